@@ -1,5 +1,5 @@
-// Package charset makes UTF-8 of text that comes in another encoding. Characters are never replaced: what cannot be
-// decoded is an error.
+// Package charset converts text in other encodings to UTF-8. Characters are never replaced: undecodable bytes are an
+// error.
 package charset
 
 import (
@@ -15,7 +15,7 @@ import (
 	"golang.org/x/text/encoding/charmap"
 )
 
-// ErrUnknown is wrapped by the error for text in an encoding that is not known here.
+// ErrUnknown is wrapped by the error for text in an unknown encoding.
 var ErrUnknown = errors.New("the encoding is not known: send UTF-8")
 
 var byteOrderMarks = []struct{ mark, name string }{
@@ -26,7 +26,7 @@ var byteOrderMarks = []struct{ mark, name string }{
 	{"\xfe\xff", "utf-16be"},
 }
 
-// Of returns the encoding that a content type names, "" when it names none.
+// Of returns the encoding that a content type names, or "" if it names none.
 func Of(contentType string) string {
 	_, parameters, err := mime.ParseMediaType(contentType)
 	if err != nil {
@@ -35,8 +35,8 @@ func Of(contentType string) string {
 	return parameters["charset"]
 }
 
-// UTF8 returns text as UTF-8 without a byte order mark. Such a mark says more about the encoding than name, "" for
-// UTF-8. The result may be part of text. It takes up to three times as many bytes.
+// UTF8 returns text as UTF-8 without a byte order mark. A byte order mark takes precedence over name, the name of the
+// encoding; "" stands for UTF-8. The result may share memory with text. It takes up to three times as many bytes.
 func UTF8(text []byte, name string) ([]byte, error) {
 	for _, b := range byteOrderMarks {
 		if rest, ok := bytes.CutPrefix(text, []byte(b.mark)); ok {
@@ -75,7 +75,7 @@ func UTF8(text []byte, name string) ([]byte, error) {
 	return out, nil
 }
 
-// invalid returns the index of the first byte that is not UTF-8, -1 for none.
+// invalid returns the index of the first byte that is not UTF-8, or -1 if there is none.
 func invalid(text []byte) int {
 	if utf8.Valid(text) {
 		return -1
@@ -113,7 +113,7 @@ func fromUTF16(text []byte, unit func([]byte) uint16) ([]byte, error) {
 	return out, nil
 }
 
-// tables are the encodings with one byte a character, by their names without punctuation.
+// tables are the single-byte encodings, by their names without punctuation.
 var tables = sync.OnceValue(func() map[string]*charmap.Charmap {
 	all := map[string]*charmap.Charmap{}
 	for _, e := range charmap.All {
@@ -136,7 +136,7 @@ var tables = sync.OnceValue(func() map[string]*charmap.Charmap {
 	return all
 })
 
-// plain returns a name of an encoding without case and punctuation, which are used in many ways.
+// plain returns the name of an encoding in lower case and without punctuation, because both vary.
 func plain(name string) string {
 	return strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {

@@ -16,7 +16,7 @@ func TestUTF8(t *testing.T) {
 		{"iso-8859-15", "\xa4", "€"}, {"koi8-r", "\xc1", "а"}, {"cp850", "\x84", "ä"}, {"us-ascii", "a", "a"},
 		{"utf-16", "\xff\xfea\x00", "a"}, {"utf-16", "\xfe\xff\x00a", "a"},
 		{"utf-16le", "=\xd8\x00\xde", "😀"}, {"utf-16be", "\x00a", "a"},
-		{"iso-8859-1", "\xef\xbb\xbfë", "ë"}, // the mark says more
+		{"iso-8859-1", "\xef\xbb\xbfë", "ë"}, // the mark takes precedence
 	} {
 		if got, err := charset.UTF8([]byte(test.text), test.name); err != nil || string(got) != test.want {
 			t.Errorf("%q in %s: %q, %v; want %q", test.text, test.name, got, err, test.want)

@@ -10,19 +10,18 @@ import (
 	"golang.org/x/text/encoding/charmap"
 )
 
-// Encoding is an encoding of the Encoding Standard (encoding.spec.whatwg.org), which says how programs of the web
-// read text: latin1 and ascii are windows-1252, for example. Known are UTF-8, UTF-16 and those with one byte a
-// character.
+// Encoding is an encoding of the Encoding Standard (encoding.spec.whatwg.org), which defines how programs of the web
+// read text: latin1 and ascii are windows-1252, for example. UTF-8, UTF-16 and the single-byte encodings are supported.
 type Encoding struct {
 	name  string
-	unit  func([]byte) uint16 // of UTF-16
-	table *charmap.Charmap    // with one byte a character
+	unit  func([]byte) uint16 // for UTF-16
+	table *charmap.Charmap    // for single-byte encodings
 }
 
-// Name returns the name that the standard has for the encoding.
+// Name returns the name of the encoding in the standard.
 func (e *Encoding) Name() string { return e.name }
 
-// labels are those whose encoding has another name, by that name.
+// labels are the labels that differ from the name of their encoding, by that name.
 var labels = map[string]string{
 	"utf-8":        "unicode-1-1-utf-8 unicode11utf8 unicode20utf8 utf8 x-unicode20utf8",
 	"utf-16le":     "csunicode iso-10646-ucs-2 ucs-2 unicode unicodefeff utf-16",
@@ -47,7 +46,7 @@ var labels = map[string]string{
 	"koi8-u":       "koi8-ru",
 }
 
-// singleByte are the encodings with one byte a character that the standard has.
+// singleByte are the single-byte encodings of the standard.
 var singleByte = []string{"ibm866", "iso-8859-2", "iso-8859-3",
 	"iso-8859-4", "iso-8859-5", "iso-8859-6", "iso-8859-7", "iso-8859-8",
 	"iso-8859-10", "iso-8859-13", "iso-8859-14", "iso-8859-15",
@@ -56,7 +55,7 @@ var singleByte = []string{"ibm866", "iso-8859-2", "iso-8859-3",
 	"windows-1254", "windows-1255", "windows-1256", "windows-1257",
 	"windows-1258"}
 
-// Standard returns the encoding with this label, nil for one that is not known.
+// Standard returns the encoding with this label, or nil if it is unknown.
 func Standard(label string) *Encoding {
 	name := strings.ToLower(strings.Trim(label, "\t\n\f\r "))
 	for of, others := range labels {
@@ -82,7 +81,7 @@ func Standard(label string) *Encoding {
 	return nil
 }
 
-// Mark returns the byte order mark of text in the encoding, "" for one that has none.
+// Mark returns the byte order mark of text in the encoding, or "" if it has none.
 func (e *Encoding) Mark() string {
 	switch e.name {
 	case "utf-8":
@@ -95,8 +94,8 @@ func (e *Encoding) Mark() string {
 	return ""
 }
 
-// Decode returns text as UTF-8, in which U+FFFD stands for bytes that cannot be decoded, as the standard has it, and an
-// error for the first ones. When more text will follow, rest are the bytes at the end that begin a character.
+// Decode returns text as UTF-8. As in the standard, U+FFFD replaces bytes that cannot be decoded; err describes the
+// first one. If more is true, rest holds the bytes of an incomplete character at the end.
 func (e *Encoding) Decode(text []byte, more bool) (out, rest []byte, err error) {
 	switch {
 	case e.table != nil:
@@ -123,7 +122,7 @@ func (e *Encoding) Decode(text []byte, more bool) (out, rest []byte, err error) 
 	return out, nil, err
 }
 
-// note returns err, or that the byte at i cannot be decoded if it is the first one.
+// note returns err if it is not nil, and otherwise an error for the byte at i.
 func (e *Encoding) note(err error, text []byte, i int) error {
 	if err != nil {
 		return err
@@ -131,10 +130,10 @@ func (e *Encoding) note(err error, text []byte, i int) error {
 	return fmt.Errorf("it is not %s: byte %d is %#02x", e.name, i+1, text[i])
 }
 
-// truncated returns how many bytes at the beginning of text, which is no character of UTF-8, could begin one, at
-// least 1, and whether text has no others.
+// truncated returns how many bytes at the beginning of text could begin a UTF-8 character, at least 1, and whether
+// these are all bytes of text. text must not begin with a valid character.
 func truncated(text []byte) (n int, all bool) {
-	for n = 1; n < len(text) && !utf8.FullRune(text[:n]); n++ { // a character is full once no further byte can complete it
+	for n = 1; n < len(text) && !utf8.FullRune(text[:n]); n++ { // FullRune is true once no byte can complete it
 	}
 	if utf8.FullRune(text[:n]) {
 		return max(1, n-1), false

@@ -33,7 +33,7 @@ func TestStandard(t *testing.T) {
 			test.invalid) {
 			t.Errorf("%q in %s: %q, %q, %v; want %q", test.text, test.label, out, rest, err, test.want)
 		}
-		// The same in single bytes.
+		// The same text in single bytes.
 		var all, kept []byte
 		for i := range len(test.text) {
 			out, rest, _ = e.Decode(append(kept, test.text[i]), true)
@@ -50,7 +50,7 @@ func TestStandard(t *testing.T) {
 	}
 }
 
-// All encodings that have a name have a table.
+// All named encodings have a table.
 func TestStandardHasTables(t *testing.T) {
 	for _, name := range strings.Fields("ibm866 iso-8859-2 iso-8859-3 iso-8859-4 iso-8859-5 iso-8859-6 iso-8859-7 iso-8859-8 iso-8859-10 iso-8859-13 iso-8859-14 " +
 		"iso-8859-15 iso-8859-16 koi8-r koi8-u macintosh windows-874 windows-1250 windows-1251 windows-1252 windows-1253 windows-1254 windows-1255 windows-1256 windows-1257 windows-1258") {

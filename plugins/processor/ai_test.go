@@ -28,8 +28,8 @@ import (
 
 const token = "t0p-secret"
 
-// fake is a server that speaks the protocol of a service: it checks the path and the token,
-// keeps the requests, and answers what answer makes of them.
+// fake is a server that speaks the protocol of a service: it checks the path and the token, keeps the requests, and
+// responds with the result of answer.
 type fake struct {
 	*httptest.Server
 	path, authorization string
@@ -232,7 +232,7 @@ func TestOpenAIRetries(t *testing.T) {
 		}
 		return 200, map[string]any{"data": []any{map[string]any{"embedding": []float64{1}}}}
 	}
-	records := raws("a", "b") // each has tries of its own
+	records := raws("a", "b") // each record has its own attempts
 	for _, fate := range aiProcess(t, "openai.embeddings", openai(f, "max_retries", "2"), records...) {
 		if fate.Kind != sdk.Kept || len(f.requests) != 6 {
 			t.Errorf("%+v after %d requests", fate, len(f.requests))
@@ -331,7 +331,7 @@ func TestCohereEmbed(t *testing.T) {
 	wantRequests(t, f, `{"embedding_types":["float"],"input_type":"search_query","model":"embed-v4.0","texts":["a"]}`)
 }
 
-// One text that the service refuses costs no other record of the request.
+// If the service refuses one text, the other records of the request still pass.
 func TestCohereEmbedRefusesOne(t *testing.T) {
 	f := aiServe(t, "/v2/embed", "Bearer "+token, embedded)
 	records := append(raws("a", "bad", "ccc"), record.Record{})
@@ -367,7 +367,7 @@ func TestCohereRetries(t *testing.T) {
 	}
 }
 
-// Each record gets the rating of its own text, in whatever order they come.
+// Each record gets the score for its own text, in whatever order the scores come.
 func TestCohereRerank(t *testing.T) {
 	const nevada = "Carson City is the capital city of the American state of Nevada."
 	f := aiServe(t, "/v2/rerank", "Bearer "+token, func(r map[string]any) (int, any) {
@@ -422,7 +422,7 @@ func TestAISettings(t *testing.T) {
 	}
 }
 
-// No token reaches an error or the log.
+// No error and no log line contains a token.
 func TestAITokensStayHidden(t *testing.T) {
 	var lines bytes.Buffer
 	log := slog.New(slog.NewTextHandler(&lines, &slog.HandlerOptions{Level: slog.LevelDebug - 4}))

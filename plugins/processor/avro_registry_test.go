@@ -12,7 +12,7 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// failing answers every request for an id with err.
+// failing returns err for every request for an id.
 type failing struct {
 	schema.Memory
 	err error
@@ -20,8 +20,8 @@ type failing struct {
 
 func (f *failing) ByID(context.Context, int) (schema.Schema, error) { return schema.Schema{}, f.err }
 
-// A record is refused if a registry does not have its schema. A registry that cannot be asked ends the run, which
-// begins again: the record is not to blame.
+// A record is refused if a registry does not have its schema. If the registry cannot be reached, the run ends and
+// starts again, because the record is not at fault.
 func TestAvroDecodeWithoutSchema(t *testing.T) {
 	for _, c := range []struct {
 		err     error

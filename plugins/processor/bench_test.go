@@ -11,7 +11,7 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// fourFields returns n records as the generator makes them: four fields, or the JSON of those.
+// fourFields returns n records like those of the generator: with four fields, or with the fields as JSON text.
 func fourFields(n int, raw bool) []record.Record {
 	records := make([]record.Record, n)
 	for i := range records {
@@ -27,13 +27,12 @@ func fourFields(n int, raw bool) []record.Record {
 	return records
 }
 
-// BenchmarkChain measures what a processor adds to a record. "bare loop" is what a record
-// costs without processors: it is made and written as JSON. "again" is the same once more, a
-// control. The multiple of a
-// processor is its time less that of making the records, divided by that of the bare loop.
+// BenchmarkChain measures the cost that a processor adds to a record. "bare loop" is the cost of a record without
+// processors: it is made and written as JSON. "bare loop again" repeats it as a control. The multiple of a processor is
+// its time minus the time to make the records, divided by the time of the bare loop.
 func BenchmarkChain(b *testing.B) { benchmarkChain(b, 1000) }
 
-// BenchmarkChainOfSingleRecords is BenchmarkChain with one record in a batch, as at low rates.
+// BenchmarkChainOfSingleRecords is BenchmarkChain with single-record batches, as at low rates.
 func BenchmarkChainOfSingleRecords(b *testing.B) { benchmarkChain(b, 1) }
 
 func benchmarkChain(b *testing.B, batch int) {

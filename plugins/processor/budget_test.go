@@ -33,7 +33,7 @@ func passed(t *testing.T, budget int, r record.Record, declared ...spec.Processo
 	return out, allocated() - before
 }
 
-// allocated returns how many bytes the process has allocated so far.
+// allocated returns the total number of bytes that the process has allocated.
 func allocated() uint64 {
 	sample := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
 	metrics.Read(sample)

@@ -22,7 +22,7 @@ type Chain struct {
 	stages    []*stage
 	guard     guard
 	observers []observer
-	follow    schema.Parts // the parts of which the schema follows
+	follow    schema.Parts // parts whose schema follows their shape
 	shapes    follower
 	queues    [][]queued // by the stage that emitted or postponed it
 	// by token of an uncommitted batch: the emissions made from its records, for the observers
@@ -40,19 +40,19 @@ type observer struct {
 	stage     *stage
 }
 
-// group is an emission whose records pass the stages behind the one that made it. A record
-// of it that is held again is named by the group and its index.
+// group is an emission whose records pass the remaining stages. A record that a stage holds again is named by the group
+// and its index in the group.
 type group struct {
 	settles   []sdk.Held
 	held      int // held records or pieces
-	uncovered int // uncommitted batches from which it is made
+	uncovered int // number of uncommitted batches with records of the emission
 }
 
 // queued is an emission of a stage, or a record that the stage postponed.
 type queued struct {
 	sdk.Emission
-	holder    int  // the stage that holds what Settles names
-	first     int  // the stage that gets it next
+	holder    int  // the stage that holds the records in Settles
+	first     int  // the first stage to pass
 	postponed bool // the dead-letter queue may get the records as they are
 }
 
@@ -80,8 +80,8 @@ func (c *Chain) Unfinished() bool {
 // Releasable implements connector.ChainReleaser.
 func (c *Chain) Releasable() bool { return slices.ContainsFunc(c.stages, (*stage).releasable) }
 
-// Release implements connector.ChainReleaser. The released records of a processor pass the processors behind it, which
-// release theirs afterwards.
+// Release implements connector.ChainReleaser. The released records of a processor pass the later processors, which
+// release their own afterwards.
 func (c *Chain) Release(ctx context.Context) (connector.Outcome, error) {
 	return c.guard.call(ctx, c.release)
 }
@@ -102,9 +102,9 @@ func (c *Chain) release(ctx context.Context) (connector.Outcome, error) {
 	return out, nil
 }
 
-// passEmissions passes the queued emissions through the stages behind their own. Emissions of the last stages go first:
-// they are older than records that arrive from earlier stages. It leaves the others for the next call once out takes as
-// much memory as a batch may. made is the memory allocated before the call.
+// passEmissions passes the queued emissions through their remaining stages. Emissions of the last stages go first: they
+// are older than records that arrive from earlier stages. Once out takes as much memory as a batch may, the remaining
+// emissions wait for the next call. made is the memory allocated before the call.
 func (c *Chain) passEmissions(ctx context.Context, out *connector.Outcome, made int) error {
 	for last := len(c.queues) - 1; last >= 0; {
 		q := c.queues[last]
@@ -123,12 +123,12 @@ func (c *Chain) passEmissions(ctx context.Context, out *connector.Outcome, made 
 		}
 		q[0] = queued{} // frees its records
 		made += n
-		last = len(c.queues) - 1 // those behind may have emitted
+		last = len(c.queues) - 1 // later stages may have emitted
 	}
 	return nil
 }
 
-// emitted queues what stage n emitted.
+// emitted queues the emissions of stage n.
 func (c *Chain) emitted(n int, emissions []sdk.Emission) {
 	for _, e := range emissions {
 		c.queue(n, queued{Emission: e, holder: n, first: n + 1})
@@ -149,7 +149,7 @@ func (c *Chain) budget() int {
 	return sdk.DefaultBudget
 }
 
-// pass runs the stages from number first on.
+// pass runs the stages, starting with number first.
 func (c *Chain) pass(ctx context.Context, w *work, first int) error {
 	for i := first; i < len(c.stages); i++ {
 		if err := c.stages[i].run(ctx, w, i); err != nil {
@@ -165,7 +165,7 @@ func (c *Chain) pass(ctx context.Context, w *work, first int) error {
 	return explain(ctx, c.shapes.follow(ctx, c.schemas, c.log, c.follow, &c.guard.host.progress, w.records))
 }
 
-// passEmission passes q through its remaining stages. It returns how many bytes were allocated.
+// passEmission passes q through its remaining stages. It returns the number of bytes allocated.
 func (c *Chain) passEmission(ctx context.Context, q queued, out *connector.Outcome) (made int, err error) {
 	c.stages[q.holder].holding -= len(q.Settles)
 	g := &group{settles: flatten(q.Settles)}
@@ -195,10 +195,9 @@ func (c *Chain) passEmission(ctx context.Context, q queued, out *connector.Outco
 	return w.total, nil
 }
 
-// flatten returns the records of batches behind the given ones, of which some may be
-// records that were emitted and held again. Those stand for what they were made of once
-// the last of their emission is let go: destinations have all that went before by then,
-// because they take records in order.
+// flatten replaces emitted records that were held again by the records of batches they were made from. This happens
+// when the last record of their emission settles: destinations take records in order, so they have all earlier records
+// by then.
 func flatten(settles []sdk.Held) []sdk.Held {
 	var flat []sdk.Held
 	for _, h := range settles {
@@ -230,8 +229,8 @@ func (c *Chain) Deadline() (earliest time.Time) {
 // Observes implements connector.Chain.
 func (c *Chain) Observes() bool { return len(c.observers) > 0 }
 
-// cover notes for the observers which batches have to be committed for an emission to be. It reports false when that
-// is not known: the emission settles none, because others follow that are made of the same records.
+// cover records for the observers which batches must be committed before an emission counts as committed. It returns
+// false if this is unknown: the emission settles no record, because later emissions are made from the same records.
 func (c *Chain) cover(g *group) bool {
 	if len(c.observers) == 0 || len(g.settles) == 0 {
 		return false

@@ -78,7 +78,7 @@ func chainOf(t interface {
 	return c
 }
 
-// each makes a Process of what is done for one record.
+// each makes a Process function that calls do for each record.
 func each(do func(b *sdk.ProcessBatch, i int, r *record.Record)) func(context.Context, *sdk.ProcessBatch) error {
 	return func(_ context.Context, b *sdk.ProcessBatch) error {
 		for i := range b.Len() {
@@ -351,7 +351,7 @@ func TestStatefulProcessorsRefuseWorkers(t *testing.T) {
 	}
 }
 
-// What is wrong with a declaration is not tried again; a plugin that is not there may come.
+// A faulty declaration is not retried; a missing plugin is, because it may appear.
 func TestWrongDeclarationsArePermanent(t *testing.T) {
 	r := &processor.Registry{Builtin: []sdk.ProcessorPlugin{{Name: "state", Version: "v1.0.0", Stateful: true, New: func() sdk.Processor { return &scripted{} }}}}
 	for name, c := range map[string]struct {
@@ -375,7 +375,7 @@ var schemaIsDecodedAndFollowsTheShapeCases = []struct {
 	field   string
 	value   any
 	version string
-	want    string // version afterwards; empty: no schema, "error": refused
+	want    string // resulting version; empty: no schema, "error": refused
 }{
 	{"b", nil, "1", "1"},
 	{"b", "text", "1", "2"},
@@ -459,8 +459,8 @@ func TestStatsAndTaps(t *testing.T) {
 	}
 }
 
-// TestNothingIsLostInAnyChain runs random chains over random batches and settles what
-// comes out as an engine does: in the end every record is settled exactly once.
+// TestNothingIsLostInAnyChain runs random chains over random batches and settles the results like the engine: in the
+// end every record is settled exactly once.
 func TestNothingIsLostInAnyChain(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		kinds := rapid.SliceOfN(rapid.IntRange(0, 4), 1, 5).Draw(t, "stages")
@@ -492,7 +492,7 @@ func TestNothingIsLostInAnyChain(t *testing.T) {
 	})
 }
 
-// ledger follows what a chain says became of each record.
+// ledger tracks the fate that a chain reports for each record.
 type ledger struct {
 	*rapid.T
 	chain *processor.Chain
@@ -510,7 +510,7 @@ func (l *ledger) settle(h sdk.Held) {
 	}
 }
 
-// process has the chain process a batch of n records.
+// process makes the chain process a batch of n records.
 func (l *ledger) process(token, n int) {
 	out, err := l.chain.Process(context.Background(), token, recordsOf(make([]string, n)...))
 	if err != nil {
@@ -549,8 +549,8 @@ func (l *ledger) process(token, n int) {
 	}
 }
 
-// randomStage keeps, filters, refuses, splits or holds records at random; a holder emits at
-// random, and all when flushing.
+// randomStage keeps, filters, refuses, splits or holds records at random. A holding stage emits at random, and emits
+// everything when flushing.
 func randomStage(t *rapid.T, n, kind int, flushing *bool) stage {
 	var held []sdk.Held
 	pick := func(label string) bool { return !*flushing && rapid.IntRange(0, 2).Draw(t, label) == 0 }

@@ -14,10 +14,9 @@ import (
 	"github.com/conduit-agent/conduit/spec/ref"
 )
 
-// Check returns what is wrong with declared processors: plugins that are not there,
-// conditions that cannot be parsed, settings that break a rule or that the processor refuses.
-// at is the JSON pointer of the list. Settings with references to values that are known only when
-// the pipeline starts are left to that moment.
+// Check returns the problems of declared processors: missing plugins, conditions that cannot be parsed, and settings
+// that break a rule or that the processor refuses. at is the JSON pointer of the list. Settings with references whose
+// values are known only when the pipeline starts are checked then.
 func (r *Registry) Check(ctx context.Context, at string, declared []spec.Processor) []spec.Problem {
 	var problems []spec.Problem
 	for i, d := range declared {
@@ -63,8 +62,7 @@ func (r *Registry) checkOne(ctx context.Context, at string, d spec.Processor) (p
 	return problems
 }
 
-// checkSettings returns what is wrong with the settings of a processor. A SettingError
-// without a setting is about all of them.
+// checkSettings returns the problems of a processor's settings. A SettingError without a setting is about all settings.
 func (r *Registry) checkSettings(ctx context.Context, plugin sdk.ProcessorPlugin, settings map[string]string) (wrong []sdk.SettingError) {
 	literal, known := make(map[string]string, len(settings)), true
 	for name, value := range settings {
@@ -94,7 +92,7 @@ func (r *Registry) checkSettings(ctx context.Context, plugin sdk.ProcessorPlugin
 	return append(wrong, settingErrors(err)...)
 }
 
-// settingErrors returns the parts of err: those that say which setting is wrong, and the others.
+// settingErrors returns the parts of err: errors that name a setting, and other errors.
 func settingErrors(err error) []sdk.SettingError {
 	var one sdk.SettingError
 	switch joined := err.(type) {

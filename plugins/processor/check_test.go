@@ -11,9 +11,8 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// What a script or an expression is mistaken about is found when a file is saved, with the
-// place in it. $$ stands for $, as when the pipeline runs; what refers to something that is
-// not known yet is left alone.
+// Mistakes in scripts and expressions are found when a file is saved, with their place. $$ stands for $, as in a
+// running pipeline. A setting that refers to a value that is not known yet is not checked.
 func TestScriptsAreChecked(t *testing.T) {
 	r := &processor.Registry{Builtin: processor.Builtins()}
 	for _, test := range []struct{ plugin, setting, value, want string }{
@@ -34,7 +33,7 @@ func TestScriptsAreChecked(t *testing.T) {
 	}
 }
 
-// TestTimesFit warns of timeouts and retries that take longer than a processor may take for a record.
+// TestTimesFit checks the warnings about timeouts and retries that take longer than a processor may take for a record.
 func TestTimesFit(t *testing.T) {
 	const longer = "longer than 2m0s (processors.timeout)"
 	web := map[string]string{"request.url": "http://a"}
@@ -87,7 +86,7 @@ func TestTimesFit(t *testing.T) {
 	}
 }
 
-// Every processor with a timeout and retries is checked by TestTimesFit.
+// TestTimesFit covers every processor with a timeout and retries.
 func TestTimesOfAllFit(t *testing.T) {
 	checked := []string{"webhook.http", "enrich.http", "ollama", "openai.textgen", "openai.embeddings", "cohere.command", "cohere.embed", "cohere.rerank"}
 	for _, p := range processor.Builtins() {

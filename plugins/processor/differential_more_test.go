@@ -15,7 +15,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/schema"
 )
 
-// moreDifferentials are those of expressions, scripts, masks and schemas.
+// moreDifferentials are the cases for expressions, scripts, masks and schemas.
 func moreDifferentials(t *testing.T) []differential {
 	path := []string{"c", "a"}
 	registry := &schema.Memory{}
@@ -73,7 +73,7 @@ func moreDifferentials(t *testing.T) []differential {
 	}
 }
 
-// words of random texts, with what is left of each when all patterns are redacted.
+// words are the words of random texts, each with its form after all patterns are redacted.
 var words = [][2]string{
 	{"plain", "plain"}, {"1234", "1234"}, {"é ü", "é ü"}, {"a@b", "a@b"}, {"1.2.3", "1.2.3"}, {"999.1.1.1", "999.1.1.1"}, {"123-45-678", "123-45-678"},
 	{"4111 1111 1111 1111", "[REDACTED]"}, {"5500-0000-0000-0004", "[REDACTED]"}, {"4111111111111112", "4111111111111112"},
@@ -81,7 +81,7 @@ var words = [][2]string{
 	{"DE88370400440532013000", "DE88370400440532013000"}, {"192.168.1.254", "[REDACTED]"}, {"+49 30 1234567", "[REDACTED]"},
 }
 
-// randomTexts returns a record with texts in it, and in its metadata what they are masked.
+// randomTexts returns a record with texts in its payload, and the masked texts in its metadata.
 func randomTexts(rnd *rand.Rand) record.Record {
 	text := func() (was, want string) {
 		for range rnd.IntN(4) {
@@ -125,12 +125,12 @@ func randomAvro(rnd *rand.Rand) record.Record {
 		m["l"] = append(m["l"].([]any), rnd.Int64N(1000)-500)
 	}
 	if rnd.IntN(20) == 0 {
-		m["n"] = true // no number
+		m["n"] = true // not a number
 	}
 	return record.Record{Position: record.Position("p"), Operation: record.OperationCreate, After: record.Structured(m)}
 }
 
-// plainAvroEncode writes what the specification of Avro says of the schema, behind the header.
+// plainAvroEncode writes the header, and the data as the Avro specification defines it for the schema.
 func plainAvroEncode(r record.Record) ([]record.Record, error) {
 	m, _ := r.After.Structured()
 	n, ok := m["n"].(int64)
@@ -138,7 +138,7 @@ func plainAvroEncode(r record.Record) ([]record.Record, error) {
 		return nil, errReference
 	}
 	b := []byte{0, 0, 0, 0, 1}
-	text := func(s string) { b = append(binary.AppendVarint(b, int64(len(s))), s...) } // zigzag, as in Go
+	text := func(s string) { b = append(binary.AppendVarint(b, int64(len(s))), s...) } // zigzag, like Go's varint
 	text(m["s"].(string))
 	b = binary.AppendVarint(b, n)
 	b = binary.LittleEndian.AppendUint64(b, math.Float64bits(m["f"].(float64)))
@@ -192,7 +192,7 @@ func plainAvroDecode(r record.Record) ([]record.Record, error) {
 	return []record.Record{r}, nil
 }
 
-// plainRate lets the first of so many go on.
+// plainRate passes the first of every n records.
 func plainRate(n int) reference {
 	seen := 0
 	return func(r record.Record) ([]record.Record, error) {
@@ -203,7 +203,7 @@ func plainRate(n int) reference {
 	}
 }
 
-// plainShare lets a share of the values of m go on: those whose hash is small.
+// plainShare passes a fraction of the values of m: those with a small hash.
 func plainShare(share float64) reference {
 	return func(r record.Record) ([]record.Record, error) {
 		text := "null"
@@ -227,7 +227,7 @@ func randomCountry(rnd *rand.Rand) record.Record {
 	return r
 }
 
-// plainCountry adds what the table says of the code to the object c of the payload.
+// plainCountry adds the table row for the code to the object c of the payload.
 func plainCountry(r record.Record) ([]record.Record, error) {
 	row := map[string][2]string{"CH": {"Switzerland", "CHF"}, "FR": {"France", "EUR"}}[r.Metadata.Get("code")]
 	if row[0] == "" {

@@ -22,11 +22,11 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// reference is what a processor ought to do, written plainly: it gets a copy of the record,
-// and returns what goes on, or an error when the record is refused.
+// reference is a plain implementation of a processor. It gets a copy of the record and returns the resulting records,
+// or an error if the record is refused.
 type reference func(r record.Record) ([]record.Record, error)
 
-// one makes a reference of what changes a record.
+// one makes a reference from a function that changes a record.
 func one(change func(r *record.Record) error) reference {
 	return func(r record.Record) ([]record.Record, error) {
 		if err := change(&r); err != nil {
@@ -38,7 +38,7 @@ func one(change func(r *record.Record) error) reference {
 
 var errReference = fmt.Errorf("refused")
 
-// at calls do with the object that the last name of path is in, nil when there is none.
+// at calls do with the object that holds the last name of path, or nil if there is none.
 func at(d record.Data, path []string, do func(m map[string]any, name string) error) error {
 	if d.IsNone() {
 		return do(nil, "")
@@ -59,7 +59,7 @@ func at(d record.Data, path []string, do func(m map[string]any, name string) err
 	return do(m, path[len(path)-1])
 }
 
-// onValue replaces the value at the path of the payload, when there is one that is not nil.
+// onValue replaces the value at the path of the payload if it exists and is not nil.
 func onValue(path []string, do func(v any) (any, error)) reference {
 	return one(func(r *record.Record) error {
 		return at(r.After, path, func(m map[string]any, name string) error {
@@ -97,7 +97,7 @@ func plainText(v any, bits bool) string {
 	return fmt.Sprint(v)
 }
 
-// plainMarshal returns v as JSON, in which text that is not UTF-8 is base64.
+// plainMarshal returns v as JSON. Text that is not UTF-8 becomes base64.
 func plainMarshal(v any) ([]byte, error) {
 	var plain func(v any) any
 	plain = func(v any) any {
@@ -266,7 +266,7 @@ func codecs() []differential {
 	}
 }
 
-// conversions are those of field.convert.
+// conversions are the cases for field.convert.
 func conversions() (all []differential) {
 	path := []string{"c", "a"}
 	for typ, read := range map[string]func(string) (any, error){
@@ -443,7 +443,7 @@ func randomObject(rnd *rand.Rand, depth int) map[string]any {
 			m[name] = randomValue(rnd, depth)
 		}
 	}
-	if depth > 1 && rnd.IntN(8) > 0 { // most have what the processors read
+	if depth > 1 && rnd.IntN(8) > 0 { // most objects have the fields that the processors read
 		m["c"] = randomObject(rnd, depth-1)
 	}
 	return m
@@ -546,8 +546,7 @@ func TestMain(m *testing.M) {
 
 var compared = flag.Int("records", 1000, "random records for each processor that is compared with its reference")
 
-// TestProcessorsAreTheirReference feeds random records to each processor and to what it
-// ought to do, plainly written.
+// TestProcessorsAreTheirReference feeds random records to each processor and to its reference implementation.
 func TestProcessorsAreTheirReference(t *testing.T) {
 	for _, d := range append(differentials(), moreDifferentials(t)...) {
 		t.Run(d.name, func(t *testing.T) {
@@ -568,7 +567,7 @@ func compareWithReference(t *testing.T, d differential, n int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	fates := [3]int{} // goes on, refused, dropped
+	fates := [3]int{} // kept, refused, dropped
 	for done := 0; done < n; done += 1000 {
 		in, copies := make([]record.Record, 1000), make([]record.Record, 1000)
 		for i := range in {

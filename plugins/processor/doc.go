@@ -1,3 +1,3 @@
-// Package processor runs chains of processors, knows those that are compiled in, and
-// checks what pipelines declare of them.
+// Package processor runs chains of processors, lists the built-in processors, and checks the processors that pipelines
+// declare.
 package processor

@@ -11,8 +11,8 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// encodedWith returns a batch as a connector's process sends it: n records whose payload has
-// this many fields.
+// encodedWith returns a batch as a connector's process sends it: n records whose payload has the given number of
+// fields.
 func encodedWith(t *testing.T, n, fields int) []byte {
 	t.Helper()
 	records := fourFields(n, false)
@@ -30,8 +30,8 @@ func encodedWith(t *testing.T, n, fields int) []byte {
 	return b
 }
 
-// A processor that does not read the payload does not decode it: what passing it costs
-// does not depend on its fields, and it leaves as it came.
+// A processor that does not read the payload does not decode it: its cost does not depend on the number of fields, and
+// the payload stays unchanged.
 func TestUnreadPayloadsStayEncoded(t *testing.T) {
 	const n = 100
 	for name, c := range map[string]struct {

@@ -54,7 +54,7 @@ func open(t *testing.T, name string, settings map[string]string) (sdk.Processor,
 	return nil, nil, nil
 }
 
-// enriched returns the payload of a record with this id, or why it does not go on.
+// enriched returns the payload of a record with this id, or the reason why it does not pass.
 func enriched(t *testing.T, p sdk.Processor, ctx context.Context, id any) any {
 	t.Helper()
 	records := []record.Record{{After: record.Structured(map[string]any{"id": id})}}
@@ -96,7 +96,7 @@ func TestFileIsReadAgainWhenItChanges(t *testing.T) {
 	want(t, enriched(t, p, ctx, 2.0), map[string]any{"id": 2.0})
 
 	write("id,name,city\n1,Bob,Bern\n", 0)
-	want(t, enriched(t, p, ctx, 1.0), map[string]any{"id": 1.0, "who": map[string]any{"name": "Ann"}}) // not yet checked
+	want(t, enriched(t, p, ctx, 1.0), map[string]any{"id": 1.0, "who": map[string]any{"name": "Ann"}}) // no check yet
 	clock.now = clock.now.Add(2 * time.Second)
 	want(t, enriched(t, p, ctx, 1.0), map[string]any{"id": 1.0, "who": map[string]any{"name": "Bob"}})
 
@@ -122,7 +122,7 @@ func TestFileTables(t *testing.T) {
 	want(t, enriched(t, p, ctx, "2"), "filtered")
 }
 
-// A table with two columns of one name is an error, unless it is about other columns.
+// Two columns with the same name are an error, unless the settings use only other columns.
 func TestColumnsOfOneName(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "t.csv")
 	if err := os.WriteFile(path, []byte("id,name,city,name\n1,Ann,Bern,Bob\n"), 0o600); err != nil {
@@ -234,7 +234,7 @@ func TestHTTPCacheForgetsWhatWasNotUsedForLongest(t *testing.T) {
 	}))
 	defer server.Close()
 	p, ctx, _ := open(t, "enrich.http", map[string]string{"url": server.URL + "/{{ .Payload.After.id }}", "cache.size": "2"})
-	for _, id := range []string{"a", "b", "a", "c", "a", "b"} { // c makes b forgotten
+	for _, id := range []string{"a", "b", "a", "c", "a", "b"} { // c evicts b
 		enriched(t, p, ctx, id)
 	}
 	if n := asked.Load(); n != 4 {
@@ -242,7 +242,7 @@ func TestHTTPCacheForgetsWhatWasNotUsedForLongest(t *testing.T) {
 	}
 }
 
-// Answers that are remembered take at most the memory that may be made of one record.
+// The cached responses together take at most the memory budget for a record.
 func TestHTTPCacheIsBoundedInBytes(t *testing.T) {
 	var asked atomic.Int32
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -256,7 +256,7 @@ func TestHTTPCacheIsBoundedInBytes(t *testing.T) {
 	defer server.Close()
 	p, ctx, _ := open(t, "enrich.http", map[string]string{"url": server.URL + "/{{ .Payload.After.id }}"})
 	ctx = sdk.WithEnv(ctx, &sdk.Env{Logger: slog.New(slog.DiscardHandler), Budget: 10_000})
-	for _, id := range []string{"a", "b", "b", "a", "c", "a", "b", "b"} { // c makes b forgotten, b makes c
+	for _, id := range []string{"a", "b", "b", "a", "c", "a", "b", "b"} { // c evicts b, b evicts c
 		enriched(t, p, ctx, id)
 	}
 	if n := asked.Load(); n != 4 {
@@ -264,7 +264,7 @@ func TestHTTPCacheIsBoundedInBytes(t *testing.T) {
 	}
 	ctx = sdk.WithEnv(ctx, &sdk.Env{Logger: slog.New(slog.DiscardHandler), Budget: 15_000})
 	for range 2 {
-		enriched(t, p, ctx, "long") // more than all together may take
+		enriched(t, p, ctx, "long") // larger than the whole cache
 	}
 	if n := asked.Load(); n != 6 {
 		t.Errorf("asked %d times, want 6", n)

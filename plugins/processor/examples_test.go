@@ -59,8 +59,8 @@ func examplesOf(t *testing.T, name string) []examples.Example {
 	return all
 }
 
-// TestExamples runs all examples but those that need a service: their settings are checked, and
-// TestServices runs their processor.
+// TestExamples runs all examples except those that need a service. For these only the settings are checked;
+// TestServices runs their processors.
 func TestExamples(t *testing.T) {
 	for _, plugin := range processor.Builtins() {
 		for _, e := range examplesOf(t, plugin.Name) {
@@ -76,7 +76,7 @@ func TestExamples(t *testing.T) {
 	}
 }
 
-// declareExample returns the processor of an example, the settings of which are right.
+// declareExample returns the processor of an example, after checking its settings.
 func declareExample(t *testing.T, plugin sdk.ProcessorPlugin,
 	e examples.Example) (processor.Options, []spec.Processor) {
 	t.Helper()
@@ -142,8 +142,8 @@ func compareExample(t *testing.T, e examples.Example, out connector.Outcome) {
 	}
 }
 
-// The examples set every setting at least once, those that need a service apart, which
-// TestServices sets all of.
+// The examples set every setting at least once. Examples that need a service are exempt, because TestServices sets all
+// of their settings.
 func TestExamplesSetEverySetting(t *testing.T) {
 	for _, plugin := range processor.Builtins() {
 		if _, ok := services[plugin.Name]; ok {
@@ -160,7 +160,7 @@ func TestExamplesSetEverySetting(t *testing.T) {
 	}
 }
 
-// wantEverySetting expects a setting for every parameter of a plugin, and no other.
+// wantEverySetting expects a setting for every parameter of a plugin, and no others.
 func wantEverySetting(t *testing.T, plugin sdk.ProcessorPlugin, set map[string]string) {
 	t.Helper()
 	for name := range plugin.New().Parameters() {

@@ -34,7 +34,7 @@ func mapping(t *testing.T, expression string) sdk.Processor {
 	return nil
 }
 
-// nest returns an expression that repeats one of two operands so often.
+// nest returns an expression that applies step to first the given number of times.
 func nest(first, step string, times int) string {
 	out, before := "let a0 = "+first+"; ", "a0"
 	for i := range times {
@@ -45,7 +45,7 @@ func nest(first, step string, times int) string {
 	return out + before
 }
 
-// Expressions that make much of little refuse their record before they do.
+// Expressions with large results from small inputs refuse their record before they allocate memory.
 func TestExpressionsAreBounded(t *testing.T) {
 	big := strings.Repeat("x", 1<<20)
 	items := make([]any, 20_000)
@@ -90,7 +90,7 @@ func TestExpressionsAreBounded(t *testing.T) {
 	}
 }
 
-// What is bounded works with usual values as before.
+// Bounded functions work with usual values.
 func TestBoundedExpressions(t *testing.T) {
 	for expression, want := range map[string]any{
 		`after.a + "-" + after.a`: "x-x", `after.n + 1`: 3.0, `1 + 2`: int64(3), `"a" + "b"`: "ab", `join(["a", "b"], "-")`: "a-b",

@@ -24,7 +24,7 @@ func amounts() record.Record {
 		"i": int64(9007199254740993), "n": 2.0, "l": []any{json.Number("1234567.891234567891"), 2.0}, "s": "x"})}
 }
 
-// Expressions pass numbers on that a float would change, order them with all digits, and round them where they compute.
+// Expressions pass on numbers that a float64 would change, order them by all digits, and round them in computations.
 func TestExpressionsOfNumbers(t *testing.T) {
 	for expression, want := range map[string]any{
 		"after.d":                 json.Number(exactAmount),

@@ -75,7 +75,7 @@ func TestMap(t *testing.T) {
 	}
 }
 
-// What an expression copies from a record is a copy.
+// Values that an expression takes from a record are copied.
 func TestMapCopies(t *testing.T) {
 	_, got := exprProcess(t, expr.Map(), "mapping", `.Payload.After.copy = after.nested`, order())
 	m, _ := got.After.Structured()
@@ -114,7 +114,8 @@ func TestMistakesAreFoundBefore(t *testing.T) {
 		{expr.Filter(), "expression", `operation`, "expected bool, but got string"},
 		{expr.Filter(), "expression", `after.price >`, "expression:1:13: unexpected token EOF\n| after.price >\n|             ^"},
 		{expr.Filter(), "expression", ``, "required"},
-		{expr.Filter(), "expression", strings.Repeat("(", 4<<20), "it has 4194304 bytes, and may have 65536"}, // parsing it would end the process
+		// Parsing it would exhaust the stack.
+		{expr.Filter(), "expression", strings.Repeat("(", 4<<20), "it has 4194304 bytes, and may have 65536"},
 		{expr.Filter(), "expression", strings.Repeat("[", 64<<10), "expression:1:65536: unexpected token EOF"},
 		{expr.Map(), "mapping", ".Metadata.a = \"x\"\n.Payload.After.total = foo(1)", "mapping:2:24: unknown name foo\n| .Payload.After.total = foo(1)\n|                        ^"},
 		{expr.Map(), "mapping", ".Payload.After.a =\n  after.x +\n  upper(5)", "mapping:3:9: "},
@@ -131,7 +132,7 @@ func TestMistakesAreFoundBefore(t *testing.T) {
 	}
 }
 
-// A record for which an expression fails is refused, says where, and is as it came.
+// If an expression fails, its record is refused unchanged, and the error names the place.
 func TestRefusals(t *testing.T) {
 	for mapping, want := range map[string]string{
 		".Payload.After.a = 1\n.Payload.After.b = after.name * 2": "mapping:2:31: invalid operation: string * int",

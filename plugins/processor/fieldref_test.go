@@ -142,7 +142,7 @@ func TestDelete(t *testing.T) {
 		ref, err string
 		want     func(r *record.Record)
 	}{
-		{ref: ".Payload.After.x.y"}, // makes no parents
+		{ref: ".Payload.After.x.y"}, // creates no parents
 		{ref: ".Payload.Before.x"},
 		{ref: ".Payload.After.a", want: func(r *record.Record) { m, _ := r.After.Structured(); delete(m, "a") }},
 		{ref: ".Payload", want: func(r *record.Record) { r.After = record.Data{} }},

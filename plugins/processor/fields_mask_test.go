@@ -37,7 +37,7 @@ func masked(t *testing.T, settings map[string]string, r record.Record) record.Re
 
 func TestMaskPatterns(t *testing.T) {
 	for _, c := range []struct{ pattern, text, want string }{
-		{"card", "4111111111111111 and 4111111111111112", "* and 4111111111111112"}, // the second fails the check digit
+		{"card", "4111111111111111 and 4111111111111112", "* and 4111111111111112"}, // second: wrong check digit
 		{"card", "5500-0000-0000-0004, 378282246310005", "*, *"},
 		{"card", "order 1234567890", "order 1234567890"},
 		{"email", "a.b+c@example.co.uk, not @ or a@b", "*, not @ or a@b"},
@@ -59,7 +59,7 @@ func TestMaskSearchesAllTexts(t *testing.T) {
 		Metadata: record.NewMetadata(map[string]string{"opencdc.collection": "a@b.ch", "user": "a@b.ch"}),
 		Key:      record.Raw([]byte("a@b.ch")),
 		Before:   record.Structured(map[string]any{"l": []any{"a@b.ch", map[string]any{"m": "<a@b.ch>"}}, "n": int64(7), "b": []byte("a@b.ch"), "x": []byte{0xff}}),
-		After:    record.Raw([]byte("\xffa@b.ch")), // no text
+		After:    record.Raw([]byte("\xffa@b.ch")), // not text
 	}
 	want := record.Record{
 		Metadata: record.NewMetadata(map[string]string{"opencdc.collection": "a@b.ch", "user": "#"}),

@@ -14,7 +14,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// No setting of any processor leads out of the allowed paths, however it is spelled.
+// No setting of any processor reaches outside the allowed paths, in any spelling.
 func TestNoSettingLeadsOutside(t *testing.T) {
 	place, tried := outside.New(t, true), 0
 	names, addresses := place.Spellings()

@@ -9,10 +9,10 @@ import (
 	"github.com/conduit-agent/conduit/spec/ref"
 )
 
-// tries are the names of the settings with which a processor sends a request again.
+// tries are the names of the settings that control the retries of a request.
 type tries struct{ timeout, count, factor, min, max string }
 
-// requests are the processors of the agent that send requests.
+// requests are the built-in processors that send requests.
 var requests = map[string]tries{
 	"webhook.http":      {"request.timeout", "backoffRetry.count", "backoffRetry.factor", "backoffRetry.min", "backoffRetry.max"},
 	"enrich.http":       {"timeout", "retries", "", "backoff.min", "backoff.max"},
@@ -29,8 +29,8 @@ var (
 	cohere = tries{"timeout", "backoffRetry.count", "backoffRetry.factor", "backoffRetry.min", "backoffRetry.max"}
 )
 
-// checkTime returns a warning, and the setting it is about, if all tries of a request may take longer than limit. A timeout
-// counts only if settings have it. References are not resolved: there is no warning for settings with them.
+// checkTime returns a warning, and its setting, if all attempts of a request may take longer than limit. A timeout
+// counts only if it is set. References are not resolved: settings with references cause no warning.
 func checkTime(plugin sdk.ProcessorPlugin, settings map[string]string, limit time.Duration) (setting, warning string) {
 	names, ok := requests[plugin.Name]
 	if !ok || limit <= 0 {
@@ -49,7 +49,7 @@ func checkTime(plugin sdk.ProcessorPlugin, settings map[string]string, limit tim
 		if d, err := time.ParseDuration(text); err == nil {
 			return d.Seconds()
 		}
-		return number(name) / 1000 // of milliseconds
+		return number(name) / 1000 // in milliseconds
 	}
 	factor := 2.0
 	if names.factor != "" {
@@ -58,7 +58,7 @@ func checkTime(plugin sdk.ProcessorPlugin, settings map[string]string, limit tim
 	count, pause, longest := number(names.count), seconds(names.min), max(seconds(names.max), seconds(names.min))
 	takes, setting := 0.0, names.count
 	for try := 0.0; try < count && pause > 0 && takes <= limit.Seconds(); try++ {
-		takes += min(pause, longest) / 2 // the shortest: jitter takes up to a half
+		takes += min(pause, longest) / 2 // lower bound: jitter takes up to half
 		pause *= factor
 	}
 	if settings[names.timeout] != "" {

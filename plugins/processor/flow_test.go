@@ -20,7 +20,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// openFlow returns an instance of the processor, with its state in dir.
+// openFlow returns an instance of the processor that keeps its state in dir.
 func openFlow(t *testing.T, name, dir string, settings map[string]string) (sdk.Processor, context.Context) {
 	t.Helper()
 	ctx := sdk.WithEnv(context.Background(), &sdk.Env{StateDir: dir})
@@ -50,7 +50,7 @@ func withKeys(keys ...string) []record.Record {
 	return records
 }
 
-// processKeys returns the keys that are not filtered, and the batch.
+// processKeys returns the keys that pass, and the batch.
 func processKeys(
 	t *testing.T, p sdk.Processor, ctx context.Context, token any, keys ...string,
 ) ([]string, *sdk.ProcessBatch) {
@@ -99,7 +99,7 @@ func TestDedupeKeepsWhatIsCommittedOverARestart(t *testing.T) {
 	if err := p.(sdk.CommitObserver).Committed(ctx, []any{"one"}); err != nil {
 		t.Fatal(err)
 	}
-	// The batch two is not committed: its records are read again after the crash.
+	// The batch two is not committed, so its records are read again after the crash.
 	p, ctx = openFlow(t, "dedupe", dir, nil)
 	got, _ := processKeys(t, p, ctx, "again", "c", "a", "b", "d")
 	wantKeys(t, "after a crash", got, "c", "d")
@@ -156,7 +156,7 @@ func TestDedupeCompactsItsJournal(t *testing.T) {
 	wantKeys(t, "after compaction", got, "0.0")
 }
 
-// fillJournal has a dedupe with this window.count write as many entries as its journal has without being compacted.
+// fillJournal makes a dedupe with this window.count fill its journal up to the point of compaction.
 func fillJournal(t *testing.T, p sdk.Processor, ctx context.Context, count int) {
 	t.Helper()
 	keys := make([]string, 2*count+10_000)
@@ -169,7 +169,7 @@ func fillJournal(t *testing.T, p sdk.Processor, ctx context.Context, count int) 
 	}
 }
 
-// commitAndCompact commits a batch, with which the journal in dir, which is full, is compacted.
+// commitAndCompact commits a batch, which compacts the full journal in dir.
 func commitAndCompact(t *testing.T, p sdk.Processor, ctx context.Context, dir string, token any) {
 	t.Helper()
 	size := func() int64 {
@@ -188,8 +188,8 @@ func commitAndCompact(t *testing.T, p sdk.Processor, ctx context.Context, dir st
 	}
 }
 
-// Compaction makes nothing durable that is not committed: neither the keys of an outstanding batch nor those of records
-// without notice of their commit.
+// Compaction makes only committed keys durable: neither the keys of an outstanding batch nor keys from records whose
+// commit is not reported.
 func TestDedupeCompactsOnlyWhatIsCommitted(t *testing.T) {
 	dir := t.TempDir()
 	settings := map[string]string{"window.count": "100"}
@@ -207,7 +207,7 @@ func TestDedupeCompactsOnlyWhatIsCommitted(t *testing.T) {
 	}
 }
 
-// The next run is prepared while the one before still learns.
+// The next run is prepared while the previous one still learns keys.
 func TestDedupeKnowsWhatTheRunBeforeLearnedLast(t *testing.T) {
 	dir := t.TempDir()
 	settings := map[string]string{"window.count": "100"}
@@ -235,7 +235,7 @@ func TestDedupeKnowsWhatTheRunBeforeLearnedLast(t *testing.T) {
 	}
 }
 
-// A journal that takes nothing more ends the run, since new keys would be lost.
+// A journal that cannot grow ends the run, because new keys would be lost.
 func TestDedupeReportsAJournalThatIsFull(t *testing.T) {
 	dir := t.TempDir()
 	p, ctx := openFlow(t, "dedupe", dir, nil)
@@ -254,10 +254,10 @@ func TestDedupeReportsAJournalThatIsFull(t *testing.T) {
 	}
 }
 
-// A journal whose disk fails ends the run, too.
+// A journal that cannot be synced also ends the run.
 func TestDedupeReportsAJournalThatCannotBeSynced(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.Symlink("/dev/null", filepath.Join(dir, "seen")); err != nil { // which cannot be synced
+	if err := os.Symlink("/dev/null", filepath.Join(dir, "seen")); err != nil { // /dev/null cannot be synced
 		t.Fatal(err)
 	}
 	p, ctx := openFlow(t, "dedupe", dir, nil)
@@ -294,7 +294,7 @@ func TestThrottleDelaysInOrder(t *testing.T) {
 			time.Sleep(time.Until(timed.Deadline()))
 			var late []string
 			if extra {
-				late = []string{"25"} // comes while others wait
+				late = []string{"25"} // arrives while others wait
 			}
 			kept, b := processKeys(t, p, ctx, "two", late...)
 			if len(kept) > 0 {

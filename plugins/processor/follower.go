@@ -13,26 +13,24 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// follower lets the schema that a record names follow the shape that processors gave it.
-// What it finds out about a shape it finds out once.
+// follower updates the schema that a record names to the shape that processors gave the record. It caches its findings
+// per shape.
 type follower struct {
 	known   map[named][]knownShape
-	off     map[named]bool // it has shapes that no schema can say: what is not known goes without
+	off     map[named]bool // it had a shape that no schema can describe: unknown shapes lose their schema
 	scratch []byte
 }
 
 // named is a version of a schema as the metadata names it.
 type named struct{ subject, version string }
 
-// knownShape is a shape of objects that name a schema, and the version of the subject
-// that fits it.
+// knownShape is a shape of objects that name a schema, and the version of the subject that fits the shape.
 type knownShape struct {
 	shape   *schema.Shape
 	version string
 }
 
-// maxShapes bounds the shapes that are remembered for one version of a schema, and
-// maxNamed the versions.
+// maxShapes bounds the shapes cached for one version of a schema, and maxNamed the versions.
 const (
 	maxShapes = 64
 	maxNamed  = 1024
@@ -69,7 +67,7 @@ func (f *follower) follow(ctx context.Context, schemas *schema.Cache, log *slog.
 	return nil
 }
 
-// part makes the metadata of r name a version that fits m, and other unless that is nil.
+// part makes the metadata of r name a version that fits m, and also other if it is not nil.
 func (f *follower) part(ctx context.Context, schemas *schema.Cache, log *slog.Logger, r *record.Record, m, other map[string]any, subjectKey, versionKey string) error {
 	n := named{r.Metadata.Get(subjectKey), r.Metadata.Get(versionKey)}
 	if n.subject == "" || n.version == "" {
@@ -98,7 +96,7 @@ func (f *follower) part(ctx context.Context, schemas *schema.Cache, log *slog.Lo
 	return nil
 }
 
-// errNoSchema says that no schema can describe an object.
+// errNoSchema reports that no schema can describe an object.
 var errNoSchema = errors.New("no schema can describe the record")
 
 func (f *follower) turnOff(n named) {
@@ -120,9 +118,9 @@ func (f *follower) remember(n named, k knownShape) []knownShape {
 	return f.known[n]
 }
 
-// learn finds the version for a shape: the one that is named when it fits, else that of
-// an inferred schema, which is registered. A shape with the same fields as a known one is
-// widened, so that values that are sometimes nil do not make a schema each.
+// learn finds the version for a shape: the named version if it fits, otherwise the version of an inferred schema, which
+// it registers. A shape with the same fields as a known one widens the known one, so that values that are sometimes nil
+// do not create many schemas.
 func (f *follower) learn(ctx context.Context, schemas *schema.Cache, n named, m, other map[string]any) (knownShape, error) {
 	fits, err := f.fits(ctx, schemas, n, m, other)
 	if err != nil {
@@ -155,7 +153,7 @@ func (f *follower) learn(ctx context.Context, schemas *schema.Cache, n named, m,
 	return knownShape{shape, strconv.Itoa(s.Version)}, nil
 }
 
-// fits reports whether the version that is named can encode the objects.
+// fits reports whether the named version can encode the objects.
 func (f *follower) fits(ctx context.Context, schemas *schema.Cache, n named, objects ...map[string]any) (bool, error) {
 	version, err := strconv.Atoi(n.version)
 	if err != nil {

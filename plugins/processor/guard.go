@@ -11,30 +11,30 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// guard ends the calls of a chain that make no progress. Calls run in a goroutine, which is left to itself if one does
-// not return: there is no other way to end a loop, a system call or C code. One goroutine for all stages and calls of a
-// chain keeps its stack, so that a batch of one record is cheap, too.
+// guard ends the calls of a chain that make no progress. Calls run in a goroutine. If a call does not return, its
+// goroutine is abandoned, because there is no other way to end a loop, a system call or C code. All stages and calls of
+// a chain share one goroutine, which keeps its stack, so that single-record batches are cheap, too.
 //
-// The time of a processor begins anew with each record that it turns to. From time to time the guard asks each running
-// worker whether it has turned to another record since.
+// The time limit of a processor restarts with each record that it turns to. The guard periodically asks each running
+// worker whether it has turned to another record since the last check.
 type guard struct {
-	limit    time.Duration // of the work on one record; 0: none, and no goroutine
-	interval time.Duration // between two questions
+	limit    time.Duration // time limit for one record; 0: none, and no goroutine
+	interval time.Duration // time between two checks
 	host     follow        // the chain's own work on records: conditions, schemas
 	workers  []*follow
-	calls    chan call   // to the goroutine; nil until the first one
+	calls    chan call   // to the goroutine; nil before the first call
 	done     chan result // capacity 1
 	timer    *time.Timer
 
 	mu        sync.Mutex
-	at        *stage // whose processor is in a call; nil: none. Guarded by mu
+	at        *stage // stage whose processor is in a call; nil: none. Guarded by mu
 	abandoned bool   // guarded by mu
 }
 
 // follow is the progress of a worker.
 type follow struct {
 	progress sdk.Progress
-	asked    time.Time // when the question was put to it that has no answer
+	asked    time.Time // time of the first check without an answer
 }
 
 // call is a call of a chain.
@@ -50,9 +50,9 @@ type result struct {
 }
 
 const (
-	// grace is how long a processor may take to return after its context has ended.
+	// grace is the time that a processor has to return after its context has ended.
 	grace = time.Second
-	// longestInterval is the longest time between two questions.
+	// longestInterval is the maximum time between two checks.
 	longestInterval = time.Second
 )
 
@@ -64,7 +64,7 @@ func (g *guard) init(limit time.Duration) {
 	g.done = make(chan result, 1)
 }
 
-// add returns the progress of another worker, nil if there is no limit.
+// add returns the progress of another worker, or nil if there is no limit.
 func (g *guard) add() *sdk.Progress {
 	if g.limit <= 0 {
 		return nil
@@ -74,8 +74,8 @@ func (g *guard) add() *sdk.Progress {
 	return &f.progress
 }
 
-// call calls do, and waits for it as long as it makes progress. It returns a *sdk.TimeLimitError if it makes none, also
-// if do does not return.
+// call calls do, and waits for it while it makes progress. Otherwise it returns a *sdk.TimeLimitError, even if do does
+// not return.
 func (g *guard) call(ctx context.Context, do func(ctx context.Context) (connector.Outcome, error)) (connector.Outcome, error) {
 	if g.limit <= 0 {
 		return do(ctx)
@@ -134,7 +134,7 @@ func (g *guard) close() {
 	}
 }
 
-// isLate asks each running worker for progress, and reports whether one has not answered for longer than it may.
+// isLate checks the progress of each running worker, and reports whether one has not answered within its time limit.
 func (g *guard) isLate(now time.Time) (late bool) {
 	late = g.host.isLate(now, g)
 	for _, f := range g.workers {
@@ -143,8 +143,8 @@ func (g *guard) isLate(now time.Time) (late bool) {
 	return late
 }
 
-// isLate is true only after the context of the record has ended, if the processor has one for each: it refuses the
-// record then.
+// isLate becomes true after the context of the record has ended, so that a processor with a context for each record can
+// refuse the record first.
 func (f *follow) isLate(now time.Time, g *guard) bool {
 	if !f.progress.Ask() {
 		f.asked = now
@@ -159,7 +159,7 @@ func (g *guard) isAbandoned() bool {
 	return g.abandoned
 }
 
-// abandon leaves the call that runs to itself, and returns its error.
+// abandon abandons the running call, and returns its error.
 func (g *guard) abandon(cause error) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -171,7 +171,7 @@ func (g *guard) abandon(cause error) error {
 	return fmt.Errorf("cannot process records with %s: %w", g.at.id, cause)
 }
 
-// enter notes that the processor of s is about to be called. It returns an error if nobody waits for it any more.
+// enter records that the processor of s is about to be called. It returns an error if the call was abandoned.
 func (g *guard) enter(s *stage) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -182,7 +182,7 @@ func (g *guard) enter(s *stage) error {
 	return nil
 }
 
-// leave notes that the call has returned. If nobody waits for it any more, it ends the processor.
+// leave records that the call has returned. If the call was abandoned, leave tears down the processor.
 func (g *guard) leave(ctx context.Context, s *stage) {
 	g.mu.Lock()
 	g.at = nil
@@ -212,7 +212,7 @@ func (g *guard) isHung(s *stage) bool {
 	return s.hung
 }
 
-// explain returns the reason why ctx has ended in the place of an error that is due to it.
+// explain returns the cause of the end of ctx instead of an error that results from it.
 func explain(ctx context.Context, err error) error {
 	var late *sdk.TimeLimitError
 	if err != nil && errors.As(context.Cause(ctx), &late) {

@@ -13,7 +13,7 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// Whatever reads JSON that is in a record does so within the budget of the chain.
+// Every processor that parses JSON of a record stays within the budget of the chain.
 func TestJSONIsReadWithinTheBudget(t *testing.T) {
 	t.Parallel()
 	text := `{"payload":[` + strings.Repeat("{},", 50_000) + "1]}"
@@ -37,7 +37,7 @@ func TestJSONIsReadWithinTheBudget(t *testing.T) {
 	}
 }
 
-// An answer to a webhook is read within the budget of the chain, however many bytes its setting allows.
+// The response to a webhook stays within the budget of the chain, whatever size its setting allows.
 func TestAnswersAreReadWithinTheBudget(t *testing.T) {
 	t.Parallel()
 	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

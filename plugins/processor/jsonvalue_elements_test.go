@@ -10,7 +10,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/processor/jsonvalue"
 )
 
-// The elements equal the result of Parse, and a text that Parse refuses is refused before the first element.
+// The elements equal the result of Parse. A text that Parse refuses is refused before the first element.
 func TestElementsAreThoseOfParse(t *testing.T) {
 	for _, text := range append(jsonvalueTexts, `[{"a":[1,{"b":"\u00e4\n"}]}, 2 ,"x",[],null,-0]`, ` [ ] `,
 		`[{}`, `["\u12"]`,
@@ -41,7 +41,7 @@ func TestElementsAreThoseOfParse(t *testing.T) {
 	}
 }
 
-// Values that take much more memory than their text are refused before they are made, and others are not.
+// Values that take much more memory than their text are refused before they are allocated; others are accepted.
 func TestMemoryOfValues(t *testing.T) {
 	const limit = 1 << 20
 	for name, test := range map[string]struct {
@@ -69,7 +69,7 @@ func TestMemoryOfValues(t *testing.T) {
 	}
 }
 
-// Elements that take too much memory are left out of an array, in each place.
+// Elements that take too much memory are omitted from an array, at any position.
 func TestLargeElements(t *testing.T) {
 	large := "[" + strings.Repeat("[],", 5000) + "0]"
 	for text, want := range map[string]string{

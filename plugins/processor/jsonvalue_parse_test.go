@@ -19,8 +19,8 @@ var jsonvalueTexts = []string{
 	`tru`, `nul`, `"open`, `{"a":1`, `[`, ``, ` `, `1 2`, `"\`, `123456789012345678901234567890`, `"\u12-4"`, `"\u+123"`, `9007199254740992`, `{"\ud83d":1}`, `"\ud83d\u0041"`,
 }
 
-// same compares with encoding/json, which reads all numbers as float64, and replaces bytes that are not Unicode,
-// which is an error here.
+// same compares with encoding/json, which reads all numbers as float64 and replaces invalid UTF-8. Here invalid UTF-8
+// is an error.
 func same(t *testing.T, b []byte) {
 	t.Helper()
 	got, err := jsonvalue.Parse(b)
@@ -28,26 +28,26 @@ func same(t *testing.T, b []byte) {
 	wantErr := json.Unmarshal(b, &want)
 	if bytes.HasPrefix(b, []byte("\xef\xbb\xbf")) || bytes.HasPrefix(b, []byte("\xff\xfe")) ||
 		bytes.HasPrefix(b, []byte("\xfe\xff")) {
-		return // encoding/json knows no byte order marks
+		return // encoding/json does not support byte order marks
 	}
 	if err != nil && wantErr == nil && (!utf8.Valid(b) || strings.Contains(err.Error(), "surrogates") && replaces(want)) {
 		return
 	}
 	if outOfRange := (*json.UnmarshalTypeError)(nil); err == nil && errors.As(wantErr, &outOfRange) {
-		return // a number that is kept as it is written
+		return // a number that is kept as text
 	}
 	if (err == nil) != (wantErr == nil) || err == nil && !reflect.DeepEqual(asFloats(got), want) {
 		t.Errorf("%q: %#v, %v; encoding/json: %#v, %v", b, got, err, want, wantErr)
 	}
 }
 
-// replaces reports whether a text in v has the character that stands for others.
+// replaces reports whether a text in v has the replacement character.
 func replaces(v any) bool {
 	text, _ := json.Marshal(v)
 	return bytes.Contains(text, []byte("\ufffd")) || bytes.Contains(text, []byte(`\ufffd`))
 }
 
-// Text that is not Unicode is an error that says where.
+// Invalid UTF-8 is an error that names the place.
 func TestTextThatIsNotUnicode(t *testing.T) {
 	for text, want := range map[string]string{
 		"\"Zo\xeb\"": "byte 4 is 0xeb", `{"a":"\ud83d"}`: `\ud83d`,

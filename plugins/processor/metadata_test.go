@@ -11,8 +11,7 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// A record to which processors give more metadata than a record may have is refused, however they make it; one with as
-// many as it may have passes.
+// A record that gets more metadata than allowed is refused, however a processor adds it. A record at the limit passes.
 func TestMetadataIsLimited(t *testing.T) {
 	t.Parallel()
 	script := func(n int) map[string]string {

@@ -13,10 +13,10 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// digits is JSON whose numbers a float64 would change.
+// digits is JSON with numbers that a float64 would change.
 const digits = `{"d":12345678901234567890.12,"e":1234567.891234567891,"huge":1e400,"i":9007199254740993,"l":[18446744073709551617,{"x":-0.1234567890123456789}],"small":1e-400}`
 
-// Every processor that reads or passes on numbers leaves those as they are that a float64 would change.
+// Every processor that reads or passes on numbers preserves numbers that a float64 would change.
 func TestProcessorsKeepDigits(t *testing.T) {
 	decode := spec.Processor{Plugin: "json.decode", Settings: map[string]string{"field": ".Payload.After"}}
 	wrapped := func(before, after string) string { return before + digits + after }

@@ -17,27 +17,27 @@ import (
 	"github.com/conduit-agent/conduit/spec/texts"
 )
 
-// Options say what a chain runs with. All but the registry may be left out.
+// Options configure a chain. Only the registry is required.
 type Options struct {
 	Registry *Registry
 	Logger   *slog.Logger
 	Schemas  schema.Registry
 	// state directory of the pipeline; each processor keeps its durable state in a subdirectory
 	StateDir string
-	Clock    sdk.Clock     // nil: the time of the machine
-	Timeout  time.Duration // longest that a processor may take for a record; 0: no limit
+	Clock    sdk.Clock     // nil: the system clock
+	Timeout  time.Duration // maximum time of a processor for one record; 0: no limit
 	Budget   int           // limit of the memory allocated for one record, in bytes; 0: sdk.DefaultBudget
-	Former   *Chain        // that the chain is to take the place of; nil: none
+	Former   *Chain        // the chain to replace; nil: none
 
-	// Tap is called with the records that a processor gets, before its condition, and with
-	// those that go on behind it. They are to be read until it returns.
+	// Tap is called with the input records of a processor, before its condition, and with its output records. The
+	// records must not be used after Tap returns.
 	Tap func(processorID string, out bool, records []record.Record)
-	// Stats returns where a processor counts; nil: it counts for itself.
+	// Stats returns the counters of a processor; nil: each processor has its own.
 	Stats func(processorID, plugin string) *Stats
 }
 
-// Open starts the declared processors, whose settings have no references any more. parent is
-// what their ids are qualified with: the id of the pipeline, or that of the connector.
+// Open starts the declared processors. The references in their settings must be resolved. parent qualifies their ids:
+// it is the id of the pipeline or of the connector.
 func Open(ctx context.Context, parent string, declared []spec.Processor, o Options) (*Chain, error) {
 	c := &Chain{options: o, log: o.Logger}
 	c.guard.init(o.Timeout)
@@ -59,8 +59,8 @@ func Open(ctx context.Context, parent string, declared []spec.Processor, o Optio
 	return c, nil
 }
 
-// StateElement returns the name of the directory of a processor within that of its pipeline. parent is the parent
-// passed to Open. No two processors of a pipeline share a name, although their qualified ids may be equal.
+// StateElement returns the name of a processor's directory within the pipeline's directory. parent is the parent passed
+// to Open. No two processors of a pipeline share a name, although their qualified ids may be equal.
 func StateElement(parent, id string) string { return texts.PathElement(parent, id) }
 
 func (c *Chain) add(s *stage) {
@@ -72,7 +72,7 @@ func (c *Chain) add(s *stage) {
 	}
 }
 
-// openStage starts one processor. On error nothing of it is left.
+// openStage starts one processor. On error it ends the workers that it started.
 func (c *Chain) openStage(ctx context.Context, parent string, d spec.Processor) (*stage, error) {
 	plugin, err := c.options.Registry.find(d)
 	if err != nil {
@@ -151,10 +151,10 @@ func contain(f func() error) (err error) {
 	return f()
 }
 
-// maxWorkers bounds the instances of one processor.
+// maxWorkers bounds the instances of a processor.
 const maxWorkers = 256
 
-// find returns the plugin of a declared processor, unless it cannot run as declared.
+// find returns the plugin of a declared processor, or an error if the processor cannot run as declared.
 func (r *Registry) find(d spec.Processor) (sdk.ProcessorPlugin, error) {
 	plugin, _, err := r.Find(d.Plugin)
 	if err != nil {
@@ -166,13 +166,13 @@ func (r *Registry) find(d spec.Processor) (sdk.ProcessorPlugin, error) {
 	return plugin, nil
 }
 
-// declarationError says what is wrong with a declaration, its settings excepted.
+// declarationError describes a fault of a declaration other than its settings.
 type declarationError struct{ error }
 
-// Permanent reports that trying again does not help.
+// Permanent reports that a retry does not help.
 func (declarationError) Permanent() bool { return true }
 
-// Unwrap returns what is wrong.
+// Unwrap returns the fault.
 func (e declarationError) Unwrap() error { return e.error }
 
 func checkWorkers(plugin sdk.ProcessorPlugin, workers int) error {

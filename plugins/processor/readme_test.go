@@ -13,8 +13,8 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// TestREADME compares the pages of the processors in README.md with their descriptions
-// and examples. With -update it writes them.
+// TestREADME compares the pages of the processors in README.md with their descriptions and examples. With -update it
+// writes them.
 func TestREADME(t *testing.T) {
 	const begin, end = "<!-- processors -->\n", "<!-- /processors -->\n"
 	b, err := os.ReadFile("README.md")

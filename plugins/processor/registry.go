@@ -12,19 +12,19 @@ import (
 
 // Registry finds processors by name.
 type Registry struct {
-	// Builtin are those compiled into the agent.
+	// Builtin are the processors compiled into the agent.
 	Builtin []sdk.ProcessorPlugin
-	// Standalone returns those that lie in files at this moment; nil when there are none.
+	// Standalone returns the processors that are currently in files; nil if there are none.
 	Standalone func() []sdk.ProcessorPlugin
-	// AllowPath returns why settings may not name a file; nil allows every one.
+	// AllowPath returns an error if settings may not name a file; nil allows every file.
 	AllowPath func(path string) error
-	// TimeLimit is processors.timeout: Check warns of settings that do not fit in it. 0: there is none.
+	// TimeLimit is processors.timeout: Check warns of settings that exceed it. 0: no limit.
 	TimeLimit time.Duration
 }
 
-// Find returns the processor that a reference [builtin:|standalone:|any:]name[@version]
-// stands for, and whether it is compiled in. A standalone one goes before one compiled in,
-// and the newest version before others, unless the reference says which.
+// Find resolves a reference of the form [builtin:|standalone:|any:]name[@version] to a processor, and reports whether
+// it is built in. Unless the reference specifies otherwise, a standalone processor takes precedence over a built-in
+// one, and the newest version over others.
 func (r *Registry) Find(reference string) (p sdk.ProcessorPlugin, builtin bool, err error) {
 	ref, err := pluginname.Parse(reference)
 	if err != nil {
@@ -46,7 +46,7 @@ func (r *Registry) standalone() []sdk.ProcessorPlugin {
 	return r.Standalone()
 }
 
-// newest returns the plugin of the greatest version that ref can stand for.
+// newest returns the plugin with the greatest version that matches ref.
 func newest(plugins []sdk.ProcessorPlugin, kind pluginname.Kind, ref pluginname.Name) (found sdk.ProcessorPlugin, ok bool) {
 	for _, p := range plugins {
 		if !ref.Matches(pluginname.Name{Kind: kind, Name: p.Name, Version: p.Version}) {

@@ -8,8 +8,8 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// A reference stands for the standalone processor before the built-in one, and for the
-// newest version, unless it says which.
+// Unless it specifies otherwise, a reference resolves to the standalone processor before the built-in one, and to the
+// newest version.
 func TestRegistryFinds(t *testing.T) {
 	plugin := func(name, version string) sdk.ProcessorPlugin {
 		return sdk.ProcessorPlugin{Name: name, Version: version}

@@ -18,19 +18,19 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// service is a processor that asks a service, with all of its settings, in which URL stands
-// for that of the server. The first answer of each is 503.
+// service is a processor that calls a service, with all its settings. URL stands for the URL of the server. The first
+// response to each processor is 503.
 type service struct {
 	settings  map[string]string
 	path      string
 	answer    string
-	requested string // what the second request has, headers first
-	out       string // the record, in JSON; bytes in a field are base64
+	requested string // content of the second request, headers first
+	out       string // the record as JSON; bytes in a field are base64
 }
 
 const backoffOfServices = "backoffRetry.count: 2, backoffRetry.factor: 1.5, backoffRetry.min: 1ms, backoffRetry.max: 2ms"
 
-// settingsOf reads "name: value, name: value".
+// settingsOf parses "name: value, name: value".
 func settingsOf(texts ...string) map[string]string {
 	settings := map[string]string{}
 	for _, pair := range strings.Split(strings.Join(texts, ", "), ", ") {
@@ -93,8 +93,7 @@ var services = map[string]service{
 	},
 }
 
-// Every processor that asks a service is given all of its settings, and asks again when it
-// gets no answer.
+// Every processor that calls a service runs with all its settings, and retries when it gets no response.
 func TestServices(t *testing.T) {
 	for _, plugin := range processor.Builtins() {
 		if s, ok := services[plugin.Name]; ok {
@@ -148,7 +147,7 @@ func (s service) test(t *testing.T, plugin sdk.ProcessorPlugin) {
 	}
 }
 
-// plainly returns what is set of a record.
+// plainly returns the parts of a record that are set.
 func plainly(t *testing.T, r record.Record) string {
 	t.Helper()
 	var parts []string

@@ -9,7 +9,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// standardOptions are the settings that every processor has.
+// standardOptions are the settings common to all processors.
 type standardOptions struct {
 	DecodeKey     bool `json:"sdk.schema.decode.key.enabled" default:"true" desc:"Whether a key that is encoded with a schema is decoded before the processor sees it."`
 	DecodePayload bool `json:"sdk.schema.decode.payload.enabled" default:"true" desc:"Whether a payload that is encoded with a schema is decoded before the processor sees it."`
@@ -31,8 +31,8 @@ func Parameters(plugin sdk.ProcessorPlugin) sdk.Parameters {
 	return all
 }
 
-// splitSettings checks settings against the parameters of the plugin, and returns the
-// sdk.schema.* ones and the processor's own, with their defaults.
+// splitSettings checks settings against the parameters of the plugin. It returns the sdk.schema.* settings and the
+// processor's own settings, with their defaults.
 func splitSettings(plugin sdk.ProcessorPlugin, settings map[string]string) (o standardOptions, own map[string]string, err error) {
 	var params sdk.Parameters
 	if err := contain(func() error { params = Parameters(plugin); return nil }); err != nil {
@@ -56,8 +56,7 @@ func splitSettings(plugin sdk.ProcessorPlugin, settings map[string]string) (o st
 	return o, own, errors.Join(sdk.Decode(standard, &o), nil)
 }
 
-// use sets which parts are decoded before the processor sees them, and of which parts the
-// schema follows.
+// use sets the parts that are decoded for the processor, and the parts whose schema follows their shape.
 func (s *stage) use(o standardOptions) {
 	parts := schema.Parts{Key: true, Payload: true}
 	if user, ok := s.workers[0].processor.(sdk.SchemaUser); ok {

@@ -17,20 +17,20 @@ import (
 // stage is one processor of a chain with its condition and its instances.
 type stage struct {
 	id, plugin string
-	stateDir   string              // directory of the durable state; empty: nothing is kept
+	stateDir   string              // directory of the durable state; empty: no durable state
 	condition  *template.Condition // nil: always
-	reads      schema.Parts        // what the condition reads
-	decodes    schema.Parts        // what the processor sees decoded
-	encodes    schema.Parts        // of what it may change the shape
+	reads      schema.Parts        // parts that the condition reads
+	decodes    schema.Parts        // parts that are decoded for the processor
+	encodes    schema.Parts        // parts whose shape the processor may change
 	workers    []*worker
-	former     *stage // whose state the processor is to take over, in the place of Open; nil: none
-	holding    int    // records, or pieces of one, that the processor holds
+	former     *stage // stage whose state the processor takes over instead of Open; nil: none
+	holding    int    // records and pieces that the processor holds
 	stats      *Stats
 	hung       bool               // a call did not return in time. Guarded by the mutex of guard
-	timeLimit  template.TimeLimit // of the condition
+	timeLimit  template.TimeLimit // for the condition
 
 	selected []int32    // reused
-	fates    []sdk.Fate // reused; of records that the condition or their schema refuses, and of several workers
+	fates    []sdk.Fate // reused; fates of refused records in choose, and of several workers
 }
 
 // worker is an instance of a processor.
@@ -40,21 +40,21 @@ type worker struct {
 	batch     sdk.ProcessBatch
 }
 
-// run runs the stage, which is number n of the chain, over w.
+// run runs the stage over w. n is its number in the chain.
 func (s *stage) run(ctx context.Context, w *work, n int) error {
 	tap := w.chain.options.Tap
 	if tap != nil && len(w.records) > 0 {
 		tap(s.id, false, w.records)
 	}
 	selected := s.choose(ctx, w)
-	if err := context.Cause(ctx); err != nil { // what choose refused for that is no record's fault
+	if err := context.Cause(ctx); err != nil { // the records that choose refused are not at fault
 		return err
 	}
 	count := len(w.records)
 	if selected != nil {
 		count = len(selected)
 	}
-	fates := s.fates // of those that choose refused
+	fates := s.fates // of records that choose refused
 	if count > 0 || s.due(w.chain) {
 		var err error
 		if fates, err = s.process(ctx, w, selected, count, n); err != nil {
@@ -73,7 +73,7 @@ func (s *stage) run(ctx context.Context, w *work, n int) error {
 	return nil
 }
 
-// refuseMetadata refuses records with more metadata than a record may have. s is the last stage.
+// refuseMetadata refuses records with too much metadata. s is the last stage.
 func (s *stage) refuseMetadata(w *work) {
 	for i := range w.records {
 		if n := len(w.records[i].Metadata); n > record.MaxMetadata {
@@ -108,8 +108,8 @@ func (s *stage) deadline() time.Time {
 	return time.Time{}
 }
 
-// choose returns the indices of the records that the processor gets, nil for all, and
-// decodes what it reads. Records of which that cannot be decided are refused.
+// choose returns the indices of the records that the processor gets, nil for all, and decodes the parts that the
+// processor reads. A record is refused if its condition or decoding fails.
 func (s *stage) choose(ctx context.Context, w *work) []int32 {
 	schemas := w.chain.schemas
 	w.extend()
@@ -153,7 +153,7 @@ func (s *stage) choose(ctx context.Context, w *work) []int32 {
 	return s.selected
 }
 
-// decode makes the parts of record i structured that are encoded with a schema.
+// decode decodes the parts of record i that are encoded with a schema.
 func (w *work) decode(ctx context.Context, i int, parts schema.Parts) error {
 	schemas, r := w.chain.schemas, &w.records[i]
 	if schemas == nil {
@@ -185,8 +185,8 @@ func (s *stage) decide(w *work, i int, f sdk.Fate) {
 	s.fates[i] = f
 }
 
-// process gives the chosen records to the workers and returns the fates of all records,
-// none when all go on.
+// process gives the chosen records to the workers and returns the fates of all records, or none if all records pass
+// unchanged.
 func (s *stage) process(ctx context.Context, w *work, selected []int32, count, n int) ([]sdk.Fate, error) {
 	start := time.Now()
 	defer s.stats.begin()()
@@ -212,7 +212,7 @@ func (s *stage) process(ctx context.Context, w *work, selected []int32, count, n
 	return s.fates, nil
 }
 
-// emit queues the emissions of a worker of the stage, which is number n of the chain.
+// emit queues the emissions of a worker of the stage. n is the number of the stage in the chain.
 func (s *stage) emit(c *Chain, k *worker, n int) {
 	emitted := k.batch.Emitted()
 	c.emitted(n, emitted)
@@ -229,7 +229,8 @@ func (s *stage) releasable() bool {
 	return ok && s.holding > 0
 }
 
-// release makes the processor, which is number n of the chain and releasable, release its held records.
+// release makes the processor release its held records. n is the number of the stage in the chain; the stage must be
+// releasable.
 func (s *stage) release(ctx context.Context, c *Chain, n int) error {
 	k := s.workers[0]
 	k.batch.Reset(nil, nil, nil)
@@ -243,7 +244,7 @@ func (s *stage) release(ctx context.Context, c *Chain, n int) error {
 	return nil
 }
 
-// callAll gives each worker its share of the records, in order, and waits for all.
+// callAll divides the records among the workers, in order, and waits for all workers.
 func (s *stage) callAll(ctx context.Context, w *work, workers []*worker, selected []int32, count int) error {
 	if len(workers) == 1 {
 		return s.call(ctx, w, workers[0], selected)
@@ -265,7 +266,7 @@ func (s *stage) callAll(ctx context.Context, w *work, workers []*worker, selecte
 	return errors.Join(errs...)
 }
 
-// call lets a worker process its share. A panic is an error.
+// call makes a worker process its share. A panic becomes an error.
 func (s *stage) call(ctx context.Context, w *work, k *worker, share []int32) error {
 	k.batch.Reset(w.token, w.records, share)
 	k.batch.OnHold(nil)
@@ -277,7 +278,7 @@ func (s *stage) call(ctx context.Context, w *work, k *worker, share []int32) err
 	return k.follow(k.batch.Len(), func() error { return k.processor.Process(sdk.WithEnv(ctx, k.env), &k.batch) })
 }
 
-// follow calls f, which calls the processor with n records, and follows its progress.
+// follow calls f, which calls the processor with n records, and tracks its progress.
 func (k *worker) follow(n int, f func() error) error {
 	if p := k.env.Progress; p != nil {
 		p.Start(n)
@@ -288,7 +289,7 @@ func (k *worker) follow(n int, f func() error) error {
 
 func (s *stage) teardown(ctx context.Context, g *guard) error {
 	if g.isHung(s) {
-		return nil // its goroutine ends the workers
+		return nil // the goroutine of the call ends the workers
 	}
 	return s.endWorkers(ctx)
 }

@@ -8,21 +8,21 @@ import (
 // Buckets are the upper bounds, in seconds, of the histogram in Stats.
 var Buckets = [...]float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5}
 
-// Stats counts what a processor did. It may be read at any time.
+// Stats holds the counters of a processor. It may be read at any time.
 type Stats struct {
-	In       atomic.Uint64 // records that reached it and met its condition
-	Out      atomic.Uint64 // records that went on behind it, with those that passed it by
+	In       atomic.Uint64 // records that reached the processor and met its condition
+	Out      atomic.Uint64 // records that left the stage, including those that its condition skipped
 	Filtered atomic.Uint64
 	Refused  atomic.Uint64
-	Nanos    atomic.Uint64                   // time it took
-	Current  atomic.Uint64                   // number of the call that goes on, 0 when none does
-	Seconds  [len(Buckets) + 1]atomic.Uint64 // records by the time each took, a batch shared evenly
+	Nanos    atomic.Uint64                   // total time of the calls
+	Current  atomic.Uint64                   // number of the running call, 0 if there is none
+	Seconds  [len(Buckets) + 1]atomic.Uint64 // records by the time each took; the time of a batch is shared evenly
 
-	calls atomic.Uint64 // that began
+	calls atomic.Uint64 // calls begun
 }
 
-// begin begins a call. It returns what ends it, which may be one of a run that was abandoned
-// while another goes on.
+// begin begins a call and returns a function that ends it. The call may belong to an abandoned run while another call
+// runs.
 func (s *Stats) begin() (end func()) {
 	n := s.calls.Add(1)
 	s.Current.Store(n)

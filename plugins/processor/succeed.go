@@ -8,8 +8,8 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// predecessor returns the stage of c with this id whose state the processor may take over,
-// nil if there is none. It does not depend on what c does meanwhile.
+// predecessor returns the stage of c with this id whose state the processor may take over, or nil if there is none. The
+// result does not depend on what c does meanwhile.
 func (c *Chain) predecessor(id string, of sdk.Processor) *stage {
 	if _, ok := of.(sdk.Successor); !ok || c == nil {
 		return nil
@@ -30,7 +30,7 @@ func (c *Chain) CanSucceed(former connector.Chain) bool {
 		!slices.ContainsFunc(f.stages, func(s *stage) bool { return !c.keeps(s) })
 }
 
-// keeps reports whether nothing that the old stage holds is lost.
+// keeps reports whether everything that the old stage holds is kept.
 func (c *Chain) keeps(former *stage) bool {
 	for _, s := range c.stages {
 		if s.former == former {

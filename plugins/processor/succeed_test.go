@@ -12,7 +12,7 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// succession is a chain of built-in processors that others take the place of.
+// succession is a chain of built-in processors that is replaced by other chains.
 type succession struct {
 	t *testing.T
 	*processor.Chain
@@ -29,7 +29,7 @@ func succeeding(t *testing.T, declared ...spec.Processor) *succession {
 	return s
 }
 
-// become puts another chain in its place, unless something would be lost.
+// become replaces the chain by another one, unless something would be lost.
 func (s *succession) become(declared ...spec.Processor) bool {
 	s.t.Helper()
 	o := s.options
@@ -50,7 +50,7 @@ func (s *succession) become(declared ...spec.Processor) bool {
 	return can
 }
 
-// give returns the texts that go on, and the records of batches that settle with them.
+// give returns the texts that pass, and the records of batches that settle with them.
 func (s *succession) give(token any, given ...string) (on []string, settles []sdk.Held) {
 	s.t.Helper()
 	out, err := s.Process(s.t.Context(), token, recordsOf(given...))
@@ -136,7 +136,7 @@ func TestWhatIsLearnedFromEmissions(t *testing.T) {
 	})
 }
 
-// A successor that is not put in place leaves what the old one keeps alone.
+// A successor that is not put in place does not affect the state of the old processor.
 func TestSuccessorsThatAreNotNeeded(t *testing.T) {
 	s := succeeding(t, declaredAs("dedupe", byText), spec.Processor{ID: "held", Plugin: "throttle", Settings: map[string]string{"rate": "1", "interval": "1h"}})
 	s.give("one", "a", "b")
@@ -180,10 +180,10 @@ func TestThrottleIsSucceeded(t *testing.T) {
 	})
 }
 
-// declaredOther is a processor that was not there before.
+// declaredOther is a processor that the first chain does not have.
 var declaredOther = spec.Processor{ID: "other", Plugin: "field.set", Settings: map[string]string{"field": ".Metadata.m", "value": "v"}}
 
-// An open window is gone on with when the same is computed of it, and kept otherwise.
+// An open window passes to a successor that computes the same results. Otherwise the old processor stays.
 func TestAggregateIsSucceeded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		aggregate := func(size, more string) spec.Processor {
@@ -215,13 +215,13 @@ func TestAggregateIsSucceeded(t *testing.T) {
 	})
 }
 
-// Records that were made by one processor and are held by another are named as before.
+// Records made by one processor and held by another keep their names.
 func TestHeldEmissionsAreSucceeded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gather := spec.Processor{ID: "gather", Plugin: "aggregate", Settings: map[string]string{"window.size": "1s", "window.records": "2"}}
 		slow := declaredAs("throttle", map[string]string{"rate": "1", "interval": "1h", "burst": "1"})
 		s := succeeding(t, gather, slow)
-		s.give("one", "a", "b", "c", "d") // two records, of which the second waits
+		s.give("one", "a", "b", "c", "d") // two records; the second waits
 		if !s.become(gather, declaredAs("throttle", map[string]string{"rate": "1000", "burst": "1"})) {
 			t.Fatal("it cannot be succeeded")
 		}

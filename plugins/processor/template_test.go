@@ -11,8 +11,8 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// Templates that go on for long end with the context of their batch, wherever they are, and
-// refuse no record for that.
+// Long-running templates end with the context of their batch, wherever they are used, and cause no record to be
+// refused.
 func TestTemplatesEndWithTheBatch(t *testing.T) {
 	const endless = `{{ range until 90000 }}{{ range until 90000 }}{{ end }}{{ end }}true`
 	for name, declared := range map[string]spec.Processor{
@@ -25,7 +25,7 @@ func TestTemplatesEndWithTheBatch(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var took []time.Duration
-			for range attempts { // one execution may take 2s; on a busy machine what ends with its context may do so, too
+			for range attempts { // one execution may take 2 s; on a busy machine, a prompt end may, too
 				if took = append(took, endOf(t, declared)); took[len(took)-1] < 1500*time.Millisecond {
 					return
 				}
@@ -35,11 +35,11 @@ func TestTemplatesEndWithTheBatch(t *testing.T) {
 	}
 }
 
-// attempts is the number of tries to see a prompt end. On a busy machine even a correct processor may take as long as a
-// wrong one, so one prompt try is enough.
+// attempts is the number of attempts to see a prompt end. On a busy machine even a correct processor may take as long
+// as a faulty one, so one prompt end is enough.
 const attempts = 10
 
-// endOf returns the time from the end of the context to the end of a chain with the processor.
+// endOf returns the time between the end of the context and the end of a chain with the processor.
 func endOf(t *testing.T, declared spec.Processor) time.Duration {
 	t.Helper()
 	declared.ID = "x"

@@ -19,7 +19,7 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// never is what blocks in a processor.
+// never blocks a processor.
 type never struct{ ended chan struct{} }
 
 // wait ignores ctx, as a system call or a loop does.
@@ -40,7 +40,7 @@ func (c *blockedClock) Now() time.Time {
 
 func (c *blockedClock) Sleep(context.Context, time.Duration) error { return nil }
 
-// blockedRegistry answers when the context ends.
+// blockedRegistry returns only when the context ends.
 type blockedRegistry struct{ schema.Memory }
 
 func (*blockedRegistry) ByID(ctx context.Context, _ int) (schema.Schema, error) {
@@ -70,7 +70,7 @@ func (p *blocked) Process(_ context.Context, b *sdk.ProcessBatch) error {
 	return nil
 }
 
-// withBlocked returns the registry of all processors, in which those with this name block.
+// withBlocked returns the registry of all processors. Processors with this name block.
 func withBlocked(name string, n never) *processor.Registry {
 	all := slices.Clone(processor.Builtins())
 	for i, p := range all {
@@ -87,18 +87,18 @@ const (
 	endlessScript     = "function process(r) { for (;;) {} }"
 )
 
-// A timeoutCase makes a processor take for ever.
+// A timeoutCase makes a processor take forever.
 type timeoutCase struct {
 	settings  map[string]string
 	condition string
-	raw       string // the payload; empty: an object
-	real      bool   // it computes, or waits for the network: time is not virtual
+	raw       string // raw payload; empty: an object
+	real      bool   // it computes or waits for the network, so time is not virtual
 
-	inProcess bool // it calls nothing that can block, so Process blocks
+	inProcess bool // Process blocks, because the processor calls nothing that can block
 	clock     bool // its clock blocks
 	registry  bool // the schema registry blocks, until its context ends
 
-	refused bool // the record is refused, and the next one passes; otherwise the run ends
+	refused bool // the record is refused and the next one passes; otherwise the run ends
 }
 
 // timeoutCases returns a case for every processor.
@@ -151,8 +151,8 @@ func set(settings ...string) map[string]string {
 	return m
 }
 
-// Every processor and every condition that takes longer than processors.timeout for a record ends, whatever it waits for
-// or computes: either its record is refused, and the next one passes, or the run ends. A new processor needs a case.
+// Every processor and every condition that exceeds processors.timeout for a record ends, whatever it waits for or
+// computes: either its record is refused and the next one passes, or the run ends. A new processor needs a case.
 func TestEveryProcessorEnds(t *testing.T) {
 	t.Parallel()
 	silent := make(chan struct{})
@@ -182,8 +182,8 @@ func TestEveryProcessorEnds(t *testing.T) {
 	}
 }
 
-// run lets the processor run into its time limit. It must be interrupted within a second after that. On a busy machine
-// that may take longer, so run tries several times.
+// run lets the processor reach its time limit. It must be interrupted within 1 s after that. On a busy machine this may
+// take longer, so run makes several attempts.
 func (c timeoutCase) run(t *testing.T, declared spec.Processor, limit time.Duration) {
 	t.Helper()
 	for range attempts - 1 {
@@ -196,7 +196,7 @@ func (c timeoutCase) run(t *testing.T, declared spec.Processor, limit time.Durat
 	}
 }
 
-// end is one try of run. It reports whether a processor that can be interrupted was abandoned.
+// end is one attempt of run. It reports whether an interruptible processor was abandoned.
 func (c timeoutCase) end(t *testing.T, declared spec.Processor, limit time.Duration) (left bool) {
 	t.Helper()
 	n := never{make(chan struct{})}
@@ -260,13 +260,13 @@ func (c timeoutCase) record() record.Record {
 	return r
 }
 
-// processors.timeout is for each record: a batch may take much longer, and a loop without progress may not.
+// processors.timeout applies to each record: a batch may take much longer, but a loop without progress may not.
 func TestTimeIsForEachRecord(t *testing.T) {
 	const limit, records = 30 * time.Second, 100
 	sleep := func(ctx context.Context) error { return sdk.Sleep(ctx, limit-time.Second) }
 	for name, c := range map[string]struct {
 		process func(ctx context.Context, b *sdk.ProcessBatch) error
-		ends    bool // with the error that names the limit
+		ends    bool // ends with the error that names the limit
 	}{
 		"each record takes nearly as long": {func(ctx context.Context, b *sdk.ProcessBatch) error {
 			for range b.Records(ctx) {
@@ -344,7 +344,7 @@ func (p *observing) Committed(context.Context, []any) error { p.wait(); return n
 
 func (p *observing) Release(context.Context, *sdk.ProcessBatch) error { p.wait(); return nil }
 
-// Every call of a chain ends, and the processors that are in none are torn down at once.
+// Every call of a chain ends, and the processors that are not in a call are torn down at once.
 func TestEveryCallEnds(t *testing.T) {
 	for name, call := range map[string]func(*processor.Chain) error{
 		"Committed": func(c *processor.Chain) error { return c.Committed(context.Background(), []any{1}) },
@@ -390,7 +390,7 @@ func TestEveryCallEnds(t *testing.T) {
 	}
 }
 
-// A stop by force ends a chain that ignores it.
+// A forced stop ends a chain that ignores it.
 func TestForcedStopLeavesAProcessor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := never{make(chan struct{})}

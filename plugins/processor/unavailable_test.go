@@ -13,8 +13,8 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// TestUnavailableValues unwraps rows with each form of the placeholder that Debezium writes for a value that it did not
-// get: an update leaves the field out, a new row is refused.
+// TestUnavailableValues unwraps rows with each form of the placeholder that Debezium writes for a value it did not get:
+// an update omits the field, a new row is refused.
 func TestUnavailableValues(t *testing.T) {
 	t.Parallel()
 	const text = "__debezium_unavailable_value"

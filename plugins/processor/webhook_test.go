@@ -120,7 +120,7 @@ func TestRetries(t *testing.T) {
 	}
 }
 
-// What the server says about the request is no reason to send it again.
+// A response that rejects the request is no reason to send it again.
 func TestStatuses(t *testing.T) {
 	var calls atomic.Int32
 	server := serve(t, func(w http.ResponseWriter, r *http.Request) {
@@ -183,7 +183,7 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// A pipeline that is stopped does not wait for a server, or for a pause.
+// A stopping pipeline does not wait for a server or a pause.
 func TestStops(t *testing.T) {
 	asked := make(chan struct{}, 10)
 	server := serve(t, func(w http.ResponseWriter, r *http.Request) {
@@ -201,7 +201,7 @@ func TestStops(t *testing.T) {
 	}
 }
 
-// No token reaches an error or the log, wherever it was.
+// No error and no log line contains a token, wherever it was configured.
 func TestTokensStayHidden(t *testing.T) {
 	server := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "bad token "+r.Header.Get("Authorization")+r.Header.Get("X-Api-Key"), http.StatusUnauthorized)
@@ -249,7 +249,7 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-// The pauses between tries grow, and are bounded.
+// The pauses between attempts grow, and are bounded.
 func TestPauses(t *testing.T) {
 	var times []time.Time
 	server := serve(t, func(w http.ResponseWriter, r *http.Request) {
@@ -261,7 +261,7 @@ func TestPauses(t *testing.T) {
 	if len(times) != 3 {
 		t.Fatalf("%d tries", len(times))
 	}
-	for i := 1; i < len(times); i++ { // the server asks for more than the longest pause
+	for i := 1; i < len(times); i++ { // the server asks for more than the maximum pause
 		if pause := times[i].Sub(times[i-1]); pause < 40*time.Millisecond || pause > 20*time.Second {
 			t.Errorf("pause %d was %v", i, pause)
 		}

@@ -37,7 +37,7 @@ func windowOpen(t tester, settings map[string]string) sdk.Processor {
 	return p
 }
 
-// results are the payloads that go on, and how many records they settle.
+// results are the emitted payloads, and the number of records that they settle.
 type results struct {
 	after   []map[string]any
 	settled []sdk.Held
@@ -79,7 +79,7 @@ func object(pairs ...any) map[string]any {
 }
 
 func TestTumblingWindow(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) { // the clock begins at 2000-01-01
+	synctest.Test(t, func(t *testing.T) { // the virtual clock begins at 2000-01-01
 		p := windowOpen(t, map[string]string{
 			"key": ".Payload.After.k", "window.size": "1m",
 			"fields.n": "count", "fields.amounts": "count(.Payload.After.a)", "fields.sum": "sum(.Payload.After.a)", "fields.min": "min(.Payload.After.a)",
@@ -167,15 +167,15 @@ func TestSlidingWindow(t *testing.T) {
 	})
 }
 
-// No two results have the same source, position and window, by which destinations recognize records: not of windows
-// that overlap, and not when records of two sources with equal positions are in one window.
+// Destinations recognize records by source, position and window. No two results have the same values of these, even if
+// windows overlap, or if a window has records of two sources with equal positions.
 func TestResultsAreToldApart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := windowOpen(t, map[string]string{"window.size": "1m", "window.slide": "20s", "key": ".Payload.After.k"})
 		seen := map[string]bool{}
 		n := 0
 		for i := range 12 {
-			// Both sources have the same positions, and the records of a key come from one and the other.
+			// Both sources have the same positions, and records of a key come from both in turn.
 			records := make([]record.Record, 4)
 			for j := range records {
 				records[j] = record.Record{Position: fmt.Append(nil, i*2+j/2),
@@ -222,7 +222,7 @@ func TestWindowsByTheTimeOfRecords(t *testing.T) {
 		if len(out.refused) != 1 || !strings.Contains(out.refused[0], "it is late: its time is 2024-01-01T00:00:58Z") {
 			t.Errorf("refused %v", out.refused)
 		}
-		time.Sleep(70 * time.Second) // nothing comes
+		time.Sleep(70 * time.Second) // no record arrives
 		out = windowProcess(t, p, nil)
 		if len(out.after) != 1 || out.after[0]["count"] != int64(2) || len(out.settled) != 2 {
 			t.Errorf("when nothing comes: %+v", out)
@@ -262,14 +262,14 @@ func TestAggregateRefuses(t *testing.T) {
 	}
 }
 
-// TestRecordsCountByTheirOwnTime gives records that came to be, or were read, at some seconds, at others. Each counts
-// in the minute that its metadata says.
+// TestRecordsCountByTheirOwnTime delivers records some time after they were created or read. Each counts in the minute
+// of the time in its metadata.
 func TestRecordsCountByTheirOwnTime(t *testing.T) {
 	const never = -1
 	type given struct{ now, created, read int } // seconds
 	for name, c := range map[string]struct {
 		records []given
-		want    []string // the minute of each result, the count, and the second at which it came
+		want    []string // for each result: its minute, its count, and the second at which it was emitted
 	}{
 		"nothing is known": {[]given{{70, never, never}, {130, never, never}},
 			[]string{"1: 1 at 120", "2: 1 at 180"}},
@@ -289,7 +289,7 @@ func TestRecordsCountByTheirOwnTime(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				start := time.Now() // the beginning of a minute
+				start := time.Now() // at the beginning of a minute
 				p := windowOpen(t, map[string]string{"window.size": "1m"})
 				var got []string
 				note := func(b *sdk.ProcessBatch) {

@@ -11,34 +11,34 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// work is a run of records on its way through the stages: a batch, or an emission.
+// work is a run of records through the stages: a batch or an emission.
 type work struct {
 	chain *Chain
-	token any    // of a batch
-	group *group // of an emission; nil for a batch
+	token any    // token of a batch
+	group *group // group of an emission; nil for a batch
 	out   *connector.Outcome
 
-	input   []record.Record // as given; a record that was split or held stays in it as it was
-	records []record.Record // what is left of it at this stage
-	origins []int32         // records[i] was made of input[origins[i]]; nil: of input[i]
+	input   []record.Record // as given, but a split or held record is stored as it was then
+	records []record.Record // the records that remain at this stage
+	origins []int32         // records[i] was made from input[origins[i]]; nil: from input[i]
 
-	original   []bool // by index of input: it was split or held. Empty while none was
-	refused    []bool // by index of input. Empty while none was
+	original   []bool // by index of input: the record was split or held. Empty if none was
+	refused    []bool // by index of input. Empty if none was refused
 	refusedAll bool   // a record of an emission was refused
 
 	budget int // limit of the bytes allocated for each record of input
 	mu     sync.Mutex
 	made   map[int32]int // bytes allocated so far, by index of input; guarded by mu
-	total  int           // of made; guarded by mu
-	most   int           // records wait once total is so much; guarded by mu
+	total  int           // sum of made; guarded by mu
+	most   int           // limit of total above which records wait; guarded by mu
 }
 
-// batchMemory returns how many bytes may be allocated for a batch before its remaining records have to wait. budget is
-// the limit of one record. A batch of usual records never takes so much.
+// batchMemory returns the number of bytes that may be allocated for a batch before its remaining records must wait.
+// budget is the limit for a record. Batches of usual records stay below the result.
 func batchMemory(budget int) int { return max(budget/4, 32<<20) }
 
-// extend begins a stage, which gets some memory even if earlier stages have used up the limit of the batch: otherwise
-// each record would have to pass it alone.
+// extend begins a stage. The stage gets some memory even if earlier stages have used up the limit of the batch:
+// otherwise each record would have to pass it alone.
 func (w *work) extend() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -48,8 +48,8 @@ func (w *work) extend() {
 
 var errFull = errors.New("the records before it take the memory of the batch")
 
-// take counts n bytes before they are allocated for record i. With 0 bytes it returns an error if the records from this
-// one on have to wait.
+// take counts n bytes before they are allocated for record i. If n is 0, it returns an error if this record and the
+// following ones must wait.
 func (w *work) take(i int32, n int) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -80,7 +80,7 @@ func (w *work) origin(i int32) int32 {
 	return w.origins[i]
 }
 
-// name returns what record i is called while it is held.
+// name returns the name of record i while it is held.
 func (w *work) name(i int32) sdk.Held {
 	if w.group != nil {
 		return sdk.Held{Batch: w.group, Index: w.origin(i)}
@@ -88,7 +88,7 @@ func (w *work) name(i int32) sdk.Held {
 	return sdk.Held{Batch: w.token, Index: w.origin(i)}
 }
 
-// apply replaces the records by what the fates make of them.
+// apply applies the fates to the records.
 func (w *work) apply(s *stage, fates []sdk.Fate) {
 	n := len(w.records)
 	fates = w.postpone(s, fates)
@@ -130,8 +130,8 @@ func (w *work) apply(s *stage, fates []sdk.Fate) {
 	}
 }
 
-// postpone queues the records from the first postponed one on, which keeps their order. In the returned fates all these
-// records are postponed. Each is an emission, so that each can be refused alone.
+// postpone queues the records starting with the first postponed one, which keeps their order. In the returned fates all
+// these records are postponed. Each becomes a separate emission, so that each can be refused alone.
 func (w *work) postpone(s *stage, fates []sdk.Fate) []sdk.Fate {
 	first := slices.IndexFunc(fates, func(f sdk.Fate) bool { return f.Kind == sdk.Postponed })
 	if first < 0 {
@@ -141,7 +141,7 @@ func (w *work) postpone(s *stage, fates []sdk.Fate) []sdk.Fate {
 	for i := first; i < len(fates); i++ {
 		q := queued{Emission: sdk.Emission{Records: w.records[i : i+1 : i+1]}, holder: n, first: n, postponed: true}
 		switch fates[i].Kind {
-		case sdk.Kept: // by another worker, or by the condition, which it meets again
+		case sdk.Kept: // kept by another worker, or skipped by the condition, which it meets again
 			if s.passed(i) {
 				q.first++
 			}
@@ -160,7 +160,7 @@ func (w *work) postpone(s *stage, fates []sdk.Fate) []sdk.Fate {
 	return fates
 }
 
-// passed reports whether the processor got record i of the batch that it got last.
+// passed reports whether the processor got record i in the last batch.
 func (s *stage) passed(i int) bool {
 	if s.condition == nil {
 		return true
@@ -168,7 +168,7 @@ func (s *stage) passed(i int) bool {
 	return slices.Contains(s.selected, int32(i))
 }
 
-// keep puts record i, as it is at this stage, where it is found when a piece of it is refused.
+// keep stores the current form of record i in the input. This form is refused if a piece of the record is refused.
 func (w *work) keep(processor string, i int) {
 	origin := w.origin(int32(i))
 	if len(w.original) == 0 {
@@ -218,7 +218,7 @@ func (w *work) refuse(processor string, i int, err error) {
 	w.out.Refused = append(w.out.Refused, r)
 }
 
-// dropRefused drops the other pieces of what was refused.
+// dropRefused drops the other pieces of refused records.
 func (w *work) dropRefused() {
 	if w.refusedAll {
 		w.records, w.origins = nil, []int32{}

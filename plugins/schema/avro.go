@@ -6,7 +6,7 @@ import (
 	"strconv"
 )
 
-// Infer returns the Avro schema of the object m in its canonical text.
+// Infer returns the Avro schema of the object m as canonical text.
 func Infer(m map[string]any) (string, error) {
 	s, err := ShapeOf(m)
 	if err != nil {
@@ -15,8 +15,8 @@ func Infer(m map[string]any) (string, error) {
 	return s.Avro(), nil
 }
 
-// Avro returns the Avro schema of s: a record named "record" with its fields sorted by
-// name. Records inside are named by their path. Equal shapes have equal texts.
+// Avro returns the Avro schema of s: a record named "record" with its fields sorted by name. Nested records are named
+// by their path. Equal shapes have equal texts.
 func (s *Shape) Avro() string {
 	var w avroWriter
 	w.record(&s.root, "record")
@@ -51,14 +51,14 @@ func (w *avroWriter) record(n *node, name string) {
 	w.print("]}")
 }
 
-// value writes one type, or the union of all types that were seen.
+// value writes one type, or the union of all observed types.
 func (w *avroWriter) value(n *node, optional bool, path string) {
 	kinds := n.kinds
 	if optional || kinds == 0 {
 		kinds |= kindNull
 	}
 	if kinds&kindLong != 0 {
-		kinds &^= kindDuration // a union has one long at most
+		kinds &^= kindDuration // a union has at most one long
 	}
 	if kinds&kindNumber != 0 {
 		kinds &^= kindString // and one string

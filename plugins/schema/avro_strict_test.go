@@ -14,7 +14,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/schema/avro"
 )
 
-// valid are schemas that both parsers take.
+// valid are schemas that both parsers accept.
 var valid = []string{
 	`"long"`, `{"type":"string"}`, `[]`, `["null","string"]`,
 	`{"type":"long","logicalType":"timestamp-micros","size":"x"}`,
@@ -32,7 +32,7 @@ var valid = []string{
 		{"name":"e","type":{"type":"enum","name":"E","symbols":["A"]},"default":"A"},{"name":"b","type":"boolean","default":true},{"name":"o","type":["null","string"]}]}`,
 }
 
-// used is what the codec needs of a node.
+// used returns the parts of a node that the codec needs.
 func used(n *avro.Node) map[string]any {
 	m := map[string]any{"type": n.Type, "logical": n.LogicalType}
 	switch n.Type {
@@ -67,7 +67,7 @@ func used(n *avro.Node) map[string]any {
 	return m
 }
 
-// compare checks that what the strict parser accepts the other one accepts as the same.
+// compare checks that the other parser accepts every schema that the strict parser accepts, with the same result.
 func compare(t *testing.T, text string) (accepted bool) {
 	t.Helper()
 	strict, err := avro.ParseStrict(text)
@@ -93,7 +93,7 @@ func TestAvroStrict(t *testing.T) {
 	}
 }
 
-// Schemas in which parts were exchanged, renamed and removed.
+// Schemas with exchanged, renamed and removed parts.
 func TestAvroStrictAcceptsNothingElse(t *testing.T) {
 	r, accepted := rand.New(rand.NewPCG(1, 2)), 0
 	var all []any
@@ -138,7 +138,7 @@ func partsOf(v any) (all []any) {
 	return all
 }
 
-// mutate returns a copy of v with some of its parts replaced by others, removed or added.
+// mutate returns a copy of v with some parts replaced by others, removed or added.
 func mutate(r *rand.Rand, v any, parts []any, chance float64) any {
 	if r.Float64() < chance/2 {
 		return parts[r.IntN(len(parts))]

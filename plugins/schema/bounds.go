@@ -8,33 +8,32 @@ import (
 	"sync"
 )
 
-// maxSubject is the greatest length of a subject that a connector may create.
+// maxSubject is the maximum length of a subject that a connector may create.
 const maxSubject = 1024
 
-// Bounds confines untrusted connectors to their own part of a registry: what they
-// create has a limit, and a subject that begins with the id of a connector belongs to it. The
-// zero Bounds limits nothing.
+// Bounds confines untrusted connectors to their own part of a registry: it limits the schemas that they create, and a
+// subject that begins with the id of a connector belongs to this connector. The zero Bounds limits nothing.
 type Bounds struct {
-	Schemas int // that a connector, or a processor, may create while the agent runs; 0: any number
-	Bytes   int // of them; 0: any number
+	Schemas int // schemas that a connector or processor may create while the agent runs; 0: no limit
+	Bytes   int // total size of these schemas; 0: no limit
 	// ReadAny lets connectors read the subjects of other pipelines.
 	ReadAny bool
-	// PipelineOf returns the pipeline of the connector with this id, false if there is no such
-	// connector. nil: subjects have no owner.
+	// PipelineOf returns the pipeline of the connector with this id, or false if there is no such connector. If
+	// PipelineOf is nil, subjects have no owner.
 	PipelineOf func(ctx context.Context, connectorID string) (pipelineID string, ok bool)
 
 	mu   sync.Mutex
 	used map[string]*usage // guarded by mu: by connector id
 }
 
-// usage is what a connector has created.
+// usage counts the schemas that a connector has created.
 type usage struct {
 	schemas map[[sha256.Size]byte]bool // by subject and text
 	bytes   int
 }
 
-// Create creates a schema in r for a connector. What is refused is counted as little as what
-// the connector created before.
+// Create creates a schema in r for a connector. Refused schemas and schemas that the connector created before do not
+// count.
 func (b *Bounds) Create(ctx context.Context, r Registry, connectorID, subject string, typ Type, text string) (Schema, error) {
 	if len(subject) > maxSubject {
 		return Schema{}, fmt.Errorf("cannot create a schema: its subject has %d bytes, more than %d", len(subject), maxSubject)
@@ -69,8 +68,8 @@ func (b *Bounds) Get(ctx context.Context, r Registry, connectorID, subject strin
 	return r.Get(ctx, subject, version)
 }
 
-// other returns the connector that a subject belongs to, and its pipeline, unless it is this
-// one or none. Of several whose ids the subject begins with it is the one with the longest.
+// other returns the connector that owns a subject, and its pipeline. ok is false if the owner is this connector or
+// there is none. If the subject begins with several connector ids, the longest one is the owner.
 func (b *Bounds) other(ctx context.Context, connectorID, subject string) (owner, pipelineID string, ok bool) {
 	if b.PipelineOf == nil {
 		return "", "", false
@@ -87,8 +86,7 @@ func (b *Bounds) other(ctx context.Context, connectorID, subject string) (owner,
 	return "", "", false
 }
 
-// reserve counts a schema, unless the connector has created it before, and returns what takes
-// that back.
+// reserve counts a schema unless the connector has created it before. undo reverts the count.
 func (b *Bounds) reserve(connectorID, subject, text string) (undo func(), err error) {
 	key := sha256.Sum256([]byte(subject + "\x00" + text))
 	size := len(subject) + len(text)

@@ -14,7 +14,7 @@ func textOf(n int) string {
 	return fmt.Sprintf(`{"type":"record","name":"r%d","fields":[]}`, n)
 }
 
-// wantError checks that err says so; an empty want is no error.
+// wantError checks that err contains want; an empty want means no error.
 func wantError(t *testing.T, what string, err error, want string) {
 	t.Helper()
 	if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
@@ -63,7 +63,7 @@ func TestConnectorsHaveTheirOwnSchemas(t *testing.T) {
 		{"p:b", "odd:id:x:key", "belongs to connector odd:id:x", "of another pipeline"},
 		{"p:b", "orders", "", ""},
 		{"p:b", "eu:orders:key", "", ""},
-		{"odd:id", "odd:id:x:key", "belongs to connector odd:id:x", "of another pipeline"}, // its id begins the other's
+		{"odd:id", "odd:id:x:key", "belongs to connector odd:id:x", "of another pipeline"}, // one id begins the other
 	} {
 		_, err := b.Create(ctx, r, c.caller, c.subject, schema.TypeAvro, textOf(1))
 		wantError(t, c.caller+" creates "+c.subject, err, c.create)

@@ -6,15 +6,14 @@ import (
 	"sync"
 )
 
-// Limits of a Cache: answers of each kind and bytes of schemas. A Cache that reaches one is emptied.
+// Limits of a Cache: answers of each kind and bytes of schemas. A Cache that reaches a limit is emptied.
 const (
 	maxCached      = 4096
 	maxCachedBytes = 16 << 20
 )
 
-// Cache is a Registry that asks another one and remembers the answers: a version of a
-// subject never changes. It may be used from several goroutines; two that ask for the
-// same thing at once may both reach the other registry.
+// Cache is a Registry that queries another registry and caches the answers: a version of a subject never changes. It is
+// safe for concurrent use; concurrent requests for the same schema may both reach the other registry.
 type Cache struct {
 	Registry Registry
 
@@ -25,10 +24,10 @@ type Cache struct {
 	byID     answers[int, Schema]
 }
 
-// answers are the cached answers of one kind.
+// answers are the cached answers to one kind of request.
 type answers[K comparable, V any] struct {
 	of    map[K]V
-	bytes int // of their schemas
+	bytes int // bytes of the cached schemas
 }
 
 type createKey struct {
@@ -41,7 +40,7 @@ type versionKey struct {
 	version int
 }
 
-// Create is Registry.Create.
+// Create implements Registry.
 func (c *Cache) Create(ctx context.Context, subject string, typ Type, text string) (Schema, error) {
 	key := createKey{subject, text, typ}
 	return remember(c, &c.created, key, func() (Schema, error) {
@@ -49,14 +48,14 @@ func (c *Cache) Create(ctx context.Context, subject string, typ Type, text strin
 	})
 }
 
-// Get is Registry.Get.
+// Get implements Registry.
 func (c *Cache) Get(ctx context.Context, subject string, version int) (Schema, error) {
 	return remember(c, &c.versions, versionKey{subject, version}, func() (Schema, error) {
 		return c.Registry.Get(ctx, subject, version)
 	})
 }
 
-// ByID is IDRegistry.ByID. It fails when the other registry is none.
+// ByID implements IDRegistry. It fails if the other registry is not an IDRegistry.
 func (c *Cache) ByID(ctx context.Context, id int) (Schema, error) {
 	return remember(c, &c.byID, id, func() (Schema, error) {
 		r, ok := c.Registry.(IDRegistry)
@@ -78,7 +77,7 @@ func (c *Cache) Codec(ctx context.Context, subject string, version int) (*Codec,
 	})
 }
 
-// remember returns the answer in a, or the one that ask gives. Errors are not kept.
+// remember returns the answer in a, or else the answer of ask, which it caches. Errors are not cached.
 func remember[K comparable, V interface{ size() int }](c *Cache, a *answers[K, V], key K, ask func() (V, error)) (V,
 	error) {
 	c.mu.Lock()

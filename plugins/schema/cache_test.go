@@ -19,7 +19,7 @@ func (c *counted) ByID(_ context.Context, id int) (schema.Schema, error) {
 	return schema.Schema{ID: id, Text: strings.Repeat("x", 1<<20)}, nil
 }
 
-// A cache bounds the memory of the answers that it keeps.
+// A cache bounds the memory of cached answers.
 func TestCacheBytes(t *testing.T) {
 	registry := &counted{}
 	cache := &schema.Cache{Registry: registry}
@@ -31,7 +31,7 @@ func TestCacheBytes(t *testing.T) {
 	if registry.gets != 2 {
 		t.Errorf("asked %d times for two schemas, want twice", registry.gets)
 	}
-	for id := range 20 { // of a mebibyte each
+	for id := range 20 { // 1 MiB each
 		_, _ = cache.ByID(t.Context(), id)
 	}
 	registry.gets = 0

@@ -2,8 +2,8 @@ package schema
 
 import "fmt"
 
-// Codec encodes and decodes objects with one Avro schema: plain Avro binary, without any
-// header. It may be used from several goroutines.
+// Codec encodes and decodes objects with one Avro schema, as plain Avro binary without a header. It is safe for
+// concurrent use.
 type Codec struct {
 	root *avroType
 	text int // bytes of the schema
@@ -11,8 +11,8 @@ type Codec struct {
 
 func (c *Codec) size() int { return c.text }
 
-// Parse returns the codec of an Avro schema in JSON. The schema describes an object: it
-// is a record or a map. Any other text is an ErrInvalidSchema.
+// Parse returns the codec of an Avro schema in JSON. The schema must describe an object, so it is a record or a map.
+// Any other text causes an ErrInvalidSchema.
 func Parse(text string) (*Codec, error) {
 	t, err := parseType(text)
 	if err != nil {
@@ -24,10 +24,9 @@ func Parse(text string) (*Codec, error) {
 	return &Codec{root: t, text: len(text)}, nil
 }
 
-// Append appends the encoded object to dst. It fails when m does not have what the schema
-// demands, or has fields that the schema does not know: nothing is left out in silence.
-// A missing field is encoded as its default, or as null where the schema allows it.
-// Times lose what is below the unit of the schema.
+// Append appends the encoded object to dst. It fails if m lacks a required field, or has fields that are not in the
+// schema: no field is silently omitted. A missing field is encoded as its default, or as null if the schema permits it.
+// Times lose the precision below the unit of the schema.
 func (c *Codec) Append(dst []byte, m map[string]any) ([]byte, error) {
 	e := encoder{work: maxEncoding, defaults: maxDefaults}
 	out, err := e.value(dst, c.root, m, 0)
@@ -37,16 +36,16 @@ func (c *Codec) Append(dst []byte, m map[string]any) ([]byte, error) {
 	return out, nil
 }
 
-// Decode returns the object that data encodes. Integers come as int64, floats as float32, doubles as float64,
+// Decode returns the object encoded in data. It returns integers as int64, floats as float32, doubles as float64,
 // timestamps and dates as time.Time in UTC, times of day as time.Duration, enums as string, decimals as text with all
-// digits of their scale, such as 1234.50, a uuid as its text, a duration as ISO 8601 has it, such as P1M2DT3.004S.
-// Text with the logical type json is the value that it is JSON of.
+// digits of their scale, such as 1234.50, a uuid as its text, and a duration in ISO 8601, such as P1M2DT3.004S. Text
+// with the logical type json is decoded from JSON.
 func (c *Codec) Decode(data []byte) (map[string]any, error) {
 	m, _, err := c.DecodeWithin(data, maxDecoded)
 	return m, err
 }
 
-// DecodeWithin is Decode with a limit of the bytes of memory that the object takes. It also returns how many it takes.
+// DecodeWithin is Decode with a memory limit for the object in bytes. It also returns the memory of the object.
 func (c *Codec) DecodeWithin(data []byte, limit int) (m map[string]any, memory int, err error) {
 	d := newDecoder(data, c.root, limit)
 	v, err := d.value(c.root, 0)

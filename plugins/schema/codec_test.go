@@ -113,8 +113,8 @@ func TestCodec(t *testing.T) {
 	}
 }
 
-// What is no valid decimal is what it is without the logical type, as the Avro
-// specification demands. The rest of the schema is kept exactly.
+// An invalid decimal is treated as its type without the logical type, as the Avro specification demands. The rest of
+// the schema is kept exactly.
 func TestInvalidDecimals(t *testing.T) {
 	for name, typ := range map[string]string{
 		"no precision":            `{"type":"bytes","logicalType":"decimal"}`,
@@ -145,8 +145,7 @@ func TestInvalidDecimals(t *testing.T) {
 	}
 }
 
-// A name refers to a type defined before it, in the namespace around it or, with dots, in
-// any.
+// A name refers to a type defined before it: in the enclosing namespace or, with dots, in any namespace.
 func TestReferences(t *testing.T) {
 	inner := object{"w": nil}
 	for text, value := range map[string]any{
@@ -329,8 +328,8 @@ func objects(depth int) *rapid.Generator[object] {
 	return rapid.MapOfN(rapid.StringMatching(`[a-zA-Z_][a-z0-9_]{0,3}`), values(depth), 0, 4)
 }
 
-// sameUpToNulls compares, but lets fields that one lacks be null in the other: what
-// encoding does to objects of an array that differ in their fields.
+// sameUpToNulls compares two values, but a field that one lacks may be null in the other. Encoding has this effect on
+// objects of an array whose fields differ.
 func sameUpToNulls(a, b any) bool {
 	switch a := a.(type) {
 	case object:
@@ -354,7 +353,7 @@ func sameUpToNulls(a, b any) bool {
 	return cmp.Equal(a, b)
 }
 
-// hasShape reports whether an object has no times and integers in one place.
+// hasShape reports whether no position in an object holds both times and integers.
 func hasShape(m object) bool {
 	_, err := schema.ShapeOf(m)
 	return err == nil
@@ -412,7 +411,7 @@ func FuzzDecode(f *testing.F) {
 		if err != nil {
 			if strings.Contains(err.Error(), "out of range") || strings.Contains(err.Error(),
 				"decimal number") || strings.Contains(err.Error(), "digits") {
-				return // times that Go can hold and Avro can not, decimals of more digits than the schema says
+				return // times that Go can represent and Avro cannot, decimals with more digits than the schema permits
 			}
 			t.Fatalf("cannot encode what was decoded: %v", err)
 		}
@@ -450,8 +449,8 @@ func BenchmarkDecode(b *testing.B) {
 	}
 }
 
-// isCounted reports whether the length of an object is counted exactly. Those of unions are estimated, and those of texts next
-// to numbers that only text holds, which have quotes there.
+// isCounted reports whether the encoded length of an object is counted exactly. The length of a union is estimated, and
+// so is the length of texts next to numbers with the logical type json, because these texts are quoted.
 func isCounted(m object) bool {
 	s, err := schema.ShapeOf(m)
 	return err == nil && !strings.Contains(s.Avro(), `"null"`) && !strings.Contains(s.Avro(), `"items":[`) &&

@@ -16,7 +16,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/peer"
 )
 
-// ConfluentRegistry is a schema.Registry at a server. It may be used from several goroutines.
+// ConfluentRegistry is a schema.Registry on a server. It is safe for concurrent use.
 type ConfluentRegistry struct {
 	URL      *url.URL
 	Username string // with Password, for basic authentication; empty: none
@@ -26,7 +26,7 @@ type ConfluentRegistry struct {
 
 var _ IDRegistry = (*ConfluentRegistry)(nil)
 
-// NewConfluentRegistry returns the registry at connection, the URL of a server.
+// NewConfluentRegistry returns the registry at the URL connection.
 func NewConfluentRegistry(connection string) (*ConfluentRegistry, error) {
 	u, err := url.Parse(connection)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
@@ -35,7 +35,7 @@ func NewConfluentRegistry(connection string) (*ConfluentRegistry, error) {
 	return &ConfluentRegistry{URL: u}, nil
 }
 
-// Bounds of one request.
+// Bounds of a request.
 const (
 	timeout   = 10 * time.Second
 	maxAnswer = 16 << 20 // bytes
@@ -43,7 +43,7 @@ const (
 
 const mediaType = "application/vnd.schemaregistry.v1+json"
 
-// The codes of errors that the interface has.
+// Error codes of the registry API.
 const (
 	codeSubjectNotFound = 40401
 	codeVersionNotFound = 40402
@@ -66,8 +66,7 @@ type request struct {
 	Schema string `json:"schema"`
 }
 
-// Create is schema.Registry.Create. The server decides whether the schema is compatible
-// with the versions before it.
+// Create implements schema.Registry. The server decides whether the schema is compatible with the previous versions.
 func (r *ConfluentRegistry) Create(ctx context.Context, subject string, typ Type, text string) (Schema, error) {
 	if typ != TypeAvro {
 		return Schema{}, fmt.Errorf("%w: type %d is not Avro", ErrInvalidSchema, typ)
@@ -79,14 +78,14 @@ func (r *ConfluentRegistry) Create(ctx context.Context, subject string, typ Type
 	if _, err := r.do(ctx, http.MethodPost, body, "subjects", subject, "versions"); err != nil {
 		return Schema{}, fmt.Errorf("cannot register a schema of subject %q: %w", subject, err)
 	}
-	found, err := r.do(ctx, http.MethodPost, body, "subjects", subject) // the version that it has now
+	found, err := r.do(ctx, http.MethodPost, body, "subjects", subject) // gets its current version
 	if err != nil {
 		return Schema{}, fmt.Errorf("cannot find the schema of subject %q that was registered: %w", subject, err)
 	}
 	return Schema{Subject: subject, Version: found.Version, ID: found.ID, Type: typ, Text: text}, nil
 }
 
-// Get is schema.Registry.Get. The text has the definitions of the types that the schema refers to in other subjects.
+// Get implements schema.Registry. The text includes the definitions of referenced types from other subjects.
 func (r *ConfluentRegistry) Get(ctx context.Context, subject string, version int) (Schema, error) {
 	found, text, err := r.get(ctx, "subjects", subject, "versions", strconv.Itoa(version))
 	if err != nil {
@@ -95,7 +94,7 @@ func (r *ConfluentRegistry) Get(ctx context.Context, subject string, version int
 	return Schema{Subject: subject, Version: version, ID: found.ID, Type: TypeAvro, Text: text}, nil
 }
 
-// ByID is schema.IDRegistry.ByID. The text is as that of Get.
+// ByID implements schema.IDRegistry. The text includes the definitions of referenced types, as in Get.
 func (r *ConfluentRegistry) ByID(ctx context.Context, id int) (Schema, error) {
 	_, text, err := r.get(ctx, "schemas", "ids", strconv.Itoa(id))
 	if err != nil {
@@ -104,7 +103,7 @@ func (r *ConfluentRegistry) ByID(ctx context.Context, id int) (Schema, error) {
 	return Schema{ID: id, Type: TypeAvro, Text: text}, nil
 }
 
-// get returns the answer for one schema, and the text of the schema with its references resolved.
+// get returns the response for one schema, and the text of the schema with its references resolved.
 func (r *ConfluentRegistry) get(ctx context.Context, path ...string) (*answer, string, error) {
 	found, err := r.do(ctx, http.MethodGet, nil, path...)
 	if err != nil {
@@ -120,7 +119,7 @@ func (r *ConfluentRegistry) get(ctx context.Context, path ...string) (*answer, s
 	return found, text, err
 }
 
-// do sends a request to the path of these elements and returns the answer.
+// do sends a request to the path made of elements and returns the response.
 func (r *ConfluentRegistry) do(ctx context.Context, method string, body any, elements ...string) (*answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -163,7 +162,7 @@ func (r *ConfluentRegistry) do(ctx context.Context, method string, body any, ele
 
 var client = &http.Client{Transport: peer.Transport()}
 
-// remedies are remedies by status.
+// remedies are remedies by HTTP status.
 var remedies = map[int]string{
 	http.StatusUnauthorized: ": set schema-registry.confluent.auth to credentials that it accepts",
 	http.StatusForbidden:    ": the credentials in schema-registry.confluent.auth may not do this",

@@ -19,14 +19,14 @@ import (
 	"github.com/conduit-agent/conduit/plugins/schema"
 )
 
-// server speaks the part of the interface that is used, and checks what it is asked.
+// server implements the part of the registry API that the client uses, and checks the requests.
 type server struct {
 	mu         sync.Mutex
 	subjects   map[string][]string
 	ids        []string
-	want       string                      // Authorization
+	want       string                      // expected Authorization header
 	references map[string][]map[string]any // by text
-	types      map[string]string           // by text, AVRO unless it is here
+	types      map[string]string           // by text; AVRO if missing
 	gets       int
 }
 
@@ -64,7 +64,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	if r.Method == http.MethodGet && r.ContentLength != 0 { // some proxies refuse it
+	if r.Method == http.MethodGet && r.ContentLength != 0 { // some proxies refuse a GET with a body
 		s.fail(w, http.StatusBadRequest, 400, "HTTP 400 Bad Request")
 		return
 	}
@@ -103,7 +103,7 @@ func (s *server) version(w http.ResponseWriter, subject string, n int) {
 		s.described(map[string]any{"subject": subject, "version": n, "id": 1 + index(s.ids, text), "schema": text}))
 }
 
-// described adds members that only some schemas have in an answer.
+// described adds members to a response that only some schemas have.
 func (s *server) described(answer map[string]any) map[string]any {
 	text := answer["schema"].(string)
 	if typ, ok := s.types[text]; ok {
@@ -151,7 +151,7 @@ func text(field string) string {
 	return `{"type":"record","name":"r","fields":[{"name":"` + field + `","type":"long"}]}`
 }
 
-// The registry answers as the one in memory does.
+// The registry behaves like the registry in memory.
 func TestConfluentRegistry(t *testing.T) {
 	r := serve(t, "")
 	for i, step := range []struct {
@@ -211,7 +211,7 @@ func TestConfluentConnectionStrings(t *testing.T) {
 	}
 }
 
-// A schema is found by its id alone, asked for once, and errors name the cause.
+// A schema is found by its id alone and requested once. Errors name the cause.
 func TestConfluentByID(t *testing.T) {
 	s := &server{subjects: map[string][]string{}, want: "Bearer token",
 		ids:   []string{text("a"), text("b"), "message M {}"},
@@ -244,7 +244,7 @@ func TestConfluentByID(t *testing.T) {
 	}
 }
 
-// What does not speak the interface is told from a registry without the schema.
+// A server without the registry API is distinguished from a registry without the schema.
 func TestConfluentIsNoRegistry(t *testing.T) {
 	ts := httptest.NewServer(http.NotFoundHandler())
 	defer ts.Close()
@@ -260,7 +260,7 @@ func TestConfluentIsNoRegistry(t *testing.T) {
 
 func TestConfluentTLS(t *testing.T) {
 	ts := httptest.NewTLSServer(&server{})
-	ts.Config.ErrorLog = log.New(io.Discard, "", 0) // the client ends the connection
+	ts.Config.ErrorLog = log.New(io.Discard, "", 0) // the client closes the connection
 	defer ts.Close()
 	r, err := schema.NewConfluentRegistry(ts.URL)
 	if err != nil {
@@ -291,7 +291,7 @@ func referringTo(s *server) {
 		order: {ref("geo.Address", "address"), ref("geo.Country", "country"), ref("Mark", "mark")}}
 }
 
-// A schema that refers to types of other subjects is complete.
+// The text of a schema includes the types of other subjects that it refers to.
 func TestConfluentReferences(t *testing.T) {
 	s := &server{}
 	referringTo(s)
@@ -337,7 +337,7 @@ func TestConfluentReferencesThatAreWrong(t *testing.T) {
 	}
 }
 
-// endless has the schema order refer to 300 others.
+// endless makes the schema order refer to 300 others.
 func endless(s *server) {
 	for i := range 300 {
 		name := fmt.Sprint("F", i)

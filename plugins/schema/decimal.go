@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// decimalBytes returns v as a big-endian two's complement number of size bytes, as few
-// as it takes when size is 0. v is the text of a decimal number, or a number.
+// decimalBytes returns v as a big-endian two's complement number of size bytes, or of the minimum length if size is 0.
+// v is the text of a decimal number, or a number.
 func decimalBytes(t *avroType, v any, size int) ([]byte, error) {
 	if b, ok := v.([]byte); ok { // the default in a schema
 		return b, nil
@@ -45,7 +45,7 @@ func decimalBytes(t *avroType, v any, size int) ([]byte, error) {
 	return n.FillBytes(make([]byte, size)), nil
 }
 
-// decimalNumber returns the text of a number with a bounded number of digits and a bounded exponent.
+// decimalNumber returns the text of a number, with bounded digits and exponent.
 func decimalNumber(v any) (string, error) {
 	var text string
 	switch v := v.(type) {
@@ -80,8 +80,7 @@ func decimalText(t *avroType, b []byte) (string, error) {
 	return withScale(n, t.scale), nil
 }
 
-// withScale returns the text of a number of units of 10 to the power of -scale: 123456 of scale 2 is 1234.56, 100 is
-// 1.00.
+// withScale returns the text of n * 10^-scale with scale decimal places: 123456 with scale 2 is 1234.56, 100 is 1.00.
 func withScale(n *big.Int, scale int) string {
 	digits := new(big.Int).Abs(n).String()
 	if missing := scale + 1 - len(digits); missing > 0 {

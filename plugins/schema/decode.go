@@ -10,12 +10,12 @@ import (
 
 var errShort = errors.New("the data ends too early")
 
-// decoder reads values off the front of data, which it copies and never keeps.
+// decoder reads values from the front of data. It copies data and keeps no reference to it.
 type decoder struct {
 	data   []byte
-	steps  int // values that may still come
-	memory int // remaining bytes of memory for the values
-	limit  int // of memory
+	steps  int // number of values that may follow
+	memory int // remaining bytes of memory for values
+	limit  int // initial value of memory
 }
 
 // newDecoder returns a decoder whose values take at most limit bytes of memory.
@@ -24,7 +24,7 @@ func newDecoder(data []byte, root *avroType, limit int) *decoder {
 		memory: min(limit, maxDecoded), limit: min(limit, maxDecoded)}
 }
 
-// spend takes n bytes of the memory that remains for the values.
+// spend subtracts n bytes from the remaining memory for values.
 func (d *decoder) spend(n int) error {
 	if d.memory -= n; d.memory < 0 {
 		return fmt.Errorf("%w: more than %d KiB, once it is decoded", errTooGreat, d.limit>>10)

@@ -24,7 +24,7 @@ var (
 
 // encoder encodes one record.
 type encoder struct {
-	work     int // values that it may still look at
+	work     int // number of values that it may still visit
 	defaults int // bytes that may still come from defaults
 }
 
@@ -66,12 +66,12 @@ func (e *encoder) value(dst []byte, t *avroType, v any, depth int) ([]byte, erro
 	return nil, mismatch(t, v)
 }
 
-// symbolOf returns the symbol that a value stands for.
+// symbolOf returns the symbol for a value.
 func symbolOf(v any) string {
 	switch v := v.(type) {
 	case string:
 		return v
-	case map[string]any, []any: // no symbol, and their text may be long
+	case map[string]any, []any: // not a symbol; the text may be long
 		return ""
 	}
 	return fmt.Sprint(v)
@@ -111,7 +111,7 @@ func (e *encoder) record(dst []byte, t *avroType, m map[string]any, depth int) (
 	return dst, nil
 }
 
-// missing returns what stands for a field that the object does not have.
+// missing returns the value to encode for a field that the object lacks.
 func missing(f *avroField) (any, error) {
 	switch {
 	case f.hasDefault:
@@ -161,7 +161,7 @@ func (e *encoder) array(dst []byte, t *avroType, a []any, depth int) ([]byte, er
 	return append(dst, 0), nil
 }
 
-// appendUnion takes the branch that is made for v, or else the first that can hold it.
+// union encodes v with the branch for its kind, or else with the first branch that can hold v.
 func (e *encoder) union(dst []byte, t *avroType, v any, depth int) ([]byte, error) {
 	k := kindOf(v)
 	for pass := range 2 {
@@ -175,7 +175,7 @@ func (e *encoder) union(dst []byte, t *avroType, v any, depth int) ([]byte, erro
 			} else if errors.Is(err, errWork) {
 				return nil, err
 			} else if pass == 0 && len(t.branches) == 2 && t.nullable {
-				return nil, err // the only branch there is for v knows best
+				return nil, err // the error of the only branch for v is the most precise
 			}
 			e.defaults, e.work = defaults, e.work-failedBranch
 		}
@@ -249,7 +249,7 @@ func appendFixed(dst []byte, t *avroType, v any) ([]byte, error) {
 	return append(dst, b...), nil
 }
 
-// integer returns v in the unit of s.
+// integer returns v in the unit of t.
 func integer(t *avroType, v any) (n int64, ok bool, err error) {
 	switch v := v.(type) {
 	case time.Time:
@@ -323,7 +323,7 @@ func toInt(v any) (n int64, ok bool, err error) {
 			return 0, true, errRange
 		}
 		return n, err == nil, nil
-	case float64: // a whole number that came through JSON
+	case float64: // an integer that was decoded from JSON
 		if n = int64(v); v >= -1<<53 && v <= 1<<53 && float64(n) == v {
 			return n, true, nil
 		}
@@ -344,7 +344,7 @@ func toFloat(v any) (float64, bool) {
 		return v, true
 	case float32:
 		return float64(v), true
-	case json.Number: // the schema says that it becomes a double, if there is one near it
+	case json.Number: // the schema permits a double, if one is close to it
 		f, err := v.Float64()
 		return f, err == nil
 	}

@@ -5,14 +5,14 @@ import (
 	"fmt"
 )
 
-// Limits of encoding and decoding data with a schema. Schemas come from connectors and from registries elsewhere: a
-// number in one must not decide how much memory or time a record takes.
+// Limits of encoding and decoding data with a schema. Schemas come from connectors and from external registries: a
+// number in a schema must not determine how much memory or time a record takes.
 const (
 	maxText      = 1 << 20  // bytes of a schema
 	maxDecimal   = 4096     // digits of a decimal, its scale and its text
 	maxDefaults  = 64 << 10 // encoded bytes of a record that come from defaults
-	maxEncoding  = 1 << 22  // values that are looked at to encode a record: unions try their branches
-	failedBranch = 16       // cost, in values, of trying a branch that does not match
+	maxEncoding  = 1 << 22  // values visited to encode a record: unions try their branches
+	failedBranch = 16       // cost of trying a branch that does not match, in values
 	maxDecoded   = 64 << 20 // bytes of memory of a decoded record
 
 	// freeValues and valuesPerByte bound the values of a decoded record: nulls and empty records take no bytes.
@@ -20,14 +20,14 @@ const (
 	valuesPerByte = 4
 )
 
-// decimalSize is the number of bytes that maxDecimal digits take.
+// decimalSize is the number of bytes of maxDecimal digits.
 const decimalSize = 1702
 
-// The memory that decoded values take, roughly, in addition to their text.
+// Approximate memory of decoded values in addition to their text, in bytes.
 const (
 	valueMemory  = 24
 	objectMemory = 48
-	memberMemory = 40 // plus the memory of its value
+	memberMemory = 40 // plus the memory of the value
 )
 
 var (
@@ -39,7 +39,7 @@ var (
 	errSchemaSize = fmt.Errorf("it has more than %d bytes", maxText)
 )
 
-// checkScale refuses decimals whose numbers take too long to compute with.
+// checkScale refuses decimals that take too long to compute with.
 func checkScale(t *avroType) error {
 	if t.logical == logicalDecimal && t.scale > maxDecimal {
 		return fmt.Errorf("a decimal with a scale of %d, more than %d", t.scale, maxDecimal)

@@ -18,7 +18,7 @@ func fields(name string, n int, typ string) string {
 	return fmt.Sprintf(`{"type":"record","name":%q,"fields":[%s]}`, name, strings.Join(all, ","))
 }
 
-// ofField returns a record whose only field, v, has a type.
+// ofField returns a record with a single field, v, of type typ.
 func ofField(typ string) string {
 	return `{"type":"record","name":"r","fields":[{"name":"v","type":` + typ + `}]}`
 }
@@ -32,7 +32,7 @@ func nested(n int) string {
 	return typ
 }
 
-// deep returns n objects in each other.
+// deep returns n nested objects.
 func deep(n int) any {
 	var v any = "x"
 	for range n {
@@ -41,8 +41,8 @@ func deep(n int) any {
 	return v
 }
 
-// Whatever a schema says, encoding and decoding with it takes no more than a bounded part of the memory and time that
-// the data would take. Each case takes unbounded memory, or ages, when its limit is missing.
+// Encoding and decoding take only a bounded multiple of the memory and time that the data would take, whatever the
+// schema is. Without its limit, each case would take unbounded memory or time.
 func TestHostileSchemas(t *testing.T) {
 	decimal := func(typ string) string {
 		return ofField(`{` + typ + `,"logicalType":"decimal","precision":10,"scale":2}`)
@@ -52,7 +52,7 @@ func TestHostileSchemas(t *testing.T) {
 		name, schema string
 		object       map[string]any // to encode
 		data         string         // to decode
-		want         string         // of the error; empty: whatever
+		want         string         // text of the error; empty: any result
 	}{
 		{"a fixed of 10^14 bytes", decimal(`"type":"fixed","name":"f","size":99999999999999`),
 			map[string]any{"v": "1.00"}, "x", ""},

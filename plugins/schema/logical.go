@@ -13,9 +13,9 @@ import (
 	"github.com/conduit-agent/conduit/spec/lazy"
 )
 
-// json returns the value that text with the logical type json is JSON of.
+// json decodes text with the logical type json.
 func (d *decoder) json(text []byte) (any, error) {
-	for _, c := range text { // what takes much more memory than its text
+	for _, c := range text { // characters whose values take much more memory than the text
 		memory := 0
 		switch c {
 		case '{', '[':
@@ -47,8 +47,8 @@ func uuidBytes(text string) ([]byte, error) {
 	return b, nil
 }
 
-// durationText returns a duration of Avro, numbers of months, days and milliseconds in four bytes each, in the form
-// of ISO 8601 that keeps the three apart: P1M2DT3.004S.
+// durationText returns an Avro duration in ISO 8601: P1M2DT3.004S. The input is three numbers of four bytes each:
+// months, days and milliseconds. The form keeps the three apart.
 func durationText(b []byte) string {
 	months, days, millis := binary.LittleEndian.Uint32(b),
 		binary.LittleEndian.Uint32(b[4:]), binary.LittleEndian.Uint32(b[8:])
@@ -69,7 +69,7 @@ var duration = lazy.Regexp(`^P(?:(\d{1,9})Y)?(?:(\d{1,10})M)?(?:(\d{1,9})W)?(?:(
 
 var errDuration = errors.New("no duration of whole months, days and milliseconds, such as P1M2DT3.004S")
 
-// durationBytes is the reverse of durationText. It takes years, weeks, hours and minutes, too.
+// durationBytes is the reverse of durationText. It also accepts years, weeks, hours and minutes.
 func durationBytes(text string) ([]byte, error) {
 	m := duration().FindStringSubmatch(text)
 	if m == nil || text == "P" || strings.HasSuffix(text, "T") {

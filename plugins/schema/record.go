@@ -8,9 +8,8 @@ import (
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
-// Subject returns the name under which the schema of one part of a source's records is
-// registered: context:collection.name, without what is empty. name is "key" or "payload"
-// unless the settings say otherwise.
+// Subject returns the name under which the schema of a source's keys or payloads is registered:
+// context:collection.name, without empty parts. name is "key" or "payload" unless the settings specify another one.
 func Subject(context, collection, name string) string {
 	if collection != "" {
 		name = collection + "." + name
@@ -21,13 +20,13 @@ func Subject(context, collection, name string) string {
 	return name
 }
 
-// Parts says which parts of a record are meant. Payload is both Before and After.
+// Parts selects parts of a record. Payload stands for both Before and After.
 type Parts struct {
 	Key, Payload bool
 }
 
-// EncodeRecord makes the structured parts of r raw: encoded with the schemas that the
-// metadata names. A part without a schema stays as it is. On error r is unchanged.
+// EncodeRecord replaces the structured parts of r by raw data, encoded with the schemas named in the metadata. A part
+// without a schema stays unchanged. On error r is unchanged.
 func (c *Cache) EncodeRecord(ctx context.Context, r *record.Record, parts Parts) error {
 	return c.convert(ctx, r, parts, func(codec *Codec, d record.Data) (record.Data, error) {
 		m, ok := d.Structured()
@@ -39,15 +38,15 @@ func (c *Cache) EncodeRecord(ctx context.Context, r *record.Record, parts Parts)
 	})
 }
 
-// DecodeRecord makes the raw parts of r structured: decoded with the schemas that the
-// metadata names. A part without a schema stays as it is. On error r is unchanged.
+// DecodeRecord replaces the raw parts of r by structured data, decoded with the schemas named in the metadata. A part
+// without a schema stays unchanged. On error r is unchanged.
 func (c *Cache) DecodeRecord(ctx context.Context, r *record.Record, parts Parts) error {
 	_, err := c.DecodeRecordWithin(ctx, r, parts, maxDecoded)
 	return err
 }
 
-// DecodeRecordWithin is DecodeRecord with a limit of the bytes of memory that the decoded parts take. It also returns
-// how many they take.
+// DecodeRecordWithin is DecodeRecord with a memory limit for the decoded parts in bytes. It also returns the memory of
+// the decoded parts.
 func (c *Cache) DecodeRecordWithin(ctx context.Context, r *record.Record, parts Parts, limit int) (memory int,
 	err error) {
 	err = c.convert(ctx, r, parts, func(codec *Codec, d record.Data) (record.Data, error) {
@@ -98,7 +97,7 @@ func apply(codec *Codec, f conversion, d *record.Data) (err error) {
 	return err
 }
 
-// named returns the codec of the schema that the metadata names, nil when it names none.
+// named returns the codec of the schema named in the metadata, or nil if there is none.
 func (c *Cache) named(ctx context.Context, m record.Metadata, subjectKey, versionKey string) (*Codec, error) {
 	subject, version := m.Get(subjectKey), m.Get(versionKey)
 	if subject == "" || version == "" {

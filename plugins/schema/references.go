@@ -22,19 +22,20 @@ type reference struct {
 const (
 	maxReferences = 200
 	maxReferred   = 4 << 20 // bytes of schemas
-	maxNesting    = 1000    // of types
+	maxNesting    = 1000    // nesting of types
 )
 
-// resolver puts the definitions of types into a schema that refers to them.
+// resolver inserts the definitions of referenced types into a schema.
 type resolver struct {
 	registry    *ConfluentRegistry
 	seen        map[reference]bool
-	definitions map[string]map[string]any // by full name; those that are in the schema already are left out
+	definitions map[string]map[string]any // by full name, without those already inserted
 	bytes       int
 	nesting     int
 }
 
-// resolve returns the text of a schema in which the first use of each type from another subject is its definition.
+// resolve returns the text of a schema in which the first use of each type from another subject is replaced by its
+// definition.
 func (r *ConfluentRegistry) resolve(ctx context.Context, a *answer) (string, error) {
 	s := resolver{registry: r, seen: map[reference]bool{}, definitions: map[string]map[string]any{}}
 	if err := s.fetch(ctx, a.References); err != nil {
@@ -53,7 +54,7 @@ func (r *ConfluentRegistry) resolve(ctx context.Context, a *answer) (string, err
 
 func parse(text string) (v any, err error) {
 	d := json.NewDecoder(strings.NewReader(text))
-	d.UseNumber() // defaults keep their digits
+	d.UseNumber() // keeps the digits of defaults
 	if err = d.Decode(&v); err == nil {
 		if _, more := d.Token(); !errors.Is(more, io.EOF) {
 			err = errors.New("there is text behind it")
@@ -65,7 +66,7 @@ func parse(text string) (v any, err error) {
 	return v, nil
 }
 
-// fetch gets the definitions of types, and of the types that they refer to.
+// fetch gets the definitions of types, and of the types they refer to.
 func (s *resolver) fetch(ctx context.Context, all []reference) error {
 	for _, ref := range all {
 		if s.seen[ref] {
@@ -91,7 +92,7 @@ func (s *resolver) fetch(ctx context.Context, all []reference) error {
 				ref.Subject, ref.Name)
 		}
 		if _, own := definition["namespace"]; !own {
-			definition["namespace"] = "" // not that of the place where it is inserted
+			definition["namespace"] = "" // otherwise it would inherit the namespace of the place of insertion
 		}
 		s.definitions[ref.Name] = definition
 		if err := s.fetch(ctx, a.References); err != nil {
@@ -101,7 +102,7 @@ func (s *resolver) fetch(ctx context.Context, all []reference) error {
 	return nil
 }
 
-// confluentName returns the name of the type that a definition in this namespace defines, "" if it defines none.
+// confluentName returns the name of the type that a definition in this namespace defines, or "" if it defines none.
 func confluentName(definition map[string]any, namespace string) string {
 	name, _ := definition["name"].(string)
 	if own, ok := definition["namespace"].(string); ok {
@@ -117,7 +118,7 @@ func join(namespace, name string) string {
 	return namespace + "." + name
 }
 
-// insert returns the type v, which is in a namespace, with the definitions that it needs.
+// insert returns the type v, which is in a namespace, with the definitions it needs.
 func (s *resolver) insert(v any, namespace string) (_ any, err error) {
 	if s.nesting++; s.nesting > maxNesting {
 		return nil, fmt.Errorf("%w: its types are nested more than %d deep", ErrInvalidSchema, maxNesting)

@@ -6,15 +6,15 @@ import (
 	"sync"
 )
 
-// Memory is a Registry that keeps schemas for as long as it lives. The zero Memory is
-// empty and ready; it may be used from several goroutines.
+// Memory is a Registry that keeps schemas in memory. The zero Memory is empty and ready to use. It is safe for
+// concurrent use.
 type Memory struct {
 	mu       sync.Mutex
 	subjects map[string][]Schema // by version - 1
 	ids      map[string]int      // by text
 }
 
-// Create is Registry.Create. A text that Parse refuses is an ErrInvalidSchema.
+// Create implements Registry. It returns an ErrInvalidSchema for a text that Parse refuses.
 func (m *Memory) Create(_ context.Context, subject string, typ Type, text string) (Schema, error) {
 	if typ != TypeAvro {
 		return Schema{}, fmt.Errorf("%w: type %d is not Avro", ErrInvalidSchema, typ)
@@ -40,7 +40,7 @@ func (m *Memory) Create(_ context.Context, subject string, typ Type, text string
 	return s, nil
 }
 
-// Get is Registry.Get.
+// Get implements Registry.
 func (m *Memory) Get(_ context.Context, subject string, version int) (Schema, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -54,7 +54,7 @@ func (m *Memory) Get(_ context.Context, subject string, version int) (Schema, er
 	return versions[version-1], nil
 }
 
-// ByID is IDRegistry.ByID.
+// ByID implements IDRegistry.
 func (m *Memory) ByID(_ context.Context, id int) (Schema, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

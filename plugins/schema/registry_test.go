@@ -42,7 +42,7 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// counting counts what reaches the registry, and fails while broken.
+// counting counts the requests to the registry, and fails while broken.
 type counting struct {
 	schema.Memory
 	calls  int

@@ -9,17 +9,17 @@ import (
 	"time"
 )
 
-// Shape is the structure of objects: the names of their fields and the kinds of values
-// seen in each. A Shape never changes; the zero Shape has no fields.
+// Shape is the structure of objects: the names of their fields and the kinds of values observed in each. A Shape is
+// immutable. The zero Shape has no fields.
 //
-// Integers are long, floats double, numbers that neither holds text with the logical type json, times long with the
-// logical type timestamp-micros, durations long with time-micros, nil makes a union with null, and an object is a
-// record. Durations together with integers are nanoseconds.
+// Integers map to long, floats to double, numbers that neither can represent to text with the logical type json, times
+// to long with the logical type timestamp-micros, durations to long with time-micros, nil to a union with null, and an
+// object to a record. If a field has both durations and integers, the durations are nanoseconds.
 type Shape struct {
 	root node
 }
 
-// node is what is known of the values in one place.
+// node describes the values observed in one place.
 type node struct {
 	kinds  kind
 	fields []field // of objects, sorted by name
@@ -28,7 +28,7 @@ type node struct {
 
 type field struct {
 	name     string
-	optional bool // some objects do not have it
+	optional bool // some objects lack it
 	node     node
 }
 
@@ -42,7 +42,7 @@ const (
 	kindTime
 	kindDuration
 	kindDouble
-	kindNumber // that neither a long nor a double holds
+	kindNumber // neither a long nor a double can represent it
 	kindString
 	kindBytes
 	kindArray
@@ -77,8 +77,8 @@ func kindOf(v any) kind {
 	return 0
 }
 
-// ShapeOf returns the shape of the object m. It fails when Avro has no way to say it:
-// for a field name that is no Avro name, or a value that a record cannot hold.
+// ShapeOf returns the shape of the object m. It fails if Avro cannot describe m: if a field name is not an Avro name,
+// or a record cannot hold a value.
 func ShapeOf(m map[string]any) (*Shape, error) {
 	return new(Shape).With(m)
 }
@@ -125,7 +125,7 @@ func (n *node) fits(v any) bool {
 	return true
 }
 
-// SameFields reports whether m has the fields of s, whatever their values.
+// SameFields reports whether m has the fields of s, whatever their values are.
 func (s *Shape) SameFields(m map[string]any) bool { return s.root.sameFields(m) }
 
 func (n *node) sameFields(m map[string]any) bool {
@@ -146,8 +146,8 @@ func (n *node) sameFields(m map[string]any) bool {
 	return seen == len(m)
 }
 
-// With returns a shape that fits m and everything that s fits. A field that one of them
-// lacks is optional; a record without it is encoded with a null.
+// With returns a shape that fits m and all objects that s fits. A field that is missing in m or in s becomes optional;
+// a record without it is encoded with a null.
 func (s *Shape) With(m map[string]any) (*Shape, error) {
 	out := &Shape{root: s.root.clone()}
 	if err := out.root.add(m, 0); err != nil {

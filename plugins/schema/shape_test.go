@@ -140,7 +140,7 @@ func BenchmarkFits(b *testing.B) {
 	}
 }
 
-// Data that contains itself has no shape.
+// Cyclic data has no shape.
 func TestShapeOfEndlessData(t *testing.T) {
 	object, list := map[string]any{}, []any{nil}
 	object["a"], object["b"], list[0] = object, []any{object}, list

@@ -9,7 +9,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/schema/avro"
 )
 
-// avroKind is one of Avro's types.
+// avroKind is a kind of Avro type.
 type avroKind uint8
 
 const (
@@ -35,7 +35,7 @@ var avroKinds = map[string]avroKind{
 	"record": avroRecord, "error": avroRecord, "union": avroUnion,
 }
 
-// Logical types. A type that is annotated with anything else is what it is without.
+// Logical types. Other annotations are ignored.
 const (
 	logicalDecimal              = "decimal"
 	logicalDate                 = "date"
@@ -49,12 +49,12 @@ const (
 	logicalLocalTimestampNanos  = "local-timestamp-nanos"
 	logicalUUID                 = "uuid"
 	logicalDuration             = "duration"
-	// logicalJSON is no logical type of Avro, whose other readers see text: it is JSON of any value. Numbers that a double
-	// would change are written so, and columns of databases that hold JSON.
+	// logicalJSON is not a standard logical type of Avro, so other readers see text. The text is JSON of any value. It
+	// is used for numbers that a double would change, and for database columns that hold JSON.
 	logicalJSON = "json"
 )
 
-// logicals says which type each logical type annotates.
+// logicals lists the types that each logical type may annotate.
 var logicals = map[string][]avroKind{
 	logicalDecimal: {avroBytes, avroFixed}, logicalDate: {avroInt}, logicalTimeMillis: {avroInt}, logicalTimeMicros: {avroLong},
 	logicalTimestampMillis: {avroLong}, logicalTimestampMicros: {avroLong},
@@ -63,22 +63,22 @@ var logicals = map[string][]avroKind{
 	logicalUUID: {avroFixed}, logicalDuration: {avroFixed}, logicalJSON: {avroString},
 }
 
-// avroType is a type of a parsed schema, prepared for encoding and decoding. References
-// to named types are pointers to them, so a recursive schema is a cycle.
+// avroType is a type of a parsed schema, prepared for encoding and decoding. References to named types are pointers, so
+// a recursive schema is a cycle.
 type avroType struct {
 	kind     avroKind
-	name     string         // of the kind, as schemas call it
-	logical  string         // "" when it has none, or none that is known
-	natural  kind           // the kind of values it is made for
+	name     string         // name of the kind in schemas
+	logical  string         // "" if it has none, or an unknown one
+	natural  kind           // kind of values that the type is made for
 	fields   []avroField    // of a record
 	branches []*avroType    // of a union
-	nullable bool           // it is a union with a null
+	nullable bool           // a union with a null
 	items    *avroType      // of an array, or the values of a map
 	symbols  []string       // of an enum
-	indexOf  map[string]int // of a symbol
+	indexOf  map[string]int // index of each symbol
 	size     int            // of a fixed
 	scale    int            // of a decimal
-	digits   int            // a decimal has at most; 0: any number
+	digits   int            // maximum digits of a decimal; 0: no limit
 }
 
 type avroField struct {
@@ -106,7 +106,7 @@ func parseType(text string) (*avroType, error) {
 	return c.compile(root, "")
 }
 
-// compiler makes types of the nodes of one schema.
+// compiler converts the nodes of a schema to types.
 type compiler struct {
 	named map[string]*avroType // by full name
 }
@@ -119,7 +119,7 @@ func (c *compiler) compile(n *avro.Node, namespace string) (*avroType, error) {
 	t := &avroType{kind: k, name: n.Type, logical: logicalOf(k, n.LogicalType),
 		size: n.Size, scale: n.Scale, digits: n.Precision, symbols: n.Symbols}
 	if t.logical == logicalUUID && t.size != 16 || t.logical == logicalDuration && t.size != 12 {
-		t.logical = "" // as it has no such value
+		t.logical = "" // the type cannot hold such values
 	}
 	t.natural = naturalKind(t)
 	if err := checkScale(t); err != nil {
@@ -174,8 +174,7 @@ func (c *compiler) record(t *avroType, fields []avro.Field, namespace string) er
 	return nil
 }
 
-// reference returns the type of that name, which is relative to the namespace unless it
-// has a dot.
+// reference returns the type with this name, which is relative to the namespace unless it has a dot.
 func (c *compiler) reference(name, namespace string) (*avroType, error) {
 	if t := c.named[fullName(name, namespace)]; t != nil {
 		return t, nil
@@ -230,13 +229,12 @@ func naturalKind(t *avroType) kind {
 	return kindObject
 }
 
-// ignoreInvalidDecimals returns the schema with every logical type that is an invalid
-// decimal removed, and whether there was one. The Avro specification wants invalid logical
-// types ignored; the parser refuses them.
+// ignoreInvalidDecimals returns the schema without the logical types that are invalid decimals, and whether it removed
+// any. The Avro specification demands that invalid logical types are ignored; the parser refuses them.
 func ignoreInvalidDecimals(text string) (string, bool) {
 	var v any
 	decoder := json.NewDecoder(strings.NewReader(text))
-	decoder.UseNumber() // defaults keep all their digits
+	decoder.UseNumber() // keeps all digits of defaults
 	if decoder.Decode(&v) != nil || decoder.More() || !removeInvalidDecimals(v) {
 		return text, false
 	}
@@ -262,8 +260,8 @@ func removeInvalidDecimals(v any) (changed bool) {
 	return changed
 }
 
-// validDecimal reports whether the attributes of a decimal are as the Avro specification
-// demands: a fixed must have space for all digits.
+// validDecimal reports whether the attributes of a decimal conform to the Avro specification: a fixed must have space
+// for all digits.
 func validDecimal(attributes map[string]any) bool {
 	precision, scale := number(attributes["precision"]), number(attributes["scale"])
 	if attributes["type"] == "fixed" && precision > math.Floor(math.Log10(2)*(8*number(attributes["size"])-1)) {
@@ -272,7 +270,7 @@ func validDecimal(attributes map[string]any) bool {
 	return precision >= 1 && scale >= 0 && scale <= precision
 }
 
-// number returns v, a json.Number, as one; 0 for anything else.
+// number returns the value of v if it is a json.Number, and 0 otherwise.
 func number(v any) float64 {
 	n, _ := v.(json.Number)
 	f, _ := n.Float64()

@@ -11,11 +11,11 @@ import (
 	"time"
 )
 
-// numeric is a number of any type: whole, which is an int64, a uint64 or nil, or else f, or else text.
+// numeric is a number of any type. whole is an int64, a uint64 or nil; without it the number is in f or text.
 type numeric struct {
 	whole any
 	f     float64
-	text  string // of a json.Number that is no whole number of 64 bits
+	text  string // a json.Number that is not an integer of 64 bits
 }
 
 // numberOf returns v as a number, and whether it is one.
@@ -65,8 +65,8 @@ func (n numeric) float() float64 {
 
 func (n numeric) isNaN() bool { return n.whole == nil && math.IsNaN(n.f) }
 
-// exact returns the number with more digits than are needed to distinguish any two, except for texts with more than
-// 150.
+// exact returns the number with enough precision to tell all different numbers apart, except texts of more than 150
+// digits.
 func (n numeric) exact() *big.Float {
 	x := new(big.Float).SetPrec(512)
 	switch whole := n.whole.(type) {
@@ -83,7 +83,7 @@ func (n numeric) exact() *big.Float {
 	return x.SetFloat64(n.f)
 }
 
-// compareNumbers returns the order of a and b. Neither may be NaN.
+// compareNumbers compares a and b. Neither may be NaN.
 func compareNumbers(a, b numeric) int {
 	if x, ok := a.whole.(int64); ok {
 		if y, ok := b.whole.(int64); ok {
@@ -109,7 +109,7 @@ func comparableOf(v any) any {
 	return v
 }
 
-// equalAny reports whether a equals one of the others. Numbers of different types are compared by their values.
+// equalAny reports whether a equals one of the others. Numbers of different types are compared by value.
 func equalAny(a any, others ...any) (bool, error) {
 	if len(others) == 0 {
 		return false, errors.New("missing argument for comparison")
@@ -145,12 +145,13 @@ func equalValues(a, b any) (bool, error) {
 	return false, errIncomparable
 }
 
-// isPlain reports whether values of type t are numbers, and not something that numbers stand for, like an operation.
+// isPlain reports whether type t is a plain numeric type, and not one such as an operation whose numbers stand for
+// something else.
 func isPlain(t reflect.Type) bool {
 	return t.PkgPath() == "" || t == reflect.TypeFor[json.Number]() || t == reflect.TypeFor[time.Duration]()
 }
 
-// ordered is one of the functions lt, le, gt and ge.
+// ordered returns one of the functions lt, le, gt and ge.
 func ordered(name string) func(a, b any) (bool, error) {
 	return func(a, b any) (bool, error) {
 		a, b = comparableOf(a), comparableOf(b)

@@ -9,19 +9,17 @@ import (
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
-// part is text, or an expression that is printed.
+// part is text, or an expression to print.
 type part struct {
 	text string
 	eval expression // nil: text
 }
 
-// expression is one that is evaluated without text/template. It returns false for values
-// that only text/template knows what to do with: that one then runs, so that results and
-// errors are always its.
+// expression is evaluated without text/template. It returns false for values that only text/template can handle. The
+// template is then executed by text/template, so that results and errors are always the same.
 type expression func(r *record.Record) (value, bool)
 
-// value is what an expression has. It is made without allocation, and valid until the
-// record changes.
+// value is the value of an expression. It is made without allocation, and valid until the record changes.
 type value struct {
 	kind kind
 	s    string
@@ -32,7 +30,7 @@ type value struct {
 type kind uint8
 
 const (
-	missing kind = iota // a key that a map does not have
+	missing kind = iota // a key that the map does not have
 	str
 	raw // bytes, as text
 	integer
@@ -41,11 +39,11 @@ const (
 	operation
 )
 
-// compiler compiles to direct access.
+// compiler compiles expressions to direct access.
 type compiler struct{ strict bool }
 
-// parts returns the parts of a template that has only text and expressions of direct
-// access, nil for any other.
+// parts returns the parts of a template that consists of text and direct-access expressions, or nil for any other
+// template.
 func (c compiler) parts(root *parse.ListNode) []part {
 	parts := make([]part, 0, len(root.Nodes))
 	for _, n := range root.Nodes {
@@ -83,7 +81,7 @@ func (c compiler) pipe(p *parse.PipeNode) expression {
 	return last
 }
 
-// command compiles a call or a single operand; extra is what was piped into it.
+// command compiles a call or a single operand. extra is the piped argument.
 func (c compiler) command(n *parse.CommandNode, extra []expression) expression {
 	id, ok := n.Args[0].(*parse.IdentifierNode)
 	if !ok {
@@ -256,7 +254,7 @@ func (compiler) index(args []parse.Node, extra []expression) expression {
 		return nil
 	}
 	return func(r *record.Record) (value, bool) {
-		v, ok := e(r) // index of a key that is not there is the zero value of the map's values
+		v, ok := e(r) // the index of a missing key is the zero value of the map's element type
 		if path[0] == "Metadata" && v.kind == missing {
 			v = value{kind: str}
 		}
@@ -264,7 +262,7 @@ func (compiler) index(args []parse.Node, extra []expression) expression {
 	}
 }
 
-// append appends the text of v. What a strict template has no value for is not printed.
+// append appends the text of v. With strict, it returns false for a missing value.
 func (v value) append(dst []byte, strict bool) ([]byte, bool) {
 	switch v.kind {
 	case str, raw:

@@ -97,7 +97,7 @@ func meets(name string, c int) bool {
 	return c >= 0
 }
 
-// isTrue reports whether v counts as true.
+// isTrue reports whether v counts as true in a condition.
 func (v value) isTrue() bool {
 	switch v.kind {
 	case str, raw:
@@ -110,7 +110,7 @@ func (v value) isTrue() bool {
 	return false
 }
 
-// logic returns the first argument that decides, else the last.
+// logic returns the first argument whose truth value equals decides, or the last argument.
 func logic(decides bool, args []expression) expression {
 	return func(r *record.Record) (v value, ok bool) {
 		for _, e := range args {

@@ -4,5 +4,5 @@ package template
 
 import "time"
 
-// Shorten leaves the batch of b this much time.
+// Shorten sets the remaining time of the batch of b.
 func (b *TimeLimit) Shorten(left time.Duration) { b.left = left }

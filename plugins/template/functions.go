@@ -11,7 +11,7 @@ import (
 	"unicode"
 )
 
-// allFunctions returns the functions of all templates. The map is not modified.
+// allFunctions returns the functions of all templates. The map must not be modified.
 var allFunctions = sync.OnceValue(func() template.FuncMap {
 	funcs := library()
 	maps.Copy(funcs, textFunctions())
@@ -23,8 +23,8 @@ var mutators = map[string]bool{
 	"set": true, "merge": true, "mergeOverwrite": true, "mustMerge": true, "mustMergeOverwrite": true,
 }
 
-// growth says, for functions whose result may be much greater than their arguments, how
-// many bytes they make at most.
+// growth holds the functions whose result may be much larger than their arguments, with an upper bound for the bytes of
+// the result.
 var growth = map[string]func(args []reflect.Value) float64{
 	"repeat":       func(a []reflect.Value) float64 { return number(a, 0) * length(a, 1) },
 	"until":        func(a []reflect.Value) float64 { return 16 * math.Abs(number(a, 0)) },
@@ -57,20 +57,20 @@ var growth = map[string]func(args []reflect.Value) float64{
 	"mustRegexReplaceAllLiteral": replaced,
 }
 
-// What a part of a text takes in a list, and in a map.
+// Memory of a part of a text in a list and in a map, in bytes.
 const (
 	listedPart = 16
 	keyedPart  = 128
 )
 
-// parts bounds the functions that split the text that is argument number text at the one that is argument number at.
+// parts bounds the functions that split argument number text at argument number at.
 func parts(each float64, text, at int) func(args []reflect.Value) float64 {
 	return func(args []reflect.Value) float64 {
 		return each * float64(strings.Count(textOf(args, text), textOf(args, at))+1)
 	}
 }
 
-// found bounds the functions that return all matches of an expression, or what is between them.
+// found bounds the functions that return all matches of an expression, or the texts between them.
 func found(args []reflect.Value) float64 {
 	text := textOf(args, 1)
 	if listedPart*(len(text)+1) <= maxOutput {
@@ -108,7 +108,7 @@ func indented(args []reflect.Value) float64 {
 	return float64(maxNodes-w.nodes) * 2 * float64(deep(args[0]))
 }
 
-// deep returns how deep a value is nested.
+// deep returns the nesting depth of a value.
 func deep(v reflect.Value) (most int) {
 	switch v = indirect(v); v.Kind() {
 	case reflect.Map:
@@ -128,11 +128,11 @@ func deep(v reflect.Value) (most int) {
 	return most + 1
 }
 
-// mostWidth is the greatest width and precision that fmt knows.
+// mostWidth is the maximum width and precision in fmt.
 const mostWidth = 1_000_000
 
-// formatted bounds printf by the widths in its format, and by the arguments that it names by their numbers, where
-// the longest text has longest bytes.
+// formatted bounds printf by the widths in its format and by its explicit argument indexes. longest is the length of
+// the longest text in bytes.
 func formatted(format string, longest int) (n float64) {
 	for {
 		i := strings.IndexByte(format, '%')
@@ -191,8 +191,7 @@ func items(args []reflect.Value, i int) float64 {
 	return 1
 }
 
-// count bounds the functions that make as many random characters as they are asked for,
-// and take long for each.
+// count bounds the functions that return a requested number of random characters, which are slow to make.
 func count(args []reflect.Value) float64 { return 64 * number(args, 0) }
 
 func steps(start, stop, step float64) float64 {
@@ -204,7 +203,7 @@ func steps(start, stop, step float64) float64 {
 
 func seqSize(args []reflect.Value) float64 {
 	var n [3]float64
-	for i := range min(3, args[0].Len()) { // variadic
+	for i := range min(3, args[0].Len()) { // the function is variadic
 		n[i] = float64(args[0].Index(i).Int())
 	}
 	switch args[0].Len() {

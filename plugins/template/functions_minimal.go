@@ -9,7 +9,7 @@ import (
 	"text/template"
 )
 
-// library returns the functions that are added to those of text/template: the most used ones of sprig.
+// library returns the functions added to those in text/template: the most common functions of sprig.
 func library() template.FuncMap {
 	return template.FuncMap{
 		"toString":   func(v any) string { return plainText(v) },

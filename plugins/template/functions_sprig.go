@@ -9,19 +9,19 @@ import (
 	"github.com/Masterminds/sprig/v3"
 )
 
-// library returns the functions that are added to those of text/template: all of sprig but those
-// that read the environment or the network.
+// library returns the functions added to those in text/template: all functions of sprig, except those that read the
+// environment or the network.
 func library() template.FuncMap {
 	funcs := sprig.TxtFuncMap()
 	for _, name := range []string{"env", "expandenv", "getHostByName"} {
 		delete(funcs, name)
 	}
 	funcs["toJson"], funcs["mustToJson"] = toJSON, toJSON
-	for _, name := range []string{"toPrettyJson", "toRawJson"} { // those that return an error in place of nothing
+	for _, name := range []string{"toPrettyJson", "toRawJson"} { // variants that return errors
 		funcs[name] = funcs["mustT"+name[1:]]
 	}
 	funcs["mustFromJson"] = fromJSON
-	funcs["fromJson"] = func(text string) any { v, _ := fromJSON(text); return v } // which is nothing where it fails
+	funcs["fromJson"] = func(text string) any { v, _ := fromJSON(text); return v } // nil on error
 	funcs["genPrivateKey"] = genPrivateKey(funcs["genPrivateKey"].(func(string) string))
 	for _, name := range []string{"genCA", "genSelfSignedCert", "genSignedCert"} {
 		funcs[name] = noKey(name)
@@ -30,7 +30,8 @@ func library() template.FuncMap {
 	return funcs
 }
 
-// genPrivateKey is sprig's for the keys that are made at once. Others take seconds, in which a template cannot be ended.
+// genPrivateKey restricts sprig's function to key types that are fast to make. Others take seconds, during which a
+// template cannot be interrupted.
 func genPrivateKey(inner func(string) string) func(string) (string, error) {
 	return func(kind string) (string, error) {
 		if kind != "ecdsa" && kind != "ed25519" {
@@ -40,14 +41,14 @@ func genPrivateKey(inner func(string) string) func(string) (string, error) {
 	}
 }
 
-// noKey stands for a function that makes an RSA key.
+// noKey replaces a function that makes an RSA key.
 func noKey(name string) func(...any) (any, error) {
 	return func(...any) (any, error) {
 		return nil, fmt.Errorf("cannot make an RSA key, which takes too long: use %sWithKey with genPrivateKey \"ecdsa\"", name)
 	}
 }
 
-// dig is sprig's, which takes no other type of map than map[string]any.
+// dig wraps sprig's function, which accepts only maps of type map[string]any.
 func dig(inner func(...any) (any, error)) func(...any) (any, error) {
 	return func(args ...any) (any, error) {
 		if last := len(args) - 1; last >= 0 {

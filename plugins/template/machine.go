@@ -15,19 +15,19 @@ import (
 type machine struct {
 	template  *template.Template
 	out       []byte
-	limit     int  // length of out that is too much
-	exact     bool // nil must not be printed
+	limit     int  // maximum length of out
+	exact     bool // printing nil is an error
 	steps     uint
 	timeLimit *TimeLimit
 	deadline  time.Time
-	late      error // what an execution fails with after deadline
+	late      error // error of an execution after deadline
 }
 
 func newMachine(parsed *template.Template, used template.FuncMap, exact bool) *machine {
 	m := &machine{exact: exact}
 	t, err := parsed.Clone()
 	if err != nil {
-		panic(err) // only html/template has a reason
+		panic(err) // only a template of html/template can fail
 	}
 	bounded := template.FuncMap{stepName: m.step, textName: m.text}
 	for name, f := range used {
@@ -54,8 +54,7 @@ func (m *machine) run(b *TimeLimit, dst []byte, r *record.Record) ([]byte, error
 	return out, nil
 }
 
-// Write takes the output of the template. Every text and every value that is printed
-// comes in a call of its own.
+// Write takes the output of the template. Each text and each printed value arrives in a separate call.
 func (m *machine) Write(p []byte) (int, error) {
 	if len(m.out)+len(p) > m.limit {
 		return 0, errOutput
@@ -68,14 +67,13 @@ var (
 	errOutput = fmt.Errorf("it makes more than %d bytes", maxOutput)
 	errNodes  = fmt.Errorf("it makes a value of more than %d values, or nested more than %d deep", maxNodes, maxDepth)
 	errTime   = fmt.Errorf("it takes longer than %s", maxTime)
-	// The records behind the slow ones are refused, too: nothing says that they are any faster.
+	// The records after the slow ones are refused, too, because they may be just as slow.
 	errBatchTime = fmt.Errorf("it takes longer than %s for the records of one batch together", maxBatchTime)
 	errNil       = errors.New("it prints a value that is not there")
 	errCycle     = errors.New("a value cannot contain itself")
 )
 
-// stepName is the function that is called in every iteration and in every template
-// that a template calls.
+// stepName is the function that is called in every iteration and in every template that a template calls.
 const stepName = "conduit_step"
 
 func (m *machine) step() (string, error) {
@@ -85,7 +83,7 @@ func (m *machine) step() (string, error) {
 	return "", nil
 }
 
-// stopped returns why the execution has to end, nil if it may go on.
+// stopped returns the reason why the execution must end, or nil if it may continue.
 func (m *machine) stopped(now time.Time) error {
 	if !now.Before(m.deadline) {
 		return m.late
@@ -93,8 +91,7 @@ func (m *machine) stopped(now time.Time) error {
 	return m.timeLimit.ended()
 }
 
-// guardLoops puts a call of step at the beginning of every range body of t and of every
-// template.
+// guardLoops inserts a call of step at the beginning of every range body of t and of every template.
 func guardLoops(t *template.Template) {
 	trees, err := parse.Parse("", "{{"+stepName+"}}", "", "", map[string]any{stepName: (*machine).step})
 	if err != nil {
@@ -114,8 +111,7 @@ func guardLoops(t *template.Template) {
 	}
 }
 
-// bounded returns f with a check of what goes in and what comes out. A panic becomes the
-// error of the template.
+// bounded returns f with checks of the arguments and results. A panic becomes the error of the template.
 func (m *machine) bounded(name string, f any) any {
 	fn := reflect.ValueOf(f)
 	call := fn.Call

@@ -9,8 +9,8 @@ import (
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
-// metadata is a record's metadata, with a method for each key that the OpenCDC form and the
-// agent know. A method fails when the key is not there.
+// metadata is the metadata of a record, with a method for each key that OpenCDC and the agent define. A method fails if
+// the key is missing.
 type metadata map[string]string
 
 // structured is structured data, with the method Bytes.
@@ -57,10 +57,10 @@ func (m metadata) time(key string) (time.Time, error) {
 	return time.Unix(0, ns), nil
 }
 
-// GetOpenCDCVersion returns the version of the OpenCDC form.
+// GetOpenCDCVersion returns the version of the OpenCDC format.
 func (m metadata) GetOpenCDCVersion() (string, error) { return m.text(record.KeyVersion) }
 
-// GetCreatedAt returns when the record came to be in its source.
+// GetCreatedAt returns when the record was created in its source.
 func (m metadata) GetCreatedAt() (time.Time, error) { return m.time(record.KeyCreatedAt) }
 
 // GetReadAt returns when the source read the record.
@@ -110,10 +110,10 @@ func (m metadata) GetConduitDestinationPluginVersion() (string, error) {
 	return m.text(record.KeyDestinationPluginVersion)
 }
 
-// GetConduitDLQNackError returns why a dead letter was refused.
+// GetConduitDLQNackError returns the error of a dead letter.
 func (m metadata) GetConduitDLQNackError() (string, error) { return m.text(record.KeyDLQNackError) }
 
-// GetConduitDLQNackNodeID returns what refused a dead letter.
+// GetConduitDLQNackNodeID returns the id of the node that refused a dead letter.
 func (m metadata) GetConduitDLQNackNodeID() (string, error) { return m.text(record.KeyDLQNackNodeID) }
 
 // metadataMethods are the names of the methods of metadata.
@@ -125,8 +125,7 @@ var metadataMethods = func() map[string]bool {
 	return names
 }()
 
-// isMethod reports whether the path leads to a method of metadata or of data: those are
-// for text/template to call.
+// isMethod reports whether the path leads to a method of metadata or of data, which text/template must call.
 func isMethod(path []string) bool {
 	switch {
 	case path[0] == "Metadata" && len(path) > 1:
@@ -139,10 +138,10 @@ func isMethod(path []string) bool {
 	return false
 }
 
-// MarshalJSON returns the form that structured data has in the JSON form of a record.
+// MarshalJSON returns the data as in the JSON form of a record.
 func (s structured) MarshalJSON() ([]byte, error) { return record.AppendValue(nil, map[string]any(s)) }
 
-// toJSON is the function toJson. Where there is no JSON form the record is refused; sprig's function makes nothing of it.
+// toJSON is the function toJson. It fails for values without a JSON form, for which sprig's function returns nothing.
 func toJSON(v any) (string, error) {
 	b, err := record.AppendValue(nil, v)
 	return string(b), err

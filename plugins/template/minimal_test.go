@@ -10,7 +10,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/template"
 )
 
-// TestMinimal has the functions that every build has do what those of sprig do.
+// TestMinimal checks that the functions of every build behave like those in sprig.
 func TestMinimal(t *testing.T) {
 	r := &record.Record{Operation: record.OperationCreate, After: record.Structured(map[string]any{"name": "Ada", "empty": ""})}
 	for text, want := range map[string]string{

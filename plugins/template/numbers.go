@@ -9,7 +9,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
-// integers are the functions that compute with integers of 64 bits.
+// integers are the functions that compute with 64-bit integers.
 var integers = map[string]bool{
 	"add": true, "add1": true, "sub": true, "mul": true, "div": true,
 	"mod": true, "max": true, "min": true, "biggest": true,
@@ -18,8 +18,8 @@ var integers = map[string]bool{
 
 var anyType = reflect.TypeFor[any]()
 
-// truncateNumbers replaces the arguments of a function of integers that are numbers kept as text by their whole part,
-// as the function does with floats. It fails where that has no 64 bits: the function would take it for 0.
+// truncateNumbers replaces json.Number arguments of an integer function by their integer part, as the function does
+// with floats. It fails if the integer part exceeds 64 bits: the function would use 0 instead.
 func truncateNumbers(args []reflect.Value) error {
 	for i, arg := range args {
 		switch {
@@ -61,7 +61,7 @@ func truncate(n json.Number) (int64, error) {
 	return int64(f), nil
 }
 
-// fromJSON returns the value of JSON. Numbers that a float64 would change stay exact.
+// fromJSON returns the value of JSON text. Numbers that a float64 would change stay exact.
 func fromJSON(text string) (any, error) {
 	if !json.Valid([]byte(text)) {
 		var v any

@@ -10,8 +10,8 @@ import (
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
-// Numbers that a float64 would change are printed and compared with all digits. Functions of integers take their
-// whole part, or fail: they never take them for 0.
+// Numbers that a float64 would change are printed and compared with all digits. Integer functions use their integer
+// part, or fail; they never use 0 instead.
 func TestNumbersWithAllDigits(t *testing.T) {
 	r := &record.Record{Key: record.Structured(map[string]any{"d": json.Number("12345678901234567890.12"),
 		"e": json.Number("1234567.891234567891"),

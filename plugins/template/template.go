@@ -1,8 +1,7 @@
-// Package template runs Go templates over records, within bounds: what a template can ask
-// for in memory and time is limited, and it reaches nothing but its record.
+// Package template runs Go templates over records within bounds: the memory and time of a template are limited, and it
+// can access only its record.
 //
-// The functions are those of text/template and of sprig, without the ones that read the
-// environment or the network.
+// It provides the functions of text/template and sprig, except those that read the environment or the network.
 package template
 
 import (
@@ -17,35 +16,35 @@ import (
 	"github.com/conduit-agent/conduit/plugins/schema"
 )
 
-// The bounds of one execution.
+// Bounds of an execution.
 const (
-	maxOutput = 16 << 20        // bytes that a template or one of its functions may make
+	maxOutput = 16 << 20        // bytes that a template or a function may produce
 	maxNodes  = 100_000         // values inside one argument or result of a function
-	maxDepth  = 100             // nesting of such a value
+	maxDepth  = 100             // nesting depth of such a value
 	maxTime   = 2 * time.Second // checked in every iteration and every call
 )
 
-// Template is a parsed template. It may be used from several goroutines.
+// Template is a parsed template. It is safe for concurrent use.
 type Template struct {
-	constant bool   // it has no action
-	text     string // of a constant template
+	constant bool   // it has no actions
+	text     string // text of a constant template
 	direct   []part // nil: it needs text/template
 	strict   bool
 	parts    schema.Parts
 	pool     sync.Pool // of *machine
 }
 
-// Mode says what a template does about values that are not there.
+// Mode determines how a template handles missing values.
 type Mode uint8
 
 // The modes.
 const (
-	Lenient Mode = iota // it prints nothing for a key that a map does not have
-	Strict              // such a key is an error
-	Exact               // such a key is an error, and so is printing nil
+	Lenient Mode = iota // a key that a map does not have prints nothing
+	Strict              // a missing key is an error
+	Exact               // a missing key is an error, and so is printing nil
 )
 
-// Parse parses a template that executes for every record.
+// Parse parses a template for execution on every record.
 func Parse(text string, mode Mode) (*Template, error) {
 	t := &Template{strict: mode != Lenient}
 	if !strings.Contains(text, "{{") {
@@ -64,7 +63,7 @@ func Parse(text string, mode Mode) (*Template, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot parse the template: %w", err)
 	}
-	if parsed.Tree == nil { // nothing but definitions or comments
+	if parsed.Tree == nil { // only definitions or comments
 		t.constant = true
 		return t, nil
 	}
@@ -79,11 +78,11 @@ func Parse(text string, mode Mode) (*Template, error) {
 // Parts returns the parts of a record in which the template reads structured data.
 func (t *Template) Parts() schema.Parts { return t.parts }
 
-// Constant returns the text of a template that is the same for every record.
+// Constant returns the text of a template whose output is the same for every record.
 func (t *Template) Constant() (string, bool) { return t.text, t.constant }
 
-// Append appends what the template makes of r, within the time limit of its batch, to dst. On error
-// it returns dst as it was given.
+// Append appends the output of the template for r to dst, within the time limit of the batch. On error it returns dst
+// unchanged.
 func (t *Template) Append(b *TimeLimit, dst []byte, r *record.Record) ([]byte, error) {
 	if t.constant {
 		return append(dst, t.text...), nil
@@ -118,14 +117,14 @@ func (t *Template) appendDirect(dst []byte, r *record.Record) ([]byte, bool) {
 	return out, true
 }
 
-// Condition is a template whose output is a boolean. It may be used from several goroutines.
+// Condition is a template whose output is a boolean. It is safe for concurrent use.
 type Condition struct {
 	template *Template
-	eval     expression // nil unless the template is one expression of direct access
+	eval     expression // nil unless the template is a single direct-access expression
 }
 
-// ParseCondition parses a condition. It returns nil for a text that is empty or only
-// white space: there is no condition then.
+// ParseCondition parses a condition. It returns nil for a text that is empty or only white space: there is no condition
+// then.
 func ParseCondition(text string) (*Condition, error) {
 	if strings.TrimSpace(text) == "" {
 		return nil, nil
@@ -149,7 +148,7 @@ func ParseCondition(text string) (*Condition, error) {
 // Parts returns the parts of a record in which the condition reads structured data.
 func (c *Condition) Parts() schema.Parts { return c.template.parts }
 
-// Match reports, within the time limit of its batch, whether r meets the condition.
+// Match reports whether r meets the condition, within the time limit of the batch.
 func (c *Condition) Match(b *TimeLimit, r *record.Record) (bool, error) {
 	if c.eval != nil {
 		if v, ok := c.eval(r); ok && v.kind == boolean {

@@ -147,7 +147,7 @@ func TestTemplatesAreBounded(t *testing.T) {
 			}
 			var out []byte
 			took := cputime.Of(func() { out, err = tpl.Append(new(template.TimeLimit), []byte("kept"), sample()) })
-			// Which of two bounds is met first depends on the machine.
+			// It depends on the machine which of two bounds is reached first.
 			met := func(want string) bool { return err != nil && strings.Contains(err.Error(), want) }
 			if !slices.ContainsFunc(strings.Split(want, " or "), met) || string(out) != "kept" {
 				t.Errorf("%d bytes, %v; want %s", len(out), err, want)
@@ -159,8 +159,8 @@ func TestTemplatesAreBounded(t *testing.T) {
 	}
 }
 
-// TestDirectAccessIsTheTemplate compares expressions that are compiled to direct access
-// with text/template, which the same text inside "with" is left to.
+// TestDirectAccessIsTheTemplate compares expressions compiled to direct access with text/template. The same text inside
+// "with" is always executed by text/template.
 func TestDirectAccessIsTheTemplate(t *testing.T) {
 	operands := []string{`.Metadata.m`, `.Metadata.none`, `.Operation`, `.Operation.String`, `.Key`, `.Key.id`, `.Payload.Before`,
 		`.Payload.After.a`, `.Payload.After.f`, `.Payload.After.s`, `.Payload.After.t`, `.Payload.After.n.x`, `.Payload.After.n`, `.Payload.After.none`,
@@ -199,7 +199,7 @@ func run(text string, strict bool, r *record.Record) (string, error) {
 	}
 	tpl, err := template.Parse(text, mode)
 	if err != nil {
-		return "", nil // both cannot be parsed
+		return "", nil // neither text can be parsed
 	}
 	out, err := tpl.Append(new(template.TimeLimit), nil, r)
 	return string(out), err
@@ -230,7 +230,7 @@ func TestDirectAccessTakesNoMemory(t *testing.T) {
 	}
 }
 
-// Functions whose results are bounded work with usual arguments.
+// Bounded functions work with usual arguments.
 func TestBoundedFunctions(t *testing.T) {
 	for text, want := range map[string]string{
 		`{{ (split "," "a,b")._1 }}`: "b", `{{ splitList "," "a,b" | len }}`: "2", `{{ (splitn "," 2 "a,b,c")._1 }}`: "b,c",

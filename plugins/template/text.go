@@ -16,10 +16,10 @@ import (
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
-// textName is the function that makes text of every value that a template prints.
+// textName is the function that converts every printed value to text.
 const textName = "conduit_text"
 
-// printByText has every action of t print the result of the function textName.
+// printByText makes every action of t print the result of the function textName.
 func printByText(t *template.Template) {
 	trees, err := parse.Parse("", "{{0 | "+textName+"}}", "", "", map[string]any{textName: (*machine).text})
 	if err != nil {
@@ -38,7 +38,7 @@ func printByText(t *template.Template) {
 	}
 }
 
-// text is the function textName.
+// text implements the function textName.
 func (m *machine) text(v any) (string, error) {
 	switch v := v.(type) {
 	case string:
@@ -54,8 +54,8 @@ func (m *machine) text(v any) (string, error) {
 	return textFor(v)
 }
 
-// textFor returns the text of a value as templates print it: the one of record.Text for values of records, and the text
-// that other values have themselves, like operations.
+// textFor returns the text of a value in templates: the result of record.Text for values of records, and the text form
+// of the type for other values, such as operations.
 func textFor(v any) (string, error) {
 	switch v := v.(type) {
 	case nil, string, bool, int, int64, float64, []byte, json.Number, time.Time, map[string]any, []any:
@@ -84,7 +84,7 @@ func textFor(v any) (string, error) {
 	return record.Text(v)
 }
 
-// texts returns the texts of values, without those that are nil.
+// texts returns the texts of the values that are not nil.
 func texts(values []any) ([]string, error) {
 	all := make([]string, 0, len(values))
 	for _, v := range values {
@@ -100,7 +100,7 @@ func texts(values []any) ([]string, error) {
 	return all, nil
 }
 
-// textsOf returns the texts of a list; those of a list with one element of anything else.
+// textsOf returns the texts of a list. It treats any other value as a list with one element.
 func textsOf(list any) ([]string, error) {
 	v := indirect(reflect.ValueOf(list))
 	if kind := v.Kind(); kind != reflect.Slice && kind != reflect.Array || v.Type().Elem().Kind() == reflect.Uint8 {
@@ -113,8 +113,8 @@ func textsOf(list any) ([]string, error) {
 	return texts(all)
 }
 
-// textFunctions are the functions that make text from values of any type. They take the place of those of text/template
-// and of sprig, which print values as Go does: 1e+06, map[a:1], <nil>.
+// textFunctions are the functions that make text from values of any type. They replace functions of text/template and
+// sprig, which print values in the format of Go: 1e+06, map[a:1], <nil>.
 func textFunctions() template.FuncMap {
 	each := func(escape func(string) string) func(...any) (string, error) {
 		return func(args ...any) (string, error) {
@@ -161,7 +161,8 @@ func textFunctions() template.FuncMap {
 	}
 }
 
-// printedAll returns values that fmt prints as templates do. Text stays text, between which fmt puts no space.
+// printedAll returns values that fmt prints like templates do. Text stays text, because fmt puts no space between
+// texts.
 func printedAll(args []any) ([]any, error) {
 	all := make([]any, len(args))
 	for i, v := range args {
@@ -183,8 +184,8 @@ func sprint(args ...any) (string, error) {
 	return fmt.Sprint(all...), err
 }
 
-// sprintf is fmt.Sprintf for values of records: text is what templates print, and a number may have any of the verbs of
-// numbers. A verb that a value cannot have is an error.
+// sprintf is fmt.Sprintf for values of records: text is printed like in templates, and numbers of any type accept all
+// verbs of numbers. A verb that does not suit the value is an error.
 func sprintf(format string, args ...any) (string, error) {
 	var failed error
 	all, longest := make([]any, len(args)), 0
@@ -207,11 +208,11 @@ func sprintf(format string, args ...any) (string, error) {
 	return out, failed
 }
 
-// printed is a value that package fmt prints as templates do.
+// printed is a value that package fmt prints like templates do.
 type printed struct {
 	v      any
 	text   string
-	failed *error // set when a verb does not suit the value
+	failed *error // set if the verb does not suit the value
 }
 
 // Format implements fmt.Formatter.
@@ -221,7 +222,7 @@ func (p printed) Format(s fmt.State, verb rune) {
 	}
 }
 
-// printedInt is printed for whole numbers, of a kind that fmt also takes for a width.
+// printedInt is printed for integers. Its kind lets fmt use it also as a width.
 type printedInt int64
 
 // Format implements fmt.Formatter.

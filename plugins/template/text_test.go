@@ -38,7 +38,7 @@ var values = map[string]struct {
 	"no object": {map[string]any(nil), ""},
 }
 
-// TestTextOfValues prints each value of a record in each way that a template has: No output has Go's own form.
+// TestTextOfValues prints each value of a record in every way that templates offer. No output has the format of Go.
 func TestTextOfValues(t *testing.T) {
 	for name, value := range values {
 		r := &record.Record{
@@ -73,7 +73,8 @@ func TestTextOfValues(t *testing.T) {
 	}
 }
 
-// TestVerbsOfNumbers has every type of number take every verb of numbers, and refuses verbs that a value cannot have.
+// TestVerbsOfNumbers checks that every numeric type accepts every verb of numbers, and that unsuitable verbs are
+// refused.
 func TestVerbsOfNumbers(t *testing.T) {
 	for text, want := range map[string]string{
 		`{{ printf "%d|%05d|%x" .Key.f .Key.i .Key.n }}`:      "5|00005|5",
@@ -107,7 +108,7 @@ func TestVerbsOfNumbers(t *testing.T) {
 	}
 }
 
-// TestComparedNumbers compares numbers of all types by their values.
+// TestComparedNumbers compares numbers of all types by value.
 func TestComparedNumbers(t *testing.T) {
 	numbers := []any{
 		math.Inf(-1), -1.5, int64(-1), 0.0, int64(1), 1.5, json.Number("1.75"), int64(1 << 53),
@@ -145,7 +146,8 @@ func TestComparedNumbers(t *testing.T) {
 	}
 }
 
-// TestExactPrintsNoNil refuses a record when a missing value is printed, and takes text that looks like it.
+// TestExactPrintsNoNil checks that printing a missing value refuses the record, and that text that looks like it is
+// printed.
 func TestExactPrintsNoNil(t *testing.T) {
 	r := &record.Record{Key: record.Structured(map[string]any{"nil": nil, "text": "<nil>"})}
 	for text, want := range map[string]string{

@@ -6,24 +6,23 @@ import (
 	"time"
 )
 
-// maxBatchTime is how long the executions for one batch of records may take together.
+// maxBatchTime is the time limit of all executions for one batch of records.
 const maxBatchTime = 10 * time.Second
 
-// TimeLimit bounds what executions for the records of one batch take together: time, and the
-// context of the batch. The zero TimeLimit leaves each execution to its own bounds. It is used by
-// one goroutine at a time.
+// TimeLimit bounds the executions for the records of a batch: by their total time, and by the context of the batch.
+// With the zero TimeLimit, only the bounds of each execution apply. It must be used by one goroutine at a time.
 type TimeLimit struct {
-	ctx  context.Context // of the batch; nil: none has begun
+	ctx  context.Context // context of the batch; nil: no batch has begun
 	left time.Duration
 
-	longest time.Duration // that one execution may take, if that is less than maxTime; 0: it is not
-	late    error         // of an execution that takes longer
+	longest time.Duration // time limit of each execution if below maxTime; 0: maxTime
+	late    error         // error of an execution that exceeds longest
 }
 
-// Begin begins a batch, whose executions end with ctx.
+// Begin begins a batch. Its executions end with ctx.
 func (b *TimeLimit) Begin(ctx context.Context) { b.ctx, b.left, b.longest = ctx, maxBatchTime, 0 }
 
-// BeginWithin is Begin for a processor, which may take as long as limit for one record; 0 is for ever.
+// BeginWithin is Begin for a processor with the time limit limit for one record; 0: no limit.
 func (b *TimeLimit) BeginWithin(ctx context.Context, limit time.Duration) {
 	b.Begin(ctx)
 	if limit > 0 && limit < maxTime {
@@ -33,7 +32,7 @@ func (b *TimeLimit) BeginWithin(ctx context.Context, limit time.Duration) {
 	}
 }
 
-// until returns when an execution that starts now has to end, and the error of one that does not.
+// until returns the deadline of an execution that starts now, and the error for exceeding it.
 func (b *TimeLimit) until(now time.Time) (time.Time, error) {
 	longest, late := maxTime, errTime
 	if b.longest > 0 {
@@ -45,14 +44,14 @@ func (b *TimeLimit) until(now time.Time) (time.Time, error) {
 	return now.Add(longest), late
 }
 
-// spend takes the time since start, when an execution began.
+// spend subtracts the time since start, when an execution began.
 func (b *TimeLimit) spend(start time.Time) {
 	if b.ctx != nil {
 		b.left -= time.Since(start)
 	}
 }
 
-// ended returns why the batch is over, nil while it is not.
+// ended returns the reason why the batch is over, or nil if it is not.
 func (b *TimeLimit) ended() error {
 	if b.ctx == nil {
 		return nil

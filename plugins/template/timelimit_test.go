@@ -23,7 +23,7 @@ func TestBatchesHaveATimeLimit(t *testing.T) {
 	var timeLimit template.TimeLimit
 	timeLimit.Begin(t.Context())
 	timeLimit.Shorten(20 * time.Millisecond)
-	// The first execution uses up its own time limit, and the others take no more time.
+	// The first execution uses up the time limit of the batch; the others take no more time.
 	if d := cputime.Of(func() {
 		for i := range 1000 {
 			if _, err := tpl.Append(&timeLimit, nil, sample()); err == nil ||

@@ -7,7 +7,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/schema"
 )
 
-// eachNode calls do for n and for every node inside it.
+// eachNode calls do for n and every node inside it.
 func eachNode(n parse.Node, do func(parse.Node)) {
 	if isNil(n) {
 		return
@@ -59,7 +59,7 @@ func isNil(n parse.Node) bool {
 	return false
 }
 
-// usedFunctions returns those of allFunctions that the template with this text calls.
+// usedFunctions returns the functions in allFunctions that the template text calls.
 func usedFunctions(text string) (template.FuncMap, error) {
 	tree := parse.New("")
 	tree.Mode = parse.SkipFuncCheck
@@ -78,8 +78,7 @@ func usedFunctions(text string) (template.FuncMap, error) {
 	return used, nil
 }
 
-// partsOf returns the parts of a record that t may read. A template that takes the
-// record as a whole may read all.
+// partsOf returns the parts of a record that t may read. A template that uses the record as a whole may read all parts.
 func partsOf(t *template.Template) schema.Parts {
 	all := schema.Parts{Key: true, Payload: true}
 	var parts schema.Parts

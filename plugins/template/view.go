@@ -4,7 +4,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
-// view is what a template sees of a record.
+// view presents a record to a template.
 type view struct {
 	Position  text
 	Operation record.Operation
@@ -19,7 +19,7 @@ type payload struct {
 	Before, After any // nil, text or structured
 }
 
-// text are raw bytes that print as text.
+// text holds raw bytes that print as text.
 type text []byte
 
 // String returns the bytes.

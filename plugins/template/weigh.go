@@ -56,7 +56,7 @@ func (w *weight) add(v reflect.Value, depth int) error {
 	return nil
 }
 
-// refuseCycle refuses to put the map that is the first argument inside itself.
+// refuseCycle refuses to insert the map in the first argument into itself.
 func refuseCycle(args []reflect.Value) error {
 	target := indirect(args[0])
 	if target.Kind() != reflect.Map {

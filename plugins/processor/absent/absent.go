@@ -1,4 +1,4 @@
-// Package absent stands for processors that a build leaves out.
+// Package absent replaces processors that a build leaves out.
 package absent
 
 import (
@@ -8,8 +8,8 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// New returns a processor that takes every setting, and fails when it is configured, because a
-// minimal build has no such thing.
+// New returns a processor that accepts every setting, and whose Configure fails because a minimal build does not have
+// thing.
 func New(thing string) sdk.Processor { return processor{thing: thing} }
 
 type processor struct {

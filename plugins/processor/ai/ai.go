@@ -1,4 +1,4 @@
-// Package ai has the processors that ask language models: ollama, openai.* and cohere.*.
+// Package ai has the processors that call language models: ollama, openai.* and cohere.*.
 package ai
 
 import "github.com/conduit-agent/conduit/plugins/sdk"

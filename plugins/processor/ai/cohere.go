@@ -25,7 +25,7 @@ type cohereConfig struct {
 	backoff
 }
 
-// cohere is what all cohere.* processors have.
+// cohere is the common part of all cohere.* processors.
 type cohere struct {
 	sdk.ProcessorBase
 	from, to field
@@ -101,7 +101,7 @@ func (p *command) ask(ctx context.Context, text string) (string, error) {
 	return content[0].Text, nil
 }
 
-// fillPrompt puts the text in the place of %s, or behind a prompt without it. %% is %.
+// fillPrompt replaces %s in the prompt by the text, or appends the text to a prompt without %s. %% stands for %.
 func fillPrompt(prompt, text string) string {
 	var out strings.Builder
 	filled := false
@@ -167,9 +167,8 @@ func (p *embed) Process(ctx context.Context, b *sdk.ProcessBatch) error {
 	return p.inRequests(ctx, b, p.config.MaxTexts, p.embedAll)
 }
 
-// inRequests hands the texts of at most size records at a time to do, which says what
-// becomes of them. A request that the service refuses is repeated for each record, since
-// only one of them may be the reason.
+// inRequests calls do with the texts of at most size records at a time; do decides the fate of these records. A request
+// that the service refuses is repeated for each record, because a single record may be the cause.
 func (p *cohere) inRequests(ctx context.Context, b *sdk.ProcessBatch, size int, do func(ctx context.Context, b *sdk.ProcessBatch, indices []int, texts []string) error) error {
 	var indices []int
 	var texts []string
@@ -212,7 +211,7 @@ func (p *cohere) request(ctx context.Context, b *sdk.ProcessBatch, indices []int
 	}
 }
 
-// isAboutContent reports whether a status may be the fault of one text.
+// isAboutContent reports whether a single text may be the cause of the status.
 func isAboutContent(status int) bool {
 	return status == http.StatusBadRequest || status == http.StatusRequestEntityTooLarge || status == http.StatusUnprocessableEntity
 }
@@ -273,7 +272,7 @@ type rerank struct {
 	config rerankConfig
 }
 
-// maxDocuments is how many records go into one request.
+// maxDocuments is the maximum number of records in one request.
 const maxDocuments = 1000
 
 // Parameters implements sdk.Processor.
@@ -301,7 +300,7 @@ type rating struct {
 	Relevance float64 `json:"relevance_score"`
 }
 
-// rate gives every record the rating of its own text: the service sorts them by relevance.
+// rate assigns every record the score for its own text: the service returns the texts sorted by relevance.
 func (p *rerank) rate(ctx context.Context, b *sdk.ProcessBatch, indices []int, texts []string) error {
 	request := map[string]any{"model": p.config.Model, "query": p.config.Query, "documents": texts}
 	var answer struct {

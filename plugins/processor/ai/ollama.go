@@ -38,7 +38,7 @@ func (*ollama) Parameters() sdk.Parameters { return sdk.ParametersOf(ollamaConfi
 // maxPrompt bounds the length of a prompt.
 const maxPrompt = 4096
 
-// suspicious are texts that no prompt of good intent has.
+// suspicious lists texts that no well-meant prompt contains.
 var suspicious = []string{"rm -rf", "drop table", "<script>", "javascript:", "data:text/html"}
 
 // Configure implements sdk.Processor.

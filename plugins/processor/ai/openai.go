@@ -32,7 +32,7 @@ type openaiConfig struct {
 	timeLimit
 }
 
-// openai is what all openai.* processors have.
+// openai is the common part of all openai.* processors.
 type openai struct {
 	sdk.ProcessorBase
 	field   field
@@ -78,7 +78,7 @@ type textgenConfig struct {
 type textgen struct {
 	openai
 	request chatRequest // without messages
-	message chatMessage // of the developer
+	message chatMessage // message of the developer
 }
 
 type chatMessage struct {
@@ -200,8 +200,7 @@ func (p *embeddings) embedding(ctx context.Context, text string) (string, error)
 	return vectorText(answer.Data[0].Embedding)
 }
 
-// vectorText returns an embedding, an array of numbers or the base64 of 32-bit floats, as
-// a JSON array.
+// vectorText converts an embedding to a JSON array. The embedding is an array of numbers, or 32-bit floats in base64.
 func vectorText(raw json.RawMessage) (string, error) {
 	var encoded []byte
 	if len(raw) > 0 && raw[0] == '"' {
@@ -220,6 +219,6 @@ func vectorText(raw json.RawMessage) (string, error) {
 		return "", errors.New("cannot use the embedding: it is no array of numbers")
 	}
 	var text bytes.Buffer
-	err := json.Compact(&text, raw) // the digits as the service wrote them
+	err := json.Compact(&text, raw) // keep the digits of the service
 	return text.String(), err
 }

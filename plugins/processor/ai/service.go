@@ -26,15 +26,15 @@ func newCommand() sdk.Processor    { return &command{} }
 func newEmbed() sdk.Processor      { return &embed{} }
 func newRerank() sdk.Processor     { return &rerank{} }
 
-// maxAnswer bounds the answers of services.
+// maxAnswer bounds the responses of services.
 const maxAnswer = 32 << 20
 
-// timeLimit is a setting of all processors here.
+// timeLimit is a setting of all processors of this package.
 type timeLimit struct {
 	Timeout time.Duration `json:"timeout" default:"1m" desc:"How long one try may take." validate:"gt=0s"`
 }
 
-// backoff are the settings of retries that most processors here have.
+// backoff holds the retry settings of most processors of this package.
 type backoff struct {
 	Count  int           `json:"backoffRetry.count" default:"0" desc:"How often a request is sent again." validate:"gt=-1"`
 	Factor float64       `json:"backoffRetry.factor" default:"2" desc:"By what the pauses grow." validate:"gt=0"`
@@ -46,14 +46,15 @@ func (b backoff) retry() httpcall.Retry {
 	return httpcall.Retry{Count: b.Count, Factor: b.Factor, Min: b.Min, Max: b.Max}
 }
 
-// service is a server that is sent JSON and answers with JSON.
+// service is a server that takes and returns JSON.
 type service struct {
 	base   string
 	header http.Header
 	client httpcall.Client
 }
 
-// newService returns the service at the URL in the setting. keySetting has the token.
+// newService returns the service at the URL base. setting and keySetting are the names of the settings with the URL and
+// the token.
 func newService(setting, base, keySetting, token string, timeout time.Duration, retry httpcall.Retry) (service, error) {
 	u, err := url.Parse(base)
 	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
@@ -89,10 +90,10 @@ func (s *service) post(ctx context.Context, path string, request, answer any) er
 	return nil
 }
 
-// field is the field that a processor reads or sets.
+// field is a field that a processor reads or sets.
 type field struct{ ref *fieldref.Ref }
 
-// parseField reads a reference. When the field is to be set it must be one that can be.
+// parseField parses a reference. If set is true, the field must be settable.
 func parseField(setting, text string, set bool) (f field, err error) {
 	if f.ref, err = fieldref.Parse(text); err == nil && set {
 		err = f.ref.Set(&record.Record{}, []byte{})
@@ -103,7 +104,7 @@ func parseField(setting, text string, set bool) (f field, err error) {
 	return f, nil
 }
 
-// text returns the field as text: objects as JSON.
+// text returns the field as text. Objects become JSON.
 func (f field) text(r *record.Record) (string, error) {
 	v, ok, err := f.ref.Get(r)
 	if err != nil {
@@ -135,8 +136,7 @@ func partsOf(fields ...field) schema.Parts {
 	return fieldref.PartsOf(refs...)
 }
 
-// each processes the records one at a time. What fails refuses its record, unless the
-// pipeline is stopped.
+// each processes the records one at a time. An error refuses its record, unless the pipeline is stopping.
 func each(ctx context.Context, b *sdk.ProcessBatch, process func(context.Context, *record.Record) error) error {
 	for i, r := range b.Records(ctx) {
 		before := r.Memory()
@@ -154,7 +154,7 @@ func each(ctx context.Context, b *sdk.ProcessBatch, process func(context.Context
 	return ctx.Err()
 }
 
-// transform replaces the text of a field by what make makes of it.
+// transform replaces the text of a field by the result of make.
 func transform(from, to field, r *record.Record, make func(text string) (string, error)) error {
 	text, err := from.text(r)
 	if err != nil {

@@ -13,12 +13,12 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-const header = 5 // a zero byte and the id of the schema
+const header = 5 // a zero byte and the schema id
 
-// maxCodecs bounds the schemas that an instance remembers.
+// maxCodecs bounds the schemas that an instance caches.
 const maxCodecs = 1024
 
-// avroDecode decodes a field with the schema that its header names.
+// avroDecode decodes a field with the schema whose id is in the header of the data.
 type avroDecode struct {
 	field
 	codecs map[uint32]*schema.Codec
@@ -43,7 +43,7 @@ func (d *avroDecode) Configure(_ context.Context, settings map[string]string) er
 	return checkStructured(d.ref)
 }
 
-// checkStructured refuses references to what can hold no object.
+// checkStructured refuses references to fields that cannot hold an object.
 func checkStructured(f *fieldref.Ref) error {
 	switch f.Root() {
 	case fieldref.Key, fieldref.Before, fieldref.After:
@@ -103,8 +103,8 @@ func (d *avroDecode) Process(ctx context.Context, b *sdk.ProcessBatch) error {
 	return broken
 }
 
-// isUnreachable reports whether err, of a registry, says nothing of the schema: another record would fail for the same
-// reason, and this one will not once the registry can be reached.
+// isUnreachable reports whether the registry error err is unrelated to the schema: other records would fail for the
+// same reason, and this record will succeed once the registry can be reached.
 func isUnreachable(err error) bool {
 	for _, answer := range []error{schema.ErrInvalidSchema, schema.ErrSubjectNotFound, schema.ErrVersionNotFound} {
 		if errors.Is(err, answer) {
@@ -143,14 +143,14 @@ func (d *avroDecode) codec(ctx context.Context, id uint32) (*schema.Codec, error
 	return codec, nil
 }
 
-// avroEncode encodes a field with a registered schema, or with one for its shape.
+// avroEncode encodes a field with a registered schema, or with a schema inferred for its shape.
 type avroEncode struct {
 	field
 	settings avroEncodeSettings
-	known    []encoding // the one used last first; with a registered schema there is one
+	known    []encoding // most recently used first; one entry with a registered schema
 }
 
-// encoding is a schema, and the shape of the data it is for; nil for any.
+// encoding is a schema and the shape of the data it encodes. A nil shape stands for any.
 type encoding struct {
 	shape *schema.Shape
 	id    int
@@ -259,10 +259,10 @@ func (e *avroEncode) object(r *record.Record, budget int) (map[string]any, error
 	return m, nil
 }
 
-// maxShapes bounds the shapes of data that are remembered.
+// maxShapes bounds the shapes of data that are cached.
 const maxShapes = 64
 
-// encoding returns the schema for m, which it infers and registers once for every shape.
+// encoding returns the schema for m. It infers and registers a schema once per shape.
 func (e *avroEncode) encoding(ctx context.Context, m map[string]any) (encoding, error) {
 	for i, k := range e.known {
 		if k.shape == nil || k.shape.Fits(m) {

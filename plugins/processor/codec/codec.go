@@ -37,7 +37,7 @@ func plugin(name, summary, description string, instance func() sdk.Processor) sd
 	}
 }
 
-// field gives a processor one field that it works on.
+// field is embedded in processors that work on one field.
 type field struct {
 	sdk.ProcessorBase
 	ref *fieldref.Ref
@@ -53,8 +53,7 @@ func (f *field) parse(text string) (err error) {
 	return nil
 }
 
-// change replaces the value of the field by what do makes of it. A field that is not
-// there, or null, is left alone.
+// change replaces the value of the field by the result of do. A field that is missing or null is unchanged.
 func (f *field) change(r *record.Record, do func(v any) (any, error)) error {
 	v, ok, err := f.ref.Get(r)
 	if err != nil || !ok || v == nil {

@@ -12,10 +12,10 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// convert replaces a value by another form of it.
+// convert replaces a value by another representation.
 type convert struct {
 	field
-	do func(v any, budget int) (any, error) // budget: bytes of memory that it may make
+	do func(v any, budget int) (any, error) // budget: bytes of memory that it may allocate
 }
 
 type base64Settings struct {
@@ -59,7 +59,7 @@ func (c *convert) Process(ctx context.Context, b *sdk.ProcessBatch) error {
 	})
 }
 
-// jsonConvert is a convert of a key or payload.
+// jsonConvert is a convert for a key or payload.
 type jsonConvert struct{ convert }
 
 type jsonSettings struct {
@@ -127,7 +127,7 @@ func jsonEncode(v any, _ int) (any, error) {
 	return string(b), nil
 }
 
-// textOf returns the bytes of bytes or text.
+// textOf returns v as bytes if it is bytes or text.
 func textOf(v any) ([]byte, bool) {
 	switch v := v.(type) {
 	case []byte:

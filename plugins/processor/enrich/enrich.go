@@ -1,5 +1,4 @@
-// Package enrich has the processors that add to a record what is known elsewhere: in a
-// file or behind HTTP.
+// Package enrich has the processors that add data from a file or an HTTP service to a record.
 package enrich
 
 import (
@@ -28,7 +27,7 @@ func Plugins() []sdk.ProcessorPlugin {
 	}
 }
 
-// onMissing does with record i what the setting says when there is nothing to add.
+// onMissing applies the setting to record i when there is nothing to add.
 func onMissing(b *sdk.ProcessBatch, i int, setting, what string) {
 	switch setting {
 	case "refuse":
@@ -38,7 +37,7 @@ func onMissing(b *sdk.ProcessBatch, i int, setting, what string) {
 	}
 }
 
-// parseTarget reads the reference to what is added.
+// parseTarget parses the reference to the field that gets the added data.
 func parseTarget(text string) (*fieldref.Ref, error) {
 	ref, err := fieldref.Parse(text)
 	if err == nil {
@@ -54,7 +53,7 @@ func parseTarget(text string) (*fieldref.Ref, error) {
 	return ref, nil
 }
 
-// addRow sets the values of the row below target.
+// addRow sets the values of the row in fields below target.
 func addRow(r *record.Record, target *fieldref.Ref, row map[string]any) error {
 	for name, v := range row {
 		ref := target.Child(name)

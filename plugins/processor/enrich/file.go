@@ -22,8 +22,8 @@ type file struct {
 	target   *fieldref.Ref
 
 	table map[string]map[string]any // rows by the text of their key
-	seen  os.FileInfo               // the file that was read last, or could not be
-	next  time.Time                 // when the file is checked again
+	seen  os.FileInfo               // the last file that was read, successfully or not
+	next  time.Time                 // time of the next check of the file
 }
 
 type fileSettings struct {
@@ -68,10 +68,10 @@ func (p *file) Open(ctx context.Context) error {
 	return err
 }
 
-// checkInterval is the time after which the file is checked again, when there are records.
+// checkInterval is the shortest time between two checks of the file. It is checked only while records arrive.
 const checkInterval = time.Second
 
-// refresh reads the table again when its file changed.
+// refresh reads the table again if the file changed.
 func (p *file) refresh(ctx context.Context) {
 	now := sdk.Now(ctx)
 	if now.Before(p.next) {
@@ -124,7 +124,7 @@ func (p *file) Process(ctx context.Context, b *sdk.ProcessBatch) error {
 	return ctx.Err()
 }
 
-// wanted reports whether a column is added.
+// wanted reports whether to add a column.
 func (s *fileSettings) wanted(column, keyColumn string) bool {
 	if len(s.Columns) == 0 {
 		return column != keyColumn

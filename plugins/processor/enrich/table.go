@@ -17,11 +17,11 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// maxTable bounds the file of a table.
+// maxTable bounds the size of a table's file.
 const maxTable = 64 << 20
 
-// readTable returns the rows of the table by the text of their key. Of rows with equal
-// keys the last one counts.
+// readTable returns the rows of the table by the text of their key. If several rows have the same key, the last one
+// wins.
 func readTable(ctx context.Context, s fileSettings) (map[string]map[string]any, error) {
 	b, err := sdk.ReadSettingFile(ctx, "path", s.Path, maxTable)
 	if err != nil {

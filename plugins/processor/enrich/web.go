@@ -19,7 +19,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/template"
 )
 
-// web adds what an HTTP service answers.
+// web adds the responses of an HTTP service.
 type web struct {
 	sdk.ProcessorBase
 	settings  webSettings
@@ -74,7 +74,7 @@ func (p *web) Configure(_ context.Context, settings map[string]string) (err erro
 func checkURL(text string) error {
 	u, err := url.Parse(text)
 	if err != nil {
-		return errors.New("it is no URL") // which the error of Parse would repeat, with its secrets
+		return errors.New("it is no URL") // the error of Parse would repeat the URL, with its secrets
 	}
 	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
 		return errors.New("want a URL that begins with http:// or https:// and names a host")
@@ -134,7 +134,7 @@ func (p *web) Process(ctx context.Context, b *sdk.ProcessBatch) error {
 	return nil
 }
 
-// answer returns what the service says about r, from the cache if it is there.
+// answer returns the response of the service for r, from the cache if possible.
 func (p *web) answer(ctx context.Context, r *record.Record) (answer, error) {
 	text, err := p.url.Append(&p.timeLimit, nil, r)
 	if err != nil {
@@ -151,7 +151,7 @@ func (p *web) answer(ctx context.Context, r *record.Record) (answer, error) {
 	return a, err
 }
 
-// ask asks the service, again and again if need be.
+// ask queries the service, with retries.
 func (p *web) ask(ctx context.Context, text string) (answer, error) {
 	if err := checkURL(text); err != nil {
 		return answer{}, fmt.Errorf("cannot use the URL: %w", err)
@@ -176,20 +176,20 @@ func (p *web) ask(ctx context.Context, text string) (answer, error) {
 	return a, nil
 }
 
-// answer is what the service said.
+// answer is a response of the service.
 type answer struct {
 	found bool
 	value any
 	until time.Time
 }
 
-// cache remembers answers by URL; what was not used for longest is forgotten first.
+// cache holds answers by URL. It evicts the least recently used entry first.
 type cache struct {
 	size    int
-	bytes   int // of memory that entries take
+	bytes   int // memory of the entries
 	ttl     time.Duration
-	entries map[string]*list.Element // of *entry
-	used    list.List                // the last one used first
+	entries map[string]*list.Element // elements are *entry
+	used    list.List                // most recently used first
 }
 
 type entry struct {
@@ -198,7 +198,7 @@ type entry struct {
 	bytes int
 }
 
-// entryBytes is what an entry takes besides its URL and value, in bytes.
+// entryBytes is the memory of an entry apart from its URL and value, in bytes.
 const entryBytes = 256
 
 func (c *cache) get(url string, now time.Time) (answer, bool) {
@@ -215,7 +215,7 @@ func (c *cache) get(url string, now time.Time) (answer, bool) {
 	return a, true
 }
 
-// put remembers a, as long as all answers together take at most so many bytes.
+// put adds a to the cache, which holds at most most bytes of answers.
 func (c *cache) put(url string, a answer, now time.Time, most int) {
 	n := entryBytes + len(url) + record.ValueMemory(a.value)
 	if c.ttl <= 0 || n > most {

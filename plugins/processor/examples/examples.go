@@ -1,5 +1,5 @@
-// Package examples has the examples of the processors that are compiled in, none in a minimal build: for the page, for
-// 'conduit plugins describe', and for the test that runs them.
+// Package examples has the examples of the built-in processors, for the documentation page, for 'conduit plugins
+// describe', and for the test that runs them. It has none in a minimal build.
 package examples
 
 import (
@@ -9,17 +9,18 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Example is a record, and the result of a processor. In its file, text is raw data, and an object is structured data.
+// Example is a record and the result of a processor. In the file of an example, text is raw data and an object is
+// structured data.
 type Example struct {
 	Title     string            `yaml:"title"`
 	Settings  map[string]string `yaml:"settings"`
 	Condition string            `yaml:"condition"`
-	Schemas   []string          `yaml:"schemas"` // that are registered, with the ids 1, 2, …
-	Before    []Record          `yaml:"before"`  // records that went before
+	Schemas   []string          `yaml:"schemas"` // registered with the ids 1, 2, …
+	Before    []Record          `yaml:"before"`  // records that were processed before
 	In        Record            `yaml:"in"`
 	Out       []Record          `yaml:"out"`
 	Error     string            `yaml:"error"` // why the record is refused
-	NoRun     bool              `yaml:"norun"` // it needs a service; the tests in its package run it
+	NoRun     bool              `yaml:"norun"` // it needs a service; tests in the processor's package run it
 }
 
 // Record is a record of an example.
@@ -31,7 +32,7 @@ type Record struct {
 	After     any               `yaml:"after,omitempty,flow"`
 }
 
-// Of returns the examples of the processor with this name, none if it is not compiled in.
+// Of returns the examples of the processor with this name, or none if the processor is not built in.
 func Of(name string) ([]Example, error) {
 	b, err := files.ReadFile(name + ".yaml")
 	if err != nil {
@@ -49,14 +50,14 @@ func Of(name string) ([]Example, error) {
 // Names returns the names of the processors with examples.
 func Names() []string {
 	var names []string
-	found, _ := files.ReadDir(".") // of the files that are compiled in
+	found, _ := files.ReadDir(".") // cannot fail: the files are compiled in
 	for _, f := range found {
 		names = append(names, f.Name()[:len(f.Name())-len(".yaml")])
 	}
 	return names
 }
 
-// Text returns the example as YAML: the declaration, and the records.
+// Text returns the example as YAML: the declaration and the records.
 func (e *Example) Text() (string, error) {
 	var text bytes.Buffer
 	var failed error

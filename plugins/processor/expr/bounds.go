@@ -12,10 +12,10 @@ import (
 	"github.com/expr-lang/expr/builtin"
 )
 
-// The library counts elements of lists, but neither texts nor how often one list is part of others. What makes texts of
-// values, or goes through all of them, is bounded here, before it does.
+// The library counts list elements, but neither bytes of text nor how often one list is part of others. Operations that
+// convert values to text or walk whole values are bounded here before they run.
 const (
-	maxText   = 64 << 20  // bytes of the texts that the expressions may make for one record
+	maxText   = 64 << 20  // bytes of text that the expressions may make for one record
 	maxValues = 1_000_000 // values within an argument or result
 )
 
@@ -24,7 +24,8 @@ var (
 	errValues = fmt.Errorf("it has a value of more than %d values, or nested deeper than %d", maxValues, maxDepth)
 )
 
-// growth says, for the functions that make much of little, how many bytes they make of their arguments at most.
+// growth holds the functions whose result may be much larger than their arguments. Each entry returns an upper bound
+// for the bytes of the result.
 var growth = map[string]func(e *environment, args []any) (int, error){
 	"repeat": func(_ *environment, args []any) (int, error) {
 		return product(len(textAt(args, 0)), count(args, 1)), nil
@@ -50,7 +51,7 @@ func replaceSize(_ *environment, args []any) (int, error) {
 	return len(s) + product(strings.Count(s, old), len(with)), nil
 }
 
-// uniqSize bounds a comparison of each element with each other one.
+// uniqSize bounds the comparison of each element with every other.
 func uniqSize(e *environment, args []any) (int, error) {
 	if v := reflect.ValueOf(args[0]); v.Kind() == reflect.Slice {
 		if n := v.Len(); n > maxUnique {
@@ -79,7 +80,7 @@ func joinSize(_ *environment, args []any) (n int, err error) {
 	return n, nil
 }
 
-// partBytes is what a part of a text takes in a list.
+// partBytes is the memory of a part of a text in a list.
 const partBytes = 16
 
 func splitSize(_ *environment, args []any) (int, error) {
@@ -91,7 +92,7 @@ func splitSize(_ *environment, args []any) (int, error) {
 	return product(parts, partBytes), nil
 }
 
-// What the values of a JSON text take in memory at least.
+// Minimum memory of the values of a JSON text.
 const (
 	objectBytes = 300
 	memberBytes = 48
@@ -115,7 +116,7 @@ func jsonSize(text string) (n int) {
 	return n
 }
 
-// textSize returns how long a text of v is, with so many bytes for each level of nesting of a value.
+// textSize returns the length of v as text, with indent bytes for each nesting level of a value.
 func textSize(v any, indent int) (int, error) {
 	s := sizes{values: maxValues, text: maxText}
 	if err := s.add(reflect.ValueOf(v), 0, indent); err != nil {
@@ -124,13 +125,13 @@ func textSize(v any, indent int) (int, error) {
 	return maxText - s.text, nil
 }
 
-// checkSize returns an error when v is too large to be gone through.
+// checkSize returns an error if v is too large to walk.
 func checkSize(v any) error {
 	_, err := textSize(v, 0)
 	return err
 }
 
-// sizes is what values may still have.
+// sizes is the remaining budget of values and text.
 type sizes struct{ values, text int }
 
 func (s *sizes) add(v reflect.Value, depth, indent int) error {
@@ -189,7 +190,7 @@ func count(args []any, i int) int {
 	return 0
 }
 
-// product returns a*b, or more than may be where that is more.
+// product returns a*b, or maxText+1 if the product is larger than maxText.
 func product(a, b int) int {
 	if a > 0 && b > maxText/a {
 		return maxText + 1
@@ -205,7 +206,7 @@ func (e *environment) take(n int) error {
 	return nil
 }
 
-// boundFunctions returns options that put a check before the functions in growth.
+// boundFunctions returns options that add a check before each function in growth.
 func (e *environment) boundFunctions() (options []lang.Option) {
 	for name, grows := range growth {
 		original := builtin.Builtins[builtin.Index[name]]
@@ -242,7 +243,7 @@ func callBuiltin(f *builtin.Function, args []any) (any, error) {
 	return f.Func(args...)
 }
 
-// countText is put around + where it may make a text.
+// countText wraps + where the result may be text.
 func (e *environment) countText(args ...any) (any, error) {
 	if s, ok := args[0].(string); ok {
 		return s, e.take(len(s))
@@ -250,7 +251,7 @@ func (e *environment) countText(args ...any) (any, error) {
 	return args[0], nil
 }
 
-// checkEqual is put around what is compared: values are gone through.
+// checkEqual wraps the operands of comparisons, because a comparison walks whole values.
 func (e *environment) checkEqual(args ...any) (any, error) {
 	switch args[0].(type) {
 	case nil, string, bool, float64, int64, int:
@@ -266,10 +267,10 @@ func (e *environment) checkEqual(args ...any) (any, error) {
 	return args[0], nil
 }
 
-// valuesOfStep is how many values are compared in about the time of a step.
+// valuesOfStep is the number of values that can be compared in about the time of a step.
 const valuesOfStep = 4
 
-// bound puts checks around the operators that make texts, or go through all of a value.
+// bound adds checks to the operators that make text or walk whole values.
 type bound struct{ done map[ast.Node]bool }
 
 // Visit implements ast.Visitor.
@@ -294,7 +295,7 @@ func (b bound) Visit(node *ast.Node) {
 	}
 }
 
-// checked returns a check of the value of n, or n where that is no list or object.
+// checked returns a check of the value of n, or n itself if it cannot be a list or object.
 func checked(n ast.Node) ast.Node {
 	switch n.(type) {
 	case *ast.NilNode, *ast.StringNode, *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode, *ast.ConstantNode, *ast.ArrayNode:

@@ -1,5 +1,5 @@
-// Package expr has the processors expr.map and expr.filter, whose settings are expressions
-// of expr-lang. They are compiled and type-checked when a declaration is checked.
+// Package expr has the processors expr.map and expr.filter, whose settings are expressions of expr-lang. They are
+// compiled and type-checked when a declaration is checked.
 package expr
 
 import "github.com/conduit-agent/conduit/plugins/sdk"

@@ -1,6 +1,6 @@
 package expr
 
-// language describes what expressions are made of. A test compares its functions with those there are.
+// language documents the expression language. A test compares its functions with the available functions.
 const language = `
 
 Expressions are those of expr-lang 1.17, https://expr-lang.org/docs/language-definition. They are compiled, and their types checked, when

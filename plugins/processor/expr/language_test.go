@@ -10,8 +10,8 @@ import (
 	"github.com/expr-lang/expr/builtin"
 )
 
-// TestLanguage compares the functions in the description with those that expressions have, and compiles the texts
-// between back quotes.
+// TestLanguage compares the documented functions with the functions of expressions, and compiles the texts between back
+// quotes.
 func TestLanguage(t *testing.T) {
 	described := map[string]bool{"text": true}
 	var functions string

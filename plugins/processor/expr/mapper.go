@@ -23,7 +23,7 @@ type mapper struct {
 	sdk.ProcessorBase
 	environment *environment
 	assignments []assignment
-	values      []any // of one record, by assignment
+	values      []any // values for one record, by assignment
 }
 
 // assignment sets a field to the value of an expression.
@@ -62,7 +62,7 @@ func statements(mapping string) (all []source) {
 		case trimmed == "" || trimmed[0] == '#':
 		case (line[0] == ' ' || line[0] == '\t') && len(all) > 0:
 			last := &all[len(all)-1]
-			last.column = n - last.line // for now: the lines after the first
+			last.column = n - last.line // for now: the number of lines after the first
 		default:
 			all = append(all, source{setting: "mapping", text: mapping, line: n})
 		}
@@ -90,7 +90,7 @@ func (e *environment) compileAssignment(s source) (a assignment, err error) {
 	return a, err
 }
 
-// cutAssignment cuts a statement at the '=' behind the reference.
+// cutAssignment cuts a statement at the '=' after the reference.
 func cutAssignment(s string) (reference, expression string, ok bool) {
 	quoted := false
 	for i := range len(s) {
@@ -117,7 +117,7 @@ func settable(f *fieldref.Ref) error {
 	return fmt.Errorf("cannot set %s: name a field of it", f)
 }
 
-// SchemaParts returns the parts that the expressions read, and those that are set.
+// SchemaParts returns the parts that the expressions read or set.
 func (p *mapper) SchemaParts() schema.Parts {
 	parts := p.environment.parts()
 	for _, a := range p.assignments {
@@ -137,7 +137,7 @@ func (p *mapper) Process(ctx context.Context, b *sdk.ProcessBatch) error {
 	return ctx.Err()
 }
 
-// processOne evaluates all expressions before it sets a field.
+// processOne evaluates all expressions before it sets any field.
 func (p *mapper) processOne(b *sdk.ProcessBatch, i int) (err error) {
 	r := b.Record(i)
 	p.environment.show(r)
@@ -165,7 +165,7 @@ func (p *mapper) processOne(b *sdk.ProcessBatch, i int) (err error) {
 	return nil
 }
 
-// metadataValue returns v as metadata holds it: text, or nil, which removes the key.
+// metadataValue returns v as a metadata value: text, or nil to remove the key.
 func metadataValue(v any) any {
 	if v == nil {
 		return nil

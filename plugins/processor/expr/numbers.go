@@ -15,11 +15,11 @@ import (
 	"github.com/expr-lang/expr/vm/runtime"
 )
 
-// A number that a float64 would change is a json.Number, which no operator of expressions knows: an expression that
-// computes with one, or orders it, fails. Only then is it compiled again, with checks around operators and functions,
-// and evaluated so. All other expressions cost no more than without such numbers.
+// A number that float64 cannot represent exactly is a json.Number. The operators of expressions do not support it, so
+// an expression that computes with it or orders it fails. Only then is the expression compiled again with checks around
+// operators and functions, and evaluated again. All other evaluations have no extra cost.
 
-// hasNumbers reports whether a value that expressions see has a number that is kept as text.
+// hasNumbers reports whether a value visible to expressions contains a json.Number.
 func hasNumbers(v any, depth int) bool {
 	switch v := v.(type) {
 	case json.Number:
@@ -40,7 +40,7 @@ func hasNumbers(v any, depth int) bool {
 	return false
 }
 
-// rerun evaluates the expression with checks for numbers that are kept as text. It returns failed when there are none.
+// rerun evaluates the expression with checks for json.Number. It returns failed if the record has no such number.
 func (p *program) rerun(e *environment, failed error) (any, error) {
 	if p.exact == nil {
 		if !hasNumbers(map[string]any(e.values), 0) {
@@ -56,7 +56,7 @@ func (p *program) rerun(e *environment, failed error) (any, error) {
 	return e.vm.Run(p.exact, e.values)
 }
 
-// compiler compiles the text of a program with further options.
+// compiler compiles the text of a program with additional options.
 type compiler func(options ...lang.Option) (*vm.Program, error)
 
 var orderings = map[string]func(a, b any) bool{
@@ -81,7 +81,7 @@ func withNumbers() []lang.Option {
 	return options
 }
 
-// numbers puts checks around what computes with numbers.
+// numbers adds checks around operations on numbers.
 type numbers struct{ done map[ast.Node]bool }
 
 // Visit implements ast.Visitor.
@@ -133,8 +133,8 @@ func (p numbers) arguments(function string, all []ast.Node) {
 	}
 }
 
-// rounded returns the float64 that is next to a number that is kept as text, and other values as they are. Of a list
-// it does so with each element.
+// rounded returns the nearest float64 for a json.Number, applies this to each element of a list, and returns other
+// values unchanged.
 func rounded(args ...any) (any, error) {
 	switch v := args[0].(type) {
 	case json.Number:
@@ -161,7 +161,7 @@ func rounded(args ...any) (any, error) {
 
 var errWhole = errors.New("it is no integer of 64 bits")
 
-// whole rounds for the function int, which takes a number beyond its range for another one.
+// whole rounds for the function int, which would convert a number outside its range to a different number.
 func whole(args ...any) (any, error) {
 	v, err := rounded(args...)
 	if f, ok := v.(float64); ok && math.Abs(f) >= 1<<63 {
@@ -170,7 +170,7 @@ func whole(args ...any) (any, error) {
 	return v, err
 }
 
-// compareNumbers returns the order of two numbers by all their digits. At least one is kept as text.
+// compareNumbers compares two numbers by all their digits. At least one must be a json.Number; otherwise ok is false.
 func compareNumbers(a, b any) (order int, ok bool) {
 	_, textA := a.(json.Number)
 	_, textB := b.(json.Number)
@@ -182,8 +182,8 @@ func compareNumbers(a, b any) (order int, ok bool) {
 	return x.Cmp(y), true
 }
 
-// exactly returns a number with more digits than numbers that differ have in common, except for texts with more than
-// 150.
+// exactly returns a number with enough precision to tell all different numbers apart, except texts of more than 150
+// digits.
 func exactly(v any) (*big.Float, bool) {
 	x := new(big.Float).SetPrec(512)
 	switch v := v.(type) {

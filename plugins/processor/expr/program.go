@@ -23,14 +23,14 @@ import (
 )
 
 const (
-	maxLength = 64 << 10  // bytes of one expression: each takes 1 kB of stack when it is parsed, of 1 GB
-	maxNodes  = 5000      // of one expression
-	maxSteps  = 1_000_000 // elements that the predicates of one expression may visit for one record
-	maxMemory = 1_000_000 // elements of lists and texts that one expression may make for one record
+	maxLength = 64 << 10  // bytes of an expression: parsing takes up to 1 kB of the 1 GB stack for each byte
+	maxNodes  = 5000      // nodes of an expression
+	maxSteps  = 1_000_000 // elements that the predicates of an expression may visit for a record
+	maxMemory = 1_000_000 // elements of lists and texts that an expression may make for a record
 )
 
-// names are what an expression may refer to. Nothing is known of the fields of an object
-// before a record comes: their values have any type.
+// names are the names available in expressions. The fields of an object are unknown before a record arrives, so their
+// values have any type.
 var names = types.Map{
 	"operation": types.String,
 	"position":  types.Any,
@@ -40,14 +40,14 @@ var names = types.Map{
 	"after":     types.Any,
 }
 
-// environment is what the expressions of one processor run in.
+// environment is the environment in which the expressions of a processor run.
 type environment struct {
 	clock  sdk.Clock
-	limit  time.Duration   // of the expressions for one record; 0: none
-	ctx    context.Context // of the batch
-	since  time.Time       // when the time was looked at first for the record; zero: not yet
+	limit  time.Duration   // time limit of the expressions for one record; 0: none
+	ctx    context.Context // context of the batch
+	since  time.Time       // time of the first check of the limit for the record; zero: not checked yet
 	steps  int
-	text   int // bytes of texts that were made for the record
+	text   int // bytes of text made for the record
 	values map[string]any
 	used   map[string]bool
 	vm     vm.VM
@@ -62,8 +62,8 @@ func newEnvironment(ctx context.Context) *environment {
 	return e
 }
 
-// compile compiles and type-checks an expression. The setting and the text it is in, with
-// the offset of the expression there, are for errors.
+// compile compiles and type-checks an expression. The setting, its text and the offset of the expression in it are used
+// in errors.
 func (e *environment) compile(in source, expression string, options ...lang.Option) (*program, error) {
 	if len(expression) > maxLength {
 		return nil, in.describe(fmt.Errorf("it has %d bytes, and may have %d", len(expression), maxLength))
@@ -99,8 +99,7 @@ func (e *environment) now(...any) (any, error) {
 
 var errSteps = fmt.Errorf("it visits more than %d elements", maxSteps)
 
-// countStep is put around what is done with each element of a list: loops inside of loops
-// would end only after years otherwise.
+// countStep wraps the predicate of every list element: nested loops could otherwise run for years.
 func (e *environment) countStep(args ...any) (any, error) {
 	if e.steps++; e.steps > maxSteps {
 		return nil, errSteps
@@ -114,7 +113,7 @@ func (e *environment) countStep(args ...any) (any, error) {
 // begin begins a batch.
 func (e *environment) begin(ctx context.Context) { e.ctx, e.limit = ctx, sdk.EnvFrom(ctx).TimeLimit }
 
-// ended returns why the expressions for the record have to end, nil while they may continue.
+// ended returns the reason why the expressions for the record must stop, or nil if they may continue.
 func (e *environment) ended() error {
 	if e.ctx == nil {
 		return nil
@@ -137,7 +136,7 @@ func (e *environment) ended() error {
 
 type countSteps struct{}
 
-// Visit puts countStep around the body of a predicate.
+// Visit wraps the body of a predicate in countStep.
 func (countSteps) Visit(node *ast.Node) {
 	predicate, ok := (*node).(*ast.PredicateNode)
 	if !ok {
@@ -153,18 +152,18 @@ func (countSteps) Visit(node *ast.Node) {
 	predicate.Node = call
 }
 
-// namesUsed finds the names that expressions refer to.
+// namesUsed collects the names that expressions use.
 type namesUsed struct{ used map[string]bool }
 
-// Visit adds the name that the node is.
+// Visit adds the name of the node.
 func (n *namesUsed) Visit(node *ast.Node) {
 	if id, ok := (*node).(*ast.IdentifierNode); ok {
 		n.used[id.Value] = true
 	}
 }
 
-// text is a function of expressions, also by the name string: a value as templates print it, and durations and the like
-// as they print themselves.
+// text is a function of expressions, also available as string. It formats a value like templates do, and durations and
+// similar types with their String method.
 func text(args ...any) (any, error) {
 	switch v := args[0].(type) {
 	case time.Time:
@@ -174,7 +173,7 @@ func text(args ...any) (any, error) {
 	return record.Text(args[0])
 }
 
-// boundText is text for values that are not too large.
+// boundText is text for values within the size bound.
 func (e *environment) boundText(args ...any) (any, error) {
 	n, err := textSize(args[0], 1)
 	if err == nil {
@@ -186,7 +185,7 @@ func (e *environment) boundText(args ...any) (any, error) {
 	return text(args...)
 }
 
-// parts returns the parts of a record that have to be decoded for the expressions.
+// parts returns the parts of a record that must be decoded for the expressions.
 func (e *environment) parts() schema.Parts {
 	return schema.Parts{Key: e.used["key"], Payload: e.used["before"] || e.used["after"]}
 }
@@ -214,7 +213,7 @@ func (e *environment) show(r *record.Record) {
 	}
 }
 
-// value returns what d holds: nil, []byte or map[string]any.
+// value returns the value of d: nil, []byte or map[string]any.
 func value(d record.Data) any {
 	if m, ok := d.Structured(); ok {
 		return m
@@ -229,11 +228,11 @@ func value(d record.Data) any {
 type program struct {
 	source   source
 	compiled *vm.Program
-	exact    *vm.Program // the same with checks for numbers that are kept as text; nil until there is one
+	exact    *vm.Program // program with checks for json.Number; nil before the first one
 	compile  compiler
 }
 
-// run evaluates the expression for the record that the environment was shown.
+// run evaluates the expression for the record of the last call of show.
 func (p *program) run(e *environment) (any, error) {
 	e.steps = 0
 	made := e.text
@@ -251,15 +250,15 @@ func (p *program) run(e *environment) (any, error) {
 	return v, nil
 }
 
-// source is where an expression stands, for errors.
+// source is the position of an expression, for errors.
 type source struct {
 	setting string
-	text    string // of the setting
-	line    int    // of the expression's first line in text, from 0
-	column  int    // of the expression in that line, from 0
+	text    string // text of the setting
+	line    int    // first line of the expression in text, from 0
+	column  int    // column of the expression in that line, from 0
 }
 
-// describe returns err with the place in the setting, and the line there with a caret.
+// describe returns err with the place in the setting, and the source line with a caret.
 func (s source) describe(err error) error {
 	var at *file.Error
 	if !errors.As(err, &at) {
@@ -277,10 +276,10 @@ func (s source) describe(err error) error {
 	return fmt.Errorf("%s:%d:%d: %s%s", s.setting, line+1, column+1, at.Message, shown)
 }
 
-// maxDepth bounds how deep what an expression returns may be nested.
+// maxDepth bounds the nesting depth of the result of an expression.
 const maxDepth = 1000
 
-// own returns v as structured data holds it, sharing nothing with a record.
+// own returns a copy of v as structured data that shares nothing with a record.
 func own(v any, depth int) (any, error) {
 	if depth > maxDepth {
 		return nil, fmt.Errorf("nested deeper than %d", maxDepth)
@@ -306,7 +305,7 @@ func own(v any, depth int) (any, error) {
 	return ownReflected(reflect.ValueOf(v), depth)
 }
 
-// ownReflected does the work of own for lists and maps of other types.
+// ownReflected is own for lists and maps of other types.
 func ownReflected(v reflect.Value, depth int) (_ any, err error) {
 	switch v.Kind() {
 	case reflect.Slice, reflect.Array:

@@ -10,10 +10,9 @@ import (
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
-// Get returns the value of the field in r, and whether r has it. Raw data is []byte,
-// structured data map[string]any, the operation a record.Operation, the metadata as a
-// whole map[string]string, and the record as a whole what record.Map returns. What r holds
-// is not copied. It fails when something on the way is no structured data.
+// Get returns the value of the field in r, and whether r has it. Raw data is returned as []byte, structured data as
+// map[string]any, the operation as record.Operation, the metadata as a whole as map[string]string, and the record as a
+// whole as the result of record.Map. The value is not copied. Get fails if a part of the path is not structured data.
 func (f *Ref) Get(r *record.Record) (any, bool, error) {
 	switch f.root {
 	case Key, Before, After:
@@ -47,7 +46,7 @@ func (f *Ref) Get(r *record.Record) (any, bool, error) {
 	return r.Map(), true, nil
 }
 
-// Value returns what d holds: []byte, map[string]any or nil.
+// Value returns the content of d: []byte, map[string]any or nil.
 func Value(d record.Data) any {
 	if b, ok := d.Raw(); ok {
 		return b
@@ -58,7 +57,7 @@ func Value(d record.Data) any {
 	return nil
 }
 
-// Data returns data that holds v: bytes or text, an object, or nothing.
+// Data returns data with the content v: bytes or text, an object, or nothing.
 func Data(v any) (record.Data, bool) {
 	switch v := v.(type) {
 	case nil:
@@ -85,7 +84,7 @@ func (f *Ref) data(r *record.Record) *record.Data {
 	return &r.After
 }
 
-// parent returns the object that the field is in, nil when there is none.
+// parent returns the object that contains the field, or nil if there is none.
 func (f *Ref) parent(d *record.Data) (map[string]any, error) {
 	m, ok := d.Structured()
 	if !ok {
@@ -112,9 +111,9 @@ func (f *Ref) notStructured(n int) error {
 
 var errImmutable = errors.New("the reference is immutable")
 
-// Set gives the field in r the value v, and makes the objects that are missing on the
-// way. A key or payload that becomes raw has no schema any more. Key and payload take bytes, text, objects and nil; metadata and the operation take
-// text; the record as a whole and its position cannot be set.
+// Set sets the field in r to v, and creates missing objects along the path. A key or payload that becomes raw loses its
+// schema. Key and payload accept bytes, text, objects and nil; metadata and the operation accept text; the record as a
+// whole and its position cannot be set.
 func (f *Ref) Set(r *record.Record, v any) error {
 	switch f.root {
 	case Key, Before, After:
@@ -140,8 +139,7 @@ func (f *Ref) Set(r *record.Record, v any) error {
 	return fmt.Errorf("cannot set %s: %w", f, errImmutable)
 }
 
-// dropSchema removes the names of the schema that raw data would be decoded with: it is
-// not encoded with that one.
+// dropSchema removes the name of the schema from the metadata, because the new raw data is not encoded with it.
 func (f *Ref) dropSchema(r *record.Record) {
 	subject, version := record.KeyPayloadSchemaSubject, record.KeyPayloadSchemaVersion
 	if f.root == Key {
@@ -157,7 +155,7 @@ func (f *Ref) cannotSet(v any) error {
 	return fmt.Errorf("cannot set %s: unexpected type %s", f, Kind(v))
 }
 
-// Kind names what a value of structured data is, for messages: text, list, object and so on.
+// Kind returns the name of the type of a structured-data value, for messages: text, list, object and so on.
 func Kind(v any) string {
 	switch v.(type) {
 	case nil:
@@ -254,8 +252,8 @@ func (f *Ref) setOperation(r *record.Record, v any) error {
 	return f.cannotSet(v)
 }
 
-// Delete removes the field from r: what has fields is left empty, the payload as a whole
-// without both sides. A field that is not there is fine.
+// Delete removes the field from r. A root is left empty; the payload as a whole loses both sides. A missing field is
+// not an error.
 func (f *Ref) Delete(r *record.Record) error {
 	switch f.root {
 	case Key, Before, After:
@@ -283,8 +281,8 @@ func (f *Ref) Delete(r *record.Record) error {
 	return fmt.Errorf("cannot delete %s: %w", f, errImmutable)
 }
 
-// Rename gives the field the new name within the same object. A field that is not there
-// is left alone. It fails when the new name is taken, and for all that has no name of its own.
+// Rename gives the field the new name within the same object. A missing field is not an error. Rename fails if the new
+// name exists already, and for fields without a name of their own.
 func (f *Ref) Rename(r *record.Record, name string) error {
 	if len(f.path) == 0 {
 		return fmt.Errorf("cannot rename %s: %w", f, errImmutable)

@@ -1,5 +1,5 @@
-// Package fieldref has references to the fields of a record, such as .Key.id or
-// .Payload.After["first name"], compiled once and used for every record.
+// Package fieldref has references to the fields of a record, such as .Key.id or .Payload.After["first name"], compiled
+// once and used for every record.
 package fieldref
 
 import (
@@ -28,15 +28,14 @@ const (
 
 var rootNames = [...]string{".", ".Position", ".Operation", ".Metadata", ".Key", ".Payload", ".Payload.Before", ".Payload.After"}
 
-// Ref is a reference. It may be used from several goroutines.
+// Ref is a reference to a field. It is safe for concurrent use.
 type Ref struct {
 	root Root
 	path []string // below the root
 }
 
-// Parse reads a reference: an optional '$', then '.' alone for the whole record, or names
-// that each follow a '.', or text in ["…"]. The names of a record's own parts may begin
-// with a small letter.
+// Parse parses a reference: an optional '$', then '.' alone for the whole record, or names that each follow a '.', or
+// text in ["…"]. The names of the parts of a record may begin with a lowercase letter.
 func Parse(text string) (*Ref, error) {
 	segments, err := split(strings.TrimPrefix(text, "$"))
 	if err != nil {
@@ -49,7 +48,7 @@ func Parse(text string) (*Ref, error) {
 	return ref, nil
 }
 
-// ParseList reads references that are separated by commas.
+// ParseList parses references separated by commas.
 func ParseList(text string) ([]*Ref, error) {
 	var refs []*Ref
 	for _, item := range splitList(text) {
@@ -62,7 +61,7 @@ func ParseList(text string) ([]*Ref, error) {
 	return refs, nil
 }
 
-// splitList splits text at the commas that are not inside ["…"].
+// splitList splits text at the commas outside ["…"].
 func splitList(text string) []string {
 	var items []string
 	quoted, start := false, 0
@@ -170,7 +169,7 @@ func resolvePayload(rest []string) (*Ref, error) {
 
 func upperFirst(s string) string { return strings.ToUpper(s[:min(1, len(s))]) + s[min(1, len(s)):] }
 
-// String returns the reference in its plain form.
+// String returns the reference in its canonical form.
 func (f *Ref) String() string {
 	s := rootNames[f.root]
 	for _, name := range f.path {
@@ -186,11 +185,10 @@ func (f *Ref) String() string {
 // Root returns the part of a record that the reference begins with.
 func (f *Ref) Root() Root { return f.root }
 
-// IsNested reports whether the reference is to something below its root.
+// IsNested reports whether the reference is to a field below its root.
 func (f *Ref) IsNested() bool { return len(f.path) > 0 }
 
-// Sibling returns the reference to the field of that name in the same map as that of f, which is
-// nested.
+// Sibling returns the reference to the field with that name in the same map. f must be nested.
 func (f *Ref) Sibling(name string) *Ref {
 	last := len(f.path) - 1
 	return &Ref{f.root, append(f.path[:last:last], name)}
@@ -204,7 +202,7 @@ func (f *Ref) Parts() schema.Parts {
 	}
 }
 
-// PartsOf returns the parts that any of the references reads.
+// PartsOf returns the union of the parts that the references read.
 func PartsOf(refs ...*Ref) (p schema.Parts) {
 	for _, f := range refs {
 		if f != nil {
@@ -221,7 +219,7 @@ func Of(root Root) *Ref { return &Ref{root: root} }
 // Name returns the last name of a nested reference.
 func (f *Ref) Name() string { return f.path[len(f.path)-1] }
 
-// Child returns the reference to the field of that name inside the one of f.
+// Child returns the reference to the field with that name inside f.
 func (f *Ref) Child(name string) *Ref {
 	return &Ref{f.root, append(f.path[:len(f.path):len(f.path)], name)}
 }

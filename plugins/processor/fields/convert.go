@@ -15,7 +15,7 @@ import (
 type convert struct {
 	references
 	read func(text string) (any, error)
-	bits bool // booleans are 1 and 0
+	bits bool // booleans become 1 and 0
 }
 
 type convertSettings struct {
@@ -80,7 +80,7 @@ func (c *convert) Process(ctx context.Context, b *sdk.ProcessBatch) error {
 	})
 }
 
-// textOf returns the text of a scalar; with bits that of a boolean is 1 or 0.
+// textOf returns the text of a scalar. With bits, booleans become 1 or 0.
 func textOf(v any, bits bool) (string, error) {
 	switch v := v.(type) {
 	case string:

@@ -41,12 +41,12 @@ func (e *exclude) Process(ctx context.Context, b *sdk.ProcessBatch) error {
 	})
 }
 
-// include removes all but the fields.
+// include removes all fields except the listed ones.
 type include struct {
 	references
-	roots [fieldref.After + 1][]*fieldref.Ref // by root, of those that have nested references
-	keep  map[string]bool                     // keys of the metadata
-	whole map[fieldref.Root]bool              // roots that stay as they are
+	roots [fieldref.After + 1][]*fieldref.Ref // nested references, by root
+	keep  map[string]bool                     // metadata keys to keep
+	whole map[fieldref.Root]bool              // roots that stay unchanged
 }
 
 // Parameters implements sdk.Processor.
@@ -93,7 +93,7 @@ func (i *include) Process(ctx context.Context, b *sdk.ProcessBatch) error {
 	})
 }
 
-// reduce leaves in one part of r the listed fields.
+// reduce removes from one part of r all fields that are not listed.
 func (i *include) reduce(r *record.Record, root fieldref.Root) error {
 	refs, part := i.roots[root], fieldref.Of(root)
 	if len(refs) == 0 || i.whole[root] {

@@ -42,7 +42,7 @@ type references struct {
 // SchemaParts implements sdk.SchemaUser.
 func (f *references) SchemaParts() schema.Parts { return fieldref.PartsOf(f.refs...) }
 
-// parse reads a comma list of references to what can be changed.
+// parse parses a comma-separated list of references to fields that can be changed.
 func (f *references) parse(setting, text string) (err error) {
 	if f.refs, err = fieldref.ParseList(text); err != nil {
 		return sdk.SettingError{Setting: setting, Message: err.Error()}

@@ -17,7 +17,7 @@ import (
 // mask hides values.
 type mask struct {
 	references
-	find []pattern // what to hide in texts; nil: whole values
+	find []pattern // patterns to hide in texts; nil: hide whole values
 	hide func(text string) string
 }
 
@@ -78,8 +78,8 @@ func hider(s maskSettings) func(string) string {
 	return func(string) string { return s.With }
 }
 
-// truncate replaces all characters but the last keep by stars. A text that is not longer
-// than twice that is hidden whole.
+// truncate replaces all characters except the last keep by stars. A text of at most 2*keep characters is hidden as a
+// whole.
 func truncate(text string, keep int) string {
 	n := utf8.RuneCountInString(text)
 	if n <= 2*keep {
@@ -89,10 +89,10 @@ func truncate(text string, keep int) string {
 	return strings.Repeat("*", n-keep) + string(last)
 }
 
-// pattern is something to search for in texts.
+// pattern is a pattern to search for in texts.
 type pattern struct {
 	expr  *regexp.Regexp
-	check func(match string) bool // nil: every match counts
+	check func(match string) bool // nil: accept every match
 }
 
 var patterns = map[string]struct {

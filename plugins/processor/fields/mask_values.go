@@ -10,7 +10,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
-// whole hides the value of one field, whatever it is.
+// whole hides the value of a field, whatever its type.
 func (m *mask) whole(r *record.Record, ref *fieldref.Ref) error {
 	v, ok, err := ref.Get(r)
 	if err != nil || !ok || v == nil {
@@ -23,7 +23,7 @@ func (m *mask) whole(r *record.Record, ref *fieldref.Ref) error {
 	return ref.Set(r, m.hide(text))
 }
 
-// below hides in all texts of a field and below it.
+// below masks all texts in a field and in the fields below it.
 func (m *mask) below(r *record.Record, ref *fieldref.Ref) error {
 	switch ref.Root() {
 	case fieldref.Payload:
@@ -58,8 +58,8 @@ func (m *mask) data(d *record.Data) {
 	}
 }
 
-// value hides in all texts of v. Objects and lists are changed in place; changed reports
-// that what is returned stands for v.
+// value masks all texts in v. Objects and lists are changed in place; changed reports that the returned value replaces
+// v.
 func (m *mask) value(v any) (_ any, changed bool) {
 	switch v := v.(type) {
 	case string:
@@ -87,7 +87,7 @@ func (m *mask) value(v any) (_ any, changed bool) {
 	return v, false
 }
 
-// text hides what is found in s, all of it without patterns.
+// text hides the matches in s, or all of s if there are no patterns.
 func (m *mask) text(s string) string {
 	if len(m.find) == 0 {
 		return m.hide(s)

@@ -17,9 +17,9 @@ type set struct {
 	references
 	template *template.Template
 	constant any  // the value of a template without actions
-	shared   bool // all records may have the constant itself
+	shared   bool // records may share the constant
 	read     func(text string) (any, error)
-	budget   int // bytes of memory that a value of JSON may take
+	budget   int // maximum bytes of memory of a JSON value
 	scratch  []byte
 }
 
@@ -57,7 +57,7 @@ func (p *set) Configure(_ context.Context, settings map[string]string) error {
 	return p.prepare(s.Type)
 }
 
-// prepare makes the value of a constant template, and checks that the field takes it.
+// prepare makes the value of a constant template, and checks that the field accepts it.
 func (p *set) prepare(typ string) error {
 	text, ok := p.template.Constant()
 	if !ok {

@@ -19,14 +19,14 @@ type dedupe struct {
 	period time.Duration // 0: no limit
 
 	seen    map[key]time.Time
-	order   []sighting         // the oldest first; superseded when the key is seen again later
-	pending map[any][]sighting // by batch that is not committed
-	passing map[key]struct{}   // keys of seen from records without notice of their commit
-	dir     string             // where to open the journal; empty once it is open, and without a directory
-	journal *journal           // nil until the first records, and without a directory
+	order   []sighting         // oldest first; an entry is superseded when its key is seen again later
+	pending map[any][]sighting // by uncommitted batch
+	passing map[key]struct{}   // keys of seen from records whose commit is not reported
+	dir     string             // directory of the journal; empty once the journal is open, and without a directory
+	journal *journal           // nil before the first records, and without a directory
 }
 
-// sighting is a key and when it was first seen.
+// sighting is a key and the time it was first seen.
 type sighting struct {
 	key key
 	at  time.Time
@@ -73,7 +73,8 @@ func (p *dedupe) Open(ctx context.Context) error {
 	return nil
 }
 
-// load reads the journal. Until there are records to process, the run before this one may not have ended, and write it.
+// load reads the journal. It is called with the first records, because until then the previous run may not have ended
+// and may still write the journal.
 func (p *dedupe) load(ctx context.Context) error {
 	if p.dir == "" {
 		return nil
@@ -91,8 +92,7 @@ func (p *dedupe) load(ctx context.Context) error {
 	return nil
 }
 
-// CanSucceed implements sdk.Successor. Keys made of other fields are other keys, which
-// are forgotten in time.
+// CanSucceed implements sdk.Successor. Keys made of other fields are different keys; the old ones expire.
 func (p *dedupe) CanSucceed(sdk.Processor) bool { return true }
 
 // Succeed implements sdk.Successor.
@@ -147,7 +147,7 @@ func (p *dedupe) remember(s sighting) {
 	}
 }
 
-// forget forgets what is older than the window.
+// forget forgets the keys that are older than the window.
 func (p *dedupe) forget(now time.Time) {
 	for p.period > 0 && len(p.order) > 0 && now.Sub(p.order[0].at) >= p.period {
 		p.forgetOldest()
@@ -164,7 +164,7 @@ func (p *dedupe) forgetOldest() {
 }
 
 // Committed implements sdk.CommitObserver. It makes the keys learned from the batches durable. A key in the journal
-// marks every record with that key as delivered, even the record it was learned from when that is read again.
+// marks every record with that key as delivered, even the record that introduced the key when it is read again.
 func (p *dedupe) Committed(_ context.Context, tokens []any) error {
 	var learned []sighting
 	for _, t := range tokens {

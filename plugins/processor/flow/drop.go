@@ -38,7 +38,7 @@ func (filter) Process(ctx context.Context, b *sdk.ProcessBatch) error {
 type refuse struct {
 	sdk.ProcessorBase
 	text     string
-	template *template.Template // nil: the text
+	template *template.Template // nil: use the text
 }
 
 type refuseSettings struct {
@@ -73,7 +73,7 @@ func (p *refuse) SchemaParts() schema.Parts {
 	return p.template.Parts()
 }
 
-// Process implements sdk.Processor. A template that fails says so in its place.
+// Process implements sdk.Processor. If the template fails, its error takes the place of the message.
 func (p *refuse) Process(ctx context.Context, b *sdk.ProcessBatch) error {
 	var timeLimit template.TimeLimit
 	timeLimit.BeginWithin(ctx, sdk.EnvFrom(ctx).TimeLimit)
@@ -89,11 +89,11 @@ func (p *refuse) Process(ctx context.Context, b *sdk.ProcessBatch) error {
 	})
 }
 
-// sample lets a part of the records go on.
+// sample passes a fraction of the records.
 type sample struct {
 	sdk.ProcessorBase
-	rate  uint64  // one of so many; 0: by ratio
-	ratio float64 // share that goes on
+	rate  uint64  // one record in rate; 0: by ratio
+	ratio float64 // fraction of the records to pass
 	key   []*fieldref.Ref
 	seen  uint64
 }
@@ -149,7 +149,7 @@ func (p *sample) Process(ctx context.Context, b *sdk.ProcessBatch) error {
 func (p *sample) chooses(r *record.Record) (bool, error) {
 	if len(p.key) > 0 {
 		k, _, err := keyOf(r, p.key)
-		// The first bytes of a hash are a number that is spread evenly.
+		// The first bytes of a hash are a uniformly distributed number.
 		return float64(k.number())/(1<<64) < p.ratio, err
 	}
 	if p.rate > 0 {

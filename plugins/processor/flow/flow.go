@@ -1,5 +1,5 @@
-// Package flow has the processors that decide which records go on, how many and when:
-// clone, dedupe, error, filter, sample, split, throttle.
+// Package flow has the processors that decide which records pass, how many and when: clone, dedupe, error, filter,
+// sample, split, throttle.
 package flow
 
 import (

@@ -13,26 +13,25 @@ import (
 	"time"
 )
 
-// journal is the file in which keys survive a restart: entries of fixed length, appended
-// and never changed. An entry that was torn by a crash is dropped; losing some lets a
-// record through again, and loses none.
+// journal is the file that keeps keys across restarts. It holds entries of fixed length, which are appended and never
+// changed. An entry torn by a crash is dropped: a lost entry lets a duplicate through, but loses no record.
 //
 // Appended entries are synced in the background, one sync after the other, so that a slow disk delays no record. A
-// power cut loses entries that were not synced by then.
+// power cut loses the entries that are not synced yet.
 type journal struct {
 	path    string
 	file    *os.File
 	entries int
-	syncing chan error // yields the outcome of the current sync; nil if there is none
-	dirty   bool       // something was appended since that began
+	syncing chan error // yields the result of the current sync; nil if there is none
+	dirty   bool       // entries were appended since the current sync began
 }
 
 const (
 	entrySize  = 16 + 8 // key, Unix nanoseconds
-	minCompact = 10_000 // entries that are not worth compacting
+	minCompact = 10_000 // number of entries below which compaction is not worthwhile
 )
 
-// openJournal opens the journal in dir and returns its entries, the oldest first.
+// openJournal opens the journal in dir and returns its entries, oldest first.
 func openJournal(dir string) (*journal, []sighting, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, nil, cannotKeep(err)
@@ -78,12 +77,12 @@ func (j *journal) read() ([]sighting, error) {
 		copy(s.key[:], entry[:])
 		known = append(known, s)
 	}
-	// Batches are committed in the order of each source, and of several sources in any.
+	// Batches from the same source are committed in order, batches from different sources in any order.
 	slices.SortStableFunc(known, func(a, b sighting) int { return cmp.Compare(a.at.UnixNano(), b.at.UnixNano()) })
 	return known, nil
 }
 
-// append appends entries. It returns the error of an earlier sync, too.
+// append appends entries. It also returns the error of an earlier sync.
 func (j *journal) append(learned []sighting) error {
 	if _, err := j.file.Write(encode(learned)); err != nil {
 		return cannotKeep(err)
@@ -103,14 +102,14 @@ func (j *journal) append(learned []sighting) error {
 	return nil
 }
 
-// sync starts to sync the appended entries.
+// sync starts syncing the appended entries.
 func (j *journal) sync() {
 	done, file := make(chan error, 1), j.file
 	j.syncing, j.dirty = done, false
 	go func() { done <- file.Sync() }()
 }
 
-// synced returns when all that was appended is synced.
+// synced waits until all appended entries are synced.
 func (j *journal) synced() error {
 	for {
 		if j.syncing != nil {
@@ -135,9 +134,9 @@ func encode(all []sighting) []byte {
 	return b
 }
 
-// rewrite replaces the journal by one with these entries.
+// rewrite replaces the contents of the journal with these entries.
 func (j *journal) rewrite(all []sighting) error {
-	if err := j.synced(); err != nil { // the journal is being closed
+	if err := j.synced(); err != nil { // the old file is closed below
 		return err
 	}
 	next, err := os.OpenFile(j.path+".next", os.O_CREATE|os.O_TRUNC|os.O_RDWR|os.O_APPEND, 0o600)

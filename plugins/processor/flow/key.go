@@ -9,12 +9,12 @@ import (
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
-// key stands for the values of some fields: a hash of them.
+// key is a hash of the values of some fields.
 type key [16]byte
 
 func (k key) number() uint64 { return binary.BigEndian.Uint64(k[:]) }
 
-// keyOf returns the key that the fields of r make, and whether r has any of them.
+// keyOf returns the key of the fields in r, and whether r has any such field.
 func keyOf(r *record.Record, fields []*fieldref.Ref) (k key, has bool, err error) {
 	var small [256]byte
 	text := append(small[:0], '[')

@@ -12,7 +12,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// The metadata keys of the numbers of copies and of items.
+// Metadata keys for the numbers of copies and items.
 const (
 	keyCloneIndex = "clone.index"
 	keySplitIndex = "split.index"
@@ -61,7 +61,7 @@ func (p *clone) Process(ctx context.Context, b *sdk.ProcessBatch) error {
 	return ctx.Err()
 }
 
-// split makes one record of each item of a list.
+// split makes one record from each item of a list.
 type split struct {
 	sdk.ProcessorBase
 	ref *fieldref.Ref
@@ -116,7 +116,7 @@ func (p *split) pieces(b *sdk.ProcessBatch, i int) (pieces []record.Record, err 
 	if !ok {
 		return nil, fmt.Errorf("field %q is not a list but %s", p.ref, fieldref.Kind(v))
 	}
-	// The list itself is not to be copied into every piece.
+	// Do not copy the list itself into every piece.
 	if err := p.ref.Set(r, nil); err != nil {
 		return nil, err
 	}

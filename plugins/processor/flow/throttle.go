@@ -17,8 +17,8 @@ type throttle struct {
 	limit   *rate.Limiter
 	drop    bool
 	waiting []waiting // in order
-	next    time.Time // when the first of them may go on
-	at      time.Time // of the last call
+	next    time.Time // when the first waiting record may pass
+	at      time.Time // time of the last call
 }
 
 type waiting struct {
@@ -57,8 +57,7 @@ func (p *throttle) SchemaParts() schema.Parts { return schema.Parts{} }
 // CanSucceed implements sdk.Successor.
 func (p *throttle) CanSucceed(sdk.Processor) bool { return true }
 
-// Succeed implements sdk.Successor. The bucket holds what it held, and what waits goes on at
-// the rate of p.
+// Succeed implements sdk.Successor. The bucket keeps its tokens, and the waiting records pass at the rate of p.
 func (p *throttle) Succeed(former sdk.Processor) {
 	f := former.(*throttle)
 	f.limit.SetLimitAt(f.at, p.limit.Limit())
@@ -70,8 +69,8 @@ func (p *throttle) Succeed(former sdk.Processor) {
 // Deadline implements sdk.TimedProcessor.
 func (p *throttle) Deadline() time.Time { return p.next }
 
-// Process implements sdk.Processor. What is emitted goes on behind the records of the
-// batch: when some that waited are let go, those that came after them are emitted too.
+// Process implements sdk.Processor. Emitted records follow the records of the batch. To keep the order, a record that
+// arrives while others wait is emitted too, even if it may pass at once.
 func (p *throttle) Process(ctx context.Context, b *sdk.ProcessBatch) error {
 	now := sdk.Now(ctx)
 	p.at = now
@@ -113,8 +112,7 @@ func (p *throttle) release(b *sdk.ProcessBatch, now time.Time) {
 	}
 }
 
-// shortest is the shortest pause between two times at which records go on: at high rates
-// several go together.
+// shortest is the shortest pause between two releases of records: at high rates several records pass together.
 const shortest = 5 * time.Millisecond
 
 func (p *throttle) plan(now time.Time) {

@@ -1,5 +1,5 @@
-// Package httpcall sends HTTP requests of processors: with a time limit, a bounded answer,
-// retries after failures that may pass, and errors that hold neither URL nor token.
+// Package httpcall sends the HTTP requests of processors, with a time limit, a bounded response, retries after
+// temporary failures, and errors without URLs and tokens.
 package httpcall
 
 import (
@@ -21,46 +21,46 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// Retry says how often and after which pauses a request is sent again. The pauses grow
-// exponentially, with jitter. Attempts are counted per request.
+// Retry configures how often and after which pauses a request is retried. The pauses grow exponentially, with jitter.
+// Attempts are counted per request.
 type Retry struct {
-	Count    int     // tries after the first
-	Factor   float64 // by which pauses grow; 0: 2
+	Count    int     // attempts after the first
+	Factor   float64 // growth factor of the pauses; 0: 2
 	Min, Max time.Duration
 }
 
-// Client sends requests. It may be used from several goroutines.
+// Client sends requests. It is safe for concurrent use.
 type Client struct {
-	Timeout     time.Duration // of one try, with reading the answer
-	MaxResponse int64         // bytes of an answer; sdk.Budget bounds it, too
+	Timeout     time.Duration // for each attempt, including reading the response
+	MaxResponse int64         // maximum bytes of a response; sdk.Budget bounds it, too
 	Retry       Retry
-	Secrets     []string // texts that no error may hold
+	Secrets     []string // texts that errors must not contain
 
-	// Accepts reports whether a status is no error; nil: those below 400 are.
+	// Accepts reports whether a status is accepted; nil: statuses below 400 are.
 	Accepts func(status int) bool
 }
 
-// Request is what is sent.
+// Request is a request to send.
 type Request struct {
 	Method, URL string
 	Header      http.Header
 	Body        []byte // nil: none
 }
 
-// Response is the answer to a request.
+// Response is the response to a request.
 type Response struct {
 	Status int
 	Header http.Header
 	Body   []byte
 }
 
-// StatusError is an answer with a status that is not accepted.
+// StatusError is the error for a status that is not accepted.
 type StatusError struct {
 	Status int
-	Body   string // the beginning of the answer, without secrets
+	Body   string // beginning of the response, without secrets
 }
 
-// Error returns the status and what the server wrote.
+// Error returns the status and the beginning of the response.
 func (e *StatusError) Error() string {
 	text := fmt.Sprintf("the server answered %d %s", e.Status, http.StatusText(e.Status))
 	if e.Body != "" {
@@ -69,7 +69,7 @@ func (e *StatusError) Error() string {
 	return text
 }
 
-// maxShown is how much of an answer is in an error.
+// maxShown is the maximum length of a response in an error.
 const maxShown = 300
 
 // transport is shared by all processors, so that they share connections.
@@ -80,7 +80,7 @@ var transport = func() http.RoundTripper {
 	return t
 }()
 
-// client follows redirects to the same host only: headers of a request may hold tokens.
+// client follows redirects to the same host only, because the headers of a request may hold tokens.
 var client = &http.Client{Transport: transport, CheckRedirect: func(req *http.Request, via []*http.Request) error {
 	if req.URL.Host != via[0].URL.Host || req.URL.Scheme != via[0].URL.Scheme {
 		return errors.New("the server redirects to another one, which may not get the request")
@@ -91,9 +91,8 @@ var client = &http.Client{Transport: transport, CheckRedirect: func(req *http.Re
 	return nil
 }}
 
-// Do sends the request, again after a failure that may pass: when there is no answer, or
-// one of 429 and 5xx. It returns when it has an answer that is accepted, when it gives up,
-// or when ctx ends.
+// Do sends the request, and retries it after temporary failures: no response, or a status of 429 or 5xx. It returns
+// when a response is accepted, when the attempts are used up, or when ctx ends.
 func (c *Client) Do(ctx context.Context, r Request) (Response, error) {
 	for try := 0; ; try++ {
 		answer, err := c.once(ctx, r)
@@ -126,7 +125,7 @@ func firstError(errs ...error) error {
 	return nil
 }
 
-// pause returns how long to wait before the next try, and whether there is one.
+// pause returns the time to wait before the next attempt, and whether there is one.
 func (c *Client) pause(try int, answer Response, err error) (time.Duration, bool) {
 	var status *StatusError
 	if errors.As(err, &status) && status.Status != http.StatusTooManyRequests && status.Status < 500 || errors.Is(err, errInvalid) || errors.Is(err, ErrTooLarge) {
@@ -141,14 +140,14 @@ func (c *Client) pause(try int, answer Response, err error) (time.Duration, bool
 	}
 	longest := max(c.Retry.Max, c.Retry.Min)
 	pause := time.Duration(min(float64(c.Retry.Min)*math.Pow(factor, float64(try)), float64(longest)))
-	pause = pause/2 + rand.N(pause/2+1) // jitter: clients that failed together do not come back together
+	pause = pause/2 + rand.N(pause/2+1) // jitter: clients that failed together must not retry together
 	if seconds, err := strconv.Atoi(answer.Header.Get("Retry-After")); err == nil && seconds >= 0 {
 		pause = min(max(pause, time.Duration(seconds)*time.Second), longest)
 	}
 	return pause, true
 }
 
-// ErrTooLarge is that the answer has more bytes than it may have.
+// ErrTooLarge reports that the response exceeds its size limit.
 var ErrTooLarge = errors.New("the answer is too large")
 
 var errInvalid = errors.New("cannot make the request")
@@ -196,7 +195,7 @@ func (c *Client) accepts(status int) bool {
 	return status < 400
 }
 
-// failure says why there is no answer, without the URL, which may hold a secret.
+// failure returns the reason why there is no response, without the URL, which may hold a secret.
 func (c *Client) failure(req *http.Request, err error) error {
 	var inURL *url.Error
 	if errors.As(err, &inURL) {
@@ -208,7 +207,7 @@ func (c *Client) failure(req *http.Request, err error) error {
 	return fmt.Errorf("cannot reach %s: %s", req.URL.Host, c.redact(err.Error()))
 }
 
-// shown returns the beginning of an answer for an error.
+// shown returns the beginning of a response for an error.
 func (c *Client) shown(body []byte) string {
 	text := c.redact(string(body))
 	if len(text) > maxShown {

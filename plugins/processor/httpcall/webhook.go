@@ -52,9 +52,9 @@ type processor struct {
 	sdk.ProcessorBase
 	method    string
 	header    http.Header
-	url, body *template.Template // body is nil when there is none
+	url, body *template.Template // body is nil if there is none
 	answer    *fieldref.Ref
-	status    *fieldref.Ref // nil: not kept
+	status    *fieldref.Ref // nil: the status is not stored
 	client    Client
 	scratch   []byte
 	timeLimit template.TimeLimit
@@ -170,7 +170,7 @@ func (p *processor) configureAnswer(c config) (err error) {
 	return nil
 }
 
-// parseStatuses reads a list such as 404,5xx.
+// parseStatuses parses a list such as 404,5xx.
 func parseStatuses(list []string) (accepts func(int) bool, err error) {
 	statuses, classes := map[int]bool{}, map[int]bool{}
 	for _, item := range list {

@@ -13,12 +13,12 @@ import (
 	"github.com/dop251/goja"
 )
 
-// The engine counts the calls of functions that are written in JavaScript. Functions of the language that call each
-// other, such as a toString that is String.prototype.trim, recurse on the Go stack only, and a Go stack that outgrows
-// its limit ends the process. Nor can a loop of the engine be interrupted that calls one until it returns something
-// else, such as exec of a regular expression that is Object. So each function of the language counts its calls.
+// The engine counts only calls of functions written in JavaScript. Built-in functions that call each other, such as a
+// toString that is String.prototype.trim, recurse only on the Go stack, and the process ends when a Go stack outgrows
+// its limit. Nor can a loop of the engine be interrupted if it calls a built-in function until the result changes, such
+// as an exec of a regular expression that is Object. So each built-in function counts its calls.
 
-// owners are the objects that have functions.
+// owners are the objects that have built-in functions.
 var owners = goja.MustCompile("owners", `(() => {
 	const proto = Object.getPrototypeOf, found = new Set([proto(Uint8Array), proto(Uint8Array).prototype, proto([][Symbol.iterator]()),
 		proto(proto([][Symbol.iterator]())), proto(new Map().entries()), proto(new Set().entries()), proto('x'[Symbol.iterator]()),
@@ -37,8 +37,8 @@ var owners = goja.MustCompile("owners", `(() => {
 type member struct {
 	owner  int
 	name   string
-	symbol *goja.Symbol // instead of name
-	part   string       // of the description of the property
+	symbol *goja.Symbol // used instead of name
+	part   string       // part of the property's description
 }
 
 // members returns all functions of owners.
@@ -90,8 +90,9 @@ func objects(list goja.Value) (all []*goja.Object) {
 
 var functionType = reflect.TypeFor[func(goja.FunctionCall) goja.Value]()
 
-// native returns the Go function that f is, without what the engine does around a call from Go. It returns nil when f is
-// no function: to export an object reads all of its members, which may be code of the script.
+// native returns the Go function behind f, without the code that the engine runs around a call from Go. It returns nil
+// when f is not a function. native does not export other objects, because an export reads all members, which may run
+// code of the script.
 func native(f *goja.Object) func(goja.FunctionCall) goja.Value {
 	if f.ExportType() != functionType {
 		return nil
@@ -100,7 +101,7 @@ func native(f *goja.Object) func(goja.FunctionCall) goja.Value {
 	return raw
 }
 
-// countCalls counts the calls of functions of the language.
+// countCalls counts the calls of built-in functions.
 func (b *bounds) countCalls() {
 	list, err := b.vm.RunProgram(owners)
 	if err != nil {
@@ -135,9 +136,9 @@ func (b *bounds) countCalls() {
 	b.countProxies()
 }
 
-// countInPlace counts the calls of f, which stays the same object. The engine has no call for that. Another function in
-// the place of f takes longer to make, and the engine works many times faster as long as some, such as
-// RegExp.prototype.exec and Array.prototype.values, are its own.
+// countInPlace counts the calls of f without replacing the object. The engine has no API for that. A replacement for f
+// would take longer to make, and the engine is many times faster while some functions, such as RegExp.prototype.exec
+// and Array.prototype.values, are the original ones.
 func (b *bounds) countInPlace(f *goja.Object) error {
 	self := reflect.ValueOf(f).Elem().FieldByName("self")
 	if self.Kind() == reflect.Interface && self.Elem().Kind() == reflect.Pointer && self.Elem().Elem().Kind() == reflect.Struct {
@@ -160,7 +161,7 @@ func (b *bounds) named(f func(goja.FunctionCall) goja.Value, original *goja.Obje
 	return o
 }
 
-// count returns f, whose calls within each other are counted, and end when the script is interrupted.
+// count returns f with a counter for nested calls. The calls end when the script is interrupted.
 func (b *bounds) count(f func(goja.FunctionCall) goja.Value) func(goja.FunctionCall) goja.Value {
 	return func(c goja.FunctionCall) goja.Value {
 		b.enter()
@@ -169,7 +170,7 @@ func (b *bounds) count(f func(goja.FunctionCall) goja.Value) func(goja.FunctionC
 	}
 }
 
-// maxNativeDepth bounds how deep calls of functions of the language may be nested.
+// maxNativeDepth bounds the nesting of calls of built-in functions.
 var maxNativeDepth = maxCallDepth
 
 func (b *bounds) enter() {
@@ -182,7 +183,7 @@ func (b *bounds) enter() {
 
 func (b *bounds) leave() { b.calls.depth-- }
 
-// throwInterrupted ends the script when it is interrupted, which the engine itself looks at in JavaScript only.
+// throwInterrupted ends the script when it is interrupted. The engine itself checks this only in JavaScript code.
 func (b *bounds) throwInterrupted() {
 	if !b.guard.stop.Load() {
 		return
@@ -194,8 +195,8 @@ func (b *bounds) throwInterrupted() {
 
 // calls is shared by all bounds of a runtime.
 type calls struct {
-	depth int           // of functions of the language
-	empty goja.Callable // a function in JavaScript that does nothing
+	depth int           // nesting depth of built-in functions
+	empty goja.Callable // a JavaScript function that does nothing
 }
 
 func newCalls(vm *goja.Runtime) (*calls, error) {
@@ -208,12 +209,12 @@ func newCalls(vm *goja.Runtime) (*calls, error) {
 	return c, nil
 }
 
-// emptyName is the file of functions that are not the script's, which errors of a script do not name.
+// emptyName is the file name of functions that do not belong to the script. Errors of a script omit it.
 const emptyName = "conduit"
 
 var emptyFunction = goja.MustCompile(emptyName, "(() => {})", true)
 
-// countBound counts the calls of what Function.prototype.bind makes of a function of the language that is not in counted.
+// countBound counts the calls of functions that Function.prototype.bind makes from a built-in function not in counted.
 func (b *bounds) countBound(counted map[*goja.Object]bool) {
 	prototype := b.vm.Get("Function").(*goja.Object).Get("prototype").(*goja.Object)
 	bind := prototype.Get("bind").(*goja.Object)
@@ -250,7 +251,7 @@ func (b *bounds) countTarget(target *goja.Object) goja.Value {
 	return b.vm.ToValue(b.vm.NewProxy(target, config))
 }
 
-// construct returns nil when o is no constructor.
+// construct returns the constructor o as a Go function, or nil if o is not a constructor.
 func construct(o *goja.Object) func(args []goja.Value, newTarget *goja.Object) *goja.Object {
 	make, ok := goja.AssertConstructor(o)
 	if !ok {
@@ -265,11 +266,11 @@ func construct(o *goja.Object) func(args []goja.Value, newTarget *goja.Object) *
 	}
 }
 
-// traps are the functions of a handler of a Proxy, and those of Reflect that they stand for.
+// traps are the traps of a Proxy handler, which are also the names of the default functions in Reflect.
 var traps = []string{"getPrototypeOf", "setPrototypeOf", "isExtensible", "preventExtensions", "getOwnPropertyDescriptor", "defineProperty",
 	"has", "get", "set", "deleteProperty", "ownKeys", "apply", "construct"}
 
-// countProxies counts the operations on proxies: a proxy and its target may be the prototypes of each other.
+// countProxies counts the operations on proxies: a proxy and its target may be each other's prototypes.
 func (b *bounds) countProxies() {
 	reflect, functions := b.vm.Get("Reflect").(*goja.Object), make(map[string]goja.Value)
 	for _, name := range traps {
@@ -309,7 +310,7 @@ func (b *bounds) countProxies() {
 	b.define(b.vm.GlobalObject(), "Proxy", proxy)
 }
 
-// handler stands for the handler of a Proxy, so that its traps are counted.
+// handler wraps the handler of a Proxy so that its traps are counted.
 type handler struct {
 	own   *goja.Object
 	traps map[string]goja.Value

@@ -13,8 +13,8 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// A structure that refers to itself, functions of the language that call each other without end, and getters that loop refuse
-// their record, and the next one is processed.
+// A structure that refers to itself, built-in functions that call each other without end, and getters that loop cause
+// only their own record to be refused. The next record is processed.
 func TestEndlessStructures(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{
@@ -57,7 +57,7 @@ func TestEndlessStructures(t *testing.T) {
 	}
 }
 
-// A length that is code of the script is read once, so the function uses the length that was checked.
+// A length that is computed by the script is read once, so that the function uses the length that was checked.
 func TestLengthsThatChange(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"length twice of a call", "length twice by Reflect", "length twice to construct", "length twice of typed",
@@ -74,11 +74,11 @@ func TestLengthsThatChange(t *testing.T) {
 	}
 }
 
-// Texts are bounded when they are made, before the watch of the memory looks at them.
+// Texts are bounded when they are made, before the memory guard checks them.
 func TestDoubledTexts(t *testing.T) {
 	defer javascript.SetGuardTick(time.Hour)()
 	fresh := func(name, want string) {
-		runtime.GC() // garbage of before counts as memory that a script may take
+		runtime.GC() // earlier garbage counts against the memory limit of a script
 		refuses(t, name, want)
 	}
 	for _, name := range []string{
@@ -87,7 +87,7 @@ func TestDoubledTexts(t *testing.T) {
 	} {
 		fresh(name, "RangeError: a text of ")
 	}
-	for _, name := range []string{"kept sums", "sum beside others"} { // each text is short enough
+	for _, name := range []string{"kept sums", "sum beside others"} { // each text alone is short enough
 		fresh(name, "the script takes too much memory")
 	}
 }
@@ -113,7 +113,7 @@ func refuses(t *testing.T, name, want string) {
 	})
 }
 
-// What bounds the functions of the language leaves what they do to usual values as it was.
+// The bounds of the built-in functions do not change their results for usual values.
 func TestBoundedFunctions(t *testing.T) {
 	t.Parallel()
 	for script, want := range map[string]string{

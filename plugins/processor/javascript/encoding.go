@@ -16,8 +16,8 @@ import (
 type textDecoder struct {
 	encoding         *charset.Encoding
 	fatal, ignoreBOM bool
-	begun            bool   // the byte order mark is behind
-	rest             []byte // the beginning of a character, of a stream
+	begun            bool   // the byte order mark was passed
+	rest             []byte // the incomplete character at the end of the last chunk of a stream
 }
 
 // textEncoder is the state of a TextEncoder in the script.
@@ -86,14 +86,14 @@ func (r *runtime) defineEncoding(b *bounds) error {
 		into, _ := b.bytesOf(to)
 		read, written := encodeInto(text, into)
 		result := b.vm.NewObject()
-		_, _ = result.Set("read", read), result.Set("written", written) // of a plain object, which cannot fail
+		_, _ = result.Set("read", read), result.Set("written", written) // result is a plain object, so this cannot fail
 		return result
 	})
 	return errors.Join(b.err, r.vm.Set("TextDecoder", decoders), r.vm.Set("TextEncoder", encoders))
 }
 
-// encodeInto writes as many whole characters of text as into has space for, and returns how many units of UTF-16 it
-// read and how many bytes it wrote.
+// encodeInto writes the longest prefix of whole characters of text that fits into into. It returns the number of UTF-16
+// code units read and the number of bytes written.
 func encodeInto(text string, into []byte) (read, written int) {
 	for i, r := range text {
 		size := len(string(r))
@@ -129,7 +129,7 @@ func (b *bounds) method(prototype *goja.Object, name string, f func(goja.Functio
 	b.define(prototype, name, o)
 }
 
-// getter defines a property of a prototype that can only be read.
+// getter defines a read-only property of a prototype.
 func (b *bounds) getter(prototype *goja.Object, name string, f func(goja.FunctionCall) goja.Value) {
 	b.keep(prototype.DefineAccessorProperty(name, b.vm.ToValue(b.count(f)), nil, goja.FLAG_TRUE, goja.FLAG_TRUE))
 }
@@ -158,7 +158,7 @@ func (b *bounds) newDecoder(label, options goja.Value) *textDecoder {
 	return d
 }
 
-// option returns whether an object of options has one that is true.
+// option reports whether options is an object in which the named option is true.
 func (b *bounds) option(options goja.Value, name string) bool {
 	o, ok := options.(*goja.Object)
 	if !ok {
@@ -168,7 +168,7 @@ func (b *bounds) option(options goja.Value, name string) bool {
 	return v != nil && v.ToBoolean()
 }
 
-// bytesOf returns the bytes of an object that has some, and of undefined, which has none. They are those of the script.
+// bytesOf returns the bytes of an object that has bytes, or no bytes for undefined. They are shared with the script.
 func (b *bounds) bytesOf(v goja.Value) ([]byte, bool) {
 	o, ok := v.(*goja.Object)
 	if !ok {
@@ -200,7 +200,7 @@ func (b *bounds) bytesOf(v goja.Value) ([]byte, bool) {
 	return all[from : from+n], true
 }
 
-// decode returns the text of bytes, or throws when they are none and d is fatal.
+// decode returns the text of bytes. If the bytes are invalid and d is fatal, it throws.
 func (b *bounds) decode(d *textDecoder, bytes []byte, stream bool) goja.Value {
 	if len(bytes) > maxMade/3 {
 		b.throw("the data is too long for a text")

@@ -12,8 +12,8 @@ import (
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
-// Expressions and their results; an error where it begins with TypeError or RangeError. raw is the record's raw
-// payload, "Zoë".
+// Expressions and their results. A result that begins with TypeError or RangeError is an error. raw is the raw payload
+// of the record, "Zoë".
 var encodings = map[string]string{
 	`raw.text()`:                                   "Zoë",
 	`RawData("ü€😀").text()`:                        "ü€😀",
@@ -68,8 +68,8 @@ func TestEncodings(t *testing.T) {
 	})
 }
 
-// evaluate evaluates expressions in one script, after a declaration, and compares their texts with those that are
-// wanted, or their error with one that has Error in it.
+// evaluate evaluates expressions in one script, after a declaration, and compares their texts with the expected
+// results. An expected result that contains Error is compared with the error.
 func evaluate(t *testing.T, declaration string, expressions map[string]string, newRecord func() record.Record) {
 	t.Helper()
 	all := slices.Sorted(maps.Keys(expressions))
@@ -94,7 +94,7 @@ func evaluate(t *testing.T, declaration string, expressions map[string]string, n
 	}
 }
 
-// What encode makes can be raw data of a record.
+// The output of encode can be the raw data of a record.
 func TestEncodedPayload(t *testing.T) {
 	f, r := process(t, `function process(rec) { rec.Key = new TextEncoder().encode("ü"); return rec }`, record.Record{})
 	if b, ok := r.Key.Raw(); f.Err != nil || !ok || string(b) != "ü" {

@@ -6,21 +6,22 @@ import (
 	"time"
 )
 
-// SetMatchGrace sets how much longer than a script regular expressions that are made until restore is called may match.
+// SetMatchGrace sets the matching time that new regular expressions get beyond the time limit of the script, until
+// restore is called.
 func SetMatchGrace(d time.Duration) (restore func()) {
 	before := matchGrace
 	matchGrace = d
 	return func() { matchGrace = before }
 }
 
-// SetGuardTick sets how often calls are checked until restore is called.
+// SetGuardTick sets the interval between checks of a call until restore is called.
 func SetGuardTick(d time.Duration) (restore func()) {
 	before := guardTick
 	guardTick = d
 	return func() { guardTick = before }
 }
 
-// SetMaxNativeDepth sets how deep calls of functions of the language may be nested until restore is called.
+// SetMaxNativeDepth sets the bound for nested calls of built-in functions until restore is called.
 func SetMaxNativeDepth(n int) (restore func()) {
 	before := maxNativeDepth
 	maxNativeDepth = n

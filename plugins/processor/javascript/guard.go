@@ -21,13 +21,13 @@ import (
 // maxTimeout is the greatest time limit of a script.
 const maxTimeout = 10 * time.Second
 
-// matching guards the time limit of regular expressions. They cannot be interrupted while they match, only be given a
-// limit when they are made. It is above that of the script, which has been interrupted by then, so that what the engine
-// makes of the limit, no match, is never seen.
+// matching guards the time limit of regular expressions. A match cannot be interrupted; its limit is set when the
+// expression is made. The limit is longer than the time limit of the script, so a script is already interrupted by then
+// and never sees the result "no match" that the engine returns at the limit.
 var matching sync.Mutex
 
-// limitMatches calls f, which makes regular expressions of a script with that limit. f must call nothing that may be code
-// of a script: one that makes a regular expression in turn would wait for itself, and all other scripts for it.
+// limitMatches calls f, which makes regular expressions of a script with the time limit timeout. f must not call code
+// of a script: a script that makes a regular expression there would deadlock, and block all other scripts.
 func limitMatches(timeout time.Duration, f func()) {
 	matching.Lock()
 	defer matching.Unlock()
@@ -35,38 +35,38 @@ func limitMatches(timeout time.Duration, f func()) {
 	f()
 }
 
-// matchGrace is how much longer than the script a regular expression may run.
+// matchGrace is the matching time of a regular expression beyond the time limit of the script.
 var matchGrace = time.Second
 
-// guardTick is how often a call that goes on is checked. Batches that take less time
-// cost one Reset and one Stop of a timer.
+// guardTick is the interval between checks of a running call. Batches that take less time cost one Reset and one Stop
+// of a timer.
 var guardTick = 10 * time.Millisecond
 
-// guard interrupts calls of a script that take too long, and those during which the memory
-// of the process grows too much. The JavaScript engine does not count what a script holds,
-// so the heap of the whole process has to stand for it.
+// guard interrupts calls of a script that take too long, and calls during which the memory of the process grows too
+// much. The JavaScript engine does not count the memory of a script, so the guard measures the heap of the whole
+// process.
 type guard struct {
 	timeout time.Duration
-	late    error // of a call that takes longer
+	late    error // error for a call that exceeds timeout
 	memory  uint64
 
 	mu          sync.Mutex
 	vm          *goja.Runtime // nil between batches
-	calls       uint64        // begun so far
+	calls       uint64        // number of calls begun
 	interrupted bool
-	stop        atomic.Bool // as interrupted, for functions of the language
+	stop        atomic.Bool // same as interrupted, for built-in functions
 	timer       *time.Timer
 
-	// what the timer saw last
+	// state at the last tick of the timer
 	seen  uint64
 	since time.Time
-	heap  uint64 // when the call was first seen
+	heap  uint64 // heap when the call was first seen
 
-	made     uint64 // bytes of large lists since the heap was last measured
-	madeHeap uint64 // the heap before the first large list of the call; 0: there is none
+	made     uint64 // bytes of large lists since the last heap measurement
+	madeHeap uint64 // heap before the first large list of the call; 0: no large list yet
 }
 
-// begin guards what vm runs until end.
+// begin starts to guard the calls of vm, until end.
 func (g *guard) begin(vm *goja.Runtime) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -80,7 +80,7 @@ func (g *guard) begin(vm *goja.Runtime) {
 	}
 }
 
-// next begins another call.
+// next begins the next call.
 func (g *guard) next() {
 	g.mu.Lock()
 	g.calls++
@@ -89,11 +89,11 @@ func (g *guard) next() {
 	g.mu.Unlock()
 }
 
-// largeList is how many bytes a list has at least that make counts.
+// largeList is the minimum size in bytes of a list that make counts.
 const largeList = 64 << 10
 
-// make bounds the call that runs when it is about to make a list of n bytes. Memory that is zero
-// to begin with costs no time, so a loop may take gigabytes of it between two ticks.
+// make bounds the running call when it is about to make a list of n bytes. Zeroed memory takes no time to allocate, so
+// a loop may take gigabytes between two ticks.
 func (g *guard) make(n uint64) {
 	if n < largeList {
 		return
@@ -135,7 +135,7 @@ func (g *guard) end() {
 	g.vm = nil
 }
 
-// check bounds the call that runs, and schedules the next check.
+// check bounds the running call, and schedules the next check.
 func (g *guard) check() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -166,8 +166,7 @@ func (g *guard) interrupt(reason error) {
 // collecting lets one guard at a time collect garbage.
 var collecting sync.Mutex
 
-// hasGrown reports whether the heap holds more than limit bytes more than before, not
-// counting garbage, and by how much.
+// hasGrown reports whether the heap, without garbage, is more than limit bytes larger than before, and by how much.
 func hasGrown(before, limit uint64) (by uint64, grown bool) {
 	if heapSize() <= before+limit {
 		return 0, false
@@ -190,19 +189,18 @@ func heapMetric(name string) uint64 {
 	return sample[0].Value.Uint64()
 }
 
-// leakInterval is the number of calls after which the memory that a runtime may have
-// gathered in its global variables is measured.
+// leakInterval is the number of calls after which the memory held by the global variables of a runtime is measured.
 const leakInterval = 1024
 
-// leak finds out when a runtime holds too much between calls.
+// leak detects a runtime that holds too much memory between calls.
 type leak struct {
 	limit  uint64
 	before uint64 // the heap to compare with
-	exact  bool   // before does not count garbage
+	exact  bool   // before excludes garbage
 	calls  int
 }
 
-// found reports, after n more calls, whether the runtime is to be replaced by an empty one.
+// found reports, after n more calls, whether to replace the runtime by an empty one.
 func (l *leak) found(n int, log *slog.Logger) bool {
 	if l.calls += n; l.calls < leakInterval {
 		return false
@@ -216,7 +214,7 @@ func (l *leak) found(n int, log *slog.Logger) bool {
 	if !grown {
 		return false
 	}
-	if !l.exact { // the garbage was collected just now
+	if !l.exact { // hasGrown has just collected the garbage
 		l.before, l.exact = l.before+by, true
 		return false
 	}
@@ -226,10 +224,10 @@ func (l *leak) found(n int, log *slog.Logger) bool {
 	return true
 }
 
-// boundLengths makes functions of the language that go through as many elements as an
-// object says it has, or make as much text, refuse great numbers: they cannot be
-// interrupted. The length of an object other than an Array may be code of the script, which returns another number the
-// second time. The function is therefore called with a copy, or refuses such an object.
+// boundLengths makes built-in functions refuse large numbers if they walk as many elements as an object claims to have,
+// or make as much text: they cannot be interrupted. The length of an object other than an Array may be a getter of the
+// script, which returns another number the second time. The function is therefore called with a copy, or refuses such
+// an object.
 func (b *bounds) boundLengths() {
 	vm, array := b.vm, b.vm.Get("Array").(*goja.Object)
 	prototype := array.Get("prototype").(*goja.Object)
@@ -250,20 +248,20 @@ func (b *bounds) boundLengths() {
 	}
 }
 
-// bounds makes functions of the language throw where they would take too much.
+// bounds makes built-in functions throw when they would take too much time or memory.
 type bounds struct {
 	vm    *goja.Runtime
-	guard *guard // of what they make
+	guard *guard // bounds the memory that they allocate
 	calls *calls
 	err   error
 
 	exact      *goja.Object // the prototype of an exactNumber
-	exactToken string       // begins what stands for numbers in JSON
+	exactToken string       // prefix of texts that replace numbers in JSON
 
 	describe func(goja.FunctionCall) goja.Value // Object.getOwnPropertyDescriptor
 }
 
-// boundFunctions bounds the functions of the language.
+// boundFunctions bounds the built-in functions.
 func boundFunctions(vm *goja.Runtime, g *guard) (*bounds, error) {
 	c, err := newCalls(vm)
 	if err != nil {
@@ -279,10 +277,10 @@ func boundFunctions(vm *goja.Runtime, g *guard) (*bounds, error) {
 	return b, b.err
 }
 
-// limit throws when v is a number, or an object with a length, above the limit.
+// limit throws if v is a number above the limit, or an object with a length above it.
 func (b *bounds) limit(v goja.Value) { b.throwAbove(length(v)) }
 
-// length returns v when it is a number, the length that it says it has when it is an object.
+// length returns v if it is a number, or the length that v claims if it is an object.
 func length(v goja.Value) (n int64) {
 	switch v := v.(type) {
 	case nil:
@@ -316,13 +314,13 @@ func (b *bounds) this(c goja.FunctionCall) {
 	}
 }
 
-// isArray reports whether o is an Array, whose length is a number that only code between two reads can change. A
-// Proxy is none.
+// isArray reports whether o is an Array. The length of an Array is a number, which can change between two reads only if
+// code runs in between. A Proxy is not an Array.
 func isArray(o *goja.Object) bool {
 	return o.ClassName() == "Array" && o.ExportType() != reflect.TypeFor[goja.Proxy]()
 }
 
-// listed returns v if it is an Array or no object, and otherwise an Array with the elements of v.
+// listed returns v if it is an Array or not an object, and otherwise an Array with the elements of v.
 func (b *bounds) listed(v goja.Value) goja.Value {
 	o, ok := v.(*goja.Object)
 	if !ok {
@@ -358,8 +356,8 @@ func (b *bounds) arrayOf(elements []goja.Value) goja.Value {
 	return made
 }
 
-// changed returns v for a function that changes its elements. It throws if v is an object whose length is no plain
-// number.
+// changed returns v for a function that changes the elements of v. It throws if v is an object whose length is not a
+// plain number.
 func (b *bounds) changed(v goja.Value) goja.Value {
 	o, ok := v.(*goja.Object)
 	if !ok {
@@ -374,7 +372,7 @@ func (b *bounds) changed(v goja.Value) goja.Value {
 	return v
 }
 
-// hasPlainLength reports whether o itself has a length that is no code of the script.
+// hasPlainLength reports whether the length of o, if any, is an own property that runs no code of the script.
 func (b *bounds) hasPlainLength(o *goja.Object) bool {
 	if o.ExportType() == reflect.TypeFor[goja.Proxy]() {
 		return false
@@ -388,7 +386,7 @@ func (b *bounds) hasPlainLength(o *goja.Object) bool {
 	return v != nil && !code
 }
 
-// lists puts list, which bounds the value and returns the one to use instead, before each of the functions of a list.
+// lists calls list before each of the named functions of o. list bounds the value and returns its replacement.
 func (b *bounds) lists(o *goja.Object, list func(goja.Value) goja.Value, names ...string) {
 	for _, name := range names {
 		original, ok := o.Get(name).(*goja.Object)
@@ -402,7 +400,7 @@ func (b *bounds) lists(o *goja.Object, list func(goja.Value) goja.Value, names .
 	}
 }
 
-// arguments bounds the list of arguments that a function of o calls another one with, which is its own argument i.
+// arguments bounds the list of arguments in argument i of a function of o, which passes them to another function.
 func (b *bounds) arguments(o *goja.Object, i int, name string) {
 	original := o.Get(name).(*goja.Object)
 	raw := native(original)
@@ -415,7 +413,7 @@ func (b *bounds) arguments(o *goja.Object, i int, name string) {
 	}), original))
 }
 
-// allocate throws when n bytes, which one operation is to make, are more than the script may have.
+// allocate throws if one operation would make n bytes and this exceeds the memory limit of the script.
 func (b *bounds) allocate(n uint64) {
 	if n > b.guard.memory {
 		b.throw(fmt.Sprintf("%d bytes are too many: at most %d", n, b.guard.memory))
@@ -446,8 +444,8 @@ func (b *bounds) padded(c *goja.FunctionCall) {
 	c.Arguments = arguments
 }
 
-// texts puts bound before each of the functions of a text. The object that a text is made of may be code of the
-// script, which returns another one the second time: bound gets the text itself, and replaces arguments that are
+// texts calls bound before each of the named functions of a text. A text converted from an object may come from code of
+// the script, which returns another text the second time: bound gets the text itself, and replaces arguments that are
 // objects.
 func (b *bounds) texts(o *goja.Object, bound func(*goja.FunctionCall), names ...string) {
 	for _, name := range names {
@@ -463,7 +461,7 @@ func (b *bounds) texts(o *goja.Object, bound func(*goja.FunctionCall), names ...
 	}
 }
 
-// from bounds Array.from, which may be called for another constructor.
+// from bounds Array.from, which may be called with another constructor.
 func (b *bounds) from(array *goja.Object) {
 	original := array.Get("from").(*goja.Object)
 	raw := native(original)
@@ -480,7 +478,7 @@ func (b *bounds) from(array *goja.Object) {
 	}), original))
 }
 
-// methods puts check before each of the functions of o.
+// methods calls check before each of the named functions of o.
 func (b *bounds) methods(o *goja.Object, check func(goja.FunctionCall), names ...string) {
 	for _, name := range names {
 		original, ok := o.Get(name).(*goja.Object)
@@ -495,7 +493,7 @@ func (b *bounds) methods(o *goja.Object, check func(goja.FunctionCall), names ..
 	}
 }
 
-// constructor bounds what the global constructor may be called with.
+// constructor bounds the arguments of the global constructor name.
 func (b *bounds) constructor(name string) {
 	original, ok := b.vm.Get(name).(*goja.Object)
 	if !ok {
@@ -516,7 +514,7 @@ func (b *bounds) constructor(name string) {
 	})
 }
 
-// replace puts make in the place of the global constructor original.
+// replace replaces the global constructor original by make.
 func (b *bounds) replace(name string, original *goja.Object, make func(args []goja.Value, newTarget *goja.Object) *goja.Object) *goja.Object {
 	var bounded *goja.Object
 	bounded = b.vm.ToValue(func(c goja.ConstructorCall) *goja.Object {
@@ -546,7 +544,7 @@ var statics = goja.MustCompile(emptyName, `((to, from) => {
 	}
 })`, true)
 
-// inherit gives bounded the static members and the prototype of original, which no script must reach.
+// inherit gives bounded the static members and the prototype of original, which scripts must not reach.
 func (b *bounds) inherit(bounded, original *goja.Object) {
 	v, err := b.vm.RunProgram(statics)
 	if err != nil {
@@ -558,10 +556,10 @@ func (b *bounds) inherit(bounded, original *goja.Object) {
 	b.keep(err)
 }
 
-// elementBytes is how large an element of a list is at most.
+// elementBytes is the maximum size of a list element in bytes.
 const elementBytes = 16
 
-// bounded returns v, a length or an object with a length, and counts the memory of a list with that length.
+// bounded returns v, which is a length or an object with a length, and counts the memory of a list with that length.
 func (b *bounds) bounded(v goja.Value) goja.Value {
 	n := length(v)
 	b.throwAbove(n)
@@ -569,8 +567,8 @@ func (b *bounds) bounded(v goja.Value) goja.Value {
 	return v
 }
 
-// listOrNumber returns v if it can be iterated over or is a buffer, an Array of the elements that an object says it
-// has, and of anything else its number.
+// listOrNumber returns v if it is iterable, a buffer, null or undefined. It converts any other object to an Array of
+// the elements that the object claims to have, and any other value to a number.
 func (b *bounds) listOrNumber(v goja.Value) goja.Value {
 	o, ok := v.(*goja.Object)
 	switch {

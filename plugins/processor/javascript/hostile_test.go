@@ -23,12 +23,11 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// hostileVariable has this test binary run the script that it names, in a process of its own, and
-// no tests.
+// hostileVariable makes this test binary run the named script in a separate process, without tests.
 const hostileVariable = "JAVASCRIPT_TEST_HOSTILE"
 
-// hostile are scripts that ask for all the memory there is, by loops that can be interrupted
-// and by single operations that cannot.
+// hostile are scripts that allocate all available memory, in loops that can be interrupted and in single operations
+// that cannot.
 var hostile = map[string]string{
 	"spread of holes":           "let a = []; a.length = 4e9; [...a]",
 	"spread of arguments":       "let a = []; a.length = 4e9; Math.max(...a)",
@@ -118,8 +117,8 @@ var hostile = map[string]string{
 	"replace by a symbol":       "RegExp.prototype[Symbol.replace].call(/x/g, {toString: () => 'x'.repeat(4e6)}, 'y'.repeat(4e6))",
 	"proxy":                     "[].concat(new Proxy([], {get: (t, k) => k === 'length' ? 4e9 : 1, has: () => true}))",
 
-	// Structures that refer to themselves, and functions of the language that call each other: the Go stack must not end
-	// the process.
+	// Structures that refer to themselves, and built-in functions that call each other: they must not exhaust the Go
+	// stack, which would end the process.
 	"JSON of itself":              "let o = {}; o.self = o; JSON.stringify(o)",
 	"JSON of a list of itself":    "let a = []; a.push({a: [a]}); JSON.stringify(a)",
 	"console of itself":           "let o = {}; o.self = o; console.log(o)",
@@ -189,7 +188,7 @@ var hostile = map[string]string{
 	"deep object":                 "let o = {}; for (let i = 0; i < 1e6; i++) o = {o}; JSON.stringify(o)",
 	"deep JSON":                   "JSON.parse('['.repeat(4e6))",
 
-	// What is read of what the script returns.
+	// Operations on the result of the script.
 	"returned itself":               "let o = {}; o.self = o; rec.Payload.After = o; return rec",
 	"returned map of itself":        "let m = new Map(); m.set('m', m); rec.Payload.After = {m}; return rec",
 	"returned deep":                 "let o = {}; for (let i = 0; i < 1e6; i++) o = {o}; rec.Payload.After = o; return rec",
@@ -208,7 +207,7 @@ var hostile = map[string]string{
 	"operation that loops":          "rec.Operation = {toString() { for (;;); }}",
 	"byte that loops":               "RawData('x')[0] = {valueOf() { for (;;); }}",
 
-	// What takes much time or memory in one operation.
+	// Single operations that take much time or memory.
 	"values of JSON":        "JSON.parse('[' + '{},'.repeat(5e6) + '1]')",
 	"numbers of JSON":       "JSON.parse('[' + '1,'.repeat(8e6) + '1]')",
 	"parts":                 "'x'.repeat(16e6).split('')",
@@ -227,17 +226,19 @@ var hostile = map[string]string{
 	"assigned":              "let o = {}; for (let i = 0; ; i++) Object.assign(o, {['x' + i]: 'y'.repeat(1e4)})",
 }
 
-// maxHostile is how much memory a process may need in which a hostile script runs: what it
-// may have, some operations that cannot be interrupted, and what is garbage by then.
+// maxHostile bounds the memory of a process that runs a hostile script: the memory limit of the script, operations that
+// cannot be interrupted, and garbage.
 const maxHostile = (3 << 29) * detectorFactor
 
-// maxDoubled is how much a process may need whose script doubles what it has: three times what it may have, and the rest.
+// maxDoubled bounds the memory of a process whose script doubles a value: three times the memory limit, plus the rest
+// of the process.
 const maxDoubled = 3*64<<20 + 128<<20
 
-// maxHostileTime is how long such a process may run: its script is interrupted after half a second, but the machine may be busy.
+// maxHostileTime bounds the running time of such a process. Its script is interrupted after 0.5 s, but the machine may
+// be busy.
 const maxHostileTime = 2 * time.Minute
 
-// addressSpace, in KiB, keeps the machine from harm when a script is not bounded.
+// addressSpace, in KiB, protects the machine when a script is not bounded.
 const addressSpace = 8_000_000
 
 var processes = flag.Int("hostile", 1, "hostile scripts that run, each in a process of its own; 0 is all")
@@ -263,7 +264,7 @@ func TestHostileScripts(t *testing.T) {
 				limit = maxDoubled
 			}
 			n, out := peakOf(t, exe, name)
-			for range 4 { // the goroutine that samples the memory comes late on a busy machine
+			for range 4 { // the goroutine that samples the memory may run late on a busy machine
 				if n > limit {
 					n, out = peakOf(t, exe, name)
 				}
@@ -276,7 +277,7 @@ func TestHostileScripts(t *testing.T) {
 	}
 }
 
-// peakOf runs a hostile script in a process of its own, and returns how much memory that needed.
+// peakOf runs a hostile script in a separate process, and returns the peak memory of the process.
 func peakOf(t *testing.T, exe, name string) (peak int, out []byte) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), maxHostileTime)
@@ -285,7 +286,7 @@ func peakOf(t *testing.T, exe, name string) (peak int, out []byte) {
 	cmd.Env = append(os.Environ(), hostileVariable+"="+name)
 	out, err := cmd.CombinedOutput()
 	if err != nil && bytes.Contains(out, []byte("failed to allocate")) {
-		return math.MaxInt, out // by the race detector, which takes several times what the script does
+		return math.MaxInt, out // in the race detector, which takes several times the memory of the script
 	}
 	if err != nil {
 		t.Fatalf("the process ended: %v: %.300s", err, out)
@@ -301,7 +302,7 @@ func peakOf(t *testing.T, exe, name string) (peak int, out []byte) {
 	return peak, out
 }
 
-// runHostile runs a hostile script between two harmless records. It returns whether these were kept.
+// runHostile runs a hostile script between two harmless records. It reports whether the harmless records were kept.
 func runHostile(name string) (kept bool) {
 	p, ctx := javascript.Plugin().New(), context.Background()
 	settings := p.Parameters().ApplyDefaults(map[string]string{"timeout": "500ms", "memory": "67108864",
@@ -323,7 +324,7 @@ func runHostile(name string) (kept bool) {
 	kib, _ := strconv.Atoi(string(peak[1]))
 	fates := b.Fates()
 	fmt.Printf("peak %d MiB %d, %v", kib<<10, kib>>10, err)
-	kept = len(fates) == 0 // all were
+	kept = len(fates) == 0 // no fates: all records were kept
 	if len(fates) == 3 {
 		fmt.Printf(", %v", strings.ReplaceAll(fmt.Sprint(fates[1].Err), "\n", " "))
 		if kept = fates[0].Kind == sdk.Kept && fates[2].Kind == sdk.Kept; !kept {

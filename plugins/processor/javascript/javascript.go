@@ -34,8 +34,8 @@ func newProcessor() sdk.Processor { return &processor{} }
 
 func (*processor) Parameters() sdk.Parameters { return sdk.ParametersOf(config{}) }
 
-// Configure compiles the script, and runs it once, so that what is wrong with it outside
-// of process is found when a declaration is checked.
+// Configure compiles the script and runs it once, so that errors outside of process are found when a declaration is
+// checked.
 func (p *processor) Configure(ctx context.Context, settings map[string]string) error {
 	if err := sdk.Decode(settings, &p.config); err != nil {
 		return err
@@ -125,7 +125,7 @@ func (p *processor) processOne(b *sdk.ProcessBatch, i int) {
 	}
 }
 
-// memory returns how many bytes of memory the outcome takes.
+// memory returns the memory of the outcome in bytes.
 func (o *outcome) memory() (n int) {
 	for i := range o.pieces {
 		n += o.pieces[i].Memory()

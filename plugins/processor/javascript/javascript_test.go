@@ -39,7 +39,7 @@ func open(t testing.TB, settings map[string]string, log *slog.Logger) sdk.Proces
 	return p
 }
 
-// process runs the script with one record, and returns what became of it and of the record.
+// process runs the script with one record, and returns the fate of the record and the resulting record.
 func process(t testing.TB, script string, r record.Record) (sdk.Fate, record.Record) {
 	t.Helper()
 	return feed(t, open(t, map[string]string{"script": script}, nil), r)
@@ -158,7 +158,7 @@ func TestExamples(t *testing.T) {
 	for _, test := range examplesCases {
 		t.Run(test.name, func(t *testing.T) {
 			test.in.Position, test.want.Position = position, position
-			fate, got := process(t, test.script, test.in.Clone()) // which may change it
+			fate, got := process(t, test.script, test.in.Clone()) // the script may change its input
 			if fate.Kind != sdk.Kept {
 				t.Fatalf("fate is %+v", fate)
 			}
@@ -201,7 +201,7 @@ func TestSplits(t *testing.T) {
 	equal(t, fate.Pieces[0], whole)
 	equal(t, fate.Pieces[3], record.Record{Position: position, Operation: record.OperationCreate, Metadata: record.Metadata{{Key: "n", Value: "2"}},
 		After: record.Structured(map[string]any{"n": 2, "seen": true})})
-	// No two records share what a later processor may change.
+	// Records do not share data that a later processor may change.
 	m, _ := fate.Pieces[0].After.Structured()
 	m["items"].([]any)[1].(map[string]any)["n"] = 9
 	equal(t, fate.Pieces[1], whole)
@@ -242,7 +242,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// A record that is refused is as it came, whatever the script did before.
+// A refused record is unchanged, whatever the script did before.
 func TestRefusedRecordIsUnchanged(t *testing.T) {
 	in := record.Record{Position: position, Metadata: record.Metadata{{Key: "a", Value: "1"}}, Key: record.Raw([]byte("k")),
 		After: record.Structured(map[string]any{"x": 1, "o": map[string]any{"y": 1}, "l": []any{1}})}
@@ -302,7 +302,7 @@ func TestScriptPathAlone(t *testing.T) {
 	equal(t, got, record.Record{Metadata: record.Metadata{{Key: "a", Value: "b"}}})
 }
 
-// A script that goes on too long costs its record; the next one is processed.
+// A script that runs too long causes only its record to be refused; the next one is processed.
 func TestLimits(t *testing.T) {
 	for _, test := range []struct{ name, body, want string }{
 		{"time", "for (;;) {}", "took longer than 100ms"},
@@ -341,7 +341,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// The bounds of the language's functions change nothing for those who stay within.
+// The bounds of the built-in functions change nothing for scripts within them.
 func TestBoundsAreNotSeen(t *testing.T) {
 	fate, got := process(t, `class Mine extends Array { twice() { return this.map(x => x * 2) } }
 	function process(rec) {
@@ -365,8 +365,7 @@ func TestBoundsAreNotSeen(t *testing.T) {
 	}
 }
 
-// Data of a record that was handed on belongs to others: a script that kept it gets an
-// error, not a data race.
+// A record that was passed on has a new owner: a script that kept its data gets an error, not a data race.
 func TestKeptRecords(t *testing.T) {
 	p := open(t, map[string]string{"script": `var kept, n = 0;
 	function process(rec) { n++; rec.Metadata.n = n; if (kept) kept.x = 1; kept = rec.Payload.After; return rec }`}, nil)
@@ -380,7 +379,7 @@ func TestKeptRecords(t *testing.T) {
 	}
 }
 
-// What a script gathers in global variables is let go when it is too much.
+// The global variables of a script are released when they hold too much.
 func TestLeaksEnd(t *testing.T) {
 	t.Parallel()
 	var lines bytes.Buffer
@@ -460,7 +459,7 @@ func BenchmarkJavaScript(b *testing.B) {
 	}
 }
 
-// Statements in which names may mean what an object has are refused, with their place and the remedy.
+// Statements in which a name may refer to a member of an object are refused, with their place and the remedy.
 func TestWithIsRefused(t *testing.T) {
 	t.Parallel()
 	err := javascript.Compile("function process(rec) {\n  with (rec) { Key = 'x' }\n  return rec\n}")

@@ -9,7 +9,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/processor/javascript"
 )
 
-// Scripts of a usual kind are not refused, whatever their size.
+// Ordinary scripts are accepted at any size.
 func TestLargeScripts(t *testing.T) {
 	t.Parallel()
 	function := `

@@ -12,11 +12,11 @@ import (
 // maxLength bounds the length of lists and strings that a script makes.
 const maxLength = 16 << 20
 
-// list shows a list of structured data to the script. Like object, it keeps edits apart from it.
+// list presents a list of structured data to the script. Like object, it keeps edits separate from the list.
 type list struct {
 	call   *call
 	items  []any
-	values []goja.Value // nil: as items; a nil element is as in items
+	values []goja.Value // nil: no edits; a nil element is unchanged
 	taken  bool
 }
 
@@ -38,7 +38,7 @@ func (l *list) Get(i int) goja.Value {
 	w := l.call.wrap(l.items[i])
 	if editable(l.items[i]) {
 		l.edit()
-		l.values[i] = w // the same object the next time
+		l.values[i] = w // return the same object the next time
 	}
 	return w
 }
@@ -80,7 +80,7 @@ func (l *list) SetLen(n int) bool {
 	return true
 }
 
-// take returns the list with the edits in it, the second time as a copy.
+// take returns the list with its edits. The second call returns a copy.
 func (l *list) take(depth int) ([]any, error) {
 	if l.taken {
 		return l.copied(depth)
@@ -92,7 +92,7 @@ func (l *list) take(depth int) ([]any, error) {
 	return l.build(depth, true)
 }
 
-// copied returns a deep copy of the list with the edits in it.
+// copied returns a deep copy of the list with its edits.
 func (l *list) copied(depth int) ([]any, error) {
 	l.edit()
 	return l.build(depth, false)
@@ -120,7 +120,7 @@ func (l *list) build(depth int, take bool) ([]any, error) {
 	return out, nil
 }
 
-// octets shows raw data to the script: a list of numbers from 0 to 255.
+// octets presents raw data to the script as a list of numbers from 0 to 255.
 type octets struct {
 	call  *call
 	b     []byte

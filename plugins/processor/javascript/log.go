@@ -15,12 +15,12 @@ import (
 )
 
 const (
-	maxText      = 8 << 10 // bytes of one log line or error text of a script
+	maxText      = 8 << 10 // maximum bytes in a log line or error text of a script
 	linesASecond = 100
 )
 
-// scriptLog writes what scripts log, bounded: a script that logs every record must not
-// drown the agent's log.
+// scriptLog writes the log output of scripts with a rate limit: a script that logs every record must not flood the log
+// of the agent.
 type scriptLog struct {
 	log     *slog.Logger
 	limiter *rate.Limiter
@@ -69,7 +69,7 @@ func (l *scriptLog) logger(b *bounds) *goja.Object {
 	return o
 }
 
-// line returns one line of the log to be, which Msg or Msgf writes.
+// line returns one line of the log under construction. Msg or Msgf writes it.
 func (l *scriptLog) line(b *bounds, level slog.Level) *goja.Object {
 	var fields []any
 	o := b.vm.NewObject()
@@ -97,10 +97,10 @@ func (l *scriptLog) line(b *bounds, level slog.Level) *goja.Object {
 	return o
 }
 
-// maxFields bounds the fields of a line of the log.
+// maxFields bounds the fields of a log line.
 const maxFields = 100
 
-// formatted returns v as an argument of a format: what is no number, text or boolean is JSON.
+// formatted returns v as an argument of a format. Values other than numbers, texts and booleans become JSON.
 func formatted(v goja.Value, stringify goja.Callable) any {
 	if o, ok := v.(*goja.Object); ok {
 		if t, ok := exported(o).(time.Time); ok {
@@ -114,20 +114,20 @@ func formatted(v goja.Value, stringify goja.Callable) any {
 	return v.Export()
 }
 
-// sprintf is fmt.Sprintf with widths and precisions of at most three digits: they pad, and may be arguments.
+// sprintf is fmt.Sprintf with widths and precisions of at most three digits, because they add padding. An asterisk
+// would take the width from an argument, so it is not allowed either.
 func sprintf(format string, args []any) string {
 	return fmt.Sprintf(wide.ReplaceAllString(limitText(format), "$1"), args...)
 }
 
-// wide matches digits beyond the third of a number, and an asterisk, in a format.
+// wide matches the digits of a number after the third, and an asterisk, in a format.
 var wide = regexp.MustCompile(`([0-9]{3})[0-9]+|\*`)
 
 var consoleLevels = map[string]slog.Level{
 	"trace": levelTrace, "debug": slog.LevelDebug, "log": slog.LevelInfo, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError,
 }
 
-// console returns the global console, whose functions join their arguments with spaces.
-// Objects are written as JSON.
+// console returns the global console, whose functions join their arguments with spaces. Objects are written as JSON.
 func (l *scriptLog) console(b *bounds) *goja.Object {
 	stringify := b.stringify()
 	o := b.vm.NewObject()
@@ -156,7 +156,7 @@ func consoleText(v goja.Value, stringify goja.Callable) string {
 	}
 	text, err := stringify(goja.Undefined(), v)
 	if err != nil {
-		panic(err) // as JSON.stringify throws
+		panic(err) // like JSON.stringify
 	}
 	return text.String()
 }

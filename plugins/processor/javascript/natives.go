@@ -16,20 +16,19 @@ import (
 	"github.com/dop251/goja/unistring"
 )
 
-// What single operations may make or go through, since they cannot be interrupted.
+// Limits of single operations, which cannot be interrupted.
 const (
 	maxMade     = 64 << 20 // bytes of a text
-	maxElements = 4 << 20  // of lists within lists, together
-	maxNesting  = 1000     // of such lists
-	maxBits     = 100_000  // of the operands of a power of BigInts
-	maxExponent = 1000     // of a power of BigInts
+	maxElements = 4 << 20  // elements of nested lists, in total
+	maxNesting  = 1000     // nesting depth of lists
+	maxBits     = 100_000  // bits of the base of a power of BigInts
+	maxExponent = 1000     // exponent of a power of BigInts
 	maxShift    = 1_000_000
-	maxUnicode  = 256 << 10 // of the units of a text that is normalized or collated
+	maxUnicode  = 256 << 10 // UTF-16 code units of a text that is normalized or collated
 )
 
-// boundNatives bounds, as boundLengths does, functions of the language whose work is not that of
-// one length: they go through lists within lists, or make as much text as two arguments
-// multiplied.
+// boundNatives bounds further built-in functions, in addition to boundLengths. The work of these functions depends on
+// more than one length: they walk nested lists, or make as much text as the product of two arguments.
 func (b *bounds) boundNatives() {
 	vm := b.vm
 	prototype := func(name string) *goja.Object { return vm.Get(name).(*goja.Object).Get("prototype").(*goja.Object) }
@@ -55,7 +54,7 @@ func (b *bounds) boundNatives() {
 	b.noCode(vm)
 }
 
-// noCode takes away what makes code of text, which no check of the script has seen.
+// noCode removes the functions that compile text to code, because checkTree would not see that code.
 func (b *bounds) noCode(vm *goja.Runtime) {
 	refuse := func(goja.FunctionCall) goja.Value {
 		panic(vm.NewTypeError("scripts cannot make code of text"))
@@ -78,7 +77,7 @@ func (b *bounds) noCode(vm *goja.Runtime) {
 }
 
 // collated bounds the texts that are normalized or compared by the rules of a language, which takes microseconds for
-// each unit of a text that is not ASCII.
+// each code unit of a text that is not ASCII.
 func (b *bounds) collated(c *goja.FunctionCall) {
 	if o, ok := c.Argument(0).(*goja.Object); ok {
 		c.Arguments[0] = b.textOf(o)
@@ -90,10 +89,10 @@ func (b *bounds) collated(c *goja.FunctionCall) {
 	}
 }
 
-// measure throws when a value is too large, or nested too deep, to be made a text.
+// measure throws if a value is too large, or nested too deep, to be converted to text.
 type measure struct {
 	*bounds
-	elements, text int // that may still come
+	elements, text int // remaining budget
 }
 
 func (m *measure) add(v goja.Value, depth int) {
@@ -123,8 +122,8 @@ func (m *measure) add(v goja.Value, depth int) {
 	}
 }
 
-// replaced bounds the text that a replacement makes. A text matches once unless all are replaced, and a regular
-// expression once for each character at most.
+// replaced bounds the text that a replacement makes. Without all, a text matches at most once; a regular expression
+// matches at most once for each character.
 func (b *bounds) replaced(c *goja.FunctionCall, all bool) {
 	if len(c.Arguments) == 0 {
 		return
@@ -133,7 +132,7 @@ func (b *bounds) replaced(c *goja.FunctionCall, all bool) {
 		c.Arguments[0] = b.textOf(o)
 	}
 	if _, ok := goja.AssertFunction(c.Argument(1)); ok {
-		return // a function is interrupted
+		return // a replacement function can be interrupted
 	}
 	with := b.textOf(c.Argument(1))
 	c.Arguments = []goja.Value{c.Arguments[0], with}
@@ -172,12 +171,11 @@ func (b *bounds) throw(message string) {
 	panic(rangeError)
 }
 
-// checkName is the function that operands of the operators ** and << pass through. Scripts
-// cannot know it beforehand, and cannot make code afterwards.
+// checkName is the name of the function that checks the operands of ** and <<. Scripts cannot know the name beforehand,
+// and cannot compile code afterwards.
 var checkName = "operand" + rand.Text()
 
-// boundPowers defines the function of checkName: with BigInts these operators alone make any
-// size of number.
+// boundPowers defines the function checkName. With BigInts, these operators alone can make numbers of any size.
 func (b *bounds) boundPowers() {
 	made, err := b.vm.RunProgram(numberFunction)
 	if err != nil {
@@ -187,7 +185,7 @@ func (b *bounds) boundPowers() {
 	number, _ := goja.AssertFunction(made)
 	b.keep(b.vm.GlobalObject().DefineDataProperty(checkName, b.vm.ToValue(func(c goja.FunctionCall) goja.Value {
 		v := c.Argument(0)
-		if _, ok := v.(*goja.Object); ok { // to export a Map, for one, exports all that is in it
+		if _, ok := v.(*goja.Object); ok { // exporting an object, such as a Map, would export all its content
 			made, err := number(goja.Undefined(), v)
 			if err != nil {
 				panic(err)
@@ -206,14 +204,14 @@ func (b *bounds) boundPowers() {
 	}), goja.FLAG_FALSE, goja.FLAG_FALSE, goja.FLAG_FALSE))
 }
 
-// numberFunction returns the number or BigInt that an operand stands for.
+// numberFunction converts an operand to a number or BigInt.
 var numberFunction = goja.MustCompile(emptyName, "(v => -(-v))", true)
 
-// sumName and textName are as checkName: what + makes passes through the one, the parts of a template through the other.
+// sumName and textName are names like checkName: sumName checks the results of +, textName the parts of a template.
 var sumName, textName = "sum" + rand.Text(), "text" + rand.Text()
 
-// boundSums defines the functions of sumName and textName. A loop that doubles a text takes gigabytes between two looks
-// at the memory.
+// boundSums defines the functions sumName and textName. A loop that doubles a text takes gigabytes between two checks
+// of the memory.
 func (b *bounds) boundSums() {
 	define := func(name string, f func(goja.FunctionCall) goja.Value) {
 		b.keep(b.vm.GlobalObject().DefineDataProperty(name, b.vm.ToValue(f), goja.FLAG_FALSE, goja.FLAG_FALSE, goja.FLAG_FALSE))
@@ -242,8 +240,8 @@ func (b *bounds) boundSums() {
 	})
 }
 
-// text throws when a text of n units like those of s, which is there beside what it is made of, is more than the script
-// may have.
+// text throws if a text of n code units like those of s exceeds the memory limit of the script. It counts half as much
+// again for the parts of the text, which are in memory at the same time.
 func (b *bounds) text(n int, s goja.String) {
 	if n < largeList/2 {
 		return
@@ -255,7 +253,8 @@ func (b *bounds) text(n int, s goja.String) {
 	b.guard.make(size)
 }
 
-// unitBytes returns how many bytes each unit of s takes: the engine keeps texts of more than ASCII as lists of 16 bits.
+// unitBytes returns the number of bytes of each code unit of s: the engine stores texts with non-ASCII characters as
+// 16-bit units.
 func unitBytes(s goja.String) int {
 	if reflect.TypeOf(s).Kind() == reflect.String {
 		return 1
@@ -263,8 +262,8 @@ func unitBytes(s goja.String) int {
 	return 2
 }
 
-// checkTree has the operands of ** and <<, and what + and templates make, in the tree checked. It refuses with statements,
-// in which a script would put functions of its own in the place of those that check.
+// checkTree adds checks to the tree: of the operands of ** and <<, and of the results of + and templates. It refuses
+// with statements, because a script could use them to replace the checking functions by its own.
 func checkTree(tree *ast.Program) error {
 	var c treeCheck
 	c.node(reflect.ValueOf(tree.Body))
@@ -277,7 +276,7 @@ func checkTree(tree *ast.Program) error {
 
 type treeCheck struct{ with *ast.WithStatement }
 
-// node goes through all nodes at v: those of the syntax tree are pointers, and lists of them.
+// node walks all nodes at v. The nodes of the syntax tree are pointers and lists of pointers.
 func (c *treeCheck) node(v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Interface, reflect.Pointer:
@@ -322,8 +321,8 @@ func (c *treeCheck) node(v reflect.Value) {
 	}
 }
 
-// boundedSum returns what e makes as checked by the function of sumName or textName, nil when it cannot be much longer than
-// one of its parts.
+// boundedSum returns e wrapped in a call of sumName or textName, or nil if the result cannot be much longer than one of
+// its parts.
 func boundedSum(e ast.Expression) ast.Expression {
 	switch e := e.(type) {
 	case *ast.BinaryExpression:
@@ -345,7 +344,7 @@ func boundedSum(e ast.Expression) ast.Expression {
 	return nil
 }
 
-// lengths returns how many values of a template may be long, 0 when a function makes something else of it.
+// lengths returns the number of values in a template that may be long, or 0 if a tag function makes the result.
 func lengths(e *ast.TemplateLiteral) (n int) {
 	if e.Tag != nil {
 		return 0
@@ -358,7 +357,7 @@ func lengths(e *ast.TemplateLiteral) (n int) {
 	return n
 }
 
-// templateParts returns the parts of a template as texts. Each value becomes one before the next is evaluated.
+// templateParts returns the parts of a template as texts. Each value is converted to text before the next is evaluated.
 func templateParts(e *ast.TemplateLiteral) (parts []ast.Expression) {
 	for i, element := range e.Elements {
 		if element.Parsed != "" {
@@ -373,7 +372,7 @@ func templateParts(e *ast.TemplateLiteral) (parts []ast.Expression) {
 	return parts
 }
 
-// short reports whether e is a literal, or its value a number or boolean.
+// short reports whether e is a literal, or evaluates to a number or boolean.
 func short(e ast.Expression) bool {
 	switch e := e.(type) {
 	case *ast.NumberLiteral, *ast.StringLiteral, *ast.BooleanLiteral, *ast.NullLiteral, *ast.UnaryExpression:
@@ -390,7 +389,7 @@ func short(e ast.Expression) bool {
 	return false
 }
 
-// callOf returns a call of the function name in the place of e.
+// callOf returns a call of the function name that replaces e.
 func callOf(name string, e ast.Expression, arguments ...ast.Expression) ast.Expression {
 	return &ast.CallExpression{Callee: &ast.Identifier{Name: unistring.NewFromString(name), Idx: e.Idx0()},
 		LeftParenthesis: e.Idx0(), RightParenthesis: e.Idx1(), ArgumentList: arguments}
@@ -403,13 +402,13 @@ func checkOperands(operator token.Token, left, right ast.Expression) (l, r ast.E
 			return nil, checked(right, 10, false)
 		}
 		return checked(left, maxBits, true), checked(right, maxExponent, false)
-	case token.SHIFT_LEFT, token.SHIFT_RIGHT: // a shift by less than zero is the other one
+	case token.SHIFT_LEFT, token.SHIFT_RIGHT: // a shift by a negative number shifts in the other direction
 		return left, checked(right, maxShift, false)
 	}
 	return left, right
 }
 
-// checked returns a call of the function of checkName with e.
+// checked returns a call of the function checkName with e.
 func checked(e ast.Expression, limit int64, bits bool) ast.Expression {
 	return callOf(checkName, e, e,
 		&ast.NumberLiteral{Idx: e.Idx0(), Literal: fmt.Sprint(limit), Value: limit},

@@ -12,7 +12,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
-// reachable collects all functions of the language that a script can reach in natives: name and function.
+// reachable collects in natives the names and functions of all built-in functions that a script can reach.
 const reachable = `
 	const seen = new Set(), values = [[globalThis, "global"]]
 	for (const [v, name] of [[(function* () {})(), "generator"], [[].values(), "array"], [new Map().values(), "map"], [new Set().values(), "set"],
@@ -32,9 +32,9 @@ const reachable = `
 
 var natives = flag.Int("natives", 1, "functions of the language that are tried; 0 is all")
 
-// TestNativesThatCallThemselves checks that no function of the language that converts an object recurses without bound,
-// whether by itself or through another such function. The stack of this test would outgrow its limit, and the process
-// would end. The test runs without the race detector, which enlarges stack frames.
+// TestNativesThatCallThemselves checks that no built-in function that converts an object recurses without bound,
+// whether directly or through another built-in function. Otherwise the stack of this test would outgrow its limit, and
+// the process would end. The test runs without the race detector, which enlarges stack frames.
 func TestNativesThatCallThemselves(t *testing.T) {
 	defer javascript.SetMaxNativeDepth(50)()
 	defer debug.SetMaxStack(debug.SetMaxStack(16 << 20))
@@ -80,7 +80,7 @@ function process(rec) {
 	for n := 0; *natives == 0 || n < *natives; n++ {
 		i := n
 		if *natives > 0 {
-			i = n * 397 / *natives // some of all kinds
+			i = n * 397 / *natives // a sample of all kinds
 		}
 		f, r := feed(t, p, record.Record{Metadata: record.Metadata{{Key: "i", Value: strconv.Itoa(i)}}})
 		if name, _ := r.Key.Raw(); string(name) == "end" {
@@ -90,7 +90,7 @@ function process(rec) {
 			return
 		}
 		if f.Err != nil {
-			t.Logf("native %d: %v", i, f.Err) // it was refused, which is no harm
+			t.Logf("native %d: %v", i, f.Err) // a refusal is fine
 		}
 	}
 }

@@ -8,22 +8,22 @@ import (
 	"unicode/utf8"
 )
 
-// The parser and the compiler are recursive, and a Go stack that outgrows its limit ends the
-// process. What makes them recurse is counted beforehand.
+// The parser and the compiler are recursive, and a Go stack that outgrows its limit ends the process. So the constructs
+// that make them recurse are counted beforehand.
 const (
-	// maxUncounted is the size up to which a script is parsed without being counted: each of
-	// its bytes takes 4 kB of stack at most, of 1 GB.
+	// maxUncounted is the maximum size of a script that is parsed without counting: each byte takes at most 4 kB of the
+	// 1 GB stack.
 	maxUncounted = 16 << 10
-	// maxBrackets bounds brackets and template literals within each other.
+	// maxBrackets bounds the nesting of brackets and template literals.
 	maxBrackets = 1000
-	// maxChain bounds the tokens that may depend on each other: all since the last semicolon or
-	// comma, in each of the brackets that are open. Operators nest without brackets.
+	// maxChain bounds the tokens that may depend on each other: in each open bracket, all tokens since the last
+	// semicolon or comma. Operators nest without brackets.
 	maxChain = 20_000
 )
 
-// checkNesting returns why a script cannot be parsed within bounds. It knows just enough of the
-// language to find what stands in literals and comments. Where that depends on the grammar, the
-// script is refused, as what is taken for a literal may be code.
+// checkNesting returns an error if a script cannot be parsed within bounds. It knows just enough of the language to
+// recognize literals and comments. A script is refused if that would depend on the grammar, because code could be
+// mistaken for a literal.
 func checkNesting(name, text string) error {
 	if len(text) <= maxUncounted {
 		return nil
@@ -43,31 +43,31 @@ func checkNesting(name, text string) error {
 	return fmt.Errorf("%s:%d:%d: SyntaxError: %s", name, line, len(before)-strings.LastIndexByte(before, '\n'), c.problem)
 }
 
-// What stands before a slash decides whether that divides or begins a regular expression.
+// before is the kind of token before a slash. It decides whether the slash divides or begins a regular expression.
 type before int
 
 const (
-	operator  before = iota // a regular expression follows
-	operand                 // a division follows
-	ambiguous               // that depends on the grammar
-	dot                     // the name of a property follows, which is no keyword
+	operator  before = iota // a slash begins a regular expression
+	operand                 // a slash divides
+	ambiguous               // it depends on the grammar
+	dot                     // a property name follows, which is not a keyword
 )
 
-// bracket is one that is open.
+// bracket is an open bracket.
 type bracket struct {
 	close byte   // what closes it; '`': the } of a template literal
-	after before // what its end is, for a slash
+	after before // kind of the closing bracket, for a slash after it
 	chain int    // tokens since the last semicolon or comma
 }
 
-// counter goes through the tokens of a script.
+// counter walks the tokens of a script.
 type counter struct {
 	text    string
 	at      int
-	open    []bracket // the first one is the script
-	chain   int       // sum of chains
+	open    []bracket // the first one stands for the whole script
+	chain   int       // sum of the chains of open brackets
 	last    before
-	word    string // the last token, when it is a word
+	word    string // the last token, if it is a word
 	problem string // why the script is refused
 }
 
@@ -106,7 +106,7 @@ func (c *counter) token() {
 	}
 }
 
-// count counts a token that is what a slash may follow.
+// count counts a token and records its kind, which decides the meaning of a slash after it.
 func (c *counter) count(is before) {
 	c.last = is
 	c.open[len(c.open)-1].chain++
@@ -130,7 +130,7 @@ func (c *counter) comment(rest string) {
 	c.at += end + width
 }
 
-// literal skips a string, or a regular expression, that begins here.
+// literal skips the string or regular expression that begins at the current position.
 func (c *counter) literal(quote byte) {
 	class := false
 	for i := c.at + 1; i < len(c.text); i++ {
@@ -155,7 +155,7 @@ func (c *counter) literal(quote byte) {
 	c.problem = "a text or regular expression does not end"
 }
 
-// escape skips what is escaped at *i, or returns false.
+// escape skips the escape sequence at *i, or returns false.
 func (c *counter) escape(i *int, oneLine bool) bool {
 	*i++
 	rest := c.text[min(*i, len(c.text)):]
@@ -177,7 +177,7 @@ func (c *counter) escape(i *int, oneLine bool) bool {
 
 func isHex(s string) bool { return strings.Trim(s, "0123456789abcdefABCDEF") == "" }
 
-// template skips the text of a template literal, to its end or to the code in it.
+// template skips the text of a template literal, up to its end or the next substitution.
 func (c *counter) template() {
 	for i := c.at; i < len(c.text); i++ {
 		switch char := c.text[i]; {
@@ -209,7 +209,7 @@ func (c *counter) slash() {
 	}
 }
 
-// push opens a bracket behind a word, if there is one.
+// push opens a bracket after the word, which may be empty.
 func (c *counter) push(char byte, word string) {
 	b := bracket{close: "   )]}"[strings.IndexByte("([{", char)+3], after: operand}
 	switch {
@@ -243,7 +243,7 @@ func (c *counter) pop(char byte) {
 	}
 }
 
-// isWord reports whether names and numbers may have the byte.
+// isWord reports whether the byte may occur in names and numbers.
 func isWord(char byte) bool {
 	return char|0x20 >= 'a' && char|0x20 <= 'z' || char >= '0' && char <= '9' || char >= utf8.RuneSelf || strings.IndexByte("_$#\\", char) >= 0
 }
@@ -257,7 +257,7 @@ func (c *counter) words(rest string) {
 	property := c.last == dot
 	c.at += n
 	switch word := rest[:n]; {
-	case !plain: // it may be a space, or a keyword that is written as an escape
+	case !plain: // it may be a space, or a keyword with an escape
 		c.count(ambiguous)
 	case property:
 		c.count(operand)

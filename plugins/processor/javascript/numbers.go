@@ -15,15 +15,16 @@ import (
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
-// exactNumber is a number that a double would change and that is no BigInt, as the script sees it: an object that
-// keeps the text, and is rounded where it is computed with.
+// exactNumber presents a number to the script that a double cannot represent and that is not a BigInt. It is an object
+// that keeps the text, and is rounded when the script computes with it.
 type exactNumber struct{ text string }
 
-// maxBigInt bounds the digits of a whole number that scripts see as a BigInt: to make one takes more than linear time.
+// maxBigInt bounds the digits of an integer that scripts see as a BigInt, because the conversion takes more than linear
+// time.
 const maxBigInt = 1000
 
-// number returns a number of JSON as the script sees it: a number unless that would change it, then a BigInt if it is
-// whole.
+// number converts a number of JSON for the script: to a Number if that is exact, else to a BigInt if it is an integer
+// of at most maxBigInt digits, else to an exactNumber.
 func (c *call) number(text string) goja.Value { return numberValue(c.vm, c.exact, text) }
 
 func numberValue(vm *goja.Runtime, prototype *goja.Object, text string) goja.Value {
@@ -36,11 +37,11 @@ func numberValue(vm *goja.Runtime, prototype *goja.Object, text string) goja.Val
 		}
 	}
 	o := vm.ToValue(&exactNumber{text}).(*goja.Object)
-	_ = o.SetPrototype(prototype) // cannot fail: it is new
+	_ = o.SetPrototype(prototype) // o is new, so this cannot fail
 	return o
 }
 
-// fromBigInt returns a BigInt as structured data holds it.
+// fromBigInt converts a BigInt to structured data.
 func fromBigInt(n *big.Int) (any, error) {
 	if n.IsInt64() {
 		return n.Int64(), nil
@@ -81,7 +82,7 @@ func (r *runtime) defineNumbers(b *bounds) error {
 	return b.err
 }
 
-// markExact returns the text that stands for v in JSON until unmarkExact: v is an exactNumber or a BigInt.
+// markExact returns a text that replaces v in JSON until unmarkExact. v is an exactNumber or a BigInt.
 func (b *bounds) markExact(v goja.Value) (marked goja.Value, digits int) {
 	text := ""
 	switch w := v.Export().(type) {
@@ -108,7 +109,7 @@ func isExact(v goja.Value) bool {
 	return v.ExportType() == bigInt
 }
 
-// unmarkExact returns JSON in which numbers stand in the place of what markExact returned.
+// unmarkExact returns JSON with the texts of markExact replaced by their numbers.
 func (b *bounds) unmarkExact(text string) string {
 	parts := strings.Split(text, `"`+b.exactToken)
 	for i, part := range parts[1:] {
@@ -119,8 +120,8 @@ func (b *bounds) unmarkExact(text string) string {
 	return strings.Join(parts, "")
 }
 
-// markNumbers returns JSON text in which texts stand for the numbers that a double would change, and whether there is
-// one. Text that is not JSON may be returned as other text that is not JSON.
+// markNumbers replaces the numbers in a JSON text that a double cannot represent by texts, and reports whether there
+// are any. If the input is not JSON, the result is not JSON either, but may differ.
 func (b *bounds) markNumbers(text string) (marked string, changed bool) {
 	var out strings.Builder
 	done, quoted := 0, false
@@ -155,7 +156,7 @@ func (b *bounds) markNumbers(text string) (marked string, changed bool) {
 	return out.String(), true
 }
 
-// unmarkNumber returns v, or the number that it stands for.
+// unmarkNumber returns the number that v stands for, or v if it is not a text of markNumbers.
 func (b *bounds) unmarkNumber(v goja.Value) goja.Value {
 	if s, ok := v.(goja.String); ok && s.Length() > len(b.exactToken) {
 		if text, ok := strings.CutPrefix(s.String(), b.exactToken); ok {

@@ -19,7 +19,7 @@ func exact() map[string]any {
 		"l": []any{json.Number("0.1234567890123456789"), int64(-1152921504606846976)}, "n": int64(7), "f": 1.5}
 }
 
-// A script that passes a record on, or a part, does not change its numbers.
+// A script that passes on a record or a field does not change its numbers.
 func TestScriptsPassNumbersOn(t *testing.T) {
 	for _, body := range []string{
 		`return rec`,
@@ -45,7 +45,7 @@ func TestScriptsPassNumbersOn(t *testing.T) {
 	}
 }
 
-// Expressions of a record a and their results, as text; an error where it begins with TypeError.
+// Expressions of a record a and their results as text. A result that begins with TypeError is an error.
 var exactNumbers = map[string]string{
 	`String(a.d)`:                          "12345678901234567890.12",
 	"`${a.d} ${a.i}`":                      "12345678901234567890.12 9007199254740993",

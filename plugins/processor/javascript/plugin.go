@@ -1,5 +1,4 @@
-// Package javascript is the processor custom.javascript, which hands every record to a
-// function of a script.
+// Package javascript is the processor custom.javascript, which passes every record to a function of a script.
 package javascript
 
 import "github.com/conduit-agent/conduit/plugins/sdk"

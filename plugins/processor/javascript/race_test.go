@@ -2,5 +2,5 @@
 
 package javascript_test
 
-// detectorFactor is how much more memory the race detector takes.
+// detectorFactor is the factor by which the race detector increases the memory.
 const detectorFactor = 2

@@ -15,11 +15,11 @@ import (
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
-// pieceBytes is what a record takes that is one of several, in bytes.
+// pieceBytes is the memory of each record if a script returns several, in bytes.
 const pieceBytes = 400
 
-// recordObject shows a record to the script, with the members Position, Operation,
-// Metadata, Key and Payload. A nil value is not converted, and as in r.
+// recordObject presents a record to the script, with the members Position, Operation, Metadata, Key and Payload. A nil
+// value is not converted yet, and is unchanged from r.
 type recordObject struct {
 	call     *call
 	r        record.Record
@@ -28,7 +28,7 @@ type recordObject struct {
 	metadata goja.Value
 	key      goja.Value
 	payload  payloadObject
-	change   *goja.Object // payload, wrapped
+	change   *goja.Object // the wrapped payload
 	meta     metadataObject
 }
 
@@ -115,7 +115,7 @@ func parseOperation(v goja.Value) (record.Operation, error) {
 	return 0, nil
 }
 
-// setPayload takes Before and After from another Payload or object.
+// setPayload copies Before and After from another Payload or object.
 func (o *recordObject) setPayload(v goja.Value) error {
 	from, ok := v.(*goja.Object)
 	if !ok || from.ClassName() != "Object" {
@@ -184,7 +184,7 @@ func (o *payloadObject) Set(key string, v goja.Value) bool {
 	return true
 }
 
-// wrapData returns what slot holds, which is d as the script sees it unless it is set.
+// wrapData returns the value in slot. An empty slot gets d converted for the script.
 func (c *call) wrapData(slot *goja.Value, d record.Data) goja.Value {
 	if *slot == nil {
 		if b, ok := d.Raw(); ok {
@@ -198,7 +198,7 @@ func (c *call) wrapData(slot *goja.Value, d record.Data) goja.Value {
 	return *slot
 }
 
-// setData puts v into slot if a key or one side of a payload can be that.
+// setData stores v in slot if v can be a key or one side of a payload.
 func (c *call) setData(slot *goja.Value, v goja.Value) error {
 	if isNothing(v) {
 		*slot = goja.Null()
@@ -219,7 +219,7 @@ func (c *call) setData(slot *goja.Value, v goja.Value) error {
 
 func isNothing(v goja.Value) bool { return v == nil || goja.IsNull(v) || goja.IsUndefined(v) }
 
-// rawBytes returns the bytes that an object of the kind of RawData holds.
+// rawBytes returns the bytes of an object of the kind RawData.
 func rawBytes(o *goja.Object) ([]byte, bool) {
 	switch w := exported(o).(type) {
 	case *octets:
@@ -232,7 +232,7 @@ func rawBytes(o *goja.Object) ([]byte, bool) {
 	return nil, false
 }
 
-// data returns what slot holds as d was or as the script set it.
+// data returns the data in slot, or d if the script did not access it.
 func (c *call) data(slot goja.Value, d record.Data, take bool) (record.Data, error) {
 	switch {
 	case slot == nil && take:
@@ -274,8 +274,8 @@ func (c *call) copyData(d record.Data) (record.Data, error) {
 	return record.Structured(v.(map[string]any)), nil
 }
 
-// result returns the record as the script left it. Unless take is set it shares nothing
-// with the record that was given to the script.
+// result returns the record with the changes of the script. Unless take is set, it shares nothing with the original
+// record.
 func (o *recordObject) result(take bool) (r record.Record, err error) {
 	if err := o.checkPosition(); err != nil {
 		return r, err
@@ -299,8 +299,7 @@ func (o *recordObject) result(take bool) (r record.Record, err error) {
 	return r, nil
 }
 
-// checkPosition refuses another position than that of the record being processed: only
-// its source can make positions.
+// checkPosition refuses a changed position: only the source of a record can make positions.
 func (o *recordObject) checkPosition() error {
 	if isNothing(o.position) {
 		return nil
@@ -317,7 +316,7 @@ func (o *recordObject) checkPosition() error {
 	return nil
 }
 
-// metadataObject shows the metadata of a record.
+// metadataObject presents the metadata of a record to the script.
 type metadataObject struct {
 	record *recordObject
 	owned  bool // record.r.Metadata is a copy that may be changed

@@ -13,24 +13,22 @@ import (
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
-// maxCallDepth bounds how deep calls of functions may be nested.
+// maxCallDepth bounds the nesting of function calls.
 const maxCallDepth = 2048
 
-// runtime is a script in a JavaScript runtime of its own. Global variables of the script
-// live as long as it.
+// runtime is a script in its own JavaScript runtime. The global variables of the script live as long as the runtime.
 type runtime struct {
 	vm      *goja.Runtime
 	process goja.Callable
 	date    *goja.Object
-	call    *call         // the one that runs
-	read    goja.Callable // sets out and err to what its argument, which process returned, stands for
+	call    *call         // the running call
+	read    goja.Callable // reads the result of process and sets out and err
 	out     outcome
 	err     error
 	broken  bool // a call ended in a panic of the engine
 }
 
-// newRuntime runs the program, which has to define the function process. The guard stops
-// it when it takes too long.
+// newRuntime runs the program, which must define the function process. The guard interrupts it if it takes too long.
 func newRuntime(program *goja.Program, l *scriptLog, g *guard) (*runtime, error) {
 	r := &runtime{vm: goja.New()}
 	r.vm.SetMaxCallStackSize(maxCallDepth)
@@ -106,15 +104,15 @@ func (r *runtime) constructor(b *bounds, construct func(goja.ConstructorCall) *g
 	}))
 }
 
-// outcome is what a script made of a record: one record, several, or none.
+// outcome is the result of a script for a record: one record, several, or none.
 type outcome struct {
 	record   record.Record
 	pieces   []record.Record
 	filtered bool
 }
 
-// run calls process with r. The data of r belongs to the outcome when that is one record,
-// and is as it was otherwise.
+// run calls process with the record in. The outcome owns the data of the record if it is a single record; otherwise in
+// is unchanged.
 func (r *runtime) run(in *record.Record) (out outcome, err error) {
 	c := r.call
 	c.over, c.position, c.made = false, in.Position, 0
@@ -161,8 +159,8 @@ func (c *call) outcome(v goja.Value) (out outcome, err error) {
 	return c.split(o)
 }
 
-// settled reads what an async function returned. Nothing in a script can be waited for, so
-// it has ended, unless it waits for what never comes.
+// settled reads the result of an async function. A script has nothing to wait for, so the promise is settled, unless
+// nothing ever settles it.
 func (c *call) settled(p *goja.Promise) (outcome, error) {
 	switch p.State() {
 	case goja.PromiseStateFulfilled:
@@ -193,7 +191,7 @@ func (c *call) split(o *goja.Object) (out outcome, err error) {
 	return out, nil
 }
 
-// maxPieces bounds how many records a script may make of one.
+// maxPieces bounds the number of records that a script may make from one.
 const maxPieces = 100_000
 
 func exportedValue(v goja.Value) any {

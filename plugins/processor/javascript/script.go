@@ -18,7 +18,7 @@ import (
 // maxScript bounds the size of a script file.
 const maxScript = 4 << 20
 
-// readScript returns the text of the script and the name that errors have for it.
+// readScript returns the text of the script and its name for errors.
 func (c *config) readScript(ctx context.Context) (name, text string, err error) {
 	switch {
 	case c.Script != "" && c.Path != "":
@@ -35,7 +35,7 @@ func (c *config) readScript(ctx context.Context) (name, text string, err error) 
 	return c.Path, string(b), nil
 }
 
-// compile parses and compiles a script that may run so long. Errors begin with name:line:column.
+// compile parses and compiles a script with that time limit. Errors begin with name:line:column.
 func compile(name, text string, timeout time.Duration) (program *goja.Program, err error) {
 	limitMatches(timeout, func() { program, err = compileUnlimited(name, text) })
 	return program, err
@@ -68,7 +68,7 @@ func compileUnlimited(name, text string) (*goja.Program, error) {
 
 func syntaxMessage(s string) string { return "SyntaxError: " + strings.TrimPrefix(s, "SyntaxError: ") }
 
-// describe turns an error of a script into one that says where it was thrown.
+// describe adds to an error of a script the place where it was thrown.
 func describe(err error) error {
 	var interrupted *goja.InterruptedError
 	if errors.As(err, &interrupted) {
@@ -86,7 +86,7 @@ func describe(err error) error {
 	return err
 }
 
-// thrownText returns the text of what was thrown, which code of the script may make, or fail to.
+// thrownText returns the text of a thrown value. Code of the script may compute the text, or fail.
 func thrownText(e *goja.Exception) (text string) {
 	defer func() {
 		if recover() != nil {
@@ -99,7 +99,7 @@ func thrownText(e *goja.Exception) (text string) {
 	return "undefined"
 }
 
-// place returns the innermost position inside the script, "name:line:column: ".
+// place returns the innermost position inside the script as "name:line:column: ".
 func place(stack []goja.StackFrame) string {
 	for i := range stack {
 		if p := stack[i].Position(); p.Line > 0 && p.Filename != emptyName {

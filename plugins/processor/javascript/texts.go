@@ -11,10 +11,10 @@ import (
 	"github.com/dop251/goja"
 )
 
-// joins bounds what Array.prototype.join and those like it make of a list and of the lists in it.
+// joins bounds the text that Array.prototype.join and similar functions make from a list and the lists in it.
 func (b *bounds) joins(array *goja.Object) {
-	var within []*goja.Object // the lists whose text is being made
-	var elements, text int    // that may still come, in the outermost of them
+	var within []*goja.Object // the lists being converted to text
+	var elements, text int    // remaining budget in the outermost list
 	for _, name := range []string{"join", "toString", "toLocaleString"} {
 		original := array.Get(name).(*goja.Object)
 		raw := native(original)
@@ -25,7 +25,7 @@ func (b *bounds) joins(array *goja.Object) {
 				elements, text = maxElements, maxMade
 			}
 			o, ok := c.This.(*goja.Object)
-			if !ok || name == "toString" { // that one calls join
+			if !ok || name == "toString" { // toString calls join
 				return raw(c)
 			}
 			if slices.Contains(within, o) {
@@ -47,7 +47,7 @@ func (b *bounds) joins(array *goja.Object) {
 	}
 }
 
-// joined takes what a text of the list o takes, but for the lists in it, from elements and text.
+// joined subtracts the text of the list o, without the lists in it, from the budgets elements and text.
 func (b *bounds) joined(o *goja.Object, between int, elements, text *int) {
 	n := length(o)
 	b.throwAbove(n)
@@ -69,7 +69,7 @@ func (b *bounds) joined(o *goja.Object, between int, elements, text *int) {
 	}
 }
 
-// concatenates replaces Array.prototype.concat by a function that can be interrupted, since an argument may claim any
+// concatenates replaces Array.prototype.concat by a function that can be interrupted, because an argument may claim any
 // length. The result is always an Array.
 func (b *bounds) concatenates(array *goja.Object) {
 	original := array.Get("concat").(*goja.Object)
@@ -97,7 +97,7 @@ func (b *bounds) concatenates(array *goja.Object) {
 	}), original))
 }
 
-// rawTexts replaces String.raw by a function that can be interrupted, since its argument may claim any length.
+// rawTexts replaces String.raw by a function that can be interrupted, because its argument may claim any length.
 func (b *bounds) rawTexts(text *goja.Object) {
 	original := text.Get("raw").(*goja.Object)
 	b.define(text, "raw", b.named(b.count(func(c goja.FunctionCall) goja.Value {
@@ -131,7 +131,7 @@ func (b *bounds) rawTexts(text *goja.Object) {
 	}), original))
 }
 
-// flattens bounds how deep Array.prototype.flat goes, and how many elements it makes.
+// flattens bounds the depth of Array.prototype.flat, and the number of elements it makes.
 func (b *bounds) flattens(array *goja.Object) {
 	original := array.Get("flat").(*goja.Object)
 	raw := native(original)
@@ -146,7 +146,7 @@ func (b *bounds) flattens(array *goja.Object) {
 	}), original))
 }
 
-// flatMaps bounds the lists that Array.prototype.flatMap gets from the function that it calls.
+// flatMaps bounds the lists that the callback of Array.prototype.flatMap returns.
 func (b *bounds) flatMaps(array *goja.Object) {
 	original := array.Get("flatMap").(*goja.Object)
 	raw := native(original)
@@ -168,7 +168,7 @@ func (b *bounds) flatMaps(array *goja.Object) {
 	}), original))
 }
 
-// stringifies bounds JSON.stringify by a replacer, which the engine calls for each value that it comes to.
+// stringifies bounds JSON.stringify with a replacer, which the engine calls for each value that it visits.
 func (b *bounds) stringifies(json *goja.Object) {
 	original := json.Get("stringify").(*goja.Object)
 	raw := native(original)
@@ -210,12 +210,12 @@ func propertyNames(list *goja.Object) []string {
 // stringifier is one call of JSON.stringify.
 type stringifier struct {
 	*bounds
-	replacer       goja.Callable // that of the script
+	replacer       goja.Callable // replacer of the script
 	names          []string      // nil: all
-	indent         int           // bytes of it for each level, at most
-	elements, text int           // that may still come
-	exact          bool          // there are numbers that markExact marked
-	open           []opened      // the objects that the engine is in
+	indent         int           // bytes of indentation for each level, at most
+	elements, text int           // remaining budget
+	exact          bool          // there are numbers marked by markExact
+	open           []opened      // the objects being visited
 }
 
 type opened struct{ holder, original *goja.Object }
@@ -265,7 +265,7 @@ func (s *stringifier) replace(c goja.FunctionCall) goja.Value {
 	return shown
 }
 
-// selected returns an object with those of the members of o that have names.
+// selected returns an object with the named members of o.
 func (s *stringifier) selected(o *goja.Object) *goja.Object {
 	switch o.ClassName() {
 	case "Number", "String", "Boolean":
@@ -280,7 +280,7 @@ func (s *stringifier) selected(o *goja.Object) *goja.Object {
 	return out
 }
 
-// textLength returns how many bytes a text is in JSON.
+// textLength returns the length of a text in JSON, in bytes.
 func textLength(v goja.Value) (n int) {
 	s, ok := v.(goja.String)
 	if !ok {
@@ -302,7 +302,7 @@ func textLength(v goja.Value) (n int) {
 	return n
 }
 
-// parses bounds JSON.parse, which makes its values, some of them large, before a script could be interrupted.
+// parses bounds JSON.parse, which may make large values before a script can be interrupted.
 func (b *bounds) parses(json *goja.Object) {
 	original := json.Get("parse").(*goja.Object)
 	raw := native(original)
@@ -326,13 +326,13 @@ func (b *bounds) parses(json *goja.Object) {
 	}), original))
 }
 
-// bytesOfObject and bytesOfValue are what values that JSON.parse makes take at least.
+// bytesOfObject and bytesOfValue are the minimum memory of values that JSON.parse makes, in bytes.
 const (
 	bytesOfObject = 256
 	bytesOfValue  = 48
 )
 
-// measureJSON throws when the values of a JSON text are nested too deep, or take more memory than the script may have.
+// measureJSON throws if the values of a JSON text are nested too deep, or take more memory than the script may have.
 func (b *bounds) measureJSON(text string) {
 	depth, size, quoted := 0, uint64(0), false
 	for i := 0; i < len(text); i++ {
@@ -359,7 +359,7 @@ func (b *bounds) measureJSON(text string) {
 	b.guard.make(size)
 }
 
-// revive has the values in holder changed by the second argument of JSON.parse, the innermost first.
+// revive applies the second argument of JSON.parse to the values in holder, innermost first.
 func (b *bounds) revive(holder *goja.Object, key string, reviver goja.Callable, depth int) goja.Value {
 	if depth > 10*maxNesting {
 		b.throw("JSON is nested too deep")
@@ -393,7 +393,7 @@ func (b *bounds) revive(holder *goja.Object, key string, reviver goja.Callable, 
 	return made
 }
 
-// sorts has Array.prototype.sort compare long lists by a function, which ends when the script is interrupted.
+// sorts makes Array.prototype.sort compare long lists with a function that ends when the script is interrupted.
 func (b *bounds) sorts(array *goja.Object) {
 	compare := b.vm.ToValue(func(c goja.FunctionCall) goja.Value {
 		b.throwInterrupted()
@@ -428,7 +428,7 @@ func (b *bounds) textOf(v goja.Value) goja.String {
 // maxPattern bounds the length of a regular expression.
 const maxPattern = 1 << 20
 
-// patterns bounds the regular expressions that are made at run time. Those who make them recurse into groups.
+// patterns bounds the regular expressions that are made at run time. Their compilers recurse into groups.
 func (b *bounds) patterns(text *goja.Object) {
 	original := b.vm.Get("RegExp").(*goja.Object)
 	make := construct(original)
@@ -468,7 +468,8 @@ func (b *bounds) patterns(text *goja.Object) {
 	}), compile))
 }
 
-// patternAndFlags returns the arguments of RegExp as texts: what makes texts of them, or reads members, may be code of the script.
+// patternAndFlags returns the arguments of RegExp as texts, because converting an argument or reading its members may
+// run code of the script.
 func (b *bounds) patternAndFlags(args []goja.Value) []goja.Value {
 	call := goja.FunctionCall{Arguments: args}
 	pattern, flags := call.Argument(0), call.Argument(1)
@@ -496,7 +497,7 @@ func (b *bounds) checkPattern(s string) {
 	}
 }
 
-// nestedGroups returns how deep the groups of a regular expression may be nested.
+// nestedGroups returns the nesting depth of the unescaped parentheses in a regular expression.
 func nestedGroups(s string) (most int) {
 	depth := 0
 	for i := 0; i < len(s); i++ {
@@ -513,19 +514,19 @@ func nestedGroups(s string) (most int) {
 	return most
 }
 
-// longText is the length from which texts are matched one by one, so that a script can be interrupted: the engine
-// collects all matches of a text at once otherwise.
+// longText is the length from which the matches in a text are found one by one, so that a script can be interrupted.
+// Otherwise the engine collects all matches of a text at once.
 const longText = 1 << 20
 
-// matches bounds what regular expressions find in long texts.
+// matches bounds the matches of regular expressions in long texts.
 func (b *bounds) matches() {
 	constructor := b.vm.Get("RegExp").(*goja.Object)
 	prototype := constructor.Get("prototype").(*goja.Object)
 	exec := b.vm.ToValue(b.count(native(prototype.Get("exec").(*goja.Object))))
 	b.countParts(constructor, exec)
 	names := native(b.vm.Get("Object").(*goja.Object).Get("getOwnPropertyNames").(*goja.Object))
-	// plain reports whether o is a regular expression whose members are those of the language: what exec returns otherwise
-	// may have any length.
+	// plain reports whether the members of a regular expression are all built in. Otherwise exec may return a result of
+	// any length.
 	plain := func(v goja.Value) bool {
 		o, ok := v.(*goja.Object)
 		if !ok || o.ClassName() != "RegExp" || o.ExportType() == reflect.TypeFor[goja.Proxy]() || o.Prototype() != prototype {
@@ -579,7 +580,7 @@ func (b *bounds) matches() {
 	}
 }
 
-// inheritsExec reports whether o is a regular expression of a class that extends RegExp and has no exec.
+// inheritsExec reports whether o is a regular expression of a class that extends RegExp without defining exec.
 func (b *bounds) inheritsExec(o, prototype *goja.Object) bool {
 	if o.ClassName() != "RegExp" {
 		return false
@@ -597,7 +598,7 @@ func (b *bounds) inheritsExec(o, prototype *goja.Object) bool {
 	return false
 }
 
-// countParts has the matches of a regular expression counted before it splits a long text.
+// countParts makes a regular expression count its matches before it splits a long text.
 func (b *bounds) countParts(constructor *goja.Object, exec goja.Value) {
 	prototype := constructor.Get("prototype").(*goja.Object)
 	original := prototype.GetSymbol(goja.SymSplit).(*goja.Object)
@@ -648,7 +649,7 @@ func (b *bounds) splits(text *goja.Object) {
 	}), original))
 }
 
-// digits bounds the texts that numbers without limit are made of, which takes time by the square of their length.
+// digits bounds the texts that are converted to BigInts, which takes time quadratic in their length.
 func (b *bounds) digits() {
 	original := b.vm.Get("BigInt").(*goja.Object)
 	raw := native(original)
@@ -666,14 +667,14 @@ func (b *bounds) digits() {
 	b.define(b.vm.GlobalObject(), "BigInt", bounded)
 }
 
-// digitsKept bounds the bits that BigInt.asIntN and BigInt.asUintN keep of a number: of a negative one they make as
-// many.
+// digitsKept bounds the bits that BigInt.asIntN and BigInt.asUintN keep of a number: for a negative number they make
+// that many bits.
 func (b *bounds) digitsKept(constructor *goja.Object) {
 	for _, name := range []string{"asIntN", "asUintN"} {
 		original := constructor.Get(name).(*goja.Object)
 		raw := native(original)
 		b.define(constructor, name, b.named(b.count(func(c goja.FunctionCall) goja.Value {
-			bits := c.Argument(0).ToInteger() // once: it may be code of the script
+			bits := c.Argument(0).ToInteger() // read once: it may be code of the script
 			if bits > maxShift {
 				b.throw("a BigInt is too large for this function")
 			}

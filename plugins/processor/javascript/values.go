@@ -18,29 +18,30 @@ import (
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
-// maxDepth bounds how deep the objects that a script makes may be nested.
+// maxDepth bounds the nesting of the objects that a script makes.
 const maxDepth = 1000
 
-// call is one call of process. What wraps a record's data is usable only until the call
-// ends: from then on the data has another owner.
+// call is one call of process. Wrappers of a record's data are usable only until the call ends, because the data has
+// another owner then.
 type call struct {
 	vm       *goja.Runtime
 	date     *goja.Object // the constructor Date
 	raw      *goja.Object // the prototype of raw data
 	exact    *goja.Object // the prototype of an exactNumber
 	over     bool
-	position record.Position // of the record that is processed
-	limit    uint64          // of made
-	made     uint64          // bytes of what was copied out of the script
+	position record.Position // position of the record being processed
+	limit    uint64          // limit of made
+	made     uint64          // bytes copied out of the script
 }
 
-// What the members of an object take, and the object itself, in bytes.
+// Memory of an object and each member, in bytes.
 const (
 	mapBytes    = 48
 	memberBytes = 64
 )
 
-// make counts n bytes of a copy that leaves the script. Values that a script refers to several times are copied as often.
+// make counts n bytes of a copy that leaves the script. A value that a script refers to several times is copied and
+// counted each time.
 func (c *call) make(n int) error {
 	if c.made += uint64(n); c.made > c.limit {
 		return fmt.Errorf("the script returned more than %d MiB", c.limit>>20)
@@ -48,18 +49,17 @@ func (c *call) make(n int) error {
 	return nil
 }
 
-// check throws when the call is over.
+// check throws if the call is over.
 func (c *call) check() {
 	if c.over {
 		panic(c.vm.NewTypeError("this record has been handed on: copy what is to be kept of it"))
 	}
 }
 
-// maxInteger is the greatest integer up to which JavaScript holds all.
+// maxInteger is the largest integer up to which JavaScript represents all integers exactly.
 const maxInteger = 1 << 53
 
-// wrap returns v, a value of structured data, as the script sees it. Objects and lists are
-// wrapped, not copied.
+// wrap converts v, a value of structured data, for the script. Objects and lists are wrapped, not copied.
 func (c *call) wrap(v any) goja.Value {
 	switch v := v.(type) {
 	case nil:
@@ -101,10 +101,10 @@ func (c *call) wrap(v any) goja.Value {
 	return c.vm.ToValue(fmt.Sprint(v))
 }
 
-// rawData returns raw data as the script sees it: a list of numbers that has the method text, too.
+// rawData converts raw data for the script: a list of numbers that also has the method text.
 func (c *call) rawData(o *octets) goja.Value {
 	v := c.vm.NewDynamicArray(o)
-	_ = v.SetPrototype(c.raw) // cannot fail: it is new
+	_ = v.SetPrototype(c.raw) // v is new, so this cannot fail
 	return v
 }
 
@@ -117,8 +117,8 @@ func editable(v any) bool {
 	return false
 }
 
-// unwrap returns v as structured data holds it. What it returns shares nothing with what a
-// script or another record may still change.
+// unwrap converts v to structured data. The result shares nothing with values that a script or another record may still
+// change.
 func (c *call) unwrap(v goja.Value, depth int) (any, error) {
 	if depth > maxDepth {
 		return nil, fmt.Errorf("nested deeper than %d", maxDepth)
@@ -231,8 +231,8 @@ var bigInt = reflect.TypeFor[*big.Int]()
 
 var collections = []reflect.Type{reflect.TypeFor[map[string]any](), reflect.TypeFor[[]any](), reflect.TypeFor[[][2]any]()}
 
-// exported returns the Go value behind o, nil for an object, array, Map or Set that a script made:
-// to export those would copy all of it.
+// exported returns the Go value behind o, or nil for an object, array, Map or Set that a script made, because exporting
+// these would copy all their content.
 func exported(o *goja.Object) any {
 	if slices.Contains(collections, o.ExportType()) {
 		return nil
@@ -240,13 +240,13 @@ func exported(o *goja.Object) any {
 	return o.Export()
 }
 
-// object shows a map to the script. What the script sets is kept apart from it until the call
-// ends, so that a record that is refused in the end is as it came.
+// object presents a map to the script. The changes of the script are kept separate from the map until the call ends, so
+// that a record is unchanged if it is refused in the end.
 type object struct {
 	call  *call
 	m     map[string]any
-	edits map[string]goja.Value // nil value: deleted; also nested values that were read
-	taken bool                  // has been handed on as part of a record
+	edits map[string]goja.Value // nil value: deleted; also holds nested values that were read
+	taken bool                  // already passed on as part of a record
 }
 
 func (o *object) Get(key string) goja.Value {
@@ -260,7 +260,7 @@ func (o *object) Get(key string) goja.Value {
 	}
 	w := o.call.wrap(v)
 	if editable(v) {
-		o.edit(key, w) // the same object the next time
+		o.edit(key, w) // return the same object the next time
 	}
 	return w
 }
@@ -302,7 +302,7 @@ func (o *object) Delete(key string) bool {
 	return true
 }
 
-// Keys returns the keys in order of the alphabet: structured data has no other.
+// Keys returns the keys in alphabetical order: structured data has no other order.
 func (o *object) Keys() []string {
 	o.call.check()
 	keys := make([]string, 0, len(o.m)+len(o.edits))
@@ -320,8 +320,7 @@ func (o *object) Keys() []string {
 	return keys
 }
 
-// take returns the map with the edits in it. The second time it is a copy, so that no two
-// places of records hold the same map.
+// take returns the map with its edits. The second call returns a copy, so that no two places in records share a map.
 func (o *object) take(depth int) (map[string]any, error) {
 	if o.taken {
 		return o.copied(depth)
@@ -330,7 +329,7 @@ func (o *object) take(depth int) (map[string]any, error) {
 	return o.m, o.apply(o.m, depth, true)
 }
 
-// copied returns a deep copy of the map with the edits in it.
+// copied returns a deep copy of the map with its edits.
 func (o *object) copied(depth int) (map[string]any, error) {
 	if err := o.call.make(mapBytes + memberBytes*(len(o.m)+len(o.edits))); err != nil {
 		return nil, err
@@ -347,7 +346,7 @@ func (o *object) copied(depth int) (map[string]any, error) {
 	return out, o.apply(out, depth, false)
 }
 
-// apply puts the edits into m. What is nested and came with the record is taken or copied.
+// apply applies the edits to m. Nested values that came with the record are taken or copied.
 func (o *object) apply(m map[string]any, depth int, take bool) error {
 	for k, v := range o.edits {
 		if v == nil {
@@ -363,8 +362,8 @@ func (o *object) apply(m map[string]any, depth int, take bool) error {
 	return nil
 }
 
-// resolve returns v as structured data holds it: what came with the record is taken as it
-// is, if it may be, and everything else copied.
+// resolve converts v to structured data. A value that came with the record is taken as it is if take permits it;
+// everything else is copied.
 func (c *call) resolve(v goja.Value, depth int, take bool) (any, error) {
 	if depth > maxDepth {
 		return nil, fmt.Errorf("nested deeper than %d", maxDepth)

@@ -10,17 +10,18 @@ import (
 
 // Elements are the elements of a JSON array, or a single JSON value, decoded one at a time.
 type Elements struct {
-	Left int // elements that remain
+	Left int // number of remaining elements
 
 	parser parser
 	array  bool
 	leave  func(n int, err error)
-	left   []int // numbers of the elements that are left out
-	n      int   // number of the element that is next
+	left   []int // numbers of the omitted elements
+	n      int   // number of the next element
 }
 
-// ParseElements checks all of a text, and returns its elements. Each may take as many bytes of memory as limit says. Those of an
-// array that take more are left out: leave gets their numbers, from 1; without leave they are an error.
+// ParseElements checks the whole text and returns its elements. Each may take at most limit bytes of memory. Larger
+// elements of an array are omitted, and leave is called with their numbers, starting at 1. If leave is nil, they are an
+// error.
 func ParseElements(b []byte, limit int, leave func(n int, err error)) (*Elements, error) {
 	b, err := charset.UTF8(b, "")
 	if err != nil {
@@ -45,7 +46,7 @@ func ParseElements(b []byte, limit int, leave func(n int, err error)) (*Elements
 	return e, err
 }
 
-// check goes through all elements and counts them.
+// check parses and counts all elements.
 func (e *Elements) check() error {
 	p := &e.parser
 	if !e.array {
@@ -82,7 +83,7 @@ func (e *Elements) check() error {
 	}
 }
 
-// Next returns the next element. It is called while there are some left.
+// Next returns the next element. It must be called only while Left is not 0.
 func (e *Elements) Next() (any, error) {
 	p := &e.parser
 	p.space()
@@ -110,7 +111,7 @@ func (e *Elements) Next() (any, error) {
 	return v, err
 }
 
-// skipEscaped goes to the end of a text with escapes.
+// skipEscaped skips to the end of a string with escapes.
 func (p *parser) skipEscaped() error {
 	for p.at < len(p.text) {
 		c := p.text[p.at]

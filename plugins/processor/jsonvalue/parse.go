@@ -1,4 +1,4 @@
-// Package jsonvalue reads JSON as values of structured data.
+// Package jsonvalue parses JSON to values of structured data.
 package jsonvalue
 
 import (
@@ -17,22 +17,21 @@ import (
 // maxDepth bounds the nesting of arrays and objects.
 const maxDepth = 1000
 
-// Parse returns the value that b holds: nil, bool, string, []any or map[string]any of these, or a number. Numbers are
-// float64, as JSON has no others, unless that would change them: then an integer is int64, and any other number
-// json.Number, as record.Number has it. Text that is not Unicode is an error.
+// Parse returns the value of the JSON text b: nil, bool, string, []any or map[string]any of these, or a number. A
+// number is a float64 if that does not change it, otherwise an int64 if it is an integer, otherwise a json.Number as in
+// record.Number. Invalid UTF-8 is an error.
 func Parse(b []byte) (any, error) { return ParseWithin(b, maxMemory) }
 
-// maxMemory bounds the memory of the values that Parse makes, in bytes.
+// maxMemory bounds the memory of the values that Parse returns, in bytes.
 const maxMemory = 256 << 20
 
-// ParseWithin is Parse with a limit of the memory of the value in bytes: an empty object takes many times the size of
-// its text.
+// ParseWithin is Parse with a memory limit for the value in bytes: an empty object takes many times its text size.
 func ParseWithin(b []byte, limit int) (any, error) {
 	b, err := charset.UTF8(b, "")
 	if err != nil {
 		return nil, err
 	}
-	p := parser{text: string(b), left: limit, limit: limit} // one copy, which keys and texts share
+	p := parser{text: string(b), left: limit, limit: limit} // one copy, shared by keys and texts
 	p.space()
 	v, err := p.value(0)
 	if p.space(); err == nil && p.at < len(p.text) {
@@ -46,7 +45,7 @@ func ParseWithin(b []byte, limit int) (any, error) {
 
 var errSyntax = errors.New("syntax error")
 
-// explain returns what encoding/json says about text that is no JSON.
+// explain returns the error of encoding/json for text that is not JSON.
 func explain(b []byte) error {
 	var v any
 	if err := json.Unmarshal(b, &v); err != nil {
@@ -58,13 +57,13 @@ func explain(b []byte) error {
 type parser struct {
 	text  string
 	at    int
-	left  int  // bytes of memory that values may still take
-	limit int  // of left, for errors
-	skip  bool // values are checked, and not made
+	left  int  // remaining bytes of memory for values
+	limit int  // initial value of left, for errors
+	skip  bool // check values without allocating them
 }
 
-// Memory of values in bytes: a list, an element of a list, an object, its first members, and each further member; a
-// text or number in addition to its place.
+// Memory in bytes: of a list, an element of a list, an object, its first members, each further member, and of a text or
+// number in addition to its place.
 const (
 	listBytes    = 24
 	elementBytes = 32
@@ -85,7 +84,7 @@ func (p *parser) take(n int) error {
 	return nil
 }
 
-// takeMember counts member number n of an object.
+// takeMember counts the memory of member number n of an object.
 func (p *parser) takeMember(n int) error {
 	switch {
 	case n == 0:
@@ -107,7 +106,7 @@ func (p *parser) space() {
 	}
 }
 
-// peek returns the next byte, 0 at the end.
+// peek returns the next byte, or 0 at the end.
 func (p *parser) peek() byte {
 	if p.at < len(p.text) {
 		return p.text[p.at]
@@ -227,7 +226,7 @@ func (p *parser) more(end byte) (bool, error) {
 	return false, errSyntax
 }
 
-// number reads a number as the grammar of JSON has it.
+// number reads a number according to the JSON grammar.
 func (p *parser) number() (any, error) {
 	if err := p.take(valueBytes); err != nil {
 		return nil, err
@@ -267,11 +266,11 @@ func (p *parser) digits() bool {
 	return p.at > start
 }
 
-// maxFloatInteger is the greatest integer up to which a float64 holds all.
+// maxFloatInteger is the largest integer up to which float64 represents all integers exactly.
 const maxFloatInteger = 1 << 53
 
 func parseNumber(s string, integer bool) any {
-	if integer && len(s) <= len("9007199254740992") { // most numbers
+	if integer && len(s) <= len("9007199254740992") { // the most common case
 		if n, err := strconv.ParseInt(s, 10, 64); err == nil && n != 0 && n >= -maxFloatInteger && n <= maxFloatInteger {
 			return float64(n)
 		}
@@ -289,7 +288,7 @@ func parseNumber(s string, integer bool) any {
 	return v
 }
 
-// str reads a string. What has no escapes shares the text.
+// str reads a string. A string without escapes shares the text.
 func (p *parser) str() (string, error) {
 	if err := p.take(valueBytes); err != nil {
 		return "", err

@@ -18,7 +18,7 @@ var debeziumOperations = map[string]record.Operation{
 	"$unset": record.OperationUpdate,
 }
 
-// debezium unwraps the envelope of Debezium. Only what is sure to succeed changes r.
+// debezium unwraps the envelope of Debezium. Only steps that cannot fail change r.
 func debezium(r *record.Record, ref *fieldref.Ref, budget int) error {
 	v, ok, err := ref.Get(r)
 	if err != nil {
@@ -99,7 +99,7 @@ func debeziumMetadata(r *record.Record, p map[string]any) error {
 	return nil
 }
 
-// nanoseconds returns the text of a time that is a number of milliseconds.
+// nanoseconds converts a time in milliseconds to nanoseconds, as text.
 func nanoseconds(v any) (text string, ok bool, err error) {
 	switch v := v.(type) {
 	case nil:
@@ -110,7 +110,7 @@ func nanoseconds(v any) (text string, ok bool, err error) {
 		if math.Abs(v) < math.MaxInt64/1e6 {
 			return strconv.FormatInt(int64(v)*1e6, 10), true, nil
 		}
-	case json.Number: // of a fraction of a millisecond
+	case json.Number: // with a fraction of a millisecond
 		if f, err := v.Float64(); err == nil {
 			return nanoseconds(f)
 		}
@@ -138,7 +138,7 @@ func kafkaConnect(r *record.Record, ref *fieldref.Ref, budget int) error {
 	}
 	operation := record.OperationCreate
 	row, unknown := available(record.Structured(after))
-	if len(unknown) > 0 { // only an update has such values
+	if len(unknown) > 0 { // only an update has unknown values
 		operation = record.OperationUpdate
 	}
 	r.Operation, r.Before, r.After = operation, record.Data{}, row

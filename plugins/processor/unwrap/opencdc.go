@@ -9,7 +9,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
-// openCDC replaces a record by one that it holds. The position stays.
+// openCDC replaces a record by the record in its field. The position stays.
 func openCDC(r *record.Record, ref *fieldref.Ref, budget int) error {
 	v, ok, err := ref.Get(r)
 	if err != nil {
@@ -89,7 +89,7 @@ func openCDCMetadata(m map[string]any) (record.Metadata, error) {
 	return md, nil
 }
 
-// openCDCData reads the key or one side of the payload: an object, or base64 of raw data.
+// openCDCData reads the key or one side of the payload: an object, or raw data in base64.
 func openCDCData(v any) (record.Data, error) {
 	switch v := v.(type) {
 	case nil:

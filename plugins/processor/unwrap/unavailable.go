@@ -9,8 +9,9 @@ import (
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
-// placeholder is what Debezium writes in place of a large value that PostgreSQL did not send, since the change left it
-// alone: as text, in the forms of its binary.handling.mode, or as the MD5 UUID of the text.
+// placeholder is the text that Debezium writes in place of a large value that PostgreSQL did not send because the
+// change did not touch it. It appears as text, in the forms of Debezium's binary.handling.mode, or as the MD5 UUID of
+// the text.
 const placeholder = "__debezium_unavailable_value"
 
 var placeholders = []string{
@@ -18,8 +19,8 @@ var placeholders = []string{
 	"b68a35a7-17ad-35b3-af2a-ae46edb4545a",
 }
 
-// isUnavailable reports whether v stands for a value that is not known: the placeholder, an array of placeholders or of
-// the bytes of one, or a map from it to itself.
+// isUnavailable reports whether v stands for an unknown value: the placeholder, an array with a placeholder or the
+// bytes of a placeholder, or a map with the placeholder as key and value.
 func isUnavailable(v any) bool {
 	switch v := v.(type) {
 	case string:
@@ -56,7 +57,7 @@ func isBytes(elements []any) bool {
 	return true
 }
 
-// available returns the data without the fields whose values are not known, and the names of these fields, sorted.
+// available returns the data without the fields whose values are unknown, and the sorted names of these fields.
 func available(d record.Data) (record.Data, []string) {
 	fields, _ := d.Structured()
 	var unknown []string

@@ -1,5 +1,5 @@
-// Package unwrap has the processors that take a record out of an envelope in which
-// another system put it: Debezium, Kafka Connect, or a record of our own kind.
+// Package unwrap has the processors that take a record out of the envelope of another system: Debezium, Kafka Connect,
+// or OpenCDC.
 package unwrap
 
 import (
@@ -45,12 +45,12 @@ func plugin(name, summary, description string, instance func() sdk.Processor) sd
 	}
 }
 
-// unwrapper replaces a record by what is in one of its fields.
+// unwrapper replaces a record by the content of a field.
 type unwrapper struct {
 	sdk.ProcessorBase
 	parameters sdk.Parameters
 	ref        *fieldref.Ref
-	unwrap     func(r *record.Record, ref *fieldref.Ref, budget int) error // bytes of memory that it may make
+	unwrap     func(r *record.Record, ref *fieldref.Ref, budget int) error // budget in bytes of memory
 }
 
 type payloadSettings struct {
@@ -96,7 +96,8 @@ func (u *unwrapper) Process(ctx context.Context, b *sdk.ProcessBatch) error {
 	})
 }
 
-// objectOf returns the object that v is, or holds as JSON that takes at most budget bytes of memory. nil is no object.
+// objectOf returns the object in v, which may be JSON text that takes at most budget bytes of memory. nil is not an
+// object.
 func objectOf(v any, budget int) (map[string]any, error) {
 	switch text := v.(type) {
 	case map[string]any:
@@ -121,7 +122,7 @@ func parseObject(b []byte, budget int) (map[string]any, error) {
 	return m, nil
 }
 
-// unwrapKey replaces a key that is an envelope by its payload. Any other key stays.
+// unwrapKey replaces a key that is an envelope by its payload. Other keys stay unchanged.
 func unwrapKey(r *record.Record, budget int) {
 	m, err := objectOf(fieldref.Value(r.Key), budget)
 	if err != nil {
@@ -142,7 +143,7 @@ func unwrapKey(r *record.Record, budget int) {
 	forget(r, record.KeyKeySchemaSubject, record.KeyKeySchemaVersion)
 }
 
-// forget removes what the metadata says of data that is replaced.
+// forget removes the metadata that describes replaced data.
 func forget(r *record.Record, keys ...string) {
 	for _, k := range keys {
 		if r.Metadata.Get(k) != "" {
@@ -165,7 +166,7 @@ func flatten(md *record.Metadata, prefix string, m map[string]any) {
 	}
 }
 
-// textOf returns the text of a value that was read from JSON. Every such value has one.
+// textOf returns the text of a value read from JSON. Every such value has one.
 func textOf(v any) string {
 	text, _ := record.Text(v)
 	return text

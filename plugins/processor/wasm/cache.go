@@ -22,8 +22,8 @@ import (
 	"github.com/conduit-agent/conduit/plugins/processor/wasm/wasmpb/processorv1"
 )
 
-// made is the version of what is made of modules: of how they are rewritten, and of what
-// compiles them. Another version compiles it again.
+// made is the version of the cached files. It covers how modules are rewritten and the compiler. Modules are compiled
+// again for another version.
 var made = sync.OnceValue(func() string {
 	version := fmt.Sprint(fuel.Version)
 	if info, ok := debug.ReadBuildInfo(); ok {
@@ -36,13 +36,14 @@ var made = sync.OnceValue(func() string {
 	return version
 })
 
-// cache keeps on disk what is made of modules, and is slow to make.
+// cache keeps on disk the results of slow operations on modules.
 type cache struct {
-	dir string // empty: nothing is kept
+	dir string // empty: no cache
 	log *slog.Logger
 }
 
-// dirOf is where all that was made of the module with this sum is kept, empty when nothing is.
+// dirOf returns the directory of the cached files for the module with this checksum, or an empty string without a
+// cache.
 func (c *cache) dirOf(sum string) string {
 	if c.dir == "" {
 		return ""
@@ -50,22 +51,22 @@ func (c *cache) dirOf(sum string) string {
 	return filepath.Join(c.dir, sum+"."+made())
 }
 
-// touch notes that what is kept of a module is used.
+// touch records that the cached files of a module are in use.
 func (c *cache) touch(sum string) {
 	if dir := c.dirOf(sum); dir != "" {
-		_ = os.Chtimes(dir, time.Now(), time.Now()) // without it, it goes earlier
+		_ = os.Chtimes(dir, time.Now(), time.Now()) // if this fails, the files are pruned earlier
 	}
 }
 
-// sum returns the sum of the file, empty when that is not known: where its identity is
-// what it was, its content is.
+// sum returns the cached checksum of the file, or an empty string if it is unknown. A file whose stamp is unchanged has
+// the same content.
 func (c *cache) sum(path string, s stamp) string { return string(c.read(c.sumFile(path, s))) }
 
 func (c *cache) keepSum(path string, s stamp, sum string) {
 	c.write(c.sumFile(path, s), []byte(sum))
 }
 
-// sums is the directory with the sums of files.
+// sums is the directory with the checksums of files.
 const sums = "sums"
 
 func (c *cache) sumFile(path string, s stamp) string {
@@ -103,8 +104,8 @@ func (c *cache) keepSpecification(sum string, spec *processorv1.Specify_Response
 
 func (c *cache) meteredFile(sum string) string { return filepath.Join(c.dirOf(sum), "metered") }
 
-// metered returns the module with this sum in the form that is compiled: its loops ask the
-// host whether to go on. content returns the module itself.
+// metered returns the module with this checksum in the form that is compiled: its loops ask the host whether to
+// continue. content returns the original module.
 func (c *cache) metered(sum string, content func() ([]byte, error)) ([]byte, error) {
 	file := c.meteredFile(sum)
 	if kept := c.read(file); kept != nil {
@@ -127,7 +128,7 @@ func (c *cache) metered(sum string, content func() ([]byte, error)) ([]byte, err
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// read returns what is kept, nil when that is nothing or was torn by a power cut.
+// read returns the cached content, or nil if there is none or it was torn by a power cut.
 func (c *cache) read(file string) []byte {
 	if c.dir == "" {
 		return nil
@@ -143,7 +144,7 @@ func (c *cache) read(file string) []byte {
 	return b
 }
 
-// write keeps b with its checksum. That it cannot costs time at the next start.
+// write writes b with its checksum. A failure only makes the next start slower.
 func (c *cache) write(path string, b []byte) {
 	if c.dir == "" {
 		return

@@ -10,15 +10,15 @@ import (
 	"time"
 )
 
-// stamp differs when the content of a file may differ.
+// stamp identifies a version of a file. It differs whenever the content may differ.
 type stamp struct {
 	size    int64
 	mtime   time.Time
 	mode    fs.FileMode
-	changed any // the inode and the time of its last change, where the system has them
+	changed any // inode and change time, on systems that provide them
 }
 
-// list returns the regular files in dir, by path. A directory that is not there has none.
+// list returns the regular files in dir, by path. A missing directory has none.
 func list(dir string) (map[string]fs.FileInfo, error) {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -44,7 +44,7 @@ func stampOf(info fs.FileInfo) stamp {
 	return stamp{size: info.Size(), mtime: info.ModTime(), mode: info.Mode(), changed: changeOf(info)}
 }
 
-// quiet reports whether the file was not written to a moment ago.
+// quiet reports whether the last write to the file is not recent.
 func quiet(info fs.FileInfo, now time.Time) bool {
 	age := now.Sub(info.ModTime())
 	return age < 0 || age >= settling

@@ -18,7 +18,7 @@ const (
 	globals = "\x06\x06\x01\x7e\x01\x42\x05\x0b"
 )
 
-// check is what stands in a loop of a module whose counter is the global with this index.
+// check is the code inserted in a loop of a module whose counter is the global with this index.
 func check(counter string) string {
 	return "\x23" + counter + "\x41\x01\x6b\x24" + counter + "\x23" + counter + "\x45\x04\x40\x41\x7f\x41\x00\x10\x01\x24" + counter + "\x0b"
 }
@@ -38,7 +38,7 @@ func TestMeter(t *testing.T) {
 		"loop":           {start + code("\x00\x03\x40\x0c\x00\x0b\x0b"), start + counterOnly + code("\x00\x03\x40"+check("\x01")+"\x0c\x00\x0b\x0b")},
 		"with globals":   {start + globals + code("\x00\x03\x40\x0b\x0b"), start + counterToo + code("\x00\x03\x40"+check("\x02")+"\x0b\x0b")},
 		"custom section": {header + section(0, "\x04name") + start[len(header):] + code("\x00\x0b"), start + counterOnly + code("\x00\x0b")},
-		// Each constant has the code of a loop in it.
+		// Each constant contains the opcode of a loop.
 		"constants": {start + code("\x00\x41\x03\x42\x03\x43\x03\x03\x03\x03\x44\x03\x03\x03\x03\x03\x03\x03\x03\xfd\x0c0123456789\x03\x03\x03\x03\x03\x03\x00\x0b"),
 			start + counterOnly + code("\x00\x41\x03\x42\x03\x43\x03\x03\x03\x03\x44\x03\x03\x03\x03\x03\x03\x03\x03\xfd\x0c0123456789\x03\x03\x03\x03\x03\x03\x00\x0b")},
 		"table of labels, lists of types, bulk memory": {start + code("\x00\x0e\x02\x03\x03\x03\x1c\x01\x7f\xfc\x0a\x03\x03\x28\x03\x03\x0b"),
@@ -51,7 +51,7 @@ func TestMeter(t *testing.T) {
 	}
 }
 
-// A module cannot name the counter, nor go without one.
+// A module can neither access the counter nor run without it.
 func TestMeterRefuses(t *testing.T) {
 	start := header + types + imports + funcs
 	for name, c := range map[string]struct{ in, want string }{
@@ -74,7 +74,7 @@ func TestMeterRefuses(t *testing.T) {
 	}
 }
 
-// Whatever is in a file, reading it ends.
+// Reading any file ends.
 func FuzzMeter(f *testing.F) {
 	f.Add([]byte(header + types + imports + funcs + globals + code("\x00\x03\x40\x0e\x01\x00\x00\x0b\x0b")))
 	f.Add([]byte(header + types + imports + funcs + code("\x00\x0e\xff\xff\xff\xff\x0f")))

@@ -1,5 +1,5 @@
 package wasm
 
-// The proto files are our own and describe the messages of Conduit's processor plugins.
+// The proto files are written for this project and describe the messages of Conduit's processor plugins.
 
 //go:generate sh proto/generate.sh

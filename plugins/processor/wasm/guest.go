@@ -19,24 +19,24 @@ import (
 
 // guest is one running module. It fetches a command, answers it, and fetches the next.
 type guest struct {
-	ctx      context.Context // of the guest's life; carries the guest
+	ctx      context.Context // canceled when the guest must end; carries the guest
 	kill     context.CancelFunc
-	commands chan []byte // closed: there are no more
+	commands chan []byte // closed: no more commands
 	replies  chan reply
-	done     chan struct{} // closed when it has ended
-	exit     error         // why; set before done is closed
+	done     chan struct{} // closed when the guest has ended
+	exit     error         // why it ended; set before done is closed
 	services services
 	output   *output
 
 	// owned by the guest's goroutine
 	command  []byte // fetched, but too long for the buffer
-	awaiting bool   // a command was fetched and not answered
-	parked   parked // an answer of a service that was too long for the buffer
+	awaiting bool   // a fetched command has no answer yet
+	parked   parked // the answer of a service that was too long for the buffer
 
 	ended bool // owned by the caller: commands is closed
 }
 
-// reply is the answer to a command, or why it was not taken.
+// reply is the answer to a command, or the reason why it was not accepted.
 type reply struct {
 	content []byte
 	err     error
@@ -71,14 +71,14 @@ func (g *guest) run(module api.Module) {
 	close(g.done)
 }
 
-// errDied is what calls of a guest that has ended return.
+// errDied is the error of calls to a guest that has ended.
 var errDied = errors.New("the processor ended")
 
-// killGrace is how long a guest may take to end when it is killed.
+// killGrace is the time that a killed guest has to end.
 const killGrace = 5 * time.Second
 
-// call has the guest execute one command and returns the answer. When ctx ends before
-// that, the guest is killed: it cannot be asked again.
+// call makes the guest execute one command and returns the answer. If ctx ends first, the guest is killed and takes no
+// more commands.
 func (g *guest) call(ctx context.Context, command []byte) ([]byte, error) {
 	if ctx.Err() == nil {
 		select {
@@ -102,7 +102,7 @@ func (g *guest) call(ctx context.Context, command []byte) ([]byte, error) {
 	}
 }
 
-// ask has the guest execute any command but process.
+// ask makes the guest execute any command except process.
 func (g *guest) ask(ctx context.Context, request *processorv1.CommandRequest) (*processorv1.CommandResponse, error) {
 	command, err := proto.Marshal(request)
 	if err != nil {
@@ -125,7 +125,7 @@ func (g *guest) ask(ctx context.Context, request *processorv1.CommandRequest) (*
 	return response, nil
 }
 
-// guestError is an error that the processor answered with.
+// guestError is an error that the processor returned as its answer.
 type guestError struct {
 	code    uint32
 	message string
@@ -133,7 +133,7 @@ type guestError struct {
 
 func (e *guestError) Error() string { return e.message }
 
-// stop ends the guest after what it does, at the latest when ctx ends.
+// stop ends the guest after its current command, or when ctx ends.
 func (g *guest) stop(ctx context.Context) {
 	if !g.ended {
 		g.ended = true
@@ -151,15 +151,15 @@ func (g *guest) stop(ctx context.Context) {
 	}
 }
 
-// Numbers of fields in CommandRequest and CommandResponse.
+// Field numbers in CommandRequest and CommandResponse.
 const (
 	requestProcess  = 4
 	responseError   = 1
 	responseProcess = 5
 )
 
-// processCommand returns the command to process the records, which are encoded as fields
-// of Process.Request already.
+// processCommand returns the command to process the records, which must already be encoded as fields of
+// Process.Request.
 func processCommand(records []byte) []byte {
 	b := make([]byte, 0, len(records)+16)
 	b = protowire.AppendTag(b, requestProcess, protowire.BytesType)

@@ -19,7 +19,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/wire/wirepb/schemav1"
 )
 
-// What host functions return instead of a size.
+// Codes that host functions return instead of a size.
 const (
 	codeNoMoreCommands         = 4294967294
 	codeUnknownCommandResponse = 4294967292
@@ -37,8 +37,8 @@ const (
 	codeEgressTransport        = 4294967280
 )
 
-// instantiateHost makes the module "conduit", whose functions take a buffer and return
-// the size of what they put there, or a code.
+// instantiateHost makes the module "conduit". Its functions take a buffer and return the size of the data they wrote to
+// it, or a code.
 func instantiateHost(ctx context.Context, r wazero.Runtime) error {
 	builder := r.NewHostModuleBuilder("conduit")
 	for name, f := range map[string]func(*guest, context.Context, buffer) uint32{
@@ -67,11 +67,11 @@ func instantiateHost(ctx context.Context, r wazero.Runtime) error {
 	return err
 }
 
-// loopsBetweenChecks is how many iterations of its loops a guest runs before it asks whether
-// to go on. The garbage collector waits for that, too.
+// loopsBetweenChecks is the number of loop iterations that a guest runs before it asks whether to continue. The garbage
+// collector also waits for this check.
 const loopsBetweenChecks = 1000
 
-// endIfKilled ends a guest whose life is over, in place of returning to it.
+// endIfKilled ends a killed guest instead of returning to it.
 func endIfKilled(ctx context.Context, m api.Module) {
 	if ctx.Err() != nil {
 		_ = m.CloseWithExitCode(ctx, sys.ExitCodeContextCanceled)
@@ -79,7 +79,7 @@ func endIfKilled(ctx context.Context, m api.Module) {
 	}
 }
 
-// buffer is memory of a guest.
+// buffer is a region of a guest's memory.
 type buffer struct {
 	memory    api.Memory
 	at, space uint32
@@ -87,8 +87,7 @@ type buffer struct {
 
 func (b buffer) bytes() ([]byte, bool) { return b.memory.Read(b.at, b.space) }
 
-// commandRequest puts the next command into b, waiting for it. A command that is too long
-// is kept for the next call.
+// commandRequest waits for the next command and writes it to b. A command that is too long is kept for the next call.
 func (g *guest) commandRequest(ctx context.Context, b buffer) uint32 {
 	if g.command == nil {
 		select {
@@ -112,7 +111,7 @@ func (g *guest) commandRequest(ctx context.Context, b buffer) uint32 {
 	return size
 }
 
-// commandResponse takes the answer to the last command from b.
+// commandResponse reads the answer to the last command from b.
 func (g *guest) commandResponse(ctx context.Context, b buffer) uint32 {
 	content, ok := b.bytes()
 	if !ok {
@@ -134,11 +133,10 @@ func (g *guest) commandResponse(ctx context.Context, b buffer) uint32 {
 	}
 }
 
-// parked is an answer that was too long for the buffer. It is given to the next call that
-// begins with the same request.
+// parked is an answer that was too long for the buffer. The next call that begins with the same request gets it.
 type parked struct{ request, answer []byte }
 
-// service makes a host function of a function from request to answer.
+// service wraps f, which answers a request, as a host function.
 func service(f func(g *guest, ctx context.Context, request []byte) (answer proto.Message, code uint32)) func(*guest, context.Context, buffer) uint32 {
 	return func(g *guest, ctx context.Context, b buffer) uint32 {
 		request, ok := b.bytes()

@@ -11,23 +11,23 @@ import (
 // Limits of the data that the host takes from a guest at once. The memory of a guest may be of any size.
 const (
 	maxReply      = 64 << 20 // bytes of an answer to a command, and of a request to a service
-	maxAnswer     = 1 << 20  // bytes of an answer that is no records
-	maxMessage    = 4 << 10  // bytes of an error that is kept
-	maxParameters = 10_000   // that a processor names
+	maxAnswer     = 1 << 20  // bytes of an answer without records
+	maxMessage    = 4 << 10  // bytes of an error to keep
+	maxParameters = 10_000   // number of parameters that a processor may specify
 )
 
-// answerLimits bound the records in one answer.
+// answerLimits bounds the records in one answer.
 var answerLimits = record.Limits{Metadata: record.MaxMetadata, Memory: 64 << 20}
 
-// tooLarge is an error of the guest, so that the record at fault is found and refused.
+// tooLarge returns an error of the guest, so that the faulty record is found and refused.
 func tooLarge(n, most int) error {
 	return &guestError{message: fmt.Sprintf("the processor answers with %d bytes, more than %d", n, most)}
 }
 
-// reader reads the records of one answer.
+// reader reads the records of an answer.
 type reader struct{ left record.Limits }
 
-// record reads a record, and refuses what takes more memory than is left.
+// record reads a record, and refuses one that takes more memory than is left.
 func (r *reader) record(b []byte) (record.Record, error) {
 	memory, err := record.Weigh(b, r.left)
 	if err != nil {

@@ -11,10 +11,10 @@ import (
 	"github.com/conduit-agent/conduit/spec/sorting"
 )
 
-// Modules stands for the processors of a directory in a build that cannot run them. Every
-// file there is a Problem.
+// Modules replaces the processors of a directory in a build that cannot run them. It reports every file in the
+// directory as a Problem.
 type Modules struct {
-	Options // not to be changed after Run or Rescan was called
+	Options // must not change after Run or Rescan was called
 
 	mu    sync.Mutex
 	paths []string // guarded by mu

@@ -17,7 +17,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// module is one content of a file.
+// module is one version of the content of a file.
 type module struct {
 	modules *Modules
 	path    string
@@ -28,14 +28,14 @@ type module struct {
 
 	mu       sync.Mutex
 	engine   *engine               // guarded by mu
-	compiled wazero.CompiledModule // guarded by mu: nil until it is needed
+	compiled wazero.CompiledModule // guarded by mu: nil until first use
 }
 
 func (m *module) sameName(o *module) bool {
 	return m.spec.GetName() == o.spec.GetName() && m.spec.GetVersion() == o.spec.GetVersion()
 }
 
-// plugin describes the processor.
+// plugin returns the processor plugin of the module.
 func (m *module) plugin(modules *Modules) sdk.ProcessorPlugin {
 	return sdk.ProcessorPlugin{
 		Name: m.spec.GetName(), Summary: m.spec.GetSummary(), Description: m.spec.GetDescription(),
@@ -44,7 +44,7 @@ func (m *module) plugin(modules *Modules) sdk.ProcessorPlugin {
 	}
 }
 
-// ready compiles the module if that is not done.
+// ready compiles the module unless it is already compiled.
 func (m *module) ready(ctx context.Context) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -60,7 +60,7 @@ func (m *module) ready(ctx context.Context) error {
 	return nil
 }
 
-// compile compiles the module that content returns. mu is held, unless m is not shared yet.
+// compile compiles the module that content returns. The caller holds mu, unless m is not shared yet.
 func (m *module) compile(ctx context.Context, content func() ([]byte, error)) error {
 	metered, err := m.modules.cache.metered(m.sum, content)
 	if err != nil {
@@ -90,7 +90,7 @@ func (m *module) compileIn(ctx context.Context, dir string, content []byte) (*en
 	return e, compiled, nil
 }
 
-// use makes compiled what guests are started of.
+// use sets the compiled module from which guests are started.
 func (m *module) use(e *engine, compiled wazero.CompiledModule) {
 	m.engine, m.compiled = e, compiled
 	m.users.mu.Lock()
@@ -98,7 +98,7 @@ func (m *module) use(e *engine, compiled wazero.CompiledModule) {
 	m.users.mu.Unlock()
 }
 
-// start starts a guest of the module, which is ready.
+// start starts a guest of the module, which must be ready.
 func (m *module) start(ctx context.Context, c guestConfig) (*guest, error) {
 	m.mu.Lock()
 	e, compiled := m.engine, m.compiled
@@ -106,7 +106,7 @@ func (m *module) start(ctx context.Context, c guestConfig) (*guest, error) {
 	return e.start(ctx, compiled, c)
 }
 
-// content reads the file, which must be what it was when it was described.
+// content reads the file, which must be unchanged since the module was specified.
 func (m *module) content() ([]byte, error) {
 	content, err := readModule(m.path)
 	if err != nil {
@@ -118,7 +118,7 @@ func (m *module) content() ([]byte, error) {
 	return content, nil
 }
 
-// specify asks the module what it is.
+// specify gets the specification of the processor from the module.
 func (m *module) specify(ctx context.Context) (*processorv1.Specify_Response, error) {
 	ctx, cancel := context.WithTimeout(ctx, cmp.Or(m.modules.SpecifyTimeout, defaultSpecifyTimeout))
 	defer cancel()

@@ -20,28 +20,27 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// Modules are the processors in a directory. Each file is compiled and asked what it is
-// when it appears and when it changes. What is no processor is reported in Problems and harms
-// nothing.
+// Modules are the processors in a directory. Each file is compiled and asked for its specification when it appears and
+// when it changes. Problems reports the files that are not processors; they affect nothing else.
 type Modules struct {
-	Options // not to be changed after Run or Rescan was called
+	Options // must not change after Run or Rescan was called
 	cache   cache
 
-	scanning sync.Mutex // held while the directory is compared with what is known
+	scanning sync.Mutex // held while the directory is compared with the known files
 
 	mu      sync.Mutex
 	dirErr  error             // guarded by mu: why the directory could not be read
 	files   map[string]*file  // guarded by mu: by path; values are replaced, never modified
 	plugins []*module         // guarded by mu: each name and version once
 	running map[*running]bool // guarded by mu
-	pruned  bool              // guarded by mu: what is kept was compared with files
+	pruned  bool              // guarded by mu: the cache was pruned for the current files
 }
 
 // file is one file of the directory.
 type file struct {
 	stamp  stamp
-	module *module // nil: it is no processor
-	err    error   // why not
+	module *module // nil: not a processor
+	err    error   // why it is not a processor
 }
 
 // New returns the modules that the options describe. Nothing is read before Run or Rescan.
@@ -54,7 +53,7 @@ func New(o Options) *Modules {
 	return &Modules{Options: o, cache: cache{o.CacheDir, o.Log}}
 }
 
-// Run watches the directory until ctx ends. Processors that run outlive it.
+// Run watches the directory until ctx ends. Running processors outlive it.
 func (m *Modules) Run(ctx context.Context) error {
 	return m.watch(ctx, func(ctx context.Context) bool {
 		complete := m.scan(ctx)
@@ -65,8 +64,7 @@ func (m *Modules) Run(ctx context.Context) error {
 	})
 }
 
-// Rescan scans the directory once and returns when it is known what every file in it
-// is, or when ctx ends.
+// Rescan scans the directory once and returns when every file in it is inspected, or when ctx ends.
 func (m *Modules) Rescan(ctx context.Context) {
 	for !m.scan(ctx) {
 		select {
@@ -77,7 +75,7 @@ func (m *Modules) Rescan(ctx context.Context) {
 	}
 }
 
-// Plugins describes the processors that are known now.
+// Plugins returns the processors that are known now.
 func (m *Modules) Plugins() []sdk.ProcessorPlugin {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -88,7 +86,7 @@ func (m *Modules) Plugins() []sdk.ProcessorPlugin {
 	return plugins
 }
 
-// Problems returns what is not used and why, by path.
+// Problems returns the unused files with the reasons, by path.
 func (m *Modules) Problems() (problems []Problem) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -106,7 +104,7 @@ func (m *Modules) Problems() (problems []Problem) {
 	return problems
 }
 
-// Close releases the compiled code. No processor may run.
+// Close releases the compiled code. No processor may be running.
 func (m *Modules) Close(context.Context) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -119,8 +117,8 @@ func (m *Modules) Close(context.Context) error {
 	return errors.Join(errs...)
 }
 
-// scan compares the directory with what is known. It returns false when a file is in the
-// making, so that it is not known what it is.
+// scan compares the directory with the known files. It returns false when a file is still being written and must be
+// scanned again.
 func (m *Modules) scan(ctx context.Context) (complete bool) {
 	m.scanning.Lock()
 	defer m.scanning.Unlock()
@@ -131,7 +129,7 @@ func (m *Modules) scan(ctx context.Context) (complete bool) {
 	m.dirErr = err
 	m.mu.Unlock()
 	if err != nil {
-		return true // what was there is not gone because it cannot be read
+		return true // an unreadable directory removes no known file
 	}
 	files := make(map[string]*file, len(found))
 	complete = true
@@ -144,7 +142,7 @@ func (m *Modules) scan(ctx context.Context) (complete bool) {
 		case !quiet(info, time.Now()):
 			complete = false
 			if old != nil {
-				files[path] = old // used as what it was until it is known what it is
+				files[path] = old // use the old version until the new one is inspected
 			}
 			continue
 		}
@@ -157,7 +155,7 @@ func (m *Modules) scan(ctx context.Context) (complete bool) {
 	return complete
 }
 
-// replace makes files what is known.
+// replace replaces the known files.
 func (m *Modules) replace(files map[string]*file) {
 	m.mu.Lock()
 	before := m.files
@@ -179,7 +177,7 @@ func (m *Modules) replace(files map[string]*file) {
 	}
 }
 
-// inspect finds out what a file is.
+// inspect loads a file and records the module or the error.
 func (m *Modules) inspect(ctx context.Context, path string, info fs.FileInfo) *file {
 	f := &file{stamp: stampOf(info)}
 	f.module, f.err = m.load(ctx, path, f.stamp)
@@ -189,9 +187,8 @@ func (m *Modules) inspect(ctx context.Context, path string, info fs.FileInfo) *f
 	return f
 }
 
-// load reads a file and gets the description of the processor in it, which is kept: a
-// module that was seen once is not compiled before it is used, and not even read while its
-// file is what it was.
+// load reads a file and gets the specification of the processor in it. The specification is cached: a known module is
+// not compiled before it is used, and its file is not even read while it is unchanged.
 func (m *Modules) load(ctx context.Context, path string, s stamp) (*module, error) {
 	module := &module{modules: m, path: path, stamp: s, sum: m.cache.sum(path, s)}
 	if module.spec = m.cache.specification(module.sum); module.spec != nil {

@@ -10,44 +10,44 @@ import (
 	"github.com/conduit-agent/conduit/plugins/schema"
 )
 
-// Problem says why a file is not used.
+// Problem describes why a file is not used.
 type Problem struct {
 	Path   string
 	Reason string
 }
 
-// Change says what became, on disk, of the module of a processor that runs.
+// Change describes how the file of a running processor's module differs from the running version.
 type Change struct {
 	ProcessorID string
 	Reason      string    // PluginReplaced, PluginBroken or PluginGone
 	Message     string    // for people
-	Started     time.Time // when the processor was
+	Started     time.Time // when the processor started
 }
 
-// Options say where modules are and what they may do.
+// Options configure the directory of modules and their limits.
 type Options struct {
-	Dir      string         // need not exist yet; its subdirectories and hidden files do not count
-	CacheDir string         // for compiled code and descriptions of modules; empty: they are made at every start
-	Memory   int64          // bytes of memory that one instance may have; 0: 512 MiB
-	Egress   egress.Policy  // what modules may reach over HTTP
-	Bounds   *schema.Bounds // of the schemas that processors create; nil: none
+	Dir      string         // need not exist yet; subdirectories and hidden files are ignored
+	CacheDir string         // for compiled code and specifications of modules; empty: no cache
+	Memory   int64          // maximum bytes of memory for each instance; 0: 512 MiB
+	Egress   egress.Policy  // limits the HTTP access of modules
+	Bounds   *schema.Bounds // bounds of the schemas that processors create; nil: none
 	Log      *slog.Logger   // nil discards
-	Changed  func()         // when set, called after modules came, went or changed; must not block
+	Changed  func()         // if set, called after modules appeared, disappeared or changed; must not block
 
-	// Watch calls scan when something may have changed at the paths that scan returned last, and
-	// after again when that is not 0. It returns when ctx ends. nil: scan is called at intervals.
+	// Watch calls scan when the paths that the last scan returned may have changed, and after the duration again if it
+	// is not 0. It returns when ctx ends. If Watch is nil, scan is called at intervals.
 	Watch          func(ctx context.Context, wake <-chan struct{}, scan func() (paths []string, again time.Duration)) error
-	Interval       time.Duration // between two scans of Dir without Watch; 0: a second
-	SpecifyTimeout time.Duration // for a compiled module to say what it is; 0: 10 s
+	Interval       time.Duration // time between two scans of Dir without Watch; 0: 1 s
+	SpecifyTimeout time.Duration // time limit for getting the specification of a compiled module; 0: 10 s
 }
 
 const (
 	defaultInterval       = time.Second
 	defaultSpecifyTimeout = 10 * time.Second
-	settling              = 300 * time.Millisecond // how long a file that was just written may be in the making
+	settling              = 300 * time.Millisecond // how long after its last write a file may still be incomplete
 )
 
-// watch calls scan until ctx ends, by Watch or at intervals.
+// watch calls scan until ctx ends, with Watch or at intervals.
 func (o *Options) watch(ctx context.Context, scan func(context.Context) (complete bool)) error {
 	once := func() (paths []string, again time.Duration) {
 		if !scan(ctx) {

@@ -21,13 +21,13 @@ import (
 )
 
 const (
-	maxLine      = 64 << 10 // bytes of one line of output
+	maxLine      = 64 << 10 // maximum bytes in a line of output
 	linesASecond = 200
 	bytesASecond = 1 << 20
 )
 
-// output writes what guests print to the log, a line at a time: JSON objects with their
-// level, message and fields, and anything else as it is.
+// output writes the output of guests to the log, line by line. JSON objects are logged with their level, message and
+// fields, other lines as they are.
 type output struct {
 	log   *slog.Logger
 	lines *rate.Limiter
@@ -35,7 +35,7 @@ type output struct {
 
 	mu      sync.Mutex
 	dropped int    // guarded by mu
-	tail    string // guarded by mu: the line that says why it panicked, or the last line that is no JSON
+	tail    string // guarded by mu: the line with the reason of a panic, or the last line that is not JSON
 }
 
 func newOutput(log *slog.Logger) *output {
@@ -43,7 +43,7 @@ func newOutput(log *slog.Logger) *output {
 		bytesASecond)}
 }
 
-// stream returns a writer for stdout or stderr of one guest.
+// stream returns a writer for stdout or stderr of a guest.
 func (o *output) stream() io.Writer { return &lines{output: o} }
 
 type lines struct {
@@ -57,7 +57,7 @@ func (l *lines) Write(b []byte) (int, error) {
 		line, rest, ended := bytes.Cut(b, []byte("\n"))
 		if left := maxLine - len(l.part); left >= len(line) {
 			l.part = append(l.part, line...)
-		} else if left >= 0 { // else the mark is there
+		} else if left >= 0 { // otherwise the mark was already appended
 			l.part = append(append(l.part, line[:left]...), texts.CutMark...)
 		}
 		if !ended {
@@ -68,7 +68,7 @@ func (l *lines) Write(b []byte) (int, error) {
 	}
 }
 
-// last returns what a guest that ended printed about why.
+// last returns the last output of a guest that explains why it ended.
 func (o *output) last() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -89,14 +89,14 @@ func (o *output) line(b []byte) {
 	o.emit(level, len(b), message, attrs)
 }
 
-// warn logs an error of the host in a call of a guest. It is rate-limited like the output of the guest.
+// warn logs an error of the host during a call of a guest. It is rate-limited like the output of the guest.
 func (o *output) warn(message string, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.emit(slog.LevelWarn, len(message), message, []any{"err", err})
 }
 
-// emit logs a line of size bytes unless there are too many. The caller holds mu.
+// emit logs a line of size bytes unless the rate limit is exceeded. The caller holds mu.
 func (o *output) emit(level slog.Level, size int, message string, attrs []any) {
 	if !o.log.Enabled(context.Background(), level) {
 		return

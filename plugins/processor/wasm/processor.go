@@ -19,11 +19,11 @@ import (
 )
 
 const (
-	lifecycleTimeout = 30 * time.Second // for a guest to configure or open
+	lifecycleTimeout = 30 * time.Second // time limit for a guest to configure or open
 	teardownTimeout  = 5 * time.Second
 
-	// maxCommand is how many bytes of records go to a guest in one command, one record at
-	// least: what it decodes takes a multiple of that of its memory.
+	// maxCommand is the maximum number of bytes of records in one command, which holds at least one record. Decoded
+	// records take several times as much memory in the guest.
 	maxCommand = 1 << 20
 )
 
@@ -32,14 +32,14 @@ type processor struct {
 	module *module
 	policy egress.Policy
 
-	settings map[string]string // those of the guest
+	settings map[string]string // settings of the guest
 	config   guestConfig
 	guest    *guest // nil: not started, or ended
-	alone    int    // records that are still to be given one at a time
-	end      func() // it is no user of the module any more; nil: it is none
+	alone    int    // number of records that must still be sent one at a time
+	end      func() // unregisters p as a user of the module; nil: not registered
 }
 
-// Parameters are those of the module, and those by which it declares what it sends to.
+// Parameters returns the parameters of the module, and those that declare its HTTP access.
 func (p *processor) Parameters() sdk.Parameters {
 	params := sdk.ParametersOf(egress.Config{})
 	for name, q := range p.module.spec.GetParameters() {
@@ -56,14 +56,14 @@ func parameterFrom(p *configv1.Parameter) sdk.Parameter {
 	return out
 }
 
-// schemaSettings let modules decode and encode data by its schema. The host does that for
-// them, once for a shape of data and not for every record.
+// schemaSettings are the settings of modules that decode and encode data by its schema. The host does this for them,
+// once per shape of data instead of once per record.
 var schemaSettings = []string{
 	"sdk.schema.decode.key.enabled", "sdk.schema.decode.payload.enabled",
 	"sdk.schema.encode.key.enabled", "sdk.schema.encode.payload.enabled",
 }
 
-// Configure starts a guest and has it check the settings.
+// Configure starts a guest, which validates the settings.
 func (p *processor) Configure(ctx context.Context, settings map[string]string) error {
 	env := sdk.EnvFrom(ctx)
 	var wanted egress.Config
@@ -122,10 +122,9 @@ func (p *processor) Open(ctx context.Context) error {
 	return err
 }
 
-// Process hands the records to the guest, as many at a time as it may have. When the guest
-// ends, fails altogether or takes too long, another one gets the records one at a time, and
-// those that none can process are refused. No guest gets a record twice: it may keep in its
-// memory that it has seen it.
+// Process sends the records to the guest, as many at a time as fit in a command. When the guest ends, fails as a whole
+// or takes too long, a new guest gets the records one at a time, and records that it cannot process are refused. No
+// guest gets a record twice, because it may remember in its memory that it has seen the record.
 func (p *processor) Process(ctx context.Context, b *sdk.ProcessBatch) error {
 	for at := 0; at < b.Len(); {
 		if b.Postpone(at) {
@@ -144,8 +143,8 @@ func (p *processor) Process(ctx context.Context, b *sdk.ProcessBatch) error {
 	return nil
 }
 
-// isFailure reports whether the guest ended, took too long, or answered with an error, while
-// it had records: one of them may be the reason.
+// isFailure reports whether the guest ended, took too long, or answered with an error while it processed records. One
+// of the records may be the cause.
 func isFailure(err error) bool {
 	var answered *guestError
 	return errors.Is(err, errDied) || errors.As(err, &answered) || isLate(err)
@@ -156,8 +155,8 @@ func isLate(err error) bool {
 	return errors.As(err, &late)
 }
 
-// processEach processes the records from at to end-1 one at a time after failed, which
-// happened to all of them together.
+// processEach processes the records from at to end-1 one at a time after processing them together failed with the error
+// failed.
 func (p *processor) processEach(ctx context.Context, b *sdk.ProcessBatch, at, end int, failed error) error {
 	if end-at == 1 {
 		b.Refuse(at, fmt.Errorf("cannot process the record: %w", failed))
@@ -180,11 +179,11 @@ func (p *processor) processEach(ctx context.Context, b *sdk.ProcessBatch, at, en
 	return nil
 }
 
-// aloneAfterLate is how many records are given one at a time after a command took too long, so that later batches do not
-// take as long again before they are.
+// aloneAfterLate is the number of records that are sent one at a time after a command took too long. Without it, every
+// later batch would wait for the time limit before its records are sent one at a time.
 const aloneAfterLate = 1000
 
-// commandEnd returns the end of the records from at on that go into one command.
+// commandEnd returns the end of the records from at that fit in one command.
 func (p *processor) commandEnd(b *sdk.ProcessBatch, at int) int {
 	if p.alone > 0 {
 		p.alone--
@@ -198,8 +197,8 @@ func (p *processor) commandEnd(b *sdk.ProcessBatch, at int) int {
 	return end
 }
 
-// processInTime is processRange that ends after processors.timeout: the guest has all records of a command at once, so
-// they share the limit.
+// processInTime is processRange with the time limit processors.timeout. The guest has all records of a command at once,
+// so they share the limit.
 func (p *processor) processInTime(ctx context.Context, b *sdk.ProcessBatch, at, end int) (n int, err error) {
 	err = sdk.InTime(ctx, func(ctx context.Context) (err error) {
 		n, err = p.processRange(ctx, b, at, end)
@@ -208,8 +207,7 @@ func (p *processor) processInTime(ctx context.Context, b *sdk.ProcessBatch, at, 
 	return n, err
 }
 
-// processRange processes the records from at to end-1 and returns for how many of them it
-// is known what becomes of them.
+// processRange processes the records from at to end-1 and returns the number of records whose result is known.
 func (p *processor) processRange(ctx context.Context, b *sdk.ProcessBatch, at, end int) (int, error) {
 	if err := p.ready(ctx); err != nil {
 		return 0, err
@@ -233,7 +231,7 @@ func (p *processor) processRange(ctx context.Context, b *sdk.ProcessBatch, at, e
 	for i, r := range results {
 		r.apply(b, sent[i])
 	}
-	if len(results) < len(sent) { // the rest is given to it again
+	if len(results) < len(sent) { // the guest gets the rest again
 		return sent[len(results)] - at, nil
 	}
 	return end - at, nil
@@ -250,12 +248,12 @@ func (p *processor) ready(ctx context.Context) error {
 	}
 	if err != nil {
 		p.drop()
-		return fmt.Errorf("cannot start the processor again: %w", err) // no fault of a record
+		return fmt.Errorf("cannot start the processor again: %w", err) // not the fault of a record
 	}
 	return nil
 }
 
-// drop lets go of the guest without asking it.
+// drop kills the guest without a teardown.
 func (p *processor) drop() {
 	if p.guest != nil {
 		p.guest.kill()
@@ -263,8 +261,8 @@ func (p *processor) drop() {
 	}
 }
 
-// encode appends the records as fields of Process.Request. One that cannot be encoded is
-// refused. It returns the indices of the others.
+// encode encodes the records as fields of Process.Request and returns the indices of the encoded records. It refuses
+// records that it cannot encode.
 func encode(b *sdk.ProcessBatch, at, end int) (encoded []byte, sent []int) {
 	var one []byte
 	for i := at; i < end; i++ {
@@ -280,7 +278,7 @@ func encode(b *sdk.ProcessBatch, at, end int) (encoded []byte, sent []int) {
 	return encoded, sent
 }
 
-// apply makes the result what becomes of record i.
+// apply applies the result to record i.
 func (r *result) apply(b *sdk.ProcessBatch, i int) {
 	switch r.kind {
 	case sdk.Filtered:
@@ -307,7 +305,7 @@ func (r *result) apply(b *sdk.ProcessBatch, i int) {
 	}
 }
 
-// Teardown ends the guest.
+// Teardown tears down and ends the guest.
 func (p *processor) Teardown(ctx context.Context) error {
 	if p.end != nil {
 		p.end()

@@ -12,22 +12,22 @@ import (
 	"github.com/conduit-agent/conduit/spec/sorting"
 )
 
-// What is kept of modules that are not in the directory and do not run: compiling one takes
-// long, and a file that was replaced may come back.
+// Limits of the cached files of modules that are neither in the directory nor running. They are kept for a while
+// because compiling takes long, and a replaced file may come back.
 const (
 	maxUnused    = 512 << 20 // bytes
 	maxUnusedAge = 7 * 24 * time.Hour
 )
 
-// unused is something that is kept, and that no module in the directory was made into.
+// unused is a cached file or directory that belongs to no module in the directory.
 type unused struct {
 	path  string
 	bytes int64
-	used  time.Time // last
+	used  time.Time // time of the last use
 }
 
-// prune removes what was made of modules that are gone, the longest unused first, unless that
-// was done since files changed or it is not known which there are.
+// prune removes the cached files of modules that are gone, least recently used first. It does nothing if it ran since
+// the last change of the files, or if the directory could not be read.
 func (m *Modules) prune(now time.Time) {
 	m.mu.Lock()
 	known := m.dirErr == nil && !m.pruned && m.CacheDir != ""
@@ -50,11 +50,11 @@ func (m *Modules) prune(now time.Time) {
 	m.cache.prune(filepath.Join(m.CacheDir, sums), used, now)
 }
 
-// prune removes of dir what is not used and too old, or too much.
+// prune removes unused entries of dir that are too old or exceed the size limit.
 func (c *cache) prune(dir string, used map[string]bool, now time.Time) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
-		return // nothing is kept
+		return // nothing is cached
 	}
 	var all []unused
 	for _, entry := range entries {
@@ -75,11 +75,11 @@ func (c *cache) prune(dir string, used map[string]bool, now time.Time) {
 	}
 }
 
-// bytesIn returns how much is in a file, or in the files of a directory.
+// bytesIn returns the size of a file, or the total size of the files of a directory.
 func bytesIn(path string) (n int64) {
 	_ = filepath.WalkDir(path, func(_ string, entry fs.DirEntry, err error) error {
 		if err != nil {
-			return nil // it went meanwhile
+			return nil // it was removed meanwhile
 		}
 		if info, err := entry.Info(); err == nil && info.Mode().IsRegular() {
 			n += info.Size()

@@ -14,7 +14,7 @@ import (
 	"github.com/conduit-agent/conduit/spec/texts"
 )
 
-// result is what a guest made of one record.
+// result is the result of a guest for one record.
 type result struct {
 	kind   sdk.FateKind
 	record record.Record   // when kept
@@ -24,8 +24,8 @@ type result struct {
 
 var errMalformed = errors.New("cannot read the answer of the processor: malformed protobuf")
 
-// parseReply reads the answer to the command process for n records: one result more is enough to
-// see that there are too many.
+// parseReply reads the answer to the command process for n records. It stops after n+1 results, which suffice to detect
+// too many.
 func parseReply(b []byte, n int) (results []result, err error) {
 	err = eachField(b, func(number protowire.Number, content []byte) error {
 		switch number {
@@ -40,7 +40,7 @@ func parseReply(b []byte, n int) (results []result, err error) {
 	return results, err
 }
 
-// eachField calls f for every field of the message that has a length.
+// eachField calls f for every length-delimited field of the message.
 func eachField(b []byte, f func(protowire.Number, []byte) error) error {
 	for len(b) > 0 {
 		number, kind, n := protowire.ConsumeTag(b)

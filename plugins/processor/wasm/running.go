@@ -11,14 +11,14 @@ import (
 	"github.com/conduit-agent/conduit/spec/sorting"
 )
 
-// running is an instance of a module that runs.
+// running is a running instance of a module.
 type running struct {
 	processorID string
 	module      *module
 	at          time.Time
 }
 
-// begin notes that an instance runs, until end is called.
+// begin records that an instance runs, until end is called.
 func (m *Modules) begin(processorID string, of *module) (end func()) {
 	r := &running{processorID, of, time.Now()}
 	m.mu.Lock()
@@ -31,12 +31,12 @@ func (m *Modules) begin(processorID string, of *module) (end func()) {
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		delete(m.running, r)
-		m.pruned = false // what is kept of its module may not be used any more
+		m.pruned = false // the module's cached files may be unused now
 	}
 }
 
-// Changes returns what became of the modules of processors that run, one for each processor:
-// those that are what they were are not among them.
+// Changes returns the changes to the modules of running processors, one for each processor. It omits processors whose
+// module is unchanged.
 func (m *Modules) Changes() []Change {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -53,8 +53,8 @@ func (m *Modules) Changes() []Change {
 	return slices.CompactFunc(all, func(a, b Change) bool { return a.ProcessorID == b.ProcessorID }) // workers
 }
 
-// changed returns what is to be said of the file that a module was loaded from, nothing if
-// that is what it was. The caller holds mu.
+// changed describes how the file of a loaded module changed, and returns empty strings if it did not. The caller holds
+// mu.
 func (m *Modules) changed(was *module) (reason, what string) {
 	const next = "; a restart of the pipeline uses what is there then"
 	if i := slices.IndexFunc(m.plugins, was.sameName); i >= 0 {

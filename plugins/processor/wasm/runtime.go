@@ -19,7 +19,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// magicCookie shows a guest that a host of processors started it.
+// magicCookie proves to a guest that a host of processors started it.
 const magicCookie = "3stnegqd0x02axggy0vrc4izjeq2zik6g7somyb3ye4vy5iivvjm5s1edppl5oja"
 
 const (
@@ -27,15 +27,15 @@ const (
 	defaultMemory = 512 << 20
 )
 
-// engine compiles a module and runs its guests. Each module has its own, so that what is
-// compiled of it is kept apart from others.
+// engine compiles a module and runs its guests. Each module has its own engine, so that its compiled code is cached
+// separately.
 type engine struct {
 	runtime wazero.Runtime
 	cache   wazero.CompilationCache
 }
 
-// newEngine returns an engine that keeps compiled code in cacheDir, or nowhere when that
-// is empty or cannot be used, and gives no guest more than memory bytes.
+// newEngine returns an engine that keeps compiled code in cacheDir and limits each guest to memory bytes. It works
+// without a cache when cacheDir is empty or unusable.
 func newEngine(ctx context.Context, cacheDir string, memory int64, log *slog.Logger) (*engine, error) {
 	e := &engine{cache: wazero.NewCompilationCache()}
 	if cacheDir != "" {
@@ -67,7 +67,7 @@ func (e *engine) close(ctx context.Context) error {
 	return errors.Join(e.runtime.Close(ctx), e.cache.Close(ctx))
 }
 
-// compile compiles a metered module, which takes long unless it is in the cache.
+// compile compiles a metered module. This is slow unless the compiled code is cached.
 func (e *engine) compile(ctx context.Context, content []byte) (wazero.CompiledModule, error) {
 	ctx = experimental.WithCompilationWorkers(ctx, max(1, runtime.NumCPU()/2))
 	compiled, err := e.runtime.CompileModule(ctx, content)
@@ -85,7 +85,7 @@ func (e *engine) compile(ctx context.Context, content []byte) (wazero.CompiledMo
 	return compiled, nil
 }
 
-// guestConfig says how one guest is started.
+// guestConfig configures one guest.
 type guestConfig struct {
 	processorID string
 	logLevel    string
@@ -100,7 +100,7 @@ func (e *engine) start(ctx context.Context, compiled wazero.CompiledModule, c gu
 		commands: make(chan []byte), replies: make(chan reply), done: make(chan struct{}),
 	}
 	g.ctx, g.kill = context.WithCancel(context.WithValue(context.Background(), guestKey{}, g))
-	stop := context.AfterFunc(ctx, g.kill) // a module may run code when it is made an instance
+	stop := context.AfterFunc(ctx, g.kill) // a module may run code while it is instantiated
 	module, err := e.runtime.InstantiateModule(g.ctx, compiled, g.moduleConfig(c))
 	if err == nil && !stop() {
 		err = errors.Join(context.Cause(ctx), module.Close(context.Background()))
@@ -108,7 +108,7 @@ func (e *engine) start(ctx context.Context, compiled wazero.CompiledModule, c gu
 	if err != nil {
 		stop()
 		if cause := context.Cause(ctx); cause != nil {
-			err = cause // for which it was ended
+			err = cause // why the guest was ended
 		}
 		g.kill()
 		return nil, fmt.Errorf("cannot start the processor: %w", err)
@@ -119,7 +119,7 @@ func (e *engine) start(ctx context.Context, compiled wazero.CompiledModule, c gu
 
 func (g *guest) moduleConfig(c guestConfig) wazero.ModuleConfig {
 	return wazero.NewModuleConfig().
-		WithName(""). // any number of instances
+		WithName(""). // allows any number of instances
 		WithStartFunctions().
 		WithEnv("CONDUIT_MAGIC_COOKIE", magicCookie).
 		WithEnv("CONDUIT_PROCESSOR_ID", c.processorID).
@@ -132,7 +132,7 @@ func (g *guest) moduleConfig(c guestConfig) wazero.ModuleConfig {
 		WithRandSource(rand.Reader)
 }
 
-// sleep sleeps until the guest is killed, at most.
+// sleep sleeps for ns nanoseconds, or until the guest is killed.
 func (g *guest) sleep(ns int64) {
 	timer := time.NewTimer(time.Duration(ns))
 	defer timer.Stop()
@@ -142,7 +142,7 @@ func (g *guest) sleep(ns int64) {
 	}
 }
 
-// logLevel is the level at which a guest should log to log.
+// logLevel returns the level at which a guest should write to log.
 func logLevel(log *slog.Logger) string {
 	for _, level := range []struct {
 		level slog.Level
@@ -163,7 +163,7 @@ func readModule(path string) ([]byte, error) {
 // maxModule bounds the size of a module's file.
 const maxModule = 512 << 20
 
-// users counts who uses something that is closed after the last of them.
+// users counts the users of a resource. The resource is closed when the last user ends.
 type users struct {
 	mu      sync.Mutex
 	n       int
@@ -184,7 +184,7 @@ func (u *users) done() {
 	_ = u.closeUnused()
 }
 
-// retire makes the last user close it.
+// retire makes the last user close the resource.
 func (u *users) retire() error {
 	u.mu.Lock()
 	defer u.mu.Unlock()

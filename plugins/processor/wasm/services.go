@@ -16,7 +16,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/schema"
 )
 
-// services are what a guest may use of the host.
+// services are the services of the host that a guest may use.
 type services struct {
 	processorID string
 	schemas     schema.Registry // nil: none

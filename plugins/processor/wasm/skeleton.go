@@ -16,17 +16,17 @@ import (
 	"github.com/conduit-agent/conduit/plugins/processor/wasm/fuel"
 )
 
-// A module that is in the compilation cache is decoded and validated all the same, which takes
-// most of the time of a start. So its skeleton is kept with the machine code of the
-// module in the place of its own. The content of this directory is wazero's but for one
-// file, and is only moved, never read.
+// wazero decodes and validates a module even if its machine code is cached, and this takes most of the startup time.
+// The cache therefore stores the machine code together with the skeleton of the module, under the name that wazero
+// derives from the skeleton. Except for one file, the content of this directory belongs to wazero; it is only moved,
+// never read.
 
 func (c *cache) skeletonDir(sum string) string { return filepath.Join(c.dirOf(sum), "skeleton") }
 
 func skeletonFile(dir string) string { return filepath.Join(dir, "module") }
 
-// compileSkeleton compiles m from its skeleton and the machine code that is kept. It returns
-// false when it cannot: nothing is kept, it is damaged, or it is for another kind of CPU.
+// compileSkeleton compiles m from its skeleton and the cached machine code. It returns false if they are missing,
+// damaged, or for another kind of CPU.
 func (m *module) compileSkeleton(ctx context.Context) bool {
 	c := &m.modules.cache
 	dir := c.skeletonDir(m.sum)
@@ -44,7 +44,7 @@ func (m *module) compileSkeleton(ctx context.Context) bool {
 		e, compiled, err = m.compileIn(ctx, dir, kept[8:])
 	}
 	if err == nil {
-		// What wazero compiled just now is the skeleton: its functions do nothing.
+		// wazero compiled the skeleton itself just now: its functions do nothing.
 		if _, after, nerr := machineCode(dir); nerr != nil || !os.SameFile(before, after) || !before.ModTime().Equal(after.ModTime()) {
 			err = errors.Join(errors.New("the machine code is for another kind of CPU"), e.close(context.WithoutCancel(ctx)))
 		}
@@ -58,8 +58,8 @@ func (m *module) compileSkeleton(ctx context.Context) bool {
 	return true
 }
 
-// keepSkeleton keeps the skeleton of the metered module, whose machine code is in the cache, for
-// the next start. That it cannot costs time then.
+// keepSkeleton caches the skeleton of the metered module for the next start. The machine code of the module must be in
+// the cache. A failure only makes the next start slower.
 func (m *module) keepSkeleton(ctx context.Context, metered []byte) {
 	if m.modules.cache.dir == "" {
 		return
@@ -103,10 +103,10 @@ func (m *module) linkSkeleton(ctx context.Context, metered []byte) error {
 	if err := os.Rename(making, dir); err != nil {
 		return err
 	}
-	return os.Remove(c.meteredFile(m.sum)) // made again should it be compiled again
+	return os.Remove(c.meteredFile(m.sum)) // made again if the module is compiled again
 }
 
-// machineCode returns the one file with machine code that wazero keeps in dir.
+// machineCode returns the only file with machine code that wazero keeps in dir.
 func machineCode(dir string) (path string, info fs.FileInfo, err error) {
 	found, err := fs.Glob(os.DirFS(dir), "wazero-*/*")
 	if err != nil || len(found) != 1 {

@@ -18,35 +18,35 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// aggregate gathers records by window and key.
+// aggregate collects records by window and key.
 type aggregate struct {
 	sdk.ProcessorBase
 	settings settings
 	key      []*fieldref.Ref
-	time     *fieldref.Ref // nil: the time that metadata has
+	time     *fieldref.Ref // nil: use the time in the metadata
 	columns  []column
 
-	windows   map[int64]*span // open ones by their beginning in nanoseconds
+	windows   map[int64]*span // open windows by their beginning in nanoseconds
 	holding   int
-	watermark int64     // windows up to here have ended
-	next      int64     // the earliest end of a window that the watermark ends; math.MaxInt64 for none
-	last      time.Time // with time: when a record came last
+	watermark int64     // windows up to this time have ended
+	next      int64     // earliest end of a window that the watermark ends; math.MaxInt64 for none
+	last      time.Time // with time: when the last record arrived
 }
 
 // span is one window.
 type span struct {
 	begin, end int64
-	due        time.Time // without time: when it ends although no later record came
-	again      bool      // without time: it had ended, and a late record opened it again
+	due        time.Time // without time: when it ends even if no later record arrives
+	again      bool      // without time: a late record reopened it after its end
 	groups     map[string]*group
 }
 
-// group is what was gathered for one key in one window.
+// group holds the aggregated values for a key in a window.
 type group struct {
 	key    []any
 	values []value
-	last   record.Record // position of the last record, and what metadata they share
-	held   []sdk.Held    // whose last window this is
+	last   record.Record // position of the last record, and the metadata that the records share
+	held   []sdk.Held    // records for which this is the last window
 }
 
 // Parameters implements sdk.Processor.
@@ -92,8 +92,8 @@ func (a *aggregate) SchemaParts() schema.Parts {
 	return fieldref.PartsOf(refs...)
 }
 
-// CanSucceed implements sdk.Successor: what was gathered in open windows can be gone on with
-// by an instance that computes the same of the same windows.
+// CanSucceed implements sdk.Successor. An instance can continue the open windows of another one if it computes the same
+// values for the same windows.
 func (a *aggregate) CanSucceed(former sdk.Processor) bool {
 	f := former.(*aggregate)
 	s, t := a.settings, f.settings
@@ -111,8 +111,8 @@ func (a *aggregate) Succeed(former sdk.Processor) {
 	}
 }
 
-// Deadline implements sdk.TimedProcessor: when the first window is due. With time it is when no record
-// came for as long as a window is.
+// Deadline implements sdk.TimedProcessor. It returns when the first window is due. With time, it returns when no record
+// has arrived for the length of a window plus the lateness.
 func (a *aggregate) Deadline() (first time.Time) {
 	if len(a.windows) == 0 {
 		return time.Time{}
@@ -146,13 +146,13 @@ func (a *aggregate) Process(ctx context.Context, b *sdk.ProcessBatch) error {
 	return ctx.Err()
 }
 
-// Release implements sdk.Releaser: all windows end early.
+// Release implements sdk.Releaser. It ends all windows early.
 func (a *aggregate) Release(_ context.Context, b *sdk.ProcessBatch) error {
 	a.endAll(b)
 	return nil
 }
 
-// gather adds record i to its windows and holds it, or says why it cannot be.
+// gather adds record i to its windows and holds it, or returns why it cannot.
 func (a *aggregate) gather(b *sdk.ProcessBatch, i int, now time.Time) error {
 	r := b.Record(i)
 	at, grace, err := a.timeOf(r, now)
@@ -189,7 +189,7 @@ func (a *aggregate) gather(b *sdk.ProcessBatch, i int, now time.Time) error {
 	g.held = append(g.held, b.Hold(i))
 	a.holding++
 	if a.time == nil && at.After(now) {
-		at = now // a wrong clock elsewhere makes no other record late
+		at = now // a fast clock elsewhere must not make other records late
 	}
 	a.advance(b, at.Add(-grace))
 	if a.holding >= a.settings.Records {
@@ -198,7 +198,7 @@ func (a *aggregate) gather(b *sdk.ProcessBatch, i int, now time.Time) error {
 	return nil
 }
 
-// advance ends the windows that no record is expected for, now that no earlier one than at is.
+// advance ends the windows that can get no more records, given that no record before at is expected.
 func (a *aggregate) advance(b *sdk.ProcessBatch, at time.Time) {
 	if w := at.UnixNano(); w > a.watermark {
 		a.watermark = w
@@ -208,12 +208,12 @@ func (a *aggregate) advance(b *sdk.ProcessBatch, at time.Time) {
 	}
 }
 
-// longestGrace bounds how much later than others a record may come by its metadata.
+// longestGrace bounds how much later than others a record may arrive if its time is from the metadata.
 const longestGrace = time.Second
 
-// timeOf returns the time of a record, and how much later than others one may come. Without time that is
-// when the record came to be in its source, or else when it was read. Records that were read late, after an outage
-// for example, so count where they belong.
+// timeOf returns the time of a record, and how much later than others such a record may arrive. Without time it is the
+// time when the record was created in its source, or otherwise when it was read. So records that arrive late, for
+// example after an outage, count in the right window.
 func (a *aggregate) timeOf(r *record.Record, now time.Time) (at time.Time, grace time.Duration, err error) {
 	if a.time != nil {
 		at, err = a.timeIn(r)
@@ -255,7 +255,7 @@ func (a *aggregate) timeIn(r *record.Record) (at time.Time, err error) {
 	return at, fmt.Errorf("%s is no time: want a time, RFC 3339 or Unix nanoseconds", a.time)
 }
 
-// begins returns where the open windows around t begin, the earliest first.
+// begins returns the beginnings of the open windows around t, earliest first.
 func (a *aggregate) begins(t int64) []int64 {
 	size, slide := int64(a.settings.Size), int64(a.settings.Slide)
 	last := t - ((t%slide)+slide)%slide
@@ -269,7 +269,7 @@ func (a *aggregate) begins(t int64) []int64 {
 	return begins
 }
 
-// keyOf returns the values of the key, and a text that only equal keys have.
+// keyOf returns the values of the key, and a text that is unique to the key.
 func (a *aggregate) keyOf(r *record.Record) (key []any, id string, err error) {
 	var text []byte
 	for _, ref := range a.key {
@@ -306,8 +306,8 @@ func (a *aggregate) valuesOf(r *record.Record) ([]any, error) {
 	return values, nil
 }
 
-// window returns the window with this beginning. A window that is opened after its end, or long before its beginning,
-// lasts as long as others, so that what belongs to it can come.
+// window returns the window that begins at begin. A window that is opened after its end, or long before its beginning,
+// stays open for the usual length, so that its other records can arrive.
 func (a *aggregate) window(begin int64, now time.Time, grace time.Duration) *span {
 	w := a.windows[begin]
 	if w == nil {
@@ -322,14 +322,14 @@ func (a *aggregate) window(begin int64, now time.Time, grace time.Duration) *spa
 	return w
 }
 
-// expect has the watermark end the window, unless it was opened again.
+// expect lets the watermark end the window, unless it was reopened.
 func (a *aggregate) expect(w *span) {
 	if !w.again {
 		a.next = min(a.next, w.end)
 	}
 }
 
-// group returns the group of a key with so many columns.
+// group returns the group of a key, with the given number of columns.
 func (w *span) group(id string, key []any, columns int) *group {
 	g := w.groups[id]
 	if g == nil {
@@ -339,7 +339,7 @@ func (w *span) group(id string, key []any, columns int) *group {
 	return g
 }
 
-// fits reports why the values cannot be added to the group.
+// fits returns an error if the values cannot be added to the group.
 func (a *aggregate) fits(g *group, values []any) error {
 	for i, c := range a.columns {
 		if v := values[i]; v != nil && g.values[i].v != nil && (c.function == "min" || c.function == "max") {
@@ -359,19 +359,20 @@ func (a *aggregate) take(g *group, r *record.Record, values []any) {
 			}
 		}
 	}
-	// Both are of the same record: together they identify the result for destinations.
+	// The id of the connector and the position are from the same record: together they identify the result for
+	// destinations.
 	if v := r.Metadata.Get(record.KeySourceConnectorID); v != g.last.Metadata.Get(record.KeySourceConnectorID) {
 		g.last.Metadata.Set(record.KeySourceConnectorID, v)
 	}
 	g.last.Position = r.Position
 	for i := range a.columns {
 		if c := &a.columns[i]; c.ref == nil || values[i] != nil {
-			_ = c.take(&g.values[i], values[i]) // checked before
+			_ = c.take(&g.values[i], values[i]) // fits checked it
 		}
 	}
 }
 
-// endEach ends the windows that are over, the earliest first.
+// endEach ends the windows for which over returns true, earliest first.
 func (a *aggregate) endEach(b *sdk.ProcessBatch, over func(*span) bool) {
 	for _, begin := range slices.Sorted(maps.Keys(a.windows)) {
 		if w := a.windows[begin]; over(w) {

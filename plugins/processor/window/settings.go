@@ -22,7 +22,7 @@ type settings struct {
 	Fields   map[string]string `json:"fields.*" desc:"What to compute, by the name of the field that gets it: count, or sum, min, max, first or last of a reference, as in sum(.Payload.After.amount)."`
 }
 
-// maxOverlap bounds the windows that a record is in.
+// maxOverlap bounds the number of windows that contain a record.
 const maxOverlap = 1000
 
 var callPattern = lazy.Regexp(`^(count|sum|min|max|first|last)(?:\((.*)\))?$`)

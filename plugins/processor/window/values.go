@@ -15,15 +15,15 @@ import (
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
-// value is what was computed of one column.
+// value is the computed value of a column.
 type value struct {
 	count int64
-	v     any // nil: nothing yet
+	v     any // nil: no value yet
 }
 
 var errNumber = errors.New("it is no number")
 
-// check reports whether v can go into the column next.
+// check returns an error if v cannot be added to the column.
 func (c *column) check(v any) error {
 	if c.function == "sum" {
 		if n, ok := v.(json.Number); ok && len(n) > maxExponent {
@@ -35,7 +35,7 @@ func (c *column) check(v any) error {
 	return nil
 }
 
-// take adds a value that was checked.
+// take adds a value that check accepted.
 func (c *column) take(a *value, v any) error {
 	a.count++
 	var err error
@@ -54,8 +54,8 @@ func (c *column) take(a *value, v any) error {
 	return err
 }
 
-// add adds two numbers: integers as such, unless the sum is out of their range, and with all digits where one is kept
-// as text, because a float64 would change it.
+// add adds two numbers. The sum of integers is an integer unless it is out of range. If one number is kept as text
+// because a float64 would change it, the sum has all digits.
 func add(a, b any) (any, error) {
 	x, okX := integer(a)
 	y, okY := integer(b)
@@ -90,7 +90,7 @@ func isText(v any) bool { _, ok := v.(json.Number); return ok }
 // maxExponent bounds the exponents of numbers that are added with all digits.
 const maxExponent = 1000
 
-// maxSum bounds the digits of a sum: it has more than those of the numbers that were added.
+// maxSum bounds the digits of a sum, which may have more digits than the added numbers.
 const maxSum = 10 * maxExponent
 
 // addTexts adds two numbers with all digits.
@@ -109,7 +109,7 @@ func addTexts(a, b any) (any, error) {
 	return record.Number(x.Add(x, y).FloatString(places)), nil
 }
 
-// exactly returns a number, and how many digits it has behind the point.
+// exactly returns a number, and its number of decimal places.
 func exactly(v any) (n *big.Rat, places int, err error) {
 	f, isFloat := number(v)
 	_, isInteger := integer(v)

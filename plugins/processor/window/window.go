@@ -1,4 +1,4 @@
-// Package window has the processor that makes one record of many: aggregate.
+// Package window has the processor that combines several records into one: aggregate.
 package window
 
 import (

@@ -5,10 +5,10 @@ package avro
 
 import "github.com/twmb/avro"
 
-// Node is a type as a schema writes it. A reference has the name of its target as Type.
+// Node is a type as written in a schema. The Type of a reference is the target's name.
 type Node = avro.SchemaNode
 
-// Field is one of a record.
+// Field is a field of a record.
 type Field = avro.SchemaField
 
 // Parse parses an Avro schema in JSON.

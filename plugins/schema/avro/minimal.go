@@ -3,7 +3,7 @@
 // Package avro parses Avro schemas.
 package avro
 
-// Node is a type as a schema writes it. A reference has the name of its target as Type.
+// Node is a type as written in a schema. The Type of a reference is the target's name.
 type Node struct {
 	Type             string
 	LogicalType      string
@@ -16,7 +16,7 @@ type Node struct {
 	Precision, Scale int      // of a decimal
 }
 
-// Field is one of a record.
+// Field is a field of a record.
 type Field struct {
 	Name       string
 	Type       Node
@@ -24,5 +24,5 @@ type Field struct {
 	HasDefault bool
 }
 
-// Parse parses an Avro schema in JSON that is as the specification demands.
+// Parse parses an Avro schema in JSON that conforms to the specification.
 func Parse(text string) (*Node, error) { return ParseStrict(text) }

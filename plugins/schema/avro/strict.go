@@ -13,16 +13,16 @@ import (
 	"github.com/conduit-agent/conduit/spec/lazy"
 )
 
-// maxNesting bounds how deep types are nested.
+// maxNesting bounds the nesting of types.
 const maxNesting = 1000
 
-// ParseStrict parses an Avro schema by its specification alone, version 1.12, without the library
-// that the full build has. What it accepts the library accepts, too, as the same types. The
-// library is more lenient. ParseStrict refuses
+// ParseStrict parses an Avro schema according to the specification alone, version 1.12, without the library of the full
+// build. The library accepts every schema that ParseStrict accepts, with the same types, but is more lenient.
+// ParseStrict refuses
 //   - references to types that are defined further down,
 //   - fields with the attributes of their type,
 //   - numbers as text,
-//   - whole numbers with a point or an exponent as defaults of int and long.
+//   - integers with a point or an exponent as defaults of int and long.
 func ParseStrict(text string) (*Node, error) {
 	decoder := json.NewDecoder(strings.NewReader(text))
 	decoder.UseNumber()
@@ -47,25 +47,25 @@ type parser struct {
 	nesting int
 }
 
-// named is a record, an enum or a fixed, by whatever name it is used.
+// named is a record, an enum or a fixed. References to it may use different names.
 type named struct {
 	node *Node
 	full string
-	open bool // not all of its fields are known
-	// types are those of the fields, with references resolved.
+	open bool // not all fields are parsed yet
+	// types are the types of the fields, with references resolved.
 	types []resolved
 }
 
-// resolved is a type with what it refers to.
+// resolved is a type with its references resolved.
 type resolved struct {
 	node     *Node
 	named    *named     // of a record, an enum or a fixed
-	elements []resolved // branches of a union, else items or values
+	elements []resolved // branches of a union; otherwise items or values
 }
 
 var primitives = []string{"null", "boolean", "int", "long", "float", "double", "bytes", "string"}
 
-// structure is what types consist of, and which of them.
+// structure holds the attributes that describe the components of a type, with the types that have them.
 var structure = map[string][]string{
 	"fields": {"record", "error"}, "symbols": {"enum"}, "items": {"array"}, "values": {"map"}, "size": {"fixed"},
 	"name": {"record", "error", "enum", "fixed"},
@@ -87,7 +87,7 @@ func (p *parser) parse(v any, n *Node, namespace string) (resolved, error) {
 	return resolved{}, errors.New("a type is neither a string nor an object nor an array")
 }
 
-// name parses the name of a primitive type, or of one that was defined before.
+// name parses the name of a primitive type or of a type defined before.
 func (p *parser) name(name string, n *Node, namespace string) (resolved, error) {
 	n.Type = name
 	if slices.Contains(primitives, name) {
@@ -209,7 +209,7 @@ func (p *parser) definition(o map[string]any, n *Node, namespace string) (r reso
 	return r, p.record(o, d, full[:max(0, strings.LastIndexByte(full, '.'))])
 }
 
-// texts returns the strings in an array, nil when there is none.
+// texts returns the strings in an array, or nil if there is no array.
 func texts(o map[string]any, key string) (all []string, err error) {
 	v, has := o[key]
 	list, ok := v.([]any)
@@ -252,7 +252,7 @@ func fixed(o map[string]any, n *Node) (err error) {
 	return decimal(o, n, int(math.Floor(math.Log10(2)*float64(8*n.Size-1))))
 }
 
-// whole returns a whole number that is not negative.
+// whole returns a non-negative integer.
 func whole(o map[string]any, key string, most int) (int, error) {
 	number, _ := o[key].(json.Number)
 	i, err := strconv.Atoi(string(number))
@@ -262,9 +262,9 @@ func whole(o map[string]any, key string, most int) (int, error) {
 	return i, nil
 }
 
-// decimal parses the attributes of a decimal, of at most so many digits.
+// decimal parses the attributes of a decimal with at most digits digits.
 func decimal(o map[string]any, n *Node, digits int) (err error) {
-	const most = 1 << 16 // what a value may take
+	const most = 1 << 16 // maximum precision of a value
 	if n.Precision, err = whole(o, "precision", min(most, digits)); err != nil {
 		return err
 	}
@@ -311,7 +311,7 @@ func (p *parser) record(o map[string]any, d *named, namespace string) error {
 	return nil
 }
 
-// misplaced are attributes that belong to the type of a field.
+// misplaced are attributes of a type that must not be attributes of the field.
 var misplaced = []string{"fields", "symbols", "items", "values", "size", "precision", "scale"}
 
 func (p *parser) field(o map[string]any, f *Field, d *named, namespace string) (err error) {

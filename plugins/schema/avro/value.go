@@ -8,7 +8,7 @@ import (
 	"strconv"
 )
 
-// value returns a default as a value of the type: of a union as one of the first branch that has it.
+// value converts a default to a value of the type. For a union it uses the first matching branch.
 func value(v any, t resolved) (any, error) {
 	switch t.node.Type {
 	case "union":
@@ -65,8 +65,8 @@ func list(v any, t resolved) (any, error) {
 	return all, nil
 }
 
-// object returns a JSON object with values of the types that typeOf returns for their keys. A key
-// without one keeps its value.
+// object returns a JSON object whose values have the types that typeOf returns for their keys. A key without a type
+// keeps its value.
 func object(v any, typeOf func(key string) (resolved, bool)) (any, error) {
 	from, ok := v.(map[string]any)
 	if !ok {
@@ -127,7 +127,7 @@ func number(v any, kind string) (any, error) {
 	return strconv.ParseFloat(string(n), 64)
 }
 
-// octets returns the bytes that a string has as characters of ISO 8859-1.
+// octets returns the bytes of a string of ISO 8859-1 characters.
 func octets(v any, n *Node) (any, error) {
 	text, ok := v.(string)
 	if !ok {

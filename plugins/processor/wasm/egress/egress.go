@@ -21,7 +21,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/peer"
 )
 
-// Client sends the HTTP requests of one processor, to what it has declared and nothing else.
+// Client sends the HTTP requests of a processor, only to the destinations that the processor has declared.
 type Client struct {
 	allow       []destination
 	secrets     []string
@@ -31,14 +31,14 @@ type Client struct {
 	client      *http.Client
 }
 
-// destination is a scheme, host and port that may be reached.
+// destination is a scheme, host and port that the processor may reach.
 type destination struct {
 	scheme, host, port string
 }
 
 func (d destination) String() string { return d.scheme + "://" + net.JoinHostPort(d.host, d.port) }
 
-// Config is what a processor asks for in its settings.
+// Config is the access that a processor requests in its settings.
 type Config struct {
 	Allow       []string      `json:"sdk.egress.allow" desc:"Where the processor may send HTTP requests to: a comma list of host, host:port, https://host:port, or http://IP:port of a private address."`
 	Timeout     time.Duration `json:"sdk.egress.timeout" default:"30s" desc:"How long an HTTP request of the processor may take." validate:"gt=0s"`
@@ -46,8 +46,8 @@ type Config struct {
 	SecretRefs  []string      `json:"sdk.egress.secretRefs" desc:"Names of secrets the processor may send as authorization: a comma list. The value of NAME is that of the environment variable CONDUIT_SECRET_NAME."`
 }
 
-// NewClient returns what the policy leaves of what a processor asks for, nil when it may
-// reach nothing.
+// NewClient returns a client for the requested access, restricted by the policy. It returns nil if no destination is
+// allowed.
 func (p Policy) NewClient(c Config, log *slog.Logger) (*Client, error) {
 	var asked []destination
 	for _, text := range c.Allow {
@@ -149,17 +149,17 @@ type Request struct {
 	Method, URL string
 	Header      http.Header
 	Body        []byte
-	Secret      string // name of the one that is sent as authorization; empty: none
+	Secret      string // name of the secret to send as authorization; empty: none
 }
 
-// Response is the answer to it.
+// Response is the response to a Request.
 type Response struct {
 	Status int
 	Header http.Header
 	Body   []byte
 }
 
-// Why a request is not sent or has no answer.
+// Reasons why a request is not sent or has no response.
 var (
 	ErrForbidden = errors.New("forbidden")
 	ErrInvalid   = errors.New("invalid request")
@@ -169,8 +169,7 @@ var (
 // reserved are the headers that a guest may not set.
 var reserved = []string{"Host", "Authorization", "Accept-Encoding", "Connection", "Content-Length", "Transfer-Encoding", "Upgrade", "Te", "Trailer", "Keep-Alive"}
 
-// Do sends a request. The error is ErrForbidden, ErrInvalid or ErrTooLarge, or says why there is
-// no answer.
+// Do sends a request. The error is ErrForbidden, ErrInvalid or ErrTooLarge, or describes why there is no response.
 func (e *Client) Do(ctx context.Context, r Request) (Response, error) {
 	req, err := e.check(ctx, r)
 	if err != nil {
@@ -190,8 +189,7 @@ func (e *Client) Do(ctx context.Context, r Request) (Response, error) {
 	return answer, err
 }
 
-// check makes the request unless it is not allowed. No text of it is in an error: a URL may
-// hold a secret.
+// check builds the request if it is allowed. Its errors contain no text of the request: a URL may hold a secret.
 func (e *Client) check(ctx context.Context, r Request) (*http.Request, error) {
 	req, err := http.NewRequestWithContext(ctx, r.Method, r.URL, strings.NewReader(string(r.Body)))
 	if err != nil || req.URL.User != nil || req.URL.Hostname() == "" {
@@ -253,8 +251,7 @@ func (e *Client) send(req *http.Request) (answer Response, err error) {
 	return answer, err
 }
 
-// newClient returns a client that follows no redirect, uses no proxy, and connects only to
-// addresses that may be reached.
+// newClient returns a client that follows no redirect, uses no proxy, and connects only to permitted addresses.
 func (e *Client) newClient() *http.Client {
 	dialer := &net.Dialer{Timeout: 10 * time.Second}
 	return &http.Client{
@@ -273,8 +270,8 @@ func (e *Client) newClient() *http.Client {
 	}
 }
 
-// dial resolves the address and connects to the address that was checked, not to what a second
-// resolution may return.
+// dial resolves the address and connects to the address that was checked, because a second resolution may return
+// another one.
 func (e *Client) dial(ctx context.Context, dialer *net.Dialer, network, address string) (net.Conn, error) {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
@@ -306,8 +303,8 @@ func (e *Client) lists(ip netip.Addr, port string) bool {
 	})
 }
 
-// special are ranges that lead to other than public hosts: carrier-grade NAT, protocol
-// assignments, documentation and benchmarks, NAT64, 6to4, Teredo, and the like.
+// special lists the ranges that do not lead to public hosts: carrier-grade NAT, protocol assignments, documentation and
+// benchmarks, NAT64, 6to4, Teredo, and the like.
 var special = func() (out []netip.Prefix) {
 	for _, text := range []string{"0.0.0.0/8", "100.64.0.0/10", "192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "198.18.0.0/15", "198.51.100.0/24",
 		"203.0.113.0/24", "240.0.0.0/4", "64:ff9b::/96", "64:ff9b:1::/48", "100::/64", "2001::/32", "2001:db8::/32", "2002::/16", "::/96"} {

@@ -1,15 +1,14 @@
-// Package egress sends the HTTP requests of processors, to what they have declared and the agent
-// permits, and nothing else.
+// Package egress sends the HTTP requests of processors, only to destinations that they have declared and the agent
+// permits.
 package egress
 
 import "time"
 
-// Policy says what processors may reach over HTTP at most. The zero value lets none
-// reach anything.
+// Policy limits the access of processors to HTTP. The zero value permits none.
 type Policy struct {
 	Enabled          bool
-	Allow            []string      // destinations processors may ask for; none: any
-	SecretRefs       []string      // names of secrets processors may ask for; none: any
-	Timeout          time.Duration // the longest time limit a processor may have; 0: no bound
-	MaxResponseBytes int64         // the greatest answer a processor may have; 0: no bound
+	Allow            []string      // destinations that processors may request; none: any
+	SecretRefs       []string      // names of secrets that processors may request; none: any
+	Timeout          time.Duration // maximum time limit of a processor; 0: no bound
+	MaxResponseBytes int64         // maximum response size of a processor; 0: no bound
 }

@@ -1,10 +1,9 @@
-// Package fuel rewrites WebAssembly modules so that their loops ask the host from time to
-// time whether to go on. The machine code of a module cannot be interrupted: a guest in an
-// endless loop would run for ever, and hold up the garbage collector.
+// Package fuel rewrites WebAssembly modules so that their loops periodically ask the host whether to continue. The
+// machine code of a module cannot be interrupted: a guest in an endless loop would run forever, and hold up the garbage
+// collector.
 //
-// A counter is added to the module, which every loop decrements at its head. At zero it calls
-// a function that the module imports, with arguments that no other call has. What the function
-// returns is the counter's next value.
+// A counter is added to the module, which every loop decrements at its head. At zero the loop calls a function that the
+// module imports, with arguments that no other call has. The result of the function is the next value of the counter.
 package fuel
 
 import (
@@ -13,16 +12,16 @@ import (
 	"fmt"
 )
 
-// Version is that of what Meter makes. It changes when Meter does.
+// Version is the version of the output of Meter. It changes when Meter does.
 const Version = 1
 
-// At and Space are the arguments of the call by which a loop asks.
+// At and Space are the arguments of the call from a loop.
 const (
 	At    = 0xffffffff
 	Space = 0
 )
 
-// ErrNoImport says that a module does not import the function that its loops are to call.
+// ErrNoImport reports that a module does not import the function that its loops must call.
 var ErrNoImport = errors.New("it does not import the function")
 
 // Sections of a module.
@@ -34,9 +33,9 @@ const (
 
 const header = "\x00asm\x01\x00\x00\x00"
 
-// Meter returns the module with a check at the head of every loop, which calls the function
-// name of the imported module from. The function takes two i32 and returns an i32. Custom
-// sections are left out. It checks no more than it needs: what is not valid otherwise stays so.
+// Meter returns the module with a check at the head of every loop, which calls the function name of the imported module
+// from. The function takes two i32 and returns an i32. Custom sections are left out. Meter validates only the parts of
+// the module that it needs: an invalid module stays invalid.
 func Meter(content []byte, from, name string) ([]byte, error) {
 	m := metered{in: reader{b: content}, out: make([]byte, 0, len(content)+len(content)/8)}
 	if string(m.in.take(len(header))) != header {
@@ -61,8 +60,8 @@ type metered struct {
 	in        reader
 	out       []byte
 	function  uint32 // index of the function that loops call
-	imported  bool   // there is such a function
-	globals   uint32 // number of globals before the counter: its index
+	imported  bool   // the module imports the function
+	globals   uint32 // number of globals before the counter, which is the index of the counter
 	counted   bool   // the counter was added
 	functions uint32 // number of imported functions
 }
@@ -98,7 +97,7 @@ func appendSection(out []byte, id byte, content []byte) []byte {
 	return append(out, content...)
 }
 
-// imports finds the function to call and counts what is imported.
+// imports finds the function to call and counts the imports.
 func (m *metered) imports(s reader, from, name string) error {
 	for n := s.number(); n > 0 && s.err == nil; n-- {
 		module, field := s.take(int(s.number())), s.take(int(s.number()))
@@ -109,7 +108,7 @@ func (m *metered) imports(s reader, from, name string) error {
 			}
 			m.functions++
 			s.number()
-		case 1: // table: the type of its elements, limits
+		case 1: // table: element type, limits
 			s.byte()
 			s.limits()
 		case 2: // memory
@@ -127,8 +126,7 @@ func (m *metered) imports(s reader, from, name string) error {
 	return nil
 }
 
-// addGlobals writes the section of globals with the counter, which is 1 at first, behind
-// those of the module.
+// addGlobals writes the section of globals with the counter, which starts at 1, after the globals of the module.
 func (m *metered) addGlobals(s reader) error {
 	n := s.number()
 	if s.err != nil {
@@ -142,7 +140,7 @@ func (m *metered) addGlobals(s reader) error {
 	return nil
 }
 
-// check returns what stands at the head of every loop.
+// check returns the code to insert at the head of every loop.
 func (m *metered) check() []byte {
 	counter, function := binary.AppendUvarint(nil, uint64(m.globals)), binary.AppendUvarint(nil, uint64(m.function))
 	var b []byte
@@ -181,7 +179,7 @@ func (m *metered) code(s reader) error {
 	return nil
 }
 
-// body appends the function f to dst, with the check behind the head of every loop.
+// body appends the function f to dst, with the check at the head of every loop.
 func (m *metered) body(dst []byte, f reader, check []byte) ([]byte, error) {
 	for n := f.number(); n > 0 && f.err == nil; n-- { // local variables: how many, and their type
 		f.number()

@@ -1,6 +1,6 @@
 package fuel
 
-// Instructions that are searched for or added.
+// Opcodes that are searched for or added.
 const (
 	opLoop      = 0x03
 	opIf        = 0x04
@@ -16,11 +16,11 @@ const (
 	opVector  = 0xfd // prefix of vector instructions
 )
 
-// immediate is what follows an instruction.
+// immediate is the kind of immediate operands of an instruction.
 type immediate uint8
 
 const (
-	unknown immediate = iota // the instruction is not of WebAssembly 2.0
+	unknown immediate = iota // not an instruction of WebAssembly 2.0
 	nothing
 	oneNumber // an index, a type or a constant
 	twoNumbers
@@ -29,10 +29,10 @@ const (
 	listAndNumber // the labels of br_table
 	list          // the types of select
 	global        // the index of a global
-	prefix        // another number says which instruction it is
+	prefix        // another number selects the instruction
 )
 
-// immediates are those of the instructions of WebAssembly 2.0.
+// immediates holds the immediates of all WebAssembly 2.0 instructions, by opcode.
 var immediates = func() (of [256]immediate) {
 	set := func(first, last int, what immediate) {
 		for op := first; op <= last; op++ {
@@ -65,11 +65,10 @@ var immediates = func() (of [256]immediate) {
 	return of
 }()
 
-// numericNumbers is how many numbers follow the instructions with the prefix opNumeric, from
-// memory.init on.
+// numericNumbers holds the number of immediates of the instructions with the prefix opNumeric, starting at memory.init.
 var numericNumbers = [...]int{2, 1, 2, 1, 2, 1, 2, 1, 1, 1}
 
-// skip skips what follows the instruction.
+// skip skips the immediates of the instruction.
 func (r *reader) skip(op byte) {
 	switch immediates[op] {
 	case oneNumber:

@@ -65,7 +65,7 @@ func (r *reader) numbers(n int) {
 	}
 }
 
-// limits skips those of a table or a memory.
+// limits skips the limits of a table or a memory.
 func (r *reader) limits() {
 	if r.byte()&1 == 0 {
 		r.numbers(1)

@@ -6,11 +6,11 @@ import (
 	"fmt"
 )
 
-// trap is a function without variables that only traps, with its length before it.
+// trap is a function without variables that only traps, preceded by its length.
 const trap = "\x03\x00\x00\x0b"
 
-// Skeleton returns the module without what its functions do: each of them traps. Machine code
-// that was made of the module fits it, and to decode and validate it takes a fraction of the time.
+// Skeleton returns the module with all function bodies replaced by a trap. The machine code of the original module fits
+// it, and it takes a fraction of the time to decode and validate.
 func Skeleton(content []byte) ([]byte, error) {
 	in := reader{b: content}
 	if string(in.take(len(header))) != header {

@@ -1,7 +1,7 @@
 //go:build wasip1
 
-// Command contract is a processor that is written against the contract itself, with the
-// generated messages, as one made with another SDK is. The setting "mode" says what it does.
+// Command contract is a processor written directly against the contract, with the generated messages, like a processor
+// made with another SDK. The setting "mode" selects its behavior.
 package main
 
 import (
@@ -109,7 +109,7 @@ func failure(message string) *processorv1.CommandResponse {
 	return &processorv1.CommandResponse{Response: &processorv1.CommandResponse_Error{Error: &processorv1.Error{Code: 1, Message: message}}}
 }
 
-// dedupe drops the records it has seen. It answers some calls with an error after it has seen their records.
+// dedupe drops records it has already seen. It answers some calls with an error after it has seen their records.
 func dedupe(records []*opencdcv1.Record) *processorv1.CommandResponse {
 	out := &processorv1.Process_Response{}
 	for _, r := range records {
@@ -246,7 +246,7 @@ func processOne(r *opencdcv1.Record, text string) *processorv1.ProcessedRecord {
 	return single(r)
 }
 
-// number returns the number behind the first word.
+// number returns the number after the first word.
 func number(text string) int {
 	_, digits, _ := strings.Cut(text, " ")
 	n, _ := strconv.Atoi(digits)
@@ -257,8 +257,8 @@ func raw(text string) *opencdcv1.Record {
 	return &opencdcv1.Record{Payload: &opencdcv1.Change{After: &opencdcv1.Data{Data: &opencdcv1.Data_RawData{RawData: []byte(text)}}}}
 }
 
-// call calls a function of the host as the contract says: again with more space when the
-// answer is longer than the request.
+// call calls a function of the host according to the contract: it calls again with more space if the answer is longer
+// than the request.
 func call(f func(unsafe.Pointer, uint32) uint32, request proto.Message, answer proto.Message) uint32 {
 	b, _ := proto.Marshal(request)
 	n := f(unsafe.Pointer(unsafe.SliceData(b)), uint32(len(b)))

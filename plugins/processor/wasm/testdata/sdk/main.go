@@ -1,4 +1,4 @@
-// Command sdk is a processor made with our SDK.
+// Command sdk is a processor made with the project's SDK.
 package main
 
 import (
