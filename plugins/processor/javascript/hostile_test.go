@@ -182,6 +182,7 @@ var hostile = map[string]string{
 	"generators":                  "function* g() { yield* g() }; [...g()]",
 	"constructors":                "class A { constructor() { new A() } }; new A()",
 	"nested groups":               "new RegExp('('.repeat(8e6))",
+	"nested groups with classes":  "new RegExp('(?=x)' + '([)]'.repeat(1e5) + ')'.repeat(1e5))",
 	"nested groups to match":      "'x'.match('(?:'.repeat(4e6))",
 	"nested lookaheads":           "'x'.search('(?='.repeat(4e6) + ')'.repeat(4e6))",
 	"deep list":                   "let a = []; for (let i = 0; i < 1e6; i++) a = [a]; String(a)",

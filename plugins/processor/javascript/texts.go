@@ -497,18 +497,25 @@ func (b *bounds) checkPattern(s string) {
 	}
 }
 
-// nestedGroups returns the nesting depth of the unescaped parentheses in a regular expression.
+// nestedGroups returns the nesting depth of the unescaped parentheses in a regular expression. In a class, as in [()], they
+// stand for themselves: one that closes does not count there, and one that opens does, which errs on the safe side.
 func nestedGroups(s string) (most int) {
-	depth := 0
+	depth, class := 0, false
 	for i := 0; i < len(s); i++ {
 		switch s[i] {
 		case '\\':
 			i++
+		case '[':
+			class = true
+		case ']':
+			class = false
 		case '(':
 			depth++
 			most = max(most, depth)
 		case ')':
-			depth = max(0, depth-1)
+			if !class {
+				depth = max(0, depth-1)
+			}
 		}
 	}
 	return most
