@@ -10,7 +10,7 @@ import (
 
 // Member is this agent's part in a cluster.
 type Member interface {
-	// Cluster returns what this agent knows.
+	// Cluster returns this agent's view of the cluster.
 	Cluster(ctx context.Context) (rest.Cluster, error)
 	// Drain gives this agent's pipelines to other members, and takes no more. It returns when it
 	// has none, or with an error when ctx ends before.
@@ -24,7 +24,7 @@ type Cluster struct {
 	Member Member // nil for an agent that is alone
 }
 
-// Get answers with who runs what.
+// Get answers with the member that runs each pipeline.
 func (c *Cluster) Get(_ http.ResponseWriter, r *http.Request) (any, error) {
 	if c.Member == nil {
 		return rest.Cluster{State: rest.ClusterAlone, Members: []rest.ClusterMember{}, Pipelines: []rest.ClusterPipeline{}}, nil

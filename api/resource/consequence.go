@@ -16,7 +16,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
-// consequence says what moving a position, each nil for none, does to the records of the source.
+// consequence describes how moving the position affects the records of the source. A nil position means none.
 func consequence(from, to record.Position) string {
 	switch {
 	case len(from) == 0 && len(to) == 0:

@@ -16,7 +16,7 @@ import (
 
 // DeadLetterStore is the dead-letter store.
 type DeadLetterStore interface {
-	// Totals returns what there is, by pipeline id.
+	// Totals returns the totals of all dead letters, by pipeline id.
 	Totals(ctx context.Context) ([]rest.DeadLetterTotals, error)
 	// List returns a page of up to limit dead letters that the filter selects, newest first,
 	// with ids below before; 0 begins with the newest.
@@ -31,8 +31,8 @@ type DeadLetterStore interface {
 	DropAll(ctx context.Context, pipeline string, f rest.DeadLetterFilter) (int64, error)
 }
 
-// DeadLetters lists and changes dead letters. Those of a pipeline that is deleted stay until
-// they are dropped or too old.
+// DeadLetters lists and changes dead letters. The dead letters of a deleted pipeline stay until they are dropped or
+// expire.
 type DeadLetters struct {
 	Base
 	Store   DeadLetterStore
@@ -45,7 +45,7 @@ const (
 	maxPage     = 500
 )
 
-// Totals answers with what there is of each pipeline.
+// Totals answers with the dead-letter totals of each pipeline.
 func (s *DeadLetters) Totals(_ http.ResponseWriter, r *http.Request) (any, error) {
 	if s.Store == nil {
 		return nil, jsonhttp.NotFound()
@@ -115,7 +115,7 @@ func (s *DeadLetters) Update(w http.ResponseWriter, r *http.Request) (any, error
 	return s.readable(r, l, err)
 }
 
-// readable answers with a dead letter, whose record is stored in the JSON form, in the form that people read.
+// readable answers with a dead letter in the human-readable form. Its record is stored in the JSON form.
 func (s *DeadLetters) readable(r *http.Request, l rest.DeadLetter, err error) (any, error) {
 	if err == nil && len(l.Record) > 0 {
 		l.Record, err = record.Readable(l.Record)
@@ -165,8 +165,8 @@ func (s *DeadLetters) DeleteSome(_ http.ResponseWriter, r *http.Request) (any, e
 	return answer(rest.DeadLettersDropped{Dropped: n}, err)
 }
 
-// here returns an error when there is no dead letter of a pipeline on the disk of this agent or in the store of its cluster, and
-// there are some on those of other members.
+// here returns an error when neither the disk of this agent nor the store of its cluster has dead letters of a
+// pipeline, but the disk of another member has.
 func (s *DeadLetters) here(ctx context.Context, pipeline string) error {
 	away := s.Observed.Refused(pipeline)
 	if len(away) == 0 {
@@ -180,7 +180,8 @@ func (s *DeadLetters) here(ctx context.Context, pipeline string) error {
 		With("pipelineId", pipeline).Suggest("ask that member, as with --api.address; it replays them whichever member runs the pipeline")
 }
 
-// checkSelection returns an error unless what is selected is clear: ids, a filter or all.
+// checkSelection returns an error unless the request selects dead letters in exactly one way: by ids, by a filter, or
+// all.
 func checkSelection(ids []int64, f rest.DeadLetterFilter, all bool) error {
 	ways := 0
 	for _, given := range []bool{len(ids) > 0, f != rest.DeadLetterFilter{}, all} {
@@ -203,8 +204,8 @@ func (s *DeadLetters) id(r *http.Request) (int64, error) {
 	return id, nil
 }
 
-// notFound returns an error that says which other members of the cluster have dead letters of the pipeline on their disks:
-// each numbers those itself.
+// notFound returns an error that names the other members of the cluster that have dead letters of the pipeline on their
+// disks. Each member numbers its own dead letters.
 func (s *DeadLetters) notFound(r *http.Request) error {
 	letter, pipeline := r.PathValue("letter"), r.PathValue("id")
 	if away := s.Observed.Refused(pipeline); len(away) > 0 {
@@ -233,7 +234,7 @@ func answer[T any](v T, err error) (any, error) {
 	return v, nil
 }
 
-// filter returns what the query selects.
+// filter returns the filter that the query describes.
 func filter(r *http.Request) (f rest.DeadLetterFilter, err error) {
 	q := r.URL.Query()
 	f.Error, f.Key, f.Stage = q.Get("error"), q.Get("key"), rest.DeadLetterStage(q.Get("stage"))

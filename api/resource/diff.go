@@ -10,7 +10,7 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// resource is a pipeline, or a connector or processor of one.
+// resource is a pipeline, a connector or a processor.
 type resource struct {
 	kind rest.ResourceKind
 	id   string
@@ -40,7 +40,7 @@ func resourcesOf(p *spec.Pipeline) map[string]resource {
 	return all
 }
 
-// Diff returns what making p of the pipeline in basis changes, which is nil for none.
+// Diff returns the changes that making p of the pipeline in basis causes. Either may be nil for none.
 func Diff(basis *spec.Declaration, p *spec.Pipeline) []rest.ResourceChange {
 	var old *spec.Pipeline
 	if basis != nil {
@@ -73,8 +73,7 @@ func Diff(basis *spec.Declaration, p *spec.Pipeline) []rest.ResourceChange {
 	return changes
 }
 
-// closest returns the longest of the paths in from that leads to path or to what it is
-// in, "" if there is none.
+// closest returns the longest path in from that equals path or is a parent of it, "" if there is none.
 func closest[T any](path string, from map[string]T) string {
 	for path != "" {
 		if _, ok := from[path]; ok {
@@ -103,8 +102,7 @@ func changeOf(r resource, action rest.ResourceAction, differences []spec.Change)
 	return change
 }
 
-// configPath returns the name that a field of a resource has in a document. What comes
-// after settings is one name, dots included.
+// configPath returns the name of a resource field in a document. Everything after settings is one name, dots included.
 func configPath(at string) string {
 	at = strings.TrimPrefix(InDocument(at), "/")
 	return schemas.UnescapePointer(strings.ReplaceAll(at, "/", "."))

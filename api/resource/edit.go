@@ -20,13 +20,13 @@ import (
 // Origin is who changed a pipeline, in its history.
 const Origin = "api"
 
-// ErrStale means that desired state is no longer what a change was made of.
+// ErrStale means that desired state has changed since the change was computed.
 var ErrStale = errors.New("desired state changed in the meantime")
 
 // Edit is a change of one pipeline that the API owns.
 type Edit struct {
 	ID     string            // of the pipeline
-	Of     *spec.Declaration // what is declared as far as the caller knows; nil: it is read
+	Of     *spec.Declaration // the declaration known to the caller; nil: it is read
 	Origin string            // default: Origin
 	Live   bool              // may be made while the pipeline runs
 	Path   string            // JSON pointer of the resource within the pipeline, for errors
@@ -35,8 +35,8 @@ type Edit struct {
 	Current func(p *spec.Pipeline) string
 }
 
-// Edit performs e for the request: it is checked, and then applied unless another change was
-// faster, in which case it starts over with what they left. It returns what it led to.
+// Edit performs e for the request: it checks and applies the change. If another change was faster, it starts over from
+// the new declaration. It returns the resulting declaration.
 func (s *State) Edit(r *http.Request, e *Edit) (*spec.Declaration, error) {
 	for d := e.Of; ; d = nil {
 		var err error
@@ -98,7 +98,7 @@ func Owned(d *spec.Declaration) error {
 	return OwnedByFile(d)
 }
 
-// OwnedByFile is the error of a change of what a file declares.
+// OwnedByFile returns the error for a change of a pipeline that a file declares.
 func OwnedByFile(d *spec.Declaration) *rest.Error {
 	return rest.Errorf(rest.NotOwner, rest.ReasonOwnedByFile, "pipeline %q is declared in %s:%d and cannot be changed over the API",
 		d.Pipeline.ID, d.Owner.Path, d.Owner.Line).
@@ -136,8 +136,8 @@ func (s *State) replace(ctx context.Context, d *spec.Declaration, p *spec.Pipeli
 	return s.Apply(ctx, changes, map[string]*spec.Declaration{p.ID: d})
 }
 
-// Apply performs changes if the pipelines in basis, nil standing for none, are still
-// what they were. Otherwise it returns ErrStale.
+// Apply performs changes if the pipelines in basis are unchanged; nil stands for a pipeline that does not exist.
+// Otherwise it returns ErrStale.
 func (s *State) Apply(ctx context.Context, changes *spec.Changes, basis map[string]*spec.Declaration) error {
 	expect := map[string]string{}
 	for id, was := range basis {
@@ -146,7 +146,7 @@ func (s *State) Apply(ctx context.Context, changes *spec.Changes, basis map[stri
 		}
 	}
 	if claims(changes, basis) {
-		s.unique.Lock() // so that what is unique stays so
+		s.unique.Lock() // keeps unique values unique
 		defer s.unique.Unlock()
 		all, err := s.Declared(ctx)
 		if err != nil {
@@ -217,8 +217,7 @@ func distinct(p, old, other *spec.Pipeline) error {
 	return nil
 }
 
-// Identify returns the id that a resource gets: the chosen one, without the id of its
-// parent before it, or a new one.
+// Identify returns the id for a new resource: the chosen id, without the prefix of its parent, or a generated one.
 func Identify(chosen, parent string) string {
 	if chosen == "" {
 		return uuid.NewString()

@@ -21,8 +21,8 @@ type Plugin struct {
 	Processor   map[string]rest.Parameter // nil when it is no processor
 }
 
-// Complete returns what may stand at line and column, both from 1, the likely first.
-// Columns count characters. What was typed of a word already selects, and is to be replaced.
+// Complete returns the completions possible at line and column, both from 1, the most likely first. Columns count
+// characters. The part of a word that is already typed selects completions, and they replace it.
 func Complete(text string, line, column int, plugins []Plugin) []rest.Completion {
 	at := locate(text, line, column)
 	if at == nil {
@@ -76,7 +76,7 @@ func keys(at *location, plugins []Plugin) []rest.Completion {
 	return all
 }
 
-// settings proposes the settings of a plugin, those that it needs first.
+// settings proposes the settings of a plugin, required ones first.
 func settings(at *location, params map[string]rest.Parameter) []rest.Completion {
 	var all []rest.Completion
 	for name, p := range params {
@@ -113,7 +113,7 @@ func rule(p rest.Parameter, typ string) *rest.ParameterRule {
 	return nil
 }
 
-// values proposes what the field at hand may be.
+// values proposes values for the current field.
 func values(at *location, plugins []Plugin) []rest.Completion {
 	if at.key == "plugin" {
 		return names(at, plugins)

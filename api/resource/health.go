@@ -35,8 +35,8 @@ func (s *Health) Live(_ http.ResponseWriter, r *http.Request) (any, error) {
 	return rest.Health{Status: "SERVING"}, nil
 }
 
-// Ready counts pipelines and says how it stands with the directory of their files. Those
-// who may read learn why.
+// Ready counts pipelines and reports the state of the directory of pipeline files. Clients that may read also get the
+// reasons.
 func (s *Health) Ready(w http.ResponseWriter, r *http.Request) (any, error) {
 	if err := s.Observed.Ready(r.Context()); err != nil {
 		body := rest.Readiness{Status: "unavailable", Directory: s.directory(r)}
@@ -68,7 +68,7 @@ func (s *Health) Ready(w http.ResponseWriter, r *http.Request) (any, error) {
 	return rest.Readiness{Status: "ready", Directory: s.directory(r), Pipelines: count, Memory: s.memory()}, err
 }
 
-// memory returns what there is for records where sources wait for it, nil where none do.
+// memory returns the use of record memory when sources wait for it, nil when none do.
 func (s *Health) memory() *rest.RecordMemory {
 	if s.Memory == nil {
 		return nil

@@ -57,8 +57,8 @@ func (s *History) Purge(_ http.ResponseWriter, r *http.Request) (any, error) {
 	return struct{}{}, err
 }
 
-// Rollback declares a revision again, but for the status: a pipeline that runs keeps running, and one that is
-// stopped stays stopped. For a pipeline of a file the revision is written to the file if the request says so.
+// Rollback declares a revision again, except for its status: a running pipeline keeps running, and a stopped one stays
+// stopped. For a pipeline of a file, the revision is written to the file if the request says so.
 func (s *History) Rollback(w http.ResponseWriter, r *http.Request) (any, error) {
 	var body rest.Rollback
 	if err := jsonhttp.Read(w, r, &body); err != nil {
@@ -93,7 +93,7 @@ func (s *History) Rollback(w http.ResponseWriter, r *http.Request) (any, error) 
 	return s.present(w, d, err)
 }
 
-// restoreFile writes what restore makes of a pipeline to the file that declares it.
+// restoreFile writes the result of restore to the file that declares the pipeline.
 func (s *History) restoreFile(r *http.Request, id string, revision int64,
 	restore func(p *spec.Pipeline) error) (*spec.Declaration, error) {
 	d, err := s.Desired.Pipeline(r.Context(), id)
@@ -139,8 +139,8 @@ func revisionOf(revisions []spec.Revision, id string, number int64) (*spec.Pipel
 // wordRunning stands for the generation that runs.
 const wordRunning = "running"
 
-// Diff answers with what distinguishes two generations of a pipeline: those asked for,
-// or the latest and what was there before it. It answers for pipelines that are deleted, too.
+// Diff answers with the difference between two generations of a pipeline: the requested ones, or the latest and its
+// predecessor. It also answers for deleted pipelines.
 func (s *History) Diff(_ http.ResponseWriter, r *http.Request) (any, error) {
 	id, query := r.PathValue("id"), r.URL.Query()
 	revisions, err := s.Desired.History(r.Context(), id)

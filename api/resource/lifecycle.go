@@ -14,7 +14,7 @@ import (
 // Runs starts and stops pipelines.
 type Runs struct{ Base }
 
-// Start has a pipeline run and answers when it does, or when the first attempt failed.
+// Start starts a pipeline, and answers when it runs or when the first attempt failed.
 func (s *Runs) Start(w http.ResponseWriter, r *http.Request) (any, error) {
 	id, since := r.PathValue("id"), time.Now()
 	d, limit, err := s.unchanged(w, r, id)
@@ -40,8 +40,7 @@ func (s *Runs) Start(w http.ResponseWriter, r *http.Request) (any, error) {
 		func() (bool, error) { return done(r, id, since) }))
 }
 
-// Stop has a pipeline stop and answers when it did. One that is stopping already may be
-// forced to.
+// Stop stops a pipeline, and answers when it has stopped. A pipeline that is already stopping may be forced to stop.
 func (s *Runs) Stop(w http.ResponseWriter, r *http.Request) (any, error) {
 	var body rest.Stop
 	if err := jsonhttp.Read(w, r, &body); err != nil {
@@ -130,8 +129,8 @@ func (s *Runs) Restart(w http.ResponseWriter, r *http.Request) (any, error) {
 		s.unlessOverruled(r, id, spec.StatusRunning, func() (bool, error) { return s.started(r, id, since) }))
 }
 
-// setStatus changes the status that d's pipeline should be in. A file keeps what it
-// declares, and is overridden until it changes.
+// setStatus changes the desired status of d's pipeline. A file keeps its declared status, which is overridden until the
+// file changes.
 func (s *Runs) setStatus(w http.ResponseWriter, r *http.Request, d *spec.Declaration, status spec.Status) error {
 	if d.Owner.Kind == spec.OwnerFile {
 		p := d.Pipeline.Clone()
@@ -152,7 +151,7 @@ func (s *Runs) setStatus(w http.ResponseWriter, r *http.Request, d *spec.Declara
 	return err
 }
 
-// runnable returns why a pipeline that is to run cannot.
+// runnable returns the reason why a pipeline cannot run.
 func runnable(p *spec.Pipeline) error {
 	if p.Status != spec.StatusRunning {
 		return nil
@@ -168,7 +167,7 @@ func runnable(p *spec.Pipeline) error {
 func (s *Runs) started(_ *http.Request, id string, since time.Time) (bool, error) {
 	state, _ := s.Observed.State(id)
 	if p := s.Observed.Placement(id); p != nil && p.Member != "" {
-		return true, nil // that member says more of it
+		return true, nil // that member has the details
 	}
 	if state.Since.Before(since.Round(0)) {
 		return false, nil

@@ -35,7 +35,7 @@ func (s *Owners) Adopt(w http.ResponseWriter, r *http.Request) (any, error) {
 	}
 	by, p := cmp.Or(owner.Path, "the API"), d.Pipeline
 	if owner.Kind == spec.OwnerAPI {
-		p.Status = d.Want() // only what a file declares is overridden
+		p.Status = d.Want() // only a status declared by a file can be overridden
 	}
 	changes := &spec.Changes{Declare: []spec.Declare{{Pipeline: p, Owner: owner, Origin: "adopted by " + by}},
 		Events: []spec.Event{{Pipeline: d.Pipeline.ID, File: cmp.Or(owner.Path, d.Owner.Path), Type: "normal", Reason: "Adopted", Message: by + " takes it over"}}}

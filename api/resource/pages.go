@@ -17,20 +17,20 @@ import (
 	"github.com/conduit-agent/conduit/spec/secret"
 )
 
-// Insight is what pages show of the agent in addition to its pipelines.
+// Insight provides information about the agent that pages show in addition to its pipelines.
 type Insight struct {
 	// Agent describes the process, its store and its settings.
 	Agent func(ctx context.Context) (rest.Agent, error)
-	// Memory returns what there is for outstanding records.
+	// Memory returns the use of the memory for outstanding records.
 	Memory func() rest.RecordMemory
-	// Check returns what is wrong with the plugins and settings of a pipeline that is being
-	// written. Paths are JSON pointers within it.
+	// Check returns the problems with the plugins and settings of a pipeline in the editor. Paths are JSON pointers
+	// within the pipeline.
 	Check func(ctx context.Context, p *spec.Pipeline) []spec.Problem
 	// ReadFile returns the content of a pipeline file.
 	ReadFile func(path string) ([]byte, error)
 }
 
-// Pages serves what pages need in addition to the other resources.
+// Pages serves the data that pages need in addition to the other resources.
 type Pages struct {
 	Base
 	Insight Insight
@@ -39,8 +39,8 @@ type Pages struct {
 	streams atomic.Int64
 }
 
-// Watch sends what pages show as server-sent messages: once, or until the client leaves
-// when it accepts text/event-stream.
+// Watch sends the data of pages as server-sent messages: once, or until the client leaves when it accepts
+// text/event-stream.
 func (s *Pages) Watch(w http.ResponseWriter, r *http.Request) (any, error) {
 	if s.streams.Add(1) > MaxStreams {
 		s.streams.Add(-1)
@@ -100,7 +100,7 @@ func (s *Pages) rates() []rest.PipelineRates {
 	return s.Rates()
 }
 
-// Agent answers with what the agent says of itself.
+// Agent answers with information about the agent.
 func (s *Pages) Agent(_ http.ResponseWriter, r *http.Request) (any, error) {
 	if s.Insight.Agent == nil {
 		return nil, jsonhttp.NotFound()
@@ -127,8 +127,7 @@ func (s *Pages) Content(_ http.ResponseWriter, r *http.Request) (any, error) {
 	return rest.FileContent{Path: path, Content: secret.Text(string(content))}, nil
 }
 
-// Edit answers with what is wrong with a pipeline file that is being written, and with what
-// may stand at the cursor.
+// Edit answers with the problems of a pipeline file in the editor and the completions at the cursor.
 func (s *Pages) Edit(w http.ResponseWriter, r *http.Request) (any, error) {
 	var body rest.EditorRequest
 	if err := jsonhttp.Read(w, r, &body); err != nil {

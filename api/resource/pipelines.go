@@ -9,10 +9,10 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// Pipelines is about pipelines without what belongs to them.
+// Pipelines serves pipelines without their connectors and processors.
 type Pipelines struct{ Base }
 
-// List answers with all pipelines, or those with a name.
+// List answers with all pipelines, or with the pipelines of a name.
 func (s *Pipelines) List(_ http.ResponseWriter, r *http.Request) (any, error) {
 	name, err := jsonhttp.Name(r)
 	if err != nil {

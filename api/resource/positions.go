@@ -23,14 +23,14 @@ type Checkpoints interface {
 	MoveCheckpoint(ctx context.Context, d *spec.Declaration, c spec.Checkpoint, before record.Position, event spec.Event) error
 }
 
-// Positions shows where sources resume, and moves that of a pipeline that is stopped.
+// Positions shows where sources resume, and moves the position of a stopped pipeline's source.
 type Positions struct {
 	Base
 	Store Checkpoints // nil: it cannot be asked for
 }
 
-// Get answers with the position of a source and its ETag, and with what moving it would do if a
-// position to move it to is in the query.
+// Get answers with the position of a source and its ETag. If the query has a target position, it also answers with the
+// effect of moving there.
 func (s *Positions) Get(w http.ResponseWriter, r *http.Request) (any, error) {
 	d, at, c, err := s.source(r)
 	if err != nil {
@@ -113,7 +113,7 @@ func (s *Positions) source(r *http.Request) (d *spec.Declaration, at int, c *spe
 	return d, at, c, err
 }
 
-// stopped returns an error unless d's pipeline is to stop and has.
+// stopped returns an error unless d's pipeline is declared to stop and has stopped.
 func (s *Positions) stopped(d *spec.Declaration) error {
 	id := d.Pipeline.ID
 	state, known := s.Observed.State(id)

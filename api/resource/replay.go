@@ -16,7 +16,7 @@ type Replays interface {
 	Start(ctx context.Context, pipeline string, request rest.ReplayRequest) (rest.Replay, error)
 	// Status returns the replay that runs, or ran last, on whichever member of a cluster; ok is false when there was none.
 	Status(ctx context.Context, pipeline string) (status rest.Replay, ok bool)
-	// Cancel ends a replay once what is outstanding is settled, on whichever member of a cluster it runs.
+	// Cancel ends a replay once its outstanding records are settled, on whichever member of the cluster it runs.
 	Cancel(ctx context.Context, pipeline string) (status rest.Replay, ok bool, err error)
 }
 

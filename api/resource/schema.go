@@ -18,7 +18,7 @@ type field struct {
 	values            []string
 }
 
-// node is what matters here of a JSON Schema.
+// node is the subset of a JSON Schema that completion uses.
 type node struct {
 	Ref         string           `json:"$ref"`
 	Type        any              `json:"type"`

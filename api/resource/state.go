@@ -11,15 +11,14 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// ErrPluginNotFound is what Plugins.Check returns for the caller to branch on.
+// ErrPluginNotFound is returned by Plugins.Check when a plugin does not exist.
 var ErrPluginNotFound = errors.New("plugin not found")
 
 // Store holds the desired state of all pipelines.
 type Store interface {
 	// Declarations returns all desired state, withdrawn pipelines included, by id.
 	Declarations(ctx context.Context) ([]spec.Declaration, error)
-	// Get returns the desired state of one pipeline, withdrawn or not, or an error that is
-	// spec.ErrNotFound.
+	// Get returns the desired state of one pipeline, withdrawn or not, or an error that is spec.ErrNotFound.
 	Get(ctx context.Context, id string) (spec.Declaration, error)
 	// ApplyIf performs c in one transaction if every pipeline named in expect is declared in
 	// that version (spec.Declaration.Version), an empty one meaning that it is not declared or
@@ -30,23 +29,23 @@ type Store interface {
 	SetOverride(ctx context.Context, id string, status spec.Status) error
 	// History returns the revisions of a pipeline that are kept, oldest first.
 	History(ctx context.Context, id string) ([]spec.Revision, error)
-	// Purge forgets the history and the events of a deleted pipeline. The error is
-	// spec.ErrNotFound when nothing is known of it, spec.ErrConflict when it is not deleted.
+	// Purge forgets the history and the events of a deleted pipeline. The error is spec.ErrNotFound when the pipeline
+	// is unknown, and spec.ErrConflict when it is not deleted.
 	Purge(ctx context.Context, id string) error
-	// FileStates returns what is known of the pipeline files, by path.
+	// FileStates returns the states of the pipeline files, by path.
 	FileStates(ctx context.Context) ([]spec.FileState, error)
-	// Events returns up to limit events with an id above after, oldest first; when after
-	// is negative the newest ones instead, oldest first too.
+	// Events returns up to limit events with an id above after, oldest first. When after is negative it returns the
+	// newest events instead, also oldest first.
 	Events(ctx context.Context, after int64, limit int) ([]spec.Event, error)
 }
 
-// States is what is observed of pipelines.
+// States provides the observed state of pipelines.
 type States interface {
-	// State returns the state of a pipeline, false when nothing was observed of it.
+	// State returns the state of a pipeline, and false when none has been observed.
 	State(id string) (spec.State, bool)
 }
 
-// KnownPlugins is what is known of the plugins of connectors and processors.
+// KnownPlugins provides the plugins of connectors and processors.
 type KnownPlugins interface {
 	// KnownPlugins describes all plugins, by name.
 	Plugins() []rest.Plugin
@@ -56,12 +55,12 @@ type KnownPlugins interface {
 	Check(ctx context.Context, typ spec.ConnectorType, plugin string, settings map[string]string) error
 	// Processors describes all processor plugins, by name.
 	Processors() []rest.ProcessorPlugin
-	// CheckProcessors returns what is wrong with processors: plugins that are not there
-	// (spec.CodeProcessorNotFound), settings and conditions. at is the JSON pointer of the list.
+	// CheckProcessors returns the problems of processors: missing plugins (spec.CodeProcessorNotFound), settings and
+	// conditions. at is the JSON pointer of the list.
 	CheckProcessors(ctx context.Context, at string, declared []spec.Processor) []spec.Problem
 }
 
-// SettingError says what is wrong with one setting. Check may join several.
+// SettingError describes a problem with one setting. Check may join several.
 type SettingError struct {
 	Setting string
 	Message string
@@ -80,7 +79,7 @@ type State struct {
 	States  States
 	Plugins KnownPlugins
 
-	unique sync.Mutex // held to change what no two pipelines may share
+	unique sync.Mutex // held while changing values that must be unique among pipelines
 }
 
 // Declared returns the pipelines that are declared, by id.
@@ -146,8 +145,8 @@ func ProcessorNotFound(id string) *rest.Error {
 	return rest.Errorf(rest.NotFound, rest.ReasonProcessorNotFound, "processor %q not found", id)
 }
 
-// holder returns the pipeline that has what the qualified id says, nil if there is none. Ids
-// may contain colons, so it may be one of several pipelines.
+// holder returns the pipeline for which has reports true, nil if there is none. Ids may contain colons, so several
+// pipelines may match the qualified id.
 func (s *State) holder(ctx context.Context, id string, has func(*spec.Declaration) bool) (*spec.Declaration, error) {
 	for i := range min(len(id), maxID) {
 		if id[i] != ':' {
@@ -165,8 +164,8 @@ func (s *State) holder(ctx context.Context, id string, has func(*spec.Declaratio
 	return nil, nil
 }
 
-// What to observe of a processor: the records that it is given, and those that it lets go on.
-// InspectIn of a destination are the records that come to its processors.
+// The observation points of a processor: its input, and its output. For a destination, InspectIn observes the input of
+// its processors.
 const (
 	InspectIn  = "/in"
 	InspectOut = "/out"

@@ -20,10 +20,10 @@ import (
 // DLQPath is where the dead-letter queue is in a pipeline, as a JSON pointer.
 const DLQPath = "/dead-letter-queue"
 
-// Naming returns the path in a request of what a JSON pointer leads to in the pipeline.
+// Naming maps a JSON pointer into the pipeline to the path of the same field in a request.
 type Naming func(pointer string) (path string)
 
-// Validate returns the first error of p, and all of them as violations.
+// Validate returns the first error of p, with all its errors as violations.
 func Validate(p *spec.Pipeline, field Naming) error {
 	var e *rest.Error
 	for _, problem := range spec.Validate(p) {
@@ -62,8 +62,8 @@ func Within(prefix string) Naming {
 	}
 }
 
-// CheckPlugins has the plugins accept what p changes about connectors and the
-// dead-letter queue of old, nil for none. The error has all that is wrong.
+// CheckPlugins asks the plugins to validate the connectors and the dead-letter queue that differ between old, nil for
+// none, and p. The error has all problems.
 func (s *State) CheckPlugins(ctx context.Context, old, p *spec.Pipeline, field Naming) (wrong error) {
 	for i := range p.Connectors {
 		c, at := &p.Connectors[i], "/connectors/"+strconv.Itoa(i)
@@ -90,7 +90,7 @@ func sameProcessor(a, b spec.Processor) bool {
 	return a.Plugin == b.Plugin && a.Condition == b.Condition && a.Workers == b.Workers && maps.Equal(a.Settings, b.Settings)
 }
 
-// checkChain returns what is wrong with the processors of one parent.
+// checkChain returns the problems of the processors of one parent.
 func (s *State) checkChain(ctx context.Context, chain Chain, field Naming) error {
 	var wrong error
 	for _, p := range s.Plugins.CheckProcessors(ctx, chain.Path, *chain.List) {
@@ -106,7 +106,7 @@ func (s *State) checkChain(ctx context.Context, chain Chain, field Naming) error
 	return wrong
 }
 
-// Join returns the first of two errors, with what is wrong by the second as well.
+// Join returns the first of two errors, with the problems of the second added.
 func Join(first, second error) error {
 	a, ok := first.(*rest.Error)
 	b, alike := second.(*rest.Error)

@@ -7,7 +7,7 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// Cluster is what an agent knows of the cluster that it is a member of.
+// Cluster is an agent's view of the cluster that it is a member of.
 type Cluster struct {
 	Name      string            `json:"name,omitempty"`
 	Member    string            `json:"member,omitempty" doc:"Name of the agent that answers."`
@@ -17,12 +17,12 @@ type Cluster struct {
 	Pipelines []ClusterPipeline `json:"pipelines"`
 }
 
-// ClusterState is what an agent has to do with a cluster.
+// ClusterState is the relation of an agent to a cluster.
 type ClusterState string
 
 // The states.
 const (
-	ClusterAlone        ClusterState = "alone"        // it is no member of one
+	ClusterAlone        ClusterState = "alone"        // not a member of a cluster
 	ClusterJoining      ClusterState = "joining"      // it has no session yet
 	ClusterJoined       ClusterState = "joined"       // it takes pipelines
 	ClusterDraining     ClusterState = "draining"     // it gives its pipelines away
@@ -59,7 +59,7 @@ type ClusterPipeline struct {
 	LagSeconds  float64             `json:"lagSeconds,omitempty" doc:"How long a position has waited to be in the claim. That of another member is what it said last, a few seconds ago, and none when it is less than a second."`
 	Held        bool                `json:"held,omitempty" doc:"The position of a strict pipeline has waited for so long that it writes nothing more until it is in the claim."`
 	DeadLetters []MemberDeadLetters `json:"deadLetters,omitempty" doc:"On the disks of the members, and not in the store of the cluster. Of several instances the first row has those of all."`
-	// SharedDeadLetters are those that every member lists, replays and drops.
+	// SharedDeadLetters counts the dead letters that every member can list, replay and drop.
 	SharedDeadLetters int64         `json:"sharedDeadLetters,omitempty" doc:"Dead letters in the store of the cluster. Of several instances the first row has those of all."`
 	Terms             *ClusterTerms `json:"terms,omitempty" doc:"As the agent that answers has the pipeline declared; none when it has not."`
 }
@@ -75,7 +75,7 @@ type ClusterTerms struct {
 	Instances spec.Instances `json:"instances,omitempty" doc:"How many instances it is to have: a number, or all for one on each member that may run it; none for one."`
 }
 
-// Instances are those of a pipeline that several members are to run at the same time.
+// Instances are the instances of a pipeline that several members run at the same time.
 type Instances struct {
 	Declared spec.Instances      `json:"declared" doc:"How many there are to be: a number, or all for one on each member that may run it."`
 	Running  []InstancePlacement `json:"running" doc:"Those that members have."`

@@ -78,7 +78,7 @@ func DeadLettersText(all []MemberDeadLetters) string {
 	return strings.Join(texts, ", ")
 }
 
-// DeadLetterTotals is what there is of dead letters of a pipeline.
+// DeadLetterTotals summarizes the dead letters of a pipeline.
 type DeadLetterTotals struct {
 	PipelineID string `json:"pipelineId"`
 	Count      int64  `json:"count"`
@@ -86,7 +86,7 @@ type DeadLetterTotals struct {
 	Dropped    uint64 `json:"dropped" doc:"Dropped because there were too many, or they were too old."`
 }
 
-// DeadLetterFilter selects dead letters. What is empty selects all.
+// DeadLetterFilter selects dead letters. An empty field matches all.
 type DeadLetterFilter struct {
 	Error string          `json:"error,omitempty" doc:"Text that the error contains, in any case."`
 	Key   string          `json:"key,omitempty" doc:"Text that the key contains."`
@@ -105,7 +105,7 @@ type DeadLettersDropped struct {
 	Dropped int64 `json:"dropped"`
 }
 
-// ReplayRequest says which dead letters to replay: some, those that a filter selects, or all.
+// ReplayRequest selects the dead letters to replay: by id, by a filter, or all.
 type ReplayRequest struct {
 	IDs    []int64           `json:"ids,omitempty"`
 	Filter *DeadLetterFilter `json:"filter,omitempty"`

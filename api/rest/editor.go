@@ -10,8 +10,7 @@ type EditorRequest struct {
 	Column  int    `json:"column,omitempty" doc:"Of the cursor in characters, from 1."`
 }
 
-// EditorAnswer is what is wrong with a file that is being written, and what may stand at
-// the cursor.
+// EditorAnswer has the problems of the file in the editor and the completions at the cursor.
 type EditorAnswer struct {
 	Problems    []spec.Problem     `json:"problems" doc:"As conduit pipelines validate shows them, plugins and settings included."`
 	Completions []Completion       `json:"completions" doc:"The likely first."`

@@ -102,8 +102,8 @@ type Error struct {
 	Kind
 	Reason  string
 	Message string
-	// Metadata says more: configPath is the field that is wrong, suggestion what to do,
-	// file and line where the declaration stands.
+	// Metadata has details: configPath is the faulty field, suggestion a remedy, file and line the place of the
+	// declaration.
 	Metadata   map[string]string
 	Violations []Violation
 }
@@ -131,7 +131,7 @@ func (e *Error) With(key, value string) *Error {
 	return e
 }
 
-// Suggest adds what to do about the error and returns e.
+// Suggest adds a remedy to the error and returns e.
 func (e *Error) Suggest(format string, args ...any) *Error {
 	return e.With("suggestion", fmt.Sprintf(format, args...))
 }
@@ -184,8 +184,8 @@ func (e *Error) Body() Status {
 	return Status{Code: e.Code, Message: texts.TruncateError(e.Message), Details: details}
 }
 
-// ParseError reads an error with this HTTP status from its body. It takes any body: what
-// is no google.rpc.Status becomes the message.
+// ParseError reads an error with this HTTP status from its body. It accepts any body: a body that is no
+// google.rpc.Status becomes the message.
 func ParseError(status int, body []byte) *Error {
 	e := &Error{Kind: Kind{HTTP: status, Code: 2}}
 	var s Status

@@ -14,7 +14,7 @@ type PlanFile struct {
 	Content string `json:"content"`
 }
 
-// Plan is what pipeline files would change if the agent read them now.
+// Plan is the set of changes that pipeline files would make if the agent read them now.
 type Plan struct {
 	Pipelines []PlannedPipeline `json:"pipelines" doc:"Those that change, by id."`
 	Problems  []spec.Problem    `json:"problems" doc:"Of the files, and of what their pipelines need. What has errors stays as it is."`

@@ -1,9 +1,9 @@
 // Package rest is the vocabulary of the REST API, shared by its server and its client:
 // the bodies of requests and responses, and errors with their codes.
 //
-// A body that is sent to create or replace something has the shape of the one that
-// reading it returns. What only the agent decides, such as state and createdAt, is
-// ignored in requests, so that a resource can be read, edited and written back.
+// The body of a request to create or replace a resource has the shape of the body that reading it returns. Fields that
+// only the agent sets, such as state and createdAt, are ignored in requests, so that a resource can be read, edited and
+// written back.
 package rest
 
 import (
@@ -34,14 +34,14 @@ type Pipeline struct {
 	UpdatedAt    time.Time      `json:"updatedAt"`
 }
 
-// PipelineConfig is what people say about a pipeline.
+// PipelineConfig is the user-supplied description of a pipeline.
 type PipelineConfig struct {
 	Name        string            `json:"name"`
 	Description string            `json:"description"`
 	Labels      map[string]string `json:"labels,omitempty" doc:"For selecting pipelines. Left out of a change, they stay."`
 }
 
-// PipelineState is what is observed of a pipeline.
+// PipelineState is the observed state of a pipeline.
 type PipelineState struct {
 	Status        PipelineStatusCode `json:"status"`
 	Error         string             `json:"error" doc:"Why the pipeline is degraded."`
@@ -146,8 +146,8 @@ type ProcessorRequest struct {
 	Type string `json:"type,omitempty" doc:"Former name of plugin."`
 }
 
-// ProcessorUpdate is a processor in a request to change it. What may be left out stays as
-// it is, as clients may not know of it.
+// ProcessorUpdate is a processor in a request to change it. An optional field that is absent stays unchanged, as
+// clients may not know it.
 type ProcessorUpdate struct {
 	ProcessorRequest
 	Condition *string               `json:"condition,omitempty" doc:"Stays as it is when left out."`
@@ -166,7 +166,7 @@ type ProcessorConfig struct {
 	Workers  int               `json:"workers"`
 }
 
-// Parent is what a processor belongs to.
+// Parent is the owner of a processor.
 type Parent struct {
 	Type ParentType `json:"type"`
 	ID   string     `json:"id"`
@@ -246,14 +246,13 @@ type Parameter struct {
 	Validations []ParameterRule `json:"validations"`
 }
 
-// ParameterRule is what a setting must meet.
+// ParameterRule is a rule that a setting must meet.
 type ParameterRule struct {
 	Type  string `json:"type" doc:"TYPE_REQUIRED, TYPE_GREATER_THAN, TYPE_LESS_THAN, TYPE_INCLUSION, TYPE_EXCLUSION or TYPE_REGEX."`
 	Value string `json:"value"`
 }
 
-// PipelineStatus is everything known of a pipeline: who declares it, what is declared
-// and what runs.
+// PipelineStatus is the complete status of a pipeline: its owner, its declaration and its running version.
 type PipelineStatus struct {
 	ID                   string              `json:"id"`
 	Name                 string              `json:"name"`
@@ -274,7 +273,7 @@ type PipelineStatus struct {
 	Conditions           []spec.Condition    `json:"conditions" doc:"Valid, Applied, Ready, Delivering, Draining, Conflict, RolledBack and PluginChanged, each true or false."`
 }
 
-// Inspected is what the inspector sends: a record, or how many were left out.
+// Inspected is a message of the inspector: a record, or the number of dropped records.
 type Inspected struct {
 	Result  *InspectedRecord `json:"result,omitempty"`
 	Dropped int              `json:"dropped,omitempty" doc:"Records that were to be shown and were not, since this was said last."`
@@ -337,7 +336,7 @@ type Reload struct {
 	Prune bool `json:"prune" doc:"The absence of all files is no accident: withdraw what they declared."`
 }
 
-// Info says what answers.
+// Info identifies the server.
 type Info struct {
 	Version string `json:"version"`
 	OS      string `json:"os"`

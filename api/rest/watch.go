@@ -6,12 +6,12 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// WatchSession is the message "session": what the client may do.
+// WatchSession is the message "session": the permissions of the client.
 type WatchSession struct {
 	Role string `json:"role" doc:"admin, or read for a client that may change nothing."`
 }
 
-// WatchStatuses is the message "statuses": the pipelines whose status is another.
+// WatchStatuses is the message "statuses": the pipelines whose status has changed.
 type WatchStatuses struct {
 	All      bool              `json:"all,omitempty" doc:"These are all pipelines there are."`
 	Statuses []json.RawMessage `json:"statuses" doc:"As /v1/pipelines/{id}/status shows them."`
