@@ -1,9 +1,8 @@
-// Package api serves the REST API, the stream of records of the inspector, and what
-// operators ask: health, readiness, metrics.
+// Package api serves the REST API, the record stream of the inspector, and the endpoints for operators: health,
+// readiness, metrics.
 //
-// A write changes desired state, in the store that the pipeline files change, too, and
-// what follows from it is done by the same reconciler. What is read about running
-// pipelines is what was observed, not what was asked for.
+// A write changes desired state, in the store that the pipeline files also change, and the same reconciler acts on it.
+// Reads of running pipelines return observed state, not desired state.
 package api
 
 import (
@@ -30,25 +29,24 @@ type Server struct {
 	Observed resource.Observed
 	Plugins  resource.KnownPlugins
 	Taps     inspect.Taps
-	Memory   inspect.Memory // bounds what inspecting takes; nil: it has bounds of its own only
+	Memory   inspect.Memory // limits the memory of the inspector; nil: only its own limits apply
 	Answers  guard.Answers
-	// Show makes of a record what the inspector shows of it: structured data may pass
-	// connectors encoded. It may be called concurrently. nil: records are shown as they pass.
+	// Show converts a record for display in the inspector: structured data may be encoded when it passes a connector.
+	// It may be called concurrently. nil: records are shown unconverted.
 	Show    func(*record.Record)
 	Metrics http.Handler // served at /metrics; nil: nothing is
 	// Reload reads the pipeline files again and returns when desired state is in line with
 	// them, or why it is not. With prune, the absence of all files counts. nil: it cannot be asked for.
 	Reload func(ctx context.Context, prune bool) error
-	// Plan returns what the pipeline files, with those of the request saved among them, would
-	// change, without changing anything. nil: it cannot be asked for.
+	// Plan returns the changes that the pipeline files would make, as if the files of the request were saved among
+	// them. It changes nothing. nil: planning is not available.
 	Plan func(ctx context.Context, request rest.PlanRequest) (*rest.Plan, error)
 	// WriteFile puts p into the file of the owner in place of the declaration there, and returns when desired
 	// state is in line with the file, or why the file is unchanged. nil: files cannot be written.
 	WriteFile func(ctx context.Context, owner spec.Owner, p *spec.Pipeline) error
-	// DryRun returns what the processors of a pipeline make of records. nil: it cannot be
-	// asked for.
+	// DryRun returns the output of a pipeline's processors for records. nil: dry runs are not available.
 	DryRun func(ctx context.Context, request rest.DryRunRequest) (*rest.DryRun, error)
-	// Rates returns what the pipelines that run move. nil: it is not measured.
+	// Rates returns the rates of the running pipelines. nil: rates are not measured.
 	Rates       func() []rest.PipelineRates
 	Insight     resource.Insight         // content of pages besides pipelines; a nil field cannot be requested
 	DeadLetters resource.DeadLetterStore // nil: dead letters cannot be asked for
@@ -58,11 +56,11 @@ type Server struct {
 	Cluster     resource.Member          // nil: the agent is no member of a cluster
 	// Docs returns a file of the documentation by its name; nil: there is none.
 	Docs func(name string) ([]byte, bool)
-	// Notify sends a notification to every target, and returns what became of it.
+	// Notify sends a notification to every target, and returns the results.
 	Notify func(ctx context.Context) []rest.NotificationResult
 	Log    *slog.Logger // nil discards
-	// Down is why the agent has no pipelines to speak of: only what it says of itself is answered then. nil:
-	// it has.
+	// Down is the reason why the agent has no pipelines. While it is set, only the endpoints about the agent itself are
+	// available.
 	Down    error
 	Version string
 	Debug   bool // serve profiles under /debug/pprof/
@@ -80,9 +78,9 @@ type Server struct {
 	guard     *guard.Guard
 	inspector *inspect.Hub
 	requests  *guard.Requests
-	closing   chan struct{} // closed when long answers are to end
+	closing   chan struct{} // closed to end long-running responses
 	closeOnce sync.Once
-	limits    *inspect.Limits // of the inspector's sessions, if not those of DefaultLimits
+	limits    *inspect.Limits // limits of the inspector's sessions; nil: DefaultLimits
 }
 
 func (s *Server) init() {
@@ -163,7 +161,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	return err
 }
 
-// endStreams has all answers end that would go on for ever.
+// endStreams ends all streaming responses.
 func (s *Server) endStreams() { s.closeOnce.Do(func() { close(s.closing) }) }
 
 // withConn has requests know their connection.
@@ -171,14 +169,14 @@ func withConn(ctx context.Context, c net.Conn) context.Context {
 	return inspect.WithConn(guard.WithConn(ctx, c), c)
 }
 
-// Stats is what the server counts.
+// Stats are the counters of the server.
 type Stats struct {
 	Panics   uint64            // requests that ended in a panic
 	Sessions map[string]int    // inspector sessions by connector
 	Dropped  map[string]uint64 // records that inspectors did not get to see, by connector
 }
 
-// Stats returns what the server counted until now.
+// Stats returns the current counters.
 func (s *Server) Stats() Stats {
 	s.init()
 	sessions, dropped := s.inspector.Stats()

@@ -142,7 +142,7 @@ func TestImportIsAllOrNothing(t *testing.T) {
 	}
 }
 
-// A name is to be free for who takes it; who has it already may go on with it.
+// A new pipeline needs a free name; a pipeline that already has a taken name may keep it.
 func TestNamesThatAreTaken(t *testing.T) {
 	w := newWorld(t)
 	h := newServer(w).Handler()
@@ -186,7 +186,7 @@ func named(id, name string) spec.Pipeline {
 	return p
 }
 
-// What lacks a secret says so, and is no pipeline file; nothing else says it.
+// An export without its secrets says so, and is no pipeline file; a complete export does not say so.
 func TestExportsSayWhatTheyLack(t *testing.T) {
 	w := newWorld(t)
 	p := pipelineOf("p", spec.StatusStopped)
@@ -230,8 +230,7 @@ func TestBodies(t *testing.T) {
 	}
 }
 
-// Errors name what they are about: the field, the pipeline of an import, the place in the
-// text; and all of what is wrong.
+// Errors name the field, the pipeline of an import and the place in the text, and list all problems.
 func TestPlacesOfErrors(t *testing.T) {
 	w := newWorld(t)
 	w.fromAPI(pipelineOf("p", spec.StatusStopped))
@@ -324,8 +323,8 @@ func TestSecrets(t *testing.T) {
 	}
 }
 
-// TestRequestsReadWhatTheyNeed counts how often requests read desired state: that of their
-// pipeline before and after a change, and that of all only to see that names are unique.
+// TestRequestsReadWhatTheyNeed counts the reads of desired state by requests: a change reads its pipeline before and
+// after, and reads all pipelines only to check that names are unique.
 func TestRequestsReadWhatTheyNeed(t *testing.T) {
 	w := newWorld(t)
 	h := newServer(w).Handler()

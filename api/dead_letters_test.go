@@ -118,7 +118,7 @@ func TestDeadLettersForReaders(t *testing.T) {
 	}
 }
 
-// TestDeadLetters checks what requests become calls of the store, and how it is answered.
+// TestDeadLetters checks the mapping of requests to calls of the store, and the answers.
 func TestDeadLetters(t *testing.T) {
 	const record = `{"record":{"position":"MQ==","payload":{"after":{"id":1}}}}`
 	for _, c := range []struct {
@@ -177,8 +177,8 @@ func TestDeadLetters(t *testing.T) {
 	}
 }
 
-// TestDeadLettersElsewhere has dead letters on another member of the cluster only: what is asked of them here is
-// refused with the name and the address of that member, but for a list, which names it.
+// TestDeadLettersElsewhere puts dead letters on another member of the cluster only. Requests for them are refused here
+// with the name and the address of that member; a list names the member instead.
 func TestDeadLettersElsewhere(t *testing.T) {
 	w := newWorld(t)
 	w.declared["orders"] = &spec.Declaration{Pipeline: pipelineOf("orders", spec.StatusRunning), Owner: spec.Owner{Kind: spec.OwnerAPI}}

@@ -13,14 +13,14 @@ import (
 
 const profiles = "/debug/pprof/"
 
-// profile serves profiles of the agent, which show what it has in memory.
+// profile serves profiles of the agent, which reveal the content of its memory.
 func (s *Server) profile(base resource.Base, router *httprouter.Router) {
 	serve := func(w http.ResponseWriter, r *http.Request, _ httprouter.Params) {
 		if err := s.profilable(r); err != nil {
 			jsonhttp.Fail(s.log, w, r, err)
 			return
 		}
-		ctx, cancel := base.Long(w, r) // a profile of the CPU takes as long as it is asked to
+		ctx, cancel := base.Long(w, r) // a CPU profile takes as long as the request asks for
 		defer cancel()
 		serveProfile(w, r.WithContext(ctx))
 	}

@@ -168,7 +168,7 @@ func TestDocumentsThatAreRefused(t *testing.T) {
 	}
 }
 
-// A hash is good for the document that was planned and for what was declared then.
+// A hash is valid for the planned document and the declaration at the time of the plan.
 func TestPlansGoOutOfDate(t *testing.T) {
 	for _, c := range []struct {
 		what      string
@@ -233,8 +233,8 @@ func deleteAll(h http.Handler) {
 	do(h, "DELETE", "/v1/pipelines/p", "")
 }
 
-// What happens between the plan and the end of applying it is not overwritten, nor are
-// settings applied that are wrong by then.
+// A change between the plan and the end of its application is not overwritten, and settings that have become invalid
+// are not applied.
 func TestDocumentsMeetChanges(t *testing.T) {
 	w := newWorld(t)
 	h := newServer(w).Handler()

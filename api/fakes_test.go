@@ -29,8 +29,8 @@ func TestMain(m *testing.M) {
 	m.Run()
 }
 
-// world is a store and a reconciler in memory. What is declared to run runs at once,
-// unless its plugin is "broken" or the world is frozen.
+// world is a store and a reconciler in memory. Pipelines declared as running run at once, unless their plugin is
+// "broken" or the world is frozen.
 type world struct {
 	t testing.TB
 
@@ -136,7 +136,7 @@ func (w *world) declare(c spec.Declare) {
 		Generation: d.Generation, At: time.Now(), Origin: c.Origin, Action: "declare", Spec: &p})
 }
 
-// reconcile makes observed what is declared. The caller holds mu.
+// reconcile makes the observed state equal to the declared state. The caller holds mu.
 func (w *world) reconcile() {
 	if !w.frozen {
 		for id, d := range w.declared {
@@ -425,7 +425,7 @@ func newServer(w *world) *api.Server {
 	}}
 }
 
-// call is a request to a handler, and what came of it.
+// call is a request to a handler and its response.
 type call struct {
 	status int
 	header http.Header
@@ -474,7 +474,7 @@ func (w *world) misfits(_ context.Context, p *spec.Pipeline) []spec.Problem {
 	return all
 }
 
-// Processors are those that a world has: field.set.
+// Processors returns the processor plugins of the world: field.set.
 func (w *world) Processors() []rest.ProcessorPlugin {
 	return []rest.ProcessorPlugin{{Name: "builtin:field.set@v1.0.0", Parameters: map[string]rest.Parameter{"field": {Type: "TYPE_STRING", Validations: []rest.ParameterRule{}}}}}
 }

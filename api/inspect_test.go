@@ -23,7 +23,7 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// session is a client of the inspector that does what the test says, and no more.
+// session is a client of the inspector that acts only on command of the test.
 type session struct {
 	t testing.TB
 	net.Conn
@@ -67,7 +67,7 @@ func (l *session) frame() (byte, string, error) {
 	size := uint64(head[1])
 	switch long := make([]byte, 8); size {
 	case 126:
-		_, _ = io.ReadFull(l.in, long[6:]) // what is missing is missed below
+		_, _ = io.ReadFull(l.in, long[6:]) // missing bytes are detected below
 		size = binary.BigEndian.Uint64(long)
 	case 127:
 		_, _ = io.ReadFull(l.in, long)
@@ -112,7 +112,7 @@ func accepting(t testing.TB, limits ...func(*api.Server)) (*world, *api.Server, 
 	return w, s, c, l
 }
 
-// listener keeps what it accepts.
+// listener records the connections that it accepts.
 type listener struct {
 	net.Listener
 	all sync.Map // net.Conn by the client's address
@@ -215,7 +215,7 @@ func seeing(t *testing.T, s *api.Server, c *client.Client, filters []string, opt
 	}
 }
 
-// many returns n records, of which every so many-th is marked.
+// many returns n records. The last record of each run of every records is marked.
 func many(n, every int) []record.Record {
 	all := make([]record.Record, n)
 	for i := range all {
@@ -227,8 +227,8 @@ func many(n, every int) []record.Record {
 	return all
 }
 
-// Rare records that a filter selects are all seen, however many others pass; what does
-// not meet the filter is not missed.
+// A filter shows all matching records, however rare, and however many others pass; records that do not match are not
+// counted as dropped.
 func TestFiltersComeFirst(t *testing.T) {
 	t.Parallel()
 	w, s, c := inspectable(t, api.FilterBurst(time.Hour))
@@ -267,7 +267,7 @@ func TestFiltersComeFirst(t *testing.T) {
 	}
 }
 
-// Sessions with filters of their own do not see what others select.
+// A session with a filter does not see the matches of other filters.
 func TestFiltersOfSeveralSessions(t *testing.T) {
 	t.Parallel()
 	w, s, c := inspectable(t, api.FilterBurst(time.Hour))
@@ -285,7 +285,7 @@ func TestFiltersOfSeveralSessions(t *testing.T) {
 	}
 }
 
-// What a rate leaves out was not to be seen.
+// Records left out by a rate limit of the session are not counted as dropped.
 func TestRatesDropNothing(t *testing.T) {
 	t.Parallel()
 	w, s, c := inspectable(t)
@@ -301,7 +301,7 @@ func TestRatesDropNothing(t *testing.T) {
 	}
 }
 
-// What filters had no time for may have been what they select.
+// Records that filters had no time to inspect count as dropped, because they may match.
 func TestFiltersWithoutTime(t *testing.T) {
 	t.Parallel()
 	w, s, c := inspectable(t, api.FilterBurst(-1))
@@ -337,8 +337,8 @@ func TestInspectorsOfDeletedConnectors(t *testing.T) {
 	wait.For(t, "the session ends", func() bool { return len(s.Stats().Sessions) == 0 && w.watched("a:gen") == 0 })
 }
 
-// TestCountsOfDeletedConnectors has records be dropped and their connector be deleted: its
-// count goes, that of another stays.
+// TestCountsOfDeletedConnectors drops records and deletes their connector: its count disappears, and the count of
+// another connector stays.
 func TestCountsOfDeletedConnectors(t *testing.T) {
 	t.Parallel()
 	w, s, c := inspectable(t, api.FilterBurst(-1))
@@ -409,7 +409,7 @@ func TestInspectSizes(t *testing.T) {
 	sees(t, w, socket, lines, sized(1, 3<<20))
 }
 
-// sees returns what both clients get of a record.
+// sees returns the messages that both clients receive for a record.
 func sees(t *testing.T, w *world, socket *session, lines *bufio.Reader, r record.Record) string {
 	t.Helper()
 	w.pass("a:gen", r)
@@ -456,8 +456,7 @@ func TestInspectorsThatHang(t *testing.T) {
 	wait.For(t, "the others are left", func() bool { return s.Stats().Sessions["a:gen"] == 1 })
 }
 
-// What a thousand sessions cost must not be a goroutine each: the garbage collector
-// scans their stacks.
+// A thousand sessions must not cost a goroutine each: the garbage collector scans their stacks.
 func TestInspectorsNeedNoGoroutines(t *testing.T) {
 	w, s, c := inspectable(t)
 	const sessions = api.MaxConns + 50 // which count apart from connections

@@ -134,7 +134,7 @@ func TestCleanUpOfConnectors(t *testing.T) {
 	}
 }
 
-// What cannot be done now is a conflict, which a client may try again, and no mistake of the agent.
+// An operation that is impossible now is a conflict, which a client may retry, and no fault of the agent.
 func TestBusy(t *testing.T) {
 	w := newWorld(t)
 	w.fromAPI(pipelineOf("p", spec.StatusStopped))
@@ -206,7 +206,7 @@ func TestStartBeforeTheStop(t *testing.T) {
 	})
 }
 
-// What a client leaves out, as it may not know of it, is not lost.
+// An update keeps the fields that a client leaves out, as it may not know them.
 func TestWhatIsLeftOutOfProcessors(t *testing.T) {
 	w := newWorld(t)
 	p := pipelineOf("p", spec.StatusStopped)
@@ -229,7 +229,7 @@ func TestWhatIsLeftOutOfProcessors(t *testing.T) {
 	}
 }
 
-// What is left out of a dead-letter queue is what a pipeline file that leaves it out means.
+// A field left out of a dead-letter queue has the same meaning as in a pipeline file.
 func TestWhatIsLeftOutOfDeadLetterQueues(t *testing.T) {
 	w := newWorld(t)
 	w.fromAPI(pipelineOf("p", spec.StatusStopped))
@@ -315,7 +315,7 @@ func TestActionsOnWhatIsAsItWas(t *testing.T) {
 	}
 }
 
-// What is advised about deleting from a running pipeline helps.
+// The advice about deleting from a running pipeline works.
 func TestAdviceAboutDeleting(t *testing.T) {
 	w := newWorld(t)
 	w.fromAPI(pipelineOf("p", spec.StatusRunning))

@@ -16,7 +16,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
 
-// hold opens n connections, sends a request on each, and reads an answer if there is to be one.
+// hold opens n connections, sends a request on each, and, if answered is set, reads an answer.
 func hold(t *testing.T, url, request string, n int, answered bool) []net.Conn {
 	t.Helper()
 	all := make([]net.Conn, n)
@@ -48,7 +48,7 @@ const (
 	finished = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
 )
 
-// dialed asks on a connection of its own.
+// dialed returns a client that uses a new connection.
 func dialed(c *client.Client) *client.Client {
 	return &client.Client{URL: c.URL, HTTP: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}}
 }

@@ -29,8 +29,8 @@ type operation struct {
 	}
 }
 
-// TestEveryOperation calls every operation of the document with its own example, and
-// holds what is answered against the document's schema.
+// TestEveryOperation calls every operation of the document with its own example, and validates the answer against the
+// document's schema.
 func TestEveryOperation(t *testing.T) {
 	h := newServer(newWorld(t)).Handler()
 	text := do(h, "GET", "/openapi/openapi.json", "").body
@@ -109,8 +109,7 @@ func refused(t *testing.T, method, path string, op operation) {
 	}
 }
 
-// exampleWorld returns a world where an operation is possible, and the path of what it
-// is about there.
+// exampleWorld returns a world in which an operation is possible, and the path of its resource there.
 func exampleWorld(t *testing.T, path string, op operation) (*world, string) {
 	w := newWorld(t)
 	orders := pipelineOf("orders", spec.StatusStopped)
@@ -225,8 +224,8 @@ func firstLine(t *testing.T, w *world, s *api.Server, path, id string) []byte {
 	return line
 }
 
-// TestErrorsOfTheDocument checks that every status has an example of its own, and that
-// operations name the ones that any of their kind may be answered with.
+// TestErrorsOfTheDocument checks that every status has an example of its own, and that each operation names the
+// statuses possible for its kind.
 func TestErrorsOfTheDocument(t *testing.T) {
 	var document struct {
 		Paths map[string]map[string]struct {
@@ -334,5 +333,5 @@ func TestOtherSpellings(t *testing.T) {
 	}
 }
 
-// exampleResults are what became of notifications.
+// exampleResults are results of notifications.
 var exampleResults = []rest.NotificationResult{{Target: "command page", Error: "exit status 1"}}

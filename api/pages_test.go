@@ -14,7 +14,7 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// A follower gets everything, then what changed, and a reader learns its role.
+// A follower gets everything, then the changes, and a reader learns its role.
 func TestWatch(t *testing.T) {
 	w := newWorld(t)
 	w.files = []spec.FileState{{Path: "orders.yaml", Pipelines: []string{}}}

@@ -163,7 +163,7 @@ func TestWaiting(t *testing.T) {
 	})
 }
 
-// TestProfilesNeedTheAdminToken asks for profiles with and without what they need.
+// TestProfilesNeedTheAdminToken requests profiles with and without the required token and setting.
 func TestProfilesNeedTheAdminToken(t *testing.T) {
 	for _, test := range []struct {
 		what        string
@@ -192,7 +192,7 @@ func TestProfilesNeedTheAdminToken(t *testing.T) {
 	}
 }
 
-// TestTheRootIsThePage opens what a browser opens first, which needs no token.
+// TestTheRootIsThePage opens the page that a browser loads first, which needs no token.
 func TestTheRootIsThePage(t *testing.T) {
 	h := newServer(newWorld(t)).Handler()
 	got := do(h, "GET", "/", "")

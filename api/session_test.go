@@ -7,7 +7,7 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// sessionStep is a request and what must come back.
+// sessionStep is a request and its expected answer.
 type sessionStep struct {
 	what         string
 	method, path string
@@ -76,7 +76,7 @@ var sessionSteps = []sessionStep{
 	{"gone", "GET", "/v1/pipelines/p", "", 404, "pipeline.instance_not_found", ""},
 }
 
-// TestSession replays what a client does from creating a pipeline to deleting it.
+// TestSession replays the requests of a client from creating a pipeline to deleting it.
 func TestSession(t *testing.T) {
 	w := newWorld(t)
 	w.fromFile("filed.yaml", pipelineOf("filed", spec.StatusRunning))

@@ -16,7 +16,7 @@ var valueForms = map[string]*regexp.Regexp{
 	"as Conduit":             regexp.MustCompile(`^([A-Z]+(_[A-Z]+)+|in_place)$`),
 }
 
-// The values that answers may have are those of the table in the page, each in a form that the page names.
+// The values that answers may have are the values in the table of the page, each in a form that the page names.
 func TestValuesAreThoseOfThePage(t *testing.T) {
 	page, err := os.ReadFile("README.md")
 	if err != nil {

@@ -24,8 +24,8 @@ type Client struct {
 	HTTP  *http.Client // nil: one like http.DefaultClient
 }
 
-// Error is what the agent answered. errors.As finds it in every error of a Client that
-// is not about reaching the agent.
+// Error is an error response of the agent. errors.As finds it in every error of a Client, except in errors about
+// reaching the agent.
 type Error = rest.Error
 
 // Reason returns the reason of an Error, "" for any other error.
@@ -59,7 +59,7 @@ func Query(name, value string) Option {
 	}
 }
 
-// NoWait has the agent answer when what was asked for is noted, not when it is done.
+// NoWait makes the agent answer when the request is recorded, without waiting for its completion.
 func NoWait() Option { return Query("wait", "0") }
 
 // Live allows to change a running pipeline.
@@ -73,7 +73,7 @@ func Generation(to *int64) Option {
 
 type generationKey struct{}
 
-// maxAnswer bounds what is read of an answer.
+// maxAnswer is the maximum size of an answer in bytes.
 const maxAnswer = 64 << 20
 
 // call sends in as JSON, if it is not nil, and reads the answer into out, if that is not
@@ -138,7 +138,7 @@ func (c *Client) request(ctx context.Context, method, path string, in any, optio
 	return r, nil
 }
 
-// send returns an answer that is a success; its body is to be closed.
+// send returns a successful answer. The caller must close its body.
 func (c *Client) send(r *http.Request) (*http.Response, error) {
 	response, err := c.do(r)
 	if err != nil || response.StatusCode/100 == 2 {
@@ -154,7 +154,7 @@ func (c *Client) send(r *http.Request) (*http.Response, error) {
 
 var defaultClient = &http.Client{Transport: peer.Transport()}
 
-// do returns the answer, whatever it says; its body is to be closed.
+// do returns the answer, whatever its status. The caller must close its body.
 func (c *Client) do(r *http.Request) (*http.Response, error) {
 	client := c.HTTP
 	if client == nil {
@@ -167,13 +167,13 @@ func (c *Client) do(r *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// get reads what is at path.
+// get reads the resource at path.
 func get[T any](ctx context.Context, c *Client, path string, options ...Option) (v T, err error) {
 	_, err = c.call(ctx, http.MethodGet, path, nil, &v, options)
 	return v, err
 }
 
-// with sends in and returns what is answered and its ETag.
+// with sends in and returns the answer and its ETag.
 func with[T any](ctx context.Context, c *Client, method, path string, in any, options []Option) (v T, etag string, err error) {
 	etag, err = c.call(ctx, method, path, in, &v, options)
 	return v, etag, err

@@ -40,7 +40,7 @@ func (c *Client) DeleteConnector(ctx context.Context, id string, options ...Opti
 	return err
 }
 
-// ValidateConnector returns what is wrong with a connector that does not exist yet.
+// ValidateConnector returns the problems of a connector that does not exist yet.
 func (c *Client) ValidateConnector(ctx context.Context, v rest.Validation) error {
 	_, err := c.call(ctx, http.MethodPost, "/v1/connectors/validate", v, nil, nil)
 	return err
@@ -56,7 +56,7 @@ func (c *Client) ProcessorPlugins(ctx context.Context) ([]rest.Plugin, error) {
 	return get[[]rest.Plugin](ctx, c, "/v1/processors/plugins")
 }
 
-// Processors returns the processors of the parents, or all when none is given.
+// Processors returns the processors of the parents, or all processors without parents.
 func (c *Client) Processors(ctx context.Context, parentIDs ...string) ([]rest.Processor, error) {
 	var options []Option
 	for _, id := range parentIDs {
@@ -70,7 +70,7 @@ func (c *Client) Processor(ctx context.Context, id string) (rest.Processor, stri
 	return with[rest.Processor](ctx, c, http.MethodGet, at(processors, id), nil, nil)
 }
 
-// CreateProcessor creates a processor, the last of its parent. Plugin and Parent must be set.
+// CreateProcessor appends a processor to its parent. Plugin and Parent must be set.
 func (c *Client) CreateProcessor(ctx context.Context, p rest.Processor, options ...Option) (rest.Processor, string, error) {
 	return with[rest.Processor](ctx, c, http.MethodPost, "/v1/processors", map[string]any{"id": p.ID, "plugin": p.Plugin,
 		"condition": p.Condition, "parent": p.Parent, "config": p.Config}, options)
@@ -94,8 +94,8 @@ func (c *Client) Position(ctx context.Context, connectorID string) (rest.Positio
 	return with[rest.Position](ctx, c, http.MethodGet, at(connectors, connectorID, "/position"), nil, nil)
 }
 
-// PositionMove returns where a source resumes, with what moving it to another position, nil for none,
-// does, and its ETag.
+// PositionMove returns the position of a source, the effect of moving it to another position, nil for none, and its
+// ETag.
 func (c *Client) PositionMove(ctx context.Context, connectorID string, to []byte) (rest.Position, string, error) {
 	return with[rest.Position](ctx, c, http.MethodGet, at(connectors, connectorID, "/position"), nil, []Option{Query("to", base64.StdEncoding.EncodeToString(to))})
 }

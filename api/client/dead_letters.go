@@ -38,8 +38,8 @@ func (c *Client) EditDeadLetter(ctx context.Context, pipeline, id string, record
 	return l, err
 }
 
-// DropDeadLetters drops the dead letters with these ids, or those that the filter selects, or
-// with neither all, and returns how many there were.
+// DropDeadLetters drops the dead letters with these ids, or the matches of the filter, or, with neither, all. It
+// returns their number.
 func (c *Client) DropDeadLetters(ctx context.Context, pipeline string, ids []int64, f rest.DeadLetterFilter) (int64, error) {
 	options := filterQuery(f)
 	switch {
@@ -97,7 +97,7 @@ func (c *Client) Replay(ctx context.Context, pipeline string) (rest.Replay, erro
 	return get[rest.Replay](ctx, c, at(pipelines, pipeline, replayPath))
 }
 
-// CancelReplay ends a replay once what is outstanding is settled.
+// CancelReplay ends a replay once its outstanding records are settled.
 func (c *Client) CancelReplay(ctx context.Context, pipeline string) (rest.Replay, error) {
 	status, _, err := with[rest.Replay](ctx, c, http.MethodDelete, at(pipelines, pipeline, replayPath), nil, nil)
 	return status, err

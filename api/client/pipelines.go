@@ -84,8 +84,8 @@ func (c *Client) Purge(ctx context.Context, id string) error {
 	return err
 }
 
-// Diff returns what distinguishes two generations of a pipeline: numbers, or the word
-// running. Empty ones are the latest and what was there before it.
+// Diff returns the difference between two generations of a pipeline. from and to are numbers, or the word running;
+// empty ones are the latest generation and its predecessor.
 func (c *Client) Diff(ctx context.Context, id, from, to string) (rest.Diff, error) {
 	var options []Option
 	if from != "" {
@@ -97,8 +97,7 @@ func (c *Client) Diff(ctx context.Context, id, from, to string) (rest.Diff, erro
 	return get[rest.Diff](ctx, c, at(pipelines, id, "/diff"), options...)
 }
 
-// Rollback declares what the revision declared, but for the status. A running pipeline
-// takes Live.
+// Rollback declares the content of the revision again, except for its status. A running pipeline requires Live.
 func (c *Client) Rollback(ctx context.Context, id string, revision int64, options ...Option) (rest.Pipeline, string, error) {
 	return with[rest.Pipeline](ctx, c, http.MethodPost, at(pipelines, id, "/rollback"), rest.Rollback{Revision: revision}, options)
 }
@@ -136,8 +135,7 @@ func (c *Client) ExportRevision(ctx context.Context, id string, revision int64) 
 	return file, err
 }
 
-// Import declares the pipelines of a pipeline file in YAML, all or none. To replace
-// running ones takes Live.
+// Import declares the pipelines of a pipeline file in YAML, all or none. Replacing running pipelines requires Live.
 func (c *Client) Import(ctx context.Context, file []byte, options ...Option) ([]rest.Pipeline, error) {
 	options = append(options, func(r *http.Request) {
 		r.Header.Set("Content-Type", "application/yaml")
@@ -147,15 +145,13 @@ func (c *Client) Import(ctx context.Context, file []byte, options ...Option) ([]
 	return list, err
 }
 
-// PlanDocument returns what making a pipeline as doc says would change, and the hash to
-// apply it with.
+// PlanDocument returns the changes that making a pipeline equal to doc would cause, and the hash to apply it with.
 func (c *Client) PlanDocument(ctx context.Context, doc rest.PipelineDocument) (rest.DocumentDiff, error) {
 	diff, _, err := with[rest.DocumentDiff](ctx, c, http.MethodPost, "/v1/pipelines/plan", rest.DocumentPlan{Config: doc}, nil)
 	return diff, err
 }
 
-// ApplyDocument makes a pipeline as doc says, and returns what changed. hash is that of
-// the plan.
+// ApplyDocument makes a pipeline equal to doc, and returns the changes. hash is the hash of the plan.
 func (c *Client) ApplyDocument(ctx context.Context, doc rest.PipelineDocument, hash string, options ...Option) (rest.DocumentDiff, error) {
 	diff, _, err := with[rest.DocumentDiff](ctx, c, http.MethodPost, "/v1/pipelines/apply", rest.DocumentApply{Config: doc, Hash: hash}, options)
 	return diff, err

@@ -24,8 +24,7 @@ type attempts struct {
 // tooMany notes a wrong token, and returns whether there were too many of late.
 func (a *attempts) tooMany(remote string) bool { return !a.of(network(remote)).Allow() }
 
-// of returns the bucket of a network. When there are too many, those that
-// are not known yet share one.
+// of returns the bucket of a network. When there are too many networks, all unknown ones share a bucket.
 func (a *attempts) of(n netip.Prefix) *rate.Limiter {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -53,8 +52,7 @@ func (a *attempts) forget(now time.Time) {
 	}
 }
 
-// network returns what an address counts as: itself, or the network that a host is
-// given in IPv6.
+// network returns the network that stands for an address: the address itself, or for IPv6 the network of the host.
 func network(remote string) netip.Prefix {
 	ap, err := netip.ParseAddrPort(remote)
 	if err != nil {

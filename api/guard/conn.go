@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Conn is a connection that has a place among those of a Limiter.
+// Conn is a connection that occupies a slot of a Limiter.
 type Conn struct {
 	net.Conn
 	limiter *Limiter
@@ -31,8 +31,7 @@ func WithConn(ctx context.Context, c net.Conn) context.Context {
 	return context.WithValue(ctx, connKey{}, connOf(c))
 }
 
-// connOf returns the connection of a Limiter beneath what the HTTP server calls one, nil
-// if there is none.
+// connOf returns the connection of a Limiter beneath the connection of the HTTP server, nil if there is none.
 func connOf(c net.Conn) *Conn {
 	for {
 		if own, ok := c.(*Conn); ok {
@@ -52,7 +51,7 @@ func connection(r *http.Request) *Conn {
 	return c
 }
 
-// Release gives up the place that the connection of r has among those that are limited.
+// Release gives up the slot that the connection of r occupies in its Limiter.
 func Release(r *http.Request) {
 	if c := connection(r); c != nil {
 		c.limiter.remove(c)

@@ -16,11 +16,11 @@ import (
 
 const maxKey = 255 // bytes of an Idempotency-Key
 
-// Answers keeps what requests with an Idempotency-Key were answered.
+// Answers stores the answers to requests with an Idempotency-Key.
 type Answers interface {
 	// Answer returns the answer under the key, nil if there is none.
 	Answer(ctx context.Context, key string) (*spec.Answer, error)
-	// KeepAnswer has the answer be there for a day, also when the agent is started again.
+	// KeepAnswer stores the answer for a day. It survives a restart of the agent.
 	KeepAnswer(ctx context.Context, key string, a *spec.Answer) error
 }
 
@@ -33,8 +33,8 @@ type Requests struct {
 	keys map[string]chan struct{} // of requests that are being answered, guarded by mu; closed when the answer is kept
 }
 
-// claim returns nil if the key is now the caller's until release is called, or else what
-// is closed when that of another request is released.
+// claim returns nil if the caller now owns the key until it calls release. If another request owns the key, claim
+// returns a channel that is closed when the key is released.
 func (q *Requests) claim(key string) <-chan struct{} {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -97,8 +97,7 @@ func (q *Requests) Once(w http.ResponseWriter, r *http.Request, handle func(http
 	}
 }
 
-// remember answers r, and keeps the answer before the client gets it, unless it is one
-// that may be different the next time.
+// remember answers r. It stores the answer before the client gets it, unless the answer may be different the next time.
 func (q *Requests) remember(w http.ResponseWriter, r *http.Request, key string, request []byte, handle func(http.ResponseWriter, *http.Request)) {
 	buffered := &bufferedWriter{ResponseWriter: w}
 	handle(buffered, r)

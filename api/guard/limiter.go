@@ -15,14 +15,14 @@ import (
 // How many connections there may be. Streams are counted separately.
 const (
 	MaxConns      = 256
-	MaxPerAddress = 128 // from one address other than those of this machine
+	MaxPerAddress = 128 // from one address other than an address of this machine
 	MaxRefused    = 32  // more, to answer that there are too many
 )
 
-// Limiter accepts a limited number of connections. When there are too many, each ends with the answer to its
-// request, so that clients take turns. One that has waited for its next request for a while is closed in favour
-// of a new one, or else the one that has taken longest to send its request. If there is none of
-// these, new ones wait for a while, as many may come at once, and are refused then until one ends.
+// Limiter accepts a limited number of connections. When there are too many, each ends with the answer to its request,
+// so that clients take turns. A new connection replaces a connection that has been idle for a while, or else the
+// connection whose request has been incomplete for longest. If there is neither, new connections wait for a while, as
+// many may come at once. After that they are refused until a connection ends.
 type Limiter struct {
 	net.Listener
 	log   *slog.Logger
@@ -93,7 +93,7 @@ func (l *Limiter) await(c *Conn) bool {
 	}
 }
 
-// refuse has new connections be refused until there is a place again.
+// refuse makes the limiter refuse new connections until a slot is free.
 func (l *Limiter) refuse() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -103,7 +103,8 @@ func (l *Limiter) refuse() {
 	l.refusing = true
 }
 
-// admit returns whether c has a place, or is to be answered that it has none.
+// admit reports whether Accept returns c now. A connection without a slot is either returned with c.refused set, to be
+// answered that there are too many, or has to wait.
 func (l *Limiter) admit(c *Conn) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -128,9 +129,9 @@ func (l *Limiter) admit(c *Conn) bool {
 	return true
 }
 
-// evict closes one of the connections that may be, when its grace is over: one that waits for its next request, or
-// else the one whose request has been incomplete for longest. It reports whether there was
-// one. The caller holds mu.
+// evict closes a connection for which may reports true and whose grace period is over: an idle connection, or else the
+// connection whose request has been incomplete for longest. It reports whether there was such a connection. The caller
+// holds mu.
 func (l *Limiter) evict(may func(*Conn) bool) bool {
 	var found *Conn
 	for c := range l.held {
@@ -174,7 +175,7 @@ func (l *Limiter) forget(c *Conn) {
 	}
 }
 
-// free has Accept try again. The caller holds mu.
+// free wakes Accept to try again. The caller holds mu.
 func (l *Limiter) free() {
 	l.refusing = l.refusing && len(l.held) >= MaxConns
 	l.freed.Notify()
@@ -196,8 +197,8 @@ func (l *Limiter) Observe(c net.Conn, state http.ConnState) {
 	}
 }
 
-// CloseUnused closes the connections that nothing has come in on, such as those a browser opens
-// in advance, and all new ones. http.Server.Shutdown gives each of them seconds to send a request.
+// CloseUnused closes the connections without any input so far, such as connections that a browser opens in advance, and
+// all new connections. http.Server.Shutdown gives each of these seconds to send a request.
 func (l *Limiter) CloseUnused() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -216,7 +217,7 @@ func (l *Limiter) received(c *Conn) {
 	c.complete = true
 }
 
-// body is the body of a request, whose end is noted.
+// body is the body of a request. It records when its end is reached.
 type body struct {
 	io.ReadCloser
 	conn *Conn

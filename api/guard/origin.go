@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// What pages of allowed origins may send and see, in addition to what every page may.
+// Headers that pages of allowed origins may send and see, in addition to the headers open to every page.
 const (
 	corsMethods = "GET, POST, PUT, DELETE"
 	corsHeaders = "Accept, Authorization, Content-Type, Idempotency-Key, If-Match, Last-Event-ID"
@@ -39,7 +39,7 @@ func isNavigation(r *http.Request) bool {
 		r.Header.Get("Sec-Fetch-Dest") == "document"
 }
 
-// isOrigin reports whether origin is that of pages of host.
+// isOrigin reports whether origin is the origin of the pages of host.
 func isOrigin(origin, host string) bool {
 	u, err := url.Parse(origin)
 	return err == nil && u.Host != "" && strings.EqualFold(u.Host, host)
@@ -50,8 +50,8 @@ func (g *Guard) allowed(origin string) bool {
 	return origin != "" && slices.ContainsFunc(g.Origins, func(o string) bool { return strings.EqualFold(o, origin) })
 }
 
-// share answers the browser what a page of an allowed origin may do. It reports whether r only
-// asked for that.
+// share sends the CORS headers for a page of an allowed origin. It reports whether r was a preflight request, which
+// needs no other answer.
 func (g *Guard) share(w http.ResponseWriter, r *http.Request) (answered bool) {
 	origin := r.Header.Get("Origin")
 	if !g.allowed(origin) {

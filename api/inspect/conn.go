@@ -17,7 +17,7 @@ const maxBacklog = 64 << 10
 // listener accepts connections that sessions can take over.
 type listener struct{ net.Listener }
 
-// Listen returns a listener whose connections sessions can take over.
+// Listen returns a listener. Sessions can take over the connections that it accepts.
 func Listen(l net.Listener) net.Listener { return listener{l} }
 
 // Accept returns the next connection.
@@ -45,8 +45,7 @@ func WithConn(ctx context.Context, c net.Conn) context.Context {
 	return context.WithValue(ctx, connKey{}, connOf(c))
 }
 
-// connOf returns the connection of Listen beneath what the HTTP server calls one, nil if
-// there is none.
+// connOf returns the connection of Listen beneath the connection of the HTTP server, nil if there is none.
 func connOf(c net.Conn) *conn {
 	for {
 		if own, ok := c.(*conn); ok {
@@ -95,7 +94,7 @@ func (c *conn) Read(p []byte) (n int, err error) {
 	return n, err
 }
 
-// Write keeps what a detached connection cannot send at once, until flush is called.
+// Write buffers the bytes that a detached connection cannot send at once, until flush is called.
 func (c *conn) Write(p []byte) (n int, err error) {
 	if c.raw == nil || c.waits {
 		return c.Conn.Write(p)
@@ -120,10 +119,10 @@ func try(with func(func(uintptr) bool) error, do func(int, []byte) (int, error),
 	return max(n, 0), err
 }
 
-// behind reports whether the client has yet to take what was written.
+// behind reports whether there are buffered bytes that the client has yet to receive.
 func (c *conn) behind() bool { return len(c.backlog) > 0 }
 
-// flush waits until the client took what is kept.
+// flush waits until the client has received all buffered bytes.
 func (c *conn) flush() error {
 	_, err := c.Conn.Write(c.backlog)
 	c.backlog = nil

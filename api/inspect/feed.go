@@ -10,10 +10,9 @@ import (
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
-// feed takes records of a connector, as many as its sessions can be shown, encodes each
-// once for those with the same filter, and keeps the latest for sessions that are behind.
-// One goroutine serves all sessions: theirs would have stacks that the garbage collector
-// scans each time.
+// feed takes records of a connector, as many as its sessions can be shown. It encodes each record once for all sessions
+// with the same filter, and keeps the latest frames for slow sessions. One goroutine serves all sessions: with a
+// goroutine for each, the garbage collector would scan all their stacks each time.
 type feed struct {
 	hub     *Hub
 	id      string // of the connector
@@ -30,17 +29,17 @@ type feed struct {
 
 	// Owned by run.
 	sessions []*session
-	showing  []*group // those that have frames
+	showing  []*group // groups that have frames
 	finished chan finished
-	buffer   []byte // for what clients send
+	buffer   []byte // for messages from clients
 }
 
-// group is the sessions of a feed that have the same filter, and what they see.
+// group holds the sessions of a feed that have the same filter, and their frames.
 type group struct {
 	filter  filter
 	count   int           // of sessions, guarded by hub.mu
 	matched atomic.Uint64 // records that met the filter
-	offers  atomic.Int32  // that count in matched, and of which run does not know yet whether it gets a sample
+	offers  atomic.Int32  // offers counted in matched for which run has not yet decided whether to sample them
 	bucket  recordBucket
 
 	next   uint64   // number of the frame to come, guarded by feed.mu and changed by run
@@ -70,8 +69,7 @@ func newFeed(h *Hub, id string) *feed {
 	return f
 }
 
-// begin has the session be in a group, and notes where it begins to see. The caller
-// holds hub.mu.
+// begin adds the session to a group, and records where the session starts to see records. The caller holds hub.mu.
 func (f *feed) begin(s *session) {
 	all := *f.groups.Load()
 	i := slices.IndexFunc(all, func(g *group) bool { return g.filter.key == s.wanted.filter.key })
@@ -96,8 +94,8 @@ func (f *feed) end(s *session) {
 	}
 }
 
-// seen returns how many records passed that the group may want to see: those that
-// no filter inspected may have been.
+// seen returns the number of records that the group may want to see. Records that no filter has inspected are included,
+// as they may match.
 func (f *feed) seen(g *group) uint64 {
 	if g.filter.conditions == nil {
 		return g.matched.Load()
@@ -105,7 +103,7 @@ func (f *feed) seen(g *group) uint64 {
 	return g.matched.Load() + f.skipped.Load()
 }
 
-// serve has run serve a session whose connection is taken over.
+// serve makes run serve a session whose connection is taken over.
 func (f *feed) serve(s *session) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -113,10 +111,9 @@ func (f *feed) serve(s *session) {
 	f.newly = append(f.newly, s)
 }
 
-// observe is called by the pipeline. It takes copies of as many records as the token buckets
-// have space for, usually none when records are many. Filters come first, as what they
-// select may be rare; they inspect the records where they are, as copying all of them
-// would cost more.
+// observe is called by the pipeline. It copies as many records as the token buckets have space for, usually none when
+// the stream is fast. Filters run first, as matches may be rare. They inspect the records in place, because copying all
+// records would cost more.
 func (f *feed) observe(b *record.Batch) {
 	n := b.Len()
 	if n == 0 {
@@ -136,7 +133,7 @@ func (f *feed) observe(b *record.Batch) {
 	}
 }
 
-// sift offers the groups that have a filter what meets it.
+// sift offers the matches of each filter to the groups that have one.
 func (f *feed) sift(groups []*group, b *record.Batch) {
 	n, most := b.Len(), int(f.hub.perSession())
 	var found []int
@@ -290,7 +287,7 @@ func (f *feed) publish(s sample) {
 	f.trim(s.group)
 }
 
-// show sends a session what there is until it is behind.
+// show sends the available frames to a session until the session is behind.
 func (f *feed) show(s *session, now time.Time) {
 	g := s.group
 	for !s.behind && s.left == nil {
@@ -308,8 +305,8 @@ func (f *feed) show(s *session, now time.Time) {
 	}
 }
 
-// miss notes that a session did not get to see the records before this one. Of those
-// that it did not want to see as often, it missed none.
+// miss counts the records before number as dropped for the session. Records that the session skips because of its
+// interval are not counted.
 func (f *feed) miss(s *session, number uint64, now time.Time) {
 	missed := number - s.expected
 	if interval := s.wanted.interval; interval > 0 {
@@ -321,7 +318,7 @@ func (f *feed) miss(s *session, number uint64, now time.Time) {
 	s.expected = number
 }
 
-// send sends b to a session. What it does not take at once is left to a goroutine.
+// send sends b to a session. A goroutine sends the part that the client does not take at once.
 func (f *feed) send(s *session, b []byte) {
 	rest, err := s.send(b)
 	if err != nil {
@@ -332,7 +329,7 @@ func (f *feed) send(s *session, b []byte) {
 	}
 }
 
-// resume goes on with a session that is no longer behind.
+// resume continues a session that is no longer behind.
 func (f *feed) resume(done finished) {
 	s := done.session
 	s.behind, s.left = false, done.err
@@ -343,7 +340,7 @@ func (f *feed) resume(done finished) {
 	f.trim(s.group)
 }
 
-// poll reads what clients sent, and asks for signs of life.
+// poll reads messages from clients, and sends pings.
 func (f *feed) poll(now time.Time) {
 	for _, s := range f.sessions {
 		if s.behind {
@@ -363,9 +360,8 @@ func (f *feed) poll(now time.Time) {
 	f.clean()
 }
 
-// reportMissed has a session know of dropped records that no frame followed since the last
-// poll. Those that are still being offered may yet be seen: what seen counts is in f.in
-// once nothing is offered any more.
+// reportMissed reports dropped records to a session if no frame has followed them since the last poll. Records that are
+// still being offered may yet be seen: the count of seen is in f.in once no offers are pending.
 func (f *feed) reportMissed(s *session, now time.Time) {
 	seen := f.seen(s.group)
 	if seen == s.polled && seen > s.expected && s.at == s.group.next && s.group.offers.Load() == 0 && len(f.in) == 0 {

@@ -18,7 +18,7 @@ type selection struct {
 	interval time.Duration // between two records at least
 }
 
-// filter is what records must meet, all of it. The zero filter lets all of them through.
+// filter is a list of conditions that a record must meet. The zero filter matches all records.
 type filter struct {
 	key        string // the same for filters that let the same through
 	conditions []condition

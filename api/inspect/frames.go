@@ -5,8 +5,8 @@ import "slices"
 // frame is an encoded record, owned by run.
 type frame struct {
 	message        // {"result":…}
-	number  uint64 // of the record among those for the group
-	users   int    // the group, while it keeps the frame, and the sessions that have yet to send all of it
+	number  uint64 // of the record, counted within the group
+	users   int    // the group, while it keeps the frame, and each session that has yet to send it all
 }
 
 // push adds a frame and forgets the oldest beyond the limits, which groups share. The
@@ -39,7 +39,7 @@ func (f *feed) pop(g *group) {
 	g.first++
 }
 
-// release ends a use of a frame, of which there may be none.
+// release ends one use of a frame. fr may be nil.
 func (f *feed) release(fr *frame) {
 	if fr == nil {
 		return
@@ -61,19 +61,19 @@ func (f *feed) trim(g *group) int {
 	f.hub.mu.Lock()
 	all := g.count
 	f.hub.mu.Unlock()
-	for served == all && len(g.frames) > 0 && g.first < low { // one that is being admitted begins before next
+	for served == all && len(g.frames) > 0 && g.first < low { // a session that is being admitted begins before next
 		f.pop(g)
 	}
 	return len(g.frames)
 }
 
-// forget gives back the memory of what no session is shown any more.
+// forget releases the memory of frames that no session needs any more.
 func (f *feed) forget() {
 	f.drain()
 	f.clean()
 }
 
-// clean forgets the frames that no session is to see any more.
+// clean drops the frames that no session needs any more.
 func (f *feed) clean() {
 	f.showing = slices.DeleteFunc(f.showing, func(g *group) bool { return f.trim(g) == 0 })
 }

@@ -1,5 +1,5 @@
-// Package inspect streams the records that pass connectors to any number of clients, over
-// WebSocket or as lines, and takes no more from a pipeline for a thousand of them than for a few.
+// Package inspect streams the records that pass connectors to any number of clients, over WebSocket or as lines. A
+// thousand clients take no more from a pipeline than a few.
 //
 // After the handshake it writes WebSocket frames itself, on connections that do not block: the
 // library needs three goroutines and two buffers for each client, with which a thousand clients
@@ -19,13 +19,12 @@ import (
 
 // Taps lets the inspector see records.
 type Taps interface {
-	// Observe calls f with every batch that passes the connector until stop is called. f
-	// returns at once, leaves the batch alone and keeps nothing of it. It may be called
-	// concurrently.
+	// Observe calls f with every batch that passes the connector until stop is called. f returns at once, does not
+	// change the batch and keeps no part of the batch. It may be called concurrently.
 	Observe(connectorID string, f func(*record.Batch)) (stop func())
 }
 
-// Memory counts what sessions take.
+// Memory accounts for the memory of sessions.
 type Memory interface {
 	// Take counts n bytes, and reports false, having counted none, when that is too much.
 	Take(n int) bool
@@ -33,8 +32,8 @@ type Memory interface {
 	Add(n int)
 }
 
-// What inspecting may cost. Everything is shared by all sessions of the server, so a
-// thousand of them take from a pipeline no more than a few do: each sees less.
+// Limits on the cost of inspection. All sessions of the server share them, so a thousand sessions take from a pipeline
+// no more than a few do: each sees less.
 const (
 	rateAlone     = 2000     // messages per second to a session when there is no other
 	rateTogether  = 1000     // messages per second to all sessions together
@@ -42,19 +41,19 @@ const (
 	burst         = 1000     // records that it shows at once
 	bytesPerToken = 4 << 10  // bytes of a record that cost as much as a record
 	ringFrames    = 1024     // messages that a slow session may be behind
-	ringBytes     = 8 << 20  // size of them
+	ringBytes     = 8 << 20  // size of these messages
 	handOver      = 1000     // batches on their way to be encoded; the token buckets bound their size
 	maxSessions   = 4 * 1024 // of the server, however many file descriptors there are
-	sessionBytes  = 16 << 10 // that a session takes, with what its connection keeps
-	// A record that is being encoded takes its own size, that of its JSON, and of the buffer that
-	// was too small for it.
+	sessionBytes  = 16 << 10 // memory of a session, including connection buffers
+	// A record that is being encoded takes its own size, the JSON size, and the size of the buffer that was too
+	// small for the JSON.
 	encodingCopies = 4
 )
 
-// pollInterval is the time between two reads of what clients sent.
+// pollInterval is the time between two reads of messages from clients.
 const pollInterval = 200 * time.Millisecond
 
-// Limits are what sessions give their clients, and may cost.
+// Limits are the time limits of clients and filters.
 type Limits struct {
 	Answer time.Duration // for a client to take a message, or to answer a ping
 	Ping   time.Duration // between signs of life
@@ -68,14 +67,13 @@ var DefaultLimits = Limits{Answer: 10 * time.Second, Ping: 30 * time.Second, Fil
 // before first use, except for Show and Memory.
 type Hub struct {
 	Taps Taps
-	// Show makes of a record what is shown of it. It may be called concurrently. nil: records
-	// are shown as they pass.
+	// Show converts a record for display. It may be called concurrently. nil: records are shown unconverted.
 	Show    func(*record.Record)
-	Closing <-chan struct{}        // closed when all sessions are to end
-	Changed func() <-chan struct{} // returns what is closed when a connector may be gone
+	Closing <-chan struct{}        // closed to end all sessions
+	Changed func() <-chan struct{} // returns a channel that is closed when a connector may be gone
 	Gone    func(id string) bool   // reports whether a connector is
 	Limits  Limits                 // usually DefaultLimits
-	Memory  Memory                 // bounds what sessions take; records are dropped for want of it
+	Memory  Memory                 // limits the memory of sessions; records are dropped when it is exhausted
 
 	mu      sync.Mutex
 	feeds   map[string]*feed  // guarded by mu
@@ -85,9 +83,9 @@ type Hub struct {
 	filters timeBucket
 }
 
-// Serve shows the records that pass the connector from now on, over WebSocket or as lines of
-// an answer that does not end. The session goes on after Serve returned, and outlives restarts
-// of the pipeline. The connection must come from a listener that Listen returned.
+// Serve shows the records that pass the connector from now on, over WebSocket or as lines of an endless response. The
+// session continues after Serve has returned, and outlives restarts of the pipeline. The connection must come from a
+// listener that Listen returned.
 func (h *Hub) Serve(w http.ResponseWriter, r *http.Request, connectorID string) error {
 	wanted, err := selectionOf(r)
 	if err != nil {
@@ -114,8 +112,8 @@ func (h *Hub) Wait() { h.open.Wait() }
 // descriptors to the rest of the agent.
 func sessions(files uint64) int64 { return int64(min(maxSessions, files/4)) }
 
-// join has the session see what passes the connector from now on, once its feed serves
-// it. It returns nil if there are too many sessions. leave is to be called in the end.
+// join lets the session see the records that pass the connector from now on, once its feed serves it. It returns nil if
+// there are too many sessions. The caller must call leave in the end.
 func (h *Hub) join(id string, s *session) *feed {
 	h.mu.Lock()
 	defer h.mu.Unlock()

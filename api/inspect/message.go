@@ -6,8 +6,8 @@ import (
 	"fmt"
 )
 
-// The parts of the WebSocket protocol (RFC 6455) that a session needs. What a server
-// sends is not masked, so a message is the same for all clients and is framed once.
+// The parts of the WebSocket protocol (RFC 6455) that a session needs. Messages of a server are not masked, so a
+// message is the same for all clients and is framed once.
 const (
 	opText  = 0x1
 	opClose = 0x8
@@ -17,7 +17,7 @@ const (
 	finBit  = 0x80
 	maskBit = 0x80
 
-	maxControl = 125 // bytes of payload of what is not a message
+	maxControl = 125 // maximum payload of a control frame in bytes
 	headroom   = 10  // bytes that the header of a message takes at most
 	maskSize   = 4
 )
@@ -36,7 +36,7 @@ type message struct {
 	start  int    // of the header
 }
 
-// newText returns a buffer to append a text to that is to be a message.
+// newText returns a buffer with text for a message, to which more text can be appended.
 func newText(text string) []byte { return append(make([]byte, headroom, 512), text...) }
 
 // newMessage makes a message of the buffer.
@@ -85,8 +85,8 @@ func (e *closeError) Error() string { return fmt.Sprintf("closed with %d: %s", e
 // errIncomplete says that the rest of a frame is yet to come.
 var errIncomplete = errors.New("incomplete frame")
 
-// nextFrame returns the first frame of what a client sent, unmasked, and what follows
-// it. Clients have nothing to say, so control frames are all that is allowed.
+// nextFrame returns the first frame in the input of a client, unmasked, and the rest of the input. Clients send no
+// data, so only control frames are allowed.
 func nextFrame(in []byte) (op byte, payload, rest []byte, err error) {
 	if len(in) < 2 {
 		return 0, nil, in, errIncomplete

@@ -51,7 +51,7 @@ func (t *takeOver) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	early, _ := buffered.Reader.Peek(buffered.Reader.Buffered()) // what is buffered is there
+	early, _ := buffered.Reader.Peek(buffered.Reader.Buffered()) // the buffered bytes are available
 	if err := t.session.under.detach(); err != nil {
 		c.Close()
 		return nil, nil, err

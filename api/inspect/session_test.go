@@ -18,13 +18,13 @@ func TestMissedOncePerInterval(t *testing.T) {
 	for passed := uint64(100); passed <= 1000; passed += 100 {
 		f.miss(s, passed, began.Add(time.Duration(passed)*time.Millisecond))
 	}
-	// 20 intervals, the last of which is that of the record to come.
+	// 20 intervals, where the last one belongs to the next record.
 	if s.missed != 19 || f.dropped.Load() != 19 {
 		t.Errorf("%d records missed, %d dropped, of 19", s.missed, f.dropped.Load())
 	}
 	end := began.Add(time.Second)
 	for s.expected == 1000 {
-		s.next(&frame{message: newMessage(newText(`{}`)), number: 1000}, end) // says what was missed, then shows the frame
+		s.next(&frame{message: newMessage(newText(`{}`)), number: 1000}, end) // reports the drops, then shows the frame
 	}
 	f.miss(s, 2000, end.Add(3*interval))
 	if s.missed != 2 {

@@ -26,7 +26,7 @@ func Answer(w http.ResponseWriter, r *http.Request, status int, v any) {
 		encoder.SetIndent("", "  ")
 	}
 	if err := encoder.Encode(v); err != nil {
-		panic(err) // bodies consist of what JSON can say
+		panic(err) // bodies consist of JSON types
 	}
 	Write(w, status, "application/json", b.Bytes())
 }
@@ -40,7 +40,7 @@ func Write(w http.ResponseWriter, status int, contentType string, body []byte) {
 	_, _ = w.Write(body) // the client is gone
 }
 
-// SetGeneration says in the answer which generation of its pipeline d is.
+// SetGeneration sets the response header with the generation of d's pipeline.
 func SetGeneration(w http.ResponseWriter, d *spec.Declaration) {
 	w.Header().Set(rest.HeaderGeneration, strconv.FormatInt(d.Generation, 10))
 }

@@ -49,7 +49,7 @@ func Flag(r *http.Request, name string) (bool, error) {
 	return query.Has(name), nil
 }
 
-// Name returns what is asked for with ?name=, a regular expression for whole names.
+// Name returns the value of ?name=, a regular expression that matches whole names.
 func Name(r *http.Request) (*regexp.Regexp, error) {
 	name := r.URL.Query().Get("name")
 	if name == "" {
@@ -68,8 +68,8 @@ func Name(r *http.Request) (*regexp.Regexp, error) {
 	return regexp.Compile("^(?:" + name + ")$")
 }
 
-// Wait returns how long the client wants to wait: seconds, or a duration such as 90s.
-// It is asked before anything is done, so that what is refused was not done.
+// Wait returns how long the client wants to wait: seconds, or a duration such as 90s. It is called before the
+// operation, so that a request with an invalid value has no effect.
 func Wait(r *http.Request) (time.Duration, error) {
 	text := r.URL.Query().Get("wait")
 	if text == "" {
@@ -85,8 +85,8 @@ func Wait(r *http.Request) (time.Duration, error) {
 	return d, nil
 }
 
-// CheckQuery refuses parameters that r's operation does not have, which would be ignored. Those
-// in snake case become what they stand for.
+// CheckQuery refuses parameters that r's operation does not have, as they would be ignored. Parameters in snake case
+// are converted to the names they stand for.
 func CheckQuery(r *http.Request, known []string) error {
 	query, changed := r.URL.Query(), false
 	for _, name := range slices.Sorted(maps.Keys(query)) {

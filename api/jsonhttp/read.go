@@ -53,8 +53,8 @@ func TooLarge() *rest.Error {
 	return rest.Errorf(rest.TooLarge, rest.ReasonTooLarge, "the body is larger than %d bytes", maxBody)
 }
 
-// innermost returns the server's own writer, which closes the connection after a body
-// that is too large. Any other would wait for the rest of it.
+// innermost returns the server's own writer, which closes the connection after a body that is too large. With any other
+// writer the server waits for the rest of the body.
 func innermost(w http.ResponseWriter) http.ResponseWriter {
 	for {
 		wrapper, ok := w.(interface{ Unwrap() http.ResponseWriter })
@@ -65,9 +65,9 @@ func innermost(w http.ResponseWriter) http.ResponseWriter {
 	}
 }
 
-// CheckMedia refuses bodies that are compressed, and of browsers those that are not JSON: a page
-// of another site can make a browser send forms and text without asking, but not JSON. What
-// others send is JSON whatever they call it.
+// CheckMedia refuses compressed bodies, and bodies from browsers that are not JSON: a page of another site can make a
+// browser send forms and text without a preflight request, but not JSON. A body from any other client is JSON, whatever
+// its media type.
 func CheckMedia(r *http.Request, also ...string) error {
 	if r.Body == nil || r.Body == http.NoBody {
 		return nil
@@ -99,7 +99,7 @@ func fromBrowser(r *http.Request) bool {
 	return false
 }
 
-// NotJSON says which media types a body may have: also those given.
+// NotJSON returns the error that lists the media types a body may have, including also.
 func NotJSON(also ...string) *rest.Error {
 	if len(also) == 0 {
 		return rest.Errorf(rest.UnsupportedMedia, rest.ReasonMediaType, "the body must be JSON").
@@ -226,8 +226,8 @@ func (w *walker) value(path string, t reflect.Type, depth int) error {
 
 var unmarshaler = reflect.TypeFor[json.Unmarshaler]()
 
-// suits reports whether a value that starts with token can become a t. What only the
-// value itself shows, such as the range of a number, is left to the decoder.
+// suits reports whether a value that starts with token can become a t. The decoder checks the value itself, such as the
+// range of a number.
 func suits(token json.Token, t reflect.Type) bool {
 	if token == nil || t == nil || t.Kind() == reflect.Interface || reflect.PointerTo(t).Implements(unmarshaler) {
 		return true

@@ -29,7 +29,7 @@ type Observed interface {
 	Placement(id string) *rest.Placement
 	// Terms returns how a pipeline takes part in the cluster, nil for an agent that is alone.
 	Terms(id string) *rest.ClusterTerms
-	// Instances returns the instances of a pipeline that has several, nil for a pipeline that has one.
+	// Instances returns the instances of a pipeline that has several, nil for a pipeline with a single instance.
 	Instances(d *spec.Declaration) *rest.Instances
 	// Refused returns how many dead letters of a pipeline are on the disks of other members of the cluster.
 	Refused(id string) []rest.MemberDeadLetters

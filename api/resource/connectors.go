@@ -55,7 +55,7 @@ func (s *Connectors) shown(ctx context.Context, view *View, d *spec.Declaration,
 	return body, err
 }
 
-// List answers with all connectors, or with the connectors of one pipeline.
+// List answers with all connectors, or with the connectors of a pipeline.
 func (s *Connectors) List(_ http.ResponseWriter, r *http.Request) (any, error) {
 	all, err := s.Desired.Declared(r.Context())
 	if err != nil {

@@ -73,7 +73,7 @@ func Diff(basis *spec.Declaration, p *spec.Pipeline) []rest.ResourceChange {
 	return changes
 }
 
-// closest returns the longest path in from that equals path or is a parent of it, "" if there is none.
+// closest returns the longest path in from that equals path or is a parent, "" if there is none.
 func closest[T any](path string, from map[string]T) string {
 	for path != "" {
 		if _, ok := from[path]; ok {

@@ -23,7 +23,7 @@ const Origin = "api"
 // ErrStale means that desired state has changed since the change was computed.
 var ErrStale = errors.New("desired state changed in the meantime")
 
-// Edit is a change of one pipeline that the API owns.
+// Edit is a change of a pipeline that the API owns.
 type Edit struct {
 	ID     string            // of the pipeline
 	Of     *spec.Declaration // the declaration known to the caller; nil: it is read

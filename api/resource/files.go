@@ -62,7 +62,7 @@ func (s *Files) Plan(_ http.ResponseWriter, r *http.Request) (any, error) {
 }
 
 // PlanChanges answers with the changes that the files of the request would make. It requires the admin token, because
-// problems with references reveal what the agent can read.
+// problems with references reveal the read access of the agent.
 func (s *Files) PlanChanges(w http.ResponseWriter, r *http.Request) (any, error) {
 	var body rest.PlanRequest
 	if err := jsonhttp.Read(w, r, &body); err != nil {

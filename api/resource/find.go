@@ -26,7 +26,7 @@ func ConnectorIn(p *spec.Pipeline, id string) int {
 	return -1
 }
 
-// Chain is the list of processors of a pipeline or of one of its connectors.
+// Chain is the list of processors of a pipeline or connector.
 type Chain struct {
 	Parent rest.Parent
 	Path   string // JSON pointer within the pipeline

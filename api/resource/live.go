@@ -37,7 +37,7 @@ type Source struct {
 	Events func(ctx context.Context, after int64, limit int) ([]spec.Event, error)
 	// Rates returns the rates of the pipelines that run, with their series.
 	Rates func() []rest.PipelineRates
-	// Stages is the id of the pipeline whose rates are sent with the rates of its connectors and processors. With a
+	// Stages is the id of the pipeline whose rates are sent with connector and processor rates. With a
 	// thousand pipelines, stage rates would dominate the messages.
 	Stages string
 	// Changed returns a channel that is closed soon after the next change.

@@ -8,12 +8,12 @@ import (
 // location is a place in a file of YAML in block style, found by its indentation.
 type location struct {
 	path     []string          // names of the mappings around it, outermost first; items of a list are not in it
-	siblings map[string]string // the other fields of its map, with the values that are on the same line
+	siblings map[string]string // the other fields of that map, with the values that are on the same line
 	owner    map[string]string // the fields of the mapping around that one
 	key      string            // the field whose value is being typed
 	value    bool              // it is the value of key, and not a key
 	typed    string            // of the word already
-	indent   int               // indentation of the keys of its map
+	indent   int               // indentation of the keys of that map
 }
 
 // in reports whether the innermost list around the place is called name.

@@ -18,7 +18,7 @@ var ErrPluginNotFound = errors.New("plugin not found")
 type Store interface {
 	// Declarations returns all desired state, withdrawn pipelines included, by id.
 	Declarations(ctx context.Context) ([]spec.Declaration, error)
-	// Get returns the desired state of one pipeline, withdrawn or not, or an error that is spec.ErrNotFound.
+	// Get returns the desired state of a pipeline, withdrawn or not, or an error that is spec.ErrNotFound.
 	Get(ctx context.Context, id string) (spec.Declaration, error)
 	// ApplyIf performs c in one transaction if every pipeline named in expect is declared in
 	// that version (spec.Declaration.Version), an empty one meaning that it is not declared or

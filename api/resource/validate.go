@@ -90,7 +90,7 @@ func sameProcessor(a, b spec.Processor) bool {
 	return a.Plugin == b.Plugin && a.Condition == b.Condition && a.Workers == b.Workers && maps.Equal(a.Settings, b.Settings)
 }
 
-// checkChain returns the problems of the processors of one parent.
+// checkChain returns the problems of the processors of a parent.
 func (s *State) checkChain(ctx context.Context, chain Chain, field Naming) error {
 	var wrong error
 	for _, p := range s.Plugins.CheckProcessors(ctx, chain.Path, *chain.List) {

@@ -24,13 +24,13 @@ type DryRun struct {
 	DeadLetters  []DryRunDeadLetter           `json:"deadLetters" doc:"What would go to the dead-letter queue."`
 }
 
-// DryRunRecord is the history of one record after it was read.
+// DryRunRecord is the history of a record after it was read.
 type DryRunRecord struct {
 	Number int          `json:"number" doc:"From 1; 0 is for what happened by time after the last one."`
 	Steps  []DryRunStep `json:"steps"`
 }
 
-// DryRunStep is the output of one processor for its input.
+// DryRunStep is the output of a processor for its input.
 type DryRunStep struct {
 	Processor string            `json:"processor" doc:"Qualified id."`
 	Diff      []string          `json:"diff" doc:"The fields that changed: - before, + after."`

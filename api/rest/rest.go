@@ -129,7 +129,7 @@ type Validation struct {
 	Config ConnectorConfig `json:"config"`
 }
 
-// Processor changes or drops records of a pipeline or of one connector.
+// Processor changes or drops records of a pipeline or connector.
 type Processor struct {
 	ID        string          `json:"id" doc:"<parent>:<processor>. May be chosen when the processor is created."`
 	Config    ProcessorConfig `json:"config"`

@@ -32,7 +32,7 @@ func fetch(t *testing.T, name string, header ...string) *httptest.ResponseRecord
 	return w
 }
 
-// What is served is what assets has.
+// The served files are the files in assets.
 func TestPackedFilesAreCurrent(t *testing.T) {
 	entries, err := os.ReadDir("assets")
 	if err != nil {
@@ -117,8 +117,8 @@ func TestFilesAreServedCompressedAndKept(t *testing.T) {
 	}
 }
 
-// The policy names what is needed and nothing else, and the page needs no more: no script
-// or style in the markup, nothing from other hosts.
+// The policy allows only the sources that the page needs, and the page needs no more: no script or style in the markup,
+// nothing from other hosts.
 func TestThePolicyHolds(t *testing.T) {
 	policy := fetch(t, "").Header().Get("Content-Security-Policy")
 	for _, want := range []string{"default-src 'none'", "require-trusted-types-for 'script'", "frame-ancestors 'none'", "base-uri 'none'"} {
