@@ -12,7 +12,7 @@ import (
 // deleteTimeout bounds one attempt to clean up a connector.
 const deleteTimeout = time.Minute
 
-// act performs one action. What takes time is done by a goroutine that posts its outcome.
+// act performs an action. Slow work runs in a goroutine, which posts its outcome.
 func (l *Loop) act(a plan.Action) {
 	p := l.pipelines[a.ID]
 	p.log().Debug("plan decision", "action", a.Kind, "reason", a.Reason)

@@ -5,7 +5,7 @@ import (
 	"github.com/conduit-agent/conduit/spec/notify"
 )
 
-// Saver is a saver of which nothing is saved by itself.
+// Saver is a saver that saves only on request.
 type Saver struct{ saver }
 
 // NewSaver returns a saver to which nothing was handed.
@@ -16,7 +16,7 @@ func NewSaver() *Saver {
 // Put has s saved.
 func (s *Saver) Put(state spec.State) { s.put(state) }
 
-// Fail takes what waits and returns what puts it back, as after a save that failed.
+// Fail takes the pending states and returns a function that puts them back, as after a failed save.
 func (s *Saver) Fail() (putBack func()) {
 	taken := s.take()
 	return func() {

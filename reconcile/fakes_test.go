@@ -20,7 +20,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// runDigest and digest stand in for those of spec.
+// runDigest and digest stand in for spec.RunDigest and spec.Digest.
 func runDigest(p *spec.Pipeline) string {
 	c := *p
 	c.Status, c.Name, c.Description = "", "", ""
@@ -36,8 +36,8 @@ func versionOf(p *spec.Pipeline) string {
 	return last.Settings["version"]
 }
 
-// flexible returns a running pipeline with a source and a destination, whose setting
-// makes versions that runs can be amended to.
+// flexible returns a running pipeline with a source and a destination. Versions differ in a setting that a run can be
+// amended to.
 func flexible(id, version string) spec.Pipeline {
 	return spec.Pipeline{ID: id, Status: spec.StatusRunning, Connectors: []spec.Connector{
 		{ID: "in", Type: spec.TypeSource, Plugin: "fake"},
@@ -45,7 +45,7 @@ func flexible(id, version string) spec.Pipeline {
 	}}
 }
 
-// pipeline returns a running pipeline with one source, whose setting makes versions.
+// pipeline returns a running pipeline with one source. Versions differ in its setting.
 func pipeline(id, version string) spec.Pipeline {
 	return spec.Pipeline{ID: id, Status: spec.StatusRunning, Connectors: []spec.Connector{
 		{ID: "in", Type: spec.TypeSource, Plugin: "fake", Settings: map[string]string{"version": version}},
@@ -69,7 +69,7 @@ type memory struct {
 	slow           time.Duration // that a SaveStates takes
 	applied        int
 	changed        []string      // ids of declarations that changed, or went; one more is one revision more
-	started        []string      // ids of connectors whose states changed, or went; one more is one revision more
+	started        []string      // ids of connectors with a changed or deleted state; each adds a revision
 	connectorReads int           // calls of ConnectorStatesSince
 	connectorRows  int           // that they returned
 	skew           time.Duration // by which the clock of the machine differs where the store uses it
@@ -216,7 +216,7 @@ func (m *memory) declaration(id string) (spec.Declaration, bool) {
 	return d, ok
 }
 
-// size is what is left of pipelines.
+// size returns the number of remaining entries of pipelines.
 func (m *memory) size() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -246,8 +246,8 @@ func (m *memory) reasons() string {
 	return strings.Join(all, " ")
 }
 
-// plant is a runner whose runs do what the version setting says of the pipeline:
-// what is in its maps fails or hangs. It checks that no pipeline runs twice.
+// plant is a runner. The version setting of a pipeline selects how it runs: versions in the maps fail or
+// hang. plant checks that no pipeline runs twice.
 type plant struct {
 	t     testing.TB
 	store *memory // learns of started connectors
@@ -267,7 +267,7 @@ type plant struct {
 	open        int                      // runs and amendments prepared and not ended
 	rigid       bool                     // amendments take a restart
 	stuck       map[string]chan struct{} // version → an amendment waits for it to be closed until its old part has drained, or for the end of the run
-	badApply    map[string]error         // version → why what an amendment opens fails
+	badApply    map[string]error         // version → error of opening in an amendment
 	slowApply   map[string]time.Duration // version → how long that takes to open
 
 	checkWithdrawn bool // no run may begin of a pipeline that is withdrawn
@@ -310,7 +310,7 @@ func (f *plant) Prepare(ctx context.Context, d *spec.Declaration) (reconcile.Run
 	return &fakeRun{f: f, p: d.Pipeline, version: version, broken: make(chan error, 1), ended: make(chan struct{})}, nil
 }
 
-// prepare makes something ready, of which one more is open then.
+// prepare makes a version ready, and counts it as open.
 func (f *plant) prepare(ctx context.Context, what string, d *spec.Declaration) (version string, err error) {
 	version = versionOf(&d.Pipeline)
 	f.mu.Lock()
@@ -502,7 +502,7 @@ func (r *fakeRun) Run(ctx context.Context, drain <-chan struct{}, started func()
 	}
 }
 
-// take returns what was done since the last call.
+// take returns the log since the previous call.
 func (f *plant) take() string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -511,7 +511,7 @@ func (f *plant) take() string {
 	return log
 }
 
-// with changes what runs do.
+// with changes the behavior of runs.
 func (f *plant) with(change func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -10,8 +10,8 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// How long a pipeline that is slow to start may keep others from starting, and what is
-// granted to plugins that are not needed after all.
+// slotTime is how long a slow start of a pipeline may keep others from starting. discardTimeout is the time that
+// plugins get to end when they are not needed after all.
 const (
 	slotTime       = 2 * time.Second
 	discardTimeout = 10 * time.Second
@@ -25,8 +25,8 @@ type launch struct {
 	declaration spec.Declaration
 	ctx         context.Context // ends when it is abandoned
 	cancel      context.CancelFunc
-	old         *run // that has to end first, or is to be amended; nil for none
-	amend       bool // old is to be amended
+	old         *run // has to end first, or gets amended; nil for none
+	amend       bool // amend old instead of replacing it
 	again       bool // when it cannot be prepared it is tried once more at once
 }
 
@@ -36,7 +36,7 @@ type run struct {
 	version  plan.Version
 	drain    chan struct{}
 	cancel   context.CancelFunc
-	ended    chan struct{} // closed after everything of it has ended and was noted
+	ended    chan struct{} // closed after the run has ended completely and its end was recorded
 	stopping bool
 	amending bool // from the beginning of an amendment until its old part has drained
 	started  bool
@@ -69,7 +69,7 @@ func (p *pipelineState) launch(kind plan.Kind) {
 	go n.work()
 }
 
-// work prepares the version, has it take over from the one that runs, and runs it.
+// work prepares the version, lets it take over from the running one, and runs it.
 func (n *launch) work() {
 	l, p := n.loop, n.pipeline
 	defer func() { l.mail.posts <- func() { l.mail.workers-- } }()
@@ -105,7 +105,7 @@ func (n *launch) work() {
 	close(r.ended)
 }
 
-// amendOld has the old run become the version of n. It returns false when that takes a new run.
+// amendOld amends the old run to the version of n. It returns false when the version needs a new run.
 func (n *launch) amendOld() bool {
 	l, p := n.loop, n.pipeline
 	r := n.old
@@ -143,7 +143,7 @@ func (n *launch) amendOld() bool {
 	return true
 }
 
-// discard tears down what is not needed after all.
+// discard tears down a prepared run or amendment that is not needed after all.
 func (n *launch) discard(of interface{ Discard(ctx context.Context) }) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(n.loop.base), discardTimeout)
 	defer cancel()

@@ -19,7 +19,7 @@ import (
 // fullInterval is how often everything is read and planned, should a change have gone unnoticed.
 const fullInterval = time.Minute
 
-// Loop makes what runs what is declared. Set the exported fields, then call Run.
+// Loop makes the running pipelines match their declarations. Set the exported fields, then call Run.
 type Loop struct {
 	Store  Store
 	Runner Runner
@@ -29,10 +29,10 @@ type Loop struct {
 	RunDigest func(*spec.Pipeline) string
 	// Observed, when set, is called with every new state of a pipeline. It must not block.
 	Observed func(spec.State)
-	// Elsewhere, when set, reports whether another agent is to run a pipeline, or to clean up after one that is
-	// withdrawn here. Replan has it asked again.
+	// Elsewhere, when set, reports whether another agent has to run a pipeline, or to clean up after a pipeline that is
+	// withdrawn here. Replan makes the loop call it again.
 	Elsewhere func(pipelineID string, withdrawn bool) bool
-	// Tried, when set, is called when what is known of the versions of a pipeline changed. It must not block.
+	// Tried, when set, is called when the outcome of a pipeline's versions has changed. It must not block.
 	Tried func(pipelineID string, t Tried)
 	// Deleted, when set, is called after a pipeline was deleted, before one with its id may
 	// run again. It must not block.
@@ -53,7 +53,7 @@ type Loop struct {
 	touched   map[string]bool // to be planned; nil for all
 	next      time.Time       // when to plan all again
 	reading   notify.Throttle // logs failures to read the desired state
-	stale     bool            // what changed in the store is to be read
+	stale     bool            // read the changes in the store
 	declared  int64           // the revision up to which declarations were read; 0 to read all
 	started   int64           // the same of the states of connectors
 	known     bool            // desired state was read
@@ -74,15 +74,14 @@ func (l *Loop) init() {
 	})
 }
 
-// Wake makes the loop read what changed in the store and plan it soon. It never blocks.
+// Wake makes the loop read the changes in the store and plan soon. It never blocks.
 func (l *Loop) Wake() {
 	l.init()
 	l.wake.Notify()
 }
 
-// Retry has everything that failed tried again soon, whatever pause it is in: a cause of
-// failure may be gone. What runs is not touched, unless the version that is to run failed because of the
-// machine. It never blocks.
+// Retry makes the loop retry everything that failed soon, regardless of backoff, because the cause of a failure may be
+// gone. It does not touch running pipelines, unless the desired version failed because of the machine. It never blocks.
 func (l *Loop) Retry() {
 	l.retry.Store(true)
 	l.Wake()
@@ -92,8 +91,8 @@ func (l *Loop) Retry() {
 // It returns when that is recorded, not when it is done.
 func (l *Loop) Restart(ctx context.Context, id string) error { return l.ask(ctx, id, plan.Restart) }
 
-// Reapply has pipeline id take effect again because what its references lead to has
-// changed. What the change does not concern goes on running; otherwise it is Restart.
+// Reapply applies pipeline id again because the targets of its references have changed. Unaffected parts keep running
+// if the run can be amended; otherwise Reapply is like Restart.
 func (l *Loop) Reapply(ctx context.Context, id string) error { return l.ask(ctx, id, plan.Amend) }
 
 // busyError is an error for which spec.ErrBusy holds.
@@ -104,7 +103,7 @@ func busy(format string, args ...any) error { return busyError{fmt.Errorf(format
 // Is reports whether target is spec.ErrBusy.
 func (busyError) Is(target error) bool { return target == spec.ErrBusy }
 
-// ask notes that the version of a pipeline is to take effect again.
+// ask requests that the version of a pipeline is applied again.
 func (l *Loop) ask(ctx context.Context, id string, again plan.Kind) error {
 	l.init()
 	noted := make(chan error, 1)
@@ -126,8 +125,8 @@ func (l *Loop) ask(ctx context.Context, id string, again plan.Kind) error {
 	return <-noted
 }
 
-// Replan has pipeline id planned again. With cut, what runs of it ends at once, without
-// waiting for the outstanding records. It returns when that is noted.
+// Replan makes the loop plan pipeline id again. With cut, its run ends at once, without waiting for the outstanding
+// records. Replan returns when the request is recorded.
 func (l *Loop) Replan(ctx context.Context, id string, cut bool) error {
 	l.init()
 	request := func() {
@@ -161,8 +160,8 @@ func (l *Loop) Idle(ctx context.Context, id string) (bool, error) {
 	return <-idle, nil
 }
 
-// ForceStop ends the run of a pipeline that is to stop without waiting for the in-flight
-// records, which are delivered again. It returns when that is recorded.
+// ForceStop ends the run of a stopping pipeline without waiting for the in-flight records, which are delivered again.
+// It returns when the request is recorded.
 func (l *Loop) ForceStop(ctx context.Context, id string) error {
 	if err := l.Check(ctx); err != nil { // it was asked to stop by now
 		return err
@@ -223,9 +222,8 @@ func (l *Loop) SetStall(ctx context.Context, id string, before, now *spec.Stall)
 	return nil
 }
 
-// Check returns nil once the loop has read the desired state and acted on it; what was
-// declared before the call is then on its way, or waits as Policy.MaxChanges has it. A
-// loop that shuts down answers too.
+// Check returns nil once the loop has read the desired state and acted on it. Every declaration made before the call is
+// then being applied, or waits because of Policy.MaxChanges. A loop that shuts down answers too.
 func (l *Loop) Check(ctx context.Context) error {
 	l.init()
 	checked := make(chan struct{})
@@ -253,7 +251,7 @@ func (all *checks) answer() {
 	*all = nil
 }
 
-// State returns the state of a pipeline, and whether anything is observed of it.
+// State returns the state of a pipeline, and whether one was observed.
 func (l *Loop) State(id string) (spec.State, bool) { return l.observer.get(id) }
 
 // Snapshot returns the state of every pipeline, by id, as it is observed now. It may
@@ -309,8 +307,7 @@ func (l *Loop) Run(ctx context.Context) error {
 	return nil
 }
 
-// load takes up the states of the last time. Nothing runs yet, and what failed then
-// gets a new chance.
+// load reads the saved states. Nothing runs yet, and every pipeline that failed gets a new chance.
 func (l *Loop) load(ctx context.Context) error {
 	states, err := l.Store.States(ctx)
 	if err != nil {
@@ -342,14 +339,14 @@ func (l *Loop) retryAll() {
 	l.touched = nil
 }
 
-// planAll plans what was touched until nothing is left to be done now.
+// planAll plans the touched pipelines until nothing is left to do now.
 func (l *Loop) planAll() {
 	for l.touched == nil || len(l.touched) > 0 {
 		l.plan()
 	}
 }
 
-// plan plans what was touched and acts on it.
+// plan plans the touched pipelines and performs the actions.
 func (l *Loop) plan() {
 	var desired []plan.Desired
 	var observed []plan.Observed

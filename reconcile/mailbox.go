@@ -9,14 +9,14 @@ type mailbox struct {
 	workers int // goroutines that will still post; owned by Loop.Run
 }
 
-// post has f run in the goroutine of Loop.Run and returns afterwards.
+// post runs f in the goroutine of Loop.Run and returns afterwards.
 func (m *mailbox) post(f func()) {
 	done := make(chan struct{})
 	m.posts <- func() { defer close(done); f() }
 	<-done
 }
 
-// async runs f in a goroutine of its own, and done in the goroutine of Loop.Run afterwards.
+// async runs f in a separate goroutine, and done in the goroutine of Loop.Run afterwards.
 func (m *mailbox) async(f, done func()) {
 	m.workers++
 	go func() {
@@ -25,8 +25,7 @@ func (m *mailbox) async(f, done func()) {
 	}()
 }
 
-// send has f run in the goroutine of Loop.Run. It returns when that has begun, or with the
-// error of ctx.
+// send runs f in the goroutine of Loop.Run. It returns when f has begun, or with the error of ctx.
 func (m *mailbox) send(ctx context.Context, f func()) error {
 	select {
 	case m.posts <- f:
@@ -36,7 +35,7 @@ func (m *mailbox) send(ctx context.Context, f func()) error {
 	}
 }
 
-// drain runs what waits.
+// drain runs the pending functions.
 func (m *mailbox) drain() {
 	for {
 		select {

@@ -35,7 +35,7 @@ func (o *observer) publish(s spec.State) {
 	}
 }
 
-// record has an event saved together with the state of its pipeline.
+// record saves an event together with the pipeline state.
 func (o *observer) record(s spec.State, e spec.Event) {
 	s.Bound()
 	e.Bound()

@@ -23,7 +23,7 @@ const amendTimeout = 5 * time.Second
 
 var errUnasked = errors.New("the pipeline ended although nothing asked it to")
 
-// abandoned: n is given up, nothing of it is left.
+// abandoned: n was given up and has ended completely.
 func (n *launch) abandoned() {
 	p := n.pipeline
 	if p.next == n {
@@ -33,7 +33,7 @@ func (n *launch) abandoned() {
 	p.touch()
 }
 
-// notPrepared: the version of n cannot run. What runs was not touched.
+// notPrepared: the version of n cannot run. The current run was not touched.
 func (n *launch) notPrepared(err error) {
 	p := n.pipeline
 	n.abandoned()
@@ -47,7 +47,7 @@ func (n *launch) notPrepared(err error) {
 	}
 }
 
-// retrySoon has what failed of the pipeline tried again without its backoff.
+// retrySoon retries failed work of the pipeline without its backoff.
 func (p *pipelineState) retrySoon() {
 	p.connectors = slices.Clone(p.connectors)
 	for i := range p.connectors {
@@ -95,8 +95,7 @@ func (n *launch) unchanged(r *run) {
 	n.pipeline.touch()
 }
 
-// drained: what n replaces of r has ended in order. From here on r is the version of n,
-// and fails as such.
+// drained: the part of r that n replaces has ended in order. From here on r is the version of n, and fails as such.
 func (n *launch) drained(r *run) {
 	p := n.pipeline
 	r.version, r.amending, r.started, p.retriable = n.version, false, false, false
@@ -110,7 +109,7 @@ func (n *launch) drained(r *run) {
 	p.touch()
 }
 
-// ran: r has opened its connectors, or those that an amendment changed, and moves records.
+// ran: r has opened its connectors, or the connectors that an amendment changed, and moves records.
 func (p *pipelineState) ran(r *run, reason string) {
 	r.started, p.OpensBy = true, time.Time{}
 	v := r.version
@@ -124,7 +123,7 @@ func (p *pipelineState) ran(r *run, reason string) {
 		}
 		s.RunningGeneration, s.Error, s.RetryAt = v.Generation, "", nil
 		if s.Stall != nil && s.Stall.Generation != v.Generation {
-			s.Stall = nil // what stalled was another version
+			s.Stall = nil // another version stalled
 		}
 		newer := s.LastAttempt != nil && s.LastAttempt.Generation > v.Generation // failed while v was opened
 		if v.Instead == 0 && !newer {
@@ -205,15 +204,15 @@ func (p *pipelineState) ended(r *run, err error) {
 	}
 }
 
-// released: nothing starts connectors of the pipeline any more. Those of one that was withdrawn
-// are read again, because the last of them may have been started after that.
+// released: nothing starts connectors of the pipeline any more. The connectors of a withdrawn pipeline are read again,
+// because the last one may have been started after the withdrawal.
 func (p *pipelineState) released() {
 	if p.desired != nil && !p.desired.Withdrawn.IsZero() {
 		p.loop.stale = true
 	}
 }
 
-// disturbed notes an error that changes nothing about what comes next.
+// disturbed reports an error that has no effect on the next step.
 func (p *pipelineState) disturbed(err error) {
 	if err == nil {
 		return
@@ -235,7 +234,7 @@ func (p *pipelineState) notStarted(v plan.Version, err error) {
 	switch {
 	case update && p.loop.Policy.Hold && p.run != nil && !permanent(err):
 		p.backOff()
-	case again: // what runs is as good as it gets
+	case again: // the running version has the wanted digest already
 	case update && (!p.loop.Policy.Hold || p.run != nil):
 		p.Refused, p.retriable = v.Generation, environmental(err)
 	default:
@@ -323,7 +322,7 @@ func (p *pipelineState) setStall(now *spec.Stall) {
 	}
 }
 
-// failures are those of a pipeline since it ran steadily.
+// failures are the failures of a pipeline since it ran steadily.
 type failures struct {
 	inARow int
 	until  []time.Time // when each no longer counts as a retry

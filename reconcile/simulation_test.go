@@ -114,7 +114,7 @@ func (w *world) perform(o op) {
 	}
 }
 
-// converged checks that what runs is what is declared, and that nothing else is left.
+// converged checks that the running pipelines match their declarations, and that nothing else is left.
 func (w *world) converged(id string) {
 	d, declared := w.store.declaration(id)
 	runs, s := w.plant.runs(id), w.store.state(id)

@@ -1,9 +1,9 @@
 // Package files brings the desired state in the store in line with the pipeline files of a
 // directory.
 //
-// Absence is not deletion. What is withdrawn is decided from a complete scan only. A file that
-// cannot be read or parsed keeps what it declared. That all files are absent counts only after
-// files were seen to vanish, or after a person confirmed it (the mass-delete guard).
+// Absence is not deletion. Withdrawals are decided from a complete scan only. A file that cannot be read or parsed
+// keeps its pipelines. The absence of all files counts only after files were seen to vanish, or after a person
+// confirmed it (the mass-delete guard).
 package files
 
 import (
@@ -35,13 +35,13 @@ type Reconciler struct {
 	scanned chan struct{}                // closed after the first scan was taken
 	own     atomic.Pointer[spec.Changes] // being applied by this reconciler
 
-	mu        sync.Mutex // guards what follows
+	mu        sync.Mutex // guards the following fields
 	last      *watch.Snapshot
 	index     *index
 	upTo      int64  // the revision of desired state that index holds; 0 to read all
 	dir       string // the directory of the last scan,
 	populated bool   // in which there were files,
-	confirmed bool   // or whose emptiness was confirmed
+	confirmed bool   // or a person confirmed that the directory is empty
 	status    Status
 	throttle  notify.Throttle
 }
@@ -52,13 +52,12 @@ const fullInterval = time.Minute
 // wakeDelay is how long after a change by others the files are compared with it.
 const wakeDelay = 50 * time.Millisecond
 
-// Store is what a Reconciler needs of the store.
+// Store is the part of the store that a Reconciler needs.
 type Store interface {
-	// DeclarationsSince returns how desired state, withdrawn pipelines included, changed
-	// since a revision that it returned before: all of it, if that is not known or 0.
+	// DeclarationsSince returns the changes of desired state, withdrawn pipelines included, since a revision that it
+	// returned before. It returns everything if the revision is unknown or 0.
 	DeclarationsSince(ctx context.Context, revision int64) (spec.Delta[spec.Declaration], error)
-	// FileStates returns what is known of the pipeline files, by path. It changes by Apply
-	// only, and only the Reconciler changes it.
+	// FileStates returns the states of the pipeline files, by path. Only the Reconciler changes them, through Apply.
 	FileStates(ctx context.Context) ([]spec.FileState, error)
 	// Apply performs c in one transaction.
 	Apply(ctx context.Context, c *spec.Changes) error
@@ -93,7 +92,7 @@ func (r *Reconciler) Run(ctx context.Context) error {
 	r.init()
 	watched := make(chan error, 1)
 	go func() { watched <- r.Watch.Run(ctx, func(s watch.Snapshot) { _ = r.Take(ctx, s) }) }()
-	var due <-chan time.Time // when what others changed is compared
+	var due <-chan time.Time // when changes of others are compared
 	all := time.NewTicker(fullInterval)
 	defer all.Stop()
 	for ctx.Err() == nil {
@@ -122,9 +121,8 @@ func (r *Reconciler) Run(ctx context.Context) error {
 	return <-watched
 }
 
-// Changed has the files compared with desired state again after that was changed by c, or
-// in another way if c is nil. What the reconciler changed itself does not count. It never
-// blocks.
+// Changed makes the reconciler compare the files with desired state again after the change c, or after an unknown
+// change if c is nil. The reconciler's own changes do not count. It never blocks.
 func (r *Reconciler) Changed(c *spec.Changes) {
 	if c == nil || c != r.own.Load() {
 		r.Wake()
@@ -174,7 +172,7 @@ func (r *Reconciler) Status() Status {
 	return r.status
 }
 
-// invalidate has everything decided again the next time.
+// invalidate makes the reconciler decide everything again the next time.
 func (r *Reconciler) invalidate() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -232,8 +230,8 @@ func (r *Reconciler) apply(ctx context.Context, s *watch.Snapshot) error {
 	return err
 }
 
-// decide decides what s changes and applies that to the store. It returns the files that are
-// retained. r.mu is held.
+// decide decides the changes for s and applies them to the store. It returns the files that are retained. The caller
+// holds r.mu.
 func (r *Reconciler) decide(ctx context.Context, s *watch.Snapshot) (retained []string, err error) {
 	if s.Err != nil {
 		return nil, s.Err
@@ -261,11 +259,11 @@ func (r *Reconciler) decide(ctx context.Context, s *watch.Snapshot) (retained []
 	return nil, nil
 }
 
-// maxRounds bounds how often it is decided again what changes once a change is applied.
+// maxRounds is the maximum number of times that changes are decided again after changes were applied.
 const maxRounds = 10
 
-// round decides what changes and applies that. It reports whether nothing did, or nothing that
-// another decision may depend on. r.mu is held.
+// round decides changes and applies them. It reports whether there were none, or none that another decision may depend
+// on. The caller holds r.mu.
 func (r *Reconciler) round(ctx context.Context) (done bool, err error) {
 	files, declared, known := r.index.undecided()
 	c := Decide(files, declared, known, time.Now())
@@ -310,7 +308,7 @@ func AllGone(known map[string]*spec.FileState, files []watch.File) []string {
 	return sortedKeys(known)
 }
 
-// read takes up what others changed of desired state.
+// read reads the changes that others made to desired state.
 func (r *Reconciler) read(ctx context.Context) error {
 	delta, err := r.Store.DeclarationsSince(ctx, r.upTo)
 	if err != nil {
@@ -335,7 +333,7 @@ func (r *Reconciler) read(ctx context.Context) error {
 	return nil
 }
 
-// report logs what was decided. A file's problems are logged when they change.
+// report logs the decisions. A file's problems are logged when they change.
 func (r *Reconciler) report(c *spec.Changes) {
 	log := r.Log.With("component", "files")
 	for _, file := range c.Files {
@@ -351,13 +349,13 @@ func (r *Reconciler) report(c *spec.Changes) {
 		switch {
 		case e.Type == normal:
 			about(log, e.Pipeline).Info(e.Message, "file", e.File, "reason", e.Reason)
-		case e.Pipeline != "": // what is wrong with a file was said above
+		case e.Pipeline != "": // the problems of the file are logged above
 			about(log, e.Pipeline).Warn(e.Message, "file", e.File, "reason", e.Reason)
 		}
 	}
 }
 
-// about returns a logger for what concerns a pipeline, if it is known which.
+// about returns a logger with the id of the pipeline, if it is known.
 func about(log *slog.Logger, pipelineID string) *slog.Logger {
 	if pipelineID == "" {
 		return log

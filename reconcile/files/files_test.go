@@ -65,8 +65,7 @@ func dir(text string) watch.Snapshot {
 	return s
 }
 
-// show returns what is declared: "a:1@x.yaml", with a dagger when it is withdrawn, and
-// the problems as "x.yaml:1:7".
+// show returns the declarations: "a:1@x.yaml", with a dagger when it is withdrawn, and the problems as "x.yaml:1:7".
 func (m *memory) show() string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -90,7 +89,7 @@ func (m *memory) show() string {
 func TestFiles(t *testing.T) {
 	cases := []struct {
 		name  string
-		steps []string // what is seen, and then what is declared
+		steps []string // the files seen, and then the expected declarations
 	}{
 		{"new, changed, dropped", []string{"x=a:1 b:1", "a:1@x b:1@x", "x=a:2 b:1", "a:2@x b:1@x", "x=b:1", "a:2@x† b:1@x"}},
 		{"nothing declared", []string{"x=a:1", "a:1@x", "x=-", "a:1@x†"}},
@@ -201,7 +200,7 @@ func TestFilesAndTheAPI(t *testing.T) {
 	take("x=a:1", "!x:1:7 a:api@")
 	take("y=-", "a:api@")
 	store.withdraw("a", true)
-	take("x=a:1", "!x:1:7 a:api@†") // positions of what is purged are not for others
+	take("x=a:1", "!x:1:7 a:api@†") // others do not get the positions of a purged pipeline
 	if err := store.DeletePipeline(t.Context(), "a"); err != nil {
 		t.Fatal(err)
 	}
@@ -232,8 +231,8 @@ func TestFilesLogAProblemOnce(t *testing.T) {
 	}
 }
 
-// What keeps files from being followed is logged when it begins, when it becomes
-// something else, seldom while it lasts, and when it is over.
+// The reason why files are not followed is logged when it arises, when it changes, seldom while it lasts, and when it
+// is gone.
 func TestFilesSaySeldomThatTheyAreNotFollowed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var b logbuf.Buffer
@@ -374,8 +373,7 @@ func TestFilesWithTheRealParser(t *testing.T) {
 	}
 }
 
-// Many files are read in the time that the processors take for them together. What is
-// found does not depend on who is first.
+// Parsing of many files is spread over the processors. The result does not depend on the order of completion.
 func TestFilesAreParsedAtTheSameTime(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(2))
 	store := newMemory()
@@ -474,8 +472,8 @@ func TestFilesKnowWhereDeclarationsStand(t *testing.T) {
 	}
 }
 
-// TestFilesWithConnectorsOfOneFullID declares pipelines whose connectors would have the same full
-// id, at the same time, one after the other, and as a change of one.
+// TestFilesWithConnectorsOfOneFullID declares pipelines whose connectors would have the same full id: at the same time,
+// one after the other, and as a change.
 func TestFilesWithConnectorsOfOneFullID(t *testing.T) {
 	file := func(id, connector string) string {
 		return id + "|" + connector

@@ -6,8 +6,7 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// warnOfRenames warns of new pipelines that are what a withdrawn one is, but for the id:
-// their sources start over.
+// warnOfRenames warns of new pipelines that equal a withdrawn one except for the id: their sources start over.
 func (d *decision) warnOfRenames(declared []spec.Declaration) {
 	if len(d.added) == 0 {
 		return

@@ -6,8 +6,8 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// withdrawn stops observing, cleans up and at last deletes a withdrawn pipeline of
-// which nothing runs. During the grace it is left as it is, but not started.
+// withdrawn stops observing, cleans up and at last deletes a withdrawn pipeline that does not run. During the grace
+// period the pipeline is left unchanged, but not started.
 func (p *planner) withdrawn(d *Desired, o *Observed, connectors []spec.ConnectorState) {
 	stop := p.graceEnd(d)
 	if p.before(stop) {

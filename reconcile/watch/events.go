@@ -8,9 +8,8 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// quiet returns how long nothing must follow ev before a scan, 0 when ev is of no
-// interest. A file that was renamed into place is complete; one that is written to, or
-// went away, may be in the middle of being saved.
+// quiet returns how long to wait after ev without another event before a scan, 0 when ev is of no interest. A file that
+// was renamed into place is complete. A file that was written to, or that vanished, may be in the middle of a save.
 func (s *scanner) quiet(ev fsnotify.Event) time.Duration {
 	_, ours := s.watched[ev.Name]
 	if ev.Op == fsnotify.Chmod && !ours && !s.unreadable(filepath.Base(ev.Name)) {

@@ -20,7 +20,7 @@ func (w *Watcher) Deafen(deaf *atomic.Bool, err error) {
 	})
 }
 
-// Notify has w get its events from what notify returns.
+// Notify makes w get its events from the watcher that notify returns.
 func (w *Watcher) Notify(notify func() (*fsnotify.Watcher, error)) { w.system.notify = notify }
 
 // Stamp stops the clock of the file system: every file seems to have been changed at t.
@@ -43,7 +43,7 @@ func (w *Watcher) Quiet(ev fsnotify.Event, target, dir string) time.Duration {
 	return s.quiet(ev)
 }
 
-// Scans returns what scans as w does, without waiting for events.
+// Scans returns a function that scans like w, without waiting for events.
 func (w *Watcher) Scans() func(reread bool) {
 	s := newScanner(w)
 	return func(reread bool) { s.scan(time.Now(), reread) }

@@ -28,8 +28,8 @@ type entry struct {
 
 var errChanging = errors.New("the file keeps changing while it is read")
 
-// scanFile returns what is in a file, as it was before while it is being written. A nil
-// entry means that there is no such file (true) or none yet (false).
+// scanFile returns the content of a file. While the file is being written it returns the previous content. A nil entry
+// means that there is no such file (true) or none yet (false).
 func (s *scanner) scanFile(root *os.Root, dir, name string, now time.Time, reread bool) (*entry, bool) {
 	prior := s.files[name]
 	fi, err := root.Lstat(name)
@@ -99,7 +99,7 @@ func (s *scanner) unstable(prior *entry, name string, print fingerprint.Print, n
 		}
 		return e, true
 	}
-	replaced := prior != nil && prior.print.ID != print.ID // what it was is nowhere any more
+	replaced := prior != nil && prior.print.ID != print.ID // the previous file has no name any more
 	if prior == nil || prior.placeholder() || replaced && err == nil {
 		s.files[name] = &entry{since: since}
 		return nil, false
@@ -130,7 +130,7 @@ func (s *scanner) follow(dir, name string) {
 	}
 }
 
-// readStable reads a regular file whose fingerprint is the same before and after.
+// readStable reads a regular file, and succeeds if its fingerprint is the same before and after.
 func (s *scanner) readStable(root *os.Root, name string, fi fs.FileInfo) ([]byte, fingerprint.Print, error) {
 	f, before, err := openRegular(name, fi, root.OpenFile)
 	if err != nil {
@@ -170,8 +170,8 @@ func ReadFile(name string, fi fs.FileInfo, open Opener) ([]byte, error) {
 	return data, err
 }
 
-// ReadNamed reads a file that a person names. One whose name ends as that of a pipeline file must be as a
-// scan wants it, but may be a link to anywhere. Any other, such as /dev/stdin, is read to its end.
+// ReadNamed reads a file that a person names. A file whose name ends like a pipeline file must meet the rules of a
+// scan, except that it may be a link to anywhere. Any other file, such as /dev/stdin, is read to its end.
 func ReadNamed(path string) ([]byte, error) {
 	if !isYAML(path) {
 		return os.ReadFile(path)
@@ -186,7 +186,7 @@ func ReadNamed(path string) ([]byte, error) {
 	return ReadFile(path, fi, os.OpenFile)
 }
 
-// regular says what to do about what has the name of a pipeline file and is no regular file.
+// regular returns an error with a remedy if something other than a regular file has the name of a pipeline file.
 func regular(name string, fi fs.FileInfo) error {
 	if err := readable(fi); err != nil && !fi.Mode().IsRegular() {
 		return fmt.Errorf("%w: pipeline files lie directly in the directory and are regular files; rename it, so that it does not end in %s, or move it", err, filepath.Ext(name))
@@ -194,8 +194,7 @@ func regular(name string, fi fs.FileInfo) error {
 	return nil
 }
 
-// openRegular opens the file that fi describes, if it is one to read, and describes what
-// it opened.
+// openRegular opens the file that fi describes, if it is a regular file, and describes the opened file.
 func openRegular(name string, fi fs.FileInfo, open Opener) (*os.File, fs.FileInfo, error) {
 	if err := readable(fi); err != nil {
 		return nil, nil, err

@@ -31,8 +31,8 @@ func newHints(notify func() (*fsnotify.Watcher, error), log *slog.Logger) hints 
 
 func (h *hints) begin() { h.wanted, h.err = map[string]bool{}, nil }
 
-// watch asks for events of a directory and reports whether that is new. Where events
-// are not to be had the directory is polled.
+// watch subscribes to events of a directory and reports whether the subscription is new. A directory without events is
+// polled.
 func (h *hints) watch(dir string) bool {
 	if dir == "" || h.wanted[dir] {
 		return false
@@ -87,7 +87,7 @@ func (h *hints) unwatch(dir string) {
 	delete(h.watched, dir)
 }
 
-// explain says what to do about an error of the system that keeps events from us.
+// explain adds a remedy to an error of the system that prevents events.
 func explain(err error) error {
 	switch {
 	case errors.Is(err, syscall.ENOSPC):

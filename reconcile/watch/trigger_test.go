@@ -157,8 +157,8 @@ func TestTriggerIgnoresWritesNextToWhatIsMissing(t *testing.T) {
 	w.scan("the path came")
 }
 
-// A directory that others write to all the time is polled while only something missing is waited
-// for in it: no event is asked for each write.
+// A directory that others write to all the time is polled while the trigger only waits there for a missing name: it
+// does not subscribe to an event for each write.
 func TestTriggerPollsABusyDirectory(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -1,6 +1,6 @@
-// Package watch observes files: a directory of pipeline files (Watcher), or files and
-// directories anywhere (Trigger). Events of the file system are hints that say when to scan;
-// what changed only a complete scan says, and one is made at intervals in any case.
+// Package watch observes files: a directory of pipeline files (Watcher), or files and directories anywhere (Trigger).
+// Events of the file system are hints that say when to scan. Only a complete scan finds the changes, and a scan is made
+// at intervals in any case.
 package watch
 
 import (
@@ -44,8 +44,7 @@ type File struct {
 // MaxSize is the size in bytes beyond which a pipeline file is not read.
 const MaxSize = 1 << 20
 
-// Watcher reports what is in a directory, at once and whenever it changes. Only Dir
-// must be set.
+// Watcher reports the content of a directory, at once and whenever it changes. Only Dir must be set.
 type Watcher struct {
 	// Dir is the directory, or a single pipeline file. It may be missing, come and go.
 	Dir string
@@ -122,7 +121,7 @@ func (w *Watcher) Run(ctx context.Context, report func(Snapshot)) error {
 	return nil
 }
 
-// system is what the scanner asks of the system. Tests put their own in.
+// system is the interface of the scanner to the operating system. Tests replace it.
 type system struct {
 	notify func() (*fsnotify.Watcher, error)
 	print  func(fs.FileInfo) fingerprint.Print
@@ -132,7 +131,7 @@ type system struct {
 // timing is the settings of a Watcher with defaults filled in.
 type timing struct{ debounce, maxWait, rescan, poll time.Duration }
 
-// defaultTiming is that of a Watcher and of a Trigger.
+// defaultTiming is the default timing of a Watcher and of a Trigger.
 var defaultTiming = timing{debounce: 25 * time.Millisecond, maxWait: 2 * time.Second, rescan: 15 * time.Second, poll: time.Second}
 
 func (w *Watcher) timing() timing {
@@ -144,7 +143,7 @@ func (w *Watcher) timing() timing {
 	}
 }
 
-// logger returns log for this package, or one that discards if log is nil.
+// logger returns log for this package, or a discarding logger if log is nil.
 func logger(log *slog.Logger) *slog.Logger {
 	if log == nil {
 		return slog.New(slog.DiscardHandler)

@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// observer runs a Watcher and keeps what it reports.
+// observer runs a Watcher and keeps its reports.
 type observer struct {
 	t       *testing.T
 	dir     string
@@ -44,7 +44,7 @@ func observeWith(t *testing.T, w *watch.Watcher) *observer {
 	return observeAs(t, w, func(run func()) { run() })
 }
 
-// observeAs has the watcher run by as.
+// observeAs runs the watcher by calling as.
 func observeAs(t *testing.T, w *watch.Watcher, as func(run func())) *observer {
 	t.Helper()
 	o := &observer{t: t, dir: w.Dir, news: make(chan struct{}, 1), watcher: w}
@@ -104,7 +104,7 @@ func show(all []watch.Snapshot) string {
 	return b.String()
 }
 
-// content returns path=data of each file; broken ones read path!.
+// content returns path=data of each file; broken files read path!.
 func content(s watch.Snapshot) string {
 	var parts []string
 	for _, f := range s.Files {
@@ -404,7 +404,7 @@ func TestEmptyFileGetsAnotherChance(t *testing.T) {
 	o.until("that it stays empty", is("a.yaml="))
 }
 
-// Nothing is reported of content that is gone together with what came later.
+// Content that is replaced together with later content is not reported.
 func TestEmptyFileInPlaceOfAnother(t *testing.T) {
 	o := observe(t, t.TempDir())
 	write(t, o.path("b.yaml"), "")
