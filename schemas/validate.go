@@ -25,19 +25,19 @@ type Violation struct {
 	Keyword string
 	// Property is the missing or unknown property, otherwise empty.
 	Property string
-	// Want is what the keyword demands: allowed values for enum, names of types for
-	// type, known properties for additionalProperties, the bound for minimum or maxLength.
+	// Want is the value of the keyword: allowed values for enum, names of types for type, known properties for
+	// additionalProperties, the bound for minimum or maxLength.
 	Want []string
 	// Message says the same in the words of the validator.
 	Message string
 }
 
-// Validate returns what keeps v from being a valid doc, ordered by pointer; nil if
-// nothing does. v is made of map[string]any, []any, string, bool, nil and numbers.
+// Validate returns the violations that keep v from being a valid doc, ordered by pointer; nil if there are none. v
+// consists of map[string]any, []any, string, bool, nil and numbers.
 func Validate(doc Document, v any) []Violation { return load(doc).validate(v) }
 
-// ValidateProperty returns what Validate returns, for an object that has one property, which may be such an object in
-// turn. It compiles what doc says of that property only.
+// ValidateProperty returns the result of Validate for an object with one property, whose value may be such an object in
+// turn. It compiles only the part of doc for that property.
 func ValidateProperty(doc Document, object map[string]any) []Violation {
 	var path []string
 	for o := object; len(o) == 1; {

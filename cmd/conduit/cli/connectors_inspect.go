@@ -17,7 +17,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
-// inspection is what to see of the records that pass.
+// inspection has the options for showing passing records.
 type inspection struct {
 	filters words
 	rate    float64

@@ -32,7 +32,7 @@ func silence(s *rest.PipelineStatus, connector string, filtered bool, idle *time
 	return idleness(s, connector, filtered, idle)
 }
 
-// accuracy is how much the times differ that are computed of one second of a series.
+// accuracy is the largest difference between computed times of the same second in a series.
 const accuracy = 2 * time.Second
 
 // idleness says why no record passes a connector of a pipeline that runs.
@@ -48,7 +48,7 @@ func idleness(s *rest.PipelineStatus, connector string, filtered bool, idle *tim
 	case stage.Records > 0 && filtered:
 		return "records pass, and the filters select none of them"
 	case stage.Records > 0:
-		return "" // the mean of seconds, of which the last had none
+		return "" // a mean over some seconds, and the last second had no records
 	case stage.Slow != "":
 		return stage.Slow
 	}

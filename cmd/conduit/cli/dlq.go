@@ -249,8 +249,8 @@ Examples:
 // maxSelected is how many dead letters a command names.
 const maxSelected = 1000
 
-// selection returns the ids among the arguments, and refuses what does not say clearly which
-// dead letters are meant.
+// selection returns the ids among the arguments, and refuses arguments that do not select dead letters in exactly one
+// way.
 func selection(args []string, f *deadLetterFilter, all bool) (ids []int64, err error) {
 	for _, text := range args {
 		id, err := strconv.ParseInt(text, 10, 64)

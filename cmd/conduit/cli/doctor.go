@@ -58,12 +58,12 @@ const (
 	Unknown Level = "unknown" // could not be examined
 )
 
-// Finding is what one check found.
+// Finding is the result of a check.
 type Finding struct {
 	Check   string `json:"check"`
 	Level   Level  `json:"level"`
 	Message string `json:"message"`
-	Advice  string `json:"advice,omitempty"` // what to do
+	Advice  string `json:"advice,omitempty"` // a remedy
 }
 
 // examination gathers findings.
@@ -140,7 +140,7 @@ func (e *examination) report(asJSON bool) error {
 // earliest is a time before which no clock that is right stands.
 var earliest = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// clock checks the time: without one that is right, certificates, retention and windows are wrong.
+// clock checks the time: with a wrong clock, certificates, retention and windows are wrong.
 func (e *examination) clock() {
 	now := time.Now()
 	synchronized, known := clockSynchronized()

@@ -61,7 +61,7 @@ func examineCluster(ctx context.Context, c config.Cluster, absent error) Finding
 	)
 }
 
-// natsAddress returns the host and port of a server's URL, without what lets in.
+// natsAddress returns the host and port of a server's URL, without credentials.
 func natsAddress(server string) string {
 	const port = "4222"
 	u, err := url.Parse(server)

@@ -20,7 +20,7 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// pipelines checks the directory of pipeline files, the files, and what they refer to.
+// pipelines checks the directory of pipeline files, the files, and the targets of their references.
 func (e *examination) pipelines(ctx context.Context) {
 	dir := e.config.Pipelines.Path
 	files, err := planner.FilesAt(ctx, dir)
@@ -104,7 +104,7 @@ func (e *examination) directoriesBelow(dir string) {
 	}
 }
 
-// references checks what the settings of a pipeline in the file at path refer to, and then the plugins
+// references checks the targets of references in the settings of a pipeline in the file at path, and then the plugins
 // that it names.
 func (e *examination) references(ctx context.Context, path string, p *spec.Parsed) {
 	_, problems := (&reference.Resolver{}).Resolve(ctx, &spec.Declaration{Pipeline: p.Pipeline})

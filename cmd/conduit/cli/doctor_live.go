@@ -144,7 +144,7 @@ const leastSystemd = 252
 func systemdVersion(ctx context.Context) (version int) {
 	out, err := exec.CommandContext(ctx, "systemctl", "--version").Output()
 	if err == nil {
-		_, _ = fmt.Sscanf(string(out), "systemd %d", &version) // 0 is for what is not understood
+		_, _ = fmt.Sscanf(string(out), "systemd %d", &version) // 0 if the output has another form
 	}
 	return version
 }

@@ -80,7 +80,7 @@ func (e *examination) cpu() {
 	}
 }
 
-// kernel checks that the kernel can confine connectors if they are to be.
+// kernel checks that the kernel can confine connectors, if the settings require it.
 func (e *examination) kernel() {
 	var name unix.Utsname
 	_ = unix.Uname(&name) // fails for a bad address only

@@ -35,7 +35,7 @@ func (e *examination) state(ctx context.Context) {
 	e.syncing(filepath.Dir(path))
 }
 
-// permissions checks that no other user reads what lets in, or keeps what is sent secret.
+// permissions checks that no other user can read tokens and private keys.
 func (e *examination) permissions() {
 	before := len(e.findings)
 	api := e.config.API
@@ -120,10 +120,10 @@ func (e *examination) fileSystem(path string) {
 	}
 }
 
-// slowSync is how long an fsync may take before it bounds what pipelines can do.
+// slowSync is the duration from which an fsync limits the throughput of pipelines.
 const slowSync = 100 * time.Millisecond
 
-// syncing measures what bounds every checkpoint: writing some KiB and an fsync.
+// syncing measures the lower bound of every checkpoint: writing some KiB and an fsync.
 func (e *examination) syncing(dir string) {
 	times, err := syncTimes(dir, 9)
 	if err != nil {

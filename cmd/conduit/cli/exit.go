@@ -22,7 +22,7 @@ type invalidError struct{ message string }
 
 func (e *invalidError) Error() string { return e.message }
 
-// ErrReported is a mistake of the caller of which everything was printed already.
+// ErrReported is a mistake of the caller that was printed already.
 var ErrReported error = &invalidError{}
 
 // Invalidf returns a mistake of the caller.
@@ -49,9 +49,8 @@ var environmental = []error{
 	syscall.EDQUOT, syscall.EMFILE, syscall.ENFILE, syscall.ECONNREFUSED,
 }
 
-// ExitCode returns the exit code for the kind of error that err is. An error may
-// say that it comes from the environment with a method Environment() bool, and that it comes
-// from what the caller wrote with a method Invalid() bool.
+// ExitCode returns the exit code for the kind of error that err is. An error of the environment has a method
+// Environment() bool, and an error in the caller's input has a method Invalid() bool.
 func ExitCode(err error) int {
 	var invalid *invalidError
 	var environment interface{ Environment() bool }

@@ -10,7 +10,7 @@ import (
 	"github.com/conduit-agent/conduit/cmd/conduit/terminal"
 )
 
-// quietTime is how long no record comes before it is said why.
+// quietTime is the time without a record after which the reason is shown.
 const quietTime = 2 * time.Second
 
 // quiet says why no records come.

@@ -85,7 +85,7 @@ func indented(text []byte) string {
 	return b.String()
 }
 
-// plain is what bytes say if they are text, line breaks included, or else the bytes in hexadecimal.
+// plain returns bytes as text if they are text, line breaks included, or else in hexadecimal.
 func plain(raw []byte) string {
 	text := string(raw)
 	if utf8.Valid(raw) && terminal.IsPrintable(strings.Map(withoutSpace, text)) {
@@ -98,7 +98,7 @@ func plain(raw []byte) string {
 	return fmt.Sprintf("% x (%s, not text)", raw, terminal.Count(len(raw), "byte"))
 }
 
-// withoutSpace removes what breaks lines.
+// withoutSpace removes characters that break lines.
 func withoutSpace(r rune) rune {
 	if r == '\n' || r == '\t' || r == '\r' {
 		return -1

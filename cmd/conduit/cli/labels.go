@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// LabelSelector selects the pipelines whose labels meet all requirements. The empty selector selects every
+// LabelSelector selects the pipelines with labels that meet all requirements. The empty selector selects every
 // pipeline.
 type LabelSelector []labelRequirement
 

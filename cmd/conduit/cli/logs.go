@@ -79,7 +79,7 @@ var levelColors = map[string]string{"warn": terminal.Yellow, "error": terminal.R
 // all others.
 var knownFields = []string{"pipeline_id", "component", "record"}
 
-// fieldColors are those of fields that are not dim.
+// fieldColors are the colors of fields that are not dim.
 var fieldColors = map[string]string{"err": terminal.Red}
 
 func showLine(r *Remote, line *rest.LogLine) error {

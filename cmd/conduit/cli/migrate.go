@@ -20,12 +20,12 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// migration is what to take over, and where to.
+// migration has the source and the target of a migration.
 type migration struct {
 	*Program
 	settings *Settings
 	from     string // a SQLite file, or the URL of a running Conduit
-	files    string // directory of its pipeline files
+	files    string // directory of the Conduit's pipeline files
 	toFiles  string // directory to write pipeline files into; empty: the API owns the pipelines
 	write    bool
 	json     bool
@@ -191,7 +191,7 @@ func (m *migration) writeAll(ctx context.Context, c config.Config, found *migrat
 	return found.Write(ctx, c.DB.SQLite.Path, migrate.Owner{Files: m.toFiles != ""})
 }
 
-// migrationResult is what is, or would be, taken over.
+// migrationResult is the content that is, or would be, migrated.
 type migrationResult struct {
 	Written   bool               `json:"written"`
 	Pipelines []migratedPipeline `json:"pipelines"`

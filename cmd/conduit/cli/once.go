@@ -22,7 +22,7 @@ type onceFlags struct {
 	idle time.Duration
 }
 
-// once has the agent end when its pipelines have come to rest.
+// once ends the agent when its pipelines have come to rest.
 type once struct {
 	*Program
 	idle    time.Duration
@@ -48,7 +48,7 @@ func runOnce(ctx context.Context, p *Program, s *Settings, idle time.Duration) e
 	}
 }
 
-// prepare changes the settings to those of an agent that is to end.
+// prepare adapts the settings to an agent that ends by itself.
 func (o *once) prepare(c *config.Config, s *Settings) error {
 	if c.Cluster.Name != "" {
 		return Invalidf("--once is not for a member of a cluster, whose pipelines may run elsewhere: unset cluster.name")
@@ -95,7 +95,7 @@ func (o *once) wait(ctx context.Context, a *agent.Agent, end func()) {
 	end()
 }
 
-// report says what is wrong and returns an error if anything is.
+// report prints failures and returns an error if there are any.
 func (o *once) report(ctx context.Context, a *agent.Agent, all []finished) error {
 	files, err := a.Store.FileStates(ctx)
 	if err != nil {
@@ -180,7 +180,7 @@ func counts(a *agent.Agent, id string) (read, refused uint64) {
 	return read, stats.DeadLetters.Records.Load()
 }
 
-// failure says why it is not what is declared that came to rest.
+// failure returns the reason why a pipeline did not come to rest as declared, "" if it did.
 func failure(r *finished) string {
 	switch a := r.State.LastAttempt; {
 	case r.State.Phase == spec.PhaseDegraded:

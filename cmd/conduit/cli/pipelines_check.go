@@ -19,8 +19,8 @@ type checkReport interface {
 	failed() bool
 }
 
-// checkCommand completes a command that checks the files and directories given, or those of the setting
-// pipelines.path, and has the flag --json. When the report has failed, so has the command.
+// checkCommand completes a command that checks the given files and directories, or the directory in the setting
+// pipelines.path, and has the flag --json. The command fails if the report has failed.
 func checkCommand(p *Program, c ffcli.Command, check func(ctx context.Context, c config.Config, paths []string) (checkReport, error)) *ffcli.Command {
 	flags := NewFlags(c.Name)
 	at := SettingFlags(flags, "pipelines.path", "connectors.path", "processors.path")

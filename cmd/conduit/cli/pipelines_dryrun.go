@@ -60,7 +60,7 @@ Examples:
 	}
 }
 
-// dryRun is what is asked for.
+// dryRun has the options of a dry run.
 type dryRun struct {
 	rest.DryRunRequest
 	input, start string

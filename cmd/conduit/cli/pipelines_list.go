@@ -87,7 +87,7 @@ func (o *owned) ownerWords() string {
 	return ownerWords(o.Owner)
 }
 
-// PhaseColors are those of phases that need attention, and of the one that is fine.
+// PhaseColors are the colors of phases that need attention, and of the running phase.
 var PhaseColors = map[spec.Phase]string{
 	spec.PhaseRunning: terminal.Green, spec.PhaseRecovering: terminal.Yellow, spec.PhaseDegraded: terminal.Red,
 }
@@ -169,7 +169,7 @@ func instancesWords(i *rest.Instances) string {
 	return i.Count() + ": " + strings.Join(all, "; ")
 }
 
-// memberWords says where a pipeline runs that another member is to run, and which version failed there.
+// memberWords names the other member that has to run a pipeline, and the version that failed there.
 func memberWords(p *rest.Placement) string {
 	member := cmp.Or(p.Member, "none takes it: conduit cluster status says why")
 	if p.Failed != nil {
@@ -245,7 +245,7 @@ func writeDescription(r *Remote, d description) error {
 var usual = []spec.ConditionType{spec.ConditionValid, spec.ConditionApplied, spec.ConditionReady,
 	spec.ConditionDelivering}
 
-// conditionTable has the usual conditions, and those that are true.
+// conditionTable has the usual conditions, and all conditions that are true.
 func conditionTable(list []spec.Condition) *terminal.Table {
 	var t terminal.Table
 	t.Add("CONDITION", "STATUS", "REASON", "MESSAGE")

@@ -79,11 +79,11 @@ func makePlan(ctx context.Context, p *Program, at *AgentFlags, asJSON bool, path
 	return plan, m.write(plan)
 }
 
-// detailed is the outcome whose exit code is 1 for every error, and 2 for changes only.
+// detailed returns the error for the exit code: 1 for every error, and 2 for changes only.
 func detailed(plan *rest.Plan, err error) error {
 	switch {
 	case err != nil:
-		return errors.New(err.Error()) // without what would give it another exit code
+		return errors.New(err.Error()) // without methods that select another exit code
 	case HasErrors(plan.Problems):
 		return errors.New("")
 	case len(plan.Pipelines) > 0:
@@ -169,7 +169,7 @@ func planSymbol(one *rest.PlannedPipeline) string {
 	return "~"
 }
 
-// planWords says what becomes of a pipeline.
+// planWords describes the planned change of a pipeline.
 func planWords(one *rest.PlannedPipeline, plan *rest.Plan) string {
 	var words string
 	switch runs := one.From == spec.StatusRunning; {

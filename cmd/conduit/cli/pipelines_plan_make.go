@@ -99,8 +99,8 @@ func (m *planMaker) read(ctx context.Context, paths []string) (request rest.Plan
 	return request, nil
 }
 
-// ask has the agent make the plan, without paths from the files as they are. It returns
-// nothing when the store is to be read instead.
+// ask requests the plan from the agent. Without paths it is the plan of the current files. It returns nil when the
+// store has to be read instead.
 func (m *planMaker) ask(ctx context.Context, request rest.PlanRequest, paths []string) (*rest.Plan, error) {
 	elsewhere := !m.config.API.Enabled
 	for _, key := range []string{"db.sqlite.path", "pipelines.path", "connectors.path", "processors.path"} {
@@ -170,7 +170,7 @@ func unanswered(err error) bool {
 	return reason == "" || reason == rest.ReasonTooLarge
 }
 
-// brief leaves out of err what was asked of whom.
+// brief removes the request and its URL from err.
 func brief(err error) error {
 	var unreachable *url.Error
 	if errors.As(err, &unreachable) {

@@ -20,7 +20,7 @@ import (
 func TestPlanOffline(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
-		files map[string]string // in pipelines.path; those named after it lie next to it
+		files map[string]string // in pipelines.path; a name beginning with .. lies next to the directory
 		paths []string
 		want  []string
 	}{

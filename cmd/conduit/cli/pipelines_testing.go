@@ -49,7 +49,7 @@ type testReport struct {
 
 type testFileReport struct {
 	Path  string          `json:"path"`
-	Error string          `json:"error,omitempty"` // why no test of it could run
+	Error string          `json:"error,omitempty"` // why no test in it could run
 	Tests []dryrun.Result `json:"tests"`
 }
 

@@ -1,6 +1,6 @@
-// Package cli is the command line: each command is a file with its name, and those below a group, such as 'conduit pipelines
-// plan', have the name of the group in front. The other files are for all commands: the program and its settings, flags, exit
-// codes, help, and the connection to the running agent.
+// Package cli is the command line. Each command is in a file with its name; a command in a group, such as 'conduit
+// pipelines plan', has the name of the group as a prefix. The other files are for all commands: the program and its
+// settings, flags, exit codes, help, and the connection to the running agent.
 package cli
 
 import (
@@ -77,7 +77,7 @@ func unguarded(w io.Writer) io.Writer {
 	return w
 }
 
-// Streams returns what another program may write to in place of this one.
+// Streams returns the writers for another program that runs in place of this one.
 func (p *Program) Streams() (stdout, stderr io.Writer) {
 	return unguarded(p.Stdout), unguarded(p.Stderr)
 }

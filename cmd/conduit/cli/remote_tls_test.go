@@ -93,18 +93,18 @@ pipelines:
 `
 }
 
-// run runs a command and returns what it writes.
+// run runs a command and returns its output.
 func (g *guarded) run(environ []string, words ...string) (code int, stdout, stderr string) {
 	g.t.Helper()
 	var out, err bytes.Buffer
-	environ = slices.Concat([]string{ // instead of what the working directory has
+	environ = slices.Concat([]string{ // instead of the working directory
 		"CONDUIT_CONFIG_PATH=" + g.Path("conduit.yaml"), "CONDUIT_CONNECTORS_PATH=" + g.Path("connectors"), "CONDUIT_PROCESSORS_PATH=" + g.Path("processors"),
 	}, environ)
 	p := &Program{Stdout: &out, Stderr: &err, Environ: environ, Catalog: func(c config.Config, log *slog.Logger) Catalog { return plugincatalog.Offline(c, log) }}
 	return Run(g.t.Context(), p, words), out.String(), err.String()
 }
 
-// flags are those by which a client of the agent is let in.
+// flags returns the flags that a client of the agent needs.
 func (g *guarded) flags() []string {
 	return []string{"--api.address", g.Address(), "--api.client.ca-file", g.server, "--api.client.cert-file", g.cert, "--api.client.key-file", g.key}
 }
@@ -116,7 +116,7 @@ func TestEveryCommandReachesAGuardedAgent(t *testing.T) {
 	admin := []string{TokenVariable + "=admin"}
 	ran := []string{}
 	for _, command := range []string{
-		"status --interval 1ms", "reload --wait", "connectors ls", "connectors describe orders:in", "connectors position orders:in", "connectors inspect orders:in -n 1", "logs orders -n 1", "notify test", // which has nowhere to go
+		"status --interval 1ms", "reload --wait", "connectors ls", "connectors describe orders:in", "connectors position orders:in", "connectors inspect orders:in -n 1", "logs orders -n 1", "notify test", // which has no target
 		"pipelines ls", "pipelines describe orders", "pipelines history orders", "pipelines diff orders", "pipelines export orders",
 		"pipelines plan", "pipelines stop orders", "pipelines start orders", "pipelines restart orders",
 		"pipelines adopt orders --owner api", "pipelines rollback orders 1", "pipelines dry-run " + g.Path("pipelines/orders.yaml") + " --take 1",
@@ -148,7 +148,7 @@ func eachCommand(c *ffcli.Command, prefix string, do func(name string, c *ffcli.
 	}
 }
 
-// TestGuardedAgentSaysWhatIsMissing leaves out what a client needs, and gives it in other ways.
+// TestGuardedAgentSaysWhatIsMissing leaves out required settings of a client, and gives them in other ways.
 func TestGuardedAgentSaysWhatIsMissing(t *testing.T) {
 	t.Parallel()
 	g := startGuarded(t)

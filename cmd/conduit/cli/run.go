@@ -111,8 +111,9 @@ func runAgent(ctx context.Context, p *Program, s *Settings, o *once) error {
 	return p.Agent(ctx, agent.Options{Config: c, Log: log, Version: version, Started: started, Reload: reload, Docs: p.Docs})
 }
 
-// logHandler returns the handler of the agent's log, and what ends it. People's lines go to the journal with fields of
-// their own, if it can be reached, or else as lines of stdout. Neither keeps who logs waiting.
+// logHandler returns the handler of the agent's log, and a function that ends it. In the format for people, entries go
+// to the journal with separate fields, if it can be reached, or else to stdout as lines. Neither blocks the goroutine
+// that logs.
 func logHandler(p *Program, c config.Log) (h slog.Handler, end func()) {
 	format := logFormat(p, c.Format)
 	if format == "journal" && p.JournalSocket != "" {
@@ -134,5 +135,5 @@ func logFormat(p *Program, setting string) string {
 	return setting
 }
 
-// startupTime is when starting is over for certain. What it needed is kept so long.
+// startupTime is an upper bound for the time of startup. Memory that startup needed is kept for that long.
 const startupTime = 2 * time.Second

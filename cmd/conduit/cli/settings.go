@@ -18,7 +18,7 @@ import (
 // Settings are the agent's settings as flags of a command.
 type Settings struct {
 	path  string            // of conduit.yaml, when it was given
-	Own   bool              // of an agent of its own: those of an installed service are for another
+	Own   bool              // of a separate agent, which does not use the settings of an installed service
 	Given map[string]string // key → text
 }
 
@@ -87,8 +87,8 @@ func flagText(s config.Setting) string {
 	return text
 }
 
-// Load returns the settings in effect and warns about those that have none. In a directory where no agent
-// is set up they are those of the installed service, unless s is for an agent of its own.
+// Load returns the settings in effect and warns about settings without an effect. In a directory without an agent, it
+// returns the settings of the installed service, unless s is for a separate agent.
 func (s *Settings) Load(p *Program) (config.Config, error) {
 	path := cmp.Or(s.path, p.Getenv("CONDUIT_CONFIG_PATH"))
 	if path == "" && !s.Own && nothingHere() && !NothingAt(p.ServiceFile) {
@@ -123,8 +123,8 @@ func NothingAt(paths ...string) bool {
 	return true
 }
 
-// FileAt returns the path of a pipeline file, or of a directory of them: path, or if there is nothing, what has
-// this name within pipelines.path, as in every output.
+// FileAt returns the path of a pipeline file, or of a directory with pipeline files: path if it exists, or else the
+// file with this name within pipelines.path, as in every output.
 func FileAt(c config.Config, path string) string {
 	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
 		return path

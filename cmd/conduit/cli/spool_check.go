@@ -10,7 +10,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/spoollog"
 )
 
-// checked is what was read of a spool.
+// checked is the part of a spool that was read.
 type checked struct {
 	Records int      `json:"records"` // that are good
 	Damaged []damage `json:"damaged"`

@@ -58,8 +58,8 @@ func TestTerminalEscapeJSON(t *testing.T) {
 	}
 }
 
-// A Guard passes visible characters and the sequences that commands mark, not those of data, however the text is split
-// into writes.
+// A Guard passes visible characters and the sequences that commands mark, but no sequences of data, however the text is
+// split into writes.
 func TestTerminalGuard(t *testing.T) {
 	text := strings.Join(shownTexts, "|") + "\t" + string(hiddenRunes) + "\xff\xf0\x9f"
 	escaped := strings.Join(shownTexts, "|") + "\t" + terminal.Clean(string(hiddenRunes)) + `\xff\xf0\x9f`

@@ -14,7 +14,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// patterns are those of the files, in the repository.
+// patterns match the files in the repository.
 var patterns = []string{
 	"README.md", "SECURITY.md", "CHANGELOG.md", "agent/README.md", "agent/RELIABILITY.md", "agent/engine/BENCHMARKS.md",
 	"api/README.md", "spec/README.md", "reconcile/README.md", "schemas/README.md",

@@ -23,7 +23,7 @@ import (
 //go:embed pages.tar.zst
 var gathered []byte
 
-// gatheredMemory bounds what unpacking the pages takes: their window is 1 MiB.
+// gatheredMemory limits the memory for unpacking the pages: their window is 1 MiB.
 const gatheredMemory = 4 << 20
 
 // unpacked returns the pages by their paths in the repository.

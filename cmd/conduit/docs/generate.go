@@ -168,7 +168,7 @@ func (s *schema) write(b *strings.Builder, name string) {
 	}
 }
 
-// values says what a field may be.
+// values describes the values that a field may have.
 func (s *schema) values() string {
 	to := func(ref string) string {
 		name := ref[strings.LastIndex(ref, "/")+1:]

@@ -11,8 +11,8 @@ import (
 	"github.com/conduit-agent/conduit/spec/lazy"
 )
 
-// converter makes HTML of the Markdown that the pages are written in: headings, paragraphs, lists,
-// tables, code, emphasis and links. What else Markdown has shows as it is written.
+// converter converts the subset of Markdown that the pages use to HTML: headings, paragraphs, lists, tables, code,
+// emphasis and links. Other Markdown is shown as it is written.
 type converter struct {
 	pages map[string]string // names by path of the Markdown in the repository
 }
@@ -115,7 +115,7 @@ func (b *blocks) table() {
 	b.out.WriteString("</table>\n")
 }
 
-// list takes the items at the indent of the first, with what is indented below them.
+// list takes the items at the indent of the first one, with the indented text below them.
 func (b *blocks) list() {
 	first := itemLine().FindStringSubmatch(b.lines[0])
 	kind := "ol"
@@ -154,7 +154,7 @@ func (b *blocks) within(indent, width int) bool {
 	if strings.HasPrefix(line, strings.Repeat(" ", indent+1)) {
 		return true
 	}
-	return !itemLine().MatchString(line) && !headingLine().MatchString(line) && !fenceLine().MatchString(line) && !strings.HasPrefix(line, "|") // a paragraph that goes on
+	return !itemLine().MatchString(line) && !headingLine().MatchString(line) && !fenceLine().MatchString(line) && !strings.HasPrefix(line, "|") // the paragraph continues
 }
 
 func (b *blocks) paragraph() {

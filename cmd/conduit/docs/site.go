@@ -23,11 +23,11 @@ type page struct {
 	Title   string
 	Section string
 	About   string // in a sentence
-	Source  string // path of its Markdown in the repository; empty for one that is generated
+	Source  string // path of the Markdown in the repository; empty for a generated page
 	Text    string // Markdown
 }
 
-// written are the pages that people wrote, in the order of the site. Those of connectors follow.
+// written are the pages that people wrote, in the order of the site. The pages of connectors follow.
 var written = []page{
 	{Name: "start", Title: "The first five minutes", Section: "Start", Source: "README.md", About: "From nothing to a pipeline that runs; all commands and settings; what is promised."},
 	{Name: "install", Title: "Install as a service", Section: "Start", Source: "cmd/conduit/systemd/README.md", About: "Packages, the unit of systemd, upgrades, the sandbox."},
@@ -50,7 +50,7 @@ var written = []page{
 	{Name: "changelog", Title: "Changes", Section: "Reference", Source: "CHANGELOG.md", About: "By version."},
 }
 
-// moving is the part of the first page that is a page of its own, too.
+// moving begins the part of the first page that is also a separate page.
 const moving = "## Conduit, and this\n"
 
 // pages returns all pages but the first.
@@ -188,7 +188,7 @@ var (
 	marks   = lazy.Regexp("[`*|\\[\\]()#>]+")
 )
 
-// searchIndex is a script with what the search finds: titles, headings, and words.
+// searchIndex returns a script with the searchable text: titles, headings, and words.
 func searchIndex(all []page) []byte {
 	type entry struct {
 		Name, Title, About, Text string

@@ -62,7 +62,7 @@ type logHandler struct {
 	group string // "a.b." inside of groups a and b
 }
 
-// output takes lines, those with a record of a pipeline as a destination does: it waits until they are written.
+// output writes lines. A line with a record of a pipeline is written before writeLine returns, as by a destination.
 type output interface {
 	writeLine(line []byte, hasRecord bool) error
 }

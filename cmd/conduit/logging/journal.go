@@ -19,12 +19,12 @@ import (
 // JournalSocket is where the journal takes entries.
 const JournalSocket = "/run/systemd/journal/socket"
 
-// What waits for the journal and what an entry may hold.
+// Limits of the queue for the journal, of entries, and of waiting.
 const (
 	queueLength       = 1024
 	maxEntry          = 64 << 10        // bytes; an entry that is longer is cut
 	sendTimeout       = time.Second     // for the journal to take an entry
-	journalEndTimeout = 2 * time.Second // for it to take what waits at the end
+	journalEndTimeout = 2 * time.Second // for the journal to take the queued entries at the end
 )
 
 // journalFields are the attributes that entries have fields of their own for, with their names.
@@ -32,17 +32,17 @@ var journalFields = map[string]string{
 	"pipeline_id": "PIPELINE_ID", "connector_id": "CONNECTOR_ID", "plugin_name": "PLUGIN_NAME", "component": "COMPONENT",
 }
 
-// Journal sends entries to the journal in the background: a journal that takes none holds nothing up. What
-// finds no place in the queue is counted, and the journal gets the number when it takes entries again.
+// Journal sends entries to the journal in the background, so that a journal that takes none holds nothing up. Entries
+// that find no space in the queue are counted, and the journal gets the number when it takes entries again.
 type Journal struct {
 	path    string
 	queue   chan []byte
 	dropped atomic.Uint64
-	end     chan struct{} // closed when what is queued by then is the last
+	end     chan struct{} // closed after the last entry was queued
 	done    chan struct{} // closed when that is sent
 }
 
-// OpenJournal connects to the journal whose socket is at path.
+// OpenJournal connects to the journal with the socket at path.
 func OpenJournal(path string) (*Journal, error) {
 	conn, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: path, Net: "unixgram"})
 	if err != nil {
@@ -53,8 +53,7 @@ func OpenJournal(path string) (*Journal, error) {
 	return w, nil
 }
 
-// Close ends the writer when what waits is sent, or after two seconds. What is written afterwards
-// is lost.
+// Close ends the writer when the queued entries are sent, or after two seconds. Entries written afterwards are lost.
 func (w *Journal) Close() {
 	close(w.end)
 	select {
@@ -94,7 +93,7 @@ func (w *Journal) run(conn *net.UnixConn) {
 	}
 }
 
-// deliver sends an entry, after the number of those that are missing before it.
+// deliver sends an entry, after the number of dropped entries before it.
 func (w *Journal) deliver(conn **net.UnixConn, entry []byte) {
 	if n := w.dropped.Load(); n > 0 && w.send(conn, lostEntries(n)) == nil {
 		w.dropped.Add(-n)
@@ -135,7 +134,8 @@ func writeEntry(conn *net.UnixConn, entry []byte) error {
 
 const journalIdentifier = "conduit"
 
-// Handler returns a handler that sends records to the journal, with the text that a handler of lines writes of them.
+// Handler returns a handler that sends records to the journal, with the text that the handler from lines writes for
+// them.
 func (w *Journal) Handler(lines func(to io.Writer) slog.Handler) slog.Handler {
 	return &journalHandler{out: w, lines: lines, text: lines}
 }

@@ -91,7 +91,7 @@ func TestSlowJournal(t *testing.T) {
 		t.Fatal("a journal that takes nothing took everything")
 	}
 	for !strings.Contains(entry(t, conn), "lines of the log are missing: the journal did not take them in time") {
-		log.Info("more") // what is missing is said before the next line
+		log.Info("more") // the number of dropped lines comes before the next line
 	}
 	w.Close()
 }

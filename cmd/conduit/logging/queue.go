@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// What waits for the reader of the log.
+// Limits of the queue for the reader of the log.
 const (
 	maxQueued  = 1 << 20         // bytes of lines
 	endTimeout = 2 * time.Second // for the reader to take them at the end
@@ -89,7 +89,7 @@ func (q *Queue) notify() {
 	}
 }
 
-// run writes what is queued until the queue is closed.
+// run writes queued lines until the queue is closed.
 func (q *Queue) run() {
 	defer close(q.done)
 	for range q.wake {
@@ -105,7 +105,7 @@ func (q *Queue) run() {
 	}
 }
 
-// flush writes what is queued, and how many lines were dropped after it. It needs writing.
+// flush writes the queued lines, and then the number of dropped lines. The caller holds writing.
 func (q *Queue) flush() error {
 	q.mu.Lock()
 	lines, dropped, enc := q.queued, q.dropped, q.enc
@@ -122,7 +122,7 @@ func (q *Queue) flush() error {
 	return err
 }
 
-// render has enc render what the queue itself says.
+// render sets the encoder for messages of the queue itself.
 func (q *Queue) render(enc encoder) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -126,7 +126,7 @@ func appendTextValue(b []byte, v slog.Value) []byte {
 	}
 }
 
-// appendText appends s, quoted when something in it could be taken for the end of it.
+// appendText appends s, quoted when a character in it could be taken for its end.
 func appendText(b []byte, s string) []byte {
 	if s == "" || !plain(s) {
 		return strconv.AppendQuote(b, s)

@@ -72,8 +72,8 @@ func isPlain[T string | []byte](s T) bool {
 	return true
 }
 
-// EscapeJSON escapes the characters in JSON that a terminal does not show as they are. They occur only in strings,
-// whose values stay the same.
+// EscapeJSON escapes the characters in JSON that a terminal does not show as they are. They occur only in strings, and
+// escaping keeps the string values.
 func EscapeJSON(b []byte) []byte {
 	if isPlain(b) || bytes.IndexFunc(b, isHidden) < 0 {
 		return b
@@ -136,7 +136,7 @@ func NewGuard(w io.Writer) *Guard {
 // Unguarded returns the underlying writer.
 func (g *Guard) Unguarded() io.Writer { return g.w }
 
-// Write writes p, except for the beginning of a character at its end, which is written with what follows.
+// Write writes p, except for an incomplete character at its end, which is written with the next bytes.
 func (g *Guard) Write(p []byte) (int, error) {
 	if len(g.part) == 0 && isPlain(p) {
 		return g.w.Write(p)

@@ -16,7 +16,7 @@ type Table struct {
 // Cell is one text of a table; color is for terminals.
 type Cell struct{ Text, Color string }
 
-// Colored is a cell whose text has a colour.
+// Colored is a cell with colored text.
 func Colored(text, color string) Cell { return Cell{text, color} }
 
 // Add appends a row of cells: strings, or cells with a colour.

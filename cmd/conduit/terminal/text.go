@@ -1,5 +1,4 @@
-// Package terminal lays out what commands print: tables, colours, and text that cannot steer
-// the terminal of who reads it.
+// Package terminal lays out the output of commands: tables, colors, and text that cannot steer the reader's terminal.
 package terminal
 
 import (
@@ -22,7 +21,7 @@ const (
 	Cyan    = "\x1b[36m"
 )
 
-// Dash stands for what there is not.
+// Dash returns "-" in place of an empty text.
 func Dash(text string) string {
 	if text == "" {
 		return "-"
@@ -46,10 +45,10 @@ func Moment(t time.Time) string {
 	return t.Local().Format("2006-01-02 15:04:05")
 }
 
-// OneLine is s without line breaks, and without what could steer a terminal.
+// OneLine is s without line breaks, and without characters that could steer a terminal.
 func OneLine(s string) string { return strings.Join(strings.Fields(Clean(s)), " ") }
 
-// OneError is OneLine for what may be several errors, each on a line: a semicolon separates them.
+// OneError is OneLine for a text that may have several errors, each on a line: semicolons separate them.
 func OneError(s string) string {
 	var b strings.Builder
 	for line := range strings.Lines(s) {
