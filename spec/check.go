@@ -18,8 +18,8 @@ import (
 // maxQualifiedID is the longest id by which the agent knows a connector.
 const maxQualifiedID = 256
 
-// check reports what the schema cannot say about the pipeline at the pointer at. It
-// expects that violations of the schema are reported already.
+// check reports problems of the pipeline at the pointer at that the schema cannot express. Violations of the schema
+// must have been reported already.
 func check(r *report, at string, p *Pipeline) {
 	checkTopology(r, at, p)
 	for i := range p.Connectors {
@@ -160,7 +160,7 @@ func checkPlugin(r *report, at, plugin string) {
 // Redacted stands for a secret where settings are shown.
 const Redacted = secret.Redacted
 
-// checkSecrets reports texts that lack their secret, and warns of those that have it written out.
+// checkSecrets reports texts with a redacted secret, and warns of texts with a literal secret.
 func checkSecrets(r *report, at string, p *Pipeline) {
 	eachText(p, func(path, what string, text *string) {
 		if *text == Redacted {
@@ -171,8 +171,7 @@ func checkSecrets(r *report, at string, p *Pipeline) {
 	})
 }
 
-// checkSettings reports references in settings that are not well formed. at is the
-// pointer of what the settings belong to.
+// checkSettings reports malformed references in settings. at is the pointer of the owner of the settings.
 func checkSettings(r *report, at string, settings map[string]string) {
 	for _, name := range slices.Sorted(maps.Keys(settings)) {
 		if _, problem := ref.Scan(settings[name]); problem != "" {

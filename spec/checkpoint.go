@@ -10,7 +10,7 @@ import (
 type Checkpoint struct {
 	ConnectorID string // qualified
 	PipelineID  string
-	Plugin      string // name of the one that can read the position; "" for any
+	Plugin      string // name of the plugin that can read the position; "" for any
 	Position    record.Position
 	Epoch       int64 // of the run that saves it
 	Sequence    int64 // number of records settled in that run

@@ -20,7 +20,7 @@ type Condition struct {
 	LastTransitionTime time.Time       `json:"lastTransitionTime,omitzero"`  // since when it has this status; zero when that is not known
 }
 
-// ConditionType says what is true or not.
+// ConditionType is the aspect of a pipeline that a condition describes.
 type ConditionType string
 
 // The condition types.
@@ -34,10 +34,10 @@ const (
 	ConditionDraining   ConditionType = "Draining"      // it is stopping, outstanding records are settled
 	ConditionConflict   ConditionType = "Conflict"      // another file or the API declares the same id
 	ConditionRolledBack ConditionType = "RolledBack"    // another generation runs because the declared one failed
-	ConditionPlugin     ConditionType = "PluginChanged" // a connector or processor runs a plugin whose file is another one by now, or none
+	ConditionPlugin     ConditionType = "PluginChanged" // the file of a running plugin was replaced or deleted
 )
 
-// PluginChange says what became, on disk, of the executable of a connector that runs.
+// PluginChange is the change on disk of the executable of a running connector.
 type PluginChange struct {
 	Pipeline string // that the connector belongs to
 	Reason   string // PluginReplaced, PluginBroken or PluginGone
@@ -58,15 +58,15 @@ func (ConditionStatus) Enum() []string {
 	return []string{string(ConditionTrue), string(ConditionFalse)}
 }
 
-// Conditions returns every condition of a pipeline, in the order of the types. problems are those of the files that declare it,
-// changes what became of the executables that its connectors run from.
+// Conditions returns every condition of a pipeline, in the order of the types. problems are the problems of the files
+// that declare it. changes are the changes of the executables that its connectors run from.
 func Conditions(d *Declaration, s *State, problems []Problem, changes []PluginChange) []Condition {
 	o := observation{d, s}
 	return []Condition{o.valid(problems), o.applied(), o.ready(), o.delivering(), o.draining(), o.conflict(problems),
 		o.rolledBack(), o.plugin(changes)}
 }
 
-// observation is what is declared of a pipeline and what is observed.
+// observation is the declaration and the observed state of a pipeline.
 type observation struct {
 	d *Declaration
 	s *State
@@ -132,7 +132,7 @@ func (o observation) applied() Condition {
 	return c
 }
 
-// ready compares with the last known good version: that is what runs after its probation.
+// ready compares with the last known good version, which is the running version after its probation.
 func (o observation) ready() Condition {
 	c := Condition{Type: ConditionReady, Status: ConditionFalse, ObservedGeneration: o.seen()}
 	switch good := o.s.LastGood; {
@@ -199,7 +199,7 @@ func (o observation) declaredRuns() bool {
 	return o.s.Phase == PhaseRunning && o.s.RunningGeneration == o.d.Generation
 }
 
-// stale says that what runs is as declared, but not with what its references lead to now.
+// stale describes a version that runs as declared, but with outdated reference values.
 func (o observation) stale() string {
 	return fmt.Sprintf("generation %d runs, but could not be applied again: %s", o.d.Generation, o.s.LastAttempt.Error)
 }
@@ -219,7 +219,7 @@ func (o observation) replacement() string {
 	return fmt.Sprintf("generation %d runs because %d failed", o.s.RunningGeneration, o.d.Generation)
 }
 
-// override says so when the status is not that of a declaration.
+// override explains a status that differs from the declared one.
 func (o observation) override() string {
 	switch {
 	case !o.d.Withdrawn.IsZero():

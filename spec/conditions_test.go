@@ -28,8 +28,8 @@ func problemOf(severity spec.Severity, code string) []spec.Problem {
 	return []spec.Problem{{File: "x.yaml", Line: 7, Column: 9, Severity: severity, Code: code, Message: "no"}}
 }
 
-// conditionCase is a pipeline at generation 2, declared in p.yaml:3, and those of its conditions
-// that differ from what they are when it runs as it is declared.
+// conditionCase is a pipeline at generation 2, declared in p.yaml:3, and its conditions that differ from the conditions
+// of a pipeline that runs as declared.
 type conditionCase struct {
 	name     string
 	declared spec.Status

@@ -18,7 +18,7 @@ type Change struct {
 	Effect Effect `json:"effect"`
 }
 
-// Action says what was done to what is at a path.
+// Action is the kind of change at a path.
 type Action string
 
 // The actions.
@@ -28,7 +28,7 @@ const (
 	ActionChange Action = "change"
 )
 
-// Effect says what a change means for a running pipeline, mildest first.
+// Effect is the effect of a change on a running pipeline, mildest first.
 type Effect string
 
 // The effects.
@@ -45,8 +45,7 @@ func (e Effect) Severity() int {
 	return slices.Index([]Effect{EffectNone, EffectInPlace, EffectRestartDestination, EffectRestart, EffectPositionLost}, e)
 }
 
-// EffectOf returns what going from a to b means for the pipeline: the severest effect of
-// what distinguishes them.
+// EffectOf returns the effect of changing the pipeline from a to b: the severest effect of all their differences.
 func EffectOf(a, b *Pipeline) Effect {
 	severest := EffectNone
 	for _, c := range Diff(a, b) {
@@ -57,8 +56,7 @@ func EffectOf(a, b *Pipeline) Effect {
 	return severest
 }
 
-// Diff returns what distinguishes b from a, ordered by path. Either may be nil for a
-// pipeline that does not exist.
+// Diff returns the differences between a and b, ordered by path. Either may be nil for a pipeline that does not exist.
 func Diff(a, b *Pipeline) []Change {
 	var d differ
 	switch {
@@ -143,9 +141,8 @@ func (d *differ) connector(at string, a, b *Connector) {
 	d.settings(at, a.Settings, b.Settings, effect)
 }
 
-// allProcessors compares all chains. They are exchanged as a whole between two batches,
-// but not together with a destination: what the old ones made of records may wait for it
-// already, and the new one need not be made for that.
+// allProcessors compares all chains. They are replaced as a whole between two batches, but not together with a
+// destination: the output of the old chains may be waiting for the destination already, and may not suit the new one.
 func (d *differ) allProcessors(a, b *Pipeline) {
 	effect := EffectInPlace
 	if slices.ContainsFunc(d.changes, func(c Change) bool { return c.Effect == EffectRestartDestination }) {
@@ -197,14 +194,14 @@ func (d *differ) settings(at string, a, b map[string]string, effect Effect) {
 	}
 }
 
-// changed adds the change of one field, if it is one.
+// changed adds the change of a field if the values differ.
 func changed[T comparable](d *differ, path string, a, b T, effect Effect) {
 	if a != b {
 		d.add(path, ActionChange, effect)
 	}
 }
 
-// each calls do for every id of a and b with what has it there, or nil.
+// each calls do for every id of a and b with the elements that have it, or nil.
 func each[T any](a, b []T, id func(*T) string, do func(id string, a, b *T)) {
 	after := map[string]*T{}
 	for i := range b {

@@ -17,14 +17,14 @@ const (
 	DirectoryOK         DirectoryState = "ok"
 	DirectoryPolled     DirectoryState = "polled"     // changes are found by polling, because there are no events
 	DirectoryMissing    DirectoryState = "missing"    // there is no directory
-	DirectoryUnreadable DirectoryState = "unreadable" // what is there cannot be read as one
+	DirectoryUnreadable DirectoryState = "unreadable" // the path exists, but cannot be read as a directory
 	DirectoryHeld       DirectoryState = "held"       // all files are gone, which may be an accident: nothing is withdrawn
 )
 
 // DirectoryStates are all states there are.
 var DirectoryStates = []DirectoryState{DirectoryOK, DirectoryPolled, DirectoryMissing, DirectoryUnreadable, DirectoryHeld}
 
-// Followed reports whether what is known of the files is what they are now.
+// Followed reports whether the states of the files are current.
 func (s DirectoryState) Followed() bool { return s == DirectoryOK || s == DirectoryPolled }
 
 // Enum lists the states.

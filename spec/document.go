@@ -19,11 +19,11 @@ type document struct {
 	report
 	export   bool // settings may be Redacted
 	minor    int  // the file format is 2.minor
-	broken   bool // pipelines may be declared whose id is not in declared
+	broken   bool // the document may declare pipelines whose id is not in declared
 	declared []declared
 }
 
-// declared is a pipeline whose id could be read.
+// declared is a pipeline with a readable id.
 type declared struct {
 	parsed Parsed
 	path   string       // JSON pointer in the document
@@ -57,8 +57,8 @@ func readDocument(from *yamldoc.Document, export bool, lookup ref.Lookup) *docum
 	return d
 }
 
-// expand replaces the references in the texts of fields, which stand at the pointer at. Those
-// of settings and plugin names stay: they are resolved when the pipeline starts.
+// expand replaces the references in the texts of fields, which are at the pointer at. References in settings and plugin
+// names stay: they are resolved when the pipeline starts.
 func (d *document) expand(fields map[string]any, at string, lookup ref.Lookup) {
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
 		if name == "settings" || name == "plugin" || name == "condition" {
@@ -119,7 +119,7 @@ func (d *document) readVersion(fields map[string]any) bool {
 	return true
 }
 
-// readPipelines checks fields against the schema and reads each pipeline of it.
+// readPipelines checks fields against the schema and reads their pipelines.
 func (d *document) readPipelines(fields map[string]any) {
 	list, _ := fields["pipelines"].([]any)
 	for i, item := range list {
@@ -158,7 +158,7 @@ func (d *document) partition() (map[string][]Problem, map[string]map[string]yaml
 	return problems, marks
 }
 
-// pipelineOf cuts pointer into that of the pipeline it leads into and the rest.
+// pipelineOf splits pointer into the pointer of the pipeline that it leads into and the rest.
 func pipelineOf(pointer string) (at, rest string) {
 	const list = "/pipelines/"
 	inside, ok := strings.CutPrefix(pointer, list)
@@ -218,8 +218,8 @@ func (d *document) prepareProcessor(processor map[string]any, at string) {
 	delete(processor, "type")
 }
 
-// readPipeline checks the pipeline at the pointer at, whose problems are r, and keeps
-// it if its id is readable. outside says that the document around it has an error.
+// readPipeline checks the pipeline at the pointer at, with its problems in r, and keeps it if its id is readable.
+// outside says that the document around it has an error.
 func (d *document) readPipeline(r *report, item any, at string, marks map[string]yamldoc.Mark, outside bool) {
 	fields, _ := item.(map[string]any)
 	p := decode(fields)
@@ -243,8 +243,7 @@ func (d *document) readPipeline(r *report, item any, at string, marks map[string
 	})
 }
 
-// decode makes a pipeline of fields. What has the wrong type is left out; the schema
-// has reported it.
+// decode converts fields to a pipeline. It leaves out fields of the wrong type, which the schema has reported.
 func decode(fields map[string]any) Pipeline {
 	var p Pipeline
 	if text, err := json.Marshal(fields); err == nil {

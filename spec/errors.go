@@ -2,9 +2,9 @@ package spec
 
 import "errors"
 
-// What several packages return for a caller to branch on, with errors.Is.
+// Errors of several packages that a caller can distinguish with errors.Is.
 var (
-	// ErrNotFound says that what was asked for is not there.
+	// ErrNotFound says that the requested object does not exist.
 	ErrNotFound = errors.New("not found")
 	// ErrConflict says that a declaration is not in the version that a change was made for.
 	ErrConflict = errors.New("changed by another client in the meantime")

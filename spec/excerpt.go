@@ -8,7 +8,7 @@ import (
 
 const (
 	excerpts      = 10  // problems of a file that have an excerpt
-	excerptAround = 2   // lines before and after the one that is asked for
+	excerptAround = 2   // lines before and after the requested line
 	excerptLength = 160 // characters of a line that are shown
 )
 

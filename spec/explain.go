@@ -16,7 +16,7 @@ func checkSchema(r *report, fields map[string]any) {
 	}
 }
 
-// explain reports v in words that say what to do.
+// explain reports v in words that include a remedy.
 func explain(r *report, fields map[string]any, v schemas.Violation) {
 	at := v.InstancePointer
 	name, of := lastToken(at), subject(fields, at)
@@ -73,7 +73,7 @@ func explainText(r *report, at, of string, value any) {
 	}
 }
 
-// advice says what to write for a missing field.
+// advice returns the remedy for a missing field.
 func advice(field string) string {
 	switch field {
 	case "id":

@@ -12,9 +12,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Marshal returns a pipeline file, version 2.2, that declares all. ParseFile reads the
-// same pipelines from it, provided they are valid and normalized. What equals a default
-// is left out.
+// Marshal returns a pipeline file, version 2.2, that declares all. ParseFile reads the same pipelines from it, provided
+// they are valid and normalized. Fields with the default value are left out.
 func Marshal(all ...Pipeline) []byte {
 	list := &yaml.Node{Kind: yaml.SequenceNode}
 	if len(all) == 0 {

@@ -11,12 +11,12 @@ import (
 	"github.com/conduit-agent/conduit/spec/yamldoc"
 )
 
-// File is what a pipeline file says, and what is wrong with it.
+// File is the content of a pipeline file, with its problems.
 type File struct {
 	Pipelines []Parsed
 	Problems  []Problem // by line and column
-	// Invalid lists, sorted, the ids of pipelines that the file declares with errors.
-	// None of them is in Pipelines, and none of them was withdrawn.
+	// Invalid lists, sorted, the ids of pipelines that the file declares with errors. No such pipeline is in Pipelines,
+	// and none was withdrawn.
 	Invalid []string
 	// Broken reports that some part of the file could not be read as pipelines with an id.
 	// An id that is in neither Pipelines nor Invalid may be in that part, and was not withdrawn.
@@ -27,24 +27,22 @@ type File struct {
 type Parsed struct {
 	Pipeline Pipeline
 	Line     int    // where it starts
-	Places   Places // of its values
+	Places   Places // places of the values
 }
 
-// maxProblems bounds what is reported of one file; readers need no more.
+// maxProblems is the maximum number of problems reported for a file; readers need no more.
 const maxProblems = 100
 
-// ParseFile reads the pipeline file data, of versions 2.0 to 2.2. Each document of it
-// stands for itself: one that is wrong leaves the others valid. path is used to name
-// the file in problems. ParseFile never panics and opens nothing.
+// ParseFile reads the pipeline file data, of versions 2.0 to 2.2. Its documents are independent: an invalid document
+// leaves the others valid. path names the file in problems. ParseFile never panics and opens nothing.
 //
-// A setting that is Redacted is an error: a file says what is, so that it cannot keep a
-// secret that it does not say.
+// A Redacted setting is an error: a file is a complete declaration, so it cannot keep a secret that it does not
+// contain.
 func ParseFile(path string, data []byte) File { return Parser{}.File(path, data) }
 
-// Parser reads pipeline files that may refer to variables outside of settings and plugin
-// names, where the values are needed to know what the file declares: in ids, names,
-// descriptions, types and statuses. References there are replaced once the YAML is read, so
-// that a value cannot change what the document is.
+// Parser reads pipeline files that may refer to variables outside of settings and plugin names: in ids, names,
+// descriptions, types and statuses. The values are needed there to know the declarations of the file. These references
+// are replaced after the YAML is read, so that a value cannot change the structure of the document.
 type Parser struct {
 	Env      func(name string) (value string, ok bool) // nil: such references are errors
 	AllowEnv func(name string) error                   // returns why a variable may not be referred to; nil: all may
@@ -55,8 +53,7 @@ func (p Parser) File(path string, data []byte) File {
 	return parseFile(path, data, false, ref.Lookup{Env: p.Env, AllowEnv: p.AllowEnv})
 }
 
-// ParseExport is ParseFile for an export, which is compared with what is declared already:
-// settings may be Redacted.
+// ParseExport is ParseFile for an export, which is compared with the existing declaration: settings may be Redacted.
 func ParseExport(data []byte) File { return parseFile("", data, true, ref.Lookup{}) }
 
 func parseFile(path string, data []byte, export bool, lookup ref.Lookup) File {
@@ -90,7 +87,7 @@ func (f *File) read(data []byte, export bool, lookup ref.Lookup) {
 // numbers are the fields that are whole numbers; all other scalars are text.
 var numbers = []string{"workers", "window-size", "window-nack-threshold"}
 
-// grammar says what scalars of a pipeline file mean.
+// grammar defines the meaning of scalars in a pipeline file.
 var grammar = yamldoc.Grammar{
 	Number: func(at string) bool {
 		return !inSettings(at) && !strings.Contains(at, "/labels/") && slices.Contains(numbers, lastToken(at))
@@ -116,7 +113,7 @@ func problemsOf(faults []yamldoc.Fault) []Problem {
 	return all
 }
 
-// accept takes over the pipelines without errors whose id is declared once.
+// accept adds the pipelines without errors whose id is declared once.
 func (f *File) accept(all []declared) {
 	byID := map[string][]declared{}
 	for _, d := range all {

@@ -52,7 +52,7 @@ func (i Instances) Number() int {
 
 // Placement say on which members a pipeline may run.
 type Placement struct {
-	Labels map[string]string `json:"labels,omitempty"` // that a member must have, all of them
+	Labels map[string]string `json:"labels,omitempty"` // a member must have all these labels
 }
 
 // IsZero reports whether it may run on every member.
@@ -71,7 +71,7 @@ func (r Placement) Allow(labels map[string]string) bool {
 // Equal reports whether t and o mean the same.
 func (t Terms) Equal(o Terms) bool { return len(t.Changes(o)) == 0 }
 
-// Changes returns what differs in o, as JSON pointers in a pipeline.
+// Changes returns the differences between t and o, as JSON pointers in a pipeline.
 func (t Terms) Changes(o Terms) (paths []string) {
 	if t.Cluster != o.Cluster {
 		paths = append(paths, "/cluster")

@@ -18,7 +18,7 @@ type Places string
 func PlacesOf(marks map[string]yamldoc.Mark) Places {
 	var b strings.Builder
 	for _, pointer := range slices.Sorted(maps.Keys(marks)) {
-		if !strings.ContainsAny(pointer, "\t\n") { // else the place of what is around it serves
+		if !strings.ContainsAny(pointer, "\t\n") { // otherwise the place of the surrounding value is used
 			fmt.Fprintf(&b, "\n%s\t%d:%d", pointer, marks[pointer].Line, marks[pointer].Column)
 		}
 	}

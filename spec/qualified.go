@@ -22,7 +22,7 @@ func Meanings(qualified string) iter.Seq2[string, string] {
 	}
 }
 
-// Has reports whether p has a connector with this id, or it is that of its dead-letter queue.
+// Has reports whether p has a connector with this id, or connectorID is QueueID.
 func (p *Pipeline) Has(connectorID string) bool {
 	return connectorID == QueueID || slices.ContainsFunc(p.Connectors, func(c Connector) bool { return c.ID == connectorID })
 }
@@ -39,7 +39,7 @@ func (s *SameIDError) Error() string {
 		s.Connector, s.Pipeline, s.OtherConnector, s.OtherPipeline, s.Pipeline+":"+s.Connector)
 }
 
-// Problem returns what is to be said of p, to which the first of the connectors belongs.
+// Problem describes the clash as a problem of p, which has the first of the two connectors.
 func (s *SameIDError) Problem(p *Pipeline) Problem {
 	problem := Problem{Severity: SeverityError, Code: CodeSameID, Message: s.Error()}
 	if i := slices.IndexFunc(p.Connectors, func(c Connector) bool { return c.ID == s.Connector }); i >= 0 {
@@ -48,8 +48,8 @@ func (s *SameIDError) Problem(p *Pipeline) Problem {
 	return problem
 }
 
-// Clash returns the first connector of p whose qualified id a connector of another pipeline
-// has, nil if there is none. get returns the pipelines with an id.
+// Clash returns the first connector of p with the same qualified id as a connector of another pipeline, nil if there is
+// none. get returns the pipelines with an id.
 func (p *Pipeline) Clash(get func(id string) []*Pipeline) *SameIDError {
 	ids := []string{QueueID}
 	for i := range p.Connectors {

@@ -61,7 +61,7 @@ func TestLiteral(t *testing.T) {
 	}
 }
 
-// Any text can be written so that it stands for itself, and what does anyway stays as it is.
+// Any text can be escaped to stand for itself, and a text that stands for itself already stays unchanged.
 func TestEscapedTextIsLiteral(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.StringOf(rapid.SampledFrom([]rune("${}:-?Aa/ "))).Draw(t, "text")

@@ -24,13 +24,13 @@ const (
 	CodeReferenceLost = "config.reference_unresolved"
 	CodeSecretLiteral = "config.secret_literal"
 	CodeOwnedByAPI    = "pipeline.owned_by_api"
-	CodeSameID        = "connector.duplicate_id" // as that of another pipeline, with the pipeline before it
+	CodeSameID        = "connector.duplicate_id" // same qualified id as in another pipeline
 	CodeDeclaredTwice = "pipeline.duplicate_id"  // by several files
 
 	CodeProcessorNotFound = "processor.plugin_not_found"
 )
 
-// report collects problems of one document. places is nil when it has no text.
+// report collects the problems of a document. places is nil when it has no text.
 type report struct {
 	places   map[string]yamldoc.Place
 	problems []Problem

@@ -33,7 +33,7 @@ func TestIsByName(t *testing.T) {
 	}
 }
 
-// What is secret within a value is found by itself, too.
+// A secret within a value is also found on its own.
 func TestParts(t *testing.T) {
 	for value, want := range map[string]string{
 		"SharedAccessSignature=sv-2&x":           "sv-2&x",

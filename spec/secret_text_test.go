@@ -47,7 +47,7 @@ func FuzzText(f *testing.F) {
 	})
 }
 
-// The time that it takes grows with the text, not with the square of its length, also where the whole text is one line.
+// The running time grows with the length of the text, not with its square, even if the whole text is a single line.
 func TestTextOfOneLine(t *testing.T) {
 	const size, more, tick = 1 << 14, 16, 4 * time.Millisecond // tick: the CPU time of some systems is no finer
 	for _, repeated := range []string{`"a": `, `a: b, `, `{a: b}, `, `a: [`} {

@@ -161,7 +161,8 @@ func DivideSource(plugin string, values map[string]string, instance int, of Inst
 	return withSetting(values, prefixesSetting, strings.Join(own, ","))
 }
 
-// numbered adds the number of instances to the settings of a source whose part depends on it.
+// numbered adds the number of instances to the settings of a source that reads a different part with a different
+// number.
 func numbered(plugin string, values map[string]string, of Instances) map[string]string {
 	if !dividedByNumber(plugin, values) || !of.Several() {
 		return values

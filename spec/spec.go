@@ -1,6 +1,5 @@
-// Package spec is the vocabulary of the agent: what a pipeline is, what is wrong with
-// one, and what its status is. It parses, validates and compares; it opens nothing and
-// keeps no state.
+// Package spec is the vocabulary of the agent: pipelines, their problems, and their status. It parses, validates and
+// compares; it opens nothing and keeps no state.
 package spec
 
 import (
@@ -61,8 +60,7 @@ type Processor struct {
 	Workers   int               `json:"workers"` // at least 1
 }
 
-// DLQ says where records go that a destination or processor refused, and how many of
-// them are tolerated.
+// DLQ is the dead-letter queue: the destination of refused records, and how many of them are tolerated.
 type DLQ struct {
 	Plugin              string            `json:"plugin"`
 	Settings            map[string]string `json:"settings,omitempty"`
@@ -70,7 +68,7 @@ type DLQ struct {
 	WindowNackThreshold int               `json:"window-nack-threshold"` // refusals tolerated within the window
 }
 
-// Tolerant reports whether the pipeline goes on when a record is refused.
+// Tolerant reports whether the pipeline continues when a record is refused.
 func (q *DLQ) Tolerant() bool { return q.WindowSize == 0 || q.WindowNackThreshold > 0 }
 
 // QualifiedID returns the id by which the rest of the agent and the API know the
@@ -91,16 +89,16 @@ type Owner struct {
 	Kind OwnerKind `json:"kind"`
 	Path string    `json:"path,omitempty"` // relative to pipelines.path, with slashes
 	Line int       `json:"line,omitempty"` // of the pipeline in the file, from 1
-	// Places are where the values of the pipeline stand in the file; empty when the file does
-	// not say, or does not say any more, what is declared.
+	// Places are the places of the pipeline's values in the file. It is empty when the file does not contain the
+	// declaration, or no longer does.
 	Places Places `json:"-"`
 }
 
-// Declaration is the desired state of one pipeline, as the store holds it.
+// Declaration is the desired state of a pipeline, as stored.
 type Declaration struct {
 	Pipeline   Pipeline  `json:"pipeline"`
 	Owner      Owner     `json:"owner"`
-	Generation int64     `json:"generation"`         // starts at 1, or goes on from a deleted pipeline of this id; +1 whenever Digest changes
+	Generation int64     `json:"generation"`         // from 1, or the last one of a deleted pipeline; +1 whenever Digest changes
 	Digest     string    `json:"digest"`             // Digest(Pipeline)
 	Override   Status    `json:"override,omitempty"` // start or stop asked over the API for a file's pipeline; wins over Pipeline.Status
 	Withdrawn  time.Time `json:"withdrawn,omitzero"` // when the owner stopped declaring it; zero while it is declared
@@ -130,7 +128,7 @@ const (
 	PhaseDegraded   Phase = "degraded"   // failed for good until it is changed
 )
 
-// State is what is observed of one pipeline. It never claims more than was seen.
+// State is the observed state of a pipeline. It never claims more than was seen.
 type State struct {
 	PipelineID        string     `json:"pipelineId"`
 	Phase             Phase      `json:"phase"`
@@ -146,21 +144,21 @@ type State struct {
 	Since         time.Time `json:"since"`                   // when Phase was entered
 }
 
-// Attempt is what was tried last and how it went.
+// Attempt is the last attempt and its result.
 type Attempt struct {
 	Generation int64     `json:"generation"`
 	At         time.Time `json:"at"`
 	Error      string    `json:"error,omitempty"`
 }
 
-// LastGood is the last version of a pipeline that proved itself: that ran for as long as is
-// asked of a new version. The first that ran counts until then, which is better than none.
+// LastGood is the last version of a pipeline that passed its probation. Until then the first version that ran counts,
+// which is better than none.
 type LastGood struct {
 	Generation int64    `json:"generation"`
 	Pipeline   Pipeline `json:"pipeline"`
 }
 
-// Problem is a fault in what a user wrote, in words that say what to do.
+// Problem is a fault in a user's input, in words that include a remedy.
 type Problem struct {
 	File     string   `json:"file,omitempty"` // relative to pipelines.path
 	Line     int      `json:"line,omitempty"` // from 1
@@ -206,7 +204,7 @@ type Revision struct {
 	Spec       *Pipeline `json:"spec,omitempty"`
 }
 
-// FileState is what the store knows of one pipeline file.
+// FileState is the stored state of a pipeline file.
 type FileState struct {
 	Path      string    `json:"path"` // relative to pipelines.path, with slashes
 	Hash      string    `json:"hash"` // of the content last read; empty when unreadable

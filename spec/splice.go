@@ -40,7 +40,7 @@ func Splice(file []byte, p *Pipeline) ([]byte, error) {
 
 func isError(p Problem) bool { return p.Severity == SeverityError }
 
-// onlyChanges reports whether after has p, and the other pipelines of before as they are.
+// onlyChanges reports whether after consists of p and the unchanged other pipelines of before.
 func onlyChanges(before, after []Parsed, p *Pipeline) bool {
 	if len(before) != len(after) {
 		return false
@@ -57,7 +57,7 @@ func onlyChanges(before, after []Parsed, p *Pipeline) bool {
 	return true
 }
 
-// listItem is an item of the list of pipelines: from its first key to the end of its last line.
+// listItem is an item of the list of pipelines: from its first key to the end of the last line.
 type listItem struct {
 	file       []byte
 	begin, end int
@@ -155,7 +155,7 @@ func lastLine(n *yaml.Node) int {
 	return last
 }
 
-// merged returns the text of the item with what p says.
+// merged returns the text of the item with the content of p.
 func (l *listItem) merged(p *Pipeline) ([]byte, error) {
 	text := l.file[l.begin:l.end]
 	ends := "\n"

@@ -13,9 +13,9 @@ type Stall struct {
 	Message string `json:"message"`         // for people; names the stage
 	// Since is when the last record was delivered or the first one began to wait, or of the first failure.
 	Since time.Time `json:"since"`
-	// a run ended because of it: it is over only when a run delivers
+	// a run ended because of the stall, which is over only when a run delivers
 	Failed bool `json:"failed,omitempty"`
-	// Generation is that of the version which stalled. A stall does not outlast a change of the declaration that runs.
+	// Generation is the generation of the stalled version. A change of the running declaration ends the stall.
 	Generation int64 `json:"generation,omitempty"`
 }
 
@@ -35,7 +35,7 @@ const (
 	StageQueue       = "DeadLetterQueue"
 )
 
-// The states of a stage that delivers nothing. A reason is the kind of the stage followed by one of them.
+// The states of a stage that delivers nothing. A reason is the kind of the stage followed by a state.
 const (
 	StallRefuses  = "Refuses"  // it refuses records and accepts none
 	StallRetrying = "Retrying" // it reports errors and tries again

@@ -10,10 +10,9 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Upgrade returns the pipeline file data as a file of version 2.2, with its comments. In
-// versions 1.x pipelines, connectors and processors are maps from ids, and the plugin of a
-// processor is called type. A map has no order: processors come in that of the file. What
-// is of a later version stays as it is.
+// Upgrade returns the pipeline file data as a file of version 2.2, with its comments. In versions 1.x pipelines,
+// connectors and processors are maps from ids, and the plugin of a processor is called type. A map has no order:
+// processors get the order of the file. Parts in a later version stay unchanged.
 func Upgrade(data []byte) ([]byte, error) {
 	decoder := yaml.NewDecoder(bytes.NewReader(data))
 	var out bytes.Buffer

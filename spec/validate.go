@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Validate returns what is wrong with p, which need not be normalized, by the rules
-// for pipeline files. Paths are JSON pointers within the pipeline: "/connectors/0/plugin".
+// Validate returns the problems of p, which need not be normalized, by the rules for pipeline files. Paths are JSON
+// pointers within the pipeline: "/connectors/0/plugin".
 func Validate(p *Pipeline) []Problem {
 	p = p.Clone()
 	Normalize(p)

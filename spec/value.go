@@ -14,7 +14,7 @@ import (
 func Value(p *Pipeline, path string) (text string, ok bool) {
 	encoded, err := json.Marshal(p)
 	if err != nil {
-		panic(err) // strings, numbers, maps and slices of them can always be encoded
+		panic(err) // strings, numbers, maps and slices can always be encoded
 	}
 	var at any
 	_ = json.Unmarshal(encoded, &at) // it was encoded just now

@@ -1,6 +1,5 @@
-// Package notify has the small tools with which parts of the agent notify others that something
-// happened: Signal wakes a goroutine, Broadcast any number of them, Throttle logs
-// a failure that lasts.
+// Package notify has small tools with which parts of the agent notify others of events: Signal wakes a goroutine,
+// Broadcast any number of them, Throttle logs a failure that lasts.
 package notify
 
 // Signal wakes a goroutine that then examines everything: many notifications that were not

@@ -19,7 +19,7 @@ type Throttle struct {
 	Fails     string // the message while it fails; the error is added as "err"
 	Recovered string // the message when it works again
 
-	next  time.Time // when the failure is to be logged again; zero while there is none
+	next  time.Time // when to log the failure again; zero while there is none
 	pause time.Duration
 }
 

@@ -71,7 +71,7 @@ var (
 
 	// scheme matches the beginning of a URL, where the scheme itself may come from a reference.
 	scheme = lazy.Regexp(`^\s*[A-Za-z\x00][A-Za-z0-9+.:\x00-]*://`)
-	// another matches what separates URLs in a list.
+	// another matches the separator between URLs in a list, with the scheme of the second.
 	another = lazy.Regexp(`,\s*[A-Za-z][A-Za-z0-9+.-]*://`)
 )
 
@@ -145,8 +145,8 @@ var keyword = lazy.Regexp(`^\s*(` + strings.Join([]string{
 	"servicefile", "search_path", "statement_timeout", "TimeZone", "timezone",
 }, "|") + `)\s*=\s*('(?:[^'\\]|\\.)*'|(?:[^\s'\\]|\\.)*)(\s|$)`)
 
-// isConninfo reports whether text consists of key=value pairs in the syntax of libpq, one of which locates the
-// database.
+// isConninfo reports whether text consists of key=value pairs in the syntax of libpq, with at least one that locates
+// the database.
 func isConninfo(text string) bool {
 	where := false
 	for strings.TrimSpace(text) != "" {
@@ -239,14 +239,14 @@ var (
 	special = lazy.Regexp(`[\s\v'\\]`)
 )
 
-// Component returns value as one component of a URL: all bytes but those that mean themselves everywhere are %XX. A
-// space is not +, which not every reader takes for one.
+// Component returns value as a component of a URL: all bytes that are not literal everywhere are escaped as %XX. A
+// space is not escaped as +, as some readers do not decode it.
 func Component(value string) string { return percent(value, "._~-") }
 
 // Path returns value as a part of the path of a URL. It may be several segments.
 func Path(value string) string { return percent(value, "._~-/!$&'()*+,;=:@") }
 
-// percent returns value with %XX in place of all bytes but letters, digits and those in as.
+// percent returns value with %XX in place of all bytes except letters, digits and the bytes in as.
 func percent(value, as string) string {
 	const hex = "0123456789ABCDEF"
 	var b strings.Builder

@@ -1,5 +1,5 @@
-// Package ref reads the references that texts of a pipeline may hold, such as ${VAR} or
-// ${file:/path}, and replaces them by what they refer to.
+// Package ref parses references in the texts of a pipeline, such as ${VAR} or ${file:/path}, and replaces them by their
+// values.
 package ref
 
 import (
@@ -43,7 +43,7 @@ var (
 	credential = lazy.Regexp(`^[A-Za-z0-9._-]+$`)
 )
 
-// Scan returns the references of text, without their Path, or what is wrong with them.
+// Scan returns the references of text, without their Path, or a description of the fault in them.
 func Scan(text string) (found []Reference, problem string) {
 	pieces, problem := cut(text)
 	for _, p := range pieces {
@@ -54,8 +54,8 @@ func Scan(text string) (found []Reference, problem string) {
 	return found, problem
 }
 
-// Literal returns what text stands for when it has no references: $$ is $. It returns false
-// when it has some, or is not well formed.
+// Literal returns the meaning of a text without references: $$ is $. It returns false when text has references, or is
+// malformed.
 func Literal(text string) (string, bool) {
 	pieces, problem := cut(text)
 	if problem != "" {
@@ -71,8 +71,8 @@ func Literal(text string) (string, bool) {
 	return b.String(), true
 }
 
-// Escape returns what stands for text where references are replaced. It is text itself
-// when nothing in it would be taken for a reference.
+// Escape returns a text that stands for text where references are replaced. It returns text itself when nothing in it
+// would be taken for a reference.
 func Escape(text string) string {
 	if literal, ok := Literal(text); ok && literal == text {
 		return text
@@ -114,7 +114,7 @@ func cut(text string) (pieces []piece, problem string) {
 	}
 }
 
-// braced reads what stands between ${ and }.
+// braced parses the text between ${ and }.
 func braced(inner string) (piece, string) {
 	name := variable().FindString(inner)
 	rest := inner[len(name):]
@@ -154,9 +154,9 @@ type Lookup struct {
 	Found func(declared, value string)
 }
 
-// Expand returns text with its references replaced. A value stays one value where it stands: within a URL it is escaped
-// as a component of one, unless it is the host, within key=value pairs of PostgreSQL and strings of JSON as there. Text
-// that is one reference is the value as it is.
+// Expand returns text with its references replaced. A value stays a single value in its context: within a URL it is
+// escaped as a URL component, unless it is the host; within key=value pairs of PostgreSQL and JSON strings it is
+// escaped by their rules. If text is a single reference, Expand returns the value unchanged.
 func (l Lookup) Expand(text string) (string, error) {
 	pieces, problem := cut(text)
 	if problem != "" {

@@ -30,7 +30,7 @@ func Text(text string) string {
 		if !block && !line.inFlow() {
 			more = line.behind(to)
 		}
-		whole := value // what follows on the line was judged with the first value
+		whole := value // the rest of the line was judged with the first value
 		if first {
 			whole = strings.TrimSpace(value) + more
 		}
@@ -52,7 +52,7 @@ func Text(text string) string {
 // position is one in a text, which only advances, so that each byte is read once.
 type position struct {
 	text          string
-	at, end       int // end is that of a line, when it is behind at
+	at, end       int // end is the end of a line, when it is after at
 	curly, square int // brackets that are open on the line
 	pairs         int // on the line
 }
@@ -73,8 +73,8 @@ func (p *position) advance(to int) (first bool) {
 // inFlow reports whether the position lies in brackets that are opened on its line.
 func (p *position) inFlow() bool { return p.curly > 0 || p.square > 0 }
 
-// behind returns the rest of the line from what ends a plain value in flow style, and does not
-// in block style.
+// behind returns the rest of the line, if it begins with a character that ends a plain value in flow style but not in
+// block style. Otherwise it returns "".
 func (p *position) behind(from int) string {
 	if from == len(p.text) || strings.IndexByte(",]}", p.text[from]) < 0 {
 		return ""
@@ -88,7 +88,7 @@ func (p *position) behind(from int) string {
 	return p.text[from:p.end]
 }
 
-// hideBlock writes the lines of a block scalar as *** and returns what is behind it.
+// hideBlock writes the lines of a block scalar as *** and returns the text after it.
 func hideBlock(out *strings.Builder, before, rest string) string {
 	line := before[strings.LastIndexByte(before, '\n')+1:]
 	indent := len(line) - len(strings.TrimLeft(line, " -"))

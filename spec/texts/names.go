@@ -10,9 +10,9 @@ import (
 // suffixes.
 const maxName = 200
 
-// PathElement returns one element of a path for a tuple of ids. No other tuple has the same element, not even on a file
-// system that ignores case. An element has no separator, does not begin with a dot, and is at most 200 bytes long. It
-// has a character that no id has, such as the + between two ids, unless it is that of a single id in lower case.
+// PathElement returns a path element for a tuple of ids. No other tuple has the same element, not even on a file system
+// that ignores case. An element has no separator, does not begin with a dot, and is at most 200 bytes long. It has a
+// character that no id has, such as the + between two ids, unless it is the element of a single id in lower case.
 func PathElement(ids ...string) string {
 	var b strings.Builder
 	for i, id := range ids {
@@ -52,9 +52,9 @@ func hashed(name, mark, id string) string {
 	return name[:min(len(name), maxName-2*sha256.Size-len(mark))] + mark + hex.EncodeToString(sum[:])
 }
 
-// Word returns a name of letters, digits, dots, underscores and hyphens for the qualified id of a connector, which no
-// other connector has: what brokers and stores take everywhere. That of an id such as shop:out is shop-out.
-// One that another id could have, too, if characters were only replaced, has a hash behind it.
+// Word returns a name for the qualified id of a connector that no other connector has. It consists of letters, digits,
+// dots, underscores and hyphens, which brokers and stores accept everywhere. The name for an id such as shop:out is
+// shop-out. If replacing characters would give another id the same name, a hash is appended.
 func Word(qualified string) string {
 	replaced := strings.Map(func(r rune) rune {
 		switch {

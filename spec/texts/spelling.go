@@ -8,10 +8,9 @@ import (
 // maxCompared bounds the bytes of words compared: the cost grows with their product.
 const maxCompared = 64
 
-// Closest returns the candidate that word most likely was meant to be: the first of
-// those with the least edit distance that begin like word for longest. It returns "" when none is close enough, that is
-// within a third of the length of word. Upper and lower case do not count, and word itself is
-// never the answer.
+// Closest returns the candidate that word was most likely meant to be: among the candidates with the least edit
+// distance, the first with the longest common prefix. It returns "" when none is close enough, that is within a third
+// of the length of word. Upper and lower case do not count, and word itself is never the answer.
 func Closest(word string, candidates []string) string {
 	if len(word) > maxCompared {
 		return ""

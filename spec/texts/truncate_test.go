@@ -9,7 +9,7 @@ import (
 	"github.com/conduit-agent/conduit/spec/texts"
 )
 
-// TestTruncate cuts texts with characters of one to four bytes at every position.
+// TestTruncate cuts texts at every position, in characters from one to four bytes.
 func TestTruncate(t *testing.T) {
 	t.Parallel()
 	for _, char := range []string{"a", "ä", "€", "😀"} {

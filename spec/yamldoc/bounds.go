@@ -6,8 +6,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Bounds of one file once its aliases are expanded. They keep a small file from
-// becoming a large amount of work.
+// Limits of a file with expanded aliases. They keep a small file from becoming a large amount of work.
 const (
 	maxDepth    = 64
 	maxExpanded = 4 << 20 // bytes of text
@@ -19,8 +18,8 @@ type extent struct {
 	bytes, nodes, depth int
 }
 
-// measurer measures every node once, however often aliases refer to it. Only nodes with
-// an anchor are met again, so only those are remembered.
+// measurer measures every node once, however often aliases refer to it. Only nodes with an anchor are met again, so it
+// remembers only these.
 type measurer struct {
 	known map[*yaml.Node]extent
 	open  map[*yaml.Node]bool // being measured

@@ -44,7 +44,7 @@ func tab(lines [][]byte, line int, certain bool) int {
 // only behind lines of the form of fields or items; 0 if there is none. Quotes within other
 // text and in comments begin nothing.
 func openQuote(lines [][]byte) (line, column int) {
-	literal := -1 // indentation of the field whose text is the literal block being read
+	literal := -1 // indentation of the field with the literal block being read
 	for i := 0; i < len(lines); i++ {
 		text := lines[i]
 		indent := len(text) - len(bytes.TrimLeft(text, " "))

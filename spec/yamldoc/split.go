@@ -13,9 +13,8 @@ import (
 	"github.com/conduit-agent/conduit/spec/lazy"
 )
 
-// chunk is the text of one YAML document. A line that starts with "---" or "..." can
-// be nothing but the start or end of a document, so splitting there keeps a syntax
-// error from spoiling the documents after it.
+// chunk is the text of a YAML document. A line that starts with "---" or "..." can only be the start or end of a
+// document, so splitting there keeps a syntax error from spoiling the documents after it.
 type chunk struct {
 	line int // lines of the file before it
 	text []byte
@@ -65,8 +64,8 @@ func hasContent(line []byte) bool {
 	return len(line) > 0 && line[0] != '#' && string(line) != "..."
 }
 
-// parse returns the root nodes of the chunk's documents up to the first syntax error.
-// Lines of the nodes are those of the file.
+// parse returns the root nodes of the chunk's documents up to the first syntax error. Lines of the nodes are lines of
+// the file.
 func (c chunk) parse() ([]*yaml.Node, *Fault) {
 	var docs []*yaml.Node
 	decoder := yaml.NewDecoder(bytes.NewReader(c.text))
@@ -97,7 +96,7 @@ func moveDown(n *yaml.Node, lines int) {
 
 var syntaxErrorText = lazy.Regexp(`^yaml: (?:line (\d+): )?(.*)$`)
 
-// blockError matches errors whose line the library counts from zero.
+// blockError matches errors for which the library counts lines from zero.
 var blockError = lazy.Regexp(`^did not find expected (key|',' or|node content|'-' indicator|<)`)
 
 func (c chunk) syntaxError(err error) *Fault {

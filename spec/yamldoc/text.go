@@ -9,7 +9,7 @@ import (
 // MaxSize is the size in bytes up to which a text is read.
 const MaxSize = 1 << 20
 
-// checkText returns data without a byte order mark, or what keeps it from being text.
+// checkText returns data without a byte order mark, or the fault that keeps it from being text.
 func checkText(data []byte) ([]byte, *Fault) {
 	switch {
 	case len(data) > MaxSize:

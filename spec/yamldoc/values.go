@@ -129,7 +129,7 @@ func (r *reader) field(fields map[string]any, lines map[string]int, key, item *y
 	}
 }
 
-// merge adds what fields lacks from the mapping, or list of mappings, item.
+// merge adds the missing fields of fields from item, a mapping or a list of mappings.
 func (r *reader) merge(fields map[string]any, item *yaml.Node, at string) {
 	if item.Kind == yaml.AliasNode {
 		item = item.Alias
@@ -146,7 +146,7 @@ func (r *reader) merge(fields map[string]any, item *yaml.Node, at string) {
 	}
 }
 
-// inherit adds to fields what they lack from the mapping parent, places included.
+// inherit adds the missing fields of fields from the mapping parent, places included.
 func (r *reader) inherit(fields map[string]any, parent *yaml.Node, at string) {
 	from := &reader{Grammar: r.Grammar, places: map[string]Place{}}
 	inherited := from.mapping(parent, at)
@@ -168,8 +168,7 @@ func (r *reader) unknownTag(n *yaml.Node, at string) {
 	r.add(r.mark(n, at), Invalid, at, "the tag %s is not supported: write plain text, numbers, lists and maps", n.ShortTag())
 }
 
-// mark returns the place of the value at the pointer at: that of the alias it was written
-// as, if any, or else that of n.
+// mark returns the place of the value at the pointer at: the place of an alias, if it was written as one, or else the place of n.
 func (r *reader) mark(n *yaml.Node, at string) Mark {
 	if place, ok := r.places[at]; ok {
 		return place.Value

@@ -50,8 +50,8 @@ func (f *Fields) Texts(name string, texts map[string]string) {
 	}
 }
 
-// textNode returns text quoted where it must be: what is not plain is written with
-// escapes, which no reader can misunderstand.
+// textNode returns text, quoted if necessary: text that is not plain is written with escapes, which no reader can
+// misunderstand.
 func textNode(text string) *yaml.Node {
 	n := &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: text}
 	for _, r := range text {

@@ -1,6 +1,5 @@
-// Package yamldoc turns YAML text that people write into plain values, and says where in
-// the text each of them stands. What a text may grow to is bounded before anything is made
-// of it.
+// Package yamldoc converts YAML that people write to plain values, with the place of each value in the text. It limits
+// the expanded size of a text before it creates any values.
 package yamldoc
 
 import "go.yaml.in/yaml/v3"
@@ -12,7 +11,7 @@ type Mark struct{ Line, Column int }
 // the item does.
 type Place struct{ Key, Value Mark }
 
-// Kind says what is wrong.
+// Kind is the kind of a fault.
 type Kind int
 
 // The kinds of faults.
@@ -22,7 +21,7 @@ const (
 	Invalid                  // YAML that has no meaning here
 )
 
-// Fault is something wrong with a text, in words that say what to do.
+// Fault is a fault in a text, in words that include a remedy.
 type Fault struct {
 	Mark
 	Kind    Kind
@@ -33,21 +32,21 @@ type Fault struct {
 // Document is one document of a text.
 type Document struct {
 	Root   Mark             // where it starts
-	Value  any              // map[string]any, []any, string and int; what has a fault is left out
-	Places map[string]Place // by JSON pointer; that of Value is ""
+	Value  any              // map[string]any, []any, string and int; faulty values are left out
+	Places map[string]Place // by JSON pointer; the pointer of Value is ""
 	Faults []Fault
 	// TooLarge reports that the document is beyond a bound. It has one Fault and no Value.
 	TooLarge bool
 }
 
-// Grammar says what scalars mean, by the JSON pointers of their values.
+// Grammar defines the meaning of scalars by the JSON pointers of their values.
 type Grammar struct {
 	Number func(at string) bool // a whole number there is an int; everything else is text, as written
 	Text   func(at string) bool // a null there is the empty text; elsewhere the value is absent
 }
 
-// Read returns the documents of text that are not empty, and what is wrong outside of
-// them: a syntax error ends its document, but not those after it.
+// Read returns the non-empty documents of text, and the faults between the documents: a syntax error ends its document, but
+// not the documents after it.
 func Read(text []byte, g Grammar) ([]Document, []Fault) {
 	text, fault := checkText(text)
 	if fault != nil {

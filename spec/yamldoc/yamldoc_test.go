@@ -104,7 +104,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// The place of a syntax error is that of its cause, wherever the library gives up.
+// A syntax error is reported where its cause is, wherever the library gives up.
 func TestCauses(t *testing.T) {
 	for text, want := range map[string]string{
 		"a:\n  b: 1\n\tc: 2\nd: 3":                         "3:1 a tab",
