@@ -168,7 +168,8 @@ func (r *reader) unknownTag(n *yaml.Node, at string) {
 	r.add(r.mark(n, at), Invalid, at, "the tag %s is not supported: write plain text, numbers, lists and maps", n.ShortTag())
 }
 
-// mark returns the place of the value at the pointer at: the place of an alias, if it was written as one, or else the place of n.
+// mark returns the place of the value at the pointer at: the place of the alias it was written
+// as, if any, or else the place of n.
 func (r *reader) mark(n *yaml.Node, at string) Mark {
 	if place, ok := r.places[at]; ok {
 		return place.Value

@@ -45,8 +45,8 @@ type Grammar struct {
 	Text   func(at string) bool // a null there is the empty text; elsewhere the value is absent
 }
 
-// Read returns the non-empty documents of text, and the faults between the documents: a syntax error ends its document, but
-// not the documents after it.
+// Read returns the non-empty documents of text, and the faults that belong to no document: a syntax error ends its
+// document, but not the documents after it.
 func Read(text []byte, g Grammar) ([]Document, []Fault) {
 	text, fault := checkText(text)
 	if fault != nil {
