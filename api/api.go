@@ -34,25 +34,25 @@ type Server struct {
 	// Show converts a record for display in the inspector: structured data may be encoded when it passes a connector.
 	// It may be called concurrently. nil: records are shown unconverted.
 	Show    func(*record.Record)
-	Metrics http.Handler // served at /metrics; nil: nothing is
-	// Reload reads the pipeline files again and returns when desired state is in line with
-	// them, or why it is not. With prune, the absence of all files counts. nil: it cannot be asked for.
+	Metrics http.Handler // served at /metrics; nil: not found
+	// Reload reads the pipeline files again and returns when desired state is in line with them, or the reason why it
+	// is not. With prune, the absence of all files counts. nil: reloading is not available.
 	Reload func(ctx context.Context, prune bool) error
 	// Plan returns the changes that the pipeline files would make, as if the files of the request were saved among
 	// them. It changes nothing. nil: planning is not available.
 	Plan func(ctx context.Context, request rest.PlanRequest) (*rest.Plan, error)
-	// WriteFile puts p into the file of the owner in place of the declaration there, and returns when desired
-	// state is in line with the file, or why the file is unchanged. nil: files cannot be written.
+	// WriteFile replaces the declaration in the file of the owner by p. It returns when desired state is in line with
+	// the file, or an error that says why the file is unchanged. nil: files cannot be written.
 	WriteFile func(ctx context.Context, owner spec.Owner, p *spec.Pipeline) error
 	// DryRun returns the output of a pipeline's processors for records. nil: dry runs are not available.
 	DryRun func(ctx context.Context, request rest.DryRunRequest) (*rest.DryRun, error)
 	// Rates returns the rates of the running pipelines. nil: rates are not measured.
 	Rates       func() []rest.PipelineRates
 	Insight     resource.Insight         // content of pages besides pipelines; a nil field cannot be requested
-	DeadLetters resource.DeadLetterStore // nil: dead letters cannot be asked for
+	DeadLetters resource.DeadLetterStore // nil: dead letters are not available
 	Replays     resource.Replays         // set with DeadLetters
-	Logs        resource.Lines           // nil: the log cannot be asked for
-	Positions   resource.Checkpoints     // nil: positions of sources cannot be asked for
+	Logs        resource.Lines           // nil: the log is not available
+	Positions   resource.Checkpoints     // nil: positions of sources are not available
 	Cluster     resource.Member          // nil: the agent is no member of a cluster
 	// Docs returns a file of the documentation by its name; nil: there is none.
 	Docs func(name string) ([]byte, bool)
@@ -109,22 +109,22 @@ func (s *Server) Handler() http.Handler {
 	return s.handler
 }
 
-// Time that Serve gives a client.
+// Time limits of Serve for clients.
 var (
 	headerTimeout = 5 * time.Second
 	readTimeout   = 30 * time.Second
 	idleTimeout   = 60 * time.Second
-	placeTimeout  = 2 * time.Second        // for a new connection to wait for a place
-	placeGrace    = 500 * time.Millisecond // for a connection without a complete request to keep its place
+	placeTimeout  = 2 * time.Second        // for a new connection to wait for a slot
+	placeGrace    = 500 * time.Millisecond // for a connection without a complete request to keep its slot
 
-	shutdownTimeout = 5 * time.Second // to take the answer to a request when the server ends
+	shutdownTimeout = 5 * time.Second // to receive the answer to a request when the server ends
 )
 
 const maxHeader = 16 << 10
 
-// Serve serves on l until ctx ends. A client that opens a Unix socket may do everything, so its mode
-// decides who may; it is not encrypted. Then it takes no more requests, ends streams within
-// a second, and returns when the requests in progress are answered or took too long.
+// Serve serves on l until ctx ends. A client that can open a Unix socket may do everything, so the mode of the socket
+// controls access; it is not encrypted. When ctx ends, Serve accepts no more requests, ends streams within a second,
+// and returns when the requests in progress are answered or took too long.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	s.init()
 	limited := guard.Limit(inspect.Listen(l), placeTimeout, placeGrace, s.log)
@@ -164,7 +164,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 // endStreams ends all streaming responses.
 func (s *Server) endStreams() { s.closeOnce.Do(func() { close(s.closing) }) }
 
-// withConn has requests know their connection.
+// withConn adds their connection to the context of requests.
 func withConn(ctx context.Context, c net.Conn) context.Context {
 	return inspect.WithConn(guard.WithConn(ctx, c), c)
 }
@@ -173,7 +173,7 @@ func withConn(ctx context.Context, c net.Conn) context.Context {
 type Stats struct {
 	Panics   uint64            // requests that ended in a panic
 	Sessions map[string]int    // inspector sessions by connector
-	Dropped  map[string]uint64 // records that inspectors did not get to see, by connector
+	Dropped  map[string]uint64 // records not shown by inspectors, by connector
 }
 
 // Stats returns the current counters.

@@ -13,8 +13,8 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// TestNoUpdateIsLost has 50 clients count up in the same description, each trying again
-// when another one was faster.
+// TestNoUpdateIsLost lets 50 clients increment a number in the same description. Each retries when another one was
+// faster.
 func TestNoUpdateIsLost(t *testing.T) {
 	h := newServer(newWorld(t)).Handler()
 	do(h, "POST", "/v1/pipelines", `{"id":"p","config":{"name":"n","description":"0"}}`)
@@ -42,7 +42,7 @@ func TestNoUpdateIsLost(t *testing.T) {
 	}
 }
 
-// TestConcurrentAdditions has many clients add to one pipeline without knowing of each other.
+// TestConcurrentAdditions lets many clients add to the same pipeline without knowing of each other.
 func TestConcurrentAdditions(t *testing.T) {
 	w := newWorld(t)
 	h := newServer(w).Handler()
@@ -83,8 +83,8 @@ func TestIdempotencyKey(t *testing.T) {
 	}
 }
 
-// TestReadersKeepNothing sends requests that change nothing with a key: their answers are not
-// kept, and the key stays free for a write.
+// TestReadersKeepNothing sends requests that change nothing with a key: their answers are not stored, and the key stays
+// free for a write.
 func TestReadersKeepNothing(t *testing.T) {
 	w := newWorld(t)
 	w.fromFile("p.yaml", pipelineOf("p", spec.StatusStopped))
@@ -209,7 +209,7 @@ func TestExportsSayWhatTheyLack(t *testing.T) {
 	}
 }
 
-// TestBodies checks that JSON which may be misunderstood is refused, with its place.
+// TestBodies checks that ambiguous JSON is refused, with its place.
 func TestBodies(t *testing.T) {
 	h := newServer(newWorld(t)).Handler()
 	for _, c := range []struct{ body, reason, field string }{

@@ -81,7 +81,7 @@ func (e *everything) must(_ any, err error) {
 	}
 }
 
-// pipelines makes and changes pipeline p.
+// pipelines creates and changes pipeline p.
 func (e *everything) pipelines() {
 	p, etag, err := e.c.CreatePipeline(e.Context(), "p", rest.PipelineConfig{Name: "n"}, client.Key("k"))
 	if err != nil || p.ID != "p" || etag == "" {
@@ -120,7 +120,7 @@ func (e *everything) connectors() {
 	e.must(nil, e.c.ValidateConnector(e.Context(), rest.Validation{Type: rest.TypeSource, Plugin: "generator"}))
 }
 
-// processors makes, changes and deletes a processor.
+// processors creates, changes and deletes a processor.
 func (e *everything) processors() {
 	_, _, err := e.c.CreateProcessor(e.Context(), rest.Processor{ID: "m", Plugin: "field.set", Parent: rest.Parent{Type: rest.ParentConnector, ID: "p:in"}})
 	e.must(nil, err)
@@ -186,7 +186,7 @@ func (e *everything) deletion() {
 	}
 }
 
-// files is about a pipeline that belongs to a file, and is handed over to the API.
+// files uses a pipeline that belongs to a file, and hands it over to the API.
 func (e *everything) files() {
 	e.w.fromFile("q.yaml", pipelineOf("q", spec.StatusRunning))
 	if all, err := e.c.Statuses(e.Context()); err != nil || len(all) != 1 || all[0].Owner.Path != "q.yaml" {
@@ -204,7 +204,7 @@ func (e *everything) files() {
 	e.must(nil, e.c.DeleteConnector(e.Context(), "q:gen"))
 }
 
-// agent asks the agent for all the rest.
+// agent performs the remaining requests to the agent.
 func (e *everything) agent() {
 	e.must(e.c.Pipelines(e.Context()))
 	e.must(e.c.Plugins(e.Context()))

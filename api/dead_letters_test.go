@@ -84,7 +84,7 @@ func (d *fakeDeadLetters) Cancel(_ context.Context, pipeline string) (rest.Repla
 	return rest.Replay{PipelineID: pipeline, Cancelled: true, Member: "m2"}, pipeline == "orders", d.call("cancel", pipeline)
 }
 
-// A replay that runs keeps another from beginning.
+// A replay in progress keeps another from beginning.
 func TestReplayRuns(t *testing.T) {
 	w := newWorld(t)
 	w.declared["orders"] = &spec.Declaration{Pipeline: pipelineOf("orders", spec.StatusStopped), Owner: spec.Owner{Kind: spec.OwnerAPI}}
@@ -96,7 +96,7 @@ func TestReplayRuns(t *testing.T) {
 	}
 }
 
-// Who may read sees dead letters and changes none.
+// A client that may only read sees dead letters and cannot change them.
 func TestDeadLettersForReaders(t *testing.T) {
 	for request, status := range map[string]int{
 		"GET /v1/dead-letters": 200, "GET /v1/pipelines/orders/dead-letters": 200, "GET /v1/pipelines/orders/dead-letters/17": 200, "GET /v1/pipelines/orders/dead-letter-replay": 200,
@@ -125,7 +125,7 @@ func TestDeadLetters(t *testing.T) {
 		request string // method, path and body
 		status  int
 		call    string // of the store, "" for none
-		answer  string // contains this
+		answer  string // must contain this
 	}{
 		{"GET /v1/dead-letters", 200, `totals null`, `"count":1`},
 		{"GET /v1/pipelines/orders/dead-letters", 200, `list ["orders",{},0,100]`, `"id":17`},

@@ -28,8 +28,8 @@ func (s *Server) profile(base resource.Base, router *httprouter.Router) {
 	router.POST(profiles+"*name", serve)
 }
 
-// profilable returns why r may not have a profile, if so. It takes the admin token also where
-// every other client may do everything.
+// profilable returns the reason why r may not have a profile, nil if it may. Profiles require the admin token even if
+// no token is set, when every client may do everything else.
 func (s *Server) profilable(r *http.Request) error {
 	switch {
 	case !s.Debug:

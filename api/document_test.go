@@ -16,7 +16,7 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// documentOf is the document of a pipeline with everything in it.
+// documentOf returns the document of a pipeline with every field set.
 func documentOf(id string) *rest.PipelineDocument {
 	size := rest.Count(10)
 	return &rest.PipelineDocument{ID: id, Status: spec.StatusRunning, Name: "Orders", Connectors: []rest.ConnectorDocument{
@@ -109,8 +109,8 @@ func TestDocumentChanges(t *testing.T) {
 	}
 }
 
-// TestDocumentsThatAreRefused checks that plan and apply refuse the same documents, with
-// the field that is wrong, and change nothing.
+// TestDocumentsThatAreRefused checks that plan and apply refuse the same documents, name the faulty field, and change
+// nothing.
 func TestDocumentsThatAreRefused(t *testing.T) {
 	w := newWorld(t)
 	w.fromFile("filed.yaml", pipelineOf("filed", spec.StatusRunning))

@@ -87,14 +87,14 @@ func masked(first byte, payload string) string {
 	return string(frame)
 }
 
-// inspectable is a server of a running pipeline a.
+// inspectable returns a server with a running pipeline a.
 func inspectable(t testing.TB, limits ...func(*api.Server)) (*world, *api.Server, *client.Client) {
 	t.Helper()
 	w, s, c, _ := accepting(t, limits...)
 	return w, s, c
 }
 
-// accepting is the same with the listener.
+// accepting is like inspectable, and also returns the listener.
 func accepting(t testing.TB, limits ...func(*api.Server)) (*world, *api.Server, *client.Client, *listener) {
 	t.Helper()
 	w := newWorld(t)
@@ -188,8 +188,7 @@ func TestWhatInspectorsSend(t *testing.T) {
 	wait.For(t, "all sessions end", func() bool { return len(s.Stats().Sessions) == 0 })
 }
 
-// seeing inspects a:gen until stop is called, which returns how many records were seen,
-// and how many were left out.
+// seeing inspects a:gen until stop is called, which returns the number of records seen, and the number dropped.
 func seeing(t *testing.T, s *api.Server, c *client.Client, filters []string, options ...client.Option) (seen func() int, stop func() (dropped uint64)) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -367,7 +366,7 @@ func TestCountsOfDeletedConnectors(t *testing.T) {
 	}
 }
 
-// Clients that do not answer are left, others are not.
+// Clients that do not answer pings are disconnected, others are not.
 func TestInspectorsShowSignsOfLife(t *testing.T) {
 	t.Parallel()
 	_, s, c := inspectable(t, api.ShortSessionTimeouts(3*time.Second, 100*time.Millisecond))
@@ -385,7 +384,7 @@ func TestInspectorsShowSignsOfLife(t *testing.T) {
 	}
 }
 
-// Records of any size come as they are, over WebSocket and as lines.
+// Records of any size arrive unchanged, over WebSocket and as lines.
 func TestInspectSizes(t *testing.T) {
 	w, s, c := inspectable(t)
 	socket := open(t, c.URL, "")
@@ -421,7 +420,7 @@ func sees(t *testing.T, w *world, socket *session, lines *bufio.Reader, r record
 	return text
 }
 
-// Clients that take nothing delay no other, and are disconnected.
+// Clients that read nothing delay no others, and are disconnected.
 func TestInspectorsThatHang(t *testing.T) {
 	t.Parallel()
 	w, s, c := inspectable(t, api.ShortSessionTimeouts(time.Second, time.Hour))
@@ -459,7 +458,7 @@ func TestInspectorsThatHang(t *testing.T) {
 // A thousand sessions must not cost a goroutine each: the garbage collector scans their stacks.
 func TestInspectorsNeedNoGoroutines(t *testing.T) {
 	w, s, c := inspectable(t)
-	const sessions = api.MaxConns + 50 // which count apart from connections
+	const sessions = api.MaxConns + 50 // limited separately from connections
 	before := runtime.NumGoroutine()
 	var all []*session
 	for range sessions {
@@ -488,7 +487,7 @@ func TestHangingInspectorsEndWithTheServer(t *testing.T) {
 	if _, _, err := idle.frame(); err != nil {
 		t.Fatal(err)
 	}
-	// A stop that waited for its clients would take an hour.
+	// Waiting for the clients would take an hour.
 	stop()
 	if first, payload, err := idle.frame(); first != 0x88 || !strings.HasPrefix(payload, "\x03\xe9") || err != nil { // 1001
 		t.Errorf("%x %q, error %v", first, payload, err)

@@ -72,7 +72,7 @@ func TestEveryOperation(t *testing.T) {
 	}
 }
 
-// strict has the schemas of objects refuse fields that they do not name.
+// strict changes the schemas of objects to refuse unknown fields.
 func strict(t *testing.T, document []byte) string {
 	var v map[string]any
 	if err := json.Unmarshal(document, &v); err != nil {
@@ -100,7 +100,7 @@ func check(t *testing.T, schema *jsonschema.Schema, media string, body []byte) {
 	}
 }
 
-// refused checks that an operation without a success says why, as documented.
+// refused checks that an operation without a success fails as documented.
 func refused(t *testing.T, method, path string, op operation) {
 	w, path := exampleWorld(t, path, op)
 	got := do(newServer(w).Handler(), method, path, "")
@@ -156,7 +156,7 @@ func exampleWorld(t *testing.T, path string, op operation) (*world, string) {
 	return w, strings.NewReplacer("{id}", id, "{letter}", "17").Replace(path)
 }
 
-// exampleCall performs an operation on a server where it is possible.
+// exampleCall performs an operation on a server that supports it.
 func exampleCall(t *testing.T, method, path string, op operation) []byte {
 	w, path := exampleWorld(t, path, op)
 	s := newServer(w)

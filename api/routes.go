@@ -18,8 +18,7 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// handle answers a request with a body, or with an error. When both are nil it has
-// answered itself.
+// handle answers a request with a body, or with an error. When both are nil it has written the answer itself.
 type handle func(w http.ResponseWriter, r *http.Request) (any, error)
 
 // route is an operation and its handler.
@@ -76,7 +75,7 @@ func node(path string) (pattern, word string) {
 	return strings.NewReplacer("{", ":", "}", "").Replace(path), ""
 }
 
-// methods returns the methods that a route answers. A stream has no head to speak of.
+// methods returns the methods of a route. A stream does not support HEAD.
 func methods(rt *route) []string {
 	if rt.Method == http.MethodGet && !rt.Streaming {
 		return []string{http.MethodGet, http.MethodHead}
@@ -136,7 +135,7 @@ func (s *Server) serve(rt *route, w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	once := s.requests.Once
-	if rt.need < guard.Admin { // it changes nothing, so repeating it is harmless
+	if rt.need < guard.Admin { // no change, so repeating it is harmless
 		once = func(w http.ResponseWriter, r *http.Request, do func(http.ResponseWriter, *http.Request)) { do(w, r) }
 	}
 	once(w, r, func(w http.ResponseWriter, r *http.Request) {
@@ -153,7 +152,7 @@ func (s *Server) serve(rt *route, w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// maxUnread bounds the body that an operation without one is sent.
+// maxUnread is the maximum size of a body sent to an operation that has none.
 const maxUnread = 64 << 10
 
 // discard reads the body, such as {}, of a request whose operation has none: when there are too many connections, a
@@ -164,7 +163,7 @@ func discard(r *http.Request) {
 	}
 }
 
-// ofAgent are the operations that are possible while the agent waits for its store.
+// ofAgent are the operations available while the agent waits for its store.
 var ofAgent = []string{"getHealth", "getReadiness", "getInfo", "getAgent"}
 
 // parameters returns the names of the parameters of the query.
@@ -200,7 +199,7 @@ var pathIDs = map[string]Param{
 	"/v1/pipelines/{id}/dead-letters/{letter}": {Description: "number of the dead letter", Example: strconv.FormatInt(exampleDeadLetter.ID, 10)},
 }
 
-// documented returns the operation of a route with the errors that are the same for all.
+// documented returns the operation of a route with the errors common to all routes.
 func documented(rt *route) Operation {
 	o := rt.Operation
 	errors := []int{http.StatusForbidden, http.StatusMisdirectedRequest, http.StatusInternalServerError, http.StatusServiceUnavailable}

@@ -101,7 +101,7 @@ func TestTokens(t *testing.T) {
 	}
 }
 
-// The log has the status of every answer, also where the handler leaves it to be 200.
+// The log has the status of every answer, even if the handler relies on the default of 200.
 func TestRequestsAreLogged(t *testing.T) {
 	var log bytes.Buffer
 	s := newServer(newWorld(t))
@@ -207,7 +207,7 @@ func TestTheRootIsThePage(t *testing.T) {
 	}
 }
 
-// TestPagesOfOtherSites asks as browsers do for pages of this and of other sites.
+// TestPagesOfOtherSites sends the requests of browsers for pages of this and of other sites.
 func TestPagesOfOtherSites(t *testing.T) {
 	s := newServer(newWorld(t))
 	s.Origins = []string{"https://ui.example"}

@@ -19,7 +19,7 @@ type sessionStep struct {
 
 const sessionSettings = `{"format.type":"structured","rate":"1"}`
 
-// sessionSteps are the life of a pipeline over the API, with everything that is refused on the way.
+// sessionSteps are the life of a pipeline over the API, including all refused requests.
 var sessionSteps = []sessionStep{
 	{"create", "POST", "/v1/pipelines", `{"id":"p","config":{"name":"n","description":"d"}}`, 200, "", `"status":"STATUS_STOPPED","error":"","stoppedReason":"STOPPED_REASON_USER"`},
 	{"same name", "POST", "/v1/pipelines", `{"config":{"name":"n"}}`, 409, "pipeline.name_already_exists", `"code":6`},

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// valueForms are how values are spelled: as everywhere here, as in Kubernetes, or as Conduit does.
+// valueForms are the spellings of values: the usual one, the one of Kubernetes, and the one of Conduit.
 var valueForms = map[string]*regexp.Regexp{
 	"words joined by dashes": regexp.MustCompile(`^[a-z]+(-[a-z]+)*$`),
 	"CamelCase":              regexp.MustCompile(`^([A-Z][a-z]+)+$`),

@@ -67,7 +67,7 @@ func (c *Client) Ready(ctx context.Context) (body rest.Readiness, err error) {
 // Metrics returns the metrics in the text format of Prometheus.
 func (c *Client) Metrics(ctx context.Context) ([]byte, error) { return get[[]byte](ctx, c, "/metrics") }
 
-// Statuses returns everything known of every pipeline, by id.
+// Statuses returns the complete status of every pipeline, by id.
 func (c *Client) Statuses(ctx context.Context) ([]rest.PipelineStatus, error) {
 	return get[[]rest.PipelineStatus](ctx, c, "/v1/status")
 }
@@ -101,8 +101,8 @@ func (c *Client) DryRun(ctx context.Context, request rest.DryRunRequest) (rest.D
 	return result, err
 }
 
-// Events returns up to limit events after the one with this id, oldest first; the newest
-// when after is negative. A limit of 0 leaves it to the agent.
+// Events returns up to limit events after the event with this id, oldest first; the newest when after is negative. With
+// a limit of 0 the agent chooses one.
 func (c *Client) Events(ctx context.Context, after int64, limit int) ([]spec.Event, error) {
 	var options []Option
 	if after >= 0 {
@@ -114,8 +114,8 @@ func (c *Client) Events(ctx context.Context, after int64, limit int) ([]spec.Eve
 	return get[[]spec.Event](ctx, c, "/v1/events", options...)
 }
 
-// WatchEvents calls f with events as they happen, from the one after the given id on, or
-// from now on when it is negative. It returns when ctx ends, the agent does, or f fails.
+// WatchEvents calls f with events as they happen, starting after the given id, or from now on when it is negative. It
+// returns when ctx ends, the agent ends, or f fails.
 func (c *Client) WatchEvents(ctx context.Context, after int64, f func(spec.Event) error) error {
 	options := []Option{func(r *http.Request) { r.Header.Set("Accept", "text/event-stream") }}
 	if after >= 0 {
@@ -150,7 +150,7 @@ func (c *Client) WatchEvents(ctx context.Context, after int64, f func(spec.Event
 	}
 }
 
-// ended returns why a stream ended.
+// ended returns the reason why a stream ended.
 func ended(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -167,10 +167,9 @@ type Message struct {
 	Dropped uint64          `json:"dropped"`
 }
 
-// Inspect calls f with the records that pass a connector. Filters are of the form
-// operation=NAME and metadata.KEY=VALUE. It returns io.EOF when the agent ends, and
-// otherwise why it ended: ctx, the connection, or f. Query("rate", "10") bounds the
-// records per second.
+// Inspect calls f with the records that pass a connector. Filters have the form operation=NAME or metadata.KEY=VALUE.
+// It returns io.EOF when the agent ends, and otherwise the error of ctx, the connection, or f. Query("rate", "10")
+// limits the records per second.
 func (c *Client) Inspect(ctx context.Context, connectorID string, filters []string, f func(Message) error, options ...Option) error {
 	return c.inspect(ctx, at(connectors, connectorID, "/inspect"), filters, f, options)
 }

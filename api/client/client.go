@@ -17,7 +17,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/peer"
 )
 
-// Client talks to one agent. URL must be set.
+// Client accesses the API of an agent. URL must be set.
 type Client struct {
 	URL   string       // of the agent, for example http://localhost:8080
 	Token string       // sent when not empty
@@ -40,12 +40,12 @@ func Reason(err error) string {
 // Option changes one request.
 type Option func(*http.Request)
 
-// IfMatch has a change refused unless the resource still has the ETag.
+// IfMatch makes the agent refuse a change unless the resource still has the ETag.
 func IfMatch(etag string) Option {
 	return func(r *http.Request) { r.Header.Set("If-Match", etag) }
 }
 
-// Key makes a request harmless to repeat: the agent answers it once.
+// Key makes a request safe to repeat: the agent performs it once.
 func Key(key string) Option {
 	return func(r *http.Request) { r.Header.Set("Idempotency-Key", key) }
 }
@@ -62,11 +62,11 @@ func Query(name, value string) Option {
 // NoWait makes the agent answer when the request is recorded, without waiting for its completion.
 func NoWait() Option { return Query("wait", "0") }
 
-// Live allows to change a running pipeline.
+// Live allows a change of a running pipeline.
 func Live() Option { return Query("live", "true") }
 
-// Generation sets to, once the request is answered, to the generation of the pipeline
-// that it led to, 0 if the answer has none.
+// Generation sets to to the resulting generation of the pipeline once the request is answered, 0 if the answer has
+// none.
 func Generation(to *int64) Option {
 	return func(r *http.Request) { *r = *r.WithContext(context.WithValue(r.Context(), generationKey{}, to)) }
 }
@@ -179,7 +179,7 @@ func with[T any](ctx context.Context, c *Client, method, path string, in any, op
 	return v, etag, err
 }
 
-// at returns a path in which id is one segment.
+// at returns a path with id as a single segment.
 func at(collection, id string, more ...string) string {
 	return "/v1/" + collection + "/" + url.PathEscape(id) + strings.Join(more, "")
 }

@@ -34,7 +34,7 @@ func (c *Client) UpdateConnector(ctx context.Context, id, plugin string, config 
 	return with[rest.Connector](ctx, c, http.MethodPut, at(connectors, id), map[string]any{"plugin": plugin, "config": config}, options)
 }
 
-// DeleteConnector deletes a connector and has its plugin clean up.
+// DeleteConnector deletes a connector, and lets its plugin clean up.
 func (c *Client) DeleteConnector(ctx context.Context, id string, options ...Option) error {
 	_, err := c.call(ctx, http.MethodDelete, at(connectors, id), nil, nil, options)
 	return err
@@ -89,7 +89,7 @@ func (c *Client) DeleteProcessor(ctx context.Context, id string, options ...Opti
 	return err
 }
 
-// Position returns where a source resumes, and its ETag.
+// Position returns the position of a source, and its ETag.
 func (c *Client) Position(ctx context.Context, connectorID string) (rest.Position, string, error) {
 	return with[rest.Position](ctx, c, http.MethodGet, at(connectors, connectorID, "/position"), nil, nil)
 }
@@ -100,12 +100,12 @@ func (c *Client) PositionMove(ctx context.Context, connectorID string, to []byte
 	return with[rest.Position](ctx, c, http.MethodGet, at(connectors, connectorID, "/position"), nil, []Option{Query("to", base64.StdEncoding.EncodeToString(to))})
 }
 
-// SetPosition has a source of a stopped pipeline resume from another position.
+// SetPosition moves the position of a source of a stopped pipeline.
 func (c *Client) SetPosition(ctx context.Context, connectorID string, position []byte, options ...Option) (rest.Position, string, error) {
 	return with[rest.Position](ctx, c, http.MethodPut, at(connectors, connectorID, "/position"), rest.SetPosition{Position: position}, options)
 }
 
-// ResetPosition has a source of a stopped pipeline begin anew.
+// ResetPosition removes the position of a source of a stopped pipeline, which then begins anew.
 func (c *Client) ResetPosition(ctx context.Context, connectorID string, options ...Option) (rest.Position, string, error) {
 	return with[rest.Position](ctx, c, http.MethodDelete, at(connectors, connectorID, "/position"), nil, options)
 }

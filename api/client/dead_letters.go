@@ -12,7 +12,7 @@ import (
 	"github.com/conduit-agent/conduit/api/rest"
 )
 
-// DeadLetterTotals returns how many dead letters each pipeline has.
+// DeadLetterTotals returns the number of dead letters of each pipeline.
 func (c *Client) DeadLetterTotals(ctx context.Context) ([]rest.DeadLetterTotals, error) {
 	return get[[]rest.DeadLetterTotals](ctx, c, "/v1/dead-letters")
 }
@@ -92,7 +92,7 @@ func (c *Client) ReplayDeadLetters(ctx context.Context, pipeline string, request
 	return status, err
 }
 
-// Replay returns how far the replay is that runs, or ran last.
+// Replay returns the progress of the current or last replay.
 func (c *Client) Replay(ctx context.Context, pipeline string) (rest.Replay, error) {
 	return get[rest.Replay](ctx, c, at(pipelines, pipeline, replayPath))
 }

@@ -23,7 +23,7 @@ func (c *Client) Pipeline(ctx context.Context, id string) (rest.Pipeline, string
 	return with[rest.Pipeline](ctx, c, http.MethodGet, at(pipelines, id), nil, nil)
 }
 
-// CreatePipeline creates a pipeline that is stopped and empty. Without an id it gets one.
+// CreatePipeline creates a stopped and empty pipeline. If the id is empty, the agent chooses one.
 func (c *Client) CreatePipeline(ctx context.Context, id string, config rest.PipelineConfig, options ...Option) (rest.Pipeline, string, error) {
 	return with[rest.Pipeline](ctx, c, http.MethodPost, "/v1/pipelines", map[string]any{"id": id, "config": config}, options)
 }
@@ -33,13 +33,13 @@ func (c *Client) UpdatePipeline(ctx context.Context, id string, config rest.Pipe
 	return with[rest.Pipeline](ctx, c, http.MethodPut, at(pipelines, id), map[string]any{"config": config}, options)
 }
 
-// DeletePipeline deletes a pipeline that is stopped and empty.
+// DeletePipeline deletes a stopped and empty pipeline.
 func (c *Client) DeletePipeline(ctx context.Context, id string, options ...Option) error {
 	_, err := c.call(ctx, http.MethodDelete, at(pipelines, id), nil, nil, options)
 	return err
 }
 
-// StartPipeline returns when the pipeline runs, or why it does not.
+// StartPipeline returns when the pipeline runs, or the reason why it does not.
 func (c *Client) StartPipeline(ctx context.Context, id string, options ...Option) error {
 	return c.act(ctx, id, "/start", options)
 }
@@ -49,7 +49,7 @@ func (c *Client) StopPipeline(ctx context.Context, id string, options ...Option)
 	return c.act(ctx, id, "/stop", options)
 }
 
-// Force has StopPipeline not wait for the outstanding records, which are delivered again.
+// Force makes StopPipeline end without waiting for the outstanding records, which are delivered again.
 func Force() Option {
 	return func(r *http.Request) {
 		text := []byte(`{"force":true}`)
@@ -68,7 +68,7 @@ func (c *Client) act(ctx context.Context, id, action string, options []Option) e
 	return err
 }
 
-// Status returns everything known of a pipeline.
+// Status returns the complete status of a pipeline.
 func (c *Client) Status(ctx context.Context, id string) (rest.PipelineStatus, error) {
 	return get[rest.PipelineStatus](ctx, c, at(pipelines, id, "/status"))
 }
@@ -102,25 +102,24 @@ func (c *Client) Rollback(ctx context.Context, id string, revision int64, option
 	return with[rest.Pipeline](ctx, c, http.MethodPost, at(pipelines, id, "/rollback"), rest.Rollback{Revision: revision}, options)
 }
 
-// RollbackFile writes the declaration of the revision, but for the status, to the file that declares the pipeline.
+// RollbackFile writes the content of the revision, except for the status, to the file that declares the pipeline.
 func (c *Client) RollbackFile(ctx context.Context, id string, revision int64, options ...Option) (
 	rest.Pipeline, string, error) {
 	return with[rest.Pipeline](ctx, c, http.MethodPost, at(pipelines, id, "/rollback"),
 		rest.Rollback{Revision: revision, File: true}, options)
 }
 
-// Adopt hands a pipeline over to the file that declares it. path may be empty if only
-// one does.
+// Adopt hands a pipeline over to a file that declares it. path may be empty if only one file does.
 func (c *Client) Adopt(ctx context.Context, id, path string, options ...Option) (rest.Pipeline, string, error) {
 	return with[rest.Pipeline](ctx, c, http.MethodPost, at(pipelines, id, "/adopt"), rest.Adopt{Path: path}, options)
 }
 
-// Release hands a pipeline over from the file that has it to the API.
+// Release hands a pipeline over from its file to the API.
 func (c *Client) Release(ctx context.Context, id string, options ...Option) (rest.Pipeline, string, error) {
 	return with[rest.Pipeline](ctx, c, http.MethodPost, at(pipelines, id, "/adopt"), rest.Adopt{Owner: spec.OwnerAPI}, options)
 }
 
-// Export returns a pipeline as a pipeline file, secrets left out.
+// Export returns a pipeline as a pipeline file, without secrets.
 func (c *Client) Export(ctx context.Context, id string) ([]byte, error) {
 	var file []byte
 	_, err := c.call(ctx, http.MethodPost, at(pipelines, id, "/export"), nil, &file, nil)

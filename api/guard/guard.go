@@ -45,7 +45,7 @@ type Guard struct {
 	panics atomic.Uint64
 }
 
-// Panics returns how many requests ended in a panic.
+// Panics returns the number of requests that ended in a panic.
 func (g *Guard) Panics() uint64 { return g.panics.Load() }
 
 // Protect lets only requests for this server reach next. Its checks hold for every path and need no configuration.
@@ -57,7 +57,7 @@ func (g *Guard) Protect(next http.Handler) http.Handler {
 		w.Header().Set("X-Frame-Options", "DENY")
 		w.Header().Set("Referrer-Policy", "no-referrer")
 		if len(g.Origins) > 0 {
-			w.Header().Add("Vary", "Origin") // for caches: the answer to another origin is another
+			w.Header().Add("Vary", "Origin") // for caches: answers differ between origins
 		}
 		defer g.finish(rec, r, began)
 		switch {
@@ -107,7 +107,7 @@ func (g *Guard) finish(w *recorder, r *http.Request, began time.Time) {
 		"duration", time.Since(began), "request_id", w.Header().Get("X-Request-Id"))
 }
 
-// mayWrite reports whether r asks for a change, as far as its method says.
+// mayWrite reports whether the method of r may change a resource.
 func mayWrite(r *http.Request) bool {
 	return r.Method != http.MethodGet && r.Method != http.MethodHead && r.Method != http.MethodOptions
 }
@@ -116,7 +116,7 @@ func mayWrite(r *http.Request) bool {
 type recorder struct {
 	http.ResponseWriter
 	status int
-	body   *body // of the request; nil when there is none to wait for
+	body   *body // of the request; nil when it is complete
 	conn   *Conn // nil when another server serves it
 }
 
@@ -126,7 +126,7 @@ func (r *recorder) WriteHeader(status int) {
 		r.status = status
 		r.refuseBody()
 		if r.conn != nil && status != http.StatusSwitchingProtocols && r.conn.limiter.full() {
-			r.Header().Set("Connection", "close") // others wait for its place
+			r.Header().Set("Connection", "close") // others wait for its slot
 		}
 	}
 	r.ResponseWriter.WriteHeader(status)
@@ -158,7 +158,7 @@ func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
 func (g *Guard) hostAllowed(r *http.Request) bool {
 	host := hostname(r.Host)
 	if ip, err := netip.ParseAddr(host); err == nil && ip.IsUnspecified() {
-		return false // an address to listen on, which pages of other sites can ask on some systems
+		return false // on some systems pages of other sites can reach this address
 	}
 	if host == "localhost" || slices.ContainsFunc(g.Hosts, func(h string) bool { return hostname(h) == host }) {
 		return true
@@ -193,7 +193,7 @@ func localIP(r *http.Request) netip.Addr {
 	return ap.Addr().Unmap()
 }
 
-// isUpgrade reports whether r is to become a WebSocket.
+// isUpgrade reports whether r asks for an upgrade to WebSocket.
 func isUpgrade(r *http.Request) bool {
 	return strings.EqualFold(r.Header.Get("Upgrade"), "websocket")
 }
@@ -217,13 +217,13 @@ func (g *Guard) Authorize(r *http.Request, need Role) error {
 	return ReadOnly()
 }
 
-// TokenNeeded is the error of a request without a token.
+// TokenNeeded returns the error for a request without a token.
 func TokenNeeded() *rest.Error {
 	return rest.Errorf(rest.Unauthenticated, rest.ReasonUnauthenticated, "a token is needed").
 		Suggest("send the header Authorization: Bearer TOKEN")
 }
 
-// ReadOnly is the error of a request that the read token does not allow.
+// ReadOnly returns the error for a request that the read token does not allow.
 func ReadOnly() *rest.Error {
 	return rest.Errorf(rest.PermissionDenied, rest.ReasonForbidden, "this token lets read only")
 }

@@ -24,13 +24,13 @@ type Answers interface {
 	KeepAnswer(ctx context.Context, key string, a *spec.Answer) error
 }
 
-// Requests performs requests once. Answers and Log must be set, before first use.
+// Requests performs each request once. Answers and Log must be set, before first use.
 type Requests struct {
 	Answers Answers
 	Log     *slog.Logger
 
 	mu   sync.Mutex
-	keys map[string]chan struct{} // of requests that are being answered, guarded by mu; closed when the answer is kept
+	keys map[string]chan struct{} // keys of requests in progress, guarded by mu; closed when the answer is stored
 }
 
 // claim returns nil if the caller now owns the key until it calls release. If another request owns the key, claim
@@ -55,8 +55,8 @@ func (q *Requests) release(key string) {
 	delete(q.keys, key)
 }
 
-// Once has handle answer r, unless it was answered before: a client that did not get the
-// answer can ask again without doing it twice.
+// Once lets handle answer r, unless it was answered before: a client that did not get the answer can repeat the request
+// without performing it twice.
 func (q *Requests) Once(w http.ResponseWriter, r *http.Request, handle func(http.ResponseWriter, *http.Request)) {
 	key := r.Header.Get("Idempotency-Key")
 	if key == "" || r.Method != http.MethodPost {

@@ -12,11 +12,11 @@ import (
 	"github.com/conduit-agent/conduit/spec/notify"
 )
 
-// How many connections there may be. Streams are counted separately.
+// Limits of the number of connections. Streams are counted separately.
 const (
 	MaxConns      = 256
 	MaxPerAddress = 128 // from one address other than an address of this machine
-	MaxRefused    = 32  // more, to answer that there are too many
+	MaxRefused    = 32  // additional connections, to answer that there are too many
 )
 
 // Limiter accepts a limited number of connections. When there are too many, each ends with the answer to its request,
@@ -26,25 +26,25 @@ const (
 type Limiter struct {
 	net.Listener
 	log   *slog.Logger
-	wait  time.Duration // that new connections wait for a place until they are refused
-	grace time.Duration // for a request to come, before a connection is closed in favour of a new one
-	freed notify.Signal // there may be a place
+	wait  time.Duration // of new connections for a slot, until they are refused
+	grace time.Duration // for a request to arrive, before its connection is closed in favour of a new one
+	freed notify.Signal // a slot may be free
 
 	mu       sync.Mutex
 	held     map[*Conn]struct{}   // guarded by mu
 	from     map[netip.Prefix]int // connections by address, guarded by mu
-	refusing bool                 // guarded by mu: no place came free for too long
+	refusing bool                 // guarded by mu: no slot was free for too long
 	closing  bool                 // guarded by mu: CloseUnused was called
 }
 
-// Limit limits the connections that l accepts. A new connection waits at most wait for a place. A connection without a
-// complete request keeps its place for at least the grace period, since the client may be sending right now.
+// Limit limits the connections that l accepts. A new connection waits at most wait for a slot. A connection without a
+// complete request keeps its slot for at least the grace period, since the client may be sending right now.
 func Limit(l net.Listener, wait, grace time.Duration, log *slog.Logger) *Limiter {
 	return &Limiter{Listener: l, log: log, wait: wait, grace: grace, freed: notify.NewSignal(),
 		held: map[*Conn]struct{}{}, from: map[netip.Prefix]int{}}
 }
 
-// Accept returns the next connection that has a place, or may be answered that it has none.
+// Accept returns the next connection that has a slot, or may be answered that there is none.
 func (l *Limiter) Accept() (net.Conn, error) {
 	for {
 		c, err := l.Listener.Accept()
@@ -55,13 +55,12 @@ func (l *Limiter) Accept() (net.Conn, error) {
 		if l.admit(own) || l.await(own) {
 			return own, nil
 		}
-		c.Close() // there are too many even to say so
+		c.Close() // too many connections even for an answer
 	}
 }
 
-// remoteNetwork returns the network that the limit for one address counts c for, the zero one
-// for none: on this machine all clients have the same address, and so has all that a proxy there
-// passes on.
+// remoteNetwork returns the network by which c counts towards the limit per address. It is zero for loopback addresses:
+// all clients on this machine, and all connections through a proxy on it, have the same address.
 func remoteNetwork(c net.Conn) netip.Prefix {
 	n := network(c.RemoteAddr().String())
 	if n.Addr().IsLoopback() {
@@ -70,7 +69,7 @@ func remoteNetwork(c net.Conn) netip.Prefix {
 	return n
 }
 
-// await returns whether c is admitted in the end.
+// await reports whether c is admitted in the end.
 func (l *Limiter) await(c *Conn) bool {
 	timeout := time.NewTimer(l.wait)
 	defer timeout.Stop()
@@ -150,14 +149,14 @@ func (l *Limiter) evict(may func(*Conn) bool) bool {
 	return true
 }
 
-// full reports whether no other connection has a place.
+// full reports whether no slot is free for another connection.
 func (l *Limiter) full() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.held) >= MaxConns
 }
 
-// remove gives up the place of a connection, if it has one.
+// remove releases the slot of a connection, if it has one.
 func (l *Limiter) remove(c *Conn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -181,7 +180,7 @@ func (l *Limiter) free() {
 	l.freed.Notify()
 }
 
-// Observe follows the state of a connection; it is for http.Server.ConnState.
+// Observe tracks the state of a connection. It is for http.Server.ConnState.
 func (l *Limiter) Observe(c net.Conn, state http.ConnState) {
 	own := connOf(c)
 	switch state {
@@ -210,7 +209,7 @@ func (l *Limiter) CloseUnused() {
 	}
 }
 
-// received notes that the request on c was received to its end.
+// received records that the request on c was received to its end.
 func (l *Limiter) received(c *Conn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -234,8 +233,7 @@ func (b *body) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// follow has the connection of r know when r is received, and returns its body, nil if there
-// is none to wait for.
+// follow makes the connection of r record when r is received, and returns its body, nil if the request is complete.
 func follow(r *http.Request) *body {
 	c := connection(r)
 	switch {

@@ -12,12 +12,12 @@ const (
 	corsMethods = "GET, POST, PUT, DELETE"
 	corsHeaders = "Accept, Authorization, Content-Type, Idempotency-Key, If-Match, Last-Event-ID"
 	corsExposed = "Conduit-Generation, ETag, Retry-After, X-Request-Id"
-	corsMaxAge  = "600" // seconds that a browser may remember the answer to a preflight request
+	corsMaxAge  = "600" // seconds for which a browser may cache the answer to a preflight request
 )
 
-// sameSite reports whether r comes from a page of this server, of an allowed origin, or from
-// no page at all. A browser also asks with GET for pages of other sites, without their seeing
-// the answer, so that only a person who follows a link is let through.
+// sameSite reports whether r comes from a page of this server, of an allowed origin, or from no page at all. A browser
+// also sends GET requests for pages of other sites, which do not see the answer, so such a request is only let through
+// when a person follows a link.
 func (g *Guard) sameSite(r *http.Request) bool {
 	origin, site := r.Header.Get("Origin"), r.Header.Get("Sec-Fetch-Site")
 	switch {
@@ -33,7 +33,7 @@ func (g *Guard) sameSite(r *http.Request) bool {
 	return origin == "" || isOrigin(origin, r.Host)
 }
 
-// isNavigation reports whether a browser asks for r to show it instead of the page it shows.
+// isNavigation reports whether a browser sends r to replace the page it shows.
 func isNavigation(r *http.Request) bool {
 	return (r.Method == http.MethodGet || r.Method == http.MethodHead) && r.Header.Get("Sec-Fetch-Mode") == "navigate" &&
 		r.Header.Get("Sec-Fetch-Dest") == "document"

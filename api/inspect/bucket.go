@@ -13,8 +13,8 @@ type recordBucket struct {
 	bucket *rate.Limiter // guarded by mu; nil until first use
 }
 
-// take returns how many of n records, which cost so many tokens each, there are tokens for at
-// perSecond. It may overdraw the bucket once, which delays the next records.
+// take returns how many of n records, which cost this many tokens each, fit into the bucket at perSecond. It may
+// overdraw the bucket once, which delays the next records.
 func (b *recordBucket) take(n, cost int, perSecond int64) int {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -17,15 +17,15 @@ type feed struct {
 	hub     *Hub
 	id      string // of the connector
 	count   int    // of sessions, guarded by hub.mu
-	stop    func() // ends observing
+	stop    func() // stops observing
 	done    chan struct{}
 	in      chan sample
 	groups  atomic.Pointer[[]*group] // replaced, never modified; guarded by hub.mu for changes
-	skipped atomic.Uint64            // records that filters did not inspect, for want of time
+	skipped atomic.Uint64            // records that filters had no time to inspect
 	dropped atomic.Uint64
 
 	mu    sync.Mutex
-	newly []*session // guarded by mu: to be served from the next admit on
+	newly []*session // guarded by mu: sessions to serve from the next admit on
 
 	// Owned by run.
 	sessions []*session
@@ -48,19 +48,18 @@ type group struct {
 	size   int      // of the frames, owned by run
 }
 
-// finished says how it went to send the rest to a session that was behind.
+// finished is the result of sending the rest to a session that was behind.
 type finished struct {
 	session *session
 	err     error
 }
 
-// sample is the first of the records that a group wants to see of a batch that passed;
-// they are numbered from first on.
+// sample has the first records that a group wants to see in a passing batch; they are numbered from first.
 type sample struct {
 	group  *group
 	first  uint64
 	batch  *record.Batch
-	memory int // that was taken for it
+	memory int // reserved for it
 }
 
 func newFeed(h *Hub, id string) *feed {
@@ -86,7 +85,7 @@ func (f *feed) begin(s *session) {
 	s.counted = s.shown
 }
 
-// end has the session no longer be in its group. The caller holds hub.mu.
+// end removes the session from its group. The caller holds hub.mu.
 func (f *feed) end(s *session) {
 	if s.group.count--; s.group.count == 0 {
 		left := slices.DeleteFunc(slices.Clone(*f.groups.Load()), func(g *group) bool { return g == s.group })
@@ -157,7 +156,7 @@ func (f *feed) sift(groups []*group, b *record.Batch) {
 	}
 }
 
-// pick returns the records of b at these places.
+// pick returns the records of b with these indices.
 func pick(b *record.Batch, places []int) (*record.Batch, error) {
 	picked := make([]*record.Batch, len(places))
 	for i, at := range places {
@@ -166,8 +165,8 @@ func pick(b *record.Batch, places []int) (*record.Batch, error) {
 	return record.Join(picked)
 }
 
-// offer has the first of the records that matched, of a batch of n with that size, be
-// shown, as many as the bucket of their group has tokens for.
+// offer samples the first matching records, from a batch of n with this size: as many as the bucket of their group has
+// tokens for.
 func (f *feed) offer(g *group, matched, n, size int, take func(n int) (*record.Batch, error)) {
 	g.offers.Add(1)
 	defer g.offers.Add(-1)
@@ -182,7 +181,7 @@ func (f *feed) offer(g *group, matched, n, size int, take func(n int) (*record.B
 	}
 	b, err := take(taken)
 	if err != nil {
-		return // the pipeline finds the same and says so
+		return // the pipeline meets the same error and reports it
 	}
 	memory := encodingCopies * b.Size()
 	if !f.hub.take(memory) {
@@ -194,13 +193,13 @@ func (f *feed) offer(g *group, matched, n, size int, take func(n int) (*record.B
 		f.hub.hold(-memory)
 	}
 	select {
-	case <-f.done: // run may have ended before
+	case <-f.done: // run may have ended already
 		f.drain()
 	default:
 	}
 }
 
-// drain forgets the samples that are not shown any more.
+// drain discards the samples that are not shown any more.
 func (f *feed) drain() {
 	for {
 		select {
@@ -249,7 +248,7 @@ func (f *feed) run() {
 	}
 }
 
-// admit takes in the sessions to be served.
+// admit adds the new sessions.
 func (f *feed) admit() {
 	f.mu.Lock()
 	newly := f.newly
@@ -266,7 +265,7 @@ func (f *feed) publish(s sample) {
 	defer f.hub.hold(-s.memory)
 	records, err := s.batch.Records()
 	if err != nil {
-		return // the pipeline finds the same and says so
+		return // the pipeline meets the same error and reports it
 	}
 	for i := range records {
 		if f.hub.Show != nil {
@@ -274,7 +273,7 @@ func (f *feed) publish(s sample) {
 		}
 		text, err := record.AppendInspectJSON(newText(`{"result":`), &records[i])
 		if err != nil {
-			continue // a value that JSON has no word for
+			continue // a value that JSON cannot represent
 		}
 		f.push(s.group, &frame{message: newMessage(append(text, '}')), number: s.first + uint64(i)})
 	}
@@ -324,7 +323,7 @@ func (f *feed) send(s *session, b []byte) {
 	if err != nil {
 		s.left = err
 	} else if s.behind = len(rest) > 0 || s.under.behind(); s.behind {
-		_ = s.under.SetWriteDeadline(time.Now().Add(f.hub.Limits.Answer)) // it has one, or is closed
+		_ = s.under.SetWriteDeadline(time.Now().Add(f.hub.Limits.Answer)) // it has a deadline, or is closed
 		go func() { f.finished <- finished{s, s.finish(rest)} }()
 	}
 }
@@ -344,7 +343,7 @@ func (f *feed) resume(done finished) {
 func (f *feed) poll(now time.Time) {
 	for _, s := range f.sessions {
 		if s.behind {
-			continue // reading might have TLS write
+			continue // a read might make TLS write
 		}
 		answer, err := s.receive(f.buffer)
 		f.send(s, answer)
@@ -371,7 +370,7 @@ func (f *feed) reportMissed(s *session, now time.Time) {
 	f.send(s, s.report(now))
 }
 
-// shortenDeadlines leaves sessions that are behind little time.
+// shortenDeadlines shortens the deadlines of sessions that are behind.
 func (f *feed) shortenDeadlines() {
 	for _, s := range f.sessions {
 		if s.behind {
@@ -394,7 +393,7 @@ func (f *feed) closeSessions(why *closeError) {
 	}
 }
 
-// drop forgets the sessions that ended.
+// drop removes the ended sessions.
 func (f *feed) drop() {
 	kept := f.sessions[:0]
 	for _, s := range f.sessions {

@@ -9,8 +9,8 @@ type frame struct {
 	users   int    // the group, while it keeps the frame, and each session that has yet to send it all
 }
 
-// push adds a frame and forgets the oldest beyond the limits, which groups share. The
-// newest stays, however large it is, unless there is no memory for it.
+// push adds a frame and drops the oldest beyond the limits, which groups share. The newest frame stays, whatever its
+// size, unless there is no memory for it.
 func (f *feed) push(g *group, fr *frame) {
 	if !f.hub.take(cap(fr.buffer)) {
 		return
@@ -30,7 +30,7 @@ func (f *feed) push(g *group, fr *frame) {
 	g.next++
 }
 
-// pop forgets the oldest frame.
+// pop drops the oldest frame.
 func (f *feed) pop(g *group) {
 	g.size -= len(g.frames[0].buffer)
 	f.release(g.frames[0])
@@ -49,7 +49,7 @@ func (f *feed) release(fr *frame) {
 	}
 }
 
-// trim forgets the frames that all sessions of the group are past, and returns how many are left.
+// trim drops the frames that all sessions of the group have passed, and returns the number of remaining ones.
 func (f *feed) trim(g *group) int {
 	low, served := g.next, 0
 	for _, s := range f.sessions {

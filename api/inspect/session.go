@@ -9,9 +9,9 @@ import (
 )
 
 const (
-	closeTimeout = 500 * time.Millisecond // to take the rest of a message when the server ends
-	dropInterval = 5 * time.Second        // between two messages about dropped records
-	pieceSize    = 16 << 10               // bytes of a message that are handed over at once
+	closeTimeout = 500 * time.Millisecond // for the rest of a message when the server ends
+	dropInterval = 5 * time.Second        // between two reports of dropped records
+	pieceSize    = 16 << 10               // bytes of a message per write
 )
 
 // session is one client that sees records. The goroutine of its feed serves it, together with all other clients, and
@@ -23,21 +23,21 @@ type session struct {
 	lines  bool     // not a WebSocket
 	under  *conn    // detached
 	conn   net.Conn // under, or TLS over it
-	in     []byte   // the beginning of a frame of the client
+	in     []byte   // incomplete frame from the client
 
-	behind   bool   // the client has yet to take a message
-	frame    *frame // that it has yet to take, nil for none
+	behind   bool   // the client has yet to receive a message
+	frame    *frame // the frame it has yet to receive, nil for none
 	left     error  // why the session ended
 	pinged   time.Time
-	awaiting bool // the answer to the ping
+	awaiting bool // the client has yet to answer the ping
 
 	at       uint64    // number of the frame to read next
 	expected uint64    // number of the record that follows the last one read
 	polled   uint64    // records that had passed at the last poll
-	missed   uint64    // dropped records that the client has not heard of
-	reported time.Time // when the client last heard of dropped records
-	shown    time.Time // when it saw the last record
-	counted  time.Time // until when it saw or missed a record each interval
+	missed   uint64    // dropped records that were not reported yet
+	reported time.Time // time of the last report of dropped records
+	shown    time.Time // time of the last record shown
+	counted  time.Time // until this time each interval had a shown or missed record
 }
 
 // next returns the message that shows f, nil if f is not shown. A report of dropped records comes first.

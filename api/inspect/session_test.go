@@ -7,8 +7,8 @@ import (
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
-// However often dropped records are counted, a session that wants to see one each interval
-// missed at most one each interval.
+// A session that wants to see a record per interval missed at most one per interval, however often dropped records are
+// counted.
 func TestMissedOncePerInterval(t *testing.T) {
 	t.Parallel()
 	const interval = 50 * time.Millisecond
@@ -32,8 +32,7 @@ func TestMissedOncePerInterval(t *testing.T) {
 	}
 }
 
-// A record that takes long to be copied, as a large one does on a busy machine, is not
-// reported as dropped before it is seen.
+// A record that is slow to copy, such as a large one on a busy machine, is not reported as dropped before it is shown.
 func TestOfferedIsNotMissed(t *testing.T) {
 	t.Parallel()
 	f, g := newFeed(&Hub{}, "a:gen"), &group{}

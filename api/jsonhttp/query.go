@@ -16,13 +16,13 @@ import (
 
 const (
 	maxPattern      = 512  // bytes of a regular expression
-	maxInstructions = 1000 // that it is compiled to, about
+	maxInstructions = 1000 // approximate size after compilation
 
-	defaultWait = 25 * time.Second // for the effect of an action
+	defaultWait = 25 * time.Second // to wait for the effect of an action
 	maxWait     = 10 * time.Minute // that a client may ask for
 )
 
-// Number returns the value of a parameter of the query that is a number from 0.
+// Number returns the value of a query parameter that is a number from 0.
 func Number(r *http.Request, name string, otherwise int64) (int64, error) {
 	text := r.URL.Query().Get(name)
 	if text == "" {
@@ -35,8 +35,7 @@ func Number(r *http.Request, name string, otherwise int64) (int64, error) {
 	return n, nil
 }
 
-// Flag returns the value of a parameter of the query that is true or false, and true by
-// being there.
+// Flag returns the value of a query parameter that is true or false. A parameter without a value is true.
 func Flag(r *http.Request, name string) (bool, error) {
 	query := r.URL.Query()
 	if text := query.Get(name); text != "" {
@@ -110,7 +109,7 @@ func CheckQuery(r *http.Request, known []string) error {
 	return nil
 }
 
-// instructions returns to how many instructions re is compiled, about, without compiling it.
+// instructions returns the approximate number of instructions of re, without compiling it.
 func instructions(re *syntax.Regexp) int {
 	n := 1
 	if re.Op == syntax.OpLiteral {

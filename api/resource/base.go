@@ -27,19 +27,19 @@ type Observed interface {
 	// Placement returns the placement of a pipeline that another member of the cluster has to run, nil for a pipeline
 	// that this agent has to run.
 	Placement(id string) *rest.Placement
-	// Terms returns how a pipeline takes part in the cluster, nil for an agent that is alone.
+	// Terms returns the cluster terms of a pipeline, nil for an agent outside a cluster.
 	Terms(id string) *rest.ClusterTerms
 	// Instances returns the instances of a pipeline that has several, nil for a pipeline with a single instance.
 	Instances(d *spec.Declaration) *rest.Instances
-	// Refused returns how many dead letters of a pipeline are on the disks of other members of the cluster.
+	// Refused returns the numbers of dead letters of a pipeline on the disks of other members of the cluster.
 	Refused(id string) []rest.MemberDeadLetters
 	// Changed returns a channel that is closed soon after the next change of any state or
 	// of desired state. Waiting requests also poll from time to time.
 	Changed() <-chan struct{}
-	// Position returns where the source with this qualified id got, nil if nowhere.
+	// Position returns the position of the source with this qualified id, nil if it has none.
 	Position(ctx context.Context, connectorID string) (record.Position, error)
-	// Restart has a pipeline restarted, or started at once if it waits after a failure. It
-	// returns when that is noted.
+	// Restart restarts a pipeline, or starts it at once if it waits after a failure. It returns when the request is
+	// recorded.
 	Restart(ctx context.Context, id string) error
 	// Settle returns once the loop has acted on all earlier declarations.
 	Settle(ctx context.Context) error
@@ -53,7 +53,7 @@ type Observed interface {
 	PluginChanges() []spec.PluginChange
 	// Ready returns the reason why the agent is not ready: ErrStarting, or the component that is unavailable.
 	Ready(ctx context.Context) error
-	// Directory returns how it stands with the directory of the pipeline files.
+	// Directory returns the state of the directory of the pipeline files.
 	Directory() spec.Directory
 }
 
@@ -62,7 +62,7 @@ type Base struct {
 	Desired  *State
 	Observed Observed
 	Guard    *guard.Guard
-	Rates    func() []rest.PipelineRates // of the pipelines that run; nil: they are not measured
+	Rates    func() []rest.PipelineRates // of running pipelines; nil: rates are not measured
 	Closing  <-chan struct{}             // closed to end long-running responses
 }
 
@@ -141,7 +141,7 @@ func (s *Base) present(w http.ResponseWriter, d *spec.Declaration, err error) (a
 	return s.shown(d), nil
 }
 
-// edit performs e for the request. The answer has the generation that it led to in a header.
+// edit performs e for the request. The answer has the resulting generation in a header.
 func (s *Base) edit(w http.ResponseWriter, r *http.Request, e *Edit) (*spec.Declaration, error) {
 	d, err := s.Desired.Edit(r, e)
 	if err == nil {
@@ -150,7 +150,7 @@ func (s *Base) edit(w http.ResponseWriter, r *http.Request, e *Edit) (*spec.Decl
 	return d, err
 }
 
-// vacant returns an error if a pipeline with this id is there, be it on its way out.
+// vacant returns an error if a pipeline with this id exists, even if it is being deleted.
 func (s *Base) vacant(r *http.Request, id string) error {
 	d, err := s.Desired.Get(r.Context(), id)
 	switch {
@@ -233,10 +233,10 @@ func notRunning(id string) error {
 	return rest.Errorf(rest.FailedPrecondition, rest.ReasonPipelineNotRunning, "pipeline %q is not running", id).Suggest("start it first")
 }
 
-// Long returns a context that ends with r's or when the server ends, and lifts the limit
-// on the time that reading r may take, which would end a long answer, too.
+// Long returns a context that ends with r's or when the server ends. It removes the limit on the time for reading r,
+// which would also end a long response.
 func (s *Base) Long(w http.ResponseWriter, r *http.Request) (context.Context, context.CancelFunc) {
-	_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // there is none when the writer knows no deadlines
+	_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // some writers have no deadlines
 	ctx, cancel := context.WithCancel(r.Context())
 	go func() {
 		select {
@@ -248,8 +248,8 @@ func (s *Base) Long(w http.ResponseWriter, r *http.Request) (context.Context, co
 	return ctx, cancel
 }
 
-// read reads the body of a request for an operation. Unless the server offers it, the error says that
-// there is no such path.
+// read reads the body of a request for an operation. If the server does not offer the operation, the error is that of
+// an unknown path.
 func read(w http.ResponseWriter, r *http.Request, body any, offered bool) error {
 	if err := jsonhttp.Read(w, r, body); err != nil {
 		return err

@@ -18,7 +18,7 @@ var connectorTypes = map[rest.ConnectorType]spec.ConnectorType{
 	rest.TypeDestination: spec.TypeDestination,
 }
 
-// Connectors is about connectors.
+// Connectors performs the operations on connectors.
 type Connectors struct{ Base }
 
 func connectorType(t rest.ConnectorType) (spec.ConnectorType, error) {
@@ -33,7 +33,7 @@ func connectorType(t rest.ConnectorType) (spec.ConnectorType, error) {
 	return "", e
 }
 
-// shown returns connector i of d as the API shows it.
+// shown returns connector i of d in the form of the API.
 func (s *Connectors) shown(ctx context.Context, view *View, d *spec.Declaration, i int) (rest.Connector, error) {
 	c := &d.Pipeline.Connectors[i]
 	body := rest.Connector{
@@ -195,8 +195,8 @@ func (s *Connectors) Update(w http.ResponseWriter, r *http.Request) (any, error)
 	return s.present(w, r, d, id)
 }
 
-// Delete answers when the connector is cleaned up. While its pipeline runs it
-// is left to the reconciler, which does it when a version without the connector runs.
+// Delete answers when the connector is cleaned up. While its pipeline runs, the reconciler cleans up once a version
+// without the connector runs.
 func (s *Connectors) Delete(w http.ResponseWriter, r *http.Request) (any, error) {
 	id := r.PathValue("id")
 	limit, err := jsonhttp.Wait(r)
@@ -227,7 +227,7 @@ func (s *Connectors) Delete(w http.ResponseWriter, r *http.Request) (any, error)
 	return rest.Empty{}, s.cleanUp(w, r, limit, id)
 }
 
-// needed returns an error if a pipeline that runs could not do so without its connector i.
+// needed returns an error if a running pipeline could not run without its connector i.
 func (s *Connectors) needed(d *spec.Declaration, i int) error {
 	if Owned(d) != nil || !s.Desired.Active(d) {
 		return nil

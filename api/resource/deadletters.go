@@ -18,16 +18,16 @@ import (
 type DeadLetterStore interface {
 	// Totals returns the totals of all dead letters, by pipeline id.
 	Totals(ctx context.Context) ([]rest.DeadLetterTotals, error)
-	// List returns a page of up to limit dead letters that the filter selects, newest first,
-	// with ids below before; 0 begins with the newest.
+	// List returns a page of up to limit dead letters that match the filter, newest first, with ids below before; 0
+	// begins with the newest.
 	List(ctx context.Context, pipeline string, f rest.DeadLetterFilter, before int64, limit int) (rest.DeadLetterPage, error)
 	// Get returns a dead letter with its record, spec.ErrNotFound if there is none.
 	Get(ctx context.Context, pipeline string, id int64) (rest.DeadLetter, error)
 	// Edit replaces the record of a dead letter.
 	Edit(ctx context.Context, pipeline string, id int64, r *record.Record) (rest.DeadLetter, error)
-	// Drop drops dead letters and returns how many there were.
+	// Drop drops dead letters and returns their number.
 	Drop(ctx context.Context, pipeline string, ids []int64) (int64, error)
-	// DropAll drops the dead letters that the filter selects.
+	// DropAll drops the dead letters that match the filter.
 	DropAll(ctx context.Context, pipeline string, f rest.DeadLetterFilter) (int64, error)
 }
 
@@ -39,7 +39,7 @@ type DeadLetters struct {
 	Replays Replays
 }
 
-// How many dead letters a page has when the client does not say, and at most.
+// Default and maximum size of a page of dead letters.
 const (
 	defaultPage = 100
 	maxPage     = 500
@@ -77,7 +77,7 @@ func (s *DeadLetters) List(_ http.ResponseWriter, r *http.Request) (any, error) 
 			page.Replay = &status
 		}
 	}
-	if err == nil && page.Totals.Count == 0 && page.Totals.Dropped == 0 { // say so if there is no such pipeline
+	if err == nil && page.Totals.Count == 0 && page.Totals.Dropped == 0 { // the pipeline may not exist
 		_, err := s.Desired.Pipeline(r.Context(), r.PathValue("id"))
 		return page, err
 	}
@@ -136,7 +136,7 @@ func (s *DeadLetters) Delete(_ http.ResponseWriter, r *http.Request) (any, error
 	return found(s, r, rest.DeadLettersDropped{Dropped: n}, err)
 }
 
-// DeleteSome drops the dead letters that are named or selected, or all.
+// DeleteSome drops the selected dead letters: by id, by filter, or all.
 func (s *DeadLetters) DeleteSome(_ http.ResponseWriter, r *http.Request) (any, error) {
 	if s.Store == nil {
 		return nil, jsonhttp.NotFound()
@@ -195,7 +195,7 @@ func checkSelection(ids []int64, f rest.DeadLetterFilter, all bool) error {
 	return jsonhttp.FieldError(spec.CodeInvalid, "ids", "say which dead letters: give either ids, or a filter, or all")
 }
 
-// id returns the id of the dead letter that the request is about.
+// id returns the id of the dead letter in the path of the request.
 func (s *DeadLetters) id(r *http.Request) (int64, error) {
 	id, err := strconv.ParseInt(r.PathValue("letter"), 10, 64)
 	if err != nil || s.Store == nil {
@@ -223,7 +223,7 @@ func found[T any](s *DeadLetters, r *http.Request, v T, err error) (any, error) 
 	return answer(v, err)
 }
 
-// answer says that the store is to blame for an error that does not say itself how it is answered.
+// answer returns v, or err as a rest.Error. An error of another type counts as a failure of the store.
 func answer[T any](v T, err error) (any, error) {
 	if known := (*rest.Error)(nil); errors.As(err, &known) {
 		return nil, known
@@ -255,7 +255,7 @@ func checkFilter(f rest.DeadLetterFilter) error {
 	return jsonhttp.FieldError(spec.CodeInvalid, "stage", "stage must be source-processor, pipeline-processor, destination-processor or destination")
 }
 
-// moment returns the time that a parameter says, zero without it.
+// moment returns the time in a parameter, zero without it.
 func moment(r *http.Request, name string) (time.Time, error) {
 	text := r.URL.Query().Get(name)
 	if text == "" {

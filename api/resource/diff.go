@@ -17,7 +17,7 @@ type resource struct {
 	path string // in spec.Change
 }
 
-// resourcesOf returns p, nil for none, and all that belongs to it, by path.
+// resourcesOf returns p, nil for none, with its connectors and processors, by path.
 func resourcesOf(p *spec.Pipeline) map[string]resource {
 	all := map[string]resource{}
 	if p == nil {
@@ -52,7 +52,7 @@ func Diff(basis *spec.Declaration, p *spec.Pipeline) []rest.ResourceChange {
 	differences := map[string][]spec.Change{} // by path of the resource
 	for _, d := range spec.Diff(old, p) {
 		if old == nil {
-			d.Effect = spec.EffectNone // nothing runs that it could disturb
+			d.Effect = spec.EffectNone // there is no run to disturb
 		}
 		at := closest(d.Path, all)
 		differences[at] = append(differences[at], d)
@@ -84,7 +84,7 @@ func closest[T any](path string, from map[string]T) string {
 	return path
 }
 
-// changeOf returns the change of r that the differences make up.
+// changeOf returns the change of r that consists of the differences.
 func changeOf(r resource, action rest.ResourceAction, differences []spec.Change) rest.ResourceChange {
 	change := rest.ResourceChange{Resource: r.kind, ID: r.id, Action: action, Effect: rest.ResourceInPlace, ExactEffect: spec.EffectNone,
 		ConfigPaths: []string{}, Code: "provisioning." + string(r.kind) + "." + string(action)}
@@ -108,8 +108,7 @@ func configPath(at string) string {
 	return schemas.UnescapePointer(strings.ReplaceAll(at, "/", "."))
 }
 
-// InDocument returns a pointer as it is in a document, where the dead-letter queue has
-// other names.
+// InDocument converts a pointer to the form of documents, where the fields of the dead-letter queue have other names.
 func InDocument(at string) string {
 	inside, ok := strings.CutPrefix(at, DLQPath)
 	if !ok {

@@ -8,7 +8,7 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// DLQ is about dead-letter queues.
+// DLQ performs the operations on dead-letter queues.
 type DLQ struct{ Base }
 
 func (s *DLQ) present(w http.ResponseWriter, r *http.Request, d *spec.Declaration, err error) (any, error) {

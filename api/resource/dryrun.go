@@ -9,7 +9,7 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// DryRuns runs records through the processors of pipelines that need not be declared.
+// DryRuns runs records through the processors of pipelines, declared or not.
 type DryRuns struct {
 	// Do runs the processors on the records of the request. An error with a method Invalid describes a fault in the
 	// request. nil: dry runs are not available.

@@ -17,7 +17,7 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// Origin is who changed a pipeline, in its history.
+// Origin is the origin of API changes in the history of a pipeline.
 const Origin = "api"
 
 // ErrStale means that desired state has changed since the change was computed.
@@ -64,7 +64,7 @@ func (s *State) Edit(r *http.Request, e *Edit) (*spec.Declaration, error) {
 	}
 }
 
-// Editable returns why the request may not make e of d, if so.
+// Editable returns the reason why the request may not make e of d, nil if it may.
 func (s *State) Editable(r *http.Request, d *spec.Declaration, e *Edit) error {
 	live, err := jsonhttp.Flag(r, "live")
 	if err != nil {
@@ -84,7 +84,7 @@ func (s *State) Editable(r *http.Request, d *spec.Declaration, e *Edit) error {
 	return nil
 }
 
-// Running is the error of a change that a pipeline must be stopped for.
+// Running returns the error for a change that requires a stopped pipeline.
 func Running(id string) *rest.Error {
 	return rest.Errorf(rest.FailedPrecondition, rest.ReasonPipelineRunning, "pipeline %q is running", id).
 		Suggest("stop it first, or add ?live to have it go on with the change")
@@ -106,7 +106,7 @@ func OwnedByFile(d *spec.Declaration) *rest.Error {
 		Suggest("change the file instead; it takes effect when it is saved")
 }
 
-// Active reports whether the pipeline runs, or is about to.
+// Active reports whether the pipeline runs, or is about to run.
 func (s *State) Active(d *spec.Declaration) bool {
 	state, _ := s.States.State(d.Pipeline.ID)
 	switch state.Phase {
@@ -118,7 +118,7 @@ func (s *State) Active(d *spec.Declaration) bool {
 	return d.Want() == spec.StatusRunning
 }
 
-// replace makes p follow d.
+// replace replaces d by p.
 func (s *State) replace(ctx context.Context, d *spec.Declaration, p *spec.Pipeline, e *Edit) error {
 	spec.Normalize(p)
 	field := Within(e.Path)
@@ -163,7 +163,7 @@ func (s *State) Apply(ctx context.Context, changes *spec.Changes, basis map[stri
 	return err
 }
 
-// claims reports whether changes give a pipeline a name or a connector that it had not before.
+// claims reports whether changes give a pipeline a new name or a new connector.
 func claims(changes *spec.Changes, basis map[string]*spec.Declaration) bool {
 	return slices.ContainsFunc(changes.Declare, func(c spec.Declare) bool {
 		was := basis[c.Pipeline.ID]
@@ -173,9 +173,8 @@ func claims(changes *spec.Changes, basis map[string]*spec.Declaration) bool {
 	})
 }
 
-// Unique returns an error if changes would give two pipelines the same name, or two
-// connectors the same qualified id. Names and ids that a pipeline has already are no
-// change: a file may have given them to another one since.
+// Unique returns an error if changes would give two pipelines the same name, or two connectors the same qualified id.
+// Names and ids that a pipeline already has are not checked: a file may have given them to another pipeline since.
 func Unique(changes *spec.Changes, all []spec.Declaration) error {
 	have := map[string]*spec.Pipeline{}
 	for i := range all {
@@ -200,8 +199,7 @@ func Unique(changes *spec.Changes, all []spec.Declaration) error {
 	return nil
 }
 
-// distinct returns an error if p has a name or a connector that other has, and had it
-// not before, as old, which is nil if it is new.
+// distinct returns an error if p has a name or a connector of other that old did not have. old is nil if p is new.
 func distinct(p, old, other *spec.Pipeline) error {
 	if other.Name == p.Name && (old == nil || old.Name != p.Name) {
 		return rest.Errorf(rest.AlreadyExists, rest.ReasonPipelineNameExists, "pipeline name %q exists already", p.Name).
@@ -228,7 +226,7 @@ func Identify(chosen, parent string) string {
 	return chosen
 }
 
-// Mismatch is the error of a field that says something else than the path.
+// Mismatch returns the error for a field that contradicts the path.
 func Mismatch(field, have, want string) error {
 	return jsonhttp.FieldError(spec.CodeInvalid, field, fmt.Sprintf("%s is %q here and %q in the path; it cannot be changed", field, want, have))
 }

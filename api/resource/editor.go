@@ -54,7 +54,7 @@ func startsWith(label, typed string) int {
 	return 0
 }
 
-// keys proposes the fields that are not there yet.
+// keys proposes the fields that are still missing.
 func keys(at *location, plugins []Plugin) []rest.Completion {
 	if params := at.parameters(plugins); params != nil {
 		return settings(at, params)
@@ -132,7 +132,7 @@ func values(at *location, plugins []Plugin) []rest.Completion {
 	return all
 }
 
-// names proposes the plugins that fit the place.
+// names proposes the plugins that are valid at the place.
 func names(at *location, plugins []Plugin) []rest.Completion {
 	var all []rest.Completion
 	for _, p := range plugins {
@@ -186,8 +186,8 @@ func quoted(v string) string {
 	return v
 }
 
-// parameters returns the settings of the plugin that the place is about, nil when it is
-// not among settings, or the plugin is not known.
+// parameters returns the settings of the plugin at the place, nil when the place is not among settings, or the plugin
+// is unknown.
 func (at *location) parameters(plugins []Plugin) map[string]rest.Parameter {
 	if len(at.path) == 0 || at.path[len(at.path)-1] != "settings" {
 		return nil

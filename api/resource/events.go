@@ -60,7 +60,7 @@ func (s *Events) stream(w http.ResponseWriter, r *http.Request) (ctx context.Con
 		return nil, nil, rest.Errorf(rest.ResourceExhausted, rest.ReasonTooMany, "there are %d streams already", MaxStreams)
 	}
 	guard.Release(r)
-	w.Header().Set("Connection", "close") // it has no place for further requests
+	w.Header().Set("Connection", "close") // its slot is released
 	ctx, cancel := s.Long(w, r)
 	return ctx, func() { cancel(); s.streams.Add(-1) }, nil
 }
@@ -111,7 +111,7 @@ func (s *Events) sendEvents(ctx context.Context, out *streamWriter, after int64)
 			out.write(fmt.Appendf(nil, "id: %d\nevent: %s\ndata: %s\n\n", e.ID, e.Type, text))
 		}
 		out.flush()
-		if len(list) > 0 { // there may be more
+		if len(list) > 0 { // more may follow
 			continue
 		}
 		select {

@@ -10,11 +10,11 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// Files is about the pipeline files.
+// Files performs the operations on pipeline files.
 type Files struct {
 	Base
-	// Reloaded reads the files again and returns when desired state is in line with them, or why
-	// it is not. With prune, the absence of all files counts. nil: it cannot be asked for.
+	// Reloaded reads the files again and returns when desired state is in line with them, or the reason why it is not.
+	// With prune, the absence of all files counts. nil: reloading is not available.
 	Reloaded func(ctx context.Context, prune bool) error
 	// Planned returns the changes that the files would make, as if the files of the request were saved among them. It
 	// changes nothing. nil: planning is not available.

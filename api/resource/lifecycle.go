@@ -68,8 +68,8 @@ func (s *Runs) Stop(w http.ResponseWriter, r *http.Request) (any, error) {
 		func() (bool, error) { return s.stopped(id), nil }))
 }
 
-// unlessOverruled returns done, which fails when another request has the pipeline deleted, or run or stop, in the
-// meantime.
+// unlessOverruled returns a function that calls done, and fails when another request meanwhile deletes, starts or stops
+// the pipeline.
 func (s *Runs) unlessOverruled(r *http.Request, id string, want spec.Status, done func() (bool, error)) func() (bool,
 	error) {
 	next := time.Now().Add(pollInterval)
@@ -94,8 +94,8 @@ func (s *Runs) unlessOverruled(r *http.Request, id string, want spec.Status, don
 	}
 }
 
-// unchanged returns the declaration of a pipeline that is as the client knows it, and how long the
-// client waits. The answer has its generation in a header.
+// unchanged returns the declaration of a pipeline if its ETag matches the request, and how long the client waits. It
+// sets the header with the generation.
 func (s *Runs) unchanged(w http.ResponseWriter, r *http.Request, id string) (*spec.Declaration, time.Duration, error) {
 	limit, err := jsonhttp.Wait(r)
 	if err != nil {
@@ -139,7 +139,7 @@ func (s *Runs) setStatus(w http.ResponseWriter, r *http.Request, d *spec.Declara
 			return err
 		}
 		err := s.Desired.SetOverride(r.Context(), d.Pipeline.ID, status)
-		if errors.Is(err, spec.ErrNotFound) { // gone since it was read
+		if errors.Is(err, spec.ErrNotFound) { // deleted since it was read
 			_, err = s.Desired.Pipeline(r.Context(), d.Pipeline.ID)
 		}
 		return err
@@ -163,7 +163,7 @@ func runnable(p *spec.Pipeline) error {
 	return err
 }
 
-// started reports whether the pipeline runs since then, or why it does not.
+// started reports whether the pipeline runs since then, or returns the reason why it does not.
 func (s *Runs) started(_ *http.Request, id string, since time.Time) (bool, error) {
 	state, _ := s.Observed.State(id)
 	if p := s.Observed.Placement(id); p != nil && p.Member != "" {
@@ -201,7 +201,7 @@ func (s *Runs) running(r *http.Request, id string, since time.Time) (bool, error
 	return settled && state.Phase == spec.PhaseRunning, nil
 }
 
-// stopped reports whether nothing runs of a pipeline, on no member of a cluster.
+// stopped reports whether a pipeline does not run, on any member of a cluster.
 func (s *Runs) stopped(id string) bool {
 	if p := s.Observed.Placement(id); p != nil && p.Member != "" {
 		return false

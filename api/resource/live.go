@@ -14,15 +14,13 @@ import (
 const (
 	// interval is the time between two messages of rates.
 	interval = time.Second
-	// gatherChanges is how long changes are collected before they are sent: an action makes
-	// several in a row.
+	// gatherChanges is how long changes are collected before they are sent: an action makes several in a row.
 	gatherChanges = 50 * time.Millisecond
-	// latest is how many events a page gets that has none yet.
+	// latest is the number of events sent to a new page.
 	latest = 200
-	// chunkSize is of how many pipelines a message holds at most, so that a page is never
-	// busy with one for long.
+	// chunkSize is the maximum number of pipelines in a message, so that no message keeps a page busy for long.
 	chunkSize = 50
-	// most is how many events are sent at once.
+	// most is the maximum number of events sent at once.
 	most = 500
 )
 
@@ -35,7 +33,7 @@ type Source struct {
 	// newest events instead, also oldest first. It returns fewer than limit when events are large, and none only when
 	// there are none.
 	Events func(ctx context.Context, after int64, limit int) ([]spec.Event, error)
-	// Rates returns the rates of the pipelines that run, with their series.
+	// Rates returns the rates of the running pipelines, with their series.
 	Rates func() []rest.PipelineRates
 	// Stages is the id of the pipeline whose rates are sent with connector and processor rates. With a
 	// thousand pipelines, stage rates would dominate the messages.
@@ -51,7 +49,7 @@ func (s *Source) Follow(ctx context.Context, send func(name string, message any)
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
 	for {
-		changed := s.Changed() // before reading, so that no change falls between
+		changed := s.Changed() // before reading, so that no change is missed
 		if err := f.changes(ctx); err != nil {
 			return err
 		}
@@ -104,7 +102,7 @@ type follower struct {
 	files    []byte            // as sent
 	begun    bool
 	after    int64 // last event sent
-	series   bool  // the series were sent; from then on the page continues them
+	series   bool  // the series were sent, and the page continues them
 }
 
 // changes sends the differences from the state that was sent last.

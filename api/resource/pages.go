@@ -48,7 +48,7 @@ func (s *Pages) Watch(w http.ResponseWriter, r *http.Request) (any, error) {
 	}
 	defer s.streams.Add(-1)
 	guard.Release(r)
-	w.Header().Set("Connection", "close") // it has no place for further requests
+	w.Header().Set("Connection", "close") // its slot is released
 	ctx, cancel := s.Long(w, r)
 	defer cancel()
 	w.Header().Set("Content-Type", "text/event-stream")
@@ -76,7 +76,7 @@ func (s *Pages) Watch(w http.ResponseWriter, r *http.Request) (any, error) {
 	if strings.Contains(r.Header.Get("Accept"), "text/event-stream") {
 		follow = source.Follow
 	}
-	_ = follow(ctx, send) // the client left, or finds out by the end of the stream
+	_ = follow(ctx, send) // the client left, or sees the end of the stream
 	return nil, nil
 }
 
@@ -108,8 +108,8 @@ func (s *Pages) Agent(_ http.ResponseWriter, r *http.Request) (any, error) {
 	return s.Insight.Agent(r.Context())
 }
 
-// Content answers with a pipeline file as it is on the disk, without its secrets. Only files
-// that the agent follows are read.
+// Content answers with the content of a pipeline file on the disk, without its secrets. It reads only files that the
+// agent follows.
 func (s *Pages) Content(_ http.ResponseWriter, r *http.Request) (any, error) {
 	path := r.URL.Query().Get("path")
 	files, err := s.Desired.FileStates(r.Context())
@@ -154,7 +154,7 @@ func (s *Pages) Edit(w http.ResponseWriter, r *http.Request) (any, error) {
 	return answer, nil
 }
 
-// plugins returns the plugins that a file may name.
+// plugins returns the plugins that a file can use.
 func (s *Pages) plugins() []Plugin {
 	var all []Plugin
 	for _, p := range s.Desired.Plugins.Plugins() {

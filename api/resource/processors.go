@@ -26,7 +26,7 @@ func shownProcessor(view *View, d *spec.Declaration, c Chain, i int) rest.Proces
 	}
 }
 
-// Processors is about processors of pipelines and connectors.
+// Processors performs the operations on processors of pipelines and connectors.
 type Processors struct{ Base }
 
 // List answers with all processors, or with the processors of the given parents.
@@ -77,7 +77,7 @@ func chainOf(p *spec.Pipeline, parent rest.Parent) (Chain, error) {
 	return Chain{}, ConnectorNotFound(parent.ID)
 }
 
-// parentPipeline returns the pipeline that parent is or is part of.
+// parentPipeline returns the pipeline that parent is, or belongs to.
 func (s *Processors) parentPipeline(r *http.Request, parent rest.Parent) (*spec.Declaration, error) {
 	switch parent.Type {
 	case rest.ParentPipeline:

@@ -20,14 +20,14 @@ type Store interface {
 	Declarations(ctx context.Context) ([]spec.Declaration, error)
 	// Get returns the desired state of a pipeline, withdrawn or not, or an error that is spec.ErrNotFound.
 	Get(ctx context.Context, id string) (spec.Declaration, error)
-	// ApplyIf performs c in one transaction if every pipeline named in expect is declared in
-	// that version (spec.Declaration.Version), an empty one meaning that it is not declared or
-	// is withdrawn. Otherwise it changes nothing and returns an error that is spec.ErrConflict.
+	// ApplyIf performs c in one transaction if every pipeline named in expect is declared in that version
+	// (spec.Declaration.Version). An empty version means that the pipeline is not declared or is withdrawn. Otherwise
+	// ApplyIf changes nothing and returns an error that is spec.ErrConflict.
 	ApplyIf(ctx context.Context, c *spec.Changes, expect map[string]string) error
-	// SetOverride makes the pipeline run or stop whatever its declaration says, until the
-	// declaration changes. The declared status ends an override.
+	// SetOverride makes the pipeline run or stop regardless of its declaration, until the declaration changes. The
+	// declared status ends an override.
 	SetOverride(ctx context.Context, id string, status spec.Status) error
-	// History returns the revisions of a pipeline that are kept, oldest first.
+	// History returns the stored revisions of a pipeline, oldest first.
 	History(ctx context.Context, id string) ([]spec.Revision, error)
 	// Purge forgets the history and the events of a deleted pipeline. The error is spec.ErrNotFound when the pipeline
 	// is unknown, and spec.ErrConflict when it is not deleted.
@@ -49,9 +49,8 @@ type States interface {
 type KnownPlugins interface {
 	// KnownPlugins describes all plugins, by name.
 	Plugins() []rest.Plugin
-	// Check has a new instance of the plugin accept the settings, references in them
-	// resolved, and tears it down. The error is ErrPluginNotFound, contains a
-	// SettingError for every setting that is wrong, or says why the plugin refuses.
+	// Check lets a new instance of the plugin validate the settings, with references resolved, and tears it down. The
+	// error is ErrPluginNotFound, contains a SettingError for every faulty setting, or says why the plugin refuses.
 	Check(ctx context.Context, typ spec.ConnectorType, plugin string, settings map[string]string) error
 	// Processors describes all processor plugins, by name.
 	Processors() []rest.ProcessorPlugin
@@ -66,14 +65,13 @@ type SettingError struct {
 	Message string
 }
 
-// Error returns the message with the setting before it.
+// Error returns the setting and the message.
 func (e *SettingError) Error() string { return "setting " + e.Setting + ": " + e.Message }
 
 // maxID is the longest id of a pipeline, 256 characters, in bytes.
 const maxID = 256 * utf8.UTFMax
 
-// State is desired state as requests read and change it. The exported fields must be set,
-// before first use.
+// State gives requests access to desired state. The exported fields must be set, before first use.
 type State struct {
 	Store
 	States  States
@@ -110,7 +108,7 @@ func (s *State) Pipeline(ctx context.Context, id string) (*spec.Declaration, err
 	return &d, nil
 }
 
-// Connector returns the declaration that a connector is part of, and its index there.
+// Connector returns the declaration with a connector, and the index of the connector.
 func (s *State) Connector(ctx context.Context, id string) (d *spec.Declaration, at int, err error) {
 	d, err = s.holder(ctx, id, func(d *spec.Declaration) bool {
 		at = ConnectorIn(&d.Pipeline, id)
@@ -123,12 +121,12 @@ func (s *State) Connector(ctx context.Context, id string) (d *spec.Declaration, 
 	return d, at, err
 }
 
-// ConnectorNotFound is the error about a connector that there is not.
+// ConnectorNotFound returns the error for a connector that does not exist.
 func ConnectorNotFound(id string) *rest.Error {
 	return rest.Errorf(rest.NotFound, rest.ReasonConnectorNotFound, "connector %q not found", id)
 }
 
-// Processor returns the declaration that a processor is part of, and where it is there.
+// Processor returns the declaration with a processor, and the place of the processor.
 func (s *State) Processor(ctx context.Context, id string) (d *spec.Declaration, c Chain, at int, err error) {
 	d, err = s.holder(ctx, id, func(d *spec.Declaration) (ok bool) {
 		c, at, ok = ProcessorIn(&d.Pipeline, id)
@@ -140,7 +138,7 @@ func (s *State) Processor(ctx context.Context, id string) (d *spec.Declaration, 
 	return d, c, at, err
 }
 
-// ProcessorNotFound is the error about a processor that there is not.
+// ProcessorNotFound returns the error for a processor that does not exist.
 func ProcessorNotFound(id string) *rest.Error {
 	return rest.Errorf(rest.NotFound, rest.ReasonProcessorNotFound, "processor %q not found", id)
 }
@@ -171,8 +169,7 @@ const (
 	InspectOut = "/out"
 )
 
-// Forgotten reports whether there is no connector with this id, not even in a pipeline that
-// its file withdrew and may bring back.
+// Forgotten reports whether no connector has this id, not even in a pipeline that its file withdrew and may bring back.
 //
 // The id of an observed point that is not a connector ends in InspectIn or InspectOut.
 func (s *State) Forgotten(id string) bool {

@@ -28,7 +28,7 @@ func (s *Status) List(_ http.ResponseWriter, r *http.Request) (any, error) {
 	rates := s.rates()
 	for i := range list {
 		if one := rates[list[i].ID]; one != nil {
-			one.Series = nil // of a thousand pipelines they are a megabyte
+			one.Series = nil // for a thousand pipelines they are a megabyte
 			list[i].Rates = one
 		}
 	}

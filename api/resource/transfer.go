@@ -139,14 +139,14 @@ func (s *Transfer) importOnce(r *http.Request, file *spec.File, live bool) error
 	return s.Desired.Apply(r.Context(), changes, basis)
 }
 
-// fileField names fields of the pipeline with this number in a pipeline file.
+// fileField names the fields of pipeline i in a pipeline file.
 func fileField(i int) Naming {
 	return func(pointer string) string {
 		return jsonhttp.Follow("pipelines["+strconv.Itoa(i)+"]", strings.TrimPrefix(pointer, "/"))
 	}
 }
 
-// problemsError returns an error that has all errors of a file.
+// problemsError returns an error with all errors of a file.
 func problemsError(problems []spec.Problem) error {
 	var e *rest.Error
 	for _, p := range problems {

@@ -39,7 +39,7 @@ func (v *View) Settings(typ spec.ConnectorType, plugin string, settings map[stri
 	return shown
 }
 
-// Pipeline returns a copy of p with the settings hidden that the client must not see.
+// Pipeline returns a copy of p without the settings that the client must not see.
 func (v *View) Pipeline(p *spec.Pipeline) spec.Pipeline {
 	c := p.Clone()
 	hide := func(typ spec.ConnectorType, plugin string, settings *map[string]string) {
@@ -61,7 +61,7 @@ func (v *View) Pipeline(p *spec.Pipeline) spec.Pipeline {
 	return *c
 }
 
-// described returns the parameters of every plugin that the name of a plugin may stand for.
+// described returns the parameters of every plugin that a plugin name may refer to.
 func (v *View) described(typ spec.ConnectorType, plugin string) (all []map[string]rest.Parameter) {
 	ref, err := pluginname.Parse(plugin)
 	if err != nil {

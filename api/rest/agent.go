@@ -72,7 +72,7 @@ type Setting struct {
 	Origin string `json:"origin" doc:"default, conduit.yaml:3:5, CONDUIT_LOG_LEVEL or --log.level."`
 }
 
-// FileContent is a pipeline file as it is on the disk of the agent.
+// FileContent is the content of a pipeline file on the disk of the agent.
 type FileContent struct {
 	Path    string `json:"path"`
 	Content string `json:"content" doc:"Secrets are *** in it."`

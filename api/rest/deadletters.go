@@ -40,7 +40,7 @@ const (
 	StageDestination          DeadLetterStage = "destination"
 )
 
-// Refusal is one time that a record was refused.
+// Refusal is one refusal of a record.
 type Refusal struct {
 	Time       time.Time `json:"time"`
 	By         string    `json:"by" doc:"Qualified id of the processor or destination."`
@@ -58,14 +58,14 @@ type DeadLetterPage struct {
 	Elsewhere   []MemberDeadLetters `json:"elsewhere,omitempty" doc:"Those that are on the disks of other members of the cluster, which list, replay and drop them."`
 }
 
-// MemberDeadLetters is how many dead letters of a pipeline are on the disk of a member of a cluster.
+// MemberDeadLetters is the number of dead letters of a pipeline on the disk of a member of a cluster.
 type MemberDeadLetters struct {
 	Member  string `json:"member"`
 	Address string `json:"address,omitempty" doc:"That its API listens on."`
 	Count   int64  `json:"count" doc:"As it said last, which is a few seconds ago while it runs."`
 }
 
-// DeadLettersText says which members have dead letters: m1 at 10.0.0.1:8080 has 3.
+// DeadLettersText lists the members with their numbers of dead letters: m1 at 10.0.0.1:8080 has 3.
 func DeadLettersText(all []MemberDeadLetters) string {
 	texts := make([]string, len(all))
 	for i, m := range all {
@@ -100,7 +100,7 @@ type DeadLetterEdit struct {
 	Record json.RawMessage `json:"record" doc:"Whole, in the form that GET answers with."`
 }
 
-// DeadLettersDropped is how many dead letters were dropped.
+// DeadLettersDropped is the number of dropped dead letters.
 type DeadLettersDropped struct {
 	Dropped int64 `json:"dropped"`
 }
@@ -112,7 +112,7 @@ type ReplayRequest struct {
 	All    bool              `json:"all,omitempty"`
 }
 
-// Replay is how far a replay of dead letters is, or how it ended.
+// Replay is the progress of a replay of dead letters, or its result.
 type Replay struct {
 	PipelineID string    `json:"pipelineId"`
 	Running    bool      `json:"running"`

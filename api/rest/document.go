@@ -4,7 +4,7 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// PipelineDocument is a pipeline with all that belongs to it.
+// PipelineDocument is a pipeline with its connectors, processors and dead-letter queue.
 type PipelineDocument struct {
 	ID          string              `json:"id"`
 	Status      spec.Status         `json:"status,omitempty" doc:"running, which is the default, or stopped."`
@@ -131,7 +131,7 @@ type ResourceEffect string
 // The effects.
 const (
 	ResourceInPlace ResourceEffect = "in_place"
-	ResourceRestart ResourceEffect = "restart" // of the pipeline or of a destination
+	ResourceRestart ResourceEffect = "restart" // restart of the pipeline or of a destination
 )
 
 // Enum lists the effects.

@@ -5,8 +5,7 @@ import (
 	"time"
 )
 
-// DryRunRequest is records to be run through the processors of a pipeline, without its
-// connectors.
+// DryRunRequest has records to run through the processors of a pipeline, without its connectors.
 type DryRunRequest struct {
 	File     string            `json:"file" doc:"Content of a pipeline file."`
 	Pipeline string            `json:"pipeline,omitempty" doc:"Id of the pipeline, when the file declares several."`

@@ -2,7 +2,7 @@ package rest
 
 import "github.com/conduit-agent/conduit/spec"
 
-// EditorRequest is a pipeline file that is being written, and where.
+// EditorRequest is a pipeline file in the editor, and the cursor.
 type EditorRequest struct {
 	Path    string `json:"path,omitempty" doc:"Of the file, if it has one: problems name it."`
 	Content string `json:"content"`
@@ -17,7 +17,7 @@ type EditorAnswer struct {
 	Documents   []PipelineDocument `json:"documents" doc:"The pipelines without errors, as /v1/pipelines/plan takes them."`
 }
 
-// Completion is text that may stand at the cursor.
+// Completion is text that is valid at the cursor.
 type Completion struct {
 	Label   string `json:"label"`
 	Detail  string `json:"detail,omitempty"`

@@ -18,7 +18,7 @@ func unmarshalEnum[T ~string](b []byte, to *T, numbers ...T) error {
 	}
 	n, err := strconv.Atoi(string(b))
 	if err != nil || n < 0 || n >= len(numbers) {
-		return &json.UnmarshalTypeError{Value: string(b), Type: reflect.TypeFor[string]()} // which the decoder completes
+		return &json.UnmarshalTypeError{Value: string(b), Type: reflect.TypeFor[string]()} // the decoder adds more
 	}
 	*to = numbers[n]
 	return nil

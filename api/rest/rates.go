@@ -18,8 +18,7 @@ type PipelineRates struct {
 	Refused   uint64   `json:"refused" doc:"Records that went to the dead-letter queue since the agent started."`
 	// Stages has the rates of connectors and processors by their qualified id.
 	Stages map[string]StageRates `json:"stages,omitempty"`
-	// Series has the records read per second of the last minutes, one for each second,
-	// the newest last.
+	// Series has the records read per second during the last minutes, one value for each second, the newest last.
 	Series []float64 `json:"series,omitempty" doc:"Records per second of the last minutes, one for each second, the newest last."`
 }
 

@@ -16,11 +16,11 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// Redacted stands for a secret. Writing it keeps the value there is.
+// Redacted stands for a secret. Writing it keeps the current value.
 const Redacted = spec.Redacted
 
-// HeaderGeneration is the header of the answer to a write that says which generation of
-// the pipeline it led to; of several pipelines, in their order.
+// HeaderGeneration is the header of the answer to a write with the resulting generation of the pipeline; for several
+// pipelines, it has the generations in their order.
 const HeaderGeneration = "Conduit-Generation"
 
 // Pipeline is a pipeline, apart from its connectors and processors.
@@ -94,12 +94,12 @@ type Connector struct {
 	UpdatedAt        time.Time         `json:"updatedAt"`
 }
 
-// SourceState is how far a source got.
+// SourceState is the state of a source: its position.
 type SourceState struct {
 	Position []byte `json:"position"`
 }
 
-// DestinationState is how far a destination got, by source.
+// DestinationState is the state of a destination: its positions by source.
 type DestinationState struct {
 	Positions map[string][]byte `json:"positions"`
 }
@@ -154,7 +154,7 @@ type ProcessorUpdate struct {
 	Config    ProcessorConfigUpdate `json:"config"`
 }
 
-// ProcessorConfigUpdate is a ProcessorConfig to change to.
+// ProcessorConfigUpdate is a ProcessorConfig in a request to change it.
 type ProcessorConfigUpdate struct {
 	Settings map[string]string `json:"settings"`
 	Workers  *int              `json:"workers,omitempty" doc:"Stays as it is when left out."`
@@ -211,7 +211,7 @@ func (c *Count) UnmarshalJSON(b []byte) error {
 	}
 	n, err := strconv.ParseUint(text, 10, 31)
 	if text != "null" && err != nil {
-		return &json.UnmarshalTypeError{Value: fmt.Sprintf("%.20q", text), Type: reflect.TypeFor[Count]()} // which the decoder completes
+		return &json.UnmarshalTypeError{Value: fmt.Sprintf("%.20q", text), Type: reflect.TypeFor[Count]()} // the decoder adds more
 	}
 	*c = Count(n)
 	return nil
@@ -279,7 +279,7 @@ type Inspected struct {
 	Dropped int              `json:"dropped,omitempty" doc:"Records that were to be shown and were not, since this was said last."`
 }
 
-// InspectedRecord is a record as the inspector shows it.
+// InspectedRecord is a record in the form that the inspector shows.
 type InspectedRecord struct {
 	Position  []byte            `json:"position"`
 	Operation InspectedOp       `json:"operation"`
@@ -296,7 +296,7 @@ func (InspectedOp) Enum() []string {
 	return []string{"OPERATION_UNSPECIFIED", "OPERATION_CREATE", "OPERATION_UPDATE", "OPERATION_DELETE", "OPERATION_SNAPSHOT"}
 }
 
-// InspectedPayload is the data of a record before and after the change that it stands for.
+// InspectedPayload is the data before and after the change that a record stands for.
 type InspectedPayload struct {
 	Before *InspectedData `json:"before"`
 	After  *InspectedData `json:"after"`
@@ -314,24 +314,24 @@ type Import struct {
 	Pipelines []spec.Pipeline `json:"pipelines"`
 }
 
-// Stop says how to stop.
+// Stop is a request to stop a pipeline.
 type Stop struct {
 	Force bool `json:"force" doc:"Do not wait for the outstanding records: they are delivered again. A stop that takes longer than pipelines.drain-timeout is forced in any case."`
 }
 
-// Rollback says which revision to go back to.
+// Rollback is a request to go back to a revision.
 type Rollback struct {
 	Revision int64 `json:"revision"`
 	File     bool  `json:"file,omitempty" doc:"Write it to the file that declares the pipeline. Without this, a pipeline of a file is left alone."`
 }
 
-// Adopt says who takes a pipeline over: a file, or the API from the file that has it.
+// Adopt is a request to hand over a pipeline: to a file, or from its file to the API.
 type Adopt struct {
 	Owner spec.OwnerKind `json:"owner,omitempty" doc:"file, which is the default, or api."`
 	Path  string         `json:"path,omitempty" doc:"Of the file; not needed when only one declares the pipeline."`
 }
 
-// Reload says how the pipeline files are read.
+// Reload is a request to read the pipeline files.
 type Reload struct {
 	Prune bool `json:"prune" doc:"The absence of all files is no accident: withdraw what they declared."`
 }
@@ -373,5 +373,5 @@ type DegradedPipeline struct {
 	Error  string             `json:"error"`
 }
 
-// Empty is the body of answers that say nothing more.
+// Empty is an empty body of an answer.
 type Empty struct{}

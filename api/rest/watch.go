@@ -18,8 +18,8 @@ type WatchStatuses struct {
 	Gone     []string          `json:"gone" doc:"Ids of pipelines that are no more."`
 }
 
-// WatchSeries is one of the message "series": the last minutes of a pipeline, to which each
-// message "rates" adds a value.
+// WatchSeries is an element of the message "series": the last minutes of a pipeline, to which each message "rates" adds
+// a value.
 type WatchSeries struct {
 	ID     string    `json:"id"`
 	Series []float64 `json:"series" doc:"Records per second, one for each second, the newest last."`

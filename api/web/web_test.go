@@ -13,7 +13,7 @@ import (
 	"github.com/conduit-agent/conduit/api/web"
 )
 
-// The limits of the page, in bytes as they are sent.
+// The limits of the page, in bytes sent.
 const (
 	maxFirstLoad = 40 << 10
 	maxAll       = 80 << 10
@@ -88,7 +88,7 @@ func TestThePageIsSmall(t *testing.T) {
 	}
 }
 
-// The renderer stays small enough to be read in one go.
+// The renderer stays small enough to be read in one sitting.
 func TestTheRendererIsShort(t *testing.T) {
 	if n := strings.Count(fetch(t, "ui.js").Body.String(), "\n"); n > 200 {
 		t.Errorf("ui.js has %d lines", n)
