@@ -11,7 +11,7 @@ import (
 // a certain time later happen too early or too late. So each time is replaced, when it is first read, by a time with a
 // monotonic clock reading. The wall clock then counts only for the time in which no agent ran.
 
-// since returns t, a time in the past, so that the time that passed can be measured.
+// since returns t, a time in the past, in a form that measures the time since then.
 func since(t, now time.Time) time.Time {
 	if t.IsZero() {
 		return t

@@ -10,7 +10,7 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// reread has all of desired state read again.
+// reread makes the loop read all desired state again.
 func (l *Loop) reread() { l.stale, l.declared, l.started = true, 0, 0 }
 
 // refresh reads desired state when it may have changed. It returns false when the read has to be tried again.
@@ -57,7 +57,7 @@ func (l *Loop) read(ctx context.Context) error {
 	return nil
 }
 
-// gone returns which of the pipelines are not declared any more.
+// gone returns the pipelines that are no longer declared.
 func gone(pipelines map[string]*pipelineState, delta *spec.Delta[spec.Declaration]) []string {
 	if !delta.All {
 		return delta.Gone
@@ -114,7 +114,7 @@ func sameToRun(a, b *spec.Declaration) bool {
 		a.Withdrawn.Equal(b.Withdrawn) && a.UpdatedAt.Equal(b.UpdatedAt)
 }
 
-// relocate takes up where the version that was declared last stands in its file.
+// relocate updates the place of the latest declaration in its file.
 func (p *pipelineState) relocate(d *spec.Declaration) {
 	if p.stored.Owner == d.Owner {
 		return

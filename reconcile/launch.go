@@ -17,7 +17,7 @@ const (
 	discardTimeout = 10 * time.Second
 )
 
-// launch is a version on its way to become the run.
+// launch is a version that is being started.
 type launch struct {
 	pipeline    *pipelineState
 	loop        *Loop
@@ -27,10 +27,10 @@ type launch struct {
 	cancel      context.CancelFunc
 	old         *run // has to end first, or gets amended; nil for none
 	amend       bool // amend old instead of replacing it
-	again       bool // when it cannot be prepared it is tried once more at once
+	again       bool // if its preparation fails, it is retried once at once
 }
 
-// run is a version that runs. All but ended is owned by the loop.
+// run is a running version. The loop owns all fields but ended.
 type run struct {
 	inner    Run
 	version  plan.Version
@@ -43,8 +43,8 @@ type run struct {
 	force    *time.Timer
 }
 
-// launch begins to start a version. From here until its run has ended, one goroutine
-// owns it; the run it replaces has ended before it begins.
+// launch starts a version. From here until its run has ended, one goroutine owns it; the run it replaces has ended
+// before it begins.
 func (p *pipelineState) launch(kind plan.Kind) {
 	d := p.desired
 	l := p.loop
@@ -150,8 +150,7 @@ func (n *launch) discard(of interface{ Discard(ctx context.Context) }) {
 	of.Discard(ctx)
 }
 
-// takeOver drains the old run and waits for its end. It returns false when the new
-// one was abandoned meanwhile.
+// takeOver drains the old run and waits for its end. It returns false when the new version was abandoned meanwhile.
 func (n *launch) takeOver(next Run) (*run, bool) {
 	l, p := n.loop, n.pipeline
 	if n.old != nil {
@@ -168,8 +167,8 @@ func (n *launch) takeOver(next Run) (*run, bool) {
 	return &run{inner: next, version: n.version, drain: make(chan struct{}), ended: make(chan struct{})}, n.ctx.Err() == nil
 }
 
-// slot waits for permission to start: a semaphore bounds how many start at a time. Release
-// gives it back, as does time.
+// slot waits for permission to start: a semaphore limits how many versions start at a time. Calling release gives the
+// slot back, and so does the end of slotTime.
 func (n *launch) slot() (release func(), ok bool) {
 	select {
 	case n.loop.slots <- struct{}{}:

@@ -16,7 +16,7 @@ import (
 	"github.com/conduit-agent/conduit/spec/notify"
 )
 
-// fullInterval is how often everything is read and planned, should a change have gone unnoticed.
+// fullInterval is the interval at which everything is read and planned, in case a change went unnoticed.
 const fullInterval = time.Minute
 
 // Loop makes the running pipelines match their declarations. Set the exported fields, then call Run.
@@ -25,7 +25,7 @@ type Loop struct {
 	Runner Runner
 	Policy plan.Policy
 	Log    *slog.Logger
-	// RunDigest differs between versions of a pipeline that run differently: spec.RunDigest.
+	// RunDigest returns different values for versions of a pipeline that run differently: spec.RunDigest.
 	RunDigest func(*spec.Pipeline) string
 	// Observed, when set, is called with every new state of a pipeline. It must not block.
 	Observed func(spec.State)
@@ -34,12 +34,11 @@ type Loop struct {
 	Elsewhere func(pipelineID string, withdrawn bool) bool
 	// Tried, when set, is called when the outcome of a pipeline's versions has changed. It must not block.
 	Tried func(pipelineID string, t Tried)
-	// Deleted, when set, is called after a pipeline was deleted, before one with its id may
-	// run again. It must not block.
+	// Deleted, when set, is called after a pipeline was deleted, before another with its id may run. It must not block.
 	Deleted func(pipelineID string)
 
-	Parallel        int           // pipelines that are started at a time; default 128
-	SaveInterval    time.Duration // most to wait after a save of states that took long, for many to share the next
+	Parallel        int           // pipelines that start at the same time; default 128
+	SaveInterval    time.Duration // longest pause after a slow save, so that many states share the next one
 	ShutdownTimeout time.Duration // for draining everything when ctx ends; default 30 s
 
 	once     sync.Once
@@ -55,11 +54,11 @@ type Loop struct {
 	reading   notify.Throttle // logs failures to read the desired state
 	stale     bool            // read the changes in the store
 	declared  int64           // the revision up to which declarations were read; 0 to read all
-	started   int64           // the same of the states of connectors
+	started   int64           // the same for states of connectors
 	known     bool            // desired state was read
-	checks    checks          // each to be closed after everything was planned
-	base      context.Context // ends with the shutdown's last resort
-	slots     chan struct{}   // semaphore: pipelines that are starting
+	checks    checks          // each is closed once everything was planned
+	base      context.Context // ends when the shutdown is forced
+	slots     chan struct{}   // semaphore for starting pipelines
 }
 
 func (l *Loop) init() {
@@ -87,15 +86,15 @@ func (l *Loop) Retry() {
 	l.Wake()
 }
 
-// Restart has pipeline id restarted, or started at once if it waits after a failure.
-// It returns when that is recorded, not when it is done.
+// Restart restarts pipeline id, or starts it at once if it waits after a failure. It returns when the request is
+// recorded, without waiting for its completion.
 func (l *Loop) Restart(ctx context.Context, id string) error { return l.ask(ctx, id, plan.Restart) }
 
 // Reapply applies pipeline id again because the targets of its references have changed. Unaffected parts keep running
 // if the run can be amended; otherwise Reapply is like Restart.
 func (l *Loop) Reapply(ctx context.Context, id string) error { return l.ask(ctx, id, plan.Amend) }
 
-// busyError is an error for which spec.ErrBusy holds.
+// busyError is an error that is spec.ErrBusy.
 type busyError struct{ error }
 
 func busy(format string, args ...any) error { return busyError{fmt.Errorf(format, args...)} }
@@ -146,7 +145,7 @@ func (l *Loop) Replan(ctx context.Context, id string, cut bool) error {
 	return nil
 }
 
-// Idle reports whether nothing of pipeline id runs or is being prepared.
+// Idle reports whether pipeline id neither runs nor is being prepared.
 func (l *Loop) Idle(ctx context.Context, id string) (bool, error) {
 	l.init()
 	idle := make(chan bool, 1)
@@ -163,7 +162,7 @@ func (l *Loop) Idle(ctx context.Context, id string) (bool, error) {
 // ForceStop ends the run of a stopping pipeline without waiting for the in-flight records, which are delivered again.
 // It returns when the request is recorded.
 func (l *Loop) ForceStop(ctx context.Context, id string) error {
-	if err := l.Check(ctx); err != nil { // it was asked to stop by now
+	if err := l.Check(ctx); err != nil { // by now the run was asked to stop
 		return err
 	}
 	request := func() {
@@ -177,8 +176,8 @@ func (l *Loop) ForceStop(ctx context.Context, id string) error {
 	return nil
 }
 
-// CleanUp deletes a connector that is declared no more, if it was ever started, without
-// the delay. It returns how that went; after an error it is tried again later.
+// CleanUp deletes a connector that is no longer declared, if it was ever started, without the delay. It returns the
+// outcome; after an error it is tried again later.
 func (l *Loop) CleanUp(ctx context.Context, connectorID string) error {
 	l.init()
 	cleaned := make(chan error, 1)
@@ -240,10 +239,10 @@ func (l *Loop) Check(ctx context.Context) error {
 	return fmt.Errorf("the pipelines are not reconciled: %w", err)
 }
 
-// checks are the calls of Check that wait.
+// checks are the pending calls of Check.
 type checks []chan struct{}
 
-// answer has them return.
+// answer makes them return.
 func (all *checks) answer() {
 	for _, c := range *all {
 		close(c)
@@ -254,24 +253,22 @@ func (all *checks) answer() {
 // State returns the state of a pipeline, and whether one was observed.
 func (l *Loop) State(id string) (spec.State, bool) { return l.observer.get(id) }
 
-// Snapshot returns the state of every pipeline, by id, as it is observed now. It may
-// be called at any time.
+// Snapshot returns the observed state of every pipeline, by id. It may be called at any time.
 func (l *Loop) Snapshot() []spec.State { return l.observer.all() }
 
-// Unsaved returns why states of pipelines could not be saved when that was tried last, nil
-// if they were. It may be called at any time.
+// Unsaved returns the error of the last save of pipeline states, nil if it succeeded. It may be called at any time.
 func (l *Loop) Unsaved() error {
 	l.init()
 	return l.observer.saver.failed()
 }
 
-// Run reconciles until ctx ends. Then it drains every pipeline, for as long as
-// ShutdownTimeout allows, and returns when nothing runs any more and all is saved.
+// Run reconciles until ctx ends. Then it drains every pipeline, for as long as ShutdownTimeout allows, and returns when
+// nothing runs any more and everything is saved.
 func (l *Loop) Run(ctx context.Context) error {
 	l.init()
 	if err := l.load(ctx); err != nil {
 		if ctx.Err() != nil {
-			return nil // it ends before it began
+			return nil // ctx ended before Run began
 		}
 		return err
 	}
@@ -327,7 +324,7 @@ func (l *Loop) load(ctx context.Context) error {
 	return nil
 }
 
-// retryAll has everything that failed tried again at once.
+// retryAll retries everything that failed at once.
 func (l *Loop) retryAll() {
 	for _, p := range l.pipelines {
 		if p.next != nil {
@@ -384,7 +381,7 @@ func (l *Loop) plan() {
 	}
 }
 
-// wait returns after something happened and was noted, or when it is time to plan.
+// wait returns after an event was handled, or when it is time to plan.
 func (l *Loop) wait(ctx context.Context, all <-chan time.Time) {
 	if len(l.touched) > 0 {
 		return
@@ -413,8 +410,8 @@ func (l *Loop) wait(ctx context.Context, all <-chan time.Time) {
 	l.mail.drain()
 }
 
-// shutdown drains everything at once, and runs posted functions until all is over. It logs which pipelines it waits
-// for.
+// shutdown drains everything at once, and runs posted functions until everything has ended. It logs the pipelines that
+// it waits for.
 func (l *Loop) shutdown(hard context.CancelFunc) {
 	limit := cmp.Or(l.ShutdownTimeout, 30*time.Second)
 	waits := l.waits()
@@ -450,10 +447,10 @@ func (l *Loop) shutdown(hard context.CancelFunc) {
 	}
 }
 
-// waitsInterval is how often a loop that shuts down logs the pipelines that it waits for.
+// waitsInterval is the interval at which a loop that shuts down logs the pipelines that it waits for.
 const waitsInterval = 5 * time.Second
 
-// waits returns the ids of the pipelines that run or are being started, as many as a line of the log takes.
+// waits returns the ids of the pipelines that run or are being started, as many as fit into a log line.
 func (l *Loop) waits() string {
 	const most = 20
 	var ids []string

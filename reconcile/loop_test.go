@@ -18,13 +18,13 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// world is a Loop at work on a fake store and runner, in a bubble of virtual time.
+// world is a Loop with a fake store and a fake runner, in a bubble of virtual time.
 type world struct {
 	*testing.T
 	store *memory
 	plant *plant
 	loop  *reconcile.Loop
-	log   *slog.Logger // of a loop that is started
+	log   *slog.Logger // of a loop to start
 	end   func()
 	set   func(*reconcile.Loop) // when set, is called before a loop is started
 
@@ -95,7 +95,7 @@ func (w *world) did(want string) {
 	}
 }
 
-// state checks the state of pipeline p as the observer and the store have it.
+// state checks the state of pipeline p in the observer and the store.
 func (w *world) state(want string) spec.State {
 	w.Helper()
 	for _, s := range w.loop.Snapshot() {
@@ -150,7 +150,7 @@ func TestLoopFollowsDeclarations(t *testing.T) {
 	})
 }
 
-// A change that leaves the source alone is made to the run there is.
+// A change that does not affect the source amends the current run.
 func TestLoopAmends(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.declare(flexible("p", "1"))
@@ -183,8 +183,7 @@ func TestLoopAmends(t *testing.T) {
 	})
 }
 
-// A version takes effect again in the run there is, unless that cannot be or a restart
-// was asked for as well.
+// A version is applied again to the current run, unless that is impossible or a restart was requested as well.
 func TestLoopReapplies(t *testing.T) {
 	inWorld(t, func(w *world) {
 		ask := func(how func(context.Context, string) error) {
@@ -274,7 +273,7 @@ func TestLoopTriesToApplyAgainWithoutRollback(t *testing.T) {
 	})
 }
 
-// unpreparable has version 1 fail to be prepared, or not.
+// unpreparable makes the preparation of version 1 fail, or not.
 func (w *world) unpreparable(fails bool) {
 	w.plant.with(func() {
 		clear(w.plant.badPrepare)
@@ -284,7 +283,7 @@ func (w *world) unpreparable(fails bool) {
 	})
 }
 
-// failToReapply has the version that runs applied again, which fails.
+// failToReapply applies the running version again, which fails.
 func (w *world) failToReapply() {
 	w.unpreparable(true)
 	if err := w.loop.Reapply(w.Context(), "p"); err != nil {
@@ -346,7 +345,7 @@ func TestLoopTakesBackAmendments(t *testing.T) {
 	})
 }
 
-// With hold, the version that cannot take over is tried again, by a start.
+// With hold, a version that cannot take over is tried again, by a start.
 func TestLoopHoldsAmendments(t *testing.T) {
 	inWorld(t, func(w *world) {
 		policy := plan.DefaultPolicy()
@@ -488,7 +487,7 @@ func TestLoopDoesNotWaitLongForAnAmendment(t *testing.T) {
 	})
 }
 
-// The agent ends while an amendment is under way.
+// The agent ends during an amendment.
 func TestLoopEndsDuringAnAmendment(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.plant.with(func() { w.plant.stuck["2"], w.plant.slowApply["3"] = make(chan struct{}), time.Hour })
@@ -642,7 +641,7 @@ func TestLoopKnowsTheLastGoodVersion(t *testing.T) {
 		w.pass(5*time.Second + 1)
 		good(2)
 		w.declare(pipeline("p", "3"))
-		w.start() // an end in order proves nothing
+		w.start() // an orderly end proves nothing
 		good(2)
 		w.pass(5*time.Second + 1)
 		good(3)
@@ -798,7 +797,7 @@ func (f *flapping) obeysAtOnce() {
 	f.runs(f.versions)
 }
 
-// Connectors that a version dropped are left alone while it may be taken back.
+// Connectors that a version dropped are left alone while the version may be rolled back.
 func TestLoopKeepsDroppedConnectorsForATakeBack(t *testing.T) {
 	inWorld(t, func(w *world) {
 		p := pipeline("p", "1")
@@ -816,7 +815,7 @@ func TestLoopKeepsDroppedConnectorsForATakeBack(t *testing.T) {
 	})
 }
 
-// An edit gives a pipeline as many retries as a new one has.
+// An edit gives a pipeline as many retries as a new pipeline has.
 func TestLoopForgetsFailuresAfterAnEdit(t *testing.T) {
 	inWorld(t, func(w *world) {
 		policy := plan.DefaultPolicy()
@@ -843,7 +842,7 @@ func TestLoopSeesWhatIsDeclaredDuringADeletion(t *testing.T) {
 			before := w.store.reads.Load()
 			w.loop.Wake()
 			for w.store.reads.Load() == before {
-				runtime.Gosched() // no virtual time passes while the store is written
+				runtime.Gosched() // no virtual time passes during a write of the store
 			}
 		}
 		w.store.withdraw("p", true)
@@ -1067,7 +1066,7 @@ func TestLoopDeletes(t *testing.T) {
 	})
 }
 
-// The clock of the machine is set while time is measured. Nothing comes sooner or later.
+// The clock of the machine is set during a wait. That makes nothing happen sooner or later.
 func TestLoopGoesByItsOwnClock(t *testing.T) {
 	for _, set := range []time.Duration{-24 * time.Hour, 24 * time.Hour} {
 		t.Run(set.String(), func(t *testing.T) {
@@ -1284,8 +1283,8 @@ func TestLoopOutlivesItsStore(t *testing.T) {
 	})
 }
 
-// A fault of the store that lasts is logged when it begins, then less and less often, and
-// when it is over. Check reports it all the while.
+// A persistent fault of the store is logged when it begins, then less and less often, and when it is over. Check
+// reports it all the while.
 func TestLoopSaysSeldomThatAFaultLasts(t *testing.T) {
 	inWorld(t, func(w *world) {
 		var log logbuf.Buffer

@@ -2,8 +2,7 @@ package reconcile
 
 import "context"
 
-// mailbox hands functions to the goroutine of Loop.Run, which owns all that is known of the
-// pipelines.
+// mailbox passes functions to the goroutine of Loop.Run, which owns the state of all pipelines.
 type mailbox struct {
 	posts   chan func()
 	workers int // goroutines that will still post; owned by Loop.Run

@@ -66,7 +66,7 @@ func (p *pipelineState) retrySoon() {
 	}
 }
 
-// begun: r takes over from n, which was not abandoned or is so too late.
+// begun: r takes over from n. If n was abandoned too late to prevent that, r is stopped.
 func (n *launch) begun(r *run, cancel func()) {
 	p := n.pipeline
 	p.next, p.run, r.cancel = nil, r, cancel
@@ -78,8 +78,8 @@ func (n *launch) begun(r *run, cancel func()) {
 	p.touch()
 }
 
-// amending: r begins to become the version of n. It returns false when n was given up or
-// r is about to end: then n, if it is still wanted, starts by itself.
+// amending: r begins to become the version of n. It returns false when n was given up or r is about to end: then n, if
+// it is still wanted, starts by itself.
 func (n *launch) amending(r *run) bool {
 	p := n.pipeline
 	if n.ctx.Err() != nil || p.run != r || r.stopping {
@@ -89,7 +89,7 @@ func (n *launch) amending(r *run) bool {
 	return true
 }
 
-// unchanged: r could not become the version of n after all, and runs on as it was.
+// unchanged: r could not become the version of n after all, and continues unchanged.
 func (n *launch) unchanged(r *run) {
 	r.amending = false
 	n.pipeline.touch()
@@ -134,7 +134,7 @@ func (p *pipelineState) ran(r *run, reason string) {
 		p.beginProbation(r)
 	}
 	if changed {
-		p.loop.stale = true // connectors that it dropped may be orphans
+		p.loop.stale = true // connectors that the version dropped may be orphans
 	}
 	if changed && !again {
 		p.warnOfLostPositions(&good.Pipeline, v.Pipeline)
@@ -158,8 +158,8 @@ func (p *pipelineState) logRuns(v plan.Version, reason string) {
 	}
 }
 
-// beginProbation lets r show for a while that it works before it takes the place of the last
-// known good version, if there is another one to go back to.
+// beginProbation starts the probation of r if there is another last known good version to roll back to. Otherwise r
+// becomes the last known good version.
 func (p *pipelineState) beginProbation(r *run) {
 	good := p.State.LastGood
 	if good == nil || p.loop.Policy.Probation <= 0 || p.loop.RunDigest(&good.Pipeline) == r.version.Digest {
@@ -169,7 +169,7 @@ func (p *pipelineState) beginProbation(r *run) {
 	p.Probation = time.Now().Add(p.loop.Policy.Probation)
 }
 
-// ended: nothing of r is left.
+// ended: r has ended completely.
 func (p *pipelineState) ended(r *run, err error) {
 	if r.force != nil {
 		r.force.Stop()
@@ -279,7 +279,7 @@ func (p *pipelineState) recover(v plan.Version, err error) {
 	p.log().Warn("pipeline failed, trying again", "retry_at", s.RetryAt, "err", err)
 }
 
-// stalled notes that a run of version v failed, for as long as nothing is delivered.
+// stalled records that a run of version v failed, until a record is delivered.
 func (p *pipelineState) stalled(v plan.Version, err error) {
 	if p.desired == nil {
 		return
@@ -299,7 +299,7 @@ func (p *pipelineState) stalled(v plan.Version, err error) {
 	})
 }
 
-// setStall records why the pipeline delivers nothing, nil when it delivers.
+// setStall records the reason why the pipeline delivers nothing, nil when it delivers.
 func (p *pipelineState) setStall(now *spec.Stall) {
 	before := p.State.Stall
 	p.update(func(s *spec.State) { s.Stall = now })
@@ -328,9 +328,8 @@ type failures struct {
 	until  []time.Time // when each no longer counts as a retry
 }
 
-// backOff counts a failure and sets the time of the next attempt. It returns how many
-// failures count as retries: fewer than there are in a row once pauses are as long as the window
-// in which they count.
+// backOff counts a failure and sets the time of the next attempt. It returns how many failures count as retries: fewer
+// than the failures in a row once pauses are as long as the window in which they count.
 func (p *pipelineState) backOff() int {
 	now, f := time.Now(), &p.failures
 	f.inARow++
@@ -343,7 +342,7 @@ func (p *pipelineState) backOff() int {
 	return n
 }
 
-// finalError is the error of a pipeline that does not start again by itself, which its text says.
+// finalError is the error of a pipeline that does not start again by itself. Its text says so.
 type finalError struct {
 	error
 	pipeline string

@@ -12,16 +12,16 @@ import (
 type pipelineState struct {
 	plan.Observed
 	loop       *Loop
-	stored     spec.Declaration // as it was read; desired has other times
+	stored     spec.Declaration // as it was read; desired has adjusted times
 	desired    *plan.Desired
 	newer      *plan.Desired // the declared version, when it differs from desired
 	connectors connectorStates
 	run        *run
 	next       *launch
 	failures   failures
-	undeleted  int   // attempts to delete the pipeline that failed
-	reported   Tried // to Loop.Tried
-	retriable  bool  // Retry tries Refused again: it could not be prepared, so that this disturbs nothing, or did not fail by itself
+	undeleted  int   // failed attempts to delete the pipeline
+	reported   Tried // last value passed to Loop.Tried
+	retriable  bool  // Retry may try Refused again: a retry disturbs nothing, or the version was not to blame
 }
 
 // newPipeline returns the state of a pipeline that does not run.
@@ -29,7 +29,7 @@ func newPipeline(l *Loop, s spec.State) *pipelineState {
 	return &pipelineState{Observed: plan.Observed{State: s}, loop: l}
 }
 
-// touch has the pipeline planned.
+// touch marks the pipeline for planning.
 func (p *pipelineState) touch() {
 	if touched := p.loop.touched; touched != nil {
 		touched[p.State.PipelineID] = true
@@ -54,7 +54,7 @@ func (p *pipelineState) observed() plan.Observed {
 	return o
 }
 
-// update changes the state of p in a copy, reports it to observers and has it saved.
+// update changes the state of p in a copy, reports it to observers and saves it.
 func (p *pipelineState) update(change func(*spec.State)) {
 	s := p.State
 	change(&s)
@@ -103,8 +103,8 @@ func (p *pipelineState) keepAsGood(r *run) {
 	})
 }
 
-// stop asks the run of p to end, and cancels it when it has not after timeout; 0
-// leaves it to others to force its end.
+// stop asks the run of p to end, and cancels it if it has not ended after timeout. With a timeout of 0 it does not
+// cancel the run.
 func (p *pipelineState) stop(timeout time.Duration) {
 	r := p.run
 	if !r.stopping {

@@ -168,7 +168,7 @@ var requests = []actionCase{
 	{"steady again", desired(nil), plan.Observed{State: state(spec.PhaseRunning, func(s *spec.State) { s.Failures, s.RunningGeneration = 1, 2 }), Run: v(2, "new"), Steady: now}, nil, "mark-steady", 0},
 }
 
-// withdrawals are about pipelines that are declared no longer.
+// withdrawals are cases about pipelines that are no longer declared.
 var withdrawals = []actionCase{
 	{"withdrawn, in grace, runs", desired(withdrawn(4 * time.Second)), plan.Observed{State: running, Run: v(2, "new")}, nil, "", 6 * time.Second},
 	{"elsewhere, runs", desired(elsewhere), plan.Observed{State: running, Run: v(2, "new")}, nil, "stop", 0},
@@ -192,7 +192,7 @@ var withdrawals = []actionCase{
 	{"back in a version while being cleaned up", desired(nil), plan.Observed{State: running, Run: v(1, "old"), Cleaning: []string{"p:in"}}, started, "", 0},
 }
 
-// orphans are about connectors that are declared no longer.
+// orphans are cases about connectors that are no longer declared.
 var orphans = []actionCase{
 	{"connector dropped", desired(nil), plan.Observed{State: running, Run: v(2, "new")}, []spec.ConnectorState{{ID: "p:old", PipelineID: "p"}}, "mark-orphaned p:old", 0},
 	{"connector dropped, not yet running", desired(nil), plan.Observed{State: running, Run: v(1, "old"), Refused: 2}, []spec.ConnectorState{{ID: "p:old", PipelineID: "p"}}, "", 0},
@@ -201,7 +201,7 @@ var orphans = []actionCase{
 	{"orphan backs off", desired(nil), plan.Observed{State: running, Run: v(2, "new")}, dropped(10*time.Minute, time.Second), "", time.Second},
 }
 
-// planFlapping is about files that change too often.
+// planFlapping are cases about files that change too often.
 var planFlapping = []actionCase{
 	{"another version is declared", desired(nil), plan.Observed{State: running, Run: v(2, "new"), Newer: true, Changes: lately(99)}, nil, "take-up", 0},
 	{"too many versions", desired(nil), plan.Observed{State: running, Run: v(2, "new"), Newer: true, Changes: lately(100)}, nil, "flap", time.Second},

@@ -2,8 +2,8 @@
 // compares it with the observed state in package plan, and performs the resulting actions, with one goroutine for each
 // pipeline. Package files brings the pipeline files into the store, and package watch observes them.
 //
-// It is level-triggered: an event only wakes the loop, which then plans all that changed since
-// it read the store last, and everything once a minute.
+// The Loop is level-triggered: an event only wakes it. It then plans everything that changed since it last read the
+// store, and everything once a minute.
 package reconcile
 
 import (
@@ -36,22 +36,20 @@ type Store interface {
 	DeletePipeline(ctx context.Context, id string) error
 }
 
-// Runner makes pipelines run.
+// Runner runs pipelines.
 type Runner interface {
-	// Prepare makes a run of d's pipeline ready to go: plugins are started and have
-	// accepted their settings. Nothing that runs is touched. An error says why this
-	// version cannot run.
+	// Prepare prepares a run of d's pipeline: plugins are started and have accepted their settings. Running pipelines
+	// are not touched. An error says why this version cannot run.
 	Prepare(ctx context.Context, d *spec.Declaration) (Run, error)
-	// Delete calls LifecycleOnDeleted of a connector that is no more.
+	// Delete calls LifecycleOnDeleted of a deleted connector.
 	Delete(ctx context.Context, c *spec.ConnectorState) error
 }
 
 // Run is a run of a version of a pipeline.
 type Run interface {
-	// Run opens the connectors, calls started, and moves records until it has ended:
-	// nil after drain was closed and every record outstanding was settled, an error
-	// otherwise. Cancelling ctx ends it at once, without draining. When Run returns,
-	// everything it started has ended and all plugins are torn down.
+	// Run opens the connectors, calls started, and moves records until it has ended. It returns nil after drain was
+	// closed and every outstanding record was settled, and an error otherwise. Cancelling ctx ends it at once, without
+	// draining. When Run returns, everything it started has ended and all plugins are torn down.
 	Run(ctx context.Context, drain <-chan struct{}, started func()) error
 	// Amend prepares the change of a run, which has called started, to d's pipeline without ending it: the plugins that
 	// d changes are started and have accepted their settings. The run is not touched. An error says why the version
@@ -80,8 +78,8 @@ type Environmental interface {
 	Environment() bool
 }
 
-// Staged is implemented by errors of a run that have a stage as their cause: a connector, the dead-letter queue, or the
-// processors of a pipeline or connector.
+// Staged is implemented by errors of a run that a stage causes: a connector, the dead-letter queue, or the processors
+// of a pipeline or connector.
 type Staged interface {
 	error
 	// Stage returns the qualified id of the stage, or of the owner of the processors that failed, and whether the stage
@@ -89,8 +87,8 @@ type Staged interface {
 	Stage() (id string, processors, refused bool)
 }
 
-// Permanent is implemented by errors of a run that trying again will not mend: the
-// pipeline becomes degraded instead of recovering.
+// Permanent is implemented by errors of a run for which a retry is pointless: the pipeline becomes degraded instead of
+// recovering.
 type Permanent interface {
 	error
 	Permanent() bool

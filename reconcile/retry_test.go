@@ -49,7 +49,7 @@ func (environment) Environment() bool { return true }
 
 func TestRetryOfAnUpdate(t *testing.T) {
 	for name, c := range map[string]struct {
-		prepare bool // it cannot be prepared; otherwise it fails after the old version ended
+		prepare bool // its preparation fails; otherwise it fails after the old version ended
 		err     error
 		want    string
 	}{
@@ -189,7 +189,7 @@ func TestDaysWithoutANetwork(t *testing.T) {
 	})
 }
 
-// TestErrorsAreBrief has a pipeline fail with an error of many bytes, before and after it was started.
+// TestErrorsAreBrief makes a pipeline fail with a long error, before and after it was started.
 func TestErrorsAreBrief(t *testing.T) {
 	long := errors.New(strings.Repeat("x", 20<<20))
 	for name, prepare := range map[string]bool{"not prepared": true, "not started": false} {
@@ -267,7 +267,7 @@ func TestShutdownNamesWhatItWaitsFor(t *testing.T) {
 	})
 }
 
-// TestShutdownNamesAFewOfMany has the line of the log stay short.
+// TestShutdownNamesAFewOfMany checks that the log line stays short.
 func TestShutdownNamesAFewOfMany(t *testing.T) {
 	inWorld(t, func(w *world) {
 		var log bytes.Buffer

@@ -10,12 +10,12 @@ import (
 	"github.com/conduit-agent/conduit/spec/notify"
 )
 
-// saver writes states to the store asynchronously to the loop. Where several of a pipeline are
-// waiting only the last is written.
+// saver writes states to the store, asynchronously to the loop. If several states of a pipeline are pending, only the
+// last is written.
 type saver struct {
 	store Store
 	log   *slog.Logger
-	pause time.Duration // after a save at most; twice as long as it took
+	pause time.Duration // maximum pause after a save; usually twice its duration
 	wake  notify.Signal
 
 	throttle notify.Throttle // owned by run
@@ -23,9 +23,9 @@ type saver struct {
 	mu      sync.Mutex
 	pending map[string]*pending // guarded by mu
 	order   []string            // guarded by mu; keys of pending, oldest first
-	err     error               // guarded by mu; why the last save failed, nil if it did not
+	err     error               // guarded by mu; error of the last save, nil if it succeeded
 
-	writing sync.Mutex // held while something is written
+	writing sync.Mutex // held during a write
 }
 
 type pending struct {
@@ -45,7 +45,7 @@ const (
 	retryInterval    = time.Second
 )
 
-// put has s saved, soon, and events with it.
+// put saves s and events soon.
 func (s *saver) put(state spec.State, events ...spec.Event) {
 	s.mu.Lock()
 	p := s.pending[state.PipelineID]
@@ -120,7 +120,7 @@ func (s *saver) run(ctx context.Context) {
 	}
 }
 
-// drain saves all that waits.
+// drain saves all pending states.
 func (s *saver) drain(ctx context.Context) error {
 	for s.waiting() {
 		if err := s.next(ctx); err != nil {
@@ -153,7 +153,7 @@ func (s *saver) next(ctx context.Context) error {
 	return err
 }
 
-// failed returns why the last save failed, nil if it did not.
+// failed returns the error of the last save, nil if it succeeded.
 func (s *saver) failed() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -15,13 +15,13 @@ type Tried struct {
 	Failed *FailedVersion // the declared version, when Good runs in its place
 }
 
-// FailedVersion is a version that was started and failed before it had proved itself.
+// FailedVersion is a version that was started and failed during its probation.
 type FailedVersion struct {
 	RunDigest string // as Loop.RunDigest returns it
 	spec.Attempt
 }
 
-// same reports whether t and o say the same.
+// same reports whether t and o are equal.
 func (t Tried) same(o Tried) bool {
 	if t.Failed == nil || o.Failed == nil {
 		return t.Good == o.Good && t.Failed == o.Failed
@@ -40,7 +40,7 @@ func (p *pipelineState) tried() Tried {
 	return t
 }
 
-// report calls Loop.Tried if there is news.
+// report calls Loop.Tried if the outcome has changed.
 func (p *pipelineState) report() {
 	if p.loop.Tried == nil {
 		return

@@ -9,7 +9,7 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// Scanned is a pipeline file as it was scanned last.
+// Scanned is a pipeline file in the last scan.
 type Scanned struct {
 	Path string
 	Hash string // of the content; "" with Err
@@ -56,12 +56,12 @@ type decision struct {
 	known    map[string]*spec.FileState   // by path
 	claims   map[string][]claim           // by pipeline id
 	problems map[string][]spec.Problem    // by path, in addition to parsing problems
-	added    []*spec.Pipeline             // that were not declared before
+	added    []*spec.Pipeline             // not declared before
 	restored map[string]bool              // ids whose withdrawal ends without a valid declaration in their file
 	changes  spec.Changes
 }
 
-// claim is a file that declares a pipeline; parsed is nil when it does so with errors.
+// claim is a file that declares a pipeline; parsed is nil if the declaration has errors.
 type claim struct {
 	path   string
 	parsed *spec.Parsed
@@ -108,7 +108,7 @@ func (d *decision) unreadable(path string) bool {
 	return f != nil && (f.Err != nil || f.Broken)
 }
 
-// keep leaves a pipeline with the file that owns it.
+// keep leaves a pipeline with its owner.
 func (d *decision) keep(id string, have *spec.Declaration, claims []claim) {
 	for _, c := range claims {
 		switch {
@@ -142,7 +142,7 @@ func (d *decision) grant(id string, have *spec.Declaration, claims []claim) {
 func (d *decision) refuse(id string, claims []claim, code, format string, args ...any) {
 	for _, c := range claims {
 		if c.parsed == nil {
-			continue // it has its own problem
+			continue // reported separately
 		}
 		p := spec.Problem{File: c.path, Line: c.parsed.Line, Path: "/id", Pipeline: id, Severity: spec.SeverityError, Code: code, Message: fmt.Sprintf(format, args...)}
 		if mark, ok := c.parsed.Places.Mark("/id"); ok {
@@ -180,7 +180,7 @@ func (d *decision) declare(have *spec.Declaration, c claim) {
 	}
 }
 
-// others returns the versions of a pipeline that are declared, or that a file wants.
+// others returns the versions of a pipeline that are declared, or that a file would declare.
 func (d *decision) others(id string) (all []*spec.Pipeline) {
 	if have := d.declared[id]; have != nil {
 		all = append(all, &have.Pipeline)
@@ -231,7 +231,7 @@ func (d *decision) misplace(have *spec.Declaration) {
 	}
 }
 
-// declareAgain has the last good version declared, which stands nowhere in the file.
+// declareAgain declares the last good version again, which has no place in the file.
 func (d *decision) declareAgain(have *spec.Declaration) {
 	owner := have.Owner
 	owner.Places = ""

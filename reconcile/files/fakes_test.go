@@ -30,14 +30,14 @@ func digest(p *spec.Pipeline) string {
 	return fmt.Sprint(c)
 }
 
-// memory is a store that keeps to the contract of files.Store and checks its user.
+// memory is a store that keeps the contract of files.Store and checks its use.
 type memory struct {
 	mu       sync.Mutex
 	declared map[string]spec.Declaration
 	files    map[string]spec.FileState
 	events   []spec.Event
 	applied  int
-	changed  []string            // ids of declarations that changed, or went; one more is one revision more
+	changed  []string            // ids of changed or deleted declarations; each adds a revision
 	reads    int                 // calls of DeclarationsSince
 	onApply  func(*spec.Changes) // called with the changes to apply; may be nil
 	fail     error               // of every call

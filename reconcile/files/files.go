@@ -24,10 +24,10 @@ import (
 type Reconciler struct {
 	Store Store
 	Watch *watch.Watcher
-	// Parse is spec.ParseFile. Several files are parsed at the same time.
+	// Parse is spec.ParseFile. It is called concurrently.
 	Parse func(path string, data []byte) spec.File
 	Log   *slog.Logger
-	// Notify, when set, is called after desired state changed, or the state of the directory.
+	// Notify, when set, is called after a change of desired state, or of the state of the directory.
 	Notify func()
 
 	once    sync.Once
@@ -39,17 +39,17 @@ type Reconciler struct {
 	last      *watch.Snapshot
 	index     *index
 	upTo      int64  // the revision of desired state that index holds; 0 to read all
-	dir       string // the directory of the last scan,
-	populated bool   // in which there were files,
+	dir       string // the directory of the last scan
+	populated bool   // it contained files
 	confirmed bool   // or a person confirmed that the directory is empty
 	status    Status
 	throttle  notify.Throttle
 }
 
-// fullInterval is how often everything is compared, should a change have gone unnoticed.
+// fullInterval is the interval at which everything is compared, in case a change went unnoticed.
 const fullInterval = time.Minute
 
-// wakeDelay is how long after a change by others the files are compared with it.
+// wakeDelay is the delay before the files are compared with a change by others.
 const wakeDelay = 50 * time.Millisecond
 
 // Store is the part of the store that a Reconciler needs.
@@ -69,11 +69,11 @@ const (
 	warning = "warning"
 )
 
-// Status says how reading the pipeline files goes.
+// Status is the outcome of reading the pipeline files.
 type Status struct {
 	Err       error          // why the directory or the store could not be used, nil when all is well
-	Retained  []string       // files that are gone with all others, so that nothing is withdrawn
-	Directory spec.Directory // how it was found
+	Retained  []string       // files that vanished together, so that nothing is withdrawn
+	Directory spec.Directory // state in that scan
 	At        time.Time      // of the last scan
 }
 
@@ -129,14 +129,14 @@ func (r *Reconciler) Changed(c *spec.Changes) {
 	}
 }
 
-// Wake has the files compared with desired state again. It never blocks.
+// Wake makes the reconciler compare the files with desired state again. It never blocks.
 func (r *Reconciler) Wake() {
 	r.init()
 	r.wake.Notify()
 }
 
-// Reload reads all files and returns when the store is in line with them, or why it is
-// not. With prune, the absence of all files counts: their pipelines are withdrawn.
+// Reload reads all files and returns when the store is in line with them, or the reason why it is not. With prune, the
+// absence of all files counts: their pipelines are withdrawn.
 func (r *Reconciler) Reload(ctx context.Context, prune bool) error {
 	r.invalidate()
 	if err := r.Watch.Reload(ctx); err != nil {
@@ -153,8 +153,7 @@ func (r *Reconciler) Reload(ctx context.Context, prune bool) error {
 	return r.Status().Err
 }
 
-// Scanned returns nil once the files have been scanned for the first time, however that
-// went.
+// Scanned returns nil once the files have been scanned for the first time, whatever the outcome.
 func (r *Reconciler) Scanned(ctx context.Context) error {
 	r.init()
 	select {
@@ -165,7 +164,7 @@ func (r *Reconciler) Scanned(ctx context.Context) error {
 	}
 }
 
-// Status returns how it went last.
+// Status returns the last outcome.
 func (r *Reconciler) Status() Status {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -207,7 +206,7 @@ func (r *Reconciler) Take(ctx context.Context, s watch.Snapshot) error {
 	return r.apply(ctx, &s)
 }
 
-// apply does the work of Take and keeps its outcome. r.mu is held.
+// apply does the work of Take and keeps its outcome. The caller holds r.mu.
 func (r *Reconciler) apply(ctx context.Context, s *watch.Snapshot) error {
 	retained, err := r.decide(ctx, s)
 	before := r.status
@@ -218,14 +217,14 @@ func (r *Reconciler) apply(ctx context.Context, s *watch.Snapshot) error {
 	r.observe(ctx, before.Directory)
 	if ctx.Err() == nil {
 		if s.Err != nil || err != nil && before.Err != nil && before.Err.Error() != err.Error() {
-			r.throttle.Reset() // it is another one
+			r.throttle.Reset() // another error
 		}
 		if s.Err == nil { // else observe logs it
 			r.throttle.Observe(r.Log.With("component", "files"), err)
 		}
 	}
 	if err != nil && s.Err == nil {
-		r.Wake() // to have Run try again
+		r.Wake() // makes Run try again
 	}
 	return err
 }
@@ -286,21 +285,20 @@ func (r *Reconciler) round(ctx context.Context) (done bool, err error) {
 	return len(r.index.clashes) == 0, nil
 }
 
-// guarded reports whether the absence of all files counts as an accident: an empty directory
-// may be a disk that is not mounted, unless files were seen to vanish from it. r.mu is held.
+// guarded reports whether the absence of all files counts as an accident: an empty directory may be an unmounted disk,
+// unless files were seen to vanish from it. The caller holds r.mu.
 func (r *Reconciler) guarded() bool { return !r.populated && !r.confirmed }
 
-// Guarded reports whether nothing would be withdrawn if the directory that Snapshot.Dir
-// identifies were found without any files now (the mass-delete guard).
+// Guarded reports whether the mass-delete guard would prevent withdrawals if the directory that Snapshot.Dir identifies
+// were found without any files now.
 func (r *Reconciler) Guarded(dir string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.guarded() || dir != r.dir
 }
 
-// AllGone returns the paths of the known files, sorted, if files shows nothing of the directory
-// being in use. An empty file that was never seen before does not: it may be in the place of
-// the directory.
+// AllGone returns the paths of the known files, sorted, if files gives no evidence that the directory is in use. An
+// empty file that was never seen before is no evidence: it may be in the place of the directory.
 func AllGone(known map[string]*spec.FileState, files []watch.File) []string {
 	if slices.ContainsFunc(files, func(f watch.File) bool { return len(f.Data) > 0 || f.Err != nil || known[f.Path] != nil }) {
 		return nil

@@ -24,8 +24,8 @@ import (
 	"github.com/conduit-agent/conduit/spec/yamldoc"
 )
 
-// parse reads words: "a:1" is version 1 of pipeline a, "!a" is a with errors, "?"
-// something unreadable. An empty file is broken, "-" declares nothing.
+// parse reads words: "a:1" is version 1 of pipeline a, "!a" is a with errors, "?" is unreadable. An empty file is
+// broken, "-" declares nothing.
 func parse(path string, data []byte) spec.File {
 	var f spec.File
 	words := strings.Fields(string(data))
@@ -46,8 +46,7 @@ func parse(path string, data []byte) spec.File {
 	return f
 }
 
-// dir describes a directory: "x.yaml=a:1 b:2|y.yaml=…"; "x.yaml!" cannot be read, and
-// "!" is a directory that is missing.
+// dir describes a directory: "x.yaml=a:1 b:2|y.yaml=…"; "x.yaml!" cannot be read, and "!" is a missing directory.
 func dir(text string) watch.Snapshot {
 	if text == "!" {
 		return watch.Snapshot{Err: errors.New("it is missing")}
@@ -332,7 +331,7 @@ func TestFilesPrune(t *testing.T) {
 	}
 }
 
-// The parser and the digests of the agent, on files as people write them.
+// TestFilesWithTheRealParser uses the parser and the digests of the agent, on realistic files.
 func TestFilesWithTheRealParser(t *testing.T) {
 	const file = "version: 2.2\npipelines:\n  - id: %s\n    connectors:\n      - {id: in, type: source, plugin: generator, settings: {rate: %d}}\n      - {id: out, type: destination, plugin: log}\n"
 	store := newMemory()
@@ -398,8 +397,8 @@ func TestFilesAreParsedAtTheSameTime(t *testing.T) {
 	}
 }
 
-// TestFilesIgnoreTheirOwnChanges has desired state changed by a file and by another client, with a
-// store that reports every change: only changes of the other client are read again.
+// TestFilesIgnoreTheirOwnChanges changes desired state by a file and by another client, with a store that reports every
+// change: only changes of the other client are read again.
 func TestFilesIgnoreTheirOwnChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newMemory()
@@ -436,8 +435,8 @@ func TestFilesIgnoreTheirOwnChanges(t *testing.T) {
 	})
 }
 
-// TestFilesKnowWhereDeclarationsStand saves a file with another place for the same pipeline, and
-// then one in which the declared version does not stand any more.
+// TestFilesKnowWhereDeclarationsStand saves a file with another place for the same pipeline, and then a file that no
+// longer contains the declared version.
 func TestFilesKnowWhereDeclarationsStand(t *testing.T) {
 	store := newMemory()
 	r := &files.Reconciler{Store: store, Parse: spec.ParseFile}

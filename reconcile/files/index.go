@@ -22,7 +22,7 @@ type index struct {
 	claims    map[string][]string          // paths of the files that declare a pipeline, by id
 	owned     map[string]map[string]bool   // ids of the pipelines of a file, by path
 	withdrawn map[string]bool              // ids
-	clashes   map[string]bool              // paths of files refused for connectors with the full ids of others
+	clashes   map[string]bool              // paths of files refused for connectors with taken full ids
 
 	scan  int             // number of the last scan
 	all   bool            // anything may have changed
@@ -30,7 +30,7 @@ type index struct {
 	ids   map[string]bool // pipelines that changed, or are declared by other files
 }
 
-// indexed is a file as it was in a scan.
+// indexed is a file in a scan.
 type indexed struct {
 	Scanned
 	scan int
@@ -38,7 +38,7 @@ type indexed struct {
 
 func newIndex() *index { return &index{files: map[string]*indexed{}, claims: map[string][]string{}} }
 
-// reset takes up all that is declared, and known of the files.
+// reset replaces the content of the index by all declarations and all known file states.
 func (x *index) reset(declared []spec.Declaration, known []spec.FileState) {
 	x.declared, x.owned, x.withdrawn = make(map[string]*spec.Declaration, len(declared)), map[string]map[string]bool{}, map[string]bool{}
 	x.known, x.clashes = make(map[string]*spec.FileState, len(known)), map[string]bool{}
@@ -52,7 +52,7 @@ func (x *index) reset(declared []spec.Declaration, known []spec.FileState) {
 	x.all = true
 }
 
-// declare takes up a declaration that is new or was replaced.
+// declare adds a new or replaced declaration.
 func (x *index) declare(d *spec.Declaration) {
 	id := d.Pipeline.ID
 	x.undeclare(id)
@@ -122,7 +122,7 @@ func (x *index) update(files []watch.File, parse func(path string, data []byte) 
 	}
 }
 
-// eachAtOnce calls do with every one of all, on as many goroutines as there are CPUs.
+// eachAtOnce calls do for every element of all, on as many goroutines as there are CPUs.
 func eachAtOnce(all []int, do func(i int)) {
 	var next atomic.Int64
 	var workers sync.WaitGroup
@@ -215,14 +215,14 @@ func (x *index) everything() (paths, ids map[string]bool) {
 	return paths, ids
 }
 
-// part is a part of an index that depends on nothing outside.
+// part is a part of an index without dependencies on the rest.
 type part struct {
 	*index
 	paths, ids map[string]bool
-	news       bool // pipelines are in it that were not declared before
+	news       bool // the part has pipelines that were not declared before
 }
 
-// file adds a file and all that has to do with it.
+// file adds a file and everything related to it.
 func (p *part) file(path string) {
 	if p.paths[path] {
 		return
@@ -238,7 +238,7 @@ func (p *part) file(path string) {
 	}
 }
 
-// pipeline adds a pipeline and all that has to do with it.
+// pipeline adds a pipeline and everything related to it.
 func (p *part) pipeline(id string) {
 	if p.ids[id] {
 		return

@@ -30,7 +30,7 @@ func (d *decision) warnOfRenames(declared []spec.Declaration) {
 	}
 }
 
-// anonymous identifies all of p that affects how it runs, but its id.
+// anonymous identifies everything in p that affects how it runs, except its id.
 func anonymous(p *spec.Pipeline) string {
 	unnamed := *p
 	unnamed.ID = ""

@@ -28,8 +28,8 @@ func (p *planner) withdrawn(d *Desired, o *Observed, connectors []spec.Connector
 	}
 }
 
-// orphans cleans up after connectors that the pipeline dropped, once it runs without
-// them: until then it may be rolled back to a version that has them.
+// orphans cleans up after connectors that the pipeline dropped, once it runs without them: until then it may be rolled
+// back to a version that has them.
 func (p *planner) orphans(d *Desired, o *Observed, connectors []spec.ConnectorState) {
 	if !d.Wanted() || o.State.RunningGeneration == 0 || !o.Probation.IsZero() || o.Run.Digest != d.RunDigest {
 		return

@@ -15,24 +15,24 @@ import (
 // with the current desired status.
 type Desired struct {
 	spec.Declaration
-	RunDigest string // of Pipeline: equal digests run alike
+	RunDigest string // of Pipeline: versions with equal digests run alike
 	Elsewhere bool   // another agent has to run it
 }
 
 // Observed is the observed state of a pipeline.
 type Observed struct {
 	State     spec.State
-	Run       *Version    // the run there is; nil when nothing runs
+	Run       *Version    // the current run; nil when nothing runs
 	Newer     bool        // the declared version is newer than the desired one
 	Changes   []time.Time // when running versions were taken up lately, oldest first
 	Flapping  bool        // it was reported that versions wait
 	Stopping  bool        // Run was asked to end
 	Amending  bool        // the replaced part of Run is ending in order, as Run becomes another version
 	OpensBy   time.Time   // until when changes wait for an amended Run to open its new connectors
-	Next      *Version    // being prepared, or waiting for Run to end; nil when nothing is
+	Next      *Version    // being prepared, or waiting for Run to end; nil for none
 	Abandoned bool        // Next was given up and will soon be gone
-	Refused   int64       // generation that failed and is not tried again by itself
-	Again     Kind        // the version was asked to take effect again: by Restart, or by Amend if that will do
+	Refused   int64       // generation that failed and is not retried automatically
+	Again     Kind        // the version should be applied again: by Restart, or by Amend if that is enough
 	Probation time.Time   // end of Run's probation; zero when it has none
 	Steady    time.Time   // when State.Failures no longer count
 	Cleaning  []string    // connectors being cleaned up
@@ -40,12 +40,12 @@ type Observed struct {
 	NotBefore time.Time   // next attempt to delete the pipeline
 }
 
-// Version is a version of a pipeline that runs or is about to.
+// Version is a version of a pipeline that runs or is about to run.
 type Version struct {
 	Generation int64
 	Digest     string
 	Pipeline   *spec.Pipeline // never modified
-	Instead    int64          // the generation that failed and that this one stands in for, or 0
+	Instead    int64          // the failed generation that this one replaces, or 0
 }
 
 // Kind is the kind of an Action.
@@ -53,7 +53,7 @@ type Kind string
 
 // The kinds of actions.
 const (
-	TakeUp       Kind = "take-up"       // desire the version that is declared
+	TakeUp       Kind = "take-up"       // make the declared version the desired one
 	Flap         Kind = "flap"          // report that versions wait because there are too many
 	Start        Kind = "start"         // prepare and run the declared version; nothing runs
 	Restart      Kind = "restart"       // prepare the declared version, then drain the run, then run the version
@@ -63,16 +63,16 @@ const (
 	Abandon      Kind = "abandon"       // give up the version that is being prepared
 	Adopt        Kind = "adopt"         // the run is as good as the declared version
 	Confirm      Kind = "confirm"       // the probation of the run is over: its version is the last known good one
-	MarkStopped  Kind = "mark-stopped"  // nothing runs, and that is how it should be
+	MarkStopped  Kind = "mark-stopped"  // nothing runs, as desired
 	MarkAway     Kind = "mark-away"     // nothing runs, because another agent has to run it
 	MarkSteady   Kind = "mark-steady"   // it has run long enough for its failures to be forgotten
-	MarkOrphaned Kind = "mark-orphaned" // the connector is declared no more
+	MarkOrphaned Kind = "mark-orphaned" // the connector is no longer declared
 	CleanUp      Kind = "clean-up"      // delete the connector
 	Delete       Kind = "delete"        // forget a withdrawn pipeline
 	Forget       Kind = "forget"        // stop observing a pipeline that is not declared
 )
 
-// Action is one thing to do about one pipeline.
+// Action is an action on a pipeline.
 type Action struct {
 	Kind      Kind
 	ID        string               // of the pipeline
@@ -139,7 +139,7 @@ func (p *planner) plan(d *Desired, o *Observed, connectors []spec.ConnectorState
 	case o.Next != nil:
 		p.preparing(d, o)
 	case o.Run != nil && o.Stopping:
-		// Its end will be noticed.
+		// The end of the run causes the next plan.
 	case o.Run != nil:
 		p.running(d, o)
 		p.orphans(d, o, connectors)
@@ -184,7 +184,7 @@ func unwanted(d *Desired) string {
 	return "its declared status is stopped"
 }
 
-// graceEnd is when a withdrawn pipeline has to stop.
+// graceEnd returns the time when a withdrawn pipeline has to stop.
 func (p *planner) graceEnd(d *Desired) time.Time {
 	if d.Purge {
 		return d.Withdrawn
@@ -192,7 +192,7 @@ func (p *planner) graceEnd(d *Desired) time.Time {
 	return d.Withdrawn.Add(p.policy.DeletionGrace)
 }
 
-// preparing gives up a version on its way that is not the one to run any more.
+// preparing abandons a version in preparation that is no longer desired.
 func (p *planner) preparing(d *Desired, o *Observed) {
 	if o.Abandoned {
 		return
@@ -276,7 +276,7 @@ func (p *planner) idle(d *Desired, o *Observed) {
 	}
 }
 
-// undeclared is about a pipeline that is neither declared nor withdrawn.
+// undeclared handles a pipeline that is neither declared nor withdrawn.
 func (p *planner) undeclared(o *Observed) {
 	id, reason := o.State.PipelineID, "nothing declares it"
 	switch {
@@ -299,8 +299,7 @@ func (p *planner) backingOff(d *Desired, o *Observed) bool {
 	return !edited(d, o) && o.State.RetryAt != nil && p.before(*o.State.RetryAt)
 }
 
-// cleaning reports whether a connector of the pipeline is being cleaned up: it must
-// not start before that has ended.
+// cleaning reports whether a connector of the pipeline is being cleaned up. It must not start before that has ended.
 func (p *planner) cleaning(d *Desired, o *Observed) bool {
 	return slices.ContainsFunc(o.Cleaning, func(id string) bool { return declares(d, id) })
 }

@@ -25,7 +25,7 @@ type Policy struct {
 	MinDelay         time.Duration // before the first retry
 	MaxDelay         time.Duration // before any retry
 	BackoffFactor    int           // by which the delay grows
-	MaxRetries       int           // after as many the pipeline is degraded; -1 for no end
+	MaxRetries       int           // the pipeline is degraded after this many; -1 for no limit
 	MaxRetriesWindow time.Duration // a failure this long after its retry no longer counts
 }
 
@@ -48,7 +48,7 @@ func DefaultPolicy() Policy {
 	}
 }
 
-// nextChange returns when one more version may be taken up, given when others were, oldest first.
+// nextChange returns the time when one more version may be taken up, from the times of earlier changes, oldest first.
 func (p Policy) nextChange(changes []time.Time) time.Time {
 	if p.MaxChanges <= 0 || len(changes) < p.MaxChanges {
 		return time.Time{}

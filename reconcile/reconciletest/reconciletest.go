@@ -1,4 +1,4 @@
-// Package reconciletest has the parts that fakes of the store of declarations share.
+// Package reconciletest has the common parts of fake stores of declarations.
 package reconciletest
 
 import (

@@ -32,7 +32,7 @@ func (s *scanner) quiet(ev fsnotify.Event) time.Duration {
 	return soon
 }
 
-// unreadable reports whether a file could not be read, which a chmod may mend.
+// unreadable reports whether a file could not be read, which a chmod may fix.
 func (s *scanner) unreadable(name string) bool {
 	e := s.files[name]
 	return e != nil && e.file.Err != nil
@@ -49,7 +49,7 @@ func (s *scanner) pause(snap *Snapshot, stable bool) time.Duration {
 	return s.timing.rescan
 }
 
-// writing reports whether a file is shown as it was because it is being written.
+// writing reports whether the snapshot has the previous content of a file that is being written.
 func (s *scanner) writing() bool {
 	for _, e := range s.files {
 		if !e.since.IsZero() && e.file.Err == nil && len(e.file.Data) > 0 {

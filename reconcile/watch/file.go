@@ -20,8 +20,8 @@ import (
 type entry struct {
 	file  File
 	print fingerprint.Print
-	// certain is whether an equal fingerprint means equal content. It does not when the
-	// file was read so soon after a change that another one could bear the same time.
+	// certain reports whether an equal fingerprint means equal content. It does not if the file was read so soon after
+	// a change that another change could have the same time.
 	certain bool
 	since   time.Time // when it began to be unstable; zero when it is stable
 }
@@ -64,7 +64,7 @@ func (s *scanner) scanFile(root *os.Root, dir, name string, now time.Time, rerea
 	return &entry{file: File{Path: name, Data: data, Hash: hash(data)}, print: print, certain: print.Certain(now)}, true
 }
 
-// explainLink says of a link that leads out of dir, which err reports, where it leads, also to nothing.
+// explainLink adds to err, which reports a link that leads out of dir or to a missing file, where the link leads.
 func explainLink(dir, name string, err error) error {
 	path := filepath.Join(dir, name)
 	real, _, lost := trail(path)
@@ -81,8 +81,8 @@ func explainLink(dir, name string, err error) error {
 	return fmt.Errorf("it is a link to %s, and links are followed within the directory only: move the file here, or link the whole directory", real)
 }
 
-// unstable decides about a file that is empty or changed while it was read. It gets
-// another chance, an empty one for the time of a debounce, a changing one for longer.
+// unstable decides about a file that is empty or changed while it was read. The file gets another chance: an empty one
+// for the time of a debounce, a changing one for longer.
 func (s *scanner) unstable(prior *entry, name string, print fingerprint.Print, now time.Time, err error) (*entry, bool) {
 	since, wait := now, s.timing.debounce
 	if prior != nil && !prior.since.IsZero() {
@@ -109,7 +109,7 @@ func (s *scanner) unstable(prior *entry, name string, print fingerprint.Print, n
 	return &keep, true
 }
 
-// placeholder reports whether e only remembers since when a new file is unstable.
+// placeholder reports whether e only records since when a new file is unstable.
 func (e *entry) placeholder() bool { return e.file.Path == "" }
 
 // follow watches the places that a linked file depends on.
@@ -155,8 +155,8 @@ func (s *scanner) readStable(root *os.Root, name string, fi fs.FileInfo) ([]byte
 // Opener opens a file by its name: os.OpenFile, or OpenFile of an os.Root.
 type Opener func(name string, flag int, perm fs.FileMode) (*os.File, error)
 
-// ReadFile reads the file that fi describes, if it is a regular one of at most MaxSize
-// bytes. It does not wait for a writer of a FIFO.
+// ReadFile reads the file that fi describes, if it is a regular file of at most MaxSize bytes. It does not wait for a
+// writer of a FIFO.
 func ReadFile(name string, fi fs.FileInfo, open Opener) ([]byte, error) {
 	f, _, err := openRegular(name, fi, open)
 	if err != nil {
@@ -199,7 +199,7 @@ func openRegular(name string, fi fs.FileInfo, open Opener) (*os.File, fs.FileInf
 	if err := readable(fi); err != nil {
 		return nil, nil, err
 	}
-	// Should a FIFO take the file's place now, opening it must not block.
+	// If a FIFO takes the file's place now, opening it must not block.
 	f, err := open(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, nil, err

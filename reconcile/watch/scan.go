@@ -26,7 +26,7 @@ type scanner struct {
 
 	system
 	hints
-	targets map[string]bool // files that links lead to
+	targets map[string]bool // targets of links
 }
 
 func newScanner(w *Watcher) *scanner {
@@ -51,8 +51,8 @@ func newScanner(w *Watcher) *scanner {
 
 var errPollOnly = errors.New("no events were asked for")
 
-// scan scans everything. It returns false when a file never read before is still
-// being written: the snapshot would not be the truth.
+// scan scans everything. It returns false while a file that was never read before is being written: the snapshot would
+// be incomplete.
 func (s *scanner) scan(now time.Time, reread bool) (Snapshot, bool) {
 	s.begin()
 	s.targets = map[string]bool{}
@@ -107,7 +107,7 @@ func (s *scanner) read(dir, only string, now time.Time, reread bool) (Snapshot, 
 		return Snapshot{}, false, err
 	}
 	snap, stable := Snapshot{Dir: fingerprint.Identify(self).String()}, true
-	var others []string // files that were not there before
+	var others []string // new files
 	seen := make(map[string]*entry, len(names))
 	snap.Files = make([]File, 0, len(names))
 	for _, name := range names {
@@ -204,8 +204,8 @@ func IsTestFile(name string) bool {
 	return strings.HasSuffix(name, ".test.yaml") || strings.HasSuffix(name, ".test.yml")
 }
 
-// trail follows the links on the way to path. It returns where it ends and the links, each
-// under its own real path. With an error, real is as far as it got.
+// trail follows the links on the way to path. It returns the final path and the links, each under its own real path.
+// With an error, real is the path as far as it was followed.
 func trail(path string) (real string, found []string, err error) {
 	abs, err := filepath.Abs(path)
 	if err != nil {

@@ -6,5 +6,5 @@ package watch
 // system: the rescan finds changes without events.
 func remote(string) bool { return false }
 
-// mounts returns the places at which something is mounted, as far as that is known.
+// mounts returns the mount points. They are unknown on this system.
 func mounts() map[string]bool { return nil }

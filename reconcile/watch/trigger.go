@@ -12,17 +12,16 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// Trigger calls for scans of files and directories that may be anywhere. Its zero value is
-// ready for use.
+// Trigger requests scans of files and directories anywhere. Its zero value is ready for use.
 type Trigger struct {
 	Log *slog.Logger
 
-	Debounce time.Duration // how long it must be quiet after an event; default 25 ms
-	MaxWait  time.Duration // a stream of events delays a scan no longer; default 2 s
-	Rescan   time.Duration // between scans that no event asked for; default 15 s
-	Poll     time.Duration // the same where events cannot be had; default 1 s
+	Debounce time.Duration // time without events before a scan; default 25 ms
+	MaxWait  time.Duration // limit on the delay of a scan by a stream of events; default 2 s
+	Rescan   time.Duration // between scans without an event; default 15 s
+	Poll     time.Duration // the same where events are not available; default 1 s
 
-	PollOnly bool // ask for no events: scan every Poll
+	PollOnly bool // use no events: scan every Poll
 }
 
 // Run calls scan at once, when something may have changed at the paths that scan returned last, when wake is received,
@@ -68,14 +67,14 @@ type triggerRun struct {
 	timing  timing
 	names   map[string]bool           // files, links and missing names whose events count
 	whole   map[string]bool           // directories where all events count; false: except writes to files
-	unheard bool                      // a path is where events do not come
+	unheard bool                      // a path has no events
 	hanging map[string]<-chan located // paths on file systems that did not answer in time
 	busy    busy
 }
 
 // located is the result of following a path.
 type located struct {
-	names  []string // links on the way, and the path itself, as they would be named by events
+	names  []string // links on the way, and the path itself, by their names in events
 	dirs   []string // to watch
 	whole  string   // path if it is a directory, or the existing part of a missing path; "" for anything else
 	exists bool     // whole is path
@@ -122,7 +121,7 @@ func (r *triggerRun) locate(ctx context.Context, path string) (located, bool) {
 	timer := time.NewTimer(r.timing.poll)
 	defer timer.Stop()
 	if r.hanging[path] != nil {
-		timer.Reset(0) // it was waited for
+		timer.Reset(0) // locate has waited already
 	}
 	select {
 	case l := <-answer:
@@ -147,7 +146,7 @@ func locate(path string) located {
 	return l
 }
 
-// quiet returns how long nothing must follow ev before a scan, 0 when ev is of no interest.
+// quiet returns how long to wait after ev without another event before a scan, 0 when ev is irrelevant.
 func (r *triggerRun) quiet(ev fsnotify.Event) time.Duration {
 	if _, ours := r.watched[ev.Name]; ours && ev.Op&(fsnotify.Remove|fsnotify.Rename) != 0 {
 		delete(r.watched, ev.Name)
@@ -155,7 +154,7 @@ func (r *triggerRun) quiet(ev fsnotify.Event) time.Duration {
 	}
 	dir, name := filepath.Dir(ev.Name), filepath.Base(ev.Name)
 	writes, whole := r.whole[dir]
-	if whole && !writes && ev.Op == fsnotify.Write { // which makes nothing appear
+	if whole && !writes && ev.Op == fsnotify.Write { // a write creates no name
 		whole = false
 	}
 	if r.names[ev.Name] || whole || strings.HasPrefix(name, "..") {

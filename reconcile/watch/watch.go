@@ -18,22 +18,22 @@ import (
 	"github.com/conduit-agent/conduit/spec/notify"
 )
 
-// Snapshot is one complete scan of the directory.
+// Snapshot is the result of a complete scan of the directory.
 type Snapshot struct {
-	// Err says why the directory could not be scanned: missing, unreadable. Files is
-	// then empty, and nothing may be concluded from the absence of a file.
+	// Err says why the directory could not be scanned: missing, unreadable. Files is then empty, and the absence of a
+	// file means nothing.
 	Err error
 	// Dir identifies the directory that was scanned. It changes when another
 	// directory, or another file system, takes its place. It is "" with Err.
 	Dir string
-	// NoEvents says why changes may come without an event, so that they are found by polling
-	// only; nil where events can be had, and on remote file systems, which have none.
+	// NoEvents says why changes may come without an event, so that only polling finds them. It is nil where events are
+	// available, and on remote file systems, which have none.
 	NoEvents error
 	// Files are the pipeline files found, sorted by path.
 	Files []File
 }
 
-// File is one pipeline file as it was found.
+// File is a pipeline file in a scan.
 type File struct {
 	Path string // relative to the directory, with slashes
 	Data []byte
@@ -50,24 +50,24 @@ type Watcher struct {
 	Dir string
 	Log *slog.Logger
 
-	Debounce time.Duration // how long it must be quiet after a write; default 25 ms
-	MaxWait  time.Duration // a stream of events delays a scan no longer; default 2 s
-	Rescan   time.Duration // between scans that no event asked for; default 15 s
-	Poll     time.Duration // the same where events cannot be relied on; default 1 s
+	Debounce time.Duration // time without events before a scan; default 25 ms
+	MaxWait  time.Duration // limit on the delay of a scan by a stream of events; default 2 s
+	Rescan   time.Duration // between scans without an event; default 15 s
+	Poll     time.Duration // the same where events are unreliable; default 1 s
 
-	PollOnly bool // ask for no events: scan every Poll, and at a Reload
+	PollOnly bool // use no events: scan every Poll, and at a Reload
 
 	once     sync.Once
 	reload   notify.Signal
 	mu       sync.Mutex
-	awaiting []chan struct{} // guarded by mu; each to be closed after a reload
+	awaiting []chan struct{} // guarded by mu; each is closed after a reload
 	system   system
 }
 
 func (w *Watcher) init() { w.once.Do(func() { w.reload = notify.NewSignal() }) }
 
-// Reload scans now, reading every file afresh, and reports even if nothing changed. It
-// returns when the report was made; Run must be running.
+// Reload scans now, reading every file again, and reports even if nothing changed. It returns when the report was made;
+// Run must be running.
 func (w *Watcher) Reload(ctx context.Context) error {
 	w.init()
 	done := make(chan struct{})
@@ -83,7 +83,7 @@ func (w *Watcher) Reload(ctx context.Context) error {
 	}
 }
 
-// requested returns the reloads that were asked for, each to be closed when it is done.
+// requested returns the requested reloads. Each is closed when it is done.
 func (w *Watcher) requested() []chan struct{} {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -92,8 +92,8 @@ func (w *Watcher) requested() []chan struct{} {
 	return all
 }
 
-// Run calls report with the first scan, and then with every scan that differs from the
-// one before. Calls do not overlap. It returns nil when ctx ends.
+// Run calls report with the first scan, and then with every scan that differs from the previous one. Calls do not
+// overlap. It returns nil when ctx ends.
 func (w *Watcher) Run(ctx context.Context, report func(Snapshot)) error {
 	w.init()
 	s := newScanner(w)
