@@ -49,17 +49,16 @@ var compiled sync.Map
 // part is a Document restricted to one property.
 type part struct {
 	doc  Document
-	path string // its names, parted by slashes
+	path string // its names, separated by slashes
 }
 
-// document is a schema in the two forms validating needs.
+// document is a schema in the two forms that validation needs.
 type document struct {
 	schema *jsonschema.Schema
 	source any // decoded, to look up the value of a keyword
 }
 
-// Source returns the text of doc, for editors. It panics if doc is not one of the
-// documents of this package.
+// Source returns the text of doc, for editors. It panics if doc is not a document of this package.
 func Source(doc Document) []byte {
 	text, ok := texts()[doc]
 	if !ok {
@@ -78,8 +77,8 @@ func load(doc Document) *document {
 	return d
 }
 
-// loadPart returns the compiled form of doc without the properties that are not on the way along path. That takes a
-// small part of the time for the whole document.
+// loadPart returns the compiled form of doc with only the properties along path. That takes a small part of the time
+// for the whole document.
 func loadPart(doc Document, path []string) *document {
 	key := part{doc, strings.Join(path, "/")}
 	if d, ok := compiled.Load(key); ok {

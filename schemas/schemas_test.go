@@ -95,7 +95,7 @@ func TestValidateProperty(t *testing.T) {
 	}
 }
 
-// paths returns the names that lead to each property of a schema.
+// paths returns the path of each property of a schema.
 func paths(schema map[string]any) (all [][]string) {
 	properties, _ := schema["properties"].(map[string]any)
 	for name, property := range properties {

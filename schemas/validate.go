@@ -15,11 +15,10 @@ import (
 	"github.com/conduit-agent/conduit/spec/sorting"
 )
 
-// Violation is one demand of a schema that a value does not meet.
+// Violation is a rule of a schema that a value does not meet.
 type Violation struct {
-	// InstancePointer is the JSON pointer (RFC 6901) of the offending value. For
-	// required it is the object that lacks Property, for additionalProperties the
-	// property that is not known.
+	// InstancePointer is the JSON pointer (RFC 6901) of the offending value. For required it is the object that lacks
+	// Property, for additionalProperties the unknown property.
 	InstancePointer string
 	// Keyword is the schema keyword: required, additionalProperties, type, enum, …
 	Keyword string
@@ -28,7 +27,7 @@ type Violation struct {
 	// Want is the value of the keyword: allowed values for enum, names of types for type, known properties for
 	// additionalProperties, the bound for minimum or maxLength.
 	Want []string
-	// Message says the same in the words of the validator.
+	// Message is the message of the validator.
 	Message string
 }
 
@@ -87,7 +86,7 @@ func (d *document) collect(e *jsonschema.ValidationError, v any, found []Violati
 	return append(found, leaf)
 }
 
-// missing makes one violation per property that is required at and absent from v.
+// missing returns a violation for each property that is required at and absent from v.
 func (d *document) missing(leaf Violation, at string, v any) []Violation {
 	object, _ := AtPointer(v, leaf.InstancePointer).(map[string]any)
 	var found []Violation
@@ -100,7 +99,7 @@ func (d *document) missing(leaf Violation, at string, v any) []Violation {
 	return found
 }
 
-// unknown makes one violation per property of v that the schema at does not name.
+// unknown returns a violation for each property of v that the schema at does not name.
 func (d *document) unknown(leaf Violation, at string, v any) []Violation {
 	schema := strings.TrimSuffix(at, "/additionalProperties")
 	known, _ := AtPointer(d.source, schema+"/properties").(map[string]any)

@@ -9,7 +9,7 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// Catalog knows the plugins that pipeline files may name.
+// Catalog provides the plugins that pipeline files may use.
 type Catalog interface {
 	// Parameters returns the settings of plugin as a connector of type typ. The error says that the plugin does not
 	// exist, or describes its fault.
@@ -19,7 +19,7 @@ type Catalog interface {
 	Check(ctx context.Context, p *spec.Pipeline) []spec.Problem
 	// Plugins returns all plugins, sorted by name, and the unused files in connectors.path and processors.path.
 	Plugins(ctx context.Context) ([]plugins.Installed, []plugins.Problem)
-	// Plugin returns the plugin that ref, written as in a pipeline file, stands for.
+	// Plugin returns the plugin for ref, written as in a pipeline file.
 	Plugin(ctx context.Context, ref string) (plugins.Installed, error)
 	// KnownProcessors returns the built-in processors and the processors in processors.path.
 	KnownProcessors(ctx context.Context) *processor.Registry

@@ -189,7 +189,7 @@ func claimWords(p *rest.ClusterPipeline) string {
 	return fmt.Sprintf("%s (%d of %s)", p.ID, p.Instance, p.Terms.Instances)
 }
 
-// refused says how many dead letters the store of the cluster and which members have.
+// refused returns the number of dead letters in the store of the cluster, and the members that have some on disk.
 func refused(p *rest.ClusterPipeline) string {
 	var texts []string
 	if p.SharedDeadLetters > 0 {

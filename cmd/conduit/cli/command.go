@@ -82,7 +82,7 @@ func hint(c *ffcli.Command, word string) string {
 	return ""
 }
 
-// aliases are words that people try for commands, and the names that there may be.
+// aliases maps words that people try for commands to possible names of the command.
 var aliases = map[string][]string{"list": {"ls"}, "rm": {"delete", "drop"}, "get": {"describe"}, "show": {"describe"}}
 
 // WithoutAliases returns args with the alias of a command replaced by its name.
@@ -104,7 +104,7 @@ func WithoutAliases(root *ffcli.Command, args []string) []string {
 	return args
 }
 
-// Aliases returns the words that mean the command of this name below group.
+// Aliases returns the aliases of the command with this name below group.
 func Aliases(group *ffcli.Command, name string) (all []string) {
 	for _, alias := range slices.Sorted(maps.Keys(aliases)) {
 		for _, meant := range aliases[alias] {
@@ -217,7 +217,7 @@ func flagHint(fs *flag.FlagSet, name string) string {
 	return ""
 }
 
-// written is the name of a flag with the dashes that the help writes.
+// written returns the name of a flag with dashes, as in the help.
 func written(name string) string {
 	if len(name) == 1 {
 		return "-" + name

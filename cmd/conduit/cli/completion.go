@@ -56,7 +56,7 @@ complete -o default -F _conduit conduit
 	return b.Bytes()
 }
 
-// fish returns completions, each for where the cursor is behind one command.
+// fish returns completions. Each applies when the cursor is after a certain command.
 func fish(c *ffcli.Command) []byte {
 	var b bytes.Buffer
 	b.WriteString(`# Completion of conduit for fish.

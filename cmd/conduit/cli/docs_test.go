@@ -22,7 +22,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/zstd"
 )
 
-// docsSite returns the files of the site as 'conduit docs' writes them.
+// docsSite returns the files of the site that 'conduit docs' writes.
 func docsSite(t *testing.T) map[string]string {
 	t.Helper()
 	files, err := writtenSite()

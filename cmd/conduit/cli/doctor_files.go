@@ -63,7 +63,7 @@ func (e *examination) pipelines(ctx context.Context) {
 	}
 }
 
-// file returns the pipelines of a file, and whether the file has no error.
+// file returns the pipelines of a file, and whether the file has no errors.
 func (e *examination) file(f watch.File) ([]spec.Parsed, bool) {
 	if f.Err != nil {
 		e.add("pipeline files", Error, "", "%s:1:1: %v", f.Path, f.Err)
@@ -84,12 +84,12 @@ func (e *examination) file(f watch.File) ([]spec.Parsed, bool) {
 	return parsed.Pipelines, true
 }
 
-// placed is a problem with its place.
+// placed returns a problem with its place.
 func placed(p *spec.Problem) string {
 	return fmt.Sprintf("%s:%d:%d: %s", p.File, max(p.Line, 1), max(p.Column, 1), p.Message)
 }
 
-// directoriesBelow warns of pipeline files where the agent does not look for them.
+// directoriesBelow warns of pipeline files in directories where the agent does not look for them.
 func (e *examination) directoriesBelow(dir string) {
 	below, _ := filepath.Glob(filepath.Join(dir, "[^.]*", "*"))
 	var unread []string

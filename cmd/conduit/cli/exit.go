@@ -30,8 +30,7 @@ func Invalidf(format string, args ...any) error {
 	return &invalidError{fmt.Sprintf(format, args...)}
 }
 
-// IsDirectory tells whether the file that the caller names is a directory. That there is none is
-// the caller's mistake.
+// IsDirectory reports whether the file that the caller names is a directory. A missing file is the caller's mistake.
 func IsDirectory(path string) (bool, error) {
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -43,7 +42,7 @@ func IsDirectory(path string) (bool, error) {
 	return info.IsDir(), nil
 }
 
-// environmental are the errors that the caller can only mend outside of conduit.
+// environmental are the errors that the caller can only fix outside of conduit.
 var environmental = []error{
 	fs.ErrPermission, syscall.EADDRINUSE, syscall.EADDRNOTAVAIL, syscall.ENOSPC, syscall.EROFS,
 	syscall.EDQUOT, syscall.EMFILE, syscall.ENFILE, syscall.ECONNREFUSED,

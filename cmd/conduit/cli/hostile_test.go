@@ -21,7 +21,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/config"
 )
 
-// hostileText would change the meaning of the line around it and the title of a terminal, and clear and colour that as
+// hostileText would change the meaning of the line around it and the title of a terminal, and clear and color it as
 // commands do.
 const hostileText = "a\x1b[2J\x1b[H\x1b[31m" +
 	"\u202eb\x1b]0;c\x07\u2066d\u200be\u2028f\x9bg\u009bh\U000e0041i\x7f\rj\xffk\u061c"
@@ -137,7 +137,7 @@ func TestCommandsPrintNothingHidden(t *testing.T) {
 	}
 }
 
-// A name of a file takes one line, and does not steer the terminal.
+// A file name takes one line, and does not steer the terminal.
 func TestNamesOfFilesTakeOneLine(t *testing.T) {
 	t.Chdir(t.TempDir())
 	const name = "a\nb\x1b[31mc\x1b[2J"

@@ -13,7 +13,7 @@ import (
 	"github.com/conduit-agent/conduit/cmd/conduit/terminal"
 )
 
-// recordDocument is a record as the agent shows it, with numbers and the order of fields as they came.
+// recordDocument is a record as the agent shows it, with unchanged numbers and order of fields.
 type recordDocument struct {
 	Position  []byte            `json:"position"`
 	Operation string            `json:"operation"`
@@ -63,7 +63,7 @@ func writeRecord(w io.Writer, n int, text []byte, paint func(text, color string)
 	return err
 }
 
-// dataText is a key or a payload for people; ok is false when there is none.
+// dataText returns a key or a payload for people; ok is false when there is none.
 func dataText(data *content) (text string, ok bool) {
 	switch {
 	case data == nil:
@@ -76,7 +76,7 @@ func dataText(data *content) (text string, ok bool) {
 	return plain(data.Raw), true
 }
 
-// indented is JSON over several lines.
+// indented returns JSON on several lines.
 func indented(text []byte) string {
 	var b bytes.Buffer
 	if json.Indent(&b, text, "", "  ") != nil {

@@ -61,7 +61,7 @@ func (s *LabelSelector) Set(text string) error {
 	return err
 }
 
-// LabelText is labels as they are read, in the order of their keys: site=berlin, team=shop.
+// LabelText formats labels in the order of their keys: site=berlin, team=shop.
 func LabelText(labels map[string]string) string {
 	var all []string
 	for _, key := range slices.Sorted(maps.Keys(labels)) {

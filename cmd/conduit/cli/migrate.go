@@ -162,8 +162,8 @@ func (m *migration) pipelineFiles() ([]spec.Pipeline, error) {
 	return all, nil
 }
 
-// writeAll writes the files, if any, and then the store. When that fails, none of the files
-// is left: without its position a pipeline would read everything again.
+// writeAll writes the files, if any, and then the store. If that fails, it removes the files: without its position a
+// pipeline would read everything again.
 func (m *migration) writeAll(ctx context.Context, c config.Config, found *migrate.Found) (err error) {
 	var written []string
 	defer func() {
@@ -196,7 +196,7 @@ type migrationResult struct {
 	Written   bool               `json:"written"`
 	Pipelines []migratedPipeline `json:"pipelines"`
 	Positions []migratedPosition `json:"positions"`
-	Unset     []migrate.Unset    `json:"unset"` // variables to be set
+	Unset     []migrate.Unset    `json:"unset"` // variables without a value
 	Unequal   []string           `json:"unequal"`
 }
 

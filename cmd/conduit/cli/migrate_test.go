@@ -20,7 +20,7 @@ import (
 	"github.com/conduit-agent/conduit/spec/ref"
 )
 
-// conduitEntries are the entries that a Conduit stores for one pipeline.
+// conduitEntries are the entries that a Conduit stores for a pipeline.
 var conduitEntries = map[string]string{
 	"pipeline:instance:orders": `{"ID":"orders","Config":{"Name":"orders","Description":"of the shop"},"Error":"","Status":2,
 		"DLQ":{"Plugin":"builtin:log","Settings":{"level":"warn"},"WindowSize":5,"WindowNackThreshold":2},
@@ -151,8 +151,8 @@ func TestMigrateFromDatabaseWithoutLists(t *testing.T) {
 	}
 }
 
-// Values are taken over as they are, though they have the form of references, and so are the
-// settings of the last start. Connectors without their pipeline are listed.
+// Values are migrated unchanged, even in the form of references, and so are the settings of the last start. Connectors
+// without their pipeline are listed.
 func TestMigrateFromDatabaseKeepsDollarSigns(t *testing.T) {
 	path := conduitDatabase(t)
 	replaceEntries(t, path, map[string]string{
@@ -179,7 +179,7 @@ func TestMigrateFromDatabaseKeepsDollarSigns(t *testing.T) {
 	}
 }
 
-// conduitAPI answers as a running Conduit does, which hides every setting.
+// conduitAPI answers like a running Conduit, which hides every setting.
 func conduitAPI(t *testing.T, status string) *client.Client {
 	t.Helper()
 	return conduitAPIOf(t, "orders", status, map[string]string{"path": "***"})

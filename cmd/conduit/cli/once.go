@@ -16,7 +16,7 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// onceFlags are the flags of 'conduit run' that have it end.
+// onceFlags are the flags of 'conduit run' that make it end.
 type onceFlags struct {
 	once bool
 	idle time.Duration
@@ -29,7 +29,7 @@ type once struct {
 	outcome chan error // of wait; capacity 1
 }
 
-// onceRetries is how often a pipeline that fails is tried again: for ever would be no end.
+// onceRetries is how often a failed pipeline is retried: with unlimited retries the command would not end.
 const onceRetries = 3
 
 func runOnce(ctx context.Context, p *Program, s *Settings, idle time.Duration) error {
@@ -151,7 +151,7 @@ func skipped(a *agent.Agent, id string) (all []string) {
 	return all
 }
 
-// nothing says which sources of a pipeline had nothing to read, and why.
+// nothing names the sources of a pipeline that had nothing to read, with the reason.
 func nothing(a *agent.Agent, id string) (all []string) {
 	running, _ := a.Runner.Pipeline(id)
 	if running == nil {
@@ -184,7 +184,7 @@ func counts(a *agent.Agent, id string) (read, refused uint64) {
 func failure(r *finished) string {
 	switch a := r.State.LastAttempt; {
 	case r.State.Phase == spec.PhaseDegraded:
-		return "degraded: " + strings.TrimSuffix(r.State.Error, spec.NotAgain(r.ID)) // this agent ends with it
+		return "degraded: " + strings.TrimSuffix(r.State.Error, spec.NotAgain(r.ID)) // it ends with this agent
 	case !r.Applied && a != nil:
 		return fmt.Sprintf("generation %d cannot start: %s", a.Generation, a.Error)
 	case !r.Applied:

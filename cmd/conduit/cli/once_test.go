@@ -23,7 +23,7 @@ func onceRuns(time.Duration) spec.State {
 	return spec.State{Phase: spec.PhaseRunning, RunningGeneration: 1}
 }
 
-// onceReading reads a record each second for so long, and never knows its end.
+// onceReading returns a source that reads a record each second for this duration, and never knows its end.
 func onceReading(long time.Duration) func(time.Duration) measure.Lag {
 	return func(at time.Duration) measure.Lag {
 		n := uint64(min(at, long) / time.Second)

@@ -54,7 +54,7 @@ Example:
 	})
 }
 
-// refusedOf returns the id of the pipeline of a file that an error is about, "" when it names none.
+// refusedOf returns the id of the pipeline in the file to which an error refers, "" when it names none.
 func refusedOf(file []byte, err error) string {
 	for _, one := range spec.ParseExport(file).Pipelines {
 		if id := one.Pipeline.ID; strings.Contains(err.Error(), fmt.Sprintf("pipeline %q ", id)) {

@@ -117,7 +117,7 @@ func (m *planMaker) write(plan *rest.Plan) error {
 	return err
 }
 
-// nothingWords says why nothing would change.
+// nothingWords returns the reason why nothing would change.
 func (m *planMaker) nothingWords(plan *rest.Plan) string {
 	switch {
 	case len(plan.Held) > 0:
@@ -135,7 +135,7 @@ func (m *planMaker) nothingWords(plan *rest.Plan) string {
 	return words
 }
 
-// writePlanned writes a line for each change of a pipeline that stays.
+// writePlanned writes a line for each change of a pipeline that is not removed.
 func writePlanned(p *Program, one *rest.PlannedPipeline) error {
 	if one.Action != spec.ActionChange {
 		return nil

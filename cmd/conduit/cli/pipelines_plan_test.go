@@ -67,7 +67,7 @@ func TestPlanOffline(t *testing.T) {
 	}
 }
 
-// planRequestOf is the request for files to be saved, or for a directory.
+// planRequestOf returns the request for files to be saved, or for a directory.
 func planRequestOf(t *testing.T, paths ...string) (request rest.PlanRequest) {
 	t.Helper()
 	for _, path := range paths {

@@ -91,7 +91,7 @@ func pipelineFiles(ctx context.Context, c config.Config, paths []string) ([]pipe
 	return files, nil
 }
 
-// location is the same for all paths that lead to a name in a directory.
+// location returns the same text for all paths that lead to the same name in a directory.
 func location(dir, name string) string {
 	if real, err := filepath.EvalSymlinks(dir); err == nil {
 		dir = real
@@ -121,7 +121,7 @@ type fileReport struct {
 	Notes     []string       `json:"notes,omitempty"` // facts that are in order, and may surprise
 }
 
-// check adds one file to the report.
+// check adds a file to the report.
 func (r *report) check(ctx context.Context, file pipelineFile) {
 	path := file.path
 	parsed := spec.Parser{Env: os.LookupEnv, AllowEnv: config.CheckVariable}.File(path, file.content)
@@ -166,7 +166,7 @@ func (r *report) add(f *fileReport, problems ...spec.Problem) {
 	}
 }
 
-// unresolved warns of references that lead nowhere here. The agent may see other variables.
+// unresolved warns of references that cannot be resolved here. The agent may have other variables.
 func unresolved(ctx context.Context, path string, one *spec.Parsed) (all []spec.Problem) {
 	_, problems := (&reference.Resolver{}).Resolve(ctx, &spec.Declaration{Pipeline: one.Pipeline})
 	for _, problem := range problems {

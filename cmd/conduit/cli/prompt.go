@@ -15,7 +15,7 @@ type prompt struct {
 	questions, others http.RoundTripper
 }
 
-// Promptly returns t with a limit for the answers to questions.
+// Promptly returns t with a time limit for reads.
 func Promptly(t *http.Transport) http.RoundTripper {
 	questions := t.Clone()
 	questions.ResponseHeaderTimeout = answerTimeout

@@ -48,7 +48,7 @@ Example:
 type reloadResult struct {
 	Files    []spec.FileState `json:"files"`
 	Failed   []pipelineStatus `json:"failed"`   // pipelines that do not run as declared
-	Waiting  []string         `json:"waiting"`  // pipelines that were not there yet when time was up
+	Waiting  []string         `json:"waiting"`  // pipelines that were not ready at the timeout
 	Warnings []spec.Event     `json:"warnings"` // warnings about effects of the current files that may not be intended
 }
 
@@ -76,11 +76,11 @@ func reload(ctx context.Context, r *Remote, wait, prune bool, timeout time.Durat
 	}
 }
 
-// warnedEvents is how many of the latest events are searched for warnings: the most that
-// the agent returns at once.
+// warnedEvents is the number of latest events that are searched for warnings: the maximum that the agent returns at
+// once.
 const warnedEvents = 1000
 
-// warned are the reasons of events that the author of a file may not have reckoned with.
+// warned are the reasons of events that the author of a file may not expect.
 var warned = []string{"PositionLost", "LooksRenamed"}
 
 // warningsOf returns the events that warn of effects of the files since their last change.
@@ -122,7 +122,7 @@ func (s *pipelineStatus) outcome() spec.Outcome {
 		return spec.OutcomeFailed
 	}
 	if s.Placement != nil && s.Placement.Member != "" {
-		return spec.OutcomeOK // the member that runs it says more
+		return spec.OutcomeOK // the member that runs it has the details
 	}
 	return spec.OutcomeOf(cmp.Or(s.Override, s.Declared), s.Generation, &s.State)
 }

@@ -31,7 +31,7 @@ import (
 // TokenVariable holds the token that commands send. It is no flag, because other users of the machine can see flags.
 const TokenVariable = "CONDUIT_API_TOKEN"
 
-// Remote is the running agent that a command asks.
+// Remote is the running agent to which a command sends requests.
 type Remote struct {
 	*Program
 	*client.Client
@@ -39,19 +39,19 @@ type Remote struct {
 	subject string // see About
 }
 
-// RemoteCommand describes a command that asks the running agent.
+// RemoteCommand describes a command that talks to the running agent.
 type RemoteCommand struct {
 	Usage     string // words that name the command, and its arguments
 	Short     string
 	Long      string
 	Flags     func(*flag.FlagSet)
-	Arguments int // that must be given
-	Optional  int // more that may be
+	Arguments int // number of required arguments
+	Optional  int // number of optional arguments
 	NoJSON    bool
 	Exec      func(ctx context.Context, r *Remote, args []string) error
 }
 
-// Remote makes a command of c.
+// Remote returns the command that c describes.
 func (p *Program) Remote(name string, c RemoteCommand) *ffcli.Command {
 	flags, asJSON := NewFlags(name), false
 	at := NewAgentFlags(flags)
@@ -86,7 +86,7 @@ func (p *Program) Remote(name string, c RemoteCommand) *ffcli.Command {
 	}
 }
 
-// AgentFlags are the flags by which a command finds the agent.
+// AgentFlags are the flags that locate the agent.
 type AgentFlags struct {
 	*Settings
 	Address string
@@ -99,13 +99,13 @@ func NewAgentFlags(fs *flag.FlagSet, keys ...string) *AgentFlags {
 	return at
 }
 
-// Dial returns the agent at address, by default at the one of the settings.
+// Dial returns the agent at address, by default the agent in the settings.
 func (p *Program) Dial(c config.Config, address string) (*Remote, error) {
 	if socket := localSocket(c.API.HTTP); address == "" && socket != "" {
 		return &Remote{Program: p, Client: &client.Client{URL: "http://localhost", HTTP: &http.Client{Transport: throughSocket(socket)}}}, nil
 	}
 	scheme, token, encrypted := "http", p.Getenv(TokenVariable), c.API.Client != config.Client{}
-	if address == "" { // the settings say more about this agent, and its token is for no other
+	if address == "" { // the settings have details of this agent, and its token is for no other
 		address, token = c.API.HTTP.Address, cmp.Or(token, tokenOf(c.API.Auth))
 		encrypted = encrypted || c.API.TLS.CertFile != ""
 	}
@@ -123,11 +123,11 @@ func (p *Program) Dial(c config.Config, address string) (*Remote, error) {
 	return &Remote{Program: p, Client: &client.Client{URL: at, Token: token, HTTP: &http.Client{Transport: t}}}, nil
 }
 
-// serviceSocket is where an agent that is installed as a service serves commands.
+// serviceSocket is the socket for commands of an agent that is installed as a service.
 const serviceSocket = "/run/conduit/api.sock"
 
-// localSocket returns the Unix socket by which the agent of the settings is reached, "" when
-// there is none, or none that the user may open.
+// localSocket returns the Unix socket of the agent in the settings, "" when there is none, or none that the user may
+// open.
 func localSocket(c config.HTTP) string {
 	path := c.Socket
 	if usual := config.Default("api.http.address"); path == "" && c.Address == usual {
@@ -163,8 +163,8 @@ func tokenOf(c config.Auth) string {
 
 const dialTimeout = 5 * time.Second
 
-// transport trusts the certificate of the agent, which may be signed by itself, and
-// the authorities of the settings. It shows the certificate of the settings.
+// transport trusts the certificate of the agent, which may be self-signed, and the authorities in the settings. It
+// presents the certificate in the settings.
 func transport(c config.API) (http.RoundTripper, error) {
 	t := peer.Transport()
 	t.DialContext = (&net.Dialer{Timeout: dialTimeout}).DialContext
@@ -207,7 +207,7 @@ func trust(t *tls.Config, c config.API) error {
 	return nil
 }
 
-// AgentURL returns the URL of an agent that listens on address. It also takes a URL.
+// AgentURL returns the URL of an agent that listens on address, which may be a URL already.
 func AgentURL(scheme, address string) (string, error) {
 	if strings.HasPrefix(address, "http://") || strings.HasPrefix(address, "https://") {
 		u, err := url.Parse(address)
@@ -242,7 +242,7 @@ func (e *remoteError) Error() string { return e.message }
 
 func (e *remoteError) Unwrap() error { return e.cause }
 
-// Environment reports whether the agent could not be asked, rather than that it refused.
+// Environment reports whether the agent could not be reached, rather than refused the request.
 func (e *remoteError) Environment() bool { return e.environment }
 
 // Explain adds a remedy to an error of the client.
@@ -359,7 +359,7 @@ func (r *Remote) Say(v any, format string, args ...any) error {
 	return err
 }
 
-// Show writes v as JSON if that was asked for, and otherwise the table.
+// Show writes v as JSON if JSON was requested, and otherwise the table.
 func (r *Remote) Show(v any, t *terminal.Table) error {
 	if r.JSON {
 		return r.WriteJSON(v)

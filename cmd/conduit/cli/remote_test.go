@@ -113,7 +113,7 @@ func TestCommandsFindTheSocket(t *testing.T) {
 	}
 }
 
-// pages ends the context when n pages were written.
+// pages ends the context after n written pages.
 type pages struct {
 	bytes.Buffer
 	n   int
@@ -217,7 +217,7 @@ func TestAgentIsFoundBySettings(t *testing.T) {
 	}
 }
 
-// Another program that answers at the address is called one.
+// Another program that answers at the address is reported as such.
 func TestForeignServer(t *testing.T) {
 	for name, answer := range map[string]http.HandlerFunc{
 		"knows no such request (404 Not Found)": http.NotFound,

@@ -28,7 +28,7 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// certificate writes a certificate that signs itself, for servers and clients, and its key.
+// certificate writes a self-signed certificate for servers and clients, and its key.
 func certificate(t *testing.T) (cert, key string) {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -59,8 +59,8 @@ func file(t *testing.T, content string) string {
 	return path
 }
 
-// guarded is an agent that asks for client certificates and tokens, with the pipeline
-// orders, and the files that a client needs.
+// guarded is an agent that requires client certificates and tokens, with the pipeline orders, and the files that a
+// client needs.
 type guarded struct {
 	*agenttest.Agent
 	t                 *testing.T
@@ -109,7 +109,7 @@ func (g *guarded) flags() []string {
 	return []string{"--api.address", g.Address(), "--api.client.ca-file", g.server, "--api.client.cert-file", g.cert, "--api.client.key-file", g.key}
 }
 
-// TestEveryCommandReachesAGuardedAgent runs each command that asks the agent.
+// TestEveryCommandReachesAGuardedAgent runs each command that talks to the agent.
 func TestEveryCommandReachesAGuardedAgent(t *testing.T) {
 	t.Parallel()
 	g := startGuarded(t)

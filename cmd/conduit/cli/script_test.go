@@ -60,7 +60,7 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// exits CODE COMMAND ARG... is exec for a command that must end with that exit code.
+// exits CODE COMMAND ARG... is exec for a command that must end with this exit code.
 func exits(ts *testscript.TestScript, _ bool, args []string) {
 	var exit *exec.ExitError
 	err := ts.Exec(args[1], args[2:]...)

@@ -12,7 +12,7 @@ import (
 
 // checked is the part of a spool that was read.
 type checked struct {
-	Records int      `json:"records"` // that are good
+	Records int      `json:"records"` // valid records
 	Damaged []damage `json:"damaged"`
 }
 

@@ -78,7 +78,7 @@ Examples:
 	})
 }
 
-// agentStatus is the status of everything.
+// agentStatus is the status of the agent, its pipelines and its files.
 type agentStatus struct {
 	Agent     rest.Readiness   `json:"agent"`
 	Pipelines []pipelineStatus `json:"pipelines"`
@@ -91,7 +91,7 @@ type pipelineStatus struct {
 	rest.PipelineStatus
 	// read by all sources; unknown for a pipeline that has only begun to run
 	RecordsPerSecond   *float64 `json:"recordsPerSecond,omitempty"`
-	DeliveredPerSecond *float64 `json:"deliveredPerSecond,omitempty"` // accepted by the destination that accepts least
+	DeliveredPerSecond *float64 `json:"deliveredPerSecond,omitempty"` // accepted by the slowest destination
 }
 
 // statusView selects the part of the status to show.
@@ -106,7 +106,7 @@ type statusView struct {
 // errUnwell ends a command that has already shown the problems.
 var errUnwell = errors.New("")
 
-// once gives the agent the time of an interval to measure rates that it does not have.
+// once waits for an interval if the agent has yet to measure rates.
 func (v *statusView) once(ctx context.Context, check bool) error {
 	s, err := v.status(ctx)
 	if err == nil && s.unmeasured() {
@@ -163,7 +163,7 @@ func attention(p *pipelineStatus) int {
 	return 2
 }
 
-// well reports whether nothing is wrong.
+// well reports whether there are no problems.
 func (s *agentStatus) well() bool {
 	return s.Agent.Status == "ready" &&
 		!slices.ContainsFunc(s.Pipelines, func(p pipelineStatus) bool { return !p.asDeclared() }) &&
@@ -201,12 +201,12 @@ func (v *statusView) watch(ctx context.Context) error {
 	}
 }
 
-// layout says how the table of the pipelines is arranged.
+// layout is the arrangement of the table of pipelines.
 type layout struct {
 	first  bool // problems of files and warnings precede the table, which may be longer than the terminal
 	below  bool // errors are on lines below their pipelines, rather than in a column
 	stages bool // a table of the stages of the only pipeline follows
-	id     int  // the most characters of an id; 0: any number
+	id     int  // maximum number of characters of an id; 0: unlimited
 }
 
 // otherColumns is the usual width of all columns except the ids, in characters. At least leastID characters of an id
@@ -224,7 +224,7 @@ func (v *statusView) layout() layout {
 	return layout{first: true, stages: v.id != ""}
 }
 
-// refresh shows a page, on a terminal in place of the one before.
+// refresh shows a page. On a terminal it replaces the previous one.
 func refresh(r *Remote, page []byte, first bool) error {
 	switch {
 	case r.Terminal && !r.JSON:
@@ -258,7 +258,7 @@ func status(ctx context.Context, r *Remote) (s agentStatus, err error) {
 	}
 	if s.Pipelines, err = statuses(ctx, r); client.Reason(err) == rest.ReasonStore {
 		s.Files = []spec.FileState{}
-		return s, nil // the agent says why there are none
+		return s, nil // the agent gives the reason for having none
 	}
 	if err != nil {
 		return s, err
@@ -390,7 +390,7 @@ func pipelineTable(all []pipelineStatus, l layout) *terminal.Table {
 	return t
 }
 
-// phaseWords is the phase of a pipeline, or where it runs instead.
+// phaseWords returns the phase of a pipeline, or its place if it runs elsewhere.
 func phaseWords(s *pipelineStatus) terminal.Cell {
 	count := ""
 	if s.Instances != nil && s.Terms != nil && s.Terms.Instances != "" {
@@ -466,7 +466,7 @@ func stallWords(s *spec.State) string {
 	return "since " + terminal.Moment(s.Stall.Since) + ": " + cmp.Or(s.Error, s.Stall.Message)
 }
 
-// passingWords are the records per second that a pipeline reads and delivers.
+// passingWords returns the records per second that a pipeline reads and delivers.
 func passingWords(s *pipelineStatus) string {
 	if s.RecordsPerSecond == nil || s.DeliveredPerSecond == nil {
 		return "-"
@@ -504,7 +504,7 @@ func behindWords(r *rest.PipelineRates) string {
 	return strings.Join(all, "; ")
 }
 
-// number is n in digits, nothing for 0.
+// number formats n, 0 as an empty text.
 func number(n int64) string {
 	if n == 0 {
 		return ""

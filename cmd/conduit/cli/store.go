@@ -43,7 +43,7 @@ table, and what could not be read is said. What is replaced is kept. What is who
 	})
 }
 
-// storeRun is a command at work on a store.
+// storeRun is the run of a command on a store.
 type storeRun struct {
 	*Program
 	path string // of the store

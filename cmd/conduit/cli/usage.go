@@ -56,7 +56,7 @@ type Flag struct {
 	Text     string
 }
 
-// Synopsis is the flag as it is written.
+// Synopsis returns the flag in the form of the command line.
 func (f Flag) Synopsis() string {
 	dashes := "--"
 	if len(f.Name) == 1 {

@@ -40,7 +40,7 @@ func main() {
 			check(err)
 			content, err := os.ReadFile(path)
 			check(err)
-			check(w.WriteHeader(&tar.Header{Name: filepath.ToSlash(name), Mode: 0o644, Size: int64(len(content))})) // without a time, so that equal pages make an equal file
+			check(w.WriteHeader(&tar.Header{Name: filepath.ToSlash(name), Mode: 0o644, Size: int64(len(content))})) // no time: reproducible
 			_, err = w.Write(content)
 			check(err)
 		}

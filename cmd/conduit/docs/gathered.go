@@ -17,8 +17,8 @@ import (
 
 //go:generate go run gather.go
 
-// gathered are the pages as files of the repository. Embedding reaches no directory above, so that they
-// are gathered here.
+// gathered are the pages as files of the repository. They are gathered here because embedding cannot reach parent
+// directories.
 //
 //go:embed pages.tar.zst
 var gathered []byte

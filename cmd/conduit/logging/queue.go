@@ -14,24 +14,24 @@ const (
 	endTimeout = 2 * time.Second // for the reader to take them at the end
 )
 
-// Queue writes lines in the background: whoever logs never waits for a reader of the log that takes nothing, such as
-// a full pipe. A line that finds no room is dropped and counted, and the log has the number when there is room again. Only a
-// line with a record of a pipeline waits until it is written, as the log is where that pipeline delivers to.
+// Queue writes lines in the background, so that logging never waits for a blocked reader of the log, such as a full
+// pipe. A line that finds no space is dropped and counted, and the number is logged when there is space again. Only a
+// line with a record of a pipeline waits until it is written, as the log is the destination of that pipeline.
 type Queue struct {
 	w    io.Writer
-	wake chan struct{} // holds one value when something is queued
+	wake chan struct{} // holds one value when lines are queued
 	done chan struct{} // closed when the last line is written
 
-	writing sync.Mutex // held while w is written to
+	writing sync.Mutex // held during a write to w
 
 	mu      sync.Mutex
-	enc     encoder // of the line that says how many are missing; guarded by mu
+	enc     encoder // of the line with the number of dropped lines; guarded by mu
 	queued  []byte  // lines, in order; guarded by mu
 	dropped int     // lines; guarded by mu
 	closed  bool    // guarded by mu
 }
 
-// NewQueue returns a queue to w, which only it may write to until Close returns.
+// NewQueue returns a queue to w. Nothing else may write to w until Close returns.
 func NewQueue(w io.Writer) *Queue {
 	q := &Queue{w: w, wake: make(chan struct{}, 1), done: make(chan struct{})}
 	go q.run()
@@ -41,7 +41,7 @@ func NewQueue(w io.Writer) *Queue {
 // Write queues p, which is one or more lines. It never waits, and returns no error.
 func (q *Queue) Write(p []byte) (int, error) { return len(p), q.writeLine(p, false) }
 
-// Close returns when all that is queued is written, or after two seconds.
+// Close returns when all queued lines are written, or after two seconds.
 func (q *Queue) Close() {
 	q.mu.Lock()
 	q.closed = true
@@ -67,7 +67,7 @@ func (q *Queue) writeLine(line []byte, hasRecord bool) error {
 	return err
 }
 
-// push queues a line if there is room.
+// push queues a line if there is space.
 func (q *Queue) push(line []byte) {
 	q.mu.Lock()
 	fits := len(q.queued)+len(line) <= maxQueued
@@ -94,7 +94,7 @@ func (q *Queue) run() {
 	defer close(q.done)
 	for range q.wake {
 		q.writing.Lock()
-		_ = q.flush() // there is no other place to report it
+		_ = q.flush() // there is no other place to report an error
 		q.writing.Unlock()
 		q.mu.Lock()
 		ended := q.closed && len(q.queued) == 0

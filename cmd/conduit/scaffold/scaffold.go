@@ -36,7 +36,7 @@ type setting struct {
 	Off         bool // commented out
 }
 
-// Demo returns the pipeline that shows a newcomer something moving.
+// Demo returns a pipeline that shows a newcomer moving records.
 func Demo(id string) *File {
 	return &File{
 		ID:          id,
@@ -146,10 +146,10 @@ func PlainName(plugin string) string {
 	return name
 }
 
-// SchemaFile is the name of the JSON Schema next to a file that was rendered.
+// SchemaFile is the name of the JSON Schema next to a rendered file.
 const SchemaFile = "pipeline.schema.json"
 
-// Render returns the YAML file. Its first line has editors complete and check it by SchemaFile.
+// Render returns the YAML file. Its first line makes editors complete and check it with SchemaFile.
 func (s *File) Render() []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "# yaml-language-server: $schema=./%s\n", SchemaFile)

@@ -33,7 +33,7 @@ func (t *Table) Add(cells ...any) {
 	t.rows = append(t.rows, row)
 }
 
-// Note adds an indented line below the last row, which has no part in the columns.
+// Note adds an indented line below the last row, outside of the columns.
 func (t *Table) Note(text, color string) {
 	if t.notes == nil {
 		t.notes = map[int]Cell{}

@@ -29,7 +29,7 @@ func Dash(text string) string {
 	return text
 }
 
-// Count is a number of things in words.
+// Count returns a number and a noun as words.
 func Count(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun
@@ -37,7 +37,7 @@ func Count(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// Moment is a time for people, in the time zone of the machine.
+// Moment formats a time for people, in the time zone of the machine.
 func Moment(t time.Time) string {
 	if t.IsZero() {
 		return "-"
@@ -64,8 +64,7 @@ func OneError(s string) string {
 	return b.String()
 }
 
-// IsPrintable reports whether s shows as it is: no control characters, nothing
-// invisible, valid UTF-8.
+// IsPrintable reports whether a terminal shows s as it is: no control characters, no invisible characters, valid UTF-8.
 func IsPrintable(s string) bool {
 	for i, r := range s {
 		if r < utf8.RuneSelf {
