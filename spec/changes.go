@@ -14,7 +14,7 @@ type Changes struct {
 	Withdraw []Withdraw
 	Files    []FileState // the new states of these files
 	Forget   []string    // paths of deleted files whose pipelines are withdrawn or moved
-	Events   []Event     // recorded with the change; At and ID are set by the store when zero
+	Events   []Event     // recorded with the change; the store sets At and ID when they are zero
 }
 
 // Empty reports whether applying c would change nothing.
@@ -44,17 +44,17 @@ type ConnectorState struct {
 	ID         string            `json:"id"` // qualified
 	PipelineID string            `json:"pipelineId"`
 	Type       ConnectorType     `json:"type"`
-	Plugin     string            `json:"plugin"`             // that started last, references resolved
+	Plugin     string            `json:"plugin"`             // of the last start, with references resolved
 	Active     map[string]string `json:"active"`             // settings of the last successful start, references unresolved
-	Orphaned   time.Time         `json:"orphaned,omitzero"`  // when it was first seen to be declared no more
+	Orphaned   time.Time         `json:"orphaned,omitzero"`  // when it was first seen undeclared
 	Attempts   int               `json:"attempts,omitempty"` // failed attempts at LifecycleOnDeleted
 	RetryAt    time.Time         `json:"retryAt,omitzero"`   // next attempt at LifecycleOnDeleted
 	Error      string            `json:"error,omitempty"`    // of the last attempt
 }
 
-// Superseded returns the state under which c is kept when a plugin of another name takes
-// its place, until LifecycleOnDeleted was called: its id is the connector's with the name
-// of the plugin, which no declared connector can have.
+// Superseded returns the state of c after a plugin of another name has replaced its plugin. It is kept until
+// LifecycleOnDeleted was called. Its id is the connector's with the name of the plugin, which no declared connector can
+// have.
 func (c ConnectorState) Superseded() *ConnectorState {
 	c.ID = SupersededID(c.ID, c.Plugin)
 	c.Orphaned, c.Attempts, c.RetryAt, c.Error = time.Time{}, 0, time.Time{}, ""
@@ -66,8 +66,8 @@ func SupersededID(connectorID, plugin string) string {
 	return connectorID + "@" + pluginname.Bare(plugin)
 }
 
-// ConnectorID returns the qualified id under which c was declared; superseded reports that
-// another plugin took its place since.
+// ConnectorID returns the qualified id under which c was declared. superseded reports that another plugin has replaced
+// its plugin since.
 func (c *ConnectorState) ConnectorID() (id string, superseded bool) {
 	id, _, superseded = strings.Cut(c.ID, "@")
 	return id, superseded

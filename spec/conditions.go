@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Condition is one thing to know about a pipeline that is true or not.
+// Condition is a statement about a pipeline that is true or false.
 type Condition struct {
 	Type               ConditionType   `json:"type"`
 	Status             ConditionStatus `json:"status"`
@@ -16,8 +16,8 @@ type Condition struct {
 	File               string          `json:"file,omitempty"`
 	Line               int             `json:"line,omitempty"`
 	Column             int             `json:"column,omitempty"`
-	ObservedGeneration int64           `json:"observedGeneration,omitempty"` // that it is about
-	LastTransitionTime time.Time       `json:"lastTransitionTime,omitzero"`  // since when it has this status; zero when that is not known
+	ObservedGeneration int64           `json:"observedGeneration,omitempty"` // the generation it refers to
+	LastTransitionTime time.Time       `json:"lastTransitionTime,omitzero"`  // of the status; zero if unknown
 }
 
 // ConditionType is the aspect of a pipeline that a condition describes.
@@ -39,7 +39,7 @@ const (
 
 // PluginChange is the change on disk of the executable of a running connector.
 type PluginChange struct {
-	Pipeline string // that the connector belongs to
+	Pipeline string // the pipeline of the connector
 	Reason   string // PluginReplaced, PluginBroken or PluginGone
 	Message  string // for people
 }
@@ -84,7 +84,7 @@ func (o observation) valid(problems []Problem) Condition {
 
 func (o observation) conflict(problems []Problem) Condition {
 	c := Condition{Type: ConditionConflict, Status: ConditionFalse, Reason: "NoConflict", ObservedGeneration: o.d.Generation}
-	// A problem of the owner itself is from before it took over.
+	// A problem in the owner's own file is older than its ownership.
 	i := slices.IndexFunc(problems, func(p Problem) bool { return ofOwnership(p) && p.File != o.d.Owner.Path })
 	if i >= 0 {
 		c.Status, c.Reason = ConditionTrue, "DeclaredTwice"
@@ -96,7 +96,7 @@ func (o observation) conflict(problems []Problem) Condition {
 	return c
 }
 
-// ofOwnership reports whether a problem is about who may declare a pipeline.
+// ofOwnership reports whether a problem is about the ownership of a pipeline.
 func ofOwnership(p Problem) bool { return p.Code == CodeOwnedByAPI || p.Code == CodeDeclaredTwice }
 
 func (c *Condition) report(p Problem) {
@@ -154,7 +154,7 @@ func (o observation) ready() Condition {
 	return c
 }
 
-// phaseReasons are why a pipeline in a phase is not ready.
+// phaseReasons are the reasons why a pipeline in a phase is not ready.
 var phaseReasons = map[Phase]string{PhaseStopped: "Stopped", PhaseStarting: "Starting", PhaseStopping: "Stopping",
 	PhaseRecovering: "Recovering", PhaseDegraded: "Degraded"}
 
@@ -186,7 +186,7 @@ func (o observation) plugin(changes []PluginChange) Condition {
 	return c
 }
 
-// seen is the generation that was observed last: that runs, or failed.
+// seen returns the generation that was observed last: it runs, or it failed.
 func (o observation) seen() int64 {
 	if o.s.LastAttempt == nil {
 		return o.s.RunningGeneration

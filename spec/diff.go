@@ -10,8 +10,7 @@ import (
 	"github.com/conduit-agent/conduit/spec/sorting"
 )
 
-// Change is one difference between two versions of a pipeline. It never contains the
-// values of settings.
+// Change is a difference between two versions of a pipeline. It never contains the values of settings.
 type Change struct {
 	Path   string `json:"path"` // JSON pointer with ids in place of indices: /connectors/orders-db/settings/rate
 	Action Action `json:"action"`
@@ -33,14 +32,14 @@ type Effect string
 
 // The effects.
 const (
-	EffectNone               Effect = "none"                // nothing running is touched
+	EffectNone               Effect = "none"                // the run is not affected
 	EffectInPlace            Effect = "in-place"            // takes effect between two batches, sources and destinations stay open
 	EffectRestartDestination Effect = "restart-destination" // the destination is flushed and reopened, sources stay open
 	EffectRestart            Effect = "restart"             // drains and starts again from its saved position
 	EffectPositionLost       Effect = "position-lost"       // restarts, and a source's saved position is no longer used
 )
 
-// Severity orders effects: the severer of two has the greater one.
+// Severity orders effects: the more severe of two effects has the greater value.
 func (e Effect) Severity() int {
 	return slices.Index([]Effect{EffectNone, EffectInPlace, EffectRestartDestination, EffectRestart, EffectPositionLost}, e)
 }
@@ -90,7 +89,7 @@ func (d *differ) pipeline(a, b *Pipeline) {
 	byNumber := slices.ContainsFunc(b.Connectors, func(c Connector) bool { return dividedByNumber(c.Plugin, c.Settings) })
 	for _, path := range a.Terms.Changes(b.Terms) {
 		effect := EffectNone
-		if path == "/instances" && byNumber { // each reads another part
+		if path == "/instances" && byNumber { // each instance reads another part
 			effect = EffectRestart
 		}
 		d.add(path, ActionChange, effect)
@@ -102,8 +101,7 @@ func (d *differ) pipeline(a, b *Pipeline) {
 	d.allProcessors(a, b)
 }
 
-// queue compares dead-letter queues. Destinations learn when they open whether
-// refusals are tolerated.
+// queue compares dead-letter queues. A destination learns at Open whether refusals are tolerated.
 func (d *differ) queue(a, b *DLQ) {
 	const at = "/dead-letter-queue"
 	changed(d, at+"/plugin", a.Plugin, b.Plugin, EffectInPlace)

@@ -40,8 +40,7 @@ func digest(p *Pipeline, status Status) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Version identifies all of d that a person decides: the pipeline, who declares it, and an
-// override.
+// Version identifies everything in d that a person decides: the pipeline, its owner, and an override.
 func (d *Declaration) Version() string {
 	text, err := json.Marshal([]any{d.Pipeline, d.Owner.Kind, d.Owner.Path, d.Override})
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/conduit-agent/conduit/spec/yamldoc"
 )
 
-// document reads one document of a pipeline file.
+// document reads a document of a pipeline file.
 type document struct {
 	report
 	export   bool // settings may be Redacted
@@ -27,7 +27,7 @@ type document struct {
 type declared struct {
 	parsed Parsed
 	path   string       // JSON pointer in the document
-	id     yamldoc.Mark // where the id stands
+	id     yamldoc.Mark // place of the id
 	valid  bool
 }
 
@@ -94,7 +94,7 @@ func (d *document) expandText(fields map[string]any, name, text, at string, look
 
 var versionText = lazy.Regexp(`^2\.(\d{1,6})$`)
 
-// readVersion takes version out of fields. It returns false if it is not 2.x.
+// readVersion removes version from fields. It returns false if the version is not 2.x.
 func (d *document) readVersion(fields map[string]any) bool {
 	d.minor = latest
 	version, ok := fields["version"]
@@ -139,8 +139,7 @@ func (d *document) readPipelines(fields map[string]any) {
 	}
 }
 
-// partition sorts problems and places by the pipeline they are in, by its pointer;
-// problems outside of pipelines are under "".
+// partition groups problems and places by the pointer of their pipeline; problems outside of pipelines are under "".
 func (d *document) partition() (map[string][]Problem, map[string]map[string]yamldoc.Mark) {
 	problems := map[string][]Problem{}
 	for _, p := range d.problems {
@@ -172,8 +171,8 @@ func pipelineOf(pointer string) (at, rest string) {
 	return pointer[:len(list)+end], inside[end:]
 }
 
-// prepare brings a pipeline of any 2.x version into the form of the latest, and fills
-// in defaults that depend on a field being absent.
+// prepare converts a pipeline of any 2.x version to the form of the latest version, and sets defaults that depend on
+// the absence of a field.
 func (d *document) prepare(pipeline map[string]any, at string) {
 	if pipeline["status"] == "" {
 		delete(pipeline, "status")
@@ -247,7 +246,7 @@ func (d *document) readPipeline(r *report, item any, at string, marks map[string
 func decode(fields map[string]any) Pipeline {
 	var p Pipeline
 	if text, err := json.Marshal(fields); err == nil {
-		_ = json.Unmarshal(text, &p) // fields of the wrong type are reported by the schema
+		_ = json.Unmarshal(text, &p) // the schema reports fields of the wrong type
 	}
 	Normalize(&p)
 	return p

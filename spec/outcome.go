@@ -5,7 +5,7 @@ type Outcome string
 
 // The outcomes.
 const (
-	OutcomePending Outcome = "pending" // it is on its way, or has yet to prove itself
+	OutcomePending Outcome = "pending" // in progress, or on probation
 	OutcomeOK      Outcome = "ok"      // it runs, or is stopped, as declared
 	OutcomeFailed  Outcome = "failed"  // it does not run, or not with its current references; may be retried
 )

@@ -18,12 +18,12 @@ type File struct {
 	// Invalid lists, sorted, the ids of pipelines that the file declares with errors. No such pipeline is in Pipelines,
 	// and none was withdrawn.
 	Invalid []string
-	// Broken reports that some part of the file could not be read as pipelines with an id.
-	// An id that is in neither Pipelines nor Invalid may be in that part, and was not withdrawn.
+	// Broken reports that a part of the file could not be read as pipelines with an id. A pipeline that is in neither
+	// Pipelines nor Invalid may be in that part, and was not withdrawn.
 	Broken bool
 }
 
-// Parsed is one pipeline of a file that has no error, normalized.
+// Parsed is a pipeline of a file without errors, normalized.
 type Parsed struct {
 	Pipeline Pipeline
 	Line     int    // where it starts
@@ -45,7 +45,7 @@ func ParseFile(path string, data []byte) File { return Parser{}.File(path, data)
 // are replaced after the YAML is read, so that a value cannot change the structure of the document.
 type Parser struct {
 	Env      func(name string) (value string, ok bool) // nil: such references are errors
-	AllowEnv func(name string) error                   // returns why a variable may not be referred to; nil: all may
+	AllowEnv func(name string) error                   // returns why a variable may not be used; nil: all may
 }
 
 // File is ParseFile with the variables of p.
@@ -84,7 +84,7 @@ func (f *File) read(data []byte, export bool, lookup ref.Lookup) {
 	f.accept(all)
 }
 
-// numbers are the fields that are whole numbers; all other scalars are text.
+// numbers are the fields with whole numbers; all other scalars are text.
 var numbers = []string{"workers", "window-size", "window-nack-threshold"}
 
 // grammar defines the meaning of scalars in a pipeline file.
@@ -95,7 +95,7 @@ var grammar = yamldoc.Grammar{
 	Text: inSettings,
 }
 
-// inSettings reports whether at is a field of settings, or below one.
+// inSettings reports whether at is the pointer of a setting, or below one.
 func inSettings(at string) bool { return strings.Contains(at, "/settings/") }
 
 func lastToken(at string) string { return at[strings.LastIndexByte(at, '/')+1:] }
@@ -152,8 +152,7 @@ func times(n int) string {
 	return fmt.Sprintf("%d times", n)
 }
 
-// finish names the file in all problems, bounds their number, keeping errors first, and
-// orders them.
+// finish sets the file of all problems, limits their number, keeping errors first, and orders them.
 func finish(path string, all []Problem) []Problem {
 	if extra := len(all) - maxProblems; extra > 0 {
 		sorting.StableBy(all, func(a, b Problem) int { return cmp.Compare(a.Severity, b.Severity) })

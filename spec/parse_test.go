@@ -45,7 +45,7 @@ func TestGoodFiles(t *testing.T) {
 	}
 }
 
-// The text editors write on other systems means the same.
+// Text from editors on other systems has the same meaning.
 func TestLineEndingsAndByteOrderMark(t *testing.T) {
 	text := read(t, "testdata/good/complete.yaml")
 	want := spec.ParseFile("f.yaml", text)

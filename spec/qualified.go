@@ -6,12 +6,11 @@ import (
 	"slices"
 )
 
-// QueueID is the id under which the dead-letter queue of a pipeline is known among its
-// connectors.
+// QueueID is the id of the dead-letter queue of a pipeline among its connectors.
 const QueueID = "dead-letter-queue"
 
-// Meanings returns every pair of ids of a pipeline and a connector that a qualified id may
-// stand for: as both may contain colons, there may be more than one.
+// Meanings returns every pair of ids of a pipeline and a connector with this qualified id: as both may contain colons,
+// there may be several.
 func Meanings(qualified string) iter.Seq2[string, string] {
 	return func(yield func(pipeline, connector string) bool) {
 		for i := range qualified {

@@ -137,7 +137,7 @@ func TestExpandErrors(t *testing.T) {
 	}
 }
 
-// Found gets the value of every reference and of the text as a whole, and of no other text.
+// Found gets the value of every reference and of the whole text around references, and no other text.
 func TestFound(t *testing.T) {
 	var got []string
 	l := lookup(func(declared, value string) { got = append(got, declared+"="+value) })
@@ -151,7 +151,7 @@ func TestFound(t *testing.T) {
 	}
 }
 
-// A variable that may not be referred to is not read, with a default or without.
+// A variable that is not allowed is not read, with a default or without.
 func TestAllowEnv(t *testing.T) {
 	l := lookup(nil)
 	l.AllowEnv = func(name string) error {

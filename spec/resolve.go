@@ -61,7 +61,7 @@ func isLiteral(p *Pipeline) bool {
 	return plain(p.DLQ.Plugin, p.DLQ.Settings) && !slices.ContainsFunc(p.Processors, refers)
 }
 
-// checkResolvedPlugin checks a plugin name that came from outside, without repeating it.
+// checkResolvedPlugin checks a plugin name from outside the pipeline. Its problems do not contain the name.
 func checkResolvedPlugin(r *report, path, plugin string) {
 	if plugin == "" {
 		r.add(path, SeverityError, CodeRequired, "plugin is empty once its references are resolved")

@@ -6,16 +6,15 @@ import (
 	"time"
 )
 
-// Pipeline is a pipeline as it is declared. It is the same value in YAML files,
-// in the REST API, in the store and in the engine. References such as ${VAR} in
-// settings are kept as written; Resolve replaces them in a copy when the pipeline starts.
+// Pipeline is a declared pipeline. It is the same value in YAML files, in the REST API, in the store and in the engine.
+// References such as ${VAR} in settings are kept as written; Resolve replaces them in a copy when the pipeline starts.
 type Pipeline struct {
 	ID          string `json:"id"`
 	Status      Status `json:"status"`
 	Name        string `json:"name"`
 	Description string `json:"description,omitempty"`
-	MaxSilence  string `json:"max-silence,omitempty"` // a duration: how long its sources may read nothing before that is reported
-	// Labels are for people and tools to select pipelines by. They change nothing that runs.
+	MaxSilence  string `json:"max-silence,omitempty"` // a duration: longer silence of its sources is reported
+	// Labels are for people and tools to select pipelines. They have no effect on the run.
 	Labels     map[string]string `json:"labels,omitempty"`
 	Connectors []Connector       `json:"connectors"`
 	Processors []Processor       `json:"processors,omitempty"`
@@ -64,18 +63,18 @@ type Processor struct {
 type DLQ struct {
 	Plugin              string            `json:"plugin"`
 	Settings            map[string]string `json:"settings,omitempty"`
-	WindowSize          int               `json:"window-size"`           // latest records counted; 0 tolerates any number of refusals
+	WindowSize          int               `json:"window-size"`           // latest records counted; 0 tolerates all refusals
 	WindowNackThreshold int               `json:"window-nack-threshold"` // refusals tolerated within the window
 }
 
 // Tolerant reports whether the pipeline continues when a record is refused.
 func (q *DLQ) Tolerant() bool { return q.WindowSize == 0 || q.WindowNackThreshold > 0 }
 
-// QualifiedID returns the id by which the rest of the agent and the API know the
-// connector id of this pipeline: "<pipeline>:<connector>".
+// QualifiedID returns the id of the connector id of this pipeline in the rest of the agent and in the API:
+// "<pipeline>:<connector>".
 func (p *Pipeline) QualifiedID(id string) string { return p.ID + ":" + id }
 
-// OwnerKind says who declares a pipeline.
+// OwnerKind is the kind of the owner of a pipeline.
 type OwnerKind string
 
 // The owners of desired state.
@@ -84,7 +83,7 @@ const (
 	OwnerAPI  OwnerKind = "api"
 )
 
-// Owner is who declares a pipeline, and for a file where in it.
+// Owner is the owner of a pipeline, and for a file the place in it.
 type Owner struct {
 	Kind OwnerKind `json:"kind"`
 	Path string    `json:"path,omitempty"` // relative to pipelines.path, with slashes
@@ -115,7 +114,7 @@ func (d *Declaration) Want() Status {
 	return d.Pipeline.Status
 }
 
-// Phase is the state a pipeline is observed in.
+// Phase is the observed phase of a pipeline.
 type Phase string
 
 // The phases.
@@ -124,8 +123,8 @@ const (
 	PhaseStarting   Phase = "starting"
 	PhaseRunning    Phase = "running"
 	PhaseStopping   Phase = "stopping"
-	PhaseRecovering Phase = "recovering" // failed, will be tried again at State.RetryAt
-	PhaseDegraded   Phase = "degraded"   // failed for good until it is changed
+	PhaseRecovering Phase = "recovering" // failed, will be retried at State.RetryAt
+	PhaseDegraded   Phase = "degraded"   // failed permanently until it is changed
 )
 
 // State is the observed state of a pipeline. It never claims more than was seen.
@@ -173,7 +172,7 @@ type Problem struct {
 	Excerpt string `json:"excerpt,omitempty"`
 }
 
-// Severity says whether a problem keeps a pipeline from running.
+// Severity determines whether a problem keeps a pipeline from running.
 type Severity string
 
 // The severities.
@@ -182,7 +181,7 @@ const (
 	SeverityWarning Severity = "warning"
 )
 
-// Event is something that happened to a pipeline or a file, for people to read.
+// Event is an event of a pipeline or a file, for people to read.
 type Event struct {
 	ID       int64     `json:"id"`
 	At       time.Time `json:"at"`
@@ -193,7 +192,7 @@ type Event struct {
 	Message  string    `json:"message"`
 }
 
-// Revision is one change of a pipeline's desired state.
+// Revision is a change of a pipeline's desired state.
 type Revision struct {
 	Pipeline   string    `json:"pipeline"`
 	Number     int64     `json:"number"` // from 1, per pipeline
@@ -211,7 +210,7 @@ type FileState struct {
 	Pipelines []string  `json:"pipelines"`
 	Problems  []Problem `json:"problems,omitempty"`
 	SeenAt    time.Time `json:"seenAt"`
-	// Unseen is the state of the directory while that keeps the file from being read; the
-	// other fields are then of the last time it was read. It is not stored.
+	// Unseen is the state of the directory while it keeps the file from being read. The other fields are then from the
+	// last time it was read. It is not stored.
 	Unseen DirectoryState `json:"unseen,omitempty"`
 }

@@ -12,7 +12,7 @@ func Validate(p *Pipeline) []Problem {
 	Normalize(p)
 	var fields map[string]any
 	if text, err := json.Marshal(p); err == nil {
-		_ = json.Unmarshal(text, &fields) // it was encoded just now
+		_ = json.Unmarshal(text, &fields) // valid, as it was just encoded
 	}
 	const at = "/pipelines/0"
 	r := &report{}

@@ -32,7 +32,8 @@ func (q *Queue[V]) Put(key string, v V) {
 	q.wake.Notify()
 }
 
-// Run calls do for each key, in their order, one at a time, until ctx ends, and has fails say in log when that fails.
+// Run calls do for each key, in order, one at a time, until ctx ends. It reports failures and recoveries to fails,
+// which logs them.
 func (q *Queue[V]) Run(ctx context.Context, log *slog.Logger, fails *Throttle, do func(ctx context.Context, key string, v V) error) {
 	for {
 		select {

@@ -13,24 +13,25 @@ import (
 type context int
 
 const (
-	plain         context = iota // as it is
+	plain         context = iota // unchanged
 	component                    // of a URL: user, password, a name or value of the query
 	path                         // of a URL: one segment or several
-	credentials                  // all that is before the @ of a URL: perhaps user:password
+	credentials                  // everything before the @ of a URL: perhaps user:password
 	pair                         // one or several name=value of the query of a URL
-	conninfo                     // a part of a value of key=value pairs of PostgreSQL
-	conninfoWhole                // such a value that is not in quotes
+	conninfo                     // part of a value in key=value pairs of PostgreSQL
+	conninfoWhole                // such a value without quotes
 	quoted                       // in a string of JSON
 )
 
-// Marks stand for references while the text around them is read. Texts have no such characters: YAML forbids them.
+// Marks stand for references while the surrounding text is parsed. Texts contain no such characters, because YAML
+// forbids them.
 const (
 	mark     = "\x00"
 	markCode = "\x01" // within {{ }}
 )
 
-// contexts returns the context of each reference in a text. A text that is one reference and nothing else is its value
-// as it is, be that a URL.
+// contexts returns the context of each reference in a text. A text that is a single reference has its value unchanged,
+// even a URL.
 func contexts(pieces []piece) []context {
 	var b strings.Builder
 	n := 0
@@ -66,7 +67,7 @@ func contexts(pieces []piece) []context {
 }
 
 var (
-	action   = lazy.Regexp(`(?s)\{\{.*?\}\}`) // of a template, in which there may be anything
+	action   = lazy.Regexp(`(?s)\{\{.*?\}\}`) // of a template; may contain anything
 	anything = lazy.Regexp(`(?s).`)
 
 	// scheme matches the beginning of a URL, where the scheme itself may come from a reference.
@@ -96,7 +97,7 @@ func each(text string, c context) []context {
 	return all
 }
 
-// inURLs returns the contexts in a URL, or in several that commas separate.
+// inURLs returns the contexts in a URL, or in several URLs separated by commas.
 func inURLs(text string) []context {
 	before, _, _ := strings.Cut(text, "?")
 	if at := another().FindStringIndex(before); at != nil {
@@ -174,7 +175,7 @@ func inConninfo(text string) (all []context) {
 	return all
 }
 
-// inJSON returns the contexts in a JSON text, all plain if it is none.
+// inJSON returns the contexts in a JSON text, all plain if the text is no JSON.
 func inJSON(text string) []context {
 	var all []context
 	var probe strings.Builder
@@ -199,7 +200,7 @@ func inJSON(text string) []context {
 	return all
 }
 
-// write returns a value as it is written in a context.
+// write returns the escaped form of a value in a context.
 func (c context) write(value string) string {
 	switch c {
 	case component:
@@ -215,13 +216,13 @@ func (c context) write(value string) string {
 		return Path(value)
 	case conninfoWhole:
 		if value == "" {
-			return "''" // otherwise the next pair would be the value
+			return "''" // otherwise the next pair would become the value
 		}
 		return conninfo.write(value)
 	case conninfo:
 		return special().ReplaceAllString(value, `\$0`)
 	case quoted:
-		if json.Valid([]byte(`"` + value + `"`)) { // it is escaped already, or need not be
+		if json.Valid([]byte(`"` + value + `"`)) { // it is escaped already, or needs no escaping
 			return value
 		}
 		var b strings.Builder

@@ -10,7 +10,7 @@ import (
 	"github.com/conduit-agent/conduit/spec/lazy"
 )
 
-// Kind says where a reference gets its value from.
+// Kind is the kind of source from which a reference gets its value.
 type Kind string
 
 // The kinds of references.
@@ -20,9 +20,9 @@ const (
 	Credential Kind = "credential" // ${credential:name}
 )
 
-// Reference is one use of a value that is not in the pipeline itself.
+// Reference is a use of a value from outside the pipeline.
 type Reference struct {
-	Path     string // JSON pointer within the pipeline of the text it stands in
+	Path     string // JSON pointer of the text within the pipeline
 	Kind     Kind
 	Name     string // of the variable or credential, or the path of the file
 	Optional bool   // it has a default
@@ -80,7 +80,7 @@ func Escape(text string) string {
 	return strings.ReplaceAll(text, "$", "$$")
 }
 
-// cut cuts text into literals and references, up to the first that is not well formed.
+// cut splits text into literals and references, up to the first malformed one.
 func cut(text string) (pieces []piece, problem string) {
 	for {
 		before, after, found := strings.Cut(text, "$")
@@ -145,7 +145,7 @@ func braced(inner string) (piece, string) {
 // Lookup finds the values of references. A nil function refuses its kind.
 type Lookup struct {
 	Env func(name string) (value string, ok bool)
-	// AllowEnv, when set, returns why a reference may not lead to an environment variable.
+	// AllowEnv, when set, returns the reason why a reference may not use an environment variable.
 	AllowEnv   func(name string) error
 	File       func(path string) (string, error)
 	Credential func(name string) (string, error)

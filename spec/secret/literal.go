@@ -29,8 +29,8 @@ var written = lazy.Regexp(strings.Join([]string{
 // hints are texts: written only matches a value that contains a hint. Searching for them is faster.
 var hints = []string{"@", "=", "ghp_", "gho_", "ghs_", "ghu_", "ghr_", "github_pat_", "glpat-", "xox", "k_live_", "k_test_", "AIza", "eyJ"}
 
-// Literal reports whether a setting has a secret written out, in place of a reference to it. Unlike Is, which says yes in
-// doubt, it says yes only when name or value leave none.
+// Literal reports whether a setting contains a literal secret in place of a reference. Unlike Is, which returns true in
+// doubt, it returns true only when the name or the value leaves no doubt.
 func Literal(name, value string) bool {
 	switch {
 	case strings.Contains(value, "PRIVATE KEY-----"):
@@ -54,7 +54,7 @@ func Literal(name, value string) bool {
 	return false
 }
 
-// refers reports whether text has a reference in it.
+// refers reports whether text contains a reference.
 func refers(text string) bool {
 	return hasReference().MatchString(strings.ReplaceAll(text, "$$", ""))
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/conduit-agent/conduit/spec/lazy"
 )
 
-// secretWords make a setting secret wherever they are in its name.
+// secretWords make a setting secret wherever they occur in its name.
 var secretWords = []string{"password", "passwd", "pwd", "passphrase", "secret", "secrets", "token", "credential", "credentials",
 	"apikey", "accesskey", "secretkey", "privatekey", "accountkey", "authorization", "psk", "nkey", "jwt", "hmac", "otp", "totp", "mnemonic",
 	"userinfo"}
@@ -24,7 +24,7 @@ var forms = []string{"url", "uri", "id", "value", "data", "string", "text", "con
 // publicKeys are the words before "key" in names of keys that identify something and grant no access.
 var publicKeys = []string{"primary", "partition", "partitioning", "sort", "sorting", "foreign", "routing", "record", "message", "public", "group", "unique"}
 
-// reference is a value that is only a reference, so that it says nothing itself.
+// reference matches a value that is only a reference, so it reveals nothing.
 var reference = lazy.Regexp(`^\$(\w+|\{\w+\}|\{(file|credential):[^{}]*\})$`)
 
 // inside finds secrets within values. The secret is in the first group that matched, if any.
@@ -43,7 +43,7 @@ var inside = lazy.Regexp(strings.Join([]string{
 	issued,
 }, "|"))
 
-// issued finds secrets as services issue them.
+// issued matches secrets in the formats of well-known services.
 const issued = `\b(?:gh[opsur]_\w{4}|github_pat_\w|glpat-\w|xox[abeoprs]-\w|[sr]k_(?:live|test)_\w|AIza[\w-]{30}|eyJ[\w-]{8,}\.[\w-]+\.)[\w.-]*`
 
 // quoted matches a value after a name, in quotes or up to the end of a list item.
@@ -56,7 +56,7 @@ var harmless = lazy.Regexp(`^(?i:true|false|yes|no|on|off|none|null|auto|default
 	`apikey|api[-_]key|token|password|header|cookie|query|body|strict|lax|` +
 	`\d+(\.\d+)?(ns|us|µs|ms|s|m|h|d|[kmg]i?b?)|(\d+[hms])+)$`)
 
-// smallNumber is too short to be a secret, unless it is a pin.
+// smallNumber matches a number that is too short to be a secret, unless it is a pin.
 var smallNumber = lazy.Regexp(`^-?\d{1,3}$`)
 
 // Is reports whether the value of the setting must not be shown. It decides by the name, and by secrets within the
@@ -68,7 +68,7 @@ func Is(name, value string) bool {
 	return named(name, value) || inside().MatchString(value)
 }
 
-// named reports whether the name of a setting says that its value is secret.
+// named reports whether a setting is secret because of its name.
 func named(name, value string) bool {
 	if lower := strings.ToLower(value); lower == "true" || lower == "false" {
 		return false
@@ -124,7 +124,7 @@ func Parts(name, value string) []string {
 	return parts
 }
 
-// words returns the words of a name in lower case: apiKey, API_KEY and api-key are two.
+// words returns the words of a name in lower case: apiKey, API_KEY and api-key have two.
 func words(name string) []string {
 	var all []string
 	start, runes := 0, []rune(name)
@@ -147,5 +147,5 @@ func words(name string) []string {
 	return all
 }
 
-// IsReference reports whether value is only a reference, so that it says nothing itself.
+// IsReference reports whether value is only a reference, so it reveals nothing.
 func IsReference(value string) bool { return reference().MatchString(value) }

@@ -32,7 +32,7 @@ func PathElement(ids ...string) string {
 	return b.String()
 }
 
-// escapeByte escapes one byte: an upper-case letter as in the module cache of Go, !a for A, and others as in URLs.
+// escapeByte escapes a byte: an upper-case letter as in the module cache of Go, !a for A, and others as in URLs.
 func escapeByte(b *strings.Builder, c byte, first bool) {
 	switch {
 	case 'a' <= c && c <= 'z', '0' <= c && c <= '9', c == '_', c == '-', c == '.' && !first:
@@ -46,7 +46,7 @@ func escapeByte(b *strings.Builder, c byte, first bool) {
 	}
 }
 
-// hashed returns the beginning of name with mark and the hash of id behind.
+// hashed returns the beginning of name, followed by mark and the hash of id.
 func hashed(name, mark, id string) string {
 	sum := sha256.Sum256([]byte(id))
 	return name[:min(len(name), maxName-2*sha256.Size-len(mark))] + mark + hex.EncodeToString(sum[:])
@@ -63,7 +63,7 @@ func Word(qualified string) string {
 		}
 		return '-'
 	}, qualified)
-	// Exactly one hyphen, made of the colon that every qualified id has, leaves one id that it can be of.
+	// Exactly one hyphen, which replaces the colon in every qualified id, can only come from one id.
 	if strings.Count(replaced, "-") == 1 && strings.Contains(qualified, ":") && len(replaced) <= maxName {
 		return replaced
 	}

@@ -38,7 +38,7 @@ func ids(t *rapid.T, label string) string {
 	return strings.Repeat(id, rapid.SampledFrom([]int{1, 1, 1, 60}).Draw(t, label+" times"))
 }
 
-// Different triples have different elements, and each is one element of a path that every file system takes.
+// Different triples have different elements, and each is a path element that every file system accepts.
 func TestElementsAreInjective(t *testing.T) {
 	safe := regexp.MustCompile(`^[a-z0-9_%!+~-][a-z0-9_.%!+~-]*$`)
 	of := map[string][3]string{}

@@ -32,7 +32,7 @@ func TestTruncate(t *testing.T) {
 			t.Errorf("%q became %q", text, got)
 		}
 	}
-	if got := texts.Truncate(strings.Repeat("\xbf", 100), 64); len(got) > 64 { // no character begins in it
+	if got := texts.Truncate(strings.Repeat("\xbf", 100), 64); len(got) > 64 { // without the beginning of a character
 		t.Errorf("%d bytes are left", len(got))
 	}
 }

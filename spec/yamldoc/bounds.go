@@ -26,7 +26,7 @@ type measurer struct {
 	fault *yaml.Node          // an alias that contains itself
 }
 
-// checkBounds returns why root is too large to read; nodes counts over all documents.
+// checkBounds returns the reason why root is too large to read; nodes counts over all documents.
 func checkBounds(root *yaml.Node, nodes *int) *Fault {
 	m := measurer{known: map[*yaml.Node]extent{}, open: map[*yaml.Node]bool{}}
 	e := m.measure(root)
@@ -48,7 +48,7 @@ func checkBounds(root *yaml.Node, nodes *int) *Fault {
 	return &Fault{Mark: mark(at), Message: "cannot read the document: " + why}
 }
 
-// measure never counts further than one above each bound, so nothing overflows.
+// measure stops counting at one above each bound, so nothing overflows.
 func (m *measurer) measure(n *yaml.Node) extent {
 	if e, ok := m.known[n]; ok {
 		return e

@@ -16,7 +16,7 @@ import (
 // chunk is the text of a YAML document. A line that starts with "---" or "..." can only be the start or end of a
 // document, so splitting there keeps a syntax error from spoiling the documents after it.
 type chunk struct {
-	line int // lines of the file before it
+	line int // number of lines of the file before it
 	text []byte
 }
 
@@ -52,8 +52,8 @@ func marks(marker string, line []byte) bool {
 	return ok && (len(rest) == 0 || bytes.IndexByte([]byte(" \t\r\n"), rest[0]) >= 0)
 }
 
-// hasContent reports whether line may be part of a document's content: a start of a
-// document, comments and directives alone are not.
+// hasContent reports whether line may be part of a document's content. Starts of documents, comments and directives are
+// no content.
 func hasContent(line []byte) bool {
 	if marks("---", line) {
 		line = line[3:]
@@ -85,8 +85,7 @@ func (c chunk) parse() ([]*yaml.Node, *Fault) {
 	}
 }
 
-// moveDown adds lines to the places of n and all below it, once each: aliases are
-// not followed.
+// moveDown adds lines to the places of n and all nodes below it, once each: aliases are not followed.
 func moveDown(n *yaml.Node, lines int) {
 	n.Line += lines
 	for _, child := range n.Content {
@@ -117,8 +116,7 @@ func (c chunk) syntaxError(err error) *Fault {
 		Message: fmt.Sprintf("the YAML is not valid here or shortly after: %s%s", message, syntaxHint(message))}
 }
 
-// indent returns the column in which a line of c begins, blanks aside: the library names
-// lines only.
+// indent returns the column of the first non-blank character in a line of c: the library reports lines only.
 func (c chunk) indent(line int) int {
 	lines := bytes.Split(c.text, []byte{'\n'})
 	if line < 1 || line > len(lines) {

@@ -7,8 +7,7 @@ import "go.yaml.in/yaml/v3"
 // Mark is a place in a text, counted from 1.
 type Mark struct{ Line, Column int }
 
-// Place is where a value and its name stand. The name of an item of a list stands where
-// the item does.
+// Place is the place of a value and of its name. The name of a list item is at the place of the item.
 type Place struct{ Key, Value Mark }
 
 // Kind is the kind of a fault.
@@ -16,9 +15,9 @@ type Kind int
 
 // The kinds of faults.
 const (
-	Unreadable   Kind = iota // no YAML, or more than is read
-	DuplicateKey             // a field that is written twice
-	Invalid                  // YAML that has no meaning here
+	Unreadable   Kind = iota // no YAML, or too large
+	DuplicateKey             // a duplicate field
+	Invalid                  // YAML without a meaning here
 )
 
 // Fault is a fault in a text, in words that include a remedy.
@@ -29,19 +28,19 @@ type Fault struct {
 	Message string
 }
 
-// Document is one document of a text.
+// Document is a document of a text.
 type Document struct {
-	Root   Mark             // where it starts
+	Root   Mark             // start of the document
 	Value  any              // map[string]any, []any, string and int; faulty values are left out
 	Places map[string]Place // by JSON pointer; the pointer of Value is ""
 	Faults []Fault
-	// TooLarge reports that the document is beyond a bound. It has one Fault and no Value.
+	// TooLarge reports that the document exceeds a limit. It has one Fault and no Value.
 	TooLarge bool
 }
 
 // Grammar defines the meaning of scalars by the JSON pointers of their values.
 type Grammar struct {
-	Number func(at string) bool // a whole number there is an int; everything else is text, as written
+	Number func(at string) bool // a whole number there is an int; all else is text, as written
 	Text   func(at string) bool // a null there is the empty text; elsewhere the value is absent
 }
 

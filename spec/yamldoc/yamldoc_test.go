@@ -63,7 +63,7 @@ func TestPlaces(t *testing.T) {
 	}
 }
 
-// A fault says where it is, and leaves the documents around it as they are.
+// A fault has its place, and leaves the other documents unchanged.
 func TestFaults(t *testing.T) {
 	for text, want := range map[string]string{
 		"a: 1\n---\nb: [\n---\nc: 3":   "4:1 0 ; {a} {c}",
