@@ -63,7 +63,7 @@ type Processor struct {
 type DLQ struct {
 	Plugin              string            `json:"plugin"`
 	Settings            map[string]string `json:"settings,omitempty"`
-	WindowSize          int               `json:"window-size"`           // latest records counted; 0 tolerates all refusals
+	WindowSize          int               `json:"window-size"`           // records counted; 0 tolerates all refusals
 	WindowNackThreshold int               `json:"window-nack-threshold"` // refusals tolerated within the window
 }
 

@@ -65,7 +65,7 @@ func (w *Journal) Close() {
 // Dropped returns the number of entries that were dropped and not reported yet.
 func (w *Journal) Dropped() uint64 { return w.dropped.Load() }
 
-// writeEntry queues an entry. It never blocks.
+// write queues an entry. It never blocks.
 func (w *Journal) write(entry []byte) {
 	select {
 	case w.queue <- entry:
