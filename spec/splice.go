@@ -204,7 +204,7 @@ func withoutKey(content []*yaml.Node, key string) []*yaml.Node {
 	return content
 }
 
-// merge changes the content of is to that of want. Unchanged parts keep their text and their comments.
+// merge replaces the content of is by the content of want. Unchanged parts keep their text and their comments.
 func merge(is, want *yaml.Node) {
 	switch {
 	case is.Kind != want.Kind, is.Kind == yaml.ScalarNode && is.Value != want.Value:
