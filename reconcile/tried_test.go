@@ -107,7 +107,7 @@ func TestInheritedRollback(t *testing.T) {
 	failed := *tried.Failed
 	failed.RunDigest = "of another version"
 	other.Failed = &failed
-	inherits(t, plan.DefaultPolicy(), other, "2", func(w *world) { // tried, then rolled back to the other agent's version
+	inherits(t, plan.DefaultPolicy(), other, "2", func(w *world) { // tried, then rolled back to version 1
 		w.did("prepare p 2, run p 2, end p 2, prepare p 1, run p 1")
 		w.state("running gen=1 tried=2!")
 	})

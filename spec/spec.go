@@ -97,7 +97,7 @@ type Owner struct {
 type Declaration struct {
 	Pipeline   Pipeline  `json:"pipeline"`
 	Owner      Owner     `json:"owner"`
-	Generation int64     `json:"generation"`         // from 1, or continues a deleted pipeline's; +1 whenever Digest changes
+	Generation int64     `json:"generation"`         // from 1, or continues a deleted one; +1 whenever Digest changes
 	Digest     string    `json:"digest"`             // Digest(Pipeline)
 	Override   Status    `json:"override,omitempty"` // start or stop asked over the API for a file's pipeline; wins over Pipeline.Status
 	Withdrawn  time.Time `json:"withdrawn,omitzero"` // when the owner stopped declaring it; zero while it is declared
