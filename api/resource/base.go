@@ -248,8 +248,8 @@ func (s *Base) Long(w http.ResponseWriter, r *http.Request) (context.Context, co
 	return ctx, cancel
 }
 
-// read reads the body of a request for an operation. If the server does not offer the operation, the error is that of
-// an unknown path.
+// read reads the body of a request for an operation. If the server does not offer the operation, it returns the error
+// for an unknown path.
 func read(w http.ResponseWriter, r *http.Request, body any, offered bool) error {
 	if err := jsonhttp.Read(w, r, body); err != nil {
 		return err
