@@ -98,7 +98,7 @@ func (e *everything) pipelines() {
 	e.must(nil, err)
 }
 
-// connectors creates and changes connectors of p. The settings of one connector contain a secret.
+// connectors creates and changes connectors of p, including a connector with a secret.
 func (e *everything) connectors() {
 	secret := map[string]string{"rate": "1", "db.password": "hunter2"}
 	got, _, err := e.c.CreateConnector(e.Context(), rest.Connector{ID: "in", Type: rest.TypeSource, Plugin: "generator", PipelineID: "p", Config: rest.ConnectorConfig{Settings: secret}})

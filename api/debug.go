@@ -13,7 +13,7 @@ import (
 
 const profiles = "/debug/pprof/"
 
-// profile serves profiles of the agent, which reveal the content of its memory.
+// profile serves profiles of the agent, which reveal the content of memory.
 func (s *Server) profile(base resource.Base, router *httprouter.Router) {
 	serve := func(w http.ResponseWriter, r *http.Request, _ httprouter.Params) {
 		if err := s.profilable(r); err != nil {

@@ -109,7 +109,7 @@ func refused(t *testing.T, method, path string, op operation) {
 	}
 }
 
-// exampleWorld returns a world in which an operation is possible, and the path of its resource there.
+// exampleWorld returns a world in which an operation is possible, and the path of the resource there.
 func exampleWorld(t *testing.T, path string, op operation) (*world, string) {
 	w := newWorld(t)
 	orders := pipelineOf("orders", spec.StatusStopped)
@@ -193,7 +193,7 @@ func exampleCall(t *testing.T, method, path string, op operation) []byte {
 	return got.body
 }
 
-// asPlanned returns the body of a request to apply a document, with the hash of its plan.
+// asPlanned returns the body of a request to apply a document, with the hash of the plan.
 func asPlanned(t *testing.T, h http.Handler, body string) string {
 	t.Helper()
 	var request map[string]any

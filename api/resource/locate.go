@@ -13,7 +13,7 @@ type location struct {
 	key      string            // the field whose value is being typed
 	value    bool              // the place is in the value of key, not in a key
 	typed    string            // part of the word before the cursor
-	indent   int               // indentation of the keys of that map
+	indent   int               // indentation of the keys in that map
 }
 
 // in reports whether the innermost list around the place is called name.
