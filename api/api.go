@@ -1,9 +1,8 @@
-// Package api serves the REST API, the stream of records of the inspector, and what
-// operators ask: health, readiness, metrics.
+// Package api serves the REST API, the record stream of the inspector, and the endpoints for operators: health,
+// readiness, metrics.
 //
-// A write changes desired state, in the store that the pipeline files change, too, and
-// what follows from it is done by the same reconciler. What is read about running
-// pipelines is what was observed, not what was asked for.
+// A write changes desired state, in the store that the pipeline files also change, and the same reconciler acts on it.
+// Reads of running pipelines return observed state, not desired state.
 package api
 
 import (
@@ -30,39 +29,38 @@ type Server struct {
 	Observed resource.Observed
 	Plugins  resource.KnownPlugins
 	Taps     inspect.Taps
-	Memory   inspect.Memory // bounds what inspecting takes; nil: it has bounds of its own only
+	Memory   inspect.Memory // limits the memory of the inspector; nil: only its own limits apply
 	Answers  guard.Answers
-	// Show makes of a record what the inspector shows of it: structured data may pass
-	// connectors encoded. It may be called concurrently. nil: records are shown as they pass.
+	// Show converts a record for display in the inspector: structured data may be encoded when it passes a connector.
+	// It may be called concurrently. nil: records are shown unconverted.
 	Show    func(*record.Record)
-	Metrics http.Handler // served at /metrics; nil: nothing is
-	// Reload reads the pipeline files again and returns when desired state is in line with
-	// them, or why it is not. With prune, the absence of all files counts. nil: it cannot be asked for.
+	Metrics http.Handler // served at /metrics; nil: not found
+	// Reload reads the pipeline files again and returns when desired state is in line with them, or the reason why it
+	// is not. With prune, the absence of all files counts. nil: reloading is not available.
 	Reload func(ctx context.Context, prune bool) error
-	// Plan returns what the pipeline files, with those of the request saved among them, would
-	// change, without changing anything. nil: it cannot be asked for.
+	// Plan returns the changes that the pipeline files would make, as if the files of the request were saved among
+	// them. It changes nothing. nil: planning is not available.
 	Plan func(ctx context.Context, request rest.PlanRequest) (*rest.Plan, error)
-	// WriteFile puts p into the file of the owner in place of the declaration there, and returns when desired
-	// state is in line with the file, or why the file is unchanged. nil: files cannot be written.
+	// WriteFile replaces the declaration in the file of the owner by p. It returns when desired state is in line with
+	// the file, or an error that says why the file is unchanged. nil: files cannot be written.
 	WriteFile func(ctx context.Context, owner spec.Owner, p *spec.Pipeline) error
-	// DryRun returns what the processors of a pipeline make of records. nil: it cannot be
-	// asked for.
+	// DryRun returns the output of a pipeline's processors for records. nil: dry runs are not available.
 	DryRun func(ctx context.Context, request rest.DryRunRequest) (*rest.DryRun, error)
-	// Rates returns what the pipelines that run move. nil: it is not measured.
+	// Rates returns the rates of the running pipelines. nil: rates are not measured.
 	Rates       func() []rest.PipelineRates
 	Insight     resource.Insight         // content of pages besides pipelines; a nil field cannot be requested
-	DeadLetters resource.DeadLetterStore // nil: dead letters cannot be asked for
+	DeadLetters resource.DeadLetterStore // nil: dead letters are not available
 	Replays     resource.Replays         // set with DeadLetters
-	Logs        resource.Lines           // nil: the log cannot be asked for
-	Positions   resource.Checkpoints     // nil: positions of sources cannot be asked for
+	Logs        resource.Lines           // nil: the log is not available
+	Positions   resource.Checkpoints     // nil: positions of sources are not available
 	Cluster     resource.Member          // nil: the agent is no member of a cluster
 	// Docs returns a file of the documentation by its name; nil: there is none.
 	Docs func(name string) ([]byte, bool)
-	// Notify sends a notification to every target, and returns what became of it.
+	// Notify sends a notification to every target, and returns the results.
 	Notify func(ctx context.Context) []rest.NotificationResult
 	Log    *slog.Logger // nil discards
-	// Down is why the agent has no pipelines to speak of: only what it says of itself is answered then. nil:
-	// it has.
+	// Down is the reason why the agent has no pipelines. While it is set, only the endpoints about the agent itself are
+	// available.
 	Down    error
 	Version string
 	Debug   bool // serve profiles under /debug/pprof/
@@ -80,9 +78,9 @@ type Server struct {
 	guard     *guard.Guard
 	inspector *inspect.Hub
 	requests  *guard.Requests
-	closing   chan struct{} // closed when long answers are to end
+	closing   chan struct{} // closed to end long-running responses
 	closeOnce sync.Once
-	limits    *inspect.Limits // of the inspector's sessions, if not those of DefaultLimits
+	limits    *inspect.Limits // limits of the inspector's sessions; nil: DefaultLimits
 }
 
 func (s *Server) init() {
@@ -111,22 +109,22 @@ func (s *Server) Handler() http.Handler {
 	return s.handler
 }
 
-// Time that Serve gives a client.
+// Time limits of Serve for clients.
 var (
 	headerTimeout = 5 * time.Second
 	readTimeout   = 30 * time.Second
 	idleTimeout   = 60 * time.Second
-	placeTimeout  = 2 * time.Second        // for a new connection to wait for a place
-	placeGrace    = 500 * time.Millisecond // for a connection without a complete request to keep its place
+	placeTimeout  = 2 * time.Second        // for a new connection to wait for a slot
+	placeGrace    = 500 * time.Millisecond // for a connection without a complete request to keep its slot
 
-	shutdownTimeout = 5 * time.Second // to take the answer to a request when the server ends
+	shutdownTimeout = 5 * time.Second // to receive the answer to a request when the server ends
 )
 
 const maxHeader = 16 << 10
 
-// Serve serves on l until ctx ends. A client that opens a Unix socket may do everything, so its mode
-// decides who may; it is not encrypted. Then it takes no more requests, ends streams within
-// a second, and returns when the requests in progress are answered or took too long.
+// Serve serves on l until ctx ends. A client that can open a Unix socket may do everything, so the mode of the socket
+// controls access; it is not encrypted. When ctx ends, Serve accepts no more requests, ends streams within a second,
+// and returns when the requests in progress are answered or took too long.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	s.init()
 	limited := guard.Limit(inspect.Listen(l), placeTimeout, placeGrace, s.log)
@@ -163,22 +161,22 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	return err
 }
 
-// endStreams has all answers end that would go on for ever.
+// endStreams ends all streaming responses.
 func (s *Server) endStreams() { s.closeOnce.Do(func() { close(s.closing) }) }
 
-// withConn has requests know their connection.
+// withConn adds their connection to the context of requests.
 func withConn(ctx context.Context, c net.Conn) context.Context {
 	return inspect.WithConn(guard.WithConn(ctx, c), c)
 }
 
-// Stats is what the server counts.
+// Stats are the counters of the server.
 type Stats struct {
 	Panics   uint64            // requests that ended in a panic
 	Sessions map[string]int    // inspector sessions by connector
-	Dropped  map[string]uint64 // records that inspectors did not get to see, by connector
+	Dropped  map[string]uint64 // records not shown by inspectors, by connector
 }
 
-// Stats returns what the server counted until now.
+// Stats returns the current counters.
 func (s *Server) Stats() Stats {
 	s.init()
 	sessions, dropped := s.inspector.Stats()

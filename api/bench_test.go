@@ -12,7 +12,7 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// BenchmarkPass is what inspecting costs a pipeline per record, in batches of 1000.
+// BenchmarkPass measures the cost of inspection to a pipeline per record, in batches of 1000.
 func BenchmarkPass(b *testing.B) {
 	filters := map[string]func(i int) []string{
 		"none": func(int) []string { return nil },
@@ -44,7 +44,7 @@ func BenchmarkPass(b *testing.B) {
 	}
 }
 
-// inspected opens sessions on a connector and returns what its pipeline calls.
+// inspected opens sessions on a connector and returns the function that its pipeline calls.
 func inspected(b *testing.B, w *world, s *api.Server, sessions int, filters func(i int) []string) func(*record.Batch) {
 	c, _ := serve(b, s)
 	for i := range sessions {

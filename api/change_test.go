@@ -13,8 +13,8 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// TestNoUpdateIsLost has 50 clients count up in the same description, each trying again
-// when another one was faster.
+// TestNoUpdateIsLost lets 50 clients increment a number in the same description. Each retries when another one was
+// faster.
 func TestNoUpdateIsLost(t *testing.T) {
 	h := newServer(newWorld(t)).Handler()
 	do(h, "POST", "/v1/pipelines", `{"id":"p","config":{"name":"n","description":"0"}}`)
@@ -42,7 +42,7 @@ func TestNoUpdateIsLost(t *testing.T) {
 	}
 }
 
-// TestConcurrentAdditions has many clients add to one pipeline without knowing of each other.
+// TestConcurrentAdditions lets many clients add to the same pipeline without knowing of each other.
 func TestConcurrentAdditions(t *testing.T) {
 	w := newWorld(t)
 	h := newServer(w).Handler()
@@ -83,8 +83,8 @@ func TestIdempotencyKey(t *testing.T) {
 	}
 }
 
-// TestReadersKeepNothing sends requests that change nothing with a key: their answers are not
-// kept, and the key stays free for a write.
+// TestReadersKeepNothing sends requests that change nothing with a key: their answers are not stored, and the key stays
+// free for a write.
 func TestReadersKeepNothing(t *testing.T) {
 	w := newWorld(t)
 	w.fromFile("p.yaml", pipelineOf("p", spec.StatusStopped))
@@ -142,7 +142,7 @@ func TestImportIsAllOrNothing(t *testing.T) {
 	}
 }
 
-// A name is to be free for who takes it; who has it already may go on with it.
+// A new pipeline needs a free name; a pipeline that already has a taken name may keep it.
 func TestNamesThatAreTaken(t *testing.T) {
 	w := newWorld(t)
 	h := newServer(w).Handler()
@@ -186,7 +186,7 @@ func named(id, name string) spec.Pipeline {
 	return p
 }
 
-// What lacks a secret says so, and is no pipeline file; nothing else says it.
+// An export without its secrets says so, and is no pipeline file; a complete export does not say so.
 func TestExportsSayWhatTheyLack(t *testing.T) {
 	w := newWorld(t)
 	p := pipelineOf("p", spec.StatusStopped)
@@ -209,7 +209,7 @@ func TestExportsSayWhatTheyLack(t *testing.T) {
 	}
 }
 
-// TestBodies checks that JSON which may be misunderstood is refused, with its place.
+// TestBodies checks that ambiguous JSON is refused, with its place.
 func TestBodies(t *testing.T) {
 	h := newServer(newWorld(t)).Handler()
 	for _, c := range []struct{ body, reason, field string }{
@@ -230,8 +230,7 @@ func TestBodies(t *testing.T) {
 	}
 }
 
-// Errors name what they are about: the field, the pipeline of an import, the place in the
-// text; and all of what is wrong.
+// Errors name the field, the pipeline of an import and the place in the text, and list all problems.
 func TestPlacesOfErrors(t *testing.T) {
 	w := newWorld(t)
 	w.fromAPI(pipelineOf("p", spec.StatusStopped))
@@ -324,8 +323,8 @@ func TestSecrets(t *testing.T) {
 	}
 }
 
-// TestRequestsReadWhatTheyNeed counts how often requests read desired state: that of their
-// pipeline before and after a change, and that of all only to see that names are unique.
+// TestRequestsReadWhatTheyNeed counts the reads of desired state by requests: a change reads its pipeline before and
+// after, and reads all pipelines only to check that names are unique.
 func TestRequestsReadWhatTheyNeed(t *testing.T) {
 	w := newWorld(t)
 	h := newServer(w).Handler()

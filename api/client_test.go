@@ -67,7 +67,7 @@ func TestClientDoesEverything(t *testing.T) {
 	e.agent()
 }
 
-// everything is what a client can do, in the order in which it can.
+// everything exercises all operations of a client, in a valid order.
 type everything struct {
 	*testing.T
 	w *world
@@ -81,7 +81,7 @@ func (e *everything) must(_ any, err error) {
 	}
 }
 
-// pipelines makes and changes pipeline p.
+// pipelines creates and changes pipeline p.
 func (e *everything) pipelines() {
 	p, etag, err := e.c.CreatePipeline(e.Context(), "p", rest.PipelineConfig{Name: "n"}, client.Key("k"))
 	if err != nil || p.ID != "p" || etag == "" {
@@ -98,7 +98,7 @@ func (e *everything) pipelines() {
 	e.must(nil, err)
 }
 
-// connectors makes and changes connectors of p, of which one has a secret.
+// connectors creates and changes connectors of p, including a connector with a secret.
 func (e *everything) connectors() {
 	secret := map[string]string{"rate": "1", "db.password": "hunter2"}
 	got, _, err := e.c.CreateConnector(e.Context(), rest.Connector{ID: "in", Type: rest.TypeSource, Plugin: "generator", PipelineID: "p", Config: rest.ConnectorConfig{Settings: secret}})
@@ -120,7 +120,7 @@ func (e *everything) connectors() {
 	e.must(nil, e.c.ValidateConnector(e.Context(), rest.Validation{Type: rest.TypeSource, Plugin: "generator"}))
 }
 
-// processors makes, changes and deletes a processor.
+// processors creates, changes and deletes a processor.
 func (e *everything) processors() {
 	_, _, err := e.c.CreateProcessor(e.Context(), rest.Processor{ID: "m", Plugin: "field.set", Parent: rest.Parent{Type: rest.ParentConnector, ID: "p:in"}})
 	e.must(nil, err)
@@ -186,7 +186,7 @@ func (e *everything) deletion() {
 	}
 }
 
-// files is about a pipeline that belongs to a file, and is handed over to the API.
+// files uses a pipeline that belongs to a file, and hands it over to the API.
 func (e *everything) files() {
 	e.w.fromFile("q.yaml", pipelineOf("q", spec.StatusRunning))
 	if all, err := e.c.Statuses(e.Context()); err != nil || len(all) != 1 || all[0].Owner.Path != "q.yaml" {
@@ -204,7 +204,7 @@ func (e *everything) files() {
 	e.must(nil, e.c.DeleteConnector(e.Context(), "q:gen"))
 }
 
-// agent asks the agent for all the rest.
+// agent performs the remaining requests to the agent.
 func (e *everything) agent() {
 	e.must(e.c.Pipelines(e.Context()))
 	e.must(e.c.Plugins(e.Context()))
@@ -229,8 +229,8 @@ func rec(n int) record.Record {
 		Metadata: record.NewMetadata(map[string]string{"n": fmt.Sprint(n % 2)}), After: record.Structured(map[string]any{"n": n})}
 }
 
-// TestInspect checks that a session sees what passes, in order, over a restart of the
-// pipeline, that filters select, and that it ends with the server.
+// TestInspect checks that a session sees passing records, in order, over a restart of the pipeline, that filters
+// select, and that the session ends with the server.
 func TestInspect(t *testing.T) {
 	w := newWorld(t)
 	w.fromFile("a.yaml", pipelineOf("a", spec.StatusRunning))
@@ -261,7 +261,7 @@ func TestInspect(t *testing.T) {
 			t.Errorf("%s passed the filter", m.Result)
 		}
 	}
-	stop() // what waited for its clients would take an hour
+	stop() // waiting for the clients would take an hour
 	for range 2 {
 		if err := <-ended; err != io.EOF {
 			t.Errorf("session ended with %v, want io.EOF", err)
@@ -270,8 +270,8 @@ func TestInspect(t *testing.T) {
 	wait.For(t, "there is no observer", func() bool { return w.watched("a:gen") == 0 })
 }
 
-// TestInspectDrops checks that a fast stream is sampled, that what was left out is reported
-// exactly, and that the pipeline is never held up.
+// TestInspectDrops checks that a fast stream is sampled, that the number of dropped records is reported exactly, and
+// that the pipeline is never held up.
 func TestInspectDrops(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -362,7 +362,7 @@ func TestEventStream(t *testing.T) {
 	if second := <-got; second != "New" {
 		t.Errorf("second event is %s", second)
 	}
-	stop() // what waited for its clients would take an hour
+	stop() // waiting for the clients would take an hour
 	if err := <-ended; err != io.EOF {
 		t.Errorf("stream ended with %v", err)
 	}
@@ -449,7 +449,7 @@ func TestPlan(t *testing.T) {
 		t.Errorf("failed with %v", err)
 	}
 
-	// What would become of other files than those that are there shows what the agent can read.
+	// A plan of files that do not exist reveals the agent's read access.
 	failure, c.Token = nil, "read"
 	if _, err := c.Plan(t.Context()); err != nil {
 		t.Errorf("reading: %v", err)
@@ -459,8 +459,7 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-// TestRatesAreInTheStatus checks that a status has what its pipeline moves, and only that; a
-// list has no series.
+// TestRatesAreInTheStatus checks that a status has the rates of that pipeline only; a list has no series.
 func TestRatesAreInTheStatus(t *testing.T) {
 	w := newWorld(t)
 	w.fromFile("a.yaml", pipelineOf("a", spec.StatusRunning))

@@ -74,8 +74,7 @@ func TestAlone(t *testing.T) {
 	}
 }
 
-// A pipeline that another member is to run is not stopped by a user, and only that member can
-// restart it.
+// A user cannot stop a pipeline that another member has to run, and only that member can restart it.
 func TestElsewhere(t *testing.T) {
 	w := newWorld(t)
 	since := time.Unix(1000, 0).UTC()

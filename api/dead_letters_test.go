@@ -84,7 +84,7 @@ func (d *fakeDeadLetters) Cancel(_ context.Context, pipeline string) (rest.Repla
 	return rest.Replay{PipelineID: pipeline, Cancelled: true, Member: "m2"}, pipeline == "orders", d.call("cancel", pipeline)
 }
 
-// A replay that runs keeps another from beginning.
+// A replay in progress keeps another from beginning.
 func TestReplayRuns(t *testing.T) {
 	w := newWorld(t)
 	w.declared["orders"] = &spec.Declaration{Pipeline: pipelineOf("orders", spec.StatusStopped), Owner: spec.Owner{Kind: spec.OwnerAPI}}
@@ -96,7 +96,7 @@ func TestReplayRuns(t *testing.T) {
 	}
 }
 
-// Who may read sees dead letters and changes none.
+// A client that may only read sees dead letters and cannot change them.
 func TestDeadLettersForReaders(t *testing.T) {
 	for request, status := range map[string]int{
 		"GET /v1/dead-letters": 200, "GET /v1/pipelines/orders/dead-letters": 200, "GET /v1/pipelines/orders/dead-letters/17": 200, "GET /v1/pipelines/orders/dead-letter-replay": 200,
@@ -118,14 +118,14 @@ func TestDeadLettersForReaders(t *testing.T) {
 	}
 }
 
-// TestDeadLetters checks what requests become calls of the store, and how it is answered.
+// TestDeadLetters checks the mapping of requests to calls of the store, and the answers.
 func TestDeadLetters(t *testing.T) {
 	const record = `{"record":{"position":"MQ==","payload":{"after":{"id":1}}}}`
 	for _, c := range []struct {
 		request string // method, path and body
 		status  int
 		call    string // of the store, "" for none
-		answer  string // contains this
+		answer  string // must contain this
 	}{
 		{"GET /v1/dead-letters", 200, `totals null`, `"count":1`},
 		{"GET /v1/pipelines/orders/dead-letters", 200, `list ["orders",{},0,100]`, `"id":17`},
@@ -177,8 +177,8 @@ func TestDeadLetters(t *testing.T) {
 	}
 }
 
-// TestDeadLettersElsewhere has dead letters on another member of the cluster only: what is asked of them here is
-// refused with the name and the address of that member, but for a list, which names it.
+// TestDeadLettersElsewhere puts dead letters on another member of the cluster only. Requests for them are refused here
+// with the name and the address of that member; a list names the member instead.
 func TestDeadLettersElsewhere(t *testing.T) {
 	w := newWorld(t)
 	w.declared["orders"] = &spec.Declaration{Pipeline: pipelineOf("orders", spec.StatusRunning), Owner: spec.Owner{Kind: spec.OwnerAPI}}

@@ -13,14 +13,14 @@ import (
 
 const profiles = "/debug/pprof/"
 
-// profile serves profiles of the agent, which show what it has in memory.
+// profile serves profiles of the agent, which reveal the content of memory.
 func (s *Server) profile(base resource.Base, router *httprouter.Router) {
 	serve := func(w http.ResponseWriter, r *http.Request, _ httprouter.Params) {
 		if err := s.profilable(r); err != nil {
 			jsonhttp.Fail(s.log, w, r, err)
 			return
 		}
-		ctx, cancel := base.Long(w, r) // a profile of the CPU takes as long as it is asked to
+		ctx, cancel := base.Long(w, r) // a CPU profile takes as long as the request asks for
 		defer cancel()
 		serveProfile(w, r.WithContext(ctx))
 	}
@@ -28,8 +28,8 @@ func (s *Server) profile(base resource.Base, router *httprouter.Router) {
 	router.POST(profiles+"*name", serve)
 }
 
-// profilable returns why r may not have a profile, if so. It takes the admin token also where
-// every other client may do everything.
+// profilable returns the reason why r may not have a profile, nil if it may. Profiles require the admin token even if
+// no token is set, when every client may do everything else.
 func (s *Server) profilable(r *http.Request) error {
 	switch {
 	case !s.Debug:

@@ -19,6 +19,6 @@ func serveProfile(w http.ResponseWriter, r *http.Request) {
 	case "trace":
 		pprof.Trace(w, r)
 	default:
-		pprof.Index(w, r) // which serves profiles by their names, too
+		pprof.Index(w, r) // which also serves profiles by name
 	}
 }

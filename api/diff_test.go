@@ -23,7 +23,7 @@ func TestDiff(t *testing.T) {
 		from, to string
 		want     []string
 	}{
-		{"", "", []string{"2→3", secret}}, // what came back unchanged is no change
+		{"", "", []string{"2→3", secret}}, // a value that came back unchanged is no change
 		{"", "2", []string{"2→2", name}},
 		{"1", "", []string{"1→3", secret, rate, name}},
 		{"1", "2", []string{"1→2", rate, name}},
@@ -51,7 +51,7 @@ func TestDiff(t *testing.T) {
 	}
 }
 
-// What runs may be older than history.
+// The running version may be older than the history.
 func TestDiffFromWhatRuns(t *testing.T) {
 	w := changedWorld(t)
 	c, _ := serve(t, newServer(w))
@@ -70,7 +70,7 @@ func TestDiffFromWhatRuns(t *testing.T) {
 	}
 }
 
-// changedWorld has pipeline p in three generations, of which the first runs.
+// changedWorld returns a world with pipeline p in three generations. The first one is running.
 func changedWorld(t *testing.T) *world {
 	t.Helper()
 	w := newWorld(t)
@@ -80,7 +80,7 @@ func changedWorld(t *testing.T) *world {
 		w.fromFile("p.yaml", p)
 	}
 	declare("one", "1", "hunter2")
-	w.frozen = true // generation 1 goes on running
+	w.frozen = true // generation 1 keeps running
 	declare("one", "2", "hunter2")
 	declare("two", "2", "hunter2")
 	declare("two", "2", "hunter3")

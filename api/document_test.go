@@ -16,7 +16,7 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// documentOf is the document of a pipeline with everything in it.
+// documentOf returns the document of a pipeline with every field set.
 func documentOf(id string) *rest.PipelineDocument {
 	size := rest.Count(10)
 	return &rest.PipelineDocument{ID: id, Status: spec.StatusRunning, Name: "Orders", Connectors: []rest.ConnectorDocument{
@@ -109,8 +109,8 @@ func TestDocumentChanges(t *testing.T) {
 	}
 }
 
-// TestDocumentsThatAreRefused checks that plan and apply refuse the same documents, with
-// the field that is wrong, and change nothing.
+// TestDocumentsThatAreRefused checks that plan and apply refuse the same documents, name the faulty field, and change
+// nothing.
 func TestDocumentsThatAreRefused(t *testing.T) {
 	w := newWorld(t)
 	w.fromFile("filed.yaml", pipelineOf("filed", spec.StatusRunning))
@@ -168,7 +168,7 @@ func TestDocumentsThatAreRefused(t *testing.T) {
 	}
 }
 
-// A hash is good for the document that was planned and for what was declared then.
+// A hash is valid for the planned document and the declaration at the time of the plan.
 func TestPlansGoOutOfDate(t *testing.T) {
 	for _, c := range []struct {
 		what      string
@@ -233,8 +233,8 @@ func deleteAll(h http.Handler) {
 	do(h, "DELETE", "/v1/pipelines/p", "")
 }
 
-// What happens between the plan and the end of applying it is not overwritten, nor are
-// settings applied that are wrong by then.
+// A change between the plan and the end of its application is not overwritten, and settings that have become invalid
+// are not applied.
 func TestDocumentsMeetChanges(t *testing.T) {
 	w := newWorld(t)
 	h := newServer(w).Handler()

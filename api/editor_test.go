@@ -122,7 +122,7 @@ func TestProposalsOfPluginsAreText(t *testing.T) {
 	}
 }
 
-// Whatever the text and the place, completing ends and does not panic.
+// For any text and place, completion ends and does not panic.
 func FuzzComplete(f *testing.F) {
 	f.Add(head+"    connectors:\n      - id: in\n        settings:\n          x", 6, 12)
 	f.Add("- - a: b\n -\n: :\n", 2, 2)

@@ -16,11 +16,11 @@ func ShortTimeouts(header, read, idle time.Duration) (restore func()) {
 	return func() { headerTimeout, readTimeout, idleTimeout = h, r, i }
 }
 
-// LongShutdown has servers wait that long for their clients when they end.
+// LongShutdown makes servers wait this long for their clients when they end.
 func LongShutdown(d time.Duration) { shutdownTimeout = d }
 
-// ShortSessionTimeouts gives clients of a server's inspector this time to take a message or to
-// answer a ping, and that time between pings.
+// ShortSessionTimeouts sets how long clients of a server's inspector may take to receive a message or to answer a ping,
+// and the time between pings.
 func ShortSessionTimeouts(answer, ping time.Duration) func(*Server) {
 	return func(s *Server) {
 		limits := inspect.DefaultLimits
@@ -29,7 +29,7 @@ func ShortSessionTimeouts(answer, ping time.Duration) func(*Server) {
 	}
 }
 
-// FilterBurst has filters of a server take that much time at once, none when it is negative.
+// FilterBurst sets how much time filters of a server may take at once, none when it is negative.
 func FilterBurst(d time.Duration) func(*Server) {
 	return func(s *Server) {
 		limits := inspect.DefaultLimits
@@ -38,14 +38,14 @@ func FilterBurst(d time.Duration) func(*Server) {
 	}
 }
 
-// ConnectionWait has new connections wait that long for a place until restore is called.
+// ConnectionWait sets how long new connections wait for a slot, until restore is called.
 func ConnectionWait(d time.Duration) (restore func()) {
 	oldWait, oldGrace := placeTimeout, placeGrace
 	placeTimeout, placeGrace = d, d/10
 	return func() { placeTimeout, placeGrace = oldWait, oldGrace }
 }
 
-// How many connections and streams there may be.
+// Limits of connections and streams.
 const (
 	MaxConns   = guard.MaxConns
 	MaxRefused = guard.MaxRefused

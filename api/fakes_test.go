@@ -29,8 +29,8 @@ func TestMain(m *testing.M) {
 	m.Run()
 }
 
-// world is a store and a reconciler in memory. What is declared to run runs at once,
-// unless its plugin is "broken" or the world is frozen.
+// world is a store and a reconciler in memory. Pipelines declared as running run at once, unless their plugin is
+// "broken" or the world is frozen.
 type world struct {
 	t testing.TB
 
@@ -47,16 +47,16 @@ type world struct {
 	answers    map[string]*spec.Answer
 	placed     map[string]rest.Placement // pipelines assigned to other members of a cluster
 	refused    []rest.MemberDeadLetters  // on other members
-	frozen     bool                      // nothing observed changes
+	frozen     bool                      // the observed state does not change
 	notReady   error
 	directory  spec.Directory
 	checks     int
 	restarts   int
 	reads      int          // of the desired state of all pipelines
 	gets       int          // calls of Get
-	check      func() error // called first by Check; nil: nothing is
+	check      func() error // called first by Check; may be nil
 	restartErr error        // of Restart
-	cleanUp    func() error // called first by CleanUp; nil: nothing is
+	cleanUp    func() error // called first by CleanUp; may be nil
 
 	observers map[string]map[int]func(*record.Batch)
 	observed  int
@@ -136,7 +136,7 @@ func (w *world) declare(c spec.Declare) {
 		Generation: d.Generation, At: time.Now(), Origin: c.Origin, Action: "declare", Spec: &p})
 }
 
-// reconcile makes observed what is declared. The caller holds mu.
+// reconcile makes the observed state equal to the declared state. The caller holds mu.
 func (w *world) reconcile() {
 	if !w.frozen {
 		for id, d := range w.declared {
@@ -168,7 +168,7 @@ func (w *world) observe(id string, d *spec.Declaration) {
 	w.states[id] = s
 }
 
-// freeze has nothing observed change until thaw is called.
+// freeze stops changes of the observed state until thaw is called.
 func (w *world) freeze() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -373,8 +373,7 @@ func (w *world) Observe(id string, f func(*record.Batch)) (stop func()) {
 	}
 }
 
-// pass shows a batch to the observers of a connector, and spoils it afterwards, as a
-// pipeline may.
+// pass shows a batch to the observers of a connector, and overwrites it afterwards, as a pipeline may.
 func (w *world) pass(id string, records ...record.Record) {
 	w.passBatch(id, record.NewBatch(records))
 	for i := range records {
@@ -425,7 +424,7 @@ func newServer(w *world) *api.Server {
 	}}
 }
 
-// call is a request to a handler, and what came of it.
+// call is a request to a handler and its response.
 type call struct {
 	status int
 	header http.Header
@@ -463,7 +462,7 @@ func do(h http.Handler, method, path, body string, headers ...string) call {
 	return call{w.Code, w.Header(), w.Body.Bytes()}
 }
 
-// misfits finds fault with the plugin "bad".
+// misfits reports a problem with the plugin "bad".
 func (w *world) misfits(_ context.Context, p *spec.Pipeline) []spec.Problem {
 	var all []spec.Problem
 	for i, c := range p.Connectors {
@@ -474,7 +473,7 @@ func (w *world) misfits(_ context.Context, p *spec.Pipeline) []spec.Problem {
 	return all
 }
 
-// Processors are those that a world has: field.set.
+// Processors returns the processor plugins of the world: field.set.
 func (w *world) Processors() []rest.ProcessorPlugin {
 	return []rest.ProcessorPlugin{{Name: "builtin:field.set@v1.0.0", Parameters: map[string]rest.Parameter{"field": {Type: "TYPE_STRING", Validations: []rest.ParameterRule{}}}}}
 }

@@ -23,7 +23,7 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// session is a client of the inspector that does what the test says, and no more.
+// session is a client of the inspector that acts only on command of the test.
 type session struct {
 	t testing.TB
 	net.Conn
@@ -67,7 +67,7 @@ func (l *session) frame() (byte, string, error) {
 	size := uint64(head[1])
 	switch long := make([]byte, 8); size {
 	case 126:
-		_, _ = io.ReadFull(l.in, long[6:]) // what is missing is missed below
+		_, _ = io.ReadFull(l.in, long[6:]) // missing bytes are detected below
 		size = binary.BigEndian.Uint64(long)
 	case 127:
 		_, _ = io.ReadFull(l.in, long)
@@ -87,14 +87,14 @@ func masked(first byte, payload string) string {
 	return string(frame)
 }
 
-// inspectable is a server of a running pipeline a.
+// inspectable returns a server with a running pipeline a.
 func inspectable(t testing.TB, limits ...func(*api.Server)) (*world, *api.Server, *client.Client) {
 	t.Helper()
 	w, s, c, _ := accepting(t, limits...)
 	return w, s, c
 }
 
-// accepting is the same with the listener.
+// accepting is like inspectable, and also returns the listener.
 func accepting(t testing.TB, limits ...func(*api.Server)) (*world, *api.Server, *client.Client, *listener) {
 	t.Helper()
 	w := newWorld(t)
@@ -112,7 +112,7 @@ func accepting(t testing.TB, limits ...func(*api.Server)) (*world, *api.Server, 
 	return w, s, c, l
 }
 
-// listener keeps what it accepts.
+// listener records the connections that it accepts.
 type listener struct {
 	net.Listener
 	all sync.Map // net.Conn by the client's address
@@ -188,8 +188,7 @@ func TestWhatInspectorsSend(t *testing.T) {
 	wait.For(t, "all sessions end", func() bool { return len(s.Stats().Sessions) == 0 })
 }
 
-// seeing inspects a:gen until stop is called, which returns how many records were seen,
-// and how many were left out.
+// seeing inspects a:gen until stop is called, which returns the number of records seen, and the number dropped.
 func seeing(t *testing.T, s *api.Server, c *client.Client, filters []string, options ...client.Option) (seen func() int, stop func() (dropped uint64)) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -215,7 +214,7 @@ func seeing(t *testing.T, s *api.Server, c *client.Client, filters []string, opt
 	}
 }
 
-// many returns n records, of which every so many-th is marked.
+// many returns n records. The last record of each run of every records is marked.
 func many(n, every int) []record.Record {
 	all := make([]record.Record, n)
 	for i := range all {
@@ -227,8 +226,8 @@ func many(n, every int) []record.Record {
 	return all
 }
 
-// Rare records that a filter selects are all seen, however many others pass; what does
-// not meet the filter is not missed.
+// A filter shows all matching records, however rare, and however many others pass; records that do not match are not
+// counted as dropped.
 func TestFiltersComeFirst(t *testing.T) {
 	t.Parallel()
 	w, s, c := inspectable(t, api.FilterBurst(time.Hour))
@@ -267,7 +266,7 @@ func TestFiltersComeFirst(t *testing.T) {
 	}
 }
 
-// Sessions with filters of their own do not see what others select.
+// A session with a filter does not see the matches of other filters.
 func TestFiltersOfSeveralSessions(t *testing.T) {
 	t.Parallel()
 	w, s, c := inspectable(t, api.FilterBurst(time.Hour))
@@ -285,7 +284,7 @@ func TestFiltersOfSeveralSessions(t *testing.T) {
 	}
 }
 
-// What a rate leaves out was not to be seen.
+// Records left out by a rate limit of the session are not counted as dropped.
 func TestRatesDropNothing(t *testing.T) {
 	t.Parallel()
 	w, s, c := inspectable(t)
@@ -301,7 +300,7 @@ func TestRatesDropNothing(t *testing.T) {
 	}
 }
 
-// What filters had no time for may have been what they select.
+// Records that filters had no time to inspect count as dropped, because they may match.
 func TestFiltersWithoutTime(t *testing.T) {
 	t.Parallel()
 	w, s, c := inspectable(t, api.FilterBurst(-1))
@@ -337,8 +336,8 @@ func TestInspectorsOfDeletedConnectors(t *testing.T) {
 	wait.For(t, "the session ends", func() bool { return len(s.Stats().Sessions) == 0 && w.watched("a:gen") == 0 })
 }
 
-// TestCountsOfDeletedConnectors has records be dropped and their connector be deleted: its
-// count goes, that of another stays.
+// TestCountsOfDeletedConnectors drops records and deletes their connector: its count disappears, and the count of
+// another connector stays.
 func TestCountsOfDeletedConnectors(t *testing.T) {
 	t.Parallel()
 	w, s, c := inspectable(t, api.FilterBurst(-1))
@@ -367,7 +366,7 @@ func TestCountsOfDeletedConnectors(t *testing.T) {
 	}
 }
 
-// Clients that do not answer are left, others are not.
+// Clients that do not answer pings are disconnected, others are not.
 func TestInspectorsShowSignsOfLife(t *testing.T) {
 	t.Parallel()
 	_, s, c := inspectable(t, api.ShortSessionTimeouts(3*time.Second, 100*time.Millisecond))
@@ -385,7 +384,7 @@ func TestInspectorsShowSignsOfLife(t *testing.T) {
 	}
 }
 
-// Records of any size come as they are, over WebSocket and as lines.
+// Records of any size arrive unchanged, over WebSocket and as lines.
 func TestInspectSizes(t *testing.T) {
 	w, s, c := inspectable(t)
 	socket := open(t, c.URL, "")
@@ -409,7 +408,7 @@ func TestInspectSizes(t *testing.T) {
 	sees(t, w, socket, lines, sized(1, 3<<20))
 }
 
-// sees returns what both clients get of a record.
+// sees returns the messages that both clients receive for a record.
 func sees(t *testing.T, w *world, socket *session, lines *bufio.Reader, r record.Record) string {
 	t.Helper()
 	w.pass("a:gen", r)
@@ -421,7 +420,7 @@ func sees(t *testing.T, w *world, socket *session, lines *bufio.Reader, r record
 	return text
 }
 
-// Clients that take nothing delay no other, and are disconnected.
+// Clients that read nothing delay no others, and are disconnected.
 func TestInspectorsThatHang(t *testing.T) {
 	t.Parallel()
 	w, s, c := inspectable(t, api.ShortSessionTimeouts(time.Second, time.Hour))
@@ -456,11 +455,10 @@ func TestInspectorsThatHang(t *testing.T) {
 	wait.For(t, "the others are left", func() bool { return s.Stats().Sessions["a:gen"] == 1 })
 }
 
-// What a thousand sessions cost must not be a goroutine each: the garbage collector
-// scans their stacks.
+// A thousand sessions must not cost a goroutine each: the garbage collector scans their stacks.
 func TestInspectorsNeedNoGoroutines(t *testing.T) {
 	w, s, c := inspectable(t)
-	const sessions = api.MaxConns + 50 // which count apart from connections
+	const sessions = api.MaxConns + 50 // limited separately from connections
 	before := runtime.NumGoroutine()
 	var all []*session
 	for range sessions {
@@ -489,7 +487,7 @@ func TestHangingInspectorsEndWithTheServer(t *testing.T) {
 	if _, _, err := idle.frame(); err != nil {
 		t.Fatal(err)
 	}
-	// A stop that waited for its clients would take an hour.
+	// Waiting for the clients would take an hour.
 	stop()
 	if first, payload, err := idle.frame(); first != 0x88 || !strings.HasPrefix(payload, "\x03\xe9") || err != nil { // 1001
 		t.Errorf("%x %q, error %v", first, payload, err)

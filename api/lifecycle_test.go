@@ -17,7 +17,7 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// A parameter that is not understood has nothing done.
+// A request with an invalid parameter has no effect.
 func TestWrongParametersDoNothing(t *testing.T) {
 	for _, request := range []struct {
 		status spec.Status
@@ -67,7 +67,7 @@ func (w *world) fromAPI(p spec.Pipeline) {
 	}
 }
 
-// A running pipeline is changed only by who says so.
+// A running pipeline changes only on explicit request.
 func TestRunningPipelinesAreNotChangedByAccident(t *testing.T) {
 	file := string(spec.Marshal(pipelineOf("p", spec.StatusRunning)))
 	other := strings.Replace(file, "status: running", "status: stopped", 1)
@@ -110,8 +110,7 @@ func TestRollbackKeepsTheStatus(t *testing.T) {
 	back("2", "stopped")
 }
 
-// Who does not want to wait for the clean-up of a connector need not, and who waits is notified
-// when it fails.
+// A client need not wait for the clean-up of a connector, and a client that waits learns of its failure.
 func TestCleanUpOfConnectors(t *testing.T) {
 	w := newWorld(t)
 	w.fromAPI(pipelineOf("p", spec.StatusStopped))
@@ -134,7 +133,7 @@ func TestCleanUpOfConnectors(t *testing.T) {
 	}
 }
 
-// What cannot be done now is a conflict, which a client may try again, and no mistake of the agent.
+// An operation that is impossible now is a conflict, which a client may retry, and no fault of the agent.
 func TestBusy(t *testing.T) {
 	w := newWorld(t)
 	w.fromAPI(pipelineOf("p", spec.StatusStopped))
@@ -196,7 +195,7 @@ func TestStartBeforeTheStop(t *testing.T) {
 		w.fromFile("a.yaml", pipelineOf("a", spec.StatusRunning))
 		h := newServer(w).Handler()
 		w.frozen = true
-		time.Sleep(time.Minute) // in the time of the test: it has run for a while
+		time.Sleep(time.Minute) // virtual time: it has run for a while
 		if got := do(h, "POST", "/v1/pipelines/a/stop?wait=0", ""); got.status != 200 {
 			t.Fatalf("stop: %d %s", got.status, got.body)
 		}
@@ -206,7 +205,7 @@ func TestStartBeforeTheStop(t *testing.T) {
 	})
 }
 
-// What a client leaves out, as it may not know of it, is not lost.
+// An update keeps the fields that a client leaves out, as it may not know them.
 func TestWhatIsLeftOutOfProcessors(t *testing.T) {
 	w := newWorld(t)
 	p := pipelineOf("p", spec.StatusStopped)
@@ -229,7 +228,7 @@ func TestWhatIsLeftOutOfProcessors(t *testing.T) {
 	}
 }
 
-// What is left out of a dead-letter queue is what a pipeline file that leaves it out means.
+// A field left out of a dead-letter queue has the same meaning as in a pipeline file.
 func TestWhatIsLeftOutOfDeadLetterQueues(t *testing.T) {
 	w := newWorld(t)
 	w.fromAPI(pipelineOf("p", spec.StatusStopped))
@@ -256,7 +255,7 @@ func TestWhatIsLeftOutOfDeadLetterQueues(t *testing.T) {
 	}
 }
 
-// The answer to a write contains the generation that it led to.
+// The answer to a write contains the resulting generation.
 func TestWritesAnswerWithTheirGeneration(t *testing.T) {
 	w := newWorld(t)
 	h := newServer(w).Handler()
@@ -299,7 +298,7 @@ func TestWritesAnswerWithTheirGeneration(t *testing.T) {
 	}
 }
 
-// Actions are refused, too, when the pipeline is not as the client knows it.
+// Actions with an outdated ETag are refused, too.
 func TestActionsOnWhatIsAsItWas(t *testing.T) {
 	w := newWorld(t)
 	w.fromFile("p.yaml", pipelineOf("p", spec.StatusRunning))
@@ -315,7 +314,7 @@ func TestActionsOnWhatIsAsItWas(t *testing.T) {
 	}
 }
 
-// What is advised about deleting from a running pipeline helps.
+// The advice about deleting from a running pipeline works.
 func TestAdviceAboutDeleting(t *testing.T) {
 	w := newWorld(t)
 	w.fromAPI(pipelineOf("p", spec.StatusRunning))

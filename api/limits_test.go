@@ -16,7 +16,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
 
-// hold opens n connections, sends a request on each, and reads an answer if there is to be one.
+// hold opens n connections, sends a request on each, and, if answered is set, reads an answer.
 func hold(t *testing.T, url, request string, n int, answered bool) []net.Conn {
 	t.Helper()
 	all := make([]net.Conn, n)
@@ -48,7 +48,7 @@ const (
 	finished = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
 )
 
-// dialed asks on a connection of its own.
+// dialed returns a client that uses a new connection.
 func dialed(c *client.Client) *client.Client {
 	return &client.Client{URL: c.URL, HTTP: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}}
 }
@@ -88,7 +88,7 @@ func TestIdleConnectionsGiveWay(t *testing.T) {
 	hold(t, c.URL, finished, api.MaxConns+20, true)
 }
 
-// When all places are taken, a connection ends with the answer to its request, and gives its place to the next.
+// When all slots are taken, a connection ends with the answer to its request, and frees its slot for the next.
 func TestClientsTakeTurns(t *testing.T) {
 	t.Cleanup(api.ConnectionWait(wait.Limit))
 	_, _, c := inspectable(t)
@@ -110,7 +110,7 @@ func TestClientsTakeTurns(t *testing.T) {
 	if got := ask(busy); !got.Close {
 		t.Error("the connection stays although all places are taken")
 	}
-	n := 0 // the place is free a moment after the answer
+	n := 0 // the slot is free a moment after the answer
 	wait.For(t, "connections stay when there is a place", func() bool { n++; return !ask(held[n-1]).Close })
 	if n > len(held)/2 {
 		t.Errorf("%d connections ended although there was a place", n-1)
@@ -139,8 +139,8 @@ func TestConnectionsWait(t *testing.T) {
 	}
 }
 
-// TestSlowBodiesLeaveConnections holds more connections than there may be, each with a request that
-// never ends: the agent stays reachable, and clients without a token are refused at once.
+// TestSlowBodiesLeaveConnections holds more connections than the limit, each with a request that never ends: the agent
+// stays reachable, and clients without a token are refused at once.
 func TestSlowBodiesLeaveConnections(t *testing.T) {
 	for name, admin := range map[string]string{"without a token": "", "with a token": "admin"} {
 		w := newWorld(t)

@@ -70,7 +70,7 @@ func (w *liveWorld) source() *resource.Source {
 	}
 }
 
-// log collects what is sent.
+// log collects sent messages.
 type log struct {
 	mu   sync.Mutex
 	sent []string
@@ -84,7 +84,7 @@ func (l *log) send(name string, message any) error {
 	return err
 }
 
-// take returns what was sent since it was called last.
+// take returns the messages sent since the previous call.
 func (l *log) take() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -18,7 +18,7 @@ type Operation struct {
 	Method      string
 	Path        string // with parameters in braces: /v1/pipelines/{id}
 	ID          string // unique
-	Tag         string // what it belongs to
+	Tag         string // the kind of resource that the operation belongs to
 	Summary     string
 	Description string
 	Query       []Param
@@ -75,7 +75,7 @@ func Document(title, version, description string, operations []Operation, ids ma
 		"security": []any{map[string]any{}, map[string]any{"token": []any{}}},
 	}, "", "  ")
 	if err != nil {
-		panic(err) // it consists of what JSON can say
+		panic(err) // the document consists of JSON types
 	}
 	return text
 }

@@ -29,8 +29,8 @@ type operation struct {
 	}
 }
 
-// TestEveryOperation calls every operation of the document with its own example, and
-// holds what is answered against the document's schema.
+// TestEveryOperation calls every operation of the document with its own example, and validates the answer against the
+// document's schema.
 func TestEveryOperation(t *testing.T) {
 	h := newServer(newWorld(t)).Handler()
 	text := do(h, "GET", "/openapi/openapi.json", "").body
@@ -72,7 +72,7 @@ func TestEveryOperation(t *testing.T) {
 	}
 }
 
-// strict has the schemas of objects refuse fields that they do not name.
+// strict changes the schemas of objects to refuse unknown fields.
 func strict(t *testing.T, document []byte) string {
 	var v map[string]any
 	if err := json.Unmarshal(document, &v); err != nil {
@@ -100,7 +100,7 @@ func check(t *testing.T, schema *jsonschema.Schema, media string, body []byte) {
 	}
 }
 
-// refused checks that an operation without a success says why, as documented.
+// refused checks that an operation without a success fails as documented.
 func refused(t *testing.T, method, path string, op operation) {
 	w, path := exampleWorld(t, path, op)
 	got := do(newServer(w).Handler(), method, path, "")
@@ -109,8 +109,7 @@ func refused(t *testing.T, method, path string, op operation) {
 	}
 }
 
-// exampleWorld returns a world where an operation is possible, and the path of what it
-// is about there.
+// exampleWorld returns a world in which an operation is possible, and the path of the resource there.
 func exampleWorld(t *testing.T, path string, op operation) (*world, string) {
 	w := newWorld(t)
 	orders := pipelineOf("orders", spec.StatusStopped)
@@ -157,7 +156,7 @@ func exampleWorld(t *testing.T, path string, op operation) (*world, string) {
 	return w, strings.NewReplacer("{id}", id, "{letter}", "17").Replace(path)
 }
 
-// exampleCall performs an operation on a server where it is possible.
+// exampleCall performs an operation on a server that supports it.
 func exampleCall(t *testing.T, method, path string, op operation) []byte {
 	w, path := exampleWorld(t, path, op)
 	s := newServer(w)
@@ -194,7 +193,7 @@ func exampleCall(t *testing.T, method, path string, op operation) []byte {
 	return got.body
 }
 
-// asPlanned returns the body of a request to apply a document, with the hash of its plan.
+// asPlanned returns the body of a request to apply a document, with the hash of the plan.
 func asPlanned(t *testing.T, h http.Handler, body string) string {
 	t.Helper()
 	var request map[string]any
@@ -225,8 +224,8 @@ func firstLine(t *testing.T, w *world, s *api.Server, path, id string) []byte {
 	return line
 }
 
-// TestErrorsOfTheDocument checks that every status has an example of its own, and that
-// operations name the ones that any of their kind may be answered with.
+// TestErrorsOfTheDocument checks that every status has an example of its own, and that each operation names the
+// statuses possible for its kind.
 func TestErrorsOfTheDocument(t *testing.T) {
 	var document struct {
 		Paths map[string]map[string]struct {
@@ -334,5 +333,5 @@ func TestOtherSpellings(t *testing.T) {
 	}
 }
 
-// exampleResults are what became of notifications.
+// exampleResults are results of notifications.
 var exampleResults = []rest.NotificationResult{{Target: "command page", Error: "exit status 1"}}

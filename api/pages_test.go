@@ -14,7 +14,7 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// A follower gets everything, then what changed, and a reader learns its role.
+// A follower gets everything, then the changes, and a reader learns its role.
 func TestWatch(t *testing.T) {
 	w := newWorld(t)
 	w.files = []spec.FileState{{Path: "orders.yaml", Pipelines: []string{}}}
@@ -59,7 +59,7 @@ func follow(t *testing.T, url, token string) follower {
 	return lines
 }
 
-// until reads on to a line that contains want.
+// until reads up to a line that contains want.
 func (f follower) until(t *testing.T, want string) {
 	t.Helper()
 	late := time.After(wait.Limit)
@@ -78,8 +78,7 @@ func (f follower) until(t *testing.T, want string) {
 	}
 }
 
-// The editor gets problems of the file and of plugins with their places, documents for
-// plan and apply, and completions.
+// The editor gets problems of the file and of plugins with their places, documents for plan and apply, and completions.
 func TestEditorHelps(t *testing.T) {
 	h := newServer(newWorld(t)).Handler()
 	ask := func(content string, line, column int) rest.EditorAnswer {

@@ -15,7 +15,7 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// checkpoints are those of a world.
+// checkpoints implements the checkpoints of a world.
 type checkpoints struct{ *world }
 
 func (c checkpoints) Checkpoint(_ context.Context, id string) (*spec.Checkpoint, error) {

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// hasRead reports whether the server has read all that the client sent.
+// hasRead reports whether the server has read everything that the client sent.
 func hasRead(server, client net.Conn) bool {
 	return queued(client, unix.TIOCOUTQ) == 0 && queued(server, unix.TIOCINQ) == 0
 }

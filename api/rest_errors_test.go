@@ -8,7 +8,7 @@ import (
 	"github.com/conduit-agent/conduit/api/rest"
 )
 
-// TestBodyIsBrief answers with an error whose texts a plugin made.
+// TestBodyIsBrief answers with an error whose texts come from a plugin.
 func TestBodyIsBrief(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("x", 8<<20)

@@ -18,11 +18,10 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// handle answers a request with a body, or with an error. When both are nil it has
-// answered itself.
+// handle answers a request with a body, or with an error. When both are nil it has written the answer itself.
 type handle func(w http.ResponseWriter, r *http.Request) (any, error)
 
-// route is an operation and what performs it.
+// route is an operation and its handler.
 type route struct {
 	Operation
 	handle handle
@@ -34,8 +33,8 @@ type route struct {
 var reserved = []string{"/v1/pipelines/import", "/v1/pipelines/plan", "/v1/pipelines/apply",
 	"/v1/connectors/plugins", "/v1/connectors/validate", "/v1/processors/plugins"}
 
-// router dispatches requests to the routes. The tree of httprouter cannot distinguish a
-// word from an id, so those paths share a node and are distinguished here.
+// router dispatches requests to the routes. The tree of httprouter cannot distinguish a word from an id, so those paths
+// share a node and are distinguished here.
 func (s *Server) router(base resource.Base) http.Handler {
 	router := httprouter.New()
 	router.RedirectTrailingSlash, router.RedirectFixedPath, router.HandleOPTIONS = false, false, false
@@ -76,7 +75,7 @@ func node(path string) (pattern, word string) {
 	return strings.NewReplacer("{", ":", "}", "").Replace(path), ""
 }
 
-// methods returns the methods that a route answers. A stream has no head to speak of.
+// methods returns the methods of a route. A stream does not support HEAD.
 func methods(rt *route) []string {
 	if rt.Method == http.MethodGet && !rt.Streaming {
 		return []string{http.MethodGet, http.MethodHead}
@@ -119,7 +118,7 @@ func (s *Server) dispatch(words map[string]*route, allow func() string) httprout
 	}
 }
 
-// serve checks what is the same for all routes and has the route answer.
+// serve performs the checks common to all routes and calls the handler of the route.
 func (s *Server) serve(rt *route, w http.ResponseWriter, r *http.Request) {
 	err := s.guard.Authorize(r, rt.need)
 	if err == nil && s.Down != nil && !slices.Contains(ofAgent, rt.ID) {
@@ -136,7 +135,7 @@ func (s *Server) serve(rt *route, w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	once := s.requests.Once
-	if rt.need < guard.Admin { // it changes nothing, so repeating it is harmless
+	if rt.need < guard.Admin { // no change, so repeating it is harmless
 		once = func(w http.ResponseWriter, r *http.Request, do func(http.ResponseWriter, *http.Request)) { do(w, r) }
 	}
 	once(w, r, func(w http.ResponseWriter, r *http.Request) {
@@ -153,18 +152,18 @@ func (s *Server) serve(rt *route, w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// maxUnread bounds the body that an operation without one is sent.
+// maxUnread is the maximum size of a body sent to an operation that has none.
 const maxUnread = 64 << 10
 
-// discard reads the body of a request whose operation has none, such as {}: a connection whose request is not
-// received to its end is closed when there are too many.
+// discard reads the body, such as {}, of a request whose operation has none: when there are too many connections, a
+// connection with an incompletely read request is closed.
 func discard(r *http.Request) {
 	if r.Body != nil {
 		_, _ = io.Copy(io.Discard, io.LimitReader(r.Body, maxUnread))
 	}
 }
 
-// ofAgent are the operations that are possible while the agent waits for its store.
+// ofAgent are the operations available while the agent waits for its store.
 var ofAgent = []string{"getHealth", "getReadiness", "getInfo", "getAgent"}
 
 // parameters returns the names of the parameters of the query.
@@ -192,7 +191,7 @@ var document = sync.OnceValue(func() []byte {
 			"Lists are in the order of ids. Errors have the form of google.rpc.Status. ?pretty indents every answer.", all, pathIDs, failures, rest.Values)
 })
 
-// pathIDs describes what stands in paths.
+// pathIDs describes the parameters in paths.
 var pathIDs = map[string]Param{
 	"/v1/pipelines/{id}":                       {Description: "id of the pipeline", Example: exampleRates.ID},
 	"/v1/connectors/{id}":                      {Description: "id of the connector, with that of its pipeline", Example: exampleConnector.ID},
@@ -200,7 +199,7 @@ var pathIDs = map[string]Param{
 	"/v1/pipelines/{id}/dead-letters/{letter}": {Description: "number of the dead letter", Example: strconv.FormatInt(exampleDeadLetter.ID, 10)},
 }
 
-// documented returns the operation of a route with the errors that are the same for all.
+// documented returns the operation of a route with the errors common to all routes.
 func documented(rt *route) Operation {
 	o := rt.Operation
 	errors := []int{http.StatusForbidden, http.StatusMisdirectedRequest, http.StatusInternalServerError, http.StatusServiceUnavailable}
@@ -255,8 +254,7 @@ func (s *Server) inspect(w http.ResponseWriter, r *http.Request) (any, error) {
 	return nil, s.inspector.Serve(w, r, id)
 }
 
-// inspectDestination shows the records that come to a destination's processors, or what these
-// leave for it to write.
+// inspectDestination shows the input of a destination's processors, or their output, which the destination writes.
 func (s *Server) inspectDestination(side string) handle {
 	return func(w http.ResponseWriter, r *http.Request) (any, error) {
 		id := r.PathValue("id")

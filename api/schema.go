@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Enums are the values of types of strings that do not list them by a method Enum.
+// Enums are the values of string types without a method Enum that lists them.
 type Enums map[reflect.Type][]string
 
 // schemas are the JSON Schemas of types.
@@ -80,7 +80,7 @@ func (s schemas) reference(t reflect.Type) map[string]any {
 		name = "Spec" + name
 	}
 	if s.named[name] == nil {
-		s.named[name] = true // so that a type may contain itself
+		s.named[name] = true // a type may contain itself
 		s.named[name] = s.object(t)
 	}
 	return map[string]any{"$ref": "#/components/schemas/" + name}

@@ -112,8 +112,8 @@ func TestSecretNames(t *testing.T) {
 	}
 }
 
-// TestReadersSeeHarmlessSettings plants values in settings whose names suggest no secrets, and asks
-// every route that shows settings with both tokens.
+// TestReadersSeeHarmlessSettings plants values in settings whose names suggest no secrets, and requests every route
+// that shows settings with both tokens.
 func TestReadersSeeHarmlessSettings(t *testing.T) {
 	w := newWorld(t)
 	p := pipelineOf("p", spec.StatusRunning)

@@ -101,7 +101,7 @@ func TestTokens(t *testing.T) {
 	}
 }
 
-// The log has the status of every answer, also where the handler leaves it to be 200.
+// The log has the status of every answer, even if the handler relies on the default of 200.
 func TestRequestsAreLogged(t *testing.T) {
 	var log bytes.Buffer
 	s := newServer(newWorld(t))
@@ -163,7 +163,7 @@ func TestWaiting(t *testing.T) {
 	})
 }
 
-// TestProfilesNeedTheAdminToken asks for profiles with and without what they need.
+// TestProfilesNeedTheAdminToken requests profiles with and without the required token and setting.
 func TestProfilesNeedTheAdminToken(t *testing.T) {
 	for _, test := range []struct {
 		what        string
@@ -192,7 +192,7 @@ func TestProfilesNeedTheAdminToken(t *testing.T) {
 	}
 }
 
-// TestTheRootIsThePage opens what a browser opens first, which needs no token.
+// TestTheRootIsThePage opens the page that a browser loads first, which needs no token.
 func TestTheRootIsThePage(t *testing.T) {
 	h := newServer(newWorld(t)).Handler()
 	got := do(h, "GET", "/", "")
@@ -207,7 +207,7 @@ func TestTheRootIsThePage(t *testing.T) {
 	}
 }
 
-// TestPagesOfOtherSites asks as browsers do for pages of this and of other sites.
+// TestPagesOfOtherSites sends the requests of browsers for pages of this and of other sites.
 func TestPagesOfOtherSites(t *testing.T) {
 	s := newServer(newWorld(t))
 	s.Origins = []string{"https://ui.example"}

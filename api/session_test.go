@@ -7,7 +7,7 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// sessionStep is a request and what must come back.
+// sessionStep is a request and its expected answer.
 type sessionStep struct {
 	what         string
 	method, path string
@@ -19,7 +19,7 @@ type sessionStep struct {
 
 const sessionSettings = `{"format.type":"structured","rate":"1"}`
 
-// sessionSteps are the life of a pipeline over the API, with everything that is refused on the way.
+// sessionSteps are the life of a pipeline over the API, including all refused requests.
 var sessionSteps = []sessionStep{
 	{"create", "POST", "/v1/pipelines", `{"id":"p","config":{"name":"n","description":"d"}}`, 200, "", `"status":"STATUS_STOPPED","error":"","stoppedReason":"STOPPED_REASON_USER"`},
 	{"same name", "POST", "/v1/pipelines", `{"config":{"name":"n"}}`, 409, "pipeline.name_already_exists", `"code":6`},
@@ -76,7 +76,7 @@ var sessionSteps = []sessionStep{
 	{"gone", "GET", "/v1/pipelines/p", "", 404, "pipeline.instance_not_found", ""},
 }
 
-// TestSession replays what a client does from creating a pipeline to deleting it.
+// TestSession replays the requests of a client from creating a pipeline to deleting it.
 func TestSession(t *testing.T) {
 	w := newWorld(t)
 	w.fromFile("filed.yaml", pipelineOf("filed", spec.StatusRunning))

@@ -17,7 +17,7 @@ import (
 
 // trickle sends the beginning of a request, and then more every 10 ms.
 func trickle(conn net.Conn, beginning, more string) {
-	_, _ = io.WriteString(conn, beginning) // the test reads what comes of it
+	_, _ = io.WriteString(conn, beginning) // the test reads the response
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for range tick.C {
@@ -33,7 +33,7 @@ func TestSlowClientsAreLeft(t *testing.T) {
 	w := newWorld(t)
 	w.fromFile("a.yaml", pipelineOf("a", spec.StatusRunning))
 	c, stop := serve(t, newServer(w))
-	defer stop() // before the limits are those of always
+	defer stop() // before the default limits are restored
 	address := strings.TrimPrefix(c.URL, "http://")
 	const body = "POST /v1/pipelines HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 1000000\r\n\r\n{"
 	var clients sync.WaitGroup

@@ -72,7 +72,7 @@ func (*Server) pipelineRoutes(base resource.Base) []route {
 	}
 }
 
-// stateRoutes returns the operations of what pipelines are and were as a whole.
+// stateRoutes returns the operations on whole pipelines: their status and their history.
 func (s *Server) stateRoutes(base resource.Base) []route {
 	status := &resource.Status{Base: base}
 	history := &resource.History{Base: base, WriteFile: s.WriteFile}

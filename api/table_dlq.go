@@ -34,8 +34,8 @@ var (
 	exampleDeadLetterEdit = rest.DeadLetterEdit{Record: exampleDeadRecord}
 )
 
-// deadLetterRoutes returns the operations of dead letters. Whoever may read sees their records, as
-// in inspectors.
+// deadLetterRoutes returns the operations of dead letters. A client that may only read sees their records, as in
+// inspectors.
 func (s *Server) deadLetterRoutes(base resource.Base) []route {
 	l := &resource.DeadLetters{Base: base, Store: s.DeadLetters, Replays: s.Replays}
 	return []route{

@@ -11,7 +11,7 @@ var (
 	exampleSetPosition = rest.SetPosition{Position: []byte("40")}
 )
 
-// positionRoutes returns the operations of where sources resume.
+// positionRoutes returns the operations of source positions.
 func (s *Server) positionRoutes(base resource.Base) []route {
 	p := &resource.Positions{Base: base, Store: s.Positions}
 	const path = "/v1/connectors/{id}/position"

@@ -9,14 +9,14 @@ import (
 	"testing"
 )
 
-// valueForms are how values are spelled: as everywhere here, as in Kubernetes, or as Conduit does.
+// valueForms are the spellings of values: the usual one, the one of Kubernetes, and the one of Conduit.
 var valueForms = map[string]*regexp.Regexp{
 	"words joined by dashes": regexp.MustCompile(`^[a-z]+(-[a-z]+)*$`),
 	"CamelCase":              regexp.MustCompile(`^([A-Z][a-z]+)+$`),
 	"as Conduit":             regexp.MustCompile(`^([A-Z]+(_[A-Z]+)+|in_place)$`),
 }
 
-// The values that answers may have are those of the table in the page, each in a form that the page names.
+// The values that answers may have are the values in the table of the page, each in a form that the page names.
 func TestValuesAreThoseOfThePage(t *testing.T) {
 	page, err := os.ReadFile("README.md")
 	if err != nil {

@@ -9,10 +9,10 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// deleteTimeout bounds one attempt to clean up a connector.
+// deleteTimeout limits one attempt to clean up a connector.
 const deleteTimeout = time.Minute
 
-// act performs one action. What takes time is done by a goroutine that posts its outcome.
+// act performs an action. Slow work runs in a goroutine, which posts its outcome.
 func (l *Loop) act(a plan.Action) {
 	p := l.pipelines[a.ID]
 	p.log().Debug("plan decision", "action", a.Kind, "reason", a.Reason)
@@ -60,8 +60,8 @@ func (p *pipelineState) flap() {
 	p.log().Warn("pipeline changes too often, changes wait", "versions", policy.MaxChanges, "within", policy.ChangesWindow)
 }
 
-// orphan notes since when a connector is declared no more. Nothing else writes the
-// state of a connector that does not run.
+// orphan records when a connector was first seen undeclared. Nothing else writes the state of a connector that does not
+// run.
 func (p *pipelineState) orphan(c spec.ConnectorState) {
 	c.Orphaned = time.Now()
 	p.connectors.replace(c)
@@ -74,8 +74,7 @@ func (p *pipelineState) orphan(c spec.ConnectorState) {
 	})
 }
 
-// cleanUp deletes a connector and calls then with the outcome. A failure is saved, with the
-// time of the next attempt.
+// cleanUp deletes a connector and calls then with the outcome. A failure is saved, with the time of the next attempt.
 func (p *pipelineState) cleanUp(c spec.ConnectorState, then func(error)) {
 	p.Cleaning = append(p.Cleaning[:len(p.Cleaning):len(p.Cleaning)], c.ID)
 	var err error
@@ -96,7 +95,7 @@ func (p *pipelineState) cleanUp(c spec.ConnectorState, then func(error)) {
 	}, func() { p.cleaned(c, err); then(err) })
 }
 
-// cleaned takes note of how an attempt to delete a connector went.
+// cleaned records the outcome of an attempt to delete a connector.
 func (p *pipelineState) cleaned(c spec.ConnectorState, err error) {
 	p.Cleaning = without(p.Cleaning, func(other string) bool { return other == c.ID })
 	if err != nil {
@@ -117,7 +116,7 @@ func (l *Loop) delete(p *pipelineState) {
 	var err error
 	l.mail.async(func() { err = l.observer.saver.delete(l.base, id) }, func() {
 		p.Deleting = false
-		l.reread() // it may have been declared again meanwhile
+		l.reread() // the pipeline may be declared again
 		if err != nil {
 			p.undeleted++
 			p.NotBefore = time.Now().Add(l.Policy.Delay(id, p.undeleted) + time.Second)

@@ -7,12 +7,11 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// Times that are read from the store are those of the wall clock, which may be set at any
-// moment. What is to happen some time after one must not come sooner or later for that. So
-// each is replaced, when it is first seen, by one with a reading of the monotonic clock: then
-// the wall clock counts only for the time in which no agent ran.
+// Times in the store come from the wall clock, which may be set at any moment. That must not make anything that is due
+// a certain time later happen too early or too late. So each time is replaced, when it is first read, by a time with a
+// monotonic clock reading. The wall clock then counts only for the time in which no agent ran.
 
-// since returns t, a time in the past, so that the time that passed can be measured.
+// since returns t, a time in the past, in a form that measures the time since then.
 func since(t, now time.Time) time.Time {
 	if t.IsZero() {
 		return t
@@ -20,8 +19,7 @@ func since(t, now time.Time) time.Time {
 	return now.Add(-max(now.Sub(t), 0))
 }
 
-// withdrawn returns when d was withdrawn. What this loop knew to be declared was
-// withdrawn just now.
+// withdrawn returns the time of d's withdrawal. If this loop has seen the pipeline declared, it was withdrawn just now.
 func (p *pipelineState) withdrawn(d *spec.Declaration, now time.Time) time.Time {
 	switch {
 	case p.desired == nil || d.Withdrawn.IsZero():
@@ -32,8 +30,8 @@ func (p *pipelineState) withdrawn(d *spec.Declaration, now time.Time) time.Time 
 	return now
 }
 
-// timed returns a connector as it was read, with the times that are known of it already. What failed is tried again
-// after longest at the latest.
+// timed returns c with the times that the loop knows already. A failed clean-up is tried again after longest at the
+// latest.
 func (all connectorStates) timed(c spec.ConnectorState, now time.Time, longest time.Duration) spec.ConnectorState {
 	var known spec.ConnectorState
 	if k := slices.IndexFunc(all, func(k spec.ConnectorState) bool { return k.ID == c.ID }); k >= 0 {

@@ -10,11 +10,10 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// reread has all of desired state read again.
+// reread makes the loop read all desired state again.
 func (l *Loop) reread() { l.stale, l.declared, l.started = true, 0, 0 }
 
-// refresh reads desired state when it may have changed. It returns false when that
-// has to be tried again.
+// refresh reads desired state when it may have changed. It returns false when the read has to be tried again.
 func (l *Loop) refresh(ctx context.Context) bool {
 	if !l.stale {
 		return true
@@ -33,7 +32,7 @@ func (l *Loop) refresh(ctx context.Context) bool {
 	return true
 }
 
-// read takes up what changed of desired state and of the connectors that were started.
+// read reads the changes of desired state and of the connectors that were started.
 func (l *Loop) read(ctx context.Context) error {
 	declarations, err := l.Store.DeclarationsSince(ctx, l.declared)
 	if err != nil {
@@ -58,7 +57,7 @@ func (l *Loop) read(ctx context.Context) error {
 	return nil
 }
 
-// gone returns which of the pipelines are not declared any more.
+// gone returns the pipelines that are no longer declared.
 func gone(pipelines map[string]*pipelineState, delta *spec.Delta[spec.Declaration]) []string {
 	if !delta.All {
 		return delta.Gone
@@ -76,7 +75,7 @@ func gone(pipelines map[string]*pipelineState, delta *spec.Delta[spec.Declaratio
 	return gone
 }
 
-// declare takes up what is declared of one pipeline.
+// declare applies the declaration of a pipeline.
 func (l *Loop) declare(d *spec.Declaration, now time.Time) {
 	id := d.Pipeline.ID
 	p := l.pipelines[id]
@@ -109,13 +108,13 @@ func (l *Loop) declare(d *spec.Declaration, now time.Time) {
 	p.desired, p.newer = &wished, declared
 }
 
-// sameToRun reports whether b is what a was, or differs in nothing that matters to what runs.
+// sameToRun reports whether a and b are equal in everything that affects the running pipeline.
 func sameToRun(a, b *spec.Declaration) bool {
 	return a.Generation == b.Generation && a.Digest == b.Digest && a.Override == b.Override && a.Purge == b.Purge &&
 		a.Withdrawn.Equal(b.Withdrawn) && a.UpdatedAt.Equal(b.UpdatedAt)
 }
 
-// relocate takes up where the version that was declared last stands in its file.
+// relocate updates the place of the latest declaration in its file.
 func (p *pipelineState) relocate(d *spec.Declaration) {
 	if p.stored.Owner == d.Owner {
 		return
@@ -130,7 +129,7 @@ func (p *pipelineState) relocate(d *spec.Declaration) {
 	}
 }
 
-// takeConnectors takes up what changed of the connectors that were started.
+// takeConnectors applies the changes of the connectors that were started.
 func (l *Loop) takeConnectors(delta *spec.Delta[spec.ConnectorState], now time.Time) {
 	if delta.All {
 		takeAllConnectors(l.pipelines, delta.Rows, now)

@@ -5,18 +5,18 @@ import (
 	"github.com/conduit-agent/conduit/spec/notify"
 )
 
-// Saver is a saver of which nothing is saved by itself.
+// Saver is a saver that saves only on request.
 type Saver struct{ saver }
 
-// NewSaver returns a saver to which nothing was handed.
+// NewSaver returns a saver without pending states.
 func NewSaver() *Saver {
 	return &Saver{saver{wake: notify.NewSignal(), pending: map[string]*pending{}}}
 }
 
-// Put has s saved.
+// Put adds s to the pending states.
 func (s *Saver) Put(state spec.State) { s.put(state) }
 
-// Fail takes what waits and returns what puts it back, as after a save that failed.
+// Fail takes the pending states and returns a function that puts them back, as after a failed save.
 func (s *Saver) Fail() (putBack func()) {
 	taken := s.take()
 	return func() {
@@ -26,7 +26,7 @@ func (s *Saver) Fail() (putBack func()) {
 	}
 }
 
-// Waiting returns the states that wait to be saved.
+// Waiting returns the pending states.
 func (s *Saver) Waiting() (states []spec.State) {
 	for _, p := range s.take() {
 		states = append(states, p.state)

@@ -20,7 +20,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// runDigest and digest stand in for those of spec.
+// runDigest and digest stand in for spec.RunDigest and spec.Digest.
 func runDigest(p *spec.Pipeline) string {
 	c := *p
 	c.Status, c.Name, c.Description = "", "", ""
@@ -30,14 +30,14 @@ func runDigest(p *spec.Pipeline) string {
 
 func digest(p *spec.Pipeline) string { return string(p.Status) + runDigest(p) }
 
-// versionOf returns the version that the settings of a pipeline make.
+// versionOf returns the version in the settings of a pipeline.
 func versionOf(p *spec.Pipeline) string {
 	last := p.Connectors[len(p.Connectors)-1]
 	return last.Settings["version"]
 }
 
-// flexible returns a running pipeline with a source and a destination, whose setting
-// makes versions that runs can be amended to.
+// flexible returns a running pipeline with a source and a destination. Versions differ in a setting that a run can be
+// amended to.
 func flexible(id, version string) spec.Pipeline {
 	return spec.Pipeline{ID: id, Status: spec.StatusRunning, Connectors: []spec.Connector{
 		{ID: "in", Type: spec.TypeSource, Plugin: "fake"},
@@ -45,20 +45,20 @@ func flexible(id, version string) spec.Pipeline {
 	}}
 }
 
-// pipeline returns a running pipeline with one source, whose setting makes versions.
+// pipeline returns a running pipeline with one source. Versions differ in its setting.
 func pipeline(id, version string) spec.Pipeline {
 	return spec.Pipeline{ID: id, Status: spec.StatusRunning, Connectors: []spec.Connector{
 		{ID: "in", Type: spec.TypeSource, Plugin: "fake", Settings: map[string]string{"version": version}},
 	}}
 }
 
-// halted returns p, to be stopped.
+// halted returns p with the status stopped.
 func halted(p spec.Pipeline) spec.Pipeline {
 	p.Status = spec.StatusStopped
 	return p
 }
 
-// memory is a store that keeps to the contract of reconcile.Store and checks its user.
+// memory is a store that keeps the contract of reconcile.Store and checks its use.
 type memory struct {
 	mu             sync.Mutex
 	declared       map[string]spec.Declaration
@@ -68,14 +68,14 @@ type memory struct {
 	saves          int           // calls of SaveStates
 	slow           time.Duration // that a SaveStates takes
 	applied        int
-	changed        []string      // ids of declarations that changed, or went; one more is one revision more
-	started        []string      // ids of connectors whose states changed, or went; one more is one revision more
+	changed        []string      // ids of changed or deleted declarations; each adds a revision
+	started        []string      // ids of connectors with a changed or deleted state; each adds a revision
 	connectorReads int           // calls of ConnectorStatesSince
-	connectorRows  int           // that they returned
-	skew           time.Duration // by which the clock of the machine differs where the store uses it
+	connectorRows  int           // rows that they returned
+	skew           time.Duration // added to the store's clock
 	fail           error         // of every call
 	undeletable    error         // of DeletePipeline
-	deleted        func()        // called when DeletePipeline has done its work, before it returns
+	deleted        func()        // called before DeletePipeline returns successfully
 	reads          atomic.Int64  // of the declarations
 }
 
@@ -216,7 +216,7 @@ func (m *memory) declaration(id string) (spec.Declaration, bool) {
 	return d, ok
 }
 
-// size is what is left of pipelines.
+// size returns the number of remaining entries of pipelines.
 func (m *memory) size() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -246,8 +246,8 @@ func (m *memory) reasons() string {
 	return strings.Join(all, " ")
 }
 
-// plant is a runner whose runs do what the version setting says of the pipeline:
-// what is in its maps fails or hangs. It checks that no pipeline runs twice.
+// plant is a runner. The version setting of a pipeline selects how it runs: versions in the maps fail or
+// hang. plant checks that no pipeline runs twice.
 type plant struct {
 	t     testing.TB
 	store *memory // learns of started connectors
@@ -255,22 +255,22 @@ type plant struct {
 	mu          sync.Mutex
 	badPrepare  map[string]error         // version → why Prepare fails
 	badStart    map[string]error         // version → why Run fails before started
-	gates       map[string]chan struct{} // version → Prepare waits for it to be closed
+	gates       map[string]chan struct{} // version → Prepare waits until it is closed
 	hangPrepare map[string]bool          // version → Prepare waits for its context
 	slowDrain   map[string]time.Duration // version → how long it drains
 	slowStart   map[string]time.Duration // version → how long it opens
 	badDelete   map[string]error         // connector → why Delete fails
 	crash       map[string]chan error    // pipeline → ends its run
 	running     map[string]string        // pipeline → version
-	since       map[string]time.Time     // pipeline → when that began
-	good        map[string]spec.LastGood // pipeline → as it was observed last
-	open        int                      // runs and amendments prepared and not ended
-	rigid       bool                     // amendments take a restart
-	stuck       map[string]chan struct{} // version → an amendment waits for it to be closed until its old part has drained, or for the end of the run
-	badApply    map[string]error         // version → why what an amendment opens fails
-	slowApply   map[string]time.Duration // version → how long that takes to open
+	since       map[string]time.Time     // pipeline → when its run began
+	good        map[string]spec.LastGood // pipeline → as last observed
+	open        int                      // prepared runs and amendments that have not ended
+	rigid       bool                     // amendments require a restart
+	stuck       map[string]chan struct{} // version → closing it, or the end of the run, drains the old part
+	badApply    map[string]error         // version → error of opening in an amendment
+	slowApply   map[string]time.Duration // version → how long an amendment opens it
 
-	checkWithdrawn bool // no run may begin of a pipeline that is withdrawn
+	checkWithdrawn bool // no run of a withdrawn pipeline may begin
 	log            []string
 }
 
@@ -280,8 +280,7 @@ func newPlant(t testing.TB, store *memory) *plant {
 		since: map[string]time.Time{}, good: map[string]spec.LastGood{}}
 }
 
-// observe checks that a version takes the place of the last good one only if it runs as
-// long as it takes to prove itself, or runs no differently.
+// observe checks that a version replaces the last good one only after its probation, or if it runs like the good one.
 func (f *plant) observe(s spec.State, confirm time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -310,7 +309,7 @@ func (f *plant) Prepare(ctx context.Context, d *spec.Declaration) (reconcile.Run
 	return &fakeRun{f: f, p: d.Pipeline, version: version, broken: make(chan error, 1), ended: make(chan struct{})}, nil
 }
 
-// prepare makes something ready, of which one more is open then.
+// prepare makes a version ready, and counts it as open.
 func (f *plant) prepare(ctx context.Context, what string, d *spec.Declaration) (version string, err error) {
 	version = versionOf(&d.Pipeline)
 	f.mu.Lock()
@@ -348,8 +347,8 @@ type fakeRun struct {
 	p       spec.Pipeline
 	version string
 	used    bool
-	broken  chan error    // ends it, an amendment having failed
-	ended   chan struct{} // closed when it moves nothing any more
+	broken  chan error    // ends it after a failed amendment
+	ended   chan struct{} // closed when it moves no more records
 }
 
 // fakeAmendment is an amendment of a fakeRun.
@@ -374,7 +373,7 @@ func (r *fakeRun) Amend(ctx context.Context, d *spec.Declaration) (reconcile.Ame
 	return &fakeAmendment{r: r, p: d.Pipeline, version: version}, nil
 }
 
-// use notes that the amendment is no longer open.
+// use records that the amendment is no longer open.
 func (a *fakeAmendment) use(format string, args ...any) {
 	f := a.r.f
 	f.mu.Lock()
@@ -502,7 +501,7 @@ func (r *fakeRun) Run(ctx context.Context, drain <-chan struct{}, started func()
 	}
 }
 
-// take returns what was done since the last call.
+// take returns the log since the previous call.
 func (f *plant) take() string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -511,7 +510,7 @@ func (f *plant) take() string {
 	return log
 }
 
-// with changes what runs do.
+// with changes the behavior of runs.
 func (f *plant) with(change func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

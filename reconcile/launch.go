@@ -10,14 +10,14 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// How long a pipeline that is slow to start may keep others from starting, and what is
-// granted to plugins that are not needed after all.
+// slotTime is how long a slow start of a pipeline may keep others from starting. discardTimeout is the time that
+// plugins get to end when they are not needed after all.
 const (
 	slotTime       = 2 * time.Second
 	discardTimeout = 10 * time.Second
 )
 
-// launch is a version on its way to become the run.
+// launch is a version that is being started.
 type launch struct {
 	pipeline    *pipelineState
 	loop        *Loop
@@ -25,26 +25,26 @@ type launch struct {
 	declaration spec.Declaration
 	ctx         context.Context // ends when it is abandoned
 	cancel      context.CancelFunc
-	old         *run // that has to end first, or is to be amended; nil for none
-	amend       bool // old is to be amended
-	again       bool // when it cannot be prepared it is tried once more at once
+	old         *run // has to end first, or gets amended; nil for none
+	amend       bool // amend old instead of replacing it
+	again       bool // if its preparation fails, it is retried once at once
 }
 
-// run is a version that runs. All but ended is owned by the loop.
+// run is a running version. The loop owns all fields but ended.
 type run struct {
 	inner    Run
 	version  plan.Version
 	drain    chan struct{}
 	cancel   context.CancelFunc
-	ended    chan struct{} // closed after everything of it has ended and was noted
+	ended    chan struct{} // closed after the run has ended completely and its end was recorded
 	stopping bool
 	amending bool // from the beginning of an amendment until its old part has drained
 	started  bool
 	force    *time.Timer
 }
 
-// launch begins to start a version. From here until its run has ended, one goroutine
-// owns it; the run it replaces has ended before it begins.
+// launch starts a version. From here until its run has ended, one goroutine owns it; the run it replaces has ended
+// before it begins.
 func (p *pipelineState) launch(kind plan.Kind) {
 	d := p.desired
 	l := p.loop
@@ -69,7 +69,7 @@ func (p *pipelineState) launch(kind plan.Kind) {
 	go n.work()
 }
 
-// work prepares the version, has it take over from the one that runs, and runs it.
+// work prepares the version, lets it take over from the running one, and runs it.
 func (n *launch) work() {
 	l, p := n.loop, n.pipeline
 	defer func() { l.mail.posts <- func() { l.mail.workers-- } }()
@@ -105,7 +105,7 @@ func (n *launch) work() {
 	close(r.ended)
 }
 
-// amendOld has the old run become the version of n. It returns false when that takes a new run.
+// amendOld amends the old run to the version of n. It returns false when the version needs a new run.
 func (n *launch) amendOld() bool {
 	l, p := n.loop, n.pipeline
 	r := n.old
@@ -143,15 +143,14 @@ func (n *launch) amendOld() bool {
 	return true
 }
 
-// discard tears down what is not needed after all.
+// discard tears down a prepared run or amendment that is not needed after all.
 func (n *launch) discard(of interface{ Discard(ctx context.Context) }) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(n.loop.base), discardTimeout)
 	defer cancel()
 	of.Discard(ctx)
 }
 
-// takeOver drains the old run and waits for its end. It returns false when the new
-// one was abandoned meanwhile.
+// takeOver drains the old run and waits for its end. It returns false when the new version was abandoned meanwhile.
 func (n *launch) takeOver(next Run) (*run, bool) {
 	l, p := n.loop, n.pipeline
 	if n.old != nil {
@@ -168,8 +167,8 @@ func (n *launch) takeOver(next Run) (*run, bool) {
 	return &run{inner: next, version: n.version, drain: make(chan struct{}), ended: make(chan struct{})}, n.ctx.Err() == nil
 }
 
-// slot waits for permission to start: a semaphore bounds how many start at a time. Release
-// gives it back, as does time.
+// slot waits for permission to start: a semaphore limits how many versions start at a time. Calling release gives the
+// slot back, and so does the end of slotTime.
 func (n *launch) slot() (release func(), ok bool) {
 	select {
 	case n.loop.slots <- struct{}{}:

@@ -16,30 +16,29 @@ import (
 	"github.com/conduit-agent/conduit/spec/notify"
 )
 
-// fullInterval is how often everything is read and planned, should a change have gone unnoticed.
+// fullInterval is the interval at which everything is read and planned, in case a change went unnoticed.
 const fullInterval = time.Minute
 
-// Loop makes what runs what is declared. Set the exported fields, then call Run.
+// Loop makes the running pipelines match their declarations. Set the exported fields, then call Run.
 type Loop struct {
 	Store  Store
 	Runner Runner
 	Policy plan.Policy
 	Log    *slog.Logger
-	// RunDigest differs between versions of a pipeline that run differently: spec.RunDigest.
+	// RunDigest returns different values for versions of a pipeline that run differently: spec.RunDigest.
 	RunDigest func(*spec.Pipeline) string
 	// Observed, when set, is called with every new state of a pipeline. It must not block.
 	Observed func(spec.State)
-	// Elsewhere, when set, reports whether another agent is to run a pipeline, or to clean up after one that is
-	// withdrawn here. Replan has it asked again.
+	// Elsewhere, when set, reports whether another agent has to run a pipeline, or to clean up after a pipeline that is
+	// withdrawn here. Replan makes the loop call it again.
 	Elsewhere func(pipelineID string, withdrawn bool) bool
-	// Tried, when set, is called when what is known of the versions of a pipeline changed. It must not block.
+	// Tried, when set, is called when the outcome of a pipeline's versions has changed. It must not block.
 	Tried func(pipelineID string, t Tried)
-	// Deleted, when set, is called after a pipeline was deleted, before one with its id may
-	// run again. It must not block.
+	// Deleted, when set, is called after a pipeline was deleted, before another with its id may run. It must not block.
 	Deleted func(pipelineID string)
 
-	Parallel        int           // pipelines that are started at a time; default 128
-	SaveInterval    time.Duration // most to wait after a save of states that took long, for many to share the next
+	Parallel        int           // pipelines that start at the same time; default 128
+	SaveInterval    time.Duration // longest pause after a slow save, so that many states share the next one
 	ShutdownTimeout time.Duration // for draining everything when ctx ends; default 30 s
 
 	once     sync.Once
@@ -53,13 +52,13 @@ type Loop struct {
 	touched   map[string]bool // to be planned; nil for all
 	next      time.Time       // when to plan all again
 	reading   notify.Throttle // logs failures to read the desired state
-	stale     bool            // what changed in the store is to be read
+	stale     bool            // read the changes in the store
 	declared  int64           // the revision up to which declarations were read; 0 to read all
-	started   int64           // the same of the states of connectors
+	started   int64           // the same for states of connectors
 	known     bool            // desired state was read
-	checks    checks          // each to be closed after everything was planned
-	base      context.Context // ends with the shutdown's last resort
-	slots     chan struct{}   // semaphore: pipelines that are starting
+	checks    checks          // each is closed once everything was planned
+	base      context.Context // ends when the shutdown is forced
+	slots     chan struct{}   // semaphore for starting pipelines
 }
 
 func (l *Loop) init() {
@@ -74,29 +73,28 @@ func (l *Loop) init() {
 	})
 }
 
-// Wake makes the loop read what changed in the store and plan it soon. It never blocks.
+// Wake makes the loop read the changes in the store and plan soon. It never blocks.
 func (l *Loop) Wake() {
 	l.init()
 	l.wake.Notify()
 }
 
-// Retry has everything that failed tried again soon, whatever pause it is in: a cause of
-// failure may be gone. What runs is not touched, unless the version that is to run failed because of the
-// machine. It never blocks.
+// Retry makes the loop retry everything that failed soon, regardless of backoff, because the cause of a failure may be
+// gone. It does not touch running pipelines, unless the desired version failed because of the machine. It never blocks.
 func (l *Loop) Retry() {
 	l.retry.Store(true)
 	l.Wake()
 }
 
-// Restart has pipeline id restarted, or started at once if it waits after a failure.
-// It returns when that is recorded, not when it is done.
+// Restart restarts pipeline id, or starts it at once if it waits after a failure. It returns when the request is
+// recorded, without waiting for its completion.
 func (l *Loop) Restart(ctx context.Context, id string) error { return l.ask(ctx, id, plan.Restart) }
 
-// Reapply has pipeline id take effect again because what its references lead to has
-// changed. What the change does not concern goes on running; otherwise it is Restart.
+// Reapply applies pipeline id again because the targets of its references have changed. Unaffected parts keep running
+// if the run can be amended; otherwise Reapply is like Restart.
 func (l *Loop) Reapply(ctx context.Context, id string) error { return l.ask(ctx, id, plan.Amend) }
 
-// busyError is an error for which spec.ErrBusy holds.
+// busyError is an error that is spec.ErrBusy.
 type busyError struct{ error }
 
 func busy(format string, args ...any) error { return busyError{fmt.Errorf(format, args...)} }
@@ -104,7 +102,7 @@ func busy(format string, args ...any) error { return busyError{fmt.Errorf(format
 // Is reports whether target is spec.ErrBusy.
 func (busyError) Is(target error) bool { return target == spec.ErrBusy }
 
-// ask notes that the version of a pipeline is to take effect again.
+// ask requests that the version of a pipeline is applied again.
 func (l *Loop) ask(ctx context.Context, id string, again plan.Kind) error {
 	l.init()
 	noted := make(chan error, 1)
@@ -126,8 +124,8 @@ func (l *Loop) ask(ctx context.Context, id string, again plan.Kind) error {
 	return <-noted
 }
 
-// Replan has pipeline id planned again. With cut, what runs of it ends at once, without
-// waiting for the outstanding records. It returns when that is noted.
+// Replan makes the loop plan pipeline id again. With cut, its run ends at once, without waiting for the outstanding
+// records. Replan returns when the request is recorded.
 func (l *Loop) Replan(ctx context.Context, id string, cut bool) error {
 	l.init()
 	request := func() {
@@ -147,7 +145,7 @@ func (l *Loop) Replan(ctx context.Context, id string, cut bool) error {
 	return nil
 }
 
-// Idle reports whether nothing of pipeline id runs or is being prepared.
+// Idle reports whether pipeline id neither runs nor is being prepared.
 func (l *Loop) Idle(ctx context.Context, id string) (bool, error) {
 	l.init()
 	idle := make(chan bool, 1)
@@ -161,10 +159,10 @@ func (l *Loop) Idle(ctx context.Context, id string) (bool, error) {
 	return <-idle, nil
 }
 
-// ForceStop ends the run of a pipeline that is to stop without waiting for the in-flight
-// records, which are delivered again. It returns when that is recorded.
+// ForceStop ends the run of a stopping pipeline without waiting for the in-flight records, which are delivered again.
+// It returns when the request is recorded.
 func (l *Loop) ForceStop(ctx context.Context, id string) error {
-	if err := l.Check(ctx); err != nil { // it was asked to stop by now
+	if err := l.Check(ctx); err != nil { // by now the run was asked to stop
 		return err
 	}
 	request := func() {
@@ -178,8 +176,8 @@ func (l *Loop) ForceStop(ctx context.Context, id string) error {
 	return nil
 }
 
-// CleanUp deletes a connector that is declared no more, if it was ever started, without
-// the delay. It returns how that went; after an error it is tried again later.
+// CleanUp deletes a connector that is no longer declared, if it was ever started, without the delay. It returns the
+// outcome; after an error it is tried again later.
 func (l *Loop) CleanUp(ctx context.Context, connectorID string) error {
 	l.init()
 	cleaned := make(chan error, 1)
@@ -223,9 +221,8 @@ func (l *Loop) SetStall(ctx context.Context, id string, before, now *spec.Stall)
 	return nil
 }
 
-// Check returns nil once the loop has read the desired state and acted on it; what was
-// declared before the call is then on its way, or waits as Policy.MaxChanges has it. A
-// loop that shuts down answers too.
+// Check returns nil once the loop has read the desired state and acted on it. Every declaration made before the call is
+// then being applied, or waits because of Policy.MaxChanges. A loop that shuts down answers too.
 func (l *Loop) Check(ctx context.Context) error {
 	l.init()
 	checked := make(chan struct{})
@@ -242,10 +239,10 @@ func (l *Loop) Check(ctx context.Context) error {
 	return fmt.Errorf("the pipelines are not reconciled: %w", err)
 }
 
-// checks are the calls of Check that wait.
+// checks are the pending calls of Check.
 type checks []chan struct{}
 
-// answer has them return.
+// answer makes them return.
 func (all *checks) answer() {
 	for _, c := range *all {
 		close(c)
@@ -253,27 +250,25 @@ func (all *checks) answer() {
 	*all = nil
 }
 
-// State returns the state of a pipeline, and whether anything is observed of it.
+// State returns the state of a pipeline, and whether one was observed.
 func (l *Loop) State(id string) (spec.State, bool) { return l.observer.get(id) }
 
-// Snapshot returns the state of every pipeline, by id, as it is observed now. It may
-// be called at any time.
+// Snapshot returns the observed state of every pipeline, by id. It may be called at any time.
 func (l *Loop) Snapshot() []spec.State { return l.observer.all() }
 
-// Unsaved returns why states of pipelines could not be saved when that was tried last, nil
-// if they were. It may be called at any time.
+// Unsaved returns the error of the last save of pipeline states, nil if it succeeded. It may be called at any time.
 func (l *Loop) Unsaved() error {
 	l.init()
 	return l.observer.saver.failed()
 }
 
-// Run reconciles until ctx ends. Then it drains every pipeline, for as long as
-// ShutdownTimeout allows, and returns when nothing runs any more and all is saved.
+// Run reconciles until ctx ends. Then it drains every pipeline, for as long as ShutdownTimeout allows, and returns when
+// nothing runs any more and everything is saved.
 func (l *Loop) Run(ctx context.Context) error {
 	l.init()
 	if err := l.load(ctx); err != nil {
 		if ctx.Err() != nil {
-			return nil // it ends before it began
+			return nil // ctx ended before Run began
 		}
 		return err
 	}
@@ -309,8 +304,7 @@ func (l *Loop) Run(ctx context.Context) error {
 	return nil
 }
 
-// load takes up the states of the last time. Nothing runs yet, and what failed then
-// gets a new chance.
+// load reads the saved states. Nothing runs yet, and every pipeline that failed gets a new chance.
 func (l *Loop) load(ctx context.Context) error {
 	states, err := l.Store.States(ctx)
 	if err != nil {
@@ -330,7 +324,7 @@ func (l *Loop) load(ctx context.Context) error {
 	return nil
 }
 
-// retryAll has everything that failed tried again at once.
+// retryAll retries everything that failed at once.
 func (l *Loop) retryAll() {
 	for _, p := range l.pipelines {
 		if p.next != nil {
@@ -342,14 +336,14 @@ func (l *Loop) retryAll() {
 	l.touched = nil
 }
 
-// planAll plans what was touched until nothing is left to be done now.
+// planAll plans the touched pipelines until nothing is left to do now.
 func (l *Loop) planAll() {
 	for l.touched == nil || len(l.touched) > 0 {
 		l.plan()
 	}
 }
 
-// plan plans what was touched and acts on it.
+// plan plans the touched pipelines and performs the actions.
 func (l *Loop) plan() {
 	var desired []plan.Desired
 	var observed []plan.Observed
@@ -387,7 +381,7 @@ func (l *Loop) plan() {
 	}
 }
 
-// wait returns after something happened and was noted, or when it is time to plan.
+// wait returns after an event was handled, or when it is time to plan.
 func (l *Loop) wait(ctx context.Context, all <-chan time.Time) {
 	if len(l.touched) > 0 {
 		return
@@ -416,8 +410,8 @@ func (l *Loop) wait(ctx context.Context, all <-chan time.Time) {
 	l.mail.drain()
 }
 
-// shutdown drains everything at once, and runs posted functions until all is over. It logs which pipelines it waits
-// for.
+// shutdown drains everything at once, and runs posted functions until everything has ended. It logs the pipelines that
+// it waits for.
 func (l *Loop) shutdown(hard context.CancelFunc) {
 	limit := cmp.Or(l.ShutdownTimeout, 30*time.Second)
 	waits := l.waits()
@@ -453,10 +447,10 @@ func (l *Loop) shutdown(hard context.CancelFunc) {
 	}
 }
 
-// waitsInterval is how often a loop that shuts down logs the pipelines that it waits for.
+// waitsInterval is the interval at which a loop that shuts down logs the pipelines that it waits for.
 const waitsInterval = 5 * time.Second
 
-// waits returns the ids of the pipelines that run or are being started, as many as a line of the log takes.
+// waits returns the ids of the pipelines that run or are being started, as many as fit into a log line.
 func (l *Loop) waits() string {
 	const most = 20
 	var ids []string

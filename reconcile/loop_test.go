@@ -18,13 +18,13 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// world is a Loop at work on a fake store and runner, in a bubble of virtual time.
+// world is a Loop with a fake store and a fake runner, in a bubble of virtual time.
 type world struct {
 	*testing.T
 	store *memory
 	plant *plant
 	loop  *reconcile.Loop
-	log   *slog.Logger // of a loop that is started
+	log   *slog.Logger // of a loop to start
 	end   func()
 	set   func(*reconcile.Loop) // when set, is called before a loop is started
 
@@ -95,7 +95,7 @@ func (w *world) did(want string) {
 	}
 }
 
-// state checks the state of pipeline p as the observer and the store have it.
+// state checks the state of pipeline p in the observer and the store.
 func (w *world) state(want string) spec.State {
 	w.Helper()
 	for _, s := range w.loop.Snapshot() {
@@ -150,7 +150,7 @@ func TestLoopFollowsDeclarations(t *testing.T) {
 	})
 }
 
-// A change that leaves the source alone is made to the run there is.
+// A change that does not affect the source amends the current run.
 func TestLoopAmends(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.declare(flexible("p", "1"))
@@ -183,8 +183,7 @@ func TestLoopAmends(t *testing.T) {
 	})
 }
 
-// A version takes effect again in the run there is, unless that cannot be or a restart
-// was asked for as well.
+// A version is applied again to the current run, unless that is impossible or a restart was requested as well.
 func TestLoopReapplies(t *testing.T) {
 	inWorld(t, func(w *world) {
 		ask := func(how func(context.Context, string) error) {
@@ -201,7 +200,7 @@ func TestLoopReapplies(t *testing.T) {
 		w.plant.with(func() { w.plant.badPrepare["1"] = errBroken })
 		ask(w.loop.Reapply)
 		synctest.Wait()
-		w.did("amend p 1") // and what runs goes on
+		w.did("amend p 1") // and the running version stays
 		w.state("running gen=1 tried=1!")
 		w.plant.with(func() { clear(w.plant.badPrepare) })
 		ask(w.loop.Reapply)
@@ -274,7 +273,7 @@ func TestLoopTriesToApplyAgainWithoutRollback(t *testing.T) {
 	})
 }
 
-// unpreparable has version 1 fail to be prepared, or not.
+// unpreparable makes the preparation of version 1 fail, or not.
 func (w *world) unpreparable(fails bool) {
 	w.plant.with(func() {
 		clear(w.plant.badPrepare)
@@ -284,7 +283,7 @@ func (w *world) unpreparable(fails bool) {
 	})
 }
 
-// failToReapply has the version that runs applied again, which fails.
+// failToReapply applies the running version again, which fails.
 func (w *world) failToReapply() {
 	w.unpreparable(true)
 	if err := w.loop.Reapply(w.Context(), "p"); err != nil {
@@ -295,7 +294,7 @@ func (w *world) failToReapply() {
 	w.plant.take()
 }
 
-// What a run cannot become takes a new one.
+// A run that cannot be amended is replaced by a new one.
 func TestLoopRestartsWhatCannotBeAmended(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.plant.rigid = true
@@ -306,7 +305,7 @@ func TestLoopRestartsWhatCannotBeAmended(t *testing.T) {
 	})
 }
 
-// A run that could become it a moment ago goes on until the new one is ready.
+// A run that could be amended a moment ago continues until the new one is ready.
 func TestLoopRestartsWhatCannotBeAmendedAnyMore(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.declare(flexible("p", "1"))
@@ -317,8 +316,8 @@ func TestLoopRestartsWhatCannotBeAmendedAnyMore(t *testing.T) {
 	})
 }
 
-// A version that cannot be made ready touches nothing, one that cannot take over is
-// taken back, and so is one that fails soon after.
+// A version that cannot be prepared touches nothing. A version that cannot take over, or that fails soon after, is
+// rolled back.
 func TestLoopTakesBackAmendments(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.declare(flexible("p", "1"))
@@ -335,7 +334,7 @@ func TestLoopTakesBackAmendments(t *testing.T) {
 		}
 		w.pass(time.Hour)
 		w.did("")
-		w.declare(flexible("p", "4")) // what was rolled back to can be amended too
+		w.declare(flexible("p", "4")) // a rolled-back version can be amended too
 		w.did("amend p 4, apply p 4")
 		w.state("running gen=4 tried=4")
 		w.pass(4 * time.Second)
@@ -346,7 +345,7 @@ func TestLoopTakesBackAmendments(t *testing.T) {
 	})
 }
 
-// With hold, the version that cannot take over is tried again, by a start.
+// With hold, a version that cannot take over is tried again, by a start.
 func TestLoopHoldsAmendments(t *testing.T) {
 	inWorld(t, func(w *world) {
 		policy := plan.DefaultPolicy()
@@ -362,8 +361,8 @@ func TestLoopHoldsAmendments(t *testing.T) {
 	})
 }
 
-// What an amendment replaces does not come to its end: after the drain timeout, or when
-// the run fails meanwhile, the declared version starts by itself.
+// When the replaced part of a run does not end, the declared version starts by itself: after the drain timeout, or when
+// the run fails meanwhile.
 func TestLoopStartsWhatDoesNotTakeOver(t *testing.T) {
 	for name, end := range map[string]func(w *world){
 		"forced": func(w *world) { w.pass(30*time.Second + 1) },
@@ -388,7 +387,7 @@ func TestLoopStartsWhatDoesNotTakeOver(t *testing.T) {
 	}
 }
 
-// What is asked for while an amendment is under way is done after it, or instead.
+// A request made during an amendment is performed afterwards, or instead.
 func TestLoopObeysDuringAmendments(t *testing.T) {
 	stopped, other := flexible("p", "2"), flexible("p", "3")
 	stopped.Status = spec.StatusStopped
@@ -443,8 +442,7 @@ func TestLoopObeysDuringAmendments(t *testing.T) {
 	}
 }
 
-// What happens while an amendment is being prepared makes it pointless: nothing of it
-// is left.
+// A change during the preparation of an amendment makes it pointless: the amendment is discarded completely.
 func TestLoopGivesUpAmendments(t *testing.T) {
 	stopped := flexible("p", "2")
 	stopped.Status = spec.StatusStopped
@@ -489,7 +487,7 @@ func TestLoopDoesNotWaitLongForAnAmendment(t *testing.T) {
 	})
 }
 
-// The agent ends while an amendment is under way.
+// The agent ends during an amendment.
 func TestLoopEndsDuringAnAmendment(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.plant.with(func() { w.plant.stuck["2"], w.plant.slowApply["3"] = make(chan struct{}), time.Hour })
@@ -541,8 +539,7 @@ func TestLoopKeepsWhatRunsWhenPrepareFails(t *testing.T) {
 	}
 }
 
-// A version that opens its connectors late is not what was tried last, if another one
-// failed meanwhile.
+// A version that opens its connectors late is not the last attempt, if another version failed meanwhile.
 func TestLoopKnowsWhatWasTriedLast(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.plant.with(func() { w.plant.slowStart["1"], w.plant.badPrepare["2"] = time.Second, errBroken })
@@ -568,7 +565,7 @@ func TestLoopRollsBackWhenStartFails(t *testing.T) {
 		w.pass(time.Hour)
 		w.did("")
 
-		w.plant.fails("p", errBroken) // what was rolled back to recovers as itself
+		w.plant.fails("p", errBroken) // the rolled-back version recovers as itself
 		synctest.Wait()
 		w.did("end p 1")
 		w.pass(2 * time.Second)
@@ -598,8 +595,7 @@ func TestLoopTriesTheDeclaredVersionAfterAFailedRollback(t *testing.T) {
 	})
 }
 
-// A new version that fails soon after its start is taken back, one that fails later
-// recovers as itself.
+// A new version that fails soon after its start is rolled back, a version that fails later recovers as itself.
 func TestLoopTakesBackWhatFailsSoon(t *testing.T) {
 	cases := map[string]struct {
 		confirm, after time.Duration
@@ -645,21 +641,21 @@ func TestLoopKnowsTheLastGoodVersion(t *testing.T) {
 		w.pass(5*time.Second + 1)
 		good(2)
 		w.declare(pipeline("p", "3"))
-		w.start() // an end in order proves nothing
+		w.start() // an orderly end proves nothing
 		good(2)
 		w.pass(5*time.Second + 1)
 		good(3)
 		w.plant.with(func() { w.plant.badPrepare["5"] = errBroken })
 		w.declare(pipeline("p", "4"))
-		w.declare(pipeline("p", "5")) // does not touch what runs
+		w.declare(pipeline("p", "5")) // does not touch the run
 		good(3)
 		w.pass(6 * time.Second)
 		good(4)
 	})
 }
 
-// A version that ends in order before it has proved itself has proved nothing: it, and
-// what follows it, is taken back to the version that has.
+// A version that ends in order before its probation is over has proved nothing: that version, and its successors, are
+// rolled back to the last known good one.
 func TestLoopGoesBackToWhatProvedItself(t *testing.T) {
 	other := flexible("p", "3")
 	other.Connectors[0].Plugin = "other"
@@ -702,8 +698,8 @@ func TestLoopGoesBackToWhatProvedItself(t *testing.T) {
 	}
 }
 
-// That a source starts over is said once, however often the version is started before it
-// has proved itself.
+// The warning about a source that starts over appears once, however often the version is started before its probation
+// is over.
 func TestLoopWarnsOnceOfALostPosition(t *testing.T) {
 	inWorld(t, func(w *world) {
 		p := pipeline("p", "2")
@@ -718,8 +714,8 @@ func TestLoopWarnsOnceOfALostPosition(t *testing.T) {
 	})
 }
 
-// Versions that follow each other too fast wait, and of those the latest counts. What is
-// asked for does not wait, and neither does a change after a calm.
+// Versions that follow each other too fast wait, and the latest of them counts. Requests do not wait, and neither does
+// a change after a calm.
 func TestLoopLimitsChanges(t *testing.T) {
 	inWorld(t, func(w *world) {
 		f := &flapping{world: w}
@@ -775,7 +771,7 @@ func (f *flapping) reported(times int) {
 	}
 }
 
-// obeysAtOnce shows that what stops it, and what was asked for, is not limited.
+// obeysAtOnce checks that stopping and explicit requests are not limited.
 func (f *flapping) obeysAtOnce() {
 	p := pipeline("p", "v172")
 	f.declare(halted(p))
@@ -784,7 +780,7 @@ func (f *flapping) obeysAtOnce() {
 	}
 	f.save()
 	f.declare(p)
-	f.runs(172) // was taken up when it was to be stopped
+	f.runs(172) // was taken up when the pipeline was declared stopped
 	f.save()
 	f.save()
 	if err := f.loop.Restart(f.Context(), "p"); err != nil {
@@ -801,7 +797,7 @@ func (f *flapping) obeysAtOnce() {
 	f.runs(f.versions)
 }
 
-// Connectors that a version dropped are left alone while it may be taken back.
+// Connectors that a version dropped are left alone while the version may be rolled back.
 func TestLoopKeepsDroppedConnectorsForATakeBack(t *testing.T) {
 	inWorld(t, func(w *world) {
 		p := pipeline("p", "1")
@@ -819,7 +815,7 @@ func TestLoopKeepsDroppedConnectorsForATakeBack(t *testing.T) {
 	})
 }
 
-// An edit gives a pipeline as many retries as a new one has.
+// An edit gives a pipeline as many retries as a new pipeline has.
 func TestLoopForgetsFailuresAfterAnEdit(t *testing.T) {
 	inWorld(t, func(w *world) {
 		policy := plan.DefaultPolicy()
@@ -836,7 +832,7 @@ func TestLoopForgetsFailuresAfterAnEdit(t *testing.T) {
 	})
 }
 
-// A pipeline that is declared again while the last step of its deletion is under way runs.
+// A pipeline that is declared again during the last deletion step runs.
 func TestLoopSeesWhatIsDeclaredDuringADeletion(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.declare(pipeline("p", "1"))
@@ -846,7 +842,7 @@ func TestLoopSeesWhatIsDeclaredDuringADeletion(t *testing.T) {
 			before := w.store.reads.Load()
 			w.loop.Wake()
 			for w.store.reads.Load() == before {
-				runtime.Gosched() // no virtual time passes while the store is written
+				runtime.Gosched() // no virtual time passes during a write of the store
 			}
 		}
 		w.store.withdraw("p", true)
@@ -906,8 +902,7 @@ func TestLoopHoldsAfterTheEndOfWhatRan(t *testing.T) {
 	}
 }
 
-// With hold no version is started but the declared one: another goes on for as long as it
-// runs.
+// With hold no version is started but the declared one: another version continues for as long as it runs.
 func TestLoopHoldsAcrossRestarts(t *testing.T) {
 	for name, c := range map[string]struct {
 		err  error
@@ -1071,7 +1066,7 @@ func TestLoopDeletes(t *testing.T) {
 	})
 }
 
-// The clock of the machine is set while time is measured. Nothing comes sooner or later.
+// The clock of the machine is set during a wait. That makes nothing happen sooner or later.
 func TestLoopGoesByItsOwnClock(t *testing.T) {
 	for _, set := range []time.Duration{-24 * time.Hour, 24 * time.Hour} {
 		t.Run(set.String(), func(t *testing.T) {
@@ -1088,7 +1083,7 @@ func TestLoopGoesByItsOwnClock(t *testing.T) {
 				w.pass(2 * time.Second)
 				w.did("end p 1")
 				w.pass(9 * time.Minute)
-				w.declare(pipeline("q", "1")) // has everything read again
+				w.declare(pipeline("q", "1")) // makes the loop read everything again
 				w.did("prepare q 1, run q 1")
 				w.pass(50 * time.Second)
 				w.did("")
@@ -1100,8 +1095,8 @@ func TestLoopGoesByItsOwnClock(t *testing.T) {
 	}
 }
 
-// What the store dates from the future, because the clock of the machine was set back
-// while no agent ran, is taken for new: it delays things, but not for ever.
+// A time from the future in the store, because the machine's clock was set back while no agent ran, counts as now: it
+// delays things, but not for ever.
 func TestLoopDistrustsTheFuture(t *testing.T) {
 	inWorld(t, func(w *world) {
 		p := pipeline("p", "1")
@@ -1128,7 +1123,7 @@ func TestLoopDistrustsTheFuture(t *testing.T) {
 	})
 }
 
-// The store that cannot delete a pipeline is asked less and less often.
+// The loop asks a store that cannot delete a pipeline less and less often.
 func TestLoopDeletesLessOften(t *testing.T) {
 	inWorld(t, func(w *world) {
 		var log logbuf.Buffer
@@ -1223,7 +1218,7 @@ func TestLoopShutsDown(t *testing.T) {
 	})
 }
 
-// What does not come to rest can be cut off once it is to stop, and only then.
+// A run that does not end can be cut off once the pipeline has to stop, and only then.
 func TestLoopCutsOff(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.plant.with(func() { w.plant.slowDrain["never"] = time.Hour })
@@ -1250,7 +1245,7 @@ func TestLoopCutsOff(t *testing.T) {
 	})
 }
 
-// A store that gives up because the loop is to end says nothing about the store.
+// An error of the store because the loop is ending says nothing about the store.
 func TestLoopEndsBeforeItBegins(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -1288,8 +1283,8 @@ func TestLoopOutlivesItsStore(t *testing.T) {
 	})
 }
 
-// A fault of the store that lasts is logged when it begins, then less and less often, and
-// when it is over. Check reports it all the while.
+// A persistent fault of the store is logged when it begins, then less and less often, and when it is over. Check
+// reports it all the while.
 func TestLoopSaysSeldomThatAFaultLasts(t *testing.T) {
 	inWorld(t, func(w *world) {
 		var log logbuf.Buffer
@@ -1349,8 +1344,8 @@ func TestLoopStartsBehindHangingConnectors(t *testing.T) {
 	})
 }
 
-// Check answers after what was declared before is on its way, and only then: not while the
-// desired state cannot be read, but still while pipelines drain at the end.
+// Check answers after all earlier declarations are being applied, and only then: not while the desired state cannot be
+// read, but still while pipelines drain at the end.
 func TestCheckMeansThatEverythingWasScanned(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.store.declare(pipeline("p", "1")) // without waking the loop

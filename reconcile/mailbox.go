@@ -2,21 +2,20 @@ package reconcile
 
 import "context"
 
-// mailbox hands functions to the goroutine of Loop.Run, which owns all that is known of the
-// pipelines.
+// mailbox passes functions to the goroutine of Loop.Run, which owns the state of all pipelines.
 type mailbox struct {
 	posts   chan func()
 	workers int // goroutines that will still post; owned by Loop.Run
 }
 
-// post has f run in the goroutine of Loop.Run and returns afterwards.
+// post runs f in the goroutine of Loop.Run and returns afterwards.
 func (m *mailbox) post(f func()) {
 	done := make(chan struct{})
 	m.posts <- func() { defer close(done); f() }
 	<-done
 }
 
-// async runs f in a goroutine of its own, and done in the goroutine of Loop.Run afterwards.
+// async runs f in a separate goroutine, and done in the goroutine of Loop.Run afterwards.
 func (m *mailbox) async(f, done func()) {
 	m.workers++
 	go func() {
@@ -25,8 +24,7 @@ func (m *mailbox) async(f, done func()) {
 	}()
 }
 
-// send has f run in the goroutine of Loop.Run. It returns when that has begun, or with the
-// error of ctx.
+// send runs f in the goroutine of Loop.Run. It returns when f has begun, or with the error of ctx.
 func (m *mailbox) send(ctx context.Context, f func()) error {
 	select {
 	case m.posts <- f:
@@ -36,7 +34,7 @@ func (m *mailbox) send(ctx context.Context, f func()) error {
 	}
 }
 
-// drain runs what waits.
+// drain runs the pending functions.
 func (m *mailbox) drain() {
 	for {
 		select {

@@ -17,14 +17,14 @@ type observer struct {
 	states map[string]spec.State // guarded by mu; values are replaced, never modified
 }
 
-// observe publishes a state and has it saved.
+// observe publishes a state and saves it.
 func (o *observer) observe(s spec.State) {
 	s.Bound()
 	o.publish(s)
 	o.saver.put(s)
 }
 
-// publish publishes a state that is not worth saving.
+// publish publishes a state without saving it.
 func (o *observer) publish(s spec.State) {
 	s.Bound()
 	o.mu.Lock()
@@ -35,14 +35,14 @@ func (o *observer) publish(s spec.State) {
 	}
 }
 
-// record has an event saved together with the state of its pipeline.
+// record saves an event together with the pipeline state.
 func (o *observer) record(s spec.State, e spec.Event) {
 	s.Bound()
 	e.Bound()
 	o.saver.put(s, e)
 }
 
-// load takes over the states of the last time.
+// load takes over the saved states.
 func (o *observer) load(all []spec.State) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -23,7 +23,7 @@ const amendTimeout = 5 * time.Second
 
 var errUnasked = errors.New("the pipeline ended although nothing asked it to")
 
-// abandoned: n is given up, nothing of it is left.
+// abandoned: n was given up and has ended completely.
 func (n *launch) abandoned() {
 	p := n.pipeline
 	if p.next == n {
@@ -33,7 +33,7 @@ func (n *launch) abandoned() {
 	p.touch()
 }
 
-// notPrepared: the version of n cannot run. What runs was not touched.
+// notPrepared: the version of n cannot run. The current run was not touched.
 func (n *launch) notPrepared(err error) {
 	p := n.pipeline
 	n.abandoned()
@@ -47,7 +47,7 @@ func (n *launch) notPrepared(err error) {
 	}
 }
 
-// retrySoon has what failed of the pipeline tried again without its backoff.
+// retrySoon retries failed work of the pipeline without its backoff.
 func (p *pipelineState) retrySoon() {
 	p.connectors = slices.Clone(p.connectors)
 	for i := range p.connectors {
@@ -66,7 +66,7 @@ func (p *pipelineState) retrySoon() {
 	}
 }
 
-// begun: r takes over from n, which was not abandoned or is so too late.
+// begun: r takes over from n. If n was abandoned too late to prevent that, r is stopped.
 func (n *launch) begun(r *run, cancel func()) {
 	p := n.pipeline
 	p.next, p.run, r.cancel = nil, r, cancel
@@ -78,8 +78,8 @@ func (n *launch) begun(r *run, cancel func()) {
 	p.touch()
 }
 
-// amending: r begins to become the version of n. It returns false when n was given up or
-// r is about to end: then n, if it is still wanted, starts by itself.
+// amending: r begins to become the version of n. It returns false when n was given up or r is about to end: then n, if
+// it is still wanted, starts by itself.
 func (n *launch) amending(r *run) bool {
 	p := n.pipeline
 	if n.ctx.Err() != nil || p.run != r || r.stopping {
@@ -89,14 +89,13 @@ func (n *launch) amending(r *run) bool {
 	return true
 }
 
-// unchanged: r could not become the version of n after all, and runs on as it was.
+// unchanged: r could not become the version of n after all, and continues unchanged.
 func (n *launch) unchanged(r *run) {
 	r.amending = false
 	n.pipeline.touch()
 }
 
-// drained: what n replaces of r has ended in order. From here on r is the version of n,
-// and fails as such.
+// drained: the part of r that n replaces has ended in order. From here on r is the version of n, and fails as such.
 func (n *launch) drained(r *run) {
 	p := n.pipeline
 	r.version, r.amending, r.started, p.retriable = n.version, false, false, false
@@ -110,7 +109,7 @@ func (n *launch) drained(r *run) {
 	p.touch()
 }
 
-// ran: r has opened its connectors, or those that an amendment changed, and moves records.
+// ran: r has opened its connectors, or the connectors that an amendment changed, and moves records.
 func (p *pipelineState) ran(r *run, reason string) {
 	r.started, p.OpensBy = true, time.Time{}
 	v := r.version
@@ -124,7 +123,7 @@ func (p *pipelineState) ran(r *run, reason string) {
 		}
 		s.RunningGeneration, s.Error, s.RetryAt = v.Generation, "", nil
 		if s.Stall != nil && s.Stall.Generation != v.Generation {
-			s.Stall = nil // what stalled was another version
+			s.Stall = nil // another version stalled
 		}
 		newer := s.LastAttempt != nil && s.LastAttempt.Generation > v.Generation // failed while v was opened
 		if v.Instead == 0 && !newer {
@@ -135,7 +134,7 @@ func (p *pipelineState) ran(r *run, reason string) {
 		p.beginProbation(r)
 	}
 	if changed {
-		p.loop.stale = true // connectors that it dropped may be orphans
+		p.loop.stale = true // connectors that the version dropped may be orphans
 	}
 	if changed && !again {
 		p.warnOfLostPositions(&good.Pipeline, v.Pipeline)
@@ -159,8 +158,8 @@ func (p *pipelineState) logRuns(v plan.Version, reason string) {
 	}
 }
 
-// beginProbation lets r show for a while that it works before it takes the place of the last
-// known good version, if there is another one to go back to.
+// beginProbation starts the probation of r if there is another last known good version to roll back to. Otherwise r
+// becomes the last known good version.
 func (p *pipelineState) beginProbation(r *run) {
 	good := p.State.LastGood
 	if good == nil || p.loop.Policy.Probation <= 0 || p.loop.RunDigest(&good.Pipeline) == r.version.Digest {
@@ -170,7 +169,7 @@ func (p *pipelineState) beginProbation(r *run) {
 	p.Probation = time.Now().Add(p.loop.Policy.Probation)
 }
 
-// ended: nothing of r is left.
+// ended: r has ended completely.
 func (p *pipelineState) ended(r *run, err error) {
 	if r.force != nil {
 		r.force.Stop()
@@ -205,15 +204,15 @@ func (p *pipelineState) ended(r *run, err error) {
 	}
 }
 
-// released: nothing starts connectors of the pipeline any more. Those of one that was withdrawn
-// are read again, because the last of them may have been started after that.
+// released: nothing starts connectors of the pipeline any more. The connectors of a withdrawn pipeline are read again,
+// because the last one may have been started after the withdrawal.
 func (p *pipelineState) released() {
 	if p.desired != nil && !p.desired.Withdrawn.IsZero() {
 		p.loop.stale = true
 	}
 }
 
-// disturbed notes an error that changes nothing about what comes next.
+// disturbed reports an error that has no effect on the next step.
 func (p *pipelineState) disturbed(err error) {
 	if err == nil {
 		return
@@ -235,7 +234,7 @@ func (p *pipelineState) notStarted(v plan.Version, err error) {
 	switch {
 	case update && p.loop.Policy.Hold && p.run != nil && !permanent(err):
 		p.backOff()
-	case again: // what runs is as good as it gets
+	case again: // the running version has the wanted digest already
 	case update && (!p.loop.Policy.Hold || p.run != nil):
 		p.Refused, p.retriable = v.Generation, environmental(err)
 	default:
@@ -280,7 +279,7 @@ func (p *pipelineState) recover(v plan.Version, err error) {
 	p.log().Warn("pipeline failed, trying again", "retry_at", s.RetryAt, "err", err)
 }
 
-// stalled notes that a run of version v failed, for as long as nothing is delivered.
+// stalled records that a run of version v failed, until a record is delivered.
 func (p *pipelineState) stalled(v plan.Version, err error) {
 	if p.desired == nil {
 		return
@@ -300,7 +299,7 @@ func (p *pipelineState) stalled(v plan.Version, err error) {
 	})
 }
 
-// setStall records why the pipeline delivers nothing, nil when it delivers.
+// setStall records the reason why the pipeline delivers nothing, nil when it delivers.
 func (p *pipelineState) setStall(now *spec.Stall) {
 	before := p.State.Stall
 	p.update(func(s *spec.State) { s.Stall = now })
@@ -323,15 +322,14 @@ func (p *pipelineState) setStall(now *spec.Stall) {
 	}
 }
 
-// failures are those of a pipeline since it ran steadily.
+// failures are the failures of a pipeline since it ran steadily.
 type failures struct {
 	inARow int
 	until  []time.Time // when each no longer counts as a retry
 }
 
-// backOff counts a failure and sets the time of the next attempt. It returns how many
-// failures count as retries: fewer than there are in a row once pauses are as long as the window
-// in which they count.
+// backOff counts a failure and sets the time of the next attempt. It returns how many failures count as retries: fewer
+// than the failures in a row once pauses are as long as the window in which they count.
 func (p *pipelineState) backOff() int {
 	now, f := time.Now(), &p.failures
 	f.inARow++
@@ -344,7 +342,7 @@ func (p *pipelineState) backOff() int {
 	return n
 }
 
-// finalError is the error of a pipeline that does not start again by itself, which its text says.
+// finalError is the error of a pipeline that does not start again by itself. Its text says so.
 type finalError struct {
 	error
 	pipeline string

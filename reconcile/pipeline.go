@@ -8,41 +8,40 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// pipelineState is all the loop knows of one pipeline. It is owned by the goroutine of
-// Loop.Run, as are its methods.
+// pipelineState is the state of a pipeline in the loop. The goroutine of Loop.Run owns it and calls its methods.
 type pipelineState struct {
 	plan.Observed
 	loop       *Loop
-	stored     spec.Declaration // as it was read; desired has other times
+	stored     spec.Declaration // as it was read; desired has adjusted times
 	desired    *plan.Desired
-	newer      *plan.Desired // what is declared, when that is another version than desired
+	newer      *plan.Desired // the declared version, when it differs from desired
 	connectors connectorStates
 	run        *run
 	next       *launch
 	failures   failures
-	undeleted  int   // attempts to delete the pipeline that failed
-	reported   Tried // to Loop.Tried
-	retriable  bool  // Retry tries Refused again: it could not be prepared, so that this disturbs nothing, or did not fail by itself
+	undeleted  int   // failed attempts to delete the pipeline
+	reported   Tried // last value passed to Loop.Tried
+	retriable  bool  // Retry may try Refused again: a retry disturbs nothing, or the version was not to blame
 }
 
-// newPipeline returns the state of a pipeline of which nothing runs.
+// newPipeline returns the state of a pipeline that does not run.
 func newPipeline(l *Loop, s spec.State) *pipelineState {
 	return &pipelineState{Observed: plan.Observed{State: s}, loop: l}
 }
 
-// touch has the pipeline planned.
+// touch marks the pipeline for planning.
 func (p *pipelineState) touch() {
 	if touched := p.loop.touched; touched != nil {
 		touched[p.State.PipelineID] = true
 	}
 }
 
-// log returns a logger for what concerns the pipeline.
+// log returns a logger for messages about the pipeline.
 func (p *pipelineState) log() *slog.Logger {
 	return p.loop.Log.With("component", "reconcile", "pipeline_id", p.State.PipelineID)
 }
 
-// observed returns what is observed of the pipeline now.
+// observed returns the observed state of the pipeline now.
 func (p *pipelineState) observed() plan.Observed {
 	o := p.Observed
 	o.Newer = p.newer != nil
@@ -55,7 +54,7 @@ func (p *pipelineState) observed() plan.Observed {
 	return o
 }
 
-// update changes the state of p in a copy, reports it to observers and has it saved.
+// update changes the state of p in a copy, reports it to observers and saves it.
 func (p *pipelineState) update(change func(*spec.State)) {
 	s := p.State
 	change(&s)
@@ -83,7 +82,7 @@ func (p *pipelineState) takeUp() {
 	p.touch()
 }
 
-// adopt takes note that what runs is what is declared.
+// adopt marks the running version as the declared one.
 func (p *pipelineState) adopt() {
 	d := p.desired
 	p.run.version, p.Refused = plan.Version{Generation: d.Generation, Digest: d.RunDigest, Pipeline: &d.Pipeline}, 0
@@ -96,7 +95,7 @@ func (p *pipelineState) adopt() {
 	}
 }
 
-// keepAsGood makes what r runs the last known good version.
+// keepAsGood makes the version of r the last known good version.
 func (p *pipelineState) keepAsGood(r *run) {
 	p.Probation = time.Time{}
 	p.update(func(s *spec.State) {
@@ -104,8 +103,8 @@ func (p *pipelineState) keepAsGood(r *run) {
 	})
 }
 
-// stop asks the run of p to end, and cancels it when it has not after timeout; 0
-// leaves it to others to force its end.
+// stop asks the run of p to end, and cancels it if it has not ended after timeout. With a timeout of 0 it does not
+// cancel the run.
 func (p *pipelineState) stop(timeout time.Duration) {
 	r := p.run
 	if !r.stopping {
@@ -118,10 +117,10 @@ func (p *pipelineState) stop(timeout time.Duration) {
 	}
 }
 
-// connectorStates are what is known of the connectors of a pipeline.
+// connectorStates are the states of the connectors of a pipeline.
 type connectorStates []spec.ConnectorState
 
-// replace puts c in the place of what is known of the connector.
+// replace replaces the state of the connector with c's id by c.
 func (all *connectorStates) replace(c spec.ConnectorState) {
 	*all = append(without(*all, func(other spec.ConnectorState) bool { return other.ID == c.ID }), c)
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// planFlexible returns a running pipeline with a source and a destination, whose setting
-// makes versions that runs can be amended to.
+// planFlexible returns a running pipeline with a source and a destination. Versions differ in a setting that a run can
+// be amended to.
 func planFlexible(id, version string) spec.Pipeline {
 	return spec.Pipeline{ID: id, Status: spec.StatusRunning, Connectors: []spec.Connector{
 		{ID: "in", Type: spec.TypeSource, Plugin: "fake"},
@@ -20,7 +20,7 @@ func planFlexible(id, version string) spec.Pipeline {
 	}}
 }
 
-// planPipeline returns a running pipeline with one source, whose setting makes versions.
+// planPipeline returns a running pipeline with one source. Versions differ in its setting.
 func planPipeline(id, version string) spec.Pipeline {
 	return spec.Pipeline{ID: id, Status: spec.StatusRunning, Connectors: []spec.Connector{
 		{ID: "in", Type: spec.TypeSource, Plugin: "fake", Settings: map[string]string{"version": version}},
@@ -72,7 +72,7 @@ func state(phase spec.Phase, change func(*spec.State)) spec.State {
 	return s
 }
 
-// What states and connectors there are in the cases.
+// The states and connectors of the cases.
 var (
 	running = state(spec.PhaseRunning, func(s *spec.State) { s.RunningGeneration = 1 })
 	idle    = state(spec.PhaseStopped, nil)
@@ -90,7 +90,7 @@ func dropped(orphaned, retry time.Duration) []spec.ConnectorState {
 
 func lately(n int) []time.Time { return slices.Repeat([]time.Time{now.Add(-9 * time.Second)}, n) }
 
-// actionCase is one pipeline as it is declared and as it is, and what is to be done.
+// actionCase is the declaration and the observed state of a pipeline, and the actions expected for them.
 type actionCase struct {
 	name       string
 	desired    *plan.Desired
@@ -100,7 +100,7 @@ type actionCase struct {
 	next       time.Duration
 }
 
-// versions are about what runs and what is declared.
+// versions are cases about the running and the declared version.
 var versions = []actionCase{
 	{"nothing runs yet", desired(nil), plan.Observed{State: idle}, nil, "start", 0},
 	{"never seen", desired(nil), plan.Observed{State: spec.State{PipelineID: "p"}}, nil, "start", 0},
@@ -145,7 +145,7 @@ var versions = []actionCase{
 	{"an obsolete rollback is on its way", desired(nil), plan.Observed{State: idle, Next: &plan.Version{Generation: 0, Digest: "old", Instead: 1}}, nil, "abandon", 0},
 }
 
-// failures are about what failed, and when it is tried again.
+// failures are cases about failures and the time of their retries.
 var failures = []actionCase{
 	{"failed to start", desired(nil), plan.Observed{State: state(spec.PhaseStarting, func(s *spec.State) { s.LastGood = &spec.LastGood{} }), Refused: 2}, nil, "rollback", 0},
 	{"waits for its retry", desired(nil), plan.Observed{State: state(spec.PhaseRecovering, func(s *spec.State) { s.RetryAt = in(time.Minute) })}, nil, "", time.Minute},
@@ -156,7 +156,7 @@ var failures = []actionCase{
 	{"degraded, restart asked", desired(nil), plan.Observed{State: state(spec.PhaseDegraded, nil), Again: plan.Restart}, nil, "start", 0},
 }
 
-// requests are about what was asked for in addition to the declaration, and what is steady.
+// requests are cases about requests in addition to the declaration, and about steady pipelines.
 var requests = []actionCase{
 	{"restart asked", desired(nil), plan.Observed{State: running, Run: v(2, "new"), Again: plan.Restart}, nil, "restart", 0},
 	{"amendment asked", desired(nil), plan.Observed{State: running, Run: v(2, "new"), Again: plan.Amend}, nil, "amend", 0},
@@ -168,7 +168,7 @@ var requests = []actionCase{
 	{"steady again", desired(nil), plan.Observed{State: state(spec.PhaseRunning, func(s *spec.State) { s.Failures, s.RunningGeneration = 1, 2 }), Run: v(2, "new"), Steady: now}, nil, "mark-steady", 0},
 }
 
-// withdrawals are about pipelines that are declared no longer.
+// withdrawals are cases about pipelines that are no longer declared.
 var withdrawals = []actionCase{
 	{"withdrawn, in grace, runs", desired(withdrawn(4 * time.Second)), plan.Observed{State: running, Run: v(2, "new")}, nil, "", 6 * time.Second},
 	{"elsewhere, runs", desired(elsewhere), plan.Observed{State: running, Run: v(2, "new")}, nil, "stop", 0},
@@ -192,7 +192,7 @@ var withdrawals = []actionCase{
 	{"back in a version while being cleaned up", desired(nil), plan.Observed{State: running, Run: v(1, "old"), Cleaning: []string{"p:in"}}, started, "", 0},
 }
 
-// orphans are about connectors that are declared no longer.
+// orphans are cases about connectors that are no longer declared.
 var orphans = []actionCase{
 	{"connector dropped", desired(nil), plan.Observed{State: running, Run: v(2, "new")}, []spec.ConnectorState{{ID: "p:old", PipelineID: "p"}}, "mark-orphaned p:old", 0},
 	{"connector dropped, not yet running", desired(nil), plan.Observed{State: running, Run: v(1, "old"), Refused: 2}, []spec.ConnectorState{{ID: "p:old", PipelineID: "p"}}, "", 0},
@@ -201,7 +201,7 @@ var orphans = []actionCase{
 	{"orphan backs off", desired(nil), plan.Observed{State: running, Run: v(2, "new")}, dropped(10*time.Minute, time.Second), "", time.Second},
 }
 
-// planFlapping is about files that change too often.
+// planFlapping are cases about files that change too often.
 var planFlapping = []actionCase{
 	{"another version is declared", desired(nil), plan.Observed{State: running, Run: v(2, "new"), Newer: true, Changes: lately(99)}, nil, "take-up", 0},
 	{"too many versions", desired(nil), plan.Observed{State: running, Run: v(2, "new"), Newer: true, Changes: lately(100)}, nil, "flap", time.Second},
@@ -212,7 +212,7 @@ var planFlapping = []actionCase{
 	{"too many versions, a while ago", desired(nil), plan.Observed{State: running, Run: v(2, "new"), Newer: true, Changes: append([]time.Time{now.Add(-10 * time.Second)}, lately(99)...)}, nil, "take-up", 0},
 }
 
-// strays are about what runs and was never declared.
+// strays are cases about running pipelines that were never declared.
 var strays = []actionCase{
 	{"not declared", nil, plan.Observed{State: running, Run: v(2, "new")}, nil, "stop", 0},
 	{"not declared, ended", nil, plan.Observed{State: idle}, nil, "forget", 0},

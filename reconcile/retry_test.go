@@ -42,14 +42,14 @@ func TestRetryTriesWhatFailed(t *testing.T) {
 	}
 }
 
-// environment is an error whose cause is the machine.
+// environment is an error caused by the machine.
 type environment struct{ error }
 
 func (environment) Environment() bool { return true }
 
 func TestRetryOfAnUpdate(t *testing.T) {
 	for name, c := range map[string]struct {
-		prepare bool // it cannot be prepared; otherwise it fails after the old version ended
+		prepare bool // its preparation fails; otherwise it fails after the old version ended
 		err     error
 		want    string
 	}{
@@ -100,7 +100,7 @@ func TestRetryWhileStarting(t *testing.T) {
 		w.declare(pipeline("p", "1"))
 		w.retry()
 		w.plant.take()
-		close(gate) // what began before is tried once more
+		close(gate) // an attempt that began before is tried once more
 		synctest.Wait()
 		w.did("prepare p 1")
 		w.state("recovering gen=0 tried=1!")
@@ -122,8 +122,9 @@ func TestRetryOfACleanUp(t *testing.T) {
 	})
 }
 
-// While the disk of the state is full for hours, states and events that wait are bounded, and so is the log: a line
-// for each attempt of a pipeline, and few for the state. When there is space again, what became of pipelines is saved.
+// While the disk of the state is full for hours, the waiting states and events are bounded, and so is the log: a line
+// for each attempt of a pipeline, and few for the state. When there is space again, the outcome of each pipeline is
+// saved.
 func TestHoursOfAFullDisk(t *testing.T) {
 	inWorld(t, func(w *world) {
 		const hours = 4
@@ -156,12 +157,12 @@ func TestHoursOfAFullDisk(t *testing.T) {
 	})
 }
 
-// Without a network for days attempts are as far apart as max-delay says, and what is written and
-// logged for them is bounded; when it is back, the pipeline runs after one of these pauses.
+// Without a network for days, attempts are max-delay apart, and their writes and log lines are bounded. When the
+// network is back, the pipeline runs after one more pause.
 func TestDaysWithoutANetwork(t *testing.T) {
 	inWorld(t, func(w *world) {
 		const days = 10
-		w.store.slow = time.Millisecond // so that what an attempt changes at once is saved together
+		w.store.slow = time.Millisecond // so that all changes of an attempt are saved together
 		var log bytes.Buffer
 		w.log = slog.New(slog.NewTextHandler(&log, nil))
 		policy := plan.DefaultPolicy()
@@ -188,7 +189,7 @@ func TestDaysWithoutANetwork(t *testing.T) {
 	})
 }
 
-// TestErrorsAreBrief has a pipeline fail with an error of many bytes, before and after it was started.
+// TestErrorsAreBrief makes a pipeline fail with a long error, before and after it was started.
 func TestErrorsAreBrief(t *testing.T) {
 	long := errors.New(strings.Repeat("x", 20<<20))
 	for name, prepare := range map[string]bool{"not prepared": true, "not started": false} {
@@ -211,7 +212,7 @@ func TestErrorsAreBrief(t *testing.T) {
 	}
 }
 
-// TestDegradedSaysSo has a pipeline fail for good: its error says what starts it again, and names the cause.
+// TestDegradedSaysSo makes a pipeline fail for good: its error says how to start it again, and names the cause.
 func TestDegradedSaysSo(t *testing.T) {
 	long := errors.New(strings.Repeat("x", 1<<20))
 	for name, c := range map[string]struct {
@@ -266,7 +267,7 @@ func TestShutdownNamesWhatItWaitsFor(t *testing.T) {
 	})
 }
 
-// TestShutdownNamesAFewOfMany has the line of the log stay short.
+// TestShutdownNamesAFewOfMany checks that the log line stays short.
 func TestShutdownNamesAFewOfMany(t *testing.T) {
 	inWorld(t, func(w *world) {
 		var log bytes.Buffer

@@ -10,12 +10,12 @@ import (
 	"github.com/conduit-agent/conduit/spec/notify"
 )
 
-// saver writes states to the store asynchronously to the loop. Where several of a pipeline are
-// waiting only the last is written.
+// saver writes states to the store, asynchronously to the loop. If several states of a pipeline are pending, only the
+// last is written.
 type saver struct {
 	store Store
 	log   *slog.Logger
-	pause time.Duration // after a save at most; twice as long as it took
+	pause time.Duration // maximum pause after a save; usually twice its duration
 	wake  notify.Signal
 
 	throttle notify.Throttle // owned by run
@@ -23,9 +23,9 @@ type saver struct {
 	mu      sync.Mutex
 	pending map[string]*pending // guarded by mu
 	order   []string            // guarded by mu; keys of pending, oldest first
-	err     error               // guarded by mu; why the last save failed, nil if it did not
+	err     error               // guarded by mu; error of the last save, nil if it succeeded
 
-	writing sync.Mutex // held while something is written
+	writing sync.Mutex // held during a write
 }
 
 type pending struct {
@@ -36,8 +36,8 @@ type pending struct {
 // limit drops the oldest events beyond maxPendingEvents.
 func (p *pending) limit() { p.events = p.events[max(len(p.events)-maxPendingEvents, 0):] }
 
-// What a store that cannot write may cost, how many states are saved at a time, and when
-// a save that failed is tried again.
+// Limits on pending states while the store cannot write, on the states per save, and on the time until a failed save
+// is retried.
 const (
 	maxPendingEvents = 100
 	maxSaved         = 1000
@@ -45,7 +45,7 @@ const (
 	retryInterval    = time.Second
 )
 
-// put has s saved, soon, and events with it.
+// put saves s and events soon.
 func (s *saver) put(state spec.State, events ...spec.Event) {
 	s.mu.Lock()
 	p := s.pending[state.PipelineID]
@@ -61,7 +61,7 @@ func (s *saver) put(state spec.State, events ...spec.Event) {
 	s.wake.Notify()
 }
 
-// take returns what waits, the oldest first, as much as one transaction should hold.
+// take returns pending states, the oldest first, at most as many as a transaction should hold.
 func (s *saver) take() (all []*pending) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -76,7 +76,7 @@ func (s *saver) take() (all []*pending) {
 	return all
 }
 
-// giveBack puts p, which could not be saved, behind what came since.
+// giveBack puts p, which could not be saved, back. A newer pending state wins, and its events follow the events of p.
 func (s *saver) giveBack(p *pending) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -90,7 +90,7 @@ func (s *saver) giveBack(p *pending) {
 	s.order = append(s.order, id)
 }
 
-// run saves until ctx ends, and then what is left.
+// run saves until ctx ends, and then saves the remaining states.
 func (s *saver) run(ctx context.Context) {
 	s.throttle = notify.Throttle{Fails: "cannot save the states of pipelines, trying again", Recovered: "states of pipelines are saved again"}
 	for ctx.Err() == nil {
@@ -120,7 +120,7 @@ func (s *saver) run(ctx context.Context) {
 	}
 }
 
-// drain saves all that waits.
+// drain saves all pending states.
 func (s *saver) drain(ctx context.Context) error {
 	for s.waiting() {
 		if err := s.next(ctx); err != nil {
@@ -130,7 +130,7 @@ func (s *saver) drain(ctx context.Context) error {
 	return nil
 }
 
-// next saves what waits, as much as one transaction should hold.
+// next saves pending states, at most as many as a transaction should hold.
 func (s *saver) next(ctx context.Context) error {
 	s.writing.Lock()
 	defer s.writing.Unlock()
@@ -153,7 +153,7 @@ func (s *saver) next(ctx context.Context) error {
 	return err
 }
 
-// failed returns why the last save failed, nil if it did not.
+// failed returns the error of the last save, nil if it succeeded.
 func (s *saver) failed() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -176,7 +176,7 @@ func (s *saver) save(ctx context.Context, all []*pending) error {
 	return s.store.SaveStates(ctx, states, events...)
 }
 
-// delete deletes a pipeline. No state of it is written afterwards.
+// delete deletes a pipeline, whose states are not written afterwards.
 func (s *saver) delete(ctx context.Context, id string) error {
 	if err := s.drain(ctx); err != nil {
 		return err

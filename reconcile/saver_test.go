@@ -8,8 +8,8 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// TestAFailedSaveKeepsTheNewerState changes a state while one that could not be saved is put
-// back: whichever comes first, the change is what is saved next.
+// TestAFailedSaveKeepsTheNewerState changes a state while a failed save puts the older one back. Whichever comes first,
+// the next save writes the change.
 func TestAFailedSaveKeepsTheNewerState(t *testing.T) {
 	older, newer := spec.State{PipelineID: "p", Phase: spec.PhaseStarting}, spec.State{PipelineID: "p", Phase: spec.PhaseRunning}
 	for range 2_000 {

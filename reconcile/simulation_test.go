@@ -12,7 +12,7 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// op is one thing that happens to the world.
+// op is an event in the world.
 type op struct {
 	kind    string
 	id      string
@@ -66,7 +66,7 @@ func (w *world) simulate(script []op) {
 		clear(w.plant.hangPrepare)
 		clear(w.plant.badDelete)
 	})
-	w.start() // a launch that hangs does so until the agent ends
+	w.start() // a hanging launch ends only with the agent
 	w.pass(time.Hour)
 	for _, id := range []string{"p", "q"} {
 		w.converged(id)
@@ -114,7 +114,7 @@ func (w *world) perform(o op) {
 	}
 }
 
-// converged checks that what runs is what is declared, and that nothing else is left.
+// converged checks that the running pipelines match their declarations, and that nothing else is left.
 func (w *world) converged(id string) {
 	d, declared := w.store.declaration(id)
 	runs, s := w.plant.runs(id), w.store.state(id)

@@ -8,20 +8,20 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// Tried is what became of the versions of a pipeline that were tried. An agent that takes the pipeline over from
-// another one goes on from there.
+// Tried is the outcome of the versions of a pipeline that were tried. An agent that takes the pipeline over from
+// another one continues from there.
 type Tried struct {
 	Good   *spec.LastGood // the last known good version; nil when there is none
 	Failed *FailedVersion // the declared version, when Good runs in its place
 }
 
-// FailedVersion is a version that was started and failed before it had proved itself.
+// FailedVersion is a version that was started and failed during its probation.
 type FailedVersion struct {
 	RunDigest string // as Loop.RunDigest returns it
 	spec.Attempt
 }
 
-// same reports whether t and o say the same.
+// same reports whether t and o are equal.
 func (t Tried) same(o Tried) bool {
 	if t.Failed == nil || o.Failed == nil {
 		return t.Good == o.Good && t.Failed == o.Failed
@@ -29,8 +29,8 @@ func (t Tried) same(o Tried) bool {
 	return t.Good == o.Good && *t.Failed == *o.Failed
 }
 
-// tried returns what another agent is to know. A version that could not be prepared, or that failed because of this
-// machine, may run on another one.
+// tried returns the outcome for other agents. It leaves out a version that could not be prepared, or that failed
+// because of this machine, as it may run on another machine.
 func (p *pipelineState) tried() Tried {
 	t := Tried{Good: p.State.LastGood}
 	a, d := p.State.LastAttempt, p.desired
@@ -40,7 +40,7 @@ func (p *pipelineState) tried() Tried {
 	return t
 }
 
-// report calls Loop.Tried if there is news.
+// report calls Loop.Tried if the outcome has changed.
 func (p *pipelineState) report() {
 	if p.loop.Tried == nil {
 		return
@@ -51,9 +51,10 @@ func (p *pipelineState) report() {
 	}
 }
 
-// Inherit has pipeline id, of which nothing runs here, go on from what another agent tried: the last known good version
-// is the other agent's, and when the version that failed there is the declared one, the good one is started in its
-// place, unless Policy.Hold is set. Without a good version nothing changes. It returns when that is noted.
+// Inherit makes pipeline id, which does not run here, continue from the outcome on another agent. The last known good
+// version of that agent becomes the one here. If the version that failed there is the declared one, the good version is
+// started in its place, unless Policy.Hold is set. Without a good version nothing changes. Inherit returns when the
+// request is recorded.
 func (l *Loop) Inherit(ctx context.Context, id string, t Tried) error {
 	err := l.Check(ctx) // the declaration was read
 	if err == nil {

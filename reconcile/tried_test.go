@@ -12,7 +12,7 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// tried has the loop of the world say what it tried of p.
+// tried makes the loop of the world report the outcome of p's versions.
 func (w *world) tried() *atomic.Pointer[reconcile.Tried] {
 	var last atomic.Pointer[reconcile.Tried]
 	w.set = func(l *reconcile.Loop) { l.Tried = func(_ string, t reconcile.Tried) { last.Store(&t) } }
@@ -20,7 +20,8 @@ func (w *world) tried() *atomic.Pointer[reconcile.Tried] {
 	return &last
 }
 
-// inherits is a world whose loop is not to run two versions that are declared, and then takes the pipeline over.
+// inherits creates a world whose loop does not run the pipeline while two versions are declared, and then takes it
+// over.
 func inherits(t *testing.T, policy plan.Policy, tried reconcile.Tried, bad string, test func(w *world)) {
 	inWorld(t, func(w *world) {
 		var here atomic.Bool
@@ -42,8 +43,8 @@ func inherits(t *testing.T, policy plan.Policy, tried reconcile.Tried, bad strin
 	})
 }
 
-// TestTriedIsReported checks what an agent says of its versions: the last known good one, and the declared one once it
-// failed in operation, until it is tried again.
+// TestTriedIsReported checks the reported outcome: the last known good version, and the declared one once it failed in
+// operation, until it is tried again.
 func TestTriedIsReported(t *testing.T) {
 	inWorld(t, func(w *world) {
 		last := w.tried()
@@ -76,8 +77,8 @@ func TestTriedIsReported(t *testing.T) {
 	})
 }
 
-// TestInheritedRollback checks that an agent starts the last known good version of another one, which it never ran,
-// in place of the one that failed there, and that an edit ends that.
+// TestInheritedRollback checks that an agent starts the last known good version of another agent, which it never ran,
+// in place of the version that failed there, and that an edit ends the rollback.
 func TestInheritedRollback(t *testing.T) {
 	two := pipeline("p", "2")
 	tried := reconcile.Tried{
@@ -106,7 +107,7 @@ func TestInheritedRollback(t *testing.T) {
 	failed := *tried.Failed
 	failed.RunDigest = "of another version"
 	other.Failed = &failed
-	inherits(t, plan.DefaultPolicy(), other, "2", func(w *world) { // it is tried, and rolled back to what another agent ran
+	inherits(t, plan.DefaultPolicy(), other, "2", func(w *world) { // tried, then rolled back to version 1
 		w.did("prepare p 2, run p 2, end p 2, prepare p 1, run p 1")
 		w.state("running gen=1 tried=2!")
 	})

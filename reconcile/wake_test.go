@@ -10,8 +10,8 @@ import (
 	"github.com/conduit-agent/conduit/plugins/plugintest/logbuf"
 )
 
-// TestLoopReadsOnlyWhatChanged wakes the loop often while a pipeline is withdrawn: the states of
-// connectors that did not change are not read again.
+// TestLoopReadsOnlyWhatChanged wakes the loop often while a pipeline is withdrawn: unchanged states of connectors are
+// not read again.
 func TestLoopReadsOnlyWhatChanged(t *testing.T) {
 	inWorld(t, func(w *world) {
 		for i := range 50 {

@@ -8,8 +8,8 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// warnOfLostPositions reports sources that a version which runs now has not, or with
-// another plugin than the one before, so that their positions are not used.
+// warnOfLostPositions reports sources of the previous version that are missing in the running version, or have another
+// plugin there, so that their positions are not used.
 func (p *pipelineState) warnOfLostPositions(before, now *spec.Pipeline) {
 	for i := range before.Connectors {
 		old := &before.Connectors[i]

@@ -10,14 +10,13 @@ var (
 	unescaper = strings.NewReplacer("~1", "/", "~0", "~")
 )
 
-// EscapePointer returns name as one token of a JSON pointer (RFC 6901), such as
-// /pipelines/0/connectors/1/settings/path.
+// EscapePointer returns name as a token of a JSON pointer (RFC 6901), such as /pipelines/0/connectors/1/settings/path.
 func EscapePointer(name string) string { return escaper.Replace(name) }
 
 // UnescapePointer undoes EscapePointer.
 func UnescapePointer(token string) string { return unescaper.Replace(token) }
 
-// AtPointer returns the value in v at a JSON pointer, or nil if there is none. v is made of map[string]any and []any.
+// AtPointer returns the value in v at a JSON pointer, or nil if there is none. v consists of map[string]any and []any.
 // The empty pointer returns v.
 func AtPointer(v any, pointer string) any {
 	if pointer == "" {

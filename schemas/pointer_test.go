@@ -7,7 +7,7 @@ import (
 	"github.com/conduit-agent/conduit/schemas"
 )
 
-// The document and the pointers are those of RFC 6901, section 5.
+// The document and the pointers are from RFC 6901, section 5.
 func TestAtPointer(t *testing.T) {
 	var doc any
 	text := `{"foo": ["bar", "baz"], "": 0, "a/b": 1, "c%d": 2, "e^f": 3, "g|h": 4, "i\\j": 5, "k\"l": 6, " ": 7, "m~n": 8}`

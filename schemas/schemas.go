@@ -31,7 +31,7 @@ const (
 //go:embed documents.json.gz
 var packed []byte
 
-// texts returns the documents by name, unpacked when the first is asked for.
+// texts returns the documents by name. It unpacks them on first use.
 var texts = sync.OnceValue(func() (all map[Document]string) {
 	r, err := gzip.NewReader(bytes.NewReader(packed))
 	if err == nil {
@@ -43,23 +43,22 @@ var texts = sync.OnceValue(func() (all map[Document]string) {
 	return all
 })
 
-// compiled maps a Document, or a part of one, to its *document; a cache only.
+// compiled caches the *document of a Document, or of a part.
 var compiled sync.Map
 
-// part is a Document of which only one property matters.
+// part is a Document restricted to one property.
 type part struct {
 	doc  Document
-	path string // its names, parted by slashes
+	path string // its names, separated by slashes
 }
 
-// document is a schema in the two forms validating needs.
+// document is a schema in the two forms that validation needs.
 type document struct {
 	schema *jsonschema.Schema
-	source any // decoded, to look up what a keyword demands
+	source any // decoded, to look up the value of a keyword
 }
 
-// Source returns the text of doc, for editors. It panics if doc is not one of the
-// documents of this package.
+// Source returns the text of doc, for editors. It panics if doc is not a document of this package.
 func Source(doc Document) []byte {
 	text, ok := texts()[doc]
 	if !ok {
@@ -78,8 +77,8 @@ func load(doc Document) *document {
 	return d
 }
 
-// loadPart returns the compiled form of doc without the properties that are not on the way along path. That takes a
-// small part of the time for the whole document.
+// loadPart returns the compiled form of doc with only the properties along path. That takes a small part of the time
+// for the whole document.
 func loadPart(doc Document, path []string) *document {
 	key := part{doc, strings.Join(path, "/")}
 	if d, ok := compiled.Load(key); ok {
@@ -95,7 +94,7 @@ func loadPart(doc Document, path []string) *document {
 	return d
 }
 
-// prune returns a copy of a schema that has of its properties the one along path only.
+// prune returns a copy of a schema with only the properties along path.
 func prune(schema any, path []string) any {
 	s, _ := schema.(map[string]any)
 	known, _ := s["properties"].(map[string]any)
@@ -110,8 +109,8 @@ func prune(schema any, path []string) any {
 	return pruned
 }
 
-// compile returns the compiled form of text. The documents are embedded and tested, so
-// one that does not compile is a mistake in this package and panics.
+// compile returns the compiled form of text. The documents are embedded and tested, so a document that does not compile
+// is a mistake in this package and panics.
 func compile(doc Document, text []byte) *jsonschema.Schema {
 	c := jsonschema.NewCompiler()
 	c.Draft = jsonschema.Draft2020
@@ -125,10 +124,10 @@ func compile(doc Document, text []byte) *jsonschema.Schema {
 	panic(fmt.Sprintf("schemas: cannot compile %s: %v", doc, err))
 }
 
-// values maps a Document to what decoded returns; a cache only.
+// values caches the results of decoded by Document.
 var values sync.Map
 
-// decoded returns the value of a document, its numbers as they are written. It is not to be changed.
+// decoded returns the value of a document, with numbers as they are written. The caller must not change it.
 func decoded(doc Document) (source any) {
 	if source, ok := values.Load(doc); ok {
 		return source

@@ -58,7 +58,7 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-// The documents that are embedded are those of this folder.
+// The embedded documents are the documents of this folder.
 func TestDocumentsAreGathered(t *testing.T) {
 	for _, doc := range []schemas.Document{schemas.AgentConfig, schemas.PipelineFile} {
 		want, err := os.ReadFile(string(doc))
@@ -71,7 +71,7 @@ func TestDocumentsAreGathered(t *testing.T) {
 	}
 }
 
-// A part of a document says of its property what the document says.
+// A part of a document validates its property like the document.
 func TestValidateProperty(t *testing.T) {
 	var root map[string]any
 	if err := json.Unmarshal(schemas.Source(schemas.AgentConfig), &root); err != nil {
@@ -95,7 +95,7 @@ func TestValidateProperty(t *testing.T) {
 	}
 }
 
-// paths returns the names that lead to each property of a schema.
+// paths returns the path of each property of a schema.
 func paths(schema map[string]any) (all [][]string) {
 	properties, _ := schema["properties"].(map[string]any)
 	for name, property := range properties {

@@ -15,29 +15,28 @@ import (
 	"github.com/conduit-agent/conduit/spec/sorting"
 )
 
-// Violation is one demand of a schema that a value does not meet.
+// Violation is a rule of a schema that a value does not meet.
 type Violation struct {
-	// InstancePointer is the JSON pointer (RFC 6901) of the offending value. For
-	// required it is the object that lacks Property, for additionalProperties the
-	// property that is not known.
+	// InstancePointer is the JSON pointer (RFC 6901) of the offending value. For required it is the object that lacks
+	// Property, for additionalProperties the unknown property.
 	InstancePointer string
 	// Keyword is the schema keyword: required, additionalProperties, type, enum, …
 	Keyword string
 	// Property is the missing or unknown property, otherwise empty.
 	Property string
-	// Want is what the keyword demands: allowed values for enum, names of types for
-	// type, known properties for additionalProperties, the bound for minimum or maxLength.
+	// Want is the value of the keyword: allowed values for enum, names of types for type, known properties for
+	// additionalProperties, the bound for minimum or maxLength.
 	Want []string
-	// Message says the same in the words of the validator.
+	// Message is the message of the validator.
 	Message string
 }
 
-// Validate returns what keeps v from being a valid doc, ordered by pointer; nil if
-// nothing does. v is made of map[string]any, []any, string, bool, nil and numbers.
+// Validate returns the violations that keep v from being a valid doc, ordered by pointer; nil if there are none. v
+// consists of map[string]any, []any, string, bool, nil and numbers.
 func Validate(doc Document, v any) []Violation { return load(doc).validate(v) }
 
-// ValidateProperty returns what Validate returns, for an object that has one property, which may be such an object in
-// turn. It compiles what doc says of that property only.
+// ValidateProperty returns the result of Validate for an object with one property, whose value may be such an object in
+// turn. It compiles only the part of doc for that property.
 func ValidateProperty(doc Document, object map[string]any) []Violation {
 	var path []string
 	for o := object; len(o) == 1; {
@@ -87,7 +86,7 @@ func (d *document) collect(e *jsonschema.ValidationError, v any, found []Violati
 	return append(found, leaf)
 }
 
-// missing makes one violation per property that is required at and absent from v.
+// missing returns a violation for each property that is required at and absent from v.
 func (d *document) missing(leaf Violation, at string, v any) []Violation {
 	object, _ := AtPointer(v, leaf.InstancePointer).(map[string]any)
 	var found []Violation
@@ -100,7 +99,7 @@ func (d *document) missing(leaf Violation, at string, v any) []Violation {
 	return found
 }
 
-// unknown makes one violation per property of v that the schema at does not name.
+// unknown returns a violation for each property of v that the schema at does not name.
 func (d *document) unknown(leaf Violation, at string, v any) []Violation {
 	schema := strings.TrimSuffix(at, "/additionalProperties")
 	known, _ := AtPointer(d.source, schema+"/properties").(map[string]any)

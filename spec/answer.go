@@ -1,6 +1,6 @@
 package spec
 
-// Answer is what a request with an idempotency key was answered.
+// Answer is the answer to a request with an idempotency key.
 type Answer struct {
 	Request []byte // digest of the request
 	Status  int

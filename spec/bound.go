@@ -6,7 +6,8 @@ import (
 	"github.com/conduit-agent/conduit/spec/texts"
 )
 
-// Bound cuts the texts of errors, which others write, to texts.MaxError bytes. What s points to is not changed.
+// Bound cuts error texts, which come from others, to texts.MaxError bytes. It does not modify the values that s points
+// to.
 func (s *State) Bound() {
 	s.Error = texts.TruncateError(s.Error)
 	if a := s.LastAttempt; a != nil && len(a.Error) > texts.MaxError {

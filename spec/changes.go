@@ -7,14 +7,14 @@ import (
 	"github.com/conduit-agent/conduit/plugins/pluginname"
 )
 
-// Changes is a change of desired state, applied by the store in one transaction: all
-// of it or nothing. An id may be in one of Declare and Withdraw only.
+// Changes is a change of desired state. The store applies it in one transaction, completely or not at all. An id may be
+// in one of Declare and Withdraw only.
 type Changes struct {
 	Declare  []Declare
 	Withdraw []Withdraw
-	Files    []FileState // what is known of these files from now on
-	Forget   []string    // paths of files that are gone and whose pipelines are withdrawn or moved
-	Events   []Event     // recorded with the change; At and ID are set by the store when zero
+	Files    []FileState // the new states of these files
+	Forget   []string    // paths of deleted files whose pipelines are withdrawn or moved
+	Events   []Event     // recorded with the change; the store sets At and ID when they are zero
 }
 
 // Empty reports whether applying c would change nothing.
@@ -22,11 +22,9 @@ func (c *Changes) Empty() bool {
 	return len(c.Declare) == 0 && len(c.Withdraw) == 0 && len(c.Files) == 0 && len(c.Forget) == 0 && len(c.Events) == 0
 }
 
-// Declare says that Owner wants Pipeline to be so. An existing declaration of the id
-// is replaced, its owner included; a withdrawal of it ends. Generation grows only when
-// the digest differs; a revision is recorded only when the pipeline differs at all or
-// a withdrawal ends.
-// An override ends when the digest or the declared status differs.
+// Declare is a declaration of Pipeline by Owner. It replaces an existing declaration of the id, including its owner,
+// and ends a withdrawal. Generation grows only when the digest differs. A revision is recorded only when the pipeline
+// differs at all or a withdrawal ends. An override ends when the digest or the declared status differs.
 type Declare struct {
 	Pipeline Pipeline
 	Owner    Owner
@@ -40,36 +38,36 @@ type Withdraw struct {
 	Purge  bool
 }
 
-// ConnectorState is what must outlive a run about a connector: whether it was ever
-// started and with which settings, so that lifecycle events come exactly when due.
+// ConnectorState is the state of a connector that must outlive a run: whether it was ever started and with which
+// settings, so that lifecycle events come exactly when due.
 type ConnectorState struct {
 	ID         string            `json:"id"` // qualified
 	PipelineID string            `json:"pipelineId"`
 	Type       ConnectorType     `json:"type"`
-	Plugin     string            `json:"plugin"`             // that started last, references resolved
+	Plugin     string            `json:"plugin"`             // of the last start, with references resolved
 	Active     map[string]string `json:"active"`             // settings of the last successful start, references unresolved
-	Orphaned   time.Time         `json:"orphaned,omitzero"`  // when it was first seen to be declared no more
+	Orphaned   time.Time         `json:"orphaned,omitzero"`  // when it was first seen undeclared
 	Attempts   int               `json:"attempts,omitempty"` // failed attempts at LifecycleOnDeleted
 	RetryAt    time.Time         `json:"retryAt,omitzero"`   // next attempt at LifecycleOnDeleted
 	Error      string            `json:"error,omitempty"`    // of the last attempt
 }
 
-// Superseded returns the state under which c is kept when a plugin of another name takes
-// its place, until LifecycleOnDeleted was called: its id is the connector's with the name
-// of the plugin, which no declared connector can have.
+// Superseded returns the state of c after a plugin of another name has replaced its plugin. It is kept until
+// LifecycleOnDeleted was called. Its id is the connector's with the name of the plugin, which no declared connector can
+// have.
 func (c ConnectorState) Superseded() *ConnectorState {
 	c.ID = SupersededID(c.ID, c.Plugin)
 	c.Orphaned, c.Attempts, c.RetryAt, c.Error = time.Time{}, 0, time.Time{}, ""
 	return &c
 }
 
-// SupersededID returns the id of the state of a connector whose plugin was replaced.
+// SupersededID returns the id of the state of a connector after its plugin was replaced.
 func SupersededID(connectorID, plugin string) string {
 	return connectorID + "@" + pluginname.Bare(plugin)
 }
 
-// ConnectorID returns the qualified id under which c was declared; superseded reports that
-// another plugin took its place since.
+// ConnectorID returns the qualified id under which c was declared. superseded reports that another plugin has replaced
+// its plugin since.
 func (c *ConnectorState) ConnectorID() (id string, superseded bool) {
 	id, _, superseded = strings.Cut(c.ID, "@")
 	return id, superseded

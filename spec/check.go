@@ -15,11 +15,11 @@ import (
 	"github.com/conduit-agent/conduit/spec/texts"
 )
 
-// maxQualifiedID is the longest id by which the agent knows a connector.
+// maxQualifiedID is the maximum length of a qualified connector id.
 const maxQualifiedID = 256
 
-// check reports what the schema cannot say about the pipeline at the pointer at. It
-// expects that violations of the schema are reported already.
+// check reports problems of the pipeline at the pointer at that the schema cannot express. Violations of the schema
+// must have been reported already.
 func check(r *report, at string, p *Pipeline) {
 	checkTopology(r, at, p)
 	for i := range p.Connectors {
@@ -38,8 +38,8 @@ func check(r *report, at string, p *Pipeline) {
 	}
 }
 
-// checkTopology wants a source and a destination, unless something else is wrong with
-// the connectors that would make this one mislead.
+// checkTopology reports a missing source or destination, unless another fault in the connectors would make that report
+// misleading.
 func checkTopology(r *report, at string, p *Pipeline) {
 	if r.failed(at) {
 		return
@@ -84,7 +84,7 @@ func checkProcessors(r *report, at string, all []Processor) {
 
 func parseCondition(text string) error {
 	tree := parse.New("condition")
-	tree.Mode = parse.SkipFuncCheck // which functions exist is the processors' concern
+	tree.Mode = parse.SkipFuncCheck // the processors check which functions exist
 	_, err := tree.Parse(text, "", "", map[string]*parse.Tree{})
 	return err
 }
@@ -102,7 +102,7 @@ func checkDLQ(r *report, at string, q *DLQ) {
 	}
 }
 
-// checkIDs reports ids that are used twice in the list at the pointer at.
+// checkIDs reports duplicate ids in the list at the pointer at.
 func checkIDs(r *report, at, what string, id func(int) (string, bool)) {
 	first := map[string]int{}
 	for i := 0; ; i++ {
@@ -132,8 +132,8 @@ var (
 	pluginVer   = lazy.Regexp(`^[A-Za-z0-9_.+-]+$`)
 )
 
-// checkPlugin reports a plugin name that is not [builtin:|standalone:|any:]name[@version].
-// One with references is checked when they are resolved.
+// checkPlugin reports a plugin name that is not [builtin:|standalone:|any:]name[@version]. A name with references is
+// checked when they are resolved.
 func checkPlugin(r *report, at, plugin string) {
 	refs, problem := ref.Scan(plugin)
 	if problem != "" {
@@ -157,10 +157,10 @@ func checkPlugin(r *report, at, plugin string) {
 	}
 }
 
-// Redacted stands for a secret where settings are shown.
+// Redacted stands for a secret in displayed settings.
 const Redacted = secret.Redacted
 
-// checkSecrets reports texts that lack their secret, and warns of those that have it written out.
+// checkSecrets reports texts with a redacted secret, and warns of texts with a literal secret.
 func checkSecrets(r *report, at string, p *Pipeline) {
 	eachText(p, func(path, what string, text *string) {
 		if *text == Redacted {
@@ -171,8 +171,7 @@ func checkSecrets(r *report, at string, p *Pipeline) {
 	})
 }
 
-// checkSettings reports references in settings that are not well formed. at is the
-// pointer of what the settings belong to.
+// checkSettings reports malformed references in settings. at is the pointer of the owner of the settings.
 func checkSettings(r *report, at string, settings map[string]string) {
 	for _, name := range slices.Sorted(maps.Keys(settings)) {
 		if _, problem := ref.Scan(settings[name]); problem != "" {

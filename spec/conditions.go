@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Condition is one thing to know about a pipeline that is true or not.
+// Condition is a statement about a pipeline that is true or false.
 type Condition struct {
 	Type               ConditionType   `json:"type"`
 	Status             ConditionStatus `json:"status"`
@@ -16,11 +16,11 @@ type Condition struct {
 	File               string          `json:"file,omitempty"`
 	Line               int             `json:"line,omitempty"`
 	Column             int             `json:"column,omitempty"`
-	ObservedGeneration int64           `json:"observedGeneration,omitempty"` // that it is about
-	LastTransitionTime time.Time       `json:"lastTransitionTime,omitzero"`  // since when it has this status; zero when that is not known
+	ObservedGeneration int64           `json:"observedGeneration,omitempty"` // the generation it refers to
+	LastTransitionTime time.Time       `json:"lastTransitionTime,omitzero"`  // of the status; zero if unknown
 }
 
-// ConditionType says what is true or not.
+// ConditionType is the aspect of a pipeline that a condition describes.
 type ConditionType string
 
 // The condition types.
@@ -34,12 +34,12 @@ const (
 	ConditionDraining   ConditionType = "Draining"      // it is stopping, outstanding records are settled
 	ConditionConflict   ConditionType = "Conflict"      // another file or the API declares the same id
 	ConditionRolledBack ConditionType = "RolledBack"    // another generation runs because the declared one failed
-	ConditionPlugin     ConditionType = "PluginChanged" // a connector or processor runs a plugin whose file is another one by now, or none
+	ConditionPlugin     ConditionType = "PluginChanged" // the file of a running plugin was replaced or deleted
 )
 
-// PluginChange says what became, on disk, of the executable of a connector that runs.
+// PluginChange is the change on disk of the executable of a running connector.
 type PluginChange struct {
-	Pipeline string // that the connector belongs to
+	Pipeline string // the pipeline of the connector
 	Reason   string // PluginReplaced, PluginBroken or PluginGone
 	Message  string // for people
 }
@@ -58,15 +58,15 @@ func (ConditionStatus) Enum() []string {
 	return []string{string(ConditionTrue), string(ConditionFalse)}
 }
 
-// Conditions returns every condition of a pipeline, in the order of the types. problems are those of the files that declare it,
-// changes what became of the executables that its connectors run from.
+// Conditions returns every condition of a pipeline, in the order of the types. problems are the problems of the files
+// that declare it. changes are the changes of the executables that its connectors run from.
 func Conditions(d *Declaration, s *State, problems []Problem, changes []PluginChange) []Condition {
 	o := observation{d, s}
 	return []Condition{o.valid(problems), o.applied(), o.ready(), o.delivering(), o.draining(), o.conflict(problems),
 		o.rolledBack(), o.plugin(changes)}
 }
 
-// observation is what is declared of a pipeline and what is observed.
+// observation is the declaration and the observed state of a pipeline.
 type observation struct {
 	d *Declaration
 	s *State
@@ -84,7 +84,7 @@ func (o observation) valid(problems []Problem) Condition {
 
 func (o observation) conflict(problems []Problem) Condition {
 	c := Condition{Type: ConditionConflict, Status: ConditionFalse, Reason: "NoConflict", ObservedGeneration: o.d.Generation}
-	// A problem of the owner itself is from before it took over.
+	// A problem in the owner's own file is older than its ownership.
 	i := slices.IndexFunc(problems, func(p Problem) bool { return ofOwnership(p) && p.File != o.d.Owner.Path })
 	if i >= 0 {
 		c.Status, c.Reason = ConditionTrue, "DeclaredTwice"
@@ -96,7 +96,7 @@ func (o observation) conflict(problems []Problem) Condition {
 	return c
 }
 
-// ofOwnership reports whether a problem is about who may declare a pipeline.
+// ofOwnership reports whether a problem is about the ownership of a pipeline.
 func ofOwnership(p Problem) bool { return p.Code == CodeOwnedByAPI || p.Code == CodeDeclaredTwice }
 
 func (c *Condition) report(p Problem) {
@@ -132,7 +132,7 @@ func (o observation) applied() Condition {
 	return c
 }
 
-// ready compares with the last known good version: that is what runs after its probation.
+// ready compares with the last known good version, which is the running version after its probation.
 func (o observation) ready() Condition {
 	c := Condition{Type: ConditionReady, Status: ConditionFalse, ObservedGeneration: o.seen()}
 	switch good := o.s.LastGood; {
@@ -154,7 +154,7 @@ func (o observation) ready() Condition {
 	return c
 }
 
-// phaseReasons are why a pipeline in a phase is not ready.
+// phaseReasons are the reasons why a pipeline in a phase is not ready.
 var phaseReasons = map[Phase]string{PhaseStopped: "Stopped", PhaseStarting: "Starting", PhaseStopping: "Stopping",
 	PhaseRecovering: "Recovering", PhaseDegraded: "Degraded"}
 
@@ -186,7 +186,7 @@ func (o observation) plugin(changes []PluginChange) Condition {
 	return c
 }
 
-// seen is the generation that was observed last: that runs, or failed.
+// seen returns the generation that was observed last: it runs, or it failed.
 func (o observation) seen() int64 {
 	if o.s.LastAttempt == nil {
 		return o.s.RunningGeneration
@@ -199,7 +199,7 @@ func (o observation) declaredRuns() bool {
 	return o.s.Phase == PhaseRunning && o.s.RunningGeneration == o.d.Generation
 }
 
-// stale says that what runs is as declared, but not with what its references lead to now.
+// stale describes a version that runs as declared, but with outdated reference values.
 func (o observation) stale() string {
 	return fmt.Sprintf("generation %d runs, but could not be applied again: %s", o.d.Generation, o.s.LastAttempt.Error)
 }
@@ -219,7 +219,7 @@ func (o observation) replacement() string {
 	return fmt.Sprintf("generation %d runs because %d failed", o.s.RunningGeneration, o.d.Generation)
 }
 
-// override says so when the status is not that of a declaration.
+// override explains a status that differs from the declared one.
 func (o observation) override() string {
 	switch {
 	case !o.d.Withdrawn.IsZero():

@@ -21,15 +21,15 @@ func attempt(generation int64, err string) *spec.Attempt {
 
 func lastGood(generation int64) *spec.LastGood { return &spec.LastGood{Generation: generation} }
 
-// sound is the state of a pipeline that runs as it is declared.
+// sound is the state of a pipeline that runs as declared.
 var sound = spec.State{Phase: spec.PhaseRunning, RunningGeneration: 2, LastAttempt: attempt(2, ""), LastGood: lastGood(2), Since: since}
 
 func problemOf(severity spec.Severity, code string) []spec.Problem {
 	return []spec.Problem{{File: "x.yaml", Line: 7, Column: 9, Severity: severity, Code: code, Message: "no"}}
 }
 
-// conditionCase is a pipeline at generation 2, declared in p.yaml:3, and those of its conditions
-// that differ from what they are when it runs as it is declared.
+// conditionCase is a pipeline at generation 2, declared in p.yaml:3, and its conditions that differ from the conditions
+// of a pipeline that runs as declared.
 type conditionCase struct {
 	name     string
 	declared spec.Status
@@ -103,7 +103,7 @@ func TestConditions(t *testing.T) {
 		var got, types []string
 		for _, c := range spec.Conditions(d, &tt.state, tt.problems, changes) {
 			types = append(types, string(c.Type))
-			if c.Type == spec.ConditionDelivering { // TestDelivering
+			if c.Type == spec.ConditionDelivering { // see TestDelivering
 				continue
 			}
 			line := conditionLine(c)
@@ -166,7 +166,7 @@ func TestDelivering(t *testing.T) {
 	}
 }
 
-// A failure is of the stage that failed, and begins with the first one.
+// A failure belongs to the failed stage, and begins with the first failure.
 func TestFailure(t *testing.T) {
 	p := &spec.Pipeline{ID: "p", Connectors: []spec.Connector{{ID: "in", Type: spec.TypeSource},
 		{ID: "out", Type: spec.TypeDestination}}}

@@ -1,9 +1,9 @@
 package spec
 
-// Delta is how a collection changed since a revision of it.
+// Delta is the changes of a collection since a revision.
 type Delta[T any] struct {
-	Revision int64    // that this is current to; never 0
-	All      bool     // it is not known what changed: Rows are all there are
-	Rows     []T      // that are new or were replaced, by key
-	Gone     []string // keys of those that are no more; nil with All
+	Revision int64    // the current revision; never 0
+	All      bool     // the changes are unknown: Rows is the whole collection
+	Rows     []T      // new or replaced rows, by key
+	Gone     []string // keys of deleted rows; nil with All
 }

@@ -10,15 +10,14 @@ import (
 	"github.com/conduit-agent/conduit/spec/sorting"
 )
 
-// Change is one difference between two versions of a pipeline. It never contains the
-// values of settings.
+// Change is a difference between two versions of a pipeline. It never contains the values of settings.
 type Change struct {
 	Path   string `json:"path"` // JSON pointer with ids in place of indices: /connectors/orders-db/settings/rate
 	Action Action `json:"action"`
 	Effect Effect `json:"effect"`
 }
 
-// Action says what was done to what is at a path.
+// Action is the kind of change at a path.
 type Action string
 
 // The actions.
@@ -28,25 +27,24 @@ const (
 	ActionChange Action = "change"
 )
 
-// Effect says what a change means for a running pipeline, mildest first.
+// Effect is the effect of a change on a running pipeline, mildest first.
 type Effect string
 
 // The effects.
 const (
-	EffectNone               Effect = "none"                // nothing running is touched
+	EffectNone               Effect = "none"                // the run is not affected
 	EffectInPlace            Effect = "in-place"            // takes effect between two batches, sources and destinations stay open
 	EffectRestartDestination Effect = "restart-destination" // the destination is flushed and reopened, sources stay open
 	EffectRestart            Effect = "restart"             // drains and starts again from its saved position
 	EffectPositionLost       Effect = "position-lost"       // restarts, and a source's saved position is no longer used
 )
 
-// Severity orders effects: the severer of two has the greater one.
+// Severity orders effects: the more severe of two effects has the greater value.
 func (e Effect) Severity() int {
 	return slices.Index([]Effect{EffectNone, EffectInPlace, EffectRestartDestination, EffectRestart, EffectPositionLost}, e)
 }
 
-// EffectOf returns what going from a to b means for the pipeline: the severest effect of
-// what distinguishes them.
+// EffectOf returns the effect of changing the pipeline from a to b: the severest effect of all their differences.
 func EffectOf(a, b *Pipeline) Effect {
 	severest := EffectNone
 	for _, c := range Diff(a, b) {
@@ -57,8 +55,7 @@ func EffectOf(a, b *Pipeline) Effect {
 	return severest
 }
 
-// Diff returns what distinguishes b from a, ordered by path. Either may be nil for a
-// pipeline that does not exist.
+// Diff returns the differences between a and b, ordered by path. Either may be nil for a pipeline that does not exist.
 func Diff(a, b *Pipeline) []Change {
 	var d differ
 	switch {
@@ -92,7 +89,7 @@ func (d *differ) pipeline(a, b *Pipeline) {
 	byNumber := slices.ContainsFunc(b.Connectors, func(c Connector) bool { return dividedByNumber(c.Plugin, c.Settings) })
 	for _, path := range a.Terms.Changes(b.Terms) {
 		effect := EffectNone
-		if path == "/instances" && byNumber { // each reads another part
+		if path == "/instances" && byNumber { // each instance reads another part
 			effect = EffectRestart
 		}
 		d.add(path, ActionChange, effect)
@@ -104,8 +101,7 @@ func (d *differ) pipeline(a, b *Pipeline) {
 	d.allProcessors(a, b)
 }
 
-// queue compares dead-letter queues. Destinations learn when they open whether
-// refusals are tolerated.
+// queue compares dead-letter queues. A destination learns at Open whether refusals are tolerated.
 func (d *differ) queue(a, b *DLQ) {
 	const at = "/dead-letter-queue"
 	changed(d, at+"/plugin", a.Plugin, b.Plugin, EffectInPlace)
@@ -143,9 +139,8 @@ func (d *differ) connector(at string, a, b *Connector) {
 	d.settings(at, a.Settings, b.Settings, effect)
 }
 
-// allProcessors compares all chains. They are exchanged as a whole between two batches,
-// but not together with a destination: what the old ones made of records may wait for it
-// already, and the new one need not be made for that.
+// allProcessors compares all chains. They are replaced as a whole between two batches, but not together with a
+// destination: the output of the old chains may be waiting for the destination already, and may not suit the new one.
 func (d *differ) allProcessors(a, b *Pipeline) {
 	effect := EffectInPlace
 	if slices.ContainsFunc(d.changes, func(c Change) bool { return c.Effect == EffectRestartDestination }) {
@@ -197,14 +192,14 @@ func (d *differ) settings(at string, a, b map[string]string, effect Effect) {
 	}
 }
 
-// changed adds the change of one field, if it is one.
+// changed adds the change of a field if the values differ.
 func changed[T comparable](d *differ, path string, a, b T, effect Effect) {
 	if a != b {
 		d.add(path, ActionChange, effect)
 	}
 }
 
-// each calls do for every id of a and b with what has it there, or nil.
+// each calls do for every id of a and b with the elements that have it, or nil.
 func each[T any](a, b []T, id func(*T) string, do func(id string, a, b *T)) {
 	after := map[string]*T{}
 	for i := range b {

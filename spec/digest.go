@@ -9,11 +9,10 @@ import (
 	"github.com/conduit-agent/conduit/spec/sorting"
 )
 
-// Digest identifies all of p that affects how it runs, its status included: two
-// normalized pipelines with the same digest are the same to the agent. Names,
-// descriptions, labels, max-silence and the terms of a cluster do not count, but for a number of instances that says what
-// each reads, nor does the order of settings and connectors.
-// The digest of a pipeline is the same in every version of the agent.
+// Digest identifies everything in p that affects how it runs, its status included: two normalized pipelines with the
+// same digest are the same to the agent. Names, descriptions, labels, max-silence, the terms of a cluster, and the
+// order of settings and connectors do not count. A number of instances counts, if it determines the part that each
+// instance reads. The digest of a pipeline is the same in every version of the agent.
 func Digest(p *Pipeline) string { return digest(p, p.Status) }
 
 // RunDigest is Digest without the status.
@@ -35,18 +34,17 @@ func digest(p *Pipeline, status Status) string {
 	c.DLQ.Settings = nilIfEmpty(c.DLQ.Settings)
 	text, err := json.Marshal(c)
 	if err != nil {
-		panic(err) // strings, numbers, maps and slices of them can always be encoded
+		panic(err) // strings, numbers, maps and slices can always be encoded
 	}
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:])
 }
 
-// Version identifies all of d that a person decides: the pipeline, who declares it, and an
-// override.
+// Version identifies everything in d that a person decides: the pipeline, its owner, and an override.
 func (d *Declaration) Version() string {
 	text, err := json.Marshal([]any{d.Pipeline, d.Owner.Kind, d.Owner.Path, d.Override})
 	if err != nil {
-		panic(err) // strings, numbers, maps and slices of them can always be encoded
+		panic(err) // strings, numbers, maps and slices can always be encoded
 	}
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:16])

@@ -2,11 +2,11 @@ package spec
 
 import "time"
 
-// Directory is how it stands with the directory of the pipeline files.
+// Directory is the state of the directory of the pipeline files.
 type Directory struct {
 	State   DirectoryState `json:"state"`
-	Message string         `json:"message,omitempty"` // why it is not ok; for people
-	Since   time.Time      `json:"since,omitzero"`    // since when it is in this state
+	Message string         `json:"message,omitempty"` // the reason for a state other than ok; for people
+	Since   time.Time      `json:"since,omitzero"`    // time at which it entered this state
 }
 
 // DirectoryState says whether the pipeline files can be followed.
@@ -16,15 +16,15 @@ type DirectoryState string
 const (
 	DirectoryOK         DirectoryState = "ok"
 	DirectoryPolled     DirectoryState = "polled"     // changes are found by polling, because there are no events
-	DirectoryMissing    DirectoryState = "missing"    // there is no directory
-	DirectoryUnreadable DirectoryState = "unreadable" // what is there cannot be read as one
+	DirectoryMissing    DirectoryState = "missing"    // the directory does not exist
+	DirectoryUnreadable DirectoryState = "unreadable" // the path exists, but cannot be read as a directory
 	DirectoryHeld       DirectoryState = "held"       // all files are gone, which may be an accident: nothing is withdrawn
 )
 
-// DirectoryStates are all states there are.
+// DirectoryStates lists all states.
 var DirectoryStates = []DirectoryState{DirectoryOK, DirectoryPolled, DirectoryMissing, DirectoryUnreadable, DirectoryHeld}
 
-// Followed reports whether what is known of the files is what they are now.
+// Followed reports whether the states of the files are current.
 func (s DirectoryState) Followed() bool { return s == DirectoryOK || s == DirectoryPolled }
 
 // Enum lists the states.

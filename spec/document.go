@@ -14,20 +14,20 @@ import (
 	"github.com/conduit-agent/conduit/spec/yamldoc"
 )
 
-// document reads one document of a pipeline file.
+// document reads a document of a pipeline file.
 type document struct {
 	report
 	export   bool // settings may be Redacted
 	minor    int  // the file format is 2.minor
-	broken   bool // pipelines may be declared whose id is not in declared
+	broken   bool // the document may declare pipelines whose id is not in declared
 	declared []declared
 }
 
-// declared is a pipeline whose id could be read.
+// declared is a pipeline with a readable id.
 type declared struct {
 	parsed Parsed
 	path   string       // JSON pointer in the document
-	id     yamldoc.Mark // where the id stands
+	id     yamldoc.Mark // place of the id
 	valid  bool
 }
 
@@ -57,8 +57,8 @@ func readDocument(from *yamldoc.Document, export bool, lookup ref.Lookup) *docum
 	return d
 }
 
-// expand replaces the references in the texts of fields, which stand at the pointer at. Those
-// of settings and plugin names stay: they are resolved when the pipeline starts.
+// expand replaces the references in the texts of fields, which are at the pointer at. References in settings and plugin
+// names stay: they are resolved when the pipeline starts.
 func (d *document) expand(fields map[string]any, at string, lookup ref.Lookup) {
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
 		if name == "settings" || name == "plugin" || name == "condition" {
@@ -94,7 +94,7 @@ func (d *document) expandText(fields map[string]any, name, text, at string, look
 
 var versionText = lazy.Regexp(`^2\.(\d{1,6})$`)
 
-// readVersion takes version out of fields. It returns false if it is not 2.x.
+// readVersion removes version from fields. It returns false if the version is not 2.x.
 func (d *document) readVersion(fields map[string]any) bool {
 	d.minor = latest
 	version, ok := fields["version"]
@@ -119,7 +119,7 @@ func (d *document) readVersion(fields map[string]any) bool {
 	return true
 }
 
-// readPipelines checks fields against the schema and reads each pipeline of it.
+// readPipelines checks fields against the schema and reads their pipelines.
 func (d *document) readPipelines(fields map[string]any) {
 	list, _ := fields["pipelines"].([]any)
 	for i, item := range list {
@@ -139,8 +139,7 @@ func (d *document) readPipelines(fields map[string]any) {
 	}
 }
 
-// partition sorts problems and places by the pipeline they are in, by its pointer;
-// problems outside of pipelines are under "".
+// partition groups problems and places by the pointer of their pipeline; problems outside of pipelines are under "".
 func (d *document) partition() (map[string][]Problem, map[string]map[string]yamldoc.Mark) {
 	problems := map[string][]Problem{}
 	for _, p := range d.problems {
@@ -158,7 +157,7 @@ func (d *document) partition() (map[string][]Problem, map[string]map[string]yaml
 	return problems, marks
 }
 
-// pipelineOf cuts pointer into that of the pipeline it leads into and the rest.
+// pipelineOf splits pointer into the pointer of the pipeline that it leads into and the rest.
 func pipelineOf(pointer string) (at, rest string) {
 	const list = "/pipelines/"
 	inside, ok := strings.CutPrefix(pointer, list)
@@ -172,8 +171,8 @@ func pipelineOf(pointer string) (at, rest string) {
 	return pointer[:len(list)+end], inside[end:]
 }
 
-// prepare brings a pipeline of any 2.x version into the form of the latest, and fills
-// in defaults that depend on a field being absent.
+// prepare converts a pipeline of any 2.x version to the form of the latest version, and sets defaults that depend on
+// the absence of a field.
 func (d *document) prepare(pipeline map[string]any, at string) {
 	if pipeline["status"] == "" {
 		delete(pipeline, "status")
@@ -218,8 +217,8 @@ func (d *document) prepareProcessor(processor map[string]any, at string) {
 	delete(processor, "type")
 }
 
-// readPipeline checks the pipeline at the pointer at, whose problems are r, and keeps
-// it if its id is readable. outside says that the document around it has an error.
+// readPipeline checks the pipeline at the pointer at, with its problems in r, and keeps it if its id is readable.
+// outside says that the document around it has an error.
 func (d *document) readPipeline(r *report, item any, at string, marks map[string]yamldoc.Mark, outside bool) {
 	fields, _ := item.(map[string]any)
 	p := decode(fields)
@@ -243,12 +242,11 @@ func (d *document) readPipeline(r *report, item any, at string, marks map[string
 	})
 }
 
-// decode makes a pipeline of fields. What has the wrong type is left out; the schema
-// has reported it.
+// decode converts fields to a pipeline. It leaves out fields of the wrong type, which the schema has reported.
 func decode(fields map[string]any) Pipeline {
 	var p Pipeline
 	if text, err := json.Marshal(fields); err == nil {
-		_ = json.Unmarshal(text, &p) // fields of the wrong type are reported by the schema
+		_ = json.Unmarshal(text, &p) // the schema reports fields of the wrong type
 	}
 	Normalize(&p)
 	return p

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Equal reports whether a and b are written down alike, in all that Digest leaves out, too.
-// A missing list or map is the same as an empty one.
+// Equal reports whether a and b have equal declarations, including the fields that Digest ignores. A missing list or
+// map equals an empty one.
 func Equal(a, b *Pipeline) bool {
 	return a.ID == b.ID && a.Status == b.Status && a.Name == b.Name && a.Description == b.Description && a.MaxSilence == b.MaxSilence && maps.Equal(a.Labels, b.Labels) && a.Terms.Equal(b.Terms) &&
 		slices.EqualFunc(a.Connectors, b.Connectors, equalConnectors) &&

@@ -2,14 +2,14 @@ package spec
 
 import "errors"
 
-// What several packages return for a caller to branch on, with errors.Is.
+// Errors of several packages that a caller can distinguish with errors.Is.
 var (
-	// ErrNotFound says that what was asked for is not there.
+	// ErrNotFound says that the requested object does not exist.
 	ErrNotFound = errors.New("not found")
-	// ErrConflict says that a declaration is not in the version that a change was made for.
+	// ErrConflict says that a declaration has another version than the one that a change is based on.
 	ErrConflict = errors.New("changed by another client in the meantime")
 	// ErrBusy reports that an operation in progress prevents the request, and that a retry may succeed.
 	ErrBusy = errors.New("another operation is in progress")
-	// ErrNeedsRestart says that a run cannot be amended to a version: it takes a new run.
+	// ErrNeedsRestart says that a run cannot be amended to a version, which needs a new run.
 	ErrNeedsRestart = errors.New("the change takes a restart of the pipeline")
 )

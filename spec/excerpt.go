@@ -7,12 +7,12 @@ import (
 )
 
 const (
-	excerpts      = 10  // problems of a file that have an excerpt
-	excerptAround = 2   // lines before and after the one that is asked for
-	excerptLength = 160 // characters of a line that are shown
+	excerpts      = 10  // number of problems of a file that have an excerpt
+	excerptAround = 2   // lines before and after the requested line
+	excerptLength = 160 // maximum number of characters shown of a line
 )
 
-// addExcerpts adds to the first problems of a file the lines that they are about.
+// addExcerpts adds an excerpt of the file to its first problems.
 func addExcerpts(data []byte, problems []Problem) {
 	if len(problems) == 0 {
 		return
@@ -23,7 +23,7 @@ func addExcerpts(data []byte, problems []Problem) {
 	}
 }
 
-// excerpt returns the lines around a line, which count from 1; "" when there is no such line.
+// excerpt returns the lines around a line, counted from 1; "" when there is no such line.
 func excerpt(lines []string, line int) string {
 	if line < 1 || line > len(lines) {
 		return ""

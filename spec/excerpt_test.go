@@ -9,7 +9,7 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// A problem comes with the lines that it is about, and without their secrets.
+// A problem has an excerpt of the file around its place, without secrets.
 func TestProblemsShowTheirLines(t *testing.T) {
 	file := spec.ParseFile("p.yaml", []byte("version: \"2.2\"\npipelines:\n  - id: p\n    connectors:\n      - id: in\n        type: sauce\n        plugin: generator\n        settings:\n          password: hunter2\n"))
 	if len(file.Problems) != 2 {

@@ -9,14 +9,14 @@ import (
 	"github.com/conduit-agent/conduit/spec/texts"
 )
 
-// checkSchema reports where the document fields does not meet the schema.
+// checkSchema reports the violations of the schema in the document fields.
 func checkSchema(r *report, fields map[string]any) {
 	for _, v := range schemas.Validate(schemas.PipelineFile, fields) {
 		explain(r, fields, v)
 	}
 }
 
-// explain reports v in words that say what to do.
+// explain reports v in words that include a remedy.
 func explain(r *report, fields map[string]any, v schemas.Violation) {
 	at := v.InstancePointer
 	name, of := lastToken(at), subject(fields, at)
@@ -58,7 +58,7 @@ func explainType(r *report, at, of string, value any, want []string) {
 	}
 }
 
-// explainText reports a text that is empty or has characters it must not have.
+// explainText reports an empty text or a text with invalid characters.
 func explainText(r *report, at, of string, value any) {
 	name, text := lastToken(at), fmt.Sprint(value)
 	switch {
@@ -73,7 +73,7 @@ func explainText(r *report, at, of string, value any) {
 	}
 }
 
-// advice says what to write for a missing field.
+// advice returns the remedy for a missing field.
 func advice(field string) string {
 	switch field {
 	case "id":
@@ -104,7 +104,7 @@ func kind(value any) string {
 	return "empty"
 }
 
-// described names the value called name, which is an item of a list if name is a number.
+// described describes the value called name, which is an item of a list if name is a number.
 func described(name, of string) string {
 	if i, err := strconv.Atoi(name); err == nil {
 		return fmt.Sprintf("item %d in %s", i+1, of)
@@ -112,8 +112,7 @@ func described(name, of string) string {
 	return name + " of " + of
 }
 
-// subject describes the innermost pipeline, connector, processor or dead-letter queue
-// that the pointer at leads through.
+// subject describes the innermost pipeline, connector, processor or dead-letter queue on the path of the pointer at.
 func subject(fields map[string]any, at string) string {
 	what, tokens := "the file", strings.Split(strings.TrimPrefix(at, "/"), "/")
 	var value any = fields

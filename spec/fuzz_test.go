@@ -7,7 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// What is read without errors survives being written and read again.
+// A file that is read without errors survives being written and read again.
 func FuzzParseFile(f *testing.F) {
 	for _, pattern := range []string{"testdata/good/*.yaml", "testdata/bad/*.yaml"} {
 		for _, path := range glob(f, pattern) {

@@ -4,8 +4,8 @@ import (
 	"fmt"
 )
 
-// CheckInstances returns why p cannot have as many instances as it declares. Paths are JSON pointers within the
-// pipeline. Settings that are resolved have no references; what others stand for is not known.
+// CheckInstances returns the reasons why p cannot have as many instances as it declares. Paths are JSON pointers within
+// the pipeline. Resolved settings have no references; otherwise the values of references are unknown.
 func CheckInstances(p *Pipeline, resolved bool) (problems []Problem) {
 	if !p.Instances.Several() {
 		return nil

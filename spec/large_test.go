@@ -10,7 +10,7 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// The work grows with the size of a file, not with its square: that would take minutes.
+// The work grows linearly with the size of a file. Quadratic growth would take minutes.
 func TestManyPipelines(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("version: \"2.2\"\npipelines:\n")

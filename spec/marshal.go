@@ -12,9 +12,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Marshal returns a pipeline file, version 2.2, that declares all. ParseFile reads the
-// same pipelines from it, provided they are valid and normalized. What equals a default
-// is left out.
+// Marshal returns a pipeline file, version 2.2, that declares all. ParseFile reads the same pipelines from it, provided
+// they are valid and normalized. Fields with the default value are left out.
 func Marshal(all ...Pipeline) []byte {
 	list := &yaml.Node{Kind: yaml.SequenceNode}
 	if len(all) == 0 {
@@ -34,13 +33,13 @@ func Marshal(all ...Pipeline) []byte {
 		err = encoder.Close()
 	}
 	if err != nil {
-		panic(err) // a buffer takes everything, and the nodes are made here
+		panic(err) // writes to a buffer do not fail, and the nodes are valid
 	}
 	return escaped(b.Bytes())
 }
 
-// escaped returns a file with escapes in place of characters that cannot be seen or that change the direction of text.
-// They are within double quotes only.
+// escaped returns a file with escapes in place of invisible characters and characters that change the direction of
+// text. They occur only in double quotes.
 func escaped(file []byte) []byte {
 	all := make([]byte, 0, len(file))
 	for len(file) > 0 {

@@ -13,14 +13,13 @@ const (
 	defaultWorkers    = 1
 )
 
-// defaultDLQSettings are those of a log dead-letter queue that has no settings.
+// defaultDLQSettings returns the settings of a log dead-letter queue without settings of its own.
 func defaultDLQSettings() map[string]string {
 	return map[string]string{"level": "warn", "message": "record delivery failed"}
 }
 
-// Normalize fills in what p leaves out: names, status, workers and, when it has no
-// plugin, the whole dead-letter queue. Empty settings become nil and Connectors
-// becomes non-nil. Normalizing twice is the same as once.
+// Normalize sets the fields that p leaves out: names, status, workers and, when it has no plugin, the whole dead-letter
+// queue. Empty settings become nil and Connectors becomes non-nil. Normalize is idempotent.
 func Normalize(p *Pipeline) {
 	if p.Status == "" {
 		p.Status = StatusRunning
@@ -76,8 +75,7 @@ func nilIfEmpty(m map[string]string) map[string]string {
 	return m
 }
 
-// completeDLQ fills in what the fields of a dead-letter queue leave out. Unlike in
-// Normalize, absent and zero differ.
+// completeDLQ sets the absent fields of a dead-letter queue. Unlike in Normalize, absent and zero differ.
 func completeDLQ(fields map[string]any) {
 	if fields["plugin"] == nil {
 		fields["plugin"] = defaultDLQPlugin
@@ -94,15 +92,15 @@ func completeDLQ(fields map[string]any) {
 	}
 }
 
-// isLog reports whether plugin names the log destination, whose settings the default
-// ones are; another plugin would not know them.
+// isLog reports whether plugin names the log destination. The default settings belong to it; another plugin would not
+// know them.
 func isLog(plugin string) bool {
 	name, _, _ := strings.Cut(plugin, "@")
 	return name == "log" || name == "builtin:log" || name == "any:log"
 }
 
-// EachSettings yields the settings of everything that has some, with the name of its plugin:
-// connectors, processors, the dead-letter queue.
+// EachSettings yields the settings of all connectors, processors and the dead-letter queue, with the names of their
+// plugins. It skips parts without settings.
 func (p *Pipeline) EachSettings() iter.Seq2[string, map[string]string] {
 	return func(yield func(string, map[string]string) bool) {
 		processors := p.Processors

@@ -1,24 +1,24 @@
 package spec
 
-// Outcome is what became of something that was declared.
+// Outcome is the outcome of a declaration.
 type Outcome string
 
 // The outcomes.
 const (
-	OutcomePending Outcome = "pending" // it is on its way, or has yet to prove itself
-	OutcomeOK      Outcome = "ok"      // it is what runs, or stopped as it should be
-	OutcomeFailed  Outcome = "failed"  // it was tried and does not run, or not with what it refers to by now; it may be tried again
+	OutcomePending Outcome = "pending" // in progress, or on probation
+	OutcomeOK      Outcome = "ok"      // it runs, or is stopped, as declared
+	OutcomeFailed  Outcome = "failed"  // it does not run, or not with its current references; may be retried
 )
 
-// Stale reports whether what runs was to take effect again, because of what it refers to
-// or on request, and could not: LastAttempt says why.
+// Stale reports whether the last re-apply of the running version failed, because of its references or on request.
+// LastAttempt has the reason.
 func (s *State) Stale() bool {
 	a := s.LastAttempt
 	return s.RunningGeneration != 0 && a != nil && a.Generation == s.RunningGeneration && a.Error != ""
 }
 
-// OutcomeOf returns what became of a pipeline of which this generation is declared and
-// whose desired status is want, going by what is observed of it.
+// OutcomeOf returns the outcome for a pipeline with this declared generation and the desired status want, according to
+// its observed state.
 func OutcomeOf(want Status, generation int64, s *State) Outcome {
 	runs := s.Phase == PhaseRunning && s.RunningGeneration == generation
 	tried := s.LastAttempt != nil && s.LastAttempt.Generation == generation

@@ -11,43 +11,41 @@ import (
 	"github.com/conduit-agent/conduit/spec/yamldoc"
 )
 
-// File is what a pipeline file says, and what is wrong with it.
+// File is the content of a pipeline file, with its problems.
 type File struct {
 	Pipelines []Parsed
 	Problems  []Problem // by line and column
-	// Invalid lists, sorted, the ids of pipelines that the file declares with errors.
-	// None of them is in Pipelines, and none of them was withdrawn.
+	// Invalid lists, sorted, the ids of pipelines that the file declares with errors. No such pipeline is in Pipelines,
+	// and none was withdrawn.
 	Invalid []string
-	// Broken reports that some part of the file could not be read as pipelines with an id.
-	// An id that is in neither Pipelines nor Invalid may be in that part, and was not withdrawn.
+	// Broken reports that a part of the file could not be read as pipelines with an id. A pipeline that is in neither
+	// Pipelines nor Invalid may be in that part, and was not withdrawn.
 	Broken bool
 }
 
-// Parsed is one pipeline of a file that has no error, normalized.
+// Parsed is a pipeline of a file without errors, normalized.
 type Parsed struct {
 	Pipeline Pipeline
 	Line     int    // where it starts
-	Places   Places // of its values
+	Places   Places // places of the values
 }
 
-// maxProblems bounds what is reported of one file; readers need no more.
+// maxProblems is the maximum number of problems reported for a file; readers need no more.
 const maxProblems = 100
 
-// ParseFile reads the pipeline file data, of versions 2.0 to 2.2. Each document of it
-// stands for itself: one that is wrong leaves the others valid. path is used to name
-// the file in problems. ParseFile never panics and opens nothing.
+// ParseFile reads the pipeline file data, of versions 2.0 to 2.2. Its documents are independent: an invalid document
+// leaves the others valid. path names the file in problems. ParseFile never panics and opens nothing.
 //
-// A setting that is Redacted is an error: a file says what is, so that it cannot keep a
-// secret that it does not say.
+// A Redacted setting is an error: a file is a complete declaration, so it cannot keep a secret that it does not
+// contain.
 func ParseFile(path string, data []byte) File { return Parser{}.File(path, data) }
 
-// Parser reads pipeline files that may refer to variables outside of settings and plugin
-// names, where the values are needed to know what the file declares: in ids, names,
-// descriptions, types and statuses. References there are replaced once the YAML is read, so
-// that a value cannot change what the document is.
+// Parser reads pipeline files that may refer to variables outside of settings and plugin names: in ids, names,
+// descriptions, types and statuses. The values are needed there to know the declarations of the file. These references
+// are replaced after the YAML is read, so that a value cannot change the structure of the document.
 type Parser struct {
 	Env      func(name string) (value string, ok bool) // nil: such references are errors
-	AllowEnv func(name string) error                   // returns why a variable may not be referred to; nil: all may
+	AllowEnv func(name string) error                   // returns why a variable may not be used; nil: all may
 }
 
 // File is ParseFile with the variables of p.
@@ -55,8 +53,7 @@ func (p Parser) File(path string, data []byte) File {
 	return parseFile(path, data, false, ref.Lookup{Env: p.Env, AllowEnv: p.AllowEnv})
 }
 
-// ParseExport is ParseFile for an export, which is compared with what is declared already:
-// settings may be Redacted.
+// ParseExport is ParseFile for an export, which is compared with the existing declaration: settings may be Redacted.
 func ParseExport(data []byte) File { return parseFile("", data, true, ref.Lookup{}) }
 
 func parseFile(path string, data []byte, export bool, lookup ref.Lookup) File {
@@ -87,10 +84,10 @@ func (f *File) read(data []byte, export bool, lookup ref.Lookup) {
 	f.accept(all)
 }
 
-// numbers are the fields that are whole numbers; all other scalars are text.
+// numbers are the fields with whole numbers; all other scalars are text.
 var numbers = []string{"workers", "window-size", "window-nack-threshold"}
 
-// grammar says what scalars of a pipeline file mean.
+// grammar defines the meaning of scalars in a pipeline file.
 var grammar = yamldoc.Grammar{
 	Number: func(at string) bool {
 		return !inSettings(at) && !strings.Contains(at, "/labels/") && slices.Contains(numbers, lastToken(at))
@@ -98,7 +95,7 @@ var grammar = yamldoc.Grammar{
 	Text: inSettings,
 }
 
-// inSettings reports whether at is a field of settings, or below one.
+// inSettings reports whether at is the pointer of a setting, or below one.
 func inSettings(at string) bool { return strings.Contains(at, "/settings/") }
 
 func lastToken(at string) string { return at[strings.LastIndexByte(at, '/')+1:] }
@@ -116,7 +113,7 @@ func problemsOf(faults []yamldoc.Fault) []Problem {
 	return all
 }
 
-// accept takes over the pipelines without errors whose id is declared once.
+// accept adds the pipelines without errors whose id is declared once.
 func (f *File) accept(all []declared) {
 	byID := map[string][]declared{}
 	for _, d := range all {
@@ -155,8 +152,7 @@ func times(n int) string {
 	return fmt.Sprintf("%d times", n)
 }
 
-// finish names the file in all problems, bounds their number, keeping errors first, and
-// orders them.
+// finish sets the file of all problems, limits their number, keeping errors first, and orders them.
 func finish(path string, all []Problem) []Problem {
 	if extra := len(all) - maxProblems; extra > 0 {
 		sorting.StableBy(all, func(a, b Problem) int { return cmp.Compare(a.Severity, b.Severity) })

@@ -45,7 +45,7 @@ func TestGoodFiles(t *testing.T) {
 	}
 }
 
-// The text editors write on other systems means the same.
+// Text from editors on other systems has the same meaning.
 func TestLineEndingsAndByteOrderMark(t *testing.T) {
 	text := read(t, "testdata/good/complete.yaml")
 	want := spec.ParseFile("f.yaml", text)
@@ -114,7 +114,7 @@ func TestManyProblemsAreBounded(t *testing.T) {
 	}
 }
 
-// report renders what a file is found to be.
+// report renders the result of parsing a file.
 func report(f spec.File) string {
 	var b strings.Builder
 	for _, p := range f.Problems {
@@ -176,8 +176,8 @@ func golden(t *testing.T, path string, got []byte) {
 	}
 }
 
-// References in ids, names and statuses are replaced once the YAML is read, so that no value
-// can change what the document is. Those of settings stay.
+// References in ids, names and statuses are replaced after the YAML is read, so that no value can change the structure
+// of the document. References in settings stay.
 func TestReferencesOutsideOfSettings(t *testing.T) {
 	env := map[string]string{"ENV": "prod", "STATUS": "stopped", "EVIL": "x\n  - id: other", "TYPE": "source"}
 	parser := spec.Parser{Env: func(name string) (string, bool) { v, ok := env[name]; return v, ok }}

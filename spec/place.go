@@ -9,21 +9,21 @@ import (
 	"github.com/conduit-agent/conduit/spec/yamldoc"
 )
 
-// Place returns where in the file a Change to p stands. What the file does not spell
-// out, such as something removed, is at the closest thing around it.
+// Place returns the place in the file of a Change to p. If the change has no text in the file, such as a removal, the
+// place is the closest value around it.
 func (p *Parsed) Place(c Change) yamldoc.Mark {
 	return p.Places.Closest(p.pointer(c.Path))
 }
 
-// Locate adds to a problem within p, whose Path is a pointer within p, where it stands in
-// the file: the place of the value, or of the closest one around it.
+// Locate adds the place in the file to a problem within p, whose Path is a pointer within p: the place of the value, or
+// of the closest one around it.
 func (p *Parsed) Locate(problem Problem, file string) Problem {
 	problem.File, problem.Pipeline = file, p.Pipeline.ID
 	return p.Places.locate(problem)
 }
 
-// Locate adds to a problem within d's pipeline where it stands in the file that declares it,
-// as Parsed.Locate does. What no file declares has no place.
+// Locate adds the place in the declaring file to a problem within d's pipeline, as Parsed.Locate does. A value that no
+// file declares has no place.
 func (d *Declaration) Locate(problem Problem) Problem {
 	problem.File, problem.Pipeline = d.Owner.Path, d.Pipeline.ID
 	return d.Owner.Places.locate(problem)

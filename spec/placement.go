@@ -31,17 +31,17 @@ func (ClusterMode) Enum() []string {
 	return []string{string(ClusterStrict), string(ClusterRelaxed), string(ClusterLocal)}
 }
 
-// Instances is how many members of a cluster run a pipeline at the same time, at most one instance each: a number
-// from 1 to 64, or Each. Empty is 1.
+// Instances is the number of members of a cluster that run a pipeline at the same time, with at most one instance each:
+// from 1 to 64, or EachMember. Empty is 1.
 type Instances string
 
 // EachMember is an instance on each member that may run the pipeline.
 const EachMember Instances = "all"
 
-// Several reports whether there may be more than one.
+// Several reports whether there may be more than one instance.
 func (i Instances) Several() bool { return i != "" && i != "1" }
 
-// Number returns how many there are; 1 for Each.
+// Number returns the number of instances; 1 for EachMember.
 func (i Instances) Number() int {
 	n, err := strconv.Atoi(string(i))
 	if err != nil {
@@ -50,15 +50,15 @@ func (i Instances) Number() int {
 	return n
 }
 
-// Placement say on which members a pipeline may run.
+// Placement restricts the members on which a pipeline may run.
 type Placement struct {
-	Labels map[string]string `json:"labels,omitempty"` // that a member must have, all of them
+	Labels map[string]string `json:"labels,omitempty"` // a member must have all these labels
 }
 
-// IsZero reports whether it may run on every member.
+// IsZero reports whether the pipeline may run on every member.
 func (r Placement) IsZero() bool { return len(r.Labels) == 0 }
 
-// Allow reports whether it may run on a member with these labels.
+// Allow reports whether the pipeline may run on a member with these labels.
 func (r Placement) Allow(labels map[string]string) bool {
 	for name, value := range r.Labels {
 		if has, ok := labels[name]; !ok || has != value {
@@ -68,10 +68,10 @@ func (r Placement) Allow(labels map[string]string) bool {
 	return true
 }
 
-// Equal reports whether t and o mean the same.
+// Equal reports whether t and o have the same meaning.
 func (t Terms) Equal(o Terms) bool { return len(t.Changes(o)) == 0 }
 
-// Changes returns what differs in o, as JSON pointers in a pipeline.
+// Changes returns the differences between t and o, as JSON pointers in a pipeline.
 func (t Terms) Changes(o Terms) (paths []string) {
 	if t.Cluster != o.Cluster {
 		paths = append(paths, "/cluster")

@@ -6,12 +6,11 @@ import (
 	"slices"
 )
 
-// QueueID is the id under which the dead-letter queue of a pipeline is known among its
-// connectors.
+// QueueID is the id of the dead-letter queue of a pipeline among its connectors.
 const QueueID = "dead-letter-queue"
 
-// Meanings returns every pair of ids of a pipeline and a connector that a qualified id may
-// stand for: as both may contain colons, there may be more than one.
+// Meanings returns every pair of ids of a pipeline and a connector with this qualified id: as both may contain colons,
+// there may be several.
 func Meanings(qualified string) iter.Seq2[string, string] {
 	return func(yield func(pipeline, connector string) bool) {
 		for i := range qualified {
@@ -22,7 +21,7 @@ func Meanings(qualified string) iter.Seq2[string, string] {
 	}
 }
 
-// Has reports whether p has a connector with this id, or it is that of its dead-letter queue.
+// Has reports whether p has a connector with this id, or connectorID is QueueID.
 func (p *Pipeline) Has(connectorID string) bool {
 	return connectorID == QueueID || slices.ContainsFunc(p.Connectors, func(c Connector) bool { return c.ID == connectorID })
 }
@@ -39,7 +38,7 @@ func (s *SameIDError) Error() string {
 		s.Connector, s.Pipeline, s.OtherConnector, s.OtherPipeline, s.Pipeline+":"+s.Connector)
 }
 
-// Problem returns what is to be said of p, to which the first of the connectors belongs.
+// Problem describes the clash as a problem of p, which has the first of the two connectors.
 func (s *SameIDError) Problem(p *Pipeline) Problem {
 	problem := Problem{Severity: SeverityError, Code: CodeSameID, Message: s.Error()}
 	if i := slices.IndexFunc(p.Connectors, func(c Connector) bool { return c.ID == s.Connector }); i >= 0 {
@@ -48,8 +47,8 @@ func (s *SameIDError) Problem(p *Pipeline) Problem {
 	return problem
 }
 
-// Clash returns the first connector of p whose qualified id a connector of another pipeline
-// has, nil if there is none. get returns the pipelines with an id.
+// Clash returns the first connector of p with the same qualified id as a connector of another pipeline, nil if there is
+// none. get returns the pipelines with an id.
 func (p *Pipeline) Clash(get func(id string) []*Pipeline) *SameIDError {
 	ids := []string{QueueID}
 	for i := range p.Connectors {

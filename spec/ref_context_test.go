@@ -80,7 +80,7 @@ func TestContexts(t *testing.T) {
 	}
 }
 
-// Whatever a value contains, it occurs in the URL only in the place of its reference.
+// Whatever a value contains, it only replaces its reference in the URL.
 func TestValuesStayInTheirPlace(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		value := rapid.StringOf(rapid.SampledFrom([]rune("a1@/#?%&=:+ \n\t\"'\\,;{}$é\x7f"))).Draw(t, "value")

@@ -61,7 +61,7 @@ func TestLiteral(t *testing.T) {
 	}
 }
 
-// Any text can be written so that it stands for itself, and what does anyway stays as it is.
+// Any text can be escaped to stand for itself, and a text that stands for itself already stays unchanged.
 func TestEscapedTextIsLiteral(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.StringOf(rapid.SampledFrom([]rune("${}:-?Aa/ "))).Draw(t, "text")
@@ -137,7 +137,7 @@ func TestExpandErrors(t *testing.T) {
 	}
 }
 
-// Found gets the value of every reference and of the text as a whole, and of no other text.
+// Found gets the value of every reference and of the whole text around references, and no other text.
 func TestFound(t *testing.T) {
 	var got []string
 	l := lookup(func(declared, value string) { got = append(got, declared+"="+value) })
@@ -151,7 +151,7 @@ func TestFound(t *testing.T) {
 	}
 }
 
-// A variable that may not be referred to is not read, with a default or without.
+// A variable that is not allowed is not read, with a default or without.
 func TestAllowEnv(t *testing.T) {
 	l := lookup(nil)
 	l.AllowEnv = func(name string) error {

@@ -16,7 +16,7 @@ const (
 	CodeUnknown       = "config.field_unknown"
 	CodeTooLong       = "config.field_too_long"
 	CodeRenamed       = "config.field_renamed"
-	CodeTooNew        = "config.field_too_new" // the field is newer than the file's version
+	CodeTooNew        = "config.field_too_new" // the field requires a newer version than the file's
 	CodeDuplicateID   = "config.id_duplicate"
 	CodeDuplicateKey  = "config.key_duplicate"
 	CodeVersion       = "config.version_unsupported"
@@ -24,13 +24,13 @@ const (
 	CodeReferenceLost = "config.reference_unresolved"
 	CodeSecretLiteral = "config.secret_literal"
 	CodeOwnedByAPI    = "pipeline.owned_by_api"
-	CodeSameID        = "connector.duplicate_id" // as that of another pipeline, with the pipeline before it
-	CodeDeclaredTwice = "pipeline.duplicate_id"  // by several files
+	CodeSameID        = "connector.duplicate_id" // same qualified id as in another pipeline
+	CodeDeclaredTwice = "pipeline.duplicate_id"  // declared by several files
 
 	CodeProcessorNotFound = "processor.plugin_not_found"
 )
 
-// report collects problems of one document. places is nil when it has no text.
+// report collects the problems of a document. places is nil when it has no text.
 type report struct {
 	places   map[string]yamldoc.Place
 	problems []Problem
@@ -52,7 +52,7 @@ func (r *report) addAt(m yamldoc.Mark, path string, severity Severity, code, mes
 	})
 }
 
-// find returns the place of path, or of the nearest thing around it.
+// find returns the place of path, or of the nearest value around it.
 func (r *report) find(path string) yamldoc.Place {
 	for {
 		if p, ok := r.places[path]; ok || path == "" {
@@ -62,7 +62,7 @@ func (r *report) find(path string) yamldoc.Place {
 	}
 }
 
-// failed reports whether something below the pointer path, or path itself, has an error.
+// failed reports whether the value at the pointer path, or a value below it, has an error.
 func (r *report) failed(path string) bool {
 	return slices.ContainsFunc(r.problems, func(p Problem) bool {
 		return p.Severity == SeverityError && within(p.Path, path)

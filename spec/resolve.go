@@ -10,11 +10,10 @@ import (
 	"github.com/conduit-agent/conduit/spec/ref"
 )
 
-// Resolve returns a copy of p in which the references in plugin names and settings are
-// replaced by what they refer to, and the problems of those that cannot be; then the
-// copy is nil. When there are no references it returns p itself. Values are taken as
-// they are: references in them are not replaced. One newline at the end of a file or
-// credential is cut. Paths are pointers within p. Problems never contain values.
+// Resolve returns a copy of p with the references in plugin names and settings replaced by their values. If some
+// references cannot be resolved, it returns nil and their problems. When there are no references it returns p itself.
+// Values are literal: references in them are not replaced. One newline at the end of a file or credential is cut. Paths
+// are pointers within p. Problems never contain values.
 func Resolve(p *Pipeline, lookup ref.Lookup) (*Pipeline, []Problem) {
 	if isLiteral(p) {
 		return p, nil
@@ -62,21 +61,21 @@ func isLiteral(p *Pipeline) bool {
 	return plain(p.DLQ.Plugin, p.DLQ.Settings) && !slices.ContainsFunc(p.Processors, refers)
 }
 
-// checkResolvedPlugin checks a plugin name that came from outside, without repeating it.
+// checkResolvedPlugin checks a plugin name from outside the pipeline. Its problems do not contain the name.
 func checkResolvedPlugin(r *report, path, plugin string) {
 	if plugin == "" {
 		r.add(path, SeverityError, CodeRequired, "plugin is empty once its references are resolved")
 		return
 	}
 	probe := &report{}
-	checkPlugin(probe, path, strings.ReplaceAll(plugin, "$", "$$")) // what is left of $ is literal
+	checkPlugin(probe, path, strings.ReplaceAll(plugin, "$", "$$")) // a remaining $ is literal
 	if len(probe.problems) > 0 {
 		r.add(path, SeverityError, CodeInvalid, "plugin is not the name of a plugin once its references are resolved")
 	}
 }
 
-// References returns every reference in the plugin names and settings of p, in the
-// order of its parts. References that are not well formed are left out.
+// References returns every reference in the plugin names and settings of p, in the order of its parts. Malformed
+// references are left out.
 func References(p *Pipeline) []ref.Reference {
 	var all []ref.Reference
 	eachText(p.Clone(), func(path, _ string, text *string) {
@@ -89,8 +88,8 @@ func References(p *Pipeline) []ref.Reference {
 	return all
 }
 
-// eachText calls do with every text of p that may hold references: its pointer, what
-// to call it, and the text, which do may replace.
+// eachText calls do with every text of p that may hold references: its pointer, a description, and the text, which do
+// may replace.
 func eachText(p *Pipeline, do func(path, what string, text *string)) {
 	for i := range p.Connectors {
 		c, at := &p.Connectors[i], fmt.Sprintf("/connectors/%d", i)

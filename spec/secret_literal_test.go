@@ -6,7 +6,7 @@ import (
 	"github.com/conduit-agent/conduit/spec/secret"
 )
 
-// What is written out is found, and hidden too.
+// A literal secret is found, and hidden too.
 func TestSecretLiteral(t *testing.T) {
 	for _, c := range [][2]string{{"password", "hunter2"}, {"auth.password", "123"}, {"auth.password", "pa$$word"}, {"saslPassword", "a b"}, {"aws.secretAccessKey", "wJalr/K7MDENG"}, {"auth.token", "abc"},
 		{"auth.hmac.secret", "abc"}, {"auth.nkey", "SUAB"}, {"headers.X-API-Key", "abc"}, {"headers.Authorization", "Bearer abc"}, {"tls.key", "-----BEGIN EC PRIVATE KEY-----\nx"},
@@ -22,7 +22,7 @@ func TestSecretLiteral(t *testing.T) {
 	}
 }
 
-// A reference is none, and neither is what merely looks or is called like a secret.
+// A reference is no literal secret, and neither is a value or name that merely resembles a secret.
 func TestNotLiteral(t *testing.T) {
 	for _, c := range [][2]string{{"password", "${file:/p}"}, {"password", "${P:-x}"}, {"password", "$P"}, {"url", "postgres://u:$P@h/db"}, {"password", "a${P}"}, {"password", ""}, {"url", "postgres://u:${file:/p}@h/db"},
 		{"url", "postgres://u@h/db"}, {"url", "host=h password=${P}"}, {"key", "orders"}, {"key", "orders:{{ .Metadata.region }}"}, {"positionKey", "p"}, {"partition.key", "id"},

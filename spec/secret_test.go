@@ -7,7 +7,7 @@ import (
 	"github.com/conduit-agent/conduit/spec/secret"
 )
 
-// Names say that a value is secret, unless the value cannot be one.
+// A value is secret because of its name, unless the value cannot be a secret.
 func TestIsByName(t *testing.T) {
 	for _, name := range []string{"password", "db.passwd", "apiKey", "github.pat", "webhook", "webhook_url", "webhookURL", "webhook.url", "accountkey", "AccountKey",
 		"psk", "jwt", "bearer", "auth.bearer", "basic", "auth", "cred", "cookie", "session", "session.id", "sessionId", "hmac", "signature", "otp", "pin", "seed",
@@ -33,7 +33,7 @@ func TestIsByName(t *testing.T) {
 	}
 }
 
-// What is secret within a value is found by itself, too.
+// A secret within a value is also found on its own.
 func TestParts(t *testing.T) {
 	for value, want := range map[string]string{
 		"SharedAccessSignature=sv-2&x":           "sv-2&x",

@@ -36,7 +36,7 @@ func TestTextHidesSecrets(t *testing.T) {
 	}
 }
 
-// Lines stay where they are whatever the text, and it ends.
+// For any text, Text keeps line breaks in place, and terminates.
 func FuzzText(f *testing.F) {
 	f.Add("a: |\n  b\npassword: 'x\n")
 	f.Add("password: >-\n\n\n")
@@ -47,9 +47,9 @@ func FuzzText(f *testing.F) {
 	})
 }
 
-// The time that it takes grows with the text, not with the square of its length, also where the whole text is one line.
+// The running time grows with the length of the text, not with its square, even if the whole text is a single line.
 func TestTextOfOneLine(t *testing.T) {
-	const size, more, tick = 1 << 14, 16, 4 * time.Millisecond // tick: the CPU time of some systems is no finer
+	const size, more, tick = 1 << 14, 16, 4 * time.Millisecond // tick: the coarsest resolution of CPU time
 	for _, repeated := range []string{`"a": `, `a: b, `, `{a: b}, `, `a: [`} {
 		took := func(size int) time.Duration {
 			text := strings.Repeat(repeated, size/len(repeated))
@@ -61,7 +61,7 @@ func TestTextOfOneLine(t *testing.T) {
 			return took
 		}
 		few, many := max(took(size), took(size), took(size)), took(more*size)
-		if many > 3*more*(few+tick) { // the square of the length takes 16 times as much
+		if many > 3*more*(few+tick) { // quadratic time would be 16 times as much
 			t.Errorf("%s: it took %v, and %v for %d times the text", repeated, few, many, more)
 		}
 	}

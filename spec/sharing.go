@@ -141,13 +141,13 @@ var sharedSources = map[string]func(pluginSettings) *sharingFault{
 // prefixesSetting is the setting of s3 that its instances divide.
 const prefixesSetting = "prefixes"
 
-// dividedByNumber reports whether the part of a source that an instance reads depends on the number of instances: its
-// settings are divided among them. Other sources divide their records themselves.
+// dividedByNumber reports whether the part of a source that an instance reads depends on the number of instances,
+// because the settings are divided among them. Other sources divide their records themselves.
 func dividedByNumber(plugin string, values map[string]string) bool {
 	return bareName(plugin) == "s3" && values[prefixesSetting] != ""
 }
 
-// DivideSource returns the settings with which one of several instances, counted from 1, reads its part of a source.
+// DivideSource returns the settings with which instance, counted from 1, reads its part of a source.
 func DivideSource(plugin string, values map[string]string, instance int, of Instances) map[string]string {
 	if !dividedByNumber(plugin, values) || !of.Several() {
 		return values
@@ -161,7 +161,8 @@ func DivideSource(plugin string, values map[string]string, instance int, of Inst
 	return withSetting(values, prefixesSetting, strings.Join(own, ","))
 }
 
-// numbered adds the number of instances to the settings of a source whose part depends on it.
+// numbered adds the number of instances to the settings of a source that reads a different part with a different
+// number.
 func numbered(plugin string, values map[string]string, of Instances) map[string]string {
 	if !dividedByNumber(plugin, values) || !of.Several() {
 		return values
@@ -220,7 +221,7 @@ func checkSharedProcessor(plugin string) *sharingFault {
 	return nil
 }
 
-// bareName returns the bare name of a plugin, "" when it cannot be read or is an executable's.
+// bareName returns the bare name of a plugin, "" if it is invalid or names an executable.
 func bareName(plugin string) string {
 	name, err := pluginname.Parse(plugin)
 	if err != nil || name.Kind == pluginname.Standalone || name.IsPath() {

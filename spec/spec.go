@@ -1,22 +1,20 @@
-// Package spec is the vocabulary of the agent: what a pipeline is, what is wrong with
-// one, and what its status is. It parses, validates and compares; it opens nothing and
-// keeps no state.
+// Package spec is the vocabulary of the agent: pipelines, their problems, and their status. It parses, validates and
+// compares; it opens nothing and keeps no state.
 package spec
 
 import (
 	"time"
 )
 
-// Pipeline is a pipeline as it is declared. It is the same value in YAML files,
-// in the REST API, in the store and in the engine. References such as ${VAR} in
-// settings are kept as written; Resolve replaces them in a copy when the pipeline starts.
+// Pipeline is a declared pipeline. It is the same value in YAML files, in the REST API, in the store and in the engine.
+// References such as ${VAR} in settings are kept as written; Resolve replaces them in a copy when the pipeline starts.
 type Pipeline struct {
 	ID          string `json:"id"`
 	Status      Status `json:"status"`
 	Name        string `json:"name"`
 	Description string `json:"description,omitempty"`
-	MaxSilence  string `json:"max-silence,omitempty"` // a duration: how long its sources may read nothing before that is reported
-	// Labels are for people and tools to select pipelines by. They change nothing that runs.
+	MaxSilence  string `json:"max-silence,omitempty"` // a duration: longer silence of its sources is reported
+	// Labels are for people and tools to select pipelines. They have no effect on the run.
 	Labels     map[string]string `json:"labels,omitempty"`
 	Connectors []Connector       `json:"connectors"`
 	Processors []Processor       `json:"processors,omitempty"`
@@ -61,23 +59,22 @@ type Processor struct {
 	Workers   int               `json:"workers"` // at least 1
 }
 
-// DLQ says where records go that a destination or processor refused, and how many of
-// them are tolerated.
+// DLQ is the dead-letter queue: the destination of refused records, and how many of them are tolerated.
 type DLQ struct {
 	Plugin              string            `json:"plugin"`
 	Settings            map[string]string `json:"settings,omitempty"`
-	WindowSize          int               `json:"window-size"`           // latest records counted; 0 tolerates any number of refusals
+	WindowSize          int               `json:"window-size"`           // records counted; 0 tolerates all refusals
 	WindowNackThreshold int               `json:"window-nack-threshold"` // refusals tolerated within the window
 }
 
-// Tolerant reports whether the pipeline goes on when a record is refused.
+// Tolerant reports whether the pipeline continues when a record is refused.
 func (q *DLQ) Tolerant() bool { return q.WindowSize == 0 || q.WindowNackThreshold > 0 }
 
-// QualifiedID returns the id by which the rest of the agent and the API know the
-// connector id of this pipeline: "<pipeline>:<connector>".
+// QualifiedID returns the id of the connector id of this pipeline in the rest of the agent and in the API:
+// "<pipeline>:<connector>".
 func (p *Pipeline) QualifiedID(id string) string { return p.ID + ":" + id }
 
-// OwnerKind says who declares a pipeline.
+// OwnerKind is the kind of the owner of a pipeline.
 type OwnerKind string
 
 // The owners of desired state.
@@ -86,21 +83,21 @@ const (
 	OwnerAPI  OwnerKind = "api"
 )
 
-// Owner is who declares a pipeline, and for a file where in it.
+// Owner is the owner of a pipeline, and for a file the place in it.
 type Owner struct {
 	Kind OwnerKind `json:"kind"`
 	Path string    `json:"path,omitempty"` // relative to pipelines.path, with slashes
 	Line int       `json:"line,omitempty"` // of the pipeline in the file, from 1
-	// Places are where the values of the pipeline stand in the file; empty when the file does
-	// not say, or does not say any more, what is declared.
+	// Places are the places of the pipeline's values in the file. It is empty when the file does not contain the
+	// declaration, or no longer does.
 	Places Places `json:"-"`
 }
 
-// Declaration is the desired state of one pipeline, as the store holds it.
+// Declaration is the desired state of a pipeline, as stored.
 type Declaration struct {
 	Pipeline   Pipeline  `json:"pipeline"`
 	Owner      Owner     `json:"owner"`
-	Generation int64     `json:"generation"`         // starts at 1, or goes on from a deleted pipeline of this id; +1 whenever Digest changes
+	Generation int64     `json:"generation"`         // from 1, or continues a deleted one; +1 whenever Digest changes
 	Digest     string    `json:"digest"`             // Digest(Pipeline)
 	Override   Status    `json:"override,omitempty"` // start or stop asked over the API for a file's pipeline; wins over Pipeline.Status
 	Withdrawn  time.Time `json:"withdrawn,omitzero"` // when the owner stopped declaring it; zero while it is declared
@@ -117,7 +114,7 @@ func (d *Declaration) Want() Status {
 	return d.Pipeline.Status
 }
 
-// Phase is the state a pipeline is observed in.
+// Phase is the observed phase of a pipeline.
 type Phase string
 
 // The phases.
@@ -126,11 +123,11 @@ const (
 	PhaseStarting   Phase = "starting"
 	PhaseRunning    Phase = "running"
 	PhaseStopping   Phase = "stopping"
-	PhaseRecovering Phase = "recovering" // failed, will be tried again at State.RetryAt
-	PhaseDegraded   Phase = "degraded"   // failed for good until it is changed
+	PhaseRecovering Phase = "recovering" // failed, will be retried at State.RetryAt
+	PhaseDegraded   Phase = "degraded"   // failed permanently until it is changed
 )
 
-// State is what is observed of one pipeline. It never claims more than was seen.
+// State is the observed state of a pipeline. It never claims more than was seen.
 type State struct {
 	PipelineID        string     `json:"pipelineId"`
 	Phase             Phase      `json:"phase"`
@@ -146,21 +143,21 @@ type State struct {
 	Since         time.Time `json:"since"`                   // when Phase was entered
 }
 
-// Attempt is what was tried last and how it went.
+// Attempt is the last attempt and its result.
 type Attempt struct {
 	Generation int64     `json:"generation"`
 	At         time.Time `json:"at"`
 	Error      string    `json:"error,omitempty"`
 }
 
-// LastGood is the last version of a pipeline that proved itself: that ran for as long as is
-// asked of a new version. The first that ran counts until then, which is better than none.
+// LastGood is the last version of a pipeline that passed its probation. Until then the first version that ran counts,
+// which is better than none.
 type LastGood struct {
 	Generation int64    `json:"generation"`
 	Pipeline   Pipeline `json:"pipeline"`
 }
 
-// Problem is a fault in what a user wrote, in words that say what to do.
+// Problem is a fault in a user's input, in words that include a remedy.
 type Problem struct {
 	File     string   `json:"file,omitempty"` // relative to pipelines.path
 	Line     int      `json:"line,omitempty"` // from 1
@@ -175,7 +172,7 @@ type Problem struct {
 	Excerpt string `json:"excerpt,omitempty"`
 }
 
-// Severity says whether a problem keeps a pipeline from running.
+// Severity determines whether a problem keeps a pipeline from running.
 type Severity string
 
 // The severities.
@@ -184,7 +181,7 @@ const (
 	SeverityWarning Severity = "warning"
 )
 
-// Event is something that happened to a pipeline or a file, for people to read.
+// Event is an event of a pipeline or a file, for people to read.
 type Event struct {
 	ID       int64     `json:"id"`
 	At       time.Time `json:"at"`
@@ -195,7 +192,7 @@ type Event struct {
 	Message  string    `json:"message"`
 }
 
-// Revision is one change of a pipeline's desired state.
+// Revision is a change of a pipeline's desired state.
 type Revision struct {
 	Pipeline   string    `json:"pipeline"`
 	Number     int64     `json:"number"` // from 1, per pipeline
@@ -206,14 +203,14 @@ type Revision struct {
 	Spec       *Pipeline `json:"spec,omitempty"`
 }
 
-// FileState is what the store knows of one pipeline file.
+// FileState is the stored state of a pipeline file.
 type FileState struct {
 	Path      string    `json:"path"` // relative to pipelines.path, with slashes
 	Hash      string    `json:"hash"` // of the content last read; empty when unreadable
 	Pipelines []string  `json:"pipelines"`
 	Problems  []Problem `json:"problems,omitempty"`
 	SeenAt    time.Time `json:"seenAt"`
-	// Unseen is the state of the directory while that keeps the file from being read; the
-	// other fields are then of the last time it was read. It is not stored.
+	// Unseen is the state of the directory while it keeps the file from being read. The other fields are then from the
+	// last time it was read. It is not stored.
 	Unseen DirectoryState `json:"unseen,omitempty"`
 }

@@ -11,9 +11,9 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Splice returns the pipeline file with p in place of the pipeline that has its id. Everything else of the file stays
-// as it is, byte for byte; within the pipeline, comments and values that p does not change stay. It refuses a file in
-// which that is not certain: one with errors, with anchors or aliases in the pipeline, or with the list in braces.
+// Splice replaces the pipeline with p's id in a pipeline file by p. Everything else in the file stays unchanged, byte
+// for byte. Within the pipeline, comments and values that p does not change stay. Splice refuses a file for which it
+// cannot guarantee that: a file with errors, with anchors or aliases in the pipeline, or with the list in braces.
 func Splice(file []byte, p *Pipeline) ([]byte, error) {
 	before := ParseFile("", file)
 	if i := slices.IndexFunc(before.Problems, isError); i >= 0 {
@@ -40,7 +40,7 @@ func Splice(file []byte, p *Pipeline) ([]byte, error) {
 
 func isError(p Problem) bool { return p.Severity == SeverityError }
 
-// onlyChanges reports whether after has p, and the other pipelines of before as they are.
+// onlyChanges reports whether after consists of p and the unchanged other pipelines of before.
 func onlyChanges(before, after []Parsed, p *Pipeline) bool {
 	if len(before) != len(after) {
 		return false
@@ -57,14 +57,14 @@ func onlyChanges(before, after []Parsed, p *Pipeline) bool {
 	return true
 }
 
-// listItem is an item of the list of pipelines: from its first key to the end of its last line.
+// listItem is an item of the list of pipelines: from its first key to the end of the last line.
 type listItem struct {
 	file       []byte
 	begin, end int
-	indent     int // the keys
+	indent     int // indentation of the keys
 }
 
-// findItem returns where the pipeline with this id is in the file.
+// findItem returns the item of the pipeline with this id in the file.
 func findItem(file []byte, id string) (*listItem, error) {
 	var found *yaml.Node
 	for d := yaml.NewDecoder(bytes.NewReader(file)); ; {
@@ -102,7 +102,7 @@ func findItem(file []byte, id string) (*listItem, error) {
 	return itemAt(file, found), nil
 }
 
-// valueOf returns the value of a key of a mapping, or of the mapping that is a document; nil when there is none.
+// valueOf returns the value of a key in a mapping, or in the mapping of a document; nil when there is none.
 func valueOf(n *yaml.Node, key string) *yaml.Node {
 	if n.Kind == yaml.DocumentNode && len(n.Content) == 1 {
 		n = n.Content[0]
@@ -122,7 +122,7 @@ func anchored(n *yaml.Node) bool {
 	return n.Kind == yaml.AliasNode || n.Anchor != "" || n.Tag == "!!merge" || slices.ContainsFunc(n.Content, anchored)
 }
 
-// itemAt returns where the mapping n is. It ends with the last line that is indented as its keys are, or deeper.
+// itemAt returns the item of the mapping n. It ends with the last line that is indented like its keys, or deeper.
 func itemAt(file []byte, n *yaml.Node) *listItem {
 	item := &listItem{file: file, indent: n.Column - 1}
 	last := lastLine(n)
@@ -155,7 +155,7 @@ func lastLine(n *yaml.Node) int {
 	return last
 }
 
-// merged returns the text of the item with what p says.
+// merged returns the text of the item with the content of p.
 func (l *listItem) merged(p *Pipeline) ([]byte, error) {
 	text := l.file[l.begin:l.end]
 	ends := "\n"
@@ -204,7 +204,7 @@ func withoutKey(content []*yaml.Node, key string) []*yaml.Node {
 	return content
 }
 
-// merge gives is the content of want. Parts that are the same stay as they are written, with their comments.
+// merge replaces the content of is by the content of want. Unchanged parts keep their text and their comments.
 func merge(is, want *yaml.Node) {
 	switch {
 	case is.Kind != want.Kind, is.Kind == yaml.ScalarNode && is.Value != want.Value:
@@ -232,7 +232,7 @@ func mergeFields(is, want *yaml.Node) {
 	is.Content = kept
 }
 
-// mergeList takes items with the same id for the same.
+// mergeList matches items by their ids.
 func mergeList(is, want *yaml.Node) {
 	kept := is.Content[:0:0]
 	for _, item := range want.Content {

@@ -9,17 +9,17 @@ import (
 // agent until a record is delivered again.
 type Stall struct {
 	Reason  string `json:"reason"`          // CamelCase word; stable
-	Stage   string `json:"stage,omitempty"` // qualified id of the stage to blame; "" when there is no single one
+	Stage   string `json:"stage,omitempty"` // qualified id of the stage to blame; "" when there is no single stage
 	Message string `json:"message"`         // for people; names the stage
-	// Since is when the last record was delivered or the first one began to wait, or of the first failure.
+	// Since is the time of the last delivery, or when the first record began to wait, or of the first failure.
 	Since time.Time `json:"since"`
-	// a run ended because of it: it is over only when a run delivers
+	// a run ended because of the stall, which is over only when a run delivers
 	Failed bool `json:"failed,omitempty"`
-	// Generation is that of the version which stalled. A stall does not outlast a change of the declaration that runs.
+	// Generation is the generation of the stalled version. A change of the running declaration ends the stall.
 	Generation int64 `json:"generation,omitempty"`
 }
 
-// State describes for people a running pipeline with the stall.
+// State describes a running pipeline with the stall, for people.
 func (s *Stall) State() string {
 	if s.Silent() {
 		return "silent"
@@ -35,7 +35,7 @@ const (
 	StageQueue       = "DeadLetterQueue"
 )
 
-// The states of a stage that delivers nothing. A reason is the kind of the stage followed by one of them.
+// The states of a stage that delivers nothing. A reason is the kind of the stage followed by a state.
 const (
 	StallRefuses  = "Refuses"  // it refuses records and accepts none
 	StallRetrying = "Retrying" // it reports errors and tries again
@@ -44,8 +44,8 @@ const (
 	StallSilent   = "Silent"   // of a source: no source of the pipeline has read a record for longer than its max-silence
 )
 
-// Silent reports whether the reason is that no source has read a record for longer than max-silence. Nothing that was
-// read waits then.
+// Silent reports whether the reason is that no source has read a record for longer than max-silence. No records that
+// were read are waiting then.
 func (s *Stall) Silent() bool { return s != nil && s.Reason == StageSource+StallSilent }
 
 // The reasons that blame no stage.
@@ -96,7 +96,7 @@ func Failure(before *Stall, stage, kind string, refused bool, message string, no
 	return s
 }
 
-// Same reports whether s and o differ in nothing but their messages, which change with every attempt.
+// Same reports whether s and o are equal except for their messages, which change with every attempt.
 func (s *Stall) Same(o *Stall) bool {
 	if s == nil || o == nil {
 		return s == o

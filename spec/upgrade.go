@@ -10,10 +10,9 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Upgrade returns the pipeline file data as a file of version 2.2, with its comments. In
-// versions 1.x pipelines, connectors and processors are maps from ids, and the plugin of a
-// processor is called type. A map has no order: processors come in that of the file. What
-// is of a later version stays as it is.
+// Upgrade returns the pipeline file data as a file of version 2.2, with its comments. In versions 1.x pipelines,
+// connectors and processors are maps from ids, and the plugin of a processor is called type. A map has no order:
+// processors get the order of the file. Parts in a later version stay unchanged.
 func Upgrade(data []byte) ([]byte, error) {
 	decoder := yaml.NewDecoder(bytes.NewReader(data))
 	var out bytes.Buffer
@@ -69,8 +68,8 @@ func upgradeProcessors(of *yaml.Node) error {
 	})
 }
 
-// upgradeList makes a list of the field called key of the mapping in, when it is a map from ids,
-// and calls each with every item.
+// upgradeList converts the field called key of the mapping in to a list, if it is a map from ids, and calls each with
+// every item.
 func upgradeList(in *yaml.Node, key string, each func(*yaml.Node) error) error {
 	items := fieldOf(in, key)
 	if items == nil || items.Kind == yaml.ScalarNode {
@@ -95,7 +94,7 @@ func upgradeList(in *yaml.Node, key string, each func(*yaml.Node) error) error {
 	return nil
 }
 
-// listFromMap turns a map of items by id into a list of items with the id as their first field.
+// listFromMap converts a map of items by id to a list of items with the id as their first field.
 func listFromMap(n *yaml.Node) error {
 	var items []*yaml.Node
 	for i := 0; i+1 < len(n.Content); i += 2 {

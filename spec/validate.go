@@ -5,14 +5,14 @@ import (
 	"strings"
 )
 
-// Validate returns what is wrong with p, which need not be normalized, by the rules
-// for pipeline files. Paths are JSON pointers within the pipeline: "/connectors/0/plugin".
+// Validate returns the problems of p, which need not be normalized, by the rules for pipeline files. Paths are JSON
+// pointers within the pipeline: "/connectors/0/plugin".
 func Validate(p *Pipeline) []Problem {
 	p = p.Clone()
 	Normalize(p)
 	var fields map[string]any
 	if text, err := json.Marshal(p); err == nil {
-		_ = json.Unmarshal(text, &fields) // it was encoded just now
+		_ = json.Unmarshal(text, &fields) // valid, as it was just encoded
 	}
 	const at = "/pipelines/0"
 	r := &report{}

@@ -9,15 +9,15 @@ import (
 	"github.com/conduit-agent/conduit/schemas"
 )
 
-// Value returns the text of the field that the path of a Change leads to in p. ok is
-// false when p, which may be nil, has none there, or more than one field.
+// Value returns the text of the field at the path of a Change in p. ok is false when p, which may be nil, has no field
+// there, or several.
 func Value(p *Pipeline, path string) (text string, ok bool) {
 	encoded, err := json.Marshal(p)
 	if err != nil {
-		panic(err) // strings, numbers, maps and slices of them can always be encoded
+		panic(err) // strings, numbers, maps and slices can always be encoded
 	}
 	var at any
-	_ = json.Unmarshal(encoded, &at) // it was encoded just now
+	_ = json.Unmarshal(encoded, &at) // valid, as it was just encoded
 	for token := range strings.SplitSeq(strings.TrimPrefix(path, "/"), "/") {
 		token = schemas.UnescapePointer(token)
 		switch v := at.(type) {

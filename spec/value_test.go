@@ -52,8 +52,8 @@ func TestValue(t *testing.T) {
 	}
 }
 
-// What cannot be seen, or changes the direction of text, is escaped in a file that the agent writes, wherever it
-// stands, and is there when the file is read.
+// Invisible characters, and characters that change the direction of text, are escaped everywhere in a file that the
+// agent writes. Reading the file restores them.
 func TestMarshalEscapesWhatCannotBeSeen(t *testing.T) {
 	const unseen = "a\u202eb\u2066c\u200b\u00ad\u061c\u2028\ufeff\u0085\u009b\u007f\U000e0041\u00a0\u2003ü\U0001f600 '\"\\\n# x: y"
 	p := spec.Pipeline{ID: "p", Name: unseen, Description: unseen, Connectors: []spec.Connector{{ID: "in", Type: spec.TypeSource,

@@ -104,7 +104,7 @@ func TestResolveReachesEveryText(t *testing.T) {
 	}
 }
 
-// A pipeline without references is not copied; one reference is enough, wherever it is.
+// A pipeline without references is not copied; a single reference is enough, wherever it is.
 func TestResolveFindsTheOnlyReference(t *testing.T) {
 	lookup := ref.Lookup{Env: func(string) (string, bool) { return "log", true }}
 	literal := func() *spec.Pipeline {
@@ -224,7 +224,7 @@ func TestDigestAndDiff(t *testing.T) {
 	}
 }
 
-// Where the instances divide the settings of a source among them, their number counts.
+// If the instances divide the settings of a source among them, their number affects the digest.
 func TestDigestOfInstances(t *testing.T) {
 	for plugin, counts := range map[string]bool{"builtin:s3": true, "builtin:kafka": false} {
 		a := &spec.Pipeline{ID: "p", Connectors: []spec.Connector{{ID: "in", Type: spec.TypeSource, Plugin: plugin, Settings: map[string]string{"prefixes": "a/,b/"}}}}
@@ -244,7 +244,7 @@ func TestDigestOfInstances(t *testing.T) {
 	}
 }
 
-// Digests are stored: another version of the agent must find the same.
+// Digests are stored, so another version of the agent must compute the same.
 func TestDigestIsStable(t *testing.T) {
 	const want = "f9f6bc200a2037162cbc79802a8ce1a6382ff4614476bea0e1ccab2f532f49ab"
 	if got := spec.Digest(sample()); got != want {
@@ -272,7 +272,7 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-// The example of the documentation is a file that works.
+// The example of the documentation is a valid file.
 func TestDocumentedExample(t *testing.T) {
 	_, rest, _ := strings.Cut(string(read(t, "README.md")), "```yaml\n")
 	text, _, ok := strings.Cut(rest, "```")

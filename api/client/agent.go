@@ -25,7 +25,7 @@ func (c *Client) Info(ctx context.Context) (rest.Info, error) {
 	return get[rest.Info](ctx, c, "/info")
 }
 
-// Agent returns what the agent says of its process, its store and its settings.
+// Agent returns the agent's description of the process, the store and the settings.
 func (c *Client) Agent(ctx context.Context) (rest.Agent, error) {
 	return get[rest.Agent](ctx, c, "/v1/agent")
 }
@@ -36,8 +36,8 @@ func (c *Client) Healthy(ctx context.Context) error {
 	return err
 }
 
-// Ready returns how many pipelines are in which state. While the agent is not ready it returns an error,
-// and what the agent says of that.
+// Ready returns the number of pipelines in each state. While the agent is not ready it returns an error, and the
+// agent's explanation.
 func (c *Client) Ready(ctx context.Context) (body rest.Readiness, err error) {
 	r, err := c.request(ctx, http.MethodGet, "/readyz", nil, nil)
 	if err != nil {
@@ -67,42 +67,42 @@ func (c *Client) Ready(ctx context.Context) (body rest.Readiness, err error) {
 // Metrics returns the metrics in the text format of Prometheus.
 func (c *Client) Metrics(ctx context.Context) ([]byte, error) { return get[[]byte](ctx, c, "/metrics") }
 
-// Statuses returns everything known of every pipeline, by id.
+// Statuses returns the complete status of every pipeline, by id.
 func (c *Client) Statuses(ctx context.Context) ([]rest.PipelineStatus, error) {
 	return get[[]rest.PipelineStatus](ctx, c, "/v1/status")
 }
 
-// Files returns what is known of the pipeline files, by path.
+// Files returns the states of the pipeline files, by path.
 func (c *Client) Files(ctx context.Context) ([]spec.FileState, error) {
 	return get[[]spec.FileState](ctx, c, "/v1/files")
 }
 
-// Reload has the agent read the pipeline files now, and returns what is known of them
-// when desired state is in line. With prune, the absence of all files counts.
+// Reload makes the agent read the pipeline files now, and returns their states when desired state is in line. With
+// prune, the absence of all files counts.
 func (c *Client) Reload(ctx context.Context, prune bool) ([]spec.FileState, error) {
 	files, _, err := with[[]spec.FileState](ctx, c, http.MethodPost, "/v1/files/reload", rest.Reload{Prune: prune}, nil)
 	return files, err
 }
 
-// Plan returns what the pipeline files would change as they are now.
+// Plan returns the changes that the current pipeline files would make.
 func (c *Client) Plan(ctx context.Context) (rest.Plan, error) {
 	return get[rest.Plan](ctx, c, "/v1/plan")
 }
 
-// PlanFiles returns what pipeline files would change once they are saved.
+// PlanFiles returns the changes that pipeline files would make once they are saved.
 func (c *Client) PlanFiles(ctx context.Context, request rest.PlanRequest) (rest.Plan, error) {
 	plan, _, err := with[rest.Plan](ctx, c, http.MethodPost, "/v1/plan", request, nil)
 	return plan, err
 }
 
-// DryRun returns what the processors of a pipeline make of records.
+// DryRun returns the output of a pipeline's processors for records.
 func (c *Client) DryRun(ctx context.Context, request rest.DryRunRequest) (rest.DryRun, error) {
 	result, _, err := with[rest.DryRun](ctx, c, http.MethodPost, "/v1/dry-run", request, nil)
 	return result, err
 }
 
-// Events returns up to limit events after the one with this id, oldest first; the newest
-// when after is negative. A limit of 0 leaves it to the agent.
+// Events returns up to limit events after the event with this id, oldest first; the newest when after is negative. With
+// a limit of 0 the agent chooses one.
 func (c *Client) Events(ctx context.Context, after int64, limit int) ([]spec.Event, error) {
 	var options []Option
 	if after >= 0 {
@@ -114,8 +114,8 @@ func (c *Client) Events(ctx context.Context, after int64, limit int) ([]spec.Eve
 	return get[[]spec.Event](ctx, c, "/v1/events", options...)
 }
 
-// WatchEvents calls f with events as they happen, from the one after the given id on, or
-// from now on when it is negative. It returns when ctx ends, the agent does, or f fails.
+// WatchEvents calls f with events as they happen, starting after the given id, or from now on when it is negative. It
+// returns when ctx ends, the agent ends, or f fails.
 func (c *Client) WatchEvents(ctx context.Context, after int64, f func(spec.Event) error) error {
 	options := []Option{func(r *http.Request) { r.Header.Set("Accept", "text/event-stream") }}
 	if after >= 0 {
@@ -150,7 +150,7 @@ func (c *Client) WatchEvents(ctx context.Context, after int64, f func(spec.Event
 	}
 }
 
-// ended returns why a stream ended.
+// ended returns the reason why a stream ended.
 func ended(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -161,16 +161,15 @@ func ended(ctx context.Context, err error) error {
 	return fmt.Errorf("cannot go on reading: %w", err)
 }
 
-// Message is what the inspector sends: a record in JSON, or how many were left out.
+// Message is a message of the inspector: a record in JSON, or the number of dropped records.
 type Message struct {
 	Result  json.RawMessage `json:"result"`
 	Dropped uint64          `json:"dropped"`
 }
 
-// Inspect calls f with the records that pass a connector. Filters are of the form
-// operation=NAME and metadata.KEY=VALUE. It returns io.EOF when the agent ends, and
-// otherwise why it ended: ctx, the connection, or f. Query("rate", "10") bounds the
-// records per second.
+// Inspect calls f with the records that pass a connector. Filters have the form operation=NAME or metadata.KEY=VALUE.
+// It returns io.EOF when the agent ends, and otherwise the error of ctx, the connection, or f. Query("rate", "10")
+// limits the records per second.
 func (c *Client) Inspect(ctx context.Context, connectorID string, filters []string, f func(Message) error, options ...Option) error {
 	return c.inspect(ctx, at(connectors, connectorID, "/inspect"), filters, f, options)
 }
@@ -215,18 +214,18 @@ func dialError(err error, at string, response *http.Response) error {
 	if response == nil || errors.As(err, &unreachable) {
 		return fmt.Errorf("cannot reach the agent at %s: %w", at, err)
 	}
-	body, _ := io.ReadAll(io.LimitReader(response.Body, 1024)) // what there is of it will do
+	body, _ := io.ReadAll(io.LimitReader(response.Body, 1024)) // a partial body is good enough
 	return rest.ParseError(response.StatusCode, body)
 }
 
-// TestNotifications has the agent send a notification to every target, and returns what became of it.
+// TestNotifications makes the agent send a notification to every target, and returns the results.
 func (c *Client) TestNotifications(ctx context.Context) ([]rest.NotificationResult, error) {
 	results, _, err := with[[]rest.NotificationResult](ctx, c, http.MethodPost, "/v1/notifications/test", nil, nil)
 	return results, err
 }
 
-// Logs returns up to limit lines that the agent logged of a pipeline after the one with the id after, the
-// newest ones, oldest first. When there is none it waits for one, for some seconds at most if wait is set.
+// Logs returns up to limit log lines of a pipeline after the line with the id after: the newest ones, oldest first. If
+// there are none and wait is set, it waits some seconds at most for one.
 func (c *Client) Logs(ctx context.Context, pipelineID string, after int64, limit int, wait bool) ([]rest.LogLine, error) {
 	options := []Option{Query("after", strconv.FormatInt(after, 10)), Query("limit", strconv.Itoa(limit))}
 	if wait {

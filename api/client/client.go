@@ -17,15 +17,15 @@ import (
 	"github.com/conduit-agent/conduit/plugins/peer"
 )
 
-// Client talks to one agent. URL must be set.
+// Client accesses the API of an agent. URL must be set.
 type Client struct {
 	URL   string       // of the agent, for example http://localhost:8080
 	Token string       // sent when not empty
 	HTTP  *http.Client // nil: one like http.DefaultClient
 }
 
-// Error is what the agent answered. errors.As finds it in every error of a Client that
-// is not about reaching the agent.
+// Error is an error response of the agent. errors.As finds it in every error of a Client, except in errors about
+// reaching the agent.
 type Error = rest.Error
 
 // Reason returns the reason of an Error, "" for any other error.
@@ -40,12 +40,12 @@ func Reason(err error) string {
 // Option changes one request.
 type Option func(*http.Request)
 
-// IfMatch has a change refused unless the resource still has the ETag.
+// IfMatch makes the agent refuse a change unless the resource still has the ETag.
 func IfMatch(etag string) Option {
 	return func(r *http.Request) { r.Header.Set("If-Match", etag) }
 }
 
-// Key makes a request harmless to repeat: the agent answers it once.
+// Key makes a request safe to repeat: the agent performs it once.
 func Key(key string) Option {
 	return func(r *http.Request) { r.Header.Set("Idempotency-Key", key) }
 }
@@ -59,21 +59,21 @@ func Query(name, value string) Option {
 	}
 }
 
-// NoWait has the agent answer when what was asked for is noted, not when it is done.
+// NoWait makes the agent answer when the request is recorded, without waiting for its completion.
 func NoWait() Option { return Query("wait", "0") }
 
-// Live allows to change a running pipeline.
+// Live allows a change of a running pipeline.
 func Live() Option { return Query("live", "true") }
 
-// Generation sets to, once the request is answered, to the generation of the pipeline
-// that it led to, 0 if the answer has none.
+// Generation sets to to the resulting generation of the pipeline once the request is answered, 0 if the answer has
+// none.
 func Generation(to *int64) Option {
 	return func(r *http.Request) { *r = *r.WithContext(context.WithValue(r.Context(), generationKey{}, to)) }
 }
 
 type generationKey struct{}
 
-// maxAnswer bounds what is read of an answer.
+// maxAnswer is the maximum size of an answer in bytes.
 const maxAnswer = 64 << 20
 
 // call sends in as JSON, if it is not nil, and reads the answer into out, if that is not
@@ -138,7 +138,7 @@ func (c *Client) request(ctx context.Context, method, path string, in any, optio
 	return r, nil
 }
 
-// send returns an answer that is a success; its body is to be closed.
+// send returns a successful answer. The caller must close its body.
 func (c *Client) send(r *http.Request) (*http.Response, error) {
 	response, err := c.do(r)
 	if err != nil || response.StatusCode/100 == 2 {
@@ -154,7 +154,7 @@ func (c *Client) send(r *http.Request) (*http.Response, error) {
 
 var defaultClient = &http.Client{Transport: peer.Transport()}
 
-// do returns the answer, whatever it says; its body is to be closed.
+// do returns the answer, whatever its status. The caller must close its body.
 func (c *Client) do(r *http.Request) (*http.Response, error) {
 	client := c.HTTP
 	if client == nil {
@@ -167,19 +167,19 @@ func (c *Client) do(r *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// get reads what is at path.
+// get reads the resource at path.
 func get[T any](ctx context.Context, c *Client, path string, options ...Option) (v T, err error) {
 	_, err = c.call(ctx, http.MethodGet, path, nil, &v, options)
 	return v, err
 }
 
-// with sends in and returns what is answered and its ETag.
+// with sends in and returns the answer and its ETag.
 func with[T any](ctx context.Context, c *Client, method, path string, in any, options []Option) (v T, etag string, err error) {
 	etag, err = c.call(ctx, method, path, in, &v, options)
 	return v, etag, err
 }
 
-// at returns a path in which id is one segment.
+// at returns a path with id as a single segment.
 func at(collection, id string, more ...string) string {
 	return "/v1/" + collection + "/" + url.PathEscape(id) + strings.Join(more, "")
 }

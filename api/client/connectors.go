@@ -34,13 +34,13 @@ func (c *Client) UpdateConnector(ctx context.Context, id, plugin string, config 
 	return with[rest.Connector](ctx, c, http.MethodPut, at(connectors, id), map[string]any{"plugin": plugin, "config": config}, options)
 }
 
-// DeleteConnector deletes a connector and has its plugin clean up.
+// DeleteConnector deletes a connector, and lets its plugin clean up.
 func (c *Client) DeleteConnector(ctx context.Context, id string, options ...Option) error {
 	_, err := c.call(ctx, http.MethodDelete, at(connectors, id), nil, nil, options)
 	return err
 }
 
-// ValidateConnector returns what is wrong with a connector that does not exist yet.
+// ValidateConnector returns the problems of a connector that does not exist yet.
 func (c *Client) ValidateConnector(ctx context.Context, v rest.Validation) error {
 	_, err := c.call(ctx, http.MethodPost, "/v1/connectors/validate", v, nil, nil)
 	return err
@@ -56,7 +56,7 @@ func (c *Client) ProcessorPlugins(ctx context.Context) ([]rest.Plugin, error) {
 	return get[[]rest.Plugin](ctx, c, "/v1/processors/plugins")
 }
 
-// Processors returns the processors of the parents, or all when none is given.
+// Processors returns the processors of the parents, or all processors without parents.
 func (c *Client) Processors(ctx context.Context, parentIDs ...string) ([]rest.Processor, error) {
 	var options []Option
 	for _, id := range parentIDs {
@@ -70,7 +70,7 @@ func (c *Client) Processor(ctx context.Context, id string) (rest.Processor, stri
 	return with[rest.Processor](ctx, c, http.MethodGet, at(processors, id), nil, nil)
 }
 
-// CreateProcessor creates a processor, the last of its parent. Plugin and Parent must be set.
+// CreateProcessor appends a processor to its parent. Plugin and Parent must be set.
 func (c *Client) CreateProcessor(ctx context.Context, p rest.Processor, options ...Option) (rest.Processor, string, error) {
 	return with[rest.Processor](ctx, c, http.MethodPost, "/v1/processors", map[string]any{"id": p.ID, "plugin": p.Plugin,
 		"condition": p.Condition, "parent": p.Parent, "config": p.Config}, options)
@@ -89,23 +89,23 @@ func (c *Client) DeleteProcessor(ctx context.Context, id string, options ...Opti
 	return err
 }
 
-// Position returns where a source resumes, and its ETag.
+// Position returns the position of a source, and its ETag.
 func (c *Client) Position(ctx context.Context, connectorID string) (rest.Position, string, error) {
 	return with[rest.Position](ctx, c, http.MethodGet, at(connectors, connectorID, "/position"), nil, nil)
 }
 
-// PositionMove returns where a source resumes, with what moving it to another position, nil for none,
-// does, and its ETag.
+// PositionMove returns the position of a source, the effect of moving it to another position, nil for none, and its
+// ETag.
 func (c *Client) PositionMove(ctx context.Context, connectorID string, to []byte) (rest.Position, string, error) {
 	return with[rest.Position](ctx, c, http.MethodGet, at(connectors, connectorID, "/position"), nil, []Option{Query("to", base64.StdEncoding.EncodeToString(to))})
 }
 
-// SetPosition has a source of a stopped pipeline resume from another position.
+// SetPosition moves the position of a source of a stopped pipeline.
 func (c *Client) SetPosition(ctx context.Context, connectorID string, position []byte, options ...Option) (rest.Position, string, error) {
 	return with[rest.Position](ctx, c, http.MethodPut, at(connectors, connectorID, "/position"), rest.SetPosition{Position: position}, options)
 }
 
-// ResetPosition has a source of a stopped pipeline begin anew.
+// ResetPosition removes the position of a source of a stopped pipeline, which then begins anew.
 func (c *Client) ResetPosition(ctx context.Context, connectorID string, options ...Option) (rest.Position, string, error) {
 	return with[rest.Position](ctx, c, http.MethodDelete, at(connectors, connectorID, "/position"), nil, options)
 }

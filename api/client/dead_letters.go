@@ -12,7 +12,7 @@ import (
 	"github.com/conduit-agent/conduit/api/rest"
 )
 
-// DeadLetterTotals returns how many dead letters each pipeline has.
+// DeadLetterTotals returns the number of dead letters of each pipeline.
 func (c *Client) DeadLetterTotals(ctx context.Context) ([]rest.DeadLetterTotals, error) {
 	return get[[]rest.DeadLetterTotals](ctx, c, "/v1/dead-letters")
 }
@@ -38,8 +38,8 @@ func (c *Client) EditDeadLetter(ctx context.Context, pipeline, id string, record
 	return l, err
 }
 
-// DropDeadLetters drops the dead letters with these ids, or those that the filter selects, or
-// with neither all, and returns how many there were.
+// DropDeadLetters drops the dead letters with these ids, or the matches of the filter, or, with neither, all. It
+// returns their number.
 func (c *Client) DropDeadLetters(ctx context.Context, pipeline string, ids []int64, f rest.DeadLetterFilter) (int64, error) {
 	options := filterQuery(f)
 	switch {
@@ -92,12 +92,12 @@ func (c *Client) ReplayDeadLetters(ctx context.Context, pipeline string, request
 	return status, err
 }
 
-// Replay returns how far the replay is that runs, or ran last.
+// Replay returns the progress of the current or last replay.
 func (c *Client) Replay(ctx context.Context, pipeline string) (rest.Replay, error) {
 	return get[rest.Replay](ctx, c, at(pipelines, pipeline, replayPath))
 }
 
-// CancelReplay ends a replay once what is outstanding is settled.
+// CancelReplay ends a replay once its outstanding records are settled.
 func (c *Client) CancelReplay(ctx context.Context, pipeline string) (rest.Replay, error) {
 	status, _, err := with[rest.Replay](ctx, c, http.MethodDelete, at(pipelines, pipeline, replayPath), nil, nil)
 	return status, err

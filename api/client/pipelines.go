@@ -23,7 +23,7 @@ func (c *Client) Pipeline(ctx context.Context, id string) (rest.Pipeline, string
 	return with[rest.Pipeline](ctx, c, http.MethodGet, at(pipelines, id), nil, nil)
 }
 
-// CreatePipeline creates a pipeline that is stopped and empty. Without an id it gets one.
+// CreatePipeline creates a stopped and empty pipeline. If the id is empty, the agent chooses one.
 func (c *Client) CreatePipeline(ctx context.Context, id string, config rest.PipelineConfig, options ...Option) (rest.Pipeline, string, error) {
 	return with[rest.Pipeline](ctx, c, http.MethodPost, "/v1/pipelines", map[string]any{"id": id, "config": config}, options)
 }
@@ -33,13 +33,13 @@ func (c *Client) UpdatePipeline(ctx context.Context, id string, config rest.Pipe
 	return with[rest.Pipeline](ctx, c, http.MethodPut, at(pipelines, id), map[string]any{"config": config}, options)
 }
 
-// DeletePipeline deletes a pipeline that is stopped and empty.
+// DeletePipeline deletes a stopped and empty pipeline.
 func (c *Client) DeletePipeline(ctx context.Context, id string, options ...Option) error {
 	_, err := c.call(ctx, http.MethodDelete, at(pipelines, id), nil, nil, options)
 	return err
 }
 
-// StartPipeline returns when the pipeline runs, or why it does not.
+// StartPipeline returns when the pipeline runs, or the reason why it does not.
 func (c *Client) StartPipeline(ctx context.Context, id string, options ...Option) error {
 	return c.act(ctx, id, "/start", options)
 }
@@ -49,7 +49,7 @@ func (c *Client) StopPipeline(ctx context.Context, id string, options ...Option)
 	return c.act(ctx, id, "/stop", options)
 }
 
-// Force has StopPipeline not wait for the outstanding records, which are delivered again.
+// Force makes StopPipeline end without waiting for the outstanding records, which are delivered again.
 func Force() Option {
 	return func(r *http.Request) {
 		text := []byte(`{"force":true}`)
@@ -68,7 +68,7 @@ func (c *Client) act(ctx context.Context, id, action string, options []Option) e
 	return err
 }
 
-// Status returns everything known of a pipeline.
+// Status returns the complete status of a pipeline.
 func (c *Client) Status(ctx context.Context, id string) (rest.PipelineStatus, error) {
 	return get[rest.PipelineStatus](ctx, c, at(pipelines, id, "/status"))
 }
@@ -84,8 +84,8 @@ func (c *Client) Purge(ctx context.Context, id string) error {
 	return err
 }
 
-// Diff returns what distinguishes two generations of a pipeline: numbers, or the word
-// running. Empty ones are the latest and what was there before it.
+// Diff returns the difference between two generations of a pipeline. from and to are numbers, or the word running;
+// empty ones are the latest generation and its predecessor.
 func (c *Client) Diff(ctx context.Context, id, from, to string) (rest.Diff, error) {
 	var options []Option
 	if from != "" {
@@ -97,31 +97,29 @@ func (c *Client) Diff(ctx context.Context, id, from, to string) (rest.Diff, erro
 	return get[rest.Diff](ctx, c, at(pipelines, id, "/diff"), options...)
 }
 
-// Rollback declares what the revision declared, but for the status. A running pipeline
-// takes Live.
+// Rollback declares the content of the revision again, except for its status. A running pipeline requires Live.
 func (c *Client) Rollback(ctx context.Context, id string, revision int64, options ...Option) (rest.Pipeline, string, error) {
 	return with[rest.Pipeline](ctx, c, http.MethodPost, at(pipelines, id, "/rollback"), rest.Rollback{Revision: revision}, options)
 }
 
-// RollbackFile writes the declaration of the revision, but for the status, to the file that declares the pipeline.
+// RollbackFile writes the content of the revision, except for the status, to the file that declares the pipeline.
 func (c *Client) RollbackFile(ctx context.Context, id string, revision int64, options ...Option) (
 	rest.Pipeline, string, error) {
 	return with[rest.Pipeline](ctx, c, http.MethodPost, at(pipelines, id, "/rollback"),
 		rest.Rollback{Revision: revision, File: true}, options)
 }
 
-// Adopt hands a pipeline over to the file that declares it. path may be empty if only
-// one does.
+// Adopt hands a pipeline over to a file that declares it. path may be empty if only one file does.
 func (c *Client) Adopt(ctx context.Context, id, path string, options ...Option) (rest.Pipeline, string, error) {
 	return with[rest.Pipeline](ctx, c, http.MethodPost, at(pipelines, id, "/adopt"), rest.Adopt{Path: path}, options)
 }
 
-// Release hands a pipeline over from the file that has it to the API.
+// Release hands a pipeline over from its file to the API.
 func (c *Client) Release(ctx context.Context, id string, options ...Option) (rest.Pipeline, string, error) {
 	return with[rest.Pipeline](ctx, c, http.MethodPost, at(pipelines, id, "/adopt"), rest.Adopt{Owner: spec.OwnerAPI}, options)
 }
 
-// Export returns a pipeline as a pipeline file, secrets left out.
+// Export returns a pipeline as a pipeline file, without secrets.
 func (c *Client) Export(ctx context.Context, id string) ([]byte, error) {
 	var file []byte
 	_, err := c.call(ctx, http.MethodPost, at(pipelines, id, "/export"), nil, &file, nil)
@@ -136,8 +134,7 @@ func (c *Client) ExportRevision(ctx context.Context, id string, revision int64) 
 	return file, err
 }
 
-// Import declares the pipelines of a pipeline file in YAML, all or none. To replace
-// running ones takes Live.
+// Import declares the pipelines of a pipeline file in YAML, all or none. Replacing running pipelines requires Live.
 func (c *Client) Import(ctx context.Context, file []byte, options ...Option) ([]rest.Pipeline, error) {
 	options = append(options, func(r *http.Request) {
 		r.Header.Set("Content-Type", "application/yaml")
@@ -147,15 +144,13 @@ func (c *Client) Import(ctx context.Context, file []byte, options ...Option) ([]
 	return list, err
 }
 
-// PlanDocument returns what making a pipeline as doc says would change, and the hash to
-// apply it with.
+// PlanDocument returns the changes that making a pipeline equal to doc would cause, and the hash to apply it with.
 func (c *Client) PlanDocument(ctx context.Context, doc rest.PipelineDocument) (rest.DocumentDiff, error) {
 	diff, _, err := with[rest.DocumentDiff](ctx, c, http.MethodPost, "/v1/pipelines/plan", rest.DocumentPlan{Config: doc}, nil)
 	return diff, err
 }
 
-// ApplyDocument makes a pipeline as doc says, and returns what changed. hash is that of
-// the plan.
+// ApplyDocument makes a pipeline equal to doc, and returns the changes. hash is the hash of the plan.
 func (c *Client) ApplyDocument(ctx context.Context, doc rest.PipelineDocument, hash string, options ...Option) (rest.DocumentDiff, error) {
 	diff, _, err := with[rest.DocumentDiff](ctx, c, http.MethodPost, "/v1/pipelines/apply", rest.DocumentApply{Config: doc, Hash: hash}, options)
 	return diff, err

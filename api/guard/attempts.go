@@ -10,22 +10,20 @@ import (
 
 const (
 	wrongPerSecond = 10   // wrong tokens that an address may send
-	maxAddresses   = 1024 // that have a bucket of their own
+	maxAddresses   = 1024 // that have separate buckets
 )
 
-// attempts limits wrong tokens by where they come from, with a token bucket each. A valid
-// token is never counted, so that a client cannot lock out others at its address. The
-// zero value is ready.
+// attempts limits wrong tokens by network address, with a token bucket each. A valid token is never counted, so that a
+// client cannot lock out others at its address. The zero value is ready for use.
 type attempts struct {
 	mu   sync.Mutex
 	from map[netip.Prefix]*rate.Limiter // guarded by mu
 }
 
-// tooMany notes a wrong token, and returns whether there were too many of late.
+// tooMany counts a wrong token, and reports whether there were too many recently.
 func (a *attempts) tooMany(remote string) bool { return !a.of(network(remote)).Allow() }
 
-// of returns the bucket of a network. When there are too many, those that
-// are not known yet share one.
+// of returns the bucket of a network. When there are too many networks, all unknown ones share a bucket.
 func (a *attempts) of(n netip.Prefix) *rate.Limiter {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -53,8 +51,7 @@ func (a *attempts) forget(now time.Time) {
 	}
 }
 
-// network returns what an address counts as: itself, or the network that a host is
-// given in IPv6.
+// network returns the network that stands for an address: the address itself, or for IPv6 the network of the host.
 func network(remote string) netip.Prefix {
 	ap, err := netip.ParseAddrPort(remote)
 	if err != nil {
@@ -64,6 +61,6 @@ func network(remote string) netip.Prefix {
 	if ip.Is4() {
 		bits = 32
 	}
-	n, _ := ip.Prefix(bits) // that many fit
+	n, _ := ip.Prefix(bits) // bits is always valid
 	return n
 }

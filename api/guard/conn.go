@@ -9,13 +9,13 @@ import (
 	"time"
 )
 
-// Conn is a connection that has a place among those of a Limiter.
+// Conn is a connection that occupies a slot of a Limiter.
 type Conn struct {
 	net.Conn
 	limiter *Limiter
-	network netip.Prefix // that it comes from
-	peer    *peer        // who opened it through a Unix socket; nil for any other connection
-	refused bool         // there are too many: its requests are not performed
+	network netip.Prefix // of the client
+	peer    *peer        // the peer of a Unix socket; nil for any other connection
+	refused bool         // there are too many connections: its requests are not performed
 
 	// Guarded by limiter.mu.
 	used     bool      // something came in on it
@@ -26,13 +26,12 @@ type Conn struct {
 
 type connKey struct{}
 
-// WithConn has requests know their connection.
+// WithConn adds their connection to the context of requests.
 func WithConn(ctx context.Context, c net.Conn) context.Context {
 	return context.WithValue(ctx, connKey{}, connOf(c))
 }
 
-// connOf returns the connection of a Limiter beneath what the HTTP server calls one, nil
-// if there is none.
+// connOf returns the connection of a Limiter beneath the connection of the HTTP server, nil if there is none.
 func connOf(c net.Conn) *Conn {
 	for {
 		if own, ok := c.(*Conn); ok {
@@ -46,13 +45,13 @@ func connOf(c net.Conn) *Conn {
 	}
 }
 
-// connection returns the connection that r came in, nil when another server serves it.
+// connection returns the connection of r, nil when another server serves it.
 func connection(r *http.Request) *Conn {
 	c, _ := r.Context().Value(connKey{}).(*Conn)
 	return c
 }
 
-// Release gives up the place that the connection of r has among those that are limited.
+// Release gives up the slot that the connection of r occupies in its Limiter.
 func Release(r *http.Request) {
 	if c := connection(r); c != nil {
 		c.limiter.remove(c)
@@ -63,10 +62,10 @@ func Release(r *http.Request) {
 type peer struct {
 	uid, gid uint32
 	pid      int32
-	known    bool // the system reported it
+	known    bool // reported by the system
 }
 
-// attributes returns for the log who p is.
+// attributes describes p for the log.
 func (p *peer) attributes() []any {
 	if !p.known {
 		return []any{"remote", "socket"}
@@ -74,7 +73,7 @@ func (p *peer) attributes() []any {
 	return []any{"remote", "socket", "uid", p.uid, "gid", p.gid, "pid", p.pid}
 }
 
-// innermost returns the connection beneath all that is laid over it.
+// innermost returns the innermost connection beneath all wrappers.
 func innermost(c net.Conn) net.Conn {
 	for {
 		over, ok := c.(interface{ NetConn() net.Conn })
@@ -85,11 +84,11 @@ func innermost(c net.Conn) net.Conn {
 	}
 }
 
-// NetConn returns the connection without its place.
+// NetConn returns the underlying connection.
 func (c *Conn) NetConn() net.Conn { return c.Conn }
 
-// CloseWrite lets the HTTP server have the client read the answer to a request that it
-// does not read to the end.
+// CloseWrite lets the HTTP server give the client time to read the answer to a request that it does not read to the
+// end.
 func (c *Conn) CloseWrite() error {
 	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()

@@ -1,5 +1,5 @@
-// Package guard decides which requests a server answers at all, and who may ask what: names
-// of the host, pages of other sites, tokens, and how many connections there may be.
+// Package guard decides which requests a server answers at all, and which operations a client may perform. It checks
+// host names, pages of other sites, tokens, and the number of connections.
 package guard
 
 import (
@@ -23,10 +23,10 @@ import (
 	"github.com/conduit-agent/conduit/api/rest"
 )
 
-// Role is what a client may do.
+// Role is the permission level of a client.
 type Role int
 
-// The roles. Each may do what those before it may.
+// The roles. Each includes the permissions of the previous ones.
 const (
 	None Role = iota
 	Read
@@ -45,11 +45,10 @@ type Guard struct {
 	panics atomic.Uint64
 }
 
-// Panics returns how many requests ended in a panic.
+// Panics returns the number of requests that ended in a panic.
 func (g *Guard) Panics() uint64 { return g.panics.Load() }
 
-// Protect lets only those requests reach next that are meant for this server. What it
-// checks holds for every path and needs no configuration.
+// Protect lets only requests for this server reach next. Its checks hold for every path and need no configuration.
 func (g *Guard) Protect(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		began, rec := time.Now(), &recorder{ResponseWriter: w, body: follow(r), conn: connection(r)}
@@ -58,7 +57,7 @@ func (g *Guard) Protect(next http.Handler) http.Handler {
 		w.Header().Set("X-Frame-Options", "DENY")
 		w.Header().Set("Referrer-Policy", "no-referrer")
 		if len(g.Origins) > 0 {
-			w.Header().Add("Vary", "Origin") // for caches: the answer to another origin is another
+			w.Header().Add("Vary", "Origin") // for caches: answers differ between origins
 		}
 		defer g.finish(rec, r, began)
 		switch {
@@ -78,7 +77,7 @@ func (g *Guard) Protect(next http.Handler) http.Handler {
 	})
 }
 
-// isRefused reports whether there were too many connections already when that of r came.
+// isRefused reports whether there were too many connections already when the connection of r was opened.
 func isRefused(r *http.Request) bool {
 	c := connection(r)
 	return c != nil && c.refused
@@ -101,14 +100,14 @@ func (g *Guard) finish(w *recorder, r *http.Request, began time.Time) {
 		who = c.peer.attributes()
 	}
 	level, message := slog.LevelDebug, "request"
-	if mayWrite(r) { // so that there is a trail of who changed what
+	if mayWrite(r) { // audit trail of changes
 		level, message = slog.LevelInfo, "request that may change something"
 	}
 	g.Log.With(who...).Log(r.Context(), level, message, "method", r.Method, "path", r.URL.EscapedPath(), "status", w.status,
 		"duration", time.Since(began), "request_id", w.Header().Get("X-Request-Id"))
 }
 
-// mayWrite reports whether r asks for a change, as far as its method says.
+// mayWrite reports whether the method of r may change a resource.
 func mayWrite(r *http.Request) bool {
 	return r.Method != http.MethodGet && r.Method != http.MethodHead && r.Method != http.MethodOptions
 }
@@ -117,7 +116,7 @@ func mayWrite(r *http.Request) bool {
 type recorder struct {
 	http.ResponseWriter
 	status int
-	body   *body // of the request; nil when there is none to wait for
+	body   *body // of the request; nil when it is complete
 	conn   *Conn // nil when another server serves it
 }
 
@@ -127,7 +126,7 @@ func (r *recorder) WriteHeader(status int) {
 		r.status = status
 		r.refuseBody()
 		if r.conn != nil && status != http.StatusSwitchingProtocols && r.conn.limiter.full() {
-			r.Header().Set("Connection", "close") // others wait for its place
+			r.Header().Set("Connection", "close") // others wait for its slot
 		}
 	}
 	r.ResponseWriter.WriteHeader(status)
@@ -141,8 +140,8 @@ func (r *recorder) Write(b []byte) (int, error) {
 	return r.ResponseWriter.Write(b)
 }
 
-// refuseBody has the connection end with the answer when that is an error and the body was not
-// read: the server would wait for the rest of it first.
+// refuseBody closes the connection after an error answer to a request whose body was not read. Otherwise the server
+// would wait for the rest of the body first.
 func (r *recorder) refuseBody() {
 	if r.body == nil || r.body.done || r.status < http.StatusBadRequest {
 		return
@@ -154,12 +153,12 @@ func (r *recorder) refuseBody() {
 // Unwrap lets http.ResponseController reach the connection.
 func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
 
-// hostAllowed reports whether the Host header names this machine. A page whose name was
-// made to resolve to this machine (DNS rebinding) sends its own name there.
+// hostAllowed reports whether the Host header names this machine. A page of a host name that resolves to this machine
+// by DNS rebinding sends its own name there.
 func (g *Guard) hostAllowed(r *http.Request) bool {
 	host := hostname(r.Host)
 	if ip, err := netip.ParseAddr(host); err == nil && ip.IsUnspecified() {
-		return false // an address to listen on, which pages of other sites can ask on some systems
+		return false // on some systems pages of other sites can reach this address
 	}
 	if host == "localhost" || slices.ContainsFunc(g.Hosts, func(h string) bool { return hostname(h) == host }) {
 		return true
@@ -194,12 +193,12 @@ func localIP(r *http.Request) netip.Addr {
 	return ap.Addr().Unmap()
 }
 
-// isUpgrade reports whether r is to become a WebSocket.
+// isUpgrade reports whether r asks for an upgrade to WebSocket.
 func isUpgrade(r *http.Request) bool {
 	return strings.EqualFold(r.Header.Get("Upgrade"), "websocket")
 }
 
-// Authorize returns an error unless the client may do what needs the role.
+// Authorize returns an error unless the client has the role that an operation needs.
 func (g *Guard) Authorize(r *http.Request, need Role) error {
 	have := g.RoleOf(r)
 	switch {
@@ -218,18 +217,18 @@ func (g *Guard) Authorize(r *http.Request, need Role) error {
 	return ReadOnly()
 }
 
-// TokenNeeded is the error of a request without a token.
+// TokenNeeded returns the error for a request without a token.
 func TokenNeeded() *rest.Error {
 	return rest.Errorf(rest.Unauthenticated, rest.ReasonUnauthenticated, "a token is needed").
 		Suggest("send the header Authorization: Bearer TOKEN")
 }
 
-// ReadOnly is the error of a request that the read token does not allow.
+// ReadOnly returns the error for a request that the read token does not allow.
 func ReadOnly() *rest.Error {
 	return rest.Errorf(rest.PermissionDenied, rest.ReasonForbidden, "this token lets read only")
 }
 
-// RoleOf returns what the client may do. A client that may open the Unix socket may do everything.
+// RoleOf returns the role of the client. A client that may open the Unix socket may do everything.
 func (g *Guard) RoleOf(r *http.Request) Role {
 	if c := connection(r); c != nil && c.peer != nil {
 		return Admin
@@ -248,8 +247,8 @@ func (g *Guard) RoleOf(r *http.Request) Role {
 	return None
 }
 
-// bearerProtocol is how a WebSocket carries a token: browsers let a page choose the
-// sub-protocols of an upgrade, but none of its headers.
+// bearerProtocol is the sub-protocol in which a WebSocket carries a token: browsers let a page choose the sub-protocols
+// of an upgrade, but no headers.
 const bearerProtocol = "bearer."
 
 // Bearer returns the token that r carries, "" for none.

@@ -16,25 +16,25 @@ import (
 
 const maxKey = 255 // bytes of an Idempotency-Key
 
-// Answers keeps what requests with an Idempotency-Key were answered.
+// Answers stores the answers to requests with an Idempotency-Key.
 type Answers interface {
 	// Answer returns the answer under the key, nil if there is none.
 	Answer(ctx context.Context, key string) (*spec.Answer, error)
-	// KeepAnswer has the answer be there for a day, also when the agent is started again.
+	// KeepAnswer stores the answer for a day. It survives a restart of the agent.
 	KeepAnswer(ctx context.Context, key string, a *spec.Answer) error
 }
 
-// Requests performs requests once. Answers and Log must be set, before first use.
+// Requests performs each request once. Answers and Log must be set, before first use.
 type Requests struct {
 	Answers Answers
 	Log     *slog.Logger
 
 	mu   sync.Mutex
-	keys map[string]chan struct{} // of requests that are being answered, guarded by mu; closed when the answer is kept
+	keys map[string]chan struct{} // keys of requests in progress, guarded by mu; closed when the answer is stored
 }
 
-// claim returns nil if the key is now the caller's until release is called, or else what
-// is closed when that of another request is released.
+// claim returns nil if the caller now owns the key until it calls release. If another request owns the key, claim
+// returns a channel that is closed when the key is released.
 func (q *Requests) claim(key string) <-chan struct{} {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -55,8 +55,8 @@ func (q *Requests) release(key string) {
 	delete(q.keys, key)
 }
 
-// Once has handle answer r, unless it was answered before: a client that did not get the
-// answer can ask again without doing it twice.
+// Once lets handle answer r, unless it was answered before: a client that did not get the answer can repeat the request
+// without performing it twice.
 func (q *Requests) Once(w http.ResponseWriter, r *http.Request, handle func(http.ResponseWriter, *http.Request)) {
 	key := r.Header.Get("Idempotency-Key")
 	if key == "" || r.Method != http.MethodPost {
@@ -97,8 +97,7 @@ func (q *Requests) Once(w http.ResponseWriter, r *http.Request, handle func(http
 	}
 }
 
-// remember answers r, and keeps the answer before the client gets it, unless it is one
-// that may be different the next time.
+// remember answers r. It stores the answer before the client gets it, unless the answer may be different the next time.
 func (q *Requests) remember(w http.ResponseWriter, r *http.Request, key string, request []byte, handle func(http.ResponseWriter, *http.Request)) {
 	buffered := &bufferedWriter{ResponseWriter: w}
 	handle(buffered, r)

@@ -12,39 +12,39 @@ import (
 	"github.com/conduit-agent/conduit/spec/notify"
 )
 
-// How many connections there may be. Streams are counted separately.
+// Limits of the number of connections. Streams are counted separately.
 const (
 	MaxConns      = 256
-	MaxPerAddress = 128 // from one address other than those of this machine
-	MaxRefused    = 32  // more, to answer that there are too many
+	MaxPerAddress = 128 // from one address other than an address of this machine
+	MaxRefused    = 32  // additional connections, to answer that there are too many
 )
 
-// Limiter accepts a limited number of connections. When there are too many, each ends with the answer to its
-// request, so that clients take turns. One that has waited for its next request for a while is closed in favour
-// of a new one, or else the one that has taken longest to send its request. If there is none of
-// these, new ones wait for a while, as many may come at once, and are refused then until one ends.
+// Limiter accepts a limited number of connections. When there are too many, each ends with the answer to its request,
+// so that clients take turns. A new connection replaces a connection that has been idle for a while, or else the
+// connection whose request has been incomplete for longest. If there is neither, new connections wait for a while, as
+// many may come at once. After that they are refused until a connection ends.
 type Limiter struct {
 	net.Listener
 	log   *slog.Logger
-	wait  time.Duration // that new connections wait for a place until they are refused
-	grace time.Duration // for a request to come, before a connection is closed in favour of a new one
-	freed notify.Signal // there may be a place
+	wait  time.Duration // of new connections for a slot, until they are refused
+	grace time.Duration // for a request to arrive, before its connection is closed in favour of a new one
+	freed notify.Signal // a slot may be free
 
 	mu       sync.Mutex
 	held     map[*Conn]struct{}   // guarded by mu
 	from     map[netip.Prefix]int // connections by address, guarded by mu
-	refusing bool                 // guarded by mu: no place came free for too long
+	refusing bool                 // guarded by mu: no slot was free for too long
 	closing  bool                 // guarded by mu: CloseUnused was called
 }
 
-// Limit limits the connections that l accepts. A new connection waits at most wait for a place. A connection without a
-// complete request keeps its place for at least the grace period, since the client may be sending right now.
+// Limit limits the connections that l accepts. A new connection waits at most wait for a slot. A connection without a
+// complete request keeps its slot for at least the grace period, since the client may be sending right now.
 func Limit(l net.Listener, wait, grace time.Duration, log *slog.Logger) *Limiter {
 	return &Limiter{Listener: l, log: log, wait: wait, grace: grace, freed: notify.NewSignal(),
 		held: map[*Conn]struct{}{}, from: map[netip.Prefix]int{}}
 }
 
-// Accept returns the next connection that has a place, or may be answered that it has none.
+// Accept returns the next connection that has a slot, or may be answered that there is none.
 func (l *Limiter) Accept() (net.Conn, error) {
 	for {
 		c, err := l.Listener.Accept()
@@ -55,13 +55,12 @@ func (l *Limiter) Accept() (net.Conn, error) {
 		if l.admit(own) || l.await(own) {
 			return own, nil
 		}
-		c.Close() // there are too many even to say so
+		c.Close() // too many connections even for an answer
 	}
 }
 
-// remoteNetwork returns the network that the limit for one address counts c for, the zero one
-// for none: on this machine all clients have the same address, and so has all that a proxy there
-// passes on.
+// remoteNetwork returns the network by which c counts towards the limit per address. It is zero for loopback addresses:
+// all clients on this machine, and all connections through a proxy on it, have the same address.
 func remoteNetwork(c net.Conn) netip.Prefix {
 	n := network(c.RemoteAddr().String())
 	if n.Addr().IsLoopback() {
@@ -70,7 +69,7 @@ func remoteNetwork(c net.Conn) netip.Prefix {
 	return n
 }
 
-// await returns whether c is admitted in the end.
+// await reports whether c is admitted in the end.
 func (l *Limiter) await(c *Conn) bool {
 	timeout := time.NewTimer(l.wait)
 	defer timeout.Stop()
@@ -93,7 +92,7 @@ func (l *Limiter) await(c *Conn) bool {
 	}
 }
 
-// refuse has new connections be refused until there is a place again.
+// refuse makes the limiter refuse new connections until a slot is free.
 func (l *Limiter) refuse() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -103,7 +102,8 @@ func (l *Limiter) refuse() {
 	l.refusing = true
 }
 
-// admit returns whether c has a place, or is to be answered that it has none.
+// admit reports whether Accept returns c now. A connection without a slot is either returned with c.refused set, to be
+// answered that there are too many, or has to wait.
 func (l *Limiter) admit(c *Conn) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -128,9 +128,9 @@ func (l *Limiter) admit(c *Conn) bool {
 	return true
 }
 
-// evict closes one of the connections that may be, when its grace is over: one that waits for its next request, or
-// else the one whose request has been incomplete for longest. It reports whether there was
-// one. The caller holds mu.
+// evict closes a connection for which may reports true and whose grace period is over: an idle connection, or else the
+// connection whose request has been incomplete for longest. It reports whether there was such a connection. The caller
+// holds mu.
 func (l *Limiter) evict(may func(*Conn) bool) bool {
 	var found *Conn
 	for c := range l.held {
@@ -149,14 +149,14 @@ func (l *Limiter) evict(may func(*Conn) bool) bool {
 	return true
 }
 
-// full reports whether no other connection has a place.
+// full reports whether no slot is free for another connection.
 func (l *Limiter) full() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.held) >= MaxConns
 }
 
-// remove gives up the place of a connection, if it has one.
+// remove releases the slot of a connection, if it has one.
 func (l *Limiter) remove(c *Conn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -174,13 +174,13 @@ func (l *Limiter) forget(c *Conn) {
 	}
 }
 
-// free has Accept try again. The caller holds mu.
+// free wakes Accept to try again. The caller holds mu.
 func (l *Limiter) free() {
 	l.refusing = l.refusing && len(l.held) >= MaxConns
 	l.freed.Notify()
 }
 
-// Observe follows the state of a connection; it is for http.Server.ConnState.
+// Observe tracks the state of a connection. It is for http.Server.ConnState.
 func (l *Limiter) Observe(c net.Conn, state http.ConnState) {
 	own := connOf(c)
 	switch state {
@@ -196,8 +196,8 @@ func (l *Limiter) Observe(c net.Conn, state http.ConnState) {
 	}
 }
 
-// CloseUnused closes the connections that nothing has come in on, such as those a browser opens
-// in advance, and all new ones. http.Server.Shutdown gives each of them seconds to send a request.
+// CloseUnused closes the connections without any input so far, such as connections that a browser opens in advance, and
+// all new connections. http.Server.Shutdown gives each of these seconds to send a request.
 func (l *Limiter) CloseUnused() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -209,14 +209,14 @@ func (l *Limiter) CloseUnused() {
 	}
 }
 
-// received notes that the request on c was received to its end.
+// received records that the request on c was received to its end.
 func (l *Limiter) received(c *Conn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	c.complete = true
 }
 
-// body is the body of a request, whose end is noted.
+// body is the body of a request. It records when its end is reached.
 type body struct {
 	io.ReadCloser
 	conn *Conn
@@ -233,8 +233,7 @@ func (b *body) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// follow has the connection of r know when r is received, and returns its body, nil if there
-// is none to wait for.
+// follow makes the connection of r record when r is received, and returns its body, nil if the request is complete.
 func follow(r *http.Request) *body {
 	c := connection(r)
 	switch {

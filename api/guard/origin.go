@@ -7,17 +7,17 @@ import (
 	"strings"
 )
 
-// What pages of allowed origins may send and see, in addition to what every page may.
+// Headers that pages of allowed origins may send and see, in addition to the headers open to every page.
 const (
 	corsMethods = "GET, POST, PUT, DELETE"
 	corsHeaders = "Accept, Authorization, Content-Type, Idempotency-Key, If-Match, Last-Event-ID"
 	corsExposed = "Conduit-Generation, ETag, Retry-After, X-Request-Id"
-	corsMaxAge  = "600" // seconds that a browser may remember the answer to a preflight request
+	corsMaxAge  = "600" // seconds for which a browser may cache the answer to a preflight request
 )
 
-// sameSite reports whether r comes from a page of this server, of an allowed origin, or from
-// no page at all. A browser also asks with GET for pages of other sites, without their seeing
-// the answer, so that only a person who follows a link is let through.
+// sameSite reports whether r comes from a page of this server, of an allowed origin, or from no page at all. A browser
+// also sends GET requests for pages of other sites, which do not see the answer, so such a request is only let through
+// when a person follows a link.
 func (g *Guard) sameSite(r *http.Request) bool {
 	origin, site := r.Header.Get("Origin"), r.Header.Get("Sec-Fetch-Site")
 	switch {
@@ -33,13 +33,13 @@ func (g *Guard) sameSite(r *http.Request) bool {
 	return origin == "" || isOrigin(origin, r.Host)
 }
 
-// isNavigation reports whether a browser asks for r to show it instead of the page it shows.
+// isNavigation reports whether a browser sends r to replace the page it shows.
 func isNavigation(r *http.Request) bool {
 	return (r.Method == http.MethodGet || r.Method == http.MethodHead) && r.Header.Get("Sec-Fetch-Mode") == "navigate" &&
 		r.Header.Get("Sec-Fetch-Dest") == "document"
 }
 
-// isOrigin reports whether origin is that of pages of host.
+// isOrigin reports whether origin is the origin of the pages of host.
 func isOrigin(origin, host string) bool {
 	u, err := url.Parse(origin)
 	return err == nil && u.Host != "" && strings.EqualFold(u.Host, host)
@@ -50,8 +50,8 @@ func (g *Guard) allowed(origin string) bool {
 	return origin != "" && slices.ContainsFunc(g.Origins, func(o string) bool { return strings.EqualFold(o, origin) })
 }
 
-// share answers the browser what a page of an allowed origin may do. It reports whether r only
-// asked for that.
+// share sends the CORS headers for a page of an allowed origin. It reports whether r was a preflight request, which
+// needs no other answer.
 func (g *Guard) share(w http.ResponseWriter, r *http.Request) (answered bool) {
 	origin := r.Header.Get("Origin")
 	if !g.allowed(origin) {

@@ -5,7 +5,7 @@ import (
 	"syscall"
 )
 
-// peerOf returns who opened a connection through a Unix socket, nil for any other connection.
+// peerOf returns the process that opened a connection through a Unix socket, nil for any other connection.
 func peerOf(c net.Conn) *peer {
 	local, ok := innermost(c).(*net.UnixConn)
 	if !ok {

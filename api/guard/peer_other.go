@@ -4,7 +4,7 @@ package guard
 
 import "net"
 
-// peerOf returns who opened a connection through a Unix socket, nil for any other connection.
+// peerOf returns the process that opened a connection through a Unix socket, nil for any other connection.
 func peerOf(c net.Conn) *peer {
 	if _, ok := innermost(c).(*net.UnixConn); ok {
 		return &peer{}

@@ -7,15 +7,14 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// recordBucket is a token bucket of records, which large ones take more than one token of. The
-// zero bucket is full.
+// recordBucket is a token bucket of records. A large record takes more than one token. The zero bucket is full.
 type recordBucket struct {
 	mu     sync.Mutex
 	bucket *rate.Limiter // guarded by mu; nil until first use
 }
 
-// take returns how many of n records, which cost so many tokens each, there are tokens for at
-// perSecond. It may overdraw the bucket once, which delays the next records.
+// take returns how many of n records, which cost this many tokens each, fit into the bucket at perSecond. It may
+// overdraw the bucket once, which delays the next records.
 func (b *recordBucket) take(n, cost int, perSecond int64) int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -36,7 +35,7 @@ func (b *recordBucket) take(n, cost int, perSecond int64) int {
 	return n
 }
 
-// filterShare is the part of the time of one CPU that filters may take.
+// filterShare limits filters to 1/filterShare of the time of a CPU.
 const filterShare = 32
 
 // timeBucket is a token bucket of the nanoseconds that filters take. The zero bucket
@@ -60,7 +59,7 @@ func (b *timeBucket) use(burst time.Duration, do func()) bool {
 	return true
 }
 
-// overdraw takes n tokens, also those that the bucket does not have yet.
+// overdraw takes n tokens, even if the bucket does not have them yet.
 func overdraw(bucket *rate.Limiter, now time.Time, n int) {
 	for size := bucket.Burst(); n > 0 && size > 0; n -= size {
 		bucket.ReserveN(now, min(n, size))

@@ -10,14 +10,13 @@ import (
 	"syscall"
 )
 
-// maxBacklog is how much a detached connection keeps for its client. A goroutine that writes
-// stops long before.
+// maxBacklog is the maximum size of the backlog of a detached connection. A goroutine that writes stops long before.
 const maxBacklog = 64 << 10
 
 // listener accepts connections that sessions can take over.
 type listener struct{ net.Listener }
 
-// Listen returns a listener whose connections sessions can take over.
+// Listen returns a listener. Sessions can take over the connections that it accepts.
 func Listen(l net.Listener) net.Listener { return listener{l} }
 
 // Accept returns the next connection.
@@ -29,24 +28,23 @@ func (l listener) Accept() (net.Conn, error) {
 	return &conn{Conn: c}, nil
 }
 
-// conn is a connection of the server. Once detached, reading and writing do not wait for
-// the client, so that one goroutine can serve a thousand.
+// conn is a connection of the server. Once it is detached, reads and writes do not block, so that one goroutine can
+// serve a thousand.
 type conn struct {
 	net.Conn
 	raw     syscall.RawConn // nil until detached
-	waits   bool            // Write waits, detached or not
-	backlog []byte          // of a detached connection: written, and not yet sent
+	waits   bool            // Write blocks, even if detached
+	backlog []byte          // of a detached connection: written, but not yet sent
 }
 
 type connKey struct{}
 
-// WithConn has requests know their connection.
+// WithConn adds their connection to the context of requests.
 func WithConn(ctx context.Context, c net.Conn) context.Context {
 	return context.WithValue(ctx, connKey{}, connOf(c))
 }
 
-// connOf returns the connection of Listen beneath what the HTTP server calls one, nil if
-// there is none.
+// connOf returns the connection of Listen beneath the connection of the HTTP server, nil if there is none.
 func connOf(c net.Conn) *conn {
 	for {
 		if own, ok := c.(*conn); ok {
@@ -60,16 +58,16 @@ func connOf(c net.Conn) *conn {
 	}
 }
 
-// NetConn returns the connection beneath.
+// NetConn returns the underlying connection.
 func (c *conn) NetConn() net.Conn { return c.Conn }
 
-// connection returns the connection that r came in, nil when another server serves it.
+// connection returns the connection of r, nil when another server serves it.
 func connection(r *http.Request) *conn {
 	c, _ := r.Context().Value(connKey{}).(*conn)
 	return c
 }
 
-// detach has reading and writing no longer wait.
+// detach makes reads and writes non-blocking.
 func (c *conn) detach() error {
 	under, ok := c.Conn.(syscall.Conn)
 	if !ok {
@@ -95,7 +93,7 @@ func (c *conn) Read(p []byte) (n int, err error) {
 	return n, err
 }
 
-// Write keeps what a detached connection cannot send at once, until flush is called.
+// Write buffers the bytes that a detached connection cannot send at once, until flush is called.
 func (c *conn) Write(p []byte) (n int, err error) {
 	if c.raw == nil || c.waits {
 		return c.Conn.Write(p)
@@ -120,18 +118,18 @@ func try(with func(func(uintptr) bool) error, do func(int, []byte) (int, error),
 	return max(n, 0), err
 }
 
-// behind reports whether the client has yet to take what was written.
+// behind reports whether there are buffered bytes that the client has yet to receive.
 func (c *conn) behind() bool { return len(c.backlog) > 0 }
 
-// flush waits until the client took what is kept.
+// flush waits until the client has received all buffered bytes.
 func (c *conn) flush() error {
 	_, err := c.Conn.Write(c.backlog)
 	c.backlog = nil
 	return err
 }
 
-// CloseWrite lets the HTTP server have the client read the answer to a request that it
-// does not read to the end.
+// CloseWrite lets the HTTP server give the client time to read the answer to a request that it does not read to the
+// end.
 func (c *conn) CloseWrite() error {
 	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()

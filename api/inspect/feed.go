@@ -10,37 +10,36 @@ import (
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
-// feed takes records of a connector, as many as its sessions can be shown, encodes each
-// once for those with the same filter, and keeps the latest for sessions that are behind.
-// One goroutine serves all sessions: theirs would have stacks that the garbage collector
-// scans each time.
+// feed takes records of a connector, as many as its sessions can be shown. It encodes each record once for all sessions
+// with the same filter, and keeps the latest frames for slow sessions. One goroutine serves all sessions: with a
+// goroutine for each, the garbage collector would scan all their stacks each time.
 type feed struct {
 	hub     *Hub
 	id      string // of the connector
 	count   int    // of sessions, guarded by hub.mu
-	stop    func() // ends observing
+	stop    func() // stops observing
 	done    chan struct{}
 	in      chan sample
 	groups  atomic.Pointer[[]*group] // replaced, never modified; guarded by hub.mu for changes
-	skipped atomic.Uint64            // records that filters did not inspect, for want of time
+	skipped atomic.Uint64            // records that filters had no time to inspect
 	dropped atomic.Uint64
 
 	mu    sync.Mutex
-	newly []*session // guarded by mu: to be served from the next admit on
+	newly []*session // guarded by mu: sessions to serve from the next admit on
 
 	// Owned by run.
 	sessions []*session
-	showing  []*group // those that have frames
+	showing  []*group // groups that have frames
 	finished chan finished
-	buffer   []byte // for what clients send
+	buffer   []byte // for messages from clients
 }
 
-// group is the sessions of a feed that have the same filter, and what they see.
+// group holds the sessions of a feed that have the same filter, and their frames.
 type group struct {
 	filter  filter
 	count   int           // of sessions, guarded by hub.mu
 	matched atomic.Uint64 // records that met the filter
-	offers  atomic.Int32  // that count in matched, and of which run does not know yet whether it gets a sample
+	offers  atomic.Int32  // offers counted in matched for which run has not yet decided whether to sample them
 	bucket  recordBucket
 
 	next   uint64   // number of the frame to come, guarded by feed.mu and changed by run
@@ -49,19 +48,18 @@ type group struct {
 	size   int      // of the frames, owned by run
 }
 
-// finished says how it went to send the rest to a session that was behind.
+// finished is the result of sending the rest to a session that was behind.
 type finished struct {
 	session *session
 	err     error
 }
 
-// sample is the first of the records that a group wants to see of a batch that passed;
-// they are numbered from first on.
+// sample has the first records that a group wants to see in a passing batch; they are numbered from first.
 type sample struct {
 	group  *group
 	first  uint64
 	batch  *record.Batch
-	memory int // that was taken for it
+	memory int // reserved for it
 }
 
 func newFeed(h *Hub, id string) *feed {
@@ -70,8 +68,7 @@ func newFeed(h *Hub, id string) *feed {
 	return f
 }
 
-// begin has the session be in a group, and notes where it begins to see. The caller
-// holds hub.mu.
+// begin adds the session to a group, and records where the session starts to see records. The caller holds hub.mu.
 func (f *feed) begin(s *session) {
 	all := *f.groups.Load()
 	i := slices.IndexFunc(all, func(g *group) bool { return g.filter.key == s.wanted.filter.key })
@@ -88,7 +85,7 @@ func (f *feed) begin(s *session) {
 	s.counted = s.shown
 }
 
-// end has the session no longer be in its group. The caller holds hub.mu.
+// end removes the session from its group. The caller holds hub.mu.
 func (f *feed) end(s *session) {
 	if s.group.count--; s.group.count == 0 {
 		left := slices.DeleteFunc(slices.Clone(*f.groups.Load()), func(g *group) bool { return g == s.group })
@@ -96,8 +93,8 @@ func (f *feed) end(s *session) {
 	}
 }
 
-// seen returns how many records passed that the group may want to see: those that
-// no filter inspected may have been.
+// seen returns the number of records that the group may want to see. Records that no filter has inspected are included,
+// as they may match.
 func (f *feed) seen(g *group) uint64 {
 	if g.filter.conditions == nil {
 		return g.matched.Load()
@@ -105,7 +102,7 @@ func (f *feed) seen(g *group) uint64 {
 	return g.matched.Load() + f.skipped.Load()
 }
 
-// serve has run serve a session whose connection is taken over.
+// serve makes run serve a session whose connection is taken over.
 func (f *feed) serve(s *session) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -113,10 +110,9 @@ func (f *feed) serve(s *session) {
 	f.newly = append(f.newly, s)
 }
 
-// observe is called by the pipeline. It takes copies of as many records as the token buckets
-// have space for, usually none when records are many. Filters come first, as what they
-// select may be rare; they inspect the records where they are, as copying all of them
-// would cost more.
+// observe is called by the pipeline. It copies as many records as the token buckets have space for, usually none when
+// the stream is fast. Filters run first, as matches may be rare. They inspect the records in place, because copying all
+// records would cost more.
 func (f *feed) observe(b *record.Batch) {
 	n := b.Len()
 	if n == 0 {
@@ -136,7 +132,7 @@ func (f *feed) observe(b *record.Batch) {
 	}
 }
 
-// sift offers the groups that have a filter what meets it.
+// sift offers the matches of each filter to the groups that have one.
 func (f *feed) sift(groups []*group, b *record.Batch) {
 	n, most := b.Len(), int(f.hub.perSession())
 	var found []int
@@ -160,7 +156,7 @@ func (f *feed) sift(groups []*group, b *record.Batch) {
 	}
 }
 
-// pick returns the records of b at these places.
+// pick returns the records of b with these indices.
 func pick(b *record.Batch, places []int) (*record.Batch, error) {
 	picked := make([]*record.Batch, len(places))
 	for i, at := range places {
@@ -169,8 +165,8 @@ func pick(b *record.Batch, places []int) (*record.Batch, error) {
 	return record.Join(picked)
 }
 
-// offer has the first of the records that matched, of a batch of n with that size, be
-// shown, as many as the bucket of their group has tokens for.
+// offer samples the first matching records, from a batch of n with this size: as many as the bucket of their group has
+// tokens for.
 func (f *feed) offer(g *group, matched, n, size int, take func(n int) (*record.Batch, error)) {
 	g.offers.Add(1)
 	defer g.offers.Add(-1)
@@ -185,7 +181,7 @@ func (f *feed) offer(g *group, matched, n, size int, take func(n int) (*record.B
 	}
 	b, err := take(taken)
 	if err != nil {
-		return // the pipeline finds the same and says so
+		return // the pipeline meets the same error and reports it
 	}
 	memory := encodingCopies * b.Size()
 	if !f.hub.take(memory) {
@@ -197,13 +193,13 @@ func (f *feed) offer(g *group, matched, n, size int, take func(n int) (*record.B
 		f.hub.hold(-memory)
 	}
 	select {
-	case <-f.done: // run may have ended before
+	case <-f.done: // run may have ended already
 		f.drain()
 	default:
 	}
 }
 
-// drain forgets the samples that are not shown any more.
+// drain discards the samples that are not shown any more.
 func (f *feed) drain() {
 	for {
 		select {
@@ -252,7 +248,7 @@ func (f *feed) run() {
 	}
 }
 
-// admit takes in the sessions to be served.
+// admit adds the new sessions.
 func (f *feed) admit() {
 	f.mu.Lock()
 	newly := f.newly
@@ -269,7 +265,7 @@ func (f *feed) publish(s sample) {
 	defer f.hub.hold(-s.memory)
 	records, err := s.batch.Records()
 	if err != nil {
-		return // the pipeline finds the same and says so
+		return // the pipeline meets the same error and reports it
 	}
 	for i := range records {
 		if f.hub.Show != nil {
@@ -277,7 +273,7 @@ func (f *feed) publish(s sample) {
 		}
 		text, err := record.AppendInspectJSON(newText(`{"result":`), &records[i])
 		if err != nil {
-			continue // a value that JSON has no word for
+			continue // a value that JSON cannot represent
 		}
 		f.push(s.group, &frame{message: newMessage(append(text, '}')), number: s.first + uint64(i)})
 	}
@@ -290,7 +286,7 @@ func (f *feed) publish(s sample) {
 	f.trim(s.group)
 }
 
-// show sends a session what there is until it is behind.
+// show sends the available frames to a session until the session is behind.
 func (f *feed) show(s *session, now time.Time) {
 	g := s.group
 	for !s.behind && s.left == nil {
@@ -308,8 +304,8 @@ func (f *feed) show(s *session, now time.Time) {
 	}
 }
 
-// miss notes that a session did not get to see the records before this one. Of those
-// that it did not want to see as often, it missed none.
+// miss counts the records before number as dropped for the session. Records that the session skips because of its
+// interval are not counted.
 func (f *feed) miss(s *session, number uint64, now time.Time) {
 	missed := number - s.expected
 	if interval := s.wanted.interval; interval > 0 {
@@ -321,18 +317,18 @@ func (f *feed) miss(s *session, number uint64, now time.Time) {
 	s.expected = number
 }
 
-// send sends b to a session. What it does not take at once is left to a goroutine.
+// send sends b to a session. A goroutine sends the part that the client does not take at once.
 func (f *feed) send(s *session, b []byte) {
 	rest, err := s.send(b)
 	if err != nil {
 		s.left = err
 	} else if s.behind = len(rest) > 0 || s.under.behind(); s.behind {
-		_ = s.under.SetWriteDeadline(time.Now().Add(f.hub.Limits.Answer)) // it has one, or is closed
+		_ = s.under.SetWriteDeadline(time.Now().Add(f.hub.Limits.Answer)) // it has a deadline, or is closed
 		go func() { f.finished <- finished{s, s.finish(rest)} }()
 	}
 }
 
-// resume goes on with a session that is no longer behind.
+// resume continues a session that is no longer behind.
 func (f *feed) resume(done finished) {
 	s := done.session
 	s.behind, s.left = false, done.err
@@ -343,11 +339,11 @@ func (f *feed) resume(done finished) {
 	f.trim(s.group)
 }
 
-// poll reads what clients sent, and asks for signs of life.
+// poll reads messages from clients, and sends pings.
 func (f *feed) poll(now time.Time) {
 	for _, s := range f.sessions {
 		if s.behind {
-			continue // reading might have TLS write
+			continue // a read might make TLS write
 		}
 		answer, err := s.receive(f.buffer)
 		f.send(s, answer)
@@ -363,9 +359,8 @@ func (f *feed) poll(now time.Time) {
 	f.clean()
 }
 
-// reportMissed has a session know of dropped records that no frame followed since the last
-// poll. Those that are still being offered may yet be seen: what seen counts is in f.in
-// once nothing is offered any more.
+// reportMissed reports dropped records to a session if no frame has followed them since the last poll. Records that are
+// still being offered may yet be seen: the count of seen is in f.in once no offers are pending.
 func (f *feed) reportMissed(s *session, now time.Time) {
 	seen := f.seen(s.group)
 	if seen == s.polled && seen > s.expected && s.at == s.group.next && s.group.offers.Load() == 0 && len(f.in) == 0 {
@@ -375,7 +370,7 @@ func (f *feed) reportMissed(s *session, now time.Time) {
 	f.send(s, s.report(now))
 }
 
-// shortenDeadlines leaves sessions that are behind little time.
+// shortenDeadlines shortens the deadlines of sessions that are behind.
 func (f *feed) shortenDeadlines() {
 	for _, s := range f.sessions {
 		if s.behind {
@@ -398,7 +393,7 @@ func (f *feed) closeSessions(why *closeError) {
 	}
 }
 
-// drop forgets the sessions that ended.
+// drop removes the ended sessions.
 func (f *feed) drop() {
 	kept := f.sessions[:0]
 	for _, s := range f.sessions {

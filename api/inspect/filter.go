@@ -12,19 +12,19 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// selection says which records a session wants to see.
+// selection describes the records that a session wants to see.
 type selection struct {
 	filter   filter
-	interval time.Duration // between two records at least
+	interval time.Duration // minimum time between two records
 }
 
-// filter is what records must meet, all of it. The zero filter lets all of them through.
+// filter is a list of conditions that a record must meet. The zero filter matches all records.
 type filter struct {
-	key        string // the same for filters that let the same through
+	key        string // equal for equivalent filters
 	conditions []condition
 }
 
-// condition reports whether record i of a batch meets it. It leaves encoded records encoded.
+// condition reports whether record i of a batch meets it. It does not decode encoded records.
 type condition func(b *record.Batch, i int) bool
 
 // selectionOf reads ?filter=operation=create&filter=metadata.KEY=VALUE&rate=10.

@@ -5,12 +5,12 @@ import "slices"
 // frame is an encoded record, owned by run.
 type frame struct {
 	message        // {"result":…}
-	number  uint64 // of the record among those for the group
-	users   int    // the group, while it keeps the frame, and the sessions that have yet to send all of it
+	number  uint64 // of the record, counted within the group
+	users   int    // the group, while it keeps the frame, and each session that has yet to send it all
 }
 
-// push adds a frame and forgets the oldest beyond the limits, which groups share. The
-// newest stays, however large it is, unless there is no memory for it.
+// push adds a frame and drops the oldest beyond the limits, which groups share. The newest frame stays, whatever its
+// size, unless there is no memory for it.
 func (f *feed) push(g *group, fr *frame) {
 	if !f.hub.take(cap(fr.buffer)) {
 		return
@@ -30,7 +30,7 @@ func (f *feed) push(g *group, fr *frame) {
 	g.next++
 }
 
-// pop forgets the oldest frame.
+// pop drops the oldest frame.
 func (f *feed) pop(g *group) {
 	g.size -= len(g.frames[0].buffer)
 	f.release(g.frames[0])
@@ -39,7 +39,7 @@ func (f *feed) pop(g *group) {
 	g.first++
 }
 
-// release ends a use of a frame, of which there may be none.
+// release ends one use of a frame. fr may be nil.
 func (f *feed) release(fr *frame) {
 	if fr == nil {
 		return
@@ -49,7 +49,7 @@ func (f *feed) release(fr *frame) {
 	}
 }
 
-// trim forgets the frames that all sessions of the group are past, and returns how many are left.
+// trim drops the frames that all sessions of the group have passed, and returns the number of remaining ones.
 func (f *feed) trim(g *group) int {
 	low, served := g.next, 0
 	for _, s := range f.sessions {
@@ -61,19 +61,19 @@ func (f *feed) trim(g *group) int {
 	f.hub.mu.Lock()
 	all := g.count
 	f.hub.mu.Unlock()
-	for served == all && len(g.frames) > 0 && g.first < low { // one that is being admitted begins before next
+	for served == all && len(g.frames) > 0 && g.first < low { // a session that is being admitted begins before next
 		f.pop(g)
 	}
 	return len(g.frames)
 }
 
-// forget gives back the memory of what no session is shown any more.
+// forget releases the memory of frames that no session needs any more.
 func (f *feed) forget() {
 	f.drain()
 	f.clean()
 }
 
-// clean forgets the frames that no session is to see any more.
+// clean drops the frames that no session needs any more.
 func (f *feed) clean() {
 	f.showing = slices.DeleteFunc(f.showing, func(g *group) bool { return f.trim(g) == 0 })
 }

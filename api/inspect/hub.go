@@ -1,9 +1,9 @@
-// Package inspect streams the records that pass connectors to any number of clients, over
-// WebSocket or as lines, and takes no more from a pipeline for a thousand of them than for a few.
+// Package inspect streams the records that pass connectors to any number of clients, over WebSocket or as lines. A
+// thousand clients take no more from a pipeline than a few.
 //
-// After the handshake it writes WebSocket frames itself, on connections that do not block: the
-// library needs three goroutines and two buffers for each client, with which a thousand clients
-// double the memory of the agent (agent/engine/BENCHMARKS.md, "Under observation").
+// After the handshake it writes WebSocket frames itself, on non-blocking connections. The library needs three
+// goroutines and two buffers for each client, which double the memory of the agent for a thousand clients
+// (agent/engine/BENCHMARKS.md, "Under observation").
 package inspect
 
 import (
@@ -17,84 +17,82 @@ import (
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
-// Taps lets the inspector see records.
+// Taps gives the inspector access to records.
 type Taps interface {
-	// Observe calls f with every batch that passes the connector until stop is called. f
-	// returns at once, leaves the batch alone and keeps nothing of it. It may be called
-	// concurrently.
+	// Observe calls f with every batch that passes the connector until stop is called. f returns at once, does not
+	// change the batch and keeps no part of the batch. It may be called concurrently.
 	Observe(connectorID string, f func(*record.Batch)) (stop func())
 }
 
-// Memory counts what sessions take.
+// Memory accounts for the memory of sessions.
 type Memory interface {
-	// Take counts n bytes, and reports false, having counted none, when that is too much.
+	// Take counts n bytes and returns true. If that exceeds the limit, it counts none and returns false.
 	Take(n int) bool
-	// Add counts n bytes more whatever there is, or -n less.
+	// Add counts n bytes more regardless of the limit, or -n less.
 	Add(n int)
 }
 
-// What inspecting may cost. Everything is shared by all sessions of the server, so a
-// thousand of them take from a pipeline no more than a few do: each sees less.
+// Limits on the cost of inspection. All sessions of the server share them, so a thousand sessions take from a pipeline
+// no more than a few do: each sees less.
 const (
-	rateAlone     = 2000     // messages per second to a session when there is no other
+	rateAlone     = 2000     // messages per second to a session that is alone
 	rateTogether  = 1000     // messages per second to all sessions together
-	rateLeast     = 1        // records per second that a connector shows in any case
+	rateLeast     = 1        // minimum of records per second that a connector shows
 	burst         = 1000     // records that it shows at once
-	bytesPerToken = 4 << 10  // bytes of a record that cost as much as a record
-	ringFrames    = 1024     // messages that a slow session may be behind
-	ringBytes     = 8 << 20  // size of them
-	handOver      = 1000     // batches on their way to be encoded; the token buckets bound their size
-	maxSessions   = 4 * 1024 // of the server, however many file descriptors there are
-	sessionBytes  = 16 << 10 // that a session takes, with what its connection keeps
-	// A record that is being encoded takes its own size, that of its JSON, and of the buffer that
-	// was too small for it.
+	bytesPerToken = 4 << 10  // bytes of a record that cost as much as another record
+	ringFrames    = 1024     // messages by which a session may be behind
+	ringBytes     = 8 << 20  // size of these messages
+	handOver      = 1000     // batches waiting to be encoded; the token buckets limit their size
+	maxSessions   = 4 * 1024 // of the server, whatever the limit of file descriptors
+	sessionBytes  = 16 << 10 // memory of a session, including connection buffers
+	// A record that is being encoded takes its own size, the JSON size, and the size of the buffer that was too
+	// small for the JSON.
 	encodingCopies = 4
 )
 
-// pollInterval is the time between two reads of what clients sent.
+// pollInterval is the time between two reads of messages from clients.
 const pollInterval = 200 * time.Millisecond
 
-// Limits are what sessions give their clients, and may cost.
+// Limits are the time limits of clients and filters.
 type Limits struct {
-	Answer time.Duration // for a client to take a message, or to answer a ping
-	Ping   time.Duration // between signs of life
+	Answer time.Duration // for a client to receive a message, or to answer a ping
+	Ping   time.Duration // between pings
 	Filter time.Duration // that filters may take at once
 }
 
-// DefaultLimits are the limits unless there are others.
+// DefaultLimits are the default limits.
 var DefaultLimits = Limits{Answer: 10 * time.Second, Ping: 30 * time.Second, Filter: 20 * time.Millisecond}
 
-// Hub has a feed for every connector that is inspected. The exported fields must be set,
-// before first use, except for Show and Memory.
+// Hub has a feed for every inspected connector. The exported fields must be set, before first use, except for Show and
+// Memory.
 type Hub struct {
 	Taps Taps
-	// Show makes of a record what is shown of it. It may be called concurrently. nil: records
-	// are shown as they pass.
+	// Show converts a record for display. It may be called concurrently. nil: records are shown unconverted.
 	Show    func(*record.Record)
-	Closing <-chan struct{}        // closed when all sessions are to end
-	Changed func() <-chan struct{} // returns what is closed when a connector may be gone
+	Closing <-chan struct{}        // closed to end all sessions
+	Changed func() <-chan struct{} // returns a channel that is closed when a connector may be gone
 	Gone    func(id string) bool   // reports whether a connector is
 	Limits  Limits                 // usually DefaultLimits
-	Memory  Memory                 // bounds what sessions take; records are dropped for want of it
+	Memory  Memory                 // limits the memory of sessions; records are dropped when it is exhausted
 
 	mu      sync.Mutex
 	feeds   map[string]*feed  // guarded by mu
-	dropped map[string]uint64 // by feeds that ended, by connector; guarded by mu
+	dropped map[string]uint64 // dropped records of ended feeds, by connector; guarded by mu
 	total   atomic.Int64      // sessions
 	open    sync.WaitGroup    // sessions
 	filters timeBucket
 }
 
-// Serve shows the records that pass the connector from now on, over WebSocket or as lines of
-// an answer that does not end. The session goes on after Serve returned, and outlives restarts
-// of the pipeline. The connection must come from a listener that Listen returned.
+// Serve shows the records that pass the connector from now on, over WebSocket or as lines of an endless response. The
+// session continues after Serve has returned, and outlives restarts of the pipeline. The connection must come from a
+// listener that Listen returned.
 func (h *Hub) Serve(w http.ResponseWriter, r *http.Request, connectorID string) error {
 	wanted, err := selectionOf(r)
 	if err != nil {
 		return err
 	}
 	s := &session{wanted: wanted, lines: !isUpgrade(r), under: connection(r)}
-	f := h.join(connectorID, s) // before the client is notified that it sees records
+	f := h.join(connectorID, s) // before the client learns that it sees records
 	if f == nil {
 		return rest.Errorf(rest.ResourceExhausted, rest.ReasonTooMany, "there are %d inspector sessions already",
 			sessions(files()))
@@ -110,12 +108,12 @@ func (h *Hub) Serve(w http.ResponseWriter, r *http.Request, connectorID string) 
 // Wait returns when all sessions have ended.
 func (h *Hub) Wait() { h.open.Wait() }
 
-// sessions returns how many sessions there may be: each holds a connection, and they leave three quarters of the file
-// descriptors to the rest of the agent.
+// sessions returns the maximum number of sessions. Each holds a connection, and together they leave three quarters of
+// the file descriptors to the rest of the agent.
 func sessions(files uint64) int64 { return int64(min(maxSessions, files/4)) }
 
-// join has the session see what passes the connector from now on, once its feed serves
-// it. It returns nil if there are too many sessions. leave is to be called in the end.
+// join lets the session see the records that pass the connector from now on, once its feed serves it. It returns nil if
+// there are too many sessions. The caller must call leave in the end.
 func (h *Hub) join(id string, s *session) *feed {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -160,7 +158,7 @@ func (h *Hub) leave(f *feed, s *session) {
 	}
 }
 
-// forget drops the counts of connectors that are gone. The caller holds mu.
+// forget drops the counts of deleted connectors. The caller holds mu.
 func (h *Hub) forget() {
 	maps.DeleteFunc(h.dropped, func(id string, _ uint64) bool { return h.feeds[id] == nil && h.Gone(id) })
 }
@@ -175,7 +173,7 @@ func (h *Hub) hold(n int) {
 	}
 }
 
-// perSession returns how many messages a session is sent per second.
+// perSession returns the number of messages per second for each session.
 func (h *Hub) perSession() int64 {
 	total := h.total.Load()
 	if total <= 1 {
@@ -184,8 +182,7 @@ func (h *Hub) perSession() int64 {
 	return max(rateLeast, rateTogether/total)
 }
 
-// Stats returns by connector how many sessions there are, and how many records were dropped.
-// Connectors that are gone are forgotten.
+// Stats returns the number of sessions and the number of dropped records by connector. It forgets deleted connectors.
 func (h *Hub) Stats() (sessions map[string]int, dropped map[string]uint64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

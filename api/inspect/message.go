@@ -6,8 +6,8 @@ import (
 	"fmt"
 )
 
-// The parts of the WebSocket protocol (RFC 6455) that a session needs. What a server
-// sends is not masked, so a message is the same for all clients and is framed once.
+// The parts of the WebSocket protocol (RFC 6455) that a session needs. Messages of a server are not masked, so a
+// message is the same for all clients and is framed once.
 const (
 	opText  = 0x1
 	opClose = 0x8
@@ -17,12 +17,12 @@ const (
 	finBit  = 0x80
 	maskBit = 0x80
 
-	maxControl = 125 // bytes of payload of what is not a message
-	headroom   = 10  // bytes that the header of a message takes at most
+	maxControl = 125 // maximum payload of a control frame in bytes
+	headroom   = 10  // maximum size of a message header in bytes
 	maskSize   = 4
 )
 
-// Why a session is closed.
+// Reasons for closing a session.
 const (
 	statusNormal    = 1000
 	statusGoingAway = 1001
@@ -30,16 +30,16 @@ const (
 	statusPolicy    = 1008
 )
 
-// message is a text as clients get it: a message of a WebSocket, or a line.
+// message is a text in the form for clients: a WebSocket message, or a line.
 type message struct {
 	buffer []byte // the header at the end of the headroom, the text, a newline
 	start  int    // of the header
 }
 
-// newText returns a buffer to append a text to that is to be a message.
+// newText returns a buffer with text for a message, to which more text can be appended.
 func newText(text string) []byte { return append(make([]byte, headroom, 512), text...) }
 
-// newMessage makes a message of the buffer.
+// newMessage returns a message with the text in the buffer.
 func newMessage(buffer []byte) message {
 	size := len(buffer) - headroom
 	start := headroom - 2
@@ -63,7 +63,7 @@ func (m *message) socket() []byte { return m.buffer[m.start : len(m.buffer)-1] }
 
 func (m *message) line() []byte { return m.buffer[headroom:] }
 
-// control returns a frame that is not part of a message.
+// control returns a control frame.
 func control(op byte, payload []byte) []byte {
 	return append([]byte{finBit | op, byte(len(payload))}, payload...)
 }
@@ -73,20 +73,20 @@ func closing(status uint16, reason string) []byte {
 	return control(opClose, append(binary.BigEndian.AppendUint16(nil, status), reason...))
 }
 
-// closeError has a session closed with that status.
+// closeError closes a session with the status.
 type closeError struct {
 	status uint16
 	reason string
 }
 
-// Error returns why the session is closed.
+// Error returns the reason for closing the session.
 func (e *closeError) Error() string { return fmt.Sprintf("closed with %d: %s", e.status, e.reason) }
 
-// errIncomplete says that the rest of a frame is yet to come.
+// errIncomplete means that the rest of a frame has yet to arrive.
 var errIncomplete = errors.New("incomplete frame")
 
-// nextFrame returns the first frame of what a client sent, unmasked, and what follows
-// it. Clients have nothing to say, so control frames are all that is allowed.
+// nextFrame returns the first frame in the input of a client, unmasked, and the rest of the input. Clients send no
+// data, so only control frames are allowed.
 func nextFrame(in []byte) (op byte, payload, rest []byte, err error) {
 	if len(in) < 2 {
 		return 0, nil, in, errIncomplete

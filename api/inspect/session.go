@@ -9,38 +9,38 @@ import (
 )
 
 const (
-	closeTimeout = 500 * time.Millisecond // to take the rest of a message when the server ends
-	dropInterval = 5 * time.Second        // between two messages about dropped records
-	pieceSize    = 16 << 10               // bytes of a message that are handed over at once
+	closeTimeout = 500 * time.Millisecond // for the rest of a message when the server ends
+	dropInterval = 5 * time.Second        // between two reports of dropped records
+	pieceSize    = 16 << 10               // bytes of a message per write
 )
 
-// session is one client that sees records. The goroutine of its feed serves it, with
-// those of all other clients, and never waits for it: a client that does not keep up is
-// behind, and has a goroutine of its own until it has taken what it was sent.
+// session is one client that sees records. The goroutine of its feed serves it, together with all other clients, and
+// never waits for it. A client that does not keep up is behind, and has a goroutine of its own until it has received
+// all bytes sent to it.
 type session struct {
 	wanted selection
-	group  *group   // of those with the same filter
+	group  *group   // the sessions with the same filter
 	lines  bool     // not a WebSocket
 	under  *conn    // detached
 	conn   net.Conn // under, or TLS over it
-	in     []byte   // the beginning of a frame of the client
+	in     []byte   // incomplete frame from the client
 
-	behind   bool   // the client has yet to take a message
-	frame    *frame // that it has yet to take, nil for none
+	behind   bool   // the client has yet to receive a message
+	frame    *frame // the frame it has yet to receive, nil for none
 	left     error  // why the session ended
 	pinged   time.Time
-	awaiting bool // the answer to the ping
+	awaiting bool // the client has yet to answer the ping
 
 	at       uint64    // number of the frame to read next
 	expected uint64    // number of the record that follows the last one read
 	polled   uint64    // records that had passed at the last poll
-	missed   uint64    // dropped records that the client has not heard of
-	reported time.Time // when the client last heard of dropped records
-	shown    time.Time // when it saw the last record
-	counted  time.Time // until when it saw or missed a record each interval
+	missed   uint64    // dropped records that were not reported yet
+	reported time.Time // time of the last report of dropped records
+	shown    time.Time // time of the last record shown
+	counted  time.Time // until this time each interval had a shown or missed record
 }
 
-// next returns what to show of f, if anything, or else what is to be said before it.
+// next returns the message that shows f, nil if f is not shown. A report of dropped records comes first.
 func (s *session) next(f *frame, now time.Time) []byte {
 	if dropped := s.report(now); dropped != nil {
 		return dropped
@@ -54,7 +54,7 @@ func (s *session) next(f *frame, now time.Time) []byte {
 	return s.bytes(&f.message)
 }
 
-// report returns what says how many records were dropped, nil for none.
+// report returns the message with the number of dropped records, nil for none.
 func (s *session) report(now time.Time) []byte {
 	if s.missed == 0 || now.Sub(s.reported) < dropInterval {
 		return nil
@@ -71,8 +71,8 @@ func (s *session) bytes(m *message) []byte {
 	return m.socket()
 }
 
-// send writes as much of b as the client takes at once, and returns the rest. Some of
-// what is written may be kept in the connection.
+// send writes as much of b as the client takes at once, and returns the rest. The connection may buffer some of the
+// written bytes.
 func (s *session) send(b []byte) (rest []byte, err error) {
 	for len(b) > 0 && !s.under.behind() {
 		n := min(len(b), pieceSize)
@@ -84,7 +84,7 @@ func (s *session) send(b []byte) (rest []byte, err error) {
 	return b, nil
 }
 
-// finish waits until the client took what is left of what was sent.
+// finish waits until the client has received the buffered bytes and rest.
 func (s *session) finish(rest []byte) error {
 	if err := s.under.flush(); err != nil || len(rest) == 0 {
 		return err
@@ -95,8 +95,7 @@ func (s *session) finish(rest []byte) error {
 	return err
 }
 
-// receive reads what the client sent, and returns an answer to it. An error ends the
-// session, after the answer.
+// receive reads input of the client, and returns the answer. After an error the session ends, once the answer is sent.
 func (s *session) receive(buffer []byte) (answer []byte, err error) {
 	n, err := s.conn.Read(buffer)
 	if errors.Is(err, os.ErrDeadlineExceeded) {
@@ -138,8 +137,7 @@ var (
 	errDead = errors.New("the client does not answer")
 )
 
-// ping returns what to send for a sign of life, nil for nothing, or that the last one
-// was not answered.
+// ping returns the ping to send, nil if none is due. It returns an error if the last ping was not answered.
 func (s *session) ping(now time.Time, limits *Limits) ([]byte, error) {
 	switch since := now.Sub(s.pinged); {
 	case s.lines:

@@ -7,8 +7,8 @@ import (
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
-// However often dropped records are counted, a session that wants to see one each interval
-// missed at most one each interval.
+// A session that wants to see a record per interval missed at most one per interval, however often dropped records are
+// counted.
 func TestMissedOncePerInterval(t *testing.T) {
 	t.Parallel()
 	const interval = 50 * time.Millisecond
@@ -18,13 +18,13 @@ func TestMissedOncePerInterval(t *testing.T) {
 	for passed := uint64(100); passed <= 1000; passed += 100 {
 		f.miss(s, passed, began.Add(time.Duration(passed)*time.Millisecond))
 	}
-	// 20 intervals, the last of which is that of the record to come.
+	// 20 intervals, where the last one belongs to the next record.
 	if s.missed != 19 || f.dropped.Load() != 19 {
 		t.Errorf("%d records missed, %d dropped, of 19", s.missed, f.dropped.Load())
 	}
 	end := began.Add(time.Second)
 	for s.expected == 1000 {
-		s.next(&frame{message: newMessage(newText(`{}`)), number: 1000}, end) // says what was missed, then shows the frame
+		s.next(&frame{message: newMessage(newText(`{}`)), number: 1000}, end) // reports the drops, then shows the frame
 	}
 	f.miss(s, 2000, end.Add(3*interval))
 	if s.missed != 2 {
@@ -32,8 +32,7 @@ func TestMissedOncePerInterval(t *testing.T) {
 	}
 }
 
-// A record that takes long to be copied, as a large one does on a busy machine, is not
-// reported as dropped before it is seen.
+// A record that is slow to copy, such as a large one on a busy machine, is not reported as dropped before it is shown.
 func TestOfferedIsNotMissed(t *testing.T) {
 	t.Parallel()
 	f, g := newFeed(&Hub{}, "a:gen"), &group{}

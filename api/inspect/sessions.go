@@ -2,7 +2,7 @@ package inspect
 
 import "golang.org/x/sys/unix"
 
-// files returns how many file descriptors the process may have.
+// files returns the maximum number of file descriptors of the process.
 func files() uint64 {
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {

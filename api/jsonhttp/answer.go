@@ -26,7 +26,7 @@ func Answer(w http.ResponseWriter, r *http.Request, status int, v any) {
 		encoder.SetIndent("", "  ")
 	}
 	if err := encoder.Encode(v); err != nil {
-		panic(err) // bodies consist of what JSON can say
+		panic(err) // bodies consist of JSON types
 	}
 	Write(w, status, "application/json", b.Bytes())
 }
@@ -40,7 +40,7 @@ func Write(w http.ResponseWriter, status int, contentType string, body []byte) {
 	_, _ = w.Write(body) // the client is gone
 }
 
-// SetGeneration says in the answer which generation of its pipeline d is.
+// SetGeneration sets the response header with the generation of d's pipeline.
 func SetGeneration(w http.ResponseWriter, d *spec.Declaration) {
 	w.Header().Set(rest.HeaderGeneration, strconv.FormatInt(d.Generation, 10))
 }
@@ -53,14 +53,14 @@ func Fail(log *slog.Logger, w http.ResponseWriter, r *http.Request, err error) {
 		w.Header().Set("WWW-Authenticate", `Bearer realm="conduit"`)
 	case http.StatusServiceUnavailable, http.StatusTooManyRequests, http.StatusConflict:
 		if e.HTTP == http.StatusConflict && e.Kind != rest.Aborted {
-			break // another try ends in the same way
+			break // a retry would have the same result
 		}
 		w.Header().Set("Retry-After", "1")
 	}
 	Answer(w, r, e.HTTP, e.Body())
 }
 
-// restError returns err as the client sees it.
+// restError returns err in the form for the client.
 func restError(log *slog.Logger, r *http.Request, err error) *rest.Error {
 	var e *rest.Error
 	switch {
@@ -79,7 +79,7 @@ func restError(log *slog.Logger, r *http.Request, err error) *rest.Error {
 	return rest.Errorf(rest.Internal, rest.ReasonInternal, "%v", err)
 }
 
-// NotFound is the error of a path that leads nowhere.
+// NotFound returns the error for an unknown path.
 func NotFound() *rest.Error {
 	return rest.Errorf(rest.NotFound, rest.ReasonNotFound, "there is nothing at this path").Suggest("/openapi/ shows what there is")
 }

@@ -19,7 +19,7 @@ func Join(path, name string) string {
 	return path + "." + name
 }
 
-// Follow returns the path of what the tokens of a JSON pointer lead to from path.
+// Follow appends the tokens of a JSON pointer to path.
 func Follow(path, tokens string) string {
 	if tokens == "" {
 		return path

@@ -16,13 +16,13 @@ import (
 
 const (
 	maxPattern      = 512  // bytes of a regular expression
-	maxInstructions = 1000 // that it is compiled to, about
+	maxInstructions = 1000 // approximate size after compilation
 
-	defaultWait = 25 * time.Second // for the effect of an action
+	defaultWait = 25 * time.Second // to wait for the effect of an action
 	maxWait     = 10 * time.Minute // that a client may ask for
 )
 
-// Number returns the value of a parameter of the query that is a number from 0.
+// Number returns the value of a query parameter that is a number from 0.
 func Number(r *http.Request, name string, otherwise int64) (int64, error) {
 	text := r.URL.Query().Get(name)
 	if text == "" {
@@ -35,8 +35,7 @@ func Number(r *http.Request, name string, otherwise int64) (int64, error) {
 	return n, nil
 }
 
-// Flag returns the value of a parameter of the query that is true or false, and true by
-// being there.
+// Flag returns the value of a query parameter that is true or false. A parameter without a value is true.
 func Flag(r *http.Request, name string) (bool, error) {
 	query := r.URL.Query()
 	if text := query.Get(name); text != "" {
@@ -49,7 +48,7 @@ func Flag(r *http.Request, name string) (bool, error) {
 	return query.Has(name), nil
 }
 
-// Name returns what is asked for with ?name=, a regular expression for whole names.
+// Name returns the value of ?name=, a regular expression that matches whole names.
 func Name(r *http.Request) (*regexp.Regexp, error) {
 	name := r.URL.Query().Get("name")
 	if name == "" {
@@ -68,8 +67,8 @@ func Name(r *http.Request) (*regexp.Regexp, error) {
 	return regexp.Compile("^(?:" + name + ")$")
 }
 
-// Wait returns how long the client wants to wait: seconds, or a duration such as 90s.
-// It is asked before anything is done, so that what is refused was not done.
+// Wait returns how long the client wants to wait: seconds, or a duration such as 90s. It is called before the
+// operation, so that a request with an invalid value has no effect.
 func Wait(r *http.Request) (time.Duration, error) {
 	text := r.URL.Query().Get("wait")
 	if text == "" {
@@ -85,8 +84,8 @@ func Wait(r *http.Request) (time.Duration, error) {
 	return d, nil
 }
 
-// CheckQuery refuses parameters that r's operation does not have, which would be ignored. Those
-// in snake case become what they stand for.
+// CheckQuery refuses parameters that r's operation does not have, as they would be ignored. Parameters in snake case
+// are converted to the names they stand for.
 func CheckQuery(r *http.Request, known []string) error {
 	query, changed := r.URL.Query(), false
 	for _, name := range slices.Sorted(maps.Keys(query)) {
@@ -110,7 +109,7 @@ func CheckQuery(r *http.Request, known []string) error {
 	return nil
 }
 
-// instructions returns to how many instructions re is compiled, about, without compiling it.
+// instructions returns the approximate number of instructions of re, without compiling it.
 func instructions(re *syntax.Regexp) int {
 	n := 1
 	if re.Op == syntax.OpLiteral {

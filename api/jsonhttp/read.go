@@ -24,9 +24,8 @@ const (
 	maxDepth = 64
 )
 
-// Read reads the JSON body of r into v, a pointer to a struct. An empty body leaves v as
-// it is. A body that means something else than it seems to is refused: unknown fields,
-// fields that are there twice, text that is no UTF-8.
+// Read reads the JSON body of r into v, a pointer to a struct. An empty body leaves v unchanged. Ambiguous bodies are
+// refused: unknown fields, duplicate fields, and text that is no UTF-8.
 func Read(w http.ResponseWriter, r *http.Request, v any) error {
 	body, err := ReadBody(w, r)
 	if err != nil || len(bytes.TrimSpace(body)) == 0 {
@@ -48,13 +47,13 @@ func ReadBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	return body, nil
 }
 
-// TooLarge is the error of a body beyond the limit.
+// TooLarge returns the error for a body beyond the limit.
 func TooLarge() *rest.Error {
 	return rest.Errorf(rest.TooLarge, rest.ReasonTooLarge, "the body is larger than %d bytes", maxBody)
 }
 
-// innermost returns the server's own writer, which closes the connection after a body
-// that is too large. Any other would wait for the rest of it.
+// innermost returns the server's own writer, which closes the connection after a body that is too large. With any other
+// writer the server waits for the rest of the body.
 func innermost(w http.ResponseWriter) http.ResponseWriter {
 	for {
 		wrapper, ok := w.(interface{ Unwrap() http.ResponseWriter })
@@ -65,9 +64,9 @@ func innermost(w http.ResponseWriter) http.ResponseWriter {
 	}
 }
 
-// CheckMedia refuses bodies that are compressed, and of browsers those that are not JSON: a page
-// of another site can make a browser send forms and text without asking, but not JSON. What
-// others send is JSON whatever they call it.
+// CheckMedia refuses compressed bodies, and bodies from browsers that are not JSON: a page of another site can make a
+// browser send forms and text without a preflight request, but not JSON. A body from any other client is JSON, whatever
+// its media type.
 func CheckMedia(r *http.Request, also ...string) error {
 	if r.Body == nil || r.Body == http.NoBody {
 		return nil
@@ -99,7 +98,7 @@ func fromBrowser(r *http.Request) bool {
 	return false
 }
 
-// NotJSON says which media types a body may have: also those given.
+// NotJSON returns the error that lists the media types a body may have, including also.
 func NotJSON(also ...string) *rest.Error {
 	if len(also) == 0 {
 		return rest.Errorf(rest.UnsupportedMedia, rest.ReasonMediaType, "the body must be JSON").
@@ -139,26 +138,26 @@ func decodeError(body []byte, err error) error {
 	case err == nil, errors.As(err, &e):
 		return err
 	case errors.As(err, &mistyped):
-		return wrongType(strings.TrimPrefix(mistyped.Field, "Processor."), mistyped.Type, mistyped.Value) // how an embedded struct is named
+		return wrongType(strings.TrimPrefix(mistyped.Field, "Processor."), mistyped.Type, mistyped.Value) // embedded
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return rest.Errorf(rest.InvalidArgument, rest.ReasonParse, "the JSON ends too early, in line %d", 1+bytes.Count(body, []byte("\n")))
 	case errors.As(err, &syntax):
-		errors.As(json.Unmarshal(body, new(json.RawMessage)), &syntax) // which is exact about the place
-		read := body[:min(max(syntax.Offset-1, 0), int64(len(body)))]  // the wrong character comes next
+		errors.As(json.Unmarshal(body, new(json.RawMessage)), &syntax) // it reports the exact place
+		read := body[:min(max(syntax.Offset-1, 0), int64(len(body)))]  // the faulty character is the next one
 		line, column := 1+bytes.Count(read, []byte("\n")), len(read)-bytes.LastIndexByte(read, '\n')
 		return rest.Errorf(rest.InvalidArgument, rest.ReasonParse, "the body is no JSON: line %d, column %d: %v", line, column, err)
 	}
 	return rest.Errorf(rest.InvalidArgument, rest.ReasonParse, "the body is not what it should be: %v", err)
 }
 
-// FieldError is an error of the field of a request.
+// FieldError returns the error for a field of a request.
 func FieldError(code, field, message string) *rest.Error {
 	e := rest.Errorf(rest.InvalidArgument, code, "%s", message).With("configPath", field)
 	e.Violations = []rest.Violation{{Field: field, Description: message}}
 	return e
 }
 
-// About has err, if the client is to blame for it, be about the field of a request.
+// About makes err an error about a field of the request, if the client caused it.
 func About(err error, field string) error {
 	if e, ok := err.(*rest.Error); ok {
 		return e.With("configPath", field)
@@ -187,13 +186,13 @@ func typeName(t reflect.Type) string {
 	return "a whole number"
 }
 
-// walker reads JSON token by token along with the type that it will become.
+// walker reads JSON token by token, along with the type that it is decoded to.
 type walker struct {
 	*json.Decoder
-	snake bool // a name of a field is in snake case
+	snake bool // the name of some field is in snake case
 }
 
-// value reads one value. t is nil where anything goes.
+// value reads a value. t is nil where any value is allowed.
 func (w *walker) value(path string, t reflect.Type, depth int) error {
 	if depth > maxDepth {
 		return rest.Errorf(rest.InvalidArgument, rest.ReasonParse, "%.80s: the JSON is nested more than %d deep", path, maxDepth)
@@ -226,8 +225,8 @@ func (w *walker) value(path string, t reflect.Type, depth int) error {
 
 var unmarshaler = reflect.TypeFor[json.Unmarshaler]()
 
-// suits reports whether a value that starts with token can become a t. What only the
-// value itself shows, such as the range of a number, is left to the decoder.
+// suits reports whether a value that starts with token can become a t. The decoder checks the value itself, such as the
+// range of a number.
 func suits(token json.Token, t reflect.Type) bool {
 	if token == nil || t == nil || t.Kind() == reflect.Interface || reflect.PointerTo(t).Implements(unmarshaler) {
 		return true
@@ -263,7 +262,7 @@ func (w *walker) object(path string, t reflect.Type, depth int) error {
 		if err != nil {
 			return err
 		}
-		name := token.(string) // the decoder lets nothing else be a key
+		name := token.(string) // the decoder allows no other key
 		field := Join(path, name)
 		if fields != nil {
 			known := named(fields, name)

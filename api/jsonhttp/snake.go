@@ -8,7 +8,7 @@ import (
 	"unicode"
 )
 
-// snake returns the name of a field as it is in Protocol Buffers: pipelineId is pipeline_id.
+// snake returns the name of a field in the form of Protocol Buffers: pipelineId is pipeline_id.
 func snake(name string) string {
 	var b strings.Builder
 	for _, r := range name {
@@ -21,8 +21,7 @@ func snake(name string) string {
 	return b.String()
 }
 
-// named returns the field that a name in JSON stands for, as it is or in snake case, "" if
-// there is none.
+// named returns the field for a name in JSON, either unchanged or in snake case, "" if there is none.
 func named(fields map[string]reflect.Type, name string) string {
 	if _, ok := fields[name]; ok {
 		return name
@@ -37,7 +36,7 @@ func named(fields map[string]reflect.Type, name string) string {
 	return ""
 }
 
-// renamed returns body with the names of fields of t that are in snake case as t has them.
+// renamed returns body with fields of t in snake case renamed to the names in t.
 func renamed(body []byte, t reflect.Type) ([]byte, error) {
 	decoder := json.NewDecoder(bytes.NewReader(body))
 	decoder.UseNumber()

@@ -17,56 +17,56 @@ import (
 // pollInterval is the time between two checks of a condition when no change is notified.
 const pollInterval = 250 * time.Millisecond
 
-// ErrStarting is what Observed.Ready returns for the caller to branch on.
+// ErrStarting is returned by Observed.Ready while the agent is starting.
 var ErrStarting = errors.New("the agent is starting")
 
-// Observed is what is observed of pipelines and connectors, and how they are nudged.
+// Observed provides the observed state of pipelines and connectors, and acts on it.
 type Observed interface {
-	// State returns the state of a pipeline, false when nothing was observed of it.
+	// State returns the state of a pipeline, and false when none has been observed.
 	State(id string) (spec.State, bool)
-	// Placement returns where a pipeline that is to run does, nil for one that this agent is to
-	// run, not another member of a cluster.
+	// Placement returns the placement of a pipeline that another member of the cluster has to run, nil for a pipeline
+	// that this agent has to run.
 	Placement(id string) *rest.Placement
-	// Terms returns how a pipeline takes part in the cluster, nil for an agent that is alone.
+	// Terms returns the cluster terms of a pipeline, nil for an agent outside a cluster.
 	Terms(id string) *rest.ClusterTerms
-	// Instances returns those of a pipeline that is to have several, nil for one that has one.
+	// Instances returns the instances of a pipeline that has several, nil for a pipeline with a single instance.
 	Instances(d *spec.Declaration) *rest.Instances
-	// Refused returns how many dead letters of a pipeline are on the disks of other members of the cluster.
+	// Refused returns the numbers of dead letters of a pipeline on the disks of other members of the cluster.
 	Refused(id string) []rest.MemberDeadLetters
 	// Changed returns a channel that is closed soon after the next change of any state or
 	// of desired state. Waiting requests also poll from time to time.
 	Changed() <-chan struct{}
-	// Position returns where the source with this qualified id got, nil if nowhere.
+	// Position returns the position of the source with this qualified id, nil if it has none.
 	Position(ctx context.Context, connectorID string) (record.Position, error)
-	// Restart has a pipeline restarted, or started at once if it waits after a failure. It
-	// returns when that is noted.
+	// Restart restarts a pipeline, or starts it at once if it waits after a failure. It returns when the request is
+	// recorded.
 	Restart(ctx context.Context, id string) error
 	// Settle returns once the loop has acted on all earlier declarations.
 	Settle(ctx context.Context) error
-	// CutOff ends a pipeline that is to stop without waiting for the outstanding records. It
-	// returns when that is noted.
+	// CutOff ends a stopping pipeline without waiting for the outstanding records. It returns when the request is
+	// recorded.
 	CutOff(ctx context.Context, id string) error
 	// CleanUp is called after the connector was removed from its pipeline: if it was ever
 	// started, LifecycleOnDeleted is called; then its state and position are forgotten.
 	CleanUp(ctx context.Context, connectorID string) error
-	// PluginChanges returns what became of executables that connectors run from, by connector.
+	// PluginChanges returns the changes of the executables that connectors run from, by connector.
 	PluginChanges() []spec.PluginChange
-	// Ready returns why the agent is not ready: ErrStarting, or what is unavailable.
+	// Ready returns the reason why the agent is not ready: ErrStarting, or the component that is unavailable.
 	Ready(ctx context.Context) error
-	// Directory returns how it stands with the directory of the pipeline files.
+	// Directory returns the state of the directory of the pipeline files.
 	Directory() spec.Directory
 }
 
-// Base is what all resources share.
+// Base holds the dependencies that all resources share.
 type Base struct {
 	Desired  *State
 	Observed Observed
 	Guard    *guard.Guard
-	Rates    func() []rest.PipelineRates // of the pipelines that run; nil: they are not measured
-	Closing  <-chan struct{}             // closed when long answers are to end
+	Rates    func() []rest.PipelineRates // of running pipelines; nil: rates are not measured
+	Closing  <-chan struct{}             // closed to end long-running responses
 }
 
-// view returns what the client sees of settings.
+// view returns the view of settings that the client may see.
 func (s *Base) view(r *http.Request) *View {
 	return s.Desired.View(s.Guard.RoleOf(r) < guard.Admin)
 }
@@ -88,8 +88,8 @@ func (s *Base) shown(d *spec.Declaration) rest.Pipeline {
 	return body
 }
 
-// stateOf returns what is observed of a pipeline, in the words of the API. A pipeline
-// counts as running from when its connectors are open until they are closed.
+// stateOf returns the observed state of a pipeline in the vocabulary of the API. A pipeline counts as running from the
+// time its connectors are open until they are closed.
 func (s *Base) stateOf(d *spec.Declaration) rest.PipelineState {
 	state, known := s.Observed.State(d.Pipeline.ID)
 	if !known {
@@ -119,8 +119,8 @@ func (s *Base) stateOf(d *spec.Declaration) rest.PipelineState {
 	return stopped
 }
 
-// delivering returns the state of a pipeline that runs, with why it delivers nothing. One that failed recovers until it
-// delivers again.
+// delivering returns the state of a running pipeline, with the reason when it delivers nothing. A pipeline that failed
+// stays in recovery until it delivers again.
 func delivering(s rest.PipelineState, stall *spec.Stall) rest.PipelineState {
 	if stall == nil {
 		return s
@@ -141,7 +141,7 @@ func (s *Base) present(w http.ResponseWriter, d *spec.Declaration, err error) (a
 	return s.shown(d), nil
 }
 
-// edit performs e for the request. The answer has the generation that it led to in a header.
+// edit performs e for the request. The answer has the resulting generation in a header.
 func (s *Base) edit(w http.ResponseWriter, r *http.Request, e *Edit) (*spec.Declaration, error) {
 	d, err := s.Desired.Edit(r, e)
 	if err == nil {
@@ -150,7 +150,7 @@ func (s *Base) edit(w http.ResponseWriter, r *http.Request, e *Edit) (*spec.Decl
 	return d, err
 }
 
-// vacant returns an error if a pipeline with this id is there, be it on its way out.
+// vacant returns an error if a pipeline with this id exists, even if it is being deleted.
 func (s *Base) vacant(r *http.Request, id string) error {
 	d, err := s.Desired.Get(r.Context(), id)
 	switch {
@@ -176,8 +176,8 @@ func pipelineExists(id string) error {
 		With("configPath", "id").Suggest("choose another id, or leave it out to get one")
 }
 
-// wait returns when done reports true or fails, at once if limit is 0: the client does
-// not want to wait. what is going on meanwhile.
+// wait returns when done reports true or fails. It returns at once if limit is 0, which means that the client does not
+// want to wait. what names the operation in progress.
 func (s *Base) wait(w http.ResponseWriter, r *http.Request, limit time.Duration, what string, done func() (bool, error)) error {
 	if limit == 0 {
 		return nil
@@ -213,7 +213,8 @@ func (s *Base) replaceable(r *http.Request, id string) (*spec.Declaration, error
 	return d, Owned(d)
 }
 
-// elsewhere is the error of what only the member can do that runs the pipeline, nil if that is this agent.
+// elsewhere returns the error for an operation that only the member running the pipeline can perform, nil if this agent
+// runs it.
 func (s *Base) elsewhere(id string) error {
 	p := s.Observed.Placement(id)
 	switch {
@@ -227,15 +228,15 @@ func (s *Base) elsewhere(id string) error {
 		Suggest("ask the agent of that member")
 }
 
-// notRunning is the error of what is possible only with a pipeline that runs.
+// notRunning returns the error for an operation that requires a running pipeline.
 func notRunning(id string) error {
 	return rest.Errorf(rest.FailedPrecondition, rest.ReasonPipelineNotRunning, "pipeline %q is not running", id).Suggest("start it first")
 }
 
-// Long returns a context that ends with r's or when the server ends, and lifts the limit
-// on the time that reading r may take, which would end a long answer, too.
+// Long returns a context that ends with r's or when the server ends. It removes the limit on the time for reading r,
+// which would also end a long response.
 func (s *Base) Long(w http.ResponseWriter, r *http.Request) (context.Context, context.CancelFunc) {
-	_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // there is none when the writer knows no deadlines
+	_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // some writers have no deadlines
 	ctx, cancel := context.WithCancel(r.Context())
 	go func() {
 		select {
@@ -247,8 +248,8 @@ func (s *Base) Long(w http.ResponseWriter, r *http.Request) (context.Context, co
 	return ctx, cancel
 }
 
-// read reads the body of a request for an operation. Unless the server offers it, the error says that
-// there is no such path.
+// read reads the body of a request for an operation. If the server does not offer the operation, it returns the error
+// for an unknown path.
 func read(w http.ResponseWriter, r *http.Request, body any, offered bool) error {
 	if err := jsonhttp.Read(w, r, body); err != nil {
 		return err

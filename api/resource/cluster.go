@@ -8,23 +8,23 @@ import (
 	"github.com/conduit-agent/conduit/api/rest"
 )
 
-// Member is this agent's part in a cluster.
+// Member is this agent as a member of a cluster.
 type Member interface {
-	// Cluster returns what this agent knows.
+	// Cluster returns this agent's view of the cluster.
 	Cluster(ctx context.Context) (rest.Cluster, error)
-	// Drain gives this agent's pipelines to other members, and takes no more. It returns when it
-	// has none, or with an error when ctx ends before.
+	// Drain hands this agent's pipelines to other members, and makes it take no more. It returns when the agent has
+	// none, or with an error when ctx ends before.
 	Drain(ctx context.Context) error
-	// Resume takes pipelines again.
+	// Resume lets the agent take pipelines again.
 	Resume(ctx context.Context) error
 }
 
 // Cluster performs the operations on a cluster.
 type Cluster struct {
-	Member Member // nil for an agent that is alone
+	Member Member // nil for an agent outside a cluster
 }
 
-// Get answers with who runs what.
+// Get answers with the member that runs each pipeline.
 func (c *Cluster) Get(_ http.ResponseWriter, r *http.Request) (any, error) {
 	if c.Member == nil {
 		return rest.Cluster{State: rest.ClusterAlone, Members: []rest.ClusterMember{}, Pipelines: []rest.ClusterPipeline{}}, nil
@@ -32,8 +32,8 @@ func (c *Cluster) Get(_ http.ResponseWriter, r *http.Request) (any, error) {
 	return c.Member.Cluster(r.Context())
 }
 
-// Drain gives this agent's pipelines to other members and answers when that is done. With a
-// wait of 0 it only begins.
+// Drain hands this agent's pipelines to other members and answers when the agent has none. With a wait of 0 it answers
+// at once.
 func (c *Cluster) Drain(w http.ResponseWriter, r *http.Request) (any, error) {
 	limit, err := jsonhttp.Wait(r)
 	if err != nil {
@@ -51,7 +51,7 @@ func (c *Cluster) Drain(w http.ResponseWriter, r *http.Request) (any, error) {
 	return c.Get(w, r)
 }
 
-// Resume takes pipelines again.
+// Resume lets the agent take pipelines again.
 func (c *Cluster) Resume(w http.ResponseWriter, r *http.Request) (any, error) {
 	if c.Member == nil {
 		return nil, alone()

@@ -18,7 +18,7 @@ var connectorTypes = map[rest.ConnectorType]spec.ConnectorType{
 	rest.TypeDestination: spec.TypeDestination,
 }
 
-// Connectors is about connectors.
+// Connectors performs the operations on connectors.
 type Connectors struct{ Base }
 
 func connectorType(t rest.ConnectorType) (spec.ConnectorType, error) {
@@ -33,7 +33,7 @@ func connectorType(t rest.ConnectorType) (spec.ConnectorType, error) {
 	return "", e
 }
 
-// shown returns connector i of d as the API shows it.
+// shown returns connector i of d in the form of the API.
 func (s *Connectors) shown(ctx context.Context, view *View, d *spec.Declaration, i int) (rest.Connector, error) {
 	c := &d.Pipeline.Connectors[i]
 	body := rest.Connector{
@@ -55,7 +55,7 @@ func (s *Connectors) shown(ctx context.Context, view *View, d *spec.Declaration,
 	return body, err
 }
 
-// List answers with all connectors, or those of a pipeline.
+// List answers with all connectors, or with the connectors of a pipeline.
 func (s *Connectors) List(_ http.ResponseWriter, r *http.Request) (any, error) {
 	all, err := s.Desired.Declared(r.Context())
 	if err != nil {
@@ -137,7 +137,7 @@ func (s *Connectors) Create(w http.ResponseWriter, r *http.Request) (any, error)
 	return s.present(w, r, d, id)
 }
 
-// change changes the connector of d with the qualified id. It returns what that led to.
+// change changes the connector of d with the qualified id, and returns the resulting declaration.
 func (s *Connectors) change(w http.ResponseWriter, r *http.Request, d *spec.Declaration, id string, apply func(p *spec.Pipeline, i int) error) (*spec.Declaration, error) {
 	e := &Edit{ID: d.Pipeline.ID, Of: d}
 	e.Current = func(p *spec.Pipeline) string {
@@ -195,8 +195,8 @@ func (s *Connectors) Update(w http.ResponseWriter, r *http.Request) (any, error)
 	return s.present(w, r, d, id)
 }
 
-// Delete answers when the connector is cleaned up. While its pipeline runs it
-// is left to the reconciler, which does it when a version without the connector runs.
+// Delete answers when the connector is cleaned up. While its pipeline runs, the reconciler cleans up once a version
+// without the connector runs.
 func (s *Connectors) Delete(w http.ResponseWriter, r *http.Request) (any, error) {
 	id := r.PathValue("id")
 	limit, err := jsonhttp.Wait(r)
@@ -227,7 +227,7 @@ func (s *Connectors) Delete(w http.ResponseWriter, r *http.Request) (any, error)
 	return rest.Empty{}, s.cleanUp(w, r, limit, id)
 }
 
-// needed returns an error if a pipeline that runs could not do so without its connector i.
+// needed returns an error if a running pipeline could not run without its connector i.
 func (s *Connectors) needed(d *spec.Declaration, i int) error {
 	if Owned(d) != nil || !s.Desired.Active(d) {
 		return nil
@@ -242,8 +242,8 @@ func (s *Connectors) needed(d *spec.Declaration, i int) error {
 		Suggest("stop the pipeline first, or add another %s", c.Type)
 }
 
-// cleanUp returns when a connector that was deleted is cleaned up, or after limit. It is
-// gone for good, so the clean-up goes on when the client goes.
+// cleanUp returns when a deleted connector is cleaned up, or after limit. The deletion is final, so the clean-up
+// continues when the client disconnects.
 func (s *Connectors) cleanUp(w http.ResponseWriter, r *http.Request, limit time.Duration, id string) error {
 	ctx, cancel := s.Long(w, r.WithContext(context.WithoutCancel(r.Context())))
 	cleaned := make(chan error, 1)

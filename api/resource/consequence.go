@@ -16,7 +16,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
-// consequence says what moving a position, each nil for none, does to the records of the source.
+// consequence describes how moving the position affects the records of the source. A nil position means none.
 func consequence(from, to record.Position) string {
 	switch {
 	case len(from) == 0 && len(to) == 0:
@@ -30,7 +30,7 @@ func consequence(from, to record.Position) string {
 	return fmt.Sprintf("From %s %s", positionText(to), direction(from, to))
 }
 
-// positionText is a position as it is typed, or base64 where it is no text.
+// positionText returns a position as text, or in base64 if it is no text.
 func positionText(p record.Position) string {
 	if utf8.Valid(p) && !bytes.ContainsFunc(p, unicode.IsControl) {
 		return string(p)
@@ -38,7 +38,7 @@ func positionText(p record.Position) string {
 	return "base64 " + base64.StdEncoding.EncodeToString(p)
 }
 
-// direction says which way a position moves, as far as the fields of the two can be compared.
+// direction describes the direction in which a position moves, as far as the fields of the two can be compared.
 func direction(from, to record.Position) string {
 	before, after := positionFields(from), positionFields(to)
 	var earlier, later []string

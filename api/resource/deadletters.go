@@ -16,36 +16,36 @@ import (
 
 // DeadLetterStore is the dead-letter store.
 type DeadLetterStore interface {
-	// Totals returns what there is, by pipeline id.
+	// Totals returns the totals of all dead letters, by pipeline id.
 	Totals(ctx context.Context) ([]rest.DeadLetterTotals, error)
-	// List returns a page of up to limit dead letters that the filter selects, newest first,
-	// with ids below before; 0 begins with the newest.
+	// List returns a page of up to limit dead letters that match the filter, newest first, with ids below before; 0
+	// begins with the newest.
 	List(ctx context.Context, pipeline string, f rest.DeadLetterFilter, before int64, limit int) (rest.DeadLetterPage, error)
 	// Get returns a dead letter with its record, spec.ErrNotFound if there is none.
 	Get(ctx context.Context, pipeline string, id int64) (rest.DeadLetter, error)
 	// Edit replaces the record of a dead letter.
 	Edit(ctx context.Context, pipeline string, id int64, r *record.Record) (rest.DeadLetter, error)
-	// Drop drops dead letters and returns how many there were.
+	// Drop drops dead letters and returns their number.
 	Drop(ctx context.Context, pipeline string, ids []int64) (int64, error)
-	// DropAll drops the dead letters that the filter selects.
+	// DropAll drops the dead letters that match the filter.
 	DropAll(ctx context.Context, pipeline string, f rest.DeadLetterFilter) (int64, error)
 }
 
-// DeadLetters lists and changes dead letters. Those of a pipeline that is deleted stay until
-// they are dropped or too old.
+// DeadLetters lists and changes dead letters. The dead letters of a deleted pipeline stay until they are dropped or
+// expire.
 type DeadLetters struct {
 	Base
 	Store   DeadLetterStore
 	Replays Replays
 }
 
-// How many dead letters a page has when the client does not say, and at most.
+// Default and maximum size of a page of dead letters.
 const (
 	defaultPage = 100
 	maxPage     = 500
 )
 
-// Totals answers with what there is of each pipeline.
+// Totals answers with the dead-letter totals of each pipeline.
 func (s *DeadLetters) Totals(_ http.ResponseWriter, r *http.Request) (any, error) {
 	if s.Store == nil {
 		return nil, jsonhttp.NotFound()
@@ -77,7 +77,7 @@ func (s *DeadLetters) List(_ http.ResponseWriter, r *http.Request) (any, error) 
 			page.Replay = &status
 		}
 	}
-	if err == nil && page.Totals.Count == 0 && page.Totals.Dropped == 0 { // say so if there is no such pipeline
+	if err == nil && page.Totals.Count == 0 && page.Totals.Dropped == 0 { // the pipeline may not exist
 		_, err := s.Desired.Pipeline(r.Context(), r.PathValue("id"))
 		return page, err
 	}
@@ -115,7 +115,7 @@ func (s *DeadLetters) Update(w http.ResponseWriter, r *http.Request) (any, error
 	return s.readable(r, l, err)
 }
 
-// readable answers with a dead letter, whose record is stored in the JSON form, in the form that people read.
+// readable answers with a dead letter in the human-readable form. Its record is stored in the JSON form.
 func (s *DeadLetters) readable(r *http.Request, l rest.DeadLetter, err error) (any, error) {
 	if err == nil && len(l.Record) > 0 {
 		l.Record, err = record.Readable(l.Record)
@@ -136,7 +136,7 @@ func (s *DeadLetters) Delete(_ http.ResponseWriter, r *http.Request) (any, error
 	return found(s, r, rest.DeadLettersDropped{Dropped: n}, err)
 }
 
-// DeleteSome drops the dead letters that are named or selected, or all.
+// DeleteSome drops the selected dead letters: by id, by filter, or all.
 func (s *DeadLetters) DeleteSome(_ http.ResponseWriter, r *http.Request) (any, error) {
 	if s.Store == nil {
 		return nil, jsonhttp.NotFound()
@@ -165,8 +165,8 @@ func (s *DeadLetters) DeleteSome(_ http.ResponseWriter, r *http.Request) (any, e
 	return answer(rest.DeadLettersDropped{Dropped: n}, err)
 }
 
-// here returns an error when there is no dead letter of a pipeline on the disk of this agent or in the store of its cluster, and
-// there are some on those of other members.
+// here returns an error when neither the disk of this agent nor the store of its cluster has dead letters of a
+// pipeline, but the disk of another member has.
 func (s *DeadLetters) here(ctx context.Context, pipeline string) error {
 	away := s.Observed.Refused(pipeline)
 	if len(away) == 0 {
@@ -180,7 +180,8 @@ func (s *DeadLetters) here(ctx context.Context, pipeline string) error {
 		With("pipelineId", pipeline).Suggest("ask that member, as with --api.address; it replays them whichever member runs the pipeline")
 }
 
-// checkSelection returns an error unless what is selected is clear: ids, a filter or all.
+// checkSelection returns an error unless the request selects dead letters in exactly one way: by ids, by a filter, or
+// all.
 func checkSelection(ids []int64, f rest.DeadLetterFilter, all bool) error {
 	ways := 0
 	for _, given := range []bool{len(ids) > 0, f != rest.DeadLetterFilter{}, all} {
@@ -194,7 +195,7 @@ func checkSelection(ids []int64, f rest.DeadLetterFilter, all bool) error {
 	return jsonhttp.FieldError(spec.CodeInvalid, "ids", "say which dead letters: give either ids, or a filter, or all")
 }
 
-// id returns the id of the dead letter that the request is about.
+// id returns the id of the dead letter in the path of the request.
 func (s *DeadLetters) id(r *http.Request) (int64, error) {
 	id, err := strconv.ParseInt(r.PathValue("letter"), 10, 64)
 	if err != nil || s.Store == nil {
@@ -203,8 +204,8 @@ func (s *DeadLetters) id(r *http.Request) (int64, error) {
 	return id, nil
 }
 
-// notFound returns an error that says which other members of the cluster have dead letters of the pipeline on their disks:
-// each numbers those itself.
+// notFound returns an error that names the other members of the cluster that have dead letters of the pipeline on their
+// disks. Each member numbers its own dead letters.
 func (s *DeadLetters) notFound(r *http.Request) error {
 	letter, pipeline := r.PathValue("letter"), r.PathValue("id")
 	if away := s.Observed.Refused(pipeline); len(away) > 0 {
@@ -222,7 +223,7 @@ func found[T any](s *DeadLetters, r *http.Request, v T, err error) (any, error) 
 	return answer(v, err)
 }
 
-// answer says that the store is to blame for an error that does not say itself how it is answered.
+// answer returns v, or err as a rest.Error. An error of another type counts as a failure of the store.
 func answer[T any](v T, err error) (any, error) {
 	if known := (*rest.Error)(nil); errors.As(err, &known) {
 		return nil, known
@@ -233,7 +234,7 @@ func answer[T any](v T, err error) (any, error) {
 	return v, nil
 }
 
-// filter returns what the query selects.
+// filter returns the filter that the query describes.
 func filter(r *http.Request) (f rest.DeadLetterFilter, err error) {
 	q := r.URL.Query()
 	f.Error, f.Key, f.Stage = q.Get("error"), q.Get("key"), rest.DeadLetterStage(q.Get("stage"))
@@ -254,7 +255,7 @@ func checkFilter(f rest.DeadLetterFilter) error {
 	return jsonhttp.FieldError(spec.CodeInvalid, "stage", "stage must be source-processor, pipeline-processor, destination-processor or destination")
 }
 
-// moment returns the time that a parameter says, zero without it.
+// moment returns the time in a parameter, zero without it.
 func moment(r *http.Request, name string) (time.Time, error) {
 	text := r.URL.Query().Get(name)
 	if text == "" {

@@ -10,14 +10,14 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// resource is a pipeline, or a connector or processor of one.
+// resource is a pipeline, a connector or a processor.
 type resource struct {
 	kind rest.ResourceKind
 	id   string
 	path string // in spec.Change
 }
 
-// resourcesOf returns p, nil for none, and all that belongs to it, by path.
+// resourcesOf returns p, nil for none, with its connectors and processors, by path.
 func resourcesOf(p *spec.Pipeline) map[string]resource {
 	all := map[string]resource{}
 	if p == nil {
@@ -40,7 +40,7 @@ func resourcesOf(p *spec.Pipeline) map[string]resource {
 	return all
 }
 
-// Diff returns what making p of the pipeline in basis changes, which is nil for none.
+// Diff returns the changes that making p of the pipeline in basis causes. Either may be nil for none.
 func Diff(basis *spec.Declaration, p *spec.Pipeline) []rest.ResourceChange {
 	var old *spec.Pipeline
 	if basis != nil {
@@ -52,7 +52,7 @@ func Diff(basis *spec.Declaration, p *spec.Pipeline) []rest.ResourceChange {
 	differences := map[string][]spec.Change{} // by path of the resource
 	for _, d := range spec.Diff(old, p) {
 		if old == nil {
-			d.Effect = spec.EffectNone // nothing runs that it could disturb
+			d.Effect = spec.EffectNone // there is no run to disturb
 		}
 		at := closest(d.Path, all)
 		differences[at] = append(differences[at], d)
@@ -73,8 +73,7 @@ func Diff(basis *spec.Declaration, p *spec.Pipeline) []rest.ResourceChange {
 	return changes
 }
 
-// closest returns the longest of the paths in from that leads to path or to what it is
-// in, "" if there is none.
+// closest returns the longest path in from that equals path or is a parent, "" if there is none.
 func closest[T any](path string, from map[string]T) string {
 	for path != "" {
 		if _, ok := from[path]; ok {
@@ -85,7 +84,7 @@ func closest[T any](path string, from map[string]T) string {
 	return path
 }
 
-// changeOf returns the change of r that the differences make up.
+// changeOf returns the change of r that consists of the differences.
 func changeOf(r resource, action rest.ResourceAction, differences []spec.Change) rest.ResourceChange {
 	change := rest.ResourceChange{Resource: r.kind, ID: r.id, Action: action, Effect: rest.ResourceInPlace, ExactEffect: spec.EffectNone,
 		ConfigPaths: []string{}, Code: "provisioning." + string(r.kind) + "." + string(action)}
@@ -103,15 +102,13 @@ func changeOf(r resource, action rest.ResourceAction, differences []spec.Change)
 	return change
 }
 
-// configPath returns the name that a field of a resource has in a document. What comes
-// after settings is one name, dots included.
+// configPath returns the name of a resource field in a document. Everything after settings is one name, dots included.
 func configPath(at string) string {
 	at = strings.TrimPrefix(InDocument(at), "/")
 	return schemas.UnescapePointer(strings.ReplaceAll(at, "/", "."))
 }
 
-// InDocument returns a pointer as it is in a document, where the dead-letter queue has
-// other names.
+// InDocument converts a pointer to the form of documents, where the fields of the dead-letter queue have other names.
 func InDocument(at string) string {
 	inside, ok := strings.CutPrefix(at, DLQPath)
 	if !ok {

@@ -8,7 +8,7 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// DLQ is about dead-letter queues.
+// DLQ performs the operations on dead-letter queues.
 type DLQ struct{ Base }
 
 func (s *DLQ) present(w http.ResponseWriter, r *http.Request, d *spec.Declaration, err error) (any, error) {
@@ -27,8 +27,7 @@ func (s *DLQ) Get(w http.ResponseWriter, r *http.Request) (any, error) {
 	return s.present(w, r, d, err)
 }
 
-// Update replaces the dead-letter queue. What is left out is as in a pipeline file
-// that leaves it out.
+// Update replaces the dead-letter queue. A field that is left out has the same meaning as in a pipeline file.
 func (s *DLQ) Update(w http.ResponseWriter, r *http.Request) (any, error) {
 	var body rest.DLQDocument
 	if err := jsonhttp.Read(w, r, &body); err != nil {

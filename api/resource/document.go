@@ -13,8 +13,7 @@ import (
 // Documents plans and applies whole pipelines.
 type Documents struct{ Base }
 
-// Plan answers with what applying a document would change. What applying it
-// would refuse is refused here.
+// Plan answers with the changes that applying a document would make. It refuses every document that Apply would refuse.
 func (s *Documents) Plan(w http.ResponseWriter, r *http.Request) (any, error) {
 	var body rest.DocumentPlan
 	if err := jsonhttp.Read(w, r, &body); err != nil {
@@ -30,8 +29,8 @@ func (s *Documents) Plan(w http.ResponseWriter, r *http.Request) (any, error) {
 	return d.diff, nil
 }
 
-// Apply declares what a document says if its plan still holds, and answers when
-// that is stored. It takes effect like a change of a pipeline file.
+// Apply declares the content of a document if its plan still holds, and answers when the declaration is stored. It
+// takes effect like a change of a pipeline file.
 func (s *Documents) Apply(w http.ResponseWriter, r *http.Request) (any, error) {
 	var body rest.DocumentApply
 	if err := jsonhttp.Read(w, r, &body); err != nil {
@@ -74,7 +73,7 @@ func planStale(id string) error {
 		Suggest("POST the document to /v1/pipelines/plan again, review what it changes, and send the new hash")
 }
 
-// draft is a document held against what is declared.
+// draft is a document compared with the declaration it changes.
 type draft struct {
 	basis    *spec.Declaration // nil when there is no such pipeline
 	old      *spec.Pipeline    // of basis; empty without
@@ -82,8 +81,8 @@ type draft struct {
 	diff     rest.DocumentDiff
 }
 
-// draft returns what doc says and changes. It refuses documents about pipelines that
-// do not belong to the API.
+// draft returns the declaration that doc describes and its changes. It refuses documents about pipelines that do not
+// belong to the API.
 func (s *Documents) draft(r *http.Request, doc *rest.PipelineDocument) (*draft, error) {
 	p := pipelineIn(doc)
 	basis, err := s.replaceable(r, p.ID)
@@ -104,8 +103,7 @@ func (s *Documents) draft(r *http.Request, doc *rest.PipelineDocument) (*draft, 
 	return &draft{basis, old, p, diff}, nil
 }
 
-// feasible returns why what d says cannot be declared: a name that is taken, or a plugin
-// that refuses its settings.
+// feasible returns the reason why d cannot be declared: a name that is taken, or a plugin that refuses its settings.
 func (s *Documents) feasible(r *http.Request, d *draft) error {
 	all, err := s.Desired.Declared(r.Context())
 	if err != nil {
@@ -139,8 +137,8 @@ func processorsIn(docs []rest.ProcessorDocument, parent string) (all []spec.Proc
 	return all
 }
 
-// dlqIn returns the default dead-letter queue with what doc says otherwise. The default
-// settings are those of the default plugin only.
+// dlqIn returns the default dead-letter queue with the overrides in doc. The default settings apply to the default
+// plugin only.
 func dlqIn(doc *rest.DLQDocument) spec.DLQ {
 	var standard spec.Pipeline
 	spec.Normalize(&standard)
@@ -161,8 +159,7 @@ func dlqIn(doc *rest.DLQDocument) spec.DLQ {
 	return q
 }
 
-// documentField returns the path in a request with a document of what pointer leads to
-// in the pipeline.
+// documentField returns the path, in a request with a document, of the field that pointer addresses in the pipeline.
 func documentField(pointer string) string {
 	return jsonhttp.Follow("config", strings.TrimPrefix(InDocument(pointer), "/"))
 }

@@ -9,15 +9,15 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// DryRuns runs records through the processors of pipelines that need not be declared.
+// DryRuns runs records through the processors of pipelines, declared or not.
 type DryRuns struct {
-	// Do returns what the processors make of the records of the request. An error with a
-	// method Invalid says what is wrong with the request. nil: it cannot be asked for.
+	// Do runs the processors on the records of the request. An error with a method Invalid describes a fault in the
+	// request. nil: dry runs are not available.
 	Do func(ctx context.Context, request rest.DryRunRequest) (*rest.DryRun, error)
 }
 
-// Run answers with what processors make of records. It takes the admin token, because
-// processors may read files and call services.
+// Run answers with the output of the processors for the records. It requires the admin token, because processors may
+// read files and call services.
 func (s *DryRuns) Run(w http.ResponseWriter, r *http.Request) (any, error) {
 	var body rest.DryRunRequest
 	if err := read(w, r, &body, s.Do != nil); err != nil {

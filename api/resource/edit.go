@@ -17,16 +17,16 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// Origin is who changed a pipeline, in its history.
+// Origin is the origin of API changes in the history of a pipeline.
 const Origin = "api"
 
-// ErrStale means that desired state is no longer what a change was made of.
+// ErrStale means that desired state has changed since the change was computed.
 var ErrStale = errors.New("desired state changed in the meantime")
 
-// Edit is a change of one pipeline that the API owns.
+// Edit is a change of a pipeline that the API owns.
 type Edit struct {
 	ID     string            // of the pipeline
-	Of     *spec.Declaration // what is declared as far as the caller knows; nil: it is read
+	Of     *spec.Declaration // the declaration known to the caller; nil: it is read
 	Origin string            // default: Origin
 	Live   bool              // may be made while the pipeline runs
 	Path   string            // JSON pointer of the resource within the pipeline, for errors
@@ -35,8 +35,8 @@ type Edit struct {
 	Current func(p *spec.Pipeline) string
 }
 
-// Edit performs e for the request: it is checked, and then applied unless another change was
-// faster, in which case it starts over with what they left. It returns what it led to.
+// Edit performs e for the request: it checks and applies the change. If another change was faster, it starts over from
+// the new declaration. It returns the resulting declaration.
 func (s *State) Edit(r *http.Request, e *Edit) (*spec.Declaration, error) {
 	for d := e.Of; ; d = nil {
 		var err error
@@ -64,7 +64,7 @@ func (s *State) Edit(r *http.Request, e *Edit) (*spec.Declaration, error) {
 	}
 }
 
-// Editable returns why the request may not make e of d, if so.
+// Editable returns the reason why the request may not make e of d, nil if it may.
 func (s *State) Editable(r *http.Request, d *spec.Declaration, e *Edit) error {
 	live, err := jsonhttp.Flag(r, "live")
 	if err != nil {
@@ -84,7 +84,7 @@ func (s *State) Editable(r *http.Request, d *spec.Declaration, e *Edit) error {
 	return nil
 }
 
-// Running is the error of a change that a pipeline must be stopped for.
+// Running returns the error for a change that requires a stopped pipeline.
 func Running(id string) *rest.Error {
 	return rest.Errorf(rest.FailedPrecondition, rest.ReasonPipelineRunning, "pipeline %q is running", id).
 		Suggest("stop it first, or add ?live to have it go on with the change")
@@ -98,7 +98,7 @@ func Owned(d *spec.Declaration) error {
 	return OwnedByFile(d)
 }
 
-// OwnedByFile is the error of a change of what a file declares.
+// OwnedByFile returns the error for a change of a pipeline that a file declares.
 func OwnedByFile(d *spec.Declaration) *rest.Error {
 	return rest.Errorf(rest.NotOwner, rest.ReasonOwnedByFile, "pipeline %q is declared in %s:%d and cannot be changed over the API",
 		d.Pipeline.ID, d.Owner.Path, d.Owner.Line).
@@ -106,7 +106,7 @@ func OwnedByFile(d *spec.Declaration) *rest.Error {
 		Suggest("change the file instead; it takes effect when it is saved")
 }
 
-// Active reports whether the pipeline runs, or is about to.
+// Active reports whether the pipeline runs, or is about to run.
 func (s *State) Active(d *spec.Declaration) bool {
 	state, _ := s.States.State(d.Pipeline.ID)
 	switch state.Phase {
@@ -118,7 +118,7 @@ func (s *State) Active(d *spec.Declaration) bool {
 	return d.Want() == spec.StatusRunning
 }
 
-// replace makes p follow d.
+// replace replaces d by p.
 func (s *State) replace(ctx context.Context, d *spec.Declaration, p *spec.Pipeline, e *Edit) error {
 	spec.Normalize(p)
 	field := Within(e.Path)
@@ -136,8 +136,8 @@ func (s *State) replace(ctx context.Context, d *spec.Declaration, p *spec.Pipeli
 	return s.Apply(ctx, changes, map[string]*spec.Declaration{p.ID: d})
 }
 
-// Apply performs changes if the pipelines in basis, nil standing for none, are still
-// what they were. Otherwise it returns ErrStale.
+// Apply performs changes if the pipelines in basis are unchanged; nil stands for a pipeline that does not exist.
+// Otherwise it returns ErrStale.
 func (s *State) Apply(ctx context.Context, changes *spec.Changes, basis map[string]*spec.Declaration) error {
 	expect := map[string]string{}
 	for id, was := range basis {
@@ -146,7 +146,7 @@ func (s *State) Apply(ctx context.Context, changes *spec.Changes, basis map[stri
 		}
 	}
 	if claims(changes, basis) {
-		s.unique.Lock() // so that what is unique stays so
+		s.unique.Lock() // keeps unique values unique
 		defer s.unique.Unlock()
 		all, err := s.Declared(ctx)
 		if err != nil {
@@ -163,7 +163,7 @@ func (s *State) Apply(ctx context.Context, changes *spec.Changes, basis map[stri
 	return err
 }
 
-// claims reports whether changes give a pipeline a name or a connector that it had not before.
+// claims reports whether changes give a pipeline a new name or a new connector.
 func claims(changes *spec.Changes, basis map[string]*spec.Declaration) bool {
 	return slices.ContainsFunc(changes.Declare, func(c spec.Declare) bool {
 		was := basis[c.Pipeline.ID]
@@ -173,9 +173,8 @@ func claims(changes *spec.Changes, basis map[string]*spec.Declaration) bool {
 	})
 }
 
-// Unique returns an error if changes would give two pipelines the same name, or two
-// connectors the same qualified id. Names and ids that a pipeline has already are no
-// change: a file may have given them to another one since.
+// Unique returns an error if changes would give two pipelines the same name, or two connectors the same qualified id.
+// Names and ids that a pipeline already has are not checked: a file may have given them to another pipeline since.
 func Unique(changes *spec.Changes, all []spec.Declaration) error {
 	have := map[string]*spec.Pipeline{}
 	for i := range all {
@@ -200,8 +199,7 @@ func Unique(changes *spec.Changes, all []spec.Declaration) error {
 	return nil
 }
 
-// distinct returns an error if p has a name or a connector that other has, and had it
-// not before, as old, which is nil if it is new.
+// distinct returns an error if p has a name or a connector of other that old did not have. old is nil if p is new.
 func distinct(p, old, other *spec.Pipeline) error {
 	if other.Name == p.Name && (old == nil || old.Name != p.Name) {
 		return rest.Errorf(rest.AlreadyExists, rest.ReasonPipelineNameExists, "pipeline name %q exists already", p.Name).
@@ -217,8 +215,7 @@ func distinct(p, old, other *spec.Pipeline) error {
 	return nil
 }
 
-// Identify returns the id that a resource gets: the chosen one, without the id of its
-// parent before it, or a new one.
+// Identify returns the id for a new resource: the chosen id, without the prefix of its parent, or a generated one.
 func Identify(chosen, parent string) string {
 	if chosen == "" {
 		return uuid.NewString()
@@ -229,7 +226,7 @@ func Identify(chosen, parent string) string {
 	return chosen
 }
 
-// Mismatch is the error of a field that says something else than the path.
+// Mismatch returns the error for a field that contradicts the path.
 func Mismatch(field, have, want string) error {
 	return jsonhttp.FieldError(spec.CodeInvalid, field, fmt.Sprintf("%s is %q here and %q in the path; it cannot be changed", field, want, have))
 }

@@ -21,8 +21,8 @@ type Plugin struct {
 	Processor   map[string]rest.Parameter // nil when it is no processor
 }
 
-// Complete returns what may stand at line and column, both from 1, the likely first.
-// Columns count characters. What was typed of a word already selects, and is to be replaced.
+// Complete returns the completions possible at line and column, both from 1, the most likely first. Columns count
+// characters. The part of a word that is already typed selects completions, and they replace it.
 func Complete(text string, line, column int, plugins []Plugin) []rest.Completion {
 	at := locate(text, line, column)
 	if at == nil {
@@ -54,7 +54,7 @@ func startsWith(label, typed string) int {
 	return 0
 }
 
-// keys proposes the fields that are not there yet.
+// keys proposes the fields that are still missing.
 func keys(at *location, plugins []Plugin) []rest.Completion {
 	if params := at.parameters(plugins); params != nil {
 		return settings(at, params)
@@ -76,7 +76,7 @@ func keys(at *location, plugins []Plugin) []rest.Completion {
 	return all
 }
 
-// settings proposes the settings of a plugin, those that it needs first.
+// settings proposes the settings of a plugin, required ones first.
 func settings(at *location, params map[string]rest.Parameter) []rest.Completion {
 	var all []rest.Completion
 	for name, p := range params {
@@ -113,7 +113,7 @@ func rule(p rest.Parameter, typ string) *rest.ParameterRule {
 	return nil
 }
 
-// values proposes what the field at hand may be.
+// values proposes values for the current field.
 func values(at *location, plugins []Plugin) []rest.Completion {
 	if at.key == "plugin" {
 		return names(at, plugins)
@@ -132,7 +132,7 @@ func values(at *location, plugins []Plugin) []rest.Completion {
 	return all
 }
 
-// names proposes the plugins that fit the place.
+// names proposes the plugins that are valid at the place.
 func names(at *location, plugins []Plugin) []rest.Completion {
 	var all []rest.Completion
 	for _, p := range plugins {
@@ -186,8 +186,8 @@ func quoted(v string) string {
 	return v
 }
 
-// parameters returns the settings of the plugin that the place is about, nil when it is
-// not among settings, or the plugin is not known.
+// parameters returns the settings of the plugin at the place, nil when the place is not among settings, or the plugin
+// is unknown.
 func (at *location) parameters(plugins []Plugin) map[string]rest.Parameter {
 	if len(at.path) == 0 || at.path[len(at.path)-1] != "settings" {
 		return nil

@@ -16,7 +16,7 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// MaxStreams bounds the answers that go on, without inspector sessions.
+// MaxStreams is the maximum number of streaming responses, without inspector sessions.
 const MaxStreams = 256
 
 const (
@@ -26,14 +26,13 @@ const (
 	keepAlive      = 15 * time.Second
 )
 
-// Events lists and streams what happened.
+// Events lists and streams events.
 type Events struct {
 	Base
-	streams atomic.Int64 // answers that go on
+	streams atomic.Int64 // open streaming responses
 }
 
-// List answers with what happened, or streams it when the client accepts
-// text/event-stream.
+// List answers with events, or streams them when the client accepts text/event-stream.
 func (s *Events) List(w http.ResponseWriter, r *http.Request) (any, error) {
 	after, err := jsonhttp.Number(r, "after", -1)
 	if err != nil {
@@ -53,21 +52,21 @@ func (s *Events) List(w http.ResponseWriter, r *http.Request) (any, error) {
 	return list, err
 }
 
-// stream is Long for an answer that goes on. Its connection is no longer one of those
-// that are limited: streams are, on their own. end has another one be possible.
+// stream is Long for a streaming response. Its connection no longer counts towards the limit of connections: streams
+// have a limit of their own. end releases the slot of the stream.
 func (s *Events) stream(w http.ResponseWriter, r *http.Request) (ctx context.Context, end func(), err error) {
 	if s.streams.Add(1) > MaxStreams {
 		s.streams.Add(-1)
 		return nil, nil, rest.Errorf(rest.ResourceExhausted, rest.ReasonTooMany, "there are %d streams already", MaxStreams)
 	}
 	guard.Release(r)
-	w.Header().Set("Connection", "close") // it has no place for further requests
+	w.Header().Set("Connection", "close") // its slot is released
 	ctx, cancel := s.Long(w, r)
 	return ctx, func() { cancel(); s.streams.Add(-1) }, nil
 }
 
-// streamEvents sends events as they happen: those after the given one, or after the one
-// that a client that was cut off received last.
+// streamEvents sends events as they happen: the events after the given one, or after the last one that a reconnecting
+// client received.
 func (s *Events) streamEvents(w http.ResponseWriter, r *http.Request, after int64) error {
 	if last, err := strconv.ParseInt(r.Header.Get("Last-Event-ID"), 10, 64); err == nil {
 		after = last
@@ -112,7 +111,7 @@ func (s *Events) sendEvents(ctx context.Context, out *streamWriter, after int64)
 			out.write(fmt.Appendf(nil, "id: %d\nevent: %s\ndata: %s\n\n", e.ID, e.Type, text))
 		}
 		out.flush()
-		if len(list) > 0 { // there may be more
+		if len(list) > 0 { // more may follow
 			continue
 		}
 		select {
@@ -125,8 +124,7 @@ func (s *Events) sendEvents(ctx context.Context, out *streamWriter, after int64)
 	}
 }
 
-// streamWriter writes an answer that goes on. A client that takes nothing for too long
-// is given up.
+// streamWriter writes a streaming response. It gives up on a client that reads nothing for too long.
 type streamWriter struct {
 	w       http.ResponseWriter
 	control *http.ResponseController

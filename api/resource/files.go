@@ -10,18 +10,18 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// Files is about the pipeline files.
+// Files performs the operations on pipeline files.
 type Files struct {
 	Base
-	// Reloaded reads the files again and returns when desired state is in line with them, or why
-	// it is not. With prune, the absence of all files counts. nil: it cannot be asked for.
+	// Reloaded reads the files again and returns when desired state is in line with them, or the reason why it is not.
+	// With prune, the absence of all files counts. nil: reloading is not available.
 	Reloaded func(ctx context.Context, prune bool) error
-	// Planned returns what the files, with those of the request saved among them, would change,
-	// without changing anything. nil: it cannot be asked for.
+	// Planned returns the changes that the files would make, as if the files of the request were saved among them. It
+	// changes nothing. nil: planning is not available.
 	Planned func(ctx context.Context, request rest.PlanRequest) (*rest.Plan, error)
 }
 
-// Reload reads the files now, and answers with what is known of them then.
+// Reload reads the files now, and answers with their states afterwards.
 func (s *Files) Reload(w http.ResponseWriter, r *http.Request) (any, error) {
 	var body rest.Reload
 	if err := read(w, r, &body, s.Reloaded != nil); err != nil {
@@ -36,7 +36,7 @@ func (s *Files) Reload(w http.ResponseWriter, r *http.Request) (any, error) {
 	return s.List(w, r)
 }
 
-// List answers with what is known of the pipeline files.
+// List answers with the states of the pipeline files.
 func (s *Files) List(_ http.ResponseWriter, r *http.Request) (any, error) { return s.all(r.Context()) }
 
 func (s *Files) all(ctx context.Context) ([]spec.FileState, error) {
@@ -56,13 +56,13 @@ func (s *Files) all(ctx context.Context) ([]spec.FileState, error) {
 	return files, err
 }
 
-// Plan answers with what the files as they are would change.
+// Plan answers with the changes that the current files would make.
 func (s *Files) Plan(_ http.ResponseWriter, r *http.Request) (any, error) {
 	return s.plan(r.Context(), rest.PlanRequest{})
 }
 
-// PlanChanges answers with what the files of the request would change. It takes the admin
-// token, because problems with references reveal what the agent can read.
+// PlanChanges answers with the changes that the files of the request would make. It requires the admin token, because
+// problems with references reveal the read access of the agent.
 func (s *Files) PlanChanges(w http.ResponseWriter, r *http.Request) (any, error) {
 	var body rest.PlanRequest
 	if err := jsonhttp.Read(w, r, &body); err != nil {

@@ -26,7 +26,7 @@ func ConnectorIn(p *spec.Pipeline, id string) int {
 	return -1
 }
 
-// Chain is a list of processors of a pipeline, or of one of its connectors.
+// Chain is the list of processors of a pipeline or connector.
 type Chain struct {
 	Parent rest.Parent
 	Path   string // JSON pointer within the pipeline
@@ -63,13 +63,13 @@ func ProcessorIn(p *spec.Pipeline, id string) (Chain, int, bool) {
 func Tag(v any) string {
 	text, err := json.Marshal(v)
 	if err != nil {
-		panic(err) // declarations consist of what JSON can say
+		panic(err) // declarations consist of JSON types
 	}
 	sum := sha256.Sum256(text)
 	return `"` + hex.EncodeToString(sum[:16]) + `"`
 }
 
-// Matches returns an error unless r may change what has this ETag now.
+// Matches returns an error unless the precondition of r accepts the current ETag.
 func Matches(r *http.Request, current string) error {
 	want := r.Header.Values("If-Match")
 	if len(want) == 0 {
@@ -83,7 +83,7 @@ func Matches(r *http.Request, current string) error {
 	return OutOfDate()
 }
 
-// OutOfDate is the error of a change of what has another ETag by now.
+// OutOfDate returns the error for a change that is based on an outdated ETag.
 func OutOfDate() *rest.Error {
 	return rest.Errorf(rest.PreconditionFailed, rest.ReasonChanged, "another client changed it in the meantime").
 		Suggest("read it again, repeat the change and send the new ETag in If-Match")

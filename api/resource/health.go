@@ -24,10 +24,10 @@ func (s *Health) Info(http.ResponseWriter, *http.Request) (any, error) {
 	return rest.Info{Version: s.Version, OS: runtime.GOOS, Arch: runtime.GOARCH}, nil
 }
 
-// services are the names that health may be asked of.
+// services are the names that a health request may have.
 var services = []string{"PipelineService", "ConnectorService", "ProcessorService", "ConnectorPluginService", "ProcessorPluginService"}
 
-// Live reports that the agent answers; readiness says more.
+// Live reports that the agent answers. Ready reports more.
 func (s *Health) Live(_ http.ResponseWriter, r *http.Request) (any, error) {
 	if name := r.URL.Query().Get("service"); name != "" && !slices.Contains(services, name) {
 		return nil, rest.Errorf(rest.NotFound, rest.ReasonNotFound, "there is no service %.60q", name)
@@ -35,8 +35,8 @@ func (s *Health) Live(_ http.ResponseWriter, r *http.Request) (any, error) {
 	return rest.Health{Status: "SERVING"}, nil
 }
 
-// Ready counts pipelines and says how it stands with the directory of their files. Those
-// who may read learn why.
+// Ready counts pipelines and reports the state of the directory of pipeline files. Clients that may read also get the
+// reasons.
 func (s *Health) Ready(w http.ResponseWriter, r *http.Request) (any, error) {
 	if err := s.Observed.Ready(r.Context()); err != nil {
 		body := rest.Readiness{Status: "unavailable", Directory: s.directory(r)}
@@ -68,7 +68,7 @@ func (s *Health) Ready(w http.ResponseWriter, r *http.Request) (any, error) {
 	return rest.Readiness{Status: "ready", Directory: s.directory(r), Pipelines: count, Memory: s.memory()}, err
 }
 
-// memory returns what there is for records where sources wait for it, nil where none do.
+// memory returns the use of record memory when sources wait for it, nil when none do.
 func (s *Health) memory() *rest.RecordMemory {
 	if s.Memory == nil {
 		return nil
@@ -80,8 +80,7 @@ func (s *Health) memory() *rest.RecordMemory {
 	return &m
 }
 
-// directory returns how it stands with the directory of the pipeline files, nil when
-// it was not read yet.
+// directory returns the state of the directory of the pipeline files, nil when it has not been read yet.
 func (s *Health) directory(r *http.Request) *spec.Directory {
 	d := s.Observed.Directory()
 	if d.State == "" {

@@ -16,12 +16,12 @@ import (
 // History lists and compares the revisions of pipelines, and restores them.
 type History struct {
 	Base
-	// WriteFile puts p into the file of the owner in place of the declaration there, and returns when desired
-	// state is in line with the file, or why the file is unchanged. nil: files cannot be written.
+	// WriteFile replaces the declaration in the file of the owner by p. It returns when desired state is in line with
+	// the file, or an error that says why the file is unchanged. nil: files cannot be written.
 	WriteFile func(ctx context.Context, owner spec.Owner, p *spec.Pipeline) error
 }
 
-// List answers for pipelines that are deleted, too.
+// List answers with the revisions of a pipeline, also of a deleted one.
 func (s *History) List(_ http.ResponseWriter, r *http.Request) (any, error) {
 	id := r.PathValue("id")
 	revisions, err := s.Desired.History(r.Context(), id)
@@ -57,8 +57,8 @@ func (s *History) Purge(_ http.ResponseWriter, r *http.Request) (any, error) {
 	return struct{}{}, err
 }
 
-// Rollback declares a revision again, but for the status: a pipeline that runs keeps running, and one that is
-// stopped stays stopped. For a pipeline of a file the revision is written to the file if the request says so.
+// Rollback declares a revision again, except for its status: a running pipeline keeps running, and a stopped one stays
+// stopped. For a pipeline of a file, the revision is written to the file if the request says so.
 func (s *History) Rollback(w http.ResponseWriter, r *http.Request) (any, error) {
 	var body rest.Rollback
 	if err := jsonhttp.Read(w, r, &body); err != nil {
@@ -93,7 +93,7 @@ func (s *History) Rollback(w http.ResponseWriter, r *http.Request) (any, error) 
 	return s.present(w, d, err)
 }
 
-// restoreFile writes what restore makes of a pipeline to the file that declares it.
+// restoreFile writes the result of restore to the file that declares the pipeline.
 func (s *History) restoreFile(r *http.Request, id string, revision int64,
 	restore func(p *spec.Pipeline) error) (*spec.Declaration, error) {
 	d, err := s.Desired.Pipeline(r.Context(), id)
@@ -136,11 +136,11 @@ func revisionOf(revisions []spec.Revision, id string, number int64) (*spec.Pipel
 	return revisions[i].Spec, nil
 }
 
-// wordRunning stands for the generation that runs.
+// wordRunning stands for the running generation.
 const wordRunning = "running"
 
-// Diff answers with what distinguishes two generations of a pipeline: those asked for,
-// or the latest and what was there before it. It answers for pipelines that are deleted, too.
+// Diff answers with the difference between two generations of a pipeline: the requested ones, or the latest and its
+// predecessor. It also answers for deleted pipelines.
 func (s *History) Diff(_ http.ResponseWriter, r *http.Request) (any, error) {
 	id, query := r.PathValue("id"), r.URL.Query()
 	revisions, err := s.Desired.History(r.Context(), id)
@@ -166,8 +166,7 @@ func (s *History) Diff(_ http.ResponseWriter, r *http.Request) (any, error) {
 	return compared(s.view(r), id, from, to), nil
 }
 
-// versionAt returns the latest revision of the generation that word says, the latest of
-// all without a word.
+// versionAt returns the latest revision of the generation in word, or the latest revision without a word.
 func (s *History) versionAt(id, field, word string, revisions []spec.Revision) (*spec.Revision, error) {
 	generation, err := strconv.ParseInt(word, 10, 64)
 	var good *spec.LastGood
@@ -187,14 +186,14 @@ func (s *History) versionAt(id, field, word string, revisions []spec.Revision) (
 			return &v, nil
 		}
 	}
-	if good != nil && good.Generation == generation { // it has run for longer than history goes back
+	if good != nil && good.Generation == generation { // it has run since before the kept history
 		return &spec.Revision{Generation: generation, Spec: &good.Pipeline}, nil
 	}
 	return nil, rest.Errorf(rest.NotFound, rest.ReasonRevisionNotFound, "generation %d of pipeline %q not found", generation, id).
 		With("configPath", field).Suggest("GET /v1/pipelines/%s/history lists the generations there are", id)
 }
 
-// before returns the last revision that differs from to and came before it, nil if none does.
+// before returns the last revision before to that differs from it, nil if there is none.
 func before(to *spec.Revision, revisions []spec.Revision) *spec.Revision {
 	for _, v := range slices.Backward(revisions) {
 		if v.Number < to.Number && len(spec.Diff(v.Spec, to.Spec)) > 0 {
@@ -204,7 +203,7 @@ func before(to *spec.Revision, revisions []spec.Revision) *spec.Revision {
 	return nil
 }
 
-// compared returns the difference with the values that the client sees.
+// compared returns the difference with the values that the client may see.
 func compared(view *View, id string, from, to *spec.Revision) rest.Diff {
 	d := rest.Diff{ID: id, To: versionOf(to), Changes: []rest.ValueChanged{}}
 	var old, shownOld *spec.Pipeline

@@ -14,7 +14,7 @@ import (
 // Runs starts and stops pipelines.
 type Runs struct{ Base }
 
-// Start has a pipeline run and answers when it does, or when the first attempt failed.
+// Start starts a pipeline, and answers when it runs or when the first attempt failed.
 func (s *Runs) Start(w http.ResponseWriter, r *http.Request) (any, error) {
 	id, since := r.PathValue("id"), time.Now()
 	d, limit, err := s.unchanged(w, r, id)
@@ -40,8 +40,7 @@ func (s *Runs) Start(w http.ResponseWriter, r *http.Request) (any, error) {
 		func() (bool, error) { return done(r, id, since) }))
 }
 
-// Stop has a pipeline stop and answers when it did. One that is stopping already may be
-// forced to.
+// Stop stops a pipeline, and answers when it has stopped. A pipeline that is already stopping may be forced to stop.
 func (s *Runs) Stop(w http.ResponseWriter, r *http.Request) (any, error) {
 	var body rest.Stop
 	if err := jsonhttp.Read(w, r, &body); err != nil {
@@ -69,8 +68,8 @@ func (s *Runs) Stop(w http.ResponseWriter, r *http.Request) (any, error) {
 		func() (bool, error) { return s.stopped(id), nil }))
 }
 
-// unlessOverruled returns done, which fails when another request has the pipeline deleted, or run or stop, in the
-// meantime.
+// unlessOverruled returns a function that calls done, and fails when another request meanwhile deletes, starts or stops
+// the pipeline.
 func (s *Runs) unlessOverruled(r *http.Request, id string, want spec.Status, done func() (bool, error)) func() (bool,
 	error) {
 	next := time.Now().Add(pollInterval)
@@ -95,8 +94,8 @@ func (s *Runs) unlessOverruled(r *http.Request, id string, want spec.Status, don
 	}
 }
 
-// unchanged returns the declaration of a pipeline that is as the client knows it, and how long the
-// client waits. The answer has its generation in a header.
+// unchanged returns the declaration of a pipeline if its ETag matches the request, and how long the client waits. It
+// sets the header with the generation.
 func (s *Runs) unchanged(w http.ResponseWriter, r *http.Request, id string) (*spec.Declaration, time.Duration, error) {
 	limit, err := jsonhttp.Wait(r)
 	if err != nil {
@@ -130,8 +129,8 @@ func (s *Runs) Restart(w http.ResponseWriter, r *http.Request) (any, error) {
 		s.unlessOverruled(r, id, spec.StatusRunning, func() (bool, error) { return s.started(r, id, since) }))
 }
 
-// setStatus changes the status that d's pipeline should be in. A file keeps what it
-// declares, and is overridden until it changes.
+// setStatus changes the desired status of d's pipeline. A file keeps its declared status, which is overridden until the
+// file changes.
 func (s *Runs) setStatus(w http.ResponseWriter, r *http.Request, d *spec.Declaration, status spec.Status) error {
 	if d.Owner.Kind == spec.OwnerFile {
 		p := d.Pipeline.Clone()
@@ -140,7 +139,7 @@ func (s *Runs) setStatus(w http.ResponseWriter, r *http.Request, d *spec.Declara
 			return err
 		}
 		err := s.Desired.SetOverride(r.Context(), d.Pipeline.ID, status)
-		if errors.Is(err, spec.ErrNotFound) { // gone since it was read
+		if errors.Is(err, spec.ErrNotFound) { // deleted since it was read
 			_, err = s.Desired.Pipeline(r.Context(), d.Pipeline.ID)
 		}
 		return err
@@ -152,7 +151,7 @@ func (s *Runs) setStatus(w http.ResponseWriter, r *http.Request, d *spec.Declara
 	return err
 }
 
-// runnable returns why a pipeline that is to run cannot.
+// runnable returns the reason why a pipeline cannot run.
 func runnable(p *spec.Pipeline) error {
 	if p.Status != spec.StatusRunning {
 		return nil
@@ -164,11 +163,11 @@ func runnable(p *spec.Pipeline) error {
 	return err
 }
 
-// started reports whether the pipeline runs since then, or why it does not.
+// started reports whether the pipeline runs since then, or returns the reason why it does not.
 func (s *Runs) started(_ *http.Request, id string, since time.Time) (bool, error) {
 	state, _ := s.Observed.State(id)
 	if p := s.Observed.Placement(id); p != nil && p.Member != "" {
-		return true, nil // that member says more of it
+		return true, nil // that member has the details
 	}
 	if state.Since.Before(since.Round(0)) {
 		return false, nil
@@ -202,7 +201,7 @@ func (s *Runs) running(r *http.Request, id string, since time.Time) (bool, error
 	return settled && state.Phase == spec.PhaseRunning, nil
 }
 
-// stopped reports whether nothing runs of a pipeline, on no member of a cluster.
+// stopped reports whether a pipeline does not run, on any member of a cluster.
 func (s *Runs) stopped(id string) bool {
 	if p := s.Observed.Placement(id); p != nil && p.Member != "" {
 		return false

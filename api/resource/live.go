@@ -14,44 +14,42 @@ import (
 const (
 	// interval is the time between two messages of rates.
 	interval = time.Second
-	// gatherChanges is how long changes are collected before they are sent: an action makes
-	// several in a row.
+	// gatherChanges is how long changes are collected before they are sent: an action makes several in a row.
 	gatherChanges = 50 * time.Millisecond
-	// latest is how many events a page gets that has none yet.
+	// latest is the number of events sent to a new page.
 	latest = 200
-	// chunkSize is of how many pipelines a message holds at most, so that a page is never
-	// busy with one for long.
+	// chunkSize is the maximum number of pipelines in a message, so that no message keeps a page busy for long.
 	chunkSize = 50
-	// most is how many events are sent at once.
+	// most is the maximum number of events sent at once.
 	most = 500
 )
 
-// Source is what pages follow. All functions may be called concurrently.
+// Source provides the data that pages follow. All functions may be called concurrently.
 type Source struct {
 	Statuses  func(ctx context.Context) ([]rest.PipelineStatus, error)
 	Files     func(ctx context.Context) ([]spec.FileState, error)
 	Directory func() spec.Directory
-	// Events returns up to limit events with an id above after, oldest first; when after
-	// is negative the newest ones instead, oldest first too. It returns fewer when they are large, and none only
-	// when there are none.
+	// Events returns up to limit events with an id above after, oldest first. When after is negative it returns the
+	// newest events instead, also oldest first. It returns fewer than limit when events are large, and none only when
+	// there are none.
 	Events func(ctx context.Context, after int64, limit int) ([]spec.Event, error)
-	// Rates returns the rates of the pipelines that run, with their series.
+	// Rates returns the rates of the running pipelines, with their series.
 	Rates func() []rest.PipelineRates
-	// Stages is the id of the pipeline whose rates are sent with those of its connectors and
-	// processors: of a thousand pipelines they would be most of what is sent.
+	// Stages is the id of the pipeline whose rates are sent with connector and processor rates. With a
+	// thousand pipelines, stage rates would dominate the messages.
 	Stages string
 	// Changed returns a channel that is closed soon after the next change.
 	Changed func() <-chan struct{}
 }
 
-// Follow sends everything by calling send, and then what has changed, until ctx ends or
-// send fails. The messages are those of rest.Watch*, each under its name.
+// Follow calls send with everything, and then with every change, until ctx ends or send fails. The messages are the
+// rest.Watch* types, each under its name.
 func (s *Source) Follow(ctx context.Context, send func(name string, message any) error) error {
 	f := follower{Source: s, send: send, statuses: map[string][]byte{}, after: -1}
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
 	for {
-		changed := s.Changed() // before reading, so that no change falls between
+		changed := s.Changed() // before reading, so that no change is missed
 		if err := f.changes(ctx); err != nil {
 			return err
 		}
@@ -96,7 +94,7 @@ func (s *Source) Snapshot(ctx context.Context, send func(name string, message an
 	return f.rates()
 }
 
-// follower is what one page knows.
+// follower is the state that one page has received.
 type follower struct {
 	*Source
 	send     func(name string, message any) error
@@ -104,10 +102,10 @@ type follower struct {
 	files    []byte            // as sent
 	begun    bool
 	after    int64 // last event sent
-	series   bool  // the series were sent; from then on the page continues them
+	series   bool  // the series were sent, and the page continues them
 }
 
-// changes sends what is not as it was sent last.
+// changes sends the differences from the state that was sent last.
 func (f *follower) changes(ctx context.Context) error {
 	for _, send := range []func(context.Context) error{f.changedStatuses, f.changedFiles, f.newEvents} {
 		if err := send(ctx); err != nil {
@@ -195,7 +193,7 @@ func (f *follower) newEvents(ctx context.Context) error {
 	}
 }
 
-// rates sends what the pipelines move. The series are sent once, after the first rates.
+// rates sends the rates of the pipelines. The series are sent once, after the first rates.
 func (f *follower) rates() error {
 	all := append([]rest.PipelineRates{}, f.Rates()...)
 	series := make([]rest.WatchSeries, len(all))

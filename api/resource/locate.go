@@ -8,12 +8,12 @@ import (
 // location is a place in a file of YAML in block style, found by its indentation.
 type location struct {
 	path     []string          // names of the mappings around it, outermost first; items of a list are not in it
-	siblings map[string]string // the other fields of its map, with their values as far as they are on the same line
-	owner    map[string]string // the fields of the mapping around that one
-	key      string            // whose value it is
-	value    bool              // it is the value of key, and not a key
-	typed    string            // of the word already
-	indent   int               // of the keys of its map
+	siblings map[string]string // the other fields of that map, with the values that are on the same line
+	owner    map[string]string // the fields of the mapping around that map
+	key      string            // the field whose value is being typed
+	value    bool              // the place is in the value of key, not in a key
+	typed    string            // part of the word before the cursor
+	indent   int               // indentation of the keys in that map
 }
 
 // in reports whether the innermost list around the place is called name.
@@ -63,7 +63,7 @@ func unquote(s string) string {
 	return s
 }
 
-// locate finds out where line and column are, nil when that is no place for a field.
+// locate returns the location of line and column, nil when no field can be there.
 func locate(text string, line, column int) *location {
 	lines := strings.Split(text, "\n")
 	if line < 1 || line > len(lines) {
@@ -90,8 +90,7 @@ func locate(text string, line, column int) *location {
 	return at
 }
 
-// climb collects the fields around line n, whose key begins at column indent, behind a
-// dash unless dash is -1.
+// climb collects the fields around line n, whose key begins at column indent, behind a dash unless dash is -1.
 func (at *location) climb(lines []string, n, indent, dash int) {
 	at.siblings = fieldsOf(lines, n, indent, dash)
 	for i, inner := n, true; indent > 0 || dash >= 0; inner = false {
@@ -119,8 +118,7 @@ func (at *location) climb(lines []string, n, indent, dash int) {
 	}
 }
 
-// first returns the line with the first field of the mapping that line n is in, and the
-// dash before it.
+// first returns the line with the first field of the mapping of line n, and the dash before it.
 func first(lines []string, n, indent, dash int) (int, int) {
 	for i := n; dash < 0 && i > 0; {
 		i--
@@ -137,8 +135,7 @@ func first(lines []string, n, indent, dash int) (int, int) {
 	return n, dash
 }
 
-// fieldsOf returns the fields of the mapping that line n is in, but for that line's own
-// value.
+// fieldsOf returns the fields of the mapping of line n, except the value of line n itself.
 func fieldsOf(lines []string, n, indent, dash int) map[string]string {
 	all := map[string]string{}
 	start, _ := first(lines, n, indent, dash)

@@ -9,10 +9,10 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// Lines are the last lines that the agent logged.
+// Lines provides the last lines of the agent's log.
 type Lines interface {
-	// Read returns the newest lines, up to limit, of the pipelines and connectors with these ids that came
-	// after the one with the id after, oldest first.
+	// Read returns up to limit of the newest lines after the line with the id after, oldest first, about the pipelines
+	// and connectors with these ids.
 	Read(ids []string, after int64, limit int) []rest.LogLine
 	// Changed returns a channel that is closed when the next line comes.
 	Changed() <-chan struct{}
@@ -21,10 +21,10 @@ type Lines interface {
 // Logs lists lines of the log.
 type Logs struct {
 	Base
-	Lines Lines // nil: they cannot be asked for
+	Lines Lines // nil: the log is not available
 }
 
-// How many lines there are in an answer, and how long lines that come together are waited for.
+// Limits of the number of lines in an answer, and the time for collecting lines that are logged together.
 const (
 	defaultLimit = 100
 	maxLimit     = 1000
@@ -62,7 +62,7 @@ func (s *Logs) List(w http.ResponseWriter, r *http.Request) (any, error) {
 	return s.next(w, r, ids, after, most, wait)
 }
 
-// next returns the lines after the one with the id after when there are some, or none after a time.
+// next returns the lines after the line with the id after, or none after a timeout.
 func (s *Logs) next(w http.ResponseWriter, r *http.Request, ids []string, after int64, most int, wait time.Duration) (any, error) {
 	ctx, cancel := s.Long(w, r)
 	defer cancel()
@@ -88,7 +88,7 @@ func (s *Logs) next(w http.ResponseWriter, r *http.Request, ids []string, after 
 	}
 }
 
-// owners are the ids that lines of a pipeline have.
+// owners returns the ids in log lines of a pipeline.
 func owners(p *spec.Pipeline) []string {
 	ids := []string{p.ID, p.QualifiedID(spec.QueueID)}
 	for i := range p.Connectors {

@@ -12,7 +12,7 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// Owners changes who declares pipelines.
+// Owners changes the owners of pipelines.
 type Owners struct{ Base }
 
 // Adopt hands a pipeline over to the file that declares it, or to the API, without a
@@ -35,7 +35,7 @@ func (s *Owners) Adopt(w http.ResponseWriter, r *http.Request) (any, error) {
 	}
 	by, p := cmp.Or(owner.Path, "the API"), d.Pipeline
 	if owner.Kind == spec.OwnerAPI {
-		p.Status = d.Want() // only what a file declares is overridden
+		p.Status = d.Want() // only a status declared by a file can be overridden
 	}
 	changes := &spec.Changes{Declare: []spec.Declare{{Pipeline: p, Owner: owner, Origin: "adopted by " + by}},
 		Events: []spec.Event{{Pipeline: d.Pipeline.ID, File: cmp.Or(owner.Path, d.Owner.Path), Type: "normal", Reason: "Adopted", Message: by + " takes it over"}}}
@@ -46,7 +46,7 @@ func (s *Owners) Adopt(w http.ResponseWriter, r *http.Request) (any, error) {
 	return s.present(w, d, err)
 }
 
-// newOwner returns who takes d over.
+// newOwner returns the new owner of d.
 func (s *Owners) newOwner(r *http.Request, d *spec.Declaration, body *rest.Adopt) (spec.Owner, error) {
 	switch body.Owner {
 	case spec.OwnerFile, "":
@@ -65,7 +65,7 @@ func (s *Owners) newOwner(r *http.Request, d *spec.Declaration, body *rest.Adopt
 	return spec.Owner{}, jsonhttp.FieldError(spec.CodeInvalid, "owner", "owner must be file or api")
 }
 
-// conflict returns desired.ErrStale as the client sees it.
+// conflict converts ErrStale to an error for the client.
 func conflict(err error) error {
 	if errors.Is(err, ErrStale) {
 		return rest.Errorf(rest.Aborted, rest.ReasonChanged, "another client changed it in the meantime").Suggest("try again")
@@ -73,7 +73,7 @@ func conflict(err error) error {
 	return err
 }
 
-// declaring returns the path of the only file that declares pipeline id, or of the one asked for.
+// declaring returns the path of the only file that declares pipeline id, or the requested path.
 func (s *Owners) declaring(r *http.Request, id, path string) (string, error) {
 	files, err := s.Desired.FileStates(r.Context())
 	if err != nil {

@@ -17,20 +17,20 @@ import (
 	"github.com/conduit-agent/conduit/spec/secret"
 )
 
-// Insight is what pages show of the agent in addition to its pipelines.
+// Insight provides information about the agent that pages show in addition to its pipelines.
 type Insight struct {
 	// Agent describes the process, its store and its settings.
 	Agent func(ctx context.Context) (rest.Agent, error)
-	// Memory returns what there is for outstanding records.
+	// Memory returns the use of the memory for outstanding records.
 	Memory func() rest.RecordMemory
-	// Check returns what is wrong with the plugins and settings of a pipeline that is being
-	// written. Paths are JSON pointers within it.
+	// Check returns the problems with the plugins and settings of a pipeline in the editor. Paths are JSON pointers
+	// within the pipeline.
 	Check func(ctx context.Context, p *spec.Pipeline) []spec.Problem
 	// ReadFile returns the content of a pipeline file.
 	ReadFile func(path string) ([]byte, error)
 }
 
-// Pages serves what pages need in addition to the other resources.
+// Pages serves the data that pages need in addition to the other resources.
 type Pages struct {
 	Base
 	Insight Insight
@@ -39,8 +39,8 @@ type Pages struct {
 	streams atomic.Int64
 }
 
-// Watch sends what pages show as server-sent messages: once, or until the client leaves
-// when it accepts text/event-stream.
+// Watch sends the data of pages as server-sent messages: once, or until the client leaves when it accepts
+// text/event-stream.
 func (s *Pages) Watch(w http.ResponseWriter, r *http.Request) (any, error) {
 	if s.streams.Add(1) > MaxStreams {
 		s.streams.Add(-1)
@@ -48,7 +48,7 @@ func (s *Pages) Watch(w http.ResponseWriter, r *http.Request) (any, error) {
 	}
 	defer s.streams.Add(-1)
 	guard.Release(r)
-	w.Header().Set("Connection", "close") // it has no place for further requests
+	w.Header().Set("Connection", "close") // its slot is released
 	ctx, cancel := s.Long(w, r)
 	defer cancel()
 	w.Header().Set("Content-Type", "text/event-stream")
@@ -76,7 +76,7 @@ func (s *Pages) Watch(w http.ResponseWriter, r *http.Request) (any, error) {
 	if strings.Contains(r.Header.Get("Accept"), "text/event-stream") {
 		follow = source.Follow
 	}
-	_ = follow(ctx, send) // the client left, or finds out by the end of the stream
+	_ = follow(ctx, send) // the client left, or sees the end of the stream
 	return nil, nil
 }
 
@@ -100,7 +100,7 @@ func (s *Pages) rates() []rest.PipelineRates {
 	return s.Rates()
 }
 
-// Agent answers with what the agent says of itself.
+// Agent answers with information about the agent.
 func (s *Pages) Agent(_ http.ResponseWriter, r *http.Request) (any, error) {
 	if s.Insight.Agent == nil {
 		return nil, jsonhttp.NotFound()
@@ -108,8 +108,8 @@ func (s *Pages) Agent(_ http.ResponseWriter, r *http.Request) (any, error) {
 	return s.Insight.Agent(r.Context())
 }
 
-// Content answers with a pipeline file as it is on the disk, without its secrets. Only files
-// that the agent follows are read.
+// Content answers with the content of a pipeline file on the disk, without its secrets. It reads only files that the
+// agent follows.
 func (s *Pages) Content(_ http.ResponseWriter, r *http.Request) (any, error) {
 	path := r.URL.Query().Get("path")
 	files, err := s.Desired.FileStates(r.Context())
@@ -127,8 +127,7 @@ func (s *Pages) Content(_ http.ResponseWriter, r *http.Request) (any, error) {
 	return rest.FileContent{Path: path, Content: secret.Text(string(content))}, nil
 }
 
-// Edit answers with what is wrong with a pipeline file that is being written, and with what
-// may stand at the cursor.
+// Edit answers with the problems of a pipeline file in the editor and the completions at the cursor.
 func (s *Pages) Edit(w http.ResponseWriter, r *http.Request) (any, error) {
 	var body rest.EditorRequest
 	if err := jsonhttp.Read(w, r, &body); err != nil {
@@ -155,7 +154,7 @@ func (s *Pages) Edit(w http.ResponseWriter, r *http.Request) (any, error) {
 	return answer, nil
 }
 
-// plugins returns the plugins that a file may name.
+// plugins returns the plugins that a file can use.
 func (s *Pages) plugins() []Plugin {
 	var all []Plugin
 	for _, p := range s.Desired.Plugins.Plugins() {

@@ -9,10 +9,10 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// Pipelines is about pipelines without what belongs to them.
+// Pipelines serves pipelines without their connectors and processors.
 type Pipelines struct{ Base }
 
-// List answers with all pipelines, or those with a name.
+// List answers with all pipelines, or with the pipelines of a name.
 func (s *Pipelines) List(_ http.ResponseWriter, r *http.Request) (any, error) {
 	name, err := jsonhttp.Name(r)
 	if err != nil {
@@ -34,7 +34,7 @@ func (s *Pipelines) Get(w http.ResponseWriter, r *http.Request) (any, error) {
 	return s.present(w, d, err)
 }
 
-// Create declares a pipeline that is stopped and empty.
+// Create declares a stopped and empty pipeline.
 func (s *Pipelines) Create(w http.ResponseWriter, r *http.Request) (any, error) {
 	var body rest.Pipeline
 	if err := jsonhttp.Read(w, r, &body); err != nil {
@@ -93,8 +93,8 @@ func (s *Pipelines) Update(w http.ResponseWriter, r *http.Request) (any, error) 
 
 func pipelineTag(p *spec.Pipeline) string { return Tag(*p) }
 
-// Delete answers when the pipeline's clean-up is done. A pipeline that its file
-// withdrew may be deleted, too, which ends the wait for the file to come back.
+// Delete answers when the pipeline's clean-up is done. A pipeline that its file withdrew can also be deleted, which
+// ends the wait for the file to come back.
 func (s *Pipelines) Delete(w http.ResponseWriter, r *http.Request) (any, error) {
 	id := r.PathValue("id")
 	limit, err := jsonhttp.Wait(r)
@@ -122,7 +122,7 @@ func (s *Pipelines) Delete(w http.ResponseWriter, r *http.Request) (any, error) 
 	}
 }
 
-// deletable returns the declaration of a pipeline that may be deleted.
+// deletable returns the declaration of a pipeline if it may be deleted.
 func (s *Pipelines) deletable(r *http.Request, id string) (*spec.Declaration, error) {
 	if d, err := s.Desired.Get(r.Context(), id); err == nil && !d.Withdrawn.IsZero() {
 		return &d, nil

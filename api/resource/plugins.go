@@ -7,7 +7,7 @@ import (
 	"github.com/conduit-agent/conduit/api/rest"
 )
 
-// Plugins lists what pipelines can be made of.
+// Plugins lists the plugins available to pipelines.
 type Plugins struct{ Base }
 
 // Connectors answers with the connector plugins.

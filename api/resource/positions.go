@@ -15,22 +15,22 @@ import (
 
 // Checkpoints keeps the checkpoints of sources.
 type Checkpoints interface {
-	// Checkpoint returns where the source with this qualified id got, nil if nowhere.
+	// Checkpoint returns the checkpoint of the source with this qualified id, nil if it has none.
 	Checkpoint(ctx context.Context, connectorID string) (*spec.Checkpoint, error)
-	// MoveCheckpoint replaces the position of a source of d's pipeline, or forgets it when c has
-	// none, if it still is before; otherwise it returns spec.ErrConflict. No run that has begun
-	// can save positions afterwards. History and events of the pipeline say so.
+	// MoveCheckpoint replaces the position of a source of d's pipeline if it still is before, or forgets it when c has
+	// none. Otherwise it returns spec.ErrConflict. No run that has begun can save positions afterwards. The move is
+	// recorded in the history and the events of the pipeline.
 	MoveCheckpoint(ctx context.Context, d *spec.Declaration, c spec.Checkpoint, before record.Position, event spec.Event) error
 }
 
-// Positions shows where sources resume, and moves that of a pipeline that is stopped.
+// Positions shows where sources resume, and moves the position of a stopped pipeline's source.
 type Positions struct {
 	Base
-	Store Checkpoints // nil: it cannot be asked for
+	Store Checkpoints // nil: positions are not available
 }
 
-// Get answers with the position of a source and its ETag, and with what moving it would do if a
-// position to move it to is in the query.
+// Get answers with the position of a source and its ETag. If the query has a target position, it also answers with the
+// effect of moving there.
 func (s *Positions) Get(w http.ResponseWriter, r *http.Request) (any, error) {
 	d, at, c, err := s.source(r)
 	if err != nil {
@@ -47,7 +47,7 @@ func (s *Positions) Get(w http.ResponseWriter, r *http.Request) (any, error) {
 	return body, nil
 }
 
-// Set has a source of a stopped pipeline resume from another position.
+// Set moves the position of a source of a stopped pipeline.
 func (s *Positions) Set(w http.ResponseWriter, r *http.Request) (any, error) {
 	var body rest.SetPosition
 	if err := jsonhttp.Read(w, r, &body); err != nil {
@@ -62,7 +62,7 @@ func (s *Positions) Set(w http.ResponseWriter, r *http.Request) (any, error) {
 	return s.move(w, r, body.Position)
 }
 
-// Reset has a source of a stopped pipeline begin anew.
+// Reset removes the position of a source of a stopped pipeline, which then begins anew.
 func (s *Positions) Reset(w http.ResponseWriter, r *http.Request) (any, error) {
 	return s.move(w, r, nil)
 }
@@ -97,7 +97,7 @@ func (s *Positions) move(w http.ResponseWriter, r *http.Request, to record.Posit
 	return s.present(w, d, at, c), nil
 }
 
-// source returns the source that the request is about and its checkpoint, nil if it has none.
+// source returns the source in the path of the request and its checkpoint, nil if it has none.
 func (s *Positions) source(r *http.Request) (d *spec.Declaration, at int, c *spec.Checkpoint, err error) {
 	if s.Store == nil {
 		return nil, 0, nil, jsonhttp.NotFound()
@@ -113,7 +113,7 @@ func (s *Positions) source(r *http.Request) (d *spec.Declaration, at int, c *spe
 	return d, at, c, err
 }
 
-// stopped returns an error unless d's pipeline is to stop and has.
+// stopped returns an error unless d's pipeline is declared to stop and has stopped.
 func (s *Positions) stopped(d *spec.Declaration) error {
 	id := d.Pipeline.ID
 	state, known := s.Observed.State(id)
@@ -136,7 +136,7 @@ func positionMoved(d *spec.Declaration, id string, before, after record.Position
 	return e
 }
 
-// positionWords is a position for people.
+// positionWords formats a position for people.
 func positionWords(p record.Position) string {
 	if len(p) == 0 {
 		return "its beginning"

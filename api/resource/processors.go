@@ -26,10 +26,10 @@ func shownProcessor(view *View, d *spec.Declaration, c Chain, i int) rest.Proces
 	}
 }
 
-// Processors is about processors of pipelines and connectors.
+// Processors performs the operations on processors of pipelines and connectors.
 type Processors struct{ Base }
 
-// List answers with all processors, or those of parents.
+// List answers with all processors, or with the processors of the given parents.
 func (s *Processors) List(_ http.ResponseWriter, r *http.Request) (any, error) {
 	all, err := s.Desired.Declared(r.Context())
 	view, list, of := s.view(r), []rest.Processor{}, r.URL.Query()["parentIds"]
@@ -77,7 +77,7 @@ func chainOf(p *spec.Pipeline, parent rest.Parent) (Chain, error) {
 	return Chain{}, ConnectorNotFound(parent.ID)
 }
 
-// parentPipeline returns the pipeline that parent is or is part of.
+// parentPipeline returns the pipeline that parent is, or belongs to.
 func (s *Processors) parentPipeline(r *http.Request, parent rest.Parent) (*spec.Declaration, error) {
 	switch parent.Type {
 	case rest.ParentPipeline:
@@ -126,7 +126,7 @@ func (s *Processors) Create(w http.ResponseWriter, r *http.Request) (any, error)
 	return s.present(w, r, d, id)
 }
 
-// change changes the processor with the qualified id. It returns what that led to.
+// change changes the processor with the qualified id, and returns the resulting declaration.
 func (s *Processors) change(w http.ResponseWriter, r *http.Request, id string, apply func(c Chain, i int) error) (*spec.Declaration, error) {
 	d, _, _, err := s.Desired.Processor(r.Context(), id)
 	if err != nil {

@@ -10,13 +10,13 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// Replays replays dead letters, at most one replay of each pipeline at a time.
+// Replays replays dead letters, with at most one replay of each pipeline at a time.
 type Replays interface {
-	// Start begins a replay, unless one of the pipeline runs (spec.ErrConflict).
+	// Start begins a replay. It returns spec.ErrConflict if a replay of the pipeline is in progress.
 	Start(ctx context.Context, pipeline string, request rest.ReplayRequest) (rest.Replay, error)
-	// Status returns the replay that runs, or ran last, on whichever member of a cluster; ok is false when there was none.
+	// Status returns the current or last replay, on whichever member of a cluster; ok is false when there was none.
 	Status(ctx context.Context, pipeline string) (status rest.Replay, ok bool)
-	// Cancel ends a replay once what is outstanding is settled, on whichever member of a cluster it runs.
+	// Cancel ends a replay once its outstanding records are settled, on whichever member of the cluster it runs.
 	Cancel(ctx context.Context, pipeline string) (status rest.Replay, ok bool, err error)
 }
 
@@ -51,7 +51,7 @@ func (s *DeadLetters) Replay(w http.ResponseWriter, r *http.Request) (any, error
 	return answer(status, err)
 }
 
-// ReplayStatus answers with how far a replay is.
+// ReplayStatus answers with the progress of a replay.
 func (s *DeadLetters) ReplayStatus(_ http.ResponseWriter, r *http.Request) (any, error) {
 	return s.replay(r, func(id string) (rest.Replay, bool, error) {
 		status, ok := s.Replays.Status(r.Context(), id)

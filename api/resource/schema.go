@@ -11,14 +11,14 @@ import (
 	"github.com/conduit-agent/conduit/spec/sorting"
 )
 
-// field is a field that the schema of pipeline files knows.
+// field is a field in the schema of pipeline files.
 type field struct {
 	name, description string
 	kind              string // string, array, object, …
 	values            []string
 }
 
-// node is what matters here of a JSON Schema.
+// node is the subset of a JSON Schema that completion uses.
 type node struct {
 	Ref         string           `json:"$ref"`
 	Type        any              `json:"type"`
@@ -33,7 +33,7 @@ type node struct {
 var root = sync.OnceValue(func() *node {
 	var n node
 	if err := json.Unmarshal(schemas.Source(schemas.PipelineFile), &n); err != nil {
-		panic(err) // it is part of the binary, and compiled in tests
+		panic(err) // the schema is embedded, and compiled in tests
 	}
 	return &n
 })
@@ -89,7 +89,7 @@ func fields(path []string) []field {
 	return all
 }
 
-// usual is the order in which people write fields.
+// usual is the customary order of fields.
 var usual = []string{"version", "pipelines", "id", "type", "plugin", "status", "name", "description", "condition", "settings", "connectors", "processors", "dead-letter-queue"}
 
 func order(a, b string) int {

@@ -11,8 +11,7 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// Keep replaces *** in settings by what old has there. at is where the settings are in
-// the request.
+// Keep replaces *** in settings by the value in old. at is the path of the settings in the request.
 func Keep(settings, old map[string]string, at string) (map[string]string, error) {
 	settings = maps.Clone(settings)
 	for _, name := range slices.Sorted(maps.Keys(settings)) {
@@ -30,7 +29,7 @@ func Keep(settings, old map[string]string, at string) (map[string]string, error)
 	return settings, nil
 }
 
-// KeepAll does as keep does for all settings of p, old being what it replaces.
+// KeepAll is like Keep for all settings of p, which replaces old.
 func KeepAll(p, old *spec.Pipeline, field Naming) error {
 	before := map[string]map[string]string{}
 	EachSettings(old.Clone(), func(of, _ string, settings *map[string]string) { before[of] = *settings })
@@ -45,8 +44,7 @@ func KeepAll(p, old *spec.Pipeline, field Naming) error {
 	return failed
 }
 
-// EachSettings calls do for all settings of p, with ids to say what they are of and a
-// JSON pointer to say where they are.
+// EachSettings calls do for all settings of p. of is the id of their owner, and at their JSON pointer.
 func EachSettings(p *spec.Pipeline, do func(of, at string, settings *map[string]string)) {
 	for i := range p.Connectors {
 		c, at := &p.Connectors[i], "/connectors/"+strconv.Itoa(i)

@@ -11,76 +11,73 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// ErrPluginNotFound is what Plugins.Check returns for the caller to branch on.
+// ErrPluginNotFound is returned by Plugins.Check when a plugin does not exist.
 var ErrPluginNotFound = errors.New("plugin not found")
 
 // Store holds the desired state of all pipelines.
 type Store interface {
 	// Declarations returns all desired state, withdrawn pipelines included, by id.
 	Declarations(ctx context.Context) ([]spec.Declaration, error)
-	// Get returns the desired state of one pipeline, withdrawn or not, or an error that is
-	// spec.ErrNotFound.
+	// Get returns the desired state of a pipeline, withdrawn or not, or an error that is spec.ErrNotFound.
 	Get(ctx context.Context, id string) (spec.Declaration, error)
-	// ApplyIf performs c in one transaction if every pipeline named in expect is declared in
-	// that version (spec.Declaration.Version), an empty one meaning that it is not declared or
-	// is withdrawn. Otherwise it changes nothing and returns an error that is spec.ErrConflict.
+	// ApplyIf performs c in one transaction if every pipeline named in expect is declared in that version
+	// (spec.Declaration.Version). An empty version means that the pipeline is not declared or is withdrawn. Otherwise
+	// ApplyIf changes nothing and returns an error that is spec.ErrConflict.
 	ApplyIf(ctx context.Context, c *spec.Changes, expect map[string]string) error
-	// SetOverride makes the pipeline run or stop whatever its declaration says, until the
-	// declaration changes. The declared status ends an override.
+	// SetOverride makes the pipeline run or stop regardless of its declaration, until the declaration changes. The
+	// declared status ends an override.
 	SetOverride(ctx context.Context, id string, status spec.Status) error
-	// History returns the revisions of a pipeline that are kept, oldest first.
+	// History returns the stored revisions of a pipeline, oldest first.
 	History(ctx context.Context, id string) ([]spec.Revision, error)
-	// Purge forgets the history and the events of a deleted pipeline. The error is
-	// spec.ErrNotFound when nothing is known of it, spec.ErrConflict when it is not deleted.
+	// Purge forgets the history and the events of a deleted pipeline. The error is spec.ErrNotFound when the pipeline
+	// is unknown, and spec.ErrConflict when it is not deleted.
 	Purge(ctx context.Context, id string) error
-	// FileStates returns what is known of the pipeline files, by path.
+	// FileStates returns the states of the pipeline files, by path.
 	FileStates(ctx context.Context) ([]spec.FileState, error)
-	// Events returns up to limit events with an id above after, oldest first; when after
-	// is negative the newest ones instead, oldest first too.
+	// Events returns up to limit events with an id above after, oldest first. When after is negative it returns the
+	// newest events instead, also oldest first.
 	Events(ctx context.Context, after int64, limit int) ([]spec.Event, error)
 }
 
-// States is what is observed of pipelines.
+// States provides the observed state of pipelines.
 type States interface {
-	// State returns the state of a pipeline, false when nothing was observed of it.
+	// State returns the state of a pipeline, and false when none has been observed.
 	State(id string) (spec.State, bool)
 }
 
-// KnownPlugins is what is known of the plugins of connectors and processors.
+// KnownPlugins provides the plugins of connectors and processors.
 type KnownPlugins interface {
 	// KnownPlugins describes all plugins, by name.
 	Plugins() []rest.Plugin
-	// Check has a new instance of the plugin accept the settings, references in them
-	// resolved, and tears it down. The error is ErrPluginNotFound, contains a
-	// SettingError for every setting that is wrong, or says why the plugin refuses.
+	// Check lets a new instance of the plugin validate the settings, with references resolved, and tears it down. The
+	// error is ErrPluginNotFound, contains a SettingError for every faulty setting, or says why the plugin refuses.
 	Check(ctx context.Context, typ spec.ConnectorType, plugin string, settings map[string]string) error
 	// Processors describes all processor plugins, by name.
 	Processors() []rest.ProcessorPlugin
-	// CheckProcessors returns what is wrong with processors: plugins that are not there
-	// (spec.CodeProcessorNotFound), settings and conditions. at is the JSON pointer of the list.
+	// CheckProcessors returns the problems of processors: missing plugins (spec.CodeProcessorNotFound), settings and
+	// conditions. at is the JSON pointer of the list.
 	CheckProcessors(ctx context.Context, at string, declared []spec.Processor) []spec.Problem
 }
 
-// SettingError says what is wrong with one setting. Check may join several.
+// SettingError describes a problem with one setting. Check may join several.
 type SettingError struct {
 	Setting string
 	Message string
 }
 
-// Error returns the message with the setting before it.
+// Error returns the setting and the message.
 func (e *SettingError) Error() string { return "setting " + e.Setting + ": " + e.Message }
 
 // maxID is the longest id of a pipeline, 256 characters, in bytes.
 const maxID = 256 * utf8.UTFMax
 
-// State is desired state as requests read and change it. The exported fields must be set,
-// before first use.
+// State gives requests access to desired state. The exported fields must be set, before first use.
 type State struct {
 	Store
 	States  States
 	Plugins KnownPlugins
 
-	unique sync.Mutex // held to change what no two pipelines may share
+	unique sync.Mutex // held while changing values that must be unique among pipelines
 }
 
 // Declared returns the pipelines that are declared, by id.
@@ -111,7 +108,7 @@ func (s *State) Pipeline(ctx context.Context, id string) (*spec.Declaration, err
 	return &d, nil
 }
 
-// Connector returns the declaration that a connector is part of, and its index there.
+// Connector returns the declaration with a connector, and the index of the connector.
 func (s *State) Connector(ctx context.Context, id string) (d *spec.Declaration, at int, err error) {
 	d, err = s.holder(ctx, id, func(d *spec.Declaration) bool {
 		at = ConnectorIn(&d.Pipeline, id)
@@ -124,12 +121,12 @@ func (s *State) Connector(ctx context.Context, id string) (d *spec.Declaration, 
 	return d, at, err
 }
 
-// ConnectorNotFound is the error about a connector that there is not.
+// ConnectorNotFound returns the error for a connector that does not exist.
 func ConnectorNotFound(id string) *rest.Error {
 	return rest.Errorf(rest.NotFound, rest.ReasonConnectorNotFound, "connector %q not found", id)
 }
 
-// Processor returns the declaration that a processor is part of, and where it is there.
+// Processor returns the declaration with a processor, and the place of the processor.
 func (s *State) Processor(ctx context.Context, id string) (d *spec.Declaration, c Chain, at int, err error) {
 	d, err = s.holder(ctx, id, func(d *spec.Declaration) (ok bool) {
 		c, at, ok = ProcessorIn(&d.Pipeline, id)
@@ -141,13 +138,13 @@ func (s *State) Processor(ctx context.Context, id string) (d *spec.Declaration, 
 	return d, c, at, err
 }
 
-// ProcessorNotFound is the error about a processor that there is not.
+// ProcessorNotFound returns the error for a processor that does not exist.
 func ProcessorNotFound(id string) *rest.Error {
 	return rest.Errorf(rest.NotFound, rest.ReasonProcessorNotFound, "processor %q not found", id)
 }
 
-// holder returns the pipeline that has what the qualified id says, nil if there is none. Ids
-// may contain colons, so it may be one of several pipelines.
+// holder returns the pipeline for which has reports true, nil if there is none. Ids may contain colons, so several
+// pipelines may match the qualified id.
 func (s *State) holder(ctx context.Context, id string, has func(*spec.Declaration) bool) (*spec.Declaration, error) {
 	for i := range min(len(id), maxID) {
 		if id[i] != ':' {
@@ -165,15 +162,14 @@ func (s *State) holder(ctx context.Context, id string, has func(*spec.Declaratio
 	return nil, nil
 }
 
-// What to observe of a processor: the records that it is given, and those that it lets go on.
-// InspectIn of a destination are the records that come to its processors.
+// The observation points of a processor: its input, and its output. For a destination, InspectIn observes the input of
+// its processors.
 const (
 	InspectIn  = "/in"
 	InspectOut = "/out"
 )
 
-// Forgotten reports whether there is no connector with this id, not even in a pipeline that
-// its file withdrew and may bring back.
+// Forgotten reports whether no connector has this id, not even in a pipeline that its file withdrew and may bring back.
 //
 // The id of an observed point that is not a connector ends in InspectIn or InspectOut.
 func (s *State) Forgotten(id string) bool {

@@ -7,10 +7,10 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// Status reports what is known of pipelines.
+// Status reports the status of pipelines.
 type Status struct{ Base }
 
-// Get answers with what is declared, what runs and what is wrong.
+// Get answers with the declaration, the running version and the problems of a pipeline.
 func (s *Status) Get(_ http.ResponseWriter, r *http.Request) (any, error) {
 	d, err := s.Desired.Pipeline(r.Context(), r.PathValue("id"))
 	if err != nil {
@@ -28,14 +28,14 @@ func (s *Status) List(_ http.ResponseWriter, r *http.Request) (any, error) {
 	rates := s.rates()
 	for i := range list {
 		if one := rates[list[i].ID]; one != nil {
-			one.Series = nil // of a thousand pipelines they are a megabyte
+			one.Series = nil // for a thousand pipelines they are a megabyte
 			list[i].Rates = one
 		}
 	}
 	return list, err
 }
 
-// rates returns what the pipelines that run move, by id.
+// rates returns the rates of the running pipelines, by id.
 func (s *Status) rates() map[string]*rest.PipelineRates {
 	if s.Rates == nil {
 		return nil
@@ -48,8 +48,8 @@ func (s *Status) rates() map[string]*rest.PipelineRates {
 	return byID
 }
 
-// All returns the status of every pipeline that is declared or has yet to stop, without
-// what it moves, which is another every second.
+// All returns the status of every pipeline that is declared or has yet to stop. It leaves out the rates, which change
+// every second.
 func (s *Status) All(r *http.Request) ([]rest.PipelineStatus, error) {
 	all, err := s.Desired.Declarations(r.Context())
 	if err != nil {
@@ -66,7 +66,7 @@ func (s *Status) All(r *http.Request) ([]rest.PipelineStatus, error) {
 	return list, err
 }
 
-// statusOf returns what is known of d's pipeline.
+// statusOf returns the status of d's pipeline.
 func (s *Status) statusOf(view *View, d *spec.Declaration, files []spec.FileState, changes []spec.PluginChange) rest.PipelineStatus {
 	state, known := s.Observed.State(d.Pipeline.ID)
 	if !known {

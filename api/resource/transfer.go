@@ -18,8 +18,8 @@ const MediaYAML = "application/yaml"
 // Transfer writes pipelines as files, and reads them.
 type Transfer struct{ Base }
 
-// Export answers with a pipeline file, of a revision if the request names one: that of a deleted pipeline, too. Secrets
-// are left out as they are elsewhere.
+// Export answers with a pipeline file. If the request names a revision, the file describes it, also for a deleted
+// pipeline. Secrets are redacted as everywhere else.
 func (s *Transfer) Export(w http.ResponseWriter, r *http.Request) (any, error) {
 	if wanted := r.URL.Query().Get("revision"); wanted != "" {
 		return s.exportRevision(w, r, wanted)
@@ -57,7 +57,8 @@ func (s *Transfer) exportRevision(w http.ResponseWriter, r *http.Request, wanted
 	return nil, nil
 }
 
-// exported returns p as a pipeline file, which says what it lacks.
+// exported returns p as a pipeline file. A header comment explains the placeholder of redacted secrets, if there are
+// any.
 func exported(view *View, p *spec.Pipeline) []byte {
 	shown := view.Pipeline(p)
 	file, lacks := spec.Marshal(shown), false
@@ -138,14 +139,14 @@ func (s *Transfer) importOnce(r *http.Request, file *spec.File, live bool) error
 	return s.Desired.Apply(r.Context(), changes, basis)
 }
 
-// fileField names fields of the pipeline with this number in a pipeline file.
+// fileField names the fields of pipeline i in a pipeline file.
 func fileField(i int) Naming {
 	return func(pointer string) string {
 		return jsonhttp.Follow("pipelines["+strconv.Itoa(i)+"]", strings.TrimPrefix(pointer, "/"))
 	}
 }
 
-// problemsError returns an error that has all errors of a file.
+// problemsError returns an error with all errors of a file.
 func problemsError(problems []spec.Problem) error {
 	var e *rest.Error
 	for _, p := range problems {

@@ -17,13 +17,13 @@ import (
 	"github.com/conduit-agent/conduit/spec/sorting"
 )
 
-// DLQPath is where the dead-letter queue is in a pipeline, as a JSON pointer.
+// DLQPath is the JSON pointer of the dead-letter queue in a pipeline.
 const DLQPath = "/dead-letter-queue"
 
-// Naming returns the path in a request of what a JSON pointer leads to in the pipeline.
+// Naming maps a JSON pointer into the pipeline to the path of the same field in a request.
 type Naming func(pointer string) (path string)
 
-// Validate returns the first error of p, and all of them as violations.
+// Validate returns the first error of p, with all its errors as violations.
 func Validate(p *spec.Pipeline, field Naming) error {
 	var e *rest.Error
 	for _, problem := range spec.Validate(p) {
@@ -43,13 +43,13 @@ func Validate(p *spec.Pipeline, field Naming) error {
 	return e
 }
 
-// renamed are the fields that requests call otherwise than pipeline files.
+// renamed maps names of fields in pipeline files to their names in requests.
 var renamed = map[string]string{
 	"name": "config.name", "description": "config.description", "settings": "config.settings", "workers": "config.workers",
 	"window-size": "windowSize", "window-nack-threshold": "windowNackThreshold",
 }
 
-// Within names fields of requests about the resource that the pointer prefix leads to.
+// Within returns the Naming for requests about the resource at the pointer prefix.
 func Within(prefix string) Naming {
 	return func(at string) string {
 		tokens, inside := strings.CutPrefix(at, prefix+"/")
@@ -62,8 +62,8 @@ func Within(prefix string) Naming {
 	}
 }
 
-// CheckPlugins has the plugins accept what p changes about connectors and the
-// dead-letter queue of old, nil for none. The error has all that is wrong.
+// CheckPlugins asks the plugins to validate the connectors and the dead-letter queue that differ between old, nil for
+// none, and p. The error has all problems.
 func (s *State) CheckPlugins(ctx context.Context, old, p *spec.Pipeline, field Naming) (wrong error) {
 	for i := range p.Connectors {
 		c, at := &p.Connectors[i], "/connectors/"+strconv.Itoa(i)
@@ -90,7 +90,7 @@ func sameProcessor(a, b spec.Processor) bool {
 	return a.Plugin == b.Plugin && a.Condition == b.Condition && a.Workers == b.Workers && maps.Equal(a.Settings, b.Settings)
 }
 
-// checkChain returns what is wrong with the processors of one parent.
+// checkChain returns the problems of the processors of a parent.
 func (s *State) checkChain(ctx context.Context, chain Chain, field Naming) error {
 	var wrong error
 	for _, p := range s.Plugins.CheckProcessors(ctx, chain.Path, *chain.List) {
@@ -106,7 +106,7 @@ func (s *State) checkChain(ctx context.Context, chain Chain, field Naming) error
 	return wrong
 }
 
-// Join returns the first of two errors, with what is wrong by the second as well.
+// Join returns the first of two errors, with the problems of the second added.
 func Join(first, second error) error {
 	a, ok := first.(*rest.Error)
 	b, alike := second.(*rest.Error)
@@ -125,8 +125,8 @@ func Join(first, second error) error {
 	return a
 }
 
-// CheckPlugin has a plugin accept settings. pluginField and settingsField are where they
-// are in the request.
+// CheckPlugin lets a plugin validate settings. pluginField and settingsField are the paths of the plugin and the
+// settings in the request.
 func (s *State) CheckPlugin(ctx context.Context, typ spec.ConnectorType, plugin string, settings map[string]string, pluginField, settingsField string) error {
 	err := s.Plugins.Check(ctx, typ, plugin, settings)
 	switch {
@@ -150,8 +150,8 @@ func (s *State) CheckPlugin(ctx context.Context, typ spec.ConnectorType, plugin 
 	return rest.Errorf(rest.FailedPrecondition, rest.ReasonConnectorRefused, "invalid connector config: %s", hide(err.Error())).With("configPath", settingsField)
 }
 
-// hider returns a function that replaces all secret values of settings in a text, the longest
-// that there is at a place.
+// hider returns a function that redacts all secret values of settings in a text. Where several match, it redacts the
+// longest.
 func hider(settings map[string]string) func(text string) string {
 	var values []string
 	for name, value := range settings {
@@ -168,7 +168,7 @@ func hider(settings map[string]string) func(text string) string {
 	return strings.NewReplacer(pairs...).Replace
 }
 
-// settingErrors returns every SettingError that err is made of.
+// settingErrors returns every SettingError in err.
 func settingErrors(err error) []*SettingError {
 	switch e := err.(type) {
 	case *SettingError:

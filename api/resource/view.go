@@ -10,14 +10,14 @@ import (
 	"github.com/conduit-agent/conduit/spec/secret"
 )
 
-// View shows settings to a client. Secret ones are hidden; from a client that may only read,
-// those of plugins are, too, unless their type is known to hold no secret.
+// View shows settings to a client. Secret settings are hidden. A client that may only read also does not see plugin
+// settings, unless their type is known to hold no secret.
 type View struct {
 	reader  bool
 	plugins []rest.Plugin
 }
 
-// View returns what a client sees that may change everything, or only read.
+// View returns the view for a client that may change everything, or only read if reader is set.
 func (s *State) View(reader bool) *View {
 	if !reader {
 		return &View{}
@@ -25,8 +25,8 @@ func (s *State) View(reader bool) *View {
 	return &View{reader: true, plugins: s.Plugins.Plugins()}
 }
 
-// Settings returns settings of a plugin with those hidden that the client must not see, never
-// nil. typ is empty for a processor.
+// Settings returns the settings of a plugin without the values that the client must not see, never nil. typ is empty
+// for a processor.
 func (v *View) Settings(typ spec.ConnectorType, plugin string, settings map[string]string) map[string]string {
 	shown := make(map[string]string, len(settings))
 	described := v.described(typ, plugin)
@@ -39,7 +39,7 @@ func (v *View) Settings(typ spec.ConnectorType, plugin string, settings map[stri
 	return shown
 }
 
-// Pipeline returns a copy of p with the settings hidden that the client must not see.
+// Pipeline returns a copy of p without the settings that the client must not see.
 func (v *View) Pipeline(p *spec.Pipeline) spec.Pipeline {
 	c := p.Clone()
 	hide := func(typ spec.ConnectorType, plugin string, settings *map[string]string) {
@@ -61,7 +61,7 @@ func (v *View) Pipeline(p *spec.Pipeline) spec.Pipeline {
 	return *c
 }
 
-// described returns the parameters of every plugin that the name of a plugin may stand for.
+// described returns the parameters of every plugin that a plugin name may refer to.
 func (v *View) described(typ spec.ConnectorType, plugin string) (all []map[string]rest.Parameter) {
 	ref, err := pluginname.Parse(plugin)
 	if err != nil {
@@ -83,12 +83,11 @@ func (v *View) described(typ spec.ConnectorType, plugin string) (all []map[strin
 	return all
 }
 
-// harmlessTypes are the types of parameters whose values hold no secret.
+// harmlessTypes are the parameter types whose values hold no secret.
 var harmlessTypes = []string{"TYPE_INT", "TYPE_FLOAT", "TYPE_BOOL", "TYPE_DURATION", "TYPE_FILE"}
 
-// harmless reports whether all descriptions say of a setting that it holds no secret: by its
-// type, by the list of its values, or because it is at its default. Nothing is known of a
-// setting that is not described.
+// harmless reports whether every description shows that a setting holds no secret: by its type, by its list of values,
+// or because the setting has its default. A setting without a description is not harmless.
 func harmless(described []map[string]rest.Parameter, name, value string) bool {
 	if value == "" || secret.IsReference(value) {
 		return true

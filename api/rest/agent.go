@@ -2,7 +2,7 @@ package rest
 
 import "time"
 
-// Agent is what an agent says of itself: the process, its store, its settings.
+// Agent describes an agent: its process, its store, its settings.
 type Agent struct {
 	Version    string    `json:"version"`
 	OS         string    `json:"os"`
@@ -21,14 +21,14 @@ type Agent struct {
 	Settings []Setting `json:"settings" doc:"In effect, each with the place it comes from."`
 }
 
-// Memory is what a process uses.
+// Memory is the memory use of a process.
 type Memory struct {
 	Resident int64        `json:"resident" doc:"Bytes, 0 where that is not known."`
 	Limit    int64        `json:"limit,omitempty" doc:"Bytes that the process is kept within: memory.limit, or what the control group allows. 0 for no limit."`
 	Records  RecordMemory `json:"records"`
 }
 
-// RecordMemory is what there is for the outstanding records of all pipelines.
+// RecordMemory is the memory for the outstanding records of all pipelines.
 type RecordMemory struct {
 	Bytes   int64      `json:"bytes" doc:"That the records of all sources share; where there is a limit, with all other uses. Each source has a part beyond them."`
 	Used    int64      `json:"used" doc:"Of them."`
@@ -36,7 +36,7 @@ type RecordMemory struct {
 	By      MemoryUses `json:"by" doc:"Bytes by use. Without a limit only those of sources are bounded together."`
 }
 
-// MemoryUses is what memory for records is used for, in bytes.
+// MemoryUses is the memory for records by use, in bytes.
 type MemoryUses struct {
 	Sources     int64 `json:"sources" doc:"Outstanding records, and what is reserved for those that are being read."`
 	Inspectors  int64 `json:"inspectors" doc:"Records on their way to clients that inspect them. Those that there is no memory for are dropped, and counted."`
@@ -72,7 +72,7 @@ type Setting struct {
 	Origin string `json:"origin" doc:"default, conduit.yaml:3:5, CONDUIT_LOG_LEVEL or --log.level."`
 }
 
-// FileContent is a pipeline file as it is on the disk of the agent.
+// FileContent is the content of a pipeline file on the disk of the agent.
 type FileContent struct {
 	Path    string `json:"path"`
 	Content string `json:"content" doc:"Secrets are *** in it."`

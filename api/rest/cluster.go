@@ -7,7 +7,7 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// Cluster is what an agent knows of the cluster that it is a member of.
+// Cluster is an agent's view of the cluster that it is a member of.
 type Cluster struct {
 	Name      string            `json:"name,omitempty"`
 	Member    string            `json:"member,omitempty" doc:"Name of the agent that answers."`
@@ -17,17 +17,17 @@ type Cluster struct {
 	Pipelines []ClusterPipeline `json:"pipelines"`
 }
 
-// ClusterState is what an agent has to do with a cluster.
+// ClusterState is the relation of an agent to a cluster.
 type ClusterState string
 
 // The states.
 const (
-	ClusterAlone        ClusterState = "alone"        // it is no member of one
+	ClusterAlone        ClusterState = "alone"        // not a member of a cluster
 	ClusterJoining      ClusterState = "joining"      // it has no session yet
 	ClusterJoined       ClusterState = "joined"       // it takes pipelines
 	ClusterDraining     ClusterState = "draining"     // it gives its pipelines away
 	ClusterDrained      ClusterState = "drained"      // it has no pipeline and takes none
-	ClusterDisconnected ClusterState = "disconnected" // its session ended, and it tries to have one again
+	ClusterDisconnected ClusterState = "disconnected" // its session ended, and it tries to open a new one
 )
 
 // Enum lists the states.
@@ -59,23 +59,23 @@ type ClusterPipeline struct {
 	LagSeconds  float64             `json:"lagSeconds,omitempty" doc:"How long a position has waited to be in the claim. That of another member is what it said last, a few seconds ago, and none when it is less than a second."`
 	Held        bool                `json:"held,omitempty" doc:"The position of a strict pipeline has waited for so long that it writes nothing more until it is in the claim."`
 	DeadLetters []MemberDeadLetters `json:"deadLetters,omitempty" doc:"On the disks of the members, and not in the store of the cluster. Of several instances the first row has those of all."`
-	// SharedDeadLetters are those that every member lists, replays and drops.
+	// SharedDeadLetters counts the dead letters that every member can list, replay and drop.
 	SharedDeadLetters int64         `json:"sharedDeadLetters,omitempty" doc:"Dead letters in the store of the cluster. Of several instances the first row has those of all."`
 	Terms             *ClusterTerms `json:"terms,omitempty" doc:"As the agent that answers has the pipeline declared; none when it has not."`
 }
 
-// ClusterTerms say how a pipeline takes part in a cluster.
+// ClusterTerms are the settings of a pipeline for a cluster.
 type ClusterTerms struct {
 	Mode     spec.ClusterMode  `json:"mode" doc:"strict, relaxed or local."`
 	Reason   string            `json:"reason,omitempty" doc:"Why it is local, or runs nowhere."`
 	Labels   map[string]string `json:"labels,omitempty" doc:"That a member must have."`
 	Eligible bool              `json:"eligible" doc:"Whether the agent that answers has them."`
 	OnHost   []string          `json:"onHost,omitempty" doc:"What is on the disk of the host that runs it, and does not move with it."`
-	// Instances is "" for a pipeline that has one.
+	// Instances is "" for a pipeline with a single instance.
 	Instances spec.Instances `json:"instances,omitempty" doc:"How many instances it is to have: a number, or all for one on each member that may run it; none for one."`
 }
 
-// Instances are those of a pipeline that several members are to run at the same time.
+// Instances are the instances of a pipeline that several members run at the same time.
 type Instances struct {
 	Declared spec.Instances      `json:"declared" doc:"How many there are to be: a number, or all for one on each member that may run it."`
 	Running  []InstancePlacement `json:"running" doc:"Those that members have."`
@@ -90,7 +90,7 @@ type InstancePlacement struct {
 	From     string    `json:"from,omitempty" doc:"Member that is gone and had it before."`
 }
 
-// Count says how many of how many there are.
+// Count describes how many of the instances run.
 func (i *Instances) Count() string { return fmt.Sprintf("%d of %s", len(i.Running), i.Declared) }
 
 // Placement is where a pipeline of a cluster runs.
@@ -99,7 +99,7 @@ type Placement struct {
 	Since  *time.Time `json:"since,omitempty" doc:"By the clock of that member."`
 	From   string     `json:"from,omitempty" doc:"Member that is gone and had it before."`
 	Reason string     `json:"reason,omitempty" doc:"What the agent that answers noticed of it last, or else how its owner got it: Claimed, TookOver, Released, Fenced, Differs, NewerFormat, RolledBack, Unplaced, Waiting, Disconnected, Reconnected, Withdrawn, Retiring, Deleted or Outdated; Local for one that runs on the agent that answers without a claim."`
-	// Failed is nil when the version that runs is the declared one, or about to be tried.
+	// Failed is nil when the running version is the declared one, or the declared one is about to be tried.
 	Failed *FailedVersion `json:"failed,omitempty" doc:"The declared version, when it failed and the last known good one runs in its place."`
 }
 
@@ -112,7 +112,7 @@ type FailedVersion struct {
 	Error      string    `json:"error"`
 }
 
-// Text says which version failed where, and why.
+// Text describes the version that failed, the member, and the error.
 func (f *FailedVersion) Text() string {
 	return fmt.Sprintf("generation %d failed on the member %s, and the last known good version runs in its place: %s", f.Generation, f.Member, f.Error)
 }

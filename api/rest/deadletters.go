@@ -40,7 +40,7 @@ const (
 	StageDestination          DeadLetterStage = "destination"
 )
 
-// Refusal is one time that a record was refused.
+// Refusal is one refusal of a record.
 type Refusal struct {
 	Time       time.Time `json:"time"`
 	By         string    `json:"by" doc:"Qualified id of the processor or destination."`
@@ -58,14 +58,14 @@ type DeadLetterPage struct {
 	Elsewhere   []MemberDeadLetters `json:"elsewhere,omitempty" doc:"Those that are on the disks of other members of the cluster, which list, replay and drop them."`
 }
 
-// MemberDeadLetters is how many dead letters of a pipeline are on the disk of a member of a cluster.
+// MemberDeadLetters is the number of dead letters of a pipeline on the disk of a member of a cluster.
 type MemberDeadLetters struct {
 	Member  string `json:"member"`
 	Address string `json:"address,omitempty" doc:"That its API listens on."`
 	Count   int64  `json:"count" doc:"As it said last, which is a few seconds ago while it runs."`
 }
 
-// DeadLettersText says which members have dead letters: m1 at 10.0.0.1:8080 has 3.
+// DeadLettersText lists the members with their numbers of dead letters: m1 at 10.0.0.1:8080 has 3.
 func DeadLettersText(all []MemberDeadLetters) string {
 	texts := make([]string, len(all))
 	for i, m := range all {
@@ -78,7 +78,7 @@ func DeadLettersText(all []MemberDeadLetters) string {
 	return strings.Join(texts, ", ")
 }
 
-// DeadLetterTotals is what there is of dead letters of a pipeline.
+// DeadLetterTotals summarizes the dead letters of a pipeline.
 type DeadLetterTotals struct {
 	PipelineID string `json:"pipelineId"`
 	Count      int64  `json:"count"`
@@ -86,7 +86,7 @@ type DeadLetterTotals struct {
 	Dropped    uint64 `json:"dropped" doc:"Dropped because there were too many, or they were too old."`
 }
 
-// DeadLetterFilter selects dead letters. What is empty selects all.
+// DeadLetterFilter selects dead letters. An empty field matches all.
 type DeadLetterFilter struct {
 	Error string          `json:"error,omitempty" doc:"Text that the error contains, in any case."`
 	Key   string          `json:"key,omitempty" doc:"Text that the key contains."`
@@ -100,19 +100,19 @@ type DeadLetterEdit struct {
 	Record json.RawMessage `json:"record" doc:"Whole, in the form that GET answers with."`
 }
 
-// DeadLettersDropped is how many dead letters were dropped.
+// DeadLettersDropped is the number of dropped dead letters.
 type DeadLettersDropped struct {
 	Dropped int64 `json:"dropped"`
 }
 
-// ReplayRequest says which dead letters to replay: some, those that a filter selects, or all.
+// ReplayRequest selects the dead letters to replay: by id, by a filter, or all.
 type ReplayRequest struct {
 	IDs    []int64           `json:"ids,omitempty"`
 	Filter *DeadLetterFilter `json:"filter,omitempty"`
 	All    bool              `json:"all,omitempty"`
 }
 
-// Replay is how far a replay of dead letters is, or how it ended.
+// Replay is the progress of a replay of dead letters, or its result.
 type Replay struct {
 	PipelineID string    `json:"pipelineId"`
 	Running    bool      `json:"running"`

@@ -6,7 +6,7 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// Diff is what distinguishes two versions of a pipeline.
+// Diff is the difference between two versions of a pipeline.
 type Diff struct {
 	ID      string         `json:"id"`
 	From    *Version       `json:"from,omitempty" doc:"Absent when the pipeline was new."`
@@ -14,7 +14,7 @@ type Diff struct {
 	Changes []ValueChanged `json:"changes" doc:"By path."`
 }
 
-// Version is what was declared of a pipeline at some time.
+// Version is a declared version of a pipeline.
 type Version struct {
 	Generation int64     `json:"generation"`
 	Revision   int64     `json:"revision,omitempty" doc:"Number in the history, if it is still there."`

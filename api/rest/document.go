@@ -4,7 +4,7 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// PipelineDocument is a pipeline with all that belongs to it.
+// PipelineDocument is a pipeline with its connectors, processors and dead-letter queue.
 type PipelineDocument struct {
 	ID          string              `json:"id"`
 	Status      spec.Status         `json:"status,omitempty" doc:"running, which is the default, or stopped."`
@@ -39,7 +39,7 @@ type ProcessorDocument struct {
 	Condition string            `json:"condition,omitempty"`
 }
 
-// DLQDocument is a dead-letter queue of which parts may be left out, as in a pipeline file.
+// DLQDocument is a dead-letter queue. Its fields are optional, as in a pipeline file.
 type DLQDocument struct {
 	Plugin              string            `json:"plugin,omitempty"`
 	Settings            map[string]string `json:"settings,omitempty" doc:"*** keeps the value there is."`
@@ -70,26 +70,25 @@ func processorDocuments(all []spec.Processor) (docs []ProcessorDocument) {
 	return docs
 }
 
-// DocumentPlan asks what a document would change.
+// DocumentPlan requests the plan of a document.
 type DocumentPlan struct {
 	Config PipelineDocument `json:"config"`
 }
 
-// DocumentApply has a document be applied as it was planned.
+// DocumentApply requests that a document is applied as planned.
 type DocumentApply struct {
 	Config PipelineDocument `json:"config"`
 	Hash   string           `json:"hash" doc:"Of the plan."`
 }
 
-// DocumentDiff is what a document changes.
+// DocumentDiff is the set of changes that a document makes.
 type DocumentDiff struct {
 	PipelineID string           `json:"pipelineId"`
 	Changes    []ResourceChange `json:"changes" doc:"The pipeline first, then its connectors and processors by id; empty when there is nothing to do."`
 	Hash       string           `json:"hash" doc:"Identifies the document and what is declared so far."`
 }
 
-// ResourceChange is what becomes of a pipeline, a connector or a processor. It never
-// contains the values of settings.
+// ResourceChange is the change of a pipeline, a connector or a processor. It never contains the values of settings.
 type ResourceChange struct {
 	Resource    ResourceKind   `json:"resource"`
 	ID          string         `json:"id"`
@@ -100,7 +99,7 @@ type ResourceChange struct {
 	Code        string         `json:"code" doc:"Stable name of the kind of change."`
 }
 
-// ResourceKind says what a ResourceChange is about.
+// ResourceKind is the kind of resource that a ResourceChange describes.
 type ResourceKind string
 
 // The kinds of resources.
@@ -113,7 +112,7 @@ const (
 // Enum lists the kinds.
 func (ResourceKind) Enum() []string { return []string{"pipeline", "connector", "processor"} }
 
-// ResourceAction says what is done to a resource.
+// ResourceAction is the action on a resource.
 type ResourceAction string
 
 // The actions.
@@ -132,7 +131,7 @@ type ResourceEffect string
 // The effects.
 const (
 	ResourceInPlace ResourceEffect = "in_place"
-	ResourceRestart ResourceEffect = "restart" // of the pipeline or of a destination
+	ResourceRestart ResourceEffect = "restart" // restart of the pipeline or of a destination
 )
 
 // Enum lists the effects.

@@ -5,8 +5,7 @@ import (
 	"time"
 )
 
-// DryRunRequest is records to be run through the processors of a pipeline, without its
-// connectors.
+// DryRunRequest has records to run through the processors of a pipeline, without its connectors.
 type DryRunRequest struct {
 	File     string            `json:"file" doc:"Content of a pipeline file."`
 	Pipeline string            `json:"pipeline,omitempty" doc:"Id of the pipeline, when the file declares several."`
@@ -17,20 +16,20 @@ type DryRunRequest struct {
 	Advance  string            `json:"advance,omitempty" doc:"Time that passes after the last record, for windows to end, such as 1m."`
 }
 
-// DryRun is what the processors made of the records.
+// DryRun is the output of the processors for the records.
 type DryRun struct {
 	Records      []DryRunRecord               `json:"records" doc:"What happened after each record was read."`
 	Destinations map[string][]json.RawMessage `json:"destinations" doc:"What each destination would get."`
 	DeadLetters  []DryRunDeadLetter           `json:"deadLetters" doc:"What would go to the dead-letter queue."`
 }
 
-// DryRunRecord is what happened after a record was read.
+// DryRunRecord is the history of a record after it was read.
 type DryRunRecord struct {
 	Number int          `json:"number" doc:"From 1; 0 is for what happened by time after the last one."`
 	Steps  []DryRunStep `json:"steps"`
 }
 
-// DryRunStep is what a processor made of what it got.
+// DryRunStep is the output of a processor for its input.
 type DryRunStep struct {
 	Processor string            `json:"processor" doc:"Qualified id."`
 	Diff      []string          `json:"diff" doc:"The fields that changed: - before, + after."`

@@ -2,7 +2,7 @@ package rest
 
 import "github.com/conduit-agent/conduit/spec"
 
-// EditorRequest is a pipeline file that is being written, and where.
+// EditorRequest is a pipeline file in the editor, and the cursor.
 type EditorRequest struct {
 	Path    string `json:"path,omitempty" doc:"Of the file, if it has one: problems name it."`
 	Content string `json:"content"`
@@ -10,15 +10,14 @@ type EditorRequest struct {
 	Column  int    `json:"column,omitempty" doc:"Of the cursor in characters, from 1."`
 }
 
-// EditorAnswer is what is wrong with a file that is being written, and what may stand at
-// the cursor.
+// EditorAnswer has the problems of the file in the editor and the completions at the cursor.
 type EditorAnswer struct {
 	Problems    []spec.Problem     `json:"problems" doc:"As conduit pipelines validate shows them, plugins and settings included."`
 	Completions []Completion       `json:"completions" doc:"The likely first."`
 	Documents   []PipelineDocument `json:"documents" doc:"The pipelines without errors, as /v1/pipelines/plan takes them."`
 }
 
-// Completion is text that may stand at the cursor.
+// Completion is text that is valid at the cursor.
 type Completion struct {
 	Label   string `json:"label"`
 	Detail  string `json:"detail,omitempty"`

@@ -6,9 +6,8 @@ import (
 	"strconv"
 )
 
-// unmarshalEnum reads a value of T from its name, or from its number in numbers, where the
-// first stands for none. A name that T does not have is kept, for the server to refuse it
-// together with what it belongs to.
+// unmarshalEnum reads a value of T from its name, or from its number, which is an index into numbers; the first element
+// stands for none. It keeps an unknown name, so that the server can refuse it together with the field it belongs to.
 func unmarshalEnum[T ~string](b []byte, to *T, numbers ...T) error {
 	var name string
 	if err := json.Unmarshal(b, &name); err == nil {
@@ -19,7 +18,7 @@ func unmarshalEnum[T ~string](b []byte, to *T, numbers ...T) error {
 	}
 	n, err := strconv.Atoi(string(b))
 	if err != nil || n < 0 || n >= len(numbers) {
-		return &json.UnmarshalTypeError{Value: string(b), Type: reflect.TypeFor[string]()} // which the decoder completes
+		return &json.UnmarshalTypeError{Value: string(b), Type: reflect.TypeFor[string]()} // the decoder adds more
 	}
 	*to = numbers[n]
 	return nil

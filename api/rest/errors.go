@@ -9,14 +9,13 @@ import (
 	"github.com/conduit-agent/conduit/spec/texts"
 )
 
-// Kind is a class of errors: the HTTP status that announces it and its code in the
-// numbering of google.rpc.Code, which the body carries.
+// Kind is a class of errors: its HTTP status, and its code in the numbering of google.rpc.Code, which the body carries.
 type Kind struct {
 	HTTP int
 	Code int
 }
 
-// The kinds of errors, for the server to answer with and the client to expect.
+// The kinds of errors, used by the server and expected by the client.
 var (
 	InvalidArgument    = Kind{http.StatusBadRequest, 3}
 	FailedPrecondition = Kind{http.StatusBadRequest, 9}
@@ -96,19 +95,19 @@ const (
 	ReasonInternal             = "internal.error"
 )
 
-// Error is an error of the API as it travels. Its JSON form is a google.rpc.Status
-// with an ErrorInfo and, when fields are wrong, a BadRequest.
+// Error is an error of the API. Its JSON form is a google.rpc.Status with an ErrorInfo and, when fields are faulty, a
+// BadRequest.
 type Error struct {
 	Kind
 	Reason  string
 	Message string
-	// Metadata says more: configPath is the field that is wrong, suggestion what to do,
-	// file and line where the declaration stands.
+	// Metadata has details: configPath is the faulty field, suggestion a remedy, file and line the place of the
+	// declaration.
 	Metadata   map[string]string
 	Violations []Violation
 }
 
-// Violation is one field that is wrong.
+// Violation is a faulty field.
 type Violation struct {
 	Field       string `json:"field"`
 	Description string `json:"description"`
@@ -131,7 +130,7 @@ func (e *Error) With(key, value string) *Error {
 	return e
 }
 
-// Suggest adds what to do about the error and returns e.
+// Suggest adds a remedy to the error and returns e.
 func (e *Error) Suggest(format string, args ...any) *Error {
 	return e.With("suggestion", fmt.Sprintf(format, args...))
 }
@@ -158,7 +157,7 @@ type Status struct {
 	Details []Detail `json:"details"`
 }
 
-// Detail is an ErrorInfo or a BadRequest, as Type says.
+// Detail is an ErrorInfo or a BadRequest, according to Type.
 type Detail struct {
 	Type       string            `json:"@type"`
 	Reason     string            `json:"reason,omitempty" doc:"Stable name of what went wrong."`
@@ -167,7 +166,7 @@ type Detail struct {
 	Violations []Violation       `json:"fieldViolations,omitempty"`
 }
 
-// Body returns e as it is sent.
+// Body returns the body of the response for e.
 func (e *Error) Body() Status {
 	metadata := e.Metadata
 	if metadata == nil {
@@ -184,8 +183,8 @@ func (e *Error) Body() Status {
 	return Status{Code: e.Code, Message: texts.TruncateError(e.Message), Details: details}
 }
 
-// ParseError reads an error with this HTTP status from its body. It takes any body: what
-// is no google.rpc.Status becomes the message.
+// ParseError reads an error with this HTTP status from its body. It accepts any body: a body that is no
+// google.rpc.Status becomes the message.
 func ParseError(status int, body []byte) *Error {
 	e := &Error{Kind: Kind{HTTP: status, Code: 2}}
 	var s Status

@@ -2,7 +2,7 @@ package rest
 
 import "time"
 
-// LogLine is a line that the agent logged of a pipeline.
+// LogLine is a log line about a pipeline.
 type LogLine struct {
 	ID      int64             `json:"id" doc:"Grows from line to line until the agent ends."`
 	At      time.Time         `json:"at"`

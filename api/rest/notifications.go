@@ -1,6 +1,6 @@
 package rest
 
-// NotificationResult is what became of a notification that was sent to try it.
+// NotificationResult is the result of a test notification.
 type NotificationResult struct {
 	Target    string  `json:"target" doc:"The webhook, without its path, or the command, without its arguments."`
 	Delivered bool    `json:"delivered"`

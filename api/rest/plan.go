@@ -2,7 +2,7 @@ package rest
 
 import "github.com/conduit-agent/conduit/spec"
 
-// PlanRequest is pipeline files to be saved in pipelines.path.
+// PlanRequest has pipeline files to be saved in pipelines.path.
 type PlanRequest struct {
 	Files   []PlanFile `json:"files"`
 	Replace bool       `json:"replace,omitempty" doc:"They are to be all files there are; files that are not among them will be gone."`
@@ -14,7 +14,7 @@ type PlanFile struct {
 	Content string `json:"content"`
 }
 
-// Plan is what pipeline files would change if the agent read them now.
+// Plan is the set of changes that pipeline files would make if the agent read them now.
 type Plan struct {
 	Pipelines []PlannedPipeline `json:"pipelines" doc:"Those that change, by id."`
 	Problems  []spec.Problem    `json:"problems" doc:"Of the files, and of what their pipelines need. What has errors stays as it is."`
@@ -25,7 +25,7 @@ type Plan struct {
 	CleanupDelay  string `json:"cleanupDelay" doc:"How long its positions are kept from then on."`
 }
 
-// PlannedPipeline is how one pipeline would change.
+// PlannedPipeline is the planned change of a pipeline.
 type PlannedPipeline struct {
 	ID      string          `json:"id"`
 	Action  spec.Action     `json:"action"`
@@ -37,7 +37,7 @@ type PlannedPipeline struct {
 	Changes []PlannedChange `json:"changes"`
 }
 
-// PlannedChange is a change and where in the file it stands.
+// PlannedChange is a change and its place in the file.
 type PlannedChange struct {
 	spec.Change
 	Line   int `json:"line,omitempty"`

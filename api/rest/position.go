@@ -1,6 +1,6 @@
 package rest
 
-// Position is where a source resumes.
+// Position is the position from which a source resumes.
 type Position struct {
 	ConnectorID string `json:"connectorId"`
 	PipelineID  string `json:"pipelineId"`
@@ -12,7 +12,7 @@ type Position struct {
 	Consequence string `json:"consequence,omitempty" doc:"What moving it to the position in the query does: which records are delivered again or skipped."`
 }
 
-// SetPosition has a source resume from another position.
+// SetPosition moves the position from which a source resumes.
 type SetPosition struct {
 	Position []byte `json:"position"`
 }

@@ -6,24 +6,23 @@ import (
 	"github.com/conduit-agent/conduit/plugins/progress"
 )
 
-// PipelineRates is what a pipeline moves, measured over the last seconds.
+// PipelineRates are the rates of a pipeline, measured over the last seconds.
 type PipelineRates struct {
 	ID      string  `json:"id" doc:"Of the pipeline."`
 	Records float64 `json:"records" doc:"Read per second, by all sources."`
 	Bytes   float64 `json:"bytes" doc:"Read per second, by all sources."`
-	// Delivered is that of the destination that accepts least.
+	// Delivered is the rate of the slowest destination.
 	Delivered float64  `json:"delivered" doc:"Accepted per second by the destination that accepts least."`
 	Lag       *float64 `json:"lag,omitempty" doc:"Seconds from settled to acknowledged, the mean of the last seconds; left out when nothing was acknowledged."`
 	Oldest    *float64 `json:"oldest,omitempty" doc:"Seconds since the oldest record that is not acknowledged was read; left out when there is none."`
 	Refused   uint64   `json:"refused" doc:"Records that went to the dead-letter queue since the agent started."`
 	// Stages has the rates of connectors and processors by their qualified id.
 	Stages map[string]StageRates `json:"stages,omitempty"`
-	// Series has the records read per second of the last minutes, one for each second,
-	// the newest last.
+	// Series has the records read per second during the last minutes, one value for each second, the newest last.
 	Series []float64 `json:"series,omitempty" doc:"Records per second of the last minutes, one for each second, the newest last."`
 }
 
-// StageRates is what passes a connector or a processor, measured over the last seconds.
+// StageRates are the rates of a connector or a processor, measured over the last seconds.
 type StageRates struct {
 	Records     float64          `json:"records" doc:"Per second."`
 	Bytes       float64          `json:"bytes" doc:"Per second."`

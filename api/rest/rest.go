@@ -1,9 +1,9 @@
 // Package rest is the vocabulary of the REST API, shared by its server and its client:
 // the bodies of requests and responses, and errors with their codes.
 //
-// A body that is sent to create or replace something has the shape of the one that
-// reading it returns. What only the agent decides, such as state and createdAt, is
-// ignored in requests, so that a resource can be read, edited and written back.
+// The body of a request to create or replace a resource has the shape of the body that reading it returns. Fields that
+// only the agent sets, such as state and createdAt, are ignored in requests, so that a resource can be read, edited and
+// written back.
 package rest
 
 import (
@@ -16,11 +16,11 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// Redacted stands for a secret. Writing it keeps the value there is.
+// Redacted stands for a secret. Writing it keeps the current value.
 const Redacted = spec.Redacted
 
-// HeaderGeneration is the header of the answer to a write that says which generation of
-// the pipeline it led to; of several pipelines, in their order.
+// HeaderGeneration is the header of the answer to a write with the resulting generation of the pipeline; for several
+// pipelines, it has the generations in their order.
 const HeaderGeneration = "Conduit-Generation"
 
 // Pipeline is a pipeline, apart from its connectors and processors.
@@ -34,14 +34,14 @@ type Pipeline struct {
 	UpdatedAt    time.Time      `json:"updatedAt"`
 }
 
-// PipelineConfig is what people say about a pipeline.
+// PipelineConfig is the user-supplied description of a pipeline.
 type PipelineConfig struct {
 	Name        string            `json:"name"`
 	Description string            `json:"description"`
 	Labels      map[string]string `json:"labels,omitempty" doc:"For selecting pipelines. Left out of a change, they stay."`
 }
 
-// PipelineState is what is observed of a pipeline.
+// PipelineState is the observed state of a pipeline.
 type PipelineState struct {
 	Status        PipelineStatusCode `json:"status"`
 	Error         string             `json:"error" doc:"Why the pipeline is degraded."`
@@ -94,12 +94,12 @@ type Connector struct {
 	UpdatedAt        time.Time         `json:"updatedAt"`
 }
 
-// SourceState is how far a source got.
+// SourceState is the state of a source: its position.
 type SourceState struct {
 	Position []byte `json:"position"`
 }
 
-// DestinationState is how far a destination got, by source.
+// DestinationState is the state of a destination: its positions by source.
 type DestinationState struct {
 	Positions map[string][]byte `json:"positions"`
 }
@@ -129,7 +129,7 @@ type Validation struct {
 	Config ConnectorConfig `json:"config"`
 }
 
-// Processor changes or drops records of a pipeline or of one connector.
+// Processor changes or drops records of a pipeline or connector.
 type Processor struct {
 	ID        string          `json:"id" doc:"<parent>:<processor>. May be chosen when the processor is created."`
 	Config    ProcessorConfig `json:"config"`
@@ -146,15 +146,15 @@ type ProcessorRequest struct {
 	Type string `json:"type,omitempty" doc:"Former name of plugin."`
 }
 
-// ProcessorUpdate is a processor in a request to change it. What may be left out stays as
-// it is, as clients may not know of it.
+// ProcessorUpdate is a processor in a request to change it. An optional field that is absent stays unchanged, as
+// clients may not know it.
 type ProcessorUpdate struct {
 	ProcessorRequest
 	Condition *string               `json:"condition,omitempty" doc:"Stays as it is when left out."`
 	Config    ProcessorConfigUpdate `json:"config"`
 }
 
-// ProcessorConfigUpdate is a ProcessorConfig to change to.
+// ProcessorConfigUpdate is a ProcessorConfig in a request to change it.
 type ProcessorConfigUpdate struct {
 	Settings map[string]string `json:"settings"`
 	Workers  *int              `json:"workers,omitempty" doc:"Stays as it is when left out."`
@@ -166,7 +166,7 @@ type ProcessorConfig struct {
 	Workers  int               `json:"workers"`
 }
 
-// Parent is what a processor belongs to.
+// Parent is the owner of a processor.
 type Parent struct {
 	Type ParentType `json:"type"`
 	ID   string     `json:"id"`
@@ -211,7 +211,7 @@ func (c *Count) UnmarshalJSON(b []byte) error {
 	}
 	n, err := strconv.ParseUint(text, 10, 31)
 	if text != "null" && err != nil {
-		return &json.UnmarshalTypeError{Value: fmt.Sprintf("%.20q", text), Type: reflect.TypeFor[Count]()} // which the decoder completes
+		return &json.UnmarshalTypeError{Value: fmt.Sprintf("%.20q", text), Type: reflect.TypeFor[Count]()} // the decoder adds more
 	}
 	*c = Count(n)
 	return nil
@@ -246,14 +246,13 @@ type Parameter struct {
 	Validations []ParameterRule `json:"validations"`
 }
 
-// ParameterRule is what a setting must meet.
+// ParameterRule is a rule that a setting must meet.
 type ParameterRule struct {
 	Type  string `json:"type" doc:"TYPE_REQUIRED, TYPE_GREATER_THAN, TYPE_LESS_THAN, TYPE_INCLUSION, TYPE_EXCLUSION or TYPE_REGEX."`
 	Value string `json:"value"`
 }
 
-// PipelineStatus is everything known of a pipeline: who declares it, what is declared
-// and what runs.
+// PipelineStatus is the complete status of a pipeline: its owner, its declaration and its running version.
 type PipelineStatus struct {
 	ID                   string              `json:"id"`
 	Name                 string              `json:"name"`
@@ -274,13 +273,13 @@ type PipelineStatus struct {
 	Conditions           []spec.Condition    `json:"conditions" doc:"Valid, Applied, Ready, Delivering, Draining, Conflict, RolledBack and PluginChanged, each true or false."`
 }
 
-// Inspected is what the inspector sends: a record, or how many were left out.
+// Inspected is a message of the inspector: a record, or the number of dropped records.
 type Inspected struct {
 	Result  *InspectedRecord `json:"result,omitempty"`
 	Dropped int              `json:"dropped,omitempty" doc:"Records that were to be shown and were not, since this was said last."`
 }
 
-// InspectedRecord is a record as the inspector shows it.
+// InspectedRecord is a record in the form that the inspector shows.
 type InspectedRecord struct {
 	Position  []byte            `json:"position"`
 	Operation InspectedOp       `json:"operation"`
@@ -297,7 +296,7 @@ func (InspectedOp) Enum() []string {
 	return []string{"OPERATION_UNSPECIFIED", "OPERATION_CREATE", "OPERATION_UPDATE", "OPERATION_DELETE", "OPERATION_SNAPSHOT"}
 }
 
-// InspectedPayload is the data of a record before and after the change that it stands for.
+// InspectedPayload is the data before and after the change that a record stands for.
 type InspectedPayload struct {
 	Before *InspectedData `json:"before"`
 	After  *InspectedData `json:"after"`
@@ -315,29 +314,29 @@ type Import struct {
 	Pipelines []spec.Pipeline `json:"pipelines"`
 }
 
-// Stop says how to stop.
+// Stop is a request to stop a pipeline.
 type Stop struct {
 	Force bool `json:"force" doc:"Do not wait for the outstanding records: they are delivered again. A stop that takes longer than pipelines.drain-timeout is forced in any case."`
 }
 
-// Rollback says which revision to go back to.
+// Rollback is a request to go back to a revision.
 type Rollback struct {
 	Revision int64 `json:"revision"`
 	File     bool  `json:"file,omitempty" doc:"Write it to the file that declares the pipeline. Without this, a pipeline of a file is left alone."`
 }
 
-// Adopt says who takes a pipeline over: a file, or the API from the file that has it.
+// Adopt is a request to hand over a pipeline: to a file, or from its file to the API.
 type Adopt struct {
 	Owner spec.OwnerKind `json:"owner,omitempty" doc:"file, which is the default, or api."`
 	Path  string         `json:"path,omitempty" doc:"Of the file; not needed when only one declares the pipeline."`
 }
 
-// Reload says how the pipeline files are read.
+// Reload is a request to read the pipeline files.
 type Reload struct {
 	Prune bool `json:"prune" doc:"The absence of all files is no accident: withdraw what they declared."`
 }
 
-// Info says what answers.
+// Info identifies the server.
 type Info struct {
 	Version string `json:"version"`
 	OS      string `json:"os"`
@@ -374,5 +373,5 @@ type DegradedPipeline struct {
 	Error  string             `json:"error"`
 }
 
-// Empty is the body of answers that say nothing more.
+// Empty is an empty body of an answer.
 type Empty struct{}

@@ -6,7 +6,7 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// Values are the values of those types of package spec that answers have and that do not list them
+// Values lists the values of those types in package spec that appear in answers and do not list their values
 // themselves.
 var Values = map[reflect.Type][]string{
 	reflect.TypeFor[spec.Status]():        {"running", "stopped"},

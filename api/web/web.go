@@ -1,6 +1,6 @@
-// Package web is the web UI: the files of the page, which the binary holds. The page is
-// written on the web platform itself, as ES modules that the browser loads as they are
-// (assets/ui.js has the signals and the renderer), and asks the REST API for everything.
+// Package web is the web UI: the files of the page, embedded in the binary. The page uses the web platform itself, with
+// ES modules that the browser loads without a build step (assets/ui.js has the signals and the renderer), and gets all
+// data from the REST API.
 package web
 
 import (
@@ -19,7 +19,7 @@ import (
 
 //go:generate go run gather.go
 
-// packed are the files in assets, compressed: as they are they would take three times the room in the binary.
+// packed are the files in assets, compressed: uncompressed they would take three times the space in the binary.
 //
 //go:embed page.json.gz
 var packed []byte
@@ -34,14 +34,14 @@ var mediaTypes = map[string]string{
 	".css": "text/css; charset=utf-8", ".svg": "image/svg+xml",
 }
 
-// file is a file of the page as it is sent.
+// file is a file of the page in the form that is sent.
 type file struct {
 	media       string
 	tag         string // ETag, quoted
 	plain, gzip []byte
 }
 
-// all are the files by name. They are compressed one by one when the page is first asked for.
+// all are the files by name. They are compressed one by one when the page is first requested.
 var all = sync.OnceValue(func() map[string]*file {
 	texts, err := unpack()
 	if err != nil {
@@ -59,7 +59,7 @@ var all = sync.OnceValue(func() map[string]*file {
 	return out
 })
 
-// unpack returns the files as they are in assets.
+// unpack returns the uncompressed files in assets.
 func unpack() (texts map[string]string, err error) {
 	r, err := gzip.NewReader(bytes.NewReader(packed))
 	if err != nil {
@@ -93,7 +93,7 @@ func Serve(w http.ResponseWriter, r *http.Request, name string) bool {
 	header := w.Header()
 	header.Set("Content-Security-Policy", ContentSecurityPolicy)
 	header.Set("Content-Type", f.media)
-	header.Set("Cache-Control", "no-cache") // kept, and asked for again with its tag
+	header.Set("Cache-Control", "no-cache") // cached, and revalidated with the ETag
 	header.Set("ETag", f.tag)
 	header.Set("Vary", "Accept-Encoding")
 	if strings.Contains(r.Header.Get("If-None-Match"), f.tag) {
@@ -107,7 +107,7 @@ func Serve(w http.ResponseWriter, r *http.Request, name string) bool {
 	}
 	header.Set("Content-Length", fmt.Sprint(len(content)))
 	if r.Method != http.MethodHead {
-		_, _ = w.Write(content) // an error is the client's leaving
+		_, _ = w.Write(content) // the client has left
 	}
 	return true
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/conduit-agent/conduit/api/web"
 )
 
-// The limits of the page, in bytes as they are sent.
+// The limits of the page, in bytes sent.
 const (
 	maxFirstLoad = 40 << 10
 	maxAll       = 80 << 10
@@ -32,7 +32,7 @@ func fetch(t *testing.T, name string, header ...string) *httptest.ResponseRecord
 	return w
 }
 
-// What is served is what assets has.
+// The served files are the files in assets.
 func TestPackedFilesAreCurrent(t *testing.T) {
 	entries, err := os.ReadDir("assets")
 	if err != nil {
@@ -88,7 +88,7 @@ func TestThePageIsSmall(t *testing.T) {
 	}
 }
 
-// The renderer stays small enough to be read in one go.
+// The renderer stays small enough to be read in one sitting.
 func TestTheRendererIsShort(t *testing.T) {
 	if n := strings.Count(fetch(t, "ui.js").Body.String(), "\n"); n > 200 {
 		t.Errorf("ui.js has %d lines", n)
@@ -117,8 +117,8 @@ func TestFilesAreServedCompressedAndKept(t *testing.T) {
 	}
 }
 
-// The policy names what is needed and nothing else, and the page needs no more: no script
-// or style in the markup, nothing from other hosts.
+// The policy allows only the sources that the page needs, and the page needs no more: no script or style in the markup,
+// nothing from other hosts.
 func TestThePolicyHolds(t *testing.T) {
 	policy := fetch(t, "").Header().Get("Content-Security-Policy")
 	for _, want := range []string{"default-src 'none'", "require-trusted-types-for 'script'", "frame-ancestors 'none'", "base-uri 'none'"} {

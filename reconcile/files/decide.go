@@ -9,7 +9,7 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// Scanned is a pipeline file as it was scanned last.
+// Scanned is a pipeline file in the last scan.
 type Scanned struct {
 	Path string
 	Hash string // of the content; "" with Err
@@ -17,9 +17,8 @@ type Scanned struct {
 	spec.File
 }
 
-// Decide returns how desired state has to change so that it is what the files say.
-// files must be all there are, from a complete scan: what is missing is withdrawn.
-// It is pure; when its changes were applied it returns none.
+// Decide returns the changes that make desired state match the files. files must be all files of a complete scan:
+// pipelines of missing files are withdrawn. Decide is pure; once its changes are applied it returns none.
 func Decide(files []Scanned, declared []spec.Declaration, known []spec.FileState, now time.Time) *spec.Changes {
 	d := decision{now: now, scanned: map[string]*Scanned{}, declared: map[string]*spec.Declaration{}, known: map[string]*spec.FileState{},
 		claims: map[string][]claim{}, problems: map[string][]spec.Problem{}, restored: map[string]bool{}}
@@ -56,13 +55,13 @@ type decision struct {
 	declared map[string]*spec.Declaration // by id
 	known    map[string]*spec.FileState   // by path
 	claims   map[string][]claim           // by pipeline id
-	problems map[string][]spec.Problem    // by path, in addition to those of parsing
-	added    []*spec.Pipeline             // that were not declared before
-	restored map[string]bool              // ids whose withdrawal ends without their file declaring them well
+	problems map[string][]spec.Problem    // by path, in addition to parsing problems
+	added    []*spec.Pipeline             // not declared before
+	restored map[string]bool              // ids whose withdrawal ends without a valid declaration in their file
 	changes  spec.Changes
 }
 
-// claim is a file that declares a pipeline; parsed is nil when it does so with errors.
+// claim is a file that declares a pipeline; parsed is nil if the declaration has errors.
 type claim struct {
 	path   string
 	parsed *spec.Parsed
@@ -103,13 +102,13 @@ func (d *decision) claimed(claims []claim, path string) bool {
 	return slices.ContainsFunc(claims, func(c claim) bool { return c.path == path })
 }
 
-// unreadable reports whether the file at path is there but what it declares is not known completely.
+// unreadable reports whether the file at path exists but not all its pipelines are known.
 func (d *decision) unreadable(path string) bool {
 	f := d.scanned[path]
 	return f != nil && (f.Err != nil || f.Broken)
 }
 
-// keep leaves a pipeline with the file that owns it.
+// keep leaves a pipeline with its owner.
 func (d *decision) keep(id string, have *spec.Declaration, claims []claim) {
 	for _, c := range claims {
 		switch {
@@ -143,7 +142,7 @@ func (d *decision) grant(id string, have *spec.Declaration, claims []claim) {
 func (d *decision) refuse(id string, claims []claim, code, format string, args ...any) {
 	for _, c := range claims {
 		if c.parsed == nil {
-			continue // it has its own problem
+			continue // reported separately
 		}
 		p := spec.Problem{File: c.path, Line: c.parsed.Line, Path: "/id", Pipeline: id, Severity: spec.SeverityError, Code: code, Message: fmt.Sprintf(format, args...)}
 		if mark, ok := c.parsed.Places.Mark("/id"); ok {
@@ -181,7 +180,7 @@ func (d *decision) declare(have *spec.Declaration, c claim) {
 	}
 }
 
-// others returns the versions of a pipeline that are declared, or that a file wants.
+// others returns the versions of a pipeline that are declared, or that a file would declare.
 func (d *decision) others(id string) (all []*spec.Pipeline) {
 	if have := d.declared[id]; have != nil {
 		all = append(all, &have.Pipeline)
@@ -225,22 +224,21 @@ func (d *decision) unclaimed(have *spec.Declaration) {
 	}
 }
 
-// misplace takes note that the file says something else by now than what is declared, so
-// that no place in it is one of the declaration.
+// misplace removes the places of a declaration: the file has changed, so no place in it belongs to the declaration.
 func (d *decision) misplace(have *spec.Declaration) {
 	if have.Owner.Places != "" {
 		d.declareAgain(have)
 	}
 }
 
-// declareAgain has the last good version declared, which stands nowhere in the file.
+// declareAgain declares the last good version again, which has no place in the file.
 func (d *decision) declareAgain(have *spec.Declaration) {
 	owner := have.Owner
 	owner.Places = ""
 	d.changes.Declare = append(d.changes.Declare, spec.Declare{Pipeline: have.Pipeline, Owner: owner, Origin: origin(owner)})
 }
 
-// record notes what is known of a file from now on.
+// record records the new state of a file.
 func (d *decision) record(f *Scanned) {
 	s := spec.FileState{Path: f.Path, Hash: f.Hash, Pipelines: d.pipelines(f), SeenAt: d.now}
 	s.Problems = append(slices.Clone(f.Problems), d.problems[f.Path]...)
@@ -263,8 +261,7 @@ func (d *decision) record(f *Scanned) {
 	}
 }
 
-// pipelines returns the ids that f declares, those included that it is only known to
-// have declared before it broke.
+// pipelines returns the ids that f declares. If f is broken, they include the ids it is known to have declared before.
 func (d *decision) pipelines(f *Scanned) []string {
 	ids := slices.Clone(f.Invalid)
 	for _, p := range f.Pipelines {
@@ -294,8 +291,8 @@ func firstError(problems []spec.Problem) (spec.Problem, bool) {
 	return spec.Problem{}, false
 }
 
-// Place returns where p is, ready to be put before its message: "orders.yaml:3:5: ". What is about a
-// whole file is at its beginning.
+// Place returns the place of p as a prefix of its message: "orders.yaml:3:5: ". A problem of a whole file has the place
+// of its beginning.
 func Place(p spec.Problem) string {
 	if p.File == "" {
 		return ""

@@ -12,7 +12,7 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// directory returns how the directory was found in a scan after which these files are retained.
+// directory returns the state of the directory in a scan after which these files are retained.
 func directory(s *watch.Snapshot, retained []string, before spec.Directory) spec.Directory {
 	now := spec.Directory{State: spec.DirectoryOK, Since: before.Since}
 	switch {
@@ -31,7 +31,7 @@ func directory(s *watch.Snapshot, retained []string, before spec.Directory) spec
 	return now
 }
 
-// mostNamed is how many files a message names.
+// mostNamed is the maximum number of files that a message names.
 const mostNamed = 5
 
 func massDeletion(retained []string) string {
@@ -48,8 +48,8 @@ var directoryReasons = map[spec.DirectoryState]string{
 	spec.DirectoryUnreadable: "SourceUnreadable", spec.DirectoryHeld: "MassDeletionHeld",
 }
 
-// observe logs and records how the directory is now, if that is not as it was before. That
-// it is in order at the first scan goes without saying. r.mu is held.
+// observe logs and records the state of the directory if it has changed. It does not report a directory that is in
+// order at the first scan. The caller holds r.mu.
 func (r *Reconciler) observe(ctx context.Context, before spec.Directory) {
 	now := r.status.Directory
 	first := before.State == "" && now.State == spec.DirectoryOK

@@ -16,30 +16,30 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// pipeline returns a running pipeline with one source, whose setting makes versions.
+// pipeline returns a running pipeline with one source. Versions differ in its setting.
 func pipeline(id, version string) spec.Pipeline {
 	return spec.Pipeline{ID: id, Status: spec.StatusRunning, Connectors: []spec.Connector{
 		{ID: "in", Type: spec.TypeSource, Plugin: "fake", Settings: map[string]string{"version": version}},
 	}}
 }
 
-// digest stands in for that of spec.
+// digest stands in for spec.Digest.
 func digest(p *spec.Pipeline) string {
 	c := *p
 	c.Name, c.Description = "", ""
 	return fmt.Sprint(c)
 }
 
-// memory is a store that keeps to the contract of files.Store and checks its user.
+// memory is a store that keeps the contract of files.Store and checks its use.
 type memory struct {
 	mu       sync.Mutex
 	declared map[string]spec.Declaration
 	files    map[string]spec.FileState
 	events   []spec.Event
 	applied  int
-	changed  []string            // ids of declarations that changed, or went; one more is one revision more
+	changed  []string            // ids of changed or deleted declarations; each adds a revision
 	reads    int                 // calls of DeclarationsSince
-	onApply  func(*spec.Changes) // called with what Apply is to do; may be nil
+	onApply  func(*spec.Changes) // called with the changes to apply; may be nil
 	fail     error               // of every call
 }
 

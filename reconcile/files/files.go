@@ -1,9 +1,9 @@
 // Package files brings the desired state in the store in line with the pipeline files of a
 // directory.
 //
-// Absence is not deletion. What is withdrawn is decided from a complete scan only. A file that
-// cannot be read or parsed keeps what it declared. That all files are absent counts only after
-// files were seen to vanish, or after a person confirmed it (the mass-delete guard).
+// Absence is not deletion. Withdrawals are decided from a complete scan only. A file that cannot be read or parsed
+// keeps its pipelines. The absence of all files counts only after files were seen to vanish, or after a person
+// confirmed it (the mass-delete guard).
 package files
 
 import (
@@ -24,10 +24,10 @@ import (
 type Reconciler struct {
 	Store Store
 	Watch *watch.Watcher
-	// Parse is spec.ParseFile. Several files are parsed at the same time.
+	// Parse is spec.ParseFile. It is called concurrently.
 	Parse func(path string, data []byte) spec.File
 	Log   *slog.Logger
-	// Notify, when set, is called after desired state changed, or the state of the directory.
+	// Notify, when set, is called after a change of desired state, or of the state of the directory.
 	Notify func()
 
 	once    sync.Once
@@ -35,30 +35,29 @@ type Reconciler struct {
 	scanned chan struct{}                // closed after the first scan was taken
 	own     atomic.Pointer[spec.Changes] // being applied by this reconciler
 
-	mu        sync.Mutex // guards what follows
+	mu        sync.Mutex // guards the following fields
 	last      *watch.Snapshot
 	index     *index
 	upTo      int64  // the revision of desired state that index holds; 0 to read all
-	dir       string // the directory of the last scan,
-	populated bool   // in which there were files,
-	confirmed bool   // or whose emptiness was confirmed
+	dir       string // the directory of the last scan
+	populated bool   // it contained files
+	confirmed bool   // or a person confirmed that the directory is empty
 	status    Status
 	throttle  notify.Throttle
 }
 
-// fullInterval is how often everything is compared, should a change have gone unnoticed.
+// fullInterval is the interval at which everything is compared, in case a change went unnoticed.
 const fullInterval = time.Minute
 
-// wakeDelay is how long after a change by others the files are compared with it.
+// wakeDelay is the delay before the files are compared with a change by others.
 const wakeDelay = 50 * time.Millisecond
 
-// Store is what a Reconciler needs of the store.
+// Store is the part of the store that a Reconciler needs.
 type Store interface {
-	// DeclarationsSince returns how desired state, withdrawn pipelines included, changed
-	// since a revision that it returned before: all of it, if that is not known or 0.
+	// DeclarationsSince returns the changes of desired state, withdrawn pipelines included, since a revision that it
+	// returned before. It returns everything if the revision is unknown or 0.
 	DeclarationsSince(ctx context.Context, revision int64) (spec.Delta[spec.Declaration], error)
-	// FileStates returns what is known of the pipeline files, by path. It changes by Apply
-	// only, and only the Reconciler changes it.
+	// FileStates returns the states of the pipeline files, by path. Only the Reconciler changes them, through Apply.
 	FileStates(ctx context.Context) ([]spec.FileState, error)
 	// Apply performs c in one transaction.
 	Apply(ctx context.Context, c *spec.Changes) error
@@ -70,11 +69,11 @@ const (
 	warning = "warning"
 )
 
-// Status says how reading the pipeline files goes.
+// Status is the outcome of reading the pipeline files.
 type Status struct {
 	Err       error          // why the directory or the store could not be used, nil when all is well
-	Retained  []string       // files that are gone with all others, so that nothing is withdrawn
-	Directory spec.Directory // how it was found
+	Retained  []string       // files that vanished together, so that nothing is withdrawn
+	Directory spec.Directory // state in that scan
 	At        time.Time      // of the last scan
 }
 
@@ -93,7 +92,7 @@ func (r *Reconciler) Run(ctx context.Context) error {
 	r.init()
 	watched := make(chan error, 1)
 	go func() { watched <- r.Watch.Run(ctx, func(s watch.Snapshot) { _ = r.Take(ctx, s) }) }()
-	var due <-chan time.Time // when what others changed is compared
+	var due <-chan time.Time // when changes of others are compared
 	all := time.NewTicker(fullInterval)
 	defer all.Stop()
 	for ctx.Err() == nil {
@@ -122,23 +121,22 @@ func (r *Reconciler) Run(ctx context.Context) error {
 	return <-watched
 }
 
-// Changed has the files compared with desired state again after that was changed by c, or
-// in another way if c is nil. What the reconciler changed itself does not count. It never
-// blocks.
+// Changed makes the reconciler compare the files with desired state again after the change c, or after an unknown
+// change if c is nil. The reconciler's own changes do not count. It never blocks.
 func (r *Reconciler) Changed(c *spec.Changes) {
 	if c == nil || c != r.own.Load() {
 		r.Wake()
 	}
 }
 
-// Wake has the files compared with desired state again. It never blocks.
+// Wake makes the reconciler compare the files with desired state again. It never blocks.
 func (r *Reconciler) Wake() {
 	r.init()
 	r.wake.Notify()
 }
 
-// Reload reads all files and returns when the store is in line with them, or why it is
-// not. With prune, the absence of all files counts: their pipelines are withdrawn.
+// Reload reads all files and returns when the store is in line with them, or the reason why it is not. With prune, the
+// absence of all files counts: their pipelines are withdrawn.
 func (r *Reconciler) Reload(ctx context.Context, prune bool) error {
 	r.invalidate()
 	if err := r.Watch.Reload(ctx); err != nil {
@@ -155,8 +153,7 @@ func (r *Reconciler) Reload(ctx context.Context, prune bool) error {
 	return r.Status().Err
 }
 
-// Scanned returns nil once the files have been scanned for the first time, however that
-// went.
+// Scanned returns nil once the files have been scanned for the first time, whatever the outcome.
 func (r *Reconciler) Scanned(ctx context.Context) error {
 	r.init()
 	select {
@@ -167,14 +164,14 @@ func (r *Reconciler) Scanned(ctx context.Context) error {
 	}
 }
 
-// Status returns how it went last.
+// Status returns the last outcome.
 func (r *Reconciler) Status() Status {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.status
 }
 
-// invalidate has everything decided again the next time.
+// invalidate makes the reconciler decide everything again the next time.
 func (r *Reconciler) invalidate() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -209,7 +206,7 @@ func (r *Reconciler) Take(ctx context.Context, s watch.Snapshot) error {
 	return r.apply(ctx, &s)
 }
 
-// apply does the work of Take and keeps its outcome. r.mu is held.
+// apply does the work of Take and keeps its outcome. The caller holds r.mu.
 func (r *Reconciler) apply(ctx context.Context, s *watch.Snapshot) error {
 	retained, err := r.decide(ctx, s)
 	before := r.status
@@ -220,20 +217,20 @@ func (r *Reconciler) apply(ctx context.Context, s *watch.Snapshot) error {
 	r.observe(ctx, before.Directory)
 	if ctx.Err() == nil {
 		if s.Err != nil || err != nil && before.Err != nil && before.Err.Error() != err.Error() {
-			r.throttle.Reset() // it is another one
+			r.throttle.Reset() // another error
 		}
 		if s.Err == nil { // else observe logs it
 			r.throttle.Observe(r.Log.With("component", "files"), err)
 		}
 	}
 	if err != nil && s.Err == nil {
-		r.Wake() // to have Run try again
+		r.Wake() // makes Run try again
 	}
 	return err
 }
 
-// decide decides what s changes and applies that to the store. It returns the files that are
-// retained. r.mu is held.
+// decide decides the changes for s and applies them to the store. It returns the files that are retained. The caller
+// holds r.mu.
 func (r *Reconciler) decide(ctx context.Context, s *watch.Snapshot) (retained []string, err error) {
 	if s.Err != nil {
 		return nil, s.Err
@@ -261,11 +258,11 @@ func (r *Reconciler) decide(ctx context.Context, s *watch.Snapshot) (retained []
 	return nil, nil
 }
 
-// maxRounds bounds how often it is decided again what changes once a change is applied.
+// maxRounds is the maximum number of times that changes are decided again after changes were applied.
 const maxRounds = 10
 
-// round decides what changes and applies that. It reports whether nothing did, or nothing that
-// another decision may depend on. r.mu is held.
+// round decides changes and applies them. It reports whether there were none, or none that another decision may depend
+// on. The caller holds r.mu.
 func (r *Reconciler) round(ctx context.Context) (done bool, err error) {
 	files, declared, known := r.index.undecided()
 	c := Decide(files, declared, known, time.Now())
@@ -288,21 +285,20 @@ func (r *Reconciler) round(ctx context.Context) (done bool, err error) {
 	return len(r.index.clashes) == 0, nil
 }
 
-// guarded reports whether the absence of all files counts as an accident: an empty directory
-// may be a disk that is not mounted, unless files were seen to vanish from it. r.mu is held.
+// guarded reports whether the absence of all files counts as an accident: an empty directory may be an unmounted disk,
+// unless files were seen to vanish from it. The caller holds r.mu.
 func (r *Reconciler) guarded() bool { return !r.populated && !r.confirmed }
 
-// Guarded reports whether nothing would be withdrawn if the directory that Snapshot.Dir
-// identifies were found without any files now (the mass-delete guard).
+// Guarded reports whether the mass-delete guard would prevent withdrawals if the directory that Snapshot.Dir identifies
+// were found without any files now.
 func (r *Reconciler) Guarded(dir string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.guarded() || dir != r.dir
 }
 
-// AllGone returns the paths of the known files, sorted, if files shows nothing of the directory
-// being in use. An empty file that was never seen before does not: it may be in the place of
-// the directory.
+// AllGone returns the paths of the known files, sorted, if files gives no evidence that the directory is in use. An
+// empty file that was never seen before is no evidence: it may be in the place of the directory.
 func AllGone(known map[string]*spec.FileState, files []watch.File) []string {
 	if slices.ContainsFunc(files, func(f watch.File) bool { return len(f.Data) > 0 || f.Err != nil || known[f.Path] != nil }) {
 		return nil
@@ -310,7 +306,7 @@ func AllGone(known map[string]*spec.FileState, files []watch.File) []string {
 	return sortedKeys(known)
 }
 
-// read takes up what others changed of desired state.
+// read reads the changes that others made to desired state.
 func (r *Reconciler) read(ctx context.Context) error {
 	delta, err := r.Store.DeclarationsSince(ctx, r.upTo)
 	if err != nil {
@@ -335,7 +331,7 @@ func (r *Reconciler) read(ctx context.Context) error {
 	return nil
 }
 
-// report logs what was decided. A file's problems are logged when they change.
+// report logs the decisions. A file's problems are logged when they change.
 func (r *Reconciler) report(c *spec.Changes) {
 	log := r.Log.With("component", "files")
 	for _, file := range c.Files {
@@ -351,13 +347,13 @@ func (r *Reconciler) report(c *spec.Changes) {
 		switch {
 		case e.Type == normal:
 			about(log, e.Pipeline).Info(e.Message, "file", e.File, "reason", e.Reason)
-		case e.Pipeline != "": // what is wrong with a file was said above
+		case e.Pipeline != "": // the problems of the file are logged above
 			about(log, e.Pipeline).Warn(e.Message, "file", e.File, "reason", e.Reason)
 		}
 	}
 }
 
-// about returns a logger for what concerns a pipeline, if it is known which.
+// about returns a logger with the id of the pipeline, if it is known.
 func about(log *slog.Logger, pipelineID string) *slog.Logger {
 	if pipelineID == "" {
 		return log

@@ -24,8 +24,8 @@ import (
 	"github.com/conduit-agent/conduit/spec/yamldoc"
 )
 
-// parse reads words: "a:1" is version 1 of pipeline a, "!a" is a with errors, "?"
-// something unreadable. An empty file is broken, "-" declares nothing.
+// parse reads words: "a:1" is version 1 of pipeline a, "!a" is a with errors, "?" is unreadable. An empty file is
+// broken, "-" declares nothing.
 func parse(path string, data []byte) spec.File {
 	var f spec.File
 	words := strings.Fields(string(data))
@@ -46,8 +46,7 @@ func parse(path string, data []byte) spec.File {
 	return f
 }
 
-// dir describes a directory: "x.yaml=a:1 b:2|y.yaml=…"; "x.yaml!" cannot be read, and
-// "!" is a directory that is missing.
+// dir describes a directory: "x.yaml=a:1 b:2|y.yaml=…"; "x.yaml!" cannot be read, and "!" is a missing directory.
 func dir(text string) watch.Snapshot {
 	if text == "!" {
 		return watch.Snapshot{Err: errors.New("it is missing")}
@@ -65,8 +64,7 @@ func dir(text string) watch.Snapshot {
 	return s
 }
 
-// show returns what is declared: "a:1@x.yaml", with a dagger when it is withdrawn, and
-// the problems as "x.yaml:1:7".
+// show returns the declarations: "a:1@x.yaml", with a dagger when it is withdrawn, and the problems as "x.yaml:1:7".
 func (m *memory) show() string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -90,7 +88,7 @@ func (m *memory) show() string {
 func TestFiles(t *testing.T) {
 	cases := []struct {
 		name  string
-		steps []string // what is seen, and then what is declared
+		steps []string // the files seen, and then the expected declarations
 	}{
 		{"new, changed, dropped", []string{"x=a:1 b:1", "a:1@x b:1@x", "x=a:2 b:1", "a:2@x b:1@x", "x=b:1", "a:2@x† b:1@x"}},
 		{"nothing declared", []string{"x=a:1", "a:1@x", "x=-", "a:1@x†"}},
@@ -201,7 +199,7 @@ func TestFilesAndTheAPI(t *testing.T) {
 	take("x=a:1", "!x:1:7 a:api@")
 	take("y=-", "a:api@")
 	store.withdraw("a", true)
-	take("x=a:1", "!x:1:7 a:api@†") // positions of what is purged are not for others
+	take("x=a:1", "!x:1:7 a:api@†") // others do not get the positions of a purged pipeline
 	if err := store.DeletePipeline(t.Context(), "a"); err != nil {
 		t.Fatal(err)
 	}
@@ -232,8 +230,8 @@ func TestFilesLogAProblemOnce(t *testing.T) {
 	}
 }
 
-// What keeps files from being followed is logged when it begins, when it becomes
-// something else, seldom while it lasts, and when it is over.
+// The reason why files are not followed is logged when it arises, when it changes, seldom while it lasts, and when it
+// is gone.
 func TestFilesSaySeldomThatTheyAreNotFollowed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var b logbuf.Buffer
@@ -333,7 +331,7 @@ func TestFilesPrune(t *testing.T) {
 	}
 }
 
-// The parser and the digests of the agent, on files as people write them.
+// TestFilesWithTheRealParser uses the parser and the digests of the agent, on realistic files.
 func TestFilesWithTheRealParser(t *testing.T) {
 	const file = "version: 2.2\npipelines:\n  - id: %s\n    connectors:\n      - {id: in, type: source, plugin: generator, settings: {rate: %d}}\n      - {id: out, type: destination, plugin: log}\n"
 	store := newMemory()
@@ -374,8 +372,7 @@ func TestFilesWithTheRealParser(t *testing.T) {
 	}
 }
 
-// Many files are read in the time that the processors take for them together. What is
-// found does not depend on who is first.
+// Parsing of many files is spread over the processors. The result does not depend on the order of completion.
 func TestFilesAreParsedAtTheSameTime(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(2))
 	store := newMemory()
@@ -400,8 +397,8 @@ func TestFilesAreParsedAtTheSameTime(t *testing.T) {
 	}
 }
 
-// TestFilesIgnoreTheirOwnChanges has desired state changed by a file and by another client, with a
-// store that reports every change: only changes of the other client are read again.
+// TestFilesIgnoreTheirOwnChanges changes desired state by a file and by another client, with a store that reports every
+// change: only changes of the other client are read again.
 func TestFilesIgnoreTheirOwnChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newMemory()
@@ -438,8 +435,8 @@ func TestFilesIgnoreTheirOwnChanges(t *testing.T) {
 	})
 }
 
-// TestFilesKnowWhereDeclarationsStand saves a file with another place for the same pipeline, and
-// then one in which the declared version does not stand any more.
+// TestFilesKnowWhereDeclarationsStand saves a file with another place for the same pipeline, and then a file that no
+// longer contains the declared version.
 func TestFilesKnowWhereDeclarationsStand(t *testing.T) {
 	store := newMemory()
 	r := &files.Reconciler{Store: store, Parse: spec.ParseFile}
@@ -474,8 +471,8 @@ func TestFilesKnowWhereDeclarationsStand(t *testing.T) {
 	}
 }
 
-// TestFilesWithConnectorsOfOneFullID declares pipelines whose connectors would have the same full
-// id, at the same time, one after the other, and as a change of one.
+// TestFilesWithConnectorsOfOneFullID declares pipelines whose connectors would have the same full id: at the same time,
+// one after the other, and as a change.
 func TestFilesWithConnectorsOfOneFullID(t *testing.T) {
 	file := func(id, connector string) string {
 		return id + "|" + connector

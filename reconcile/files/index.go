@@ -12,9 +12,9 @@ import (
 	"github.com/conduit-agent/conduit/spec/sorting"
 )
 
-// index holds what Decide decides about and knows which of it changed since that was
-// applied. A decision about a pipeline depends on the files that declare it and on the
-// one that owns it, and so on what else those declare and own: the rest stays as it is.
+// index holds the input of Decide and knows the parts that changed since the last decision was applied. A decision
+// about a pipeline depends on the files that declare it and on the file that owns it. It depends in turn on all other
+// pipelines that these files declare and own. The rest stays unchanged.
 type index struct {
 	files     map[string]*indexed          // by path
 	declared  map[string]*spec.Declaration // by id
@@ -22,7 +22,7 @@ type index struct {
 	claims    map[string][]string          // paths of the files that declare a pipeline, by id
 	owned     map[string]map[string]bool   // ids of the pipelines of a file, by path
 	withdrawn map[string]bool              // ids
-	clashes   map[string]bool              // paths of files refused for connectors with the full ids of others
+	clashes   map[string]bool              // paths of files refused for connectors with taken full ids
 
 	scan  int             // number of the last scan
 	all   bool            // anything may have changed
@@ -30,7 +30,7 @@ type index struct {
 	ids   map[string]bool // pipelines that changed, or are declared by other files
 }
 
-// indexed is a file as it was in a scan.
+// indexed is a file in a scan.
 type indexed struct {
 	Scanned
 	scan int
@@ -38,7 +38,7 @@ type indexed struct {
 
 func newIndex() *index { return &index{files: map[string]*indexed{}, claims: map[string][]string{}} }
 
-// reset takes up all that is declared, and known of the files.
+// reset replaces the content of the index by all declarations and all known file states.
 func (x *index) reset(declared []spec.Declaration, known []spec.FileState) {
 	x.declared, x.owned, x.withdrawn = make(map[string]*spec.Declaration, len(declared)), map[string]map[string]bool{}, map[string]bool{}
 	x.known, x.clashes = make(map[string]*spec.FileState, len(known)), map[string]bool{}
@@ -52,7 +52,7 @@ func (x *index) reset(declared []spec.Declaration, known []spec.FileState) {
 	x.all = true
 }
 
-// declare takes up a declaration that is new or was replaced.
+// declare adds a new or replaced declaration.
 func (x *index) declare(d *spec.Declaration) {
 	id := d.Pipeline.ID
 	x.undeclare(id)
@@ -84,7 +84,7 @@ func (x *index) undeclare(id string) {
 	}
 }
 
-// update takes up a scan of the files. Those that changed are parsed.
+// update applies a scan of the files. Changed files are parsed.
 func (x *index) update(files []watch.File, parse func(path string, data []byte) spec.File) {
 	x.scan++
 	var changed []int
@@ -122,7 +122,7 @@ func (x *index) update(files []watch.File, parse func(path string, data []byte) 
 	}
 }
 
-// eachAtOnce calls do with every one of all, on as many goroutines as there are CPUs.
+// eachAtOnce calls do for every element of all, on as many goroutines as there are CPUs.
 func eachAtOnce(all []int, do func(i int)) {
 	var next atomic.Int64
 	var workers sync.WaitGroup
@@ -136,7 +136,7 @@ func eachAtOnce(all []int, do func(i int)) {
 	workers.Wait()
 }
 
-// drop takes note that a file does not declare any more what it did.
+// drop removes the previous content of a file.
 func (x *index) drop(f *indexed) {
 	if f == nil {
 		return
@@ -150,7 +150,7 @@ func (x *index) drop(f *indexed) {
 	}
 }
 
-// ids returns the pipelines that f declares, those with errors included.
+// ids returns the pipelines that f declares, including invalid ones.
 func (f *Scanned) ids() []string {
 	ids := slices.Clone(f.Invalid)
 	for i := range f.Pipelines {
@@ -166,8 +166,8 @@ func sameError(a, b error) bool {
 	return a.Error() == b.Error()
 }
 
-// undecided returns what Decide has to be given. It decides about that as it would if it
-// were given everything, and nothing about the rest.
+// undecided returns the input for Decide. Decide decides about it as if it had everything, and decides nothing about
+// the rest.
 func (x *index) undecided() (files []Scanned, declared []spec.Declaration, known []spec.FileState) {
 	if x.all {
 		return x.take(x.everything())
@@ -184,7 +184,7 @@ func (x *index) undecided() (files []Scanned, declared []spec.Declaration, known
 			p.file(path)
 		}
 	}
-	if p.news { // it may be what a withdrawn one was
+	if p.news { // a new pipeline may be a renamed withdrawn one
 		for id := range x.withdrawn {
 			p.pipeline(id)
 		}
@@ -192,7 +192,7 @@ func (x *index) undecided() (files []Scanned, declared []spec.Declaration, known
 	return x.take(p.paths, p.ids)
 }
 
-// note takes up what is known of a file.
+// note records the state of a file.
 func (x *index) note(f *spec.FileState) {
 	x.known[f.Path] = f
 	delete(x.clashes, f.Path)
@@ -215,14 +215,14 @@ func (x *index) everything() (paths, ids map[string]bool) {
 	return paths, ids
 }
 
-// part is a part of an index that depends on nothing outside.
+// part is a part of an index without dependencies on the rest.
 type part struct {
 	*index
 	paths, ids map[string]bool
-	news       bool // pipelines are in it that were not declared before
+	news       bool // the part has pipelines that were not declared before
 }
 
-// file adds a file and all that has to do with it.
+// file adds a file and everything related to it.
 func (p *part) file(path string) {
 	if p.paths[path] {
 		return
@@ -238,7 +238,7 @@ func (p *part) file(path string) {
 	}
 }
 
-// pipeline adds a pipeline and all that has to do with it.
+// pipeline adds a pipeline and everything related to it.
 func (p *part) pipeline(id string) {
 	if p.ids[id] {
 		return
@@ -255,7 +255,7 @@ func (p *part) pipeline(id string) {
 	}
 }
 
-// namesakes adds the pipelines whose connectors may have the full ids of those of a pipeline.
+// namesakes adds the pipelines whose connectors may have the same full ids as the connectors of a pipeline.
 func (p *part) namesakes(id string) {
 	d := decision{declared: p.declared, claims: map[string][]claim{}}
 	for _, path := range p.claims[id] {
@@ -273,7 +273,7 @@ func (p *part) namesakes(id string) {
 	}
 }
 
-// take returns what there is of paths and ids, each list in order.
+// take returns the existing entries for paths and ids, each list in order.
 func (x *index) take(paths, ids map[string]bool) (files []Scanned, declared []spec.Declaration, known []spec.FileState) {
 	for path := range paths {
 		if f := x.files[path]; f != nil {
@@ -294,7 +294,7 @@ func (x *index) take(paths, ids map[string]bool) (files []Scanned, declared []sp
 	return files, declared, known
 }
 
-// applied takes note that what was decided about the undecided is applied.
+// applied records that the decision about the undecided parts is applied.
 func (x *index) applied(c *spec.Changes) {
 	for _, path := range c.Forget {
 		delete(x.known, path)

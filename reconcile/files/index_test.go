@@ -16,8 +16,8 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// Files decides about what changed as if it compared everything, whatever happens to
-// files and, behind its back, to desired state.
+// Files decides about changes as if it compared everything, whatever happens to files and, behind its back, to desired
+// state.
 func TestFilesDecideAsIfAboutEverything(t *testing.T) {
 	ids := rapid.SampledFrom([]string{"a", "b", "c", "d", "e"})
 	paths := rapid.SampledFrom([]string{"v", "w", "x", "y", "z"})
@@ -62,8 +62,8 @@ func TestFilesDecideAsIfAboutEverything(t *testing.T) {
 	})
 }
 
-// expectSame has files take content and fails t unless all that is decided of it is
-// what is decided of everything. fail is what the store says to that.
+// expectSame makes files take content and fails t unless its decisions equal the decisions about everything. fail is
+// the error of the store.
 func expectSame(t *rapid.T, store *memory, r *files.Reconciler, content map[string]string, fail error) {
 	var parts []string
 	for _, path := range slices.Sorted(maps.Keys(content)) {

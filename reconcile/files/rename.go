@@ -6,8 +6,7 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// warnOfRenames warns of new pipelines that are what a withdrawn one is, but for the id:
-// their sources start over.
+// warnOfRenames warns of new pipelines that equal a withdrawn one except for the id: their sources start over.
 func (d *decision) warnOfRenames(declared []spec.Declaration) {
 	if len(d.added) == 0 {
 		return
@@ -31,7 +30,7 @@ func (d *decision) warnOfRenames(declared []spec.Declaration) {
 	}
 }
 
-// anonymous identifies all of p that affects how it runs, but its id.
+// anonymous identifies everything in p that affects how it runs, except its id.
 func anonymous(p *spec.Pipeline) string {
 	unnamed := *p
 	unnamed.ID = ""

@@ -6,8 +6,8 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// withdrawn stops observing, cleans up and at last deletes a withdrawn pipeline of
-// which nothing runs. During the grace it is left as it is, but not started.
+// withdrawn stops observing, cleans up and at last deletes a withdrawn pipeline that does not run. During the grace
+// period the pipeline is left unchanged, but not started.
 func (p *planner) withdrawn(d *Desired, o *Observed, connectors []spec.ConnectorState) {
 	stop := p.graceEnd(d)
 	if p.before(stop) {
@@ -28,8 +28,8 @@ func (p *planner) withdrawn(d *Desired, o *Observed, connectors []spec.Connector
 	}
 }
 
-// orphans cleans up after connectors that the pipeline dropped, once it runs without
-// them: until then it may be rolled back to a version that has them.
+// orphans cleans up after connectors that the pipeline dropped, once it runs without them: until then it may be rolled
+// back to a version that has them.
 func (p *planner) orphans(d *Desired, o *Observed, connectors []spec.ConnectorState) {
 	if !d.Wanted() || o.State.RunningGeneration == 0 || !o.Probation.IsZero() || o.Run.Digest != d.RunDigest {
 		return

@@ -1,6 +1,5 @@
-// Package plan compares what is desired of pipelines with what is observed of them and says
-// what to do about the difference. It is pure: the time is an argument, nothing is started or
-// stopped here.
+// Package plan compares the desired state of pipelines with their observed state and returns the actions that resolve
+// the difference. It is pure: the time is an argument, and nothing is started or stopped here.
 package plan
 
 import (
@@ -12,68 +11,68 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// Desired is what is declared of one pipeline. While Observed.Newer it is a version that
-// was declared before, with the status that is wanted now.
+// Desired is the desired state of a pipeline. While Observed.Newer is set, it is a version that was declared before,
+// with the current desired status.
 type Desired struct {
 	spec.Declaration
-	RunDigest string // of Pipeline: equal digests run alike
-	Elsewhere bool   // another agent is to run it
+	RunDigest string // of Pipeline: versions with equal digests run alike
+	Elsewhere bool   // another agent has to run it
 }
 
-// Observed is what is observed of one pipeline.
+// Observed is the observed state of a pipeline.
 type Observed struct {
 	State     spec.State
-	Run       *Version    // the run there is; nil when nothing runs
-	Newer     bool        // another version is declared than the one that is desired
-	Changes   []time.Time // when versions that were to run were taken up lately, oldest first
+	Run       *Version    // the current run; nil when nothing runs
+	Newer     bool        // the declared version is newer than the desired one
+	Changes   []time.Time // when running versions were taken up lately, oldest first
 	Flapping  bool        // it was reported that versions wait
 	Stopping  bool        // Run was asked to end
-	Amending  bool        // Run ends in order what another version replaces, to become that
-	OpensBy   time.Time   // until when changes wait for an amended Run to have opened what is new
-	Next      *Version    // being prepared, or waiting for Run to end; nil when nothing is
+	Amending  bool        // the replaced part of Run is ending in order, as Run becomes another version
+	OpensBy   time.Time   // until when changes wait for an amended Run to open its new connectors
+	Next      *Version    // being prepared, or waiting for Run to end; nil for none
 	Abandoned bool        // Next was given up and will soon be gone
-	Refused   int64       // generation that failed and is not tried again by itself
-	Again     Kind        // the version was asked to take effect again: by Restart, or by Amend if that will do
-	Probation time.Time   // when that of Run ends; zero when it has none
+	Refused   int64       // generation that failed and is not retried automatically
+	Again     Kind        // the version should be applied again: by Restart, or by Amend if that is enough
+	Probation time.Time   // end of Run's probation; zero when it has none
 	Steady    time.Time   // when State.Failures no longer count
 	Cleaning  []string    // connectors being cleaned up
 	Deleting  bool        // the pipeline is being deleted
 	NotBefore time.Time   // next attempt to delete the pipeline
 }
 
-// Version is a version of a pipeline that runs or is about to.
+// Version is a version of a pipeline that runs or is about to run.
 type Version struct {
 	Generation int64
 	Digest     string
 	Pipeline   *spec.Pipeline // never modified
-	Instead    int64          // the generation that failed and that this one stands in for, or 0
+	Instead    int64          // the failed generation that this one replaces, or 0
 }
 
-// Kind is what an Action does.
+// Kind is the kind of an Action.
 type Kind string
 
 // The kinds of actions.
 const (
-	TakeUp       Kind = "take-up"       // desire the version that is declared
+	TakeUp       Kind = "take-up"       // make the declared version the desired one
 	Flap         Kind = "flap"          // report that versions wait because there are too many
 	Start        Kind = "start"         // prepare and run the declared version; nothing runs
-	Restart      Kind = "restart"       // prepare the declared version, then drain what runs, then run it
-	Amend        Kind = "amend"         // prepare what the declared version changes, then have what runs become it
+	Restart      Kind = "restart"       // prepare the declared version, then drain the run, then run the version
+	Amend        Kind = "amend"         // prepare the changes of the declared version, then apply them to the run
 	Rollback     Kind = "rollback"      // prepare and run the last known good version; nothing runs
-	Stop         Kind = "stop"          // drain what runs
-	Abandon      Kind = "abandon"       // give up what is being prepared
-	Adopt        Kind = "adopt"         // what runs is as good as the declared version
-	Confirm      Kind = "confirm"       // the probation of what runs is over: it is the last known good version
-	MarkStopped  Kind = "mark-stopped"  // nothing runs, and that is how it should be
-	MarkAway     Kind = "mark-away"     // nothing runs, because another agent is to run it
+	Stop         Kind = "stop"          // drain the run
+	Abandon      Kind = "abandon"       // give up the version that is being prepared
+	Adopt        Kind = "adopt"         // the run is as good as the declared version
+	Confirm      Kind = "confirm"       // the probation of the run is over: its version is the last known good one
+	MarkStopped  Kind = "mark-stopped"  // nothing runs, as desired
+	MarkAway     Kind = "mark-away"     // nothing runs, because another agent has to run it
 	MarkSteady   Kind = "mark-steady"   // it has run long enough for its failures to be forgotten
-	MarkOrphaned Kind = "mark-orphaned" // the connector is declared no more
+	MarkOrphaned Kind = "mark-orphaned" // the connector is no longer declared
 	CleanUp      Kind = "clean-up"      // delete the connector
 	Delete       Kind = "delete"        // forget a withdrawn pipeline
 	Forget       Kind = "forget"        // stop observing a pipeline that is not declared
 )
 
-// Action is one thing to do about one pipeline.
+// Action is an action on a pipeline.
 type Action struct {
 	Kind      Kind
 	ID        string               // of the pipeline
@@ -81,8 +80,8 @@ type Action struct {
 	Reason    string               // why, for people
 }
 
-// Actions returns what to do now so that what runs becomes what is desired, and when to plan
-// again if nothing happens before, zero for never. It is pure.
+// Actions returns the actions that make the observed state match the desired state now, and the time to plan again if
+// nothing happens before, zero for never. It is pure.
 func Actions(desired []Desired, observed []Observed, connectors []spec.ConnectorState, now time.Time, policy Policy) ([]Action, time.Time) {
 	p := planner{now: now, policy: policy}
 	byID := make(map[string]*Observed, len(observed))
@@ -121,7 +120,7 @@ func (p *planner) do(kind Kind, id, reason string) {
 	p.actions = append(p.actions, Action{Kind: kind, ID: id, Reason: reason})
 }
 
-// before reports whether t is still to come, and if so has the loop plan again then.
+// before reports whether t is in the future. If so, the loop plans again at t.
 func (p *planner) before(t time.Time) bool {
 	if !p.now.Before(t) {
 		return false
@@ -140,7 +139,7 @@ func (p *planner) plan(d *Desired, o *Observed, connectors []spec.ConnectorState
 	case o.Next != nil:
 		p.preparing(d, o)
 	case o.Run != nil && o.Stopping:
-		// Its end will be noticed.
+		// The end of the run causes the next plan.
 	case o.Run != nil:
 		p.running(d, o)
 		p.orphans(d, o, connectors)
@@ -151,8 +150,8 @@ func (p *planner) plan(d *Desired, o *Observed, connectors []spec.ConnectorState
 	}
 }
 
-// takesUp has the declared version taken up, unless too many were lately. What is not to
-// run, or was asked to start again, does not wait.
+// takesUp takes up the declared version, unless too many versions were taken up lately. A version that is not wanted,
+// and a requested restart, do not wait.
 func (p *planner) takesUp(d *Desired, o *Observed) bool {
 	id := d.Pipeline.ID
 	if d.Wanted() && o.Again != Restart && p.before(p.policy.nextChange(o.Changes)) {
@@ -165,12 +164,12 @@ func (p *planner) takesUp(d *Desired, o *Observed) bool {
 	return true
 }
 
-// Wanted reports whether the pipeline is to run.
+// Wanted reports whether the pipeline should run.
 func (d *Desired) Wanted() bool {
 	return d.Withdrawn.IsZero() && d.Want() == spec.StatusRunning && !d.Elsewhere
 }
 
-// unwanted says why the pipeline is not to run.
+// unwanted says why the pipeline should not run.
 func unwanted(d *Desired) string {
 	switch {
 	case d.Purge:
@@ -185,7 +184,7 @@ func unwanted(d *Desired) string {
 	return "its declared status is stopped"
 }
 
-// graceEnd is when a withdrawn pipeline has to stop.
+// graceEnd returns the time when a withdrawn pipeline has to stop.
 func (p *planner) graceEnd(d *Desired) time.Time {
 	if d.Purge {
 		return d.Withdrawn
@@ -193,7 +192,7 @@ func (p *planner) graceEnd(d *Desired) time.Time {
 	return d.Withdrawn.Add(p.policy.DeletionGrace)
 }
 
-// preparing gives up a version on its way that is not the one to run any more.
+// preparing abandons a version in preparation that is no longer desired.
 func (p *planner) preparing(d *Desired, o *Observed) {
 	if o.Abandoned {
 		return
@@ -210,7 +209,7 @@ func (p *planner) preparing(d *Desired, o *Observed) {
 	}
 }
 
-// running compares what runs with what is declared.
+// running compares the running version with the declared one.
 func (p *planner) running(d *Desired, o *Observed) {
 	id := d.Pipeline.ID
 	if o.State.Failures > 0 && o.State.Phase == spec.PhaseRunning && o.State.RetryAt == nil && !p.before(o.Steady) {
@@ -241,17 +240,17 @@ func (p *planner) running(d *Desired, o *Observed) {
 	}
 }
 
-// differs says that what runs is not what is declared.
+// differs says that the running version is not the declared one.
 func differs(d *Desired, o *Observed) string {
 	return fmt.Sprintf("generation %d is declared and generation %d runs", d.Generation, o.Run.Generation)
 }
 
-// amends reports whether what runs can become the declared version while it goes on.
+// amends reports whether the run can become the declared version without ending.
 func amends(d *Desired, o *Observed) bool {
 	return o.State.RunningGeneration != 0 && spec.EffectOf(o.Run.Pipeline, &d.Pipeline).Severity() <= spec.EffectRestartDestination.Severity()
 }
 
-// idle starts a pipeline unless it has to wait or is not to run.
+// idle starts a pipeline unless it has to wait or should not run.
 func (p *planner) idle(d *Desired, o *Observed) {
 	id := d.Pipeline.ID
 	switch {
@@ -277,7 +276,7 @@ func (p *planner) idle(d *Desired, o *Observed) {
 	}
 }
 
-// undeclared is about a pipeline that is neither declared nor withdrawn.
+// undeclared handles a pipeline that is neither declared nor withdrawn.
 func (p *planner) undeclared(o *Observed) {
 	id, reason := o.State.PipelineID, "nothing declares it"
 	switch {
@@ -291,7 +290,7 @@ func (p *planner) undeclared(o *Observed) {
 	}
 }
 
-// edited reports whether the declaration is not the one that was tried last.
+// edited reports whether the declaration differs from the version that was tried last.
 func edited(d *Desired, o *Observed) bool {
 	return o.State.LastAttempt == nil || o.State.LastAttempt.Generation != d.Generation
 }
@@ -300,8 +299,7 @@ func (p *planner) backingOff(d *Desired, o *Observed) bool {
 	return !edited(d, o) && o.State.RetryAt != nil && p.before(*o.State.RetryAt)
 }
 
-// cleaning reports whether a connector of the pipeline is being cleaned up: it must
-// not start before that has ended.
+// cleaning reports whether a connector of the pipeline is being cleaned up. It must not start before that has ended.
 func (p *planner) cleaning(d *Desired, o *Observed) bool {
 	return slices.ContainsFunc(o.Cleaning, func(id string) bool { return declares(d, id) })
 }

@@ -6,27 +6,26 @@ import (
 	"time"
 )
 
-// Policy says how changes and failures are handled. The zero value waits for nothing
-// and never retries; DefaultPolicy is what users get.
+// Policy sets the handling of changes and failures. The zero value waits for nothing and never retries; users get
+// DefaultPolicy.
 type Policy struct {
-	// Hold keeps a version that cannot start as the one to run, and retries it: no other is
-	// started, though one that runs goes on. Otherwise the last known good version runs again until
-	// its declaration changes.
+	// Hold keeps retrying a version that cannot start: no other version is started, though a running one continues.
+	// Otherwise the last known good version runs again until the declaration changes.
 	Hold          bool
-	Probation     time.Duration // a new version that fails sooner after its start is handled like one that cannot start
+	Probation     time.Duration // a new version that fails sooner is handled like a version that cannot start
 	DeletionGrace time.Duration // from a withdrawal until the pipeline stops
 	CleanupDelay  time.Duration // from then until its connectors are cleaned up
 	DrainTimeout  time.Duration // a stop that takes longer is forced; 0 waits for ever
 
-	// As many versions of a pipeline are taken up within the window. More wait until the
-	// limit allows them, and of those that wait the latest counts. 0 for no limit.
+	// MaxChanges is how many versions of a pipeline are taken up within the window. Further versions wait until the
+	// limit allows another, and the latest of them counts. 0 for no limit.
 	MaxChanges    int
 	ChangesWindow time.Duration
 
 	MinDelay         time.Duration // before the first retry
 	MaxDelay         time.Duration // before any retry
 	BackoffFactor    int           // by which the delay grows
-	MaxRetries       int           // after as many the pipeline is degraded; -1 for no end
+	MaxRetries       int           // the pipeline is degraded after this many; -1 for no limit
 	MaxRetriesWindow time.Duration // a failure this long after its retry no longer counts
 }
 
@@ -49,7 +48,7 @@ func DefaultPolicy() Policy {
 	}
 }
 
-// nextChange returns when one more version may be taken up, given when others were, oldest first.
+// nextChange returns the time when one more version may be taken up, from the times of earlier changes, oldest first.
 func (p Policy) nextChange(changes []time.Time) time.Time {
 	if p.MaxChanges <= 0 || len(changes) < p.MaxChanges {
 		return time.Time{}
@@ -57,9 +56,8 @@ func (p Policy) nextChange(changes []time.Time) time.Time {
 	return changes[len(changes)-p.MaxChanges].Add(p.ChangesWindow)
 }
 
-// Delay returns how long to wait after the given number of failures in a row, from 1.
-// It varies by a tenth with id and count, so that what failed together does not come
-// back together, and never exceeds MaxDelay.
+// Delay returns how long to wait after the given number of failures in a row, from 1. It varies by a tenth with id and
+// count, so that pipelines that fail together do not come back together, and never exceeds MaxDelay.
 func (p Policy) Delay(id string, failures int) time.Duration {
 	delay, limit := float64(p.MinDelay), float64(p.MaxDelay)
 	for i := 1; i < failures && delay < limit; i++ {

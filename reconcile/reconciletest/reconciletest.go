@@ -1,4 +1,4 @@
-// Package reconciletest has the parts that fakes of the store of declarations share.
+// Package reconciletest has the common parts of fake stores of declarations.
 package reconciletest
 
 import (
@@ -19,8 +19,8 @@ func Values[V any](rows map[string]V) (list []V) {
 	return list
 }
 
-// Delta returns what changed since a revision, of a table in which the rows with the ids
-// changed did, or went, one a revision, from revision 2 on.
+// Delta returns the changes since a revision of a table. Each id in changed stands for a row that was changed or
+// deleted in a revision, from revision 2 on.
 func Delta[V any](rows map[string]V, changed []string, revision int64) spec.Delta[V] {
 	d := spec.Delta[V]{Revision: int64(len(changed)) + 1, All: revision == 0}
 	ids := slices.Collect(maps.Keys(rows))
@@ -38,8 +38,8 @@ func Delta[V any](rows map[string]V, changed []string, revision int64) spec.Delt
 	return d
 }
 
-// Apply changes declarations as a store does at this time, and returns the ids of those that
-// changed. It fails when what is not declared, or withdrawn already, is to be withdrawn.
+// Apply changes declarations as a store does at this time, and returns the ids of the changed ones. It fails when a
+// pipeline to withdraw is not declared, or is withdrawn already.
 func Apply(declared map[string]spec.Declaration, c *spec.Changes, digest func(*spec.Pipeline) string, at time.Time) (changed []string, err error) {
 	for _, d := range c.Declare {
 		now := declared[d.Pipeline.ID]
@@ -63,7 +63,7 @@ func Apply(declared map[string]spec.Declaration, c *spec.Changes, digest func(*s
 	return changed, nil
 }
 
-// Store is a fake of the store, with what Declare and Withdraw need.
+// Store is a fake store for Declare and Withdraw.
 type Store interface {
 	Apply(ctx context.Context, c *spec.Changes) error
 }

@@ -16,8 +16,8 @@ import (
 // tests are run by root.
 const nobody = 65534
 
-// asNobody has f access files as nobody. It works for root only; for other users
-// permissions count anyway. The thread is not used for anything else.
+// asNobody calls f with file access as nobody. It works for root only; for other users permissions count anyway. The
+// thread is not used for anything else.
 func asNobody(f func()) {
 	if os.Geteuid() != 0 {
 		f()

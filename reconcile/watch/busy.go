@@ -5,27 +5,27 @@ import (
 	"time"
 )
 
-// A directory in which more than busyEvents of no interest happen within busyWindow is polled
-// for polledFor: an event for each write of a destination costs as much as the write.
+// A directory with more than busyEvents irrelevant events within busyWindow is polled for polledFor: an event for each
+// write of a destination costs as much as the write.
 const (
 	busyEvents = 100
 	busyWindow = time.Second
 	polledFor  = time.Minute
 )
 
-// busy counts the events of no interest of each directory, and says which are polled.
+// busy counts the irrelevant events of each directory, and says which directories are polled.
 type busy struct {
 	counts map[string]*eventCount
-	polled map[string]time.Time // until when
+	polled map[string]time.Time // until this time
 }
 
-// eventCount is a number of events since a time.
+// eventCount is the number of events since a time.
 type eventCount struct {
 	n     int
 	since time.Time
 }
 
-// exceeded counts an event of no interest in dir and reports whether there are too many.
+// exceeded counts an irrelevant event in dir and reports whether there are too many.
 func (b *busy) exceeded(dir string, now time.Time) bool {
 	c := b.counts[dir]
 	if c == nil {
@@ -39,13 +39,13 @@ func (b *busy) exceeded(dir string, now time.Time) bool {
 	return c.n > busyEvents
 }
 
-// poll has dir polled from now on.
+// poll starts to poll dir.
 func (b *busy) poll(dir string, now time.Time) {
 	delete(b.counts, dir)
 	b.polled[dir] = now.Add(polledFor)
 }
 
-// isPolled reports whether dir is polled, and forgets it when that time is over.
+// isPolled reports whether dir is polled, and forgets it when its time is over.
 func (b *busy) isPolled(dir string, now time.Time) bool {
 	until, ok := b.polled[dir]
 	if ok && !now.Before(until) {
@@ -55,15 +55,15 @@ func (b *busy) isPolled(dir string, now time.Time) bool {
 	return ok
 }
 
-// ignore counts an event of no interest in dir. Where there are too many, and only something
-// that is missing is waited for, it gives up the watch and returns true: dir is polled.
+// ignore counts an irrelevant event in dir. If there are too many, and the trigger only waits there for something
+// missing, it removes the watch and returns true: dir is polled.
 func (r *triggerRun) ignore(dir string, now time.Time) bool {
 	if writes, whole := r.whole[dir]; !whole || writes || !r.busy.exceeded(dir, now) {
 		return false
 	}
 	for name := range r.names {
 		if filepath.Dir(name) == dir {
-			return false // a file or a link that is there
+			return false // an existing file or link
 		}
 	}
 	r.busy.poll(dir, now)

@@ -8,9 +8,8 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// quiet returns how long nothing must follow ev before a scan, 0 when ev is of no
-// interest. A file that was renamed into place is complete; one that is written to, or
-// went away, may be in the middle of being saved.
+// quiet returns how long to wait after ev without another event before a scan, 0 when ev is of no interest. A file that
+// was renamed into place is complete. A file that was written to, or that vanished, may be in the middle of a save.
 func (s *scanner) quiet(ev fsnotify.Event) time.Duration {
 	_, ours := s.watched[ev.Name]
 	if ev.Op == fsnotify.Chmod && !ours && !s.unreadable(filepath.Base(ev.Name)) {
@@ -33,7 +32,7 @@ func (s *scanner) quiet(ev fsnotify.Event) time.Duration {
 	return soon
 }
 
-// unreadable reports whether a file could not be read, which a chmod may mend.
+// unreadable reports whether a file could not be read, which a chmod may fix.
 func (s *scanner) unreadable(name string) bool {
 	e := s.files[name]
 	return e != nil && e.file.Err != nil
@@ -50,7 +49,7 @@ func (s *scanner) pause(snap *Snapshot, stable bool) time.Duration {
 	return s.timing.rescan
 }
 
-// writing reports whether a file is shown as it was because it is being written.
+// writing reports whether the snapshot has the previous content of a file that is being written.
 func (s *scanner) writing() bool {
 	for _, e := range s.files {
 		if !e.since.IsZero() && e.file.Err == nil && len(e.file.Data) > 0 {

@@ -10,7 +10,7 @@ import (
 	"github.com/conduit-agent/conduit/spec/fingerprint"
 )
 
-// Deafen has w get no events, but err, while deaf is true.
+// Deafen makes w get err instead of events while deaf is true.
 func (w *Watcher) Deafen(deaf *atomic.Bool, err error) {
 	w.Notify(func() (*fsnotify.Watcher, error) {
 		if deaf.Load() {
@@ -20,7 +20,7 @@ func (w *Watcher) Deafen(deaf *atomic.Bool, err error) {
 	})
 }
 
-// Notify has w get its events from what notify returns.
+// Notify makes w get its events from the watcher that notify returns.
 func (w *Watcher) Notify(notify func() (*fsnotify.Watcher, error)) { w.system.notify = notify }
 
 // Stamp stops the clock of the file system: every file seems to have been changed at t.
@@ -32,25 +32,24 @@ func (w *Watcher) Stamp(t time.Time) {
 	}
 }
 
-// Remote has w take its directory for one of a network file system.
+// Remote makes w treat its directory as part of a network file system.
 func (w *Watcher) Remote() { w.system.remote = func(string) bool { return true } }
 
-// Quiet returns how long nothing must follow ev before a scan, when w knows a link to
-// target and watches dir.
+// Quiet returns how long to wait after ev without another event before a scan, when w knows a link to target and
+// watches dir.
 func (w *Watcher) Quiet(ev fsnotify.Event, target, dir string) time.Duration {
 	s := newScanner(w)
 	s.targets, s.watched[dir] = map[string]bool{target: true}, fingerprint.ID{}
 	return s.quiet(ev)
 }
 
-// Scans returns what scans as w does, without waiting for events.
+// Scans returns a function that scans like w, without waiting for events.
 func (w *Watcher) Scans() func(reread bool) {
 	s := newScanner(w)
 	return func(reread bool) { s.scan(time.Now(), reread) }
 }
 
-// PolledAfter reports whether a directory is polled at now, after so many events of no interest at
-// a time.
+// PolledAfter reports whether a directory is polled at now, after so many irrelevant events at a time.
 func PolledAfter(events int, at, now time.Time) bool {
 	b := busy{counts: map[string]*eventCount{}, polled: map[string]time.Time{}}
 	for range events {

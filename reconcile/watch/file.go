@@ -20,16 +20,16 @@ import (
 type entry struct {
 	file  File
 	print fingerprint.Print
-	// certain is whether an equal fingerprint means equal content. It does not when the
-	// file was read so soon after a change that another one could bear the same time.
+	// certain reports whether an equal fingerprint means equal content. It does not if the file was read so soon after
+	// a change that another change could have the same time.
 	certain bool
 	since   time.Time // when it began to be unstable; zero when it is stable
 }
 
 var errChanging = errors.New("the file keeps changing while it is read")
 
-// scanFile returns what is in a file, as it was before while it is being written. A nil
-// entry means that there is no such file (true) or none yet (false).
+// scanFile returns the content of a file. While the file is being written it returns the previous content. A nil entry
+// means that there is no such file (true) or none yet (false).
 func (s *scanner) scanFile(root *os.Root, dir, name string, now time.Time, reread bool) (*entry, bool) {
 	prior := s.files[name]
 	fi, err := root.Lstat(name)
@@ -64,7 +64,7 @@ func (s *scanner) scanFile(root *os.Root, dir, name string, now time.Time, rerea
 	return &entry{file: File{Path: name, Data: data, Hash: hash(data)}, print: print, certain: print.Certain(now)}, true
 }
 
-// explainLink says of a link that leads out of dir, which err reports, where it leads, also to nothing.
+// explainLink adds to err, which reports a link that leads out of dir or to a missing file, where the link leads.
 func explainLink(dir, name string, err error) error {
 	path := filepath.Join(dir, name)
 	real, _, lost := trail(path)
@@ -81,8 +81,8 @@ func explainLink(dir, name string, err error) error {
 	return fmt.Errorf("it is a link to %s, and links are followed within the directory only: move the file here, or link the whole directory", real)
 }
 
-// unstable decides about a file that is empty or changed while it was read. It gets
-// another chance, an empty one for the time of a debounce, a changing one for longer.
+// unstable decides about a file that is empty or changed while it was read. The file gets another chance: an empty one
+// for the time of a debounce, a changing one for longer.
 func (s *scanner) unstable(prior *entry, name string, print fingerprint.Print, now time.Time, err error) (*entry, bool) {
 	since, wait := now, s.timing.debounce
 	if prior != nil && !prior.since.IsZero() {
@@ -99,7 +99,7 @@ func (s *scanner) unstable(prior *entry, name string, print fingerprint.Print, n
 		}
 		return e, true
 	}
-	replaced := prior != nil && prior.print.ID != print.ID // what it was is nowhere any more
+	replaced := prior != nil && prior.print.ID != print.ID // the previous file has no name any more
 	if prior == nil || prior.placeholder() || replaced && err == nil {
 		s.files[name] = &entry{since: since}
 		return nil, false
@@ -109,7 +109,7 @@ func (s *scanner) unstable(prior *entry, name string, print fingerprint.Print, n
 	return &keep, true
 }
 
-// placeholder reports whether e only remembers since when a new file is unstable.
+// placeholder reports whether e only records since when a new file is unstable.
 func (e *entry) placeholder() bool { return e.file.Path == "" }
 
 // follow watches the places that a linked file depends on.
@@ -130,7 +130,7 @@ func (s *scanner) follow(dir, name string) {
 	}
 }
 
-// readStable reads a regular file whose fingerprint is the same before and after.
+// readStable reads a regular file, and succeeds if its fingerprint is the same before and after.
 func (s *scanner) readStable(root *os.Root, name string, fi fs.FileInfo) ([]byte, fingerprint.Print, error) {
 	f, before, err := openRegular(name, fi, root.OpenFile)
 	if err != nil {
@@ -155,8 +155,8 @@ func (s *scanner) readStable(root *os.Root, name string, fi fs.FileInfo) ([]byte
 // Opener opens a file by its name: os.OpenFile, or OpenFile of an os.Root.
 type Opener func(name string, flag int, perm fs.FileMode) (*os.File, error)
 
-// ReadFile reads the file that fi describes, if it is a regular one of at most MaxSize
-// bytes. It does not wait for a writer of a FIFO.
+// ReadFile reads the file that fi describes, if it is a regular file of at most MaxSize bytes. It does not wait for a
+// writer of a FIFO.
 func ReadFile(name string, fi fs.FileInfo, open Opener) ([]byte, error) {
 	f, _, err := openRegular(name, fi, open)
 	if err != nil {
@@ -170,8 +170,8 @@ func ReadFile(name string, fi fs.FileInfo, open Opener) ([]byte, error) {
 	return data, err
 }
 
-// ReadNamed reads a file that a person names. One whose name ends as that of a pipeline file must be as a
-// scan wants it, but may be a link to anywhere. Any other, such as /dev/stdin, is read to its end.
+// ReadNamed reads a file that a person names. A file whose name ends like a pipeline file must meet the rules of a
+// scan, except that it may be a link to anywhere. Any other file, such as /dev/stdin, is read to its end.
 func ReadNamed(path string) ([]byte, error) {
 	if !isYAML(path) {
 		return os.ReadFile(path)
@@ -186,7 +186,7 @@ func ReadNamed(path string) ([]byte, error) {
 	return ReadFile(path, fi, os.OpenFile)
 }
 
-// regular says what to do about what has the name of a pipeline file and is no regular file.
+// regular returns an error with a remedy if something other than a regular file has the name of a pipeline file.
 func regular(name string, fi fs.FileInfo) error {
 	if err := readable(fi); err != nil && !fi.Mode().IsRegular() {
 		return fmt.Errorf("%w: pipeline files lie directly in the directory and are regular files; rename it, so that it does not end in %s, or move it", err, filepath.Ext(name))
@@ -194,13 +194,12 @@ func regular(name string, fi fs.FileInfo) error {
 	return nil
 }
 
-// openRegular opens the file that fi describes, if it is one to read, and describes what
-// it opened.
+// openRegular opens the file that fi describes, if it is a regular file, and describes the opened file.
 func openRegular(name string, fi fs.FileInfo, open Opener) (*os.File, fs.FileInfo, error) {
 	if err := readable(fi); err != nil {
 		return nil, nil, err
 	}
-	// Should a FIFO take the file's place now, opening it must not block.
+	// If a FIFO takes the file's place now, opening it must not block.
 	f, err := open(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, nil, err

@@ -61,7 +61,7 @@ func TestPrint(t *testing.T) {
 	}
 }
 
-// nextTick waits until the clock of the file system has moved on since path was changed.
+// nextTick waits until the clock of the file system has advanced since path was changed.
 func nextTick(t *testing.T, path string) {
 	t.Helper()
 	info, err := os.Stat(path)

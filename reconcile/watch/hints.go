@@ -14,13 +14,13 @@ import (
 	"github.com/conduit-agent/conduit/spec/fingerprint"
 )
 
-// hints are the events of the directories that matter. They only say when to scan: which
-// directories matter is found again by each scan, between begin and end.
+// hints are the events of the relevant directories. They only say when to scan: each scan determines the relevant
+// directories again, between begin and end.
 type hints struct {
 	notify  func() (*fsnotify.Watcher, error)
 	log     *slog.Logger
 	fsw     *fsnotify.Watcher
-	watched map[string]fingerprint.ID // directories under watch, as they were then
+	watched map[string]fingerprint.ID // watched directories, with their identity at that time
 	wanted  map[string]bool           // directories that this scan needs
 	err     error                     // why changes may come without an event
 }
@@ -31,8 +31,8 @@ func newHints(notify func() (*fsnotify.Watcher, error), log *slog.Logger) hints 
 
 func (h *hints) begin() { h.wanted, h.err = map[string]bool{}, nil }
 
-// watch asks for events of a directory and reports whether that is new. Where events
-// are not to be had the directory is polled.
+// watch subscribes to events of a directory and reports whether the subscription is new. A directory without events is
+// polled.
 func (h *hints) watch(dir string) bool {
 	if dir == "" || h.wanted[dir] {
 		return false
@@ -51,7 +51,7 @@ func (h *hints) watch(dir string) bool {
 			return false
 		}
 	}
-	_ = h.fsw.Remove(dir) // of the directory that was here before
+	_ = h.fsw.Remove(dir) // of the previous directory in this place
 	if err := h.fsw.Add(dir); err != nil {
 		delete(h.watched, dir)
 		h.err = explain(err)
@@ -72,7 +72,7 @@ func statDir(dir string) (fingerprint.ID, error) {
 	return fingerprint.Identify(fi), nil
 }
 
-// end gives up the directories that no longer matter.
+// end stops watching the directories that are no longer relevant.
 func (h *hints) end() {
 	for dir := range h.watched {
 		if !h.wanted[dir] {
@@ -81,13 +81,13 @@ func (h *hints) end() {
 	}
 }
 
-// unwatch asks for no more events of a directory.
+// unwatch stops watching a directory.
 func (h *hints) unwatch(dir string) {
 	_ = h.fsw.Remove(dir)
 	delete(h.watched, dir)
 }
 
-// explain says what to do about an error of the system that keeps events from us.
+// explain adds a remedy to an error of the system that prevents events.
 func explain(err error) error {
 	switch {
 	case errors.Is(err, syscall.ENOSPC):
@@ -98,9 +98,9 @@ func explain(err error) error {
 	return err
 }
 
-// wait returns when it is time to scan: pause has passed, wake was received, or events were
-// followed by the quiet that each asks for (debounce), 0 for one of no interest, though not
-// later than maxWait after the first.
+// wait returns when it is time to scan: after pause, when wake is received, when events were lost, or after events.
+// quiet returns how long to wait after an event for another one, 0 for an irrelevant event. The wait ends at the latest
+// maxWait after the first event.
 func (h *hints) wait(ctx context.Context, pause, maxWait time.Duration, wake <-chan struct{}, quiet func(fsnotify.Event) time.Duration) {
 	timer := time.NewTimer(pause)
 	defer timer.Stop()

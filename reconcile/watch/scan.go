@@ -16,8 +16,7 @@ import (
 	"github.com/conduit-agent/conduit/spec/fingerprint"
 )
 
-// scanner scans the directory and keeps what it saw, to read only what changed.
-// It is owned by Watcher.Run.
+// scanner scans the directory and keeps the result, to read only files that changed. It is owned by Watcher.Run.
 type scanner struct {
 	dir    string
 	log    *slog.Logger
@@ -27,7 +26,7 @@ type scanner struct {
 
 	system
 	hints
-	targets map[string]bool // files that links lead to
+	targets map[string]bool // targets of links
 }
 
 func newScanner(w *Watcher) *scanner {
@@ -52,8 +51,8 @@ func newScanner(w *Watcher) *scanner {
 
 var errPollOnly = errors.New("no events were asked for")
 
-// scan scans everything. It returns false when a file never read before is still
-// being written: the snapshot would not be the truth.
+// scan scans everything. It returns false while a file that was never read before is being written: the snapshot would
+// be incomplete.
 func (s *scanner) scan(now time.Time, reread bool) (Snapshot, bool) {
 	s.begin()
 	s.targets = map[string]bool{}
@@ -77,8 +76,8 @@ func (s *scanner) scan(now time.Time, reread bool) (Snapshot, bool) {
 	return snap, stable
 }
 
-// locate returns the real path of the directory. It watches the directory, every place
-// where a link on the way there may be changed, and what there is of a missing path.
+// locate returns the real path of the directory. It watches the directory, every place on the way where a link may be
+// changed, and the existing part of a missing path.
 func (s *scanner) locate() (string, error) {
 	for {
 		real, links, err := trail(s.dir)
@@ -108,7 +107,7 @@ func (s *scanner) read(dir, only string, now time.Time, reread bool) (Snapshot, 
 		return Snapshot{}, false, err
 	}
 	snap, stable := Snapshot{Dir: fingerprint.Identify(self).String()}, true
-	var others []string // files that were not there before
+	var others []string // new files
 	seen := make(map[string]*entry, len(names))
 	snap.Files = make([]File, 0, len(names))
 	for _, name := range names {
@@ -134,8 +133,8 @@ func (s *scanner) read(dir, only string, now time.Time, reread bool) (Snapshot, 
 	return snap, stable, nil
 }
 
-// warnOfMounts warns of those of these files that are mounted by themselves. Such a mount goes
-// on showing the file that was there when it was made.
+// warnOfMounts warns of files that are mounts themselves. Such a mount keeps showing the file that existed when the
+// mount was made.
 func (s *scanner) warnOfMounts(dir string, names []string) {
 	if len(names) == 0 {
 		return
@@ -148,8 +147,8 @@ func (s *scanner) warnOfMounts(dir string, names []string) {
 	}
 }
 
-// names lists the pipeline files. Listing a directory while names change in it may
-// miss one that is there all the time, so known files are opened by name.
+// names lists the pipeline files. Listing a directory while its names change may miss a file that exists all the time,
+// so known files are opened by name.
 func (s *scanner) names(root *os.Root, only string) ([]string, error) {
 	if only != "" {
 		return []string{only}, nil
@@ -184,8 +183,8 @@ func (s *scanner) names(root *os.Root, only string) ([]string, error) {
 	return slices.Compact(names), nil
 }
 
-// IsPipelineFile distinguishes the names of pipeline files from those of what editors leave
-// next to them, and from files of tests.
+// IsPipelineFile reports whether name is the name of a pipeline file, and not of an editor's temporary file or of a
+// test file.
 func IsPipelineFile(name string) bool {
 	if strings.HasPrefix(name, ".") || strings.HasPrefix(name, "#") || strings.ContainsRune(name, filepath.Separator) {
 		return false
@@ -198,15 +197,15 @@ func isYAML(name string) bool {
 	return ext == ".yaml" || ext == ".yml"
 }
 
-// IsTestFile recognises the names of files of tests, which lie next to the pipeline files: those
-// of orders.yaml are in orders.test.yaml.
+// IsTestFile reports whether name is the name of a test file, which lies next to the pipeline files: the tests of
+// orders.yaml are in orders.test.yaml.
 func IsTestFile(name string) bool {
 	name = strings.ToLower(name)
 	return strings.HasSuffix(name, ".test.yaml") || strings.HasSuffix(name, ".test.yml")
 }
 
-// trail follows the links on the way to path. It returns where it ends and the links, each
-// under its own real path. With an error, real is as far as it got.
+// trail follows the links on the way to path. It returns the final path and the links, each under its own real path.
+// With an error, real is the path as far as it was followed.
 func trail(path string) (real string, found []string, err error) {
 	abs, err := filepath.Abs(path)
 	if err != nil {

@@ -12,8 +12,7 @@ import (
 	"github.com/conduit-agent/conduit/reconcile/watch"
 )
 
-// BenchmarkScan measures a scan of 10,000 files of which none changed, and one with
-// every file read afresh.
+// BenchmarkScan measures a scan of 10,000 unchanged files, and a scan that reads every file again.
 func BenchmarkScan(b *testing.B) {
 	dir := b.TempDir()
 	text := make([]byte, 600)

@@ -6,7 +6,7 @@ import (
 	"syscall"
 )
 
-// mounts returns the places at which something is mounted.
+// mounts returns the mount points.
 func mounts() map[string]bool {
 	text, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {

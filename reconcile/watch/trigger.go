@@ -12,24 +12,22 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// Trigger calls for scans of files and directories that may be anywhere. Its zero value is
-// ready for use.
+// Trigger requests scans of files and directories anywhere. Its zero value is ready for use.
 type Trigger struct {
 	Log *slog.Logger
 
-	Debounce time.Duration // how long it must be quiet after an event; default 25 ms
-	MaxWait  time.Duration // a stream of events delays a scan no longer; default 2 s
-	Rescan   time.Duration // between scans that no event asked for; default 15 s
-	Poll     time.Duration // the same where events cannot be had; default 1 s
+	Debounce time.Duration // time without events before a scan; default 25 ms
+	MaxWait  time.Duration // limit on the delay of a scan by a stream of events; default 2 s
+	Rescan   time.Duration // between scans without an event; default 15 s
+	Poll     time.Duration // the same where events are not available; default 1 s
 
-	PollOnly bool // ask for no events: scan every Poll
+	PollOnly bool // use no events: scan every Poll
 }
 
-// Run calls scan at once, when something may have changed at the paths that it returned last,
-// when wake is received, and at intervals: events are hints, the scan is the truth. A path may
-// be that of a file, of a directory with all of its entries, or of something that is not there
-// yet. scan also returns after how long it is called again at the latest, 0 for the interval.
-// Run returns nil when ctx ends.
+// Run calls scan at once, when something may have changed at the paths that scan returned last, when wake is received,
+// and at intervals: events are hints, the scan is the truth. A path may name a file, a directory with all of its
+// entries, or a file that does not exist yet. scan also returns the longest time until its next call, 0 for the
+// interval. Run returns nil when ctx ends.
 func (t *Trigger) Run(ctx context.Context, wake <-chan struct{}, scan func() (paths []string, again time.Duration)) error {
 	r := &triggerRun{timing: t.timing(), hints: newHints(fsnotify.NewWatcher, logger(t.Log)), hanging: map[string]<-chan located{},
 		busy: busy{counts: map[string]*eventCount{}, polled: map[string]time.Time{}}}
@@ -63,27 +61,27 @@ func (t *Trigger) timing() timing {
 	}
 }
 
-// triggerRun is what one Run of a Trigger knows. It is owned by it.
+// triggerRun is the state of a Run of a Trigger, which owns it.
 type triggerRun struct {
 	hints
 	timing  timing
 	names   map[string]bool           // files, links and missing names whose events count
-	whole   map[string]bool           // directories of which all events count; false: all but writes to their files
-	unheard bool                      // a path is where events do not come
+	whole   map[string]bool           // directories where all events count; false: except writes to files
+	unheard bool                      // a path has no events
 	hanging map[string]<-chan located // paths on file systems that did not answer in time
 	busy    busy
 }
 
-// located is what a path leads to.
+// located is the result of following a path.
 type located struct {
-	names  []string // links on the way, and the path itself, as they would be named by events
+	names  []string // links on the way, and the path itself, by their names in events
 	dirs   []string // to watch
-	whole  string   // the directory that path is, or what there is of a missing path; "" for anything else
+	whole  string   // path if it is a directory, or the existing part of a missing path; "" for anything else
 	exists bool     // whole is path
 	remote bool
 }
 
-// follow watches what paths depend on and reports whether some of that is new.
+// follow watches the dependencies of paths and reports whether any subscription is new.
 func (r *triggerRun) follow(ctx context.Context, paths []string) (added bool) {
 	r.begin()
 	defer r.end()
@@ -111,8 +109,8 @@ func (r *triggerRun) follow(ctx context.Context, paths []string) (added bool) {
 	return added
 }
 
-// locate finds out what a path leads to. It returns false while the file system does not
-// answer, as one on a network may not: that must not keep the other paths from being watched.
+// locate follows a path. It returns false while the file system does not answer, as can happen on a network. That must
+// not keep the other paths from being watched.
 func (r *triggerRun) locate(ctx context.Context, path string) (located, bool) {
 	answer := r.hanging[path]
 	if answer == nil {
@@ -123,7 +121,7 @@ func (r *triggerRun) locate(ctx context.Context, path string) (located, bool) {
 	timer := time.NewTimer(r.timing.poll)
 	defer timer.Stop()
 	if r.hanging[path] != nil {
-		timer.Reset(0) // it was waited for
+		timer.Reset(0) // locate has waited already
 	}
 	select {
 	case l := <-answer:
@@ -142,13 +140,13 @@ func locate(path string) located {
 	for _, link := range links {
 		l.dirs = append(l.dirs, filepath.Dir(link))
 	}
-	if fi, serr := os.Stat(real); err != nil || serr == nil && fi.IsDir() { // the path, or what there is of it
+	if fi, serr := os.Stat(real); err != nil || serr == nil && fi.IsDir() { // the directory, or the existing part
 		l.whole, l.exists, l.dirs = real, err == nil, append(l.dirs, real)
 	}
 	return l
 }
 
-// quiet returns how long nothing must follow ev before a scan, 0 when ev is of no interest.
+// quiet returns how long to wait after ev without another event before a scan, 0 when ev is irrelevant.
 func (r *triggerRun) quiet(ev fsnotify.Event) time.Duration {
 	if _, ours := r.watched[ev.Name]; ours && ev.Op&(fsnotify.Remove|fsnotify.Rename) != 0 {
 		delete(r.watched, ev.Name)
@@ -156,7 +154,7 @@ func (r *triggerRun) quiet(ev fsnotify.Event) time.Duration {
 	}
 	dir, name := filepath.Dir(ev.Name), filepath.Base(ev.Name)
 	writes, whole := r.whole[dir]
-	if whole && !writes && ev.Op == fsnotify.Write { // which makes nothing appear
+	if whole && !writes && ev.Op == fsnotify.Write { // a write creates no name
 		whole = false
 	}
 	if r.names[ev.Name] || whole || strings.HasPrefix(name, "..") {

@@ -14,7 +14,7 @@ import (
 	"github.com/conduit-agent/conduit/spec/notify"
 )
 
-// triggered is a Trigger at work, and the scans that it called for.
+// triggered is a running Trigger, and the scans that it requested.
 type triggered struct {
 	*testing.T
 	scans chan time.Time
@@ -46,7 +46,7 @@ func trigger(t *testing.T, trigger *watch.Trigger, wake notify.Signal, paths ...
 	return w
 }
 
-// rests waits until no scan was called for during d.
+// rests waits until no scan is requested for d.
 func (w *triggered) rests(d time.Duration) {
 	for {
 		select {
@@ -67,7 +67,7 @@ func (w *triggered) scan(what string) {
 	}
 }
 
-// mustOf returns a function that ends the test with an error.
+// mustOf returns a function that fails the test on an error.
 func mustOf(t *testing.T) func(error) {
 	return func(err error) {
 		t.Helper()
@@ -77,8 +77,8 @@ func mustOf(t *testing.T) func(error) {
 	}
 }
 
-// TestTriggerSeesWhatMayChangeAPath has every kind of change that leads to other content at a
-// path, with intervals so long that only events can be the cause of a scan.
+// TestTriggerSeesWhatMayChangeAPath makes every kind of change that leads to other content at a path. Intervals are so
+// long that only events can cause a scan.
 func TestTriggerSeesWhatMayChangeAPath(t *testing.T) {
 	t.Parallel()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
@@ -137,7 +137,7 @@ func TestTriggerSeesWhatMayChangeAPath(t *testing.T) {
 	}
 }
 
-// A path that is missing is not waited for by scanning with each write to a file next to it.
+// A wait for a missing path does not scan with each write to a file next to it.
 func TestTriggerIgnoresWritesNextToWhatIsMissing(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -157,12 +157,12 @@ func TestTriggerIgnoresWritesNextToWhatIsMissing(t *testing.T) {
 	w.scan("the path came")
 }
 
-// A directory that others write to all the time is polled while only something missing is waited
-// for in it: no event is asked for each write.
+// A directory that others write to all the time is polled while the trigger only waits there for a missing name: it
+// does not subscribe to an event for each write.
 func TestTriggerPollsABusyDirectory(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	busy := []string{filepath.Join(dir, "busy"), filepath.Join(dir, "too")} // equal events in a row are one
+	busy := []string{filepath.Join(dir, "busy"), filepath.Join(dir, "too")} // equal events in a row are coalesced
 	w := trigger(t, &watch.Trigger{Rescan: time.Hour, Poll: 2 * time.Millisecond}, nil, filepath.Join(dir, "missing"))
 	w.rests(200 * time.Millisecond)
 	wait.For(t, "scans by the clock", func() bool {

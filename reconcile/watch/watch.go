@@ -1,6 +1,6 @@
-// Package watch observes files: a directory of pipeline files (Watcher), or files and
-// directories anywhere (Trigger). Events of the file system are hints that say when to scan;
-// what changed only a complete scan says, and one is made at intervals in any case.
+// Package watch observes files: a directory of pipeline files (Watcher), or files and directories anywhere (Trigger).
+// Events of the file system are hints that say when to scan. Only a complete scan finds the changes, and a scan is made
+// at intervals in any case.
 package watch
 
 import (
@@ -18,22 +18,22 @@ import (
 	"github.com/conduit-agent/conduit/spec/notify"
 )
 
-// Snapshot is one complete scan of the directory.
+// Snapshot is the result of a complete scan of the directory.
 type Snapshot struct {
-	// Err says why the directory could not be scanned: missing, unreadable. Files is
-	// then empty, and nothing may be concluded from the absence of a file.
+	// Err says why the directory could not be scanned: missing, unreadable. Files is then empty, and the absence of a
+	// file means nothing.
 	Err error
 	// Dir identifies the directory that was scanned. It changes when another
 	// directory, or another file system, takes its place. It is "" with Err.
 	Dir string
-	// NoEvents says why changes may come without an event, so that they are found by polling
-	// only; nil where events can be had, and on remote file systems, which have none.
+	// NoEvents says why changes may come without an event, so that only polling finds them. It is nil where events are
+	// available, and on remote file systems, which have none.
 	NoEvents error
 	// Files are the pipeline files found, sorted by path.
 	Files []File
 }
 
-// File is one pipeline file as it was found.
+// File is a pipeline file in a scan.
 type File struct {
 	Path string // relative to the directory, with slashes
 	Data []byte
@@ -44,31 +44,30 @@ type File struct {
 // MaxSize is the size in bytes beyond which a pipeline file is not read.
 const MaxSize = 1 << 20
 
-// Watcher reports what is in a directory, at once and whenever it changes. Only Dir
-// must be set.
+// Watcher reports the content of a directory, at once and whenever it changes. Only Dir must be set.
 type Watcher struct {
 	// Dir is the directory, or a single pipeline file. It may be missing, come and go.
 	Dir string
 	Log *slog.Logger
 
-	Debounce time.Duration // how long it must be quiet after a write; default 25 ms
-	MaxWait  time.Duration // a stream of events delays a scan no longer; default 2 s
-	Rescan   time.Duration // between scans that no event asked for; default 15 s
-	Poll     time.Duration // the same where events cannot be relied on; default 1 s
+	Debounce time.Duration // time without events before a scan; default 25 ms
+	MaxWait  time.Duration // limit on the delay of a scan by a stream of events; default 2 s
+	Rescan   time.Duration // between scans without an event; default 15 s
+	Poll     time.Duration // the same where events are unreliable; default 1 s
 
-	PollOnly bool // ask for no events: scan every Poll, and at a Reload
+	PollOnly bool // use no events: scan every Poll, and at a Reload
 
 	once     sync.Once
 	reload   notify.Signal
 	mu       sync.Mutex
-	awaiting []chan struct{} // guarded by mu; each to be closed after a reload
+	awaiting []chan struct{} // guarded by mu; each is closed after a reload
 	system   system
 }
 
 func (w *Watcher) init() { w.once.Do(func() { w.reload = notify.NewSignal() }) }
 
-// Reload scans now, reading every file afresh, and reports even if nothing changed. It
-// returns when the report was made; Run must be running.
+// Reload scans now, reading every file again, and reports even if nothing changed. It returns when the report was made;
+// Run must be running.
 func (w *Watcher) Reload(ctx context.Context) error {
 	w.init()
 	done := make(chan struct{})
@@ -84,7 +83,7 @@ func (w *Watcher) Reload(ctx context.Context) error {
 	}
 }
 
-// requested returns the reloads that were asked for, each to be closed when it is done.
+// requested returns the requested reloads. Each is closed when it is done.
 func (w *Watcher) requested() []chan struct{} {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -93,8 +92,8 @@ func (w *Watcher) requested() []chan struct{} {
 	return all
 }
 
-// Run calls report with the first scan, and then with every scan that differs from the
-// one before. Calls do not overlap. It returns nil when ctx ends.
+// Run calls report with the first scan, and then with every scan that differs from the previous one. Calls do not
+// overlap. It returns nil when ctx ends.
 func (w *Watcher) Run(ctx context.Context, report func(Snapshot)) error {
 	w.init()
 	s := newScanner(w)
@@ -122,7 +121,7 @@ func (w *Watcher) Run(ctx context.Context, report func(Snapshot)) error {
 	return nil
 }
 
-// system is what the scanner asks of the system. Tests put their own in.
+// system is the interface of the scanner to the operating system. Tests replace it.
 type system struct {
 	notify func() (*fsnotify.Watcher, error)
 	print  func(fs.FileInfo) fingerprint.Print
@@ -132,7 +131,7 @@ type system struct {
 // timing is the settings of a Watcher with defaults filled in.
 type timing struct{ debounce, maxWait, rescan, poll time.Duration }
 
-// defaultTiming is that of a Watcher and of a Trigger.
+// defaultTiming is the default timing of a Watcher and of a Trigger.
 var defaultTiming = timing{debounce: 25 * time.Millisecond, maxWait: 2 * time.Second, rescan: 15 * time.Second, poll: time.Second}
 
 func (w *Watcher) timing() timing {
@@ -144,7 +143,7 @@ func (w *Watcher) timing() timing {
 	}
 }
 
-// logger returns log for this package, or one that discards if log is nil.
+// logger returns log for this package, or a discarding logger if log is nil.
 func logger(log *slog.Logger) *slog.Logger {
 	if log == nil {
 		return slog.New(slog.DiscardHandler)

@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// observer runs a Watcher and keeps what it reports.
+// observer runs a Watcher and keeps its reports.
 type observer struct {
 	t       *testing.T
 	dir     string
@@ -44,7 +44,7 @@ func observeWith(t *testing.T, w *watch.Watcher) *observer {
 	return observeAs(t, w, func(run func()) { run() })
 }
 
-// observeAs has the watcher run by as.
+// observeAs runs the watcher by calling as.
 func observeAs(t *testing.T, w *watch.Watcher, as func(run func())) *observer {
 	t.Helper()
 	o := &observer{t: t, dir: w.Dir, news: make(chan struct{}, 1), watcher: w}
@@ -104,7 +104,7 @@ func show(all []watch.Snapshot) string {
 	return b.String()
 }
 
-// content returns path=data of each file; broken ones read path!.
+// content returns path=data of each file; broken files read path!.
 func content(s watch.Snapshot) string {
 	var parts []string
 	for _, f := range s.Files {
@@ -248,7 +248,7 @@ func TestNothingToReport(t *testing.T) {
 			write(t, filepath.Join(dir, "a.yaml"), "a")
 			o := observe(t, dir)
 			act(t, o)
-			write(t, o.path("z.yaml"), "z") // its report comes after any of the action
+			write(t, o.path("z.yaml"), "z") // its report comes after every report of the action
 			o.until("the marker", func(s watch.Snapshot) bool { return strings.Contains(content(s), "z.yaml=z") })
 			for _, s := range o.reports() {
 				if c := content(s); c != "a.yaml=a" && c != "a.yaml=a z.yaml=z" {
@@ -323,7 +323,7 @@ func TestDirectoryComesAndGoes(t *testing.T) {
 	o.until("the directory in its place", is("b.yaml=b"))
 }
 
-// TestNoDirectory has a FIFO in the place of the directory, which opening it would wait for.
+// TestNoDirectory has a FIFO in place of the directory. Opening it would block.
 func TestNoDirectory(t *testing.T) {
 	t.Parallel()
 	fifo := filepath.Join(t.TempDir(), "pipelines")
@@ -404,7 +404,7 @@ func TestEmptyFileGetsAnotherChance(t *testing.T) {
 	o.until("that it stays empty", is("a.yaml="))
 }
 
-// Nothing is reported of content that is gone together with what came later.
+// Content that is replaced together with later content is not reported.
 func TestEmptyFileInPlaceOfAnother(t *testing.T) {
 	o := observe(t, t.TempDir())
 	write(t, o.path("b.yaml"), "")
@@ -440,7 +440,7 @@ func TestStormDoesNotStarve(t *testing.T) {
 	wg.Wait()
 }
 
-// However long it must be quiet after an event, MaxWait bounds the delay.
+// MaxWait limits the delay, however long the quiet time after an event.
 func TestDebounceIsBounded(t *testing.T) {
 	o := observeWith(t, &watch.Watcher{Dir: t.TempDir(), Debounce: time.Hour, MaxWait: 20 * time.Millisecond, Rescan: time.Hour})
 	write(t, o.path("a.yaml"), "a")
@@ -476,7 +476,7 @@ func TestPollsWhenItCannotWatch(t *testing.T) {
 	o.until("a change that was heard", is("a.yaml=2 b.yaml=c"))
 }
 
-// A storm of events that overflows the queue of the kernel is followed by a scan of everything.
+// After a storm of events that overflows the queue of the kernel, everything is scanned.
 func TestLostEventsAreMadeUpFor(t *testing.T) {
 	outside := filepath.Join(t.TempDir(), "same file")
 	var fsw *fsnotify.Watcher
@@ -506,8 +506,7 @@ func TestPollsRemoteDirectories(t *testing.T) {
 	o.until("its change", is("a.yaml=b"))
 }
 
-// A file that bears the time of just now is read again even if nothing else shows that
-// it changed.
+// A file with a time of just now is read again even if nothing else shows a change.
 func TestTimesTooCoarseToDiffer(t *testing.T) {
 	outside := filepath.Join(t.TempDir(), "same file")
 	w := &watch.Watcher{Dir: t.TempDir(), Rescan: 10 * time.Millisecond}
@@ -530,7 +529,7 @@ func TestDirectoryMovedAwayAndBack(t *testing.T) {
 		o.until("that it is missing", func(s watch.Snapshot) bool { return s.Err != nil })
 		must(t, os.Rename(o.dir+".away", o.dir))
 		o.until("that it is back", is(fmt.Sprint("a.yaml=", i)))
-		must(t, os.Rename(o.dir, o.dir+".away")) // and now without a scan in between
+		must(t, os.Rename(o.dir, o.dir+".away")) // now without a scan in between
 		must(t, os.Rename(o.dir+".away", o.dir))
 		write(t, o.path("a.yaml"), "back")
 		o.until("that it was away", is("a.yaml=back"))

@@ -7,9 +7,8 @@ import (
 	"strings"
 )
 
-// PathOf returns the path under which an open file is found, without links. It is that of the
-// file itself, whatever its name has come to lead to since (Linux); elsewhere it is what the
-// name leads to now.
+// PathOf returns the path of an open file, without links. On Linux it is the path of the file itself, even if its name
+// now leads elsewhere. On other systems it is the path that the name leads to now.
 func PathOf(f *os.File) (string, error) {
 	if path, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", f.Fd())); err == nil && filepath.IsAbs(path) {
 		return strings.TrimSuffix(path, " (deleted)"), nil

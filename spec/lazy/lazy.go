@@ -1,4 +1,4 @@
-// Package lazy defers to first use what would otherwise be done whenever a program starts.
+// Package lazy defers work at program start to first use.
 package lazy
 
 import (
@@ -6,8 +6,9 @@ import (
 	"sync"
 )
 
-// Regexp returns a function that returns the regular expression of text, which it compiles when it is first called. It
-// panics then if text is none. Compiled at package level, those of all connectors and processors take a fifth of the start of the agent.
+// Regexp returns a function that returns the regular expression of text. The expression is compiled on the first call,
+// which panics if text is invalid. Compiled at package level, the expressions of all connectors and processors take a
+// fifth of the start of the agent.
 func Regexp(text string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(text) })
 }

@@ -1,5 +1,5 @@
 //go:build cgo
 
-// Package needcgo is imported by the packages that are built on SQLite, which is C, so that a
-// build without cgo ends with one sentence instead of what is missing then.
+// Package needcgo is imported by the packages that use SQLite, which is C, so that a build without cgo fails with a
+// clear sentence instead of errors about missing symbols.
 package needcgo

@@ -2,8 +2,7 @@ package notify
 
 import "sync"
 
-// Broadcast notifies any number of listeners that something changed. The zero Broadcast is
-// ready.
+// Broadcast notifies any number of listeners of a change. The zero Broadcast is ready for use.
 type Broadcast struct {
 	mu   sync.Mutex
 	next chan struct{} // closed at the next change; nil without listeners

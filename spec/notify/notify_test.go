@@ -32,7 +32,7 @@ func TestSignalCoalesces(t *testing.T) {
 	<-s
 }
 
-// TestThrottleLogsLessAndLess lets something fail for six hours, work, and fail again.
+// TestThrottleLogsLessAndLess observes failures for six hours, a success, and another failure.
 func TestThrottleLogsLessAndLess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Queue is what is to be done about some keys, the latest of each. What fails is tried again, unless there is something newer by
-// then. NewQueue makes one.
+// Queue holds pending work by key, and only the latest work of each key. Failed work is tried again, unless newer work
+// has replaced it. Use NewQueue to create a Queue.
 type Queue[V any] struct {
 	wake Signal
 
@@ -18,13 +18,13 @@ type Queue[V any] struct {
 	pending map[string]V // guarded by mu
 }
 
-// retry is after how long what failed is tried again.
+// retry is the time until failed work is tried again.
 const retry = time.Second
 
 // NewQueue returns an empty queue.
 func NewQueue[V any]() *Queue[V] { return &Queue[V]{wake: NewSignal(), pending: map[string]V{}} }
 
-// Put has something done about a key, in place of what waits. It does not block.
+// Put queues work for a key, and replaces its pending work. It does not block.
 func (q *Queue[V]) Put(key string, v V) {
 	q.mu.Lock()
 	q.pending[key] = v
@@ -32,7 +32,8 @@ func (q *Queue[V]) Put(key string, v V) {
 	q.wake.Notify()
 }
 
-// Run calls do for each key, in their order, one at a time, until ctx ends, and has fails say in log when that fails.
+// Run calls do for each key, in order, one at a time, until ctx ends. It reports failures and recoveries to fails,
+// which logs them.
 func (q *Queue[V]) Run(ctx context.Context, log *slog.Logger, fails *Throttle, do func(ctx context.Context, key string, v V) error) {
 	for {
 		select {
@@ -61,7 +62,7 @@ func (q *Queue[V]) Run(ctx context.Context, log *slog.Logger, fails *Throttle, d
 	}
 }
 
-// giveBack has what failed tried again, unless there is something newer.
+// giveBack queues failed work again, unless newer work has replaced it.
 func (q *Queue[V]) giveBack(key string, v V) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -16,8 +16,8 @@ import (
 	"github.com/conduit-agent/conduit/spec/notify"
 )
 
-// TestQueueTriesAgain has something fail: it is tried again after a second, once, in the order of the keys, and what is newer by then
-// takes its place.
+// TestQueueTriesAgain makes work fail: it is tried again after a second, once, in the order of the keys, and newer work
+// replaces it.
 func TestQueueTriesAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
@@ -38,7 +38,7 @@ func TestQueueTriesAgain(t *testing.T) {
 				defer mu.Unlock()
 				done = append(done, fmt.Sprint(key, v))
 				if key == "b" && v == 1 {
-					q.Put("b", 2) // newer than what fails now
+					q.Put("b", 2) // newer than the work that fails now
 				}
 				if broken && key != "a" {
 					return errors.New("broken")

@@ -1,14 +1,12 @@
-// Package notify has the small tools with which parts of the agent notify others that something
-// happened: Signal wakes a goroutine, Broadcast any number of them, Throttle logs
-// a failure that lasts.
+// Package notify has small tools with which parts of the agent notify others of events: Signal wakes a goroutine,
+// Broadcast any number of them, Throttle logs a failure that lasts.
 package notify
 
-// Signal wakes a goroutine that then examines everything: many notifications that were not
-// received yet count as one. It is a channel of capacity one, to be received from; make it
-// with NewSignal.
+// Signal wakes a goroutine that then examines everything: pending notifications are coalesced. It is a channel of
+// capacity one to receive from; NewSignal creates one.
 type Signal chan struct{}
 
-// NewSignal returns a signal that was not notified.
+// NewSignal returns a signal without a pending notification.
 func NewSignal() Signal { return make(Signal, 1) }
 
 // Notify makes the next receive succeed. It never blocks.

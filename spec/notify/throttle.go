@@ -5,25 +5,23 @@ import (
 	"time"
 )
 
-// After how long a failure that lasts is logged again, and how long that pause grows at
-// most, by doubling.
+// The first interval between two log lines for a persistent failure, and the limit to which it doubles.
 const (
 	firstPause = time.Minute
 	maxPause   = time.Hour
 )
 
-// Throttle logs the outcome of something that is tried again and again: an error when it
-// begins to fail, then at intervals that double up to an hour, and once that it works again.
-// It is used by one goroutine, or under its owner's lock.
+// Throttle logs the outcome of repeated attempts: an error when they begin to fail, then at intervals that double up to
+// an hour, and once when they succeed again. It is used by one goroutine, or under its owner's lock.
 type Throttle struct {
-	Fails     string // the message while it fails; the error is added as "err"
-	Recovered string // the message when it works again
+	Fails     string // message while attempts fail; the error is added as "err"
+	Recovered string // message when attempts succeed again
 
-	next  time.Time // when the failure is to be logged again; zero while there is none
+	next  time.Time // when to log the failure again; zero while there is none
 	pause time.Duration
 }
 
-// Observe takes the outcome of an attempt.
+// Observe records the outcome of an attempt.
 func (t *Throttle) Observe(log *slog.Logger, err error) {
 	now := time.Now()
 	switch {
@@ -41,5 +39,5 @@ func (t *Throttle) Observe(log *slog.Logger, err error) {
 	}
 }
 
-// Reset has the next failure logged at once, because it is another one.
+// Reset makes Throttle log the next failure at once, because it is a different one.
 func (t *Throttle) Reset() { t.next = time.Time{} }

@@ -13,24 +13,25 @@ import (
 type context int
 
 const (
-	plain         context = iota // as it is
+	plain         context = iota // unchanged
 	component                    // of a URL: user, password, a name or value of the query
 	path                         // of a URL: one segment or several
-	credentials                  // all that is before the @ of a URL: perhaps user:password
+	credentials                  // everything before the @ of a URL: perhaps user:password
 	pair                         // one or several name=value of the query of a URL
-	conninfo                     // a part of a value of key=value pairs of PostgreSQL
-	conninfoWhole                // such a value that is not in quotes
+	conninfo                     // part of a value in key=value pairs of PostgreSQL
+	conninfoWhole                // such a value without quotes
 	quoted                       // in a string of JSON
 )
 
-// Marks stand for references while the text around them is read. Texts have no such characters: YAML forbids them.
+// Marks stand for references while the surrounding text is parsed. Texts contain no such characters, because YAML
+// forbids them.
 const (
 	mark     = "\x00"
 	markCode = "\x01" // within {{ }}
 )
 
-// contexts returns the context of each reference in a text. A text that is one reference and nothing else is its value
-// as it is, be that a URL.
+// contexts returns the context of each reference in a text. A text that is a single reference has its value unchanged,
+// even a URL.
 func contexts(pieces []piece) []context {
 	var b strings.Builder
 	n := 0
@@ -66,12 +67,12 @@ func contexts(pieces []piece) []context {
 }
 
 var (
-	action   = lazy.Regexp(`(?s)\{\{.*?\}\}`) // of a template, in which there may be anything
+	action   = lazy.Regexp(`(?s)\{\{.*?\}\}`) // of a template; may contain anything
 	anything = lazy.Regexp(`(?s).`)
 
 	// scheme matches the beginning of a URL, where the scheme itself may come from a reference.
 	scheme = lazy.Regexp(`^\s*[A-Za-z\x00][A-Za-z0-9+.:\x00-]*://`)
-	// another matches what separates URLs in a list.
+	// another matches the separator between URLs in a list, with the scheme of the second.
 	another = lazy.Regexp(`,\s*[A-Za-z][A-Za-z0-9+.-]*://`)
 )
 
@@ -96,7 +97,7 @@ func each(text string, c context) []context {
 	return all
 }
 
-// inURLs returns the contexts in a URL, or in several that commas separate.
+// inURLs returns the contexts in a URL, or in several URLs separated by commas.
 func inURLs(text string) []context {
 	before, _, _ := strings.Cut(text, "?")
 	if at := another().FindStringIndex(before); at != nil {
@@ -145,8 +146,8 @@ var keyword = lazy.Regexp(`^\s*(` + strings.Join([]string{
 	"servicefile", "search_path", "statement_timeout", "TimeZone", "timezone",
 }, "|") + `)\s*=\s*('(?:[^'\\]|\\.)*'|(?:[^\s'\\]|\\.)*)(\s|$)`)
 
-// isConninfo reports whether text consists of key=value pairs in the syntax of libpq, one of which locates the
-// database.
+// isConninfo reports whether text consists of key=value pairs in the syntax of libpq, with at least one that locates
+// the database.
 func isConninfo(text string) bool {
 	where := false
 	for strings.TrimSpace(text) != "" {
@@ -174,7 +175,7 @@ func inConninfo(text string) (all []context) {
 	return all
 }
 
-// inJSON returns the contexts in a JSON text, all plain if it is none.
+// inJSON returns the contexts in a JSON text, all plain if the text is no JSON.
 func inJSON(text string) []context {
 	var all []context
 	var probe strings.Builder
@@ -199,7 +200,7 @@ func inJSON(text string) []context {
 	return all
 }
 
-// write returns a value as it is written in a context.
+// write returns the escaped form of a value in a context.
 func (c context) write(value string) string {
 	switch c {
 	case component:
@@ -215,13 +216,13 @@ func (c context) write(value string) string {
 		return Path(value)
 	case conninfoWhole:
 		if value == "" {
-			return "''" // otherwise the next pair would be the value
+			return "''" // otherwise the next pair would become the value
 		}
 		return conninfo.write(value)
 	case conninfo:
 		return special().ReplaceAllString(value, `\$0`)
 	case quoted:
-		if json.Valid([]byte(`"` + value + `"`)) { // it is escaped already, or need not be
+		if json.Valid([]byte(`"` + value + `"`)) { // it is escaped already, or needs no escaping
 			return value
 		}
 		var b strings.Builder
@@ -239,14 +240,14 @@ var (
 	special = lazy.Regexp(`[\s\v'\\]`)
 )
 
-// Component returns value as one component of a URL: all bytes but those that mean themselves everywhere are %XX. A
-// space is not +, which not every reader takes for one.
+// Component returns value as a component of a URL: all bytes that are not literal everywhere are escaped as %XX. A
+// space is not escaped as +, as some readers do not decode it.
 func Component(value string) string { return percent(value, "._~-") }
 
 // Path returns value as a part of the path of a URL. It may be several segments.
 func Path(value string) string { return percent(value, "._~-/!$&'()*+,;=:@") }
 
-// percent returns value with %XX in place of all bytes but letters, digits and those in as.
+// percent returns value with %XX in place of all bytes except letters, digits and the bytes in as.
 func percent(value, as string) string {
 	const hex = "0123456789ABCDEF"
 	var b strings.Builder

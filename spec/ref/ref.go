@@ -1,5 +1,5 @@
-// Package ref reads the references that texts of a pipeline may hold, such as ${VAR} or
-// ${file:/path}, and replaces them by what they refer to.
+// Package ref parses references in the texts of a pipeline, such as ${VAR} or ${file:/path}, and replaces them by their
+// values.
 package ref
 
 import (
@@ -10,7 +10,7 @@ import (
 	"github.com/conduit-agent/conduit/spec/lazy"
 )
 
-// Kind says where a reference gets its value from.
+// Kind is the kind of source from which a reference gets its value.
 type Kind string
 
 // The kinds of references.
@@ -20,9 +20,9 @@ const (
 	Credential Kind = "credential" // ${credential:name}
 )
 
-// Reference is one use of a value that is not in the pipeline itself.
+// Reference is a use of a value from outside the pipeline.
 type Reference struct {
-	Path     string // JSON pointer within the pipeline of the text it stands in
+	Path     string // JSON pointer of the text within the pipeline
 	Kind     Kind
 	Name     string // of the variable or credential, or the path of the file
 	Optional bool   // it has a default
@@ -43,7 +43,7 @@ var (
 	credential = lazy.Regexp(`^[A-Za-z0-9._-]+$`)
 )
 
-// Scan returns the references of text, without their Path, or what is wrong with them.
+// Scan returns the references of text, without their Path, or a description of the fault in them.
 func Scan(text string) (found []Reference, problem string) {
 	pieces, problem := cut(text)
 	for _, p := range pieces {
@@ -54,8 +54,8 @@ func Scan(text string) (found []Reference, problem string) {
 	return found, problem
 }
 
-// Literal returns what text stands for when it has no references: $$ is $. It returns false
-// when it has some, or is not well formed.
+// Literal returns the meaning of a text without references: $$ is $. It returns false when text has references, or is
+// malformed.
 func Literal(text string) (string, bool) {
 	pieces, problem := cut(text)
 	if problem != "" {
@@ -71,8 +71,8 @@ func Literal(text string) (string, bool) {
 	return b.String(), true
 }
 
-// Escape returns what stands for text where references are replaced. It is text itself
-// when nothing in it would be taken for a reference.
+// Escape returns a text that stands for text where references are replaced. It returns text itself when nothing in it
+// would be taken for a reference.
 func Escape(text string) string {
 	if literal, ok := Literal(text); ok && literal == text {
 		return text
@@ -80,7 +80,7 @@ func Escape(text string) string {
 	return strings.ReplaceAll(text, "$", "$$")
 }
 
-// cut cuts text into literals and references, up to the first that is not well formed.
+// cut splits text into literals and references, up to the first malformed one.
 func cut(text string) (pieces []piece, problem string) {
 	for {
 		before, after, found := strings.Cut(text, "$")
@@ -114,7 +114,7 @@ func cut(text string) (pieces []piece, problem string) {
 	}
 }
 
-// braced reads what stands between ${ and }.
+// braced parses the text between ${ and }.
 func braced(inner string) (piece, string) {
 	name := variable().FindString(inner)
 	rest := inner[len(name):]
@@ -145,7 +145,7 @@ func braced(inner string) (piece, string) {
 // Lookup finds the values of references. A nil function refuses its kind.
 type Lookup struct {
 	Env func(name string) (value string, ok bool)
-	// AllowEnv, when set, returns why a reference may not lead to an environment variable.
+	// AllowEnv, when set, returns the reason why a reference may not use an environment variable.
 	AllowEnv   func(name string) error
 	File       func(path string) (string, error)
 	Credential func(name string) (string, error)
@@ -154,9 +154,9 @@ type Lookup struct {
 	Found func(declared, value string)
 }
 
-// Expand returns text with its references replaced. A value stays one value where it stands: within a URL it is escaped
-// as a component of one, unless it is the host, within key=value pairs of PostgreSQL and strings of JSON as there. Text
-// that is one reference is the value as it is.
+// Expand returns text with its references replaced. A value stays a single value in its context: within a URL it is
+// escaped as a URL component, unless it is the host; within key=value pairs of PostgreSQL and JSON strings it is
+// escaped by their rules. If text is a single reference, Expand returns the value unchanged.
 func (l Lookup) Expand(text string) (string, error) {
 	pieces, problem := cut(text)
 	if problem != "" {

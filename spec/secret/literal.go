@@ -7,18 +7,18 @@ import (
 	"github.com/conduit-agent/conduit/spec/lazy"
 )
 
-// keyKinds are what a key is called that opens something.
+// keyKinds are the words before "key" in the names of keys that grant access.
 var keyKinds = []string{"api", "secret", "private", "account", "signing", "shared", "encryption"}
 
 // literalWords end the name of a setting whose value is a secret.
 var literalWords = []string{"password", "passwd", "pwd", "passphrase", "secret", "token", "apikey", "secretkey", "privatekey", "accountkey",
 	"authorization", "psk", "jwt", "nkey", "credential", "credentials"}
 
-// noSecret is the value of a setting whose name says that it is secret: the path or address of one, a template, or the type
-// of a field.
+// noSecret matches a value that is no secret although the name says so: the path or address of a secret, a template, or
+// the type of a field.
 var noSecret = lazy.Regexp(`^(?:[.~]{0,2}/[\w./~-]*|[a-z][a-z0-9+.-]*://\S*|.*\{\{.*|string|int|float|bool|bytes|time|duration)$`)
 
-// written finds secrets within a value of one line. What is secret is in the first group that matched.
+// written finds secrets within a single-line value. The secret is in the first group that matched.
 var written = lazy.Regexp(strings.Join([]string{
 	`://[^/@\s:]*:([^@\s]+)@`,                                  // in a URL
 	`^[^\s:/@]+:([^\s@/][^\s@]*)@(?:\w*\(|/|[\w.-]+(?:/|:\d))`, // in a DSN: user:password@tcp(host:3306)/db
@@ -26,11 +26,11 @@ var written = lazy.Regexp(strings.Join([]string{
 	issued,
 }, "|"))
 
-// hints are what every value has that written finds something in. Looking for them takes less time.
+// hints are texts: written only matches a value that contains a hint. Searching for them is faster.
 var hints = []string{"@", "=", "ghp_", "gho_", "ghs_", "ghu_", "ghr_", "github_pat_", "glpat-", "xox", "k_live_", "k_test_", "AIza", "eyJ"}
 
-// Literal reports whether a setting has a secret written out, in place of a reference to it. Unlike Is, which says yes in
-// doubt, it says yes only when name or value leave none.
+// Literal reports whether a setting contains a literal secret in place of a reference. Unlike Is, which returns true in
+// doubt, it returns true only when the name or the value leaves no doubt.
 func Literal(name, value string) bool {
 	switch {
 	case strings.Contains(value, "PRIVATE KEY-----"):
@@ -54,14 +54,14 @@ func Literal(name, value string) bool {
 	return false
 }
 
-// refers reports whether text has a reference in it.
+// refers reports whether text contains a reference.
 func refers(text string) bool {
 	return hasReference().MatchString(strings.ReplaceAll(text, "$$", ""))
 }
 
 var hasReference = lazy.Regexp(`\$[A-Za-z_{]`)
 
-// namesSecret reports whether a name ends with what is secret.
+// namesSecret reports whether a name ends with words for a secret.
 func namesSecret(name string) bool {
 	all := words(name)
 	if n := len(all); n > 1 && slices.Contains([]string{"value", "data", "string", "text", "content"}, all[n-1]) {

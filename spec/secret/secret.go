@@ -9,27 +9,25 @@ import (
 	"github.com/conduit-agent/conduit/spec/lazy"
 )
 
-// secretWords make a setting secret wherever they are in its name.
+// secretWords make a setting secret wherever they occur in its name.
 var secretWords = []string{"password", "passwd", "pwd", "passphrase", "secret", "secrets", "token", "credential", "credentials",
 	"apikey", "accesskey", "secretkey", "privatekey", "accountkey", "authorization", "psk", "nkey", "jwt", "hmac", "otp", "totp", "mnemonic",
 	"userinfo"}
 
-// secretNouns make a setting secret when its name ends with them, or with them and a word
-// of what they are kept as.
+// secretNouns make a setting secret when its name ends with them, or with them and one of forms.
 var secretNouns = []string{"pass", "pat", "webhook", "bearer", "basic", "auth", "cred", "creds", "cookie", "cookies", "session", "signature",
 	"pin", "seed", "keytab", "sas"}
 
-// forms are what something is kept as: webhook_url, session.id.
+// forms are words for the form of a value: webhook_url, session.id.
 var forms = []string{"url", "uri", "id", "value", "data", "string", "text", "content"}
 
-// publicKeys are what a key is called that names something instead of opening it.
+// publicKeys are the words before "key" in names of keys that identify something and grant no access.
 var publicKeys = []string{"primary", "partition", "partitioning", "sort", "sorting", "foreign", "routing", "record", "message", "public", "group", "unique"}
 
-// reference is a value that is only a reference, so that it says nothing itself.
+// reference matches a value that is only a reference, so it reveals nothing.
 var reference = lazy.Regexp(`^\$(\w+|\{\w+\}|\{(file|credential):[^{}]*\})$`)
 
-// inside finds secrets within values. What is secret is in the first group that matched, if
-// there is one.
+// inside finds secrets within values. The secret is in the first group that matched, if any.
 var inside = lazy.Regexp(strings.Join([]string{
 	`://[^/@\s:]*:([^@\s]+)@`,                                  // in a URL
 	`https?://([^/@\s:${}]{12,}|[^/@\s:${}]*\d[^/@\s:${}]*)@`,  // a key in a URL, which user names rarely match
@@ -45,25 +43,24 @@ var inside = lazy.Regexp(strings.Join([]string{
 	issued,
 }, "|"))
 
-// issued finds secrets as services issue them.
+// issued matches secrets in the formats of well-known services.
 const issued = `\b(?:gh[opsur]_\w{4}|github_pat_\w|glpat-\w|xox[abeoprs]-\w|[sr]k_(?:live|test)_\w|AIza[\w-]{30}|eyJ[\w-]{8,}\.[\w-]+\.)[\w.-]*`
 
-// quoted is a value behind a name, in quotes or up to what ends it in a list.
+// quoted matches a value after a name, in quotes or up to the end of a list item.
 const quoted = `(?:'([^']+)'|"([^"]+)"|([^\s;,&'"]+)|['"])`
 
-// harmless is a value that does not open anything: a switch, a small number, a duration, a
-// size, how to log in or to keep what is needed for it, or where that is.
+// harmless matches a value that grants no access: a switch, a small number, a duration, a size, a method of
+// authentication, or the kind or location of a credential.
 var harmless = lazy.Regexp(`^(?i:true|false|yes|no|on|off|none|null|auto|default|enabled?|disabled?|required?|optional|` +
 	`basic|bearer|digest|plain|scram(-sha-?\d+)?|sha-?\d+|hmac(-sha-?\d+)?|md5|rs\d+|es\d+|hs\d+|ntlm|kerberos|gssapi|negotiate|oauth2?|oauthbearer|iam|aws|gcp|azure|v\d|mtls|tls|ssl|x509|` +
 	`apikey|api[-_]key|token|password|header|cookie|query|body|strict|lax|` +
 	`\d+(\.\d+)?(ns|us|µs|ms|s|m|h|d|[kmg]i?b?)|(\d+[hms])+)$`)
 
-// smallNumber is too short to be a secret, unless it is a pin.
+// smallNumber matches a number that is too short to be a secret, unless it is a pin.
 var smallNumber = lazy.Regexp(`^-?\d{1,3}$`)
 
-// Is reports whether the value of the setting must not be shown. Names decide,
-// and values that contain a secret. References are shown as written, with what they become
-// without a variable. In doubt it is a secret.
+// Is reports whether the value of the setting must not be shown. It decides by the name, and by secrets within the
+// value. References are shown as written, including their defaults. In doubt the value is a secret.
 func Is(name, value string) bool {
 	if value == "" || IsReference(value) {
 		return false
@@ -71,7 +68,7 @@ func Is(name, value string) bool {
 	return named(name, value) || inside().MatchString(value)
 }
 
-// named reports whether the name of a setting says that its value is secret.
+// named reports whether a setting is secret because of its name.
 func named(name, value string) bool {
 	if lower := strings.ToLower(value); lower == "true" || lower == "false" {
 		return false
@@ -92,7 +89,7 @@ func named(name, value string) bool {
 	return isNoun(all, value)
 }
 
-// isNoun reports whether a name ends with what is secret, unless value is harmless.
+// isNoun reports whether a name ends with a noun for a secret, unless value is harmless.
 func isNoun(all []string, value string) bool {
 	if n := len(all); n > 1 && slices.Contains(forms, all[n-1]) {
 		all = all[:n-1]
@@ -104,15 +101,14 @@ func isNoun(all []string, value string) bool {
 	return slices.Contains(secretNouns, noun) && (noun == "pin" || !smallNumber().MatchString(value))
 }
 
-// isKeyData reports whether a name is one of those that hold a key in a kubeconfig:
-// client-key-data.
+// isKeyData reports whether a name is the name of a key in a kubeconfig: client-key-data.
 func isKeyData(all []string) bool {
 	n := len(all)
 	return n > 1 && all[n-2] == "key" && all[n-1] == "data"
 }
 
-// Parts returns what is secret of a value of a setting: all of it, and what is secret within.
-// There is none unless Is.
+// Parts returns the secret parts of a setting's value: the whole value, and the secrets within. There are none unless
+// Is reports true.
 func Parts(name, value string) []string {
 	if !Is(name, value) {
 		return nil
@@ -128,7 +124,7 @@ func Parts(name, value string) []string {
 	return parts
 }
 
-// words returns the words of a name in lower case: apiKey, API_KEY and api-key are two.
+// words returns the words of a name in lower case: apiKey, API_KEY and api-key have two.
 func words(name string) []string {
 	var all []string
 	start, runes := 0, []rune(name)
@@ -151,5 +147,5 @@ func words(name string) []string {
 	return all
 }
 
-// IsReference reports whether value is only a reference, so that it says nothing itself.
+// IsReference reports whether value is only a reference, so it reveals nothing.
 func IsReference(value string) bool { return reference().MatchString(value) }

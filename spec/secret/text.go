@@ -9,11 +9,11 @@ import (
 // Redacted stands for a secret.
 const Redacted = "***"
 
-// pair finds a name and its value in YAML or JSON, in block and in flow style.
+// pair matches a name and its value in YAML or JSON, in block and in flow style.
 var pair = lazy.Regexp(`("(?:[^"\\\n]|\\.)*"|'[^'\n]*'|[\w./$-]+)(\s*:[ \t]+)("(?:[^"\\]|\\.)*"|'(?:[^']|'')*'|(?:\$\{[^}\n]*\}|[^\s#,{}\[\]"'&*!|>%@])(?:\$\{[^}\n]*\}|[^\n#,{}\[\]])*|[|>][+\-\d]*)`)
 
-// Text returns text, which is YAML or JSON that need not be valid, without the values that
-// are secrets. Lines stay where they are. In doubt a value is a secret.
+// Text redacts the secret values in text, which is YAML or JSON that need not be valid. Line breaks stay in place. In
+// doubt a value is a secret.
 func Text(text string) string {
 	var out strings.Builder
 	at, line := 0, position{text: text}
@@ -30,7 +30,7 @@ func Text(text string) string {
 		if !block && !line.inFlow() {
 			more = line.behind(to)
 		}
-		whole := value // what follows on the line was judged with the first value
+		whole := value // the rest of the line was judged with the first value
 		if first {
 			whole = strings.TrimSpace(value) + more
 		}
@@ -49,15 +49,15 @@ func Text(text string) string {
 	}
 }
 
-// position is one in a text, which only advances, so that each byte is read once.
+// position is a position in a text. It only advances, so that each byte is read once.
 type position struct {
 	text          string
-	at, end       int // end is that of a line, when it is behind at
-	curly, square int // brackets that are open on the line
+	at, end       int // end is the end of a line, when it is after at
+	curly, square int // open brackets on the line
 	pairs         int // on the line
 }
 
-// advance goes to a pair, and reports whether that is the first one on its line.
+// advance moves to a pair, and reports whether the pair is the first on its line.
 func (p *position) advance(to int) (first bool) {
 	passed := p.text[p.at:to]
 	if i := strings.LastIndexByte(passed, '\n'); i >= 0 {
@@ -70,11 +70,11 @@ func (p *position) advance(to int) (first bool) {
 	return p.pairs == 1
 }
 
-// inFlow reports whether the position lies in brackets that are opened on its line.
+// inFlow reports whether the position is within brackets that were opened on its line.
 func (p *position) inFlow() bool { return p.curly > 0 || p.square > 0 }
 
-// behind returns the rest of the line from what ends a plain value in flow style, and does not
-// in block style.
+// behind returns the rest of the line, if it begins with a character that ends a plain value in flow style but not in
+// block style. Otherwise it returns "".
 func (p *position) behind(from int) string {
 	if from == len(p.text) || strings.IndexByte(",]}", p.text[from]) < 0 {
 		return ""
@@ -88,7 +88,7 @@ func (p *position) behind(from int) string {
 	return p.text[from:p.end]
 }
 
-// hideBlock writes the lines of a block scalar as *** and returns what is behind it.
+// hideBlock writes the lines of a block scalar as *** and returns the text after it.
 func hideBlock(out *strings.Builder, before, rest string) string {
 	line := before[strings.LastIndexByte(before, '\n')+1:]
 	indent := len(line) - len(strings.TrimLeft(line, " -"))

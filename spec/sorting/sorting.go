@@ -1,15 +1,15 @@
-// Package sorting sorts slices of structs by one copy of the algorithm. The compiler makes a copy of
-// slices.SortFunc for each type of elements: 25 KB with the tables that belong to it.
+// Package sorting sorts slices of structs with a single copy of the algorithm. The compiler generates a copy of
+// slices.SortFunc for each element type: 25 KB with its tables.
 package sorting
 
 import "sort"
 
-// By sorts as slices.SortFunc does, several times slower. It is for lists that are short or rarely sorted.
+// By sorts like slices.SortFunc, several times slower. It is for short or rarely sorted lists.
 func By[T any](all []T, compare func(a, b T) int) {
 	sort.Slice(all, func(i, j int) bool { return compare(all[i], all[j]) < 0 })
 }
 
-// StableBy sorts as slices.SortStableFunc does, and leaves equal elements in their order.
+// StableBy sorts like slices.SortStableFunc, and keeps the order of equal elements.
 func StableBy[T any](all []T, compare func(a, b T) int) {
 	sort.SliceStable(all, func(i, j int) bool { return compare(all[i], all[j]) < 0 })
 }

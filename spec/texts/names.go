@@ -10,9 +10,9 @@ import (
 // suffixes.
 const maxName = 200
 
-// PathElement returns one element of a path for a tuple of ids. No other tuple has the same element, not even on a file
-// system that ignores case. An element has no separator, does not begin with a dot, and is at most 200 bytes long. It
-// has a character that no id has, such as the + between two ids, unless it is that of a single id in lower case.
+// PathElement returns a path element for a tuple of ids. No other tuple has the same element, not even on a file system
+// that ignores case. An element has no separator, does not begin with a dot, and is at most 200 bytes long. It has a
+// character that no id has, such as the + between two ids, unless it is the element of a single id in lower case.
 func PathElement(ids ...string) string {
 	var b strings.Builder
 	for i, id := range ids {
@@ -32,7 +32,7 @@ func PathElement(ids ...string) string {
 	return b.String()
 }
 
-// escapeByte escapes one byte: an upper-case letter as in the module cache of Go, !a for A, and others as in URLs.
+// escapeByte escapes a byte: an upper-case letter as in the module cache of Go, !a for A, and others as in URLs.
 func escapeByte(b *strings.Builder, c byte, first bool) {
 	switch {
 	case 'a' <= c && c <= 'z', '0' <= c && c <= '9', c == '_', c == '-', c == '.' && !first:
@@ -46,15 +46,15 @@ func escapeByte(b *strings.Builder, c byte, first bool) {
 	}
 }
 
-// hashed returns the beginning of name with mark and the hash of id behind.
+// hashed returns the beginning of name, followed by mark and the hash of id.
 func hashed(name, mark, id string) string {
 	sum := sha256.Sum256([]byte(id))
 	return name[:min(len(name), maxName-2*sha256.Size-len(mark))] + mark + hex.EncodeToString(sum[:])
 }
 
-// Word returns a name of letters, digits, dots, underscores and hyphens for the qualified id of a connector, which no
-// other connector has: what brokers and stores take everywhere. That of an id such as shop:out is shop-out.
-// One that another id could have, too, if characters were only replaced, has a hash behind it.
+// Word returns a name for the qualified id of a connector that no other connector has. It consists of letters, digits,
+// dots, underscores and hyphens, which brokers and stores accept everywhere. The name for an id such as shop:out is
+// shop-out. If replacing characters would give another id the same name, a hash is appended.
 func Word(qualified string) string {
 	replaced := strings.Map(func(r rune) rune {
 		switch {
@@ -63,7 +63,7 @@ func Word(qualified string) string {
 		}
 		return '-'
 	}, qualified)
-	// Exactly one hyphen, made of the colon that every qualified id has, leaves one id that it can be of.
+	// Exactly one hyphen, which replaces the colon in every qualified id, can only come from one id.
 	if strings.Count(replaced, "-") == 1 && strings.Contains(qualified, ":") && len(replaced) <= maxName {
 		return replaced
 	}

@@ -32,13 +32,13 @@ func TestPathElement(t *testing.T) {
 	}
 }
 
-// ids draws ids of letters that mean something somewhere, short and long ones.
+// ids draws short and long ids, with letters that have a special meaning in some context.
 func ids(t *rapid.T, label string) string {
 	id := rapid.StringOfN(rapid.SampledFrom([]rune("aAb:.-_%!+~/")), 1, 6, -1).Draw(t, label)
 	return strings.Repeat(id, rapid.SampledFrom([]int{1, 1, 1, 60}).Draw(t, label+" times"))
 }
 
-// Different triples have different elements, and each is one element of a path that every file system takes.
+// Different triples have different elements, and each is a path element that every file system accepts.
 func TestElementsAreInjective(t *testing.T) {
 	safe := regexp.MustCompile(`^[a-z0-9_%!+~-][a-z0-9_.%!+~-]*$`)
 	of := map[string][3]string{}

@@ -5,13 +5,12 @@ import (
 	"strings"
 )
 
-// maxCompared bounds the bytes of words compared: the cost grows with their product.
+// maxCompared is the maximum length of compared words in bytes: the cost grows with the product of the lengths.
 const maxCompared = 64
 
-// Closest returns the candidate that word most likely was meant to be: the first of
-// those with the least edit distance that begin like word for longest. It returns "" when none is close enough, that is
-// within a third of the length of word. Upper and lower case do not count, and word itself is
-// never the answer.
+// Closest returns the candidate that word was most likely meant to be: among the candidates with the least edit
+// distance, the first with the longest common prefix. It returns "" when none is close enough, that is within a third
+// of the length of word. Upper and lower case do not count, and word itself is never the answer.
 func Closest(word string, candidates []string) string {
 	if len(word) > maxCompared {
 		return ""
@@ -29,7 +28,7 @@ func Closest(word string, candidates []string) string {
 	return best
 }
 
-// common returns the number of bytes with which both a and b begin.
+// common returns the length of the common prefix of a and b in bytes.
 func common(a, b string) int {
 	n := 0
 	for n < min(len(a), len(b)) && a[n] == b[n] {
@@ -47,8 +46,8 @@ func Hint(word string, candidates []string) string {
 	return ""
 }
 
-// distance returns the optimal string alignment distance of a and b: the bytes to
-// insert, delete, replace or swap with their neighbour to make a into b.
+// distance returns the optimal string alignment distance of a and b: the number of bytes to insert, delete, replace or
+// swap with their neighbor to turn a into b.
 func distance(a, b string) int {
 	before, last := []int(nil), make([]int, len(b)+1)
 	for j := range last {

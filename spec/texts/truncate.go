@@ -1,5 +1,5 @@
-// Package texts bounds texts from other programs, as the error of a server, a plugin or a script can have any length,
-// finds the word that a misspelt one was meant to be, and makes names of files, topics and keys from ids.
+// Package texts limits texts from other programs, as the error of a server, a plugin or a script can have any length.
+// It also finds the word that a misspelled one was meant to be, and makes names of files, topics and keys from ids.
 package texts
 
 import (
@@ -9,17 +9,17 @@ import (
 	"unicode/utf8"
 )
 
-// MaxError is how many bytes the text of an error has at most in states, events, the log, notifications and answers.
+// MaxError is the maximum length in bytes of an error text in states, events, the log, notifications and answers.
 const MaxError = 4 << 10
 
-// MaxFullError is how many bytes the text of an error has at most where one is kept in full: with a dead letter.
+// MaxFullError is the maximum length in bytes of an error text that is kept in full, with a dead letter.
 const MaxFullError = 64 << 10
 
-// TruncateError returns the text of an error with at most MaxError bytes.
+// TruncateError truncates the text of an error to MaxError bytes.
 func TruncateError(text string) string { return Truncate(text, MaxError) }
 
-// CutMark stands where a text is cut. Redacting finds parts of secrets beside it, so every text that
-// is cut before it is redacted needs one.
+// CutMark marks the place where a text is cut. Redaction finds parts of secrets next to it, so every text that is cut
+// before it is redacted needs the mark.
 const CutMark = "…"
 
 // The suffix of a cut text, around the number of omitted bytes.

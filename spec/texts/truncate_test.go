@@ -9,7 +9,7 @@ import (
 	"github.com/conduit-agent/conduit/spec/texts"
 )
 
-// TestTruncate cuts texts with characters of one to four bytes at every position.
+// TestTruncate cuts texts at every position, in characters from one to four bytes.
 func TestTruncate(t *testing.T) {
 	t.Parallel()
 	for _, char := range []string{"a", "ä", "€", "😀"} {
@@ -32,7 +32,7 @@ func TestTruncate(t *testing.T) {
 			t.Errorf("%q became %q", text, got)
 		}
 	}
-	if got := texts.Truncate(strings.Repeat("\xbf", 100), 64); len(got) > 64 { // no character begins in it
+	if got := texts.Truncate(strings.Repeat("\xbf", 100), 64); len(got) > 64 { // without the beginning of a character
 		t.Errorf("%d bytes are left", len(got))
 	}
 }

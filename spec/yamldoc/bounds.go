@@ -6,8 +6,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Bounds of one file once its aliases are expanded. They keep a small file from
-// becoming a large amount of work.
+// Limits of a file with expanded aliases. They keep a small file from becoming a large amount of work.
 const (
 	maxDepth    = 64
 	maxExpanded = 4 << 20 // bytes of text
@@ -19,15 +18,15 @@ type extent struct {
 	bytes, nodes, depth int
 }
 
-// measurer measures every node once, however often aliases refer to it. Only nodes with
-// an anchor are met again, so only those are remembered.
+// measurer measures every node once, however often aliases refer to it. Only nodes with an anchor are met again, so it
+// remembers only these.
 type measurer struct {
 	known map[*yaml.Node]extent
 	open  map[*yaml.Node]bool // being measured
 	fault *yaml.Node          // an alias that contains itself
 }
 
-// checkBounds returns why root is too large to read; nodes counts over all documents.
+// checkBounds returns the reason why root is too large to read; nodes counts over all documents.
 func checkBounds(root *yaml.Node, nodes *int) *Fault {
 	m := measurer{known: map[*yaml.Node]extent{}, open: map[*yaml.Node]bool{}}
 	e := m.measure(root)
@@ -49,7 +48,7 @@ func checkBounds(root *yaml.Node, nodes *int) *Fault {
 	return &Fault{Mark: mark(at), Message: "cannot read the document: " + why}
 }
 
-// measure never counts further than one above each bound, so nothing overflows.
+// measure stops counting at one above each bound, so nothing overflows.
 func (m *measurer) measure(n *yaml.Node) extent {
 	if e, ok := m.known[n]; ok {
 		return e

@@ -8,10 +8,9 @@ import (
 	"github.com/conduit-agent/conduit/spec/lazy"
 )
 
-// diagnose returns the likely cause of a syntax error that the library met near a line: a tab that
-// indents, or a quote that is not closed on its line. The library names the line where a block
-// begins or where it gave up, which may be far from the cause. It returns nil when there is no
-// such cause.
+// diagnose returns the likely cause of a syntax error that the library reports near a line: a tab used as indentation,
+// or a quote that is not closed on its line. The library names the line where a block begins or where it gave up, which
+// may be far from the cause. It returns nil when there is no such cause.
 func (c chunk) diagnose(line int, message string) *Fault {
 	lines := bytes.Split(c.text, []byte{'\n'})
 	if at := tab(lines, line, strings.Contains(message, "tab character")); at > 0 {
@@ -23,9 +22,8 @@ func (c chunk) diagnose(line int, message string) *Fault {
 	return nil
 }
 
-// tab returns the number of the line nearest to line, its neighbours included, that a tab
-// indents, 0 if none does. A tab behind spaces counts only when it is certain that it is one:
-// text of several lines may have it.
+// tab returns the number of the line nearest to line, including its neighbors, that is indented by a tab, 0 if there is
+// none. A tab after spaces counts only if certain is set: text of several lines may contain one.
 func tab(lines [][]byte, line int, certain bool) int {
 	for _, n := range []int{line, line - 1, line + 1} {
 		if n < 1 || n > len(lines) {
@@ -40,11 +38,10 @@ func tab(lines [][]byte, line int, certain bool) int {
 	return 0
 }
 
-// openQuote returns the place of the first quote that begins a value and is closed, if at all,
-// only behind lines of the form of fields or items; 0 if there is none. Quotes within other
-// text and in comments begin nothing.
+// openQuote returns the place of the first quote that begins a value and is not closed before a line in the form of a
+// field or an item; 0 if there is none. Quotes within other text and in comments begin nothing.
 func openQuote(lines [][]byte) (line, column int) {
-	literal := -1 // indentation of the field whose text is the literal block being read
+	literal := -1 // indentation of the field with the literal block being read
 	for i := 0; i < len(lines); i++ {
 		text := lines[i]
 		indent := len(text) - len(bytes.TrimLeft(text, " "))
@@ -69,8 +66,8 @@ func openQuote(lines [][]byte) (line, column int) {
 
 var fieldOrItem = lazy.Regexp(`^ *(- |[\w."'-]+:( |\r?$))`)
 
-// closingLine returns the index of the line that closes a quote, -1 when none does before a line
-// of the form of a field or an item.
+// closingLine returns the index of the line that closes a quote, -1 if none does before a line in the form of a field
+// or an item.
 func closingLine(lines [][]byte, quote byte) int {
 	for i, text := range lines {
 		if fieldOrItem().Match(text) {

@@ -13,11 +13,10 @@ import (
 	"github.com/conduit-agent/conduit/spec/lazy"
 )
 
-// chunk is the text of one YAML document. A line that starts with "---" or "..." can
-// be nothing but the start or end of a document, so splitting there keeps a syntax
-// error from spoiling the documents after it.
+// chunk is the text of a YAML document. A line that starts with "---" or "..." can only be the start or end of a
+// document, so splitting there keeps a syntax error from spoiling the documents after it.
 type chunk struct {
-	line int // lines of the file before it
+	line int // number of lines of the file before it
 	text []byte
 }
 
@@ -53,8 +52,8 @@ func marks(marker string, line []byte) bool {
 	return ok && (len(rest) == 0 || bytes.IndexByte([]byte(" \t\r\n"), rest[0]) >= 0)
 }
 
-// hasContent reports whether line may be part of a document's content: a start of a
-// document, comments and directives alone are not.
+// hasContent reports whether line may be part of a document's content. Starts of documents, comments and directives are
+// no content.
 func hasContent(line []byte) bool {
 	if marks("---", line) {
 		line = line[3:]
@@ -65,8 +64,8 @@ func hasContent(line []byte) bool {
 	return len(line) > 0 && line[0] != '#' && string(line) != "..."
 }
 
-// parse returns the root nodes of the chunk's documents up to the first syntax error.
-// Lines of the nodes are those of the file.
+// parse returns the root nodes of the chunk's documents up to the first syntax error. Lines of the nodes are lines of
+// the file.
 func (c chunk) parse() ([]*yaml.Node, *Fault) {
 	var docs []*yaml.Node
 	decoder := yaml.NewDecoder(bytes.NewReader(c.text))
@@ -86,8 +85,7 @@ func (c chunk) parse() ([]*yaml.Node, *Fault) {
 	}
 }
 
-// moveDown adds lines to the places of n and all below it, once each: aliases are
-// not followed.
+// moveDown adds lines to the places of n and all nodes below it, once each: aliases are not followed.
 func moveDown(n *yaml.Node, lines int) {
 	n.Line += lines
 	for _, child := range n.Content {
@@ -97,7 +95,7 @@ func moveDown(n *yaml.Node, lines int) {
 
 var syntaxErrorText = lazy.Regexp(`^yaml: (?:line (\d+): )?(.*)$`)
 
-// blockError matches errors whose line the library counts from zero.
+// blockError matches errors for which the library counts lines from zero.
 var blockError = lazy.Regexp(`^did not find expected (key|',' or|node content|'-' indicator|<)`)
 
 func (c chunk) syntaxError(err error) *Fault {
@@ -118,8 +116,7 @@ func (c chunk) syntaxError(err error) *Fault {
 		Message: fmt.Sprintf("the YAML is not valid here or shortly after: %s%s", message, syntaxHint(message))}
 }
 
-// indent returns the column in which a line of c begins, blanks aside: the library names
-// lines only.
+// indent returns the column of the first non-blank character in a line of c: the library reports lines only.
 func (c chunk) indent(line int) int {
 	lines := bytes.Split(c.text, []byte{'\n'})
 	if line < 1 || line > len(lines) {

@@ -6,10 +6,10 @@ import (
 	"unicode/utf8"
 )
 
-// MaxSize is the size in bytes up to which a text is read.
+// MaxSize is the maximum size of a text in bytes.
 const MaxSize = 1 << 20
 
-// checkText returns data without a byte order mark, or what keeps it from being text.
+// checkText returns data without a byte order mark, or the fault that keeps it from being text.
 func checkText(data []byte) ([]byte, *Fault) {
 	switch {
 	case len(data) > MaxSize:
@@ -27,14 +27,14 @@ func checkText(data []byte) ([]byte, *Fault) {
 	return data, nil
 }
 
-// textFault is a fault that stands right after before.
+// textFault returns a fault at the place right after before.
 func textFault(before []byte, format string, args ...any) *Fault {
 	line := 1 + bytes.Count(before, []byte("\n"))
 	column := 1 + utf8.RuneCount(before[1+bytes.LastIndexByte(before, '\n'):])
 	return &Fault{Mark: Mark{line, column}, Message: fmt.Sprintf(format, args...)}
 }
 
-// invalidUTF8 returns where data stops being UTF-8, or -1.
+// invalidUTF8 returns the index of the first byte that is not UTF-8, or -1.
 func invalidUTF8(data []byte) int {
 	if utf8.Valid(data) {
 		return -1

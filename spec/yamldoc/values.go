@@ -11,8 +11,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// reader turns YAML nodes into values, and remembers where everything stood. Scalars keep
-// their source text: 012, 1.10 and yes stay as written.
+// reader converts YAML nodes to values, and records their places. Scalars keep their source text: 012, 1.10 and yes
+// stay as written.
 type reader struct {
 	Grammar
 	places map[string]Place
@@ -23,8 +23,8 @@ func (r *reader) add(m Mark, kind Kind, path, format string, args ...any) {
 	r.faults = append(r.faults, Fault{Mark: m, Kind: kind, Path: path, Message: fmt.Sprintf(format, args...)})
 }
 
-// value returns the value of n, which stands at the pointer at. ok is false if there
-// is none: a null outside of settings, or something that was reported.
+// value returns the value of n at the pointer at. ok is false if there is none: a null outside of settings, or a node
+// with a reported fault.
 func (r *reader) value(n *yaml.Node, at string) (value any, ok bool) {
 	if n.Kind == yaml.AliasNode {
 		n = n.Alias
@@ -69,8 +69,7 @@ func (r *reader) binary(n *yaml.Node, at string) (any, bool) {
 	return string(b), true
 }
 
-// wholeNumber reads n as a decimal number. A leading zero means octal to some and
-// nothing to others, so it is refused.
+// wholeNumber reads n as a decimal number. It refuses a leading zero, which some readers take for octal.
 func wholeNumber(n *yaml.Node) (int, bool) {
 	if n.ShortTag() != "!!int" || (len(n.Value) > 1 && n.Value[0] == '0') {
 		return 0, false
@@ -90,7 +89,7 @@ func (r *reader) list(n *yaml.Node, at string) []any {
 	return list
 }
 
-// mapping returns the fields of n. Fields merged from elsewhere (<<) give way to its own.
+// mapping returns the fields of n. Its own fields take precedence over merged ones (<<).
 func (r *reader) mapping(n *yaml.Node, at string) map[string]any {
 	fields := map[string]any{}
 	lines := map[string]int{}
@@ -129,7 +128,7 @@ func (r *reader) field(fields map[string]any, lines map[string]int, key, item *y
 	}
 }
 
-// merge adds what fields lacks from the mapping, or list of mappings, item.
+// merge adds the missing fields of fields from item, a mapping or a list of mappings.
 func (r *reader) merge(fields map[string]any, item *yaml.Node, at string) {
 	if item.Kind == yaml.AliasNode {
 		item = item.Alias
@@ -146,7 +145,7 @@ func (r *reader) merge(fields map[string]any, item *yaml.Node, at string) {
 	}
 }
 
-// inherit adds to fields what they lack from the mapping parent, places included.
+// inherit adds the missing fields of fields from the mapping parent, places included.
 func (r *reader) inherit(fields map[string]any, parent *yaml.Node, at string) {
 	from := &reader{Grammar: r.Grammar, places: map[string]Place{}}
 	inherited := from.mapping(parent, at)
@@ -168,8 +167,8 @@ func (r *reader) unknownTag(n *yaml.Node, at string) {
 	r.add(r.mark(n, at), Invalid, at, "the tag %s is not supported: write plain text, numbers, lists and maps", n.ShortTag())
 }
 
-// mark returns the place of the value at the pointer at: that of the alias it was written
-// as, if any, or else that of n.
+// mark returns the place of the value at the pointer at: the place of the alias it was written
+// as, if any, or else the place of n.
 func (r *reader) mark(n *yaml.Node, at string) Mark {
 	if place, ok := r.places[at]; ok {
 		return place.Value

@@ -1,6 +1,5 @@
-// Package yamldoc turns YAML text that people write into plain values, and says where in
-// the text each of them stands. What a text may grow to is bounded before anything is made
-// of it.
+// Package yamldoc converts YAML that people write to plain values, with the place of each value in the text. It limits
+// the expanded size of a text before it creates any values.
 package yamldoc
 
 import "go.yaml.in/yaml/v3"
@@ -8,21 +7,20 @@ import "go.yaml.in/yaml/v3"
 // Mark is a place in a text, counted from 1.
 type Mark struct{ Line, Column int }
 
-// Place is where a value and its name stand. The name of an item of a list stands where
-// the item does.
+// Place is the place of a value and of its name. The name of a list item is at the place of the item.
 type Place struct{ Key, Value Mark }
 
-// Kind says what is wrong.
+// Kind is the kind of a fault.
 type Kind int
 
 // The kinds of faults.
 const (
-	Unreadable   Kind = iota // no YAML, or more than is read
-	DuplicateKey             // a field that is written twice
-	Invalid                  // YAML that has no meaning here
+	Unreadable   Kind = iota // no YAML, or too large
+	DuplicateKey             // a duplicate field
+	Invalid                  // YAML without a meaning here
 )
 
-// Fault is something wrong with a text, in words that say what to do.
+// Fault is a fault in a text, in words that include a remedy.
 type Fault struct {
 	Mark
 	Kind    Kind
@@ -30,24 +28,24 @@ type Fault struct {
 	Message string
 }
 
-// Document is one document of a text.
+// Document is a document of a text.
 type Document struct {
-	Root   Mark             // where it starts
-	Value  any              // map[string]any, []any, string and int; what has a fault is left out
-	Places map[string]Place // by JSON pointer; that of Value is ""
+	Root   Mark             // start of the document
+	Value  any              // map[string]any, []any, string and int; faulty values are left out
+	Places map[string]Place // by JSON pointer; the pointer of Value is ""
 	Faults []Fault
-	// TooLarge reports that the document is beyond a bound. It has one Fault and no Value.
+	// TooLarge reports that the document exceeds a limit. It has one Fault and no Value.
 	TooLarge bool
 }
 
-// Grammar says what scalars mean, by the JSON pointers of their values.
+// Grammar defines the meaning of scalars by the JSON pointers of their values.
 type Grammar struct {
-	Number func(at string) bool // a whole number there is an int; everything else is text, as written
+	Number func(at string) bool // a whole number there is an int; all else is text, as written
 	Text   func(at string) bool // a null there is the empty text; elsewhere the value is absent
 }
 
-// Read returns the documents of text that are not empty, and what is wrong outside of
-// them: a syntax error ends its document, but not those after it.
+// Read returns the non-empty documents of text, and the faults that belong to no document: a syntax error ends its
+// document, but not the documents after it.
 func Read(text []byte, g Grammar) ([]Document, []Fault) {
 	text, fault := checkText(text)
 	if fault != nil {

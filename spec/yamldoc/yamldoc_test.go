@@ -63,7 +63,7 @@ func TestPlaces(t *testing.T) {
 	}
 }
 
-// A fault says where it is, and leaves the documents around it as they are.
+// A fault has its place, and leaves the other documents unchanged.
 func TestFaults(t *testing.T) {
 	for text, want := range map[string]string{
 		"a: 1\n---\nb: [\n---\nc: 3":   "4:1 0 ; {a} {c}",
@@ -104,7 +104,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// The place of a syntax error is that of its cause, wherever the library gives up.
+// A syntax error is reported where its cause is, wherever the library gives up.
 func TestCauses(t *testing.T) {
 	for text, want := range map[string]string{
 		"a:\n  b: 1\n\tc: 2\nd: 3":                         "3:1 a tab",

@@ -9,19 +9,18 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// Catalog knows the plugins that pipeline files may name.
+// Catalog provides the plugins that pipeline files may use.
 type Catalog interface {
-	// Parameters returns the settings that plugin understands as a connector of type
-	// typ. The error says that there is no such plugin, or what is wrong with it.
+	// Parameters returns the settings of plugin as a connector of type typ. The error says that the plugin does not
+	// exist, or describes its fault.
 	Parameters(ctx context.Context, plugin string, typ spec.ConnectorType) (sdk.Parameters, error)
-	// Check returns what is wrong with the plugins of p and their settings. The Path of
-	// a problem is a JSON pointer within p; File, Line and Column are left to the caller.
+	// Check returns the problems with the plugins of p and their settings. The Path of a problem is a JSON pointer
+	// within p; the caller sets File, Line and Column.
 	Check(ctx context.Context, p *spec.Pipeline) []spec.Problem
-	// Plugins returns all plugins, sorted by name, and what is in connectors.path and
-	// processors.path but not used.
+	// Plugins returns all plugins, sorted by name, and the unused files in connectors.path and processors.path.
 	Plugins(ctx context.Context) ([]plugins.Installed, []plugins.Problem)
-	// Plugin returns the plugin that ref, written as in a pipeline file, stands for.
+	// Plugin returns the plugin for ref, written as in a pipeline file.
 	Plugin(ctx context.Context, ref string) (plugins.Installed, error)
-	// KnownProcessors returns the processors that are compiled in and those in processors.path.
+	// KnownProcessors returns the built-in processors and the processors in processors.path.
 	KnownProcessors(ctx context.Context) *processor.Registry
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// The name of a file is on one line, and steers no terminal, not even by the sequences of commands.
+// The name of a file is printed on one line, and cannot steer a terminal, not even with the sequences of commands.
 func TestProblemsOfOddFiles(t *testing.T) {
 	var b strings.Builder
 	new(Program).ProblemsTo(&b, []spec.Problem{

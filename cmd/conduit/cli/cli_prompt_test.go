@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// What takes a connection and never answers is waited for as long as it may be at work: a question is soon given up.
+// A read from a server that accepts the connection and never answers is soon given up; a write may take any time.
 func TestQuestionsAreGivenUp(t *testing.T) {
 	for method, most := range map[string]time.Duration{http.MethodGet: 30 * time.Second, http.MethodPost: time.Hour} {
 		synctest.Test(t, func(t *testing.T) {

@@ -130,7 +130,7 @@ Example:
 	})
 }
 
-// sayState says what the agent has to do with a cluster, if that is not all in order.
+// sayState describes the agent's relation to a cluster, unless all is in order.
 func sayState(r *Remote, c *rest.Cluster) {
 	switch {
 	case c.State == rest.ClusterAlone:
@@ -178,7 +178,7 @@ func showPipelines(r *Remote, c *rest.Cluster) error {
 	return nil
 }
 
-// claimWords is the id of a pipeline, and which of its instances it is of how many.
+// claimWords returns the id of a pipeline, with the number of the instance and the number of instances.
 func claimWords(p *rest.ClusterPipeline) string {
 	switch {
 	case p.Instance == 0:
@@ -189,7 +189,7 @@ func claimWords(p *rest.ClusterPipeline) string {
 	return fmt.Sprintf("%s (%d of %s)", p.ID, p.Instance, p.Terms.Instances)
 }
 
-// refused says how many dead letters the store of the cluster and which members have.
+// refused returns the number of dead letters in the store of the cluster, and the members that have some on disk.
 func refused(p *rest.ClusterPipeline) string {
 	var texts []string
 	if p.SharedDeadLetters > 0 {

@@ -11,7 +11,8 @@ import (
 	"github.com/conduit-agent/conduit/api/rest"
 )
 
-// TestClusterStatusCountsDeadLetters shows those in the store of the cluster as a number, and those on disks with their members.
+// TestClusterStatusCountsDeadLetters shows dead letters in the store of the cluster as a number, and dead letters on
+// disks with their members.
 func TestClusterStatusCountsDeadLetters(t *testing.T) {
 	c := rest.Cluster{Name: "edge", Member: "m1", State: rest.ClusterJoined, Pipelines: []rest.ClusterPipeline{
 		{ID: "both", SharedDeadLetters: 12, DeadLetters: []rest.MemberDeadLetters{{Member: "m2", Count: 3}}},
@@ -40,7 +41,7 @@ func TestClusterStatusSaysHeld(t *testing.T) {
 	}
 }
 
-// clusterStatus returns what the command prints.
+// clusterStatus returns the output of the command.
 func clusterStatus(t *testing.T, c *rest.Cluster) string {
 	t.Helper()
 	agent := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _ = json.NewEncoder(w).Encode(c) }))

@@ -19,7 +19,7 @@ import (
 // Run runs the command below root that args name and returns the exit code.
 func (p *Program) Run(ctx context.Context, root *ffcli.Command, args []string) int {
 	defer p.guard()()
-	var help *ffcli.Command // the command whose flags were wrong or whose help was asked for
+	var help *ffcli.Command // the command with the faulty flags or the requested help
 	prepare(root, func(c *ffcli.Command) { help = c })
 
 	err := root.Parse(WithoutAliases(root, args))
@@ -54,8 +54,8 @@ func (p *Program) Group(c *ffcli.Command) *ffcli.Command {
 	return c
 }
 
-// hint returns which command below c was meant by a word: one that is spelled alike, one that begins so, or
-// one of that name further down.
+// hint returns the command below c that a word probably means: a name with a similar spelling, with this prefix, or the
+// same name further down.
 func hint(c *ffcli.Command, word string) string {
 	var names []string
 	for _, s := range c.Subcommands {
@@ -82,10 +82,10 @@ func hint(c *ffcli.Command, word string) string {
 	return ""
 }
 
-// aliases are words that people try for commands, and the names that there may be.
+// aliases maps words that people try for commands to possible names of the command.
 var aliases = map[string][]string{"list": {"ls"}, "rm": {"delete", "drop"}, "get": {"describe"}, "show": {"describe"}}
 
-// WithoutAliases returns args with the name of the command in place of an alias of it.
+// WithoutAliases returns args with the alias of a command replaced by its name.
 func WithoutAliases(root *ffcli.Command, args []string) []string {
 	if len(args) < 2 {
 		return args
@@ -104,7 +104,7 @@ func WithoutAliases(root *ffcli.Command, args []string) []string {
 	return args
 }
 
-// Aliases returns the words that mean the command of this name below group.
+// Aliases returns the aliases of the command with this name below group.
 func Aliases(group *ffcli.Command, name string) (all []string) {
 	for _, alias := range slices.Sorted(maps.Keys(aliases)) {
 		for _, meant := range aliases[alias] {
@@ -130,8 +130,7 @@ func Below(c *ffcli.Command, name string) *ffcli.Command {
 	return nil
 }
 
-// prepare gives every command below c a quiet flag set; chosen is called with the
-// one whose usage is to be shown.
+// prepare gives every command below c a quiet flag set. chosen is called with the command whose usage to show.
 func prepare(c *ffcli.Command, chosen func(*ffcli.Command)) {
 	if c.FlagSet == nil {
 		c.FlagSet = NewFlags(c.Name)
@@ -142,7 +141,7 @@ func prepare(c *ffcli.Command, chosen func(*ffcli.Command)) {
 	}
 }
 
-// NewFlags returns a set of flags that leaves it to Run to say what is wrong.
+// NewFlags returns a set of flags that prints no errors: Run reports them.
 func NewFlags(name string) *flag.FlagSet {
 	fs := flag.NewFlagSet(name, flag.ContinueOnError)
 	fs.SetOutput(io.Discard)
@@ -166,8 +165,8 @@ func Positional(c *flag.FlagSet, args []string, most int) ([]string, error) {
 	return words, nil
 }
 
-// Argument returns the one argument that is no flag, and parses flags as Positional does. Without one the
-// error says what is missing, as Invalidf does.
+// Argument returns the one argument that is no flag, and parses flags as Positional does. If it is missing, the error
+// has the text of missing, formatted as by Invalidf.
 func Argument(c *flag.FlagSet, args []string, missing string, a ...any) (string, error) {
 	words, err := Positional(c, args, 1)
 	if err == nil && len(words) == 0 {
@@ -184,7 +183,7 @@ type flagError struct{ error }
 
 func (e *flagError) Unwrap() error { return e.error }
 
-// explain says what to do about the error.
+// explain adds a remedy to the error.
 func (e *flagError) explain(c *ffcli.Command) error {
 	message := e.Error()
 	if name, ok := strings.CutPrefix(message, "flag provided but not defined: -"); ok {
@@ -196,8 +195,8 @@ func (e *flagError) explain(c *ffcli.Command) error {
 	return Invalidf("%s\nRun '%s --help' for the flags.", message, Path(c))
 }
 
-// flagHint returns which flag was meant by one that there is not. One letter is close to any other, so a
-// flag of one is found by the word for its value.
+// flagHint returns the flag that an unknown one probably means. Every single letter is similar to every other, so a
+// one-letter flag is found by the word for its value.
 func flagHint(fs *flag.FlagSet, name string) string {
 	words := []string{"--help"}
 	flags := map[string]string{"--help": "--help"} // by word
@@ -218,7 +217,7 @@ func flagHint(fs *flag.FlagSet, name string) string {
 	return ""
 }
 
-// written is the name of a flag with the dashes that the help writes.
+// written returns the name of a flag with dashes, as in the help.
 func written(name string) string {
 	if len(name) == 1 {
 		return "-" + name

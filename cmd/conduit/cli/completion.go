@@ -23,12 +23,12 @@ func Completion(c *ffcli.Command, shell string) ([]byte, error) {
 	return nil, fmt.Errorf("no such shell: %s; there are bash, zsh and fish", shell)
 }
 
-// zshFirst completes the line for which zsh has only now loaded the script, as the function of that name. At other times,
-// as with eval, there is no such line.
+// zshFirst completes the line for which zsh has just loaded the script, as the function of that name. When the script
+// is loaded in another way, as with eval, there is no such line.
 const zshFirst = `[ "${funcstack[1]}" != _conduit ] || _bash_complete -o default -F _conduit
 `
 
-// bash returns a function that finds what may follow the commands that stand before the cursor.
+// bash returns a function that completes the words after the commands before the cursor.
 func bash(c *ffcli.Command) []byte {
 	var b bytes.Buffer
 	b.WriteString(`# Completion of conduit for bash.
@@ -56,7 +56,7 @@ complete -o default -F _conduit conduit
 	return b.Bytes()
 }
 
-// fish returns completions, each for where the cursor is behind one command.
+// fish returns completions. Each applies when the cursor is after a certain command.
 func fish(c *ffcli.Command) []byte {
 	var b bytes.Buffer
 	b.WriteString(`# Completion of conduit for fish.
@@ -94,7 +94,7 @@ end
 	return b.Bytes()
 }
 
-// eachName visits every command below c: what is meant, and all that may be written for it, each word with a space before it.
+// eachName visits every command below c with its name and all its spellings. Each word has a space before it.
 func eachName(c *ffcli.Command, visit func(meant string, written []string)) {
 	walk(c, nil, func(at *ffcli.Command, words []string) {
 		if len(words) == 0 {

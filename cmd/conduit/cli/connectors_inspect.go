@@ -17,7 +17,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
-// inspection is what to see of the records that pass.
+// inspection has the options for showing passing records.
 type inspection struct {
 	filters words
 	rate    float64
@@ -72,7 +72,7 @@ func (i *inspection) setNumber(text string) (err error) {
 	return nil
 }
 
-// errSeen ends an inspection.
+// errSeen ends an inspection after enough records.
 var errSeen = errors.New("seen enough")
 
 func inspect(ctx context.Context, r *Remote, id string, i *inspection) error {

@@ -54,7 +54,8 @@ func TestInspectorSaysWhyNothingComes(t *testing.T) {
 	}
 }
 
-// The times of one second of the series differ by when they are asked for; they are said as one, to the second.
+// The computed time of a second in the series depends on the time of the request. Times of the same second are shown as
+// one, to the second.
 func TestInspectorSaysSinceWhenNothingComes(t *testing.T) {
 	status := func(series ...float64) *rest.PipelineStatus {
 		return &rest.PipelineStatus{ID: "p", State: spec.State{Phase: spec.PhaseRunning}, Rates: &rest.PipelineRates{Stages: map[string]rest.StageRates{"p:in": {}}, Series: series}}

@@ -69,7 +69,7 @@ Examples:
 	})
 }
 
-// target returns the position that the words ask for, nil for none.
+// target returns the position in words, nil for none.
 func target(words []string, encoded bool) ([]byte, error) {
 	switch {
 	case len(words) == 0, len(words) == 1 && words[0] == "reset":
@@ -109,7 +109,7 @@ func unreadable(p *rest.Position) bool {
 	return p.SavedBy != "" && pluginname.Bare(p.SavedBy) != pluginname.Bare(p.Plugin)
 }
 
-// positionText is a position as it is typed, or base64 where it is no text.
+// positionText returns a position as text, or in base64 if it is no text.
 func positionText(p []byte) string {
 	if terminal.IsPrintable(string(p)) {
 		return string(p)

@@ -9,8 +9,9 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// silence says why no record passes a connector of the pipeline, "" when no reason is known; filtered is whether the
-// inspector has filters. It keeps in idle since when the sources read nothing, so that the next call says the same.
+// silence returns the reason why no record passes a connector of the pipeline, "" when no reason is known. filtered
+// reports whether the inspector has filters. silence keeps in idle since when the sources read nothing, so that the
+// next call returns the same text.
 func silence(s *rest.PipelineStatus, connector string, filtered bool, idle *time.Time) string {
 	state := &s.State
 	switch {
@@ -32,10 +33,10 @@ func silence(s *rest.PipelineStatus, connector string, filtered bool, idle *time
 	return idleness(s, connector, filtered, idle)
 }
 
-// accuracy is how much the times differ that are computed of one second of a series.
+// accuracy is the largest difference between computed times of the same second in a series.
 const accuracy = 2 * time.Second
 
-// idleness says why no record passes a connector of a pipeline that runs.
+// idleness returns the reason why no record passes a connector of a running pipeline.
 func idleness(s *rest.PipelineStatus, connector string, filtered bool, idle *time.Time) string {
 	const measured = "pipeline %s runs, and what it moves is not measured yet"
 	if s.Rates == nil {
@@ -48,7 +49,7 @@ func idleness(s *rest.PipelineStatus, connector string, filtered bool, idle *tim
 	case stage.Records > 0 && filtered:
 		return "records pass, and the filters select none of them"
 	case stage.Records > 0:
-		return "" // the mean of seconds, of which the last had none
+		return "" // a mean over some seconds, and the last second had no records
 	case stage.Slow != "":
 		return stage.Slow
 	}

@@ -59,7 +59,7 @@ func (f *deadLetterFilter) time(to *time.Time) func(string) error {
 // empty reports whether nothing is selected.
 func (f *deadLetterFilter) empty() bool { return f.DeadLetterFilter == rest.DeadLetterFilter{} }
 
-// pageSize is how many dead letters are asked for at once.
+// pageSize is the number of dead letters per request.
 const pageSize = 500
 
 func dlqListCommand(p *Program) *ffcli.Command {
@@ -142,7 +142,7 @@ func listDeadLetters(ctx context.Context, r *Remote, pipeline string, f rest.Dea
 	return err
 }
 
-// shortText is how many characters of a text a table shows.
+// shortText is the maximum length of a text in a table, in characters.
 const shortText = 80
 
 func excerpt(text string) string {
@@ -246,11 +246,11 @@ Examples:
 	})
 }
 
-// maxSelected is how many dead letters a command names.
+// maxSelected is the maximum number of ids in a command.
 const maxSelected = 1000
 
-// selection returns the ids among the arguments, and refuses what does not say clearly which
-// dead letters are meant.
+// selection returns the ids among the arguments, and refuses arguments that do not select dead letters in exactly one
+// way.
 func selection(args []string, f *deadLetterFilter, all bool) (ids []int64, err error) {
 	for _, text := range args {
 		id, err := strconv.ParseInt(text, 10, 64)

@@ -48,8 +48,7 @@ Examples:
 	})
 }
 
-// editedRecord returns the record as the file or the editor has it, nil when that changed
-// nothing.
+// editedRecord returns the record in the file or from the editor, nil when it is unchanged.
 func editedRecord(ctx context.Context, r *Remote, args []string, file string) (json.RawMessage, error) {
 	var text []byte
 	var err error
@@ -76,7 +75,7 @@ func editedRecord(ctx context.Context, r *Remote, args []string, file string) (j
 	return text, nil
 }
 
-// edit has a person edit a record, and returns nil when nothing changed.
+// edit lets a person edit a record, and returns nil when it is unchanged.
 func edit(ctx context.Context, p *Program, record json.RawMessage) ([]byte, error) {
 	var before bytes.Buffer
 	if err := json.Indent(&before, record, "", "  "); err != nil {
@@ -93,7 +92,7 @@ func edit(ctx context.Context, p *Program, record json.RawMessage) ([]byte, erro
 		return nil, fmt.Errorf("cannot write the record to edit: %w", err)
 	}
 	editor := cmp.Or(p.Getenv("VISUAL"), p.Getenv("EDITOR"), "vi")
-	c := exec.CommandContext(ctx, "sh", "-c", editor+` "$1"`, "sh", path) // may have arguments
+	c := exec.CommandContext(ctx, "sh", "-c", editor+` "$1"`, "sh", path) // the setting may include arguments
 	c.Stdin = os.Stdin
 	c.Stdout, c.Stderr = p.Streams()
 	if err := c.Run(); err != nil {

@@ -81,7 +81,7 @@ Example:
 	})
 }
 
-// onMember says which other member of a cluster replays.
+// onMember names the other member of a cluster that runs the replay.
 func onMember(s *rest.Replay) string {
 	if s.Member == "" {
 		return ""

@@ -22,7 +22,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/zstd"
 )
 
-// docsSite returns the files of the site as 'conduit docs' writes them.
+// docsSite returns the files of the site that 'conduit docs' writes.
 func docsSite(t *testing.T) map[string]string {
 	t.Helper()
 	files, err := writtenSite()
@@ -52,8 +52,8 @@ var writtenSite = sync.OnceValues(func() (map[string]string, error) {
 	return files, err
 })
 
-// TestDocs checks the site as a whole: what has a page, and that every link leads somewhere and
-// nothing is requested from elsewhere.
+// TestDocs checks the site as a whole: the set of pages, that every link has a target, and that nothing is requested
+// from other sites.
 func TestDocs(t *testing.T) {
 	site := docsSite(t)
 	for _, c := range builtin.All() {
@@ -150,7 +150,7 @@ func TestDocsAreComplete(t *testing.T) {
 	}
 }
 
-// What is served is what the repository has.
+// The served pages are the pages in the repository.
 func TestGatheredPagesAreCurrent(t *testing.T) {
 	packed, err := os.Open(filepath.Join("..", "docs", "pages.tar.zst"))
 	if err != nil {

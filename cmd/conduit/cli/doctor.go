@@ -47,32 +47,32 @@ Examples:
 	}
 }
 
-// Level says how bad a finding is.
+// Level is the severity of a finding.
 type Level string
 
 // The levels.
 const (
 	OK      Level = "ok"
-	Warning Level = "warning" // works, but not as well as it could
+	Warning Level = "warning" // works, but not as well as possible
 	Error   Level = "error"   // the agent cannot run, or not safely
 	Unknown Level = "unknown" // could not be examined
 )
 
-// Finding is what one check found.
+// Finding is the result of a check.
 type Finding struct {
 	Check   string `json:"check"`
 	Level   Level  `json:"level"`
 	Message string `json:"message"`
-	Advice  string `json:"advice,omitempty"` // what to do
+	Advice  string `json:"advice,omitempty"` // a remedy
 }
 
-// examination gathers findings.
+// examination collects findings.
 type examination struct {
 	*Program
 	at       *AgentFlags
 	config   config.Config
 	catalog  Catalog
-	pid      int // of the agent that runs on this machine; 0: none, or it is not known
+	pid      int // of the running agent on this machine; 0: none, or unknown
 	findings []Finding
 }
 
@@ -110,7 +110,7 @@ func (e *examination) all(ctx context.Context) {
 	e.unit(ctx)
 }
 
-// errFound ends the command when something is an error, which was printed.
+// errFound ends the command when there are errors, which were printed.
 var errFound = errors.New("")
 
 func (e *examination) report(asJSON bool) error {
@@ -137,10 +137,10 @@ func (e *examination) report(asJSON bool) error {
 	return err
 }
 
-// earliest is a time before which no clock that is right stands.
+// earliest is a time in the past: a clock before it is wrong.
 var earliest = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// clock checks the time: without one that is right, certificates, retention and windows are wrong.
+// clock checks the time: with a wrong clock, certificates, retention and windows are wrong.
 func (e *examination) clock() {
 	now := time.Now()
 	synchronized, known := clockSynchronized()

@@ -14,11 +14,11 @@ import (
 // doctorDialTimeout is how long a server of the cluster's store may take to answer.
 const doctorDialTimeout = 3 * time.Second
 
-// errNoPostgres is why a build without PostgreSQL cannot be a member of a cluster there.
+// errNoPostgres is the reason why a build without PostgreSQL cannot be a member of a cluster there.
 var errNoPostgres = errors.New("this build keeps no claims in PostgreSQL: it was built with -tags no_postgres")
 
-// examineCluster checks that a server of the cluster's store can be reached. absent is why no agent of this build is a member
-// of a cluster, nil where it may be one.
+// examineCluster checks that a server of the cluster's store can be reached. absent is the reason why an agent of this
+// build cannot be a member of a cluster, nil if it can.
 func examineCluster(ctx context.Context, c config.Cluster, absent error) Finding {
 	switch {
 	case absent != nil && (c.Name != "" || c.NATS.URL != "" || c.Postgres.URL != ""):
@@ -61,7 +61,7 @@ func examineCluster(ctx context.Context, c config.Cluster, absent error) Finding
 	)
 }
 
-// natsAddress returns the host and port of a server's URL, without what lets in.
+// natsAddress returns the host and port of a server's URL, without credentials.
 func natsAddress(server string) string {
 	const port = "4222"
 	u, err := url.Parse(server)

@@ -9,7 +9,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/config"
 )
 
-// A build without clusters finds fault with the settings of one, also when the server can be reached, and with nothing else.
+// A build without clusters reports the settings of a cluster, even when the server can be reached, and nothing else.
 func TestDoctorOfABuildWithoutClusters(t *testing.T) {
 	server, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -20,7 +20,7 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// pipelines checks the directory of pipeline files, the files, and what they refer to.
+// pipelines checks the directory of pipeline files, the files, and the targets of their references.
 func (e *examination) pipelines(ctx context.Context) {
 	dir := e.config.Pipelines.Path
 	files, err := planner.FilesAt(ctx, dir)
@@ -63,7 +63,7 @@ func (e *examination) pipelines(ctx context.Context) {
 	}
 }
 
-// file returns the pipelines of a file, and whether the file has no error.
+// file returns the pipelines of a file, and whether the file has no errors.
 func (e *examination) file(f watch.File) ([]spec.Parsed, bool) {
 	if f.Err != nil {
 		e.add("pipeline files", Error, "", "%s:1:1: %v", f.Path, f.Err)
@@ -84,12 +84,12 @@ func (e *examination) file(f watch.File) ([]spec.Parsed, bool) {
 	return parsed.Pipelines, true
 }
 
-// placed is a problem with its place.
+// placed returns a problem with its place.
 func placed(p *spec.Problem) string {
 	return fmt.Sprintf("%s:%d:%d: %s", p.File, max(p.Line, 1), max(p.Column, 1), p.Message)
 }
 
-// directoriesBelow warns of pipeline files where the agent does not look for them.
+// directoriesBelow warns of pipeline files in directories where the agent does not look for them.
 func (e *examination) directoriesBelow(dir string) {
 	below, _ := filepath.Glob(filepath.Join(dir, "[^.]*", "*"))
 	var unread []string
@@ -104,7 +104,7 @@ func (e *examination) directoriesBelow(dir string) {
 	}
 }
 
-// references checks what the settings of a pipeline in the file at path refer to, and then the plugins
+// references checks the targets of references in the settings of a pipeline in the file at path, and then the plugins
 // that it names.
 func (e *examination) references(ctx context.Context, path string, p *spec.Parsed) {
 	_, problems := (&reference.Resolver{}).Resolve(ctx, &spec.Declaration{Pipeline: p.Pipeline})

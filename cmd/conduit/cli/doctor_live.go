@@ -15,7 +15,7 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// agent checks the agent that runs, or that one could.
+// agent checks the running agent, or whether an agent could run.
 func (e *examination) agent(ctx context.Context) {
 	r, err := e.Dial(e.config, e.at.Address)
 	if err != nil {
@@ -62,7 +62,7 @@ func (e *examination) agent(ctx context.Context) {
 	}
 }
 
-// doing is the phase of a pipeline, unless it runs and delivers nothing.
+// doing returns the phase of a pipeline, or that it runs and delivers nothing.
 func doing(s *spec.State) string {
 	if s.Stall != nil && s.Phase == spec.PhaseRunning {
 		return s.Stall.State()
@@ -70,7 +70,7 @@ func doing(s *spec.State) string {
 	return string(s.Phase)
 }
 
-// reason returns why a pipeline fails.
+// reason returns the reason why a pipeline fails.
 func reason(s *spec.State) string {
 	switch {
 	case s.Error != "":
@@ -94,16 +94,16 @@ func (e *examination) port() {
 	_, port, _ := net.SplitHostPort(address)
 	number, _ := strconv.Atoi(port)
 	who := host.PortOwner(number)
-	if who != "" { // which nobody but root knows of the process of another user
+	if who != "" { // only root can see the process of another user
 		who = ", by " + who
 	}
 	e.add("agent", Error, "set another api.http.address", "none answers, and %v%s", err, who)
 }
 
-// mostExposed is the exposure that systemd-analyze may find of the unit as it is shipped.
+// mostExposed is the highest exposure that systemd-analyze may report for the unmodified unit.
 const mostExposed = 1.5
 
-// unit checks the service, where systemd runs and knows it.
+// unit checks the service, if systemd runs and knows it.
 func (e *examination) unit(ctx context.Context) {
 	if _, err := os.Stat("/run/systemd/system"); err != nil {
 		e.add("unit", OK, "", "systemd does not run here")
@@ -137,19 +137,19 @@ func (e *examination) unit(ctx context.Context) {
 	e.exposure(ctx)
 }
 
-// leastSystemd is the version of systemd that the unit is written for.
+// leastSystemd is the minimum version of systemd for the unit.
 const leastSystemd = 252
 
-// systemdVersion returns the version of systemd, 0 if it is not known.
+// systemdVersion returns the version of systemd, 0 if it is unknown.
 func systemdVersion(ctx context.Context) (version int) {
 	out, err := exec.CommandContext(ctx, "systemctl", "--version").Output()
 	if err == nil {
-		_, _ = fmt.Sscanf(string(out), "systemd %d", &version) // 0 is for what is not understood
+		_, _ = fmt.Sscanf(string(out), "systemd %d", &version) // 0 if the output has another form
 	}
 	return version
 }
 
-// exposure checks that the sandbox of the service is as it was shipped.
+// exposure checks that the sandbox of the service is unmodified.
 func (e *examination) exposure(ctx context.Context) {
 	out, err := exec.CommandContext(ctx, "systemd-analyze", "security", "--no-pager", "conduit.service").Output()
 	_, rest, found := strings.Cut(string(out), "Overall exposure level for conduit.service: ")

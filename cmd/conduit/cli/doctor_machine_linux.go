@@ -14,11 +14,10 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sandbox"
 )
 
-// leastWatches is how many inotify watches, and instances, an agent with hundreds of files needs.
+// leastWatches is the number of inotify watches, and instances, that an agent with hundreds of files needs.
 var leastWatches = map[string]int{"max_user_watches": 4096, "max_user_instances": 32}
 
-// machine checks limits of the kernel and of the control group, as they are for the agent that runs or else for
-// this process.
+// machine checks limits of the kernel and of the control group for the running agent, or else for this process.
 func (e *examination) machine() {
 	for _, name := range []string{"max_user_watches", "max_user_instances"} {
 		text, err := os.ReadFile("/proc/sys/fs/inotify/" + name)
@@ -65,7 +64,7 @@ func (e *examination) memory() {
 	}
 }
 
-// leastCPU is the part of a CPU with which ten pipelines at a record a second were tried.
+// leastCPU is the share of a CPU with which ten pipelines at a record per second were tested.
 const leastCPU = 0.01
 
 func (e *examination) cpu() {
@@ -80,7 +79,7 @@ func (e *examination) cpu() {
 	}
 }
 
-// kernel checks that the kernel can confine connectors if they are to be.
+// kernel checks that the kernel can confine connectors, if the settings require it.
 func (e *examination) kernel() {
 	var name unix.Utsname
 	_ = unix.Uname(&name) // fails for a bad address only
@@ -95,7 +94,7 @@ func (e *examination) kernel() {
 	}
 }
 
-// clockSynchronized reports whether something keeps the clock right.
+// clockSynchronized reports whether the clock is synchronized.
 func clockSynchronized() (synchronized, known bool) {
 	var t unix.Timex
 	if _, err := unix.Adjtimex(&t); err != nil {
@@ -104,15 +103,15 @@ func clockSynchronized() (synchronized, known bool) {
 	return t.Status&unix.STA_UNSYNC == 0, true
 }
 
-// freeSpace returns how many bytes and how many inodes are free at dir, and -1 for inodes where there is
-// no such limit.
+// freeSpace returns the number of free bytes and free inodes at dir, -1 for inodes if the file system has no such
+// limit.
 func freeSpace(dir string) (bytes, inodes int64, err error) {
 	var st unix.Statfs_t
 	if err := unix.Statfs(dir, &st); err != nil {
 		return 0, 0, fmt.Errorf("cannot inspect the disk of %s: %w", dir, err)
 	}
 	inodes = int64(st.Ffree)
-	if st.Files == 0 { // btrfs, and others that make them as they are needed
+	if st.Files == 0 { // btrfs and others allocate inodes on demand
 		inodes = -1
 	}
 	return int64(st.Bavail) * int64(st.Bsize), inodes, nil

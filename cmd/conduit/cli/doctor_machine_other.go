@@ -4,7 +4,7 @@ package cli
 
 import "errors"
 
-// machine has nothing to check here.
+// machine has nothing to check on this system.
 func (e *examination) machine() {}
 
 func clockSynchronized() (synchronized, known bool) { return false, false }

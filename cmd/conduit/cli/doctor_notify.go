@@ -11,7 +11,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/notification"
 )
 
-// notifications checks where notifications are to go, and sends none.
+// notifications checks the targets of notifications, and sends none.
 func (e *examination) notifications() {
 	c := e.config.Notify
 	if c.Webhook.URL == "" && c.Command.Run == "" {

@@ -12,7 +12,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/reference"
 )
 
-// checkPostgres returns why a PostgreSQL cannot keep the claims of a cluster.
+// checkPostgres returns the reason why a PostgreSQL server cannot keep the claims of a cluster.
 func checkPostgres(ctx context.Context, c config.Cluster) error {
 	o := pgkv.Options{URL: c.Postgres.URL, Cluster: c.Name, Log: slog.New(slog.DiscardHandler)}
 	if file := c.Postgres.PasswordFile; file != "" {

@@ -35,14 +35,14 @@ func (e *examination) state(ctx context.Context) {
 	e.syncing(filepath.Dir(path))
 }
 
-// permissions checks that no other user reads what lets in, or keeps what is sent secret.
+// permissions checks that no other user can read tokens and private keys.
 func (e *examination) permissions() {
 	before := len(e.findings)
 	api := e.config.API
 	for _, file := range []string{api.Auth.AdminTokenFile, api.Auth.ReadTokenFile, api.TLS.KeyFile} {
 		switch info, err := os.Stat(file); {
 		case file == "":
-		case errors.Is(err, fs.ErrPermission): // of another user, who may be the agent's
+		case errors.Is(err, fs.ErrPermission): // a file of another user, possibly the agent's
 			e.add("permissions", Unknown, "", "%v", err)
 		case err != nil:
 			e.add("permissions", Error, "correct the setting, or make the file", "%v", err)
@@ -71,7 +71,7 @@ func (e *examination) whole(ctx context.Context, path string) {
 	}
 }
 
-// The room that a disk should have: below the first it is an error, below the second a warning.
+// The space that a disk should have: less than the first is an error, less than the second a warning.
 const (
 	noRoom       = 16 << 20
 	littleRoom   = 256 << 20
@@ -104,7 +104,7 @@ func roomLevel(free, none, little int64) Level {
 	return OK
 }
 
-// fileSystem checks that the store is where locks and fsync can be relied on.
+// fileSystem checks that locks and fsync are reliable on the file system of the store.
 func (e *examination) fileSystem(path string) {
 	dir := filepath.Dir(path)
 	kind, _ := sqlitefile.FileSystem(dir)
@@ -120,10 +120,10 @@ func (e *examination) fileSystem(path string) {
 	}
 }
 
-// slowSync is how long an fsync may take before it bounds what pipelines can do.
+// slowSync is the duration from which an fsync limits the throughput of pipelines.
 const slowSync = 100 * time.Millisecond
 
-// syncing measures what bounds every checkpoint: writing some KiB and an fsync.
+// syncing measures the lower bound of every checkpoint: writing some KiB and an fsync.
 func (e *examination) syncing(dir string) {
 	times, err := syncTimes(dir, 9)
 	if err != nil {
@@ -140,7 +140,7 @@ func (e *examination) syncing(dir string) {
 		"%s, at most %s", median.Round(10*time.Microsecond), longest.Round(10*time.Microsecond))
 }
 
-// syncTimes returns how long it took n times to write a block of a file in dir, and sync it.
+// syncTimes writes a block of a file in dir and syncs it n times, and returns the durations.
 func syncTimes(dir string, n int) (times []time.Duration, err error) {
 	f, err := os.CreateTemp(dir, ".conduit-doctor-")
 	if err != nil {

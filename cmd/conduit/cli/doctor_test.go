@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// What the page says an agent needs is what conduit doctor checks.
+// conduit doctor checks all requirements that the page lists.
 func TestDoctorChecksWhatThePageSaysIsNeeded(t *testing.T) {
 	page, err := os.ReadFile("../docs/OPERATING.md")
 	if err != nil {
@@ -38,7 +38,7 @@ func TestDoctorChecksWhatThePageSaysIsNeeded(t *testing.T) {
 	}
 }
 
-// commandIn runs conduit in a directory and returns what it prints.
+// commandIn runs conduit in a directory and returns its output.
 func commandIn(t *testing.T, dir string, args ...string) []byte {
 	t.Helper()
 	self, err := os.Executable()

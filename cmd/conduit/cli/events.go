@@ -79,7 +79,7 @@ func showEvents(ctx context.Context, r *Remote, pipeline string, most int, follo
 	return err
 }
 
-// eventsPage is how many events are read to find those to show.
+// eventsPage is the number of events that are read to find the ones to show.
 const eventsPage = 1000
 
 func showEvent(r *Remote, e spec.Event) error {

@@ -22,7 +22,7 @@ type invalidError struct{ message string }
 
 func (e *invalidError) Error() string { return e.message }
 
-// ErrReported is a mistake of the caller of which everything was printed already.
+// ErrReported is a mistake of the caller that was printed already.
 var ErrReported error = &invalidError{}
 
 // Invalidf returns a mistake of the caller.
@@ -30,8 +30,7 @@ func Invalidf(format string, args ...any) error {
 	return &invalidError{fmt.Sprintf(format, args...)}
 }
 
-// IsDirectory tells whether the file that the caller names is a directory. That there is none is
-// the caller's mistake.
+// IsDirectory reports whether the file that the caller names is a directory. A missing file is the caller's mistake.
 func IsDirectory(path string) (bool, error) {
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -43,15 +42,14 @@ func IsDirectory(path string) (bool, error) {
 	return info.IsDir(), nil
 }
 
-// environmental are the errors that the caller can only mend outside of conduit.
+// environmental are the errors that the caller can only fix outside of conduit.
 var environmental = []error{
 	fs.ErrPermission, syscall.EADDRINUSE, syscall.EADDRNOTAVAIL, syscall.ENOSPC, syscall.EROFS,
 	syscall.EDQUOT, syscall.EMFILE, syscall.ENFILE, syscall.ECONNREFUSED,
 }
 
-// ExitCode returns the exit code for the kind of error that err is. An error may
-// say that it comes from the environment with a method Environment() bool, and that it comes
-// from what the caller wrote with a method Invalid() bool.
+// ExitCode returns the exit code for the kind of error that err is. An error of the environment has a method
+// Environment() bool, and an error in the caller's input has a method Invalid() bool.
 func ExitCode(err error) int {
 	var invalid *invalidError
 	var environment interface{ Environment() bool }

@@ -10,8 +10,8 @@ import (
 	"github.com/conduit-agent/conduit/api/rest"
 )
 
-// Follows returns the directory of the pipeline files that the agent follows, "" when that is not known:
-// the agent is on another machine, say, or belongs to another user.
+// Follows returns the directory of the pipeline files that the agent follows, "" when it is unknown: for example, the
+// agent is on another machine, or belongs to another user.
 func (r *Remote) Follows(ctx context.Context) string {
 	a, err := r.Client.Agent(ctx)
 	if err != nil || !OnThisMachine(&a) {
@@ -31,7 +31,7 @@ func (r *Remote) Follows(ctx context.Context) string {
 	return ""
 }
 
-// OnThisMachine reports whether the process of the agent is one of this machine.
+// OnThisMachine reports whether the agent is a process of this machine.
 func OnThisMachine(a *rest.Agent) bool {
 	name, err := os.Hostname()
 	if err != nil || name != a.Host {
@@ -53,7 +53,7 @@ func Elsewhere(follows, here string) bool {
 	return err == nil && info.IsDir() && !os.SameFile(info, there)
 }
 
-// Here returns path as it is written from the current directory, if it is in it.
+// Here returns path relative to the current directory, if it is inside.
 func Here(path string) string {
 	dir, err := os.Getwd()
 	if err != nil {

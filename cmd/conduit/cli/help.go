@@ -22,7 +22,7 @@ func helpCommand(p *Program, root *ffcli.Command) *ffcli.Command {
 			for i, name := range args {
 				below := Below(c, name)
 				if below == nil && len(c.Subcommands) > 0 {
-					return c.Exec(ctx, args[i:]) // which says what there is
+					return c.Exec(ctx, args[i:]) // which lists the commands
 				}
 				if below == nil {
 					return Invalidf("unexpected argument: %s", name)

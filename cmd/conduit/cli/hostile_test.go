@@ -21,12 +21,12 @@ import (
 	"github.com/conduit-agent/conduit/agent/config"
 )
 
-// hostileText would change the meaning of the line around it and the title of a terminal, and clear and colour that as
+// hostileText would change the meaning of the line around it and the title of a terminal, and clear and color it as
 // commands do.
 const hostileText = "a\x1b[2J\x1b[H\x1b[31m" +
 	"\u202eb\x1b]0;c\x07\u2066d\u200be\u2028f\x9bg\u009bh\U000e0041i\x7f\rj\xffk\u061c"
 
-// hostileAnswer is what any request may be answered with: every field has the text.
+// hostileAnswer answers any request: every field has the text.
 func hostileAnswer(list bool) []byte {
 	object := map[string]any{}
 	for _, name := range strings.Fields(
@@ -57,8 +57,8 @@ func hiddenIn(printed string) string {
 	return printed[max(0, i-40):min(len(printed), i+20)]
 }
 
-// hasEscapes reports whether sequences of hostileText are printed. Commands print the same ones, but not next to these
-// characters.
+// hasEscapes reports whether sequences of hostileText are printed. Commands print the same sequences, but not next to
+// these characters.
 func hasEscapes(printed string) bool {
 	return strings.Contains(printed, "a\x1b[2J") || strings.Contains(printed, "\x1b[31m\\u202e")
 }
@@ -104,7 +104,7 @@ func TestCommandsPrintNothingHidden(t *testing.T) {
 				commands++
 				for _, terminal := range []bool{false, true} {
 					for _, arguments := range [][]string{{"x"}, {file, "y"}, {"x\u202e"}} {
-						ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond) // some follow what happens
+						ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond) // some follow events
 						var stdout, stderr bytes.Buffer
 						p := &Program{Stdout: &stdout, Stderr: &stderr, Terminal: terminal,
 							Catalog: func(c config.Config, log *slog.Logger) Catalog {
@@ -137,7 +137,7 @@ func TestCommandsPrintNothingHidden(t *testing.T) {
 	}
 }
 
-// A name of a file takes one line, and does not steer the terminal.
+// A file name takes one line, and does not steer the terminal.
 func TestNamesOfFilesTakeOneLine(t *testing.T) {
 	t.Chdir(t.TempDir())
 	const name = "a\nb\x1b[31mc\x1b[2J"

@@ -63,8 +63,8 @@ func initialize(p *Program, dir string, force bool) error {
 	return WriteNew(filepath.Join(dir, config.SchemaFile), schemas.Source(schemas.AgentConfig), true)
 }
 
-// initToken makes a file with a token that only its owner can read, unless there is one. It gets
-// its name when it is complete, so that a full disk leaves no empty token behind.
+// initToken creates a file with a token that only its owner can read, unless the file exists. The file gets its name
+// when it is complete, so that a full disk leaves no empty token behind.
 func initToken(path string) error {
 	if info, err := os.Stat(path); err == nil {
 		if !info.Mode().IsRegular() || info.Size() == 0 {

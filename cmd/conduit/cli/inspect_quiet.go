@@ -10,10 +10,10 @@ import (
 	"github.com/conduit-agent/conduit/cmd/conduit/terminal"
 )
 
-// quietTime is how long no record comes before it is said why.
+// quietTime is the time without a record after which the reason is shown.
 const quietTime = 2 * time.Second
 
-// quiet says why no records come.
+// quiet prints the reason why no records arrive.
 type quiet struct {
 	*Remote
 	connector rest.Connector
@@ -21,7 +21,7 @@ type quiet struct {
 	seen      atomic.Int64 // records shown
 }
 
-// run says why nothing comes, as often as the reason changes, until ctx ends.
+// run prints the reason whenever it changes, until ctx ends.
 func (q *quiet) run(ctx context.Context) {
 	tick := time.NewTicker(quietTime)
 	defer tick.Stop()

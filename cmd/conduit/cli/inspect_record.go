@@ -13,7 +13,7 @@ import (
 	"github.com/conduit-agent/conduit/cmd/conduit/terminal"
 )
 
-// recordDocument is a record as the agent shows it, with numbers and the order of fields as they came.
+// recordDocument is a record as the agent shows it, with unchanged numbers and order of fields.
 type recordDocument struct {
 	Position  []byte            `json:"position"`
 	Operation string            `json:"operation"`
@@ -63,7 +63,7 @@ func writeRecord(w io.Writer, n int, text []byte, paint func(text, color string)
 	return err
 }
 
-// dataText is a key or a payload for people; ok is false when there is none.
+// dataText returns a key or a payload for people; ok is false when there is none.
 func dataText(data *content) (text string, ok bool) {
 	switch {
 	case data == nil:
@@ -76,7 +76,7 @@ func dataText(data *content) (text string, ok bool) {
 	return plain(data.Raw), true
 }
 
-// indented is JSON over several lines.
+// indented returns JSON on several lines.
 func indented(text []byte) string {
 	var b bytes.Buffer
 	if json.Indent(&b, text, "", "  ") != nil {
@@ -85,7 +85,7 @@ func indented(text []byte) string {
 	return b.String()
 }
 
-// plain is what bytes say if they are text, line breaks included, or else the bytes in hexadecimal.
+// plain returns bytes as text if they are text, line breaks included, or else in hexadecimal.
 func plain(raw []byte) string {
 	text := string(raw)
 	if utf8.Valid(raw) && terminal.IsPrintable(strings.Map(withoutSpace, text)) {
@@ -98,7 +98,7 @@ func plain(raw []byte) string {
 	return fmt.Sprintf("% x (%s, not text)", raw, terminal.Count(len(raw), "byte"))
 }
 
-// withoutSpace removes what breaks lines.
+// withoutSpace removes characters that break lines.
 func withoutSpace(r rune) rune {
 	if r == '\n' || r == '\t' || r == '\r' {
 		return -1

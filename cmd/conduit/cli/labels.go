@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// LabelSelector selects the pipelines whose labels meet all requirements. The empty selector selects every
+// LabelSelector selects the pipelines with labels that meet all requirements. The empty selector selects every
 // pipeline.
 type LabelSelector []labelRequirement
 
@@ -61,7 +61,7 @@ func (s *LabelSelector) Set(text string) error {
 	return err
 }
 
-// LabelText is labels as they are read, in the order of their keys: site=berlin, team=shop.
+// LabelText formats labels in the order of their keys: site=berlin, team=shop.
 func LabelText(labels map[string]string) string {
 	var all []string
 	for _, key := range slices.Sorted(maps.Keys(labels)) {

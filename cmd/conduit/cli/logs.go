@@ -41,7 +41,7 @@ Examples:
 	})
 }
 
-// logsPage is the most lines of an answer.
+// logsPage is the maximum number of lines in an answer.
 const logsPage = 1000
 
 func showLogs(ctx context.Context, r *Remote, id string, most int, follow bool) error {
@@ -75,11 +75,10 @@ func showLogs(ctx context.Context, r *Remote, id string, most int, follow bool) 
 
 var levelColors = map[string]string{"warn": terminal.Yellow, "error": terminal.Red}
 
-// knownFields are the fields that say nothing beyond the pipeline that was asked for, and the record, which comes before
-// all others.
+// knownFields are the fields that only repeat the requested pipeline, and the record, which comes before all others.
 var knownFields = []string{"pipeline_id", "component", "record"}
 
-// fieldColors are those of fields that are not dim.
+// fieldColors are the colors of fields that are not dim.
 var fieldColors = map[string]string{"err": terminal.Red}
 
 func showLine(r *Remote, line *rest.LogLine) error {

@@ -13,15 +13,15 @@ func Name(words []string) string {
 	return strings.Join(append([]string{"conduit"}, words...), "-") + ".1"
 }
 
-// Pages returns the manual pages of c and all commands below it, in roff, by file name. They
-// depend on nothing but the commands and the version.
+// Pages returns the manual pages of c and all commands below it, in roff, by file name. They depend only on the
+// commands and the version.
 func Pages(c *ffcli.Command, version string) map[string][]byte {
 	pages := map[string][]byte{}
 	walk(c, nil, func(c *ffcli.Command, words []string) { pages[Name(words)] = page(c, words, version) })
 	return pages
 }
 
-// walk calls f for c and every command below it, with the words that name it below the first.
+// walk calls f for c and every command below it. words are the names of the commands below the first.
 func walk(c *ffcli.Command, words []string, f func(c *ffcli.Command, words []string)) {
 	f(c, words)
 	for _, below := range c.Subcommands {
@@ -63,7 +63,7 @@ func writeManualFlags(b *bytes.Buffer, heading string, flags []Flag) {
 	}
 }
 
-// roff returns text so that it shows as it is.
+// roff escapes text for roff.
 func roff(text string) string {
 	text = strings.NewReplacer(`\`, `\e`, "-", `\-`).Replace(text)
 	lines := strings.Split(text, "\n")

@@ -20,12 +20,12 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// migration is what to take over, and where to.
+// migration has the source and the target of a migration.
 type migration struct {
 	*Program
 	settings *Settings
 	from     string // a SQLite file, or the URL of a running Conduit
-	files    string // directory of its pipeline files
+	files    string // directory of the Conduit's pipeline files
 	toFiles  string // directory to write pipeline files into; empty: the API owns the pipelines
 	write    bool
 	json     bool
@@ -162,8 +162,8 @@ func (m *migration) pipelineFiles() ([]spec.Pipeline, error) {
 	return all, nil
 }
 
-// writeAll writes the files, if any, and then the store. When that fails, none of the files
-// is left: without its position a pipeline would read everything again.
+// writeAll writes the files, if any, and then the store. If that fails, it removes the files: without its position a
+// pipeline would read everything again.
 func (m *migration) writeAll(ctx context.Context, c config.Config, found *migrate.Found) (err error) {
 	var written []string
 	defer func() {
@@ -191,12 +191,12 @@ func (m *migration) writeAll(ctx context.Context, c config.Config, found *migrat
 	return found.Write(ctx, c.DB.SQLite.Path, migrate.Owner{Files: m.toFiles != ""})
 }
 
-// migrationResult is what is, or would be, taken over.
+// migrationResult is the content that is, or would be, migrated.
 type migrationResult struct {
 	Written   bool               `json:"written"`
 	Pipelines []migratedPipeline `json:"pipelines"`
 	Positions []migratedPosition `json:"positions"`
-	Unset     []migrate.Unset    `json:"unset"` // variables to be set
+	Unset     []migrate.Unset    `json:"unset"` // variables without a value
 	Unequal   []string           `json:"unequal"`
 }
 

@@ -6,5 +6,5 @@ import (
 	"github.com/peterbourgon/ff/v3/ffcli"
 )
 
-// migrateCommands returns no command: another build takes over pipelines for this one.
+// migrateCommands returns no command: another build migrates pipelines for this one.
 func migrateCommands(*Program) []*ffcli.Command { return nil }

@@ -20,7 +20,7 @@ import (
 	"github.com/conduit-agent/conduit/spec/ref"
 )
 
-// conduitEntries are the entries that a Conduit stores for one pipeline.
+// conduitEntries are the entries that a Conduit stores for a pipeline.
 var conduitEntries = map[string]string{
 	"pipeline:instance:orders": `{"ID":"orders","Config":{"Name":"orders","Description":"of the shop"},"Error":"","Status":2,
 		"DLQ":{"Plugin":"builtin:log","Settings":{"level":"warn"},"WindowSize":5,"WindowNackThreshold":2},
@@ -70,8 +70,8 @@ var conduitCheckpoint = spec.Checkpoint{
 	ConnectorID: "orders:in", PipelineID: "orders", Plugin: "file", Position: []byte("26"),
 }
 
-// What the SQLite file of a Conduit has is in the store afterwards: the pipeline, stopped,
-// the position, and which connectors were started with which settings.
+// The store receives the content of a Conduit's SQLite file: the pipeline, stopped, the position, and the connectors
+// that were started with their settings.
 func TestMigrateFromDatabase(t *testing.T) {
 	found, err := migrate.FromDatabase(t.Context(), conduitDatabase(t))
 	if err != nil {
@@ -129,8 +129,8 @@ func replaceEntries(t *testing.T, path string, values map[string]string) {
 	}
 }
 
-// What lists of ids leave out is found by what names its owner, and pipelines that a Conduit would
-// run again count as running.
+// Resources that are missing in the lists of ids are found by the name of their owner, and pipelines that a Conduit
+// would run again count as running.
 func TestMigrateFromDatabaseWithoutLists(t *testing.T) {
 	path := conduitDatabase(t)
 	replaceEntries(t, path, map[string]string{
@@ -151,8 +151,8 @@ func TestMigrateFromDatabaseWithoutLists(t *testing.T) {
 	}
 }
 
-// Values are taken over as they are, though they have the form of references, and so are the
-// settings of the last start. Connectors without their pipeline are listed.
+// Values are migrated unchanged, even in the form of references, and so are the settings of the last start. Connectors
+// without their pipeline are listed.
 func TestMigrateFromDatabaseKeepsDollarSigns(t *testing.T) {
 	path := conduitDatabase(t)
 	replaceEntries(t, path, map[string]string{
@@ -179,13 +179,13 @@ func TestMigrateFromDatabaseKeepsDollarSigns(t *testing.T) {
 	}
 }
 
-// conduitAPI answers as a running Conduit does, which hides every setting.
+// conduitAPI answers like a running Conduit, which hides every setting.
 func conduitAPI(t *testing.T, status string) *client.Client {
 	t.Helper()
 	return conduitAPIOf(t, "orders", status, map[string]string{"path": "***"})
 }
 
-// conduitAPIOf is conduitAPI for a pipeline with that id, whose source has those settings.
+// conduitAPIOf is like conduitAPI for a pipeline with this id and these settings of its source.
 func conduitAPIOf(t *testing.T, id, status string, settings map[string]string) *client.Client {
 	t.Helper()
 	answers := map[string]any{
@@ -232,8 +232,8 @@ func TestMigrateFromAPI(t *testing.T) {
 	}
 }
 
-// Without its file the settings of a pipeline are variables, and the position of one that
-// runs is not taken.
+// Without its file, the settings of a pipeline become variables, and the position of a running pipeline is not
+// migrated.
 func TestMigrateFromAPIWithoutFiles(t *testing.T) {
 	found, err := migrate.FromAPI(t.Context(), conduitAPI(t, "STATUS_RUNNING"), nil)
 	if err != nil {
@@ -256,7 +256,7 @@ func TestMigrateFromAPIWithoutFiles(t *testing.T) {
 	}
 }
 
-// Variables have names that references may have, each of its own, whatever the ids are.
+// Variables have names that are valid in references, and unique, whatever the ids are.
 func TestMigrateNamesUnsetVariables(t *testing.T) {
 	found, err := migrate.FromAPI(
 		t.Context(), conduitAPIOf(t, "3f2a-1", "STATUS_STOPPED", map[string]string{"the.path": "***", "the-path": "***"}),

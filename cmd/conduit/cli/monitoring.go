@@ -32,7 +32,7 @@ Example:
 	})
 }
 
-// printing returns a command that prints what text returns.
+// printing returns a command that prints the result of text.
 func printing(p *Program, name, short, long string, text func() []byte) *ffcli.Command {
 	flags := NewFlags(name)
 	return &ffcli.Command{

@@ -27,7 +27,7 @@ Example:
 	})
 }
 
-// errFailed ends the command when a target did not take the notification, which was printed.
+// errFailed ends the command when a target did not accept the notification, which was printed.
 var errFailed = errors.New("")
 
 func notifyTestCommand(p *Program) *ffcli.Command {

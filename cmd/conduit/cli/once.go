@@ -16,20 +16,20 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// onceFlags are the flags of 'conduit run' that have it end.
+// onceFlags are the flags of 'conduit run' that make it end.
 type onceFlags struct {
 	once bool
 	idle time.Duration
 }
 
-// once has the agent end when its pipelines have come to rest.
+// once ends the agent when its pipelines have come to rest.
 type once struct {
 	*Program
 	idle    time.Duration
 	outcome chan error // of wait; capacity 1
 }
 
-// onceRetries is how often a pipeline that fails is tried again: for ever would be no end.
+// onceRetries is how often a failed pipeline is retried: with unlimited retries the command would not end.
 const onceRetries = 3
 
 func runOnce(ctx context.Context, p *Program, s *Settings, idle time.Duration) error {
@@ -48,7 +48,7 @@ func runOnce(ctx context.Context, p *Program, s *Settings, idle time.Duration) e
 	}
 }
 
-// prepare changes the settings to those of an agent that is to end.
+// prepare adapts the settings to an agent that ends by itself.
 func (o *once) prepare(c *config.Config, s *Settings) error {
 	if c.Cluster.Name != "" {
 		return Invalidf("--once is not for a member of a cluster, whose pipelines may run elsewhere: unset cluster.name")
@@ -95,7 +95,7 @@ func (o *once) wait(ctx context.Context, a *agent.Agent, end func()) {
 	end()
 }
 
-// report says what is wrong and returns an error if anything is.
+// report prints failures and returns an error if there are any.
 func (o *once) report(ctx context.Context, a *agent.Agent, all []finished) error {
 	files, err := a.Store.FileStates(ctx)
 	if err != nil {
@@ -151,7 +151,7 @@ func skipped(a *agent.Agent, id string) (all []string) {
 	return all
 }
 
-// nothing says which sources of a pipeline had nothing to read, and why.
+// nothing names the sources of a pipeline that had nothing to read, with the reason.
 func nothing(a *agent.Agent, id string) (all []string) {
 	running, _ := a.Runner.Pipeline(id)
 	if running == nil {
@@ -180,11 +180,11 @@ func counts(a *agent.Agent, id string) (read, refused uint64) {
 	return read, stats.DeadLetters.Records.Load()
 }
 
-// failure says why it is not what is declared that came to rest.
+// failure returns the reason why a pipeline did not come to rest as declared, "" if it did.
 func failure(r *finished) string {
 	switch a := r.State.LastAttempt; {
 	case r.State.Phase == spec.PhaseDegraded:
-		return "degraded: " + strings.TrimSuffix(r.State.Error, spec.NotAgain(r.ID)) // this agent ends with it
+		return "degraded: " + strings.TrimSuffix(r.State.Error, spec.NotAgain(r.ID)) // it ends with this agent
 	case !r.Applied && a != nil:
 		return fmt.Sprintf("generation %d cannot start: %s", a.Generation, a.Error)
 	case !r.Applied:

@@ -13,7 +13,7 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// onceScene is one pipeline whose state and lag are functions of the time since it began.
+// onceScene is a pipeline. Its state and lag are functions of the time since it began.
 type onceScene struct {
 	state func(time.Duration) spec.State
 	lag   func(time.Duration) measure.Lag
@@ -23,7 +23,7 @@ func onceRuns(time.Duration) spec.State {
 	return spec.State{Phase: spec.PhaseRunning, RunningGeneration: 1}
 }
 
-// onceReading reads a record each second for so long, and never knows its end.
+// onceReading returns a source that reads a record each second for this duration, and never knows its end.
 func onceReading(long time.Duration) func(time.Duration) measure.Lag {
 	return func(at time.Duration) measure.Lag {
 		n := uint64(min(at, long) / time.Second)
@@ -83,7 +83,7 @@ func TestOnceWaits(t *testing.T) {
 	}
 }
 
-// waitForOnce returns what waits for the scene.
+// waitForOnce returns a onceWait for the scene.
 func waitForOnce(s onceScene) *onceWait {
 	begin := time.Now()
 	return &onceWait{
@@ -142,7 +142,7 @@ func TestOnceCompletes(t *testing.T) {
 	}
 }
 
-// A source may find its end only after a pause, and something unread once it is told that nothing more comes.
+// A source may find its end only after a pause, and may find unread data once it is told that no more comes.
 func TestOnceNoticesWhatCompletingFinds(t *testing.T) {
 	for _, late := range []time.Duration{0, 700 * time.Millisecond, 1500 * time.Millisecond, 9900 * time.Millisecond} {
 		synctest.Test(t, func(t *testing.T) {
@@ -172,7 +172,7 @@ func TestOnceNoticesWhatCompletingFinds(t *testing.T) {
 	}
 }
 
-// TestOnceSaysWhatIsUnread says what sources are known to have left.
+// TestOnceSaysWhatIsUnread reports the known unread data of sources.
 func TestOnceSaysWhatIsUnread(t *testing.T) {
 	zero, some, now, late := int64(0), int64(5), 0.0, 7.0
 	for name, c := range map[string]struct {

@@ -15,15 +15,15 @@ import (
 
 // onceWait waits for pipelines to come to rest. All fields must be set.
 type onceWait struct {
-	// Idle is how long a source that does not know its end has to deliver nothing.
+	// Idle is how long a source that does not know its end must deliver nothing.
 	Idle time.Duration
-	// Scanned returns nil once the pipeline files were read and what they declare is on its way.
+	// Scanned returns nil once the pipeline files were read and their declarations are being applied.
 	Scanned func(context.Context) error
-	// Declared returns what is declared.
+	// Declared returns the declarations.
 	Declared func(context.Context) ([]spec.Declaration, error)
-	// State returns what is observed of a pipeline.
+	// State returns the observed state of a pipeline.
 	State func(id string) (spec.State, bool)
-	// Lags returns how far each source of a pipeline is, nothing while it does not run.
+	// Lags returns the lag of each source of a pipeline, none while the pipeline does not run.
 	Lags func(id string) map[string]measure.Lag
 	// Complete makes a pipeline stop waiting for more records: its sources take a partial record as complete, and
 	// incomplete batches and windows are written out.
@@ -34,7 +34,7 @@ type onceWait struct {
 type finished struct {
 	ID    string
 	State spec.State
-	// Applied reports whether what rests, or failed, is what is declared: no earlier version.
+	// Applied reports whether the version that rests, or failed, is the declared one, and not an earlier version.
 	Applied bool
 	// Unread describes the unread data of each source that knows of some.
 	Unread []string
@@ -45,11 +45,11 @@ type finished struct {
 // interval is the time between two observations.
 const interval = 100 * time.Millisecond
 
-// settling is how long a source that is at its end has to stay there.
+// settling is how long a source must stay at its end.
 const settling = time.Second
 
-// Run returns the pipelines that are to run, by id, once all have come to rest. It returns an error when
-// ctx ends before.
+// Run returns the pipelines that should run, by id, once all have come to rest. It returns an error when ctx ends
+// before.
 func (w *onceWait) Run(ctx context.Context) ([]finished, error) {
 	if err := w.Scanned(ctx); err != nil {
 		return nil, fmt.Errorf("cannot wait for the pipelines: %w", err)
@@ -114,12 +114,12 @@ func (w *onceWait) rests(d *spec.Declaration, state *spec.State, lags map[string
 	return false
 }
 
-// observation is since when a pipeline that runs moves nothing.
+// observation records since when a running pipeline moves no records.
 type observation struct {
-	since           time.Time // when it was not settled, or moved, last
-	still           time.Time // when it moved last
+	since           time.Time // when it was last unsettled, or moved
+	still           time.Time // when it last moved
 	read, confirmed uint64
-	completed       time.Time // when complete was called since still; zero: it was not
+	completed       time.Time // when complete was called after still; zero: not called
 }
 
 // rests records the progress of the sources. It reports whether nothing has moved for idle, and calls complete shortly
@@ -140,7 +140,8 @@ func (o *observation) rests(lags map[string]measure.Lag, idle time.Duration, now
 	if atEnd {
 		idle = min(idle, settling)
 	}
-	// The end may be found only after a pause as long as idle is now: what complete causes is waited for all the same.
+	// The source may find its end only after a pause as long as the current idle, so the effects of complete are
+	// awaited in any case.
 	notice := min(idle, settling) / 2
 	if o.completed.IsZero() && now.Sub(o.still) >= idle-notice {
 		o.completed = now
@@ -153,7 +154,7 @@ func (o *observation) rests(lags map[string]measure.Lag, idle time.Duration, now
 	return !o.completed.IsZero() && now.Sub(o.completed) >= notice && now.Sub(o.since) >= idle
 }
 
-// unread returns the sources that know of unread data, and those that cannot know, in the order of their ids.
+// unread returns the sources that know of unread data, and the sources that cannot know, in the order of their ids.
 func unread(lags map[string]measure.Lag) (known, endless []string) {
 	for _, id := range slices.Sorted(maps.Keys(lags)) {
 		l := lags[id]
@@ -179,7 +180,7 @@ func unread(lags map[string]measure.Lag) (known, endless []string) {
 	return known, endless
 }
 
-// isEnd reports whether a source says that it has read all that its system holds.
+// isEnd reports whether a source has read all data in its system, according to its lag.
 func isEnd(l *measure.Lag) bool {
 	b := &l.Behind
 	known := (b.Bytes != nil || b.Records != nil) && !b.Endless && b.Unfinished == ""

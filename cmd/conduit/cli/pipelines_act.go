@@ -28,7 +28,7 @@ func restartCommand(p *Program) *ffcli.Command {
 installed of its plugins. A pipeline that waits for a retry is tried at once.`, (*client.Client).RestartPipeline)
 }
 
-// act makes a command that does something to a pipeline.
+// act returns a command that performs an action on a pipeline.
 func act(p *Program, name, done, short, long string, do func(*client.Client, context.Context, string, ...client.Option) error) *ffcli.Command {
 	var noWait, force bool
 	var selected LabelSelector

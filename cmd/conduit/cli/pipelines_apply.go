@@ -54,7 +54,7 @@ Example:
 	})
 }
 
-// refusedOf returns the id of the pipeline of a file that an error is about, "" when it names none.
+// refusedOf returns the id of the pipeline in the file to which an error refers, "" when it names none.
 func refusedOf(file []byte, err error) string {
 	for _, one := range spec.ParseExport(file).Pipelines {
 		if id := one.Pipeline.ID; strings.Contains(err.Error(), fmt.Sprintf("pipeline %q ", id)) {
@@ -153,7 +153,7 @@ Examples:
 	})
 }
 
-// halt refuses a pipeline of the API that is to run, or stops it.
+// halt stops a running pipeline of the API, or refuses it without stop.
 func halt(ctx context.Context, r *Remote, id string, stop bool) error {
 	s, err := r.Status(ctx, id)
 	switch {
@@ -167,7 +167,7 @@ func halt(ctx context.Context, r *Remote, id string, stop bool) error {
 	return r.StopPipeline(ctx, id)
 }
 
-// deleteWhole deletes a pipeline and what is in it: the API deletes only one that is empty.
+// deleteWhole deletes a pipeline and its contents: the API deletes only an empty pipeline.
 func deleteWhole(ctx context.Context, r *Remote, id string) error {
 	connectors, err := r.Connectors(ctx, id)
 	if err != nil {

@@ -19,8 +19,8 @@ type checkReport interface {
 	failed() bool
 }
 
-// checkCommand completes a command that checks the files and directories given, or those of the setting
-// pipelines.path, and has the flag --json. When the report has failed, so has the command.
+// checkCommand completes a command that checks the given files and directories, or the directory in the setting
+// pipelines.path, and has the flag --json. The command fails if the report has failed.
 func checkCommand(p *Program, c ffcli.Command, check func(ctx context.Context, c config.Config, paths []string) (checkReport, error)) *ffcli.Command {
 	flags := NewFlags(c.Name)
 	at := SettingFlags(flags, "pipelines.path", "connectors.path", "processors.path")
@@ -51,14 +51,14 @@ func checkCommand(p *Program, c ffcli.Command, check func(ctx context.Context, c
 	return &c
 }
 
-// directoryAt reports whether path is a directory of pipeline files. One with the name of a pipeline file is
-// taken for such a file, as the agent takes it, unless it is the setting pipelines.path.
+// directoryAt reports whether path is a directory of pipeline files. A directory with the name of a pipeline file
+// counts as a file, as in the agent, unless it is the setting pipelines.path.
 func directoryAt(c config.Config, path string) (bool, error) {
 	directory, err := IsDirectory(path)
 	return directory && (path == c.Pipelines.Path || !watch.IsPipelineFile(filepath.Base(path))), err
 }
 
-// readFile reads the file of pipelines at path.
+// readFile reads the pipeline file at path.
 func readFile(path string) ([]byte, error) {
 	data, err := watch.ReadNamed(path)
 	var failed *fs.PathError

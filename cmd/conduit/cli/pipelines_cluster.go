@@ -7,5 +7,6 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// ofMember returns f with what a member of a cluster finds wrong with its pipelines. Path names the file.
+// ofMember returns f with the additional problems that its pipelines have on a member of a cluster. Path names the
+// file.
 func ofMember(path string, f spec.File) spec.File { return cluster.ProblemsInFile(path, f) }

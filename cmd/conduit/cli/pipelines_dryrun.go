@@ -60,7 +60,7 @@ Examples:
 	}
 }
 
-// dryRun is what is asked for.
+// dryRun has the options of a dry run.
 type dryRun struct {
 	rest.DryRunRequest
 	input, start string
@@ -107,7 +107,7 @@ func runDry(ctx context.Context, p *Program, path string, at *AgentFlags, a *dry
 	return nil
 }
 
-// readRecords returns the lines of a file, or of standard input, that are not empty.
+// readRecords returns the non-empty lines of a file, or of standard input.
 func readRecords(path string) ([]json.RawMessage, error) {
 	in := io.Reader(os.Stdin)
 	if path != "-" {

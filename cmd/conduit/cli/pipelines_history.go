@@ -36,7 +36,7 @@ Example:
 			var before *spec.Pipeline
 			for _, v := range revisions {
 				t.Add(v.Number, v.Generation, terminal.Moment(v.At), v.Origin, v.Action, changedWords(before, v.Spec))
-				if !strings.Contains(v.Action, "position") { // which leaves what is declared as it is
+				if !strings.Contains(v.Action, "position") { // a moved position leaves the declaration unchanged
 					before = v.Spec
 				}
 			}

@@ -123,7 +123,7 @@ func draftOf(ctx context.Context, p *Program, plugins Catalog, a *initArgs) (*sc
 			return nil, Invalidf("%v", err)
 		}
 		s.Add(end.plugin, end.typ, parameters)
-		if name := scaffold.PlainName(end.plugin); name == "exec" { // neither is required, but one of them is
+		if name := scaffold.PlainName(end.plugin); name == "exec" { // neither setting is required alone, but either is
 			s.Missing = append(s.Missing, "command or shell of "+name+"-"+string(end.typ))
 		}
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/builtin"
 )
 
-// A file for any source, or destination, lacks no more than what is said to be filled in.
+// A file for any source, or destination, lacks only the settings that it marks as missing.
 func TestPipelinesInitOfEveryConnector(t *testing.T) {
 	conduit := func(args ...string) (code int, out string) {
 		var text bytes.Buffer

@@ -45,15 +45,15 @@ func pipelinesListCommand(p *Program) *ffcli.Command {
 	})
 }
 
-// owned is a pipeline with who declares it.
+// owned is a pipeline with its owner.
 type owned struct {
 	rest.Pipeline
 
-	Owner     spec.Owner `json:"owner,omitzero"` // zero if the pipeline was made or deleted meanwhile
+	Owner     spec.Owner `json:"owner,omitzero"` // zero if the pipeline was created or deleted meanwhile
 	Withdrawn *time.Time `json:"withdrawn,omitempty"`
 }
 
-// listed returns all pipelines with their owners, which the API has in another list.
+// listed returns all pipelines with their owners, which are in another list of the API.
 func listed(ctx context.Context, r *Remote) ([]owned, error) {
 	list, err := r.Pipelines(ctx)
 	if err != nil {
@@ -87,7 +87,7 @@ func (o *owned) ownerWords() string {
 	return ownerWords(o.Owner)
 }
 
-// PhaseColors are those of phases that need attention, and of the one that is fine.
+// PhaseColors are the colors of phases that need attention, and of the running phase.
 var PhaseColors = map[spec.Phase]string{
 	spec.PhaseRunning: terminal.Green, spec.PhaseRecovering: terminal.Yellow, spec.PhaseDegraded: terminal.Red,
 }
@@ -111,7 +111,7 @@ func pipelinesDescribeCommand(p *Program) *ffcli.Command {
 	})
 }
 
-// description is all that is shown about one pipeline.
+// description is the complete output about a pipeline.
 type description struct {
 	Pipeline   rest.Pipeline       `json:"pipeline"`
 	Status     rest.PipelineStatus `json:"status"`
@@ -142,7 +142,7 @@ func describePipeline(ctx context.Context, r *Remote, id string) (d description,
 	return d, err
 }
 
-// termsWords says how a pipeline takes part in a cluster.
+// termsWords describes the settings of a pipeline for a cluster.
 func termsWords(t *rest.ClusterTerms) string {
 	text := string(t.Mode)
 	if t.Reason != "" {
@@ -154,7 +154,7 @@ func termsWords(t *rest.ClusterTerms) string {
 	return text
 }
 
-// instancesWords says which members run the instances of a pipeline.
+// instancesWords names the members that run the instances of a pipeline.
 func instancesWords(i *rest.Instances) string {
 	var all []string
 	for _, one := range i.Running {
@@ -169,7 +169,7 @@ func instancesWords(i *rest.Instances) string {
 	return i.Count() + ": " + strings.Join(all, "; ")
 }
 
-// memberWords says where a pipeline runs that another member is to run, and which version failed there.
+// memberWords names the other member that has to run a pipeline, and the version that failed there.
 func memberWords(p *rest.Placement) string {
 	member := cmp.Or(p.Member, "none takes it: conduit cluster status says why")
 	if p.Failed != nil {
@@ -241,11 +241,11 @@ func writeDescription(r *Remote, d description) error {
 	return nil
 }
 
-// usual are the conditions that are true of a pipeline that is fine.
+// usual are the conditions that are true of a healthy pipeline.
 var usual = []spec.ConditionType{spec.ConditionValid, spec.ConditionApplied, spec.ConditionReady,
 	spec.ConditionDelivering}
 
-// conditionTable has the usual conditions, and those that are true.
+// conditionTable has the usual conditions, and all conditions that are true.
 func conditionTable(list []spec.Condition) *terminal.Table {
 	var t terminal.Table
 	t.Add("CONDITION", "STATUS", "REASON", "MESSAGE")
@@ -263,8 +263,7 @@ func conditionTable(list []spec.Condition) *terminal.Table {
 	return &t
 }
 
-// placedProblem is the message of a condition with the place that it is about before it, unless
-// it names places itself.
+// placedProblem returns the message of a condition, after its place unless the message names places itself.
 func placedProblem(c spec.Condition) string {
 	if c.File == "" || strings.Contains(c.Message, c.File+":") {
 		return c.Message
@@ -284,7 +283,7 @@ func ownerWords(o spec.Owner) string {
 	switch {
 	case o.Kind != spec.OwnerFile:
 		return "the API"
-	case o.Line == 0: // the file was not read since it got the pipeline
+	case o.Line == 0: // the file was not read since it became the owner
 		return o.Path
 	}
 	return fmt.Sprintf("%s:%d", o.Path, o.Line)

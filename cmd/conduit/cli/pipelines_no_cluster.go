@@ -4,5 +4,5 @@ package cli
 
 import "github.com/conduit-agent/conduit/spec"
 
-// ofMember returns f: no agent of this build is a member of a cluster.
+// ofMember returns f: an agent of this build cannot be a member of a cluster.
 func ofMember(_ string, f spec.File) spec.File { return f }

@@ -79,11 +79,11 @@ func makePlan(ctx context.Context, p *Program, at *AgentFlags, asJSON bool, path
 	return plan, m.write(plan)
 }
 
-// detailed is the outcome whose exit code is 1 for every error, and 2 for changes only.
+// detailed returns the error for the exit code: 1 for every error, and 2 for changes only.
 func detailed(plan *rest.Plan, err error) error {
 	switch {
 	case err != nil:
-		return errors.New(err.Error()) // without what would give it another exit code
+		return errors.New(err.Error()) // without methods that select another exit code
 	case HasErrors(plan.Problems):
 		return errors.New("")
 	case len(plan.Pipelines) > 0:
@@ -117,7 +117,7 @@ func (m *planMaker) write(plan *rest.Plan) error {
 	return err
 }
 
-// nothingWords says why nothing would change.
+// nothingWords returns the reason why nothing would change.
 func (m *planMaker) nothingWords(plan *rest.Plan) string {
 	switch {
 	case len(plan.Held) > 0:
@@ -135,7 +135,7 @@ func (m *planMaker) nothingWords(plan *rest.Plan) string {
 	return words
 }
 
-// writePlanned writes a line for each change of a pipeline that stays.
+// writePlanned writes a line for each change of a pipeline that is not removed.
 func writePlanned(p *Program, one *rest.PlannedPipeline) error {
 	if one.Action != spec.ActionChange {
 		return nil
@@ -169,7 +169,7 @@ func planSymbol(one *rest.PlannedPipeline) string {
 	return "~"
 }
 
-// planWords says what becomes of a pipeline.
+// planWords describes the planned change of a pipeline.
 func planWords(one *rest.PlannedPipeline, plan *rest.Plan) string {
 	var words string
 	switch runs := one.From == spec.StatusRunning; {

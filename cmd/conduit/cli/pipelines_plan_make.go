@@ -19,7 +19,7 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// planMaker has a plan made, by the agent or from the store.
+// planMaker gets a plan, from the agent or from the store.
 type planMaker struct {
 	*Program
 	config config.Config
@@ -27,8 +27,8 @@ type planMaker struct {
 	json   bool
 
 	named map[string]string // the path of a file that was read here, by its name in the plan
-	dir   string            // where all other names are, "" when that is not known
-	live  bool              // the plan is of files that the agent follows, which it applies when they are saved
+	dir   string            // directory of all other names, "" when it is unknown
+	live  bool              // the files belong to the agent, which applies them when they are saved
 }
 
 func (m *planMaker) make(ctx context.Context, paths []string) (*rest.Plan, error) {
@@ -47,7 +47,7 @@ func (m *planMaker) make(ctx context.Context, paths []string) (*rest.Plan, error
 	return plan, err
 }
 
-// place has the plan name its files by their paths as seen from here, where they are known.
+// place changes the file names in the plan to paths from the current directory, if they are known.
 func (m *planMaker) place(plan *rest.Plan) {
 	path := func(name *string) {
 		switch at, ok := m.named[*name]; {
@@ -99,8 +99,8 @@ func (m *planMaker) read(ctx context.Context, paths []string) (request rest.Plan
 	return request, nil
 }
 
-// ask has the agent make the plan, without paths from the files as they are. It returns
-// nothing when the store is to be read instead.
+// ask requests the plan from the agent. Without paths it is the plan of the current files. It returns nil when the
+// store has to be read instead.
 func (m *planMaker) ask(ctx context.Context, request rest.PlanRequest, paths []string) (*rest.Plan, error) {
 	elsewhere := !m.config.API.Enabled
 	for _, key := range []string{"db.sqlite.path", "pipelines.path", "connectors.path", "processors.path"} {
@@ -132,7 +132,7 @@ func (m *planMaker) ask(ctx context.Context, request rest.PlanRequest, paths []s
 	return nil, nil
 }
 
-// follow notes where the files of the agent are, and says so when files here are not meant.
+// follow records the directory of the agent's files, and warns when files in this directory are not used.
 func (m *planMaker) follow(ctx context.Context, r *Remote, paths []string) {
 	follows := r.Follows(ctx)
 	if follows != "" {
@@ -146,7 +146,7 @@ func (m *planMaker) follow(ctx context.Context, r *Remote, paths []string) {
 	}
 }
 
-// within reports whether path is the directory dir, by whatever name, or in it.
+// within reports whether path is the directory dir, under any name, or in it.
 func within(dir, path string) bool {
 	there, err := os.Stat(dir)
 	if dir == "" || err != nil {
@@ -163,14 +163,14 @@ func within(dir, path string) bool {
 	return false
 }
 
-// unanswered reports whether an error is not the answer of an agent, or says that the
-// agent cannot be asked so much.
+// unanswered reports whether an error is not the answer of an agent, or says that the request is too large for the
+// agent.
 func unanswered(err error) bool {
 	reason := client.Reason(err)
 	return reason == "" || reason == rest.ReasonTooLarge
 }
 
-// brief leaves out of err what was asked of whom.
+// brief removes the request and its URL from err.
 func brief(err error) error {
 	var unreachable *url.Error
 	if errors.As(err, &unreachable) {

@@ -20,7 +20,7 @@ import (
 func TestPlanOffline(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
-		files map[string]string // in pipelines.path; those named after it lie next to it
+		files map[string]string // in pipelines.path; a name beginning with .. lies next to the directory
 		paths []string
 		want  []string
 	}{
@@ -67,7 +67,7 @@ func TestPlanOffline(t *testing.T) {
 	}
 }
 
-// planRequestOf is the request for files to be saved, or for a directory.
+// planRequestOf returns the request for files to be saved, or for a directory.
 func planRequestOf(t *testing.T, paths ...string) (request rest.PlanRequest) {
 	t.Helper()
 	for _, path := range paths {

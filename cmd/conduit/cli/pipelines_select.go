@@ -13,8 +13,8 @@ func selectFlag(fs *flag.FlagSet, s *LabelSelector) {
 	fs.Var(s, "l", "only pipelines with these `LABELS`: key=value, key!=value, key or !key, separated by commas")
 }
 
-// each does something to the pipeline that the arguments name, or to each one that is selected. What
-// fails does not keep it from the others.
+// each calls a function for the pipeline that the arguments name, or for each selected pipeline. It continues after
+// failures.
 func each(ctx context.Context, r *Remote, args []string, selected LabelSelector,
 	do func(id string) error) error {
 	switch {

@@ -12,7 +12,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
-// errTaken ends the inspection that takes records.
+// errTaken ends the inspection after enough records.
 var errTaken = errors.New("taken enough")
 
 // takeRecords takes the next records that the source reads in the running agent.

@@ -49,7 +49,7 @@ type testReport struct {
 
 type testFileReport struct {
 	Path  string          `json:"path"`
-	Error string          `json:"error,omitempty"` // why no test of it could run
+	Error string          `json:"error,omitempty"` // why no test in it could run
 	Tests []dryrun.Result `json:"tests"`
 }
 
@@ -74,7 +74,7 @@ func processors(ctx context.Context, p *Program, c config.Config) *processor.Reg
 	return p.Catalog(c, slog.New(slog.DiscardHandler)).KnownProcessors(ctx)
 }
 
-// testFiles returns the files of tests that paths mean.
+// testFiles returns the test files at paths.
 func testFiles(c config.Config, paths []string) ([]string, error) {
 	var files []string
 	for _, path := range paths {
@@ -214,7 +214,7 @@ func printDiff(p *Program, lines []string) {
 	}
 }
 
-// coverageWords says how many of the processors and of the outcomes of conditions were seen.
+// coverageWords returns how many of the processors, and of the outcomes of conditions, the tests covered.
 func coverageWords(all []dryrun.Coverage) string {
 	processors, conditions, outcomes := 0, 0, 0
 	for _, c := range all {

@@ -44,7 +44,7 @@ Examples:
 	})
 }
 
-// export returns the pipeline as a file, as a revision declared it if that is not 0.
+// export returns the pipeline as a file, or a revision if its number is not 0.
 func export(ctx context.Context, r *Remote, id string, revision int64) ([]byte, error) {
 	if revision == 0 {
 		return r.Export(ctx, id)

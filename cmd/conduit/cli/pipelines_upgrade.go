@@ -55,7 +55,7 @@ func upgradeFile(p *Program, path string, inPlace bool) error {
 	return replaceFile(path, out)
 }
 
-// replaceFile replaces the content of the file at path at once.
+// replaceFile replaces the content of the file at path atomically.
 func replaceFile(path string, content []byte) error {
 	info, err := os.Stat(path)
 	if err != nil {

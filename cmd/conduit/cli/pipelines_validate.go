@@ -60,7 +60,7 @@ type pipelineFile struct {
 	err     error // why it cannot be read
 }
 
-// pipelineFiles reads the files that paths name, and those in directories as the agent does, each of them once.
+// pipelineFiles reads the files at paths, and the files in directories as the agent does. It reads each file once.
 func pipelineFiles(ctx context.Context, c config.Config, paths []string) ([]pipelineFile, error) {
 	var files []pipelineFile
 	seen := map[string]bool{}
@@ -91,7 +91,7 @@ func pipelineFiles(ctx context.Context, c config.Config, paths []string) ([]pipe
 	return files, nil
 }
 
-// location is the same for all paths that lead to a name in a directory.
+// location returns the same text for all paths that lead to the same name in a directory.
 func location(dir, name string) string {
 	if real, err := filepath.EvalSymlinks(dir); err == nil {
 		dir = real
@@ -116,12 +116,12 @@ type report struct {
 
 type fileReport struct {
 	Path      string         `json:"path"`
-	Pipelines []string       `json:"pipelines"` // ids of those without an error in the file
+	Pipelines []string       `json:"pipelines"` // ids of pipelines without errors in the file
 	Problems  []spec.Problem `json:"problems"`
-	Notes     []string       `json:"notes,omitempty"` // what is as it should be, and may surprise
+	Notes     []string       `json:"notes,omitempty"` // facts that are in order, and may surprise
 }
 
-// check adds one file to the report.
+// check adds a file to the report.
 func (r *report) check(ctx context.Context, file pipelineFile) {
 	path := file.path
 	parsed := spec.Parser{Env: os.LookupEnv, AllowEnv: config.CheckVariable}.File(path, file.content)
@@ -141,7 +141,7 @@ func (r *report) check(ctx context.Context, file pipelineFile) {
 		f.Problems = append(f.Problems, r.claims.Add(path, one)...)
 		f.Problems = append(f.Problems, unresolved(ctx, path, one)...)
 		for _, problem := range r.plugins.Check(ctx, &one.Pipeline) {
-			if one.Pipeline.Status == spec.StatusStopped { // it only matters once it is to run
+			if one.Pipeline.Status == spec.StatusStopped { // it only matters once the pipeline should run
 				problem.Severity = spec.SeverityWarning
 			}
 			f.Problems = append(f.Problems, one.Locate(problem, path))
@@ -153,7 +153,7 @@ func (r *report) check(ctx context.Context, file pipelineFile) {
 	r.Files = append(r.Files, f)
 }
 
-// add adds problems to those of a file, which are sorted by line.
+// add adds problems to the problems of a file, which are sorted by line.
 func (r *report) add(f *fileReport, problems ...spec.Problem) {
 	f.Problems = append(f.Problems, problems...)
 	sorting.StableBy(f.Problems, func(a, b spec.Problem) int { return a.Line - b.Line })
@@ -166,7 +166,7 @@ func (r *report) add(f *fileReport, problems ...spec.Problem) {
 	}
 }
 
-// unresolved warns of references that lead nowhere here. The agent may see other variables.
+// unresolved warns of references that cannot be resolved here. The agent may have other variables.
 func unresolved(ctx context.Context, path string, one *spec.Parsed) (all []spec.Problem) {
 	_, problems := (&reference.Resolver{}).Resolve(ctx, &spec.Declaration{Pipeline: one.Pipeline})
 	for _, problem := range problems {

@@ -54,10 +54,10 @@ Example:
 	}}
 }
 
-// pluginName is what may name a plugin, a Go module and a pipeline.
+// pluginName matches names that are valid for a plugin, a Go module and a pipeline.
 var pluginName = lazy.Regexp(`^[a-z][a-z0-9-]{0,59}$`)
 
-// installedModules is where packages install the archive of modules.
+// installedModules is the path at which packages install the archive of modules.
 const installedModules = "/usr/share/conduit/modules.tar.zst"
 
 func initPlugin(p *Program, plugin starter.Plugin, dir string) (err error) {

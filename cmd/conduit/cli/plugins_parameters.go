@@ -94,7 +94,7 @@ func parametersToJSON(parameters sdk.Parameters) map[string]parameterJSON {
 	return all
 }
 
-// ruleNames are the kinds of validations as JSON names them.
+// ruleNames are the names of validations in JSON.
 var ruleNames = map[sdk.ValidationType]string{
 	sdk.ValidationRequired: "required", sdk.ValidationGreaterThan: "greater-than", sdk.ValidationLessThan: "less-than",
 	sdk.ValidationInclusion: "inclusion", sdk.ValidationExclusion: "exclusion", sdk.ValidationRegex: "regex",

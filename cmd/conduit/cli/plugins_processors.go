@@ -20,7 +20,7 @@ import (
 // script is the processor that runs scripts, which have no names of their own.
 const script = "custom.javascript"
 
-// describeNamedPlugin explains the connector or the processor that a name stands for: both, if there are two.
+// describeNamedPlugin explains the connector or the processor with this name: both, if there are two.
 func describeNamedPlugin(ctx context.Context, p *Program, catalog Catalog, name string, asJSON bool) error {
 	reference := name
 	if strings.HasSuffix(name, ".js") {
@@ -49,7 +49,7 @@ func describeNamedPlugin(ctx context.Context, p *Program, catalog Catalog, name 
 	return describeProcessor(p, one, builtin, name)
 }
 
-// notFound returns the error of a connector that is not there, for a name that may be meant for a processor.
+// notFound returns the error for an unknown connector. The name may be the name of a processor.
 func notFound(name string, err error, registry *processor.Registry) error {
 	if strings.HasSuffix(name, ".wasm") {
 		return Invalidf("cannot find plugin %q: a module goes by the name that it has itself; "+
@@ -65,7 +65,7 @@ func notFound(name string, err error, registry *processor.Registry) error {
 	return Invalidf("%v, and with --processors the processors", err)
 }
 
-// known is a processor with where it is from.
+// known is a processor with its origin.
 type known struct {
 	plugin  sdk.ProcessorPlugin
 	builtin bool

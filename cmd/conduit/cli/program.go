@@ -1,6 +1,6 @@
-// Package cli is the command line: each command is a file with its name, and those below a group, such as 'conduit pipelines
-// plan', have the name of the group in front. The other files are for all commands: the program and its settings, flags, exit
-// codes, help, and the connection to the running agent.
+// Package cli is the command line. Each command is in a file with its name; a command in a group, such as 'conduit
+// pipelines plan', has the name of the group as a prefix. The other files are for all commands: the program and its
+// settings, flags, exit codes, help, and the connection to the running agent.
 package cli
 
 import (
@@ -25,16 +25,16 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// Program is everything the commands need of the world around them.
+// Program has the dependencies of the commands on their environment.
 type Program struct {
 	Stdout, Stderr io.Writer
 	Environ        []string
 	Version        string                     // of this executable
-	Terminal       bool                       // Stdout is one
+	Terminal       bool                       // Stdout is a terminal
 	Journal        bool                       // Stdout leads to systemd's journal
-	JournalSocket  string                     // where that takes entries with fields; "": nowhere
+	JournalSocket  string                     // socket for entries with fields; "": none
 	ServiceFile    string                     // settings of an agent that is installed as a service; "": none
-	Ask            func(question string) bool // of the person at the terminal; nil: there is none
+	Ask            func(question string) bool // asks the person at the terminal; nil: there is none
 	Catalog        func(config.Config, *slog.Logger) Catalog
 	Agent          func(context.Context, agent.Options) error
 	// Site returns a function that returns the files of the documentation by name; nil: there is none.
@@ -42,12 +42,12 @@ type Program struct {
 	Docs func(name string) ([]byte, bool) // a file of the documentation, by its name; set from Site
 }
 
-// Color reports whether output may be coloured.
+// Color reports whether output may be colored.
 func (p *Program) Color() bool {
 	return p.Terminal && p.Getenv("NO_COLOR") == "" && p.Getenv("TERM") != "dumb"
 }
 
-// Paint colours text for Stdout and Stderr when they are terminals.
+// Paint colors text for Stdout and Stderr when they are terminals.
 func (p *Program) Paint(text, color string) string {
 	if color == "" || !p.Color() {
 		return text
@@ -62,7 +62,7 @@ func (p *Program) guard() (flush func()) {
 	return func() { _, _ = out.Flush(), errs.Flush() }
 }
 
-// Document returns where to print a document, such as a file in YAML: as it is unless a terminal shows it.
+// Document returns the writer for a document, such as a file in YAML. It escapes the document only for a terminal.
 func (p *Program) Document() io.Writer {
 	if p.Terminal {
 		return p.Stdout
@@ -77,7 +77,7 @@ func unguarded(w io.Writer) io.Writer {
 	return w
 }
 
-// Streams returns what another program may write to in place of this one.
+// Streams returns the writers for another program that runs in place of this one.
 func (p *Program) Streams() (stdout, stderr io.Writer) {
 	return unguarded(p.Stdout), unguarded(p.Stderr)
 }
@@ -125,7 +125,7 @@ func (p *Program) ProblemsTo(w io.Writer, problems []spec.Problem) {
 	}
 }
 
-// Severity returns the word for s, in its colour.
+// Severity returns the word for s, in its color.
 func (p *Program) Severity(s spec.Severity) string {
 	color := terminal.Yellow
 	if s == spec.SeverityError {
@@ -139,7 +139,7 @@ func HasErrors(problems []spec.Problem) bool {
 	return slices.ContainsFunc(problems, func(problem spec.Problem) bool { return problem.Severity == spec.SeverityError })
 }
 
-// WriteNew writes a file. It returns fs.ErrExist when there is one, unless force is set.
+// WriteNew writes a file. It returns fs.ErrExist when the file exists, unless force is set.
 func WriteNew(path string, content []byte, force bool) error {
 	mode := os.O_WRONLY | os.O_CREATE | os.O_EXCL
 	if force {
@@ -156,8 +156,8 @@ func WriteNew(path string, content []byte, force bool) error {
 	return nil
 }
 
-// UntilSignal returns a context that ends at the first signal to end. The second one
-// exits the way a shell expects of a process that a signal ended.
+// UntilSignal returns a context that ends at the first signal to end. After the second signal the process exits as a
+// shell expects after a signal.
 func UntilSignal(parent context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(parent)
 	signals, done := make(chan os.Signal, 2), make(chan struct{})

@@ -5,16 +5,17 @@ import (
 	"time"
 )
 
-// answerTimeout is how long an agent may take to begin an answer to a question, also one that has 1 % of a CPU. What takes
-// the connection and says nothing for longer is no agent, or one that is stopped.
+// answerTimeout is how long an agent, even with 1 % of a CPU, may take to begin the answer to a read. A server that
+// accepts the connection and is silent for longer is no agent, or a stopped one.
 const answerTimeout = 30 * time.Second
 
-// prompt asks questions of agents. What an agent is to do, it does before it answers, and may take any time.
+// prompt limits the time for reads of an agent. The agent answers other requests after performing them, so they may
+// take any time.
 type prompt struct {
 	questions, others http.RoundTripper
 }
 
-// Promptly returns t with a limit for the answers to questions.
+// Promptly returns t with a time limit for reads.
 func Promptly(t *http.Transport) http.RoundTripper {
 	questions := t.Clone()
 	questions.ResponseHeaderTimeout = answerTimeout

@@ -30,8 +30,7 @@ type options struct {
 	json  bool
 }
 
-// StandIn serves the connector that takes the place of outside systems, and returns true, if this
-// process was started as one.
+// StandIn serves the connector that replaces external systems, and returns true, if this process was started for that.
 func StandIn() bool {
 	if !prove.IsStandIn() {
 		return false
@@ -146,7 +145,7 @@ func read(ctx context.Context, p *Program, paths []string) (all []spec.Pipeline,
 	return all, nil
 }
 
-// parse returns the pipelines of a file, unless something is wrong with it.
+// parse returns the pipelines of a file, unless the file has errors.
 func parse(p *Program, path string, data []byte) (all []spec.Pipeline, err error) {
 	parsed := spec.Parser{Env: os.LookupEnv, AllowEnv: config.CheckVariable}.File(path, data)
 	for _, problem := range parsed.Problems {

@@ -44,12 +44,12 @@ Example:
 	})
 }
 
-// reloadResult is what came of reading the files.
+// reloadResult is the result of reading the files.
 type reloadResult struct {
 	Files    []spec.FileState `json:"files"`
 	Failed   []pipelineStatus `json:"failed"`   // pipelines that do not run as declared
-	Waiting  []string         `json:"waiting"`  // pipelines that were not there yet when time was up
-	Warnings []spec.Event     `json:"warnings"` // what came of the files, as they are, that may not be meant
+	Waiting  []string         `json:"waiting"`  // pipelines that were not ready at the timeout
+	Warnings []spec.Event     `json:"warnings"` // warnings about effects of the current files that may not be intended
 }
 
 func reload(ctx context.Context, r *Remote, wait, prune bool, timeout time.Duration) (*reloadResult, error) {
@@ -76,15 +76,14 @@ func reload(ctx context.Context, r *Remote, wait, prune bool, timeout time.Durat
 	}
 }
 
-// warnedEvents is how many of the latest events are searched for warnings: the most that
-// the agent returns at once.
+// warnedEvents is the number of latest events that are searched for warnings: the maximum that the agent returns at
+// once.
 const warnedEvents = 1000
 
-// warned are the reasons of events that the author of a file may not have reckoned with.
+// warned are the reasons of events that the author of a file may not expect.
 var warned = []string{"PositionLost", "LooksRenamed"}
 
-// warningsOf returns the events that warn of what came of the files since they have the
-// content they have.
+// warningsOf returns the events that warn of effects of the files since their last change.
 func warningsOf(files []spec.FileState, events []spec.Event) []spec.Event {
 	all := []spec.Event{}
 	for _, e := range events {
@@ -95,13 +94,13 @@ func warningsOf(files []spec.FileState, events []spec.Event) []spec.Event {
 	return all
 }
 
-// causes reports whether e came of what f says now.
+// causes reports whether the current content of f caused e.
 func causes(f spec.FileState, e spec.Event) bool {
 	return slices.Contains(f.Pipelines, e.Pipeline) && !e.At.Before(f.SeenAt)
 }
 
-// unfinished returns the pipelines that failed, and those that are still on their way;
-// the others are what is declared.
+// unfinished returns the pipelines that failed, and the pipelines that are still in progress; all others run as
+// declared.
 func unfinished(all []pipelineStatus) (failed []pipelineStatus, waiting []string) {
 	failed, waiting = []pipelineStatus{}, []string{}
 	for i := range all {
@@ -123,7 +122,7 @@ func (s *pipelineStatus) outcome() spec.Outcome {
 		return spec.OutcomeFailed
 	}
 	if s.Placement != nil && s.Placement.Member != "" {
-		return spec.OutcomeOK // the member that runs it says more
+		return spec.OutcomeOK // the member that runs it has the details
 	}
 	return spec.OutcomeOf(cmp.Or(s.Override, s.Declared), s.Generation, &s.State)
 }

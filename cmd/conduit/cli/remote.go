@@ -28,31 +28,30 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// TokenVariable holds the token that commands send. It is no flag: other users of the
-// machine can see those.
+// TokenVariable holds the token that commands send. It is no flag, because other users of the machine can see flags.
 const TokenVariable = "CONDUIT_API_TOKEN"
 
-// Remote is the running agent that a command asks.
+// Remote is the running agent to which a command sends requests.
 type Remote struct {
 	*Program
 	*client.Client
-	JSON    bool   // is what to print
+	JSON    bool   // print JSON
 	subject string // see About
 }
 
-// RemoteCommand describes a command that asks the running agent.
+// RemoteCommand describes a command that talks to the running agent.
 type RemoteCommand struct {
 	Usage     string // words that name the command, and its arguments
 	Short     string
 	Long      string
 	Flags     func(*flag.FlagSet)
-	Arguments int // that must be given
-	Optional  int // more that may be
+	Arguments int // number of required arguments
+	Optional  int // number of optional arguments
 	NoJSON    bool
 	Exec      func(ctx context.Context, r *Remote, args []string) error
 }
 
-// Remote makes a command of c.
+// Remote returns the command that c describes.
 func (p *Program) Remote(name string, c RemoteCommand) *ffcli.Command {
 	flags, asJSON := NewFlags(name), false
 	at := NewAgentFlags(flags)
@@ -87,26 +86,26 @@ func (p *Program) Remote(name string, c RemoteCommand) *ffcli.Command {
 	}
 }
 
-// AgentFlags are the flags by which a command finds the agent.
+// AgentFlags are the flags that locate the agent.
 type AgentFlags struct {
 	*Settings
 	Address string
 }
 
-// NewAgentFlags defines the flags, and those of the settings with these keys.
+// NewAgentFlags defines the flags, including the flags for the settings with these keys.
 func NewAgentFlags(fs *flag.FlagSet, keys ...string) *AgentFlags {
 	at := &AgentFlags{Settings: SettingFlags(fs, append(keys, "api.client.ca-file", "api.client.cert-file", "api.client.key-file")...)}
 	fs.StringVar(&at.Address, "api.address", "", "`ADDRESS` of the agent: host:port or a URL (default the setting api.http.address)")
 	return at
 }
 
-// Dial returns the agent at address, by default at the one of the settings.
+// Dial returns the agent at address, by default the agent in the settings.
 func (p *Program) Dial(c config.Config, address string) (*Remote, error) {
 	if socket := localSocket(c.API.HTTP); address == "" && socket != "" {
 		return &Remote{Program: p, Client: &client.Client{URL: "http://localhost", HTTP: &http.Client{Transport: throughSocket(socket)}}}, nil
 	}
 	scheme, token, encrypted := "http", p.Getenv(TokenVariable), c.API.Client != config.Client{}
-	if address == "" { // the settings say more about this agent, and its token is for no other
+	if address == "" { // the settings have details of this agent, and its token is for no other
 		address, token = c.API.HTTP.Address, cmp.Or(token, tokenOf(c.API.Auth))
 		encrypted = encrypted || c.API.TLS.CertFile != ""
 	}
@@ -124,11 +123,11 @@ func (p *Program) Dial(c config.Config, address string) (*Remote, error) {
 	return &Remote{Program: p, Client: &client.Client{URL: at, Token: token, HTTP: &http.Client{Transport: t}}}, nil
 }
 
-// serviceSocket is where an agent that is installed as a service serves commands.
+// serviceSocket is the socket for commands of an agent that is installed as a service.
 const serviceSocket = "/run/conduit/api.sock"
 
-// localSocket returns the Unix socket by which the agent of the settings is reached, "" when
-// there is none, or none that the user may open.
+// localSocket returns the Unix socket of the agent in the settings, "" when there is none, or none that the user may
+// open.
 func localSocket(c config.HTTP) string {
 	path := c.Socket
 	if usual := config.Default("api.http.address"); path == "" && c.Address == usual {
@@ -164,8 +163,8 @@ func tokenOf(c config.Auth) string {
 
 const dialTimeout = 5 * time.Second
 
-// transport trusts the certificate of the agent, which may be signed by itself, and
-// the authorities of the settings. It shows the certificate of the settings.
+// transport trusts the certificate of the agent, which may be self-signed, and the authorities in the settings. It
+// presents the certificate in the settings.
 func transport(c config.API) (http.RoundTripper, error) {
 	t := peer.Transport()
 	t.DialContext = (&net.Dialer{Timeout: dialTimeout}).DialContext
@@ -208,7 +207,7 @@ func trust(t *tls.Config, c config.API) error {
 	return nil
 }
 
-// AgentURL returns the URL of an agent that listens on address. It also takes a URL.
+// AgentURL returns the URL of an agent that listens on address, which may be a URL already.
 func AgentURL(scheme, address string) (string, error) {
 	if strings.HasPrefix(address, "http://") || strings.HasPrefix(address, "https://") {
 		u, err := url.Parse(address)
@@ -227,12 +226,12 @@ func AgentURL(scheme, address string) (string, error) {
 	return scheme + "://" + net.JoinHostPort(host, port), nil
 }
 
-// Stopped reports whether a pipeline is to be stopped, and is.
+// Stopped reports whether a pipeline is declared stopped, and has stopped.
 func Stopped(s *rest.PipelineStatus) bool {
 	return cmp.Or(s.Override, s.Declared) == spec.StatusStopped && (s.State.Phase == "" || s.State.Phase == spec.PhaseStopped)
 }
 
-// remoteError is why the agent did not do what it was asked for.
+// remoteError is the reason why the agent did not perform a request.
 type remoteError struct {
 	message     string
 	cause       error
@@ -243,10 +242,10 @@ func (e *remoteError) Error() string { return e.message }
 
 func (e *remoteError) Unwrap() error { return e.cause }
 
-// Environment reports whether the agent could not be asked, rather than that it refused.
+// Environment reports whether the agent could not be reached, rather than refused the request.
 func (e *remoteError) Environment() bool { return e.environment }
 
-// Explain says what to do about an error of the client.
+// Explain adds a remedy to an error of the client.
 func (r *Remote) Explain(err error) error {
 	var refused *client.Error
 	var unreachable *url.Error
@@ -265,8 +264,8 @@ func (r *Remote) Explain(err error) error {
 	return err
 }
 
-// foreign says by what an answer is known to come from another program, "" when it does not:
-// the agent gives reasons, and JSON.
+// foreign returns the evidence that an answer comes from another program, "" when there is none: the agent gives
+// reasons, and JSON.
 func foreign(err error) string {
 	var refused *client.Error
 	var syntax *json.SyntaxError
@@ -279,8 +278,7 @@ func foreign(err error) string {
 	return ""
 }
 
-// mistrust says what to do when one side refused the certificate of the other, "" for
-// any other error.
+// mistrust returns a remedy when one side refused the certificate of the other, "" for any other error.
 func mistrust(err error) string {
 	var unverified *tls.CertificateVerificationError
 	var op *net.OpError
@@ -293,12 +291,11 @@ func mistrust(err error) string {
 	return ""
 }
 
-// About says that what follows is about this pipeline, or connector, which advice names. It is the
-// first argument of the command unless the command says otherwise.
+// About sets the pipeline or connector of the following requests, which advice names. The default is the first argument
+// of the command.
 func (r *Remote) About(id string) { r.subject = id }
 
-// advice says which command helps where the API suggests a request; %[1]s is what the
-// request was about.
+// advice is the command that helps, in place of the request that the API suggests. %[1]s is the subject of the request.
 var advice = map[string]string{
 	rest.ReasonPipelineNotFound:   "'conduit pipelines ls' lists the pipelines there are",
 	rest.ReasonConnectorNotFound:  "'conduit connectors ls' lists the connectors there are; an id has the form PIPELINE:CONNECTOR",
@@ -314,7 +311,8 @@ var advice = map[string]string{
 	rest.ReasonForbidden:          "put the admin token into the variable " + TokenVariable,
 }
 
-// noDeadLetter is the advice about the number of a dead letter, of which the reason says only that there is none.
+// noDeadLetter is the advice for an unknown number of a dead letter. The reason of that error is the general one for a
+// missing resource.
 const noDeadLetter = "it may have been replayed or dropped; 'conduit dlq ls %[1]s' lists those there are"
 
 // advise returns e with the advice of this command line in place of the API's.
@@ -352,7 +350,7 @@ func (r *Remote) explainRefusal(e *client.Error) error {
 	return e
 }
 
-// Say writes a line about what was done, unless JSON was asked for: then v.
+// Say writes a line about the completed operation, or v if JSON was requested.
 func (r *Remote) Say(v any, format string, args ...any) error {
 	if r.JSON {
 		return r.WriteJSON(v)
@@ -361,7 +359,7 @@ func (r *Remote) Say(v any, format string, args ...any) error {
 	return err
 }
 
-// Show writes v as JSON if that was asked for, and otherwise the table.
+// Show writes v as JSON if JSON was requested, and otherwise the table.
 func (r *Remote) Show(v any, t *terminal.Table) error {
 	if r.JSON {
 		return r.WriteJSON(v)

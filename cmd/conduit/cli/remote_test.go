@@ -47,7 +47,7 @@ func TestSettle(t *testing.T) {
 	}
 }
 
-// agentAt serves what status asks for, and 401 without the token.
+// agentAt serves the requests of the status command, and 401 without the token.
 func agentAt(t *testing.T, token string) string {
 	answers := map[string]any{
 		"/readyz":    rest.Readiness{Status: "ready"},
@@ -69,8 +69,8 @@ func agentAt(t *testing.T, token string) string {
 	return server.URL
 }
 
-// TestCommandsFindTheSocket has an agent behind a Unix socket; what is asked for with
-// --api.address, or cannot be opened, is asked over TCP.
+// TestCommandsFindTheSocket runs an agent behind a Unix socket. Commands use TCP with --api.address, or when they
+// cannot open the socket.
 func TestCommandsFindTheSocket(t *testing.T) {
 	t.Chdir(t.TempDir())
 	url := agentAt(t, "secret")
@@ -113,7 +113,7 @@ func TestCommandsFindTheSocket(t *testing.T) {
 	}
 }
 
-// pages ends the context when n pages were written.
+// pages ends the context after n written pages.
 type pages struct {
 	bytes.Buffer
 	n   int
@@ -152,7 +152,7 @@ func TestStatusIsRefreshed(t *testing.T) {
 	}
 }
 
-// What needs attention is above what does not, where a terminal with fewer lines than there are shows it.
+// Pipelines that need attention come first, where even a terminal with few lines shows them.
 func TestWatchedStatusBeginsWithWhatNeedsAttention(t *testing.T) {
 	t.Chdir(t.TempDir())
 	answers := map[string]any{
@@ -217,7 +217,7 @@ func TestAgentIsFoundBySettings(t *testing.T) {
 	}
 }
 
-// Another program that answers at the address is called one.
+// Another program that answers at the address is reported as such.
 func TestForeignServer(t *testing.T) {
 	for name, answer := range map[string]http.HandlerFunc{
 		"knows no such request (404 Not Found)": http.NotFound,

@@ -28,7 +28,7 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// certificate writes a certificate that signs itself, for servers and clients, and its key.
+// certificate writes a self-signed certificate for servers and clients, and its key.
 func certificate(t *testing.T) (cert, key string) {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -59,8 +59,8 @@ func file(t *testing.T, content string) string {
 	return path
 }
 
-// guarded is an agent that asks for client certificates and tokens, with the pipeline
-// orders, and the files that a client needs.
+// guarded is an agent that requires client certificates and tokens, with the pipeline orders, and the files that a
+// client needs.
 type guarded struct {
 	*agenttest.Agent
 	t                 *testing.T
@@ -93,30 +93,30 @@ pipelines:
 `
 }
 
-// run runs a command and returns what it writes.
+// run runs a command and returns its output.
 func (g *guarded) run(environ []string, words ...string) (code int, stdout, stderr string) {
 	g.t.Helper()
 	var out, err bytes.Buffer
-	environ = slices.Concat([]string{ // instead of what the working directory has
+	environ = slices.Concat([]string{ // instead of the working directory
 		"CONDUIT_CONFIG_PATH=" + g.Path("conduit.yaml"), "CONDUIT_CONNECTORS_PATH=" + g.Path("connectors"), "CONDUIT_PROCESSORS_PATH=" + g.Path("processors"),
 	}, environ)
 	p := &Program{Stdout: &out, Stderr: &err, Environ: environ, Catalog: func(c config.Config, log *slog.Logger) Catalog { return plugincatalog.Offline(c, log) }}
 	return Run(g.t.Context(), p, words), out.String(), err.String()
 }
 
-// flags are those by which a client of the agent is let in.
+// flags returns the flags that a client of the agent needs.
 func (g *guarded) flags() []string {
 	return []string{"--api.address", g.Address(), "--api.client.ca-file", g.server, "--api.client.cert-file", g.cert, "--api.client.key-file", g.key}
 }
 
-// TestEveryCommandReachesAGuardedAgent runs each command that asks the agent.
+// TestEveryCommandReachesAGuardedAgent runs each command that talks to the agent.
 func TestEveryCommandReachesAGuardedAgent(t *testing.T) {
 	t.Parallel()
 	g := startGuarded(t)
 	admin := []string{TokenVariable + "=admin"}
 	ran := []string{}
 	for _, command := range []string{
-		"status --interval 1ms", "reload --wait", "connectors ls", "connectors describe orders:in", "connectors position orders:in", "connectors inspect orders:in -n 1", "logs orders -n 1", "notify test", // which has nowhere to go
+		"status --interval 1ms", "reload --wait", "connectors ls", "connectors describe orders:in", "connectors position orders:in", "connectors inspect orders:in -n 1", "logs orders -n 1", "notify test", // which has no target
 		"pipelines ls", "pipelines describe orders", "pipelines history orders", "pipelines diff orders", "pipelines export orders",
 		"pipelines plan", "pipelines stop orders", "pipelines start orders", "pipelines restart orders",
 		"pipelines adopt orders --owner api", "pipelines rollback orders 1", "pipelines dry-run " + g.Path("pipelines/orders.yaml") + " --take 1",
@@ -148,7 +148,7 @@ func eachCommand(c *ffcli.Command, prefix string, do func(name string, c *ffcli.
 	}
 }
 
-// TestGuardedAgentSaysWhatIsMissing leaves out what a client needs, and gives it in other ways.
+// TestGuardedAgentSaysWhatIsMissing leaves out required settings of a client, and gives them in other ways.
 func TestGuardedAgentSaysWhatIsMissing(t *testing.T) {
 	t.Parallel()
 	g := startGuarded(t)

@@ -61,10 +61,10 @@ Examples:
 	}
 }
 
-// runAgent runs the agent until a signal, or until o, when it is set, is done.
+// runAgent runs the agent until a signal, or until o, if it is set, is done.
 func runAgent(ctx context.Context, p *Program, s *Settings, o *once) error {
 	reload := make(chan os.Signal, 1)
-	if !p.Terminal { // first of all, or a reload that comes early ends it
+	if !p.Terminal { // first of all, as an early reload would end the process
 		signal.Notify(reload, syscall.SIGHUP)
 		defer signal.Stop(reload)
 	}
@@ -77,7 +77,7 @@ func runAgent(ctx context.Context, p *Program, s *Settings, o *once) error {
 			return err
 		}
 	}
-	if NothingAt(config.DefaultPath, c.Pipelines.Path, c.DB.SQLite.Path) { // most likely the wrong directory
+	if NothingAt(config.DefaultPath, c.Pipelines.Path, c.DB.SQLite.Path) { // probably the wrong directory
 		fmt.Fprintf(p.Stderr, "conduit: nothing is set up here: there is no %s, no directory %s and no state in %s.\n"+
 			"'conduit init' and 'conduit pipelines init' in this directory write a first pipeline, which starts at once.\n", config.DefaultPath, c.Pipelines.Path, c.DB.SQLite.Path)
 	}
@@ -111,8 +111,9 @@ func runAgent(ctx context.Context, p *Program, s *Settings, o *once) error {
 	return p.Agent(ctx, agent.Options{Config: c, Log: log, Version: version, Started: started, Reload: reload, Docs: p.Docs})
 }
 
-// logHandler returns the handler of the agent's log, and what ends it. People's lines go to the journal with fields of
-// their own, if it can be reached, or else as lines of stdout. Neither keeps who logs waiting.
+// logHandler returns the handler of the agent's log, and a function that ends it. In the format for people, entries go
+// to the journal with separate fields, if it can be reached, or else to stdout as lines. Neither blocks the goroutine
+// that logs.
 func logHandler(p *Program, c config.Log) (h slog.Handler, end func()) {
 	format := logFormat(p, c.Format)
 	if format == "journal" && p.JournalSocket != "" {
@@ -125,8 +126,8 @@ func logHandler(p *Program, c config.Log) (h slog.Handler, end func()) {
 	return logging.NewHandler(q, format, c.Level, p.Color()), q.Close
 }
 
-// logFormat returns the format that is meant by the setting log.format: to the journal,
-// people's lines go in its own.
+// logFormat returns the effective log format for the setting log.format: in the journal, the format for people is the
+// journal's own.
 func logFormat(p *Program, setting string) string {
 	if setting == "cli" && p.Journal {
 		return "journal"
@@ -134,5 +135,5 @@ func logFormat(p *Program, setting string) string {
 	return setting
 }
 
-// startupTime is when starting is over for certain. What it needed is kept so long.
+// startupTime is an upper bound for the time of startup. Memory that startup needed is kept for that long.
 const startupTime = 2 * time.Second

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// The settings that packages install name the schema by which editors check them, and packages install it there.
+// The settings that packages install name the schema for editors, and packages install it there.
 func TestInstalledSettingsNameTheirSchema(t *testing.T) {
 	settings, err := os.ReadFile("../systemd/conduit.yaml")
 	if err != nil {

@@ -60,7 +60,7 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// exits CODE COMMAND ARG... is exec for a command that must end with that exit code.
+// exits CODE COMMAND ARG... is exec for a command that must end with this exit code.
 func exits(ts *testscript.TestScript, _ bool, args []string) {
 	var exit *exec.ExitError
 	err := ts.Exec(args[1], args[2:]...)
@@ -69,7 +69,7 @@ func exits(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// address has the agents of the script, and those who ask them, use a free address.
+// address makes the agents and clients of the script use a free address.
 func address(ts *testscript.TestScript, _ bool, _ []string) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	ts.Check(err)
@@ -78,7 +78,7 @@ func address(ts *testscript.TestScript, _ bool, _ []string) {
 	ts.Setenv("AGENT", "real")
 }
 
-// eventually PATTERN COMMAND ARG... runs the command until it prints what matches.
+// eventually PATTERN COMMAND ARG... runs the command until its output matches.
 func eventually(ts *testscript.TestScript, _ bool, args []string) {
 	pattern, out := regexp.MustCompile("(?m)"+args[0]), ""
 	pause, between := time.After(0), 25*time.Millisecond
@@ -97,8 +97,8 @@ func eventually(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// fakeAgent shows what it was given. It fails when FAIL says how, and otherwise WAIT
-// says how it ends. When AGENT is real it is the agent.
+// fakeAgent prints its options. FAIL, if set, selects its error, and otherwise WAIT selects how it ends. When AGENT is
+// real it runs the real agent.
 func fakeAgent(ctx context.Context, o agent.Options) error {
 	if os.Getenv("AGENT") == "real" {
 		return agent.Run(ctx, o)
@@ -171,7 +171,7 @@ func (fakeCatalog) Plugins(context.Context) ([]plugins.Installed, []plugins.Prob
 	return fakePlugins, []plugins.Problem{{Path: "connectors/notes.txt", Reason: "it is not\nexecutable"}}
 }
 
-// fakeProcessor is that of a module.
+// fakeProcessor is the processor of a module.
 type fakeProcessor struct{ sdk.ProcessorBase }
 
 func (fakeProcessor) Configure(context.Context, map[string]string) error { return nil }

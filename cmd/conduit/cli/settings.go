@@ -18,11 +18,11 @@ import (
 // Settings are the agent's settings as flags of a command.
 type Settings struct {
 	path  string            // of conduit.yaml, when it was given
-	Own   bool              // of an agent of its own: those of an installed service are for another
+	Own   bool              // of a separate agent, which does not use the settings of an installed service
 	Given map[string]string // key → text
 }
 
-// SettingFlags defines a flag for each of these settings, for every one if none is named.
+// SettingFlags defines a flag for each of these settings, for every setting if none is named.
 func SettingFlags(fs *flag.FlagSet, keys ...string) *Settings {
 	s := &Settings{Given: map[string]string{}}
 	fs.StringVar(&s.path, config.PathKey, "", "`FILE` with settings (default "+config.DefaultPath+")")
@@ -46,8 +46,8 @@ func (s *Settings) define(fs *flag.FlagSet, setting config.Setting) {
 	fs.Lookup(setting.Key).DefValue = setting.DefaultText()
 }
 
-// foreignFlags defines the flags that Conduit has and that do nothing here, and its short
-// names of others. Help does not show them.
+// foreignFlags defines the flags of Conduit that have no effect here, and its short names of other flags. Help does not
+// show them.
 func (s *Settings) foreignFlags(fs *flag.FlagSet) {
 	for _, f := range config.ForeignSettings() {
 		fs.Var(&foreignFlag{f.Key, f.Bool, s.Given}, f.Key, hidden)
@@ -63,14 +63,14 @@ const hidden = "hidden"
 // foreignFlag keeps the text of a flag under its key.
 type foreignFlag struct {
 	key   string
-	bare  bool // it may stand without a value
+	bare  bool // the value is optional
 	given map[string]string
 }
 
 // String implements flag.Value.
 func (f *foreignFlag) String() string { return "" }
 
-// IsBoolFlag lets it stand without a value.
+// IsBoolFlag makes the value optional.
 func (f *foreignFlag) IsBoolFlag() bool { return f.bare }
 
 // Set implements flag.Value.
@@ -87,8 +87,8 @@ func flagText(s config.Setting) string {
 	return text
 }
 
-// Load returns the settings in effect and warns about those that have none. In a directory where no agent
-// is set up they are those of the installed service, unless s is for an agent of its own.
+// Load returns the settings in effect and warns about settings without an effect. In a directory without an agent, it
+// returns the settings of the installed service, unless s is for a separate agent.
 func (s *Settings) Load(p *Program) (config.Config, error) {
 	path := cmp.Or(s.path, p.Getenv("CONDUIT_CONFIG_PATH"))
 	if path == "" && !s.Own && nothingHere() && !NothingAt(p.ServiceFile) {
@@ -103,7 +103,7 @@ func (s *Settings) Load(p *Program) (config.Config, error) {
 		return c, Invalidf("%v", err)
 	}
 	if path == p.ServiceFile && !s.Own && filepath.IsAbs(c.DB.SQLite.Path) {
-		c.Dir = filepath.Dir(c.DB.SQLite.Path) // as the unit has it
+		c.Dir = filepath.Dir(c.DB.SQLite.Path) // as in the unit
 	}
 	return c, err
 }
@@ -123,8 +123,8 @@ func NothingAt(paths ...string) bool {
 	return true
 }
 
-// FileAt returns the path of a pipeline file, or of a directory of them: path, or if there is nothing, what has
-// this name within pipelines.path, as in every output.
+// FileAt returns the path of a pipeline file, or of a directory with pipeline files: path if it exists, or else the
+// file with this name within pipelines.path, as in every output.
 func FileAt(c config.Config, path string) string {
 	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
 		return path
@@ -146,7 +146,7 @@ type settingFlag struct {
 // String implements flag.Value.
 func (f *settingFlag) String() string { return "" }
 
-// IsBoolFlag lets a bool stand without a value.
+// IsBoolFlag makes the value of a bool optional.
 func (f *settingFlag) IsBoolFlag() bool { return f.Type() == "bool" }
 
 // Set implements flag.Value.

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Where no agent is set up, commands are about the one that is installed as a service.
+// In a directory without an agent, commands use the agent that is installed as a service.
 func TestSettingsOfTheService(t *testing.T) {
 	dir := t.TempDir()
 	service := filepath.Join(dir, "service.yaml")

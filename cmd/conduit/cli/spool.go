@@ -36,7 +36,7 @@ while an agent uses it.`,
 
 func jsonFlag(flags *flag.FlagSet) *bool { return flags.Bool("json", false, "print JSON") }
 
-// spool makes a command about the spool in one directory.
+// spool returns a command about the spool in a directory.
 func spool(p *Program, name, short, long string, flags *flag.FlagSet, do func(p *Program, dir string) error) *ffcli.Command {
 	return &ffcli.Command{
 		Name:       name,

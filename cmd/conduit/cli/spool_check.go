@@ -10,9 +10,9 @@ import (
 	"github.com/conduit-agent/conduit/plugins/spoollog"
 )
 
-// checked is what was read of a spool.
+// checked is the part of a spool that was read.
 type checked struct {
-	Records int      `json:"records"` // that are good
+	Records int      `json:"records"` // valid records
 	Damaged []damage `json:"damaged"`
 }
 

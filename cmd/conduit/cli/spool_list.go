@@ -10,7 +10,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/spoollog"
 )
 
-// listing is what is in a spool. Offsets are in hexadecimal, as in positions.
+// listing is the content of a spool. Offsets are in hexadecimal, as in positions.
 type listing struct {
 	Records  uint64    `json:"records"`
 	Bytes    int64     `json:"bytes"`

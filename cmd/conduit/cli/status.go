@@ -78,35 +78,35 @@ Examples:
 	})
 }
 
-// agentStatus is the status of everything.
+// agentStatus is the status of the agent, its pipelines and its files.
 type agentStatus struct {
 	Agent     rest.Readiness   `json:"agent"`
 	Pipelines []pipelineStatus `json:"pipelines"`
 	Files     []spec.FileState `json:"files"` // with problems
 
-	failed bool // others than failed ones are left out
+	failed bool // only failed pipelines are included
 }
 
 type pipelineStatus struct {
 	rest.PipelineStatus
-	// read by all sources; not known of a pipeline that has only begun to run
+	// read by all sources; unknown for a pipeline that has only begun to run
 	RecordsPerSecond   *float64 `json:"recordsPerSecond,omitempty"`
-	DeliveredPerSecond *float64 `json:"deliveredPerSecond,omitempty"` // accepted by the destination that accepts least
+	DeliveredPerSecond *float64 `json:"deliveredPerSecond,omitempty"` // accepted by the slowest destination
 }
 
-// statusView is what of the status is shown.
+// statusView selects the part of the status to show.
 type statusView struct {
 	*Remote
 	interval time.Duration
 	id       string // of the only pipeline; "" for all
-	failed   bool   // only those that do not run as declared
+	failed   bool   // only pipelines that do not run as declared
 	selected LabelSelector
 }
 
-// errUnwell ends a command that has shown what is wrong.
+// errUnwell ends a command that has already shown the problems.
 var errUnwell = errors.New("")
 
-// once gives the agent the time of an interval to measure rates that it does not have.
+// once waits for an interval if the agent has yet to measure rates.
 func (v *statusView) once(ctx context.Context, check bool) error {
 	s, err := v.status(ctx)
 	if err == nil && s.unmeasured() {
@@ -123,7 +123,7 @@ func (v *statusView) once(ctx context.Context, check bool) error {
 	return err
 }
 
-// status returns the status of what is shown.
+// status returns the selected part of the status.
 func (v *statusView) status(ctx context.Context) (agentStatus, error) {
 	s, err := status(ctx, v.Remote)
 	s.failed = v.failed
@@ -138,8 +138,8 @@ func (v *statusView) status(ctx context.Context) (agentStatus, error) {
 	return s, err
 }
 
-// asDeclared reports whether the pipeline is as it is declared, or on its way there without a
-// failure. One that was stopped or started by hand is not.
+// asDeclared reports whether the pipeline is as declared, or in progress without a failure. A pipeline that was stopped
+// or started by hand is not.
 func (p *pipelineStatus) asDeclared() bool { return !p.fails() && p.Override == "" }
 
 func (p *pipelineStatus) fails() bool {
@@ -152,7 +152,7 @@ func (p *pipelineStatus) stalled() bool {
 	return p.State.Stall != nil
 }
 
-// attention is how soon a pipeline is to be seen, from 0.
+// attention returns the rank of a pipeline in the order of display, from 0.
 func attention(p *pipelineStatus) int {
 	switch {
 	case p.fails():
@@ -163,14 +163,14 @@ func attention(p *pipelineStatus) int {
 	return 2
 }
 
-// well reports whether nothing is wrong.
+// well reports whether there are no problems.
 func (s *agentStatus) well() bool {
 	return s.Agent.Status == "ready" &&
 		!slices.ContainsFunc(s.Pipelines, func(p pipelineStatus) bool { return !p.asDeclared() }) &&
 		!slices.ContainsFunc(s.Files, func(f spec.FileState) bool { return HasErrors(f.Problems) })
 }
 
-// watch goes on until it is interrupted. An agent that goes away may come back.
+// watch runs until it is interrupted. An agent that goes away may come back.
 func (v *statusView) watch(ctx context.Context) error {
 	r := v.Remote
 	ctx, stop := UntilSignal(ctx)
@@ -180,7 +180,7 @@ func (v *statusView) watch(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return nil
 		}
-		sorting.StableBy(s.Pipelines, func(a, b pipelineStatus) int { // what needs attention is not below the edge
+		sorting.StableBy(s.Pipelines, func(a, b pipelineStatus) int { // urgent ones stay visible
 			return cmp.Compare(attention(&a), attention(&b))
 		})
 		if err != nil && first {
@@ -201,22 +201,22 @@ func (v *statusView) watch(ctx context.Context) error {
 	}
 }
 
-// layout says how the table of the pipelines is arranged.
+// layout is the arrangement of the table of pipelines.
 type layout struct {
 	first  bool // problems of files and warnings precede the table, which may be longer than the terminal
-	below  bool // errors have lines of their own, below those of their pipelines, rather than a column
+	below  bool // errors are on lines below their pipelines, rather than in a column
 	stages bool // a table of the stages of the only pipeline follows
-	id     int  // the most characters of an id; 0: any number
+	id     int  // maximum number of characters of an id; 0: unlimited
 }
 
-// The columns but that of the ids need so many characters, as long as nothing is unusual; of an id
-// as many are shown in any case.
+// otherColumns is the usual width of all columns except the ids, in characters. At least leastID characters of an id
+// are shown in any case.
 const (
 	otherColumns = 74
 	leastID      = 16
 )
 
-// layout returns the one that fits the terminal, if there is one.
+// layout returns the layout that fits the terminal, if there is one.
 func (v *statusView) layout() layout {
 	if width, _, err := term.GetSize(int(os.Stdout.Fd())); err == nil && v.Terminal {
 		return layout{first: true, below: true, stages: v.id != "", id: max(leastID, width-otherColumns)}
@@ -224,7 +224,7 @@ func (v *statusView) layout() layout {
 	return layout{first: true, stages: v.id != ""}
 }
 
-// refresh shows a page, on a terminal in place of the one before.
+// refresh shows a page. On a terminal it replaces the previous one.
 func refresh(r *Remote, page []byte, first bool) error {
 	switch {
 	case r.Terminal && !r.JSON:
@@ -258,7 +258,7 @@ func status(ctx context.Context, r *Remote) (s agentStatus, err error) {
 	}
 	if s.Pipelines, err = statuses(ctx, r); client.Reason(err) == rest.ReasonStore {
 		s.Files = []spec.FileState{}
-		return s, nil // the agent says why there are none
+		return s, nil // the agent gives the reason for having none
 	}
 	if err != nil {
 		return s, err
@@ -273,7 +273,7 @@ func status(ctx context.Context, r *Remote) (s agentStatus, err error) {
 	return s, err
 }
 
-// readiness returns how ready the agent is. One that is not ready is an answer, too.
+// readiness returns how ready the agent is. An agent that is not ready is no error.
 func readiness(ctx context.Context, r *Remote) (rest.Readiness, error) {
 	body, err := r.Ready(ctx)
 	var refused *client.Error
@@ -298,7 +298,7 @@ func statuses(ctx context.Context, r *Remote) ([]pipelineStatus, error) {
 	return all, err
 }
 
-// useWords says what memory is used for, in MiB.
+// useWords describes the uses of the memory, in MiB.
 func useWords(by rest.MemoryUses) string {
 	var words []string
 	by.Each(func(use string, bytes int64) {
@@ -312,7 +312,7 @@ func useWords(by rest.MemoryUses) string {
 	return " (" + strings.Join(words, ", ") + ")"
 }
 
-// unmeasured reports whether a pipeline runs whose rates are not known yet.
+// unmeasured reports whether a running pipeline has no rates yet.
 func (s *agentStatus) unmeasured() bool {
 	return slices.ContainsFunc(s.Pipelines, func(p pipelineStatus) bool {
 		return p.State.RunningGeneration > 0 && p.RecordsPerSecond == nil
@@ -351,7 +351,7 @@ func writeStatus(r *Remote, to io.Writer, s agentStatus, l layout) error {
 	return nil
 }
 
-// writeConcerns says what sources warn of, and what is wrong with files.
+// writeConcerns writes the warnings of sources and the problems of files.
 func writeConcerns(r *Remote, to io.Writer, s agentStatus) {
 	writeWarnings(r, to, s.Pipelines)
 	if len(s.Files) > 0 && s.Files[0].Unseen != "" {
@@ -390,7 +390,7 @@ func pipelineTable(all []pipelineStatus, l layout) *terminal.Table {
 	return t
 }
 
-// phaseWords is the phase of a pipeline, or where it runs instead.
+// phaseWords returns the phase of a pipeline, or its place if it runs elsewhere.
 func phaseWords(s *pipelineStatus) terminal.Cell {
 	count := ""
 	if s.Instances != nil && s.Terms != nil && s.Terms.Instances != "" {
@@ -429,7 +429,7 @@ func writeWarnings(r *Remote, to io.Writer, all []pipelineStatus) {
 	}
 }
 
-// generationWords is the declared generation, and what keeps it from being what is to run.
+// generationWords returns the declared generation, and the reason why it is not in effect.
 func generationWords(s *pipelineStatus) string {
 	switch {
 	case s.Withdrawn != nil:
@@ -466,7 +466,7 @@ func stallWords(s *spec.State) string {
 	return "since " + terminal.Moment(s.Stall.Since) + ": " + cmp.Or(s.Error, s.Stall.Message)
 }
 
-// passingWords are the records per second that a pipeline reads and delivers.
+// passingWords returns the records per second that a pipeline reads and delivers.
 func passingWords(s *pipelineStatus) string {
 	if s.RecordsPerSecond == nil || s.DeliveredPerSecond == nil {
 		return "-"
@@ -484,8 +484,8 @@ func rateWords(rate *float64) string {
 	return fmt.Sprintf("%.0f", *rate)
 }
 
-// behindWords says how far the sources are behind their systems, those that report it, and which
-// have delivered nothing yet.
+// behindWords says how far the sources are behind their systems, for sources that report it, and which sources have
+// delivered nothing yet.
 func behindWords(r *rest.PipelineRates) string {
 	if r == nil {
 		return ""
@@ -504,7 +504,7 @@ func behindWords(r *rest.PipelineRates) string {
 	return strings.Join(all, "; ")
 }
 
-// number is n in digits, nothing for 0.
+// number formats n, 0 as an empty text.
 func number(n int64) string {
 	if n == 0 {
 		return ""

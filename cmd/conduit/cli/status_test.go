@@ -33,7 +33,7 @@ func TestStatusShowsHowFarSourcesAre(t *testing.T) {
 	}
 }
 
-// On a narrow terminal every pipeline is seen with its phase, and what is wrong with it.
+// A narrow terminal shows every pipeline with its phase and its errors.
 func TestStatusFitsANarrowTerminal(t *testing.T) {
 	const id = "a-pipeline-with-a-rather-long-name-that-says-what-it-does"
 	all := []pipelineStatus{

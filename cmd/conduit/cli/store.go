@@ -43,7 +43,7 @@ table, and what could not be read is said. What is replaced is kept. What is who
 	})
 }
 
-// storeRun is a command at work on a store.
+// storeRun is the run of a command on a store.
 type storeRun struct {
 	*Program
 	path string // of the store
@@ -150,12 +150,12 @@ func repair(ctx context.Context, r *storeRun) error {
 	return r.say(o)
 }
 
-// ending returns what is put behind the names of files that are replaced.
+// ending returns the suffix for the names of replaced files.
 func ending(word string) string {
 	return "." + word + "-" + time.Now().UTC().Format("20060102T150405Z")
 }
 
-// say says what became of files and sources.
+// say describes the outcome for files and sources.
 func (r *storeRun) say(o maintenance.Outcome) error {
 	if r.json {
 		return r.WriteJSON(o)

@@ -17,7 +17,7 @@ var hiddenRunes = []rune{
 	0x2069, 0x206a, 0x3164, 0xfeff, 0xfff9, 0xe0001, 0xe0041, 0xe007f, 0xf0000,
 }
 
-// shownTexts are shown by a terminal as they are, and stay as they are.
+// shownTexts are texts that a terminal shows as they are, so Clean does not change them.
 var shownTexts = []string{"", "plain", "two\nlines", "größer", "日本語", "Ω≠∞", "🙂", "e\u0301", "\u00a0", "\ufffd"}
 
 func TestTerminalClean(t *testing.T) {
@@ -40,7 +40,7 @@ func TestTerminalClean(t *testing.T) {
 	}
 }
 
-// JSON means the same when it is escaped.
+// Escaped JSON has the same meaning.
 func TestTerminalEscapeJSON(t *testing.T) {
 	for _, s := range append(shownTexts, string(hiddenRunes)) {
 		b, err := json.Marshal(map[string]string{s: s})
@@ -58,8 +58,8 @@ func TestTerminalEscapeJSON(t *testing.T) {
 	}
 }
 
-// A Guard passes visible characters and the sequences that commands mark, not those of data, however the text is split
-// into writes.
+// A Guard passes visible characters and the sequences that commands mark, but no sequences of data, however the text is
+// split into writes.
 func TestTerminalGuard(t *testing.T) {
 	text := strings.Join(shownTexts, "|") + "\t" + string(hiddenRunes) + "\xff\xf0\x9f"
 	escaped := strings.Join(shownTexts, "|") + "\t" + terminal.Clean(string(hiddenRunes)) + `\xff\xf0\x9f`

@@ -6,7 +6,7 @@ import (
 	"github.com/conduit-agent/conduit/cmd/conduit/terminal"
 )
 
-// Lines of an error become one, with a mark between those that end without one.
+// The lines of an error become one line, with a mark after each line that ends without one.
 func TestTerminalOneError(t *testing.T) {
 	for text, want := range map[string]string{
 		"": "", "  a  b ": "a b", "a\n b\n\nc\n": "a; b; c", "wrong:\n\ta,\n\tb": "wrong: a, b",

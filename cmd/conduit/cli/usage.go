@@ -11,7 +11,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/config"
 )
 
-// Usage is what --help prints.
+// Usage is the text that --help prints.
 func Usage(c *ffcli.Command) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n\nUsage:\n  %s\n", c.ShortHelp, c.ShortUsage)
@@ -31,7 +31,7 @@ func Usage(c *ffcli.Command) string {
 	return b.String()
 }
 
-// writeFlags writes the flags of the command, and then those that many commands have.
+// writeFlags writes the flags of the command, and then the flags that many commands share.
 func writeFlags(b *strings.Builder, fs *flag.FlagSet) {
 	own, shared := Flags(fs)
 	writeHeaded(b, "\nFlags:\n", own)
@@ -52,11 +52,11 @@ func writeHeaded(b *strings.Builder, heading string, flags []Flag) {
 // Flag describes a flag of a command.
 type Flag struct {
 	Name     string // without dashes
-	Argument string // "" for one that stands alone
+	Argument string // "" for a flag without a value
 	Text     string
 }
 
-// Synopsis is the flag as it is written.
+// Synopsis returns the flag in the form of the command line.
 func (f Flag) Synopsis() string {
 	dashes := "--"
 	if len(f.Name) == 1 {
@@ -65,8 +65,8 @@ func (f Flag) Synopsis() string {
 	return strings.TrimSpace(dashes + f.Name + " " + f.Argument)
 }
 
-// Flags returns the flags that only this command has, or few do, and those by which every
-// command finds its settings and the agent.
+// Flags returns the flags that only this command has, or few do, and the flags that every command has for its settings
+// and the agent.
 func Flags(fs *flag.FlagSet) (own, shared []Flag) {
 	fs.VisitAll(func(f *flag.Flag) {
 		if f.Usage == hidden {

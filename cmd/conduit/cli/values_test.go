@@ -12,7 +12,7 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// The page has the values that are in no answer of the API, too.
+// The page also has the values that no answer of the API has.
 func TestValuesOfCommandsAreInThePage(t *testing.T) {
 	page, err := os.ReadFile("../../../api/README.md")
 	if err != nil {

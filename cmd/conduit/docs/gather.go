@@ -14,7 +14,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// patterns are those of the files, in the repository.
+// patterns match the files in the repository.
 var patterns = []string{
 	"README.md", "SECURITY.md", "CHANGELOG.md", "agent/README.md", "agent/RELIABILITY.md", "agent/engine/BENCHMARKS.md",
 	"api/README.md", "spec/README.md", "reconcile/README.md", "schemas/README.md",
@@ -40,7 +40,7 @@ func main() {
 			check(err)
 			content, err := os.ReadFile(path)
 			check(err)
-			check(w.WriteHeader(&tar.Header{Name: filepath.ToSlash(name), Mode: 0o644, Size: int64(len(content))})) // without a time, so that equal pages make an equal file
+			check(w.WriteHeader(&tar.Header{Name: filepath.ToSlash(name), Mode: 0o644, Size: int64(len(content))})) // no time: reproducible
 			_, err = w.Write(content)
 			check(err)
 		}

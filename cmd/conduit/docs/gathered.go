@@ -17,13 +17,13 @@ import (
 
 //go:generate go run gather.go
 
-// gathered are the pages as files of the repository. Embedding reaches no directory above, so that they
-// are gathered here.
+// gathered are the pages as files of the repository. They are gathered here because embedding cannot reach parent
+// directories.
 //
 //go:embed pages.tar.zst
 var gathered []byte
 
-// gatheredMemory bounds what unpacking the pages takes: their window is 1 MiB.
+// gatheredMemory limits the memory for unpacking the pages: their window is 1 MiB.
 const gatheredMemory = 4 << 20
 
 // unpacked returns the pages by their paths in the repository.

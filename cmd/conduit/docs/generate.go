@@ -21,12 +21,12 @@ import (
 	"github.com/conduit-agent/conduit/schemas"
 )
 
-// cell is text for a cell of a table.
+// cell escapes text for a cell of a table.
 func cell(text string) string {
 	return strings.NewReplacer("|", `\|`, "\n", " ").Replace(strings.TrimSpace(text))
 }
 
-// code is text in a cell as it is typed.
+// code formats text in a cell as code.
 func code(text string) string {
 	if text == "" {
 		return ""
@@ -34,8 +34,7 @@ func code(text string) string {
 	return "`" + strings.NewReplacer("|", `\|`, "\n", " ").Replace(text) + "`"
 }
 
-// connectorPages are one of each connector that is built in: its own page, if there is one, and all
-// its settings.
+// connectorPages returns a page for each built-in connector: its own page, if there is one, and all its settings.
 func connectorPages() (all []page, err error) {
 	for _, c := range builtin.All() {
 		s := c.Specification()
@@ -46,7 +45,7 @@ func connectorPages() (all []page, err error) {
 		case err == nil:
 			p.Source, p.Text = source, string(text)
 		case fs.ValidPath(source):
-			p.Source = "plugins/builtin/README.md" // which describes it
+			p.Source = "plugins/builtin/README.md" // the page that describes it
 			p.Text = fmt.Sprintf("# %s\n\n%s\n\n%s\n\nSee also [what is built in](README.md).\n", s.Name, s.Summary, s.Description)
 		}
 		p.Text += parameters("All settings as a source", s.Source) + parameters("All settings as a destination", s.Destination)
@@ -56,7 +55,7 @@ func connectorPages() (all []page, err error) {
 	return all, nil
 }
 
-// processorPages are one of each processor that is compiled in.
+// processorPages returns a page for each built-in processor.
 func processorPages() (all []page) {
 	for _, plugin := range processor.Builtins() {
 		text := fmt.Sprintf("# %s\n\n%s\n\n%s\n\n[Examples](README.md#%s).\n", plugin.Name, plugin.Summary, plugin.Description, strings.ReplaceAll(plugin.Name, ".", ""))
@@ -67,7 +66,7 @@ func processorPages() (all []page) {
 	return all
 }
 
-// parameters is a section with the settings of a plugin.
+// parameters returns a section with the settings of a plugin.
 func parameters(title string, p sdk.Parameters) string {
 	if len(p) == 0 {
 		return ""
@@ -80,7 +79,7 @@ func parameters(title string, p sdk.Parameters) string {
 	return b.String()
 }
 
-// settingsPage lists the settings of the agent.
+// settingsPage returns the page with the settings of the agent.
 func settingsPage() page {
 	var b strings.Builder
 	b.WriteString("# Settings\n\nFrom `conduit.yaml`, then variables, then flags of `conduit run`; the later ones win.\n\n| key | variable | type | default | meaning |\n|---|---|---|---|---|\n")
@@ -94,7 +93,7 @@ func settingsPage() page {
 	return page{Name: "settings", Title: "Settings", Section: "Reference", Source: "agent/config/README.md", About: "Every key of conduit.yaml, with its variable and default.", Text: b.String()}
 }
 
-// commandsPage is the help of every command.
+// commandsPage returns the page with the help of every command.
 func commandsPage(root *ffcli.Command, usage func(*ffcli.Command) string) page {
 	var b strings.Builder
 	b.WriteString("# Commands\n")
@@ -127,11 +126,11 @@ type schema struct {
 	AdditionalProperties any
 }
 
-// pipelineFilePage is the reference of pipeline files, made of their JSON Schema.
+// pipelineFilePage returns the reference of pipeline files, generated from their JSON Schema.
 func pipelineFilePage() page {
 	var root schema
 	if err := json.Unmarshal(schemas.Source(schemas.PipelineFile), &root); err != nil {
-		panic(err) // it is part of the binary
+		panic(err) // the schema is embedded
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "# Pipeline file reference\n\n%s\n", root.Description)
@@ -168,7 +167,7 @@ func (s *schema) write(b *strings.Builder, name string) {
 	}
 }
 
-// values says what a field may be.
+// values describes the values that a field may have.
 func (s *schema) values() string {
 	to := func(ref string) string {
 		name := ref[strings.LastIndex(ref, "/")+1:]

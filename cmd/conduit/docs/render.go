@@ -11,8 +11,8 @@ import (
 	"github.com/conduit-agent/conduit/spec/lazy"
 )
 
-// converter makes HTML of the Markdown that the pages are written in: headings, paragraphs, lists,
-// tables, code, emphasis and links. What else Markdown has shows as it is written.
+// converter converts the subset of Markdown that the pages use to HTML: headings, paragraphs, lists, tables, code,
+// emphasis and links. Other Markdown is shown as it is written.
 type converter struct {
 	pages map[string]string // names by path of the Markdown in the repository
 }
@@ -27,7 +27,7 @@ func newConverter(all []page) *converter {
 	return c
 }
 
-// blocks is a page on its way to HTML.
+// blocks converts a page to HTML.
 type blocks struct {
 	*converter
 	page  *page
@@ -49,7 +49,7 @@ var (
 	ruleLine    = lazy.Regexp(`^\|[-:| ]+\|$`)
 )
 
-// convert takes block after block from the lines.
+// convert converts the lines block by block.
 func (b *blocks) convert() {
 	for len(b.lines) > 0 {
 		line := b.lines[0]
@@ -84,7 +84,7 @@ func (b *blocks) code() {
 
 var notInID = lazy.Regexp(`[^\p{L}\p{N} _-]`)
 
-// heading has the id by which GitHub knows it.
+// heading gives a heading the id that it has on GitHub.
 func (b *blocks) heading() {
 	m := headingLine().FindStringSubmatch(b.lines[0])
 	b.lines = b.lines[1:]
@@ -115,7 +115,7 @@ func (b *blocks) table() {
 	b.out.WriteString("</table>\n")
 }
 
-// list takes the items at the indent of the first, with what is indented below them.
+// list takes the items at the indent of the first one, with the indented text below them.
 func (b *blocks) list() {
 	first := itemLine().FindStringSubmatch(b.lines[0])
 	kind := "ol"
@@ -145,7 +145,7 @@ func (b *blocks) list() {
 	b.out.WriteString("</" + kind + ">\n")
 }
 
-// within reports whether the next line belongs to the item before it.
+// within reports whether the next line belongs to the previous item.
 func (b *blocks) within(indent, width int) bool {
 	line := b.lines[0]
 	if strings.TrimSpace(line) == "" {
@@ -154,7 +154,7 @@ func (b *blocks) within(indent, width int) bool {
 	if strings.HasPrefix(line, strings.Repeat(" ", indent+1)) {
 		return true
 	}
-	return !itemLine().MatchString(line) && !headingLine().MatchString(line) && !fenceLine().MatchString(line) && !strings.HasPrefix(line, "|") // a paragraph that goes on
+	return !itemLine().MatchString(line) && !headingLine().MatchString(line) && !fenceLine().MatchString(line) && !strings.HasPrefix(line, "|") // the paragraph continues
 }
 
 func (b *blocks) paragraph() {
@@ -176,7 +176,7 @@ var (
 	emphasis = lazy.Regexp(`(^|[\s(])\*([^\s*][^*]*)\*`)
 )
 
-// inline makes HTML of text within a block.
+// inline converts text within a block to HTML.
 func (b *blocks) inline(text string) string {
 	var out strings.Builder
 	plain := func(text string) {
@@ -215,8 +215,8 @@ func anchor(to, content string) string {
 	return `<a href="` + html.EscapeString(to) + `">` + content + "</a>"
 }
 
-// link leads to the page of the site that is made of the file that it names in the repository. One
-// to a file that is no page becomes text, and so does an image: the site requests none.
+// link leads to the page of the site for the linked file of the repository. A link to a file without a page becomes
+// text, and so does an image: the site requests none.
 func (b *blocks) link(text, to string, image bool) string {
 	content := b.inline(text)
 	if image {

@@ -22,12 +22,12 @@ type page struct {
 	Name    string // of the file, without .html
 	Title   string
 	Section string
-	About   string // in a sentence
-	Source  string // path of its Markdown in the repository; empty for one that is generated
+	About   string // a single sentence
+	Source  string // path of the Markdown in the repository; empty for a generated page
 	Text    string // Markdown
 }
 
-// written are the pages that people wrote, in the order of the site. Those of connectors follow.
+// written are the pages that people wrote, in the order of the site. The pages of connectors follow.
 var written = []page{
 	{Name: "start", Title: "The first five minutes", Section: "Start", Source: "README.md", About: "From nothing to a pipeline that runs, and what else is in it."},
 	{Name: "install", Title: "Install as a service", Section: "Start", Source: "cmd/conduit/systemd/README.md", About: "Packages, the unit of systemd, upgrades, the sandbox."},
@@ -101,13 +101,13 @@ func (p *page) in(menus []menu, version, content string) []byte {
 	return []byte(strings.NewReplacer("@TITLE@", html.EscapeString(p.Title), "@VERSION@", html.EscapeString(version), "@NAV@", nav.String(), "@CONTENT@", content).Replace(layout))
 }
 
-// menu is the pages of a section.
+// menu has the pages of a section.
 type menu struct {
 	Title string
 	Pages []page
 }
 
-// build makes the site.
+// build generates the site.
 func build(root *ffcli.Command, version string, usage func(*ffcli.Command) string) (map[string][]byte, error) {
 	all, err := pages(root, usage)
 	if err != nil {
@@ -146,7 +146,7 @@ func addAssets(site map[string][]byte) error {
 	return nil
 }
 
-// front is the first page: a list of the others.
+// front returns the first page: a list of the others.
 func front(menus []menu, version string) page {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# conduit %s\n\nKeeps the pipelines declared in a directory of YAML files running. This is the documentation of this version; it is part of the program.\n", version)
@@ -159,12 +159,12 @@ func front(menus []menu, version string) page {
 	return page{Name: "index", Title: "Documentation", Text: b.String()}
 }
 
-// plural is the heading of sections with a page for each thing.
+// plural returns the heading of sections with a page for each thing.
 func plural(section string) string {
 	return map[string]string{"Connector": "Each connector", "Processor": "Each processor"}[section] + map[bool]string{true: section}[section != "Connector" && section != "Processor"]
 }
 
-// forMachines is llms.txt: see https://llmstxt.org.
+// forMachines returns llms.txt: see https://llmstxt.org.
 func forMachines(menus []menu, version string) []byte {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# conduit\n\n> A data-pipeline agent: one binary keeps the pipelines declared in a directory of YAML files running. Documentation of version %s.\n", version)
@@ -182,7 +182,7 @@ var (
 	marks   = lazy.Regexp("[`*|\\[\\]()#>]+")
 )
 
-// searchIndex is a script with what the search finds: titles, headings, and words.
+// searchIndex returns a script with the searchable text: titles, headings, and words.
 func searchIndex(all []page) []byte {
 	type entry struct {
 		Name, Title, About, Text string
@@ -198,7 +198,7 @@ func searchIndex(all []page) []byte {
 	}
 	text, err := json.Marshal(entries)
 	if err != nil {
-		panic(err) // it is texts
+		panic(err) // it consists of texts
 	}
 	return append(append([]byte("window.conduitPages = "), text...), ";\n"...)
 }

@@ -25,9 +25,8 @@ var logLevels = map[string]slog.Level{
 	"error": slog.LevelError,
 }
 
-// NewHandler returns the handler for log.level and for log.format, or for the format
-// "journal", or "line" for neither time nor priority. It makes one Write per line, or takes the
-// lines that have a record through w, if that is a Queue.
+// NewHandler returns the handler for log.level and for log.format, or for the format "journal", or "line" for neither
+// time nor priority. It makes one Write per line. If w is a Queue, it passes lines with a record through the queue.
 func NewHandler(w io.Writer, format, level string, color bool) slog.Handler {
 	var enc encoder = jsonEncoder{}
 	if format != "json" {
@@ -62,7 +61,7 @@ type logHandler struct {
 	group string // "a.b." inside of groups a and b
 }
 
-// output takes lines, those with a record of a pipeline as a destination does: it waits until they are written.
+// output writes lines. A line with a record of a pipeline is written before writeLine returns, as by a destination.
 type output interface {
 	writeLine(line []byte, hasRecord bool) error
 }
@@ -80,7 +79,7 @@ func (d *direct) writeLine(line []byte, _ bool) error {
 	return err
 }
 
-// maxPooledLine keeps one huge record from being kept in memory for good.
+// maxPooledLine keeps the buffer of a huge record from staying in memory.
 const maxPooledLine = 64 << 10
 
 var linePool = sync.Pool{New: func() any { b := make([]byte, 0, 1024); return &b }}

@@ -35,7 +35,7 @@ func TestLogLines(t *testing.T) {
 		name       string
 		message    string
 		attr       slog.Attr
-		text, json string // behind the level, the time and the message
+		text, json string // after the level, the time and the message
 	}{
 		{"plain", "started", slog.String("component", "engine"), ` started component=engine`, `"component":"engine"`},
 		{"no message", "", slog.Int("n", -3), ` n=-3`, `"n":-3`},
@@ -132,7 +132,7 @@ func TestLogLevels(t *testing.T) {
 	}
 }
 
-// A handler like slog's own: only that groups are dotted keys, which parsing undoes.
+// The handler behaves like slog's, except that groups are dotted keys, which parsing undoes.
 func TestLogHandlerConforms(t *testing.T) {
 	var b bytes.Buffer
 	slogtest.Run(t, func(*testing.T) slog.Handler {
@@ -204,7 +204,7 @@ func TestLogAttributesOfSiblingsStayApart(t *testing.T) {
 	}
 }
 
-// TestErrorsAreBrief logs errors of many bytes, as errors and as texts. Other attributes stay as they are.
+// TestErrorsAreBrief logs long errors, as errors and as texts. Other attributes are unchanged.
 func TestErrorsAreBrief(t *testing.T) {
 	long := strings.Repeat("x", 1<<20)
 	for name, a := range map[string]slog.Attr{"error": slog.Any("err", errors.New(long)),

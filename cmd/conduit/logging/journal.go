@@ -16,33 +16,33 @@ import (
 	"time"
 )
 
-// JournalSocket is where the journal takes entries.
+// JournalSocket is the socket on which the journal receives entries.
 const JournalSocket = "/run/systemd/journal/socket"
 
-// What waits for the journal and what an entry may hold.
+// Limits of the queue for the journal, of entries, and of waiting.
 const (
 	queueLength       = 1024
-	maxEntry          = 64 << 10        // bytes; an entry that is longer is cut
+	maxEntry          = 64 << 10        // bytes; a longer entry is cut
 	sendTimeout       = time.Second     // for the journal to take an entry
-	journalEndTimeout = 2 * time.Second // for it to take what waits at the end
+	journalEndTimeout = 2 * time.Second // for the journal to take the queued entries at the end
 )
 
-// journalFields are the attributes that entries have fields of their own for, with their names.
+// journalFields are the attributes with separate fields in entries, and the names of these fields.
 var journalFields = map[string]string{
 	"pipeline_id": "PIPELINE_ID", "connector_id": "CONNECTOR_ID", "plugin_name": "PLUGIN_NAME", "component": "COMPONENT",
 }
 
-// Journal sends entries to the journal in the background: a journal that takes none holds nothing up. What
-// finds no place in the queue is counted, and the journal gets the number when it takes entries again.
+// Journal sends entries to the journal in the background, so that a journal that takes none holds nothing up. Entries
+// that find no space in the queue are counted, and the journal gets the number when it takes entries again.
 type Journal struct {
 	path    string
 	queue   chan []byte
 	dropped atomic.Uint64
-	end     chan struct{} // closed when what is queued by then is the last
+	end     chan struct{} // closed after the last entry was queued
 	done    chan struct{} // closed when that is sent
 }
 
-// OpenJournal connects to the journal whose socket is at path.
+// OpenJournal connects to the journal with the socket at path.
 func OpenJournal(path string) (*Journal, error) {
 	conn, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: path, Net: "unixgram"})
 	if err != nil {
@@ -53,8 +53,7 @@ func OpenJournal(path string) (*Journal, error) {
 	return w, nil
 }
 
-// Close ends the writer when what waits is sent, or after two seconds. What is written afterwards
-// is lost.
+// Close ends the writer when the queued entries are sent, or after two seconds. Entries written afterwards are lost.
 func (w *Journal) Close() {
 	close(w.end)
 	select {
@@ -63,10 +62,10 @@ func (w *Journal) Close() {
 	}
 }
 
-// Dropped returns how many entries were dropped and not reported yet.
+// Dropped returns the number of entries that were dropped and not reported yet.
 func (w *Journal) Dropped() uint64 { return w.dropped.Load() }
 
-// writeEntry queues an entry. It never blocks.
+// write queues an entry. It never blocks.
 func (w *Journal) write(entry []byte) {
 	select {
 	case w.queue <- entry:
@@ -94,7 +93,7 @@ func (w *Journal) run(conn *net.UnixConn) {
 	}
 }
 
-// deliver sends an entry, after the number of those that are missing before it.
+// deliver sends an entry, after the number of dropped entries before it.
 func (w *Journal) deliver(conn **net.UnixConn, entry []byte) {
 	if n := w.dropped.Load(); n > 0 && w.send(conn, lostEntries(n)) == nil {
 		w.dropped.Add(-n)
@@ -104,7 +103,7 @@ func (w *Journal) deliver(conn **net.UnixConn, entry []byte) {
 	}
 }
 
-// lostEntries is the entry that says how many are missing.
+// lostEntries returns the entry that reports n missing entries.
 func lostEntries(n uint64) []byte {
 	e := appendJournalField(nil, "PRIORITY", "4")
 	e = appendJournalField(e, "SYSLOG_IDENTIFIER", journalIdentifier)
@@ -112,7 +111,7 @@ func lostEntries(n uint64) []byte {
 		fmt.Sprintf("%d lines of the log are missing: the journal did not take them in time", n))
 }
 
-// send sends an entry. The journal may have been restarted since the last one: then its socket is another.
+// send sends an entry. If the journal was restarted since the last entry, it connects to the new socket.
 func (w *Journal) send(conn **net.UnixConn, entry []byte) error {
 	err := writeEntry(*conn, entry)
 	if err == nil || errors.Is(err, syscall.EMSGSIZE) {
@@ -135,12 +134,13 @@ func writeEntry(conn *net.UnixConn, entry []byte) error {
 
 const journalIdentifier = "conduit"
 
-// Handler returns a handler that sends records to the journal, with the text that a handler of lines writes of them.
+// Handler returns a handler that sends records to the journal, with the text that the handler from lines writes for
+// them.
 func (w *Journal) Handler(lines func(to io.Writer) slog.Handler) slog.Handler {
 	return &journalHandler{out: w, lines: lines, text: lines}
 }
 
-// journalHandler makes an entry of a record: its line, its priority, and its fields.
+// journalHandler converts a record to an entry: its line, its priority, and its fields.
 type journalHandler struct {
 	out    *Journal
 	lines  func(io.Writer) slog.Handler
@@ -198,7 +198,7 @@ func (h *journalHandler) WithGroup(name string) slog.Handler {
 	return &c
 }
 
-// journalPriority is the level as syslog(3) has it.
+// journalPriority returns the level in the notation of syslog(3).
 func journalPriority(l slog.Level) string {
 	switch {
 	case l >= slog.LevelError:
@@ -211,7 +211,7 @@ func journalPriority(l slog.Level) string {
 	return "7"
 }
 
-// appendJournalField appends a field as the journal's protocol has it: a value with line breaks comes with its length.
+// appendJournalField appends a field in the journal's protocol: a value with line breaks is preceded by its length.
 func appendJournalField(e []byte, name, value string) []byte {
 	e = append(e, name...)
 	if !strings.Contains(value, "\n") {

@@ -14,7 +14,7 @@ import (
 	"github.com/conduit-agent/conduit/cmd/conduit/logging"
 )
 
-// listen is a journal.
+// listen returns the socket of a journal.
 func listen(t *testing.T, path string) *net.UnixConn {
 	t.Helper()
 	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
@@ -25,7 +25,7 @@ func listen(t *testing.T, path string) *net.UnixConn {
 	return conn
 }
 
-// entry returns the next entry that the journal gets.
+// entry returns the next entry that the journal receives.
 func entry(t *testing.T, conn *net.UnixConn) string {
 	t.Helper()
 	if err := conn.SetReadDeadline(time.Now().Add(30 * time.Second)); err != nil {
@@ -77,8 +77,8 @@ func TestFields(t *testing.T) {
 	}
 }
 
-// TestSlowJournal has a journal that takes nothing for a while: who logs does not wait, and the journal
-// learns how many lines are missing.
+// TestSlowJournal has a journal that reads nothing for a while: logging does not block, and the journal learns the
+// number of missing lines.
 func TestSlowJournal(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "socket")
 	conn := listen(t, path)
@@ -91,7 +91,7 @@ func TestSlowJournal(t *testing.T) {
 		t.Fatal("a journal that takes nothing took everything")
 	}
 	for !strings.Contains(entry(t, conn), "lines of the log are missing: the journal did not take them in time") {
-		log.Info("more") // what is missing is said before the next line
+		log.Info("more") // the number of dropped lines comes before the next line
 	}
 	w.Close()
 }

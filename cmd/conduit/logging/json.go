@@ -71,7 +71,7 @@ func appendJSONAny(b []byte, v any) []byte {
 	switch x := v.(type) {
 	case json.RawMessage:
 		return appendRaw(b, x)
-	case json.Marshaler: // not through package json, which would check and copy records
+	case json.Marshaler: // without package json, which would check and copy records
 		if j, err := x.MarshalJSON(); err == nil {
 			return appendRaw(b, j)
 		}
@@ -91,7 +91,7 @@ func appendJSONString(b []byte, s string) []byte {
 		b = append(b, s...)
 		return append(b, '"')
 	}
-	j, _ := json.Marshal(s) // a string always has JSON
+	j, _ := json.Marshal(s) // a string always has a JSON form
 	return append(b, terminal.EscapeJSON(j)...)
 }
 
@@ -107,8 +107,8 @@ func needsEscape(s string) bool {
 	return wide && !terminal.IsPrintable(s)
 }
 
-// hasControl reports whether b may contain a control or format character: whether it has anything but visible
-// ASCII. It tests eight bytes at a time: records pass here at full speed.
+// hasControl reports whether b may contain a control or format character, that is any byte except visible ASCII. It
+// tests eight bytes at a time, because all records pass through it.
 func hasControl(b []byte) bool {
 	const ones, tops = 0x0101010101010101, 0x8080808080808080
 	for ; len(b) >= 8; b = b[8:] {

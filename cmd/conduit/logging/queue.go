@@ -8,30 +8,30 @@ import (
 	"time"
 )
 
-// What waits for the reader of the log.
+// Limits of the queue for the reader of the log.
 const (
 	maxQueued  = 1 << 20         // bytes of lines
 	endTimeout = 2 * time.Second // for the reader to take them at the end
 )
 
-// Queue writes lines in the background: whoever logs never waits for a reader of the log that takes nothing, such as
-// a full pipe. A line that finds no room is dropped and counted, and the log has the number when there is room again. Only a
-// line with a record of a pipeline waits until it is written, as the log is where that pipeline delivers to.
+// Queue writes lines in the background, so that logging never waits for a blocked reader of the log, such as a full
+// pipe. A line that finds no space is dropped and counted, and the number is logged when there is space again. Only a
+// line with a record of a pipeline waits until it is written, as the log is the destination of that pipeline.
 type Queue struct {
 	w    io.Writer
-	wake chan struct{} // holds one value when something is queued
+	wake chan struct{} // holds one value when lines are queued
 	done chan struct{} // closed when the last line is written
 
-	writing sync.Mutex // held while w is written to
+	writing sync.Mutex // held during a write to w
 
 	mu      sync.Mutex
-	enc     encoder // of the line that says how many are missing; guarded by mu
+	enc     encoder // of the line with the number of dropped lines; guarded by mu
 	queued  []byte  // lines, in order; guarded by mu
 	dropped int     // lines; guarded by mu
 	closed  bool    // guarded by mu
 }
 
-// NewQueue returns a queue to w, which only it may write to until Close returns.
+// NewQueue returns a queue to w. Nothing else may write to w until Close returns.
 func NewQueue(w io.Writer) *Queue {
 	q := &Queue{w: w, wake: make(chan struct{}, 1), done: make(chan struct{})}
 	go q.run()
@@ -41,7 +41,7 @@ func NewQueue(w io.Writer) *Queue {
 // Write queues p, which is one or more lines. It never waits, and returns no error.
 func (q *Queue) Write(p []byte) (int, error) { return len(p), q.writeLine(p, false) }
 
-// Close returns when all that is queued is written, or after two seconds.
+// Close returns when all queued lines are written, or after two seconds.
 func (q *Queue) Close() {
 	q.mu.Lock()
 	q.closed = true
@@ -67,7 +67,7 @@ func (q *Queue) writeLine(line []byte, hasRecord bool) error {
 	return err
 }
 
-// push queues a line if there is room.
+// push queues a line if there is space.
 func (q *Queue) push(line []byte) {
 	q.mu.Lock()
 	fits := len(q.queued)+len(line) <= maxQueued
@@ -89,12 +89,12 @@ func (q *Queue) notify() {
 	}
 }
 
-// run writes what is queued until the queue is closed.
+// run writes queued lines until the queue is closed.
 func (q *Queue) run() {
 	defer close(q.done)
 	for range q.wake {
 		q.writing.Lock()
-		_ = q.flush() // there is no other place to report it
+		_ = q.flush() // there is no other place to report an error
 		q.writing.Unlock()
 		q.mu.Lock()
 		ended := q.closed && len(q.queued) == 0
@@ -105,7 +105,7 @@ func (q *Queue) run() {
 	}
 }
 
-// flush writes what is queued, and how many lines were dropped after it. It needs writing.
+// flush writes the queued lines, and then the number of dropped lines. The caller holds writing.
 func (q *Queue) flush() error {
 	q.mu.Lock()
 	lines, dropped, enc := q.queued, q.dropped, q.enc
@@ -122,7 +122,7 @@ func (q *Queue) flush() error {
 	return err
 }
 
-// render has enc render what the queue itself says.
+// render sets the encoder for messages of the queue itself.
 func (q *Queue) render(enc encoder) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -11,10 +11,10 @@ import (
 	"testing"
 )
 
-// gate is a reader of the log that takes nothing until it is opened.
+// gate is a reader of the log that reads nothing until it is opened.
 type gate struct {
 	open    chan struct{}
-	entered chan struct{} // holds one value once something is being written
+	entered chan struct{} // holds one value once a write has begun
 
 	mu    sync.Mutex
 	lines strings.Builder
@@ -45,7 +45,7 @@ func TestQueueNeverKeepsWhoLogsWaiting(t *testing.T) {
 	log := slog.New(NewHandler(q, "line", "info", false))
 	log.Info("first")
 	<-g.entered
-	const lines = 100_000 // more than there is room for
+	const lines = 100_000 // more than fit into the queue
 	for i := range lines {
 		log.Info(fmt.Sprintf("line %06d", i))
 	}

@@ -12,9 +12,8 @@ import (
 	"github.com/conduit-agent/conduit/cmd/conduit/terminal"
 )
 
-// textEncoder renders lines for people: time, level, message, the record if there is one, and
-// then other key=value pairs, which colour makes dim. The journal has the time already, and takes
-// the level as in sd-daemon(3).
+// textEncoder renders lines for people: time, level, message, the record if there is one, and then other key=value
+// pairs, which are dim in color. The journal has the time already, and gets the level as in sd-daemon(3).
 type textEncoder struct {
 	color   bool
 	journal bool
@@ -126,7 +125,7 @@ func appendTextValue(b []byte, v slog.Value) []byte {
 	}
 }
 
-// appendText appends s, quoted when something in it could be taken for the end of it.
+// appendText appends s, quoted when a character in it could be taken for its end.
 func appendText(b []byte, s string) []byte {
 	if s == "" || !plain(s) {
 		return strconv.AppendQuote(b, s)
@@ -157,8 +156,8 @@ func containsSpace(s string) bool {
 	return false
 }
 
-// appendRaw appends JSON as it is, but nothing that would end the line or steer a
-// terminal: in valid JSON a control character is white space.
+// appendRaw appends JSON unchanged, except for characters that would end the line or steer a terminal: in valid JSON a
+// control character is white space.
 func appendRaw(b []byte, raw []byte) []byte {
 	start := len(b)
 	b = append(b, raw...)

@@ -1,4 +1,4 @@
-// Package scaffold writes pipeline files for people to go on from.
+// Package scaffold writes pipeline files as a starting point for people.
 package scaffold
 
 import (
@@ -16,10 +16,10 @@ import (
 	"github.com/conduit-agent/conduit/spec/ref"
 )
 
-// File is a pipeline file to be written for a person to go on from.
+// File is a pipeline file that a person completes.
 type File struct {
 	ID, Description string
-	Missing         []string // what is to be filled in before it runs, as "setting of connector"
+	Missing         []string // settings to fill in before it can run, as "setting of connector"
 	Connectors      []connector
 }
 
@@ -36,7 +36,7 @@ type setting struct {
 	Off         bool // commented out
 }
 
-// Demo returns the pipeline that shows a newcomer something moving.
+// Demo returns a pipeline that shows a newcomer moving records.
 func Demo(id string) *File {
 	return &File{
 		ID:          id,
@@ -72,7 +72,7 @@ func (s *File) Add(plugin string, typ spec.ConnectorType, parameters sdk.Paramet
 	s.Connectors = append(s.Connectors, c)
 }
 
-// Ordered returns the names of parameters: those that must be given before the others, and each by name.
+// Ordered returns the names of parameters: required parameters first, and each group by name.
 func Ordered(parameters sdk.Parameters) []string {
 	return slices.SortedFunc(maps.Keys(parameters), func(a, b string) int {
 		if x, y := required(parameters[a]), required(parameters[b]); x != y {
@@ -89,8 +89,7 @@ func required(p sdk.Parameter) bool {
 	return slices.ContainsFunc(p.Validations, func(v sdk.Validation) bool { return v.Type == sdk.ValidationRequired })
 }
 
-// Explain describes a parameter: what it does, its type, whether it must be given, and
-// what its value has to be.
+// Explain describes a parameter: its purpose, its type, whether it is required, and the rules for its value.
 func Explain(p sdk.Parameter) string {
 	need := "Optional"
 	if required(p) {
@@ -112,7 +111,7 @@ func Explain(p sdk.Parameter) string {
 	return text
 }
 
-// rules are what validations say of a value.
+// rules describe the validations of a value.
 var rules = map[sdk.ValidationType]string{
 	sdk.ValidationGreaterThan: "Greater than %s",
 	sdk.ValidationLessThan:    "Less than %s",
@@ -147,10 +146,10 @@ func PlainName(plugin string) string {
 	return name
 }
 
-// SchemaFile is the name of the JSON Schema next to a file that was rendered.
+// SchemaFile is the name of the JSON Schema next to a rendered file.
 const SchemaFile = "pipeline.schema.json"
 
-// Render returns the YAML file. Its first line has editors complete and check it by SchemaFile.
+// Render returns the YAML file. Its first line makes editors complete and check it with SchemaFile.
 func (s *File) Render() []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "# yaml-language-server: $schema=./%s\n", SchemaFile)
@@ -191,8 +190,8 @@ func printable(line string) string {
 	}, line)
 }
 
-// quote returns s as a YAML string of printable characters. What Go escapes YAML reads, and a byte
-// that is not UTF-8, which YAML cannot have, is U+FFFD.
+// quote returns s as a YAML string of printable characters. YAML reads the escapes of Go. A byte that is not UTF-8,
+// which YAML cannot represent, becomes U+FFFD.
 func quote(s string) string {
 	if plainYAML(s) {
 		return s

@@ -59,10 +59,10 @@ func Clean(s string) string {
 	return string(b)
 }
 
-// Line returns s as Clean does, and on one line: names of files may contain newlines.
+// Line returns the result of Clean on one line: names of files may contain newlines.
 func Line(s string) string { return strings.ReplaceAll(Clean(s), "\n", `\x0a`) }
 
-// isPlain reports whether s is nothing but visible ASCII and ends of lines.
+// isPlain reports whether s consists of visible ASCII and line ends.
 func isPlain[T string | []byte](s T) bool {
 	for i := range len(s) {
 		if c := s[i]; (c < ' ' || c >= 0x7f) && c != '\n' {
@@ -72,8 +72,8 @@ func isPlain[T string | []byte](s T) bool {
 	return true
 }
 
-// EscapeJSON escapes the characters in JSON that a terminal does not show as they are. They occur only in strings,
-// whose values stay the same.
+// EscapeJSON escapes the characters in JSON that a terminal does not show as they are. They occur only in strings, and
+// escaping keeps the string values.
 func EscapeJSON(b []byte) []byte {
 	if isPlain(b) || bytes.IndexFunc(b, isHidden) < 0 {
 		return b
@@ -94,7 +94,7 @@ func EscapeJSON(b []byte) []byte {
 	return out
 }
 
-// isHidden reports whether r is in a string of JSON, which has no other control characters, and not visible.
+// isHidden reports whether r, in a JSON string, is not visible. JSON strings have no other control characters.
 func isHidden(r rune) bool { return r >= 0x7f && r != utf8.RuneError && !isVisible(r) }
 
 // The sequences that clear a terminal.
@@ -105,7 +105,7 @@ const (
 	ClearAll   = "\x1b[2J"
 )
 
-// own marks the sequences that commands print. Data cannot have it, since it differs from process to process.
+// own marks the sequences that commands print. Data cannot contain it, since it differs between processes.
 var own = "\x1b" + rand.Text()
 
 // Steer marks sequence, a constant of this package, for a Guard to write. A sequence without the mark is data.
@@ -136,7 +136,7 @@ func NewGuard(w io.Writer) *Guard {
 // Unguarded returns the underlying writer.
 func (g *Guard) Unguarded() io.Writer { return g.w }
 
-// Write writes p, except for the beginning of a character at its end, which is written with what follows.
+// Write writes p, except for an incomplete character at its end, which is written with the next bytes.
 func (g *Guard) Write(p []byte) (int, error) {
 	if len(g.part) == 0 && isPlain(p) {
 		return g.w.Write(p)
@@ -166,10 +166,10 @@ func (g *Guard) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Flush writes the beginning of a character that nothing followed.
+// Flush writes an incomplete character at the end of the output.
 func (g *Guard) Flush() error {
 	if len(g.part) == 0 {
-		return nil // even an empty Write waits for others that write to a full pipe
+		return nil // even an empty Write waits for other writes to a full pipe
 	}
 	escaped := bytes.Buffer{}
 	for _, c := range g.part {
@@ -180,7 +180,7 @@ func (g *Guard) Flush() error {
 	return err
 }
 
-// steering returns the sequence that s begins with and Steer marked, "" for none.
+// steering returns the sequence marked by Steer at the beginning of s, "" for none.
 func steering(s string) string {
 	rest, marked := strings.CutPrefix(s, own)
 	if !marked {

@@ -6,8 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// Fit cuts the lines of a page at width characters, and leaves lines out that are beyond height;
-// the last one then says how many. Colours take no room.
+// Fit cuts the lines of a page at width characters, and omits lines beyond height; the last line then has their number.
+// Colors take no space.
 func Fit(page []byte, width, height int) []byte {
 	lines := bytes.SplitAfter(page, []byte("\n"))
 	if n := len(lines); n > 0 && len(lines[n-1]) == 0 {

@@ -16,7 +16,7 @@ type Table struct {
 // Cell is one text of a table; color is for terminals.
 type Cell struct{ Text, Color string }
 
-// Colored is a cell whose text has a colour.
+// Colored is a cell with colored text.
 func Colored(text, color string) Cell { return Cell{text, color} }
 
 // Add appends a row of cells: strings, or cells with a colour.
@@ -33,7 +33,7 @@ func (t *Table) Add(cells ...any) {
 	t.rows = append(t.rows, row)
 }
 
-// Note adds an indented line below the last row, which has no part in the columns.
+// Note adds an indented line below the last row, outside of the columns.
 func (t *Table) Note(text, color string) {
 	if t.notes == nil {
 		t.notes = map[int]Cell{}

@@ -1,5 +1,4 @@
-// Package terminal lays out what commands print: tables, colours, and text that cannot steer
-// the terminal of who reads it.
+// Package terminal lays out the output of commands: tables, colors, and text that cannot steer the reader's terminal.
 package terminal
 
 import (
@@ -22,7 +21,7 @@ const (
 	Cyan    = "\x1b[36m"
 )
 
-// Dash stands for what there is not.
+// Dash returns "-" in place of an empty text.
 func Dash(text string) string {
 	if text == "" {
 		return "-"
@@ -30,7 +29,7 @@ func Dash(text string) string {
 	return text
 }
 
-// Count is a number of things in words.
+// Count returns a number and a noun as words.
 func Count(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun
@@ -38,7 +37,7 @@ func Count(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// Moment is a time for people, in the time zone of the machine.
+// Moment formats a time for people, in the time zone of the machine.
 func Moment(t time.Time) string {
 	if t.IsZero() {
 		return "-"
@@ -46,10 +45,10 @@ func Moment(t time.Time) string {
 	return t.Local().Format("2006-01-02 15:04:05")
 }
 
-// OneLine is s without line breaks, and without what could steer a terminal.
+// OneLine is s without line breaks, and without characters that could steer a terminal.
 func OneLine(s string) string { return strings.Join(strings.Fields(Clean(s)), " ") }
 
-// OneError is OneLine for what may be several errors, each on a line: a semicolon separates them.
+// OneError is OneLine for a text that may have several errors, each on a line: semicolons separate them.
 func OneError(s string) string {
 	var b strings.Builder
 	for line := range strings.Lines(s) {
@@ -65,8 +64,7 @@ func OneError(s string) string {
 	return b.String()
 }
 
-// IsPrintable reports whether s shows as it is: no control characters, nothing
-// invisible, valid UTF-8.
+// IsPrintable reports whether a terminal shows s as it is: no control characters, no invisible characters, valid UTF-8.
 func IsPrintable(s string) bool {
 	for i, r := range s {
 		if r < utf8.RuneSelf {
