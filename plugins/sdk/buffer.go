@@ -13,8 +13,8 @@ import (
 // Unlimited is the batch size if only a delay limits batches.
 const Unlimited = 10_000
 
-// WriteBuffer gathers records until it has Size of them, or until the first one is Delay old. With neither limit it writes
-// them at once.
+// WriteBuffer gathers records until it has Size of them, or until the first one is Delay old. With neither limit it
+// writes them at once.
 type WriteBuffer struct {
 	Begin  func(context.Context)                               // is called before the records of a batch are written
 	Write  func(context.Context, []record.Record) (int, error) // like Write of a destination; does not panic
