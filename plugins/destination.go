@@ -64,7 +64,7 @@ func (d *destination) Flush(ctx context.Context) error {
 	return d.written(inner, d.connector.Flush(inner))
 }
 
-// written converts err, which breaks the connector, to the error of Write and Flush.
+// written converts err to the error of Write and Flush. An error of the connector breaks it.
 func (d *destination) written(ctx context.Context, err error) error {
 	switch {
 	case err == nil:

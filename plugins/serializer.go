@@ -15,7 +15,7 @@ type serializer struct {
 	parent <-chan struct{} // owned by the running call: Done of the parent of ctx
 	ctx    context.Context // owned by the running call
 
-	mu     sync.Mutex         // guards what follows
+	mu     sync.Mutex         // guards cancel and ended
 	cancel context.CancelFunc // ends ctx
 	ended  bool
 }

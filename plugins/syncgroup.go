@@ -8,8 +8,8 @@ import (
 
 // SyncMember is a file or another target of a destination that can be synced.
 type SyncMember interface {
-	// Sync makes all data durable that was written before the call. If it returns an error, the data may not be durable,
-	// and another call does not change that.
+	// Sync makes all data durable that was written before the call. If it returns an error, the data may not be
+	// durable, and another call does not change that.
 	Sync() error
 	// Device identifies the disk. A slow disk does not delay members on other disks.
 	Device() uint64
@@ -20,7 +20,7 @@ type SyncGroup struct {
 	mu      sync.Mutex
 	written map[string]syncMembers  // guarded by mu; by pipeline
 	syncing map[string]*syncWaiting // guarded by mu; by pipeline: its last unfinished sync
-	disks   map[uint64]*syncDisk    // guarded by mu; those that are being synced
+	disks   map[uint64]*syncDisk    // guarded by mu; disks being synced
 }
 
 // syncMembers are the members for one pipeline, nearly always a single one.
@@ -53,8 +53,8 @@ type syncRound struct {
 	done func(pipelines []string, err error)
 }
 
-// Defer makes the group sync m before it acknowledges any record that the connector counts as written from now on. A
-// member calls Defer again after each Sync.
+// Defer registers m to be synced before the acknowledgement of any record that the connector counts as written from now
+// on. A member calls Defer again after each Sync.
 func (g *SyncGroup) Defer(connectorID string, m SyncMember) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

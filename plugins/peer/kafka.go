@@ -266,7 +266,7 @@ type walk struct {
 type frame struct {
 	fields []field
 	at     int
-	more   int64 // structures behind this one
+	more   int64 // structures after this one
 }
 
 func newWalk(fields []field, flexible bool) *walk {
@@ -353,7 +353,7 @@ func (c *Kafka) uvarint() (n uint32, ok bool, err error) {
 	return uint32(u), true, nil
 }
 
-// tagged takes a number of the tagged fields: how many there are, and of each its number and its length.
+// tagged takes a number of the tagged fields: the count, or the number or length of a field.
 func (c *Kafka) tagged(n int64) error {
 	w := c.walk
 	switch {
@@ -384,7 +384,7 @@ func (c *Kafka) pass(n int64) error {
 	return nil
 }
 
-// settle advances to the next value that has a length. It skips data behind the end of a known structure.
+// settle advances to the next value that has a length. It skips data after the end of a known structure.
 func (c *Kafka) settle() error {
 	w := c.walk
 	for len(w.frames) > 0 {

@@ -42,7 +42,7 @@ const (
 	rows
 )
 
-// NewMySQL returns a connection on which the answers are checked. deprecateEOF says whether the session has the
+// NewMySQL returns a connection on which the answers are checked. deprecateEOF reports whether the session has the
 // capability CLIENT_DEPRECATE_EOF.
 func NewMySQL(conn net.Conn, deprecateEOF bool) *MySQLConn {
 	checker := &MySQL{deprecateEOF: deprecateEOF}

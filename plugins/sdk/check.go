@@ -80,7 +80,7 @@ func (p Parameters) check(settings map[string]string) []SettingError {
 // isPattern reports whether name contains a '*'.
 func isPattern(name string) bool { return strings.Contains(name, "*") }
 
-// knows reports whether name is spelled out in p.
+// knows reports whether p contains name literally.
 func (p Parameters) knows(name string) bool {
 	_, ok := p[name]
 	return ok

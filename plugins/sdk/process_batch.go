@@ -70,9 +70,8 @@ type Emission struct {
 	Settles []Held          // held records that are settled when Records are; each appears once
 }
 
-// NewProcessBatch returns a batch of the records with these indices, all records when
-// selects is nil. The token is what Token returns. It is for hosts, and for tests of
-// processors.
+// NewProcessBatch returns a batch of the records with these indices, all records when selects is nil. The token is the
+// result of Token. It is for hosts, and for tests of processors.
 func NewProcessBatch(token any, records []record.Record, selects []int32) *ProcessBatch {
 	b := &ProcessBatch{}
 	b.Reset(token, records, selects)

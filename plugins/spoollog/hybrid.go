@@ -36,7 +36,7 @@ func (l *Log) SetHybrid(delay time.Duration) error {
 
 // Memory accounts for the memory that a log uses.
 type Memory interface {
-	// Take reserves n bytes. If there are fewer it reserves nothing and returns false.
+	// Take reserves n bytes. If fewer are free, it reserves nothing and returns false.
 	Take(n int) bool
 	// Add reserves n bytes regardless of the limit, or frees -n bytes.
 	Add(n int)

@@ -54,7 +54,7 @@ func add(t *testing.T, l *spoollog.Log, from, to int) {
 	}
 }
 
-// read returns the numbers of the records from offset on, and the cursor behind them.
+// read returns the numbers of the records from offset on, and the cursor after them.
 func read(t *testing.T, l *spoollog.Log, offset uint64) (numbers []int, c *spoollog.Cursor) {
 	t.Helper()
 	c = l.Cursor(offset)

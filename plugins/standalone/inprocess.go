@@ -43,7 +43,7 @@ func (c *Client) serveHere(connectorID, token string, log *slog.Logger) (*proces
 		p.kill()
 		return nil, fmt.Errorf("cannot serve connector %s: %w", c.Connector.Name, err)
 	}
-	p.version = wire.Version2 // go-plugin does not negotiate with an attached plugin
+	p.version = wire.Version2 // go-plugin does not ask an attached plugin
 	return p, nil
 }
 
