@@ -61,7 +61,7 @@ func (d *destination) Write(_ context.Context, records []record.Record) (int, er
 	return len(records), nil
 }
 
-// append truncates the file to its old size if it cannot write all of b.
+// append truncates the file to its old size if the write or the sync fails.
 func (d *destination) append(b []byte) error {
 	_, err := d.file.WriteAt(b, d.size)
 	if err == nil {
