@@ -41,8 +41,8 @@ type knownShape struct {
 	version string
 }
 
-// maxShapes limits the schemas of one subject that a run remembers. Without it a source with generated field names
-// would fill the registry.
+// maxShapes limits the schemas per subject that a run remembers. Without it a source with generated field names would
+// fill the registry.
 const maxShapes = 64
 
 // newExtractor returns nil if there is nothing to extract, or no registry.

@@ -60,7 +60,7 @@ type Source interface {
 	// records. The records belong to the caller.
 	Read(ctx context.Context) ([]record.Record, error)
 	// Ack reports that the records at these positions are settled: every destination has them, and a restart resumes
-	// after the last of them. Positions come in the order read, each once.
+	// after the last one. Positions come in the order read, each once.
 	Ack(ctx context.Context, positions []record.Position) error
 	// Teardown releases everything. It is the last call, also after a failed Configure or Open.
 	Teardown(ctx context.Context) error
@@ -121,8 +121,8 @@ type AckIgnorer interface {
 	IgnoresAcks() bool
 }
 
-// LimitedSource is a Source that returns only a limited number of records before some of them are acknowledged, because
-// its system sends or keeps no more. The agent uses it only for sources in its own process.
+// LimitedSource is a Source that returns only a limited number of records before some are acknowledged, because its
+// system sends or keeps no more. The agent uses it only for sources in its own process.
 type LimitedSource interface {
 	// MaxUnacked returns the maximum number of unacknowledged records, 0 for no limit. It is called after Configure.
 	// The host waits for no more than that many records to fill a batch or a window.

@@ -12,7 +12,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
-// batchBytes and batchRecords are the approximate limits of one Read.
+// batchBytes and batchRecords are the approximate limits of a Read.
 const (
 	batchBytes   = 256 << 10
 	batchRecords = 1000
@@ -149,7 +149,7 @@ func (c *Cursor) damage(from, to uint64, bytes int64) {
 	c.log.segments.damage(c.seg, from, to, bytes)
 }
 
-// batch collects the records of one Read.
+// batch collects the records of a Read.
 type batch struct {
 	end     uint64 // offset after the last record to take
 	records []record.Record

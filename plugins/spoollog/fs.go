@@ -49,7 +49,7 @@ type File interface {
 const fileMode os.FileMode = 0o640
 
 // directory implements FS with an open directory of the machine. It follows no links out of that directory, even if
-// another file takes the place of its name. Only the base name of a path is significant.
+// another file replaces the directory's name. Only the base name of a path is significant.
 type directory struct {
 	root *os.Root
 	path string

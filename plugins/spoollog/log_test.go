@@ -186,7 +186,7 @@ func TestCutsTornEnd(t *testing.T) {
 	}
 }
 
-// A changed byte costs only the records of its frame, which are counted.
+// A changed byte costs only the records of the same frame, which are counted.
 func TestSkipsDamage(t *testing.T) {
 	dir := t.TempDir()
 	l := open(t, dir)

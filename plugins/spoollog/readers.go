@@ -19,7 +19,7 @@ const (
 	maxReader    = 16 << 10 // limit of the bytes read from a reader's file
 )
 
-// position is the position of a reader, and the content of its file.
+// position is the position of a reader, and its saved value.
 type position struct {
 	name    string
 	log     uint64 // identity of the log in the file when it was read

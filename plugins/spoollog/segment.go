@@ -78,7 +78,7 @@ func (s *segment) recover(fs FS) (torn int64, err error) {
 	return torn, s.affirm(fs, f, sure)
 }
 
-// scan finds the end of a segment and the beginning of its last commit.
+// scan finds the end of a segment and the beginning of the last commit.
 //
 // A frame states how much was synced when it was written. A damaged part that a later frame states as synced is a hole;
 // scan continues after it. A damaged part that no later frame covers is a torn write. It and everything after it is

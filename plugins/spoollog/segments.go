@@ -31,7 +31,7 @@ type segments struct {
 	file   File        // file of the active segment, nil if none; used by the committing goroutine
 	active *segment
 	bytes  int64         // size at which the active segment is closed
-	age    time.Duration // age at which it is closed, regardless of its size; zero: no limit
+	age    time.Duration // age at which it is closed, regardless of size; zero: no limit
 
 	torn, written int64  // bytes, see Counts
 	damaged       uint64 // records, see Counts
