@@ -30,8 +30,8 @@ func (bareDestination) Write(_ context.Context, r []record.Record) (int, error) 
 	return len(r), nil
 }
 
-// BenchmarkReadWrite measures what the host adds to a Read and a Write of connectors
-// that do nothing. Unstamped records have no metadata and are stamped; stamped ones have it.
+// BenchmarkReadWrite measures the overhead of the host for a Read and a Write of connectors that do nothing. Unstamped
+// records have no metadata and are stamped; stamped ones have it.
 func BenchmarkReadWrite(b *testing.B) {
 	for _, size := range []int{1, 1000} {
 		for _, unstamped := range []bool{true, false} {
@@ -84,8 +84,8 @@ func benchmarkReadWrite(b *testing.B, size int, unstamped bool) {
 	_, _ = src.Teardown(b.Context()), dst.Teardown(b.Context())
 }
 
-// BenchmarkConfigure measures what it takes to make a built-in connector and hand it its
-// settings, which is a good part of starting a pipeline.
+// BenchmarkConfigure measures the creation and configuration of a built-in connector, which is a significant part of
+// starting a pipeline.
 func BenchmarkConfigure(b *testing.B) {
 	h := &plugins.Host{Builtin: []sdk.Connector{generator.Connector()}}
 	settings := map[string]string{"rate": "1", "format.type": "structured", "format.options.id": "int", "format.options.name": "string"}

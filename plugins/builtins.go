@@ -25,11 +25,11 @@ type builtins struct {
 	budget     int
 
 	once      sync.Once
-	standard  []sdk.Connector // those that could be described, with the sdk.* settings
+	standard  []sdk.Connector // connectors with a description, with the sdk.* settings
 	installed []Installed     // the same
 }
 
-// Installed returns the connectors. Those whose description panics are left out.
+// Installed returns the connectors without those whose description panics.
 func (b *builtins) Installed() []Installed {
 	b.once.Do(func() {
 		for _, c := range b.connectors {
@@ -50,7 +50,7 @@ func (b *builtins) add(c sdk.Connector) error {
 	})
 }
 
-// Source makes a source that runs in this process.
+// Source creates a source that runs in this process.
 func (b *builtins) Source(_ context.Context, plugin pluginname.Name, connectorID string) (connector.Source, error) {
 	c, err := b.connector(plugin)
 	if err != nil {
@@ -66,7 +66,7 @@ func (b *builtins) Source(_ context.Context, plugin pluginname.Name, connectorID
 	return s, nil
 }
 
-// Destination makes a destination that runs in this process.
+// Destination creates a destination that runs in this process.
 func (b *builtins) Destination(_ context.Context, plugin pluginname.Name, connectorID string) (connector.Destination, error) {
 	c, err := b.connector(plugin)
 	if err != nil {
@@ -82,7 +82,7 @@ func (b *builtins) Destination(_ context.Context, plugin pluginname.Name, connec
 	return d, nil
 }
 
-// connector returns the connector with this name, which is one of those described.
+// connector returns the described connector with this name.
 func (b *builtins) connector(plugin pluginname.Name) (sdk.Connector, error) {
 	for i, p := range b.Installed() {
 		if p.FullName() == plugin {

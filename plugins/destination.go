@@ -7,8 +7,8 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// destination makes an sdk.AsyncDestination a connector.Destination. Write and Flush run on the
-// goroutine that calls them.
+// destination adapts an sdk.AsyncDestination to connector.Destination. Write and Flush run on the goroutine that calls
+// them.
 type destination struct {
 	instance
 	connector sdk.AsyncDestination
@@ -64,7 +64,7 @@ func (d *destination) Flush(ctx context.Context) error {
 	return d.written(inner, d.connector.Flush(inner))
 }
 
-// written returns what Write and Flush say of err, which is the end of the connector.
+// written converts err to the error of Write and Flush. An error of the connector breaks it.
 func (d *destination) written(ctx context.Context, err error) error {
 	switch {
 	case err == nil:

@@ -16,8 +16,7 @@ import (
 
 var errRefused = errors.New("not wanted")
 
-// outcome collects what a destination settled: "2" for two durable records, "1!" for
-// one that was refused.
+// outcome collects the settled results of a destination: "2" for two durable records, "1!" for a refused one.
 type outcome []string
 
 func (o *outcome) settled(n int, err error) {

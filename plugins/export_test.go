@@ -1,4 +1,4 @@
 package plugins
 
-// Stamp gives records the metadata that every record has.
+// Stamp adds the standard metadata to records.
 var Stamp = stamp

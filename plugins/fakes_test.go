@@ -16,8 +16,7 @@ import (
 
 const connectorID = "orders:db"
 
-// contract fails the test when a connector is called in a way that its author was
-// promised it would not be.
+// contract fails the test when a connector is called against the contract.
 type contract struct {
 	t       testing.TB
 	calls   atomic.Int32
@@ -27,8 +26,8 @@ type contract struct {
 	history []string
 }
 
-// call notes a call and checks that it comes alone, before Teardown, with its Env.
-// The function returned ends it.
+// call records a call and checks that it is the only one, precedes Teardown, and has its Env. The returned function
+// ends it.
 func (c *contract) call(ctx context.Context, name string) func() {
 	running := &c.calls
 	if name == "Ack" {
@@ -66,11 +65,11 @@ func (c *contract) count(name string) (n int) {
 	return n
 }
 
-// fake has the calls of both kinds of connectors that are answered once.
+// fake implements the unary calls of both kinds of connectors.
 type fake struct {
 	contract
-	on       map[string]func(ctx context.Context) error // what a call does; nothing when absent
-	settings map[string]string                          // what a destination is configured with
+	on       map[string]func(ctx context.Context) error // implementation of a call; absent: no-op
+	settings map[string]string                          // settings of a destination
 }
 
 func (f *fake) do(ctx context.Context, name string) error {
@@ -151,7 +150,7 @@ func startSource(t testing.TB, f *fakeSource, log *slog.Logger) connector.Source
 	return s
 }
 
-// startDestination does the same for a destination, of any type built on fakeDestination.
+// startDestination is like startSource for a destination, of any type built on fakeDestination.
 func startDestination(t testing.TB, d sdk.Destination, f *fakeDestination, settled func(int, error)) connector.Destination {
 	f.t = t
 	h := newHost(sdk.Connector{NewDestination: func() sdk.Destination { return d }})

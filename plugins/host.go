@@ -14,62 +14,56 @@ import (
 	"github.com/conduit-agent/conduit/spec/sorting"
 )
 
-// Host knows all plugins there are and makes instances of them. The zero Host knows
-// none. Its fields are set before first use and not changed after.
+// Host knows all plugins and creates their instances. The zero Host knows none. Set its fields before the first use and
+// do not change them after.
 type Host struct {
 	Builtin    []sdk.Connector // compiled in
-	Standalone Discovery       // executables; nil when there are none
-	Schemas    schema.Registry // lent to connectors; nil when there is none
+	Standalone Discovery       // executables; nil: none
+	Schemas    schema.Registry // lent to connectors; nil: none
 	Log        *slog.Logger    // nil discards
-	Timeouts   Timeouts        // of the calls to built-in connectors
-	// AllowPath returns why settings of built-in connectors may not name a file; nil allows
-	// every one.
+	Timeouts   Timeouts        // for calls to built-in connectors
+	// AllowPath returns an error if settings of built-in connectors may not name a file; nil allows every file.
 	AllowPath func(path string) error
-	// Syncs syncs what built-in destinations wrote; nil has them do it themselves, before
-	// each Write returns.
+	// Syncs syncs the writes of built-in destinations. If nil, they sync themselves before each Write returns.
 	Syncs *SyncGroup
-	// Buffer returns what counts the buffers of an instance of a built-in plugin with that
-	// name; nil when they are not bounded.
+	// Buffer returns the accounting of the buffers of an instance of the built-in plugin; nil: not limited.
 	Buffer func(plugin string) sdk.Buffer
-	// Budget is what sdk.Budget returns to built-in plugins; 0: sdk.DefaultBudget.
+	// Budget is the result of sdk.Budget for built-in plugins; 0: sdk.DefaultBudget.
 	Budget int
 
 	once    sync.Once
 	builtin *builtins
-	warned  sync.Map // references to versions of other plugins
+	warned  sync.Map // warnings about references to versions of other plugins
 }
 
-// Registry makes instances of one kind of plugin.
+// Registry creates instances of plugins of the same kind.
 type Registry interface {
-	// Installed returns the plugins there are now, in any order.
+	// Installed returns the current plugins, in any order.
 	Installed() []Installed
-	// Source makes an instance of the plugin with exactly this name. It runs but is
-	// not configured.
+	// Source creates an instance of the plugin with exactly this name. It runs but is not configured.
 	Source(ctx context.Context, plugin pluginname.Name, connectorID string) (connector.Source, error)
-	// Destination does the same for a destination.
+	// Destination is like Source for a destination.
 	Destination(ctx context.Context, plugin pluginname.Name, connectorID string) (connector.Destination, error)
 }
 
-// Discovery is a Registry whose plugins come and go.
+// Discovery is a Registry whose plugins change while it runs.
 type Discovery interface {
 	Registry
-	// Await returns when it is known what ref stands for, as far as that can be known:
-	// at once unless there are plugins that have not said yet what they are. With
-	// substitute there is another plugin that will do, and the wait is short.
+	// Await returns when it is known which plugin ref refers to, as far as possible. It returns at once unless there
+	// are plugins without a specification. With substitute there is another suitable plugin, and the wait is short.
 	Await(ctx context.Context, ref pluginname.Name, substitute bool)
 	// Resolve returns the name of the plugin in the file at path.
 	Resolve(path string) (pluginname.Name, error)
 }
 
-// Installed is a plugin that references can name: what it says about itself, and where it
-// is.
+// Installed is a plugin that references can name: its specification and its location.
 type Installed struct {
 	sdk.Specification
 	Kind pluginname.Kind
-	Path string // of the executable; empty when built in
+	Path string // path of the executable; empty: built in
 }
 
-// Problem says why a file among the executables is not used.
+// Problem is the reason why a file among the executables is not used.
 type Problem struct {
 	Path   string `json:"path"`
 	Reason string `json:"reason"`
@@ -78,7 +72,7 @@ type Problem struct {
 // Process is the process of a running connector.
 type Process struct {
 	ConnectorID string
-	PID         int // also the id of its process group
+	PID         int // also the process group's id
 }
 
 // FullName returns the plugin's full name, for example builtin:generator@v1.0.0.
@@ -86,14 +80,13 @@ func (p Installed) FullName() pluginname.Name {
 	return pluginname.Name{Kind: p.Kind, Name: p.Name, Version: p.Version}
 }
 
-// Complete reports whether the parameters are all the settings that the plugin takes. Of
-// executables made without an SDK that lists its own settings this is not known: some
-// take more, or other names.
+// Complete reports whether the parameters include all settings of the plugin. This is unknown for executables made
+// without an SDK that adds its own settings: some accept more settings, or other names.
 func (p Installed) Complete() bool {
 	return p.Kind == pluginname.Builtin || listsOwn(p.Source) || listsOwn(p.Destination)
 }
 
-// listsOwn reports whether there are settings that an SDK added.
+// listsOwn reports whether params include settings added by an SDK.
 func listsOwn(params sdk.Parameters) bool {
 	for name := range params {
 		if strings.HasPrefix(name, "sdk.") {
@@ -113,15 +106,14 @@ func (h *Host) Installed() []Installed {
 	return all
 }
 
-// Find returns the plugin that the reference stands for. When there is none, the error
-// names those there are.
+// Find returns the plugin that the reference refers to. If there is none, the error names the available plugins.
 func (h *Host) Find(plugin string) (Installed, error) {
 	found, _, err := h.find(plugin)
 	return found, err
 }
 
-// Source makes a source of the plugin that the reference stands for, for the connector
-// with this id. It is not configured. Teardown must be called on it.
+// Source creates a source of the plugin that the reference refers to, for the connector with this id. It is not
+// configured. The caller must call Teardown.
 func (h *Host) Source(ctx context.Context, plugin, connectorID string) (connector.Source, error) {
 	h.await(ctx, plugin)
 	found, registry, err := h.find(plugin)
@@ -134,7 +126,7 @@ func (h *Host) Source(ctx context.Context, plugin, connectorID string) (connecto
 	return registry.Source(ctx, found.FullName(), connectorID)
 }
 
-// Destination makes a destination as Source makes a source.
+// Destination is like Source for a destination.
 func (h *Host) Destination(ctx context.Context, plugin, connectorID string) (connector.Destination, error) {
 	h.await(ctx, plugin)
 	found, registry, err := h.find(plugin)
@@ -147,7 +139,7 @@ func (h *Host) Destination(ctx context.Context, plugin, connectorID string) (con
 	return registry.Destination(ctx, found.FullName(), connectorID)
 }
 
-// await waits for plugins that may be the one that the reference stands for.
+// await waits for plugins that may match the reference.
 func (h *Host) await(ctx context.Context, plugin string) {
 	name, err := pluginname.Parse(plugin)
 	if err != nil || h.Standalone == nil || name.Kind == pluginname.Builtin {
@@ -158,7 +150,7 @@ func (h *Host) await(ctx context.Context, plugin string) {
 	h.Standalone.Await(ctx, name, substitute)
 }
 
-// find returns the newest plugin that matches, of the first registry that has one.
+// find returns the newest matching plugin of the first registry that has one.
 func (h *Host) find(plugin string) (Installed, Registry, error) {
 	name, err := pluginname.Parse(plugin)
 	if err != nil {
@@ -192,7 +184,7 @@ func newest(all []Installed, name pluginname.Name) (found Installed, ok bool) {
 	return found, ok
 }
 
-// registries returns the registries in the order in which pluginname.Any searches them.
+// registries returns the registries in the search order for pluginname.Any.
 func (h *Host) registries() []Registry {
 	h.once.Do(func() {
 		h.builtin = &builtins{
@@ -209,8 +201,8 @@ func (h *Host) registries() []Registry {
 	return []Registry{h.Standalone, h.builtin}
 }
 
-// pinned returns the plugin compiled in that stands for a version of the one of Conduit with
-// the same name: pipeline files of Conduit may name that version. It warns once of each.
+// pinned returns the built-in plugin that replaces a version of Conduit's plugin with the same name, because pipeline
+// files of Conduit may name that version. It warns once about each.
 func (h *Host) pinned(name pluginname.Name, reference string) (Installed, bool) {
 	if name.Kind == pluginname.Standalone || name.Version == pluginname.Latest || name.Major() != "v0" {
 		return Installed{}, false

@@ -101,8 +101,7 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// A version of the plugin that Conduit has under this name stands for the one compiled in,
-// with one warning.
+// The built-in plugin replaces a version of Conduit's plugin with the same name, with one warning.
 func TestPinnedBuiltin(t *testing.T) {
 	h, log := sampleHost(), &bytes.Buffer{}
 	h.Log = slog.New(slog.NewTextHandler(log, nil))

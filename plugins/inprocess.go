@@ -15,7 +15,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// Timeouts bounds the calls to a connector that are answered once. Zero means a minute.
+// Timeouts limits the unary calls to a connector. Zero means a minute.
 type Timeouts struct {
 	Configure time.Duration
 	Open      time.Duration
@@ -25,20 +25,19 @@ type Timeouts struct {
 
 const (
 	defaultTimeout = time.Minute
-	// grace is how long a connector may take to notice that its context ended.
+	// grace is the time in which a connector must notice that its context ended.
 	grace = time.Second
 )
 
-// calls are the calls that sdk.Source and sdk.Destination have in common.
+// calls are the methods common to sdk.Source and sdk.Destination.
 type calls interface {
 	Configure(ctx context.Context, settings map[string]string) error
 	Teardown(ctx context.Context) error
 	sdk.Lifecycle
 }
 
-// instance is the part of an in-process connector that sources and destinations share:
-// the calls that are answered once. They run on a goroutine of their own, so that a
-// connector which never answers can be given up.
+// instance is the common part of in-process sources and destinations: the unary calls. They run on separate goroutines,
+// so that a connector that never answers can be abandoned.
 type instance struct {
 	id       string
 	log      *slog.Logger
@@ -51,7 +50,7 @@ type instance struct {
 
 	broken   atomic.Pointer[error] // why no more calls are made
 	once     sync.Once             // Teardown
-	teardown error                 // what Teardown returned
+	teardown error                 // result of Teardown
 }
 
 func (in *instance) init(b *builtins, plugin pluginname.Name, connectorID string) {
@@ -70,8 +69,8 @@ func (in *instance) init(b *builtins, plugin pluginname.Name, connectorID string
 	in.main, in.acks = newSerializer(), newSerializer()
 }
 
-// LogThrough has the connector, and what is said about it, logged through a handler that
-// wrap makes of the one there is. It is called before anything else.
+// LogThrough wraps the log handler for the connector, and for messages about it, with wrap. It must be called before
+// all other methods.
 func (in *instance) LogThrough(wrap func(slog.Handler) slog.Handler, _ func(string) string) {
 	in.log = slog.New(wrap(in.log.Handler()))
 	in.env.Logger = in.log
@@ -105,9 +104,8 @@ func (in *instance) LifecycleOnDeleted(ctx context.Context, settings map[string]
 	})
 }
 
-// Teardown ends all running calls, waits for them and calls the connector's Teardown.
-// A context that has ended already does not keep it from doing so. When a running call
-// does not return in time, the connector's Teardown follows if ever it does.
+// Teardown ends all running calls, waits for them and calls the connector's Teardown, even if ctx has already ended. If
+// a running call does not return in time, the connector's Teardown is called when that call returns.
 func (in *instance) Teardown(ctx context.Context) error {
 	in.once.Do(func() {
 		ended := in.fault("it is torn down") // set before the calls end, which return it
@@ -125,7 +123,7 @@ func (in *instance) Teardown(ctx context.Context) error {
 func (in *instance) tearDown(ctx context.Context) error {
 	in.acks.acquire()
 	defer in.acks.release()
-	if ctx.Err() != nil { // it was given up while it waited
+	if ctx.Err() != nil { // it was abandoned while it waited
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), cmp.Or(in.timeouts.Teardown, defaultTimeout))
 		defer cancel()
@@ -139,7 +137,7 @@ func (in *instance) call(ctx context.Context, timeout time.Duration, fn func(con
 		return err
 	}
 	return in.bounded(ctx, timeout, func(ctx context.Context) error {
-		if ctx.Err() != nil { // it waited for another call for too long
+		if ctx.Err() != nil { // waiting for another call took too long
 			return ctx.Err()
 		}
 		return fn(ctx)
@@ -148,8 +146,8 @@ func (in *instance) call(ctx context.Context, timeout time.Duration, fn func(con
 
 var errGoroutineEnded = errors.New("the connector ended the goroutine of the call")
 
-// bounded calls fn on a goroutine of its own, when no other call runs, and waits for it no
-// longer than timeout and a grace. After that the goroutine is on its own.
+// bounded calls fn on a separate goroutine when no other call runs. It waits at most for timeout and a grace period,
+// and then abandons the goroutine.
 func (in *instance) bounded(ctx context.Context, timeout time.Duration, fn func(context.Context) error) error {
 	timeout = cmp.Or(timeout, defaultTimeout)
 	inner, cancel := context.WithTimeout(sdk.WithEnv(ctx, in.env), timeout)
@@ -172,7 +170,7 @@ func (in *instance) bounded(ctx context.Context, timeout time.Duration, fn func(
 	return in.contained(err)
 }
 
-// await returns what comes through done, or after ctx ended and a grace, that nothing came.
+// await returns the result from done. It returns answered false if none comes before the end of ctx and a grace period.
 func await(ctx context.Context, done <-chan error) (answered bool, err error) {
 	select {
 	case err = <-done:
@@ -189,8 +187,8 @@ func await(ctx context.Context, done <-chan error) (answered bool, err error) {
 	}
 }
 
-// enter waits until no other call of s runs, or returns why no calls are made any more: a
-// call that was given up still runs, and is not waited for.
+// enter waits until no other call of s runs, or returns the reason why no calls are made. It does not wait for an
+// abandoned call that still runs.
 func (in *instance) enter(s *serializer) error {
 	if err := in.usable(); err != nil {
 		return err
@@ -203,7 +201,7 @@ func (in *instance) enter(s *serializer) error {
 	return nil
 }
 
-// usable returns why the connector must not be called, nil if it may.
+// usable returns the reason why the connector must not be called, nil if it may.
 func (in *instance) usable() error {
 	if err := in.broken.Load(); err != nil {
 		return *err
@@ -211,7 +209,7 @@ func (in *instance) usable() error {
 	return nil
 }
 
-// fail makes err the end of the connector: no more calls are made except Teardown.
+// fail breaks the connector with err: no more calls are made except Teardown.
 func (in *instance) fail(err error) error {
 	in.broken.CompareAndSwap(nil, &err)
 	args := []any{"err", err}
@@ -222,7 +220,7 @@ func (in *instance) fail(err error) error {
 	return err
 }
 
-// contained makes a panic the end of the connector and returns all other errors as they are.
+// contained breaks the connector if err is a panic, and returns all other errors unchanged.
 func (in *instance) contained(err error) error {
 	if isPanic(err) {
 		return in.fail(in.fault("%w", err))
@@ -230,7 +228,7 @@ func (in *instance) contained(err error) error {
 	return err
 }
 
-// fault returns an error that the host found, rather than the connector.
+// fault returns an error that the host, not the connector, has found.
 func (in *instance) fault(format string, args ...any) error {
 	return fmt.Errorf("connector %q (%s): "+format, append([]any{in.id, in.env.PluginName}, args...)...)
 }

@@ -60,7 +60,7 @@ func TestErrorsPassThrough(t *testing.T) {
 	}
 }
 
-// calls are the calls that have a deadline, each made on a source.
+// calls are the calls with a deadline, on a source.
 var calls = map[string]func(context.Context, connector.Source) error{
 	"Configure map[k:d]":          func(ctx context.Context, s connector.Source) error { return s.Configure(ctx, nil) },
 	"LifecycleOnCreated map[k:d]": func(ctx context.Context, s connector.Source) error { return s.LifecycleOnCreated(ctx, nil) },

@@ -9,7 +9,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// namedSource sends the id by which it knows itself.
+// namedSource returns the id that it received.
 type namedSource struct {
 	sdk.SourceBase
 	id string
@@ -38,8 +38,7 @@ func (s *namedSource) Ack(context.Context, []record.Position) error { return nil
 
 func (s *namedSource) Teardown(context.Context) error { return nil }
 
-// A plugin knows a connector in another instance of its pipeline by a name of its own, and its records have that of
-// the file.
+// Each instance of a pipeline has its own connector id for the plugin. Its records have the id from the file.
 func TestInstancesHaveNames(t *testing.T) {
 	h := newHost(sdk.Connector{NewSource: func() sdk.Source { return &namedSource{} }})
 	s, err := h.Source(t.Context(), "fake", connector.InstanceID("p:in", 2))

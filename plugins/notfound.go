@@ -9,7 +9,7 @@ import (
 	"github.com/conduit-agent/conduit/spec/texts"
 )
 
-// notFound says that nothing matches name, written as ref, and what there is instead.
+// notFound returns the error that nothing matches name, written as ref. The error lists the available plugins.
 func notFound(name pluginname.Name, ref string, installed []Installed) error {
 	if len(installed) == 0 {
 		return fmt.Errorf("cannot find plugin %q: there are no plugins", ref)

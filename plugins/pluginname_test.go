@@ -93,7 +93,7 @@ func TestIsPath(t *testing.T) {
 	}
 }
 
-// Names are listed by kind, name and version, older versions first.
+// Names are sorted by kind, name and version, older versions first.
 func TestCompare(t *testing.T) {
 	ascending := []pluginname.Name{
 		{Kind: "builtin", Name: "b", Version: "v1.0.0"},
@@ -111,7 +111,7 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// Every way to write a plugin names the same one.
+// All forms of a reference name the same plugin.
 func TestBare(t *testing.T) {
 	for reference, want := range map[string]string{
 		"file": "file", "builtin:file": "file", "any:file@v1.0.0": "file", "file@latest": "file",

@@ -7,16 +7,15 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// serializer makes the calls of a connector one at a time, each on the goroutine of its
-// caller. Calls with the same context share the context that the connector gets, which is
-// then made once.
+// serializer runs the calls of a connector one at a time, each on the goroutine of its caller. Consecutive calls with
+// the same context share the context for the connector, so that it is created only once.
 type serializer struct {
 	running chan struct{} // capacity 1: holds a token while a call runs
 
-	parent <-chan struct{} // owned by the running call: Done of the context that ctx was made of
+	parent <-chan struct{} // owned by the running call: Done of the parent of ctx
 	ctx    context.Context // owned by the running call
 
-	mu     sync.Mutex         // guards what follows
+	mu     sync.Mutex         // guards cancel and ended
 	cancel context.CancelFunc // ends ctx
 	ended  bool
 }
@@ -28,8 +27,8 @@ func (s *serializer) acquire() { s.running <- struct{}{} }
 
 func (s *serializer) release() { <-s.running }
 
-// context returns the context for a call: ctx with env, which ends with ctx or with the
-// serializer. It is for the running call, and valid until the next one.
+// context returns the context for the running call: ctx with env, which ends with ctx or with the serializer. It is
+// valid until the next call.
 func (s *serializer) context(ctx context.Context, env *sdk.Env) context.Context {
 	if s.ctx != nil && s.parent == ctx.Done() {
 		return s.ctx
@@ -47,7 +46,7 @@ func (s *serializer) context(ctx context.Context, env *sdk.Env) context.Context 
 	return s.ctx
 }
 
-// end ends the context of the running call and of all calls to come.
+// end ends the context of the running call and of all later calls.
 func (s *serializer) end() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -12,12 +12,12 @@ import (
 	"github.com/conduit-agent/conduit/spec/texts"
 )
 
-// source makes an sdk.Source a connector.Source. Read and Ack run on the goroutine that calls them.
+// source adapts an sdk.Source to connector.Source. Read and Ack run on the goroutine that calls them.
 type source struct {
 	instance
 	connector sdk.Source
 	stopped   atomic.Bool
-	pending   error // came together with records; owned by Read
+	pending   error // error returned with records; owned by Read
 }
 
 // Open implements connector.Source.
@@ -27,7 +27,7 @@ func (s *source) Open(ctx context.Context, pos record.Position) error {
 	})
 }
 
-// Stop ends the running Read of the connector, and no other follows.
+// Stop ends the running Read of the connector. No other Read follows.
 func (s *source) Stop(context.Context) error {
 	s.stopped.Store(true)
 	s.main.end()
@@ -55,7 +55,7 @@ func (s *source) Read(ctx context.Context) (*record.Batch, error) {
 	}
 }
 
-// readable returns why the connector is not to be read, nil if it is.
+// readable returns the reason why the connector must not be read, nil if it may.
 func (s *source) readable() error {
 	if s.pending != nil {
 		return s.pending
@@ -71,8 +71,8 @@ func (s *source) read(ctx context.Context) (records []record.Record, err error) 
 	return s.connector.Read(ctx)
 }
 
-// readFailed returns what Read says of err. The end of ctx and the end after Stop are
-// recognized by their error values; an error of the connector must not pass for them.
+// readFailed converts err to the error of Read. The end of ctx and the end after Stop are recognized by their error
+// values, so an error of the connector must not equal them.
 func (s *source) readFailed(ctx context.Context, err error) error {
 	switch ended := isContext(err) || errors.Is(err, io.EOF); {
 	case !ended:
@@ -81,13 +81,13 @@ func (s *source) readFailed(ctx context.Context, err error) error {
 		return io.EOF
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
-	case s.usable() != nil: // Teardown ended it
+	case s.usable() != nil: // ended by Teardown
 		return s.usable()
 	}
 	return s.fault("reading ended by itself: %v", err)
 }
 
-// batch checks the records' positions and makes a batch of them.
+// batch checks the records' positions and puts them into a batch.
 func (s *source) batch(records []record.Record) (*record.Batch, error) {
 	for i := range records {
 		switch n := len(records[i].Position); {
@@ -102,15 +102,15 @@ func (s *source) batch(records []record.Record) (*record.Batch, error) {
 	return record.NewBatch(records), nil
 }
 
-// Progress returns what the connector reports of its distance to its system, nothing when it
-// does not or must not be called.
+// Progress returns the connector's report. It returns the zero Report if the connector reports none or must not be
+// called.
 func (s *source) Progress() (report progress.Report) {
 	r, ok := s.connector.(sdk.Reporter)
 	if !ok || s.usable() != nil {
 		return progress.Report{}
 	}
 	if err := sdk.Contain(func() error { report = r.Progress(); return nil }); err != nil {
-		_ = s.contained(err) // which ends the connector
+		_ = s.contained(err) // breaks the connector
 	}
 	report.Warning = texts.TruncateError(report.Warning)
 	return report
@@ -135,7 +135,7 @@ func (s *source) MaxUnacked() int {
 func (s *source) Finish() {
 	if f, ok := s.connector.(sdk.FinishingSource); ok && s.usable() == nil {
 		if err := sdk.Contain(func() error { f.Finish(); return nil }); err != nil {
-			_ = s.contained(err) // which ends the connector
+			_ = s.contained(err) // breaks the connector
 		}
 	}
 }

@@ -124,7 +124,7 @@ func TestStopBeforeRead(t *testing.T) {
 	}
 }
 
-// stopLater stops s as soon as everything else in the bubble waits.
+// stopLater stops s when everything else in the synctest bubble waits.
 func stopLater(t *testing.T, s connector.Source) {
 	time.AfterFunc(time.Second, func() {
 		if err := s.Stop(t.Context()); err != nil {
@@ -201,7 +201,7 @@ func TestErrorWithRecordsComesAfterThem(t *testing.T) {
 
 func TestReadEndsWithItsContext(t *testing.T) {
 	_, s := reading(t, readBlocked)
-	for range 2 { // a new context works after an old one ended
+	for range 2 { // a new context works after the end of an old one
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()
 		if _, err := s.Read(ctx); !errors.Is(err, context.DeadlineExceeded) {
@@ -335,7 +335,7 @@ func TestTeardownEndsReadAndAck(t *testing.T) {
 		go func() { _, err := s.Read(t.Context()); read <- err }()
 		go func() { ack <- s.Ack(t.Context(), []record.Position{{1}}) }()
 		synctest.Wait()
-		go func() { _, err := s.Read(t.Context()); read <- err }() // waits for the call before
+		go func() { _, err := s.Read(t.Context()); read <- err }() // waits for the previous call
 		synctest.Wait()
 		if err := s.Teardown(t.Context()); err != nil {
 			t.Error(err)
@@ -376,7 +376,7 @@ func TestTeardownDoesNotWaitForAHungRead(t *testing.T) {
 	})
 }
 
-// reporting is a source that says how far it is behind, or panics.
+// reporting is a source that reports its lag, or panics.
 type reporting struct {
 	sdk.Source
 	panics bool
@@ -394,8 +394,8 @@ func (r *reporting) Progress() progress.Report {
 	return progress.Report{Records: &n}
 }
 
-// TestProgress asks a source how far it is behind through everything that is around it; one
-// that panics is broken from then on, and the agent is not.
+// TestProgress queries the progress of a source through all wrappers. A source that panics is broken from then on, but
+// the agent is not.
 func TestProgress(t *testing.T) {
 	inner := &reporting{}
 	host := &plugins.Host{Builtin: []sdk.Connector{{Name: "behind", Version: "v1.0.0", NewSource: func() sdk.Source { return inner }}}}

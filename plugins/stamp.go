@@ -7,12 +7,11 @@ import (
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
-// stampFields is how many fields stamp may add to a record.
+// stampFields is the maximum number of fields that stamp adds to a record.
 const stampFields = 2
 
-// stamp gives records the metadata that every record has: when it was read, and by
-// which connector. What a record has already stays. The fields of all records that have
-// no spare capacity get it in one piece.
+// stamp adds the standard metadata to records: the read time and the connector id. It keeps existing values. The fields
+// of all records without spare capacity share one allocation.
 func stamp(records []record.Record, connectorID string) {
 	spare, complete := 0, true
 	for i := range records {
@@ -38,14 +37,14 @@ func isStamped(md record.Metadata) bool {
 	return len(md) >= stampFields && md.Get(record.KeySourceConnectorID) != "" && md.Get(record.KeyReadAt) != ""
 }
 
-// stamper adds the fields to metadata. The key of id is before that of readAt.
+// stamper adds the fields to metadata. The key of id sorts before the key of readAt.
 type stamper struct {
 	id, readAt record.Field
 	spare      []record.Field
-	i, j       int // where they belonged in the last metadata, which the next is often like
+	i, j       int // their indexes in the last metadata, which is often similar to the next
 }
 
-// stamp adds the fields to md, moving it into spare if need be.
+// stamp adds the fields to md, and moves it into spare if necessary.
 func (s *stamper) stamp(md *record.Metadata) {
 	from, n := *md, len(*md)
 	var hasID, hasReadAt bool
@@ -65,7 +64,7 @@ func (s *stamper) stamp(md *record.Metadata) {
 		md.SetDefault(s.readAt.Key, s.readAt.Value)
 		return
 	}
-	to = to[:n+stampFields] // which may be the memory of from
+	to = to[:n+stampFields] // may be the memory of from
 	copy(to[s.j+2:], from[s.j:])
 	to[s.j+1] = s.readAt
 	copy(to[s.i+1:], from[s.i:s.j])
@@ -74,7 +73,7 @@ func (s *stamper) stamp(md *record.Metadata) {
 	*md = to
 }
 
-// placeOf returns where key is in md, or belongs: at guess, or it is looked for.
+// placeOf returns the index of key in md, or its insertion point. It tries guess first, then searches.
 func placeOf(md record.Metadata, key string, guess int) (i int, has bool) {
 	if i = guess; i <= len(md) && (i == 0 || md[i-1].Key < key) && (i == len(md) || md[i].Key > key) {
 		return i, false

@@ -9,7 +9,8 @@ import (
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
-// TestStamp adds what is missing to metadata of any keys and capacity, wherever it belongs, and changes nothing else.
+// TestStamp checks that stamp adds missing fields at their places to metadata of any keys and capacity, and changes
+// nothing else.
 func TestStamp(t *testing.T) {
 	t.Parallel()
 	keys := []string{"a", record.KeySourceConnectorID, "kafka.offset", record.KeyCreatedAt, record.KeyReadAt, "z"}

@@ -8,8 +8,8 @@ import (
 
 // SyncMember is a file or another target of a destination that can be synced.
 type SyncMember interface {
-	// Sync makes all data durable that was written before the call. If it returns an error, the data may not be durable,
-	// and another call does not change that.
+	// Sync makes all data durable that was written before the call. If it returns an error, the data may not be
+	// durable, and another call does not change that.
 	Sync() error
 	// Device identifies the disk. A slow disk does not delay members on other disks.
 	Device() uint64
@@ -20,7 +20,7 @@ type SyncGroup struct {
 	mu      sync.Mutex
 	written map[string]syncMembers  // guarded by mu; by pipeline
 	syncing map[string]*syncWaiting // guarded by mu; by pipeline: its last unfinished sync
-	disks   map[uint64]*syncDisk    // guarded by mu; those that are being synced
+	disks   map[uint64]*syncDisk    // guarded by mu; disks being synced
 }
 
 // syncMembers are the members for one pipeline, nearly always a single one.
@@ -29,14 +29,14 @@ type syncMembers struct {
 	more  []SyncMember
 }
 
-// syncDisk has the jobs for one disk. A goroutine does them as long as there are any.
+// syncDisk has the jobs for one disk. A goroutine processes them until there are none.
 type syncDisk struct{ jobs []syncJob }
 
 // syncJob is a member to sync for a pipeline.
 type syncJob struct {
 	member SyncMember
 	wait   *syncWaiting
-	err    error // of its Sync
+	err    error // result of Sync
 }
 
 // syncWaiting is a pipeline whose members are being synced.
@@ -53,8 +53,8 @@ type syncRound struct {
 	done func(pipelines []string, err error)
 }
 
-// Defer has m synced before anything is acknowledged that the connector counts as written
-// from now on. A member defers again after each call of its Sync.
+// Defer registers m to be synced before the acknowledgement of any record that the connector counts as written from now
+// on. A member calls Defer again after each Sync.
 func (g *SyncGroup) Defer(connectorID string, m SyncMember) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -121,7 +121,7 @@ func (g *SyncGroup) add(j syncJob) {
 	d.jobs = append(d.jobs, j)
 }
 
-// run does the jobs for a disk until there are none.
+// run processes the jobs for a disk until there are none.
 func (g *SyncGroup) run(device uint64, d *syncDisk) {
 	for {
 		g.mu.Lock()
@@ -137,7 +137,7 @@ func (g *SyncGroup) run(device uint64, d *syncDisk) {
 	}
 }
 
-// syncAll syncs every member once, for all jobs that it has.
+// syncAll syncs every member once, for all its jobs.
 func syncAll(jobs []syncJob) {
 	results := make(map[SyncMember]error, len(jobs))
 	for i := range jobs {
@@ -151,9 +151,9 @@ func syncAll(jobs []syncJob) {
 	}
 }
 
-// finish reports the pipelines of which all members were synced: those of a round together,
-// unless something failed. Jobs of a round follow each other. A pipeline is being synced until
-// that is reported: a call of Sync meanwhile gets the same outcome.
+// finish reports the pipelines whose members are all synced. It reports the pipelines of a round together, unless a
+// sync failed. The jobs of a round are consecutive. A pipeline counts as being synced until it is reported, so a call
+// of Sync in the meantime gets the same outcome.
 func (g *SyncGroup) finish(jobs []syncJob) {
 	var failed, over []*syncWaiting
 	finished := make([]string, 0, len(jobs))
@@ -186,7 +186,7 @@ func (g *SyncGroup) finish(jobs []syncJob) {
 	}
 }
 
-// follower returns the waiting that follows w, whose outcome was reported, if it is now finished, too.
+// follower returns the waiting that follows w, after the outcome of w was reported, if it is now finished, too.
 func (g *SyncGroup) follower(w *syncWaiting) *syncWaiting {
 	g.mu.Lock()
 	defer g.mu.Unlock()

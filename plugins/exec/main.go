@@ -1,5 +1,5 @@
-// Command exec is the built-in connector exec as an executable, for agents that have it switched
-// off and run it confined.
+// Command exec is the built-in connector exec as an executable, for agents that have the built-in one disabled and run
+// the executable confined.
 package main
 
 import (

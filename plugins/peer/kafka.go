@@ -8,19 +8,19 @@ import (
 	"sync"
 )
 
-// Bounds of the answers of a Kafka broker, in addition to MaxMessage.
+// Limits of the answers of a Kafka broker, in addition to MaxMessage.
 const (
 	maxPlainAnswer = 256 << 10 // bytes of an answer whose arrays are not followed
-	entrySize      = 256       // bytes that a client allocates for an entry of an array, at most
+	entrySize      = 256       // maximum memory that a client allocates for an entry of an array
 	maxTag         = 64 << 10  // bytes of a tagged field
-	maxPending     = 10_000    // requests that are not answered
+	maxPending     = 10_000    // unanswered requests
 )
 
-// answers describes the answers to requests that have arrays of any length, by the key of the request, as
-// https://kafka.apache.org/protocol has them. A client allocates an array before it reads its entries. A digit is a
-// field of so many bytes, u a UUID, s a string, y bytes, r the bytes of batches of messages, i an array of numbers; an
-// array of structures is in brackets.
-// Behind @ is the version with which a field came, and behind - the last one that had it.
+// answers describes the answers to requests that have arrays of any length, by the key of the request, as defined at
+// https://kafka.apache.org/protocol. A client allocates an array before it reads its entries. A digit is a field of so
+// many bytes, u a UUID, s a string, y bytes, r the bytes of batches of messages, i an array of numbers; an array of
+// structures is in brackets. The number after @ is the first version with the field, and the number after - the last
+// one.
 var answers = map[int16]struct {
 	flexible int16 // version from which on lengths are variable, and structures have tagged fields
 	fields   string
@@ -34,13 +34,13 @@ var answers = map[int16]struct {
 	11: {6, "4@2 2 4 s@7 s s 1@9 s [ s s@5 y ]"},                                                // JoinGroup
 }
 
-// field is one of an answer of a version.
+// field is a field of an answer in one version.
 type field struct {
 	kind   byte
-	fields []field // of the structures of an array
+	fields []field // fields of the structures of an array
 }
 
-// fieldsOf returns the fields that an answer has in a version.
+// fieldsOf returns the fields of an answer in a version.
 func fieldsOf(description string, version int16) []field {
 	stack := [][]field{nil}
 	for word := range strings.FieldsSeq(description) {
@@ -62,23 +62,23 @@ func fieldsOf(description string, version int16) []field {
 	return stack[0]
 }
 
-// has reports whether a version is among versions, such as 2, which means from 2 on, or 2-4.
+// has reports whether a version is in versions, such as 2, which means 2 or later, or 2-4.
 func has(versions string, version int16) bool {
 	var from, to int16 = 0, 1 << 14
 	if versions != "" {
-		_, _ = fmt.Sscanf(versions, "%d-%d", &from, &to) // without an end the second one stays
+		_, _ = fmt.Sscanf(versions, "%d-%d", &from, &to) // without an end, to keeps its value
 	}
 	return version >= from && version <= to
 }
 
-// Kafka checks the answers on a connection to a broker. It reads the requests as well, which determine the format of
-// the answers.
+// Kafka checks the answers on a connection to a broker. It also reads the requests, which determine the format of the
+// answers.
 type Kafka struct {
 	mu      sync.Mutex
 	written reassembled // guarded by mu: the request that is being written
 	pending []request   // guarded by mu: in the order of answers
 
-	head    []byte // of an answer or of a field, begun and not complete
+	head    []byte // incomplete beginning of an answer or a field
 	skip    int64  // bytes to skip
 	left    int64  // bytes that remain of the answer, without head
 	entries int64  // announced entries of arrays in the answer
@@ -148,7 +148,7 @@ func kafkaError(format string, args ...any) error {
 	return &Error{"Kafka", fmt.Sprintf(format, args...)}
 }
 
-const keyProduce = 0 // which needs no answer with acks 0
+const keyProduce = 0 // has no answer with acks 0
 
 // sent follows the bytes that the client writes.
 func (c *Kafka) sent(p []byte) {
@@ -266,7 +266,7 @@ type walk struct {
 type frame struct {
 	fields []field
 	at     int
-	more   int64 // structures behind this one
+	more   int64 // structures after this one
 }
 
 func newWalk(fields []field, flexible bool) *walk {
@@ -353,7 +353,7 @@ func (c *Kafka) uvarint() (n uint32, ok bool, err error) {
 	return uint32(u), true, nil
 }
 
-// tagged takes a number of the tagged fields: how many there are, and of each its number and its length.
+// tagged takes a number of the tagged fields: the count, or the number or length of a field.
 func (c *Kafka) tagged(n int64) error {
 	w := c.walk
 	switch {
@@ -384,7 +384,7 @@ func (c *Kafka) pass(n int64) error {
 	return nil
 }
 
-// settle advances to the next value that has a length. It skips data behind the end of a known structure.
+// settle advances to the next value that has a length. It skips data after the end of a known structure.
 func (c *Kafka) settle() error {
 	w := c.walk
 	for len(w.frames) > 0 {

@@ -32,7 +32,7 @@ func (b *batches) follow(p []byte) int {
 			b.unread = len(p)
 			return 0
 		} else if length := 12 + int64(int32(binary.BigEndian.Uint32(p[8:]))); length < short || length > b.left {
-			b.batch = b.left // the client ignores a batch that was cut off, and everything behind it
+			b.batch = b.left // the client ignores a truncated batch, and everything after it
 		} else if b.batch = length; p[short-1] == 2 && length >= KafkaBatchHeader {
 			n := int64(int32(binary.BigEndian.Uint32(p[KafkaBatchHeader-4:])))
 			b.call(p[:KafkaBatchHeader:KafkaBatchHeader], b.earlier)

@@ -40,7 +40,7 @@ func fill(v reflect.Value) {
 	}
 }
 
-// kafkaRequest returns the header of a request, which is all that is looked at.
+// kafkaRequest returns the header of a request, the only part that is inspected.
 func kafkaRequest(key, version int16, correlation uint32) []byte {
 	b := binary.BigEndian.AppendUint32(nil, 8+3)
 	b = binary.BigEndian.AppendUint16(binary.BigEndian.AppendUint16(b, uint16(key)), uint16(version))
@@ -96,7 +96,7 @@ func kafkaRead(t testing.TB, requests, answers []byte, piece int, batch peer.Bat
 }
 
 // TestKafkaBatches finds the headers of the complete batches in answers of all versions, in pieces of any size. The
-// client reads the changes to them, and the other bytes as they were.
+// client reads the changed headers, and all other bytes unchanged.
 func TestKafkaBatches(t *testing.T) {
 	t.Parallel()
 	batch := func(magic int8, count, size int) []byte {
@@ -163,8 +163,8 @@ func TestKafkaBatches(t *testing.T) {
 	}
 }
 
-// TestKafkaAnswers follows answers of all versions to all requests, twice in a row, so that an answer that is not
-// followed to its end fails the next one; and cut off anywhere in its lengths, fails.
+// TestKafkaAnswers checks answers of all versions to all requests, twice in a row, so that an answer that is not
+// followed to its end fails the next one. An answer cut off within its lengths fails.
 func TestKafkaAnswers(t *testing.T) {
 	t.Parallel()
 	for key := int16(0); key <= kmsg.MaxKey; key++ {
@@ -192,7 +192,7 @@ func TestKafkaAnswers(t *testing.T) {
 	}
 }
 
-// TestKafkaRefuses has answers that announce more than they have.
+// TestKafkaRefuses checks answers that announce more data than they have.
 func TestKafkaRefuses(t *testing.T) {
 	t.Parallel()
 	huge := binary.BigEndian.AppendUint32(nil, 0x7ffffff0)

@@ -5,22 +5,22 @@ import (
 	"fmt"
 )
 
-// Bounds of the packets of an MQTT server, in addition to MaxMessage.
+// Limits of the packets of an MQTT server, in addition to MaxMessage.
 const (
 	maxControl    = 64 << 10 // bytes of a packet that is no message
 	maxProperties = 1 << 20  // bytes of the properties of a message; a client takes up to seven times as much
 )
 
-// MQTT checks the packets of a server, as https://docs.oasis-open.org/mqtt/mqtt/v5.0/mqtt-v5.0.html has them.
+// MQTT checks the packets of a server, as defined at https://docs.oasis-open.org/mqtt/mqtt/v5.0/mqtt-v5.0.html.
 type MQTT struct {
-	head []byte // of a part of a packet, begun and not complete
+	head []byte // incomplete beginning of a part of a packet
 	part mqttPart
 	id   int64 // bytes of the identifier of the message
-	skip int64 // bytes to skip, behind over
+	skip int64 // bytes to skip, after over
 	left int64 // bytes that remain of the packet, without skip
 	over int64 // bytes of properties to overwrite
 
-	value int // bytes to come of the value of the property that overwrites others
+	value int // remaining bytes of the value of the property that overwrites others
 }
 
 // mqttPart is a part of a packet.
@@ -91,8 +91,8 @@ func (c *MQTT) next() error {
 	return nil
 }
 
-// overwrite replaces properties by ones with the name LeftOut, as few as have room for as many bytes: the client knows
-// the length already. It returns how many bytes of p it has overwritten.
+// overwrite replaces properties by as few ones with the name LeftOut as have the same total length, because the client
+// already knows the length. It returns the number of overwritten bytes of p.
 func (c *MQTT) overwrite(p []byte) (done int) {
 	const (
 		userProperty = 0x26
@@ -153,7 +153,7 @@ func (c *MQTT) header() error {
 	return nil
 }
 
-// mqttLength returns the length that b is, false while it is not complete.
+// mqttLength decodes the length in b; complete is false if b is incomplete.
 func mqttLength(b []byte) (n int64, complete bool, err error) {
 	const longest = 4 // bytes of a length
 	for i, part := range b {

@@ -13,19 +13,19 @@ const maxColumns = 4096
 // largestPacket is the maximum size of a packet. A longer message comes in several packets, the last of them shorter.
 const largestPacket = 1<<24 - 1
 
-// MySQL checks the answers to commands, as they are described at
-// https://dev.mysql.com/doc/dev/mysql-server/latest/PAGE_PROTOCOL.html. It sees a connection from after the login on,
-// of a session without compression and local files.
+// MySQL checks the answers to commands, as defined at
+// https://dev.mysql.com/doc/dev/mysql-server/latest/PAGE_PROTOCOL.html. It follows a connection from the end of the
+// login on, in a session without compression and local files.
 type MySQL struct {
 	deprecateEOF bool
 
 	mu      sync.Mutex // a session may be ended while an answer is read
-	head    []byte     // guarded by mu: of a packet, begun and not complete
+	head    []byte     // guarded by mu: incomplete beginning of a packet
 	left    int        // guarded by mu: bytes that remain of the packet
 	last    bool       // guarded by mu: the packet ends its message
 	begun   bool       // guarded by mu: the message has packets before this one
 	message []byte     // guarded by mu: the beginning of the message
-	size    int64      // guarded by mu: of the message so far
+	size    int64      // guarded by mu: size of the message so far
 	expects expected   // guarded by mu
 	skip    int        // guarded by mu: messages to come that describe columns
 	binary  bool       // guarded by mu: the rows belong to a prepared statement
@@ -42,15 +42,15 @@ const (
 	rows
 )
 
-// NewMySQL returns a connection on which the answers are checked. deprecateEOF says whether the session has the
+// NewMySQL returns a connection on which the answers are checked. deprecateEOF reports whether the session has the
 // capability CLIENT_DEPRECATE_EOF.
 func NewMySQL(conn net.Conn, deprecateEOF bool) *MySQLConn {
 	checker := &MySQL{deprecateEOF: deprecateEOF}
 	return &MySQLConn{NewConn(conn, checker), checker}
 }
 
-// MySQLConn is a connection that checks the bytes read from it. It reads the commands as well, which determine the
-// format of the answers.
+// MySQLConn is a connection that checks the bytes read from it. It also reads the commands, which determine the format
+// of the answers.
 type MySQLConn struct {
 	*Conn
 	checker *MySQL
@@ -146,7 +146,7 @@ func (m *MySQL) ended() error {
 			m.expects = rows
 		}
 	case rows:
-		// A row as text may begin with 0xfe as well: with a value that has more bytes than fit into a packet.
+		// A row in text form may begin with 0xfe as well, if its value has more bytes than fit into a packet.
 		if first == isError || first == isEOF && (m.binary || m.size <= largestPacket) || m.binary && first != isOK {
 			m.expects = result // of the same command, if there is another one
 		}
@@ -199,7 +199,7 @@ func (m *MySQL) descriptions(n int) int {
 	return n
 }
 
-// lengthEncoded returns the number that b begins with.
+// lengthEncoded returns the number at the beginning of b.
 func lengthEncoded(b []byte) (n uint64, ok bool) {
 	var size int
 	switch b[0] {

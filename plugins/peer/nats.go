@@ -14,28 +14,28 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Bounds of the messages of a NATS server.
+// Limits of the messages of a NATS server.
 const (
 	maxPayload  = 64 << 20 // of a message with its headers; the server's own limit of max_payload
 	maxInfo     = 1 << 20  // of the line that describes the server
 	maxNATSLine = 64 << 10 // of other lines
 	maxErrors   = 100      // lines with an error, per second
-	maxHeaders  = 100_000  // lines of headers of a message, about; the client keeps each
+	maxHeaders  = 100_000  // approximate number of header lines of a message; the client keeps each
 )
 
 // NATS checks the messages of a server, in the protocol of
 // https://docs.nats.io/reference/reference-protocols/nats-protocol.
 type NATS struct {
-	line   []byte // begun and not ended
-	left   int64  // bytes of a message to come
-	header int64  // bytes of headers among them
-	lines  int    // of headers of the message so far
-	over   int64  // bytes of headers from where there are too many on; 0: there are not
-	ending int    // bytes of CRLF to come behind a message
+	line   []byte // incomplete line
+	left   int64  // remaining bytes of a message
+	header int64  // remaining header bytes
+	lines  int    // header lines of the message so far
+	over   int64  // remaining bytes of excess headers; 0: none
+	ending int    // remaining bytes of CRLF after a message
 	errors *rate.Limiter
 }
 
-// NewNATS returns a checker of a connection from its first line on.
+// NewNATS returns a checker of a connection, starting with its first line.
 func NewNATS() *NATS { return &NATS{errors: rate.NewLimiter(maxErrors, 10*maxErrors)} }
 
 func natsError(format string, args ...any) error {
@@ -84,8 +84,8 @@ func (c *NATS) Check(p []byte) error {
 	return nil
 }
 
-// headers takes a part of the headers of a message. When they have too many lines, the last line with LeftOut takes the
-// place of the rest.
+// headers takes a part of the headers of a message. If they have too many lines, a last line with LeftOut replaces the
+// rest.
 func (c *NATS) headers(p []byte) {
 	const end = "\r\n\r\n"
 	for c.over == 0 && len(p) > 0 {
@@ -135,8 +135,8 @@ func (c *NATS) ended(line []byte) error {
 	return nil // the client refuses unknown messages
 }
 
-// message takes the fields of a message: subject, number of the subscription, if wanted where to reply, and lengths:
-// that of the headers when there are some, and that of the whole.
+// message parses the fields of a message: subject, subscription number, optional reply subject, the length of the
+// headers if there are any, and the total length.
 func (c *NATS) message(line []byte, headers int) error {
 	fields := bytes.FieldsFunc(line, func(r rune) bool { return r == ' ' || r == '\t' })
 	if len(fields) != 3+headers && len(fields) != 4+headers {
@@ -171,15 +171,15 @@ func length(field []byte) (int64, error) {
 // NATSDialer dials for a client of NATS, which must be configured not to look up hosts. It starts TLS itself if TLS is
 // wanted, so that the checks see the decrypted data.
 type NATSDialer struct {
-	Timeout time.Duration // of connecting
-	TLS     *tls.Config   // nil: only when the server asks for it
-	Host    string        // whose certificate servers show that are known by address only
+	Timeout time.Duration // limit for connecting
+	TLS     *tls.Config   // nil: only if the server requires it
+	Host    string        // host name in the certificate of servers known only by address
 }
 
 // SkipTLSHandshake makes the client leave TLS to d.
 func (*NATSDialer) SkipTLSHandshake() bool { return true }
 
-// Dial connects, and reads the first line of the server, which the client reads again.
+// Dial connects, and reads the first line of the server; the client reads the line again.
 func (d *NATSDialer) Dial(network, address string) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), d.Timeout)
 	defer cancel()
@@ -216,7 +216,7 @@ func (d *NATSDialer) start(ctx context.Context, conn net.Conn, address string) (
 	switch {
 	case d.TLS != nil && !info.Required && !info.Available:
 		return nil, errors.New("the NATS server does not offer TLS")
-	// data from before TLS must not be trusted after it
+	// data received before TLS must not be trusted after it
 	case (d.TLS != nil || info.Required) && len(begin) > len(line):
 		return nil, natsError("it sends data before TLS begins")
 	case d.TLS != nil || info.Required:

@@ -16,12 +16,12 @@ import (
 
 // A Checker follows the messages of one protocol. Check is called with all bytes that the peer sends, in order and in
 // pieces of any size, before the client gets them. It is not called again after an error. It may overwrite bytes that
-// would make the client allocate too much, so that one such message does not end the connection.
+// would make the client allocate too much, so that such a message does not end the connection.
 type Checker interface {
 	Check(p []byte) error
 }
 
-// An Error reports that a peer broke its protocol, or a bound on it.
+// An Error reports that a peer violated its protocol, or a limit on it.
 type Error struct {
 	Protocol string // such as "Redis"
 	Reason   string
@@ -32,12 +32,12 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("cannot read what the %s server sends: %s", e.Protocol, e.Reason)
 }
 
-// Reader is a reader whose bytes are checked. After the first violation every read fails with the same error.
+// Reader is a reader that checks the bytes read. After the first violation every read fails with the same error.
 type Reader struct {
 	from    io.Reader
 	checker Checker
 
-	mu     sync.Mutex // reads of some clients overlap with the ones of a former goroutine
+	mu     sync.Mutex // some clients' reads overlap with reads of an earlier goroutine
 	failed error      // guarded by mu
 }
 
@@ -87,22 +87,22 @@ func (c *Conn) Read(p []byte) (int, error) {
 // Err returns the violation that reads fail with, nil if there was none.
 func (c *Conn) Err() error { return c.checked.Err() }
 
-// LeftOut is the name of the header or property that a Checker writes over the excess ones of a message. A source leaves
-// such a message out. Publishers cannot know the name.
+// LeftOut is the name of the header or property that replaces the excess ones of a message. A source skips such a
+// message. Publishers cannot know the name.
 var LeftOut = "conduit-left-out-" + rand.Text()
 
-// maxMessage is the upper limit of the size of a message, however much memory there is: max_allowed_packet of MySQL may
-// be 1 GiB.
+// maxMessage is the upper limit of the size of a message, regardless of the available memory: max_allowed_packet of
+// MySQL may be 1 GiB.
 const maxMessage = 1 << 30
 
-// withMemory ends errors about MaxMessage.
+// withMemory is the suffix of errors about MaxMessage.
 const withMemory = " with the memory that there is"
 
-// minMessage is the size that a message may always have, however little memory there is.
+// minMessage is the message size that is always permitted, regardless of the available memory.
 const minMessage = 16 << 20
 
-// MaxMessage returns how many bytes one message of a peer may have: 1 GiB, and no more than half of the memory that the
-// process is limited to.
+// MaxMessage returns the maximum size in bytes of a message of a peer: 1 GiB, but at most half of the memory limit of
+// the process.
 func MaxMessage() int64 {
 	limit := debug.SetMemoryLimit(-1)
 	if limit == math.MaxInt64 {

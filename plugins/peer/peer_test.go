@@ -78,7 +78,7 @@ func TestChecks(t *testing.T) {
 	}
 }
 
-// TestOverwritten has messages with too many headers or properties: the client reads few in their place, and the rest of
+// TestOverwritten checks messages with too many headers or properties: the client reads a few instead, and the rest of
 // the message and the next one unchanged.
 func TestOverwritten(t *testing.T) {
 	t.Parallel()
@@ -112,7 +112,7 @@ func TestOverwritten(t *testing.T) {
 			sent := string(rune(0x30|qos<<1)) + length(len(body)) + body + "\x30\x05\x00\x01t\x00x"
 			for name, in := range readers(sent) {
 				if name == "in bytes" && n > 1<<20+1 {
-					continue // takes long, and where the packet was cut makes no difference then
+					continue // takes long, and the cut makes no difference then
 				}
 				r := bufio.NewReader(peer.NewReader(in, &peer.MQTT{}))
 				for _, want := range []string{"payload", "x"} {
@@ -145,8 +145,8 @@ func readers(s string) map[string]io.Reader {
 	return map[string]io.Reader{"whole": strings.NewReader(s), "in bytes": iotest.OneByteReader(strings.NewReader(s))}
 }
 
-// TestPrepared follows the answers to a statement that is prepared and executed: the same bytes mean something else
-// then.
+// TestPrepared follows the answers to a statement that is prepared and executed, in which the same bytes have another
+// meaning.
 func TestPrepared(t *testing.T) {
 	t.Parallel()
 	here, there := net.Pipe()
@@ -170,7 +170,7 @@ func TestPrepared(t *testing.T) {
 		"\xfc\xff\xff")+packet("\xfc\xff\xff")+packet("\xfc\xff\xff")); err != nil {
 		t.Error(err)
 	}
-	// A row that begins with 0 like an OK message, and is none.
+	// A row that begins with 0 like an OK message, but is not one.
 	if err := exchange("\x01\x00\x00\x00\x17", packet("\x01")+packet("\x03def")+packet("\x00\x00\x05")+packet(
 		"\xfe\x00\x00\x02\x00\x00\x00")); err != nil {
 		t.Error(err)
@@ -196,7 +196,7 @@ func TestMaxMessage(t *testing.T) {
 	}
 }
 
-// TestHeaders has a server send more headers than a client keeps.
+// TestHeaders checks a server that sends more headers than a client keeps.
 func TestHeaders(t *testing.T) {
 	t.Parallel()
 	for size, fits := range map[int]bool{peer.MaxHeader / 2: true, 2 * peer.MaxHeader: false} {

@@ -5,17 +5,17 @@ import (
 	"fmt"
 )
 
-// Bounds of the messages of a PostgreSQL server, in addition to MaxMessage.
+// Limits of the messages of a PostgreSQL server, in addition to MaxMessage.
 const (
 	maxReport     = 1 << 20 // bytes of an error or a notice
 	maxParameter  = 64 << 10
 	maxParameters = 10_000 // parameter reports in one session; the client keeps every name
 )
 
-// Postgres checks the messages of a server, as https://www.postgresql.org/docs/current/protocol-message-formats.html
-// has them.
+// Postgres checks the messages of a server, as defined at
+// https://www.postgresql.org/docs/current/protocol-message-formats.html.
 type Postgres struct {
-	head       [5]byte // type and length of a message, begun and not complete
+	head       [5]byte // type and length of a message, possibly incomplete
 	have       int     // bytes of head
 	left       int64   // bytes that remain of the message
 	parameters int

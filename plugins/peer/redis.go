@@ -6,7 +6,7 @@ import (
 	"strconv"
 )
 
-// Bounds of a reply in RESP.
+// Limits of a reply in RESP.
 const (
 	maxBulk       = 512 << 20 // of a value; the server's own limit
 	maxDepth      = 8         // of nested arrays; XREAD nests five
@@ -15,12 +15,12 @@ const (
 	elementSize   = 64        // that a client allocates for an element of an array, in addition to its bytes
 )
 
-// Redis checks replies in RESP2, the protocol of https://redis.io/docs/latest/develop/reference/protocol-spec/. What
-// the elements of a reply announce is bounded together.
+// Redis checks replies in RESP2, as defined at https://redis.io/docs/latest/develop/reference/protocol-spec/. The
+// announced sizes of all elements of a reply are limited together.
 type Redis struct {
-	line      []byte // begun and not ended
-	payload   int64  // bytes of a value to come
-	ending    int    // bytes of CRLF to come behind a value
+	line      []byte // incomplete line
+	payload   int64  // remaining bytes of a value
+	ending    int    // remaining bytes of CRLF after a value
 	open      []int  // elements that remain of each open array
 	announced int64  // bytes that the client allocates for this reply
 }
@@ -117,7 +117,7 @@ func (r *Redis) bounded() error {
 	return nil
 }
 
-// complete ends a value, and the arrays that it is the last element of.
+// complete ends a value, and the arrays whose last element it is.
 func (r *Redis) complete() {
 	for len(r.open) > 0 {
 		last := len(r.open) - 1

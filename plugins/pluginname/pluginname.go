@@ -1,4 +1,4 @@
-// Package pluginname reads the names by which pipelines refer to connectors and processors.
+// Package pluginname parses the names with which pipelines refer to connectors and processors.
 package pluginname
 
 import (
@@ -10,31 +10,28 @@ import (
 	"golang.org/x/mod/semver"
 )
 
-// Kind says where a plugin runs.
+// Kind is the place where a plugin runs.
 type Kind string
 
-// The kinds of plugins. Any occurs only in references: standalone if there is one,
-// else built in.
+// The kinds of plugins. Any occurs only in references: it means standalone if there is such a plugin, else built in.
 const (
 	Any        Kind = "any"
 	Builtin    Kind = "builtin"    // compiled into the agent
-	Standalone Kind = "standalone" // an executable of its own
+	Standalone Kind = "standalone" // a separate executable
 )
 
-// Latest is the version that stands for the newest one there is.
+// Latest refers to the newest version.
 const Latest = "latest"
 
-// Name is the name of a plugin, or a reference to one when Kind is Any or Version
-// is Latest.
+// Name is the name of a plugin, or a reference to a plugin if Kind is Any or Version is Latest.
 type Name struct {
 	Kind    Kind
 	Name    string
 	Version string
 }
 
-// Parse reads [builtin:|standalone:|any:]name[@version]. What is left out becomes
-// Any and Latest. A name with a slash is the path of an executable, which has no
-// version.
+// Parse parses [builtin:|standalone:|any:]name[@version]. Missing parts become Any and Latest. A name with a slash is
+// the path of an executable, which has no version.
 func Parse(s string) (Name, error) {
 	n := Name{Kind: Any, Version: Latest}
 	rest := s
@@ -58,9 +55,8 @@ func Parse(s string) (Name, error) {
 	return n, nil
 }
 
-// Bare returns what a reference names, wherever it is from and whatever version of it is
-// meant. A path names the plugin that its file is called after. The reference need not be
-// well formed.
+// Bare returns the plugin name in a reference, without kind and version. For a path it returns the plugin name in the
+// file name. The reference may be malformed.
 func Bare(reference string) string {
 	name := reference[strings.IndexByte(reference, ':')+1:]
 	if strings.Contains(name, "/") {
@@ -70,7 +66,7 @@ func Bare(reference string) string {
 	return name
 }
 
-// String returns the full form kind:name@version, which Parse reads back.
+// String returns the full form kind:name@version, which Parse accepts.
 func (n Name) String() string {
 	return string(n.Kind) + ":" + n.Name + "@" + n.Version
 }
@@ -78,17 +74,15 @@ func (n Name) String() string {
 // IsPath reports whether n names an executable instead of a plugin.
 func (n Name) IsPath() bool { return strings.Contains(n.Name, "/") }
 
-// Matches reports whether n, taken as a reference, can stand for the plugin called
-// plugin. Versions are compared as text.
+// Matches reports whether n, as a reference, matches plugin. Versions are compared as text.
 func (n Name) Matches(plugin Name) bool {
 	return n.Name == plugin.Name &&
 		(n.Kind == Any || n.Kind == plugin.Kind) &&
 		(n.Version == Latest || n.Version == plugin.Version)
 }
 
-// CompareVersions orders versions as Latest sees them: semantic versions by precedence,
-// with or without a leading v; any other text below them, and of two such texts the
-// alphabetically smaller one counts as newer.
+// CompareVersions orders versions for Latest: semantic versions by precedence, with or without a leading v; any other
+// text below them. Of two other texts the alphabetically smaller one counts as newer.
 func CompareVersions(a, b string) int {
 	va, vb := canonical(a), canonical(b)
 	switch {
@@ -102,10 +96,10 @@ func CompareVersions(a, b string) int {
 	return cmp.Compare(b, a)
 }
 
-// Major returns the major version, such as v1, empty if the version is no semantic one.
+// Major returns the major version, such as v1, empty if the version is not semantic.
 func (n Name) Major() string { return semver.Major(canonical(n.Version)) }
 
-// canonical returns version with the leading v that package semver wants.
+// canonical returns version with the leading v that package semver requires.
 func canonical(version string) string {
 	if strings.HasPrefix(version, "v") {
 		return version

@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// Latest keeps what a system said last, for a source that knows no more of its progress than
-// that, or measured it. The zero Latest is ready to use, by several goroutines.
+// Latest keeps the last report of a system, for a source that has no other progress, or that measures it. The zero
+// Latest is ready to use, and safe for concurrent use.
 type Latest struct {
 	mu     sync.Mutex
 	report Report // guarded by mu
 }
 
-// Note keeps the warning. Without one the system answered now.
+// Note sets the warning. An empty warning means that the system has just answered.
 func (l *Latest) Note(warning string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -21,14 +21,14 @@ func (l *Latest) Note(warning string) {
 	}
 }
 
-// Set keeps the report.
+// Set sets the report.
 func (l *Latest) Set(r Report) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.report = r
 }
 
-// Report returns what was set last, with the time of the last answer, and the warning if there was one since.
+// Report returns the last report, with the time of the last answer, and the warning if it is newer than that.
 func (l *Latest) Report() Report {
 	l.mu.Lock()
 	defer l.mu.Unlock()

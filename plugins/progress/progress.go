@@ -1,4 +1,4 @@
-// Package progress says how far a source is behind the system it reads from.
+// Package progress describes the lag of a source behind the system it reads from.
 package progress
 
 import (
@@ -11,8 +11,8 @@ import (
 	"github.com/conduit-agent/conduit/spec/sorting"
 )
 
-// Report is what a source knows of its distance to the newest data of its system, in the
-// units that the system reports. A nil field is not known. The zero Report says nothing.
+// Report is the lag of a source behind the newest data in its system, in the units of the system. A nil field is
+// unknown. The zero Report contains no information.
 type Report struct {
 	Bytes     *int64     `json:"bytes,omitempty" doc:"Bytes that the system holds and the source has not confirmed."`
 	Records   *int64     `json:"records,omitempty" doc:"Records that the system holds and the source has not confirmed."`
@@ -23,24 +23,24 @@ type Report struct {
 	Warning   string     `json:"warning,omitempty" doc:"What is going to fail unless a person acts."`
 	Skipped   []Skip     `json:"skipped,omitempty" doc:"What the source leaves out so that the rest is read, the newest first, 20 of them."`
 
-	// Endless says that there is no end: others send to the source, and Records are those that it has received.
+	// Endless means that there is no end, because others send to the source. Records is the number of received records.
 	Endless bool `json:"-"`
-	// Unfinished says, as in "its command has not ended", why more may come, of a source that has an end.
+	// Unfinished is the reason why a source with an end may still get more records, as in "its command has not ended".
 	Unfinished string `json:"-"`
-	// Nothing says, as in "no file matches *.log", why there is nothing to read though nothing is wrong.
+	// Nothing is the reason why there is nothing to read although there is no error, as in "no file matches *.log".
 	Nothing string `json:"-"`
 }
 
-// Part is a part of a system that has its own end, such as a partition.
+// Part is a part of a system with its own end, such as a partition.
 type Part struct {
 	Of      string `json:"of" doc:"Partition, or what else the part is."`
 	Records int64  `json:"records" doc:"Records of the part that the source has not confirmed."`
 }
 
-// maxParts bounds the parts of a Report.
+// maxParts limits the parts of a Report.
 const maxParts = 20
 
-// SetParts sets the parts, of which it keeps those with most records behind.
+// SetParts sets the parts. It keeps those with the most records behind.
 func (r *Report) SetParts(parts []Part) {
 	parts = slices.DeleteFunc(parts, func(p Part) bool { return p.Records <= 0 })
 	sorting.By(parts, func(a, b Part) int {
@@ -49,8 +49,8 @@ func (r *Report) SetParts(parts []Part) {
 	r.Parts = parts[:min(len(parts), maxParts)]
 }
 
-// SetAge sets how old the newest data is that was read, of which newest is the time in the system,
-// zero while nothing was read. When all is read (current) it is 0.
+// SetAge sets the age of the newest data read. newest is its time in the system, zero if nothing was read. The age is 0
+// if everything was read (current).
 func (r *Report) SetAge(newest time.Time, current bool) {
 	age := 0.0
 	switch {
@@ -63,7 +63,7 @@ func (r *Report) SetAge(newest time.Time, current bool) {
 	r.Seconds = &age
 }
 
-// Warn adds warnings. Those that are empty are none.
+// Warn adds warnings. It ignores empty ones.
 func (r *Report) Warn(warnings ...string) {
 	for _, w := range warnings {
 		if w != "" && r.Warning != "" {
@@ -73,7 +73,7 @@ func (r *Report) Warn(warnings ...string) {
 	}
 }
 
-// Snapshot is how far the reading of what existed before has got, of one table or topic.
+// Snapshot is the progress of reading the existing data of a table or topic.
 type Snapshot struct {
 	Of        string    `json:"of" doc:"Table, or what else is read whole."`
 	Rows      int64     `json:"rows" doc:"Rows read."`
@@ -82,8 +82,7 @@ type Snapshot struct {
 	Resumed   int64     `json:"resumed,omitempty" doc:"Rows that had been read before it went on."`
 }
 
-// Percent returns the share of the rows that was read, from 0 to 100. ok is false when the
-// total is not known.
+// Percent returns the percentage of the rows read, from 0 to 100. ok is false if the total is unknown.
 func (s *Snapshot) Percent() (percent float64, ok bool) {
 	if s.Total <= 0 {
 		return 0, false
@@ -91,8 +90,7 @@ func (s *Snapshot) Percent() (percent float64, ok bool) {
 	return min(100, 100*float64(s.Rows)/float64(s.Total)), true
 }
 
-// Left estimates the time until all rows are read, at the rate so far. ok is false when it
-// is unknown.
+// Left estimates the time until all rows are read, at the average rate so far. ok is false if it is unknown.
 func (s *Snapshot) Left(now time.Time) (left time.Duration, ok bool) {
 	read, passed := s.Rows-s.Resumed, now.Sub(s.StartedAt)
 	if s.Total <= 0 || read <= 0 || passed <= 0 {
@@ -102,10 +100,10 @@ func (s *Snapshot) Left(now time.Time) (left time.Duration, ok bool) {
 	return time.Duration(rest * float64(passed)).Round(time.Second), true
 }
 
-// String is like "orders 42 % (1200 of 2800 rows, 5m0s left), 12.3 MB behind".
+// String returns text such as "orders 42 % (1200 of 2800 rows, 5m0s left), 12.3 MB behind".
 func (r *Report) String() string { return r.Text(time.Now()) }
 
-// Text returns what String does, at the time now.
+// Text is like String at the given time.
 func (r *Report) Text(now time.Time) string {
 	var parts []string
 	for i := range r.Snapshots {
@@ -122,7 +120,7 @@ func (r *Report) Text(now time.Time) string {
 	return strings.Join(parts, ", ")
 }
 
-// most names the part with most records behind, if there are several.
+// most names the part with the most records behind, if there are several parts.
 func (r *Report) most() string {
 	if len(r.Parts) < 2 {
 		return ""

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Skip is an item of a system that a source leaves out, so that the others are read.
+// Skip is an item of a system that a source skips, so that it can read the others.
 type Skip struct {
 	Of    string    `json:"of" doc:"File, line, table, or what else is left out."`
 	Error string    `json:"error" doc:"Why it is left out."`
@@ -14,18 +14,18 @@ type Skip struct {
 }
 
 const (
-	maxSkips  = 20   // of a Report
-	keptSkips = 1000 // of a Skips; the oldest ones beyond are forgotten
+	maxSkips  = 20   // skips of a Report
+	keptSkips = 1000 // skips of a Skips; older ones are dropped
 )
 
-// Skips keeps what a source leaves out. The zero Skips is ready to use, by several goroutines.
+// Skips keeps the skipped items of a source. The zero Skips is ready to use, and safe for concurrent use.
 type Skips struct {
 	mu  sync.Mutex
-	all []Skip // guarded by mu; the newest is the last
+	all []Skip // guarded by mu; newest last
 }
 
-// Add notes that an item is left out because of err. It reports whether that is news: the item was not left out before, or
-// for another reason.
+// Add records that an item is skipped because of err. It reports whether this is new: the item was not skipped before,
+// or for another reason.
 func (s *Skips) Add(of string, err error) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -41,7 +41,7 @@ func (s *Skips) Add(of string, err error) bool {
 	return true
 }
 
-// Remove notes that an item is not left out any more. It reports whether it was.
+// Remove records that an item is no longer skipped. It reports whether it was.
 func (s *Skips) Remove(of string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -56,7 +56,7 @@ func (s *Skips) index(of string) int {
 	return slices.IndexFunc(s.all, func(o Skip) bool { return o.Of == of })
 }
 
-// List returns what is left out, the newest first and no more than a Report has.
+// List returns the skipped items, newest first and at most as many as a Report has.
 func (s *Skips) List() []Skip {
 	s.mu.Lock()
 	defer s.mu.Unlock()

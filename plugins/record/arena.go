@@ -5,25 +5,25 @@ import (
 	"strings"
 )
 
-// Arena makes the metadata of the records of a batch out of few pieces of memory, instead of several for each
-// record. A piece is freed when no record needs it any more.
+// Arena allocates the metadata of a batch in few pieces of memory, instead of several pieces per record. A piece is
+// freed when no record refers to it.
 type Arena struct {
 	fields []Field
 	text   strings.Builder
 }
 
-// hostFields is how many fields the host adds to the metadata of a record.
+// hostFields is the number of fields that the host adds to the metadata of a record.
 const hostFields = 2
 
-// NewArena returns an Arena for a batch of so many records, with about so many fields each, for which it makes texts of so
-// many bytes each. Where they turn out to be more it takes more memory.
+// NewArena returns an Arena for a batch of the given number of records, with about fields metadata fields and textBytes
+// bytes of text per record. It allocates more memory if necessary.
 func NewArena(records, fields, textBytes int) *Arena {
 	a := &Arena{fields: make([]Field, records*(fields+hostFields))}
 	a.text.Grow(records * textBytes)
 	return a
 }
 
-// Metadata returns empty metadata with room for so many fields, and those that the host adds.
+// Metadata returns empty metadata with capacity for this number of fields, plus the fields that the host adds.
 func (a *Arena) Metadata(fields int) Metadata {
 	n := fields + hostFields
 	if n > len(a.fields) {
@@ -44,5 +44,5 @@ func (a *Arena) Int(n int64) string {
 func (a *Arena) String(b []byte) string {
 	start := a.text.Len()
 	a.text.Write(b)
-	return a.text.String()[start:] // what is written behind it does not change it
+	return a.text.String()[start:] // later writes do not change it
 }

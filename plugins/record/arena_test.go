@@ -7,7 +7,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
-// TestArena has records with more fields and texts than the arena was made for, which share nothing that can be written.
+// TestArena checks that records with more fields and text than the arena was made for share no writable memory.
 func TestArena(t *testing.T) {
 	t.Parallel()
 	const records = 9
@@ -32,7 +32,7 @@ func TestArena(t *testing.T) {
 	}
 }
 
-// TestArenaAllocates has the metadata of a thousand records take the memory of one batch.
+// TestArenaAllocates checks that the metadata of a thousand records need only the allocations for a batch.
 func TestArenaAllocates(t *testing.T) {
 	const records = 1000
 	n := testing.AllocsPerRun(10, func() {

@@ -6,26 +6,25 @@ import (
 	"sync/atomic"
 )
 
-// Batch is a run of records of one source, in the source's order. It moves by
-// ownership: after a batch is handed on, the giver no longer touches it. Between two
-// connectors that run as processes it keeps its records encoded as they came.
+// Batch is a sequence of records from one source, in the source's order. It moves by ownership: after a batch is passed
+// on, the former owner no longer uses it. Between two connectors that run as processes the records stay encoded.
 //
-// Reading from a batch is safe for concurrent use, which includes decoding it.
+// Reading from a batch, including decoding, is safe for concurrent use.
 type Batch struct {
-	encoded *encoded                 // nil: it was made of decoded records
-	decoded atomic.Pointer[[]Record] // nil: it is still encoded
+	encoded *encoded                 // nil: made of decoded records
+	decoded atomic.Pointer[[]Record] // nil: still encoded
 	mu      sync.Mutex               // held while decoding
 
-	sized   sync.Once // size, content, objects and deep are set, which those of an encoded batch always are
+	sized   sync.Once // size, content, objects and deep are set, always for an encoded batch
 	size    int
 	content int
 	objects int  // records with structured data
-	deep    bool // a record has data that is nested too deeply
-	memory  int  // that the records take decoded, by their encoded form; 0: not known
+	deep    bool // a record has data nested too deeply
+	memory  int  // estimate of the decoded size from the encoded form; 0: unknown
 }
 
-// NewBatch returns a batch of the given records, which it keeps. It does not read them:
-// their size is computed when it is first needed.
+// NewBatch returns a batch of the given records, and keeps the slice. It does not read the records: their size is
+// computed on first use.
 func NewBatch(records []Record) *Batch {
 	b := &Batch{}
 	b.decoded.Store(&records)
@@ -48,7 +47,7 @@ func (b *Batch) Len() int {
 	return len(b.encoded.spans)
 }
 
-// Position returns the position of record i. It is not to be changed.
+// Position returns the position of record i. The caller must not change it.
 func (b *Batch) Position(i int) Position {
 	if records, ok := b.Decoded(); ok {
 		return records[i].Position
@@ -64,8 +63,7 @@ func (b *Batch) Operation(i int) Operation {
 	return b.encoded.operation(i)
 }
 
-// Metadata returns the value of key in the metadata of record i, "" when there is none.
-// An encoded record stays encoded.
+// Metadata returns the value of key in the metadata of record i, "" if there is none. An encoded record stays encoded.
 func (b *Batch) Metadata(i int, key string) string {
 	if records, ok := b.Decoded(); ok {
 		return records[i].Metadata.Get(key)
@@ -73,15 +71,14 @@ func (b *Batch) Metadata(i int, key string) string {
 	return b.encoded.metadata(i, key)
 }
 
-// Size returns the size of the content in bytes: Record.Size of records that were decoded when
-// the batch was made, as they were when a size of it was asked for first, and the length of
-// encoded ones.
+// Size returns the size of the content in bytes. For a batch made of decoded records this is the sum of Record.Size at
+// the first use of a size, for others the length of the encoded records.
 func (b *Batch) Size() int {
 	size, _ := b.sizes()
 	return size
 }
 
-// Content returns the sum of Record.Content, as it was when Size would have been computed.
+// Content returns the sum of Record.Content, at the same time as Size.
 func (b *Batch) Content() int {
 	_, content := b.sizes()
 	return content
@@ -94,7 +91,7 @@ func (b *Batch) sizes() (size, content int) {
 	return b.size, b.content
 }
 
-// measure sets size, content and objects of a batch that was made of decoded records.
+// measure sets size, content, objects and deep of a batch made of decoded records.
 func (b *Batch) measure() {
 	records := *b.decoded.Load()
 	for i := range records {
@@ -107,15 +104,15 @@ func (b *Batch) measure() {
 	}
 }
 
-// The memory of one record without its content, roughly: its own and that of its metadata, and of a small object,
-// when decoded; its place in the message when encoded.
+// Approximate memory of a record without its content: a decoded one with its metadata, a small object, and the place of
+// an encoded one in its message.
 const (
 	decodedOverhead = 400
 	objectOverhead  = 200
 	encodedOverhead = 20
 )
 
-// Memory estimates the bytes of memory that the batch takes.
+// Memory estimates the memory of the batch in bytes.
 func (b *Batch) Memory() int {
 	if records, ok := b.Decoded(); ok {
 		return max(b.memory, b.Size()+len(records)*decodedOverhead+b.structured()*objectOverhead)
@@ -123,17 +120,17 @@ func (b *Batch) Memory() int {
 	return b.Size() + len(b.encoded.spans)*encodedOverhead
 }
 
-// structured returns how many decoded records have structured data.
+// structured returns the number of decoded records with structured data.
 func (b *Batch) structured() int {
 	if b.encoded != nil {
-		return b.Len() // which of them had some is not known
+		return b.Len() // the number is unknown: count all
 	}
 	b.sizes()
 	return b.objects
 }
 
-// Records returns the records, decoding them if need be: from then on the batch is a
-// decoded one. They belong to the batch.
+// Records returns the records, and decodes them if necessary; then the batch stays decoded. The records belong to the
+// batch.
 func (b *Batch) Records() ([]Record, error) {
 	if records, ok := b.Decoded(); ok {
 		return records, nil
@@ -160,7 +157,7 @@ func (b *Batch) Slice(i, j int) *Batch {
 	return newEncoded(e)
 }
 
-// Clone returns a copy that shares nothing with b that either could change.
+// Clone returns a copy that shares no mutable data with b.
 func (b *Batch) Clone() *Batch {
 	records, ok := b.Decoded()
 	if !ok {
@@ -173,9 +170,8 @@ func (b *Batch) Clone() *Batch {
 	return NewBatch(clones)
 }
 
-// SetMetadataDefault gives the metadata key of every record the value unless it has a
-// value already. Encoded records stay encoded. It changes the batch: it is for the
-// batch's only holder.
+// SetMetadataDefault sets the metadata key of every record without a value. Encoded records stay encoded. It changes
+// the batch, so only the sole owner of the batch may call it.
 func (b *Batch) SetMetadataDefault(key, value string) {
 	records, ok := b.Decoded()
 	if !ok {
@@ -186,8 +182,8 @@ func (b *Batch) SetMetadataDefault(key, value string) {
 	}
 }
 
-// SetMetadata gives the metadata key of every record the value, as SetMetadataDefault does. Encoded records are decoded
-// when one has another value.
+// SetMetadata sets the metadata key of every record, like SetMetadataDefault, but overwrites other values. It decodes
+// encoded records if one of them has another value.
 func (b *Batch) SetMetadata(key, value string) error {
 	b.SetMetadataDefault(key, value)
 	for i := range b.Len() {

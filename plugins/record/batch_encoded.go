@@ -7,27 +7,26 @@ import (
 	"slices"
 )
 
-// encoded are records in protobuf form. Nothing in buf ever changes, so batches may share it.
+// encoded holds records in protobuf form. buf never changes, so batches may share it.
 type encoded struct {
 	buf      []byte
 	spans    []span
 	defaults []Field // metadata given to records that lack it
 }
 
-// span says where in buf a record and its position are, and how much it holds.
+// span is the location of a record and its position in buf, and its content size.
 type span struct {
 	lo, hi       uint32
 	posLo, posHi uint32
 	content      uint32
 }
 
-// maxEstimate bounds the number of records for which space is allocated in advance.
+// maxEstimate limits the number of records for which memory is allocated in advance.
 const maxEstimate = 4096
 
-// NewEncodedBatch returns a batch of the records in buf, which it keeps: a protobuf
-// message whose field 1 is repeated opencdc.v1.Record, as source connectors send it
-// and destination connectors receive it. It finds record boundaries and positions
-// only; what else is wrong with a record shows when it is decoded.
+// NewEncodedBatch returns a batch of the records in buf, which it keeps. buf is a protobuf message whose field 1 is
+// repeated opencdc.v1.Record, as sent by source connectors and received by destination connectors. NewEncodedBatch
+// finds only record boundaries and positions; decoding reports all other errors.
 func NewEncodedBatch(buf []byte) (*Batch, error) {
 	if len(buf) > math.MaxInt32 {
 		return nil, fmt.Errorf("cannot read batch: %d bytes are too many", len(buf))
@@ -52,7 +51,7 @@ func NewEncodedBatch(buf []byte) (*Batch, error) {
 
 // add adds a record that ends at offset end.
 func (e *encoded) add(s span, end int) {
-	if e.spans == nil { // batches tend to have records of one size
+	if e.spans == nil { // records of a batch tend to have the same size
 		e.spans = make([]span, 0, min(len(e.buf)/end+1, maxEstimate))
 	}
 	e.spans = append(e.spans, s)
@@ -160,8 +159,8 @@ func (e *encoded) appendWire(dst []byte, i, j int) []byte {
 	return dst
 }
 
-// entryOf returns the value of key in the metadata of the encoded record. Of several
-// entries with one key the last counts, which is why one may be appended.
+// entryOf returns the value of key in the metadata of the encoded record. Of several entries with the same key the last
+// one counts, so an entry can be overridden by appending another.
 func entryOf(body []byte, key string) (value []byte) {
 	f := fields{b: body, end: len(body)}
 	for f.next() {

@@ -6,7 +6,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
-// A record with an object takes more memory than one of the same content without.
+// A record with an object takes more memory than one with the same content but no object.
 func TestMemoryOfObjects(t *testing.T) {
 	raw := record.Record{Position: record.Position("1"), After: record.Raw([]byte("x"))}
 	object := record.Record{Position: record.Position("1"), After: record.Structured(map[string]any{})}

@@ -8,16 +8,16 @@ import (
 	"unicode/utf8"
 )
 
-// Content returns the bytes of the key and of both sides of the payload, which is what the
-// sizes in the metrics are: raw data as they are, structured data as they leave the agent. That
-// is in Avro where the metadata name a schema, otherwise in JSON. Fields that may be nil take a
-// byte more in Avro, which does not count. Nor does data that is nested too deeply for both.
+// Content returns the size of the key and of both sides of the payload in bytes, for the metrics: raw data unchanged,
+// structured data in the encoding in which it leaves the agent. The encoding is Avro if the metadata name a schema,
+// otherwise JSON. The extra byte of nullable fields in Avro does not count. Data that is nested too deeply for both
+// does not count either.
 func (r *Record) Content() int {
 	n, _ := r.contentDepth()
 	return n
 }
 
-// contentDepth returns what Content does, and whether a part of r is nested too deeply.
+// contentDepth implements Content, and reports whether a part of r is nested too deeply.
 func (r *Record) contentDepth() (n int, deep bool) {
 	key := r.Key.content(&r.Metadata, KeyKeySchemaSubject)
 	before, after := r.Before.content(&r.Metadata, KeyPayloadSchemaSubject), r.After.content(&r.Metadata, KeyPayloadSchemaSubject)
@@ -41,7 +41,7 @@ func objectLength(m map[string]any, avro bool) int {
 	return jsonLength(m, 0)
 }
 
-// avroLength returns the length of a value in Avro, where an object is a record, or tooDeep.
+// avroLength returns the length of a value in Avro, with objects as records, or tooDeep.
 func avroLength(v any, depth int) (n int) {
 	switch v := v.(type) {
 	case string:
@@ -70,7 +70,7 @@ func avroLength(v any, depth int) (n int) {
 			n += k
 		}
 		return n
-	case []any: // one block, and an empty one that ends it
+	case []any: // one block, and an empty one at the end
 		if depth > maxJSONDepth {
 			return tooDeep
 		}
@@ -102,7 +102,7 @@ func varintLength(n int64) int {
 	return (bits.Len64(zigzag|1) + 6) / 7
 }
 
-// jsonLength returns the length of what AppendValue appends, or tooDeep.
+// jsonLength returns the length of the output of AppendValue, or tooDeep.
 func jsonLength(v any, depth int) (n int) {
 	switch v := v.(type) {
 	case string:
@@ -162,7 +162,7 @@ func intLength(n int64) int {
 	if n < 0 {
 		sign, magnitude = 1, -magnitude
 	}
-	// The binary digits times log10(2), about 1233/4096, are the decimal ones or one less.
+	// The number of binary digits times log10(2), about 1233/4096, is the number of decimal digits or one less.
 	digits := bits.Len64(magnitude|1) * 1233 >> 12
 	if magnitude|1 >= powers[digits] {
 		digits++
@@ -170,7 +170,7 @@ func intLength(n int64) int {
 	return sign + digits
 }
 
-// powers are those of ten.
+// powers are the powers of ten.
 var powers = func() (p [20]uint64) {
 	p[0] = 1
 	for i := 1; i < len(p); i++ {
@@ -179,7 +179,7 @@ var powers = func() (p [20]uint64) {
 	return p
 }()
 
-// timeLength returns the length of t as appendTime writes it.
+// timeLength returns the length of the output of appendTime.
 func timeLength(t time.Time) int {
 	if y := t.UTC().Year(); y < 0 || y > 9999 {
 		return len(appendTime(nil, t))
@@ -195,10 +195,10 @@ func timeLength(t time.Time) int {
 	return n
 }
 
-// bracketsLength returns the length of the brackets around n items and of the commas between.
+// bracketsLength returns the length of the brackets around n items and the commas between them.
 func bracketsLength(n int) int { return 2 + max(0, n-1) }
 
-// textLength returns the length of s as appendText writes it.
+// textLength returns the length of the output of appendText.
 func textLength(s string) int {
 	n, valid := quotedLength(s)
 	if !valid {
@@ -207,13 +207,13 @@ func textLength(s string) int {
 	return n
 }
 
-// nameLength returns the length of s as appendString writes it.
+// nameLength returns the length of the output of appendString.
 func nameLength[T string | []byte](s T) int {
 	n, _ := quotedLength(s)
 	return n
 }
 
-// quotedLength returns the length of s as appendQuoted writes it, and whether it is UTF-8.
+// quotedLength returns the length of the output of appendQuoted, and whether s is UTF-8.
 func quotedLength[T string | []byte](s T) (n int, valid bool) {
 	n, valid = len(`""`), true
 	for i := 0; i < len(s); {

@@ -39,7 +39,7 @@ func TestContent(t *testing.T) {
 	}
 }
 
-// The length of an integer is that of its digits, wherever these become one more.
+// The length of an integer is its number of digits, also around powers of ten.
 func TestContentOfIntegers(t *testing.T) {
 	for power := uint64(1); ; power *= 10 {
 		for _, n := range []int64{int64(power - 1), int64(power), int64(power + 1), -int64(power - 1), -int64(power)} {
@@ -54,7 +54,7 @@ func TestContentOfIntegers(t *testing.T) {
 	}
 }
 
-// Batches between processes are as large as their records when they are decoded.
+// An encoded batch has the same content size as its decoded records.
 func TestContentOfEncodedBatches(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		in := rapid.SliceOfN(wireRecord(), 1, 4).Draw(t, "records")
@@ -73,7 +73,7 @@ func TestContentOfEncodedBatches(t *testing.T) {
 		}
 		want := 0
 		for i := range decoded {
-			decoded[i].Metadata = nil // schemas that are named are not read: the records are raw
+			decoded[i].Metadata = nil // named schemas are not read: the records are raw
 			want += decoded[i].Content()
 		}
 		if joined, err := record.Join([]*record.Batch{encoded, encoded}); err != nil || got != want || joined.Content() != 2*want || encoded.Slice(0, 1).Content() > want {

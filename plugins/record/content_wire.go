@@ -5,7 +5,7 @@ import (
 	"math"
 )
 
-// wireContent returns the bytes of the Data in the field: raw as they are, an object in JSON.
+// wireContent returns the content size of the Data in the field: raw bytes, or an object in JSON.
 func wireContent(buf []byte, outer *fields) (n int) {
 	f := fields{b: buf, at: outer.lo, end: outer.hi}
 	for f.next() {
@@ -19,7 +19,7 @@ func wireContent(buf []byte, outer *fields) (n int) {
 	return n
 }
 
-// wireChange returns the bytes of both sides of the payload in the field.
+// wireChange returns the content size of both sides of the payload in the field.
 func wireChange(buf []byte, outer *fields) (n int) {
 	f := fields{b: buf, at: outer.lo, end: outer.hi}
 	for f.next() {
@@ -30,8 +30,8 @@ func wireChange(buf []byte, outer *fields) (n int) {
 	return n
 }
 
-// wireObjectLength returns the length that a google.protobuf.Struct has in JSON. What is nested
-// too deeply to be decoded is of no length.
+// wireObjectLength returns the length of a google.protobuf.Struct in JSON. Data nested too deeply for decoding has
+// length 0.
 func wireObjectLength(buf []byte, outer *fields, depth int) (n int) {
 	f := fields{b: buf, at: outer.lo, end: outer.hi}
 	members := 0
@@ -53,7 +53,7 @@ func wireObjectLength(buf []byte, outer *fields, depth int) (n int) {
 	return n + bracketsLength(members)
 }
 
-// wireValueLength returns the length that a google.protobuf.Value has in JSON.
+// wireValueLength returns the length of a google.protobuf.Value in JSON.
 func wireValueLength(buf []byte, outer *fields, depth int) int {
 	f := fields{b: buf, at: outer.lo, end: outer.hi}
 	for f.next() {

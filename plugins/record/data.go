@@ -5,12 +5,12 @@ import (
 	"reflect"
 )
 
-// Data is a record's key or one side of its payload: raw bytes, a structured object,
-// or nothing. The zero Data is nothing. Empty raw bytes are not nothing.
+// Data is a record's key or one side of its payload: raw bytes, a structured object, or nothing. The zero Data is
+// nothing. Empty raw bytes differ from nothing.
 type Data struct {
 	raw        []byte
 	structured map[string]any
-	encoded    *object // in place of structured: decoded on first use
+	encoded    *object // replaces structured until the first use
 	kind       dataKind
 }
 
@@ -22,12 +22,12 @@ const (
 	structured
 )
 
-// Raw returns data that holds the bytes b, which it keeps.
+// Raw returns data with the bytes b. It keeps b.
 func Raw(b []byte) Data { return Data{raw: b, kind: raw} }
 
-// Structured returns data that holds the object m, which it keeps. Values are nil,
-// bool, string, []byte, integers, floats, json.Number for a number that neither of these would
-// keep (see Number), time.Time, time.Duration, []any and map[string]any of the same.
+// Structured returns data with the object m. It keeps m. Values are nil, bool, string, []byte, integers, floats,
+// json.Number for a number that none of these can represent exactly (see Number), time.Time, time.Duration, []any and
+// map[string]any of the same.
 func Structured(m map[string]any) Data { return Data{structured: m, kind: structured} }
 
 // IsNone reports whether d holds nothing.
@@ -39,7 +39,7 @@ func (d Data) Raw() ([]byte, bool) { return d.raw, d.kind == raw }
 // Structured returns the object of structured data, and whether d is structured.
 func (d Data) Structured() (map[string]any, bool) { return d.object(), d.kind == structured }
 
-// object returns the object of structured data, nil of others.
+// object returns the object of structured data, nil for other data.
 func (d Data) object() map[string]any {
 	if d.encoded != nil {
 		return d.encoded.get()
@@ -47,7 +47,7 @@ func (d Data) object() map[string]any {
 	return d.structured
 }
 
-// Equal reports whether d and o are of one kind and hold the same values.
+// Equal reports whether d and o have the same kind and the same values.
 func (d Data) Equal(o Data) bool {
 	if d.kind != o.kind {
 		return false
@@ -70,8 +70,8 @@ func (d Data) Clone() Data {
 	return d
 }
 
-// CloneValue returns a deep copy of a value of structured data. That of one that is nested too deeply for JSON, or contains itself, ends
-// somewhere, and every encoder refuses it as well.
+// CloneValue returns a deep copy of a value of structured data. The copy of a value that is nested too deeply for JSON,
+// or contains itself, is truncated, and every encoder refuses it, too.
 func CloneValue(v any) any {
 	c, ok := cloneValue(v, 0)
 	if !ok {
@@ -117,8 +117,7 @@ func cloneValue(v any, depth int) (_ any, ok bool) {
 	return v, true
 }
 
-// FromYAML returns a value that a YAML decoder made as one of structured data: a copy of it whose
-// integers are int64.
+// FromYAML converts a value from a YAML decoder to a value of structured data: a copy whose integers are int64.
 func FromYAML(v any) any { return widen(CloneValue(v)) }
 
 func widen(v any) any {

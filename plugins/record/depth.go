@@ -2,24 +2,25 @@ package record
 
 import "reflect"
 
-// tooDeep is what a length or size is of data nested deeper than maxJSONDepth, as data that contains itself is. The first place
-// that is too deep ends the count, so that data which contains itself several times is not followed on all its ways.
+// tooDeep is the length or size of data nested deeper than maxJSONDepth, which includes data that contains itself. The
+// first place that is too deep ends the computation, so that it does not follow all paths of data that contains itself
+// several times.
 const tooDeep = -1
 
-// isTooDeep reports whether v is nested deeper than JSON may be.
+// isTooDeep reports whether v is nested deeper than JSON allows.
 func isTooDeep(v any) bool { return jsonLength(v, 0) == tooDeep }
 
-// cut stands for a value that was too deep. No encoder takes it, so that a record with it is refused wherever it is encoded.
+// cut replaces a value that was too deep. No encoder accepts it, so a record with it is refused wherever it is encoded.
 type cut struct{}
 
-// String says what was too deep in the form of a record that Encodable makes.
+// String returns the text for the value in a record made by Encodable.
 func (cut) String() string { return errTooDeepForJSON.Error() }
 
 // MarshalJSON fails.
 func (cut) MarshalJSON() ([]byte, error) { return nil, errTooDeepForJSON }
 
-// Shallow replaces data that is nested too deeply, or contains itself, by a copy whose nesting ends. Every encoder refuses the copy
-// as too deep, and whatever else goes through all of its values comes to an end. It reports whether there was such data.
+// Shallow replaces data that is nested too deeply, or contains itself, by a truncated copy. Every encoder refuses the
+// copy as too deep, and every other traversal terminates. Shallow reports whether there was such data.
 func (r *Record) Shallow() (changed bool) {
 	for _, d := range []*Data{&r.Key, &r.Before, &r.After} {
 		if d.kind == structured && d.encoded == nil && isTooDeep(d.structured) {
@@ -30,8 +31,8 @@ func (r *Record) Shallow() (changed bool) {
 	return changed
 }
 
-// Shallow does for the records of b what Record.Shallow does. Before the first size of b is computed it costs nothing that this would
-// not cost later. It is for the batch's only holder.
+// Shallow calls Record.Shallow for the records of b. Before the first use of a size of b it costs nothing extra,
+// because it computes the sizes. Only the sole owner of the batch may call it.
 func (b *Batch) Shallow() (changed bool) {
 	if b.encoded != nil {
 		return false
@@ -46,7 +47,8 @@ func (b *Batch) Shallow() (changed bool) {
 	return changed
 }
 
-// shallow returns a copy of v, in which objects and lists have cut in their place where they come again or are too deep.
+// shallow returns a copy of v, in which cut replaces objects and lists that are repeated inside themselves or are too
+// deep.
 func shallow(v any) any { return (&shallowCopy{seen: map[container]bool{}}).of(v, 0) }
 
 type shallowCopy struct{ seen map[container]bool }
@@ -54,7 +56,7 @@ type shallowCopy struct{ seen map[container]bool }
 // container identifies an object, or a list.
 type container struct {
 	at  uintptr
-	len int // of a list; -1: it is an object
+	len int // length of a list; -1: an object
 }
 
 func (c *shallowCopy) of(v any, depth int) any {
@@ -87,7 +89,7 @@ func (c *shallowCopy) of(v any, depth int) any {
 	return v
 }
 
-// enter reports whether a container comes for the first time, and not too deep.
+// enter reports whether a container occurs for the first time and is not too deep.
 func (c *shallowCopy) enter(one container, depth int) bool {
 	if c.seen[one] || depth > maxJSONDepth {
 		return false
@@ -96,7 +98,8 @@ func (c *shallowCopy) enter(one container, depth int) bool {
 	return true
 }
 
-// isWithin reports whether a value of a type of its own is nested no deeper than left: package json follows it as deep as it is.
+// isWithin reports whether a value of a user-defined type is nested at most left levels deep. Package json has no such
+// limit.
 func isWithin(v reflect.Value, left int) bool {
 	if left < 0 {
 		return false
@@ -126,7 +129,7 @@ func isWithin(v reflect.Value, left int) bool {
 	return true
 }
 
-// hasContainers reports whether values of a type may contain others.
+// hasContainers reports whether values of a type may contain other values.
 func hasContainers(t reflect.Type) bool {
 	switch t.Kind() {
 	case reflect.Interface, reflect.Pointer, reflect.Struct, reflect.Slice, reflect.Array, reflect.Map:

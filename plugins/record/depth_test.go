@@ -7,7 +7,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
-// endless are values that contain themselves, or are deeper than a stack.
+// endless returns values that contain themselves, or are deeper than a stack.
 func endless() map[string]map[string]any {
 	object := map[string]any{"n": 1}
 	object["self"], object["again"], object["list"] = object, object, []any{object, object}
@@ -31,7 +31,7 @@ func endless() map[string]map[string]any {
 	}
 }
 
-// Data without an end has no form in any encoding, but sizes, a copy, and a form as a dead letter.
+// Data that contains itself can be measured, copied and written as a dead letter, and every encoder refuses it.
 func TestEndlessData(t *testing.T) {
 	for name, m := range endless() {
 		t.Run(name, func(t *testing.T) {
@@ -70,7 +70,7 @@ func TestEndlessData(t *testing.T) {
 	}
 }
 
-// A batch has the data of its records end somewhere, once, and only that which does not.
+// Shallow truncates such data in the records of a batch, once, and leaves other data alone.
 func TestShallow(t *testing.T) {
 	all := endless()
 	for _, name := range []string{"an object in itself", "a list in itself", "a deep list", "a deep object"} {

@@ -5,12 +5,12 @@ import (
 	"reflect"
 )
 
-// encodableDepth is how deep structured data may be nested that every encoder takes, also inside of other data.
+// encodableDepth is the maximum depth of structured data that every encoder accepts, even inside other data.
 const encodableDepth = maxDepth - 20
 
-// Encodable returns r, or a copy that every encoder of records takes. Structured data that is nested too deeply, or has
-// values of types that structured data does not have, is raw data in the copy: its JSON form, in which such values are
-// text. What is nested deeper than JSON allows is replaced by a text that says so.
+// Encodable returns r, or a copy that every encoder of records accepts. In the copy, structured data that is nested too
+// deeply, or has values of unsupported types, is raw data: its JSON form, with such values as text. A text replaces
+// values nested deeper than JSON allows.
 func (r Record) Encodable() Record {
 	r.Key, r.Before, r.After = r.Key.encodable(), r.Before.encodable(), r.After.encodable()
 	return r
@@ -21,17 +21,17 @@ func (d Data) encodable() Data {
 		return d
 	}
 	var v any = d.object()
-	if isTooDeep(v) { // on several ways, perhaps
+	if isTooDeep(v) { // possibly on several paths
 		v = shallow(v)
 	}
 	text, err := AppendValue(nil, replaceUnencodable(v, 0))
-	if err != nil { // cannot be: all that has no form was replaced
+	if err != nil { // impossible: all values without a form were replaced
 		text = fmt.Append(nil, err)
 	}
 	return Raw(text)
 }
 
-// isEncodable reports whether v, which is inside of depth others, has a form that every encoder writes.
+// isEncodable reports whether every encoder can write v, which is nested depth levels deep.
 func isEncodable(v any, depth int) bool {
 	if depth > encodableDepth {
 		return false
@@ -56,7 +56,7 @@ func isEncodable(v any, depth int) bool {
 	return err == nil
 }
 
-// replaceUnencodable returns a copy of v in which values without a JSON form are text.
+// replaceUnencodable returns a copy of v with text in place of values without a JSON form.
 func replaceUnencodable(v any, depth int) any {
 	switch v := v.(type) {
 	case map[string]any:

@@ -10,7 +10,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
-// unusual are values that JSON has no form for, with the form that the agent gives them. Those without one are refused.
+// unusual returns values that JSON cannot represent, with their form in the agent. Values without a form are refused.
 func unusual() map[string]struct {
 	value any
 	want  string
@@ -76,7 +76,7 @@ func TestUnusualValues(t *testing.T) {
 	}
 }
 
-// checkEncodable has every encoder write the encodable form of r, and what wraps it in a dead letter.
+// checkEncodable checks that every encoder writes the encodable form of r, and a dead letter that contains it.
 func checkEncodable(t *testing.T, r record.Record) {
 	t.Helper()
 	e := r.Encodable()
@@ -108,7 +108,7 @@ func checkEncodable(t *testing.T, r record.Record) {
 	}
 }
 
-// What an encoder takes as it is stays as it is.
+// Encodable returns records that an encoder accepts unchanged.
 func TestEncodableChangesNothingElse(t *testing.T) {
 	m := map[string]any{"a": math.NaN(), "b": "\xff", "c": deep(900), "d": time.Unix(1, 0)}
 	r := record.Record{Key: record.Raw([]byte("k")), Before: record.Structured(m)}

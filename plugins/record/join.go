@@ -2,8 +2,8 @@ package record
 
 import "slices"
 
-// Join returns a batch of all records of batches, in order; encoded if all of them are.
-// The batches stay valid.
+// Join returns a batch of all records of batches, in order. The batch is encoded if all batches are. The given batches
+// stay valid.
 func Join(batches []*Batch) (*Batch, error) {
 	if len(batches) == 1 {
 		return batches[0], nil
@@ -24,7 +24,7 @@ func Join(batches []*Batch) (*Batch, error) {
 		records, objects = append(records, r...), objects+b.structured()
 	}
 	joined := NewBatch(records)
-	joined.sized.Do(func() { // records that were decoded since have another size than they were read with
+	joined.sized.Do(func() { // decoding changes the size of records
 		joined.size, joined.content, joined.objects = size, content, objects
 	})
 	return joined, nil

@@ -2,11 +2,10 @@ package record
 
 import "fmt"
 
-// AppendJSON appends r's default JSON form to dst: position, operation, metadata, key
-// and payload with before and after, in this order. Raw data is a base64 string,
-// structured data an object with sorted keys, no data null. The text is what
-// encoding/json would write, HTML escapes included, on one line without a line end.
-// Values that JSON has no form for are text: see AppendValue. It fails only where that does.
+// AppendJSON appends r's default JSON form to dst: position, operation, metadata, key and payload with before and
+// after, in this order. Raw data is a base64 string, structured data an object with sorted keys, no data null. The text
+// equals the output of encoding/json, with HTML escapes, on one line without a line end. Values that JSON cannot
+// represent are text: see AppendValue. It fails only if AppendValue does.
 func AppendJSON(dst []byte, r *Record) ([]byte, error) {
 	dst = append(dst, `{"position":`...)
 	dst = appendBase64(dst, r.Position)
@@ -21,8 +20,7 @@ func AppendJSON(dst []byte, r *Record) ([]byte, error) {
 	return append(dst, '}', '}'), nil
 }
 
-// appendDatas appends key, before and after, each written by write, up to the last
-// two closing braces.
+// appendDatas appends key, before and after, each written by write, without the last two closing braces.
 func appendDatas(dst []byte, r *Record, write func(Data, []byte) ([]byte, error)) ([]byte, error) {
 	dst = append(dst, `,"key":`...)
 	dst, err := write(r.Key, dst)
@@ -40,7 +38,7 @@ func appendDatas(dst []byte, r *Record, write func(Data, []byte) ([]byte, error)
 	return dst, nil
 }
 
-// MarshalJSON returns what AppendJSON writes.
+// MarshalJSON returns the output of AppendJSON.
 func (r Record) MarshalJSON() ([]byte, error) {
 	return AppendJSON(make([]byte, 0, 128+r.Size()*3/2), &r)
 }
@@ -56,7 +54,7 @@ func (d Data) AppendJSON(dst []byte) ([]byte, error) {
 	return append(dst, "null"...), nil
 }
 
-// MarshalJSON returns what AppendJSON writes.
+// MarshalJSON returns the output of AppendJSON.
 func (d Data) MarshalJSON() ([]byte, error) { return d.AppendJSON(nil) }
 
 func appendMetadata(dst []byte, m Metadata, ifNil string) []byte {

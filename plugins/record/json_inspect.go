@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// AppendInspectJSON appends r in the form of the REST API and its inspector, the
-// protobuf JSON mapping of opencdc.v1.Record with every field present:
+// AppendInspectJSON appends r in the form of the REST API and its inspector, the protobuf JSON mapping of
+// opencdc.v1.Record with every field present:
 // {"position":"MQ==","operation":"OPERATION_CREATE","metadata":{},"key":{"rawData":"aw=="},
 // "payload":{"before":null,"after":{"structuredData":{}}}}.
 func AppendInspectJSON(dst []byte, r *Record) ([]byte, error) {
@@ -26,7 +26,7 @@ func AppendInspectJSON(dst []byte, r *Record) ([]byte, error) {
 	return append(dst, '}', '}'), nil
 }
 
-// ParseInspectJSON reads the form that AppendInspectJSON writes.
+// ParseInspectJSON parses the form that AppendInspectJSON writes.
 func ParseInspectJSON(text []byte) (r Record, err error) {
 	type data struct {
 		Raw        []byte          `json:"rawData"`
@@ -83,8 +83,7 @@ func (d Data) appendInspectJSON(dst []byte) ([]byte, error) {
 	return append(dst, "null"...), nil
 }
 
-// appendOperationName appends the operation's name in the protobuf enumeration, or
-// its number when it has no name.
+// appendOperationName appends the operation's name in the protobuf enumeration, or its number if it has no name.
 func appendOperationName(dst []byte, o Operation) []byte {
 	switch {
 	case o == 0:

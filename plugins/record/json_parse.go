@@ -6,8 +6,8 @@ import (
 	"fmt"
 )
 
-// UnmarshalJSON reads the form that AppendJSON writes. Keys may be missing and
-// unknown ones are ignored. Numbers become what Number returns.
+// UnmarshalJSON parses the form that AppendJSON writes. Keys may be missing and unknown ones are ignored. Numbers are
+// converted by Number.
 func (r *Record) UnmarshalJSON(b []byte) error {
 	var in struct {
 		Position  []byte            `json:"position"`
@@ -40,8 +40,8 @@ func (r *Record) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// UnmarshalJSON reads the form that AppendJSON writes: a base64 string is raw data,
-// an object structured data, null none.
+// UnmarshalJSON parses the form that AppendJSON writes: a base64 string is raw data, an object structured data, null
+// none.
 func (d *Data) UnmarshalJSON(b []byte) error {
 	b = bytes.TrimSpace(b)
 	switch {
@@ -67,7 +67,7 @@ func (d *Data) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// fixNumbers replaces every json.Number inside v, a map or a slice, by what Number returns.
+// fixNumbers converts every json.Number inside v, a map or a slice, with Number.
 func fixNumbers(v any) {
 	switch v := v.(type) {
 	case map[string]any:

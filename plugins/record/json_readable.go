@@ -10,13 +10,13 @@ import (
 	"unicode/utf8"
 )
 
-// bytesPrefix begins the text of bytes that are no text in the readable form of a record.
+// bytesPrefix is the prefix of bytes that are not text in the readable form of a record.
 const bytesPrefix = "base64:"
 
-// AppendReadable appends the form of r that people read and write, on one line: that of AppendJSON, but with the
-// position and raw data as text. Bytes that are no UTF-8, and text that begins with "base64:", are base64 behind that
-// prefix, so that ParseReadable returns the same bytes. Bytes within structured data are text in the same way. The
-// characters of HTML are not escaped.
+// AppendReadable appends r on one line in the form for human readers: like AppendJSON, but with the position and raw
+// data as text. Bytes that are not UTF-8, and text that begins with "base64:", are written as that prefix and base64,
+// so that ParseReadable returns the same bytes. Bytes within structured data are written in the same way. HTML
+// characters are not escaped.
 func AppendReadable(dst []byte, r *Record) ([]byte, error) {
 	start := len(dst)
 	dst = append(dst, `{"position":`...)
@@ -32,7 +32,7 @@ func AppendReadable(dst []byte, r *Record) ([]byte, error) {
 	return append(dst[:start], withoutHTMLEscapes(append(dst[start:], '}', '}'))...), nil
 }
 
-// withoutHTMLEscapes replaces, in place, the escapes in JSON of characters that only HTML needs escaped.
+// withoutHTMLEscapes replaces, in place, the JSON escapes that only HTML requires.
 func withoutHTMLEscapes(text []byte) []byte {
 	kept := text[:0]
 	for i := 0; i < len(text); i++ {
@@ -73,7 +73,7 @@ func appendReadableBytes(dst, b []byte) []byte {
 	return appendString(dst, ReadableBytes(b))
 }
 
-// ReadableBytes returns the text for bytes in the readable form of a record.
+// ReadableBytes returns the text for b in the readable form of a record.
 func ReadableBytes(b []byte) string {
 	if utf8.Valid(b) && !bytes.HasPrefix(b, []byte(bytesPrefix)) {
 		return string(b)
@@ -81,7 +81,7 @@ func ReadableBytes(b []byte) string {
 	return bytesPrefix + base64.StdEncoding.EncodeToString(b)
 }
 
-// ParseReadableBytes returns the bytes that ReadableBytes made text of.
+// ParseReadableBytes is the inverse of ReadableBytes.
 func ParseReadableBytes(text string) ([]byte, error) {
 	encoded, ok := strings.CutPrefix(text, bytesPrefix)
 	if !ok {
@@ -94,10 +94,10 @@ func ParseReadableBytes(text string) ([]byte, error) {
 	return b, nil
 }
 
-// hasBytes reports whether there are bytes within v.
+// hasBytes reports whether v contains bytes.
 func hasBytes(v any, depth int) bool {
 	if depth > maxJSONDepth {
-		return false // writing it fails
+		return false // writing the value fails
 	}
 	switch v := v.(type) {
 	case []byte:
@@ -118,7 +118,7 @@ func hasBytes(v any, depth int) bool {
 	return false
 }
 
-// readableBytes returns a copy of v in which bytes are text.
+// readableBytes returns a copy of v with bytes as text.
 func readableBytes(v any) any {
 	switch v := v.(type) {
 	case []byte:
@@ -142,7 +142,7 @@ func readableBytes(v any) any {
 	return v
 }
 
-// document is the JSON form of a record, and the readable one.
+// document is the JSON form of a record, or the readable form.
 type document struct {
 	Position  json.RawMessage `json:"position,omitempty"`
 	Operation json.RawMessage `json:"operation,omitempty"`
@@ -154,8 +154,7 @@ type document struct {
 	} `json:"payload"`
 }
 
-// ParseReadable reads the readable form of a record. Missing members are empty; a member that the form does not have
-// is an error.
+// ParseReadable parses the readable form of a record. Missing members are empty; an unknown member is an error.
 func ParseReadable(text []byte) (r Record, err error) {
 	var d document
 	decoder := json.NewDecoder(bytes.NewReader(text))
@@ -180,7 +179,7 @@ func ParseReadable(text []byte) (r Record, err error) {
 	return r, r.UnmarshalJSON(plain)
 }
 
-// Readable returns the readable form of what AppendJSON wrote, with structured data as it was written.
+// Readable converts the output of AppendJSON to the readable form, without changes to structured data.
 func Readable(text []byte) ([]byte, error) {
 	var d document
 	if err := json.Unmarshal(text, &d); err != nil {
@@ -197,7 +196,7 @@ func Readable(text []byte) ([]byte, error) {
 	return withoutHTMLEscapes(readable), err
 }
 
-// each replaces the text of the position and of raw data.
+// each replaces the texts of the position and of raw data.
 func (d *document) each(replace func(string) (string, error)) error {
 	for _, part := range []struct {
 		name  string

@@ -10,7 +10,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
-// TestReadable writes records in the form for people, from the record and from the stored form, and reads them again.
+// TestReadable writes records in the readable form, from the record and from its JSON form, and parses them again.
 func TestReadable(t *testing.T) {
 	for name, c := range map[string]struct {
 		raw  string
@@ -58,7 +58,7 @@ func TestReadable(t *testing.T) {
 	}
 }
 
-// TestReadableNested has bytes within structured data, as a dead letter on its way to the log.
+// TestReadableNested writes bytes within structured data, as in a logged dead letter.
 func TestReadableNested(t *testing.T) {
 	r := record.Record{Operation: record.OperationCreate,
 		After: record.Structured(map[string]any{"position": []byte("7"),

@@ -77,7 +77,7 @@ func TestAppendInspectJSON(t *testing.T) {
 	}
 }
 
-// The text of every value is that of encoding/json.
+// The text of every value equals the output of encoding/json.
 func TestValuesAsEncodingJSON(t *testing.T) {
 	many := map[string]any{}
 	for i := range 40 {

@@ -10,8 +10,8 @@ import (
 
 const hexDigits = "0123456789abcdef"
 
-// plain marks the bytes that stand for themselves inside a JSON string. Those of
-// HTML do not, so that the text may be embedded in a page.
+// plain marks the bytes that need no escape inside a JSON string. HTML characters need one, so that the text can be
+// embedded in a page.
 var plain = func() (t [utf8.RuneSelf]bool) {
 	for c := byte(' '); c < utf8.RuneSelf; c++ {
 		t[c] = !strings.ContainsRune(`"\<>&`, rune(c))
@@ -19,8 +19,8 @@ var plain = func() (t [utf8.RuneSelf]bool) {
 	return t
 }()
 
-// plainPrefix returns how many bytes at the beginning of s, in words of eight, stand for themselves. The last word of all
-// of s overlaps the one before.
+// plainPrefix returns the number of leading bytes of s, in words of eight, that need no escape. The last word of s
+// overlaps the one before.
 func plainPrefix(s string) int {
 	if len(s) < 8 {
 		return 0
@@ -43,7 +43,7 @@ func word(s string) uint64 {
 		uint64(s[4])<<32 | uint64(s[5])<<40 | uint64(s[6])<<48 | uint64(s[7])<<56
 }
 
-// isPlain reports whether the eight bytes of x stand for themselves.
+// isPlain reports whether none of the eight bytes of x needs an escape.
 func isPlain(x uint64) bool {
 	const ones, highs = 0x0101010101010101, 0x8080808080808080
 	control := (x - ' '*ones) &^ x
@@ -54,7 +54,7 @@ func isPlain(x uint64) bool {
 	return (x|control|zero)&highs == 0
 }
 
-// appendText appends a text in quotes: as it is, or as base64 when it is not UTF-8.
+// appendText appends a text in quotes: unchanged, or as base64 if it is not UTF-8.
 func appendText(dst []byte, s string) []byte {
 	start := len(dst)
 	dst, valid := appendQuoted(dst, s)
@@ -64,7 +64,7 @@ func appendText(dst []byte, s string) []byte {
 	return dst
 }
 
-// appendString appends a name, or a value of metadata, in quotes. A byte that is not UTF-8 becomes \x and two digits.
+// appendString appends a field name or a metadata value in quotes. A byte that is not UTF-8 becomes \x and two digits.
 func appendString(dst []byte, s string) []byte {
 	dst, _ = appendQuoted(dst, s)
 	return dst
@@ -92,7 +92,7 @@ func appendQuoted(dst []byte, s string) (_ []byte, valid bool) {
 			dst = append(dst, '\\', '\\', 'x', hexDigits[c>>4], hexDigits[c&0xf])
 			start = i + size
 			valid = false
-		} else if r == '\u2028' || r == '\u2029' { // line ends in JavaScript
+		} else if r == '\u2028' || r == '\u2029' { // line terminators in JavaScript
 			dst = append(dst, s[start:i]...)
 			dst = append(dst, `\u202`...)
 			dst = append(dst, hexDigits[r&0xf])
@@ -104,8 +104,8 @@ func appendQuoted(dst []byte, s string) (_ []byte, valid bool) {
 	return append(dst, '"'), valid
 }
 
-// ValidName returns s, in which bytes that are not UTF-8 are written as \x and two hexadecimal digits: the form that names of
-// fields, and keys and values of metadata, have in JSON.
+// ValidName returns s with bytes that are not UTF-8 written as \x and two hexadecimal digits. Field names, and metadata
+// keys and values, have this form in JSON.
 func ValidName(s string) string {
 	if utf8.ValidString(s) {
 		return s
@@ -141,7 +141,7 @@ func appendEscape(dst []byte, c byte) []byte {
 	return append(dst, '\\', 'u', '0', '0', hexDigits[c>>4], hexDigits[c&0xf])
 }
 
-// base64Pairs has the two digits of each twelve bits, the first one in the lower byte.
+// base64Pairs maps twelve bits to two base64 digits, with the first digit in the lower byte.
 var base64Pairs = func() (t [1 << 12]uint16) {
 	const digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 	for i := range t {
@@ -150,8 +150,8 @@ var base64Pairs = func() (t [1 << 12]uint16) {
 	return t
 }()
 
-// appendBase64 appends b in quotes, or null when b is nil. It encodes six bytes in a step, with a
-// table of pairs of digits, which takes less than half the time of package base64.
+// appendBase64 appends b in quotes, or null if b is nil. It encodes six bytes at a time with a table of digit pairs, in
+// less than half the time of package base64.
 func appendBase64(dst, b []byte) []byte {
 	if b == nil {
 		return append(dst, "null"...)

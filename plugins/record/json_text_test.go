@@ -10,14 +10,14 @@ import (
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
-// TestTextAsEncodingJSON has each byte at each place of a word of eight, with others before and behind it.
+// TestTextAsEncodingJSON tries each byte at each place of a word of eight bytes, with other bytes before and after it.
 func TestTextAsEncodingJSON(t *testing.T) {
 	t.Parallel()
 	for c := range 256 {
 		for at := range 17 {
 			text := strings.Repeat("~", at) + string([]byte{byte(c)}) + strings.Repeat(" ", 20-at)
 			want, err := json.Marshal(text)
-			if c >= utf8.RuneSelf { // the bytes, which are no text
+			if c >= utf8.RuneSelf { // bytes that are not text
 				want, err = json.Marshal([]byte(text))
 			}
 			if err != nil {
@@ -30,7 +30,7 @@ func TestTextAsEncodingJSON(t *testing.T) {
 	}
 }
 
-// TestBytesAsEncodingJSON has all lengths around those of the steps, behind other text.
+// TestBytesAsEncodingJSON tries all lengths around the step sizes, after other text.
 func TestBytesAsEncodingJSON(t *testing.T) {
 	t.Parallel()
 	all := make([]byte, 0, 300)

@@ -13,18 +13,18 @@ import (
 	"time"
 )
 
-// maxJSONDepth bounds how deep structured data may be nested in its JSON form. It leaves room for what wraps data that is
-// as deep as the wire form allows.
+// maxJSONDepth is the maximum depth of structured data in its JSON form. It leaves room for envelopes around data of
+// the maximum depth in the wire form.
 const maxJSONDepth = 2 * maxDepth
 
-// AppendValue appends a value of structured data as encoding/json writes it, without
-// reflection for the types that structured data is made of. What JSON has no form for is text:
+// AppendValue appends a value of structured data like encoding/json, without reflection for the types of structured
+// data. Values that JSON cannot represent become text:
 //   - the numbers "NaN", "Infinity" and "-Infinity", as in the JSON mapping of protobuf;
 //   - a time outside of the years 0 to 9999 with a year of six digits and a sign, as in ECMAScript;
-//   - text that is not UTF-8 in base64, as the bytes that it is;
+//   - text that is not UTF-8 as base64 of its bytes;
 //   - a byte of a field name that is not UTF-8 as \x and two hexadecimal digits.
 //
-// It fails on values of types that structured data does not have, and on data nested deeper than 2000.
+// It fails on values of unsupported types, and on data nested deeper than 2000.
 func AppendValue(dst []byte, v any) ([]byte, error) { return appendValue(dst, v, 0) }
 
 func appendValue(dst []byte, v any, depth int) ([]byte, error) {
@@ -70,7 +70,7 @@ func appendValue(dst []byte, v any, depth int) ([]byte, error) {
 	return append(dst, b...), err
 }
 
-// asInt returns v if it is a signed integer or a duration, which counts in nanoseconds.
+// asInt returns v if it is a signed integer, or a duration in nanoseconds.
 func asInt(v any) (int64, bool) {
 	switch v := v.(type) {
 	case int:
@@ -106,7 +106,7 @@ func asUint(v any) (uint64, bool) {
 	return 0, false
 }
 
-// smallObject is the number of fields up to which an object is sorted on the stack.
+// smallObject is the maximum number of fields of an object that is sorted on the stack.
 const smallObject = 16
 
 type member struct {
@@ -140,7 +140,8 @@ func appendObject(dst []byte, m map[string]any, depth int) ([]byte, error) {
 
 var errTooDeepForJSON = fmt.Errorf("nested deeper than %d", maxJSONDepth)
 
-// within says where in an object or a list an error occurred, except for one of its depth: the path would be as long.
+// within adds the path in an object or a list to an error, except to an error about the depth, whose path would be too
+// long.
 func within(at string, err error) error {
 	if errors.Is(err, errTooDeepForJSON) || errors.Is(err, errTooDeep) {
 		return err
@@ -204,7 +205,7 @@ func appendTexts(dst []byte, m map[string]string) []byte {
 	return append(dst, '}')
 }
 
-// appendJSONNumber writes n as it is. A text that is no number of JSON, such as NaN, stays text.
+// appendJSONNumber writes n unchanged. A text that is not a JSON number, such as NaN, becomes a string.
 func appendJSONNumber(dst []byte, n json.Number) []byte {
 	if n == "" {
 		return append(dst, '0')
@@ -215,8 +216,7 @@ func appendJSONNumber(dst []byte, n json.Number) []byte {
 	return appendText(dst, string(n))
 }
 
-// appendFloat writes the shortest text that reads back as f, with an exponent only
-// where ECMAScript has one.
+// appendFloat writes the shortest text that parses to f, with an exponent only where ECMAScript has one.
 func appendFloat(dst []byte, f float64, bits int) []byte {
 	switch {
 	case math.IsNaN(f):
@@ -236,7 +236,7 @@ func appendFloat(dst []byte, f float64, bits int) []byte {
 	}
 	dst = strconv.AppendFloat(dst, f, 'e', -1, bits)
 	if n := len(dst); dst[n-4] == 'e' && dst[n-3] == '-' && dst[n-2] == '0' {
-		dst[n-2] = dst[n-1] // e-09 is written e-9
+		dst[n-2] = dst[n-1] // e-09 becomes e-9
 		dst = dst[:n-1]
 	}
 	return dst
@@ -248,8 +248,8 @@ func appendTime(dst []byte, t time.Time) []byte {
 	return append(dst, '"')
 }
 
-// AppendTime appends t in UTC as RFC 3339 writes it. A year that RFC 3339 has no form for has a sign and six digits,
-// or more, as in ECMAScript.
+// AppendTime appends t in UTC in RFC 3339 format. A year that RFC 3339 cannot represent has a sign and six or more
+// digits, as in ECMAScript.
 func AppendTime(dst []byte, t time.Time) []byte {
 	t = t.UTC()
 	y := t.Year()

@@ -19,7 +19,7 @@ func (r Record) Map() map[string]any {
 	}
 }
 
-// value returns what d holds: []byte, map[string]any or nil.
+// value returns the content of d: []byte, map[string]any or nil.
 func (d Data) value() any {
 	switch d.kind {
 	case raw:

@@ -2,13 +2,13 @@ package record
 
 import "encoding/json"
 
-// Memory estimates the bytes of memory that a copy of r takes. Texts are counted as if they were not shared.
+// Memory estimates the memory of a copy of r in bytes, as if texts were not shared.
 func (r *Record) Memory() int {
 	n := decodedOverhead + len(r.Position) + r.Metadata.memory()
 	return n + r.Key.memory() + r.Before.memory() + r.After.memory()
 }
 
-// memory estimates the bytes of memory of m.
+// memory estimates the memory of m in bytes.
 func (m Metadata) memory() (n int) {
 	for i := range m {
 		n += len(m[i].Key) + len(m[i].Value)
@@ -26,8 +26,8 @@ func (d *Data) memory() int {
 	return max(0, valueMemory(d.object(), 0))
 }
 
-// The memory of a value in a list, of a member of an object without its texts, of an object without its members, and of a
-// pair of metadata without its texts.
+// Memory of a value in a list, of an object member without its texts, of an object without its members, and of a
+// metadata pair without its texts, in bytes.
 const (
 	itemMemory   = 24
 	memberMemory = 48
@@ -35,11 +35,11 @@ const (
 	fieldMemory  = 32
 )
 
-// ValueMemory estimates the bytes of memory that v takes, a value of structured data. It is 0 for one that is nested so deeply that no
-// encoder takes it.
+// ValueMemory estimates the memory of v, a value of structured data, in bytes. It is 0 for a value nested too deeply
+// for every encoder.
 func ValueMemory(v any) int { return max(0, valueMemory(v, 0)) }
 
-// valueMemory returns tooDeep for a value that is.
+// valueMemory returns tooDeep for a value that is too deep.
 func valueMemory(v any, depth int) (n int) {
 	switch v := v.(type) {
 	case string:

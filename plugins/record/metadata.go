@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// Metadata is a small set of key-value pairs, kept sorted by key with no key twice.
-// A sorted slice costs one allocation for a record and needs no sorting when it is
-// written. Set keeps the order; build it with Set or NewMetadata.
+// Metadata is a small set of key-value pairs, sorted by key, without duplicate keys. A sorted slice costs one
+// allocation per record and needs no sorting when it is written. Set keeps the order; build metadata with Set or
+// NewMetadata.
 type Metadata []Field
 
 // Field is one pair of a Metadata.
@@ -28,8 +28,8 @@ func NewMetadata(m map[string]string) Metadata {
 	return md
 }
 
-// Get returns the value of key, "" when there is none. An empty value counts as absent
-// throughout the protocol, so the two are treated alike.
+// Get returns the value of key, "" if there is none. An empty value counts as absent throughout the protocol, so Get
+// treats them alike.
 func (m Metadata) Get(key string) string {
 	for i := range m {
 		if m[i].Key == key {
@@ -39,14 +39,14 @@ func (m Metadata) Get(key string) string {
 	return ""
 }
 
-// MaxMetadata is the greatest number of pairs that a record may have. More are refused behind
-// processors, and in records that a connector's process or a module sends.
+// MaxMetadata is the maximum number of pairs of a record. A record with more pairs is refused after processors, and
+// when a connector's process or a module sends it.
 const MaxMetadata = 10_000
 
-// few is up to how many pairs looking at all of them is fastest.
+// few is the number of pairs up to which a linear search is fastest.
 const few = 32
 
-// Set gives key the value. For many keys, Add and Sort are faster.
+// Set sets key to value. For many keys, Add and Sort are faster.
 func (m *Metadata) Set(key, value string) {
 	s := *m
 	i := len(s)
@@ -63,10 +63,10 @@ func (m *Metadata) Set(key, value string) {
 	*m = slices.Insert(s, i, Field{key, value})
 }
 
-// Add appends a pair without regard to order. Sort must follow before anything else is done with m.
+// Add appends a pair without regard to order. Call Sort before any other use of m.
 func (m *Metadata) Add(key, value string) { *m = append(*m, Field{key, value}) }
 
-// Sort puts the pairs in order after Add. Of several with one key the last one stays.
+// Sort sorts the pairs after Add. Of several pairs with the same key the last one stays.
 func (m *Metadata) Sort() {
 	s := *m
 	sorted := true
@@ -89,7 +89,7 @@ func (m *Metadata) Sort() {
 	*m = s[:n]
 }
 
-// SetDefault gives key the value unless it has a value already.
+// SetDefault sets key to value unless key has a value already.
 func (m *Metadata) SetDefault(key, value string) {
 	if m.Get(key) == "" {
 		m.Set(key, value)
@@ -123,9 +123,9 @@ func (m Metadata) Clone() Metadata { return slices.Clone(m) }
 // are text; times are Unix nanoseconds in decimal.
 const (
 	KeyVersion              = "opencdc.version"                // "v1"
-	KeyCreatedAt            = "opencdc.createdAt"              // time the record came to be in the source
-	KeyReadAt               = "opencdc.readAt"                 // time the source read it
-	KeyCollection           = "opencdc.collection"             // table, topic, … it belongs to
+	KeyCreatedAt            = "opencdc.createdAt"              // time of creation in the source
+	KeyReadAt               = "opencdc.readAt"                 // time of reading by the source
+	KeyCollection           = "opencdc.collection"             // table, topic, … that contains it
 	KeyKeySchemaSubject     = "opencdc.key.schema.subject"     // schema of Key
 	KeyKeySchemaVersion     = "opencdc.key.schema.version"     // decimal
 	KeyPayloadSchemaSubject = "opencdc.payload.schema.subject" // schema of Before and After
@@ -142,8 +142,8 @@ const (
 	KeyDestinationPluginName    = "conduit.destination.plugin.name"
 	KeyDestinationPluginVersion = "conduit.destination.plugin.version"
 	KeySourceConnectorID        = "conduit.source.connector.id"
-	KeyClusterEpoch             = "conduit.cluster.epoch"    // decimal; of the claim under which a member of a cluster read it
-	KeyWindowStart              = "window.start"             // RFC 3339; where the window begins that the record was made of
-	KeyDLQNackError             = "conduit.dlq.nack.error"   // why a record was refused
-	KeyDLQNackNodeID            = "conduit.dlq.nack.node.id" // id of the processor that refused it, or of the destination with "-acker" behind it
+	KeyClusterEpoch             = "conduit.cluster.epoch"    // decimal; claim epoch of the cluster member that read it
+	KeyWindowStart              = "window.start"             // RFC 3339; start of the record's window
+	KeyDLQNackError             = "conduit.dlq.nack.error"   // reason for a refusal
+	KeyDLQNackNodeID            = "conduit.dlq.nack.node.id" // id of the processor, or id of the destination + "-acker"
 )

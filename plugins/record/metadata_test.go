@@ -10,7 +10,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
-// Set, Add with Sort, and a map make the same of the same pairs, in any order.
+// Set, Add with Sort, and a map produce the same metadata from the same pairs, in any order.
 func TestMetadataIsSorted(t *testing.T) {
 	for _, n := range []int{0, 1, 5, 31, 32, 33, 40, 200} {
 		pairs, set, added := map[string]string{}, record.Metadata(nil), record.Metadata(nil)
@@ -28,12 +28,12 @@ func TestMetadataIsSorted(t *testing.T) {
 	}
 }
 
-// Metadata with very many pairs take time by their number, and more are refused.
+// Very large metadata take linear time, and too many pairs are refused.
 func TestManyMetadata(t *testing.T) {
 	encode := func(n int) []byte {
 		m := make(record.Metadata, 0, n)
 		for i := range n {
-			m.Add(fmt.Sprintf("key%09d", (n-i)*7919%n), "value") // in no order
+			m.Add(fmt.Sprintf("key%09d", (n-i)*7919%n), "value") // unsorted
 		}
 		r := record.Record{Position: record.Position("1"), Metadata: m}
 		b, err := record.AppendWire(nil, &r)

@@ -8,13 +8,13 @@ import (
 	"strings"
 )
 
-// exactDigits is how many significant digits every decimal number may have that a float64 holds so that its shortest
-// text is that number again, if its exponent is not extreme.
+// exactDigits is a number of significant digits for which every decimal number survives the conversion to float64 and
+// back to the shortest text, unless its exponent is extreme.
 const exactDigits = 15
 
-// Number returns the value of structured data for a number as JSON writes it. Whole numbers of 64 bits are int64,
-// others float64; a number that a float64 would change is a json.Number, which keeps its text. To change means that
-// the shortest text of the float64 is another number: 0.1 and 1.50 do not change, 12345678901234567890.12, 1e400 and
+// Number converts a JSON number to a value of structured data. Integers of 64 bits become int64, other numbers float64.
+// A number that would change as a float64 becomes a json.Number, which keeps its text. A number changes if the shortest
+// text of the float64 is a different number: 0.1 and 1.50 do not change; 12345678901234567890.12, 1e400 and
 // 18446744073709551615 do.
 func Number(text string) any {
 	if len(text) <= len("-9223372036854775808") && isWhole(text) {
@@ -28,10 +28,10 @@ func Number(text string) any {
 	return json.Number(text)
 }
 
-// IsNumber reports whether text is a number as JSON writes it.
+// IsNumber reports whether text is a JSON number.
 func IsNumber[T string | []byte](text T) bool {
 	isDigit := func(c byte) bool { return c >= '0' && c <= '9' }
-	if len(text) > 1 && text[0] >= '1' && text[0] <= '9' { // a whole number, most often
+	if len(text) > 1 && text[0] >= '1' && text[0] <= '9' { // an integer, most often
 		i := 1
 		for i < len(text) && isDigit(text[i]) {
 			i++
@@ -45,14 +45,14 @@ func IsNumber[T string | []byte](text T) bool {
 
 func isWhole(text string) bool { return !strings.ContainsAny(text, ".eE") }
 
-// ExactFloat returns the float64 of a number as JSON writes it, and whether it does not change the number: see Number.
+// ExactFloat returns the float64 of a JSON number, and whether it is exact in the sense of Number.
 func ExactFloat(text string) (f float64, exact bool) {
 	f, err := strconv.ParseFloat(text, 64)
 	if err != nil {
 		return f, false
 	}
 	if len(text) <= exactDigits {
-		// So few digits always fit, and so does an exponent that leaves the number finite and is not that of a subnormal one.
+		// A number with so few digits is always exact, if it is finite and not subnormal.
 		if f != 0 && math.Abs(f) >= 1e-300 {
 			return f, true
 		}
@@ -63,12 +63,12 @@ func ExactFloat(text string) (f float64, exact bool) {
 		return f, false
 	}
 	if len(digits) == 0 {
-		return f, true // 0, perhaps with a sign
+		return f, true // 0, with or without a sign
 	}
 	if len(digits) <= exactDigits && math.Abs(f) >= 1e-300 {
 		return f, true
 	}
-	if f == 0 || len(digits) > 17 { // no shortest text has more than 17 digits
+	if f == 0 || len(digits) > 17 { // shortest texts have at most 17 digits
 		return f, false
 	}
 	var shortest, others [32]byte
@@ -76,8 +76,8 @@ func ExactFloat(text string) (f float64, exact bool) {
 	return f, exponent == exponentAgain && bytes.Equal(digits, again)
 }
 
-// significant appends the digits of a number from its first to its last that is not 0, and returns the exponent of
-// the number as 0.digits times a power of ten. It gives up where the exponent has too many digits.
+// significant appends the digits of a number from the first to the last nonzero one, and returns the exponent of the
+// number in the form 0.digits times a power of ten. It gives up if the exponent has too many digits.
 func significant(dst []byte, text string) (digits []byte, exponent int, ok bool) {
 	if i := strings.IndexAny(text, "eE"); i >= 0 {
 		n, err := strconv.Atoi(strings.TrimPrefix(text[i+1:], "+"))
@@ -98,15 +98,15 @@ func significant(dst []byte, text string) (digits []byte, exponent int, ok bool)
 			if !point {
 				exponent++
 			}
-		case point: // a 0 behind the point and before all digits
+		case point: // a 0 after the point and before all digits
 			exponent--
 		}
 	}
 	return bytes.TrimRight(dst, "0"), exponent, true
 }
 
-// maxExactInteger is the greatest integer up to which a float64 holds all.
+// maxExactInteger is the largest n for which a float64 holds all integers up to n.
 const maxExactInteger = 1 << 53
 
-// isExactInteger reports whether a float64 holds n, so that its shortest text has all digits.
+// isExactInteger reports whether a float64 holds n exactly, so that its shortest text has all digits.
 func isExactInteger(n int64) bool { return n >= -maxExactInteger && n <= maxExactInteger }

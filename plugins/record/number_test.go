@@ -39,7 +39,7 @@ func TestNumber(t *testing.T) {
 	}
 }
 
-// A number that is not kept as text is printed as the same number.
+// A number that is not kept as text is printed unchanged.
 func TestNumberIsPrintedAsItIs(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	digits := func(n int) string {
@@ -84,7 +84,7 @@ func TestNumberIsPrintedAsItIs(t *testing.T) {
 	}
 }
 
-// Numbers that a double would change reach the other side of the wire, in every form of a record, with all digits.
+// Numbers that a double would change are transmitted with all digits, in every form of a record.
 func TestNumbersAreExactOnTheWire(t *testing.T) {
 	m := map[string]any{"i": int64(9007199254740993), "u": uint64(math.MaxUint64),
 		"d": json.Number("12345678901234567890.12"), "exact": json.Number("12.50"),
@@ -117,7 +117,7 @@ func TestNumbersAreExactOnTheWire(t *testing.T) {
 	}
 }
 
-// Text that is no number stays text, whatever a process says about it.
+// Text that is not a number stays text, even if a process marks it as a number.
 func TestMarkedTextThatIsNoNumber(t *testing.T) {
 	for text, want := range map[string]any{"x": "x", "": "", "1 ": "1 ", "0x1": "0x1", "7": int64(7)} {
 		value := "\x1a" + string(rune(len(text))) + text + "\x78\x01"

@@ -5,16 +5,15 @@ import (
 	"sync/atomic"
 )
 
-// object is a google.protobuf.Struct that is decoded on first use: most
-// processors see only a part of a record, and the rest is passed on as it came. It was
-// checked, so decoding cannot fail.
+// object is a google.protobuf.Struct that is decoded on first use, because most processors see only a part of a record
+// and the rest passes unchanged. It was validated, so decoding cannot fail.
 type object struct {
 	in     *wireParser
 	lo, hi int
 
 	mu      sync.Mutex // held while decoding
 	decoded atomic.Bool
-	members map[string]any // once decoded; from then on the object, which may be changed
+	members map[string]any // set by decoding; from then on it replaces the encoded form and may be changed
 }
 
 // get returns the decoded object.
@@ -33,7 +32,7 @@ func (o *object) get() map[string]any {
 	return o.members
 }
 
-// wire returns the encoded object, false when it was decoded.
+// wire returns the encoded object; false if it was decoded.
 func (o *object) wire() ([]byte, bool) {
 	if o == nil || o.decoded.Load() {
 		return nil, false
@@ -43,7 +42,7 @@ func (o *object) wire() ([]byte, bool) {
 
 func (o *object) field() *fields { return &fields{lo: o.lo, hi: o.hi} }
 
-// clone returns data that shares nothing with o which either could change.
+// clone returns data that shares no mutable data with o.
 func (o *object) clone() Data {
 	if _, ok := o.wire(); ok {
 		return Data{encoded: &object{in: o.in, lo: o.lo, hi: o.hi}, kind: structured}

@@ -53,7 +53,7 @@ func TestObjectsStayEncoded(t *testing.T) {
 	}
 }
 
-// What is wrong with an object shows when its record is decoded, not on first use.
+// Errors in an object are reported when its record is decoded, not on first use.
 func TestObjectsAreChecked(t *testing.T) {
 	bad := bytes.Replace(wireObject, []byte("\x0a\x01b"), []byte("\x0a\x01\xff"), 1)
 	if r, err := record.ParseWire(bad); err == nil {

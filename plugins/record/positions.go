@@ -1,7 +1,6 @@
 package record
 
-// Positions is a list of positions in two allocations, so that it can be kept long
-// after the records themselves are gone.
+// Positions is a list of positions in two allocations. It can be kept long after the records were freed.
 type Positions struct {
 	buf  []byte
 	ends []uint32
@@ -26,7 +25,7 @@ func AppendPositions(p Positions, b *Batch) Positions {
 	return p
 }
 
-// Append appends a copy of the positions q to p. What At returned of p stays valid.
+// Append appends a copy of the positions q to p. Results of p.At stay valid.
 func (p Positions) Append(q Positions) Positions {
 	start := uint32(len(p.buf))
 	p.buf = append(p.buf, q.buf...)
@@ -36,13 +35,13 @@ func (p Positions) Append(q Positions) Positions {
 	return p
 }
 
-// Empty returns no positions, with the memory of p. What At returned of p is then void.
+// Empty returns an empty list that reuses the memory of p. Results of p.At become invalid.
 func (p Positions) Empty() Positions { return Positions{p.buf[:0], p.ends[:0]} }
 
 // Len returns the number of positions.
 func (p Positions) Len() int { return len(p.ends) }
 
-// At returns position i. It is not to be changed.
+// At returns position i. The caller must not change it.
 func (p Positions) At(i int) Position {
 	start := uint32(0)
 	if i > 0 {

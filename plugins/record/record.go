@@ -1,9 +1,8 @@
 // Package record defines the unit of data that moves through a pipeline.
 //
-// A Record is a plain value in the OpenCDC form: what happened (Operation), to what
-// (Key), from what to what (Before, After), where it stood in its source (Position),
-// and what else is known of it (Metadata). A Batch is a run of records of one source,
-// in order. The package depends on nothing but the standard library.
+// A Record is a plain value in the OpenCDC form: the kind of change (Operation), the changed entity (Key), its state
+// before and after (Before, After), the place in its source (Position), and further attributes (Metadata). A Batch is a
+// sequence of records from one source, in order. The package depends on nothing but the standard library.
 package record
 
 import (
@@ -11,24 +10,24 @@ import (
 	"fmt"
 )
 
-// Position marks a record's place in its source. Only the source that made it can
-// read it; everywhere else it is opaque bytes, unique within the source and never empty.
+// Position is a record's place in its source. Only the source that made it can interpret it. Elsewhere it is an opaque
+// sequence of bytes, unique within the source and never empty.
 type Position []byte
 
-// Identity returns the part of p that is the same each time its record is read, by which a
-// destination recognizes a record that it has. A source whose position needs more to resume with
-// writes it as JSON, with that behind a member "@resume".
+// Identity returns the part of p that is the same each time its record is read. A destination uses it to recognize a
+// record that it already has. A source whose position needs further data to resume writes it as JSON, with the further
+// data in a last member "@resume".
 func (p Position) Identity() []byte {
 	identity, _, _ := bytes.Cut(p, []byte(`,"@resume":`))
 	return identity
 }
 
-// MaxPosition is the greatest length of a position in bytes. Positions are kept for every
-// record outstanding and written to the store.
+// MaxPosition is the maximum length of a position in bytes. Positions are kept for every outstanding record and written
+// to the store.
 const MaxPosition = 64 << 10
 
-// Operation says what happened to the entity that a record describes.
-// The numbers are those of the connector protocol (opencdc.v1.Operation).
+// Operation is the kind of change to the entity that a record describes. The numbers are defined by the connector
+// protocol (opencdc.v1.Operation).
 type Operation int32
 
 // The operations. The zero Operation is not valid in a record that leaves a source.
@@ -55,10 +54,10 @@ func (o Operation) String() string {
 	return fmt.Sprintf("Operation(%d)", int32(o))
 }
 
-// MarshalText returns what String does.
+// MarshalText returns the text of String.
 func (o Operation) MarshalText() ([]byte, error) { return []byte(o.String()), nil }
 
-// ParseOperation reads the text form that String writes.
+// ParseOperation parses the output of String.
 func ParseOperation(s string) (Operation, error) {
 	for o, name := range operationNames {
 		if o > 0 && name == s {
@@ -72,8 +71,8 @@ func ParseOperation(s string) (Operation, error) {
 	return 0, fmt.Errorf("cannot parse operation %q: want create, update, delete or snapshot", s)
 }
 
-// Record is one change read from a source. Records move by ownership: the goroutine that holds
-// a record may change it, and hands it on with everything it refers to.
+// Record is one change read from a source. Records move by ownership: the goroutine that holds a record may change it,
+// and passes it on with everything it refers to.
 type Record struct {
 	Position  Position
 	Operation Operation
@@ -102,8 +101,8 @@ func (r Record) Clone() Record {
 	}
 }
 
-// Size estimates the memory that the parts of r take, in bytes. It is what the window
-// of a pipeline counts: exact for raw data, an estimate for structured data.
+// Size estimates the memory of the parts of r in bytes. The window of a pipeline counts it. It is exact for raw data,
+// an estimate for structured data.
 func (r *Record) Size() int { return r.Content() + r.overhead() }
 
 // isStructured reports whether a part of r is structured.

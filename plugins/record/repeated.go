@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// A message may have a name several times, for example a header. All values are kept: in metadata the first has
-// the name as its key, and each other one the name with a number, as in name[1]; in structured data the value is a
+// A message may have several values with the same name, for example headers. All values are kept: in metadata the first
+// one has the name as its key, and the others the name with a number, as in name[1]; in structured data the value is a
 // list.
 
-// SortRepeated is Sort for pairs that may share keys. All pairs stay.
+// SortRepeated is like Sort for pairs with duplicate keys, but keeps all pairs.
 func (m *Metadata) SortRepeated() {
 	s := *m
 	for i := 1; i < len(s); i++ {
@@ -22,7 +22,7 @@ func (m *Metadata) SortRepeated() {
 	m.Sort()
 }
 
-// number gives a number to each repeated key.
+// number adds numbers to repeated keys.
 func (m *Metadata) number() {
 	next := make(map[string]int, len(*m))
 	for _, f := range *m {
@@ -45,11 +45,11 @@ func (m *Metadata) number() {
 	}
 }
 
-// Repeated yields the pairs whose keys begin with prefix, without it, as SortRepeated got them: several under one name
-// where a message had it several times.
+// Repeated yields the pairs whose keys begin with prefix, without the prefix, in the form before SortRepeated: several
+// pairs with the same name if the message had several.
 func (m Metadata) Repeated(prefix string) iter.Seq2[string, string] {
 	return func(yield func(name, value string) bool) {
-		var values map[string]string // of all keys; nil: none has a number
+		var values map[string]string // all keys; nil: no key has a number
 		for _, f := range m {
 			if strings.HasPrefix(f.Key, prefix) && strings.HasSuffix(f.Key, "]") {
 				values = m.Map()
@@ -73,7 +73,7 @@ func (m Metadata) Repeated(prefix string) iter.Seq2[string, string] {
 
 func numbered(key string, n int) string { return key + "[" + strconv.Itoa(n) + "]" }
 
-// isFurther reports whether key has a number, and the one before it is there.
+// isFurther reports whether key has a number, and the preceding key exists.
 func isFurther(values map[string]string, key string) bool {
 	i := strings.LastIndexByte(key, '[')
 	if i < 0 || !strings.HasSuffix(key, "]") {
@@ -91,7 +91,7 @@ func isFurther(values map[string]string, key string) bool {
 	return ok
 }
 
-// AddRepeated adds a value, which is no list, to those that object has under name: a second one makes it a list.
+// AddRepeated adds a value, which must not be a list, to the values of name in object. A second value makes it a list.
 func AddRepeated(object map[string]any, name string, value any) {
 	before, ok := object[name]
 	switch list, isList := before.([]any); {

@@ -14,7 +14,7 @@ func TestRepeatedNames(t *testing.T) {
 	for _, test := range []struct{ in, want string }{
 		{"", "[]"}, {"b a", "[{a 1} {b 0}]"},
 		{"a b a a", "[{a 0} {a[1] 2} {a[2] 3} {b 1}]"},
-		{"a a a[1]", "[{a 0} {a[1] 2} {a[2] 1}]"}, // who has a number already keeps it
+		{"a a a[1]", "[{a 0} {a[1] 2} {a[2] 1}]"}, // a key that has a number keeps it
 		{"a[1] a[1]", "[{a[1] 0} {a[1][1] 1}]"},
 	} {
 		var m record.Metadata
@@ -47,7 +47,7 @@ func TestRepeatedNamesComeBack(t *testing.T) {
 			t.Fatalf("got %v, want %v", got, want)
 		}
 	}
-	// Names that only look like repetitions are names.
+	// Names that only resemble repetitions are ordinary names.
 	m := record.NewMetadata(
 		map[string]string{"h.a[1]": "1", "h.b": "2", "h.b[2]": "3", "h.b[01]": "4", "h.c[": "5", "h.]": "6", "h.[1]": "7"},
 	)

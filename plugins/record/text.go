@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// AppendText appends a value of structured data as a person writes it: text and bytes as they are, nothing for nil, a
-// time in RFC 3339, and everything else as in JSON. So 1e6 is 1000000, and a list is ["a",1]. It fails where
+// AppendText appends a value of structured data for human readers: text and bytes unchanged, nothing for nil, a time in
+// RFC 3339, and everything else as in JSON. For example, 1e6 is 1000000, and a list is ["a",1]. It fails where
 // AppendValue does.
 func AppendText(dst []byte, v any) ([]byte, error) {
 	switch v := v.(type) {
@@ -37,7 +37,7 @@ func AppendText(dst []byte, v any) ([]byte, error) {
 	return AppendValue(dst, v)
 }
 
-// Text returns what AppendText appends.
+// Text returns the output of AppendText.
 func Text(v any) (string, error) {
 	switch v := v.(type) {
 	case string:
@@ -49,7 +49,7 @@ func Text(v any) (string, error) {
 	return string(b), err
 }
 
-// appendFloatText is appendFloat without the quotes of numbers that JSON does not have.
+// appendFloatText is appendFloat without quotes around numbers that JSON does not have.
 func appendFloatText(dst []byte, f float64, bits int) []byte {
 	n := len(dst)
 	if dst = appendFloat(dst, f, bits); dst[n] == '"' {

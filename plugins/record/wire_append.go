@@ -12,13 +12,12 @@ import (
 	"unicode/utf8"
 )
 
-// maxDepth bounds how deep structured data may be nested in the wire form.
+// maxDepth is the maximum depth of structured data in the wire form.
 const maxDepth = 1000
 
-// AppendWire appends r to dst as the protobuf message opencdc.v1.Record. Numbers in
-// structured data become doubles, bytes base64 strings and times RFC 3339 strings. Text that is
-// not UTF-8 is written as in JSON: see AppendValue. It fails on values of types that structured
-// data does not have, and on data nested deeper than 1000.
+// AppendWire appends r to dst as the protobuf message opencdc.v1.Record. Numbers in structured data become doubles,
+// bytes base64 strings and times RFC 3339 strings. Text that is not UTF-8 is written as in JSON: see AppendValue. It
+// fails on values of unsupported types, and on data nested deeper than 1000.
 func AppendWire(dst []byte, r *Record) ([]byte, error) {
 	if len(r.Position) > 0 {
 		dst = appendBytes(dst, 1, r.Position)
@@ -64,7 +63,7 @@ func uvarintSize(n int) int {
 	return size
 }
 
-// appendData appends d as field num, nothing when d is none.
+// appendData appends d as field num, nothing if d is none.
 func appendData(dst []byte, num byte, d Data) ([]byte, error) {
 	if d.kind == none {
 		return dst, nil
@@ -167,7 +166,7 @@ func appendWireList(dst []byte, list []any, depth int) ([]byte, error) {
 	return closeMessage(dst, start), nil
 }
 
-// appendOther appends a value of an unusual type by way of its JSON form.
+// appendOther appends a value of an unusual type through its JSON form.
 func appendOther(dst []byte, v any, depth int) ([]byte, error) {
 	text, err := AppendValue(nil, v)
 	if err != nil {
@@ -187,8 +186,8 @@ func appendNumber(dst []byte, f float64) []byte {
 	return binary.LittleEndian.AppendUint64(dst, math.Float64bits(f))
 }
 
-// numberMark is a field that google.protobuf.Value does not have. It says that the text of a value is a number that a
-// double would change. A reader that does not know it gets the text, which has all digits.
+// numberMark is a field that google.protobuf.Value does not have. It marks the text of a value as a number that a
+// double would change. A reader that does not know the field gets the text, which has all digits.
 const numberMark = 15
 
 // appendNumberText appends a number that a double would change, as its text with numberMark. Text that is not a JSON
@@ -210,9 +209,8 @@ func appendBytes[T string | []byte | Position](dst []byte, num byte, b T) []byte
 	return append(dst, b...)
 }
 
-// openMessage begins the embedded message num. One byte is kept for its length;
-// closeMessage makes space when that is not enough, which is rarer and cheaper than
-// counting every message beforehand.
+// openMessage begins the embedded message num. It reserves one byte for the length. closeMessage makes space if that is
+// not enough, which is rarer and cheaper than computing the length of every message beforehand.
 func openMessage(dst []byte, num byte) (_ []byte, start int) {
 	dst = append(dst, num<<3|typeBytes, 0)
 	return dst, len(dst)

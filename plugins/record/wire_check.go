@@ -6,21 +6,20 @@ import (
 	"unicode/utf8"
 )
 
-// Limits bounds the memory that a batch of records of another process takes when it is decoded.
-// A few bytes on the wire can stand for many times as many in memory: a record takes two bytes at
-// least, an entry of metadata or an empty object hardly more.
+// Limits limits the memory of a decoded batch from another process. A few bytes on the wire can take many times as much
+// in memory: a record takes at least two bytes, and a metadata entry or an empty object hardly more.
 type Limits struct {
-	Records  int // of a batch
-	Metadata int // entries of one record
-	Memory   int // bytes of a batch, and of one record
+	Records  int // records of a batch
+	Metadata int // entries per record
+	Memory   int // bytes per batch, and per record
 }
 
-// ReadBatch returns a batch of the first records of buf, a message as NewEncodedBatch reads it, and
-// how many bytes of buf they are: as many records as the limits allow that others will be able to
-// decode. It returns what is wrong with the record behind them when that one can never be taken.
+// ReadBatch returns a batch of the first records of buf, a message in the form of NewEncodedBatch, and the number n of
+// their bytes in buf. It reads as many records as the limits allow and receivers can decode. err is the error of the
+// next record if that record can never be accepted.
 //
-// It decodes nothing: a batch that is only passed on is checked where it enters, so that a record
-// that cannot be decoded does not break its reader. The batch keeps buf.
+// ReadBatch decodes nothing. It checks a batch that is only passed on where it enters, so that an undecodable record
+// does not break its reader. The batch keeps buf.
 func ReadBatch(buf []byte, l Limits) (_ *Batch, n int, err error) {
 	if len(buf) > math.MaxInt32 {
 		return nil, 0, fmt.Errorf("cannot read batch: %d bytes are too many", len(buf))
@@ -51,7 +50,7 @@ func readBatch(e *encoded, memory int) *Batch {
 	return b
 }
 
-// checkRecord checks the record in buf[lo:hi] and returns where it is and the memory that it takes decoded.
+// checkRecord checks the record in buf[lo:hi] and returns its location and its decoded memory.
 func checkRecord(buf []byte, lo, hi int, l Limits) (s span, memory int, err error) {
 	if s, err = scanRecord(buf, lo, hi); err != nil {
 		return s, 0, fmt.Errorf("cannot read a record: %w", err)
@@ -67,16 +66,16 @@ func checkRecord(buf []byte, lo, hi int, l Limits) (s span, memory int, err erro
 	return s, w.bytes, nil
 }
 
-// Weigh checks a record in its encoded form, and returns the memory that it takes decoded. Records of the limits does not count.
+// Weigh checks an encoded record, and returns its decoded memory in bytes. It ignores the limit Records.
 func Weigh(b []byte, l Limits) (memory int, err error) {
 	_, memory, err = checkRecord(b, 0, len(b), l)
 	return memory, err
 }
 
-// weight is what a record takes when it is decoded.
+// weight is the size of a decoded record.
 type weight struct{ bytes, entries int }
 
-// weights are the bytes of memory, roughly, of what is decoded of a message, in addition to its text.
+// weights are the approximate bytes of memory of the decoded parts of a message, in addition to their text.
 var weights = [...]int{anEntry: 32, aStruct: 48, aMember: 64, aValue: 24, aList: 24}
 
 func (w *weight) add(of kind) {
@@ -86,7 +85,7 @@ func (w *weight) add(of kind) {
 	}
 }
 
-// within returns nil unless the weight is above a limit.
+// within returns an error if the weight exceeds a limit.
 func (w *weight) within(l Limits) error {
 	switch {
 	case w.entries > l.Metadata:
@@ -97,11 +96,11 @@ func (w *weight) within(l Limits) error {
 	return nil
 }
 
-// kind is what a field holds that is bytes on the wire.
+// kind is the type of a field that is bytes on the wire.
 type kind uint8
 
 const (
-	unchecked kind = iota // right whatever it holds, as everything that is not bytes
+	unchecked kind = iota // any content is valid; also all fields that are not bytes
 	text
 	aRecord
 	anEntry
@@ -113,7 +112,7 @@ const (
 	aList
 )
 
-// kinds are those of the fields of each message, by their numbers.
+// kinds are the kinds of the fields of each message, by number.
 var kinds = [...][7]kind{
 	aRecord: {3: anEntry, 4: aData, 5: aChange},
 	anEntry: {1: text, 2: text},
@@ -125,7 +124,7 @@ var kinds = [...][7]kind{
 	aList:   {1: aValue},
 }
 
-// checkFields checks the message in buf[lo:hi], which is inside of depth values, and adds up what it weighs.
+// checkFields checks the message in buf[lo:hi], which is nested depth levels deep, and adds up its weight.
 func checkFields(buf []byte, lo, hi int, of kind, depth int, w *weight) error {
 	w.add(of)
 	if of == aValue {

@@ -15,13 +15,13 @@ const (
 	typeFixed32    = 5
 )
 
-// maxFieldNumber is the greatest field number that protobuf allows.
+// maxFieldNumber is the maximum field number in protobuf.
 const maxFieldNumber = 1<<29 - 1
 
 var errMalformed = errors.New("malformed protobuf")
 
-// fields walks over the fields of the protobuf message in b[at:end]. Positions are
-// offsets into b, so that the same range can be taken from a copy of it.
+// fields iterates over the fields of the protobuf message in b[at:end]. Positions are offsets into b, so that they also
+// apply to a copy of b.
 type fields struct {
 	b       []byte
 	at, end int
@@ -31,7 +31,7 @@ type fields struct {
 	num    uint64
 	typ    uint64
 	value  uint64 // of a varint
-	lo, hi int    // of bytes or a fixed width value: its content is b[lo:hi]
+	lo, hi int    // content of bytes or of a fixed width value: b[lo:hi]
 }
 
 // next moves to the next field. It returns false at the end and when err is set.
@@ -48,7 +48,7 @@ func (f *fields) next() bool {
 	return ok
 }
 
-// content reads or skips the content of the field whose tag was read.
+// content reads or skips the content of the field after its tag.
 func (f *fields) content() (ok bool) {
 	switch f.typ {
 	case typeVarint:
@@ -89,8 +89,7 @@ func (f *fields) uvarint() (uint64, bool) {
 	return v, true
 }
 
-// skipGroup skips to the end of the group whose start was read. No known field is a
-// group, so its content means nothing.
+// skipGroup skips to the end of a group after its start tag. No known field is a group, so its content is ignored.
 func (f *fields) skipGroup() bool {
 	for depth := 1; depth > 0; {
 		tag, ok := f.uvarint()

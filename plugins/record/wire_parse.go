@@ -9,8 +9,8 @@ import (
 	"unicode/utf8"
 )
 
-// ParseWire reads the protobuf message opencdc.v1.Record. The record does not refer
-// to b. Numbers in structured data are float64, except those that a float64 would change: see Number.
+// ParseWire parses the protobuf message opencdc.v1.Record. The record does not share memory with b. Numbers in
+// structured data are float64, except those that a float64 would change: see Number.
 func ParseWire(b []byte) (Record, error) {
 	w := wireParser{b: bytes.Clone(b), s: string(b)}
 	r, err := w.record(0, len(b))
@@ -25,8 +25,8 @@ var (
 	errTooDeep = fmt.Errorf("nested deeper than %d", maxDepth)
 )
 
-// wireParser parses messages inside b. It takes bytes from b and text from s, which
-// has the same content: two allocations for all that the messages hold.
+// wireParser parses messages inside b. It takes bytes from b and text from s, which has the same content, so that all
+// values of the messages need only two allocations.
 type wireParser struct {
 	b []byte
 	s string
@@ -34,7 +34,7 @@ type wireParser struct {
 
 func (w *wireParser) fields(lo, hi int) fields { return fields{b: w.b, at: lo, end: hi} }
 
-// bytes returns the content of the field, which nothing else refers to.
+// bytes returns the content of the field, which nothing else shares.
 func (w *wireParser) bytes(f *fields) []byte { return w.b[f.lo:f.hi:f.hi] }
 
 func (w *wireParser) text(f *fields) (string, error) {
@@ -68,7 +68,7 @@ func (w *wireParser) record(lo, hi int) (r Record, err error) {
 	return r, errors.Join(err, f.err)
 }
 
-// metadataCapacity is the number of pairs that a record's metadata is made for at first.
+// metadataCapacity is the initial capacity of a record's metadata.
 const metadataCapacity = 8
 
 func (w *wireParser) entry(outer *fields, m *Metadata) error {
@@ -114,7 +114,7 @@ func (r *Record) side(number uint64) *Data {
 	return nil
 }
 
-// data merges the message into d. An empty one says nothing, like one that is missing.
+// data merges the message into d. An empty message has no effect, like a missing one.
 func (w *wireParser) data(outer *fields, d *Data) (err error) {
 	f := w.fields(outer.lo, outer.hi)
 	for err == nil && f.next() {
@@ -134,7 +134,7 @@ func (w *wireParser) data(outer *fields, d *Data) (err error) {
 	return errors.Join(err, f.err)
 }
 
-// object reads a google.protobuf.Struct into m.
+// object parses a google.protobuf.Struct into m.
 func (w *wireParser) object(outer *fields, m map[string]any, depth int) (err error) {
 	f := w.fields(outer.lo, outer.hi)
 	for err == nil && f.next() {
@@ -161,7 +161,7 @@ func (w *wireParser) member(outer *fields, m map[string]any, depth int) (err err
 	return errors.Join(err, f.err)
 }
 
-// value reads a google.protobuf.Value and merges it with v, what was read before.
+// value parses a google.protobuf.Value and merges it with v, the value parsed before.
 func (w *wireParser) value(outer *fields, v any, depth int) (_ any, err error) {
 	if depth > maxDepth {
 		return nil, errTooDeep

@@ -16,7 +16,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// wireValue draws a value that comes back from the wire form as it is.
+// wireValue draws a value that the wire form preserves.
 func wireValue(depth int) *rapid.Generator[any] {
 	leaves := []*rapid.Generator[any]{
 		rapid.Just[any](nil),
@@ -158,7 +158,7 @@ func compare(t *rapid.T, want, got *record.Batch) {
 	}
 }
 
-// Joining keeps the order, and keeps encoded what is encoded.
+// Joining keeps the order, and keeps encoded records encoded.
 func TestJoin(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var all []record.Record
@@ -190,7 +190,7 @@ func TestJoin(t *testing.T) {
 	})
 }
 
-// Records of an encoded batch may be changed without an effect on its copies.
+// Changes of records of an encoded batch do not affect its copies.
 func TestEncodedBatchesShareNothingThatChanges(t *testing.T) {
 	r := record.Record{Position: record.Position("1"), After: record.Raw([]byte("abc"))}
 	buf, err := record.NewBatch([]record.Record{r}).AppendWire(nil, 0, 1)
@@ -214,7 +214,7 @@ func TestEncodedBatchesShareNothingThatChanges(t *testing.T) {
 	}
 }
 
-// A batch that goes to several destinations may be decoded and written at once.
+// A batch that goes to several destinations may be decoded and written concurrently.
 func TestConcurrentReaders(t *testing.T) {
 	buf, err := sampleBatch(50).AppendWire(nil, 0, 50)
 	if err != nil {
@@ -355,7 +355,7 @@ func TestEmptyBatch(t *testing.T) {
 	}
 }
 
-// printed returns the records as text, in which NaN is equal to itself.
+// printed returns the records as text, in which NaN equals itself.
 func printed(records ...record.Record) (text string) {
 	for _, r := range records {
 		text += fmt.Sprintln(r.Map())
@@ -384,7 +384,7 @@ func FuzzParseWire(f *testing.F) {
 		if err != nil || printed(again) != printed(r) {
 			t.Fatalf("got %s, %v\nwant %s", printed(again), err, printed(r))
 		}
-		if b, err = record.AppendWire(nil, &r); err != nil { // its objects are decoded by now
+		if b, err = record.AppendWire(nil, &r); err != nil { // its objects are decoded now
 			t.Fatalf("cannot write what was decoded: %v", err)
 		}
 		if again, err = record.ParseWire(b); err != nil || printed(again) != printed(r) {
@@ -393,7 +393,7 @@ func FuzzParseWire(f *testing.F) {
 	})
 }
 
-// What a few bytes on the wire would become in memory is bounded: in parts where that can be, and else refused.
+// The memory of a small message is limited: such a batch is read in parts if possible, otherwise refused.
 func TestReadBatchLimits(t *testing.T) {
 	limits := record.Limits{Records: 100, Metadata: 50, Memory: 50_000}
 	bare := message(1, message(1, "1"))
@@ -404,13 +404,13 @@ func TestReadBatchLimits(t *testing.T) {
 		}
 		return message(1, message(1, "m")+entries)
 	}
-	payload := func(value string) string { // of one member
+	payload := func(value string) string { // an object with one member
 		return message(1, message(1, "p")+message(5, message(2, message(2, message(1, message(1, "k")+message(2, value))))))
 	}
 	list := func(n int, item string) string { return payload(message(6, strings.Repeat(message(1, item), n))) }
 	for _, tt := range []struct {
 		name, in string
-		sizes    []int // of the batches
+		sizes    []int // sizes of the batches
 		refused  string
 	}{
 		{"many records", strings.Repeat(bare, 250), []int{100, 100, 50}, ""},

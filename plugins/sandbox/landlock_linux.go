@@ -13,15 +13,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The rights of Landlock, by the version of its interface that brought them.
+// Rights of Landlock, by the interface version that introduced them.
 const (
 	fsRead    = unix.LANDLOCK_ACCESS_FS_EXECUTE | unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_READ_DIR
-	fsVersion = unix.LANDLOCK_ACCESS_FS_MAKE_SYM<<1 - 1 // all of version 1
+	fsVersion = unix.LANDLOCK_ACCESS_FS_MAKE_SYM<<1 - 1 // all rights of version 1
 	fsOfFile  = unix.LANDLOCK_ACCESS_FS_EXECUTE | unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_WRITE_FILE |
 		unix.LANDLOCK_ACCESS_FS_TRUNCATE | unix.LANDLOCK_ACCESS_FS_IOCTL_DEV
 )
 
-// Version returns the version of the Landlock interface that the kernel has; 0: none.
+// Version returns the version of the kernel's Landlock interface; 0: none.
 func Version() int {
 	version, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
 	if errno != 0 {
@@ -30,10 +30,9 @@ func Version() int {
 	return int(version)
 }
 
-// become confines this process and runs the executable at path in its place. It returns
-// only when that fails.
+// become confines this process and executes the file at path. It returns only on failure.
 func (p *Policy) become(path string) error {
-	runtime.LockOSThread() // what follows holds for one thread, which the executable goes on with
+	runtime.LockOSThread() // confinement applies to one thread, which executes the file
 	version := Version()
 	if version == 0 {
 		return errors.New("this kernel has no Landlock, or it is turned off (connectors.sandbox: off runs connectors without)")
@@ -55,7 +54,7 @@ func (p *Policy) become(path string) error {
 	return syscall.Exec(path, []string{path}, os.Environ())
 }
 
-// handled returns which rights are taken away unless a rule gives them.
+// handled returns the rights that are denied unless a rule grants them.
 func (p *Policy) handled(version int) unix.LandlockRulesetAttr {
 	attr := unix.LandlockRulesetAttr{Handled_access_fs: fsVersion}
 	if version >= 2 {
@@ -90,7 +89,7 @@ func (p *Policy) restrictFiles(version int) error {
 	}
 	write := attr.Handled_access_fs
 	if p.Strict {
-		write &^= unix.LANDLOCK_ACCESS_FS_MAKE_SYM // a link could give another's socket a short name
+		write &^= unix.LANDLOCK_ACCESS_FS_MAKE_SYM // a link could give another process's socket a short name
 	}
 	for _, path := range append(p.Write, systemDevices...) {
 		if err := allowPath(ruleset, path, write); err != nil {
@@ -103,8 +102,7 @@ func (p *Policy) restrictFiles(version int) error {
 	return nil
 }
 
-// allowPath gives rights to a file, or to a directory and all below it. What is missing
-// needs none.
+// allowPath grants rights to a file, or to a directory and everything below it. It ignores a missing file.
 func allowPath(ruleset int, path string, rights uint64) error {
 	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
 	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.EACCES) {

@@ -1,8 +1,8 @@
-// Package sandbox confines a process that then becomes a connector: which files it may
-// reach, by Landlock, and which system calls it may make, by seccomp. It needs no privileges.
+// Package sandbox confines a process that then becomes a connector. It restricts file access with Landlock, and system
+// calls with seccomp. It needs no privileges.
 //
-// A process can only confine itself, so a program that starts confined ones starts itself
-// again, by Command, and calls Launch first of all in main.
+// A process can only confine itself. So a program that starts confined processes starts itself again with Command, and
+// calls Launch first in main.
 package sandbox
 
 import (
@@ -13,23 +13,23 @@ import (
 	"path/filepath"
 )
 
-// Policy says what a process may do. Everything that it starts is confined as it is.
+// Policy describes the rights of a process. All its descendants are confined in the same way.
 type Policy struct {
-	Read  []string // files and directories that it may read and execute, in addition to the system's; those that are missing do not count
+	Read  []string // files and directories to read and execute besides the system's; missing ones are ignored
 	Write []string // files and directories that it may change, too
 
-	// Strict leaves it nothing but the files: no network, and no sockets except those on which it listens itself and
-	// those in Dir whose names have SocketName bytes.
+	// Strict denies everything but the files: no network, and no sockets except those that it listens on and those in
+	// Dir whose names have SocketName bytes.
 	Strict bool
-	Dir    string // its working directory when strict
+	Dir    string // its working directory if Strict
 }
 
-// SocketName is the length of the names in Dir at which a strictly confined process can connect to
-// Unix sockets, as Go's clients do by a relative path.
+// SocketName is the length of the names of Unix sockets in Dir to which a strictly confined process can connect, as
+// Go's clients do with a relative path.
 const SocketName = 13
 
-// systemFiles are what programs need to run at all: code, certificates, names and time
-// zones, and what the kernel says of this machine and of the process itself.
+// systemFiles are the files that every program needs: code, certificates, names and time zones, and the kernel's
+// information about the machine and the process itself.
 var systemFiles = []string{
 	"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/nix/store", "/gnu/store",
 	"/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/ld.so.preload", "/etc/alternatives",
@@ -41,14 +41,13 @@ var systemFiles = []string{
 	"/dev/urandom", "/dev/random", "/dev/zero",
 }
 
-// systemDevices are what programs write to.
+// systemDevices are devices that programs write to.
 var systemDevices = []string{"/dev/null", "/dev/full"}
 
-// launcher is the name under which a process knows that it is to confine itself.
+// launcher is the process name that tells a process to confine itself.
 const launcher = "conduit-sandbox"
 
-// Command returns what starts the executable at path confined. The program that this
-// process runs must call Launch.
+// Command returns a command that starts the executable at path confined. The program of this process must call Launch.
 func Command(p Policy, path string) (*exec.Cmd, error) {
 	absolute, err := filepath.Abs(path)
 	if err != nil {
@@ -61,8 +60,8 @@ func Command(p Policy, path string) (*exec.Cmd, error) {
 	return &exec.Cmd{Path: "/proc/self/exe", Args: []string{launcher, string(policy), absolute}}, nil
 }
 
-// Launch turns a process that Command started into the confined one, and does nothing in
-// others. It is called before anything else.
+// Launch confines a process that Command started, and executes its program. In other processes it does nothing. It must
+// be called before anything else.
 func Launch() {
 	if len(os.Args) != 3 || os.Args[0] != launcher {
 		return

@@ -19,8 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// attackVariable makes this test binary try what it should not be able to, with these
-// arguments.
+// attackVariable makes this test binary try forbidden operations, with these arguments.
 const attackVariable = "SANDBOX_TEST_ATTACK"
 
 func TestMain(m *testing.M) {
@@ -142,7 +141,7 @@ func notZero(errno unix.Errno) error {
 	return nil
 }
 
-// notInvalid takes an error that says that the call was checked for a success.
+// notInvalid treats an error about invalid arguments as success: the system call was permitted.
 func notInvalid(errno syscall.Errno) error {
 	if errno == unix.EPERM || errno == unix.ENOSYS {
 		return errno
@@ -174,8 +173,7 @@ func need(t *testing.T) {
 	}
 }
 
-// confined runs attack under the policy and returns what succeeded. p is completed with a
-// directory to write to.
+// confined runs attack under the policy and returns the successful attempts. It adds a directory for writing to p.
 func confined(t *testing.T, p sandbox.Policy, run func(*exec.Cmd)) []string {
 	t.Helper()
 	home, own := t.TempDir(), t.TempDir()
@@ -217,20 +215,20 @@ func confined(t *testing.T, p sandbox.Policy, run func(*exec.Cmd)) []string {
 	return strings.Split(strings.TrimSpace(string(out)), ", ")
 }
 
-// A hostile connector gets nothing that it was not given.
+// A hostile connector has no access beyond its grants.
 func TestStrict(t *testing.T) {
 	need(t)
 	got := confined(t, sandbox.Policy{Strict: true}, func(*exec.Cmd) {})
 	want := []string{"another limit", "listen", "own file", "own socket", "read the limit of locks", "start a program"}
 	if sandbox.Version() < 6 {
-		got = slices.DeleteFunc(got, func(s string) bool { return s == "signal" }) // a signal to a process of the same user
+		got = slices.DeleteFunc(got, func(s string) bool { return s == "signal" }) // to a process of the same user
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("it could: %q, want %q", got, want)
 	}
 }
 
-// With paths the network is free, and nothing of others can be reached by files.
+// With paths the network is free, and the files of others are out of reach.
 func TestPaths(t *testing.T) {
 	need(t)
 	got := confined(t, sandbox.Policy{}, func(*exec.Cmd) {})
@@ -248,7 +246,7 @@ func TestPaths(t *testing.T) {
 	}
 }
 
-// The attempts are real ones: without a sandbox those that need no privileges succeed.
+// The attempts are effective: without a sandbox those that need no privileges succeed.
 func TestWithoutSandbox(t *testing.T) {
 	exe, err := os.Executable()
 	if err != nil {

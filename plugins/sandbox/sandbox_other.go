@@ -4,7 +4,7 @@ package sandbox
 
 import "errors"
 
-// Version returns 0: there is no Landlock here.
+// Version returns 0: this system has no Landlock.
 func Version() int { return 0 }
 
 func (p *Policy) become(string) error {

@@ -11,16 +11,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Where a filter finds what it decides by.
+// Offsets of the data that a filter inspects.
 const (
 	atNumber = 0
 	atArch   = 4
 	atArgs   = 16 // eight bytes each; the lower half comes first
 )
 
-// denied are system calls that connectors have no use for and that lead out of a sandbox or
-// are attack surface of the kernel: tracing others, other namespaces and mounts, programs
-// in the kernel, and io_uring, which passes filters by.
+// denied are system calls that connectors do not need and that lead out of a sandbox or increase the attack surface of
+// the kernel: tracing other processes, other namespaces and mounts, programs in the kernel, and io_uring, which
+// bypasses filters.
 var denied = []uint32{
 	unix.SYS_PTRACE, unix.SYS_PROCESS_VM_READV, unix.SYS_PROCESS_VM_WRITEV, unix.SYS_PROCESS_MADVISE, unix.SYS_KCMP, unix.SYS_PIDFD_GETFD,
 	unix.SYS_IO_URING_SETUP, unix.SYS_IO_URING_ENTER, unix.SYS_IO_URING_REGISTER,
@@ -31,7 +31,7 @@ var denied = []uint32{
 	unix.SYS_SWAPOFF, unix.SYS_ACCT, unix.SYS_QUOTACTL, unix.SYS_OPEN_BY_HANDLE_AT, unix.SYS_SYSLOG,
 }
 
-// namespaces are the flags of clone that make namespaces.
+// namespaces are the flags of clone that create namespaces.
 const namespaces = unix.CLONE_NEWNS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC | unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNET
 
 // filter returns the program that decides on each system call.
@@ -41,7 +41,7 @@ func (p *Policy) filter() []unix.SockFilter {
 	for _, number := range denied {
 		program = append(program, on(number, fail(unix.EPERM))...)
 	}
-	program = append(program, on(unix.SYS_CLONE3, fail(unix.ENOSYS))...) // its flags cannot be read; callers go on with clone
+	program = append(program, on(unix.SYS_CLONE3, fail(unix.ENOSYS))...) // unreadable flags; callers use clone
 	program = append(program, on(unix.SYS_CLONE, argument(0), jumpAny(namespaces, 0, 1), fail(unix.EPERM), allow)...)
 	program = append(program, keepMark()...)
 	if p.Strict {
@@ -50,7 +50,7 @@ func (p *Policy) filter() []unix.SockFilter {
 	return append(program, allow)
 }
 
-// keepMark refuses changes of RLIMIT_LOCKS, by whose value the agent knows the processes that its connectors started.
+// keepMark denies changes of RLIMIT_LOCKS, because its value marks the processes started by the agent's connectors.
 func keepMark() []unix.SockFilter {
 	const resource, value = 1, 2 // arguments of prlimit64
 	return slices.Concat(
@@ -64,11 +64,10 @@ func keepMark() []unix.SockFilter {
 // ownSocket is the length of the address of a socket in the working directory: the family, the name and a zero byte.
 const ownSocket = 2 + SocketName + 1
 
-// strict allows Unix sockets to listen on, and connections to those in the working directory.
-// A path to another's socket is kept from connect by its length, which differs from that
-// of an own name unless the path has as many bytes; what could make a path as short does not
-// work: changing the directory, O_PATH with the links below /proc, and symbolic links, which
-// Landlock refuses.
+// strict allows listening on Unix sockets, and connections to sockets in the working directory. It denies connections
+// to other sockets by the length of the path, which differs from the length of an own name unless the path has as many
+// bytes. All ways to shorten a path are denied: changing the directory, O_PATH with the links below /proc, and symbolic
+// links, which Landlock refuses.
 func strict() []unix.SockFilter {
 	stream := []unix.SockFilter{argument(1), {Code: unix.BPF_ALU | unix.BPF_AND | unix.BPF_K, K: 0xf}, jumpEqual(unix.SOCK_STREAM, 1, 0), fail(unix.EACCES)}
 	socket := append(stream[:len(stream):len(stream)], argument(0), jumpEqual(unix.AF_UNIX, 0, 1), allow,
@@ -86,7 +85,7 @@ func strict() []unix.SockFilter {
 
 var allow = unix.SockFilter{Code: unix.BPF_RET, K: unix.SECCOMP_RET_ALLOW}
 
-// fail has the call return an error.
+// fail makes the call return an error.
 func fail(errno unix.Errno) unix.SockFilter {
 	return unix.SockFilter{Code: unix.BPF_RET, K: unix.SECCOMP_RET_ERRNO | uint32(errno)}
 }
@@ -95,25 +94,25 @@ func load(offset uint32) unix.SockFilter {
 	return unix.SockFilter{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: offset}
 }
 
-// argument loads the lower half of an argument: all there is of flags and lengths.
+// argument loads the lower half of an argument, which contains all bits of flags and lengths.
 func argument(n uint32) unix.SockFilter { return load(atArgs + 8*n) }
 
-// jumpEqual skips that many instructions if what was loaded is value, and else the others.
+// jumpEqual skips equal instructions if the loaded value equals value, else differs instructions.
 func jumpEqual(value uint32, equal, differs uint8) unix.SockFilter {
 	return unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: value, Jt: equal, Jf: differs}
 }
 
-// jumpAny skips that many instructions if what was loaded has one of the bits.
+// jumpAny skips some instructions if the loaded value has one of the bits, else none instructions.
 func jumpAny(bits uint32, some, none uint8) unix.SockFilter {
 	return unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JSET | unix.BPF_K, K: bits, Jt: some, Jf: none}
 }
 
-// on decides on one system call by body, which always returns.
+// on applies body, which always returns, to one system call.
 func on(number uint32, body ...unix.SockFilter) []unix.SockFilter {
 	return append([]unix.SockFilter{jumpEqual(number, 0, uint8(len(body)))}, body...)
 }
 
-// restrictCalls has the program decide from now on.
+// restrictCalls installs the program as the filter.
 func restrictCalls(program []unix.SockFilter) error {
 	if len(program) > math.MaxUint16 {
 		return fmt.Errorf("cannot filter system calls: %d instructions", len(program))

@@ -6,34 +6,35 @@ import (
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
-// AsyncDestination is a destination that may hold records back to write them together.
-// A standard destination is one. Connectors need not care.
+// AsyncDestination is a destination that may buffer records to write them together. A standard destination is one.
+// Connectors need not implement it.
 type AsyncDestination interface {
 	Destination
-	// WriteAsync is called instead of Write, and may return before the records are
-	// written. settled is called for them in order, one call at a time, from within this
-	// or a later call or from another goroutine: the next n are durable downstream, or,
-	// when err is not nil, were refused because of err. With n = 0 the destination broke
-	// because of err while no call was under way. It may block, but not call the
-	// destination. An error means that the destination is broken; what was not settled
-	// never will be. The records are lent until they are settled, as in Write.
+	// WriteAsync is called instead of Write, and may return before the records are written. settled is called for the
+	// records in order, one call at a time, from within this or a later call or from another goroutine. A call
+	// settled(n, nil) means that the next n records are durable downstream; with an error, they were refused because of
+	// err. A call with n = 0 means that the destination broke because of err outside of any call. settled may block,
+	// but must not call the destination. An error of WriteAsync means that the destination is broken; unsettled records
+	// will never be settled. The records are lent until they are settled, as in Write.
 	WriteAsync(ctx context.Context, records []record.Record, settled func(n int, err error)) error
-	// Flush writes what is buffered and returns when every record was settled.
+	// Flush writes the buffered records and returns when every record is settled.
 	Flush(ctx context.Context) error
 }
 
-// OverlappingDestination is a destination that can begin to write records before those that it began to write
-// earlier are durable. Where it pays, a connector implements it; Write is called where batches or a rate are set.
+// OverlappingDestination is a destination that can begin to write records before its earlier writes are durable.
+// Connectors implement it where overlapping writes are faster. Write is called instead of Begin when a batch size or a
+// rate is set.
 type OverlappingDestination interface {
 	Destination
 	// Overlaps reports, after Open, whether Begin is called instead of Write.
 	Overlaps() bool
-	// Begin begins to write the first n records, behind those of all calls before. When n is less than their number, err
-	// says why the one behind is refused; Begin is called for the rest when all before is durable. It may wait until
-	// there is room, and is not called concurrently with itself. result is called, of one call after the other,
-	// while Begin may be; ctx is that of both, and the records are lent until result has said what became of them.
+	// Begin begins to write the first n records, after the records of all earlier calls. If n is less than the number
+	// of records, err is the reason why record n is refused; Begin is called for the rest once all earlier records are
+	// durable. Begin may wait for room, and is not called concurrently with itself. The results are called one after
+	// the other, possibly concurrently with Begin. ctx is the context of both. The records are lent until result has
+	// returned their outcome.
 	Begin(ctx context.Context, records []record.Record) (n int, result WriteResult, err error)
 }
 
-// WriteResult waits until it is known what became of records that a destination began to write.
+// WriteResult waits for the outcome of records that a destination began to write.
 type WriteResult = Result

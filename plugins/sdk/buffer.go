@@ -10,29 +10,29 @@ import (
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
-// Unlimited is the size of batches that only a delay bounds.
+// Unlimited is the batch size if only a delay limits batches.
 const Unlimited = 10_000
 
-// WriteBuffer gathers records until there are size of them, or the first is delay old.
-// Without either it writes them at once.
+// WriteBuffer gathers records until it has Size of them, or until the first one is Delay old. With neither limit it
+// writes them at once.
 type WriteBuffer struct {
 	Begin  func(context.Context)                               // is called before the records of a batch are written
-	Write  func(context.Context, []record.Record) (int, error) // as that of a destination; it does not panic
-	Breaks func(err error) bool                                // reports whether an error of Write breaks the destination
+	Write  func(context.Context, []record.Record) (int, error) // like Write of a destination; does not panic
+	Breaks func(err error) bool                                // reports whether err breaks the destination
 	Size   int                                                 // 0: unlimited
-	Delay  time.Duration                                       // 0: until there are enough
+	Delay  time.Duration                                       // 0: no time limit
 
-	ctx    context.Context // of writes that the delay causes; ends with Close
+	ctx    context.Context // context of writes after a delay; ends with Close
 	cancel context.CancelFunc
 
 	mu       sync.Mutex // guards the rest; held while writing and settling
 	buffered []record.Record
 	settled  func(n int, err error)
-	timer    *time.Timer // runs while there is something buffered and a delay
-	err      error       // why it is broken
+	timer    *time.Timer // runs while records are buffered and there is a delay
+	err      error       // why the buffer is broken
 }
 
-// Open readies the buffer. Close must follow.
+// Open prepares the buffer. Close must follow.
 func (b *WriteBuffer) Open(ctx context.Context) {
 	b.ctx, b.cancel = context.WithCancel(context.WithoutCancel(ctx))
 }
@@ -61,8 +61,8 @@ func (b *WriteBuffer) Put(ctx context.Context, records []record.Record, settled 
 	return b.err
 }
 
-// late runs when the delay of the first buffered record is over. No caller waits for it, so it
-// reports itself that b is broken.
+// late runs when the delay of the first buffered record is over. No caller waits for it, so late itself reports if b
+// breaks.
 func (b *WriteBuffer) late() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -76,7 +76,7 @@ func (b *WriteBuffer) late() {
 	}
 }
 
-// Flush writes what is buffered.
+// Flush writes the buffered records.
 func (b *WriteBuffer) Flush(ctx context.Context) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -86,21 +86,21 @@ func (b *WriteBuffer) Flush(ctx context.Context) error {
 	return b.err
 }
 
-// writeFirst writes the first n buffered records, as writeAll does.
+// writeFirst writes the first n buffered records like writeAll.
 func (b *WriteBuffer) writeFirst(ctx context.Context, n int) {
 	batch := b.buffered[:n:n]
 	if b.buffered = b.buffered[n:]; len(b.buffered) == 0 {
 		b.buffered = nil
 	}
-	if b.timer != nil { // what is left is younger
+	if b.timer != nil { // the remaining records are younger
 		b.timer.Stop()
 		b.timer = nil
 	}
 	b.writeAll(ctx, batch)
 }
 
-// writeAll writes the records and settles them, each by itself when it is refused. When
-// it cannot go on, h is broken.
+// writeAll writes the records and settles them; it settles each refused record separately. If it cannot continue, b is
+// broken.
 func (b *WriteBuffer) writeAll(ctx context.Context, batch []record.Record) {
 	b.Begin(ctx)
 	for len(batch) > 0 {
@@ -115,15 +115,15 @@ func (b *WriteBuffer) writeAll(ctx context.Context, batch []record.Record) {
 		if err != nil {
 			b.settled(1, err)
 			batch = batch[1:]
-			if b.err = ctx.Err(); b.err != nil { // one refused too many: nothing may get ahead of it
+			if b.err = ctx.Err(); b.err != nil { // a final refusal: no later record may be written
 				return
 			}
 		}
 	}
 }
 
-// writeSome returns how many records were written and why the next one was not. It
-// breaks b when that is not the record's fault.
+// writeSome returns the number of written records, and the error of the next one. It breaks b if the error is not the
+// fault of that record.
 func (b *WriteBuffer) writeSome(ctx context.Context, batch []record.Record) (n int, err error) {
 	n, err = b.Write(ctx, batch)
 	switch {
@@ -137,7 +137,7 @@ func (b *WriteBuffer) writeSome(ctx context.Context, batch []record.Record) (n i
 	return n, err
 }
 
-// Close gives up what is buffered and waits for a write that the delay caused.
+// Close drops the buffered records and waits for a write started by the delay.
 func (b *WriteBuffer) Close() {
 	if b.cancel == nil {
 		return

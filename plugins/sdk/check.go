@@ -17,7 +17,7 @@ import (
 	"github.com/conduit-agent/conduit/spec/texts"
 )
 
-// SettingError says what is wrong with one setting.
+// SettingError is an error in one setting.
 type SettingError struct {
 	Setting string
 	Message string
@@ -28,7 +28,7 @@ func (e SettingError) Error() string { return fmt.Sprintf("%q: %s", e.Setting, e
 
 // ApplyDefaults returns a copy of settings in which keys and values have lost the white
 // space around them, and settings that are missing or empty have their default. The
-// default of a name with '*' applies to every instance of it that has another setting.
+// default of a name with '*' applies to every instance that has another setting.
 func (p Parameters) ApplyDefaults(settings map[string]string) map[string]string {
 	out := make(map[string]string, len(settings)+len(p))
 	for _, k := range slices.Sorted(maps.Keys(settings)) {
@@ -48,14 +48,13 @@ func (p Parameters) ApplyDefaults(settings map[string]string) map[string]string 
 	return out
 }
 
-// Check returns everything that is wrong with the settings, sorted by setting: names
-// that are no parameter, values of the wrong type, and values that break a rule.
-// An empty value counts as the default, or as no value when there is none.
+// Check returns all errors in the settings, sorted by setting: names that are no parameter, values of the wrong type,
+// and values that break a rule. An empty value counts as the default, or as no value if there is no default.
 func (p Parameters) Check(settings map[string]string) []SettingError {
 	return p.check(p.ApplyDefaults(settings))
 }
 
-// check does the work of Check on settings that have their defaults.
+// check is Check for settings that have their defaults.
 func (p Parameters) check(settings map[string]string) []SettingError {
 	instances := p.instances(settings)
 	var errs []SettingError
@@ -78,17 +77,17 @@ func (p Parameters) check(settings map[string]string) []SettingError {
 	return errs
 }
 
-// isPattern reports whether name stands for many.
+// isPattern reports whether name contains a '*'.
 func isPattern(name string) bool { return strings.Contains(name, "*") }
 
-// knows reports whether name is spelled out in p.
+// knows reports whether p contains name literally.
 func (p Parameters) knows(name string) bool {
 	_, ok := p[name]
 	return ok
 }
 
-// instances returns the parameters that the names with '*' stand for in the settings.
-// A name that is spelled out goes before one with '*', and one with fewer '*' before one with more.
+// instances returns the parameters that the names with '*' stand for in the settings. A literal name takes precedence
+// over a name with '*', and a name with fewer '*' over one with more.
 func (p Parameters) instances(settings map[string]string) Parameters {
 	out, stars := Parameters{}, map[string]int{}
 	for pattern, param := range p {
@@ -138,7 +137,7 @@ func matchSegment(pattern, s string) bool {
 	return len(s) > len(before)+len(after) && strings.HasPrefix(s, before) && strings.HasSuffix(s, after)
 }
 
-// check appends what is wrong with the value of the setting of this name.
+// check appends the errors in the value of the setting with this name.
 func (p Parameter) check(errs []SettingError, name, value string) []SettingError {
 	if value == "" {
 		if slices.ContainsFunc(p.Validations, func(v Validation) bool { return v.Type == ValidationRequired }) {
@@ -190,7 +189,7 @@ func (t ParameterType) check(value string) string {
 	return ""
 }
 
-// check returns what is wrong with the value. Values that may be secret are not repeated.
+// check returns a description of the error in the value. It does not repeat values that may be secret.
 func (v Validation) check(t ParameterType, value string) string {
 	switch v.Type {
 	case ValidationGreaterThan:
@@ -217,7 +216,7 @@ func (v Validation) check(t ParameterType, value string) string {
 	return ""
 }
 
-// valid reports whether v makes sense by itself.
+// valid returns an error if v contradicts itself.
 func (v Validation) valid() (err error) {
 	switch v.Type {
 	case 0:
@@ -232,7 +231,7 @@ func (v Validation) valid() (err error) {
 	return err
 }
 
-// compareNumbers compares two durations when t is one, else two numbers.
+// compareNumbers compares two durations if t is the type for durations, else two numbers.
 func compareNumbers(t ParameterType, a, b string) (int, bool) {
 	if t == TypeDuration {
 		da, errA := time.ParseDuration(a)
@@ -265,8 +264,8 @@ func splitList(s string) []string {
 	return list
 }
 
-// unknownMessage says that name is no parameter, and which one of p, or of what its
-// patterns stand for, may be meant.
+// unknownMessage returns the message for an unknown name. It suggests a similar name from p or from the instances of
+// its patterns.
 func unknownMessage(name string, p, instances Parameters) string {
 	known := slices.AppendSeq(slices.Collect(maps.Keys(p)), maps.Keys(instances))
 	known = slices.DeleteFunc(known, isPattern)

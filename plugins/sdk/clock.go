@@ -5,15 +5,14 @@ import (
 	"time"
 )
 
-// Clock gives processors the time. A test of a pipeline has a clock of its own, which
-// moves without waiting.
+// Clock gives processors the time. A test of a pipeline has its own clock, which advances without waiting.
 type Clock interface {
 	Now() time.Time
-	// Sleep returns after d, or with ctx.Err() when ctx ends before.
+	// Sleep returns after d, or with ctx.Err() if ctx ends first.
 	Sleep(ctx context.Context, d time.Duration) error
 }
 
-// Now returns the time of the clock that the host lends, or that of the machine.
+// Now returns the time of the host's clock, or of the machine.
 func Now(ctx context.Context) time.Time {
 	if c := EnvFrom(ctx).Clock; c != nil {
 		return c.Now()
@@ -21,7 +20,7 @@ func Now(ctx context.Context) time.Time {
 	return time.Now()
 }
 
-// Sleep waits for d by the same clock. It returns ctx.Err() when ctx ends before.
+// Sleep waits for d on the same clock. It returns ctx.Err() if ctx ends first.
 func Sleep(ctx context.Context, d time.Duration) error {
 	if c := EnvFrom(ctx).Clock; c != nil {
 		return c.Sleep(ctx, d)

@@ -10,10 +10,9 @@ import (
 	"github.com/conduit-agent/conduit/spec/notify"
 )
 
-// collector gathers what read returns into batches of up to size records, handed out at
-// most delay after the first of them. A read under way when the delay is over goes on, so
-// that the connector never sees a context end in the middle of its work: its records
-// belong to the next batch. A batch is handed out early when the connector reads nothing more before
+// collector gathers the records of reads into batches of at most size records, returned at most delay after the first
+// record. A read in progress at the end of the delay continues, so that the connector never sees a context end during
+// its work; its records belong to the next batch. A batch is returned early if the connector reads nothing more before
 // records are acknowledged.
 type collector struct {
 	read  func(context.Context) ([]record.Record, error)
@@ -21,14 +20,14 @@ type collector struct {
 	delay time.Duration // 0: until the batch is full
 	limit int           // limit of unacknowledged records of the connector; 0: no limit
 
-	unacked atomic.Int64  // records handed out and not acknowledged
+	unacked atomic.Int64  // records returned and not acknowledged
 	stalls  notify.Signal // the connector has reported that it is stalled
-	stalled bool          // so is the read under way
+	stalled bool          // the read in progress is stalled
 
-	buffered []record.Record    // of the next batch
-	err      error              // that read returned; for when the records before it are handed out
-	pending  chan readResult    // answer of the read under way, nil when there is none
-	cancel   context.CancelFunc // of the read under way
+	buffered []record.Record    // records of the next batch
+	err      error              // error of read, returned after the records before it
+	pending  chan readResult    // result of the read in progress, nil if there is none
+	cancel   context.CancelFunc // cancels the read in progress
 }
 
 type readResult struct {
@@ -36,7 +35,7 @@ type readResult struct {
 	err     error
 }
 
-// Read returns the next batch. When ctx ends it returns all that was read, if anything was.
+// Read returns the next batch. If ctx ends, Read returns the records read so far, if any.
 func (c *collector) Read(ctx context.Context) ([]record.Record, error) {
 	size := c.size
 	if size <= 0 {
@@ -59,7 +58,7 @@ func (c *collector) Read(ctx context.Context) ([]record.Record, error) {
 	return nil, err
 }
 
-// fill reads until size records are buffered, the delay is over, or nothing more can come.
+// fill reads until size records are buffered, the delay is over, or the connector returns nothing more.
 func (c *collector) fill(ctx context.Context, size int) {
 	var late <-chan time.Time
 	if c.stalled && len(c.buffered) == 0 {
@@ -90,7 +89,7 @@ func (c *collector) fill(ctx context.Context, size int) {
 	}
 }
 
-// full reports whether there are records, and the connector returns no more before some are acknowledged.
+// full reports whether there are records, and the connector returns no more before an acknowledgement.
 func (c *collector) full() bool {
 	return c.limit > 0 && len(c.buffered) > 0 && int64(len(c.buffered))+c.unacked.Load() >= int64(c.limit)
 }
@@ -105,7 +104,7 @@ func (c *collector) start(ctx context.Context) {
 	go func() { pending <- c.readSafely(ctx) }()
 }
 
-// readSafely makes an error of a panic, which would end the process otherwise.
+// readSafely returns a panic as an error. Otherwise the panic would end the process.
 func (c *collector) readSafely(ctx context.Context) (r readResult) {
 	defer Recover(&r.err)
 	records, err := c.read(ctx)
@@ -116,13 +115,13 @@ func (c *collector) take(r readResult) {
 	c.cancel()
 	c.pending, c.err, c.stalled = nil, r.err, false
 	if c.buffered == nil {
-		c.buffered = slices.Clip(r.records) // what lies behind them is the connector's
+		c.buffered = slices.Clip(r.records) // the capacity after them belongs to the connector
 	} else {
 		c.buffered = append(c.buffered, r.records...)
 	}
 }
 
-// end ends the read under way and waits for it, no longer than ctx lasts.
+// end cancels the read in progress and waits for it, at most until ctx ends.
 func (c *collector) end(ctx context.Context) {
 	if c.pending == nil {
 		return

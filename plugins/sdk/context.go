@@ -12,51 +12,50 @@ import (
 	"github.com/conduit-agent/conduit/spec/fingerprint"
 )
 
-// Env is what the host lends one instance of a connector or processor. It reaches the
-// instance in the context of every call.
+// Env is the environment that the host provides to one instance of a connector or processor. It is in the context of
+// every call.
 type Env struct {
 	ConnectorID string          // "<pipeline>:<connector>"; empty for a processor
-	ProcessorID string          // "<pipeline>:<processor>" or "<pipeline>:<connector>:<processor>"; empty for a connector
-	PluginName  string          // as the host knows it, for example "builtin:generator"
-	Logger      *slog.Logger    // carries the connector's fields already
-	Schemas     schema.Registry // nil when the host has none
-	StateDir    string          // directory of its own for what must survive a restart; empty when the host has none. It need not exist
+	ProcessorID string          // "<pipeline>:<processor>" or "<pipeline>:<connector>:<processor>"; empty: connector
+	PluginName  string          // name used by the host, for example "builtin:generator"
+	Logger      *slog.Logger    // has the connector's fields already
+	Schemas     schema.Registry // nil: the host has none
+	StateDir    string          // private directory for durable data, may not exist yet; empty: none
 	Clock       Clock           // nil: the time of the machine
-	// AllowPath returns why settings may not name a file of the machine; nil allows every one.
+	// AllowPath returns an error if settings may not name this file of the machine. nil allows every file.
 	AllowPath func(path string) error
-	// Defer has the host sync what a destination wrote, before it acknowledges anything that
-	// Write returns for from then on: Write need not do it. It is called again after each
-	// Sync. nil when the host does not offer it.
+	// Defer registers a Syncer. The host calls Sync before it acknowledges any record written from then on, so Write
+	// need not sync. Defer is called again after each Sync. nil if the host does not offer it.
 	Defer func(Syncer)
 	// Budget is the limit of the memory allocated for one record, or for one message of another system, in bytes; 0:
 	// DefaultBudget.
 	Budget int
-	// TimeLimit is how long a processor may take for one record; 0: for ever. See WithTimeLimit.
+	// TimeLimit is the maximum time of a processor for one record; 0: no limit. See WithTimeLimit.
 	TimeLimit time.Duration
-	// Progress follows a processor; nil when it has no time limit.
+	// Progress tracks a processor; nil if there is no time limit.
 	Progress *Progress
-	// Buffer returns what NewBuffer does; nil when the host does not bound memory.
+	// Buffer implements NewBuffer; nil if the host does not limit memory.
 	Buffer func() Buffer
 
-	format Format // chosen by the settings; set by a standard destination
+	format Format // format in the settings; set by a standard destination
 }
 
-// Syncer is what a destination writes to, to be synced by the host.
+// Syncer is the target of a destination's writes, which the host syncs.
 type Syncer interface {
-	// Sync makes durable all that was written before it was called. It is called
-	// concurrently with all methods of the destination, and after Teardown.
+	// Sync makes all data durable that was written before the call. It is called concurrently with all methods of the
+	// destination, and after Teardown.
 	Sync() error
-	// Device distinguishes disks: one that is slow is waited for alone.
+	// Device identifies the disk. A slow disk does not delay other disks.
 	Device() uint64
 }
 
 type envKey struct{}
 
-// DefaultBudget is the result of Budget unless the host sets another one.
+// DefaultBudget is the default of Budget, in bytes.
 const DefaultBudget = 256 << 20
 
-// Budget returns how many bytes of memory may be allocated for one record, or for one message of another system, for
-// example by decoding or decompressing it.
+// Budget returns the limit in bytes of the memory allocated for one record, or for one message of another system, for
+// example while decoding or decompressing it.
 func Budget(ctx context.Context) int {
 	if n := EnvFrom(ctx).Budget; n > 0 {
 		return n
@@ -91,9 +90,8 @@ func CheckPath(ctx context.Context, setting, path string) error {
 	return nil
 }
 
-// CheckOpen returns nil if the setting may name the file that is open as f. A connector that runs
-// in the agent calls it after it has opened a file: since CheckPath, a link may have been put in
-// the way.
+// CheckOpen returns nil if the setting may name the file opened as f. A connector that runs in the agent calls it after
+// it has opened a file, because a link may have replaced the file since CheckPath.
 func CheckOpen(ctx context.Context, setting string, f *os.File) error {
 	if EnvFrom(ctx).AllowPath == nil {
 		return nil
@@ -105,8 +103,7 @@ func CheckOpen(ctx context.Context, setting string, f *os.File) error {
 	return CheckPath(ctx, setting, path)
 }
 
-// CheckCreate returns nil if the setting may name what is to be created as name in the open
-// directory.
+// CheckCreate returns nil if the setting may name a new file called name in the open directory.
 func CheckCreate(ctx context.Context, setting string, dir *os.File, name string) error {
 	if EnvFrom(ctx).AllowPath == nil {
 		return nil

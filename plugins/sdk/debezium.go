@@ -13,8 +13,8 @@ import (
 
 // debeziumFormat writes records in the JSON form of Debezium.
 type debeziumFormat struct {
-	Name   string // of the schema
-	RawKey string // of the one field of an object that stands for raw data which is no JSON object
+	Name   string // name of the schema
+	RawKey string // name of the single field of an object for raw data that is not a JSON object
 }
 
 type connectEnvelope struct {
@@ -40,8 +40,7 @@ type connectSchema struct {
 	Field    string          `json:"field,omitempty"`
 }
 
-// Append appends the text form of r to dst and returns the longer slice. On error it returns
-// dst as it was given.
+// Append appends the text form of r to dst and returns the extended slice. On error it returns dst unchanged.
 func (f debeziumFormat) Append(dst []byte, r *record.Record) ([]byte, error) {
 	p := connectPayload{
 		Before: f.object(r.Before), After: f.object(r.After), Source: source(r.Metadata),
@@ -72,7 +71,7 @@ func source(m record.Metadata) map[string]string {
 	return all
 }
 
-// transactionFields are those of the transaction, which is always null.
+// transactionFields are the fields of the transaction, which is always null.
 var transactionFields = []connectSchema{
 	{Type: "string", Field: "id"}, {Type: "int64", Field: "total_order"}, {Type: "int64", Field: "data_collection_order"},
 }
@@ -86,14 +85,13 @@ func sourceSchema(m record.Metadata) connectSchema {
 	return s
 }
 
-// object returns raw data that is a JSON object as that object, and other raw data as an
-// object with one field.
+// object returns raw data that is a JSON object as structured data, and other raw data as an object with one field.
 func (f debeziumFormat) object(data record.Data) record.Data {
 	b, ok := data.Raw()
 	if !ok {
 		return data
 	}
-	var d record.Data // which keeps all digits of numbers
+	var d record.Data // keeps all digits of numbers
 	if d.UnmarshalJSON(b) == nil {
 		if m, ok := d.Structured(); ok && m != nil {
 			toDoubles(m)
@@ -103,8 +101,8 @@ func (f debeziumFormat) object(data record.Data) record.Data {
 	return record.Structured(map[string]any{f.RawKey: b})
 }
 
-// toDoubles makes the integers in v, an object or a list, doubles unless that changes them: JSON has one type for
-// numbers, and a field must not have another type in the schema whenever its number happens to be whole.
+// toDoubles converts the integers in v, an object or a list, to doubles unless that changes their values. JSON has one
+// type for numbers, and the type of a field in the schema must not depend on whether its number is an integer.
 func toDoubles(v any) {
 	double := func(v any) any {
 		if n, ok := v.(int64); ok && n >= -1<<53 && n <= 1<<53 {
@@ -146,8 +144,7 @@ func readAt(m record.Metadata) *int64 {
 	return &ms
 }
 
-// objectSchema describes the data, or when there is none the other data of the record,
-// which has the same fields.
+// objectSchema describes the data, or, if there is none, the other data of the record, which has the same fields.
 func objectSchema(field string, data, other record.Data) connectSchema {
 	m, ok := data.Structured()
 	if !ok {

@@ -11,10 +11,9 @@ import (
 	"time"
 )
 
-// Decode fills the struct that into points to from the settings, as ParametersOf reads
-// its tags: it trims keys and values, applies defaults, and checks names, types and
-// rules. The error joins everything that is wrong, one SettingError each; the struct is
-// not changed then. Decode panics where ParametersOf does.
+// Decode fills the struct that into points to from the settings, according to the tags that ParametersOf reads. It
+// trims keys and values, applies defaults, and checks names, types and rules. The error joins all errors, one
+// SettingError each; then the struct is unchanged. Decode panics where ParametersOf does.
 func Decode(settings map[string]string, into any) error {
 	target := reflect.ValueOf(into)
 	if target.Kind() != reflect.Pointer || target.IsNil() || target.Elem().Kind() != reflect.Struct {
@@ -25,8 +24,7 @@ func Decode(settings map[string]string, into any) error {
 	return fill(target.Elem(), settings, params.check(settings))
 }
 
-// fill fills the struct target from settings that have their defaults, unless something
-// is wrong with them.
+// fill fills the struct target from settings that have their defaults, unless it finds an error in them.
 func fill(target reflect.Value, settings map[string]string, wrong []SettingError) error {
 	d := decoder{settings: settings}
 	d.fail(wrong...)
@@ -43,7 +41,7 @@ func fill(target reflect.Value, settings map[string]string, wrong []SettingError
 type decoder struct {
 	settings map[string]string
 	errs     []error
-	failed   map[string]bool // settings that have an error already
+	failed   map[string]bool // settings with an error
 }
 
 func (d *decoder) fail(errs ...SettingError) {
@@ -56,7 +54,7 @@ func (d *decoder) fail(errs ...SettingError) {
 	}
 }
 
-// fillStruct reports whether any setting went into v.
+// fillStruct fills the struct v and reports whether it used any setting.
 func (d *decoder) fillStruct(v reflect.Value, prefix string) bool {
 	any := false
 	for i := range v.NumField() {
@@ -128,7 +126,7 @@ func (d *decoder) instances(pattern string, elem reflect.Type) []string {
 	return slices.Sorted(maps.Keys(names))
 }
 
-// firstSegments returns the first n segments of name when more follow, else "".
+// firstSegments returns the first n segments of name if it has more, else "".
 func firstSegments(name string, n int) string {
 	if parts := strings.Split(name, "."); len(parts) > n {
 		return strings.Join(parts[:n], ".")
@@ -136,7 +134,7 @@ func firstSegments(name string, n int) string {
 	return ""
 }
 
-// setText gives v the value that text spells. The error completes "the setting …".
+// setText sets v to the parsed text. The error completes "the setting …".
 func setText(v reflect.Value, text string) error {
 	var err error
 	switch k := v.Kind(); {

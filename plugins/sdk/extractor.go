@@ -12,28 +12,28 @@ import (
 	"github.com/conduit-agent/conduit/plugins/schema"
 )
 
-// extractor infers the schemas of structured records, registers them, and names them in
-// the metadata. It does not encode: records are encoded where they leave the process.
+// extractor infers the schemas of structured records, registers them, and names them in the metadata. It does not
+// encode the records; that happens where they leave the process.
 type extractor struct {
 	registry     schema.Registry
 	context      string
 	log          *slog.Logger
-	key, payload *extraction // nil when switched off
+	key, payload *extraction // nil if switched off
 }
 
-// extraction is what is known of the schemas of keys, or of payloads.
+// extraction holds the known schemas of keys, or of payloads.
 type extraction struct {
-	name                   string // the last part of the subjects
+	name                   string // last part of the subjects
 	subjectKey, versionKey string
 	subjects               map[string]*subject // by collection
-	last                   *subject            // of the record before
+	last                   *subject            // subject of the previous record
 }
 
 type subject struct {
 	collection string
 	name       string
-	known      []knownShape // the last one used first
-	off        bool         // its records go without a schema
+	known      []knownShape // most recently used first
+	off        bool         // records of this subject get no schema
 }
 
 type knownShape struct {
@@ -41,11 +41,11 @@ type knownShape struct {
 	version string
 }
 
-// maxShapes bounds the schemas of one subject that a run remembers: a source that makes
-// up field names would fill the registry.
+// maxShapes limits the schemas per subject that a run remembers. Without it a source with generated field names would
+// fill the registry.
 const maxShapes = 64
 
-// newExtractor returns nil when there is nothing to extract, or no registry for it.
+// newExtractor returns nil if there is nothing to extract, or no registry.
 func newExtractor(env *Env, o sourceOptions) *extractor {
 	if env.Schemas == nil || !o.PayloadEnabled && !o.KeyEnabled {
 		return nil
@@ -96,8 +96,8 @@ func (e *extractor) attach(ctx context.Context, records []record.Record) error {
 	return nil
 }
 
-// attachPart names the schema that fits m, and also other unless that is nil. A schema
-// that the connector named itself stays.
+// attachPart names the schema that fits m, and also other unless that is nil. A schema that the connector has named
+// stays.
 func (e *extractor) attachPart(ctx context.Context, x *extraction, md *record.Metadata, m, other map[string]any) error {
 	if md.Get(x.subjectKey) != "" {
 		return nil
@@ -133,7 +133,7 @@ func (e *extractor) subject(x *extraction, collection string) *subject {
 	return s
 }
 
-// find moves the shape that fits to the front, and reports whether there is one.
+// find moves the matching shape to the front, and reports whether there is one.
 func (s *subject) find(m, other map[string]any) bool {
 	for i := range s.known {
 		if k := s.known[i]; k.shape.Fits(m) && (other == nil || k.shape.Fits(other)) {
@@ -147,9 +147,8 @@ func (s *subject) find(m, other map[string]any) bool {
 	return false
 }
 
-// learn registers a shape that fits. A known shape with the same fields is widened, so
-// that values that are sometimes nil end up with one schema and not with one for every
-// combination.
+// learn registers a matching shape. A known shape with the same fields is widened, so that values that are sometimes
+// nil need one schema instead of one for every combination.
 func (e *extractor) learn(ctx context.Context, s *subject, m, other map[string]any) error {
 	i := slices.IndexFunc(s.known, func(k knownShape) bool {
 		return k.shape.SameFields(m) && (other == nil || k.shape.SameFields(other))

@@ -17,7 +17,7 @@ import (
 
 type object = map[string]any
 
-// registry is a schema.Registry that counts and may be out of order.
+// registry is a schema.Registry that counts calls and can fail.
 type registry struct {
 	schema.Memory
 	created int
@@ -55,7 +55,7 @@ func extract(t *testing.T, reg *registry, settings map[string]string, records ..
 	return schemas, text.String()
 }
 
-// checkEncodes makes sure that the schemas named in r are good for it.
+// checkEncodes checks that the schemas named in r can encode it.
 func checkEncodes(t *testing.T, reg *registry, r record.Record) {
 	t.Helper()
 	c := r.Clone()
@@ -170,7 +170,7 @@ func TestExtractionFails(t *testing.T) {
 	}
 }
 
-// loop is a source that hands out the same records again and again, without schemas.
+// loop is a source that returns the same records repeatedly, without schemas.
 type loop struct {
 	feed
 	records []record.Record

@@ -9,8 +9,8 @@ import (
 	"os"
 )
 
-// ReadFile returns the content of a regular file of at most limit bytes. Settings name files:
-// a device such as /dev/zero has no end, and a FIFO may never have a beginning.
+// ReadFile returns the content of a regular file of at most limit bytes. It refuses other files, because settings may
+// name any file: a device such as /dev/zero has no end, and opening a FIFO may block for ever.
 func ReadFile(path string, limit int64) ([]byte, error) {
 	if err := readable(os.Stat(path)); err != nil {
 		return nil, err
@@ -23,8 +23,8 @@ func ReadFile(path string, limit int64) ([]byte, error) {
 	return readOpen(f, limit)
 }
 
-// ReadSettingFile is ReadFile for a file that the setting names, if it may. The file that was
-// opened counts: since CheckPath, a link may have been put in the way.
+// ReadSettingFile is ReadFile for a file named by the setting, if the setting may name it. It checks the opened file,
+// because a link may have replaced the file since CheckPath.
 func ReadSettingFile(ctx context.Context, setting, path string, limit int64) ([]byte, error) {
 	err := CheckPath(ctx, setting, path)
 	if err == nil {
@@ -50,7 +50,7 @@ func readOpen(f *os.File, limit int64) ([]byte, error) {
 		return nil, err
 	}
 	var b bytes.Buffer
-	b.Grow(int(min(info.Size(), limit)) + bytes.MinRead) // as it is now: reading allocates once
+	b.Grow(int(min(info.Size(), limit)) + bytes.MinRead) // the current size, so that reading allocates once
 	if _, err := b.ReadFrom(io.LimitReader(f, limit+1)); err != nil {
 		return nil, err
 	}

@@ -9,12 +9,11 @@ import (
 	"github.com/conduit-agent/conduit/plugins/template"
 )
 
-// Format appends the text form of r to dst and returns the longer slice. On error it
-// returns dst as it was given.
+// Format appends the text form of r to dst and returns the extended slice. On error it returns dst unchanged.
 type Format func(dst []byte, r *record.Record) ([]byte, error)
 
-// RecordFormat returns the format that the settings of this destination chose for its
-// records, the default JSON form when they say nothing. It is there from Configure on.
+// RecordFormat returns the record format in the settings of this destination, or the default JSON form. It is available
+// from Configure on.
 func RecordFormat(ctx context.Context) Format {
 	if f := EnvFrom(ctx).format; f != nil {
 		return f
@@ -22,8 +21,8 @@ func RecordFormat(ctx context.Context) Format {
 	return record.AppendJSON
 }
 
-// CheckFormat returns what is wrong with how the settings of a destination format its records: a
-// template that cannot be parsed, an option that does not exist.
+// CheckFormat returns the errors in the format settings of a destination, such as an invalid template or an unknown
+// option.
 func CheckFormat(settings map[string]string) []SettingError {
 	options := settings[settingFormatOptions]
 	if _, err := newFormat(settings["sdk.record.format"], options, &template.TimeLimit{}); err != nil {
@@ -32,13 +31,12 @@ func CheckFormat(settings map[string]string) []SettingError {
 	return nil
 }
 
-// formatReadable is the form that people read: text as text.
+// formatReadable is the format for human readers, with text as text.
 const formatReadable = "opencdc/text"
 
 const settingFormatOptions = "sdk.record.format.options"
 
-// newFormat returns the format of that name, nil for the default JSON form. A template
-// executes within timeLimit.
+// newFormat returns the format with that name, nil for the default JSON form. A template executes within timeLimit.
 func newFormat(name, options string, timeLimit *template.TimeLimit) (Format, error) {
 	switch name {
 	case formatReadable:

@@ -5,25 +5,23 @@ import (
 	"math"
 )
 
-// Memory is what the host has for the records of a source.
+// Memory is the memory that the host has for the records of a source.
 type Memory interface {
-	// Batch returns how many bytes the Read that runs should return at most. A single record
-	// may be larger.
+	// Batch returns the maximum number of bytes that the current Read should return. A single record may be larger.
 	Batch() int
-	// Reserve waits until the Read that runs may hold so many bytes in all, and returns an
-	// error when ctx ends before.
+	// Reserve waits until the current Read may hold n bytes in all. It returns an error if ctx ends first.
 	Reserve(ctx context.Context, n int) error
 }
 
 type memoryKey struct{}
 
-// WithMemory returns a context for Reads of a source with bounded memory, nil where it is not bounded.
+// WithMemory returns a context for Reads of a source with limited memory. m is nil if the memory is not limited.
 func WithMemory(ctx context.Context, m Memory) context.Context {
 	return context.WithValue(ctx, memoryKey{}, m)
 }
 
-// BatchBytes returns how many bytes a Read should return: most, or less where the host is
-// short of memory. A single record may be larger. ctx is that of the Read.
+// BatchBytes returns the number of bytes that a Read should return: most, or less if the host is short of memory. A
+// single record may be larger. ctx is the context of the Read.
 func BatchBytes(ctx context.Context, most int) int {
 	if m, ok := ctx.Value(memoryKey{}).(Memory); ok {
 		return min(most, m.Batch())
@@ -31,9 +29,8 @@ func BatchBytes(ctx context.Context, most int) int {
 	return most
 }
 
-// Reserve waits until the host has memory for so many bytes, all that the Read with this
-// ctx holds. A source calls it before it takes memory for a record that is larger than
-// BatchBytes: many sources could do so at the same time.
+// Reserve waits until the host has memory for n bytes, the total of the Read with this ctx. A source calls it before it
+// allocates a record larger than BatchBytes, because many sources may do so at the same time.
 func Reserve(ctx context.Context, n int) error {
 	if m, ok := ctx.Value(memoryKey{}).(Memory); ok {
 		return m.Reserve(ctx, n)
@@ -41,22 +38,22 @@ func Reserve(ctx context.Context, n int) error {
 	return nil
 }
 
-// Buffer counts what a connector holds in memory in addition to the records of calls: what it received and
-// is yet to be read, what it writes later. Its methods may be called concurrently.
+// Buffer accounts for the memory of a connector other than the records of calls: received data before it is read, and
+// data to write later. Its methods may be called concurrently.
 type Buffer interface {
-	// Take counts n bytes, and reports false, having counted none, when the host is short of
-	// memory: the connector then waits, refuses or drops as its kind does.
+	// Take reserves n bytes. If the host is short of memory, it reserves nothing and returns false. Then the connector
+	// waits, refuses or drops, depending on its kind.
 	Take(n int) bool
-	// Add counts n bytes more where they cannot be refused, or -n bytes less.
+	// Add reserves n bytes that cannot be refused, or frees -n bytes.
 	Add(n int)
-	// Room returns how many bytes are free: for buffers whose size is chosen once.
+	// Room returns the number of free bytes, for buffers whose size is chosen once.
 	Room() int
-	// Close counts nothing any more.
+	// Close frees all reserved bytes and ends the accounting.
 	Close()
 }
 
-// NewBuffer returns a buffer for a connector, which closes it in Teardown. It is without bounds
-// where the host has none.
+// NewBuffer returns a buffer for a connector, which closes it in Teardown. The buffer is unlimited if the host sets no
+// limit.
 func NewBuffer(ctx context.Context) Buffer {
 	if of := EnvFrom(ctx).Buffer; of != nil {
 		return of()

@@ -8,40 +8,41 @@ import (
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
-// Result waits until it is known what became of records that a destination began to write. It returns how many of the
-// next ones are durable and, when err is not nil, why the one behind those is not. When that one is refused, it is
-// called again for those behind it. It returns soon when its context ends.
+// Result waits for the outcome of records that a destination began to write. It returns the number n of records that
+// are durable and, if err is not nil, the reason why record n is not. If record n is refused, Result is called again
+// for the records after it. Result returns soon after its context ends.
 type Result func(ctx context.Context) (n int, err error)
 
-// maxOverlap is how many writes may be under way.
+// maxOverlap is the maximum number of writes in progress.
 const maxOverlap = 16
 
-// Overlap has several writes of a destination under way, and settles their records in order. Put and Flush are called
-// one at a time.
+// Overlap runs several writes of a destination at the same time, and settles their records in order. Put and Flush are
+// called one at a time.
 type Overlap struct {
-	// Begin begins to write the first n records, and says why the one behind those is refused if there is one. Neither it nor the result panics.
+	// Begin begins to write the first n records, and returns the reason why record n is refused, if any. Neither it nor
+	// the result panics.
 	Begin  func(ctx context.Context, records []record.Record) (n int, result Result, err error)
 	Breaks func(err error) bool // reports whether an error breaks the destination
 
-	ctx    context.Context // of all writes; ends with Close
+	ctx    context.Context // context of all writes; ends with Close
 	cancel context.CancelFunc
 	begun  chan write
-	ended  chan struct{} // closed when nothing is settled any more
+	ended  chan struct{} // closed after the last settled call
 
 	mu      sync.Mutex
-	err     error // guarded by mu: why it is broken
-	pending int   // guarded by mu: writes in begun, or of which records are yet to be settled
+	err     error // guarded by mu: why o is broken
+	pending int   // guarded by mu: writes in begun, or with unsettled records
 	idle    sync.Cond
 }
 
-// write is a write under way.
+// write is a write in progress.
 type write struct {
 	result  Result
-	n       int // records
+	n       int // number of records
 	settled func(n int, err error)
 }
 
-// Open readies o. Close must follow.
+// Open prepares o. Close must follow.
 func (o *Overlap) Open(ctx context.Context) {
 	o.ctx, o.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	o.begun, o.ended = make(chan write, maxOverlap), make(chan struct{})
@@ -50,7 +51,7 @@ func (o *Overlap) Open(ctx context.Context) {
 }
 
 // Put begins to write the records. settled is called for them in order; with n = 0 the destination broke. An error
-// means that it is broken.
+// means that the destination is broken.
 func (o *Overlap) Put(ctx context.Context, records []record.Record, settled func(n int, err error)) error {
 	defer context.AfterFunc(ctx, o.cancel)()
 	for len(records) > 0 {
@@ -74,7 +75,7 @@ func (o *Overlap) Put(ctx context.Context, records []record.Record, settled func
 			return err
 		}
 		settled(1, err)
-		if ctx.Err() != nil { // one refused too many: nothing may get ahead of it
+		if ctx.Err() != nil { // a final refusal: no later record may be written
 			return o.fail(ctx.Err())
 		}
 		records = records[1:]
@@ -93,7 +94,7 @@ func (o *Overlap) Flush(ctx context.Context) error {
 	return o.err
 }
 
-// add has the results of a write waited for. It returns false when o is broken.
+// add queues a write whose result settle waits for. It returns false if o is broken.
 func (o *Overlap) add(w write) bool {
 	o.mu.Lock()
 	o.pending++
@@ -148,14 +149,14 @@ func (o *Overlap) finish(w write) error {
 		}
 		w.settled(1, err)
 		left--
-		if err := o.ctx.Err(); err != nil { // one refused too many: nothing may get ahead of it
+		if err := o.ctx.Err(); err != nil { // a final refusal: no later record may be written
 			return err
 		}
 	}
 	return nil
 }
 
-// fail notes why o is broken, and returns the first reason.
+// fail marks o as broken by err, and returns the first reason.
 func (o *Overlap) fail(err error) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -172,7 +173,7 @@ func (o *Overlap) broken() error {
 	return o.err
 }
 
-// Close gives up what is under way, and returns when nothing is settled any more.
+// Close cancels the writes in progress, and returns after the last settled call.
 func (o *Overlap) Close() {
 	if o.cancel == nil {
 		return

@@ -10,11 +10,11 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// overlapping is a sink that begins writes before those ahead are done.
+// overlapping is a sink that begins writes before earlier ones are done.
 type overlapping struct {
 	sink
 	refusesNow bool
-	inResult   bool // it panics there, not in Begin
+	inResult   bool // it panics in the result, not in Begin
 }
 
 func (o *overlapping) Overlaps() bool { return true }
@@ -57,7 +57,7 @@ func TestDestinationOverlaps(t *testing.T) {
 			}
 			settled := []any{}
 			err := d.WriteAsync(t.Context(), numbered(1, 4), func(n int, err error) { settled = append(settled, n, err) })
-			if err != nil && c.sink.inResult { // the result was there before the call returned
+			if err != nil && c.sink.inResult { // the result came before the call returned
 				c.settled = "[]"
 			}
 			err = errors.Join(err, d.Flush(t.Context()), d.Teardown(t.Context()))

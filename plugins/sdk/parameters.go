@@ -10,17 +10,17 @@ type Parameter struct {
 	Description string
 	Type        ParameterType
 	Validations []Validation
-	// Literal says that the text stands for itself: a value with "{{" is refused, because it would be a part of a name.
-	// Template says that the text may be a template: one that cannot be parsed is refused. The connector protocol has
-	// neither, so that they are false for connectors that run as executables.
+	// Literal refuses a value with "{{", because the text would become part of a name. Template allows a template and
+	// refuses one that cannot be parsed. The connector protocol has neither, so they are false for connectors that run
+	// as executables.
 	Literal, Template bool
 }
 
-// ParameterType says how a setting's text is read. The numbers are those of the
-// connector protocol (config.v1.Parameter.Type).
+// ParameterType is the type of a setting's text. The numbers are defined by the connector protocol
+// (config.v1.Parameter.Type).
 type ParameterType int32
 
-// The parameter types. Plugins in the wild also send 0: any text.
+// The parameter types. Some plugins also send 0, which means any text.
 const (
 	TypeString   ParameterType = 1
 	TypeInt      ParameterType = 2
@@ -33,11 +33,10 @@ const (
 // Validation is one rule that a setting must meet.
 type Validation struct {
 	Type  ValidationType
-	Value string // what the rule compares with; empty for ValidationRequired
+	Value string // operand of the rule; empty for ValidationRequired
 }
 
-// ValidationType says what a Validation demands. The numbers are those of the
-// connector protocol (config.v1.Validation.Type).
+// ValidationType is the kind of a rule. The numbers are defined by the connector protocol (config.v1.Validation.Type).
 type ValidationType int32
 
 // The validation types.

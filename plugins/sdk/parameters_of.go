@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// ParametersOf returns the parameters that the exported fields of the struct v (or of
-// the struct v points to) describe, each by its tags:
+// ParametersOf returns the parameters that the tags of the exported fields of v define. v is a struct or a pointer to
+// one. The tags are:
 //
 //	json      name of the setting; dots are part of it. A field without it is no setting.
 //	default   value of a setting that is missing or empty
@@ -28,7 +28,7 @@ import (
 //	struct   its settings follow its own name and a dot; an embedded struct
 //	         without a json tag adds no name
 //
-// It panics when a tag or a type is wrong: that is a mistake in the program.
+// It panics on an invalid tag or type, which is a bug in the program.
 func ParametersOf(v any) Parameters {
 	t := reflect.TypeOf(v)
 	if t != nil && t.Kind() == reflect.Pointer {
@@ -40,9 +40,8 @@ func ParametersOf(v any) Parameters {
 	return maps.Clone(parametersOf(t))
 }
 
-// described caches what parametersOf makes of a type: tags are read for every connector
-// that starts. Values are not modified.
-var described sync.Map // of Parameters by reflect.Type
+// described caches the results of parametersOf, because every start of a connector needs them. Values are not modified.
+var described sync.Map // Parameters by reflect.Type
 
 func parametersOf(t reflect.Type) Parameters {
 	if p, ok := described.Load(t); ok {
@@ -85,8 +84,8 @@ func (p Parameters) addField(name string, f reflect.StructField, t reflect.Type)
 	}
 }
 
-// fieldName returns the name of the setting in f, "" for an embedded struct, whose
-// settings are those of the struct around it. ok is false when f is no setting.
+// fieldName returns the name of the setting in f. It returns "" for an embedded struct, whose settings belong to the
+// enclosing struct. ok is false if f is not a setting.
 func fieldName(f reflect.StructField) (name string, ok bool) {
 	tag, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 	switch {

@@ -7,59 +7,55 @@ import (
 	"github.com/conduit-agent/conduit/plugins/schema"
 )
 
-// ProcessorPlugin describes a processor and makes its instances.
+// ProcessorPlugin describes a processor and creates its instances.
 type ProcessorPlugin struct {
-	Name        string // how pipelines refer to it: letters, digits, '-', '_' and '.'
+	Name        string // name in pipelines: letters, digits, '-', '_' and '.'
 	Summary     string // one line
 	Description string
 	Version     string // semantic version with a leading v
 	Author      string
 
-	// New makes an instance. A pipeline that asks for several workers gets as many
-	// instances, so none is ever called concurrently.
+	// New creates an instance. A pipeline with several workers gets as many instances, so none is ever called
+	// concurrently.
 	New func() Processor
 
-	// Stateful says that what becomes of a record depends on records before it. There is
-	// one instance then; a declaration with more than one worker is refused.
+	// Stateful means that the decision about a record depends on earlier records. Then there is one instance, and a
+	// declaration with more than one worker is refused.
 	Stateful bool
-	// Defaults are the defaults of sdk.* parameters that differ from the usual ones, by name.
+	// Defaults are the defaults of sdk.* parameters that differ from the standard ones, by name.
 	Defaults map[string]string
 }
 
-// Processor changes records, drops them, refuses them, makes several of one, or holds them
-// back, on their way from a source to a destination. The methods are called one at a time,
-// in the order Configure, Open, Process again and again, Teardown. For its specification
-// only Parameters is called, for a check of a declaration Parameters and Configure.
+// Processor changes, drops, refuses, splits or holds records on their way from a source to a destination. The methods
+// are called one at a time, in the order Configure, Open, repeated Process, Teardown. For a specification only
+// Parameters is called; to check a declaration, Parameters and Configure.
 //
-// Embed ProcessorBase to need only the methods that matter.
+// Embed ProcessorBase to implement only the necessary methods.
 type Processor interface {
 	// Parameters describes the settings that Configure understands. They are the same
 	// for all instances of a plugin.
 	Parameters() Parameters
-	// Configure checks and keeps the settings, and compiles what can be compiled. It
-	// opens nothing outside the process except files that a setting names. Settings have
-	// been trimmed and defaulted, and checked against Parameters. A SettingError says
-	// which setting is wrong.
+	// Configure checks and keeps the settings, and compiles expressions and templates. It opens nothing outside the
+	// process except files that a setting names. Settings have been trimmed and defaulted, and checked against
+	// Parameters. A SettingError names the invalid setting.
 	Configure(ctx context.Context, settings map[string]string) error
 	// Open prepares for processing.
 	Open(ctx context.Context) error
-	// Process decides what becomes of every record of b, by changing it in place and by
-	// calling the methods of b. A record about which nothing is said goes on. The records
-	// may be changed until Process returns; b is not used after that.
+	// Process decides about every record of b, by changing it in place and by calling the methods of b. A record
+	// without a decision is kept. The records may be changed until Process returns; b is not used after that.
 	//
-	// An error means that the processor is broken, and is no record's fault: the pipeline
-	// fails and is started again after a pause, and all records of b are read again. A
-	// record that cannot be processed is refused instead. ctx ends when the pipeline is
-	// stopped by force, and when Process has been at one record for longer than
-	// processors.timeout; Process returns soon then, with ctx.Err(), and is abandoned if it
-	// has not returned after a second. See InTime for how to refuse the record instead.
+	// An error means that the processor is broken, and is not the fault of a record: the pipeline fails and restarts
+	// after a pause, and all records of b are read again. A record that cannot be processed is refused instead. ctx
+	// ends when the pipeline is stopped by force, and when Process has worked on one record for longer than
+	// processors.timeout. Then Process must return soon, with ctx.Err(); it is abandoned after one second. InTime
+	// refuses the record instead.
 	Process(ctx context.Context, b *ProcessBatch) error
 	// Teardown releases everything. It is the last call, also after a failed Configure
 	// or Open.
 	Teardown(ctx context.Context) error
 }
 
-// ProcessorBase has the methods of Processor that many processors have no use for.
+// ProcessorBase implements the optional methods of Processor.
 type ProcessorBase struct{}
 
 // Open does nothing.
@@ -68,7 +64,7 @@ func (ProcessorBase) Open(context.Context) error { return nil }
 // Teardown does nothing.
 func (ProcessorBase) Teardown(context.Context) error { return nil }
 
-// SchemaUser is a Processor that does not read and change all of a record.
+// SchemaUser is a Processor that does not read and change all parts of a record.
 type SchemaUser interface {
 	// SchemaParts returns the parts that Process reads or changes as structured data. The
 	// host decodes only those that are encoded with the schema that the record names; the
@@ -79,9 +75,8 @@ type SchemaUser interface {
 
 // TimedProcessor is a Processor that emits by time.
 type TimedProcessor interface {
-	// Deadline returns when Process is to be called although there are no records, with
-	// an empty batch; the zero time when it need not be. It is asked after Open and after
-	// every Process.
+	// Deadline returns the time at which Process is called with an empty batch if there are no records, or the zero
+	// time for never. It is called after Open and after every Process.
 	Deadline() time.Time
 }
 
@@ -92,21 +87,21 @@ type Releaser interface {
 	Release(ctx context.Context, b *ProcessBatch) error
 }
 
-// Successor is a Processor that can take over what another instance of its plugin keeps and
-// holds, so that a declaration can change while its pipeline runs. Former is of the same
-// type, ran under the same id and is in no call.
+// Successor is a Processor that can take over the state and the held records of another instance of the same plugin, so
+// that a declaration can change while its pipeline runs. The former instance has the same type and ran under the same
+// id. No method of it is running.
 type Successor interface {
-	// CanSucceed reports whether Succeed can be called: what former holds is of use with
-	// the settings that were configured. It changes nothing.
+	// CanSucceed reports whether Succeed can be called: the state of former is compatible with the configured settings.
+	// It changes nothing.
 	CanSucceed(former Processor) bool
-	// Succeed takes over, in the place of Open. No method of former is called any more.
+	// Succeed takes over the state of former. It replaces Open. No method of former is called after that.
 	Succeed(former Processor)
 }
 
-// CommitObserver is a Processor that keeps state from records across runs and decides by it about later records: for
-// example which keys it has seen. A record may be read again until the position that covers it is saved, in this run
-// or, after a crash, in the next one. So state learned from a record may be made durable only then: earlier, it would
-// mark the record as delivered while the record could still be lost.
+// CommitObserver is a Processor that keeps state from records across runs, such as a set of seen keys, and decides by
+// it about later records. A record may be read again until the position that covers it is saved, in this run or, after
+// a crash, in the next one. So state learned from a record may be made durable only then. Earlier, the state would mark
+// the record as delivered while the record could still be lost.
 //
 // Durable state is therefore never ahead of the position. It may be behind: after a crash the processor may not know
 // the records that were committed last.
@@ -114,8 +109,8 @@ type CommitObserver interface {
 	// Committed is called with the Tokens of batches whose records are settled and durable in the destinations and the
 	// dead-letter queue, once the positions that cover them are saved. It is called once for each batch, soon after a
 	// position is saved or as the pipeline ends, and never while another method runs. It is not called for batches that
-	// are not committed when the pipeline ends: those are read again.
+	// are not committed when the pipeline ends, because those are read again.
 	//
-	// An error fails the pipeline, as one of Process does.
+	// An error fails the pipeline, like an error of Process.
 	Committed(ctx context.Context, tokens []any) error
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// The author's page shows code that compiles, and names every setting.
+// The code on the page for authors compiles, and the page names every setting.
 func TestReadme(t *testing.T) {
 	page, err := os.ReadFile("README.md")
 	if err != nil {

@@ -1,8 +1,8 @@
-// Package sdk is what the author of a connector implements: a Source that reads
-// records from somewhere, a Destination that writes them somewhere, or both.
+// Package sdk defines the interfaces that connectors implement: a Source that reads records from a system, a
+// Destination that writes records to one, or both.
 //
-// There is no transport in it. The same Connector value runs inside the agent and,
-// served by package wire, as an executable of its own.
+// The package has no transport. The same Connector value runs inside the agent and, served by package wire, as an
+// executable.
 package sdk
 
 import (
@@ -15,24 +15,24 @@ import (
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
-// Connector describes a connector and makes its instances.
+// Connector describes a connector and creates its instances.
 type Connector struct {
-	Name        string // how pipelines refer to it: letters, digits, '-', '_' and '.'
+	Name        string // name in pipelines: letters, digits, '-', '_' and '.'
 	Summary     string // one line
 	Description string
 	Version     string // semantic version with a leading v
 	Author      string
 
-	NewSource      func() Source      // nil when the connector is no source
-	NewDestination func() Destination // nil when the connector is no destination
+	NewSource      func() Source      // nil: the connector has no source
+	NewDestination func() Destination // nil: the connector has no destination
 
-	// Defaults of sdk.* parameters that differ from the usual ones, by name.
+	// Defaults of sdk.* parameters that differ from the standard ones, by name.
 	SourceDefaults, DestinationDefaults map[string]string
 
-	standard bool // made by Standard
+	standard bool // created by Standard
 }
 
-// NoSchemas returns SourceDefaults of a source from whose records no schema is extracted.
+// NoSchemas returns SourceDefaults that switch off schema extraction.
 func NoSchemas() map[string]string {
 	return map[string]string{
 		"sdk.schema.extract.key.enabled":     "false",
@@ -40,12 +40,11 @@ func NoSchemas() map[string]string {
 	}
 }
 
-// Source reads records. The methods are called one at a time and in the order
-// Configure, Lifecycle…, Open, then Read again and again, and Teardown last, with one
-// exception: Ack is called while Read may be waiting, though never concurrently with
-// itself. For its specification only Parameters is called.
+// Source reads records. The methods are called one at a time and in the order Configure, Lifecycle…, Open, repeated
+// Read, and Teardown last, with one exception: Ack may be called while Read waits, but never concurrently with itself.
+// For a specification only Parameters is called.
 //
-// Embed SourceBase to need only the methods that matter.
+// Embed SourceBase to implement only the necessary methods.
 type Source interface {
 	// Parameters describes the settings that Configure understands. They are the same
 	// for all instances of a connector.
@@ -53,17 +52,15 @@ type Source interface {
 	// Configure checks and keeps the settings. It touches nothing outside the process.
 	// Settings have been trimmed and defaulted, and checked against Parameters.
 	Configure(ctx context.Context, settings map[string]string) error
-	// Open prepares for reading right after the record at pos, or from the beginning
-	// when pos is empty. ctx ends when Open returns, not before.
+	// Open prepares for reading after the record at pos, or from the beginning if pos is empty. ctx ends when Open
+	// returns.
 	Open(ctx context.Context, pos record.Position) error
-	// Read returns the next records, at least one, waiting for them as long as it
-	// must: it returns what is there and never waits to fill a batch. Every record has
-	// a position that is unique within the source. When ctx ends, Read returns soon,
-	// with ctx.Err() or with records. The records belong to the caller.
+	// Read returns the next records, at least one. It waits until there is a record, but never to fill a batch. Every
+	// record has a position that is unique within the source. When ctx ends, Read returns soon, with ctx.Err() or with
+	// records. The records belong to the caller.
 	Read(ctx context.Context) ([]record.Record, error)
-	// Ack reports that the records at these positions are settled: every
-	// destination has them, and a restart resumes behind the last of them. Positions
-	// come in the order read, each once.
+	// Ack reports that the records at these positions are settled: every destination has them, and a restart resumes
+	// after the last one. Positions come in the order read, each once.
 	Ack(ctx context.Context, positions []record.Position) error
 	// Teardown releases everything. It is the last call, also after a failed Configure or Open.
 	Teardown(ctx context.Context) error
@@ -71,18 +68,18 @@ type Source interface {
 	Lifecycle
 }
 
-// Reporter is a Source that knows how far behind its system it is. Only the sources of
-// this process are asked: the connector protocol has no such question.
+// Reporter is a Source that knows its lag behind its system. The agent uses it only for sources in its own process,
+// because the connector protocol has no such call.
 type Reporter interface {
-	// Progress returns what the source knows already: it waits for nothing. It is called
-	// between Open and Teardown, concurrently with every other method.
+	// Progress returns the current progress without waiting. It is called between Open and Teardown, concurrently with
+	// every other method.
 	Progress() progress.Report
 }
 
-// Destination writes records. The methods are called one at a time, in the order
-// Configure, Lifecycle…, Open, Write again and again, Teardown.
+// Destination writes records. The methods are called one at a time, in the order Configure, Lifecycle…, Open, repeated
+// Write, Teardown.
 //
-// Embed DestinationBase to need only the methods that matter.
+// Embed DestinationBase to implement only the necessary methods.
 type Destination interface {
 	// Parameters describes the settings that Configure understands. They are the same
 	// for all instances of a connector.
@@ -92,11 +89,10 @@ type Destination interface {
 	Configure(ctx context.Context, settings map[string]string) error
 	// Open prepares for writing.
 	Open(ctx context.Context) error
-	// Write writes the records in order. When it returns, the first n are durable
-	// downstream; n < len(records) only with an error, which says what is wrong with
-	// record n: that one is refused. The records behind it were not tried. With an error
-	// made by Unavailable none is refused; the destination is broken then. The records are
-	// lent until they are settled: others see them too, so Write must not change them.
+	// Write writes the records in order. When it returns, the first n are durable downstream. If n < len(records), the
+	// error is the reason why record n is refused; the records after it were not tried. An error made by Unavailable
+	// refuses no record, and breaks the destination. The records are lent until they are settled. Others read them,
+	// too, so Write must not change them.
 	Write(ctx context.Context, records []record.Record) (n int, err error)
 	// Teardown releases everything. It is the last call.
 	Teardown(ctx context.Context) error
@@ -104,14 +100,14 @@ type Destination interface {
 	Lifecycle
 }
 
-// Lifecycle is called when a connector comes, changes and goes, so that it can set up
-// resources once and clean them up at the end, whatever happens in between.
+// Lifecycle is called when a connector is created, changed and deleted, so that it can set up resources once and clean
+// them up at the end, even after restarts and crashes.
 type Lifecycle interface {
-	// LifecycleOnCreated is called before the first Open ever. Its error keeps the
-	// connector from starting, and it is called again at the next start.
+	// LifecycleOnCreated is called before the first Open ever. An error keeps the connector from starting, and
+	// LifecycleOnCreated is called again at the next start.
 	LifecycleOnCreated(ctx context.Context, settings map[string]string) error
-	// LifecycleOnUpdated is called before the first Open with settings that differ
-	// from those of the last successful start.
+	// LifecycleOnUpdated is called before the first Open with settings that differ from the settings of the last
+	// successful start.
 	LifecycleOnUpdated(ctx context.Context, before, after map[string]string) error
 	// LifecycleOnDeleted is called after the connector was deleted, with the settings
 	// of the last successful start, unless it never started. Neither Configure nor
@@ -119,37 +115,36 @@ type Lifecycle interface {
 	LifecycleOnDeleted(ctx context.Context, settings map[string]string) error
 }
 
-// AckIgnorer is a Source to which acknowledgements mean nothing. Only the sources of this
-// process are asked.
+// AckIgnorer is a Source that may ignore acknowledgements. The agent uses it only for sources in its own process.
 type AckIgnorer interface {
 	// IgnoresAcks reports whether Ack does nothing, so that it need not be called.
 	IgnoresAcks() bool
 }
 
-// LimitedSource is a Source that returns only a limited number of records before some of them are acknowledged, because
-// its system sends or keeps no more. The agent uses it only for sources in its own process.
+// LimitedSource is a Source that returns only a limited number of records before some are acknowledged, because its
+// system sends or keeps no more. The agent uses it only for sources in its own process.
 type LimitedSource interface {
-	// MaxUnacked returns how many records can be read and not acknowledged, 0 for any number. It is called after
-	// Configure. The host waits for no more than that many records to fill a batch or a window.
+	// MaxUnacked returns the maximum number of unacknowledged records, 0 for no limit. It is called after Configure.
+	// The host waits for no more than that many records to fill a batch or a window.
 	MaxUnacked() int
 }
 
-// AwaitedSource is a Source whose senders wait for the acknowledgement of their records, and give up after a time. The
-// agent uses it only for sources in its own process.
+// AwaitedSource is a Source whose senders wait for the acknowledgement of their records, with a timeout. The agent uses
+// it only for sources in its own process.
 type AwaitedSource interface {
-	// AckTimeout returns how long senders wait, 0 for any time. It is called after Configure.
+	// AckTimeout returns the timeout of the senders, 0 for none. It is called after Configure.
 	AckTimeout() time.Duration
 }
 
 // FinishingSource is a Source that waits for the rest of a partial record, such as the end of a line. The agent uses it
 // only for sources in its own process.
 type FinishingSource interface {
-	// Finish tells the source that no more data comes: it takes a partial record at the end as complete. It is called
-	// after Configure, concurrently with every other method and maybe several times, and never waits.
+	// Finish tells the source that no more data comes: the source treats a partial record at the end as complete. It is
+	// called after Configure, concurrently with every other method and maybe several times, and never waits.
 	Finish()
 }
 
-// SourceBase has the methods of Source that many sources have no use for.
+// SourceBase implements the optional methods of Source.
 type SourceBase struct{ LifecycleBase }
 
 // Ack does nothing.
@@ -158,7 +153,7 @@ func (SourceBase) Ack(context.Context, []record.Position) error { return nil }
 // Teardown does nothing.
 func (SourceBase) Teardown(context.Context) error { return nil }
 
-// DestinationBase has the methods of Destination that many destinations have no use for.
+// DestinationBase implements the optional methods of Destination.
 type DestinationBase struct{ LifecycleBase }
 
 // Teardown does nothing.
@@ -178,14 +173,14 @@ func (LifecycleBase) LifecycleOnUpdated(context.Context, map[string]string, map[
 // LifecycleOnDeleted does nothing.
 func (LifecycleBase) LifecycleOnDeleted(context.Context, map[string]string) error { return nil }
 
-// ErrBackoffRetry may be returned by Source.Read when there is nothing to read now:
-// Read is called again after a pause, which grows from 100 ms to 5 s while it repeats.
+// ErrBackoffRetry may be returned by Source.Read if there is nothing to read now. Read is called again after a pause,
+// which grows from 100 ms to 5 s with each repetition.
 var ErrBackoffRetry = errors.New("nothing to read, try again later")
 
-// Unavailable returns err as one that is no record's fault: the disk is full, say, or the
-// network is down. When Destination.Write returns it, no record is refused or goes to the
-// dead-letter queue: the pipeline fails, and is started again after a pause that grows
-// while it repeats, from the first record that was not written. It returns nil for nil.
+// Unavailable marks err as an error that is not the fault of a record, such as a full disk or a network outage. If
+// Destination.Write returns it, no record is refused or goes to the dead-letter queue. Instead the pipeline fails and
+// restarts from the first record that was not written, after a pause that grows with each repetition. Unavailable
+// returns nil for nil.
 func Unavailable(err error) error {
 	if err == nil {
 		return nil
@@ -195,16 +190,15 @@ func Unavailable(err error) error {
 
 type unavailableError struct{ error }
 
-// Lost reports that another try may well succeed.
+// Lost reports that a retry may succeed.
 func (unavailableError) Lost() bool { return true }
 
 // Unwrap returns the cause.
 func (e unavailableError) Unwrap() error { return e.error }
 
-// Permanent returns err as one that no other try mends: only somebody who changes the
-// pipeline, what it refers to, or the position does. When Open, Read or a method of Lifecycle
-// returns it, the pipeline is degraded at once instead of started again and again. Every error of
-// Configure counts as permanent. It returns nil for nil.
+// Permanent marks err as an error that no retry can fix: someone has to change the pipeline, something that it refers
+// to, or the position. If Open, Read or a method of Lifecycle returns it, the pipeline becomes degraded at once instead
+// of restarting repeatedly. Every error of Configure counts as permanent. Permanent returns nil for nil.
 func Permanent(err error) error {
 	if err == nil {
 		return nil
@@ -212,18 +206,18 @@ func Permanent(err error) error {
 	return permanentError{err}
 }
 
-// StartOver says, in an error about a position that no other try can resume at, how a source starts over.
+// StartOver is the instruction to start a source over, for an error about a position from which no retry can resume.
 const StartOver = "to start over, stop the pipeline and run `conduit connectors position ID reset`, or give the connector another id"
 
-// CannotResume returns the permanent error of an Open that is given a position that is not one of
-// this kind, as in "a position of file". It says how to start over.
+// CannotResume returns the permanent error of an Open whose position is not of this kind, as in "a position of file".
+// The error contains StartOver.
 func CannotResume(pos record.Position, kind string) error {
 	return Permanent(fmt.Errorf("cannot resume at position %.200q: that is not %s; %s", pos, kind, StartOver))
 }
 
 type permanentError struct{ error }
 
-// Permanent reports that no other try mends it.
+// Permanent reports that no retry can succeed.
 func (permanentError) Permanent() bool { return true }
 
 // Unwrap returns the cause.

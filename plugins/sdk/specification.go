@@ -1,19 +1,18 @@
 package sdk
 
-// Specification is what a plugin says about itself.
+// Specification describes a plugin.
 type Specification struct {
 	Name        string
 	Summary     string
 	Description string
-	Version     string // semantic, with a leading v
+	Version     string // semantic version with a leading v
 	Author      string
 
-	Source      Parameters // settings of a source; nil when there is none
-	Destination Parameters // settings of a destination; nil when there is none
+	Source      Parameters // settings of the source; nil: no source
+	Destination Parameters // settings of the destination; nil: no destination
 }
 
-// Specification describes the connector. It makes a source and a destination to ask them
-// for their parameters.
+// Specification describes the connector. It creates a source and a destination to read their parameters.
 func (c Connector) Specification() Specification {
 	s := Specification{Name: c.Name, Summary: c.Summary, Description: c.Description, Version: c.Version, Author: c.Author}
 	if c.NewSource != nil {

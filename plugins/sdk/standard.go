@@ -11,12 +11,12 @@ import (
 	"time"
 )
 
-// Standard returns c with instances that also understand the sdk.* settings, and do what
-// those ask for: batches, rate limits, record formats, schemas. Their Configure trims,
-// defaults and checks all settings first, and hands the connector its own. Hosts make
-// instances of the standard connector; for a connector that is one already they get it back.
+// Standard returns a connector whose instances also understand the sdk.* settings and implement them: batches, rate
+// limits, record formats, schemas. Their Configure trims, defaults and checks all settings first, and passes the
+// connector its own settings. Hosts create instances of the standard connector. Standard returns a standard connector
+// unchanged.
 //
-// It panics when c changes the default of a parameter that does not exist.
+// It panics if c changes the default of a parameter that does not exist.
 func Standard(c Connector) Connector {
 	if c.standard {
 		return c
@@ -35,7 +35,7 @@ func Standard(c Connector) Connector {
 	return c
 }
 
-// prefix begins the names of all parameters that are not the connector's own.
+// prefix is the prefix of all parameters that are not the connector's own.
 const prefix = "sdk."
 
 func withDefaults(p Parameters, defaults map[string]string) Parameters {
@@ -50,16 +50,16 @@ func withDefaults(p Parameters, defaults map[string]string) Parameters {
 	return p
 }
 
-// standardParameters are the parameters of all instances of a connector.
+// standardParameters holds the parameters of all instances of a connector.
 type standardParameters struct {
-	standard Parameters // the sdk.* ones
+	standard Parameters // the sdk.* parameters
 	known    atomic.Pointer[knownParameters]
 }
 
-// knownParameters are not modified.
+// knownParameters must not be modified.
 type knownParameters struct{ own, all Parameters }
 
-// of returns the parameters of instance, which are those of the first one that was asked.
+// of returns the parameters of instance. It queries only the first instance, because all have the same parameters.
 func (p *standardParameters) of(instance interface{ Parameters() Parameters }) *knownParameters {
 	if k := p.known.Load(); k != nil {
 		return k
@@ -88,8 +88,8 @@ func split(all Parameters, settings map[string]string, options any) (map[string]
 	return settings, nil
 }
 
-// checkDelay does what no rule of sdk.batch.delay can: other hosts know rules for numbers,
-// not for durations.
+// checkDelay refuses a negative sdk.batch.delay. No rule can do it, because other hosts know rules for numbers but not
+// for durations.
 func checkDelay(delay time.Duration) error {
 	if delay < 0 {
 		return SettingError{"sdk.batch.delay", fmt.Sprintf("must not be negative, which %v is", delay)}
@@ -99,14 +99,14 @@ func checkDelay(delay time.Duration) error {
 
 func isStandard(name string) bool { return strings.HasPrefix(name, prefix) }
 
-// ownSettings returns what the connector sees of settings in its lifecycle methods.
+// ownSettings returns the settings that the connector's lifecycle methods receive.
 func ownSettings(own Parameters, settings map[string]string) map[string]string {
 	out := own.ApplyDefaults(settings)
 	maps.DeleteFunc(out, func(name, _ string) bool { return isStandard(name) })
 	return out
 }
 
-// lifecycle hands the events of a standard connector on to the connector inside.
+// lifecycle passes the events of a standard connector to the inner connector.
 type lifecycle struct {
 	Lifecycle
 	params Parameters
@@ -116,7 +116,7 @@ func (l lifecycle) created(ctx context.Context, settings map[string]string) erro
 	return l.LifecycleOnCreated(ctx, ownSettings(l.params, settings))
 }
 
-// updated is silent when nothing changed for the connector itself.
+// updated passes on nothing if the connector's own settings are unchanged.
 func (l lifecycle) updated(ctx context.Context, before, after map[string]string) error {
 	before, after = ownSettings(l.params, before), ownSettings(l.params, after)
 	if maps.Equal(before, after) {

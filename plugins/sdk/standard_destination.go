@@ -27,18 +27,18 @@ type destinationOptions struct {
 	KeyEnabled     bool          `json:"sdk.schema.extract.key.enabled" default:"true" desc:"Whether keys that name a schema are decoded."`
 }
 
-// standardDestination is a destination with the standard middleware around it.
+// standardDestination is a destination wrapped in the standard middleware.
 type standardDestination struct {
 	Destination
 	params    *standardParameters
 	options   destinationOptions
 	format    Format             // nil: the default
-	timeLimit template.TimeLimit // of format
+	timeLimit template.TimeLimit // limit for format
 	limiter   *rate.Limiter      // nil: no limit
-	schemas   *schema.Cache      // nil: nothing to decode or encode with
-	chunk     int                // most records in one call of the connector
+	schemas   *schema.Cache      // nil: no decoding or encoding
+	chunk     int                // maximum number of records per call of the connector
 	buffer    WriteBuffer        // gathers batches
-	overlap   *Overlap           // instead of buffer; nil where writes do not overlap
+	overlap   *Overlap           // replaces buffer; nil if writes do not overlap
 }
 
 func (d *standardDestination) Parameters() Parameters {
@@ -92,13 +92,13 @@ func (d *standardDestination) Open(ctx context.Context) error {
 	return nil
 }
 
-// contained writes, and returns a panic as an error.
+// contained writes the records, and returns a panic as an error.
 func (d *standardDestination) contained(ctx context.Context, records []record.Record) (n int, err error) {
 	defer Recover(&err)
 	return d.Write(ctx, records)
 }
 
-// begin begins to write the records before the first that cannot be converted.
+// begin begins to write the records before the first one that cannot be converted.
 func (d *standardDestination) begin(ctx context.Context, o OverlappingDestination, records []record.Record) (n int, result WriteResult, err error) {
 	defer Recover(&err)
 	d.timeLimit.Begin(ctx)
@@ -115,12 +115,12 @@ func (d *standardDestination) begin(ctx context.Context, o OverlappingDestinatio
 	}, refused
 }
 
-// breaks reports whether an error of a connector is no record's fault.
+// breaks reports whether an error of a connector is not the fault of a record.
 func breaks(err error) bool {
 	return errors.As(err, new(unavailableError)) || errors.As(err, new(*PanicError))
 }
 
-// context returns ctx with the format that the settings chose.
+// context returns ctx with the format in the settings.
 func (d *standardDestination) context(ctx context.Context) context.Context {
 	if d.format == nil {
 		return ctx
@@ -152,8 +152,8 @@ func (d *standardDestination) Write(ctx context.Context, records []record.Record
 	return done, nil
 }
 
-// writePart writes the records before the first that cannot be converted, as many as may be decoded at once. It returns
-// how many were written, and how many it tried to write.
+// writePart writes the records before the first one that cannot be converted, at most as many as may be decoded at
+// once. It returns the numbers of written and of tried records.
 func (d *standardDestination) writePart(ctx context.Context, records []record.Record) (written, tried int, err error) {
 	records, ready, refused := d.convert(ctx, records)
 	if ready > 0 {
@@ -169,14 +169,13 @@ func (d *standardDestination) writePart(ctx context.Context, records []record.Re
 	return ready, ready, refused
 }
 
-// leastDecoded is how many bytes the decoded records of a write may take in any case.
+// leastDecoded is the number of bytes that the decoded records of a write may take in any case.
 const leastDecoded = 32 << 20
 
-// convert decodes the raw parts of records that name their schema, and encodes the structured
-// ones where the settings say that parts are not decoded: a source in the same process did
-// not encode them. It does so in a copy, if there are any: the records are lent. It returns
-// with them the number of good records before the first that cannot be converted, or for which there is no memory while
-// the decoded ones before it are written.
+// convert decodes the raw parts of records that name their schema. If the settings switch off decoding, it encodes the
+// structured parts, because a source in the same process did not encode them. It converts a copy, because the records
+// are lent. It also returns the number of records before the first one that cannot be converted, or that must wait for
+// the memory of the decoded records before it.
 func (d *standardDestination) convert(ctx context.Context, records []record.Record) (converted []record.Record, ready int, err error) {
 	if d.schemas == nil {
 		return records, len(records), nil
@@ -204,7 +203,7 @@ func (d *standardDestination) convert(ctx context.Context, records []record.Reco
 	return records, len(records), nil
 }
 
-// encoded says which parts of r are to be decoded.
+// encoded returns the parts of r to decode.
 func (d *standardDestination) encoded(r *record.Record) schema.Parts {
 	return schema.Parts{
 		Key:     d.options.KeyEnabled && isRaw(r.Key) && r.Metadata.Get(record.KeyKeySchemaSubject) != "",
@@ -212,7 +211,7 @@ func (d *standardDestination) encoded(r *record.Record) schema.Parts {
 	}
 }
 
-// structured says which parts of r are to be encoded.
+// structured returns the parts of r to encode.
 func (d *standardDestination) structured(r *record.Record) schema.Parts {
 	if d.options.KeyEnabled && d.options.PayloadEnabled {
 		return schema.Parts{}

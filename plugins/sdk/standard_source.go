@@ -24,7 +24,7 @@ type sourceOptions struct {
 	KeySubject     string        `json:"sdk.schema.extract.key.subject" default:"key" desc:"Name of the key's schema. The collection of the record goes before it."`
 }
 
-// standardSource is a source with the standard middleware around it.
+// standardSource is a source wrapped in the standard middleware.
 type standardSource struct {
 	Source
 	params  *standardParameters
@@ -73,7 +73,7 @@ func (s *standardSource) Read(ctx context.Context) (records []record.Record, err
 	return records, nil
 }
 
-// The pauses after ErrBackoffRetry.
+// Limits of the pause after ErrBackoffRetry.
 const (
 	firstPause   = 100 * time.Millisecond
 	longestPause = 5 * time.Second
@@ -106,7 +106,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// Progress implements Reporter; a source that is none reports nothing.
+// Progress implements Reporter. It returns the zero Report if the source is no Reporter.
 func (s *standardSource) Progress() progress.Report {
 	if r, ok := s.Source.(Reporter); ok {
 		return r.Progress()
@@ -123,7 +123,7 @@ func (s *standardSource) MaxUnacked() int {
 	return l.MaxUnacked()
 }
 
-// Finish implements FinishingSource. It hands on the gathered batch.
+// Finish implements FinishingSource. It also releases the gathered batch.
 func (s *standardSource) Finish() {
 	if f, ok := s.Source.(FinishingSource); ok {
 		f.Finish()

@@ -23,7 +23,7 @@ var _ sdk.AsyncDestination = sdk.Standard(sdk.Connector{
 	NewDestination: func() sdk.Destination { return &sink{} },
 }).NewDestination().(sdk.AsyncDestination)
 
-// feed is a source whose reads answer what is sent to it.
+// feed is a source whose reads return the answers sent to it.
 type feed struct {
 	sdk.SourceBase
 	settings map[string]string
@@ -37,7 +37,7 @@ type feed struct {
 type answer struct {
 	records []record.Record
 	err     error
-	stalls  bool // there is no answer before records are acknowledged
+	stalls  bool // no answer before records are acknowledged
 }
 
 func (f *feed) MaxUnacked() int { return f.limit }
@@ -152,7 +152,7 @@ func TestStandardParameters(t *testing.T) {
 	}
 }
 
-// Instances share what is known of their parameters, but callers cannot change it.
+// Instances share their parameters internally, but callers cannot change them.
 func TestStandardParametersAreCopies(t *testing.T) {
 	c := sdk.Standard(sdk.Connector{NewSource: func() sdk.Source { return &feed{} }, NewDestination: func() sdk.Destination { return &sink{} }})
 	source, destination := c.NewSource(), c.NewDestination()
@@ -228,7 +228,7 @@ func TestBackoffRetry(t *testing.T) {
 		for range 7 {
 			f.reads <- answer{err: fmt.Errorf("quiet: %w", sdk.ErrBackoffRetry)}
 		}
-		f.reads <- answer{records: []record.Record{}} // counts as one more
+		f.reads <- answer{records: []record.Record{}} // counts as another one
 		f.reads <- answer{records: numbered(1, 2)}
 		start := time.Now()
 		rs, err := s.Read(t.Context())
@@ -260,7 +260,7 @@ func TestSourceBatches(t *testing.T) {
 		f.reads <- answer{records: numbered(2, 6)}
 		expect("1 2 3", 0)         // full
 		expect("4 5", time.Second) // not full, late
-		go func() {                // the read under way goes on
+		go func() {                // the read in progress continues
 			time.Sleep(5 * time.Second)
 			f.reads <- answer{records: numbered(6, 7)}
 			time.Sleep(900 * time.Millisecond)
@@ -270,7 +270,7 @@ func TestSourceBatches(t *testing.T) {
 		broken := errors.New("broken")
 		f.reads <- answer{records: numbered(8, 9)}
 		f.reads <- answer{err: broken}
-		expect("8", 0) // nothing is lost by an error
+		expect("8", 0) // an error loses nothing
 		if _, err := s.Read(t.Context()); err != broken {
 			t.Errorf("got %v", err)
 		}
@@ -321,7 +321,7 @@ func TestSourceBatchPanics(t *testing.T) {
 	}
 }
 
-// sink is a destination that remembers what was written and refuses the position "bad".
+// sink is a destination that records the writes and refuses the position "bad".
 type sink struct {
 	sdk.DestinationBase
 	mu     sync.Mutex
@@ -330,8 +330,8 @@ type sink struct {
 	start  time.Time
 	text   string
 	got    []record.Record
-	err    error  // instead of writing
-	fullAt string // the position from which on there is err
+	err    error  // returned instead of writing
+	fullAt string // position from which on it returns err
 	lie    int    // added to n
 	panics bool
 }
@@ -526,8 +526,7 @@ func TestDestinationWithoutBatchesHoldsNothing(t *testing.T) {
 	}
 }
 
-// A refusal may be the end of the pipeline, which then writes the record again: none of
-// those behind it may be there before.
+// A refusal may end the pipeline, which then writes the record again. So no later record may be written before.
 func TestDestinationWritesNothingBehindAFinalRefusal(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	s := &sink{}
@@ -624,8 +623,8 @@ func TestRecordFormats(t *testing.T) {
 const debeziumTransaction = `{"type":"struct","optional":true,"fields":[{"type":"string","field":"id"},` +
 	`{"type":"int64","field":"total_order"},{"type":"int64","field":"data_collection_order"}],"field":"transaction"}`
 
-// A raw payload that is a JSON object is one in the Debezium form, too, and the side that is
-// not there has the schema of the other.
+// A raw payload that is a JSON object is an object in the Debezium form, too, and a missing side has the schema of the
+// other side.
 func TestDebeziumOfRawJSON(t *testing.T) {
 	s := &sink{}
 	d := openDestination(t, t.Context(), s, map[string]string{"sdk.record.format": "debezium/json"})
@@ -643,7 +642,7 @@ func TestDebeziumOfRawJSON(t *testing.T) {
 	}
 }
 
-// What reaches a template is the record in the OpenCDC form, with its methods.
+// The data of a template is the record in the OpenCDC form, with its methods.
 func TestTemplateRoot(t *testing.T) {
 	r := record.Record{
 		Position: record.Position("p"), Operation: record.OperationCreate,
@@ -700,8 +699,8 @@ func TestRecordFormatRefuses(t *testing.T) {
 	}
 }
 
-// registered returns a context with a registry that has the schema of m as version 1 of the subject s,
-// and that schema.
+// registered returns a context with a registry, and the schema of m, which is version 1 of the subject s in that
+// registry.
 func registered(t *testing.T, m map[string]any) (context.Context, string) {
 	t.Helper()
 	reg := &schema.Memory{}
@@ -736,7 +735,7 @@ func TestDestinationDecodes(t *testing.T) {
 	}
 }
 
-// Records of a batch that take much memory when they are decoded are written in parts, all in one call.
+// Records of a batch that need much memory when decoded are written in parts, within one call.
 func TestDestinationDecodesInParts(t *testing.T) {
 	m := map[string]any{"a": strings.Repeat("x", 1<<20)}
 	ctx, text := registered(t, m)
@@ -759,8 +758,8 @@ func TestDestinationDecodesInParts(t *testing.T) {
 	}
 }
 
-// A destination that decodes nothing gets what a source in another process sends: parts
-// encoded with the schemas that the metadata names.
+// A destination without decoding receives the records as a source in another process sends them: parts encoded with the
+// schemas named in the metadata.
 func TestDestinationThatDecodesNothing(t *testing.T) {
 	m := map[string]any{"a": int64(1)}
 	ctx, _ := registered(t, m)
@@ -782,7 +781,7 @@ func TestDestinationThatDecodesNothing(t *testing.T) {
 	}
 }
 
-// Several destinations, and the dead-letter queue, get the same records.
+// The destination does not change the records, because other destinations and the dead-letter queue share them.
 func TestDestinationLeavesRecordsAsTheyAre(t *testing.T) {
 	registry := &schema.Memory{}
 	text, err := schema.Infer(map[string]any{"n": int64(1)})
@@ -833,8 +832,8 @@ func (d *lentDestination) Write(_ context.Context, records []record.Record) (int
 	return len(records), nil
 }
 
-// TestSourceBatchesEndEarly hands on a batch that is not full when the connector returns no more before records are
-// acknowledged, says so, or is at its end.
+// TestSourceBatchesEndEarly checks that a partial batch is returned when the connector returns no more before records
+// are acknowledged, says so, or has ended.
 func TestSourceBatchesEndEarly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &feed{limit: 5}

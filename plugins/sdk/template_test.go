@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// A template that goes on for long ends with the context, and its record is not refused for that.
+// A long-running template ends with the context, which does not refuse its record.
 func TestRecordFormatEndsWithTheContext(t *testing.T) {
 	const endless = `{{ range until 90000 }}{{ range until 90000 }}{{ end }}{{ end }}`
 	d := openDestination(t, t.Context(), &sink{}, map[string]string{"sdk.record.format": "template", "sdk.record.format.options": endless})

@@ -16,11 +16,11 @@ import (
 
 var errLost = errors.New("lost")
 
-// server takes a second for each write, and several at the same time.
+// server takes a second for each write, and handles several at the same time.
 type server struct {
 	begun   []string     // positions
-	under   atomic.Int64 // writes under way
-	most    int64        // under way at the same time
+	under   atomic.Int64 // writes in progress
+	most    int64        // maximum of under
 	settled []string
 	at      []time.Duration
 	start   time.Time
@@ -33,7 +33,7 @@ func records(positions ...string) (all []record.Record) {
 	return all
 }
 
-// begin refuses "refused" at once, "late" when it is written, and breaks with "lost".
+// begin refuses "refused" at once and "late" when it is written, and breaks with "lost".
 func (s *server) begin(_ context.Context, rs []record.Record) (n int, _ sdk.Result, err error) {
 	if n = slices.IndexFunc(rs, func(r record.Record) bool { return string(r.Position) == "refused" }); n >= 0 {
 		err = errors.New("refused")
@@ -82,8 +82,8 @@ func open(t *testing.T, s *server) *sdk.Overlap {
 	return o
 }
 
-// TestOverlap settles the records of writes that overlap in their order. What is refused at once is settled behind all
-// before it, and before the next is begun.
+// TestOverlap checks that the records of overlapping writes are settled in order. A record refused at once is settled
+// after all earlier ones, and before the next write begins.
 func TestOverlap(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &server{}
@@ -117,7 +117,7 @@ func TestOverlap(t *testing.T) {
 	})
 }
 
-// TestOverlapBreaks settles nothing behind a write that failed, and says why to all who call.
+// TestOverlapBreaks checks that nothing is settled after a failed write, and that all callers receive the reason.
 func TestOverlapBreaks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &server{}
@@ -140,7 +140,7 @@ func TestOverlapBreaks(t *testing.T) {
 	})
 }
 
-// TestOverlapLies breaks when a connector says that it wrote more or less than it can have.
+// TestOverlapLies checks that o breaks when a connector returns an impossible number of written records.
 func TestOverlapLies(t *testing.T) {
 	for _, c := range []struct {
 		begun  int
@@ -160,7 +160,7 @@ func TestOverlapLies(t *testing.T) {
 	}
 }
 
-// TestOverlapEnds ends with the context of a call, and with Close, whatever is under way.
+// TestOverlapEnds checks that calls end with their context, and with Close, even with writes in progress.
 func TestOverlapEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for name, call := range map[string]func(*sdk.Overlap, context.Context, *server) error{

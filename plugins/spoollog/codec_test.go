@@ -11,7 +11,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/spoollog/codec"
 )
 
-// samples are records that refer to names and values of one another.
+// samples returns records that refer to each other's names and values.
 func samples() []record.Record {
 	return []record.Record{
 		{Operation: record.OperationCreate, Metadata: record.Metadata{{Key: "k", Value: "1795322891590886180"}}, After: record.Raw([]byte("a"))},
@@ -53,7 +53,7 @@ func TestCodecDecodesWhatItEncoded(t *testing.T) {
 	}
 }
 
-// A body that is cut short, or has other than the records it is said to have, is malformed.
+// A body that is truncated, or whose record count differs from the given one, is malformed.
 func TestRefusesWhatIsNoBody(t *testing.T) {
 	body, n := encode(t, samples()), len(samples())
 	for size := range body {

@@ -6,33 +6,31 @@ import (
 	"time"
 )
 
-// Commit is the fate of records that were appended.
+// Commit is the result of appending a group of records.
 type Commit struct {
 	log   *Log
 	since time.Time
-	end   uint64 // offset behind its last record; guarded by log.mu
+	end   uint64 // offset after its last record; guarded by log.mu
 	done  chan struct{}
 	err   error // set before done is closed
 }
 
-// Writer appends to a log. After a commit that failed it appends nothing more: what it
-// appended meanwhile is not in the log either, so that nothing gets ahead of what is to be
-// written again.
+// Writer appends to a log. After a failed commit it refuses further appends, and the records that it appended in the
+// meantime are not in the log either. So no later record precedes the records that have to be written again.
 type Writer struct {
 	log      *Log
-	failures int // of the log, when the writer began
+	failures int // value of queue.failures when the writer was created
 }
 
-// Writer returns a writer.
+// Writer returns a new writer.
 func (l *Log) Writer() *Writer {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return &Writer{l, l.queue.failures}
 }
 
-// Append adds the frames of an Encode and returns at once, unless the log is full and is to
-// block. The records are safe when Wait of the Commit returns nil. A nil Commit means
-// that the log is full and dropped them.
+// Append adds the frames of an Encode. It returns at once unless the log is full and set to block. The records are
+// durable once Wait of the Commit returns nil. A nil Commit means that the log is full and the records were dropped.
 func (w *Writer) Append(ctx context.Context, frames []Frame) (*Commit, error) {
 	l := w.log
 	l.mu.Lock()
@@ -62,8 +60,8 @@ func (w *Writer) Append(ctx context.Context, frames []Frame) (*Commit, error) {
 	return c, nil
 }
 
-// Wait returns when the records are synced, or why they are not: then they may or may not
-// be in the log. One of those who wait writes for all (group commit).
+// Wait returns nil once the records are synced, or the error of the commit. After an error the records may or may not
+// be in the log. A waiting goroutine writes for all others (group commit).
 func (c *Commit) Wait(ctx context.Context) error {
 	if c == nil {
 		return nil
@@ -104,7 +102,7 @@ func (c *Commit) Done() bool {
 	}
 }
 
-// Flush has everything that was appended written, without waiting for readers.
+// Flush writes all appended records to disk without waiting for readers.
 func (l *Log) Flush(ctx context.Context) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -117,7 +115,7 @@ func (l *Log) Flush(ctx context.Context) error {
 	return nil
 }
 
-// commit writes and syncs what is pending. The lock is not held meanwhile.
+// commit writes and syncs the pending frames. It releases the lock while it does.
 func (l *Log) commit() {
 	commits, frames := l.queue.take()
 	l.mu.Unlock()

@@ -12,35 +12,34 @@ import (
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
-// batchBytes and batchRecords are how much Read returns at once, about.
+// batchBytes and batchRecords are the approximate limits of a Read.
 const (
 	batchBytes   = 256 << 10
 	batchRecords = 1000
 )
 
-// Cursor reads a log from an offset on. It is used by one goroutine at a time.
+// Cursor reads a log from a given offset. It must not be used concurrently.
 type Cursor struct {
 	log  *Log
 	next uint64 // offset of the next record
 	seg  *segment
 	cur  cursor // frames of seg
-	end  uint64 // behind the last record of seg, when it was last looked up
+	end  uint64 // offset after the last record of seg, as of the last lookup
 	time time.Time
 
-	most    int               // bytes that Read returns, about
+	most    int               // approximate number of bytes per Read
 	reserve func(n int) error // see Bound
 }
 
-// Cursor returns a cursor that reads from offset on.
+// Cursor returns a cursor that reads from offset.
 func (l *Log) Cursor(offset uint64) *Cursor { return &Cursor{log: l, next: offset, most: batchBytes} }
 
-// Bound has the next Read return most bytes, about, and call reserve before it takes memory for as many as
-// a large record has.
+// Bound limits the next Read to about most bytes. Read calls reserve before it allocates the memory for a large record.
 func (c *Cursor) Bound(most int, reserve func(n int) error) {
 	c.most, c.reserve, c.cur.reserve = min(most, batchBytes), reserve, reserve
 }
 
-// Close releases the file that is being read.
+// Close closes the file that the cursor reads.
 func (c *Cursor) Close() {
 	if c.cur.file != nil {
 		_ = c.cur.file.Close() // it was only read
@@ -48,13 +47,13 @@ func (c *Cursor) Close() {
 	c.seg, c.cur = nil, cursor{}
 }
 
-// Next returns the offset that Read goes on from.
+// Next returns the offset of the record that the next Read starts with.
 func (c *Cursor) Next() uint64 { return c.next }
 
-// Time returns when the first of the records that Read returned last was written.
+// Time returns the write time of the first record that the last Read returned.
 func (c *Cursor) Time() time.Time { return c.time }
 
-// Wait waits for the next change of the log, unless Read has something to return.
+// Wait waits for the next change of the log. It returns at once if Read has records to return.
 func (c *Cursor) Wait(ctx context.Context) error {
 	l := c.log
 	l.mu.Lock()
@@ -73,14 +72,14 @@ func (c *Cursor) Wait(ctx context.Context) error {
 	return ErrClosed
 }
 
-// Read returns the next records before the offset end, and the offset of each; none when there are
+// Read returns the next records before the offset end, and the offset of each record. It returns none when there are
 // none yet.
 func (c *Cursor) Read(end uint64) (records []record.Record, offsets []uint64, err error) {
 	b := batch{end: end}
 	for b.size < c.most && len(b.records) < batchRecords && c.next < end {
 		f, ok, err := c.frame()
 		if err != nil {
-			c.Close() // what was read of the file is not known to be what is there
+			c.Close() // the buffered part of the file may differ from the file
 			return b.records, b.offsets, fmt.Errorf("cannot read the spool in %s: %w", c.log.dir, err)
 		}
 		if !ok {
@@ -89,18 +88,18 @@ func (c *Cursor) Read(end uint64) (records []record.Record, offsets []uint64, er
 		if len(b.records) == 0 {
 			c.time = f.time
 		}
-		if err := b.take(f, c.next); err != nil && c.seg != nil { // the checksum is right, so it was written like this
+		if err := b.take(f, c.next); err != nil && c.seg != nil { // the checksum is correct: written this way
 			c.damage(max(c.next, f.first), f.end(), int64(len(f.data)))
 		}
 		c.next = min(f.end(), end)
-		if f.end() > end && c.cur.file != nil { // the rest of the frame is for later
+		if f.end() > end && c.cur.file != nil { // the rest is for a later Read
 			c.cur = cursor{identity: c.cur.identity, file: c.cur.file, limit: c.cur.limit, pos: c.cur.pos - int64(len(f.data)), reserve: c.reserve}
 		}
 	}
 	return b.records, b.offsets, nil
 }
 
-// frame returns the first good frame with records at next or behind it, if there is one.
+// frame returns the first valid frame with records at or after next, if there is one.
 func (c *Cursor) frame() (f frame, ok bool, err error) {
 	for {
 		more, err := c.seek()
@@ -115,7 +114,7 @@ func (c *Cursor) frame() (f frame, ok bool, err error) {
 			c.leave(f)
 		case err != nil:
 			return f, false, err
-		case f.first < c.end && f.end() > c.next: // neither the remains of a write that failed, nor read already
+		case f.first < c.end && f.end() > c.next: // not left by a failed write, not read yet
 			if f.first > c.next {
 				c.damage(c.next, f.first, f.skipped)
 			}
@@ -124,7 +123,7 @@ func (c *Cursor) frame() (f frame, ok bool, err error) {
 	}
 }
 
-// memory returns the next frame that is not on the disk.
+// memory returns the next frame that is in memory only.
 func (c *Cursor) memory() (f frame, ok bool, err error) {
 	l := c.log
 	l.mu.Lock()
@@ -136,33 +135,33 @@ func (c *Cursor) memory() (f frame, ok bool, err error) {
 		l.mu.Lock()
 		f, ok = l.queue.inMemory(c.next)
 	}
-	if !ok || err != nil || l.segments.at(c.next) != nil { // it was written meanwhile
+	if !ok || err != nil || l.segments.at(c.next) != nil { // it was written in the meantime
 		return frame{}, false, err
 	}
-	f.data = bytes.Clone(f.data) // who gets the records may change them
+	f.data = bytes.Clone(f.data) // the caller may modify the records
 	return f, true, nil
 }
 
-// damage counts the records from one offset up to another, which cannot be read.
+// damage counts the records in [from, to) as unreadable.
 func (c *Cursor) damage(from, to uint64, bytes int64) {
 	c.log.mu.Lock()
 	defer c.log.mu.Unlock()
 	c.log.segments.damage(c.seg, from, to, bytes)
 }
 
-// batch are records that are read at once.
+// batch collects the records of a Read.
 type batch struct {
-	end     uint64 // only those before it
+	end     uint64 // offset after the last record to take
 	records []record.Record
 	offsets []uint64
 	size    int
 }
 
-// take appends the records of f from the offset next on.
+// take appends the records of f, starting with the record at offset next.
 func (b *batch) take(f frame, next uint64) error {
 	b.size += len(f.data)
 	n := len(b.records)
-	if n == 0 { // more frames are likely to be like it
+	if n == 0 { // the following frames are probably similar
 		capacity := max(f.count, min(f.count*batchBytes/len(f.data), batchRecords+frameRecords))
 		b.records, b.offsets = make([]record.Record, 0, capacity), make([]uint64, 0, capacity)
 	}
@@ -190,7 +189,7 @@ func (b *batch) take(f frame, next uint64) error {
 	return nil
 }
 
-// seek makes seg the segment that next is in, and reports whether it has more to read.
+// seek sets seg to the segment that contains next, and reports whether it has more to read.
 func (c *Cursor) seek() (more bool, err error) {
 	l := c.log
 	l.mu.Lock()
@@ -215,7 +214,7 @@ func (c *Cursor) seek() (more bool, err error) {
 	return c.next < s.end, nil
 }
 
-// leave goes on behind the segment, all frames of which were read.
+// leave moves to the next segment after all frames of the current one were read.
 func (c *Cursor) leave(rest frame) {
 	if c.next < c.end {
 		c.damage(c.next, c.end, rest.skipped)

@@ -11,13 +11,13 @@ import (
 // Frame is a run of encoded records, ready to be appended.
 type Frame struct{ frame frame }
 
-// typicalRecord is the capacity that a record is given at first.
+// typicalRecord is the initial capacity for the encoding of a record, in bytes.
 const typicalRecord = 256
 
 var encoders = sync.Pool{New: func() any { return new(codec.Encoder) }}
 
-// Encode encodes the first n records, all of them when err is nil. Otherwise err says why
-// the next one cannot be encoded.
+// Encode encodes the first n records; n is len(records) when err is nil. Otherwise err says why the next record cannot
+// be encoded.
 func Encode(records []record.Record) (frames []Frame, n int, err error) {
 	e := encoders.Get().(*codec.Encoder)
 	defer encoders.Put(e)
@@ -32,7 +32,7 @@ func Encode(records []record.Record) (frames []Frame, n int, err error) {
 	return frames, n, err
 }
 
-// encodeFrame encodes as many records as make a frame.
+// encodeFrame encodes as many records as fit into a frame.
 func encodeFrame(e *codec.Encoder, records []record.Record) (f frame, err error) {
 	e.Reset(make([]byte, headerSize, min(headerSize+len(records)*typicalRecord, frameBytes+typicalRecord)))
 	size := headerSize

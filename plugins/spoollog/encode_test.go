@@ -11,7 +11,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/spoollog"
 )
 
-// through returns what comes out of a log that the records went into.
+// through writes the records to a log and returns the records that it reads back.
 func through(t *testing.T, records []record.Record) []record.Record {
 	t.Helper()
 	l := open(t, t.TempDir())
@@ -59,7 +59,7 @@ func TestRecordsStayAsTheyAre(t *testing.T) {
 		{Metadata: record.NewMetadata(map[string]string{"n": "1795322891590886180", "m": "", "z": "8"})},
 		{After: record.Raw(bytes.Repeat([]byte("large"), 100_000))},
 	}
-	for range 2500 { // more names than are remembered, more records than go into a frame
+	for range 2500 { // more names than a body refers back to, more records than fit into a frame
 		records = append(records, record.Record{
 			Metadata: record.NewMetadata(map[string]string{strings.Repeat("k", len(records)%9): "v", time.Duration(len(records)).String(): "1"}),
 			After:    record.Structured(map[string]any{time.Duration(len(records) * 2).String(): int64(len(records))}),
@@ -72,7 +72,7 @@ func TestRecordsStayAsTheyAre(t *testing.T) {
 	}
 }
 
-// A record that cannot be encoded is refused, and those before it are not.
+// A record that cannot be encoded is refused; the records before it are not.
 func TestEncodeRefuses(t *testing.T) {
 	deep := map[string]any{}
 	for range 2000 {

@@ -23,43 +23,43 @@ import (
 //	24  number of records
 //	26  time of writing, in Unix milliseconds (48 bits)
 //
-// All numbers are little-endian. The first checksum covers where the frame is, so that
-// a copy of a frame inside of a record never passes for a frame.
+// All numbers are little-endian. The first checksum covers the location of the frame, so that a copy of a frame inside
+// a record is never mistaken for a frame.
 const (
 	headerSize = 32
 	magic      = "\xf5SPL"
 
-	frameBytes   = 64 << 10 // a frame with as much is not added to
+	frameBytes   = 64 << 10 // a frame of this size is complete
 	frameRecords = 1000
 	maxBody      = 256 << 20
-	readBytes    = 256 << 10 // what is read of a file at once
+	readBytes    = 256 << 10 // bytes per read of a file
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// identity is what the checksums of a segment's frames begin with.
+// identity is the prefix of the checksum input of every frame of a segment.
 type identity struct{ id, base uint64 }
 
-// frame is a run of records.
+// frame is a sequence of consecutive records.
 type frame struct {
 	first    uint64 // offset of the first record
 	unsynced uint32
 	count    int
 	time     time.Time
-	data     []byte // space for the header, then the body
+	data     []byte // room for the header, then the body
 
-	skipped int64 // bytes before it that are no frame
+	skipped int64 // bytes before the frame that belong to no frame
 }
 
 func (f *frame) end() uint64  { return f.first + uint64(f.count) }
 func (f *frame) body() []byte { return f.data[headerSize:] }
 
-// records appends the records of the frame to dst. They refer to its data.
+// records appends the records of the frame to dst. They share memory with the frame's data.
 func (f *frame) records(dst []record.Record) ([]record.Record, error) {
 	return codec.Decode(dst, f.body(), f.count)
 }
 
-// seal fills in the header of a frame that goes to pos in the segment's file.
+// seal fills in the header of a frame that is written at pos in the segment's file.
 func (s identity) seal(f *frame, pos int64) {
 	h := f.data[:headerSize]
 	copy(h, magic)
@@ -80,8 +80,8 @@ func (s identity) checksum(header []byte, pos int64) uint32 {
 	return crc32.Checksum(b[:], castagnoli)
 }
 
-// parse reads the frame at the beginning of b, which is at pos in the file. When more bytes
-// are needed it returns how many in all; 0 when there is no good frame.
+// parse reads the frame at the beginning of b, which is at pos in the file. If b is too short, need is the total number
+// of bytes required; need is 0 if there is no valid frame.
 func (s identity) parse(b []byte, pos int64) (f frame, need int) {
 	if len(b) < headerSize {
 		return f, headerSize
@@ -109,20 +109,19 @@ func (s identity) parse(b []byte, pos int64) (f frame, need int) {
 	}, size
 }
 
-// cursor reads the frames of a segment up to limit, and skips what is damaged.
+// cursor reads the frames of a segment up to limit and skips damaged parts.
 type cursor struct {
 	identity
 	file    File
-	pos     int64 // of what comes next
+	pos     int64 // position of the next frame
 	limit   int64
-	buf     []byte            // what was read from pos on
-	reuse   bool              // the data of a frame is only valid until the next one
-	scratch []byte            // of buf, when reuse is set
-	reserve func(n int) error // called before a frame of more than readBytes is read; nil: nothing is
+	buf     []byte            // bytes read from pos on
+	reuse   bool              // the data of a frame is valid only until the next call
+	scratch []byte            // memory of buf, when reuse is set
+	reserve func(n int) error // called before a frame of more than readBytes is read; nil: not called
 }
 
-// next returns the next good frame, io.EOF behind the last. Unless reuse is set, its data is
-// not used again.
+// next returns the next valid frame, or io.EOF after the last one. Unless reuse is set, the frame keeps its data.
 func (c *cursor) next() (frame, error) {
 	start := c.pos
 	for {
@@ -149,7 +148,7 @@ func (c *cursor) advance(n int) {
 	c.pos += int64(n)
 }
 
-// fill reads at least n bytes from pos on, which there are.
+// fill reads at least n bytes from pos, which must exist.
 func (c *cursor) fill(n int) error {
 	if err := reserve(c.reserve, n); err != nil {
 		return err
@@ -161,14 +160,14 @@ func (c *cursor) fill(n int) error {
 	if len(c.buf) >= n {
 		return nil
 	}
-	if errors.Is(err, io.EOF) { // the file is shorter than it was
+	if errors.Is(err, io.EOF) { // the file is shorter than before
 		c.limit = c.pos + int64(len(c.buf))
 		return nil
 	}
 	return err
 }
 
-// reserve calls f before n bytes are taken, if they are many.
+// reserve calls f before the allocation of n bytes if n is large.
 func reserve(f func(n int) error, n int) error {
 	if f == nil || n <= readBytes {
 		return nil
@@ -186,7 +185,7 @@ func (c *cursor) buffer(n int) []byte {
 	return c.scratch[:n]
 }
 
-// resync moves to the next place where a frame may begin.
+// resync moves to the next position where a frame may begin.
 func (c *cursor) resync() {
 	if len(c.buf) == 0 {
 		c.pos = c.limit
@@ -195,7 +194,7 @@ func (c *cursor) resync() {
 	i := bytes.Index(c.buf[1:], []byte(magic))
 	if i < 0 && c.pos+int64(len(c.buf)) >= c.limit {
 		i = len(c.buf) - 1
-	} else if i < 0 { // the magic may begin in the last bytes
+	} else if i < 0 { // the magic may be split at the end of the buffer
 		i = max(0, len(c.buf)-len(magic))
 	}
 	c.advance(1 + i)

@@ -12,20 +12,20 @@ import (
 	"github.com/conduit-agent/conduit/spec/sorting"
 )
 
-// FS are the file operations of a log. Every path begins with the directory of the log, which
-// exists. Real files are those of a directory; tests have an implementation that fails on
-// purpose. One that is an io.Closer is closed with the log.
+// FS is the file system that a log uses. Every path begins with the directory of the log, which exists. The default
+// implementation uses a directory of the machine; tests have an implementation that fails on purpose. An FS that is an
+// io.Closer is closed with the log.
 type FS interface {
 	ReadDir(dir string) ([]FileInfo, error)
-	// Create makes a file for writing that must not exist.
+	// Create creates a file for writing. The file must not exist.
 	Create(path string) (File, error)
 	Open(path string) (File, error) // for reading
 	Truncate(path string, size int64) error
-	// Overwrite writes b at an offset of a file, and syncs it.
+	// Overwrite writes b at the given offset of a file, and syncs the file.
 	Overwrite(path string, at int64, b []byte) error
 	Rename(from, to string) error
 	Remove(path string) error
-	// SyncDir makes what was created, renamed and removed in dir survive a power cut.
+	// SyncDir makes the creations, renames and removals in dir durable.
 	SyncDir(dir string) error
 }
 
@@ -45,11 +45,11 @@ type File interface {
 	Close() error
 }
 
-// fileMode is the mode of the files of a log. They hold records, which the group may read.
+// fileMode is the mode of the files of a log. The files hold records, which the group may read.
 const fileMode os.FileMode = 0o640
 
-// directory are the files of a directory of the machine that is open. Links lead nowhere
-// else, whatever is put in the place of its name. Of a path the last element counts.
+// directory implements FS with an open directory of the machine. It follows no links out of that directory, even if
+// another file replaces the directory's name. Only the base name of a path is significant.
 type directory struct {
 	root *os.Root
 	path string
@@ -64,7 +64,7 @@ func openDirectory(path string) (*directory, error) {
 	return &directory{root, filepath.Clean(path)}, nil
 }
 
-// createDirectory opens a directory, which it creates if need be.
+// createDirectory opens a directory, and creates it if necessary.
 func createDirectory(path string) (*directory, error) {
 	if err := os.MkdirAll(path, 0o750); err != nil {
 		return nil, err
@@ -72,7 +72,6 @@ func createDirectory(path string) (*directory, error) {
 	return openDirectory(path)
 }
 
-// ReadDir implements FS.
 func (d *directory) ReadDir(string) (files []FileInfo, err error) {
 	dir, err := d.root.Open(".")
 	if err != nil {
@@ -86,7 +85,7 @@ func (d *directory) ReadDir(string) (files []FileInfo, err error) {
 	for _, e := range entries {
 		info, err := d.root.Lstat(e.Name())
 		switch {
-		case errors.Is(err, os.ErrNotExist): // removed meanwhile
+		case errors.Is(err, os.ErrNotExist): // removed in the meantime
 		case err != nil:
 			return nil, err
 		case info.Mode().IsRegular():
@@ -97,12 +96,10 @@ func (d *directory) ReadDir(string) (files []FileInfo, err error) {
 	return files, nil
 }
 
-// Create implements FS.
 func (d *directory) Create(path string) (File, error) {
 	return d.openFile(path, os.O_RDWR|os.O_APPEND|os.O_CREATE|os.O_EXCL)
 }
 
-// Open implements FS.
 func (d *directory) Open(path string) (File, error) { return d.openFile(path, os.O_RDONLY) }
 
 func (d *directory) openFile(path string, flags int) (File, error) {
@@ -113,7 +110,6 @@ func (d *directory) openFile(path string, flags int) (File, error) {
 	return f, nil
 }
 
-// Truncate implements FS.
 func (d *directory) Truncate(path string, size int64) error {
 	f, err := d.root.OpenFile(filepath.Base(path), os.O_WRONLY, 0)
 	if err != nil {
@@ -122,7 +118,6 @@ func (d *directory) Truncate(path string, size int64) error {
 	return errors.Join(f.Truncate(size), f.Close())
 }
 
-// Overwrite implements FS.
 func (d *directory) Overwrite(path string, at int64, b []byte) error {
 	f, err := d.root.OpenFile(filepath.Base(path), os.O_WRONLY, 0)
 	if err != nil {
@@ -132,18 +127,15 @@ func (d *directory) Overwrite(path string, at int64, b []byte) error {
 	return errors.Join(err, f.Sync(), f.Close())
 }
 
-// Rename implements FS.
 func (d *directory) Rename(from, to string) error {
 	return d.root.Rename(filepath.Base(from), filepath.Base(to))
 }
 
-// Remove implements FS.
 func (d *directory) Remove(path string) error { return d.root.Remove(filepath.Base(path)) }
 
-// SyncDir implements FS.
 func (d *directory) SyncDir(path string) error {
 	open := d.root.Open
-	if filepath.Clean(path) != d.path { // the one that it is in
+	if filepath.Clean(path) != d.path { // the directory that contains it
 		open = os.Open
 	} else {
 		path = "."
@@ -155,7 +147,7 @@ func (d *directory) SyncDir(path string) error {
 	return errors.Join(dir.Sync(), dir.Close())
 }
 
-// tighten takes from others the right to open the files of the log, and warns if they had it.
+// tighten removes the permissions of others on the files of the log, and logs a warning if there were any.
 func (d *directory) tighten(files []FileInfo, log *slog.Logger) {
 	for _, f := range files {
 		if _, _, ours := segmentOf(d.path, f); !ours && !isReader(f.Name) {
@@ -174,5 +166,4 @@ func (d *directory) tighten(files []FileInfo, log *slog.Logger) {
 	}
 }
 
-// Close implements io.Closer.
 func (d *directory) Close() error { return d.root.Close() }

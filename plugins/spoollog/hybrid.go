@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// errLate says that the readers did not acknowledge in time.
+// errLate means that the readers did not acknowledge in time.
 var errLate = errors.New("the readers do not keep up")
 
-// SetHybrid has records wait in memory for the readers, for delay at most, and go to the
-// disk only when those did not acknowledge them until then. Zero has all go to the disk.
+// SetHybrid keeps records in memory for at most delay while they wait for the readers. Only records that the readers
+// did not acknowledge in that time are written to disk. With a zero delay all records are written to disk.
 //
-// When readers do not keep up, or none is open, records go to the disk at once, until the
-// readers have acknowledged all there is.
+// When the readers do not keep up, or none is open, records are written to disk at once, until the readers have
+// acknowledged all records.
 func (l *Log) SetHybrid(delay time.Duration) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -24,34 +24,33 @@ func (l *Log) SetHybrid(delay time.Duration) error {
 	if delay == 0 || l.segments.active != nil {
 		return nil
 	}
-	// The offsets of records in memory are never given to others: not even when this run
-	// writes nothing more than the name of a segment.
+	// The offsets of records in memory are never reused, even if this run writes nothing but the name of a segment.
 	c, first, now := l.queue.reserve(), l.queue.next, l.now()
 	l.mu.Unlock()
 	err := l.segments.rotate(0, 0, first, now)
 	l.mu.Lock()
-	l.queue.done([]*Commit{c}, nil) // it has no records
+	l.queue.done([]*Commit{c}, nil) // the commit has no records
 	l.notify()
 	return err
 }
 
-// Memory counts what a log holds in memory.
+// Memory accounts for the memory that a log uses.
 type Memory interface {
-	// Take counts n bytes, and reports false, having counted none, when that is too much.
+	// Take reserves n bytes. If fewer are free, it reserves nothing and returns false.
 	Take(n int) bool
-	// Add counts n bytes more whatever there is, or -n less.
+	// Add reserves n bytes regardless of the limit, or frees -n bytes.
 	Add(n int)
-	// Room returns how many bytes are free.
+	// Room returns the number of free bytes.
 	Room() int
-	// Close counts nothing any more.
+	// Close frees all reserved bytes and ends the accounting.
 	Close()
 }
 
-// memoryInterval is the time between two checks of the memory.
+// memoryInterval is the time between two checks of the available memory.
 const memoryInterval = 100 * time.Millisecond
 
-// SetMemory has the log count what it holds in memory, until it is closed. Without room, records go to the
-// disk at once, whether readers keep up or not. A log that counts already closes m.
+// SetMemory accounts the memory of the log with m until the log is closed. Without room, records are written to disk at
+// once, even if the readers keep up. If the log already has a Memory, SetMemory closes m.
 func (l *Log) SetMemory(m Memory) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -63,14 +62,14 @@ func (l *Log) SetMemory(m Memory) {
 	m.Add(int(l.queue.bytes + l.queue.writing))
 }
 
-// Short reports whether there was no memory for what was appended last.
+// Short reports whether there was no memory for the last append.
 func (l *Log) Short() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.queue.short
 }
 
-// exclusive waits until no commit is under way.
+// exclusive waits until no commit is in progress.
 func (l *Log) exclusive(ctx context.Context) error {
 	for l.queue.committing != nil {
 		if err := l.wait(ctx, l.queue.committing.done); err != nil {
@@ -83,7 +82,7 @@ func (l *Log) exclusive(ctx context.Context) error {
 	return nil
 }
 
-// readerDelay returns how long a commit waits for the readers before it is written.
+// readerDelay returns the time that a commit waits for the readers before it is written.
 func (l *Log) readerDelay(c *Commit) time.Duration {
 	if l.readers.attached == 0 || l.queue.memory != nil && l.queue.memory.Room() == 0 {
 		return 0
@@ -91,8 +90,8 @@ func (l *Log) readerDelay(c *Commit) time.Duration {
 	return l.queue.readerDelay(c)
 }
 
-// waitForReaders waits until the commit is done, or for d; then the readers do not keep up. It may return
-// before, to have the memory checked again.
+// waitForReaders waits until the commit is done, or for d; after that the readers count as too slow. It may return
+// early so that the caller checks the memory again.
 func (l *Log) waitForReaders(ctx context.Context, c *Commit, d time.Duration) error {
 	once := min(d, memoryInterval)
 	ctx, cancel := context.WithTimeoutCause(ctx, once, errLate)

@@ -13,39 +13,39 @@ import (
 	"github.com/conduit-agent/conduit/spec/sorting"
 )
 
-// Summary is what is in the directory of a log, which may be in use.
+// Summary describes the content of a log's directory. The log may be in use.
 type Summary struct {
 	ID       uint64
-	Segments []SegmentInfo // the oldest first
+	Segments []SegmentInfo // oldest first
 	Readers  []ReaderInfo  // by name
 }
 
 // SegmentInfo describes a segment.
 type SegmentInfo struct {
 	Path    string
-	First   uint64 // offset
-	End     uint64 // offset behind the last record
+	First   uint64 // offset of the first record
+	End     uint64 // offset after the last record
 	Bytes   int64
-	Written time.Time // when the last record was
-	Open    bool      // it is being written, or was not closed
+	Written time.Time // time of the last record
+	Open    bool      // in use, or not closed
 }
 
-// ReaderInfo describes a reader, as of when it was saved last.
+// ReaderInfo describes a reader as it was last saved.
 type ReaderInfo struct {
 	Name   string
-	Next   uint64 // offset before which all is acknowledged
-	Behind uint64 // records
+	Next   uint64 // offset up to which all records are acknowledged
+	Behind uint64 // number of unacknowledged records
 }
 
-// Damage is a place of a log that cannot be read.
+// Damage is an unreadable part of a log.
 type Damage struct {
 	Path    string
 	Records uint64
 	Bytes   int64
 }
 
-// Inspect returns what is in the log in dir, without opening it. It reads names, and the
-// segments that were not closed.
+// Inspect describes the log in dir without opening it. It reads the file names, and the content of segments that were
+// not closed.
 func Inspect(dir string) (Summary, error) {
 	all, readers, err := list(dir)
 	if err != nil {
@@ -105,10 +105,10 @@ func list(dir string) (all []*segment, readers []*position, err error) {
 	return all, readers, nil
 }
 
-// find finds the end of a segment without changing it, and reports whether it is there.
+// find finds the end of a segment without changing the file, and reports whether the file exists.
 func (s *segment) find(fs FS) (bool, error) {
 	f, err := fs.Open(s.path)
-	if errors.Is(err, os.ErrNotExist) { // closed or removed meanwhile
+	if errors.Is(err, os.ErrNotExist) { // closed or removed in the meantime
 		return false, nil
 	}
 	if err != nil {
@@ -119,8 +119,8 @@ func (s *segment) find(fs FS) (bool, error) {
 	return true, err
 }
 
-// Walk reads the log in dir, which may be in use. It calls each for every record, with the
-// offset behind it, and damaged for every place that cannot be read.
+// Walk reads the log in dir, which may be in use. It calls each for every record, with the offset after the record, and
+// damaged for every unreadable part.
 func Walk(dir string, each func(next uint64, r *record.Record) error, damaged func(Damage)) error {
 	all, _, err := list(dir)
 	if err != nil {
@@ -181,11 +181,10 @@ func (f *frame) each(each func(uint64, *record.Record) error) error {
 	return nil
 }
 
-// Truncate removes the segments of which the last record was written before the time, all of
-// them when it is zero, read or not. It returns how many records and bytes that were. The log
-// must not be in use.
+// Truncate removes the segments whose last record was written before the given time, or all segments if it is zero,
+// even if their records are unread. It returns the number of removed records and bytes. The log must not be in use.
 func Truncate(dir string, before time.Time) (records uint64, bytes int64, err error) {
-	if _, err := Inspect(dir); err != nil { // which must not be made
+	if _, err := Inspect(dir); err != nil { // Open would create the directory
 		return 0, 0, err
 	}
 	l, release, err := Share(dir, nil, nil)
@@ -197,8 +196,7 @@ func Truncate(dir string, before time.Time) (records uint64, bytes int64, err er
 }
 
 func (l *Log) truncate(before time.Time) (records uint64, bytes int64, err error) {
-	// An empty segment takes the place of the last one, and keeps the offsets from being
-	// given again.
+	// An empty segment replaces the last one, so that its offsets are not reused.
 	if err := l.segments.rotate(0, 0, l.queue.next, l.now()); err != nil {
 		return 0, 0, err
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/spoollog"
 )
 
-// What the commands show of a log is what is in it, damage included, while it is in use.
+// The inspection commands show the content of a log that is in use, including damage.
 func TestInspectAndWalk(t *testing.T) {
 	dir := t.TempDir()
 	l := open(t, dir)

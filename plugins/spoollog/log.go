@@ -1,10 +1,10 @@
-// Package spoollog is a log of records on disk: one or more writers append to it, and each of
-// several readers goes through it at its own pace.
+// Package spoollog implements a log of records on disk. One or more writers append to it; each of its readers reads it
+// at its own pace.
 //
-// The log is a directory of segments, append-only files of frames with checksums. What
-// Commit.Wait returned for is synced. Whatever a power cut, a full disk or a failing one leaves
-// behind can be opened: a torn end is cut, a damaged middle is skipped and counted. A segment
-// is removed when all readers acknowledged its records, or when a limit demands it.
+// The log is a directory of segments, append-only files of frames with checksums. Records are synced when Commit.Wait
+// returns nil. A log can be opened after a power cut, a full disk or a failing disk: Open cuts a torn end, and skips
+// and counts damaged parts in the middle. A segment is removed when all readers have acknowledged its records, or when
+// a limit requires it.
 package spoollog
 
 import (
@@ -18,22 +18,22 @@ import (
 	"time"
 )
 
-// ErrFailed is returned to a writer after a commit failed.
+// ErrFailed is the error of a writer after a failed commit.
 var ErrFailed = errors.New("an earlier write to the spool failed")
 
-// ErrClosed is returned by calls on a log that was closed.
+// ErrClosed is returned by calls on a closed log.
 var ErrClosed = errors.New("the spool is closed")
 
-// Options are what a log needs in addition to its directory. The zero value works.
+// Options are the settings of Open. The zero value works.
 type Options struct {
-	FS           FS               // nil: the files of the machine
+	FS           FS               // nil: files of the machine
 	Log          *slog.Logger     // nil discards
 	Now          func() time.Time // nil: time.Now
 	SegmentBytes int64            // 0: 32 MiB
 }
 
-// Log is an open log. Its methods may be called concurrently. What waits to be written is in the
-// queue, what is written in the segments, until the retention removes it.
+// Log is an open log. Its methods may be called concurrently. Records are in the queue until they are written, and then
+// in the segments until the retention removes them.
 type Log struct {
 	fs  FS
 	dir string
@@ -41,14 +41,14 @@ type Log struct {
 
 	mu        sync.Mutex // guards the rest
 	closed    bool
-	changed   chan struct{} // closed when there is more to read, or more space
+	changed   chan struct{} // closed when there are more records or more space
 	segments  *segments
 	readers   *readers
 	queue     *queue
 	retention *retention
 }
 
-// Open opens the log in dir, which it creates. No other process may have it open.
+// Open opens the log in dir, and creates it if necessary. No other process may have it open.
 func Open(dir string, o Options) (*Log, error) {
 	if o.FS == nil {
 		files, err := createDirectory(dir)
@@ -96,7 +96,7 @@ func (l *Log) load() error {
 		case isReader(f.Name):
 			l.readers.load(f.Name)
 		case isDraft(f.Name):
-			_ = l.fs.Remove(filepath.Join(l.dir, f.Name)) // of a run that was killed
+			_ = l.fs.Remove(filepath.Join(l.dir, f.Name)) // left by a run that was killed
 		}
 	}
 	l.queue.next = l.segments.begin()
@@ -104,7 +104,7 @@ func (l *Log) load() error {
 	return nil
 }
 
-// ID identifies the log. It stays while the directory has segments.
+// ID identifies the log. It does not change while the directory has segments.
 func (l *Log) ID() uint64 { return l.segments.id }
 
 // Dir returns the directory of the log.
@@ -130,13 +130,13 @@ func (l *Log) wait(ctx context.Context, signal <-chan struct{}) error {
 	}
 }
 
-// notify wakes who waits for a change.
+// notify wakes all goroutines that wait for a change.
 func (l *Log) notify() {
 	close(l.changed)
 	l.changed = make(chan struct{})
 }
 
-// Close waits for a commit that is under way, fails those without a waiter, and closes the log.
+// Close waits for the commit in progress, fails the commits that nobody waits for, and closes the log.
 func (l *Log) Close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -13,7 +13,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/spoollog"
 )
 
-// open opens a log with small segments that is closed with the test.
+// open opens a log with small segments and closes it when the test ends.
 func open(t *testing.T, dir string) *spoollog.Log {
 	t.Helper()
 	l, err := spoollog.Open(dir, spoollog.Options{SegmentBytes: 1000})
@@ -24,7 +24,7 @@ func open(t *testing.T, dir string) *spoollog.Log {
 	return l
 }
 
-// numbered returns the records from one number up to another.
+// numbered returns records with the numbers from up to to-1.
 func numbered(from, to int) (records []record.Record) {
 	for n := from; n < to; n++ {
 		records = append(records, record.Record{
@@ -54,7 +54,7 @@ func add(t *testing.T, l *spoollog.Log, from, to int) {
 	}
 }
 
-// read returns the numbers of the records from offset on, and the cursor behind them.
+// read returns the numbers of the records from offset on, and the cursor after them.
 func read(t *testing.T, l *spoollog.Log, offset uint64) (numbers []int, c *spoollog.Cursor) {
 	t.Helper()
 	c = l.Cursor(offset)
@@ -81,7 +81,7 @@ func read(t *testing.T, l *spoollog.Log, offset uint64) (numbers []int, c *spool
 	}
 }
 
-// runs describes numbers as the runs they make up.
+// runs describes numbers as runs of consecutive numbers.
 func runs(numbers []int) string {
 	var parts []string
 	for i := 0; i < len(numbers); {
@@ -139,10 +139,10 @@ func TestReadsWhatWasAppended(t *testing.T) {
 	want(t, again, next, "1000-1009")
 }
 
-// What a process that was killed leaves can be opened, and nothing of it is lost.
+// A log that a killed process left behind can be opened, and loses nothing.
 func TestOpensWhatWasNotClosed(t *testing.T) {
 	dir := t.TempDir()
-	add(t, open(t, dir), 0, 100) // and is not closed
+	add(t, open(t, dir), 0, 100) // and do not close it
 	l := open(t, dir)
 	add(t, l, 100, 120)
 	want(t, l, 0, "0-119")
@@ -151,7 +151,7 @@ func TestOpensWhatWasNotClosed(t *testing.T) {
 	}
 }
 
-// What a kill left of saving where a reader is is removed when the log is opened.
+// The temporary files of an interrupted save of a reader's position are removed when the log is opened.
 func TestRemovesDraftsOfReaders(t *testing.T) {
 	dir := t.TempDir()
 	draft := filepath.Join(dir, "reader-0123456789abcdef.tmp")
@@ -186,7 +186,7 @@ func TestCutsTornEnd(t *testing.T) {
 	}
 }
 
-// A byte that changed costs the records of its frame, which are counted, and no others.
+// A changed byte costs only the records of the same frame, which are counted.
 func TestSkipsDamage(t *testing.T) {
 	dir := t.TempDir()
 	l := open(t, dir)
@@ -220,7 +220,7 @@ func TestSkipsDamage(t *testing.T) {
 	}
 }
 
-// A record that holds a segment does not pass for one where it is damaged.
+// A record that contains a segment is not mistaken for one next to a damaged part.
 func TestFramesInsideOfRecordsAreNone(t *testing.T) {
 	inner := t.TempDir()
 	l := open(t, inner)
@@ -343,7 +343,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// When the log is full and is to block, an append waits until a reader acknowledged.
+// When the log is full and set to block, Append waits until a reader acknowledges.
 func TestBlocksWhileFull(t *testing.T) {
 	l := open(t, t.TempDir())
 	l.SetLimits(spoollog.Limits{Bytes: 3000})

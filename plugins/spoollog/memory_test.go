@@ -9,7 +9,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/spoollog"
 )
 
-// memory has space for so many bytes.
+// memory is a Memory with space bytes.
 type memory struct{ space, used atomic.Int64 }
 
 func (m *memory) Take(n int) bool {
@@ -26,8 +26,8 @@ func (m *memory) Room() int { return int(max(0, m.space.Load()-m.used.Load())) }
 
 func (m *memory) Close() {}
 
-// Records of a hybrid log whose readers keep up wait in memory for as long as there is some, and go to the
-// disk without waiting once there is none. All that was counted is given back.
+// While there is memory, records of a hybrid log whose readers keep up wait in memory. Once there is none, they are
+// written to disk at once. All reserved bytes are freed.
 func TestHybridWithoutMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := open(t, t.TempDir())
@@ -46,7 +46,7 @@ func TestHybridWithoutMemory(t *testing.T) {
 		if err := r.Acknowledge(0); err != nil {
 			t.Fatal(err)
 		}
-		add(t, l, 0, 1) // on the disk: no reader has kept up yet
+		add(t, l, 0, 1) // on disk: no reader has kept up yet
 		if err := r.Acknowledge(1); err != nil {
 			t.Fatal(err)
 		}

@@ -16,12 +16,12 @@ import (
 	"github.com/conduit-agent/conduit/plugins/spoollog"
 )
 
-// A log of many segments; 3125 are 100 GB.
+// hugeSegments is the number of segments of a huge log; 3125 are 100 GB.
 var hugeSegments = flag.Int("segments", 400, "segments of a huge log")
 
 const hugeSegment = 32 << 20
 
-// huge makes a directory with many closed segments, which take no space, and one full segment that was not closed.
+// huge makes a directory with many closed segments, which take no space, and one full segment that is not closed.
 func huge(t testing.TB) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -52,8 +52,8 @@ func huge(t testing.TB) (dir string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The segment that is open has the offsets from 0 on, so the closed ones are of a log with
-	// the same name behind it: they are not read.
+	// The open segment has the offsets from 0 on. The closed segments have the same log name and higher offsets, and
+	// are not read.
 	for i := range *hugeSegments {
 		first := uint64(1)<<40 + uint64(i)*1000
 		path := filepath.Join(dir, fmt.Sprintf("%016x-%016x-%016x.spool", l.ID(), first, first+1000))
@@ -99,8 +99,8 @@ func BenchmarkOpen(b *testing.B) {
 	}
 }
 
-// TestOpensHugeLog checks that opening a huge log takes less memory than one segment: only that of the file
-// names and of the read buffer.
+// TestOpensHugeLog checks that opening a huge log takes less memory than one segment: the file names and the read
+// buffer.
 func TestOpensHugeLog(t *testing.T) {
 	dir := huge(t)
 	var before, after runtime.MemStats
@@ -118,8 +118,7 @@ func TestOpensHugeLog(t *testing.T) {
 	}
 }
 
-// What others could open of a log is theirs no more, and the log says so; what is not of the log
-// stays as it is.
+// Other users lose access to the files of the log, and the log warns about that. Other files keep their modes.
 func TestWideModesAreTightened(t *testing.T) {
 	dir := t.TempDir()
 	var said bytes.Buffer

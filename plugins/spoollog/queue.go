@@ -2,25 +2,24 @@ package spoollog
 
 import "time"
 
-// queue is what was appended and is not on the disk, and the commits that it belongs to. The
-// mutex of the log guards it.
+// queue holds the appended frames that are not on disk, and their commits. The mutex of the log guards it.
 type queue struct {
-	log        *Log          // of its commits
+	log        *Log          // log of the commits
 	next       uint64        // offset of the next record
-	frames     []frame       // appended and not being committed
+	frames     []frame       // appended, not yet being committed
 	bytes      int64         // of frames
-	commits    []*Commit     // of frames, in order
-	writing    int64         // bytes of the frames that are being written
-	committing *Commit       // the last of those that are being written, nil when none is
-	failures   int           // commits that failed
+	commits    []*Commit     // commits of frames, in order
+	writing    int64         // bytes of the frames being written
+	committing *Commit       // last commit being written, nil if none
+	failures   int           // number of failed commits
 	delay      time.Duration // see SetHybrid
 	behind     bool          // the readers do not keep up
-	memory     Memory        // that frames and those being written take; nil: not counted
-	short      bool          // there was none for what was appended last
+	memory     Memory        // accounts for frames and the frames being written; nil: none
+	short      bool          // there was no memory for the last append
 }
 
-// append adds the frames, and returns the commit that they are part of. In memory, each
-// append has one of its own; what is written at once is done at once.
+// append adds the frames and returns their commit. Each append has its own commit while frames wait in memory; frames
+// that are written at once share a commit.
 func (q *queue) append(frames []Frame, now time.Time) *Commit {
 	for _, f := range frames {
 		f.frame.first, f.frame.time = q.next, now
@@ -37,7 +36,7 @@ func (q *queue) append(frames []Frame, now time.Time) *Commit {
 	return c
 }
 
-// count counts the memory of frames. Without enough, what is in memory goes to the disk.
+// count reserves the memory of frames. Without enough memory, the frames in memory are written to disk.
 func (q *queue) count(frames []Frame) {
 	if q.memory == nil {
 		return
@@ -52,14 +51,14 @@ func (q *queue) count(frames []Frame) {
 	}
 }
 
-// free gives the memory of n bytes of frames back.
+// free frees the memory of n bytes of frames.
 func (q *queue) free(n int64) {
 	if q.memory != nil {
 		q.memory.Add(-int(n))
 	}
 }
 
-// take takes everything out, to be written by the caller alone, until done.
+// take removes all commits and frames. The caller writes them, and no one else writes until done.
 func (q *queue) take() ([]*Commit, []frame) {
 	frames := q.frames
 	q.writing = q.bytes
@@ -68,27 +67,26 @@ func (q *queue) take() ([]*Commit, []frame) {
 	return commits, frames
 }
 
-// reserve keeps others from writing until done with the commit that it returns.
+// reserve prevents others from writing until done is called with the returned commit.
 func (q *queue) reserve() *Commit {
 	q.committing = &Commit{log: q.log, done: make(chan struct{})}
 	return q.committing
 }
 
-// clear takes everything out and returns its commits.
+// clear removes everything and returns the commits.
 func (q *queue) clear() []*Commit {
 	q.free(q.bytes)
 	return q.drop()
 }
 
-// drop is clear for frames that stay in memory.
+// drop is like clear, but the frames stay in memory.
 func (q *queue) drop() []*Commit {
 	commits := q.commits
 	q.frames, q.commits, q.bytes = nil, nil, 0
 	return commits
 }
 
-// done ends the commits that were taken. After one that failed, what was appended meanwhile
-// fails like it.
+// done ends the commits that take returned. If err is not nil, commits appended in the meantime fail with it, too.
 func (q *queue) done(commits []*Commit, err error) {
 	if err != nil {
 		q.failures++
@@ -103,7 +101,7 @@ func (q *queue) done(commits []*Commit, err error) {
 	}
 }
 
-// forget takes what all readers acknowledged, up to low, out of memory, and reports it as done.
+// forget removes the frames that all readers acknowledged, up to offset low, from memory, and ends their commits.
 func (q *queue) forget(low uint64) {
 	if q.delay == 0 {
 		return
@@ -125,8 +123,8 @@ func (q *queue) forget(low uint64) {
 	}
 }
 
-// inMemory returns the first frame in memory with records at offset or behind it. There is
-// none while there are records before those in memory that are being written.
+// inMemory returns the first frame in memory with records at or after offset. It returns none while earlier records are
+// being written.
 func (q *queue) inMemory(offset uint64) (frame, bool) {
 	if q.delay == 0 || q.committing != nil {
 		return frame{}, false
@@ -139,7 +137,7 @@ func (q *queue) inMemory(offset uint64) (frame, bool) {
 	return frame{}, false
 }
 
-// readerDelay returns how long a commit waits for the readers before it is written.
+// readerDelay returns the time that a commit waits for the readers before it is written.
 func (q *queue) readerDelay(c *Commit) time.Duration {
 	if q.delay == 0 || q.behind {
 		return 0
@@ -147,7 +145,7 @@ func (q *queue) readerDelay(c *Commit) time.Duration {
 	return time.Until(c.since.Add(q.delay))
 }
 
-// from returns how many records there are from offset on.
+// from returns the number of records at or after offset.
 func (q *queue) from(offset uint64) (records uint64) {
 	for i := range q.frames {
 		f := &q.frames[i]

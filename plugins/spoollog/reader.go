@@ -5,14 +5,14 @@ import (
 	"sync"
 )
 
-// Reader is who reads a log under a name. The log keeps what it has not acknowledged, also
-// while it is away, until the reader is removed.
+// Reader is a named reader of a log. The log keeps the records that the reader has not acknowledged, even while it is
+// not attached, until the reader is removed.
 type Reader struct {
 	log *Log
 	at  *position
 }
 
-// Reader returns the reader of this name, which is durable from then on.
+// Reader returns the reader with this name. The reader is durable when Reader returns.
 func (l *Log) Reader(name string) (*Reader, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -26,7 +26,7 @@ func (l *Log) Reader(name string) (*Reader, error) {
 	return &Reader{l, p}, nil
 }
 
-// RemoveReader forgets a reader: nothing is kept for it any more.
+// RemoveReader removes a reader. The log no longer keeps records for it.
 func (l *Log) RemoveReader(name string) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -42,7 +42,7 @@ func (l *Log) RemoveReader(name string) error {
 	return nil
 }
 
-// Acknowledge says that the reader needs nothing before offset any more, after any crash.
+// Acknowledge records that the reader no longer needs the records before offset, even after a crash.
 func (r *Reader) Acknowledge(offset uint64) error {
 	l := r.log
 	l.mu.Lock()
@@ -77,21 +77,21 @@ func (r *Reader) Attach() (detach func()) {
 	return sync.OnceFunc(func() { add(-1) })
 }
 
-// Low returns the offset before which all is acknowledged.
+// Low returns the offset up to which all records are acknowledged.
 func (r *Reader) Low() uint64 {
 	r.log.mu.Lock()
 	defer r.log.mu.Unlock()
 	return r.at.low
 }
 
-// Behind returns how many records the reader has not acknowledged.
+// Behind returns the number of records that the reader has not acknowledged.
 func (r *Reader) Behind() uint64 {
 	r.log.mu.Lock()
 	defer r.log.mu.Unlock()
 	return r.log.from(r.at.low)
 }
 
-// Save writes where the reader is, if it moved on since.
+// Save saves the position of the reader if it has changed.
 func (r *Reader) Save() {
 	r.log.mu.Lock()
 	defer r.log.mu.Unlock()

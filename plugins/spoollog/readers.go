@@ -16,20 +16,19 @@ const (
 	readerPrefix = "reader-"
 	draftSuffix  = ".tmp"
 	saveEvery    = 10 * time.Second
-	maxReader    = 16 << 10 // bytes of a reader's file that are read
+	maxReader    = 16 << 10 // limit of the bytes read from a reader's file
 )
 
-// position is where a reader is, and what its file says.
+// position is the position of a reader, and its saved value.
 type position struct {
 	name    string
-	log     uint64 // identity of the log that the file was about when it was read
-	low     uint64 // all before it is acknowledged
-	saved   uint64 // low as it is in the file
+	log     uint64 // identity of the log in the file when it was read
+	low     uint64 // all records before it are acknowledged
+	saved   uint64 // value of low in the file
 	savedAt time.Time
 }
 
-// readers are the durable positions of those who read a log. The mutex of the log guards
-// them.
+// readers holds the durable positions of the readers of a log. The mutex of the log guards it.
 type readers struct {
 	fs       FS
 	dir      string
@@ -40,8 +39,7 @@ type readers struct {
 	attached int // see Reader.Attach
 }
 
-// load reads the file of a reader. One that cannot be read is a reader that acknowledged
-// nothing.
+// load reads the file of a reader. A reader whose file cannot be read has acknowledged nothing.
 func (rs *readers) load(file string) {
 	p, err := parseReader(rs.fs, filepath.Join(rs.dir, file))
 	if err != nil {
@@ -52,7 +50,7 @@ func (rs *readers) load(file string) {
 	rs.byName[p.name] = p
 }
 
-// begin has the readers read the log with this identity: in another they acknowledged nothing.
+// begin binds the readers to the log with this identity. A reader of another log has acknowledged nothing.
 func (rs *readers) begin(id uint64) {
 	rs.id = id
 	for _, p := range rs.byName {
@@ -62,7 +60,7 @@ func (rs *readers) begin(id uint64) {
 	}
 }
 
-// add returns the position of a reader, whose file there is then.
+// add returns the position of a reader. When it returns, the file of the reader exists.
 func (rs *readers) add(name string) (*position, error) {
 	if p := rs.byName[name]; p != nil {
 		return p, nil
@@ -75,7 +73,7 @@ func (rs *readers) add(name string) (*position, error) {
 	return p, nil
 }
 
-// remove removes a reader, and reports whether there was one.
+// remove removes a reader, and reports whether it existed.
 func (rs *readers) remove(name string) (bool, error) {
 	if rs.byName[name] == nil {
 		return false, nil
@@ -87,7 +85,7 @@ func (rs *readers) remove(name string) (bool, error) {
 	return true, nil
 }
 
-// low returns the offset before which all readers acknowledged all, 0 when there is no reader.
+// low returns the offset up to which all readers have acknowledged, 0 without readers.
 func (rs *readers) low() uint64 {
 	if len(rs.byName) == 0 {
 		return 0
@@ -99,7 +97,7 @@ func (rs *readers) low() uint64 {
 	return low
 }
 
-// save writes where the reader is, if it moved on. The file may lag behind: more is kept then.
+// save saves the position of a reader if it has changed. The file may lag behind; then the log keeps more records.
 func (rs *readers) save(p *position) {
 	if p.saved == p.low {
 		return
@@ -120,7 +118,7 @@ func (rs *readers) write(p *position) error {
 	text := fmt.Sprintf("%016x %016x %s", rs.id, p.low, p.name)
 	text = fmt.Sprintf("%08x %s\n", crc32.Checksum([]byte(text), castagnoli), text)
 	temporary := path + draftSuffix
-	_ = rs.fs.Remove(temporary) // of a save that failed
+	_ = rs.fs.Remove(temporary) // left by a failed save
 	f, err := rs.fs.Create(temporary)
 	if err != nil {
 		return err
@@ -141,7 +139,7 @@ func (rs *readers) write(p *position) error {
 	return nil
 }
 
-// path returns the file of a reader, whatever characters and length its name has.
+// path returns the file of a reader. Its name may have any characters and length.
 func (rs *readers) path(name string) string {
 	h := fnv.New64a()
 	h.Write([]byte(name))
@@ -152,7 +150,7 @@ func isReader(name string) bool {
 	return strings.HasPrefix(name, readerPrefix) && !isDraft(name)
 }
 
-// isDraft reports whether a file is where a reader is, and not complete.
+// isDraft reports whether a file is a reader's position that was not completely saved.
 func isDraft(name string) bool {
 	return strings.HasPrefix(name, readerPrefix) && strings.HasSuffix(name, draftSuffix)
 }

@@ -5,30 +5,30 @@ import (
 	"time"
 )
 
-// Full says what becomes of records when the log is full.
+// Full is the policy for records when the log is full.
 type Full int
 
-// What becomes of them.
+// Policies for a full log.
 const (
-	Block      Full = iota // they wait until there is space
-	DropOldest             // the oldest are dropped, read or not
-	DropNewest             // they are dropped
+	Block      Full = iota // new records wait until there is space
+	DropOldest             // the oldest records are dropped, read or not
+	DropNewest             // new records are dropped
 )
 
-// Limits bound what a log keeps. Zero is no bound.
+// Limits bound the size and age of a log. Zero means no limit.
 type Limits struct {
 	Bytes int64
-	Age   time.Duration // of the oldest record that not all readers acknowledged
+	Age   time.Duration // age of the oldest record that not all readers acknowledged
 	Full  Full
 }
 
-// the smallest segments, and how many there are at least in a log that is full.
+// The minimum size of a segment, and the minimum number of segments in a full log.
 const (
 	leastSegment = 64 << 10
 	segmentParts = 16
 )
 
-// retention decides what a log keeps. The mutex of the log guards it.
+// retention enforces the limits of a log. The mutex of the log guards it.
 type retention struct {
 	Limits
 	log      *slog.Logger
@@ -36,15 +36,15 @@ type retention struct {
 	segments *segments
 	readers  *readers
 	queue    *queue
-	dropped  uint64 // records, as in Counts
-	reported uint64 // of dropped, in the log
+	dropped  uint64 // records, see Counts
+	reported uint64 // part of dropped that was logged
 	logged   time.Time
 }
 
-// dropInterval is the time between two lines of the log about drops: a full log drops with each write.
+// dropInterval is the minimum time between two log lines about drops, since a full log drops records with each write.
 const dropInterval = 10 * time.Second
 
-// set sets the limits, and has segments be so small that they can be kept.
+// set sets the limits, and makes segments small enough to satisfy them.
 func (r *retention) set(limits Limits) {
 	r.Limits = limits
 	if limits.Bytes > 0 {
@@ -53,8 +53,8 @@ func (r *retention) set(limits Limits) {
 	r.segments.age = limits.Age / segmentParts
 }
 
-// makeSpace makes space for the frames if the log is full. When it cannot it drops them, or says
-// that they have to wait.
+// makeSpace makes space for the frames if the log is full. If it cannot, it drops them or reports that they have to
+// wait.
 func (r *retention) makeSpace(frames []Frame) (dropped, wait bool) {
 	size, count := int64(0), uint64(0)
 	for i := range frames {
@@ -77,7 +77,7 @@ func (r *retention) makeSpace(frames []Frame) (dropped, wait bool) {
 	return false, false
 }
 
-// full reports whether size bytes more are too many, or what there is is too old.
+// full reports whether size more bytes exceed the size limit, or the oldest records exceed the age limit.
 func (r *retention) full(size int64) bool {
 	if r.Limits == (Limits{}) {
 		return false
@@ -89,7 +89,7 @@ func (r *retention) full(size int64) bool {
 	return r.Bytes > 0 && used > 0 && used+size > r.Bytes
 }
 
-// dropOldest removes the oldest segment, and reports whether there was one to remove.
+// dropOldest removes the oldest segment, and reports whether there was one.
 func (r *retention) dropOldest() bool {
 	s, low := r.segments.oldest(), r.readers.low()
 	if s == nil || !r.segments.removeOldest() {
@@ -109,7 +109,7 @@ func (r *retention) drop(records uint64) {
 	}
 }
 
-// logDrops logs what was dropped since the last line about it.
+// logDrops logs the number of drops since its last line.
 func (r *retention) logDrops() {
 	if records := r.dropped - r.reported; records > 0 {
 		r.log.Warn("the spool is full: records were dropped", "which", map[Full]string{DropOldest: "oldest", DropNewest: "newest"}[r.Full], "records", records, "dropped", r.dropped)

@@ -10,23 +10,23 @@ import (
 	"time"
 )
 
-// segment is a file of records without a gap. Its name says which: the log, the offset of
-// the first one and, when nothing more is written to it, the offset behind the last.
-// Opening a log needs no more than the names, and the content of files that have no end in theirs.
+// segment is a file of consecutive records. Its name has the identity of the log, the offset of the first record and,
+// once the segment is closed, the offset after the last record. Opening a log needs only the names, and the content of
+// files without an end offset in their names.
 type segment struct {
 	identity
 	path   string
-	end    uint64    // offset behind the last durable record
-	size   int64     // of the durable frames
-	oldest time.Time // when the first record was written; zero until it is known
-	newest time.Time // when the last record was written
+	end    uint64    // offset after the last durable record
+	size   int64     // bytes of the durable frames
+	oldest time.Time // time of the first record; zero until it is known
+	newest time.Time // time of the last record
 
-	holes uint64 // up to which damage was counted
+	holes uint64 // offset up to which damage was counted
 }
 
 const (
 	suffix    = ".spool"
-	epochBits = 40 // offsets of a run of a log are higher by a multiple of 1<<epochBits
+	epochBits = 40 // each run of a log advances the offsets to a multiple of 1<<epochBits
 )
 
 func openName(id identity) string { return fmt.Sprintf("%016x-%016x%s", id.id, id.base, suffix) }
@@ -35,7 +35,7 @@ func sealedName(id identity, end uint64) string {
 	return fmt.Sprintf("%016x-%016x-%016x%s", id.id, id.base, end, suffix)
 }
 
-// parseName returns what the name of a segment's file says, and whether it says the end.
+// parseName parses the name of a segment's file, and reports whether it contains the end offset.
 func parseName(name string) (id identity, end uint64, sealed, ok bool) {
 	name, ok = strings.CutSuffix(name, suffix)
 	parts := strings.Split(name, "-")
@@ -54,7 +54,7 @@ func parseName(name string) (id identity, end uint64, sealed, ok bool) {
 	return identity{numbers[0], numbers[1]}, numbers[2], sealed, !sealed || numbers[2] >= numbers[1]
 }
 
-// segmentOf returns the segment in a file of dir, false when it is none.
+// segmentOf returns the segment of a file in dir; ok is false if the file is no segment.
 func segmentOf(dir string, f FileInfo) (s *segment, sealed, ok bool) {
 	id, end, sealed, ok := parseName(f.Name)
 	if !ok {
@@ -63,8 +63,8 @@ func segmentOf(dir string, f FileInfo) (s *segment, sealed, ok bool) {
 	return &segment{identity: id, path: filepath.Join(dir, f.Name), end: end, size: f.Size, newest: f.ModTime}, sealed, true
 }
 
-// recover finds the end of a segment that was not closed, and returns how many bytes behind
-// it are the remains of writes that were never acknowledged.
+// recover finds the end of a segment that was not closed. It returns the number of bytes after the end, which are the
+// remains of writes that were never acknowledged.
 func (s *segment) recover(fs FS) (torn int64, err error) {
 	f, err := fs.Open(s.path)
 	if err != nil {
@@ -78,15 +78,14 @@ func (s *segment) recover(fs FS) (torn int64, err error) {
 	return torn, s.affirm(fs, f, sure)
 }
 
-// scan finds the end of a segment, and where its last commit begins.
+// scan finds the end of a segment and the beginning of the last commit.
 //
-// A frame says how much was synced when it was written. What is damaged although a later
-// frame says that it was synced is a hole, and reading goes on behind it. Damage that no
-// frame vouches for is where a write was torn, and all that follows it is cut: it was
-// acknowledged neither.
+// A frame states how much was synced when it was written. A damaged part that a later frame states as synced is a hole;
+// scan continues after it. A damaged part that no later frame covers is a torn write. It and everything after it is
+// cut, because none of it was acknowledged.
 func (s *segment) scan(f File) (torn, sure int64, err error) {
 	s.end = s.base
-	good := int64(0) // the end of what is kept
+	good := int64(0) // end of the part to keep
 	c := cursor{identity: s.identity, file: f, limit: s.size, reuse: true}
 	for {
 		next, err := c.next()
@@ -104,9 +103,9 @@ func (s *segment) scan(f File) (torn, sure int64, err error) {
 	}
 }
 
-// affirm writes the last commit of the segment again, and syncs it. The process that wrote
-// it may have been killed before it synced, or after a sync that failed: then the system
-// may show what is not on the disk and will not be, whatever a sync says.
+// affirm rewrites and syncs the last commit of the segment. The process that wrote it may have been killed before the
+// sync, or after a failed sync. Then the system may show data that is not on the disk and that no later sync would
+// write.
 func (s *segment) affirm(fs FS, f File, from int64) error {
 	b := make([]byte, s.size-from)
 	if len(b) == 0 {
@@ -118,7 +117,7 @@ func (s *segment) affirm(fs FS, f File, from int64) error {
 	return fs.Overwrite(s.path, from, b)
 }
 
-// finish gives the file of a segment that is not written to any more its final name.
+// finish gives the file of a closed segment its final name.
 func (s *segment) finish(fs FS) error {
 	path := filepath.Join(filepath.Dir(s.path), sealedName(s.identity, s.end))
 	if err := fs.Rename(s.path, path); err != nil {

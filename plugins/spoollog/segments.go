@@ -14,37 +14,36 @@ import (
 	"github.com/conduit-agent/conduit/spec/sorting"
 )
 
-// segmentBytes is the size at which a segment is closed, when no limit asks for less.
+// segmentBytes is the size at which a segment is closed, unless a limit requires a smaller one.
 const segmentBytes = 32 << 20
 
-// segments are the files of a log with what is durable, or about to be. Who commits calls
-// write, rotate and closeActive without the mutex, which is that of the log; all other
-// methods are called with it.
+// segments holds the files of a log: the durable records, and those being written. The goroutine that commits calls
+// write, rotate and closeActive without the mutex, which is the mutex of the log. All other methods are called with the
+// mutex held.
 type segments struct {
 	fs  FS
 	dir string
 	log *slog.Logger
-	id  uint64 // of the log
+	id  uint64 // identity of the log
 
 	mu     *sync.Mutex // guards the rest
-	list   []*segment  // by offset; the active one is the last
-	file   File        // of the active segment, nil when there is none; used by who commits
+	list   []*segment  // by offset; the last one is active
+	file   File        // file of the active segment, nil if none; used by the committing goroutine
 	active *segment
 	bytes  int64         // size at which the active segment is closed
-	age    time.Duration // at which it is closed, whatever its size; zero is no limit
+	age    time.Duration // age at which it is closed, regardless of size; zero: no limit
 
-	torn, written int64  // bytes, as in Counts
-	damaged       uint64 // records, as in Counts
+	torn, written int64  // bytes, see Counts
+	damaged       uint64 // records, see Counts
 }
 
-// find returns the files in the directory.
+// find lists the files in the directory.
 func (ss *segments) find() ([]FileInfo, error) {
 	files, err := ss.fs.ReadDir(ss.dir)
 	if err != nil {
 		return nil, err
 	}
-	// The offsets of a run are above those in the names there are, so these must not
-	// vanish any more.
+	// The offsets of a run are above those in the existing file names, so these names must be durable.
 	if err := ss.fs.SyncDir(ss.dir); err != nil {
 		return nil, err
 	}
@@ -56,7 +55,7 @@ func (ss *segments) find() ([]FileInfo, error) {
 	return files, nil
 }
 
-// adopt adds a segment that was found, and finds its end if its name does not say it.
+// adopt adds an existing segment, and finds its end if its name does not contain it.
 func (ss *segments) adopt(s *segment, sealed bool) error {
 	ss.list = append(ss.list, s)
 	if sealed {
@@ -71,17 +70,17 @@ func (ss *segments) adopt(s *segment, sealed bool) error {
 		ss.log.Warn("cut what a write that was never acknowledged left at the end of the spool", "file", s.path, "bytes", torn)
 		err = ss.fs.Truncate(s.path, s.size)
 	}
-	if s.end > s.base { // an empty one is removed when there is another
+	if s.end > s.base { // an empty segment is removed when there is another one
 		err = errors.Join(err, s.finish(ss.fs))
 	}
-	if err != nil { // its end is known, and found again at the next start
+	if err != nil { // its end is known, and the next start finds it again
 		ss.log.Warn("cannot close a file of the spool", "file", s.path, "err", err)
 	}
 	return nil
 }
 
-// begin chooses the identity of the log and the first offset of this run: above all that were
-// ever given to a record, be it that the record did not get to the disk.
+// begin chooses the identity of the log and the first offset of this run. The offset is above every offset that a
+// record ever had, including records that were never written to disk.
 func (ss *segments) begin() (next uint64) {
 	sorting.By(ss.list, func(a, b *segment) int { return cmp.Compare(a.base, b.base) })
 	if len(ss.list) == 0 {
@@ -121,7 +120,7 @@ func (ss *segments) write(frames []frame) error {
 	return ss.sync(pos, end, frames[len(frames)-1].time)
 }
 
-// limit is the size at which the active segment is closed at this time: any when it is so
+// limit returns the size at which the active segment is closed at this time. Any size suffices when the segment is so
 // old that its records could not be removed in time.
 func (ss *segments) limit(now time.Time) int64 {
 	ss.mu.Lock()
@@ -132,7 +131,7 @@ func (ss *segments) limit(now time.Time) int64 {
 	return ss.bytes
 }
 
-// sync makes the active segment up to end durable, and shows it to the readers.
+// sync makes the active segment durable up to end, and visible to the readers.
 func (ss *segments) sync(size int64, end uint64, now time.Time) error {
 	if err := ss.file.Sync(); err != nil {
 		return err
@@ -144,8 +143,7 @@ func (ss *segments) sync(size int64, end uint64, now time.Time) error {
 	return nil
 }
 
-// rotate closes the active segment up to end, if there is one, and begins another one with
-// the record at offset first.
+// rotate closes the active segment, if there is one, at end, and begins a new segment at offset first.
 func (ss *segments) rotate(size int64, end, first uint64, now time.Time) error {
 	if ss.active != nil {
 		if err := ss.sync(size, end, now); err != nil {
@@ -172,8 +170,8 @@ func (ss *segments) rotate(size int64, end, first uint64, now time.Time) error {
 	return nil
 }
 
-// closeActive closes the active segment, if there is one. That it cannot be renamed costs the
-// next start some time.
+// closeActive closes the active segment, if there is one. If the segment cannot be renamed, only the next start takes
+// longer.
 func (ss *segments) closeActive() error {
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
@@ -181,7 +179,7 @@ func (ss *segments) closeActive() error {
 		return nil
 	}
 	err := ss.file.Close()
-	if ss.active.end > ss.active.base { // an empty one keeps its place until there is another
+	if ss.active.end > ss.active.base { // an empty segment keeps its place until there is another one
 		if failed := ss.active.finish(ss.fs); failed != nil {
 			ss.log.Warn("cannot rename a file of the spool", "file", ss.active.path, "err", failed)
 		}
@@ -190,9 +188,8 @@ func (ss *segments) closeActive() error {
 	return err
 }
 
-// abandon gives up the active segment after a write or sync that failed: what the system
-// kept of it is not known. What was synced before stays. The rest is cut where that is
-// possible, and not read where it is not.
+// abandon gives up the active segment after a failed write or sync, because the state of the unsynced data is unknown.
+// The data synced before stays. The rest is cut where possible, and otherwise not read.
 func (ss *segments) abandon() {
 	s := ss.active
 	if s == nil {
@@ -208,16 +205,15 @@ func (ss *segments) abandon() {
 	}
 }
 
-// removeEmpty removes the segments of former runs that have no records: the one that was
-// begun takes their place.
+// removeEmpty removes the empty segments of earlier runs; the new segment replaces them.
 func (ss *segments) removeEmpty() {
 	ss.list = slices.DeleteFunc(ss.list, func(s *segment) bool {
 		return s != ss.active && s.end == s.base && ss.removeFile(s)
 	})
 }
 
-// oldest returns the oldest segment that may be removed, nil when there is none: the last
-// one stays, which holds the identity of the log and the offsets that were given.
+// oldest returns the oldest segment that may be removed, nil if there is none. The last segment stays, because it holds
+// the identity of the log and the assigned offsets.
 func (ss *segments) oldest() *segment {
 	if len(ss.list) <= 1 || ss.list[0] == ss.active {
 		return nil
@@ -225,7 +221,7 @@ func (ss *segments) oldest() *segment {
 	return ss.list[0]
 }
 
-// removeOldest removes the segment that oldest returned, and reports whether it could.
+// removeOldest removes the segment that oldest returns, and reports whether it succeeded.
 func (ss *segments) removeOldest() bool {
 	if !ss.removeFile(ss.list[0]) {
 		return false
@@ -242,8 +238,7 @@ func (ss *segments) removeFile(s *segment) bool {
 	return true
 }
 
-// at returns the first segment that has records at offset or behind it, nil when there is
-// none.
+// at returns the first segment with records at or after offset, nil if there is none.
 func (ss *segments) at(offset uint64) *segment {
 	i, _ := slices.BinarySearchFunc(ss.list, offset, func(s *segment, offset uint64) int {
 		if s.end > offset {
@@ -259,7 +254,7 @@ func (ss *segments) at(offset uint64) *segment {
 	return nil
 }
 
-// damage counts the records of a segment from one offset up to another, which cannot be read.
+// damage counts the records of a segment in [from, to) as unreadable.
 func (ss *segments) damage(s *segment, from, to uint64, bytes int64) {
 	if from = max(from, s.holes); from >= to { // another reader found it
 		return
@@ -269,7 +264,7 @@ func (ss *segments) damage(s *segment, from, to uint64, bytes int64) {
 	ss.log.Error("records of the spool are damaged and were skipped", "file", s.path, "records", to-from, "bytes", bytes)
 }
 
-// size returns how many bytes are durable.
+// size returns the number of durable bytes.
 func (ss *segments) size() (bytes int64) {
 	for _, s := range ss.list {
 		bytes += s.size
@@ -277,14 +272,14 @@ func (ss *segments) size() (bytes int64) {
 	return bytes
 }
 
-// unread reports whether a segment has records behind low, and was last written before the time.
+// unread reports whether a segment has records at or after low and was last written before the given time.
 func (ss *segments) unread(low uint64, before time.Time) bool {
 	return slices.ContainsFunc(ss.list, func(s *segment) bool {
 		return s.end > low && s.end > s.base && s.newest.Before(before)
 	})
 }
 
-// from returns how many durable records there are from offset on.
+// from returns the number of durable records at or after offset.
 func (ss *segments) from(offset uint64) (records uint64) {
 	for _, s := range ss.list {
 		records += s.end - min(s.end, max(s.base, offset))
@@ -292,7 +287,7 @@ func (ss *segments) from(offset uint64) (records uint64) {
 	return records
 }
 
-// bounds returns the offset of the oldest record, and the one behind the newest.
+// bounds returns the offset of the oldest record, and the offset after the newest.
 func (ss *segments) bounds() (oldest, end uint64) {
 	for i, s := range ss.list {
 		if i == 0 {

@@ -10,7 +10,7 @@ import (
 	"syscall"
 )
 
-// shared are the logs that this process has open, by canonical directory.
+// shared holds the open logs of this process, by canonical directory.
 var shared struct {
 	sync.Mutex
 	logs map[string]*sharedLog
@@ -22,13 +22,12 @@ type sharedLog struct {
 	users int
 }
 
-// ErrLocked says that another process has the log open.
+// ErrLocked means that another process has the log open.
 var ErrLocked = errors.New("the spool is in use by another process")
 
-// Share opens the log in dir, or returns the one that this process has open already. It
-// stays open until everyone who got it called release. Nothing is opened or created in a
-// directory that check refuses, unless it is nil; it gets the open one, since a link may have
-// been put in the place of its name.
+// Share opens the log in dir, or returns it if this process has it open already. The log stays open until every caller
+// has called its release. If check is not nil, it is called with the open directory, since a link may have replaced the
+// name; if it returns an error, nothing in the directory is opened or created.
 func Share(dir string, check func(*os.File) error, log *slog.Logger) (l *Log, release func() error, err error) {
 	files, err := openChecked(dir, check)
 	if err != nil {
@@ -56,7 +55,7 @@ func Share(dir string, check func(*os.File) error, log *slog.Logger) (l *Log, re
 	return s.Log, sync.OnceValue(func() error { return s.release(dir) }), nil
 }
 
-// openChecked opens the directory of a log, which it creates if need be, by its canonical name.
+// openChecked opens the directory of a log by its canonical name, and creates it if necessary.
 func openChecked(dir string, check func(*os.File) error) (files *directory, err error) {
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return nil, fmt.Errorf("cannot create the directory of the spool: %w", err)
@@ -73,7 +72,7 @@ func openChecked(dir string, check func(*os.File) error) (files *directory, err 
 	return files, nil
 }
 
-// check calls f, unless it is nil, with the open directory.
+// check calls f with the open directory, unless f is nil.
 func (d *directory) check(f func(*os.File) error) error {
 	if f == nil {
 		return nil
@@ -96,7 +95,7 @@ func canonical(dir string) (string, error) {
 	return dir, nil
 }
 
-// openLocked opens a log, and locks it. The files are closed with it, or when it fails.
+// openLocked locks and opens a log. The files are closed with the log, or when openLocked fails.
 func openLocked(files *directory, log *slog.Logger) (*sharedLog, error) {
 	lock, err := lockDir(files)
 	if err != nil {
@@ -109,7 +108,7 @@ func openLocked(files *directory, log *slog.Logger) (*sharedLog, error) {
 	return &sharedLog{Log: l, lock: lock}, nil
 }
 
-// lockDir keeps other processes away. The kernel drops the lock when the process dies.
+// lockDir locks the directory against other processes. The kernel releases the lock when the process dies.
 func lockDir(files *directory) (*os.File, error) {
 	f, err := files.root.OpenFile("lock", os.O_RDWR|os.O_CREATE, 0o640)
 	if err != nil {
@@ -134,7 +133,7 @@ func (s *sharedLog) release(dir string) error {
 	return errors.Join(s.Close(), s.lock.Close())
 }
 
-// Shared returns the logs that this process has open.
+// Shared returns the open logs of this process.
 func Shared() []*Log {
 	shared.Lock()
 	defer shared.Unlock()

@@ -13,31 +13,31 @@ import (
 	"github.com/conduit-agent/conduit/plugins/spoollog"
 )
 
-// simFS is a file system in memory that fails: every call may, and a crash takes away,
-// tears, reorders or changes what was not synced.
+// simFS is a file system in memory with faults. Any call may fail. A crash may lose, tear, reorder or change data that
+// was not synced.
 type simFS struct {
 	rng    *rand.Rand
-	odds   int                 // one call in so many fails; 0: none
-	faults int                 // injected
-	names  map[string]*simFile // as processes see them
-	synced map[string]*simFile // as they are after a crash at least
+	odds   int                 // one call in odds fails; 0: none
+	faults int                 // number of injected faults
+	names  map[string]*simFile // names visible to processes
+	synced map[string]*simFile // names that survive a crash
 	ops    []simOp             // since SyncDir
-	failed bool                // a call failed since it was last set to false
+	failed bool                // a call failed since failed was last reset
 }
 
-// simOp is a change of names that is not synced.
+// simOp is an unsynced change of names.
 type simOp struct {
-	from, to string // to is empty when from was removed, from when to was created
+	from, to string // to is empty for a removal, from for a creation
 	file     *simFile
 }
 
-// simFile is a file: data is what processes see, disk what is sure to be there after a crash.
+// simFile is a file. data is the content visible to processes; disk is the content that survives a crash.
 type simFile struct {
 	data, disk []byte
 	writes     []simWrite // since the last sync
 }
 
-// simWrite is a write at an offset, or a truncation to it when data is nil.
+// simWrite is a write at an offset, or a truncation to that size when data is nil.
 type simWrite struct {
 	at   int
 	data []byte
@@ -155,7 +155,7 @@ func (s *simFS) SyncDir(string) error {
 	return nil
 }
 
-// apply makes a change of names survive crashes.
+// apply makes a change of names durable.
 func (s *simFS) apply(op simOp) {
 	if op.from != "" && s.synced[op.from] == op.file {
 		delete(s.synced, op.from)
@@ -165,13 +165,12 @@ func (s *simFS) apply(op simOp) {
 	}
 }
 
-// crash cuts the power: of the names as of the content, of what was not synced anything
-// may be there.
+// crash cuts the power. Any part of the unsynced names and content may survive.
 func (s *simFS) crash() {
 	for _, op := range s.ops {
 		if s.rng.IntN(3) == 0 {
 			s.faults++
-			continue // and those after it may be there
+			continue // and later ones may be there
 		}
 		if op.from == "" || s.synced[op.from] == op.file {
 			s.apply(op)
@@ -189,7 +188,7 @@ func (f *simFile) crash(s *simFS) {
 	for _, w := range f.writes {
 		data := w.data
 		switch s.rng.IntN(5) {
-		case 0: // never written, though what follows may be
+		case 0: // never written, though later writes may be
 			s.faults++
 			continue
 		case 1: // torn
@@ -226,7 +225,7 @@ type simHandle struct {
 	file *simFile
 }
 
-// Write writes a part only when it fails.
+// Write writes only a part when it fails.
 func (h *simHandle) Write(b []byte) (n int, err error) {
 	if err = h.fs.fault(); err != nil {
 		b = b[:h.fs.rng.IntN(len(b)+1)]
@@ -262,8 +261,7 @@ func (h *simHandle) Truncate(size int64) error {
 	return nil
 }
 
-// Sync that fails may have written anything, and what it did not write is never written,
-// whatever later calls return.
+// Sync that fails may have written any part of the data. The rest is never written, even if later calls return nil.
 func (h *simHandle) Sync() error {
 	f := h.file
 	if err := h.fs.fault(); err != nil {
@@ -284,8 +282,8 @@ func (h *simHandle) Sync() error {
 
 func (h *simHandle) Close() error { return h.fs.fault() }
 
-// flip changes a bit of a closed segment, and reports whether there was any. In one that was not closed
-// damage of what was written last cannot be distinguished from a torn write.
+// flip changes a bit of a closed segment, and reports whether there was one. In an open segment, damage of the last
+// write cannot be distinguished from a torn write.
 func (s *simFS) flip() bool {
 	var all []*simFile
 	for name, f := range s.names {

@@ -16,8 +16,8 @@ import (
 	"github.com/conduit-agent/conduit/plugins/spoollog"
 )
 
-// world is a log with a writer before it and a reader behind it. The writer repeats what
-// was not acknowledged to it, the reader what it had not saved when it was killed.
+// world is a log with one writer and one reader. The writer repeats unacknowledged records. After a kill, the reader
+// repeats the records after its saved position.
 type world struct {
 	fs     *simFS
 	rng    *rand.Rand
@@ -26,37 +26,36 @@ type world struct {
 	reader *spoollog.Reader
 	cursor *spoollog.Cursor
 
-	sent, acked int // numbers of the last record that was written, and was acknowledged
+	sent, acked int // numbers of the last written and the last acknowledged record
 	hybrid      bool
 	waiting     []inFlight
 
-	next  uint64 // offset that the reader goes on from
-	seen  int    // highest number that it got, without a gap from 1
+	next  uint64 // offset that the reader continues from
+	seen  int    // highest number that it received, without a gap from 1
 	saved struct {
 		next uint64
 		seen int
 		id   uint64
 	}
-	damaged uint64 // records that the log said are damaged, in all runs
-	missing int    // numbers that the reader did not get
-	flips   bool   // bits change on the disk, too
+	damaged uint64 // records that the log reported as damaged, in all runs
+	missing int    // numbers that the reader did not receive
+	flips   bool   // bits on the disk change, too
 }
 
-// inFlight are the records up to a number that wait to be acknowledged.
+// inFlight is a group of records that wait for acknowledgement, up to a number.
 type inFlight struct {
 	commit *spoollog.Commit
 	sent   int
 }
 
-// Which histories TestFaults tries.
+// These flags select the histories that TestFaults tries.
 var (
 	wantFaults = flag.Int64("faults", 1_000, "faults that are injected")
 	firstSeed  = flag.Uint64("first", 1, "the seed of the first world")
 )
 
-// TestFaults has a log go through torn, short, reordered and flipped writes, full and
-// failing disks at every call, and power cuts at any time. No record is lost that was
-// acknowledged, and the log can always be opened.
+// TestFaults subjects a log to torn, short, reordered and flipped writes, full and failing disks at every call, and
+// power cuts at any time. No acknowledged record is lost, and the log can always be opened.
 func TestFaults(t *testing.T) {
 	var faults, worlds, acked, damaged atomic.Int64
 	var next atomic.Uint64
@@ -82,7 +81,7 @@ func TestFaults(t *testing.T) {
 		faults.Load(), worlds.Load(), *firstSeed, acked.Load(), damaged.Load())
 }
 
-// live has a world go through runs that end with a crash or in peace.
+// live simulates several runs of a world. Each run ends with a crash or a clean close.
 func live(seed uint64) (*world, error) {
 	rng := rand.New(rand.NewPCG(seed, 16))
 	w := &world{fs: newSimFS(rng), rng: rng, flips: seed%4 == 0, hybrid: seed%3 == 0}
@@ -136,7 +135,7 @@ func (w *world) run() error {
 	return nil
 }
 
-// open opens the log. It may fail only because a call of the file system did.
+// open opens the log. It may fail only because a call of the file system failed.
 func (w *world) open() error {
 	for {
 		w.fs.failed = false
@@ -154,7 +153,7 @@ func (w *world) open() error {
 		if !w.fs.failed {
 			return fmt.Errorf("%w: refused to open: %w", errSimulation, err)
 		}
-		w.fs.odds = 0 // the next attempt is to succeed
+		w.fs.odds = 0 // the next attempt must succeed
 	}
 	w.next, w.seen = w.saved.next, w.saved.seen
 	if w.saved.id != w.log.ID() {
@@ -165,7 +164,7 @@ func (w *world) open() error {
 	return nil
 }
 
-// restart has the writer begin behind what was acknowledged.
+// restart lets the writer continue after the last acknowledged record.
 func (w *world) restart() { w.sent, w.waiting, w.writer = w.acked, nil, w.log.Writer() }
 
 // write appends a few records, in one frame or several.
@@ -178,7 +177,7 @@ func (w *world) write() {
 		}
 		frames, _, _ := spoollog.Encode(records)
 		c, err := w.writer.Append(context.Background(), frames)
-		if err != nil { // a commit failed, which is to be noticed
+		if err != nil { // a commit failed, which the writer must notice
 			w.sent -= len(records)
 			w.settle()
 			return
@@ -190,7 +189,8 @@ func (w *world) write() {
 	}
 }
 
-// settle takes note of what was acknowledged. After an error the writer begins again behind that.
+// settle records which appends were acknowledged. After an error the writer continues after the last acknowledged
+// record.
 func (w *world) settle() {
 	for len(w.waiting) > 0 && w.waiting[0].commit.Done() {
 		if w.waiting[0].commit.Wait(context.Background()) != nil {
@@ -232,7 +232,7 @@ func (w *world) read(times int) error {
 	return nil
 }
 
-// acknowledge saves where the reader is, and acknowledges.
+// acknowledge saves the position of the reader and acknowledges up to it.
 func (w *world) acknowledge() {
 	w.saved.next, w.saved.seen, w.saved.id = w.next, w.seen, w.log.ID()
 	_ = w.reader.Acknowledge(w.next)

@@ -6,26 +6,26 @@ import (
 	"github.com/conduit-agent/conduit/spec/sorting"
 )
 
-// Stats is what a log holds and counted.
+// Stats describes the content and the counters of a log.
 type Stats struct {
 	Counts
 	Segments int
 	Records  uint64
 	Bytes    int64
-	Limit    int64        // of Bytes; 0: none
-	Memory   int64        // bytes that wait to be written, or for the readers
+	Limit    int64        // limit of Bytes; 0: none
+	Memory   int64        // bytes that wait for a write, or for the readers
 	Readers  []ReaderInfo // by name
 }
 
-// Counts are what a log counted since it was opened.
+// Counts are the counters of a log since it was opened.
 type Counts struct {
-	Torn    int64  // bytes cut from ends that were torn
-	Damaged uint64 // records that could not be read
-	Dropped uint64 // records that a limit cost
-	Written int64  // bytes
+	Torn    int64  // bytes cut from torn ends
+	Damaged uint64 // unreadable records
+	Dropped uint64 // records dropped because of a limit
+	Written int64  // bytes written
 }
 
-// Counts returns what was counted since the log was opened.
+// Counts returns the counters since the log was opened.
 func (l *Log) Counts() Counts {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -37,7 +37,7 @@ func (l *Log) counts() Counts {
 	return Counts{Torn: s.torn, Damaged: s.damaged, Dropped: l.retention.dropped, Written: s.written}
 }
 
-// Stats returns what the log holds and counted.
+// Stats returns the content and the counters of the log.
 func (l *Log) Stats() Stats {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -49,17 +49,17 @@ func (l *Log) Stats() Stats {
 	return s
 }
 
-// from returns how many records there are from offset on.
+// from returns the number of records at or after offset.
 func (l *Log) from(offset uint64) uint64 { return l.segments.from(offset) + l.queue.from(offset) }
 
-// Bounds returns the offset of the oldest record there is, and the one behind the newest that can be read.
+// Bounds returns the offset of the oldest record, and the offset after the newest readable record.
 func (l *Log) Bounds() (oldest, end uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.segments.bounds()
 }
 
-// Pending returns how many bytes were appended of which no write has begun.
+// Pending returns the number of appended bytes whose write has not begun.
 func (l *Log) Pending() int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -14,13 +14,13 @@ import (
 	"github.com/conduit-agent/conduit/plugins/wire"
 )
 
-// A batch of an eagerSource.
+// Batches of an eagerSource.
 const (
 	eagerRecords = 100
-	eagerBytes   = 10 << 10 // of each record
+	eagerBytes   = 10 << 10 // size of each record
 )
 
-// eagerSource reads as fast as it is let, and appends a byte to a file for each batch.
+// eagerSource reads as fast as the host permits, and appends a byte to a file for each batch.
 type eagerSource struct {
 	sdk.SourceBase
 	file *os.File
@@ -55,8 +55,7 @@ func serveEager() {
 	wire.Serve(sdk.Connector{Name: "eager", Version: "v1.0.0", NewSource: func() sdk.Source { return &eagerSource{} }})
 }
 
-// A source that runs ahead of a host that reads nothing is held up, and goes on when
-// the host does.
+// Backpressure stops a source when the host reads nothing, and the source continues when the host does.
 func TestASourceCannotRunFarAhead(t *testing.T) {
 	t.Parallel()
 	ctx := testContext(t)

@@ -18,7 +18,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/wire"
 )
 
-// BenchmarkForward moves records from one process to another, as fast as they go.
+// BenchmarkForward moves records from one process to another as fast as possible.
 func BenchmarkForward(b *testing.B) {
 	for _, size := range []string{"1", "100", "1000"} {
 		b.Run("batch="+size, func(b *testing.B) {

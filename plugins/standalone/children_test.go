@@ -8,7 +8,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/subprocess"
 )
 
-// A command is left alone from its start until it was waited for.
+// A command is left alone from its start until its Wait returns.
 func TestOthers(t *testing.T) {
 	cmd := exec.Command("sleep", "600")
 	if err := subprocess.Start(cmd); err != nil {

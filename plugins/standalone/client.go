@@ -24,30 +24,31 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Client runs connectors of one plugin executable, each in a process of its own.
+// Client runs connectors of one plugin executable, each in its own process.
 type Client struct {
-	Path string // of the executable
-	// served from this process in place of an executable: in all other respects like one; nil: none
+	Path string // path of the executable
+	// connector served from this process instead of an executable, otherwise treated alike; nil: none
 	Connector *sdk.Connector
-	Name      string       // of the plugin, for the log; empty: that of the executable
-	Env       []string     // what its processes inherit, as NAME=value; nil: all that this process has
-	Log       *slog.Logger // gets what they write to stdout and stderr; nil: they are discarded
-	LogLevel  string       // what they should log: trace, debug, info, warn, error; empty: info
+	Name      string       // plugin name for the log; empty: base name of the executable
+	Env       []string     // environment of the plugin, as NAME=value; nil: the agent's
+	Log       *slog.Logger // receives their stdout and stderr; nil: discarded
+	LogLevel  string       // log level of the plugin: trace, debug, info, warn, error; empty: info
 	// restrictions of the processes, which may also use their private directory; nil: the rights of this process
 	Sandbox *sandbox.Policy
-	Schemas *SchemaServer // what they get their schemas from; nil: nothing
-	// where each process gets a private directory, with its socket; made if need be; empty: os.TempDir, where the
-	// directory is removed as soon as there is a connection unless they are confined
+	Schemas *SchemaServer // schema service of the plugin; nil: none
+	// directory in which each process gets a private directory with its socket, created if necessary; empty:
+	// os.TempDir, where the private directory is removed as soon as there is a connection unless the process is
+	// confined
 	TempDir    string
-	MaxMessage int // greatest message they are sent, in bytes; 0: 4 MiB
-	MaxReceive int // greatest message that is taken from them, in bytes; 0: 16 MiB
+	MaxMessage int // maximum size of a message to them, in bytes; 0: 4 MiB
+	MaxReceive int // maximum size of a message from them, in bytes; 0: 16 MiB
 
 	StartTimeout time.Duration // until a process is ready; 0: a minute
 	CallTimeout  time.Duration // for Configure, Open and lifecycle calls; 0: a minute
-	StopTimeout  time.Duration // for a source to say what its last record is, and for a destination to write out what it holds; 0: 65 s
+	StopTimeout  time.Duration // for a source to report its last position, and for a destination to flush; 0: 65 s
 }
 
-// Specify starts the plugin, asks what it is, and ends it.
+// Specify starts the plugin, queries its specification, and ends it.
 func (c *Client) Specify(ctx context.Context) (sdk.Specification, error) {
 	conn, err := c.connect(ctx, "load-specifications")
 	if err != nil {
@@ -143,8 +144,8 @@ func (c *Client) name() string {
 	return filepath.Base(c.Path)
 }
 
-// environment returns what the process inherits, without what other hosts of plugins
-// may have left there, and ours behind it, where it counts.
+// environment returns the environment of the process: the inherited one without variables of other plugin hosts,
+// followed by our own variables, which take precedence.
 func (c *Client) environment(connectorID, token string) []string {
 	inherited := c.Env
 	if inherited == nil {
@@ -158,7 +159,7 @@ func (c *Client) environment(connectorID, token string) []string {
 	}
 	level := c.LogLevel
 	if level == "" {
-		level = "info" // plugins take none for silence
+		level = "info" // plugins have no level for silence
 	}
 	return append(env,
 		wire.EnvToken+"="+token,
@@ -195,11 +196,11 @@ func (c *Client) stopTimeout() time.Duration {
 	return c.StopTimeout
 }
 
-// quietTimeout is how long to wait, after Stop, for what should still come and may not.
+// quietTimeout returns the time to wait after Stop for messages that may never come.
 func (c *Client) quietTimeout() time.Duration { return min(c.stopTimeout(), maxQuiet) }
 
-// instance is what sources and destinations have in common: most messages of both
-// have the same form in both versions of the protocol.
+// instance is the common part of sources and destinations: most messages of both have the same form in both versions of
+// the protocol.
 type instance struct {
 	id      string
 	client  *Client
@@ -208,32 +209,31 @@ type instance struct {
 	service string
 }
 
-// LogThrough has what the plugin writes logged through a handler that wrap makes of the one
-// there is, and redacts what of it goes into errors. It is called before Configure: until then
-// the plugin knows no settings.
+// LogThrough wraps the log handler of the plugin with wrap, and redacts plugin output in errors. It must be called
+// before Configure: until then the plugin knows no settings.
 func (c *instance) LogThrough(wrap func(slog.Handler) slog.Handler, redact func(string) string) {
 	c.log = slog.New(wrap(c.log.Handler()))
 	c.p.stderr.logTo(c.log, redact)
 	c.p.printed.logTo(c.log, redact)
 }
 
-// Configure hands over the settings.
+// Configure sends the settings to the plugin.
 func (c *instance) Configure(ctx context.Context, settings map[string]string) error {
 	return c.call(ctx, "Configure", c.client.callTimeout(), &connectorv2.Source_Configure_Request{Config: settings}, &connectorv2.Source_Configure_Response{})
 }
 
-// LifecycleOnCreated reports that the connector is new. A plugin that does not
-// implement it has nothing to do.
+// LifecycleOnCreated notifies the plugin that the connector is new. It ignores that a plugin does not implement the
+// call.
 func (c *instance) LifecycleOnCreated(ctx context.Context, settings map[string]string) error {
 	return c.lifecycle(ctx, "LifecycleOnCreated", &connectorv2.Source_Lifecycle_OnCreated_Request{Config: settings})
 }
 
-// LifecycleOnUpdated reports that the connector has other settings than before.
+// LifecycleOnUpdated notifies the plugin that the settings have changed.
 func (c *instance) LifecycleOnUpdated(ctx context.Context, before, after map[string]string) error {
 	return c.lifecycle(ctx, "LifecycleOnUpdated", &connectorv2.Source_Lifecycle_OnUpdated_Request{ConfigBefore: before, ConfigAfter: after})
 }
 
-// LifecycleOnDeleted reports that the connector is gone.
+// LifecycleOnDeleted notifies the plugin that the connector was deleted.
 func (c *instance) LifecycleOnDeleted(ctx context.Context, settings map[string]string) error {
 	return c.lifecycle(ctx, "LifecycleOnDeleted", &connectorv2.Source_Lifecycle_OnDeleted_Request{Config: settings})
 }
@@ -254,14 +254,13 @@ func (c *instance) open(ctx context.Context, pos record.Position) error {
 	return c.call(ctx, method, c.client.callTimeout(), &connectorv2.Source_Open_Request{Position: pos}, &connectorv2.Source_Open_Response{})
 }
 
-// expired reports whether the time for a call is over, by the plugin's clock if not yet
-// by ours.
+// expired reports whether the deadline of a call has passed. The plugin's clock may be slightly ahead of ours.
 func expired(ctx context.Context) bool {
 	deadline, ok := ctx.Deadline()
 	return ok && !errors.Is(ctx.Err(), context.Canceled) && time.Until(deadline) < 20*time.Millisecond
 }
 
-// call makes one call of the plugin within timeout.
+// call calls a method of the plugin with the given timeout.
 func (c *instance) call(ctx context.Context, method string, timeout time.Duration, req, resp proto.Message) error {
 	if deadline, ok := ctx.Deadline(); ok {
 		timeout = min(timeout, time.Until(deadline))
@@ -276,7 +275,7 @@ func (c *instance) call(ctx context.Context, method string, timeout time.Duratio
 	if !expired(ctx) {
 		return fmt.Errorf("cannot call %s of connector %s: %w", method, c.id, c.p.meant(err, trailer))
 	}
-	// The plugin may see it first, and answer that the call was cancelled.
+	// The plugin may notice the deadline first and answer that the call was cancelled.
 	err = c.p.meant(status.FromContextError(context.DeadlineExceeded).Err(), trailer)
 	return fmt.Errorf("cannot call %s of connector %s: no answer within %v: %w",
 		method, c.id, timeout.Round(time.Millisecond), err)
@@ -286,8 +285,7 @@ func (c *instance) method(name string) string {
 	return fmt.Sprintf("/connector.v%d.%s/%s", c.p.version, c.service, name)
 }
 
-// teardown makes the last call and ends the process. The process ends even when the
-// call fails.
+// teardown makes the last call and ends the process, even if the call fails.
 func (c *instance) teardown(ctx context.Context) error {
 	err := c.call(ctx, "Teardown", teardownTimeout, &connectorv2.Source_Teardown_Request{}, &connectorv2.Source_Teardown_Response{})
 	c.end()
@@ -299,6 +297,6 @@ func (c *instance) teardown(ctx context.Context) error {
 
 func (c *instance) end() { c.p.kill() }
 
-// PID returns the id of the connector's process, which is also that of its process
-// group, or 0 when it has none of its own.
+// PID returns the id of the connector's process, which is also the id of its process group, or 0 if the connector has
+// no process of its own.
 func (c *instance) PID() int { return c.p.runner.pid() }

@@ -17,7 +17,7 @@ import (
 	"github.com/conduit-agent/conduit/spec/texts"
 )
 
-// Destination is a destination connector in a process of its own. Its methods are
+// Destination is a destination connector in its own process. Its methods are
 // called one at a time.
 type Destination struct {
 	instance
@@ -27,14 +27,14 @@ type Destination struct {
 	schemas *schema.Cache // nil: none
 
 	stopAndWait bool            // Write waits for the answers to one message before it sends the next
-	awaited     atomic.Int64    // answers to the message that was sent last, with stopAndWait
-	answers     chan []wire.Ack // to a Write that waits for them
-	report      sync.Mutex      // held while settled runs, which Write calls, too, when it waits for answers
+	awaited     atomic.Int64    // outstanding answers to the last message, with stopAndWait
+	answers     chan []wire.Ack // answers for a Write that waits for them
+	report      sync.Mutex      // held while settled runs; Write calls settled, too, when it waits for answers
 
-	last     record.Position // of the records sent
-	flushing chan struct{}   // closed when no more records come
-	done     chan struct{}   // closed when no more results come
-	err      error           // what broke it, set before done is closed
+	last     record.Position // position of the last record sent
+	flushing chan struct{}   // closed when Write is no longer called
+	done     chan struct{}   // closed after the last result
+	err      error           // why the connector broke, set before done is closed
 }
 
 func newDestination(c *instance) *Destination {
@@ -42,9 +42,9 @@ func newDestination(c *instance) *Destination {
 		unanswered: unanswered{changed: notify.NewSignal(), empty: notify.NewSignal()}}
 }
 
-// Open prepares for writing. From then on settled is called as the plugin answers, one
-// call at a time and in the order of the records written. A call with n = 0 says that
-// the connector broke, and why; no other follows.
+// Open prepares for writing. From then on settled is called for the answers of the plugin, one call at a time and in
+// the order of the records written. A call with n = 0 means that the connector broke, for the given reason, and is the
+// last one.
 func (d *Destination) Open(ctx context.Context, settled func(n int, err error)) (err error) {
 	if err = d.open(ctx, nil); err != nil {
 		return err
@@ -61,11 +61,11 @@ func (d *Destination) Open(ctx context.Context, settled func(n int, err error)) 
 	return nil
 }
 
-// targetMessage is the size at which a message is full. Longer ones gain nothing.
+// targetMessage is the size in bytes at which a message is sent. Larger messages are not faster.
 const targetMessage = 1 << 20
 
-// Write hands b over. It waits while the plugin does not take more. A record that
-// cannot be sent is refused after those before it were answered.
+// Write sends b to the plugin. It blocks while the plugin accepts no more. A record that cannot be sent is refused
+// after the records before it were answered.
 func (d *Destination) Write(ctx context.Context, b *record.Batch) error {
 	b = d.withSchemas(ctx, b)
 	for i := 0; i < b.Len(); {
@@ -91,7 +91,7 @@ func (d *Destination) Write(ctx context.Context, b *record.Batch) error {
 	return nil
 }
 
-// send sends a message whose last record is at position last.
+// send sends a message whose last record has position last.
 func (d *Destination) send(ctx context.Context, f wire.Frame, last record.Position) error {
 	d.last = append(d.last[:0], last...)
 	if err := d.stream.send(ctx, f); err != nil {
@@ -100,14 +100,14 @@ func (d *Destination) send(ctx context.Context, f wire.Frame, last record.Positi
 	return nil
 }
 
-// withSchemas returns b with structured data encoded by the schema that each record
-// names: the wire knows no integers and no times. What does not fit its schema stays as it is.
+// withSchemas returns b with structured data encoded by the schema that each record names, because the wire format has
+// neither integers nor times. Data that does not fit its schema stays unchanged.
 func (d *Destination) withSchemas(ctx context.Context, b *record.Batch) *record.Batch {
 	records, decoded := b.Decoded()
 	if d.schemas == nil || !decoded || !slices.ContainsFunc(records, namesSchema) {
 		return b
 	}
-	records = slices.Clone(records) // others may hold b too
+	records = slices.Clone(records) // the batch may be shared
 	for i := range records {
 		for _, part := range []schema.Parts{{Key: true}, {Payload: true}} {
 			if err := d.schemas.EncodeRecord(ctx, &records[i], part); err != nil {
@@ -122,8 +122,7 @@ func namesSchema(r record.Record) bool {
 	return r.Metadata.Get(record.KeyPayloadSchemaSubject) != "" || r.Metadata.Get(record.KeyKeySchemaSubject) != ""
 }
 
-// encode returns a message of the records i to j-1, as many as fit. With an error it is
-// record i that cannot be sent.
+// encode returns a message of the records i to j-1, as many as fit. An error means that record i cannot be sent.
 func (d *Destination) encode(b *record.Batch, i int) (f wire.Frame, j int, err error) {
 	f = make(wire.Frame, 0, min(b.Size()+100*(b.Len()-i), targetMessage+targetMessage/8))
 	for j = i; j < b.Len() && len(f) < targetMessage; j++ {
@@ -164,7 +163,7 @@ func (d *Destination) results() error {
 				return d.stream.failure()
 			}
 			d.stream.release(f)
-			acks, err := wire.ParseAcks(f, d.p.version, d.expected()+1) // one too many is an error
+			acks, err := wire.ParseAcks(f, d.p.version, d.expected()+1) // one answer too many is an error
 			if err != nil {
 				return err
 			}
@@ -181,7 +180,7 @@ func (d *Destination) results() error {
 	}
 }
 
-// expected returns how many answers may come.
+// expected returns the maximum number of outstanding answers.
 func (d *Destination) expected() int {
 	if d.stopAndWait {
 		return int(d.awaited.Load())
@@ -189,7 +188,7 @@ func (d *Destination) expected() int {
 	return d.outstanding()
 }
 
-// settle passes on the plugin's answers, neighbours of one kind together.
+// settle passes on the plugin's answers, and combines consecutive answers of the same kind.
 func (d *Destination) settle(acks []wire.Ack) error {
 	written := 0
 	flush := func() {
@@ -219,7 +218,7 @@ func (d *Destination) settle(acks []wire.Ack) error {
 	return nil
 }
 
-// settleRefused passes on refusals of the host itself, once all before them are answered.
+// settleRefused passes on refusals by the host once all records before them are answered.
 func (d *Destination) settleRefused() {
 	for {
 		refused := d.takeRefused()
@@ -237,9 +236,8 @@ func (d *Destination) pass(n int, err error) {
 	d.passedOn(n)
 }
 
-// Flush returns when every record written was settled. Plugins differ in what makes
-// them write out what they hold back: Stop with the last position, or seeing that
-// nothing more comes.
+// Flush returns when every record written is settled. Plugins flush their buffers on different signals: a Stop with the
+// last position, or the end of the stream.
 func (d *Destination) Flush(ctx context.Context) error {
 	close(d.flushing)
 	stopCtx, cancel := context.WithCancel(ctx)
@@ -257,7 +255,7 @@ func (d *Destination) Flush(ctx context.Context) error {
 	}
 	select {
 	case <-stopped:
-	case <-time.After(d.client.quietTimeout()): // some wait for what has come already
+	case <-time.After(d.client.quietTimeout()): // some plugins wait for records that they already have
 	case <-ctx.Done():
 	}
 	cancel()
@@ -286,7 +284,7 @@ func (d *Destination) waitSettled(ctx context.Context, stopped <-chan struct{}) 
 	return nil
 }
 
-// reason returns what broke the connector, which may be more than the stream knows.
+// reason returns the reason why the connector broke, which may be more specific than the error of the stream.
 func (d *Destination) reason(err error) error {
 	if isClosed(d.done) {
 		return d.err

@@ -15,7 +15,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/standalone"
 )
 
-// results collects what a destination settles.
+// results collects the results of a destination.
 type results struct {
 	mu     sync.Mutex
 	n      int
@@ -67,7 +67,7 @@ func batch(contents ...string) *record.Batch {
 	return record.NewBatch(records)
 }
 
-// encodedBatch returns b as it comes from another process.
+// encodedBatch returns b as received from another process.
 func encodedBatch(t *testing.T, b *record.Batch) *record.Batch {
 	t.Helper()
 	buf, err := b.AppendWire(nil, 0, b.Len())
@@ -80,7 +80,7 @@ func encodedBatch(t *testing.T, b *record.Batch) *record.Batch {
 	return b
 }
 
-// A record is waited for by Flush until its result has been passed on.
+// Flush waits for a record until its result has been passed on.
 func TestFlushWaitsForResults(t *testing.T) {
 	ctx := testContext(t)
 	c, _ := client(t, "connector")
@@ -296,8 +296,7 @@ func TestOpenSaysWhatIsWrong(t *testing.T) {
 	}
 }
 
-// Refusals of our own and answers of the plugin come in the order of the records, also
-// when both are there at once.
+// Refusals by the host and answers of the plugin arrive in the order of the records, even if both are ready at once.
 func TestRefusalsKeepTheirOrder(t *testing.T) {
 	ctx := testContext(t)
 	c, _ := client(t, "connector")

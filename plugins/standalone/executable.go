@@ -22,29 +22,29 @@ import (
 	"github.com/hashicorp/go-plugin/runner"
 )
 
-// executable runs an executable for go-plugin: in a process group of its own, which ends
-// with the agent, and with bounded output.
+// executable runs an executable for go-plugin, in its own process group, with bounded output. The process ends with the
+// agent.
 type executable struct {
 	path    string
 	cmd     *exec.Cmd
 	sandbox *sandbox.Policy // nil: not confined
-	dir     string          // private, for its socket; go-plugin makes it
+	dir     string          // private directory for its socket; go-plugin creates it
 
-	serve  func(dir string) (*schemaService, error) // serves it schemas there
+	serve  func(dir string) (*schemaService, error) // serves schemas in that directory
 	served *schemaService                           // set by prepare; stopped when the process ends
 
 	stdout *handshakeLine
 	stderr *io.PipeReader
-	feed   *io.PipeWriter // into stderr
+	feed   *io.PipeWriter // writes to stderr
 
 	ended chan struct{} // closed when the process has ended and writes no more
-	read  chan struct{} // closed when all that it wrote is read, too
+	read  chan struct{} // closed when its output has been read, too
 	once  sync.Once     // closes read
-	err   error         // why it has ended, set before ended is closed
+	err   error         // reason for the end, set before ended is closed
 
 	mu     sync.Mutex
-	id     int  // guarded by mu: of the process; 0: not started
-	reaped bool // guarded by mu: the id may mean another process
+	id     int  // guarded by mu: process id; 0: not started
+	reaped bool // guarded by mu: the id may belong to another process
 	killed bool // guarded by mu: Kill was called
 }
 
@@ -54,11 +54,11 @@ func newExecutable(path string, env []string, serve func(dir string) (*schemaSer
 	r.stderr, r.feed = io.Pipe()
 	r.cmd.Env, r.cmd.Stdout, r.cmd.Stderr = env, r.stdout, r.feed
 	r.cmd.SysProcAttr = processAttributes()
-	r.cmd.WaitDelay = time.Second // a grandchild may hold on to the output
+	r.cmd.WaitDelay = time.Second // a grandchild may keep the output open
 	return r
 }
 
-// prepare takes what go-plugin has to say to the plugin, behind what it inherits.
+// prepare combines go-plugin's environment for the plugin with the inherited environment.
 func (r *executable) prepare(_ hclog.Logger, cmd *exec.Cmd, dir string) (runner.Runner, error) {
 	r.cmd.Env, r.dir = append(r.cmd.Env, cmd.Env...), dir
 	err := r.serveSchemas()
@@ -81,13 +81,13 @@ func (r *executable) serveSchemas() (err error) {
 	return nil
 }
 
-// discard removes the files of a process that was not started. go-plugin removes those of a started process.
+// discard removes the files of a process that was not started. go-plugin removes the files of a started process.
 func (r *executable) discard() {
 	r.served.stop()
 	_ = os.RemoveAll(r.dir)
 }
 
-// confine has the process confined, to its private directory in addition to what the policy gives.
+// confine applies the policy to the process, and grants it its private directory in addition.
 func (r *executable) confine() error {
 	p := *r.sandbox
 	p.Write, p.Dir = append(slices.Clone(p.Write), r.dir), r.dir
@@ -111,8 +111,8 @@ func (r *executable) Start(context.Context) error {
 	return err
 }
 
-// run starts the process and waits for its end. Both happen on one thread that lives
-// as long, because the process is killed when the thread that started it ends.
+// run starts the process and waits for its end. Both happen on one thread that lives as long as the process, because
+// the kernel kills the process when the thread that started it ends.
 func (r *executable) run(started chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -138,7 +138,7 @@ func (r *executable) run(started chan<- error) {
 	close(r.ended)
 }
 
-// begin takes note of the process, which may be unwanted already.
+// begin records the id of the started process. It kills the process if Kill was called in the meantime.
 func (r *executable) begin(pid int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -154,7 +154,7 @@ func (r *executable) setReaped() {
 	r.reaped = true
 }
 
-// Wait waits until the process has ended. It is called when all output is read.
+// Wait waits until the process has ended. It is called after all output was read.
 func (r *executable) Wait(context.Context) error {
 	<-r.ended
 	r.once.Do(func() { close(r.read) })
@@ -184,16 +184,16 @@ func (r *executable) signal(s syscall.Signal) {
 	}
 }
 
-// Stdout has the line of the handshake.
+// Stdout returns the handshake line.
 func (r *executable) Stdout() io.ReadCloser { return r.stdout.reader }
 
-// Stderr has what the process writes to its log.
+// Stderr returns the log output of the process.
 func (r *executable) Stderr() io.ReadCloser { return r.stderr }
 
-// Name returns the path.
+// Name returns the path of the executable.
 func (r *executable) Name() string { return r.path }
 
-// ID returns the id of the process, nothing when none was started.
+// ID returns the process id, or "" if no process was started.
 func (r *executable) ID() string {
 	if pid := r.pid(); pid != 0 {
 		return strconv.Itoa(pid)
@@ -201,7 +201,7 @@ func (r *executable) ID() string {
 	return ""
 }
 
-// Diagnose has nothing to add.
+// Diagnose returns nothing.
 func (r *executable) Diagnose(context.Context) string { return "" }
 
 // PluginToHost refuses addresses of other machines.
@@ -215,7 +215,7 @@ func (r *executable) PluginToHost(network, address string) (string, string, erro
 	return network, address, nil
 }
 
-// HostToPlugin is not needed: the plugin never dials.
+// HostToPlugin is unused, because the plugin never dials.
 func (r *executable) HostToPlugin(network, address string) (string, string, error) {
 	return network, address, nil
 }
@@ -230,7 +230,7 @@ func (r *executable) pid() int {
 	return r.id
 }
 
-// whyNotReady says why there is no connection to the plugin, for which go-plugin gives err.
+// whyNotReady explains why there is no connection to the plugin; err is the error of go-plugin.
 func (r *executable) whyNotReady(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return fmt.Errorf("it did not get ready: %w", context.Cause(ctx))
@@ -238,22 +238,22 @@ func (r *executable) whyNotReady(ctx context.Context, err error) error {
 	return r.stdout.explain(err)
 }
 
-// isLocal reports whether only this machine can be listening at the address.
+// isLocal reports whether the address can belong only to this machine.
 func isLocal(address string) bool {
 	host, _, err := net.SplitHostPort(address)
 	ip := net.ParseIP(host)
 	return err == nil && (host == "localhost" || ip.IsLoopback())
 }
 
-// handshakeFields is how many fields of the handshake are for the host: what follows is a
-// certificate, on which go-plugin panics unless it has asked for one.
+// handshakeFields is the number of handshake fields for the host. The next field is a certificate, on which go-plugin
+// panics unless it has requested one.
 const handshakeFields = 5
 
-// maxHandshake bounds the line of the handshake.
+// maxHandshake limits the size of the handshake line in bytes.
 const maxHandshake = 4 << 10
 
-// handshakeLine hands the first line that a plugin prints to go-plugin, if it may be the
-// line of the handshake, and drops the rest.
+// handshakeLine passes the first line that a plugin prints to go-plugin if it can be a handshake line, and drops the
+// rest of the output.
 type handshakeLine struct {
 	reader *io.PipeReader
 	writer *io.PipeWriter
@@ -261,8 +261,8 @@ type handshakeLine struct {
 	done   bool   // owned by Write
 
 	mu    sync.Mutex
-	first string // guarded by mu: what was printed; empty: nothing yet
-	valid bool   // guarded by mu: it may be the line of the handshake
+	first string // guarded by mu: printed text; empty: nothing yet
+	valid bool   // guarded by mu: it can be a handshake line
 }
 
 func newHandshakeLine() *handshakeLine {
@@ -271,7 +271,7 @@ func newHandshakeLine() *handshakeLine {
 	return l
 }
 
-// Write takes everything.
+// Write accepts all of p.
 func (l *handshakeLine) Write(p []byte) (int, error) {
 	if l.done {
 		return len(p), nil
@@ -296,14 +296,13 @@ func (l *handshakeLine) hand(line string) {
 	l.close()
 }
 
-// close says that no line comes any more.
+// close ends the output: no line follows.
 func (l *handshakeLine) close() { _ = l.writer.Close() }
 
-// ErrNoConnector is that a program printed something else than the line of the handshake.
+// ErrNoConnector means that a program printed something other than a handshake line.
 var ErrNoConnector = errors.New("it is not a connector")
 
-// explain returns why there is no connection, which err says if the line was what
-// go-plugin expects.
+// explain returns the reason why there is no connection. It is err if the printed line was valid for go-plugin.
 func (l *handshakeLine) explain(err error) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -20,68 +20,67 @@ import (
 	"github.com/conduit-agent/conduit/spec/notify"
 )
 
-// Executables is the Registry of the connector executables in a directory. Each is run
-// once, in a process of its own, to say what it is, and again when its content has
-// changed. Problems says what is no plugin; such a file harms nothing.
+// Executables is the Registry of the connector executables in a directory. Each file runs once, in its own process, to
+// return its specification, and again when its content has changed. Problems returns the files that are no plugins;
+// they do not affect the others.
 //
 // Set the exported fields, then call Run or, to scan once, Rescan.
 type Executables struct {
-	Dir      string          // need not exist yet; its subdirectories and hidden files do not count
+	Dir      string          // may be missing; its subdirectories and hidden files are ignored
 	Schemas  schema.Registry // served to the plugins; nil: none
-	Bounds   *schema.Bounds  // of what the plugins may do with Schemas; nil: none
-	Env      []string        // what plugins inherit, as NAME=value; nil: all that this process has
+	Bounds   *schema.Bounds  // limits for plugins that use Schemas; nil: none
+	Env      []string        // environment of plugins, as NAME=value; nil: environment of this process
 	Log      *slog.Logger    // nil discards
-	LogLevel string          // what plugins should log; empty: info
+	LogLevel string          // log level of plugins; empty: info
 
-	Sandbox    *sandbox.Policy // what plugins may do, in addition to what each needs; nil: what this process may
-	MaxMessage int             // greatest message that is taken from plugins, in bytes; 0: 16 MiB
-	MaxSend    int             // greatest message that plugins are sent, in bytes; 0: 4 MiB
-	TempDir    string          // where plugins get a private directory each; empty: that of the machine
+	Sandbox    *sandbox.Policy // rights of plugins, in addition to their needs; nil: rights of this process
+	MaxMessage int             // maximum size of a message from a plugin, in bytes; 0: 16 MiB
+	MaxSend    int             // maximum size of a message to a plugin, in bytes; 0: 4 MiB
+	TempDir    string          // directory for the private directories of plugins; empty: default of the machine
 	// file that lists the processes started by plugins and their mark, so that the next agent ends them if this one is
 	// killed; empty: none
 	Record         string
-	RefuseWritable bool // executables that others can change are not used; else they are warned of
+	RefuseWritable bool // refuse executables that others can change, instead of a warning
 
-	Changed func() // when set, called after plugins came, went or changed; must not block
+	Changed func() // if set, called after plugins were added, removed or changed; must not block
 
-	// Watch calls scan when something may have changed at the paths that scan returned last, when
-	// wake was received, and after the time that it returned, until ctx ends. nil scans once
-	// each Interval.
+	// Watch calls scan after a change of the paths that the last scan returned, when it receives from wake, and after
+	// the time that scan returned, until ctx ends. nil scans once each Interval.
 	Watch          func(ctx context.Context, wake <-chan struct{}, scan func() (paths []string, again time.Duration)) error
 	Interval       time.Duration // between two scans of Dir without Watch; 0: a second
-	SpecifyTimeout time.Duration // for an executable to say what it is; 0: 30 s
+	SpecifyTimeout time.Duration // time limit for an executable to return its specification; 0: 30 s
 
 	prepare    sync.Once
 	endOrphans func(context.Context) // set by Prepare
 
 	once  sync.Once
 	wake  notify.Signal // there is work for Run
-	slots chan struct{} // as many executables are specified at a time
+	slots chan struct{} // limits the number of executables specified at a time
 
-	scanning sync.Mutex // held while the directory is compared with what is known
+	scanning sync.Mutex // held during a scan of the directory
 
 	mu       sync.Mutex
-	dirErr   error                     // guarded by mu: why Dir could not be read
+	dirErr   error                     // guarded by mu: error of reading Dir
 	files    map[string]*file          // guarded by mu: by path; values are replaced, never modified
 	plugins  map[pluginname.Name]*file // guarded by mu: files that are plugins, each name once
 	problems map[string]string         // guarded by mu: by path, why a file is no plugin
-	warnings map[string]string         // guarded by mu: by path, how others can change a plugin
+	warnings map[string]string         // guarded by mu: by path, why others can change a plugin
 	changes  chan struct{}             // guarded by mu: closed and replaced when any of this changes
-	running  map[*running]bool         // guarded by mu: connectors
+	running  map[*running]bool         // guarded by mu: running connectors
 }
 
-// file is one file in the directory. Links are followed: path is what is run.
+// file is a file in the directory. Links are followed: path is the target.
 type file struct {
 	path, entry string
 	print       fingerprint.Print
-	err         error     // why it is no plugin
-	writable    error     // how others can change it
-	pending     bool      // what it is now is not known yet
+	err         error     // reason why it is no plugin
+	writable    error     // why others can change it
+	pending     bool      // its current content is not specified yet
 	running     bool      // it is being specified
-	tries       int       // how often it was cut short
-	again       time.Time // when it is asked again what it is, after that; zero: not
+	tries       int       // number of interrupted attempts
+	again       time.Time // time of the next attempt after an interrupted one; zero: none
 	sum         string
-	spec        *sdk.Specification // of the content with this sum; nil: none
+	spec        *sdk.Specification // specification of the content with this sum; nil: none
 }
 
 const (
@@ -100,14 +99,14 @@ func (e *Executables) init() {
 	})
 }
 
-// Prepare has all processes that this process starts from now on carry a mark, by which the next agent ends those that
-// are left if this one is killed. Run calls it if nothing else has.
+// Prepare marks all processes that this process starts from now on, so that the next agent can find and end them if
+// this one is killed. Run calls Prepare if nothing else has.
 func (e *Executables) Prepare() {
 	e.init()
 	e.prepare.Do(func() { e.endOrphans = Prepare(e.Record, e.Log) })
 }
 
-// Run watches the directory until ctx ends. The processes of connectors outlive it.
+// Run watches the directory until ctx ends. The processes of connectors continue after that.
 func (e *Executables) Run(ctx context.Context) error {
 	e.init()
 	var work sync.WaitGroup
@@ -125,7 +124,7 @@ func (e *Executables) Run(ctx context.Context) error {
 	})
 }
 
-// poll is Watch without anything that says when to scan.
+// poll is the Watch of an Executables without one.
 func (e *Executables) poll(ctx context.Context, wake <-chan struct{}, scan func() (paths []string, again time.Duration)) error {
 	interval := cmp.Or(e.Interval, defaultInterval)
 	for {
@@ -139,8 +138,7 @@ func (e *Executables) poll(ctx context.Context, wake <-chan struct{}, scan func(
 	}
 }
 
-// Rescan scans the directory once and returns when it is known what every file in
-// it is, or when ctx ends.
+// Rescan scans the directory once. It returns when every file in it is specified, or when ctx ends.
 func (e *Executables) Rescan(ctx context.Context) {
 	e.init()
 	var work sync.WaitGroup
@@ -161,7 +159,7 @@ func (e *Executables) Rescan(ctx context.Context) {
 	}
 }
 
-// Installed returns the plugins that are known now.
+// Installed returns the known plugins.
 func (e *Executables) Installed() []plugins.Installed {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -174,7 +172,7 @@ func (e *Executables) Installed() []plugins.Installed {
 	return all
 }
 
-// Problems returns what is not used and why, by path.
+// Problems returns the unusable files with the reasons, by path.
 func (e *Executables) Problems() []plugins.Problem {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -185,8 +183,7 @@ func (e *Executables) Problems() []plugins.Problem {
 	return all
 }
 
-// state returns a channel that is closed when something changes, and whether there are
-// files of which it is not known what they are.
+// state returns a channel that is closed at the next change, and whether there are files that are not specified yet.
 func (e *Executables) state() (changes <-chan struct{}, pending bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -196,8 +193,7 @@ func (e *Executables) state() (changes <-chan struct{}, pending bool) {
 	return e.changes, pending
 }
 
-// classify decides which files are plugins, and says why the others are not. The caller
-// holds mu.
+// classify decides which files are plugins, and gives the reasons for the others. The caller holds mu.
 func (e *Executables) classify() (plugins map[pluginname.Name]*file, problems map[string]string) {
 	plugins, problems = map[pluginname.Name]*file{}, map[string]string{}
 	if e.dirErr != nil {
@@ -227,8 +223,8 @@ func (e *Executables) classify() (plugins map[pluginname.Name]*file, problems ma
 	return plugins, problems
 }
 
-// reclassify notes which files are plugins. It returns what to log, and whether plugins
-// came, went or changed. The caller holds mu.
+// reclassify updates the set of plugins. It returns the log lines, and whether plugins were added, removed or changed.
+// The caller holds mu.
 func (e *Executables) reclassify() (lines []func(), changed bool) {
 	plugins, problems := e.classify()
 	for name, f := range plugins {
@@ -272,7 +268,7 @@ func (e *Executables) reclassify() (lines []func(), changed bool) {
 	return lines, changed
 }
 
-// update changes what is known, logs what that means, and calls Changed.
+// update applies a change, logs its effects, and calls Changed.
 func (e *Executables) update(change func()) {
 	e.mu.Lock()
 	change()

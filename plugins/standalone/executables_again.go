@@ -8,15 +8,15 @@ import (
 	"time"
 )
 
-// A file that was cut short when it was asked what it is, as on a host that has just started, is asked again,
-// with an exponential backoff: after 1 s first, and maxAgain times in all, which is a quarter of an hour.
+// A file whose specification was interrupted, for example on a host that has just started, is tried again with
+// exponential backoff. The first delay is 1 s. There are at most maxAgain retries, about a quarter of an hour in all.
 const (
 	firstAgain = time.Second
 	maxAgain   = 10
 )
 
-// mayPass reports whether the file may say what it is when it is asked again: it did not answer in time, or
-// was killed. A program that is no connector is not run again.
+// mayPass reports whether another attempt to specify the file may succeed: it did not answer in time, or was killed. A
+// program that is no connector does not run again.
 func mayPass(err error) bool {
 	if errors.Is(err, ErrNoConnector) {
 		return false
@@ -26,7 +26,7 @@ func mayPass(err error) bool {
 	return killed || errors.Is(err, context.DeadlineExceeded)
 }
 
-// answered notes whether f is to be asked again.
+// answered records whether f needs another attempt.
 func (f *file) answered(err error, now time.Time) {
 	if err == nil || !mayPass(err) || f.tries >= maxAgain {
 		f.tries, f.again = 0, time.Time{}
@@ -36,14 +36,14 @@ func (f *file) answered(err error, now time.Time) {
 	f.tries++
 }
 
-// due returns after how long f is to be asked what it is: 0 for now, less for never.
+// due returns the time until the next attempt to specify f: 0 for now, negative for never.
 func (f *file) due(now time.Time) time.Duration {
 	switch {
 	case f.running, !f.pending && f.again.IsZero():
 		return -1
 	case !f.pending:
 		return max(0, f.again.Sub(now))
-	case !f.print.Quiet(now, writeDebounce): // it may not be written to its end
+	case !f.print.Quiet(now, writeDebounce): // it may still be being written
 		return writeDebounce
 	}
 	return 0

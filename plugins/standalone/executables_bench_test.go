@@ -7,8 +7,8 @@ import (
 	"github.com/conduit-agent/conduit/plugins/standalone"
 )
 
-// BenchmarkExecutable measures the stations of a plugin process: to ask what it is, to
-// start one for a connector, and to end it.
+// BenchmarkExecutable measures the steps of a plugin process: specifying it, starting it for a connector, and ending
+// it.
 func BenchmarkExecutable(b *testing.B) {
 	exe, err := os.Executable()
 	if err != nil {

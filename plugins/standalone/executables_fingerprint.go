@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// writeDebounce is how long a file has to be unchanged before it counts as written to its end.
+// writeDebounce is the time without changes after which a file counts as completely written.
 const writeDebounce = 300 * time.Millisecond
 
 // sum returns the SHA-256 of a file's content.

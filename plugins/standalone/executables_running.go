@@ -11,17 +11,16 @@ import (
 	"github.com/conduit-agent/conduit/spec/sorting"
 )
 
-// Change says what became, on disk, of the executable that a running connector was
-// started from.
+// Change describes a change on disk of the executable that a running connector was started from.
 type Change struct {
 	ConnectorID string
-	Plugin      pluginname.Name // that it runs
+	Plugin      pluginname.Name // plugin of the connector
 	Reason      string          // PluginReplaced, PluginBroken or PluginGone
 	Message     string          // for people
-	Started     time.Time       // when the connector was
+	Started     time.Time       // start of the connector
 }
 
-// running is a connector that runs, and the file that it was started from.
+// running is a running connector and the file that it was started from.
 type running struct {
 	connectorID string
 	plugin      pluginname.Name
@@ -30,7 +29,7 @@ type running struct {
 	at          time.Time
 }
 
-// begin notes that a connector runs, until end is called.
+// begin registers a running connector until end is called.
 func (e *Executables) begin(connectorID string, plugin pluginname.Name, f *file, pid int) (end func()) {
 	r := &running{connectorID, plugin, f, pid, time.Now()}
 	e.mu.Lock()
@@ -46,8 +45,7 @@ func (e *Executables) begin(connectorID string, plugin pluginname.Name, f *file,
 	}
 }
 
-// Processes returns the processes of all connectors that run, in the order of the
-// connectors' ids.
+// Processes returns the processes of all running connectors, sorted by connector id.
 func (e *Executables) Processes() []plugins.Process {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -61,8 +59,7 @@ func (e *Executables) Processes() []plugins.Process {
 	return all
 }
 
-// Changes returns what became of the executables of connectors that run, by connector:
-// those that are what they were are not among them.
+// Changes returns the changed executables of running connectors, by connector.
 func (e *Executables) Changes() []Change {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -79,8 +76,8 @@ func (e *Executables) Changes() []Change {
 	return all
 }
 
-// changed returns what is to be said of the file that r was started from, nothing if
-// that is what it was, or if it is not known yet what it is. The caller holds mu.
+// changed describes the change of the file that r was started from. It returns "" if the file is unchanged, or if the
+// new content is not specified yet. The caller holds mu.
 func (e *Executables) changed(r *running) (reason, what string) {
 	const next = "; a restart of the pipeline uses what is there then"
 	if now := e.plugins[r.plugin]; now != nil {
@@ -103,7 +100,7 @@ func (e *Executables) changed(r *running) (reason, what string) {
 	return "PluginGone", r.file.entry + " is gone, and the connector cannot be started again until it is back"
 }
 
-// runningSource is a source that is noted to run until its end.
+// runningSource is a source that is registered as running until Teardown.
 type runningSource struct {
 	*Source
 	end func()
@@ -115,7 +112,7 @@ func (s *runningSource) Teardown(ctx context.Context) error {
 	return s.Source.Teardown(ctx)
 }
 
-// runningDestination is a destination that is noted to run until its end.
+// runningDestination is a destination that is registered as running until Teardown.
 type runningDestination struct {
 	*Destination
 	end func()

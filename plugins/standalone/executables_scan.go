@@ -11,8 +11,7 @@ import (
 	"github.com/conduit-agent/conduit/spec/fingerprint"
 )
 
-// scan compares the directory with what is known of it. Files that are new or not what
-// they were become pending.
+// scan compares the directory with the known files. New and changed files become pending.
 func (e *Executables) scan() {
 	e.scanning.Lock()
 	defer e.scanning.Unlock()
@@ -25,7 +24,7 @@ func (e *Executables) scan() {
 	}
 }
 
-// watched returns what the next scan depends on: the directory, and where links in it lead to.
+// watched returns the paths that the next scan depends on: the directory, and the targets of the links in it.
 func (e *Executables) watched() []string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -39,7 +38,7 @@ func (e *Executables) watched() []string {
 	return paths
 }
 
-// isKnown reports whether nothing differs from the last scan. The caller holds mu.
+// isKnown reports whether the result equals the last scan. The caller holds mu.
 func isKnown(e *Executables, found map[string]*file, err error) bool {
 	if err != nil {
 		return e.dirErr != nil && e.dirErr.Error() == err.Error()
@@ -55,10 +54,10 @@ func isKnown(e *Executables, found map[string]*file, err error) bool {
 	return true
 }
 
-// take makes found what is known. The caller holds mu.
+// take replaces the known files with found. The caller holds mu.
 func (e *Executables) take(found map[string]*file, err error) {
 	if e.dirErr = err; err != nil {
-		return // a plugin is not gone because its directory cannot be read
+		return // an unreadable directory does not remove its plugins
 	}
 	for path, f := range found {
 		known := e.files[path]
@@ -66,14 +65,14 @@ func (e *Executables) take(found map[string]*file, err error) {
 		case known == nil:
 		case known.running || known.sameAs(f):
 			found[path] = known
-		case f.err == nil: // used as what it was until it is known what it is
+		case f.err == nil: // its old specification is used until the new one is known
 			f.sum, f.spec = known.sum, known.spec
 		}
 	}
 	e.files = found
 }
 
-// list returns the files in Dir, by path. A directory that is not there has none.
+// list returns the files in Dir, by path. It returns none if the directory does not exist.
 func (e *Executables) list() (map[string]*file, error) {
 	root, err := realDir(e.Dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -110,8 +109,8 @@ func realDir(dir string) (string, error) {
 	return filepath.EvalSymlinks(abs)
 }
 
-// inspect returns what can be said of a file without running it, and whether it may be run
-// by the settings, nil when it is none or gone.
+// inspect describes a file without running it, and applies the settings that may refuse it. It returns nil if there is
+// no such file.
 func (e *Executables) inspect(root, name string) *file {
 	f := inspect(root, name)
 	if f == nil || f.err != nil {
@@ -123,8 +122,7 @@ func (e *Executables) inspect(root, name string) *file {
 	return f
 }
 
-// inspect returns what can be said of a file without running it, nil when it is none
-// or gone.
+// inspect describes a file without running it. It returns nil if there is no such file.
 func inspect(root, name string) *file {
 	path := filepath.Join(root, name)
 	target, err := inside(root, path)
@@ -151,8 +149,7 @@ func inspect(root, name string) *file {
 	return &file{path: target, print: fingerprint.Of(info), pending: true}
 }
 
-// inside returns what path stands for when all links are followed, which must be in
-// root or below.
+// inside resolves all links in path. The result must be root or below it.
 func inside(root, path string) (string, error) {
 	target, err := filepath.EvalSymlinks(path)
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// specifyPending has work find out what the pending files are. It returns after how long others are to be asked,
-// because they may not be written to their end or were cut short, 0 for none.
+// specifyPending lets work specify the pending files. It returns the time until the next attempt for files that may
+// still be being written or were interrupted, 0 if there are none.
 func (e *Executables) specifyPending(ctx context.Context, work *sync.WaitGroup) (again time.Duration) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -36,7 +36,7 @@ func (e *Executables) specifyPending(ctx context.Context, work *sync.WaitGroup) 
 	return again
 }
 
-// specify finds out what f is.
+// specify runs f and stores its specification.
 func (e *Executables) specify(ctx context.Context, f file) {
 	known := f
 	known.running = false
@@ -86,7 +86,7 @@ func specifyTimeout(e *Executables) time.Duration {
 	return cmp.Or(e.SpecifyTimeout, defaultSpecifyTimeout)
 }
 
-// explainStart says what errors of the system mean here.
+// explainStart explains errors of the system in the context of starting a plugin.
 func explainStart(err error) error {
 	switch {
 	case errors.Is(err, syscall.ENOEXEC):
@@ -97,7 +97,7 @@ func explainStart(err error) error {
 	return err
 }
 
-// checkName refuses names that no pipeline could refer to.
+// checkName refuses names that no pipeline can refer to.
 func checkName(s *sdk.Specification) error {
 	if strings.ContainsAny(s.Name, "@:/ \t\r\n") || strings.ContainsAny(s.Version, " \t\r\n") || s.Version == "" || s.Version == pluginname.Latest {
 		return fmt.Errorf("it calls itself %.100q, version %.100q, which pipelines cannot refer to", s.Name, s.Version)
@@ -105,9 +105,8 @@ func checkName(s *sdk.Specification) error {
 	return nil
 }
 
-// sides returns the settings of the source and of the destination of a plugin. A plugin
-// that lists none for a side has no such side if it was made with an SDK that lists
-// its own settings for every side there is; of others that is not known.
+// sides returns the source and destination parameters of a plugin. A plugin without parameters for a side has no such
+// side if its SDK adds its own parameters to every existing side. For other SDKs this is unknown.
 func sides(s *sdk.Specification) (source, destination sdk.Parameters) {
 	if (plugins.Installed{Specification: *s, Kind: pluginname.Standalone}).Complete() {
 		return s.Source, s.Destination
@@ -122,7 +121,7 @@ func sides(s *sdk.Specification) (source, destination sdk.Parameters) {
 	return source, destination
 }
 
-// clientOf returns what starts f.
+// clientOf returns a client that starts f.
 func clientOf(e *Executables, f *file) *Client {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/pluginname"
 )
 
-// substituteWait is how long to wait for what may be a better choice than the plugin there is.
+// substituteWait is the time to wait for a plugin that may match better than the known one.
 const substituteWait = 2 * time.Second
 
 // Await implements Discovery.
@@ -42,8 +42,7 @@ func (e *Executables) Await(ctx context.Context, ref pluginname.Name, substitute
 	}
 }
 
-// awaited reports whether nothing that is pending can change what ref stands for, and
-// whether it stands for something already.
+// awaited reports whether no pending file can change the meaning of ref, and whether ref has a meaning already.
 func awaited(e *Executables, ref pluginname.Name) (changes <-chan struct{}, done, some bool) {
 	path := ""
 	if ref.IsPath() {
@@ -89,8 +88,8 @@ func (e *Executables) Resolve(path string) (pluginname.Name, error) {
 	return pluginname.Name{}, fmt.Errorf("cannot use %s as a plugin: %s", path, reason)
 }
 
-// resolve returns the file that path stands for, which must be in the directory.
-// Relative paths start at the working directory or, if there is no such file, in the directory.
+// resolve returns the file at path, which must be in the directory. Relative paths start at the working directory or,
+// if there is no such file, in the directory.
 func (e *Executables) resolve(path string) (string, error) {
 	root, err := realDir(e.Dir)
 	if err != nil {
@@ -139,8 +138,7 @@ func (e *Executables) Destination(ctx context.Context, plugin pluginname.Name, c
 	return &runningDestination{d, e.begin(connector.DeclaredID(connectorID), plugin, f, d.PID())}, nil
 }
 
-// client returns what starts the plugin, and its file, if that is still the one that was
-// specified.
+// client returns a client for the plugin, and its file, provided that the file is unchanged since it was specified.
 func (e *Executables) client(plugin pluginname.Name) (*Client, *file, error) {
 	e.init()
 	e.mu.Lock()

@@ -26,7 +26,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/wire"
 )
 
-// versionVariable has this test binary be the executable "counter" of that version.
+// versionVariable makes this test binary the executable "counter" in the given version.
 const versionVariable = "PLUGINS_TEST_VERSION"
 
 func serveCounter() {
@@ -65,10 +65,10 @@ func newDirectory(t *testing.T) *directory {
 	return d
 }
 
-// old is when files were written that are written to no more.
+// old is the modification time of completely written files.
 var old = time.Now().Add(-time.Hour)
 
-// script puts an executable shell script into the directory in one step.
+// script atomically puts an executable shell script into the directory.
 func (d *directory) script(name, body string) string {
 	d.Helper()
 	path := filepath.Join(d.dir, name)
@@ -83,8 +83,7 @@ func (d *directory) script(name, body string) string {
 	return path
 }
 
-// plugin puts the counter into the directory. Each time it runs a line is added to the
-// file NAME.runs next to the directory.
+// plugin puts the counter into the directory. Each run adds a line to the file NAME.runs next to the directory.
 func (d *directory) plugin(name, version, before string) string {
 	d.Helper()
 	exe, err := os.Executable()
@@ -99,7 +98,7 @@ func (d *directory) runs(name string) int {
 	return bytes.Count(b, []byte("\n"))
 }
 
-// names returns the names of the plugins there are.
+// names returns the names of the plugins.
 func (d *directory) names() string {
 	var names []string
 	for _, s := range d.Installed() {
@@ -119,7 +118,7 @@ func (d *directory) rescan() {
 	}
 }
 
-// run has the directory watched until the test ends.
+// run watches the directory until the test ends.
 func (d *directory) run() {
 	ctx, cancel := context.WithCancel(d.Context())
 	done := make(chan error)
@@ -232,7 +231,7 @@ func TestExecutablesAreRunWhenTheirContentChanges(t *testing.T) {
 	}
 }
 
-// A plugin that was killed before it said what it is, is asked again; a program that is none is not.
+// A plugin that was killed before it returned its specification is tried again; a program that is no plugin is not.
 func TestWhatIsCutShortIsAskedAgain(t *testing.T) {
 	t.Parallel()
 	d := newDirectory(t)
@@ -449,7 +448,7 @@ func TestFewAreSpecifiedAtATime(t *testing.T) {
 	}
 }
 
-// What a running connector was started from is compared with what is there now, until it ends.
+// The executable of a running connector is compared with the current file until the connector ends.
 func TestChangesOfRunningPlugins(t *testing.T) {
 	t.Parallel()
 	d := newDirectory(t)
@@ -511,7 +510,7 @@ func TestChangesOfRunningPlugins(t *testing.T) {
 	}
 }
 
-// Settings confine executables, from the first time that they are run.
+// Settings confine executables from their first run on.
 func TestConfinedPlugins(t *testing.T) {
 	t.Parallel()
 	if sandbox.Version() == 0 {
@@ -541,8 +540,7 @@ func TestConfinedPlugins(t *testing.T) {
 	}
 }
 
-// A file that is replaced in the directory between being chosen and being started does
-// not run in place of the one that was specified.
+// A file that is replaced between selection and start does not run instead of the specified one.
 func TestOnlyWhatWasSpecifiedIsStarted(t *testing.T) {
 	t.Parallel()
 	d := newDirectory(t)
@@ -561,7 +559,7 @@ func TestOnlyWhatWasSpecifiedIsStarted(t *testing.T) {
 	}
 }
 
-// What others can change is warned of, once, or not used; until its mode is mended.
+// Executables that others can change cause one warning, or are refused, until their mode is corrected.
 func TestPluginsThatOthersCanChange(t *testing.T) {
 	t.Parallel()
 	for _, refuse := range []bool{false, true} {

@@ -8,13 +8,12 @@ import (
 	"syscall"
 )
 
-// sameAs reports whether a file is what it was, as far as can be said without running it.
+// sameAs reports whether a file is unchanged, as far as is known without running it.
 func (f *file) sameAs(other *file) bool {
 	return f.print == other.print && f.entry == other.entry && fmt.Sprint(f.writable) == fmt.Sprint(other.writable)
 }
 
-// writable returns how others can change the files that may be plugins, by path. The caller
-// holds mu.
+// writable returns the reasons why others can change candidate files, by path. The caller holds mu.
 func writable(e *Executables) map[string]string {
 	warnings := map[string]string{}
 	for _, f := range e.files {
@@ -25,8 +24,8 @@ func writable(e *Executables) map[string]string {
 	return warnings
 }
 
-// writableByOthers returns how a user other than root and this process's user can change
-// the executable at path, or put another one in its place; nil if there is none.
+// writableByOthers returns why a user other than root and this process's user can change or replace the executable at
+// path; nil if none can.
 func writableByOthers(path string) error {
 	for _, checked := range []string{path, filepath.Dir(path)} {
 		info, err := os.Stat(checked)
@@ -40,8 +39,8 @@ func writableByOthers(path string) error {
 	return nil
 }
 
-// othersWrite says why others can write to a file, nothing if they cannot. A group counts
-// as others unless it is root's or this process's own.
+// othersWrite returns why others can write to a file, "" if they cannot. A group counts as others unless it is root's
+// or this process's own.
 func othersWrite(info fs.FileInfo) string {
 	stat := info.Sys().(*syscall.Stat_t)
 	mode := info.Mode().Perm()

@@ -21,22 +21,22 @@ func NewLogWriter(log *slog.Logger) (w io.Writer, flush func()) {
 	return l, l.flush
 }
 
-// SourceIsAhead reports whether as many messages of s wait as are taken ahead.
+// SourceIsAhead reports whether s has received as many messages ahead as it may.
 func SourceIsAhead(s *Source) bool { return s.stream.isAhead() }
 
-// DestinationIsAhead reports whether as many messages of d wait as are taken ahead.
+// DestinationIsAhead reports whether d has received as many messages ahead as it may.
 func DestinationIsAhead(d *Destination) bool { return d.stream.isAhead() }
 
-// Outstanding returns how many records Flush of d waits for.
+// Outstanding returns the number of records that Flush of d waits for.
 func Outstanding(d *Destination) int { return d.outstanding() }
 
 func (s *stream) isAhead() bool { return len(s.received) == cap(s.received) }
 
-// SourceHasEnded reports whether it is known why the stream of s has ended.
+// SourceHasEnded reports whether the reason for the end of s's stream is known.
 func SourceHasEnded(s *Source) bool { return isClosed(s.stream.ended) }
 
-// LastSaid returns what is kept of a line that a plugin writes, after as much as is logged of
-// it when throttled is set.
+// LastSaid returns the part of a plugin's output line that is kept. With throttled set, the log limit is exhausted
+// first.
 func LastSaid(log *slog.Logger, redact func(string) string, line string, throttled bool) string {
 	l := newLogWriter(log)
 	l.logTo(log, redact)
@@ -49,5 +49,5 @@ func LastSaid(log *slog.Logger, redact func(string) string, line string, throttl
 // Waiting returns how many received messages of s wait for a Read.
 func Waiting(s *Source) int { return len(s.stream.received) }
 
-// MakeSpace makes space for messages that are taken ahead, as Read does.
+// MakeSpace makes space for messages received ahead, as Read does.
 func MakeSpace(s *Source) { s.makeSpace() }

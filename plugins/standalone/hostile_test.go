@@ -24,7 +24,7 @@ const hostileSpecification = "STANDALONE_TEST_SPECIFICATION"
 
 func init() { roles["hostile"] = serveHostile }
 
-// serveHostile is a plugin that has the host take as much as its setting "mode" says.
+// serveHostile serves a plugin that makes the host use as many resources as its setting "mode" specifies.
 func serveHostile() {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -133,7 +133,7 @@ func (*hostileDestination) Open(context.Context, *connectorv2.Destination_Open_R
 	return &connectorv2.Destination_Open_Response{}, nil
 }
 
-// Run answers the first message with many more answers than it has records.
+// Run answers the first message with many more answers than the message has records.
 func (*hostileDestination) Run(stream connectorv2.DestinationPlugin_RunServer) error {
 	req, err := stream.Recv()
 	if err != nil {
@@ -149,7 +149,8 @@ func (*hostileDestination) Run(stream connectorv2.DestinationPlugin_RunServer) e
 	return nil
 }
 
-// A plugin that sends what takes far more memory than it has bytes is broken, and the error says why.
+// A plugin that sends messages whose records take far more memory than bytes on the wire is broken, and the error gives
+// the reason.
 func TestHostileSources(t *testing.T) {
 	for mode, want := range map[string]string{
 		"metadata": "its metadata has 20000 entries, more than 10000",
@@ -182,7 +183,7 @@ func TestManyRecordsInAMessage(t *testing.T) {
 	}
 }
 
-// More answers than there are records are an error, and are not all taken apart.
+// More answers than records are an error, and the rest is not parsed.
 func TestManyAnswers(t *testing.T) {
 	ctx := testContext(t)
 	c, _ := client(t, "hostile")

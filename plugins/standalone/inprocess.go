@@ -17,21 +17,19 @@ import (
 	"google.golang.org/grpc"
 )
 
-// inProcess serves a connector from this process to go-plugin, which takes it for one
-// that runs already.
+// inProcess serves a connector from this process to go-plugin, which treats it as a process that is already running.
 type inProcess struct {
 	name   string
 	server *grpc.Server
-	dir    string // private, for its socket
+	dir    string // private directory for its socket
 	served *schemaService
-	used   schema.Registry // by the connector, closed last
+	used   schema.Registry // registry of the connector, closed last
 
-	ended chan struct{} // closed when it is served no more
-	err   error         // why, set before ended is closed
+	ended chan struct{} // closed when serving has ended
+	err   error         // reason for the end, set before ended is closed
 }
 
-// serveHere serves an instance of the connector from this process and connects to it as
-// if it were another one.
+// serveHere serves an instance of the connector from this process and connects to it as to another process.
 func (c *Client) serveHere(connectorID, token string, log *slog.Logger) (*process, error) {
 	r, address, err := c.newInProcess(connectorID, token, log)
 	if err != nil {
@@ -45,7 +43,7 @@ func (c *Client) serveHere(connectorID, token string, log *slog.Logger) (*proces
 		p.kill()
 		return nil, fmt.Errorf("cannot serve connector %s: %w", c.Connector.Name, err)
 	}
-	p.version = wire.Version2 // an attached plugin is not asked
+	p.version = wire.Version2 // go-plugin does not ask an attached plugin
 	return p, nil
 }
 
@@ -94,7 +92,7 @@ func (r *inProcess) discard() {
 	_ = os.RemoveAll(r.dir)
 }
 
-// Wait waits until the connector is served no more.
+// Wait waits until serving has ended.
 func (r *inProcess) Wait(context.Context) error {
 	<-r.ended
 	return r.err

@@ -9,7 +9,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/standalone"
 )
 
-// A connector served from this process is driven as one in its own, and leaves nothing.
+// A connector served from this process behaves like one in its own process, and leaves nothing behind.
 func TestServedFromThisProcess(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	ctx := testContext(t)

@@ -68,7 +68,7 @@ func client(t *testing.T, role string) (*standalone.Client, *logbuf.Buffer) {
 	}, out
 }
 
-// testContext ends before the test would be killed.
+// testContext returns a context that ends shortly before the test deadline.
 func testContext(t *testing.T) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), wait.Limit)
 	t.Cleanup(cancel)
@@ -81,13 +81,13 @@ var testConnector = sdk.Connector{
 	NewDestination: func() sdk.Destination { return &listDestination{} },
 }
 
-// countSource gives records with the numbers from 1 to count.
+// countSource returns records with the numbers from 1 to count.
 type countSource struct {
 	sdk.SourceBase
 	count, batch, at int
 	structured       bool
-	acks             string // file
-	fail             string // what Read says instead
+	acks             string // path of a file
+	fail             string // error of Read
 }
 
 func (s *countSource) Parameters() sdk.Parameters {
@@ -166,8 +166,8 @@ func appendLines(path string, lines []record.Position) error {
 	return f.Close()
 }
 
-// listDestination appends positions to a file. It refuses records that hold "bad",
-// crashes at "crash", and cannot write "full".
+// listDestination appends positions to a file. It refuses records that contain "bad", crashes at "crash", and cannot
+// write "full".
 type listDestination struct {
 	sdk.DestinationBase
 	path string
@@ -224,7 +224,7 @@ func lines(t *testing.T, path string) string {
 	return strings.TrimSpace(strings.ReplaceAll(string(b), "\n", " "))
 }
 
-// sequence returns the numbers from 1 to n.
+// sequence returns the numbers in the given range.
 func sequence(from, to int) string {
 	var s []string
 	for i := from; i <= to; i++ {

@@ -12,12 +12,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// limits are the values of a limit that marks processes: before this process changed it, and since.
+// limits are the hard limits that mark processes: the value before this process changed it, and the new value.
 type limits struct{ inherited, own string }
 
-// mark marks this process and all that it starts from now on. The mark is a random value of RLIMIT_LOCKS, which Linux
-// has not applied to anything since 2.4. Unlike the environment, the session and the parent, programs have no reason to
-// change it. Without the right to raise it, own is empty if the limit is too low to choose a value.
+// mark marks this process and all processes that it starts from now on. The mark is a random value of RLIMIT_LOCKS,
+// which Linux has not enforced since 2.4. Unlike the environment, the session and the parent, programs have no reason
+// to change it. Without the right to raise the limit, own is empty if the limit is too low to choose a value.
 var mark = sync.OnceValue(func() limits {
 	var before unix.Rlimit
 	if unix.Prlimit(0, unix.RLIMIT_LOCKS, nil, &before) != nil {

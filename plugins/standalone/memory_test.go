@@ -12,7 +12,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/wire"
 )
 
-// greatSource returns records of the size that its settings say, for ever.
+// greatSource returns an endless sequence of records of the size in its settings.
 type greatSource struct {
 	sdk.SourceBase
 	size, at int
@@ -42,8 +42,8 @@ func serveGreat() {
 	wire.Serve(sdk.Connector{Name: "great", Version: "v1.0.0", NewSource: func() sdk.Source { return &greatSource{} }})
 }
 
-// Of messages that are greater than what is received ahead, one is in memory at a time: the
-// next one is received when the host asks for more.
+// Only one message larger than the receive-ahead limit is in memory at a time; the next one is received when the host
+// reads again.
 func TestGreatMessagesComeOneAtATime(t *testing.T) {
 	ctx := testContext(t)
 	const size = 6 << 20
@@ -57,7 +57,7 @@ func TestGreatMessagesComeOneAtATime(t *testing.T) {
 		if b.Len() != 1 || string(b.Position(0)) != strconv.Itoa(i+1) {
 			t.Fatalf("%d records from %s on, want each in a message of its own", b.Len(), b.Position(0))
 		}
-		for range 500 { // calls over the connection over which a message that is received ahead would come
+		for range 500 { // calls on the connection that would carry a message received ahead
 			if err := s.LifecycleOnCreated(ctx, nil); err != nil {
 				t.Fatal(err)
 			}

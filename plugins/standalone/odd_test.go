@@ -24,7 +24,7 @@ import (
 	"google.golang.org/grpc"
 )
 
-// serveOdd is a plugin that behaves as its setting "mode" says. It is served without the services of go-plugin.
+// serveOdd serves a plugin whose setting "mode" selects its behavior. It has no services of go-plugin.
 func serveOdd() {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -37,7 +37,7 @@ func serveOdd() {
 	panic(server.Serve(listener))
 }
 
-// streamEnded names the file for whose creation a Stop waits that answers after the end of the stream.
+// streamEnded names a file. A Stop that answers after the end of the stream waits until the file exists.
 const streamEnded = "STANDALONE_TEST_STREAM_ENDED"
 
 type oddSource struct {
@@ -85,11 +85,10 @@ func (s *oddSource) Run(stream connectorv2.SourcePlugin_RunServer) error {
 	}
 }
 
-// crowded is the number of messages with which the host is crowded: more than it takes
-// before it is asked for them.
+// crowded is a number of messages that exceeds the number that the host receives ahead.
 const crowded = 300
 
-// crowd sends as many messages, and dies at an acknowledgement or ends the stream at Stop.
+// crowd sends crowded messages, and dies at an acknowledgement or ends the stream at Stop.
 func (s *oddSource) crowd(stream connectorv2.SourcePlugin_RunServer) error {
 	for n := range crowded {
 		resp := &connectorv2.Source_Run_Response{Records: []*opencdcv1.Record{{Position: []byte(strconv.Itoa(n + 1))}}}
@@ -207,8 +206,8 @@ func TestSourceThatFails(t *testing.T) {
 	}
 }
 
-// An acknowledgement returns that the source has ended, also when more of it waits than
-// is taken ahead and nothing is read until that is done.
+// Ack returns the end of the source even if more messages are waiting than the host receives ahead and nothing reads
+// them.
 func TestSourcesThatEndUnread(t *testing.T) {
 	for _, mode := range []string{"crowd, then die", "crowd, then end"} {
 		t.Run(mode, func(t *testing.T) {
@@ -307,7 +306,7 @@ func (d *oddDestination) Run(stream connectorv2.DestinationPlugin_RunServer) err
 	}
 }
 
-// crowd answers every record by itself, and dies at the next message.
+// crowd answers every record separately, and dies at the next message.
 func (d *oddDestination) crowd(stream connectorv2.DestinationPlugin_RunServer, req *connectorv2.Destination_Run_Request) error {
 	for _, r := range req.GetRecords() {
 		resp := &connectorv2.Destination_Run_Response{Acks: []*connectorv2.Destination_Run_Response_Ack{{Position: r.GetPosition()}}}
@@ -371,8 +370,7 @@ func TestOddDestinations(t *testing.T) {
 	}
 }
 
-// Write returns that the destination has died, also when nothing receives its
-// answers until that is done.
+// Write returns the death of the destination even if nothing receives its answers in the meantime.
 func TestDestinationThatDiesUnheard(t *testing.T) {
 	ctx := testContext(t)
 	c, _ := client(t, "odd")
@@ -397,7 +395,7 @@ func TestDestinationThatDiesUnheard(t *testing.T) {
 	}
 }
 
-// Plugins made with widespread kits refuse with a record all behind it in its message.
+// Plugins made with common SDKs refuse, along with a record, all records after it in the same message.
 func TestRecordsBehindARefusedOneAreSentAgain(t *testing.T) {
 	for _, stopAndWait := range []bool{false, true} {
 		t.Run(fmt.Sprint("stop-and-wait=", stopAndWait), func(t *testing.T) {

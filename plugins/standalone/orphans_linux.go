@@ -20,16 +20,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// started are the processes of connectors, which all others that this process is the
-// parent of differ from.
+// started holds the processes of connectors, to distinguish them from other children of this process.
 var started = struct {
-	sync.Mutex                // held while one is started, so that it is known before it is seen
+	sync.Mutex                // held during a start, so that a process is registered before it is seen
 	tokens     map[int]string // guarded by Mutex: by process
-	recorder   *recorder      // guarded by Mutex: whose file to remove when the last has ended; nil: none yet
+	recorder   *recorder      // guarded by Mutex: its file is removed when the last process has ended; nil: none yet
 	changed    notify.Signal
 }{tokens: map[int]string{}, changed: notify.NewSignal()}
 
-// Start starts a connector's process and takes note of it, until Ended.
+// Start starts a connector's process and registers it until Ended.
 func Start(cmd *exec.Cmd) error {
 	token := ""
 	for _, v := range cmd.Env {
@@ -47,7 +46,7 @@ func Start(cmd *exec.Cmd) error {
 	return err
 }
 
-// Ended takes note that a process that Start started has ended and was waited for.
+// Ended removes a process from the registered ones. The process has ended and was waited for.
 func Ended(pid int) {
 	started.Lock()
 	defer started.Unlock()
@@ -58,17 +57,17 @@ func Ended(pid int) {
 	started.changed.Notify()
 }
 
-// interval is the time between two looks at what connectors have started.
+// interval is the time between two scans for processes left behind by connectors.
 const interval = time.Second
 
-// Prepare marks all processes that this one starts from now on, and stores the mark in the file at record before it
+// Prepare marks all processes that this process starts from now on, and stores the mark in the file at record before it
 // returns, so that the next agent finds them if this one is killed. With an empty path it does nothing. It logs a
 // warning if the file cannot be written.
 //
-// The returned function ends, until ctx ends and then once more, what connectors leave behind: processes that left their
-// process group and lost their parent. Those whose connector runs, by the token in their environment, stay. It does so
-// only in a process that adopts such processes, as child subreaper or as the first process of a container. First it ends
-// the processes that earlier, killed agents with the same file left behind.
+// The returned function ends processes that connectors left behind, until ctx ends and then once more: processes that
+// left their process group and lost their parent. A process stays while the connector of the token in its environment
+// runs. The function does this only in a process that adopts such processes, as child subreaper or as the first process
+// of a container. First it ends the processes left behind by earlier, killed agents with the same file.
 func Prepare(record string, log *slog.Logger) (end func(ctx context.Context)) {
 	r := &recorder{path: record, log: log}
 	if record != "" {
@@ -119,7 +118,7 @@ func end() {
 			return
 		}
 		if !belongs(pid, live) {
-			_ = syscall.Kill(pid, syscall.SIGKILL) // and reaped when that is signalled
+			_ = syscall.Kill(pid, syscall.SIGKILL) // reaped when SIGCHLD arrives
 		}
 	})
 }
@@ -129,13 +128,12 @@ func adopted() []int {
 	return childrenOf("self")
 }
 
-// belongs reports whether a process has the token of a connector that runs. One without
-// any was left behind by a connector, too, unless this is the first process, which adopts
-// those of others that have no mark of this one.
+// belongs reports whether a process has the token of a running connector. A process without a token counts as left
+// behind, unless this is the first process of a container, which also adopts unmarked processes of others.
 func belongs(pid int, live map[string]bool) bool {
 	environ, known := environment(pid)
 	if !known {
-		return true // until the next look
+		return true // until the next scan
 	}
 	found := false
 	for variable := range bytes.SplitSeq(environ, []byte{0}) {
@@ -148,8 +146,8 @@ func belongs(pid int, live map[string]bool) bool {
 	return !found && os.Getpid() == 1 && !carries(pid, []string{mark().own})
 }
 
-// environment returns the environment of a process; nothing if it may not be read. It is not known for a moment while
-// the process becomes another program.
+// environment returns the environment of a process; empty if it may not be read. The environment is unknown for a
+// moment while the process executes another program.
 func environment(pid int) (environ []byte, known bool) {
 	path := "/proc/" + strconv.Itoa(pid) + "/environ"
 	environ, err := os.ReadFile(path)
@@ -159,6 +157,6 @@ func environment(pid int) (environ []byte, known bool) {
 	if stat(pid).environEnd == "0" {
 		return nil, false
 	}
-	environ, _ = os.ReadFile(path) // it may have become another program since
+	environ, _ = os.ReadFile(path) // it may have executed another program since
 	return environ, true
 }

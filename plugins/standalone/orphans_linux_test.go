@@ -23,7 +23,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// pidFileVariable names the file for the id of the process that a parentSource leaves behind.
+// pidFileVariable names the file with the id of the process that a parentSource leaves behind.
 const pidFileVariable = "STANDALONE_TEST_PID"
 
 func init() {
@@ -42,8 +42,8 @@ func serveParent() {
 	wire.Serve(sdk.Connector{Name: "parent", Version: "v1.0.0", NewSource: func() sdk.Source { return &parentSource{} }})
 }
 
-// hostOfOrphans runs two parentSources, of which the second ends first, and says whether the process
-// of the first lives while its connector does, and no longer. A command that the host runs meanwhile is its own.
+// hostOfOrphans runs two parentSources and tears down the second one first. It prints whether the orphan of the first
+// lives exactly as long as its connector. A command that the host runs in the meantime is not affected.
 func hostOfOrphans() {
 	_ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 	ctx, stop := context.WithCancel(context.Background())
@@ -63,7 +63,7 @@ func hostOfOrphans() {
 		defer cancel()
 		wait.Until(limited, func() bool { return unix.Kill(orphan, 0) != nil })
 	}
-	teardown(other, ended) // it takes two passes over all orphans: one that kills and one that reaps
+	teardown(other, ended) // takes two passes over all orphans: one kills, one reaps
 	fmt.Print(running(orphan), " ")
 	teardown(s, orphan)
 	fmt.Println(unix.Kill(orphan, 0))
@@ -72,7 +72,7 @@ func hostOfOrphans() {
 	<-done
 }
 
-// openParent opens a parentSource, and returns it and the process that it left behind.
+// openParent opens a parentSource, and returns it with the process that it left behind.
 func openParent(ctx context.Context, name string) (*standalone.Source, int) {
 	exe, _ := os.Executable()
 	pidFile := os.Getenv(pidFileVariable) + name
@@ -92,7 +92,7 @@ func openParent(ctx context.Context, name string) (*standalone.Source, int) {
 	return s, pid
 }
 
-// What a connector leaves behind ends with it, even out of its process group and session.
+// A process that a connector leaves behind ends with the connector, even outside its process group and session.
 func TestOrphansEndWithTheirConnector(t *testing.T) {
 	exe, err := os.Executable()
 	if err != nil {
@@ -107,12 +107,12 @@ func TestOrphansEndWithTheirConnector(t *testing.T) {
 	}
 }
 
-// recordVariable names the file in which a hostThatRecords lists the processes that its connectors start.
+// recordVariable names the file in which a hostThatRecords lists the processes started by its connectors.
 const recordVariable = "STANDALONE_TEST_RECORD"
 
-// forkSource starts processes in sessions of their own: one as it is, one without any environment, and one that
-// has another start. Once there is a file beside the record whose name ends in .late, it starts one more, which has
-// neither its environment nor its session nor a parent, and whose id it stores in the file.
+// forkSource starts processes in sessions of their own: an unchanged one, one without an environment, and one with a
+// changed start. When a file with the name of the record and the suffix .late exists, it starts one more process
+// without its environment, its session or a parent, and stores the id in that file.
 type forkSource struct{ countSource }
 
 func (s *forkSource) Open(context.Context, record.Position) error {
@@ -148,8 +148,8 @@ func hostThatRecords() {
 	select {}
 }
 
-// The next host ends the processes that connectors of a killed host started, whatever environment, session and parent
-// they have by then.
+// The next host ends the processes started by connectors of a killed host, regardless of their environment, session and
+// parent.
 func TestWhatAKilledHostLeaves(t *testing.T) {
 	exe, err := os.Executable()
 	if err != nil {
@@ -181,7 +181,7 @@ func TestWhatAKilledHostLeaves(t *testing.T) {
 			_ = unix.Kill(pid, unix.SIGKILL)
 		}
 	})
-	_ = host.Process.Signal(unix.SIGSTOP) // so that it does not record what comes now
+	_ = host.Process.Signal(unix.SIGSTOP) // so that it does not record later processes
 	if err := os.WriteFile(file+".late", nil, 0o600); err != nil {
 		t.Fatal(err)
 	}

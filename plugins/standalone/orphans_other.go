@@ -14,5 +14,5 @@ func Start(cmd *exec.Cmd) error { return cmd.Start() }
 // Ended does nothing.
 func Ended(int) {}
 
-// Prepare returns a function that does nothing: here orphans are adopted by the first process only.
+// Prepare returns a function that does nothing: on this system only the first process adopts orphans.
 func Prepare(string, *slog.Logger) (end func(context.Context)) { return func(context.Context) {} }

@@ -14,26 +14,25 @@ import (
 	"sync"
 )
 
-// maxLine bounds a line of output. A longer one comes in pieces, with marks where it was cut.
+// maxLine is the maximum length of an output line in bytes. A longer line is split, with marks at the cuts.
 const maxLine = 64 << 10
 
-// Bounds of what is kept of a plugin's output to explain its end.
+// Limits of the output that is kept to explain the end of a plugin.
 const (
 	keptLines    = 8
 	keptLineSize = 500
 )
 
-// logWriter logs lines that a plugin writes. Plugins write JSON objects with @level
-// and @message or plain text.
+// logWriter logs the lines that a plugin writes: JSON objects with @level and @message, or plain text.
 type logWriter struct {
 	throttle *subprocess.Throttle
 	mu       sync.Mutex
 	log      *slog.Logger        // guarded by mu
 	redact   func(string) string // guarded by mu; nil: nothing is secret
-	buf      []byte              // guarded by mu: a line not finished
-	inside   bool                // guarded by mu: buf does not begin the line
-	over     bool                // guarded by mu: what comes now is not waited for
-	kept     []string            // guarded by mu: last lines that were no plain log lines
+	buf      []byte              // guarded by mu: incomplete line
+	inside   bool                // guarded by mu: buf is not the beginning of the line
+	over     bool                // guarded by mu: log output without waiting for the end of a line
+	kept     []string            // guarded by mu: last lines that were not plain log lines
 	panicked bool                // guarded by mu: a stack trace follows
 }
 
@@ -41,14 +40,14 @@ func newLogWriter(log *slog.Logger) *logWriter {
 	return &logWriter{log: log, throttle: subprocess.New(log)}
 }
 
-// logTo has lines logged to another log from now on, and those that are kept redacted.
+// logTo sends lines to another log from now on, and redacts the lines that are kept.
 func (w *logWriter) logTo(log *slog.Logger, redact func(string) string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.log, w.redact = log, redact
 }
 
-// Write takes everything.
+// Write accepts all of p.
 func (w *logWriter) Write(p []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -74,7 +73,7 @@ func (w *logWriter) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// flush logs a last line that has no end. What is written after it is logged at once.
+// flush logs an incomplete last line. Later output is logged at once.
 func (w *logWriter) flush() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -83,13 +82,13 @@ func (w *logWriter) flush() {
 	w.throttle.Report()
 }
 
-// finish logs a line that has no end. The caller holds mu.
+// finish logs an incomplete line. The caller holds mu.
 func (w *logWriter) finish() {
 	w.emitPiece(false)
 	w.buf = nil
 }
 
-// emitPiece logs the buffered part of a line; more says that another piece follows. The caller holds mu.
+// emitPiece logs the buffered part of a line; more reports whether another part follows. The caller holds mu.
 func (w *logWriter) emitPiece(more bool) {
 	line := w.buf
 	if w.inside && len(line) > 0 {
@@ -116,7 +115,7 @@ func (w *logWriter) emit(line []byte) {
 	if !w.throttle.Allow(len(line)) {
 		if line[0] != '{' {
 			said := string(line)
-			w.plainLevel(said) // it may be the last that the plugin says
+			w.plainLevel(said) // it may be the plugin's last line
 			w.keep(said)
 		}
 		return
@@ -134,13 +133,13 @@ func (w *logWriter) emit(line []byte) {
 
 func (w *logWriter) keep(msg string) {
 	if w.panicked && len(w.kept) == keptLines {
-		return // the head of a stack trace says more than its end
+		return // the beginning of a stack trace is more useful than its end
 	}
 	if len(w.kept) == keptLines {
 		w.kept = slices.Delete(w.kept, 0, 1)
 	}
 	if w.redact != nil {
-		msg = w.redact(msg) // first: of a value that is cut in two neither part is recognised
+		msg = w.redact(msg) // redact before cutting: half a secret would not be recognised
 	}
 	w.kept = append(w.kept, strings.ToValidUTF8(msg[:min(len(msg), keptLineSize)], "?"))
 }
@@ -160,12 +159,10 @@ func (w *logWriter) plainLevel(line string) slog.Level {
 	return slog.LevelDebug
 }
 
-// hostKeys are what the host says of a log line. A plugin that says the same must not
-// pass for another component.
+// hostKeys are the log attributes set by the host. A plugin must not pass for another component by using them.
 var hostKeys = []string{"component", "pipeline_id", "connector_id", "plugin_name", slog.TimeKey, slog.LevelKey, slog.MessageKey}
 
-// parseLogObject reads a log line in JSON. Values that are no text stay as they are,
-// so that numbers and objects in them keep their form.
+// parseLogObject parses a log line in JSON. Values other than strings keep their form, including numbers and objects.
 func parseLogObject(line []byte) (slog.Level, string, []slog.Attr, bool) {
 	if line[0] != '{' {
 		return 0, "", nil, false

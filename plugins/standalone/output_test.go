@@ -9,7 +9,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/standalone"
 )
 
-// A secret in the last words of a plugin is recognised wherever the line is cut.
+// A secret in the last output of a plugin is recognised wherever the line is cut.
 func TestLastWordsAreRedacted(t *testing.T) {
 	const secret = "sup3rs3cret-of-the-warehouse"
 	redact := func(text string) string { return strings.ReplaceAll(text, secret, "***") }
@@ -25,7 +25,7 @@ func TestLastWordsAreRedacted(t *testing.T) {
 	}
 }
 
-// A line that comes in pieces has a mark at both sides of each cut, which redacting needs.
+// A split line has a mark on both sides of each cut, which redaction needs.
 func TestPiecesOfALineAreMarked(t *testing.T) {
 	var b strings.Builder
 	w, flush := standalone.NewLogWriter(slog.New(slog.NewTextHandler(&b, &slog.HandlerOptions{Level: slog.LevelDebug})))

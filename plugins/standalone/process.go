@@ -29,17 +29,17 @@ type process struct {
 	version int
 	runner  attached
 	stderr  *logWriter
-	printed *logWriter // what the connector itself prints to its standard output and error
+	printed *logWriter // output of the connector itself on stdout and stderr
 
-	maxReceive int // bytes of a message from it
+	maxReceive int // maximum size of a message from it, in bytes
 }
 
-// attached is what a plugin runs in.
+// attached is the process, or the goroutines of this process, that a plugin runs in.
 type attached interface {
 	runner.AttachedRunner
-	exited() <-chan struct{} // closed when it has ended and all it wrote is read
-	exitError() error        // why it has ended
-	pid() int                // 0: it is served from this process
+	exited() <-chan struct{} // closed when it has ended and all its output was read
+	exitError() error        // reason for the end
+	pid() int                // 0: served from this process
 }
 
 func newProcess(r attached, maxReceive int, log *slog.Logger) *process {
@@ -53,10 +53,10 @@ func startProcess(ctx context.Context, r *executable, tempDir string, maxReceive
 	config := p.config()
 	config.RunnerFunc = r.prepare
 	config.UnixSocketConfig = &plugin.UnixSocketConfig{TempDir: tempDir}
-	config.StartTimeout = time.Hour // ctx ends before
+	config.StartTimeout = time.Hour // ctx ends earlier
 	defer context.AfterFunc(ctx, func() { _ = r.Kill(ctx) })()
 	err := p.connect(config)
-	if err == nil && tempDir == "" && r.sandbox == nil && !r.served.hasFile() { // else the directory is still needed
+	if err == nil && tempDir == "" && r.sandbox == nil && !r.served.hasFile() { // else it is still needed
 		err = p.unlink(ctx, r.dir)
 	}
 	if err == nil {
@@ -69,8 +69,8 @@ func startProcess(ctx context.Context, r *executable, tempDir string, maxReceive
 	return nil, fmt.Errorf("cannot start plugin %s: %w", filepath.Base(r.path), err)
 }
 
-// config returns what every client of go-plugin has in common. Its own log is left out:
-// what matters is in the errors.
+// config returns the common configuration of all go-plugin clients. go-plugin's own log is off, because its errors
+// contain everything relevant.
 func (p *process) config() *plugin.ClientConfig {
 	return &plugin.ClientConfig{
 		HandshakeConfig:  wire.Handshake,
@@ -104,12 +104,12 @@ func (p *process) connect(config *plugin.ClientConfig) error {
 	return nil
 }
 
-// unlink removes the directory with the socket once the connection stands, so that nothing
-// stays of it however this process ends.
+// unlink removes the directory with the socket once the connection is established, so that it never remains, however
+// this process ends.
 func (p *process) unlink(ctx context.Context, dir string) error {
 	for state := p.conn.GetState(); state != connectivity.Ready; state = p.conn.GetState() {
 		if state == connectivity.TransientFailure || state == connectivity.Shutdown {
-			return nil // the first call says why
+			return nil // the first call returns the reason
 		}
 		p.conn.Connect()
 		if !p.conn.WaitForStateChange(ctx, state) {
@@ -119,8 +119,8 @@ func (p *process) unlink(ctx context.Context, dir string) error {
 	return os.RemoveAll(dir)
 }
 
-// shutdown bounds the request to exit, which go-plugin makes without a deadline. What
-// does not know the request gets a signal at once, where go-plugin would wait first.
+// shutdown limits the time of the exit request, which go-plugin makes without a deadline. A plugin that does not know
+// the request receives a signal at once, where go-plugin would wait first.
 func (p *process) shutdown(ctx context.Context, method string, req, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, options ...grpc.CallOption) error {
 	if method != "/plugin.GRPCController/Shutdown" {
 		return invoke(ctx, method, req, reply, conn, options...)
@@ -134,15 +134,14 @@ func (p *process) shutdown(ctx context.Context, method string, req, reply any, c
 	return err
 }
 
-// maxHeaders bounds the headers of an answer, which have the text of an error.
+// maxHeaders limits the headers of an answer, which contain the text of an error, in bytes.
 const maxHeaders = 1 << 20
 
-// maxPrinted bounds a message with what a connector prints.
+// maxPrinted limits a message with output of a connector, in bytes.
 const maxPrinted = 1 << 20
 
-// auxiliaryStream keeps go-plugin's own streams within bounds: that with the connector's
-// output, and that of the broker, which connectors have no use for and by which a plugin
-// could have go-plugin remember any number of connections.
+// auxiliaryStream limits go-plugin's own streams: the stream of the connector's output, and the stream of the broker.
+// Connectors do not use the broker, and a plugin could make go-plugin remember any number of connections through it.
 func auxiliaryStream(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string, open grpc.Streamer, options ...grpc.CallOption) (grpc.ClientStream, error) {
 	switch method {
 	case "/plugin.GRPCBroker/StartStream":
@@ -153,8 +152,8 @@ func auxiliaryStream(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.Clie
 	return open(ctx, desc, conn, method, options...)
 }
 
-// kill ends the plugin: by request, then with SIGTERM, then with SIGKILL to its process
-// group. It returns when it is gone.
+// kill ends the plugin: by request, then with SIGTERM, then with SIGKILL to its process group. It returns when the
+// plugin has ended.
 func (p *process) kill() {
 	p.client.Kill()
 	p.printed.flush()
@@ -175,8 +174,8 @@ func (p *process) exitedWithin(d time.Duration) bool {
 	}
 }
 
-// explain returns the error of a call as the plugin meant it. If the connection broke it
-// adds how the process ended and its last words.
+// explain returns the error of a call in the plugin's words. If the connection broke, explain adds how the process
+// ended and its last output.
 func (p *process) explain(err error) error {
 	if err == nil {
 		return nil
@@ -202,8 +201,7 @@ func (p *process) explain(err error) error {
 	return fmt.Errorf("%w (the plugin process ended: %w)", err, p.runner.exitError())
 }
 
-// meant is explain for the error of a call with this trailer, in which the plugin may say that no
-// other try mends it.
+// meant is like explain for the error of a call with this trailer, which may mark the error as permanent.
 func (p *process) meant(err error, trailer metadata.MD) error {
 	err = p.explain(err)
 	if wire.IsPermanent(trailer) {
@@ -212,11 +210,10 @@ func (p *process) meant(err error, trailer metadata.MD) error {
 	return err
 }
 
-// lostError means that the plugin went away or did not answer, rather than that it
-// refused something.
+// lostError means that the plugin ended or did not answer. It is no refusal.
 type lostError struct{ error }
 
-// Lost reports that another try may well succeed.
+// Lost reports that a retry may succeed.
 func (lostError) Lost() bool { return true }
 
 // Unwrap returns the cause.

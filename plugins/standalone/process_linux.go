@@ -4,15 +4,14 @@ import (
 	"syscall"
 )
 
-// processAttributes gives a plugin a process group of its own, out of reach of the
-// terminal's Ctrl-C, and ends it when the agent ends, however that happens.
+// processAttributes puts a plugin into its own process group, where the terminal's Ctrl-C does not reach it, and makes
+// the kernel end it when the agent ends, however that happens.
 func processAttributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }
 
-// endGroup waits until the process has ended, and ends what is left of its group. The
-// process is not reaped yet, so that its id cannot mean another one. It reports whether
-// it could wait.
+// endGroup waits until the process has ended, and ends the rest of the group. The process is not reaped yet, so its id
+// cannot belong to another process. endGroup reports whether it could wait.
 func endGroup(pid int) bool {
 	const byPID = 1
 	var errno syscall.Errno = syscall.EINTR

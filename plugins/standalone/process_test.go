@@ -49,7 +49,7 @@ func TestPluginsThatDoNotStart(t *testing.T) {
 	}
 }
 
-// sayCertificate shakes hands as a plugin would that was asked for a certificate.
+// sayCertificate prints the handshake of a plugin that was asked for a certificate.
 func sayCertificate() {
 	public, private, _ := ed25519.GenerateKey(nil)
 	template := &x509.Certificate{SerialNumber: big.NewInt(1)}
@@ -61,7 +61,7 @@ func sayCertificate() {
 	select {}
 }
 
-// A certificate is not requested, and one that comes does no harm.
+// The host requests no certificate, and a certificate does no harm.
 func TestPluginWithACertificate(t *testing.T) {
 	t.Parallel()
 	c, _ := client(t, "certificate")
@@ -86,7 +86,7 @@ func TestStartThatIsCancelled(t *testing.T) {
 	}
 }
 
-// pidVariable names the file into which hostUntilKilled writes its plugin's parent.
+// pidVariable names the file into which hostUntilKilled writes the id of its plugin's parent.
 const pidVariable = "WIRE_TEST_READY"
 
 // hostUntilKilled is a host that starts a plugin and is killed.
@@ -134,7 +134,7 @@ func childrenOf(t *testing.T, pid int) (children []int) {
 	for _, task := range tasks {
 		b, err := os.ReadFile(task)
 		if err != nil {
-			continue // the thread is gone
+			continue // the thread has ended
 		}
 		for _, f := range strings.Fields(string(b)) {
 			child, err := strconv.Atoi(f)
@@ -147,7 +147,7 @@ func childrenOf(t *testing.T, pid int) (children []int) {
 	return children
 }
 
-// running reports whether the process exists and is no zombie.
+// running reports whether the process exists and is not a zombie.
 func running(pid int) bool {
 	if syscall.Kill(pid, 0) != nil {
 		return false

@@ -4,8 +4,7 @@ package standalone
 
 import "syscall"
 
-// processAttributes gives a plugin a process group of its own, out of reach of the
-// terminal's Ctrl-C.
+// processAttributes puts a plugin into its own process group, where the terminal's Ctrl-C does not reach it.
 func processAttributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
 
 // endGroup does nothing: this system cannot report the end of a process without reaping it.

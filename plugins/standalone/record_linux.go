@@ -21,9 +21,9 @@ import (
 
 // kept is the list of processes started by connectors, as stored in the file.
 type kept struct {
-	Where     string         `json:"where"`     // where ids mean these processes
-	Processes map[int]string `json:"processes"` // when each began, by id
-	Tokens    []string       `json:"tokens"`    // in the environment of the processes
+	Where     string         `json:"where"`     // boot and namespace in which the ids are valid
+	Processes map[int]string `json:"processes"` // start times, by process id
+	Tokens    []string       `json:"tokens"`    // in the environments of the processes
 	Marks     []string       `json:"marks"`     // of the agents that started the processes
 }
 
@@ -31,9 +31,9 @@ type kept struct {
 type recorder struct {
 	path   string
 	log    *slog.Logger
-	old    kept   // of agents that were killed; empty once their processes have ended
+	old    kept   // list of agents that were killed; empty once their processes have ended
 	last   []byte // content of the file
-	failed bool   // the file could not be written, and that was logged
+	failed bool   // writing the file failed, which was logged
 }
 
 // begin reads the file, marks this process, and adds the mark to the file before any process has it.
@@ -49,7 +49,7 @@ func (r *recorder) begin() {
 	}
 	next.Where = where()
 	r.replace(next)
-	// A process that has the mark of this one, or started it, is not left behind.
+	// A process with this process's mark, or with the mark that this process inherited, was not left behind.
 	r.old.Marks = slices.DeleteFunc(r.old.Marks, func(s string) bool { return s == m.own || s == m.inherited })
 }
 
@@ -72,7 +72,7 @@ func (r *recorder) keep() (again <-chan time.Time) {
 		k.add(pid)
 	}
 	for _, pid := range adopted() {
-		if k.named(pid) { // the first process of a container adopts processes of others, too
+		if k.named(pid) { // the first process of a container also adopts processes of others
 			k.add(pid)
 		}
 	}
@@ -83,7 +83,7 @@ func (r *recorder) keep() (again <-chan time.Time) {
 	return time.After(interval)
 }
 
-// replace replaces the content of the file. It logs the first of several errors: keep tries again.
+// replace replaces the content of the file. It logs the first of consecutive errors, because keep tries again.
 func (r *recorder) replace(k kept) {
 	content, err := json.Marshal(k)
 	if err == nil && !bytes.Equal(content, r.last) {
@@ -100,7 +100,7 @@ func (r *recorder) replace(k kept) {
 	}
 }
 
-// write replaces the file at once.
+// write replaces the file atomically.
 func (r *recorder) write(content []byte) error {
 	if err := os.WriteFile(r.path+".new", content, 0o600); err != nil {
 		return err
@@ -108,7 +108,7 @@ func (r *recorder) write(content []byte) error {
 	return os.Rename(r.path+".new", r.path)
 }
 
-// finish has the file removed when no connector runs any more.
+// finish removes the file when no connector runs.
 func (r *recorder) finish() {
 	started.Lock()
 	defer started.Unlock()
@@ -128,7 +128,7 @@ func (r *recorder) remove() {
 	}
 }
 
-// add adds a process and all below it.
+// add adds a process and all its descendants.
 func (k *kept) add(pid int) {
 	began := stat(pid).began
 	if _, known := k.Processes[pid]; known || began == "" {
@@ -148,7 +148,8 @@ func (r *recorder) clear(ctx context.Context) {
 	r.old = kept{}
 }
 
-// Rounds of ending processes until none is left, and the pause between rounds. Processes may start others meanwhile.
+// Rounds of ending processes until none remains, and the pause between rounds. Processes may start others in the
+// meantime.
 const (
 	rounds = 500
 	pause  = 10 * time.Millisecond
@@ -171,7 +172,7 @@ func (k *kept) endAll(ctx context.Context) {
 	}
 }
 
-// left returns the processes of this user that are left, without those that have ended and wait for their parent.
+// left returns the remaining processes of this user, without zombies.
 func (k *kept) left() (all []int) {
 	entries, _ := os.ReadDir("/proc")
 	for _, entry := range entries {
@@ -187,7 +188,7 @@ func (k *kept) left() (all []int) {
 	return all
 }
 
-// has reports whether the process is in k, or was started by a process in k since: as its child, or in its session.
+// has reports whether the process is in k, or was started by a process in k since then, as its child or in its session.
 func (k *kept) has(pid int, s processStatus) bool {
 	if began, known := k.Processes[pid]; known {
 		return began == s.began
@@ -206,7 +207,7 @@ func (k *kept) includes(pid int) bool {
 	return now == began || now == ""
 }
 
-// marked reports whether the process has one of the marks, or is named by a token.
+// marked reports whether the process has one of the marks or tokens.
 func (k *kept) marked(pid int) bool { return carries(pid, k.Marks) || k.named(pid) }
 
 // named reports whether the process has one of the tokens in its environment.
@@ -221,7 +222,7 @@ func (k *kept) named(pid int) bool {
 	return false
 }
 
-// end ends the process if its id was not reused, and adds it to k, so that its descendants are found.
+// end ends the process if its id was not reused. It adds the process to k, so that the descendants are found.
 func (k *kept) end(pid int) {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
@@ -238,11 +239,11 @@ func (k *kept) end(pid int) {
 type processStatus struct {
 	state           string
 	parent, session int
-	began           string // ticks since the machine was started; "" when there is no such process
-	environEnd      string // address of the end of the environment; "0": it has none yet, or may not be read
+	began           string // clock ticks since boot; "" if there is no such process
+	environEnd      string // address of the end of the environment; "0": no environment yet, or not readable
 }
 
-// stat reads /proc/PID/stat, in which the name of the program may hold anything.
+// stat reads /proc/PID/stat. The program name in it may contain any characters.
 func stat(pid int) (s processStatus) {
 	content, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	fields := strings.Fields(string(content[bytes.LastIndexByte(content, ')')+1:]))
@@ -256,7 +257,7 @@ func stat(pid int) (s processStatus) {
 	return s
 }
 
-// where identifies the time since the machine was started, and the namespace of ids, such as a container has.
+// where identifies the boot of the machine, and the namespace of process ids, for example of a container.
 func where() string {
 	id, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	namespace, _ := os.Readlink("/proc/self/ns/pid")
@@ -267,7 +268,7 @@ func where() string {
 func childrenOf(process string) (children []int) {
 	lists, _ := filepath.Glob("/proc/" + process + "/task/*/children")
 	for _, list := range lists {
-		b, _ := os.ReadFile(list) // the thread may be gone
+		b, _ := os.ReadFile(list) // the thread may have ended
 		for _, field := range strings.Fields(string(b)) {
 			if pid, err := strconv.Atoi(field); err == nil {
 				children = append(children, pid)

@@ -12,7 +12,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/standalone"
 )
 
-// A connector that is confined strictly works: it serves its socket and gets its schemas.
+// A strictly confined connector works: it serves its socket and receives its schemas.
 func TestConfinedSource(t *testing.T) {
 	if sandbox.Version() == 0 {
 		t.Skip("this kernel has no Landlock")
@@ -33,7 +33,7 @@ func TestConfinedSource(t *testing.T) {
 	if _, err := registry.Get(ctx, "pipe:src:payload", 1); err != nil {
 		t.Errorf("its schema: %v", err)
 	}
-	// It writes what is acknowledged to a file, which it was not given.
+	// The source writes acknowledged positions to a file outside its permitted paths.
 	_ = s.Ack(ctx, []record.Position{b.Position(0)})
 	wait.For(t, "the source fails", func() bool { _, err = s.Read(ctx); return err != nil })
 	if !strings.Contains(err.Error(), "permission denied") {
@@ -41,7 +41,7 @@ func TestConfinedSource(t *testing.T) {
 	}
 }
 
-// With paths a destination writes where it may, and nowhere else.
+// With permitted paths a destination writes to these paths only.
 func TestConfinedDestination(t *testing.T) {
 	if sandbox.Version() == 0 {
 		t.Skip("this kernel has no Landlock")

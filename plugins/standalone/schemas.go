@@ -26,17 +26,17 @@ import (
 // not start without one, and most never call it.
 const noSchemas = "127.0.0.1:1"
 
-// schemaSocket is the name of the socket in a connector's private directory. A connector that is
-// confined strictly works there, and may connect to a name of this length only.
+// schemaSocket is the name of the socket in a connector's private directory. It is also the working directory of a
+// strictly confined connector, which may connect to a name of this length only.
 const schemaSocket = "schema.socket"
 
 var _ [sandbox.SocketName]byte = [len(schemaSocket)]byte{}
 
-// Bounds of the schema service for one connector: the connections and their calls take as much memory as one message of
+// Limits of the schema service for one connector: the connections and their calls take as much memory as one message of
 // its stream of records.
 const (
 	schemaConnections = 2
-	schemaCalls       = 2 // at once on a connection; others wait at the connector
+	schemaCalls       = 2 // at once on a connection; other calls wait at the connector
 	maxSchemaRequest  = 4 << 20
 	maxSchemaHeaders  = 16 << 10
 	schemaWindow      = 64 << 10
@@ -49,10 +49,10 @@ const (
 // file (Linux) and accepts connections of this user only.
 type SchemaServer struct {
 	Registry schema.Registry
-	Bounds   *schema.Bounds // of what connectors may do with it; nil: none
+	Bounds   *schema.Bounds // limits for connectors; nil: none
 }
 
-// schemaService is the registry as one connector sees it.
+// schemaService is the view that one connector has of the registry.
 type schemaService struct {
 	connutilsv1.UnimplementedSchemaServiceServer
 
@@ -60,15 +60,15 @@ type schemaService struct {
 	bounds      *schema.Bounds
 	connectorID string
 	token       []byte
-	path        string // of the socket
+	path        string // path of the socket
 	server      *grpc.Server
 }
 
-// abstract begins the address of a socket without a file.
+// abstract is the prefix of the address of a socket without a file.
 const abstract = "@"
 
-// serve serves the connector in its private directory, or without a file if that is empty, until stop. It returns
-// nil when s is nil.
+// serve serves the connector in its private directory, or without a file if dir is empty, until stop. It returns nil
+// when s is nil.
 func (s *SchemaServer) serve(connectorID, token, dir string) (*schemaService, error) {
 	if s == nil {
 		return nil, nil
@@ -91,12 +91,12 @@ func (s *SchemaServer) serve(connectorID, token, dir string) (*schemaService, er
 		grpc.ConnectionTimeout(schemaHandshake), grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: schemaIdle}))
 	connutilsv1.RegisterSchemaServiceServer(service.server, service)
 	limited := netutil.LimitListener(ownListener{listener.(*net.UnixListener)}, schemaConnections)
-	go func() { _ = service.server.Serve(limited) }() // it fails when stop is called, and its socket is gone then
+	go func() { _ = service.server.Serve(limited) }() // fails when stop is called, which removes its socket
 	return service, nil
 }
 
-// target returns where the connector finds its schemas: by a relative path when it works in its
-// private directory.
+// target returns the address of the schema service for the connector: a relative path if it works in its private
+// directory.
 func (s *schemaService) target(relative bool) string {
 	switch {
 	case s == nil:
@@ -119,7 +119,7 @@ func (s *schemaService) stop() {
 	}
 }
 
-// cache returns the registry for the host's own use, nil when there is none.
+// cache returns a cache of the registry for the host, nil if there is no registry.
 func (s *SchemaServer) cache() *schema.Cache {
 	if s == nil {
 		return nil
@@ -127,7 +127,7 @@ func (s *SchemaServer) cache() *schema.Cache {
 	return &schema.Cache{Registry: s.Registry}
 }
 
-// ownListener accepts connections of processes of this user only, as a private directory does.
+// ownListener accepts connections of processes of this user only, the same restriction as in a private directory.
 type ownListener struct{ *net.UnixListener }
 
 // Accept waits for a connection of this user.
@@ -144,7 +144,7 @@ func (l ownListener) Accept() (net.Conn, error) {
 	}
 }
 
-// authenticate admits a call that has the connector's token, before any part of its message is received.
+// authenticate admits a call that has the connector's token, before it receives any part of the message.
 func (s *schemaService) authenticate(ctx context.Context, call *tap.Info) (context.Context, error) {
 	for _, token := range call.Header.Get(wire.TokenKey) {
 		if subtle.ConstantTimeCompare([]byte(token), s.token) == 1 {

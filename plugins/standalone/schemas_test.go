@@ -42,7 +42,7 @@ func schemaClient(t *testing.T, registry schema.Registry, token string) (_ connu
 	return connutilsv1.NewSchemaServiceClient(conn), strings.TrimPrefix(target, "unix:")
 }
 
-// A socket without a file serves as one in a directory does.
+// A socket without a file works like one in a directory.
 func TestSchemaServerWithoutADirectory(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("only Linux has sockets without a file")
@@ -110,8 +110,8 @@ func TestSchemaServer(t *testing.T) {
 	}
 }
 
-// A connector has no more than a bounded part of the host's memory by the schema service: requests, headers,
-// calls and connections beyond that are refused or wait.
+// A connector can use only a limited part of the host's memory through the schema service. Requests, headers, calls and
+// connections beyond the limits are refused or wait.
 func TestSchemaServerBounds(t *testing.T) {
 	ctx := testContext(t)
 	const token = "the token"
@@ -125,7 +125,7 @@ func TestSchemaServerBounds(t *testing.T) {
 		status.Convert(err).Message() == schema.ErrSubjectNotFound.Error() {
 		t.Errorf("headers of 64 KiB: got %v", err)
 	}
-	// The client has one connection, so that one more is served at once, and the third when that has ended.
+	// The client has one connection, so the server serves one more at once, and the third when that one has ended.
 	dial := func() net.Conn {
 		conn, err := net.Dial("unix", path)
 		if err != nil {
@@ -136,7 +136,7 @@ func TestSchemaServerBounds(t *testing.T) {
 	}
 	served := func(conn net.Conn, within time.Duration) bool {
 		_ = conn.SetReadDeadline(time.Now().Add(within))
-		_, err := conn.Read(make([]byte, 1)) // of the settings that the server sends first
+		_, err := conn.Read(make([]byte, 1)) // the settings that the server sends first
 		return err == nil
 	}
 	second, third := dial(), dial()
@@ -149,8 +149,8 @@ func TestSchemaServerBounds(t *testing.T) {
 	}
 }
 
-// Nothing of a message is received from a client without the token: the call ends while the message
-// is still being sent.
+// The service receives no part of a message from a client without the token: the call ends while the client is still
+// sending.
 func TestSchemaServerRefusesBeforeTheMessage(t *testing.T) {
 	ctx := testContext(t)
 	_, path := schemaClient(t, &schema.Memory{}, "the token")

@@ -15,18 +15,18 @@ import (
 	"github.com/conduit-agent/conduit/plugins/wire/wirepb/connectorv2"
 )
 
-// Source is a source connector in a process of its own. Read, Ack and Stop may be
+// Source is a source connector in its own process. Read, Ack and Stop may be
 // called concurrently with each other, but none of them with itself.
 type Source struct {
 	instance
 	stream *stream
 
-	read     record.Position   // owned by Read: the last position returned
+	read     record.Position   // owned by Read: last position returned
 	late     []record.Position // owned by Read: positions returned since Stop began
-	end      record.Position   // the last position there will be; set before stopped is closed
-	lent     int               // owned by Read: bytes of great messages returned, for which there is no space yet
-	rest     wire.Frame        // owned by Read: of messages, from the next record on
-	refused  error             // owned by Read: what is wrong with the next record
+	end      record.Position   // last position to return; set before stopped is closed
+	lent     int               // owned by Read: bytes of large messages returned without a release of their space
+	rest     wire.Frame        // owned by Read: messages, starting with the next record
+	refused  error             // owned by Read: error of the next record
 	stopping chan struct{}     // closed when Stop begins
 	stopped  chan struct{}     // closed when Stop knows the last position
 }
@@ -35,10 +35,10 @@ func newSource(c *instance) *Source {
 	return &Source{instance: *c, stopping: make(chan struct{}), stopped: make(chan struct{})}
 }
 
-// LargestRead returns how many bytes the first Read may return: no more is received before it.
+// LargestRead returns the maximum number of bytes of the first Read, because no more is received before it.
 func (s *Source) LargestRead() int { return s.client.maxReceive() }
 
-// Open prepares for reading behind pos, from the beginning when pos is empty.
+// Open prepares for reading after pos, or from the beginning if pos is empty.
 func (s *Source) Open(ctx context.Context, pos record.Position) (err error) {
 	if err = s.open(ctx, pos); err != nil {
 		return err
@@ -48,11 +48,11 @@ func (s *Source) Open(ctx context.Context, pos record.Position) (err error) {
 	return err
 }
 
-// maxRead bounds the bytes that one Read gathers from messages that are there.
+// maxRead limits the bytes that one Read gathers from received messages.
 const maxRead = 1 << 20
 
-// Read returns the next batch, never an empty one, made of the messages that are
-// there. It returns io.EOF when Stop was called and everything was returned.
+// Read returns the next batch, made of the received messages. The batch is never empty. Read returns io.EOF after Stop
+// once all records were returned.
 func (s *Source) Read(ctx context.Context) (*record.Batch, error) {
 	for s.refused == nil {
 		if err := s.fill(ctx); err != nil {
@@ -72,11 +72,11 @@ func (s *Source) Read(ctx context.Context) (*record.Batch, error) {
 
 // fill ensures that the rest is not empty. It waits for a message if necessary.
 func (s *Source) fill(ctx context.Context) error {
-	if len(s.rest) > 0 && s.atEnd() { // later records of the source do not count
+	if len(s.rest) > 0 && s.atEnd() { // later records of the source are ignored
 		return io.EOF
 	}
 	for len(s.rest) == 0 {
-		if ctx.Err() != nil { // messages without records may come for ever
+		if ctx.Err() != nil { // messages without records may never end
 			s.stream.cancel()
 			return context.Cause(ctx)
 		}
@@ -90,8 +90,8 @@ func (s *Source) fill(ctx context.Context) error {
 	return nil
 }
 
-// take makes space for as much as f, which was received. For a great message there is space when
-// Read is called again, which is when the window has space for more: so there is one at a time.
+// take releases the space of f, a received message. The space of a large message is released by the next Read, when the
+// window has room. So there is one large message at a time.
 func (s *Source) take(f wire.Frame) {
 	if len(f) > receivedAheadBytes {
 		s.lent += len(f)
@@ -109,10 +109,10 @@ func (s *Source) makeSpace() {
 
 // next waits for a message.
 func (s *Source) next(ctx context.Context) (wire.Frame, error) {
-	if s.atEnd() { // what a source reads after that does not count
+	if s.atEnd() { // records that the source reads later are ignored
 		return nil, io.EOF
 	}
-	select { // what is there comes first
+	select { // received messages come first
 	case f, ok := <-s.stream.received:
 		s.take(f)
 		return f, s.ended(ok)
@@ -124,7 +124,7 @@ func (s *Source) next(ctx context.Context) (wire.Frame, error) {
 		select {
 		case f, ok := <-s.stream.received:
 			s.take(f)
-			if s.atEnd() { // it was returned while we waited
+			if s.atEnd() { // it was returned in the meantime
 				return nil, io.EOF
 			}
 			return f, s.ended(ok)
@@ -143,8 +143,8 @@ func (s *Source) next(ctx context.Context) (wire.Frame, error) {
 	}
 }
 
-// atEnd reports whether the last position there will be was returned. More may have been
-// returned before Stop knew.
+// atEnd reports whether the last position was returned. More records may have been returned before Stop learned the
+// last position.
 func (s *Source) atEnd() bool {
 	if !isClosed(s.stopped) || len(s.end) == 0 {
 		return false
@@ -154,11 +154,11 @@ func (s *Source) atEnd() bool {
 
 func (s *Source) isEnd(p record.Position) bool { return bytes.Equal(s.end, p) }
 
-// upToEnd returns how many of the first n records of b are not behind the last position.
-// While Stop does not know that one, it remembers what is returned.
+// upToEnd returns how many of the first n records of b are not after the last position. While Stop does not know the
+// last position, upToEnd remembers the returned positions.
 func (s *Source) upToEnd(b *record.Batch, n int) int {
 	if isClosed(s.stopped) {
-		if s.atEnd() { // Stop learned it since these were received
+		if s.atEnd() { // Stop learned it after these were received
 			return 0
 		}
 		for i := range n {
@@ -182,8 +182,8 @@ func (s *Source) complete() bool {
 	return len(s.stream.received) == 0 && bytes.Equal(s.end, s.read)
 }
 
-// ended returns nil when a message was received, or why there are no more. Plugins may
-// end the stream after Stop.
+// ended returns nil if a message was received (ok), or the reason why there are no more. Plugins may end the stream
+// after Stop.
 func (s *Source) ended(ok bool) error {
 	if ok {
 		return nil
@@ -203,8 +203,7 @@ func isClosed(c <-chan struct{}) bool {
 	}
 }
 
-// gather appends to f the messages that are there: messages with repeated fields may
-// be joined by joining their bytes.
+// gather appends the waiting messages to f. Messages with repeated fields are joined by joining their bytes.
 func (s *Source) gather(f wire.Frame) wire.Frame {
 	for len(f) < maxRead {
 		select {
@@ -212,7 +211,7 @@ func (s *Source) gather(f wire.Frame) wire.Frame {
 			if !ok {
 				return f
 			}
-			f = slices.Grow(f, int(min(s.stream.queued.Load(), maxRead))) // for those that follow, too
+			f = slices.Grow(f, int(min(s.stream.queued.Load(), maxRead))) // room for the following messages, too
 			s.take(g)
 			f = append(f, g...)
 			continue
@@ -229,8 +228,8 @@ func (s *Source) limits() record.Limits {
 		Memory: max(leastMemory, decodedFactor*s.client.maxReceive())}
 }
 
-// batch returns the first records of the rest, up to the first invalid one, and the error of the invalid one. It
-// returns nil when no record precedes it.
+// batch returns the leading records of the rest up to the first invalid one, and the error of that one. It returns nil
+// when no record precedes it.
 func (s *Source) batch() (*record.Batch, error) {
 	b, n, err := record.ReadBatch(s.rest, s.limits())
 	if err != nil && b.Len() == 0 {
@@ -274,11 +273,11 @@ func check(b *record.Batch) (int, error) {
 	return b.Len(), nil
 }
 
-// maxAcks bounds the positions in one message.
+// maxAcks limits the number of positions in one message.
 const maxAcks = 1000
 
-// Ack reports that the records at these positions are settled, in the order read. A
-// plugin that has ended its side after Stop gets none: it reads those records again.
+// Ack reports that the records at these positions are settled, in the order read. A plugin that ended its side after
+// Stop receives no acknowledgement; it reads those records again.
 func (s *Source) Ack(ctx context.Context, positions []record.Position) error {
 	n := maxAcks
 	if s.p.version == wire.Version1 {
@@ -297,7 +296,7 @@ func (s *Source) Ack(ctx context.Context, positions []record.Position) error {
 	return nil
 }
 
-// ackable returns how many of the positions fit into a message, at least one.
+// ackable returns the number of positions that fit into a message, at least one.
 func (s *Source) ackable(positions []record.Position) int {
 	size := 0
 	for i, p := range positions {
@@ -308,7 +307,7 @@ func (s *Source) ackable(positions []record.Position) int {
 	return len(positions)
 }
 
-// Stop ends reading: Read goes on to return what was read before, then io.EOF.
+// Stop ends reading. Read returns the records read before Stop, then io.EOF.
 func (s *Source) Stop(ctx context.Context) error {
 	if isClosed(s.stopping) {
 		return nil

@@ -93,7 +93,7 @@ func TestSource(t *testing.T) {
 			}
 			records := readToTheStop(ctx, t, s)
 			if role == "connector" {
-				wantLogs(t, out) // before Teardown: what is on its way then may be lost
+				wantLogs(t, out) // before Teardown, which may lose output in transit
 			}
 			if err := s.Teardown(ctx); err != nil {
 				t.Fatal(err)
@@ -110,7 +110,7 @@ func TestSource(t *testing.T) {
 	}
 }
 
-// readToTheStop reads a batch, acknowledges it, has the source stop, and returns all that it read.
+// readToTheStop reads a batch, acknowledges it, stops the source, and returns all records.
 func readToTheStop(ctx context.Context, t *testing.T, s *standalone.Source) []record.Record {
 	t.Helper()
 	first, err := s.Read(ctx)
@@ -137,7 +137,7 @@ func readToTheStop(ctx context.Context, t *testing.T, s *standalone.Source) []re
 	return append(records, rest...)
 }
 
-// wantLogs waits for what the connector logs and prints, with the attributes that identify it.
+// wantLogs waits for the log lines and the output of the connector, with the attributes that identify it.
 func wantLogs(t *testing.T, out *logbuf.Buffer) {
 	t.Helper()
 	wait.For(t, "logs arrive", func() bool {
@@ -258,7 +258,7 @@ func TestSchemas(t *testing.T) {
 	}
 }
 
-// A connector says over the wire that no other try mends an error.
+// A connector can mark an error as permanent over the wire.
 func TestPermanentErrors(t *testing.T) {
 	permanent := func(err error) bool {
 		var p interface{ Permanent() bool }

@@ -1,9 +1,7 @@
-// Package standalone runs connector executables, each in a process of its own, and drives
-// them over the connector protocol.
+// Package standalone runs connector executables, each in its own process, and drives them over the connector protocol.
 //
-// go-plugin's Client starts the executables, shakes hands, dials, reads their output and
-// ends them, over a runner of this package. Five facts about go-plugin (v1.8.0) decide
-// what is not left to it:
+// The Client of go-plugin starts the executables, shakes hands, dials, reads their output and ends them, through a
+// runner of this package. This package replaces parts of go-plugin (v1.8.0) for five reasons:
 //
 //   - It neither gives a plugin a process group nor a parent-death signal, and it waits for
 //     the end of output that a grandchild may hold open for ever: so the runner.
@@ -18,19 +16,19 @@ package standalone
 
 import "time"
 
-// defaultMaxReceive bounds a message of a plugin: batches of large records fit, a plugin
-// gone mad cannot take all memory at once.
+// defaultMaxReceive limits a message of a plugin, in bytes. Batches of large records fit, and a faulty plugin cannot
+// use all memory at once.
 const defaultMaxReceive = 16 << 20
 
-// Bounds of a batch of records from a plugin, whatever its size on the wire. Further records of a message come in
-// further batches.
+// Limits of a batch of records from a plugin, regardless of its size on the wire. The remaining records of a message
+// arrive in further batches.
 const (
 	maxRecords    = 8192
-	decodedFactor = 4 // memory of the records in terms of the greatest message
+	decodedFactor = 4 // memory of the records relative to the maximum message
 	leastMemory   = 1 << 20
 )
 
-// How long a plugin may take, unless the Client says otherwise.
+// Default timeouts for a plugin; the Client may override them.
 const (
 	defaultStartTimeout = time.Minute
 	defaultCallTimeout  = time.Minute

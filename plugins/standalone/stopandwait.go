@@ -10,15 +10,13 @@ import (
 	"github.com/conduit-agent/conduit/plugins/wire"
 )
 
-// StopAndWait makes the destination wait, from its first Write on, for the answers
-// to one message before it sends the next. That is slower, and keeps records apart that
-// many plugins throw together: when one record of a message fails, they refuse all
-// behind it too, for the same reason and without having tried them. Those are sent
-// again, still in order. It must not be used with a connector that gathers records over
-// messages. It is called before Open.
+// StopAndWait makes the destination wait, from its first Write on, for the answers to one message before it sends the
+// next. That is slower, but separates records that many plugins treat alike: when one record of a message fails, they
+// refuse all records after it, too, for the same reason and without an attempt. The destination sends those records
+// again, in order. It must not be used with a connector that gathers records over messages. It is called before Open.
 func (d *Destination) StopAndWait() { d.stopAndWait = true }
 
-// answer hands answers to the Write that waits for them.
+// answer passes answers to the Write that waits for them.
 func (d *Destination) answer(acks []wire.Ack) {
 	select {
 	case d.answers <- acks:
@@ -27,9 +25,8 @@ func (d *Destination) answer(acks []wire.Ack) {
 	}
 }
 
-// writeAndWait sends the records i to j-1 of b, encoded in f, and settles those that
-// are settled. It returns the first record that is to be sent next. With refused, record
-// i cannot be sent at all.
+// writeAndWait sends the records i to j-1 of b, encoded in f, and settles the records that the answers decide. It
+// returns the first record to send next. If refused is not nil, record i cannot be sent at all.
 func (d *Destination) writeAndWait(ctx context.Context, b *record.Batch, f wire.Frame, i, j int, refused error) (next int, err error) {
 	if refused != nil {
 		d.settled(1, refused)
@@ -66,8 +63,8 @@ func (d *Destination) awaitAnswers(ctx context.Context) ([]wire.Ack, error) {
 	}
 }
 
-// settleAnswered settles a message by its answers and returns how many of its records
-// are settled. What was refused only because a record before it failed is not.
+// settleAnswered settles a message by its answers and returns the number of settled records. It does not settle records
+// that were refused only because an earlier record failed.
 func (d *Destination) settleAnswered(acks []wire.Ack) int {
 	for i := 0; i < len(acks); {
 		n := i

@@ -20,28 +20,28 @@ type stream struct {
 	conn   *instance
 	grpc   grpc.ClientStream
 	cancel context.CancelFunc
-	ctx    context.Context // of the call: ends with cancel
+	ctx    context.Context // context of the call: ends with cancel
 
-	received chan wire.Frame // closed after the last message; the receiver of one calls release
+	received chan wire.Frame // closed after the last message; the receiver of a message calls release
 	queued   atomic.Int64    // bytes in received
-	freed    notify.Signal   // something was taken
-	over     chan struct{}   // closed by send when it finds that the stream has ended
-	ended    chan struct{}   // closed when it is known why, which may be before received is
-	err      error           // why it ended, set before ended is closed
+	freed    notify.Signal   // space was released
+	over     chan struct{}   // closed by send when it notices the end of the stream
+	ended    chan struct{}   // closed when the reason for the end is known, maybe before received is
+	err      error           // reason for the end, set before ended is closed
 
 	closeOnce sync.Once
 }
 
-// receivedAhead is the number of messages that are taken off the connection before
-// they are asked for. Many sources send one record per message.
+// receivedAhead is the maximum number of messages received before Read asks for them. Many sources send one record per
+// message.
 const receivedAhead = 256
 
-// receivedAheadBytes bounds them by size: once there are as many, no more are received. A
-// greater message still passes.
+// receivedAheadBytes is their maximum size in bytes: at this size, no more are received. A single larger message still
+// passes.
 const receivedAheadBytes = 1 << 20
 
-// openStream begins the Run call. taken is how much of the space for messages is not there
-// until makeSpace is called.
+// openStream begins the Run call. taken is the part of the space for messages, in bytes, that is unavailable until
+// makeSpace is called.
 func (c *instance) openStream(taken int64) (*stream, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	desc := &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}
@@ -57,10 +57,9 @@ func (c *instance) openStream(taken int64) (*stream, error) {
 	return s, nil
 }
 
-// receive queues messages until the stream ends, each received when there is space. A send that finds the stream ended waits
-// for the reason, and its caller may be the one that makes space in the queue. So, when over
-// is closed, receive takes the messages that are left, which flow control bounds, to reach
-// the reason before it queues them.
+// receive queues messages until the stream ends. It receives a message when there is space. A send that finds the
+// stream ended waits for the reason, and its caller may be the one that releases space. So, when over is closed,
+// receive reads the remaining messages, which flow control limits, to learn the reason before it queues them.
 func (s *stream) receive() {
 	defer close(s.received)
 	var left []wire.Frame
@@ -97,8 +96,7 @@ func (s *stream) waitForSpace() {
 	}
 }
 
-// queue waits until f is queued. It returns false when the stream is cancelled or over is
-// closed first.
+// queue waits until f is queued. It returns false if the stream is cancelled or over is closed first.
 func (s *stream) queue(f wire.Frame, over <-chan struct{}) bool {
 	size := int64(len(f))
 	s.queued.Add(size)
@@ -112,7 +110,7 @@ func (s *stream) queue(f wire.Frame, over <-chan struct{}) bool {
 	return false
 }
 
-// release makes space for as much as f, which was taken from received.
+// release releases the space of f, which was taken from received.
 func (s *stream) release(f wire.Frame) { s.makeSpace(len(f)) }
 
 func (s *stream) makeSpace(n int) {
@@ -120,8 +118,7 @@ func (s *stream) makeSpace(n int) {
 	s.freed.Notify()
 }
 
-// send sends a message, which then belongs to the stream. When ctx ends first, the
-// stream is broken.
+// send sends a message, which then belongs to the stream. If ctx ends first, the stream is broken.
 func (s *stream) send(ctx context.Context, f wire.Frame) error {
 	defer context.AfterFunc(ctx, s.cancel)()
 	err := s.grpc.SendMsg(f)
@@ -130,7 +127,7 @@ func (s *stream) send(ctx context.Context, f wire.Frame) error {
 		return nil
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
-	case errors.Is(err, io.EOF): // the reason is on the receiving side
+	case errors.Is(err, io.EOF): // the receiving side has the reason
 		if !isClosed(s.over) {
 			close(s.over)
 		}
@@ -140,7 +137,7 @@ func (s *stream) send(ctx context.Context, f wire.Frame) error {
 	return wire.PlainError(err)
 }
 
-// failure says why the stream has ended.
+// failure returns the reason for the end of the stream.
 func (s *stream) failure() error {
 	if errors.Is(s.err, io.EOF) {
 		return errors.New("the plugin ended the stream")
@@ -148,13 +145,13 @@ func (s *stream) failure() error {
 	return s.conn.p.meant(s.err, s.grpc.Trailer())
 }
 
-// half closes our side: the plugin sees that nothing more will come.
+// half closes the host's side: the plugin learns that nothing more will come.
 func (s *stream) half() { s.closeOnce.Do(func() { _ = s.grpc.CloseSend() }) }
 
 // close ends the stream and returns when it has ended.
 func (s *stream) close() {
 	s.half()
-	s.makeSpace(math.MaxInt32) // what is received now is dropped
+	s.makeSpace(math.MaxInt32) // messages received from now on are dropped
 	timer := time.NewTimer(streamEndTimeout)
 	defer timer.Stop()
 	for {

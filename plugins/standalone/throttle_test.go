@@ -12,8 +12,8 @@ import (
 	"github.com/conduit-agent/conduit/plugins/standalone"
 )
 
-// Of what a plugin writes, a MiB is logged at once and a MiB each second, and the log says
-// how much more there was.
+// At most 1 MiB of plugin output is logged at once and 1 MiB per second after that. The log states the size of the
+// dropped output.
 func TestLogThrottle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		out := &logbuf.Buffer{}

@@ -10,7 +10,7 @@ import (
 	"github.com/conduit-agent/conduit/spec/notify"
 )
 
-// unanswered are the records written to a destination that it has not answered, in order.
+// unanswered holds the records that were written to a destination and not answered, in order.
 type unanswered struct {
 	mu      sync.Mutex
 	parts   []part        // guarded by mu
@@ -19,11 +19,11 @@ type unanswered struct {
 	empty   notify.Signal // everything is answered
 }
 
-// part is a message on its way, or a record that was never sent.
+// part is a message in transit, or a record that was never sent.
 type part struct {
 	positions record.Positions
-	next      int   // the first position without an answer
-	refused   error // why it was never sent
+	next      int   // index of the first position without an answer
+	refused   error // reason why it was never sent
 }
 
 func (u *unanswered) expect(positions record.Positions, refused error) {
@@ -38,8 +38,8 @@ func (u *unanswered) expect(positions record.Positions, refused error) {
 
 var errSurplus = errors.New("the plugin answered more records than it was given")
 
-// take notes the answer for the record at pos, which must be the next one. It reports
-// whether that was the last of a message.
+// take records the answer for the record at pos, which must be the next one. It reports whether that was the last
+// record of a message.
 func (u *unanswered) take(pos record.Position) (partDone bool, err error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -57,7 +57,7 @@ func (u *unanswered) take(pos record.Position) (partDone bool, err error) {
 	return partDone, nil
 }
 
-// takeRefused takes the next record if it was refused, and returns why.
+// takeRefused takes the next record if it was refused, and returns the reason.
 func (u *unanswered) takeRefused() error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -74,7 +74,7 @@ func (u *unanswered) pop() {
 	u.parts = u.parts[1:]
 }
 
-// passedOn notes that the results of n records were passed on: until then who flushes waits for them.
+// passedOn records that the results of n records were passed on. Until then Flush waits for them.
 func (u *unanswered) passedOn(n int) {
 	u.mu.Lock()
 	defer u.mu.Unlock()

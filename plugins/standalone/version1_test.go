@@ -17,8 +17,8 @@ import (
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
-// serveVersion1 is a plugin of the first protocol version, on TCP, without the services
-// of go-plugin, that ends its streams when it is stopped.
+// serveVersion1 serves a plugin of the first protocol version over TCP, without the services of go-plugin. The plugin
+// ends its streams at Stop.
 func serveVersion1() {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

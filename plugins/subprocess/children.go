@@ -1,5 +1,5 @@
-// Package subprocess starts the processes of this one that are not connectors, and bounds what they add to the log. The agent
-// adopts processes that connectors leave behind and ends those children that were not started here.
+// Package subprocess starts the processes of the agent that are not connectors, and limits their log output. The agent
+// adopts processes that connectors leave behind, and kills children that this package did not start.
 package subprocess
 
 import (
@@ -12,9 +12,9 @@ var (
 	own = map[int]bool{} // guarded by mu
 )
 
-// Start starts a command that Wait is called for.
+// Start starts a command. Wait must follow.
 func Start(cmd *exec.Cmd) error {
-	mu.Lock() // so that it is known before Others sees it
+	mu.Lock() // so that it is registered before Others sees it
 	defer mu.Unlock()
 	err := cmd.Start()
 	if err == nil {
@@ -40,7 +40,7 @@ func Run(cmd *exec.Cmd) error {
 	return Wait(cmd)
 }
 
-// Others calls do for each process in the list but those that Start started. No command is started meanwhile.
+// Others calls do for each process in the list that Start did not start. No command starts in the meantime.
 func Others(list func() []int, do func(pid int)) {
 	mu.Lock()
 	defer mu.Unlock()

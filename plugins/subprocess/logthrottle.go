@@ -8,19 +8,18 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// maxLogRate is how many bytes of the output of a program are logged per second, and at once
-// after silence.
+// maxLogRate is the number of output bytes of a program that are logged per second, and at once after silence.
 const maxLogRate = 1 << 20
 
-// Throttle keeps a program from filling the log: a token bucket says which lines are
-// logged. How many were dropped is logged, at most once a second.
+// Throttle prevents a program from filling the log. A token bucket decides which lines are logged. The number of
+// dropped lines is logged at most once per second.
 type Throttle struct {
 	log    *slog.Logger
 	bucket *rate.Limiter // its tokens are bytes
 
 	mu     sync.Mutex
 	lines  int         // guarded by mu: dropped and not reported
-	bytes  int         // guarded by mu: of them
+	bytes  int         // guarded by mu: bytes of these lines
 	report *time.Timer // guarded by mu: nil when there is nothing to report
 }
 
@@ -43,7 +42,7 @@ func (t *Throttle) Allow(n int) bool {
 	return false
 }
 
-// Report logs how much was dropped since the last report, if anything was.
+// Report logs the number of lines dropped since the last report, if any.
 func (t *Throttle) Report() {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -4,15 +4,15 @@ import (
 	"fmt"
 
 	"google.golang.org/grpc/encoding"
-	_ "google.golang.org/grpc/encoding/proto" // the codec for everything else
+	_ "google.golang.org/grpc/encoding/proto" // the codec for all other messages
 	"google.golang.org/grpc/mem"
 )
 
-// Frame is an encoded message. A Frame handed to a stream belongs to it.
+// Frame is an encoded message. A Frame passed to a stream belongs to the stream.
 type Frame []byte
 
-// Codec passes frames as they are and leaves all other messages to protobuf. It keeps
-// protobuf's name, so the other side sees no difference.
+// Codec passes frames unchanged and leaves all other messages to protobuf. It has the name of the protobuf codec, so
+// the other side sees no difference.
 type Codec struct{ encoding.CodecV2 }
 
 // NewCodec returns the codec.

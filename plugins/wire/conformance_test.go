@@ -20,7 +20,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// targets are connectors that need no server. Their own packages check them in process.
+// targets returns the connectors that need no server. Their own packages check them in process.
 func targets() map[string]plugintest.Target {
 	return map[string]plugintest.Target{
 		"generator": {Connector: generator.Connector(), Source: func(_ testing.TB, n int) map[string]string {
@@ -49,7 +49,7 @@ func fileOfLines(t testing.TB, n int) map[string]string {
 	return map[string]string{"path": path}
 }
 
-// payloadsIn returns the payloads of the records in the file that the settings name, one on each line.
+// payloadsIn returns the payloads of the records in the file named by the settings, one per line.
 func payloadsIn(t testing.TB, settings map[string]string) (payloads []string) {
 	content, err := os.ReadFile(settings["path"])
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -66,8 +66,8 @@ func payloadsIn(t testing.TB, settings map[string]string) (payloads []string) {
 	return payloads
 }
 
-// TestConformance checks the contract of connectors over the protocol: of all connectors within this process, and of
-// one that is both a source and a destination as an executable. A campaign runs them all as executables.
+// TestConformance checks the contract of connectors over the protocol: all connectors within this process, and one that
+// is both a source and a destination as an executable. A campaign runs all as executables.
 func TestConformance(t *testing.T) {
 	exe, err := os.Executable()
 	if err != nil {

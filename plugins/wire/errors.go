@@ -18,14 +18,14 @@ import (
 // ErrUnimplemented means that the plugin does not know the method.
 var ErrUnimplemented = errors.New("the plugin does not implement it")
 
-// ErrTooLarge means that the other side sent a message above the bound.
+// ErrTooLarge means that the other side sent a message above the limit.
 var ErrTooLarge = errors.New("a message is too large")
 
-// tooLarge begins what gRPC says of a message above the bound.
+// tooLarge is the prefix of gRPC's error for a message above the limit.
 const tooLarge = "grpc: received message larger than max"
 
-// PlainError returns the error that the other side meant: plugins put the text of
-// their errors into the message of a status.
+// PlainError returns the original error of the other side: plugins put the text of their errors into the message of a
+// status.
 func PlainError(err error) error {
 	s, ok := status.FromError(err)
 	if err == nil || errors.Is(err, io.EOF) || !ok {
@@ -44,8 +44,7 @@ func PlainError(err error) error {
 	return errors.New(texts.Truncate(s.Message(), texts.MaxFullError))
 }
 
-// streamError returns err as a stream ends with it. Its code says whether another try may
-// well succeed.
+// streamError returns the error with which a stream ends because of err. Its code tells whether a retry may succeed.
 func streamError(err error) error {
 	var lost interface{ Lost() bool }
 	if errors.As(err, &lost) && lost.Lost() {
@@ -54,11 +53,11 @@ func streamError(err error) error {
 	return err
 }
 
-// PermanentTrailer is a trailer of a call that failed: with the value true it says that no other
-// try mends the error (sdk.Permanent). A host that does not know it shows the error alone.
+// PermanentTrailer is a trailer of a failed call. The value true means that no retry can fix the error (sdk.Permanent).
+// A host that does not know the trailer shows only the error.
 const PermanentTrailer = "conduit-permanent"
 
-// IsPermanent reports whether the trailer of a call that failed says that no other try mends it.
+// IsPermanent reports whether the trailer of a failed call marks the error as permanent.
 func IsPermanent(trailer metadata.MD) bool {
 	values := trailer.Get(PermanentTrailer)
 	return len(values) > 0 && values[0] == "true"
@@ -73,16 +72,16 @@ func permanentTrailer(err error) metadata.MD {
 	return nil
 }
 
-// markCall says in the trailer of a call whether its error is permanent.
+// markCall sets the trailer of a call whose error is permanent.
 func markCall(ctx context.Context, req any, _ *grpc.UnaryServerInfo, call grpc.UnaryHandler) (any, error) {
 	resp, err := call(ctx, req)
 	if trailer := permanentTrailer(err); trailer != nil {
-		_ = grpc.SetTrailer(ctx, trailer) // without it the call is tried again
+		_ = grpc.SetTrailer(ctx, trailer) // without it the call is retried
 	}
 	return resp, err
 }
 
-// markStream says in the trailer of a stream whether its error is permanent.
+// markStream sets the trailer of a stream whose error is permanent.
 func markStream(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, run grpc.StreamHandler) error {
 	err := run(srv, stream)
 	if trailer := permanentTrailer(err); trailer != nil {

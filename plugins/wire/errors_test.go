@@ -11,7 +11,7 @@ import (
 	"github.com/conduit-agent/conduit/spec/texts"
 )
 
-// TestPlainErrorIsBounded has a plugin fail with an error of many bytes.
+// TestPlainErrorIsBounded checks the error of a plugin that fails with a very long text.
 func TestPlainErrorIsBounded(t *testing.T) {
 	t.Parallel()
 	for _, code := range []codes.Code{codes.Unknown, codes.ResourceExhausted, codes.Unimplemented} {

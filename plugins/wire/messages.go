@@ -7,7 +7,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// AppendPositions appends the message by which a host acknowledges records to a source.
+// AppendPositions appends the message with which a host acknowledges records to a source.
 func AppendPositions(dst []byte, positions []record.Position) []byte {
 	for _, p := range positions {
 		dst = protowire.AppendTag(dst, 1, protowire.BytesType)
@@ -16,7 +16,7 @@ func AppendPositions(dst []byte, positions []record.Position) []byte {
 	return dst
 }
 
-// ParsePositions reads what AppendPositions writes.
+// ParsePositions parses the output of AppendPositions.
 func ParsePositions(b []byte) ([]record.Position, error) {
 	var positions []record.Position
 	err := eachBytes(b, func(num protowire.Number, v []byte) error {
@@ -31,10 +31,10 @@ func ParsePositions(b []byte) ([]record.Position, error) {
 // Ack is a destination's answer to one record.
 type Ack struct {
 	Position record.Position
-	Error    string // why it was refused; empty: it is written
+	Error    string // reason for a refusal; empty: written
 }
 
-// AppendAck appends one Ack to the message by which a destination answers.
+// AppendAck appends one Ack to the response message of a destination.
 func AppendAck(dst []byte, a Ack) []byte {
 	dst = protowire.AppendTag(dst, 1, protowire.BytesType)
 	n := protowire.SizeTag(1) + protowire.SizeBytes(len(a.Position))
@@ -55,7 +55,7 @@ func appendAckBody(dst []byte, a Ack) []byte {
 	return dst
 }
 
-// ParseAcks reads the first max Acks of one message. In version 1 a message has a single Ack, which is not nested.
+// ParseAcks parses the first max Acks of a message. In version 1 a message has a single Ack, which is not nested.
 func ParseAcks(b []byte, version, max int) ([]Ack, error) {
 	if version == Version1 {
 		a, err := parseAck(b)

@@ -12,7 +12,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Records are encoded by hand; the protobuf library must see the same in them.
+// Records are encoded by hand; the protobuf library must decode them to the same values.
 
 func object() *rapid.Generator[map[string]any] {
 	leaf := rapid.OneOf(rapid.Just[any](nil), rapid.String().AsAny(), rapid.Bool().AsAny(), rapid.Float64().AsAny())
@@ -67,7 +67,7 @@ func TestRecordsAsProtobufSeesThem(t *testing.T) {
 	})
 }
 
-// Whatever protobuf reads, is read here, and means the same.
+// ParseWire accepts every message that protobuf accepts, with the same meaning.
 func FuzzParseAsProtobuf(f *testing.F) {
 	seed, err := proto.Marshal(&opencdcv1.Record{Position: []byte("1"), Metadata: map[string]string{"a": "b"},
 		Payload: &opencdcv1.Change{After: &opencdcv1.Data{Data: &opencdcv1.Data_StructuredData{
@@ -99,8 +99,7 @@ func FuzzParseAsProtobuf(f *testing.F) {
 	})
 }
 
-// plain returns the message's text without what makes no difference: unknown fields
-// and data with nothing in it.
+// plain returns the message's text without insignificant parts: unknown fields and empty data.
 func plain(t *testing.T, r *opencdcv1.Record) string {
 	clean := func(d *opencdcv1.Data) *opencdcv1.Data {
 		switch v := d.GetData().(type) {

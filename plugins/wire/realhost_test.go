@@ -19,7 +19,7 @@ import (
 	"google.golang.org/grpc"
 )
 
-// serveVariable has this test binary be an executable connector, by its name.
+// serveVariable makes this test binary an executable connector, by its name.
 const serveVariable = "WIRE_TEST_SERVE"
 
 func TestMain(m *testing.M) {
@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// bareSource gives records that have a position and nothing else.
+// bareSource returns records that have only a position.
 type bareSource struct {
 	sdk.SourceBase
 	at int
@@ -73,8 +73,8 @@ func (d *fullDestination) Write(ctx context.Context, records []record.Record) (i
 	return len(records), nil
 }
 
-// realHost starts this binary as the real host does: with go-plugin and the variables it
-// sets, and with no deadline for any call.
+// realHost starts this binary like the real host: with go-plugin and the variables that it sets, and without a deadline
+// for any call.
 func realHost(t *testing.T) *grpc.ClientConn {
 	t.Helper()
 	exe, err := os.Executable()
@@ -87,7 +87,7 @@ func realHost(t *testing.T) *grpc.ClientConn {
 		VersionedPlugins: map[int]plugin.PluginSet{1: {}, 2: {}}})
 	t.Cleanup(func() {
 		client.Kill()
-		if !cmd.ProcessState.Success() { // go-plugin kills what does not exit when asked
+		if !cmd.ProcessState.Success() { // go-plugin kills a process that does not exit on request
 			t.Errorf("the process did not exit when asked: %v", cmd.ProcessState)
 		}
 	})
@@ -98,8 +98,7 @@ func realHost(t *testing.T) *grpc.ClientConn {
 	return protocol.(*plugin.GRPCClient).Conn
 }
 
-// The real host loses the metadata that it adds to a record without any, and some
-// connectors fail on that.
+// The real host loses the metadata that it adds to a record without metadata, which makes some connectors fail.
 func TestRecordsLeaveWithMetadata(t *testing.T) {
 	ctx := t.Context()
 	source := connectorv2.NewSourcePluginClient(realHost(t))
@@ -162,7 +161,7 @@ func TestStopOfADestinationThatHasFailed(t *testing.T) {
 	if answers != 1 || !strings.Contains(err.Error(), "disk full") {
 		t.Errorf("%d answers, then %v", answers, err)
 	}
-	// Of a destination that has not failed, Stop waits for a minute at most.
+	// If the destination has not failed, Stop waits for at most a minute.
 	if _, err = destination.Stop(ctx, &connectorv2.Destination_Stop_Request{LastPosition: []byte("3")}); err == nil ||
 		!strings.Contains(err.Error(), "disk full") {
 		t.Errorf("Stop returned %v", err)

@@ -15,15 +15,14 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// hostSchemas is the host's registry as a plugin sees it.
+// hostSchemas is the host's registry as seen by a plugin.
 type hostSchemas struct {
 	conn   *grpc.ClientConn
 	client connutilsv1.SchemaServiceClient
 	token  string
 }
 
-// DialSchemas returns the registry at target, nil when there is none. It connects at
-// the first use.
+// DialSchemas returns the registry at target, nil if there is none. It connects on first use.
 func DialSchemas(target, token string) (schema.Registry, error) {
 	if target == "" {
 		return nil, nil
@@ -35,7 +34,7 @@ func DialSchemas(target, token string) (schema.Registry, error) {
 	return &hostSchemas{conn: conn, client: connutilsv1.NewSchemaServiceClient(conn), token: token}, nil
 }
 
-// Close ends the connection.
+// Close closes the connection.
 func (h *hostSchemas) Close() error { return h.conn.Close() }
 
 // Create stores text as the newest version of subject.
@@ -75,7 +74,7 @@ func schemaError(err error) error {
 var schemaErrors = []error{schema.ErrSubjectNotFound, schema.ErrVersionNotFound, schema.ErrInvalidSchema,
 	context.Canceled, context.DeadlineExceeded}
 
-// SchemaStatus returns the error of a registry as the service answers with it.
+// SchemaStatus converts an error of a registry to the status that the service returns.
 func SchemaStatus(err error) error {
 	for _, known := range schemaErrors {
 		if errors.Is(err, known) {
@@ -85,7 +84,7 @@ func SchemaStatus(err error) error {
 	return err
 }
 
-// SchemaMessage returns the form of a schema on the wire.
+// SchemaMessage returns the wire form of a schema.
 func SchemaMessage(s schema.Schema) *schemav1.Schema {
 	return &schemav1.Schema{Subject: s.Subject, Version: int32(s.Version), Id: int32(s.ID), Type: schemav1.Schema_Type(s.Type), Bytes: []byte(s.Text)}
 }

@@ -17,9 +17,8 @@ import (
 	"google.golang.org/grpc"
 )
 
-// Serve is the main of an executable connector: it serves c to the host that started
-// the process and returns when the host is done. Started by hand it says what
-// it is and exits with status 1.
+// Serve is the main of an executable connector: it serves c to the host that started the process and returns when the
+// host is done. Started by hand it prints a description of itself and exits with status 1.
 //
 //	func main() { wire.Serve(connector) }
 func Serve(c sdk.Connector) {
@@ -39,7 +38,7 @@ func Serve(c sdk.Connector) {
 	})
 }
 
-// announcedMax returns how large a message is that the host may send.
+// announcedMax returns the maximum size in bytes of a message from the host.
 func announcedMax() int {
 	size, err := strconv.Atoi(os.Getenv(EnvMaxMessage))
 	if err != nil || size <= 0 {
@@ -48,15 +47,15 @@ func announcedMax() int {
 	return size
 }
 
-// NewServer returns a server of one instance of c, for a host in the same process. It
-// takes messages of size bytes.
+// NewServer returns a server for an instance of c, for a host in the same process. It accepts messages of at most size
+// bytes.
 func NewServer(c sdk.Connector, env *sdk.Env, size int) *grpc.Server {
 	server := newServer(size)
 	register(server, c, env)
 	return server
 }
 
-// newServer returns a gRPC server that takes messages of size bytes.
+// newServer returns a gRPC server that accepts messages of at most size bytes.
 func newServer(size int, options ...grpc.ServerOption) *grpc.Server {
 	return grpc.NewServer(append(options,
 		grpc.ForceServerCodecV2(NewCodec()),
@@ -66,7 +65,7 @@ func newServer(size int, options ...grpc.ServerOption) *grpc.Server {
 		grpc.ReadBufferSize(128<<10), grpc.WriteBufferSize(128<<10))...)
 }
 
-// served is a connector as go-plugin knows it.
+// served implements go-plugin's plugin interface for a connector.
 type served struct {
 	plugin.NetRPCUnsupportedPlugin
 	connector sdk.Connector
@@ -102,12 +101,12 @@ type specifierServer struct {
 	connector sdk.Connector
 }
 
-// Specify says what the connector is.
+// Specify returns the specification of the connector.
 func (s *specifierServer) Specify(context.Context, *connectorv2.Specifier_Specify_Request) (*connectorv2.Specifier_Specify_Response, error) {
 	return &connectorv2.Specifier_Specify_Response{Specification: specificationOf(s.connector.Specification())}, nil
 }
 
-// newHostLogger returns a logger whose lines a host understands.
+// newHostLogger returns a logger that writes lines in the format of the host.
 func newHostLogger(w io.Writer, level string) *slog.Logger {
 	least, ok := LogLevel(level)
 	if !ok {
@@ -119,7 +118,7 @@ func newHostLogger(w io.Writer, level string) *slog.Logger {
 	return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: least, ReplaceAttr: hostAttr}))
 }
 
-// hostAttr renames what slog adds itself to the names that hosts expect.
+// hostAttr renames the attributes that slog adds to the names that hosts expect.
 func hostAttr(groups []string, a slog.Attr) slog.Attr {
 	if len(groups) > 0 {
 		return a
@@ -136,7 +135,7 @@ func hostAttr(groups []string, a slog.Attr) slog.Attr {
 	return a
 }
 
-// LogLevel returns the level that plugins and hosts call by this name.
+// LogLevel returns the level for this name in the protocol of plugins and hosts.
 func LogLevel(name string) (level slog.Level, known bool) {
 	level, known = logLevels[strings.ToLower(name)]
 	return level, known
@@ -166,7 +165,7 @@ func levelName(l slog.Level) string {
 	return "error"
 }
 
-// cacheOf returns a cache of env's schemas, nil when there are none.
+// cacheOf returns a cache of env's schemas, nil if there are none.
 func cacheOf(env *sdk.Env) *schema.Cache {
 	if env.Schemas == nil {
 		return nil

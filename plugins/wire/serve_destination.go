@@ -20,34 +20,34 @@ import (
 type destinationServer struct {
 	connectorv2.UnimplementedDestinationPluginServer
 	env         *sdk.Env
-	destination sdk.AsyncDestination // nil: the connector is none
+	destination sdk.AsyncDestination // nil: the connector is not a destination
 
 	torn     chan struct{} // closed by Teardown
 	tearOnce sync.Once
-	ran      sync.WaitGroup // Run
+	ran      sync.WaitGroup // waits for Run
 
 	ended   chan struct{} // closed when Run has ended
 	endOnce sync.Once
-	failure error // why Run has ended, set before ended is closed; nil: in good order
+	failure error // error of Run, set before ended is closed; nil: none
 
 	calls sync.Mutex // held while the destination writes or flushes
 
 	mu    sync.Mutex
-	last  record.Position // guarded by mu: of the last record that was taken in
+	last  record.Position // guarded by mu: position of the last received record
 	moved chan struct{}   // guarded by mu: closed and replaced when last moves
 }
 
 func newDestinationServer(c sdk.Connector, env *sdk.Env) *destinationServer {
 	d := &destinationServer{env: env, torn: make(chan struct{}), ended: make(chan struct{}), moved: make(chan struct{})}
 	if c.NewDestination != nil {
-		d.destination = c.NewDestination().(sdk.AsyncDestination) // it is a standard one
+		d.destination = c.NewDestination().(sdk.AsyncDestination) // a standard connector has this type
 	}
 	return d
 }
 
 var errNoDestination = errors.New("the connector is no destination")
 
-// Configure hands over the settings.
+// Configure passes the settings to the destination.
 func (d *destinationServer) Configure(ctx context.Context, req *connectorv2.Destination_Configure_Request) (*connectorv2.Destination_Configure_Response, error) {
 	if d.destination == nil {
 		return nil, errNoDestination
@@ -63,7 +63,7 @@ func (d *destinationServer) Open(ctx context.Context, _ *connectorv2.Destination
 	return &connectorv2.Destination_Open_Response{}, d.destination.Open(sdk.WithEnv(ctx, d.env))
 }
 
-// run takes records and answers each until the host closes the stream.
+// run receives records and answers each one until the host closes the stream.
 func (d *destinationServer) run(stream grpc.ServerStream) (err error) {
 	if d.destination == nil {
 		return errNoDestination
@@ -89,7 +89,7 @@ func (d *destinationServer) writeAll(ctx context.Context, stream grpc.ServerStre
 		var f Frame
 		err := stream.RecvMsg(&f)
 		switch {
-		case errors.Is(err, io.EOF): // nothing more comes
+		case errors.Is(err, io.EOF): // no more records
 			return errors.Join(d.flush(ctx), answers.failure())
 		case err != nil && ctx.Err() != nil:
 			return nil
@@ -140,14 +140,14 @@ func (d *destinationServer) flush(ctx context.Context) error {
 	return d.destination.Flush(ctx)
 }
 
-// stopTimeout bounds Stop, and how long Teardown waits for the connector. Hosts may wait
-// for either without a limit.
+// stopTimeout limits Stop, and the time that Teardown waits for the connector. Hosts may wait for either without a
+// limit.
 const stopTimeout = time.Minute
 
 var errStopTimeout = fmt.Errorf("it did not end within %v", stopTimeout)
 
-// Stop returns when the record at the last position, and all before it, are answered, or
-// when that cannot be any more, because Run has failed or takes too long.
+// Stop returns when the record at the last position, and all before it, are answered. It also returns if that is no
+// longer possible, because Run has failed or takes too long.
 func (d *destinationServer) Stop(ctx context.Context, req *connectorv2.Destination_Stop_Request) (*connectorv2.Destination_Stop_Response, error) {
 	if d.destination == nil {
 		return nil, errNoDestination
@@ -170,7 +170,7 @@ func (d *destinationServer) Stop(ctx context.Context, req *connectorv2.Destinati
 	return &connectorv2.Destination_Stop_Response{}, nil
 }
 
-// flushAt waits until the record at the position was taken in and flushes.
+// flushAt waits until the record at the position was received, and flushes.
 func (d *destinationServer) flushAt(ctx context.Context, last record.Position) error {
 	for {
 		d.mu.Lock()
@@ -199,7 +199,7 @@ func (d *destinationServer) Teardown(ctx context.Context, _ *connectorv2.Destina
 	return &connectorv2.Destination_Teardown_Response{}, d.destination.Teardown(sdk.WithEnv(ctx, d.env))
 }
 
-// waitRun waits for what Run started.
+// waitRun waits for the goroutines that Run started.
 func waitRun(ctx context.Context, ran *sync.WaitGroup) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, stopTimeout, errStopTimeout)
 	defer cancel()
@@ -229,7 +229,7 @@ func (d *destinationServer) LifecycleOnUpdated(ctx context.Context, req *connect
 	return &connectorv2.Destination_Lifecycle_OnUpdated_Response{}, d.destination.LifecycleOnUpdated(sdk.WithEnv(ctx, d.env), req.GetConfigBefore(), req.GetConfigAfter())
 }
 
-// LifecycleOnDeleted is called when the connector was deleted.
+// LifecycleOnDeleted is called after the connector was deleted.
 func (d *destinationServer) LifecycleOnDeleted(ctx context.Context, req *connectorv2.Destination_Lifecycle_OnDeleted_Request) (*connectorv2.Destination_Lifecycle_OnDeleted_Response, error) {
 	if d.destination == nil {
 		return nil, errNoDestination
@@ -237,15 +237,15 @@ func (d *destinationServer) LifecycleOnDeleted(ctx context.Context, req *connect
 	return &connectorv2.Destination_Lifecycle_OnDeleted_Response{}, d.destination.LifecycleOnDeleted(sdk.WithEnv(ctx, d.env), req.GetConfig())
 }
 
-// answers sends one ack per record, in the order the records came.
+// answers sends one ack per record, in the order of the records.
 type answers struct {
 	stream grpc.ServerStream
-	broken chan error // capacity 1: why the destination broke by itself
+	broken chan error // capacity 1: error of a destination that broke outside of a call
 
 	mu      sync.Mutex
 	waiting []record.Positions // guarded by mu
-	next    int                // guarded by mu: in waiting[0]
-	err     error              // guarded by mu: why an answer was not sent
+	next    int                // guarded by mu: index in waiting[0]
+	err     error              // guarded by mu: error of sending an answer
 }
 
 func (a *answers) expect(b *record.Batch) {
@@ -265,7 +265,7 @@ func (a *answers) settled(n int, err error) {
 	text := ""
 	if err != nil {
 		if text = strings.ToValidUTF8(err.Error(), "?"); text == "" {
-			text = "refused" // an empty text would say that it was written
+			text = "refused" // an empty text would mean that it was written
 		}
 	}
 	var f Frame

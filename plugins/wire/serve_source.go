@@ -20,19 +20,19 @@ import (
 type sourceServer struct {
 	connectorv2.UnimplementedSourcePluginServer
 	env     *sdk.Env
-	source  sdk.Source // nil: the connector is none
+	source  sdk.Source // nil: the connector is not a source
 	schemas *schema.Cache
 
-	reading  context.Context // of Read; ends with Stop
+	reading  context.Context // context of Read; ends with Stop
 	stop     context.CancelFunc
 	torn     chan struct{} // closed by Teardown
 	tearOnce sync.Once
 
 	mu      sync.Mutex
 	started bool            // guarded by mu: Run was called
-	last    record.Position // guarded by mu: of the records sent
+	last    record.Position // guarded by mu: position of the last sent record
 	read    chan struct{}   // closed when reading has ended
-	ran     sync.WaitGroup  // what Run started
+	ran     sync.WaitGroup  // goroutines that Run started
 }
 
 func newSourceServer(c sdk.Connector, env *sdk.Env) *sourceServer {
@@ -46,7 +46,7 @@ func newSourceServer(c sdk.Connector, env *sdk.Env) *sourceServer {
 
 var errNoSource = errors.New("the connector is no source")
 
-// Configure hands over the settings.
+// Configure passes the settings to the source.
 func (s *sourceServer) Configure(ctx context.Context, req *connectorv2.Source_Configure_Request) (*connectorv2.Source_Configure_Response, error) {
 	if s.source == nil {
 		return nil, errNoSource
@@ -62,7 +62,7 @@ func (s *sourceServer) Open(ctx context.Context, req *connectorv2.Source_Open_Re
 	return &connectorv2.Source_Open_Response{}, s.source.Open(sdk.WithEnv(ctx, s.env), req.GetPosition())
 }
 
-// run sends records and takes acknowledgements until the host closes the stream.
+// run sends records and receives acknowledgements until the host closes the stream.
 func (s *sourceServer) run(stream grpc.ServerStream) error {
 	if err := s.begin(); err != nil {
 		return err
@@ -82,7 +82,7 @@ func (s *sourceServer) run(stream grpc.ServerStream) error {
 	case <-s.torn:
 		return nil
 	}
-	select { // stopped: acknowledgements still come
+	select { // stopped, but acknowledgements still arrive
 	case err := <-acked:
 		return err
 	case <-s.torn:
@@ -104,14 +104,14 @@ func (s *sourceServer) begin() error {
 	return nil
 }
 
-// send sends what the source reads until it is stopped.
+// send sends the records that the source reads until it is stopped.
 func (s *sourceServer) send(stream grpc.ServerStream) error {
 	for {
 		records, err := s.source.Read(s.reading)
 		if len(records) > 0 {
 			if err := s.sendRecords(stream, records); err != nil && s.reading.Err() == nil {
 				return err
-			} // what Stop kept from being encoded is not sent, and read again by the next run
+			} // unsent records are read again by the next run
 		}
 		switch {
 		case s.reading.Err() != nil:
@@ -138,7 +138,7 @@ func (s *sourceServer) sendRecords(stream grpc.ServerStream, records []record.Re
 	return s.sendBatch(stream, record.NewBatch(records))
 }
 
-// sendBatch sends a batch, in parts as small as every host accepts if its records are.
+// sendBatch sends a batch in parts that every host accepts, unless a single record is too large.
 func (s *sourceServer) sendBatch(stream grpc.ServerStream, b *record.Batch) error {
 	size := b.Size() + 100*b.Len()
 	if n := b.Len(); size > DefaultMaxMessage && n > 1 {
@@ -148,7 +148,7 @@ func (s *sourceServer) sendBatch(stream grpc.ServerStream, b *record.Batch) erro
 		return s.sendBatch(stream, b.Slice(n/2, n))
 	}
 	f, err := b.AppendWire(make(Frame, 0, size), 0, b.Len())
-	if err != nil { // one record with values that have no form does not end the source
+	if err != nil { // a record with unsupported values does not end the source
 		f, err = encodable(b).AppendWire(f[:0], 0, b.Len())
 	}
 	if err != nil {
@@ -163,9 +163,9 @@ func (s *sourceServer) sendBatch(stream grpc.ServerStream, b *record.Batch) erro
 	return nil
 }
 
-// encodable returns the batch with records that have a form on the wire.
+// encodable returns the batch with records that have a wire form.
 func encodable(b *record.Batch) *record.Batch {
-	records, _ := b.Records() // they were decoded already
+	records, _ := b.Records() // they are decoded already
 	all := make([]record.Record, len(records))
 	for i := range records {
 		all[i] = records[i].Encodable()
@@ -173,10 +173,9 @@ func encodable(b *record.Batch) *record.Batch {
 	return record.NewBatch(all)
 }
 
-// fillMetadata gives records without metadata the time at which they were read: some
-// hosts lose what they add to metadata that is empty.
+// fillMetadata adds the read time to records without metadata, because some hosts lose additions to empty metadata.
 func fillMetadata(records []record.Record) {
-	var readAt record.Metadata // shared, and with no spare capacity to grow in place
+	var readAt record.Metadata // shared, and without spare capacity to grow in place
 	for i := range records {
 		if len(records[i].Metadata) > 0 {
 			continue
@@ -188,7 +187,7 @@ func fillMetadata(records []record.Record) {
 	}
 }
 
-// ack hands acknowledgements to the source until the host closes its side.
+// ack passes acknowledgements to the source until the host closes its side.
 func (s *sourceServer) ack(stream grpc.ServerStream) error {
 	ctx := sdk.WithEnv(stream.Context(), s.env)
 	for {

@@ -17,13 +17,13 @@ func specificationOf(s sdk.Specification) *connectorv2.Specification {
 	}
 }
 
-// Bounds of the specification of a plugin, which is stored and shown.
+// Limits of the specification of a plugin, which is stored and displayed.
 const (
 	maxSpecification = 1 << 20 // bytes
-	maxParameters    = 10_000  // of a source, and of a destination
+	maxParameters    = 10_000  // of a source or destination
 )
 
-// ParseSpecification reads the answer to Specify in a version of the protocol.
+// ParseSpecification parses the response to Specify in a version of the protocol.
 func ParseSpecification(f Frame, version int) (s sdk.Specification, err error) {
 	if len(f) > maxSpecification {
 		return s, fmt.Errorf("it has %d bytes, more than %d", len(f), maxSpecification)
@@ -43,8 +43,8 @@ func ParseSpecification(f Frame, version int) (s sdk.Specification, err error) {
 	return s, err
 }
 
-// specificationFrom reads the form of version 2. Parameters are nil when the plugin names
-// none, which is a hint that it has no such side.
+// specificationFrom converts the form of version 2. Parameters are nil if the plugin names none, which suggests that it
+// has no such side.
 func specificationFrom(s *connectorv2.Specification) sdk.Specification {
 	return sdk.Specification{
 		Name: s.GetName(), Summary: s.GetSummary(), Description: s.GetDescription(),
@@ -80,8 +80,7 @@ func parametersFrom(params map[string]*configv1.Parameter) sdk.Parameters {
 	return out
 }
 
-// specificationFromV1 reads the form of version 1, in which a parameter may be
-// required without a validation that says so.
+// specificationFromV1 converts the form of version 1, in which a parameter may be required without a validation for it.
 func specificationFromV1(s *connectorv1.Specifier_Specify_Response) sdk.Specification {
 	return sdk.Specification{
 		Name: s.GetName(), Summary: s.GetSummary(), Description: s.GetDescription(),

@@ -23,7 +23,7 @@ func (idleDestination) Configure(context.Context, map[string]string) error  { re
 func (idleDestination) Open(context.Context) error                          { return nil }
 func (idleDestination) Write(context.Context, []record.Record) (int, error) { return 0, nil }
 
-// stuckDestination flushes when it is freed.
+// stuckDestination blocks in Flush until the test frees it.
 type stuckDestination struct {
 	sdk.AsyncDestination
 	freed chan struct{}
@@ -31,8 +31,7 @@ type stuckDestination struct {
 
 func (d stuckDestination) Flush(context.Context) error { <-d.freed; return nil }
 
-// A destination that never gets the last record, or never finishes, is not waited for
-// longer than a minute.
+// Stop waits at most a minute for a destination that never receives the last record, or never finishes.
 func TestStopTakesAMinuteAtMost(t *testing.T) {
 	for name, last := range map[string]string{"last record missing": "8", "flush hangs": "9"} {
 		t.Run(name, func(t *testing.T) {
@@ -58,7 +57,7 @@ func TestStopTakesAMinuteAtMost(t *testing.T) {
 	}
 }
 
-// schemaSource reads one record with a schema.
+// schemaSource returns one record with a schema.
 type schemaSource struct{ sdk.SourceBase }
 
 func (schemaSource) Parameters() sdk.Parameters                         { return nil }
@@ -80,7 +79,7 @@ func (silentRegistry) Get(ctx context.Context, _ string, _ int) (schema.Schema, 
 	return schema.Schema{}, ctx.Err()
 }
 
-// countingStream counts what is sent.
+// countingStream counts the sent messages.
 type countingStream struct {
 	grpc.ServerStream
 	sent int
@@ -88,7 +87,7 @@ type countingStream struct {
 
 func (s *countingStream) SendMsg(any) error { s.sent++; return nil }
 
-// A source that is stopped while a record waits for its schema ends without an error, and without the record.
+// A source that is stopped while a record waits for its schema ends without an error, and does not send the record.
 func TestStopWhileEncoding(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSourceServer(sdk.Connector{Name: "schema", NewSource: func() sdk.Source { return schemaSource{} }}, &sdk.Env{Schemas: silentRegistry{}})

@@ -1,14 +1,12 @@
-// Package wire is the connector protocol: the messages, the environment of a plugin, and
-// Serve, which makes an sdk.Connector an executable of its own. Package standalone is the
-// host's side.
+// Package wire implements the connector protocol: the messages, the environment of a plugin, and Serve, which turns an
+// sdk.Connector into an executable. Package standalone is the host's side.
 //
-// Records cross it in their encoded form; neither side decodes a batch that it only
-// passes on.
+// Records are transmitted in their encoded form; neither side decodes a batch that it only passes on.
 package wire
 
 import plugin "github.com/hashicorp/go-plugin"
 
-// Handshake is what host and plugin agree on before they talk.
+// Handshake is the handshake configuration of hosts and plugins.
 var Handshake = plugin.HandshakeConfig{
 	MagicCookieKey:   "CONDUIT_PLUGIN_MAGIC_COOKIE",
 	MagicCookieValue: "204e8e812c3a1bb73b838928c575b42a105dd2e9aa449be481bc4590486df53f",
@@ -29,8 +27,8 @@ const (
 	EnvMaxMessage   = "CONDUIT_CONNECTOR_MAX_RECEIVE_RECORD_SIZE"
 )
 
-// TokenKey is where a connector puts its token when it calls the schema service.
+// TokenKey is the metadata key of the token with which a connector calls the schema service.
 const TokenKey = "conduit-connector-token"
 
-// DefaultMaxMessage is the size of a message that every plugin accepts.
+// DefaultMaxMessage is the maximum size in bytes of a message that every plugin accepts.
 const DefaultMaxMessage = 4 << 20

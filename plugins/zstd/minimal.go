@@ -1,6 +1,6 @@
 //go:build minimal
 
-// Package zstd stands for Zstandard in a build without it.
+// Package zstd replaces Zstandard in a build without it.
 package zstd
 
 import (
@@ -10,7 +10,7 @@ import (
 
 var errAbsent = errors.New("this build has no zstd: it was built with -tags minimal")
 
-// Available returns why there is no Zstandard.
+// Available returns an error that Zstandard is absent.
 func Available() error { return errAbsent }
 
 // NewReader returns an error.

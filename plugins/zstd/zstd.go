@@ -12,8 +12,7 @@ import (
 // Available returns nil: this build has Zstandard.
 func Available() error { return nil }
 
-// NewReader returns a reader of what r has compressed. A frame that takes more than memory bytes is
-// an error.
+// NewReader returns a reader of the decompressed content of r. A frame that needs more than memory bytes is an error.
 func NewReader(r io.Reader, memory uint64) (io.ReadCloser, error) {
 	d, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxMemory(memory))
 	if err != nil {
@@ -22,12 +21,12 @@ func NewReader(r io.Reader, memory uint64) (io.ReadCloser, error) {
 	return d.IOReadCloser(), nil
 }
 
-// NewWriter returns a writer that compresses to w, and is to be closed.
+// NewWriter returns a writer that compresses to w. The caller must close it.
 func NewWriter(w io.Writer) (io.WriteCloser, error) {
 	return zstd.NewWriter(w, zstd.WithEncoderConcurrency(1))
 }
 
-// NewFramer returns a function that makes a frame of content. Calls may be concurrent.
+// NewFramer returns a function that compresses content to a frame. Calls may be concurrent.
 func NewFramer() (func(content []byte) []byte, error) {
 	e, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1))
 	if err != nil {

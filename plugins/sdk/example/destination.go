@@ -21,7 +21,7 @@ type destination struct {
 		Separator string `json:"separator" default:"comma" validate:"inclusion=comma|semicolon" desc:"What is between two columns."`
 	}
 	file *os.File
-	size int64 // of the file, up to the last whole batch
+	size int64 // size of the file up to the last complete batch
 }
 
 func (d *destination) Parameters() sdk.Parameters { return sdk.ParametersOf(d.settings) }
@@ -38,7 +38,7 @@ func (d *destination) Open(context.Context) (err error) {
 	return err
 }
 
-// Write appends all rows at once. When it returns nil the records are on the disk.
+// Write appends all rows at once. When it returns nil the records are durable.
 func (d *destination) Write(_ context.Context, records []record.Record) (int, error) {
 	var rows bytes.Buffer
 	w := csv.NewWriter(&rows)
@@ -61,7 +61,7 @@ func (d *destination) Write(_ context.Context, records []record.Record) (int, er
 	return len(records), nil
 }
 
-// append takes back what it wrote when it cannot write everything.
+// append truncates the file to its old size if the write or the sync fails.
 func (d *destination) append(b []byte) error {
 	_, err := d.file.WriteAt(b, d.size)
 	if err == nil {
@@ -74,7 +74,7 @@ func (d *destination) append(b []byte) error {
 	return nil
 }
 
-// text returns raw data as it is, structured data as JSON.
+// text returns raw data unchanged, structured data as JSON.
 func text(d record.Data) string {
 	if b, ok := d.Raw(); ok {
 		return string(b)

@@ -10,8 +10,8 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// source makes a record at every tick. The position of a record is its number, so that
-// counting goes on where it was after a restart.
+// source returns a record at every tick. The position of a record is its number, so that a restart resumes counting
+// after the last position.
 type source struct {
 	sdk.SourceBase
 	settings struct {
@@ -28,7 +28,7 @@ func (s *source) Configure(_ context.Context, settings map[string]string) error 
 	return sdk.Decode(settings, &s.settings)
 }
 
-// Open goes on behind the record at pos. Connect to the outside world here.
+// Open resumes after the record at pos. Connect to other systems here.
 func (s *source) Open(_ context.Context, pos record.Position) (err error) {
 	if len(pos) > 0 {
 		if s.number, err = strconv.ParseInt(string(pos), 10, 64); err != nil {
@@ -39,7 +39,7 @@ func (s *source) Open(_ context.Context, pos record.Position) (err error) {
 	return nil
 }
 
-// Read waits for the next records, here one.
+// Read waits for the next records, here a single one.
 func (s *source) Read(ctx context.Context) ([]record.Record, error) {
 	select {
 	case <-s.ticker.C:
@@ -56,7 +56,7 @@ func (s *source) Read(ctx context.Context) ([]record.Record, error) {
 	}}, nil
 }
 
-// Teardown is the last call, also when Open failed.
+// Teardown is the last call, even after a failed Open.
 func (s *source) Teardown(context.Context) error {
 	if s.ticker != nil {
 		s.ticker.Stop()

@@ -15,7 +15,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// maxUnpacked is how many bytes an archive may hold.
+// maxUnpacked is the maximum size of the content of an archive, in bytes.
 const maxUnpacked = 64 << 20
 
 // unpack returns the files of a tar archive that is compressed with Zstandard, by name.
@@ -41,8 +41,8 @@ func unpack(archive []byte) (map[string][]byte, error) {
 	}
 }
 
-// write writes files to dir, which is made if need be, and nowhere else. When what it would write at the
-// top of dir exists, it writes nothing and the error wraps fs.ErrExist.
+// write writes files to dir and nowhere else, and creates dir if necessary. If an entry to write at the top of dir
+// exists, it writes nothing and the error wraps fs.ErrExist.
 func write(dir string, files map[string][]byte) error {
 	for name := range files {
 		top, _, _ := strings.Cut(name, "/")

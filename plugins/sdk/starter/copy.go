@@ -11,15 +11,15 @@ import (
 
 //go:generate go run gather.go
 
-// packedSDK is the module of the agent with the packages that plugins import and no others.
+// packedSDK is the agent's module, reduced to the packages that plugins import.
 //
 //go:embed sdk.tar.zst
 var packedSDK []byte
 
-// sdkFiles returns the files of that module, by name.
+// sdkFiles returns the files of packedSDK, by name.
 var sdkFiles = sync.OnceValues(func() (map[string][]byte, error) { return unpack(packedSDK) })
 
-// WriteSDK writes the SDK to dir as a module of its own, and overwrites nothing.
+// WriteSDK writes the SDK to dir as a separate module, and overwrites nothing.
 func WriteSDK(dir string) error {
 	files, err := sdkFiles()
 	if err != nil {
@@ -28,7 +28,7 @@ func WriteSDK(dir string) error {
 	return write(dir, files)
 }
 
-// module is a module in a version.
+// module is a version of a module.
 type module struct{ path, version string }
 
 // requirements returns the modules that the SDK requires.
@@ -38,18 +38,18 @@ func requirements() (all []module, err error) {
 		return nil, fmt.Errorf("cannot read the SDK: %w", err)
 	}
 	for line := range strings.Lines(string(files["go.mod"])) {
-		if fields := strings.Fields(line); strings.HasPrefix(line, "\t") && len(fields) > 1 { // in a block of requirements
+		if fields := strings.Fields(line); strings.HasPrefix(line, "\t") && len(fields) > 1 { // in a block
 			all = append(all, module{fields[0], fields[1]})
 		}
 	}
 	return all, nil
 }
 
-// ErrModules is wrapped by errors of an archive of modules that cannot be used.
+// ErrModules is wrapped by the errors of an unusable archive of modules.
 var ErrModules = errors.New("it is no archive of modules for this version of conduit")
 
-// vendored returns the files of an archive that holds the directory vendor of a plugin. It refuses one
-// that was made for other versions than those the plugin requires.
+// vendored returns the files of an archive that holds the directory vendor of a plugin. It refuses an archive that was
+// made for other versions than the required ones.
 func vendored(path string, required []module) (map[string][]byte, error) {
 	archive, err := os.ReadFile(path)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 
 const repository = "../../.."
 
-// The copy is what the repository has, all files of its packages, with the same modules.
+// The copy equals the repository: all files of the packages, with the same modules.
 func TestCopyIsCurrent(t *testing.T) {
 	dir := t.TempDir()
 	if err := starter.WriteSDK(dir); err != nil {
@@ -47,7 +47,7 @@ func TestCopyIsCurrent(t *testing.T) {
 	}
 }
 
-// sameSources compares the sources of a package with their copies, and returns how many there are.
+// sameSources compares the sources of a package with their copies, and returns their number.
 func sameSources(t *testing.T, from, dir string) (count int) {
 	t.Helper()
 	copies, err := filepath.Glob(filepath.Join(dir, "*.go"))
@@ -94,7 +94,7 @@ func requirements(t *testing.T, dir string) map[string]string {
 	return all
 }
 
-// An archive that cannot be used is refused before anything is written.
+// An unusable archive is refused before anything is written.
 func TestWrongModules(t *testing.T) {
 	here := t.TempDir()
 	for name, content := range map[string]string{"text": "modules", "other": "(\xb5/\xfd\x00"} {

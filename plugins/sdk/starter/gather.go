@@ -1,7 +1,7 @@
 //go:build ignore
 
-// Gather puts the sources of the SDK into sdk.tar.zst, as a module of its own, or with the arguments
-// DIR FILE a directory into FILE.
+// Gather packs the sources of the SDK into sdk.tar.zst, as a separate module. With the arguments DIR FILE it packs a
+// directory into FILE.
 package main
 
 import (
@@ -46,8 +46,8 @@ func main() {
 	check(os.WriteFile("sdk.tar.zst", pack(files), 0o644))
 }
 
-// dependencies returns the directories of our packages that plugins need, and the modules of the others,
-// on every system that plugins are built for.
+// dependencies returns the directories of the agent's packages that plugins need, and the modules of the other
+// packages, on every system that plugins are built for.
 func dependencies() (packages []string, modules map[string]bool) {
 	dirs := map[string]bool{}
 	modules = map[string]bool{}
@@ -74,7 +74,7 @@ func dependencies() (packages []string, modules map[string]bool) {
 	return slices.Sorted(maps.Keys(dirs)), modules
 }
 
-// sources adds the Go files of a package but its tests and generators.
+// sources adds the Go files of a package, without tests and generators.
 func sources(files map[string][]byte, dir string) {
 	entries, err := os.ReadDir(filepath.Join(repository, dir))
 	check(err)
@@ -89,7 +89,7 @@ func sources(files map[string][]byte, dir string) {
 	}
 }
 
-// goMod returns the go.mod file of the SDK: that of the repository, with these modules only.
+// goMod returns the go.mod file of the SDK: the repository's file, with these modules only.
 func goMod(modules map[string]bool) []byte {
 	f, err := modfile.Parse("go.mod", read("go.mod"), nil)
 	check(err)
@@ -113,7 +113,8 @@ func goMod(modules map[string]bool) []byte {
 	return out
 }
 
-// goSum returns the checksums of the modules, and of all go.mod files: Go reads some of them to select versions.
+// goSum returns the checksums of the modules, and of all go.mod files, because Go reads some of them to select
+// versions.
 func goSum(modules map[string]bool) []byte {
 	var out bytes.Buffer
 	lines := bufio.NewScanner(bytes.NewReader(read("go.sum")))
@@ -125,7 +126,7 @@ func goSum(modules map[string]bool) []byte {
 	return out.Bytes()
 }
 
-// directory returns the files below a directory, which is part of their names.
+// directory returns the files below a directory. Their names begin with the directory.
 func directory(dir string) map[string][]byte {
 	files := map[string][]byte{}
 	check(filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
@@ -140,7 +141,7 @@ func directory(dir string) map[string][]byte {
 	return files
 }
 
-// pack returns an archive, which is the same for the same files.
+// pack returns an archive. The same files always give the same archive.
 func pack(files map[string][]byte) []byte {
 	var plain bytes.Buffer
 	w := tar.NewWriter(&plain)

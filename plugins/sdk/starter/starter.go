@@ -1,4 +1,4 @@
-// Package starter writes the folder that a new connector or processor begins with.
+// Package starter writes the initial directory of a new connector or processor.
 package starter
 
 import (
@@ -14,24 +14,24 @@ import (
 //go:embed template
 var templates embed.FS
 
-// Module is the path of the agent's module, of which the SDK is a part.
+// Module is the path of the agent's module, which contains the SDK.
 const Module = "github.com/conduit-agent/conduit"
 
-// Kind says what a plugin is.
+// Kind is the kind of a plugin.
 type Kind string
 
-// The kinds. Their texts are the names of the folders of templates.
+// The kinds. Their texts are the names of the template folders.
 const (
 	Connector Kind = "connector" // an executable
 	Processor Kind = "processor" // a WebAssembly module
 )
 
-// Plugin is a plugin to be.
+// Plugin describes a plugin to create.
 type Plugin struct {
 	Kind    Kind
-	Name    string // of the plugin and its module: letters, digits, '-', '_' and '.'
-	Version string // of the module with package sdk that it requires
-	Replace string // directory to use instead of that module; empty: a copy in the directory sdk
+	Name    string // name of the plugin and its module: letters, digits, '-', '_' and '.'
+	Version string // required version of the module with package sdk
+	Replace string // directory that replaces the module; empty: a copy in the directory sdk
 	Modules string // archive to fill the directory vendor from; empty: none, Go downloads modules
 }
 
@@ -49,7 +49,7 @@ func (p Plugin) Files() (map[string][]byte, error) {
 	return files, nil
 }
 
-// addModules adds what the plugin is built with.
+// addModules adds the modules that the plugin needs.
 func (p Plugin) addModules(files map[string][]byte) error {
 	sdk, err := sdkFiles()
 	if err != nil {
@@ -82,7 +82,7 @@ func (p Plugin) Requirements() (lines []string, err error) {
 	return lines, err
 }
 
-// addFiles adds the files that the templates in dir make.
+// addFiles adds the files generated from the templates in dir.
 func (p Plugin) addFiles(files map[string][]byte, dir string) error {
 	entries, err := fs.ReadDir(templates, dir)
 	if err != nil {
@@ -105,8 +105,8 @@ func (p Plugin) addFiles(files map[string][]byte, dir string) error {
 	return nil
 }
 
-// Write writes the files to dir, which is made if need be. It overwrites nothing: when
-// one of them exists, it writes none.
+// Write writes the files to dir, and creates dir if necessary. It overwrites nothing: if a file exists, it writes
+// none.
 func (p Plugin) Write(dir string) error {
 	files, err := p.Files()
 	if err != nil {

@@ -16,14 +16,14 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the example")
 
-// TestExample makes sure that the example is what a newcomer gets.
+// TestExample checks that the example equals the generated files.
 func TestExample(t *testing.T) {
 	files, err := starter.Plugin{Kind: starter.Connector, Name: "example", Version: "v0.0.0"}.Files()
 	if err != nil {
 		t.Fatal(err)
 	}
 	maps.DeleteFunc(files, func(name string, _ []byte) bool {
-		return strings.HasPrefix(name, "sdk/") || name == "go.mod" || name == "go.sum" // the example is part of our module
+		return strings.HasPrefix(name, "sdk/") || name == "go.mod" || name == "go.sum" // it is in this module
 	})
 	if len(files) != 5 {
 		t.Errorf("%d files, want 5", len(files))

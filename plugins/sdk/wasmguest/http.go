@@ -17,14 +17,14 @@ type Request struct {
 	Secret      string // name of a secret that the host sends as authorization; empty: none
 }
 
-// Response is the answer to a Request.
+// Response is the response to a Request.
 type Response struct {
 	Status int
 	Header map[string][]string
 	Body   []byte
 }
 
-// Why the host refuses to send a request, or has no answer.
+// egressErrors are the reasons why the host refuses a request or has no response.
 var egressErrors = map[uint32]string{
 	4294967286: "egress is not enabled, or the setting sdk.egress.allow is empty",
 	4294967285: "sdk.egress.allow or the agent does not allow it",
@@ -80,7 +80,7 @@ func parseHeader(b []byte, into map[string][]string) error {
 	return err
 }
 
-// varint returns the value of the last varint field with the number.
+// varint returns the value of the last varint field with the given number.
 func varint(b []byte, wanted protowire.Number) (value uint64) {
 	for len(b) > 0 {
 		number, kind, n := protowire.ConsumeTag(b)
@@ -99,7 +99,7 @@ func varint(b []byte, wanted protowire.Number) (value uint64) {
 	return value
 }
 
-// parseSchemaAnswer reads CreateSchemaResponse and GetSchemaResponse.
+// parseSchemaAnswer parses CreateSchemaResponse and GetSchemaResponse.
 func parseSchemaAnswer(b []byte) (s schema.Schema, err error) {
 	err = fields(b, func(number protowire.Number, content []byte) error {
 		if number != 1 {

@@ -12,11 +12,10 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// The messages are those of the proto files in plugins/processor/wasm/proto. They are
-// encoded by hand because the generated code would make every module a few megabytes
-// larger and slower to start.
+// The messages are defined by the proto files in plugins/processor/wasm/proto. They are encoded by hand because the
+// generated code would make every module a few megabytes larger and slower to start.
 
-// Field numbers in CommandRequest. Those of the answers are one greater.
+// Field numbers in CommandRequest. The numbers of the responses are greater by one.
 const (
 	commandError     = 1 // in CommandResponse
 	commandSpecify   = 1
@@ -35,7 +34,7 @@ type command struct {
 
 var errMalformed = errors.New("malformed protobuf")
 
-// fields calls f for every field of the message that has a length, and ignores others.
+// fields calls f for every length-delimited field of the message, and ignores the others.
 func fields(b []byte, f func(protowire.Number, []byte) error) error {
 	for len(b) > 0 {
 		number, kind, n := protowire.ConsumeTag(b)
@@ -130,7 +129,7 @@ func appendError(dst []byte, number protowire.Number, err error) []byte {
 	return appendMessage(dst, number, appendText(e, 2, err.Error()))
 }
 
-// specification returns the answer to specify.
+// specification returns the response to specify.
 func (s *server) specification() []byte {
 	var b []byte
 	for i, text := range []string{s.plugin.Name, s.plugin.Summary, s.plugin.Description, s.plugin.Version, s.plugin.Author} {
@@ -161,7 +160,7 @@ const (
 	resultMulti  = 4
 )
 
-// appendProcessed appends the answer to process.
+// appendProcessed appends the response to process.
 func appendProcessed(dst []byte, records []record.Record, fates []sdk.Fate) ([]byte, error) {
 	var all, one []byte
 	for i := range records {

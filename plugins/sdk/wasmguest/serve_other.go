@@ -10,15 +10,15 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// Serve runs the processor for the host that started the module. It returns when the host
-// has no more commands. In a program that is no module it ends the program.
+// Serve runs the processor for the host that started the module. It returns when the host has no more commands. In a
+// program that is not a module it ends the program.
 func Serve(plugin sdk.ProcessorPlugin) {
 	fmt.Fprintf(os.Stderr, "%s is a processor: build it with GOOS=wasip1 GOARCH=wasm.\n", plugin.Name)
 	os.Exit(1)
 }
 
-// HTTP sends a request by way of the host, which lets a processor reach only what its
-// setting sdk.egress.allow names. In a program that is no module it fails.
+// HTTP sends a request through the host. A processor can reach only the servers named in its setting sdk.egress.allow.
+// In a program that is not a module HTTP fails.
 func HTTP(Request) (Response, error) {
 	return Response{}, errors.New("cannot send the request: this is no module")
 }

@@ -28,7 +28,7 @@ func getSchema(at unsafe.Pointer, space uint32) uint32
 //go:wasmimport conduit http_request
 func httpRequest(at unsafe.Pointer, space uint32) uint32
 
-// What the functions of the host return instead of a size.
+// Error codes that the functions of the host return instead of a size.
 const (
 	leastCode           = 4294967195
 	codeNoMoreCommands  = 4294967294
@@ -37,7 +37,7 @@ const (
 	codeInvalidSchema   = 4294967287
 )
 
-// magicCookie is in the environment when a host of processors started the module.
+// magicCookie is in the environment if a host of processors started the module.
 const magicCookie = "3stnegqd0x02axggy0vrc4izjeq2zik6g7somyb3ye4vy5iivvjm5s1edppl5oja"
 
 // Serve runs the processor for the host that started the module. It returns when the host
@@ -69,7 +69,7 @@ func Serve(plugin sdk.ProcessorPlugin) {
 	}
 }
 
-// call hands the request to a function of the host and returns the answer.
+// call passes the request to a function of the host and returns the response.
 func call(f func(unsafe.Pointer, uint32) uint32, request []byte) ([]byte, error) {
 	buffer := make([]byte, max(len(request), 1))
 	copy(buffer, request)
@@ -121,8 +121,7 @@ func schemaFrom(answer []byte, err error) (s schema.Schema, _ error) {
 	return parseSchemaAnswer(answer)
 }
 
-// HTTP sends a request by way of the host, which lets a processor reach only what its
-// setting sdk.egress.allow names.
+// HTTP sends a request through the host. A processor can reach only the servers named in its setting sdk.egress.allow.
 func HTTP(r Request) (Response, error) {
 	answer, err := call(httpRequest, r.encode())
 	if err != nil {

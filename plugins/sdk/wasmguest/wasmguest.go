@@ -1,9 +1,9 @@
-// Package wasmguest makes a processor a WebAssembly module that an agent, or Conduit, runs
-// from its directory of processors. The main function of a module is one line:
+// Package wasmguest turns a processor into a WebAssembly module that an agent, or Conduit, runs from its directory of
+// processors. The main function of a module is one line:
 //
 //	func main() { wasmguest.Serve(processor) }
 //
-// It is built with
+// Build it with
 //
 //	GOOS=wasip1 GOARCH=wasm go build -o name.wasm .
 package wasmguest
@@ -33,7 +33,7 @@ func newServer(plugin sdk.ProcessorPlugin, id, level string, out io.Writer, sche
 	return &server{plugin: plugin, processor: plugin.New(), ctx: sdk.WithEnv(context.Background(), env)}
 }
 
-// newLogger returns a logger that writes lines as hosts read them.
+// newLogger returns a logger that writes lines in the format that hosts parse.
 func newLogger(out io.Writer, level string) *slog.Logger {
 	var least slog.Level
 	if err := least.UnmarshalText([]byte(level)); err != nil {
@@ -54,7 +54,7 @@ func newLogger(out io.Writer, level string) *slog.Logger {
 	}}))
 }
 
-// execute returns the encoded answer to an encoded command.
+// execute returns the encoded response to an encoded command.
 func (s *server) execute(b []byte) []byte {
 	answer, err := s.answer(b)
 	if err != nil {
@@ -63,7 +63,7 @@ func (s *server) execute(b []byte) []byte {
 	return answer
 }
 
-// answer executes a command. A panic of the processor is its error.
+// answer executes a command. It returns a panic of the processor as an error.
 func (s *server) answer(b []byte) (answer []byte, err error) {
 	defer sdk.Recover(&err)
 	c, err := parseCommand(b)

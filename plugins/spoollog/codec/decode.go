@@ -14,20 +14,20 @@ import (
 // minRecord is the size of the smallest record with metadata.
 const minRecord = 6
 
-// spareFields is the spare capacity in the metadata of a record for what a host adds.
+// spareFields is the spare capacity in the metadata of a record for fields that a host adds.
 const spareFields = 2
 
 // decoder reads one body.
 type decoder struct {
-	b     []byte // what is left
+	b     []byte // rest of the body
 	names []known
-	left  int            // records, with the next one
-	spare []record.Field // for the metadata of the records to come
+	left  int            // remaining records, including the next one
+	spare []record.Field // memory for the metadata of the next records
 	err   error
 }
 
-// Decode appends the records of a body to dst, of which there must be count. They refer to the
-// body: it is not changed after that.
+// Decode appends the records of a body to dst. The body must hold count records. The records share memory with the
+// body, which must not change afterwards.
 func Decode(dst []record.Record, body []byte, count int) ([]record.Record, error) {
 	d := decoder{b: body, left: count}
 	for ; d.left > 0; d.left-- {
@@ -57,8 +57,8 @@ func (d *decoder) record(r *record.Record) {
 	r.After = d.data(kinds >> 4 & 3)
 }
 
-// fields returns metadata of n fields. That of the records of a body is cut from one
-// array: most have as many.
+// fields returns metadata with n fields. The metadata of all records of a body share one array, because most records
+// have the same number of fields.
 func (d *decoder) fields(n int) record.Metadata {
 	size := n + spareFields
 	if len(d.spare) < size {
@@ -101,7 +101,7 @@ func (d *decoder) varint() int64 {
 	return v
 }
 
-// length reads a number of things that take at least size bytes each.
+// length reads a count of items that take at least size bytes each.
 func (d *decoder) length(size int) int {
 	n := d.uvarint()
 	if n > uint64(len(d.b)/size) {
@@ -118,7 +118,7 @@ func (d *decoder) bytes() []byte {
 	return b
 }
 
-// name reads a name and returns its index, -1 when it has none.
+// name reads a name and returns its index, -1 if it has none.
 func (d *decoder) name() (string, int) {
 	i := d.uvarint()
 	if i > uint64(len(d.names)) {
@@ -239,8 +239,8 @@ func (d *decoder) time() (t time.Time) {
 	return t
 }
 
-// json reads a value of an unusual type from its JSON form. A number keeps its text form, since it may fit no other
-// type.
+// json reads a value of an unusual type from its JSON form. A number keeps its text form, because no other type may be
+// able to hold it.
 func (d *decoder) json() (v any) {
 	text := d.bytes()
 	if json.Unmarshal(text, &v) == nil {

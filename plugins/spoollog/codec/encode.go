@@ -1,9 +1,8 @@
-// Package codec encodes records for the disk: compactly, and with the types of their values.
+// Package codec encodes records compactly for storage and preserves the types of their values.
 //
-// A body is a sequence of records. Names, of metadata and of the fields of objects, are
-// written once in a body and referred to after that; of a metadata value that is the one
-// before, or a number near it, only the difference is written. A record's position is
-// not kept: the log gives it another.
+// A body is a sequence of records. Metadata keys and field names of objects are written once per body and referred to
+// afterwards. A metadata value that equals the previous value of its key, or is a number near it, is written as the
+// difference. The position of a record is not stored: the log assigns another one.
 package codec
 
 import (
@@ -50,11 +49,11 @@ const (
 	typeJSON // of any other type, in its JSON form
 )
 
-// How a metadata value is written.
+// Encodings of a metadata value.
 const (
-	valueSame = iota // as before under this name
+	valueSame = iota // same as the previous value of this name
 	valueText
-	valueNumber // the difference from the number before under this name
+	valueNumber // difference from the previous number of this name
 )
 
 const (
@@ -67,21 +66,21 @@ var (
 	errTooDeep   = fmt.Errorf("nested deeper than %d", maxDepth)
 )
 
-// known is what is known of a name in a body.
+// known is the state of a name in a body.
 type known struct {
 	name   string
-	value  string // of the metadata before
-	number int64  // it, if it is one
+	value  string // previous metadata value
+	number int64  // value as a number, if it is one
 }
 
-// Encoder writes one body after another. Reset comes first.
+// Encoder writes one body after another. Reset must be called first.
 type Encoder struct {
 	buf   []byte
 	names []known
 	index map[string]int
 }
 
-// Reset begins a body behind what is in buf.
+// Reset begins a body after the content of buf.
 func (e *Encoder) Reset(buf []byte) {
 	e.buf, e.names = buf, e.names[:0]
 	if e.index == nil {
@@ -93,15 +92,14 @@ func (e *Encoder) Reset(buf []byte) {
 // Len returns the length of the buffer.
 func (e *Encoder) Len() int { return len(e.buf) }
 
-// Take returns the buffer with the body, which the encoder does not use any more.
+// Take returns the buffer with the body. The encoder no longer uses it.
 func (e *Encoder) Take() []byte {
 	buf := e.buf
 	e.buf = nil
 	return buf
 }
 
-// Append appends r. When it fails nothing of r is in the buffer, and nothing may be appended
-// before Reset.
+// Append appends r. When it fails the buffer has no part of r, and Reset must be called before the next Append.
 func (e *Encoder) Append(r *record.Record) error {
 	start := len(e.buf)
 	kinds := kindOf(r.Key) | kindOf(r.Before)<<2 | kindOf(r.After)<<4
@@ -130,7 +128,7 @@ func kindOf(d record.Data) byte {
 	return dataStructured
 }
 
-// metadata appends a pair. It is likely to be the name at hint.
+// metadata appends a key-value pair. The name is likely to have the index hint.
 func (e *Encoder) metadata(f *record.Field, hint int) {
 	if hint >= len(e.names) || e.names[hint].name != f.Key {
 		hint = e.name(f.Key)
@@ -155,7 +153,7 @@ func (e *Encoder) metadata(f *record.Field, hint int) {
 	e.buf = appendText(append(e.buf, valueText), f.Value)
 }
 
-// name appends a name and returns its index, -1 when there are too many.
+// name appends a name and returns its index, -1 if there are too many names.
 func (e *Encoder) name(s string) int {
 	if i, ok := e.index[s]; ok {
 		e.buf = binary.AppendUvarint(e.buf, uint64(i)+1)
@@ -170,7 +168,7 @@ func (e *Encoder) name(s string) int {
 	return len(e.names) - 1
 }
 
-// decimal returns the number that s is the shortest decimal form of.
+// decimal returns the number whose shortest decimal form is s.
 func decimal(s string) (int64, bool) {
 	if len(s) == 0 || len(s) > 19 || s[0] < '0' || s[0] > '9' || s[0] == '0' && len(s) > 1 {
 		return 0, false
@@ -247,7 +245,7 @@ func (e *Encoder) list(list []any, depth int) error {
 	return nil
 }
 
-// within says where an error occurred, except for one of the depth: the path would be as long.
+// within adds the path to an error, except to an error about the depth, whose path would be too long.
 func within(at string, err error) error {
 	if errors.Is(err, errTooDeep) {
 		return err
