@@ -18,7 +18,7 @@ import (
 type Target struct {
 	Connector sdk.Connector // runs in the process of the test
 	// Start returns a host whose calls are answered within the timeout. Package protocol provides it for executables.
-	Start    func(timeout time.Duration) Host
+	Start   func(timeout time.Duration) Host
 	Timeout time.Duration // longest wait for an answer; 0: 5 s
 	// Parallel reports whether the checks of a source, and the checks of a destination, run at the same time. They then
 	// call the functions below concurrently.
