@@ -105,7 +105,7 @@ func (d *Desk) Problems(name string) string {
 	return b.String()
 }
 
-// Runs waits until the given version of a pipeline is declared and runs. The version is the rate of its source.
+// Runs waits until the given version of a pipeline is declared and runs. The rate of the source is its version.
 func (d *Desk) Runs(id string, version int) {
 	d.T.Helper()
 	d.Wait(fmt.Sprintf("version %d of %s to run", version, id), func() bool {

@@ -37,7 +37,7 @@ type Target struct {
 	Written func(t testing.TB, settings map[string]string) []string
 }
 
-// checkTimeout limits the duration of one check. Only a failing check takes so long.
+// checkTimeout limits the duration of a check. Only a failing check takes so long.
 const checkTimeout = 2 * time.Minute
 
 // Run runs all checks, each as a subtest of t.
@@ -81,7 +81,7 @@ func perform(t *testing.T, h *host, fn func(*checker)) {
 	fn(&checker{T: t, ctx: ctx, host: h})
 }
 
-// checker is the state of one check.
+// checker is the state of a single check.
 type checker struct {
 	*testing.T
 	ctx  context.Context

@@ -32,7 +32,7 @@ var sourceChecks = []check{
 	{"crash and resume", checkSourceCrash},
 }
 
-// reader reads one source and keeps the records of one Read that no caller has requested yet.
+// reader reads one source and keeps records of a Read that no caller has requested yet.
 type reader struct {
 	*checker
 	source  connector.Source
@@ -63,7 +63,7 @@ func (r *reader) read(n int) []record.Record {
 	return records
 }
 
-// next returns the records of one Read. A Read that never returns is abandoned.
+// next returns the records of a single Read. A Read that never returns is abandoned.
 func (r *reader) next() (records []record.Record, err error) {
 	done := make(chan struct{})
 	go func() {

@@ -61,7 +61,7 @@ var deliberate = map[string]struct {
 // further are fields of answers that only this agent has.
 var further = []string{"exactEffect", "directory"}
 
-// unbound are the exchanges in which the client sent the name of a variable instead of its value.
+// unbound are the exchanges in which the client sent the name of a variable instead of the value.
 var unbound = []string{"del SN", "del D2", "del D3", "del L"}
 
 // recorder replays exchanges.

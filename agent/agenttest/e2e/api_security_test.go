@@ -282,7 +282,7 @@ func quiet(cfg config.Config) agent.Options {
 	return agent.Options{Config: cfg, Log: slog.New(slog.DiscardHandler)}
 }
 
-// settings returns the settings of an agent in a directory of its own.
+// settings returns the settings of an agent in a separate directory.
 func settings(t *testing.T, address string) config.Config {
 	t.Helper()
 	dir := agenttest.NewDir(t)
@@ -295,7 +295,7 @@ func settings(t *testing.T, address string) config.Config {
 	return cfg
 }
 
-// An agent that listens on all addresses accepts none of them as a host name.
+// An agent that listens on all addresses does not accept them as host names.
 func TestListeningOnAllAddresses(t *testing.T) {
 	w := startWeb(t, "", func(c *config.Config) { c.API.HTTP.Address, c.API.AllowUnauthenticated = "0.0.0.0:0", true })
 	_, port, err := net.SplitHostPort(w.Address())

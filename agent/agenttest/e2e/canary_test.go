@@ -123,7 +123,7 @@ var planted = map[string]string{
 	"query": "https://example.com/?sig=%s", "jdbc": "jdbc:sqlserver://h;user=u;pwd=%s", "functions": "https://f.example.com/?code=%s",
 }
 
-// garden plants a canary in each setting, every fourth of them behind a reference.
+// garden plants a canary in each setting, every fourth one behind a reference.
 type garden struct {
 	t        *testing.T
 	canaries []string

@@ -48,7 +48,7 @@ func (r *receiver) of(kind notification.Kind) (found []notification.Notification
 // Setting the variable in the test would prevent it from running in parallel with others.
 func init() { _ = os.Setenv("DOWNSTREAM_PASSWORD", "hunter2hunter2") }
 
-// TestNotifications runs an agent that notifies a webhook and a command of events of its pipelines.
+// TestNotifications runs an agent that notifies a webhook and a command of pipeline events.
 func TestNotifications(t *testing.T) {
 	t.Parallel()
 	r := &receiver{}

@@ -64,7 +64,7 @@ func TestReadersReachNoSecretAndChangeNothing(t *testing.T) {
 	}
 }
 
-// plantForReaders saves pipelines with secrets, and returns when two of them have failed.
+// plantForReaders saves pipelines with secrets, and returns when two have failed.
 func (g *garden) plantForReaders(w *web) {
 	const source, file, tattling = "builtin:generator", "builtin:file", "standalone:tattler"
 	w.Save("open-d.yaml", g.pipeline(w.Dir, "open-d", source, "", tattling, "open", ""))

@@ -60,7 +60,7 @@ func (w *world) with(f func()) {
 	f()
 }
 
-// machine is one process of an agent. Once it is dead, none of its calls has an effect.
+// machine is one process of an agent. Once it is dead, its calls have no effect.
 type machine struct {
 	*world
 	dead bool

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Of calls work and returns the CPU time of its goroutine, including time in the kernel, but not the time of goroutines
+// Of calls work and returns the goroutine's CPU time, including time in the kernel, but not the time of goroutines
 // that work starts. Where the system does not report CPU time, Of returns the elapsed time.
 func Of(work func()) time.Duration {
 	runtime.LockOSThread()

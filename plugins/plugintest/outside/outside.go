@@ -17,11 +17,11 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// Place is a directory outside the allowed one. It detects when one of its files is opened.
+// Place is a directory outside the allowed one. It detects when a file in it is opened.
 type Place struct {
 	FIFO    string          // opening it for reading is detected
 	Sockets string          // directory of Unix sockets; connecting to one is detected
-	Allowed string          // the allowed directory and working directory; link and dir lead out of it
+	Allowed string          // the allowed directory and working directory; link and dir lead outside
 	Context context.Context // with an sdk.Env that allows nothing else
 
 	mu      sync.Mutex

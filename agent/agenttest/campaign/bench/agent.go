@@ -108,7 +108,7 @@ func (a *agent) usage() (u usage, err error) {
 	return u, err
 }
 
-// cpuTime returns the CPU time of a process, and the id of its parent.
+// cpuTime returns the CPU time of a process, and the parent's id.
 func cpuTime(pid int) (used time.Duration, parent int, err error) {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {

@@ -3,7 +3,7 @@
 //
 //	just bench -case sizes -rounds 5 -seconds 5
 //
-// Every round runs each case once, in turn, so that a temporary disturbance of the machine affects all of them. The
+// Every round runs each case once, in turn, so that a temporary disturbance of the machine affects all cases. The
 // first case of a table runs twice per round; the difference between the two is the noise below which a difference
 // means nothing (the A/A control).
 package main

@@ -152,7 +152,7 @@ func (h *host) get(path string) string {
 }
 
 // An agent whose clock starts in 1970, and then jumps to today, back, and forward by years, keeps its pace: nothing
-// waits for the clock, nothing happens too early because of it, nothing is lost.
+// waits for the clock, nothing happens too early, nothing is lost.
 func TestAgentGoesOnWhenTheClockIsSet(t *testing.T) {
 	load.Parallel(t, load.Agent)
 	h := newHost(t)
@@ -183,7 +183,7 @@ func (h *host) leap(ahead time.Duration) {
 	h.logs("pipeline stopped component=reconcile pipeline_id=gone", func() { h.at.SetAhead(ahead) })
 	h.logs("pipeline_id=broken retry_at", func() {})
 	h.await("records at their pace", func() bool { return len(h.lines("ticks.txt")) >= before+rate/4 })
-	// The clock jumps by at least an hour. An agent that followed it would generate the records of that time at once.
+	// The clock jumps by at least an hour. An agent that followed it would generate the records for the hour at once.
 	if n, most := len(h.lines("ticks.txt"))-before, time.Since(began)+time.Minute; float64(n) > rate*most.Seconds() {
 		h.t.Errorf("%v ahead: %d records came, which take longer than %v", ahead, n, most)
 	}
@@ -203,7 +203,7 @@ func errorsOf(errs ...error) error {
 	return nil
 }
 
-// logs performs an action and waits for the line that the agent logs because of it, with the time of the clock.
+// logs performs an action and waits for the line that the agent then logs, with the time of the clock.
 func (h *host) logs(text string, do func()) {
 	h.t.Helper()
 	from := len(h.log.String())

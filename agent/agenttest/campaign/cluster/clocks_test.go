@@ -19,7 +19,7 @@ import (
 )
 
 // TestWrongClocks sets the wall clocks of two members two hours apart, and lets them jump by two hours while the
-// members run: no pipeline moves because of it, and the pipelines of a killed member are taken over as usual.
+// members run: no pipeline moves for that reason, and the pipelines of a killed member are taken over as usual.
 func TestWrongClocks(t *testing.T) {
 	load.Parallel(t, load.Server+2*load.Agent)
 	const lives = 5 * time.Second

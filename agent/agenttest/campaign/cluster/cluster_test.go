@@ -46,7 +46,7 @@ func newFleet(t *testing.T, servers, members, pipelines int, lives time.Duration
 	return f
 }
 
-// urlsOf returns the addresses of the servers of one cluster.
+// urlsOf returns the server addresses of a cluster.
 func urlsOf(servers []*server.NATS) string {
 	urls := make([]string, len(servers))
 	for i, s := range servers {

@@ -36,7 +36,7 @@ func TestAPIPipelines(t *testing.T) {
 		for _, m := range f.members {
 			m.awaitLog("reason=Joined")
 		}
-		f.members[2].awaitLog("reason=Claimed") // the pipeline of its file, which m0 does not have
+		f.members[2].awaitLog("reason=Claimed") // the pipeline in the file that m0 lacks
 		m0 := f.members[0]
 		m0.awaitCluster("there is a claim of filed", func(c *rest.Cluster) bool {
 			return slices.ContainsFunc(c.Pipelines, func(p rest.ClusterPipeline) bool { return p.ID == "filed" && p.Member == "m2" })

@@ -19,7 +19,7 @@ func (f *fleet) awaitTakeOver(at int) {
 	})
 }
 
-// faults are faults of a member, or of its link to NATS.
+// faults are faults of a member or its link to NATS.
 var faults = []struct {
 	name     string
 	do, heal func(m *member, p *network.Proxy)

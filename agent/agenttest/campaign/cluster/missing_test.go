@@ -17,8 +17,8 @@ import (
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
 
-// TestFileOfOneMember has two members with separate directories. One of them never had the file of the first pipeline,
-// has another version of the second, and loses the file of the third. The other member has all files. It gives its
+// TestFileOfOneMember has two members with separate directories. The first member never had the file of the first
+// pipeline, has another version of the second, and loses the file of the third. The other member has all files. It gives its
 // pipelines away, and stops the third one, each for many times as long as claims of deleted pipelines are kept: nothing
 // is deleted, and it then resumes all pipelines from their checkpoints.
 func TestFileOfOneMember(t *testing.T) {

@@ -15,7 +15,7 @@ import (
 )
 
 // TestPage opens the page of a member in a browser: it lists the members, and the owner of each pipeline with the time
-// and reason of its claim, and drains the member.
+// and reason for the claim, and drains the member.
 func TestPage(t *testing.T) {
 	load.Parallel(t, load.Server+2*load.Agent+load.Browser)
 	f := newFleet(t, 1, 2, 4, ttl)

@@ -237,7 +237,7 @@ type handover struct {
 	position int64
 }
 
-// positionOf returns the number of bytes of its file that the source of a pipeline has settled, according to the state
+// positionOf returns how many bytes of the input file the source of a pipeline has settled, according to the state
 // of a claim.
 func positionOf(t *testing.T, state []byte) int64 {
 	t.Helper()

@@ -88,7 +88,7 @@ const rotatedPipeline = `  - id: rotated
 `
 
 // joinRotated joins a file and its rotated files into one file, and returns its path. If a file also exists compressed,
-// only one of them is used.
+// only one is used.
 func joinRotated(t *testing.T, path string) string {
 	t.Helper()
 	names, err := filepath.Glob(strings.TrimSuffix(path, ".jsonl") + "-*.jsonl*")

@@ -53,7 +53,7 @@ func TestKillLosesNothingInSpool(t *testing.T) {
 }
 
 // spoolArrived checks that the lines up to want are in the file, each after its predecessor or as a repetition. The
-// number of steps back has no bound: records repeated into the spool are repeated out of it, too. So a step back in the
+// number of steps back has no bound: records repeated into the spool are repeated in the output, too. So a step back in the
 // spool may lead to a later line, if that line has already arrived.
 func spoolArrived(t *testing.T, path string, want, ends int) {
 	t.Helper()

@@ -1,7 +1,7 @@
 //go:build linux && (amd64 || arm64)
 
 // Package faults intercepts the system calls with which a child process changes or syncs files, by seccomp user
-// notification. A test can make any of them fail, and can reconstruct the content of the disk after a power cut at that
+// notification. A test can make each call fail, and can reconstruct the content of the disk after a power cut at that
 // call.
 package faults
 
@@ -25,7 +25,7 @@ import (
 // socketVariable names the socket over which a watched process passes its seccomp descriptor.
 const socketVariable = "CONDUIT_TEST_FAULTS"
 
-// Watcher decides the results of the calls of one process.
+// Watcher decides the results of one process's calls.
 type Watcher struct {
 	mu     sync.Mutex
 	decide func(Call) syscall.Errno

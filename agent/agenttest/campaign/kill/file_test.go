@@ -47,7 +47,7 @@ func TestFileSource(t *testing.T) {
 	})
 }
 
-// TestFilesSource reads several files and occasionally rotates some of them. Each call of Produce writes to one file;
+// TestFilesSource reads several files and occasionally rotates a few. Each call of Produce writes to one file;
 // the source guarantees order within each file.
 func TestFilesSource(t *testing.T) {
 	load.Parallel(t, load.Agent)

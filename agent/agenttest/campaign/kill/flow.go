@@ -255,7 +255,7 @@ func (f *flow) stall() error {
 	return nil
 }
 
-// halfOpen makes the connections half-open while data is in flight on one of them, and waits until a record arrives
+// halfOpen makes the connections half-open while data is in flight on one, and waits until a record arrives
 // that was produced later: only the connector itself can end such a connection.
 func (f *flow) halfOpen() error {
 	if err := f.grows(); err != nil {

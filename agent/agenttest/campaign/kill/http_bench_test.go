@@ -56,7 +56,7 @@ func sometimes(ask func() bool) func() bool {
 }
 
 // used is the resource usage of the agents, or of bare loops in separate processes, in the running benchmark: their
-// total CPU time, and the largest memory of any of them.
+// total CPU time, and the largest memory of any process.
 var used kill.Usage
 
 func use(u kill.Usage) { used = kill.Usage{CPU: used.CPU + u.CPU, Memory: max(used.Memory, u.Memory)} }

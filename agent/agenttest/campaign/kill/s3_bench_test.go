@@ -19,7 +19,7 @@ const (
 	s3Objects = 2000 // objects to read
 )
 
-// BenchmarkS3 writes objects of a thousand records and reads objects of one line with an agent, and with bare
+// BenchmarkS3 writes objects of a thousand records and reads single-line objects with an agent, and with bare
 // sequential requests.
 func BenchmarkS3(b *testing.B) {
 	for _, one := range []struct {

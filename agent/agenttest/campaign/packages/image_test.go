@@ -87,7 +87,7 @@ func TestContainer(t *testing.T) {
 
 const imageName = "localhost/conduit:test"
 
-// builder is a buildah with a separate image store, which keeps each image as a copy of its files and so works on any
+// builder is a buildah with a separate image store, which keeps a copy of the files of each image and so works on any
 // file system.
 type builder struct {
 	t   *testing.T

@@ -161,8 +161,8 @@ pipelines:
 // container is a machine with systemd as its process 1.
 type container struct {
 	t      *testing.T
-	etc    string            // path of its /etc/conduit
-	leader int               // pid of its process 1 on this machine
+	etc    string            // path of /etc/conduit outside
+	leader int               // pid, on this machine, of process 1
 	known  *strings.Replacer // replaces words of the page
 }
 

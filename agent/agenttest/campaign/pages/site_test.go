@@ -53,7 +53,7 @@ func TestSite(t *testing.T) {
 	})
 }
 
-// serve runs the built agent in an empty directory and returns the address of its API.
+// serve runs the built agent in an empty directory and returns its API address.
 func serve(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()

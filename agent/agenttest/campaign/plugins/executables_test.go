@@ -187,7 +187,7 @@ func TestSchemasReachExecutables(t *testing.T) {
 	}
 }
 
-// A destination may wait for more records than a window holds, because this is the default of its plugin.
+// A destination may wait for more records than a window holds, because this is the plugin's default.
 func TestExecutablesThatGatherByDefault(t *testing.T) {
 	load.Parallel(t, load.Agent)
 	dir := agenttest.NewDir(t)
@@ -265,7 +265,7 @@ func TestLifecycleOfAnExecutable(t *testing.T) {
 	l.Want("")
 }
 
-// lifecycle is the pipeline of an agent, with the journal of its plugin.
+// lifecycle is the pipeline of an agent, with the plugin's journal.
 type lifecycle struct {
 	*executable.Journal
 	*agenttest.Agent

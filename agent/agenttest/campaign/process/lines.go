@@ -184,7 +184,7 @@ func Parse(line []byte) (Entry, error) {
 	return Entry{n, time.Unix(0, ns)}, err
 }
 
-// CatchUp runs an agent until the last line of its input has arrived.
+// CatchUp runs an agent until the last input line has arrived.
 func CatchUp(t *testing.T, dir, copied string, want int) {
 	t.Helper()
 	p := Start(t, dir)

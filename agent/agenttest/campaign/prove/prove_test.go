@@ -108,8 +108,8 @@ var (
 	seed  = flag.Int("seed", 1, "of the first proof")
 )
 
-// killsOfOne is the maximum number of kills per proof. More kills are divided among several proofs, some of which run
-// at once.
+// killsOfOne is the maximum number of kills per proof. More kills are divided among several proofs, and some of
+// these run at once.
 const killsOfOne = 100
 
 // The agent keeps its promises for pipelines whose systems are all unreachable.

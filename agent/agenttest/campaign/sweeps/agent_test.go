@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// runAgent runs an agent with all files in root/agent, and writes the address of its API to root/address.
+// runAgent runs an agent with all files in root/agent, and writes its API address to root/address.
 func runAgent(ctx context.Context, root string) error {
 	if err := faults.Join(); err != nil {
 		return err

@@ -432,7 +432,7 @@ func TestUISlowStage(t *testing.T) {
 	w.WaitPhase("p", spec.PhaseRunning, 1)
 	p := openPage(t, w.API.URL, "pipelines/p")
 	p.until("the source is not marked", `document.querySelector(".node.source.slow .words")?.textContent === "dst waits for src"`)
-	// On a busy machine a script may exceed its limit of one second: such a record is refused, and the pipeline
+	// On a busy machine a script may exceed its one-second limit: such a record is refused, and the pipeline
 	// continues.
 	busy := "dead-letter-queue: {window-size: 0}\n    processors: [{id: busy, plugin: custom.javascript, settings: {script: 'function process(r) { for (let end = Date.now() + 200; Date.now() < end;); return r; }'}}]"
 	w.Save("p.yaml", agenttest.Generated(w.Dir, "p", 50, busy))

@@ -17,7 +17,7 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// The lag of a source behind its system, and the progress of its snapshot, are in the status, the metrics and the page.
+// The lag of a source behind its system, and its progress with a snapshot, are in the status, the metrics and the page.
 func TestUIProgressOfSources(t *testing.T) {
 	load.Parallel(t, load.Agent+load.Browser)
 	// The destination never writes everything, so a graceful stop would wait for this timeout.

@@ -1,4 +1,4 @@
-// Command connector is a connector as an executable. The name of its file selects the connector, as in
+// Command connector is a connector as an executable. The file name selects the connector, as in
 // conduit-connector-file: a built-in one, or one for measurements.
 package main
 

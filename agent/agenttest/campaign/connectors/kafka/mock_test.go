@@ -17,7 +17,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
-// startMock starts the mock cluster of librdkafka, and returns the addresses of its brokers.
+// startMock starts the mock cluster of librdkafka, and returns the broker addresses.
 func startMock(t *testing.T) string {
 	t.Helper()
 	cc := server.Need(t, "cc", "gcc")

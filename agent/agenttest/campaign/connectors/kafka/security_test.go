@@ -42,7 +42,7 @@ func certificate(t *testing.T) (cert, key string) {
 	return block("CERTIFICATE", der), block("PRIVATE KEY", text)
 }
 
-// TestSecurity writes and reads with TLS, client certificates and each SASL mechanism, and fails without any of them.
+// TestSecurity writes and reads with TLS, client certificates and each SASL mechanism, and fails if any is missing.
 func TestSecurity(t *testing.T) {
 	load.Parallel(t, load.Server)
 	cert, key := certificate(t)

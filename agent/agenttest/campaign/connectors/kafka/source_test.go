@@ -95,7 +95,7 @@ func checkPosition(w *world) {
 	s.close()
 	w.produce(0, "f")
 	w.produce(1, "g")
-	at := len(all) - 2 // the last record of one partition is missing
+	at := len(all) - 2 // one partition lacks its last record
 	if _, err := w.admin.DeleteGroup(w.Context(), w.topic); err != nil {
 		w.Fatal(err)
 	}
@@ -111,7 +111,7 @@ func checkPosition(w *world) {
 	}
 }
 
-// checkConduitPosition resumes from a position with the offset of one partition.
+// checkConduitPosition resumes from a position that has a single partition's offset.
 func checkConduitPosition(w *world) {
 	w.produce(0, "a", "b", "c")
 	pos := fmt.Sprintf(`{"GroupID":"%s","Topic":"%s","Partition":0,"Offset":1}`, w.topic, w.topic)
@@ -409,7 +409,7 @@ func checkFetched(w *world) {
 	}
 }
 
-// readSome returns the records of one read, which may take a second.
+// readSome returns the records of a single read, which may take a second.
 func (s *source) readSome() []record.Record {
 	ctx, cancel := context.WithTimeout(s.ctx, time.Second)
 	defer cancel()

@@ -63,7 +63,7 @@ func operations(t *testing.T, s *server.MySQL) {
 	}
 }
 
-// refusedRecords writes many records, one of which is refused: the records before it are written, and the error names
+// refusedRecords writes many records, including a refused one: the records before it are written, and the error names
 // the problem.
 func refusedRecords(t *testing.T, s *server.MySQL) {
 	w := in(t, s, "CREATE TABLE t (id int PRIMARY KEY, x varchar(3) CHECK (x <> 'bad'), n int NOT NULL DEFAULT 0); CREATE TRIGGER tr BEFORE INSERT ON t FOR EACH ROW IF NEW.x = 'sig' THEN SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'not this one'; END IF")
@@ -222,7 +222,7 @@ func large(t *testing.T, s *server.MySQL) {
 	}
 }
 
-// rights uses a user without one of the privileges: no record is refused because of it.
+// rights uses a user without one of the privileges: no record is refused for that reason.
 func rights(t *testing.T, s *server.MySQL) {
 	w := in(t, s, "CREATE TABLE t (n int)")
 	w.exec("CREATE USER reader@'127.0.0.1' IDENTIFIED BY 'secret'; GRANT SELECT ON " + w.name + ".* TO reader@'127.0.0.1'; CREATE USER reader@localhost IDENTIFIED BY 'secret'; GRANT SELECT ON " + w.name + ".* TO reader@localhost")

@@ -24,7 +24,7 @@ func TestHistory(t *testing.T) {
 	}
 }
 
-// lastOf returns the position of a change of a table, and the settings of its source.
+// lastOf returns the position of a change of a table, and the source's settings.
 func (w *world) lastOf() (map[string]string, record.Position) {
 	w.Helper()
 	w.exec("CREATE TABLE t (id int PRIMARY KEY)")

@@ -94,7 +94,7 @@ func absentColumns(w *world) {
 	}
 }
 
-// refusedRecords writes many records, one of which is refused: the records before it are written, and the error names
+// refusedRecords writes many records, including a refused one: the records before it are written, and the error names
 // the problem.
 func refusedRecords(w *world) {
 	w.exec("CREATE TABLE t (id int PRIMARY KEY, x varchar(3) CHECK (x <> 'bad'))")

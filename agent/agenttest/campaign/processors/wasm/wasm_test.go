@@ -357,7 +357,7 @@ func TestTimeLimit(t *testing.T) {
 	}
 }
 
-// A record at which guests hang is refused, whatever the size of its batch, and the other records pass.
+// A record at which guests hang is refused, however large the batch is, and the other records pass.
 func TestHangingRecords(t *testing.T) {
 	p := open(t, find(t, newModules(t, wasm.Options{}, map[string]string{"a": contractModule}), "contract"), setup{})
 	ctx := sdk.WithEnv(t.Context(), &sdk.Env{Logger: slog.New(slog.DiscardHandler), TimeLimit: 2 * time.Second})
