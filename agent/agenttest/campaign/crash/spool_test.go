@@ -53,8 +53,8 @@ func TestKillLosesNothingInSpool(t *testing.T) {
 }
 
 // spoolArrived checks that the lines up to want are in the file, each after its predecessor or as a repetition. The
-// number of steps back has no bound: records repeated into the spool are repeated in the output, too. So a step back in the
-// spool may lead to a later line, if that line has already arrived.
+// number of steps back has no bound: records repeated into the spool are repeated in the output, too. So a step back in
+// the spool may lead to a later line, if that line has already arrived.
 func spoolArrived(t *testing.T, path string, want, ends int) {
 	t.Helper()
 	last, highest, back, torn, at := 0, 0, 0, 0, uint64(0)

@@ -83,7 +83,8 @@ func saveAll(path string) error {
 		if c, err := db.Checkpoint(ctx, "p:in"); err == nil && c.Sequence != n {
 			return fmt.Errorf("position %d was saved, and %d is read", n, c.Sequence)
 		}
-		large := []spec.State{{PipelineID: "p", Error: strings.Repeat(strconv.FormatInt(n, 10), 600_000)}} // enough for a checkpoint
+		// Large enough for a checkpoint of the log.
+		large := []spec.State{{PipelineID: "p", Error: strings.Repeat(strconv.FormatInt(n, 10), 600_000)}}
 		if err := until(func() error { return db.SaveStates(ctx, large) }); err != nil {
 			return err
 		}

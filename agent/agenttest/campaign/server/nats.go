@@ -36,7 +36,8 @@ func StartNATS(t testing.TB, count int, lines ...string) []*NATS {
 			fmt.Sprintf("jetstream: {store_dir: %q, sync_interval: always, max_mem: 64MB, max_file: 1GB}", filepath.Join(dir, "js")),
 		}
 		if count > 1 {
-			config = append(config, fmt.Sprintf("cluster: {name: test, listen: %q, routes: [%s], no_advertise: true}", // else clients bypass proxies
+			// Without no_advertise, clients bypass their proxies.
+			config = append(config, fmt.Sprintf("cluster: {name: test, listen: %q, routes: [%s], no_advertise: true}",
 				strings.TrimPrefix(routes[i], "nats-route://"), strings.Join(routes, ", ")))
 		}
 		file := filepath.Join(dir, "nats.conf")

@@ -108,7 +108,8 @@ func TestPrometheus(t *testing.T) {
 	a.WaitPhase("broken", spec.PhaseDegraded, 0)
 	a.WaitPhase("works", spec.PhaseRunning, 0)
 	p := startPrometheus(t, a.Address())
-	a.Wait("the alerts, and none of another pipeline or of an absent agent", func() bool { // a slow scrape looks like an absence
+	// A slow scrape looks like an absence.
+	a.Wait("the alerts, and none of another pipeline or of an absent agent", func() bool {
 		firing := p.firing(t.Context())
 		return slices.Contains(firing, "ConduitPipelineDegraded broken") && slices.Contains(firing, "ConduitSpoolFull") && !slices.ContainsFunc(firing, func(alert string) bool {
 			return strings.HasSuffix(alert, " works") || alert == "ConduitAbsent"
