@@ -19,8 +19,8 @@ import (
 
 // TestFileOfOneMember has two members with separate directories. The first member never had the file of the first
 // pipeline, has another version of the second, and loses the file of the third. The other member has all files. It
-// gives its pipelines away, and stops the third one, each for many times as long as claims of deleted pipelines are kept: nothing
-// is deleted, and it then resumes all pipelines from their checkpoints.
+// gives its pipelines away, and stops the third one, each for many times as long as claims of deleted pipelines are
+// kept: nothing is deleted, and it then resumes all pipelines from their checkpoints.
 func TestFileOfOneMember(t *testing.T) {
 	load.Parallel(t, load.Server+2*load.Agent)
 	url := server.StartNATS(t, 1)[0].URL()
