@@ -29,7 +29,7 @@ import (
 // waitForever makes the agent wait without a limit for everything that delays its end.
 func waitForever(c *config.Config) { c.Shutdown.Timeout = time.Hour }
 
-// An inspector sees the records before and after a restart of the pipeline, and those from each of its versions. It
+// An inspector sees the records before and after a restart of the pipeline, and the records of each version. It
 // ends soon after the agent does.
 func TestInspectorOutlivesThePipeline(t *testing.T) {
 	w := startWeb(t, "", waitForever)

@@ -12,7 +12,7 @@ import (
 )
 
 // TestLagOfAnotherMember locks the row with the claim of one of two pipelines: the member that does not run that
-// pipeline also reports that its positions wait and that those of the other pipeline do not, until the row is unlocked.
+// pipeline also reports that its positions wait and that the other pipeline's do not, until the row is unlocked.
 func TestLagOfAnotherMember(t *testing.T) {
 	load.Parallel(t, load.Server+2*load.Agent)
 	url := postgresURL(server.StartPostgres(t, "", "fsync=on").Addr)

@@ -27,7 +27,7 @@ type Kafka struct {
 type KafkaOptions struct {
 	Topics string   // initial topics, as name:partitions,…
 	Users  []string // each MECHANISM user password; none: no authentication
-	Cert   string   // PEM of a certificate and its key: the broker uses TLS with it, and clients may use it, too
+	Cert   string   // PEM of a certificate and its key, for TLS with client certificates
 	Config string   // of the broker, as key=value,…
 }
 
