@@ -1,4 +1,4 @@
-// Package agenttest runs a whole agent inside a test, in a directory of its own.
+// Package agenttest runs a whole agent inside a test, in a separate directory.
 package agenttest
 
 import (
@@ -21,7 +21,7 @@ import (
 // Agent is an agent under test.
 type Agent struct {
 	*agent.Agent
-	Dir string // holds pipelines/, conduit.db and whatever the test puts there
+	Dir string // contains pipelines/, conduit.db and files of the test
 
 	t    testing.TB
 	log  *logbuf.Buffer
@@ -36,7 +36,7 @@ func Start(t testing.TB, dir string, change ...func(*config.Config)) *Agent {
 	return StartWired(t, dir, func(*agent.Agent) {}, change...)
 }
 
-// StartWired is Start for an agent whose parts wired changes before they run.
+// StartWired is Start for an agent whose parts are changed by wired before they run.
 func StartWired(t testing.TB, dir string, wired func(*agent.Agent), change ...func(*config.Config)) *Agent {
 	t.Helper()
 	if dir == "" {
@@ -81,7 +81,7 @@ func StartWired(t testing.TB, dir string, wired func(*agent.Agent), change ...fu
 	return a
 }
 
-// Unlimited lets pipelines change as often as tests change them.
+// Unlimited lifts the limit on changes of pipelines.
 func Unlimited(a *agent.Agent) { a.Loop.Policy.MaxChanges = 0 }
 
 // NewDir returns a directory for an agent, with an empty pipelines directory in it.
@@ -94,7 +94,7 @@ func NewDir(t testing.TB) string {
 	return dir
 }
 
-// emptyFile keeps the settings file of the working directory out of the test.
+// emptyFile hides the settings file of the working directory from the test.
 func emptyFile(t testing.TB, dir string) string {
 	t.Helper()
 	path := filepath.Join(dir, "conduit.yaml")
@@ -104,7 +104,7 @@ func emptyFile(t testing.TB, dir string) string {
 	return path
 }
 
-// Stop shuts the agent down gracefully and fails the test if that goes wrong.
+// Stop shuts the agent down gracefully and fails the test on an error.
 func (a *Agent) Stop() {
 	a.t.Helper()
 	a.stop()
@@ -117,13 +117,13 @@ func (a *Agent) Stop() {
 	a.err = nil
 }
 
-// Log returns what the agent logged so far, one JSON object a line.
+// Log returns the log of the agent so far, one JSON object per line.
 func (a *Agent) Log() string { return a.log.String() }
 
 // Path returns the path of a file in the agent's directory.
 func (a *Agent) Path(name string) string { return filepath.Join(a.Dir, name) }
 
-// Save saves a pipeline file the way most tools do: written next to it, and renamed.
+// Save saves a pipeline file as most tools do: it writes a file next to it and renames that file.
 func (a *Agent) Save(name, content string) {
 	a.t.Helper()
 	path := a.Path(filepath.Join("pipelines", name))
@@ -135,7 +135,7 @@ func (a *Agent) Save(name, content string) {
 	}
 }
 
-// State returns what is observed of a pipeline, the zero State if nothing is.
+// State returns the observed state of a pipeline, the zero State if there is none.
 func (a *Agent) State(id string) spec.State {
 	for _, s := range a.Loop.Snapshot() {
 		if s.PipelineID == id {

@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// Child makes the test binary another program: when the environment variable is set it runs run with
-// the value, whose context ends with SIGTERM, and ends the process. A TestMain calls it first.
+// Child makes the test binary another program. If the environment variable is set, Child calls run with its value and a
+// context that ends with SIGTERM, and then ends the process. A TestMain calls it first.
 func Child(variable string, run func(ctx context.Context, value string) error) {
 	value := os.Getenv(variable)
 	if value == "" {

@@ -12,8 +12,8 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// Desk is an agent that runs version 1 of the pipelines p and q, from a file each, and
-// a user who edits these files. The rate of the generator stands for the version.
+// Desk is an agent that runs version 1 of the pipelines p and q, from a file each, and a user who edits these files.
+// The rate of the generator stands for the version.
 type Desk struct {
 	*Agent
 	T *testing.T
@@ -30,7 +30,7 @@ func AtDesk(t *testing.T, change ...func(*config.Config)) *Desk {
 	return d
 }
 
-// DeskIn starts an agent in dir as it is.
+// DeskIn starts an agent in dir without changing its files.
 func DeskIn(t *testing.T, dir string, change ...func(*config.Config)) *Desk {
 	t.Helper()
 	return &Desk{Start(t, dir, change...), t}
@@ -105,7 +105,7 @@ func (d *Desk) Problems(name string) string {
 	return b.String()
 }
 
-// Runs waits until the given version of a pipeline is declared and runs. The version is the rate of its source.
+// Runs waits until the given version of a pipeline is declared and runs. The rate of the source is its version.
 func (d *Desk) Runs(id string, version int) {
 	d.T.Helper()
 	d.Wait(fmt.Sprintf("version %d of %s to run", version, id), func() bool {
@@ -163,9 +163,10 @@ func (d *Desk) WantStarts(id string, times int) {
 	}
 }
 
-// Variant is a version of pipeline p. It generates records at the given rate, and all else may differ between versions.
+// Variant is a version of pipeline p. It generates records at the given rate; everything else may differ between
+// versions.
 type Variant struct {
-	Source, Destination string // plugins; built in when empty
+	Source, Destination string // plugins; built in if empty
 	Settings            string // of the destination
 	More                string // keys of the pipeline
 }

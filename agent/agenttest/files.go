@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// SecretFile returns the path of a file with the content that only its owner may read.
+// SecretFile returns the path of a file with the content, readable by its owner only.
 func SecretFile(t *testing.T, content string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "content.yaml")
@@ -19,7 +19,7 @@ func SecretFile(t *testing.T, content string) string {
 	return path
 }
 
-// AppendTo appends text to a file, which it makes if there is none.
+// AppendTo appends text to a file, which it creates if it does not exist.
 func AppendTo(t testing.TB, path, text string) {
 	t.Helper()
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
@@ -45,7 +45,7 @@ func ClosedPort(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// CompleteLines returns the lines of a file that are complete.
+// CompleteLines returns the complete lines of a file.
 func CompleteLines(path string) (lines []string) {
 	b, _ := os.ReadFile(path)
 	for line := range strings.Lines(string(b)) {
@@ -56,7 +56,7 @@ func CompleteLines(path string) (lines []string) {
 	return lines
 }
 
-// FileSize returns the size of a file, 0 when there is none.
+// FileSize returns the size of a file, 0 if it does not exist.
 func FileSize(path string) int64 {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -65,7 +65,7 @@ func FileSize(path string) int64 {
 	return info.Size()
 }
 
-// LineCount returns how many lines of a file are complete, 0 when there is none.
+// LineCount returns the number of complete lines of a file, 0 if it does not exist.
 func LineCount(path string) int {
 	b, err := os.ReadFile(path)
 	if err != nil {

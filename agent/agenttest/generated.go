@@ -38,8 +38,8 @@ func Numbers(t testing.TB, path string) []int {
 	return out
 }
 
-// NumbersOf returns the numbers of the records in a file, and the lines that are none: a
-// destination that is killed may leave one that it had not finished.
+// NumbersOf returns the numbers of the records in a file, and the invalid lines: a killed destination may leave an
+// incomplete line.
 func NumbersOf(t testing.TB, path string) (out []int, torn []string) {
 	t.Helper()
 	b, err := os.ReadFile(path)
@@ -74,8 +74,7 @@ func WantConsecutive(t *testing.T, got []int) {
 	}
 }
 
-// WantAll checks that the records in these files are all there are, each once, and in
-// order in every file.
+// WantAll checks that the records in these files are complete, each once, and in order in every file.
 func WantAll(t *testing.T, got ...[]int) {
 	t.Helper()
 	var all []int

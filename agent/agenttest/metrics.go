@@ -23,7 +23,7 @@ func Scrape(t testing.TB, a *Agent, series string) float64 {
 	return v
 }
 
-// MetricsOf returns what /metrics shows.
+// MetricsOf returns the text of /metrics.
 func MetricsOf(a *Agent) string {
 	w := httptest.NewRecorder()
 	a.Metrics().ServeHTTP(w, httptest.NewRequestWithContext(a.t.Context(), http.MethodGet, "/metrics", nil))

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Operation is one of the OpenAPI document.
+// Operation is an operation of the OpenAPI document.
 type Operation struct {
 	Method, Path string
 	Parameters   []struct{ Name, In, Example string }

@@ -31,8 +31,8 @@ func OutputsIn(t *testing.T, path string) (all []Output) {
 	return all
 }
 
-// LastOutput returns the last record in a file, the zero value when there is none. It reads no more than the end of the
-// file, so that waiting for a record costs the same however long the file is.
+// LastOutput returns the last record in a file, the zero value if there is none. It reads only the end of the file, so
+// that waiting for a record costs the same however long the file is.
 func LastOutput(t *testing.T, path string) Output {
 	t.Helper()
 	f, err := os.Open(path)
@@ -57,7 +57,7 @@ func LastOutput(t *testing.T, path string) Output {
 	return Output{}
 }
 
-// Number returns a field of a record that is a number.
+// Number returns a numeric field of a record.
 func Number(m Output, field string) int {
 	n, _ := m.Payload.After[field].(float64)
 	return int(n)

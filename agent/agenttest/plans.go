@@ -8,8 +8,8 @@ import (
 	"github.com/conduit-agent/conduit/api/rest"
 )
 
-// Lines shows a plan: a line for each pipeline that changes, with its changes and their places,
-// and one for each problem.
+// Lines formats a plan: a line for each pipeline that changes, with its changes and their places, and a line for each
+// problem.
 func Lines(plan *rest.Plan) []string {
 	var lines []string
 	for _, p := range plan.Pipelines {

@@ -10,8 +10,8 @@ import (
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
-// Picky is a pipeline that tails lines into a file and refuses those with the word bad in
-// them. more goes below the pipeline.
+// Picky is a pipeline that copies lines into a file and refuses lines with the word bad. more is additional YAML of the
+// pipeline.
 func Picky(dir, condition, more string) string {
 	return fmt.Sprintf(`version: "2.2"
 pipelines:

@@ -24,7 +24,7 @@ func ShortGrace(c *config.Config) {
 	c.Pipelines.DeletionGrace, c.Pipelines.CleanupDelay = 20*time.Millisecond, time.Hour
 }
 
-// RetryLater keeps a failed pipeline from being retried before something changes.
+// RetryLater prevents retries of a failed pipeline before something changes.
 func RetryLater(c *config.Config) { c.Pipelines.ErrorRecovery.MinDelay = time.Hour }
 
 // ConfirmSoon shortens probation to a moment.

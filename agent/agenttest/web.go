@@ -38,7 +38,7 @@ type Answer struct {
 	Body   string
 }
 
-// Reason returns the reason of an error, and the field it is about.
+// Reason returns the reason of an error, and the field that it refers to.
 func (a *Answer) Reason() (reason, field string) {
 	var e struct {
 		Details []struct {
@@ -52,8 +52,8 @@ func (a *Answer) Reason() (reason, field string) {
 	return e.Details[0].Reason, e.Details[0].Metadata["configPath"]
 }
 
-// Do sends a request with a JSON body, "" standing for none. headers are names and
-// values, Host included; an empty value removes the header.
+// Do sends a request with a JSON body, "" for none. headers are names and values, including Host; an empty value
+// removes the header.
 func (w *Web) Do(method, path, body string, headers ...string) *Answer {
 	w.T.Helper()
 	var r io.Reader
@@ -89,7 +89,7 @@ func (w *Web) Do(method, path, body string, headers ...string) *Answer {
 	return &Answer{response.StatusCode, response.Header, string(text)}
 }
 
-// Must sends a request that is to succeed and reads its answer into out unless that is nil.
+// Must sends a request, which must succeed, and decodes its answer into out unless out is nil.
 func (w *Web) Must(method, path, body string, out any) {
 	w.T.Helper()
 	got := w.Do(method, path, body)
@@ -106,7 +106,7 @@ func (w *Web) Must(method, path, body string, out any) {
 
 var errSeen = errors.New("seen")
 
-// Records inspects a connector over WebSocket until n records passed.
+// Records inspects a connector over WebSocket until n records have passed.
 func (w *Web) Records(connector string, n int) (all []json.RawMessage) {
 	w.T.Helper()
 	ctx, cancel := context.WithTimeout(w.T.Context(), wait.Limit)
@@ -136,7 +136,7 @@ func (w *Web) DeadLetters() []rest.DeadLetter {
 	return page.DeadLetters
 }
 
-// Document is that of pipeline id, which writes generated records to a file of this name.
+// Document is the document of pipeline id, which writes generated records to a file with this name.
 func (w *Web) Document(id, file string, rate int) rest.PipelineDocument {
 	return rest.PipelineDocument{ID: id, Connectors: []rest.ConnectorDocument{
 		{ID: "src", Type: spec.TypeSource, Plugin: "builtin:generator",
@@ -144,7 +144,7 @@ func (w *Web) Document(id, file string, rate int) rest.PipelineDocument {
 		{ID: "dst", Type: spec.TypeDestination, Plugin: "builtin:file", Settings: map[string]string{"path": w.Path(file)}}}}
 }
 
-// Apply plans a document and applies it as planned.
+// Apply plans a document and applies the plan.
 func (w *Web) Apply(doc rest.PipelineDocument) rest.DocumentDiff {
 	w.T.Helper()
 	plan, err := w.API.PlanDocument(w.T.Context(), doc)
@@ -158,7 +158,7 @@ func (w *Web) Apply(doc rest.PipelineDocument) rest.DocumentDiff {
 	return done
 }
 
-// GenerateOverAPI makes pipeline id of generated records over the API, and starts it.
+// GenerateOverAPI creates pipeline id, which generates records, over the API, and starts it.
 func (w *Web) GenerateOverAPI(id string) {
 	w.T.Helper()
 	w.Must("POST", "/v1/pipelines", fmt.Sprintf(`{"id":%[1]q,"config":{"name":%[1]q}}`, id), nil)

@@ -12,12 +12,12 @@ import (
 // unknownSetting is a setting that no connector has.
 const unknownSetting = "plugintest.unknown"
 
-// wrongTypes are values that are none of the type.
+// wrongTypes are invalid values of each type.
 var wrongTypes = map[sdk.ParameterType]string{
 	sdk.TypeInt: "one", sdk.TypeFloat: "half", sdk.TypeBool: "perhaps", sdk.TypeDuration: "later",
 }
 
-// checkSourceSettings checks that a source refuses settings that are wrong.
+// checkSourceSettings checks that a source refuses wrong settings.
 func checkSourceSettings(c *checker) {
 	s, err := c.host.Specification(c.ctx)
 	c.must(err, "cannot get the specification")
@@ -46,8 +46,8 @@ func (c *checker) wrongSettings(params sdk.Parameters, good map[string]string, s
 	c.refused(start, good, unknownSetting, "x")
 }
 
-// refused checks that Configure names the setting when it has this value and all others
-// are good, and that the connector ends cleanly all the same.
+// refused checks that Configure names the setting when it has this value and all others are valid, and that the
+// connector still ends cleanly.
 func (c *checker) refused(start func() connector.Connector, good map[string]string, name, value string) {
 	c.Helper()
 	settings := maps.Clone(good)
@@ -69,5 +69,5 @@ func required(p sdk.Parameter) bool {
 	return p.Default == "" && slices.Contains(p.Validations, sdk.Validation{Type: sdk.ValidationRequired})
 }
 
-// concrete returns a name that a pattern stands for.
+// concrete returns a name that matches a pattern.
 func concrete(pattern string) string { return strings.ReplaceAll(pattern, "*", "plugintest") }

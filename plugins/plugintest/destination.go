@@ -21,13 +21,13 @@ var destinationChecks = []check{
 	{"crash", checkDestinationCrash},
 }
 
-// writer writes to one destination and keeps what it settles.
+// writer writes to one destination and records the settled records.
 type writer struct {
 	*checker
 	destination connector.Destination
 
 	mu      sync.Mutex
-	refused []error // guarded by mu: of each record settled, nil when it was written
+	refused []error // guarded by mu: of each settled record, nil when it was written
 	broken  error   // guarded by mu
 }
 
@@ -57,7 +57,7 @@ func (w *writer) settled() []error {
 	return slices.Clone(w.refused)
 }
 
-// write hands over the records.
+// write passes the records to the destination.
 func (w *writer) write(records ...record.Record) {
 	w.Helper()
 	w.must(w.destination.Write(w.ctx, record.NewBatch(records)), "Write of %d records", len(records))
@@ -78,7 +78,7 @@ func (w *writer) finish(n int) []error {
 	return settled
 }
 
-// allWritten checks that none was refused.
+// allWritten checks that no record was refused.
 func (c *checker) allWritten(settled []error) {
 	c.Helper()
 	for i, err := range settled {
@@ -88,7 +88,7 @@ func (c *checker) allWritten(settled []error) {
 	}
 }
 
-// holds checks what the destination holds.
+// holds checks the content of the destination.
 func (c *checker) holds(settings map[string]string, want []string) {
 	c.Helper()
 	if c.host.Written == nil {
@@ -99,7 +99,7 @@ func (c *checker) holds(settings map[string]string, want []string) {
 	}
 }
 
-// made returns the record number i, a plain one.
+// made returns record number i, a plain record.
 func made(i int) record.Record {
 	n := strconv.Itoa(i)
 	return record.Record{
@@ -147,7 +147,7 @@ func checkWrite(c *checker) {
 	c.holds(settings, all)
 }
 
-// checkWriteAgain checks that a second run keeps what the first one wrote.
+// checkWriteAgain checks that a second run keeps the records of the first one.
 func checkWriteAgain(c *checker) {
 	settings := c.host.Target.Destination(c)
 	for i := range 2 {
@@ -166,8 +166,7 @@ func checkNothing(c *checker) {
 	c.holds(settings, nil)
 }
 
-// checkStrange checks that records of every shape are written or refused, and that
-// those around them are written.
+// checkStrange checks that records of every shape are written or refused, and that the records around them are written.
 func checkStrange(c *checker) {
 	strange := map[string]func(*record.Record){
 		"no key":        func(r *record.Record) { r.Key = record.Data{} },
@@ -194,8 +193,7 @@ func checkStrange(c *checker) {
 	}
 }
 
-// checkOversized checks that a record that is too large for a message does not keep
-// others from being written.
+// checkOversized checks that a record that is too large for a message does not prevent others from being written.
 func checkOversized(c *checker) {
 	w := c.openWriter(c.host.Target.Destination(c))
 	large := made(1)
@@ -216,8 +214,7 @@ func checkDestinationTeardown(c *checker) {
 	c.teardown(w.destination, "Write")
 }
 
-// checkDestinationCrash checks that what was settled when the destination ended without
-// a word is there, in order.
+// checkDestinationCrash checks that all records settled before a crash of the destination are in it, in order.
 func checkDestinationCrash(c *checker) {
 	const rounds, size = 5, 20
 	settings := c.host.Target.Destination(c)
@@ -237,7 +234,7 @@ func checkDestinationCrash(c *checker) {
 	}
 }
 
-// kept checks that the destination holds the records up to n, first occurrences in order.
+// kept checks that the destination has the records up to n, first occurrences in order.
 func (c *checker) kept(settings map[string]string, n int) {
 	c.Helper()
 	if c.host.Written == nil {

@@ -14,10 +14,10 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// fault makes a good connector a bad one. A nil function leaves it as it is.
+// fault turns a good connector into a bad one. A nil function changes nothing.
 type fault struct {
 	found string // by this check
-	says  string // what it says
+	says  string // part of the error
 
 	connector func(*sdk.Connector)
 	source    func(*counter)
@@ -105,7 +105,7 @@ func faulty(f fault) plugintest.Target {
 	if f.connector != nil {
 		f.connector(&c)
 	}
-	timeout := 500 * time.Millisecond // is waited for where something never happens
+	timeout := 500 * time.Millisecond // waited for where an event never happens
 	if f.found == "" {
 		timeout = 20 * time.Second
 	}

@@ -16,7 +16,7 @@ import (
 
 // Host starts instances of the connector to check.
 type Host interface {
-	// Specification returns the connector's own description.
+	// Specification returns the specification of the connector.
 	Specification(ctx context.Context) (sdk.Specification, error)
 	// Source starts a source that is not configured. Teardown must be called on it.
 	Source(ctx context.Context, connectorID string) (connector.Source, error)
@@ -24,7 +24,7 @@ type Host interface {
 	Destination(ctx context.Context, connectorID string) (connector.Destination, error)
 }
 
-// host is a Host and the Target that it is for.
+// host is a Host and its Target.
 type host struct {
 	Target
 	Host
@@ -38,7 +38,7 @@ func newHost(target Target) *host {
 	return &host{target, newInProcess(target)}
 }
 
-// inProcess runs a connector in the process of the test, with a schema registry of its own.
+// inProcess runs a connector in the process of the test, with a separate schema registry.
 type inProcess struct {
 	name string
 	host *plugins.Host
@@ -46,7 +46,7 @@ type inProcess struct {
 
 func newInProcess(target Target) inProcess {
 	c, d := target.Connector, target.Timeout
-	sdk.Standard(c) // panics here are seen, in a host they are not
+	sdk.Standard(c) // panics here reach the test, while a host recovers them
 	if target.Source != nil {
 		c.NewSource().Parameters()
 	}
@@ -79,8 +79,7 @@ const (
 	destinationID = "plugintest:destination"
 )
 
-// source starts a source that is not configured. It is torn down after the check if the
-// check did not do so.
+// source starts a source that is not configured. It is torn down after the check if the check did not do so.
 func (c *checker) source() connector.Source {
 	c.Helper()
 	s, err := c.host.Host.Source(c.ctx, sourceID)
@@ -96,7 +95,7 @@ func (c *checker) destination() connector.Destination {
 	return &onceDestination{Destination: d, once: c.teardownOnce(d)}
 }
 
-// once makes Teardown the last call that a connector gets, and the only one of its kind.
+// once makes Teardown the last call of a connector, and makes it only once.
 type once struct {
 	connector connector.Connector
 	done      bool
@@ -119,7 +118,7 @@ func (c *checker) teardownOnce(p connector.Connector) *once {
 	return o
 }
 
-// Teardown ends the connector the first time it is called.
+// Teardown ends the connector on the first call.
 func (o *once) Teardown(ctx context.Context) error {
 	if !o.done {
 		o.done, o.err = true, o.connector.Teardown(ctx)
@@ -133,8 +132,8 @@ func (s *onceSource) Teardown(ctx context.Context) error { return s.once.Teardow
 // Teardown ends the destination.
 func (d *onceDestination) Teardown(ctx context.Context) error { return d.once.Teardown(ctx) }
 
-// crash ends a connector without a word: its process is killed. One in this process is
-// torn down without having been stopped.
+// crash ends a connector without warning: its process is killed. A connector in this process is torn down without a
+// stop.
 func (c *checker) crash(o *once) {
 	c.Helper()
 	if p, ok := o.connector.(interface{ PID() int }); ok && p.PID() != 0 {
@@ -145,7 +144,7 @@ func (c *checker) crash(o *once) {
 	c.must(o.Teardown(c.ctx), "Teardown")
 }
 
-// teardown ends a connector, which must succeed.
+// teardown tears a connector down, which must succeed.
 func (c *checker) teardown(p connector.Connector, after string, args ...any) {
 	c.Helper()
 	if err := p.Teardown(c.ctx); err != nil {

@@ -8,22 +8,22 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// Memory is what a host has for the buffers of connectors, and counts what they take of it.
+// Memory is the memory of a host for the buffers of connectors, and counts its use.
 type Memory struct {
 	Bytes int64
 
 	used, most atomic.Int64
 }
 
-// Context returns ctx with an environment whose buffers are of m.
+// Context returns ctx with an environment whose buffers use m.
 func (m *Memory) Context(ctx context.Context) context.Context {
 	return sdk.WithEnv(ctx, &sdk.Env{ConnectorID: "p:c", Logger: slog.New(slog.DiscardHandler), Buffer: func() sdk.Buffer { return &buffer{of: m} }})
 }
 
-// Used returns how many bytes are taken.
+// Used returns how many bytes are in use.
 func (m *Memory) Used() int64 { return m.used.Load() }
 
-// Most returns how many bytes were taken at once, at most.
+// Most returns the maximum number of bytes in use.
 func (m *Memory) Most() int64 { return m.most.Load() }
 
 // buffer is one user of a Memory.

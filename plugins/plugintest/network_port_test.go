@@ -9,7 +9,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/plugintest/network"
 )
 
-// TestFreePortsAreReserved checks that the tests of another process are not given the same port.
+// TestFreePortsAreReserved checks that tests of another process do not get the same port.
 func TestFreePortsAreReserved(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("ports are reserved on Linux only")

@@ -13,7 +13,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
 
-// echo answers every byte with itself.
+// echo sends every byte back.
 func echo(t *testing.T) string {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -42,7 +42,7 @@ func dial(t *testing.T, p *network.Proxy) net.Conn {
 	return c
 }
 
-// ask sends a byte and waits for it to come back, no longer than the limit.
+// ask sends a byte and waits for its return, up to the limit.
 func ask(c net.Conn, limit time.Duration) error {
 	_ = c.SetDeadline(time.Now().Add(limit))
 	if _, err := c.Write([]byte{1}); err != nil {
@@ -81,7 +81,7 @@ func TestProxy(t *testing.T) {
 	if n := p.Holds(); n != 0 {
 		t.Errorf("something of %d ends is held after it was passed on", n)
 	}
-	c = dial(t, p) // on the other one an answer is left
+	c = dial(t, p) // the other one has an unread answer
 	if err := ask(c, wait.Limit); err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +99,7 @@ func TestProxy(t *testing.T) {
 	}
 }
 
-// TestBlackhole makes a connection half-open: neither end receives anything again, nor the end of the other one.
+// TestBlackhole makes a connection half-open: neither end receives data or the end of the other one.
 func TestBlackhole(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -120,7 +120,7 @@ func TestBlackhole(t *testing.T) {
 	if n := p.Blackhole(); n != 1 {
 		t.Errorf("%d connections became half-open", n)
 	}
-	if _, err := client.Write(make([]byte, 16<<20)); err != nil { // more than any buffer has room for
+	if _, err := client.Write(make([]byte, 16<<20)); err != nil { // more than all buffers can take
 		t.Errorf("what is sent into a half-open connection is not taken: %v", err)
 	}
 	if err := silent(served); err != nil {
@@ -148,7 +148,7 @@ func TestBlackhole(t *testing.T) {
 	}
 }
 
-// silent returns what is wrong when c receives something, or its end, within a moment.
+// silent returns an error if c receives data, or its end, within a moment.
 func silent(c net.Conn) error {
 	_ = c.SetDeadline(time.Now().Add(50 * time.Millisecond))
 	if n, err := c.Read(make([]byte, 1)); n > 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
@@ -157,7 +157,8 @@ func silent(c net.Conn) error {
 	return nil
 }
 
-// TestRefusedWhileConnecting refuses connections, and cuts those there are, while the one to the server is being made: none is left.
+// TestRefusedWhileConnecting refuses connections, and cuts the existing ones, while the proxy connects to the server:
+// no connection remains.
 func TestRefusedWhileConnecting(t *testing.T) {
 	target := echo(t)
 	for range 200 {

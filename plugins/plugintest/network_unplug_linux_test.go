@@ -13,8 +13,8 @@ import (
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
 
-// TestUnplug has the kernel of a sender notice that nothing is acknowledged any more, while what was acknowledged before arrives, and
-// new connections work.
+// TestUnplug checks that the kernel of a sender gets no acknowledgements any more, while data acknowledged before
+// arrives, and new connections work.
 func TestUnplug(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

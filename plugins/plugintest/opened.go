@@ -15,7 +15,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// Opened is a source that a test reads by the record. Its methods fail the test when something is wrong.
+// Opened is a source that a test reads by the record. Its methods fail the test on any error.
 type Opened struct {
 	testing.TB
 	sdk.Source
@@ -25,7 +25,7 @@ type Opened struct {
 	torn  bool
 }
 
-// openedTimeout bounds how long an Opened waits for more. Only a test that fails waits for so long.
+// openedTimeout limits the wait of an Opened for more records. Only a failing test waits for so long.
 const openedTimeout = 2 * time.Minute
 
 // NewOpened returns a source of c, with the sdk.* settings, that is not open yet.
@@ -33,7 +33,7 @@ func NewOpened(t testing.TB, c sdk.Connector, id string) *Opened {
 	return &Opened{TB: t, Source: sdk.Standard(c).NewSource(), Ctx: Context(t, c, id)}
 }
 
-// Context returns a context with the environment of a connector that has this id.
+// Context returns a context with the environment of a connector with this id.
 func Context(t testing.TB, c sdk.Connector, id string) context.Context {
 	return sdk.WithEnv(t.Context(), &sdk.Env{ConnectorID: id, PluginName: "builtin:" + c.Name, Logger: slog.New(slog.DiscardHandler), Schemas: &schema.Memory{}})
 }
@@ -72,7 +72,7 @@ func (o *Opened) Next(n int) []record.Record {
 	return got
 }
 
-// Want reads as many records, which Show formats as these lines.
+// Want reads one record per line, and checks that Show formats the records as these lines.
 func (o *Opened) Want(lines ...string) []record.Record {
 	o.Helper()
 	got := o.Next(len(lines))
@@ -84,7 +84,7 @@ func (o *Opened) Want(lines ...string) []record.Record {
 	return got
 }
 
-// Fails returns the error with which reading ends.
+// Fails returns the error that ends reading.
 func (o *Opened) Fails() error {
 	o.Helper()
 	ctx, cancel := context.WithTimeout(o.Ctx, openedTimeout)
@@ -107,7 +107,7 @@ func (o *Opened) Settle(records ...record.Record) {
 	}
 }
 
-// Progress returns what the source reports.
+// Progress returns the progress report of the source.
 func (o *Opened) Progress() progress.Report { return o.Source.(sdk.Reporter).Progress() }
 
 // Show returns operation, collection, key and payload of each record.
@@ -130,7 +130,7 @@ func Show(records []record.Record) []string {
 	return all
 }
 
-// Read reads n records from a source that nothing else wraps.
+// Read reads n records from a source that is not an Opened.
 func Read(t testing.TB, s sdk.Source, n int) (all []record.Record) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), openedTimeout)
@@ -145,8 +145,8 @@ func Read(t testing.TB, s sdk.Source, n int) (all []record.Record) {
 	return all
 }
 
-// OpenDestination returns a destination of c that is open, with the sdk.* settings, and the context for its
-// calls. It is torn down when the test ends.
+// OpenDestination returns an open destination of c, with the sdk.* settings, and the context for its calls. It is torn
+// down when the test ends.
 func OpenDestination(t testing.TB, c sdk.Connector, id string, settings map[string]string) (sdk.Destination, context.Context) {
 	t.Helper()
 	ctx, d := Context(t, c, id), sdk.Standard(c).NewDestination()
@@ -160,7 +160,7 @@ func OpenDestination(t testing.TB, c sdk.Connector, id string, settings map[stri
 	return d, ctx
 }
 
-// Row returns a record of the table t at a position that the number n makes. Without a key or a payload it has none.
+// Row returns a record of the table t at the position of number n. A nil key or payload is left out.
 func Row(n int, op record.Operation, key, after map[string]any) record.Record {
 	r := record.Record{Position: record.Position(fmt.Sprint(n)), Operation: op}
 	r.Metadata.Set(record.KeyCollection, "t")

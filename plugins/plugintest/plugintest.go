@@ -1,7 +1,6 @@
-// Package plugintest checks that a connector keeps the connector contract: what it says
-// of itself, how it takes settings, positions, acknowledgements, stopping, crashing and
-// cleaning up. It checks connectors written with package sdk as well as executables in
-// any language.
+// Package plugintest checks that a connector keeps the connector contract: its specification, and its handling of
+// settings, positions, acknowledgements, stops, crashes and clean-up. It checks connectors written with package sdk as
+// well as executables in any language.
 package plugintest
 
 import (
@@ -14,14 +13,16 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// Target is the connector to check, and what the checks need to know of it. Either
-// Connector or Start is set, and Source or Destination, or both.
+// Target is the connector to check, with the information that the checks need. Either Connector or Start is set, and
+// Source or Destination, or both.
 type Target struct {
 	Connector sdk.Connector // runs in the process of the test
-	// Start returns a host whose calls are answered within the timeout. Package protocol has those of executables.
-	Start    func(timeout time.Duration) Host
-	Timeout  time.Duration // longest wait for an answer; 0: 5 s
-	Parallel bool          // whether the checks of a source, and those of a destination, run at the same time, and call the functions below then
+	// Start returns a host whose calls are answered within the timeout. Package protocol provides it for executables.
+	Start   func(timeout time.Duration) Host
+	Timeout time.Duration // longest wait for an answer; 0: 5 s
+	// Parallel reports whether the checks of a source, and the checks of a destination, run at the same time. They then
+	// call the functions below concurrently.
+	Parallel bool
 
 	// Source returns settings with which a source has at least n records to read, the
 	// same in the same order each time it is opened. It is called once for every check.
@@ -31,12 +32,12 @@ type Target struct {
 	// Destination returns settings of a destination that holds nothing yet. It is called
 	// once for every check. nil: the connector is not checked as a destination.
 	Destination func(t testing.TB) map[string]string
-	// Written returns the payloads of the records that a destination with these settings
-	// holds, in order. nil: that is not known, and what it holds is not checked.
+	// Written returns the payloads of the records in a destination with these settings, in order. nil: the content is
+	// unknown and is not checked.
 	Written func(t testing.TB, settings map[string]string) []string
 }
 
-// checkTimeout bounds everything that one check does. Only one that fails takes so long.
+// checkTimeout limits the duration of a check. Only a failing check takes so long.
 const checkTimeout = 2 * time.Minute
 
 // Run runs all checks, each as a subtest of t.
@@ -52,7 +53,7 @@ func Run(t *testing.T, target Target) {
 	}
 }
 
-// alone is the check that never runs at the same time as others: it judges by what goroutines do.
+// alone is the check that never runs at the same time as others, because it depends on the states of goroutines.
 const alone = "stop while waiting"
 
 type check struct {
@@ -80,7 +81,7 @@ func perform(t *testing.T, h *host, fn func(*checker)) {
 	fn(&checker{T: t, ctx: ctx, host: h})
 }
 
-// checker is what one check works with.
+// checker is the state of a single check.
 type checker struct {
 	*testing.T
 	ctx  context.Context
@@ -95,7 +96,7 @@ func (c *checker) must(err error, doing string, args ...any) {
 	}
 }
 
-// eventually waits until ok.
+// eventually waits until ok returns true.
 func (c *checker) eventually(what string, ok func() bool) {
 	c.Helper()
 	if !wait.Until(c.ctx, ok) {

@@ -19,10 +19,10 @@ import (
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
-// faultVariable has TestFaulty check the connector with this fault.
+// faultVariable makes TestFaulty check the connector with this fault.
 const faultVariable = "PLUGINTEST_FAULT"
 
-// targets are the built-in connectors without a server or files of their own, which are checked in their packages.
+// targets are the built-in connectors that need no server or files. The packages of the other connectors check those.
 func targets() map[string]plugintest.Target {
 	return map[string]plugintest.Target{
 		"generator": {Connector: generator.Connector(), Source: func(_ testing.TB, n int) map[string]string {
@@ -49,7 +49,7 @@ func newFile(t testing.TB) map[string]string {
 	return map[string]string{"path": filepath.Join(t.TempDir(), "out")}
 }
 
-// payloadsIn returns the payloads of the records, one on each line.
+// payloadsIn returns the payloads of the records, one per line.
 func payloadsIn(t testing.TB, settings map[string]string) (payloads []string) {
 	content, err := os.ReadFile(settings["path"])
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -72,7 +72,7 @@ func TestInProcess(t *testing.T) {
 	}
 }
 
-// TestFaulty is what TestFaults runs to see it fail.
+// TestFaulty runs the checks on a faulty connector. TestFaults runs it in a process and expects it to fail.
 func TestFaulty(t *testing.T) {
 	f, ok := faults[os.Getenv(faultVariable)]
 	if !ok {
@@ -81,7 +81,7 @@ func TestFaulty(t *testing.T) {
 	plugintest.Run(t, faulty(f))
 }
 
-// TestFaults checks that every fault is found, by the check that is there for it.
+// TestFaults checks that every fault is found by the check intended for it.
 func TestFaults(t *testing.T) {
 	exe, err := os.Executable()
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// Process has p, which is configured, process records, and returns what becomes of each.
+// Process passes records to p, which is configured, and returns the fate of each.
 func Process(t testing.TB, p sdk.Processor, records ...record.Record) []sdk.Fate {
 	t.Helper()
 	b := sdk.NewProcessBatch(nil, records, nil)

@@ -32,7 +32,7 @@ var sourceChecks = []check{
 	{"crash and resume", checkSourceCrash},
 }
 
-// reader reads one source and keeps what came in one Read and was not asked for yet.
+// reader reads one source and keeps records of a Read that no caller has requested yet.
 type reader struct {
 	*checker
 	source  connector.Source
@@ -63,7 +63,7 @@ func (r *reader) read(n int) []record.Record {
 	return records
 }
 
-// next returns what one Read returns. One that never returns is left alone.
+// next returns the records of a single Read. A Read that never returns is abandoned.
 func (r *reader) next() (records []record.Record, err error) {
 	done := make(chan struct{})
 	go func() {
@@ -88,13 +88,13 @@ func (r *reader) next() (records []record.Record, err error) {
 	}
 }
 
-// drain stops the source and returns all it still has.
+// drain stops the source and returns all remaining records.
 func (r *reader) drain() []record.Record {
 	r.Helper()
 	return r.drainOnce(func() {})
 }
 
-// drainOnce does the same, and calls Stop once ready has returned, while it reads.
+// drainOnce does the same, but calls Stop once ready has returned, during a Read.
 func (r *reader) drainOnce(ready func()) []record.Record {
 	r.Helper()
 	stopped := make(chan error, 1)
@@ -133,7 +133,7 @@ func positions(records []record.Record) []record.Position {
 	return all
 }
 
-// same checks that the records read are those expected, judged by their positions.
+// same compares the records with the expected ones by their positions.
 func (c *checker) same(got, want []record.Record, when string) {
 	c.Helper()
 	for i := range min(len(got), len(want)) {
@@ -146,7 +146,7 @@ func (c *checker) same(got, want []record.Record, when string) {
 	}
 }
 
-// last returns the position of the last record, nothing when there is none.
+// last returns the position of the last record, or nil if there is none.
 func last(records []record.Record) record.Position {
 	if len(records) == 0 {
 		return nil
@@ -216,8 +216,7 @@ func checkResume(c *checker) {
 	}
 }
 
-// checkUnknownPosition checks that a source does not begin somewhere when it cannot
-// know where it was.
+// checkUnknownPosition checks that a source refuses a position that it cannot resume from.
 func checkUnknownPosition(c *checker) {
 	s := c.source()
 	c.must(s.Configure(c.ctx, c.host.Target.Source(c, 1)), "Configure")
@@ -267,7 +266,7 @@ func checkStop(c *checker) {
 	var got []record.Record
 	for _, part := range []int{0, 1, 20} {
 		r := c.open(settings, last(got))
-		part = min(part, n-len(got)) // more may have come before Stop
+		part = min(part, n-len(got)) // more may have arrived before Stop
 		records := append(r.read(part), r.drain()...)
 		r.close("Stop")
 		got = append(got, records...)
@@ -292,9 +291,9 @@ func checkStopWaiting(c *checker) {
 	r.close("Stop")
 }
 
-// waits returns when Read waits: the goroutine that called it has been seen blocked many times in a row.
-// It also returns when the source goes on delivering, as one does that has no end, and after half of the time
-// that there is: stacks of many goroutines take long.
+// waits returns when Read waits: its goroutine has been seen blocked many times in a row. It also returns when the
+// source keeps delivering, as an endless source does, and after half of the timeout: collecting the stacks of many
+// goroutines takes long.
 func (r *reader) waits() {
 	blocked, before := 0, r.reads.Load()
 	ctx, cancel := context.WithTimeout(r.ctx, r.host.Timeout/2)
@@ -309,14 +308,14 @@ func (r *reader) waits() {
 	})
 }
 
-// goroutine returns how the stacks of all goroutines name the one that calls.
+// goroutine returns the name of the calling goroutine in the stacks of all goroutines.
 func goroutine() string {
 	stack := make([]byte, 64)
 	name, _, _ := strings.Cut(string(stack[:runtime.Stack(stack, false)]), " [")
 	return name
 }
 
-// isBlocked reports whether the goroutine neither runs nor could.
+// isBlocked reports whether the goroutine is neither running nor runnable.
 func isBlocked(name string) bool {
 	var stacks strings.Builder
 	_ = pprof.Lookup("goroutine").WriteTo(&stacks, 2)
@@ -333,8 +332,8 @@ func checkTeardown(c *checker) {
 	r.close("Read")
 }
 
-// checkSourceCrash reads everything through a series of crashes. After each the source
-// is opened behind what was acknowledged.
+// checkSourceCrash reads everything through a series of crashes. After each crash the source is opened after the
+// acknowledged records.
 func checkSourceCrash(c *checker) {
 	const n, rounds = 200, 8
 	settings := c.host.Target.Source(c, n)

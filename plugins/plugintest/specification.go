@@ -12,7 +12,7 @@ import (
 
 var nameForm = regexp.MustCompile(`^[A-Za-z0-9_.-]+$`)
 
-// checkSpecification checks what the connector says of itself.
+// checkSpecification checks the specification of the connector.
 func checkSpecification(c *checker) {
 	s, err := c.host.Specification(c.ctx)
 	c.must(err, "cannot get the specification")

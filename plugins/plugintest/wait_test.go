@@ -21,7 +21,7 @@ func (f *failing) Fatal(args ...any) {
 	runtime.Goexit()
 }
 
-// For returns when the condition holds, and fails the test with what it waited for at the limit.
+// For returns when the condition holds; at the limit it fails the test with the description.
 func TestFor(t *testing.T) {
 	for after, want := range map[time.Duration]string{
 		0: "", time.Hour: "waited 2m0s for: the hour\nit is early",
@@ -46,7 +46,7 @@ func TestFor(t *testing.T) {
 	}
 }
 
-// Until ends with its context, and calls the condition seldom when it takes long to hold.
+// Until ends with its context, and evaluates a slow condition rarely.
 func TestUntil(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
@@ -64,7 +64,7 @@ func TestUntil(t *testing.T) {
 	})
 }
 
-// What takes long to find out is asked for less often.
+// A slow condition is evaluated less often.
 func TestUntilOfACostlyCondition(t *testing.T) {
 	for takes, most := range map[time.Duration]int{10 * time.Millisecond: 220, 25 * time.Millisecond: 90, time.Second: 10} {
 		synctest.Test(t, func(t *testing.T) {

@@ -20,10 +20,10 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// What the engine finds out about a destination by a type assertion.
+// The engine detects this interface of a destination by a type assertion.
 var _ connector.StopAndWaiter = (*standalone.Destination)(nil)
 
-// TestFullDiskIsWaitedFor writes to a full disk until there is space: no record is refused.
+// TestFullDiskIsWaitedFor writes to a full disk until space is free: no record is refused.
 func TestFullDiskIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	for name, queue := range map[string]string{"default": "", "tolerant": `dead-letter-queue: {plugin: builtin:file, settings: {path: "%s"}, window-size: 0}`} {
@@ -146,7 +146,7 @@ func TestGracefulStopsRepeatNothing(t *testing.T) {
 	for range 5 {
 		a := agenttest.Start(t, dir)
 		a.Save("p.yaml", agenttest.Generated(dir, "p", 20000, ""))
-		// The size is measured, not the time: so many records are slower to parse than to write, on a busy machine.
+		// The test measures size, not time: on a busy machine, parsing so many records takes longer than writing them.
 		a.Wait("more records", func() bool { return agenttest.FileSize(out) > size+200_000 })
 		a.Stop()
 		size = agenttest.FileSize(out)
@@ -179,7 +179,7 @@ func TestStatusAndDeletion(t *testing.T) {
 	agenttest.WantConsecutive(t, agenttest.Numbers(t, a.Path("p.jsonl")))
 }
 
-// A pipeline whose destination cannot be opened takes up work as soon as the file is mended.
+// A pipeline whose destination cannot be opened starts working as soon as the file is corrected.
 func TestFailuresAreMendedByASave(t *testing.T) {
 	a := agenttest.Start(t, "", func(c *config.Config) { c.Pipelines.ErrorRecovery.MinDelay = time.Hour })
 	a.Save("p.yaml", agenttest.Generated(a.Dir+"/missing", "p", 1000, ""))

@@ -12,7 +12,7 @@ import (
 	"github.com/conduit-agent/conduit/agent"
 )
 
-// An agent that is no member of a cluster has no goroutine of one and allocates nothing for it, while a pipeline runs.
+// An agent outside a cluster runs no cluster goroutine and makes no cluster allocation while a pipeline runs.
 func TestNothingOfAClusterWithoutOne(t *testing.T) {
 	cfg := onePipeline(t)
 	defer func(rate int) { runtime.MemProfileRate = rate }(runtime.MemProfileRate)
@@ -37,7 +37,7 @@ func TestNothingOfAClusterWithoutOne(t *testing.T) {
 		}
 	})
 	runtime.GC()
-	runtime.GC() // the second one completes what is known of the first
+	runtime.GC() // the second collection completes the profile of the first
 	records := make([]runtime.MemProfileRecord, 100_000)
 	n, ok := runtime.MemProfile(records, true)
 	if !ok {
@@ -60,5 +60,5 @@ func TestNothingOfAClusterWithoutOne(t *testing.T) {
 	}
 }
 
-// clusterPackages is in the names of the functions of a cluster's packages.
+// clusterPackages matches the function names of the cluster packages.
 const clusterPackages = "/agent/cluster"

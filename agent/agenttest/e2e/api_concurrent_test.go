@@ -18,21 +18,21 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// access is one use of a register: reading the description of a pipeline, or replacing
-// it if it is still what was read.
+// access is one operation on a register: it reads the description of a pipeline, or replaces it if it still has the
+// value read before.
 type access struct {
 	pipeline string
 	write    bool
 	from, to string
 }
 
-// result is what came of an access.
+// result is the outcome of an access.
 type result struct {
-	value string // that was read
-	done  bool   // it was replaced
+	value string // the value read
+	done  bool   // the value was replaced
 }
 
-// register says what a description may do when many use it.
+// register is the sequential model of a description with many clients.
 var register = porcupine.Model{
 	Partition: func(history []porcupine.Operation) [][]porcupine.Operation {
 		byPipeline := map[string][]porcupine.Operation{}
@@ -59,17 +59,17 @@ var register = porcupine.Model{
 	},
 }
 
-// crowdOfClients has clients read and replace descriptions, and returns what they did.
+// crowdOfClients are clients that read and replace descriptions, and the history of their accesses.
 type crowdOfClients struct {
 	*web
-	began     time.Time // times of the history count from here: those of the wall clock may be set back
+	began     time.Time // times in the history count from here, as the wall clock may be set back
 	pipelines []string
 	mu        sync.Mutex
 	history   []porcupine.Operation // guarded by mu
 	chain     map[string]string     // pipeline and new value → value replaced; guarded by mu
 }
 
-// access performs and records an access. send returns what came of it.
+// access performs and records an access. send returns its result.
 func (c *crowdOfClients) access(client int, in access, send func() result) result {
 	call := time.Since(c.began)
 	out := send()
@@ -110,8 +110,8 @@ func (c *crowdOfClients) run(client, rounds int) {
 
 var clients = flag.Int("clients", 20, "clients that change the same pipelines")
 
-// Many clients change the same pipelines while files that declare them, too, are edited:
-// what each sees is one order of changes, and none is lost.
+// Many clients change the same pipelines while files that also declare them are edited: all clients see one order of
+// changes, and no change is lost.
 func TestWritesAreLinearizable(t *testing.T) {
 	t.Parallel()
 	const rounds = 10
@@ -140,8 +140,8 @@ func TestWritesAreLinearizable(t *testing.T) {
 	t.Logf("%d accesses by %d clients, %d changes", len(c.history), *clients, len(c.chain))
 }
 
-// editFiles saves files until done: some declare pipelines that the API owns, and one
-// declares pipeline z, each time with a higher number as its description.
+// editFiles saves files until done. Some declare pipelines that the API owns; one declares pipeline z, with a higher
+// number as its description in each version.
 func editFiles(a *agenttest.Agent, owned []string, done <-chan struct{}) {
 	tick := time.NewTicker(5 * time.Millisecond) // as fast as a program saves files
 	defer tick.Stop()
@@ -157,8 +157,8 @@ func editFiles(a *agenttest.Agent, owned []string, done <-chan struct{}) {
 	}
 }
 
-// watchFile checks that what the file declares only ever goes forward, n changes long,
-// and that no other client changes it.
+// watchFile checks that the declared value of the file only increases, for n changes, and that no other client changes
+// it.
 func watchFile(t *testing.T, w *web, n int) {
 	last := ""
 	deadline := time.Now().Add(wait.Limit)
@@ -188,8 +188,7 @@ func watchFile(t *testing.T, w *web, n int) {
 	}
 }
 
-// checkRevisions checks that the revisions of a pipeline are the changes that succeeded,
-// each made of the one before.
+// checkRevisions checks that the revisions of a pipeline are the changes that succeeded, each based on its predecessor.
 func (c *crowdOfClients) checkRevisions(t *testing.T, id string) {
 	var history []spec.Revision
 	c.Must("GET", "/v1/pipelines/"+id+"/history", "", &history)

@@ -8,7 +8,7 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// TestConditionsOfAnAgent follows the conditions of a pipeline through what its file goes through.
+// TestConditionsOfAnAgent follows the conditions of a pipeline while the file changes.
 func TestConditionsOfAnAgent(t *testing.T) {
 	w := startWeb(t, "")
 	condition := func(of spec.ConditionType) (c spec.Condition) {

@@ -12,8 +12,8 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// A pipeline is made by a document and changed by others: each is one revision of the
-// API and does to what runs no more than was planned.
+// A document creates a pipeline and others change it. Each is one revision of the API, and changes no more of the
+// running pipeline than its plan says.
 func TestDocumentsTakeEffect(t *testing.T) {
 	w := startWeb(t, "")
 	doc := w.Document("p", "one.jsonl", 2000)
@@ -50,13 +50,13 @@ func TestDocumentsTakeEffect(t *testing.T) {
 	doc.Status = spec.StatusRunning
 	w.Apply(doc)
 	w.documentRuns("p", 5, "two.jsonl")
-	w.Apply(doc) // which changes nothing
+	w.Apply(doc) // changes nothing
 	w.wantApplied("p", 5)
 	w.Stop()
 	agenttest.WantAll(t, agenttest.Numbers(t, w.Path("one.jsonl")), agenttest.Numbers(t, w.Path("two.jsonl")))
 }
 
-// wantPlanOnly checks that a document is planned with so many changes, and that planning makes none.
+// wantPlanOnly checks that the plan of a document has the given number of changes, and that planning changes nothing.
 func (w *web) wantPlanOnly(doc rest.PipelineDocument, changes int) {
 	w.T.Helper()
 	if plan, err := w.API.PlanDocument(w.T.Context(), doc); err != nil || len(plan.Changes) != changes {
@@ -79,7 +79,7 @@ func (w *web) pluginStarts(plugin string) float64 {
 	return agenttest.Scrape(w.T, w.Agent, fmt.Sprintf("conduit_plugin_starts_total{plugin=%q}", plugin))
 }
 
-// wantApplied checks that a pipeline belongs to the API and has so many revisions, all by apply.
+// wantApplied checks that the API owns a pipeline, and that it has the given number of revisions, all from apply.
 func (w *web) wantApplied(id string, revisions int) {
 	w.T.Helper()
 	var history []spec.Revision
@@ -97,8 +97,8 @@ func (w *web) wantApplied(id string, revisions int) {
 	}
 }
 
-// What a file declares is the file's: documents about it are refused with its place, and
-// nothing becomes the file's by a document.
+// A file owns the pipelines that it declares: documents that change them are refused with the place in the file, and no
+// document makes the file the owner of a pipeline.
 func TestDocumentsLeaveFilesAlone(t *testing.T) {
 	w := startWeb(t, "")
 	w.Save("p.yaml", agenttest.Generated(w.Dir, "p", 1000, ""))

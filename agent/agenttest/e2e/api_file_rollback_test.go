@@ -11,8 +11,8 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// A revision of a pipeline that a file declares is written to the file, where everything else stays. A file that cannot
-// be kept so is left as it is.
+// A rollback of a pipeline that a file declares is written to the file, and leaves the rest of the file as it is. A
+// file whose rest cannot be preserved is not changed.
 func TestRollbackWritesTheFile(t *testing.T) {
 	w := startWeb(t, "")
 	file := w.Path("pipelines/shop.yaml")
@@ -59,7 +59,7 @@ func TestRollbackWritesTheFile(t *testing.T) {
 		t.Errorf("declared is %+v", s)
 	}
 
-	// What cannot be kept stays.
+	// A file whose rest cannot be preserved is not changed.
 	real := filepath.Join(w.Dir, "real.yaml")
 	for name, prepare := range map[string]func() string{
 		"a link": func() string {

@@ -18,18 +18,18 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// odd are values that programs mistake for something else.
+// odd are values that programs often misinterpret.
 var odd = []string{"", "0", "-1", "1e9", "true", "null", "a", "p", "p:src", "q:dst", "..", "%2e%2e%2f", "%00", "%0d%0a", "%", "'--", "<b>", "${HOME}", "${file:/etc/passwd}",
 	"*", "***", "(", "ü", "\u202e", "9223372036854775808", "builtin:generator", "TYPE_SOURCE", strings.Repeat("x", 300), "operation=create", "metadata.=", "10s", "x y"}
 
-// oddJSON are values where others are expected.
+// oddJSON are JSON values of unexpected types.
 var oddJSON = []string{"null", "0", "-1", "1e400", "true", `""`, `"***"`, "[]", "{}", `[{}]`, `{"":""}`, `"\u0000"`, `"\ud800"`, `"${X:-y}"`, "18446744073709551616", `{"a":{"a":{"a":[[[]]]}}}`}
 
 type generator struct{ *rand.Rand }
 
 func (g generator) pick(from []string) string { return from[g.IntN(len(from))] }
 
-// request makes a request for o that is a little wrong, or right.
+// request makes a valid or slightly invalid request for o.
 func (g generator) request(base string, o *agenttest.Operation) *http.Request {
 	path, query := o.Path, []string{}
 	headers := http.Header{}
@@ -44,7 +44,7 @@ func (g generator) request(base string, o *agenttest.Operation) *http.Request {
 				value = strings.NewReplacer("%", "%25", " ", "%20", "<", "%3c", ">", "%3e", "\u202e", "%e2%80%ae", "ü", "%c3%bc").Replace(value)
 			}
 			path = strings.Replace(path, "{"+p.Name+"}", value, 1)
-		case p.Name == "wait": // for no time
+		case p.Name == "wait": // does not wait
 			query = append(query, "wait=0")
 		case g.IntN(3) > 0:
 		case p.In == "query":
@@ -65,7 +65,7 @@ func (g generator) request(base string, o *agenttest.Operation) *http.Request {
 	return r
 }
 
-// body is the example of o with some values replaced, or bytes changed.
+// body is the example of o with some values replaced or some bytes changed.
 func (g generator) body(o *agenttest.Operation) []byte {
 	example := o.RequestBody.Content["application/json"].Example
 	if len(example) == 0 || g.IntN(30) == 0 {
@@ -85,14 +85,14 @@ func (g generator) body(o *agenttest.Operation) []byte {
 	return text
 }
 
-// mutate returns v with a part replaced now and then.
+// mutate returns v, occasionally with a part replaced.
 func (g generator) mutate(v any) any {
 	if g.IntN(12) == 0 {
 		return json.RawMessage(strings.Replace(g.pick(oddJSON), "1e400", "1e300", 1))
 	}
 	switch v := v.(type) {
 	case map[string]any:
-		for _, key := range slices.Sorted(maps.Keys(v)) { // so that a seed says all
+		for _, key := range slices.Sorted(maps.Keys(v)) { // sorted, so that a seed determines the result
 			if v[key] = g.mutate(v[key]); g.IntN(20) == 0 {
 				delete(v, key)
 			}
@@ -114,11 +114,11 @@ func (g generator) mutate(v any) any {
 
 var requests = flag.Int("requests", 5, "requests to each operation of the API")
 
-// Whatever is asked, the agent answers with an error of its own words, and goes on.
+// The agent answers every request, invalid ones with an error in its own format, and keeps running.
 func TestAnyRequestIsAnswered(t *testing.T) {
 	const seed = 1
 	dir := agenttest.NewDir(t)
-	t.Chdir(dir) // where relative paths of made-up connectors lead
+	t.Chdir(dir) // relative paths of generated connectors are resolved here
 	w := startWeb(t, dir, func(c *config.Config) { c.Log.Level = "error" })
 	w.Save("p.yaml", agenttest.Generated(dir, "p", 100, ""))
 	w.WaitPhase("p", spec.PhaseRunning, 1)
@@ -158,7 +158,7 @@ func TestAnyRequestIsAnswered(t *testing.T) {
 	w.More(t, "p")
 }
 
-// exchange returns the answer, of a stream that goes on only its status.
+// exchange returns the answer to r; for an endless stream, only the status.
 func exchange(t *testing.T, r *http.Request, streaming bool) (int, []byte) {
 	t.Helper()
 	response, err := http.DefaultTransport.RoundTrip(r)
@@ -176,7 +176,7 @@ func exchange(t *testing.T, r *http.Request, streaming bool) (int, []byte) {
 	return response.StatusCode, body
 }
 
-// tidy deletes what requests made, so that there is not more and more of it.
+// tidy deletes the resources that requests created, so that their number stays bounded.
 func tidy(w *web) {
 	w.T.Helper()
 	all, err := w.API.Connectors(w.T.Context(), "")

@@ -26,11 +26,11 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// waitForever has an agent wait until its end for what keeps it from ending.
+// waitForever makes the agent wait without a limit for everything that delays its end.
 func waitForever(c *config.Config) { c.Shutdown.Timeout = time.Hour }
 
-// An inspector sees the records before and after a restart of the pipeline, and of each
-// of its versions, and ends soon after the agent does.
+// An inspector sees the records before and after a restart of the pipeline, and the records of each version. It
+// ends soon after the agent does.
 func TestInspectorOutlivesThePipeline(t *testing.T) {
 	w := startWeb(t, "", waitForever)
 	w.Save("p.yaml", agenttest.Generated(w.Dir, "p", 200, ""))
@@ -76,7 +76,7 @@ func TestInspectorOutlivesThePipeline(t *testing.T) {
 	}
 }
 
-// Sessions of clients that do not read do not keep the agent from ending.
+// Sessions of clients that do not read do not delay the end of the agent.
 func TestInspectorsEndWithTheAgent(t *testing.T) {
 	w := startWeb(t, "", waitForever)
 	w.Save("p.yaml", agenttest.Generated(w.Dir, "p", 1000, ""))
@@ -103,7 +103,7 @@ func TestInspectorsEndWithTheAgent(t *testing.T) {
 	ended.Wait()
 }
 
-// The metrics count the sessions there are, and each record that one of them did not see.
+// The metrics count the open sessions and the records that each session missed.
 func TestMetricsOfInspectors(t *testing.T) {
 	t.Parallel()
 	w := startWeb(t, "")
@@ -132,8 +132,8 @@ func TestMetricsOfInspectors(t *testing.T) {
 	}
 }
 
-// BenchmarkInspectors measures how many records a pipeline at full speed writes per
-// second, counted in its output, while so many sessions of another process inspect it.
+// BenchmarkInspectors measures how many records per second a pipeline at full speed writes to its output while b.N
+// sessions of another process inspect it.
 func BenchmarkInspectors(b *testing.B) {
 	for _, c := range []struct {
 		sessions int
@@ -160,13 +160,13 @@ func BenchmarkInspectors(b *testing.B) {
 			used = cpuTime(b) - used
 			records := float64(lines(b, out, from, agenttest.FileSize(out)))
 			b.ReportMetric(records/b.Elapsed().Seconds(), "records/s")
-			b.ReportMetric(float64(used.Nanoseconds())/records, "ns-cpu/record") // steadier than the rate when the machine is busy
+			b.ReportMetric(float64(used.Nanoseconds())/records, "ns-cpu/record") // less noisy than the rate
 			b.ReportMetric(float64(heap)/(1<<20), "MiB-heap")
 		})
 	}
 }
 
-// cpuTime returns how long this process, which is the agent's, was on a CPU.
+// cpuTime returns the CPU time of this process, which contains the agent.
 func cpuTime(t testing.TB) time.Duration {
 	t.Helper()
 	var u syscall.Rusage
@@ -174,7 +174,7 @@ func cpuTime(t testing.TB) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// lines counts the lines between two places of a file.
+// lines counts the lines between two offsets of a file.
 func lines(b *testing.B, path string, from, to int64) (n int) {
 	f, err := os.Open(path)
 	check(b, err)
@@ -190,9 +190,8 @@ func lines(b *testing.B, path string, from, to int64) (n int) {
 	}
 }
 
-// onlookers, when set, makes the test binary inspect p:dst of the agent at that address,
-// in as many sessions as its first argument says, with the filter that the second says,
-// until its input ends.
+// onlookers, when set to an address, makes the test binary inspect p:dst of the agent at that address until its input
+// ends. The first argument is the number of sessions, the second the filter.
 const onlookers = "CONDUIT_TEST_ONLOOKERS"
 
 func inspectAll(b *testing.B, address string, sessions int, filter string) {
@@ -215,7 +214,7 @@ func inspectAll(b *testing.B, address string, sessions int, filter string) {
 	}
 }
 
-// watchRecords is what the onlookers do.
+// watchRecords runs the sessions of the onlookers.
 func watchRecords(address, sessions, filter string) int {
 	n, err := strconv.Atoi(sessions)
 	if err != nil {

@@ -26,7 +26,7 @@ func (w *web) status(id string) (s statusBody) {
 	return s
 }
 
-// Every write is a revision; going back to one takes effect like any other change.
+// Every write is a revision; a rollback takes effect like any other change.
 func TestWritesAreRevisions(t *testing.T) {
 	w := startWeb(t, "")
 	w.GenerateOverAPI("p")
@@ -96,7 +96,7 @@ func TestFilesWin(t *testing.T) {
 	}
 }
 
-// A pipeline of a file may be stopped and started until the file says something else.
+// A pipeline of a file can be stopped and started over the API until the file changes.
 func TestOverridesLastUntilTheFileChanges(t *testing.T) {
 	w := startWeb(t, "")
 	w.Save("p.yaml", agenttest.Generated(w.Dir, "p", 1000, ""))
@@ -132,7 +132,7 @@ func TestOverridesLastUntilTheFileChanges(t *testing.T) {
 	agenttest.WantConsecutive(t, agenttest.Numbers(t, v.Path("p.jsonl")))
 }
 
-// A pipeline changes hands both ways while it runs.
+// The ownership of a pipeline changes in both directions while it runs.
 func TestOwnershipMovesBothWays(t *testing.T) {
 	t.Parallel()
 	w := startWeb(t, "", func(c *config.Config) { c.Pipelines.DeletionGrace, c.Pipelines.CleanupDelay = 0, 0 })
@@ -167,7 +167,7 @@ func TestOwnershipMovesBothWays(t *testing.T) {
 		t.Errorf("adopting restarted it: %+v", s)
 	}
 
-	// And back, while the file is still there, which changes nothing from then on.
+	// And back while the file still exists; from then on the file changes nothing.
 	w.Must("POST", "/v1/pipelines/p/adopt", `{"owner":"api"}`, nil)
 	w.Wait("the problem that the API owns it", func() bool { return w.problem("p.yaml") != "" })
 	w.Must("PUT", "/v1/pipelines/p", `{"config":{"name":"p","description":"by the API"}}`, nil)
@@ -194,7 +194,7 @@ func TestOwnershipMovesBothWays(t *testing.T) {
 	agenttest.WantConsecutive(t, agenttest.Numbers(t, w.Path("p.jsonl")))
 }
 
-// What was stopped over the API stays so when the API takes it over, and can be started.
+// A pipeline stopped over the API stays stopped when the API takes it over, and can be started.
 func TestOverridesMoveToTheAPI(t *testing.T) {
 	w := startWeb(t, "")
 	w.Save("p.yaml", agenttest.Generated(w.Dir, "p", 1000, ""))
@@ -222,7 +222,7 @@ func (w *web) problem(path string) string {
 	return ""
 }
 
-// What is exported can be imported, there and elsewhere, as YAML.
+// An exported pipeline can be imported as YAML, by the same agent and by others.
 func TestImportOfAnExport(t *testing.T) {
 	t.Parallel()
 	w := startWeb(t, "")

@@ -15,9 +15,8 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// TestPlanOfAnAgent plans over the API while a pipeline runs: for files as they
-// are, for files to be saved, and for what would keep them from running. Nothing
-// changes by it, and no value of a setting is shown.
+// TestPlanOfAnAgent plans over the API while a pipeline runs: for the files on disk, for files that are not saved yet,
+// and for files with problems that prevent them from running. Planning changes nothing and shows no value of a setting.
 func TestPlanOfAnAgent(t *testing.T) {
 	t.Setenv("PLANNED_SECRET", "hunter2 is no plugin")
 	w := startWeb(t, "")
@@ -42,7 +41,7 @@ func TestPlanOfAnAgent(t *testing.T) {
 	}
 }
 
-// planCase is a plan for files, of an agent that runs version 1 of p.yaml.
+// planCase is a plan for files, by an agent that runs version 1 of p.yaml.
 type planCase struct {
 	name    string
 	request rest.PlanRequest
@@ -96,20 +95,20 @@ func (c *planCase) check(t *testing.T, w *web) {
 	}
 }
 
-// The plan says what happens when the directory of the files is missing, or empty.
+// The plan reports what happens when the directory of the files is missing or empty.
 func TestPlanWithoutFiles(t *testing.T) {
 	t.Parallel()
 	w := startWeb(t, "")
 	w.Save("p.yaml", agenttest.File("p", "running", "1"))
 	w.WaitPhase("p", spec.PhaseRunning, 1)
-	// A directory that is not there is no plan.
+	// A missing directory is an error, not a plan.
 	if err := os.Rename(w.Path("pipelines"), w.Path("elsewhere")); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := w.API.Plan(t.Context()); client.Reason(err) != rest.ReasonUnavailable {
 		t.Errorf("without the directory: %v", err)
 	}
-	// An empty one in its place may be an accident.
+	// An empty directory in its place may be an accident.
 	if err := os.Mkdir(w.Path("pipelines"), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -121,7 +120,7 @@ func TestPlanWithoutFiles(t *testing.T) {
 		!slices.Equal(plan.Held, []string{"p.yaml"}) {
 		t.Errorf("no files in an empty directory: %+v, %v", plan, err)
 	}
-	// Files that go from a directory that is followed do not come back by themselves.
+	// Files that disappear from a watched directory do not reappear by themselves.
 	w.Save("p.yaml", agenttest.File("p", "running", "1"))
 	if err := w.Files.Reload(t.Context(), false); err != nil {
 		t.Fatal(err)

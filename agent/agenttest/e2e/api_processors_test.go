@@ -15,8 +15,7 @@ import (
 // errEnough ends an inspection.
 var errEnough = errors.New("enough")
 
-// What goes into a processor, and what comes out, can be seen while it runs; so can the
-// plugins there are.
+// The input and output of a processor can be inspected while it runs; the available plugins are listed.
 func TestProcessorsOverTheAPI(t *testing.T) {
 	t.Parallel()
 	w := startWeb(t, "")
@@ -81,7 +80,7 @@ func TestProcessorsOverTheAPI(t *testing.T) {
 	}
 }
 
-// line returns the first line of a stream that holds a record.
+// line returns the first line of a stream that contains a record.
 func (w *web) line(path string) string {
 	w.T.Helper()
 	r, err := http.NewRequestWithContext(w.T.Context(), http.MethodGet, w.API.URL+path, nil)

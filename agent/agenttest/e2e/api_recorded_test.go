@@ -17,7 +17,7 @@ import (
 	"github.com/conduit-agent/conduit/api/rest"
 )
 
-// recordedExchange is a request to a real Conduit and its answer. Ids are variables, such as $P.
+// recordedExchange is a request to a real Conduit and its answer. Variables such as $P stand for ids.
 type recordedExchange struct {
 	Label    string
 	Method   string
@@ -28,9 +28,8 @@ type recordedExchange struct {
 	Response any
 }
 
-// deliberate are the recorded exchanges that have another outcome here on purpose, with the
-// status that they have; 0 where only fields differ, which are not compared. api/README.md has
-// the table for people.
+// deliberate are the recorded exchanges with a deliberately different outcome, and the status that this agent answers
+// with; 0 where only fields differ, which are not compared. The table for readers is in api/README.md.
 var deliberate = map[string]struct {
 	status int
 	why    string
@@ -59,10 +58,10 @@ var deliberate = map[string]struct {
 	"trailing slash":          {404, "no such path"},
 }
 
-// further are fields of answers that a real Conduit does not have.
+// further are fields of answers that only this agent has.
 var further = []string{"exactEffect", "directory"}
 
-// unbound are the exchanges in which the name of a variable was sent instead of its value.
+// unbound are the exchanges in which the client sent the name of a variable instead of the value.
 var unbound = []string{"del SN", "del D2", "del D3", "del L"}
 
 // recorder replays exchanges.
@@ -72,8 +71,8 @@ type recorder struct {
 	ids  map[string]string // by variable
 }
 
-// TestRecordedSession replays what was recorded with a real Conduit: every exchange has the same
-// status and the same fields here, but for those in deliberate.
+// TestRecordedSession replays a session recorded with a real Conduit. Every exchange but those in deliberate must have
+// the same status and the same fields.
 func TestRecordedSession(t *testing.T) {
 	t.Parallel()
 	content, err := os.ReadFile("testdata/session.jsonl")
@@ -100,7 +99,7 @@ func TestRecordedSession(t *testing.T) {
 func (r *recorder) replay(e *recordedExchange) {
 	status, answer := r.ask(e)
 	for strings.HasPrefix(e.Label, "get conn running") && !strings.Contains(string(answer), "sourceState") && r.t.Context().Err() == nil {
-		status, answer = r.ask(e) // a position is saved soon
+		status, answer = r.ask(e) // positions are saved with a delay
 	}
 	r.realign(e, answer)
 	differs, known := deliberate[e.Label]
@@ -127,10 +126,10 @@ func (r *recorder) replay(e *recordedExchange) {
 	r.compare(e.Label, "", e.Response, got)
 }
 
-// realign has the same resources be there as were recorded after exchanges that differ.
+// realign restores the recorded set of resources after exchanges with a different outcome.
 func (r *recorder) realign(e *recordedExchange, answer []byte) {
 	switch e.Label {
-	case "create pl unknown field": // refused here, so that it is created without the field
+	case "create pl unknown field": // refused here, so create it without the field
 		again := *e
 		again.Request = map[string]any{"config": map[string]any{"name": "pz"}}
 		_, answer = r.ask(&again)
@@ -191,7 +190,7 @@ func (r *recorder) ask(e *recordedExchange) (int, []byte) {
 	return response.StatusCode, answer
 }
 
-// compareErrors compares codes, and reasons where a real Conduit has one.
+// compareErrors compares codes, and also reasons where a real Conduit has one.
 func (r *recorder) compareErrors(e *recordedExchange, status int, answer []byte) {
 	body, err := json.Marshal(e.Response)
 	if err != nil {
@@ -203,8 +202,7 @@ func (r *recorder) compareErrors(e *recordedExchange, status int, answer []byte)
 	}
 }
 
-// compare compares a value at a path of an answer. Times differ, and so do settings, of which a
-// real Conduit shows none.
+// compare compares a value at a path of an answer. It skips times, and settings, which a real Conduit never shows.
 func (r *recorder) compare(label, path string, want, got any) {
 	name := path[strings.LastIndexByte(path, '.')+1:]
 	switch want := want.(type) {
@@ -252,8 +250,8 @@ func (r *recorder) compareObjects(label, path string, want, got map[string]any) 
 	}
 }
 
-// compareLists compares lists of resources by their ids, and of plugins by what they are
-// described with; other lists as they are.
+// compareLists compares lists of resources by their ids, lists of plugins by their description, and other lists element
+// by element.
 func (r *recorder) compareLists(label, path string, want, got []any) {
 	if strings.HasSuffix(label, "plugins") || strings.HasPrefix(label, "conn plugins") {
 		r.comparePlugins(label, want, got)
@@ -277,7 +275,7 @@ func (r *recorder) compareLists(label, path string, want, got []any) {
 	}
 }
 
-// id returns the id here of what has a recorded id.
+// id returns the id that this agent uses for a recorded id.
 func (r *recorder) id(recorded any) any {
 	if text, ok := recorded.(string); ok && r.ids[text] != "" {
 		return r.ids[text]
@@ -285,8 +283,7 @@ func (r *recorder) id(recorded any) any {
 	return recorded
 }
 
-// comparePlugins compares the fields by which plugins are described. All of the recorded
-// parameters are there.
+// comparePlugins compares the fields that describe plugins. All recorded parameters must be present.
 func (r *recorder) comparePlugins(label string, want, got []any) {
 	for _, w := range want {
 		recorded := w.(map[string]any)
@@ -311,7 +308,7 @@ func (r *recorder) comparePlugins(label string, want, got []any) {
 	}
 }
 
-// shape returns the names of all fields of a plugin, of its parameters and of their validations.
+// shape returns the names of all fields in the description of a plugin, its parameters and their validations.
 func shape(v any) []string {
 	found := map[string]bool{}
 	var walk func(path string, v any)

@@ -23,7 +23,7 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// What a page of another site can have a browser send changes nothing and shows nothing.
+// Requests that a page of another site can make a browser send change nothing and show nothing.
 func TestPagesOfOtherSitesReachNothing(t *testing.T) {
 	w := startWeb(t, "")
 	w.Save("p.yaml", agenttest.Generated(w.Dir, "p", 100, ""))
@@ -127,7 +127,7 @@ func TestMalformedRequests(t *testing.T) {
 	}
 }
 
-// Requests that are not even HTTP, or more than a header may be.
+// Requests that are not valid HTTP, or exceed the limits of a header.
 func TestRawRequests(t *testing.T) {
 	t.Parallel()
 	w := startWeb(t, "")
@@ -157,7 +157,7 @@ func TestRawRequests(t *testing.T) {
 	}
 }
 
-// Whatever clients send, each line of the log is one entry of the agent's own.
+// Whatever clients send, each line of the log is one entry written by the agent.
 func TestClientsCannotWriteTheLog(t *testing.T) {
 	const forged = `{"level":"ERROR","msg":"forged"}`
 	w := startWeb(t, "")
@@ -185,7 +185,7 @@ func TestClientsCannotWriteTheLog(t *testing.T) {
 	}
 }
 
-// A secret is shown nowhere: not when read, in errors, in the history, a file or the log.
+// A secret appears nowhere: not in answers, errors, the history, files or the log.
 func TestSecretsAreShownNowhere(t *testing.T) {
 	const secret = "canary-51c0a7"
 	dir := agenttest.NewDir(t)
@@ -216,7 +216,7 @@ func TestSecretsAreShownNowhere(t *testing.T) {
 	}
 }
 
-// An address that others can reach is refused as long as nothing keeps them out.
+// An address that other hosts can reach is refused unless authentication protects it.
 func TestExposedAddressesNeedProtection(t *testing.T) {
 	t.Parallel()
 	for _, address := range []string{"0.0.0.0:0", "[::]:0", "192.0.2.1:0", "example.com:8080"} {
@@ -247,7 +247,7 @@ func TestExposedAddressesNeedProtection(t *testing.T) {
 	}
 }
 
-// Tokens that protect less than it seems are said to.
+// Tokens that protect less than they seem to are reported.
 func TestTokensThatProtectLittle(t *testing.T) {
 	for _, c := range []struct {
 		what, read, admin string
@@ -277,12 +277,12 @@ func TestTokensThatProtectLittle(t *testing.T) {
 	}
 }
 
-// quiet has an agent run without a log.
+// quiet runs an agent without a log.
 func quiet(cfg config.Config) agent.Options {
 	return agent.Options{Config: cfg, Log: slog.New(slog.DiscardHandler)}
 }
 
-// settings are those of an agent in a directory of its own.
+// settings returns the settings of an agent in a separate directory.
 func settings(t *testing.T, address string) config.Config {
 	t.Helper()
 	dir := agenttest.NewDir(t)
@@ -295,7 +295,7 @@ func settings(t *testing.T, address string) config.Config {
 	return cfg
 }
 
-// An agent that listens on all addresses goes by the name of none of them.
+// An agent that listens on all addresses does not accept them as host names.
 func TestListeningOnAllAddresses(t *testing.T) {
 	w := startWeb(t, "", func(c *config.Config) { c.API.HTTP.Address, c.API.AllowUnauthenticated = "0.0.0.0:0", true })
 	_, port, err := net.SplitHostPort(w.Address())
@@ -310,7 +310,7 @@ func TestListeningOnAllAddresses(t *testing.T) {
 	}
 }
 
-// Guessing tokens is slowed down, and does not lock out clients that have one.
+// Guessing tokens is rate-limited, and does not lock out clients that have a valid token.
 func TestGuessingTokens(t *testing.T) {
 	w := startWeb(t, "", func(c *config.Config) { c.API.Auth.AdminTokenFile = agenttest.SecretFile(t, "admin") })
 	guess := func() int { return w.Do("GET", "/v1/pipelines", "", "Authorization", "Bearer guess").Status }
@@ -351,7 +351,7 @@ func TestTokensOfAnAgent(t *testing.T) {
 	} {
 		for token, want := range map[string]int{"": c.none, "wrong": c.none, "reader": c.rd, "admin": c.adm} {
 			headers := append([]string{"Authorization", "Bearer " + token}, c.headers...)
-			if c.headers != nil { // a browser's way
+			if c.headers != nil { // as a browser sends it
 				headers = append([]string{"Sec-WebSocket-Protocol", "conduit, bearer." + token}, c.headers...)
 			}
 			if got := w.doBriefly(c.method, c.path, headers...); got != want {
@@ -365,7 +365,7 @@ func TestTokensOfAnAgent(t *testing.T) {
 	}
 }
 
-// doBriefly returns the status of an answer and does not wait for its end.
+// doBriefly returns the status of an answer without waiting for its end.
 func (w *web) doBriefly(method, path string, headers ...string) int {
 	w.T.Helper()
 	r, err := http.NewRequestWithContext(w.T.Context(), method, w.API.URL+path, nil)
@@ -383,7 +383,7 @@ func (w *web) doBriefly(method, path string, headers ...string) int {
 	return response.StatusCode
 }
 
-// Profiles are served when the settings say so, to the admin token only.
+// Profiles are served when the settings enable them, to the admin token only.
 func TestProfilesOfAnAgent(t *testing.T) {
 	for _, debug := range []bool{false, true} {
 		w := startWeb(t, "", func(c *config.Config) {

@@ -25,7 +25,7 @@ type inspected struct {
 	}
 }
 
-// check reports what is wrong with a record of the connector.
+// check reports errors in a record of the connector.
 func (r *inspected) check(t *testing.T, connector string) {
 	t.Helper()
 	if len(r.Position) == 0 || r.Operation != "OPERATION_CREATE" || len(r.Key) == 0 || r.Payload.After.StructuredData["name"] == nil {
@@ -45,7 +45,7 @@ func (r *inspected) check(t *testing.T, connector string) {
 	}
 }
 
-// Ids are given by the agent here, and the inspector is asked over WebSocket and plainly.
+// The agent assigns the ids here. The inspector is queried over WebSocket and over plain HTTP.
 func TestSessionWithIdsOfTheAgent(t *testing.T) {
 	t.Parallel()
 	w := startWeb(t, "")
@@ -89,7 +89,7 @@ func TestSessionWithIdsOfTheAgent(t *testing.T) {
 	}
 }
 
-// plainly returns the first record that inspecting without WebSocket shows.
+// plainly returns the first record of an inspection without WebSocket.
 func plainly(t *testing.T, w *web, connector string) json.RawMessage {
 	t.Helper()
 	response, err := http.Get(w.API.URL + "/v1/connectors/" + connector + "/inspect")
@@ -104,8 +104,7 @@ func plainly(t *testing.T, w *web, connector string) json.RawMessage {
 	return message.Result
 }
 
-// journalAt makes a pipeline p of the journal and a file, and returns what reads the
-// calls of the plugin.
+// journalAt creates a pipeline p from the journal to a file, and returns a function that reads the calls of the plugin.
 func journalAt(t *testing.T) (*web, func() string) {
 	dir := agenttest.NewDir(t)
 	executable.Install(t, dir, "journal")
@@ -128,7 +127,7 @@ func journalAt(t *testing.T) (*web, func() string) {
 
 const journalSource = `{"id":"src","type":"TYPE_SOURCE","plugin":"journal","pipelineId":"p","config":{"settings":{"v":"%s"}}}`
 
-// Creating has a new instance accept the settings. Events come only to what was started.
+// Creation validates the settings with a new instance. Only instances that were started receive events.
 func TestLifecycleOverTheAPI(t *testing.T) {
 	t.Parallel()
 	w, calls := journalAt(t)
@@ -154,7 +153,7 @@ func TestLifecycleOverTheAPI(t *testing.T) {
 	w.Must("PUT", "/v1/connectors/p:src", `{"config":{"settings":{"v":"2"}}}`, nil)
 	want("update", "validate-source-config Configure v=2; validate-source-config Teardown; ")
 	w.Must("DELETE", "/v1/connectors/p:src", "", nil)
-	want("delete", "p:src OnDeleted v=1; p:src Teardown; ") // with what it last ran with
+	want("delete", "p:src OnDeleted v=1; p:src Teardown; ") // the version that ran last
 
 	// A new connector of the same id is another one.
 	w.Must("POST", "/v1/connectors", create, nil)

@@ -20,7 +20,7 @@ import (
 	"github.com/conduit-agent/conduit/api/rest"
 )
 
-// through returns a client that asks through a Unix socket.
+// through returns a client that connects through a Unix socket.
 func through(path string) *client.Client {
 	return &client.Client{URL: "http://localhost", HTTP: &http.Client{Transport: &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -28,7 +28,7 @@ func through(path string) *client.Client {
 		}}}}
 }
 
-// shortDir returns a directory whose path is short enough for the name of a socket.
+// shortDir returns a directory with a path short enough for the name of a socket.
 func shortDir(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("/tmp", "sock")
@@ -39,7 +39,7 @@ func shortDir(t *testing.T) string {
 	return dir
 }
 
-// TestSocket asks through the socket without a token, and over TCP where one is needed.
+// TestSocket sends requests through the socket without a token, and over TCP, where a token is required.
 func TestSocket(t *testing.T) {
 	me, err := user.Current()
 	if err != nil {
@@ -47,7 +47,7 @@ func TestSocket(t *testing.T) {
 	}
 	group, err := user.LookupGroupId(me.Gid)
 	if err != nil {
-		group = &user.Group{} // it has no name: the socket stays with the group that it has
+		group = &user.Group{} // it has no name: the socket keeps its group
 	}
 	dir, path := agenttest.NewDir(t), filepath.Join(shortDir(t), "api.sock")
 	token := filepath.Join(dir, "token")
@@ -58,7 +58,7 @@ func TestSocket(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	stale.SetUnlinkOnClose(false) // as that of an agent that was killed
+	stale.SetUnlinkOnClose(false) // like the socket of a killed agent
 	stale.Close()
 	a := agenttest.Start(t, dir, func(c *config.Config) {
 		c.API.Auth.AdminTokenFile = token
@@ -91,7 +91,7 @@ func TestSocket(t *testing.T) {
 	}
 }
 
-// TestSocketsThatAreRefused has settings of sockets that cannot be served.
+// TestSocketsThatAreRefused has socket settings that cannot be served.
 func TestSocketsThatAreRefused(t *testing.T) {
 	dir := shortDir(t)
 	served, err := net.Listen("unix", filepath.Join(dir, "served"))
@@ -128,7 +128,7 @@ func TestSocketsThatAreRefused(t *testing.T) {
 	}
 }
 
-// TestPortWithoutHost listens on this machine only as long as nothing keeps others out.
+// TestPortWithoutHost listens on this machine only, unless authentication is configured.
 func TestPortWithoutHost(t *testing.T) {
 	a := agenttest.Start(t, "", func(c *config.Config) { c.API.HTTP.Address = ":0" })
 	if host, _, err := net.SplitHostPort(a.Address()); host != "127.0.0.1" || err != nil {
@@ -148,7 +148,7 @@ func TestPortWithoutHost(t *testing.T) {
 	}
 }
 
-// TestFilesOfTheAPIAreBounded names files that have no end where small ones belong.
+// TestFilesOfTheAPIAreBounded names endless files where small files are expected.
 func TestFilesOfTheAPIAreBounded(t *testing.T) {
 	for what, set := range map[string]func(*config.API){
 		"token":       func(c *config.API) { c.Auth.AdminTokenFile = "/dev/zero" },

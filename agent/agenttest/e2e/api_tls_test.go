@@ -16,8 +16,7 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// trusting returns a client that trusts the authority a and shows a certificate of by's,
-// unless that is nil.
+// trusting returns a client that trusts the authority a and presents a certificate from by, unless by is nil.
 func trusting(t *testing.T, a *network.Authority, address string, by *network.Authority) *client.Client {
 	t.Helper()
 	c := &tls.Config{RootCAs: a.Pool()}
@@ -41,7 +40,7 @@ var errSeen = errors.New("seen")
 func seesRecord(t *testing.T, at *client.Client) error {
 	n := 0
 	return at.Inspect(t.Context(), "p:src", nil, func(client.Message) error {
-		if n++; n < 30 { // until what it sent was checked
+		if n++; n < 30 { // until the certificate is verified
 			return nil
 		}
 		return errSeen
@@ -57,7 +56,7 @@ func TestEncryption(t *testing.T) {
 	mutual.ClientCAFile = agenttest.SecretFile(t, trusted.PEM)
 	for name, c := range map[string]struct {
 		tls                    config.TLS
-		none, stranger, friend bool // get an answer
+		none, stranger, friend bool // which clients get an answer
 	}{
 		"TLS":        {encrypted, true, true, true},
 		"mutual TLS": {mutual, false, false, true},

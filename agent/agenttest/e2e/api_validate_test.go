@@ -13,9 +13,10 @@ import (
 	"github.com/conduit-agent/conduit/api/rest"
 )
 
-// TestValidationIsBounded validates a connector whose many settings are all wrong, secret ones among them. With eight
-// times as many settings it takes about eight times as long, and not 64 times, as when each is compared with each.
-func TestValidationIsBounded(t *testing.T) { // not in parallel: the CPU time is that of the process
+// TestValidationIsBounded validates a connector whose many settings are all wrong, including secrets. The time must
+// grow linearly: about 8 times for eight times as many settings, where comparing each setting with every other one
+// takes 64 times.
+func TestValidationIsBounded(t *testing.T) { // not parallel: it measures the CPU time of the process
 	a := agenttest.Start(t, "")
 	c := &client.Client{URL: "http://" + a.Address()}
 	validate := func(ctx context.Context, count int) error {

@@ -123,11 +123,11 @@ var planted = map[string]string{
 	"query": "https://example.com/?sig=%s", "jdbc": "jdbc:sqlserver://h;user=u;pwd=%s", "functions": "https://f.example.com/?code=%s",
 }
 
-// garden plants a canary in each setting, of which every fourth is behind a reference.
+// garden plants a canary in each setting, every fourth one behind a reference.
 type garden struct {
 	t        *testing.T
 	canaries []string
-	referred []string // those behind references
+	referred []string // canaries behind references
 }
 
 func (g *garden) settings(indent, fail string) string {
@@ -149,7 +149,7 @@ func (g *garden) settings(indent, fail string) string {
 	return b.String()
 }
 
-// found returns the canaries that are in text, as they are or in base64.
+// found returns the canaries that text contains, plain or in base64.
 func (g *garden) found(text string) (all []string) {
 	for _, canary := range g.canaries {
 		if strings.Contains(text, canary) || strings.Contains(text, base64.StdEncoding.EncodeToString([]byte(canary))) {
@@ -181,8 +181,8 @@ func (g *garden) pipeline(dir, id, source, from, destination, to, dlq string) st
 	return text
 }
 
-// Secrets are shown nowhere, whatever a connector that quotes its settings fails at: not with
-// the read token, not with the admin token, in no file and in no line of the log.
+// Secrets appear nowhere when a connector that quotes its settings fails, whichever call fails: not in answers to the
+// read token or the admin token, in no file and in no line of the log.
 func TestPlantedSecretsAreShownNowhere(t *testing.T) {
 	dir := agenttest.NewDir(t)
 	executable.Install(t, dir, "tattler")
@@ -213,8 +213,8 @@ func TestPlantedSecretsAreShownNowhere(t *testing.T) {
 	g.checkFiles(dir)
 }
 
-// plant saves pipelines that fail in every call of a connector that quotes its settings, and
-// returns when they have.
+// plant saves pipelines that fail in every call of a connector that quotes its settings, and returns when all have
+// failed.
 func (g *garden) plant(w *web) {
 	const generator, file, tattling = "builtin:generator", "builtin:file", "standalone:tattler"
 	for id, c := range map[string][5]string{
@@ -238,8 +238,8 @@ func (g *garden) plant(w *web) {
 	})
 }
 
-// checkFiles checks what an agent left in its directory: only the store has what is declared,
-// literal secrets included.
+// checkFiles checks the files of the agent in its directory: only the store contains declarations, with literal
+// secrets.
 func (g *garden) checkFiles(dir string) {
 	files, _ := filepath.Glob(dir + "/*.dlq")
 	reports, _ := filepath.Glob(dir + "/conduit.db.status/*")
@@ -268,14 +268,13 @@ func (g *garden) checkFiles(dir string) {
 	}
 }
 
-// around returns what is around what in text.
+// around returns the part of text around what.
 func around(text, what string) string {
 	i := strings.Index(text, what)
 	return text[max(0, i-120):min(len(text), max(0, i)+120)]
 }
 
-// pathsOf returns the paths of the OpenAPI document that can be read and end, for the
-// pipelines and connectors there are.
+// pathsOf returns the GET paths of the OpenAPI document whose answers end, for the existing pipelines and connectors.
 func pathsOf(w *web, token string) (paths []string) {
 	var document struct {
 		Paths map[string]map[string]struct {

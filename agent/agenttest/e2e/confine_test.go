@@ -12,15 +12,14 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// confined makes a pipeline from a source with settings to the log, with more lines of the
-// pipeline behind it.
+// confined returns a pipeline from a source with settings to the log, with further lines of the pipeline after it.
 func confined(id, plugin, settings, more string) string {
 	return fmt.Sprintf("version: \"2.2\"\npipelines:\n  - id: %s\n    status: running\n    connectors:\n      - {id: in, type: source, plugin: %s, settings: {%s}}\n"+
 		"      - {id: out, type: destination, plugin: builtin:log}\n%s", id, plugin, settings, more)
 }
 
-// TestPathsAreConfined has every kind of setting that names a file name one outside of the list,
-// and files of the agent in a directory that is on it.
+// TestPathsAreConfined tests every kind of setting that names a file, with a path outside the list, and with files of
+// the agent in a directory on the list.
 func TestPathsAreConfined(t *testing.T) {
 	t.Parallel()
 	outside := t.TempDir()

@@ -14,8 +14,8 @@ import (
 	"github.com/conduit-agent/conduit/agent/config"
 )
 
-// Schemas of records are registered at the server that the settings name, with its
-// credentials, and records name their versions there.
+// Schemas of records are registered at the server in the settings, with its credentials, and records refer to the
+// versions registered there.
 func TestConfluentSchemaRegistry(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
@@ -51,7 +51,7 @@ pipelines:
       - {id: out, type: destination, plugin: file, settings: {path: `+out+`}}
 `)
 	a.Wait("a record with the version of the server", func() bool {
-		text, _ := os.ReadFile(out) // not there at first
+		text, _ := os.ReadFile(out) // it does not exist at first
 		return strings.Contains(string(text), `"opencdc.payload.schema.version":"7"`)
 	})
 	mu.Lock()
@@ -61,7 +61,7 @@ pipelines:
 	}
 }
 
-// What avro.encode of an agent wrote, avro.decode reads, whatever registry the settings name.
+// avro.decode reads the output of avro.encode of the same agent, whichever registry is configured.
 func TestAvroRoundTrip(t *testing.T) {
 	t.Parallel()
 	var text string
@@ -106,7 +106,7 @@ pipelines:
       - {id: decode, plugin: avro.decode}
 `)
 			a.Wait("the record as it was", func() bool {
-				text, _ := os.ReadFile(out) // not there at first
+				text, _ := os.ReadFile(out) // it does not exist at first
 				return string(text) == `{"id":7,"name":"ü"}`+"\n"
 			})
 		})

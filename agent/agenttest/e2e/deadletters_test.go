@@ -12,7 +12,7 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// The record that stops a pipeline is kept, once however often it does so.
+// The record that stops a pipeline is kept once, however often it stops it.
 func TestDeadLetterThatStopsThePipeline(t *testing.T) {
 	w := startWeb(t, "")
 	agenttest.AppendTo(t, w.Path("in.log"), "good\nbad one\n")
@@ -37,7 +37,7 @@ func TestDeadLetterThatStopsThePipeline(t *testing.T) {
 	}
 }
 
-// replay replays what is asked for and returns how it ended.
+// replay starts the requested replay and returns its final status.
 func (w *web) replay(request rest.ReplayRequest) (status rest.Replay) {
 	w.T.Helper()
 	status, err := w.API.ReplayDeadLetters(w.T.Context(), "p", request)
@@ -53,8 +53,7 @@ func (w *web) replay(request rest.ReplayRequest) (status rest.Replay) {
 	return status
 }
 
-// What a corrected pipeline takes is settled, in order, and what it refuses comes back with
-// both errors.
+// Records that the corrected pipeline accepts are settled, in order; records that it refuses again keep both errors.
 func TestReplay(t *testing.T) {
 	w := startWeb(t, "")
 	agenttest.AppendTo(t, w.Path("in.log"), "bad 1\ngood\nbad 2\nbad worse 3\nbad 4\n")
@@ -94,8 +93,8 @@ func TestReplay(t *testing.T) {
 	}
 }
 
-// A dead letter enters where it was refused: processors before that do not get it again, nor
-// do destinations that have it. It does so, too, while the pipeline is stopped.
+// A replayed dead letter enters at the place that refused it: neither the processors before nor the destinations that
+// have it receive it again. The same holds while the pipeline is stopped.
 func TestReplayEntersWhereItWasRefused(t *testing.T) {
 	w := startWeb(t, "")
 	pipeline := func(status, condition string) string {

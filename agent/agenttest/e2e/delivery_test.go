@@ -14,7 +14,8 @@ import (
 	"github.com/conduit-agent/conduit/plugins/builtin"
 )
 
-// destinations are settings of each kind of destination whose system is at an address, or below a path that is a file.
+// destinations are the settings of each kind of destination with an external system, at an address or below a path that
+// is a file.
 func destinations(addr, path string) map[string]string {
 	return map[string]string{
 		"http":     `url: "http://` + addr + `/", timeout: 500ms`,
@@ -33,7 +34,7 @@ func destinations(addr, path string) map[string]string {
 	}
 }
 
-// sources are the same of the sources that have a system.
+// sources are the settings of the sources with an external system.
 func sources(addr, path string) map[string]string {
 	return map[string]string{
 		"http":     `url: "http://` + addr + `/", timeout: 500ms`,
@@ -50,14 +51,13 @@ func sources(addr, path string) map[string]string {
 	}
 }
 
-// elsewhere are the connectors that have no system which could be away, and exec, whose commands are none of the
-// agent's.
+// elsewhere are the connectors without an external system, and exec, whose commands the agent does not know.
 var elsewhere = map[string]bool{"log": true, "generator": true, "exec": true}
 
-// local are those whose system is a file, which is there or not.
+// local are the connectors whose system is a file, which exists or not.
 var local = map[string]bool{"file": true, "sqlite": true, "spool": true}
 
-// silentPort returns an address at which connections are accepted and nothing is ever answered.
+// silentPort returns an address that accepts connections and never answers.
 func silentPort(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -81,7 +81,8 @@ func silentPort(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// Every kind of connector whose system is away, or does not answer, is found to deliver nothing, and named.
+// The agent detects and names every kind of connector that delivers nothing because its system is unreachable or
+// silent.
 func TestNoConnectorFailsInSilence(t *testing.T) {
 	t.Parallel()
 	dir := agenttest.NewDir(t)

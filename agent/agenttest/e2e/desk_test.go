@@ -7,7 +7,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/config"
 )
 
-// desk is an agenttest.Desk with more that a user does.
+// desk is an agenttest.Desk with further actions of a user.
 type desk struct{ *agenttest.Desk }
 
 func atDesk(t *testing.T, change ...func(*config.Config)) *desk {
@@ -25,7 +25,7 @@ func (d *desk) again(meanwhile func(), change ...func(*config.Config)) *desk {
 	return &desk{d.Again(meanwhile, change...)}
 }
 
-// web is an agenttest.Web with more that a client asks for.
+// web is an agenttest.Web with further requests of a client.
 type web struct{ *agenttest.Web }
 
 func startWeb(t testing.TB, dir string, change ...func(*config.Config)) *web {

@@ -1,3 +1,3 @@
-// Package e2e holds the end-to-end tests: each runs a whole agent in the test's process,
-// or in one of its own, and checks what comes out of it.
+// Package e2e holds the end-to-end tests: each runs a whole agent in the test's process or in a separate one, and
+// checks its output.
 package e2e

@@ -14,8 +14,8 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// A destination that is stuck in the middle of a write holds up the change, and nothing
-// else; what waits for it goes to the new one.
+// A destination that is stuck in a write delays the change and nothing else; the records that wait for it go to its
+// replacement.
 func TestASlowDestinationIsReplaced(t *testing.T) {
 	t.Parallel()
 	d := deskIn(t, "")
@@ -30,7 +30,7 @@ func TestASlowDestinationIsReplaced(t *testing.T) {
 			read <- err
 		}()
 	})
-	t.Cleanup(drain) // lest the agent cannot end
+	t.Cleanup(drain) // otherwise the agent cannot end
 	d.Save("p.yaml", agenttest.Variant{Settings: fmt.Sprintf("path: %q", d.Path("pipe"))}.Text(20000))
 	d.WaitPhase("p", spec.PhaseRunning, 1)
 	got := func(stage string) int {
@@ -69,8 +69,8 @@ func TestASlowDestinationIsReplaced(t *testing.T) {
 	}
 }
 
-// A destination that refuses its settings is never touched, and one that cannot open is
-// taken back: nothing is lost or repeated. The message says where the settings stand.
+// A destination that refuses its settings is never called, and one that cannot be opened is rolled back: nothing is
+// lost or repeated. The error gives the line and column of the setting.
 func TestDestinationsThatCannotTakeOver(t *testing.T) {
 	t.Parallel()
 	d := deskIn(t, "")

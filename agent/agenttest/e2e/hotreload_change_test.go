@@ -14,7 +14,7 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// Saving faster than pipelines can restart skips versions and ends with the last one.
+// When saves come faster than pipelines can restart, versions are skipped and the last one runs.
 func TestFlappingEndsWithTheLastVersion(t *testing.T) {
 	t.Parallel()
 	savers := map[string]func(d *desk, v int){
@@ -55,7 +55,7 @@ func TestFlappingEndsWithTheLastVersion(t *testing.T) {
 	}
 }
 
-// A change that arrives while the agent shuts down is there after the next start.
+// A change that arrives during the shutdown of the agent takes effect at the next start.
 func TestChangedWhileTheAgentStops(t *testing.T) {
 	t.Parallel()
 	d := atDesk(t)
@@ -73,7 +73,7 @@ func TestChangedWhileTheAgentStops(t *testing.T) {
 	agenttest.WantConsecutive(t, agenttest.Numbers(t, d.Path("p.jsonl")))
 }
 
-// The agent dies between noting a change and acting on it: the next start acts on it.
+// The agent dies between recording a change and applying it: the next start applies it.
 func TestCrashBetweenSavedAndApplied(t *testing.T) {
 	d := atDesk(t)
 	d = d.again(func() {
@@ -94,7 +94,7 @@ func TestCrashBetweenSavedAndApplied(t *testing.T) {
 	}
 }
 
-// A version that fails to start is not tried again by itself, but by an edit.
+// A version that fails to start is not retried until the file is edited.
 func TestRefusedVersionsWaitForAnEdit(t *testing.T) {
 	d := atDesk(t)
 	attempts := func() int { return strings.Count(d.Log(), "pipeline cannot be updated") }
@@ -112,8 +112,8 @@ func TestRefusedVersionsWaitForAnEdit(t *testing.T) {
 	d.Runs("p", 3)
 }
 
-// Neither the new version nor the last good one can start: the pipeline keeps trying,
-// no other pipeline is affected, and it recovers as soon as one of them can.
+// Neither the new version nor the last known good one can start: the pipeline keeps retrying, no other pipeline is
+// affected, and it recovers as soon as either version can start.
 func TestTheRollbackFailsToo(t *testing.T) {
 	t.Parallel()
 	d := deskIn(t, "")
@@ -134,7 +134,7 @@ func TestTheRollbackFailsToo(t *testing.T) {
 	d.WantStarts("q", 1)
 }
 
-// With hold, a version that fails stays the one to run, and what it lacks mends it.
+// With hold, a failed version stays the desired one, and runs as soon as its missing dependency exists.
 func TestHeldVersionsAreRetried(t *testing.T) {
 	d := atDesk(t, func(c *config.Config) { c.Pipelines.OnFailedUpdate = "hold" })
 	d.Save("p.yaml", agenttest.Generated(d.Path("later"), "p", 2, ""))
@@ -167,7 +167,7 @@ func TestRecoveringPipelinesObey(t *testing.T) {
 	}
 }
 
-// A change that makes sources start over is warned of, and no other.
+// A change that restarts sources from the beginning causes a warning; no other change does.
 func TestLostPositionsAreReported(t *testing.T) {
 	t.Parallel()
 	changes := map[string]struct {
@@ -216,7 +216,7 @@ func TestLostPositionsAreReported(t *testing.T) {
 				decl := d.Declared("p")
 				return !decl.Withdrawn.IsZero() || d.State("p").RunningGeneration == decl.Generation
 			})
-			d.Stop() // what was reported is in the log
+			d.Stop() // the log is complete
 			for _, reason := range []string{"LooksRenamed", "PositionLost"} {
 				warned := regexp.MustCompile(`"level":"WARN".*"reason":"` + reason + `"`)
 				if n := len(warned.FindAllString(d.Log(), -1)); n != c.want[reason] {

@@ -10,13 +10,12 @@ import (
 	"github.com/conduit-agent/conduit/agent/agenttest"
 )
 
-// Each document of a file stands for itself, and what a file does not say completely keeps
-// running as it was.
+// Each document of a file is independent, and pipelines of an incomplete file keep running unchanged.
 func TestFilesWithSeveralPipelines(t *testing.T) {
 	t.Parallel()
 	cases := map[string]struct {
 		save func(d *desk, both func(a, b int) string)
-		a, b int // versions that run in the end
+		a, b int // versions that run at the end
 	}{
 		"one document is wrong": {func(d *desk, both func(a, b int) string) {
 			d.Save("both.yaml", strings.Replace(both(2, 7), "rate: 7", "rate: [7", 1))
@@ -65,7 +64,7 @@ func TestFilesWithSeveralPipelines(t *testing.T) {
 	}
 }
 
-// A file that is wrong is refused with what is wrong, and stops nothing.
+// An invalid file is refused with its problems, and stops nothing.
 func TestWrongFilesStopNothing(t *testing.T) {
 	t.Parallel()
 	var laughs strings.Builder
@@ -124,7 +123,7 @@ func TestAWrongFileAtTheFirstStart(t *testing.T) {
 	d.WaitProblem("z.yaml", "empty")
 }
 
-// Settings are texts: what YAML would make numbers, dates or truths of stays as written.
+// Settings are strings: values that YAML would read as numbers, dates or booleans stay as written.
 func TestSettingsStayAsWritten(t *testing.T) {
 	d := deskIn(t, "")
 	d.Save("p.yaml", strings.Replace(d.Generated("p", 1), "rate: 1,",
@@ -138,7 +137,7 @@ func TestSettingsStayAsWritten(t *testing.T) {
 	}
 }
 
-// What references stand for is taken literally, whatever is in it.
+// Values of references are taken literally, whatever they contain.
 func TestReferencesAreNotExpandedTwice(t *testing.T) {
 	t.Setenv("AGENT_TEST_NAME", "pa$$word$HOME${HOME}")
 	d := deskIn(t, "")

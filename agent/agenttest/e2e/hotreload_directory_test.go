@@ -18,8 +18,8 @@ func shorter(c *config.Config) {
 	c.Pipelines.DeletionGrace, c.Pipelines.CleanupDelay = 20*time.Millisecond, 20*time.Millisecond
 }
 
-// A pipeline whose file is deleted stops after the grace. It resumes where it stopped
-// when the file is back before the clean-up.
+// A pipeline whose file is deleted stops after the grace period. It resumes from its checkpoint when the file is back
+// before the clean-up.
 func TestDeletedFilesStopTheirPipelines(t *testing.T) {
 	t.Parallel()
 	deletions := map[string]func(d *desk){
@@ -50,8 +50,7 @@ func TestDeletedFilesStopTheirPipelines(t *testing.T) {
 	}
 }
 
-// After the clean-up, a pipeline of the same id is a new one, and so is one with
-// another id or with another source.
+// After the clean-up, a pipeline with the same id is a new pipeline, and so is one with another id or another source.
 func TestNewIdentitiesStartFromScratch(t *testing.T) {
 	t.Parallel()
 	changes := map[string]func(d *desk){
@@ -95,8 +94,7 @@ func TestNewIdentitiesStartFromScratch(t *testing.T) {
 	}
 }
 
-// Every interface that shows the state of the agent shows that the directory
-// is not in order, and when it is again.
+// Every interface that shows the state of the agent reports a problem with the directory, and its end.
 func TestTheStateOfTheDirectoryIsShown(t *testing.T) {
 	t.Parallel()
 	w := startWeb(t, "")
@@ -149,8 +147,8 @@ func TestTheStateOfTheDirectoryIsShown(t *testing.T) {
 	shown(spec.DirectoryOK, "SourceFollowed")
 }
 
-// A store whose files were deleted or replaced while the agent has it open is no reason to
-// stop anything either, but the agent says that it is in danger.
+// If the files of the store are deleted or replaced while the agent has it open, nothing stops either, but the agent
+// reports the danger.
 func TestTheStoreIsNotInItsPlace(t *testing.T) {
 	t.Parallel()
 	w := startWeb(t, "")
@@ -183,12 +181,12 @@ func (d *desk) away() { d.Must(os.Rename(d.Path("pipelines"), d.Path("away"))) }
 
 func (d *desk) back() { d.Must(os.Rename(d.Path("away"), d.Path("pipelines"))) }
 
-// missing waits until the agent says that the directory is not there.
+// missing waits until the agent reports that the directory is missing.
 func (d *desk) missing() {
 	d.Wait("its absence to be logged", func() bool { return strings.Contains(d.Log(), "pipeline files are not followed") })
 }
 
-// missingWhileItRuns are what can happen to the directory of an agent that runs p and q.
+// missingWhileItRuns are the faults of the directory while the agent runs p and q.
 var missingWhileItRuns = map[string]func(d *desk) *desk{
 	"for a while": func(d *desk) *desk {
 		d.away()
@@ -227,7 +225,7 @@ var missingWhileItRuns = map[string]func(d *desk) *desk{
 	},
 }
 
-// missingAtStart are what an agent can find when it starts again.
+// missingAtStart are the faults of the directory at the next start of an agent.
 var missingAtStart = map[string]func(d *desk) *desk{
 	"at start": func(d *desk) *desk {
 		d = d.again(func() { d.away() })
@@ -257,7 +255,7 @@ var missingAtStart = map[string]func(d *desk) *desk{
 	},
 }
 
-// A directory that is not there is no reason to stop anything.
+// A missing directory does not stop anything.
 func TestDirectoryIsMissing(t *testing.T) {
 	t.Parallel()
 	for _, cases := range []map[string]func(d *desk) *desk{missingWhileItRuns, missingAtStart} {
@@ -265,7 +263,7 @@ func TestDirectoryIsMissing(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
 				d := happens(atDesk(t))
-				d.Save("p.yaml", d.Generated("p", 2)) // and then it is followed as before
+				d.Save("p.yaml", d.Generated("p", 2)) // the directory is watched as before
 				d.Runs("p", 2)
 				d.Runs("q", 1)
 			})
@@ -273,7 +271,7 @@ func TestDirectoryIsMissing(t *testing.T) {
 	}
 }
 
-// When all files are gone at start, a file or a person decides.
+// When all files are gone at start, the agent waits for a file or for a person's confirmation.
 func TestAllFilesGoneAtStart(t *testing.T) {
 	t.Parallel()
 	decisions := map[string]func(d *desk){
@@ -346,7 +344,7 @@ func TestReleases(t *testing.T) {
 	release("1", map[string]string{"p.yaml": p(1), "q.yaml": q})
 	d.Agent = agenttest.Start(t, dir, func(c *config.Config) {
 		c.Pipelines.Path = filepath.Join(base, "current", "pipelines")
-		c.Pipelines.DeletionGrace = time.Second // a release that is removed while it is read seems empty
+		c.Pipelines.DeletionGrace = time.Second // a release that is removed during a scan looks empty
 	})
 	d.Runs("p", 1)
 	d.Runs("q", 1)

@@ -8,7 +8,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/config"
 )
 
-// Agents with stores of their own may follow one directory. Neither minds the other.
+// Agents with separate stores can watch the same directory without affecting each other.
 func TestTwoAgentsOnOneDirectory(t *testing.T) {
 	t.Parallel()
 	logged := func(version int) string {

@@ -10,12 +10,12 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// secretly returns a pipeline that takes its rate, the version, from a file.
+// secretly returns a pipeline that reads its rate, which is its version, from a file.
 func (d *desk) secretly(id, file string) string {
 	return strings.Replace(d.Generated(id, 1), "rate: 1", "rate: '${file:"+d.Path(file)+"}'", 1)
 }
 
-// put puts content into a file in the agent's directory, in one step.
+// put replaces the content of a file in the agent's directory atomically.
 func (d *desk) put(file, content string) {
 	d.T.Helper()
 	d.Must(os.WriteFile(d.Path("new"), []byte(content), 0o600))
@@ -44,7 +44,7 @@ func TestReferencedFilesAreFollowed(t *testing.T) {
 		},
 		"gone for a while": func(d *desk) {
 			d.Must(os.Remove(d.Path("secret")))
-			d.put("bystander", "7") // its effect comes after a scan without the file
+			d.put("bystander", "7") // takes effect after a scan without the file
 			d.waitStarts("q", 2)
 			d.put("secret", "1002.5")
 		},
@@ -79,8 +79,7 @@ func TestReferencedFilesAreFollowed(t *testing.T) {
 	}
 }
 
-// A change of a file that only a destination refers to leaves the source open, and
-// nothing is lost or repeated.
+// A change of a file that only a destination refers to leaves the source open, and nothing is lost or repeated.
 func TestReferencedFilesOfDestinations(t *testing.T) {
 	t.Parallel()
 	d := deskIn(t, "")
@@ -104,7 +103,7 @@ func TestReferencedFilesOfDestinations(t *testing.T) {
 	agenttest.WantAll(t, agenttest.Numbers(t, d.Path(names[0])), agenttest.Numbers(t, d.Path(names[1])))
 }
 
-// A pipeline that failed for want of a file starts when the file is there.
+// A pipeline that failed because a file was missing starts when the file exists.
 func TestReferencedFilesMendPipelines(t *testing.T) {
 	t.Parallel()
 	t.Run("missing", func(t *testing.T) {
@@ -142,8 +141,8 @@ func TestReferencedFilesMendPipelines(t *testing.T) {
 	})
 }
 
-// The files of what runs are followed on when an edit that uses other ones, or none, is
-// refused, whether it is taken back or stays; so are those of the edit.
+// When an edit that refers to other files, or to none, is refused, the agent still watches the files of the running
+// version, with and without a rollback. It also watches the files of the edit.
 func TestReferencedFilesOfRefusedEdits(t *testing.T) {
 	t.Parallel()
 	for name, edit := range map[string]string{"without files": "nonsense", "with another file": "${file:other}"} {
@@ -175,7 +174,7 @@ func TestReferencedFilesOfRefusedEdits(t *testing.T) {
 	}
 }
 
-// refused waits until what runs stays because a generation failed.
+// refused waits until a generation failed and the running version stays.
 func (d *desk) refused(id string, generation int64) {
 	d.T.Helper()
 	d.Wait("the refusal", func() bool {
@@ -184,8 +183,8 @@ func (d *desk) refused(id string, generation int64) {
 	})
 }
 
-// What is no regular file of a sensible size keeps the pipeline that refers to it from
-// running, and nothing else. It runs once there is one.
+// A reference to anything but a regular file of limited size prevents its pipeline from running, and affects no other.
+// The pipeline runs once such a file exists.
 func TestReferencedFilesThatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	cases := map[string]struct {
@@ -214,7 +213,7 @@ func TestReferencedFilesThatCannotBeRead(t *testing.T) {
 	}
 }
 
-// A credential is read as a file is.
+// A credential is read like a file.
 func TestCredentialsThatCannotBeRead(t *testing.T) {
 	t.Setenv("CREDENTIALS_DIRECTORY", t.TempDir())
 	path := filepath.Join(os.Getenv("CREDENTIALS_DIRECTORY"), "rate")

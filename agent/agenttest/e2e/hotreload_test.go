@@ -133,8 +133,7 @@ var waysToSaveCases = map[string]func(d *desk){
 	},
 }
 
-// Whatever a tool does to save a file: one restart of the pipeline in it, with the
-// final content, and nothing else.
+// However a tool saves a file, its pipeline restarts once, with the final content, and nothing else happens.
 func TestWaysToSave(t *testing.T) {
 	t.Parallel()
 	ways := waysToSaveCases
@@ -232,7 +231,7 @@ var savesThatChangeNothingCases = map[string]func(d *desk){
 	},
 }
 
-// What changes nothing that matters restarts nothing.
+// Changes without an effect on the pipeline restart nothing.
 func TestSavesThatChangeNothing(t *testing.T) {
 	t.Parallel()
 	saves := savesThatChangeNothingCases
@@ -250,9 +249,8 @@ func TestSavesThatChangeNothing(t *testing.T) {
 	}
 }
 
-// TestChangeThatIsTakenBackAtOnce saves a change and what was there before within the time of a
-// debounce. A scan for another reason may come in between and see the change, more so on a busy
-// machine: then it is tried again with another agent.
+// TestChangeThatIsTakenBackAtOnce saves a change and reverts it within the debounce. A scan for another reason may see
+// the change, more likely on a busy machine: then the test is repeated with another agent.
 func TestChangeThatIsTakenBackAtOnce(t *testing.T) {
 	t.Parallel()
 	for range 20 {

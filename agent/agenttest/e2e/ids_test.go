@@ -30,8 +30,8 @@ pipelines:
 `, id, list(own), source, filepath.Dir(out), list(ofSource), out)
 }
 
-// Pipelines whose ids look alike deliver all of their own records, keep state of their own until they are deleted, and
-// nothing behind that.
+// Pipelines with similar ids each deliver all their own records, keep separate state until they are deleted, and leave
+// no state behind.
 func TestStateOfAlikeIDs(t *testing.T) {
 	t.Parallel()
 	dir := agenttest.NewDir(t)
@@ -44,7 +44,7 @@ func TestStateOfAlikeIDs(t *testing.T) {
 		{"shop", "eu", "", "once"},
 		{"shop:eu", "in", "once", ""},
 		{"Shop", "in", "once", ""},
-		{"both", "eu", "eu:once", "once"}, // two processors with the same id when it is qualified
+		{"both", "eu", "eu:once", "once"}, // two processors with the same qualified id
 		{"..:..:away", "in", "once", ""},
 		{".", "in", "..", ""},
 		{strings.Repeat("L", 128), "in", strings.Repeat("M", 100), ""},

@@ -25,8 +25,8 @@ import (
 
 var freeze = flag.Bool("freeze", false, "write testdata/metrics.txt as the metrics are")
 
-// everything has each kind of what is measured: connectors in the agent and in processes,
-// processors in each place, dead letters, a failure.
+// everything has every kind of measured object: connectors in the agent and in processes, processors in each place,
+// dead letters, a failure.
 const everything = `version: "2.2"
 pipelines:
   - id: p
@@ -54,8 +54,8 @@ pipelines:
       - {id: dst, type: destination, plugin: builtin:file, settings: {path: /dev/full}}
 `
 
-// Every metric of the agent, its type and its labels. A rename is a decision: dashboards and
-// alerts are made with these. Those of Conduit are among them.
+// The name, type and labels of every metric of the agent are frozen, because dashboards and alerts depend on them. The
+// metrics include those of Conduit.
 func TestMetricsAreFrozen(t *testing.T) {
 	dir := agenttest.NewDir(t)
 	executable.Install(t, dir, "xgenerator", "xfile")
@@ -86,7 +86,7 @@ func TestMetricsAreFrozen(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := string(frozen)
-	if runtime.GOOS != "linux" { // where nothing is known of processes
+	if runtime.GOOS != "linux" { // where metrics of processes are not available
 		want = regexp.MustCompile(`(?m)^conduit_plugin_(resident_bytes|open_fds) .*\n`).ReplaceAllString(want, "")
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -95,7 +95,7 @@ func TestMetricsAreFrozen(t *testing.T) {
 	usedMetricsExist(t, got)
 }
 
-// usedMetricsExist checks that the dashboard and the alert rules are made of metrics that there are.
+// usedMetricsExist checks that the dashboard and the alert rules use existing metrics only.
 func usedMetricsExist(t *testing.T, described string) {
 	used := map[string]bool{}
 	shown := string(telemetry.Dashboard()) + string(telemetry.Alerts(telemetry.AlertRules()))
@@ -112,8 +112,8 @@ func usedMetricsExist(t *testing.T, described string) {
 	}
 }
 
-// describeUnreported describes, as they are declared, the metrics of sources that report on their
-// systems, and of members of a cluster, which those of this test are not.
+// describeUnreported describes, from their declarations, the metrics that this test does not produce: those of sources
+// that report on their systems, and those of cluster members.
 func describeUnreported(t *testing.T) string {
 	source, err := os.ReadFile("../../telemetry/descriptors.go")
 	if err != nil {
@@ -140,7 +140,7 @@ func describeUnreported(t *testing.T) string {
 	return all.String()
 }
 
-// Nothing is declared that the table does not have.
+// Every declared metric is in the table.
 func TestFrozenMetricsAreAll(t *testing.T) {
 	source, err := os.ReadFile("../../telemetry/metric.go")
 	if err != nil {
@@ -161,8 +161,8 @@ func TestFrozenMetricsAreAll(t *testing.T) {
 	}
 }
 
-// describeMetrics returns a line for each metric with its type and labels, without those of the
-// Go runtime and of the process, which come from the client library.
+// describeMetrics returns a line for each metric with its type and labels, without the metrics of the Go runtime and of
+// the process, which come from the client library.
 func describeMetrics(text string) string {
 	types := map[string]string{}
 	for _, found := range regexp.MustCompile(`(?m)^# TYPE (\S+) (\S+)$`).FindAllStringSubmatch(text, -1) {
@@ -191,9 +191,8 @@ func describeMetrics(text string) string {
 	return all.String()
 }
 
-// A record counts as Conduit counts it: its key and its payload, raw as they are, structured in
-// Avro where they have a schema and otherwise in JSON; and every record counts once, however many
-// a call moves.
+// The size of a record is counted as in Conduit: its key and its payload, raw data as it is, structured data in Avro if
+// it has a schema and otherwise in JSON. Every record counts once, however many records a call moves.
 func TestMetricsCountBytesOfContent(t *testing.T) {
 	t.Parallel()
 	dir := agenttest.NewDir(t)
@@ -238,8 +237,8 @@ func TestMetricsCountBytesOfContent(t *testing.T) {
 	}
 }
 
-// contentCase is a pipeline of two plugins, and what its source makes of the content that the
-// destination writes as after.
+// contentCase is a pipeline of two plugins, and the record that its source makes of the content that the destination
+// writes as after.
 type contentCase struct {
 	source, destination, settings string
 	content                       func(after json.RawMessage) []byte

@@ -64,7 +64,7 @@ func TestMetricsCountWhatPassed(t *testing.T) {
 	}
 }
 
-// A connector that runs again has been started again; one that is only checked has not.
+// A connector that runs again counts as restarted; one that is only validated does not.
 func TestMetricsCountRestarts(t *testing.T) {
 	t.Parallel()
 	d := deskIn(t, "")
@@ -86,8 +86,8 @@ func TestMetricsCountRestarts(t *testing.T) {
 	}
 }
 
-// Series have the name of the pipeline, which may be that of another one, and its id. The
-// name follows when it is changed, and nothing starts again.
+// Series have the id of the pipeline and its name, which another pipeline may share. The name follows its changes
+// without a restart.
 func TestMetricsNameThePipeline(t *testing.T) {
 	t.Parallel()
 	a := agenttest.Start(t, "")
@@ -116,7 +116,7 @@ func TestMetricsNameThePipeline(t *testing.T) {
 	}
 }
 
-// What is on its way out is not counted among the pipelines that there are.
+// A pipeline that is being deleted is not counted among the declared pipelines.
 func TestMetricsCountWhatIsDeclared(t *testing.T) {
 	t.Parallel()
 	a := agenttest.Start(t, "", func(c *config.Config) { c.Pipelines.DeletionGrace = time.Hour })
@@ -187,7 +187,7 @@ func TestRatesAreInTheStatusOfAnAgent(t *testing.T) {
 	}
 }
 
-// What is counted of a pipeline is forgotten when it is deleted.
+// The counters of a pipeline are removed when it is deleted.
 func TestCountsOfDeletedPipelinesAreForgotten(t *testing.T) {
 	t.Parallel()
 	w := startWeb(t, "", func(c *config.Config) { c.Pipelines.DeletionGrace, c.Pipelines.CleanupDelay = 0, 0 })
@@ -205,7 +205,7 @@ func TestCountsOfDeletedPipelinesAreForgotten(t *testing.T) {
 	}
 }
 
-// A source that has delivered nothing differs in the status from one that moves nothing at the moment.
+// The status distinguishes a source that has delivered nothing from one that is idle.
 func TestStatusShowsSourcesWithoutRecords(t *testing.T) {
 	t.Parallel()
 	w := startWeb(t, "")

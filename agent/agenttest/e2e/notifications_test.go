@@ -33,7 +33,7 @@ func (r *receiver) ServeHTTP(_ http.ResponseWriter, request *http.Request) {
 	}
 }
 
-// of returns what was received of a kind.
+// of returns the received notifications of a kind.
 func (r *receiver) of(kind notification.Kind) (found []notification.Notification) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -45,10 +45,10 @@ func (r *receiver) of(kind notification.Kind) (found []notification.Notification
 	return found
 }
 
-// Set by the test, the variable would keep it from running at the same time as others.
+// Setting the variable in the test would prevent it from running in parallel with others.
 func init() { _ = os.Setenv("DOWNSTREAM_PASSWORD", "hunter2hunter2") }
 
-// TestNotifications has an agent notify a webhook and a command of what happens to its pipelines.
+// TestNotifications runs an agent that notifies a webhook and a command of pipeline events.
 func TestNotifications(t *testing.T) {
 	t.Parallel()
 	r := &receiver{}
@@ -116,7 +116,7 @@ func TestNotifications(t *testing.T) {
 	}
 }
 
-// settingsShown is what the API shows of the agent and its settings.
+// settingsShown returns the agent and its settings as the API shows them.
 func settingsShown(t *testing.T, a *agenttest.Agent) string {
 	t.Helper()
 	answer, err := http.Get("http://" + a.Address() + "/v1/agent")

@@ -45,8 +45,8 @@ var unreachableSources = map[string]string{
 	"s3":       `aws.bucket: b, aws.region: r, aws.endpoint: "http://%s", aws.accessKeyId: a, aws.secretAccessKey: s`,
 }
 
-// A network that is away makes no pipeline degraded, whatever it connects to: each is tried again, and what is
-// logged is a few lines for an attempt. When the network is back all lines arrive, without a restart.
+// A network outage makes no pipeline degraded, whatever its connectors: each is retried, with a few lines in the log
+// per attempt. When the network is back all lines arrive, without a restart.
 func TestNoNetwork(t *testing.T) {
 	t.Parallel()
 	sink, arrived := newLineSink(t)
@@ -64,9 +64,9 @@ func TestNoNetwork(t *testing.T) {
 	for plugin, settings := range unreachable {
 		address := elsewhere.Addr()
 		switch plugin {
-		case "http": // the sink is what this network leads to
+		case "http": // this network leads to the sink
 			address = network.Addr()
-		case "syslog": // which has no acknowledgements: it fails only without a listener
+		case "syslog": // it has no acknowledgements: it fails only without a listener
 			address = "127.0.0.1:1"
 		}
 		a.Save(plugin+".yaml", fmt.Sprintf(`version: "2.2"
@@ -96,8 +96,8 @@ pipelines:
 	a.WaitPhase("to-http", spec.PhaseRunning, 0)
 }
 
-// Sources without a network are as patient: whether they are started again or connect anew by themselves, the pauses
-// between two attempts grow, and the log has few lines. The one whose network is back reads on without a restart.
+// Sources without a network are as patient: whether they are restarted or reconnect by themselves, the pauses between
+// attempts grow, and the log has few lines. The source whose network is back reads on without a restart.
 func TestSourcesWithoutANetwork(t *testing.T) {
 	t.Parallel()
 	page := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `["line"]`) }))
@@ -144,7 +144,8 @@ pipelines:
 	})
 }
 
-// endingAll returns an address that takes connections and ends them at once, and what returns how many it took.
+// endingAll returns an address that accepts connections and closes them at once, and a function that returns their
+// number.
 func endingAll(t *testing.T) (address string, count func() int) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -166,7 +167,7 @@ func endingAll(t *testing.T) (address string, count func() int) {
 	return l.Addr().String(), func() int { return int(taken.Load()) }
 }
 
-// newLineSink returns a server that takes lines, and what returns how often each arrived.
+// newLineSink returns a server that accepts lines, and a function that returns how often each arrived.
 func newLineSink(t *testing.T) (*httptest.Server, func() map[string]int) {
 	t.Helper()
 	var mu sync.Mutex

@@ -41,8 +41,8 @@ pipelines:
             settings: {count: 1}
 `
 
-// A pipeline file with processors at all three places runs, its processors are changed
-// while it runs, and what they count is among the metrics.
+// A pipeline file with processors at all three places runs, its processors are changed while it runs, and the metrics
+// include their counters.
 func TestProcessorsOfAPipelineFile(t *testing.T) {
 	t.Parallel()
 	dir := agenttest.NewDir(t)
@@ -104,7 +104,7 @@ func TestProcessorsOfAPipelineFile(t *testing.T) {
 	}
 }
 
-// keeping is a pipeline of which every list has a processor that keeps state or holds records.
+// keeping is a pipeline in which every list has a processor that keeps state or holds records.
 const keeping = `version: "2.2"
 pipelines:
   - id: p
@@ -129,8 +129,8 @@ pipelines:
             settings: {window.size: 1s, window.records: %[2]d, fields.first: first(.Metadata.mark), fields.last: last(.Metadata.mark), fields.n: count}
 `
 
-// Processors that keep state, hold records or have a window open are exchanged while the pipeline
-// runs, and go on with what they hold.
+// Processors that keep state, hold records or have an open window are exchanged while the pipeline runs, and the new
+// instances continue with that state.
 func TestProcessorsWithStateAreExchanged(t *testing.T) {
 	t.Parallel()
 	dir := agenttest.NewDir(t)

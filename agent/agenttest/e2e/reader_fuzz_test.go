@@ -20,9 +20,8 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// Whatever the read token asks of any operation of the document, it gets no secret and changes
-// nothing. Secrets are in settings of connectors, processors and dead-letter queues, in their
-// errors, in variables, files and tokens.
+// Requests with the read token, to any operation of the document, return no secret and change nothing. Secrets are in
+// settings of connectors, processors and dead-letter queues, in their errors, in variables, files and tokens.
 func TestReadersReachNoSecretAndChangeNothing(t *testing.T) {
 	const readToken, adminToken = "read-token-0123456789", "CanarYadmin-token-0123456789"
 	dir := agenttest.NewDir(t)
@@ -65,7 +64,7 @@ func TestReadersReachNoSecretAndChangeNothing(t *testing.T) {
 	}
 }
 
-// plantForReaders saves pipelines with secrets, of which two have failed when it returns.
+// plantForReaders saves pipelines with secrets, and returns when two have failed.
 func (g *garden) plantForReaders(w *web) {
 	const source, file, tattling = "builtin:generator", "builtin:file", "standalone:tattler"
 	w.Save("open-d.yaml", g.pipeline(w.Dir, "open-d", source, "", tattling, "open", ""))
@@ -78,8 +77,7 @@ func (g *garden) plantForReaders(w *web) {
 	}
 }
 
-// temptation makes requests name a variable and a file that hold canaries, and the plugin that
-// quotes its settings.
+// temptation makes requests name a variable and a file that hold canaries, and the plugin that quotes its settings.
 func (g *garden) temptation(dir string) *strings.Replacer {
 	hidden := filepath.Join(dir, "hidden")
 	g.canaries = append(g.canaries, "CanarYinAFile")
@@ -95,10 +93,10 @@ func (g *garden) temptation(dir string) *strings.Replacer {
 	return strings.NewReplacer("${HOME}", "${"+variable+"}", "/etc/passwd", hidden, "builtin:generator", "standalone:tattler")
 }
 
-// present are names of what there is.
+// present are names of existing resources.
 var present = []string{"open-d", "read", "write", "hook", "broken", "open-d:src", "open-d:dst", "read:src", "write:dst", "hook:hook", "tattler", "standalone:tattler@v1.0.0", "broken.yaml", "hook.yaml", "1"}
 
-// tempting returns a random request for an operation, mostly of what there is.
+// tempting returns a random request for an operation, mostly on existing resources.
 func (g generator) tempting(w *web, path agenttest.Operation, secrets *strings.Replacer) *http.Request {
 	for strings.Contains(path.Path, "{") && g.IntN(4) > 0 {
 		from, to := strings.Index(path.Path, "{"), strings.Index(path.Path, "}")
@@ -113,7 +111,7 @@ func (g generator) tempting(w *web, path agenttest.Operation, secrets *strings.R
 	return r
 }
 
-// stateOf returns what is declared, by files and by overrides, its history, and the files.
+// stateOf returns the declarations of files and overrides, the history, and the files.
 func stateOf(t *testing.T, w *web) string {
 	t.Helper()
 	declared, err := w.Store.Declarations(t.Context())
@@ -146,8 +144,8 @@ func stateOf(t *testing.T, w *web) string {
 	return string(text)
 }
 
-// briefly returns the status of an answer, and as much of it as comes within a short time: some
-// have no end.
+// briefly returns the status of an answer, and the part of its body that arrives within a short time: some answers are
+// endless.
 func briefly(t *testing.T, r *http.Request) (int, string) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())

@@ -33,7 +33,7 @@ func onePipeline(t *testing.T) config.Config {
 	return cfg
 }
 
-// An agent that cannot save what it observes is not ready for as long as that lasts.
+// An agent that cannot save its observed state is not ready until it can.
 func TestNotReadyWhileNothingCanBeSaved(t *testing.T) {
 	cfg := onePipeline(t)
 	synctest.Test(t, func(t *testing.T) {

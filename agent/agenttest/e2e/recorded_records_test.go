@@ -19,12 +19,12 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// recordedPipeline is a pipeline that was run by a real Conduit with its built-in connectors, and
-// whose first lines of output are in testdata/records.txt, normalized.
+// recordedPipeline is a pipeline that was run by a real Conduit with its built-in connectors, and whose first lines of
+// output are in testdata/records.txt, normalized.
 type recordedPipeline struct {
-	source, destination string // settings, in addition to the fields of what is generated and the paths
+	source, destination string // settings other than the generated fields and the paths
 	fields              string // of generated records, a letter each
-	count               int    // lines of the output; more than were recorded where operations are picked at random
+	count               int    // lines of the output; more than were recorded if operations are random
 	random              bool   // operations are picked at random
 }
 
@@ -61,7 +61,7 @@ var recordedPipelines = map[string]recordedPipeline{
 	"subject":   {source: structured + `, sdk.schema.extract.payload.subject: foo, sdk.schema.extract.key.subject: bar`, fields: "inbtd", count: 4},
 }
 
-// file is the pipeline as a file; what it writes goes to DIR/out/ID.
+// file returns the pipeline file; the output goes to DIR/out/ID.
 func (p *recordedPipeline) file(id, dir string) string {
 	plugin, settings := "builtin:generator", []string{p.source}
 	if rest, ok := strings.CutPrefix(p.source, lineFile); ok {
@@ -85,10 +85,10 @@ func (p *recordedPipeline) file(id, dir string) string {
 	return strings.ReplaceAll(text, "DIR", dir)
 }
 
-// Records are written as a real Conduit writes them, byte for byte but for times, ids and what the
-// generator makes up. What differs on purpose is in the table of spec/README.md: the position of
-// the file source, that of a generator of several collections, dead letters of structured
-// records, great numbers in raw JSON, and formats that a real Conduit replaces by JSON.
+// Records are written byte for byte as a real Conduit writes them, except for times, ids and generated values. The
+// table of spec/README.md lists the deliberate differences: the position of the file source and of a generator of
+// several collections, dead letters of structured records, large numbers in raw JSON, and formats that a real Conduit
+// replaces by JSON.
 func TestRecordedRecords(t *testing.T) {
 	t.Parallel()
 	recorded := recordedLines(t)
@@ -174,8 +174,8 @@ func recordedLines(t *testing.T) map[string][]string {
 	return all
 }
 
-// likeRecorded returns one line of each form that was recorded, and the recorded ones, without their
-// positions and in one order.
+// likeRecorded returns one line of each recorded form, and the recorded lines, both without positions and in the same
+// order.
 func likeRecorded(got, want []string) (forms, recorded []string) {
 	position := regexp.MustCompile(`"position":b64"[^"]*",`)
 	without := func(lines []string) (all []string) {
@@ -199,7 +199,7 @@ func likeRecorded(got, want []string) (forms, recorded []string) {
 	return forms, recorded
 }
 
-// generated are the values that the generator makes up, and times.
+// generated matches the values that the generator makes up, and times.
 var generated = []struct {
 	is *regexp.Regexp
 	as string
@@ -218,8 +218,8 @@ var (
 	word    = regexp.MustCompile(`^[A-Za-z-]+$`)
 )
 
-// normalize replaces times and what is generated, decodes what is in base64, and sorts the fields
-// of schemas, which a real Conduit writes in random order.
+// normalize replaces times and generated values, decodes base64, and sorts the fields of schemas, which a real Conduit
+// writes in random order.
 func normalize(t *testing.T, id, line string) string {
 	t.Helper()
 	line = encoded.ReplaceAllStringFunc(line, func(match string) string {
@@ -233,18 +233,18 @@ func normalize(t *testing.T, id, line string) string {
 		line = sortFields(line, 0)
 	}
 	switch {
-	case strings.HasPrefix(id, "file2file"): // what says which file it is, behind the place in it
+	case strings.HasPrefix(id, "file2file"): // the identity of the file, after the offset
 		line = regexp.MustCompile(`"position":b64"(\d+);[^"]*"`).ReplaceAllString(line, `"position":b64"$1"`)
-	case id == "fmt_debezium_raw": // a number in JSON that a double would change keeps its digits
+	case id == "fmt_debezium_raw": // a JSON number that a double would change keeps its digits
 		line = strings.ReplaceAll(line, `{"type":"int64","field":"id"}`, `{"type":"double","field":"id"}`)
-	case id == "dlq": // why it was refused, and in which form its payload is kept
+	case id == "dlq": // the reason of the refusal, and the form of the payload
 		line = regexp.MustCompile(`"conduit.dlq.nack.error":"(?:[^"\\]|\\.)*"`).ReplaceAllString(line, `"conduit.dlq.nack.error":"ERROR"`)
 		line = strings.ReplaceAll(line, `"after":avro{`, `"after":{`)
 	}
 	return line
 }
 
-// decoded returns what base64 text stands for: a word, other text, or the values of a record in Avro.
+// decoded returns the meaning of base64 text: a word, other text, or the values of a record in Avro.
 func decoded(t *testing.T, name, text string) string {
 	t.Helper()
 	b, err := base64.StdEncoding.DecodeString(text)
@@ -273,7 +273,7 @@ func decoded(t *testing.T, name, text string) string {
 	return "avro" + string(asJSON)
 }
 
-// sortFields sorts the fields of the schemas below the outermost.
+// sortFields sorts the fields of all schemas but the outermost.
 func sortFields(text string, depth int) string {
 	before, rest, found := strings.Cut(text, `"fields":[`)
 	if !found {

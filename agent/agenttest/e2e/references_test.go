@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestReferencesInRecordsAreData has records with the text of every kind of reference, in a payload
-// and as the text of a file that a setting refers to: they pass as they are.
+// TestReferencesInRecordsAreData has records with every kind of reference as text, in a payload and in a file that a
+// setting refers to: they pass unchanged.
 func TestReferencesInRecordsAreData(t *testing.T) {
 	t.Setenv("CONDUIT_E2E_CANARY", "canary")
 	d := deskIn(t, "")

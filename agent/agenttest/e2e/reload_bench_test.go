@@ -18,7 +18,7 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// crowd prepares a directory with n pipelines, a file each, that make a record a second.
+// crowd prepares a directory with n pipelines, one per file, that each generate a record per second.
 func crowd(tb testing.TB, n int) string {
 	tb.Helper()
 	dir := agenttest.NewDir(tb)
@@ -44,8 +44,8 @@ func allRun(a *agent.Agent, n int) func() bool {
 	}
 }
 
-// multitude is a crowd of which only the first n are to run, the very first at a rate
-// that shows soon where its records go.
+// multitude is a crowd in which only the first n pipelines run. The very first has a rate that makes a change visible
+// soon.
 func multitude(tb testing.TB, files, n int) string {
 	tb.Helper()
 	dir := crowd(tb, n)
@@ -63,9 +63,8 @@ func multitude(tb testing.TB, files, n int) string {
 	return dir
 }
 
-// BenchmarkSaveToEffect measures from the rename of a file into place, or from the
-// beginning of writing to it, until the first record that its new version wrote, and
-// from the start of the agent until all that are to run do.
+// BenchmarkSaveToEffect measures the time from the rename of a file into place, or from the first write to it, until
+// the first record of its new version, and from the start of the agent until all pipelines run.
 func BenchmarkSaveToEffect(b *testing.B) {
 	for _, c := range []struct {
 		files, running int
@@ -105,11 +104,11 @@ func BenchmarkSaveToEffect(b *testing.B) {
 	}
 }
 
-// quietly keeps what the agent would do in the background of a benchmark away from it.
+// quietly prevents background work of the agent during a benchmark.
 func quietly(c *config.Config) { c.Pipelines.DeletionGrace = time.Hour }
 
-// BenchmarkStart measures from the start of an agent until 1,000 pipelines run: files
-// it has never seen, and files it knows.
+// BenchmarkStart measures the time from the start of an agent until 1,000 pipelines run, with new files and with known
+// ones.
 func BenchmarkStart(b *testing.B) {
 	const n = 1000
 	run := func(b *testing.B, dir string) time.Duration {

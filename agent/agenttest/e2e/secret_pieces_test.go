@@ -11,8 +11,8 @@ import (
 	"github.com/conduit-agent/conduit/agent/agenttest"
 )
 
-// A password that contains every character with a meaning in URLs still works, and a failed connection shows no part of
-// it in the log, in answers of the API, or on disk.
+// A password with every character that has a meaning in URLs works, and a failed connection shows no part of the
+// password in the log, in answers of the API, or on disk.
 func TestPartsOfSecretsAreShownNowhere(t *testing.T) {
 	parts := []string{"hunter2", "s3cret", "Xk9", "7yQ", "p4ss", "w0rd"}
 	password := "hunter2@s3cret.x/Xk9-aB?7yQz#p4ss:w0rd%41&"
@@ -60,7 +60,7 @@ func TestPartsOfSecretsAreShownNowhere(t *testing.T) {
 	for id := range sources {
 		w.Wait(id+" to be tried", func() bool {
 			a := w.State(id).LastAttempt
-			// which polls again by itself
+			// it polls again without a restart
 			return a != nil && (a.Error != "" || strings.Contains(sources[id], "plugin: http,"))
 		})
 		for _, want := range map[string][]string{"url": {host}, "query": {host}, "pairs": {host}}[id] {

@@ -11,7 +11,7 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// Values of references are shown nowhere, whatever goes wrong with them and whenever.
+// Values of references appear nowhere, whatever fails and whenever.
 func TestValuesOfReferencesAreShownNowhere(t *testing.T) {
 	const secret = "canary-51c0a7"
 	t.Setenv("LEAK", secret)
@@ -49,7 +49,7 @@ func TestValuesOfReferencesAreShownNowhere(t *testing.T) {
 				if text := w.State("p").LastAttempt.Error; !strings.Contains(text, at.Replace(c.want)) {
 					t.Errorf("the error does not name the reference: %s", text)
 				}
-				if name == "refused" && !update { // a retry cannot mend it
+				if name == "refused" && !update { // a retry cannot succeed
 					w.Wait("the pipeline to be given up", func() bool { return w.State("p").Phase == spec.PhaseDegraded })
 				}
 				for _, path := range []string{"/v1/pipelines", "/v1/pipelines/p/status", "/v1/events", "/metrics"} {
@@ -73,7 +73,7 @@ func TestValuesOfReferencesAreShownNowhere(t *testing.T) {
 	}
 }
 
-// What connectors in the agent's process log is redacted, too.
+// Log lines of connectors in the agent's process are redacted, too.
 func TestValuesOfReferencesAreNotLoggedByConnectors(t *testing.T) {
 	t.Setenv("LEAK", "canary-51c0a7")
 	d := deskIn(t, "")
@@ -88,7 +88,7 @@ func TestValuesOfReferencesAreNotLoggedByConnectors(t *testing.T) {
 	}
 }
 
-// The dead-letter queue says why a record was refused, but no values.
+// The dead-letter queue gives the reason of a refusal, but no values.
 func TestValuesOfReferencesAreNotInDeadLetters(t *testing.T) {
 	if _, err := os.Stat("/dev/full"); err != nil {
 		t.Skip("this system has no device that is always full")

@@ -11,20 +11,19 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// bubble is what makes an agent fit for a bubble of testing/synctest.
+// bubble configures an agent for a bubble of testing/synctest.
 type bubble struct {
 	Connectors []sdk.Connector // in addition to those built in
 	Poll       time.Duration   // between two scans of the pipeline files
 	Confirm    time.Duration   // plan.Policy.Probation
-	// Write makes every change of the store but those that come over the API. It may
-	// leave it, and keep the outcome from its waiters.
+	// Write makes every change of the store except those requested over the API. It may skip the change, or hide its
+	// outcome from its waiters.
 	Write func(change func() error) error
 	Saved func([]spec.Checkpoint) // is called with positions when they are durable
 	Gone  func(connectorID string)
 }
 
-// runIn runs an agent without anything that waits outside of the bubble: no events of
-// the file system, no network.
+// runIn runs an agent without anything that waits outside the bubble: no file system events, no network.
 func runIn(ctx context.Context, o agent.Options, b bubble) error {
 	o.Wired = func(a *agent.Agent) {
 		m := mortal{a.Store, &b}

@@ -12,7 +12,7 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// step has something happen, and checks what came of it.
+// step performs one random event and checks its effect.
 func (s *simulation) step() {
 	if s.avoidDeadlines(); s.wrong() {
 		return
@@ -63,7 +63,7 @@ func (s *simulation) happen() {
 	}
 }
 
-// avoidDeadlines lets deadlines pass that would come while something else happens.
+// avoidDeadlines lets time pass until no deadline can fall into the next event.
 func (s *simulation) avoidDeadlines() {
 	for d := s.nearDeadline(); d > 0; d = s.nearDeadline() {
 		s.say("%v pass, to a deadline", d)
@@ -75,8 +75,7 @@ func (s *simulation) avoidDeadlines() {
 	}
 }
 
-// nearDeadline returns how long it takes until a deadline near has passed for sure, 0
-// when there is none.
+// nearDeadline returns the time until a near deadline has certainly passed, 0 if no deadline is near.
 func (s *simulation) nearDeadline() (d time.Duration) {
 	for _, i := range s.Model.Declared {
 		for _, after := range []time.Duration{model.Grace, model.Grace + model.Cleanup} {
@@ -95,7 +94,7 @@ func (s *simulation) anyFile() string { return pick(s, "a.yaml", "b.yaml", "c.ym
 
 func (s *simulation) anyID() string { return pick(s, "p", "q", "r") }
 
-// next makes another version than v.
+// next returns a version other than v.
 func (s *simulation) next(v model.Version) model.Version {
 	if v.In > 0 && s.IntN(5) == 0 {
 		v.Stopped = !v.Stopped
@@ -116,7 +115,7 @@ func (s *simulation) next(v model.Version) model.Version {
 	return v
 }
 
-// randomContent makes content: each pipeline absent, as declared, or in a new version.
+// randomContent makes content in which each pipeline is absent, as declared, or in a new version.
 func (s *simulation) randomContent() *model.Content {
 	c := &model.Content{Says: map[string]model.Version{}}
 	for _, id := range []string{"p", "q", "r"} {
@@ -141,7 +140,7 @@ func (s *simulation) randomContent() *model.Content {
 	return c
 }
 
-// changes changes files, some of them without a scan in between.
+// changes changes files, sometimes without a scan in between.
 func (s *simulation) changes(scans bool) {
 	if s.Missing {
 		s.appear()
@@ -156,7 +155,7 @@ func (s *simulation) changes(scans bool) {
 	}
 }
 
-// changeRapidly changes a pipeline several times, each time within the probation of what runs.
+// changeRapidly changes a pipeline several times, each time within the probation of the running version.
 func (s *simulation) changeRapidly() {
 	var ids []string
 	for _, id := range slices.Sorted(maps.Keys(s.Model.Declared)) {
@@ -191,7 +190,7 @@ func (s *simulation) changeRapidly() {
 	}
 }
 
-// change does one thing to a file.
+// change makes one change of a file.
 func (s *simulation) change(scans bool) {
 	name := s.anyFile()
 	present := slices.Sorted(maps.Keys(s.Files))
@@ -207,7 +206,7 @@ func (s *simulation) change(scans bool) {
 		return
 	}
 	if scans && (what == "empties" || what == "break") {
-		s.scan() // what is emptied counts for a moment as what it was
+		s.scan() // an emptied file still counts with its old content for a moment
 	}
 	if fi, err := os.Lstat(s.path(name)); err == nil && fi.IsDir() && what != "rename" && what != "touch" {
 		s.must(os.Remove(s.path(name)))
@@ -240,7 +239,7 @@ func (s *simulation) change(scans bool) {
 	}
 }
 
-// rename gives a file the name of another one, or a free name.
+// rename renames a file to the name of another one, or to a free name.
 func (s *simulation) rename(name string) {
 	to := s.anyFile()
 	if fi, err := os.Lstat(s.path(to)); err == nil && fi.IsDir() || to == name {
@@ -292,7 +291,7 @@ func (s *simulation) write(name, text string) {
 	s.must(os.WriteFile(s.path(name), []byte(text), 0o600))
 }
 
-// swap changes files as Kubernetes does: all are links by way of one link that moves.
+// swap changes files as Kubernetes does: all files are links through one link, which is switched.
 func (s *simulation) swap(what, name string) {
 	switch what {
 	case "delete":
@@ -328,7 +327,7 @@ func (s *simulation) swap(what, name string) {
 	}
 }
 
-// down has files change while no agent runs.
+// down changes files while no agent runs.
 func (s *simulation) down() {
 	s.say("down:")
 	s.allDisturbed()
@@ -342,7 +341,7 @@ func (s *simulation) down() {
 
 func (s *simulation) allDisturbed() { s.disturbed = map[string]bool{"p": true, "q": true, "r": true} }
 
-// killed has the process killed while something happens.
+// killed kills the process during an event.
 func (s *simulation) killed() {
 	s.allDisturbed()
 	m := s.now
@@ -370,14 +369,14 @@ func (s *simulation) killed() {
 	s.scan()
 }
 
-// failConnector has a connector fail or refuse a record.
+// failConnector makes a connector fail or refuse a record.
 func (s *simulation) failConnector() {
 	id := s.anyID()
 	d := s.Model.Declared[id]
 	if d == nil || d.Running.Generation == 0 {
 		return
 	}
-	s.pass(time.Second) // what was released is through
+	s.pass(time.Second) // released records have passed
 	s.disturbed[id] = true
 	refuse := s.IntN(2) == 0
 	s.say("failure of %s, refused %v", id, refuse)
@@ -389,12 +388,12 @@ func (s *simulation) failConnector() {
 		d.Running = model.Ran{}
 	}
 	if !d.Withdrawn.IsZero() {
-		d.Running = model.Ran{} // it is not started again
+		d.Running = model.Ran{} // it is not restarted
 	}
 	s.Model.Converge(time.Now())
 }
 
-// request has something come over the API.
+// request makes a random request over the API.
 func (s *simulation) request() {
 	id := s.anyID()
 	d := s.Model.Declared[id]
@@ -436,7 +435,7 @@ func (s *simulation) request() {
 	s.Model.Converge(time.Now())
 }
 
-// requestOwned is about a pipeline that the API owns.
+// requestOwned makes a request for a pipeline that the API owns.
 func (s *simulation) requestOwned(id string, d *model.Intent, declare func(model.Version, spec.Owner)) {
 	var owners []string
 	for _, name := range slices.Sorted(maps.Keys(s.Known)) {
@@ -472,7 +471,7 @@ func (s *simulation) time() {
 	s.avoidDeadlines()
 }
 
-// directory has something happen to the directory of the files.
+// directory makes a fault of the directory of the files.
 func (s *simulation) directory() {
 	if s.Missing {
 		s.appear()
@@ -497,7 +496,7 @@ func (s *simulation) directory() {
 	s.scan()
 }
 
-// appear ends the absence of the directory.
+// appear restores the missing directory.
 func (s *simulation) appear() {
 	s.Missing = false
 	switch away := s.path("") + ".away"; s.IntN(3) {
@@ -546,7 +545,7 @@ func (s *simulation) keepSome() map[string]*model.Content {
 	return kept
 }
 
-// prune confirms that files are gone.
+// prune confirms the deletion of files.
 func (s *simulation) prune() {
 	s.say("reload --prune")
 	err := s.agent.Files.Reload(s.Context(), true)

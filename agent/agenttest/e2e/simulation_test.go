@@ -21,14 +21,14 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// What simulated agents are set to.
+// Settings of simulated agents.
 const (
 	simulatedPoll  = 15 * time.Second
 	simulatedRetry = 2 * time.Second
 )
 
 const (
-	simulatedSettling = 6 * time.Second // how long after anything they must have converged
+	simulatedSettling = 6 * time.Second // time after any event within which they must converge
 	simulatedSteps    = 12
 	simulatedParts    = 4 // of the sequences, which run at the same time
 )
@@ -64,7 +64,7 @@ func TestSimulatedAgent(t *testing.T) {
 	}
 }
 
-// shrink drops steps for as long as what is left still fails.
+// shrink removes steps as long as the remaining sequence still fails.
 func shrink(steps []int, failed string, try func([]int) string) ([]int, string) {
 	for i := len(steps) - 1; i >= 0; i-- {
 		fewer := slices.Delete(slices.Clone(steps), i, i+1)
@@ -75,7 +75,7 @@ func shrink(steps []int, failed string, try func([]int) string) ([]int, string) 
 	return steps, failed
 }
 
-// simulate performs the steps of a sequence and returns what went wrong, "" if nothing did.
+// simulate performs the steps of a sequence and returns the failure, "" if there is none.
 func simulate(t *testing.T, cfg config.Config, root string, seed int, steps []int) (failed string) {
 	defer func() {
 		if e := recover(); e != nil {
@@ -101,22 +101,22 @@ func simulate(t *testing.T, cfg config.Config, root string, seed int, steps []in
 	return failed
 }
 
-// simulation is an agent to which things happen.
+// simulation is an agent under simulated events.
 type simulation struct {
 	*testing.T
 	*rand.Rand
 	*world
 	model.Model
 	cfg     config.Config
-	dir     string // of everything
+	dir     string // parent of all files
 	links   bool   // the files are links that change together
-	version int    // made last
+	version int    // the newest version
 
 	agent     *agent.Agent
 	end       context.CancelFunc
 	ended     chan error
 	disturbed map[string]bool // pipelines that this step may restart
-	scanned   bool            // in this step: what runs since may not have proved itself
+	scanned   bool            // in this step: a version that runs since then may still be on probation
 
 	did   []string
 	diffs []string
@@ -131,7 +131,7 @@ func (s *simulation) prepare(dir string) {
 	c.DB.SQLite.Path, c.Pipelines.Path, c.Connectors.Path = filepath.Join(dir, "conduit.db"), s.path(""), filepath.Join(dir, "connectors")
 	c.API.Enabled = false
 	c.Pipelines.DeletionGrace, c.Pipelines.CleanupDelay = model.Grace, model.Cleanup
-	// What cannot run is soon left alone, what fails after a while is started again soon.
+	// A pipeline that cannot run is soon given up; one that fails after some time is restarted soon.
 	c.Pipelines.ErrorRecovery.MinDelay, c.Pipelines.ErrorRecovery.MaxDelay = simulatedRetry, 20*simulatedRetry
 	c.Pipelines.ErrorRecovery.MaxRetriesWindow = simulatedRetry / 2
 	s.links = s.IntN(6) == 0
@@ -193,7 +193,7 @@ func (s *simulation) pass(d time.Duration) {
 	synctest.Wait()
 }
 
-// scan has the agent scan the files, which it does by itself after a while.
+// scan makes the agent scan the files, which it otherwise does by itself after a while.
 func (s *simulation) scan() {
 	polls := !s.scanned && s.IntN(4) == 0
 	s.scanned = true
@@ -211,7 +211,7 @@ func (s *simulation) scan() {
 	}
 }
 
-// check compares what the agent does with the model, after it has converged.
+// check compares the converged agent with the model.
 func (s *simulation) check() {
 	s.pass(simulatedSettling)
 	s.Model.Converge(time.Now())
@@ -243,7 +243,7 @@ func (s *simulation) checkDeclared(id string, have *spec.Declaration, want *mode
 		Override: have.Override, Withdrawn: have.Withdrawn, Purge: have.Purge}
 	near := want.Withdrawn.IsZero() == got.Withdrawn.IsZero() && want.Withdrawn.Sub(got.Withdrawn).Abs() < 22*time.Second
 	if near {
-		want.Withdrawn = got.Withdrawn // the agent found out while time passed
+		want.Withdrawn = got.Withdrawn // the agent noticed while time passed
 	}
 	got.Running, got.Since, got.Good, got.GaveUp, got.Maybe = want.Running, want.Since, want.Good, want.GaveUp, want.Maybe
 	if got != *want {

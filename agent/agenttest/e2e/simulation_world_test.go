@@ -15,29 +15,29 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// world is what outlives an agent: what sources hold and destinations got. It checks
-// what is promised of records. The records of a pipeline are the numbers from 1.
+// world holds the state that survives an agent: the content of sources and destinations. It checks the delivery
+// guarantees for records. The records of a pipeline are the numbers from 1.
 type world struct {
 	mu     sync.Mutex
 	lives  map[string]*lifetime // by pipeline
-	now    *machine             // that runs, or ran last
-	faults []string             // promises broken
+	now    *machine             // the running machine, or the last one
+	faults []string             // broken guarantees
 }
 
-// lifetime is that of a pipeline, until it is deleted.
+// lifetime is the time of a pipeline from its creation to its deletion.
 type lifetime struct {
 	written int  // records that the destination has, without a gap
 	saved   int  // position in the store
-	clean   bool // nothing happened since the source was opened after which records may be repeated
-	deaf    bool // nor after which records may be saved that are not acknowledged to the source
+	clean   bool // no event since the source was opened allows repeated records
+	deaf    bool // an event since then allows saved records that are not acknowledged to the source
 	deleted bool // LifecycleOnDeleted was called
 
 	source *pump  // open now
 	sink   *basin // open now
-	next   int    // record that the open source has the destination get next
-	acked  int    // last record that was acknowledged to the open source
+	next   int    // next record that the open source passes to the destination
+	acked  int    // last record acknowledged to the open source
 
-	opens  int  // of the source, ever
+	opens  int  // how often the source was opened
 	fail   bool // the source fails at the next record
 	refuse bool // the destination refuses the next record
 }
@@ -53,22 +53,21 @@ func (w *world) fault(format string, args ...any) {
 	w.faults = append(w.faults, fmt.Sprintf(format, args...))
 }
 
-// with has f use the world alone.
+// with calls f with exclusive access to the world.
 func (w *world) with(f func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	f()
 }
 
-// machine is one life of the process of an agent. When it dies, nothing it does has an
-// effect any more.
+// machine is one process of an agent. Once it is dead, its calls have no effect.
 type machine struct {
 	*world
 	dead bool
-	fuse int // effects until it dies by itself; 0: it does not
+	fuse int // effects until it dies; 0: it does not
 }
 
-// boot puts a machine in the place of one that ended.
+// boot replaces a machine that ended.
 func (w *world) boot() *machine {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -86,7 +85,7 @@ func (w *world) boot() *machine {
 
 func (m *machine) kill() { m.with(func() { m.dead = true }) }
 
-// burns reports whether m is dead, having come nearer to it. w.mu is held.
+// burns shortens the fuse of m and reports whether m is dead. w.mu is held.
 func (m *machine) burns() bool {
 	if m.fuse > 0 {
 		if m.fuse--; m.fuse == 0 {
@@ -98,7 +97,7 @@ func (m *machine) burns() bool {
 
 var errKilled = errors.New("killed")
 
-// write makes a change of the store. m may die before it, or before it is observed.
+// write makes a change of the store. m may die before the change, or before it is observed.
 func (m *machine) write(change func() error) error {
 	var dead bool
 	if m.with(func() { dead = m.burns() }); dead {
@@ -133,7 +132,7 @@ func (m *machine) saved(all []spec.Checkpoint) {
 	}
 }
 
-// gone is called when a connector was deleted.
+// gone records the deletion of a connector.
 func (m *machine) gone(connectorID string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -159,7 +158,7 @@ func (w *world) release(id string, n int) {
 	if s := w.life(id).source; s != nil {
 		select {
 		case s.ready <- n:
-		default: // it has enough
+		default: // it has enough records
 		}
 	}
 }
@@ -197,7 +196,7 @@ type pump struct {
 	*machine
 	id    string
 	made  int
-	ready chan int // records to be read
+	ready chan int // numbers of records that may be read
 }
 
 func (s *pump) Open(ctx context.Context, pos record.Position) error {
@@ -296,7 +295,7 @@ func (b *basin) Open(ctx context.Context) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if err := b.taste.open(); err != nil {
-		b.life(pipelineOf(ctx)).deaf = true // it was to take over from another, and the source ends before it is notified of all records
+		b.life(pipelineOf(ctx)).deaf = true // the source ends before it is notified of all records
 		return err
 	}
 	if b.dead {

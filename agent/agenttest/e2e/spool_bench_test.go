@@ -13,11 +13,11 @@ import (
 )
 
 const (
-	spoolBatch = 1000    // records that are appended at once
-	spoolSync  = 4 << 20 // bytes that are synced at once
+	spoolBatch = 1000    // records per append
+	spoolSync  = 4 << 20 // bytes per sync
 )
 
-// spoolRecords are records as the lines of a file are: 140 bytes and their metadata.
+// spoolRecords are records like the lines of a file: 140 bytes and metadata.
 func spoolRecords() (records []record.Record, content int) {
 	for n := range spoolBatch {
 		r := record.Record{
@@ -33,8 +33,8 @@ func spoolRecords() (records []record.Record, content int) {
 	return records, content
 }
 
-// BenchmarkSpool writes b.N records into a spool and reads them. The floor is a loop that
-// writes and syncs their keys and payloads: nothing that is safe from power cuts can be faster.
+// BenchmarkSpool writes b.N records into a spool and reads them. The baseline is a loop that writes and syncs their
+// keys and payloads: no implementation that survives power cuts can be faster.
 func BenchmarkSpool(b *testing.B) {
 	b.Run("floor", benchSpoolFloor)
 	b.Run("in", func(b *testing.B) { benchSpoolIn(b, b.TempDir(), true) })
@@ -62,7 +62,7 @@ func benchSpoolFloor(b *testing.B) {
 	reportRecords(b, n, used)
 }
 
-// benchSpoolIn fills a spool, and returns how many records it got.
+// benchSpoolIn fills a spool, and returns the number of records in it.
 func benchSpoolIn(b *testing.B, dir string, measure bool) int {
 	records, size := spoolRecords()
 	l, err := spoollog.Open(dir, spoollog.Options{})

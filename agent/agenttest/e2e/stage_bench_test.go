@@ -11,7 +11,7 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// benchStages are processors that are measured, by name.
+// benchStages are the measured processors, by name.
 var benchStages = []struct {
 	name string
 	spec.Processor
@@ -28,7 +28,7 @@ var benchStages = []struct {
 	{"field.mask", spec.Processor{Plugin: "field.mask", Settings: map[string]string{"patterns": "card,email"}}},
 }
 
-// benchFour is a generator of records with four fields, or the JSON of those.
+// benchFour is a generator of records with four fields, or of the same records as JSON.
 func benchFour(stage string) spec.Connector {
 	c := spec.Connector{Plugin: "builtin:generator", Settings: map[string]string{"rate": "0", "format.type": "structured",
 		"format.options.id": "int", "format.options.name": "string", "format.options.active": "bool", "format.options.price": "int",
@@ -39,8 +39,8 @@ func benchFour(stage string) spec.Connector {
 	return c
 }
 
-// BenchmarkStage measures what a processor adds to a record: "process" less "read". "loop" is the
-// bare loop of reading and writing structured records, to which that is compared.
+// BenchmarkStage measures the cost of a processor per record: "process" minus "read". The baseline "loop" only reads
+// and writes structured records.
 func BenchmarkStage(b *testing.B) {
 	for _, stage := range benchStages {
 		b.Run("loop/"+stage.name, func(b *testing.B) { benchLoop(b, benchFour("")) })
@@ -59,7 +59,7 @@ func openStage(b *testing.B, p spec.Processor) connector.Chain {
 	return chain
 }
 
-// benchProcess reads b.N records and passes them through the chain, unless that is nil.
+// benchProcess reads b.N records and passes them through the chain, unless chain is nil.
 func benchProcess(b *testing.B, from spec.Connector, chain connector.Chain) {
 	ctx := b.Context()
 	src, err := benchHost().Source(ctx, from.Plugin, "p:src")
@@ -89,7 +89,7 @@ func benchProcess(b *testing.B, from spec.Connector, chain connector.Chain) {
 	check(b, src.Teardown(ctx))
 }
 
-// benchLoop moves b.N records from a source to a file: read, write.
+// benchLoop moves b.N records from a source to a file in a loop of reads and writes.
 func benchLoop(b *testing.B, from spec.Connector) {
 	dir := b.TempDir()
 	host, ctx := benchHost(), b.Context()

@@ -10,7 +10,8 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// What dedupe has seen goes with its pipeline: one of the same id begins with nothing, and delivers all.
+// The state of dedupe is deleted with its pipeline: a new pipeline with the same id starts without state, and delivers
+// all records.
 func TestStateGoesWithThePipeline(t *testing.T) {
 	t.Parallel()
 	a := agenttest.Start(t, "", agenttest.AtOnce)

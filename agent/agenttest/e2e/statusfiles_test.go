@@ -49,14 +49,14 @@ func (d *desk) receipt(name string) (r receipt) {
 	return r
 }
 
-// deploy saves a file and waits for what becomes of it, the way a tool does.
+// deploy saves a file and waits for its result, as a deployment tool does.
 func (d *desk) deploy(name, content string) receipt {
 	d.T.Helper()
 	d.Save(name, content)
 	return d.outcome(name, content)
 }
 
-// outcome waits for what becomes of a file with this content.
+// outcome waits for the result of a file with this content.
 func (d *desk) outcome(name, content string) (r receipt) {
 	d.T.Helper()
 	hash := fmt.Sprintf("%x", sha256.Sum256([]byte(content)))
@@ -70,7 +70,7 @@ func (d *desk) outcome(name, content string) (r receipt) {
 	return r
 }
 
-// A tool that deploys files learns from the status files what became of them.
+// A tool that deploys files reads their results from the status files.
 func TestStatusFiles(t *testing.T) {
 	t.Parallel()
 	t.Run("changed", func(t *testing.T) {
@@ -163,7 +163,7 @@ func receiptDesk(t *testing.T) *desk {
 	return d
 }
 
-// wantReceipt checks the result of a status file, and those of its pipelines.
+// wantReceipt checks the result of a status file and the results of its pipelines.
 func wantReceipt(t *testing.T, r receipt, result string, pipelines ...string) {
 	t.Helper()
 	var got []string
@@ -175,8 +175,7 @@ func wantReceipt(t *testing.T, r receipt, result string, pipelines ...string) {
 	}
 }
 
-// The status file of a pipeline file that is gone stays until what it declared has
-// stopped.
+// The status file of a deleted pipeline file remains until its pipelines have stopped.
 func TestStatusFilesOfDeletedFiles(t *testing.T) {
 	t.Parallel()
 	d := deskIn(t, "", func(c *config.Config) { c.Pipelines.DeletionGrace = time.Hour })
@@ -188,7 +187,7 @@ func TestStatusFilesOfDeletedFiles(t *testing.T) {
 	})
 }
 
-// A new version is not settled before it has run as long as the settings want.
+// A new version is settled only after the configured probation.
 func TestStatusFilesAwaitTheProof(t *testing.T) {
 	t.Parallel()
 	d := deskIn(t, "", func(c *config.Config) { c.Pipelines.Confirm = time.Hour })
@@ -203,7 +202,7 @@ func TestStatusFilesAwaitTheProof(t *testing.T) {
 	}
 }
 
-// What status files say does not outlive the agent, nor do they their pipeline files.
+// Status files do not outlive the agent or their pipeline files.
 func TestStatusFilesAcrossRestarts(t *testing.T) {
 	t.Parallel()
 	d := atDesk(t, agenttest.ShortGrace)
@@ -230,7 +229,7 @@ func TestStatusFilesAcrossRestarts(t *testing.T) {
 	}
 }
 
-// Status files that cannot be written hold up nothing, and are logged once.
+// Status files that cannot be written delay nothing, and cause one line in the log.
 func TestStatusFilesThatCannotBeWritten(t *testing.T) {
 	t.Parallel()
 	dir := agenttest.NewDir(t)
@@ -239,7 +238,7 @@ func TestStatusFilesThatCannotBeWritten(t *testing.T) {
 	}
 	d := deskIn(t, dir, agenttest.ConfirmSoon)
 	failures := func() int { return strings.Count(d.Log(), "cannot write status files") }
-	for v, began := 1, time.Now(); time.Since(began) < 700*time.Millisecond; v++ { // more than one scan
+	for v, began := 1, time.Now(); time.Since(began) < 700*time.Millisecond; v++ { // longer than one scan
 		d.Save("p.yaml", d.Generated("p", v))
 		d.Runs("p", v)
 	}
@@ -252,7 +251,7 @@ func TestStatusFilesThatCannotBeWritten(t *testing.T) {
 	d.Wait("the all-clear", func() bool { return strings.Contains(d.Log(), "status files are written again") })
 }
 
-// However much happens, a status file is written five times a second at most.
+// However many changes there are, a status file is written at most five times a second.
 func TestStatusFilesAreNotWrittenAllTheTime(t *testing.T) {
 	t.Parallel()
 	const pipelines, interval = 30, 200 * time.Millisecond

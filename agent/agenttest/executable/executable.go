@@ -1,4 +1,4 @@
-// Package executable makes a test binary the executables of connectors that its tests run.
+// Package executable makes a test binary serve as the executables of connectors in its tests.
 package executable
 
 import (
@@ -17,7 +17,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/wire"
 )
 
-// variable, when set, turns the test binary into the connector of that name.
+// variable, when set, makes the test binary the connector with that name.
 const variable = "CONDUIT_TEST_PLUGIN"
 
 // Serve runs a connector if an agent started the test binary through a file that Install wrote, and returns otherwise.
@@ -82,7 +82,7 @@ func Moving(dir, id, source, destination string, rate int) string {
 	return strings.Replace(s, "builtin:file", destination, 1)
 }
 
-// Children returns the processes that process pid started and that have not ended.
+// Children returns the running child processes of process pid.
 func Children(pid int) (all []int) {
 	tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
 	for _, task := range tasks {

@@ -14,8 +14,8 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// journal is a source that writes down how it is called, into the file that JOURNAL
-// names. Files next to it named fail-CALL make calls fail, die-CALL ends the process.
+// journal is a source that records its calls in the file that JOURNAL names. A file next to it named fail-CALL makes
+// the call fail, die-CALL ends the process.
 type journal struct {
 	sdk.SourceBase
 	n int
@@ -88,7 +88,7 @@ type Journal struct {
 	read int
 }
 
-// Next returns the calls since the last time, without the id before each.
+// Next returns the calls since the previous Next, without the leading id.
 func (l *Journal) Next() string {
 	l.Helper()
 	b, err := os.ReadFile(l.File)
@@ -107,7 +107,7 @@ func (l *Journal) Next() string {
 	return strings.Join(calls, ", ")
 }
 
-// Want checks the calls since the last time.
+// Want checks the calls since the previous Next or Want.
 func (l *Journal) Want(calls string) {
 	l.Helper()
 	if got := l.Next(); got != calls {
@@ -115,7 +115,7 @@ func (l *Journal) Want(calls string) {
 	}
 }
 
-// While runs f with a file there.
+// While runs f while the file exists.
 func While(t *testing.T, path string, f func()) {
 	t.Helper()
 	if err := os.WriteFile(path, nil, 0o600); err != nil {

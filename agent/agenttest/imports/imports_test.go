@@ -1,4 +1,4 @@
-// Package imports_test checks which packages import which, and which libraries.
+// Package imports_test checks the allowed imports between packages, and of libraries.
 package imports_test
 
 import (
@@ -16,14 +16,14 @@ import (
 
 const module = "github.com/conduit-agent/conduit"
 
-// direction is a part of the tree, and what it may import of the others.
+// direction is a part of the tree, and the other parts that it may import.
 type direction struct {
 	part string
 	may  []string
 }
 
-// directions says what each part of the tree may import of the others. A part may always import itself. The engine, the store,
-// the reconciler, the API and the plugins meet only in agent.
+// directions lists the parts that each part of the tree may import. A part may always import itself. The engine, the
+// store, the reconciler, the API and the plugins meet only in agent.
 var directions = []direction{
 	{"schemas", []string{"spec/sorting"}},
 	{"spec", []string{"schemas", "plugins/record", "plugins/pluginname"}},
@@ -39,12 +39,12 @@ var directions = []direction{
 	{"cmd", []string{"spec", "schemas", "plugins", "reconcile", "api", "agent", "."}},
 }
 
-// parents are the packages that import the one above them. The tests' helpers may.
+// parents are the packages that may import a package above them. Helpers of tests may do so, too.
 var parents = []string{"agent/cluster/deadletters", "agent/cluster/member", "agent/cluster/storetest", "plugins/standalone",
 	"plugins/sdk/example", "plugins/sdk/wasmguest"}
 
-// homes says which package an outside library lives in. A library that is not listed
-// may be imported anywhere.
+// homes maps outside libraries to the package that may import them. A library that is not listed may be imported
+// anywhere.
 var homes = map[string][]string{
 	"github.com/hashicorp/go-plugin":           {"plugins/wire", "plugins/standalone"},
 	"google.golang.org/grpc":                   {"plugins/wire", "plugins/wire/wirepb/*", "plugins/standalone", "plugins/plugintest/chaos"},
@@ -76,7 +76,8 @@ var homes = map[string][]string{
 
 func TestImportsRunOneWay(t *testing.T) {
 	files := 0
-	// Parse the files instead of calling go list: reading them keeps a cached test result from surviving a changed file.
+	// Parse the files instead of calling go list: the test then reads them, so a changed file invalidates a cached test
+	// result.
 	err := filepath.WalkDir(top, func(name string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -120,7 +121,7 @@ func TestImportsRunOneWay(t *testing.T) {
 	}
 }
 
-// top is the top of the repository.
+// top is the root of the repository.
 const top = "../../.."
 
 // ignored reports whether a file is a separate program, such as one for "go generate".
@@ -135,12 +136,12 @@ func ignored(file *ast.File) bool {
 	return false
 }
 
-// partOf returns the index of the part that pkg belongs to, the narrowest one.
+// partOf returns the index of the narrowest part that contains pkg.
 func partOf(pkg string) int {
 	return slices.IndexFunc(directions, func(d direction) bool { return within(pkg, d.part) })
 }
 
-// within reports whether pkg is one of those that pattern stands for: a package and all below it, or with /* only those below.
+// within reports whether pkg matches pattern: a package and all packages below it, or with /* only the packages below.
 func within(pkg, pattern string) bool {
 	above, below := strings.CutSuffix(pattern, "/*")
 	return strings.HasPrefix(pkg, above+"/") || pkg == above && !below
@@ -169,7 +170,7 @@ func checkImport(t *testing.T, pkg, imported string) {
 	}
 }
 
-// includes reports whether pkg is one of the packages.
+// includes reports whether pkg is in the list of packages.
 func includes(packages []string, pkg string) bool {
 	return slices.ContainsFunc(packages, func(p string) bool {
 		below, all := strings.CutSuffix(p, "*")

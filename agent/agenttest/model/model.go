@@ -1,5 +1,5 @@
-// Package model predicts the state of the pipelines of an agent from complete scans of its pipeline files, requests of
-// the API, and the time.
+// Package model predicts the state of an agent's pipelines from complete scans of its pipeline files, API requests, and
+// the time.
 package model
 
 import (
@@ -20,12 +20,12 @@ const (
 	Cleanup = 2 * time.Minute
 )
 
-// The flaws of a version that keep it from running, by where they show.
+// The flaws that prevent a version from running, by the stage that detects them.
 const (
-	FlawPlugin   = "plugin"   // there is none of this name
+	FlawPlugin   = "plugin"   // no plugin has this name
 	FlawSettings = "settings" // refused by Configure
 	FlawOpen     = "open"     // a connector cannot be opened
-	FlawInvalid  = "invalid"  // the file is wrong there, though it names the pipeline
+	FlawInvalid  = "invalid"  // the file has an error there, but names the pipeline
 )
 
 // Version is a declared version of a pipeline.
@@ -35,7 +35,7 @@ type Version struct {
 	Stopped bool
 }
 
-// String returns the versions of both connectors, "stopped" where that applies, and the flaw.
+// String returns the versions of both connectors, "stopped" if applicable, and the flaw.
 func (v Version) String() string {
 	s := fmt.Sprintf("%d>%d", v.In, v.Out)
 	if v.Stopped {
@@ -97,7 +97,7 @@ type Intent struct {
 	Maybe   Ran       // may run although withdrawn: the agent may have started it before its first scan
 }
 
-// String describes the intent with all that Converge may change.
+// String describes the intent, including all fields that Converge may change.
 func (d *Intent) String() string {
 	owner := cmp.Or(d.Owner, "the API")
 	s := fmt.Sprintf("%s of %s, generation %d, running %s, good %s", d.Version, owner, d.Generation, d.Running, d.Good)
@@ -141,7 +141,7 @@ func New() Model {
 		Known: map[string]bool{}}
 }
 
-// Restarted forgets what only a running agent knows.
+// Restarted resets the state that a restart of the agent loses.
 func (m *Model) Restarted() {
 	m.last, m.populated, m.Confirmed = 0, false, false
 	for _, d := range m.Declared {
@@ -204,7 +204,7 @@ func (m *Model) Scan(now time.Time) {
 	}
 }
 
-// claimed decides which of the files that declare a pipeline owns it.
+// claimed selects the owner of a pipeline among the files that declare it.
 func (m *Model) claimed(id string, names []string, now time.Time) {
 	d := m.Declared[id]
 	switch {
@@ -311,7 +311,7 @@ func (d *Intent) fit() Ran {
 	return d.Good
 }
 
-// String shows everything that converge may change.
+// String describes the whole state that Converge may change.
 func (m *Model) String() string {
 	var b strings.Builder
 	for _, id := range slices.Sorted(maps.Keys(m.Declared)) {

@@ -1,5 +1,5 @@
-// Package built keeps what tests build, from one package to the next and from one run to the
-// next, so that only what changed is linked and compiled again.
+// Package built keeps the binaries that tests build, between packages and between runs, so that only changed code is
+// compiled and linked again.
 package built
 
 import (
@@ -14,14 +14,14 @@ import (
 	"time"
 )
 
-// started is where the test binary began: a test may be elsewhere at the time.
+// started is the working directory at the start of the test binary; a test may change the directory later.
 var started, _ = os.Getwd()
 
-// unused is after how long what no test asks for is removed.
+// unused is the time without a use after which a file is removed.
 const unused = 3 * 24 * time.Hour
 
-// Modules returns the directory for the compiled processors of a package of tests. Libraries of another
-// version compile into another.
+// Modules returns the directory for the compiled processors of a test package. Each version of the libraries has a
+// separate directory.
 func Modules(tests string) (dir string, err error) {
 	checkout, err := findCheckout()
 	if err != nil {
@@ -50,7 +50,7 @@ func goCommand(args ...string) (string, error) {
 	return strings.TrimSpace(string(line)), err
 }
 
-// stay returns a directory that stays, which tests of a checkout share under a name.
+// stay returns a persistent directory, which tests of a checkout share under a name.
 func stay(checkout, name string) (string, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
@@ -87,9 +87,9 @@ func removeUnused(root string, before time.Time) error {
 // more than a second of CPU time.
 var current sync.Map
 
-// Binary builds pkg with env added to the environment and copies the executable to path. It reuses an executable that
-// was built before if that is up to date. The versions of dependencies are those of the module of pkg, as in a release,
-// also in tests of another module.
+// Binary builds pkg with env added to the environment and copies the executable to path. It reuses a previously built
+// executable if that is up to date. The versions of dependencies are those of the module of pkg, as in a release, also
+// in tests of another module.
 func Binary(path, pkg string, env ...string) error {
 	module, err := goCommand("list", "-e", "-f", "{{.Module.Dir}}", pkg) // -e: it may be for another system
 	if err != nil {
@@ -104,7 +104,7 @@ func Binary(path, pkg string, env ...string) error {
 	if err != nil {
 		return err
 	}
-	defer lock.Close() // which unlocks it
+	defer lock.Close() // also unlocks it
 	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
 		return err
 	}
@@ -122,9 +122,10 @@ func Binary(path, pkg string, env ...string) error {
 	return nil
 }
 
-// build has the go command build pkg of a module as a file.
+// build builds pkg of a module as a file.
 func build(module, file, pkg string, env []string) error {
-	// Without what debuggers need, which takes half of the time to link, and without the commit, which would make it another file each time.
+	// Without debug information, which takes half of the link time, and without the commit, which would change the file
+	// each time.
 	cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-w", "-o", file, pkg)
 	cmd.Dir, cmd.Env = module, append(os.Environ(), env...)
 	if out, err := cmd.CombinedOutput(); err != nil {

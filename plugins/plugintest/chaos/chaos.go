@@ -1,9 +1,8 @@
-// Package chaos is a connector that misbehaves on command, for testing hosts. It speaks
-// the connector protocol by itself, so that it can break every rule of it.
+// Package chaos is a connector that misbehaves on command, for testing hosts. It implements the connector protocol
+// without the SDK, so that it can break every rule of the protocol.
 //
-// The setting mode says how a source or a destination misbehaves; without one they
-// behave. What goes wrong before there are settings is chosen by the environment
-// variable CONDUIT_CHAOS_START.
+// The setting mode says how a source or a destination misbehaves; without it they behave correctly. The environment
+// variable CONDUIT_CHAOS_START selects misbehaviour before there are settings.
 package chaos
 
 import (
@@ -19,8 +18,8 @@ import (
 	"github.com/conduit-agent/conduit/plugins/wire/wirepb/connectorv2"
 )
 
-// StartVariable is the environment variable that says how the process starts: one of
-// the names in Starts, or empty for well.
+// StartVariable is the environment variable that selects how the process starts: one of the names in Starts, or empty
+// for a correct start.
 const StartVariable = "CONDUIT_CHAOS_START"
 
 // Main is the main of the connector.
@@ -48,7 +47,7 @@ func Main() {
 	}
 }
 
-// sayReady prints where the host connects.
+// sayReady prints the address for the host.
 func sayReady(network, address string) { fmt.Printf("1|2|%s|%s|grpc|\n", network, address) }
 
 type specifier struct {

@@ -12,14 +12,14 @@ import (
 	"github.com/conduit-agent/conduit/plugins/wire/wirepb/connectorv2"
 )
 
-// The modes of a destination, in addition to those of a source that end or hang it.
+// The modes of a destination, in addition to the modes of a source that end or hang it.
 const (
 	NeverAck     = "never ack"
-	UnknownAck   = "unknown ack"   // answers a record that it was not given
-	DuplicateAck = "duplicate ack" // answers each record twice
-	ReverseAck   = "reverse ack"   // answers the last record of a batch first
-	PartialAck   = "partial ack"   // answers half of a batch and ends the stream
-	SurplusAck   = "surplus ack"   // answers one record more than it was given
+	UnknownAck   = "unknown ack"   // acknowledges a record that it did not receive
+	DuplicateAck = "duplicate ack" // acknowledges each record twice
+	ReverseAck   = "reverse ack"   // acknowledges the last record of a batch first
+	PartialAck   = "partial ack"   // acknowledges half of a batch and ends the stream
+	SurplusAck   = "surplus ack"   // acknowledges one record more than it received
 	Refuse       = "refuse"        // refuses every record
 	RefuseSecond = "refuse second" // refuses the second record of every batch
 	FailAfterAck = "fail after ack"
@@ -30,7 +30,7 @@ type destination struct {
 	mode string
 }
 
-// Configure takes everything.
+// Configure accepts any settings.
 func (d *destination) Configure(_ context.Context, req *connectorv2.Destination_Configure_Request) (*connectorv2.Destination_Configure_Response, error) {
 	d.mode = req.GetConfig()["mode"]
 	return &connectorv2.Destination_Configure_Response{}, nil
@@ -41,7 +41,7 @@ func (d *destination) Open(context.Context, *connectorv2.Destination_Open_Reques
 	return &connectorv2.Destination_Open_Response{}, nil
 }
 
-// Run answers records in its own way.
+// Run acknowledges records according to the mode.
 func (d *destination) Run(stream grpc.BidiStreamingServer[connectorv2.Destination_Run_Request, connectorv2.Destination_Run_Response]) error {
 	for {
 		req, err := stream.Recv()
@@ -76,7 +76,7 @@ func ended(err error) error {
 	return err
 }
 
-// answer returns what to answer instead of acks, and how to end the stream.
+// answer returns the acknowledgements to send instead of acks, and how to end the stream.
 func (d *destination) answer(acks []*connectorv2.Destination_Run_Response_Ack) ([]*connectorv2.Destination_Run_Response_Ack, error) {
 	n := len(acks)
 	switch d.mode {
@@ -113,7 +113,7 @@ func (d *destination) answer(acks []*connectorv2.Destination_Run_Response_Ack) (
 	return acks, nil
 }
 
-// Stop has nothing to write out.
+// Stop does nothing: no records are buffered.
 func (d *destination) Stop(context.Context, *connectorv2.Destination_Stop_Request) (*connectorv2.Destination_Stop_Response, error) {
 	if d.mode == StopHang || d.mode == Hang {
 		select {}

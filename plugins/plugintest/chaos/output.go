@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// output is a listener that keeps the end of what is written to its connections.
+// output is a listener that keeps the last bytes written to its connections.
 type output struct {
 	net.Listener
 
@@ -14,7 +14,7 @@ type output struct {
 	end []byte // guarded by mu
 }
 
-// kept is how much an output keeps.
+// kept is the number of bytes that an output keeps.
 const kept = 4 << 10
 
 // Accept waits for the next connection.
@@ -26,7 +26,7 @@ func (o *output) Accept() (net.Conn, error) {
 	return &connection{c, o}, nil
 }
 
-// has reports whether b is among what was written last.
+// has reports whether b is in the last written bytes.
 func (o *output) has(b []byte) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()

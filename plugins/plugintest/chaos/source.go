@@ -21,18 +21,18 @@ import (
 // The modes of a source. It reads the numbers from 1 to count.
 const (
 	Crash         = "crash"          // ends the process after 5 records
-	Poison        = "poison"         // ends the process before the record 5, whenever it comes
+	Poison        = "poison"         // ends the process before record 5, each time
 	Fail          = "fail"           // ends the stream with an error after 5 records
-	Hang          = "hang"           // goes silent after 5 records and answers no Stop
+	Hang          = "hang"           // stops sending after 5 records and answers no Stop
 	EmptyPosition = "empty position" // record 5 has no position
 	HugePosition  = "huge position"  // record 5 has a position of 1 MiB
 	SamePosition  = "same position"  // all records have the same position
 	Oversized     = "oversized"      // record 5 has 8 MiB
-	Malformed     = "malformed"      // the fifth message is no message
-	NotUTF8       = "not UTF-8"      // record 5 has metadata that is no text
+	Malformed     = "malformed"      // the fifth message is invalid
+	NotUTF8       = "not UTF-8"      // record 5 has metadata that is not valid text
 	StopHang      = "stop hang"      // answers no Stop
-	StopIgnored   = "stop ignored"   // answers Stop and goes on reading
-	StopLate      = "stop late"      // goes on reading, and answers Stop 10 records later with where it was at first
+	StopIgnored   = "stop ignored"   // answers Stop and keeps reading
+	StopLate      = "stop late"      // keeps reading, and answers Stop 10 records later with the position at the call
 	StopWrong     = "stop wrong"     // answers Stop with a position that it never read
 	EndAtStop     = "end at stop"    // ends the stream at Stop and forgets the last position
 	OpenFails     = "open fails"
@@ -48,23 +48,23 @@ type source struct {
 	at       int
 	stopped  chan struct{}
 	stopOnce sync.Once
-	beyond   chan struct{} // closed when late records were sent behind the last position
+	beyond   chan struct{} // closed when records after the last position were sent
 
 	mu   sync.Mutex
 	sent string // guarded by mu: position of the last record
 	last []byte // the last message
 
-	out *output // what is written to connections
+	out *output // listener that keeps the last bytes written
 }
 
 func newSource(out *output) *source {
 	return &source{stopped: make(chan struct{}), beyond: make(chan struct{}), out: out}
 }
 
-// late is how many records a source that answers Stop late sends before it does.
+// late is how many records a source in mode StopLate sends before it answers.
 const late = 10
 
-// Configure takes everything.
+// Configure accepts any settings.
 func (s *source) Configure(_ context.Context, req *connectorv2.Source_Configure_Request) (*connectorv2.Source_Configure_Response, error) {
 	s.mode = req.GetConfig()["mode"]
 	if s.count, _ = strconv.Atoi(req.GetConfig()["count"]); s.count == 0 {
@@ -73,7 +73,7 @@ func (s *source) Configure(_ context.Context, req *connectorv2.Source_Configure_
 	return &connectorv2.Source_Configure_Response{}, nil
 }
 
-// Open goes on behind the position.
+// Open resumes after the position.
 func (s *source) Open(ctx context.Context, req *connectorv2.Source_Open_Request) (*connectorv2.Source_Open_Response, error) {
 	switch s.mode {
 	case OpenFails:
@@ -103,7 +103,7 @@ func (s *source) Run(stream grpc.BidiStreamingServer[connectorv2.Source_Run_Requ
 	}
 	select {
 	case <-s.stopped:
-	case err := <-acks: // Stop will not come
+	case err := <-acks: // Stop will not be called
 		return unlessEOF(err)
 	}
 	if s.mode == EndAtStop {
@@ -117,7 +117,7 @@ func (s *source) Run(stream grpc.BidiStreamingServer[connectorv2.Source_Run_Requ
 	return unlessEOF(<-acks)
 }
 
-// readOn sends a record a millisecond until the stream ends.
+// readOn sends a record per millisecond until the stream ends.
 func (s *source) readOn(stream grpc.ServerStream) error {
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
@@ -185,7 +185,7 @@ func raw(b []byte) *opencdcv1.Data {
 	return &opencdcv1.Data{Data: &opencdcv1.Data_RawData{RawData: b}}
 }
 
-// send counts the record first: once it is there, Stop may be called.
+// send counts the record first: Stop may be called as soon as the record arrives.
 func (s *source) send(stream grpc.ServerStream, r *opencdcv1.Record) error {
 	s.mu.Lock()
 	s.sent = string(r.GetPosition())
@@ -200,12 +200,12 @@ func (s *source) left(ctx context.Context) {
 	wait.Until(ctx, func() bool { return s.out.has(s.last) })
 }
 
-// message returns the field num of a message, with this content of fewer than 128 bytes.
+// message returns the field num of a message, with content of fewer than 128 bytes.
 func message(num byte, content string) string {
 	return string([]byte{num<<3 | 2, byte(len(content))}) + content
 }
 
-// sendRaw sends a message that the library for messages would not make.
+// sendRaw sends a message that the protobuf library cannot produce.
 func (s *source) sendRaw(stream grpc.ServerStream, encoded string) error {
 	m := &connectorv2.Source_Run_Response{}
 	m.ProtoReflect().SetUnknown([]byte(encoded))

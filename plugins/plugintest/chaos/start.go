@@ -12,7 +12,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
 
-// Starts returns the values of StartVariable that mean something, sorted.
+// Starts returns the valid values of StartVariable, sorted.
 func Starts() []string {
 	return slices.Sorted(maps.Keys(merged(starts, afterReady)))
 }
@@ -23,7 +23,7 @@ func merged(a, b map[string]func()) map[string]func() {
 	return all
 }
 
-// starts are things to do before the process says that it is ready.
+// starts are actions before the process reports that it is ready.
 var starts = map[string]func(){
 	"slow":    waitForFile,
 	"silent":  func() { select {} },
@@ -49,10 +49,10 @@ func startChild() {
 	fmt.Fprintf(os.Stderr, "[INFO] child %d\n", child.Process.Pid)
 }
 
-// flood is what the floods write.
+// flood is the number of bytes that the floods write.
 const flood = 4 << 20
 
-// afterReady are things to do afterwards.
+// afterReady are actions after the process reports that it is ready.
 var afterReady = map[string]func(){
 	"stdout flood": func() { pour(os.Stdout, "x") },
 	"stderr flood": func() { pour(os.Stderr, "x") },
@@ -63,7 +63,7 @@ var afterReady = map[string]func(){
 	},
 }
 
-// pour writes a long line and says so in a file when all of it was taken.
+// pour writes a long line and creates a file once all of it has been accepted.
 func pour(to *os.File, text string) {
 	line := bytes.Repeat([]byte(text), 64<<10)
 	for written := 0; written < flood; written += len(line) {
@@ -76,7 +76,7 @@ func pour(to *os.File, text string) {
 	}
 }
 
-// waitForFile returns when the test lets it.
+// waitForFile returns when the test creates the file.
 func waitForFile() {
 	fmt.Fprintln(os.Stderr, "chaos waits")
 	wait.Until(context.Background(), func() bool {
@@ -88,6 +88,5 @@ func waitForFile() {
 // GoVariable is the environment variable with the path of the file that a slow start waits for.
 const GoVariable = "CONDUIT_CHAOS_GO"
 
-// DoneVariable is the environment variable with the path of the file that is made when
-// a flood is over.
+// DoneVariable is the environment variable with the path of the file that is created when a flood is over.
 const DoneVariable = "CONDUIT_CHAOS_DONE"

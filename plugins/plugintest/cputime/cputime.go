@@ -1,5 +1,4 @@
-// Package cputime measures work by the CPU time that it took, so that a test can bound it on a
-// machine that does other work, too.
+// Package cputime measures work by its CPU time, so that a test can bound it on a machine that does other work, too.
 package cputime
 
 import (
@@ -7,8 +6,8 @@ import (
 	"time"
 )
 
-// Of calls work and returns the CPU time of its goroutine, which is that of the kernel, too. What
-// goroutines that work starts do is not in it. Where the system does not tell, it is the time by the clock.
+// Of calls work and returns the goroutine's CPU time, including time in the kernel, but not the time of goroutines
+// that work starts. Where the system does not report CPU time, Of returns the elapsed time.
 func Of(work func()) time.Duration {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// thread returns how much CPU time this thread has had.
+// thread returns the CPU time of this thread.
 func thread() time.Duration {
 	const self = 1 // RUSAGE_THREAD of getrusage(2)
 	var u syscall.Rusage

@@ -1,4 +1,4 @@
-// Package logbuf collects what several goroutines log, for tests to read meanwhile.
+// Package logbuf collects the log output of several goroutines, which tests can read at any time.
 package logbuf
 
 import (
@@ -19,14 +19,14 @@ func (b *Buffer) Write(p []byte) (int, error) {
 	return b.buf.Write(p)
 }
 
-// String returns what was written since it was taken last.
+// String returns the text written since the last Take.
 func (b *Buffer) String() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.buf.String()
 }
 
-// Take returns what was written since it was taken last, and empties the buffer.
+// Take returns the text written since the last Take, and empties the buffer.
 func (b *Buffer) Take() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()

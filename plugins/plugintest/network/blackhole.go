@@ -5,10 +5,10 @@ import (
 	"sync/atomic"
 )
 
-// Blackhole makes the connections that exist half-open, for ever: what either end sends is taken and
-// dropped, and neither learns that the other one closed, as after a pulled cable. New connections are
-// passed on. What is held is dropped, too. Only Cut, and the end of the test, end the connection to an end that does not end it
-// itself. It returns how many connections became half-open.
+// Blackhole makes the existing connections half-open, permanently: data from either end is received and dropped, and
+// neither end learns that the other one closed, as after a pulled cable. New connections work. Held data is dropped,
+// too. If an end does not close its connection itself, only Cut and the end of the test do. Blackhole returns the
+// number of connections that became half-open.
 func (p *Proxy) Blackhole() (n int) {
 	p.set(func() {
 		for l := range p.links {
@@ -29,7 +29,7 @@ type end struct {
 	link *link
 }
 
-// Read reads what is to be passed on.
+// Read reads data to forward.
 func (e end) Read(b []byte) (int, error) {
 	for {
 		n, err := e.Conn.Read(b)
@@ -39,7 +39,7 @@ func (e end) Read(b []byte) (int, error) {
 	}
 }
 
-// Write passes on b, or drops it.
+// Write forwards b, or drops it.
 func (e end) Write(b []byte) (int, error) {
 	if e.link.lost.Load() {
 		return len(b), nil

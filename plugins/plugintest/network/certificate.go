@@ -16,12 +16,12 @@ import (
 
 // Authority signs certificates.
 type Authority struct {
-	PEM         string // its own certificate
+	PEM         string // its self-signed certificate
 	certificate *x509.Certificate
 	key         *ecdsa.PrivateKey
 }
 
-// NewAuthority returns one that is known by the certificate that it signed for itself.
+// NewAuthority returns an authority with a self-signed certificate.
 func NewAuthority(t testing.TB) *Authority {
 	t.Helper()
 	a := &Authority{}
@@ -29,8 +29,8 @@ func NewAuthority(t testing.TB) *Authority {
 	return a
 }
 
-// sign returns a certificate for a server at 127.0.0.1 and for a client, of the authority itself
-// while that has none.
+// sign returns a certificate for a server at 127.0.0.1 and for a client, or the authority's certificate if there is
+// none yet.
 func (a *Authority) sign(t testing.TB, serial int64) (made *x509.Certificate, key *ecdsa.PrivateKey, text string) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -78,8 +78,8 @@ func privateKey(t testing.TB, key *ecdsa.PrivateKey) string {
 	return string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}))
 }
 
-// Certificate returns a certificate that signed itself, for a server at 127.0.0.1 or a client, and
-// its key, as PEM texts and as a pair.
+// Certificate returns a self-signed certificate, for a server at 127.0.0.1 or a client, and its key, as PEM texts and
+// as a pair.
 func Certificate(t testing.TB) (cert, key string, pair tls.Certificate) {
 	t.Helper()
 	a := NewAuthority(t)

@@ -13,11 +13,11 @@ import (
 	"time"
 )
 
-// mostLate is how late a message is at most that others overtake, and the second copy of one that comes twice.
+// mostLate is the maximum delay of a reordered message, and of the second copy of a duplicated one.
 const mostLate = 30 * time.Millisecond
 
-// NewNATSProxy returns a proxy to the NATS server at target, which can Muddle what it passes on. It is closed when the
-// test ends.
+// NewNATSProxy returns a proxy to the NATS server at target, which can Muddle the messages. It is closed when the test
+// ends.
 func NewNATSProxy(t testing.TB, target string) *Proxy {
 	t.Helper()
 	p := NewProxy(t, target)
@@ -25,18 +25,18 @@ func NewNATSProxy(t testing.TB, target string) *Proxy {
 	return p
 }
 
-// Muddle has one message in ten come twice from now on, and one in ten after later ones, in both directions.
+// Muddle duplicates one message in ten from now on, and moves one in ten behind later ones, in both directions.
 func (p *Proxy) Muddle() { p.set(func() { p.muddled = true }) }
 
-// Muddled returns how many messages were passed on twice, and how many later than they came.
+// Muddled returns how many messages were duplicated, and how many delayed.
 func (p *Proxy) Muddled() (again, late int64) { return p.again.Load(), p.late.Load() }
 
-// Observe has see called with every message that comes from now on, on connections made from now on: with one of a client
-// each time that it is about to be passed on, with one of the server as soon as it came. It may be called by several
-// goroutines, and must not keep the message.
+// Observe makes the proxy call see with every further message on further connections: with a message of a client each
+// time just before it is forwarded, with a message of the server as soon as it arrives. Several goroutines may call
+// see, which must not keep the message.
 func (p *Proxy) Observe(see func(ofServer bool, message []byte)) { p.set(func() { p.observe = see }) }
 
-// messages passes on the frames of NATS' protocol.
+// messages forwards the frames of NATS' protocol.
 func (p *Proxy) messages(to, from net.Conn) {
 	r := bufio.NewReader(from)
 	ofServer := from.RemoteAddr().String() == p.target
@@ -66,7 +66,7 @@ func (p *Proxy) messages(to, from net.Conn) {
 	}
 }
 
-// forward passes on a frame, now, later, or both.
+// forward forwards a frame, now, later, or both.
 func (p *Proxy) forward(frame []byte, isMessage bool, write func([]byte) error) error {
 	p.mu.Lock()
 	muddled := p.muddled && isMessage
@@ -76,7 +76,7 @@ func (p *Proxy) forward(frame []byte, isMessage bool, write func([]byte) error) 
 		kind = rand.IntN(10)
 	}
 	if kind < 2 {
-		time.AfterFunc(rand.N(mostLate), func() { _ = write(frame) }) // of a connection that ended it is lost
+		time.AfterFunc(rand.N(mostLate), func() { _ = write(frame) }) // lost if the connection has ended
 	}
 	switch kind {
 	case 0:
@@ -88,7 +88,8 @@ func (p *Proxy) forward(frame []byte, isMessage bool, write func([]byte) error) 
 	return write(frame)
 }
 
-// readFrame reads the next frame: a line, and what its last number says is behind it, when it is a message.
+// readFrame reads the next frame: a line and, if it is a message, the payload, whose size is the last number in the
+// line.
 func readFrame(r *bufio.Reader) (frame []byte, isMessage bool, err error) {
 	if frame, err = r.ReadBytes('\n'); err != nil {
 		return nil, false, err

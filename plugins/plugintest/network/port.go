@@ -47,7 +47,7 @@ func FreePort(t testing.TB) int {
 
 // reserve keeps other processes from getting the same port from FreePort until this process ends.
 func reserve(port int) (io.Closer, error) {
-	if runtime.GOOS != "linux" { // which has names of sockets that end with their process
+	if runtime.GOOS != "linux" { // only Linux has names of sockets that end with their process
 		return io.NopCloser(nil), nil
 	}
 	return net.Listen("unix", fmt.Sprintf("@conduit-test-port-%d", port))

@@ -21,16 +21,16 @@ type Proxy struct {
 	change *sync.Cond            // of the fields below
 	conns  map[net.Conn]struct{} // both ends of all connections
 	links  map[*link]struct{}    // all connections
-	delay  time.Duration         // of every part that is passed on
-	held   bool                  // nothing is passed on, nothing is closed
-	parts  int                   // that wait to be passed on
+	delay  time.Duration         // of every forwarded part
+	held   bool                  // nothing is forwarded, nothing is closed
+	parts  int                   // parts that wait to be forwarded
 	refuse bool                  // new connections are closed at once
 	closed bool
 
-	relay   func(to, from net.Conn) // passes on what comes until either end closes
+	relay   func(to, from net.Conn) // forwards data until either end closes
 	muddled bool                    // guarded by mu: see Muddle
-	observe func(bool, []byte)      // guarded by mu: see Observe; nil for nobody
-	again   atomic.Int64            // messages that were passed on twice
+	observe func(bool, []byte)      // guarded by mu: see Observe; may be nil
+	again   atomic.Int64            // duplicated messages
 	late    atomic.Int64            // messages that others may have overtaken
 }
 
@@ -55,10 +55,10 @@ func NewProxy(t testing.TB, target string) *Proxy {
 	return p
 }
 
-// Addr returns where clients connect to.
+// Addr returns the address for clients.
 func (p *Proxy) Addr() string { return p.listener.Addr().String() }
 
-// Cut closes all connections. New ones are passed on, unless Refuse says otherwise.
+// Cut closes all connections. New ones are accepted, unless Refuse says otherwise.
 func (p *Proxy) Cut() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -71,17 +71,16 @@ func (p *Proxy) Cut() {
 	p.change.Broadcast()
 }
 
-// Refuse has new connections closed at once, or no longer.
+// Refuse closes new connections at once, or no longer.
 func (p *Proxy) Refuse(on bool) { p.set(func() { p.refuse = on }) }
 
-// Delay delays everything that is passed on by d from now on, in both directions.
+// Delay delays all data by d from now on, in both directions.
 func (p *Proxy) Delay(d time.Duration) { p.set(func() { p.delay = d }) }
 
-// Hold has connections stall: they stay, and nothing comes through. Without it what was held is
-// passed on.
+// Hold stalls all connections: they stay open, and no data passes. When Hold ends, the held data is forwarded.
 func (p *Proxy) Hold(on bool) { p.set(func() { p.held = on }) }
 
-// Holds returns from how many ends of connections something came that is held.
+// Holds returns the number of connection ends with held data.
 func (p *Proxy) Holds() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -132,7 +131,7 @@ func (p *Proxy) serve(client net.Conn) {
 	defer func() { _ = server.Close() }()
 	l, refuse := &link{}, false
 	p.set(func() {
-		if refuse = p.refuse || p.closed; !refuse { // by now: Cut does not know of this one
+		if refuse = p.refuse || p.closed; !refuse { // checked again: Cut does not know of this connection
 			p.conns[client], p.conns[server], p.links[l] = struct{}{}, struct{}{}, struct{}{}
 		}
 	})
@@ -164,13 +163,13 @@ func (p *Proxy) copy(to, from net.Conn) {
 			}
 		}
 		if err != nil {
-			p.pass() // the end comes behind what is held
+			p.pass() // the end follows the held data
 			return
 		}
 	}
 }
 
-// pass waits as long as the network is to.
+// pass waits for the delay, and until data is no longer held.
 func (p *Proxy) pass() {
 	p.mu.Lock()
 	delay := p.delay

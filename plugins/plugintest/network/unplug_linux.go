@@ -8,9 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Unplug makes the connections that exist half-open, for ever, as Blackhole does, but for the kernels of both ends, too: nothing
-// that they send is acknowledged from now on, nor does their end arrive. What had been acknowledged before is passed on, if
-// it was held once Hold ends. It returns how many connections became half-open.
+// Unplug makes the existing connections half-open, permanently, as Blackhole does, but also for the kernels of both
+// ends: nothing that they send is acknowledged from now on, and their end does not arrive. Data acknowledged before is
+// forwarded; if it was held, when Hold ends. Unplug returns the number of connections that became half-open.
 func (p *Proxy) Unplug(t testing.TB) (n int) {
 	t.Helper()
 	p.set(func() {
@@ -24,7 +24,7 @@ func (p *Proxy) Unplug(t testing.TB) (n int) {
 	return n
 }
 
-// drop has the kernel drop all packets for a socket.
+// drop makes the kernel drop all packets for a socket.
 func drop(c *net.TCPConn) error {
 	raw, err := c.SyscallConn()
 	if err != nil {
@@ -36,7 +36,7 @@ func drop(c *net.TCPConn) error {
 		failed = unix.SetsockoptSockFprog(int(fd), unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &unix.SockFprog{Len: 1, Filter: &none})
 	})
 	if errors.Is(err, net.ErrClosed) {
-		return nil // by its end, a moment ago
+		return nil // it has just ended
 	}
 	return errors.Join(err, failed)
 }

@@ -1,6 +1,6 @@
 //go:build unix
 
-// Package outside lets tests check that settings lead to no file, socket or program outside of the allowed paths.
+// Package outside lets tests check that settings lead to no file, socket or program outside the allowed paths.
 package outside
 
 import (
@@ -17,11 +17,11 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// Place is a directory outside of the allowed one, in which it is seen when something is opened.
+// Place is a directory outside the allowed one. It detects when a file in it is opened.
 type Place struct {
-	FIFO    string          // which somebody has opened if it is open for reading
-	Sockets string          // directory of Unix sockets, which somebody has connected to
-	Allowed string          // the allowed directory, which is the working directory; link and dir lead out of it
+	FIFO    string          // opening it for reading is detected
+	Sockets string          // directory of Unix sockets; connecting to one is detected
+	Allowed string          // the allowed directory and working directory; link and dir lead outside
 	Context context.Context // with an sdk.Env that allows nothing else
 
 	mu      sync.Mutex
@@ -39,12 +39,12 @@ var variables = []string{"AWS_SHARED_CREDENTIALS_FILE", "AWS_CONFIG_FILE", "PGPA
 	"PGSSLCERT", "PGSSLKEY", "PGSSLCRL", "NETRC", "KRB5_CONFIG", "KRB5_KTNAME", "SSLKEYLOGFILE", "MYSQL_HOME",
 	"SQLITE_HISTORY", "MINIO_CONFIG_DIR", "REDISCLI_RCFILE"}
 
-// New returns a place whose files are also those of the home directory. With withVariables, variables of the
-// environment name them, too.
+// New returns a place whose files are also in the home directory. With withVariables, environment variables name them,
+// too.
 func New(t *testing.T, withVariables bool) *Place {
 	t.Helper()
 	out, home := t.TempDir(), t.TempDir()
-	short, err := os.MkdirTemp("", "o") // paths of sockets are bounded
+	short, err := os.MkdirTemp("", "o") // the length of socket paths is limited
 	p := &Place{FIFO: filepath.Join(out, "fifo"), Sockets: short, Allowed: t.TempDir()}
 	t.Chdir(p.Allowed)
 	t.Cleanup(func() { _ = os.RemoveAll(short) })
@@ -82,7 +82,7 @@ func (p *Place) allow(path string) error {
 func resolve(path string) string {
 	if !filepath.IsAbs(path) {
 		dir, _ := os.Getwd()
-		path = dir + "/" + path // not cleaned: dir/.. need not be the directory of the link dir
+		path = dir + "/" + path // not cleaned: dir/.. need not be the parent of the link dir
 	}
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		return real
@@ -109,7 +109,8 @@ func (p *Place) listen(t *testing.T, path string) {
 	}()
 }
 
-// watch opens the FIFO for writing, which waits for a reader and unblocks it, until the test is over.
+// watch repeatedly opens the FIFO for writing, which blocks until it has a reader and unblocks the reader, until the
+// test is over.
 func (p *Place) watch() {
 	for {
 		f, err := os.OpenFile(p.FIFO, os.O_WRONLY, 0)
@@ -127,7 +128,7 @@ func (p *Place) note(what string) {
 	p.touched = what
 }
 
-// Touched says what was done outside of the allowed paths since it was called last, "" for nothing.
+// Touched describes the last access outside the allowed paths since the previous call, "" for none.
 func (p *Place) Touched() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -136,7 +137,7 @@ func (p *Place) Touched() string {
 	return what
 }
 
-// Spellings are values of settings that name a file or a socket to some client. Those of names alone come first.
+// Spellings are values of settings that name a file or a socket to some client. The bare names come first.
 func (p *Place) Spellings() (names, addresses []string) {
 	out := filepath.Dir(p.FIFO)
 	names = []string{p.FIFO, filepath.Join(p.Allowed, "link"), filepath.Join(p.Allowed, "dir", "fifo"), "link", "dir/fifo",

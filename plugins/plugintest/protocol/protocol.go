@@ -1,5 +1,5 @@
-// Package protocol has the checks of package plugintest reach a connector over the connector protocol, as an agent
-// reaches an executable.
+// Package protocol connects the checks of package plugintest to a connector over the connector protocol, as an agent
+// connects to an executable.
 package protocol
 
 import (
@@ -36,7 +36,7 @@ func start(client standalone.Client) func(timeout time.Duration) plugintest.Host
 // host implements plugintest.Host.
 type host struct{ client *standalone.Client }
 
-// Specification asks the connector for its specification.
+// Specification requests the specification of the connector.
 func (h host) Specification(ctx context.Context) (sdk.Specification, error) {
 	return h.client.Specify(ctx)
 }

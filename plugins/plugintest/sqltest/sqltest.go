@@ -1,4 +1,4 @@
-// Package sqltest has what tests of the connectors of SQL databases share.
+// Package sqltest contains shared parts of the tests of SQL connectors.
 package sqltest
 
 import (
@@ -57,7 +57,7 @@ type Destination struct {
 	Open func(settings ...string) (sdk.Destination, context.Context)
 }
 
-// Write writes all records with a destination of their own.
+// Write writes all records with a new destination.
 func (d *Destination) Write(t testing.TB, records []record.Record, settings ...string) {
 	t.Helper()
 	open, ctx := d.Open(settings...)
@@ -66,14 +66,14 @@ func (d *Destination) Write(t testing.TB, records []record.Record, settings ...s
 	}
 }
 
-// Refused is a record that is refused, with an error that has the text.
+// Refused is a record that is refused, with a text in the error.
 type Refused struct {
 	Record record.Record
 	Want   string
 }
 
-// CheckRefused has each of the records be one of many: those before it are written to the table, which has the columns
-// id, x and n, and the error says what is wrong with it.
+// CheckRefused writes each of the records as one of many: the records before it are written to the table, which has the
+// columns id, x and n, and the error contains the text.
 func (d *Destination) CheckRefused(t testing.TB, all map[string]Refused) {
 	t.Helper()
 	for name, c := range all {
@@ -93,8 +93,8 @@ func (d *Destination) CheckRefused(t testing.TB, all map[string]Refused) {
 	}
 }
 
-// CheckOnce writes records to the table, which has the column n, again after a restart, as an agent does that was
-// killed, and then deletes the connector.
+// CheckOnce writes records to the table, which has the column n, again after a restart, as an agent does after a kill,
+// and then deletes the connector.
 func (d *Destination) CheckOnce(t testing.TB) {
 	t.Helper()
 	var all []record.Record
@@ -104,7 +104,7 @@ func (d *Destination) CheckOnce(t testing.TB) {
 	for _, part := range [][]record.Record{all[:60], all[30:80], all[80:]} {
 		d.Write(t, part, "positionTable", "conduit_positions")
 	}
-	// Processors made several records of one, and some of them were written.
+	// Processors split one record into several, and some of these were written.
 	var pieces []record.Record
 	for n := 100; n < 105; n++ {
 		pieces = append(pieces, plugintest.Row(100, record.OperationCreate, nil, map[string]any{"n": n}))
@@ -129,7 +129,7 @@ func (d *Destination) CheckForgets(t testing.TB, settings map[string]string) {
 	}
 }
 
-// Lost reports whether an error says that no record is to blame for it.
+// Lost reports whether an error blames no record.
 func Lost(err error) bool {
 	var lost interface{ Lost() bool }
 	return errors.As(err, &lost)

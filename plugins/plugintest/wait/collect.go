@@ -6,9 +6,8 @@ import (
 	"runtime/debug"
 )
 
-// CollectLess has tests take more memory, in which garbage is collected less often, which saves CPU time. Benchmarks
-// are measured as programs are, and so are the processes that a test starts. GOGC counts where it is set. TestMain
-// calls it.
+// CollectLess makes tests use more memory and collect garbage less often, which saves CPU time. Benchmarks, and
+// processes that a test starts, keep the default of programs. An explicit GOGC takes precedence. TestMain calls it.
 func CollectLess() {
 	flag.Parse()
 	if flag.Lookup("test.bench").Value.String() == "" && os.Getenv("GOGC") == "" {

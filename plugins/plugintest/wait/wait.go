@@ -9,12 +9,11 @@ import (
 	"time"
 )
 
-// Limit is how long a condition may take to hold. On a busy machine, with the race detector, what
-// takes seconds takes most of a minute, and only a test that fails waits for so long.
+// Limit is the maximum time until a condition holds. On a busy machine, with the race detector, work of seconds takes
+// most of a minute, and only a failing test waits for so long.
 const Limit = 2 * time.Minute
 
-// For calls done until it returns true. When that takes longer than Limit the test fails with what
-// it waited for, followed by what the details return.
+// For calls done until it returns true. After Limit the test fails with what, followed by the results of details.
 func For(t testing.TB, what string, done func() bool, details ...func() string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), Limit)
@@ -29,16 +28,16 @@ func For(t testing.TB, what string, done func() bool, details ...func() string) 
 	t.Fatal(strings.Join(message, "\n"))
 }
 
-// The pause between two calls grows with the time waited: a condition that holds soon is seen at
-// once, and one that takes seconds costs little CPU time. What takes long to find out, such as what is in a file that
-// grows, is asked for during a fifth of the time at most, but ten times a second.
+// The pause between two calls grows with the time waited: a condition that holds soon is detected at once, and one that
+// takes seconds costs little CPU time. Slow conditions, such as on the content of a growing file, are evaluated during
+// at most a fifth of the time, but at least ten times per second.
 const (
 	firstPause  = 50 * time.Microsecond
 	maxPause    = 20 * time.Millisecond
 	costlyPause = 100 * time.Millisecond
 )
 
-// Until calls done until it returns true, then it returns true, or until ctx ends.
+// Until calls done until it returns true, and then returns true, or until ctx ends.
 func Until(ctx context.Context, done func() bool) bool {
 	pause := firstPause
 	timer := time.NewTimer(0)

@@ -14,15 +14,15 @@ import (
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
 
-// enterRoot makes file systems of Go, its build cache and /dev/null appear below $ROOT, and runs
-// commands there, in a mount and a network namespace of their own.
+// enterRoot mounts Go, its build cache and /dev/null below $ROOT, and runs commands there, in separate mount and
+// network namespaces.
 const enterRoot = `set -e
 mount --bind "$HOST_GOROOT" "$ROOT/go"
 mount --bind "$HOST_GOCACHE" "$ROOT/cache"
 mount --bind /dev/null "$ROOT/dev/null"
 exec chroot "$ROOT" /bin/sh -c "$COMMANDS"`
 
-// What a person types who has Go, conduit, and the archive of modules from its package.
+// makePlugins are the commands of a user with Go, conduit, and the archive of modules from its package.
 const makePlugins = `set -e
 cd /work
 conduit plugins init mine --modules /modules.tar.zst
@@ -63,8 +63,8 @@ func TestPluginsWithoutNetwork(t *testing.T) {
 	runPlugins(t, conduit, filepath.Join(root, "work/mine"))
 }
 
-// install copies the libraries that a program is linked with to the same places below root, and the
-// program, if it is not there.
+// install copies the libraries that a program is linked with to the same places below root, and the program itself if
+// it is missing.
 func install(t *testing.T, root, program string) {
 	t.Helper()
 	copied := []string{}
@@ -134,7 +134,7 @@ func goEnv(t *testing.T, name string) string {
 	return strings.TrimSpace(output(t, exec.Command("go", "env", name)))
 }
 
-// output returns what a command prints, which must succeed.
+// output returns the output of a command, which must succeed.
 func output(t *testing.T, cmd *exec.Cmd) string {
 	t.Helper()
 	out, err := cmd.CombinedOutput()

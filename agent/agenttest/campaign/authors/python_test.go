@@ -14,7 +14,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/plugintest/protocol"
 )
 
-// TestPythonConnector checks the connector in Python as any other is checked.
+// TestPythonConnector runs the conformance tests of connectors on the one in Python.
 func TestPythonConnector(t *testing.T) {
 	if out, err := exec.Command("/usr/bin/python3", "-c", "import grpc").CombinedOutput(); err != nil {
 		t.Fatalf("Python with grpcio is not installed (Debian: python3-grpcio): %v: %s", err, out)

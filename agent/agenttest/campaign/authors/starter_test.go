@@ -17,15 +17,15 @@ import (
 	"github.com/conduit-agent/conduit/plugins/standalone"
 )
 
-// TestBuildConnector builds a connector as a newcomer does, who has no checkout.
+// TestBuildConnector builds a connector as a new user without a checkout does.
 func TestBuildConnector(t *testing.T) {
 	specify(t, build(t, starter.Connector))
 }
 
-// TestBuildProcessor builds a processor and has it process a record.
+// TestBuildProcessor builds a processor and processes a record with it.
 func TestBuildProcessor(t *testing.T) {
 	path := build(t, starter.Processor, "GOOS=wasip1", "GOARCH=wasm", "CGO_ENABLED=0")
-	old := time.Now().Add(-time.Hour) // not in the making
+	old := time.Now().Add(-time.Hour) // so that the file does not look incomplete
 	if err := os.Chtimes(path, old, old); err != nil {
 		t.Fatal(err)
 	}

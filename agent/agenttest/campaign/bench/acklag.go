@@ -42,7 +42,7 @@ func acknowledged(name, rate string) testCase {
 	}}
 }
 
-// readDurations reads nanoseconds, one a line.
+// readDurations reads durations in nanoseconds, one per line.
 func readDurations(path string) ([]time.Duration, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -59,7 +59,7 @@ func readDurations(path string) ([]time.Duration, error) {
 	return all, nil
 }
 
-// metrics returns what the agent's metrics say now.
+// metrics returns the current metrics of the agent.
 func (a *agent) metrics(ctx context.Context) (string, error) {
 	address, err := a.address(ctx)
 	if err != nil {
@@ -70,7 +70,7 @@ func (a *agent) metrics(ctx context.Context) (string, error) {
 	return text.String(), err
 }
 
-// within returns the least bound of a histogram that a share q of the values does not exceed.
+// within returns the lowest bound of a histogram that a share q of the values does not exceed.
 func within(metrics, name string, q float64) float64 {
 	count := sample(metrics, name+"_count")
 	for _, bucket := range regexp.MustCompile(name+`_bucket{.*le="([^"]+)"} (\S+)`).FindAllStringSubmatch(metrics, -1) {

@@ -23,8 +23,8 @@ type agent struct {
 	log string // its output
 }
 
-// start starts an agent that runs the pipelines. It is killed when ctx ends: nothing is to
-// fill the disk after an interrupt.
+// start starts an agent that runs the pipelines. The agent is killed when ctx ends, so that it does not fill the disk
+// after an interrupt.
 func (b *bench) start(ctx context.Context, pipelines ...string) (*agent, error) {
 	for i, text := range pipelines {
 		file := filepath.Join(b.dir, "pipelines", fmt.Sprintf("p%d.yaml", i))
@@ -49,7 +49,7 @@ func (b *bench) start(ctx context.Context, pipelines ...string) (*agent, error) 
 // path returns the path of a file of the run.
 func (b *bench) path(name string) string { return filepath.Join(b.dir, name) }
 
-// stop ends the agent gracefully. err is what went wrong while it ran, if anything did.
+// stop ends the agent gracefully. err is the error of the measurement, if any.
 func (a *agent) stop(err error) error {
 	_ = a.Process.Signal(syscall.SIGINT)
 	if err = errors.Join(err, a.Wait()); err != nil {
@@ -61,7 +61,7 @@ func (a *agent) stop(err error) error {
 
 var ready = regexp.MustCompile(`API ready.* address=(\S+)`)
 
-// address returns where the agent serves its API.
+// address returns the address of the agent's API.
 func (a *agent) address(ctx context.Context) (string, error) {
 	var found [][]byte
 	err := await(ctx, "the API", func() bool {
@@ -75,7 +75,7 @@ func (a *agent) address(ctx context.Context) (string, error) {
 	return string(found[1]), nil
 }
 
-// peak returns the greatest resident set of the agent, in MiB.
+// peak returns the peak resident set of the agent, in MiB.
 func (a *agent) peak() (float64, error) {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", a.Process.Pid))
 	if err != nil {
@@ -93,7 +93,7 @@ type usage struct {
 
 func (u usage) minus(v usage) usage { return usage{u.agent - v.agent, u.connectors - v.connectors} }
 
-// usage returns what the agent and the connectors that it started have used.
+// usage returns the CPU time that the agent and its connector processes have used.
 func (a *agent) usage() (u usage, err error) {
 	if u.agent, _, err = cpuTime(a.Process.Pid); err != nil {
 		return u, err
@@ -108,7 +108,7 @@ func (a *agent) usage() (u usage, err error) {
 	return u, err
 }
 
-// cpuTime returns the time that a process has used, and its parent.
+// cpuTime returns the CPU time of a process, and the parent's id.
 func cpuTime(pid int) (used time.Duration, parent int, err error) {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -126,7 +126,7 @@ func cpuTime(pid int) (used time.Duration, parent int, err error) {
 	return used, parent, nil
 }
 
-// timeout is how long something may take to begin.
+// timeout limits the time until something begins.
 const timeout = 2 * time.Minute
 
 // await polls until done returns true.

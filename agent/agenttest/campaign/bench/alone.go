@@ -7,7 +7,7 @@ import (
 	"os/exec"
 )
 
-// alone compares the binary with one that has no clusters in it, in what an agent that is no member of one pays.
+// alone compares the binary with a build without clusters, for an agent outside a cluster.
 var alone = suite{
 	name:    "no cluster",
 	title:   "An agent that is no member of a cluster",
@@ -20,7 +20,7 @@ var alone = suite{
 	},
 }
 
-// ofBuild is a case that runs pipelines in a binary that is built with tags.
+// ofBuild is a case that runs pipelines in a binary built with tags.
 func ofBuild(name, tags string, pipelines []string) testCase {
 	return testCase{name: name, measure: func(ctx context.Context, b *bench) ([]float64, error) {
 		built := *b

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// beside runs the same pipeline files with the agent and with the Conduit that -conduit names, one after the other. Both
-// save positions in SQLite; Conduit's API is off.
+// beside runs the same pipeline files with the agent and with the Conduit that -conduit names, one after the other.
+// Both save positions in SQLite; Conduit's API is off.
 func beside(conduit string) suite {
 	one := []column{{name: "records/s", format: "%.0f"}, {name: "CPU µs/record", format: "%.2f"}, {name: "peak MiB", format: "%.0f"}, {name: "s to records in all outputs", format: "%.2f"}}
 	columns := slices.Clone(one)
@@ -32,7 +32,7 @@ func beside(conduit string) suite {
 	}
 }
 
-// besides measures the agent, then the executable conduit, in an empty directory each.
+// besides measures the agent, then the executable conduit, each in an empty directory.
 func (b *bench) besides(ctx context.Context, conduit string, pipelines []string) ([]float64, error) {
 	binary, err := filepath.Abs(conduit)
 	if err != nil {
@@ -52,7 +52,7 @@ func (b *bench) besides(ctx context.Context, conduit string, pipelines []string)
 	return append(values, values[1]/values[5], values[3]/values[7]), nil
 }
 
-// fromStart measures pipelines that go on for ever, and how long they take until each has written something.
+// fromStart runs endless pipelines and measures the time until each has written a record.
 func (b *bench) fromStart(ctx context.Context, pipelines []string) ([]float64, error) {
 	begin := time.Now()
 	a, err := b.start(ctx, pipelines...)
@@ -66,7 +66,8 @@ func (b *bench) fromStart(ctx context.Context, pipelines []string) ([]float64, e
 	if err == nil {
 		f, err = b.observe(ctx, a, out, nil)
 	}
-	if stopped := a.stop(err); stopped != nil && (err != nil || b.arguments == nil) { // what code another program ends with is its own affair
+	// The exit code of another program does not matter.
+	if stopped := a.stop(err); stopped != nil && (err != nil || b.arguments == nil) {
 		return nil, stopped
 	}
 	err = f.count(out)

@@ -10,9 +10,9 @@ import (
 	"strconv"
 )
 
-// connectors moves the same rows with what a system brings for it, or a bare loop of the same client, and with an agent. Each
-// line has a server of its own, which must be installed. What is compared, which an agent mostly is, is compared with the last bare
-// line before it.
+// connectors moves the same rows with the tools of a system, or with a bare loop of the same client, and with an agent.
+// Each case uses a separate server, which must be installed. A compared case, usually one with an agent, is compared
+// with the last bare case before it.
 var connectors = suite{
 	name:    "connectors",
 	title:   "Connectors and the tools of their systems, the same rows",
@@ -75,7 +75,7 @@ var connectors = suite{
 	},
 }
 
-// peers moves with Bento, which must be in the PATH, what the agent moves.
+// peers moves the same data with the agent and with Bento, which must be in the PATH.
 var peers = suite{
 	name:  "peers",
 	title: "The agent and Bento, the same messages",
@@ -114,11 +114,11 @@ func bare(name, pattern string) testCase {
 	}}
 }
 
-// compared is a case with an agent, which the last one without is compared with.
+// compared is a case with an agent, compared with the last case without one.
 func compared(name, pattern string) testCase {
 	return testCase{name: name, measure: func(ctx context.Context, b *bench) ([]float64, error) {
 		m, err := b.benchmark(ctx, pattern)
-		share := math.NaN() // where only cases with an agent were chosen
+		share := math.NaN() // when only cases with an agent were chosen
 		if b.bare > 0 {
 			share = m.rate / b.bare
 		}
@@ -128,14 +128,14 @@ func compared(name, pattern string) testCase {
 
 var measured = regexp.MustCompile(`\s([0-9.]+) (MiB-at-most|process-CPU-µs/record|records/s)`)
 
-// moved is what a benchmark of package kill measured: records a second, the CPU time a record in microseconds, and the
-// memory at most in MiB, the latter two NaN where that is not measured.
+// moved is the result of a benchmark of package kill: records per second, CPU time per record in microseconds, and
+// maximum memory in MiB. The latter two are NaN if not measured.
 type moved struct{ rate, cpu, memory float64 }
 
 // benchmark runs a benchmark of package kill once.
 func (b *bench) benchmark(ctx context.Context, pattern string) (m moved, err error) {
 	cmd := exec.CommandContext(ctx, b.kill, "-test.run=^$", "-test.bench="+pattern+"$", "-test.benchtime=1x")
-	cmd.Dir = filepath.Join("agent", "agenttest", "campaign", "kill") // whence servers of other modules are built
+	cmd.Dir = filepath.Join("agent", "agenttest", "campaign", "kill") // servers of other modules are built from here
 	out, err := cmd.CombinedOutput()
 	m = moved{math.NaN(), math.NaN(), math.NaN()}
 	of := map[string]*float64{"records/s": &m.rate, "process-CPU-µs/record": &m.cpu, "MiB-at-most": &m.memory}

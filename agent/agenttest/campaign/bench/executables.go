@@ -39,7 +39,7 @@ var deadLetters = suite{
 	},
 }
 
-// refusing is a case whose destination refuses one of every so many records.
+// refusing is a case whose destination refuses one of every n records.
 func refusing(name string, every int, queue string) testCase {
 	to := destination("standalone:refusing", fmt.Sprintf("path: %s, refuse: %d", outputOf(0), every))
 	return passing(name, []string{pipeline(0, source("standalone:generator", fast), to, queue)})

@@ -13,7 +13,7 @@ var fairness = suite{
 	},
 }
 
-// alongside is a case of a slow pipeline, and of others that run at the same time.
+// alongside is a case of a slow pipeline and of others that run at the same time.
 func alongside(name string, others ...string) testCase {
 	return testCase{name: name, measure: func(ctx context.Context, b *bench) ([]float64, error) {
 		slow := pipeline(0, source("builtin:generator", "rate: 10, "+twoFields), toFile("builtin", 0))

@@ -27,7 +27,7 @@ var latency = suite{
 	},
 }
 
-// slowest is how long a case with one record a second takes.
+// slowest is the duration of a case with one record per second.
 const slowest = 8 * time.Second
 
 func arriving(name, kind string, rate int) testCase {
@@ -40,7 +40,7 @@ func arriving(name, kind string, rate int) testCase {
 	}}
 }
 
-// arrivals runs pipelines and measures how late the records of the first arrive.
+// arrivals runs pipelines and measures the latency of the records of the first one.
 func (b *bench) arrivals(ctx context.Context, took time.Duration, pipelines ...string) ([]float64, error) {
 	out, err := openPipe(b.path(outputOf(0)))
 	if err != nil {
@@ -53,7 +53,7 @@ func (b *bench) arrivals(ctx context.Context, took time.Duration, pipelines ...s
 		return nil, err
 	}
 	late, err := follow(out, took)
-	// What is read now does not count, but the agent has to get rid of it.
+	// Later records do not count, but the agent must be able to write them.
 	_ = out.SetReadDeadline(time.Time{})
 	go func() { _, _ = io.Copy(io.Discard, out) }()
 	if err = a.stop(err); err != nil {
@@ -62,7 +62,7 @@ func (b *bench) arrivals(ctx context.Context, took time.Duration, pipelines ...s
 	return distribution(late)
 }
 
-// distribution returns what the columns of times show.
+// distribution returns the values for the columns of times.
 func distribution(late []time.Duration) ([]float64, error) {
 	if len(late) == 0 {
 		return nil, errors.New("nothing arrived")
@@ -75,8 +75,7 @@ func distribution(late []time.Duration) ([]float64, error) {
 	return []float64{float64(len(ms)), quantile(ms, .5), quantile(ms, .99), quantile(ms, .999), ms[len(ms)-1]}, nil
 }
 
-// openPipe makes a named pipe and opens it for reading, and for writing so that it does
-// not end before there is a writer.
+// openPipe creates a named pipe and opens it for reading and writing, so that it does not end before there is a writer.
 func openPipe(path string) (*os.File, error) {
 	if err := syscall.Mkfifo(path, 0o644); err != nil {
 		return nil, fmt.Errorf("cannot make the named pipe %s: %w", path, err)
@@ -84,11 +83,10 @@ func openPipe(path string) (*os.File, error) {
 	return os.OpenFile(path, os.O_RDWR|syscall.O_NONBLOCK, 0)
 }
 
-// follow reads records from f as they come, after a warm-up and for the given time, and
-// returns how long after they were made they came.
+// follow reads records from f as they arrive, after a warm-up and for the given time, and returns their latencies.
 func follow(f *os.File, took time.Duration) (late []time.Duration, err error) {
 	buf := make([]byte, 0, 1<<20)
-	begin := time.Time{} // of what counts: after the first record and the warm-up
+	begin := time.Time{} // start of the measurement: after the first record and the warm-up
 	_ = f.SetReadDeadline(time.Now().Add(timeout))
 	for {
 		if !begin.IsZero() {
@@ -119,7 +117,7 @@ func follow(f *os.File, took time.Duration) (late []time.Duration, err error) {
 
 var createdAt = []byte(`"opencdc.createdAt":"`)
 
-// madeAt returns when the record was made, according to its metadata.
+// madeAt returns the creation time in the metadata of the record.
 func madeAt(line []byte) time.Time {
 	_, after, _ := bytes.Cut(line, createdAt)
 	digits, _, _ := bytes.Cut(after, []byte{'"'})

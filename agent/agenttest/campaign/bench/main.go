@@ -1,11 +1,11 @@
-// Command bench measures the built binary from outside: records that arrived, processor
-// time, memory, latency. It prints tables in Markdown. It reads /proc, so it is for Linux.
+// Command bench measures the built binary from outside: records that arrived, processor time, memory, latency. It
+// prints tables in Markdown. It reads /proc, so it requires Linux.
 //
 //	just bench -case sizes -rounds 5 -seconds 5
 //
-// Every round runs each case once, in turn, so that what disturbs the machine for a while
-// disturbs all of them. The first case of a table runs twice a round; the difference
-// between the two is the noise below which a difference means nothing (the A/A control).
+// Every round runs each case once, in turn, so that a temporary disturbance of the machine affects all cases. The
+// first case of a table runs twice per round; the difference between the two is the noise below which a difference
+// means nothing (the A/A control).
 package main
 
 import (
@@ -24,7 +24,7 @@ import (
 	"time"
 )
 
-// suite is a table of cases that are measured alike.
+// suite is a table of cases with the same measurements.
 type suite struct {
 	name    string
 	title   string
@@ -37,23 +37,23 @@ type testCase struct {
 	name string
 	// measure runs the case once. It returns a value for each column of the table.
 	measure func(ctx context.Context, b *bench) ([]float64, error)
-	long    bool // it takes much time or space, and runs only when it is asked for
+	long    bool // it takes much time or space, and runs only on request
 }
 
-// bench is where and how long cases are measured.
+// bench holds the environment and the duration of the measurements.
 type bench struct {
 	binary     string   // conduit
 	arguments  []string // of another Conduit, nil for this agent
 	connectors string   // directory of the executables
-	loop       string   // the benchmarks of package e2e
-	kill       string   // the benchmarks of package kill
-	dir        string   // of the run; empty at its start
+	loop       string   // the test binary of package e2e
+	kill       string   // the test binary of package kill
+	dir        string   // directory of the run; empty at its start
 	seconds    time.Duration
 	bare       float64 // records/s of the last case without an agent
 	group      string  // directory of the control group for agents, empty for none
 }
 
-// suites returns all, the one beside a Conduit if its executable is named.
+// suites returns all suites, including the comparison with a Conduit if its executable is named.
 func suites(conduit string) []suite {
 	all := []suite{throughput, sizes, scale, small, alone, memory, quota, observers, deadLetters, host, latency, fairness, sharing, ackLag, loop, processors, stages, modules, connectors, peers}
 	if conduit != "" {
@@ -95,7 +95,7 @@ func main() {
 	}
 }
 
-// choose returns the suites with the cases that are asked for.
+// choose returns the suites with the requested cases.
 func choose(all []suite, only string, long bool) []suite {
 	var selected []suite
 	for _, s := range all {
@@ -130,7 +130,7 @@ func run(ctx context.Context, selected []suite, rounds int, seconds time.Duratio
 	return nil
 }
 
-// repository is where the packages are that it measures.
+// repository is the import path of the measured packages.
 const repository = "github.com/conduit-agent/conduit"
 
 func (b *bench) build(ctx context.Context) error {
@@ -147,7 +147,7 @@ func (b *bench) build(ctx context.Context) error {
 			return fmt.Errorf("cannot build %s: %w", target, err)
 		}
 	}
-	// It is the connector that its name says.
+	// The name of the executable selects the connector.
 	for _, name := range []string{"file", "refusing", "timed"} {
 		if err := os.Link(b.connectors+"/conduit-connector-generator", b.connectors+"/conduit-connector-"+name); err != nil {
 			return err
@@ -187,7 +187,7 @@ func (b *bench) measure(ctx context.Context, c testCase) ([]float64, error) {
 	return c.measure(ctx, b)
 }
 
-// load returns the load averages, what is known of them.
+// load returns the known load averages.
 func load() string {
 	text, err := os.ReadFile("/proc/loadavg")
 	if fields := strings.Fields(string(text)); err == nil && len(fields) > 1 {

@@ -14,9 +14,9 @@ import (
 	"time"
 )
 
-// memory is what little memory does to an agent that the host has not read before, whose pages
-// are charged to its control group. It needs root, and -dir on a disk; how much the disk reads
-// ahead decides.
+// memory measures the effect of little memory on an agent whose binary is not in the page cache of the host, so that
+// its pages are charged to the control group. It needs root, and -dir on a disk; the result depends on the read-ahead
+// of the disk.
 var memory = suite{
 	name:    "little memory",
 	title:   "Ten pipelines at 10 records/s in a control group",
@@ -24,7 +24,7 @@ var memory = suite{
 	cases:   []testCase{inMemory(256), inMemory(48), inMemory(32), inMemory(24)},
 }
 
-// inMemory is a case of an agent with so many MiB.
+// inMemory is a case of an agent with a limit in MiB.
 func inMemory(mib int) testCase {
 	return testCase{name: fmt.Sprintf("%d MiB", mib), long: true, measure: func(ctx context.Context, b *bench) (_ []float64, err error) {
 		group, err := newGroup("memory", map[string]string{"memory.limit_in_bytes": strconv.Itoa(mib << 20)}, map[string]string{"memory.max": strconv.Itoa(mib << 20)})
@@ -34,7 +34,7 @@ func inMemory(mib int) testCase {
 		defer func() { err = errors.Join(err, removeGroup(ctx, group)) }()
 		alone := *b
 		b = &alone
-		b.group, b.connectors = group, b.path("none") // executables would be asked within the group what they are
+		b.group, b.connectors = group, b.path("none") // specifications would be read within the group
 		if out, err := exec.CommandContext(ctx, "dd", "if="+b.binary, "iflag=nocache", "count=0").CombinedOutput(); err != nil {
 			return nil, fmt.Errorf("cannot take %s out of the page cache: %w: %s", b.binary, err, out)
 		}
@@ -51,8 +51,8 @@ func inMemory(mib int) testCase {
 	}}
 }
 
-// newGroup makes a control group with limits and returns its directory: those of the first version of control groups for
-// a controller, or of the second.
+// newGroup creates a control group with limits and returns its directory. The first limits are for version 1 of control
+// groups, for one controller; the second ones for version 2.
 func newGroup(controller string, first, second map[string]string) (string, error) {
 	root, limits := filepath.Join("/sys/fs/cgroup", controller), first
 	if _, err := os.Stat("/sys/fs/cgroup/cgroup.controllers"); !errors.Is(err, fs.ErrNotExist) {
@@ -68,7 +68,7 @@ func newGroup(controller string, first, second map[string]string) (string, error
 	return group, err
 }
 
-// removeGroup removes a control group, which may take a moment after its last process ended.
+// removeGroup removes a control group, which may be busy for a moment after its last process ended.
 func removeGroup(ctx context.Context, group string) error {
 	return await(ctx, "the end of the control group "+group, func() bool { return os.Remove(group) == nil })
 }
@@ -81,8 +81,7 @@ func (b *bench) command(ctx context.Context, args ...string) *exec.Cmd {
 	return exec.CommandContext(ctx, "sh", append([]string{"-c", `echo $$ >"$0/cgroup.procs" && exec "$@"`, b.group, b.binary}, args...)...)
 }
 
-// memory returns how many pages the agent had to read from the disk, and how many MiB it has
-// that are no file's.
+// memory returns the number of pages that the agent had to read from the disk, and its memory without files in MiB.
 func (a *agent) memory() (faults, own float64, err error) {
 	proc := fmt.Sprintf("/proc/%d/", a.Process.Pid)
 	stat, err := os.ReadFile(proc + "stat")

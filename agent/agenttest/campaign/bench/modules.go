@@ -31,7 +31,7 @@ func guest(name, plugin string, workers int) testCase {
 	}}
 }
 
-// provideModules builds the modules once, and gives the run what was compiled of them before.
+// provideModules builds the modules once, and links their cached compiled code into the directory of the run.
 func (b *bench) provideModules(ctx context.Context) error {
 	dir := filepath.Join(filepath.Dir(b.dir), "modules")
 	compiled := filepath.Join(filepath.Dir(b.dir), "compiled")

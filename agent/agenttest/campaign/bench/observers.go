@@ -34,7 +34,7 @@ func watched(name string, pipelines []string, by observer) testCase {
 	}}
 }
 
-// scrape reads the metrics at once and then every second.
+// scrape reads the metrics immediately and then every second.
 func scrape(ctx context.Context, _ *bench, a *agent) (end func() error, err error) {
 	address, err := a.address(ctx)
 	if err != nil {
@@ -77,7 +77,7 @@ func get(url string, to io.Writer) error {
 	return err
 }
 
-// inspect has the command show the records of the source.
+// inspect shows the records of the source with the command.
 func inspect(ctx context.Context, b *bench, a *agent) (end func() error, err error) {
 	address, err := a.address(ctx)
 	if err != nil {
@@ -99,7 +99,7 @@ func inspect(ctx context.Context, b *bench, a *agent) (end func() error, err err
 	}, nil
 }
 
-// inspectors has n clients of this process see the records of the source over WebSocket.
+// inspectors has n clients in this process that inspect the records of the source over WebSocket.
 func inspectors(n int) observer {
 	return func(ctx context.Context, _ *bench, a *agent) (end func() error, err error) {
 		address, err := a.address(ctx)

@@ -8,7 +8,7 @@ import (
 	"slices"
 )
 
-// output is files that records are written to, a line each.
+// output is a list of files with one record per line.
 type output []string
 
 // outputs are the files that the first n pipelines write.
@@ -19,7 +19,7 @@ func (b *bench) outputs(n int) (o output) {
 	return o
 }
 
-// size returns the size of the files together.
+// size returns the total size of the files.
 func (o output) size() (total int64) {
 	for _, path := range o {
 		if info, err := os.Stat(path); err == nil {
@@ -29,7 +29,7 @@ func (o output) size() (total int64) {
 	return total
 }
 
-// started reports whether something is in every file.
+// started reports whether no file is empty.
 func (o output) started() bool {
 	return !slices.ContainsFunc(o, func(path string) bool {
 		info, err := os.Stat(path)
@@ -37,7 +37,7 @@ func (o output) started() bool {
 	})
 }
 
-// lines returns the number of lines of the files together.
+// lines returns the total number of lines in the files.
 func (o output) lines() (lines int, err error) {
 	for _, path := range o {
 		n, err := countFile(path)

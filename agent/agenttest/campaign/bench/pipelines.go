@@ -2,7 +2,7 @@ package main
 
 import "fmt"
 
-// settings of a generator that goes as fast as it can.
+// settings of a generator at full speed.
 const (
 	fast      = "rate: 0, " + twoFields
 	twoFields = "format.type: structured, format.options.id: int, format.options.name: string" + noSchemas

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// quota is what a small share of a CPU does to an agent. It needs root.
+// quota measures the effect of a small share of a CPU on an agent. It needs root.
 var quota = suite{
 	name:    "little CPU",
 	title:   "Ten pipelines at a record a second in a control group",
@@ -14,7 +14,7 @@ var quota = suite{
 	cases:   []testCase{inQuota("100 % of a CPU", "100000"), inQuota("1 % of a CPU", "1000")},
 }
 
-// inQuota is a case of an agent with so many microseconds of each 100 ms of a CPU.
+// inQuota is a case of an agent with a quota in microseconds per 100 ms of a CPU.
 func inQuota(name, each string) testCase {
 	return testCase{name: name, long: true, measure: func(ctx context.Context, b *bench) (_ []float64, err error) {
 		group, err := newGroup("cpu", map[string]string{"cpu.cfs_period_us": "100000", "cpu.cfs_quota_us": each}, map[string]string{"cpu.max": each + " 100000"})
@@ -24,7 +24,7 @@ func inQuota(name, each string) testCase {
 		defer func() { err = errors.Join(err, removeGroup(ctx, group)) }()
 		alone := *b
 		b = &alone
-		b.group, b.connectors = group, b.path("none") // executables would be asked within the group what they are
+		b.group, b.connectors = group, b.path("none") // specifications would be read within the group
 		began := time.Now()
 		var first float64
 		f, err := b.pass(ctx, many(10, "rate: 1, "+twoFields), func(context.Context, *bench, *agent) (func() error, error) {

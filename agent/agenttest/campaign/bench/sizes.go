@@ -51,12 +51,12 @@ func inAll(name string, n int) testCase {
 	return c
 }
 
-// evenly is a case of n pipelines that make 100,000 records a second together.
+// evenly is a case of n pipelines that together generate 100,000 records per second.
 func evenly(name string, n int) testCase {
 	return together(name, many(n, fmt.Sprintf("rate: %d, %s", 100_000/n, twoFields)))
 }
 
-// together is a case that also measures what the agent does while its pipelines run.
+// together is a case that also measures a load on the agent while its pipelines run.
 func together(name string, pipelines []string) testCase {
 	return testCase{name: name, measure: func(ctx context.Context, b *bench) ([]float64, error) {
 		var answered time.Duration

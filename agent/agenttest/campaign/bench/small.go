@@ -14,9 +14,9 @@ import (
 	"time"
 )
 
-// small is what an agent writes to its disk where nearly nothing passes, as it matters to
-// flash memory. It needs a directory on a disk (-dir): a file system in memory writes nothing. Where strace
-// is installed it counts the syncs, in a second window of time since that slows the agent down.
+// small measures the disk writes of a nearly idle agent, which matter to flash memory. It needs a directory on a disk
+// (-dir): a file system in memory writes nothing. Where strace is installed it counts the syncs, in a second period
+// because tracing slows the agent down.
 var small = suite{
 	name:    "small hosts",
 	title:   "What one pipeline writes to the disk, generator → file",
@@ -28,10 +28,10 @@ var small = suite{
 	},
 }
 
-// settled is after how long an agent that was started has nothing to write but what passes.
+// settled is the time after the start of an agent after which it writes only for records.
 const settled = 2 * time.Second
 
-// wearing is a case of a pipeline at a rate, or of one whose source is silent.
+// wearing is a case of a pipeline with a rate, or with a silent source.
 func wearing(name, rate, interval string) testCase {
 	return testCase{name: name, measure: func(ctx context.Context, b *bench) ([]float64, error) {
 		if err := os.WriteFile(b.path("conduit.yaml"), []byte("pipelines:\n  confirm: 100ms\ndb:\n  commit-interval: "+interval+"\n"), 0o644); err != nil {
@@ -63,7 +63,8 @@ func wearing(name, rate, interval string) testCase {
 	}}
 }
 
-// wear returns how often the agent syncs a day, how many MB it writes, how many seconds of CPU that takes, and its peak in MiB.
+// wear returns, per day, the syncs of the agent, the MB that it writes and its CPU time in seconds; and its peak memory
+// in MiB.
 func (a *agent) wear(ctx context.Context, b *bench) ([]float64, error) {
 	sleep(ctx, settled)
 	before, err := a.written()
@@ -93,7 +94,7 @@ func (a *agent) wear(ctx context.Context, b *bench) ([]float64, error) {
 	return []float64{syncs, (written - before) * perDay / 1e6, after.minus(used).agent.Seconds() * perDay, peak}, err
 }
 
-// syncs returns how often the agent syncs a file in a day, not a number where strace is missing.
+// syncs returns how often the agent syncs a file per day, NaN where strace is missing.
 func (a *agent) syncs(ctx context.Context, b *bench) (float64, error) {
 	path, err := exec.LookPath("strace")
 	if err != nil {
@@ -109,7 +110,7 @@ func (a *agent) syncs(ctx context.Context, b *bench) (float64, error) {
 	began := time.Now()
 	sleep(ctx, b.seconds)
 	took := time.Since(began)
-	if err := tracer.Process.Signal(os.Interrupt); err != nil { // it leaves the agent alone
+	if err := tracer.Process.Signal(os.Interrupt); err != nil { // strace detaches and the agent continues
 		return 0, fmt.Errorf("cannot trace the agent: %w: %s", errors.Join(err, tracer.Wait()), complaints.Bytes())
 	}
 	var exit *exec.ExitError
@@ -121,7 +122,7 @@ func (a *agent) syncs(ctx context.Context, b *bench) (float64, error) {
 	return float64(n) * float64(24*time.Hour) / float64(took), err
 }
 
-// written returns how many bytes the agent had the kernel write to disks.
+// written returns how many bytes the kernel wrote to disks for the agent.
 func (a *agent) written() (float64, error) {
 	io, err := os.ReadFile(fmt.Sprintf("/proc/%d/io", a.Process.Pid))
 	if err != nil {

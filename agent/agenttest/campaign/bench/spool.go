@@ -7,7 +7,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/spoollog"
 )
 
-// spooled returns how many records and bytes there are in the spool, 0 while there is none.
+// spooled returns the number of records and bytes in the spool, 0 while it does not exist.
 func (b *bench) spooled() (records uint64, bytes int64) {
 	s, err := spoollog.Inspect(b.path("spool"))
 	if err != nil {
@@ -19,7 +19,7 @@ func (b *bench) spooled() (records uint64, bytes int64) {
 	return records, bytes
 }
 
-// toSpool measures for a while, by the records that are in the spool.
+// toSpool measures for the given time, by the number of records in the spool.
 func toSpool(ctx context.Context, b *bench) ([]float64, error) {
 	a, err := b.start(ctx, pipeline(0, source("builtin:generator", fast), destination("builtin:spool", "path: spool")))
 	if err != nil {
@@ -55,7 +55,7 @@ func (b *bench) observeSpool(ctx context.Context, a *agent) (f flow, err error) 
 	return f, err
 }
 
-// fromSpool fills a spool, and measures until all of it has arrived in a file.
+// fromSpool fills a spool, and measures until all records have arrived in a file.
 func fromSpool(ctx context.Context, b *bench) ([]float64, error) {
 	a, err := b.start(ctx, pipeline(0, source("builtin:generator", fast+", recordCount: 3000000"), destination("builtin:spool", "path: spool")))
 	if err != nil {

@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// column is one of the values that a case gives.
+// column is one of the values that a case returns.
 type column struct {
 	name   string
 	format string // of a value
-	total  bool   // it is summed up over the rounds; of others there is the median and the range
+	total  bool   // summed up over the rounds; otherwise the table has the median and the range
 }
 
 // head prints the head of a table.
@@ -23,7 +23,7 @@ func head(columns []column) {
 	fmt.Printf("\n|---|%s\n", strings.Repeat("---|", len(columns)))
 }
 
-// line prints what a case gave in all rounds.
+// line prints the results of a case in all rounds.
 func line(name string, columns []column, runs [][]float64) {
 	fmt.Printf("| %s |", name)
 	for i, c := range columns {
@@ -36,7 +36,7 @@ func line(name string, columns []column, runs [][]float64) {
 	fmt.Println()
 }
 
-// cell returns the median of the values, with their range where there is one; nothing where a case has no value.
+// cell returns the median of the values, with their range if there is one, or nothing if a case has no value.
 func (c column) cell(values []float64) string {
 	if c.total {
 		sum := 0.0

@@ -35,7 +35,7 @@ func TestQuantiles(t *testing.T) {
 	}
 }
 
-// A case is chosen by its name, so no two have the same.
+// A case is chosen by its name, so names are unique.
 func TestCasesHaveNamesOfTheirOwn(t *testing.T) {
 	seen := map[string]bool{}
 	for _, s := range choose(suites("conduit"), "", true) {

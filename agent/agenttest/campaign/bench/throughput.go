@@ -25,10 +25,10 @@ var throughput = suite{
 	},
 }
 
-// flow is what passed in a while.
+// flow is the result of measuring pipelines for some time.
 type flow struct {
-	records float64 // in all, from the agent's start to its end
-	share   float64 // of them, the part that the rest is about
+	records float64 // total, from the agent's start to its end
+	share   float64 // the measured part of the records, to which the other fields refer
 	took    time.Duration
 	used    usage
 	peak    float64 // MiB
@@ -41,12 +41,12 @@ func (f flow) perRecord(d time.Duration) float64 {
 	return float64(d) / float64(time.Microsecond) / (f.records * f.share)
 }
 
-// values are what most tables show.
+// values are the columns of most tables.
 func (f flow) values() []float64 {
 	return []float64{f.records, f.perSecond(), f.perRecord(f.used.agent + f.used.connectors), f.peak}
 }
 
-// passing is a case that runs pipelines for a while.
+// passing is a case that runs pipelines for the given time.
 func passing(name string, pipelines []string) testCase {
 	return testCase{name: name, measure: func(ctx context.Context, b *bench) ([]float64, error) {
 		f, err := b.pass(ctx, pipelines, nil)
@@ -54,15 +54,14 @@ func passing(name string, pipelines []string) testCase {
 	}}
 }
 
-// warmUp is how long pipelines run before they are measured.
+// warmUp is the running time of pipelines before the measurement.
 const warmUp = 500 * time.Millisecond
 
-// observer does something while pipelines run. It is called once they run, and what it
-// returns is called when they were measured.
+// observer puts a load on the agent while pipelines run. It is called once they run, and the returned function is
+// called after the measurement.
 type observer func(ctx context.Context, b *bench, a *agent) (end func() error, err error)
 
-// pass runs pipelines that go on for ever, and measures them for a while, with an
-// observer unless that is nil.
+// pass runs endless pipelines, and measures them for the given time, with an observer unless by is nil.
 func (b *bench) pass(ctx context.Context, pipelines []string, by observer) (flow, error) {
 	a, err := b.start(ctx, pipelines...)
 	if err != nil {
@@ -77,7 +76,7 @@ func (b *bench) pass(ctx context.Context, pipelines []string, by observer) (flow
 	return f, err
 }
 
-// count counts the records and makes share, which is in bytes, a part of them.
+// count counts the records and converts share from bytes to a fraction.
 func (f *flow) count(out output) error {
 	n, err := out.lines()
 	f.records, f.share = float64(n), f.share/float64(out.size())
@@ -120,7 +119,7 @@ func fromGenerator(kind, settings string) []string {
 	return []string{pipeline(0, source(kind+":generator", settings), toFile(kind, 0))}
 }
 
-// many returns n pipelines that go as fast as they can.
+// many returns n pipelines at full speed.
 func many(n int, settings string) []string {
 	var pipelines []string
 	for i := range n {
@@ -129,7 +128,7 @@ func many(n int, settings string) []string {
 	return pipelines
 }
 
-// inputLines is how many lines there are to read.
+// inputLines is the number of input lines.
 const inputLines = 3_000_000
 
 // fileToFile measures until all lines have arrived.
@@ -160,7 +159,7 @@ func (b *bench) allArrive(ctx context.Context, a *agent) ([]float64, error) {
 	return f.values(), nil
 }
 
-// untilQuiet measures until nothing more arrives.
+// untilQuiet measures until no more records arrive.
 func (a *agent) untilQuiet(ctx context.Context, out output) (f flow, err error) {
 	if err := await(ctx, "records", out.started); err != nil {
 		return f, err

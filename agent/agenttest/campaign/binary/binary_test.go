@@ -29,7 +29,7 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// address has the agents of the script, and those who ask them, use a free address.
+// address makes the agents of the script, and their clients, use a free address.
 func address(ts *testscript.TestScript, _ bool, _ []string) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	ts.Check(err)

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// A build without cgo is refused with one sentence that says what to do.
+// A build without cgo is refused with one sentence that names the remedy.
 func TestWithoutCgo(t *testing.T) {
 	cmd := exec.Command("go", "build", "-o", os.DevNull, "github.com/conduit-agent/conduit/cmd/conduit")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")

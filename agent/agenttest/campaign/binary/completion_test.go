@@ -28,7 +28,7 @@ func completion(t *testing.T, shell, name string) string {
 	return path
 }
 
-// In fish each command has its own subcommands and flags, whatever name it is written with, and those of no other.
+// In fish each command has its own subcommands and flags, under every name of the command, and none of others.
 func TestCompletionInFish(t *testing.T) {
 	server.Need(t, "fish", "fish")
 	path := completion(t, "fish", "conduit.fish")
@@ -50,14 +50,14 @@ func TestCompletionInFish(t *testing.T) {
 	}
 }
 
-// inZsh types a line in a zsh that finds the script as packages install it, and prints what is on the terminal once the
-// line is completed.
+// inZsh types a line in a zsh that finds the script as packages install it, and prints the content of the terminal once
+// the line is completed.
 const inZsh = `zmodload zsh/zpty
 zpty terminal "env TERM=dumb zsh -f -i"
 zpty -w terminal 'fpath=('$1' $fpath); autoload -U compinit; compinit -u -D; print rea""dy'
 zpty -r terminal out '*ready*' && zpty -n -w terminal $2$'\t' && zpty -r terminal out "*$3*" && print -r -- "$out"`
 
-// In zsh the first line of a session is completed, for which it loads the script.
+// In zsh the first line of a session is completed, for which zsh loads the script.
 func TestCompletionInZsh(t *testing.T) {
 	server.Need(t, "zsh", "zsh")
 	dir := filepath.Dir(completion(t, "zsh", "_conduit"))

@@ -1,3 +1,3 @@
-// Package binary tries the command line of the binary as it is built: scripts with agents, in testdata/script, and what
-// needs other programs.
+// Package binary tests the command line of the built binary: scripts with agents, in testdata/script, and tests that
+// need other programs.
 package binary

@@ -11,14 +11,14 @@ import (
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/script"
 )
 
-// What a machine has too little of is found, with the level that the page says, and what to do about it.
+// A shortage of a resource of the machine is detected and reported with the documented level and a remedy.
 func TestDoctorFindsWhatIsShort(t *testing.T) {
 	disk := t.TempDir()
 	if out, err := exec.Command("mount", "-t", "tmpfs", "-o", "size=8m,nr_inodes=200", "tmpfs", disk).CombinedOutput(); err != nil {
 		t.Fatalf("cannot mount a small file system: %v %s", err, out)
 	}
 	t.Cleanup(func() { _ = exec.Command("umount", "-l", disk).Run() })
-	other, err := net.Listen("tcp", "127.0.0.1:0") // takes connections, and answers none
+	other, err := net.Listen("tcp", "127.0.0.1:0") // accepts connections and never answers
 	if err != nil {
 		t.Fatal(err)
 	}

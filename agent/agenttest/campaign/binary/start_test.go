@@ -12,8 +12,8 @@ import (
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/script"
 )
 
-// Whoever types a command waits for what all packages do before it: what may be done later, such as compiling regular
-// expressions, is (see package lazy). Most of what is left is what protobuf registers.
+// Every command waits for the initialization of all packages, so deferrable work, such as compiling regular
+// expressions, is deferred (see package lazy). Most of the remaining allocations are registrations of protobuf.
 func TestStartAllocatesLittle(t *testing.T) {
 	cmd := exec.Command(filepath.Join(script.Binaries(t), "conduit"), "version")
 	cmd.Env = append(os.Environ(), "GODEBUG=inittrace=1")

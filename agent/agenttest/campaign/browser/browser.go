@@ -13,11 +13,10 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// limit ends a test that waits for a page in vain. On a busy machine, or with the race detector, a test
-// takes minutes.
+// limit ends a test that waits for a page in vain. On a busy machine, or with the race detector, a test takes minutes.
 const limit = 8 * time.Minute
 
-// common is the browser of all tests.
+// common is the shared browser of all tests.
 var common struct {
 	sync.Once
 	ctx context.Context
@@ -25,15 +24,15 @@ var common struct {
 	err error
 }
 
-// Tab returns a context for actions in a tab that has cookies and a storage of its own. It is closed
-// when the test ends. The test may take longer by watched, for which it only watches.
+// Tab returns a context for actions in a tab with separate cookies and storage. The tab is closed when the test ends.
+// The limit of the test is extended by watched, the time in which it only observes.
 func Tab(t testing.TB, watched time.Duration) context.Context {
 	t.Helper()
 	common.Do(func() { common.ctx, common.end, common.err = start() })
 	return tab(common.ctx, t, watched, common.err)
 }
 
-// Alone is Tab in a browser that no other test uses, for what is measured.
+// Alone is Tab in a separate browser, for measurements.
 func Alone(t testing.TB, watched time.Duration) context.Context {
 	t.Helper()
 	ctx, end, err := start()

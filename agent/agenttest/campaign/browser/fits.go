@@ -21,7 +21,7 @@ func Fits(ctx context.Context, t testing.TB, view string) {
 	if err != nil || wide {
 		t.Errorf("%s: the page is wider than the window: %v, error %v", view, wide, err)
 	}
-	// It finds what keeps people with disabilities from using a page.
+	// axe-core finds problems for people with disabilities.
 	found, err := violations(ctx, filepath.Join(npm.Dir(t, "axe-core"), "axe.min.js"))
 	if err != nil {
 		t.Fatal(err)
@@ -31,7 +31,8 @@ func Fits(ctx context.Context, t testing.TB, view string) {
 	}
 }
 
-// violations returns what axe-core finds. The debugger loads it, which the policy of the page does not bind.
+// violations returns the findings of axe-core. It is loaded by the debugger, to which the policy of the page does not
+// apply.
 func violations(ctx context.Context, path string) ([]string, error) {
 	if loaded, err := chromedp.Run(ctx, chromedp.Evaluate[bool]("!!window.axe")); err != nil {
 		return nil, err
@@ -49,7 +50,7 @@ func violations(ctx context.Context, path string) ([]string, error) {
 		func(e *runtime.EvaluateParams) { wait := true; e.AwaitPromise = &wait }))
 }
 
-// Colours has pages see a preference for light or dark.
+// Colours emulates a preference for light or dark in pages.
 func Colours(scheme string) chromedp.Action[chromedp.Void] {
 	return func(ctx context.Context, t *chromedp.Target) (chromedp.Void, error) {
 		_, err := cdp.Call(ctx, t, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}})

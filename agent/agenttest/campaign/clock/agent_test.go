@@ -33,7 +33,7 @@ const (
 
 var leaps = flag.Int("leaps", 3, "how often the clock of an agent leaps, 5 at most")
 
-// host is a machine whose clock is set, with an agent: the binary that is shipped.
+// host is a machine with a settable clock and an agent, the released binary.
 type host struct {
 	t    *testing.T
 	dir  string
@@ -131,7 +131,7 @@ func (h *host) lines(name string) []string {
 	return strings.Fields(string(content))
 }
 
-// get returns what the API answers to one who shows the token.
+// get returns the answer of the API to a request with the token.
 func (h *host) get(path string) string {
 	h.t.Helper()
 	request, err := http.NewRequestWithContext(h.t.Context(), http.MethodGet, h.url+path, nil)
@@ -151,8 +151,8 @@ func (h *host) get(path string) string {
 	return string(body)
 }
 
-// An agent whose clock begins in 1970, and then leaps to today, back, and on by years, goes on at
-// the same pace: nothing waits for the clock, nothing comes too early by it, nothing is lost.
+// An agent whose clock starts in 1970, and then jumps to today, back, and forward by years, keeps its pace: nothing
+// waits for the clock, nothing happens too early, nothing is lost.
 func TestAgentGoesOnWhenTheClockIsSet(t *testing.T) {
 	load.Parallel(t, load.Agent)
 	h := newHost(t)
@@ -170,7 +170,7 @@ func TestAgentGoesOnWhenTheClockIsSet(t *testing.T) {
 	h.nothingIsLost()
 }
 
-// leap sets the clock while pipelines run, one is about to go, and one is to be tried again.
+// leap sets the clock while pipelines run, one is about to be deleted, and one waits for its next attempt.
 func (h *host) leap(ahead time.Duration) {
 	h.t.Helper()
 	h.await("what is to go to run", func() bool { return len(h.lines("gone.txt")) > 0 })
@@ -183,7 +183,7 @@ func (h *host) leap(ahead time.Duration) {
 	h.logs("pipeline stopped component=reconcile pipeline_id=gone", func() { h.at.SetAhead(ahead) })
 	h.logs("pipeline_id=broken retry_at", func() {})
 	h.await("records at their pace", func() bool { return len(h.lines("ticks.txt")) >= before+rate/4 })
-	// The clock jumps by at least an hour. An agent that followed it would generate the records of that time at once.
+	// The clock jumps by at least an hour. An agent that followed it would generate the records for the hour at once.
 	if n, most := len(h.lines("ticks.txt"))-before, time.Since(began)+time.Minute; float64(n) > rate*most.Seconds() {
 		h.t.Errorf("%v ahead: %d records came, which take longer than %v", ahead, n, most)
 	}
@@ -203,7 +203,7 @@ func errorsOf(errs ...error) error {
 	return nil
 }
 
-// logs does something and waits for the line that it has the agent log, which has the time of the clock.
+// logs performs an action and waits for the line that the agent then logs, with the time of the clock.
 func (h *host) logs(text string, do func()) {
 	h.t.Helper()
 	from := len(h.log.String())
@@ -224,7 +224,7 @@ func (h *host) logs(text string, do func()) {
 	}
 }
 
-// edits changes a pipeline, to one that runs and to one that cannot, which is rolled back.
+// edits changes a pipeline to a version that runs and to one that cannot run, which is rolled back.
 func (h *host) edits() {
 	h.t.Helper()
 	const from = "builtin:file, settings: {path: in.txt}"
@@ -250,7 +250,7 @@ func appendTo(path, text string) error {
 	return errorsOf(err, file.Close())
 }
 
-// answers checks what the agent and its commands say about themselves.
+// answers checks the times in the answers of the agent and its commands.
 func (h *host) answers(ahead time.Duration) {
 	h.t.Helper()
 	for _, line := range strings.Split(h.get("/metrics"), "\n") {
@@ -290,7 +290,7 @@ func (h *host) answers(ahead time.Duration) {
 	}
 }
 
-// nothingIsLost checks that all numbers up to the last arrived, and all lines.
+// nothingIsLost checks that all numbers up to the last one, and all lines, have arrived.
 func (h *host) nothingIsLost() {
 	h.t.Helper()
 	last := 0

@@ -1,7 +1,7 @@
 //go:build linux && (amd64 || arm64)
 
-// Package clock sets the wall clock of another process that a test starts, at any moment, and leaves its
-// monotonic clock as it is: what a host meets without a battery for its clock, or with one that is wrong.
+// Package clock sets the wall clock of another process that a test starts, at any moment, and leaves its monotonic
+// clock unchanged. This simulates a host whose clock has no battery or is wrong.
 package clock
 
 import (
@@ -17,7 +17,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/server"
 )
 
-// fileVariable names the file that the library reads how far the clock is ahead from.
+// fileVariable names the file from which the library reads the offset of the clock.
 const fileVariable = "WALL_CLOCK_OF_TEST"
 
 //go:embed testdata/clock.c
@@ -38,7 +38,7 @@ func New(t testing.TB) *Clock {
 	if err != nil {
 		t.Fatalf("a clock needs a C compiler (Debian: gcc): %v", err)
 	}
-	dir := server.Dir(t) // servers may go by it, too
+	dir := server.Dir(t) // readable by the user of servers
 	c := &Clock{t: t, library: filepath.Join(dir, "clock.so"), file: filepath.Join(dir, "ahead")}
 	path := filepath.Join(dir, "clock.c")
 	if err := os.WriteFile(path, source, 0o600); err != nil {
@@ -51,18 +51,18 @@ func New(t testing.TB) *Clock {
 	return c
 }
 
-// Join has the process of cmd, which is not started yet and is linked dynamically, go by this clock, and
-// the processes that it starts with its environment.
+// Join makes the process of cmd, which is not started yet and is linked dynamically, use this clock. Processes that it
+// starts with its environment use the clock, too.
 func (c *Clock) Join(cmd *exec.Cmd) {
 	cmd.Env = append(cmd.Environ(), c.Env()...)
 }
 
-// Env returns what has a process go by this clock that is started with it in its environment, as Join does.
+// Env returns environment variables with which a process uses this clock, as with Join.
 func (c *Clock) Env() []string {
 	return []string{"LD_PRELOAD=" + c.library, fileVariable + "=" + c.file}
 }
 
-// SetAhead sets the clock to what the host's shows and this much more, or less. It goes on from there.
+// SetAhead sets the clock to the host's time plus an offset, which may be negative. It runs from there.
 func (c *Clock) SetAhead(ahead time.Duration) {
 	c.t.Helper()
 	file, err := os.OpenFile(c.file, os.O_CREATE|os.O_WRONLY, 0o644)
@@ -76,11 +76,11 @@ func (c *Clock) SetAhead(ahead time.Duration) {
 	c.ahead.Store(int64(ahead))
 }
 
-// Set sets the clock to a time. It goes on from there.
+// Set sets the clock to a time. It runs from there.
 func (c *Clock) Set(at time.Time) {
 	c.t.Helper()
 	c.SetAhead(time.Until(at.Round(0)))
 }
 
-// Now returns what the clock shows.
+// Now returns the time of the clock.
 func (c *Clock) Now() time.Time { return time.Now().Add(time.Duration(c.ahead.Load())) }

@@ -13,7 +13,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/clock"
 )
 
-// clockVariable, when set, makes the test binary a program that prints its clocks for each line that it reads.
+// clockVariable, when set, makes the test binary print its clocks for each line that it reads.
 const clockVariable = "CONDUIT_TEST_CLOCK_PRINTED"
 
 func TestMain(m *testing.M) {
@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// The wall clock of a process that runs is set to any time, while its monotonic clock goes on.
+// The wall clock of a running process is set to any time, while its monotonic clock continues unchanged.
 func TestSet(t *testing.T) {
 	c := clock.New(t)
 	c.Set(time.Unix(1, 0))

@@ -20,13 +20,13 @@ import (
 
 var ready = regexp.MustCompile(`msg="API ready" .*address=(\S+)`)
 
-// call asks the API of a member.
+// call sends a request to the API of a member.
 func (m *member) call(method, path string) string {
 	m.t.Helper()
 	return m.send(method, path, "")
 }
 
-// send asks the API of a member, with a body.
+// send sends a request with a body to the API of a member.
 func (m *member) send(method, path, body string) string {
 	m.t.Helper()
 	status, answer := m.request(method, path, body)
@@ -36,7 +36,7 @@ func (m *member) send(method, path, body string) string {
 	return answer
 }
 
-// address returns that of the API of a member.
+// address returns the address of the API of a member.
 func (m *member) address() string {
 	m.t.Helper()
 	m.awaitLog("API ready")
@@ -44,7 +44,7 @@ func (m *member) address() string {
 	return all[len(all)-1][1]
 }
 
-// request asks the API of a member, with names and values of headers.
+// request sends a request to the API of a member, with names and values of headers.
 func (m *member) request(method, path, body string, headers ...string) (status int, answer string) {
 	m.t.Helper()
 	request, err := http.NewRequestWithContext(m.t.Context(), method, "http://"+m.address()+path, strings.NewReader(body))
@@ -67,7 +67,7 @@ func (m *member) request(method, path, body string, headers ...string) (status i
 	return response.StatusCode, string(text)
 }
 
-// decoded is the answer of a member, as a T.
+// decoded returns the answer of a member as a T.
 func decoded[T any](m *member, method, path string) (v T) {
 	m.t.Helper()
 	if err := json.Unmarshal([]byte(m.call(method, path)), &v); err != nil {
@@ -76,7 +76,7 @@ func decoded[T any](m *member, method, path string) (v T) {
 	return v
 }
 
-// awaitCluster waits until a member knows what is asked for.
+// awaitCluster waits until the view that a member has of the cluster satisfies ok.
 func (m *member) awaitCluster(what string, ok func(*rest.Cluster) bool) {
 	m.t.Helper()
 	var c rest.Cluster
@@ -86,7 +86,7 @@ func (m *member) awaitCluster(what string, ok func(*rest.Cluster) bool) {
 	}, func() string { return fmt.Sprintf("it knows %+v", c) })
 }
 
-// owned counts the pipelines that a member has.
+// owned counts the pipelines that a member owns.
 func owned(c *rest.Cluster, member string) (n int) {
 	for i := range c.Pipelines {
 		if c.Pipelines[i].Member == member {
@@ -96,8 +96,9 @@ func owned(c *rest.Cluster, member string) (n int) {
 	return n
 }
 
-// TestDrain drains a member over the API: another runs everything, both say so, and it comes
-// back when it is resumed. Sessions live for longer than the test waits for anything: nothing waits for one to end.
+// TestDrain drains a member over the API: another member runs all pipelines, both report so, and the drained member
+// takes part again when it is resumed. Sessions live for longer than any wait of the test, so no step depends on the
+// end of a session.
 func TestDrain(t *testing.T) {
 	load.Parallel(t, load.Server+2*load.Agent)
 	const pipelines = 4
@@ -136,8 +137,8 @@ func TestDrain(t *testing.T) {
 	f.await()
 }
 
-// owner returns which member has a pipeline, once all members have read its file and know that. A
-// member can have a pipeline before the others have read its file.
+// owner returns the member that owns a pipeline, once all members have read its file and agree on the owner. A member
+// can own a pipeline before the others have read its file.
 func (f *fleet) owner(pipeline string) (owner string) {
 	f.t.Helper()
 	for _, m := range f.members {
@@ -155,7 +156,7 @@ func (f *fleet) owner(pipeline string) (owner string) {
 	return owner
 }
 
-// TestStopOnAnyMember stops and starts a pipeline by a member that does not run it.
+// TestStopOnAnyMember stops and starts a pipeline through a member that does not run it.
 func TestStopOnAnyMember(t *testing.T) {
 	load.Parallel(t, load.Server+2*load.Agent)
 	f := newFleet(t, 1, 2, 2, ttl)
@@ -185,7 +186,7 @@ func TestStopOnAnyMember(t *testing.T) {
 	f.await()
 }
 
-// TestResetOnAnyMember has a source begin again by a member that does not run its pipeline.
+// TestResetOnAnyMember resets a source through a member that does not run its pipeline.
 func TestResetOnAnyMember(t *testing.T) {
 	load.Parallel(t, load.Server+2*load.Agent)
 	f := newFleet(t, 1, 2, 1, ttl)
@@ -226,7 +227,7 @@ func TestEndsWithoutNATS(t *testing.T) {
 	m.mustEnd()
 }
 
-// mustEnd ends the process in order.
+// mustEnd stops the process gracefully.
 func (m *member) mustEnd() {
 	m.t.Helper()
 	stuck := time.AfterFunc(wait.Limit, func() { m.signal(syscall.SIGKILL) })

@@ -37,10 +37,10 @@ type campaign struct {
 	report  *campaignReport
 }
 
-// TestFailovers breaks members, their links, NATS servers and clocks again and again while lines are copied. Every line arrives,
-// in order but for repeats; who takes a pipeline over goes on from the last position that the servers took from the one before,
-// and nobody's position counts after that; a register would have answered the writes of claims the same.
-// It ends before the time limit of the test does.
+// TestFailovers breaks members, their links, NATS servers and clocks repeatedly while lines are copied. Every line
+// arrives, in order but for repeats. The new owner of a pipeline resumes from the last position that the servers
+// accepted from the former owner, and they accept no later position from the former owner. The answers to the writes of
+// claims are linearizable. The campaign ends before the time limit of the test.
 func TestFailovers(t *testing.T) {
 	load.Parallel(t, *clusters*(3*load.Server+*members*load.Agent))
 	var left atomic.Int64
@@ -49,7 +49,7 @@ func TestFailovers(t *testing.T) {
 	t.Run("clusters", func(t *testing.T) {
 		for i := range *clusters {
 			t.Run(fmt.Sprint(i), func(t *testing.T) {
-				if *clusters > 1 { // which is tried alone
+				if *clusters > 1 { // a single one uses the whole machine
 					t.Parallel()
 				}
 				c := newCampaign(t, *members, report)
@@ -87,16 +87,16 @@ func newCampaign(t *testing.T, members int, report *campaignReport) *campaign {
 	return c
 }
 
-// disturbance is a fault, or a move that is asked for.
+// disturbance is a fault, or a requested move.
 type disturbance struct {
 	name string
-	// moves: others take over what the member has. Otherwise it goes on, where it is.
+	// moves: other members take over the pipelines of the member. Otherwise they continue on it.
 	moves   bool
 	do      func(c *campaign, at int)
 	recover func(c *campaign, at int)
 }
 
-// disturbances are done in turn.
+// disturbances are made in turn.
 var disturbances = []disturbance{
 	{"kill -9", true, killMember, startMember},
 	{"stalled links", true, func(c *campaign, at int) { c.links(at, func(p *network.Proxy) { p.Hold(true) }) }, healLinks},
@@ -134,7 +134,7 @@ func startServer(c *campaign, at int) {
 	}
 }
 
-// links does something to the links of a member; -1: of all.
+// links applies a fault to the links of a member; -1: of all members.
 func (c *campaign) links(at int, do func(*network.Proxy)) {
 	for i, all := range c.proxies {
 		if at == -1 || at == i {
@@ -145,7 +145,7 @@ func (c *campaign) links(at int, do func(*network.Proxy)) {
 	}
 }
 
-// run disturbs the cluster until nothing is left to do, or little time.
+// run disturbs the cluster until all disturbances are done or little time is left.
 func (c *campaign) run(first int, left *atomic.Int64) {
 	c.t.Helper()
 	stop, feeding := make(chan struct{}), sync.WaitGroup{}
@@ -163,7 +163,7 @@ func (c *campaign) run(first int, left *atomic.Int64) {
 	c.finish(first)
 }
 
-// keepFeeding adds lines to what each pipeline reads until it is stopped.
+// keepFeeding adds lines to the input of each pipeline until it is stopped.
 func (c *campaign) keepFeeding(stop <-chan struct{}) {
 	files := make([]*os.File, len(c.written))
 	for i := range files {
@@ -196,7 +196,7 @@ func (c *campaign) keepFeeding(stop <-chan struct{}) {
 	}
 }
 
-// until waits for a condition without asking for it as often as wait.For does: several clusters do it at a time.
+// until waits for a condition with fewer checks than wait.For: several clusters wait at the same time.
 func (c *campaign) until(what string, done func() bool) {
 	c.t.Helper()
 	wait.For(c.t, what, func() bool {
@@ -217,11 +217,12 @@ func (c *campaign) until(what string, done func() bool) {
 	})
 }
 
-// round disturbs the member that has most pipelines, and waits until all goes on, and all is as before.
+// round disturbs the member with the most pipelines, and waits until all pipelines continue and the cluster has
+// recovered.
 func (c *campaign) round(cluster int, d disturbance) {
 	c.t.Helper()
 	at, most := c.busiest()
-	had := map[string]uint64{} // epochs of its pipelines, one of which may just have another owner
+	had := map[string]uint64{} // epochs of the member's pipelines; one may just have got another owner
 	for _, p := range decoded[rest.Cluster](c.members[at], "GET", "/v1/cluster").Pipelines {
 		if p.Member == c.members[at].name {
 			had[p.ID] = p.Epoch
@@ -245,7 +246,7 @@ func (c *campaign) round(cluster int, d disturbance) {
 	c.t.Logf("cluster %d: %s at %s with %d pipelines: all go on after %v, after %d lines", cluster, d.name, c.members[at].name, most, took.Round(time.Millisecond), c.fed.Load())
 }
 
-// finish waits until every line is written, and checks what the proxies saw.
+// finish waits until every line is written, and checks the traffic that the proxies recorded.
 func (c *campaign) finish(cluster int) {
 	c.t.Helper()
 	healLinks(c, -1)
@@ -275,11 +276,11 @@ func (c *campaign) finish(cluster int) {
 	c.report.ended(c, fmt.Sprintf("cluster %d: %d owners one after the other, %s", cluster, len(taken), verdict))
 }
 
-// campaignReport is what happened in all clusters.
+// campaignReport summarizes the events in all clusters.
 type campaignReport struct {
 	mu                   sync.Mutex
-	took                 map[string][]time.Duration // until all went on, by the disturbance
-	repeated             map[string][]int           // lines that were written again, by how a pipeline changed hands
+	took                 map[string][]time.Duration // time until all pipelines continued, by disturbance
+	repeated             map[string][]int           // repeated lines, by kind of handover
 	faults, moved        int
 	lines, repeats, late int
 	clusters             []string
@@ -322,7 +323,7 @@ func (r *campaignReport) ended(c *campaign, verdict string) {
 	}
 }
 
-// log logs all of it.
+// log logs the whole report.
 func (r *campaignReport) log(t *testing.T) {
 	t.Logf("%d faults, %d failovers of %d pipelines; %d lines, 0 lost, %d repeats; %d were written by a former owner after the next one began", r.faults,
 		len(r.took["all failovers"]), r.moved, r.lines, r.repeats, r.late)
@@ -337,7 +338,7 @@ func (r *campaignReport) log(t *testing.T) {
 	}
 }
 
-// spread says how large the largest of some values are.
+// spread formats the distribution of some values.
 func spread[T cmp.Ordered](all []T) string {
 	slices.Sort(all)
 	at := func(percent int) T { return all[(percent*len(all)-1)/100] }

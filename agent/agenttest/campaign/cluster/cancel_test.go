@@ -17,14 +17,14 @@ import (
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
 
-// TestCancelReplayOnAnyMember has a member end the replay of another one, which waits for its destination: both know that it is to
-// end, and then how it ended, and which dead letters are left.
+// TestCancelReplayOnAnyMember cancels, through one member, the replay on another member, which waits for its
+// destination: both know that it is being canceled, and then its result and the remaining dead letters.
 func TestCancelReplayOnAnyMember(t *testing.T) {
 	t.Parallel()
 	eachStore(t, 2, testCancelReplay)
 }
 
-// declareRefusing has a pipeline refuse every line of a file, or send them to an HTTP server.
+// declareRefusing makes a pipeline refuse every line of a file, or send the lines to an HTTP server.
 func declareRefusing(t *testing.T, file, in, url string, refuses bool) {
 	t.Helper()
 	yaml := fmt.Sprintf(`version: "2.2"
@@ -43,7 +43,8 @@ pipelines:
 	}
 }
 
-// stuckReplay is a replay that a runs and b sees, of the dead letters of a pipeline, whose first request is not answered until release.
+// stuckReplay is a replay of the dead letters of a pipeline. It runs on a, b sees it, and its first request is not
+// answered until release.
 type stuckReplay struct {
 	a, b     *member
 	requests atomic.Int64
@@ -91,8 +92,9 @@ func newStuckReplay(t *testing.T, url string) *stuckReplay {
 	return s
 }
 
-// awaitEnd has the first request answered, and waits until both know how the replay ended, and which dead letters are left. It returns
-// how many were settled: as many as arrived, but for those that were sent again because the answer took long.
+// awaitEnd answers the first request, and waits until both members know the result of the replay and the remaining dead
+// letters. It returns the number of settled dead letters, which equals the number of arrivals without those repeated
+// because of the late answer.
 func (s *stuckReplay) awaitEnd() (settled int64) {
 	s.release()
 	for _, m := range []*member{s.a, s.b} {
@@ -125,7 +127,7 @@ func testCancelReplay(t *testing.T, url string) {
 	s.awaitEnd()
 }
 
-// TestCancelReplayOnThePage ends the replay of another member in a browser.
+// TestCancelReplayOnThePage cancels the replay of another member in a browser.
 func TestCancelReplayOnThePage(t *testing.T) {
 	load.Parallel(t, load.Server+2*load.Agent+load.Browser)
 	s := newStuckReplay(t, server.StartNATS(t, 1)[0].URL())
@@ -137,7 +139,7 @@ func TestCancelReplayOnThePage(t *testing.T) {
 	p.until("how it ended", fmt.Sprintf(`/^Replayed \d+: %d settled, 0 refused again\./.test(document.querySelector('#replay').innerText)`, settled))
 }
 
-// awaitReplay waits for what a member knows of the replay of the pipeline.
+// awaitReplay waits until the view that a member has of the replay satisfies done.
 func (m *member) awaitReplay(what string, done func(r *rest.Replay) bool) {
 	m.t.Helper()
 	var r rest.Replay

@@ -18,8 +18,8 @@ import (
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
 
-// TestWrongClocks has the wall clocks of two members be two hours apart, and has them jump by two hours while the members
-// run: nothing moves because of it, and what a member had that is killed is taken over as ever.
+// TestWrongClocks sets the wall clocks of two members two hours apart, and lets them jump by two hours while the
+// members run: no pipeline moves for that reason, and the pipelines of a killed member are taken over as usual.
 func TestWrongClocks(t *testing.T) {
 	load.Parallel(t, load.Server+2*load.Agent)
 	const lives = 5 * time.Second
@@ -49,7 +49,7 @@ func TestWrongClocks(t *testing.T) {
 		t.Fatalf("the clocks of the members do not differ: %+v", started)
 	}
 	ahead := time.Hour
-	for range *jumps { // one clock goes back then, and the other one ahead
+	for range *jumps { // one clock is set back and the other one forward
 		ahead = -ahead
 		clocks[0].SetAhead(ahead)
 		clocks[1].SetAhead(-ahead)
@@ -78,7 +78,7 @@ func TestWrongClocks(t *testing.T) {
 	}
 }
 
-// epochs returns those of the records that a pipeline wrote, one after the other, 0 for none.
+// epochs returns the sequence of epochs in the records that a pipeline wrote, 0 for records without one.
 func (f *fleet) epochs(i int) (all []uint64) {
 	f.t.Helper()
 	text, err := os.ReadFile(f.out(i))
@@ -93,8 +93,8 @@ func (f *fleet) epochs(i int) (all []uint64) {
 	return slices.Compact(all)
 }
 
-// TestServerClockSetBack sets the clock of the server back by an hour when a member was killed, whose session it then
-// keeps: the other one takes over all the same, and the member joins again.
+// TestServerClockSetBack sets the clock of the server back by an hour after a member was killed, whose session the
+// server then keeps: the other member takes over nevertheless, and the killed member joins again.
 func TestServerClockSetBack(t *testing.T) {
 	load.Parallel(t, load.Server+2*load.Agent)
 	const lives = 5 * time.Second

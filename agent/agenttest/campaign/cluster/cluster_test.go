@@ -31,11 +31,11 @@ type fleet struct {
 	members []*member
 	written []int          // lines, by pipeline
 	terms   map[int]string // further fields, by pipeline
-	marks   []mark         // by pipeline: of the last checkpoint
-	behind  string         // template of what stands behind a number in the lines that are written
+	marks   []mark         // by pipeline: at the last checkpoint
+	behind  string         // template of the text after a number in the output
 }
 
-// mark is what a pipeline wrote up to a checkpoint.
+// mark is the output of a pipeline up to a checkpoint.
 type mark struct{ line, bytes int }
 
 func newFleet(t *testing.T, servers, members, pipelines int, lives time.Duration) *fleet {
@@ -46,7 +46,7 @@ func newFleet(t *testing.T, servers, members, pipelines int, lives time.Duration
 	return f
 }
 
-// urlsOf returns the addresses of the servers of one cluster.
+// urlsOf returns the server addresses of a cluster.
 func urlsOf(servers []*server.NATS) string {
 	urls := make([]string, len(servers))
 	for i, s := range servers {
@@ -55,7 +55,7 @@ func urlsOf(servers []*server.NATS) string {
 	return strings.Join(urls, ",")
 }
 
-// joined is a fleet with a member for each of the addresses of NATS, with further settings. All are members.
+// joined returns a fleet with a member for each of the NATS addresses, with further settings. All members have joined.
 func joined(t *testing.T, members []string, pipelines int, ttl time.Duration, set ...func(*config.Config)) *fleet {
 	t.Helper()
 	f := gathered(t, members, pipelines, ttl, set...)
@@ -63,7 +63,7 @@ func joined(t *testing.T, members []string, pipelines int, ttl time.Duration, se
 	return f
 }
 
-// gathered is joined, but that no member was started yet.
+// gathered is joined without starting any member.
 func gathered(t *testing.T, members []string, pipelines int, ttl time.Duration, set ...func(*config.Config)) *fleet {
 	t.Helper()
 	f := &fleet{t: t, dir: t.TempDir(), written: make([]int, pipelines)}
@@ -80,7 +80,7 @@ func gathered(t *testing.T, members []string, pipelines int, ttl time.Duration, 
 	return f
 }
 
-// start starts the members, and declares the pipelines once all know each other.
+// start starts the members, and declares the pipelines once all members know each other.
 func (f *fleet) start() {
 	f.t.Helper()
 	for _, m := range f.members {
@@ -89,7 +89,7 @@ func (f *fleet) start() {
 	for _, m := range f.members {
 		m.awaitLog("reason=Joined")
 	}
-	for _, m := range f.members { // all are there, for longer than they leave to others, to take some
+	for _, m := range f.members { // wait until every member has passed the time in which it leaves pipelines to others
 		m.awaitCluster("all are there", func(c *rest.Cluster) bool {
 			return len(c.Members) == len(f.members) && !slices.ContainsFunc(c.Members, func(m rest.ClusterMember) bool { return time.Since(m.StartedAt) < 3*time.Second })
 		})
@@ -99,7 +99,7 @@ func (f *fleet) start() {
 	}
 }
 
-// member returns the member of a name.
+// member returns the member with a name.
 func (f *fleet) member(name string) *member {
 	f.t.Helper()
 	for _, m := range f.members {
@@ -135,7 +135,7 @@ pipelines:
 	}
 }
 
-// feed adds lines, numbered from 1, to what every pipeline reads.
+// feed adds lines, numbered from 1, to the input of every pipeline.
 func (f *fleet) feed(lines int) {
 	f.t.Helper()
 	for i := range f.written {
@@ -155,8 +155,8 @@ func (f *fleet) feed(lines int) {
 	}
 }
 
-// arrived returns the greatest number that a pipeline wrote, and how many it wrote more than
-// once. Without those, they must count up.
+// arrived returns the largest number that a pipeline wrote, and how many numbers it wrote more than once. Without
+// repeats, the numbers must count up.
 func (f *fleet) arrived(i int) (greatest, repeats int) {
 	f.t.Helper()
 	file, err := os.Open(f.out(i))
@@ -181,7 +181,7 @@ func (f *fleet) arrived(i int) (greatest, repeats int) {
 	return greatest, repeats
 }
 
-// await waits until every line has arrived, and returns how long that took.
+// await waits until every line has arrived, and returns the time until then.
 func (f *fleet) await() time.Duration {
 	f.t.Helper()
 	all := make([]int, len(f.written))
@@ -207,8 +207,8 @@ func (f *fleet) awaitOf(pipelines ...int) time.Duration {
 	return time.Since(begin)
 }
 
-// checkpoint waits until a member sees the positions behind all lines, and checks that since the last time no line was
-// repeated that was behind a position then. No member may be paused that can go on to write.
+// checkpoint waits until a member sees the positions behind all lines. It checks that no line before the position of
+// the previous checkpoint was repeated since. No member may be paused that would write when it continues.
 func (f *fleet) checkpoint(m *member) {
 	f.t.Helper()
 	f.await()
@@ -229,16 +229,18 @@ func (f *fleet) checkpoint(m *member) {
 	f.marks = marks
 }
 
-// saved reports whether the saved position of a connector that reads a file is behind so many bytes, and what the answer was.
+// saved reports whether the saved position of a connector that reads a file is at the given number of bytes, and
+// returns the answer.
 func (m *member) saved(connectorID string, bytes int64) (saved bool, answer string) {
 	m.t.Helper()
 	var p rest.Position
+	// A member that has just started does not answer yet.
 	status, answer := m.request("GET", "/v1/connectors/"+connectorID+"/position", "")
-	return status == http.StatusOK && json.Unmarshal([]byte(answer), &p) == nil && // a member that was started a moment ago has no answer yet
+	return status == http.StatusOK && json.Unmarshal([]byte(answer), &p) == nil &&
 		strings.HasPrefix(string(p.Position), fmt.Sprintf("%d;", bytes)), answer
 }
 
-// noneBefore checks that what a pipeline wrote since its mark comes after it, and returns the next mark.
+// noneBefore checks that a pipeline wrote no line from before its mark since then, and returns the next mark.
 func (f *fleet) noneBefore(i int) (next mark) {
 	f.t.Helper()
 	var last mark
@@ -257,8 +259,8 @@ func (f *fleet) noneBefore(i int) (next mark) {
 	return mark{f.written[i], len(text)}
 }
 
-// TestFailover kills, pauses and stops members: every line arrives, in order, and none is repeated that was read before the
-// last checkpoint.
+// TestFailover kills, pauses and stops members: every line arrives, in order, and no line is repeated that was read
+// before the last checkpoint.
 func TestFailover(t *testing.T) {
 	load.Parallel(t, 3*load.Server+3*load.Agent)
 	f := newFleet(t, 3, 3, 6, ttl)
@@ -288,7 +290,7 @@ func TestFailover(t *testing.T) {
 		repeats += r
 	}
 	t.Logf("%d lines, %d repeats", 6*500, repeats)
-	moved := 0 // pipelines that a member had after another one
+	moved := 0 // pipelines whose owner changed
 	for _, m := range f.members {
 		moved += strings.Count(m.log.String(), "reason=TookOver")
 	}

@@ -15,8 +15,8 @@ import (
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
 
-// TestLargeDeadLetters moves a pipeline away from the member that has dead letters which are too large for the store of the
-// cluster: the others know of them, and that member replays them.
+// TestLargeDeadLetters moves a pipeline away from a member with dead letters that are too large for the store of the
+// cluster: the other members list them, and that member replays them.
 func TestLargeDeadLetters(t *testing.T) {
 	load.Parallel(t, load.Server+2*load.Agent)
 	dir := t.TempDir()
@@ -24,7 +24,7 @@ func TestLargeDeadLetters(t *testing.T) {
 	var lines strings.Builder
 	for range 5 {
 		large := make([]byte, 900<<10)
-		_, _ = rand.Read(large) // it cannot be compressed
+		_, _ = rand.Read(large) // incompressible
 		fmt.Fprintln(&lines, base64.StdEncoding.EncodeToString(large))
 	}
 	if err := os.WriteFile(in, []byte(lines.String()), 0o644); err != nil {

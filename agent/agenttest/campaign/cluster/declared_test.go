@@ -15,9 +15,9 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// TestAPIPipelines declares a pipeline by the API of one member of three, of which each has files of its own: all have it,
-// one runs it, and another one when that is killed. It changes by any of them, of two at once one is refused, and it is
-// deleted for all, also for one that was away.
+// TestAPIPipelines declares a pipeline through the API of one of three members, which have separate files: all know it,
+// one runs it, and another one takes over when that member is killed. Any member can change it, and one of two
+// concurrent changes is refused. Its deletion takes effect on all members, also on one that was down.
 func TestAPIPipelines(t *testing.T) {
 	t.Parallel()
 	eachStore(t, 3, func(t *testing.T, url string) {
@@ -36,7 +36,7 @@ func TestAPIPipelines(t *testing.T) {
 		for _, m := range f.members {
 			m.awaitLog("reason=Joined")
 		}
-		f.members[2].awaitLog("reason=Claimed") // the pipeline of its file, which m0 has not
+		f.members[2].awaitLog("reason=Claimed") // the pipeline in the file that m0 lacks
 		m0 := f.members[0]
 		m0.awaitCluster("there is a claim of filed", func(c *rest.Cluster) bool {
 			return slices.ContainsFunc(c.Pipelines, func(p rest.ClusterPipeline) bool { return p.ID == "filed" && p.Member == "m2" })
@@ -98,7 +98,7 @@ func writeFile(t *testing.T, path, text string) {
 	}
 }
 
-// awaitName waits until a member has a name of the pipeline.
+// awaitName waits until a member knows the given name of the pipeline.
 func (m *member) awaitName(name string) {
 	m.t.Helper()
 	last := ""
@@ -108,7 +108,7 @@ func (m *member) awaitName(name string) {
 	}, func() string { return last })
 }
 
-// oneOfTwo changes the pipeline by two members at once, of the same version: one of them is refused.
+// oneOfTwo changes the same version of the pipeline through two members at the same time: one change is refused.
 func (f *fleet) oneOfTwo(a, b *member) {
 	f.t.Helper()
 	tag := a.tag()

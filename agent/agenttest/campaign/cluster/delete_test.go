@@ -17,8 +17,8 @@ import (
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
 
-// TestDeletedPipeline removes the file of a pipeline from the directory that the members share: the cluster forgets it,
-// and each member does. The file comes back, and the pipeline begins anew.
+// TestDeletedPipeline removes the file of a pipeline from the directory that the members share: the cluster and each
+// member delete its state. When the file returns, the pipeline starts from the beginning.
 func TestDeletedPipeline(t *testing.T) {
 	t.Parallel()
 	eachStore(t, 2, testDeletedPipeline)
@@ -46,12 +46,12 @@ func testDeletedPipeline(t *testing.T, urls string) {
 	}
 	f.written[0] = 0
 	f.declare(0)
-	f.feed(5) // fewer than before: what it resumed from would be behind them
+	f.feed(5) // fewer than before: the old position would be behind them
 	f.await()
 }
 
-// TestDeletedSource removes the file of a pipeline whose source has a replication slot, while the member that had the
-// pipeline is dead: another one drops the slot, once.
+// TestDeletedSource removes the file of a pipeline whose source has a replication slot, while the owner of the pipeline
+// is dead: another member drops the slot, once.
 func TestDeletedSource(t *testing.T) {
 	load.Parallel(t, load.Server+2*load.Agent)
 	p := server.StartPostgres(t, "", "fsync=on")

@@ -11,7 +11,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
 
-// awaitTakeOver waits until others have the pipelines of a member.
+// awaitTakeOver waits until other members own the pipelines of a member.
 func (f *fleet) awaitTakeOver(at int) {
 	f.t.Helper()
 	f.members[(at+1)%len(f.members)].awaitCluster("others have its pipelines", func(c *rest.Cluster) bool {
@@ -19,7 +19,7 @@ func (f *fleet) awaitTakeOver(at int) {
 	})
 }
 
-// faults are of a member, or of its link to NATS.
+// faults are faults of a member or its link to NATS.
 var faults = []struct {
 	name     string
 	do, heal func(m *member, p *network.Proxy)
@@ -34,7 +34,7 @@ var faults = []struct {
 		func(_ *member, p *network.Proxy) { p.Heal() }},
 }
 
-// busiest returns the member that has most pipelines, once all members agree on who has which.
+// busiest returns the member with the most pipelines, once all members agree on all owners.
 func (f *fleet) busiest() (at, most int) {
 	f.t.Helper()
 	var views [][]int
@@ -54,7 +54,7 @@ func (f *fleet) busiest() (at, most int) {
 	return slices.Index(views[0], most), most
 }
 
-// owners returns who has which pipeline, once each has one.
+// owners returns the owner of each pipeline, once each has one.
 func (f *fleet) owners() map[string]string {
 	f.t.Helper()
 	all := map[string]string{}

@@ -14,13 +14,15 @@ import (
 	"github.com/conduit-agent/conduit/plugins/plugintest/network"
 )
 
-// TestFormerOwnerHolds stalls the link of the owner of a pipeline, and pauses it. It writes nothing more once its position has
-// waited for too long, and nothing at all when it goes on after its session was over: another member does, and repeats little.
+// TestFormerOwnerHolds stalls the link of the owner of a pipeline, and then pauses the owner. With a stalled link, it
+// stops writing once its position has waited for too long. When it continues after its session expired, it writes
+// nothing: another member does, and repeats little.
 func TestFormerOwnerHolds(t *testing.T) {
 	load.Parallel(t, load.Server+2*load.Agent)
 	nats := server.StartNATS(t, 1)[0]
 	proxies := []*network.Proxy{network.NewNATSProxy(t, nats.Addr), network.NewNATSProxy(t, nats.Addr)}
-	f := gathered(t, []string{"nats://" + proxies[0].Addr(), "nats://" + proxies[1].Addr()}, 1, 20*time.Second) // a busy machine takes long for what a session must outlive
+	// The session must outlive stalls of a busy machine.
+	f := gathered(t, []string{"nats://" + proxies[0].Addr(), "nats://" + proxies[1].Addr()}, 1, 20*time.Second)
 	f.behind = ` {{ index .Metadata "conduit.cluster.epoch" }}`
 	f.start()
 	f.feed(10)
@@ -56,13 +58,13 @@ func TestFormerOwnerHolds(t *testing.T) {
 	f.noneUnder(epoch, 22)
 }
 
-// epoch returns that of the claim of the first pipeline, as a member sees it.
+// epoch returns the epoch of the claim of the first pipeline, as a member sees it.
 func (f *fleet) epoch(m *member) uint64 {
 	f.t.Helper()
 	return decoded[rest.Cluster](m, "GET", "/v1/cluster").Pipelines[0].Epoch
 }
 
-// noneUnder checks that the first pipeline wrote no line from one on under an epoch.
+// noneUnder checks that the first pipeline wrote no line with number from or higher under an epoch.
 func (f *fleet) noneUnder(epoch uint64, from int) {
 	f.t.Helper()
 	text, err := os.ReadFile(f.out(0))

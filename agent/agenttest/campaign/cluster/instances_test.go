@@ -20,7 +20,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
 
-// hot is a pipeline with several instances, which read a topic as a group and write what they read to another.
+// hot is a pipeline with several instances, which read a topic as a group and write its messages to another topic.
 type hot struct {
 	*fleet
 	kafka  *server.Kafka
@@ -96,7 +96,7 @@ func (h *hot) awaitAll(when string) {
 	h.t.Logf("%s: all after %v", when, time.Since(begun).Round(time.Millisecond))
 }
 
-// owners returns which members have the instances, as one of them knows it, by instance.
+// owners returns the owner of each instance, as one member sees it.
 func owners(c *rest.Cluster) map[int]string {
 	all := map[int]string{}
 	for _, p := range c.Pipelines {
@@ -107,7 +107,7 @@ func owners(c *rest.Cluster) map[int]string {
 	return all
 }
 
-// awaitInstances waits until so many members have an instance each, and returns which.
+// awaitInstances waits until n members own one instance each, and returns those members.
 func (h *hot) awaitInstances(by *member, n int) (all map[int]string) {
 	h.t.Helper()
 	by.awaitCluster(fmt.Sprintf("%d members have an instance each", n), func(c *rest.Cluster) bool {
@@ -121,8 +121,8 @@ func (h *hot) awaitInstances(by *member, n int) (all map[int]string) {
 	return all
 }
 
-// awaitGroup waits until so many instances have partitions. A fake broker waits for a member that dies while the
-// partitions are divided.
+// awaitGroup waits until n instances have partitions. A fake broker waits for a member that dies during the assignment
+// of partitions.
 func (h *hot) awaitGroup(n int) {
 	h.t.Helper()
 	admin, state := kadm.NewClient(h.client), ""
@@ -140,13 +140,13 @@ func (h *hot) awaitGroup(n int) {
 	}, func() string { return state })
 }
 
-// named returns the member of a name.
+// named returns the member with a name.
 func (h *hot) named(name string) *member {
 	return h.members[slices.IndexFunc(h.members, func(m *member) bool { return m.name == name })]
 }
 
-// TestInstances runs a pipeline on several members at the same time: each number arrives, while a member is
-// killed, comes back, and the pipeline gets other numbers of instances.
+// TestInstances runs a pipeline on several members at the same time: each number arrives while a member is killed,
+// comes back, and the number of instances changes.
 func TestInstances(t *testing.T) {
 	load.Parallel(t, 2*load.Server+3*load.Agent)
 	h := newHot(t, 3)
@@ -188,7 +188,7 @@ func TestInstances(t *testing.T) {
 	t.Logf("%d numbers, %d repeats", h.n, repeats)
 }
 
-// stopAndStart stops the pipeline on one member and starts it on another: all instances obey.
+// stopAndStart stops the pipeline through one member and starts it through another: all instances follow.
 func (h *hot) stopAndStart(stops, starts *member) {
 	h.t.Helper()
 	stops.send("POST", "/v1/pipelines/hot/stop?wait=20s", "{}")
@@ -208,7 +208,7 @@ func (h *hot) awaitOne(by *member) {
 	})
 }
 
-// TestWaitingInstances declares more instances than there are members, and some that cannot share.
+// TestWaitingInstances declares more instances than there are members, and instances that cannot share their input.
 func TestWaitingInstances(t *testing.T) {
 	load.Parallel(t, 2*load.Server+2*load.Agent)
 	h := newHot(t, 2)

@@ -15,8 +15,8 @@ import (
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
 
-// TestStateOnHost has pipelines that keep something on their hosts: without a word of what is to become of it no member runs
-// them; those that move start without it; those that are local run where the labels are and keep it.
+// TestStateOnHost has pipelines with state on their hosts: without a setting for that state no member runs them;
+// pipelines that move start without it; local pipelines run on the members with their labels and keep it.
 func TestStateOnHost(t *testing.T) {
 	load.Parallel(t, load.Server+2*load.Agent)
 	url := server.StartNATS(t, 1)[0].URL()
@@ -67,8 +67,8 @@ func TestStateOnHost(t *testing.T) {
 		f.members[1].awaitLog("reason=Joined")
 	}
 	say("a", "c")
-	await(moves, "a b a c") // it has forgotten a
-	await(stays, "a b c")   // it has not
+	await(moves, "a b a c") // its state of a is lost
+	await(stays, "a b c")   // its state of a is kept
 	for _, m := range f.members {
 		c := decoded[rest.Cluster](m, "GET", "/v1/cluster")
 		for _, p := range c.Pipelines {
@@ -84,8 +84,8 @@ func TestStateOnHost(t *testing.T) {
 
 var heldRecords = regexp.MustCompile(`conduit_connector_records_total\{[^}]*p0:in[^}]*\} 7\n`)
 
-// TestOpenWindowsMove has a pipeline move while windows are open: their records were not acknowledged, and the next
-// owner reads them again, once.
+// TestOpenWindowsMove moves a pipeline while windows are open: their records were not acknowledged, and the next owner
+// reads them again, once.
 func TestOpenWindowsMove(t *testing.T) {
 	load.Parallel(t, load.Server+2*load.Agent)
 	url := server.StartNATS(t, 1)[0].URL()
@@ -133,7 +133,7 @@ func appendTo(t *testing.T, path, text string) {
 	}
 }
 
-// replace replaces the last of what a file has of a text.
+// replace replaces the last occurrence of a text in a file.
 func replace(t *testing.T, path, old, with string) {
 	t.Helper()
 	text, err := os.ReadFile(path)

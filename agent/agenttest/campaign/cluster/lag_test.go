@@ -11,8 +11,8 @@ import (
 	"github.com/conduit-agent/conduit/plugins/builtin/postgres/pg"
 )
 
-// TestLagOfAnotherMember locks the row of the claim of one of two pipelines: the member that does not run it, too, knows
-// that its positions wait, and that those of the other do not, until the row is free.
+// TestLagOfAnotherMember locks the row with the claim of one of two pipelines: the member that does not run that
+// pipeline also reports that its positions wait and that the other pipeline's do not, until the row is unlocked.
 func TestLagOfAnotherMember(t *testing.T) {
 	load.Parallel(t, load.Server+2*load.Agent)
 	url := postgresURL(server.StartPostgres(t, "", "fsync=on").Addr)

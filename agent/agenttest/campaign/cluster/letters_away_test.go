@@ -17,9 +17,9 @@ import (
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
 
-// TestLettersWithoutNATS has a pipeline refuse lines while NATS is out of reach: a strict one stops, a relaxed one reads on until it has
-// a dead letter to save. When NATS is back each line is written or is a dead letter. Records that come again as dead letters are of
-// TestSharedLetters.
+// TestLettersWithoutNATS makes a pipeline refuse lines while NATS is unreachable: a strict pipeline stops, a relaxed
+// one reads on until it has a dead letter to save. When NATS is back, each line is written or is a dead letter.
+// TestSharedLetters covers records that become dead letters again.
 func TestLettersWithoutNATS(t *testing.T) {
 	t.Parallel()
 	for terms, reason := range map[string]string{"strict": "SelfStopped", "relaxed": "Disconnected"} {

@@ -1,5 +1,4 @@
-// Package cluster_test runs clusters of real agents, each in a process of its own, against real
-// NATS servers.
+// Package cluster_test runs clusters of real agents, each in a separate process, against real NATS servers.
 package cluster_test
 
 import (
@@ -40,7 +39,7 @@ func runMember(ctx context.Context, text string) error {
 	return agent.Run(ctx, agent.Options{Config: cfg, Log: log, Wired: agenttest.Unlimited})
 }
 
-// member is an agent in a process of its own.
+// member is an agent in a separate process.
 type member struct {
 	t      *testing.T
 	name   string
@@ -51,8 +50,8 @@ type member struct {
 	join   func(*exec.Cmd) // when set, is called before the process is started
 }
 
-// newMember makes a member that reads its pipelines from a directory that all share. The URLs are those of
-// NATS, or that of a PostgreSQL.
+// newMember makes a member that reads its pipelines from a shared directory. The URLs are those of NATS or of a
+// PostgreSQL.
 func newMember(t *testing.T, name, pipelines, urls string, ttl time.Duration) *member {
 	t.Helper()
 	cfg, _, err := config.Load(config.Sources{})
@@ -100,7 +99,7 @@ func (m *member) start() {
 	}
 }
 
-// awaitLog waits until the process that runs logged a line with text.
+// awaitLog waits until the running process has logged a line with text.
 func (m *member) awaitLog(text string) {
 	m.t.Helper()
 	wait.For(m.t, fmt.Sprintf("%s to log %q", m.name, text), func() bool { return strings.Contains(m.log.String()[m.before:], text) })
@@ -109,7 +108,7 @@ func (m *member) awaitLog(text string) {
 // kill ends the process with SIGKILL.
 func (m *member) kill() { m.end(syscall.SIGKILL) }
 
-// stop ends the process in order.
+// stop stops the process gracefully.
 func (m *member) stop() { m.end(syscall.SIGTERM) }
 
 func (m *member) end(signal syscall.Signal) {

@@ -20,7 +20,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
 
-// TestManyPipelines starts several agents, each in its own process, which share pipelines that wait for records. It
+// TestManyPipelines starts several agents, each in a separate process, which share pipelines that wait for records. It
 // logs the resources that agents and servers use. The number of idle writes must not grow with the number of pipelines.
 func TestManyPipelines(t *testing.T) {
 	load.Parallel(t, *manyServers*load.Server+*manyMembers*load.Agent)
@@ -43,7 +43,7 @@ func TestManyPipelines(t *testing.T) {
 	wait.For(t, "a while to go by", func() bool { return time.Since(began) > rest })
 	wrote, rested := f.revision()-before, time.Since(began)
 	f.usage(fmt.Sprintf("%v in which nothing happened, with %d writes", rest, wrote))
-	// Sessions are renewed every 4 s; what members say of themselves, and pipelines that they hand over, come on top.
+	// Sessions are renewed every 4 s; updates of member entries and handovers of pipelines come on top.
 	if most := uint64(len(f.members)) * uint64(2*rested/(4*time.Second)+20); wrote > most {
 		t.Errorf("%d writes in %v in which nothing happened, want %d at most", wrote, rest, most)
 	}
@@ -70,7 +70,7 @@ func (f *fleet) declareMany(pipelines int) {
 
 var pipelinesOfMember = regexp.MustCompile(`(?m)^conduit_cluster_pipelines (\d+)$`)
 
-// running returns how many pipelines members have the claims of.
+// running returns the number of pipelines whose claims members hold.
 func (f *fleet) running() (n int) {
 	f.t.Helper()
 	for _, m := range f.members {
@@ -82,7 +82,7 @@ func (f *fleet) running() (n int) {
 	return n
 }
 
-// revision returns that of the last write of the stream.
+// revision returns the revision of the last write to the stream.
 func (f *fleet) revision() uint64 {
 	f.t.Helper()
 	conn, err := nats.Connect(f.servers[0].URL())
@@ -103,7 +103,7 @@ func (f *fleet) revision() uint64 {
 	return stream.CachedInfo().State.LastSeq
 }
 
-// usage logs what CPU time the processes took so far, and what memory they have.
+// usage logs the CPU time of the processes so far, and their memory.
 func (f *fleet) usage(when string) {
 	f.t.Helper()
 	of := func(what string, pids []int) {
@@ -128,7 +128,7 @@ func (f *fleet) usage(when string) {
 	of("servers", servers)
 }
 
-// usageOf returns the CPU time of a process, and its memory that is no file.
+// usageOf returns the CPU time of a process, and its memory without mapped files.
 func usageOf(t *testing.T, pid int) (cpu time.Duration, kilobytes int) {
 	t.Helper()
 	if runtime.GOOS != "linux" {

@@ -17,10 +17,10 @@ import (
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
 
-// TestFileOfOneMember has two members with directories of their own. One never had a file of one pipeline, has another version
-// of a second, and loses that of a third. The other one, which has all, gives its pipelines away for many times as long as
-// claims of deleted pipelines are kept, and stops the third one for as long: nothing is deleted, and it goes on with all
-// where they were.
+// TestFileOfOneMember has two members with separate directories. The first member never had the file of the first
+// pipeline, has another version of the second, and loses the file of the third. The other member has all files. It
+// gives its pipelines away, and stops the third one, each for many times as long as claims of deleted pipelines are
+// kept: nothing is deleted, and it then resumes all pipelines from their checkpoints.
 func TestFileOfOneMember(t *testing.T) {
 	load.Parallel(t, load.Server+2*load.Agent)
 	url := server.StartNATS(t, 1)[0].URL()
@@ -86,8 +86,8 @@ func TestFileOfOneMember(t *testing.T) {
 	}
 }
 
-// mustKeep checks, by a member, that the claims and positions of all pipelines are there after many times as long as those of
-// deleted ones are kept.
+// mustKeep checks, through a member, that the claims and positions of all pipelines still exist after many times the
+// period for which those of deleted pipelines are kept.
 func (f *fleet) mustKeep(by *member) {
 	f.t.Helper()
 	began := time.Now()

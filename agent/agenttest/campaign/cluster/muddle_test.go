@@ -9,8 +9,8 @@ import (
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
 
-// TestMuddledLinks has messages between members and NATS come twice and out of order while lines are copied, a member
-// is killed and comes back: every line arrives, in order.
+// TestMuddledLinks duplicates and reorders messages between members and NATS while lines are copied, and a member is
+// killed and comes back: every line arrives, in order.
 func TestMuddledLinks(t *testing.T) {
 	load.Parallel(t, load.Server+3*load.Agent)
 	nats := server.StartNATS(t, 1)[0]

@@ -7,8 +7,8 @@ import (
 	"github.com/conduit-agent/conduit/api/rest"
 )
 
-// TestStopAfterOwnerDied stops a pipeline whose owner was killed before it could give it up: the request is answered
-// once the session of the owner is over, and no member is shown as the owner.
+// TestStopAfterOwnerDied stops a pipeline whose owner was killed before it could release it: the request is answered
+// once the session of the owner has expired, and no member is shown as the owner.
 func TestStopAfterOwnerDied(t *testing.T) {
 	t.Parallel()
 	eachStore(t, 2, testStopAfterOwnerDied)

@@ -14,8 +14,8 @@ import (
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
 
-// TestPage opens the page of a member in a browser: it lists the members, and who runs which pipeline since when and
-// why, and drains the member.
+// TestPage opens the page of a member in a browser: it lists the members, and the owner of each pipeline with the time
+// and reason for the claim, and drains the member.
 func TestPage(t *testing.T) {
 	load.Parallel(t, load.Server+2*load.Agent+load.Browser)
 	f := newFleet(t, 1, 2, 4, ttl)
@@ -37,7 +37,7 @@ func TestPage(t *testing.T) {
 	}
 }
 
-// page is that of a member in a browser.
+// page is the page of a member in a browser.
 type page struct {
 	t   *testing.T
 	tab context.Context
@@ -57,7 +57,8 @@ func openPage(t *testing.T, m *member, view string) *page {
 // until waits until an expression is true.
 func (p *page) until(what, expression string) {
 	p.t.Helper()
-	expression = "(() => { try { return !!(" + expression + ") } catch (e) { return false } })()" // elements that are not there yet
+	// An element may not exist yet.
+	expression = "(() => { try { return !!(" + expression + ") } catch (e) { return false } })()"
 	if _, err := chromedp.Run(p.tab, chromedp.Poll[bool](expression, chromedp.WithPollingTimeout(wait.Limit))); err != nil {
 		text, _ := chromedp.Run(p.tab, chromedp.Evaluate[string]("document.body.innerText"))
 		p.t.Fatalf("%s: %v; the page shows:\n%s", what, err, text)

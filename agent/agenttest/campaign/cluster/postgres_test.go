@@ -13,7 +13,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/plugintest/network"
 )
 
-// eachStore runs a test, which starts so many agents, with each kind of store of the cluster, at its URL.
+// eachStore runs a test, which starts the given number of agents, with each kind of store of the cluster, at its URL.
 func eachStore(t *testing.T, agents int, test func(t *testing.T, url string)) {
 	t.Run("NATS", func(t *testing.T) {
 		load.Parallel(t, load.Server+agents*load.Agent)
@@ -64,7 +64,7 @@ func (f *onPostgres) restart() {
 	}
 }
 
-// TestPostgres kills one of three members of a cluster whose claims are in PostgreSQL, and the server, and ends its
+// TestPostgres kills one of three members of a cluster whose claims are in PostgreSQL, kills the server, and ends its
 // sessions: every line arrives, in order.
 func TestPostgres(t *testing.T) {
 	load.Parallel(t, load.Server+3*load.Agent)
@@ -111,7 +111,7 @@ func TestPostgresFaults(t *testing.T) {
 	}
 }
 
-// TestPromotedStandby promotes a standby that has all that was acknowledged: the pipelines go on, each where it was.
+// TestPromotedStandby promotes a standby that has all acknowledged writes: each pipeline resumes from its checkpoint.
 func TestPromotedStandby(t *testing.T) {
 	load.Parallel(t, 2*load.Server+2*load.Agent)
 	p := server.StartPostgres(t, server.PostgresWith(t, "pg_basebackup"), "fsync=on")
@@ -138,7 +138,7 @@ func TestPromotedStandby(t *testing.T) {
 	}
 }
 
-// withPostgres executes statements, and then a query whose only value it returns.
+// withPostgres executes statements, and then a query, and returns the single value in its result.
 func withPostgres(t *testing.T, url, statements, query string) string {
 	t.Helper()
 	conn, err := pg.Connect(t.Context(), url, nil)
@@ -159,7 +159,8 @@ func withPostgres(t *testing.T, url, statements, query string) string {
 	return row[0]
 }
 
-// TestPasswordOfTheStore checks that an agent shows no password of the store of its cluster, which it cannot reach.
+// TestPasswordOfTheStore checks that an agent never shows the password of the store of its cluster, which it cannot
+// reach.
 func TestPasswordOfTheStore(t *testing.T) {
 	load.Parallel(t, load.Agent)
 	const url = "postgres://conduit:pass-of-the-store@127.0.0.1:1/conduit?sslmode=disable"

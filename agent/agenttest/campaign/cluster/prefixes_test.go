@@ -17,8 +17,8 @@ import (
 	"github.com/conduit-agent/conduit/api/rest"
 )
 
-// hotBucket is a pipeline with several instances, which divide the prefixes of a bucket and send what they read to
-// a server.
+// hotBucket is a pipeline with several instances, which divide the prefixes of a bucket and send its objects to a
+// server.
 type hotBucket struct {
 	*hot
 	store *server.S3
@@ -80,7 +80,7 @@ func (h *hotBucket) feed(numbers int) {
 	}
 }
 
-// repeats returns how many of the objects came again.
+// repeats returns how many objects arrived again.
 func (h *hotBucket) repeats() (n int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -90,8 +90,8 @@ func (h *hotBucket) repeats() (n int) {
 	return n
 }
 
-// TestInstancesOfPrefixes runs a pipeline that reads a bucket on several members: each object arrives, once while
-// nothing changes, also when a member is killed and when there are to be more instances and fewer.
+// TestInstancesOfPrefixes runs a pipeline that reads a bucket on several members. Each object arrives, once while
+// nothing changes, also when a member is killed and when the number of instances grows and shrinks.
 func TestInstancesOfPrefixes(t *testing.T) {
 	load.Parallel(t, 2*load.Server+3*load.Agent)
 	h := newHotBucket(t, 3)

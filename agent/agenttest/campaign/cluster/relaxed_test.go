@@ -18,7 +18,8 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// TestRelaxedWithoutNATS edits a relaxed pipeline, stops one, and removes the file of one, while NATS is out of reach.
+// TestRelaxedWithoutNATS edits one relaxed pipeline, stops another, and removes the file of a third, while NATS is
+// unreachable.
 func TestRelaxedWithoutNATS(t *testing.T) {
 	load.Parallel(t, load.Server+load.Agent)
 	proxy := network.NewProxy(t, server.StartNATS(t, 1)[0].Addr)
@@ -61,7 +62,7 @@ func TestRelaxedWithoutNATS(t *testing.T) {
 		return status == http.StatusNotFound
 	})
 	f.feed(10)
-	f.awaitOf(stopped) // it goes on
+	f.awaitOf(stopped) // it continues
 	for _, i := range []int{edited, removed} {
 		if n, _ := f.arrived(i); n == f.written[i] {
 			t.Errorf("p%d writes without NATS after its file was changed", i)

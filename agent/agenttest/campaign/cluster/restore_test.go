@@ -14,8 +14,8 @@ import (
 )
 
 // TestRestoredStream restores the stream of the cluster from an older backup, or loses it, while pipelines run. They
-// stop, and what the store has is not written over. Once all members are started again they go on
-// from there: every line arrives.
+// stop, and do not overwrite the content of the store. Once all members are restarted they resume from there: every
+// line arrives.
 func TestRestoredStream(t *testing.T) {
 	t.Parallel()
 	for name, backup := range map[string]string{"older backup": "backup", "no backup": "none"} {
@@ -43,7 +43,7 @@ func TestRestoredStream(t *testing.T) {
 			})
 			f.feed(10)
 			wait.For(t, "every run to end", func() bool {
-				ended := map[string]bool{} // a run fails where a position is to be saved before the run is told to stop
+				ended := map[string]bool{} // a run fails if it has to save a position before it is told to stop
 				for _, m := range f.members {
 					for _, found := range pipelineEnded.FindAllStringSubmatch(m.log.String()[read[m]:], -1) {
 						ended[found[1]] = true
@@ -62,7 +62,8 @@ func TestRestoredStream(t *testing.T) {
 	}
 }
 
-// awaitInClaims waits until the positions behind all lines are in the claims, where the members read them that do not own the pipelines.
+// awaitInClaims waits until the claims contain the positions behind all lines. Members that do not own the pipelines
+// read them there.
 func (f *fleet) awaitInClaims() {
 	f.t.Helper()
 	f.await()

@@ -12,8 +12,8 @@ import (
 )
 
 // TestRollbackIsShared saves a version of a pipeline that fails, and kills the member that rolled it back, and then the
-// next one: each owner runs the last known good version, without a try of the other, and says what failed where. The
-// last one joined when there was the version that fails only.
+// next owner. Each owner runs the last known good version without trying the failed one, and reports which version
+// failed on which member. The last owner joined when only the failing version existed.
 func TestRollbackIsShared(t *testing.T) {
 	t.Parallel()
 	eachStore(t, 3, func(t *testing.T, url string) {
@@ -51,7 +51,7 @@ func TestRollbackIsShared(t *testing.T) {
 		}
 		second := kill(first)
 		last := kill(second)
-		// An edit has it tried again.
+		// An edit is tried.
 		if err := os.WriteFile(path, []byte(strings.ReplaceAll(string(text), f.out(0), f.out(0)+"-2")), 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -63,7 +63,7 @@ func TestRollbackIsShared(t *testing.T) {
 	})
 }
 
-// without returns the members but one.
+// without returns the members except one.
 func (f *fleet) without(gone *member) (all []*member) {
 	for _, m := range f.members {
 		if m != gone {
@@ -73,7 +73,7 @@ func (f *fleet) without(gone *member) (all []*member) {
 	return all
 }
 
-// awaitFailed waits until a member that does not run p0 says that its declared version failed on another one.
+// awaitFailed waits until a member that does not run p0 reports that its declared version failed on another member.
 func (m *member) awaitFailed(on *member) {
 	m.t.Helper()
 	var s rest.PipelineStatus
@@ -90,7 +90,7 @@ func (m *member) awaitFailed(on *member) {
 	}
 }
 
-// mustRollBack checks that a member, which runs p0, runs its last known good version, and never tried the declared one.
+// mustRollBack checks that a member, which runs p0, runs the last known good version, and never tried the declared one.
 func (m *member) mustRollBack(failedOn *member) {
 	m.t.Helper()
 	s := decoded[rest.PipelineStatus](m, "GET", "/v1/pipelines/p0/status")

@@ -58,7 +58,7 @@ func TestServers(t *testing.T) {
 	f.mustStay(owners)
 }
 
-// awaitShares waits until every member has a pipeline, so that none hands one over to another that has none.
+// awaitShares waits until every member has a pipeline, so that no member hands one over to a member without any.
 func (f *fleet) awaitShares() {
 	f.t.Helper()
 	for _, m := range f.members {
@@ -66,7 +66,7 @@ func (f *fleet) awaitShares() {
 	}
 }
 
-// mustStay checks that no pipeline moved: all members live.
+// mustStay checks that no pipeline moved: all members are alive.
 func (f *fleet) mustStay(owners map[string]string) {
 	f.t.Helper()
 	for id, owner := range f.owners() {
@@ -81,8 +81,8 @@ func (f *fleet) mustStay(owners map[string]string) {
 	}
 }
 
-// TestLostLeader kills the server that leads the stream of the cluster, when a session lives for less than the others
-// may need to elect another one: no pipeline moves, and every line arrives.
+// TestLostLeader kills the server that leads the stream of the cluster, when the lifetime of a session is shorter than
+// the election of another leader may take: no pipeline moves, and every line arrives.
 func TestLostLeader(t *testing.T) {
 	load.Parallel(t, 3*load.Server+2*load.Agent)
 	f := newFleet(t, 3, 2, 4, 5*time.Second)
@@ -112,7 +112,8 @@ func TestLostLeader(t *testing.T) {
 	f.mustStay(owners)
 }
 
-// leader returns which server leads the stream of the cluster, as one of them says; -1: it does not know.
+// leader returns the index of the server that leads the stream of the cluster, according to another server; -1:
+// unknown.
 func (f *fleet) leader(by int) int {
 	f.t.Helper()
 	conn, err := nats.Connect(f.servers[by].URL())

@@ -16,14 +16,14 @@ import (
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
 
-// TestSharedLetters kills the member that refused records, again and again while it does: every one of its dead letters is
-// listed, replayed and dropped on the others.
+// TestSharedLetters repeatedly kills a member while it refuses records: the other members list, replay and drop every
+// one of its dead letters.
 func TestSharedLetters(t *testing.T) {
 	t.Parallel()
 	eachStore(t, 3, testSharedLetters)
 }
 
-// refusing is a pipeline that refuses every line of a file with "bad" in it, until it is mended.
+// refusing is a pipeline that refuses every line of a file with "bad" in it, until it is corrected.
 type refusing struct {
 	dir   string
 	terms string // further fields
@@ -59,7 +59,7 @@ pipelines:
 	}
 }
 
-// feed adds lines, every second of them bad, and returns which are.
+// feed adds lines, every second one bad, and returns the bad ones.
 func (r *refusing) feed(t *testing.T, lines int) {
 	t.Helper()
 	file, err := os.OpenFile(r.in(), os.O_APPEND|os.O_WRONLY|os.O_CREATE, 0o644)
@@ -79,7 +79,7 @@ func (r *refusing) feed(t *testing.T, lines int) {
 	}
 }
 
-// written returns which lines were written, how often.
+// written returns how often each line was written.
 func (r *refusing) written(t *testing.T) map[string]int {
 	t.Helper()
 	text, err := os.ReadFile(r.out())
@@ -93,7 +93,7 @@ func (r *refusing) written(t *testing.T) map[string]int {
 	return lines
 }
 
-// maxLetters is how many dead letters there may be.
+// maxLetters is the limit of dead letters.
 const maxLetters = 2000
 
 const lettersPath = "/v1/pipelines/p/dead-letters"
@@ -124,8 +124,8 @@ func (m *member) awaitLetters(n int) {
 
 var deadLettersOf = regexp.MustCompile(`(?m)^conduit_dead_letters\{pipeline_id="p"\} (\d+)$`)
 
-// awaitCounted waits until each member shows that so many dead letters are in the store, in one row, and the metrics of all together
-// have them once.
+// awaitCounted waits until each member shows that the store has the given number of dead letters, in one row, and the
+// sum of all members' metrics counts each once.
 func awaitCounted(members []*member, n int64) {
 	for _, m := range members {
 		m.t.Helper()
@@ -223,7 +223,7 @@ func testSharedLetters(t *testing.T, url string) {
 	for _, m := range members {
 		m.awaitLetters(maxLetters)
 		var totals rest.DeadLetterTotals
-		// A member that is slow to renew its claim loses it, and the next one reads some lines once more.
+		// A member that is slow to renew its claim loses it, and the next owner reads some lines again.
 		wait.For(t, m.name+" to count what was dropped", func() bool {
 			totals = decoded[rest.DeadLetterPage](m, "GET", lettersPath).Totals
 			return totals.Dropped >= uint64(r.lines-before)/2-maxLetters && totals.Count == maxLetters

@@ -17,7 +17,7 @@ import (
 var seeds = flag.Int("seeds", 10, "simulated histories of which the writes of claims are checked")
 
 // TestSimulatedClaimsAreLinearizable runs simulated histories with all faults. It checks that the answers to the writes
-// of claims are those of a linearizable register.
+// of claims are linearizable.
 func TestSimulatedClaimsAreLinearizable(t *testing.T) {
 	load.Parallel(t, load.CPU)
 	path := filepath.Join(t.TempDir(), "history")

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// sink follows what a pipeline writes: lines of a number that counts up, and the epoch of who wrote it.
+// sink reads the output of a pipeline: lines with a number that counts up, and the epoch of the owner that wrote it.
 type sink struct {
 	t       *testing.T
 	name    string
@@ -15,23 +15,23 @@ type sink struct {
 	read    int64 // bytes
 	rest    []byte
 	lines   int
-	last    int    // the greatest number
-	by      uint64 // epoch of who wrote it first
+	last    int    // the largest number
+	by      uint64 // epoch of the owner that wrote it first
 	epoch   uint64
 	repeats int
 	late    int // lines that an owner wrote after a later one had begun to write
 	begun   []begun
 }
 
-// begun is where an owner began to write.
+// begun is the place where an owner began to write.
 type begun struct {
 	epoch  uint64
-	first  int    // number that it wrote first
-	behind int    // the greatest that was written before
-	by     uint64 // epoch of who wrote that first
+	first  int    // the first number that it wrote
+	behind int    // the largest number written before
+	by     uint64 // epoch of the owner that wrote that number first
 }
 
-// follow reads what was written since it was called last. Without repeats, the numbers must count up.
+// follow reads the lines written since its last call. Without repeats, the numbers must count up.
 func (s *sink) follow() {
 	s.t.Helper()
 	file, err := os.Open(s.path)
@@ -84,7 +84,7 @@ func (s *sink) take(line []byte) {
 	}
 }
 
-// lineAt returns how many of the lines 1, 2 and so on a number of bytes has.
+// lineAt returns the number of lines 1, 2 and so on that fit into a number of bytes.
 func lineAt(bytes int64) (lines int) {
 	digits, power := 1, int64(10)
 	for first := int64(1); ; first, power, digits = power, 10*power, digits+1 {

@@ -15,8 +15,8 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// TestTerms cuts a member off from NATS: a strict pipeline stops, a relaxed one and a local one go
-// on, and one for other members runs nowhere.
+// TestTerms cuts a member off from NATS: a strict pipeline stops, a relaxed one and a local one continue, and a
+// pipeline for other members runs nowhere.
 func TestTerms(t *testing.T) {
 	load.Parallel(t, load.Server+load.Agent)
 	proxy := network.NewProxy(t, server.StartNATS(t, 1)[0].Addr)
@@ -73,12 +73,12 @@ func TestTerms(t *testing.T) {
 	}
 	f.terms[inRome] = "cluster: local"
 	f.declare(inRome)
-	f.written[inRome] = 0 // declaring it empties what it reads
+	f.written[inRome] = 0 // declaring it empties its input
 	f.feed(10)
 	f.await()
 }
 
-// TestEndsRelaxed ends an agent that cannot reach NATS any more while a relaxed pipeline goes on.
+// TestEndsRelaxed ends an agent that can no longer reach NATS while a relaxed pipeline runs.
 func TestEndsRelaxed(t *testing.T) {
 	load.Parallel(t, load.Server+load.Agent)
 	proxy := network.NewProxy(t, server.StartNATS(t, 1)[0].Addr)

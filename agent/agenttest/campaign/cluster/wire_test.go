@@ -19,14 +19,14 @@ import (
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
-// wire is what proxies saw of the writes of claims: asked for by members, and answered by servers.
+// wire is the record that proxies make of the writes of claims: the requests of members, and the answers of servers.
 type wire struct {
 	begin time.Time
 	mu    sync.Mutex
-	asked map[string]*asked // guarded by mu: by the subject of the answer
+	asked map[string]*asked // guarded by mu: by the reply subject
 }
 
-// asked is a write that a member sent, and as often as the link had it come, with as many answers as the servers gave.
+// asked is a write that a member sent, with the time of each copy on the link, and all answers of the servers.
 type asked struct {
 	key      string
 	member   int
@@ -37,16 +37,16 @@ type asked struct {
 	answers  []answer
 }
 
-// answer is what a server said to a write.
+// answer is the answer of a server to a write.
 type answer struct {
 	at       time.Duration
-	kind     string // of server.Operation, "busy" when an earlier try may be under way
+	kind     string // of server.Operation, "busy" when an earlier attempt may be in flight
 	revision uint64
 }
 
 func newWire() *wire { return &wire{begin: time.Now(), asked: map[string]*asked{}} }
 
-// of returns what the proxies of a member call.
+// of returns the callback for the proxies of a member.
 func (w *wire) of(member int) func(ofServer bool, message []byte) {
 	return func(ofServer bool, message []byte) {
 		now := time.Since(w.begin)
@@ -63,7 +63,7 @@ func (w *wire) of(member int) func(ofServer bool, message []byte) {
 
 var expectedRevision = regexp.MustCompile(`(?m)^Nats-Expected-Last-Subject-Sequence: (\d+)\r$`)
 
-// called takes a write, with the subject, that of the answer and the size of the headers in the fields.
+// called records a write. The fields contain the subject, the reply subject and the size of the headers.
 func (w *wire) called(now time.Duration, member int, fields []string, body []byte) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -103,7 +103,7 @@ func (w *wire) answered(now time.Duration, subject string, body []byte) {
 	}
 	one := answer{at: now, kind: "unknown"}
 	switch err := json.Unmarshal(body, &said); {
-	case err != nil: // such as that no server takes it
+	case err != nil: // for example: no server is available
 	case said.Error == nil:
 		one.kind, one.revision = "applied", said.Seq
 	case said.Error.Code == 10071:
@@ -120,13 +120,14 @@ func (w *wire) answered(now time.Duration, subject string, body []byte) {
 	a.answers = append(a.answers, one)
 }
 
-// history returns what was asked and answered, for a register. The copy of a write that has an answer is not known, so
-// each may have come as early as the first.
+// history returns the requests and answers as a history of a register. It is unknown which copy of a write an answer
+// belongs to, so each write may have taken effect as early as its first copy.
 func (w *wire) history() (*server.History, int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	h, n := &server.History{}, 0
-	inOrder := slices.SortedFunc(maps.Values(w.asked), func(a, b *asked) int { return cmp.Compare(a.calls[0], b.calls[0]) }) // of the tries of a write the first counts
+	// The first copy of each write counts.
+	inOrder := slices.SortedFunc(maps.Values(w.asked), func(a, b *asked) int { return cmp.Compare(a.calls[0], b.calls[0]) })
 	for _, a := range inOrder {
 		o := server.Operation{Key: a.key, Client: a.member, Call: int64(a.calls[0]), Expected: a.expected, Stamp: fmt.Sprint(a.claim.Stamp.Session, "/", a.claim.Stamp.Write)}
 		for _, one := range a.answers {
@@ -143,15 +144,15 @@ func (w *wire) history() (*server.History, int) {
 	return h, n
 }
 
-// write is one that took effect.
+// write is a write that took effect.
 type write struct {
 	*asked
 	revision uint64
-	at       time.Duration // when it was answered; 0 when it never was
+	at       time.Duration // time of the answer; 0 if none was seen
 }
 
-// applied returns the writes of each claim that took effect, in their order. The answers to some may have been lost: the
-// next one says which revision it replaced.
+// applied returns the writes of each claim that took effect, in order. The answers to some may have been lost: the next
+// write contains the revision that it replaced.
 func (w *wire) applied(t *testing.T) map[string][]write {
 	t.Helper()
 	w.mu.Lock()
@@ -175,7 +176,7 @@ func (w *wire) applied(t *testing.T) map[string][]write {
 	return all
 }
 
-// chained adds to the writes of a claim that are known to have taken effect those without which the others could not have.
+// chained adds to the writes of a claim that are known to have taken effect the unanswered ones on which they depend.
 func chained(t *testing.T, key string, known []write, open []*asked) (chain []write) {
 	t.Helper()
 	slices.SortFunc(known, func(a, b write) int { return cmp.Compare(a.revision, b.revision) })
@@ -194,8 +195,9 @@ func chained(t *testing.T, key string, known []write, open []*asked) (chain []wr
 	return chain
 }
 
-// check fails the test unless, by what took effect, each claim had one owner at a time: none wrote after another had
-// it, and who got it went on from the positions of the one before. It returns who got claims, by the epoch.
+// check fails the test unless, according to the applied writes, each claim had one owner at a time: no owner wrote
+// after another one had taken the claim, and each new owner resumed from the positions of the former one. It returns
+// the handovers by epoch.
 func (w *wire) check(t *testing.T) map[uint64]handover {
 	t.Helper()
 	taken := map[uint64]handover{}
@@ -205,7 +207,7 @@ func (w *wire) check(t *testing.T) map[uint64]handover {
 		for i, now := range chain {
 			switch {
 			case now.claim.Owner == "":
-			case now.claim.Epoch == 0: // it is taken
+			case now.claim.Epoch == 0: // a new owner takes the claim
 				taken[now.revision] = handover{write: now, from: before.owner(), after: epoch, position: positionOf(t, now.state)}
 				epoch = now.revision
 				if i > 0 && !bytes.Equal(now.state, before.state) {
@@ -227,15 +229,16 @@ func (w write) owner() string {
 	return w.claim.Owner
 }
 
-// handover is a claim that a member got.
+// handover is a claim that a member took.
 type handover struct {
 	write
-	from     string // the member that had it, "" when none had
-	after    uint64 // epoch of the one before
+	from     string // the former owner, "" if there was none
+	after    uint64 // epoch of the former owner
 	position int64
 }
 
-// positionOf returns how many bytes of its file the source of a pipeline has settled, in the state of a claim.
+// positionOf returns how many bytes of the input file the source of a pipeline has settled, according to the state
+// of a claim.
 func positionOf(t *testing.T, state []byte) int64 {
 	t.Helper()
 	var saved struct {
@@ -246,7 +249,7 @@ func positionOf(t *testing.T, state []byte) int64 {
 	if err := json.Unmarshal(state, &saved); err != nil && len(state) > 0 {
 		t.Errorf("the state %q of a claim cannot be read: %v", state, err)
 	}
-	for _, c := range saved.Checkpoints { // of one source
+	for _, c := range saved.Checkpoints { // of the single source
 		text, _, _ := strings.Cut(string(c.Position), ";")
 		bytes, _ := strconv.ParseInt(text, 10, 64)
 		return bytes

@@ -19,7 +19,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
-// killable is an agent in a process of its own, which is killed.
+// killable is an agent in a separate process, which is killed.
 type killable struct {
 	t   *testing.T
 	dir string
@@ -27,7 +27,7 @@ type killable struct {
 	api *client.Client
 }
 
-// live starts the agent and returns when its API answers and the pipeline is known.
+// live starts the agent and returns when its API answers and lists the pipeline.
 func (m *killable) live() {
 	m.t.Helper()
 	address := filepath.Join(m.dir, "address")
@@ -44,7 +44,7 @@ func (m *killable) live() {
 	})
 }
 
-// deadLetters returns the numbers of the dead letters' lines, oldest first.
+// deadLetters returns the line numbers of the dead letters, oldest first.
 func (m *killable) deadLetters() (all []int) {
 	m.t.Helper()
 	for before := int64(0); ; {
@@ -79,7 +79,7 @@ func lineNumber(t *testing.T, text string) int {
 	return n
 }
 
-// written returns the numbers of the lines that arrived, without those that a kill tore.
+// written returns the numbers of the lines that arrived. It skips lines that a kill tore.
 func (m *killable) written() (all []int) {
 	m.t.Helper()
 	text, err := os.ReadFile(filepath.Join(m.dir, "out.jsonl"))
@@ -105,11 +105,11 @@ func (m *killable) save(condition string) {
 	}
 }
 
-// Whenever the agent is killed, each refused record is one dead letter, and only what was
-// refused is. Killed while they are replayed, it repeats some and loses none.
+// Whenever the agent is killed, each refused record is one dead letter, and no other record is. A kill during a replay
+// repeats some dead letters and loses none.
 func TestKillLosesNoDeadLetters(t *testing.T) {
 	load.Parallel(t, load.Agent)
-	const bad = 20 // one line of so many
+	const bad = 20 // one bad line of so many
 	m := &killable{t: t, dir: t.TempDir()}
 	if err := os.MkdirAll(filepath.Join(m.dir, "pipelines"), 0o755); err != nil {
 		t.Fatal(err)
@@ -140,8 +140,8 @@ func TestKillLosesNoDeadLetters(t *testing.T) {
 
 func (m *killable) output() string { return filepath.Join(m.dir, "out.jsonl") }
 
-// refusedOf waits until the lines up to last have arrived, and returns the numbers of the dead
-// letters, which are all multiples of bad and nothing else.
+// refusedOf waits until the lines up to last have arrived, and returns the numbers of the dead letters, which are
+// exactly the multiples of bad.
 func (m *killable) refusedOf(last, bad int) []int {
 	m.t.Helper()
 	m.WaitFor(m.t, "all lines", func() bool {
@@ -164,8 +164,8 @@ func (m *killable) refusedOf(last, bad int) []int {
 	return kept
 }
 
-// replayWithKills replays the dead letters until none is left, and kills the agent in n of
-// the replays. It returns how many there were.
+// replayWithKills replays the dead letters until none is left, and kills the agent in n of the replays. It returns the
+// number of replays.
 func (m *killable) replayWithKills(n int, kept []int, before int) (replays int) {
 	m.t.Helper()
 	for ; ; replays++ {
@@ -191,8 +191,8 @@ func (m *killable) replayWithKills(n int, kept []int, before int) (replays int) 
 	}
 }
 
-// checkReplayed checks that each of the kept is left or written behind the first lines, in
-// order but for repeats.
+// checkReplayed checks that each of the kept dead letters is left or written after the first lines, in order but for
+// repeats.
 func (m *killable) checkReplayed(kept, left []int, skip int) {
 	m.t.Helper()
 	there := map[int]bool{}
@@ -215,8 +215,7 @@ func (m *killable) checkReplayed(kept, left []int, skip int) {
 	}
 }
 
-// feedRefused appends numbered lines until ctx ends, of which each one in every is bad, and
-// returns how many.
+// feedRefused appends numbered lines until ctx ends, one bad line of every so many, and returns their number.
 func feedRefused(ctx context.Context, path string, every int) int {
 	return process.Feed(ctx, path, 10, func(n int) string {
 		if n%every == 0 {

@@ -22,8 +22,8 @@ import (
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/process"
 )
 
-// failSyncs, when set, is the file of which every fsync fails in an agent in a process of its
-// own, from SIGUSR1 on. The process says in a file next to it when that is so.
+// failSyncs, when set, is a file whose fsyncs all fail in an agent in a separate process, from SIGUSR1 on. The process
+// reports this in a file next to it.
 const failSyncs = "CONDUIT_TEST_FAIL_SYNCS"
 
 func init() {
@@ -45,8 +45,8 @@ func init() {
 	}()
 }
 
-// failSyncsOf has the kernel fail every fsync of the descriptor of the file at path, from
-// all threads of this process, until it ends (seccomp).
+// failSyncsOf makes the kernel fail every fsync of the descriptor of the file at path, from all threads of this
+// process, until it ends (seccomp).
 func failSyncsOf(path string) error {
 	fd, err := descriptorOf(path)
 	if err != nil {
@@ -65,7 +65,7 @@ func failSyncsOf(path string) error {
 		{Code: unix.BPF_RET, K: unix.SECCOMP_RET_ERRNO | uint32(unix.EIO)},
 		{Code: unix.BPF_RET, K: unix.SECCOMP_RET_ALLOW},
 	}
-	runtime.LockOSThread() // both calls are for the same thread
+	runtime.LockOSThread() // both calls must run on the same thread
 	defer runtime.UnlockOSThread()
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return err
@@ -91,8 +91,8 @@ func descriptorOf(path string) (int, error) {
 	return 0, errors.New("the file is not open")
 }
 
-// When an fsync of what was written fails, the run fails and the position is not saved: the
-// records come again, none is lost.
+// When an fsync of written records fails, the run fails and the position is not saved: the records are read again, and
+// none is lost.
 func TestRecordsComeAgainAfterAFailedFsync(t *testing.T) {
 	load.Parallel(t, load.Agent)
 	dir := agenttest.NewDir(t)
@@ -112,7 +112,7 @@ func TestRecordsComeAgainAfterAFailedFsync(t *testing.T) {
 	if string(result) != "failing" {
 		t.Fatalf("cannot make syncs fail here: %s", result)
 	}
-	first, highest := 0, 0 // of those that come again
+	first, highest := 0, 0 // of the repeated records
 	p.WaitFor(t, "records come again", func() bool { first, highest = stepBack(t, out); return first > 0 })
 	p.Kill()
 	for _, want := range []string{"pipeline failed", "input/output error"} {
@@ -122,7 +122,7 @@ func TestRecordsComeAgainAfterAFailedFsync(t *testing.T) {
 	}
 
 	before := len(process.Written(t, out))
-	p = process.Start(t, dir) // where syncs do not fail
+	p = process.Start(t, dir) // syncs succeed here
 	p.WaitFor(t, "the records go on", func() bool { return len(process.Written(t, out)) > before+500 })
 	p.Terminate(t)
 	times := process.Written(t, out)
@@ -133,8 +133,7 @@ func TestRecordsComeAgainAfterAFailedFsync(t *testing.T) {
 	}
 }
 
-// stepBack returns the first number in the file that follows a higher one, and that one; 0 when
-// there is none.
+// stepBack returns the first number in the file that follows a higher one, and that higher number; 0 if there is none.
 func stepBack(t *testing.T, path string) (first, highest int) {
 	t.Helper()
 	all, _ := agenttest.NumbersOf(t, path)

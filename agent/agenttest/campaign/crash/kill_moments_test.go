@@ -14,24 +14,24 @@ import (
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/process"
 )
 
-// killed is what kills of agents did.
+// killed collects the effects of kills.
 type killed struct {
 	mu                sync.Mutex
 	at                []time.Time
 	lives             []time.Duration // how long the agents ran
-	starts            time.Duration   // how long it took an agent to write something
+	starts            time.Duration   // the last measured time from a start to the first output
 	records, repeated int
-	oldest            time.Duration // from the read of a record that was repeated to the kill before, at most
+	oldest            time.Duration // maximum time from reading a repeated record to the previous kill
 }
 
-// Most agents are killed within some tens of milliseconds after they wrote something, a few after seconds.
+// Most agents are killed within tens of milliseconds after their first output, a few after seconds.
 const (
 	killedAfter = 50 * time.Millisecond
 	killedLate  = 3 * time.Second
 )
 
-// kill kills an agent that was just started: one time in three while it starts, and else after it wrote
-// to all files.
+// kill kills an agent that was just started: in one of three cases during its start, otherwise after it wrote to all
+// files.
 func (k *killed) kill(t *testing.T, p *process.Process, paths ...string) {
 	t.Helper()
 	began := time.Now()
@@ -50,7 +50,7 @@ func (k *killed) kill(t *testing.T, p *process.Process, paths ...string) {
 	k.at = append(k.at, time.Now())
 }
 
-// add counts the kills of another agent, too.
+// add adds the kills of another agent.
 func (k *killed) add(other *killed) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -58,7 +58,7 @@ func (k *killed) add(other *killed) {
 	k.records, k.repeated, k.oldest = k.records+other.records, k.repeated+other.repeated, max(k.oldest, other.oldest)
 }
 
-// String reports how often, after how long, and what was repeated.
+// String reports the number of kills, the times, and the repeats.
 func (k *killed) String() string {
 	slices.Sort(k.lives)
 	after := func(share float64) time.Duration {
@@ -68,8 +68,8 @@ func (k *killed) String() string {
 		len(k.lives), after(0.1), after(0.5), after(0.99), after(1), k.records, k.repeated, k.oldest.Round(time.Millisecond))
 }
 
-// feedRotated appends numbered lines until ctx ends and returns how many. When rotate is closed it begins to
-// rename the file once a second, and goes on in another one.
+// feedRotated appends numbered lines until ctx ends and returns their number. Once rotate is closed, it renames the
+// file every second and continues in a new one.
 func feedRotated(ctx context.Context, path string, rate int, rotate <-chan struct{}) (n int) {
 	for files := 1; ; files++ {
 		one, done := context.WithCancel(ctx)

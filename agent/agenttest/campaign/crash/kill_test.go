@@ -57,7 +57,7 @@ func killOften(t *testing.T, n int) *killed {
 	made, tailed := filepath.Join(dir, "made.jsonl"), filepath.Join(dir, "tailed.jsonl")
 	k := &killed{starts: 100 * time.Millisecond}
 	for i := range n {
-		if i == max(1, n/10) { // before there is a position, the source reads only the file that is there
+		if i == max(1, n/10) { // until there is a position, the source reads only the current file
 			process.CatchUp(t, dir, tailed, process.LastSeen(tailed)+1)
 			close(rotate)
 		}

@@ -13,13 +13,13 @@ import (
 	"github.com/conduit-agent/conduit/agent/agenttest/executable"
 )
 
-// However an agent ends, nothing of it and of its plugins stays in the directory for temporary
-// files. What stays next to the store goes when the next agent starts, and with it.
+// However an agent ends, it and its plugins leave nothing in the directory for temporary files. Leftovers next to the
+// store are removed when the next agent starts, and when it ends.
 func TestKilledAgentsLeaveNoTemporaryFiles(t *testing.T) {
 	load.Parallel(t, load.Agent)
 	for name, long := range map[string]bool{"next to the store": false, "with a path too long for sockets": true} {
 		t.Run(name, func(t *testing.T) {
-			root, err := os.MkdirTemp("/dev/shm", "left") // short enough for sockets, and not in $TMPDIR
+			root, err := os.MkdirTemp("/dev/shm", "left") // short enough for sockets, and outside $TMPDIR
 			if err != nil {
 				t.Fatalf("no directory with a short name: %v", err)
 			}

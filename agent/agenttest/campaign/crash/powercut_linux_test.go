@@ -22,19 +22,18 @@ import (
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
 
-// A power cut at any moment, while starting or while running, loses nothing and reorders
-// nothing, in files and in a spool.
+// A power cut at any moment, during a start or later, loses nothing and reorders nothing, in files and in a spool.
 func TestPowerCutsLoseNothing(t *testing.T) {
 	load.Parallel(t, load.Agent)
 	const rate = 5000 // records per second in each pipeline
 	d := newDisk(t)
-	input := filepath.Join(t.TempDir(), "input.log") // on a disk that keeps its power
+	input := filepath.Join(t.TempDir(), "input.log") // on a disk without power cuts
 	text := fmt.Sprintf(process.Pipelines, d.dir, rate)
 	text = strings.ReplaceAll(text, d.dir+"/input.log", input)
 	_, spooled, _ := strings.Cut(fmt.Sprintf(spoolPipelines, d.dir), "pipelines:\n")
 	text += strings.ReplaceAll(spooled, d.dir+"/input.log", input) + fmt.Sprintf(rotatedPipeline, input, d.dir)
 	process.WritePipelines(t, d.dir, text)
-	d.unmount(t) // which writes them out
+	d.unmount(t) // writes all lines out
 	d.mount(t)
 	feed, fed := context.WithCancel(t.Context())
 	lines := make(chan int)
@@ -50,7 +49,7 @@ func TestPowerCutsLoseNothing(t *testing.T) {
 			p.WaitGrowth(t, made, tailed, spooledOut)
 			p.AwaitBytes(t, made, rand.Int64N(120_000)) // any moment
 		} else {
-			lines := rand.IntN(6) // any moment of starting
+			lines := rand.IntN(6) // any moment of the start
 			p.WaitFor(t, fmt.Sprintf("%d lines of log", lines), func() bool {
 				return strings.Count(p.Log.String(), "\n") >= lines
 			})
@@ -88,8 +87,8 @@ const rotatedPipeline = `  - id: rotated
       - {id: dst, type: destination, plugin: builtin:file, settings: {path: %[2]s/rotated.jsonl, rotate.size: 100000, rotate.compression: gzip}}
 `
 
-// joinRotated writes what is in a file and its rotated ones into one file, and returns its path.
-// Of a file that is there compressed, too, one is taken.
+// joinRotated joins a file and its rotated files into one file, and returns its path. If a file also exists compressed,
+// only one is used.
 func joinRotated(t *testing.T, path string) string {
 	t.Helper()
 	names, err := filepath.Glob(strings.TrimSuffix(path, ".jsonl") + "-*.jsonl*")
@@ -126,17 +125,17 @@ func joinRotated(t *testing.T, path string) string {
 	return joined
 }
 
-// disk is a file system of its own, of which the power can be cut.
+// disk is a separate file system with simulated power cuts.
 type disk struct{ image, dir string }
 
-// newDisk makes a disk and mounts it, for which there have to be loop devices, and the right to mount.
+// newDisk creates a disk and mounts it. This requires loop devices and the right to mount.
 func newDisk(t *testing.T) *disk {
 	t.Helper()
 	d := &disk{image: filepath.Join(t.TempDir(), "image"), dir: t.TempDir()}
 	if err := os.WriteFile(d.image, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Truncate(d.image, 8<<30); err != nil { // what is not written takes no space
+	if err := os.Truncate(d.image, 8<<30); err != nil { // sparse: it takes no space until written
 		t.Fatal(err)
 	}
 	if out, err := exec.Command("mkfs.ext4", "-q", "-F", d.image).CombinedOutput(); err != nil {
@@ -156,8 +155,8 @@ func (d *disk) tryMount() ([]byte, error) {
 	return exec.Command("mount", "-o", "loop", d.image, d.dir).CombinedOutput()
 }
 
-// mount mounts the disk. While a process of another mount namespace holds a copy of the mount
-// before, the kernel hands out the file system that went down with the power again.
+// mount mounts the disk. While a process in another mount namespace holds a copy of the previous mount, the kernel
+// returns the file system that was shut down.
 func (d *disk) mount(t *testing.T) {
 	t.Helper()
 	wait.For(t, "a mounted file system that can be written to", func() bool {
@@ -183,14 +182,14 @@ func (d *disk) unmount(t *testing.T) {
 	}
 }
 
-// The request to ext4 to go down, and to write nothing more, not even its journal: see
-// EXT4_IOC_SHUTDOWN and EXT4_GOING_FLAGS_NOLOGFLUSH in fs/ext4/ext4.h of the kernel.
+// The ioctl that makes ext4 shut down and write nothing more, not even its journal: see EXT4_IOC_SHUTDOWN and
+// EXT4_GOING_FLAGS_NOLOGFLUSH in fs/ext4/ext4.h of the kernel.
 const (
 	ext4Shutdown = 0x8004587D
 	noLogFlush   = 2
 )
 
-// cut takes the power away: what is not on the disk by now never gets there.
+// cut cuts the power: data that is not on the disk by now is lost.
 func (d *disk) cut(t *testing.T) {
 	t.Helper()
 	f, err := os.Open(d.dir)

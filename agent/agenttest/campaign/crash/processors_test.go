@@ -58,8 +58,7 @@ const gather = `      - id: gather
           fields.read: min(.Metadata["opencdc.readAt"])
 `
 
-// decodedToFile describes a pipeline from input.log to a file that has its name. It decodes
-// lines, and has more processors.
+// decodedToFile describes a pipeline from input.log to a file with its name. It decodes lines, and has more processors.
 func decodedToFile(dir, id, more string) string {
 	return fmt.Sprintf(`  - id: %[2]s
     connectors:
@@ -73,8 +72,8 @@ func decodedToFile(dir, id, more string) string {
 const splitItems = `      - {id: split, plugin: split, settings: {field: .Payload.After.items}}
 `
 
-// processedAs describes the pipelines that are killed. Another n changes the settings of
-// processors that keep state or hold records.
+// processedAs describes the pipelines that are killed. Another n changes the settings of processors that keep state or
+// hold records.
 func processedAs(dir string, n int) string {
 	return fmt.Sprintf(processed, dir, 100_000+n) + decodedToFile(dir, "gathered", fmt.Sprintf(gather, 4000-n)) +
 		decodedToFile(dir, "split", splitItems) + decodedToFile(dir, "plain", "")
@@ -145,15 +144,15 @@ func checkProcessed(t *testing.T, dir string, want int, killed []time.Time) {
 	}
 }
 
-// sightings are the records of a source that arrived.
+// sightings are the arrived records of a source.
 type sightings struct {
 	killed   []time.Time
 	readAt   map[int]time.Time // by number
 	repeated int
-	oldest   time.Duration // longest time from reading a record that came again to the kill that followed
+	oldest   time.Duration // longest time from reading a repeated record to the kill before its repetition
 }
 
-// add notes a record that was read at so many nanoseconds.
+// add records the arrival of a record that was read at the given time in nanoseconds.
 func (s *sightings) add(v int, readAt string) {
 	before, again := s.readAt[v]
 	ns, _ := strconv.ParseInt(readAt, 10, 64)
@@ -167,18 +166,17 @@ func (s *sightings) add(v int, readAt string) {
 	}
 }
 
-// feedRate is how many lines feedObjects appends in a second.
+// feedRate is how many lines feedObjects appends per second.
 const feedRate = 2000
 
-// feedObjects appends numbered objects until ctx ends and returns the number of the last
-// one, which is not dropped.
+// feedObjects appends numbered objects until ctx ends and returns the number of the last one that is not dropped.
 func feedObjects(ctx context.Context, path string) int {
 	return process.Feed(ctx, path, feedRate/100, func(n int) string {
 		return fmt.Sprintf("{\"n\":%d,\"drop\":%t,\"items\":[{\"i\":0},{\"i\":1}]}", n, n%5 == 3)
 	})
 }
 
-// checkPieces expects so many pieces of each record that is not dropped.
+// checkPieces expects the given number of pieces of each record that is not dropped.
 func checkPieces(
 	each int, dropped func(n int) bool,
 ) func(t *testing.T, all []agenttest.Output, want int, seen *sightings) {

@@ -52,10 +52,9 @@ func TestKillLosesNothingInSpool(t *testing.T) {
 	spoolArrived(t, out, want, n)
 }
 
-// spoolArrived checks that the lines up to want are in the file, and that they run on from
-// one to the next or step back to repeat. How often they step back is not bounded: what
-// was repeated into the spool is repeated out of it, too. So a step back in the spool may be one
-// to a later line, of those that arrived already.
+// spoolArrived checks that the lines up to want are in the file, each after its predecessor or as a repetition. The
+// number of steps back has no bound: records repeated into the spool are repeated in the output, too. So a step back in
+// the spool may lead to a later line, if that line has already arrived.
 func spoolArrived(t *testing.T, path string, want, ends int) {
 	t.Helper()
 	last, highest, back, torn, at := 0, 0, 0, 0, uint64(0)
@@ -81,7 +80,7 @@ func spoolArrived(t *testing.T, path string, want, ends int) {
 	}
 }
 
-// TestSpoolArrivedReadsLongLines has a torn line, such as the zeros that a power cut leaves, of more than 1 MiB.
+// TestSpoolArrivedReadsLongLines has a torn line of more than 1 MiB, such as the zeros that a power cut leaves.
 func TestSpoolArrivedReadsLongLines(t *testing.T) {
 	load.Parallel(t, load.Agent)
 	record := func(n int) string {
@@ -97,7 +96,7 @@ func TestSpoolArrivedReadsLongLines(t *testing.T) {
 	spoolArrived(t, path, 2, 1)
 }
 
-// spooled is a line that came out of a spool, with where it was there.
+// spooled is a line from a spool, with its place there.
 type spooled struct {
 	process.Entry
 	place uint64
@@ -116,7 +115,7 @@ func parseSpooled(line []byte) (s spooled, err error) {
 	return s, err
 }
 
-// The example on the page of the built-in connectors does what the page says.
+// The example on the page of the built-in connectors works as described.
 func TestSpoolExample(t *testing.T) {
 	page, err := os.ReadFile("../../../../plugins/builtin/README.md")
 	if err != nil {

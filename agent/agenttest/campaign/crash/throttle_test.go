@@ -12,8 +12,8 @@ import (
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/process"
 )
 
-// A source that is far faster than its throttle, for longer than its window lasts, is held
-// back: the pipeline goes on, ends when it is to, and loses nothing when it is killed.
+// A source that is far faster than its throttle, for longer than its window lasts, is held back: the pipeline keeps
+// running, stops on request, and loses nothing when it is killed.
 func TestThrottleHoldsItsSourceBack(t *testing.T) {
 	load.Parallel(t, load.Agent)
 	const rate = 20_000

@@ -1,4 +1,4 @@
-// Package deadletters_test measures how soon many dead letters are shown.
+// Package deadletters_test measures how long it takes to show pages of many dead letters.
 package deadletters_test
 
 import (
@@ -19,14 +19,14 @@ import (
 
 var count = flag.Int("letters", 100_000, "dead letters")
 
-// promised is how long a page takes at most, and tries how often one that takes longer is asked for again: other
-// programs may have had the machine.
+// promised is the time limit for a page. tries is the number of retries of a page that takes longer: other programs may
+// have used the machine.
 const (
 	promised = 100 * time.Millisecond
 	tries    = 50
 )
 
-// Every page comes soon, whatever is asked for.
+// Every page arrives within the limit, for every query.
 func TestPagesComeSoon(t *testing.T) {
 	s := &deadletter.Store{Path: filepath.Join(t.TempDir(), "refused.db"), Log: slog.New(slog.DiscardHandler)}
 	t.Cleanup(func() { _ = s.Close() })

@@ -13,8 +13,8 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// A pipeline that asks for what has no end fails by itself: another one goes on, the agent
-// stops within shutdown.timeout and what one template may take.
+// A pipeline with unbounded demands fails alone: another one continues, and the agent stops within shutdown.timeout
+// plus the time limit of one template.
 func TestPipelinesCannotAskForTooMuch(t *testing.T) {
 	const generated = "{rate: 100, format.type: raw, format.options.n: int}"
 	template := func(text string) string {

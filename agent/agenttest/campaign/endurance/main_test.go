@@ -10,7 +10,7 @@ import (
 )
 
 var (
-	// By default they would take twice the memory limit.
+	// By default the tests would take twice the memory limit.
 	pipelines = flag.Int("pipelines", 12, "pipelines with records of 16 MiB below one memory limit")
 	sharers   = flag.Int("sharers", 5,
 		"pipelines with records of 16 MiB that share a memory limit with inspectors, spools and dead letters")

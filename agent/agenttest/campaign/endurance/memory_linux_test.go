@@ -20,14 +20,14 @@ import (
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
 
-// sink is an HTTP server that answers nothing but small bodies while it is dead, and counts the bytes of each
-// pipeline that it took.
+// sink is an HTTP server that answers only small bodies while it is dead, and counts the bytes that it accepted from
+// each pipeline.
 type sink struct {
 	*httptest.Server
 	alive chan struct{} // closed when it answers
 
 	mu      sync.Mutex
-	asked   int            // guarded by mu: requests that it saw
+	asked   int            // guarded by mu: number of requests
 	arrived map[string]int // guarded by mu: by path
 }
 
@@ -56,7 +56,7 @@ func newSink(t *testing.T) *sink {
 	return s
 }
 
-// smallBody is the size of bodies that a dead sink takes.
+// smallBody is the maximum size of bodies that a dead sink accepts.
 const smallBody = 1 << 10
 
 // greatRecord is the size of the records of TestMemoryLimitIsKept.
@@ -108,7 +108,7 @@ func TestMemoryLimitIsKept(t *testing.T) {
 	p.Terminate(t)
 }
 
-// peak returns the most memory that the process had.
+// peak returns the maximum memory of the process.
 func peak(t *testing.T, p *process.Process) (bytes int64) {
 	t.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.Cmd.Process.Pid))

@@ -19,18 +19,18 @@ import (
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
 
-// What shares the memory limit in TestMemoryIsShared.
+// Users of the memory limit in TestMemoryIsShared.
 const (
 	sharedLimit   = 512 << 20
 	onlookersEach = 4  // clients that inspect a pipeline with records of 16 MiB
-	hybrids       = 40 // hybrid spools, each with a reader whose destination takes nothing
+	hybrids       = 40 // hybrid spools, each with a reader whose destination accepts nothing
 	hybridRecords = 64 // in each, after a small first one
 	hybridRecord  = 16 << 10
 )
 
-// Outstanding records, inspectors, hybrid spools and dead letters share the memory limit: with all of them at
-// once, large records and a dead sink the agent stays within it and loses nothing. Inspectors drop and count,
-// spools go to the disk, sources wait, what cannot be shown is refused.
+// Outstanding records, inspectors, hybrid spools and dead letters share the memory limit: with all of them at once,
+// large records and a dead sink, the agent stays within the limit and loses nothing. Inspectors drop records and count
+// them, spools spill to the disk, sources wait, and requests that exceed the limit are refused.
 func TestMemoryIsShared(t *testing.T) {
 	dir, s := t.TempDir(), newSink(t)
 	greats, shown := *sharers, 3**sharers // requests for a dead letter of 16 MiB at the same time
@@ -51,7 +51,7 @@ func TestMemoryIsShared(t *testing.T) {
 		}
 	}
 	small := filepath.Join(dir, "small.log")
-	addLines(t, small, []byte("a\n")) // which the sink takes, so that the readers keep up
+	addLines(t, small, []byte("a\n")) // the sink accepts these, so that the readers keep up
 	await("readers that keep up", func() bool { return s.took(1) })
 	t.Logf("small records: peak %d MiB", peak(t, p)>>20)
 	line := append(bytes.Repeat([]byte{'x'}, greatRecord-1), '\n')
@@ -81,7 +81,7 @@ func TestMemoryIsShared(t *testing.T) {
 	p.Terminate(t)
 }
 
-// complete reports whether everything arrived.
+// complete reports whether everything has arrived.
 func (s *sink) complete(greats int) bool {
 	for i := range greats {
 		if s.of(fmt.Sprintf("/great%d", i)) < 2*(greatRecord-1) {
@@ -91,14 +91,14 @@ func (s *sink) complete(greats int) bool {
 	return s.took(hybridRecords * (hybridRecord - 1))
 }
 
-// of returns how many bytes of a pipeline arrived.
+// of returns how many bytes of a pipeline have arrived.
 func (s *sink) of(path string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.arrived[path]
 }
 
-// took reports whether so many bytes of each spool arrived.
+// took reports whether the given number of bytes of each spool has arrived.
 func (s *sink) took(n int) bool {
 	for i := range hybrids {
 		if s.of(fmt.Sprintf("/spool%d", i)) < n {
@@ -147,7 +147,7 @@ func sharedPipelines(dir, sink string, greats int) string {
 	return text.String()
 }
 
-// inspectNothing inspects a connector and never reads what it is sent.
+// inspectNothing inspects a connector without reading the inspected records.
 func inspectNothing(t *testing.T, address, connector string) {
 	t.Helper()
 	at, err := os.ReadFile(address)
@@ -168,7 +168,8 @@ func inspectNothing(t *testing.T, address, connector string) {
 	}
 }
 
-// showDeadLetters asks for the same dead letter many times at once. Each request is answered, or refused for want of memory.
+// showDeadLetters requests the same dead letter many times at once. Each request is answered, or refused for lack of
+// memory.
 func showDeadLetters(t *testing.T, address string, shown int) {
 	t.Helper()
 	at, err := os.ReadFile(address)
@@ -188,7 +189,7 @@ func showDeadLetters(t *testing.T, address string, shown int) {
 	all.Wait()
 }
 
-// ask returns the status of an answer and how many bytes it has.
+// ask returns the status of an answer and its size in bytes.
 func ask(url string) (status int, bytes int64) {
 	resp, err := http.Get(url)
 	if err != nil {

@@ -40,18 +40,18 @@ pipelines:
       - {id: dst, type: destination, plugin: "builtin:file", settings: {path: /dev/null}}
 `
 
-// used is what a process has.
+// used is the resource usage of a process.
 type used struct {
 	fds, goroutines int
 	resident        int64
 }
 
-// add keeps what is greater of both.
+// add keeps the larger of both values.
 func (u *used) add(other used) {
 	*u = used{max(u.fds, other.fds), max(u.goroutines, other.goroutines), max(u.resident, other.resident)}
 }
 
-// usedBy returns what the agent whose address is in a file has.
+// usedBy returns the resource usage of the agent whose address is in a file.
 func usedBy(t *testing.T, p *process.Process, address string) (u used) {
 	t.Helper()
 	fds, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", p.Cmd.Process.Pid))
@@ -77,10 +77,10 @@ func usedBy(t *testing.T, p *process.Process, address string) (u used) {
 	return used{len(fds), status.Goroutines, status.Memory.Resident}
 }
 
-// disturbed is what was done to the agent of TestSoakStaysFlat.
+// disturbed counts the disturbances of the agent in TestSoakStaysFlat.
 type disturbed struct{ rate, edits, invalid, crashes, hangs int }
 
-// disturb edits a pipeline, and at times leaves a file that is not valid, kills a connector or has one hang for a second.
+// disturb edits a pipeline, and occasionally leaves an invalid file, kills a connector or makes one hang for a second.
 func (s *disturbed) disturb(t *testing.T, p *process.Process, dir string) {
 	t.Helper()
 	s.edits++
@@ -103,9 +103,9 @@ func (s *disturbed) disturb(t *testing.T, p *process.Process, dir string) {
 	process.WritePipelines(t, dir, text)
 }
 
-// With a fast pipeline, a destination that fails and connectors that crash and hang, which are started
-// again each time, and with a pipeline that is changed all the time, memory, file descriptors and
-// goroutines stay where they were after the first part of the time.
+// Memory, file descriptors and goroutines stay at their level after the first part of the time, with a fast pipeline, a
+// destination that fails, connectors that crash and hang and are restarted each time, and a pipeline that is changed
+// all the time.
 func TestSoakStaysFlat(t *testing.T) {
 	load.Parallel(t, load.Agent)
 	dir := t.TempDir()
@@ -159,7 +159,7 @@ func sum(t *testing.T, metrics string) (all float64) {
 	return all
 }
 
-// metric returns the lines of the metrics of the agent that begin with prefix.
+// metric returns the lines of the agent's metrics that begin with prefix.
 func metric(address, prefix string) string {
 	at, err := os.ReadFile(address)
 	if err != nil {

@@ -49,7 +49,7 @@ func impatient(t *testing.T, mode string) *standalone.Client {
 	return c
 }
 
-// teardownLimit is how long Teardown may take: not long where it is to hang.
+// teardownLimit is the maximum duration of Teardown: short unless Teardown hangs.
 func teardownLimit(hangs bool) time.Duration {
 	if hangs {
 		return time.Second
@@ -69,7 +69,7 @@ func gone(pid int) bool {
 	return err != nil && syscall.Kill(pid, 0) != nil || strings.Contains(string(b), ") Z ")
 }
 
-// says checks that err says want, which may be "" for no error.
+// says checks that err contains want, which is "" for no error.
 func says(t *testing.T, what string, err error, want string) {
 	t.Helper()
 	if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
@@ -109,7 +109,7 @@ func TestStarts(t *testing.T) {
 	}
 }
 
-// A connector may be slow to get ready.
+// A connector may take long until it is ready.
 func TestSlowStart(t *testing.T) {
 	load.Parallel(t, load.Agent)
 	ready := filepath.Join(t.TempDir(), "ready")
@@ -146,7 +146,7 @@ func TestFloodsAreTaken(t *testing.T) {
 			if err := s.Teardown(testContext(t)); err != nil {
 				t.Error(err)
 			}
-			most := 2<<20 + int(time.Since(begun).Seconds()*(1<<20)) // of each second is logged as much
+			most := 2<<20 + int(time.Since(begun).Seconds()*(1<<20)) // the log is limited to this much per second
 			if n := len(out.String()); n > most || start == "stderr flood" && (n < 1<<20 || !strings.Contains(out.String(), "left out")) {
 				t.Errorf("%d bytes of the output are logged", n)
 			}
@@ -206,7 +206,7 @@ func open(t *testing.T, c *standalone.Client, mode string, pos record.Position) 
 	return s
 }
 
-// readAll reads n records, or up to the end when n is 0, and returns their positions.
+// readAll reads n records, or all up to the end if n is 0, and returns their positions.
 func readAll(ctx context.Context, s *standalone.Source, n int) (string, error) {
 	var got []string
 	for len(got) < n || n == 0 {
@@ -221,7 +221,7 @@ func readAll(ctx context.Context, s *standalone.Source, n int) (string, error) {
 	return strings.Join(got, " "), nil
 }
 
-// A source that breaks gives an error, after the records before that.
+// A source that breaks returns an error, after the records before it.
 func TestSourcesThatBreak(t *testing.T) {
 	t.Parallel()
 	tests := []struct{ mode, got, want string }{
@@ -260,7 +260,7 @@ func TestPoisonComesAgain(t *testing.T) {
 	}
 }
 
-// A source that stops badly comes to its end in time, and what it read before is there.
+// A source that stops incorrectly ends in time, and the records that it read before are delivered.
 func TestSourcesThatStopBadly(t *testing.T) {
 	t.Parallel()
 	const all = "1 2 3 4 5 6 7 8 9 10"
@@ -290,7 +290,7 @@ func TestSourcesThatStopBadly(t *testing.T) {
 	}
 }
 
-// What a source reads after its last position does not count, whichever message says so first.
+// Records after the last position of a source do not count, whichever message reports that position first.
 func TestStopWhileReadWaits(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{"", chaos.StopIgnored, chaos.StopLate} {
@@ -310,7 +310,7 @@ func TestStopWhileReadWaits(t *testing.T) {
 				t.Fatal(err)
 			}
 			<-ended
-			// Those that go on reading send a record a millisecond until the answer is there.
+			// Sources that keep reading send a record per millisecond until the answer arrives.
 			most := 100 + int(time.Since(began)/time.Millisecond)
 			if !errors.Is(err, io.EOF) || mode == "" && got != "" || strings.Count(got, " ") > most {
 				t.Errorf("after Stop: got %.100q, %v", got, err)
@@ -319,9 +319,9 @@ func TestStopWhileReadWaits(t *testing.T) {
 	}
 }
 
-// A message above the bound ends the source with an error, unread; what comes before it
-// counts, and a source that comes to its senses goes on from there.
-func TestOversizedMessages(t *testing.T) { // by itself: it measures the memory
+// A message above the limit ends the source with an error, unread. The records before it count, and a source that
+// recovers resumes after them.
+func TestOversizedMessages(t *testing.T) { // alone: it measures the memory
 	c, _ := client(t, "")
 	c.MaxReceive = 1 << 20
 	s := &store{}
@@ -356,7 +356,7 @@ func TestSamePositionsPass(t *testing.T) {
 	}
 }
 
-// A call that is not answered counts as lost, so that another try is made; one that is refused does not.
+// An unanswered call counts as lost, so it is retried; a refused call is not retried.
 func TestCallsThatFail(t *testing.T) {
 	load.Parallel(t, load.Agent)
 	for mode, want := range map[string]string{chaos.OpenFails: "nothing to open", chaos.OpenHang: "no answer within"} {
@@ -391,7 +391,7 @@ func TestTeardownAlwaysEnds(t *testing.T) {
 	}
 }
 
-// A destination that ends badly has settled what it wrote, and its process is gone.
+// A destination that ends incorrectly has settled its written records, and its process has ended.
 func TestDestinationTeardownAlwaysEnds(t *testing.T) {
 	load.Parallel(t, load.Agent)
 	for mode, want := range map[string]string{chaos.TeardownCrash: "chaos in teardown", chaos.TeardownHang: "deadline exceeded"} {
@@ -442,7 +442,7 @@ var destinationsCases = []struct {
 	{chaos.StopHang, 4, 0, ""},
 }
 
-// A destination never settles what was not answered, and breaks where it should.
+// A destination never settles unanswered records, and breaks where it should.
 func TestDestinations(t *testing.T) {
 	t.Parallel()
 	for _, tt := range destinationsCases {
@@ -487,7 +487,7 @@ func TestDestinations(t *testing.T) {
 	}
 }
 
-// fate is what became of the records written to a destination, and of it.
+// fate is the outcome of the records written to a destination, and of the destination.
 type fate struct {
 	mu               sync.Mutex
 	written, refused int

@@ -27,10 +27,10 @@ import (
 // everyConnector checks all targets instead of file alone. The host is the same for all.
 var everyConnector = flag.Bool("every-connector", false, "check every connector as an executable")
 
-// connectorVariable makes this test binary one of the targets, by its name.
+// connectorVariable makes this test binary the target with that name.
 const connectorVariable = "EXECUTABLES_TEST_CONNECTOR"
 
-// targets are connectors that need no server. Their own packages check them in process.
+// targets are connectors that need no server. Their packages check them in process.
 func targets() map[string]plugintest.Target {
 	return map[string]plugintest.Target{
 		"generator": {Connector: generator.Connector(), Source: func(_ testing.TB, n int) map[string]string {
@@ -76,7 +76,7 @@ func fileOfLines(t testing.TB, n int) map[string]string {
 	return map[string]string{"path": path}
 }
 
-// payloadsIn returns the payloads of the records in the file that the settings name, one on each line.
+// payloadsIn returns the payloads of the records, one per line, in the file that the settings name.
 func payloadsIn(t testing.TB, settings map[string]string) (payloads []string) {
 	path := settings["path"]
 	if path == "" {

@@ -8,7 +8,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
 )
 
-// libraries are those that connectors bring, by the connector.
+// libraries are the libraries of each connector.
 var libraries = map[string]string{
 	"http":     "plugins/builtin/http",
 	"journald": "plugins/builtin/journald",
@@ -23,7 +23,7 @@ var libraries = map[string]string{
 	"syslog":   "plugins/builtin/syslog",
 }
 
-// TestBuildWithoutConnectors makes sure that a build without a connector is without its library.
+// TestBuildWithoutConnectors checks that a build without a connector does not contain its libraries.
 func TestBuildWithoutConnectors(t *testing.T) {
 	load.Parallel(t, load.CPU)
 	deps := func(tags string) string {

@@ -41,7 +41,7 @@ func (plugins) Processors(context.Context, string, []spec.Processor, connector.C
 	return nil, errors.New("there are none")
 }
 
-// store keeps the position of the one source.
+// store keeps the position of the single source.
 type store struct {
 	mu    sync.Mutex
 	saved spec.Checkpoint // guarded by mu
@@ -69,20 +69,20 @@ func (*store) ConnectorState(context.Context, string) (*spec.ConnectorState, err
 
 func (*store) SaveConnectorState(context.Context, *spec.ConnectorState) error { return nil }
 
-// TestPipelines checks that a pipeline says what is wrong, and saves no position of a
-// record that the destination does not have.
+// TestPipelines checks that a pipeline reports the error, and saves no position of a record that the destination does
+// not have.
 func TestPipelines(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		source, destination string
 		saved               int    // at most
-		want                string // what the run ends with; "" when it drains
+		want                string // error of the run; "" when it drains
 	}{
 		{"", "", 10, ""},
 		{chaos.StopHang, "", 10, ""},
 		{chaos.StopWrong, "", 10, ""},
 		{chaos.EndAtStop, "", 10, ""},
-		{chaos.StopIgnored, "", 100, ""}, // it may read on before its answer is heard
+		{chaos.StopIgnored, "", 100, ""}, // it may read on before its answer arrives
 		{chaos.StopLate, "", 100, ""},
 		{chaos.TeardownCrash, "", 10, ""},
 		{"", chaos.StopHang, 10, ""},
@@ -124,7 +124,7 @@ func TestPipelines(t *testing.T) {
 	}
 }
 
-// runPipeline runs a pipeline of the two and drains it when done says so.
+// runPipeline runs a pipeline of the source and the destination, and drains it when done returns true.
 func runPipeline(t *testing.T, connectors plugins, ackTimeout time.Duration, s *store, source, destination string,
 	done func() bool) error {
 	t.Helper()

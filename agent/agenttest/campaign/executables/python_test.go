@@ -12,7 +12,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sandbox"
 )
 
-// A connector in another language starts and reads when it is confined strictly.
+// A connector in another language starts and reads in the strict sandbox.
 func TestConfinedPython(t *testing.T) {
 	load.Parallel(t, load.Agent)
 	if sandbox.Version() == 0 {
@@ -48,7 +48,7 @@ func TestConfinedPython(t *testing.T) {
 	}
 }
 
-// python returns the path of the example that is written in Python.
+// python returns the path of the Python example.
 func python(t *testing.T) string {
 	t.Helper()
 	if out, err := exec.Command("/usr/bin/python3", "-c", "import grpc").CombinedOutput(); err != nil {

@@ -11,16 +11,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Call is one that a process is about to make.
+// Call is a system call that a process is about to make.
 type Call struct {
 	Name string // open for an open for writing, write, truncate, fsync, rename, link, mkdir or remove
-	Path string // of the file; the latter path of rename and link
+	Path string // path of the file; the new path of rename and link
 	Size int64  // of a write
 
-	Thread int // that made it
+	Thread int // the calling thread
 }
 
-// operation says what a call of the kernel does, and which of its arguments say to what.
+// operation describes a system call and its arguments.
 type operation struct {
 	name       string
 	descriptor int // index of the descriptor: of the file, or of the directory that a path is relative to; -1 for none
@@ -28,7 +28,7 @@ type operation struct {
 	flags      int // index of the flags of an open
 }
 
-// watched are the calls that are asked about.
+// watched are the intercepted calls.
 var watched = map[int]operation{
 	unix.SYS_FSYNC:           {name: "fsync", path: -1},
 	unix.SYS_FDATASYNC:       {name: "fsync", path: -1},
@@ -47,7 +47,7 @@ var watched = map[int]operation{
 	unix.SYS_UNLINKAT:        {name: "remove", path: 1},
 }
 
-// callOf reads what a process is about to do. It reports false for an open that changes nothing.
+// callOf decodes the call that a process is about to make. It reports false for an open that changes nothing.
 func callOf(n *notification) (c Call, changes bool) {
 	o := watched[int(n.Number)]
 	c = Call{Name: o.name, Thread: int(n.PID)}
@@ -79,7 +79,7 @@ func (n *notification) descriptor(argument int) string {
 	return path
 }
 
-// textOf reads the text at an address of another process.
+// textOf reads the text at an address in another process.
 func textOf(pid uint32, at uint64) string {
 	memory, err := os.Open(fmt.Sprintf("/proc/%d/mem", pid))
 	if err != nil {

@@ -4,7 +4,7 @@ package faults
 
 import "golang.org/x/sys/unix"
 
-// amd64 has calls without a directory that are older, which SQLite makes.
+// amd64 has older calls without a directory argument, which SQLite makes.
 func init() {
 	watched[unix.SYS_RENAME] = operation{name: "rename", descriptor: -1, path: 1}
 	watched[unix.SYS_LINK] = operation{name: "link", descriptor: -1, path: 1}

@@ -1,7 +1,8 @@
 //go:build linux && (amd64 || arm64)
 
 // Package faults intercepts the system calls with which a child process changes or syncs files, by seccomp user
-// notification. A test can let any of them fail, and can keep what would be on the disk after a power cut there.
+// notification. A test can make each call fail, and can reconstruct the content of the disk after a power cut at that
+// call.
 package faults
 
 import (
@@ -21,10 +22,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// socketVariable names the socket on which a process that is to be watched hands itself over.
+// socketVariable names the socket over which a watched process passes its seccomp descriptor.
 const socketVariable = "CONDUIT_TEST_FAULTS"
 
-// Watcher decides about the calls of one process.
+// Watcher decides the results of one process's calls.
 type Watcher struct {
 	mu     sync.Mutex
 	decide func(Call) syscall.Errno
@@ -33,7 +34,7 @@ type Watcher struct {
 	ended  chan struct{}
 }
 
-// image is the content of a file that is on the disk.
+// image is the durable content of a file.
 type image struct {
 	content []byte
 	dirty   [][2]int64 // ranges that were written and not synced
@@ -69,7 +70,7 @@ func Watch(t testing.TB, cmd *exec.Cmd, dir string) *Watcher {
 	return w
 }
 
-// keep takes the present content of the files as the content on the disk.
+// keep records the current content of the files as durable.
 func (w *Watcher) keep() error {
 	entries, err := os.ReadDir(w.dir)
 	for _, e := range entries {
@@ -86,8 +87,8 @@ func (w *Watcher) keep() error {
 	return err
 }
 
-// Decide sets the function that decides about each call: its error is the result of the call, and with 0 the call
-// proceeds. One goroutine calls f.
+// Decide sets the function that decides each call: its error is the result of the call, and with 0 the call proceeds.
+// One goroutine calls f.
 func (w *Watcher) Decide(f func(Call) syscall.Errno) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -114,7 +115,7 @@ func Join() error {
 	} else {
 		rights = unix.UnixRights(listener)
 	}
-	// Nothing is written from here until the parent answers, since that would wait for it.
+	// From here on, any write would block until the parent answers, so there is none.
 	if _, _, err := c.WriteMsgUnix([]byte(answer), rights, nil); err != nil {
 		return err
 	}
@@ -122,7 +123,7 @@ func Join() error {
 	return err
 }
 
-// install installs the filter in all threads and returns the descriptor on which the kernel asks.
+// install installs the filter in all threads and returns the descriptor for its notifications.
 func install() (int, error) {
 	program := []unix.SockFilter{{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: 0}}
 	for number := range watched {
@@ -131,7 +132,7 @@ func install() (int, error) {
 			unix.SockFilter{Code: unix.BPF_RET, K: unix.SECCOMP_RET_USER_NOTIF})
 	}
 	program = append(program, unix.SockFilter{Code: unix.BPF_RET, K: unix.SECCOMP_RET_ALLOW})
-	runtime.LockOSThread() // both calls are for the same thread
+	runtime.LockOSThread() // both calls must run on the same thread
 	defer runtime.UnlockOSThread()
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return 0, err
@@ -145,7 +146,7 @@ func install() (int, error) {
 	return int(fd), nil
 }
 
-// notification and response are those of the kernel: seccomp_notif and seccomp_notif_resp.
+// notification and response are the kernel structures seccomp_notif and seccomp_notif_resp.
 type notification struct {
 	ID          uint64
 	PID, Flags  uint32
@@ -169,7 +170,7 @@ const (
 	goOnFlag = 1
 )
 
-// serve answers what the kernel asks until the process ends.
+// serve answers the notifications of the kernel until the process ends.
 func (w *Watcher) serve(l *net.UnixListener) error {
 	c, err := l.AcceptUnix()
 	if errors.Is(err, net.ErrClosed) {
@@ -197,7 +198,7 @@ func (w *Watcher) serve(l *net.UnixListener) error {
 		return err
 	}
 	for {
-		// poll(2) says when all processes have ended, which a receive would not.
+		// poll(2) reports the end of all processes, which a receive does not.
 		poll := []unix.PollFd{{Fd: int32(fds[0]), Events: unix.POLLIN}}
 		if _, err := unix.Poll(poll, -1); err != nil && !errors.Is(err, unix.EINTR) {
 			return err
@@ -211,7 +212,7 @@ func (w *Watcher) serve(l *net.UnixListener) error {
 	}
 }
 
-// one answers one question.
+// one answers one notification.
 func (w *Watcher) one(fd int) {
 	var n notification
 	if _, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), receive, uintptr(unsafe.Pointer(&n))); errno != 0 {
@@ -239,7 +240,7 @@ func (w *Watcher) answer(n *notification) syscall.Errno {
 	return errno
 }
 
-// note keeps what is on the disk once the call was made. The kernel takes pages that it could not write for written.
+// note updates the durable content after a call. The kernel treats pages that it failed to write as written.
 func (w *Watcher) note(n *notification, c Call, errno syscall.Errno) {
 	f := w.disk[c.Path]
 	if f == nil {
@@ -257,7 +258,7 @@ func (w *Watcher) note(n *notification, c Call, errno syscall.Errno) {
 			at = offset(n.PID, n.Args[0])
 		case unix.SYS_PWRITE64:
 		default:
-			return // SQLite makes no others
+			return // SQLite uses no other call
 		}
 		f.dirty = append(f.dirty, [2]int64{at, at + int64(n.Args[2])})
 	case "truncate":
@@ -295,7 +296,7 @@ func (f *image) sync(path string) {
 	}
 }
 
-// offset returns where a descriptor of another process writes next.
+// offset returns the write offset of a descriptor in another process.
 func offset(pid uint32, fd uint64) (at int64) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/fdinfo/%d", pid, fd))
 	if err == nil {
@@ -304,8 +305,8 @@ func offset(pid uint32, fd uint64) (at int64) {
 	return at
 }
 
-// Disk writes to a directory what would be on the disk of the files of which the names begin with prefix, had the
-// power been cut when the process ended.
+// Disk writes to a directory the durable content of the files whose names begin with prefix, as after a power cut at
+// the end of the process.
 func (w *Watcher) Disk(prefix, to string) error {
 	<-w.ended
 	w.mu.Lock()
@@ -313,7 +314,7 @@ func (w *Watcher) Disk(prefix, to string) error {
 	for path, f := range w.disk {
 		if name := filepath.Base(path); strings.HasPrefix(name, prefix) && !strings.HasSuffix(name, "-shm") {
 			if _, err := os.Stat(path); err != nil {
-				continue // it was removed, or has another name
+				continue // it was removed or renamed
 			}
 			if err := os.WriteFile(filepath.Join(to, name), f.content, 0o600); err != nil {
 				return err

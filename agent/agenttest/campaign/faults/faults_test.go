@@ -29,13 +29,13 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// The test binary starts itself again as a process that saves into the store in this directory.
+// The test binary restarts itself as a process that saves into the store in this directory.
 const childVariable = "CONDUIT_TEST_SAVE"
 
 func TestMain(m *testing.M) {
 	dir := os.Getenv(childVariable)
 	if dir == "" {
-		if err := faults.Join(); err != nil { // an agent that is watched
+		if err := faults.Join(); err != nil { // a watched agent
 			panic(err)
 		}
 		process.Serve()
@@ -50,7 +50,7 @@ func TestMain(m *testing.M) {
 // rounds is how often the child saves.
 const rounds = 10
 
-// saveAll saves positions and dead letters, each again until it is saved, and prints what was.
+// saveAll saves positions and dead letters, retries each until it succeeds, and prints the saved ones.
 func saveAll(path string) error {
 	if err := faults.Join(); err != nil {
 		return err
@@ -79,11 +79,12 @@ func saveAll(path string) error {
 			return err
 		}
 		fmt.Println("position", n)
-		// What is read is what was saved, also when the file can only be read.
+		// The saved values are read back, also when the file is read-only.
 		if c, err := db.Checkpoint(ctx, "p:in"); err == nil && c.Sequence != n {
 			return fmt.Errorf("position %d was saved, and %d is read", n, c.Sequence)
 		}
-		large := []spec.State{{PipelineID: "p", Error: strings.Repeat(strconv.FormatInt(n, 10), 600_000)}} // so that the log is written back
+		// Large enough for a checkpoint of the log.
+		large := []spec.State{{PipelineID: "p", Error: strings.Repeat(strconv.FormatInt(n, 10), 600_000)}}
 		if err := until(func() error { return db.SaveStates(ctx, large) }); err != nil {
 			return err
 		}
@@ -92,11 +93,11 @@ func saveAll(path string) error {
 		return fmt.Errorf("it says that it fails although it saves: %w", errors.Join(db.Fault(), dead.Fault()))
 	}
 	fmt.Println("end 0")
-	_, _ = dead.Close(), db.Close() // an error means that the logs stay
+	_, _ = dead.Close(), db.Close() // after an error, the logs remain
 	return nil
 }
 
-// until tries again until it succeeds. An error has to say what to do.
+// until retries until try succeeds. An error must say what to do.
 func until(try func() error) error {
 	for range 1000 {
 		err := try()
@@ -122,9 +123,9 @@ func checkpoint(epoch, n int64) spec.Checkpoint {
 // fault is one kind of failure.
 type fault struct {
 	name  string
-	calls string // names of the calls that it is about
+	calls string // names of the affected calls
 	errno syscall.Errno
-	times int // that it happens one after the other
+	times int // consecutive failures
 	kill  bool
 	cut   bool // the power is cut some calls later
 }
@@ -143,8 +144,8 @@ var kinds = []fault{
 
 var tried = flag.Int("places", 1, "places that are tried of each kind of failure; 0 is all of them")
 
-// TestNothingSavedIsLost has calls to the kernel fail, one place at a time, while positions and dead letters are
-// saved. What was saved is there afterwards: for a process that is started again, and had the power been cut.
+// TestNothingSavedIsLost makes system calls fail, one place at a time, while positions and dead letters are saved.
+// Afterwards all saved data exists: for a restarted process, and after a power cut.
 func TestNothingSavedIsLost(t *testing.T) {
 	for _, f := range kinds {
 		t.Run(f.name, func(t *testing.T) {
@@ -189,7 +190,7 @@ func child(t *testing.T, dir string) *exec.Cmd {
 	return cmd
 }
 
-// run saves with the fault at a place, -1 for nowhere, and returns how many such calls there were.
+// run saves with the fault at a place, -1 for nowhere, and returns the number of such calls.
 func run(t *testing.T, f fault, at int) (calls int) {
 	t.Helper()
 	dir := prepared(t)
@@ -200,8 +201,8 @@ func run(t *testing.T, f fault, at int) (calls int) {
 	w.Decide(func(c faults.Call) syscall.Errno {
 		if f.cut && at >= 0 && calls > at {
 			if left--; left < 0 {
-				_ = syscall.Kill(c.Thread, syscall.SIGKILL) // ends all of its process
-				return syscall.EIO                          // nothing gets to the disk any more
+				_ = syscall.Kill(c.Thread, syscall.SIGKILL) // kills the whole process
+				return syscall.EIO                          // nothing reaches the disk any more
 			}
 		}
 		if !strings.Contains(f.calls, c.Name) || strings.HasSuffix(c.Path, ".lock") || strings.HasSuffix(c.Path, "-shm") {
@@ -212,7 +213,7 @@ func run(t *testing.T, f fault, at int) (calls int) {
 			return 0
 		}
 		if f.kill {
-			_ = syscall.Kill(c.Thread, syscall.SIGKILL) // ends all of its process
+			_ = syscall.Kill(c.Thread, syscall.SIGKILL) // kills the whole process
 		}
 		return f.errno
 	})
@@ -230,8 +231,8 @@ func run(t *testing.T, f fault, at int) (calls int) {
 	return calls
 }
 
-// TestLogIsWrittenAgainAfterAFailedFsync traces the calls after an fsync of the log failed: the kernel takes its pages
-// for written, so all of it has to be written and synced again before anything else.
+// TestLogIsWrittenAgainAfterAFailedFsync traces the calls after an fsync of the log failed. The kernel treats its pages
+// as written, so the whole log must be written and synced again before anything else.
 func TestLogIsWrittenAgainAfterAFailedFsync(t *testing.T) {
 	load.Parallel(t, load.Agent)
 	for _, name := range []string{"conduit.db-wal", "conduit.db.dead-letters-wal"} {
@@ -291,11 +292,11 @@ func output(t *testing.T, cmd *exec.Cmd) map[string]int64 {
 		}
 		last[word] = n
 	}
-	_ = cmd.Wait() // what it printed says how it ended
+	_ = cmd.Wait() // its output tells how it ended
 	return last
 }
 
-// there checks that what was saved is in the store and in the dead-letter store.
+// there checks that the store and the dead-letter store contain all saved data.
 func there(t *testing.T, what, path string, saved map[string]int64) {
 	t.Helper()
 	db, err := store.Open(t.Context(), path)

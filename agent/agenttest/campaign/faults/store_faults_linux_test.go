@@ -38,8 +38,8 @@ pipelines:
       - {id: e, plugin: error, condition: '{{ hasPrefix "bad" (printf "%%s" .Payload.After) }}'}
 `
 
-// While the disk of the state is full nothing is acknowledged, and the agent says why; when there is space again
-// it goes on without a restart, and no line and no dead letter is lost.
+// While the disk of the state is full nothing is acknowledged, and the agent reports the reason; when space is free it
+// continues without a restart, and no line and no dead letter is lost.
 func TestTheDiskOfTheStateIsFull(t *testing.T) {
 	load.Parallel(t, load.Agent)
 	state := t.TempDir()
@@ -111,7 +111,7 @@ func add(t *testing.T, path, text string) {
 	}
 }
 
-// distinct returns how many different lines there are in a file.
+// distinct returns the number of different lines in a file.
 func distinct(t *testing.T, path string) int {
 	t.Helper()
 	content, err := os.ReadFile(path)
@@ -143,7 +143,7 @@ func fetch(t *testing.T, url string) string {
 	return string(body)
 }
 
-// While the disk of the state fails, or is read-only, the agent says so, and goes on when that is over.
+// While the disk of the state fails, or is read-only, the agent reports it, and it continues when the fault ends.
 func TestTheDiskOfTheStateFails(t *testing.T) {
 	for errno, says := range map[syscall.Errno]string{syscall.EIO: "store cannot be read or written", syscall.EROFS: "store is read-only"} {
 		t.Run(errno.Error(), func(t *testing.T) {

@@ -10,8 +10,8 @@ import (
 	"github.com/conduit-agent/conduit/agent/prove"
 )
 
-// A disk that was filled has space again after a power cut, also when it did not get to know that what filled
-// it was removed.
+// A disk that was full has space again after a power cut, also if the removal of the file that filled
+// it was not durable.
 func TestDiskHasSpaceAfterACut(t *testing.T) {
 	dir := t.TempDir()
 	d, why := prove.New(filepath.Join(t.TempDir(), "image"), dir)

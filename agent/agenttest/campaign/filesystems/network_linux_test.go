@@ -12,8 +12,8 @@ import (
 	"github.com/conduit-agent/conduit/agent/sqlitefile"
 )
 
-// TestNetworkFileSystemsAreRefused asks about a directory on FUSE without a server: the kernel says
-// what it is without asking one.
+// TestNetworkFileSystemsAreRefused checks a directory on FUSE without a server: the kernel reports the type of the file
+// system without querying the server.
 func TestNetworkFileSystemsAreRefused(t *testing.T) {
 	dir := t.TempDir()
 	device, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0)

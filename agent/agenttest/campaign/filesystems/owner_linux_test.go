@@ -18,7 +18,7 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// What root restores belongs to the user of the service, over the state of before and where there is none.
+// Files that root restores belong to the user of the service, both over existing state and without any.
 func TestRestoredFilesBelongToTheService(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Fatal("only root can give files to others")
@@ -51,7 +51,7 @@ func TestRestoredFilesBelongToTheService(t *testing.T) {
 	}
 }
 
-// populate makes a store with a position, and dead letters.
+// populate creates a store with a position, and dead letters.
 func populate(t *testing.T, path string) {
 	t.Helper()
 	db, err := store.Open(t.Context(), path)

@@ -10,7 +10,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/sqlitefile"
 )
 
-// A file system that has a page left has no room for a transaction.
+// A file system with one free page has no space for a transaction.
 func TestRoom(t *testing.T) {
 	dir := t.TempDir()
 	if out, err := exec.Command("mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", dir).CombinedOutput(); err != nil {

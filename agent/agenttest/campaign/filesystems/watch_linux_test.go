@@ -34,8 +34,8 @@ func mount(t *testing.T, from, to string) {
 	t.Cleanup(func() { _ = syscall.Unmount(to, syscall.MNT_DETACH) })
 }
 
-// A file that is mounted by itself stays the one it was, whatever takes its place
-// outside. That is logged once, with what to do about it.
+// A file that is itself a mount point remains the same file, even if the original is replaced. This is logged once,
+// with a remedy.
 func TestFilesMountedByThemselves(t *testing.T) {
 	base := t.TempDir()
 	outside, dir := filepath.Join(base, "outside.yaml"), filepath.Join(base, "pipe lines")
@@ -62,7 +62,7 @@ func TestFilesMountedByThemselves(t *testing.T) {
 	}
 }
 
-// What is under a file system that is unmounted is another directory.
+// The directory below an unmounted file system is another directory.
 func TestDirectoryIsMountedAndUnmounted(t *testing.T) {
 	dir := t.TempDir()
 	o := observe(t, &watch.Watcher{Dir: dir, Rescan: 10 * time.Millisecond}, func(watch.Snapshot) {})
@@ -85,8 +85,8 @@ func TestDirectoryIsMountedAndUnmounted(t *testing.T) {
 	}
 }
 
-// More happens than the kernel keeps events of, while nothing reads them. What changed
-// meanwhile, and what happens then, is found all the same.
+// More events happen than the kernel queues, while nothing reads them. The changes at that time, and later ones, are
+// detected nevertheless.
 func TestQueueOverflow(t *testing.T) {
 	text, err := os.ReadFile("/proc/sys/fs/inotify/max_queued_events")
 	must(t, err)
@@ -100,7 +100,7 @@ func TestQueueOverflow(t *testing.T) {
 	var log strings.Builder
 	t.Run("at work", func(t *testing.T) { // ends before the log is read
 		w := &watch.Watcher{Dir: t.TempDir(), Rescan: time.Hour, Log: slog.New(slog.NewTextHandler(&log, nil))}
-		var others []*os.File // to write to them is of no interest
+		var others []*os.File // only written to, to fill the queue
 		for _, name := range []string{"x.txt", "y.txt"} {
 			f, err := os.Create(filepath.Join(w.Dir, name))
 			must(t, err)
@@ -168,7 +168,7 @@ func (o *observer) reports() []watch.Snapshot {
 	return slices.Clone(o.seen)
 }
 
-// until waits for a last report that fits.
+// until waits for a last report that matches.
 func (o *observer) until(what string, fits func(watch.Snapshot) bool) {
 	o.t.Helper()
 	wait.For(o.t, what, func() bool {
@@ -179,7 +179,7 @@ func (o *observer) until(what string, fits func(watch.Snapshot) bool) {
 
 func (o *observer) path(name string) string { return filepath.Join(o.dir, name) }
 
-// is fits a report of files, each as NAME=TEXT.
+// is matches a report of files, each as NAME=TEXT.
 func is(want string) func(watch.Snapshot) bool {
 	return func(s watch.Snapshot) bool { return s.Err == nil && content(s) == want }
 }

@@ -15,7 +15,7 @@ import (
 
 var each = flag.Duration("each", 30*time.Minute, "how long each fuzz test runs")
 
-// top is the top of the repository.
+// top is the root of the repository.
 const top = "../../../.."
 
 func TestFuzz(t *testing.T) {

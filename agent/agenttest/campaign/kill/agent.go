@@ -24,14 +24,14 @@ import (
 // agentDir, when set, makes the test binary an agent in that directory.
 const agentDir = "CONDUIT_KILL_AGENT_DIR"
 
-// Main runs the tests, or the agent that they started. It is all that TestMain does.
+// Main runs the tests, or the agent that they started. TestMain only calls Main.
 func Main(m *testing.M) {
 	agenttest.Child(agentDir, runAgent)
 	wait.CollectLess()
 	os.Exit(m.Run())
 }
 
-// runAgent runs an agent until ctx ends, like the binary does.
+// runAgent runs an agent until ctx ends, as the binary does.
 func runAgent(ctx context.Context, dir string) error {
 	cfg, _, err := config.Load(config.Sources{})
 	if err != nil {
@@ -50,10 +50,10 @@ func runAgent(ctx context.Context, dir string) error {
 	return agent.Run(ctx, agent.Options{Config: cfg, Log: log, Wired: agenttest.Unlimited, Started: started})
 }
 
-// upFile is there once the agent is up, and handles signals.
+// upFile exists once the agent is up and handles signals.
 func upFile(dir string) string { return filepath.Join(dir, "up") }
 
-// process is the agent of a flow, in a process of its own.
+// process is the agent of a flow, in a separate process.
 type process struct {
 	dir string
 	cmd *exec.Cmd
@@ -91,7 +91,7 @@ func (p *process) terminate() error {
 
 func (p *process) tail() []byte { return p.log.bytes() }
 
-// tailBuffer keeps the end of what is written to it.
+// tailBuffer keeps the end of the data written to it.
 type tailBuffer struct {
 	mu  sync.Mutex
 	buf []byte
@@ -144,11 +144,11 @@ func (l *Line) Decode(into any) error {
 type lines struct {
 	path   string
 	number func(*Line) (int, error)
-	at     int64 // up to where all were read
+	at     int64 // offset behind the numbers that were read
 	all    []int
 }
 
-// read returns the numbers of all records. Lines that a kill tore are left out.
+// read returns the numbers of all records. It skips lines that a kill tore.
 func (f *lines) read(context.Context) ([]int, error) {
 	file, err := os.Open(f.path)
 	if os.IsNotExist(err) {

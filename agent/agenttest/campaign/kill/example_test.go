@@ -16,8 +16,7 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// example returns the first YAML block of a page of the documentation, or of what follows a
-// heading there.
+// example returns the first YAML block of a page of the documentation, or of the section below a heading.
 func example(t *testing.T, page string, heading ...string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("../../../..", page))
@@ -149,8 +148,8 @@ func TestPostgresExample(t *testing.T) {
 	a.Wait("the change", has(`"operation":"update"`, `"after":{"id":1,"total":"8"}`))
 }
 
-// TestHTTPExample runs the example of the connector's page, with the addresses of the test: what
-// is sent to it is answered when the collector has it.
+// TestHTTPExample runs the example of the connector's page, with the addresses of the test: a request is answered when
+// the collector has its records.
 func TestHTTPExample(t *testing.T) {
 	load.Parallel(t, load.Agent+load.Server)
 	dir := t.TempDir()

@@ -36,7 +36,7 @@ func TestExecSource(t *testing.T) {
 	})
 }
 
-// TestExecDestination runs a command that confirms each line when it is in a file.
+// TestExecDestination runs a command that confirms each line once it is in a file.
 func TestExecDestination(t *testing.T) {
 	load.Parallel(t, load.Agent)
 	kill.RunDestination(t, kill.Destination{

@@ -8,13 +8,13 @@ import (
 	"time"
 )
 
-// Usage is what a process took.
+// Usage is the resource usage of a process.
 type Usage struct {
 	CPU    time.Duration
-	Memory int64 // bytes at most, without those of the program's file; 0 where the system does not tell
+	Memory int64 // maximum in bytes, without the program's file; 0 where the system does not report it
 }
 
-// StartAgent starts an agent in dir in a process of its own. stop kills it, and returns what it took.
+// StartAgent starts an agent in dir in a separate process. stop kills it and returns its resource usage.
 func StartAgent(dir string) (stop func() Usage, err error) {
 	p := &process{dir: dir}
 	return func() Usage {
@@ -26,7 +26,8 @@ func StartAgent(dir string) (stop func() Usage, err error) {
 
 var inStatus = regexp.MustCompile(`(VmHWM|RssFile):\s+(\d+) kB`)
 
-// peak returns the most memory that a process had at a time. What it has of files changes little once it runs.
+// peak returns the maximum memory of a process. Its memory of mapped files, which changes little once it runs, is left
+// out.
 func peak(pid int) int64 {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {

@@ -47,13 +47,13 @@ func TestFileSource(t *testing.T) {
 	})
 }
 
-// TestFilesSource reads several files and rotates some now and then. Each call of Produce writes to one file;
-// the source promises order within each file.
+// TestFilesSource reads several files and occasionally rotates a few. Each call of Produce writes to one file;
+// the source guarantees order within each file.
 func TestFilesSource(t *testing.T) {
 	load.Parallel(t, load.Agent)
 	const files = 5
 	var of []int           // file of each number
-	known := map[int]int{} // by file: the number that was written when a position had it
+	known := map[int]int{} // by file: the last written number when a position contained the file
 	kill.RunSource(t, kill.Source{
 		Plugin: "builtin:file",
 		Group:  func(number int) int { return of[number-1] },
@@ -63,7 +63,7 @@ func TestFilesSource(t *testing.T) {
 				Produce: func(_ context.Context, first, n int) error {
 					k := first % files
 					path := filepath.Join(dir, strconv.Itoa(k)+".log")
-					if known[k] == 0 && positionHas(dir, path) { // else it would not be read when it is rotated
+					if known[k] == 0 && positionHas(dir, path) { // else the file would not be read when it is rotated
 						known[k] = first
 					}
 					if first%17 == 0 && known[k] != 0 && first > known[k]+50 {
@@ -89,7 +89,7 @@ func positionHas(dir, path string) bool {
 	return false
 }
 
-// TestFileDestination writes a file that is rotated and compressed all the time.
+// TestFileDestination writes a file that is continuously rotated and compressed.
 func TestFileDestination(t *testing.T) {
 	load.Parallel(t, load.Agent)
 	kill.RunDestination(t, kill.Destination{
@@ -107,8 +107,8 @@ func TestFileDestination(t *testing.T) {
 	})
 }
 
-// TestFilesDestination writes files by a template. Not all are open at a time, and they are rotated. Order is
-// promised within each file.
+// TestFilesDestination writes files whose names come from a template. The files are rotated, and not all are open at
+// the same time. Order is guaranteed within each file.
 func TestFilesDestination(t *testing.T) {
 	load.Parallel(t, load.Agent)
 	const files, open = 5, 3
@@ -140,8 +140,7 @@ func TestFilesDestination(t *testing.T) {
 	})
 }
 
-// rotatedNumbers returns the numbers in a file and its rotated ones, of which some are compressed
-// meanwhile.
+// rotatedNumbers returns the numbers in a file and in its rotated files, some of which are compressed meanwhile.
 func rotatedNumbers(ctx context.Context, path string) (all []int, err error) {
 	names, err := filepath.Glob(path[:len(path)-len(".jsonl")] + "-*.jsonl*")
 	if err != nil {
@@ -171,7 +170,7 @@ func rotatedNumbers(ctx context.Context, path string) (all []int, err error) {
 	return all, nil
 }
 
-// unpacked returns the content of a file, read by the connector when it is compressed.
+// unpacked returns the content of a file, decompressed by the connector if necessary.
 func unpacked(ctx context.Context, path string) ([]byte, error) {
 	if filepath.Ext(path) != ".zst" {
 		return os.ReadFile(path)

@@ -36,11 +36,11 @@ type flow struct {
 	times    int  // of Destination
 	writes   bool // into the system
 
-	target  atomic.Int64 // number up to which records are wanted before the next fault
+	target  atomic.Int64 // number up to which records must arrive before the next fault
 	reached atomic.Int64 // highest number that has arrived
 }
 
-// timeout bounds how long nothing may arrive after a fault. How fast records arrive depends on the machine.
+// timeout limits the time without an arrival after a fault. The rate of arrivals depends on the machine.
 const timeout = 60 * time.Second
 
 // start writes the pipeline file and starts the agent.
@@ -54,7 +54,8 @@ func (f *flow) start() {
 	}
 }
 
-// passSnapshot has the position say that the snapshot has been read: it has one record.
+// passSnapshot produces one record and stops the agent once the record has arrived, so that the position says that the
+// snapshot has been read.
 func (f *flow) passSnapshot() error {
 	f.produceSome(1)
 	if _, err := f.catchUp(); err != nil {
@@ -63,8 +64,8 @@ func (f *flow) passSnapshot() error {
 	return f.stopAgent()
 }
 
-// maxBacklog returns how many records may wait to arrive while more are produced: a larger
-// backlog of a slow connector takes longer after each fault, and proves no more.
+// maxBacklog returns how many records may be outstanding while more are produced: a larger backlog of a slow connector
+// takes longer after each fault, and proves no more.
 func maxBacklog() int64 {
 	if *rounds < manyRounds {
 		return 300
@@ -72,11 +73,11 @@ func maxBacklog() int64 {
 	return 40
 }
 
-// maxAtOnce is how many records are produced with one call at most.
+// maxAtOnce is the maximum number of records per call of Produce.
 const maxAtOnce = 20
 
-// feed produces records until the function it returns is called, which returns when all that
-// was begun is durable.
+// feed produces records until the returned function is called. That function returns when every record whose production
+// began is durable.
 func (f *flow) feed() (stop func()) {
 	ctx, cancel := context.WithCancel(f.t.Context())
 	var done sync.WaitGroup
@@ -92,7 +93,7 @@ func (f *flow) feed() (stop func()) {
 	return func() { once.Do(func() { cancel(); done.Wait() }) }
 }
 
-// produceSome produces n records, however often that takes.
+// produceSome produces n records, with as many attempts as that takes.
 func (f *flow) produceSome(n int) {
 	first := f.ledger.count() + 1
 	for tries := 0; ; tries++ {
@@ -110,7 +111,7 @@ func (f *flow) produceSome(n int) {
 	}
 }
 
-// produces returns when so many records more are produced.
+// produces returns when n more records have been produced.
 func (f *flow) produces(n int) {
 	want := f.ledger.count() + n
 	f.target.Store(int64(want))
@@ -124,7 +125,7 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// grows waits until more has arrived than when it was called.
+// grows waits until more records have arrived than at the time of the call.
 func (f *flow) grows() error {
 	before := -1
 	return f.until(func(got []int) bool {
@@ -135,7 +136,7 @@ func (f *flow) grows() error {
 	})
 }
 
-// catchUp waits until the last number has arrived, and returns all that did.
+// catchUp waits until the last number has arrived, and returns all numbers that have arrived.
 func (f *flow) catchUp() (all []int, err error) {
 	want := f.ledger.count()
 	err = f.until(func(got []int) bool {
@@ -143,7 +144,7 @@ func (f *flow) catchUp() (all []int, err error) {
 		return len(got) >= want && len(distinct(got)) >= want
 	})
 	if errors.Is(err, errLate) {
-		return all, nil // the ledger says what is missing
+		return all, nil // the ledger reports the missing numbers
 	}
 	return all, err
 }
@@ -158,8 +159,8 @@ func distinct(all []int) map[int]struct{} {
 
 var errLate = errors.New("waited too long")
 
-// until waits until enough has arrived, for as long as more arrives. A system that cannot be asked now may be
-// later.
+// until waits until enough records have arrived, as long as more keep arriving. A system that cannot be queried now may
+// answer later.
 func (f *flow) until(enough func(got []int) bool) error {
 	ctx, stop := context.WithCancel(f.t.Context())
 	defer stop()
@@ -183,11 +184,11 @@ func (f *flow) until(enough func(got []int) bool) error {
 	return fmt.Errorf("%w: %d arrived: %w", errLate, len(got), err)
 }
 
-// maxPause is how long a flow waits at most until it asks again. That asking takes long may be due to others, too.
+// maxPause is the longest pause of a flow between two queries. A slow query may be due to other flows, too.
 const maxPause = 2 * time.Second
 
-// ask returns the records that have arrived. Where that takes less than 200 ms, it takes a tenth of a CPU at most:
-// agents, proxies and servers of other flows run on the same ones.
+// ask returns the records that have arrived. Where a query takes less than 200 ms, polling uses at most a tenth of a
+// CPU: agents, proxies and servers of other flows share the CPUs.
 func (f *flow) ask() ([]int, error) {
 	ctx, cancel := context.WithTimeout(f.t.Context(), time.Minute)
 	defer cancel()
@@ -227,7 +228,7 @@ func (f *flow) cut() error {
 	return nil
 }
 
-// faultTime is how long a fault of the network lasts.
+// faultTime is the duration of a network fault.
 const faultTime = 500 * time.Millisecond
 
 func (f *flow) refuse() error {
@@ -245,7 +246,7 @@ func (f *flow) delay() error {
 	return nil
 }
 
-// stall holds the connections and then cuts them, as a router does that forgot them.
+// stall holds the connections and then cuts them, as a router does that lost their state.
 func (f *flow) stall() error {
 	f.proxy.Hold(true)
 	pause(f.t.Context(), 2*faultTime)
@@ -254,8 +255,8 @@ func (f *flow) stall() error {
 	return nil
 }
 
-// halfOpen makes the connections half-open while something is under way on one, and waits until a record
-// arrives that was produced later: nothing but the connector itself ends such a connection.
+// halfOpen makes the connections half-open while data is in flight on one, and waits until a record arrives
+// that was produced later: only the connector itself can end such a connection.
 func (f *flow) halfOpen() error {
 	if err := f.grows(); err != nil {
 		return err
@@ -264,7 +265,7 @@ func (f *flow) halfOpen() error {
 	ctx, cancel := context.WithTimeout(f.t.Context(), timeout)
 	defer cancel()
 	if !wait.Until(ctx, func() bool {
-		f.target.Store(int64(f.ledger.count() + maxAtOnce)) // nobody asks what has arrived meanwhile
+		f.target.Store(int64(f.ledger.count() + maxAtOnce)) // nobody queries the arrivals meanwhile
 		return f.proxy.Holds() > 0
 	}) {
 		return fmt.Errorf("nothing is sent over the network: %w", ctx.Err())
@@ -272,7 +273,7 @@ func (f *flow) halfOpen() error {
 	began := time.Now()
 	n := f.lose()
 	f.proxy.Hold(false)
-	later := f.ledger.count() + maxAtOnce // what is being produced now may have fewer
+	later := f.ledger.count() + maxAtOnce // the production in progress may have fewer
 	f.produces(2 * maxAtOnce)
 	if err := f.until(func(got []int) bool { return len(got) > 0 && slices.Max(got) > later }); err != nil {
 		return fmt.Errorf("a half-open connection is not given up: %w", err)

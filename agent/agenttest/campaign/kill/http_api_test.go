@@ -24,8 +24,8 @@ import (
 // apiAddr, when set, makes the test binary a server that keeps records in its working directory.
 const apiAddr = "CONDUIT_KILL_API"
 
-// serveAPI keeps the lines that are posted, each with its key, in a file that it syncs before it
-// answers. It forgets nothing when it is killed, and stores a request whose key it knows not again.
+// serveAPI stores the posted lines, each with its key, in a file that it syncs before it answers. It loses nothing when
+// it is killed, and does not store a request again whose key it has.
 func serveAPI(addr string) error {
 	s := &apiServer{keys: map[string]bool{}}
 	var err error
@@ -36,7 +36,7 @@ func serveAPI(addr string) error {
 	if err != nil {
 		return err
 	}
-	if end := bytes.LastIndexByte(content, '\n') + 1; end < len(content) { // torn by a kill, never answered
+	if end := bytes.LastIndexByte(content, '\n') + 1; end < len(content) { // torn by a kill, so never acknowledged
 		if err := s.file.Truncate(int64(end)); err != nil {
 			return err
 		}
@@ -68,7 +68,7 @@ func (s *apiServer) keep(line string) {
 	s.items = append(s.items, item)
 }
 
-// ServeHTTP stores lines, or answers with the items behind the number since, in pages.
+// ServeHTTP stores lines, or answers with the items after the number since, in pages.
 func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if token, err := os.ReadFile("token"); err != nil || r.Header.Get("Authorization") != "Bearer "+string(token) {
 		w.WriteHeader(http.StatusUnauthorized)
@@ -114,7 +114,7 @@ func (s *apiServer) store(key, body string) error {
 
 const apiPage = 40
 
-// list answers with items from the number since on, itself included.
+// list answers with the items from the number since on.
 func (s *apiServer) list(w http.ResponseWriter, r *http.Request) {
 	since, _ := strconv.Atoi(r.URL.Query().Get("since"))
 	since = max(since, 1)
@@ -137,7 +137,7 @@ func (s *apiServer) list(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(page)
 }
 
-// api is the server of a test, with the files that have its token.
+// api is the server of a test, with the files that contain its token.
 type api struct {
 	*server.Process
 	addr, dir string
@@ -149,7 +149,7 @@ func startAPI(t *testing.T, dir string) *api {
 	t.Helper()
 	a := &api{dir: server.Dir(t), addr: fmt.Sprintf("127.0.0.1:%d", network.FreePort(t)),
 		token: filepath.Join(dir, "token")}
-	program := filepath.Join(a.dir, "api") // others may not run the one of the test
+	program := filepath.Join(a.dir, "api") // other users may not run the test binary
 	binary, err := os.ReadFile(os.Args[0])
 	if err != nil {
 		t.Fatal(err)
@@ -187,7 +187,7 @@ func (a *api) do(ctx context.Context, method, body string) (string, error) {
 	return call(ctx, method, a.addr, a.token, body)
 }
 
-// caller gives up an answer that does not come.
+// caller gives up when an answer does not arrive.
 var caller = &http.Client{Timeout: 5 * time.Second}
 
 // call sends a request with the token in a file. Every status but 2xx is an error.

@@ -22,20 +22,19 @@ import (
 
 const (
 	httpRecords = 1_000_000
-	httpBatch   = 100 // records of a request
-	httpSenders = 800 // that send at the same time
+	httpBatch   = 100 // records per request
+	httpSenders = 800 // concurrent senders
 )
 
 var httpLine = `{"id":12345,"text":"` + strings.Repeat("x", 100) + `"}`
 
-// BenchmarkHTTP moves requests of a hundred records with an agent, and with nothing but the
-// standard library on both sides.
+// BenchmarkHTTP moves requests of a hundred records with an agent, and with only the standard library on both sides.
 func BenchmarkHTTP(b *testing.B) {
 	runBenchmarks(b, httpRecords, []benchmark{{"requests-to-handler", benchReceiveBare}, {"requests-to-file", func(b *testing.B) { benchReceive(b, "") }},
 		{"requests-to-lines", func(b *testing.B) { benchReceive(b, ", "+payloads) }}, {"loop-to-handler", benchSendBare}, {"file-to-handler", benchSend}})
 }
 
-// writeLines makes the file in of a benchmark.
+// writeLines makes the input file of a benchmark.
 func writeLines(b *testing.B, dir string, n int) {
 	b.Helper()
 	if err := os.WriteFile(dir+"/in", []byte(strings.Repeat(httpLine+"\n", n)), 0o600); err != nil {
@@ -43,7 +42,8 @@ func writeLines(b *testing.B, dir string, n int) {
 	}
 }
 
-// sometimes returns what asks a system whether all is there only now and then: asking takes time from it.
+// sometimes returns a function that only occasionally queries a system for completion, because a query takes time from
+// the system.
 func sometimes(ask func() bool) func() bool {
 	last := time.Time{}
 	return func() bool {
@@ -55,13 +55,13 @@ func sometimes(ask func() bool) func() bool {
 	}
 }
 
-// used is what agents, or bare loops in a process of their own, took in the benchmark that runs: their CPU time together,
-// and the most memory that one of them had.
+// used is the resource usage of the agents, or of bare loops in separate processes, in the running benchmark: their
+// total CPU time, and the largest memory of any process.
 var used kill.Usage
 
 func use(u kill.Usage) { used = kill.Usage{CPU: used.CPU + u.CPU, Memory: max(used.Memory, u.Memory)} }
 
-// report reports what moving so many records in each iteration took.
+// report reports the resource usage of moving n records in each iteration.
 func report(b *testing.B, records float64) {
 	b.Helper()
 	records *= float64(b.N)
@@ -81,7 +81,7 @@ type benchmark struct {
 	run  func(b *testing.B)
 }
 
-// runBenchmarks runs benchmarks that move so many records each.
+// runBenchmarks runs benchmarks that move the given number of records each.
 func runBenchmarks(b *testing.B, records int, all []benchmark) {
 	for _, one := range all {
 		b.Run(one.name, func(b *testing.B) {
@@ -113,7 +113,7 @@ func sink(b *testing.B) (url string, lines *atomic.Int64) {
 	return "http://" + l.Addr().String() + "/", lines
 }
 
-// requests sends all records, by several senders at the same time.
+// requests sends all records with several concurrent senders.
 func requests(b *testing.B, url string, senders int) {
 	b.Helper()
 	if err := sendRequests(url, senders); err != nil {
@@ -186,7 +186,7 @@ pipelines:
 	}
 }
 
-// benchSendBare has a bare loop send all records.
+// benchSendBare sends all records with a bare loop.
 func benchSendBare(b *testing.B) {
 	b.StopTimer()
 	url, lines := sink(b)
@@ -220,5 +220,5 @@ func writePipeline(b *testing.B, dir, file string) {
 	}
 }
 
-// payloads has a destination write the payload alone, as a bare loop would.
+// payloads configures a destination to write the payload alone, as a bare loop does.
 const payloads = `sdk.record.format: template, sdk.record.format.options: '{{ printf "%s" .Payload.After }}'`

@@ -22,7 +22,7 @@ func numbered(first, n int) string {
 	return b.String()
 }
 
-// TestHTTPServerSource sends requests to the agent: none that is answered 2xx is lost.
+// TestHTTPServerSource sends requests to the agent: no request that is answered 2xx is lost.
 func TestHTTPServerSource(t *testing.T) {
 	load.Parallel(t, load.Agent)
 	kill.RunSource(t, kill.Source{
@@ -83,8 +83,8 @@ func TestHTTPPollSource(t *testing.T) {
 	})
 }
 
-// TestHTTPDestination sends records to a server that stores what it answers 2xx to: with the key of
-// each request, once; in batches, again after a lost answer.
+// TestHTTPDestination sends records to a server that stores each request it answers with 2xx: exactly once with the key
+// of each request; in batches, again after a lost answer.
 func TestHTTPDestination(t *testing.T) {
 	t.Parallel()
 	for format, once := range map[string]bool{"single": true, "lines": false} {

@@ -23,7 +23,7 @@ func TestJournaldSource(t *testing.T) {
 		Plugin: "builtin:journald", Number: journalNumber,
 		System: func(t *testing.T, _ string) *kill.System {
 			j := server.NewJournal(t)
-			if err := j.Append("OF=test\n", `{"n":0}`); err != nil { // so that there is a journal
+			if err := j.Append("OF=test\n", `{"n":0}`); err != nil { // creates the journal
 				t.Fatal(err)
 			}
 			return &kill.System{

@@ -24,7 +24,7 @@ func BenchmarkKafka(b *testing.B) {
 		{"consumer-to-lines", consumer("out", "payloads")}, {"kafka-to-lines", func(b *testing.B) { benchFromKafka(b, ", "+payloads) }}})
 }
 
-// agentWindow is about how many of these messages an agent has under way.
+// agentWindow is about how many of these messages an agent has in flight.
 const agentWindow = 12_000
 
 // startKfake starts a broker with the topic bench, which has messages if it is filled.
@@ -88,7 +88,7 @@ pipelines:
 	}))
 }
 
-// benchConsumer has a bare loop read all messages, and write them to the file out unless it has no name.
+// benchConsumer reads all messages with a bare loop, and writes them to the file out unless it has no name.
 func benchConsumer(b *testing.B, out, lines string) {
 	b.StopTimer()
 	k := startKfake(b, true)

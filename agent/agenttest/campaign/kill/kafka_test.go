@@ -21,8 +21,7 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// kafkaSystem is a Kafka whose connector logs in with a password, which a file has. The test itself
-// logs in as another user.
+// kafkaSystem is a Kafka whose connector logs in with a password from a file. The test itself logs in as another user.
 type kafkaSystem struct {
 	*server.Kafka
 	t        *testing.T
@@ -73,8 +72,7 @@ func (k *kafkaSystem) rotate(ctx context.Context) error {
 	return os.Rename(k.password+".new", k.password)
 }
 
-// client returns a client of the test, which does not go through the proxy that the broker
-// advertises.
+// client returns a client for the test. It bypasses the proxy that the broker advertises.
 func (k *kafkaSystem) client(opts ...kgo.Opt) (*kgo.Client, error) {
 	return kgo.NewClient(append(opts, kgo.SeedBrokers(k.Addr), kgo.SASL(plain.Auth{User: "test", Pass: "test"}.AsMechanism()))...)
 }
@@ -95,7 +93,7 @@ func (k *kafkaSystem) produce(ctx context.Context, first, n int) error {
 	return client.ProduceSync(ctx, messages...).FirstErr()
 }
 
-// stored reads what is committed in the topic.
+// stored reads the committed records of the topic.
 func (k *kafkaSystem) stored(ctx context.Context) ([]int, error) {
 	client, err := k.client(kgo.ConsumeTopics("ledger"), kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords(), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
 	if err != nil {
@@ -153,7 +151,7 @@ func TestKafkaSource(t *testing.T) {
 	})
 }
 
-// TestKafkaDestination runs the suite with the destination, which repeats what was outstanding.
+// TestKafkaDestination runs the suite with the destination, which repeats outstanding records.
 func TestKafkaDestination(t *testing.T) {
 	load.Parallel(t, load.Agent+load.Server)
 	kill.RunDestination(t, kill.Destination{
@@ -167,15 +165,15 @@ func TestKafkaDestination(t *testing.T) {
 	})
 }
 
-// graceful ends the broker so that it keeps the transactions that are open.
+// graceful ends the broker so that it keeps the open transactions.
 type graceful struct{ *kafkaSystem }
 
-// Kill stops the broker.
+// Kill stops the broker gracefully.
 func (g graceful) Kill() { g.Stop() }
 
-// TestKafkaExactlyOnceDestination runs the suite with the destination in transactions: nothing is repeated.
-// A kfake that is killed ends open transactions without a marker in the log, which hides all that
-// their producer writes later: it is stopped instead.
+// TestKafkaExactlyOnceDestination runs the suite with the destination in transactions: nothing is repeated. A killed
+// kfake ends open transactions without a marker in the log, which hides all later records of their producer, so the
+// test stops it instead.
 func TestKafkaExactlyOnceDestination(t *testing.T) {
 	load.Parallel(t, load.Agent+load.Server)
 	kill.RunDestination(t, kill.Destination{

@@ -8,7 +8,7 @@
 // connector may repeat it.
 //
 // Each connector has a file in this directory, which registers its cases with RunSource or RunDestination in tests
-// named TestNAMESource or TestNAMEDestination, so -run TestNAME selects all of them. Package plugintest checks that a
+// named TestNAMESource or TestNAMEDestination, so -run TestNAME selects them all. Package plugintest checks that a
 // source ignores the content of positions and acknowledgements; the test of the connector has the Target for it.
 package kill
 
@@ -29,7 +29,7 @@ import (
 
 // Server is a server that the suite stops and starts again; *server.Process implements it.
 type Server interface {
-	// Start returns when the server answers, at the address it had before.
+	// Start returns when the server answers, at the same address as before.
 	Start(ctx context.Context) error
 	// Stop ends it gracefully, and Kill with SIGKILL.
 	Stop()
@@ -43,44 +43,44 @@ var (
 		"make all faults, and test processors that keep state in all places with all destinations")
 )
 
-// All reports whether to test every combination, and not only the most telling ones.
+// All reports whether to test every combination instead of the most revealing ones.
 func All() bool { return *all }
 
-// System is a running server, or what else a connector reaches, with one ledger in it.
+// System is a running server, or any other system that a connector reaches, with one ledger in it.
 type System struct {
-	// Addr is host and port of the server: the connector reaches it through a proxy. Empty for
-	// a system without a network, of which the suite skips the network's faults.
+	// Addr is host and port of the server: the connector reaches it through a proxy. It is empty for a system without a
+	// network, for which the suite skips network faults.
 	Addr string
 	// Settings returns the settings of the connector that reach the server at addr.
 	Settings func(addr string) map[string]string
-	Server   Server // nil: there is none to end
-	// Rotate replaces the credentials that Settings refer to, as ${file:PATH}: when it returns
-	// the server refuses the old ones, also on connections that it closed, and the file has
-	// the present ones. nil: there are none.
+	Server   Server // nil: there is no server to stop
+	// Rotate replaces the credentials that Settings refer to, as ${file:PATH}. When it returns, the server refuses the
+	// old ones, also on connections that it closed, and the file has the new ones. nil: there are none.
 	Rotate func(ctx context.Context) error
 
-	// Produce, of a source, puts the records with the numbers first to first+n-1 into the
-	// system, in order, and returns nil when they are durable there. After an error it is
-	// called again with the same numbers: then the system may have records twice.
+	// Produce, of a source, writes the records with the numbers first to first+n-1 to the system, in order, and returns
+	// nil when they are durable there. After an error it is called again with the same numbers: then the system may
+	// have records twice.
 	Produce func(ctx context.Context, first, n int) error
-	// Stored, of a destination, returns the numbers of the records in the system, in the order
-	// in which they were written as far as the system knows.
+	// Stored, of a destination, returns the numbers of the records in the system, in the order of writing as far as the
+	// system knows it.
 	Stored func(ctx context.Context) ([]int, error)
-	// ByKernel says that only the kernel of the server's machine acknowledges the bytes that the connector sends. With a
-	// half-open connection the kernels notice nothing of each other then, and bytes that were acknowledged before arrive.
+	// ByKernel says that only the kernel of the server's machine acknowledges the bytes that the connector sends. With
+	// a half-open connection the kernels then do not notice each other's state, and previously acknowledged bytes
+	// arrive.
 	ByKernel bool
 }
 
 // Source is the case of a source.
 type Source struct {
 	Plugin     string                                 // for example builtin:postgres
-	System     func(t *testing.T, dir string) *System // starts one; dir is the agent's, for files that settings refer to
-	Processors []spec.Processor                       // of the source, when its records need some
+	System     func(t *testing.T, dir string) *System // dir is the agent's, for files in settings
+	Processors []spec.Processor                       // of the source, if its records need some
 	Number     func(r *Line) (number int, err error)  // of a record; nil: NumberOf
-	Group      func(number int) int                   // order is promised among the numbers of a group; nil: all are one
-	NoOrder    bool                                   // no order is promised
-	Reread     bool                                   // faults of network and server may repeat records, as a kill of the agent may
-	Snapshot   bool                                   // changes come in between the records of a snapshot: no fault is made before one of a single record has been read
+	Group      func(number int) int                   // the order within a group is guaranteed; nil: one group
+	NoOrder    bool                                   // no order is guaranteed
+	Reread     bool                                   // faults of network and server may repeat records
+	Snapshot   bool                                   // changes may interleave with a snapshot: faults begin after it
 	Skip       map[Fault]string                       // faults that do not apply, with the reason
 	Interval   time.Duration                          // between two calls of Produce; 0: 10 ms
 }
@@ -91,17 +91,17 @@ type Destination struct {
 	Plugin     string
 	System     func(t *testing.T, dir string) *System
 	Processors []spec.Processor     // of the destination
-	Shared     bool                 // Processors are those of the pipeline instead
+	Shared     bool                 // Processors belong to the pipeline instead
 	Refused    bool                 // all records become dead letters, which Stored returns
-	Group      func(number int) int // order is promised among the numbers of a group; nil: all are one
+	Group      func(number int) int // the order within a group is guaranteed; nil: one group
 	Unordered  bool                 // the system does not know the order of writing
-	Once       bool                 // effect-once: no fault repeats a record
-	Reread     bool                 // faults of network and server may repeat records, as a kill of the agent may
-	Times      int                  // how often a round makes a fault; 0: once
+	Once       bool                 // exactly once: no fault repeats a record
+	Reread     bool                 // faults of network and server may repeat records
+	Times      int                  // faults per round; 0: one
 	Skip       map[Fault]string
 }
 
-// Fault is one of the things that go wrong.
+// Fault is a kind of fault.
 type Fault string
 
 // The faults, in the order in which the suite makes them.
@@ -125,8 +125,8 @@ type maker struct {
 	Fault
 	needs func(*flow) bool
 	make  func(*flow) error
-	few   bool // made without -all, too
-	once  bool // made once whatever -rounds is: it takes long
+	few   bool // also made without -all
+	once  bool // made once regardless of -rounds, because it takes long
 }
 
 // faults are made one at a time.
@@ -149,8 +149,8 @@ func (f *flow) hasServer() bool { return f.system.Server != nil }
 func (f *flow) hasProxy() bool  { return f.proxy != nil }
 func (f *flow) canRotate() bool { return f.system.Rotate != nil }
 
-// repeats reports whether the fault may repeat records with any connector that is not
-// effect-once: those that were outstanding when the agent ended.
+// repeats reports whether the fault may repeat records with any connector that is not exactly-once: the records that
+// were outstanding when the agent ended.
 func (fault Fault) repeats() bool { return fault == AgentKilled || fault == Everything }
 
 // RunSource runs the suite: records flow from the system into a file.
@@ -197,8 +197,8 @@ func RunDestination(t *testing.T, c Destination) {
 	f.run(c.Skip)
 }
 
-// manyRounds is from how many rounds on most faults have few records between them. Otherwise asking for all records
-// after hundreds of faults takes longer than the faults do.
+// manyRounds is the number of rounds from which on most faults have few records between them. Otherwise reading all
+// records after hundreds of faults takes longer than the faults do.
 const manyRounds = 5
 
 // between returns how many records are produced before a fault is made.
@@ -217,7 +217,7 @@ func (f *flow) run(skip map[Fault]string) {
 		}
 	}
 	kinds := append(slices.Clone(faults), maker{Everything, always, (*flow).everything, true, false})
-	// A case that allows none of the few faults has the others made.
+	// If a case skips all of the few faults, the other faults are made.
 	few := !*all &&
 		slices.ContainsFunc(kinds, func(one maker) bool { return one.few && one.needs(f) && skip[one.Fault] == "" })
 	for _, one := range kinds {
@@ -235,7 +235,7 @@ func (f *flow) run(skip map[Fault]string) {
 	}
 }
 
-// fault makes the fault again and again while records flow, and checks what arrived.
+// fault makes the fault repeatedly while records flow, and checks the records that arrived.
 func (f *flow) fault(t *testing.T, fault maker) {
 	began := f.ledger.count()
 	resume := f.feed()
@@ -271,7 +271,7 @@ func (f *flow) fault(t *testing.T, fault maker) {
 	f.repeated = verdict.repeated
 }
 
-// stopped reports whether the fault interrupts no write: a destination gets nothing twice after it.
+// stopped reports whether the fault interrupts no write: a destination receives nothing twice after it.
 func (f *flow) stopped(fault Fault) bool { return f.writes && (fault == None || fault == AgentStopped) }
 
 func newDir(t *testing.T) string {

@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// ledger knows which numbers were produced. They run from 1 without a gap.
+// ledger has the numbers that were produced. They run from 1 without a gap.
 type ledger struct {
 	mu    sync.Mutex
 	n     int          // numbers 1 to n are durable in the system
@@ -21,7 +21,7 @@ func (l *ledger) count() int {
 	return l.n
 }
 
-// add notes that n more numbers were produced, after failed tries if uncertain.
+// add records that n more numbers were produced, after failed attempts if uncertain.
 func (l *ledger) add(n int, uncertain bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -36,24 +36,24 @@ func (l *ledger) add(n int, uncertain bool) {
 	}
 }
 
-// promise is what a connector promises.
+// promise holds the delivery guarantees of a connector.
 type promise struct {
 	group     func(number int) int
 	unordered bool
 	once      bool // no fault repeats a record
-	reread    bool // every fault may
+	reread    bool // every fault may repeat records
 }
 
-// verdict is what the ledger says of what arrived.
+// verdict is the result of comparing the arrived numbers with the ledger.
 type verdict struct {
 	repeated int
 	err      error
 }
 
-const maxListed = 5 // numbers in an error
+const maxListed = 5 // maximum count of numbers in an error
 
-// judge checks that the numbers that arrived are those of the ledger: all, and in order. A
-// group may step back, which repeats what was there already; it then goes on from there.
+// judge checks that the arrived numbers are those in the ledger: all numbers, in order. A group may step back and
+// repeat earlier numbers; it then continues from there.
 func (l *ledger) judge(got []int, p promise) (v verdict) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -89,7 +89,7 @@ func (l *ledger) judge(got []int, p promise) (v verdict) {
 // order follows the numbers of each group.
 type order struct {
 	group func(int) int
-	next  []int       // the number after each in its group
+	next  []int       // the number that follows each number in its group
 	last  map[int]int // that arrived, by group
 	first map[int]int // of each group
 }
@@ -112,7 +112,7 @@ func newOrder(n int, group func(int) int) *order {
 	return o
 }
 
-// follows reports whether n may come now: behind the one before it in its group, or again.
+// follows reports whether n may arrive now: as the successor of the previous number in its group, or as a repetition.
 func (o *order) follows(n int, again bool) (before int, ok bool) {
 	g := o.group(n)
 	before, begun := o.last[g]

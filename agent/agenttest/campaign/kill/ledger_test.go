@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestJudge has the ledger find what is wrong, and nothing else.
+// TestJudge checks that the ledger finds every error, and no error in correct numbers.
 func TestJudge(t *testing.T) {
 	odd := func(n int) int { return n % 2 }
 	for _, c := range []struct {

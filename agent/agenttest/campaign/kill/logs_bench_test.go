@@ -25,7 +25,7 @@ const (
 	journalRecords = 50_000
 )
 
-// BenchmarkLogs reads lines of several files, of a command and of a connection with an agent, and with bare loops.
+// BenchmarkLogs reads lines from several files, a command and a connection with an agent, and with bare loops.
 func BenchmarkLogs(b *testing.B) {
 	runBenchmarks(b, logRecords, []benchmark{{"scanner", benchScanFiles}, {"files-to-file", benchFiles}, {"pipe", benchPipe}, {"exec-to-file", benchExec},
 		{"connection", benchConnection}, {"syslog-to-file", benchSyslog}})
@@ -46,7 +46,7 @@ func writeLogs(b *testing.B, dir string) {
 	}
 }
 
-// scan reads as many lines as there are, one after the other.
+// scan reads n lines in sequence.
 func scan(b *testing.B, r io.Reader) (n int) {
 	b.Helper()
 	s := bufio.NewScanner(bufio.NewReaderSize(r, 256<<10))
@@ -78,7 +78,7 @@ func benchScanFiles(b *testing.B) {
 	}
 }
 
-// logsToFile has an agent move the records of a source into a file.
+// logsToFile moves the records of a source into a file with an agent.
 func logsToFile(b *testing.B, dir, source string, n int) {
 	b.Helper()
 	agentMoves(b, dir, fmt.Sprintf(`version: "2.2"

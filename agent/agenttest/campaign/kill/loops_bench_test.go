@@ -24,11 +24,11 @@ import (
 // bareLoop, when set, makes the test binary a bare loop: a loopOf as JSON.
 const bareLoop = "CONDUIT_KILL_LOOP"
 
-// loopOf is what a bare loop moves: from a file in to a system, or from a system to a file out. It does
-// what the pipeline beside it does with the library that the connector has, in a process like that of an agent.
+// loopOf configures a bare loop: from a file in to a system, or from a system to a file out. It does the work of the
+// corresponding pipeline with the library of the connector, in a separate process like an agent.
 type loopOf struct {
 	Name, In, Out, Addr string
-	Window              int // messages that may be under way; 0: as the library has it
+	Window              int // messages in flight; 0: the default of the library
 }
 
 var bareLoops = map[string]func(ctx context.Context, l loopOf) error{"http": sendLines, "producer": produceLines, "consumer": consume}
@@ -41,7 +41,7 @@ func runBareLoop(ctx context.Context, spec string) error {
 	return bareLoops[l.Name](ctx, l)
 }
 
-// benchLoop runs a bare loop in a process of its own. The time is that of the whole, as for an agent.
+// benchLoop runs a bare loop in a separate process. It measures the time of the whole process, as for an agent.
 func benchLoop(b *testing.B, l loopOf) {
 	b.Helper()
 	spec, err := json.Marshal(l)
@@ -59,7 +59,7 @@ func benchLoop(b *testing.B, l loopOf) {
 	use(kill.Usage{CPU: cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()})
 }
 
-// eachLine calls do with each line of a file, which do may keep.
+// eachLine calls do with each line of a file. do may keep the line.
 func eachLine(path string, do func(line []byte) error) error {
 	f, err := os.Open(path)
 	if err != nil {
@@ -76,7 +76,7 @@ func eachLine(path string, do func(line []byte) error) error {
 	}
 }
 
-// sendLines sends the lines of a file in requests, one after the other.
+// sendLines sends the lines of a file in sequential requests.
 func sendLines(ctx context.Context, l loopOf) error {
 	client, body, n := &http.Client{}, []byte(nil), 0
 	defer client.CloseIdleConnections()
@@ -110,10 +110,11 @@ func sendLines(ctx context.Context, l loopOf) error {
 	return send()
 }
 
-// produceLines produces the lines of a file, with the defaults of the library: all replicas have them, and none is there twice.
+// produceLines produces the lines of a file with the defaults of the library: all replicas acknowledge, and messages
+// are deduplicated.
 func produceLines(ctx context.Context, l loopOf) error {
 	opts := []kgo.Opt{kgo.SeedBrokers(l.Addr)}
-	if l.Window > 0 { // as an agent has under way
+	if l.Window > 0 { // the same number as an agent has in flight
 		opts = append(opts, kgo.MaxBufferedRecords(l.Window), kgo.ProducerLinger(time.Millisecond))
 	}
 	client, err := kgo.NewClient(opts...)
@@ -133,17 +134,17 @@ func produceLines(ctx context.Context, l loopOf) error {
 	return errors.Join(err, client.Flush(ctx), failed)
 }
 
-// syncEvery is how often an agent syncs what it wrote, and has positions saved.
+// syncEvery is the interval at which an agent syncs its output and saves positions.
 const syncEvery = 50 * time.Millisecond
 
-// output writes to a file, and syncs it as often as an agent does.
+// output writes to a file, and syncs it at the same interval as an agent does.
 type output struct {
 	*os.File
 	synced time.Time
-	done   func() error // is called when all is synced
+	done   func() error // is called after each sync
 }
 
-// write writes text, which is "" when nothing more comes.
+// write writes text; "" means that nothing more follows.
 func (o *output) write(text []byte) error {
 	if _, err := o.File.Write(text); err != nil {
 		return err
@@ -155,8 +156,8 @@ func (o *output) write(text []byte) error {
 	return errors.Join(o.Sync(), o.done())
 }
 
-// consume reads all messages in a group. To a file it writes the payload of each as a line or, as l.In says, what the agent writes
-// of it, and commits the offsets of what is synced.
+// consume reads all messages in a group. To a file it writes the payload of each message as a line or, depending on
+// l.In, the same text as an agent, and commits the offsets of synced messages.
 func consume(ctx context.Context, l loopOf) error {
 	client, err := kgo.NewClient(kgo.SeedBrokers(l.Addr), kgo.ConsumeTopics("bench"), kgo.ConsumerGroup("bench"), kgo.DisableAutoCommit(),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
@@ -200,7 +201,7 @@ func consume(ctx context.Context, l loopOf) error {
 	return out.write(nil)
 }
 
-// appendMessage appends what an agent writes of a message.
+// appendMessage appends a message in the output format of an agent.
 func appendMessage(dst []byte, m *kgo.Record, readAt int64) []byte {
 	var buf [256]byte
 	position := strconv.AppendInt(append(buf[:0], `{"Topic":"bench","Partition":0,"Offset":`...), m.Offset, 10)

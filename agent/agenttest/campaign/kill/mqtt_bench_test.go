@@ -33,7 +33,7 @@ func BenchmarkMQTT(b *testing.B) {
 	}
 }
 
-// queue has the server keep the messages for a client.
+// queue makes the server keep the messages for a client.
 func (m *mosquitto) queue(b *testing.B, id string) {
 	b.Helper()
 	m.subscribe(id, "bench")

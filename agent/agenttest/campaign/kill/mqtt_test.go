@@ -22,7 +22,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
 
-// writesAtOnce has mosquitto write its file after each change, as far as its configuration can have it do so.
+// writesAtOnce configures mosquitto to write its file after each change, as far as its options allow.
 const writesAtOnce = "autosave_on_changes true\nautosave_interval 1"
 
 // mosquitto is a server that acknowledges a message before it writes the message to its file.
@@ -33,7 +33,7 @@ type mosquitto struct {
 	n        int    // passwords so far
 }
 
-// startMosquitto starts a server with further lines of configuration.
+// startMosquitto starts a server with additional lines of configuration.
 func startMosquitto(t testing.TB, dir, more string) *mosquitto {
 	t.Helper()
 	m := &mosquitto{t: t, password: filepath.Join(dir, "password"), Mosquitto: server.StartMosquitto(t, "word", more)}
@@ -43,7 +43,7 @@ func startMosquitto(t testing.TB, dir, more string) *mosquitto {
 	return m
 }
 
-// replacePassword replaces the password that the server has when it is started again.
+// replacePassword sets the password that the server uses after its next start.
 func (m *mosquitto) replacePassword() error {
 	m.n++
 	word := fmt.Sprintf("word-%d", m.n)
@@ -63,7 +63,7 @@ func (m *mosquitto) rotate(ctx context.Context) error {
 	return m.Start(ctx)
 }
 
-// connect connects with the bare client, under an id that has a session.
+// connect connects the bare client with an id that has a session.
 func (m *mosquitto) connect(ctx context.Context, id string) (*paho.Client, error) {
 	return m.connectWith(ctx, id, paho.ClientConfig{})
 }
@@ -94,7 +94,7 @@ func (m *mosquitto) settings(more map[string]string) func(addr string) map[strin
 	}
 }
 
-// subscribe makes the session of a client, so that nothing is missed before it comes.
+// subscribe creates the session of a client, so that the client misses nothing before it connects.
 func (m *mosquitto) subscribe(id, topic string) {
 	m.t.Helper()
 	c, err := m.connect(m.t.Context(), id)
@@ -110,7 +110,7 @@ func (m *mosquitto) subscribe(id, topic string) {
 	}
 }
 
-// publish returns when the server has acknowledged all.
+// publish returns when the server has acknowledged all messages.
 func (m *mosquitto) publish(ctx context.Context, topic string, payloads ...string) error {
 	c, err := m.connect(ctx, "producer")
 	if err != nil {
@@ -125,8 +125,8 @@ func (m *mosquitto) publish(ctx context.Context, topic string, payloads ...strin
 	return nil
 }
 
-// TestMQTTSource receives what is published and written by the server. Credentials that are replaced make the pipeline
-// start again: what it had acknowledged over the connection that was cut comes again.
+// TestMQTTSource receives messages that were published and that the server has written. Replaced credentials restart
+// the pipeline: messages that it had acknowledged over the cut connection arrive again.
 func TestMQTTSource(t *testing.T) {
 	load.Parallel(t, load.Agent+load.Server)
 	kill.RunSource(t, kill.Source{
@@ -145,15 +145,16 @@ func TestMQTTSource(t *testing.T) {
 					if err := m.publish(ctx, "ledger/x", payloads...); err != nil {
 						return err
 					}
-					return m.Save(ctx) // a kill loses what the server acknowledged and has not written
+					return m.Save(ctx) // a kill loses acknowledged messages that the server has not written
 				},
 			}
 		},
 	})
 }
 
-// TestMQTTDestination publishes: what the server acknowledges reaches the subscribers that are connected, to which it sends
-// a message before it acknowledges it. What it keeps for others, and has not written, is lost when it is killed.
+// TestMQTTDestination publishes messages. Messages that the server acknowledges reach the connected subscribers,
+// because it sends them before it acknowledges them. Messages that it keeps for other subscribers and has not written
+// are lost when it is killed.
 func TestMQTTDestination(t *testing.T) {
 	load.Parallel(t, load.Agent+load.Server)
 	kill.RunDestination(t, kill.Destination{
@@ -168,8 +169,8 @@ func TestMQTTDestination(t *testing.T) {
 	})
 }
 
-// attended is a server that is reached through its proxy only, which refuses connections unless the collector is connected:
-// the server has nothing to keep.
+// attended is a server reachable only through its proxy, which refuses connections unless the collector is connected.
+// The server then never has to keep messages.
 type attended struct {
 	*mosquitto
 	proxy *network.Proxy
@@ -187,7 +188,7 @@ func attend(t *testing.T, m *mosquitto) attended {
 	return a
 }
 
-// open has the proxy accept connections when the collector has connected more often than before.
+// open makes the proxy accept connections once the collector has connected again.
 func (a attended) open(ctx context.Context, before int) error {
 	if !wait.Until(ctx, func() bool { return a.c.connections() > before }) {
 		return fmt.Errorf("the collector does not connect: %w", ctx.Err())
@@ -207,8 +208,8 @@ func (a attended) Start(ctx context.Context) error {
 func (a attended) Stop() { a.end(a.mosquitto.Stop) }
 func (a attended) Kill() { a.end(a.mosquitto.Kill) }
 
-// end ends the server and has the proxy refuse connections, when the collector has what was published before: what does not fit into the
-// buffers of its connection waits in the server.
+// end makes the proxy refuse connections and ends the server, once the collector has all messages published before:
+// messages that exceed the buffers of its connection wait in the server.
 func (a attended) end(end func()) {
 	ctx, before := a.t.Context(), a.c.others()
 	if !wait.Until(ctx, func() bool { return a.publish(ctx, "out", `{"n":0}`) == nil }) ||
@@ -221,23 +222,23 @@ func (a attended) end(end func()) {
 }
 
 func (a attended) rotate(ctx context.Context) error {
-	a.Stop() // with the password that the server has
+	a.Stop() // with the current password of the server
 	if err := a.replacePassword(); err != nil {
 		return err
 	}
 	return a.Start(ctx)
 }
 
-// collector is a subscriber that keeps the numbers of what it received. It passes over nothing that has arrived when its
-// connection is lost, as a client may that relies on the server to send it again.
+// collector is a subscriber that keeps the numbers of the records it received. Unlike a client that relies on the
+// server to send messages again, it drops no received message when its connection is lost.
 type collector struct {
 	m *mosquitto
 
 	mu        sync.Mutex
 	all       []int // guarded by mu
-	other     int   // guarded by mu: messages that are no records
-	connected int   // guarded by mu: connections with a subscription so far
-	err       error // guarded by mu: of a message that cannot be read
+	other     int   // messages that are not records
+	connected int   // connections with a subscription so far
+	err       error // error of an unreadable message
 }
 
 func (c *collector) others() int {
@@ -258,7 +259,7 @@ func (c *collector) stored(context.Context) ([]int, error) {
 	return append([]int(nil), c.all...), c.err
 }
 
-// run receives until the test ends. A password that was replaced is read again.
+// run receives until the test ends. It reads the password again after a rotation.
 func (c *collector) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		if conn, err := net.Dial("tcp", c.m.Addr); err == nil {
@@ -274,7 +275,7 @@ func (c *collector) run(ctx context.Context) {
 	}
 }
 
-// receive returns when there is nothing more to read: where nothing can be written any more, there may still be.
+// receive returns when nothing more can be read: messages may still arrive after writing fails.
 func (c *collector) receive(conn net.Conn) {
 	word, _ := os.ReadFile(c.m.password)
 	connect := packets.Connect{ProtocolName: "MQTT", ProtocolVersion: 5, ClientID: "collector", CleanStart: true, UsernameFlag: true, Username: "conduit", PasswordFlag: true, Password: word, Properties: &packets.Properties{}}
@@ -291,7 +292,7 @@ func (c *collector) receive(conn net.Conn) {
 	}
 }
 
-// answer keeps what a packet has, and returns what is answered to it; nil: nothing.
+// answer keeps the content of a packet, and returns the reply; nil: none.
 func (c *collector) answer(p packets.Packet) packets.Packet {
 	c.mu.Lock()
 	defer c.mu.Unlock()

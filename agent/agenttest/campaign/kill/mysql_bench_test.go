@@ -13,14 +13,15 @@ import (
 
 const mysqlRecords = 200_000
 
-// BenchmarkMySQL writes rows with an agent, and with a bare loop of the same driver: statements of as many rows. It reads rows and the log with
-// an agent, and with the programs of MariaDB.
+// BenchmarkMySQL writes rows with an agent, and with a bare loop of the same driver whose statements have as many rows.
+// It reads rows and the log with an agent, and with the programs of MariaDB.
 func BenchmarkMySQL(b *testing.B) {
 	runBenchmarks(b, mysqlRecords, []benchmark{{"inserts", benchRows500}, {"file-to-mysql", benchToMySQL}, {"select", benchMySQLSelect}, {"snapshot", benchMySQLSnapshot},
 		{"mariadb-binlog", benchBinlog}, {"changes", benchMySQLChanges}})
 }
 
-// filled starts a server with a table of rows that are in its log, too, in transactions of a thousand, of which the first one is given to before.
+// filled starts a server with a table of rows that are also in its log, in transactions of a thousand rows. It calls
+// before after the first transaction.
 func filled(b *testing.B, dir string, before func(d *mysqlServer)) *mysqlServer {
 	b.Helper()
 	d := startReplicated(b, dir, "CREATE TABLE bench (id int PRIMARY KEY, text varchar(200)); INSERT INTO bench VALUES (0, 'first')")
@@ -74,7 +75,8 @@ func benchMySQLSnapshot(b *testing.B) {
 	agentMoves(b, dir, d.toFile(dir), lines(dir+"/out", mysqlRecords))
 }
 
-// benchMySQLChanges has an agent read the one row that there is, and those that follow in the log when it is back.
+// benchMySQLChanges reads the single existing row with an agent and then, after a restart, the following rows in the
+// log.
 func benchMySQLChanges(b *testing.B) {
 	b.StopTimer()
 	dir := agenttest.NewDir(b)

@@ -19,8 +19,8 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// mysqlServer is a MariaDB or MySQL whose connector logs in with a password, which a file has. The test itself logs
-// in as root without one.
+// mysqlServer is a MariaDB or MySQL whose connector logs in with a password from a file. The test itself logs in as
+// root without a password.
 type mysqlServer struct {
 	*server.MySQL
 	db       *sql.DB
@@ -28,13 +28,13 @@ type mysqlServer struct {
 	n        int    // passwords so far
 }
 
-// startMariaDB starts a MariaDB with a database shop and the table that setup makes in it.
+// startMariaDB starts a MariaDB with a database shop and the table that setup creates in it.
 func startMariaDB(t testing.TB, dir, setup string, options ...string) *mysqlServer {
 	t.Helper()
 	return withShop(t, server.StartMariaDB(t, options...), dir, setup)
 }
 
-// withShop makes a database shop in the server, and the table that setup makes in it.
+// withShop creates a database shop in the server, and in it the table of setup.
 func withShop(t testing.TB, s *server.MySQL, dir, setup string) *mysqlServer {
 	t.Helper()
 	d := &mysqlServer{MySQL: s, password: filepath.Join(dir, "password")}
@@ -93,7 +93,7 @@ func startReplicated(t testing.TB, dir, setup string) *mysqlServer {
 	return startMariaDB(t, dir, setup+mayReplicate, replicated...)
 }
 
-// produce commits the numbers one by one and some together, once each however often it is called.
+// produce commits the numbers, some one by one and some together, each exactly once however often it is called.
 func (d *mysqlServer) produce(ctx context.Context, first, n int) error {
 	_, err := d.db.ExecContext(ctx, "USE shop; "+transactions(first, n, "INSERT IGNORE INTO ledger VALUES (%d, 'record %[1]d');"))
 	return err
@@ -120,11 +120,11 @@ func TestMySQLSource(t *testing.T) {
 	}
 }
 
-// startReplicatedMySQL is startReplicated of a MySQL with GTIDs.
+// startReplicatedMySQL is startReplicated for a MySQL with GTIDs.
 func startReplicatedMySQL(t testing.TB, dir, setup string) *mysqlServer {
 	t.Helper()
 	options := []string{"--log-bin=bin", "--binlog-format=ROW", "--server-id=1", "--gtid-mode=ON", "--enforce-gtid-consistency", "--log-slave-updates"}
-	// Without RELOAD a row that is written while the snapshot begins may come twice.
+	// Without RELOAD, a row written while the snapshot begins may arrive twice.
 	const mayLock = "; GRANT RELOAD ON *.* TO conduit@'127.0.0.1', conduit@localhost"
 	return withShop(t, server.StartMySQL(t, options...), dir, setup+mayReplicate+mayLock)
 }

@@ -18,8 +18,8 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// natsSystem is a server with the stream LEDGER, whose connector logs in with a password, which a
-// file has. The test itself logs in as another user.
+// natsSystem is a server with the stream LEDGER, whose connector logs in with a password from a file. The test itself
+// logs in as another user.
 type natsSystem struct {
 	*server.NATS
 	t        testing.TB
@@ -49,7 +49,7 @@ func startNATS(t testing.TB, dir string, lines ...string) *natsSystem {
 	return s
 }
 
-// relative is the path of the users as the server, which includes files next to its own, wants it.
+// relative is the path of the users file as the server needs it, which resolves includes relative to its own file.
 func (s *natsSystem) relative() string {
 	return "../" + filepath.Base(filepath.Dir(s.users)) + "/users.conf"
 }
@@ -163,7 +163,7 @@ func TestNATSSource(t *testing.T) {
 	})
 }
 
-// TestNATSDestination publishes to a stream, which drops what comes twice within its duplicate window.
+// TestNATSDestination publishes to a stream, which drops duplicates within its duplicate window.
 func TestNATSDestination(t *testing.T) {
 	load.Parallel(t, load.Agent+load.Server)
 	kill.RunDestination(t, kill.Destination{

@@ -20,8 +20,8 @@ import (
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
 
-// BenchmarkPeer has Bento move what the benchmarks of the connectors move, with the batches that suit it. It writes the
-// payload alone to files, where the agent writes the whole record as JSON.
+// BenchmarkPeer runs the benchmarks of the connectors with Bento, with the batches that suit it. It writes the payload
+// alone to files, where the agent writes the whole record as JSON.
 func BenchmarkPeer(b *testing.B) {
 	for _, one := range []struct {
 		name    string
@@ -67,7 +67,7 @@ func startPeer(b *testing.B, dir, config string) *exec.Cmd {
 	return cmd
 }
 
-// peerMoves measures from the start of Bento until done.
+// peerMoves measures the time from the start of Bento until done.
 func peerMoves(b *testing.B, dir, config string, done func() bool) {
 	b.Helper()
 	b.StartTimer()
@@ -77,7 +77,7 @@ func peerMoves(b *testing.B, dir, config string, done func() bool) {
 	endPeer(cmd)
 }
 
-// endPeer ends Bento, and adds the CPU time that it took.
+// endPeer ends Bento, and adds its CPU time.
 func endPeer(cmd *exec.Cmd) {
 	_ = cmd.Process.Kill()
 	_ = cmd.Wait()

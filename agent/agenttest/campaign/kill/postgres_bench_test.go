@@ -22,7 +22,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
 
-// benchRows is how many rows each benchmark moves.
+// benchRows is the number of rows in each benchmark.
 const benchRows = 300_000
 
 // benchTable has rows of about a hundred bytes.
@@ -30,7 +30,7 @@ const benchTable = "CREATE TABLE bench (id int PRIMARY KEY, customer text, total
 
 const benchInsert = `INSERT INTO bench SELECT i, 'customer ' || i %% 1000, i * 1.25, '2026-01-02 03:04:05+00'::timestamptz + i * interval '1 second', repeat('x', 50) FROM generate_series(%d, %d) i`
 
-// BenchmarkPostgres moves the same rows with an agent and with what PostgreSQL brings for it.
+// BenchmarkPostgres moves the same rows with an agent and with the tools of PostgreSQL.
 func BenchmarkPostgres(b *testing.B) {
 	for _, one := range []struct {
 		name string
@@ -122,8 +122,7 @@ func benchCopyIn(b *testing.B, s *postgresSystem) {
 	})
 }
 
-// agentMoves runs a pipeline in an agent until done. The time is that of the whole, from the
-// start of the agent.
+// agentMoves runs a pipeline in an agent until done. It measures the total time, from the start of the agent.
 func agentMoves(b *testing.B, dir, file string, done func() bool) {
 	b.Helper()
 	if err := os.WriteFile(filepath.Join(dir, "pipelines", "bench.yaml"), []byte(file), 0o600); err != nil {
@@ -149,7 +148,8 @@ pipelines:
 `, p.Addr, more, dir)
 }
 
-// lines returns what reports whether a file has so many lines. It reads what is new in it.
+// lines returns a function that reports whether a file has the given number of lines. It reads only the new part of the
+// file.
 func lines(path string, want int) func() bool {
 	var f *os.File
 	count, buf := 0, make([]byte, 1<<20)
@@ -233,7 +233,7 @@ pipelines:
 `, dir, s.Addr)
 	last := time.Time{}
 	agentMoves(b, dir, file, func() bool {
-		if time.Since(last) < 20*time.Millisecond { // asking takes time from the server
+		if time.Since(last) < 20*time.Millisecond { // a query takes time from the server
 			return false
 		}
 		last = time.Now()

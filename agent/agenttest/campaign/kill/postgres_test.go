@@ -19,15 +19,15 @@ import (
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/server"
 )
 
-// postgresSystem is a PostgreSQL whose connector logs in as a role with a password, which a file
-// has. The test itself logs in as a superuser without one.
+// postgresSystem is a PostgreSQL whose connector logs in as a role with a password from a file. The test itself logs in
+// as a superuser without a password.
 type postgresSystem struct {
 	*server.Postgres
 	password string // path of the file
 	n        int    // passwords so far
 }
 
-// startPostgres starts a server of the programs in bin with the table ledger, which the role owns.
+// startPostgres starts a server from the programs in bin with the table ledger, which the role owns.
 func startPostgres(t *testing.T, bin, dir, table string) *postgresSystem {
 	p := &postgresSystem{Postgres: server.StartPostgres(t, bin), password: filepath.Join(dir, "password")}
 	hba := "local all all trust\nhost all postgres 127.0.0.1/32 trust\nhost all all 127.0.0.1/32 scram-sha-256\nhost replication all 127.0.0.1/32 scram-sha-256\n"
@@ -86,7 +86,7 @@ func (p *postgresSystem) rotate(ctx context.Context) error {
 	return p.exec(ctx, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'conduit'")
 }
 
-// produce commits the numbers one by one and some together, once each however often it is called.
+// produce commits the numbers, some one by one and some together, each exactly once however often it is called.
 func (p *postgresSystem) produce(ctx context.Context, first, n int) error {
 	c, err := p.connect(ctx)
 	if err != nil {
@@ -96,7 +96,8 @@ func (p *postgresSystem) produce(ctx context.Context, first, n int) error {
 	return c.Exec(ctx, transactions(first, n, "INSERT INTO ledger VALUES (%d, 'record %[1]d') ON CONFLICT DO NOTHING;")).Close()
 }
 
-// transactions returns statements that insert the numbers one by one and some together. insert has a place for a number.
+// transactions returns statements that insert the numbers, some one by one and some together. insert has a placeholder
+// for a number.
 func transactions(first, n int, insert string) string {
 	sql := "BEGIN;"
 	for i := first; i < first+n; i++ {

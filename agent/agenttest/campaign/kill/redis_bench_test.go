@@ -49,7 +49,7 @@ func redisDo(b *testing.B, c redis.Conn, command string, args ...any) any {
 	return reply
 }
 
-// redisPipelined is how many commands the bare loop has under way.
+// redisPipelined is how many commands the bare loop has in flight.
 const redisPipelined = 500
 
 func redisFill(b *testing.B, c redis.Conn) {

@@ -74,7 +74,7 @@ func (r *redisSystem) settings(more map[string]string) func(addr string) map[str
 	}
 }
 
-// produce returns what produces numbers with a command.
+// produce returns a Produce function that writes numbers with a command.
 func (r *redisSystem) produce(command func(payload string) []any) func(context.Context, int, int) error {
 	return func(ctx context.Context, first, n int) error {
 		var commands [][]any
@@ -102,8 +102,8 @@ func TestRedisStreamSource(t *testing.T) {
 	})
 }
 
-// TestRedisListSource takes elements from a list. After a failed run, the source reads the elements again that were not
-// acknowledged.
+// TestRedisListSource takes elements from a list. After a failed run, the source reads the unacknowledged elements
+// again.
 func TestRedisListSource(t *testing.T) {
 	load.Parallel(t, load.Agent+load.Server)
 	kill.RunSource(t, kill.Source{
@@ -119,7 +119,7 @@ func TestRedisListSource(t *testing.T) {
 	})
 }
 
-// TestRedisDestination writes to a list and to a stream with effect once.
+// TestRedisDestination writes to a list and to a stream exactly once.
 func TestRedisDestination(t *testing.T) {
 	t.Parallel()
 	for kind, read := range map[string]func(*redisSystem, context.Context) ([][]byte, error){"list": (*redisSystem).elements, "stream": (*redisSystem).entries} {
@@ -141,12 +141,12 @@ func TestRedisDestination(t *testing.T) {
 	}
 }
 
-// elements returns those of the list.
+// elements returns the elements of the list.
 func (r *redisSystem) elements(ctx context.Context) ([][]byte, error) {
 	return redis.ByteSlices(r.do(ctx, []any{"LRANGE", "out", 0, -1}))
 }
 
-// entries returns the records in those of the stream.
+// entries returns the records in the entries of the stream.
 func (r *redisSystem) entries(ctx context.Context) ([][]byte, error) {
 	entries, err := redis.Values(r.do(ctx, []any{"XRANGE", "out", "-", "+"}))
 	if err != nil {
@@ -183,7 +183,7 @@ func stored(records [][]byte, err error) ([]int, error) {
 	return all, nil
 }
 
-// passwords are those of a server, of which the present one is in a file.
+// passwords are the passwords of a server. The current one is in a file.
 type passwords struct {
 	path, word string
 	n          int
@@ -198,7 +198,7 @@ func newPasswords(t testing.TB, dir string) passwords {
 	return p
 }
 
-// replaced makes another password the present one, and returns it.
+// replaced creates a new current password, and returns it.
 func (p *passwords) replaced() string {
 	p.n++
 	p.word = fmt.Sprintf("word-%d", p.n)

@@ -15,12 +15,12 @@ import (
 
 const (
 	s3Records = 200_000
-	s3Batch   = 1000 // records of an object
-	s3Objects = 2000 // that are read
+	s3Batch   = 1000 // records per object
+	s3Objects = 2000 // objects to read
 )
 
-// BenchmarkS3 writes objects of a thousand records and reads objects of a line with an agent, and
-// with nothing but requests, one after the other.
+// BenchmarkS3 writes objects of a thousand records and reads single-line objects with an agent, and with bare
+// sequential requests.
 func BenchmarkS3(b *testing.B) {
 	for _, one := range []struct {
 		name    string
@@ -81,7 +81,7 @@ func benchWriteS3(b *testing.B, s *s3System) {
 
 var sizeInList = regexp.MustCompile("<Size>([0-9]+)</Size>")
 
-// holds reports whether the objects below the prefix have so many bytes.
+// holds reports whether the objects below the prefix have the given total size in bytes.
 func (s *s3System) holds(b *testing.B, prefix string, want int64) func() bool {
 	tick := time.NewTicker(20 * time.Millisecond)
 	b.Cleanup(tick.Stop)

@@ -92,7 +92,7 @@ func (s *s3System) stored(context.Context) (all []int, err error) {
 // TestS3Source reads an object for each number.
 func TestS3Source(t *testing.T) {
 	load.Parallel(t, load.Agent+load.Server)
-	polling, delay := "400ms", "100ms" // to list all objects takes half of the test's CPU time
+	polling, delay := "400ms", "100ms" // listing all objects takes half of the test's CPU time
 	if kill.All() {
 		polling, delay = "100ms", "1s"
 	}
@@ -118,8 +118,8 @@ func TestS3Source(t *testing.T) {
 	})
 }
 
-// TestS3Destination writes objects: with positions, each record once; without them, again what
-// was outstanding.
+// TestS3Destination writes objects: with positions, each record exactly once; without them, it repeats outstanding
+// records.
 func TestS3Destination(t *testing.T) {
 	t.Parallel()
 	for _, once := range []bool{true, false} {
@@ -139,8 +139,8 @@ func TestS3Destination(t *testing.T) {
 	}
 }
 
-// TestS3Example runs the example of the connector's page, with the addresses and paths of the test: what
-// is sent is answered when the bucket has it.
+// TestS3Example runs the example of the connector's page, with the addresses and paths of the test: a request is
+// answered when its records are in the bucket.
 func TestS3Example(t *testing.T) {
 	load.Parallel(t, load.Agent+load.Server)
 	a := agenttest.Start(t, "")

@@ -12,8 +12,8 @@ import (
 
 const sqliteRecords = 200_000
 
-// BenchmarkSQLite moves rows with an agent, and with bare loops of the same driver: transactions of as many
-// inserts as the agent writes at once, and one query.
+// BenchmarkSQLite moves rows with an agent, and with bare loops of the same driver: transactions with as many inserts
+// as the agent writes at once, and one query.
 func BenchmarkSQLite(b *testing.B) {
 	runBenchmarks(b, sqliteRecords, []benchmark{{"inserts", benchInsertLoop}, {"file-to-sqlite", benchToSQLite}, {"select", benchSelect}, {"sqlite-to-file", benchFromSQLite}})
 }

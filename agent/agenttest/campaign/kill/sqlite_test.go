@@ -13,7 +13,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
 )
 
-// sqliteFile is a database that this process writes to and reads while the agent does.
+// sqliteFile is a database that this process and the agent use at the same time.
 type sqliteFile struct {
 	path string
 	db   *sql.DB
@@ -33,7 +33,7 @@ func newSQLite(t *testing.T, dir, setup string) *sqliteFile {
 	return f
 }
 
-// produce commits the numbers one by one and some together.
+// produce commits the numbers, some one by one and some together.
 func (f *sqliteFile) produce(ctx context.Context, first, n int) error {
 	text := "BEGIN IMMEDIATE;"
 	for i := first; i < first+n; i++ {
@@ -58,7 +58,7 @@ func (f *sqliteFile) stored(ctx context.Context) ([]int, error) {
 	return numbersOf(ctx, f.db, "SELECT n FROM ledger ORDER BY rowid")
 }
 
-// numbersOf returns the numbers that a query finds.
+// numbersOf returns the numbers in the result of a query.
 func numbersOf(ctx context.Context, db *sql.DB, query string) (all []int, err error) {
 	rows, err := db.QueryContext(ctx, query)
 	if err != nil {

@@ -42,13 +42,13 @@ var statefulChains = map[string]struct {
 		Settings: map[string]string{
 			"script": "const seen = new Set();\nfunction process(rec) {\n  const n = rec.Payload.After.n;\n  if " +
 				"(seen.has(n)) return null;\n  seen.add(n);\n  return rec;\n}\n"}}}},
-	// its memory outlives an answer that is an error
+	// its memory survives an answer that is an error
 	"module": {module: true, processors: []spec.Processor{twice, {ID: "module", Plugin: "contract", Workers: 1,
 		Settings: map[string]string{"mode": "dedupe"}}}},
 }
 
-// contract is a module, and the directory of an agent for the code it is compiled to. To compile it takes longer than
-// a flow waits.
+// contract is a module, and the directory for its compiled code in an agent. Compiling it takes longer than a flow
+// waits.
 type contract struct{ path, compiled string }
 
 func newContract(t *testing.T) contract {
@@ -73,7 +73,7 @@ func newContract(t *testing.T) contract {
 	return c
 }
 
-// with returns the start of a system whose agent has the module.
+// with returns a function that starts a system whose agent has the module.
 func (c contract) with(start func(*testing.T, string) *kill.System) func(*testing.T, string) *kill.System {
 	return func(t *testing.T, dir string) *kill.System {
 		processors := filepath.Join(dir, "processors")
@@ -96,7 +96,7 @@ var twice = spec.Processor{ID: "twice", Plugin: "clone", Settings: map[string]st
 // statefulSystem is the destination behind the processors.
 type statefulSystem struct {
 	plugin    string
-	server    bool // it needs one
+	server    bool // it needs a server
 	refused   bool
 	unordered bool
 	system    func(t *testing.T, dir string) *kill.System
@@ -185,8 +185,8 @@ var statefulSystems = map[string]statefulSystem{
 	}},
 }
 
-// TestStateful kills and stops the agent while records pass processors that keep state or hold records, on their way to
-// each kind of destination or to the dead-letter queue. No record is lost, whatever a processor remembers.
+// TestStateful kills and stops the agent while records pass through processors that keep state or hold records, on
+// their way to each kind of destination or to the dead-letter queue. No record is lost, whatever a processor remembers.
 func TestStateful(t *testing.T) {
 	t.Parallel()
 	module := newContract(t)
@@ -196,7 +196,7 @@ func TestStateful(t *testing.T) {
 				if !kill.All() && (d.server || place == "destination") {
 					continue
 				}
-				weight := load.Agent / 2 // a process that is killed again and again mostly waits: to be ready, and for syncs
+				weight := load.Agent / 2 // a process that is repeatedly killed mostly waits for its start and for syncs
 				if d.server {
 					weight += load.Server / 2
 				}
@@ -217,8 +217,8 @@ func TestStateful(t *testing.T) {
 	}
 }
 
-// otherFaults are made by the tests of the destinations. Those that are not among them end the run of a pipeline, and
-// another one begins in the same process.
+// otherFaults are covered by the tests of the destinations. The other faults end the run of a pipeline, and the next
+// run begins in the same process.
 var otherFaults = map[kill.Fault]string{}
 
 func init() {

@@ -15,8 +15,8 @@ import (
 	"github.com/conduit-agent/conduit/plugins/plugintest/network"
 )
 
-// TestSyslogSource receives over one connection, which is delayed. What was received and is not written when the agent ends,
-// or under way when the connection does, is lost, as the page says.
+// TestSyslogSource receives over one connection, which is delayed. As the page says, received records that are not
+// written when the agent ends are lost, and so are records in flight when the connection ends.
 func TestSyslogSource(t *testing.T) {
 	load.Parallel(t, load.Agent)
 	const unconfirmed = "the protocol has no acknowledgements: what was under way is lost"
@@ -65,7 +65,7 @@ func TestSyslogSource(t *testing.T) {
 	})
 }
 
-// connected connects through the proxy once the source listens: the proxy itself takes every connection.
+// connected connects through the proxy once the source listens: the proxy itself accepts every connection.
 func connected(ctx context.Context, own, through string) (net.Conn, error) {
 	var d net.Dialer
 	c, err := d.DialContext(ctx, "tcp", own)
@@ -78,13 +78,13 @@ func connected(ctx context.Context, own, through string) (net.Conn, error) {
 	return d.DialContext(ctx, "tcp", through)
 }
 
-// TestSyslogDestination sends to a real daemon over TCP, which has no acknowledgements but those of the kernel: what that one had
-// acknowledged, and the daemon or the proxy did not read before it ended or closed the connection, is lost.
+// TestSyslogDestination sends to a real daemon over TCP, where only the kernel acknowledges. Bytes that the kernel
+// acknowledged are lost if the daemon or the proxy did not read them before it ended or closed the connection.
 func TestSyslogDestination(t *testing.T) {
 	load.Parallel(t, load.Agent+load.Server)
 	const unconfirmed = "the protocol has no acknowledgements: what the kernel took and the process did not read is lost"
 	kill.RunDestination(t, kill.Destination{
-		Plugin: "builtin:syslog", Unordered: true, Reread: true, // by the daemon, when there is more than one connection
+		Plugin: "builtin:syslog", Unordered: true, Reread: true, // by the daemon, with several connections
 		System: func(t *testing.T, _ string) *kill.System {
 			r := server.StartRsyslog(t, "")
 			return &kill.System{

@@ -8,7 +8,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
 )
 
-// Tests weigh no more at the same time than the machine can bear, and one that weighs more runs alone.
+// Tests that run at the same time never exceed the capacity of the machine, and a test with a larger load runs alone.
 func TestParallel(t *testing.T) {
 	var now, most atomic.Int64
 	t.Run("all", func(t *testing.T) {

@@ -18,11 +18,11 @@ import (
 
 const (
 	maxImage  = 25_000_000 // bytes, compressed
-	baseImage = 2_000_000  // of them the base
+	baseImage = 2_000_000  // bytes of the base image, a part of maxImage
 )
 
-// startImage runs a command in the root directory of an image, which is read-only but for what is mounted
-// there, as the user of the image and without capabilities.
+// startImage runs a command in the root directory of an image, which is read-only except for its mounts, as the user of
+// the image and without capabilities.
 const startImage = `set -e
 mount --bind "$ROOT" "$ROOT"
 mount -o remount,bind,ro "$ROOT"
@@ -32,15 +32,16 @@ mount -t proc proc "$ROOT/proc"
 user=$1; shift
 exec setpriv --no-new-privs --bounding-set=-all,+sys_chroot,+setuid,+setgid chroot --userspec="$user" --groups= "$ROOT" "$@"`
 
-// standIn is built in the place of the base, which no test fetches: it has of the base what the image uses, by the same name.
+// standIn replaces the base image, which tests do not fetch. It has the parts of the base that the image uses, under
+// the same name.
 const standIn = `FROM scratch
 COPY base /
 USER 65532:65532`
 
-// TestContainer builds the image from its Containerfile by buildah, and runs the command of the image in its root
-// directory, and its health check.
+// TestContainer builds the image from its Containerfile with buildah, runs its command in its root directory, and runs
+// its health check.
 func TestContainer(t *testing.T) {
-	needNspawn(t) // or what mounts takes
+	needNspawn(t) // mounting has the same requirements
 	b, files := newBuilder(t), filepath.Join(crossBuilds(t), "container")
 	base := t.TempDir()
 	must(t, os.MkdirAll(filepath.Join(base, "base/tmp"), 0o755))
@@ -71,12 +72,12 @@ func TestContainer(t *testing.T) {
 	}
 
 	i := &image{imageSettings: c, root: b.root(), state: filepath.Join(t.TempDir(), "state"), address: freeAddress(t)}
-	output(t, exec.Command("cp", "-a", filepath.Join(i.root, "var/lib/conduit"), i.state)) // as a new volume gets it
-	for _, dir := range []string{"proc", "etc/conduit/pipelines", "run/secrets"} {         // mounted
+	output(t, exec.Command("cp", "-a", filepath.Join(i.root, "var/lib/conduit"), i.state)) // as in a new volume
+	for _, dir := range []string{"proc", "etc/conduit/pipelines", "run/secrets"} {         // mount points
 		must(t, os.MkdirAll(filepath.Join(i.root, dir), 0o755))
 	}
 	put(t, filepath.Join(i.root, "run/secrets/conduit-token"), []byte("secret\n"), 0o444)
-	for _, dir := range []string{i.root, i.state} { // for the user of the image
+	for _, dir := range []string{i.root, i.state} { // owned by the user of the image
 		for dir = filepath.Dir(dir); dir != "/tmp" && dir != "/"; dir = filepath.Dir(dir) {
 			must(t, os.Chmod(dir, 0o755))
 		}
@@ -86,7 +87,8 @@ func TestContainer(t *testing.T) {
 
 const imageName = "localhost/conduit:test"
 
-// builder is a buildah with images of its own, each as a copy of its files, which works on any file system.
+// builder is a buildah with a separate image store, which keeps a copy of the files of each image and so works on any
+// file system.
 type builder struct {
 	t   *testing.T
 	dir string
@@ -98,7 +100,7 @@ func newBuilder(t *testing.T) *builder {
 	return &builder{t, t.TempDir()}
 }
 
-// run runs a command of buildah that must succeed, and returns what it prints.
+// run runs a command of buildah, which must succeed, and returns its output.
 func (b *builder) run(args ...string) string {
 	b.t.Helper()
 	cmd := exec.Command("buildah", append([]string{"--storage-driver=vfs", "--root=" + b.dir + "/images", "--runroot=" + b.dir + "/run"}, args...)...)
@@ -111,7 +113,7 @@ func (b *builder) run(args ...string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// imageSettings are what an image says of how it runs.
+// imageSettings are the runtime settings in an image.
 type imageSettings struct {
 	User, WorkingDir, StopSignal string
 	Entrypoint, Cmd              []string
@@ -122,7 +124,7 @@ type imageSettings struct {
 	}
 }
 
-// settings returns those of the image.
+// settings returns the settings of the image.
 func (b *builder) settings() imageSettings {
 	b.t.Helper()
 	var inspected struct {
@@ -134,7 +136,7 @@ func (b *builder) settings() imageSettings {
 	return inspected.Docker.Config
 }
 
-// size returns how many bytes are pushed for the layer above the base.
+// size returns the number of bytes to push for the layer above the base.
 func (b *builder) size() (bytes int) {
 	b.t.Helper()
 	pushed := filepath.Join(b.dir, "pushed")
@@ -162,7 +164,7 @@ func (b *builder) root() string {
 	return b.run("mount", b.run("from", "--pull=never", imageName))
 }
 
-// baseName returns the image that a Containerfile starts from.
+// baseName returns the base image of a Containerfile.
 func baseName(t *testing.T, files string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(files, "Containerfile"))
@@ -172,20 +174,20 @@ func baseName(t *testing.T, files string) string {
 	return name
 }
 
-// image is an image that is run.
+// image is a running image.
 type image struct {
 	imageSettings
 	root, state, address string
 }
 
-// command returns what runs words in the image.
+// command returns a command that runs words in the image.
 func (i *image) command(words []string) *exec.Cmd {
 	cmd := exec.Command("unshare", append([]string{"--mount", "--pid", "--fork", "--kill-child", "sh", "-c", startImage, "sh", i.User}, words...)...)
 	cmd.Env = []string{"ROOT=" + i.root, "STATE=" + i.state, "CONDUIT_API_HTTP_ADDRESS=0.0.0.0" + i.address, "PATH=" + os.Getenv("PATH")}
 	return cmd
 }
 
-// check starts the agent, and asks for its health from inside and outside.
+// check starts the agent, and queries its health from inside and outside.
 func (i *image) check(t *testing.T) {
 	t.Helper()
 	if err := i.command(i.Healthcheck.Test[1:]).Run(); err == nil {
@@ -199,7 +201,7 @@ func (i *image) check(t *testing.T) {
 	agent.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 	must(t, agent.Start())
 	defer func() {
-		_ = syscall.Kill(-agent.Process.Pid, syscall.SIGKILL) // the change of the user clears what --kill-child asks for
+		_ = syscall.Kill(-agent.Process.Pid, syscall.SIGKILL) // changing the user undoes --kill-child
 		_ = agent.Wait()
 	}()
 	text := func() string {
@@ -227,7 +229,7 @@ func (i *image) check(t *testing.T) {
 	}
 }
 
-// freeAddress returns a port that is free, with a colon before it.
+// freeAddress returns a free port, with a colon before it.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -27,7 +27,7 @@ pipelines:
       - {id: out, type: destination, plugin: file, settings: {path: numbers.txt, sdk.record.format: template, sdk.record.format.options: '{{printf "%s" .Position}}'}}
 `
 
-// TestPackage takes packages through their lives under systemd as process 1, from one build of two versions.
+// TestPackage tests the life cycle of the packages under systemd as process 1, with two versions from one build.
 func TestPackage(t *testing.T) {
 	needNspawn(t)
 	packages := t.TempDir()
@@ -37,9 +37,9 @@ func TestPackage(t *testing.T) {
 	t.Run("rpm", func(t *testing.T) { rpmLife(t, packages) })
 }
 
-// debLife takes the .deb through its life on a Debian that has nothing else: installed, and given a pipeline that is
-// broken and mended, as the page says; upgraded while pipelines run, not downgraded, removed, installed again; backed up
-// and restored as the page says; purged.
+// debLife tests the life cycle of the .deb on a minimal Debian. As the page says, it is installed, and given a pipeline
+// that is broken and corrected; upgraded while pipelines run, not downgraded, removed, installed again; backed up and
+// restored; purged.
 func debLife(t *testing.T, packages string) {
 	root := debian(t)
 	const older, newer = "/packages/conduit_0.1.0_amd64.deb", "/packages/conduit_0.2.0_amd64.deb"
@@ -91,10 +91,10 @@ func debLife(t *testing.T, packages string) {
 			t.Errorf("purged, and still there: %s", out)
 		}
 	}
-	m.must("test", "-f", "/etc/conduit/pipelines/numbers.yaml") // a person's own
+	m.must("test", "-f", "/etc/conduit/pipelines/numbers.yaml") // written by an administrator
 }
 
-// closeJIT makes the drop-in of the page, and runs the service with it from there on.
+// closeJIT creates the drop-in of the page, and runs the service with it from then on.
 func (m *container) closeJIT() {
 	m.t.Helper()
 	blocks := page.Blocks(m.t, filepath.Join(systemd, "README.md"), "ini")
@@ -120,7 +120,7 @@ func (m *container) counted() {
 	}
 }
 
-// Blocks of commands of the page, in their order.
+// Command blocks of the page, in order.
 const (
 	installBlock = iota
 	ownBlock
@@ -128,8 +128,8 @@ const (
 	backupBlock
 )
 
-// follow executes the commands of a block of the page. Those that print something, which their comment says behind an
-// arrow, are repeated until they do: people are slower than the agent.
+// follow executes the commands of a block of the page. A command whose comment gives its output after an arrow is
+// repeated until it prints that: people are slower than the agent.
 func (m *container) follow(block int) {
 	m.t.Helper()
 	text, err := os.ReadFile(filepath.Join(systemd, "README.md"))
@@ -156,10 +156,10 @@ func (m *container) follow(block int) {
 	}
 }
 
-// expectation is what a comment says that a command prints, and how that ends when it is not with 0.
+// expectation matches the expected output of a command in its comment, and its exit code if not 0.
 var expectation = regexp.MustCompile(`\s+# → (.*?)(?:, exit code (\d))?\n`)
 
-// result returns what a command prints, and its exit code.
+// result returns the output of a command, and its exit code.
 func (m *container) result(command string) (out, code string) {
 	m.t.Helper()
 	out, err := m.run("sh", "-c", command)
@@ -171,7 +171,7 @@ func (m *container) result(command string) (out, code string) {
 	return out, "0"
 }
 
-// splitCommands splits a block into lines, of which those of a here-document stay together.
+// splitCommands splits a block into commands. The lines of a here-document stay together.
 func splitCommands(block string) (all []string) {
 	end := ""
 	for line := range strings.Lines(block) {
@@ -191,7 +191,7 @@ func splitCommands(block string) (all []string) {
 
 var made = flag.String("debian", "", "`directory` with what debootstrap makes, to copy instead")
 
-// debian returns the directory of a Debian with systemd and little else.
+// debian returns the directory of a minimal Debian with systemd.
 func debian(t *testing.T) string {
 	t.Helper()
 	root := filepath.Join(t.TempDir(), "debian")

@@ -88,7 +88,7 @@ func needCompilers(t *testing.T, targets string) {
 	}
 }
 
-// crossBuilds returns the directory of a release for the targets that are built once. Tests share it.
+// crossBuilds returns the directory of a release for the targets, which is built once and shared by tests.
 func crossBuilds(t *testing.T) string {
 	t.Helper()
 	needCompilers(t, *cross)
@@ -143,7 +143,7 @@ func output(t *testing.T, cmd *exec.Cmd) string {
 	return string(out)
 }
 
-// scratch is what tests share.
+// scratch is shared by tests.
 var scratch string
 
 func TestMain(m *testing.M) {

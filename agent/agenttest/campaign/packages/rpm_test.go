@@ -11,16 +11,16 @@ import (
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/server"
 )
 
-// edited is what a person wrote below the settings that the package brings.
+// edited is a change of an administrator below the packaged settings.
 const edited = "\n# edited by hand\n"
 
-// rpmLife takes the .rpm through its life under systemd as process 1: installed, upgraded while a pipeline runs, not
-// downgraded, erased, installed again. The machine has the programs of this one, rpm among them, in a /usr that can be
-// written. They came with no .rpm, so that dependencies are not checked.
+// rpmLife tests the life cycle of the .rpm under systemd as process 1: installed, upgraded while a pipeline runs, not
+// downgraded, erased, installed again. The machine has the programs of this one, including rpm, in a writable /usr. No
+// .rpm provides them, so dependencies are not checked.
 func rpmLife(t *testing.T, packages string) {
 	server.Need(t, "rpm", "rpm")
 	changes := t.TempDir()
-	must(t, unix.Mount("tmpfs", changes, "tmpfs", 0, "")) // the upper directory of an overlay cannot lie on another one
+	must(t, unix.Mount("tmpfs", changes, "tmpfs", 0, "")) // an upper directory cannot be on an overlay
 	t.Cleanup(func() { must(t, unix.Unmount(changes, unix.MNT_DETACH)) })
 	must(t, unix.Mkdir(filepath.Join(changes, "usr"), 0o755))
 	m := &container{t: t}
@@ -67,8 +67,8 @@ func rpmLife(t *testing.T, packages string) {
 	m.holds(token, "/etc/conduit/conduit.yaml.rpmsave")
 }
 
-// holds checks that version 0.2.0 goes on with the pipeline and the token of version 0.1.0, and which file has the
-// settings that were edited.
+// holds checks that version 0.2.0 continues with the pipeline and the token of version 0.1.0, and that the edited
+// settings are in the given file.
 func (m *container) holds(token, settings string) {
 	m.t.Helper()
 	if out := m.must("conduit", "version"); !strings.Contains(out, "v0.2.0") {
@@ -85,16 +85,16 @@ func (m *container) holds(token, settings string) {
 	}
 }
 
-// rpmDatabase is where systems with rpm have had the database. Debian's rpm has it in the home directory.
+// rpmDatabase is the default place of the database on systems with rpm. Debian's rpm has it in the home directory.
 const rpmDatabase = "--dbpath=/var/lib/rpm"
 
-// rpm runs a command of rpm that must succeed.
+// rpm runs a command of rpm, which must succeed.
 func (m *container) rpm(args ...string) string {
 	m.t.Helper()
 	return m.must(append([]string{"rpm", rpmDatabase}, args...)...)
 }
 
-// rpmFile returns the name of the package of a version.
+// rpmFile returns the file name of the package for a version.
 func rpmFile(t *testing.T, packages, version string) string {
 	t.Helper()
 	found, err := filepath.Glob(filepath.Join(packages, "conduit-"+version+"-*.x86_64.rpm"))

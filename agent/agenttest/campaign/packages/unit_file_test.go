@@ -11,8 +11,8 @@ import (
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/server"
 )
 
-// TestUnitFile has systemd verify the unit that is shipped, and say how much it exposes: ten times the level is the
-// threshold.
+// TestUnitFile verifies the packaged unit with systemd, and checks its exposure level: the threshold is ten times the
+// level.
 func TestUnitFile(t *testing.T) {
 	server.Need(t, "systemd-analyze", "systemd")
 	text, err := os.ReadFile(filepath.Join(systemd, "conduit.service"))

@@ -20,13 +20,12 @@ import (
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
 
-// TestUnit runs the built agent under systemd as process 1, with the unit and the settings
-// that are shipped: in a container that has the programs of this machine and nothing else
-// of it.
+// TestUnit runs the built agent under systemd as process 1, with the packaged unit and settings, in a container that
+// shares only the programs of this machine.
 func TestUnit(t *testing.T) {
 	m := bootInstalled(t)
 	m.write("in/lines", numbered(1, 1000))
-	m.must("systemctl", "start", "conduit.service") // comes back when the agent says that it is ready
+	m.must("systemctl", "start", "conduit.service") // returns when the agent reports that it is ready
 	m.shows(map[string]string{"Type": "notify", "ActiveState": "active", "SubState": "running", "NRestarts": "0"})
 	wait.For(t, "the state in systemctl status", func() bool { return m.property("StatusText") == "3 running" })
 
@@ -48,7 +47,7 @@ func TestUnit(t *testing.T) {
 	}
 	m.checkJournal()
 
-	// What connectors start with in the unit's own sandbox stays enough when they are confined further.
+	// The unit's sandbox still lets connectors start when they are confined further.
 	m.must("mkdir", "/etc/systemd/system/conduit.service.d")
 	m.must("sh", "-c", `printf '[Service]\nEnvironment=CONDUIT_CONNECTORS_SANDBOX=strict\n' >/etc/systemd/system/conduit.service.d/strict.conf`)
 	m.must("systemctl", "daemon-reload")
@@ -66,7 +65,8 @@ func TestUnit(t *testing.T) {
 	}
 }
 
-// doctorSays checks that conduit doctor, which root calls in any directory, has lines that begin so, and the exit code of its levels.
+// doctorSays checks that conduit doctor, called by root in any directory, prints lines with these beginnings, and exits
+// with the code for their levels.
 func (m *container) doctorSays(lines ...string) {
 	m.t.Helper()
 	out, err := m.run("conduit", "doctor")
@@ -90,8 +90,7 @@ func (m *container) checkJournal() {
 	})
 }
 
-// checkAccess checks that the port asks for the token that the unit made, and that root's
-// commands need none.
+// checkAccess checks that the port requires the token that the unit created, and that root's commands need none.
 func (m *container) checkAccess() {
 	m.t.Helper()
 	const port = "--api.address=http://127.0.0.1:8080"
@@ -139,8 +138,8 @@ func numbered(from, to int) string {
 	return b.String()
 }
 
-// unitPipelines are what the agent under systemd runs: a source that is a process of its own,
-// one with a position, and a script.
+// unitPipelines are the pipelines under systemd: a source in a separate process, a source with a position, and a
+// script.
 const unitPipelines = `version: "2.2"
 pipelines:
   - id: numbers
@@ -162,12 +161,12 @@ pipelines:
 // container is a machine with systemd as its process 1.
 type container struct {
 	t      *testing.T
-	etc    string            // its /etc/conduit
-	leader int               // its process 1, as this machine counts
-	known  *strings.Replacer // what stands for words of the page
+	etc    string            // path of /etc/conduit outside
+	leader int               // pid, on this machine, of process 1
+	known  *strings.Replacer // replaces words of the page
 }
 
-// bootInstalled boots a machine with the agent installed as the page of the unit says.
+// bootInstalled boots a machine with the agent installed according to the page of the unit.
 func bootInstalled(t *testing.T) *container {
 	t.Helper()
 	needNspawn(t)
@@ -213,17 +212,17 @@ func needNspawn(t *testing.T) {
 	}
 }
 
-// start boots the machine, with what is in usr laid over this machine's /usr.
+// start boots the machine, with the content of usr as an overlay over this machine's /usr.
 func (m *container) start(usr string) {
 	m.boot("--volatile=yes", "--directory=/", "--overlay-ro=/usr:"+usr+":/usr", "--bind="+m.etc+":/etc/conduit")
 }
 
-// boot boots a machine from what the arguments of systemd-nspawn say.
+// boot boots a machine from the arguments of systemd-nspawn.
 func (m *container) boot(from ...string) {
 	args := append(from, "--quiet", "--register=no", "--private-network", "--machine=conduit-"+strconv.Itoa(os.Getpid()), "--console=pipe", "--boot",
 		"--system-call-filter=landlock_create_ruleset landlock_add_rule landlock_restrict_self", // systemd 252 denies them in containers
 		"systemd.unit=basic.target", "systemd.firstboot=off")
-	if _, err := os.Stat("/run/systemd/system"); err != nil { // no systemd to make a scope
+	if _, err := os.Stat("/run/systemd/system"); err != nil { // no systemd to create a scope
 		args = slices.Insert(args, 0, "--keep-unit")
 	}
 	for _, unit := range []string{"networkd-wait-online.service", "networkd.service", "networkd.socket", "resolved.service", "timesyncd.service", "firstboot.service"} {
@@ -243,7 +242,7 @@ func (m *container) boot(from ...string) {
 			out, _ := m.run("journalctl", "--no-pager", "--lines=40", "--unit=conduit")
 			m.t.Log(out)
 		}
-		_ = cmd.Process.Kill() // the kernel ends what is in the container with its process 1
+		_ = cmd.Process.Kill() // the kernel ends all processes of the container with its process 1
 		if m.leader != 0 {
 			_ = syscall.Kill(m.leader, syscall.SIGKILL)
 		}
@@ -266,8 +265,7 @@ func (m *container) boot(from ...string) {
 	})
 }
 
-// processOne returns the child of systemd-nspawn that is process 1 of the container; 0: there
-// is none yet.
+// processOne returns the child of systemd-nspawn that is process 1 of the container; 0: it does not exist yet.
 func processOne(nspawn int) int {
 	children, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%[1]d/children", nspawn))
 	for child := range strings.FieldsSeq(string(children)) {
@@ -279,7 +277,7 @@ func processOne(nspawn int) int {
 	return 0
 }
 
-// run runs a command in the machine, as its root, and returns what it printed.
+// run runs a command in the machine as root, and returns its output.
 func (m *container) run(command ...string) (string, error) {
 	args := append([]string{"--target", strconv.Itoa(m.leader), "--mount", "--uts", "--ipc", "--net", "--pid", "--cgroup", "--", "env", "-i",
 		"PATH=/usr/sbin:/usr/bin"}, command...)
@@ -287,7 +285,7 @@ func (m *container) run(command ...string) (string, error) {
 	return string(out), err
 }
 
-// must runs a command that must succeed.
+// must runs a command, which must succeed.
 func (m *container) must(command ...string) string {
 	m.t.Helper()
 	out, err := m.run(command...)
@@ -297,7 +295,7 @@ func (m *container) must(command ...string) string {
 	return out
 }
 
-// property returns what systemd says of the service.
+// property returns a property of the service from systemd.
 func (m *container) property(name string) string {
 	m.t.Helper()
 	return strings.TrimSpace(m.must("systemctl", "show", "--value", "--property="+name, "conduit.service"))
@@ -318,8 +316,8 @@ func (m *container) write(name, content string) {
 	put(m.t, filepath.Join(m.etc, name), []byte(content), 0o644)
 }
 
-// append adds to a file of /etc/conduit: one that is rewritten is shorter for a moment, and
-// read from its beginning.
+// append appends to a file of /etc/conduit. Rewriting a file makes it shorter for a moment, and then the agent reads it
+// from the beginning.
 func (m *container) append(name, content string) {
 	m.t.Helper()
 	f, err := os.OpenFile(filepath.Join(m.etc, name), os.O_APPEND|os.O_WRONLY, 0)
@@ -332,7 +330,7 @@ func (m *container) append(name, content string) {
 	}
 }
 
-// read returns a file of the agent's state directory; what is missing is empty.
+// read returns a file of the agent's state directory, or nothing if it is missing.
 func (m *container) read(name string) string {
 	m.t.Helper()
 	out, err := m.run("cat", "/var/lib/conduit/"+name)
@@ -344,20 +342,20 @@ func (m *container) read(name string) string {
 	return out
 }
 
-// delivers waits until the file has that many lines.
+// delivers waits until the file has the given number of lines.
 func (m *container) delivers(name string, n int) {
 	m.t.Helper()
 	wait.For(m.t, fmt.Sprintf("%s has %d lines", name, n), func() bool { return strings.Count(m.read(name), "\n") >= n })
 }
 
-// grows waits until the file gets longer.
+// grows waits until the file grows.
 func (m *container) grows(name string) {
 	m.t.Helper()
 	before := len(m.read(name))
 	wait.For(m.t, name+" grows", func() bool { return len(m.read(name)) > before })
 }
 
-// put writes a file that all may read, in directories that all may enter.
+// put writes a file that everyone may read, in directories that everyone may enter.
 func put(t *testing.T, path string, content []byte, mode os.FileMode) {
 	t.Helper()
 	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, content, mode)); err != nil {

@@ -1,4 +1,4 @@
-// Package page reads Markdown pages, whose examples tests try.
+// Package page reads Markdown pages whose examples are tested.
 package page
 
 import (
@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Blocks returns the blocks of a language that the Markdown page at path has, in their order.
+// Blocks returns the blocks of a language in the Markdown page at path, in order.
 func Blocks(t testing.TB, path, language string) (blocks []string) {
 	t.Helper()
 	page, err := os.ReadFile(path)

@@ -11,13 +11,13 @@ import (
 
 // block is a block of commands of a page.
 type block struct {
-	line int // of the page, at which its commands begin
+	line int // line of the page at which its commands begin
 	text string
 }
 
 var fence = regexp.MustCompile("(?ms)^```sh\n(.*?)^```$")
 
-// otherFence begins a block of commands that is not found as one.
+// otherFence begins a block of commands in a form that commandBlocks does not find.
 var otherFence = regexp.MustCompile("(?mi)^([ \t]+```sh|[ \t]*(```|~~~)[ \t]*(bash|zsh|fish|shell|console|shell-session|terminal)|~~~sh|```[ \t]+sh)\\b.*")
 
 // commandBlocks returns the blocks of commands of a page.
@@ -32,8 +32,7 @@ func commandBlocks(t *testing.T, path string) (blocks []block) {
 
 var inline = regexp.MustCompile("`(?:\\./)?conduit ([a-z][^`]*)`")
 
-// namedCommands returns the words of the commands that a page names in its text: `conduit dlq
-// ls [PIPELINE]` names "dlq ls".
+// namedCommands returns the words of the commands in the text of a page: `conduit dlq ls [PIPELINE]` names "dlq ls".
 func namedCommands(t *testing.T, path string) (all []string) {
 	t.Helper()
 	for _, m := range inline.FindAllStringSubmatch(read(t, path), -1) {
@@ -49,13 +48,12 @@ func namedCommands(t *testing.T, path string) (all []string) {
 	return all
 }
 
-// expectation is a command line with what it prints, and how it ends when that is not with 0.
+// expectation is a command line with its expected output, and its exit code if not 0.
 var expectation = regexp.MustCompile(`^(.*\S)\s+# → (.*?)(?:, exit code (\d))?(?:; .*)?$`)
 
 var (
 	runsAgent = regexp.MustCompile(`^(\S*conduit|go run \./cmd/conduit) run\b[^#]*`)
-	// The suite does not run within itself; that the packages and tests of a line are there is
-	// checked.
+	// The suite does not run within itself; its packages and tests are only checked for existence.
 	testsOne = regexp.MustCompile(
 		`^(?:cd (\S+) && )?go test (\S+?)/?(?: -run (\S+?)(?:/\S+)?)?(?: -[a-z]+(?:=\S+)?)*\s*(#.*)?$`)
 	testsAll = regexp.MustCompile(`^(?:[A-Z_]+=\S+ )?go test \./\.\.\.\s*(#.*)?$`)
@@ -63,7 +61,7 @@ var (
 	recipes  = regexp.MustCompile(`^just ([a-z]+)\b[^#]*(#.*)?$`)
 )
 
-// script turns a line of a block into what the terminal executes.
+// script converts a line of a block to the input of the terminal.
 func script(line string) string {
 	if m := expectation.FindStringSubmatch(line); m != nil {
 		code := m[3]

@@ -18,18 +18,17 @@ import (
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
 
-// host is one of the machines, as the page walks through three of them.
+// host is one of the three machines on the page.
 type host struct {
 	t     *testing.T
 	name  string
-	dir   string // where commands are run
+	dir   string // working directory of commands
 	bin   string
 	env   []string
 	agent *exec.Cmd
 }
 
-// TestThreeHosts walks through what the page says of three hosts, with the settings and the pipelines of the
-// manifest for Kubernetes.
+// TestThreeHosts follows the page for three hosts, with the settings and the pipelines of the manifest for Kubernetes.
 func TestThreeHosts(t *testing.T) {
 	load.Parallel(t, 3*load.Server+3*load.Agent)
 	const pipelines = 6
@@ -147,7 +146,7 @@ func (h *host) output(args ...string) string {
 
 type cluster rest.Cluster
 
-// owned counts the pipelines of a member, of any where none is named.
+// owned counts the pipelines of a member, or of all members if none is named.
 func (c cluster) owned(member string) (n int) {
 	for i := range c.Pipelines {
 		if owner := c.Pipelines[i].Member; owner != "" && (owner == member || member == "") {
@@ -157,7 +156,7 @@ func (c cluster) owned(member string) (n int) {
 	return n
 }
 
-// cluster is what the host's agent knows, nothing while it does not answer.
+// cluster returns the view of the host's agent, or nothing while it does not answer.
 func (h *host) cluster() (c cluster) {
 	out, err := h.command("cluster", "status", "--json").Output()
 	if err == nil {

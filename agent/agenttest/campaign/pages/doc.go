@@ -1,3 +1,2 @@
-// Package pages holds the tests that execute what the pages of the documentation ask a reader
-// to type.
+// Package pages executes the commands in the pages of the documentation.
 package pages

@@ -15,15 +15,14 @@ import (
 
 const root = "../../../.."
 
-// stand is where the reader of a page is when they begin to type.
+// stand is the starting point of the reader of a page.
 type stand struct {
 	checkout bool     // in a checkout, otherwise in an empty directory
-	before   []string // what they did already
-	replace  []string // what they put in its place, old and new
+	before   []string // previous commands
+	replace  []string // the reader's values for placeholders, as pairs of old and new
 }
 
-// readers are the pages with commands. An empty directory and the conduit on PATH are what every
-// reader has.
+// readers are the pages with commands. Every reader has an empty directory and the conduit on PATH.
 var readers = map[string]stand{
 	"README.md":                      {checkout: true},
 	"agent/README.md":                {},
@@ -45,8 +44,8 @@ var elsewhere = map[string]string{
 	"SECURITY.md":                   "TestReleaseIsVerified",    // a signed release
 }
 
-// TestPages executes the command blocks of every page, in the order of the page and in one
-// terminal. A comment "# → text" says what the command prints.
+// TestPages executes the command blocks of every page, in the order of the page and in one terminal. A comment "# →
+// text" is the expected output of the command.
 func TestPages(t *testing.T) {
 	bin := build(t)
 	for path, test := range elsewhere {
@@ -67,7 +66,7 @@ func TestPages(t *testing.T) {
 			t.Errorf("%s has commands that no test executes", path)
 		case ok:
 			t.Run(strings.TrimSuffix(path, ".md"), func(t *testing.T) {
-				load.Parallel(t, 2*load.Agent) // and what builds
+				load.Parallel(t, 2*load.Agent) // and builds
 				newTerminal(t, bin, reader).execute(path, blocks)
 			})
 		}

@@ -11,8 +11,8 @@ import (
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/server"
 )
 
-// TestReleaseIsVerified executes the commands of SECURITY.md where a part of a release is, as .ci/release signs it, and
-// where it was changed.
+// TestReleaseIsVerified executes the commands of SECURITY.md on an artifact signed by .ci/release, and on a modified
+// one.
 func TestReleaseIsVerified(t *testing.T) {
 	server.Need(t, "minisign", "minisign")
 	blocks := commandBlocks(t, "SECURITY.md")

@@ -22,8 +22,8 @@ func TestMain(m *testing.M) {
 	os.Exit(browser.Run(m))
 }
 
-// TestSite opens the documentation that the agent serves: its pages fit a narrow and a wide window, are
-// accessible in light and dark, and the search leads from one to another.
+// TestSite opens the documentation that the agent serves: its pages fit a narrow and a wide window, are accessible in
+// light and dark, and the search links them.
 func TestSite(t *testing.T) {
 	load.Parallel(t, load.Browser+load.Agent)
 	tab := browser.Tab(t, 0)
@@ -47,13 +47,13 @@ func TestSite(t *testing.T) {
 	})()`)
 	browser.Fits(tab, t, "search")
 	do(t, tab, chromedp.Click(`#found a[href^="connector-mqtt.html"]`))
-	wait.For(t, "the page that was found", func() bool { // the context of the page before ends at any moment
+	wait.For(t, "the page that was found", func() bool { // the context of the previous page ends at any moment
 		shown, err := chromedp.Run(tab, chromedp.Evaluate[string](`location.pathname + " " + document.querySelector("article h1")?.innerText`))
 		return err == nil && strings.HasPrefix(shown, "/docs/connector-mqtt.html ") && strings.Contains(strings.ToLower(shown[1:]), " mqtt")
 	})
 }
 
-// serve runs the built agent in an empty directory and returns the address of its API.
+// serve runs the built agent in an empty directory and returns its API address.
 func serve(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()

@@ -24,16 +24,16 @@ var link = flag.Bool("link", false,
 //go:embed terminal.sh
 var shell string
 
-// terminal is where a reader types.
+// terminal is the shell of a reader.
 type terminal struct {
 	*testing.T
 	stand
 	dir     string
-	scratch string // of the terminal itself
+	scratch string // files of the terminal itself
 	env     []string
 }
 
-// newTerminal opens a terminal where the reader stands.
+// newTerminal opens a terminal at the starting point of the reader.
 func newTerminal(t *testing.T, bin string, reader stand) *terminal {
 	home := t.TempDir()
 	short, err := os.MkdirTemp("", "") // sockets are made below it, whose paths must be short
@@ -57,7 +57,7 @@ func newTerminal(t *testing.T, bin string, reader stand) *terminal {
 	return o
 }
 
-// execute executes blocks of commands one after the other.
+// execute executes blocks of commands in sequence.
 func (o *terminal) execute(path string, blocks []block) {
 	o.Helper()
 	ctx, cancel := context.WithTimeout(o.Context(), 9*time.Minute)
@@ -70,20 +70,20 @@ func (o *terminal) execute(path string, blocks []block) {
 	bash.Cancel = end
 	bash.WaitDelay = time.Second
 	err := bash.Run()
-	_ = end() // what it left behind
+	_ = end() // kills the remaining processes
 	if err != nil && !errors.Is(err, exec.ErrWaitDelay) {
 		o.Errorf("%v\n%s\nthe agent:\n%s", err, out.Bytes(), o.agentLog())
 	}
 }
 
-// agentLog is what the agent logged, without records.
+// agentLog returns the log of the agent, without records.
 func (o *terminal) agentLog() string {
-	log, _ := os.ReadFile(filepath.Join(o.scratch, "agent.log")) // there is none before it is started
+	log, _ := os.ReadFile(filepath.Join(o.scratch, "agent.log")) // missing before the agent is started
 	lines := slices.DeleteFunc(strings.SplitAfter(string(log), "\n"), func(line string) bool { return strings.Contains(line, " record=") })
 	return strings.Join(lines, "")
 }
 
-// script is what the terminal executes. It names each block before it begins.
+// script returns the input of the terminal. It prints the name of each block before its commands.
 func (o *terminal) script(path string, blocks []block) string {
 	var b strings.Builder
 	b.WriteString(shell)

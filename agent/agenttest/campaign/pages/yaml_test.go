@@ -15,20 +15,20 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// settingsOf are the pages with settings of one source that stand by themselves, and the plugin they are for.
+// settingsOf are the pages with separate blocks of settings for one source, and the plugin of the source.
 var settingsOf = map[string]string{
 	"plugins/builtin/README.md":      "builtin:generator",
 	"plugins/builtin/exec/README.md": "builtin:exec",
 }
 
-// executed are the pages whose blocks of YAML are examples that another test executes: the value.
+// executed are the pages whose blocks of YAML are examples that another test, the value, executes.
 var executed = map[string]string{
 	"plugins/processor/README.md": "TestExamples",
 }
 
 var yamlFence = regexp.MustCompile("(?ms)^```yaml\n(.*?)^```$")
 
-// TestYAML checks every block of YAML of every page as conduit pipelines validate, or the agent, does: pipeline
+// TestYAML validates every block of YAML on every page, as conduit pipelines validate or the agent does: pipeline
 // files, settings of the agent, and settings of a connector.
 func TestYAML(t *testing.T) {
 	var c config.Config

@@ -15,7 +15,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/config"
 )
 
-// The processes of what does not change stay the same ones, and receive no call.
+// The processes of unchanged plugins keep running, and receive no call.
 func TestDestinationChangesBetweenExecutables(t *testing.T) {
 	dir := agenttest.NewDir(t)
 	executable.Install(t, dir, "journal", "xfile")
@@ -50,7 +50,7 @@ func TestDestinationChangesBetweenExecutables(t *testing.T) {
 	agenttest.WantAll(t, agenttest.Numbers(t, d.Path("one.jsonl")), agenttest.Numbers(t, d.Path("two.jsonl")))
 }
 
-// A destination that never answers is cut off; all it was given goes to the new one.
+// A destination that never answers is cut off; all its records go to the new one.
 func TestAStuckDestinationIsReplaced(t *testing.T) {
 	load.Parallel(t, load.Agent)
 	dir := agenttest.NewDir(t)
@@ -68,8 +68,8 @@ func TestAStuckDestinationIsReplaced(t *testing.T) {
 	agenttest.WantConsecutive(t, agenttest.Numbers(t, d.Path("p.jsonl")))
 }
 
-// The dead-letter queue of a pipeline whose destination refuses everything is moved from
-// file to file: every record is a dead letter, once and in order, and both processes stay.
+// The dead-letter queue of a pipeline whose destination refuses everything is moved between files: every record is a
+// dead letter, once and in order, and both processes stay.
 func TestDeadLetterQueueChangesUnderLoad(t *testing.T) {
 	dir := agenttest.NewDir(t)
 	executable.Install(t, dir, "journal", "chaos")

@@ -1,2 +1,2 @@
-// Package plugins holds the tests of an agent with connectors in processes of their own and processors in modules.
+// Package plugins tests an agent with connectors in separate processes and processors in modules.
 package plugins

@@ -23,7 +23,7 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// values are what typed sends. JSON has no exact form of the first, and none of the second.
+// values are the values that typed sends. JSON cannot represent the first exactly, nor the second at all.
 func values() map[string]any {
 	return map[string]any{
 		"big": int64(9007199254740993), "at": time.Date(2026, 1, 2, 3, 4, 5, 678901000, time.UTC),
@@ -86,7 +86,7 @@ func (s *seen) Write(_ context.Context, records []record.Record) (int, error) {
 	return len(records), nil
 }
 
-// describe says what the values of an object are and of which types.
+// describe describes the values of an object and their types.
 func describe(m map[string]any) string {
 	var parts []string
 	for _, name := range slices.Sorted(maps.Keys(m)) {
@@ -95,7 +95,7 @@ func describe(m map[string]any) string {
 			v = describe(object)
 		}
 		if at, ok := v.(time.Time); ok {
-			v = at.UTC() // as which zone it comes back is not said
+			v = at.UTC() // the time zone after the transfer is not guaranteed
 		}
 		parts = append(parts, fmt.Sprintf("%s %T %v", name, v, v))
 	}
@@ -141,7 +141,7 @@ func TestTypesBetweenExecutables(t *testing.T) {
 	}
 }
 
-// wantTyped checks that the JSON of a record holds the values as they are.
+// wantTyped checks that the JSON of a record contains the exact values.
 func wantTyped(t *testing.T, who, text string) {
 	t.Helper()
 	for _, want := range []string{`"big":9007199254740993`, `"in":{"n":-9007199254740995}`, `"at":"2026-01-02T03:04:05.678901Z"`, `"half":0.5`, `"text":"ä"`, `"yes":true`} {
@@ -225,8 +225,8 @@ func TestTypesFromBuiltIns(t *testing.T) {
 	}
 }
 
-// A record on which a plugin crashes again and again costs its own pipeline only: that
-// one tries again, ever later, from where it was, and goes on when the plugin is mended.
+// A record that repeatedly crashes a plugin affects only its own pipeline: that one retries from its checkpoint, with
+// growing delays, and continues when the plugin is fixed.
 func TestARecordThatCrashesAPlugin(t *testing.T) {
 	load.Parallel(t, load.Agent)
 	dir := agenttest.NewDir(t)

@@ -11,8 +11,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/config"
 )
 
-// How great a record may be that an executable gets is the setting of Conduit; one that is
-// greater is refused.
+// The maximum size of a record for an executable is the setting of Conduit; a larger record is refused.
 func TestGreatRecordsReachExecutables(t *testing.T) {
 	load.Parallel(t, load.Agent)
 	for name, c := range map[string]struct {

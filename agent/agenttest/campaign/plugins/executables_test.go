@@ -26,7 +26,7 @@ func TestExecutablesMoveRecords(t *testing.T) {
 		"in": {"xgenerator", "builtin:file"}, "out": {"builtin:generator", "standalone:xfile"}, "both": {"./xgenerator", "xfile@v1.0.0"},
 	} {
 		a.Save(id+".yaml", executable.Moving(a.Dir, id, ends[0], ends[1], 2000))
-		a.WaitPhase(id, spec.PhaseDegraded, 0) // there are no executables yet
+		a.WaitPhase(id, spec.PhaseDegraded, 0) // the executables do not exist yet
 	}
 	before := len(executable.Children(os.Getpid()))
 	executable.Install(t, a.Dir, "xgenerator", "xfile")
@@ -99,7 +99,7 @@ func TestAKilledPluginIsStartedAgain(t *testing.T) {
 	}
 }
 
-// resources are what a process holds.
+// resources are the resources of a process.
 type resources struct{ processes, files, sockets, goroutines, temporary int }
 
 func resourcesOf(t *testing.T) resources {
@@ -113,7 +113,7 @@ func resourcesOf(t *testing.T) resources {
 		switch target, _ := os.Readlink("/proc/self/fd/" + fd.Name()); {
 		case strings.HasPrefix(target, "socket:"):
 			r.sockets++
-		case strings.HasPrefix(target, "/proc/"), strings.Contains(target, "/conduit.db"): // the store keeps as many as it likes
+		case strings.HasPrefix(target, "/proc/"), strings.Contains(target, "/conduit.db"): // the store may open more
 		default:
 			r.files++
 		}
@@ -123,7 +123,7 @@ func resourcesOf(t *testing.T) resources {
 	return r
 }
 
-// Pipelines of executables start, change and stop without leaving anything.
+// Pipelines of executables start, change and stop without leaking resources.
 func TestManyExecutablesLeaveNothing(t *testing.T) {
 	count := *pipelines
 	t.Setenv("TMPDIR", t.TempDir())
@@ -187,8 +187,7 @@ func TestSchemasReachExecutables(t *testing.T) {
 	}
 }
 
-// A destination may wait for more records than a window holds because its plugin does so
-// unless set otherwise.
+// A destination may wait for more records than a window holds, because this is the plugin's default.
 func TestExecutablesThatGatherByDefault(t *testing.T) {
 	load.Parallel(t, load.Agent)
 	dir := agenttest.NewDir(t)
@@ -219,7 +218,7 @@ pipelines:
 `, dir, v, status)
 }
 
-// A plugin that ends in the middle of a call has refused nothing: it is started again.
+// A plugin that ends during a call has refused nothing: it is restarted.
 func TestAPluginThatEndsInACall(t *testing.T) {
 	load.Parallel(t, load.Agent)
 	dir := agenttest.NewDir(t)
@@ -247,7 +246,7 @@ func TestLifecycleOfAnExecutable(t *testing.T) {
 		agenttest.Start(t, dir, agenttest.AtOnce)}
 	l.createdWhenItStarts()
 
-	// Started again with equal settings: no event, also when they were others meanwhile.
+	// Restarted with equal settings: no event, even if they were different in the meantime.
 	l.save("3", "stopped", spec.PhaseStopped)
 	l.save("2", "stopped", spec.PhaseStopped)
 	l.save("2", "running", spec.PhaseRunning)
@@ -257,7 +256,7 @@ func TestLifecycleOfAnExecutable(t *testing.T) {
 	l.updated()
 	l.deletedInTheEnd()
 
-	// Never started: nothing to report.
+	// Never started: no event.
 	l.save("8", "stopped", spec.PhaseStopped)
 	if err := os.Remove(l.Path("pipelines/p.yaml")); err != nil {
 		t.Fatal(err)
@@ -266,7 +265,7 @@ func TestLifecycleOfAnExecutable(t *testing.T) {
 	l.Want("")
 }
 
-// lifecycle is the pipeline of an agent, with the journal of its plugin.
+// lifecycle is the pipeline of an agent, with the plugin's journal.
 type lifecycle struct {
 	*executable.Journal
 	*agenttest.Agent
@@ -294,7 +293,7 @@ func (l *lifecycle) forgotten() bool {
 	return err == nil && len(d) == 0 && l.State("p").PipelineID == ""
 }
 
-// onlyAttempts checks that since the last time there were only whole attempts.
+// onlyAttempts checks that there were only complete attempts since the last check.
 func (l *lifecycle) onlyAttempts(attempt string) {
 	l.Helper()
 	for _, one := range strings.SplitAfter(l.Next(), "Teardown") {
@@ -304,7 +303,7 @@ func (l *lifecycle) onlyAttempts(attempt string) {
 	}
 }
 
-// createdWhenItStarts: an error of OnCreated keeps it from starting, and the event comes again.
+// createdWhenItStarts: an error of OnCreated prevents the start, and the event is repeated.
 func (l *lifecycle) createdWhenItStarts() {
 	executable.While(l.T, l.Path("fail-OnCreated"), func() {
 		l.save("1", "running", spec.PhaseRecovering)
@@ -312,7 +311,7 @@ func (l *lifecycle) createdWhenItStarts() {
 		l.save("1", "stopped", spec.PhaseStopped)
 	})
 	l.onlyAttempts("Configure v=1, OnCreated v=1, Teardown")
-	l.save("2", "running", spec.PhaseRunning) // changed before it ever started: created, not updated
+	l.save("2", "running", spec.PhaseRunning) // changed before the first start: created, not updated
 	l.Wait("records", func() bool { return len(agenttest.Numbers(l.T, l.Path("p.jsonl"))) > 5 })
 	l.save("2", "stopped", spec.PhaseStopped)
 	l.Want("Configure v=2, OnCreated v=2, Open, Teardown")
@@ -323,7 +322,7 @@ func (l *lifecycle) updated() {
 	l.save("4", "stopped", spec.PhaseStopped)
 	l.save("5", "stopped", spec.PhaseStopped)
 	executable.While(l.T, l.Path("fail-OnUpdated"), func() {
-		l.save("5", "running", spec.PhaseRunning) // the version before it
+		l.save("5", "running", spec.PhaseRunning) // the previous version
 		l.save("5", "stopped", spec.PhaseStopped)
 	})
 	l.Want("Configure v=5, OnUpdated v=2 v=5, Teardown, Configure v=2, Open, Teardown")
@@ -338,8 +337,8 @@ func (l *lifecycle) updated() {
 	l.Want("Configure v=6, Teardown, OnUpdated v=5 v=6, Open, Teardown")
 }
 
-// deletedInTheEnd: with what was active last, again and again until it succeeds, across
-// restarts of the agent and while the executable is missing.
+// deletedInTheEnd: with the settings that were active last, repeatedly until it succeeds, across restarts of the agent
+// and while the executable is missing.
 func (l *lifecycle) deletedInTheEnd() {
 	missing := func() bool { return strings.Contains(l.Log(), `cannot find plugin \"journal\"`) }
 	move := func(from, to string) {
@@ -366,8 +365,8 @@ func (l *lifecycle) deletedInTheEnd() {
 	l.Want("OnDeleted v=6, Teardown")
 }
 
-// What the settings of before refer to may be gone. That keeps neither the next version
-// from starting nor a connector that is gone from being cleaned up.
+// References in the previous settings may no longer resolve. This prevents neither the start of the next version nor
+// the clean-up of a removed connector.
 func TestLifecycleWithLostReferences(t *testing.T) {
 	load.Parallel(t, load.Agent)
 	dir := agenttest.NewDir(t)
@@ -410,7 +409,7 @@ func TestLifecycleWithLostReferences(t *testing.T) {
 	}
 }
 
-// waitCleaned waits until nothing is known of the connector p:src.
+// waitCleaned waits until the agent has no state of the connector p:src.
 func waitCleaned(t *testing.T, a *agenttest.Agent) {
 	t.Helper()
 	a.Wait("the connector is cleaned up", func() bool {
@@ -419,8 +418,7 @@ func waitCleaned(t *testing.T, a *agenttest.Agent) {
 	})
 }
 
-// A connector is cleaned up by the plugin that it had, also when a reference named that
-// and names none any more.
+// A connector is cleaned up by its last plugin, also if a reference named that plugin and no longer resolves.
 func TestCleanUpOfAReferencedPlugin(t *testing.T) {
 	const which = "CONDUIT_TEST_WHICH"
 	t.Setenv(which, "journal")
@@ -447,8 +445,8 @@ func TestCleanUpOfAReferencedPlugin(t *testing.T) {
 	l.Want("OnDeleted v=1, Teardown")
 }
 
-// A plugin that another one replaces under the same connector is cleaned up, with the
-// settings that it had, and the connector goes on with the other one.
+// A plugin that is replaced under the same connector is cleaned up with its own settings, and the connector continues
+// with the new plugin.
 func TestCleanUpOfAReplacedPlugin(t *testing.T) {
 	load.Parallel(t, load.Agent)
 	dir := agenttest.NewDir(t)

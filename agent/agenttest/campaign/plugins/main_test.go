@@ -14,7 +14,7 @@ var (
 	changes   = flag.Int("changes", 4, "changes of a destination between executables")
 )
 
-// served are connectors that exist for the tests, with what makes their sources and destinations.
+// served are connectors that exist for the tests, with the constructors of their sources and destinations.
 func served(name string, source func() sdk.Source, destination func() sdk.Destination) sdk.Connector {
 	return sdk.Connector{Name: name, Version: "v1.0.0", NewSource: source, NewDestination: destination}
 }

@@ -21,8 +21,8 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// greeter is a module that puts a prefix before raw data, and another file of the same code.
-// Both are compiled into compiled: that takes long on a busy machine.
+// greeter is a module that adds a prefix to raw data, and a second file with the same code. Both are compiled into
+// compiled: that takes long on a busy machine.
 var greeter = sync.OnceValues(func() (m struct {
 	one, other []byte
 	compiled   string
@@ -65,7 +65,7 @@ func compile(dir, cache string) error {
 	return nil
 }
 
-// buildModule returns the greeter, and has what was compiled in the directory of an agent.
+// buildModule returns the greeter, and puts its compiled code into the directory of an agent.
 func buildModule(t *testing.T, dir string) (one, other []byte) {
 	t.Helper()
 	m, err := greeter()
@@ -78,7 +78,7 @@ func buildModule(t *testing.T, dir string) (one, other []byte) {
 	return m.one, m.other
 }
 
-// rawsIn returns the raw payloads in a file of records that begin with the prefix.
+// rawsIn returns the raw payloads that begin with the prefix in a file of records.
 func rawsIn(t *testing.T, path, prefix string) (all []string) {
 	t.Helper()
 	b, err := os.ReadFile(path)
@@ -94,7 +94,7 @@ func rawsIn(t *testing.T, path, prefix string) (all []string) {
 	return all
 }
 
-// said returns what is wrong with pipeline p and its file.
+// said returns the problems of pipeline p and its file.
 func said(t *testing.T, a *agenttest.Agent) string {
 	t.Helper()
 	files, err := a.Store.FileStates(t.Context())
@@ -114,10 +114,10 @@ func said(t *testing.T, a *agenttest.Agent) string {
 	return text + state.Error
 }
 
-// A module that is put into processors.path while the agent runs is used at once, several
-// instances of it at a time, and checked like every processor.
+// A module that is added to processors.path while the agent runs is available at once, with several concurrent
+// instances, and is validated like every processor.
 func TestModuleIsFoundWhileTheAgentRuns(t *testing.T) {
-	go func() { _, _ = greeter() }() // it is ready when tests that are parallel begin
+	go func() { _, _ = greeter() }() // so that it is ready when parallel tests begin
 	load.Parallel(t, load.Agent)
 	dir := agenttest.NewDir(t)
 	module, _ := buildModule(t, dir)
@@ -150,7 +150,7 @@ pipelines:
 		t.Fatal(err)
 	}
 	a.Wait("records pass the module", func() bool { return len(rawsIn(t, a.Path("p.jsonl"), "hi:")) > 10 })
-	// It is exchanged while records flow.
+	// The module is replaced while records flow.
 	a.Save("p.yaml", text(`prefix: "ho:"`))
 	a.Wait("records pass the module with the other setting", func() bool { return len(rawsIn(t, a.Path("p.jsonl"), "ho:")) > 10 })
 	a.Save("p.yaml", text(`count: none`))
@@ -160,7 +160,7 @@ pipelines:
 	}
 }
 
-// Who runs a module that was replaced is shown, until a restart.
+// Pipelines that run a replaced module are shown, until a restart.
 func TestModuleThatIsReplaced(t *testing.T) {
 	load.Parallel(t, load.Agent)
 	dir := agenttest.NewDir(t)

@@ -98,7 +98,7 @@ func TestPoisonBecomesADeadLetter(t *testing.T) {
 	}
 }
 
-// A destination that ends at whatever it is given does not make dead letters of all records.
+// A destination that ends at every record does not turn all records into dead letters.
 func TestBrokenDestinationIsNoPoison(t *testing.T) {
 	load.Parallel(t, load.Agent)
 	w := startBrittle(t, "hopeless", "1\n2\n3\n4\n", agenttest.Tolerant)
@@ -108,7 +108,7 @@ func TestBrokenDestinationIsNoPoison(t *testing.T) {
 	}
 }
 
-// Where no refusal is tolerated, the pipeline is tried again and again, as with any failure.
+// If no refusal is tolerated, the pipeline is retried, as after any failure.
 func TestPoisonThatIsNotTolerated(t *testing.T) {
 	load.Parallel(t, load.Agent)
 	w := startBrittle(t, "brittle", "1\npoison 2\n3\n", "")

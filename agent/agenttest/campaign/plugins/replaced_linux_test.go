@@ -80,8 +80,7 @@ func TestAReplacedPluginIsUsedAfterARestart(t *testing.T) {
 	agenttest.WantConsecutive(t, agenttest.Numbers(t, d.Path("p.jsonl")))
 }
 
-// A pipeline that does not come to rest is cut off after the time that the settings
-// give it, and its new version takes over.
+// A pipeline that does not drain is cut off after the configured time, and its new version takes over.
 func TestDrainsEndInTime(t *testing.T) {
 	load.Parallel(t, load.Agent)
 	dir := agenttest.NewDir(t)

@@ -22,8 +22,8 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// A stop that is forced does not wait for a destination that never answers, be it at once
-// or after waiting in vain. Nothing is lost.
+// A forced stop does not wait for a destination that never answers, whether it is forced at once or after a wait.
+// Nothing is lost.
 func TestForcedStop(t *testing.T) {
 	load.Parallel(t, load.Agent)
 	dir := agenttest.NewDir(t)
@@ -58,7 +58,7 @@ func TestForcedStop(t *testing.T) {
 	agenttest.WantConsecutive(t, agenttest.Numbers(t, w.Path("p.jsonl")))
 }
 
-// stuck never returns from the call that it is stuck in, whatever its context says.
+// stuck never returns from the call that it is stuck in, and ignores its context.
 type stuck struct{ in string }
 
 func (*stuck) Parameters() sdk.Parameters { return sdk.Parameters{"in": {Type: sdk.TypeString}} }
@@ -128,8 +128,8 @@ func (d *stuckDestination) Write(_ context.Context, records []record.Record) (in
 
 func (d *stuckDestination) Teardown(context.Context) error { return nil }
 
-// The status names the stage of an executable that does not return from a call, the call and since when, and marks no
-// other stage as slow. A source that is open and reads nothing is no fault.
+// The status names the stage of an executable that does not return from a call, with the call and its start, and marks
+// no other stage as slow. An open source without records is no fault.
 func TestStuckExecutablesAreNamed(t *testing.T) {
 	load.Parallel(t, load.Agent)
 	dir := agenttest.NewDir(t)
@@ -137,7 +137,7 @@ func TestStuckExecutablesAreNamed(t *testing.T) {
 	a := agenttest.StartWired(t, dir, agenttest.Hasty, func(c *config.Config) {
 		c.Shutdown.Timeout = 100 * time.Millisecond
 	})
-	t.Cleanup(func() { // else the agent waits half a minute for their calls
+	t.Cleanup(func() { // otherwise the agent waits half a minute for their calls
 		for _, pid := range executable.Children(os.Getpid()) {
 			if env, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid)); err == nil &&
 				strings.Contains(string(env), "JOURNAL="+dir+"/") {

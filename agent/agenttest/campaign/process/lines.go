@@ -29,8 +29,8 @@ func Written(t *testing.T, path string) map[int]int {
 	return times
 }
 
-// Pipelines is a format for two pipelines: made writes generated records at a rate, and tailed the lines that are added
-// to input.log. Its arguments are the directory and the rate in records per second.
+// Pipelines is a format for two pipelines: made writes generated records at a rate, and tailed copies the lines
+// appended to input.log. Its arguments are the directory and the rate in records per second.
 const Pipelines = `version: "2.2"
 pipelines:
   - id: made
@@ -55,13 +55,13 @@ pipelines:
         settings: {path: %[1]s/tailed.jsonl}
 `
 
-// FeedLines appends numbered lines until ctx ends and returns how many.
+// FeedLines appends numbered lines until ctx ends and returns their number.
 func FeedLines(ctx context.Context, path string, rate int) int {
 	return Feed(ctx, path, rate/100, strconv.Itoa)
 }
 
-// Feed appends so many lines to the file every 10 ms until ctx ends, and returns how many it
-// appended. line returns the one with a number.
+// Feed appends the given number of lines to the file every 10 ms until ctx ends, and returns the total. line returns
+// the line with a number.
 func Feed(ctx context.Context, path string, each int, line func(n int) string) (n int) {
 	f, err := os.Create(path)
 	if err != nil {
@@ -90,7 +90,7 @@ func Feed(ctx context.Context, path string, each int, line func(n int) string) (
 // Outcome describes an output file.
 type Outcome struct {
 	Last, Repeated, Torn int
-	Oldest               time.Duration // longest time from reading a record that was repeated to the kill before
+	Oldest               time.Duration // longest time from reading a repeated record to the previous kill
 }
 
 // Entry is a line of an output file.
@@ -103,7 +103,7 @@ type Entry struct {
 // shortly before a kill.
 func Inspect(t *testing.T, path string, killed []time.Time) (o Outcome) {
 	t.Helper()
-	seen := []Entry{{}} // as if a record 0 had come before the first
+	seen := []Entry{{}} // as if record 0 preceded the first
 	for line := range LinesOf(t, path) {
 		e, err := Parse(line)
 		if err != nil {
@@ -146,8 +146,7 @@ func LinesOf(t *testing.T, path string) iter.Seq[[]byte] {
 	}
 }
 
-// repeat notes that the file steps back to e, and reports whether there was a kill
-// between the two reads.
+// repeat records that the file steps back to e, and reports whether there was a kill between the two reads.
 func (o *Outcome) repeat(seen []Entry, e Entry, killed []time.Time) bool {
 	first := len(seen) - (seen[len(seen)-1].Number - e.Number) - 1
 	before := seen[max(first, 0)]
@@ -185,7 +184,7 @@ func Parse(line []byte) (Entry, error) {
 	return Entry{n, time.Unix(0, ns)}, err
 }
 
-// CatchUp runs an agent until the last line there is to copy has arrived.
+// CatchUp runs an agent until the last input line has arrived.
 func CatchUp(t *testing.T, dir, copied string, want int) {
 	t.Helper()
 	p := Start(t, dir)
@@ -196,7 +195,7 @@ func CatchUp(t *testing.T, dir, copied string, want int) {
 	p.Terminate(t)
 }
 
-// LastSeen returns the number of the last line of a file, 0 when there is none.
+// LastSeen returns the number in the last line of a file, 0 if there is none.
 func LastSeen(path string) int {
 	f, err := os.Open(path)
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/process"
 )
 
-// TestInspectReadsLongLines checks that Inspect reads the records behind a torn line that is longer than a
-// bufio.Scanner allows.
+// TestInspectReadsLongLines checks that Inspect reads the records after a torn line that exceeds the limit of a
+// bufio.Scanner.
 func TestInspectReadsLongLines(t *testing.T) {
 	record := func(n int) string {
 		position := base64.StdEncoding.EncodeToString([]byte(strconv.Itoa(n)))

@@ -23,7 +23,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
 
-// Client returns a client of the agent that writes its address into the file.
+// Client returns a client of the agent that writes its address to the file.
 func Client(t *testing.T, path string) *client.Client {
 	t.Helper()
 	var b []byte
@@ -50,7 +50,7 @@ const MaxDelay = "CONDUIT_TEST_MAX_DELAY"
 // events.
 const NoEvents = "CONDUIT_TEST_NO_EVENTS"
 
-// Serve makes the test binary an agent when Start or Try started it, until SIGTERM, like the binary does, and returns
+// Serve makes the test binary an agent when Start or Try started it, until SIGTERM, as the binary does, and returns
 // otherwise. A TestMain calls it first.
 func Serve() { agenttest.Child(dirVariable, run) }
 
@@ -102,7 +102,7 @@ func Start(t *testing.T, dir string, env ...string) *Process {
 	return p
 }
 
-// New is an agent in dir that is not started yet.
+// New returns an agent in dir that is not started yet.
 func New(dir string, env ...string) *Process {
 	p := &Process{Cmd: exec.Command(os.Args[0])}
 	p.Cmd.Env = append(append(os.Environ(), dirVariable+"="+dir), env...)
@@ -123,7 +123,7 @@ func (p *Process) Kill() {
 	_ = p.Cmd.Wait()
 }
 
-// Terminate ends the agent with SIGTERM. The test fails unless it ends well.
+// Terminate ends the agent with SIGTERM. The test fails unless it exits without an error.
 func (p *Process) Terminate(t *testing.T) {
 	t.Helper()
 	_ = p.Cmd.Process.Signal(syscall.SIGTERM)
@@ -132,7 +132,7 @@ func (p *Process) Terminate(t *testing.T) {
 	}
 }
 
-// WritePipelines makes the directory of an agent's pipeline files, with one file.
+// WritePipelines creates the directory of an agent's pipeline files, with one file.
 func WritePipelines(t *testing.T, dir, text string) {
 	t.Helper()
 	if err := os.MkdirAll(filepath.Join(dir, "pipelines"), 0o755); err != nil {
@@ -143,7 +143,7 @@ func WritePipelines(t *testing.T, dir, text string) {
 	}
 }
 
-// WaitGrowth waits until all files are larger than when it was called.
+// WaitGrowth waits until all files are larger than at the time of the call.
 func (p *Process) WaitGrowth(t *testing.T, paths ...string) {
 	t.Helper()
 	for _, path := range paths {
@@ -170,8 +170,7 @@ func (p *Process) AwaitSize(t *testing.T, path string, bytes int64) {
 	}
 }
 
-// WaitFor waits until done returns true. The test fails with the log of the agent, which it ends,
-// when that takes too long.
+// WaitFor waits until done returns true. If that takes too long, it ends the agent and fails the test with the log.
 func (p *Process) WaitFor(t *testing.T, what string, done func() bool) {
 	t.Helper()
 	wait.For(t, what, done, func() string {

@@ -17,7 +17,7 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// nulls is a schema of a record with n fields that take no bytes when they are encoded.
+// nulls is a schema of a record with n fields that encode to no bytes.
 func nulls(n int) string {
 	var b strings.Builder
 	b.WriteString(`{"type":"record","name":"r","fields":[`)
@@ -30,13 +30,14 @@ func nulls(n int) string {
 	return b.String() + "]}"
 }
 
-// Each processor that makes much of little passes a batch of small records on in parts: no part takes much more memory
-// than a batch may, no record is refused that is small enough alone, and all keep their order.
+// Each processor whose output is much larger than its input passes a batch of small records on in parts: no part takes
+// much more memory than the limit of a batch, no record is refused that is small enough alone, and all keep their
+// order.
 func TestBatchMemory(t *testing.T) {
 	const (
 		count = 8192
-		most  = 32 << 20 // that a batch may take
-		times = 8        // as much may be allocated for a part: garbage, and memory that is not estimated
+		most  = 32 << 20 // limit of a batch
+		times = 8        // allocations per part may reach this multiple: garbage, and memory that is not estimated
 	)
 	large := strings.Repeat("x", 16<<10)
 	list := "[" + strings.Repeat("[],", 500) + "0]"
@@ -73,7 +74,7 @@ func TestBatchMemory(t *testing.T) {
 		settings map[string]string
 		after    record.Data
 		metadata record.Metadata
-		pieces   int // of a record; 0: one
+		pieces   int // per record; 0: one
 		slow     bool
 	}{
 		"a schema that is read for a condition": {"filter", nil, record.Raw([]byte{}), named, 0, false},

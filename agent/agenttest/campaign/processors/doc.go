@@ -1,2 +1,2 @@
-// Package processors tries processors where that takes other programs, or minutes.
+// Package processors contains the tests of processors that need other programs, or minutes.
 package processors

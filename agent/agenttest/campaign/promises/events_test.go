@@ -15,7 +15,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
 
-// Without an event the next rescan finds a saved file: they run every 15 seconds. A save right after the agent found
+// Without an event the next rescan finds a saved file: rescans run every 15 seconds. A save right after the agent found
 // the previous one has to wait for nearly that interval.
 const (
 	withoutEvent = 12 * time.Second

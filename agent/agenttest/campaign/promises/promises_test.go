@@ -24,8 +24,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
 
-// TestPromises shows, on the binary as it is built, that the agent keeps what it
-// promises: one script each.
+// TestPromises checks, on the built binary, that the agent keeps its promises: one script for each.
 func TestPromises(t *testing.T) {
 	bin := script.Binaries(t)
 	shipped, err := filepath.Abs(filepath.Join(script.Root, "cmd/conduit/systemd"))
@@ -44,8 +43,8 @@ func TestPromises(t *testing.T) {
 			}
 			e.Defer(func() { _ = os.RemoveAll(tmp) })
 			e.Setenv("TMPDIR", tmp)
-			e.Setenv("CONDUIT_PIPELINES_ERROR_RECOVERY_MIN_DELAY", "1h") // nothing mends itself
-			e.Setenv("CONDUIT_PIPELINES_CONFIRM", "10ms")                // and what runs counts as good at once
+			e.Setenv("CONDUIT_PIPELINES_ERROR_RECOVERY_MIN_DELAY", "1h") // nothing recovers by itself
+			e.Setenv("CONDUIT_PIPELINES_CONFIRM", "10ms")                // and a running version counts as good at once
 			e.Values[hostKey{}] = &host{env: slices.Clone(e.Vars), shipped: shipped}
 			return errors.Join(os.Mkdir(filepath.Join(e.WorkDir, "pipelines"), 0o755),
 				os.WriteFile(filepath.Join(e.WorkDir, "bystander.yaml"), []byte(bystander), 0o644),
@@ -62,8 +61,8 @@ func TestPromises(t *testing.T) {
 	})
 }
 
-// Every script has these files, to copy and to change. In bystander.txt there is a number for
-// every record, in out.txt every line of in.txt.
+// Every script has these files, to copy and to change. bystander.txt gets a number for every record, out.txt every line
+// of in.txt.
 const (
 	bystander = `version: "2.2"
 pipelines:
@@ -92,13 +91,13 @@ pipelines:
 `
 )
 
-// host is where the agent of a script runs.
+// host is the environment of the agent of a script.
 type host struct {
 	env     []string
 	shipped string // directory of the unit
 	agent   *exec.Cmd
-	ended   chan error // how agent ended
-	from    int64      // where the log of agent begins in agent.log
+	ended   chan error // result of agent
+	from    int64      // offset of the log of agent in agent.log
 }
 
 type hostKey struct{}
@@ -131,8 +130,7 @@ func (h *host) run(ts *testscript.TestScript, command, env []string) {
 	ts.Setenv("CONDUIT_API_HTTP_ADDRESS", regexp.MustCompile(`API ready .*address=(\S+)`).FindStringSubmatch(h.log(ts))[1])
 }
 
-// unread [FLAG...] starts an agent whose log, and whose stderr, is a full pipe that nothing is read from. Its
-// API is at a socket.
+// unread [FLAG...] starts an agent whose log and stderr are a full pipe without a reader. Its API is at a socket.
 func (h *host) unread(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs("agent.log"), nil, 0o644))
 	var ends [2]int
@@ -159,7 +157,7 @@ func (h *host) launch(ts *testscript.TestScript, command, env []string, log *os.
 	h.agent, h.ended = agent, ended
 }
 
-// terminate ends the agent with SIGTERM, which must go well.
+// terminate ends the agent with SIGTERM. It must exit without an error.
 func (h *host) terminate(ts *testscript.TestScript, _ bool, _ []string) {
 	ts.Check(h.agent.Process.Signal(syscall.SIGTERM))
 	if err := h.end(ts); err != nil {
@@ -176,7 +174,7 @@ func (h *host) signal(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// stopped reports whether all threads of the agent are.
+// stopped reports whether all threads of the agent are stopped.
 func (h *host) stopped() bool {
 	all, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", h.agent.Process.Pid))
 	return err == nil && !slices.ContainsFunc(all, func(path string) bool {
@@ -201,11 +199,11 @@ func (h *host) end(ts *testscript.TestScript) error {
 	}
 }
 
-// log returns what the agent logged.
+// log returns the log of the agent.
 func (h *host) log(ts *testscript.TestScript) string { return ts.ReadFile("agent.log")[h.from:] }
 
-// logged PATTERN [N] waits until the pattern matches what the agent logged N times, once if
-// it is not said; with ! it does not.
+// logged PATTERN [N] waits until the pattern matches the log of the agent N times, by default once; with ! it checks
+// that there is no match.
 func (h *host) logged(ts *testscript.TestScript, neg bool, args []string) {
 	matches(ts, neg, args, func() string { return h.log(ts) })
 }
@@ -222,7 +220,7 @@ func matches(ts *testscript.TestScript, neg bool, args []string, text func() str
 	}
 }
 
-// lines N FILE waits until the file has so many lines, and not more.
+// lines N FILE waits until the file has exactly N lines.
 func (h *host) lines(ts *testscript.TestScript, _ bool, args []string) {
 	want, n := atoi(ts, args[0]), 0
 	script.InTime(func() bool { n = len(linesOf(ts, args[1])); return n >= want })
@@ -231,8 +229,8 @@ func (h *host) lines(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// read N PIPELINE waits until the sources of the pipeline have read so many records since
-// the agent was started, wherever those are now.
+// read N PIPELINE waits until the sources of the pipeline have read N records since the start of the agent, regardless
+// of their progress downstream.
 func (h *host) read(ts *testscript.TestScript, _ bool, args []string) {
 	want, n := float64(atoi(ts, args[0])), 0.0
 	series := regexp.MustCompile(`(?m)^conduit_connector_records_total\{.*pipeline_id="` + regexp.QuoteMeta(args[1]) + `",.*type="source"\} (\S+)$`)
@@ -252,7 +250,7 @@ func (h *host) read(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// waiting N waits until so many sources wait for memory.
+// waiting N waits until N sources wait for memory.
 func (h *host) waiting(ts *testscript.TestScript, _ bool, args []string) {
 	want, n := atoi(ts, args[0]), 0
 	series := regexp.MustCompile(`(?m)^conduit_memory_waiting_sources (\d+)$`)
@@ -269,7 +267,7 @@ func (h *host) waiting(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// peak MIB checks that the agent never took more memory.
+// peak MIB checks the peak memory of the agent.
 func (h *host) peak(ts *testscript.TestScript, _ bool, args []string) {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", h.agent.Process.Pid))
 	ts.Check(err)
@@ -282,8 +280,8 @@ func (h *host) peak(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// untouched checks that this agent started the pipeline bystander once, that its records go
-// on, and that none is missing or repeated.
+// untouched checks that this agent started the pipeline bystander once, that its records keep coming, and that no
+// record is missing or repeated.
 func (h *host) untouched(ts *testscript.TestScript, _ bool, _ []string) {
 	const started = "pipeline runs component=reconcile pipeline_id=bystander"
 	h.logged(ts, false, []string{started})
@@ -299,7 +297,7 @@ func (h *host) untouched(ts *testscript.TestScript, _ bool, _ []string) {
 	h.logged(ts, true, []string{started, "2"})
 }
 
-// processes N waits until so many processes run whose executables are in connectors.
+// processes N waits until N processes with executables in connectors run.
 func processes(ts *testscript.TestScript, _ bool, args []string) {
 	want, n := atoi(ts, args[0]), 0
 	if !script.InTime(func() bool {
@@ -317,7 +315,7 @@ func processes(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// storm FILE FILE writes to the files so often that the kernel does not keep all events.
+// storm FILE FILE writes to the files so often that the kernel drops events.
 func storm(ts *testscript.TestScript, _ bool, args []string) {
 	text, err := os.ReadFile("/proc/sys/fs/inotify/max_queued_events")
 	ts.Check(err)
@@ -328,13 +326,12 @@ func storm(ts *testscript.TestScript, _ bool, args []string) {
 		defer files[i].Close()
 	}
 	for i := range 2 * atoi(ts, strings.TrimSpace(string(text))) {
-		_, err := files[i%2].WriteString("x") // equal events that follow each other count as one
+		_, err := files[i%2].WriteString("x") // equal consecutive events count as one
 		ts.Check(err)
 	}
 }
 
-// scribble FILE... makes the files and appends to them every millisecond, until one of them
-// is gone.
+// scribble FILE... creates the files and appends to them every millisecond, until one is removed.
 func scribble(ts *testscript.TestScript, _ bool, args []string) {
 	for _, name := range args {
 		ts.Check(os.WriteFile(ts.MkAbs(name), nil, 0o644))

@@ -16,9 +16,8 @@ import (
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/script"
 )
 
-// service [NAME=VALUE...] starts the agent as systemd does, with the unit and the settings
-// that are shipped, in etc and var. What it notifies systemd of goes to the file notified, and
-// agent.log stands for the journal.
+// service [NAME=VALUE...] starts the agent as systemd does, with the packaged unit and settings, in etc and var. Its
+// notifications to systemd go to the file notified, and agent.log stands for the journal.
 func (h *host) service(ts *testscript.TestScript, _ bool, args []string) {
 	moved := strings.NewReplacer("/usr/bin/", "", "/etc/conduit", ts.MkAbs("etc"), "/var/lib/conduit", ts.MkAbs("var"),
 		"/run/conduit", ts.Getenv("TMPDIR"))
@@ -66,14 +65,13 @@ func notifySocket(ts *testscript.TestScript) string {
 	return path
 }
 
-// notified is like logged, for what the agent notified systemd of.
+// notified is like logged, for the notifications to systemd.
 func notified(ts *testscript.TestScript, neg bool, args []string) {
 	matches(ts, neg, args, func() string { return ts.ReadFile("notified") })
 }
 
-// silent STORE RECORDS checks that there is no sign of life while the store cannot be written to
-// and the pipeline bystander, which goes on, writes so many records, and one sign that was on its
-// way.
+// silent STORE RECORDS checks that at most one watchdog notification, already in flight, arrives while the store cannot
+// be written to and the pipeline bystander, which keeps running, writes RECORDS records.
 func silent(ts *testscript.TestScript, _ bool, args []string) {
 	signs := func() int { return strings.Count(ts.ReadFile("notified"), "WATCHDOG=1") }
 	written := func() int { return len(linesOf(ts, "bystander.txt")) }

@@ -1,4 +1,4 @@
-// Package prove_test has the agent be killed as conduit prove kills it.
+// Package prove_test checks conduit prove, which kills an agent.
 package prove_test
 
 import (
@@ -108,10 +108,11 @@ var (
 	seed  = flag.Int("seed", 1, "of the first proof")
 )
 
-// killsOfOne is how many kills one proof has. More are those of several, some of which run at once.
+// killsOfOne is the maximum number of kills per proof. More kills are divided among several proofs, and some of
+// these run at once.
 const killsOfOne = 100
 
-// The agent keeps its promises for pipelines of which all systems are out of reach.
+// The agent keeps its promises for pipelines whose systems are all unreachable.
 func TestPromisesHold(t *testing.T) {
 	load.Parallel(t, load.CPU)
 	var all sum
@@ -127,7 +128,7 @@ func TestPromisesHold(t *testing.T) {
 		all.records, all.longest)
 }
 
-// sum is what several proofs did.
+// sum holds the totals of several proofs.
 type sum struct {
 	mu               sync.Mutex
 	proofs           int
@@ -148,7 +149,7 @@ func (s *sum) add(r *prove.Report) {
 	s.proofs++
 }
 
-// promisesHold kills the agent so often.
+// promisesHold kills the agent the given number of times.
 func promisesHold(t *testing.T, kills, seed int) *prove.Report {
 	t.Helper()
 	r := run(t, "", kills, seed)
@@ -156,7 +157,7 @@ func promisesHold(t *testing.T, kills, seed int) *prove.Report {
 	if !r.Held || len(r.Broken) > 0 || r.Faults.Kills != kills || len(r.Flows) != 4 {
 		t.Errorf("held: %v, broken: %q, %d kills, %d flows", r.Held, r.Broken, r.Faults.Kills, len(r.Flows))
 	}
-	least := int64(min(100, 10*kills)) // records come as long as there are faults to make
+	least := int64(min(100, 10*kills)) // records arrive as long as there are faults to make
 	for _, f := range r.Flows {
 		if f.Arrived < least || f.Acked < least || f.Lost+f.Reordered > 0 {
 			t.Errorf("%+v", f)
@@ -177,12 +178,12 @@ func promisesHold(t *testing.T, kills, seed int) *prove.Report {
 	return r
 }
 
-// A destination that loses, repeats or reorders what it acknowledged makes the proof fail.
+// A destination that loses, repeats or reorders acknowledged records makes the proof fail.
 func TestBrokenPromisesAreFound(t *testing.T) {
 	load.Parallel(t, load.CPU)
 	for sabotage, wants := range map[string][]string{
 		"lose":    {"records are lost"},
-		"double":  {"the stream went back", "records are repeated after a stop with SIGTERM"}, // as it comes before or behind a kill
+		"double":  {"the stream went back", "records are repeated after a stop with SIGTERM"}, // before or after a kill
 		"reorder": {"records are out of order"},
 	} {
 		t.Run(sabotage, func(t *testing.T) {

@@ -17,21 +17,21 @@ import (
 	"github.com/conduit-agent/conduit/agent/config"
 )
 
-// operator does things to the files at random, and knows what has to come of it.
+// operator makes random changes to the files, and knows the expected state.
 type operator struct {
 	*agenttest.Desk
 	*rand.Rand
 	model.Model
-	made int // version made last
+	made int // newest version
 	done []string
 }
 
 func (o *operator) pick(of ...string) string { return of[o.IntN(len(of))] }
 
-// anyFile is the name of a file, there or not.
+// anyFile is the name of a file, which may not exist.
 func (o *operator) anyFile() string { return o.pick("a.yaml", "b.yaml", "c.yml") }
 
-// present is the name of a file that is there, or "".
+// present is the name of an existing file, or "".
 func (o *operator) present() string {
 	names := slices.Sorted(maps.Keys(o.Files))
 	names = slices.DeleteFunc(names, func(n string) bool { return n == "keep.yaml" })
@@ -41,7 +41,7 @@ func (o *operator) present() string {
 	return o.pick(names...)
 }
 
-// randomContent makes content: each pipeline absent, as declared, or in a new version.
+// randomContent makes content in which each pipeline is absent, as declared, or in a new version.
 func (o *operator) randomContent() (*model.Content, string) {
 	c, docs := &model.Content{Says: map[string]model.Version{}}, []string{agenttest.Nothing}
 	for _, id := range []string{"p", "q", "r"} {
@@ -62,7 +62,7 @@ func (o *operator) randomContent() (*model.Content, string) {
 	return c, strings.Join(docs, "---\n")
 }
 
-// act does one thing to the files.
+// act makes one change to the files.
 func (o *operator) act() {
 	name := o.anyFile()
 	switch what := o.pick("save", "save", "save", "write", "write", "break", "empty", "delete", "rename", "touch", "chmod"); what {
@@ -87,7 +87,7 @@ func (o *operator) act() {
 	}
 }
 
-// change does something to a file that is there.
+// change changes an existing file.
 func (o *operator) change(what, name string) {
 	to := o.anyFile()
 	o.did(what, name, to)
@@ -109,8 +109,8 @@ func (o *operator) change(what, name string) {
 
 func (o *operator) did(words ...string) { o.done = append(o.done, strings.Join(words, " ")) }
 
-// moment returns after how many bytes of the pipeline clock something happens: at once, every third
-// time, or any number below the bound.
+// moment returns the size of the output of pipeline clock, in bytes, after which an event happens: 0 in one of three
+// cases, otherwise a random number below the bound.
 func (o *operator) moment(bound int64) int64 {
 	if o.IntN(3) == 0 {
 		return 0
@@ -118,7 +118,7 @@ func (o *operator) moment(bound int64) int64 {
 	return o.Int64N(bound)
 }
 
-// step does one thing while the agent runs, is down, or is about to be killed.
+// step performs one action while the agent runs, is down, or is about to be killed.
 func (o *operator) step(t *testing.T) {
 	switch o.IntN(8) {
 	case 0:
@@ -152,7 +152,7 @@ func (o *operator) step(t *testing.T) {
 	o.check()
 }
 
-// check compares what the agent makes of the files with what it has to.
+// check compares the state of the agent with the expected state.
 func (o *operator) check() {
 	o.Model.Scan(time.Now())
 	for _, name := range slices.Sorted(maps.Keys(o.Files)) {
@@ -183,8 +183,8 @@ func (o *operator) check() {
 
 func longDeletionGrace(c *config.Config) { c.Pipelines.DeletionGrace = time.Hour }
 
-// Whatever happens to the files and to the agent, what runs is what a scan of the
-// files shows, and nothing else restarts.
+// Whatever happens to the files and to the agent, the running pipelines match a scan of the files, and nothing else
+// restarts.
 func TestAnythingMayHappenToTheFiles(t *testing.T) {
 	load.Parallel(t, load.Agent)
 	n, first := *sequences, *seed
@@ -195,7 +195,7 @@ func TestAnythingMayHappenToTheFiles(t *testing.T) {
 	}
 	for i := range n {
 		seed := first + uint64(i)
-		// Not in parallel: a process that is just being started holds the locks of all.
+		// Not in parallel: a process that is being started holds the locks of all.
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
 			dir := agenttest.NewDir(t)
 			keep := []byte(agenttest.Generated(dir, "clock", 500, ""))
@@ -235,7 +235,7 @@ func wantNoGap(t *testing.T, path string) {
 	}
 }
 
-// whole returns the numbers of the records in a file, leaving out what a kill tore.
+// whole returns the numbers of the complete records in a file, without records that a kill tore.
 func whole(t *testing.T, path string) (all []int) {
 	t.Helper()
 	text, err := os.ReadFile(path)

@@ -1,3 +1,3 @@
-// Package reload holds the tests of hot reload with many changes under load, with file systems that are mounted and
-// unmounted, and with agents that are killed meanwhile.
+// Package reload tests hot reload with many changes under load, with file systems that are mounted and unmounted, and
+// with agents that are killed meanwhile.
 package reload

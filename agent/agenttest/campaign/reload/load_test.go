@@ -11,8 +11,8 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// Again and again the destination of a busy pipeline writes somewhere else: the source
-// stays open, and nothing is lost, repeated or out of order.
+// The destination of a busy pipeline repeatedly changes its output: the source stays open, and nothing is lost,
+// repeated or out of order.
 func TestDestinationChangesUnderLoad(t *testing.T) {
 	load.Parallel(t, load.Agent)
 	d := agenttest.DeskIn(t, "")
@@ -39,8 +39,7 @@ func TestDestinationChangesUnderLoad(t *testing.T) {
 	t.Logf("%d records", len(one)+len(two))
 }
 
-// However often a pipeline changes under load, with its source or without: no record is
-// lost, and none comes twice.
+// However often a pipeline changes under load, with its source or without: no record is lost, and none is repeated.
 func TestReloadsUnderLoad(t *testing.T) {
 	load.Parallel(t, load.Agent)
 	for name, batches := range map[string]string{"record by record": "",

@@ -13,7 +13,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/process"
 )
 
-// A disk with the pipeline files that is unmounted, and mounted again, stops nothing.
+// Unmounting and remounting the disk with the pipeline files stops nothing.
 func TestDirectoryIsUnmounted(t *testing.T) {
 	dir := agenttest.NewDir(t)
 	mount := func() {
@@ -41,8 +41,7 @@ func TestDirectoryIsUnmounted(t *testing.T) {
 	d.Runs("p", 2)
 }
 
-// An agent that is allowed no inotify instance polls the files instead,
-// and says how to mend that.
+// Without an inotify instance, an agent polls the files, and logs how to fix that.
 func TestNoInotifyInstancesLeft(t *testing.T) {
 	load.Parallel(t, load.Agent)
 	dir := agenttest.NewDir(t)

@@ -51,7 +51,7 @@ func NewChange(files []string, packages []Package) *Change {
 	return c
 }
 
-// note reports whether the package was not known to be affected before.
+// note records that the file affects the package in dir, and reports whether no file was known to affect it before.
 func (c *Change) note(dir, file string) bool {
 	if _, ok := c.causes[dir]; ok {
 		return false
@@ -60,8 +60,8 @@ func (c *Change) note(dir, file string) bool {
 	return true
 }
 
-// home returns the package that changes with the file: the package in its directory, or the nearest one above, which
-// may embed or test it. Tests and documents affect no other package.
+// home returns the package that a change of the file affects: the package in its directory, or the nearest one above,
+// which may embed or test it. Tests and documents affect no other package.
 func (c *Change) home(file string) []string {
 	if strings.HasSuffix(file, "_test.go") || strings.HasSuffix(file, ".md") || strings.Contains(file, "testdata/") {
 		return nil
@@ -76,7 +76,7 @@ func (c *Change) home(file string) []string {
 	}
 }
 
-// Affects returns why the change affects the campaign, or "" when it does not.
+// Affects returns the reason why the change affects the campaign, or "" if it does not.
 func (c *Change) Affects(campaign Campaign) string {
 	for _, subject := range campaign.Subjects {
 		for _, dir := range c.matching(subject) {
@@ -102,7 +102,7 @@ func (c *Change) Affects(campaign Campaign) string {
 	return ""
 }
 
-// matching returns the packages that a subject names, sorted.
+// matching returns the packages that match a subject, sorted.
 func (c *Change) matching(subject string) []string {
 	var dirs []string
 	for dir := range c.packages {

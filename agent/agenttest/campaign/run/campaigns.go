@@ -21,8 +21,8 @@ type Campaign struct {
 	// the campaign when a subject or a package that it imports changes.
 	Subjects []string
 	Always   bool // the gate runs it after each change
-	Release  bool // it builds a release, again and again: the gate runs it only when a subject is known to have changed
-	FullOnly bool // the gate never runs it: it needs more time than a gate has, or a quiet machine
+	Release  bool // it builds a release: the gate runs it only if a subject is known to have changed
+	FullOnly bool // the gate never runs it: it takes too long for a gate, or needs a quiet machine
 
 	Limit time.Duration // after which a full run counts as hanging; 0 is an hour
 }

@@ -81,7 +81,7 @@ func run(args []string) error {
 	return runAll(top, chosen, true, extra)
 }
 
-// choose prints which campaigns the gate runs, and why.
+// choose prints the campaigns that the gate runs, with reasons.
 func choose(top, base string, all bool) ([]Campaign, error) {
 	why := func(c Campaign) string { return "all were asked for" }
 	if !all {
@@ -121,7 +121,7 @@ func choose(top, base string, all bool) ([]Campaign, error) {
 	return chosen, nil
 }
 
-// withoutBase returns why a campaign runs when nobody knows what changed, or "" when it does not.
+// withoutBase returns the reason why a campaign runs when the change is unknown, or "" if it does not run.
 func withoutBase(c Campaign) string {
 	if c.Release {
 		return ""
@@ -197,7 +197,7 @@ func runOne(top, programs, log string, c Campaign, full bool, extra []string) er
 	return nil
 }
 
-// flags returns the arguments of the program of tests.
+// flags returns the arguments of the test program.
 func (c Campaign) flags(full bool, extra []string) []string {
 	limit := c.Limit
 	if limit == 0 {
@@ -282,7 +282,7 @@ func changed(top, base string) (files []string, since string, err error) {
 		return nil, "", err
 	}
 	since = strings.TrimSpace(since)
-	// Renames are shown as a file that is gone and a new one: both are changes.
+	// Renames are listed as a removed file and a new one: both are changes.
 	differ, err := output(top, "git", "diff", "--name-only", "--no-renames", "-z", since)
 	if err != nil {
 		return nil, "", err
@@ -299,7 +299,7 @@ func changed(top, base string) (files []string, since string, err error) {
 	return files, since, nil
 }
 
-// list returns the packages of the modules of the repository, whatever the build tags of their files.
+// list returns the packages of the modules of the repository, regardless of the build tags of their files.
 func list(top string) ([]Package, error) {
 	const format = `{{.ImportPath}}{{"\t"}}{{join .Imports " "}}{{"\t"}}` +
 		`{{join .TestImports " "}} {{join .XTestImports " "}}`
@@ -318,10 +318,10 @@ func list(top string) ([]Package, error) {
 	return packages, nil
 }
 
-// path of the module of the repository.
+// repository is its module path.
 const repository = "github.com/conduit-agent/conduit"
 
-// directory returns where a package of the repository is, or "" for one from elsewhere.
+// directory returns the place of a package in the repository, or "" for a package from elsewhere.
 func directory(importPath string) string {
 	if importPath == repository {
 		return "."

@@ -79,10 +79,10 @@ func TestAffects(t *testing.T) {
 	}
 }
 
-// top is the top of the repository.
+// top is the root of the repository.
 const top = "../../../.."
 
-// Each campaign is complete, has tests, and names subjects that there are.
+// Each campaign is complete, has tests, and names existing subjects.
 func TestCampaigns(t *testing.T) {
 	packages, err := list(top)
 	if err != nil {
@@ -124,7 +124,7 @@ func TestCampaigns(t *testing.T) {
 	}
 }
 
-// exists reports whether a subject names a file.
+// exists reports whether a subject matches a file.
 func exists(t *testing.T, subject string) bool {
 	t.Helper()
 	found := false
@@ -148,7 +148,7 @@ func exists(t *testing.T, subject string) bool {
 
 var update = flag.Bool("update", false, "write the tables of the page about tests")
 
-// The page about tests has the campaigns as they are.
+// The page about tests lists the current campaigns.
 func TestPage(t *testing.T) {
 	packages, err := list(top)
 	if err != nil {
@@ -210,7 +210,7 @@ func (c Campaign) has(dir, test string) bool {
 	return c.Dir == dir && !skipped && regexp.MustCompile(strings.Split(c.Run, "/")[0]).MatchString(test)
 }
 
-// TestFailures checks that the log of a failed test is shown, wherever it stands, and that of other tests is not.
+// TestFailures checks that the log of a failed test is shown, wherever it stands, and logs of other tests are not.
 func TestFailures(t *testing.T) {
 	log := strings.Split(`=== RUN   TestA
 === RUN   TestB
@@ -233,7 +233,7 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// Without a commit to compare with everything runs but builds of a release, which take as long as all the rest.
+// Without a commit to compare with, all campaigns run except builds of a release, which take as long as all others.
 func TestWithoutBase(t *testing.T) {
 	var left []string
 	for _, c := range campaigns {

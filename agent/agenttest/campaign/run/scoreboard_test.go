@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// The forms that the commands of the scoreboard have.
+// The forms of the commands in the scoreboard.
 var (
 	testCommand = regexp.MustCompile(
 		`^(?:cd (\S+) && )?go test (\./\S+)(?: -run (\S+|'[^']+'))?(?: -v)?(?: -timeout \d+h)?((?: -[a-z.-]+=\S+)*)$`)
@@ -21,8 +21,8 @@ var (
 	figure          = regexp.MustCompile(`^(2\d{3}-\d\d-\d\d|in each gate|when a change affects it)[:,] .+`)
 )
 
-// TestScoreboardCanBeRun checks that each command of RELIABILITY.md names tests, flags and campaigns that exist, and
-// that each result has a date or says when the gate finds it again.
+// TestScoreboardCanBeRun checks that each command of RELIABILITY.md names existing tests, flags and campaigns, and that
+// each result has a date or names the gate that reproduces it.
 func TestScoreboardCanBeRun(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join(top, "agent", "RELIABILITY.md"))
 	if err != nil {

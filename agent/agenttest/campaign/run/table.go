@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// The marks between which the page about tests has the tables of campaigns.
+// The marks around the tables of campaigns in the page about tests.
 const (
 	beginTables = "<!-- campaigns: written by go test ./run -update in the module of campaigns -->\n"
 	endTables   = "<!-- end -->\n"
@@ -46,5 +46,5 @@ func tables(campaigns []Campaign, packages []Package) string {
 	return b.String() + "\n"
 }
 
-// connectors is above the packages of built-in connectors.
+// connectors is the parent directory of the built-in connectors.
 const connectors = "plugins/builtin/"

@@ -1,4 +1,5 @@
-// Package script holds the parts that tests of the built binary share: the programs and the commands of their scripts.
+// Package script contains the shared parts of the tests of the built binary: the programs and the commands of their
+// scripts.
 package script
 
 import (
@@ -16,7 +17,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
 
-// Root is the root of the checkout, as a test of a campaign finds it.
+// Root is the root of the checkout, relative to the test of a campaign.
 const Root = "../../../.."
 
 // Binaries returns a directory with the built binary and with the executable of a generator connector.
@@ -41,7 +42,7 @@ func Exits(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// Eventually is the command "eventually PATTERN COMMAND ARG...": it runs the command until it prints what matches.
+// Eventually is the command "eventually PATTERN COMMAND ARG...": it repeats the command until its output matches.
 func Eventually(ts *testscript.TestScript, _ bool, args []string) {
 	pattern, out := regexp.MustCompile("(?m)"+args[0]), ""
 	var err error

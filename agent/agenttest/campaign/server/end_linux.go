@@ -2,5 +2,5 @@ package server
 
 import "syscall"
 
-// endWithTest has a process end when the test program ends, however that ends.
+// endWithTest makes a process end when the test program ends, however that ends.
 func endWithTest(a *syscall.SysProcAttr) { a.Pdeathsig = syscall.SIGKILL }

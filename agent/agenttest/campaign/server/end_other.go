@@ -4,5 +4,5 @@ package server
 
 import "syscall"
 
-// endWithTest does nothing: other systems cannot do so.
+// endWithTest does nothing: only Linux supports this.
 func endWithTest(*syscall.SysProcAttr) {}

@@ -17,7 +17,7 @@ type Journal struct {
 	writer string
 }
 
-// NewJournal makes a journal without entries.
+// NewJournal creates a journal without entries.
 func NewJournal(t testing.TB) *Journal {
 	t.Helper()
 	Need(t, "journalctl", "systemd", "/usr/bin")

@@ -23,15 +23,15 @@ type Kafka struct {
 	dir  string
 }
 
-// KafkaOptions says what a Kafka is like.
+// KafkaOptions configures a Kafka.
 type KafkaOptions struct {
-	Topics string   // to begin with, as name:partitions,…
+	Topics string   // initial topics, as name:partitions,…
 	Users  []string // each MECHANISM user password; none: no authentication
-	Cert   string   // PEM of a certificate and its key: TLS with it, and clients have it, too
+	Cert   string   // PEM of a certificate and its key, for TLS with client certificates
 	Config string   // of the broker, as key=value,…
 }
 
-// StartKafka starts a Kafka. It is built at first, of a module of its own.
+// StartKafka builds a Kafka from a separate module, if necessary, and starts it.
 func StartKafka(t testing.TB, o KafkaOptions) *Kafka {
 	t.Helper()
 	path := goServer(t, "kfake")
@@ -60,7 +60,7 @@ func (k *Kafka) write(t testing.TB, name, content string) {
 	}
 }
 
-// Advertise sets the address at which the broker says that clients reach it: at a proxy.
+// Advertise sets the address that the broker reports to clients: the address of a proxy.
 func (k *Kafka) Advertise(t testing.TB, addr string) {
 	t.Helper()
 	k.write(t, "advertise", addr)
@@ -88,8 +88,8 @@ var (
 	servers  = map[string]string{} // guarded by building: paths of the servers that are up to date, by name
 )
 
-// goServer returns the path of a server of the module plugins/plugintest/servers, which the go command
-// builds the first time that a process asks for it. Without its modules the test fails.
+// goServer returns the path of a server of the module plugins/plugintest/servers, which the go command builds on the
+// first call in a process. The test fails if the module's dependencies are missing.
 func goServer(t testing.TB, name string) string {
 	t.Helper()
 	building.Lock()
@@ -101,7 +101,7 @@ func goServer(t testing.TB, name string) string {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	lock, err := os.Create(filepath.Join(dir, "lock")) // tests of several packages build it at the same time
+	lock, err := os.Create(filepath.Join(dir, "lock")) // tests of several packages may build it at the same time
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,19 +9,19 @@ import (
 	"testing"
 )
 
-// Operation is one on a key that changes by compare-and-swap.
+// Operation is an operation on a key that changes by compare-and-swap.
 type Operation struct {
 	Key      string `json:"key"`
 	Client   int    `json:"client"`
-	Call     int64  `json:"call"` // when it began, and Return when it was answered, by a clock that all clients share
+	Call     int64  `json:"call"` // start, and Return the time of the answer, by a clock that all clients share
 	Return   int64  `json:"return"`
 	Kind     string `json:"kind"`     // applied, conflict, unknown or read
 	Expected uint64 `json:"expected"` // of a write: the revision that it replaces
-	Stamp    string `json:"stamp"`    // of the value that is written, or was read; no two writes have the same, but tries of one
-	Revision uint64 `json:"revision"` // of applied the write's, of conflict and read the present one; 0 of a conflict that does not say
+	Stamp    string `json:"stamp"`    // of the value written or read; unique to a write and its retries
+	Revision uint64 `json:"revision"` // of the write if applied, else the current one; 0: not reported
 }
 
-// History is what clients did to keys. Its methods may be called concurrently.
+// History is a record of the operations of clients on keys. Its methods may be called concurrently.
 type History struct {
 	mu  sync.Mutex
 	all []Operation // guarded by mu
@@ -34,8 +34,8 @@ func (h *History) Add(o Operation) {
 	h.all = append(h.all, o)
 }
 
-// Linearizable reports whether there is an order of all operations that explains what they returned, and in which each
-// takes effect between its begin and its end; with how many there are.
+// Linearizable reports whether an order of all operations explains their results, with each operation taking effect
+// between its start and its end. The verdict includes the number of operations.
 func (h *History) Linearizable(t testing.TB) (ok bool, verdict string) {
 	t.Helper()
 	h.mu.Lock()

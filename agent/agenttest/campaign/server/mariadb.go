@@ -8,14 +8,14 @@ import (
 	"testing"
 )
 
-// StartMariaDB starts a MariaDB with these options in addition, as --NAME=VALUE.
+// StartMariaDB starts a MariaDB with additional options, as --NAME=VALUE.
 func StartMariaDB(t testing.TB, options ...string) *MySQL {
 	t.Helper()
 	path := Need(t, "mariadbd", "mariadb-server", "/usr/sbin")
 	install := Need(t, "mariadb-install-db", "mariadb-server", "/usr/bin")
 	dir := Dir(t)
 	data, port := filepath.Join(dir, "data"), network.FreePort(t)
-	// A server that starts removes the temporary tables of all others in the same directory.
+	// A starting server removes the temporary tables of all others in the same directory.
 	tmp := "--tmpdir=" + dir
 	Run(t, dir, install, "--no-defaults", "--datadir="+data, tmp, "--auth-root-authentication-method=normal", "--skip-test-db", "--skip-log-bin", "--innodb-flush-method=nosync")
 	m := &MySQL{Addr: fmt.Sprintf("127.0.0.1:%d", port)}

@@ -14,16 +14,16 @@ import (
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
 
-// Mosquitto is an MQTT server that keeps sessions and messages over a graceful restart. A kill loses what it has not saved:
-// it does so every half an hour, unless its configuration says otherwise.
+// Mosquitto is an MQTT server that keeps sessions and messages over a graceful restart. A kill loses changes since the
+// last save, which happens every 30 minutes unless the configuration says otherwise.
 type Mosquitto struct {
 	*Process
 	Addr string
 	db   string // path of the file with sessions and messages
 }
 
-// StartMosquitto starts a server with further lines of configuration. With a password, clients
-// log in as conduit; without one, anonymously.
+// StartMosquitto starts a server with additional lines of configuration. With a password, clients log in as conduit;
+// without one, anonymously.
 func StartMosquitto(t testing.TB, password, more string) *Mosquitto {
 	t.Helper()
 	path := Need(t, "mosquitto", "mosquitto", "/usr/sbin")
@@ -54,16 +54,16 @@ func StartMosquitto(t testing.TB, password, more string) *Mosquitto {
 	return m
 }
 
-// SetPassword replaces the password of conduit. The server knows it when it is started again.
+// SetPassword replaces the password of conduit. It takes effect at the next start of the server.
 func (m *Mosquitto) SetPassword(t testing.TB, password string) {
 	t.Helper()
 	Run(t, m.Dir, Need(t, "mosquitto_passwd", "mosquitto", "/usr/bin"), "-b", "-c", filepath.Join(m.Dir, "passwords"), "conduit", password)
 }
 
-// Save has the server write sessions and messages to its file. It returns nil when all is there that the server
-// had acknowledged when Save was called.
+// Save makes the server write sessions and messages to its file. It returns nil when everything is in the file that the
+// server had acknowledged when Save was called.
 func (m *Mosquitto) Save(ctx context.Context) error {
-	before, _ := os.Stat(m.db) // nil: there is none yet
+	before, _ := os.Stat(m.db) // nil: it does not exist yet
 	p := m.running()
 	saved := func() bool {
 		p.signal(syscall.SIGUSR1)
@@ -73,7 +73,7 @@ func (m *Mosquitto) Save(ctx context.Context) error {
 	if !wait.Until(ctx, func() bool { return saved() || p.ended() }) {
 		return fmt.Errorf("mosquitto does not save: %w", ctx.Err())
 	}
-	if p.ended() { // what is in the file is of another run of the server, perhaps
+	if p.ended() { // the file may be from another run of the server
 		return errors.New("mosquitto ended before it had saved")
 	}
 	return nil

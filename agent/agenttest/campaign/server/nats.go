@@ -19,9 +19,8 @@ type NATS struct {
 // URL returns the URL of the server.
 func (n *NATS) URL() string { return "nats://" + n.Addr }
 
-// StartNATS starts as many NATS servers with JetStream as are asked for, as one cluster if there
-// are more than one. Each of the lines is added to the configuration of all. Clients learn of no server but
-// those whose addresses they are given.
+// StartNATS starts the given number of NATS servers with JetStream, as one cluster if there are several. Each of the
+// lines is added to the configuration of all. Clients only learn the server addresses that they are given.
 func StartNATS(t testing.TB, count int, lines ...string) []*NATS {
 	t.Helper()
 	path := goServer(t, "natsd")
@@ -37,7 +36,8 @@ func StartNATS(t testing.TB, count int, lines ...string) []*NATS {
 			fmt.Sprintf("jetstream: {store_dir: %q, sync_interval: always, max_mem: 64MB, max_file: 1GB}", filepath.Join(dir, "js")),
 		}
 		if count > 1 {
-			config = append(config, fmt.Sprintf("cluster: {name: test, listen: %q, routes: [%s], no_advertise: true}", // or clients go past their proxies
+			// Without no_advertise, clients bypass their proxies.
+			config = append(config, fmt.Sprintf("cluster: {name: test, listen: %q, routes: [%s], no_advertise: true}",
 				strings.TrimPrefix(routes[i], "nats-route://"), strings.Join(routes, ", ")))
 		}
 		file := filepath.Join(dir, "nats.conf")

@@ -18,14 +18,14 @@ import (
 type Postgres struct {
 	*Process
 	Addr string // host and port
-	Bin  string // directory of its programs
+	Bin  string // directory of the programs
 
 	dir      string
 	settings []string
 }
 
-// PostgresDirs returns the program directories of every PostgreSQL, the newest first: that of an npm package, then
-// those of Debian packages. The test fails when Debian's are missing.
+// PostgresDirs returns the program directories of all PostgreSQL versions, the newest first: the npm package, then the
+// Debian packages. The test fails if Debian's are missing.
 func PostgresDirs(t testing.TB) []string {
 	t.Helper()
 	found, err := filepath.Glob("/usr/lib/postgresql/*/bin/postgres")
@@ -53,8 +53,8 @@ func PostgresWith(t testing.TB, program string) string {
 	return ""
 }
 
-// StartPostgres starts a PostgreSQL of the programs in bin, PostgresDirs(t)[0] when it is empty, with
-// these settings in addition, as NAME=VALUE.
+// StartPostgres starts a PostgreSQL from the programs in bin, or in PostgresDirs(t)[0] if bin is empty, with additional
+// settings, as NAME=VALUE.
 func StartPostgres(t testing.TB, bin string, settings ...string) *Postgres {
 	t.Helper()
 	if bin == "" {
@@ -84,7 +84,7 @@ func launchPostgres(t testing.TB, bin, dir string, settings []string) *Postgres 
 	return p
 }
 
-// Standby starts a standby of the server, which is one of PostgresWith pg_basebackup, with the same settings.
+// Standby starts a standby of the server with the same settings. The server must be from PostgresWith pg_basebackup.
 func (p *Postgres) Standby(t testing.TB) *Postgres {
 	t.Helper()
 	dir := Dir(t)
@@ -101,7 +101,7 @@ func answersPostgres(ctx context.Context, addr string) error {
 	if err != nil {
 		return err
 	}
-	if answer[0] != 'R' { // authentication; an error says that it is starting
+	if answer[0] != 'R' { // authentication; an error means that it is starting
 		return errors.New("it is starting")
 	}
 	return nil

@@ -11,15 +11,15 @@ import (
 	"testing"
 )
 
-// Redis is a server that has on its disk what it acknowledges.
+// Redis is a server that writes to its disk before it acknowledges.
 type Redis struct {
 	*Process
 	Addr string
 	acl  string // path of the file with users; empty: there are none
 }
 
-// StartRedis starts a server with further lines of configuration. With a password, clients log in
-// as conduit; without one, anonymously.
+// StartRedis starts a server with additional lines of configuration. With a password, clients log in as conduit;
+// without one, anonymously.
 func StartRedis(t testing.TB, password, more string) *Redis {
 	t.Helper()
 	path := Need(t, "redis-server", "redis-server", "/usr/bin")
@@ -42,7 +42,7 @@ func StartRedis(t testing.TB, password, more string) *Redis {
 	return r
 }
 
-// answers returns nil when the server has loaded its data: until then it says so.
+// answers returns nil when the server has loaded its data.
 func (r *Redis) answers(ctx context.Context) error {
 	answer, err := greeting(ctx, r.Addr, "PING\r\n", len("+PONG\r\n"))
 	if err == nil && strings.HasPrefix("-LOADING", string(answer)) {
@@ -51,9 +51,9 @@ func (r *Redis) answers(ctx context.Context) error {
 	return err
 }
 
-// SetPassword replaces the password of conduit. The server knows it when it is started again.
+// SetPassword replaces the password of conduit. It takes effect at the next start of the server.
 func (r *Redis) SetPassword(password string) error {
-	// Without rights of the user default, Redis 7 does not replay transactions of its log.
+	// Unless the user default has permissions, Redis 7 does not replay transactions from its log.
 	users := "user default off ~* &* +@all\nuser conduit on >" + password + " ~* &* +@all\n"
 	return os.WriteFile(r.acl, []byte(users), 0o644)
 }

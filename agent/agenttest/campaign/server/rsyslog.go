@@ -18,7 +18,7 @@ type Rsyslog struct {
 	Output string // path of the file
 }
 
-// StartRsyslog starts a server with further lines of configuration.
+// StartRsyslog starts a server with additional lines of configuration.
 func StartRsyslog(t testing.TB, more string) *Rsyslog {
 	t.Helper()
 	path := Need(t, "rsyslogd", "rsyslog", "/usr/sbin")

@@ -28,12 +28,12 @@ type S3 struct {
 	dir  string
 }
 
-// S3Domain is the domain of the gateway: buckets are hosts in it. The gateway takes buckets in paths at every other host. No
-// name of it can be looked up.
+// S3Domain is the domain of the gateway: buckets are hosts in it. At every other host the gateway accepts buckets in
+// paths. DNS has no names in the domain.
 const S3Domain = "s3.test"
 
-// StartS3 starts a gateway with this secret and, when cert is the PEM text of a certificate
-// and its key, with TLS. It is built at first, of a module of its own.
+// StartS3 builds a gateway from a separate module, if necessary, and starts it with this secret. If cert, the PEM text
+// of a certificate and its key, is not empty, it uses TLS.
 func StartS3(t testing.TB, secret, cert string) *S3 {
 	t.Helper()
 	path := goServer(t, "versitygw")
@@ -53,7 +53,7 @@ func StartS3(t testing.TB, secret, cert string) *S3 {
 
 func (s *S3) file(name string) string { return filepath.Join(s.dir, name) }
 
-// directory makes a directory of the user that the server runs as.
+// directory creates a directory owned by the user that runs the server.
 func (s *S3) directory(t testing.TB, name string) string {
 	t.Helper()
 	Run(t, s.dir, "mkdir", s.file(name))
@@ -68,8 +68,8 @@ func (s *S3) SetSecret(t testing.TB, secret string) {
 	}
 }
 
-// Do sends a signed request, and returns header and body of the answer. path is /BUCKET/KEY, escaped,
-// query such as versions&prefix=x. Every status but 2xx is an error, a *RefusedError.
+// Do sends a signed request, and returns header and body of the answer. path is /BUCKET/KEY, escaped, query such as
+// versions&prefix=x. Every status but 2xx is an error, a *RefusedError.
 func (s *S3) Do(ctx context.Context, method, path, query string, header http.Header, body []byte) (http.Header, []byte, error) {
 	secret, err := os.ReadFile(s.file("secret"))
 	if err != nil {
@@ -122,14 +122,14 @@ func (s *S3) Must(t testing.TB, method, path, query, body string) []byte {
 	return answer
 }
 
-// Keep has a bucket keep versions.
+// Keep enables versions for a bucket.
 func (s *S3) Keep(t testing.TB, bucket string) {
 	t.Helper()
 	s.Must(t, "PUT", "/"+bucket, "versioning=", `<VersioningConfiguration xmlns="http://s3.amazonaws.com/doc/2006-03-01/"><Status>Enabled</Status></VersioningConfiguration>`)
 }
 
-// Link writes an object that appears now and has an earlier time, as a store does that gives an object its
-// time first and its name later.
+// Link writes an object that appears now with an earlier time, as in a store that assigns the time of an object before
+// its name.
 func (s *S3) Link(t testing.TB, bucket, key, body string, at time.Time) {
 	t.Helper()
 	stage := s.directory(t, "data/stage-"+key)

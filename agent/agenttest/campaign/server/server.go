@@ -1,5 +1,5 @@
-// Package server runs real servers for tests: unprivileged, on loopback, in temporary
-// directories, and gone when the test ends, however it ends.
+// Package server runs real servers for tests: unprivileged, on loopback, in temporary directories, and stopped when the
+// test ends, however it ends.
 package server
 
 import (
@@ -22,8 +22,8 @@ import (
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
 
-// Need returns the path of a program, which is sought in dirs and then in PATH. When it is
-// missing the test fails and says which package of Debian has it.
+// Need returns the path of a program, which it looks up in dirs and then in PATH. If the program is missing, the test
+// fails and names the Debian package.
 func Need(t testing.TB, program, pkg string, dirs ...string) string {
 	t.Helper()
 	for _, dir := range dirs {
@@ -43,7 +43,7 @@ func isFile(path string) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// Dir returns a temporary directory of the user that servers run as.
+// Dir returns a temporary directory owned by the user that runs servers.
 func Dir(t testing.TB) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "conduit-server-") // t.TempDir is too long for a socket, and removed while servers end
@@ -62,8 +62,7 @@ func Dir(t testing.TB) string {
 	return dir
 }
 
-// credential returns the user nobody for a test that runs as root, nil for any other: that
-// is unprivileged already.
+// credential returns the user nobody if the test runs as root, nil otherwise: other users are unprivileged already.
 func credential() *syscall.Credential {
 	if os.Geteuid() != 0 {
 		return nil
@@ -93,20 +92,20 @@ func environment(dir string) []string {
 	return append(os.Environ(), "HOME="+dir, "LC_ALL=C", "TZ=UTC")
 }
 
-// Process is a server that can be ended and started again at the same address. Path, Args,
-// Dir and Ready are set before Start.
+// Process is a server that can be stopped and restarted at the same address. Path, Args, Dir and Ready are set before
+// Start.
 type Process struct {
 	Path  string
 	Args  []string
-	Env   []string                        // in addition to that of the test
+	Env   []string                        // in addition to the environment of the test
 	Dir   string                          // working directory, of Dir
 	Ready func(ctx context.Context) error // returns nil when the server answers
-	// Graceful is the signal after which the server ends by itself; 0: SIGTERM.
+	// Graceful is the signal that stops the server gracefully; 0: SIGTERM.
 	Graceful syscall.Signal
 
 	mu  sync.Mutex
 	now *run         // guarded by mu; nil while it does not run
-	log bytes.Buffer // of the last start; written by now until it ended
+	log bytes.Buffer // of the last start; now writes it until it ends
 }
 
 // run is one run of a server.
@@ -115,11 +114,10 @@ type run struct {
 	done chan struct{} // closed when it ended
 }
 
-// startTimeout bounds how long a server may take until it answers.
+// startTimeout limits the time from a start until the server answers.
 const startTimeout = 30 * time.Second
 
-// Launch starts the server, fails the test if that is not possible, and kills it when the
-// test ends.
+// Launch starts the server, fails the test if that is not possible, and kills it when the test ends.
 func (p *Process) Launch(t testing.TB) {
 	t.Helper()
 	t.Cleanup(p.Kill)
@@ -128,15 +126,15 @@ func (p *Process) Launch(t testing.TB) {
 	}
 }
 
-// Start starts the server and returns when it answers. One that ends at once, as after a
-// kill whose traces are not gone yet, is started again.
+// Start starts the server and returns when it answers. A server that ends at once, for example because remains of a
+// kill still exist, is started again.
 func (p *Process) Start(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	for {
 		var now *run
 		var err error
-		// A process that another test is just starting holds a file that was just written for a moment.
+		// While another test starts a process, that process may briefly hold a newly written file open.
 		wait.Until(ctx, func() bool {
 			now, err = p.launch()
 			return !errors.Is(err, syscall.ETXTBSY)
@@ -165,7 +163,7 @@ func (p *Process) launch() (*run, error) {
 	cmd := exec.Command(p.Path, p.Args...)
 	cmd.Dir, cmd.Env = p.Dir, append(environment(p.Dir), p.Env...)
 	cmd.Stdout, cmd.Stderr = &p.log, &p.log
-	cmd.WaitDelay = time.Second // its children may hold the pipe for longer
+	cmd.WaitDelay = time.Second // its children may hold the pipe open for longer
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: credential(), Setpgid: true}
 	endWithTest(cmd.SysProcAttr)
 	if err := cmd.Start(); err != nil {
@@ -195,7 +193,7 @@ func (p *Process) await(ctx context.Context, done <-chan struct{}) error {
 	}
 }
 
-// Stop ends the server gracefully. One that does not run stays so.
+// Stop stops the server gracefully. It does nothing if the server does not run.
 func (p *Process) Stop() {
 	signal := p.Graceful
 	if signal == 0 {
@@ -216,7 +214,7 @@ func (p *Process) end(signal syscall.Signal) {
 		return
 	}
 	select {
-	case <-now.done: // its id may be that of another process by now
+	case <-now.done: // its id may belong to another process by now
 		return
 	default:
 	}
@@ -241,21 +239,21 @@ func (p *Process) Pid() int {
 	return 0
 }
 
-// running returns the present run, nil while the server does not run.
+// running returns the current run, nil while the server does not run.
 func (p *Process) running() *run {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.now
 }
 
-// signal sends a signal to one that runs.
+// signal sends a signal to a running server.
 func (r *run) signal(s syscall.Signal) {
 	if r != nil {
 		_ = r.cmd.Process.Signal(s)
 	}
 }
 
-// ended reports whether there is no such run, or no more.
+// ended reports whether the run is nil or has ended.
 func (r *run) ended() bool {
 	if r == nil {
 		return true

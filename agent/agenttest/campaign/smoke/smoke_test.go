@@ -26,7 +26,7 @@ var (
 	lines = flag.Int("lines", 2000, "lines that are written between two kills")
 )
 
-// user is a directory with the binary in it, in which commands are run.
+// user is a directory that contains the binary, in which commands are run.
 type user struct {
 	t   *testing.T
 	dir string
@@ -75,7 +75,7 @@ func (u *user) read(name string) string {
 	return string(text)
 }
 
-// replace saves a file with another text in it.
+// replace saves a file with a text replaced.
 func (u *user) replace(name, before, after string) {
 	u.t.Helper()
 	text := u.read(name)
@@ -94,7 +94,7 @@ type agent struct {
 
 var ready = regexp.MustCompile(`API ready component=api address=(\S+)`)
 
-// run starts an agent and returns once it serves the API. It is killed when the test ends, if not before.
+// run starts an agent and returns once it serves the API. The agent is killed when the test ends, if not before.
 func (u *user) run() *agent {
 	u.t.Helper()
 	a := &agent{Cmd: exec.Command("./conduit", "run", "--api.http.address", "127.0.0.1:0")}
@@ -169,7 +169,7 @@ func TestDemo(t *testing.T) {
 	a.ended(t, syscall.SIGTERM)
 }
 
-// An agent that is killed again and again while lines are copied loses none, and changes the order of none.
+// An agent that is killed repeatedly while it copies lines loses none, and keeps their order.
 func TestKill(t *testing.T) {
 	u := newUser(t)
 	u.write("pipelines/copy.yaml", `version: "2.2"
@@ -202,7 +202,7 @@ pipelines:
 			}
 			written++
 		}
-		// Killed at another place each time: when some of the new lines have arrived.
+		// Each kill happens at a different place: when some of the new lines have arrived.
 		some := written - *lines + *lines*(round+1)/(*kills+1)
 		wait.For(t, fmt.Sprintf("line %d is copied", some), func() bool {
 			return copied(t, u, written, false) > some

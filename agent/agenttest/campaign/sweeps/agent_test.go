@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// runAgent runs an agent whose files are all in root/agent, and writes the address of its API to root/address.
+// runAgent runs an agent with all files in root/agent, and writes its API address to root/address.
 func runAgent(ctx context.Context, root string) error {
 	if err := faults.Join(); err != nil {
 		return err
@@ -57,7 +57,7 @@ func runAgent(ctx context.Context, root string) error {
 	return agent.Run(ctx, agent.Options{Config: cfg, Log: log, Wired: agenttest.Unlimited, Started: started})
 }
 
-// process is an agent in a process of its own.
+// process is an agent in a separate process.
 type process struct {
 	cmd   *exec.Cmd
 	log   logbuf.Buffer
@@ -66,7 +66,7 @@ type process struct {
 	api   *client.Client // nil until it is up
 }
 
-// start starts an agent in root. watch, when not nil, is called before.
+// start starts an agent in root. It calls watch before, unless watch is nil.
 func start(t *testing.T, root string, watch func(*process)) *process {
 	t.Helper()
 	_ = os.Remove(filepath.Join(root, "address"))
@@ -92,7 +92,7 @@ func (p *process) kill() {
 	<-p.ended
 }
 
-// describe returns what the agent says of itself.
+// describe returns the status and the log of the agent.
 func (p *process) describe() string {
 	text := p.log.String()
 	if p.api != nil {
@@ -111,18 +111,18 @@ func (p *process) hasEnded() bool {
 	}
 }
 
-// await waits until done returns true, and reports false when the process ends before.
+// await waits until done returns true, and returns false if the process ends before.
 func (p *process) await(t *testing.T, what string, done func() bool) bool {
 	t.Helper()
 	ended := false
 	wait.For(t, what, func() bool {
-		ended = p.hasEnded() // before done: what the process did last counts
+		ended = p.hasEnded() // before done: the last actions of the process count
 		return done() || ended
 	}, p.describe)
 	return !ended
 }
 
-// up waits until the API answers, and reports false when the process ends before.
+// up waits until the API answers, and returns false if the process ends before.
 func (p *process) up(t *testing.T, root string) bool {
 	t.Helper()
 	return p.await(t, "the API", func() bool {
@@ -136,7 +136,7 @@ func (p *process) up(t *testing.T, root string) bool {
 	})
 }
 
-// stop ends the agent gracefully and returns how it ended.
+// stop ends the agent gracefully and returns its error.
 func (p *process) stop() error {
 	_ = p.cmd.Process.Signal(syscall.SIGTERM)
 	<-p.ended

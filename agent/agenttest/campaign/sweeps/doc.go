@@ -1,3 +1,3 @@
-// Package sweeps runs scenarios of a whole agent, and in each run kills it at one call of the kernel that
-// changes its files, or has that call fail. Afterwards all that was acknowledged is there.
+// Package sweeps runs scenarios of a whole agent. In each run it kills the agent at one of the system calls that change
+// its files, or makes that call fail. Afterwards all acknowledged data exists.
 package sweeps

@@ -16,17 +16,17 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// scenario is what happens to an agent. All calls of its steps count, and none of the setup.
+// scenario is a sequence of steps with an agent. The calls of the steps count, those of the setup do not.
 type scenario struct {
 	name    string
 	setup   []step                  // before; the agent stays up after it unless between is set
 	between func(root string) error // is called while no agent runs
 	steps   []step
-	lasting []step // hold also after the agent was started again
+	lasting []step // hold also after a restart of the agent
 }
 
-// step is something that a user does, and what comes of it. do is called again until it returns nil, which
-// acknowledges it: it is not called again then, whatever becomes of the agent.
+// step is an action of a user with its check. do is repeated until it returns nil, which acknowledges the step: it is
+// never called again after that, whatever happens to the agent.
 type step struct {
 	do   func(w *world) error
 	done func(w *world) bool
@@ -98,7 +98,7 @@ const (
 	text     = `sdk.record.format: template, sdk.record.format.options: '{{ printf "%s" .Payload.After }}'`
 )
 
-// copying is a pipeline file that copies lines, with more in it.
+// copying is a pipeline file that copies lines, with additional keys.
 func copying(more string) string {
 	return `version: "2.2"
 pipelines:
@@ -132,7 +132,7 @@ func save(content string) step {
 	}}
 }
 
-// feed appends lines to the input, good ones or bad ones, which are numbered each for themselves.
+// feed appends good or bad lines to the input. Each kind is numbered separately.
 func feed(text string, count int) step {
 	return step{do: func(w *world) error {
 		number := &w.good
@@ -153,7 +153,7 @@ func feed(text string, count int) step {
 	}}
 }
 
-// arrives waits until all good lines arrived.
+// arrives waits until all good lines have arrived.
 func arrives() step {
 	return step{done: func(w *world) bool {
 		lines := w.output()
@@ -161,7 +161,7 @@ func arrives() step {
 	}}
 }
 
-// idle waits until the agent has not changed its files for a while, as when it has saved everything.
+// idle waits until the agent has not changed its files for a while, so that it has saved everything.
 func idle() step { return step{done: (*world).idle} }
 
 // answers waits until the agent answers.
@@ -169,7 +169,7 @@ func answers() step {
 	return step{done: func(w *world) bool { return w.agent.api.Healthy(w.t.Context()) == nil }}
 }
 
-// runs waits until a generation of pipeline p runs and is the last that proved itself.
+// runs waits until a generation of pipeline p runs and is the last known good one.
 func runs(generation int64) step {
 	return step{done: func(w *world) bool {
 		s, err := w.agent.api.Status(w.t.Context(), "p")
@@ -178,8 +178,8 @@ func runs(generation int64) step {
 	}}
 }
 
-// rollsOut is runs for a version that takes the place of another one. When its destination fails, it is refused, which
-// the status says, and the user starts it again.
+// rollsOut is runs for a version that replaces another one. If its destination fails, the version is refused, the
+// status reports that, and the user restarts it.
 func rollsOut(generation int64) step {
 	proven := runs(generation)
 	return step{done: func(w *world) bool {
@@ -188,7 +188,7 @@ func rollsOut(generation int64) step {
 		}
 		s, err := w.agent.api.Status(w.t.Context(), "p")
 		if err == nil && strings.HasSuffix(w.at.call, " out") && s.State.RunningGeneration == generation-1 && s.State.LastAttempt.Error != "" {
-			_ = w.agent.api.RestartPipeline(w.t.Context(), "p") // or it is tried again
+			_ = w.agent.api.RestartPipeline(w.t.Context(), "p") // otherwise it is retried
 		}
 		return false
 	}}
@@ -228,7 +228,8 @@ func deletes() step {
 	return step{do: func(w *world) error { return unlessDone(w.agent.api.DeletePipeline(w.t.Context(), "p")) }}
 }
 
-// unlessDone returns nil for an error that says that there is nothing to do: the answer to an earlier attempt is lost.
+// unlessDone returns nil for an error that says that there is nothing to do, because the answer to an earlier attempt
+// was lost.
 func unlessDone(err error) error {
 	switch client.Reason(err) {
 	case rest.ReasonPipelineNotRunning, rest.ReasonPipelineNotFound, rest.ReasonConnectorNotFound:
@@ -237,7 +238,7 @@ func unlessDone(err error) error {
 	return err
 }
 
-// deleted waits until pipeline p is not there, and its history is.
+// deleted waits until pipeline p is deleted, and its history remains.
 func deleted() step {
 	return step{done: func(w *world) bool {
 		_, _, err := w.agent.api.Pipeline(w.t.Context(), "p")
@@ -246,7 +247,7 @@ func deleted() step {
 	}}
 }
 
-// undoMigration makes the store that of an earlier version.
+// undoMigration converts the store to an earlier version.
 func undoMigration(root string) error {
 	db, err := sql.Open("sqlite3", filepath.Join(root, "agent", "conduit.db"))
 	if err != nil {

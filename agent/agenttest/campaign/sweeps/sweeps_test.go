@@ -18,10 +18,10 @@ type fault struct {
 	name  string
 	errno syscall.Errno
 	kill  bool
-	says  []string // what the log says of it: one of these
+	says  []string // alternative texts of the log about the fault
 }
 
-// unwritten is what the log says when what SQLite did on closing a file failed, which SQLite does not explain.
+// unwritten is the log text for a failed call of SQLite during the closing of a file, which SQLite does not explain.
 const unwritten = "the write-ahead log was not written back"
 
 var kinds = []fault{
@@ -30,7 +30,7 @@ var kinds = []fault{
 	{name: "ENOSPC", errno: syscall.ENOSPC, says: []string{"no space left", "disk is full", "is read-only", "cannot be read or written", unwritten}},
 }
 
-// place is a call: the number of the call, from 1, among those that do the same to files of the same name.
+// place is a call: its number, from 1, among the calls with the same operation on files of the same name.
 type place struct {
 	call   string
 	number int
@@ -40,17 +40,17 @@ func (p place) String() string { return fmt.Sprintf("%s %d", p.call, p.number) }
 
 var tried = flag.Int("places", 1, "places that are tried of each scenario; 0 is all of them, with every fault")
 
-// TestSweeps kills the agent or makes one of its system calls fail, at one place in each run of a scenario.
+// TestSweeps kills the agent, or makes one of its system calls fail, at one place in each run of a scenario.
 func TestSweeps(t *testing.T) {
 	for _, s := range scenarios() {
 		t.Run(s.name, func(t *testing.T) {
-			load.Parallel(t, load.Agent) // one after the other
+			load.Parallel(t, load.Agent) // sequential
 			sweep(t, s, *tried)
 		})
 	}
 }
 
-// sweep runs a scenario once without a fault, and then with one at each of some places.
+// sweep runs a scenario once without a fault, and then with a fault at each of some places.
 func sweep(t *testing.T, s scenario, try int) {
 	clean := &world{t: t, names: map[string]bool{}}
 	clean.run(s)

@@ -25,27 +25,27 @@ type world struct {
 	t     *testing.T
 	fault fault
 	at    place           // of the fault; the zero place for none
-	names map[string]bool // of the files that are there in the end; filled by a run without a fault
+	names map[string]bool // of the remaining files; filled by a run without a fault
 
-	root, dir string // the files of the agent, and of its destinations, are in dir
+	root, dir string // the files of the agent, and its destinations' files, are in dir
 	agent     *process
-	watched   *process // of which the calls count
+	watched   *process // its calls count
 	good, bad int      // lines fed
 
 	armed atomic.Bool // calls count
 	hit   atomic.Bool // the fault happened
-	fatal atomic.Bool // the agent was not up when it happened
+	fatal atomic.Bool // the agent was not up when the fault happened
 
 	mu     sync.Mutex
 	calls  []place        // guarded by mu
 	counts map[string]int // guarded by mu
-	last   time.Time      // guarded by mu: when the last call was made
+	last   time.Time      // guarded by mu: time of the last call
 }
 
-// quiet is how long no file changes when everything is saved: several times what a save is delayed.
+// quiet is the time without a change of a file after which everything is saved: several times the delay of a save.
 const quiet = 150 * time.Millisecond
 
-// run runs a scenario with the fault, and checks what is there afterwards.
+// run runs a scenario with the fault, and checks the result.
 func (w *world) run(s scenario) {
 	w.root = w.t.TempDir()
 	w.dir = filepath.Join(w.root, "agent")
@@ -93,7 +93,7 @@ func (w *world) start(watched bool) {
 	}
 }
 
-// again starts the agent again after it ended because of the fault.
+// again restarts the agent after it ended because of the fault.
 func (w *world) again() {
 	w.t.Helper()
 	switch {
@@ -106,7 +106,7 @@ func (w *world) again() {
 	w.start(false)
 }
 
-// follow does the steps.
+// follow performs the steps.
 func (w *world) follow(steps []step) {
 	w.t.Helper()
 	for _, s := range steps {
@@ -125,24 +125,24 @@ func (w *world) follow(steps []step) {
 	}
 }
 
-// end stops the agent gracefully. It may end badly only because of the fault.
+// end stops the agent gracefully. Only the fault may cause an error.
 func (w *world) end() {
 	w.t.Helper()
 	hit := w.hit.Load()
 	err := w.agent.stop()
-	now := w.hit.Load() && (w.fault.kill || !hit) // it happened while the agent ended, or ended it
+	now := w.hit.Load() && (w.fault.kill || !hit) // the fault happened during the stop, or caused the end
 	if err != nil && (w.agent != w.watched || !now) {
 		w.t.Fatalf("the agent did not end well: %v", err)
 	}
 	w.said()
 }
 
-// unsaid are the calls that fail without consequence, and without a word: memory that is shared through a file,
-// the id of the process in a lock that is released, and the write-ahead log, which SQLite opens for reading alone
-// then: all that a connection that reads does with it.
+// unsaid are the calls that fail without a consequence or a log entry: on memory shared through a file, on the process
+// id in a lock that is released, and on the write-ahead log, which SQLite then opens read-only, enough for a connection
+// that only reads.
 var unsaid = regexp.MustCompile(`-shm$|^truncate conduit\.db\.lock$|^open conduit\.db-wal$`)
 
-// said checks that the log of the agent that ended says what failed.
+// said checks that the log of the ended agent reports the failure.
 func (w *world) said() {
 	w.t.Helper()
 	if !w.hit.Load() || !w.armed.Swap(false) || w.fault.kill || unsaid.MatchString(w.at.call) {
@@ -154,10 +154,10 @@ func (w *world) said() {
 	}
 }
 
-// digits, decimal or hexadecimal, are what distinguishes files that are otherwise alike.
+// digits, decimal or hexadecimal, are the part in which the names of similar files differ.
 var digits = regexp.MustCompile(`[0-9a-f]*[0-9][0-9a-f]*`)
 
-// decide counts a call of p, and lets the fault happen at its place.
+// decide counts a call of p, and makes the fault at its place.
 func (w *world) decide(p *process, c faults.Call) syscall.Errno {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -166,7 +166,7 @@ func (w *world) decide(p *process, c faults.Call) syscall.Errno {
 		return 0
 	}
 	if _, err := os.Lstat(c.Path); err != nil && c.Name == "remove" {
-		return 0 // it changes nothing
+		return 0 // does not change a file
 	}
 	name := digits.ReplaceAllString(strings.TrimPrefix(c.Path, w.dir+"/"), "#")
 	at := place{call: c.Name + " " + name}
@@ -179,19 +179,19 @@ func (w *world) decide(p *process, c faults.Call) syscall.Errno {
 	w.fatal.Store(!strings.Contains(p.log.String(), "agent started"))
 	w.hit.Store(true)
 	if w.fault.kill {
-		_ = syscall.Kill(c.Thread, syscall.SIGKILL) // ends all of its process
+		_ = syscall.Kill(c.Thread, syscall.SIGKILL) // kills the whole process
 	}
 	return w.fault.errno
 }
 
-// idle reports whether no file was changed for a while.
+// idle reports whether no file has changed for a while.
 func (w *world) idle() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return time.Since(w.last) > quiet
 }
 
-// output returns the numbers of the good lines that arrived.
+// output returns the numbers of the good lines that have arrived.
 func (w *world) output() (numbers []int) {
 	content, err := os.ReadFile(filepath.Join(w.dir, "out"))
 	if err != nil {
@@ -210,7 +210,7 @@ func (w *world) output() (numbers []int) {
 	return numbers
 }
 
-// check checks that all lines arrived in order, and that no file is there that is not without a fault.
+// check checks that all lines arrived in order, and that only the files of a run without a fault remain.
 func (w *world) check() {
 	w.t.Helper()
 	last, highest := 0, 0

@@ -71,7 +71,7 @@ func curl(args []string) int {
 	return 0
 }
 
-// documented returns the first shell script of a page behind the text.
+// documented returns the first shell script of a page after the text.
 func documented(t *testing.T, page, behind string) string {
 	t.Helper()
 	b, err := os.ReadFile(page)
@@ -87,7 +87,7 @@ func documented(t *testing.T, page, behind string) string {
 	return script
 }
 
-// The session in the documentation works as it is written there.
+// The session in the documentation works as written.
 func TestDocumentedSession(t *testing.T) {
 	load.Parallel(t, load.Agent)
 	session := documented(t, "../../../../api/README.md", "")

@@ -15,11 +15,11 @@ import (
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
 )
 
-// savingTool, when set, makes the test binary a tool of that name, which replaces the
-// content of the file that is its first argument by that of its second.
+// savingTool, when set, makes the test binary the tool with that name, which replaces the content of its first
+// argument, a file, with the content of the second.
 const savingTool = "CONDUIT_TEST_SAVING_TOOL"
 
-// savingTools make the calls of the tools that are named, in their order.
+// savingTools make the same system calls as the named tools, in the same order.
 var savingTools = map[string]func(c *calls, dir, name string, content []byte){
 	"vim": func(c *calls, dir, name string, content []byte) {
 		c.write(dir+"/."+name+".swp", os.O_RDWR|os.O_CREATE|os.O_EXCL, []byte("b0VIM 9.1"))
@@ -112,8 +112,8 @@ func saveAs(tool string, args []string) int {
 	return 0
 }
 
-// installedTools are commands that save new as pipelines/p.yaml, which is old, as long and
-// perhaps of the same second.
+// installedTools are commands that save new as pipelines/p.yaml, which contains old. Both have the same length and
+// possibly the same modification time in seconds.
 var installedTools = map[string]string{
 	"vim":             "vim -N -u NONE -i NONE -es -c '%s/rate: 1/rate: 2/' -c 'wq' pipelines/p.yaml",
 	"vim, backup":     "vim -N -u NONE -i NONE -es -c 'set backup backupcopy=yes' -c '%s/rate: 1/rate: 2/' -c 'wq' pipelines/p.yaml",
@@ -133,7 +133,7 @@ var installedTools = map[string]string{
 		"git --git-dir work/.git --work-tree pipelines reset -q --hard",
 }
 
-// Tools in processes of their own save as they do: one restart with the final content.
+// Tools in separate processes save in their own way: one restart with the final content.
 func TestToolsThatSave(t *testing.T) {
 	saved := func(t *testing.T, tool *exec.Cmd, d *agenttest.Desk) {
 		t.Helper()

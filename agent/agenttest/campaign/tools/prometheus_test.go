@@ -21,7 +21,7 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// promClient asks a Prometheus.
+// promClient queries a Prometheus.
 type promClient struct{ address string }
 
 // get decodes the data of an answer into v.
@@ -45,7 +45,7 @@ func (p promClient) get(ctx context.Context, path string, v any) error {
 	return nil
 }
 
-// firing returns the alerts that fire, as "name pipeline".
+// firing returns the firing alerts, as "name pipeline".
 func (p promClient) firing(ctx context.Context) (all []string) {
 	var data struct {
 		Alerts []struct {
@@ -63,7 +63,7 @@ func (p promClient) firing(ctx context.Context) (all []string) {
 	return all
 }
 
-// startPrometheus has a Prometheus scrape an agent and evaluate the alert rules, at once.
+// startPrometheus starts a Prometheus that scrapes an agent and evaluates the alert rules without delay.
 func startPrometheus(t *testing.T, agent string) promClient {
 	t.Helper()
 	path, tool := server.Need(t, "prometheus", "prometheus"), server.Need(t, "promtool", "prometheus")
@@ -91,8 +91,8 @@ func startPrometheus(t *testing.T, agent string) promClient {
 	return p
 }
 
-// A Prometheus loads the alert rules and runs every query of the dashboard. The alerts of a pipeline
-// that is degraded and of a spool that is nearly full fire.
+// A Prometheus loads the alert rules and runs every query of the dashboard. The alerts of a degraded pipeline and of a
+// nearly full spool fire.
 func TestPrometheus(t *testing.T) {
 	load.Parallel(t, load.Agent)
 	a := agenttest.Start(t, "")
@@ -108,7 +108,8 @@ func TestPrometheus(t *testing.T) {
 	a.WaitPhase("broken", spec.PhaseDegraded, 0)
 	a.WaitPhase("works", spec.PhaseRunning, 0)
 	p := startPrometheus(t, a.Address())
-	a.Wait("the alerts, and none of another pipeline or of an absent agent", func() bool { // which it seems to be when a scrape takes long
+	// A slow scrape looks like an absence.
+	a.Wait("the alerts, and none of another pipeline or of an absent agent", func() bool {
 		firing := p.firing(t.Context())
 		return slices.Contains(firing, "ConduitPipelineDegraded broken") && slices.Contains(firing, "ConduitSpoolFull") && !slices.ContainsFunc(firing, func(alert string) bool {
 			return strings.HasSuffix(alert, " works") || alert == "ConduitAbsent"

@@ -11,8 +11,8 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// Dead letters are found by a filter, seen with their record and errors, edited, replayed and
-// dropped, and what came of it is shown.
+// Dead letters are found by a filter, shown with their record and errors, edited, replayed and dropped, and the page
+// shows the outcome.
 func TestUIDeadLetters(t *testing.T) {
 	load.Parallel(t, load.Agent+load.Browser)
 	w := agenttest.StartWeb(t, "")
@@ -60,7 +60,7 @@ func TestUIDeadLetters(t *testing.T) {
 	}
 }
 
-// editsADeadLetter opens the fourth dead letter and mends its record.
+// editsADeadLetter opens the fourth dead letter and corrects its record.
 func (p *page) editsADeadLetter() {
 	p.t.Helper()
 	p.press("4")

@@ -15,7 +15,7 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// picture saves a screenshot of the page where the flag asks for one.
+// picture saves a screenshot of the page if the flag is set.
 func picture(t *testing.T, ctx context.Context, name string) {
 	t.Helper()
 	if *screenshots == "" {
@@ -30,8 +30,7 @@ func picture(t *testing.T, ctx context.Context, name string) {
 	}
 }
 
-// The explorer lists every operation, and each can be tried: one that reads, one that
-// changes, one that streams.
+// The explorer lists every operation, and each can be tried: a read, a change, and a stream.
 func TestExplorerInABrowser(t *testing.T) {
 	load.Parallel(t, load.Agent+load.Browser)
 	x := &explorer{Web: agenttest.StartWeb(t, ""), t: t, ctx: browser.Tab(t, 0)}
@@ -76,13 +75,13 @@ func (x *explorer) shut(id string) { x.t.Helper(); x.run(chromedp.Click("#" + id
 
 func (x *explorer) try(id string) { x.t.Helper(); x.run(chromedp.Click("#" + id + " form button")) }
 
-// answered waits until an operation shows what was answered.
+// answered waits until an operation shows the wanted answer.
 func (x *explorer) answered(id, want string) {
 	x.t.Helper()
 	x.until(id+" does not answer "+want, `document.querySelector("#`+id+` form > pre").textContent.includes(`+"`"+want+"`)")
 }
 
-// filled waits until a field is filled with what there is.
+// filled waits until a field is filled with existing values.
 func (x *explorer) filled(field, want string) {
 	x.t.Helper()
 	x.until(field+" is not filled with "+want, `document.querySelector("`+field+`").value === "`+want+`"`)
@@ -155,7 +154,7 @@ func (x *explorer) inspects() {
 	x.shut("inspectConnector")
 }
 
-// deletes shows a request as a command, and that a question comes before something is deleted.
+// deletes shows a request as a command, and requires confirmation before a deletion.
 func (x *explorer) deletes() {
 	x.open("deletePipeline")
 	x.filled("#deletePipeline form input", "made-here")

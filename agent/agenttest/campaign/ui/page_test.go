@@ -27,8 +27,8 @@ type page struct {
 	t        *testing.T
 	ctx      context.Context
 	url      string
-	errors   chan string // of scripts, and what the policy refused
-	restarts bool        // whether the agent ends and starts under the page: the browser reports that it could not connect
+	errors   chan string // script errors and violations of the content security policy
+	restarts bool        // the agent restarts under the page: the browser reports failed connections
 }
 
 // openPage opens the UI at a place such as "pipelines/p".
@@ -37,7 +37,7 @@ func openPage(t *testing.T, url, at string) *page {
 	return openPageIn(t, browser.Tab(t, 0), url, at)
 }
 
-// openPageIn is openPage in a tab.
+// openPageIn is openPage in the given tab.
 func openPageIn(t *testing.T, tab context.Context, url, at string) *page {
 	t.Helper()
 	p := &page{t: t, ctx: tab, url: url, errors: make(chan string, 100)}
@@ -81,18 +81,18 @@ func (p *page) until(what, expression string) {
 	}
 }
 
-// whenThere is false while the expression asks null for something: an element is not there yet.
+// whenThere is false while the expression dereferences null because an element does not exist yet.
 func whenThere(expression string) string {
 	return "(() => { try { return !!(" + expression + ") } catch (e) { if (e instanceof TypeError) return false; throw e } })()"
 }
 
-// shows waits until the page has a text.
+// shows waits until the page contains a text.
 func (p *page) shows(text string) {
 	p.t.Helper()
 	p.until("the page does not show "+text, "document.body.innerText.includes("+quoted(text)+")")
 }
 
-// hides waits until the page has a text no more.
+// hides waits until the page no longer contains a text.
 func (p *page) hides(text string) {
 	p.t.Helper()
 	p.until("the page still shows "+text, "!document.body.innerText.includes("+quoted(text)+")")
@@ -105,7 +105,7 @@ func (p *page) press(name string) {
 	p.eval(button(name) + ".click()")
 }
 
-// button is the expression for one that can be pressed.
+// button is the expression for an enabled button or link.
 func button(name string) string {
 	return `[...(document.querySelector("dialog") || document).querySelectorAll("button, a, summary, [role=tab]")].find((e) => e.innerText.trim() === ` + quoted(name) + ` && !e.disabled)`
 }
@@ -132,7 +132,7 @@ func quoted(text string) string {
 	return string(b)
 }
 
-// views are places of the page and what they show when they are complete.
+// views are places of the page and their text when they are complete.
 var views = []struct{ name, at, shows string }{
 	{"fleet", "", "records/s"},
 	{"pipeline", "pipelines/p", "Conditions"},
@@ -148,8 +148,7 @@ var views = []struct{ name, at, shows string }{
 	{"agent", "agent", "Settings in effect"},
 }
 
-// Every view renders without complaint, fits a wide and a narrow window, in light and
-// dark, and is accessible.
+// Every view renders without errors, fits a wide and a narrow window, in light and dark, and is accessible.
 func TestUIViews(t *testing.T) {
 	load.Parallel(t, load.Agent+load.Browser)
 	w := agenttest.StartWeb(t, "")
@@ -172,14 +171,14 @@ func TestUIViews(t *testing.T) {
 	}
 }
 
-// The windows and the colours that views are tried with.
+// The windows and the color schemes in which views are tested.
 var (
 	sizes   = [][2]int64{{1440, 900}, {390, 844}}
 	schemes = []string{"light", "dark"}
 )
 
-// fits checks that what is shown fits a wide and a narrow window, in light and dark, and
-// is accessible. It leaves the page wide and light.
+// fits checks that the current view fits a wide and a narrow window, in light and dark, and is accessible. It leaves
+// the page wide and light.
 func (p *page) fits(view string) {
 	p.t.Helper()
 	for _, size := range slices.Backward(sizes) {
@@ -200,7 +199,7 @@ func (p *page) isFit(view string) {
 // marked are processors that mark records.
 const marked = "processors: [{id: mark, plugin: field.set, settings: {field: .Payload.After.mark, value: seen}}]"
 
-// A dry run takes records from the stream of the source, and shows what changes at each stage.
+// A dry run takes records from the stream of the source, and shows the changes at each stage.
 func TestUIDryRun(t *testing.T) {
 	load.Parallel(t, load.Agent+load.Browser)
 	w := agenttest.StartWeb(t, "")
@@ -214,7 +213,7 @@ func TestUIDryRun(t *testing.T) {
 	p.shows("dst would get 5")
 }
 
-// A broken file appears with its line, while its pipeline goes on, and disappears.
+// A broken file appears with its line while its pipeline keeps running, and disappears.
 func TestUIBrokenFileAppearsAndDisappears(t *testing.T) {
 	load.Parallel(t, load.Agent+load.Browser)
 	w := agenttest.StartWeb(t, "")
@@ -231,7 +230,7 @@ func TestUIBrokenFileAppearsAndDisappears(t *testing.T) {
 	p.shows("runs version 2")
 }
 
-// From nothing to a running pipeline and back, by clicking.
+// From an empty agent to a running pipeline and back, by clicking.
 func TestUICreateInspectDelete(t *testing.T) {
 	load.Parallel(t, load.Agent+load.Browser)
 	w := agenttest.StartWeb(t, "")
@@ -268,14 +267,14 @@ func TestUICreateInspectDelete(t *testing.T) {
 	p.press("Stop")
 	w.WaitPhase("by-hand", spec.PhaseStopped, 0)
 	p.press("Start")
-	w.WaitPhase("by-hand", spec.PhaseRunning, 3) // stopping and starting are declared, too
+	w.WaitPhase("by-hand", spec.PhaseRunning, 3) // stopping and starting change the declaration, too
 	p.press("Delete")
 	p.shows("Delete by-hand?")
 	p.until("the question has no button", `!!document.querySelector("dialog button.danger")`)
 	p.eval(`document.querySelector("dialog button.danger").click()`)
 	p.shows("No pipelines yet")
 	w.Wait("it is gone", func() bool { return w.Do("GET", "/v1/pipelines/by-hand", "").Status == 404 })
-	for len(p.errors) > 0 { // the page may ask for it once more before it knows
+	for len(p.errors) > 0 { // the page may request it once more before it notices
 		if message := <-p.errors; !strings.Contains(message, "404") || !strings.Contains(message, "by-hand") {
 			t.Errorf("the page complains: %s", message)
 		}
@@ -369,7 +368,7 @@ pipelines:
 	}
 }
 
-// The editor proposes what may stand at the cursor, plugins included.
+// The editor completes the valid words at the cursor, including plugins.
 func TestUIEditorCompletes(t *testing.T) {
 	load.Parallel(t, load.Agent+load.Browser)
 	w := agenttest.StartWeb(t, "")
@@ -381,7 +380,7 @@ func TestUIEditorCompletes(t *testing.T) {
 	p.until("it was not completed", `document.querySelector(".editor textarea").value.trim().endsWith("plugin: generator")`)
 }
 
-// Everything can be reached by keys.
+// Everything can be reached with the keyboard.
 func TestUIKeyboard(t *testing.T) {
 	load.Parallel(t, load.Agent+load.Browser)
 	w := agenttest.StartWeb(t, "")
@@ -411,7 +410,7 @@ func TestUIKeyboard(t *testing.T) {
 		{"j", focused(`tbody th a`)},
 	} {
 		p.do(chromedp.KeyEvent(step.key))
-		if len(step.key) == 2 { // too slow for two keys that belong together
+		if len(step.key) == 2 { // too slow for a sequence of two keys
 			again := func() bool {
 				done, err := chromedp.Run(p.ctx, chromedp.Evaluate[bool](whenThere(step.until)))
 				if err == nil && !done {
@@ -425,7 +424,7 @@ func TestUIKeyboard(t *testing.T) {
 	}
 }
 
-// The drawing marks the stage that holds the pipeline back, with who waits for it.
+// The drawing marks the stage that holds the pipeline back, and the stages that wait for it.
 func TestUISlowStage(t *testing.T) {
 	load.Parallel(t, load.Agent+load.Browser)
 	w := agenttest.StartWeb(t, "")
@@ -433,13 +432,14 @@ func TestUISlowStage(t *testing.T) {
 	w.WaitPhase("p", spec.PhaseRunning, 1)
 	p := openPage(t, w.API.URL, "pipelines/p")
 	p.until("the source is not marked", `document.querySelector(".node.source.slow .words")?.textContent === "dst waits for src"`)
-	// A machine that is busy may take longer than the second that a script has: such a record is refused, and the pipeline goes on.
+	// On a busy machine a script may exceed its one-second limit: such a record is refused, and the pipeline
+	// continues.
 	busy := "dead-letter-queue: {window-size: 0}\n    processors: [{id: busy, plugin: custom.javascript, settings: {script: 'function process(r) { for (let end = Date.now() + 200; Date.now() < end;); return r; }'}}]"
 	w.Save("p.yaml", agenttest.Generated(w.Dir, "p", 50, busy))
 	p.until("the processor is not marked", `document.querySelector(".node.processor.slow .words")?.textContent === "src waits for busy"`)
 }
 
-// With tokens the page asks for one, and says when it is wrong.
+// With tokens configured, the page asks for a token, and reports a wrong one.
 func TestUILogin(t *testing.T) {
 	load.Parallel(t, load.Agent+load.Browser)
 	w := agenttest.StartWeb(t, "", tokens(t, "read-secret", "admin-secret"))
@@ -469,7 +469,7 @@ func TestUILogin(t *testing.T) {
 	}
 }
 
-// tokens has an agent ask for tokens.
+// tokens configures tokens for an agent.
 func tokens(t *testing.T, read, admin string) func(*config.Config) {
 	dir := t.TempDir()
 	for name, token := range map[string]string{"read": read, "admin": admin} {
@@ -482,7 +482,7 @@ func tokens(t *testing.T, read, admin string) func(*config.Config) {
 	}
 }
 
-// The page says that the agent is gone, and goes on by itself when it is back.
+// The page reports that the agent is unreachable, and reconnects by itself when it is back.
 func TestUIAgentRestartsUnderThePage(t *testing.T) {
 	load.Parallel(t, load.Agent+load.Browser)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -490,7 +490,7 @@ func TestUIAgentRestartsUnderThePage(t *testing.T) {
 		t.Fatal(err)
 	}
 	address := l.Addr().String()
-	_ = l.Close() // which leaves the port to the agent, twice
+	_ = l.Close() // the agent uses this port, twice
 	at := func(c *config.Config) { c.API.HTTP.Address = address }
 	w := agenttest.StartWeb(t, "", at)
 	w.Save("p.yaml", agenttest.Generated(w.Dir, "p", 10, ""))
@@ -506,9 +506,9 @@ func TestUIAgentRestartsUnderThePage(t *testing.T) {
 	p.shows("runs version 2")
 }
 
-// A thousand pipelines: all are found, few are rendered, memory stays, and no task of the page
-// takes long. Tasks are judged by the time that their
-// thread ran, and by how fast that is: the browser shares its CPUs with the agent and the test.
+// A thousand pipelines: all are found, few are rendered, memory stays bounded, and no task of the page takes long.
+// Tasks are judged by the CPU time of their thread relative to the thread's current speed, because the browser shares
+// its CPUs with the agent and the test.
 func TestUIThousandPipelines(t *testing.T) {
 	load.Parallel(t, load.Agent+load.Browser)
 	const n = 1000
@@ -555,7 +555,7 @@ func TestUIThousandPipelines(t *testing.T) {
 	}
 }
 
-// scrollAbout goes to the end of the list of a thousand pipelines and back, for some time.
+// scrollAbout scrolls to the end of the list of a thousand pipelines and back, for some time.
 func (p *page) scrollAbout(d time.Duration) {
 	p.t.Helper()
 	for end := time.Now().Add(d); time.Now().Before(end); {

@@ -12,8 +12,8 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// While its pipeline is stopped, where a source resumes is moved in its card, after the page has said what is
-// delivered again or skipped.
+// While its pipeline is stopped, the card of a source can move the position from which it resumes, after the page has
+// named the records that are repeated or skipped.
 func TestUIMovesPositions(t *testing.T) {
 	load.Parallel(t, load.Agent+load.Browser)
 	w := agenttest.StartWeb(t, "")

@@ -17,7 +17,7 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// How far a source is behind its system, and how far it has got with a snapshot, is in the status, the metrics and the page.
+// The lag of a source behind its system, and its progress with a snapshot, are in the status, the metrics and the page.
 func TestUIProgressOfSources(t *testing.T) {
 	load.Parallel(t, load.Agent+load.Browser)
 	// The destination never writes everything, so a graceful stop would wait for this timeout.

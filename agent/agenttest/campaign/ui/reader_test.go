@@ -12,8 +12,8 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// changes are places of the page, what they show a reader, and the buttons that change
-// something, which only an administrator sees.
+// changes are places of the page, their text for a reader, and their buttons that change something, which only an
+// administrator sees.
 var changes = []struct {
 	at, shows string
 	buttons   []string
@@ -29,7 +29,7 @@ var changes = []struct {
 	{"pipelines/api/history", "revision 1", []string{"Roll back to this"}},
 }
 
-// A reader sees every view and no button that is not for it; an administrator sees them all.
+// A reader sees every view and none of the administrator's buttons; an administrator sees them all.
 func TestUIReader(t *testing.T) {
 	load.Parallel(t, load.Agent+load.Browser)
 	w := agenttest.StartWeb(t, "", tokens(t, "read-secret", "admin-secret"))
@@ -67,7 +67,7 @@ func TestUIReader(t *testing.T) {
 		}
 	}
 	p.press("Log out")
-	for len(p.errors) > 0 { // requests without a token are refused, and no others
+	for len(p.errors) > 0 { // only requests without a token are refused
 		if message := <-p.errors; !strings.Contains(message, "401") {
 			t.Errorf("the page complains: %s", message)
 		}
@@ -89,8 +89,7 @@ func TestUIReader(t *testing.T) {
 	}
 }
 
-// The records before and behind the processors of a destination can be inspected, as those
-// at every other stage.
+// The records before and after the processors of a destination can be inspected, like those of every other stage.
 func TestUIInspectsEveryStage(t *testing.T) {
 	load.Parallel(t, load.Agent+load.Browser)
 	w := agenttest.StartWeb(t, "")

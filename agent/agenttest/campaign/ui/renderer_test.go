@@ -13,8 +13,7 @@ import (
 	"github.com/conduit-agent/conduit/api/web"
 )
 
-// The signals and the renderer are tested by themselves, in a browser and under the policy
-// of the page.
+// The signals and the renderer are tested without an agent, in a browser and under the policy of the page.
 func TestRendererInABrowser(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch name, isFile := strings.CutPrefix(r.URL.Path, "/ui/"); {

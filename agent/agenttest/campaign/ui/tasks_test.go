@@ -13,13 +13,13 @@ import (
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
 
-// tasks are those of the main thread of a page, which handles no input while one lasts.
+// tasks summarizes the tasks of the main thread of a page, which handles no input during a task.
 type tasks struct {
 	n, long       int           // long ones take more than 50 ms of wall time
-	longest, wall time.Duration // the longest by the time that the thread ran, and by wall time
+	longest, wall time.Duration // maximum by thread time, and maximum by wall time
 }
 
-// traceEvent is what the tracing of Chromium records of a task, times in microseconds.
+// traceEvent is a task in the trace of Chromium, with times in microseconds.
 type traceEvent struct {
 	Name, Ph  string
 	Pid, Tid  int
@@ -27,7 +27,7 @@ type traceEvent struct {
 	Args      struct{ Name string }
 }
 
-// trace adds the tasks of the page while what goes on.
+// trace adds the tasks of the page while what runs.
 func (s *tasks) trace(p *page, what func()) {
 	p.t.Helper()
 	collected, complete := make(chan []traceEvent, 10000), make(chan bool, 1)
@@ -72,13 +72,14 @@ func (s *tasks) trace(p *page, what func()) {
 	s.add(p.t, collected)
 }
 
-// referenceTime is how long the thread of the page runs for the work of slowness on a machine on which it renders in time.
+// referenceTime is the thread time of the work of slowness on a machine on which the page renders in time.
 const referenceTime = 30 * time.Millisecond
 
-// slowness returns how much slower the page's thread is now than on that machine, 1 if it is not.
+// slowness returns how much slower the page's thread is now than on that machine, at least 1.
 func (p *page) slowness() float64 {
 	p.t.Helper()
-	// A renderer that begins to trace late, on a busy machine, misses the task: no machine does it in a tenth of the time.
+	// If the renderer starts tracing late, on a busy machine, the trace lacks the task: no machine finishes it in a
+	// tenth of the time.
 	var s tasks
 	for s.longest < referenceTime/10 {
 		s.trace(p, func() {

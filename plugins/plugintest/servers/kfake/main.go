@@ -48,7 +48,7 @@ func run() error {
 		}
 	}
 	opts = append(opts, kfake.BrokerConfigs(configs))
-	if *users != "" { // those of the file, not those it had before
+	if *users != "" { // the users in the file replace the previous ones
 		_ = os.Remove(filepath.Join(*data, "sasl.json"))
 	}
 	more, err := security(*users, *cert)
@@ -105,8 +105,8 @@ func tlsConfig(path string) (*tls.Config, error) {
 	return &tls.Config{Certificates: []tls.Certificate{pair}, ClientAuth: tls.RequireAnyClientCert}, nil
 }
 
-// listen makes listeners whose address is the one in the file, if there is one: the broker asks
-// clients to come back there, through a proxy.
+// listen creates listeners that report the address in the file, if there is one: the broker then directs clients to
+// that address, a proxy.
 func listen(advertise string) func(network, address string) (net.Listener, error) {
 	return func(network, address string) (net.Listener, error) {
 		l, err := net.Listen(network, address)
@@ -122,7 +122,7 @@ type advertised struct {
 	path string
 }
 
-// Addr returns the address in the file, the own one while there is none.
+// Addr returns the address in the file, or the listener's address while there is no file.
 func (a *advertised) Addr() net.Addr {
 	text, err := os.ReadFile(a.path)
 	if err != nil {

@@ -10,16 +10,16 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// sequences refuses batches that a broker cannot tell the place of. kfake writes the sequence numbers of producers when it
-// is stopped; after a kill it takes any as the first of a producer, also one whose predecessors are lost. A real broker
-// recovers them from its log.
+// sequences refuses batches whose place in a sequence the broker cannot know. kfake writes the sequence numbers of
+// producers when it is stopped; after a kill it accepts any batch as the first of a producer, also one whose
+// predecessors are lost. A real broker recovers the numbers from its log.
 type sequences struct {
 	cluster *kfake.Cluster
-	stopped string // path of a file that is there while the numbers are on disk
+	stopped string // path of a file that exists while the numbers are on disk
 
 	mu   sync.Mutex
 	lost bool              // guarded by mu: the broker was killed
-	seen map[sequence]bool // guarded by mu: those that began since
+	seen map[sequence]bool // guarded by mu: sequences that began since the start
 }
 
 type sequence struct {
@@ -42,7 +42,7 @@ func newSequences(data string) (*sequences, error) {
 	return s, err
 }
 
-// attach has requests of the cluster checked.
+// attach makes the cluster check its requests.
 func (s *sequences) attach(c *kfake.Cluster) {
 	s.cluster = c
 	c.ControlKey(int16(kmsg.Produce), s.check)
@@ -73,7 +73,7 @@ func (s *sequences) check(r kmsg.Request) (kmsg.Response, error, bool) {
 	return resp, nil, true
 }
 
-// known reports whether each batch begins a sequence or belongs to one that did.
+// known reports whether each batch begins a sequence or belongs to a known one.
 func (s *sequences) known(req *kmsg.ProduceRequest) bool {
 	all := true
 	for _, t := range req.Topics {

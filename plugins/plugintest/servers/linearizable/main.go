@@ -1,5 +1,5 @@
-// Command linearizable reads a history of compare-and-swaps on standard input, an operation of JSON a line, and fails
-// when no order of them explains what the operations returned.
+// Command linearizable reads a history of compare-and-swaps from standard input, one operation as JSON per line, and
+// fails if no order of the operations explains their results.
 package main
 
 import (
@@ -14,7 +14,7 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// operation is one on a key; agent/agenttest/campaign/server has it, too.
+// operation is an operation on a key; agent/agenttest/campaign/server has the same type.
 type operation struct {
 	Key      string `json:"key"`
 	Client   int    `json:"client"`
@@ -22,18 +22,18 @@ type operation struct {
 	Return   int64  `json:"return"`
 	Kind     string `json:"kind"`     // applied, conflict, unknown or read
 	Expected uint64 `json:"expected"` // of a write: the revision that it replaces
-	Stamp    string `json:"stamp"`    // of the value that is written, or was read
-	Revision uint64 `json:"revision"` // of applied the write's, of conflict and read the present one; 0 of a conflict that does not say
+	Stamp    string `json:"stamp"`    // of the value written or read
+	Revision uint64 `json:"revision"` // of the write if applied, else the current one; 0: not reported
 }
 
-// register is what a key has.
+// register is the state of a key.
 type register struct {
-	stamp    string // "" while there is no such key
+	stamp    string // "" while the key does not exist
 	revision uint64 // 0 when it is not known yet
-	after    uint64 // that the revision is greater than, when it is not known
+	after    uint64 // lower bound of an unknown revision, exclusive
 }
 
-// at returns the register if it can be at a revision.
+// at returns the register with the given revision, if that is possible.
 func (r register) at(revision uint64) (register, bool) {
 	if r.stamp == "" || r.revision != 0 {
 		return r, r.revision == revision
@@ -41,7 +41,7 @@ func (r register) at(revision uint64) (register, bool) {
 	return register{stamp: r.stamp, revision: revision}, revision > r.after
 }
 
-// step returns what a register can be after an operation.
+// step returns the possible states of a register after an operation.
 func step(r register, o operation) []any {
 	_, replaces := r.at(o.Expected)
 	switch o.Kind {
@@ -95,7 +95,7 @@ func main() {
 		} else if err != nil {
 			log.Fatalf("cannot read the history: %v", err)
 		}
-		if o.Kind == "unknown" { // it may take effect at any time after, once for all tries
+		if o.Kind == "unknown" { // it may take effect at any later time, once for all attempts
 			if unknown[o.Key+" "+o.Stamp] {
 				continue
 			}

@@ -1,5 +1,5 @@
-// Command connector is a connector as an executable: the one that its file is named
-// after, as in conduit-connector-file. It is a built-in one, or one that helps to measure.
+// Command connector is a connector as an executable. The file name selects the connector, as in
+// conduit-connector-file: a built-in one, or one for measurements.
 package main
 
 import (

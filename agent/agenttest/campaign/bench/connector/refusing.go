@@ -21,8 +21,8 @@ func refusing() sdk.Connector {
 
 type refusingFile struct {
 	file.Destination
-	every int // one of so many records is refused; 0: none
-	since int // records since the last one
+	every int // one of every so many records is refused; 0: none
+	since int // records since the last refused one
 }
 
 type refusingSettings struct {
@@ -47,7 +47,7 @@ func (d *refusingFile) Configure(ctx context.Context, settings map[string]string
 
 var errRefused = errors.New("refused, as the settings ask for")
 
-// Write writes the records up to one that is to be refused.
+// Write writes the records up to the next refused one.
 func (d *refusingFile) Write(ctx context.Context, records []record.Record) (int, error) {
 	good := len(records)
 	if d.every > 0 {

@@ -6,14 +6,14 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// with returns the parameters p and those of settings.
+// with returns the parameters p and the parameters of settings.
 func with(p sdk.Parameters, settings any) sdk.Parameters {
 	p = maps.Clone(p)
 	maps.Copy(p, sdk.ParametersOf(settings))
 	return p
 }
 
-// split decodes into own what belongs there, a pointer to a struct, and returns the rest.
+// split decodes the settings that belong to own, a pointer to a struct, and returns the rest.
 func split(settings map[string]string, own any) (rest map[string]string, err error) {
 	params := sdk.ParametersOf(own)
 	isOwn := func(name, _ string) bool { _, ok := params[name]; return ok }

@@ -12,7 +12,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// timed describes a generator that measures how long its records take to be acknowledged.
+// timed describes a generator that measures the time until its records are acknowledged.
 func timed() sdk.Connector {
 	return sdk.Connector{
 		Name:      "timed",
@@ -27,8 +27,8 @@ type timedGenerator struct {
 	path string
 
 	mu   sync.Mutex
-	made []time.Time     // guarded by mu: of the records not acknowledged, in order
-	took []time.Duration // guarded by mu: of the others
+	made []time.Time     // guarded by mu: creation times of unacknowledged records, in order
+	took []time.Duration // guarded by mu: of the acknowledged records
 }
 
 type timedSettings struct {
@@ -63,7 +63,7 @@ func (s *timedGenerator) Read(ctx context.Context) ([]record.Record, error) {
 	return records, err
 }
 
-// Ack takes the time.
+// Ack measures the time.
 func (s *timedGenerator) Ack(_ context.Context, positions []record.Position) error {
 	now := time.Now()
 	s.mu.Lock()
@@ -75,7 +75,7 @@ func (s *timedGenerator) Ack(_ context.Context, positions []record.Position) err
 	return nil
 }
 
-// Teardown writes what was measured.
+// Teardown writes the measured times.
 func (s *timedGenerator) Teardown(ctx context.Context) error {
 	if s.path == "" {
 		return nil

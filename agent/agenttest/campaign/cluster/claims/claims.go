@@ -1,4 +1,4 @@
-// Package claims writes claims of a store at the same time, and checks that their answers can be explained.
+// Package claims writes claims of a store concurrently, and checks that the answers are linearizable.
 package claims
 
 import (
@@ -16,7 +16,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
 
-// Writers write two claims each, all the same, and note what is answered.
+// Writers are concurrent writers of the same two claims. They record the answers.
 type Writers struct {
 	t                *testing.T
 	begin            time.Time
@@ -36,7 +36,7 @@ func NewWriters(t *testing.T, stores ...cluster.Store) *Writers {
 	return w
 }
 
-// Break has each of the links of the writers stall, so that a write has no answer, and cuts it.
+// Break stalls each link of the writers, so that a write gets no answer, and cuts it.
 func (w *Writers) Break(proxies []*network.Proxy) {
 	w.t.Helper()
 	for _, p := range proxies {
@@ -49,7 +49,7 @@ func (w *Writers) Break(proxies []*network.Proxy) {
 	}
 }
 
-// Check ends the writers, and checks that a register would have answered the same.
+// Check ends the writers, and checks that their history is linearizable.
 func (w *Writers) Check() {
 	w.t.Helper()
 	close(w.stop)
@@ -60,14 +60,14 @@ func (w *Writers) Check() {
 	}
 }
 
-// More returns when more writes were applied.
+// More returns when more writes have been applied.
 func (w *Writers) More() {
 	w.t.Helper()
 	before := w.applied.Load()
 	wait.For(w.t, "30 more writes", func() bool { return w.applied.Load() >= before+30 })
 }
 
-// run writes as a member does: a write whose outcome is not known is sent again as it is.
+// run writes as a member does: it sends a write with an unknown outcome again, unchanged.
 func (w *Writers) run(s cluster.Store, client int, stop <-chan struct{}) {
 	pause := time.NewTicker(5 * time.Millisecond)
 	defer pause.Stop()
@@ -114,7 +114,7 @@ func (w *Writers) write(s cluster.Store, client int, e protocol.Entry) protocol.
 	case protocol.Unknown:
 		op.Kind = "unknown"
 		w.unknown.Add(1)
-	case protocol.Busy: // an earlier try may be under way
+	case protocol.Busy: // an earlier attempt may be in flight
 		return o
 	}
 	w.history.Add(op)

@@ -17,8 +17,8 @@ import (
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
 
-// TestStreamMadeAgain deletes the stream while an agent uses it, and another agent makes it again: revisions go on, so
-// that no claim of before passes for a later one, and the first agent neither reads nor writes it.
+// TestStreamMadeAgain deletes the stream while an agent uses it, and another agent creates it again: revisions continue
+// to grow, so that no old claim passes for a later one, and the first agent neither reads nor writes the new stream.
 func TestStreamMadeAgain(t *testing.T) {
 	t.Parallel()
 	for _, replicas := range []int{1, 3} {
@@ -55,7 +55,7 @@ func TestStreamMadeAgain(t *testing.T) {
 	}
 }
 
-// watchUntilMadeAgain watches as a member does, which begins again after any error, until the stream is another one.
+// watchUntilMadeAgain watches as a member does, restarting after any error, until the stream is a new one.
 func watchUntilMadeAgain(ctx context.Context, s *natskv.Store) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()

@@ -11,8 +11,8 @@ import (
 	"github.com/conduit-agent/conduit/plugins/plugintest/network"
 )
 
-// TestClaimsAreLinearizable has three members write the same claims while their links stall and are cut, and a server
-// is killed: a register would have answered the same.
+// TestClaimsAreLinearizable writes the same claims from three members while their links stall and are cut, and a server
+// is killed: the history is linearizable.
 func TestClaimsAreLinearizable(t *testing.T) {
 	load.Parallel(t, 3*load.Server)
 	servers := server.StartNATS(t, 3)

@@ -56,7 +56,7 @@ func open(t *testing.T, o natskv.Options) *natskv.Store {
 	}
 }
 
-// TestConformance runs what every store has to pass, on one server and on three.
+// TestConformance runs the conformance tests of all stores, on one server and on three.
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	for name, count := range map[string]int{"one server": 1, "three servers": 3} {
@@ -70,7 +70,7 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// jetStream connects to a server, as no agent does.
+// jetStream connects to a server directly, without a store.
 func jetStream(t *testing.T, s *server.NATS) jetstream.JetStream {
 	t.Helper()
 	conn, err := nats.Connect(s.URL())
@@ -85,7 +85,7 @@ func jetStream(t *testing.T, s *server.NATS) jetstream.JetStream {
 	return js
 }
 
-// TestUnfitStreams checks that a stream on which claims cannot rest is refused.
+// TestUnfitStreams checks that a stream with unsafe settings for claims is refused.
 func TestUnfitStreams(t *testing.T) {
 	load.Parallel(t, load.Server)
 	servers := server.StartNATS(t, 1)
@@ -119,7 +119,7 @@ func TestUnfitStreams(t *testing.T) {
 	}
 }
 
-// TestSmallMessages has a server that takes no messages as large as those of dead letters: a member does not join.
+// TestSmallMessages has a server whose message limit is below the size of dead letters: a member does not join.
 func TestSmallMessages(t *testing.T) {
 	load.Parallel(t, load.Server)
 	o := natskv.Options{URL: server.StartNATS(t, 1, "max_payload: 512KB")[0].URL(), Cluster: "c", Replicas: 1, Log: slog.New(slog.DiscardHandler)}
@@ -136,7 +136,7 @@ func TestSmallMessages(t *testing.T) {
 	}, func() string { return last })
 }
 
-// TestServersThatCannotKeepTheStream asks servers for a stream that they are not set up for: the error names the
+// TestServersThatCannotKeepTheStream asks servers for a stream that they are not configured for: the error names the
 // remedy.
 func TestServersThatCannotKeepTheStream(t *testing.T) {
 	load.Parallel(t, 2*load.Server)
@@ -169,7 +169,7 @@ func TestServersThatCannotKeepTheStream(t *testing.T) {
 	}
 }
 
-// TestUnfitChanges takes a stream as it is made, and changes one thing.
+// TestUnfitChanges takes the default stream, and changes one setting.
 func TestUnfitChanges(t *testing.T) {
 	load.Parallel(t, load.Server)
 	servers := server.StartNATS(t, 1)
@@ -212,7 +212,7 @@ func TestUnfitChanges(t *testing.T) {
 	}
 }
 
-// TestOldServer meets a server that says that it is of an older version, before and after the stream is there.
+// TestOldServer connects to a server that reports an older version, before and after the stream exists.
 func TestOldServer(t *testing.T) {
 	load.Parallel(t, load.Server)
 	servers := server.StartNATS(t, 1)
@@ -234,7 +234,7 @@ func TestOldServer(t *testing.T) {
 	refused()
 }
 
-// aged returns the address of a relay to a server, which says that the server is of version 2.11.9.
+// aged returns the address of a relay to a server. The server's answers report version 2.11.9.
 func aged(t *testing.T, addr string) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

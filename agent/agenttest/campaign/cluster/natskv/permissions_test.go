@@ -25,13 +25,13 @@ var needed = []string{
 	"$JS.API.CONSUMER.MSG.NEXT.KV_conduit-least.>", "$JS.API.CONSUMER.DELETE.KV_conduit-least.>",
 }
 
-// user is a line of a list of users, who may publish to subjects only.
+// user is a line in a list of users, with the subjects that the user may publish to.
 func user(name string, publish []string, subscribe string) string {
 	return fmt.Sprintf("{user: %s, password: x, permissions: {publish: [%s], subscribe: %q}}", name, `"`+strings.Join(publish, `", "`)+`"`, subscribe)
 }
 
-// TestLeastPermissions runs what every store has to pass as a user that may do what the page lists and no more, and
-// checks that each of that is needed.
+// TestLeastPermissions runs the conformance tests as a user with exactly the permissions on the page, and checks that
+// each permission is necessary.
 func TestLeastPermissions(t *testing.T) {
 	load.Parallel(t, load.Server)
 	const inbox = "_INBOX_conduit-least.>"
@@ -43,7 +43,7 @@ func TestLeastPermissions(t *testing.T) {
 	options := func(user string) natskv.Options {
 		return natskv.Options{URL: "nats://" + user + ":x@" + s.Addr, Cluster: "least", Replicas: 1, Log: slog.New(slog.DiscardHandler)}
 	}
-	open(t, options("admin")) // makes the stream
+	open(t, options("admin")) // creates the stream
 	t.Run("conformance", func(t *testing.T) {
 		storetest.Run(t, func(t *testing.T) cluster.Store { return open(t, options("agent")) })
 	})
@@ -67,7 +67,7 @@ func TestLeastPermissions(t *testing.T) {
 	trying.Wait()
 }
 
-// use writes, reads and watches. What is denied shows as a time-out.
+// use writes, reads and watches. A denied operation ends with a timeout.
 func use(t *testing.T, o natskv.Options, key string, timeout time.Duration) error {
 	t.Helper()
 	s, err := natskv.Open(o)

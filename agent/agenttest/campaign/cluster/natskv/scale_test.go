@@ -20,7 +20,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
 
-// counting counts what members ask of the store.
+// counting counts the requests of members to the store.
 type counting struct {
 	cluster.Store
 	writes, reads *atomic.Int64
@@ -43,7 +43,7 @@ type scale struct {
 	writes, reads atomic.Int64
 }
 
-// How much TestScale tries.
+// Sizes of TestScale.
 var (
 	pipelines = flag.Int("pipelines", 50, "pipelines that the members share")
 	replicas  = flag.Int("servers", 1, "servers of NATS")
@@ -75,7 +75,7 @@ func TestScale(t *testing.T) {
 	idle := s.measure(fmt.Sprintf("idle for %v", *rest), func() {
 		wait.For(t, "a while to go by", func() bool { return time.Since(begin) > *rest })
 	})
-	// A session is renewed every 4s; two pipelines are handed over.
+	// A session is renewed every 4 s; two pipelines are handed over.
 	if most := int64(len(s.members) * (int(time.Since(begin)/(4*time.Second)) + 2 + 6)); idle > most {
 		t.Errorf("%d writes in %v in which nothing happened, want %d at most", idle, time.Since(begin), most)
 	}
@@ -115,7 +115,7 @@ func (s *scale) owned() (n int) {
 	return n
 }
 
-// save saves a position of 100 bytes of each pipeline.
+// save saves a position of 100 bytes for each pipeline.
 func (s *scale) save(wanted map[string]protocol.Wanted) {
 	var saving sync.WaitGroup
 	var failed atomic.Int64
@@ -138,7 +138,8 @@ func (s *scale) save(wanted map[string]protocol.Wanted) {
 	}
 }
 
-// measure logs what f takes of the five members, which are in this process, and returns how often they wrote.
+// measure logs the resources that f takes of the five members, which are in this process, and returns their number of
+// writes.
 func (s *scale) measure(what string, f func()) int64 {
 	writes, reads, cpu, begin := s.writes.Load(), s.reads.Load(), cpuTime(), time.Now()
 	f()

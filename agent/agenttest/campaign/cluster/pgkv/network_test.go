@@ -21,7 +21,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
 
-// write makes a file of the user that servers run as.
+// write creates a file owned by the user that runs the servers.
 func write(t *testing.T, dir, name, text string) string {
 	t.Helper()
 	path := filepath.Join(dir, name)
@@ -29,8 +29,8 @@ func write(t *testing.T, dir, name, text string) string {
 	return path
 }
 
-// TestTLS checks that with sslmode=verify-full all sessions are encrypted, and that a server whose certificate is of
-// another authority, or for another host, is refused.
+// TestTLS checks that with sslmode=verify-full all sessions are encrypted, and that a server is refused if its
+// certificate is from another authority or for another host.
 func TestTLS(t *testing.T) {
 	load.Parallel(t, load.Server)
 	dir, authority := server.Dir(t), network.NewAuthority(t)
@@ -64,8 +64,8 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-// TestPassword changes the password of the role while a store is used: sessions that are opened after that have the
-// other one, and errors have neither.
+// TestPassword changes the password of the role while a store is in use: new sessions use the new password, and errors
+// contain neither.
 func TestPassword(t *testing.T) {
 	load.Parallel(t, load.Server)
 	p := server.StartPostgres(t, "", durable...)
@@ -102,8 +102,8 @@ func TestPassword(t *testing.T) {
 	}
 }
 
-// TestPooler runs what every store has to pass through PgBouncer, which shares sessions between transactions and passes
-// on no notifications.
+// TestPooler runs the conformance tests through PgBouncer, which shares sessions between transactions and does not
+// forward notifications.
 func TestPooler(t *testing.T) {
 	load.Parallel(t, 2*load.Server)
 	p := server.StartPostgres(t, "", durable...)

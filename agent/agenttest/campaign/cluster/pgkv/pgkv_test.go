@@ -1,4 +1,4 @@
-// Package pgkv_test has members of a cluster keep their claims in a real PostgreSQL.
+// Package pgkv_test tests the store of a cluster in PostgreSQL, against real servers.
 package pgkv_test
 
 import (
@@ -55,7 +55,7 @@ func opened(t *testing.T, url, name string) *pgkv.Store {
 	return s
 }
 
-// TestConformance runs what every store has to pass.
+// TestConformance runs the conformance tests of all stores.
 func TestConformance(t *testing.T) {
 	load.Parallel(t, load.Server)
 	p := server.StartPostgres(t, "", durable...)
@@ -74,7 +74,7 @@ func execute(t *testing.T, url, sql string) {
 	}
 }
 
-// TestUnfitTables checks that a table or a server on which claims cannot rest is refused.
+// TestUnfitTables checks that a table or a server with unsafe settings for claims is refused.
 func TestUnfitTables(t *testing.T) {
 	load.Parallel(t, load.Server)
 	p := server.StartPostgres(t, "", durable...)
@@ -98,8 +98,8 @@ func TestUnfitTables(t *testing.T) {
 	}
 }
 
-// TestClaimsAreLinearizable has three members write the same claims while their links stall and are cut, their sessions
-// are ended, and the server is killed: a register would have answered the same.
+// TestClaimsAreLinearizable writes the same claims from three members while their links stall and are cut, their
+// sessions are ended, and the server is killed: the history is linearizable.
 func TestClaimsAreLinearizable(t *testing.T) {
 	load.Parallel(t, load.Server)
 	p := server.StartPostgres(t, "", durable...)
@@ -120,8 +120,8 @@ func TestClaimsAreLinearizable(t *testing.T) {
 	w.Check()
 }
 
-// TestPromotion promotes a standby that lacks the last writes: what had their revisions is known to be
-// lost, and no later write has one of them.
+// TestPromotion promotes a standby that lacks the last writes: the store detects that the writes with their revisions
+// are lost, and gives none of these revisions to a later write.
 func TestPromotion(t *testing.T) {
 	load.Parallel(t, 2*load.Server)
 	p := server.StartPostgres(t, server.PostgresWith(t, "pg_basebackup"), durable...)
@@ -155,14 +155,14 @@ func TestPromotion(t *testing.T) {
 	}
 }
 
-// observed is a watch that runs.
+// observed is a running watch.
 type observed struct {
 	t     *testing.T
 	shown chan protocol.Entry
 	ended chan error
 }
 
-// observe watches a store, and returns once the watch showed everything.
+// observe watches a store, and returns once the watch has shown all entries.
 func observe(t *testing.T, s *pgkv.Store) *observed {
 	o := &observed{t, make(chan protocol.Entry, 100), make(chan error, 1)}
 	synced := make(chan struct{})
@@ -200,7 +200,7 @@ func put(t *testing.T, s *pgkv.Store, key, state string, revision uint64) protoc
 	return s.Write(ctx, protocol.Write{Entry: protocol.Entry{Key: key, Value: []byte("{}"), State: []byte(state), Revision: revision}})
 }
 
-// TestLateCommit has a write with a smaller revision take effect after one with a greater revision.
+// TestLateCommit commits a write with a smaller revision after a write with a greater revision.
 func TestLateCommit(t *testing.T) {
 	load.Parallel(t, load.Server)
 	p := server.StartPostgres(t, "", durable...)
@@ -235,7 +235,7 @@ func TestLateCommit(t *testing.T) {
 	w.until(first)
 }
 
-// TestMadeAgain replaces the table under a member: it must neither read nor write the other one.
+// TestMadeAgain replaces the table while a member uses it: the member neither reads nor writes the new table.
 func TestMadeAgain(t *testing.T) {
 	load.Parallel(t, load.Server)
 	p := server.StartPostgres(t, "", durable...)
@@ -255,7 +255,7 @@ func TestMadeAgain(t *testing.T) {
 	if e, err := s.Read(t.Context(), "p.A"); err == nil {
 		t.Errorf("another table is read: %+v", e)
 	}
-	// The watch may have found that there is no table, before there was another one.
+	// The watch may notice the missing table before the new one exists.
 	if err := <-w.ended; err == nil {
 		t.Error("the watch outlives its table")
 	}
@@ -265,7 +265,7 @@ func TestMadeAgain(t *testing.T) {
 	}
 }
 
-// TestRestart kills the server: what was acknowledged is there, and sessions are made again.
+// TestRestart kills the server: acknowledged writes survive, and sessions are opened again.
 func TestRestart(t *testing.T) {
 	load.Parallel(t, load.Server)
 	p := server.StartPostgres(t, "", durable...)

@@ -40,7 +40,7 @@ func messageOf(r *record.Record) string {
 	return text
 }
 
-// want reads as many entries as there are messages, and compares.
+// want reads one entry per message, and compares them.
 func want(t testing.TB, s sdk.Source, messages ...string) (all []record.Record) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), wait.Limit)
@@ -128,7 +128,7 @@ func TestFollows(t *testing.T) {
 	}
 }
 
-// TestGap removes the file with entries that were not read.
+// TestGap removes the file with unread entries.
 func TestGap(t *testing.T) {
 	load.Parallel(t, load.Server)
 	j := server.NewJournal(t)
@@ -150,7 +150,7 @@ func TestGap(t *testing.T) {
 	}
 }
 
-// TestRunsAgain has journalctl fail: without a journal there is nothing to read, until there is.
+// TestRunsAgain makes journalctl fail: without a journal there is nothing to read, until one exists.
 func TestRunsAgain(t *testing.T) {
 	load.Parallel(t, load.Server)
 	j := server.NewJournal(t)

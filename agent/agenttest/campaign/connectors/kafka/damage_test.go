@@ -13,7 +13,8 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// TestBadItems leaves out batches that are too large or cannot be decoded, and reads those behind them; what is odd is read.
+// TestBadItems skips batches that are too large or cannot be decoded, and reads the following ones; unusual but valid
+// batches are read.
 func TestBadItems(t *testing.T) {
 	load.Parallel(t, load.Server)
 	w := in(t, server.StartKafka(t, server.KafkaOptions{}).Addr, 1)

@@ -51,8 +51,8 @@ func checkMessages(w *world) {
 	}
 }
 
-// checkDefaults writes what Conduit's connector does when nothing is set: the whole record as JSON,
-// its key as it is or as JSON, no headers; a delete is a message like the others.
+// checkDefaults writes like Conduit's connector with default settings: the whole record as JSON, its key unchanged or
+// as JSON, no headers; a delete is a message like the others.
 func checkDefaults(w *world) {
 	d := w.openDestination(w.destinationSettings())
 	r := one(1, "v")
@@ -75,7 +75,7 @@ func checkDefaults(w *world) {
 	}
 }
 
-// checkAcks writes with whatever acknowledgement and compression the settings ask for.
+// checkAcks writes with each acknowledgement and compression setting.
 func checkAcks(w *world) {
 	codecs := map[string]uint8{"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4} // in the attributes of a batch
 	for acks, compressions := range map[string][]string{"none": {"none"}, "one": {"gzip"}, "all": {"snappy", "lz4", "zstd"}} {
@@ -119,7 +119,7 @@ func checkTopics(w *world) {
 	w.wantStored("a")
 }
 
-// writeAgain writes the records behind a refused one, as where batches are set.
+// writeAgain writes the records after a refused one, as the agent does after a batch.
 func (d *destination) writeAgain(records []record.Record) {
 	d.Helper()
 	if n, err := d.Write(d.ctx, records); err != nil || n != len(records) {
@@ -127,8 +127,8 @@ func (d *destination) writeAgain(records []record.Record) {
 	}
 }
 
-// checkRefused has one record of many refused, over two partitions: it is named exactly, and what
-// was written behind it is not written again.
+// checkRefused refuses one record of many, in two partitions: the error names exactly that record, and later records
+// that are already written are not written again.
 func checkRefused(w *world) {
 	d := w.openDestination(plainValue(w.destinationSettings("partition", `{{ index .Metadata "p" }}`, "batchBytes", "2000", "compression", "none")))
 	var all []record.Record
@@ -161,8 +161,8 @@ func checkRefused(w *world) {
 	}
 }
 
-// overlap writes each batch before those ahead are in the topic, and returns what was settled: "+" and a number of
-// records written, "-" for one refused.
+// overlap starts each write before the previous ones are complete, and returns the outcomes: "+" and the number of
+// records for a write, "-" for a refused record.
 func (d *destination) overlap(batches ...[]record.Record) (settled string) {
 	d.Helper()
 	async := d.Destination.(sdk.AsyncDestination)
@@ -183,7 +183,7 @@ func (d *destination) overlap(batches ...[]record.Record) (settled string) {
 	return settled
 }
 
-// checkOverlap refuses one message of many in writes that overlap: the others are there once, in order.
+// checkOverlap refuses one message of many in overlapping writes: the others are written once, in order.
 func checkOverlap(w *world) {
 	d := w.openDestination(plainValue(w.destinationSettings("partition", `{{ index .Metadata "p" }}`, "batchBytes", "2000", "compression", "none")))
 	var batches [][]record.Record
@@ -196,7 +196,7 @@ func checkOverlap(w *world) {
 			case i == 5 && j == 1:
 				value = strings.Repeat("x", 4000) // the broker refuses it
 			case i == 9 && j == 0:
-				partition = "none" // it is no number
+				partition = "none" // not a number
 			default:
 				want = append(want, value)
 			}
@@ -212,10 +212,11 @@ func checkOverlap(w *world) {
 	w.wantStored(want...)
 }
 
-// checkLargeOverlap has batches that are larger than the topic takes: no message passes one of a write before.
+// checkLargeOverlap writes batches that exceed the limit of the topic: messages of later writes stay behind those of
+// earlier writes.
 func checkLargeOverlap(w *world) {
 	w.limitMessages("1000")
-	// The client makes a batch of ten records, and puts no more into it.
+	// The client makes a batch of ten records, and adds no more to it.
 	d := w.openDestination(plainValue(w.destinationSettings("partition", "0", "compression", "none", "batchBytes", "2300")))
 	batch := func(from, n int) (b []record.Record) {
 		for i := range n {
@@ -241,7 +242,7 @@ func checkLargeOverlap(w *world) {
 	}
 }
 
-// limitMessages sets how many bytes a batch of messages in the topic may have.
+// limitMessages sets the limit of the topic in bytes per batch of messages.
 func (w *world) limitMessages(bytes string) {
 	w.Helper()
 	if _, err := w.admin.AlterTopicConfigs(w.Context(), []kadm.AlterConfig{{Name: "max.message.bytes", Value: &bytes}}, w.topic); err != nil {
@@ -249,7 +250,7 @@ func (w *world) limitMessages(bytes string) {
 	}
 }
 
-// checkLargeBatch writes batches that are larger than the topic takes, of messages that are not.
+// checkLargeBatch writes batches that exceed the limit of the topic, although their messages do not.
 func checkLargeBatch(w *world) {
 	w.limitMessages("1000")
 	d := w.openDestination(plainValue(w.destinationSettings("partition", "0", "compression", "none")))
@@ -279,7 +280,7 @@ func unavailable(err error) bool {
 	return ok
 }
 
-// checkOnce writes records again with another instance, as after a restart: they are there once.
+// checkOnce writes records again with another instance, as after a restart: the topic has each once.
 func checkOnce(w *world) {
 	settings := plainValue(w.destinationSettings("exactlyOnce", "true", "partition", "0"))
 	d := w.openDestination(settings)
@@ -311,7 +312,7 @@ func checkOnceRefused(w *world) {
 	w.wantStored("a", "b", "d")
 }
 
-// checkOncePieces writes several records of one position, as processors make them, in two calls.
+// checkOncePieces writes several records with the same position, as processors create them, in two calls.
 func checkOncePieces(w *world) {
 	settings := plainValue(w.destinationSettings("exactlyOnce", "true", "partition", "0"))
 	d := w.openDestination(settings)

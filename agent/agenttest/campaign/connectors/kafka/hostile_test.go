@@ -17,7 +17,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// produceRaw writes a batch that has these bytes as its messages, compressed in a codec.
+// produceRaw writes a batch with these bytes as its messages, compressed with a codec.
 func (w *world) produceRaw(codec kgo.CompressionCodec, n int32, messages []byte) {
 	w.Helper()
 	c, err := kgo.DefaultCompressor(codec)
@@ -31,7 +31,7 @@ func (w *world) produceRaw(codec kgo.CompressionCodec, n int32, messages []byte)
 	w.produceBytes(used, n, messages)
 }
 
-// produceBytes writes a batch that has these bytes behind its header.
+// produceBytes writes a batch with these bytes after its header.
 func (w *world) produceBytes(codec kgo.CompressionCodecType, n int32, p []byte) {
 	w.Helper()
 	b := kmsg.RecordBatch{Magic: 2, NumRecords: n, LastOffsetDelta: n - 1, ProducerID: -1, ProducerEpoch: -1,
@@ -64,7 +64,7 @@ func (w *world) topicID() [16]byte {
 	return all[w.topic].ID
 }
 
-// rawMessage returns a message without key and value, with headers that are encoded.
+// rawMessage returns a message without key and value, with encoded headers.
 func rawMessage(announced int64, headers []byte) []byte {
 	b := append(binary.AppendVarint([]byte{0, 0, 0, 1, 1}, announced), headers...)
 	return append(binary.AppendVarint(nil, int64(len(b))), b...)
@@ -76,8 +76,8 @@ func allocated() uint64 {
 	return s[0].Value.Uint64()
 }
 
-// TestManyTinyElements has batches with so many messages or headers that they do not fit into the memory, compressed and
-// not. They are left out before the memory is allocated, and the batches behind them are read.
+// TestManyTinyElements has batches with so many messages or headers that they exceed the memory, compressed and not.
+// They are skipped before the memory is allocated, and the following batches are read.
 func TestManyTinyElements(t *testing.T) {
 	const budget, size = 64 << 20, 8 << 20
 	k := server.StartKafka(t, server.KafkaOptions{Config: "message.max.bytes=20000000"})

@@ -104,7 +104,7 @@ func (i *interpreter) serve(client net.Conn, addr string) {
 	}
 }
 
-// refuseVersion returns the answer of a broker that knows no version of ApiVersions after 2.
+// refuseVersion returns the answer of a broker that supports no version of ApiVersions after 2.
 func refuseVersion(correlation []byte) []byte {
 	r := kmsg.NewPtrApiVersionsResponse()
 	r.ErrorCode = 35 // UNSUPPORTED_VERSION
@@ -114,7 +114,7 @@ func refuseVersion(correlation []byte) []byte {
 	return r.AppendTo(append([]byte(nil), correlation...))
 }
 
-// translate has an answer name the interpreter where it names a broker.
+// translate replaces the addresses of brokers in an answer with the addresses of the interpreter.
 func (i *interpreter) translate(answer []byte, a asked) []byte {
 	r := kmsg.ResponseForKey(a.key)
 	r.SetVersion(a.version)

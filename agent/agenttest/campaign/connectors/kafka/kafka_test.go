@@ -25,7 +25,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// world is a broker and a topic that only one test uses.
+// world is a broker and a topic for a single test.
 type world struct {
 	*testing.T
 	addr   string
@@ -149,7 +149,7 @@ func (s *source) close() {
 	}
 }
 
-// read returns the next records, n at least.
+// read returns the next records, at least n.
 func (s *source) read(n int) (all []record.Record) {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(s.ctx, wait.Limit)
@@ -174,7 +174,7 @@ func (s *source) want(values ...string) []record.Record {
 	return all
 }
 
-// fails returns the error with which reading ends, without a record before.
+// fails returns the error that ends reading. No record may precede it.
 func (s *source) fails() error {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(s.ctx, wait.Limit)
@@ -223,7 +223,7 @@ type destination struct {
 	ctx context.Context
 }
 
-// destination returns one that is configured.
+// destination returns a configured destination.
 func (w *world) destination(settings map[string]string) *destination {
 	w.Helper()
 	d := &destination{world: w, Destination: sdk.Standard(kafka.Connector()).NewDestination(),
@@ -267,14 +267,14 @@ func one(n int, value string) record.Record {
 	}
 }
 
-// plainValue has the destination write the payload alone.
+// plainValue configures the destination to write the payload alone.
 func plainValue(settings map[string]string) map[string]string {
 	settings = maps.Clone(settings)
 	settings["sdk.record.format"], settings["sdk.record.format.options"] = "template", `{{ printf "%s" .Payload.After }}`
 	return settings
 }
 
-// stored returns the committed messages of the topic, those of each partition in order.
+// stored returns the committed messages of the topic, each partition in order.
 func (w *world) stored() (all []*kgo.Record) {
 	w.Helper()
 	client := w.newClient(kgo.ConsumeTopics(w.topic), kgo.FetchIsolationLevel(kgo.ReadCommitted()),
@@ -319,7 +319,7 @@ func (w *world) wantStored(values ...string) {
 	}
 }
 
-// TestContract runs the checks that every connector passes.
+// TestContract runs the conformance tests of connectors.
 func TestContract(t *testing.T) {
 	load.Parallel(t, load.Server)
 	k := server.StartKafka(t, server.KafkaOptions{})

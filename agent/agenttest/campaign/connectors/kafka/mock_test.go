@@ -17,7 +17,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
-// startMock starts the mock cluster of librdkafka, and returns the addresses of its brokers.
+// startMock starts the mock cluster of librdkafka, and returns the broker addresses.
 func startMock(t *testing.T) string {
 	t.Helper()
 	cc := server.Need(t, "cc", "gcc")
@@ -48,8 +48,8 @@ func startMock(t *testing.T) string {
 	return strings.Join(interpreted(t, strings.Split(strings.TrimSpace(line), ",")...), ",")
 }
 
-// TestMockCluster moves records through another implementation of the protocol than kfake: written by
-// the destination, read by the source, resumed from group and position.
+// TestMockCluster moves records through a second implementation of the protocol besides kfake: the destination writes
+// them, the source reads them and resumes from group and position.
 func TestMockCluster(t *testing.T) {
 	load.Parallel(t, load.Server)
 	w := &world{T: t, addr: startMock(t), topic: "mock"}
@@ -98,7 +98,7 @@ func TestMockCluster(t *testing.T) {
 	})
 }
 
-// of is the world for a part of its test.
+// of returns the world for a subtest.
 func (w *world) of(t *testing.T) *world {
 	part := *w
 	part.T = t

@@ -20,7 +20,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
 
-// gate stands before a broker and authenticates clients by OAUTHBEARER, which kfake does not know. It has each
+// gate is a proxy that authenticates clients by OAUTHBEARER, which kfake does not support. It requires each client to
 // authenticate again within the lifetime of a session.
 type gate struct {
 	t        *testing.T
@@ -28,7 +28,7 @@ type gate struct {
 	listener net.Listener
 
 	mu     sync.Mutex
-	tokens map[net.Conn][]string // guarded by mu: in the order in which a connection showed them
+	tokens map[net.Conn][]string // guarded by mu: in the order of use
 }
 
 const sessionLifetime = 2500 * time.Millisecond // clients authenticate a second before its end
@@ -54,7 +54,7 @@ func newGate(t *testing.T, broker string) *gate {
 	return g
 }
 
-// serve passes what the client sends to the broker, but for what authenticates it.
+// serve forwards requests of the client to the broker, except for authentication.
 func (g *gate) serve(client net.Conn) {
 	defer func() { _ = client.Close() }()
 	broker, err := net.Dial("tcp", g.broker)
@@ -82,7 +82,7 @@ func (g *gate) serve(client net.Conn) {
 	}
 }
 
-// answer returns the answer to a request that authenticates, nil to any other.
+// answer returns the answer to an authentication request, nil for other requests.
 func (g *gate) answer(client net.Conn, request []byte) []byte {
 	version, answer := int16(binary.BigEndian.Uint16(request[2:])), bytes.Clone(request[4:8])
 	switch int16(binary.BigEndian.Uint16(request)) {
@@ -106,7 +106,7 @@ func (g *gate) answer(client net.Conn, request []byte) []byte {
 	return nil
 }
 
-// again reports whether a connection has authenticated more than once, and fails the test if it showed a token twice.
+// again reports whether a connection has authenticated more than once, and fails the test if it used a token twice.
 func (g *gate) again() (again bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -123,8 +123,8 @@ func (g *gate) again() (again bool) {
 	return again
 }
 
-// TestTokenOfEachSession has a token that is valid for each connection, and for each session that a broker wants anew
-// on one, while records flow.
+// TestTokenOfEachSession provides a valid token for each connection, and for each further session that a broker
+// requires on it, while records flow.
 func TestTokenOfEachSession(t *testing.T) {
 	load.Parallel(t, load.Server)
 	var issued atomic.Int64

@@ -17,7 +17,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/server"
 )
 
-// certificate returns a certificate of 127.0.0.1 and its key, in PEM.
+// certificate returns a certificate for 127.0.0.1 and its key, in PEM.
 func certificate(t *testing.T) (cert, key string) {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -42,8 +42,7 @@ func certificate(t *testing.T) (cert, key string) {
 	return block("CERTIFICATE", der), block("PRIVATE KEY", text)
 }
 
-// TestSecurity writes and reads with TLS, client certificates and each mechanism of SASL, and not
-// without one of them.
+// TestSecurity writes and reads with TLS, client certificates and each SASL mechanism, and fails if any is missing.
 func TestSecurity(t *testing.T) {
 	load.Parallel(t, load.Server)
 	cert, key := certificate(t)

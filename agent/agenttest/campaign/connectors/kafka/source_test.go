@@ -86,7 +86,7 @@ func checkTombstones(w *world) {
 	}
 }
 
-// checkPosition resumes without a group: each partition behind what was read of it.
+// checkPosition resumes without a group: each partition after the last record that was read.
 func checkPosition(w *world) {
 	w.produce(0, "a", "b")
 	w.produce(1, "c", "d", "e")
@@ -95,7 +95,7 @@ func checkPosition(w *world) {
 	s.close()
 	w.produce(0, "f")
 	w.produce(1, "g")
-	at := len(all) - 2 // the last record of one partition is missing
+	at := len(all) - 2 // one partition lacks its last record
 	if _, err := w.admin.DeleteGroup(w.Context(), w.topic); err != nil {
 		w.Fatal(err)
 	}
@@ -111,7 +111,7 @@ func checkPosition(w *world) {
 	}
 }
 
-// checkConduitPosition resumes from a position that has the offset of one partition.
+// checkConduitPosition resumes from a position that has a single partition's offset.
 func checkConduitPosition(w *world) {
 	w.produce(0, "a", "b", "c")
 	pos := fmt.Sprintf(`{"GroupID":"%s","Topic":"%s","Partition":0,"Offset":1}`, w.topic, w.topic)
@@ -148,7 +148,8 @@ func checkOwnGroup(w *world) {
 	}
 }
 
-// checkCommit acknowledges a part: the group has that, and a source without position goes on there.
+// checkCommit acknowledges some records: the group has their offsets, and a source without a position resumes from
+// there.
 func checkCommit(w *world) {
 	w.produce(0, "a", "b", "c")
 	s := w.open(w.settings(), nil)
@@ -159,7 +160,7 @@ func checkCommit(w *world) {
 	w.open(w.settings(), nil).want("c")
 }
 
-// checkCommitSize acknowledges as many as are committed at once, long before it is time to commit.
+// checkCommitSize acknowledges as many records as are committed at once, long before the next periodic commit.
 func checkCommitSize(w *world) {
 	w.produce(0, "a", "b", "c")
 	s := w.open(w.settings("commitOffsetsSize", "2", "commitOffsetsDelay", "1h"), nil)
@@ -168,7 +169,7 @@ func checkCommitSize(w *world) {
 	wait.For(w, "the offset is committed", func() bool { return w.committed(0) == 2 })
 }
 
-// checkJoin has the broker refuse the member: joining is tried again, unless the settings say to fail.
+// checkJoin makes the broker refuse the member: joining is retried, unless the settings say to fail.
 func checkJoin(w *world) {
 	refused := []string{"sessionTimeout", "24h", "retryGroupJoinErrors"}
 	if err := w.open(w.settings(append(refused, "false")...), nil).fails(); !strings.Contains(err.Error(), "unable to join group session") || !unavailable(err) {
@@ -181,7 +182,7 @@ func checkJoin(w *world) {
 	}
 }
 
-// checkInFlight has nothing acknowledged: the group has no more than where reading began.
+// checkInFlight acknowledges nothing: the committed offset of the group stays where reading began.
 func checkInFlight(w *world) {
 	w.produce(0, "a", "b")
 	s := w.open(w.settings(), nil)
@@ -219,7 +220,7 @@ func checkAborted(w *world) {
 	wait.For(w, "nothing is behind", func() bool { p := s.progress(); return p.Records != nil && *p.Records == 0 })
 }
 
-// checkEnd begins with what is to come, also when the source was stopped before anything came.
+// checkEnd starts with future messages, also when the source was stopped before any message arrived.
 func checkEnd(w *world) {
 	w.produce(0, "old")
 	s := w.open(w.settings("readFromBeginning", "false"), nil)
@@ -262,7 +263,7 @@ func (w *world) remove(partition int32, before int64) {
 	}
 }
 
-// checkGap has messages removed behind the position: the source says which, each time it is opened.
+// checkGap removes messages after the position: the source names them each time it is opened.
 func checkGap(w *world) {
 	w.produce(0, "a", "b", "c", "d")
 	s := w.open(w.settings(), nil)
@@ -295,7 +296,7 @@ func checkGapContinue(w *world) {
 	s.leavesOut("from offset 1 on", "2 messages of partition 0")
 }
 
-// leavesOut checks that the status names messages that are missing.
+// leavesOut checks that the status names missing messages.
 func (s *source) leavesOut(of, why string) {
 	s.Helper()
 	text := fmt.Sprint(s.Source.(sdk.Reporter).Progress().Skipped)
@@ -316,7 +317,7 @@ func checkRecreated(w *world) {
 	if want := "was recreated"; !strings.Contains(err.Error(), want) {
 		w.Errorf("got %v", err)
 	}
-	w.produce(0, "u", "v", "w", "x", "y") // as many as were read before, and more
+	w.produce(0, "u", "v", "w", "x", "y") // more than were read before
 	s = w.open(w.settings(), all[2].Position)
 	err = s.fails()
 	s.close()
@@ -331,7 +332,7 @@ func checkRecreated(w *world) {
 	w.open(w.settings(), all[4].Position).want("z")
 }
 
-// recreate deletes the topic and makes it again.
+// recreate deletes the topic and creates it again.
 func (w *world) recreate() {
 	w.Helper()
 	if _, err := w.admin.DeleteTopic(w.Context(), w.topic); err != nil {
@@ -344,8 +345,8 @@ func (w *world) recreate() {
 	w.client = w.newClient(kgo.RecordPartitioner(kgo.ManualPartitioner()))
 }
 
-// checkRebalance gives a partition to a second member: after the first one's records of it were
-// acknowledged, so that none is repeated.
+// checkRebalance moves a partition to a second member, after the records that the first member read from it are
+// acknowledged: none is repeated.
 func checkRebalance(w *world) {
 	w.produce(0, "a")
 	w.produce(1, "b")
@@ -373,10 +374,10 @@ func checkRebalance(w *world) {
 	}
 }
 
-// checkFetched gives a partition to another member while messages of it are fetched that were not read: those come
-// to the other one.
+// checkFetched moves a partition to another member while it has fetched but unread messages: the other member reads
+// them.
 func checkFetched(w *world) {
-	const n = 3000 // of each partition: more than a batch, and less than a fetch
+	const n = 3000 // per partition: more than a batch, and less than a fetch
 	var messages []*kgo.Record
 	for i := range 2 * n {
 		messages = append(messages, &kgo.Record{Topic: w.topic, Partition: int32(i % 2), Value: []byte(fmt.Sprint(i))})
@@ -408,7 +409,7 @@ func checkFetched(w *world) {
 	}
 }
 
-// readSome returns what can be read within a second.
+// readSome returns the records of a single read, which may take a second.
 func (s *source) readSome() []record.Record {
 	ctx, cancel := context.WithTimeout(s.ctx, time.Second)
 	defer cancel()
@@ -465,7 +466,8 @@ func checkCleanup(w *world) {
 	}
 }
 
-// checkExpands has a small batch that takes too much memory once it is decompressed left out, and what is behind it read.
+// checkExpands skips a small batch that takes too much memory once it is decompressed, and reads the following
+// messages.
 func checkExpands(w *world) {
 	w.produce(0, "before")
 	large := w.newClient(kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerBatchCompression(kgo.GzipCompression()),

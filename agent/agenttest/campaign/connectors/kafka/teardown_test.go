@@ -12,8 +12,9 @@ import (
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
-// TestDeliveryTimeout gives a message up that no broker takes for so long: no record is to blame for it. With all acknowledgements
-// the client does not give up one that it sent without an answer, as it may be there.
+// TestDeliveryTimeout gives up a message that no broker accepts within the timeout: no record is blamed for it. With
+// acknowledgements from all replicas, the client does not give up a message that it sent without an answer, because the
+// message may be stored.
 func TestDeliveryTimeout(t *testing.T) {
 	load.Parallel(t, load.Server)
 	k := server.StartKafka(t, server.KafkaOptions{})

@@ -81,8 +81,8 @@ func settings(addr string) map[string]string {
 	return map[string]string{"url": "mqtt://" + addr, "clientID": "reader", "topics": "a/+, b", "timeout": "2s"}
 }
 
-// TestAcknowledges checks that the server keeps messages that were not acknowledged, also while the source is away,
-// whether the settings name the client or the id of the connector does.
+// TestAcknowledges checks that the server keeps unacknowledged messages, also while the source is stopped, and with a
+// client id from the settings as well as from the id of the connector.
 func TestAcknowledges(t *testing.T) {
 	load.Parallel(t, 2*load.Server)
 	for _, id := range []string{"reader", ""} {
@@ -118,8 +118,8 @@ func acknowledges(t *testing.T, id string) {
 	}
 }
 
-// TestReconnects reads nothing twice and loses nothing when connections are lost, whatever is
-// acknowledged by then.
+// TestReconnects repeats nothing and loses nothing when connections are lost, regardless of the acknowledgements by
+// then.
 func TestReconnects(t *testing.T) {
 	load.Parallel(t, load.Server)
 	m := server.StartMosquitto(t, "", "")
@@ -201,7 +201,7 @@ func sessionLost(t *testing.T, end func(ctx context.Context, set map[string]stri
 	}
 }
 
-// TestServerKilled loses the session when the server is killed that has not saved it, and says so.
+// TestServerKilled loses the session when the server is killed before it saved the session, and reports that.
 func TestServerKilled(t *testing.T) {
 	load.Parallel(t, load.Server)
 	m := server.StartMosquitto(t, "", "")
@@ -222,7 +222,7 @@ func TestServerKilled(t *testing.T) {
 	}
 }
 
-// TestTopicsChanged has topics that are not read any more not collect messages.
+// TestTopicsChanged checks that topics that are no longer read do not collect messages.
 func TestTopicsChanged(t *testing.T) {
 	load.Parallel(t, load.Server)
 	m := server.StartMosquitto(t, "", "")
@@ -396,7 +396,7 @@ func TestPublish(t *testing.T) {
 	}
 }
 
-// TestContract checks the contract of destinations.
+// TestContract runs the conformance tests of destinations.
 func TestContract(t *testing.T) {
 	load.Parallel(t, load.Server)
 	m := server.StartMosquitto(t, "", "")
@@ -407,7 +407,7 @@ func TestContract(t *testing.T) {
 	}})
 }
 
-// TestBadItems reads messages of any bytes and sizes, and those behind them.
+// TestBadItems reads messages of any bytes and sizes, and the messages after them.
 func TestBadItems(t *testing.T) {
 	load.Parallel(t, load.Server)
 	m := server.StartMosquitto(t, "", "")

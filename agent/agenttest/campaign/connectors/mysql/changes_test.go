@@ -11,7 +11,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
-// streaming waits until all rows are read, of a source that has few, and the server has no more.
+// streaming waits until a source with few rows has read them all, and the server has no more.
 func streaming(s *plugintest.Opened) *plugintest.Opened {
 	s.Helper()
 	wait.For(s, "the source has read all there is", func() bool { p := s.Progress(); return p.Seconds != nil && *p.Seconds == 0 && len(p.Snapshots) == 0 })
@@ -28,7 +28,7 @@ func (w *world) fails(settings map[string]string, pos record.Position) error {
 	return s.Fails()
 }
 
-// refuses checks that a source fails with an error that has all words.
+// refuses checks that a source fails with an error that contains all words.
 func (w *world) refuses(settings map[string]string, pos record.Position, words ...string) {
 	w.Helper()
 	err := w.fails(settings, pos)
@@ -39,7 +39,7 @@ func (w *world) refuses(settings map[string]string, pos record.Position, words .
 	}
 }
 
-// insideTransaction goes on behind each record of a transaction, also when a later one came before its first.
+// insideTransaction resumes after each record of a transaction, also when records of a later transaction follow.
 func insideTransaction(w *world) {
 	w.exec("CREATE TABLE t (id int PRIMARY KEY); CREATE TABLE other (id int PRIMARY KEY)")
 	settings := w.sourceSettings("t")
@@ -58,11 +58,11 @@ func insideTransaction(w *world) {
 		s.Want(want...)
 		s.Close()
 	}
-	again := w.open(w.sourceSettings("t,other"), got[1].Position) // other records are counted: the transaction comes again
+	again := w.open(w.sourceSettings("t,other"), got[1].Position) // other counts, too: all is read again
 	again.Want(`snapshot other {"id":1} to {"id":1}`, lines[0], lines[1], lines[2])
 }
 
-// largeTransaction has one with many rows: it passes through, and goes on in the middle.
+// largeTransaction reads a transaction with many rows, and resumes in the middle.
 func largeTransaction(w *world) {
 	w.exec("CREATE TABLE t (id int PRIMARY KEY, x varchar(100))")
 	settings := w.sourceSettings("t")
@@ -87,7 +87,7 @@ func largeTransaction(w *world) {
 	w.open(settings, got[49_999].Position).Want(`create t {"id":0} to {"id":0,"x":"end"}`)
 }
 
-// interleaved has a transaction begin before another one and commit behind it.
+// interleaved begins a transaction before another one and commits it after that one.
 func interleaved(w *world) {
 	w.exec("CREATE TABLE t (id int PRIMARY KEY)")
 	settings := w.sourceSettings("t")
@@ -110,7 +110,8 @@ func interleaved(w *world) {
 	s.Want(`create t {"id":1} to {"id":1}`, `create t {"id":3} to {"id":3}`)
 }
 
-// tableChanges changes tables between changes of rows: each is read as the table was then.
+// tableChanges changes tables between changes of rows: each row is read with the columns that its table had at the
+// time.
 func tableChanges(w *world) {
 	w.exec("CREATE TABLE t (id int PRIMARY KEY, a text)")
 	s := streaming(w.open(w.sourceSettings("*"), nil))
@@ -120,7 +121,8 @@ func tableChanges(w *world) {
 	s.Want(`create renamed {"id":4} to {"b":6,"id":4}`, `create copy null to {"n":7}`, `create copy null to {"n":8}`)
 }
 
-// unnamed has a table change while the source is away, and a log that does not name columns: what does not fit is an error.
+// unnamed changes a table while the source is not running, with a log that does not name columns: columns that do not
+// match are an error.
 func unnamed(w *world) {
 	w.exec("SET GLOBAL binlog_row_metadata = MINIMAL; CREATE TABLE t (id int PRIMARY KEY, a text)")
 	settings := w.sourceSettings("t")

@@ -63,7 +63,8 @@ func operations(t *testing.T, s *server.MySQL) {
 	}
 }
 
-// refusedRecords has one record of many refused: those before it are written, and the error says what is wrong with it.
+// refusedRecords writes many records, including a refused one: the records before it are written, and the error names
+// the problem.
 func refusedRecords(t *testing.T, s *server.MySQL) {
 	w := in(t, s, "CREATE TABLE t (id int PRIMARY KEY, x varchar(3) CHECK (x <> 'bad'), n int NOT NULL DEFAULT 0); CREATE TRIGGER tr BEFORE INSERT ON t FOR EACH ROW IF NEW.x = 'sig' THEN SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'not this one'; END IF")
 	refused := map[string]sqltest.Refused{
@@ -121,14 +122,14 @@ func writtenValues(t *testing.T, s *server.MySQL) {
 	}
 }
 
-// once writes records again after a restart, as an agent does that was killed.
+// once writes records again after a restart, as an agent does after a kill.
 func once(t *testing.T, s *server.MySQL) {
 	w := in(t, s, "CREATE TABLE t (n int)")
 	w.sink().CheckOnce(t)
 	w.sink().CheckForgets(t, w.settings())
 }
 
-// engine has effect once asked for where there are no transactions.
+// engine requests exactly-once writes from a table without transactions.
 func engine(t *testing.T, s *server.MySQL) {
 	w := in(t, s, "CREATE TABLE t (n int) ENGINE=MyISAM")
 	d, ctx := w.destination("positionTable", "conduit_positions")
@@ -137,8 +138,8 @@ func engine(t *testing.T, s *server.MySQL) {
 	}
 }
 
-// lostAnswer loses the connection again and again while records are written. With a position
-// table none is there twice, although some were committed without an answer.
+// lostAnswer loses the connection repeatedly while records are written. With a position table no record is written
+// twice, although some were committed without an answer.
 func lostAnswer(t *testing.T, s *server.MySQL) {
 	w := in(t, s, "CREATE TABLE t (n int)")
 	proxy := network.NewProxy(t, s.Addr)
@@ -173,8 +174,8 @@ func lostAnswer(t *testing.T, s *server.MySQL) {
 	}
 }
 
-// halfOpen loses the connection without a sign while a row is locked by another session: the session that the server
-// keeps gets the lock then, and must not hold up the next one.
+// halfOpen loses the connection silently while another session locks a row: the session that the server keeps then gets
+// the lock, and must not delay the next one.
 func halfOpen(t *testing.T, s *server.MySQL) {
 	w := in(t, s, "CREATE TABLE t (id int PRIMARY KEY, x int); INSERT INTO t VALUES (1, 0)")
 	proxy := network.NewProxy(t, s.Addr)
@@ -206,7 +207,7 @@ func halfOpen(t *testing.T, s *server.MySQL) {
 	}
 }
 
-// large has a record that is larger than the server takes refused alone.
+// large writes a record that exceeds the limit of the server: only that record is refused.
 func large(t *testing.T, s *server.MySQL) {
 	w := in(t, s, "CREATE TABLE t (x longtext)")
 	d, ctx := w.destination()
@@ -221,7 +222,7 @@ func large(t *testing.T, s *server.MySQL) {
 	}
 }
 
-// rights has the user lack one: no record is refused for it.
+// rights uses a user without one of the privileges: no record is refused for that reason.
 func rights(t *testing.T, s *server.MySQL) {
 	w := in(t, s, "CREATE TABLE t (n int)")
 	w.exec("CREATE USER reader@'127.0.0.1' IDENTIFIED BY 'secret'; GRANT SELECT ON " + w.name + ".* TO reader@'127.0.0.1'; CREATE USER reader@localhost IDENTIFIED BY 'secret'; GRANT SELECT ON " + w.name + ".* TO reader@localhost")

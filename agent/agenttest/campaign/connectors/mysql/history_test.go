@@ -12,7 +12,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
-// TestHistory has the log of a server of its own go.
+// TestHistory removes and restarts the log of a separate server.
 func TestHistory(t *testing.T) {
 	load.Parallel(t, 2*load.Server)
 	s := server.StartMariaDB(t, replicated...)
@@ -24,7 +24,7 @@ func TestHistory(t *testing.T) {
 	}
 }
 
-// lastOf returns the position of a change of a table, and the settings of its source.
+// lastOf returns the position of a change of a table, and the source's settings.
 func (w *world) lastOf() (map[string]string, record.Position) {
 	w.Helper()
 	w.exec("CREATE TABLE t (id int PRIMARY KEY)")
@@ -57,7 +57,8 @@ func (w *world) logs() (all []string) {
 	return all
 }
 
-// purge has the server remove the files before one. It keeps those that a session reads, of which it notices the end late.
+// purge removes the log files before the given one. The server keeps files that a session reads, and notices the end of
+// a session late.
 func (w *world) purge(before string) {
 	w.Helper()
 	wait.For(w, "the files are gone", func() bool {
@@ -66,7 +67,7 @@ func (w *world) purge(before string) {
 	})
 }
 
-// rotation has the log begin other files, with and without the source.
+// rotation starts new log files, with and without a running source.
 func rotation(w *world) {
 	w.exec("CREATE TABLE t (id int PRIMARY KEY)")
 	settings := w.sourceSettings("t")
@@ -76,11 +77,11 @@ func rotation(w *world) {
 	s.Close()
 	w.exec("FLUSH BINARY LOGS")
 	w.purge(got[1].Metadata.Get("mysql.binlog.file"))
-	s = w.open(settings, got[0].Position) // what is behind it is there yet
+	s = w.open(settings, got[0].Position) // the later files still exist
 	s.Want(`create t {"id":2} to {"id":2}`, `create t {"id":3} to {"id":3}`)
 }
 
-// purged has the server remove what was not read.
+// purged removes log files that were not read.
 func purged(w *world) {
 	settings, last := w.lastOf()
 	w.exec("INSERT INTO t VALUES (2); FLUSH BINARY LOGS; FLUSH BINARY LOGS; INSERT INTO t VALUES (3)")
@@ -88,7 +89,7 @@ func purged(w *world) {
 	w.refuses(settings, last, "changes are missed", "new snapshot is needed", "expire_logs_days")
 }
 
-// resetMaster has the log begin anew, so that it has the same places and GTIDs.
+// resetMaster resets the log, so that it has the same places and GTIDs again.
 func resetMaster(w *world) {
 	w.exec("RESET MASTER")
 	settings, last := w.lastOf()
@@ -98,7 +99,7 @@ func resetMaster(w *world) {
 	w.refuses(settings, last, "changes are missed", "new snapshot is needed")
 }
 
-// resetBehind has the log begin anew after it had many files, so that it soon has the same GTIDs, in other files.
+// resetBehind resets the log after it had many files, so that it soon has the same GTIDs in other files.
 func resetBehind(w *world) {
 	w.exec("RESET MASTER; FLUSH BINARY LOGS; FLUSH BINARY LOGS")
 	settings, last := w.lastOf()
@@ -106,7 +107,8 @@ func resetBehind(w *world) {
 	w.refuses(settings, last, "changes are missed", "RESET MASTER", "new snapshot is needed")
 }
 
-// sameLog has a log begin anew that has the same GTIDs at the same places: it is another one all the same.
+// sameLog resets the log and creates the same GTIDs at the same places: the source still detects that it is another
+// log.
 func sameLog(w *world) {
 	w.exec("RESET MASTER")
 	began := w.query("SELECT unix_timestamp()")
@@ -116,7 +118,7 @@ func sameLog(w *world) {
 	w.refuses(settings, last, "changes are missed", "begun anew (RESET MASTER): bin.000001 is of", "new snapshot is needed")
 }
 
-// requirements have the server lack what is needed, one after the other.
+// requirements removes each requirement of the server in turn.
 func requirements(w *world) {
 	w.exec("CREATE TABLE t (id int PRIMARY KEY)")
 	settings := w.sourceSettings("t")
@@ -137,7 +139,7 @@ func requirements(w *world) {
 	without.refuses(without.sourceSettings("t"), nil, "the server has no binary log", "set log_bin")
 }
 
-// sourceRights are granted one by one: each error names the next one.
+// sourceRights grants the privileges one by one: each error names the next one.
 func sourceRights(w *world) {
 	user := w.name + "user"
 	w.exec("CREATE TABLE t (id int PRIMARY KEY); INSERT INTO t VALUES (1); CREATE USER " + user + "@'127.0.0.1' IDENTIFIED BY 'secret word'; GRANT USAGE ON *.* TO " + user + "@'127.0.0.1'; GRANT INSERT ON " + w.name + ".* TO " + user + "@'127.0.0.1'")
@@ -158,7 +160,7 @@ func sourceRights(w *world) {
 	}
 }
 
-// oldLog has the place of the last record come into the oldest file of the log: a warning says so.
+// oldLog waits until the place of the last record is in the oldest file of the log: a warning reports it.
 func oldLog(w *world) {
 	w.exec("RESET MASTER; CREATE TABLE t (id int PRIMARY KEY); CREATE TABLE other (id int PRIMARY KEY)")
 	s := streaming(w.open(w.sourceSettings("t"), nil))
@@ -172,13 +174,14 @@ func oldLog(w *world) {
 	wait.For(s, "no warning", func() bool { return s.Progress().Warning == "" })
 }
 
-// TestFailover goes on at a replica, also within a transaction, and not at a server with another history.
+// TestFailover resumes at a replica, also within a transaction, and not at a server with another history.
 func TestFailover(t *testing.T) {
 	load.Parallel(t, 2*load.Server)
 	failover(t, server.StartMariaDB, replicated, "master_use_gtid = slave_pos", "SELECT @@gtid_slave_pos", "changes are missed behind GTID")
 }
 
-// failover goes on at a replica, which follows a server by its GTIDs with the option given. executed asks it for what it has.
+// failover resumes at a replica, which follows a server by its GTIDs with the given option. executed is the query for
+// the GTIDs of the replica.
 func failover(t *testing.T, start func(testing.TB, ...string) *server.MySQL, options []string, follows, executed, missed string) {
 	w := in(t, start(t, options...), "CREATE TABLE t (id int PRIMARY KEY)")
 	standby := start(t, append(options[:len(options):len(options)], "--server-id=2", "--log-slave-updates")...)
@@ -208,7 +211,7 @@ func failover(t *testing.T, start func(testing.TB, ...string) *server.MySQL, opt
 		}
 		s.Close()
 	}
-	w.exec("INSERT INTO t VALUES (5); INSERT INTO t VALUES (6)") // which the replica never had
+	w.exec("INSERT INTO t VALUES (5); INSERT INTO t VALUES (6)") // the replica never received these
 	settings["address"] = w.addr
 	s = streaming(w.open(settings, got[2].Position))
 	s.Next(1)

@@ -2,8 +2,8 @@ package mysql_test
 
 import "github.com/conduit-agent/conduit/plugins/plugintest/wait"
 
-// relationKinds are the kinds of relations of MariaDB, with a program that changes one, and the records from the snapshot
-// and of the program. Snapshot and changes are of the same tables and columns.
+// relationKinds are the kinds of relations of MariaDB, with a program that changes one, and the expected records of the
+// snapshot and of the program. Snapshot and changes cover the same tables and columns.
 var relationKinds = []struct {
 	name, schema, program string
 	rows, changes         []string
@@ -66,7 +66,7 @@ func kinds(w *world) {
 		w.exec("SET GLOBAL binlog_row_metadata = " + metadata)
 		for _, k := range relationKinds {
 			if k.name == "dropped sequence" && metadata != "FULL" {
-				continue // an error, as of every table that was dropped and whose columns the log does not name
+				continue // an error, as for every dropped table whose columns the log does not name
 			}
 			w.exec("CREATE TABLE last (id int PRIMARY KEY); " + k.schema)
 			s := w.open(w.sourceSettings("*"), nil)

@@ -1,4 +1,4 @@
-// Package mysql_test has the connector mysql read from and write to real servers: MariaDB, and a MySQL.
+// Package mysql_test tests the connector mysql against real servers: MariaDB, and a MySQL.
 package mysql_test
 
 import (
@@ -18,7 +18,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// world is a server with a database of its own for each test.
+// world is a server with a separate database for each test.
 type world struct {
 	testing.TB
 	addr, name string
@@ -27,7 +27,7 @@ type world struct {
 
 var databases atomic.Int64
 
-// in returns a world with a database that has what setup makes.
+// in returns a world with a database created by setup.
 func in(t testing.TB, s *server.MySQL, setup string) *world {
 	t.Helper()
 	w := &world{TB: t, addr: s.Addr, name: fmt.Sprintf("test%d", databases.Add(1))}

@@ -11,7 +11,7 @@ import (
 
 const readme = "../../../../../plugins/builtin/mysql/README.md"
 
-// TestPage starts servers with the settings of the page, and a source as the user that its statements make.
+// TestPage starts servers with the settings of the page, and a source with the user that its statements create.
 func TestPage(t *testing.T) {
 	load.Parallel(t, 2*load.Server)
 	settings, grants := page.Blocks(t, readme, "ini"), page.Blocks(t, readme, "sql")
@@ -28,7 +28,7 @@ func TestPage(t *testing.T) {
 			t.Parallel()
 			w := &world{TB: t, addr: start(t, options...).Addr, name: "shop"}
 			w.db = w.connect("")
-			if name == "MySQL" { // a new one takes local users for anonymous ones
+			if name == "MySQL" { // a new server treats local users as anonymous
 				w.exec("DELETE FROM mysql.user WHERE user = ''; FLUSH PRIVILEGES")
 			}
 			w.exec("CREATE DATABASE shop; CREATE TABLE shop.t (id int PRIMARY KEY); INSERT INTO shop.t VALUES (1)")

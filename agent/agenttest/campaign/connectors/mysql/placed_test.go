@@ -24,7 +24,7 @@ func TestWithoutGTIDs(t *testing.T) {
 // nameOfMariaDB is in the row of the variable version.
 var nameOfMariaDB = regexp.MustCompile(`(?s)(\x07version.[0-9.]+-)MariaDB`)
 
-// disguise returns the address of a proxy to a MariaDB at addr, which passes for a MySQL there.
+// disguise returns the address of a proxy to a MariaDB at addr, which looks like a MySQL there.
 func disguise(t *testing.T, addr string) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -55,7 +55,7 @@ func ids(records []record.Record) (all []int) {
 	return all
 }
 
-// inOrder checks that the ids are those from first on.
+// inOrder checks that the ids count up from first.
 func (w *world) inOrder(got []int, first int) {
 	w.Helper()
 	for i, id := range got {
@@ -65,7 +65,7 @@ func (w *world) inOrder(got []int, first int) {
 	}
 }
 
-// chunks reads more rows than one statement does, and says how far it is.
+// chunks reads more rows than one statement does, and checks the reported progress.
 func chunks(w *world) {
 	w.fill(1, 25_000)
 	s := w.open(w.sourceSettings("t"), nil)
@@ -78,7 +78,7 @@ func chunks(w *world) {
 	s.Want(`create t {"id":0} to {"id":0,"x":""}`)
 }
 
-// killedSnapshot goes on behind records of a snapshot, while rows before and behind are written.
+// killedSnapshot resumes after different records of a snapshot, while rows before and after them are written.
 func killedSnapshot(w *world) {
 	w.fill(1, 3000)
 	settings := w.sourceSettings("t")
@@ -88,19 +88,20 @@ func killedSnapshot(w *world) {
 	w.exec("UPDATE t SET x = 'early' WHERE id = 5; UPDATE t SET x = 'late' WHERE id = 2900; DELETE FROM t WHERE id = 2950; INSERT INTO t VALUES (4000, 'more')")
 	for _, at := range []int{0, 700, 1499} {
 		s := w.open(settings, got[at].Position)
-		n := 3000 - (at + 1) - 1 + 1 // one is gone, and one more is there
+		n := 3000 - (at + 1) - 1 + 1 // one row was deleted and one inserted
 		rows := s.Next(n)
 		if first, last := ids(rows)[0], ids(rows)[n-1]; first != at+2 || last != 4000 {
 			w.Errorf("behind row %d come rows %d to %d", at+1, first, last)
 		}
-		// Every change since the beginning of the snapshot follows, also those that the rows have already.
+		// Every change since the beginning of the snapshot follows, including the changes that the rows already
+		// contain.
 		changes := s.Next(4)
 		if got := strings.Join(plugintest.Show(changes), "\n"); !strings.Contains(got, `"x":"early"`) || !strings.Contains(got, "delete t") || !strings.Contains(got, `create t {"id":4000}`) {
 			w.Errorf("the changes are\n%s", got)
 		}
 		s.Close()
 		w.exec("INSERT INTO t VALUES (5000, 'behind')")
-		s = w.open(settings, rows[n-1].Position) // the last row says that all are read
+		s = w.open(settings, rows[n-1].Position) // the position of the last row marks the snapshot as complete
 		if op := s.Next(1)[0].Operation; op != record.OperationUpdate {
 			w.Errorf("behind the last row comes a %v", op)
 		}
@@ -109,7 +110,7 @@ func killedSnapshot(w *world) {
 	}
 }
 
-// cutSnapshot loses the connection within a snapshot: it goes on behind the last row.
+// cutSnapshot loses the connection during a snapshot: it resumes after the last row.
 func cutSnapshot(w *world) {
 	w.fill(1, 20_000)
 	proxy := network.NewProxy(w, w.addr)
@@ -126,8 +127,8 @@ func cutSnapshot(w *world) {
 	s.Want(`create t {"id":30000} to {"id":30000,"x":""}`)
 }
 
-// holdUp opens a source whose snapshot has come to table u, which is locked until free is called, and returns the ids of the rows
-// that it will have read then, and of its session.
+// holdUp opens a source whose snapshot waits for table u, which is locked until free is called, and returns its
+// session. The source has then read the ids 1 to 24,576.
 func holdUp(w *world, timeout, address string) (s *plugintest.Opened, session string, free func()) {
 	w.exec("CREATE TABLE u (id int PRIMARY KEY); INSERT INTO u VALUES (1), (2)")
 	w.fill(1, 25_000)
@@ -135,7 +136,7 @@ func holdUp(w *world, timeout, address string) (s *plugintest.Opened, session st
 	s.Next(10)
 	other, err := w.db.Conn(w.Context())
 	if err == nil {
-		_, err = other.ExecContext(w.Context(), "LOCK TABLES u WRITE") // the snapshot has not come to it
+		_, err = other.ExecContext(w.Context(), "LOCK TABLES u WRITE") // before the snapshot reaches it
 	}
 	if err != nil {
 		w.Fatal(err)
@@ -155,7 +156,7 @@ func holdUp(w *world, timeout, address string) (s *plugintest.Opened, session st
 
 const waitsForLock = "db = database() AND state LIKE 'Waiting for table%lock'"
 
-// heldUp has the server work on an answer for several times as long as the timeout: it is waited for.
+// heldUp makes the server work on an answer for several times the timeout: the source waits for it.
 func heldUp(w *world) {
 	s, session, free := holdUp(w, "2s", w.addr)
 	const sessions = "SELECT id FROM information_schema.processlist WHERE " + waitsForLock
@@ -174,8 +175,8 @@ func heldUp(w *world) {
 	s.Want(`create u {"id":3} to {"id":3}`)
 }
 
-// halfOpenSnapshot loses the connection without a sign while the server works on an answer: when that has gone nowhere the session is
-// ended, and reading goes on.
+// halfOpenSnapshot loses the connection silently while the server works on an answer: once the answer cannot be
+// delivered, the session ends and the source resumes.
 func halfOpenSnapshot(w *world) {
 	proxy := network.NewProxy(w, w.addr)
 	s, session, free := holdUp(w, "4s", proxy.Addr())
@@ -188,7 +189,8 @@ func halfOpenSnapshot(w *world) {
 	}
 }
 
-// halfOpenRows loses the connection without a sign while the server writes rows: it works on an answer that nobody takes.
+// halfOpenRows loses the connection silently while the server sends rows: it waits for a client that no longer
+// receives.
 func halfOpenRows(w *world) {
 	const rows = 300
 	w.exec(fmt.Sprintf("CREATE TABLE v (id int PRIMARY KEY, x longtext); INSERT INTO v SELECT n, repeat('x', 100000) FROM (%s) numbers", numbers(1, rows)))
@@ -206,7 +208,7 @@ func halfOpenRows(w *world) {
 	}
 }
 
-// writtenMeanwhile has rows written while the snapshot is read: each change comes once, behind the row that does not have it.
+// writtenMeanwhile writes rows during the snapshot: each change arrives once, after its unchanged row.
 func writtenMeanwhile(w *world) {
 	w.fill(1, 5000)
 	s := w.open(w.sourceSettings("t"), nil)
@@ -225,7 +227,7 @@ func writtenMeanwhile(w *world) {
 	}
 }
 
-// readAgain has one table read whole again, while another one is left alone.
+// readAgain reads one table again, and does not read the other one.
 func readAgain(w *world) {
 	w.exec("INSERT INTO t VALUES (1, 'a'); CREATE TABLE u (id int PRIMARY KEY); INSERT INTO u VALUES (1)")
 	s := w.open(w.sourceSettings("t,u"), nil)
@@ -233,7 +235,7 @@ func readAgain(w *world) {
 	w.exec("INSERT INTO t VALUES (2, 'b')")
 	last := s.Next(1)
 	s.Close()
-	w.exec("INSERT INTO t VALUES (3, 'c'); INSERT INTO u VALUES (2)") // in the rows that are read again, and of the other table
+	w.exec("INSERT INTO t VALUES (3, 'c'); INSERT INTO u VALUES (2)") // the first is in the rows that are read again
 	settings := w.sourceSettings("t,u", "snapshot.again", "t/1")
 	s = w.open(settings, last[0].Position)
 	rows := s.Want(`snapshot t {"id":1} to {"id":1,"x":"a"}`, `snapshot t {"id":2} to {"id":2,"x":"b"}`, `snapshot t {"id":3} to {"id":3,"x":"c"}`)
@@ -254,7 +256,7 @@ func readAgain(w *world) {
 	w.refuses(w.sourceSettings("u", "snapshot.again", "t/1"), nil, "snapshot.again", "none of those in tables")
 }
 
-// tablesAdded adds tables to the settings: their rows come, too, and those of the others do not come again.
+// tablesAdded adds tables to the settings: the source reads their rows, and does not read the other tables again.
 func tablesAdded(w *world) {
 	w.exec("INSERT INTO t VALUES (1, 'a'); CREATE TABLE u (id int PRIMARY KEY); INSERT INTO u VALUES (1), (2)")
 	s := w.open(w.sourceSettings("t"), nil)
@@ -270,7 +272,7 @@ func tablesAdded(w *world) {
 	s.Want(`snapshot u {"id":2} to {"id":2}`)
 	change := s.Want(`create t {"id":2} to {"id":2,"x":"b"}`)
 	s.Close()
-	s = streaming(w.open(w.sourceSettings("*"), change[0].Position)) // all of them were read
+	s = streaming(w.open(w.sourceSettings("*"), change[0].Position)) // all tables were read
 	w.exec("CREATE TABLE late (id int PRIMARY KEY); INSERT INTO late VALUES (1); INSERT INTO u VALUES (3)")
 	s.Want(`create late {"id":1} to {"id":1}`, `create u {"id":3} to {"id":3}`)
 }
@@ -283,7 +285,7 @@ func never(w *world) {
 	s.Want(`create t {"id":11} to {"id":11,"x":"k"}`)
 }
 
-// TestContract checks the source by the rules for all.
+// TestContract runs the conformance tests of sources.
 func TestContract(t *testing.T) {
 	load.Parallel(t, load.Server)
 	contract(t, server.StartMariaDB(t, replicated...))

@@ -15,7 +15,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// replicated are the options of a server whose log has all of each row.
+// replicated are the options of a server whose log has complete rows.
 var replicated = []string{"--log-bin=bin", "--binlog-format=ROW", "--binlog-row-image=FULL", "--binlog-row-metadata=FULL", "--server-id=1"}
 
 // TestSource runs against one server.
@@ -46,7 +46,7 @@ func (w *world) open(settings map[string]string, pos record.Position) *plugintes
 	return s
 }
 
-// unlogged changes rows without a trace in the log: the source warns each time.
+// unlogged changes rows without writing to the log: the source warns each time.
 func unlogged(w *world) {
 	user := w.name + "user"
 	w.exec(`CREATE TABLE p (id int PRIMARY KEY); CREATE TABLE c (id int PRIMARY KEY, p int, CONSTRAINT c_p FOREIGN KEY (p) REFERENCES p (id) ON DELETE CASCADE);
@@ -93,7 +93,7 @@ func unlogged(w *world) {
 	}
 }
 
-// sequences reads all tables, of which a sequence is none.
+// sequences reads all tables; a sequence is not a table.
 func sequences(w *world) {
 	w.exec("CREATE TABLE t (id int PRIMARY KEY); CREATE SEQUENCE ids; INSERT INTO t VALUES (NEXTVAL(ids))")
 	s := w.open(w.sourceSettings("*"), nil)
@@ -103,7 +103,7 @@ func sequences(w *world) {
 	s.Want(`create t {"id":5000} to {"id":5000}`)
 }
 
-// programsWrite has a program write while a query runs for long and a snapshot begins.
+// programsWrite writes with a program during a long query and the start of a snapshot.
 func programsWrite(w *world) {
 	w.exec("CREATE TABLE t (id int PRIMARY KEY); CREATE TABLE other (id int PRIMARY KEY); INSERT INTO t VALUES (1)")
 	long := w.connect(w.name)

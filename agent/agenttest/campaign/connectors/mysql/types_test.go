@@ -14,7 +14,7 @@ type columnOfType struct {
 	values         []string
 }
 
-// columnsOfTypes has a type and values for each column of a table, in pairs of a row and the row that comes with a change.
+// columnsOfTypes has a type and values for each column of a table, in pairs of a row and its changed version.
 var columnsOfTypes = []columnOfType{
 	{"t1", "tinyint", []string{"-128", "127"}}, {"ut1", "tinyint unsigned", []string{"255", "0"}}, {"b1", "bool", []string{"true", "false"}},
 	{"t2", "smallint", []string{"-32768", "32767"}}, {"ut2", "smallint unsigned", []string{"65535", "1"}},
@@ -41,7 +41,7 @@ var columnsOfTypes = []columnOfType{
 	{"nul", "int", []string{"NULL", "NULL"}},
 }
 
-// types has columns of every type, and reads the same from rows as from changes, before and after.
+// types has columns of every type, and reads the same values from rows as from changes, before and after.
 func types(w *world) {
 	var declared, names []string
 	rows := make([][]string, 2)

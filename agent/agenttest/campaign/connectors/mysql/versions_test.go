@@ -27,7 +27,7 @@ func TestMySQLSource(t *testing.T) {
 	}
 }
 
-// TestMySQLFailover goes on at a replica.
+// TestMySQLFailover resumes at a replica.
 func TestMySQLFailover(t *testing.T) {
 	load.Parallel(t, 2*load.Server)
 	failover(t, server.StartMySQL, withGTIDs, "master_auto_position = 1", "SELECT @@GLOBAL.gtid_executed", "the server does not have the transactions")
@@ -43,7 +43,8 @@ func TestMySQLWithoutGTIDs(t *testing.T) {
 // TestMySQLDestination writes to a MySQL, whose sessions are not strict by default.
 func TestMySQLDestination(t *testing.T) {
 	load.Parallel(t, load.Server)
-	s := server.StartMySQL(t, "--max-allowed-packet=16M", "--innodb-log-file-size=128M") // a tenth of the log bounds a value
+	// A value is limited to a tenth of the log.
+	s := server.StartMySQL(t, "--max-allowed-packet=16M", "--innodb-log-file-size=128M")
 	for name, test := range map[string]func(*testing.T, *server.MySQL){
 		"Operations": operations, "Refused": refusedRecords, "Indexes": indexes, "Values": writtenValues, "Once": once, "Engine": engine, "LostAnswer": lostAnswer, "HalfOpen": halfOpen, "Large": large, "Rights": rights,
 	} {
@@ -51,7 +52,7 @@ func TestMySQLDestination(t *testing.T) {
 	}
 }
 
-// TestMySQLContract checks the source by the rules for all, with a MySQL.
+// TestMySQLContract runs the conformance tests of sources with a MySQL.
 func TestMySQLContract(t *testing.T) {
 	load.Parallel(t, load.Server)
 	contract(t, server.StartMySQL(t, withGTIDs...))

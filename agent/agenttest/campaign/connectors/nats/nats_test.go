@@ -125,7 +125,7 @@ func want(t testing.TB, got []record.Record, want string) {
 	}
 }
 
-// TestStream reads in order from where the position says, whatever kind of stream it is.
+// TestStream reads in order from the position on, for every kind of stream.
 func TestStream(t *testing.T) {
 	load.Parallel(t, 3*load.Server)
 	for name, retention := range map[string]jetstream.RetentionPolicy{"limits": jetstream.LimitsPolicy,
@@ -163,10 +163,10 @@ func TestStream(t *testing.T) {
 			if retention != jetstream.LimitsPolicy {
 				wait.For(t, "the stream removes what is acknowledged", func() bool {
 					info, err := stream.Info(t.Context())
-					return err == nil && info.State.Msgs <= 1 // that of no consumer
+					return err == nil && info.State.Msgs <= 1 // no message is kept for a consumer
 				})
 			}
-			if err := src.Teardown(t.Context()); err != nil { // one that runs makes its consumer again
+			if err := src.Teardown(t.Context()); err != nil { // a running source creates its consumer again
 				t.Fatal(err)
 			}
 			if err := (&nats.Source{}).LifecycleOnDeleted(t.Context(), set); err != nil {
@@ -179,7 +179,7 @@ func TestStream(t *testing.T) {
 	}
 }
 
-// TestUpdated removes what former settings left at the server, and nothing when the consumers are the same.
+// TestUpdated removes the consumers of previous settings from the server, and nothing if the consumers are the same.
 func TestUpdated(t *testing.T) {
 	load.Parallel(t, load.Server)
 	s := start(t)
@@ -201,12 +201,12 @@ func TestUpdated(t *testing.T) {
 	}
 }
 
-// TestMemory checks that messages that were received and not read yet take no more memory than the host allows, and no
-// more than buffer.maxBytes. The server keeps the rest.
+// TestMemory checks that received but unread messages take no more memory than the host allows, and no more than
+// buffer.maxBytes. The server keeps the rest.
 func TestMemory(t *testing.T) {
 	load.Parallel(t, load.Server)
 	const size, messages, subject = 1000, 50, "orders.a"
-	const header = 2*(100+len("Tenant")) + len("acme") + len("two") // is counted as well
+	const header = 2*(100+len("Tenant")) + len("acme") + len("two") // counts as well
 	for name, bound := range map[string]struct {
 		memory int64
 		most   string
@@ -232,8 +232,8 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// TestReconnects reads nothing twice and loses nothing when connections are lost, whatever is
-// acknowledged by then.
+// TestReconnects repeats nothing and loses nothing when connections are lost, regardless of the acknowledgements by
+// then.
 func TestReconnects(t *testing.T) {
 	load.Parallel(t, load.Server)
 	s := start(t)
@@ -260,7 +260,7 @@ func TestReconnects(t *testing.T) {
 	wait.For(t, "the lag is known", func() bool { return src.Progress().Records != nil })
 }
 
-// TestStart begins where the connector was made, also when it fails before its first message.
+// TestStart begins at the creation of the connector, also when it fails before its first message.
 func TestStart(t *testing.T) {
 	load.Parallel(t, load.Server)
 	s := start(t)
@@ -278,7 +278,7 @@ func TestStart(t *testing.T) {
 	}
 }
 
-// TestGap says which messages were removed before they were read.
+// TestGap reports which messages were removed before they were read.
 func TestGap(t *testing.T) {
 	load.Parallel(t, load.Server)
 	s := start(t)
@@ -320,7 +320,7 @@ func TestGap(t *testing.T) {
 	goesOn(first[1].Position, "8 9 10", "was recreated")
 }
 
-// TestFallsBehind finds messages that are removed while the source is slower than the stream.
+// TestFallsBehind detects messages that are removed while the source is slower than the stream.
 func TestFallsBehind(t *testing.T) {
 	load.Parallel(t, load.Server)
 	s := start(t)
@@ -407,7 +407,7 @@ func TestIdentities(t *testing.T) {
 	}
 }
 
-// TestCredentials logs in with the file that a user of an account has: a JWT, and the key to which it is issued.
+// TestCredentials logs in with the credentials file of a user of an account: a JWT and its key.
 func TestCredentials(t *testing.T) {
 	load.Parallel(t, load.Server)
 	pair := func(make func() (nkeys.KeyPair, error)) (pair nkeys.KeyPair, public string) {
@@ -513,7 +513,7 @@ func made(to, payload string) record.Record {
 		Metadata: record.NewMetadata(map[string]string{"to": to, "nats.header.X": "1", "nats.header.Nats-Msg-Id": "no"})}
 }
 
-// TestPublish publishes, refuses records that cannot be, and has the stream drop those that come twice.
+// TestPublish publishes, refuses records that cannot be published, and lets the stream drop duplicates.
 func TestPublish(t *testing.T) {
 	load.Parallel(t, load.Server)
 	s := start(t)
@@ -560,7 +560,7 @@ func TestPublish(t *testing.T) {
 	}
 }
 
-// TestContract checks the contract of sources and destinations.
+// TestContract runs the conformance tests of sources and destinations.
 func TestContract(t *testing.T) {
 	load.Parallel(t, load.Server)
 	s := start(t)
@@ -601,7 +601,7 @@ func TestContract(t *testing.T) {
 		}})
 }
 
-// TestBadItems reads messages that are larger than the buffer, have odd headers, or are empty, and the messages behind
+// TestBadItems reads messages that are larger than the buffer, have odd headers, or are empty, and the messages after
 // them.
 func TestBadItems(t *testing.T) {
 	load.Parallel(t, load.Server)
@@ -623,7 +623,7 @@ func TestBadItems(t *testing.T) {
 	}
 }
 
-// TestTooManyHeaders leaves out messages with more headers than are read. Those around them come, in order.
+// TestTooManyHeaders skips messages with more headers than the limit. The messages around them arrive in order.
 func TestTooManyHeaders(t *testing.T) {
 	load.Parallel(t, 2*load.Server)
 	const empty, distinct = 150_000, 130_000 // lines

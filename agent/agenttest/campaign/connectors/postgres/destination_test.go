@@ -82,7 +82,7 @@ func operations(w *world) {
 
 func m2s() map[string]string { return map[string]string{} }
 
-// absentColumns updates rows without all their columns: what is left out stays.
+// absentColumns updates rows with records that omit columns: omitted columns keep their values.
 func absentColumns(w *world) {
 	w.exec("CREATE TABLE t (id int PRIMARY KEY, n int, big text NOT NULL DEFAULT 'none'); INSERT INTO t VALUES (1, 1, 'large')")
 	w.destination(m2s()).write(
@@ -94,8 +94,8 @@ func absentColumns(w *world) {
 	}
 }
 
-// refusedRecords has one record of many refused: those before it are written, and the error says
-// what is wrong with it.
+// refusedRecords writes many records, including a refused one: the records before it are written, and the error names
+// the problem.
 func refusedRecords(w *world) {
 	w.exec("CREATE TABLE t (id int PRIMARY KEY, x varchar(3) CHECK (x <> 'bad'))")
 	for name, c := range map[string]struct {
@@ -149,7 +149,7 @@ func writtenValues(w *world) {
 	}
 }
 
-// once writes records again after a restart, as an agent does that was killed.
+// once writes records again after a restart, as an agent does after a kill.
 func once(w *world) {
 	w.exec("CREATE TABLE t (n int)")
 	settings := map[string]string{"positionTable": "conduit_positions"}
@@ -172,8 +172,8 @@ func once(w *world) {
 	}
 }
 
-// lostAnswer loses the connection again and again while records are written. With a position
-// table none is there twice, although some were committed without an answer.
+// lostAnswer loses the connection repeatedly while records are written. With a position table no record is written
+// twice, although some were committed without an answer.
 func lostAnswer(w *world) {
 	w.exec("CREATE TABLE t (n int)")
 	proxy := network.NewProxy(w.T, w.server.Addr)
@@ -224,7 +224,7 @@ func names(w *world) {
 	}
 }
 
-// roundTrip copies a table with all its types, and its changes, to another one. JSON comes without its white space.
+// roundTrip copies a table with all its types, and its changes, to another one. JSON arrives without its white space.
 func roundTrip(w *world) {
 	const columns = `(id bigint PRIMARY KEY, b bool, i2 smallint, f4 real, f8 double precision, n numeric(30,5), c char(3), v varchar(5), ba bytea, ts timestamp, tz timestamptz,
 		d date, ti time, iv interval, u uuid, j json, jb jsonb, ip inet, bits varbit, a int[], r int4range, pt point, big text NOT NULL)`

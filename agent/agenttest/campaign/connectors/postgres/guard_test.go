@@ -21,7 +21,7 @@ func urlOf(addr string) string {
 	return fmt.Sprintf("postgres://postgres@%s/postgres?sslmode=disable", addr)
 }
 
-// TestGuard has guarded sessions wait for what takes long, and for what never comes.
+// TestGuard lets guarded sessions wait for slow answers, and for answers that never arrive.
 func TestGuard(t *testing.T) {
 	load.Parallel(t, load.Server)
 	p := server.StartPostgres(t, "")
@@ -58,7 +58,7 @@ type guarded struct {
 	*testing.T
 	proxy    *network.Proxy
 	conn     *pgconn.PgConn
-	observer *pgconn.PgConn // not guarded, and not through the proxy
+	observer *pgconn.PgConn // not guarded, and bypasses the proxy
 	silence  time.Duration
 }
 
@@ -68,8 +68,8 @@ func (g *guarded) query(sql string) error {
 	return err
 }
 
-// state returns the event that the guarded session waits for, "-" if it waits for none, and "ended" when there is no
-// such session.
+// state returns the event that the guarded session waits for, "-" if it waits for none, and "ended" if the session does
+// not exist.
 func (g *guarded) state() string {
 	r, err := pg.Row(g.Context(), g.observer, "SELECT coalesce(wait_event, '-') FROM pg_stat_activity WHERE pid = $1",
 		fmt.Sprint(g.conn.PID()))
@@ -82,7 +82,7 @@ func (g *guarded) state() string {
 	return r[0]
 }
 
-// isGivenUp checks that err is that of a half-open connection, and that its session ends.
+// isGivenUp checks that err is the error of a half-open connection, and that its session ends.
 func (g *guarded) isGivenUp(err error) {
 	g.Helper()
 	if err == nil || !strings.Contains(err.Error(), "half-open") || !pg.Transient(err) {
@@ -98,7 +98,7 @@ func slowAnswer(g *guarded) {
 	}
 }
 
-// lostQuestion has the server wait in a transaction with a lock, which is released.
+// lostQuestion lets the server wait in a transaction with a lock, which is released.
 func lostQuestion(g *guarded) {
 	for _, sql := range []string{"CREATE TABLE held (n int)", "BEGIN; LOCK TABLE held"} {
 		if err := pg.Execute(g.Context(), g.conn, sql); err != nil {
@@ -133,7 +133,7 @@ func lostRows(g *guarded) {
 	g.isGivenUp(<-done)
 }
 
-// canceledWait cancels a query while the server is asked about it, and does not answer.
+// canceledWait cancels a query while the guard queries its state on the server, which does not answer.
 func canceledWait(g *guarded) {
 	ctx, cancel := context.WithCancel(g.Context())
 	defer cancel()

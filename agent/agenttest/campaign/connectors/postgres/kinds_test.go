@@ -7,9 +7,10 @@ import (
 	"testing"
 )
 
-// relationKinds are the kinds of relations, with a program that changes one, and the records from the snapshot and of the
-// program. Snapshot and changes are of the same tables, rows and columns. publication is a publication of another role;
-// nothing: the source makes it. named is the error when tables names the relation r; left the relations left out.
+// relationKinds are the kinds of relations, with a program that changes one, and the expected records of the snapshot
+// and of the program. Snapshot and changes cover the same tables, rows and columns. publication is a publication of
+// another role; if empty, the source creates one. named is the error when tables names the relation r; left are the
+// skipped relations.
 var relationKinds = []struct {
 	name, schema, publication, program string
 	rows, changes                      []string
@@ -102,7 +103,7 @@ var relationKinds = []struct {
 		rows: []string{`snapshot r null to {"x":1}`}, changes: []string{`create r null to {"x":3}`}},
 }
 
-// kinds reads each kind of relations by a pattern, or by its name where a publication is another role's.
+// kinds reads each kind of relations by a pattern, or by its name where the publication belongs to another role.
 func kinds(w *world) {
 	for _, k := range relationKinds {
 		w.Run(k.name, func(t *testing.T) {

@@ -16,8 +16,8 @@ import (
 
 const readme = "../../../../../plugins/builtin/postgres/README.md"
 
-// TestPage runs the statements of the page: those of Privileges give a source what it needs, the query for the server's monitoring
-// shows its slot, and the one that forgets positions of a destination finds them.
+// TestPage runs the statements of the page. The statements of Privileges are sufficient for a source, the query for the
+// server's monitoring shows its slot, and the statement that deletes the positions of a destination finds them.
 func TestPage(t *testing.T) {
 	load.Parallel(t, load.Server)
 	w := &world{T: t, server: server.StartPostgres(t, ""), db: "shop"}
@@ -58,7 +58,7 @@ func TestPage(t *testing.T) {
 	}
 }
 
-// pageQuery returns the statement of the page that the pattern finds.
+// pageQuery returns the statement on the page that matches the pattern.
 func pageQuery(t *testing.T, pattern string) string {
 	t.Helper()
 	page, err := os.ReadFile(readme)

@@ -1,4 +1,4 @@
-// Package postgres_test has the connector postgres read from and write to real servers.
+// Package postgres_test tests the connector postgres against real servers.
 package postgres_test
 
 import (
@@ -30,7 +30,7 @@ func dirs(t *testing.T) []string {
 	return found
 }
 
-// world is a server with a database of its own for each test.
+// world is a server with a separate database for each test.
 type world struct {
 	*testing.T
 	server *server.Postgres
@@ -45,7 +45,7 @@ func in(t *testing.T, s *server.Postgres) *world {
 	return &world{T: t, server: s, db: database(t, s)}
 }
 
-// database makes a database.
+// database creates a database.
 func database(t testing.TB, s *server.Postgres) string {
 	t.Helper()
 	name := fmt.Sprintf("test%d", databases.Add(1))
@@ -104,7 +104,7 @@ func (w *world) query(sql string) string {
 // source is a running source.
 type source struct{ *plugintest.Opened }
 
-// settings returns the usual settings of a source, with slot and publication of the test's own.
+// settings returns the usual settings of a source, with a separate slot and publication for the test.
 func (w *world) settings(tables string, more ...string) map[string]string {
 	s := map[string]string{"url": w.url(), "tables": tables, "logrepl.slotName": w.db, "logrepl.publicationName": w.db, "heartbeat": "200ms"}
 	for i := 0; i < len(more); i += 2 {
@@ -127,14 +127,14 @@ func (w *world) open(settings map[string]string, pos record.Position) *source {
 	return s
 }
 
-// streaming waits until all rows are read, of a source that has few, and the server has no more.
+// streaming waits until a source with few rows has read them all, and the server has no more.
 func (s *source) streaming() *source {
 	s.Helper()
 	wait.For(s, "the source has read all there is", func() bool { p := s.Progress(); return p.Seconds != nil && *p.Seconds == 0 })
 	return s
 }
 
-// nothing checks that no record comes for a while, behind which a marker row would.
+// nothing checks that no record arrives for a while. A record would be followed by a marker row.
 func (s *source) nothing(marker func()) {
 	s.Helper()
 	marker()

@@ -12,8 +12,8 @@ import (
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
-// slotWaits has a transaction open while the slot is made, which waits for its end. An unfinished
-// slot does not pass for a slot.
+// slotWaits keeps a transaction open while the slot is created, which waits for the end of the transaction. The source
+// does not use an unfinished slot.
 func slotWaits(w *world) {
 	w.exec("CREATE TABLE t (id int PRIMARY KEY)")
 	open := w.connect()
@@ -42,7 +42,7 @@ func slotWaits(w *world) {
 	w.open(w.settings("t"), nil).Want(`snapshot t {"id":1} to {"id":1}`)
 }
 
-// lost has the slot disappear: the error says what was lost, and what to do.
+// lost drops the slot: the error names the loss and the remedy.
 func lost(w *world) {
 	w.exec("CREATE TABLE t (id int PRIMARY KEY); INSERT INTO t VALUES (1)")
 	s := w.open(w.settings("t"), nil)
@@ -66,8 +66,8 @@ func lost(w *world) {
 	}
 }
 
-// invalidated has the server give up the slot, which holds more of its log than it may keep: while the source runs, which
-// warns before, and at its next start.
+// invalidated makes the server invalidate the slot, which retains more of the log than the limit: while the source
+// runs, with a warning before, and at its next start.
 func invalidated(w *world) {
 	w.exec("CREATE TABLE t (id int PRIMARY KEY)")
 	s := w.open(w.settings("t"), nil).streaming()
@@ -122,7 +122,7 @@ func maxLag(w *world) {
 	}
 }
 
-// failover has standbys keep the slot, too, which servers before PostgreSQL 17 cannot.
+// failover synchronizes the slot to standbys, which servers before PostgreSQL 17 cannot do.
 func failover(w *world) {
 	w.exec("CREATE TABLE t (id int PRIMARY KEY)")
 	s := w.newSource(w.db + ":source")
@@ -141,7 +141,7 @@ func failover(w *world) {
 	}
 }
 
-// anotherServer has the URL lead to a server that is no copy of the one of the position.
+// anotherServer opens a source whose URL leads to a server with another system identifier than the position.
 func anotherServer(w *world) {
 	w.exec("CREATE TABLE t (id int PRIMARY KEY)")
 	s := w.open(w.settings("t"), nil).streaming()

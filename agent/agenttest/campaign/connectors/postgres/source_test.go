@@ -28,7 +28,8 @@ func TestSource(t *testing.T) {
 	for _, bin := range dirs(t) {
 		t.Run(strings.ReplaceAll(strings.Trim(bin, "/"), "/", "-"), func(t *testing.T) {
 			s := server.StartPostgres(t, bin)
-			// Slots are made when no transaction is open, in whichever database, so tests with open ones come before the others.
+			// Slots are created when no transaction is open in any database, so tests with open transactions come
+			// before the others.
 			for name, test := range map[string]func(*world){"InterleavedCommits": interleavedCommits, "SlotWaits": slotWaits, "Invalidated": invalidated} {
 				t.Run(name, func(t *testing.T) { test(in(t, s)) })
 			}
@@ -70,8 +71,8 @@ func snapshotAndChanges(w *world) {
 	s.Want(`delete t {"id":7} from {"id":7}`)
 }
 
-// interleavedCommits has a transaction begin earlier and commit later than another one: what it
-// wrote has the lower places in the log, and comes all the same after a restart in between.
+// interleavedCommits begins a transaction before another one and commits it after that one: its changes have the lower
+// places in the log, and still arrive after a restart in between.
 func interleavedCommits(w *world) {
 	w.exec("CREATE TABLE t (id int PRIMARY KEY)")
 	settings := w.settings("t")
@@ -94,7 +95,7 @@ func interleavedCommits(w *world) {
 	s.Want(`create t {"id":1} to {"id":1}`, `create t {"id":3} to {"id":3}`)
 }
 
-// toast has an update leave a large value alone, which the server then does not send.
+// toast updates a row without changing a large value, which the server then does not send.
 func toast(w *world) {
 	w.exec(`CREATE TABLE t (id int PRIMARY KEY, n int, big text); ALTER TABLE t ALTER big SET STORAGE EXTERNAL`)
 	s := w.open(w.settings("t"), nil).streaming()
@@ -127,7 +128,7 @@ func keys(w *world) {
 	s.Want(`delete b {"x":"q","y":1} from {"x":"q","y":1}`, `update c null from {"n":1} to {"n":2}`, `update c null from {"n":1} to {"n":2}`)
 }
 
-// keyChange has the key of a row change: the old one is deleted, so that nothing is left downstream.
+// keyChange changes the key of a row: the old key is deleted, so that nothing stale is left downstream.
 func keyChange(w *world) {
 	w.exec("CREATE TABLE t (id int PRIMARY KEY, x text)")
 	s := w.open(w.settings("t"), nil).streaming()
@@ -138,7 +139,8 @@ func keyChange(w *world) {
 	s.Want(`create t {"id":2} to {"id":2,"x":"a"}`)
 }
 
-// incompleteRows has the key of rows change whose large values the server does not send: they come all the same.
+// incompleteRows changes the keys of rows whose large values the server does not send: the records have these values
+// nevertheless.
 func incompleteRows(w *world) {
 	w.exec(`CREATE TABLE t (id int PRIMARY KEY, n int, big text, j jsonb, a text[]); ALTER TABLE t ALTER big SET STORAGE EXTERNAL, ALTER j SET STORAGE EXTERNAL, ALTER a SET STORAGE EXTERNAL;
 		CREATE TABLE k (id int, name text, n int, PRIMARY KEY (id, name)); ALTER TABLE k ALTER name SET STORAGE EXTERNAL`)
@@ -179,7 +181,7 @@ func incompleteRows(w *world) {
 	}
 	check(got4[2], whole[0], map[string]any{"id": int32(4), "n": int32(2), "big": "small"})
 
-	// The columns are gone: an error, behind which the source gets by reading the table again.
+	// The columns are gone: an error, which the source resolves by reading the table again.
 	s.Settle(got4[3])
 	s.Close()
 	w.exec("ALTER TABLE t ALTER j TYPE jsonb; UPDATE t SET id = 5; ALTER TABLE t DROP j")
@@ -203,8 +205,8 @@ func incompleteRows(w *world) {
 	}
 }
 
-// identityIndex has tables whose replica identity is an index beside the primary key: of a row that was deleted the
-// server sends the columns of the index only, so that these are the key of all records.
+// identityIndex has tables whose replica identity is an index other than the primary key: for a deleted row the server
+// sends only the columns of the index, so they are the key of all records.
 func identityIndex(w *world) {
 	w.exec(`CREATE TABLE t (id int PRIMARY KEY, mail text NOT NULL); CREATE UNIQUE INDEX t_mail ON t (mail); ALTER TABLE t REPLICA IDENTITY USING INDEX t_mail;
 		INSERT INTO t VALUES (1, 'a')`)
@@ -215,7 +217,7 @@ func identityIndex(w *world) {
 		`create t {"mail":"b"} to {"id":2,"mail":"b"}`, `delete t {"mail":"b"} from {"mail":"b"}`)
 }
 
-// unlogged has rows go and come without a change of a row: the source warns of each.
+// unlogged adds and removes rows without logging changes of rows: the source warns each time.
 func unlogged(w *world) {
 	w.exec(`CREATE TABLE t (id int PRIMARY KEY); CREATE TABLE gone (id int PRIMARY KEY); CREATE TABLE p (id int PRIMARY KEY) PARTITION BY RANGE (id);
 		CREATE TABLE p_1 PARTITION OF p FOR VALUES FROM (0) TO (10); CREATE TABLE p_2 (id int PRIMARY KEY); INSERT INTO p_2 VALUES (11)`)
@@ -246,7 +248,7 @@ func unlogged(w *world) {
 	wait.For(w, "no warning", func() bool { return s.Progress().Warning == "" })
 	s.Close()
 	w.exec(fmt.Sprintf("ALTER PUBLICATION %s SET (publish = 'insert, update, "+
-		"delete')", w.db)) // as versions before made it
+		"delete')", w.db)) // as earlier versions created it
 	s = w.newSource(w.db + ":source")
 	s.Ctx = sdk.WithEnv(s.Ctx,
 		&sdk.Env{ConnectorID: w.db + ":source",
@@ -267,7 +269,7 @@ func unlogged(w *world) {
 	}
 }
 
-// rowSecurity has a policy hide rows from the role. It is an error, because their changes come.
+// rowSecurity hides rows from the role with a policy. This is an error, because the changes of these rows still arrive.
 func rowSecurity(w *world) {
 	role := w.db + "_ruled"
 	w.exec(fmt.Sprintf(`CREATE TABLE t (id int PRIMARY KEY); INSERT INTO t VALUES (1), (2); ALTER TABLE t ENABLE ROW LEVEL SECURITY; CREATE POLICY p ON t USING (id = 1);
@@ -278,7 +280,7 @@ func rowSecurity(w *world) {
 	}
 }
 
-// types has a column of every type, and reads the same from a snapshot and from a change.
+// types has a column of every type, and reads the same values from a snapshot as from a change.
 func types(w *world) {
 	w.exec(`CREATE TYPE mood AS ENUM ('sad', 'ok'); CREATE DOMAIN positive AS int CHECK (VALUE > 0); CREATE TYPE pair AS (a int, b text);
 		CREATE TABLE t (id bigint PRIMARY KEY, b bool, i2 smallint, i4 int, f4 real, f8 double precision, n numeric, m money, c char(3), v varchar(5), ba bytea,
@@ -305,8 +307,8 @@ func types(w *world) {
 	}
 }
 
-// tablesAdded adds a table to the settings of a source that has run: its rows come, too, also when
-// the source is closed in between.
+// tablesAdded adds a table to the settings of an existing source: it reads the rows of the table, also when it is
+// closed in between.
 func tablesAdded(w *world) {
 	w.exec("CREATE TABLE a (id int PRIMARY KEY); INSERT INTO a VALUES (1); CREATE TABLE b (id int PRIMARY KEY); INSERT INTO b VALUES (1), (2)")
 	s := w.open(w.settings("a"), nil)
@@ -332,7 +334,7 @@ func tablesAdded(w *world) {
 	})
 }
 
-// allTables has a table come while the source runs that reads all there are.
+// allTables creates a table while a source of all tables runs.
 func allTables(w *world) {
 	w.exec("CREATE TABLE a (id int PRIMARY KEY); INSERT INTO a VALUES (1)")
 	s := w.open(w.settings("*"), nil)
@@ -343,7 +345,7 @@ func allTables(w *world) {
 	s.Want(`create late {"id":2} to {"id":2}`, `create a {"id":2} to {"id":2}`)
 }
 
-// patterns have names of tables with *, of which one comes while the source runs.
+// patterns has names of tables with *. One of the tables is created while the source runs.
 func patterns(w *world) {
 	w.exec("CREATE SCHEMA s; CREATE TABLE a_1 (id int PRIMARY KEY); CREATE TABLE ab1 (id int PRIMARY KEY); CREATE TABLE s.x_end (id int PRIMARY KEY); CREATE TABLE s.y (id int PRIMARY KEY); " +
 		"CREATE UNLOGGED TABLE a_u (id int); INSERT INTO a_1 VALUES (1); INSERT INTO ab1 VALUES (1); INSERT INTO s.x_end VALUES (1); INSERT INTO s.y VALUES (1)")
@@ -353,7 +355,7 @@ func patterns(w *world) {
 	s.Want(`snapshot a_2 {"id":1} to {"id":1}`)
 }
 
-// readAgain has one table read whole again, while another one is left alone.
+// readAgain reads one table again, and does not read the other one.
 func readAgain(w *world) {
 	w.exec("CREATE TABLE a (id int PRIMARY KEY); INSERT INTO a VALUES (1); CREATE TABLE b (id int PRIMARY KEY); INSERT INTO b VALUES (1)")
 	before := w.settings("a,b")
@@ -363,7 +365,7 @@ func readAgain(w *world) {
 	last := s.Next(1)
 	s.Settle(last...)
 	s.Close()
-	w.exec("INSERT INTO a VALUES (3); INSERT INTO b VALUES (2)") // in the rows that are read again, and of the other table
+	w.exec("INSERT INTO a VALUES (3); INSERT INTO b VALUES (2)") // the first is in the rows that are read again
 	after := w.settings("a,b", "snapshot.again", "a/1")
 	s = w.newSource(w.db + ":source")
 	if err := s.LifecycleOnUpdated(s.Ctx, before, after); err != nil {
@@ -392,7 +394,7 @@ func twoPipelines(w *world) {
 	wait.For(w, "the slot to be in use", func() bool {
 		return w.query(fmt.Sprintf("SELECT active FROM pg_replication_slots WHERE slot_name = '%s'", w.db)) == "t"
 	})
-	// The same connector of another agent, or one whose publication has no comment.
+	// The same connector in another agent, or one whose publication has no comment.
 	same := w.newSource(w.db + ":source")
 	err := same.TryOpen(w.settings("t"), nil)
 	if err == nil {
@@ -403,7 +405,7 @@ func twoPipelines(w *world) {
 	}
 }
 
-// heartbeat has another table be written to, while the one that is read is idle.
+// heartbeat writes to another table while the captured one is idle.
 func heartbeat(w *world) {
 	w.exec("CREATE TABLE t (id int PRIMARY KEY); CREATE TABLE busy (x text)")
 	s := w.open(w.settings("t"), nil)
@@ -418,7 +420,7 @@ func heartbeat(w *world) {
 	})
 }
 
-// conduitPositions goes on from positions that Conduit's connector wrote.
+// conduitPositions resumes from positions of Conduit's connector.
 func conduitPositions(w *world) {
 	w.exec("CREATE TABLE t (id int PRIMARY KEY); INSERT INTO t VALUES (1), (2), (3); CREATE TABLE u (id int PRIMARY KEY); INSERT INTO u VALUES (1)")
 	made := w.newSource(w.db + ":source")
@@ -439,7 +441,7 @@ func conduitPositions(w *world) {
 	}
 }
 
-// resumeSnapshot ends a source in its snapshot, and lets rows change meanwhile.
+// resumeSnapshot closes a source during its snapshot, and changes rows before it is reopened.
 func resumeSnapshot(w *world) {
 	w.exec("CREATE TABLE a (id int PRIMARY KEY, x int); INSERT INTO a SELECT i, 0 FROM generate_series(1, 2000) i; CREATE TABLE b (id int PRIMARY KEY); INSERT INTO b VALUES (1)")
 	s := w.open(w.settings("a,b"), nil)
@@ -467,7 +469,7 @@ func resumeSnapshot(w *world) {
 	}
 }
 
-// resumeChanges goes on behind every change, also within a transaction and between the two halves of a change of a key.
+// resumeChanges resumes after every change, also within a transaction and between the two halves of a change of a key.
 func resumeChanges(w *world) {
 	w.exec("CREATE TABLE t (id int PRIMARY KEY)")
 	settings := w.settings("t")
@@ -490,7 +492,8 @@ func resumeChanges(w *world) {
 	}
 }
 
-// hidden has changes between the making of the slot and the snapshot: they come once, in its rows.
+// hidden makes changes between the creation of the slot and the snapshot: they appear once, in the rows of the
+// snapshot.
 func hidden(w *world) {
 	w.exec("CREATE TABLE t (id int PRIMARY KEY, m text)")
 	s := w.newSource(w.db + ":source")
@@ -536,7 +539,7 @@ func confirms(w *world) {
 	if got := at(); got != begin {
 		w.Errorf("nothing is acknowledged, and confirmed is %s instead of %s", got, begin)
 	}
-	s.Settle(first...) // the row is not
+	s.Settle(first...) // the row is not settled
 	beats()
 	if got := at(); got != begin {
 		w.Errorf("a row of the snapshot is not acknowledged, and confirmed is %s instead of %s", got, begin)
@@ -600,7 +603,8 @@ func lifecycle(w *world) {
 	}
 }
 
-// never reads changes alone, from the making of the slot on, without schemas, and leaves slot and publication when it is deleted.
+// never reads changes alone, from the creation of the slot on, without schemas, and keeps slot and publication when it
+// is deleted.
 func never(w *world) {
 	w.exec("CREATE TABLE t (id int PRIMARY KEY); INSERT INTO t VALUES (1)")
 	settings := w.settings("t", "snapshotMode", "never", "logrepl.withAvroSchema", "false", "logrepl.autoCleanup", "false", "cdcMode", "logrepl")
@@ -625,7 +629,7 @@ func never(w *world) {
 	}
 }
 
-// reconnect cuts the connection: reading goes on by itself, with nothing twice.
+// reconnect cuts the connection: the source resumes without a restart, and repeats nothing.
 func reconnect(w *world) {
 	w.exec("CREATE TABLE t (id int PRIMARY KEY, x text)")
 	proxy := network.NewProxy(w.T, w.server.Addr)
@@ -645,7 +649,7 @@ func reconnect(w *world) {
 	rounds(10)
 	for range 5 {
 		w.exec(fmt.Sprintf("INSERT INTO t SELECT i, repeat('x', 500) FROM generate_series(%d, %d) i", next, next+1999))
-		proxy.Cut() // in the middle of a transaction, or not
+		proxy.Cut() // possibly within a transaction
 		for _, r := range s.Next(2000) {
 			if after, _ := r.After.Structured(); fmt.Sprint(after["id"]) != fmt.Sprint(next) {
 				w.Fatalf("got row %v, want %d", after["id"], next)
@@ -661,7 +665,7 @@ func reconnect(w *world) {
 	wait.For(w, "it is known that the connection is there", func() bool { return s.Progress().Warning == "" })
 }
 
-// rights has a role without the rights that are needed: the error says which.
+// rights uses a role without a necessary privilege: the error names the privilege.
 func rights(w *world) {
 	w.exec("CREATE TABLE t (id int PRIMARY KEY); DROP ROLE IF EXISTS weak; CREATE ROLE weak LOGIN; GRANT USAGE ON SCHEMA public TO weak")
 	s := w.newSource(w.db + ":source")
@@ -698,7 +702,7 @@ func rights(w *world) {
 	}
 }
 
-// TestContract runs the checks that every connector passes.
+// TestContract runs the conformance tests of connectors.
 func TestContract(t *testing.T) {
 	load.Parallel(t, load.Server)
 	s := server.StartPostgres(t, "", "autovacuum=off")
@@ -714,8 +718,8 @@ func TestContract(t *testing.T) {
 	})
 }
 
-// stopBackgroundWriter stops what writes to the log of a server by itself: a snapshot that begins behind that is another one, with
-// other positions.
+// stopBackgroundWriter stops the background writer, which writes to the log of a server without any change: a snapshot
+// that begins after such a write has other positions.
 func stopBackgroundWriter(t *testing.T, s *server.Postgres) {
 	t.Helper()
 	conn, err := pg.Connect(t.Context(), fmt.Sprintf("postgres://postgres@%s/postgres?sslmode=disable", s.Addr), nil)
@@ -734,5 +738,6 @@ func stopBackgroundWriter(t *testing.T, s *server.Postgres) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = syscall.Kill(pid, syscall.SIGCONT) }) // it ends by itself once it notices that the server is gone
+	// The writer ends by itself once it notices that the server is gone.
+	t.Cleanup(func() { _ = syscall.Kill(pid, syscall.SIGCONT) })
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
 
-// relations lists all kinds of relations with the statements of a program. left is set for those that cannot be
+// relations lists all kinds of relations with the statements of a program. left is set for relations that cannot be
 // captured without harm.
 var relations = []struct{ name, schema, program, left string }{
 	{"ordinary", "CREATE TABLE ordinary (id int PRIMARY KEY, x text)", "INSERT INTO ordinary VALUES (1); UPDATE " +
@@ -64,8 +64,8 @@ var relations = []struct{ name, schema, program, left string }{
 		"varchar(10); DROP TABLE shaped", ""},
 }
 
-// programsGoOnWriting has a program write to every kind of relation before a source is set up, after it, and when it
-// was removed.
+// programsGoOnWriting lets a program write to every kind of relation before a source is set up, after that, and after
+// its removal.
 func programsGoOnWriting(w *world) {
 	write := func(when string) {
 		for _, r := range relations {
@@ -103,7 +103,7 @@ func programsGoOnWriting(w *world) {
 	write("removed")
 }
 
-// keyless names tables whose programs could not update them any more.
+// keyless names tables that their programs could no longer update.
 func keyless(w *world) {
 	w.exec("CREATE TABLE good (id int PRIMARY KEY); CREATE TABLE bad (id int)")
 	for _, tables := range []string{"bad", "good,bad"} {
@@ -117,7 +117,7 @@ func keyless(w *world) {
 	w.exec("ALTER TABLE bad REPLICA IDENTITY FULL")
 	s := w.open(w.settings("good,bad"), nil)
 	s.Want(`snapshot bad null to {"id":2}`, `snapshot bad null to {"id":2}`)
-	// A named table that loses its key ends the source, and can be updated again.
+	// A named table that loses its key ends the source, and remains updatable.
 	w.exec("ALTER TABLE good DROP CONSTRAINT good_pkey; INSERT INTO good VALUES (1)")
 	if err := s.Fails(); !strings.Contains(err.Error(), "cannot read changes of table public.good: ") {
 		w.Errorf("got %v", err)
@@ -125,7 +125,8 @@ func keyless(w *world) {
 	w.exec("UPDATE good SET id = 2; UPDATE bad SET id = 3")
 }
 
-// keyDropped has a table of a pattern lose its key while the source runs, and get another one: its rows are read again.
+// keyDropped drops the key of a table of a pattern while the source runs, and adds another one: its rows are read
+// again.
 func keyDropped(w *world) {
 	w.exec("CREATE TABLE a (id int PRIMARY KEY); CREATE TABLE b (id int PRIMARY KEY); INSERT INTO a VALUES (1); " +
 		"INSERT INTO b VALUES (1); " +
@@ -157,7 +158,7 @@ func keyDropped(w *world) {
 	s.Want(`delete b {"id":2} from {"id":2}`, `create b {"id":3} to {"id":3}`)
 }
 
-// upgraded has a publication of an earlier version, with tables that break programs.
+// upgraded has a publication of an earlier version, with tables whose programs it breaks.
 func upgraded(w *world) {
 	w.exec("CREATE TABLE a (id int PRIMARY KEY); CREATE TABLE bad (id int); INSERT INTO bad VALUES (1)")
 	s := w.open(w.settings("*"), nil)
@@ -169,7 +170,7 @@ func upgraded(w *world) {
 	w.exec("UPDATE bad SET id = 2")
 }
 
-// inherited reads the rows of a table and of its heirs once, as rows of one table.
+// inherited reads the rows of a table and its child tables once, as rows of one table.
 func inherited(w *world) {
 	w.exec("CREATE TABLE events (id int PRIMARY KEY); CREATE TABLE events_1 (PRIMARY KEY (id)) INHERITS (events); " +
 		"CREATE TABLE events_2 (x text, PRIMARY KEY (id)) INHERITS (events_1); " +

@@ -14,8 +14,8 @@ import (
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
-// startTLS starts a server that takes clients with a certificate only, and returns what a URL needs to reach it:
-// the files of the server's authority, and of certificate and key of the role test.
+// startTLS starts a server that accepts only clients with a certificate, and returns the files that a URL needs to
+// reach it: the server's authority, and the certificate and key of the role test.
 func startTLS(t *testing.T) (s *server.Postgres, root, cert, key string) {
 	t.Helper()
 	dir, own := server.Dir(t), t.TempDir()
@@ -33,7 +33,7 @@ func startTLS(t *testing.T) (s *server.Postgres, root, cert, key string) {
 		return path
 	}
 	settings := []string{"ssl=on"}
-	for name, text := range map[string]string{"cert": serverCert, "key": serverKey, "ca": clientCert} { // the server's own
+	for name, text := range map[string]string{"cert": serverCert, "key": serverKey, "ca": clientCert} {
 		path := write(dir, name, text)
 		if err := os.Chown(path, int(info.Sys().(*syscall.Stat_t).Uid), -1); err != nil {
 			t.Fatal(err)

@@ -88,7 +88,7 @@ func read(t testing.TB, s sdk.Source, n int) (all []record.Record, err error) {
 	return all, err
 }
 
-// want reads as many records as there are numbers, which they have in the field n or as payload.
+// want reads one record per number, and checks the number in the field n or in the payload.
 func want(t testing.TB, s sdk.Source, numbers ...int) []record.Record {
 	t.Helper()
 	records, err := read(t, s, len(numbers))
@@ -192,7 +192,7 @@ func TestStream(t *testing.T) {
 	}
 }
 
-// TestGap takes entries away from a source that is behind.
+// TestGap removes entries that a slow source has not read.
 func TestGap(t *testing.T) {
 	load.Parallel(t, load.Server)
 	c := start(t)
@@ -238,7 +238,7 @@ func TestGap(t *testing.T) {
 	}
 }
 
-// TestAsksAhead takes away entries that the server was asked for already, and those behind them.
+// TestAsksAhead removes entries that the source has requested already, and later ones.
 func TestAsksAhead(t *testing.T) {
 	load.Parallel(t, load.Server)
 	for _, gap := range []string{"stop", "continue"} {
@@ -281,7 +281,7 @@ func TestList(t *testing.T) {
 	}
 }
 
-// TestListLag reports how many elements are left, to those who may ask.
+// TestListLag reports the number of remaining elements, if the user has the permission.
 func TestListLag(t *testing.T) {
 	load.Parallel(t, load.Server)
 	c := start(t)
@@ -385,7 +385,7 @@ func TestChannels(t *testing.T) {
 	}
 }
 
-// subscribers returns the ids of the connections that subscribe to channels, and for how many seconds there have been.
+// subscribers returns the ids of the connections that subscribe to channels, and their age in seconds.
 func (c *client) subscribers() (all map[string]int) {
 	all = map[string]int{}
 	text, err := redigo.String(c.do("CLIENT", "LIST", "TYPE", "pubsub"), nil)
@@ -406,8 +406,8 @@ func (c *client) subscribers() (all map[string]int) {
 	return all
 }
 
-// TestSilentChannels publishes nothing for longer than an answer may take: the connection stays, also that of a user
-// who may not ping.
+// TestSilentChannels publishes nothing for longer than the timeout: the connection stays open, also for a user without
+// permission to ping.
 func TestSilentChannels(t *testing.T) {
 	load.Parallel(t, 2*load.Server)
 	for name, rights := range map[string]string{"may ping": "+ping", "may not ping": "-ping"} {
@@ -427,7 +427,7 @@ func TestSilentChannels(t *testing.T) {
 					if id != first {
 						t.Fatalf("connection %s was replaced by %s", first, id)
 					}
-					return age >= 8 // after 5 of silence the server is pinged
+					return age >= 8 // the server is pinged after 5 s of silence
 				}
 				return false
 			})
@@ -439,7 +439,7 @@ func TestSilentChannels(t *testing.T) {
 	}
 }
 
-// TestEndOfRead reads with a context that has ended, while messages are there: the connection is closed, once.
+// TestEndOfRead reads with a context that has ended, while messages are available: the connection is closed, once.
 func TestEndOfRead(t *testing.T) {
 	load.Parallel(t, load.Server)
 	c := start(t)
@@ -503,7 +503,7 @@ func records(first, n int) (all []record.Record) {
 	return all
 }
 
-// plain are settings that write payloads as they are.
+// plain are settings that write payloads unchanged.
 var plain = []string{"sdk.record.format", "template", "sdk.record.format.options", `{{ printf "%s" .Payload.After }}`}
 
 func TestWrites(t *testing.T) {
@@ -527,7 +527,7 @@ func TestWrites(t *testing.T) {
 	}
 }
 
-// TestRefusedRecord has one record go to a key of another type: those behind it are not tried.
+// TestRefusedRecord writes one record to a key of another type: the following records are not tried.
 func TestRefusedRecord(t *testing.T) {
 	load.Parallel(t, load.Server)
 	c := start(t)

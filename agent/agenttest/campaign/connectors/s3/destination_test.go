@@ -20,7 +20,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// payloads returns the payloads in the objects of JSON of a bucket, in the order of their names.
+// payloads returns the payloads in the JSON objects of a bucket, in the order of the objects' names.
 func payloads(t testing.TB, s *server.S3, bucket string) (all []string) {
 	t.Helper()
 	files := s.Files(t, bucket)
@@ -45,7 +45,7 @@ func payloads(t testing.TB, s *server.S3, bucket string) (all []string) {
 	return all
 }
 
-// destinationOf is one that writes at once.
+// destinationOf returns a destination that writes at once.
 func destinationOf(t testing.TB, settings map[string]string) sdk.Destination {
 	t.Helper()
 	settings["sdk.batch.size"], settings["sdk.batch.delay"] = "0", "0"
@@ -57,7 +57,7 @@ func destinationOf(t testing.TB, settings map[string]string) sdk.Destination {
 	return d
 }
 
-// destination is an opened one.
+// destination returns an open destination.
 func destination(t testing.TB, settings map[string]string) sdk.Destination {
 	t.Helper()
 	d := destinationOf(t, settings)
@@ -162,13 +162,13 @@ func TestSplits(t *testing.T) {
 	}
 }
 
-// once are settings with an effect of exactly once.
+// once are settings for exactly-once delivery.
 func once(addr string) map[string]string {
 	return settings(addr, "format", "json", "exactlyOnce", "true", "retry.timeout", "0s")
 }
 
-// TestExactlyOnce writes what comes again only if it was not written, however it is cut into
-// batches, and whatever became of the run before.
+// TestExactlyOnce writes repeated records only if they were not written before, regardless of their division into
+// batches and of the outcome of the previous run.
 func TestExactlyOnce(t *testing.T) {
 	load.Parallel(t, load.Server)
 	s := store(t)
@@ -184,7 +184,7 @@ func TestExactlyOnce(t *testing.T) {
 	if lost, ok := err.(interface{ Lost() bool }); n != 0 || !ok || !lost.Lost() {
 		t.Errorf("wrote %d: %v, want no record's fault", n, err)
 	}
-	// Two runs at the same time each find out what the other wrote.
+	// Two concurrent runs each detect the writes of the other.
 	a, b := destination(t, once(s.Addr)), destination(t, once(s.Addr))
 	write(t, a, made("4", "4"), made("5", "5"))
 	write(t, b, made("4", "4"), made("5", "5"), made("6", "6"))
@@ -206,20 +206,20 @@ func TestExactlyOnce(t *testing.T) {
 	}
 }
 
-// TestUnfinished has objects count that were written, and no others: not those that were only announced.
+// TestUnfinished checks that only written objects count, and announced ones do not.
 func TestUnfinished(t *testing.T) {
 	load.Parallel(t, load.Server)
 	s := store(t)
 	write(t, destination(t, once(s.Addr)), made("1", "1"))
 	name, _ := one(t, s, ".json")
-	s.Must(t, "DELETE", "/bkt/"+name, "", "") // as if the run before had been killed before it wrote
+	s.Must(t, "DELETE", "/bkt/"+name, "", "") // as if the previous run was killed before it wrote
 	write(t, destination(t, once(s.Addr)), made("1", "1"))
 	if again, _ := one(t, s, ".json"); again != name {
 		t.Errorf("object %s: want the number that was announced, %s", again, name)
 	}
 }
 
-// TestCheckpoints keeps few entries, which have all positions.
+// TestCheckpoints keeps few entries, which contain all positions.
 func TestCheckpoints(t *testing.T) {
 	load.Parallel(t, load.Server)
 	s := store(t)

@@ -16,8 +16,8 @@ import (
 	"github.com/conduit-agent/conduit/plugins/plugintest/network"
 )
 
-// identities is what gives out access keys: the security token service and the metadata service
-// of an instance. They come without a session token, which this store does not know.
+// identities serves access keys: as the security token service and as the metadata service of an instance. The keys
+// have no session token, which this store does not support.
 func identities(t *testing.T) string {
 	expires := time.Now().Add(time.Hour).UTC().Format(time.RFC3339)
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -20,13 +20,13 @@ import (
 	"github.com/conduit-agent/conduit/plugins/plugintest/network"
 )
 
-// hosts is the proxy that the environment names. It is asked for what is not on this host: names of the domain of the
-// gateway, which it finds at 127.0.0.1.
+// hosts is the proxy in the environment. It receives requests for other hosts: names in the domain of the gateway,
+// which it resolves to 127.0.0.1.
 var hosts proxy
 
 type proxy struct {
 	mu  sync.Mutex
-	all []string // guarded by mu: hosts that it was asked for
+	all []string // guarded by mu: requested hosts
 }
 
 // ServeHTTP passes the request on.
@@ -38,21 +38,21 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	forward("127.0.0.1:"+port).ServeHTTP(w, r)
 }
 
-// asked reports whether the proxy was asked for a host.
+// asked reports whether the proxy received a request for a host.
 func (p *proxy) asked(host string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return slices.Contains(p.all, host)
 }
 
-// forward returns what passes requests to a server as they are: they are signed.
+// forward returns a proxy that forwards requests to a server unchanged, because they are signed.
 func forward(addr string) http.Handler {
 	return &httputil.ReverseProxy{Transport: &http.Transport{}, Rewrite: func(r *httputil.ProxyRequest) {
 		r.Out.URL.Scheme, r.Out.URL.Host, r.Out.Host = "http", addr, r.In.Host
 	}}
 }
 
-// reaches reads and writes with settings that say where the store is.
+// reaches reads and writes with settings for the address of the store.
 func reaches(t *testing.T, s *server.S3, more ...string) {
 	t.Helper()
 	s.Must(t, "PUT", "/bkt/a", "", "1")
@@ -65,7 +65,7 @@ func reaches(t *testing.T, s *server.S3, more ...string) {
 	}
 }
 
-// TestHosts has the bucket in the host name, or in the path if the settings say so.
+// TestHosts uses the bucket in the host name, or in the path if the settings say so.
 func TestHosts(t *testing.T) {
 	load.Parallel(t, load.Server)
 	for pathStyle, prefix := range map[string]string{"false": "bkt.", "true": ""} {
@@ -82,7 +82,7 @@ func TestHosts(t *testing.T) {
 	}
 }
 
-// TestClientCertificate reaches a store that asks for a certificate, and only with one.
+// TestClientCertificate reaches a store that requires a certificate, and fails without one.
 func TestClientCertificate(t *testing.T) {
 	load.Parallel(t, load.Server)
 	authority := network.NewAuthority(t)

@@ -45,12 +45,12 @@ func settings(addr string, more ...string) map[string]string {
 	return all
 }
 
-// quick are settings of a source that reads soon.
+// quick are settings of a source with short polling intervals.
 func quick(addr string, more ...string) map[string]string {
 	return settings(addr, append([]string{"pollingPeriod", "50ms", "listing.delay", "1s"}, more...)...)
 }
 
-// store is a running one with the bucket bkt.
+// store returns a running store with the bucket bkt.
 func store(t testing.TB) *server.S3 {
 	t.Helper()
 	s := server.StartS3(t, secret, "")
@@ -85,7 +85,7 @@ func (r *reader) read(t *testing.T, n int) []record.Record {
 	return all
 }
 
-// text is like "create:k=v".
+// text formats records like "create:k=v".
 func text(records []record.Record) string {
 	var all []string
 	for i := range records {
@@ -179,7 +179,7 @@ func modified(t *testing.T, r *record.Record) time.Time {
 	return at
 }
 
-// TestLateInGateway reads an object that a real store links under its name when a later one was read.
+// TestLateInGateway reads an object whose name appears in a real store after a later object was read.
 func TestLateInGateway(t *testing.T) {
 	load.Parallel(t, load.Server)
 	s := store(t)
@@ -222,7 +222,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestOneBadObject leaves out an object that is too large, and one that may not be read, until it may.
+// TestOneBadObject skips an object that is too large, and an object without read permission until it has one.
 func TestOneBadObject(t *testing.T) {
 	load.Parallel(t, load.Server)
 	s := store(t)
@@ -270,7 +270,7 @@ func TestOneBadObject(t *testing.T) {
 		all := skipped()
 		return strings.Contains(all, `b-denied: `) && strings.Contains(all, `f-large-too`)
 	})
-	// Where nothing at all may be read it is no fault of an object.
+	// If no object can be read, the objects are not at fault.
 	denied.Store("/bkt/")
 	ctx, cancel := context.WithTimeout(t.Context(), wait.Limit)
 	defer cancel()
@@ -280,7 +280,7 @@ func TestOneBadObject(t *testing.T) {
 	}
 }
 
-// TestContract checks the contract of sources and destinations.
+// TestContract runs the conformance tests of sources and destinations.
 func TestContract(t *testing.T) {
 	load.Parallel(t, load.Server)
 	s := store(t)
@@ -331,7 +331,7 @@ func TestPrefixes(t *testing.T) {
 	want(t, source(t, quick(s.Addr, "prefixes", "a/,b/"), all[3].Position).read(t, 1), "create:a/3=3")
 }
 
-// sorted returns the texts of records in an order that does not depend on theirs.
+// sorted returns the texts of records in sorted order.
 func sorted(records []record.Record) (all []string) {
 	for i := range records {
 		all = append(all, text(records[i:i+1]))

@@ -1,4 +1,4 @@
-// Package sqlite_test has the connector sqlite share databases with programs.
+// Package sqlite_test tests the connector sqlite on databases that it shares with other programs.
 package sqlite_test
 
 import (

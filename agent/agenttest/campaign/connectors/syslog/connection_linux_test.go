@@ -16,7 +16,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// small listens for connections whose kernel takes a few kilobytes that are not read.
+// small listens for connections whose kernel buffers only a few kilobytes of unread data.
 func small(t *testing.T) net.Listener {
 	t.Helper()
 	of := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error {
@@ -30,11 +30,11 @@ func small(t *testing.T) net.Listener {
 	return l
 }
 
-// larger is more than the kernel of such a server takes, and less than that of the sender.
+// larger exceeds the kernel buffers of such a server, and fits into the kernel buffers of the sender.
 var larger = strings.Repeat("x", 100<<10)
 
-// TestServerTakesNothing has the kernel of the server take nothing of what the kernel of the sender has: the connection is given
-// up, and the record sent again over another one.
+// TestServerTakesNothing makes the kernel of the server accept no data from the kernel of the sender: the connection is
+// given up, and the record is sent again over another one.
 func TestServerTakesNothing(t *testing.T) {
 	t.Parallel()
 	l, got := small(t), make(chan string, 1)
@@ -68,11 +68,11 @@ func TestServerTakesNothing(t *testing.T) {
 	}
 }
 
-// TestServerIsSlow has the server take longer than the timeout, but something all the time: the connection is kept. Its window is
-// shut for longer than a kernel waits until it asks again, once and then again after the timeout.
+// TestServerIsSlow has a server that takes longer than the timeout but makes progress: the connection is kept. Its
+// window is closed for longer than the kernel's interval between probes, once, and then again after the timeout.
 func TestServerIsSlow(t *testing.T) {
 	t.Parallel()
-	const timeout, pause = 5 * time.Second, 500 * time.Millisecond // a kernel asks again after 200 ms, and twice as long each time
+	const timeout, pause = 5 * time.Second, 500 * time.Millisecond // a kernel probes after 200 ms, then doubles
 	l, got := small(t), make(chan string, 1)
 	go func() {
 		c, err := l.Accept()
@@ -108,7 +108,8 @@ func TestServerIsSlow(t *testing.T) {
 	}
 }
 
-// TestRecordIsLarge has the server take longer than the timeout for a record for which no kernel has room: the connection is kept.
+// TestRecordIsLarge has a server that takes longer than the timeout for a record that exceeds all kernel buffers: the
+// connection is kept.
 func TestRecordIsLarge(t *testing.T) {
 	t.Parallel()
 	cert, key, _ := network.Certificate(t)
@@ -154,7 +155,7 @@ func TestRecordIsLarge(t *testing.T) {
 	}
 }
 
-// slowly reads a connection to its end. At each step it reads so many bytes and pauses; 0: all.
+// slowly reads a connection to its end. At each step it reads the given number of bytes and pauses; 0: all.
 func slowly(c net.Conn, step func(begin time.Time) (bytes int64, pause time.Duration)) string {
 	var text strings.Builder
 	for begin := time.Now(); ; {
@@ -170,8 +171,8 @@ func slowly(c net.Conn, step func(begin time.Time) (bytes int64, pause time.Dura
 	}
 }
 
-// TestHalfOpen loses the connection without a sign, as with a pulled cable: what is written then is sent again over another one, and
-// refused for the time being when there is none in time.
+// TestHalfOpen loses the connection silently, as with a pulled cable: records written then are sent again over another
+// one, and refused temporarily if there is none in time.
 func TestHalfOpen(t *testing.T) {
 	t.Parallel()
 	cert, key, _ := network.Certificate(t)

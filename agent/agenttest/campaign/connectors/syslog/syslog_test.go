@@ -19,7 +19,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// TestRsyslogSends has a real syslog daemon send what logger writes.
+// TestRsyslogSends receives messages of logger from a real syslog daemon.
 func TestRsyslogSends(t *testing.T) {
 	load.Parallel(t, load.Server)
 	logger := server.Need(t, "logger", "bsdutils")
@@ -45,7 +45,7 @@ func TestRsyslogSends(t *testing.T) {
 	}
 }
 
-// fromTest returns the next n messages of the application "test", and skips those of the daemon itself.
+// fromTest returns the next n messages of the application "test", and skips messages of the daemon itself.
 func fromTest(t *testing.T, s sdk.Source, n int) (all []map[string]any) {
 	t.Helper()
 	for len(all) < n {

@@ -11,7 +11,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/processor/javascript"
 )
 
-// nestedVariable, when set, makes this test binary check the nested script of that name and run no tests.
+// nestedVariable, when set, makes this test binary check the nested script with that name and run no tests.
 // nestedSizeVariable has the size of the script in bytes.
 const (
 	nestedVariable     = "JAVASCRIPT_TEST_NESTED"

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// No script ends the process, however it is nested. The race detector enlarges stack frames, which the
-// bounds are made for, so it must not be on.
+// No script ends the process, however deeply it is nested. The race detector must be off: it enlarges the stack frames
+// on which the limits are based.
 func TestNestedScripts(t *testing.T) {
 	t.Parallel()
 	exe, err := os.Executable()

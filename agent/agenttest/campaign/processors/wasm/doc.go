@@ -1,2 +1,2 @@
-// Package wasm tries processors that are WebAssembly modules, which the Go compiler builds.
+// Package wasm tests processors that are WebAssembly modules, built by the Go compiler.
 package wasm

@@ -12,8 +12,8 @@ import (
 
 var module = flag.String("module", "", "`file` of a module that BenchmarkSecondStart starts")
 
-// BenchmarkSecondStart starts a module that was compiled before, from nothing in memory until
-// its processor is open. The flag -module has it start another one than that of the SDK.
+// BenchmarkSecondStart starts a previously compiled module, with nothing in memory, until its processor is open. The
+// flag -module selects another module than the SDK's.
 func BenchmarkSecondStart(b *testing.B) {
 	m := newModules(b, wasm.Options{CacheDir: b.TempDir()}, map[string]string{"it": cmp.Or(*module, sdkModule)})
 	open(b, find(b, m, "with-sdk"), setup{})

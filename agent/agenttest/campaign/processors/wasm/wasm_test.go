@@ -28,7 +28,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// The modules that tests run, and a cache of compiled code for all of them.
+// The modules for the tests, and a shared cache of compiled code.
 var contractModule, sdkModule, cacheDir string
 
 func TestMain(m *testing.M) {
@@ -60,7 +60,7 @@ func build(dir, name string) string {
 	return path
 }
 
-// journal is a log that tests read while it is written.
+// journal is a log that tests can read while it is written.
 type journal struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -103,7 +103,8 @@ func newModules(t testing.TB, o wasm.Options, files map[string]string) *wasm.Mod
 	return m
 }
 
-// install puts the module from into the directory, as a file that is not in the making.
+// install copies the module from into the directory, with an older modification time, so that it does not look
+// incomplete.
 func install(t testing.TB, path, from string) {
 	t.Helper()
 	b, err := os.ReadFile(from)
@@ -121,7 +122,7 @@ func install(t testing.TB, path, from string) {
 	}
 }
 
-// find returns the processor of that name.
+// find returns the processor with a name.
 func find(t testing.TB, m *wasm.Modules, name string) sdk.ProcessorPlugin {
 	t.Helper()
 	m.Rescan(t.Context())
@@ -174,7 +175,7 @@ func envContext(t testing.TB, s setup) context.Context {
 	return sdk.WithEnv(t.Context(), &sdk.Env{ProcessorID: "pipe:proc", Logger: s.log, Schemas: s.schemas})
 }
 
-// process hands one record per text to the processor, and returns what becomes of them.
+// process passes one record per text to the processor, and returns their fates and the resulting records.
 func process(t testing.TB, p sdk.Processor, texts ...string) (fates []sdk.Fate, records []record.Record) {
 	t.Helper()
 	fates, records, err := tryProcess(t.Context(), p, texts...)
@@ -244,7 +245,7 @@ func TestResults(t *testing.T) {
 	}
 }
 
-// What goes through a module keeps everything that the contract can say.
+// A record that passes through a module keeps everything that the contract can express.
 func TestRecordsSurvive(t *testing.T) {
 	t.Parallel()
 	want := record.Record{Position: record.Position("p"), Operation: record.OperationSnapshot,
@@ -268,8 +269,8 @@ func TestRecordsSurvive(t *testing.T) {
 	}
 }
 
-// A module that answers with fewer results gets the rest again; more than it was given,
-// and none at all, is an error.
+// If a module answers with fewer results, it gets the remaining records again; more results than records, or none at
+// all, are an error.
 func TestCounts(t *testing.T) {
 	plugin := find(t, newModules(t, wasm.Options{}, map[string]string{"a": contractModule}), "contract")
 	p := open(t, plugin, setup{settings: map[string]string{"mode": "short"}})
@@ -287,8 +288,7 @@ func TestCounts(t *testing.T) {
 	}
 }
 
-// A guest that ends is started again. The record it cannot bear is refused; others are
-// not touched by that.
+// A guest that ends is restarted. The record that ended it is refused; other records are unaffected.
 func TestDeadGuests(t *testing.T) {
 	t.Parallel()
 	plugin := find(t, newModules(t, wasm.Options{}, map[string]string{"a": contractModule}), "contract")
@@ -317,7 +317,8 @@ func TestDeadGuests(t *testing.T) {
 	}
 }
 
-// A guest that answers with an error may have noted in its memory that it has seen the records. Another one gets them.
+// A guest that returns an error may already have stored in its memory that it has seen the records. A new guest gets
+// them.
 func TestFailedGuestsAreNotAskedAgain(t *testing.T) {
 	t.Parallel()
 	plugin := find(t, newModules(t, wasm.Options{}, map[string]string{"a": contractModule}), "contract")
@@ -341,7 +342,7 @@ func TestFailedGuestsAreNotAskedAgain(t *testing.T) {
 	}
 }
 
-// A guest that hangs is stopped when its time is over.
+// A guest that hangs is stopped at its timeout.
 func TestTimeLimit(t *testing.T) {
 	p := open(t, find(t, newModules(t, wasm.Options{}, map[string]string{"a": contractModule}), "contract"), setup{})
 	for _, text := range []string{"loop", "sleep"} {
@@ -356,7 +357,7 @@ func TestTimeLimit(t *testing.T) {
 	}
 }
 
-// A record at which guests hang is refused, however many came with it, and the others pass.
+// A record at which guests hang is refused, however large the batch is, and the other records pass.
 func TestHangingRecords(t *testing.T) {
 	p := open(t, find(t, newModules(t, wasm.Options{}, map[string]string{"a": contractModule}), "contract"), setup{})
 	ctx := sdk.WithEnv(t.Context(), &sdk.Env{Logger: slog.New(slog.DiscardHandler), TimeLimit: 2 * time.Second})
@@ -374,7 +375,7 @@ func TestHangingRecords(t *testing.T) {
 	}
 }
 
-// A module whose start section never returns is ended, and no processor: others are used.
+// A module whose start section never returns is stopped and provides no processor: other modules are used.
 func TestEndlessStartSection(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -414,8 +415,8 @@ func TestMemoryLimit(t *testing.T) {
 	}
 }
 
-// A guest has the host keep no more than a bounded amount of memory, log and schemas: the record for which it
-// wants more is refused, and the one behind it is not touched by that.
+// The host keeps only a bounded amount of memory, log lines and schemas for a guest: a record that needs more is
+// refused, and the next record is unaffected.
 func TestHostileGuests(t *testing.T) {
 	t.Parallel()
 	plugin := find(t, newModules(t, wasm.Options{Bounds: &schema.Bounds{Schemas: 5}},
@@ -506,7 +507,7 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-// A module made with our SDK does what the same processor does in the agent.
+// A module built with our SDK behaves like the same processor in the agent.
 func TestOurSDK(t *testing.T) {
 	var log journal
 	m := newModules(t, wasm.Options{Egress: egress.Policy{Enabled: true}}, map[string]string{"b": sdkModule})
@@ -600,7 +601,7 @@ func TestEgress(t *testing.T) {
 	}
 }
 
-// What the agent does not allow is not allowed by asking.
+// A module cannot request permissions that the agent does not grant.
 func TestEgressIsBoundedByTheAgent(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("a request arrived") }))
 	defer server.Close()
@@ -619,7 +620,7 @@ func TestEgressIsBoundedByTheAgent(t *testing.T) {
 	}
 }
 
-// Files come, change and go while processors run.
+// Files are added, changed and removed while processors run.
 func TestDirectoryIsLive(t *testing.T) {
 	dir := t.TempDir()
 	var log journal
@@ -642,7 +643,7 @@ func TestDirectoryIsLive(t *testing.T) {
 	if _, records := process(t, p, "old"); after(records[0]) != "hello, old" {
 		t.Error("the one that runs is not what it was")
 	}
-	// What ends now is started again from the file, which is another.
+	// A guest that ends now is restarted from the new file.
 	if _, _, err := tryProcess(t.Context(), p, "die"); err != nil {
 		t.Error(err)
 	}
@@ -680,7 +681,7 @@ two: another file is processor contract@v1.2.3, too
 	}
 }
 
-// A second start needs neither to compile nor to run a module to know what it is: it does without its code.
+// A second start neither compiles nor runs a module to learn its specification: it does not need the code.
 func TestSecondStart(t *testing.T) {
 	dir, cache := t.TempDir(), t.TempDir()
 	install(t, filepath.Join(dir, "it"), contractModule)
@@ -688,7 +689,7 @@ func TestSecondStart(t *testing.T) {
 	if err := os.CopyFS(cache, os.DirFS(cacheDir)); err != nil {
 		t.Fatal(err)
 	}
-	t.Parallel() // from here on, as the cache that is copied must not change
+	t.Parallel() // from here on, as the copied cache must not change
 	code, err := filepath.Glob(filepath.Join(cache, "*", "skeleton"))
 	if err != nil || len(code) == 0 {
 		t.Fatalf("the code is in %v, error %v", code, err)
@@ -705,10 +706,10 @@ func TestSecondStart(t *testing.T) {
 	}
 }
 
-// What is kept of a module is used again, unless it is not what it was or is for another
-// machine: a module does at the second start what it did at the first.
+// Cached code of a module is reused unless it was changed or is for another machine: a module behaves at the second
+// start as at the first.
 func TestKeptCode(t *testing.T) {
-	find(t, newModules(t, wasm.Options{}, map[string]string{"it": contractModule}), "contract") // now it is compiled
+	find(t, newModules(t, wasm.Options{}, map[string]string{"it": contractModule}), "contract") // compiles it
 	for name, damage := range map[string]func(code string) error{
 		"nothing": func(string) error { return nil },
 		"another kind of CPU": func(code string) error {
@@ -736,7 +737,7 @@ func TestKeptCode(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			t.Parallel() // from here on, as the cache that is copied must not change
+			t.Parallel() // from here on, as the copied cache must not change
 			for _, again := range []bool{name != "nothing", false} {
 				var log journal
 				began := time.Now()
@@ -762,7 +763,7 @@ func overwrite(path string, at int64, with string) error {
 	return errors.Join(err, f.Close())
 }
 
-// A file that is what it was is not read again to know what it is.
+// An unchanged file is not read again to identify it.
 func TestKnownFilesAreNotRead(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "it")
@@ -787,15 +788,15 @@ func TestKnownFilesAreNotRead(t *testing.T) {
 	}
 }
 
-// What was made of modules is kept while they are in the directory or run, and else within
-// bounds of age and size.
+// Cached files of modules are kept while the modules are in the directory or running, and otherwise within limits of
+// age and size.
 func TestPruning(t *testing.T) {
-	find(t, newModules(t, wasm.Options{}, map[string]string{"it": contractModule}), "contract") // now it is compiled
+	find(t, newModules(t, wasm.Options{}, map[string]string{"it": contractModule}), "contract") // compiles it
 	cache, dir := compiledCache{t, t.TempDir()}, t.TempDir()
 	if err := os.CopyFS(cache.dir, os.DirFS(cacheDir)); err != nil {
 		t.Fatal(err)
 	}
-	t.Parallel() // from here on, as the cache that is copied must not change
+	t.Parallel() // from here on, as the copied cache must not change
 	cache.age(30 * day)
 	cache.keep("old", 1, 8*day)
 	cache.keep("recent", 300<<20, day)
@@ -829,7 +830,7 @@ type compiledCache struct {
 	dir string
 }
 
-// keep adds an entry of a size, which is a sparse file.
+// keep adds an entry with a size, as a sparse file.
 func (c compiledCache) keep(name string, size int64, age time.Duration) {
 	path := filepath.Join(c.dir, name)
 	err := os.MkdirAll(path, 0o700)
@@ -847,7 +848,7 @@ func (c compiledCache) keep(name string, size int64, age time.Duration) {
 	}
 }
 
-// age has all entries be so old.
+// age sets the age of all entries.
 func (c compiledCache) age(by time.Duration) {
 	for _, name := range c.kept() {
 		if err := os.Chtimes(filepath.Join(c.dir, name), time.Now(), time.Now().Add(-by)); err != nil {
@@ -872,7 +873,7 @@ func (c compiledCache) until(what string, done func(kept []string) bool) {
 	wait.For(c.t, what, func() bool { return done(c.kept()) }, func() string { return fmt.Sprintf("kept is %v", c.kept()) })
 }
 
-// Each worker has an instance of its own.
+// Each worker has a separate instance.
 func TestInstancesRunAtOnce(t *testing.T) {
 	plugin := find(t, newModules(t, wasm.Options{}, map[string]string{"a": contractModule}), "contract")
 	slow, fast := open(t, plugin, setup{}), open(t, plugin, setup{})
