@@ -28,7 +28,8 @@ func TestEndlessStructures(t *testing.T) {
 		"reviver that adds", "reviver that nests", "name of itself", "native toString", "native valueOf", "native locale", "bound conversion",
 		"bound error", "bound data", "bound require", "getter that binds", "compile of itself", "native exec", "native exec of a test", "native exec of a replace", "native exec of another", "bound match", "native getter", "getter of flags", "getter of a tag", "map of itself", "then of itself", "apply of itself",
 		"proxy of its prototype", "proxy of its handler", "proxy by Reflect", "revocable proxy", "generators", "constructors", "nested groups",
-		"nested groups to match", "nested groups with classes", "deep JSON", "returned getter that recurses", "flat", "number of digits", "values of JSON",
+		"nested groups to match", "nested groups with classes",
+		"deep JSON", "returned getter that recurses", "flat", "number of digits", "values of JSON",
 	} {
 		refuses(t, name, "RangeError: ")
 	}

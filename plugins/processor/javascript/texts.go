@@ -497,8 +497,8 @@ func (b *bounds) checkPattern(s string) {
 	}
 }
 
-// nestedGroups returns the nesting depth of the unescaped parentheses in a regular expression. In a class, as in [()], they
-// stand for themselves: one that closes does not count there, and one that opens does, which errs on the safe side.
+// nestedGroups returns the nesting depth of the unescaped parentheses in a regular expression. In a class such as [()]
+// parentheses are literals: a closing one is ignored there, and an opening one is counted, which errs on the safe side.
 func nestedGroups(s string) (most int) {
 	depth, class := 0, false
 	for i := 0; i < len(s); i++ {
