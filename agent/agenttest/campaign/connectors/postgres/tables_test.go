@@ -179,8 +179,10 @@ func inherited(w *world) {
 	s.Want(`snapshot events {"id":1} to {"id":1}`, `snapshot events {"id":2} to {"id":2}`,
 		`snapshot events {"id":3} to {"id":3,"x":"x"}`)
 	s.streaming()
-	w.exec("INSERT INTO events_1 VALUES (4); UPDATE events SET id = 5 WHERE id = 3; CREATE TABLE events_3 (PRIMARY " +
-		"KEY (id)) INHERITS (events); INSERT INTO events_3 VALUES (6)")
+	w.exec("INSERT INTO events_1 VALUES (4); UPDATE events SET id = 5 WHERE id = 3")
 	s.Want(`create events {"id":4} to {"id":4}`, `delete events {"id":3} from {"id":3}`,
-		`create events {"id":5} to {"id":5,"x":"x"}`, `snapshot events {"id":6} to {"id":6}`)
+		`create events {"id":5} to {"id":5,"x":"x"}`)
+	// The rows of a new table may come before changes of the same time, so those are read first.
+	w.exec("CREATE TABLE events_3 (PRIMARY KEY (id)) INHERITS (events); INSERT INTO events_3 VALUES (6)")
+	s.Want(`snapshot events {"id":6} to {"id":6}`)
 }
