@@ -88,6 +88,7 @@ func (p *page) keepsDigits() {
 	p.t.Helper()
 	const number = "12345678901234567890.12"
 	p.press("2")
+	p.shows("Dead letter 2")
 	p.press("Edit")
 	const record = `document.querySelector("#dead-letter-record").value`
 	p.until("there is no record to edit", record+`.includes("bad 2")`)
