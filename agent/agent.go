@@ -13,7 +13,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/conduit-agent/conduit/agent/catalog"
-	"github.com/conduit-agent/conduit/agent/cluster/member"
 	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/agent/deadletter"
 	"github.com/conduit-agent/conduit/agent/delivery"
@@ -21,11 +20,13 @@ import (
 	"github.com/conduit-agent/conduit/agent/engine/commit"
 	"github.com/conduit-agent/conduit/agent/engine/measure"
 	"github.com/conduit-agent/conduit/agent/host"
+	"github.com/conduit-agent/conduit/agent/membership"
 	"github.com/conduit-agent/conduit/agent/notification"
 	"github.com/conduit-agent/conduit/agent/reference"
 	"github.com/conduit-agent/conduit/agent/runner"
 	"github.com/conduit-agent/conduit/agent/store"
 	"github.com/conduit-agent/conduit/agent/telemetry"
+	"github.com/conduit-agent/conduit/api/resource"
 	"github.com/conduit-agent/conduit/plugins/schema"
 	"github.com/conduit-agent/conduit/reconcile"
 	"github.com/conduit-agent/conduit/reconcile/files"
@@ -36,6 +37,10 @@ import (
 // Options are the inputs of an agent.
 type Options struct {
 	Config  config.Config
+	Plugins catalog.Plugins // that the binary contains
+	// Cluster makes the agent a member of the cluster that its settings name. If it is nil, the agent refuses such
+	// settings.
+	Cluster *membership.Cluster
 	Log     *slog.Logger
 	Version string
 	// Started, if set, is called once the agent has started, with a view of it that is valid until Run returns.
@@ -61,9 +66,11 @@ type Agent struct {
 
 	options     Options
 	deadLetters *deadletter.Store
-	letters     member.DeadLetters // deadLetters, and in a cluster the dead letters of all members
+	letters     membership.DeadLetters // deadLetters, and in a cluster the dead letters of all members
 	replays     *deadletter.Replays
-	cluster     *member.Membership // nil for an agent outside a cluster
+	desired     membership.OwnStore // the store for the API, and in a cluster for all members
+	cluster     membership.Membership
+	members     resource.Member // the cluster in the API; nil outside a cluster
 	references  *reference.Resolver
 	taps        engine.TapPoints
 	logs        *telemetry.LogTail
@@ -91,11 +98,11 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil || db == nil {
 		return err
 	}
-	registry, err := schemaRegistry(o.Config.Schemas, member.Schemas(o.Config.Cluster, db.Schemas()))
+	registry, err := schemaRegistry(o, db.Schemas())
 	if err != nil {
 		return errors.Join(err, db.Close())
 	}
-	a := &Agent{options: o, Store: db, logs: lines, schemas: &schema.Cache{Registry: registry}, plugged: notify.NewSignal(), degraded: make(chan spec.State, 1), started: time.Now()}
+	a := &Agent{options: o, Store: db, cluster: membership.Alone{}, logs: lines, schemas: &schema.Cache{Registry: registry}, plugged: notify.NewSignal(), degraded: make(chan spec.State, 1), started: time.Now()}
 	if dir := catalog.TempDir(o.Config); dir != "" {
 		defer clearDir(dir, o.Log)
 		clearDir(dir, o.Log) // left behind by an agent that was killed
@@ -156,17 +163,13 @@ func (a *Agent) run(ctx context.Context) error {
 	g.Go(func() error { return a.replays.Run(gctx) })
 	g.Go(func() error { return serve(gctx) })
 	g.Go(func() error { return supervised.Run(gctx) })
-	if a.cluster != nil {
-		services.Go(func() error { return a.cluster.Run(serving, ctx) })
-	}
+	services.Go(func() error { return a.cluster.Run(serving, ctx) })
 	if a.options.Started != nil {
 		a.options.Started(a)
 	}
 	a.options.Log.Info("agent started", "component", "agent", "version", a.options.Version, "pipelines", a.options.Config.Pipelines.Path)
 	err = g.Wait()
-	if a.cluster != nil {
-		a.cluster.Leave(serving)
-	}
+	a.cluster.Leave(serving)
 	endServing()
 	err = errors.Join(err, services.Wait(), a.Catalog.Modules.Close(context.WithoutCancel(ctx)))
 	a.options.Log.Info("agent stopped", "component", "agent")

@@ -12,10 +12,10 @@ import (
 
 	"github.com/conduit-agent/conduit/agent/access"
 	"github.com/conduit-agent/conduit/agent/catalog"
-	"github.com/conduit-agent/conduit/agent/cluster/member"
 	"github.com/conduit-agent/conduit/agent/deadletter"
 	"github.com/conduit-agent/conduit/agent/dryrun"
 	"github.com/conduit-agent/conduit/agent/engine/backpressure"
+	"github.com/conduit-agent/conduit/agent/membership"
 	"github.com/conduit-agent/conduit/agent/planner"
 	"github.com/conduit-agent/conduit/agent/redact"
 	"github.com/conduit-agent/conduit/agent/reference"
@@ -32,13 +32,11 @@ import (
 )
 
 var (
-	_ resource.Store        = member.Store{}
-	_ resource.Checkpoints  = member.Store{}
-	_ resource.Member       = member.View{}
-	_ resource.Observed     = (*observed)(nil)
-	_ resource.KnownPlugins = pluginList{}
-	_ member.DeadLetters    = (*deadletter.Store)(nil)
-	_ guard.Answers         = (*store.DB)(nil)
+	_ membership.OwnStore    = ownStore{}
+	_ resource.Observed      = (*observed)(nil)
+	_ resource.KnownPlugins  = pluginList{}
+	_ membership.DeadLetters = (*deadletter.Store)(nil)
+	_ guard.Answers          = (*store.DB)(nil)
 )
 
 // serveAPI listens, so that the agent fails to start if it cannot listen. It returns a function that serves until its
@@ -48,11 +46,9 @@ func (a *Agent) serveAPI() (func(ctx context.Context) error, error) {
 	if !c.Enabled {
 		return func(context.Context) error { return nil }, nil
 	}
-	declared := member.Store{DB: a.Store, DeadLetters: a.letters, Membership: a.cluster}
-	view := member.View{Membership: a.cluster}
 	server := &api.Server{
-		Desired:     declared,
-		Observed:    &observed{a, view},
+		Desired:     a.desired,
+		Observed:    &observed{a, a.cluster},
 		Plugins:     pluginList{a.Catalog, a.Runner, a.references},
 		Taps:        &a.taps,
 		Memory:      a.Runner.Window.Shared.Part(backpressure.Inspectors),
@@ -71,12 +67,10 @@ func (a *Agent) serveAPI() (func(ctx context.Context) error, error) {
 		DeadLetters: a.letters,
 		Replays:     a.replays,
 		Logs:        a.logs,
-		Positions:   declared,
+		Positions:   a.desired,
 		Notify:      testNotifications(a.notifier),
 		Docs:        a.options.Docs,
-	}
-	if a.cluster != nil {
-		server.Cluster = view
+		Cluster:     a.members,
 	}
 	serve, err := a.listen(server)
 	if err == nil {
@@ -172,7 +166,7 @@ func (a *Agent) reload(ctx context.Context, prune bool) error {
 // observed is observed state as the API needs it.
 type observed struct {
 	*Agent
-	member.View
+	membership.Membership
 }
 
 // State returns the state of a pipeline.

@@ -1,14 +1,20 @@
 package agent
 
 import (
-	"github.com/conduit-agent/conduit/agent/cluster/member"
+	"github.com/conduit-agent/conduit/agent/membership"
 	"github.com/conduit-agent/conduit/spec"
 )
 
 // wireCluster makes the agent a member of a cluster if the settings name one, and replaces parts of the agent by those
 // that members share.
 func (a *Agent) wireCluster() error {
-	m, err := member.New(member.Needs{
+	if a.options.Config.Cluster.Name == "" {
+		return nil
+	}
+	if a.options.Cluster == nil {
+		return membership.ErrNone
+	}
+	m, parts, err := a.options.Cluster.Join(membership.Needs{
 		Settings:    a.options.Config.Cluster,
 		Version:     a.options.Version,
 		Log:         a.options.Log,
@@ -20,15 +26,17 @@ func (a *Agent) wireCluster() error {
 		Moved:       a.changes.Notify,
 		Address:     a.Address,
 	})
-	if m == nil {
+	if err != nil {
 		return err
 	}
-	a.cluster, a.letters, a.replays.DeadLetters = m, m.DeadLetters, m.Replayed
-	a.Runner.Store, a.Runner.Keep, a.Runner.Instance, a.Runner.Epoch, a.Runner.Hold = m.Runs, m.Keep, m.Instance, m.Epoch, m.Hold
-	a.Committer.Replicas = m.Replicas
-	a.Loop.Store, a.Loop.Elsewhere, a.Loop.Tried = m.States, m.Elsewhere, m.Tried
-	a.metrics.Cluster, a.metrics.DeadLetters = m.Stats, totalsOf(m.Totals, a.deadLetters, a.options.Log)
+	a.cluster, a.members = m, parts.API
+	a.desired = parts.Desired(ownStore{a.Store, parts.DeadLetters})
+	a.letters, a.replays.DeadLetters = parts.DeadLetters, parts.Replayed
+	a.Runner.Store, a.Runner.Keep, a.Runner.Instance, a.Runner.Epoch, a.Runner.Hold = parts.Runs, parts.Keep, parts.Instance, parts.Epoch, parts.Hold
+	a.Committer.Replicas = parts.Replicas
+	a.Loop.Store, a.Loop.Elsewhere, a.Loop.Tried = parts.States, parts.Elsewhere, parts.Tried
+	a.metrics.Cluster, a.metrics.DeadLetters = parts.Stats, totalsOf(parts.Totals, a.deadLetters, a.options.Log)
 	parse := a.Files.Parse
-	a.Files.Parse = func(path string, data []byte) spec.File { return m.InFile(path, parse(path, data)) }
+	a.Files.Parse = func(path string, data []byte) spec.File { return parts.InFile(path, parse(path, data)) }
 	return nil
 }

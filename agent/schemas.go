@@ -3,13 +3,16 @@ package agent
 import (
 	"fmt"
 
-	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/plugins/schema"
 )
 
-// schemaRegistry returns the registry of schemas: stored, unless the settings name another.
-func schemaRegistry(c config.SchemaRegistry, stored schema.Registry) (schema.Registry, error) {
-	if c.Type != "confluent" {
+// schemaRegistry returns the registry of schemas: stored, unless the settings name another, or a cluster.
+func schemaRegistry(o Options, stored schema.IDRegistry) (schema.Registry, error) {
+	c := o.Config.Schemas
+	switch {
+	case c.Type != "confluent" && o.Config.Cluster.Name != "" && o.Cluster != nil:
+		return o.Cluster.Schemas(o.Config.Cluster, stored), nil
+	case c.Type != "confluent":
 		return stored, nil
 	}
 	r, err := schema.NewConfluentRegistry(c.Confluent.ConnectionString)

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/agent/catalog"
-	"github.com/conduit-agent/conduit/agent/cluster/member"
 	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/agent/deadletter"
 	"github.com/conduit-agent/conduit/agent/delivery"
@@ -48,17 +47,16 @@ func (a *Agent) wire() {
 		Limits: deadletter.Limits{Count: int64(c.DeadLetters.MaxCount), Bytes: int64(c.DeadLetters.MaxBytes), Age: c.DeadLetters.MaxAge},
 		Log:    log,
 	}
-	a.letters = a.deadLetters
+	a.letters, a.desired = a.deadLetters, ownStore{a.Store, a.deadLetters}
 	syncs := &plugins.SyncGroup{}
 	a.Committer = &commit.Committer{Store: checkpoints{a.Store, a.deadLetters}, Interval: c.DB.CommitInterval, Barrier: syncs}
-	a.Catalog = catalog.New(c, a.schemas.Registry, log)
+	a.Catalog = catalog.New(a.options.Plugins, c, a.schemas.Registry, func() { a.Loop.Retry(); a.plugged.Notify() }, log)
 	a.Catalog.Executables.Prepare() // before the first command of a connector is started
 	a.Catalog.Executables.Bounds.PipelineOf = a.startedPipelineOf
 	a.Catalog.Host.Syncs = syncs
 	a.Catalog.Host.Buffer = buffers(w.Shared)
 	a.Catalog.Host.Budget = budget(w.Shared)
 	a.Catalog.Executables.Watch = (&watch.Trigger{Log: log}).Run
-	a.Catalog.Modules.Watch = (&watch.Trigger{Log: log}).Run
 	a.references = &reference.Resolver{Apply: func(ctx context.Context, id string) error { return a.Loop.Reapply(ctx, id) }, Log: log, Watch: watch.Trigger{Log: log}}
 	paths := catalog.NewPaths(c)
 	a.references.AllowFile, a.references.AllowCredential, a.references.AllowEnv = paths.Check, paths.CheckCredential,
@@ -125,7 +123,7 @@ func (a *Agent) wireTelemetry() {
 		Loop:     a.Loop,
 		Runs:     a.Runner,
 		Silent:   func(id string) (time.Time, bool) { return a.silence.Of(id) },
-		Unplaced: func(id string) bool { return member.View{Membership: a.cluster}.Unplaced(id) },
+		Unplaced: func(id string) bool { return a.cluster.Unplaced(id) },
 		Log:      a.options.Log,
 	}
 	a.rates = &telemetry.Rates{Runs: a.Runner, Stages: a.Delivery.Stages}
@@ -191,8 +189,6 @@ func (a *Agent) wireEvents() {
 	a.Store.Synced = a.syncs.Took
 	a.Loop.Observed = a.observe
 	a.Loop.Deleted = a.forget
-	a.Catalog.Executables.Changed = func() { a.Loop.Retry(); a.plugged.Notify() }
-	a.Catalog.Modules.Changed = a.Catalog.Executables.Changed
 }
 
 // observe records a new state of a pipeline.

@@ -18,6 +18,7 @@ import (
 // do not change them after.
 type Host struct {
 	Builtin    []sdk.Connector // compiled in
+	Hint       string          // ends the error about a plugin that does not exist; may be empty
 	Standalone Discovery       // executables; nil: none
 	Schemas    schema.Registry // lent to connectors; nil: none
 	Log        *slog.Logger    // nil discards
@@ -169,7 +170,7 @@ func (h *Host) find(plugin string) (Installed, Registry, error) {
 	if found, ok := h.pinned(name, plugin); ok {
 		return found, h.builtin, nil
 	}
-	return Installed{}, nil, notFound(name, plugin, h.Installed())
+	return Installed{}, nil, notFound(name, plugin, h.Installed(), h.Hint)
 }
 
 func newest(all []Installed, name pluginname.Name) (found Installed, ok bool) {

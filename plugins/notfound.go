@@ -9,10 +9,14 @@ import (
 	"github.com/conduit-agent/conduit/spec/texts"
 )
 
-// notFound returns the error that nothing matches name, written as ref. The error lists the available plugins.
-func notFound(name pluginname.Name, ref string, installed []Installed) error {
+// notFound returns the error that nothing matches name, written as ref. The error says what is available, and ends with
+// more.
+func notFound(name pluginname.Name, ref string, installed []Installed, more string) error {
+	if more != "" {
+		more = "; " + more
+	}
 	if len(installed) == 0 {
-		return fmt.Errorf("cannot find plugin %q: there are no plugins", ref)
+		return fmt.Errorf("cannot find plugin %q: there are no plugins%s", ref, more)
 	}
 	var same, names []string
 	for _, p := range installed {
@@ -22,7 +26,7 @@ func notFound(name pluginname.Name, ref string, installed []Installed) error {
 		}
 	}
 	if same != nil {
-		return fmt.Errorf("cannot find plugin %q: of %s there is %s", ref, name.Name, strings.Join(same, ", "))
+		return fmt.Errorf("cannot find plugin %q: of %s there is %s%s", ref, name.Name, strings.Join(same, ", "), more)
 	}
 	hint := ""
 	if near := texts.Closest(name.Name, names); near != "" {
@@ -32,5 +36,5 @@ func notFound(name pluginname.Name, ref string, installed []Installed) error {
 		}
 		hint = fmt.Sprintf("did you mean %q? ", near)
 	}
-	return fmt.Errorf("cannot find plugin %q: %s'conduit plugins ls' lists the %d there are", ref, hint, len(installed))
+	return fmt.Errorf("cannot find plugin %q: %s'conduit plugins ls' lists the %d there are%s", ref, hint, len(installed), more)
 }

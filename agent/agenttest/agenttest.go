@@ -13,6 +13,7 @@ import (
 
 	"github.com/conduit-agent/conduit/agent"
 	"github.com/conduit-agent/conduit/agent/config"
+	"github.com/conduit-agent/conduit/agent/parts"
 	"github.com/conduit-agent/conduit/plugins/plugintest/logbuf"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/spec"
@@ -61,7 +62,7 @@ func StartWired(t testing.TB, dir string, wired func(*agent.Agent), change ...fu
 	started := make(chan *agent.Agent, 1)
 	log := slog.New(slog.NewJSONHandler(a.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	go func() {
-		a.err <- agent.Run(ctx, agent.Options{Config: cfg, Log: log, Wired: func(a *agent.Agent) {
+		a.err <- agent.Run(ctx, agent.Options{Config: cfg, Plugins: parts.Plugins(), Cluster: parts.Cluster(), Log: log, Wired: func(a *agent.Agent) {
 			Unlimited(a)
 			wired(a)
 		}, Started: func(up *agent.Agent) { started <- up }})

@@ -15,11 +15,8 @@ import (
 
 	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/plugins"
-	"github.com/conduit-agent/conduit/plugins/builtin"
 	"github.com/conduit-agent/conduit/plugins/builtin/exec"
 	"github.com/conduit-agent/conduit/plugins/processor"
-	"github.com/conduit-agent/conduit/plugins/processor/wasm"
-	"github.com/conduit-agent/conduit/plugins/processor/wasm/egress"
 	"github.com/conduit-agent/conduit/plugins/sandbox"
 	"github.com/conduit-agent/conduit/plugins/schema"
 	"github.com/conduit-agent/conduit/plugins/sdk"
@@ -27,12 +24,57 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
+// Plugins are the plugins that a binary contains.
+type Plugins struct {
+	// Connectors returns the built-in connectors, sorted by name; nil: none. The options configure exec.
+	Connectors func(exec.Options) []sdk.Connector
+	// Processors are the built-in processors.
+	Processors []sdk.ProcessorPlugin
+	// Modules returns the WebAssembly modules of a directory. It is nil in a binary that cannot run modules.
+	Modules func(ModuleOptions) Modules
+	// Hint ends the errors about plugins that do not exist. A binary that contains few plugins names one with more.
+	Hint string
+}
+
+// Modules are the processors in the files of a directory.
+type Modules interface {
+	// Plugins returns the processors.
+	Plugins() []sdk.ProcessorPlugin
+	// Problems returns the files that are not used.
+	Problems() []plugins.Problem
+	// Changes returns the processors whose file is no longer the one from which they started.
+	Changes() []Change
+	// Rescan scans the directory once.
+	Rescan(ctx context.Context)
+	// Run watches the directory until ctx ends.
+	Run(ctx context.Context) error
+	// Close releases the memory of the modules. None of them may run.
+	Close(ctx context.Context) error
+}
+
+// ModuleOptions configure Modules.
+type ModuleOptions struct {
+	Processors config.Processors
+	CacheDir   string         // for compiled code; empty: none
+	Bounds     *schema.Bounds // of the schemas that processors create
+	Log        *slog.Logger
+	Changed    func() // called after modules appeared, disappeared or changed; nil: never. It must not block
+}
+
+// Change is a change of the file of a running connector or processor.
+type Change struct {
+	ID      string // of the connector or processor
+	Reason  string // spec.ReasonPluginReplaced and the like
+	Message string // for people
+	Started time.Time
+}
+
 // Catalog lists and describes plugins. Make it with New or Offline.
 type Catalog struct {
 	Host        *plugins.Host
 	Processors  *processor.Registry
 	Executables *standalone.Executables
-	Modules     *wasm.Modules // processors in processors.path
+	Modules     Modules // processors in processors.path
 
 	exec  bool      // the built-in connector exec may run commands
 	alone bool      // nobody calls Run of Executables and Modules
@@ -41,8 +83,13 @@ type Catalog struct {
 }
 
 // New returns the catalogue of an agent with these settings. The agent must run Executables and Modules, and close
-// Modules. schemas are lent to connectors.
-func New(c config.Config, schemas schema.Registry, log *slog.Logger) *Catalog {
+// Modules. schemas are lent to connectors. changed is called after files of plugins appeared, disappeared or changed;
+// it must not block.
+func New(contained Plugins, c config.Config, schemas schema.Registry, changed func(), log *slog.Logger) *Catalog {
+	return newCatalog(contained, c, schemas, changed, moduleCache(c), log)
+}
+
+func newCatalog(contained Plugins, c config.Config, schemas schema.Registry, changed func(), cacheDir string, log *slog.Logger) *Catalog {
 	executables := &standalone.Executables{
 		Dir:      c.Connectors.Path,
 		Schemas:  schemas,
@@ -50,6 +97,7 @@ func New(c config.Config, schemas schema.Registry, log *slog.Logger) *Catalog {
 		Env:      ConnectorEnvironment(c),
 		Log:      log,
 		LogLevel: c.Log.Level,
+		Changed:  changed,
 
 		Sandbox:        confinement(c.Connectors),
 		MaxMessage:     c.Connectors.MaxMessageBytes,
@@ -58,13 +106,31 @@ func New(c config.Config, schemas schema.Registry, log *slog.Logger) *Catalog {
 		Record:         c.DB.SQLite.Path + ".processes",
 		RefuseWritable: c.Connectors.WritableByOthers == "refuse",
 	}
-	modules, paths := newModules(c, log), NewPaths(c)
+	var modules Modules = noModules{c.Processors.Path}
+	if contained.Modules != nil {
+		modules = contained.Modules(ModuleOptions{
+			Processors: c.Processors,
+			CacheDir:   cacheDir,
+			Bounds:     &schema.Bounds{Schemas: c.Connectors.MaxSchemas, Bytes: c.Connectors.MaxSchemaBytes, ReadAny: true},
+			Log:        log,
+			Changed:    changed,
+		})
+	}
+	var connectors []sdk.Connector
+	if contained.Connectors != nil {
+		connectors = contained.Connectors(exec.Options{Enabled: c.Connectors.Exec.Enabled, Env: executables.Env})
+	}
+	paths := NewPaths(c)
 	return &Catalog{
 		exec:    c.Connectors.Exec.Enabled,
 		Modules: modules,
-		Host:    &plugins.Host{Builtin: builtin.With(exec.Options{Enabled: c.Connectors.Exec.Enabled, Env: executables.Env}), Standalone: executables, Schemas: schemas, Log: log, AllowPath: paths.Check},
-		Processors: &processor.Registry{Builtin: processor.Builtins(), Standalone: modules.Plugins, AllowPath: paths.Check,
-			TimeLimit: c.Processors.Timeout},
+		Host: &plugins.Host{
+			Builtin: connectors, Hint: contained.Hint, Standalone: executables, Schemas: schemas, Log: log, AllowPath: paths.Check,
+		},
+		Processors: &processor.Registry{
+			Builtin: contained.Processors, Hint: contained.Hint, Standalone: modules.Plugins, AllowPath: paths.Check,
+			TimeLimit: c.Processors.Timeout,
+		},
 		Executables: executables,
 	}
 }
@@ -82,41 +148,24 @@ func TempDir(c config.Config) string {
 	return dir
 }
 
-// newModules returns the WebAssembly modules in the settings.
-func newModules(c config.Config, log *slog.Logger) *wasm.Modules {
-	e := c.Processors.Egress
-	return wasm.New(wasm.Options{
-		Dir:      c.Processors.Path,
-		CacheDir: c.DB.SQLite.Path + ".modules",
-		Memory:   int64(c.Processors.Memory),
-		Log:      log,
-		Bounds:   &schema.Bounds{Schemas: c.Connectors.MaxSchemas, Bytes: c.Connectors.MaxSchemaBytes, ReadAny: true},
-		Egress: egress.Policy{
-			Enabled: e.Enabled, Allow: listed(e.Allow), SecretRefs: listed(e.SecretRefs),
-			Timeout: e.Timeout, MaxResponseBytes: int64(e.MaxResponseBytes),
-		},
-	})
-}
-
-// listed returns the items of a comma-separated list, optionally in brackets.
-func listed(list string) []string {
-	return strings.FieldsFunc(strings.Trim(list, "[]"), func(r rune) bool { return r == ',' || r == ' ' })
-}
+// moduleCache returns the directory for the compiled code of modules.
+func moduleCache(c config.Config) string { return c.DB.SQLite.Path + ".modules" }
 
 // specifyTimeout is how long a request for all plugins waits for each plugin.
 const specifyTimeout = 10 * time.Second
 
 // Offline returns the catalogue of an agent with these settings, which need not run. It runs the executables when it
 // first needs their descriptions.
-func Offline(c config.Config, log *slog.Logger) *Catalog {
-	all := New(c, nil, log)
+func Offline(contained Plugins, c config.Config, log *slog.Logger) *Catalog {
+	cacheDir := moduleCache(c)
+	if _, err := os.Stat(cacheDir); err != nil {
+		cacheDir = "" // a command leaves no files behind
+	}
+	all := newCatalog(contained, c, nil, nil, cacheDir, log)
 	all.alone = true
 	all.Executables.TempDir = "" // the agent clears its own one
 	all.Executables.LogLevel = "error"
 	all.Executables.SpecifyTimeout = specifyTimeout
-	if _, err := os.Stat(all.Modules.CacheDir); err != nil {
-		all.Modules.CacheDir = "" // a command leaves no files behind
-	}
 	return all
 }
 
@@ -148,11 +197,8 @@ func (c *Catalog) KnownProcessors(ctx context.Context) *processor.Registry {
 
 // Plugins returns all plugins, sorted by name, and the unused files in connectors.path and processors.path.
 func (c *Catalog) Plugins(ctx context.Context) ([]plugins.Installed, []plugins.Problem) {
-	installed, problems := c.known(ctx).Installed(), c.Executables.Problems()
-	for _, p := range c.Modules.Problems() {
-		problems = append(problems, plugins.Problem{Path: p.Path, Reason: p.Reason})
-	}
-	return installed, problems
+	installed := c.known(ctx).Installed()
+	return installed, append(c.Executables.Problems(), c.Modules.Problems()...)
 }
 
 // Plugin returns the plugin to which a reference refers.

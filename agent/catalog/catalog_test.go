@@ -10,13 +10,38 @@ import (
 	"github.com/conduit-agent/conduit/agent/catalog"
 	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/api/rest"
+	"github.com/conduit-agent/conduit/plugins/builtin/exec"
+	"github.com/conduit-agent/conduit/plugins/builtin/file"
+	"github.com/conduit-agent/conduit/plugins/builtin/generator"
+	"github.com/conduit-agent/conduit/plugins/builtin/http"
+	"github.com/conduit-agent/conduit/plugins/builtin/kafka"
+	clog "github.com/conduit-agent/conduit/plugins/builtin/log"
+	"github.com/conduit-agent/conduit/plugins/builtin/mqtt"
+	"github.com/conduit-agent/conduit/plugins/builtin/nats"
+	"github.com/conduit-agent/conduit/plugins/builtin/postgres"
+	"github.com/conduit-agent/conduit/plugins/builtin/spool"
+	"github.com/conduit-agent/conduit/plugins/builtin/syslog"
+	"github.com/conduit-agent/conduit/plugins/processor/fields"
+	"github.com/conduit-agent/conduit/plugins/processor/window"
+	"github.com/conduit-agent/conduit/plugins/sdk"
 	"github.com/conduit-agent/conduit/spec"
 )
 
 func offline(t *testing.T) *catalog.Catalog {
 	var c config.Config
 	c.Connectors.Path = t.TempDir()
-	return catalog.Offline(c, slog.New(slog.DiscardHandler))
+	return catalog.Offline(contained(), c, slog.New(slog.DiscardHandler))
+}
+
+// contained returns the plugins of the tests: those whose settings the catalogue knows, and simple ones.
+func contained() catalog.Plugins {
+	connectors := func(o exec.Options) []sdk.Connector {
+		return []sdk.Connector{
+			exec.Connector(o), file.Connector(), generator.Connector(), http.Connector(), kafka.Connector(), clog.Connector(),
+			mqtt.Connector(), nats.Connector(), postgres.Connector(), spool.Connector(), syslog.Connector(),
+		}
+	}
+	return catalog.Plugins{Connectors: connectors, Processors: slices.Concat(fields.Plugins(), window.Plugins())}
 }
 
 // Secrets of the agent and its connection to its supervisor are withheld from plugins.
@@ -82,7 +107,7 @@ func TestCheckPaths(t *testing.T) {
 		DLQ: spec.DLQ{Plugin: "builtin:file", Settings: map[string]string{"path": "/etc/dead"}},
 	}
 	var got []string
-	for _, problem := range catalog.Offline(c, slog.New(slog.DiscardHandler)).Check(t.Context(), p) {
+	for _, problem := range catalog.Offline(contained(), c, slog.New(slog.DiscardHandler)).Check(t.Context(), p) {
 		if strings.Contains(problem.Message, "is not in pipelines.allowed-paths") {
 			got = append(got, problem.Path)
 		}

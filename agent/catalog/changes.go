@@ -3,26 +3,16 @@ package catalog
 import (
 	"context"
 	"log/slog"
-	"time"
 
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// change is a change of the file of a running connector or processor.
-type change struct {
-	id, reason, message string
-	started             time.Time
-}
-
 // changes returns the changes of executables and of modules.
-func (c *Catalog) changes() (all []change) {
+func (c *Catalog) changes() (all []Change) {
 	for _, e := range c.Executables.Changes() {
-		all = append(all, change{e.ConnectorID, e.Reason, e.Message, e.Started})
+		all = append(all, Change{e.ConnectorID, e.Reason, e.Message, e.Started})
 	}
-	for _, m := range c.Modules.Changes() {
-		all = append(all, change{m.ProcessorID, m.Reason, m.Message, m.Started})
-	}
-	return all
+	return append(all, c.Modules.Changes()...)
 }
 
 // Changes returns the connectors and processors that still run from an executable or a module that was since replaced
@@ -30,8 +20,8 @@ func (c *Catalog) changes() (all []change) {
 func (c *Catalog) Changes(pipelineOf func(id string) (pipelineID string, ok bool)) []spec.PluginChange {
 	var all []spec.PluginChange
 	for _, change := range c.changes() {
-		if id, ok := pipelineOf(change.id); ok {
-			all = append(all, spec.PluginChange{Pipeline: id, Reason: change.reason, Message: change.message})
+		if id, ok := pipelineOf(change.ID); ok {
+			all = append(all, spec.PluginChange{Pipeline: id, Reason: change.Reason, Message: change.Message})
 		}
 	}
 	return all
@@ -49,18 +39,18 @@ type Recorder struct {
 
 // Run records until ctx ends, then it returns nil.
 func (r *Recorder) Run(ctx context.Context) error {
-	recorded := map[change]bool{}
+	recorded := map[Change]bool{}
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-r.Changed:
 		}
-		now, events := map[change]bool{}, []spec.Event{}
+		now, events := map[Change]bool{}, []spec.Event{}
 		for _, c := range r.Catalog.changes() {
 			now[c] = true
-			if id, ok := r.Pipeline(c.id); ok && !recorded[c] {
-				events = append(events, spec.Event{Pipeline: id, Type: "warning", Reason: c.reason, Message: c.message})
+			if id, ok := r.Pipeline(c.ID); ok && !recorded[c] {
+				events = append(events, spec.Event{Pipeline: id, Type: "warning", Reason: c.Reason, Message: c.Message})
 			}
 		}
 		recorded = now

@@ -17,9 +17,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/conduit-agent/conduit/plugins/builtin/processors"
+
 	"github.com/conduit-agent/conduit/agent/engine"
 	"github.com/conduit-agent/conduit/agent/engine/commit"
-	"github.com/conduit-agent/conduit/plugins/processor"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/spec"
 )
@@ -142,7 +143,7 @@ func newStateSimulation(t *testing.T, seed uint64, at []string, chain []spec.Pro
 	})
 	s.plugins.options.StateDir = s.dir
 	s.window.Unsettled, s.window.Unacked, s.spec.DLQ.WindowSize = 40, 60, 0
-	for _, p := range processor.Builtins() {
+	for _, p := range processors.All() {
 		s.plugins.processors[p.Name] = p.New
 	}
 	sources := 1 + s.rng.IntN(2)

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -19,7 +20,16 @@ import (
 	"github.com/conduit-agent/conduit/agent/reference"
 	"github.com/conduit-agent/conduit/agent/runner"
 	"github.com/conduit-agent/conduit/agent/store"
+	"github.com/conduit-agent/conduit/plugins/builtin/exec"
+	"github.com/conduit-agent/conduit/plugins/builtin/file"
+	"github.com/conduit-agent/conduit/plugins/builtin/generator"
+	"github.com/conduit-agent/conduit/plugins/builtin/kafka"
+	clog "github.com/conduit-agent/conduit/plugins/builtin/log"
+	"github.com/conduit-agent/conduit/plugins/builtin/s3"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
+	"github.com/conduit-agent/conduit/plugins/processor/fields"
+	"github.com/conduit-agent/conduit/plugins/processor/flow"
+	"github.com/conduit-agent/conduit/plugins/sdk"
 	"github.com/conduit-agent/conduit/reconcile"
 	"github.com/conduit-agent/conduit/spec"
 )
@@ -36,9 +46,17 @@ func newRunner(t *testing.T) *runner.Runner {
 	var c config.Config
 	c.Connectors.Path = filepath.Join(dir, "connectors")
 	return &runner.Runner{
-		Catalog: catalog.Offline(c, log), References: &reference.Resolver{Log: log}, Store: db,
+		Catalog: catalog.Offline(contained(), c, log), References: &reference.Resolver{Log: log}, Store: db,
 		Committer: &commit.Committer{Store: db}, Taps: &engine.TapPoints{}, Window: backpressure.Default, Log: log,
 	}
+}
+
+// contained returns the plugins of the tests.
+func contained() catalog.Plugins {
+	connectors := func(exec.Options) []sdk.Connector {
+		return []sdk.Connector{file.Connector(), generator.Connector(), kafka.Connector(), clog.Connector(), s3.Connector()}
+	}
+	return catalog.Plugins{Connectors: connectors, Processors: slices.Concat(fields.Plugins(), flow.Plugins())}
 }
 
 // declared returns a version of a pipeline that writes to the path.

@@ -87,7 +87,7 @@ func TestForeignPositions(t *testing.T) {
 		"sqlite": {{"path": "db", "tables": "t"}},
 		"syslog": {{"address": "127.0.0.1:0", "protocols": "tcp"}},
 	}
-	for _, c := range builtin.With(exec.Options{Enabled: true}) {
+	for _, c := range builtin.Connectors(exec.Options{Enabled: true}) {
 		if c.NewSource != nil && modes[c.Name] == nil {
 			t.Errorf("%s is a source without settings here", c.Name)
 		}

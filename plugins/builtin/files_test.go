@@ -24,7 +24,7 @@ func TestNoSettingLeadsOutside(t *testing.T) {
 		t.Run(fmt.Sprintf("variables %t", withVariables), func(t *testing.T) {
 			place, tried := outside.New(t, withVariables), 0
 			every := *everySpelling || !withVariables
-			for _, c := range builtin.With(exec.Options{}) {
+			for _, c := range builtin.Connectors(exec.Options{}) {
 				if c.Name == "exec" { // runs commands if it may
 					continue
 				}

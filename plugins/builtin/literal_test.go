@@ -34,7 +34,7 @@ var templates = []string{
 // "{{": otherwise the connector would create or search for something with that name.
 func TestTemplatesAreNotTakenLiterally(t *testing.T) {
 	seen := 0
-	for _, c := range builtin.With(exec.Options{Enabled: true}) {
+	for _, c := range builtin.Connectors(exec.Options{Enabled: true}) {
 		sides := map[bool]sdk.Parameters{}
 		if c.NewSource != nil {
 			sides[false] = c.NewSource().Parameters()

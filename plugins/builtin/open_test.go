@@ -51,7 +51,7 @@ func TestNothingBeforeOpen(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)
 	var kept []any // protects the connectors from garbage collection
-	for _, c := range builtin.With(exec.Options{Enabled: true}) {
+	for _, c := range builtin.Connectors(exec.Options{Enabled: true}) {
 		before := held(t)
 		if c.NewSource != nil {
 			s := c.NewSource()

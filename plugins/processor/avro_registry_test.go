@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/conduit-agent/conduit/plugins/builtin/processors"
+
 	"github.com/conduit-agent/conduit/plugins/processor"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/schema"
@@ -31,7 +33,7 @@ func TestAvroDecodeWithoutSchema(t *testing.T) {
 		{schema.ErrInvalidSchema, "cannot get schema 7: invalid schema"},
 		{errors.New("connection refused"), ""},
 	} {
-		options := processor.Options{Registry: &processor.Registry{Builtin: processor.Builtins()},
+		options := processor.Options{Registry: &processor.Registry{Builtin: processors.All()},
 			Schemas: &failing{err: c.err}}
 		chain, err := processor.Open(t.Context(), "p", []spec.Processor{{ID: "d", Plugin: "avro.decode"}}, options)
 		if err != nil {

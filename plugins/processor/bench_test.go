@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conduit-agent/conduit/plugins/builtin/processors"
+
 	"github.com/conduit-agent/conduit/plugins/processor"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/spec"
@@ -67,7 +69,7 @@ func benchmarkChain(b *testing.B, batch int) {
 			if c.plugin != "" {
 				declared = append(declared, spec.Processor{ID: "x", Plugin: c.plugin, Settings: c.settings, Condition: c.condition})
 			}
-			chain, err := processor.Open(ctx, "p", declared, processor.Options{Registry: &processor.Registry{Builtin: processor.Builtins()}, Timeout: time.Minute})
+			chain, err := processor.Open(ctx, "p", declared, processor.Options{Registry: &processor.Registry{Builtin: processors.All()}, Timeout: time.Minute})
 			if err != nil {
 				b.Fatal(err)
 			}

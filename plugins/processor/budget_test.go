@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/conduit-agent/conduit/plugins/builtin/processors"
+
 	"github.com/conduit-agent/conduit/plugins/connector"
 	"github.com/conduit-agent/conduit/plugins/processor"
 	"github.com/conduit-agent/conduit/plugins/record"
@@ -20,7 +22,7 @@ func passed(t *testing.T, budget int, r record.Record, declared ...spec.Processo
 		declared[i].ID = fmt.Sprint("p", i)
 	}
 	c, err := processor.Open(t.Context(), "pipeline", declared,
-		processor.Options{Registry: &processor.Registry{Builtin: processor.Builtins()}, Budget: budget})
+		processor.Options{Registry: &processor.Registry{Builtin: processors.All()}, Budget: budget})
 	if err != nil {
 		t.Fatal(err)
 	}

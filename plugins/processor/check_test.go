@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conduit-agent/conduit/plugins/builtin/processors"
+
 	"github.com/conduit-agent/conduit/plugins/processor"
 	"github.com/conduit-agent/conduit/spec"
 )
@@ -14,7 +16,7 @@ import (
 // Mistakes in scripts and expressions are found when a file is saved, with their place. $$ stands for $, as in a
 // running pipeline. A setting that refers to a value that is not known yet is not checked.
 func TestScriptsAreChecked(t *testing.T) {
-	r := &processor.Registry{Builtin: processor.Builtins()}
+	r := &processor.Registry{Builtin: processors.All()}
 	for _, test := range []struct{ plugin, setting, value, want string }{
 		{"custom.javascript", "script", "function process(rec) {\n  rec.Metadata.a = `$${rec.Key}`;\n  return rec;\n}", ""},
 		{"custom.javascript", "script", "function process(rec) {\n  rec.Metadata.a = `$${rec.Key}`;\n  return rec..x;\n}", "script:3:13: SyntaxError"},
@@ -73,7 +75,7 @@ func TestTimesFit(t *testing.T) {
 			settings[key] = value
 		}
 		for limit, warns := range map[time.Duration]bool{2 * time.Minute: test.at != "", 0: false} {
-			r := &processor.Registry{Builtin: processor.Builtins(), TimeLimit: limit}
+			r := &processor.Registry{Builtin: processors.All(), TimeLimit: limit}
 			problems := r.Check(t.Context(), "/processors", []spec.Processor{{ID: "p", Plugin: test.plugin, Settings: settings}})
 			switch {
 			case !warns && len(problems) > 0:
@@ -89,7 +91,7 @@ func TestTimesFit(t *testing.T) {
 // TestTimesFit covers every processor with a timeout and retries.
 func TestTimesOfAllFit(t *testing.T) {
 	checked := []string{"webhook.http", "enrich.http", "ollama", "openai.textgen", "openai.embeddings", "cohere.command", "cohere.embed", "cohere.rerank"}
-	for _, p := range processor.Builtins() {
+	for _, p := range processors.All() {
 		for name := range processor.Parameters(p) {
 			if strings.HasSuffix(name, "timeout") && p.Name != "custom.javascript" && !slices.Contains(checked, p.Name) {
 				t.Errorf("%s has %s: list its settings in fits.go", p.Name, name)

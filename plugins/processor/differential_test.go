@@ -13,6 +13,8 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/conduit-agent/conduit/plugins/builtin/processors"
+
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
@@ -563,7 +565,7 @@ func compareWithReference(t *testing.T, d differential, n int) {
 		random = randomRecord
 	}
 	c, err := processor.Open(context.Background(), "p", []spec.Processor{{ID: "x", Plugin: d.plugin, Settings: d.settings, Condition: d.condition}},
-		processor.Options{Registry: &processor.Registry{Builtin: processor.Builtins()}, Schemas: d.schemas})
+		processor.Options{Registry: &processor.Registry{Builtin: processors.All()}, Schemas: d.schemas})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/conduit-agent/conduit/plugins/builtin/processors"
+
 	"github.com/conduit-agent/conduit/plugins/processor"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/spec"
@@ -47,7 +49,7 @@ func TestUnreadPayloadsStayEncoded(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.ID = "x"
-			chain, err := processor.Open(t.Context(), "p", []spec.Processor{c.Processor}, processor.Options{Registry: &processor.Registry{Builtin: processor.Builtins()}})
+			chain, err := processor.Open(t.Context(), "p", []spec.Processor{c.Processor}, processor.Options{Registry: &processor.Registry{Builtin: processors.All()}})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/conduit-agent/conduit/plugins/builtin/processors"
+
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/conduit-agent/conduit/plugins/connector"
@@ -62,7 +64,7 @@ func examplesOf(t *testing.T, name string) []examples.Example {
 // TestExamples runs all examples except those that need a service. For these only the settings are checked;
 // TestServices runs their processors.
 func TestExamples(t *testing.T) {
-	for _, plugin := range processor.Builtins() {
+	for _, plugin := range processors.All() {
 		for _, e := range examplesOf(t, plugin.Name) {
 			t.Run(plugin.Name+"/"+e.Title, func(t *testing.T) {
 				o, declared := declareExample(t, plugin, e)
@@ -145,7 +147,7 @@ func compareExample(t *testing.T, e examples.Example, out connector.Outcome) {
 // The examples set every setting at least once. Examples that need a service are exempt, because TestServices sets all
 // of their settings.
 func TestExamplesSetEverySetting(t *testing.T) {
-	for _, plugin := range processor.Builtins() {
+	for _, plugin := range processors.All() {
 		if _, ok := services[plugin.Name]; ok {
 			continue
 		}
@@ -174,7 +176,7 @@ func wantEverySetting(t *testing.T, plugin sdk.ProcessorPlugin, set map[string]s
 
 func TestEveryExampleIsOfAProcessor(t *testing.T) {
 	for _, name := range examples.Names() {
-		if !slices.ContainsFunc(processor.Builtins(), func(p sdk.ProcessorPlugin) bool { return p.Name == name }) {
+		if !slices.ContainsFunc(processors.All(), func(p sdk.ProcessorPlugin) bool { return p.Name == name }) {
 			t.Errorf("there is no processor %s", name)
 		}
 	}

@@ -9,8 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conduit-agent/conduit/plugins/builtin/processors"
+
 	"github.com/conduit-agent/conduit/plugins/plugintest/outside"
-	"github.com/conduit-agent/conduit/plugins/processor"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
@@ -21,7 +22,7 @@ func TestNoSettingLeadsOutside(t *testing.T) {
 	base := map[string]string{"field": ".Payload.After", "fields": ".Payload.After.x", "url": "http://127.0.0.1:1",
 		"request.url": "http://127.0.0.1:1", "mapping": ".Payload.After.x: y", "key": ".Payload.After.x", "api_key": "k",
 		"apiKey": "k", "model": "m", "prompt": "p", "script": "function process(r) { return r }", "condition": "true"}
-	for _, plugin := range processor.Builtins() {
+	for _, plugin := range processors.All() {
 		parameters := plugin.New().Parameters()
 		fewest := maps.Clone(base)
 		maps.DeleteFunc(fewest, func(name, _ string) bool { _, known := parameters[name]; return !known })

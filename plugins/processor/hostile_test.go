@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conduit-agent/conduit/plugins/builtin/processors"
+
 	"github.com/conduit-agent/conduit/plugins/processor"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/spec"
@@ -25,7 +27,7 @@ func TestJSONIsReadWithinTheBudget(t *testing.T) {
 		"unwrap.opencdc":      {"field": ".Payload.After.text"},
 	} {
 		c, err := processor.Open(t.Context(), "pipeline", []spec.Processor{{ID: "p", Plugin: plugin, Settings: settings}}, processor.Options{
-			Registry: &processor.Registry{Builtin: processor.Builtins()}, Budget: 1 << 20, StateDir: t.TempDir(), Timeout: time.Minute})
+			Registry: &processor.Registry{Builtin: processors.All()}, Budget: 1 << 20, StateDir: t.TempDir(), Timeout: time.Minute})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -46,7 +48,7 @@ func TestAnswersAreReadWithinTheBudget(t *testing.T) {
 	t.Cleanup(service.Close)
 	c, err := processor.Open(t.Context(), "pipeline", []spec.Processor{{ID: "p", Plugin: "webhook.http", Settings: map[string]string{
 		"request.url": service.URL, "response.body": ".Payload.After.x", "response.maxBytes": "1000000000000"}}},
-		processor.Options{Registry: &processor.Registry{Builtin: processor.Builtins()}, Budget: 1 << 20})
+		processor.Options{Registry: &processor.Registry{Builtin: processors.All()}, Budget: 1 << 20})
 	if err != nil {
 		t.Fatal(err)
 	}

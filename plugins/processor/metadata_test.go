@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/conduit-agent/conduit/plugins/builtin/processors"
+
 	"github.com/conduit-agent/conduit/plugins/processor"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/spec"
@@ -36,7 +38,7 @@ func TestMetadataIsLimited(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			chain, err := processor.Open(t.Context(), "p", []spec.Processor{{ID: "x", Plugin: c.plugin, Settings: c.settings}},
-				processor.Options{Registry: &processor.Registry{Builtin: processor.Builtins()}})
+				processor.Options{Registry: &processor.Registry{Builtin: processors.All()}})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -1,11 +1,11 @@
-//go:build !minimal
-
 package processor_test
 
 import (
 	"context"
 	"fmt"
 	"testing"
+
+	"github.com/conduit-agent/conduit/plugins/builtin/processors"
 
 	"github.com/conduit-agent/conduit/plugins/processor"
 	"github.com/conduit-agent/conduit/plugins/record"
@@ -70,7 +70,7 @@ func TestProcessorsKeepDigits(t *testing.T) {
 			c.processors[i].ID = fmt.Sprint("p", i)
 		}
 		chain, err := processor.Open(t.Context(), "p", c.processors,
-			processor.Options{Registry: &processor.Registry{Builtin: processor.Builtins()}, Schemas: &schema.Memory{}, StateDir: t.TempDir()})
+			processor.Options{Registry: &processor.Registry{Builtin: processors.All()}, Schemas: &schema.Memory{}, StateDir: t.TempDir()})
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue

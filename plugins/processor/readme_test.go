@@ -9,7 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/conduit-agent/conduit/plugins/processor"
+	"github.com/conduit-agent/conduit/plugins/builtin/processors"
+
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
@@ -27,7 +28,7 @@ func TestREADME(t *testing.T) {
 		t.Fatalf("README.md has no place for the processors: want %s and %s", begin, end)
 	}
 	var pages strings.Builder
-	plugins := slices.SortedFunc(slices.Values(processor.Builtins()), func(a, b sdk.ProcessorPlugin) int { return cmp.Compare(a.Name, b.Name) })
+	plugins := slices.SortedFunc(slices.Values(processors.All()), func(a, b sdk.ProcessorPlugin) int { return cmp.Compare(a.Name, b.Name) })
 	for _, p := range plugins {
 		writePage(t, &pages, p)
 	}

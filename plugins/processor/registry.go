@@ -14,6 +14,8 @@ import (
 type Registry struct {
 	// Builtin are the processors compiled into the agent.
 	Builtin []sdk.ProcessorPlugin
+	// Hint ends the error about a processor that does not exist; may be empty.
+	Hint string
 	// Standalone returns the processors that are currently in files; nil if there are none.
 	Standalone func() []sdk.ProcessorPlugin
 	// AllowPath returns an error if settings may not name a file; nil allows every file.
@@ -75,11 +77,15 @@ func (r *Registry) notFound(reference string, ref pluginname.Name) error {
 	if ref.Kind != pluginname.Builtin {
 		add(r.standalone())
 	}
+	hint := ""
+	if r.Hint != "" {
+		hint = "; " + r.Hint
+	}
 	switch best := texts.Closest(ref.Name, known); {
 	case len(versions) > 0:
-		return fmt.Errorf("cannot find processor %q: there is version latest, %s", reference, strings.Join(versions, ", "))
+		return fmt.Errorf("cannot find processor %q: there is version latest, %s%s", reference, strings.Join(versions, ", "), hint)
 	case best != "":
-		return fmt.Errorf("cannot find processor %q: did you mean %q?", reference, best)
+		return fmt.Errorf("cannot find processor %q: did you mean %q?%s", reference, best, hint)
 	}
-	return fmt.Errorf("cannot find processor %q", reference)
+	return fmt.Errorf("cannot find processor %q%s", reference, hint)
 }

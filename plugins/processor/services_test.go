@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conduit-agent/conduit/plugins/builtin/processors"
+
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/conduit-agent/conduit/plugins/processor"
@@ -95,7 +97,7 @@ var services = map[string]service{
 
 // Every processor that calls a service runs with all its settings, and retries when it gets no response.
 func TestServices(t *testing.T) {
-	for _, plugin := range processor.Builtins() {
+	for _, plugin := range processors.All() {
 		if s, ok := services[plugin.Name]; ok {
 			t.Run(plugin.Name, func(t *testing.T) { s.test(t, plugin) })
 		}
@@ -127,7 +129,7 @@ func (s service) test(t *testing.T, plugin sdk.ProcessorPlugin) {
 		settings[name] = strings.Replace(value, "URL", server.URL, 1)
 	}
 	declared := []spec.Processor{{ID: "x", Plugin: plugin.Name, Settings: settings}}
-	o := processor.Options{Registry: &processor.Registry{Builtin: processor.Builtins()}, Timeout: time.Minute}
+	o := processor.Options{Registry: &processor.Registry{Builtin: processors.All()}, Timeout: time.Minute}
 	if problems := o.Registry.Check(t.Context(), "", declared); len(problems) > 0 {
 		t.Fatalf("the declaration has problems: %v", problems)
 	}

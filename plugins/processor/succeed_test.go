@@ -7,6 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/conduit-agent/conduit/plugins/builtin/processors"
+
 	"github.com/conduit-agent/conduit/plugins/processor"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 	"github.com/conduit-agent/conduit/spec"
@@ -21,7 +23,7 @@ type succession struct {
 
 func succeeding(t *testing.T, declared ...spec.Processor) *succession {
 	t.Helper()
-	s := &succession{t: t, options: processor.Options{Registry: &processor.Registry{Builtin: processor.Builtins()}, StateDir: t.TempDir()}}
+	s := &succession{t: t, options: processor.Options{Registry: &processor.Registry{Builtin: processors.All()}, StateDir: t.TempDir()}}
 	var err error
 	if s.Chain, err = processor.Open(t.Context(), "p", declared, s.options); err != nil {
 		t.Fatal(err)

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conduit-agent/conduit/plugins/builtin/processors"
+
 	"github.com/conduit-agent/conduit/plugins/processor"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/spec"
@@ -44,7 +46,7 @@ func endOf(t *testing.T, declared spec.Processor) time.Duration {
 	t.Helper()
 	declared.ID = "x"
 	chain, err := processor.Open(t.Context(), "p", []spec.Processor{declared},
-		processor.Options{Registry: &processor.Registry{Builtin: processor.Builtins()}})
+		processor.Options{Registry: &processor.Registry{Builtin: processors.All()}})
 	if err != nil {
 		t.Fatal(err)
 	}

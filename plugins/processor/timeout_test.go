@@ -11,6 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/conduit-agent/conduit/plugins/builtin/processors"
+
 	"github.com/conduit-agent/conduit/plugins/connector"
 	"github.com/conduit-agent/conduit/plugins/processor"
 	"github.com/conduit-agent/conduit/plugins/record"
@@ -72,7 +74,7 @@ func (p *blocked) Process(_ context.Context, b *sdk.ProcessBatch) error {
 
 // withBlocked returns the registry of all processors. Processors with this name block.
 func withBlocked(name string, n never) *processor.Registry {
-	all := slices.Clone(processor.Builtins())
+	all := slices.Clone(processors.All())
 	for i, p := range all {
 		if p.Name == name {
 			all[i].New = func() sdk.Processor { return &blocked{p.New(), n} }
@@ -160,7 +162,7 @@ func TestEveryProcessorEnds(t *testing.T) {
 	t.Cleanup(service.Close)
 	t.Cleanup(func() { close(silent) })
 	cases := timeoutCases(service.URL)
-	for _, p := range processor.Builtins() {
+	for _, p := range processors.All() {
 		if _, ok := cases[p.Name]; !ok {
 			t.Errorf("%s has no case", p.Name)
 		}
@@ -200,7 +202,7 @@ func (c timeoutCase) run(t *testing.T, declared spec.Processor, limit time.Durat
 func (c timeoutCase) end(t *testing.T, declared spec.Processor, limit time.Duration) (left bool) {
 	t.Helper()
 	n := never{make(chan struct{})}
-	o := processor.Options{Registry: &processor.Registry{Builtin: processor.Builtins()}, Timeout: limit,
+	o := processor.Options{Registry: &processor.Registry{Builtin: processors.All()}, Timeout: limit,
 		Schemas: &schema.Memory{}, StateDir: t.TempDir()}
 	clock := &blockedClock{never: n}
 	switch {

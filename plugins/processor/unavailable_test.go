@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/conduit-agent/conduit/plugins/builtin/processors"
+
 	"github.com/conduit-agent/conduit/plugins/processor"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/spec"
@@ -23,7 +25,7 @@ func TestUnavailableValues(t *testing.T) {
 		numbers[i] = float64(text[i])
 	}
 	chain, err := processor.Open(t.Context(), "p", []spec.Processor{{ID: "x", Plugin: "unwrap.debezium"}},
-		processor.Options{Registry: &processor.Registry{Builtin: processor.Builtins()}})
+		processor.Options{Registry: &processor.Registry{Builtin: processors.All()}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,5 +1,3 @@
-//go:build !minimal
-
 // Package zstd compresses and decompresses with Zstandard (RFC 8878).
 package zstd
 

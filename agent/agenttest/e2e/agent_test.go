@@ -15,6 +15,7 @@ import (
 	"github.com/conduit-agent/conduit/agent"
 	"github.com/conduit-agent/conduit/agent/agenttest"
 	"github.com/conduit-agent/conduit/agent/config"
+	"github.com/conduit-agent/conduit/agent/parts"
 	"github.com/conduit-agent/conduit/plugins/connector"
 	"github.com/conduit-agent/conduit/plugins/standalone"
 	"github.com/conduit-agent/conduit/spec"
@@ -235,7 +236,7 @@ func TestASecondAgentIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	cfg.DB.SQLite.Path = a.Path("conduit.db")
-	err = agent.Run(context.Background(), agent.Options{Config: cfg, Log: slog.New(slog.DiscardHandler)})
+	err = agent.Run(context.Background(), agent.Options{Config: cfg, Plugins: parts.Plugins(), Cluster: parts.Cluster(), Log: slog.New(slog.DiscardHandler)})
 	if err == nil || !strings.Contains(err.Error(), strconv.Itoa(os.Getpid())) {
 		t.Errorf("the second agent ended with %v; want an error that names the first one's pid", err)
 	}
@@ -255,7 +256,7 @@ func TestExitOnDegraded(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(cfg.Pipelines.Path, "p.yaml"), []byte(bad), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	err = agent.Run(t.Context(), agent.Options{Config: cfg, Log: slog.New(slog.DiscardHandler)})
+	err = agent.Run(t.Context(), agent.Options{Config: cfg, Plugins: parts.Plugins(), Cluster: parts.Cluster(), Log: slog.New(slog.DiscardHandler)})
 	if err == nil || !strings.Contains(err.Error(), "pipeline p is degraded") || !strings.Contains(err.Error(), "rate") {
 		t.Errorf("the agent ended with %v", err)
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/agent"
+	"github.com/conduit-agent/conduit/agent/parts"
 )
 
 // An agent outside a cluster runs no cluster goroutine and makes no cluster allocation while a pipeline runs.
@@ -22,7 +23,7 @@ func TestNothingOfAClusterWithoutOne(t *testing.T) {
 		ctx, end := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() {
-			ended <- runIn(ctx, agent.Options{Config: cfg, Log: slog.New(slog.DiscardHandler)}, sim)
+			ended <- runIn(ctx, agent.Options{Config: cfg, Plugins: parts.Plugins(), Cluster: parts.Cluster(), Log: slog.New(slog.DiscardHandler)}, sim)
 		}()
 		time.Sleep(time.Second)
 		synctest.Wait()

@@ -19,6 +19,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/agenttest"
 	"github.com/conduit-agent/conduit/agent/agenttest/executable"
 	"github.com/conduit-agent/conduit/agent/config"
+	"github.com/conduit-agent/conduit/agent/parts"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/spec"
 )
@@ -266,7 +267,7 @@ func TestTokensThatProtectLittle(t *testing.T) {
 		}
 		var log bytes.Buffer
 		ctx, stop := context.WithCancel(t.Context())
-		options := agent.Options{Config: cfg, Log: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn})), Started: func(*agent.Agent) { stop() }}
+		options := agent.Options{Config: cfg, Plugins: parts.Plugins(), Cluster: parts.Cluster(), Log: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn})), Started: func(*agent.Agent) { stop() }}
 		if err := agent.Run(ctx, options); err != nil {
 			t.Error(err)
 		}
@@ -279,7 +280,7 @@ func TestTokensThatProtectLittle(t *testing.T) {
 
 // quiet runs an agent without a log.
 func quiet(cfg config.Config) agent.Options {
-	return agent.Options{Config: cfg, Log: slog.New(slog.DiscardHandler)}
+	return agent.Options{Config: cfg, Plugins: parts.Plugins(), Cluster: parts.Cluster(), Log: slog.New(slog.DiscardHandler)}
 }
 
 // settings returns the settings of an agent in a separate directory.

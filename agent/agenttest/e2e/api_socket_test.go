@@ -16,6 +16,7 @@ import (
 	"github.com/conduit-agent/conduit/agent"
 	"github.com/conduit-agent/conduit/agent/agenttest"
 	"github.com/conduit-agent/conduit/agent/config"
+	"github.com/conduit-agent/conduit/agent/parts"
 	"github.com/conduit-agent/conduit/api/client"
 	"github.com/conduit-agent/conduit/api/rest"
 )
@@ -118,7 +119,7 @@ func TestSocketsThatAreRefused(t *testing.T) {
 		root := agenttest.NewDir(t)
 		c.DB.SQLite.Path, c.Pipelines.Path, c.Connectors.Path = filepath.Join(root, "conduit.db"), filepath.Join(root, "pipelines"), filepath.Join(root, "connectors")
 		c.API.HTTP = config.HTTP{Address: "127.0.0.1:0", Socket: filepath.Join(dir, test.name), SocketMode: test.mode, SocketGroup: test.group}
-		err = agent.Run(t.Context(), agent.Options{Config: c, Log: slog.New(slog.NewTextHandler(io.Discard, nil)), Started: func(*agent.Agent) { t.Error("started") }})
+		err = agent.Run(t.Context(), agent.Options{Config: c, Plugins: parts.Plugins(), Cluster: parts.Cluster(), Log: slog.New(slog.NewTextHandler(io.Discard, nil)), Started: func(*agent.Agent) { t.Error("started") }})
 		if err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: %v, want %q", test.name, err, test.want)
 		}
@@ -162,7 +163,7 @@ func TestFilesOfTheAPIAreBounded(t *testing.T) {
 		c.DB.SQLite.Path, c.Pipelines.Path, c.Connectors.Path = filepath.Join(root, "conduit.db"), filepath.Join(root, "pipelines"), filepath.Join(root, "connectors")
 		c.API.HTTP.Address = "127.0.0.1:0"
 		set(&c.API)
-		err = agent.Run(t.Context(), agent.Options{Config: c, Log: slog.New(slog.DiscardHandler), Started: func(*agent.Agent) { t.Error("started") }})
+		err = agent.Run(t.Context(), agent.Options{Config: c, Plugins: parts.Plugins(), Cluster: parts.Cluster(), Log: slog.New(slog.DiscardHandler), Started: func(*agent.Agent) { t.Error("started") }})
 		if err == nil || !strings.Contains(err.Error(), "regular file") {
 			t.Errorf("%s: %v", what, err)
 		}
@@ -179,7 +180,7 @@ func TestOriginsThatAreRefused(t *testing.T) {
 		root := agenttest.NewDir(t)
 		c.DB.SQLite.Path, c.Pipelines.Path, c.Connectors.Path = filepath.Join(root, "conduit.db"), filepath.Join(root, "pipelines"), filepath.Join(root, "connectors")
 		c.API.HTTP.Address, c.API.HTTP.CORS.AllowedOrigins = "127.0.0.1:0", setting
-		err = agent.Run(t.Context(), agent.Options{Config: c, Log: slog.New(slog.DiscardHandler), Started: func(*agent.Agent) { t.Error("started") }})
+		err = agent.Run(t.Context(), agent.Options{Config: c, Plugins: parts.Plugins(), Cluster: parts.Cluster(), Log: slog.New(slog.DiscardHandler), Started: func(*agent.Agent) { t.Error("started") }})
 		if err == nil || !strings.Contains(err.Error(), "is not an origin") {
 			t.Errorf("%s: %v", setting, err)
 		}

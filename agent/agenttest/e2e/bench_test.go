@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conduit-agent/conduit/plugins/builtin/processors"
+
 	"github.com/conduit-agent/conduit/agent/engine"
 	"github.com/conduit-agent/conduit/agent/engine/backpressure"
 	"github.com/conduit-agent/conduit/agent/engine/commit"
@@ -129,7 +131,7 @@ func (benchPlugins) WithDefaults(_ string, settings map[string]string) map[strin
 }
 
 func (benchPlugins) Processors(_ context.Context, parent string, declared []spec.Processor, _ connector.Chain) (connector.Chain, error) {
-	return processor.Open(context.Background(), parent, declared, processor.Options{Registry: &processor.Registry{Builtin: processor.Builtins()}})
+	return processor.Open(context.Background(), parent, declared, processor.Options{Registry: &processor.Registry{Builtin: processors.All()}})
 }
 
 // memory is a store that keeps nothing.

@@ -12,6 +12,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/agenttest/executable"
 	"github.com/conduit-agent/conduit/agent/catalog"
 	"github.com/conduit-agent/conduit/agent/config"
+	"github.com/conduit-agent/conduit/agent/parts"
 	"github.com/conduit-agent/conduit/plugins/builtin"
 	"github.com/conduit-agent/conduit/spec"
 )
@@ -20,7 +21,7 @@ import (
 func catalogOf(dir string) *catalog.Catalog {
 	var c config.Config
 	c.Connectors.Path = filepath.Join(dir, "connectors")
-	return catalog.Offline(c, slog.New(slog.DiscardHandler))
+	return catalog.Offline(parts.Plugins(), c, slog.New(slog.DiscardHandler))
 }
 
 func TestCatalogKnowsExecutables(t *testing.T) {

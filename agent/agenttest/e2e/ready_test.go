@@ -14,6 +14,7 @@ import (
 	"github.com/conduit-agent/conduit/agent"
 	"github.com/conduit-agent/conduit/agent/agenttest"
 	"github.com/conduit-agent/conduit/agent/config"
+	"github.com/conduit-agent/conduit/agent/parts"
 )
 
 // onePipeline returns the settings of an agent with one pipeline and without an API.
@@ -48,7 +49,7 @@ func TestNotReadyWhileNothingCanBeSaved(t *testing.T) {
 		ctx, end := context.WithCancel(t.Context())
 		up, ended := make(chan *agent.Agent, 1), make(chan error, 1)
 		go func() {
-			ended <- runIn(ctx, agent.Options{Config: cfg, Log: slog.New(slog.DiscardHandler), Started: func(a *agent.Agent) { up <- a }}, sim)
+			ended <- runIn(ctx, agent.Options{Config: cfg, Plugins: parts.Plugins(), Cluster: parts.Cluster(), Log: slog.New(slog.DiscardHandler), Started: func(a *agent.Agent) { up <- a }}, sim)
 		}()
 		a := <-up
 		ready := func(want bool) {

@@ -14,6 +14,7 @@ import (
 	"github.com/conduit-agent/conduit/agent"
 	"github.com/conduit-agent/conduit/agent/agenttest"
 	"github.com/conduit-agent/conduit/agent/config"
+	"github.com/conduit-agent/conduit/agent/parts"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/spec"
 )
@@ -122,7 +123,7 @@ func BenchmarkStart(b *testing.B) {
 		up, ended := make(chan *agent.Agent, 1), make(chan error, 1)
 		began := time.Now()
 		go func() {
-			ended <- agent.Run(ctx, agent.Options{Config: cfg, Log: slog.New(slog.DiscardHandler), Wired: agenttest.Unlimited, Started: func(a *agent.Agent) { up <- a }})
+			ended <- agent.Run(ctx, agent.Options{Config: cfg, Plugins: parts.Plugins(), Cluster: parts.Cluster(), Log: slog.New(slog.DiscardHandler), Wired: agenttest.Unlimited, Started: func(a *agent.Agent) { up <- a }})
 		}()
 		wait.For(b, "all to run", allRun(<-up, n))
 		took := time.Since(began)

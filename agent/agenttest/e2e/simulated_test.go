@@ -25,11 +25,11 @@ type bubble struct {
 
 // runIn runs an agent without anything that waits outside the bubble: no file system events, no network.
 func runIn(ctx context.Context, o agent.Options, b bubble) error {
+	o.Plugins.Modules = nil
 	o.Wired = func(a *agent.Agent) {
 		m := mortal{a.Store, &b}
 		a.Catalog.Host.Builtin = append(a.Catalog.Host.Builtin, b.Connectors...)
 		a.Catalog.Executables.Watch, a.Catalog.Executables.Interval = nil, time.Hour
-		a.Catalog.Modules.Watch = nil
 		a.Files.Watch.PollOnly, a.Files.Watch.Poll = true, b.Poll
 		a.Files.Store, a.Loop.Store, a.Runner.Store, a.Committer.Store = m, m, m, m
 		a.Loop.Policy.Probation = b.Confirm

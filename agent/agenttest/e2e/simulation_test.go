@@ -18,6 +18,7 @@ import (
 	"github.com/conduit-agent/conduit/agent"
 	"github.com/conduit-agent/conduit/agent/agenttest/model"
 	"github.com/conduit-agent/conduit/agent/config"
+	"github.com/conduit-agent/conduit/agent/parts"
 	"github.com/conduit-agent/conduit/spec"
 )
 
@@ -169,7 +170,7 @@ func (s *simulation) start() {
 	s.end, s.ended = end, make(chan error, 1)
 	started := make(chan *agent.Agent, 1)
 	go func() {
-		s.ended <- runIn(ctx, agent.Options{Config: s.cfg, Log: slog.New(slog.DiscardHandler),
+		s.ended <- runIn(ctx, agent.Options{Config: s.cfg, Plugins: parts.Plugins(), Cluster: parts.Cluster(), Log: slog.New(slog.DiscardHandler),
 			Started: func(a *agent.Agent) { started <- a }}, m.simulation())
 	}()
 	select {

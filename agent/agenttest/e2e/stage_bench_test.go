@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conduit-agent/conduit/plugins/builtin/processors"
+
 	"github.com/conduit-agent/conduit/plugins/connector"
 	"github.com/conduit-agent/conduit/plugins/processor"
 	"github.com/conduit-agent/conduit/spec"
@@ -54,7 +56,7 @@ func openStage(b *testing.B, p spec.Processor) connector.Chain {
 		return nil
 	}
 	p.ID = strings.ReplaceAll(p.Plugin, ".", "-")
-	chain, err := processor.Open(b.Context(), "p", []spec.Processor{p}, processor.Options{Registry: &processor.Registry{Builtin: processor.Builtins()}, Timeout: time.Minute})
+	chain, err := processor.Open(b.Context(), "p", []spec.Processor{p}, processor.Options{Registry: &processor.Registry{Builtin: processors.All()}, Timeout: time.Minute})
 	check(b, err)
 	return chain
 }

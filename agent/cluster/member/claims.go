@@ -1,16 +1,70 @@
-//go:build !minimal && !no_cluster
-
 package member
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"log/slog"
 
 	"github.com/conduit-agent/conduit/agent/cluster"
-	"github.com/conduit-agent/conduit/agent/cluster/natskv"
 	"github.com/conduit-agent/conduit/agent/config"
+	"github.com/conduit-agent/conduit/agent/membership"
 )
+
+// StoreKind is a kind of store that can hold the sessions and claims of a cluster.
+type StoreKind struct {
+	Product string // for messages
+	Setting string // the setting with the address of the store
+	URL     func(config.Cluster) string
+	// Open opens the store, which need not answer yet. member is the name of this agent. ready prepares the store, and
+	// fails until it answers.
+	Open func(c config.Cluster, member string, log *slog.Logger) (s cluster.Store, ready func(context.Context) error, err error)
+	// Check returns nil if the store answers and can hold claims, and otherwise the reason.
+	Check func(ctx context.Context, c config.Cluster) error
+}
+
+// kindOf returns the kind of the store in the settings of a cluster.
+func kindOf(c config.Cluster, kinds []StoreKind) (StoreKind, error) {
+	var found []StoreKind
+	settings := ""
+	for i, k := range kinds {
+		if i > 0 {
+			settings += " nor "
+		}
+		settings += k.Setting
+		if k.URL(c) != "" {
+			found = append(found, k)
+		}
+	}
+	switch len(found) {
+	case 1:
+		return found[0], nil
+	case 0:
+		return StoreKind{}, fmt.Errorf("cluster.name is set, and neither %s is: members of a cluster need the address of a store", settings)
+	}
+	return StoreKind{}, fmt.Errorf("%s and %s are both set: a cluster has one store, so remove one of them", found[0].Setting, found[1].Setting)
+}
+
+// Cluster returns the clusters of a binary that can use these kinds of stores.
+func Cluster(kinds []StoreKind) *membership.Cluster {
+	return &membership.Cluster{
+		Join: func(n membership.Needs) (membership.Membership, membership.Parts, error) {
+			m, err := New(n, kinds)
+			if err != nil {
+				return nil, membership.Parts{}, err
+			}
+			return m, m.parts, nil
+		},
+		Schemas: Schemas,
+		InFile:  cluster.ProblemsInFile,
+		Check: func(ctx context.Context, c config.Cluster) (product string, err error) {
+			kind, err := kindOf(c, kinds)
+			if err != nil {
+				return "", err
+			}
+			return kind.Product, kind.Check(ctx, c)
+		},
+	}
+}
 
 // claimStore is the store of the sessions and claims of a cluster.
 type claimStore struct {
@@ -20,19 +74,11 @@ type claimStore struct {
 }
 
 // openClaims opens the store named in the settings.
-func openClaims(c config.Cluster, member string, log *slog.Logger) (claimStore, error) {
-	switch {
-	case c.NATS.URL != "" && c.Postgres.URL != "":
-		return claimStore{}, errors.New("cluster.nats.url and cluster.postgres.url are both set: a cluster has one store, so remove one of them")
-	case c.NATS.URL != "":
-		o := natskv.Options{
-			URL: c.NATS.URL, Cluster: c.Name, Replicas: c.NATS.Replicas, Name: member, Log: log,
-			Credentials: c.NATS.CredentialsFile, NKey: c.NATS.NKeyFile, CA: c.NATS.TLS.CAFile, Certificate: c.NATS.TLS.CertFile, Key: c.NATS.TLS.KeyFile,
-		}
-		s, err := natskv.Open(o)
-		return claimStore{s, "NATS", func(ctx context.Context) error { return s.Ready(ctx, o) }}, err
-	case c.Postgres.URL != "":
-		return openPostgres(c, log)
+func openClaims(kinds []StoreKind, c config.Cluster, member string, log *slog.Logger) (claimStore, error) {
+	kind, err := kindOf(c, kinds)
+	if err != nil {
+		return claimStore{}, err
 	}
-	return claimStore{}, errors.New("cluster.name is set, and neither cluster.nats.url nor cluster.postgres.url is: members of a cluster need the address of a store")
+	s, ready, err := kind.Open(c, member, log)
+	return claimStore{s, kind.Product, ready}, err
 }

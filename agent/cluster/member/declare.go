@@ -1,5 +1,3 @@
-//go:build !minimal && !no_cluster
-
 package member
 
 import (
@@ -107,14 +105,8 @@ func (m *Membership) obey(ctx context.Context, d *spec.Declaration) {
 	}
 }
 
-// Problems returns the reasons why members of a cluster do not run a pipeline as it is declared. A standalone agent has
-// none.
-func (m *Membership) Problems(p *spec.Pipeline) []spec.Problem {
-	if m == nil {
-		return nil
-	}
-	return cluster.Problems(p)
-}
+// Problems returns the reasons why members of a cluster do not run a pipeline as it is declared.
+func (m *Membership) Problems(p *spec.Pipeline) []spec.Problem { return cluster.Problems(p) }
 
 // termsOf returns the terms of a pipeline. A pipeline that is not declared yet is treated as one of the cluster's.
 func (m *Membership) termsOf(id string) cluster.Placement {
@@ -154,5 +146,5 @@ func (m *Membership) elsewhere(id string, withdrawn bool) bool {
 // KeepsConnectors reports whether this member must leave the connectors of a cluster pipeline that it does not own to
 // the next owner, or to the member that deletes the pipeline.
 func (m *Membership) KeepsConnectors(pipeline string) bool {
-	return m != nil && m.clustered(pipeline) && !m.member.Here(pipeline)
+	return m.clustered(pipeline) && !m.member.Here(pipeline)
 }

@@ -1,5 +1,6 @@
-//go:build !minimal && !no_cluster
-
+// Package member makes an agent a member of the cluster named in its settings, and shows the cluster in the agent's
+// API. Package cluster then runs the declarations in the agent's store. The loop, the runs and the dead letters of the
+// agent get parts that depend on the claims.
 package member
 
 import (
@@ -15,6 +16,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/cluster/deadletters"
 	"github.com/conduit-agent/conduit/agent/cluster/protocol"
 	"github.com/conduit-agent/conduit/agent/config"
+	"github.com/conduit-agent/conduit/agent/membership"
 	"github.com/conduit-agent/conduit/spec/notify"
 )
 
@@ -24,9 +26,8 @@ const leaveTimeout = 5 * time.Second
 
 // Membership is an agent's membership in a cluster. Create it with New.
 type Membership struct {
-	Parts
-
-	needs    Needs
+	needs    membership.Needs
+	parts    membership.Parts
 	member   *cluster.Member
 	shared   *cluster.Shared
 	claims   claimStore
@@ -43,14 +44,10 @@ type Membership struct {
 	forgotten map[string]bool              // guarded by mu: deleted pipelines that are only declared here
 }
 
-// New makes the agent a member of the cluster named in the settings. It returns nil for a standalone agent, whose
-// settings name no cluster. The store of the cluster need not answer yet; Run waits for it. An error reports wrong
-// settings.
-func New(n Needs) (*Membership, error) {
+// New makes the agent a member of the cluster named in the settings. The store of the cluster is one of kinds. It need
+// not answer yet; Run waits for it. An error reports wrong settings.
+func New(n membership.Needs, kinds []StoreKind) (*Membership, error) {
 	c := n.Settings
-	if c.Name == "" {
-		return nil, nil
-	}
 	name, err := memberName(c)
 	if err != nil {
 		return nil, err
@@ -59,7 +56,7 @@ func New(n Needs) (*Membership, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := openClaims(c, name, n.Log)
+	s, err := openClaims(kinds, c, name, n.Log)
 	if err != nil {
 		return nil, err
 	}
@@ -87,8 +84,8 @@ func New(n Needs) (*Membership, error) {
 	return m, nil
 }
 
-// Absent returns nil: in this build, an agent is a member of the cluster named in its settings.
-func Absent() error { return nil }
+// Parts returns the parts of the agent that are different in the cluster.
+func (m *Membership) Parts() membership.Parts { return m.parts }
 
 // connect connects the parts of the membership with each other.
 func (m *Membership) connect() {
@@ -105,7 +102,9 @@ func (m *Membership) connect() {
 	if r, ok := m.needs.Schemas.(*cluster.SchemaRegistry); ok {
 		r.Store, r.Shared = m.claims, m.sharesSubject
 	}
-	m.Parts = Parts{
+	m.parts = membership.Parts{
+		Desired:     m.desired,
+		API:         m,
 		Runs:        m.shared,
 		States:      loopStore{m.needs.Store, m.shared},
 		Replicas:    m.letters,
@@ -220,18 +219,15 @@ func (m *Membership) ready(ctx context.Context) error {
 	return nil
 }
 
-// Changed reports that the declarations may have changed. It does not block. It does nothing on a standalone agent.
+// Changed reports that the declarations may have changed. It does not block.
 func (m *Membership) Changed() {
-	if m != nil {
-		m.apis.Recheck()
-		m.declared.Notify()
-	}
+	m.apis.Recheck()
+	m.declared.Notify()
 }
 
-// Joined returns the reason why this agent cannot run pipelines of the cluster. It returns nil for a joined or
-// standalone agent.
+// Joined returns the reason why this agent cannot run pipelines of the cluster, nil if it has joined.
 func (m *Membership) Joined() error {
-	if m == nil || m.member.Joined() {
+	if m.member.Joined() {
 		return nil
 	}
 	return fmt.Errorf("this agent has no session in the cluster %q, so that it runs none of its pipelines", m.needs.Settings.Name)

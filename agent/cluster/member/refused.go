@@ -1,5 +1,3 @@
-//go:build !minimal && !no_cluster
-
 package member
 
 import (

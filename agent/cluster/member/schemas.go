@@ -1,5 +1,3 @@
-//go:build !minimal && !no_cluster
-
 package member
 
 import (
@@ -10,12 +8,9 @@ import (
 	"github.com/conduit-agent/conduit/plugins/schema"
 )
 
-// Schemas returns the registry that all members of a cluster share, with copies in own. It returns own if the settings
-// name no cluster. The registry is unusable until New has completed it.
+// Schemas returns the registry that all members of a cluster share, with copies in own. It is unusable until New has
+// completed it.
 func Schemas(c config.Cluster, own schema.IDRegistry) schema.Registry {
-	if c.Name == "" {
-		return own
-	}
 	return &cluster.SchemaRegistry{Local: own, Cluster: c.Name}
 }
 

@@ -1,5 +1,3 @@
-//go:build !minimal && !no_cluster
-
 package member
 
 import (
@@ -8,6 +6,7 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/agent/cluster"
+	"github.com/conduit-agent/conduit/agent/membership"
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/reconcile"
@@ -17,15 +16,27 @@ import (
 // overrideTimeout bounds the time to publish an override to the other members.
 const overrideTimeout = 10 * time.Second
 
-// Checkpoint implements position.Store. Positions of cluster pipelines are in their claims.
-func (s Store) Checkpoint(ctx context.Context, connectorID string) (*spec.Checkpoint, error) {
+// sharedStore is the store of an agent's API in a cluster. Declarations, starts, stops and position changes of cluster
+// pipelines through the API apply to all members.
+type sharedStore struct {
+	membership.OwnStore
+	member *Membership
+}
+
+// desired returns the store for the API of this member, whose own store is own.
+func (m *Membership) desired(own membership.OwnStore) membership.OwnStore {
+	return &sharedStore{own, m}
+}
+
+// Checkpoint implements resource.Checkpoints. Positions of cluster pipelines are in their claims.
+func (s *sharedStore) Checkpoint(ctx context.Context, connectorID string) (*spec.Checkpoint, error) {
 	pipeline, ok := s.shared(connectorID)
 	if !ok {
-		return s.DB.Checkpoint(ctx, connectorID)
+		return s.OwnStore.Checkpoint(ctx, connectorID)
 	}
 	try, cancel := context.WithTimeout(ctx, viewTimeout)
 	defer cancel()
-	c, err := s.Membership.shared.Position(try, pipeline, connectorID)
+	c, err := s.member.shared.Position(try, pipeline, connectorID)
 	if err != nil {
 		return nil, rest.Errorf(rest.Unavailable, rest.ReasonCluster, "%v", err).Suggest("try again when the store of the cluster can be reached")
 	}
@@ -33,24 +44,18 @@ func (s Store) Checkpoint(ctx context.Context, connectorID string) (*spec.Checkp
 }
 
 // shared returns the pipeline of a connector, if it belongs to the cluster.
-func (s Store) shared(connectorID string) (pipeline string, ok bool) {
-	if s.Membership == nil {
-		return "", false
-	}
-	return s.Membership.pipelineOf(connectorID)
+func (s *sharedStore) shared(connectorID string) (pipeline string, ok bool) {
+	return s.member.pipelineOf(connectorID)
 }
 
-// ApplyIf implements desired.Store. Declarations of the API apply to all members of a cluster.
-func (s Store) ApplyIf(ctx context.Context, c *spec.Changes, expect map[string]string) error {
-	if s.Membership == nil {
-		return s.DB.ApplyIf(ctx, c, expect)
-	}
-	return s.Membership.apis.ApplyIf(ctx, c, expect)
+// ApplyIf implements resource.Store. Declarations of the API apply to all members of a cluster.
+func (s *sharedStore) ApplyIf(ctx context.Context, c *spec.Changes, expect map[string]string) error {
+	return s.member.apis.ApplyIf(ctx, c, expect)
 }
 
-// SetOverride implements desired.Store. In a cluster it applies to all members.
-func (s Store) SetOverride(ctx context.Context, id string, status spec.Status) error {
-	if s.Membership != nil && s.Membership.clustered(id) {
+// SetOverride implements resource.Store. In a cluster it applies to all members.
+func (s *sharedStore) SetOverride(ctx context.Context, id string, status spec.Status) error {
+	if s.member.clustered(id) {
 		declared, err := s.Get(ctx, id)
 		if err != nil {
 			return err
@@ -60,23 +65,23 @@ func (s Store) SetOverride(ctx context.Context, id string, status spec.Status) e
 				Suggest("try again when the store of the cluster can be reached; it may have taken effect nevertheless")
 		}
 	}
-	return s.DB.SetOverride(ctx, id, status)
+	return s.OwnStore.SetOverride(ctx, id, status)
 }
 
 // override publishes an override of a pipeline to all members. It applies to the version of the declaration with this
 // digest.
-func (s Store) override(ctx context.Context, id string, status spec.Status, digest string) error {
+func (s *sharedStore) override(ctx context.Context, id string, status spec.Status, digest string) error {
 	ctx, cancel := context.WithTimeout(ctx, overrideTimeout)
 	defer cancel()
-	return s.Membership.member.SetOverride(ctx, id, status, digest)
+	return s.member.member.SetOverride(ctx, id, status, digest)
 }
 
-// MoveCheckpoint implements position.Store. The checkpoint of a cluster pipeline is in its claim, which no member holds
+// MoveCheckpoint implements resource.Checkpoints. The checkpoint of a cluster pipeline is in its claim, which no member holds
 // while the pipeline is stopped. MoveCheckpoint changes it there, and in the store of this agent, which records it in
 // its history.
-func (s Store) MoveCheckpoint(ctx context.Context, declared *spec.Declaration, c spec.Checkpoint, before record.Position, event spec.Event) error {
+func (s *sharedStore) MoveCheckpoint(ctx context.Context, declared *spec.Declaration, c spec.Checkpoint, before record.Position, event spec.Event) error {
 	if _, ok := s.shared(c.ConnectorID); !ok {
-		return s.DB.MoveCheckpoint(ctx, declared, c, before, event)
+		return s.OwnStore.MoveCheckpoint(ctx, declared, c, before, event)
 	}
 	if declared.Pipeline.Instances.Several() {
 		return rest.Errorf(rest.FailedPrecondition, rest.ReasonPipelineInstances, "pipeline %q is to have several instances, each with a position of its own, and their sources share what the other system keeps", declared.Pipeline.ID).
@@ -85,7 +90,7 @@ func (s Store) MoveCheckpoint(ctx context.Context, declared *spec.Declaration, c
 	try, cancel := context.WithTimeout(ctx, overrideTimeout)
 	defer cancel()
 	owned := new(cluster.OwnedError)
-	switch err := s.Membership.shared.MovePosition(try, c, before); {
+	switch err := s.member.shared.MovePosition(try, c, before); {
 	case errors.Is(err, spec.ErrConflict):
 		return err
 	case errors.As(err, &owned):
@@ -94,7 +99,7 @@ func (s Store) MoveCheckpoint(ctx context.Context, declared *spec.Declaration, c
 	case err != nil:
 		return rest.Errorf(rest.Unavailable, rest.ReasonCluster, "%v", err).Suggest("try again when the store of the cluster can be reached; it may have taken effect nevertheless")
 	}
-	own, err := s.DB.Checkpoint(ctx, c.ConnectorID)
+	own, err := s.OwnStore.Checkpoint(ctx, c.ConnectorID)
 	if err != nil {
 		return err
 	}
@@ -102,7 +107,7 @@ func (s Store) MoveCheckpoint(ctx context.Context, declared *spec.Declaration, c
 	if own != nil {
 		was = own.Position
 	}
-	return s.DB.MoveCheckpoint(ctx, declared, c, was, event)
+	return s.OwnStore.MoveCheckpoint(ctx, declared, c, was, event)
 }
 
 // loopStore is the store of a loop in a cluster. It shares the states of connectors.

@@ -1,5 +1,3 @@
-//go:build !minimal && !no_cluster
-
 package member
 
 import (
@@ -11,6 +9,7 @@ import (
 
 	"github.com/conduit-agent/conduit/agent/cluster"
 	"github.com/conduit-agent/conduit/agent/cluster/protocol"
+	"github.com/conduit-agent/conduit/agent/membership"
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/spec"
 	"github.com/conduit-agent/conduit/spec/sorting"
@@ -20,35 +19,35 @@ import (
 const viewTimeout = 2 * time.Second
 
 // Placement returns where a pipeline runs, if another member of the cluster should run it; otherwise nil.
-func (v View) Placement(id string) *rest.Placement {
-	if v.Membership == nil || !v.Membership.elsewhere(id, false) {
+func (m *Membership) Placement(id string) *rest.Placement {
+	if !m.elsewhere(id, false) {
 		return nil
 	}
-	if !v.Membership.clustered(id) {
+	if !m.clustered(id) {
 		return &rest.Placement{} // this agent lacks a label
 	}
-	claims := v.Membership.member.Claims(id)
+	claims := m.member.Claims(id)
 	owned := max(0, slices.IndexFunc(claims, func(c protocol.Claim) bool { return c.Owner != "" }))
 	p := placementOf(claims[owned])
-	p.Failed = v.Membership.failed(cmp.Or(claims[owned].Pipeline, id))
+	p.Failed = m.failed(cmp.Or(claims[owned].Pipeline, id))
 	return &p
 }
 
 // Unplaced reports whether a pipeline belongs to the cluster but no member has it.
-func (v View) Unplaced(id string) bool {
-	if v.Membership == nil || !v.Membership.elsewhere(id, false) || !v.Membership.clustered(id) {
+func (m *Membership) Unplaced(id string) bool {
+	if !m.elsewhere(id, false) || !m.clustered(id) {
 		return false
 	}
-	return !slices.ContainsFunc(v.Membership.member.Claims(id), func(c protocol.Claim) bool { return c.Owner != "" })
+	return !slices.ContainsFunc(m.member.Claims(id), func(c protocol.Claim) bool { return c.Owner != "" })
 }
 
 // Instances returns the instances of a pipeline that declares several, or nil if it declares one.
-func (v View) Instances(d *spec.Declaration) *rest.Instances {
-	all := alone(d)
-	if all == nil || v.Membership == nil || !v.Membership.clustered(d.Pipeline.ID) {
+func (m *Membership) Instances(d *spec.Declaration) *rest.Instances {
+	all := membership.RunsOnce(d)
+	if all == nil || !m.clustered(d.Pipeline.ID) {
 		return all
 	}
-	for _, c := range v.Membership.member.Claims(d.Pipeline.ID) {
+	for _, c := range m.member.Claims(d.Pipeline.ID) {
 		if c.Owner == "" {
 			continue
 		}
@@ -94,9 +93,8 @@ func why(c *protocol.ClaimView) protocol.Reason {
 	return protocol.Claimed
 }
 
-// Cluster returns this agent's view of the cluster. v.Membership must not be nil.
-func (v View) Cluster(ctx context.Context) (rest.Cluster, error) {
-	m := v.Membership
+// Cluster returns this agent's view of the cluster.
+func (m *Membership) Cluster(ctx context.Context) (rest.Cluster, error) {
 	body := rest.Cluster{Name: m.needs.Settings.Name, Member: m.member.Self.Agent, State: rest.ClusterJoining, Members: []rest.ClusterMember{}, Pipelines: []rest.ClusterPipeline{}}
 	ctx, cancel := context.WithTimeout(ctx, viewTimeout)
 	defer cancel()
@@ -144,19 +142,13 @@ func (v View) Cluster(ctx context.Context) (rest.Cluster, error) {
 }
 
 // Refused returns the numbers of dead letters of a pipeline on other members of the cluster.
-func (v View) Refused(id string) []rest.MemberDeadLetters {
-	if v.Membership == nil {
-		return nil
-	}
-	return onDisks(v.Membership.reports.All(), id, v.Membership.member.Self.Agent)
+func (m *Membership) Refused(id string) []rest.MemberDeadLetters {
+	return onDisks(m.reports.All(), id, m.member.Self.Agent)
 }
 
-// Terms returns how a pipeline takes part in the cluster. It returns nil for a standalone agent.
-func (v View) Terms(id string) *rest.ClusterTerms {
-	if v.Membership == nil {
-		return nil
-	}
-	return v.Membership.declaredTerms(id)
+// Terms returns how a pipeline takes part in the cluster.
+func (m *Membership) Terms(id string) *rest.ClusterTerms {
+	return m.declaredTerms(id)
 }
 
 // local returns the pipelines that this agent runs without a claim.
@@ -204,12 +196,12 @@ func stateOf(v *protocol.View) (rest.ClusterState, string) {
 }
 
 // Drain hands this agent's pipelines to other members, and accepts no more. It returns when none is left, or with an
-// error when ctx ends first. v.Membership must not be nil.
-func (v View) Drain(ctx context.Context) error { return v.Membership.member.Drain(ctx) }
+// error when ctx ends first.
+func (m *Membership) Drain(ctx context.Context) error { return m.member.Drain(ctx) }
 
-// Resume accepts pipelines again after Drain. v.Membership must not be nil.
-func (v View) Resume(ctx context.Context) error {
+// Resume accepts pipelines again after Drain.
+func (m *Membership) Resume(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, viewTimeout)
 	defer cancel()
-	return v.Membership.member.Resume(ctx)
+	return m.member.Resume(ctx)
 }

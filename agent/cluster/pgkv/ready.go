@@ -1,5 +1,3 @@
-//go:build !minimal && !no_postgres
-
 package pgkv
 
 import (

@@ -1,5 +1,3 @@
-//go:build !minimal
-
 package cli
 
 import (
@@ -18,9 +16,9 @@ import (
 	"github.com/conduit-agent/conduit/cmd/conduit/terminal"
 )
 
-// clusterCommands returns 'conduit cluster' and the commands below it.
-func clusterCommands(p *Program) []*ffcli.Command {
-	return []*ffcli.Command{p.Group(&ffcli.Command{
+// clusterCommand returns 'conduit cluster' and the commands below it.
+func clusterCommand(p *Program) *ffcli.Command {
+	return p.Group(&ffcli.Command{
 		Name:       "cluster",
 		ShortUsage: "conduit cluster COMMAND [flags]",
 		ShortHelp:  "See which agent of a cluster runs what, and give pipelines to others.",
@@ -33,7 +31,7 @@ Examples:
   conduit cluster drain     give the pipelines of this agent to others, before maintenance
   conduit cluster resume    take pipelines again`,
 		Subcommands: []*ffcli.Command{clusterStatusCommand(p), membersCommand(p), drainCommand(p), resumeCommand(p)},
-	})}
+	})
 }
 
 func clusterStatusCommand(p *Program) *ffcli.Command {

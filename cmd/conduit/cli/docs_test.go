@@ -15,10 +15,11 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/conduit-agent/conduit/plugins/builtin/processors"
+
 	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/cmd/conduit/docs"
 	"github.com/conduit-agent/conduit/plugins/builtin"
-	"github.com/conduit-agent/conduit/plugins/processor"
 	"github.com/conduit-agent/conduit/plugins/zstd"
 )
 
@@ -38,7 +39,7 @@ var writtenSite = sync.OnceValues(func() (map[string]string, error) {
 		return nil, err
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	p := &Program{Stdout: io.Discard, Stderr: os.Stderr, Version: "v1.2.3", Site: docs.Of}
+	p := &Program{Stdout: io.Discard, Stderr: os.Stderr, Version: "v1.2.3", Parts: Parts{Site: docs.Of}}
 	if code := p.Run(context.Background(), root(p), []string{"docs", dir}); code != 0 {
 		return nil, fmt.Errorf("conduit docs ends with %d", code)
 	}
@@ -61,7 +62,7 @@ func TestDocs(t *testing.T) {
 			t.Errorf("connector %s has no page with its settings", c.Name)
 		}
 	}
-	for _, c := range processor.Builtins() {
+	for _, c := range processors.All() {
 		if site["processor-"+c.Name+".html"] == "" {
 			t.Errorf("processor %s has no page", c.Name)
 		}

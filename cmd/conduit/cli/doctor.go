@@ -9,7 +9,6 @@ import (
 
 	"github.com/peterbourgon/ff/v3/ffcli"
 
-	"github.com/conduit-agent/conduit/agent/cluster/member"
 	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/cmd/conduit/terminal"
 )
@@ -103,7 +102,7 @@ func (e *examination) all(ctx context.Context) {
 	e.state(ctx)
 	e.permissions()
 	e.notifications()
-	e.findings = append(e.findings, examineCluster(ctx, e.config.Cluster, member.Absent()))
+	e.findings = append(e.findings, examineCluster(ctx, e.config.Cluster, e.Parts.Cluster))
 	e.agent(ctx)
 	e.machine()
 	e.clock()

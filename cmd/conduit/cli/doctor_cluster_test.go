@@ -1,36 +1,41 @@
 package cli
 
 import (
-	"errors"
 	"net"
 	"strings"
 	"testing"
 
 	"github.com/conduit-agent/conduit/agent/config"
+	"github.com/conduit-agent/conduit/agent/membership"
+	"github.com/conduit-agent/conduit/agent/parts"
 )
 
-// A build without clusters reports the settings of a cluster, even when the server can be reached, and nothing else.
-func TestDoctorOfABuildWithoutClusters(t *testing.T) {
+// A binary without clusters reports the settings of a cluster, even when the server can be reached, and nothing else.
+func TestDoctorExaminesTheCluster(t *testing.T) {
 	server, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer server.Close()
-	url := "nats://" + server.Addr().String()
-	absent := errors.New("this build has no clusters")
+	url, closed := "nats://"+server.Addr().String(), "postgres://127.0.0.1:1/x"
 	for name, c := range map[string]struct {
-		settings config.Cluster
-		absent   error
-		level    Level
-		message  string
+		settings  config.Cluster
+		contained *membership.Cluster
+		level     Level
+		message   string
 	}{
-		"with clusters":  {config.Cluster{Name: "edge", NATS: config.NATS{URL: url}}, nil, OK, "can be reached"},
-		"NATS":           {config.Cluster{Name: "edge", NATS: config.NATS{URL: url}}, absent, Error, "this build has no clusters"},
-		"PostgreSQL":     {config.Cluster{Name: "edge", Postgres: config.Postgres{URL: "postgres://127.0.0.1:1/x"}}, absent, Error, "this build has no clusters"},
-		"only a URL":     {config.Cluster{NATS: config.NATS{URL: url}}, absent, Error, "this build has no clusters"},
-		"nothing is set": {config.Cluster{}, absent, OK, "no member of one"},
+		"reached":          {config.Cluster{Name: "edge", NATS: config.NATS{URL: url}}, parts.Cluster(), OK, "NATS can be used"},
+		"the second":       {config.Cluster{Name: "edge", NATS: config.NATS{URL: "nats://127.0.0.1:1," + url}}, parts.Cluster(), OK, "NATS can be used"},
+		"not reached":      {config.Cluster{Name: "edge", NATS: config.NATS{URL: "nats://127.0.0.1:1"}}, parts.Cluster(), Error, "refused"},
+		"no PostgreSQL":    {config.Cluster{Name: "edge", Postgres: config.Postgres{URL: closed}}, parts.Cluster(), Error, "edge: "},
+		"no store":         {config.Cluster{Name: "edge"}, parts.Cluster(), Error, "neither cluster.nats.url nor"},
+		"alone":            {config.Cluster{}, parts.Cluster(), OK, "no member of one"},
+		"NATS, none":       {config.Cluster{Name: "edge", NATS: config.NATS{URL: url}}, nil, Error, "this binary has no clusters"},
+		"PostgreSQL, none": {config.Cluster{Name: "edge", Postgres: config.Postgres{URL: closed}}, nil, Error, "this binary has no clusters"},
+		"only a URL, none": {config.Cluster{NATS: config.NATS{URL: url}}, nil, Error, "this binary has no clusters"},
+		"alone, none":      {config.Cluster{}, nil, OK, "no member of one"},
 	} {
-		found := examineCluster(t.Context(), c.settings, c.absent)
+		found := examineCluster(t.Context(), c.settings, c.contained)
 		if found.Level != c.level || !strings.Contains(found.Message, c.message) ||
 			(found.Advice == "") != (c.level == OK) {
 			t.Errorf("%s: %+v", name, found)

@@ -27,3 +27,9 @@ func TestExitCode(t *testing.T) {
 		}
 	}
 }
+
+// lockedError is an error of the host on which the agent runs.
+type lockedError struct{}
+
+func (lockedError) Error() string     { return "in use by process 7" }
+func (lockedError) Environment() bool { return true }

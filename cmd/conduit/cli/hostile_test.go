@@ -19,6 +19,7 @@ import (
 
 	plugincatalog "github.com/conduit-agent/conduit/agent/catalog"
 	"github.com/conduit-agent/conduit/agent/config"
+	"github.com/conduit-agent/conduit/agent/parts"
 )
 
 // hostileText would change the meaning of the line around it and the title of a terminal, and clear and color it as
@@ -108,7 +109,7 @@ func TestCommandsPrintNothingHidden(t *testing.T) {
 						var stdout, stderr bytes.Buffer
 						p := &Program{Stdout: &stdout, Stderr: &stderr, Terminal: terminal,
 							Catalog: func(c config.Config, log *slog.Logger) Catalog {
-								return plugincatalog.Offline(c, log)
+								return plugincatalog.Offline(parts.Plugins(), c, log)
 							}}
 						args := append(append(path[:len(path):len(path)], "--api.address", server.URL), arguments...)
 						Run(ctx, p, args)
@@ -152,7 +153,7 @@ func TestNamesOfFilesTakeOneLine(t *testing.T) {
 		var out bytes.Buffer
 		Run(t.Context(), &Program{Stdout: &out, Stderr: &out, Terminal: true, Environ: []string{"NO_COLOR=1"},
 			Catalog: func(c config.Config, log *slog.Logger) Catalog {
-				return plugincatalog.Offline(c, log)
+				return plugincatalog.Offline(parts.Plugins(), c, log)
 			}}, args)
 		const escaped = `a\x0ab\x1b[31mc\x1b[2J`
 		if !strings.Contains(out.String(), escaped) || strings.Contains(out.String(), "\x1b") {

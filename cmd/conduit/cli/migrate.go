@@ -1,5 +1,3 @@
-//go:build !minimal
-
 package cli
 
 import (
@@ -31,8 +29,8 @@ type migration struct {
 	json     bool
 }
 
-// migrateCommands returns 'conduit migrate'.
-func migrateCommands(p *Program) []*ffcli.Command {
+// migrateCommand returns 'conduit migrate'.
+func migrateCommand(p *Program) *ffcli.Command {
 	flags := NewFlags("migrate")
 	m := &migration{Program: p, settings: SettingFlags(flags, "db.sqlite.path", "connectors.path", "processors.path")}
 	flags.StringVar(&m.from, "from", "", "`SOURCE`: the SQLite file of a Conduit, or the URL of one that runs")
@@ -40,7 +38,7 @@ func migrateCommands(p *Program) []*ffcli.Command {
 	flags.StringVar(&m.toFiles, "to-files", "", "write the pipelines as files into `DIR`, instead of having the API own them")
 	flags.BoolVar(&m.write, "write", false, "write it; without this it is only shown")
 	flags.BoolVar(&m.json, "json", false, "print JSON")
-	return []*ffcli.Command{{
+	return &ffcli.Command{
 		Name:       "migrate",
 		ShortUsage: "conduit migrate --from SOURCE [flags]",
 		ShortHelp:  "Take over pipelines and positions from a Conduit.",
@@ -65,7 +63,7 @@ Examples:
 			}
 			return m.run(ctx)
 		},
-	}}
+	}
 }
 
 func (m *migration) run(ctx context.Context) error {

@@ -1,5 +1,3 @@
-//go:build !minimal
-
 package cli
 
 import (
@@ -9,11 +7,6 @@ import (
 
 	"github.com/conduit-agent/conduit/agent/telemetry"
 )
-
-// monitoringCommands returns 'conduit dashboards' and 'conduit alerts'.
-func monitoringCommands(p *Program) []*ffcli.Command {
-	return []*ffcli.Command{dashboards(p), alerts(p)}
-}
 
 func dashboards(p *Program) *ffcli.Command {
 	return printing(p, "dashboards", "Print a dashboard for Grafana.", `It is made of the metrics of this version, for Dashboards > New > Import, or a directory that

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conduit-agent/conduit/plugins/builtin/processors"
+
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/conduit-agent/conduit/agent/dryrun"
@@ -45,7 +47,7 @@ func tryDryRun(t *testing.T, file string, records ...string) (dryRunOutcome, *re
 		request.Records = append(request.Records, json.RawMessage(r))
 	}
 	lookup := ref.Lookup{Env: func(name string) (string, bool) { return "x", name == "THERE" }}
-	r, err := dryrun.Do(context.Background(), request, dryrun.Options{Registry: &processor.Registry{Builtin: processor.Builtins()}, Timeout: time.Minute}, lookup)
+	r, err := dryrun.Do(context.Background(), request, dryrun.Options{Registry: &processor.Registry{Builtin: processors.All()}, Timeout: time.Minute}, lookup)
 	if err != nil {
 		return dryRunOutcome{}, nil, err
 	}

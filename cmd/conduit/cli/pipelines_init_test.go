@@ -9,6 +9,7 @@ import (
 
 	plugincatalog "github.com/conduit-agent/conduit/agent/catalog"
 	"github.com/conduit-agent/conduit/agent/config"
+	"github.com/conduit-agent/conduit/agent/parts"
 	"github.com/conduit-agent/conduit/plugins/builtin"
 )
 
@@ -18,7 +19,7 @@ func TestPipelinesInitOfEveryConnector(t *testing.T) {
 		var text bytes.Buffer
 		p := &Program{Stdout: &text, Stderr: &text,
 			Environ: []string{"CONDUIT_PIPELINES_PATH=.", "CONDUIT_CONNECTORS_EXEC_ENABLED=true"},
-			Catalog: func(c config.Config, log *slog.Logger) Catalog { return plugincatalog.Offline(c, log) }}
+			Catalog: func(c config.Config, log *slog.Logger) Catalog { return plugincatalog.Offline(parts.Plugins(), c, log) }}
 		code = Run(t.Context(), p, args)
 		return code, text.String()
 	}

@@ -58,7 +58,7 @@ func testPipelines(ctx context.Context, p *Program, c config.Config, paths []str
 	if err != nil {
 		return nil, err
 	}
-	runner := &dryrun.Runner{Registry: processors(ctx, p, c), Timeout: offlineTimeout}
+	runner := &dryrun.Runner{Registry: processorRegistry(ctx, p, c), Timeout: offlineTimeout}
 	r := &testReport{Files: []testFileReport{}}
 	for _, path := range files {
 		r.add(runTestFile(ctx, runner, path))
@@ -69,8 +69,8 @@ func testPipelines(ctx context.Context, p *Program, c config.Config, paths []str
 
 func (r *testReport) failed() bool { return r.Failed > 0 }
 
-// processors returns the processors that an agent with these settings would have.
-func processors(ctx context.Context, p *Program, c config.Config) *processor.Registry {
+// processorRegistry returns the processors that an agent with these settings would have.
+func processorRegistry(ctx context.Context, p *Program, c config.Config) *processor.Registry {
 	return p.Catalog(c, slog.New(slog.DiscardHandler)).KnownProcessors(ctx)
 }
 

@@ -40,7 +40,10 @@ func validate(ctx context.Context, p *Program, c config.Config, paths []string) 
 	if err != nil {
 		return nil, err
 	}
-	r := &report{Files: []fileReport{}, clustered: c.Cluster.Name != "", plugins: p.Catalog(c, slog.New(slog.DiscardHandler))}
+	r := &report{Files: []fileReport{}, plugins: p.Catalog(c, slog.New(slog.DiscardHandler))}
+	if c.Cluster.Name != "" && p.Parts.Cluster != nil {
+		r.inFile = p.Parts.Cluster.InFile
+	}
 	for _, f := range files {
 		r.check(ctx, f)
 	}
@@ -109,9 +112,9 @@ type report struct {
 	Errors   int          `json:"errors"`
 	Warnings int          `json:"warnings"`
 
-	clustered bool // the settings name a cluster
-	plugins   Catalog
-	claims    planner.Claims
+	inFile  func(path string, f spec.File) spec.File // adds the problems of members of a cluster; nil: no cluster
+	plugins Catalog
+	claims  planner.Claims
 }
 
 type fileReport struct {
@@ -125,8 +128,8 @@ type fileReport struct {
 func (r *report) check(ctx context.Context, file pipelineFile) {
 	path := file.path
 	parsed := spec.Parser{Env: os.LookupEnv, AllowEnv: config.CheckVariable}.File(path, file.content)
-	if r.clustered {
-		parsed = ofMember(path, parsed)
+	if r.inFile != nil {
+		parsed = r.inFile(path, parsed)
 	}
 	if file.err != nil {
 		parsed.Problems = []spec.Problem{{File: path, Severity: spec.SeverityError, Code: "file.unreadable", Message: "cannot read the file: " + file.err.Error()}}

@@ -27,7 +27,7 @@ every file is asked what it is.
 Examples:
   conduit plugins describe file
   conduit plugins describe field.mask`,
-		Subcommands: append([]*ffcli.Command{pluginsListCommand(p), pluginsDescribeCommand(p)}, initCommands(p)...),
+		Subcommands: append([]*ffcli.Command{pluginsListCommand(p), pluginsDescribeCommand(p)}, p.optional(p.Parts.PluginCommands)...),
 	})
 }
 

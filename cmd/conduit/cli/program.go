@@ -17,8 +17,6 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/peterbourgon/ff/v3/ffcli"
-
 	"github.com/conduit-agent/conduit/agent"
 	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/cmd/conduit/terminal"
@@ -37,9 +35,8 @@ type Program struct {
 	Ask            func(question string) bool // asks the person at the terminal; nil: there is none
 	Catalog        func(config.Config, *slog.Logger) Catalog
 	Agent          func(context.Context, agent.Options) error
-	// Site returns a function that returns the files of the documentation by name; nil: there is none.
-	Site func(root *ffcli.Command, version string, usage func(*ffcli.Command) string) func() (map[string][]byte, error)
-	Docs func(name string) ([]byte, bool) // a file of the documentation, by its name; set from Site
+	Parts          Parts
+	Docs           func(name string) ([]byte, bool) // a file of the documentation, by its name; set from Parts.Site
 }
 
 // Color reports whether output may be colored.

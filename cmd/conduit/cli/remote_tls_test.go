@@ -25,6 +25,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/agenttest"
 	plugincatalog "github.com/conduit-agent/conduit/agent/catalog"
 	"github.com/conduit-agent/conduit/agent/config"
+	"github.com/conduit-agent/conduit/agent/parts"
 	"github.com/conduit-agent/conduit/spec"
 )
 
@@ -100,7 +101,7 @@ func (g *guarded) run(environ []string, words ...string) (code int, stdout, stde
 	environ = slices.Concat([]string{ // instead of the working directory
 		"CONDUIT_CONFIG_PATH=" + g.Path("conduit.yaml"), "CONDUIT_CONNECTORS_PATH=" + g.Path("connectors"), "CONDUIT_PROCESSORS_PATH=" + g.Path("processors"),
 	}, environ)
-	p := &Program{Stdout: &out, Stderr: &err, Environ: environ, Catalog: func(c config.Config, log *slog.Logger) Catalog { return plugincatalog.Offline(c, log) }}
+	p := &Program{Stdout: &out, Stderr: &err, Environ: environ, Catalog: func(c config.Config, log *slog.Logger) Catalog { return plugincatalog.Offline(parts.Plugins(), c, log) }}
 	return Run(g.t.Context(), p, words), out.String(), err.String()
 }
 

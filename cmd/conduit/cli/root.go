@@ -17,10 +17,12 @@ func root(p *Program) *ffcli.Command {
 	flags := NewFlags("conduit")
 	version := flags.Bool("version", false, "print the version")
 	subcommands := slices.Concat(
-		[]*ffcli.Command{initCommand(p), runCommand(p), pipelinesCommand(p), connectorsCommand(p), pluginsCommand(p), dlqCommand(p)},
-		clusterCommands(p),
-		[]*ffcli.Command{spoolCommand(p), storeCommand(p), statusCommand(p), eventsCommand(p), logsCommand(p), reloadCommand(p), notifyCommand(p), doctorCommand(p)},
-		proveCommands(p), migrateCommands(p), []*ffcli.Command{schemaCommand(p), versionCommand(p)},
+		[]*ffcli.Command{
+			initCommand(p), runCommand(p), pipelinesCommand(p), connectorsCommand(p), pluginsCommand(p), dlqCommand(p),
+			clusterCommand(p), spoolCommand(p), storeCommand(p), statusCommand(p), eventsCommand(p), logsCommand(p),
+			reloadCommand(p), notifyCommand(p), doctorCommand(p),
+		},
+		p.optional(p.Parts.Commands), []*ffcli.Command{migrateCommand(p), schemaCommand(p), versionCommand(p)},
 	)
 	all := p.Group(&ffcli.Command{
 		Name:       "conduit",
@@ -37,9 +39,9 @@ Examples:
 		Subcommands: subcommands,
 	})
 	all.Subcommands = append(all.Subcommands, helpCommand(p, all), completionCommand(p, all), manCommand(p, all))
-	all.Subcommands = append(all.Subcommands, monitoringCommands(p)...)
-	if p.Site != nil {
-		site := p.Site(all, p.Version, Usage)
+	all.Subcommands = append(all.Subcommands, dashboards(p), alerts(p))
+	if p.Parts.Site != nil {
+		site := p.Parts.Site(all, p.Version, Usage)
 		all.Subcommands = append(all.Subcommands, docsCommand(p, site))
 		p.Docs = func(name string) ([]byte, bool) {
 			files, err := site()

@@ -108,7 +108,10 @@ func runAgent(ctx context.Context, p *Program, s *Settings, o *once) error {
 			}
 		})
 	}
-	return p.Agent(ctx, agent.Options{Config: c, Log: log, Version: version, Started: started, Reload: reload, Docs: p.Docs})
+	return p.Agent(ctx, agent.Options{
+		Config: c, Plugins: p.Parts.Plugins, Cluster: p.Parts.Cluster,
+		Log: log, Version: version, Started: started, Reload: reload, Docs: p.Docs,
+	})
 }
 
 // logHandler returns the handler of the agent's log, and a function that ends it. In the format for people, entries go

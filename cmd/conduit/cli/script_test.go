@@ -1,4 +1,4 @@
-package cli
+package cli_test
 
 import (
 	"context"
@@ -13,13 +13,20 @@ import (
 	"testing"
 	"time"
 
+	"github.com/peterbourgon/ff/v3/ffcli"
+
+	"github.com/conduit-agent/conduit/plugins/builtin/processors"
+
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/conduit-agent/conduit/agent"
 	plugincatalog "github.com/conduit-agent/conduit/agent/catalog"
 	"github.com/conduit-agent/conduit/agent/config"
+	"github.com/conduit-agent/conduit/agent/parts"
+	"github.com/conduit-agent/conduit/cmd/conduit/cli"
 	"github.com/conduit-agent/conduit/cmd/conduit/docs"
 	"github.com/conduit-agent/conduit/cmd/conduit/scaffold"
+	"github.com/conduit-agent/conduit/cmd/conduit/tools"
 	"github.com/conduit-agent/conduit/plugins"
 	"github.com/conduit-agent/conduit/plugins/pluginname"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
@@ -30,18 +37,22 @@ import (
 
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"conduit": func() {
-		p := &Program{
-			Stdout: os.Stdout, Stderr: os.Stderr, Environ: os.Environ(), Version: thisBuild().Version,
-			Catalog: func(c config.Config, log *slog.Logger) Catalog {
+		p := &cli.Program{
+			Stdout: os.Stdout, Stderr: os.Stderr, Environ: os.Environ(), Version: cli.Version(),
+			Catalog: func(c config.Config, log *slog.Logger) cli.Catalog {
 				if os.Getenv("PLUGINS") == "real" {
-					return plugincatalog.Offline(c, log)
+					return plugincatalog.Offline(parts.Plugins(), c, log)
 				}
 				return fakeCatalog{}
 			},
 			Agent: fakeAgent,
-			Site:  docs.Of,
+			Parts: cli.Parts{
+				Plugins: parts.Plugins(), Cluster: parts.Cluster(), Site: docs.Of,
+				Commands:       []func(*cli.Program) *ffcli.Command{tools.Prove},
+				PluginCommands: []func(*cli.Program) *ffcli.Command{tools.PluginsInit, tools.PluginsSDK},
+			},
 		}
-		os.Exit(Run(context.Background(), p, os.Args[1:]))
+		os.Exit(cli.Run(context.Background(), p, os.Args[1:]))
 	}})
 }
 
@@ -184,7 +195,7 @@ func (fakeProcessor) Parameters() sdk.Parameters {
 }
 
 func (fakeCatalog) KnownProcessors(context.Context) *processor.Registry {
-	return &processor.Registry{Builtin: processor.Builtins(), Standalone: func() []sdk.ProcessorPlugin {
+	return &processor.Registry{Builtin: processors.All(), Standalone: func() []sdk.ProcessorPlugin {
 		return []sdk.ProcessorPlugin{{Name: "mine", Version: "v0.2.0", Author: "Somebody", Summary: "Does \x1b[31mthings.",
 			New: func() sdk.Processor { return fakeProcessor{} }}}
 	}}

@@ -1,5 +1,3 @@
-//go:build !minimal
-
 package docs
 
 import (
@@ -11,12 +9,13 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/conduit-agent/conduit/plugins/builtin/processors"
+
 	"github.com/peterbourgon/ff/v3/ffcli"
 
 	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/cmd/conduit/scaffold"
 	"github.com/conduit-agent/conduit/plugins/builtin"
-	"github.com/conduit-agent/conduit/plugins/processor"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 	"github.com/conduit-agent/conduit/schemas"
 )
@@ -57,7 +56,7 @@ func connectorPages() (all []page, err error) {
 
 // processorPages returns a page for each built-in processor.
 func processorPages() (all []page) {
-	for _, plugin := range processor.Builtins() {
+	for _, plugin := range processors.All() {
 		text := fmt.Sprintf("# %s\n\n%s\n\n%s\n\n[Examples](README.md#%s).\n", plugin.Name, plugin.Summary, plugin.Description, strings.ReplaceAll(plugin.Name, ".", ""))
 		all = append(all, page{Name: "processor-" + plugin.Name, Title: plugin.Name, Section: "Processor", About: plugin.Summary, Source: "plugins/processor/README.md",
 			Text: text + parameters("All settings", plugin.New().Parameters())})

@@ -1,5 +1,3 @@
-//go:build !minimal
-
 package javascript_test
 
 import (

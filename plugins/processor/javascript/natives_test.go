@@ -1,4 +1,4 @@
-//go:build !minimal && !race
+//go:build !race
 
 package javascript_test
 

@@ -1,5 +1,3 @@
-//go:build !minimal
-
 // Package avro parses Avro schemas.
 package avro
 

@@ -18,6 +18,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/agenttest"
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/browser"
 	"github.com/conduit-agent/conduit/agent/config"
+	"github.com/conduit-agent/conduit/agent/parts"
 	"github.com/conduit-agent/conduit/plugins/plugintest/logbuf"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
@@ -36,7 +37,7 @@ func runMember(ctx context.Context, text string) error {
 		return err
 	}
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
-	return agent.Run(ctx, agent.Options{Config: cfg, Log: log, Wired: agenttest.Unlimited})
+	return agent.Run(ctx, agent.Options{Config: cfg, Plugins: parts.Plugins(), Cluster: parts.Cluster(), Log: log, Wired: agenttest.Unlimited})
 }
 
 // member is an agent in a separate process.

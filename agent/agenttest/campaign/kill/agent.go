@@ -18,6 +18,7 @@ import (
 	"github.com/conduit-agent/conduit/agent"
 	"github.com/conduit-agent/conduit/agent/agenttest"
 	"github.com/conduit-agent/conduit/agent/config"
+	"github.com/conduit-agent/conduit/agent/parts"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
 
@@ -47,7 +48,7 @@ func runAgent(ctx context.Context, dir string) error {
 	cfg.API.HTTP.Address = "127.0.0.1:0"
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
 	started := func(*agent.Agent) { _ = os.WriteFile(upFile(dir), nil, 0o600) }
-	return agent.Run(ctx, agent.Options{Config: cfg, Log: log, Wired: agenttest.Unlimited, Started: started})
+	return agent.Run(ctx, agent.Options{Config: cfg, Plugins: parts.Plugins(), Cluster: parts.Cluster(), Log: log, Wired: agenttest.Unlimited, Started: started})
 }
 
 // upFile exists once the agent is up and handles signals.

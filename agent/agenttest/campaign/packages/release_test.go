@@ -37,7 +37,7 @@ func TestCrossBuilds(t *testing.T) {
 	for target, files := range map[string][]string{
 		"amd64": {"conduit_*_amd64.deb", "conduit-*.x86_64.rpm"}, "arm64": {"conduit_*_arm64.deb", "conduit-*.aarch64.rpm"},
 		"armv7":  {"conduit_*_armhf.deb", "conduit-*.armv7hl.rpm"},
-		"static": {"conduit-static-linux-amd64", "container/conduit"},
+		"static": {"conduit-static-linux-amd64", "conduit-edge-static-linux-amd64", "container/conduit"},
 	} {
 		if !strings.Contains(" "+*cross+" ", " "+target+" ") {
 			continue

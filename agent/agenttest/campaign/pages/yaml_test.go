@@ -12,6 +12,7 @@ import (
 
 	"github.com/conduit-agent/conduit/agent/catalog"
 	"github.com/conduit-agent/conduit/agent/config"
+	"github.com/conduit-agent/conduit/agent/parts"
 	"github.com/conduit-agent/conduit/spec"
 )
 
@@ -33,7 +34,7 @@ var yamlFence = regexp.MustCompile("(?ms)^```yaml\n(.*?)^```$")
 func TestYAML(t *testing.T) {
 	var c config.Config
 	c.Connectors.Path, c.Connectors.Exec.Enabled = t.TempDir(), true
-	plugins := catalog.Offline(c, slog.New(slog.DiscardHandler))
+	plugins := catalog.Offline(parts.Plugins(), c, slog.New(slog.DiscardHandler))
 	check := func(t *testing.T, p *spec.Pipeline) {
 		for _, problem := range plugins.Check(t.Context(), p) {
 			ofOthers := strings.HasPrefix(problem.Message, `cannot find plugin "standalone:`) // the reader installs it

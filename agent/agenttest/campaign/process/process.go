@@ -18,6 +18,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/agenttest"
 	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/agent/host"
+	"github.com/conduit-agent/conduit/agent/parts"
 	"github.com/conduit-agent/conduit/api/client"
 	"github.com/conduit-agent/conduit/plugins/plugintest/logbuf"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
@@ -83,7 +84,7 @@ func run(ctx context.Context, dir string) error {
 			}
 		}
 	}
-	return agent.Run(ctx, agent.Options{Config: cfg, Log: log, Wired: agenttest.Unlimited, Started: started})
+	return agent.Run(ctx, agent.Options{Config: cfg, Plugins: parts.Plugins(), Cluster: parts.Cluster(), Log: log, Wired: agenttest.Unlimited, Started: started})
 }
 
 // Process is an agent in a separate process.

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/conduit-agent/conduit/plugins/builtin/processors"
+
 	"github.com/conduit-agent/conduit/plugins/connector"
 	"github.com/conduit-agent/conduit/plugins/processor"
 	"github.com/conduit-agent/conduit/plugins/record"
@@ -98,7 +100,7 @@ func TestBatchMemory(t *testing.T) {
 				p.Condition = `{{ ne .Payload.After.f0 nil }}`
 			}
 			c, err := processor.Open(t.Context(), "pipeline", []spec.Processor{p}, processor.Options{
-				Registry: &processor.Registry{Builtin: processor.Builtins()}, Schemas: schemas, Budget: 4 * most})
+				Registry: &processor.Registry{Builtin: processors.All()}, Schemas: schemas, Budget: 4 * most})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conduit-agent/conduit/plugins/builtin/processors"
+
 	"github.com/conduit-agent/conduit/plugins/processor"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/spec"
@@ -30,7 +32,7 @@ func TestHostileRecords(t *testing.T) {
 		}
 		return p
 	}
-	processors := []spec.Processor{
+	all := []spec.Processor{
 		set("base64.decode", "field", ".Payload.After.text"), set("base64.encode", "field", ".Payload.After.text"),
 		set("json.decode", "field", ".Payload.After.text"), set("json.encode", "field", ".Payload.After.list"),
 		set("clone", "count", "10000"), set("split", "field", ".Payload.After.list"),
@@ -80,12 +82,12 @@ func TestHostileRecords(t *testing.T) {
 		},
 	}
 	const budget, most = 16 << 20, 512 << 20
-	for i, declared := range processors {
+	for i, declared := range all {
 		for name, data := range hostile {
 			t.Run(fmt.Sprint(i, declared.Plugin, "/", name), func(t *testing.T) {
 				declared.ID = "p"
 				c, err := processor.Open(t.Context(), "pipeline", []spec.Processor{declared}, processor.Options{
-					Registry: &processor.Registry{Builtin: processor.Builtins()}, Budget: budget, StateDir: t.TempDir(),
+					Registry: &processor.Registry{Builtin: processors.All()}, Budget: budget, StateDir: t.TempDir(),
 					Timeout: time.Minute})
 				if err != nil {
 					t.Fatal(err)

@@ -18,9 +18,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conduit-agent/conduit/plugins/builtin/processors"
+
 	"github.com/conduit-agent/conduit/agent"
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
 	"github.com/conduit-agent/conduit/agent/config"
+	"github.com/conduit-agent/conduit/agent/parts"
 	"github.com/conduit-agent/conduit/agent/prove"
 	"github.com/conduit-agent/conduit/plugins/processor"
 	"github.com/conduit-agent/conduit/plugins/sandbox"
@@ -50,7 +53,7 @@ func runAgent() error {
 	if err != nil {
 		return err
 	}
-	return agent.Run(ctx, agent.Options{Config: cfg, Log: slog.New(slog.NewJSONHandler(os.Stderr, nil))})
+	return agent.Run(ctx, agent.Options{Config: cfg, Plugins: parts.Plugins(), Cluster: parts.Cluster(), Log: slog.New(slog.NewJSONHandler(os.Stderr, nil))})
 }
 
 const files = `version: "2.2"
@@ -90,7 +93,7 @@ func run(t *testing.T, sabotage string, kills, seed int) *prove.Report {
 	}
 	var progress bytes.Buffer
 	r, err := prove.Run(t.Context(), prove.Options{
-		Pipelines: pipelines(t), Registry: &processor.Registry{Builtin: processor.Builtins()}, Command: []string{own, "run"}, Env: os.Environ(),
+		Pipelines: pipelines(t), Registry: &processor.Registry{Builtin: processors.All()}, Command: []string{own, "run"}, Env: os.Environ(),
 		Dir: t.TempDir(), Kills: kills, Time: 5*time.Minute + time.Duration(kills)*10*time.Second, Seed: uint64(seed), Progress: &progress, Sabotage: sabotage,
 	})
 	if r != nil && r.AgentLog != "" && sabotage == "" {

@@ -94,12 +94,13 @@ var campaigns = []Campaign{
 	connector("syslog", "`syslog` with rsyslog, and with a server that drops off the network."),
 
 	{
-		Name: "executables", Dir: module + "/executables", Skip: "^TestBuildWithout",
+		Name: "executables", Dir: module + "/executables", Skip: "^TestEdge",
 		Full: []string{"-every-connector"}, Limit: 2 * time.Hour,
 		About:    "Connectors as executables, in Go and in Python: well and badly behaved, and in the sandbox.",
 		Subjects: []string{"plugins", "plugins/standalone", "plugins/wire/...", "plugins/sandbox", "plugins/plugintest/..."}},
-	{Name: "left-out", Dir: module + "/executables", Run: "^TestBuildWithout", FullOnly: true,
-		About: "Builds without one connector each, and without clusters."},
+	{Name: "edge", Dir: module + "/executables", Run: "^TestEdge",
+		About:    "The small binary `conduit-edge`: its contents, a pipeline, and what it says of the rest.",
+		Subjects: []string{"cmd/conduit-edge", "agent/catalog"}},
 	{Name: "plugins", Dir: module + "/plugins", Full: []string{"-pipelines=50", "-changes=10"},
 		About:    "An agent with connectors as executables and processors as WebAssembly modules.",
 		Subjects: []string{"plugins", "plugins/standalone", "plugins/wire/...", "plugins/processor/wasm", "agent/runner"}},

@@ -18,6 +18,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/agenttest"
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/faults"
 	"github.com/conduit-agent/conduit/agent/config"
+	"github.com/conduit-agent/conduit/agent/parts"
 	"github.com/conduit-agent/conduit/api/client"
 	"github.com/conduit-agent/conduit/plugins/plugintest/logbuf"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
@@ -54,7 +55,7 @@ func runAgent(ctx context.Context, root string) error {
 		}
 	}
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
-	return agent.Run(ctx, agent.Options{Config: cfg, Log: log, Wired: agenttest.Unlimited, Started: started})
+	return agent.Run(ctx, agent.Options{Config: cfg, Plugins: parts.Plugins(), Cluster: parts.Cluster(), Log: log, Wired: agenttest.Unlimited, Started: started})
 }
 
 // process is an agent in a separate process.

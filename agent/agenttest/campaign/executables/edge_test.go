@@ -1,0 +1,104 @@
+package executables_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
+	"github.com/conduit-agent/conduit/plugins/plugintest/built"
+)
+
+// libraries are what the full binary contains and conduit-edge does not.
+var libraries = []string{
+	"plugins/builtin/http", "plugins/builtin/journald", "plugins/builtin/nats", "plugins/builtin/sqlite",
+	"plugins/builtin/syslog", "github.com/twmb/franz-go", "github.com/eclipse/paho", "github.com/go-sql-driver/mysql",
+	"github.com/jackc/pgx", "github.com/gomodule/redigo", "github.com/minio/minio-go", "github.com/dop251/goja",
+	"github.com/tetratelabs/wazero", "github.com/expr-lang/expr", "agent/cluster/", "agent/prove", "plugins/sdk/starter",
+	"cmd/conduit/docs",
+}
+
+// TestEdgeContainsLittle checks that conduit-edge contains none of the libraries.
+func TestEdgeContainsLittle(t *testing.T) {
+	load.Parallel(t, load.CPU)
+	deps := func(name string) string {
+		cmd := exec.CommandContext(t.Context(), "go", "list", "-deps", "github.com/conduit-agent/conduit/cmd/"+name)
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("cannot list packages: %v\n%s", err, out)
+		}
+		return string(out)
+	}
+	full, edge := deps("conduit"), deps("conduit-edge")
+	for _, library := range libraries {
+		if !strings.Contains(full, library) {
+			t.Errorf("conduit has no %s", library)
+		}
+		if strings.Contains(edge, library) {
+			t.Errorf("conduit-edge has %s", library)
+		}
+	}
+}
+
+// TestEdgeNamesTheFullBinary checks that conduit-edge runs a pipeline of its own plugins, and says of everything else
+// that the full binary has it.
+func TestEdgeNamesTheFullBinary(t *testing.T) {
+	load.Parallel(t, load.CPU)
+	dir := t.TempDir()
+	edge := filepath.Join(dir, "conduit-edge")
+	if err := built.Binary(edge, "github.com/conduit-agent/conduit/cmd/conduit-edge"); err != nil {
+		t.Fatal(err)
+	}
+	run := func(want string, args ...string) {
+		t.Helper()
+		cmd := exec.CommandContext(t.Context(), edge, args...)
+		cmd.Dir = dir
+		if out, err := cmd.CombinedOutput(); !strings.Contains(string(out), want) {
+			t.Errorf("%q: %v, without %q:\n%s", args, err, want, out)
+		}
+	}
+	write := func(name, text string) {
+		t.Helper()
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const hint = "the full binary, conduit, contains all"
+	write("pipelines/p.yaml", `version: "2.2"
+pipelines:
+  - id: p
+    connectors:
+      - {id: in, type: source, plugin: builtin:file, settings: {path: in.txt}}
+      - {id: out, type: destination, plugin: builtin:file, settings: {path: out.txt, sdk.record.format: template, sdk.record.format.options: "{{ printf \"%s\" .Payload.After }}"}}
+    processors:
+      - {id: upper, plugin: field.set, settings: {field: .Payload.After, value: '{{ upper "done" }}'}}
+`)
+	write("in.txt", "one\n")
+	run("", "run", "--once", "--api.enabled=false")
+	if out, err := os.ReadFile(filepath.Join(dir, "out.txt")); err != nil || strings.TrimSpace(string(out)) != "DONE" {
+		t.Errorf("the pipeline wrote %q, %v", out, err)
+	}
+	write("other.yaml", `version: "2.2"
+pipelines:
+  - id: p
+    connectors:
+      - {id: in, type: source, plugin: builtin:kafka, settings: {servers: "h:1", topics: t}}
+      - {id: out, type: destination, plugin: builtin:log}
+    processors:
+      - {id: script, plugin: custom.javascript, settings: {script: x}}
+`)
+	run(`cannot find plugin "builtin:kafka"`, "pipelines", "validate", "other.yaml")
+	run(`cannot find processor "custom.javascript"`, "pipelines", "validate", "other.yaml")
+	run(hint, "pipelines", "validate", "other.yaml")
+	write("processors/mine.wasm", "x")
+	run("cannot run WebAssembly; the full binary, conduit, can", "plugins", "ls")
+	write("conduit.yaml", "cluster:\n  name: edge\n  nats:\n    url: nats://127.0.0.1:1\n")
+	run("this binary has no clusters", "run")
+	run("this binary has no clusters", "doctor")
+}

@@ -1,7 +1,0 @@
-//go:build no_http || minimal
-
-package builtin
-
-import "github.com/conduit-agent/conduit/plugins/sdk"
-
-func withHTTP() []sdk.Connector { return nil }
