@@ -73,7 +73,7 @@ func TestDocs(t *testing.T) {
 	}
 	for page, want := range map[string]string{
 		"commands.html": "conduit pipelines rollback", "pipeline-file.html": "<td><code>max-silence</code></td>", "moving.html": "independent implementation",
-		"operating.html": `href="agent.html#backup-and-restore"`, "llms.txt": "- [Operating](operating.md): ", "index.html": "conduit v1.2.3", "index.js": `"Name":"connector-kafka"`,
+		"operating.html": `href="backup.html"`, "llms.txt": "- [Operating](operating.md): ", "index.html": "conduit v1.2.3", "index.js": `"Name":"connector-kafka"`,
 	} {
 		if !strings.Contains(site[page], want) {
 			t.Errorf("%s lacks %s", page, want)
@@ -127,7 +127,7 @@ func checkPage(t *testing.T, site map[string]string, name, text string) {
 // The pages that people wrote are all in the site. That of the settings is generated there.
 func TestDocsAreComplete(t *testing.T) {
 	site := docsSite(t)
-	left := []string{"agent/config/README.md", "CONTRIBUTING.md", "agent/agenttest/README.md", "cmd/README.md", "pipelines/README.md"}
+	left := []string{"agent/README.md", "reconcile/README.md", "agent/config/README.md", "CONTRIBUTING.md", "agent/agenttest/README.md", "cmd/README.md", "pipelines/README.md"}
 	var all strings.Builder
 	for name, text := range site {
 		if strings.HasSuffix(name, ".md") {

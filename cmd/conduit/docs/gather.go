@@ -16,8 +16,8 @@ import (
 
 // patterns match the files in the repository.
 var patterns = []string{
-	"README.md", "SECURITY.md", "CHANGELOG.md", "agent/README.md", "agent/RELIABILITY.md", "agent/engine/BENCHMARKS.md",
-	"api/README.md", "spec/README.md", "reconcile/README.md", "schemas/README.md",
+	"README.md", "SECURITY.md", "CHANGELOG.md", "agent/RELIABILITY.md", "agent/engine/BENCHMARKS.md",
+	"api/README.md", "spec/README.md", "schemas/README.md",
 	"plugins/README.md", "plugins/builtin/README.md", "plugins/builtin/*/README.md", "plugins/processor/README.md",
 	"plugins/sdk/README.md", "plugins/sdk/example/README.md", "plugins/sdk/example/python/README.md", "plugins/plugintest/README.md",
 	"cmd/conduit/systemd/README.md", "cmd/conduit/docs/*.md",

@@ -31,15 +31,33 @@ type page struct {
 var written = []page{
 	{Name: "start", Title: "The first five minutes", Section: "Start", Source: "README.md", About: "From nothing to a pipeline that runs, and what else is in it."},
 	{Name: "install", Title: "Install as a service", Section: "Start", Source: "cmd/conduit/systemd/README.md", About: "Packages, the unit of systemd, upgrades, the sandbox."},
-	{Name: "moving", Title: "Moving over from Conduit", Section: "Start", Source: "cmd/conduit/docs/CONDUIT.md", About: "What is compatible, how, and what differs on purpose."},
-	{Name: "operating", Title: "Operating", Section: "Operate", Source: "cmd/conduit/docs/OPERATING.md", About: "Upgrade, back up, restore, secure, and why something does not run."},
-	{Name: "agent", Title: "The agent", Section: "Operate", Source: "agent/README.md", About: "Guarantees, dead letters, the store, memory, clusters, notifications, metrics."},
-	{Name: "reliability", Title: "Reliability", Section: "Operate", Source: "agent/RELIABILITY.md", About: "The contract, and what was tried."},
-	{Name: "promises", Title: "Promises", Section: "Operate", Source: "cmd/conduit/docs/PROMISES.md", About: "Situations in which agents of this kind lose data, each tried on the built binary."},
-	{Name: "benchmarks", Title: "Benchmarks", Section: "Operate", Source: "agent/engine/BENCHMARKS.md", About: "What was measured, how."},
-	{Name: "security", Title: "Security", Section: "Operate", Source: "SECURITY.md", About: "Threat model, secrets, reporting."},
+	{Name: "moving", Title: "Moving over from Conduit", Section: "Start", Source: "cmd/conduit/docs/CONDUIT.md", About: "What is compatible, and the differences."},
+	{Name: "operating", Title: "Operating", Section: "Operate", Source: "cmd/conduit/docs/OPERATING.md", About: "Daily work: status, requirements, upgrade, and the pages for each task."},
+	{Name: "troubleshooting", Title: "Troubleshooting", Section: "Operate", Source: "cmd/conduit/docs/TROUBLESHOOTING.md", About: "Why a pipeline does not run, and the remedies."},
+	{Name: "reload", Title: "Hot reload and rollback", Section: "Operate", Source: "cmd/conduit/docs/RELOAD.md", About: "The effect of saving, breaking or deleting a pipeline file."},
+	{Name: "deploy", Title: "Deploy with a tool", Section: "Operate", Source: "cmd/conduit/docs/DEPLOY.md", About: "Status files that tell a tool the outcome."},
+	{Name: "secrets", Title: "Secrets", Section: "Operate", Source: "cmd/conduit/docs/SECRETS.md", About: "Passwords and tokens from credentials, files and variables."},
+	{Name: "access", Title: "Access to the API", Section: "Operate", Source: "cmd/conduit/docs/ACCESS.md", About: "Tokens, TLS, the socket."},
+	{Name: "dead-letters", Title: "Dead letters and replay", Section: "Operate", Source: "cmd/conduit/docs/DEADLETTERS.md", About: "Refused records: list, edit, replay, drop."},
+	{Name: "spool", Title: "Spool", Section: "Operate", Source: "cmd/conduit/docs/SPOOL.md", About: "Keep records on disk while a system is away."},
+	{Name: "metrics", Title: "Metrics and alerts", Section: "Operate", Source: "cmd/conduit/docs/METRICS.md", About: "Every metric, a dashboard, alert rules."},
+	{Name: "notifications", Title: "Notifications", Section: "Operate", Source: "cmd/conduit/docs/NOTIFICATIONS.md", About: "A webhook or command when something needs a person."},
+	{Name: "backup", Title: "Back up and restore", Section: "Operate", Source: "cmd/conduit/docs/BACKUP.md", About: "Copies of a running agent, and how to return to one."},
+	{Name: "store", Title: "The store and its disk", Section: "Operate", Source: "cmd/conduit/docs/STORE.md", About: "Files, a full or failing disk, damage."},
+	{Name: "memory", Title: "Memory", Section: "Operate", Source: "cmd/conduit/docs/MEMORY.md", About: "Limit the memory of the agent and of large records."},
+	{Name: "small-hosts", Title: "Small hosts", Section: "Operate", Source: "cmd/conduit/docs/SMALLHOSTS.md", About: "Little memory, flash, no network, no clock."},
+	{Name: "cluster", Title: "Run a cluster", Section: "Cluster", Source: "cmd/conduit/docs/CLUSTER.md", About: "Several hosts share pipelines: setup, failover, faults."},
+	{Name: "cluster-pipelines", Title: "Pipelines in a cluster", Section: "Cluster", Source: "cmd/conduit/docs/CLUSTER-PIPELINES.md", About: "Placement, state on hosts, the API, dead letters."},
+	{Name: "instances", Title: "Several instances", Section: "Cluster", Source: "cmd/conduit/docs/INSTANCES.md", About: "A pipeline on several members at once."},
+	{Name: "cluster-store", Title: "NATS and PostgreSQL", Section: "Cluster", Source: "cmd/conduit/docs/CLUSTER-STORE.md", About: "The store of a cluster: requirements and rights."},
+	{Name: "kubernetes", Title: "Kubernetes", Section: "Cluster", Source: "cmd/conduit/docs/KUBERNETES.md", About: "A manifest with three agents."},
+	{Name: "delivery", Title: "How records are delivered", Section: "Guarantees", Source: "cmd/conduit/docs/DELIVERY.md", About: "Acknowledgements, windows, batches, processors."},
+	{Name: "reliability", Title: "Reliability", Section: "Guarantees", Source: "agent/RELIABILITY.md", About: "The contract, and its tests with results."},
+	{Name: "promises", Title: "Promises", Section: "Guarantees", Source: "cmd/conduit/docs/PROMISES.md", About: "Situations in which agents of this kind lose data, each tried on the built binary."},
+	{Name: "prove", Title: "Prove it on your host", Section: "Guarantees", Source: "cmd/conduit/docs/PROVE.md", About: "Kills, power cuts and hangs for your own pipelines."},
+	{Name: "benchmarks", Title: "Benchmarks", Section: "Guarantees", Source: "agent/engine/BENCHMARKS.md", About: "Figures, and how to repeat them."},
+	{Name: "security", Title: "Security", Section: "Guarantees", Source: "SECURITY.md", About: "Threat model, secrets, reporting."},
 	{Name: "pipelines", Title: "Writing pipeline files", Section: "Pipelines", Source: "spec/README.md", About: "Every field, references, what a change does."},
-	{Name: "files", Title: "Files and what runs", Section: "Pipelines", Source: "reconcile/README.md", About: "What happens when a file is saved, broken or deleted."},
 	{Name: "processors", Title: "Processors", Section: "Pipelines", Source: "plugins/processor/README.md", About: "All processors with examples, tests of pipelines, processors of your own."},
 	{Name: "plugins", Title: "Connectors and plugins", Section: "Connectors", Source: "plugins/README.md", About: "Names, executables, confining them, troubleshooting."},
 	{Name: "built-in", Title: "What is built in", Section: "Connectors", Source: "plugins/builtin/README.md", About: "What each connector promises, with generator, file, log and spool."},
@@ -72,7 +90,7 @@ func pages(root *ffcli.Command, usage func(*ffcli.Command) string) ([]page, erro
 }
 
 // sections are in the order of the site.
-var sections = []string{"Start", "Operate", "Pipelines", "Connectors", "Connector", "Processor", "Reference"}
+var sections = []string{"Start", "Operate", "Cluster", "Guarantees", "Pipelines", "Connectors", "Connector", "Processor", "Reference"}
 
 //go:embed assets
 var assets embed.FS

@@ -229,7 +229,7 @@ var campaigns = []Campaign{
 		Subjects: []string{"api/web/...", "api"}},
 	{Name: "tools", Dir: module + "/tools",
 		About:    "Editors, rsync, git, Prometheus, and the scripts of the documentation.",
-		Subjects: []string{"reconcile/watch", "agent/telemetry", "api/README.md", "reconcile/README.md"}},
+		Subjects: []string{"reconcile/watch", "agent/telemetry", "api/README.md", "cmd/conduit/docs/DEPLOY.md"}},
 
 	{Name: "inspector", Dir: module + "/process", About: "The inspector shows records with long lines.",
 		Subjects: []string{"api/inspect", "cmd/conduit/cli"}},
