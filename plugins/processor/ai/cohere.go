@@ -50,7 +50,7 @@ func (p *cohere) SchemaParts() schema.Parts { return partsOf(p.from, p.to) }
 type commandConfig struct {
 	cohereConfig
 	Model  string `json:"model" default:"command" desc:"Name of the model."`
-	Prompt string `json:"prompt" desc:"Question for the model, with %s in the place of the field's text." validate:"required"`
+	Prompt string `json:"prompt" desc:"What the model is asked, with %s in the place of the field's text." validate:"required"`
 	From   string `json:"request.body" default:".Payload.After" desc:"Reference to the field to send."`
 	To     string `json:"response.body" default:".Payload.After" desc:"Reference to the field for the answer."`
 }
@@ -131,7 +131,7 @@ func fillPrompt(prompt, text string) string {
 type embedConfig struct {
 	cohereConfig
 	Model     string `json:"model" default:"embed-english-v2.0" desc:"Name of the model."`
-	InputType string `json:"inputType" desc:"Purpose of the embedding, such as search_document. Models from v3 on need it."`
+	InputType string `json:"inputType" desc:"What the embedding is for, such as search_document. Models from v3 on need it."`
 	From      string `json:"inputField" default:".Payload.After" desc:"Reference to the field to send."`
 	To        string `json:"outputField" default:".Payload.After" desc:"Reference to the field for the embedding."`
 	MaxTexts  int    `json:"maxTextsPerRequest" default:"96" desc:"How many records go into one request; at most 96." validate:"gt=0,lt=97"`

@@ -19,7 +19,7 @@ type ollamaConfig struct {
 	URL    string `json:"url" desc:"URL of the Ollama server, for example http://localhost:11434." validate:"required"`
 	Field  string `json:"field" default:".Payload.After" desc:"Reference to the field, an object." validate:"regex=^\\.?[pP]ayload"`
 	Model  string `json:"model" default:"llama3.2" desc:"Name of the model."`
-	Prompt string `json:"prompt" desc:"Task for the object."`
+	Prompt string `json:"prompt" desc:"What to do with the object."`
 	timeLimit
 	backoff
 }

@@ -28,7 +28,7 @@ type openaiConfig struct {
 	MaxRetries     int     `json:"max_retries" default:"3" desc:"How often a request is sent again." validate:"gt=-1"`
 	InitialBackoff int     `json:"initial_backoff" default:"1000" desc:"The first pause, in milliseconds." validate:"gt=-1"`
 	MaxBackoff     int     `json:"max_backoff" default:"30000" desc:"The longest pause, in milliseconds." validate:"gt=-1"`
-	BackoffFactor  float64 `json:"backoff_factor" default:"2.0" desc:"Growth factor of the pauses." validate:"gt=0"`
+	BackoffFactor  float64 `json:"backoff_factor" default:"2.0" desc:"By what the pauses grow." validate:"gt=0"`
 	timeLimit
 }
 
@@ -54,7 +54,7 @@ func (p *openai) SchemaParts() schema.Parts { return partsOf(p.field) }
 
 type textgenConfig struct {
 	openaiConfig
-	DeveloperMessage    string            `json:"developer_message" desc:"Task of the model." validate:"required"`
+	DeveloperMessage    string            `json:"developer_message" desc:"What the model is to do." validate:"required"`
 	MaxTokens           *int              `json:"max_tokens" desc:"How many tokens may be made."`
 	MaxCompletionTokens *int              `json:"max_completion_tokens" desc:"How many tokens may be made, with those of reasoning."`
 	N                   *int              `json:"n" desc:"How many answers are made. The first is used."`

@@ -37,7 +37,7 @@ type timeLimit struct {
 // backoff holds the retry settings of most processors of this package.
 type backoff struct {
 	Count  int           `json:"backoffRetry.count" default:"0" desc:"How often a request is sent again." validate:"gt=-1"`
-	Factor float64       `json:"backoffRetry.factor" default:"2" desc:"Growth factor of the pauses." validate:"gt=0"`
+	Factor float64       `json:"backoffRetry.factor" default:"2" desc:"By what the pauses grow." validate:"gt=0"`
 	Min    time.Duration `json:"backoffRetry.min" default:"100ms" desc:"The first pause." validate:"gt=-1s"`
 	Max    time.Duration `json:"backoffRetry.max" default:"5s" desc:"The longest pause." validate:"gt=-1s"`
 }
