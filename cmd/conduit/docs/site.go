@@ -128,7 +128,11 @@ func build(root *ffcli.Command, version string, usage func(*ffcli.Command) strin
 	convert := newConverter(all)
 	for i := range all {
 		p := &all[i]
-		site[p.Name+".html"], site[p.Name+".md"] = p.in(menus, version, convert.html(p)), []byte(p.Text)
+		content, err := convert.html(p)
+		if err != nil {
+			return nil, err
+		}
+		site[p.Name+".html"], site[p.Name+".md"] = p.in(menus, version, content), []byte(p.Text)
 	}
 	site["llms.txt"], site["index.js"] = forMachines(menus, version), searchIndex(all)
 	return site, addAssets(site)
