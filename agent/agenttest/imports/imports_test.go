@@ -56,6 +56,7 @@ var homes = map[string][]string{
 	"github.com/santhosh-tekuri/jsonschema/v5": {"schemas"},
 	"github.com/knadh/koanf":                   {"agent/config"},
 	"github.com/peterbourgon/ff/v3":            {"cmd/conduit", "cmd/conduit/*"},
+	"github.com/yuin/goldmark":                 {"cmd/conduit/docs"},
 	"github.com/twmb/avro":                     {"plugins/schema/avro"},
 	"github.com/prometheus/client_golang":      {"agent/telemetry"},
 	"github.com/Masterminds/sprig/v3":          {"plugins/template"},

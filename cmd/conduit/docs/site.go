@@ -29,15 +29,15 @@ type page struct {
 
 // written are the pages that people wrote, in the order of the site. The pages of connectors follow.
 var written = []page{
-	{Name: "start", Title: "The first five minutes", Section: "Start", Source: "README.md", About: "From nothing to a pipeline that runs, and what else is in it."},
-	{Name: "install", Title: "Install as a service", Section: "Start", Source: "cmd/conduit/systemd/README.md", About: "Packages, the unit of systemd, upgrades, the sandbox."},
+	{Name: "start", Title: "The first five minutes", Section: "Start", Source: "cmd/conduit/docs/START.md", About: "From nothing to a pipeline that runs, and on to processors and their tests."},
+	{Name: "install", Title: "Install as a service", Section: "Start", Source: "cmd/conduit/docs/INSTALL.md", About: "Packages, the unit of systemd, upgrades, the sandbox."},
 	{Name: "moving", Title: "Moving over from Conduit", Section: "Start", Source: "cmd/conduit/docs/CONDUIT.md", About: "What is compatible, how, and what differs on purpose."},
 	{Name: "operating", Title: "Operating", Section: "Operate", Source: "cmd/conduit/docs/OPERATING.md", About: "Upgrade, back up, restore, secure, and why something does not run."},
 	{Name: "agent", Title: "The agent", Section: "Operate", Source: "agent/README.md", About: "Guarantees, dead letters, the store, memory, clusters, notifications, metrics."},
 	{Name: "reliability", Title: "Reliability", Section: "Operate", Source: "agent/RELIABILITY.md", About: "The contract, and what was tried."},
 	{Name: "promises", Title: "Promises", Section: "Operate", Source: "cmd/conduit/docs/PROMISES.md", About: "Situations in which agents of this kind lose data, each tried on the built binary."},
 	{Name: "benchmarks", Title: "Benchmarks", Section: "Operate", Source: "agent/engine/BENCHMARKS.md", About: "What was measured, how."},
-	{Name: "security", Title: "Security", Section: "Operate", Source: "SECURITY.md", About: "Threat model, secrets, reporting."},
+	{Name: "security", Title: "Security", Section: "Operate", Source: "cmd/conduit/docs/SECURITY.md", About: "Threat model, secrets, reporting."},
 	{Name: "pipelines", Title: "Writing pipeline files", Section: "Pipelines", Source: "spec/README.md", About: "Every field, references, what a change does."},
 	{Name: "files", Title: "Files and what runs", Section: "Pipelines", Source: "reconcile/README.md", About: "What happens when a file is saved, broken or deleted."},
 	{Name: "processors", Title: "Processors", Section: "Pipelines", Source: "plugins/processor/README.md", About: "All processors with examples, tests of pipelines, processors of your own."},
@@ -50,7 +50,6 @@ var written = []page{
 	{Name: "api", Title: "REST API", Section: "Reference", Source: "api/README.md", About: "Resources, plan and apply, the inspector, tokens, limits."},
 	{Name: "glance", Title: "Commands at a glance", Section: "Reference", Source: "cmd/conduit/docs/COMMANDS.md", About: "What there is to do from the command line, in a table."},
 	{Name: "schemas", Title: "JSON Schemas", Section: "Reference", Source: "schemas/README.md", About: "For editors."},
-	{Name: "changelog", Title: "Changes", Section: "Reference", Source: "CHANGELOG.md", About: "By version."},
 }
 
 // pages returns all pages but the first.
@@ -160,6 +159,7 @@ func front(menus []menu, version string) page {
 			fmt.Fprintf(&b, "- [%s](%s.html): %s\n", p.Title, p.Name, p.About)
 		}
 	}
+	b.WriteString("\n[What changed](https://github.com/conduit-agent/conduit/blob/main/CHANGELOG.md) is in the repository, by version.\n")
 	return page{Name: "index", Title: "Documentation", Text: b.String()}
 }
 

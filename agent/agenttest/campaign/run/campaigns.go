@@ -244,7 +244,7 @@ var campaigns = []Campaign{
 		Subjects: []string{"cmd/conduit/systemd/*", ".ci/sbom", "go.mod"}},
 	{Name: "packages", Dir: module + "/packages", Run: "^TestPackage$", Release: true, Limit: 2 * time.Hour,
 		About:    "Installation, update and removal of Debian and RPM packages.",
-		Subjects: []string{".ci/release", "cmd/conduit/package/*", "cmd/conduit/systemd/*"}},
+		Subjects: []string{".ci/release", "cmd/conduit/package/*", "cmd/conduit/systemd/*", "cmd/conduit/docs/INSTALL.md"}},
 	{Name: "cross", Dir: module + "/packages", Run: "^Test(CrossBuilds|Container)$", Release: true, Limit: 3 * time.Hour,
 		About:    "Builds for other machines, the static binary, and the container image.",
 		Subjects: []string{".ci/release", "go.mod", "**/*.c", "cmd/conduit/package/*"}},
