@@ -7,3 +7,11 @@ import "embed"
 //go:embed README.md builtin/README.md builtin/*/README.md processor/README.md plugintest/README.md
 //go:embed sdk/README.md sdk/example/README.md sdk/example/python/README.md
 var Documentation embed.FS
+
+// SDKSources has the sources of the packages from which plugins are built. 'conduit plugins init' writes a copy of
+// them, without tests and this file.
+//
+//go:embed *.go connector/*.go peer/*.go pluginname/*.go progress/*.go record/*.go sandbox/*.go standalone/*.go
+//go:embed plugintest/*.go plugintest/protocol/*.go plugintest/wait/*.go schema/*.go schema/avro/*.go
+//go:embed sdk/README.md sdk/*.go sdk/wasmguest/*.go subprocess/*.go template/*.go wire/*.go wire/wirepb/*/*.go
+var SDKSources embed.FS

@@ -6,3 +6,8 @@ import "embed"
 //
 //go:embed README.md
 var Documentation embed.FS
+
+// SDKSources has the sources of the packages below this directory from which plugins are built.
+//
+//go:embed fingerprint/*.go lazy/*.go notify/*.go sorting/*.go texts/*.go
+var SDKSources embed.FS
