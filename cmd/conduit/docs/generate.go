@@ -21,9 +21,18 @@ import (
 	"github.com/conduit-agent/conduit/schemas"
 )
 
-// cell escapes text for a cell of a table.
+var (
+	inCell = strings.NewReplacer("|", `\|`, "\n", " ")
+	asText = strings.NewReplacer(`\`, `\\`, "*", `\*`, "[", `\[`, "<", `\<`)
+)
+
+// cell escapes a description for a cell of a table: it is text, with code between backquotes.
 func cell(text string) string {
-	return strings.NewReplacer("|", `\|`, "\n", " ").Replace(strings.TrimSpace(text))
+	parts := strings.Split(strings.TrimSpace(text), "`")
+	for i := 0; i < len(parts); i += 2 {
+		parts[i] = asText.Replace(parts[i])
+	}
+	return inCell.Replace(strings.Join(parts, "`"))
 }
 
 // code formats text in a cell as code.
@@ -31,7 +40,7 @@ func code(text string) string {
 	if text == "" {
 		return ""
 	}
-	return "`" + strings.NewReplacer("|", `\|`, "\n", " ").Replace(text) + "`"
+	return "`" + inCell.Replace(text) + "`"
 }
 
 // connectorPages returns a page for each built-in connector: its own page, if there is one, and all its settings.

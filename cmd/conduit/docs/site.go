@@ -29,8 +29,8 @@ type page struct {
 
 // written are the pages that people wrote, in the order of the site. The pages of connectors follow.
 var written = []page{
-	{Name: "start", Title: "The first five minutes", Section: "Start", Source: "README.md", About: "From nothing to a pipeline that runs, and what else is in it."},
-	{Name: "install", Title: "Install as a service", Section: "Start", Source: "cmd/conduit/systemd/README.md", About: "Packages, the unit of systemd, upgrades, the sandbox."},
+	{Name: "start", Title: "The first five minutes", Section: "Start", Source: "cmd/conduit/docs/START.md", About: "From nothing to a pipeline that runs, and on to processors and their tests."},
+	{Name: "install", Title: "Install as a service", Section: "Start", Source: "cmd/conduit/docs/INSTALL.md", About: "Packages, the unit of systemd, upgrades, the sandbox."},
 	{Name: "moving", Title: "Moving over from Conduit", Section: "Start", Source: "cmd/conduit/docs/CONDUIT.md", About: "What is compatible, and the differences."},
 	{Name: "operating", Title: "Operating", Section: "Operate", Source: "cmd/conduit/docs/OPERATING.md", About: "Daily work: status, requirements, upgrade, and the pages for each task."},
 	{Name: "troubleshooting", Title: "Troubleshooting", Section: "Operate", Source: "cmd/conduit/docs/TROUBLESHOOTING.md", About: "Why a pipeline does not run, and the remedies."},
@@ -56,7 +56,7 @@ var written = []page{
 	{Name: "promises", Title: "Promises", Section: "Guarantees", Source: "cmd/conduit/docs/PROMISES.md", About: "Situations in which agents of this kind lose data, each tried on the built binary."},
 	{Name: "prove", Title: "Prove it on your host", Section: "Guarantees", Source: "cmd/conduit/docs/PROVE.md", About: "Kills, power cuts and hangs for your own pipelines."},
 	{Name: "benchmarks", Title: "Benchmarks", Section: "Guarantees", Source: "agent/engine/BENCHMARKS.md", About: "Figures, and how to repeat them."},
-	{Name: "security", Title: "Security", Section: "Guarantees", Source: "SECURITY.md", About: "Threat model, secrets, reporting."},
+	{Name: "security", Title: "Security", Section: "Guarantees", Source: "cmd/conduit/docs/SECURITY.md", About: "Threat model, secrets, reporting."},
 	{Name: "pipelines", Title: "Writing pipeline files", Section: "Pipelines", Source: "spec/README.md", About: "Every field, references, what a change does."},
 	{Name: "processors", Title: "Processors", Section: "Pipelines", Source: "plugins/processor/README.md", About: "All processors with examples, tests of pipelines, processors of your own."},
 	{Name: "plugins", Title: "Connectors and plugins", Section: "Connectors", Source: "plugins/README.md", About: "Names, executables, confining them, troubleshooting."},
@@ -68,7 +68,6 @@ var written = []page{
 	{Name: "api", Title: "REST API", Section: "Reference", Source: "api/README.md", About: "Resources, plan and apply, the inspector, tokens, limits."},
 	{Name: "glance", Title: "Commands at a glance", Section: "Reference", Source: "cmd/conduit/docs/COMMANDS.md", About: "What there is to do from the command line, in a table."},
 	{Name: "schemas", Title: "JSON Schemas", Section: "Reference", Source: "schemas/README.md", About: "For editors."},
-	{Name: "changelog", Title: "Changes", Section: "Reference", Source: "CHANGELOG.md", About: "By version."},
 }
 
 // pages returns all pages but the first.
@@ -146,7 +145,11 @@ func build(root *ffcli.Command, version string, usage func(*ffcli.Command) strin
 	convert := newConverter(all)
 	for i := range all {
 		p := &all[i]
-		site[p.Name+".html"], site[p.Name+".md"] = p.in(menus, version, convert.html(p)), []byte(p.Text)
+		content, err := convert.html(p)
+		if err != nil {
+			return nil, err
+		}
+		site[p.Name+".html"], site[p.Name+".md"] = p.in(menus, version, content), []byte(p.Text)
 	}
 	site["llms.txt"], site["index.js"] = forMachines(menus, version), searchIndex(all)
 	return site, addAssets(site)
@@ -174,6 +177,7 @@ func front(menus []menu, version string) page {
 			fmt.Fprintf(&b, "- [%s](%s.html): %s\n", p.Title, p.Name, p.About)
 		}
 	}
+	b.WriteString("\n[What changed](https://github.com/conduit-agent/conduit/blob/main/CHANGELOG.md) is in the repository, by version.\n")
 	return page{Name: "index", Title: "Documentation", Text: b.String()}
 }
 

@@ -41,9 +41,10 @@ var readers = map[string]stand{
 
 // elsewhere are the pages whose commands need another machine, and the tests that execute them.
 var elsewhere = map[string]string{
-	"cmd/conduit/systemd/README.md": "TestPackage",              // root and systemd as process 1
-	"cmd/conduit/docs/DEPLOY.md":    "TestDocumentedDeployment", // an agent whose files a tool deploys
-	"SECURITY.md":                   "TestReleaseIsVerified",    // a signed release
+	"cmd/conduit/docs/INSTALL.md":  "TestPackage",              // root and systemd as process 1
+	"cmd/conduit/docs/DEPLOY.md":   "TestDocumentedDeployment", // an agent whose files a tool deploys
+	"cmd/conduit/docs/SECURITY.md": "TestReleaseIsVerified",    // a signed release
+	"cmd/conduit/docs/START.md":    "TestPages",                // a part of README.md
 }
 
 // TestPages executes the command blocks of every page, in the order of the page and in one terminal. A comment "# →
