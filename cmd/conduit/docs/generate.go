@@ -46,7 +46,8 @@ func code(text string) string {
 func connectorPages() (all []page) {
 	for _, c := range builtin.All() {
 		s := c.Specification()
-		p := page{Name: "connector-" + s.Name, Title: s.Name, Section: "Connector", About: s.Summary, Source: "plugins/builtin/" + s.Name + "/README.md"}
+		p := page{Name: "connector-" + s.Name, Title: s.Name, Section: "Connector", About: s.Summary,
+			Source: "plugins/builtin/" + s.Name + "/README.md"}
 		if text, err := readPage(p.Source); err == nil {
 			p.Text = string(text)
 		} else {

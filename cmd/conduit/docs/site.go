@@ -61,7 +61,8 @@ func pages(root *ffcli.Command, usage func(*ffcli.Command) string) ([]page, erro
 		p.Text = string(text)
 		all = append(all, p)
 	}
-	return append(append(append(all, connectorPages()...), processorPages()...), pipelineFilePage(), settingsPage(), commandsPage(root, usage)), nil
+	all = append(append(all, connectorPages()...), processorPages()...)
+	return append(all, pipelineFilePage(), settingsPage(), commandsPage(root, usage)), nil
 }
 
 // sections are in the order of the site.
@@ -148,13 +149,13 @@ func front(menus []menu, version string) page {
 	return page{Name: "index", Title: "Documentation", Text: "# conduit " + version + "\n\n" +
 		"Keeps the pipelines declared in a directory of YAML files running. " +
 		"This is the documentation of this version; it is part of the program.\n" + contents(menus, "html") +
-		"\n[What changed](https://github.com/conduit-agent/conduit/blob/main/CHANGELOG.md) is in the repository, by version.\n"}
+		"\n[What changed](https://github.com/conduit-agent/conduit/blob/main/CHANGELOG.md) by version.\n"}
 }
 
 // forMachines returns llms.txt: see https://llmstxt.org.
 func forMachines(menus []menu, version string) []byte {
-	return []byte("# conduit\n\n> A data-pipeline agent: one binary keeps the pipelines declared in a directory of YAML files running. " +
-		"Documentation of version " + version + ".\n" + contents(menus, "md"))
+	return []byte("# conduit\n\n> A data-pipeline agent: one binary keeps the pipelines declared in a directory of YAML " +
+		"files running. Documentation of version " + version + ".\n" + contents(menus, "md"))
 }
 
 // contents lists all pages, with links to their files with this ending.

@@ -33,8 +33,8 @@ var journalFields = map[string]string{
 // Journal sends entries to the journal in the background, so that a journal that takes none holds nothing up. Entries
 // that find no space in the queue are counted, and the journal gets the number when it takes entries again.
 //
-// It writes to a connected socket: github.com/coreos/go-systemd/v22/journal does not, and its Send takes a whole CPU for
-// as long as the queue of the journal's socket is full.
+// It writes to a connected socket. Package journal of go-systemd does not: its Send takes a whole CPU for as long as the
+// queue of the journal's socket is full.
 type Journal struct {
 	path    string
 	conn    *net.UnixConn // owned by run

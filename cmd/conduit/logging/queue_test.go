@@ -54,7 +54,8 @@ func TestQueueNeverKeepsWhoLogsWaiting(t *testing.T) {
 	text := g.text()
 	var missing int
 	last := text[strings.LastIndex(strings.TrimSuffix(text, "\n"), "\n")+1:]
-	if _, err := fmt.Sscanf(last, "<4>WRN %d lines of the log are missing: they were not read in time\n", &missing); err != nil {
+	const report = "<4>WRN %d lines of the log are missing: they were not read in time\n"
+	if _, err := fmt.Sscanf(last, report, &missing); err != nil {
 		t.Fatalf("the last line is %q: %v", last, err)
 	}
 	if got := strings.Count(text, "\n"); got+missing != lines+2 || missing == 0 {
@@ -86,7 +87,8 @@ func TestQueueHoldsBackOnlyWhatDeliversRecordsToTheLog(t *testing.T) {
 	}
 	close(g.open)
 	<-delivered
-	if text := g.text(); !strings.HasPrefix(text, "<6>INF before\n") || !strings.HasSuffix(text, "<6>INF record={\"n\":1}\n") {
+	text := g.text()
+	if !strings.HasPrefix(text, "<6>INF before\n") || !strings.HasSuffix(text, "<6>INF record={\"n\":1}\n") {
 		t.Errorf("got %q", text)
 	}
 	q.Close()
