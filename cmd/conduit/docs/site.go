@@ -149,7 +149,7 @@ func front(menus []menu, version string) page {
 	return page{Name: "index", Title: "Documentation", Text: "# conduit " + version + "\n\n" +
 		"Keeps the pipelines declared in a directory of YAML files running. " +
 		"This is the documentation of this version; it is part of the program.\n" + contents(menus, "html") +
-		"\n[What changed](https://github.com/conduit-agent/conduit/blob/main/CHANGELOG.md) by version.\n"}
+		"\n[Changes by version](https://github.com/conduit-agent/conduit/blob/main/CHANGELOG.md).\n"}
 }
 
 // forMachines returns llms.txt: see https://llmstxt.org.
