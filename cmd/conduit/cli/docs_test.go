@@ -174,7 +174,7 @@ func TestStartPage(t *testing.T) {
 		}
 	}
 	if got, err := os.ReadFile(page); err != nil || string(got) != want {
-		t.Errorf("%s is not the section of README.md (%v): run go test ./cmd/conduit/cli -run TestStartPage -update", page, err)
+		t.Errorf("%s is not the section of README.md (%v); go test -run TestStartPage -update writes it", page, err)
 	}
 }
 
@@ -193,8 +193,11 @@ func TestMarkupInPagesIsText(t *testing.T) {
 			t.Errorf("the pages have %s", tag)
 		}
 	}
-	for _, want := range []string{`<h2 id="conduit-i">conduit &lt;i&gt;</h2>`, `<h2 id="conduit-a-b">`, `<h2 id="conduit-a-b-1">`,
-		`<pre tabindex="0"><code>&lt;pre&gt;`, `&lt;div onclick=&quot;x&quot;&gt;`, `&lt;b&gt;bold&lt;/b&gt; image <a href="">script</a>`} {
+	for _, want := range []string{
+		`<h2 id="conduit-i">conduit &lt;i&gt;</h2>`, `<h2 id="conduit-a-b">`, `<h2 id="conduit-a-b-1">`,
+		`<pre tabindex="0"><code>&lt;pre&gt;`, `&lt;div onclick=&quot;x&quot;&gt;`,
+		`&lt;b&gt;bold&lt;/b&gt; image <a href="">script</a>`,
+	} {
 		if !strings.Contains(pages, want) {
 			t.Errorf("the pages lack %s", want)
 		}

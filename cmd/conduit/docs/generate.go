@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"io/fs"
 	"maps"
 	"slices"
 	"strings"
@@ -44,16 +43,14 @@ func code(text string) string {
 }
 
 // connectorPages returns a page for each built-in connector: its own page, if there is one, and all its settings.
-func connectorPages() (all []page, err error) {
+func connectorPages() (all []page) {
 	for _, c := range builtin.All() {
 		s := c.Specification()
-		p := page{Name: "connector-" + s.Name, Title: s.Name, Section: "Connector", About: s.Summary}
-		source := "plugins/builtin/" + s.Name + "/README.md"
-		text, err := readPage(source)
-		switch {
-		case err == nil:
-			p.Source, p.Text = source, string(text)
-		case fs.ValidPath(source):
+		p := page{Name: "connector-" + s.Name, Title: s.Name, Section: "Connector", About: s.Summary,
+			Source: "plugins/builtin/" + s.Name + "/README.md"}
+		if text, err := readPage(p.Source); err == nil {
+			p.Text = string(text)
+		} else {
 			p.Source = "plugins/builtin/README.md" // the page that describes it
 			p.Text = fmt.Sprintf("# %s\n\n%s\n\n%s\n\nSee also [what is built in](README.md).\n", s.Name, s.Summary, s.Description)
 		}
@@ -61,7 +58,7 @@ func connectorPages() (all []page, err error) {
 		all = append(all, p)
 	}
 	slices.SortFunc(all, func(a, b page) int { return cmp.Compare(a.Name, b.Name) })
-	return all, nil
+	return all
 }
 
 // processorPages returns a page for each built-in processor.

@@ -7,8 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"html"
-	"io/fs"
-	"path"
 	"strings"
 
 	"github.com/peterbourgon/ff/v3/ffcli"
@@ -81,17 +79,14 @@ func pages(root *ffcli.Command, usage func(*ffcli.Command) string) ([]page, erro
 		p.Text = string(text)
 		all = append(all, p)
 	}
-	own, err := connectorPages()
-	if err != nil {
-		return nil, err
-	}
-	return append(append(append(all, own...), processorPages()...), pipelineFilePage(), settingsPage(), commandsPage(root, usage)), nil
+	all = append(append(all, connectorPages()...), processorPages()...)
+	return append(all, pipelineFilePage(), settingsPage(), commandsPage(root, usage)), nil
 }
 
 // sections are in the order of the site.
 var sections = []string{"Start", "Operate", "Cluster", "Guarantees", "Pipelines", "Connectors", "Connector", "Processor", "Reference"}
 
-//go:embed assets
+//go:embed assets/docs.css assets/docs.js
 var assets embed.FS
 
 //go:embed assets/page.html
@@ -157,7 +152,7 @@ func build(root *ffcli.Command, version string, usage func(*ffcli.Command) strin
 
 func addAssets(site map[string][]byte) error {
 	for _, name := range []string{"docs.js", "docs.css"} {
-		content, err := fs.ReadFile(assets, path.Join("assets", name))
+		content, err := assets.ReadFile("assets/" + name)
 		if err != nil {
 			return err
 		}
@@ -169,34 +164,32 @@ func addAssets(site map[string][]byte) error {
 
 // front returns the first page: a list of the others.
 func front(menus []menu, version string) page {
-	var b strings.Builder
-	fmt.Fprintf(&b, "# conduit %s\n\nKeeps the pipelines declared in a directory of YAML files running. This is the documentation of this version; it is part of the program.\n", version)
-	for _, m := range menus {
-		fmt.Fprintf(&b, "\n## %s\n\n", plural(m.Title))
-		for _, p := range m.Pages {
-			fmt.Fprintf(&b, "- [%s](%s.html): %s\n", p.Title, p.Name, p.About)
-		}
-	}
-	b.WriteString("\n[What changed](https://github.com/conduit-agent/conduit/blob/main/CHANGELOG.md) is in the repository, by version.\n")
-	return page{Name: "index", Title: "Documentation", Text: b.String()}
-}
-
-// plural returns the heading of sections with a page for each thing.
-func plural(section string) string {
-	return map[string]string{"Connector": "Each connector", "Processor": "Each processor"}[section] + map[bool]string{true: section}[section != "Connector" && section != "Processor"]
+	return page{Name: "index", Title: "Documentation", Text: "# conduit " + version + "\n\n" +
+		"Keeps the pipelines declared in a directory of YAML files running. " +
+		"This is the documentation of this version; it is part of the program.\n" + contents(menus, "html") +
+		"\n[Changes by version](https://github.com/conduit-agent/conduit/blob/main/CHANGELOG.md).\n"}
 }
 
 // forMachines returns llms.txt: see https://llmstxt.org.
 func forMachines(menus []menu, version string) []byte {
+	return []byte("# conduit\n\n> A data-pipeline agent: one binary keeps the pipelines declared in a directory of YAML " +
+		"files running. Documentation of version " + version + ".\n" + contents(menus, "md"))
+}
+
+// contents lists all pages, with links to their files with this ending.
+func contents(menus []menu, ending string) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "# conduit\n\n> A data-pipeline agent: one binary keeps the pipelines declared in a directory of YAML files running. Documentation of version %s.\n", version)
 	for _, m := range menus {
-		fmt.Fprintf(&b, "\n## %s\n\n", plural(m.Title))
+		title := m.Title
+		if title == "Connector" || title == "Processor" { // a page for each one
+			title = "Each " + strings.ToLower(title)
+		}
+		fmt.Fprintf(&b, "\n## %s\n\n", title)
 		for _, p := range m.Pages {
-			fmt.Fprintf(&b, "- [%s](%s.md): %s\n", p.Title, p.Name, p.About)
+			fmt.Fprintf(&b, "- [%s](%s.%s): %s\n", p.Title, p.Name, ending, p.About)
 		}
 	}
-	return []byte(b.String())
+	return b.String()
 }
 
 var (

@@ -24,7 +24,7 @@ var others = map[string]embed.FS{
 	"schemas": schemas.Documentation, "spec": spec.Documentation,
 }
 
-// readPage returns the Markdown file at a path of the repository. If there is none, the error wraps fs.ErrNotExist.
+// readPage returns the Markdown file at a path of the repository.
 func readPage(file string) ([]byte, error) {
 	if name, here := strings.CutPrefix(file, "cmd/conduit/docs/"); here {
 		return own.ReadFile(name)

@@ -25,7 +25,9 @@ var update = flag.Bool("update", false, "rewrite the example and the modules of 
 const repository = "../../.."
 
 // imported are the packages that plugins import.
-var imported = []string{"plugins/plugintest", "plugins/plugintest/protocol", "plugins/sdk", "plugins/sdk/wasmguest", "plugins/wire"}
+var imported = []string{
+	"plugins/plugintest", "plugins/plugintest/protocol", "plugins/sdk", "plugins/sdk/wasmguest", "plugins/wire",
+}
 
 // The SDK has the packages that plugins import, those that these import, and no others. Its go.mod has the modules of
 // all other packages.
