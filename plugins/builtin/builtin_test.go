@@ -244,12 +244,12 @@ func TestPages(t *testing.T) {
 			}
 		}
 		errors := 0
-		for _, table := range strings.Split(page, "| error | what to do |\n|---|---|\n")[1:] {
+		for _, table := range strings.Split(page, "| error | remedy |\n|---|---|\n")[1:] {
 			rows, _, _ := strings.Cut(table+"\n", "\n\n")
 			errors += strings.Count("\n"+rows, "\n|")
 		}
 		if errors < 3 {
-			t.Errorf("%s has %d errors with what to do", path, errors)
+			t.Errorf("%s has %d errors with remedies", path, errors)
 		}
 		if !hasTest(t, "agent/agenttest/campaign/kill", `"plugins/builtin/`+path+`"`) {
 			t.Errorf("no test runs the example of %s", path)

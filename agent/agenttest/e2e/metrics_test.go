@@ -140,9 +140,9 @@ func TestMetricsCountWhatIsDeclared(t *testing.T) {
 	}
 }
 
-func TestReadmeListsAllMetrics(t *testing.T) {
+func TestPageListsAllMetrics(t *testing.T) {
 	t.Parallel()
-	readme, err := os.ReadFile("../../README.md")
+	page, err := os.ReadFile("../../../cmd/conduit/docs/METRICS.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -156,8 +156,8 @@ func TestReadmeListsAllMetrics(t *testing.T) {
 		t.Fatalf("only %d metrics:\n%s", len(names), w.Body)
 	}
 	for _, name := range names {
-		if !strings.Contains(string(readme), "`"+name[1]+"`") {
-			t.Errorf("README.md does not list %s", name[1])
+		if !strings.Contains(string(page), "`"+name[1]+"`") {
+			t.Errorf("METRICS.md does not list %s", name[1])
 		}
 	}
 }

@@ -1,11 +1,11 @@
 package cli
 
 import (
-	"archive/tar"
-	"bytes"
 	"context"
 	"errors"
+	"flag"
 	"fmt"
+	"html"
 	"io"
 	"os"
 	"path/filepath"
@@ -15,13 +15,16 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/peterbourgon/ff/v3/ffcli"
+
 	"github.com/conduit-agent/conduit/plugins/builtin/processors"
 
 	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/cmd/conduit/docs"
 	"github.com/conduit-agent/conduit/plugins/builtin"
-	"github.com/conduit-agent/conduit/plugins/zstd"
 )
+
+var update = flag.Bool("update", false, "write START.md from README.md")
 
 // docsSite returns the files of the site that 'conduit docs' writes.
 func docsSite(t *testing.T) map[string]string {
@@ -68,13 +71,13 @@ func TestDocs(t *testing.T) {
 		}
 	}
 	for _, s := range config.Settings() {
-		if !strings.Contains(site["settings.html"], "<code>"+s.Key+"</code></td><td><code>"+s.Env()+"</code>") {
+		if !strings.Contains(site["settings.html"], "<code>"+s.Key+"</code></td>\n<td><code>"+s.Env()+"</code>") {
 			t.Errorf("setting %s is not in the reference", s.Key)
 		}
 	}
 	for page, want := range map[string]string{
 		"commands.html": "conduit pipelines rollback", "pipeline-file.html": "<td><code>max-silence</code></td>", "moving.html": "independent implementation",
-		"operating.html": `href="agent.html#backup-and-restore"`, "llms.txt": "- [Operating](operating.md): ", "index.html": "conduit v1.2.3", "index.js": `"Name":"connector-kafka"`,
+		"operating.html": `href="backup.html"`, "llms.txt": "- [Operating](operating.md): ", "index.html": "conduit v1.2.3", "index.js": `"Name":"connector-kafka"`,
 	} {
 		if !strings.Contains(site[page], want) {
 			t.Errorf("%s lacks %s", page, want)
@@ -125,10 +128,12 @@ func checkPage(t *testing.T, site map[string]string, name, text string) {
 	}
 }
 
-// The pages that people wrote are all in the site. That of the settings is generated there.
+// The pages that people wrote are all in the site. That of the settings is generated there, and no package can embed
+// those at the top of the repository.
 func TestDocsAreComplete(t *testing.T) {
 	site := docsSite(t)
-	left := []string{"agent/config/README.md", "CONTRIBUTING.md", "agent/agenttest/README.md", "cmd/README.md", "pipelines/README.md"}
+	left := []string{"agent/README.md", "agent/config/README.md", "agent/agenttest/README.md", "cmd/README.md", "pipelines/README.md",
+		"reconcile/README.md", "CHANGELOG.md", "CONTRIBUTING.md", "README.md", "SECURITY.md"}
 	var all strings.Builder
 	for name, text := range site {
 		if strings.HasSuffix(name, ".md") {
@@ -151,40 +156,51 @@ func TestDocsAreComplete(t *testing.T) {
 	}
 }
 
-// The served pages are the pages in the repository.
-func TestGatheredPagesAreCurrent(t *testing.T) {
-	packed, err := os.Open(filepath.Join("..", "docs", "pages.tar.zst"))
+// START.md is a part of the README of the repository, which no package can embed. TestStartPage writes it with -update.
+func TestStartPage(t *testing.T) {
+	readme, err := os.ReadFile("../../../README.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer packed.Close()
-	plain, err := zstd.NewReader(packed, 4<<20)
+	_, section, _ := strings.Cut(string(readme), "\n## The first five minutes\n")
+	section, _, ended := strings.Cut(section, "\n## ")
+	if !ended {
+		t.Fatal("README.md has no section \"The first five minutes\"")
+	}
+	want := "# The first five minutes\n" + regexp.MustCompile(`\]\(([a-z])`).ReplaceAllString(section, "](../../../$1")
+	const page = "../docs/START.md"
+	if *update {
+		if err := os.WriteFile(page, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, err := os.ReadFile(page); err != nil || string(got) != want {
+		t.Errorf("%s is not the section of README.md (%v); go test -run TestStartPage -update writes it", page, err)
+	}
+}
+
+// Markup in names and texts is shown, and not interpreted.
+func TestMarkupInPagesIsText(t *testing.T) {
+	const markup = "v1\n\n<div onclick=\"x\">\n\n<b>bold</b> ![image](x.png) [script](javascript:alert(1))\n"
+	command := &ffcli.Command{Subcommands: []*ffcli.Command{{Name: "<i>"}, {Name: "`a` [b](c.md)"}, {Name: "a b"}}}
+	site, err := docs.Of(command, markup, func(*ffcli.Command) string { return "<pre>\n" })()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer plain.Close()
-	pages := 0
-	for files := tar.NewReader(plain); ; pages++ {
-		f, err := files.Next()
-		if err == io.EOF {
-			break
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		got, err := io.ReadAll(files)
-		if err != nil {
-			t.Fatal(err)
-		}
-		want, err := os.ReadFile(filepath.Join("../../..", f.Name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !bytes.Equal(got, want) {
-			t.Errorf("%s has changed: run just generate", f.Name)
+	commands := string(site["commands.html"])
+	pages := strings.ReplaceAll(string(site["index.html"])+commands, html.EscapeString(markup), "") // without the headers
+	for _, tag := range []string{"<div onclick", "<b>bold", "<img", "javascript:", "<i>"} {
+		if strings.Contains(pages, tag) {
+			t.Errorf("the pages have %s", tag)
 		}
 	}
-	if pages == 0 {
-		t.Error("no pages are gathered")
+	for _, want := range []string{
+		`<h2 id="conduit-i">conduit &lt;i&gt;</h2>`, `<h2 id="conduit-a-b">`, `<h2 id="conduit-a-b-1">`,
+		`<pre tabindex="0"><code>&lt;pre&gt;`, `&lt;div onclick=&quot;x&quot;&gt;`,
+		`&lt;b&gt;bold&lt;/b&gt; image <a href="">script</a>`,
+	} {
+		if !strings.Contains(pages, want) {
+			t.Errorf("the pages lack %s", want)
+		}
 	}
 }

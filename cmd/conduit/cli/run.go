@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"os/signal"
@@ -121,7 +120,7 @@ func logHandler(p *Program, c config.Log) (h slog.Handler, end func()) {
 	format := logFormat(p, c.Format)
 	if format == "journal" && p.JournalSocket != "" {
 		if w, err := logging.OpenJournal(p.JournalSocket); err == nil {
-			return w.Handler(func(to io.Writer) slog.Handler { return logging.NewHandler(to, "line", c.Level, false) }), w.Close
+			return w.Handler(c.Level), w.Close
 		}
 	}
 	out, _ := p.Streams() // the handler escapes by itself

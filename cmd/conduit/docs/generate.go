@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"io/fs"
 	"maps"
 	"slices"
 	"strings"
@@ -20,9 +19,18 @@ import (
 	"github.com/conduit-agent/conduit/schemas"
 )
 
-// cell escapes text for a cell of a table.
+var (
+	inCell = strings.NewReplacer("|", `\|`, "\n", " ")
+	asText = strings.NewReplacer(`\`, `\\`, "*", `\*`, "[", `\[`, "<", `\<`)
+)
+
+// cell escapes a description for a cell of a table: it is text, with code between backquotes.
 func cell(text string) string {
-	return strings.NewReplacer("|", `\|`, "\n", " ").Replace(strings.TrimSpace(text))
+	parts := strings.Split(strings.TrimSpace(text), "`")
+	for i := 0; i < len(parts); i += 2 {
+		parts[i] = asText.Replace(parts[i])
+	}
+	return inCell.Replace(strings.Join(parts, "`"))
 }
 
 // code formats text in a cell as code.
@@ -30,20 +38,18 @@ func code(text string) string {
 	if text == "" {
 		return ""
 	}
-	return "`" + strings.NewReplacer("|", `\|`, "\n", " ").Replace(text) + "`"
+	return "`" + inCell.Replace(text) + "`"
 }
 
 // connectorPages returns a page for each built-in connector: its own page, if there is one, and all its settings.
-func connectorPages() (all []page, err error) {
+func connectorPages() (all []page) {
 	for _, c := range builtin.All() {
 		s := c.Specification()
-		p := page{Name: "connector-" + s.Name, Title: s.Name, Section: "Connector", About: s.Summary}
-		source := "plugins/builtin/" + s.Name + "/README.md"
-		text, err := readPage(source)
-		switch {
-		case err == nil:
-			p.Source, p.Text = source, string(text)
-		case fs.ValidPath(source):
+		p := page{Name: "connector-" + s.Name, Title: s.Name, Section: "Connector", About: s.Summary,
+			Source: "plugins/builtin/" + s.Name + "/README.md"}
+		if text, err := readPage(p.Source); err == nil {
+			p.Text = string(text)
+		} else {
 			p.Source = "plugins/builtin/README.md" // the page that describes it
 			p.Text = fmt.Sprintf("# %s\n\n%s\n\n%s\n\nSee also [what is built in](README.md).\n", s.Name, s.Summary, s.Description)
 		}
@@ -51,7 +57,7 @@ func connectorPages() (all []page, err error) {
 		all = append(all, p)
 	}
 	slices.SortFunc(all, func(a, b page) int { return cmp.Compare(a.Name, b.Name) })
-	return all, nil
+	return all
 }
 
 // processorPages returns a page for each built-in processor.

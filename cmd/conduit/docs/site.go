@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"html"
-	"io/fs"
-	"path"
 	"strings"
 
 	"github.com/peterbourgon/ff/v3/ffcli"
@@ -27,17 +25,35 @@ type page struct {
 
 // written are the pages that people wrote, in the order of the site. The pages of connectors follow.
 var written = []page{
-	{Name: "start", Title: "The first five minutes", Section: "Start", Source: "README.md", About: "From nothing to a pipeline that runs, and what else is in it."},
-	{Name: "install", Title: "Install as a service", Section: "Start", Source: "cmd/conduit/systemd/README.md", About: "Packages, the unit of systemd, upgrades, the sandbox."},
-	{Name: "moving", Title: "Moving over from Conduit", Section: "Start", Source: "cmd/conduit/docs/CONDUIT.md", About: "What is compatible, how, and what differs on purpose."},
-	{Name: "operating", Title: "Operating", Section: "Operate", Source: "cmd/conduit/docs/OPERATING.md", About: "Upgrade, back up, restore, secure, and why something does not run."},
-	{Name: "agent", Title: "The agent", Section: "Operate", Source: "agent/README.md", About: "Guarantees, dead letters, the store, memory, clusters, notifications, metrics."},
-	{Name: "reliability", Title: "Reliability", Section: "Operate", Source: "agent/RELIABILITY.md", About: "The contract, and what was tried."},
-	{Name: "promises", Title: "Promises", Section: "Operate", Source: "cmd/conduit/docs/PROMISES.md", About: "Situations in which agents of this kind lose data, each tried on the built binary."},
-	{Name: "benchmarks", Title: "Benchmarks", Section: "Operate", Source: "agent/engine/BENCHMARKS.md", About: "What was measured, how."},
-	{Name: "security", Title: "Security", Section: "Operate", Source: "SECURITY.md", About: "Threat model, secrets, reporting."},
+	{Name: "start", Title: "The first five minutes", Section: "Start", Source: "cmd/conduit/docs/START.md", About: "From nothing to a pipeline that runs, and on to processors and their tests."},
+	{Name: "install", Title: "Install as a service", Section: "Start", Source: "cmd/conduit/docs/INSTALL.md", About: "Packages, the unit of systemd, upgrades, the sandbox."},
+	{Name: "moving", Title: "Moving over from Conduit", Section: "Start", Source: "cmd/conduit/docs/CONDUIT.md", About: "What is compatible, and the differences."},
+	{Name: "operating", Title: "Operating", Section: "Operate", Source: "cmd/conduit/docs/OPERATING.md", About: "Daily work: status, requirements, upgrade, and the pages for each task."},
+	{Name: "troubleshooting", Title: "Troubleshooting", Section: "Operate", Source: "cmd/conduit/docs/TROUBLESHOOTING.md", About: "Why a pipeline does not run, and the remedies."},
+	{Name: "reload", Title: "Hot reload and rollback", Section: "Operate", Source: "cmd/conduit/docs/RELOAD.md", About: "The effect of saving, breaking or deleting a pipeline file."},
+	{Name: "deploy", Title: "Deploy with a tool", Section: "Operate", Source: "cmd/conduit/docs/DEPLOY.md", About: "Status files that tell a tool the outcome."},
+	{Name: "secrets", Title: "Secrets", Section: "Operate", Source: "cmd/conduit/docs/SECRETS.md", About: "Passwords and tokens from credentials, files and variables."},
+	{Name: "access", Title: "Access to the API", Section: "Operate", Source: "cmd/conduit/docs/ACCESS.md", About: "Tokens, TLS, the socket."},
+	{Name: "dead-letters", Title: "Dead letters and replay", Section: "Operate", Source: "cmd/conduit/docs/DEADLETTERS.md", About: "Refused records: list, edit, replay, drop."},
+	{Name: "spool", Title: "Spool", Section: "Operate", Source: "cmd/conduit/docs/SPOOL.md", About: "Keep records on disk while a system is away."},
+	{Name: "metrics", Title: "Metrics and alerts", Section: "Operate", Source: "cmd/conduit/docs/METRICS.md", About: "Every metric, a dashboard, alert rules."},
+	{Name: "notifications", Title: "Notifications", Section: "Operate", Source: "cmd/conduit/docs/NOTIFICATIONS.md", About: "A webhook or command when something needs a person."},
+	{Name: "backup", Title: "Back up and restore", Section: "Operate", Source: "cmd/conduit/docs/BACKUP.md", About: "Copies of a running agent, and how to return to one."},
+	{Name: "store", Title: "The store and its disk", Section: "Operate", Source: "cmd/conduit/docs/STORE.md", About: "Files, a full or failing disk, damage."},
+	{Name: "memory", Title: "Memory", Section: "Operate", Source: "cmd/conduit/docs/MEMORY.md", About: "Limit the memory of the agent and of large records."},
+	{Name: "small-hosts", Title: "Small hosts", Section: "Operate", Source: "cmd/conduit/docs/SMALLHOSTS.md", About: "Little memory, flash, no network, no clock."},
+	{Name: "cluster", Title: "Run a cluster", Section: "Cluster", Source: "cmd/conduit/docs/CLUSTER.md", About: "Several hosts share pipelines: setup, failover, faults."},
+	{Name: "cluster-pipelines", Title: "Pipelines in a cluster", Section: "Cluster", Source: "cmd/conduit/docs/CLUSTER-PIPELINES.md", About: "Placement, state on hosts, the API, dead letters."},
+	{Name: "instances", Title: "Several instances", Section: "Cluster", Source: "cmd/conduit/docs/INSTANCES.md", About: "A pipeline on several members at once."},
+	{Name: "cluster-store", Title: "NATS and PostgreSQL", Section: "Cluster", Source: "cmd/conduit/docs/CLUSTER-STORE.md", About: "The store of a cluster: requirements and rights."},
+	{Name: "kubernetes", Title: "Kubernetes", Section: "Cluster", Source: "cmd/conduit/docs/KUBERNETES.md", About: "A manifest with three agents."},
+	{Name: "delivery", Title: "How records are delivered", Section: "Guarantees", Source: "cmd/conduit/docs/DELIVERY.md", About: "Acknowledgements, windows, batches, processors."},
+	{Name: "reliability", Title: "Reliability", Section: "Guarantees", Source: "agent/RELIABILITY.md", About: "The contract, and its tests with results."},
+	{Name: "promises", Title: "Promises", Section: "Guarantees", Source: "cmd/conduit/docs/PROMISES.md", About: "Situations in which agents of this kind lose data, each tried on the built binary."},
+	{Name: "prove", Title: "Prove it on your host", Section: "Guarantees", Source: "cmd/conduit/docs/PROVE.md", About: "Kills, power cuts and hangs for your own pipelines."},
+	{Name: "benchmarks", Title: "Benchmarks", Section: "Guarantees", Source: "agent/engine/BENCHMARKS.md", About: "Figures, and how to repeat them."},
+	{Name: "security", Title: "Security", Section: "Guarantees", Source: "cmd/conduit/docs/SECURITY.md", About: "Threat model, secrets, reporting."},
 	{Name: "pipelines", Title: "Writing pipeline files", Section: "Pipelines", Source: "spec/README.md", About: "Every field, references, what a change does."},
-	{Name: "files", Title: "Files and what runs", Section: "Pipelines", Source: "reconcile/README.md", About: "What happens when a file is saved, broken or deleted."},
 	{Name: "processors", Title: "Processors", Section: "Pipelines", Source: "plugins/processor/README.md", About: "All processors with examples, tests of pipelines, processors of your own."},
 	{Name: "plugins", Title: "Connectors and plugins", Section: "Connectors", Source: "plugins/README.md", About: "Names, executables, confining them, troubleshooting."},
 	{Name: "built-in", Title: "What is built in", Section: "Connectors", Source: "plugins/builtin/README.md", About: "What each connector promises, with generator, file, log and spool."},
@@ -48,7 +64,6 @@ var written = []page{
 	{Name: "api", Title: "REST API", Section: "Reference", Source: "api/README.md", About: "Resources, plan and apply, the inspector, tokens, limits."},
 	{Name: "glance", Title: "Commands at a glance", Section: "Reference", Source: "cmd/conduit/docs/COMMANDS.md", About: "What there is to do from the command line, in a table."},
 	{Name: "schemas", Title: "JSON Schemas", Section: "Reference", Source: "schemas/README.md", About: "For editors."},
-	{Name: "changelog", Title: "Changes", Section: "Reference", Source: "CHANGELOG.md", About: "By version."},
 }
 
 // pages returns all pages but the first.
@@ -62,17 +77,14 @@ func pages(root *ffcli.Command, usage func(*ffcli.Command) string) ([]page, erro
 		p.Text = string(text)
 		all = append(all, p)
 	}
-	own, err := connectorPages()
-	if err != nil {
-		return nil, err
-	}
-	return append(append(append(all, own...), processorPages()...), pipelineFilePage(), settingsPage(), commandsPage(root, usage)), nil
+	all = append(append(all, connectorPages()...), processorPages()...)
+	return append(all, pipelineFilePage(), settingsPage(), commandsPage(root, usage)), nil
 }
 
 // sections are in the order of the site.
-var sections = []string{"Start", "Operate", "Pipelines", "Connectors", "Connector", "Processor", "Reference"}
+var sections = []string{"Start", "Operate", "Cluster", "Guarantees", "Pipelines", "Connectors", "Connector", "Processor", "Reference"}
 
-//go:embed assets
+//go:embed assets/docs.css assets/docs.js
 var assets embed.FS
 
 //go:embed assets/page.html
@@ -126,7 +138,11 @@ func build(root *ffcli.Command, version string, usage func(*ffcli.Command) strin
 	convert := newConverter(all)
 	for i := range all {
 		p := &all[i]
-		site[p.Name+".html"], site[p.Name+".md"] = p.in(menus, version, convert.html(p)), []byte(p.Text)
+		content, err := convert.html(p)
+		if err != nil {
+			return nil, err
+		}
+		site[p.Name+".html"], site[p.Name+".md"] = p.in(menus, version, content), []byte(p.Text)
 	}
 	site["llms.txt"], site["index.js"] = forMachines(menus, version), searchIndex(all)
 	return site, addAssets(site)
@@ -134,7 +150,7 @@ func build(root *ffcli.Command, version string, usage func(*ffcli.Command) strin
 
 func addAssets(site map[string][]byte) error {
 	for _, name := range []string{"docs.js", "docs.css"} {
-		content, err := fs.ReadFile(assets, path.Join("assets", name))
+		content, err := assets.ReadFile("assets/" + name)
 		if err != nil {
 			return err
 		}
@@ -146,33 +162,32 @@ func addAssets(site map[string][]byte) error {
 
 // front returns the first page: a list of the others.
 func front(menus []menu, version string) page {
-	var b strings.Builder
-	fmt.Fprintf(&b, "# conduit %s\n\nKeeps the pipelines declared in a directory of YAML files running. This is the documentation of this version; it is part of the program.\n", version)
-	for _, m := range menus {
-		fmt.Fprintf(&b, "\n## %s\n\n", plural(m.Title))
-		for _, p := range m.Pages {
-			fmt.Fprintf(&b, "- [%s](%s.html): %s\n", p.Title, p.Name, p.About)
-		}
-	}
-	return page{Name: "index", Title: "Documentation", Text: b.String()}
-}
-
-// plural returns the heading of sections with a page for each thing.
-func plural(section string) string {
-	return map[string]string{"Connector": "Each connector", "Processor": "Each processor"}[section] + map[bool]string{true: section}[section != "Connector" && section != "Processor"]
+	return page{Name: "index", Title: "Documentation", Text: "# conduit " + version + "\n\n" +
+		"Keeps the pipelines declared in a directory of YAML files running. " +
+		"This is the documentation of this version; it is part of the program.\n" + contents(menus, "html") +
+		"\n[Changes by version](https://github.com/conduit-agent/conduit/blob/main/CHANGELOG.md).\n"}
 }
 
 // forMachines returns llms.txt: see https://llmstxt.org.
 func forMachines(menus []menu, version string) []byte {
+	return []byte("# conduit\n\n> A data-pipeline agent: one binary keeps the pipelines declared in a directory of YAML " +
+		"files running. Documentation of version " + version + ".\n" + contents(menus, "md"))
+}
+
+// contents lists all pages, with links to their files with this ending.
+func contents(menus []menu, ending string) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "# conduit\n\n> A data-pipeline agent: one binary keeps the pipelines declared in a directory of YAML files running. Documentation of version %s.\n", version)
 	for _, m := range menus {
-		fmt.Fprintf(&b, "\n## %s\n\n", plural(m.Title))
+		title := m.Title
+		if title == "Connector" || title == "Processor" { // a page for each one
+			title = "Each " + strings.ToLower(title)
+		}
+		fmt.Fprintf(&b, "\n## %s\n\n", title)
 		for _, p := range m.Pages {
-			fmt.Fprintf(&b, "- [%s](%s.md): %s\n", p.Title, p.Name, p.About)
+			fmt.Fprintf(&b, "- [%s](%s.%s): %s\n", p.Title, p.Name, ending, p.About)
 		}
 	}
-	return []byte(b.String())
+	return b.String()
 }
 
 var (

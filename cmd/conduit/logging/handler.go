@@ -25,12 +25,12 @@ var logLevels = map[string]slog.Level{
 	"error": slog.LevelError,
 }
 
-// NewHandler returns the handler for log.level and for log.format, or for the format "journal", or "line" for neither
-// time nor priority. It makes one Write per line. If w is a Queue, it passes lines with a record through the queue.
+// NewHandler returns the handler for log.level and for log.format, or for the format "journal". It makes one Write per
+// line. If w is a Queue, it passes lines with a record through the queue.
 func NewHandler(w io.Writer, format, level string, color bool) slog.Handler {
 	var enc encoder = jsonEncoder{}
 	if format != "json" {
-		enc = &textEncoder{color: color, journal: format == "journal", bare: format == "line"}
+		enc = &textEncoder{color: color, journal: format == "journal"}
 	}
 	h := &logHandler{out: &direct{w: w}, enc: enc, level: logLevels[level]}
 	if q, ok := w.(*Queue); ok {
@@ -157,7 +157,9 @@ func bounded(key string, v slog.Value) slog.Value {
 }
 
 // WithAttrs implements slog.Handler.
-func (h *logHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+func (h *logHandler) WithAttrs(attrs []slog.Attr) slog.Handler { return h.withAttrs(attrs) }
+
+func (h *logHandler) withAttrs(attrs []slog.Attr) *logHandler {
 	c := *h
 	c.with = slices.Clone(h.with)
 	for _, a := range attrs {
@@ -167,7 +169,9 @@ func (h *logHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
 }
 
 // WithGroup implements slog.Handler.
-func (h *logHandler) WithGroup(name string) slog.Handler {
+func (h *logHandler) WithGroup(name string) slog.Handler { return h.withGroup(name) }
+
+func (h *logHandler) withGroup(name string) *logHandler {
 	if name == "" {
 		return h
 	}

@@ -1,12 +1,10 @@
 package logging
 
 import (
-	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"slices"
@@ -34,8 +32,12 @@ var journalFields = map[string]string{
 
 // Journal sends entries to the journal in the background, so that a journal that takes none holds nothing up. Entries
 // that find no space in the queue are counted, and the journal gets the number when it takes entries again.
+//
+// It writes to a connected socket. Package journal of go-systemd does not: its Send takes a whole CPU for as long as the
+// queue of the journal's socket is full.
 type Journal struct {
 	path    string
+	conn    *net.UnixConn // owned by run
 	queue   chan []byte
 	dropped atomic.Uint64
 	end     chan struct{} // closed after the last entry was queued
@@ -44,12 +46,11 @@ type Journal struct {
 
 // OpenJournal connects to the journal with the socket at path.
 func OpenJournal(path string) (*Journal, error) {
-	conn, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: path, Net: "unixgram"})
-	if err != nil {
+	w := &Journal{path: path, queue: make(chan []byte, queueLength), end: make(chan struct{}), done: make(chan struct{})}
+	if err := w.connect(); err != nil {
 		return nil, fmt.Errorf("cannot reach the journal: %w", err)
 	}
-	w := &Journal{path: path, queue: make(chan []byte, queueLength), end: make(chan struct{}), done: make(chan struct{})}
-	go w.run(conn)
+	go w.run()
 	return w, nil
 }
 
@@ -74,106 +75,93 @@ func (w *Journal) write(entry []byte) {
 	}
 }
 
-func (w *Journal) run(conn *net.UnixConn) {
+func (w *Journal) run() {
 	defer close(w.done)
-	defer func() { _ = conn.Close() }()
+	defer func() { _ = w.conn.Close() }()
 	for {
 		select {
 		case entry := <-w.queue:
-			w.deliver(&conn, entry)
-			continue
+			w.deliver(entry)
 		case <-w.end:
-		}
-		select {
-		case entry := <-w.queue:
-			w.deliver(&conn, entry)
-		default:
+			for len(w.queue) > 0 {
+				w.deliver(<-w.queue)
+			}
 			return
 		}
 	}
 }
 
 // deliver sends an entry, after the number of dropped entries before it.
-func (w *Journal) deliver(conn **net.UnixConn, entry []byte) {
-	if n := w.dropped.Load(); n > 0 && w.send(conn, lostEntries(n)) == nil {
-		w.dropped.Add(-n)
+func (w *Journal) deliver(entry []byte) {
+	if n := w.dropped.Load(); n > 0 {
+		lost := fmt.Sprintf("%d lines of the log are missing: the journal did not take them in time", n)
+		if w.send(newEntry(lost, slog.LevelWarn)) == nil {
+			w.dropped.Add(-n)
+		}
 	}
-	if w.send(conn, entry) != nil {
+	if w.send(entry) != nil {
 		w.dropped.Add(1)
 	}
 }
 
-// lostEntries returns the entry that reports n missing entries.
-func lostEntries(n uint64) []byte {
-	e := appendJournalField(nil, "PRIORITY", "4")
-	e = appendJournalField(e, "SYSLOG_IDENTIFIER", journalIdentifier)
-	return appendJournalField(e, "MESSAGE",
-		fmt.Sprintf("%d lines of the log are missing: the journal did not take them in time", n))
-}
-
 // send sends an entry. If the journal was restarted since the last entry, it connects to the new socket.
-func (w *Journal) send(conn **net.UnixConn, entry []byte) error {
-	err := writeEntry(*conn, entry)
+func (w *Journal) send(entry []byte) error {
+	err := w.sendOnce(entry)
 	if err == nil || errors.Is(err, syscall.EMSGSIZE) {
 		return err
 	}
-	next, dialled := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: w.path, Net: "unixgram"})
-	if dialled != nil {
-		return dialled
+	if err := w.connect(); err != nil {
+		return err
 	}
-	_ = (*conn).Close()
-	*conn = next
-	return writeEntry(next, entry)
+	return w.sendOnce(entry)
 }
 
-func writeEntry(conn *net.UnixConn, entry []byte) error {
-	_ = conn.SetWriteDeadline(time.Now().Add(sendTimeout)) // of an open socket
-	_, err := conn.Write(entry)
+func (w *Journal) sendOnce(entry []byte) error {
+	_ = w.conn.SetWriteDeadline(time.Now().Add(sendTimeout)) // of an open socket
+	_, err := w.conn.Write(entry)
 	return err
 }
 
-const journalIdentifier = "conduit"
+// connect replaces the connection, if that is possible.
+func (w *Journal) connect() error {
+	conn, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: w.path, Net: "unixgram"})
+	if err != nil {
+		return err
+	}
+	if w.conn != nil {
+		_ = w.conn.Close()
+	}
+	w.conn = conn
+	return nil
+}
 
-// Handler returns a handler that sends records to the journal, with the text that the handler from lines writes for
-// them.
-func (w *Journal) Handler(lines func(to io.Writer) slog.Handler) slog.Handler {
-	return &journalHandler{out: w, lines: lines, text: lines}
+// Handler returns a handler for log.level that sends records to the journal.
+func (w *Journal) Handler(level string) slog.Handler {
+	return &journalHandler{logHandler: logHandler{enc: &textEncoder{bare: true}, level: logLevels[level]}, journal: w}
 }
 
 // journalHandler converts a record to an entry: its line, its priority, and its fields.
 type journalHandler struct {
-	out    *Journal
-	lines  func(io.Writer) slog.Handler
-	text   func(io.Writer) slog.Handler // lines with attributes and groups
-	fields []byte                       // of attributes
-	group  bool
-}
-
-// Enabled implements slog.Handler.
-func (h *journalHandler) Enabled(ctx context.Context, l slog.Level) bool {
-	return h.lines(io.Discard).Enabled(ctx, l)
+	logHandler
+	journal *Journal
+	fields  []byte // of attributes
 }
 
 // Handle implements slog.Handler. It never blocks.
-func (h *journalHandler) Handle(ctx context.Context, r slog.Record) error {
-	var line bytes.Buffer
-	if err := h.text(&line).Handle(ctx, r); err != nil {
-		return err
-	}
-	e := appendJournalField(nil, "MESSAGE", strings.TrimRight(string(line.Bytes()[:min(line.Len(), maxEntry)]), "\n"))
-	e = appendJournalField(e, "PRIORITY", journalPriority(r.Level))
-	e = appendJournalField(e, "SYSLOG_IDENTIFIER", journalIdentifier)
+func (h *journalHandler) Handle(_ context.Context, r slog.Record) error {
+	line, _ := h.line(nil, &r)
+	e := newEntry(strings.TrimRight(string(line[:min(len(line), maxEntry)]), "\n"), r.Level)
 	e = append(e, h.fields...)
 	r.Attrs(func(a slog.Attr) bool {
 		e = h.field(e, a)
 		return true
 	})
-	h.out.write(e)
+	h.journal.write(e)
 	return nil
 }
 
 func (h *journalHandler) field(e []byte, a slog.Attr) []byte {
-	if name := journalFields[a.Key]; name != "" && !h.group && a.Value.Kind() == slog.KindString {
+	if name := journalFields[a.Key]; name != "" && h.group == "" && a.Value.Kind() == slog.KindString {
 		return appendJournalField(e, name, a.Value.String())
 	}
 	return e
@@ -181,8 +169,8 @@ func (h *journalHandler) field(e []byte, a slog.Attr) []byte {
 
 // WithAttrs implements slog.Handler.
 func (h *journalHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
-	c, before := *h, h.text
-	c.text = func(to io.Writer) slog.Handler { return before(to).WithAttrs(attrs) }
+	c := *h
+	c.logHandler = *h.withAttrs(attrs)
 	c.fields = slices.Clone(h.fields)
 	for _, a := range attrs {
 		c.fields = h.field(c.fields, a)
@@ -192,10 +180,16 @@ func (h *journalHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
 
 // WithGroup implements slog.Handler.
 func (h *journalHandler) WithGroup(name string) slog.Handler {
-	c, before := *h, h.text
-	c.text = func(to io.Writer) slog.Handler { return before(to).WithGroup(name) }
-	c.group = c.group || name != ""
+	c := *h
+	c.logHandler = *h.withGroup(name)
 	return &c
+}
+
+// newEntry returns an entry without fields of attributes.
+func newEntry(message string, l slog.Level) []byte {
+	e := appendJournalField(nil, "MESSAGE", message)
+	e = appendJournalField(e, "PRIORITY", journalPriority(l))
+	return appendJournalField(e, "SYSLOG_IDENTIFIER", "conduit")
 }
 
 // journalPriority returns the level in the notation of syslog(3).

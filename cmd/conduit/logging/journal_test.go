@@ -2,7 +2,6 @@ package logging_test
 
 import (
 	"errors"
-	"io"
 	"log/slog"
 	"net"
 	"os"
@@ -45,14 +44,7 @@ func open(t *testing.T, path string) (*logging.Journal, *slog.Logger) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return w, slog.New(w.Handler(func(to io.Writer) slog.Handler {
-		return slog.NewTextHandler(to, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
-			if a.Key == slog.TimeKey || a.Key == slog.LevelKey {
-				return slog.Attr{}
-			}
-			return a
-		}})
-	}))
+	return w, slog.New(w.Handler("info"))
 }
 
 func TestFields(t *testing.T) {
@@ -61,7 +53,7 @@ func TestFields(t *testing.T) {
 	w, log := open(t, path)
 	defer w.Close()
 	log.With("component", "plugin", "connector_id", "p:in", "plugin_name", "file").Warn("cannot read", "pipeline_id", "p", "err", errors.New("gone"))
-	want := "MESSAGE=msg=\"cannot read\" component=plugin connector_id=p:in plugin_name=file pipeline_id=p err=gone\n" +
+	want := "MESSAGE=WRN cannot read component=plugin connector_id=p:in plugin_name=file pipeline_id=p err=gone\n" +
 		"PRIORITY=4\nSYSLOG_IDENTIFIER=conduit\nCOMPONENT=plugin\nCONNECTOR_ID=p:in\nPLUGIN_NAME=file\nPIPELINE_ID=p\n"
 	if got := entry(t, conn); got != want {
 		t.Errorf("got\n%s, want\n%s", got, want)

@@ -42,7 +42,7 @@ func (g *gate) text() string {
 func TestQueueNeverKeepsWhoLogsWaiting(t *testing.T) {
 	g := newGate()
 	q := NewQueue(g)
-	log := slog.New(NewHandler(q, "line", "info", false))
+	log := slog.New(NewHandler(q, "journal", "info", false))
 	log.Info("first")
 	<-g.entered
 	const lines = 100_000 // more than fit into the queue
@@ -54,13 +54,14 @@ func TestQueueNeverKeepsWhoLogsWaiting(t *testing.T) {
 	text := g.text()
 	var missing int
 	last := text[strings.LastIndex(strings.TrimSuffix(text, "\n"), "\n")+1:]
-	if _, err := fmt.Sscanf(last, "WRN %d lines of the log are missing: they were not read in time\n", &missing); err != nil {
+	const report = "<4>WRN %d lines of the log are missing: they were not read in time\n"
+	if _, err := fmt.Sscanf(last, report, &missing); err != nil {
 		t.Fatalf("the last line is %q: %v", last, err)
 	}
 	if got := strings.Count(text, "\n"); got+missing != lines+2 || missing == 0 {
 		t.Errorf("%d lines and %d missing, of %d", got, missing, lines+1)
 	}
-	if !strings.HasPrefix(text, "INF first\nINF line 000000\nINF line 000001\n") {
+	if !strings.HasPrefix(text, "<6>INF first\n<6>INF line 000000\n<6>INF line 000001\n") {
 		t.Errorf("begins with %.50q", text)
 	}
 }
@@ -68,7 +69,7 @@ func TestQueueNeverKeepsWhoLogsWaiting(t *testing.T) {
 func TestQueueHoldsBackOnlyWhatDeliversRecordsToTheLog(t *testing.T) {
 	g := newGate()
 	q := NewQueue(g)
-	log := slog.New(NewHandler(q, "line", "info", false))
+	log := slog.New(NewHandler(q, "journal", "info", false))
 	delivered := make(chan struct{})
 	log.Info("before")
 	<-g.entered
@@ -86,7 +87,8 @@ func TestQueueHoldsBackOnlyWhatDeliversRecordsToTheLog(t *testing.T) {
 	}
 	close(g.open)
 	<-delivered
-	if text := g.text(); !strings.HasPrefix(text, "INF before\n") || !strings.HasSuffix(text, "INF record={\"n\":1}\n") {
+	text := g.text()
+	if !strings.HasPrefix(text, "<6>INF before\n") || !strings.HasSuffix(text, "<6>INF record={\"n\":1}\n") {
 		t.Errorf("got %q", text)
 	}
 	q.Close()

@@ -17,7 +17,7 @@ import (
 type textEncoder struct {
 	color   bool
 	journal bool
-	bare    bool // no time
+	bare    bool // neither time nor priority, which are fields of their own
 	clock   clock
 }
 

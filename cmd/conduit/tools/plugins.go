@@ -14,7 +14,7 @@ import (
 	"golang.org/x/mod/semver"
 
 	"github.com/conduit-agent/conduit/cmd/conduit/cli"
-	"github.com/conduit-agent/conduit/plugins/sdk/starter"
+	"github.com/conduit-agent/conduit/cmd/conduit/starter"
 	"github.com/conduit-agent/conduit/spec/lazy"
 )
 

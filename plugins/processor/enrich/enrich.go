@@ -20,7 +20,7 @@ func Plugins() []sdk.ProcessorPlugin {
 		},
 		{
 			Name: "enrich.http", Version: "v0.1.0", Author: "conduit",
-			Summary:     "Adds what an HTTP service answers.",
+			Summary:     "Adds the answer of an HTTP service.",
 			Description: "Answers are cached by URL. A request that fails, or is answered with 429 or 5xx, is repeated with exponential backoff and jitter; any other answer from 400 on refuses the record, except 404, which means that there is nothing.",
 			New:         func() sdk.Processor { return &web{} },
 		},

@@ -26,7 +26,7 @@ func Map() sdk.ProcessorPlugin {
 func Filter() sdk.ProcessorPlugin {
 	return sdk.ProcessorPlugin{
 		Name:    "expr.filter",
-		Summary: "Let those records go on for which an expression is true.",
+		Summary: "Keeps the records for which an expression is true.",
 		Description: "Evaluates an expression for every record. When it is false the record ends here, as handled. " +
 			"The expression may refer to operation, position, metadata, key, before and after." + ofNumbers + language,
 		Version: "v0.1.0", Author: "conduit",

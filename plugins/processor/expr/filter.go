@@ -12,7 +12,7 @@ import (
 func newFilter() sdk.Processor { return &filter{} }
 
 type filterConfig struct {
-	Expression string `json:"expression" desc:"What must be true of a record that goes on, for example: after.price > 100 && metadata.region == \"eu\"" validate:"required"`
+	Expression string `json:"expression" desc:"Condition for records to keep, for example: after.price > 100 && metadata.region == \"eu\"" validate:"required"`
 }
 
 type filter struct {

@@ -7,7 +7,7 @@ Expressions are those of expr-lang 1.17, https://expr-lang.org/docs/language-def
 the file is saved; what fails for a record refuses it.
 
 - names: ` + "`operation` (`\"create\"`, `\"update\"`, `\"delete\"` or `\"snapshot\"`), `metadata` (texts by name), `key`, `before` and `after`" + `
-  (objects; raw data is bytes, and ` + "`text(after)`" + ` makes text of it), ` + "`position`" + ` (bytes)
+  (objects; raw data is bytes, and ` + "`text(after)`" + ` converts it to text), ` + "`position`" + ` (bytes)
 - values: ` + "`\"text\"`, `12`, `1.5`, `true`, `nil`, `[1, 2]`, `{\"a\": 1}`, `1..3`" + `
 - fields: ` + "`after.a.b`, `after[\"a b\"]`, `after.list[0]`, `after.list[-1]`, `after.list[1:3]`, `after?.a?.b`" + `; one that is not there is ` + "`nil`" + `
 - operators: ` + "`+ - * / % **`, `== != < <= > >=`, `and or not && || !`, `a ? b : c`, `a ?? b` (b when a is nil)" + `, ` +

@@ -14,7 +14,7 @@ import (
 func newMapper() sdk.Processor { return &mapper{} }
 
 type mapConfig struct {
-	Mapping string `json:"mapping" desc:"Lines \"reference = expression\", for example: .Payload.After.total = after.price * after.count. An expression goes on in lines that begin with white space; lines that begin with # are comments." validate:"required"`
+	Mapping string `json:"mapping" desc:"Lines \"reference = expression\", for example: .Payload.After.total = after.price * after.count. An expression continues in lines that begin with white space; lines that begin with # are comments." validate:"required"`
 }
 
 type mapper struct {

@@ -23,10 +23,10 @@ type mask struct {
 
 type maskSettings struct {
 	Fields   string   `json:"fields" default:".Payload" desc:"Comma list of references to the fields. With patterns, all texts in them and below are searched."`
-	Patterns []string `json:"patterns" desc:"Comma list of what to search for: card, email, ssn, iban, ipv4, phone. Without patterns the fields are hidden whole."`
+	Patterns []string `json:"patterns" desc:"Comma list of patterns: card, email, ssn, iban, ipv4, phone. Without patterns the fields are hidden whole."`
 	Regex    string   `json:"regex" desc:"One more pattern, an RE2 expression."`
 	Method   string   `json:"method" default:"redact" validate:"inclusion=redact|hash|truncate" desc:"redact replaces by the text of 'with', hash by the HMAC-SHA-256 of the value in hexadecimal, truncate keeps the last characters."`
-	With     string   `json:"with" default:"[REDACTED]" desc:"Text that stands for what is redacted."`
+	With     string   `json:"with" default:"[REDACTED]" desc:"Text in place of redacted text."`
 	Key      string   `json:"key" desc:"Secret key of the hash: equal values have equal hashes under one key."`
 	Keep     int      `json:"keep" default:"4" validate:"gt=-1" desc:"Characters at the end that truncate leaves."`
 }

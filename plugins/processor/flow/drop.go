@@ -99,9 +99,9 @@ type sample struct {
 }
 
 type sampleSettings struct {
-	Rate  int     `json:"rate" validate:"gt=-1" default:"0" desc:"One record of so many goes on. Either rate or ratio is given."`
-	Ratio float64 `json:"ratio" validate:"gt=-0.0000001,lt=1.0000001" default:"0" desc:"Share of the records that goes on, between 0 and 1."`
-	Key   string  `json:"key" desc:"Comma list of references to fields. Records with equal values in them all go on, or none does."`
+	Rate  int     `json:"rate" validate:"gt=-1" default:"0" desc:"One record of so many is kept. Either rate or ratio is given."`
+	Ratio float64 `json:"ratio" validate:"gt=-0.0000001,lt=1.0000001" default:"0" desc:"Share of the records to keep, between 0 and 1."`
+	Key   string  `json:"key" desc:"Comma list of references to fields. Records with equal values in these are all kept, or all dropped."`
 }
 
 // Parameters implements sdk.Processor.

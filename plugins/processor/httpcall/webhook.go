@@ -43,7 +43,7 @@ type config struct {
 	MaxBytes       int64    `json:"response.maxBytes" default:"10485760" desc:"How many bytes the body of an answer may have." validate:"gt=0"`
 
 	RetryCount  int           `json:"backoffRetry.count" default:"0" desc:"How often a request is sent again." validate:"gt=-1"`
-	RetryFactor float64       `json:"backoffRetry.factor" default:"2" desc:"By what the pauses grow." validate:"gt=0"`
+	RetryFactor float64       `json:"backoffRetry.factor" default:"2" desc:"Growth factor of the pauses." validate:"gt=0"`
 	RetryMin    time.Duration `json:"backoffRetry.min" default:"100ms" desc:"The first pause." validate:"gt=-1s"`
 	RetryMax    time.Duration `json:"backoffRetry.max" default:"5s" desc:"The longest pause." validate:"gt=-1s"`
 }

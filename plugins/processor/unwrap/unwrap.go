@@ -19,7 +19,7 @@ import (
 func Plugins() []sdk.ProcessorPlugin {
 	return []sdk.ProcessorPlugin{
 		plugin("unwrap.debezium", "Unwraps a record of Debezium.", "The field holds the envelope, structured or as "+
-			"JSON. Operation, before and after come from its payload; the members of its source go to the metadata, "+
+			"JSON. Operation, before and after come from the payload; the members of the source go to the metadata, "+
 			"the others too, below debezium. A tombstone, which holds nothing, is left as it is. An update leaves "+
 			"out the fields with the placeholder `__debezium_unavailable_value`, whose values Debezium did not get; "+
 			"a new row with one is refused.",

@@ -18,7 +18,7 @@ type destination struct {
 	sdk.DestinationBase
 	settings struct {
 		Path      string `json:"path" validate:"required" desc:"Path of the CSV file. It is created if it does not exist."`
-		Separator string `json:"separator" default:"comma" validate:"inclusion=comma|semicolon" desc:"What is between two columns."`
+		Separator string `json:"separator" default:"comma" validate:"inclusion=comma|semicolon" desc:"Separator of columns."`
 	}
 	file *os.File
 	size int64 // size of the file up to the last complete batch

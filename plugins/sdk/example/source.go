@@ -16,7 +16,7 @@ type source struct {
 	sdk.SourceBase
 	settings struct {
 		Interval time.Duration `json:"interval" default:"1s" validate:"gt=0" desc:"Time between two records."`
-		Text     string        `json:"text" validate:"required" desc:"What every record says."`
+		Text     string        `json:"text" validate:"required" desc:"The text of every record."`
 	}
 	number int64
 	ticker *time.Ticker

@@ -115,14 +115,13 @@ func parseSpooled(line []byte) (s spooled, err error) {
 	return s, err
 }
 
-// The example on the page of the built-in connectors works as described.
+// The example on the page about spools works as described.
 func TestSpoolExample(t *testing.T) {
-	page, err := os.ReadFile("../../../../plugins/builtin/README.md")
+	page, err := os.ReadFile("../../../../cmd/conduit/docs/SPOOL.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, section, _ := strings.Cut(string(page), "## spool")
-	_, example, _ := strings.Cut(section, "```yaml\n")
+	_, example, _ := strings.Cut(string(page), "```yaml\n")
 	example, _, ok := strings.Cut(example, "```")
 	if !ok {
 		t.Fatal("the page has no example")

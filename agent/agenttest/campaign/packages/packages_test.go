@@ -97,7 +97,7 @@ func debLife(t *testing.T, packages string) {
 // closeJIT creates the drop-in of the page, and runs the service with it from then on.
 func (m *container) closeJIT() {
 	m.t.Helper()
-	blocks := page.Blocks(m.t, filepath.Join(systemd, "README.md"), "ini")
+	blocks := page.Blocks(m.t, installPage, "ini")
 	if len(blocks) != 1 {
 		m.t.Fatalf("the page has %d drop-ins, and one is known here", len(blocks))
 	}
@@ -132,7 +132,7 @@ const (
 // repeated until it prints that: people are slower than the agent.
 func (m *container) follow(block int) {
 	m.t.Helper()
-	text, err := os.ReadFile(filepath.Join(systemd, "README.md"))
+	text, err := os.ReadFile(installPage)
 	if err != nil {
 		m.t.Fatal(err)
 	}

@@ -20,8 +20,11 @@ var (
 	cross    = flag.String("cross", "arm64 armv7 static", "`targets` that are built once, static among them")
 )
 
-// systemd is the directory of the unit.
-const systemd = script.Root + "/cmd/conduit/systemd"
+// The directory of the unit, and the page that says how to install it.
+const (
+	systemd     = script.Root + "/cmd/conduit/systemd"
+	installPage = script.Root + "/cmd/conduit/docs/INSTALL.md"
+)
 
 // TestReproducible builds the artifacts of a release twice, the second time without a build cache, and compares them.
 func TestReproducible(t *testing.T) {

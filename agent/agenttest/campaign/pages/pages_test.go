@@ -25,9 +25,11 @@ type stand struct {
 // readers are the pages with commands. Every reader has an empty directory and the conduit on PATH.
 var readers = map[string]stand{
 	"README.md":                      {checkout: true},
-	"agent/README.md":                {},
 	"api/README.md":                  {before: []string{"conduit run"}, replace: []string{"http://localhost:8080", "http://$CONDUIT_API_HTTP_ADDRESS"}},
 	"plugins/README.md":              {},
+	"cmd/conduit/docs/ACCESS.md":     {before: []string{"conduit init"}},
+	"cmd/conduit/docs/BACKUP.md":     {before: []string{"conduit init", "conduit pipelines init", "conduit run", "conduit reload --wait"}},
+	"cmd/conduit/docs/METRICS.md":    {},
 	"cmd/conduit/docs/OPERATING.md":  {},
 	"plugins/builtin/exec/README.md": {checkout: true},
 	"plugins/processor/README.md": {before: []string{
@@ -39,9 +41,10 @@ var readers = map[string]stand{
 
 // elsewhere are the pages whose commands need another machine, and the tests that execute them.
 var elsewhere = map[string]string{
-	"cmd/conduit/systemd/README.md": "TestPackage",              // root and systemd as process 1
-	"reconcile/README.md":           "TestDocumentedDeployment", // an agent whose files a tool deploys
-	"SECURITY.md":                   "TestReleaseIsVerified",    // a signed release
+	"cmd/conduit/docs/INSTALL.md":  "TestPackage",              // root and systemd as process 1
+	"cmd/conduit/docs/DEPLOY.md":   "TestDocumentedDeployment", // an agent whose files a tool deploys
+	"cmd/conduit/docs/SECURITY.md": "TestReleaseIsVerified",    // a signed release
+	"cmd/conduit/docs/START.md":    "TestPages",                // a part of README.md
 }
 
 // TestPages executes the command blocks of every page, in the order of the page and in one terminal. A comment "# →

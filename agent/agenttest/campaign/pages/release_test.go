@@ -15,7 +15,7 @@ import (
 // one.
 func TestReleaseIsVerified(t *testing.T) {
 	server.Need(t, "minisign", "minisign")
-	blocks := commandBlocks(t, "SECURITY.md")
+	blocks := commandBlocks(t, "cmd/conduit/docs/SECURITY.md")
 	if len(blocks) != 1 {
 		t.Fatalf("SECURITY.md has %d blocks of commands", len(blocks))
 	}

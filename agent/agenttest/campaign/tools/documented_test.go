@@ -125,7 +125,7 @@ func TestDocumentedSession(t *testing.T) {
 // TestDocumentedDeployment runs the documented deployment script.
 func TestDocumentedDeployment(t *testing.T) {
 	load.Parallel(t, load.Agent)
-	script := documented(t, "../../../../reconcile/README.md", "\n## For tools that deploy files\n")
+	script := documented(t, "../../../../cmd/conduit/docs/DEPLOY.md", "")
 	d := agenttest.DeskIn(t, "", agenttest.ConfirmSoon)
 	script = strings.NewReplacer("/etc/conduit/pipelines", d.Path("pipelines"), "/var/lib/conduit", d.Dir).Replace(script)
 	deploy := func(content string) (string, error) {

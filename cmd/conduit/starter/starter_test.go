@@ -3,7 +3,6 @@ package starter_test
 import (
 	"bytes"
 	"errors"
-	"flag"
 	"io/fs"
 	"maps"
 	"os"
@@ -11,10 +10,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/conduit-agent/conduit/plugins/sdk/starter"
+	"github.com/conduit-agent/conduit/cmd/conduit/starter"
 )
-
-var update = flag.Bool("update", false, "rewrite the example")
 
 // TestExample checks that the example equals the generated files.
 func TestExample(t *testing.T) {
@@ -29,7 +26,7 @@ func TestExample(t *testing.T) {
 		t.Errorf("%d files, want 5", len(files))
 	}
 	for name, want := range files {
-		path := filepath.Join("..", "example", name)
+		path := filepath.Join(repository, "plugins/sdk/example", name)
 		if *update {
 			if err := os.WriteFile(path, want, 0o644); err != nil {
 				t.Fatal(err)

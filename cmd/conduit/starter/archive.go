@@ -12,7 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/klauspost/compress/zstd"
+	"github.com/conduit-agent/conduit/plugins/zstd"
 )
 
 // maxUnpacked is the maximum size of the content of an archive, in bytes.
@@ -20,11 +20,11 @@ const maxUnpacked = 64 << 20
 
 // unpack returns the files of a tar archive that is compressed with Zstandard, by name.
 func unpack(archive []byte) (map[string][]byte, error) {
-	z, err := zstd.NewReader(bytes.NewReader(archive), zstd.WithDecoderConcurrency(1))
+	z, err := zstd.NewReader(bytes.NewReader(archive), maxUnpacked)
 	if err != nil {
 		return nil, fmt.Errorf("cannot decompress: %w", err)
 	}
-	defer z.Close()
+	defer func() { _ = z.Close() }()
 	files := map[string][]byte{}
 	r := tar.NewReader(io.LimitReader(z, maxUnpacked))
 	for {
@@ -34,6 +34,9 @@ func unpack(archive []byte) (map[string][]byte, error) {
 		}
 		if err != nil {
 			return nil, fmt.Errorf("cannot read the archive: %w", err)
+		}
+		if header.Typeflag != tar.TypeReg {
+			continue // directories have names only
 		}
 		if files[header.Name], err = io.ReadAll(r); err != nil {
 			return nil, fmt.Errorf("cannot read %s in the archive: %w", header.Name, err)

@@ -1,23 +1,51 @@
 package starter
 
 import (
-	_ "embed"
+	"bytes"
+	"embed"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"path"
 	"strings"
 	"sync"
+
+	"github.com/conduit-agent/conduit/plugins"
+	"github.com/conduit-agent/conduit/spec"
 )
 
-//go:generate go run gather.go
+// sdkFiles returns the files of the SDK, by name: the agent's module, reduced to the packages that plugins import.
+var sdkFiles = sync.OnceValues(func() (map[string][]byte, error) {
+	files := map[string][]byte{}
+	for dir, tree := range map[string]embed.FS{"plugins": plugins.SDKSources, "spec": spec.SDKSources} {
+		if err := addSources(files, dir, tree); err != nil {
+			return nil, err
+		}
+	}
+	for name, file := range map[string]string{"go.mod": "go.mod.tmpl", "go.sum": "go.sum", "LICENSE": "LICENSE"} {
+		content, err := templates.ReadFile("template/sdk/" + file)
+		if err != nil {
+			return nil, err
+		}
+		files[name] = content
+	}
+	return files, nil
+})
 
-// packedSDK is the agent's module, reduced to the packages that plugins import.
-//
-//go:embed sdk.tar.zst
-var packedSDK []byte
-
-// sdkFiles returns the files of packedSDK, by name.
-var sdkFiles = sync.OnceValues(func() (map[string][]byte, error) { return unpack(packedSDK) })
+// addSources adds the files of a tree, without tests, generators, and the files that embed others.
+func addSources(files map[string][]byte, dir string, tree embed.FS) error {
+	return fs.WalkDir(tree, ".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || strings.HasSuffix(name, "_test.go") || d.Name() == "embed.go" {
+			return err
+		}
+		content, err := tree.ReadFile(name)
+		if !bytes.HasPrefix(content, []byte("//go:build ignore")) {
+			files[path.Join(dir, name)] = content
+		}
+		return err
+	})
+}
 
 // WriteSDK writes the SDK to dir as a separate module, and overwrites nothing.
 func WriteSDK(dir string) error {
