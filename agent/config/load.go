@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/knadh/koanf/providers/confmap"
 	"github.com/knadh/koanf/v2"
@@ -49,16 +48,20 @@ func Load(s Sources) (Config, []Warning, error) {
 		return Config{}, nil, err
 	}
 	l := &loader{values: koanf.New("."), origins: map[string]string{}}
-	l.overlay(defaults())
+	l.defaults()
 	l.file(cmp.Or(s.Path, DefaultPath), content)
 	l.env(s.Env)
 	l.flags(s.Flags)
 
 	var c Config
 	if len(l.errs) == 0 {
-		l.fail(l.values.Unmarshal("", &c))
+		for _, s := range c.settings() {
+			value := l.values.Get(s.Key)
+			s.set(value)
+			c.Effective = append(c.Effective, Effective{s.Key, text(value), cmp.Or(l.origins[s.Key], "default")})
+		}
+		c.File = cmp.Or(s.Path, DefaultPath)
 		l.cluster(c.Cluster)
-		c.Effective, c.File = l.effective(), cmp.Or(s.Path, DefaultPath)
 	}
 	return c, l.warnings, errors.Join(l.errs...)
 }
@@ -148,12 +151,12 @@ func (l *loader) overlay(values map[string]any) {
 	l.fail(l.values.Load(confmap.Provider(values, "."), nil))
 }
 
-func defaults() map[string]any {
+func (l *loader) defaults() {
 	values := map[string]any{}
-	for _, s := range settings() {
+	for _, s := range declared() {
 		values[s.Key] = s.Default
 	}
-	return values
+	l.overlay(values)
 }
 
 func (l *loader) env(environ []string) {
@@ -169,7 +172,7 @@ func (l *loader) env(environ []string) {
 
 func (l *loader) variable(values map[string]any, name, text string) {
 	var names []string
-	for _, s := range settings() {
+	for _, s := range declared() {
 		if s.Env() == name {
 			l.text(values, s, name, text)
 			return
@@ -185,13 +188,13 @@ func (l *loader) variable(values map[string]any, name, text string) {
 
 func (l *loader) flags(flags map[string]string) {
 	values := map[string]any{}
-	for _, s := range settings() {
+	for _, s := range declared() {
 		if text, ok := flags[s.Key]; ok {
 			l.text(values, s, "--"+s.Key, text)
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(flags)) {
-		if _, known := defaults()[key]; known {
+		if _, known := Find(key); known {
 			continue
 		}
 		if f, ok := foreignKey(key); ok {
@@ -205,23 +208,12 @@ func (l *loader) flags(flags map[string]string) {
 
 // text adds a value given as text.
 func (l *loader) text(values map[string]any, s Setting, place, text string) {
-	value := s.parse(text)
-	if message := s.check(value); message != "" {
-		l.failAt(place, "%s", message)
+	value, problem := s.read(s.parse(text))
+	if problem != "" {
+		l.failAt(place, "%s", problem)
 		return
 	}
-	values[s.Key] = s.typed(value)
-	l.origins[s.Key] = place
-}
-
-// effective lists all settings with their places.
-func (l *loader) effective() []Effective {
-	var all []Effective
-	for _, s := range settings() {
-		s.Default = l.values.Get(s.Key)
-		all = append(all, Effective{s.Key, s.DefaultText(), cmp.Or(l.origins[s.Key], "default")})
-	}
-	return all
+	values[s.Key], l.origins[s.Key] = value, place
 }
 
 // warnForeign warns of a setting without effect, once for each key, unless it asks for the behavior of this agent.
@@ -233,14 +225,5 @@ func (l *loader) warnForeign(place, name string, f Foreign, value any) {
 		l.warned = map[string]bool{}
 	}
 	l.warned[f.Key] = true
-	l.warn(place, "%shas no effect: %s", name, f.note)
-}
-
-// typed returns a checked value in the type of the setting.
-func (s *Setting) typed(value any) any {
-	if _, ok := s.Default.(time.Duration); ok {
-		d, _ := time.ParseDuration(value.(string)) // the schema has checked the duration
-		return d
-	}
-	return value
+	l.warn(place, "%shas no effect: %s", name, f.Note)
 }
