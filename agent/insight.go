@@ -5,7 +5,6 @@ import (
 	"context"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"github.com/conduit-agent/conduit/agent/deadletter"
 	"github.com/conduit-agent/conduit/agent/engine/backpressure"
@@ -14,7 +13,6 @@ import (
 	"github.com/conduit-agent/conduit/api/resource"
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/spec"
-	"github.com/conduit-agent/conduit/spec/secret"
 )
 
 // insight is data that pages show in addition to pipelines.
@@ -45,8 +43,8 @@ func (a *Agent) facts(problem error) rest.Agent {
 	d.Settings = []rest.Setting{}
 	for _, s := range c.Effective {
 		one := rest.Setting{Name: s.Key, Value: s.Value, Origin: s.Origin}
-		if s.Value != "" && (s.Key == "notify.webhook.url" || s.Key == "notify.command.run") || secret.Is(s.Key, s.Value) && (filepath.Base(s.Value) == s.Value || strings.ContainsAny(s.Value, "@=")) {
-			one.Value = rest.Redacted // a path only says where a secret is, any other value could be or contain one
+		if s.Secret() {
+			one.Value = rest.Redacted
 		}
 		d.Settings = append(d.Settings, one)
 	}
