@@ -45,9 +45,9 @@ type DB struct {
 
 // History bounds the history of deleted pipelines.
 type History struct {
-	MaxAge       time.Duration
-	MaxPipelines int
-	MaxBytes     int
+	Age       time.Duration
+	Pipelines int
+	Bytes     int64
 }
 
 // SQLite locates the SQLite database.
@@ -58,9 +58,9 @@ type SQLite struct {
 
 // DeadLetters bounds the dead-letter store.
 type DeadLetters struct {
-	MaxCount int
-	MaxBytes int
-	MaxAge   time.Duration
+	Count int64
+	Bytes int64
+	Age   time.Duration
 }
 
 // Memory bounds the memory of the process of the agent.

@@ -127,20 +127,20 @@ func (c *Config) declarations() []Setting {
 				"support locks, shared memory and fsync, and only one machine may use it."},
 		{Key: "db.commit-interval", Field: &c.DB.CommitInterval, Default: 50 * time.Millisecond,
 			Description: "Shortest time between two commits of positions, or of states, under load."},
-		{Key: "db.history.max-age", Field: &c.DB.History.MaxAge, Default: 30 * 24 * time.Hour,
+		{Key: "db.history.max-age", Field: &c.DB.History.Age, Default: 30 * 24 * time.Hour,
 			Description: "How long the history of a deleted pipeline is kept. It does not contain the values of secret " +
 				"settings."},
-		{Key: "db.history.max-pipelines", Field: &c.DB.History.MaxPipelines, Default: 1000, Example: "100",
+		{Key: "db.history.max-pipelines", Field: &c.DB.History.Pipelines, Default: 1000, Example: "100",
 			Description: "Deleted pipelines whose history is kept. The history of those deleted first is removed first."},
-		{Key: "db.history.max-bytes", Field: &c.DB.History.MaxBytes, Default: 16 << 20, Example: "1048576",
+		{Key: "db.history.max-bytes", Field: &c.DB.History.Bytes, Default: int64(16 << 20), Example: "1048576",
 			Description: "Bytes of history of deleted pipelines that are kept."},
 
-		{Key: "dead-letters.max-count", Field: &c.DeadLetters.MaxCount, Default: 1_000_000, Example: "100000",
+		{Key: "dead-letters.max-count", Field: &c.DeadLetters.Count, Default: int64(1_000_000), Example: "100000",
 			Description: "Dead letters that are kept for replay, in a file next to db.sqlite.path. When the limit is " +
 				"reached, the oldest dead letters of the largest queue are dropped. 0: no limit."},
-		{Key: "dead-letters.max-bytes", Field: &c.DeadLetters.MaxBytes, Default: 1 << 30, Example: "104857600",
+		{Key: "dead-letters.max-bytes", Field: &c.DeadLetters.Bytes, Default: int64(1 << 30), Example: "104857600",
 			Description: "Bytes of dead letters that are kept. 0: no limit."},
-		{Key: "dead-letters.max-age", Field: &c.DeadLetters.MaxAge, Default: 30 * 24 * time.Hour,
+		{Key: "dead-letters.max-age", Field: &c.DeadLetters.Age, Default: 30 * 24 * time.Hour,
 			Description: "How long dead letters are kept. 0s: no limit."},
 
 		{Key: "memory.limit", Field: &c.Memory.Limit, Min: -1, Example: "536870912",

@@ -20,7 +20,7 @@ const DefaultPath = "conduit.yaml"
 // values, and its texts in the schema, in help and in README.md all follow from the declaration.
 type Setting struct {
 	Key         string // in conduit.yaml, and the name of the flag
-	Field       any    // pointer to the field of Config: *string, *int, *bool or *time.Duration
+	Field       any    // pointer to the field of Config: *string, *int, *int64, *bool or *time.Duration
 	Default     any    // in the type of the field; in a declaration, nil stands for the zero value
 	Description string
 	Values      []string // the only values, or items of a list, that are allowed; empty: all
@@ -76,8 +76,11 @@ func envName(key string) string {
 
 // Type returns the type of a value as a word for people: string, int, bool or duration.
 func (s *Setting) Type() string {
-	if _, ok := s.Default.(time.Duration); ok {
+	switch s.Default.(type) {
+	case time.Duration:
 		return "duration"
+	case int64:
+		return "int"
 	}
 	return fmt.Sprintf("%T", s.Default)
 }
@@ -125,8 +128,8 @@ func (s *Setting) set(value any) { reflect.ValueOf(s.Field).Elem().Set(reflect.V
 // read refuses.
 func (s *Setting) parse(text string) any {
 	switch s.Default.(type) {
-	case int:
-		if n, err := strconv.Atoi(text); err == nil {
+	case int, int64:
+		if n, err := strconv.ParseInt(text, 10, 64); err == nil {
 			return n
 		}
 	case bool:
@@ -146,14 +149,11 @@ func (s *Setting) read(value any) (typed any, problem string) {
 		}
 		return value, ""
 	case int:
-		n, ok := wholeNumber(value)
-		switch {
-		case !ok:
-			return nil, show(value) + " is not a whole number"
-		case n < s.Min:
-			return nil, fmt.Sprintf("must be at least %d, not %d", s.Min, n)
-		}
-		return n, ""
+		n, problem := s.number(value, math.MinInt, math.MaxInt)
+		return int(n), problem
+	case int64:
+		n, problem := s.number(value, math.MinInt64, math.MaxInt64)
+		return n, problem
 	case time.Duration:
 		text, _ := value.(string)
 		d, err := time.ParseDuration(text)
@@ -208,13 +208,24 @@ func show(value any) string {
 	return fmt.Sprint(value)
 }
 
-// wholeNumber returns a number of YAML that an int can hold.
-func wholeNumber(value any) (int, bool) {
+// number returns a number of YAML, or a problem if it is not a whole number from least to most, or less than Min.
+func (s *Setting) number(value any, least, most int64) (n int64, problem string) {
+	whole := true
 	switch v := value.(type) {
 	case int:
-		return v, true
+		n = int64(v)
+	case int64:
+		n = v
 	case float64: // 2.0 is a whole number, too
-		return int(v), v == math.Trunc(v) && math.Abs(v) < math.MaxInt32
+		n, whole = int64(v), v == math.Trunc(v) && math.Abs(v) < math.MaxInt32
+	default:
+		whole = false
 	}
-	return 0, false
+	switch {
+	case !whole || n < least || n > most:
+		return 0, show(value) + " is not a whole number"
+	case n < int64(s.Min):
+		return 0, fmt.Sprintf("must be at least %d, not %d", s.Min, n)
+	}
+	return n, ""
 }

@@ -77,8 +77,8 @@ func samples(s *config.Setting) (first, second string) {
 	switch s.Default.(type) {
 	case bool:
 		return fmt.Sprint(s.Default != true), s.DefaultText()
-	case int:
-		return fmt.Sprint(s.Default.(int) + 1), s.DefaultText()
+	case int, int64:
+		return "1" + strings.TrimPrefix(s.DefaultText(), "-"), s.DefaultText()
 	case time.Duration:
 		return "61s", "1h1s"
 	}
@@ -175,6 +175,8 @@ func parsed(s *config.Setting, text string) any {
 		value = text == "true"
 	case int:
 		value, _ = strconv.Atoi(text)
+	case int64:
+		value, _ = strconv.ParseInt(text, 10, 64)
 	case time.Duration:
 		value, _ = time.ParseDuration(text)
 	}
@@ -189,7 +191,7 @@ func wrong(s *config.Setting) []string {
 	switch s.Default.(type) {
 	case bool:
 		return []string{"maybe", "2", "[true]", "'true'"}
-	case int:
+	case int, int64:
 		return []string{fmt.Sprint(s.Min - 1), "0.5", "many", "[1]", "18446744073709551615", "'1'"}
 	case time.Duration:
 		return []string{"10", "soon", "-1s", "[1s]", ".5s", "9999999999h"}

@@ -1,19 +1,18 @@
-package host
+// Package process handles the process of the agent: its limits of memory and CPU, its isolation from other processes,
+// and its description.
+package process
 
 import (
 	"fmt"
 	"os"
 	"runtime"
-	"strings"
-	"syscall"
 
-	"github.com/conduit-agent/conduit/agent/sqlitefile"
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/spec/lazy"
 )
 
-// Process describes this process and its machine.
-func Process() rest.Agent {
+// Describe describes this process and its machine.
+func Describe() rest.Agent {
 	name, _ := os.Hostname() // empty when the machine has none
 	return rest.Agent{OS: runtime.GOOS, Arch: runtime.GOARCH, Host: name, PID: os.Getpid(), Unit: unit(), Goroutines: runtime.NumGoroutine(),
 		Memory: rest.Memory{Resident: resident()}}
@@ -44,24 +43,4 @@ func unit() string {
 		return ""
 	}
 	return unitName().FindString(string(groups))
-}
-
-// Store describes the store at path and its file system. problem is the problem with the store, nil for none.
-func Store(path string, problem error) rest.Store {
-	s := rest.Store{Path: path}
-	if info, err := os.Stat(path); err == nil {
-		s.Bytes = info.Size()
-	}
-	if info, err := os.Stat(path + "-wal"); err == nil {
-		s.WALBytes = info.Size()
-	}
-	var fs syscall.Statfs_t
-	if syscall.Statfs(path, &fs) == nil {
-		s.DiskFree, s.DiskTotal = int64(fs.Bavail)*int64(fs.Bsize), int64(fs.Blocks)*int64(fs.Bsize)
-	}
-	s.FileSystem, _ = sqlitefile.FileSystem(path)
-	if problem != nil {
-		s.Problem = strings.TrimSpace(problem.Error())
-	}
-	return s
 }
