@@ -11,7 +11,7 @@ func (c *Config) declarations() []Setting {
 			Description: "Directory of the pipeline files."},
 		{Key: "pipelines.on-failed-update", Field: &c.Pipelines.OnFailedUpdate, Default: "rollback",
 			Values: []string{"rollback", "hold"},
-			Description: "What to do when the new version of a running pipeline cannot start: rollback runs the last good " +
+			Description: "Action when the new version of a running pipeline cannot start: rollback runs the last good " +
 				"version again, hold keeps trying to start the new one."},
 		{Key: "pipelines.confirm", Field: &c.Pipelines.Confirm, Default: 5 * time.Second,
 			Description: "How long a new version of a pipeline must run to count as good. A version that fails sooner is " +
@@ -62,7 +62,7 @@ func (c *Config) declarations() []Setting {
 				"those of the agent itself, or names separated by commas. A * at the end of a name matches any ending."},
 		{Key: "connectors.writable-by-others", Field: &c.Connectors.WritableByOthers, Default: "warn",
 			Values: []string{"warn", "refuse"},
-			Description: "What to do with a connector executable that a user other than root and the agent's owns or may " +
+			Description: "Action for a connector executable that a user other than root and the agent's owns or may " +
 				"write, or whose directory such a user owns or may write: warn, or refuse to run it."},
 		{Key: "connectors.sandbox", Field: &c.Connectors.Sandbox, Default: "off",
 			Values: []string{"off", "paths", "strict"},
@@ -89,8 +89,8 @@ func (c *Config) declarations() []Setting {
 			Description: "Bytes of schemas that a connector may create while the agent runs."},
 		{Key: "connectors.schema-access", Field: &c.Connectors.SchemaAccess, Default: "own",
 			Values: []string{"own", "any"},
-			Description: "Schemas that a connector may read: own for those of its pipeline and those that belong to no " +
-				"connector, any for those of other pipelines as well."},
+			Description: "Schemas that a connector may read: own for the schemas of its pipeline and schemas without a " +
+				"connector, any also for the schemas of other pipelines."},
 		{Key: "connectors.exec.enabled", Field: &c.Connectors.Exec.Enabled,
 			Description: "Allow pipelines to run commands with the built-in connector exec. Everyone who can change a " +
 				"pipeline can then run any command as the user of the agent, outside connectors.sandbox."},
@@ -131,7 +131,7 @@ func (c *Config) declarations() []Setting {
 			Description: "How long the history of a deleted pipeline is kept. It does not contain the values of secret " +
 				"settings."},
 		{Key: "db.history.max-pipelines", Field: &c.DB.History.Pipelines, Default: 1000, Example: "100",
-			Description: "Deleted pipelines whose history is kept. The history of those deleted first is removed first."},
+			Description: "Deleted pipelines whose history is kept. The oldest deletions are forgotten first."},
 		{Key: "db.history.max-bytes", Field: &c.DB.History.Bytes, Default: int64(16 << 20), Example: "1048576",
 			Description: "Bytes of history of deleted pipelines that are kept."},
 
@@ -187,12 +187,12 @@ func (c *Config) declarations() []Setting {
 			Description: "Private key of the certificate of the API, PEM."},
 		{Key: "api.tls.client-ca-file", Field: &c.API.TLS.ClientCAFile, Secrecy: Public,
 			Example:     "/etc/conduit/clients.pem",
-			Description: "Certificate authorities, PEM. Clients must present a certificate that one of them signed."},
+			Description: "Certificate authorities, PEM, one of which must have signed the certificate of a client."},
 		{Key: "api.debug", Field: &c.API.Debug,
 			Description: "Serve profiles under /debug/pprof/ to clients with the admin token."},
 		{Key: "api.client.ca-file", Field: &c.API.Client.CAFile, Secrecy: Public, Example: "/etc/conduit/ca.pem",
-			Description: "Certificate authorities, PEM, with which commands verify the agent, in addition to those of the " +
-				"machine."},
+			Description: "Certificate authorities, PEM, with which commands verify the agent, in addition to the authorities " +
+				"of the machine."},
 		{Key: "api.client.cert-file", Field: &c.API.Client.CertFile, Secrecy: Public, Example: "/etc/conduit/client.pem",
 			Description: "Certificate that commands present to the agent, PEM."},
 		{Key: "api.client.key-file", Field: &c.API.Client.KeyFile, Secrecy: SecretFile,
@@ -219,7 +219,7 @@ func (c *Config) declarations() []Setting {
 			Description: "Token for the Confluent schema registry."},
 
 		{Key: "cluster.name", Field: &c.Cluster.Name, Example: "orders",
-			Description: "Name of the cluster of which this agent is a member. With it, and a store of the cluster, every " +
+			Description: "Name of the cluster to which this agent belongs. With it, and a store of the cluster, every " +
 				"pipeline runs on one member."},
 		{Key: "cluster.member", Field: &c.Cluster.Member, Example: "edge-1",
 			Description: "Name of this agent in the cluster, unique among the members. Empty: the name of the host."},
@@ -229,7 +229,7 @@ func (c *Config) declarations() []Setting {
 			Description: "Pipelines that this agent runs, in proportion to the other members."},
 		{Key: "cluster.ttl", Field: &c.Cluster.TTL, Default: 20 * time.Second, Example: "10s",
 			Description: "How long a member may be silent before others take over its pipelines. The member itself stops " +
-				"them after seven tenths of that time. With less than 17s, pipelines may stop while three NATS servers " +
+				"them after seven tenths of this time. With less than 17s, pipelines may stop while three NATS servers " +
 				"elect a leader."},
 		{Key: "cluster.keep-deleted", Field: &c.Cluster.Keep, Default: 24 * time.Hour, Example: "1h",
 			Description: "How long the claim and the positions of a pipeline are kept after no member has its file any more."},
@@ -247,7 +247,7 @@ func (c *Config) declarations() []Setting {
 			Description: "File with the seed of the key of a NATS user."},
 		{Key: "cluster.nats.tls.ca-file", Field: &c.Cluster.NATS.TLS.CAFile, Secrecy: Public,
 			Example:     "/etc/conduit/nats-ca.pem",
-			Description: "Certificate authorities of the NATS servers, PEM, instead of those of the machine."},
+			Description: "Certificate authorities of the NATS servers, PEM, instead of the authorities of the machine."},
 		{Key: "cluster.nats.tls.cert-file", Field: &c.Cluster.NATS.TLS.CertFile, Secrecy: Public,
 			Example:     "/etc/conduit/nats.pem",
 			Description: "Certificate that the agent presents to NATS, PEM."},
@@ -292,7 +292,7 @@ func (c *Config) declarations() []Setting {
 
 // Group is a group of settings.
 type Group struct {
-	Key         string // the start of the keys of its settings
+	Key         string // a prefix of the keys of its settings
 	Description string
 }
 
@@ -309,7 +309,7 @@ var groups = []Group{
 	{"db.history", "The history of deleted pipelines."},
 	{"dead-letters", "Records that pipelines refused."},
 	{"memory", "Memory of the agent."},
-	{"log", "What is logged and how."},
+	{"log", "Level and format of the log."},
 	{"api", "The REST API, its explorer and the inspector."},
 	{"api.http", "Where the API listens."},
 	{"api.http.cors", "Pages of other sites."},

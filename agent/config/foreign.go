@@ -24,7 +24,8 @@ const (
 )
 
 var foreign = []Foreign{
-	{"api.allow-live-restart-apply", true, "false", "a change of a running pipeline over the API takes the parameter ?live"},
+	{"api.allow-live-restart-apply", true, "false",
+		"a change of a running pipeline over the API takes the parameter ?live"},
 	{"api.grpc.address", false, "", "the API is served over HTTP only, at api.http.address"},
 	{"api.http.ui.enabled", true, "true", "the pages are part of the API; api.enabled: false turns off both"},
 	{"db.badger.path", false, "", noteStore},

@@ -46,7 +46,8 @@ func TestReadmeIsGenerated(t *testing.T) {
 	for _, s := range config.Settings() {
 		if group, _, _ := strings.Cut(s.Key, "."); group != last {
 			last = group
-			fmt.Fprintf(&b, "\n## %s\n\n%s\n\n| key | variable | type | default | meaning |\n|---|---|---|---|---|\n", group, describe(group))
+			fmt.Fprintf(&b, "\n## %s\n\n%s\n\n", group, describe(group))
+			b.WriteString("| key | variable | type | default | meaning |\n|---|---|---|---|---|\n")
 		}
 		byDefault := ""
 		if s.DefaultText() != "" {

@@ -74,14 +74,17 @@ var reference = lazy.Regexp(`\$\{[^}]*\}`)
 func (l *loader) cluster(c Cluster) {
 	for _, key := range slices.Sorted(maps.Keys(l.origins)) {
 		if text, ok := l.values.Get(key).(string); ok && strings.HasPrefix(key, "cluster.") && reference().MatchString(text) {
-			l.failAt(l.origins[key], "%s: references ${…} are for pipeline files: set the variable %s to the whole value, or name a file with what is secret in cluster.nats.credentials-file or cluster.postgres.password-file", key, envName(key))
+			l.failAt(l.origins[key], "%s: references ${…} are for pipeline files: set the variable %s to the whole value, or "+
+				"name a file with the secret in cluster.nats.credentials-file or cluster.postgres.password-file",
+				key, envName(key))
 		}
 	}
 	const nats, postgres = "cluster.nats.url", "cluster.postgres.url"
 	switch {
 	case c.Name == "":
 	case c.NATS.URL != "" && c.Postgres.URL != "":
-		l.failAt(l.origins[postgres], "%s: %s is set, too, at %s: a cluster has one store, so remove one of them", postgres, nats, l.origins[nats])
+		l.failAt(l.origins[postgres], "%s: %s is set, too, at %s: a cluster has one store, so remove one of them",
+			postgres, nats, l.origins[nats])
 	case c.NATS.URL == "" && c.Postgres.URL == "":
 		l.failAt(l.origins["cluster.name"], "cluster.name: a cluster needs a store, so set %s or %s", nats, postgres)
 	}
@@ -98,7 +101,8 @@ func readFile(path string) ([]byte, error) {
 	content, err := os.ReadFile(name)
 	if path == "" && errors.Is(err, fs.ErrNotExist) {
 		if to, err := os.Readlink(name); err == nil {
-			return nil, fmt.Errorf("cannot read settings: %s is a link to %s, which is not there: make that file, or remove the link to have defaults", name, to)
+			return nil, fmt.Errorf("cannot read settings: %s is a link to %s, which is not there: make that file, or remove "+
+				"the link to have defaults", name, to)
 		}
 		return nil, nil
 	}

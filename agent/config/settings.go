@@ -16,8 +16,8 @@ import (
 // DefaultPath is the path of the settings if none is given.
 const DefaultPath = "conduit.yaml"
 
-// Setting declares a setting: its place in conduit.yaml, in the environment and among the flags, the checks of its
-// values, and its texts in the schema, in help and in README.md all follow from the declaration.
+// Setting declares a setting. Its key in conduit.yaml, its variable, its flag, the checks of values, and the texts in
+// the schema, in help and in README.md follow from the declaration.
 type Setting struct {
 	Key         string // in conduit.yaml, and the name of the flag
 	Field       any    // pointer to the field of Config: *string, *int, *int64, *bool or *time.Duration

@@ -68,7 +68,8 @@ func TestGroupsAreThoseOfTheSettings(t *testing.T) {
 		described[g.Key] = true
 	}
 	if !maps.Equal(used, described) {
-		t.Errorf("groups are %v, and descriptions are for %v", slices.Sorted(maps.Keys(used)), slices.Sorted(maps.Keys(described)))
+		t.Errorf("groups are %v, and descriptions are for %v",
+			slices.Sorted(maps.Keys(used)), slices.Sorted(maps.Keys(described)))
 	}
 }
 
@@ -140,7 +141,8 @@ func TestEverySettingReachesItsField(t *testing.T) {
 				func(*config.Setting) string { return "default" }},
 			{"file", config.Sources{}, inFile, func(s *config.Setting) string { return flags[s.Key] },
 				func(s *config.Setting) string { return places[s.Key] }},
-			{"variable", config.Sources{Env: env}, inFile, func(s *config.Setting) string { _, second := samples(s); return second },
+			{"variable", config.Sources{Env: env}, inFile,
+				func(s *config.Setting) string { _, second := samples(s); return second },
 				func(s *config.Setting) string { return s.Env() }},
 			{"flag", config.Sources{Env: env, Flags: flags}, inFile, func(s *config.Setting) string { return flags[s.Key] },
 				func(s *config.Setting) string { return "--" + s.Key }},
@@ -286,14 +288,15 @@ func TestSchemaAllowsWhatTheAgentAllows(t *testing.T) {
 					t.Errorf("%s: the schema does not allow it: %+v", yaml, found)
 				}
 			}
-			if _, warnings, err := load(t, inFile.String(), nil, nil); err != "" && all[0].Key != "cluster.name" || warnings != nil {
+			_, warnings, err := load(t, inFile.String(), nil, nil)
+			if err != "" && all[0].Key != "cluster.name" || warnings != nil {
 				t.Errorf("%s: %v %v", name, err, warnings)
 			}
 		}
 	}
 }
 
-// violations returns what an editor would mark in a line with a dotted key.
+// violations returns the problems that an editor marks in a line with a dotted key.
 func violations(t *testing.T, text string) []schemas.Violation {
 	t.Helper()
 	var dotted map[string]any
@@ -310,9 +313,10 @@ func violations(t *testing.T, text string) []schemas.Violation {
 }
 
 // suspicious matches the keys of settings that may be, or name, secrets.
-var suspicious = regexp.MustCompile(`file|url|secret|token|password|key|credential|connection|auth|socket|command|cert|run$`)
+var suspicious = regexp.MustCompile(
+	`file|url|secret|token|password|key|credential|connection|auth|socket|command|cert|run$`)
 
-// A declaration with a suspicious key says what of it is secret. Files are secret unless they hold certificates.
+// A declaration with a suspicious key states its secrecy. Files are secret unless they hold certificates.
 func TestSecrecyIsDecided(t *testing.T) {
 	certificates := regexp.MustCompile(`(cert|ca)-file$`)
 	for _, s := range config.Settings() {
@@ -320,7 +324,8 @@ func TestSecrecyIsDecided(t *testing.T) {
 			t.Errorf("%s: the declaration does not say whether it is secret", s.Key)
 		}
 		file := strings.HasSuffix(s.Key, "-file")
-		if file && (s.Secrecy == config.SecretFile) == certificates.MatchString(s.Key) || !file && s.Secrecy == config.SecretFile {
+		secret := file && !certificates.MatchString(s.Key)
+		if (s.Secrecy == config.SecretFile) != secret {
 			t.Errorf("%s is %q", s.Key, s.Secrecy)
 		}
 		if regexp.MustCompile(`\.(url|password|token|connection-string|run)$`).MatchString(s.Key) &&
@@ -349,7 +354,8 @@ func TestSecretsOfTheAgent(t *testing.T) {
 				t.Errorf("%s: of kind %s is %q", s.Key, kind, got)
 			}
 		}
-		if err := config.CheckVariable(s.Env()); (err != nil) != (s.Secrecy == config.SecretValue || s.Secrecy == config.SecretPart) {
+		own := s.Secrecy == config.SecretValue || s.Secrecy == config.SecretPart
+		if err := config.CheckVariable(s.Env()); (err != nil) != own {
 			t.Errorf("%s: %v", s.Env(), err)
 		}
 	}

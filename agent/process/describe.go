@@ -14,8 +14,8 @@ import (
 // Describe describes this process and its machine.
 func Describe() rest.Agent {
 	name, _ := os.Hostname() // empty when the machine has none
-	return rest.Agent{OS: runtime.GOOS, Arch: runtime.GOARCH, Host: name, PID: os.Getpid(), Unit: unit(), Goroutines: runtime.NumGoroutine(),
-		Memory: rest.Memory{Resident: resident()}}
+	return rest.Agent{OS: runtime.GOOS, Arch: runtime.GOARCH, Host: name, PID: os.Getpid(), Unit: unit(),
+		Goroutines: runtime.NumGoroutine(), Memory: rest.Memory{Resident: resident()}}
 }
 
 // resident returns the resident memory of this process in bytes, 0 if /proc does not have it.

@@ -122,7 +122,9 @@ func (s *Writer) update(ctx context.Context) {
 	}
 	switch {
 	case err != nil && !s.failing:
-		s.Log.Error("cannot write status files, trying again; tools that wait for them do not see what becomes of pipeline files", "component", "agent", "dir", s.Dir, "err", err)
+		s.Log.Error("cannot write status files, trying again; tools that wait for them "+
+			"do not see what becomes of pipeline files",
+			"component", "agent", "dir", s.Dir, "err", err)
 	case err == nil && s.failing:
 		s.Log.Info("status files are written again", "component", "agent", "dir", s.Dir)
 	}

@@ -54,7 +54,8 @@ func (g *Guard) Run(ctx context.Context) error {
 // a fault that was already reported. Operations that failed because of the fault are retried.
 func (g *Guard) reportPast(reported bool) {
 	if err := g.Past(); err != nil && !reported {
-		g.Log.Warn("the state of the agent could not be saved, and was when that was tried again", "component", "agent", "err", err)
+		g.Log.Warn("the state of the agent could not be saved, and was when that was tried again",
+			"component", "agent", "err", err)
 		g.Retry()
 	}
 }
@@ -69,7 +70,8 @@ func (g *Guard) observeFault(ctx context.Context, failing bool) bool {
 		return failing
 	}
 	if err != nil {
-		g.Log.Error("the state of the agent cannot be saved: what needs that is not acknowledged and is tried again", "component", "agent", "err", err)
+		g.Log.Error("the state of the agent cannot be saved: what needs that is not acknowledged and is tried again",
+			"component", "agent", "err", err)
 	} else {
 		g.Log.Info("the state of the agent is saved again", "component", "agent")
 		g.Retry()

@@ -22,8 +22,8 @@ const (
 	stopMargin     = 15 * time.Second       // for the agent to end, in addition to draining its pipelines
 )
 
-// Service reloads the pipeline files on request, and keeps systemd, if that started the agent, informed of its
-// state: sd_notify(3). All fields are set before use.
+// Service reloads the pipeline files on request. If systemd started the agent, Service reports its state to systemd:
+// sd_notify(3). All fields are set before use.
 type Service struct {
 	Loop            *reconcile.Loop
 	Files           *files.Reconciler
