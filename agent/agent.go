@@ -19,7 +19,6 @@ import (
 	"github.com/conduit-agent/conduit/agent/engine"
 	"github.com/conduit-agent/conduit/agent/engine/commit"
 	"github.com/conduit-agent/conduit/agent/engine/measure"
-	"github.com/conduit-agent/conduit/agent/host"
 	"github.com/conduit-agent/conduit/agent/membership"
 	"github.com/conduit-agent/conduit/agent/notification"
 	"github.com/conduit-agent/conduit/agent/reference"
@@ -137,7 +136,7 @@ func (a *Agent) run(ctx context.Context) error {
 	}
 	// Pipelines commit, and their plugins use schemas, until they end, so their services end after them.
 	serving, endServing := context.WithCancel(context.WithoutCancel(ctx))
-	supervised := a.supervised()
+	service := a.service()
 	var services errgroup.Group
 	services.Go(func() error { return a.Committer.Run(serving) })
 	services.Go(func() error { return a.Catalog.Executables.Run(serving) })
@@ -145,12 +144,12 @@ func (a *Agent) run(ctx context.Context) error {
 	services.Go(func() error { return a.recorder().Run(serving) })
 	services.Go(func() error { return a.storeGuard().Run(serving) })
 	services.Go(func() error { return a.deadLetters.Run(serving) })
-	services.Go(func() error { return (&host.Pruner{Prune: a.Store.Prune, Log: a.options.Log}).Run(serving) })
+	services.Go(func() error { return (&store.Pruner{Prune: a.Store.Prune, Log: a.options.Log}).Run(serving) })
 	services.Go(func() error { return a.rates.Run(serving) })
 	services.Go(func() error { return a.silence.Run(serving) })
 	services.Go(func() error { return a.Delivery.Run(serving) })
 	services.Go(func() error { return a.notifier.Run(serving) })
-	services.Go(func() error { return supervised.Watchdog(serving) })
+	services.Go(func() error { return service.Watchdog(serving) })
 	if a.options.Config.Pipelines.StatusFiles {
 		services.Go(func() error { return a.statusFiles().Run(serving) })
 	}
@@ -162,7 +161,7 @@ func (a *Agent) run(ctx context.Context) error {
 	g.Go(func() error { return a.references.Run(gctx) })
 	g.Go(func() error { return a.replays.Run(gctx) })
 	g.Go(func() error { return serve(gctx) })
-	g.Go(func() error { return supervised.Run(gctx) })
+	g.Go(func() error { return service.Run(gctx) })
 	services.Go(func() error { return a.cluster.Run(serving, ctx) })
 	if a.options.Started != nil {
 		a.options.Started(a)

@@ -6,15 +6,16 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"github.com/conduit-agent/conduit/agent/deadletter"
 	"github.com/conduit-agent/conduit/agent/engine/backpressure"
-	"github.com/conduit-agent/conduit/agent/host"
+	"github.com/conduit-agent/conduit/agent/process"
 	"github.com/conduit-agent/conduit/agent/reference"
+	"github.com/conduit-agent/conduit/agent/sqlitefile"
 	"github.com/conduit-agent/conduit/api/resource"
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/spec"
-	"github.com/conduit-agent/conduit/spec/secret"
 )
 
 // insight is data that pages show in addition to pipelines.
@@ -30,7 +31,7 @@ func (a *Agent) insight() resource.Insight {
 // describe returns the description of the agent.
 func (a *Agent) describe(context.Context) (rest.Agent, error) {
 	d := a.facts(cmp.Or(a.Store.InPlace(), a.Store.Fault()))
-	stored := host.Store(deadletter.PathOf(d.Store.Path), a.deadLetters.Fault())
+	stored := describeStore(deadletter.PathOf(d.Store.Path), a.deadLetters.Fault())
 	d.DeadLetters, d.Memory.Records = &stored, memory(a.Runner.Window.Shared)()
 	return d, nil
 }
@@ -38,19 +39,39 @@ func (a *Agent) describe(context.Context) (rest.Agent, error) {
 // facts describes the agent, including the problem with its store.
 func (a *Agent) facts(problem error) rest.Agent {
 	c := &a.options.Config
-	d := host.Process()
+	d := process.Describe()
 	d.Version, d.StartedAt, d.Address = a.options.Version, a.started, a.address
-	d.Store = host.Store(c.DB.SQLite.Path, problem)
-	d.Memory.Limit = host.MemoryLimitOf(c.Memory.Limit)
+	d.Store = describeStore(c.DB.SQLite.Path, problem)
+	d.Memory.Limit = process.MemoryLimitOf(c.Memory.Limit)
 	d.Settings = []rest.Setting{}
 	for _, s := range c.Effective {
 		one := rest.Setting{Name: s.Key, Value: s.Value, Origin: s.Origin}
-		if s.Value != "" && (s.Key == "notify.webhook.url" || s.Key == "notify.command.run") || secret.Is(s.Key, s.Value) && (filepath.Base(s.Value) == s.Value || strings.ContainsAny(s.Value, "@=")) {
-			one.Value = rest.Redacted // a path only says where a secret is, any other value could be or contain one
+		if s.Secret() {
+			one.Value = rest.Redacted
 		}
 		d.Settings = append(d.Settings, one)
 	}
 	return d
+}
+
+// describeStore describes the store at path and its file system. problem is the problem with the store, nil for none.
+func describeStore(path string, problem error) rest.Store {
+	s := rest.Store{Path: path}
+	if info, err := os.Stat(path); err == nil {
+		s.Bytes = info.Size()
+	}
+	if info, err := os.Stat(path + "-wal"); err == nil {
+		s.WALBytes = info.Size()
+	}
+	var fs syscall.Statfs_t
+	if syscall.Statfs(path, &fs) == nil {
+		s.DiskFree, s.DiskTotal = int64(fs.Bavail)*int64(fs.Bsize), int64(fs.Blocks)*int64(fs.Bsize)
+	}
+	s.FileSystem, _ = sqlitefile.FileSystem(path)
+	if problem != nil {
+		s.Problem = strings.TrimSpace(problem.Error())
+	}
+	return s
 }
 
 // pipelineFile returns a function that returns the content of a file in the directory of pipelines. at may also be the

@@ -9,9 +9,9 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/conduit-agent/conduit/agent/host"
 	"github.com/conduit-agent/conduit/agent/sqlitefile"
 	"github.com/conduit-agent/conduit/agent/store"
+	"github.com/conduit-agent/conduit/agent/systemd"
 	"github.com/conduit-agent/conduit/api"
 	"github.com/conduit-agent/conduit/api/resource"
 	"github.com/conduit-agent/conduit/api/rest"
@@ -76,14 +76,14 @@ func (w *waiting) run(ctx context.Context) (*store.DB, error) {
 		return nil, errors.Join(w.problem, err)
 	}
 	w.options.Log.Info("API ready, for what the agent says of itself", "component", "api", "address", w.address)
-	supervised := &host.Supervised{Check: func(context.Context) error { return nil }, Log: w.options.Log}
+	service := &systemd.Service{Check: func(context.Context) error { return nil }, Log: w.options.Log}
 	waited, end := context.WithCancel(ctx)
 	defer end()
 	g, gctx := errgroup.WithContext(waited)
 	g.Go(func() error { return serve(gctx) })
-	g.Go(func() error { return supervised.Watchdog(gctx) })
+	g.Go(func() error { return service.Watchdog(gctx) })
 	g.Go(func() error { defer end(); return w.retry(gctx) })
-	supervised.Waiting(w.problem)
+	service.Waiting(w.problem)
 	if err := g.Wait(); err != nil || w.db == nil {
 		return nil, err
 	}

@@ -15,10 +15,12 @@ import (
 	"github.com/conduit-agent/conduit/agent/engine"
 	"github.com/conduit-agent/conduit/agent/engine/backpressure"
 	"github.com/conduit-agent/conduit/agent/engine/commit"
-	"github.com/conduit-agent/conduit/agent/host"
+	"github.com/conduit-agent/conduit/agent/process"
 	"github.com/conduit-agent/conduit/agent/reference"
 	"github.com/conduit-agent/conduit/agent/runner"
+	"github.com/conduit-agent/conduit/agent/statusfiles"
 	"github.com/conduit-agent/conduit/agent/store"
+	"github.com/conduit-agent/conduit/agent/systemd"
 	"github.com/conduit-agent/conduit/agent/telemetry"
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins"
@@ -38,13 +40,12 @@ var (
 // wire creates the parts and connects them.
 func (a *Agent) wire() {
 	c, log := a.options.Config, a.options.Log
-	h := c.DB.History
-	a.Store.Retention = store.Retention{Age: h.MaxAge, Pipelines: h.MaxPipelines, Bytes: int64(h.MaxBytes)}
-	w := window(host.MemoryLimitOf(c.Memory.Limit))
+	a.Store.Retention = store.Retention(c.DB.History)
+	w := window(process.MemoryLimitOf(c.Memory.Limit))
 	a.deadLetters = &deadletter.Store{
 		Memory: func() deadletter.Memory { return w.Shared.Part(backpressure.DeadLetters).Holder() },
 		Path:   deadletter.PathOf(c.DB.SQLite.Path),
-		Limits: deadletter.Limits{Count: int64(c.DeadLetters.MaxCount), Bytes: int64(c.DeadLetters.MaxBytes), Age: c.DeadLetters.MaxAge},
+		Limits: deadletter.Limits(c.DeadLetters),
 		Log:    log,
 	}
 	a.letters, a.desired = a.deadLetters, ownStore{a.Store, a.deadLetters}
@@ -211,8 +212,8 @@ func (a *Agent) forget(id string) {
 	a.logs.Forget(id)
 }
 
-func (a *Agent) supervised() *host.Supervised {
-	return &host.Supervised{
+func (a *Agent) service() *systemd.Service {
+	return &systemd.Service{
 		Loop:            a.Loop,
 		Files:           a.Files,
 		Reload:          a.options.Reload,
@@ -233,8 +234,8 @@ func (a *Agent) alive(ctx context.Context) error {
 	return a.Loop.Check(ctx)
 }
 
-func (a *Agent) statusFiles() *host.StatusFiles {
-	return &host.StatusFiles{
+func (a *Agent) statusFiles() *statusfiles.Writer {
+	return &statusfiles.Writer{
 		Dir:     a.options.Config.DB.SQLite.Path + ".status",
 		Store:   a.Store,
 		State:   a.Loop.State,
@@ -243,9 +244,9 @@ func (a *Agent) statusFiles() *host.StatusFiles {
 	}
 }
 
-func (a *Agent) storeGuard() *host.StoreGuard {
+func (a *Agent) storeGuard() *store.Guard {
 	files := storage{a.Store, a.deadLetters, a.options.Config.DB.SQLite.Path}
-	return &host.StoreGuard{InPlace: a.Store.InPlace, Fault: files.fault, Past: files.past, Probe: files.probe, Retry: a.Loop.Retry, Changed: a.changes.Notify, Log: a.options.Log}
+	return &store.Guard{InPlace: a.Store.InPlace, Fault: files.fault, Past: files.past, Probe: files.probe, Retry: a.Loop.Retry, Changed: a.changes.Notify, Log: a.options.Log}
 }
 
 func (a *Agent) recorder() *catalog.Recorder {
@@ -317,17 +318,13 @@ func buffers(shared *backpressure.Shared) func(plugin string) sdk.Buffer {
 
 func policy(p config.Pipelines) plan.Policy {
 	return plan.Policy{
-		Hold:             p.OnFailedUpdate == "hold",
-		Probation:        p.Confirm,
-		DeletionGrace:    p.DeletionGrace,
-		CleanupDelay:     p.CleanupDelay,
-		DrainTimeout:     p.DrainTimeout,
-		MaxChanges:       plan.DefaultPolicy().MaxChanges,
-		ChangesWindow:    plan.DefaultPolicy().ChangesWindow,
-		MinDelay:         p.ErrorRecovery.MinDelay,
-		MaxDelay:         p.ErrorRecovery.MaxDelay,
-		BackoffFactor:    p.ErrorRecovery.BackoffFactor,
-		MaxRetries:       p.ErrorRecovery.MaxRetries,
-		MaxRetriesWindow: p.ErrorRecovery.MaxRetriesWindow,
+		Hold:          p.OnFailedUpdate == "hold",
+		Probation:     p.Confirm,
+		DeletionGrace: p.DeletionGrace,
+		CleanupDelay:  p.CleanupDelay,
+		DrainTimeout:  p.DrainTimeout,
+		MaxChanges:    plan.DefaultPolicy().MaxChanges,
+		ChangesWindow: plan.DefaultPolicy().ChangesWindow,
+		Recovery:      plan.Recovery(p.ErrorRecovery),
 	}
 }

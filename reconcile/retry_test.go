@@ -109,7 +109,7 @@ func TestRetryWhileStarting(t *testing.T) {
 
 func TestRetryOfACleanUp(t *testing.T) {
 	inWorld(t, func(w *world) {
-		w.policy(plan.Policy{MinDelay: time.Hour, MaxDelay: time.Hour, BackoffFactor: 1, MaxRetries: -1})
+		w.policy(plan.Policy{Recovery: plan.Recovery{MinDelay: time.Hour, MaxDelay: time.Hour, BackoffFactor: 1, MaxRetries: -1}})
 		w.declare(pipeline("p", "1"))
 		w.plant.with(func() { w.plant.badDelete["p:in"] = errBroken })
 		w.store.withdraw("p", true)

@@ -8,8 +8,6 @@ import (
 	_ "embed"
 	"encoding/json"
 	"fmt"
-	"maps"
-	"strings"
 	"sync"
 
 	"github.com/santhosh-tekuri/jsonschema/v5"
@@ -43,14 +41,8 @@ var texts = sync.OnceValue(func() (all map[Document]string) {
 	return all
 })
 
-// compiled caches the *document of a Document, or of a part.
+// compiled caches the *document of a Document.
 var compiled sync.Map
-
-// part is a Document restricted to one property.
-type part struct {
-	doc  Document
-	path string // its names, separated by slashes
-}
 
 // document is a schema in the two forms that validation needs.
 type document struct {
@@ -77,38 +69,6 @@ func load(doc Document) *document {
 	return d
 }
 
-// loadPart returns the compiled form of doc with only the properties along path. That takes a small part of the time
-// for the whole document.
-func loadPart(doc Document, path []string) *document {
-	key := part{doc, strings.Join(path, "/")}
-	if d, ok := compiled.Load(key); ok {
-		return d.(*document)
-	}
-	source := decoded(doc)
-	text, err := json.Marshal(prune(source, path))
-	if err != nil {
-		panic(fmt.Sprintf("schemas: cannot encode a part of %s: %v", doc, err))
-	}
-	d := &document{compile(doc, text), source}
-	compiled.Store(key, d)
-	return d
-}
-
-// prune returns a copy of a schema with only the properties along path.
-func prune(schema any, path []string) any {
-	s, _ := schema.(map[string]any)
-	known, _ := s["properties"].(map[string]any)
-	if known == nil || len(path) == 0 {
-		return schema
-	}
-	pruned, kept := maps.Clone(s), map[string]any{}
-	if property, ok := known[path[0]]; ok {
-		kept[path[0]] = prune(property, path[1:])
-	}
-	pruned["properties"] = kept
-	return pruned
-}
-
 // compile returns the compiled form of text. The documents are embedded and tested, so a document that does not compile
 // is a mistake in this package and panics.
 func compile(doc Document, text []byte) *jsonschema.Schema {
@@ -124,19 +84,12 @@ func compile(doc Document, text []byte) *jsonschema.Schema {
 	panic(fmt.Sprintf("schemas: cannot compile %s: %v", doc, err))
 }
 
-// values caches the results of decoded by Document.
-var values sync.Map
-
-// decoded returns the value of a document, with numbers as they are written. The caller must not change it.
+// decoded returns the value of a document, with numbers as they are written.
 func decoded(doc Document) (source any) {
-	if source, ok := values.Load(doc); ok {
-		return source
-	}
 	d := json.NewDecoder(bytes.NewReader(Source(doc)))
 	d.UseNumber()
 	if err := d.Decode(&source); err != nil {
 		panic(fmt.Sprintf("schemas: cannot decode %s: %v", doc, err))
 	}
-	values.Store(doc, source)
 	return source
 }

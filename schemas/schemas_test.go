@@ -3,7 +3,6 @@ package schemas_test
 import (
 	"encoding/json"
 	"os"
-	"slices"
 	"testing"
 
 	"github.com/conduit-agent/conduit/schemas"
@@ -69,42 +68,6 @@ func TestDocumentsAreGathered(t *testing.T) {
 			t.Errorf("%s is embedded as it was before: run just generate", doc)
 		}
 	}
-}
-
-// A part of a document validates its property like the document.
-func TestValidateProperty(t *testing.T) {
-	var root map[string]any
-	if err := json.Unmarshal(schemas.Source(schemas.AgentConfig), &root); err != nil {
-		t.Fatal(err)
-	}
-	wrong := 0
-	for _, path := range append(paths(root), []string{"unknown"}, []string{"pipelines", "unknown"}, []string{"pipelines", "path", "unknown"}) {
-		for _, value := range []any{"", "10s", "true", "no such value", -1.0, 5.0, 1e12, 0.5, true, nil, []any{}, []any{"x", 1.0}, map[string]any{}, map[string]any{"a": 1.0}} {
-			for _, name := range slices.Backward(path) {
-				value = map[string]any{name: value}
-			}
-			want := schemas.Validate(schemas.AgentConfig, value)
-			wrong += len(want)
-			if diff := cmp.Diff(want, schemas.ValidateProperty(schemas.AgentConfig, value.(map[string]any))); diff != "" {
-				t.Errorf("%v: -want +got:\n%s", value, diff)
-			}
-		}
-	}
-	if wrong < 100 {
-		t.Errorf("only %d values of all were wrong", wrong)
-	}
-}
-
-// paths returns the path of each property of a schema.
-func paths(schema map[string]any) (all [][]string) {
-	properties, _ := schema["properties"].(map[string]any)
-	for name, property := range properties {
-		all = append(all, []string{name})
-		for _, below := range paths(property.(map[string]any)) {
-			all = append(all, append([]string{name}, below...))
-		}
-	}
-	return all
 }
 
 // Editors show descriptions and complete from examples, so every field needs one.

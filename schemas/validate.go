@@ -35,19 +35,6 @@ type Violation struct {
 // consists of map[string]any, []any, string, bool, nil and numbers.
 func Validate(doc Document, v any) []Violation { return load(doc).validate(v) }
 
-// ValidateProperty returns the result of Validate for an object with one property, whose value may be such an object in
-// turn. It compiles only the part of doc for that property.
-func ValidateProperty(doc Document, object map[string]any) []Violation {
-	var path []string
-	for o := object; len(o) == 1; {
-		for name, value := range o {
-			path = append(path, name)
-			o, _ = value.(map[string]any)
-		}
-	}
-	return loadPart(doc, path).validate(object)
-}
-
 func (d *document) validate(v any) []Violation {
 	err := d.schema.Validate(v)
 	if err == nil {

@@ -11,7 +11,7 @@ import (
 	"syscall"
 
 	"github.com/conduit-agent/conduit/agent/config"
-	"github.com/conduit-agent/conduit/agent/host"
+	"github.com/conduit-agent/conduit/agent/process"
 	"github.com/conduit-agent/conduit/api"
 )
 
@@ -48,7 +48,7 @@ func inTheWay(address string, err error) string {
 	}
 	_, text, _ := net.SplitHostPort(address)
 	port, _ := strconv.Atoi(text) // it is a valid address
-	who := host.PortOwner(port)
+	who := process.PortOwner(port)
 	if who == "" {
 		who = "another process"
 	}

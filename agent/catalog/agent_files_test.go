@@ -23,7 +23,7 @@ func TestSecretsOfTheAgent(t *testing.T) {
 		if !strings.HasSuffix(s.Key, "-file") {
 			continue
 		}
-		secret := s.Secrecy() == config.SecretFile
+		secret := s.Secrecy == config.SecretFile
 		for _, bare := range []bool{false, true} {
 			path, find := at(s.Key), at(s.Key)
 			if bare {

@@ -4,29 +4,29 @@ package config
 
 import "time"
 
-// Config holds the settings of the agent. The koanf tags are the keys in conduit.yaml, in flags and, in capitals with
-// '_' for '.' and '-' and CONDUIT_ before it, in the environment. Settings describes each key.
+// Config holds the settings of the agent. Each field has a declaration, which describes it; see declarations.go. The
+// key of a declaration is also the flag and, in capitals with '_' for '.' and '-' and CONDUIT_ before it, the variable.
 type Config struct {
-	DB          DB             `koanf:"db"`
-	Memory      Memory         `koanf:"memory"`
-	Log         Log            `koanf:"log"`
-	Connectors  Connectors     `koanf:"connectors"`
-	Processors  Processors     `koanf:"processors"`
-	Pipelines   Pipelines      `koanf:"pipelines"`
-	API         API            `koanf:"api"`
-	Shutdown    Shutdown       `koanf:"shutdown"`
-	DeadLetters DeadLetters    `koanf:"dead-letters"`
-	Schemas     SchemaRegistry `koanf:"schema-registry"`
-	Cluster     Cluster        `koanf:"cluster"`
-	Notify      Notify         `koanf:"notify"`
+	DB          DB
+	Memory      Memory
+	Log         Log
+	Connectors  Connectors
+	Processors  Processors
+	Pipelines   Pipelines
+	API         API
+	Shutdown    Shutdown
+	DeadLetters DeadLetters
+	Schemas     SchemaRegistry
+	Cluster     Cluster
+	Notify      Notify
 
 	// File is the path of conduit.yaml, even if it does not exist.
-	File string `koanf:"-"`
+	File string
 	// Dir is the base of relative paths of pipelines, "" for the working directory. If another process checks the
 	// paths that an agent may use, Dir is the directory of that agent.
-	Dir string `koanf:"-"`
+	Dir string
 	// Effective lists every setting with its origin, as found by Load.
-	Effective []Effective `koanf:"-"`
+	Effective []Effective
 }
 
 // Effective is a setting in effect.
@@ -38,237 +38,234 @@ type Effective struct {
 
 // DB locates the store.
 type DB struct {
-	SQLite         SQLite        `koanf:"sqlite"`
-	CommitInterval time.Duration `koanf:"commit-interval"`
-	History        History       `koanf:"history"`
+	SQLite         SQLite
+	CommitInterval time.Duration
+	History        History
 }
 
 // History bounds the history of deleted pipelines.
 type History struct {
-	MaxAge       time.Duration `koanf:"max-age"`
-	MaxPipelines int           `koanf:"max-pipelines"`
-	MaxBytes     int           `koanf:"max-bytes"`
+	Age       time.Duration
+	Pipelines int
+	Bytes     int64
 }
 
 // SQLite locates the SQLite database.
 type SQLite struct {
-	Path              string `koanf:"path"`
-	NetworkFileSystem bool   `koanf:"network-filesystem"`
+	Path              string
+	NetworkFileSystem bool
 }
 
 // DeadLetters bounds the dead-letter store.
 type DeadLetters struct {
-	MaxCount int           `koanf:"max-count"` // 0: no bound
-	MaxBytes int           `koanf:"max-bytes"` // 0: no bound
-	MaxAge   time.Duration `koanf:"max-age"`   // 0: no bound
+	Count int64
+	Bytes int64
+	Age   time.Duration
 }
 
 // Memory bounds the memory of the process of the agent.
 type Memory struct {
-	Limit int `koanf:"limit"` // bytes; 0: the limit of the control group, less a tenth; -1: none
+	Limit int
 }
 
 // Log configures logging.
 type Log struct {
-	Level  string `koanf:"level"`  // trace, debug, info, warn, error
-	Format string `koanf:"format"` // cli, json
+	Level  string
+	Format string
 }
 
 // Connectors locates connector executables and restricts them.
 type Connectors struct {
-	Path             string `koanf:"path"`
-	Environment      string `koanf:"environment"`             // inherit, or comma-separated names
-	WritableByOthers string `koanf:"writable-by-others"`      // warn, refuse
-	Sandbox          string `koanf:"sandbox"`                 // off, paths, strict
-	SandboxPaths     string `koanf:"sandbox-paths"`           // comma-separated
-	MaxMessageBytes  int    `koanf:"max-message-bytes"`       // bound of messages that executables send
-	MaxReceiveSize   int    `koanf:"max-receive-record-size"` // bound of messages that executables receive
-	MaxSchemas       int    `koanf:"max-schemas"`             // for each connector
-	MaxSchemaBytes   int    `koanf:"max-schema-bytes"`        // for each connector
-	SchemaAccess     string `koanf:"schema-access"`           // own, any
-	Exec             Exec   `koanf:"exec"`
+	Path             string
+	Environment      string
+	WritableByOthers string
+	Sandbox          string
+	SandboxPaths     string
+	MaxMessageBytes  int
+	MaxReceiveSize   int
+	MaxSchemas       int
+	MaxSchemaBytes   int
+	SchemaAccess     string
+	Exec             Exec
 }
 
 // Exec configures whether the built-in connector exec may run commands.
 type Exec struct {
-	Enabled bool `koanf:"enabled"`
+	Enabled bool
 }
 
 // Processors locates WebAssembly modules, bounds the time that processors may take, and restricts modules.
 type Processors struct {
-	Path    string        `koanf:"path"`
-	Timeout time.Duration `koanf:"timeout"` // default 30s; 0 for no limit
-	Memory  int           `koanf:"memory"`  // bytes
-	Egress  Egress        `koanf:"egress"`
+	Path    string
+	Timeout time.Duration
+	Memory  int
+	Egress  Egress
 }
 
 // Egress restricts the HTTP requests that modules may send.
 type Egress struct {
-	Enabled          bool          `koanf:"enabled"`
-	Allow            string        `koanf:"allow"`       // comma-separated
-	SecretRefs       string        `koanf:"secret-refs"` // comma-separated
-	Timeout          time.Duration `koanf:"timeout"`
-	MaxResponseBytes int           `koanf:"max-response-bytes"`
+	Enabled          bool
+	Allow            string
+	SecretRefs       string
+	Timeout          time.Duration
+	MaxResponseBytes int
 }
 
 // Pipelines locates pipeline files and configures how changes to them are handled.
 type Pipelines struct {
-	Path           string        `koanf:"path"`
-	OnFailedUpdate string        `koanf:"on-failed-update"` // rollback, hold
-	Confirm        time.Duration `koanf:"confirm"`
-	DrainTimeout   time.Duration `koanf:"drain-timeout"` // 0 for no limit
-	DeletionGrace  time.Duration `koanf:"deletion-grace"`
-	CleanupDelay   time.Duration `koanf:"cleanup-delay"`
-	AckTimeout     time.Duration `koanf:"ack-timeout"` // default 5m; 0 for no limit
-	// comma-separated; empty: all paths except those of the agent itself
-	AllowedPaths   string        `koanf:"allowed-paths"`
-	ExitOnDegraded bool          `koanf:"exit-on-degraded"`
-	StatusFiles    bool          `koanf:"status-files"` // default true
-	ErrorRecovery  ErrorRecovery `koanf:"error-recovery"`
+	Path           string
+	OnFailedUpdate string
+	Confirm        time.Duration
+	DrainTimeout   time.Duration
+	DeletionGrace  time.Duration
+	CleanupDelay   time.Duration
+	AckTimeout     time.Duration
+	AllowedPaths   string
+	ExitOnDegraded bool
+	StatusFiles    bool
+	ErrorRecovery  ErrorRecovery
 }
 
 // ErrorRecovery configures restarts of a failed pipeline.
 type ErrorRecovery struct {
-	MinDelay         time.Duration `koanf:"min-delay"`
-	MaxDelay         time.Duration `koanf:"max-delay"`
-	BackoffFactor    int           `koanf:"backoff-factor"`
-	MaxRetries       int           `koanf:"max-retries"` // -1 for no limit
-	MaxRetriesWindow time.Duration `koanf:"max-retries-window"`
+	MinDelay         time.Duration
+	MaxDelay         time.Duration
+	BackoffFactor    int
+	MaxRetries       int
+	MaxRetriesWindow time.Duration
 }
 
 // API configures the REST API.
 type API struct {
-	Enabled bool `koanf:"enabled"` // default true
-	HTTP    HTTP `koanf:"http"`
-
-	AllowedHosts string `koanf:"allowed-hosts"` // comma-separated names, in addition to localhost and addresses
-	// default false: an address that others can reach needs a token or client certificates
-	AllowUnauthenticated bool   `koanf:"allow-unauthenticated"`
-	Auth                 Auth   `koanf:"auth"`
-	TLS                  TLS    `koanf:"tls"`
-	Debug                bool   `koanf:"debug"` // default false: profiles are served to the admin token
-	Client               Client `koanf:"client"`
+	Enabled              bool
+	HTTP                 HTTP
+	AllowedHosts         string
+	AllowUnauthenticated bool
+	Auth                 Auth
+	TLS                  TLS
+	Debug                bool
+	Client               Client
 }
 
 // HTTP configures the addresses on which the API listens.
 type HTTP struct {
-	Address     string `koanf:"address"`      // default 127.0.0.1:8080
-	Socket      string `koanf:"socket"`       // also a Unix socket, for every client that may open it; empty: none
-	SocketMode  string `koanf:"socket-mode"`  // default 0600, in octal
-	SocketGroup string `koanf:"socket-group"` // empty: the group of the agent
-	CORS        CORS   `koanf:"cors"`
+	Address     string
+	Socket      string
+	SocketMode  string
+	SocketGroup string
+	CORS        CORS
 }
 
 // CORS configures which pages of other sites may use the API.
 type CORS struct {
-	AllowedOrigins string `koanf:"allowed-origins"` // comma-separated, optionally in brackets
+	AllowedOrigins string
 }
 
 // Auth configures who may use the API. A bare file name is searched for among the credentials of systemd.
 type Auth struct {
-	ReadTokenFile  string `koanf:"read-token-file"`
-	AdminTokenFile string `koanf:"admin-token-file"`
+	ReadTokenFile  string
+	AdminTokenFile string
 }
 
 // TLS configures the encryption of the API.
 type TLS struct {
-	CertFile     string `koanf:"cert-file"`
-	KeyFile      string `koanf:"key-file"`
-	ClientCAFile string `koanf:"client-ca-file"` // clients must present a certificate from one of these authorities
+	CertFile     string
+	KeyFile      string
+	ClientCAFile string
 }
 
 // Client configures how commands reach an agent whose API is encrypted.
 type Client struct {
-	CAFile   string `koanf:"ca-file"`
-	CertFile string `koanf:"cert-file"`
-	KeyFile  string `koanf:"key-file"`
+	CAFile   string
+	CertFile string
+	KeyFile  string
 }
 
 // Shutdown configures how the agent ends.
 type Shutdown struct {
-	Timeout time.Duration `koanf:"timeout"`
+	Timeout time.Duration
 }
 
 // Cluster configures membership in a cluster, whose agents run one set of pipelines together.
 type Cluster struct {
-	Name     string        `koanf:"name"`     // "": no cluster
-	Member   string        `koanf:"member"`   // "" for the host name
-	Labels   string        `koanf:"labels"`   // comma-separated name=value
-	Capacity int           `koanf:"capacity"` // relative to other members
-	TTL      time.Duration `koanf:"ttl"`
-	Keep     time.Duration `koanf:"keep-deleted"`
-	NATS     NATS          `koanf:"nats"`
-	Postgres Postgres      `koanf:"postgres"`
+	Name     string
+	Member   string
+	Labels   string
+	Capacity int
+	TTL      time.Duration
+	Keep     time.Duration
+	NATS     NATS
+	Postgres Postgres
 }
 
 // Postgres configures access to the PostgreSQL database of a cluster.
 type Postgres struct {
-	URL          string `koanf:"url"`
-	PasswordFile string `koanf:"password-file"`
+	URL          string
+	PasswordFile string
 }
 
 // NATS configures access to the NATS JetStream of a cluster.
 type NATS struct {
-	URL             string  `koanf:"url"` // comma-separated
-	Replicas        int     `koanf:"replicas"`
-	CredentialsFile string  `koanf:"credentials-file"`
-	NKeyFile        string  `koanf:"nkey-file"`
-	TLS             NATSTLS `koanf:"tls"`
+	URL             string
+	Replicas        int
+	CredentialsFile string
+	NKeyFile        string
+	TLS             NATSTLS
 }
 
 // NATSTLS configures TLS for NATS.
 type NATSTLS struct {
-	CAFile   string `koanf:"ca-file"`
-	CertFile string `koanf:"cert-file"`
-	KeyFile  string `koanf:"key-file"`
+	CAFile   string
+	CertFile string
+	KeyFile  string
 }
 
 // Notify configures the targets and kinds of notifications.
 type Notify struct {
-	Webhook  Webhook       `koanf:"webhook"`
-	Command  Command       `koanf:"command"`
-	Kinds    string        `koanf:"kinds"` // comma-separated; empty: all
-	Interval time.Duration `koanf:"interval"`
+	Webhook  Webhook
+	Command  Command
+	Kinds    string
+	Interval time.Duration
 }
 
 // Webhook configures the URL to which notifications are sent.
 type Webhook struct {
-	URL        string `koanf:"url"`
-	SecretFile string `koanf:"secret-file"`
+	URL        string
+	SecretFile string
 }
 
 // Command configures the command that is run for each notification.
 type Command struct {
-	Run     string        `koanf:"run"` // a JSON list
-	Timeout time.Duration `koanf:"timeout"`
+	Run     string
+	Timeout time.Duration
 }
 
 // SchemaRegistry configures where schemas are kept.
 type SchemaRegistry struct {
-	Type      string    `koanf:"type"` // builtin, confluent
-	Confluent Confluent `koanf:"confluent"`
+	Type      string
+	Confluent Confluent
 }
 
 // Confluent configures access to a Confluent schema registry.
 type Confluent struct {
-	ConnectionString string        `koanf:"connection-string"`
-	Auth             ConfluentAuth `koanf:"auth"`
+	ConnectionString string
+	Auth             ConfluentAuth
 }
 
 // ConfluentAuth configures authentication with the registry.
 type ConfluentAuth struct {
-	Type   string     `koanf:"type"` // none, basic, bearer
-	Basic  BasicAuth  `koanf:"basic"`
-	Bearer BearerAuth `koanf:"bearer"`
+	Type   string
+	Basic  BasicAuth
+	Bearer BearerAuth
 }
 
 // BasicAuth is a user name with a password.
 type BasicAuth struct {
-	Username string `koanf:"username"`
-	Password string `koanf:"password"`
+	Username string
+	Password string
 }
 
 // BearerAuth is a token.
 type BearerAuth struct {
-	Token string `koanf:"token"`
+	Token string
 }

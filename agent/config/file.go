@@ -15,12 +15,6 @@ import (
 // PathKey is the flag and, as CONDUIT_CONFIG_PATH, the variable that names the file.
 const PathKey = "config.path"
 
-// octalKey is the setting with an octal number.
-const octalKey = "api.http.socket-mode"
-
-// listKeys are the settings that may be written as a list.
-var listKeys = []string{"api.http.cors.allowed-origins", "processors.egress.allow", "processors.egress.secret-refs"}
-
 // Bounds of nesting and size, so that aliases of themselves and of aliases end.
 const (
 	maxDepth = 16
@@ -62,26 +56,39 @@ func (l *loader) fileValue(values map[string]any, f leaf, place string) {
 		l.warnForeign(place, f.key+" ", foreign, f.value)
 		return
 	}
-	var keys []string
-	for _, s := range settings() {
-		if s.Key == f.key {
-			if message := s.check(f.value); message != "" {
-				l.failAt(place, "%s: %s", s.Key, message)
-			} else if f.value != nil {
-				values[s.Key] = s.typed(f.value)
-				l.origins[s.Key] = place
-			}
+	if s, ok := Find(f.key); ok {
+		if f.value == nil { // no value: the default
 			return
 		}
-		keys = append(keys, s.Key)
+		value, problem := s.read(f.value)
+		if problem != "" {
+			l.failAt(place, "%s: %s", s.Key, problem)
+			return
+		}
+		values[s.Key], l.origins[s.Key] = value, place
+		return
 	}
-	if isGroup(f.key) {
+	if slices.ContainsFunc(groups, func(g Group) bool { return g.Key == f.key }) {
 		if f.value != nil { // no value below it: all defaults
 			l.failAt(place, "%s: must be a group of settings, not a value", f.key)
 		}
 		return
 	}
-	l.failAt(place, "no such setting: %s%s", f.key, texts.Hint(f.key, keys))
+	hint := ""
+	if len(l.errs) < maxHints {
+		hint = texts.Hint(f.key, keys())
+	}
+	l.failAt(place, "no such setting: %s%s", f.key, hint)
+}
+
+// maxHints is the number of problems from which on hints, which take time, help nobody.
+const maxHints = 100
+
+func keys() (all []string) {
+	for _, s := range declared() {
+		all = append(all, s.Key)
+	}
+	return all
 }
 
 // flatten returns the values below n, in the order of the file.
@@ -112,10 +119,11 @@ func (l *loader) flatten(path, key string, n *yaml.Node, depth int) []leaf {
 		return leaves
 	}
 	f := leaf{key: key, value: scalar(n), line: n.Line, column: n.Column}
+	s, _ := Find(key)
 	switch {
-	case n.Kind == yaml.SequenceNode && slices.Contains(listKeys, key):
+	case s.List && n.Kind == yaml.SequenceNode && !slices.ContainsFunc(n.Content, nested):
 		f.value = joined(n)
-	case key == octalKey && n.Kind == yaml.ScalarNode:
+	case s.Octal && n.Kind == yaml.ScalarNode && n.Value != "":
 		f.value = n.Value // YAML would read it as a number
 	}
 	if key == "" {
@@ -126,6 +134,9 @@ func (l *loader) flatten(path, key string, n *yaml.Node, depth int) []leaf {
 	}
 	return []leaf{f}
 }
+
+// nested reports whether an item of a list is a list or a group.
+func nested(n *yaml.Node) bool { return n.Kind != yaml.ScalarNode }
 
 // joined returns the items of n, separated by commas.
 func joined(n *yaml.Node) string {

@@ -10,7 +10,7 @@ type Foreign struct {
 	Key  string
 	Bool bool   // its flag may have no value
 	same string // the value, as text, that asks for the behavior of this agent
-	note string // explanation and alternative for the user
+	Note string // explanation and alternative for the user
 }
 
 // ForeignSettings returns the keys that are known and have no effect, sorted.
@@ -24,7 +24,8 @@ const (
 )
 
 var foreign = []Foreign{
-	{"api.allow-live-restart-apply", true, "false", "a change of a running pipeline over the API takes the parameter ?live"},
+	{"api.allow-live-restart-apply", true, "false",
+		"a change of a running pipeline over the API takes the parameter ?live"},
 	{"api.grpc.address", false, "", "the API is served over HTTP only, at api.http.address"},
 	{"api.http.ui.enabled", true, "true", "the pages are part of the API; api.enabled: false turns off both"},
 	{"db.badger.path", false, "", noteStore},
@@ -44,6 +45,9 @@ var foreign = []Foreign{
 	{"preview.pipeline-arch-v2-disable-metrics", true, "false", noteEngine},
 }
 
+// foreignGroups are the groups that have only foreign keys.
+var foreignGroups = []string{"db.badger", "db.postgres", "dev", "install", "preview", "api.grpc", "api.http.ui"}
+
 // Aliases are flags with the same meaning as the flags of other keys.
 var Aliases = map[string]string{"pipelines": "pipelines.path", "dev": "dev.enabled"}
 
@@ -53,12 +57,12 @@ func foreignKey(key string) (Foreign, bool) {
 	if i := slices.IndexFunc(foreign, func(f Foreign) bool { return f.Key == key }); i >= 0 {
 		return foreign[i], true
 	}
-	for _, group := range []string{"db.badger", "db.postgres", "dev", "install", "preview", "api.grpc", "api.http.ui"} {
+	for _, group := range foreignGroups {
 		if key != group && !strings.HasPrefix(key, group+".") {
 			continue
 		}
 		i := slices.IndexFunc(foreign, func(f Foreign) bool { return strings.HasPrefix(f.Key, group+".") })
-		return Foreign{Key: key, note: foreign[i].note}, true
+		return Foreign{Key: key, Note: foreign[i].Note}, true
 	}
 	return Foreign{}, false
 }

@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/knadh/koanf/providers/confmap"
 	"github.com/knadh/koanf/v2"
@@ -49,16 +48,20 @@ func Load(s Sources) (Config, []Warning, error) {
 		return Config{}, nil, err
 	}
 	l := &loader{values: koanf.New("."), origins: map[string]string{}}
-	l.overlay(defaults())
+	l.defaults()
 	l.file(cmp.Or(s.Path, DefaultPath), content)
 	l.env(s.Env)
 	l.flags(s.Flags)
 
 	var c Config
 	if len(l.errs) == 0 {
-		l.fail(l.values.Unmarshal("", &c))
+		for _, s := range c.settings() {
+			value := l.values.Get(s.Key)
+			s.set(value)
+			c.Effective = append(c.Effective, Effective{s.Key, text(value), cmp.Or(l.origins[s.Key], "default")})
+		}
+		c.File = cmp.Or(s.Path, DefaultPath)
 		l.cluster(c.Cluster)
-		c.Effective, c.File = l.effective(), cmp.Or(s.Path, DefaultPath)
 	}
 	return c, l.warnings, errors.Join(l.errs...)
 }
@@ -71,14 +74,17 @@ var reference = lazy.Regexp(`\$\{[^}]*\}`)
 func (l *loader) cluster(c Cluster) {
 	for _, key := range slices.Sorted(maps.Keys(l.origins)) {
 		if text, ok := l.values.Get(key).(string); ok && strings.HasPrefix(key, "cluster.") && reference().MatchString(text) {
-			l.failAt(l.origins[key], "%s: references ${…} are for pipeline files: set the variable %s to the whole value, or name a file with what is secret in cluster.nats.credentials-file or cluster.postgres.password-file", key, envName(key))
+			l.failAt(l.origins[key], "%s: references ${…} are for pipeline files: set the variable %s to the whole value, or "+
+				"name a file with the secret in cluster.nats.credentials-file or cluster.postgres.password-file",
+				key, envName(key))
 		}
 	}
 	const nats, postgres = "cluster.nats.url", "cluster.postgres.url"
 	switch {
 	case c.Name == "":
 	case c.NATS.URL != "" && c.Postgres.URL != "":
-		l.failAt(l.origins[postgres], "%s: %s is set, too, at %s: a cluster has one store, so remove one of them", postgres, nats, l.origins[nats])
+		l.failAt(l.origins[postgres], "%s: %s is set, too, at %s: a cluster has one store, so remove one of them",
+			postgres, nats, l.origins[nats])
 	case c.NATS.URL == "" && c.Postgres.URL == "":
 		l.failAt(l.origins["cluster.name"], "cluster.name: a cluster needs a store, so set %s or %s", nats, postgres)
 	}
@@ -95,7 +101,8 @@ func readFile(path string) ([]byte, error) {
 	content, err := os.ReadFile(name)
 	if path == "" && errors.Is(err, fs.ErrNotExist) {
 		if to, err := os.Readlink(name); err == nil {
-			return nil, fmt.Errorf("cannot read settings: %s is a link to %s, which is not there: make that file, or remove the link to have defaults", name, to)
+			return nil, fmt.Errorf("cannot read settings: %s is a link to %s, which is not there: make that file, or remove "+
+				"the link to have defaults", name, to)
 		}
 		return nil, nil
 	}
@@ -148,12 +155,12 @@ func (l *loader) overlay(values map[string]any) {
 	l.fail(l.values.Load(confmap.Provider(values, "."), nil))
 }
 
-func defaults() map[string]any {
+func (l *loader) defaults() {
 	values := map[string]any{}
-	for _, s := range settings() {
+	for _, s := range declared() {
 		values[s.Key] = s.Default
 	}
-	return values
+	l.overlay(values)
 }
 
 func (l *loader) env(environ []string) {
@@ -169,7 +176,7 @@ func (l *loader) env(environ []string) {
 
 func (l *loader) variable(values map[string]any, name, text string) {
 	var names []string
-	for _, s := range settings() {
+	for _, s := range declared() {
 		if s.Env() == name {
 			l.text(values, s, name, text)
 			return
@@ -185,13 +192,13 @@ func (l *loader) variable(values map[string]any, name, text string) {
 
 func (l *loader) flags(flags map[string]string) {
 	values := map[string]any{}
-	for _, s := range settings() {
+	for _, s := range declared() {
 		if text, ok := flags[s.Key]; ok {
 			l.text(values, s, "--"+s.Key, text)
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(flags)) {
-		if _, known := defaults()[key]; known {
+		if _, known := Find(key); known {
 			continue
 		}
 		if f, ok := foreignKey(key); ok {
@@ -205,23 +212,12 @@ func (l *loader) flags(flags map[string]string) {
 
 // text adds a value given as text.
 func (l *loader) text(values map[string]any, s Setting, place, text string) {
-	value := s.parse(text)
-	if message := s.check(value); message != "" {
-		l.failAt(place, "%s", message)
+	value, problem := s.read(s.parse(text))
+	if problem != "" {
+		l.failAt(place, "%s", problem)
 		return
 	}
-	values[s.Key] = s.typed(value)
-	l.origins[s.Key] = place
-}
-
-// effective lists all settings with their places.
-func (l *loader) effective() []Effective {
-	var all []Effective
-	for _, s := range settings() {
-		s.Default = l.values.Get(s.Key)
-		all = append(all, Effective{s.Key, s.DefaultText(), cmp.Or(l.origins[s.Key], "default")})
-	}
-	return all
+	values[s.Key], l.origins[s.Key] = value, place
 }
 
 // warnForeign warns of a setting without effect, once for each key, unless it asks for the behavior of this agent.
@@ -233,14 +229,5 @@ func (l *loader) warnForeign(place, name string, f Foreign, value any) {
 		l.warned = map[string]bool{}
 	}
 	l.warned[f.Key] = true
-	l.warn(place, "%shas no effect: %s", name, f.note)
-}
-
-// typed returns a checked value in the type of the setting.
-func (s *Setting) typed(value any) any {
-	if _, ok := s.Default.(time.Duration); ok {
-		d, _ := time.ParseDuration(value.(string)) // the schema has checked the duration
-		return d
-	}
-	return value
+	l.warn(place, "%shas no effect: %s", name, f.Note)
 }

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"go.yaml.in/yaml/v3"
@@ -36,83 +35,6 @@ func load(t *testing.T, yaml string, env []string, flags map[string]string) (con
 	return c, said, ""
 }
 
-func TestDefaults(t *testing.T) {
-	got, warnings, err := load(t, "", nil, nil)
-	want := config.Config{
-		DB: config.DB{SQLite: config.SQLite{Path: "conduit.db"}, CommitInterval: 50 * time.Millisecond,
-			History: config.History{MaxAge: 720 * time.Hour, MaxPipelines: 1000, MaxBytes: 16 << 20}},
-		DeadLetters: config.DeadLetters{MaxCount: 1_000_000, MaxBytes: 1 << 30, MaxAge: 720 * time.Hour},
-		Log:         config.Log{Level: "info", Format: "cli"},
-		Connectors: config.Connectors{Path: "./connectors", Environment: "inherit", WritableByOthers: "warn", Sandbox: "off",
-			MaxMessageBytes: 16 << 20, MaxReceiveSize: 4 << 20, MaxSchemas: 1000, MaxSchemaBytes: 16 << 20, SchemaAccess: "own"},
-		Cluster:    config.Cluster{Capacity: 1, TTL: 20 * time.Second, Keep: 24 * time.Hour, NATS: config.NATS{Replicas: 3}},
-		Processors: config.Processors{Path: "./processors", Timeout: 2 * time.Minute, Memory: 512 << 20, Egress: config.Egress{Timeout: 30 * time.Second, MaxResponseBytes: 4 << 20}},
-		Pipelines: config.Pipelines{
-			Path: "./pipelines", OnFailedUpdate: "rollback", StatusFiles: true, AckTimeout: 5 * time.Minute,
-			Confirm: 5 * time.Second, DrainTimeout: 30 * time.Second,
-			DeletionGrace: 10 * time.Second, CleanupDelay: 10 * time.Minute,
-			ErrorRecovery: config.ErrorRecovery{
-				MinDelay: time.Second, MaxDelay: 10 * time.Minute, BackoffFactor: 2,
-				MaxRetries: -1, MaxRetriesWindow: 5 * time.Minute,
-			},
-		},
-		API:  config.API{Enabled: true, HTTP: config.HTTP{Address: "127.0.0.1:8080", SocketMode: "0600"}},
-		File: "conduit.yaml", Shutdown: config.Shutdown{Timeout: 30 * time.Second},
-		Notify:  config.Notify{Command: config.Command{Timeout: 30 * time.Second}, Interval: 15 * time.Minute},
-		Schemas: config.SchemaRegistry{Type: "builtin", Confluent: config.Confluent{Auth: config.ConfluentAuth{Type: "none"}}},
-	}
-	if len(got.Effective) != len(config.Settings()) || got.Effective[0].Origin != "default" {
-		t.Errorf("settings in effect are %v", got.Effective)
-	}
-	got.Effective = nil
-	if diff := cmp.Diff(want, got); diff != "" || warnings != nil || err != "" {
-		t.Errorf("(-want +got):\n%s%v %s", diff, warnings, err)
-	}
-}
-
-// Effective names the place of every setting that takes effect.
-func TestEffectiveSettingsNameTheirPlace(t *testing.T) {
-	c, _, err := load(t, "log.level: debug\npipelines:\n  path: from-file\n", []string{"CONDUIT_PIPELINES_PATH=from-env"}, map[string]string{"log.format": "json"})
-	if err != "" {
-		t.Fatal(err)
-	}
-	got := map[string]config.Effective{}
-	for _, e := range c.Effective {
-		got[e.Key] = e
-	}
-	for _, want := range []config.Effective{
-		{"log.format", "json", "--log.format"}, {"pipelines.path", "from-env", "CONDUIT_PIPELINES_PATH"}, {"db.commit-interval", "50ms", "default"},
-	} {
-		if got[want.Key] != want {
-			t.Errorf("got %v, want %v", got[want.Key], want)
-		}
-	}
-	if e := got["log.level"]; e.Value != "debug" || !strings.HasSuffix(e.Origin, "conduit.yaml:1:1") {
-		t.Errorf("got %v", e)
-	}
-}
-
-func TestPrecedence(t *testing.T) {
-	const yaml = "log: {level: debug}\nlog.format: json\npipelines:\n  path: from-file\n  error-recovery.max-retries: 3\n"
-	env := []string{"CONDUIT_LOG_LEVEL=warn", "CONDUIT_PIPELINES_PATH=from-env", "HOME=/root"}
-	flags := map[string]string{"log.level": "trace", "pipelines.exit-on-degraded": "true"}
-	c, warnings, err := load(t, yaml, env, flags)
-	if err != "" || warnings != nil {
-		t.Fatal(err, warnings)
-	}
-	for what, got := range map[string]bool{
-		"flag over variable":  c.Log.Level == "trace",
-		"variable over file":  c.Pipelines.Path == "from-env",
-		"file over default":   c.Log.Format == "json" && c.Pipelines.ErrorRecovery.MaxRetries == 3,
-		"flag over default":   c.Pipelines.ExitOnDegraded,
-		"default when silent": c.DB.SQLite.Path == "conduit.db",
-	} {
-		if !got {
-			t.Errorf("%s: not so in %+v", what, c)
-		}
-	}
-}
-
 func TestProblems(t *testing.T) {
 	tests := []struct {
 		name  string
@@ -121,31 +43,63 @@ func TestProblems(t *testing.T) {
 		flags map[string]string
 		want  string
 	}{
-		{"unknown key", "log:\n  levle: info\n", nil, nil, "conduit.yaml:2:3: no such setting: log.levle; did you mean \"log.level\"?"},
+		{"unknown key", "log:\n  levle: info\n", nil, nil,
+			"conduit.yaml:2:3: no such setting: log.levle; did you mean \"log.level\"?"},
 		{"unknown dotted key", "x.y: 1\n", nil, nil, "conduit.yaml:1:1: no such setting: x.y"},
-		{"string for a number", "pipelines:\n  error-recovery:\n    max-retries: 'five'\n", nil, nil, `conduit.yaml:3:5: pipelines.error-recovery.max-retries: "five" is not a whole number`},
-		{"number below the least", "pipelines.error-recovery.backoff-factor: 0", nil, nil, "conduit.yaml:1:1: pipelines.error-recovery.backoff-factor: must be >= 1 but found 0"},
-		{"number for a duration", "shutdown.timeout: 30", nil, nil, "conduit.yaml:1:1: shutdown.timeout: 30 is not a duration such as 500ms, 10s or 1h30m"},
-		{"duration too long to hold", "shutdown.timeout: 9999999999h", nil, nil, `conduit.yaml:1:1: shutdown.timeout: "9999999999h" is not a duration such as 500ms, 10s or 1h30m`},
-		{"duration below zero", "pipelines.confirm: -1s", nil, nil, `conduit.yaml:1:1: pipelines.confirm: "-1s" is not a duration such as 500ms, 10s or 1h30m`},
-		{"text for a bool", "pipelines.exit-on-degraded: 'yes'", nil, nil, `conduit.yaml:1:1: pipelines.exit-on-degraded: "yes" is neither true nor false`},
-		{"not one of", "log.level: loud", nil, nil, `conduit.yaml:1:1: log.level: "loud" is not one of trace, debug, info, warn, error`},
-		{"list", "log.level: [info]", nil, nil, `conduit.yaml:1:1: log.level: a list is not one of trace, debug, info, warn, error`},
+		{"string for a number", "pipelines:\n  error-recovery:\n    max-retries: 'five'\n", nil, nil,
+			`conduit.yaml:3:5: pipelines.error-recovery.max-retries: "five" is not a whole number`},
+		{"number below the least", "pipelines.error-recovery.backoff-factor: 0", nil, nil,
+			"conduit.yaml:1:1: pipelines.error-recovery.backoff-factor: must be at least 1, not 0"},
+		{"number for a duration", "shutdown.timeout: 30", nil, nil,
+			"conduit.yaml:1:1: shutdown.timeout: 30 is not a duration such as 500ms, 10s or 1h30m"},
+		{"duration too long to hold", "shutdown.timeout: 9999999999h", nil, nil,
+			`conduit.yaml:1:1: shutdown.timeout: "9999999999h" is not a duration such as 500ms, 10s or 1h30m`},
+		{"duration below zero", "pipelines.confirm: -1s", nil, nil,
+			`conduit.yaml:1:1: pipelines.confirm: "-1s" is not a duration such as 500ms, 10s or 1h30m`},
+		{"text for a bool", "pipelines.exit-on-degraded: 'yes'", nil, nil,
+			`conduit.yaml:1:1: pipelines.exit-on-degraded: "yes" is neither true nor false`},
+		{"not one of", "log.level: loud", nil, nil,
+			`conduit.yaml:1:1: log.level: "loud" is not one of trace, debug, info, warn, error`},
+		{"number for text", "db.sqlite.path: 2024", nil, nil,
+			"conduit.yaml:1:1: db.sqlite.path: 2024 is not text: put it in quotes"},
+		{"list for text", "db.sqlite.path: [a]", nil, nil, "conduit.yaml:1:1: db.sqlite.path: a list is not allowed here"},
+		{"mode", "api.http.socket-mode: 0999", nil, nil,
+			`conduit.yaml:1:1: api.http.socket-mode: "0999" is not an octal number such as 0660`},
+		{"item not one of", "notify.kinds: [degraded, dead]", nil, nil,
+			`conduit.yaml:1:1: notify.kinds: "dead" is not one of degraded, failing, update-failed, ` +
+				`not-delivering, silent, recovered, file-problem, file-accepted, files-missing, files-available, cluster`},
+		{"list", "log.level: [info]", nil, nil,
+			`conduit.yaml:1:1: log.level: a list is not one of trace, debug, info, warn, error`},
 		{"value for a group", "log: info", nil, nil, `conduit.yaml:1:1: log: must be a group of settings, not a value`},
-		{"set twice", "log.level: info\nlog:\n  level: warn", nil, nil, `conduit.yaml:3:3: log.level is set twice, first on line 1`},
+		{"set twice", "log.level: info\nlog:\n  level: warn", nil, nil,
+			`conduit.yaml:3:3: log.level is set twice, first on line 1`},
 		{"list at the top", "- a", nil, nil, `conduit.yaml:1:1: must be settings, written key: value`},
-		{"tab", "log:\n\tlevel: info\n", nil, nil, `conduit.yaml:2:1: the YAML is not valid: this line is indented with a tab; YAML is indented with spaces`},
-		{"open quote", "log:\n  level: \"info\n  format: \"json\"\n", nil, nil, `conduit.yaml:2:10: the YAML is not valid: the quote " that opens here is not closed on its line`},
-		{"no YAML", "log:\n  level: info\n format: json\n", nil, nil, `conduit.yaml:3:2: the YAML is not valid here or shortly after: did not find expected key; check the indentation of this block and that its quotes and brackets are closed`},
+		{"tab", "log:\n\tlevel: info\n", nil, nil,
+			`conduit.yaml:2:1: the YAML is not valid: this line is indented with a tab; YAML is indented with spaces`},
+		{"open quote", "log:\n  level: \"info\n  format: \"json\"\n", nil, nil,
+			`conduit.yaml:2:10: the YAML is not valid: the quote " that opens here is not closed on its line`},
+		{"no YAML", "log:\n  level: info\n format: json\n", nil, nil,
+			`conduit.yaml:3:2: the YAML is not valid here or shortly after: did not find expected key; check the ` +
+				`indentation of this block and that its quotes and brackets are closed`},
 		{"nested in itself", "log: &a\n  level: *a\n", nil, nil, "conduit.yaml:2:10: too much, or nested too deeply"},
-		{"all at once", "a: 1\nb: 2\n", nil, nil, "conduit.yaml:1:1: no such setting: a\nconduit.yaml:2:1: no such setting: b"},
-		{"variable", "", []string{"CONDUIT_SHUTDOWN_TIMEOUT=soon"}, nil, `CONDUIT_SHUTDOWN_TIMEOUT: "soon" is not a duration such as 500ms, 10s or 1h30m`},
+		{"all at once", "a: 1\nb: 2\n", nil, nil,
+			"conduit.yaml:1:1: no such setting: a\nconduit.yaml:2:1: no such setting: b"},
+		{"variable", "", []string{"CONDUIT_SHUTDOWN_TIMEOUT=soon"}, nil,
+			`CONDUIT_SHUTDOWN_TIMEOUT: "soon" is not a duration such as 500ms, 10s or 1h30m`},
 		{"flag", "", nil, map[string]string{"log.format": "xml"}, `--log.format: "xml" is not one of cli, json`},
 		{"unknown flag", "", nil, map[string]string{"x": "y"}, `--x: no such setting`},
-		{"two stores of a cluster", "cluster:\n  name: edge\n  nats: {url: 'nats://n1'}\n  postgres:\n    url: 'postgres://db'\n", nil, nil, "conduit.yaml:5:5: cluster.postgres.url: cluster.nats.url is set, too, at conduit.yaml:3:10: a cluster has one store, so remove one of them"},
-		{"a reference in a setting of a cluster", "cluster:\n  name: edge\n  nats:\n    url: 'nats://me:${env:NATS_PASSWORD}@n1'\n", nil, nil, "conduit.yaml:4:5: cluster.nats.url: references ${…} are for pipeline files: set the variable CONDUIT_CLUSTER_NATS_URL to the whole value, or name a file with what is secret in cluster.nats.credentials-file or cluster.postgres.password-file"},
-		{"no store of a cluster", "cluster.name: edge\n", nil, nil, "conduit.yaml:1:1: cluster.name: a cluster needs a store, so set cluster.nats.url or cluster.postgres.url"},
-		{"empty path", "pipelines.path: ''", nil, nil, "conduit.yaml:1:1: pipelines.path: length must be >= 1, but got 0"},
+		{"two stores of a cluster",
+			"cluster:\n  name: edge\n  nats: {url: 'nats://n1'}\n  postgres:\n    url: 'postgres://db'\n", nil, nil,
+			"conduit.yaml:5:5: cluster.postgres.url: cluster.nats.url is set, too, at conduit.yaml:3:10: a " +
+				"cluster has one store, so remove one of them"},
+		{"a reference in a setting of a cluster",
+			"cluster:\n  name: edge\n  nats:\n    url: 'nats://me:${env:NATS_PASSWORD}@n1'\n", nil, nil,
+			"conduit.yaml:4:5: cluster.nats.url: references ${…} are for pipeline files: set the variable " +
+				"CONDUIT_CLUSTER_NATS_URL to the whole value, or name a file with the secret in " +
+				"cluster.nats.credentials-file or cluster.postgres.password-file"},
+		{"no store of a cluster", "cluster.name: edge\n", nil, nil,
+			"conduit.yaml:1:1: cluster.name: a cluster needs a store, so set cluster.nats.url or cluster.postgres.url"},
+		{"empty path", "pipelines.path: ''", nil, nil, "conduit.yaml:1:1: pipelines.path: must not be empty"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -180,7 +134,8 @@ func TestForeignSettings(t *testing.T) {
 				return w, err
 			},
 		} {
-			if warnings, err := warn(); err != "" || len(warnings) != 1 || !strings.Contains(warnings[0], where) || !strings.Contains(warnings[0], "has no effect: ") {
+			if warnings, err := warn(); err != "" || len(warnings) != 1 || !strings.Contains(warnings[0], where) ||
+				!strings.Contains(warnings[0], "has no effect: ") {
 				t.Errorf("%s: got %v %v", where, warnings, err)
 			}
 		}
@@ -188,7 +143,8 @@ func TestForeignSettings(t *testing.T) {
 	if len(config.ForeignSettings()) < 15 {
 		t.Error("keys are missing")
 	}
-	_, warnings, err := load(t, "config.path: /etc/conduit.yaml\ndb.type: badger\ndev.enabled: true\n", []string{"CONDUIT_DB_TYPE=postgres"}, map[string]string{"db.type": "inmemory"})
+	_, warnings, err := load(t, "config.path: /etc/conduit.yaml\ndb.type: badger\ndev.enabled: true\n",
+		[]string{"CONDUIT_DB_TYPE=postgres"}, map[string]string{"db.type": "inmemory"})
 	if err != "" || len(warnings) != 1 {
 		t.Errorf("got %v %v", warnings, err)
 	}
@@ -201,11 +157,17 @@ func TestWarnings(t *testing.T) {
 		env  []string
 		want string
 	}{
-		{"group of another agent", "api:\n  grpc:\n    address: :8084\n", nil, "conduit.yaml:3:5: api.grpc.address has no effect: the API is served over HTTP only, at api.http.address"},
-		{"other store", "db.type: badger\n", nil, "conduit.yaml:1:1: db.type has no effect: state is kept in SQLite, at db.sqlite.path; conduit migrate takes over the state of a Conduit"},
+		{"group of another agent", "api:\n  grpc:\n    address: :8084\n", nil,
+			"conduit.yaml:3:5: api.grpc.address has no effect: the API is served over HTTP only, at api.http.address"},
+		{"other store", "db.type: badger\n", nil,
+			"conduit.yaml:1:1: db.type has no effect: state is kept in SQLite, at db.sqlite.path; conduit " +
+				"migrate takes over the state of a Conduit"},
 		{"this store", "db.type: sqlite\n", nil, ""},
-		{"variable of another agent", "", []string{"CONDUIT_DB_BADGER_PATH=x"}, "CONDUIT_DB_BADGER_PATH: has no effect: state is kept in SQLite, at db.sqlite.path; conduit migrate takes over the state of a Conduit"},
-		{"misspelt variable", "", []string{"CONDUIT_LOG_LEVLE=x"}, "CONDUIT_LOG_LEVLE: no such setting; did you mean \"CONDUIT_LOG_LEVEL\"?"},
+		{"variable of another agent", "", []string{"CONDUIT_DB_BADGER_PATH=x"},
+			"CONDUIT_DB_BADGER_PATH: has no effect: state is kept in SQLite, at db.sqlite.path; conduit migrate " +
+				"takes over the state of a Conduit"},
+		{"misspelt variable", "", []string{"CONDUIT_LOG_LEVLE=x"},
+			"CONDUIT_LOG_LEVLE: no such setting; did you mean \"CONDUIT_LOG_LEVEL\"?"},
 		{"empty variable", "", []string{"CONDUIT_LOG_LEVEL=", "CONDUIT_LOG_LEVLE="}, ""},
 		{"path of the file", "", []string{"CONDUIT_CONFIG_PATH=x"}, ""},
 		{"empty groups and values", "log:\npipelines: {}\ndb: {sqlite: {path: }}\n", nil, ""},
@@ -238,9 +200,12 @@ func TestNoFileOfSettings(t *testing.T) {
 		make func(path string) error
 		want string
 	}{
-		{"directory", func(path string) error { return os.Mkdir(path, 0o700) }, "conduit.yaml is not a regular file but a directory: rename it, or name the file of settings with --config.path"},
-		{"FIFO", func(path string) error { return syscall.Mkfifo(path, 0o600) }, "conduit.yaml is not a regular file but a FIFO: rename it, or name the file of settings with --config.path"},
-		{"link to nothing", func(path string) error { return os.Symlink("gone.yaml", path) }, "conduit.yaml is a link to gone.yaml, which is not there: make that file, or remove the link to have defaults"},
+		{"directory", func(path string) error { return os.Mkdir(path, 0o700) },
+			"conduit.yaml is not a regular file but a directory: rename it, or name the file of settings with --config.path"},
+		{"FIFO", func(path string) error { return syscall.Mkfifo(path, 0o600) },
+			"conduit.yaml is not a regular file but a FIFO: rename it, or name the file of settings with --config.path"},
+		{"link to nothing", func(path string) error { return os.Symlink("gone.yaml", path) },
+			"conduit.yaml is a link to gone.yaml, which is not there: make that file, or remove the link to have defaults"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Chdir(t.TempDir())
@@ -263,7 +228,7 @@ func TestTemplateIsTheDefaults(t *testing.T) {
 		t.Errorf("(-want +got):\n%s%v %s", diff, warnings, err)
 	}
 	for _, s := range config.Settings() {
-		if !strings.Contains(template, "# "+s.Description+"\n") {
+		if !strings.Contains(template, "# "+s.Meaning()+"\n") {
 			t.Errorf("%s is not explained", s.Key)
 		}
 	}
@@ -272,7 +237,8 @@ func TestTemplateIsTheDefaults(t *testing.T) {
 // An editor finds nothing wrong with the template, by the schema that its first line names.
 func TestTemplateFitsItsSchema(t *testing.T) {
 	template := config.Template()
-	if first := "# yaml-language-server: $schema=./" + config.SchemaFile + "\n"; !strings.HasPrefix(string(template), first) {
+	first := "# yaml-language-server: $schema=./" + config.SchemaFile + "\n"
+	if !strings.HasPrefix(string(template), first) {
 		t.Errorf("it does not begin with %s", first)
 	}
 	var v any
@@ -289,7 +255,8 @@ func FuzzFile(f *testing.F) {
 		"log.level: .nan", "pipelines.error-recovery.max-retries: .inf", "pipelines.error-recovery.max-retries: -.inf",
 		"pipelines.error-recovery.max-retries: 1e400", "pipelines.error-recovery.max-retries: 99999999999999999999999",
 		"pipelines.error-recovery.max-retries: 18446744073709551615", "shutdown.timeout: !!binary aGk=",
-		"shutdown.timeout: 2026-01-01", "? [a]\n: b", "<<: {log: {level: warn}}", "1: 2", "log: !!map", "&a a: *a", "---\n---\n",
+		"shutdown.timeout: 2026-01-01", "? [a]\n: b", "<<: {log: {level: warn}}", "1: 2", "log: !!map", "&a a: *a",
+		"---\n---\n",
 		"pipelines.error-recovery.backoff-factor: 2.0", ". : .", "log.: x", "\x00",
 	} {
 		f.Add([]byte(seed))
@@ -311,9 +278,10 @@ func TestSettingsOfTheirOwnForm(t *testing.T) {
 	for text, want := range map[string]config.HTTP{
 		"{socket-mode: 0660}":   {SocketMode: "0660"},
 		"{socket-mode: '0640'}": {SocketMode: "0640"},
-		"{cors: {allowed-origins: [https://a.example, https://b.example]}}": {SocketMode: "0600", CORS: config.CORS{AllowedOrigins: "https://a.example,https://b.example"}},
-		"{cors: {allowed-origins: '[]'}}":                                   {SocketMode: "0600", CORS: config.CORS{AllowedOrigins: "[]"}},
-		"{cors: {allowed-origins: []}}":                                     {SocketMode: "0600"},
+		"{cors: {allowed-origins: [https://a.example, https://b.example]}}": {SocketMode: "0600",
+			CORS: config.CORS{AllowedOrigins: "https://a.example,https://b.example"}},
+		"{cors: {allowed-origins: '[]'}}": {SocketMode: "0600", CORS: config.CORS{AllowedOrigins: "[]"}},
+		"{cors: {allowed-origins: []}}":   {SocketMode: "0600"},
 	} {
 		got, warnings, err := load(t, "api: {http: "+text+"}", nil, nil)
 		want.Address = "127.0.0.1:8080"
@@ -326,11 +294,14 @@ func TestSettingsOfTheirOwnForm(t *testing.T) {
 	}
 }
 
-func TestListsOfProcessors(t *testing.T) {
-	got, warnings, err := load(t, "processors: {memory: 1048576, egress: {enabled: true, allow: [a.example, 'https://b.example:8443'], secret-refs: key, timeout: 1m}}", nil, nil)
-	want := config.Processors{Path: "./processors", Timeout: 2 * time.Minute, Memory: 1 << 20,
-		Egress: config.Egress{Enabled: true, Allow: "a.example,https://b.example:8443", SecretRefs: "key", Timeout: time.Minute, MaxResponseBytes: 4 << 20}}
-	if got.Processors != want || warnings != nil || err != "" {
-		t.Errorf("%+v, warnings %v, error %s", got.Processors, warnings, err)
+// Every list may be a list of YAML.
+func TestLists(t *testing.T) {
+	got, warnings, err := load(t, `
+processors: {egress: {allow: [a.example, 'https://b.example:8443'], secret-refs: key}}
+cluster: {labels: [site=berlin, disk=ssd]}
+`, nil, nil)
+	if got.Processors.Egress.Allow != "a.example,https://b.example:8443" || got.Processors.Egress.SecretRefs != "key" ||
+		got.Cluster.Labels != "site=berlin,disk=ssd" || warnings != nil || err != "" {
+		t.Errorf("%+v, warnings %v, error %s", got, warnings, err)
 	}
 }

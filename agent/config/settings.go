@@ -2,145 +2,63 @@ package config
 
 import (
 	"fmt"
+	"math"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/conduit-agent/conduit/spec/lazy"
 )
 
 // DefaultPath is the path of the settings if none is given.
 const DefaultPath = "conduit.yaml"
 
-// Setting describes one key.
+// Setting declares a setting. Its key in conduit.yaml, its variable, its flag, the checks of values, and the texts in
+// the schema, in help and in README.md follow from the declaration.
 type Setting struct {
-	Key         string
-	Default     any // string, int, bool or time.Duration; defines the type, too
+	Key         string // in conduit.yaml, and the name of the flag
+	Field       any    // pointer to the field of Config: *string, *int, *int64, *bool or *time.Duration
+	Default     any    // in the type of the field; in a declaration, nil stands for the zero value
 	Description string
-	Values      []string // the only values allowed, if not empty
+	Values      []string // the only values, or items of a list, that are allowed; empty: all
+	Min         int      // the least number
+	Required    bool     // text must not be empty
+	List        bool     // text is separated by commas; conduit.yaml may have a list instead
+	Octal       bool     // text is an octal number of three digits; conduit.yaml may have it without quotes
+	Example     string
+	Secrecy     Secrecy
 }
 
-// Settings returns every setting, in reading order.
-func Settings() []Setting { return slices.Clone(settings()) }
+// settings returns the declarations, bound to the fields of c.
+func (c *Config) settings() []Setting {
+	all := c.declarations()
+	for i := range all {
+		if s := &all[i]; s.Default == nil {
+			s.Default = reflect.Zero(reflect.TypeOf(s.Field).Elem()).Interface()
+		}
+	}
+	return all
+}
 
-// settings are all settings. Every command looks up the settings for its flags when it starts.
-var settings = sync.OnceValue(func() []Setting { return append(ofPipelines(), ofServices()...) })
+// declared are the declarations for those who need no values. Every command looks up its flags when it starts.
+var declared = sync.OnceValue(func() []Setting { return new(Config).settings() })
+
+// Settings returns every setting, in reading order.
+func Settings() []Setting { return slices.Clone(declared()) }
+
+// Groups returns every group of settings, in reading order.
+func Groups() []Group { return slices.Clone(groups) }
 
 // Find returns the setting with this key, false if there is none.
 func Find(key string) (Setting, bool) {
-	i := slices.IndexFunc(settings(), func(s Setting) bool { return s.Key == key })
+	i := slices.IndexFunc(declared(), func(s Setting) bool { return s.Key == key })
 	if i < 0 {
 		return Setting{}, false
 	}
-	return settings()[i], true
-}
-
-// ofPipelines returns the settings of pipelines, plugins, the store and the log.
-func ofPipelines() []Setting {
-	return []Setting{
-		{"pipelines.path", "./pipelines", "Directory of pipeline files to keep running.", nil},
-		{"pipelines.on-failed-update", "rollback", "What to do when the new version of a running pipeline cannot start: rollback runs the last good version again, hold runs none but the new one, which it retries.", []string{"rollback", "hold"}},
-		{"pipelines.confirm", 5 * time.Second, "How long a new version of a pipeline has to run to count as good. One that fails sooner is handled like one that cannot start.", nil},
-		{"pipelines.drain-timeout", 30 * time.Second, "How long a pipeline that is to stop may take to settle the outstanding records, before it is cut off and they are delivered again; 0s for ever.", nil},
-		{"pipelines.deletion-grace", 10 * time.Second, "How long a pipeline goes on after its file is gone. The file coming back in time changes nothing.", nil},
-		{"pipelines.cleanup-delay", 10 * time.Minute, "How long a withdrawn pipeline's positions are kept before its connectors clean up.", nil},
-		{"pipelines.ack-timeout", 5 * time.Minute, "How long a destination may hold records without writing any, or " +
-			"a source may take for an acknowledgement, before the pipeline is started again; 0s for ever. A " +
-			"destination has the time of sdk.batch.delay, and what sdk.rate.* takes, in addition, and may wait for " +
-			"more records to fill a batch.", nil},
-		{"pipelines.allowed-paths", "", "Directories and files, separated by commas, that settings of pipelines may name: what built-in connectors and processors read or write, and ${file:...}. Empty allows all but what is the agent's own.", nil},
-		{"pipelines.exit-on-degraded", false, "Exit when a pipeline fails for good.", nil},
-		{"pipelines.status-files", true, "Write into the directory of db.sqlite.path what became of each pipeline file, for tools that deploy files and cannot ask the API.", nil},
-		{"pipelines.error-recovery.min-delay", time.Second, "Pause before a failed pipeline is started again for the first time.", nil},
-		{"pipelines.error-recovery.max-delay", 10 * time.Minute, "Longest pause between two attempts to start a failed pipeline.", nil},
-		{"pipelines.error-recovery.backoff-factor", 2, "Growth of the pause from one attempt to the next.", nil},
-		{"pipelines.error-recovery.max-retries", -1, "Attempts before a pipeline counts as failed for good; -1 means no end.", nil},
-		{"pipelines.error-recovery.max-retries-window", 5 * time.Minute, "A failure this long ago no longer counts as an attempt.", nil},
-		{"connectors.path", "./connectors", "Directory of connector executables.", nil},
-		{"connectors.environment", "inherit", "What connector executables get of the agent's environment: inherit for all but what is the agent's own, or names separated by commas, of which a final * stands for any ending.", nil},
-		{"connectors.writable-by-others", "warn", "What to do with connector executables that a user other than root and the agent's owns or may write, or whose directory is so: warn of them, or refuse to run them.", []string{"warn", "refuse"}},
-		{"connectors.sandbox", "off", "What connector executables may do, on Linux with Landlock: off for all that the agent may; paths for no files but the system's, their own and those of connectors.sandbox-paths; strict for no network either.", []string{"off", "paths", "strict"}},
-		{"connectors.sandbox-paths", "", "Directories and files, separated by commas, that sandboxed connectors may read, or with :rw behind them change, too.", nil},
-		{"connectors.max-message-bytes", 16 << 20, "Bytes of a message with records that connector executables may send. One at a time is in memory beyond what the windows of sources allow.", nil},
-		{"connectors.max-receive-record-size", 4 << 20, "Bytes of a message with records that connector executables are sent, for those that can be told, which are those made with Conduit's SDK since 0.14 and with the SDK of this agent.", nil},
-		{"connectors.max-schemas", 1000, "Schemas that a connector may create while the agent runs; what it creates again does not count.", nil},
-		{"connectors.max-schema-bytes", 16 << 20, "Bytes of schemas that a connector may create while the agent runs.", nil},
-		{"connectors.schema-access", "own", "Which schemas a connector may read: own for those of its pipeline and those that belong to no connector, any for those of other pipelines, too.", []string{"own", "any"}},
-		{"connectors.exec.enabled", false, "Let pipelines run commands with the built-in connector exec. Whoever may change a pipeline may run any command as the user of the agent then, outside connectors.sandbox.", nil},
-		{"processors.path", "./processors", "Directory of processors that are WebAssembly modules.", nil},
-		{"processors.timeout", 2 * time.Minute, "How long a processor, or its condition, may take for one record, retries included: a record that takes longer is refused, and its pipeline is started again if the processor cannot be interrupted; 0s for ever.", nil},
-		{"processors.memory", 512 << 20, "Bytes of memory that an instance of a module may have.", nil},
-		{"processors.egress.enabled", false, "Let modules send HTTP requests to where their setting sdk.egress.allow says.", nil},
-		{"processors.egress.allow", "", "Destinations, separated by commas, that modules may ask for, such as api.example.com or https://example.com:8443; empty: any.", nil},
-		{"processors.egress.secret-refs", "", "Names, separated by commas, of secrets that modules may send as authorization; the value of name is that of the variable CONDUIT_SECRET_NAME. Empty: any.", nil},
-		{"processors.egress.timeout", 30 * time.Second, "Longest that an HTTP request of a module may take; 0s: what it asks for.", nil},
-		{"processors.egress.max-response-bytes", 4 << 20, "Bytes that the answer to an HTTP request of a module may have; 0: what it asks for.", nil},
-		{"db.sqlite.path", "conduit.db", "File that keeps state: what is declared, positions, history.", nil},
-		{"db.sqlite.network-filesystem", false, "Let db.sqlite.path be on a network file system, or on one that a program serves (FUSE). It has to keep locks, shared memory and fsync, and only one machine may use it.", nil},
-		{"db.commit-interval", 50 * time.Millisecond, "Least time between two commits of positions, or of states, under load.", nil},
-		{"db.history.max-age", 30 * 24 * time.Hour, "How long the history of a deleted pipeline is kept. Values of secret settings are not kept in it.", nil},
-		{"db.history.max-pipelines", 1000, "Deleted pipelines whose history is kept. Those that were deleted first are forgotten first.", nil},
-		{"db.history.max-bytes", 16 << 20, "Bytes of history of deleted pipelines that are kept.", nil},
-		{"dead-letters.max-count", 1_000_000, "Refused records that are kept for replay, in a file next to db.sqlite.path. Of what is too much the oldest of the pipeline that has most are dropped; 0: no bound.", nil},
-		{"dead-letters.max-bytes", 1 << 30, "Bytes of refused records that are kept; 0: no bound.", nil},
-		{"dead-letters.max-age", 30 * 24 * time.Hour, "How long refused records are kept; 0s for ever.", nil},
-		{"memory.limit", 0, "Bytes of memory that the agent's own process may take; sources wait before they read more. 0: nine tenths of what the control group allows, if it has a limit; -1: no limit.", nil},
-		{"log.level", "info", "Lowest level that is logged.", []string{"trace", "debug", "info", "warn", "error"}},
-		{"log.format", "cli", "Form of log lines: cli for people, json for machines.", []string{"cli", "json"}},
-	}
-}
-
-// ofServices returns the settings of the API, of the schema registry and of shutdown.
-func ofServices() []Setting {
-	return []Setting{
-		{"api.enabled", true, "Serve the REST API, the inspector and the explorer.", nil},
-		{"api.http.address", "127.0.0.1:8080", "Address the API listens on. One that others can reach needs a token or client certificates.", nil},
-		{"api.http.socket", "", "Unix socket that serves the API, too, to every client that may open it, without a token.", nil},
-		{"api.http.socket-mode", "0600", "Who may open the socket, as chmod has it.", nil},
-		{"api.http.socket-group", "", "Group that the socket belongs to.", nil},
-		{"api.http.cors.allowed-origins", "", "Origins, separated by commas, whose pages may use the API like its own, such as https://ui.example.com.", nil},
-		{"api.allowed-hosts", "", "Names, separated by commas, under which the API may be reached, in addition to localhost and addresses.", nil},
-		{"api.allow-unauthenticated", false, "Let every client that can reach the API do everything, whatever the address.", nil},
-		{"api.auth.read-token-file", "", "File with the bearer token that lets read. A bare name is searched for among systemd's credentials.", nil},
-		{"api.auth.admin-token-file", "", "File with the bearer token that lets do everything. A bare name is searched for among systemd's credentials.", nil},
-		{"api.tls.cert-file", "", "Certificate of the API, PEM; with it the API speaks HTTPS.", nil},
-		{"api.tls.key-file", "", "Private key of the certificate, PEM.", nil},
-		{"api.tls.client-ca-file", "", "Certificate authorities, PEM; clients must show a certificate of one of them.", nil},
-		{"api.debug", false, "Serve profiles under /debug/pprof/ to those who have the admin token.", nil},
-		{"api.client.ca-file", "", "Certificate authorities, PEM, by which commands verify the agent, in addition to those of the machine.", nil},
-		{"api.client.cert-file", "", "Certificate that commands show to the agent, PEM.", nil},
-		{"api.client.key-file", "", "Private key of the certificate that commands show, PEM.", nil},
-		{"schema-registry.type", "builtin", "Where schemas are kept: builtin keeps them in the store, confluent at a Confluent schema registry.", []string{"builtin", "confluent"}},
-		{"schema-registry.confluent.connection-string", "", "URL of the Confluent schema registry.", nil},
-		{"schema-registry.confluent.auth.type", "none", "How to log in at the Confluent schema registry.", []string{"none", "basic", "bearer"}},
-		{"schema-registry.confluent.auth.basic.username", "", "User name at the Confluent schema registry.", nil},
-		{"schema-registry.confluent.auth.basic.password", "", "Password at the Confluent schema registry.", nil},
-		{"schema-registry.confluent.auth.bearer.token", "", "Token at the Confluent schema registry.", nil},
-		{"cluster.name", "", "Name of the cluster that this agent is a member of; with it, and a store, every pipeline runs on one member.", nil},
-		{"cluster.member", "", "Name of this agent in the cluster, which no other member may have; empty: the name of the host.", nil},
-		{"cluster.labels", "", "Labels of this agent, name=value and separated by commas, for pipelines that ask for them.", nil},
-		{"cluster.capacity", 1, "How many pipelines this agent takes, in proportion to the other members.", nil},
-		{"cluster.ttl", 20 * time.Second, "How long a member may be silent before others take its pipelines over. It stops by itself after seven tenths of that. With less than 17s pipelines may stop while three NATS servers elect a leader.", nil},
-		{"cluster.keep-deleted", 24 * time.Hour, "For how long claim and positions of a pipeline are kept after no member has a file of it any more.", nil},
-		{"cluster.nats.url", "", "Servers of the NATS JetStream that keeps who runs what, and positions, separated by commas.", nil},
-		{"cluster.nats.replicas", 3, "Copies of the stream, where this agent makes it.", nil},
-		{"cluster.nats.credentials-file", "", "File with the credentials of a NATS user: a JWT and its key.", nil},
-		{"cluster.nats.nkey-file", "", "File with the seed of a NATS user's key.", nil},
-		{"cluster.nats.tls.ca-file", "", "Certificate authorities of the NATS servers, PEM, in place of those of the machine.", nil},
-		{"cluster.nats.tls.cert-file", "", "Certificate that the agent shows to NATS, PEM.", nil},
-		{"cluster.nats.tls.key-file", "", "Private key of that certificate, PEM.", nil},
-		{"cluster.postgres.url", "", "PostgreSQL that keeps who runs what, and positions, in place of NATS: postgres://… or key=value pairs, as libpq takes them.", nil},
-		{"cluster.postgres.password-file", "", "File with the password for PostgreSQL, in place of one in the URL, read for each session. A bare name is searched for among systemd's credentials.", nil},
-		{"notify.webhook.url", "", "URL that notifications are sent to with POST, as JSON: a pipeline failed, is silent or recovered, a pipeline file has a problem.", nil},
-		{"notify.webhook.secret-file", "", "File with the secret that signs notifications, of at least 24 characters, read for each. A bare name is searched for among systemd's credentials.", nil},
-		{"notify.command.run", "", "Command that is run for each notification, with the JSON on its standard input: a JSON list, no shell sees it. It has the environment that connectors have.", nil},
-		{"notify.command.timeout", 30 * time.Second, "How long the command may take before it is killed and tried again.", nil},
-		{"notify.kinds", "", "Which notifications are sent, separated by commas: degraded, failing, update-failed, " +
-			"not-delivering, silent, recovered, file-problem, file-accepted, files-missing, files-available, " +
-			"cluster. Empty: all.", nil},
-		{"notify.interval", 15 * time.Minute, "Time in which at most one notification of a kind is sent of each pipeline or file. What is still true at its end is sent then.", nil},
-		{"shutdown.timeout", 30 * time.Second, "How long to wait for outstanding records when the agent ends.", nil},
-	}
+	return declared()[i], true
 }
 
 // Default returns the default of the setting with this key, nil if there is none.
@@ -158,18 +76,34 @@ func envName(key string) string {
 
 // Type returns the type of a value as a word for people: string, int, bool or duration.
 func (s *Setting) Type() string {
-	if _, ok := s.Default.(time.Duration); ok {
+	switch s.Default.(type) {
+	case time.Duration:
 		return "duration"
+	case int64:
+		return "int"
 	}
 	return fmt.Sprintf("%T", s.Default)
 }
 
+// Meaning returns the description with the allowed values.
+func (s *Setting) Meaning() string {
+	switch {
+	case len(s.Values) == 0:
+		return s.Description
+	case s.List:
+		return s.Description + " Any of: " + strings.Join(s.Values, ", ") + "."
+	}
+	return s.Description + " One of: " + strings.Join(s.Values, ", ") + "."
+}
+
 // DefaultText returns the default as a user would write it.
-func (s *Setting) DefaultText() string {
-	if d, ok := s.Default.(time.Duration); ok {
+func (s *Setting) DefaultText() string { return text(s.Default) }
+
+func text(value any) string {
+	if d, ok := value.(time.Duration); ok {
 		return DurationText(d)
 	}
-	return fmt.Sprint(s.Default)
+	return fmt.Sprint(value)
 }
 
 // DurationText is d as Go writes it, without parts that are zero: 10m, not 10m0s.
@@ -184,12 +118,18 @@ func DurationText(d time.Duration) string {
 	return s
 }
 
-// parse reads text from a flag or variable as a value of JSON. Text that is not a number or bool stays text, for the
-// schema to refuse.
+// value returns the value of the field.
+func (s *Setting) value() any { return reflect.ValueOf(s.Field).Elem().Interface() }
+
+// set sets the field. The value has its type.
+func (s *Setting) set(value any) { reflect.ValueOf(s.Field).Elem().Set(reflect.ValueOf(value)) }
+
+// parse reads the text of a flag or of a variable as a scalar of YAML. Text that is no such scalar stays text, which
+// read refuses.
 func (s *Setting) parse(text string) any {
 	switch s.Default.(type) {
-	case int:
-		if n, err := strconv.Atoi(text); err == nil {
+	case int, int64:
+		if n, err := strconv.ParseInt(text, 10, 64); err == nil {
 			return n
 		}
 	case bool:
@@ -200,7 +140,92 @@ func (s *Setting) parse(text string) any {
 	return text
 }
 
-// isGroup reports whether key is the first part of the key of a setting.
-func isGroup(key string) bool {
-	return slices.ContainsFunc(settings(), func(s Setting) bool { return strings.HasPrefix(s.Key, key+".") })
+// read returns a value of conduit.yaml in the type of the setting, or a problem if the setting does not allow it.
+func (s *Setting) read(value any) (typed any, problem string) {
+	switch s.Default.(type) {
+	case bool:
+		if _, ok := value.(bool); !ok {
+			return nil, show(value) + " is neither true nor false"
+		}
+		return value, ""
+	case int:
+		n, problem := s.number(value, math.MinInt, math.MaxInt)
+		return int(n), problem
+	case int64:
+		n, problem := s.number(value, math.MinInt64, math.MaxInt64)
+		return n, problem
+	case time.Duration:
+		text, _ := value.(string)
+		d, err := time.ParseDuration(text)
+		if err != nil || !durations().MatchString(text) {
+			return nil, show(value) + " is not a duration such as 500ms, 10s or 1h30m"
+		}
+		return d, ""
+	}
+	return value, s.checkText(value)
+}
+
+// The texts that a duration and an octal number may have, as in the schema.
+var (
+	durations = lazy.Regexp(`^(0|([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+)$`)
+	octals    = lazy.Regexp(`^0?[0-7]{3}$`)
+)
+
+// checkText returns the problem with a value of a setting that is text.
+func (s *Setting) checkText(value any) string {
+	text, isText := value.(string)
+	_, isList := value.([]any)
+	switch {
+	case len(s.Values) > 0 && !s.List && !slices.Contains(s.Values, text):
+		return show(value) + " is not one of " + strings.Join(s.Values, ", ")
+	case isList && s.List:
+		return "the items of the list must be text, without lists or groups in them"
+	case isList:
+		return "a list is not allowed here"
+	case !isText:
+		return show(value) + " is not text: put it in quotes"
+	case s.Required && text == "":
+		return "must not be empty"
+	case s.Octal && !octals().MatchString(text):
+		return show(value) + " is not an octal number such as 0660"
+	case s.List && len(s.Values) > 0:
+		for item := range strings.SplitSeq(text, ",") {
+			if item = strings.TrimSpace(item); item != "" && !slices.Contains(s.Values, item) {
+				return show(item) + " is not one of " + strings.Join(s.Values, ", ")
+			}
+		}
+	}
+	return ""
+}
+
+func show(value any) string {
+	switch value := value.(type) {
+	case []any:
+		return "a list"
+	case string:
+		return strconv.Quote(value)
+	}
+	return fmt.Sprint(value)
+}
+
+// number returns a number of YAML, or a problem if it is not a whole number from least to most, or less than Min.
+func (s *Setting) number(value any, least, most int64) (n int64, problem string) {
+	whole := true
+	switch v := value.(type) {
+	case int:
+		n = int64(v)
+	case int64:
+		n = v
+	case float64: // 2.0 is a whole number, too
+		n, whole = int64(v), v == math.Trunc(v) && math.Abs(v) < math.MaxInt32
+	default:
+		whole = false
+	}
+	switch {
+	case !whole || n < least || n > most:
+		return 0, show(value) + " is not a whole number"
+	case n < int64(s.Min):
+		return 0, fmt.Sprintf("must be at least %d, not %d", s.Min, n)
+	}
+	return n, ""
 }

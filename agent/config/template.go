@@ -17,27 +17,23 @@ func Template() []byte {
 		"# Settings of the conduit agent: every one, at its default. Delete what you do not change.\n" +
 		"# A variable or a flag overrides a line here: CONDUIT_LOG_LEVEL=debug, --log.level=debug.\n")
 	var open []string // groups of the last setting
-	for _, s := range settings() {
+	for _, s := range declared() {
 		parts := strings.Split(s.Key, ".")
-		groups, name := parts[:len(parts)-1], parts[len(parts)-1]
-		same := shared(open, groups)
-		for i := same; i < len(groups); i++ {
+		within, name := parts[:len(parts)-1], parts[len(parts)-1]
+		for i := shared(open, within); i < len(within); i++ {
 			if i == 0 {
 				b.WriteByte('\n')
 			}
-			fmt.Fprintf(&b, "%s%s:\n", indent(i), groups[i])
+			fmt.Fprintf(&b, "%s%s:\n", indent(i), within[i])
 		}
-		open = groups
-		s.writeTo(&b, indent(len(groups)), name)
+		open = within
+		s.writeTo(&b, indent(len(within)), name)
 	}
 	return []byte(b.String())
 }
 
 func (s *Setting) writeTo(b *strings.Builder, indent, name string) {
-	fmt.Fprintf(b, "%s# %s\n", indent, s.Description)
-	if len(s.Values) > 0 {
-		fmt.Fprintf(b, "%s# One of: %s.\n", indent, strings.Join(s.Values, ", "))
-	}
+	fmt.Fprintf(b, "%s# %s\n", indent, s.Meaning())
 	// an empty value would be null, which the schema does not allow
 	fmt.Fprintf(b, "%s%s: %s\n", indent, name, cmp.Or(s.DefaultText(), `""`))
 }

@@ -43,7 +43,7 @@ type Limits struct {
 type Store struct {
 	Path    string
 	Limits  Limits
-	Clock   WallClock // the zero value uses the clocks of the host
+	Clock   HostClock // the zero value uses the clocks of the host
 	Changed func()    // called after dead letters were added or removed; must not block; may be nil
 	Log     *slog.Logger
 	// Memory returns a memory counter for one user of the store. If it is nil, memory is not counted.

@@ -166,3 +166,6 @@ func KeepAnswers(n int) (restore func()) {
 	keepAnswers = n
 	return func() { keepAnswers = old }
 }
+
+// PlaceInterval is the interval of the checks of Guard.
+const PlaceInterval = placeInterval

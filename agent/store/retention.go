@@ -20,7 +20,7 @@ type Retention struct {
 	Bytes     int64 // total of the revisions
 }
 
-// DefaultRetention returns the documented defaults.
+// DefaultRetention returns the retention of an agent without settings.
 func DefaultRetention() Retention {
 	return Retention{Age: 30 * 24 * time.Hour, Pipelines: 1000, Bytes: 16 << 20}
 }

@@ -22,6 +22,11 @@ type Policy struct {
 	MaxChanges    int
 	ChangesWindow time.Duration
 
+	Recovery
+}
+
+// Recovery sets the retries of a failed pipeline.
+type Recovery struct {
 	MinDelay         time.Duration // before the first retry
 	MaxDelay         time.Duration // before any retry
 	BackoffFactor    int           // by which the delay grows
@@ -29,7 +34,7 @@ type Policy struct {
 	MaxRetriesWindow time.Duration // a failure this long after its retry no longer counts
 }
 
-// DefaultPolicy returns the documented defaults.
+// DefaultPolicy returns the policy of an agent without settings.
 func DefaultPolicy() Policy {
 	return Policy{
 		Probation:     5 * time.Second,
@@ -40,11 +45,13 @@ func DefaultPolicy() Policy {
 		MaxChanges:    100,
 		ChangesWindow: 10 * time.Second,
 
-		MinDelay:         time.Second,
-		MaxDelay:         10 * time.Minute,
-		BackoffFactor:    2,
-		MaxRetries:       -1,
-		MaxRetriesWindow: 5 * time.Minute,
+		Recovery: Recovery{
+			MinDelay:         time.Second,
+			MaxDelay:         10 * time.Minute,
+			BackoffFactor:    2,
+			MaxRetries:       -1,
+			MaxRetriesWindow: 5 * time.Minute,
+		},
 	}
 }
 

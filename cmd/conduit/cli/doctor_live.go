@@ -11,7 +11,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/conduit-agent/conduit/agent/host"
+	"github.com/conduit-agent/conduit/agent/process"
 	"github.com/conduit-agent/conduit/spec"
 )
 
@@ -93,7 +93,7 @@ func (e *examination) port() {
 	}
 	_, port, _ := net.SplitHostPort(address)
 	number, _ := strconv.Atoi(port)
-	who := host.PortOwner(number)
+	who := process.PortOwner(number)
 	if who != "" { // only root can see the process of another user
 		who = ", by " + who
 	}

@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/conduit-agent/conduit/agent/host"
+	"github.com/conduit-agent/conduit/agent/process"
 	"github.com/conduit-agent/conduit/cmd/conduit/terminal"
 	"github.com/conduit-agent/conduit/plugins/sandbox"
 )
@@ -53,7 +53,7 @@ func (e *examination) openFiles() {
 }
 
 func (e *examination) memory() {
-	limit := host.MemoryLimit(e.pid)
+	limit := process.MemoryLimit(e.pid)
 	switch {
 	case limit == 0:
 		e.add("memory", OK, "", "the control group has no limit")
@@ -68,7 +68,7 @@ func (e *examination) memory() {
 const leastCPU = 0.01
 
 func (e *examination) cpu() {
-	limit := host.CPULimit(e.pid)
+	limit := process.CPULimit(e.pid)
 	switch {
 	case limit == 0:
 		e.add("cpu", OK, "", "the control group has no limit; %s", terminal.Count(runtime.NumCPU(), "CPU"))

@@ -6,12 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/agent/maintenance"
 	"github.com/conduit-agent/conduit/agent/sqlitefile"
 )
@@ -35,17 +37,20 @@ func (e *examination) state(ctx context.Context) {
 	e.syncing(filepath.Dir(path))
 }
 
-// permissions checks that no other user can read tokens and private keys.
+// permissions checks that the files with secrets that the settings name are there, and that no other user can read
+// them.
 func (e *examination) permissions() {
 	before := len(e.findings)
-	api := e.config.API
-	for _, file := range []string{api.Auth.AdminTokenFile, api.Auth.ReadTokenFile, api.TLS.KeyFile} {
+	files := e.config.OfSecrecy(config.SecretFile)
+	for _, key := range slices.Sorted(maps.Keys(files)) {
+		file := files[key]
 		switch info, err := os.Stat(file); {
-		case file == "":
+		case errors.Is(err, fs.ErrNotExist) && filepath.Base(file) == file && e.config.File == e.ServiceFile:
+			e.add("permissions", Unknown, "", "%s in %s may be a credential of systemd, which only the service sees", file, key)
 		case errors.Is(err, fs.ErrPermission): // a file of another user, possibly the agent's
 			e.add("permissions", Unknown, "", "%v", err)
 		case err != nil:
-			e.add("permissions", Error, "correct the setting, or make the file", "%v", err)
+			e.add("permissions", Error, "correct "+key+", or make the file", "%v", err)
 		case info.Mode().Perm()&0o077 != 0:
 			e.add("permissions", Warning, "chmod 600 "+file, "others can read %s (mode %o)", file, info.Mode().Perm())
 		}

@@ -2,12 +2,16 @@ package cli
 
 import (
 	"encoding/json"
+	"errors"
 	"maps"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"testing"
+
+	"github.com/conduit-agent/conduit/agent/config"
 )
 
 // conduit doctor checks all requirements that the page lists.
@@ -52,4 +56,37 @@ func commandIn(t *testing.T, dir string, args ...string) []byte {
 		t.Fatalf("conduit %q: %v\n%s", args, err, out)
 	}
 	return out
+}
+
+// conduit doctor checks the file of every setting that names a secret: whether it is there, and who can read it.
+func TestDoctorChecksEveryFileWithASecret(t *testing.T) {
+	const own, service = "/etc/own.yaml", "/etc/conduit/conduit.yaml"
+	dir := t.TempDir()
+	open, private := filepath.Join(dir, "open"), filepath.Join(dir, "private")
+	if err := errors.Join(os.WriteFile(open, []byte("x"), 0o644), os.WriteFile(private, []byte("x"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range config.Settings() {
+		if s.Secrecy != config.SecretFile {
+			continue
+		}
+		for _, test := range []struct {
+			file, settings string
+			want           Level
+		}{
+			{private, own, OK}, {open, own, Warning}, {filepath.Join(dir, "missing"), own, Error},
+			{"bare", own, Error}, {"bare", service, Unknown}, {filepath.Join(dir, "missing"), service, Error},
+		} {
+			c, _, err := config.Load(config.Sources{Path: "/dev/null", Flags: map[string]string{s.Key: test.file}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.File = test.settings
+			e := &examination{Program: &Program{ServiceFile: service}, config: c}
+			e.permissions()
+			if len(e.findings) != 1 || e.findings[0].Level != test.want {
+				t.Errorf("%s: %s: %+v, want %s", s.Key, test.file, e.findings, test.want)
+			}
+		}
+	}
 }

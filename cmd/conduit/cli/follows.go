@@ -24,7 +24,7 @@ func (r *Remote) Follows(ctx context.Context) string {
 		if filepath.IsAbs(s.Value) {
 			return filepath.Clean(s.Value)
 		}
-		if started, err := os.Readlink(process(a.PID) + "/cwd"); err == nil {
+		if started, err := os.Readlink(procDir(a.PID) + "/cwd"); err == nil {
 			return filepath.Join(started, s.Value)
 		}
 	}
@@ -37,11 +37,11 @@ func OnThisMachine(a *rest.Agent) bool {
 	if err != nil || name != a.Host {
 		return false
 	}
-	_, err = os.Stat(process(a.PID))
+	_, err = os.Stat(procDir(a.PID))
 	return err == nil
 }
 
-func process(pid int) string { return "/proc/" + strconv.Itoa(pid) }
+func procDir(pid int) string { return "/proc/" + strconv.Itoa(pid) }
 
 // Elsewhere reports whether there is a directory of pipeline files here, and the agent follows another one.
 func Elsewhere(follows, here string) bool {

@@ -13,7 +13,7 @@ import (
 
 	"github.com/conduit-agent/conduit/agent"
 	"github.com/conduit-agent/conduit/agent/config"
-	machine "github.com/conduit-agent/conduit/agent/host"
+	"github.com/conduit-agent/conduit/agent/process"
 	"github.com/conduit-agent/conduit/cmd/conduit/logging"
 )
 
@@ -89,11 +89,11 @@ func runAgent(ctx context.Context, p *Program, s *Settings, o *once) error {
 	handler, endLog := logHandler(p, c.Log)
 	defer endLog()
 	log := slog.New(handler)
-	if err := machine.Isolate(); err != nil {
+	if err := process.Isolate(); err != nil {
 		log.Warn("the agent is not fully apart from the connectors that it starts", "component", "agent", "err", err)
 	}
 	if p.Getenv("GOMEMLIMIT") == "" { // or else the runtime has read it
-		machine.LimitMemory(machine.MemoryLimitOf(c.Memory.Limit))
+		process.LimitMemory(process.MemoryLimitOf(c.Memory.Limit))
 	}
 	ctx, end := context.WithCancel(ctx)
 	defer end()
@@ -102,7 +102,7 @@ func runAgent(ctx context.Context, p *Program, s *Settings, o *once) error {
 			go o.wait(ctx, a, end)
 		}
 		time.AfterFunc(startupTime, func() {
-			if err := machine.ReleaseMemory(); err != nil {
+			if err := process.ReleaseMemory(); err != nil {
 				log.Debug("memory that only starting needed is kept", "component", "agent", "err", err)
 			}
 		})

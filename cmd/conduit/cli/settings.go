@@ -42,7 +42,7 @@ func SettingFlags(fs *flag.FlagSet, keys ...string) *Settings {
 
 // define defines the flag of a setting.
 func (s *Settings) define(fs *flag.FlagSet, setting config.Setting) {
-	fs.Var(&settingFlag{setting, s.Given}, setting.Key, flagText(setting))
+	fs.Var(&settingFlag{setting, s.Given}, setting.Key, setting.Meaning())
 	fs.Lookup(setting.Key).DefValue = setting.DefaultText()
 }
 
@@ -77,14 +77,6 @@ func (f *foreignFlag) IsBoolFlag() bool { return f.bare }
 func (f *foreignFlag) Set(text string) error {
 	f.given[f.key] = text
 	return nil
-}
-
-func flagText(s config.Setting) string {
-	text := s.Description
-	if len(s.Values) > 0 {
-		text += " One of: " + strings.Join(s.Values, ", ") + "."
-	}
-	return text
 }
 
 // Load returns the settings in effect and warns about settings without an effect. In a directory without an agent, it

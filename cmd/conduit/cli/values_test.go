@@ -18,8 +18,7 @@ func TestValuesOfCommandsAreInThePage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	settings := config.Settings()
-	levels := settings[slices.IndexFunc(settings, func(s config.Setting) bool { return s.Key == "log.level" })]
+	levels, _ := config.Find("log.level")
 	for what, values := range map[string][]string{
 		"level of the log":                 levels.Values,
 		"what became of a file's pipeline": allTexts(spec.OutcomePending, spec.OutcomeOK, spec.OutcomeFailed),
@@ -29,6 +28,13 @@ func TestValuesOfCommandsAreInThePage(t *testing.T) {
 		if row := fmt.Sprintf("\n| %s | `%s` |", what, strings.Join(values, "`, `")); !strings.Contains(string(page), row) {
 			t.Errorf("the page does not have the row %s", row)
 		}
+	}
+}
+
+// Every kind of notification can be selected.
+func TestKindsOfNotificationsAreDeclared(t *testing.T) {
+	if s, _ := config.Find("notify.kinds"); !slices.Equal(s.Values, allTexts(notification.Kinds()...)) {
+		t.Errorf("notify.kinds allows %q, and there are %q", s.Values, notification.Kinds())
 	}
 }
 

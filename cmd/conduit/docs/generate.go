@@ -89,11 +89,7 @@ func settingsPage() page {
 	var b strings.Builder
 	b.WriteString("# Settings\n\nFrom `conduit.yaml`, then variables, then flags of `conduit run`; the later ones win.\n\n| key | variable | type | default | meaning |\n|---|---|---|---|---|\n")
 	for _, s := range config.Settings() {
-		meaning := cell(s.Description)
-		if len(s.Values) > 0 {
-			meaning += " One of: " + strings.Join(s.Values, ", ") + "."
-		}
-		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", code(s.Key), code(s.Env()), s.Type(), code(s.DefaultText()), meaning)
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", code(s.Key), code(s.Env()), s.Type(), code(s.DefaultText()), cell(s.Meaning()))
 	}
 	return page{Name: "settings", Title: "Settings", Section: "Reference", Source: "agent/config/README.md", About: "Every key of conduit.yaml, with its variable and default.", Text: b.String()}
 }

@@ -39,7 +39,7 @@ func TestHeavyRefusal(t *testing.T) {
 			}
 			url := in.store(t)
 			m := newMember(t, "m", filepath.Join(r.dir, "pipelines"), url, ttl)
-			m.config.DeadLetters.MaxCount, m.config.DeadLetters.MaxBytes = 0, 0
+			m.config.DeadLetters.Count, m.config.DeadLetters.Bytes = 0, 0
 			if url == "" {
 				m.config.Cluster = config.Cluster{}
 			}

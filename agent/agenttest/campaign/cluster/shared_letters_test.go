@@ -155,7 +155,7 @@ func testSharedLetters(t *testing.T, url string) {
 	for i := range members {
 		members[i] = newMember(t, fmt.Sprint("m", i), filepath.Join(r.dir, "pipelines"), url, ttl)
 		c := &members[i].config
-		c.DeadLetters.MaxCount = maxLetters
+		c.DeadLetters.Count = maxLetters
 		c.Cluster.Keep, c.Pipelines.DeletionGrace, c.Pipelines.CleanupDelay = time.Second, 0, 0
 		members[i].start()
 	}

@@ -17,8 +17,8 @@ import (
 	"github.com/conduit-agent/conduit/agent"
 	"github.com/conduit-agent/conduit/agent/agenttest"
 	"github.com/conduit-agent/conduit/agent/config"
-	"github.com/conduit-agent/conduit/agent/host"
 	"github.com/conduit-agent/conduit/agent/parts"
+	"github.com/conduit-agent/conduit/agent/process"
 	"github.com/conduit-agent/conduit/api/client"
 	"github.com/conduit-agent/conduit/plugins/plugintest/logbuf"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
@@ -71,7 +71,7 @@ func run(ctx context.Context, dir string) error {
 	cfg.API.HTTP.Address = "127.0.0.1:0"
 	if limit, err := strconv.Atoi(os.Getenv(MemoryLimit)); err == nil {
 		cfg.Memory.Limit = limit
-		host.LimitMemory(host.MemoryLimitOf(limit))
+		process.LimitMemory(process.MemoryLimitOf(limit))
 	}
 	if most, err := time.ParseDuration(os.Getenv(MaxDelay)); err == nil {
 		cfg.Pipelines.ErrorRecovery.MaxDelay = most

@@ -216,7 +216,7 @@ var campaigns = []Campaign{
 	{Name: "memory", Dir: module + "/endurance", Skip: "^TestSoak", Full: []string{"-pipelines=1000", "-sharers=8"},
 		Limit:    4 * time.Hour,
 		About:    "The memory limit with records of 16 MiB, and limits on the demands of pipelines.",
-		Subjects: of(engine, "agent/host")},
+		Subjects: of(engine, "agent/process")},
 	{Name: "soak", Dir: module + "/endurance", Run: "^TestSoak", Full: []string{"-seconds=3600", "-rate=0"},
 		Limit:    2 * time.Hour,
 		About:    "Memory, descriptors and goroutines stay flat at full speed.",

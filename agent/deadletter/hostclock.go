@@ -8,9 +8,10 @@ const leastClockJump = time.Minute
 // clockStart is the origin of the monotonic clock.
 var clockStart = time.Now()
 
-// WallClock detects when the clock of the host is set. A host without a battery for its clock starts in 1970 and jumps
-// by decades a minute later. WallClock compares the wall clock with a steady one. The zero value is ready to use.
-type WallClock struct {
+// HostClock reads the clock of the host and detects when it is set. A host without a battery for its clock starts in
+// 1970 and jumps by decades a minute later. HostClock compares the wall clock with a steady one. The zero value is
+// ready to use.
+type HostClock struct {
 	// Read returns the wall clock, and a steady clock that is never set and also advances while the host is suspended. nil
 	// reads the clocks of the host.
 	Read func() (wall time.Time, running time.Duration)
@@ -21,12 +22,12 @@ type WallClock struct {
 }
 
 // Now returns the time of day.
-func (w *WallClock) Now() time.Time {
+func (w *HostClock) Now() time.Time {
 	now, _ := w.clocks()
 	return now
 }
 
-func (w *WallClock) clocks() (wall time.Time, running time.Duration) {
+func (w *HostClock) clocks() (wall time.Time, running time.Duration) {
 	if w.Read != nil {
 		return w.Read()
 	}
@@ -35,7 +36,7 @@ func (w *WallClock) clocks() (wall time.Time, running time.Duration) {
 
 // Compare returns the time of day, the amount by which the clock was set since the previous call, and the time since
 // the first call.
-func (w *WallClock) Compare() (now time.Time, jump, since time.Duration) {
+func (w *HostClock) Compare() (now time.Time, jump, since time.Duration) {
 	now, running := w.clocks()
 	ahead := time.Duration(now.UnixNano()) - running
 	if !w.begun {

@@ -1,6 +1,6 @@
 //go:build cgo
 
-package host
+package process
 
 /*
 #include <malloc.h>

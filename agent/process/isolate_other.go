@@ -1,6 +1,6 @@
 //go:build !linux
 
-package host
+package process
 
 // Isolate does nothing: it needs the Linux kernel.
 func Isolate() error { return nil }

@@ -1,4 +1,4 @@
-package host_test
+package process_test
 
 import (
 	"fmt"
@@ -10,18 +10,18 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/conduit-agent/conduit/agent/host"
+	"github.com/conduit-agent/conduit/agent/process"
 )
 
 // isolatedVariable makes this test binary a process that isolates itself, reports the isolation, including whether a
 // child process inherits a descriptor, and waits until its input ends.
-const isolatedVariable = "HOST_TEST_ISOLATED"
+const isolatedVariable = "PROCESS_TEST_ISOLATED"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(isolatedVariable) == "" {
 		os.Exit(m.Run())
 	}
-	if err := host.Isolate(); err != nil {
+	if err := process.Isolate(); err != nil {
 		fmt.Println(err)
 		os.Exit(1)
 	}

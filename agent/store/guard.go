@@ -1,4 +1,4 @@
-package host
+package store
 
 import (
 	"context"
@@ -9,9 +9,9 @@ import (
 // placeInterval is the interval between checks that the files of the store are in place.
 const placeInterval = 2 * time.Second
 
-// StoreGuard logs when the files of the store were deleted or replaced, or cannot be written, and when that is over.
+// Guard logs when the files of the store were deleted or replaced, or cannot be written, and when that is over.
 // Pipelines keep running: that makes nothing worse, and an operator may want to save the content of the open files.
-type StoreGuard struct {
+type Guard struct {
 	InPlace func() error                    // of the store
 	Fault   func() error                    // returns the error of the last attempt to save
 	Past    func() error                    // returns the error of a failed attempt to save since its last call
@@ -22,7 +22,7 @@ type StoreGuard struct {
 }
 
 // Run checks until ctx ends, then it returns nil.
-func (g *StoreGuard) Run(ctx context.Context) error {
+func (g *Guard) Run(ctx context.Context) error {
 	tick := time.NewTicker(placeInterval)
 	defer tick.Stop()
 	moved, failing := false, false
@@ -52,15 +52,16 @@ func (g *StoreGuard) Run(ctx context.Context) error {
 
 // reportPast reports a fault that was over before it was observed: a failing disk begins this way. It does not report
 // a fault that was already reported. Operations that failed because of the fault are retried.
-func (g *StoreGuard) reportPast(reported bool) {
+func (g *Guard) reportPast(reported bool) {
 	if err := g.Past(); err != nil && !reported {
-		g.Log.Warn("the state of the agent could not be saved, and was when that was tried again", "component", "agent", "err", err)
+		g.Log.Warn("the state of the agent could not be saved, and was when that was tried again",
+			"component", "agent", "err", err)
 		g.Retry()
 	}
 }
 
 // observeFault reports that saving fails, unless failing says that this is known, and probes until it works again.
-func (g *StoreGuard) observeFault(ctx context.Context, failing bool) bool {
+func (g *Guard) observeFault(ctx context.Context, failing bool) bool {
 	err := g.Fault()
 	if err != nil || failing { // a small save may have passed while larger ones fail
 		err = g.Probe(ctx)
@@ -69,7 +70,8 @@ func (g *StoreGuard) observeFault(ctx context.Context, failing bool) bool {
 		return failing
 	}
 	if err != nil {
-		g.Log.Error("the state of the agent cannot be saved: what needs that is not acknowledged and is tried again", "component", "agent", "err", err)
+		g.Log.Error("the state of the agent cannot be saved: what needs that is not acknowledged and is tried again",
+			"component", "agent", "err", err)
 	} else {
 		g.Log.Info("the state of the agent is saved again", "component", "agent")
 		g.Retry()

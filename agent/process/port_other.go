@@ -1,6 +1,6 @@
 //go:build !linux
 
-package host
+package process
 
 // PortOwner returns "": the process that listens on a port is not known here.
 func PortOwner(int) string { return "" }

@@ -1,4 +1,4 @@
-package host
+package store_test
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/conduit-agent/conduit/agent/store"
 	"github.com/conduit-agent/conduit/plugins/plugintest/logbuf"
 )
 
@@ -26,7 +27,7 @@ func TestAFaultLastsAsLongAsTheProbeFails(t *testing.T) {
 			}
 			return full
 		}
-		g := &StoreGuard{
+		g := &store.Guard{
 			InPlace: func() error { return nil },
 			Fault:   func() error { return unless(&saves) },
 			Past:    func() error { return unless(&saves) },
@@ -40,7 +41,7 @@ func TestAFaultLastsAsLongAsTheProbeFails(t *testing.T) {
 		go func() { _ = g.Run(ctx); close(ended) }()
 		expect := func(after, want string, retries int32) {
 			t.Helper()
-			time.Sleep(10 * placeInterval)
+			time.Sleep(10 * store.PlaceInterval)
 			synctest.Wait()
 			if got := log.String(); strings.Count(got, "msg=") != int(retries)+1 || !strings.Contains(got, want) || retried.Load() != retries {
 				t.Errorf("%s: retried %d times, log:\n%s", after, retried.Load(), got)
@@ -63,7 +64,7 @@ func TestAFaultOfAMomentIsReported(t *testing.T) {
 		past := make(chan error, 1)
 		var retried atomic.Int32
 		none := func() error { return nil }
-		g := &StoreGuard{
+		g := &store.Guard{
 			InPlace: none, Fault: none, Probe: func(context.Context) error { return nil }, Retry: func() { retried.Add(1) }, Changed: func() {},
 			Past: func() error {
 				select {
@@ -79,7 +80,7 @@ func TestAFaultOfAMomentIsReported(t *testing.T) {
 		ended := make(chan struct{})
 		go func() { _ = g.Run(ctx); close(ended) }()
 		past <- errors.New("first")
-		time.Sleep(10 * placeInterval)
+		time.Sleep(10 * store.PlaceInterval)
 		synctest.Wait()
 		if got := log.String(); strings.Count(got, "msg=") != 1 || !strings.Contains(got, "err=first") || retried.Load() != 1 {
 			t.Errorf("retried %d times, the log is\n%s", retried.Load(), got)

@@ -11,7 +11,7 @@ import (
 func TestJumps(t *testing.T) {
 	const year = 365 * 24 * time.Hour
 	wall, running := time.Unix(10, 0), 5*time.Hour
-	w := deadletter.WallClock{Read: func() (time.Time, time.Duration) { return wall, running }}
+	w := deadletter.HostClock{Read: func() (time.Time, time.Duration) { return wall, running }}
 	var since time.Duration
 	for _, test := range []struct{ passes, set, want time.Duration }{
 		{}, {time.Hour, 0, 0}, {time.Second, 56 * year, 56 * year}, {40 * 24 * time.Hour, 0, 0}, {0, -50 * year, -50 * year},
@@ -27,7 +27,7 @@ func TestJumps(t *testing.T) {
 
 // TestClocksOfTheHost checks that the clocks of the host advance together.
 func TestClocksOfTheHost(t *testing.T) {
-	var w deadletter.WallClock
+	var w deadletter.HostClock
 	before := time.Now()
 	w.Compare()
 	begin := time.Now()

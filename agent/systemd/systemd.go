@@ -1,5 +1,5 @@
-// Package host handles the machine of the agent: systemd, the files of the store, status files for tools, memory.
-package host
+// Package systemd keeps systemd informed of the state of the agent.
+package systemd
 
 import (
 	"context"
@@ -22,9 +22,9 @@ const (
 	stopMargin     = 15 * time.Second       // for the agent to end, in addition to draining its pipelines
 )
 
-// Supervised reloads the pipeline files on request, and keeps systemd, if that started the agent, informed of its
-// state: sd_notify(3). All fields are set before use.
-type Supervised struct {
+// Service reloads the pipeline files on request. If systemd started the agent, Service reports its state to systemd:
+// sd_notify(3). All fields are set before use.
+type Service struct {
 	Loop            *reconcile.Loop
 	Files           *files.Reconciler
 	Reload          <-chan os.Signal                 // requests a reload; nil: never
@@ -37,7 +37,7 @@ type Supervised struct {
 }
 
 // Run supervises until ctx ends, then it returns nil.
-func (s *Supervised) Run(ctx context.Context) error {
+func (s *Service) Run(ctx context.Context) error {
 	if s.Files.Scanned(ctx) != nil || s.Loop.Check(ctx) != nil {
 		return nil // it ended before it had started
 	}
@@ -77,7 +77,7 @@ func (s *Supervised) Run(ctx context.Context) error {
 }
 
 // reload reads the files and returns when their changes are being applied, or are known to be wrong.
-func (s *Supervised) reload(ctx context.Context) {
+func (s *Service) reload(ctx context.Context) {
 	log := s.Log.With("component", "agent")
 	log.Info("reading the pipeline files again")
 	if err := s.ReadFiles(ctx); err != nil {
@@ -88,7 +88,7 @@ func (s *Supervised) reload(ctx context.Context) {
 
 // Watchdog notifies systemd that the agent is alive, every third of the watchdog timeout, for as long as Check returns
 // nil. It returns nil when ctx ends.
-func (s *Supervised) Watchdog(ctx context.Context) error {
+func (s *Service) Watchdog(ctx context.Context) error {
 	log := s.Log.With("component", "agent")
 	granted, err := daemon.SdWatchdogEnabled(false)
 	if err != nil {
@@ -118,16 +118,16 @@ func (s *Supervised) Watchdog(ctx context.Context) error {
 }
 
 // status is the assignment that systemctl status shows.
-func (s *Supervised) status(ctx context.Context) string { return "STATUS=" + s.Summary(ctx) }
+func (s *Service) status(ctx context.Context) string { return "STATUS=" + s.Summary(ctx) }
 
 // notify sends the assignments to systemd in one datagram, if there is a systemd.
-func (s *Supervised) notify(assignments ...string) {
+func (s *Service) notify(assignments ...string) {
 	if _, err := daemon.SdNotify(false, strings.Join(assignments, "\n")); err != nil {
 		s.Log.Warn("cannot notify systemd", "component", "agent", "err", err)
 	}
 }
 
 // Waiting notifies systemd that the agent is up, and waits because of a problem.
-func (s *Supervised) Waiting(problem error) {
+func (s *Service) Waiting(problem error) {
 	s.notify(daemon.SdNotifyReady, "STATUS=waiting: "+strings.ReplaceAll(problem.Error(), "\n", " "))
 }

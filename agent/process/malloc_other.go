@@ -1,5 +1,5 @@
 //go:build !linux || !cgo
 
-package host
+package process
 
 func returnLargeBlocks() {}

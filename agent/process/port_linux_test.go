@@ -1,4 +1,4 @@
-package host_test
+package process_test
 
 import (
 	"fmt"
@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/conduit-agent/conduit/agent/host"
+	"github.com/conduit-agent/conduit/agent/process"
 )
 
 // A port has an owner for as long as a process listens on it.
@@ -17,11 +17,11 @@ func TestPortOwner(t *testing.T) {
 		t.Fatal(err)
 	}
 	port := l.Addr().(*net.TCPAddr).Port
-	if got, want := host.PortOwner(port), fmt.Sprintf("process %d (", os.Getpid()); !strings.HasPrefix(got, want) {
+	if got, want := process.PortOwner(port), fmt.Sprintf("process %d (", os.Getpid()); !strings.HasPrefix(got, want) {
 		t.Errorf("owner %q, want %s...)", got, want)
 	}
 	l.Close()
-	if got := host.PortOwner(port); got != "" {
+	if got := process.PortOwner(port); got != "" {
 		t.Errorf("owner %q of a port without a listener", got)
 	}
 }
