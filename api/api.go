@@ -127,7 +127,7 @@ const maxHeader = 16 << 10
 // and returns when the requests in progress are answered or took too long.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	s.init()
-	limited := guard.Limit(inspect.Listen(l), placeTimeout, placeGrace, s.log)
+	limited := guard.Limit(l, placeTimeout, placeGrace, s.log)
 	l = limited
 	if s.TLS != nil && l.Addr().Network() != "unix" {
 		l = tls.NewListener(l, s.TLS)
@@ -135,7 +135,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	server := &http.Server{
 		Handler: s.handler, ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout,
 		IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
-		ConnContext: withConn, ConnState: limited.Observe,
+		ConnContext: guard.WithConn, ConnState: limited.Observe,
 		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 	}
 	server.RegisterOnShutdown(limited.CloseUnused)
@@ -163,11 +163,6 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 
 // endStreams ends all streaming responses.
 func (s *Server) endStreams() { s.closeOnce.Do(func() { close(s.closing) }) }
-
-// withConn adds their connection to the context of requests.
-func withConn(ctx context.Context, c net.Conn) context.Context {
-	return inspect.WithConn(guard.WithConn(ctx, c), c)
-}
 
 // Stats are the counters of the server.
 type Stats struct {
