@@ -43,11 +43,28 @@ func open(t testing.TB, url, further string) *session {
 	_ = conn.SetDeadline(time.Now().Add(wait.Limit))
 	l := &session{t, conn, bufio.NewReader(conn)}
 	l.send(handshake + further)
-	response, err := http.ReadResponse(l.in, nil)
-	if err != nil || response.StatusCode != http.StatusSwitchingProtocols {
-		t.Fatalf("handshake: %v, error %v", response, err)
-	}
+	l.answered(http.StatusSwitchingProtocols)
 	return l
+}
+
+// openLines opens a session on a:gen that receives lines.
+func openLines(t testing.TB, url string) *session {
+	t.Helper()
+	l := &session{t, hold(t, url, "GET /v1/connectors/a:gen/inspect HTTP/1.1\r\nHost: localhost\r\n\r\n", 1, false)[0], nil}
+	_ = l.SetDeadline(time.Now().Add(wait.Limit))
+	l.in = bufio.NewReader(l.Conn)
+	l.in = bufio.NewReader(l.answered(http.StatusOK))
+	return l
+}
+
+// answered returns the body of the answer to the request of the session.
+func (l *session) answered(status int) io.Reader {
+	l.t.Helper()
+	response, err := http.ReadResponse(l.in, nil)
+	if err != nil || response.StatusCode != status {
+		l.t.Fatalf("answered with %v, error %v", response, err)
+	}
+	return response.Body
 }
 
 func (l *session) send(text string) {
@@ -379,9 +396,8 @@ func sees(t *testing.T, w *world, socket *session, lines *bufio.Reader, r record
 func TestInspectorsThatHang(t *testing.T) {
 	t.Parallel()
 	w, s, c := inspectable(t, api.ShortSessionTimeouts(time.Second, time.Hour))
-	for range 2 {
-		open(t, c.URL, "")
-	}
+	open(t, c.URL, "")
+	openLines(t, c.URL)
 	reads := open(t, c.URL, "")
 	w.pass("a:gen", record.Record{Position: record.Position("p"), After: record.Raw(bytes.Repeat([]byte("x"), 4<<20))})
 	stop := make(chan struct{})
@@ -413,18 +429,56 @@ func TestInspectorsThatHang(t *testing.T) {
 // Sessions do not count towards the limit of connections.
 func TestManyInspectors(t *testing.T) {
 	w, s, c := inspectable(t)
-	const sessions = api.MaxConns + 50
-	var all []*session
-	for range sessions {
-		all = append(all, open(t, c.URL, ""))
+	const each = api.MaxConns + 10
+	var sockets, lines []*session
+	for range each {
+		sockets, lines = append(sockets, open(t, c.URL, "")), append(lines, openLines(t, c.URL))
 	}
-	wait.For(t, "the sessions are open", func() bool { return s.Stats().Sessions["a:gen"] == sessions })
+	wait.For(t, "the sessions are open", func() bool { return s.Stats().Sessions["a:gen"] == 2*each })
 	w.pass("a:gen", rec(1))
-	for _, l := range all {
-		if _, text, err := l.frame(); err != nil || !strings.Contains(text, `"result"`) {
-			t.Fatalf("%s, error %v", text, err)
+	for i := range each {
+		_, text, err := sockets[i].frame()
+		line, lerr := lines[i].in.ReadString('\n')
+		if err != nil || lerr != nil || !strings.Contains(text, `"result"`) || line != text+"\n" {
+			t.Fatalf("%s and %s, errors %v, %v", text, line, err, lerr)
 		}
 	}
+}
+
+// memory counts what the inspector holds.
+type memory struct{ atomic.Int64 }
+
+func (m *memory) Take(n int) bool { m.Add(n); return true }
+
+func (m *memory) Add(n int) { m.Int64.Add(int64(n)) }
+
+// Records are held until the slowest session has them, and all memory is given back.
+func TestMemoryOfInspectors(t *testing.T) {
+	t.Parallel()
+	var held memory
+	w, s, c := inspectable(t, func(s *api.Server) { s.Memory = &held })
+	socket, lines := open(t, c.URL, ""), openLines(t, c.URL)
+	wait.For(t, "the sessions are open", func() bool { return s.Stats().Sessions["a:gen"] == 2 })
+	open := held.Load()
+	if open == 0 {
+		t.Error("sessions are not counted")
+	}
+	const size = 8 << 20 // more than the buffers of a connection
+	w.pass("a:gen", record.Record{Position: record.Position("p"), After: record.Raw(bytes.Repeat([]byte("x"), size))})
+	if _, _, err := socket.frame(); err != nil {
+		t.Fatal(err)
+	}
+	if now := held.Load(); now < open+size {
+		t.Errorf("%d bytes are held for a session that has not read a record of %d", now-open, size)
+	}
+	if _, err := lines.in.ReadString('\n'); err != nil {
+		t.Fatal(err)
+	}
+	wait.For(t, "the record is released", func() bool { return held.Load() == open })
+	w.pass("a:gen", rec(1), rec(2))
+	socket.Close()
+	lines.Close()
+	wait.For(t, "all is released", func() bool { return held.Load() == 0 })
 }
 
 // The server ends at once whatever its clients do.
@@ -435,7 +489,7 @@ func TestHangingInspectorsEndWithTheServer(t *testing.T) {
 	s := newServer(w)
 	api.ShortSessionTimeouts(time.Hour, time.Hour)(s)
 	c, stop := serve(t, s)
-	hanging, idle := open(t, c.URL, ""), open(t, c.URL, "")
+	hanging, lines, idle := open(t, c.URL, ""), openLines(t, c.URL), open(t, c.URL, "")
 	w.pass("a:gen", record.Record{Position: record.Position("p"), After: record.Raw(bytes.Repeat([]byte("x"), 8<<20))})
 	if _, _, err := idle.frame(); err != nil {
 		t.Fatal(err)
@@ -445,8 +499,11 @@ func TestHangingInspectorsEndWithTheServer(t *testing.T) {
 	if first, payload, err := idle.frame(); first != 0x88 || !strings.HasPrefix(payload, "\x03\xe9") || err != nil { // 1001
 		t.Errorf("%x %q, error %v", first, payload, err)
 	}
-	if _, err := io.Copy(io.Discard, hanging.in); err != nil && !strings.Contains(err.Error(), "reset") {
-		t.Errorf("the other one: %v", err)
+	for _, other := range []*session{hanging, lines} {
+		_, err := io.Copy(io.Discard, other.in)
+		if err, ok := err.(net.Error); ok && err.Timeout() {
+			t.Errorf("one that hangs: %v", err)
+		}
 	}
 	if n := len(s.Stats().Sessions); n != 0 {
 		t.Errorf("%d connectors are inspected", n)
