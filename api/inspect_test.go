@@ -464,7 +464,8 @@ func TestMemoryOfInspectors(t *testing.T) {
 		t.Error("sessions are not counted")
 	}
 	const size = 8 << 20 // more than the buffers of a connection
-	w.pass("a:gen", record.Record{Position: record.Position("p"), After: record.Raw(bytes.Repeat([]byte("x"), size))})
+	large := record.Record{Position: record.Position("p"), After: record.Raw(bytes.Repeat([]byte("x"), size))}
+	w.pass("a:gen", large)
 	if _, _, err := socket.frame(); err != nil {
 		t.Fatal(err)
 	}
@@ -475,7 +476,10 @@ func TestMemoryOfInspectors(t *testing.T) {
 		t.Fatal(err)
 	}
 	wait.For(t, "the record is released", func() bool { return held.Load() == open })
-	w.pass("a:gen", rec(1), rec(2))
+	w.pass("a:gen", large)
+	if _, err := socket.in.ReadByte(); err != nil { // the record is being sent
+		t.Fatal(err)
+	}
 	socket.Close()
 	lines.Close()
 	wait.For(t, "all is released", func() bool { return held.Load() == 0 })
