@@ -44,7 +44,7 @@ const (
 	handOver      = 1000     // batches waiting to be encoded; the token buckets limit their size
 	mostSessions  = 4 * 1024 // of the server, whatever the limit of file descriptors
 	fewFiles      = 1024     // that the process may open if the system does not say
-	sessionBytes  = 64 << 10 // memory of a session: stacks and connection buffers
+	sessionBytes  = 48 << 10 // memory of a session: stacks and connection buffers
 	// A record that is being encoded takes its own size, the JSON size, and the size of the buffer that was too
 	// small for the JSON.
 	encodingCopies = 4
@@ -83,8 +83,8 @@ type Hub struct {
 	filters timeBucket
 }
 
-// Serve shows the records that pass the connector from now on, over WebSocket or as lines of an endless response. It
-// returns when the session has ended, which outlives restarts of the pipeline.
+// Serve shows the records that pass the connector from now on, over WebSocket or as lines of an endless response. The
+// session outlives restarts of the pipeline, and a session over WebSocket continues after Serve has returned.
 func (h *Hub) Serve(w http.ResponseWriter, r *http.Request, connectorID string) error {
 	wanted, err := selectionOf(r)
 	if err != nil {
@@ -95,15 +95,23 @@ func (h *Hub) Serve(w http.ResponseWriter, r *http.Request, connectorID string) 
 		return rest.Errorf(rest.ResourceExhausted, rest.ReasonTooMany, "there are %d inspector sessions already",
 			maxSessions(files()))
 	}
-	defer h.leave(s)
 	if !isUpgrade(r) {
+		defer h.leave(s)
 		c := stream(s.feed.ctx, w, r, h.Limits.Answer)
 		defer context.AfterFunc(s.feed.ctx, c.expire)()
 		s.run(c)
-	} else if c := accept(s.feed.ctx, w, r, h.Limits.Answer); c != nil {
+		return nil
+	}
+	c := accept(s.feed.ctx, w, r, h.Limits.Answer)
+	if c == nil {
+		h.leave(s)
+		return nil
+	}
+	go func() { // the stack and the buffers of the request are released
+		defer h.leave(s)
 		defer func() { _ = c.conn.CloseNow() }() // usually it is closed already
 		s.run(c)
-	}
+	}()
 	return nil
 }
 
