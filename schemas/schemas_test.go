@@ -2,7 +2,6 @@ package schemas_test
 
 import (
 	"encoding/json"
-	"os"
 	"slices"
 	"testing"
 
@@ -55,19 +54,6 @@ func TestValidate(t *testing.T) {
 				t.Errorf("-want +got:\n%s", diff)
 			}
 		})
-	}
-}
-
-// The embedded documents are the documents of this folder.
-func TestDocumentsAreGathered(t *testing.T) {
-	for _, doc := range []schemas.Document{schemas.AgentConfig, schemas.PipelineFile} {
-		want, err := os.ReadFile(string(doc))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if string(schemas.Source(doc)) != string(want) {
-			t.Errorf("%s is embedded as it was before: run just generate", doc)
-		}
 	}
 }
 
