@@ -11,15 +11,15 @@ import (
 	"github.com/conduit-agent/conduit/agent/engine/backpressure"
 	"github.com/conduit-agent/conduit/agent/host"
 	"github.com/conduit-agent/conduit/agent/reference"
-	"github.com/conduit-agent/conduit/api/resource"
+	"github.com/conduit-agent/conduit/api"
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/spec"
 	"github.com/conduit-agent/conduit/spec/secret"
 )
 
 // insight is data that pages show in addition to pipelines.
-func (a *Agent) insight() resource.Insight {
-	return resource.Insight{
+func (a *Agent) insight() api.Insight {
+	return api.Insight{
 		Agent:    a.describe,
 		Memory:   memory(a.Runner.Window.Shared),
 		Check:    func(ctx context.Context, p *spec.Pipeline) []spec.Problem { return a.Catalog.Check(ctx, p) },

@@ -46,7 +46,7 @@ var pathParam = lazy.Regexp(`\{(\w+)\}`)
 // of paths, by the path as far as the parameter. failures are examples of the bodies of all
 // errors, by status. enums are values of types that do not list them.
 func Document(title, version, description string, operations []Operation, ids map[string]Param, failures map[int]any, enums Enums) []byte {
-	s := schemas{map[string]any{}, enums}
+	s := schemaSet{map[string]any{}, enums}
 	responses := map[string]any{}
 	for status, example := range failures {
 		responses[strconv.Itoa(status)] = map[string]any{"description": http.StatusText(status) + ".", "content": s.content("application/json", example)}
@@ -80,7 +80,7 @@ func Document(title, version, description string, operations []Operation, ids ma
 	return text
 }
 
-func (s schemas) operation(o *Operation, ids map[string]Param) map[string]any {
+func (s schemaSet) operation(o *Operation, ids map[string]Param) map[string]any {
 	media := o.MediaType
 	if media == "" {
 		media = "application/json"
@@ -113,14 +113,14 @@ func (s schemas) operation(o *Operation, ids map[string]Param) map[string]any {
 	return op
 }
 
-func (s schemas) content(media string, example any) map[string]any {
+func (s schemaSet) content(media string, example any) map[string]any {
 	if text, ok := example.(string); ok {
 		return map[string]any{media: map[string]any{"schema": map[string]any{"type": "string"}, "example": text}}
 	}
 	return map[string]any{media: map[string]any{"schema": s.of(example), "example": example}}
 }
 
-func (s schemas) headers(all []Param) map[string]any {
+func (s schemaSet) headers(all []Param) map[string]any {
 	headers := map[string]any{}
 	for _, p := range all {
 		headers[p.Name] = map[string]any{"description": p.Description, "schema": map[string]any{"type": "string"}, "example": p.Example}
@@ -128,7 +128,7 @@ func (s schemas) headers(all []Param) map[string]any {
 	return headers
 }
 
-func (s schemas) parameters(o *Operation, ids map[string]Param) []any {
+func (s schemaSet) parameters(o *Operation, ids map[string]Param) []any {
 	all := []any{}
 	add := func(in string, required bool, p Param) {
 		one := map[string]any{"name": p.Name, "in": in, "required": required, "schema": map[string]any{"type": "string"}}

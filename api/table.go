@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/conduit-agent/conduit/api/guard"
-	"github.com/conduit-agent/conduit/api/resource"
 	"github.com/conduit-agent/conduit/api/rest"
 )
 
@@ -32,15 +31,15 @@ var (
 )
 
 // routes returns all operations of the API, in the order of the document.
-func (s *Server) routes(base resource.Base) []route {
+func (s *Server) routes(base Base) []route {
 	return slices.Concat(s.pipelineRoutes(base), s.stateRoutes(base), s.connectorRoutes(base), s.positionRoutes(base), s.logRoutes(base), s.processorRoutes(base), s.deadLetterRoutes(base), s.pluginRoutes(base), s.agentRoutes(base), s.clusterRoutes())
 }
 
 // pipelineRoutes returns the operations of pipelines themselves.
-func (*Server) pipelineRoutes(base resource.Base) []route {
-	pipelines := &resource.Pipelines{Base: base}
-	runs := &resource.Runs{Base: base}
-	dlq := &resource.DLQ{Base: base}
+func (*Server) pipelineRoutes(base Base) []route {
+	pipelines := &Pipelines{Base: base}
+	runs := &Runs{Base: base}
+	dlq := &DLQ{Base: base}
 	return []route{
 		{Operation{Method: get, Path: "/v1/pipelines", ID: "listPipelines", Tag: "pipelines", Summary: "List pipelines", Query: []Param{nameParam},
 			Response: list(examplePipeline), Errors: []int{400}}, pipelines.List, guard.Read, nil},
@@ -73,12 +72,12 @@ func (*Server) pipelineRoutes(base resource.Base) []route {
 }
 
 // stateRoutes returns the operations on whole pipelines: their status and their history.
-func (s *Server) stateRoutes(base resource.Base) []route {
-	status := &resource.Status{Base: base}
-	history := &resource.History{Base: base, WriteFile: s.WriteFile}
-	owners := &resource.Owners{Base: base}
-	transfer := &resource.Transfer{Base: base}
-	documents := &resource.Documents{Base: base}
+func (s *Server) stateRoutes(base Base) []route {
+	status := &Status{Base: base}
+	history := &History{Base: base, WriteFile: s.WriteFile}
+	owners := &Owners{Base: base}
+	transfer := &Transfer{Base: base}
+	documents := &Documents{Base: base}
 	return []route{
 		{Operation{Method: get, Path: "/v1/pipelines/{id}/status", ID: "getPipelineStatus", Tag: "pipelines", Summary: "Get what is declared, what runs and what is wrong",
 			Response: exampleStatus, Errors: []int{404}}, status.Get, guard.Read, nil},
@@ -99,10 +98,10 @@ func (s *Server) stateRoutes(base resource.Base) []route {
 		{Operation{Method: post, Path: "/v1/pipelines/{id}/export", ID: "exportPipeline", Tag: "pipelines", Summary: "Get a pipeline as a pipeline file",
 			Description: "As it is declared, or as a revision declared it, also after it was deleted. Secrets are *** in it.",
 			Query:       []Param{{Name: "revision", Description: "number of a revision of the history"}},
-			Response:    exampleFile, MediaType: resource.MediaYAML, Errors: []int{400, 404}}, transfer.Export, guard.Read, nil},
+			Response:    exampleFile, MediaType: MediaYAML, Errors: []int{400, 404}}, transfer.Export, guard.Read, nil},
 		{Operation{Method: post, Path: "/v1/pipelines/import", ID: "importPipelines", Tag: "pipelines", Summary: "Declare the pipelines of a pipeline file, all or none",
 			Description: "The body is a pipeline file in JSON, or in YAML with the media type application/yaml. Pipelines that exist are replaced.",
-			Query:       live, Headers: postHeaders, Request: exampleImport, Answer: generation, Response: list(examplePipeline), Errors: []int{400, 409}}, transfer.Import, guard.Admin, []string{resource.MediaYAML}},
+			Query:       live, Headers: postHeaders, Request: exampleImport, Answer: generation, Response: list(examplePipeline), Errors: []int{400, 409}}, transfer.Import, guard.Admin, []string{MediaYAML}},
 		{Operation{Method: post, Path: "/v1/pipelines/plan", ID: "planPipeline", Tag: "pipelines", Summary: "Get what making a pipeline as a document says would change",
 			Description: "The document is the whole pipeline: what is not in it would be deleted. Nothing is changed, and values of settings are never shown. What applying the document would refuse is refused.",
 			Request:     exampleDocumentPlan, Response: exampleDocumentDiff, Errors: []int{400, 404, 409}}, documents.Plan, guard.Admin, nil},
@@ -114,8 +113,8 @@ func (s *Server) stateRoutes(base resource.Base) []route {
 }
 
 // connectorRoutes returns the operations of connectors.
-func (s *Server) connectorRoutes(base resource.Base) []route {
-	connectors := &resource.Connectors{Base: base}
+func (s *Server) connectorRoutes(base Base) []route {
+	connectors := &Connectors{Base: base}
 	return []route{
 		{Operation{Method: get, Path: "/v1/connectors", ID: "listConnectors", Tag: "connectors", Summary: "List connectors",
 			Query: []Param{{Name: "pipelineId", Description: "only those of this pipeline"}}, Response: list(exampleConnector)}, connectors.List, guard.Read, nil},
@@ -133,8 +132,8 @@ func (s *Server) connectorRoutes(base resource.Base) []route {
 		{Operation{Method: post, Path: "/v1/connectors/validate", ID: "validateConnector", Tag: "connectors", Summary: "Check the settings of a connector without creating it",
 			Request: exampleValidation, Response: empty, Errors: []int{400, 404}}, connectors.Validate, guard.Admin, nil},
 		{inspection("/v1/connectors/{id}/inspect", "inspectConnector", "connectors", "See the records that pass a connector"), s.inspect, guard.Read, nil},
-		{inspection("/v1/connectors/{id}/inspect-in", "inspectDestinationIn", "connectors", "See the records that come to a destination, before its processors"), s.inspectDestination(resource.InspectIn), guard.Read, nil},
-		{inspection("/v1/connectors/{id}/inspect-out", "inspectDestinationOut", "connectors", "See what the processors of a destination leave for it to write"), s.inspectDestination(resource.InspectOut), guard.Read, nil},
+		{inspection("/v1/connectors/{id}/inspect-in", "inspectDestinationIn", "connectors", "See the records that come to a destination, before its processors"), s.inspectDestination(InspectIn), guard.Read, nil},
+		{inspection("/v1/connectors/{id}/inspect-out", "inspectDestinationOut", "connectors", "See what the processors of a destination leave for it to write"), s.inspectDestination(InspectOut), guard.Read, nil},
 	}
 }
 
@@ -148,8 +147,8 @@ func inspection(path, id, tag, summary string) Operation {
 }
 
 // processorRoutes returns the operations of processors.
-func (s *Server) processorRoutes(base resource.Base) []route {
-	processors := &resource.Processors{Base: base}
+func (s *Server) processorRoutes(base Base) []route {
+	processors := &Processors{Base: base}
 	return []route{
 		{Operation{Method: get, Path: "/v1/processors", ID: "listProcessors", Tag: "processors", Summary: "List processors",
 			Query: []Param{{Name: "parentIds", Description: "only those of this pipeline or connector; may be repeated"}}, Response: list(exampleProcessor)}, processors.List, guard.Read, nil},
@@ -162,14 +161,14 @@ func (s *Server) processorRoutes(base resource.Base) []route {
 			Query:       live, Headers: ifMatch, Request: updateProcessor, Answer: generation, Response: exampleProcessor, Errors: []int{400, 404, 409, 412}}, processors.Update, guard.Admin, nil},
 		{Operation{Method: remove, Path: "/v1/processors/{id}", ID: "deleteProcessor", Tag: "processors", Summary: "Delete a processor",
 			Query: live, Headers: ifMatch, Answer: generation, Response: empty, Errors: []int{400, 404, 409, 412}}, processors.Delete, guard.Admin, nil},
-		{inspection("/v1/processors/{id}/inspect-in", "inspectProcessorIn", "processors", "See the records that a processor is given"), s.inspectProcessor(resource.InspectIn), guard.Read, nil},
-		{inspection("/v1/processors/{id}/inspect-out", "inspectProcessorOut", "processors", "See what a processor lets go on"), s.inspectProcessor(resource.InspectOut), guard.Read, nil},
+		{inspection("/v1/processors/{id}/inspect-in", "inspectProcessorIn", "processors", "See the records that a processor is given"), s.inspectProcessor(InspectIn), guard.Read, nil},
+		{inspection("/v1/processors/{id}/inspect-out", "inspectProcessorOut", "processors", "See what a processor lets go on"), s.inspectProcessor(InspectOut), guard.Read, nil},
 	}
 }
 
 // pluginRoutes returns the operations of plugins.
-func (*Server) pluginRoutes(base resource.Base) []route {
-	plugins := &resource.Plugins{Base: base}
+func (*Server) pluginRoutes(base Base) []route {
+	plugins := &Plugins{Base: base}
 	return []route{
 		{Operation{Method: get, Path: "/v1/connectors/plugins", ID: "listConnectorPlugins", Tag: "plugins", Summary: "List connector plugins and their settings",
 			Query: []Param{nameParam}, Response: list(examplePlugin), Errors: []int{400}}, plugins.Connectors, guard.Read, nil},
@@ -181,13 +180,13 @@ func (*Server) pluginRoutes(base resource.Base) []route {
 }
 
 // agentRoutes returns the operations of the agent.
-func (s *Server) agentRoutes(base resource.Base) []route {
-	status := &resource.Status{Base: base}
-	files := &resource.Files{Base: base, Reloaded: s.Reload, Planned: s.Plan}
-	dryRuns := &resource.DryRuns{Do: s.DryRun}
-	events := &resource.Events{Base: base}
-	health := &resource.Health{Base: base, Version: s.Version, Memory: s.Insight.Memory}
-	pages := &resource.Pages{Base: base, Insight: s.Insight, Status: status, Files: files}
+func (s *Server) agentRoutes(base Base) []route {
+	status := &Status{Base: base}
+	files := &Files{Base: base, Reloaded: s.Reload, Planned: s.Plan}
+	dryRuns := &DryRuns{Do: s.DryRun}
+	events := &Events{Base: base}
+	health := &Health{Base: base, Version: s.Version, Memory: s.Insight.Memory}
+	pages := &Pages{Base: base, Insight: s.Insight, Status: status, Files: files}
 	return []route{
 		{Operation{Method: get, Path: "/v1/status", ID: "listStatus", Tag: "agent", Summary: "Get of every pipeline what is declared, what runs and what is wrong",
 			Description: "Pipelines that are declared no more are there until they have stopped. Of those that run there are rates, too.",

@@ -2,12 +2,11 @@ package api
 
 import (
 	"github.com/conduit-agent/conduit/api/guard"
-	"github.com/conduit-agent/conduit/api/resource"
 )
 
 // clusterRoutes returns the operations of the cluster that the agent is a member of.
 func (s *Server) clusterRoutes() []route {
-	c := &resource.Cluster{Member: s.Cluster}
+	c := &Cluster{Member: s.Cluster}
 	return []route{
 		{Operation{Method: get, Path: "/v1/cluster", ID: "getCluster", Tag: "cluster", Summary: "Get who runs which pipeline since when",
 			Description: "As the agent that answers knows it. One that is no member of a cluster has the state alone.",

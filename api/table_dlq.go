@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/api/guard"
-	"github.com/conduit-agent/conduit/api/resource"
 	"github.com/conduit-agent/conduit/api/rest"
 )
 
@@ -36,8 +35,8 @@ var (
 
 // deadLetterRoutes returns the operations of dead letters. A client that may only read sees their records, as in
 // inspectors.
-func (s *Server) deadLetterRoutes(base resource.Base) []route {
-	l := &resource.DeadLetters{Base: base, Store: s.DeadLetters, Replays: s.Replays}
+func (s *Server) deadLetterRoutes(base Base) []route {
+	l := &DeadLetters{Base: base, Store: s.DeadLetters, Replays: s.Replays}
 	return []route{
 		{Operation{Method: get, Path: "/v1/dead-letters", ID: "countDeadLetters", Tag: "dead letters", Summary: "Count the dead letters of each pipeline",
 			Response: list(exampleTotals), Errors: []int{404}}, l.Totals, guard.Read, nil},

@@ -2,7 +2,6 @@ package api
 
 import (
 	"github.com/conduit-agent/conduit/api/guard"
-	"github.com/conduit-agent/conduit/api/resource"
 	"github.com/conduit-agent/conduit/api/rest"
 )
 
@@ -10,8 +9,8 @@ var exampleLogLine = rest.LogLine{ID: 12, At: exampleTime, Level: "warn", Messag
 	Fields: map[string]string{"component": "reconcile", "pipeline_id": "orders", "err": "cannot open source orders:shop: connection refused"}}
 
 // logRoutes returns the operations of the log.
-func (s *Server) logRoutes(base resource.Base) []route {
-	l := &resource.Logs{Base: base, Lines: s.Logs}
+func (s *Server) logRoutes(base Base) []route {
+	l := &Logs{Base: base, Lines: s.Logs}
 	return []route{
 		{Operation{Method: get, Path: "/v1/pipelines/{id}/logs", ID: "listLogs", Tag: "pipelines", Summary: "List the last lines that the agent logged of a pipeline, oldest first",
 			Description: "Those of its connectors, too. The last 200 of the pipeline and of each connector are kept in memory until the agent ends.",

@@ -2,7 +2,6 @@ package api
 
 import (
 	"github.com/conduit-agent/conduit/api/guard"
-	"github.com/conduit-agent/conduit/api/resource"
 	"github.com/conduit-agent/conduit/api/rest"
 )
 
@@ -12,8 +11,8 @@ var (
 )
 
 // positionRoutes returns the operations of source positions.
-func (s *Server) positionRoutes(base resource.Base) []route {
-	p := &resource.Positions{Base: base, Store: s.Positions}
+func (s *Server) positionRoutes(base Base) []route {
+	p := &Positions{Base: base, Store: s.Positions}
 	const path = "/v1/connectors/{id}/position"
 	return []route{
 		{Operation{Method: get, Path: path, ID: "getPosition", Tag: "connectors", Summary: "Get where a source resumes",

@@ -17,7 +17,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/engine/commit"
 	"github.com/conduit-agent/conduit/agent/store"
 	"github.com/conduit-agent/conduit/agent/telemetry"
-	"github.com/conduit-agent/conduit/api/resource"
+	"github.com/conduit-agent/conduit/api"
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins/schema"
 	"github.com/conduit-agent/conduit/reconcile"
@@ -77,7 +77,7 @@ type Parts struct {
 
 // DeadLetters holds the dead letters of all members of a cluster for the API.
 type DeadLetters interface {
-	resource.DeadLetterStore
+	api.DeadLetterStore
 	// Forget drops all dead letters of a pipeline, and resets the count of dropped ones. found reports whether there
 	// was anything to drop.
 	Forget(ctx context.Context, pipeline string) (found bool, err error)
