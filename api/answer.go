@@ -17,8 +17,8 @@ import (
 // writeTimeout is how long a client may take to receive an answer.
 const writeTimeout = 30 * time.Second
 
-// Answer writes v as JSON with the status.
-func Answer(w http.ResponseWriter, r *http.Request, status int, v any) {
+// answerJSON writes v as JSON with the status.
+func answerJSON(w http.ResponseWriter, r *http.Request, status int, v any) {
 	var b bytes.Buffer
 	encoder := json.NewEncoder(&b)
 	encoder.SetEscapeHTML(false)
@@ -28,11 +28,11 @@ func Answer(w http.ResponseWriter, r *http.Request, status int, v any) {
 	if err := encoder.Encode(v); err != nil {
 		panic(err) // bodies consist of JSON types
 	}
-	Write(w, status, "application/json", b.Bytes())
+	writeAnswer(w, status, "application/json", b.Bytes())
 }
 
-// Write writes an answer that no cache may keep.
-func Write(w http.ResponseWriter, status int, contentType string, body []byte) {
+// writeAnswer writes an answer that no cache may keep.
+func writeAnswer(w http.ResponseWriter, status int, contentType string, body []byte) {
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTimeout)) // not every writer can
 	w.Header().Set("Content-Type", contentType)
 	w.Header().Set("Cache-Control", "no-store")
@@ -40,13 +40,13 @@ func Write(w http.ResponseWriter, status int, contentType string, body []byte) {
 	_, _ = w.Write(body) // the client is gone
 }
 
-// SetGeneration sets the response header with the generation of d's pipeline.
-func SetGeneration(w http.ResponseWriter, d *spec.Declaration) {
+// setGeneration sets the response header with the generation of d's pipeline.
+func setGeneration(w http.ResponseWriter, d *spec.Declaration) {
 	w.Header().Set(rest.HeaderGeneration, strconv.FormatInt(d.Generation, 10))
 }
 
-// Fail answers with the error. Internal errors are logged.
-func Fail(log *slog.Logger, w http.ResponseWriter, r *http.Request, err error) {
+// fail answers with the error. Internal errors are logged.
+func fail(log *slog.Logger, w http.ResponseWriter, r *http.Request, err error) {
 	e := restError(log, r, err)
 	switch e.HTTP {
 	case http.StatusUnauthorized:
@@ -57,7 +57,7 @@ func Fail(log *slog.Logger, w http.ResponseWriter, r *http.Request, err error) {
 		}
 		w.Header().Set("Retry-After", "1")
 	}
-	Answer(w, r, e.HTTP, e.Body())
+	answerJSON(w, r, e.HTTP, e.Body())
 }
 
 // restError returns err in the form for the client.
@@ -79,7 +79,7 @@ func restError(log *slog.Logger, r *http.Request, err error) *rest.Error {
 	return rest.Errorf(rest.Internal, rest.ReasonInternal, "%v", err)
 }
 
-// NotFound returns the error for an unknown path.
-func NotFound() *rest.Error {
+// notFound returns the error for an unknown path.
+func notFound() *rest.Error {
 	return rest.Errorf(rest.NotFound, rest.ReasonNotFound, "there is nothing at this path").Suggest("/openapi/ shows what there is")
 }

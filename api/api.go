@@ -73,10 +73,10 @@ type Server struct {
 	once      sync.Once
 	handler   http.Handler
 	log       *slog.Logger
-	state     *State
+	state     *desired
 	guard     *guard.Guard
 	inspector *inspect.Hub
-	requests  *Requests
+	requests  *repeats
 	closing   chan struct{} // closed to end long-running responses
 	closeOnce sync.Once
 	limits    *inspect.Limits // limits of the inspector's sessions; nil: DefaultLimits
@@ -92,17 +92,17 @@ func (s *Server) init() {
 		if s.limits == nil {
 			s.limits = &inspect.DefaultLimits
 		}
-		s.state = &State{Store: s.Desired, States: s.Observed, Plugins: s.Plugins}
+		s.state = &desired{Store: s.Desired, States: s.Observed, Plugins: s.Plugins}
 		s.guard = &guard.Guard{Hosts: s.Hosts, Origins: s.Origins, ReadToken: s.ReadToken, AdminToken: s.AdminToken, Log: s.log, Fail: s.fail}
 		s.inspector = &inspect.Hub{Taps: s.Taps, Show: s.Show, Closing: s.closing, Changed: s.Observed.Changed, Gone: s.state.Forgotten, Limits: *s.limits, Memory: s.Memory}
-		s.requests = &Requests{Answers: s.Answers, Log: s.log}
-		base := Base{Desired: s.state, Observed: s.Observed, Guard: s.guard, Rates: s.Rates, Closing: s.closing}
+		s.requests = &repeats{Answers: s.Answers, Log: s.log}
+		base := shared{Desired: s.state, Observed: s.Observed, Guard: s.guard, Rates: s.Rates, Closing: s.closing}
 		s.handler = s.guard.Protect(s.router(base))
 	})
 }
 
 // fail answers with the error.
-func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) { Fail(s.log, w, r, err) }
+func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) { fail(s.log, w, r, err) }
 
 // Handler returns the handler of all paths. It is ready for use without Serve, which
 // adds the time limits.

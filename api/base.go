@@ -55,9 +55,9 @@ type Observed interface {
 	Directory() spec.Directory
 }
 
-// Base holds the dependencies that all resources share.
-type Base struct {
-	Desired  *State
+// shared holds the dependencies that all resources share.
+type shared struct {
+	Desired  *desired
 	Observed Observed
 	Guard    *guard.Guard
 	Rates    func() []rest.PipelineRates // of running pipelines; nil: rates are not measured
@@ -65,12 +65,12 @@ type Base struct {
 }
 
 // view returns the view of settings that the client may see.
-func (s *Base) view(r *http.Request) *View {
+func (s *shared) view(r *http.Request) *view {
 	return s.Desired.View(s.Guard.RoleOf(r) < guard.Admin)
 }
 
 // shown returns a pipeline as the API shows it.
-func (s *Base) shown(d *spec.Declaration) rest.Pipeline {
+func (s *shared) shown(d *spec.Declaration) rest.Pipeline {
 	p := &d.Pipeline
 	body := rest.Pipeline{
 		ID: p.ID, State: s.stateOf(d), Config: rest.PipelineConfig{Name: p.Name, Description: p.Description, Labels: p.Labels},
@@ -88,7 +88,7 @@ func (s *Base) shown(d *spec.Declaration) rest.Pipeline {
 
 // stateOf returns the observed state of a pipeline in the vocabulary of the API. A pipeline counts as running from the
 // time its connectors are open until they are closed.
-func (s *Base) stateOf(d *spec.Declaration) rest.PipelineState {
+func (s *shared) stateOf(d *spec.Declaration) rest.PipelineState {
 	state, known := s.Observed.State(d.Pipeline.ID)
 	if !known {
 		state.Phase, state.StoppedByUser = spec.PhaseStopped, true
@@ -130,26 +130,26 @@ func delivering(s rest.PipelineState, stall *spec.Stall) rest.PipelineState {
 }
 
 // present answers with a pipeline and its ETag.
-func (s *Base) present(w http.ResponseWriter, d *spec.Declaration, err error) (any, error) {
+func (s *shared) present(w http.ResponseWriter, d *spec.Declaration, err error) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	w.Header().Set("ETag", Tag(d.Pipeline))
-	SetGeneration(w, d)
+	w.Header().Set("ETag", etag(d.Pipeline))
+	setGeneration(w, d)
 	return s.shown(d), nil
 }
 
 // edit performs e for the request. The answer has the resulting generation in a header.
-func (s *Base) edit(w http.ResponseWriter, r *http.Request, e *Edit) (*spec.Declaration, error) {
+func (s *shared) edit(w http.ResponseWriter, r *http.Request, e *edit) (*spec.Declaration, error) {
 	d, err := s.Desired.Edit(r, e)
 	if err == nil {
-		SetGeneration(w, d)
+		setGeneration(w, d)
 	}
 	return d, err
 }
 
 // vacant returns an error if a pipeline with this id exists, even if it is being deleted.
-func (s *Base) vacant(r *http.Request, id string) error {
+func (s *shared) vacant(r *http.Request, id string) error {
 	d, err := s.Desired.Get(r.Context(), id)
 	switch {
 	case errors.Is(err, spec.ErrNotFound):
@@ -176,7 +176,7 @@ func pipelineExists(id string) error {
 
 // wait returns when done reports true or fails. It returns at once if limit is 0, which means that the client does not
 // want to wait. what names the operation in progress.
-func (s *Base) wait(w http.ResponseWriter, r *http.Request, limit time.Duration, what string, done func() (bool, error)) error {
+func (s *shared) wait(w http.ResponseWriter, r *http.Request, limit time.Duration, what string, done func() (bool, error)) error {
 	if limit == 0 {
 		return nil
 	}
@@ -203,17 +203,17 @@ func (s *Base) wait(w http.ResponseWriter, r *http.Request, limit time.Duration,
 }
 
 // replaceable returns the declaration of the API that a whole pipeline replaces, nil if there is none.
-func (s *Base) replaceable(r *http.Request, id string) (*spec.Declaration, error) {
+func (s *shared) replaceable(r *http.Request, id string) (*spec.Declaration, error) {
 	d, err := s.Desired.Pipeline(r.Context(), id)
 	if err != nil {
 		return nil, s.vacant(r, id)
 	}
-	return d, Owned(d)
+	return d, owned(d)
 }
 
 // elsewhere returns the error for an operation that only the member running the pipeline can perform, nil if this agent
 // runs it.
-func (s *Base) elsewhere(id string) error {
+func (s *shared) elsewhere(id string) error {
 	p := s.Observed.Placement(id)
 	switch {
 	case p == nil:
@@ -233,7 +233,7 @@ func notRunning(id string) error {
 
 // Long returns a context that ends with r's or when the server ends. It removes the limit on the time for reading r,
 // which would also end a long response.
-func (s *Base) Long(w http.ResponseWriter, r *http.Request) (context.Context, context.CancelFunc) {
+func (s *shared) Long(w http.ResponseWriter, r *http.Request) (context.Context, context.CancelFunc) {
 	_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // some writers have no deadlines
 	ctx, cancel := context.WithCancel(r.Context())
 	go func() {
@@ -249,11 +249,11 @@ func (s *Base) Long(w http.ResponseWriter, r *http.Request) (context.Context, co
 // read reads the body of a request for an operation. If the server does not offer the operation, it returns the error
 // for an unknown path.
 func read(w http.ResponseWriter, r *http.Request, body any, offered bool) error {
-	if err := Read(w, r, body); err != nil {
+	if err := readJSON(w, r, body); err != nil {
 		return err
 	}
 	if !offered {
-		return NotFound()
+		return notFound()
 	}
 	return nil
 }

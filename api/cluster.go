@@ -18,13 +18,13 @@ type Member interface {
 	Resume(ctx context.Context) error
 }
 
-// Cluster performs the operations on a cluster.
-type Cluster struct {
+// clusterHandlers performs the operations on a cluster.
+type clusterHandlers struct {
 	Member Member // nil for an agent outside a cluster
 }
 
 // Get answers with the member that runs each pipeline.
-func (c *Cluster) Get(_ http.ResponseWriter, r *http.Request) (any, error) {
+func (c *clusterHandlers) Get(_ http.ResponseWriter, r *http.Request) (any, error) {
 	if c.Member == nil {
 		return rest.Cluster{State: rest.ClusterAlone, Members: []rest.ClusterMember{}, Pipelines: []rest.ClusterPipeline{}}, nil
 	}
@@ -33,8 +33,8 @@ func (c *Cluster) Get(_ http.ResponseWriter, r *http.Request) (any, error) {
 
 // Drain hands this agent's pipelines to other members and answers when the agent has none. With a wait of 0 it answers
 // at once.
-func (c *Cluster) Drain(w http.ResponseWriter, r *http.Request) (any, error) {
-	limit, err := Wait(r)
+func (c *clusterHandlers) Drain(w http.ResponseWriter, r *http.Request) (any, error) {
+	limit, err := waitTime(r)
 	if err != nil {
 		return nil, err
 	}
@@ -51,7 +51,7 @@ func (c *Cluster) Drain(w http.ResponseWriter, r *http.Request) (any, error) {
 }
 
 // Resume lets the agent take pipelines again.
-func (c *Cluster) Resume(w http.ResponseWriter, r *http.Request) (any, error) {
+func (c *clusterHandlers) Resume(w http.ResponseWriter, r *http.Request) (any, error) {
 	if c.Member == nil {
 		return nil, alone()
 	}

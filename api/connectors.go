@@ -17,15 +17,15 @@ var connectorTypes = map[rest.ConnectorType]spec.ConnectorType{
 	rest.TypeDestination: spec.TypeDestination,
 }
 
-// Connectors performs the operations on connectors.
-type Connectors struct{ Base }
+// connectorHandlers performs the operations on connectors.
+type connectorHandlers struct{ shared }
 
 func connectorType(t rest.ConnectorType) (spec.ConnectorType, error) {
 	if typ, ok := connectorTypes[t]; ok {
 		return typ, nil
 	}
 	message := "type must be TYPE_SOURCE or TYPE_DESTINATION, not " + strconv.Quote(string(t))
-	e := FieldError(rest.ReasonConnectorType, "type", message)
+	e := fieldError(rest.ReasonConnectorType, "type", message)
 	if near := texts.Closest(string(t), t.Enum()); near != "" {
 		e.Suggest("did you mean %q?", near)
 	}
@@ -33,7 +33,7 @@ func connectorType(t rest.ConnectorType) (spec.ConnectorType, error) {
 }
 
 // shown returns connector i of d in the form of the API.
-func (s *Connectors) shown(ctx context.Context, view *View, d *spec.Declaration, i int) (rest.Connector, error) {
+func (s *connectorHandlers) shown(ctx context.Context, view *view, d *spec.Declaration, i int) (rest.Connector, error) {
 	c := &d.Pipeline.Connectors[i]
 	body := rest.Connector{
 		ID: d.Pipeline.QualifiedID(c.ID), Type: rest.TypeDestination, Plugin: c.Plugin, PipelineID: d.Pipeline.ID,
@@ -55,7 +55,7 @@ func (s *Connectors) shown(ctx context.Context, view *View, d *spec.Declaration,
 }
 
 // List answers with all connectors, or with the connectors of a pipeline.
-func (s *Connectors) List(_ http.ResponseWriter, r *http.Request) (any, error) {
+func (s *connectorHandlers) List(_ http.ResponseWriter, r *http.Request) (any, error) {
 	all, err := s.Desired.Declared(r.Context())
 	if err != nil {
 		return nil, err
@@ -78,17 +78,17 @@ func (s *Connectors) List(_ http.ResponseWriter, r *http.Request) (any, error) {
 }
 
 // present answers with the connector id of d and its ETag.
-func (s *Connectors) present(w http.ResponseWriter, r *http.Request, d *spec.Declaration, id string) (any, error) {
-	i := ConnectorIn(&d.Pipeline, id)
+func (s *connectorHandlers) present(w http.ResponseWriter, r *http.Request, d *spec.Declaration, id string) (any, error) {
+	i := connectorIn(&d.Pipeline, id)
 	if i < 0 { // another change was faster
-		return nil, ConnectorNotFound(id)
+		return nil, connectorNotFound(id)
 	}
-	w.Header().Set("ETag", Tag(d.Pipeline.Connectors[i]))
+	w.Header().Set("ETag", etag(d.Pipeline.Connectors[i]))
 	return s.shown(r.Context(), s.view(r), d, i)
 }
 
 // Get answers with a connector.
-func (s *Connectors) Get(w http.ResponseWriter, r *http.Request) (any, error) {
+func (s *connectorHandlers) Get(w http.ResponseWriter, r *http.Request) (any, error) {
 	id := r.PathValue("id")
 	d, _, err := s.Desired.Connector(r.Context(), id)
 	if err != nil {
@@ -98,9 +98,9 @@ func (s *Connectors) Get(w http.ResponseWriter, r *http.Request) (any, error) {
 }
 
 // Create adds a connector to a pipeline.
-func (s *Connectors) Create(w http.ResponseWriter, r *http.Request) (any, error) {
+func (s *connectorHandlers) Create(w http.ResponseWriter, r *http.Request) (any, error) {
 	var body rest.Connector
-	if err := Read(w, r, &body); err != nil {
+	if err := readJSON(w, r, &body); err != nil {
 		return nil, err
 	}
 	typ, err := connectorType(body.Type)
@@ -108,23 +108,23 @@ func (s *Connectors) Create(w http.ResponseWriter, r *http.Request) (any, error)
 		return nil, err
 	}
 	if body.PipelineID == "" {
-		return nil, FieldError(spec.CodeRequired, "pipelineId", "pipelineId is missing: it says which pipeline the connector is part of")
+		return nil, fieldError(spec.CodeRequired, "pipelineId", "pipelineId is missing: it says which pipeline the connector is part of")
 	}
 	d, err := s.Desired.Pipeline(r.Context(), body.PipelineID)
 	if err != nil {
-		return nil, About(err, "pipelineId")
+		return nil, about(err, "pipelineId")
 	}
-	settings, err := Keep(body.Config.Settings, nil, "config.settings")
+	settings, err := keepSecrets(body.Config.Settings, nil, "config.settings")
 	if err != nil {
 		return nil, err
 	}
-	c := spec.Connector{ID: Identify(body.ID, body.PipelineID), Type: typ, Plugin: body.Plugin, Name: body.Config.Name, Settings: settings}
+	c := spec.Connector{ID: identify(body.ID, body.PipelineID), Type: typ, Plugin: body.Plugin, Name: body.Config.Name, Settings: settings}
 	id := d.Pipeline.QualifiedID(c.ID)
-	if ConnectorIn(&d.Pipeline, id) >= 0 {
+	if connectorIn(&d.Pipeline, id) >= 0 {
 		return nil, rest.Errorf(rest.AlreadyExists, rest.ReasonConnectorExists, "connector %q exists already", id).
 			With("configPath", "id").Suggest("choose another id, or leave it out to get one")
 	}
-	e := &Edit{ID: body.PipelineID, Of: d}
+	e := &edit{ID: body.PipelineID, Of: d}
 	e.Apply = func(p *spec.Pipeline) error {
 		e.Path = "/connectors/" + strconv.Itoa(len(p.Connectors))
 		p.Connectors = append(p.Connectors, c)
@@ -137,18 +137,18 @@ func (s *Connectors) Create(w http.ResponseWriter, r *http.Request) (any, error)
 }
 
 // change changes the connector of d with the qualified id, and returns the resulting declaration.
-func (s *Connectors) change(w http.ResponseWriter, r *http.Request, d *spec.Declaration, id string, apply func(p *spec.Pipeline, i int) error) (*spec.Declaration, error) {
-	e := &Edit{ID: d.Pipeline.ID, Of: d}
+func (s *connectorHandlers) change(w http.ResponseWriter, r *http.Request, d *spec.Declaration, id string, apply func(p *spec.Pipeline, i int) error) (*spec.Declaration, error) {
+	e := &edit{ID: d.Pipeline.ID, Of: d}
 	e.Current = func(p *spec.Pipeline) string {
-		if i := ConnectorIn(p, id); i >= 0 {
-			return Tag(p.Connectors[i])
+		if i := connectorIn(p, id); i >= 0 {
+			return etag(p.Connectors[i])
 		}
 		return ""
 	}
 	e.Apply = func(p *spec.Pipeline) error {
-		i := ConnectorIn(p, id)
+		i := connectorIn(p, id)
 		if i < 0 {
-			return ConnectorNotFound(id)
+			return connectorNotFound(id)
 		}
 		e.Path = "/connectors/" + strconv.Itoa(i)
 		return apply(p, i)
@@ -157,9 +157,9 @@ func (s *Connectors) change(w http.ResponseWriter, r *http.Request, d *spec.Decl
 }
 
 // Update replaces the settings of a connector.
-func (s *Connectors) Update(w http.ResponseWriter, r *http.Request) (any, error) {
+func (s *connectorHandlers) Update(w http.ResponseWriter, r *http.Request) (any, error) {
 	var body rest.Connector
-	if err := Read(w, r, &body); err != nil {
+	if err := readJSON(w, r, &body); err != nil {
 		return nil, err
 	}
 	id := r.PathValue("id")
@@ -170,15 +170,15 @@ func (s *Connectors) Update(w http.ResponseWriter, r *http.Request) (any, error)
 	d, err = s.change(w, r, d, id, func(p *spec.Pipeline, i int) error {
 		c := &p.Connectors[i]
 		if body.ID != "" && body.ID != id {
-			return Mismatch("id", id, body.ID)
+			return mismatch("id", id, body.ID)
 		}
 		if typ, ok := connectorTypes[body.Type]; body.Type != "" && (!ok || typ != c.Type) {
-			return FieldError(rest.ReasonConnectorType, "type", "the type of a connector cannot be changed; delete it and create another")
+			return fieldError(rest.ReasonConnectorType, "type", "the type of a connector cannot be changed; delete it and create another")
 		}
 		if body.PipelineID != "" && body.PipelineID != p.ID {
-			return Mismatch("pipelineId", p.ID, body.PipelineID)
+			return mismatch("pipelineId", p.ID, body.PipelineID)
 		}
-		settings, err := Keep(body.Config.Settings, c.Settings, "config.settings")
+		settings, err := keepSecrets(body.Config.Settings, c.Settings, "config.settings")
 		c.Settings = settings
 		if body.Plugin != "" {
 			c.Plugin = body.Plugin
@@ -196,9 +196,9 @@ func (s *Connectors) Update(w http.ResponseWriter, r *http.Request) (any, error)
 
 // Delete answers when the connector is cleaned up. While its pipeline runs, the reconciler cleans up once a version
 // without the connector runs.
-func (s *Connectors) Delete(w http.ResponseWriter, r *http.Request) (any, error) {
+func (s *connectorHandlers) Delete(w http.ResponseWriter, r *http.Request) (any, error) {
 	id := r.PathValue("id")
-	limit, err := Wait(r)
+	limit, err := waitTime(r)
 	if err != nil {
 		return nil, err
 	}
@@ -227,8 +227,8 @@ func (s *Connectors) Delete(w http.ResponseWriter, r *http.Request) (any, error)
 }
 
 // needed returns an error if a running pipeline could not run without its connector i.
-func (s *Connectors) needed(d *spec.Declaration, i int) error {
-	if Owned(d) != nil || !s.Desired.Active(d) {
+func (s *connectorHandlers) needed(d *spec.Declaration, i int) error {
+	if owned(d) != nil || !s.Desired.Active(d) {
 		return nil
 	}
 	c := &d.Pipeline.Connectors[i]
@@ -243,7 +243,7 @@ func (s *Connectors) needed(d *spec.Declaration, i int) error {
 
 // cleanUp returns when a deleted connector is cleaned up, or after limit. The deletion is final, so the clean-up
 // continues when the client disconnects.
-func (s *Connectors) cleanUp(w http.ResponseWriter, r *http.Request, limit time.Duration, id string) error {
+func (s *connectorHandlers) cleanUp(w http.ResponseWriter, r *http.Request, limit time.Duration, id string) error {
 	ctx, cancel := s.Long(w, r.WithContext(context.WithoutCancel(r.Context())))
 	cleaned := make(chan error, 1)
 	go func() {
@@ -276,9 +276,9 @@ func (s *Connectors) cleanUp(w http.ResponseWriter, r *http.Request, limit time.
 }
 
 // Validate checks a connector without creating it.
-func (s *Connectors) Validate(w http.ResponseWriter, r *http.Request) (any, error) {
+func (s *connectorHandlers) Validate(w http.ResponseWriter, r *http.Request) (any, error) {
 	var body rest.Validation
-	if err := Read(w, r, &body); err != nil {
+	if err := readJSON(w, r, &body); err != nil {
 		return nil, err
 	}
 	typ, err := connectorType(body.Type)
@@ -288,7 +288,7 @@ func (s *Connectors) Validate(w http.ResponseWriter, r *http.Request) (any, erro
 	p := &spec.Pipeline{ID: "validate", Status: spec.StatusStopped, Connectors: []spec.Connector{
 		{ID: "connector", Type: typ, Plugin: body.Plugin, Name: body.Config.Name, Settings: body.Config.Settings}}}
 	spec.Normalize(p)
-	if err := Validate(p, Within("/connectors/0")); err != nil {
+	if err := validate(p, within("/connectors/0")); err != nil {
 		return nil, err
 	}
 	err = s.Desired.CheckPlugin(r.Context(), typ, body.Plugin, body.Config.Settings, "plugin", "config.settings")

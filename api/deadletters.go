@@ -30,10 +30,10 @@ type DeadLetterStore interface {
 	DropAll(ctx context.Context, pipeline string, f rest.DeadLetterFilter) (int64, error)
 }
 
-// DeadLetters lists and changes dead letters. The dead letters of a deleted pipeline stay until they are dropped or
+// deadLetterHandlers lists and changes dead letters. The dead letters of a deleted pipeline stay until they are dropped or
 // expire.
-type DeadLetters struct {
-	Base
+type deadLetterHandlers struct {
+	shared
 	Store   DeadLetterStore
 	Replays Replays
 }
@@ -45,27 +45,27 @@ const (
 )
 
 // Totals answers with the dead-letter totals of each pipeline.
-func (s *DeadLetters) Totals(_ http.ResponseWriter, r *http.Request) (any, error) {
+func (s *deadLetterHandlers) Totals(_ http.ResponseWriter, r *http.Request) (any, error) {
 	if s.Store == nil {
-		return nil, NotFound()
+		return nil, notFound()
 	}
 	return answer(s.Store.Totals(r.Context()))
 }
 
 // List answers with a page of dead letters.
-func (s *DeadLetters) List(_ http.ResponseWriter, r *http.Request) (any, error) {
+func (s *deadLetterHandlers) List(_ http.ResponseWriter, r *http.Request) (any, error) {
 	if s.Store == nil {
-		return nil, NotFound()
+		return nil, notFound()
 	}
 	f, err := filter(r)
 	if err != nil {
 		return nil, err
 	}
-	before, err := Number(r, "before", 0)
+	before, err := numberParam(r, "before", 0)
 	if err != nil {
 		return nil, err
 	}
-	limit, err := Number(r, "limit", defaultPage)
+	limit, err := numberParam(r, "limit", defaultPage)
 	if err != nil {
 		return nil, err
 	}
@@ -84,7 +84,7 @@ func (s *DeadLetters) List(_ http.ResponseWriter, r *http.Request) (any, error) 
 }
 
 // Get answers with a dead letter.
-func (s *DeadLetters) Get(_ http.ResponseWriter, r *http.Request) (any, error) {
+func (s *deadLetterHandlers) Get(_ http.ResponseWriter, r *http.Request) (any, error) {
 	id, err := s.id(r)
 	if err != nil {
 		return nil, err
@@ -94,28 +94,28 @@ func (s *DeadLetters) Get(_ http.ResponseWriter, r *http.Request) (any, error) {
 }
 
 // Update replaces the record of a dead letter.
-func (s *DeadLetters) Update(w http.ResponseWriter, r *http.Request) (any, error) {
+func (s *deadLetterHandlers) Update(w http.ResponseWriter, r *http.Request) (any, error) {
 	id, err := s.id(r)
 	if err != nil {
 		return nil, err
 	}
 	var body rest.DeadLetterEdit
-	if err := Read(w, r, &body); err != nil {
+	if err := readJSON(w, r, &body); err != nil {
 		return nil, err
 	}
 	edited, err := record.ParseReadable(body.Record)
 	if err != nil {
-		return nil, FieldError(spec.CodeInvalid, "record", err.Error())
+		return nil, fieldError(spec.CodeInvalid, "record", err.Error())
 	}
 	if len(edited.Position) == 0 {
-		return nil, FieldError(spec.CodeRequired, "record.position", "record.position is missing; leave it as it was")
+		return nil, fieldError(spec.CodeRequired, "record.position", "record.position is missing; leave it as it was")
 	}
 	l, err := s.Store.Edit(r.Context(), r.PathValue("id"), id, &edited)
 	return s.readable(r, l, err)
 }
 
 // readable answers with a dead letter in the human-readable form. Its record is stored in the JSON form.
-func (s *DeadLetters) readable(r *http.Request, l rest.DeadLetter, err error) (any, error) {
+func (s *deadLetterHandlers) readable(r *http.Request, l rest.DeadLetter, err error) (any, error) {
 	if err == nil && len(l.Record) > 0 {
 		l.Record, err = record.Readable(l.Record)
 	}
@@ -123,7 +123,7 @@ func (s *DeadLetters) readable(r *http.Request, l rest.DeadLetter, err error) (a
 }
 
 // Delete drops a dead letter.
-func (s *DeadLetters) Delete(_ http.ResponseWriter, r *http.Request) (any, error) {
+func (s *deadLetterHandlers) Delete(_ http.ResponseWriter, r *http.Request) (any, error) {
 	id, err := s.id(r)
 	if err != nil {
 		return nil, err
@@ -136,9 +136,9 @@ func (s *DeadLetters) Delete(_ http.ResponseWriter, r *http.Request) (any, error
 }
 
 // DeleteSome drops the selected dead letters: by id, by filter, or all.
-func (s *DeadLetters) DeleteSome(_ http.ResponseWriter, r *http.Request) (any, error) {
+func (s *deadLetterHandlers) DeleteSome(_ http.ResponseWriter, r *http.Request) (any, error) {
 	if s.Store == nil {
-		return nil, NotFound()
+		return nil, notFound()
 	}
 	f, err := filter(r)
 	if err != nil {
@@ -148,7 +148,7 @@ func (s *DeadLetters) DeleteSome(_ http.ResponseWriter, r *http.Request) (any, e
 	if err != nil {
 		return nil, err
 	}
-	all, err := Flag(r, "all")
+	all, err := flagParam(r, "all")
 	if err != nil {
 		return nil, err
 	}
@@ -166,7 +166,7 @@ func (s *DeadLetters) DeleteSome(_ http.ResponseWriter, r *http.Request) (any, e
 
 // here returns an error when neither the disk of this agent nor the store of its cluster has dead letters of a
 // pipeline, but the disk of another member has.
-func (s *DeadLetters) here(ctx context.Context, pipeline string) error {
+func (s *deadLetterHandlers) here(ctx context.Context, pipeline string) error {
 	away := s.Observed.Refused(pipeline)
 	if len(away) == 0 {
 		return nil
@@ -191,11 +191,11 @@ func checkSelection(ids []int64, f rest.DeadLetterFilter, all bool) error {
 	if ways == 1 {
 		return nil
 	}
-	return FieldError(spec.CodeInvalid, "ids", "say which dead letters: give either ids, or a filter, or all")
+	return fieldError(spec.CodeInvalid, "ids", "say which dead letters: give either ids, or a filter, or all")
 }
 
 // id returns the id of the dead letter in the path of the request.
-func (s *DeadLetters) id(r *http.Request) (int64, error) {
+func (s *deadLetterHandlers) id(r *http.Request) (int64, error) {
 	id, err := strconv.ParseInt(r.PathValue("letter"), 10, 64)
 	if err != nil || s.Store == nil {
 		return 0, s.notFound(r)
@@ -205,7 +205,7 @@ func (s *DeadLetters) id(r *http.Request) (int64, error) {
 
 // notFound returns an error that names the other members of the cluster that have dead letters of the pipeline on their
 // disks. Each member numbers its own dead letters.
-func (s *DeadLetters) notFound(r *http.Request) error {
+func (s *deadLetterHandlers) notFound(r *http.Request) error {
 	letter, pipeline := r.PathValue("letter"), r.PathValue("id")
 	if away := s.Observed.Refused(pipeline); len(away) > 0 {
 		return rest.Errorf(rest.NotFound, rest.ReasonDeadLettersElsewhere, "there is no dead letter %.40q of pipeline %.200q on this member of the cluster; %s", letter, pipeline, rest.DeadLettersText(away)).
@@ -215,7 +215,7 @@ func (s *DeadLetters) notFound(r *http.Request) error {
 		With("configPath", "letter").Suggest("it may have been replayed or dropped; GET /v1/pipelines/%s/dead-letters lists those there are", pipeline)
 }
 
-func found[T any](s *DeadLetters, r *http.Request, v T, err error) (any, error) {
+func found[T any](s *deadLetterHandlers, r *http.Request, v T, err error) (any, error) {
 	if errors.Is(err, spec.ErrNotFound) {
 		return nil, s.notFound(r)
 	}
@@ -251,7 +251,7 @@ func checkFilter(f rest.DeadLetterFilter) error {
 	case "", rest.StageSourceProcessor, rest.StagePipelineProcessor, rest.StageDestinationProcessor, rest.StageDestination:
 		return nil
 	}
-	return FieldError(spec.CodeInvalid, "stage", "stage must be source-processor, pipeline-processor, destination-processor or destination")
+	return fieldError(spec.CodeInvalid, "stage", "stage must be source-processor, pipeline-processor, destination-processor or destination")
 }
 
 // moment returns the time in a parameter, zero without it.
@@ -262,7 +262,7 @@ func moment(r *http.Request, name string) (time.Time, error) {
 	}
 	at, err := time.Parse(time.RFC3339, text)
 	if err != nil {
-		return at, FieldError(spec.CodeInvalid, name, name+" must be a time such as 2026-01-02T15:04:05Z, not "+strconv.Quote(text))
+		return at, fieldError(spec.CodeInvalid, name, name+" must be a time such as 2026-01-02T15:04:05Z, not "+strconv.Quote(text))
 	}
 	return at, nil
 }
@@ -275,7 +275,7 @@ func numbers(r *http.Request) (ids []int64, err error) {
 		}
 		id, err := strconv.ParseInt(text, 10, 64)
 		if err != nil {
-			return nil, FieldError(spec.CodeInvalid, "ids", "ids must be numbers separated by commas, not "+strconv.Quote(text))
+			return nil, fieldError(spec.CodeInvalid, "ids", "ids must be numbers separated by commas, not "+strconv.Quote(text))
 		}
 		ids = append(ids, id)
 	}

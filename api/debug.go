@@ -12,7 +12,7 @@ import (
 const profiles = "/debug/pprof/"
 
 // profile serves profiles of the agent, which reveal the content of memory.
-func (s *Server) profile(base Base, router *httprouter.Router) {
+func (s *Server) profile(base shared, router *httprouter.Router) {
 	serve := func(w http.ResponseWriter, r *http.Request, _ httprouter.Params) {
 		if err := s.profilable(r); err != nil {
 			s.fail(w, r, err)
@@ -31,7 +31,7 @@ func (s *Server) profile(base Base, router *httprouter.Router) {
 func (s *Server) profilable(r *http.Request) error {
 	switch {
 	case !s.Debug:
-		return NotFound().Suggest("profiles are served with api.debug: true")
+		return notFound().Suggest("profiles are served with api.debug: true")
 	case s.AdminToken == "":
 		return rest.Errorf(rest.PermissionDenied, rest.ReasonForbidden, "profiles need the admin token, and none is set").
 			Suggest("set api.auth.admin-token-file")

@@ -40,8 +40,8 @@ func resourcesOf(p *spec.Pipeline) map[string]resource {
 	return all
 }
 
-// Diff returns the changes that making p of the pipeline in basis causes. Either may be nil for none.
-func Diff(basis *spec.Declaration, p *spec.Pipeline) []rest.ResourceChange {
+// differences returns the changes that making p of the pipeline in basis causes. Either may be nil for none.
+func differences(basis *spec.Declaration, p *spec.Pipeline) []rest.ResourceChange {
 	var old *spec.Pipeline
 	if basis != nil {
 		old = &basis.Pipeline
@@ -104,13 +104,13 @@ func changeOf(r resource, action rest.ResourceAction, differences []spec.Change)
 
 // configPath returns the name of a resource field in a document. Everything after settings is one name, dots included.
 func configPath(at string) string {
-	at = strings.TrimPrefix(InDocument(at), "/")
+	at = strings.TrimPrefix(inDocument(at), "/")
 	return schemas.UnescapePointer(strings.ReplaceAll(at, "/", "."))
 }
 
-// InDocument converts a pointer to the form of documents, where the fields of the dead-letter queue have other names.
-func InDocument(at string) string {
-	inside, ok := strings.CutPrefix(at, DLQPath)
+// inDocument converts a pointer to the form of documents, where the fields of the dead-letter queue have other names.
+func inDocument(at string) string {
+	inside, ok := strings.CutPrefix(at, dLQPath)
 	if !ok {
 		return at
 	}

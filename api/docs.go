@@ -28,11 +28,11 @@ func (s *Server) docs(router *httprouter.Router) {
 			content, found = s.Docs(name)
 		}
 		if !found {
-			s.fail(w, r, NotFound())
+			s.fail(w, r, notFound())
 			return
 		}
 		w.Header().Set("Content-Security-Policy", web.ContentSecurityPolicy)
-		Write(w, http.StatusOK, docsTypes[path.Ext(name)], content)
+		writeAnswer(w, http.StatusOK, docsTypes[path.Ext(name)], content)
 	}
 	for _, method := range []string{http.MethodGet, http.MethodHead} {
 		router.Handle(method, "/docs/", serve)

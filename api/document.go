@@ -9,13 +9,13 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// Documents plans and applies whole pipelines.
-type Documents struct{ Base }
+// documentHandlers plans and applies whole pipelines.
+type documentHandlers struct{ shared }
 
 // Plan answers with the changes that applying a document would make. It refuses every document that Apply would refuse.
-func (s *Documents) Plan(w http.ResponseWriter, r *http.Request) (any, error) {
+func (s *documentHandlers) Plan(w http.ResponseWriter, r *http.Request) (any, error) {
 	var body rest.DocumentPlan
-	if err := Read(w, r, &body); err != nil {
+	if err := readJSON(w, r, &body); err != nil {
 		return nil, err
 	}
 	d, err := s.draft(r, &body.Config)
@@ -30,13 +30,13 @@ func (s *Documents) Plan(w http.ResponseWriter, r *http.Request) (any, error) {
 
 // Apply declares the content of a document if its plan still holds, and answers when the declaration is stored. It
 // takes effect like a change of a pipeline file.
-func (s *Documents) Apply(w http.ResponseWriter, r *http.Request) (any, error) {
+func (s *documentHandlers) Apply(w http.ResponseWriter, r *http.Request) (any, error) {
 	var body rest.DocumentApply
-	if err := Read(w, r, &body); err != nil {
+	if err := readJSON(w, r, &body); err != nil {
 		return nil, err
 	}
 	if body.Hash == "" {
-		return nil, FieldError(spec.CodeRequired, "hash", "hash is missing: a document is applied as it was planned").
+		return nil, fieldError(spec.CodeRequired, "hash", "hash is missing: a document is applied as it was planned").
 			Suggest("POST it to /v1/pipelines/plan and send the hash of the answer")
 	}
 	d, err := s.draft(r, &body.Config)
@@ -47,22 +47,22 @@ func (s *Documents) Apply(w http.ResponseWriter, r *http.Request) (any, error) {
 		return nil, planStale(d.pipeline.ID)
 	}
 	if len(d.diff.Changes) == 0 {
-		SetGeneration(w, d.basis)
+		setGeneration(w, d.basis)
 		return d.diff, nil
 	}
 	if err := s.feasible(r, d); err != nil {
 		return nil, err
 	}
-	changes := &spec.Changes{Declare: []spec.Declare{{Pipeline: *d.pipeline, Owner: spec.Owner{Kind: spec.OwnerAPI}, Origin: Origin + ": apply"}}}
+	changes := &spec.Changes{Declare: []spec.Declare{{Pipeline: *d.pipeline, Owner: spec.Owner{Kind: spec.OwnerAPI}, Origin: origin + ": apply"}}}
 	err = s.Desired.Apply(r.Context(), changes, map[string]*spec.Declaration{d.pipeline.ID: d.basis})
-	if errors.Is(err, ErrStale) {
+	if errors.Is(err, errStale) {
 		err = planStale(d.pipeline.ID)
 	}
 	if err != nil {
 		return nil, err
 	}
 	if now, err := s.Desired.Pipeline(r.Context(), d.pipeline.ID); err == nil {
-		SetGeneration(w, now)
+		setGeneration(w, now)
 	}
 	return d.diff, nil
 }
@@ -82,33 +82,33 @@ type draft struct {
 
 // draft returns the declaration that doc describes and its changes. It refuses documents about pipelines that do not
 // belong to the API.
-func (s *Documents) draft(r *http.Request, doc *rest.PipelineDocument) (*draft, error) {
+func (s *documentHandlers) draft(r *http.Request, doc *rest.PipelineDocument) (*draft, error) {
 	p := pipelineIn(doc)
 	basis, err := s.replaceable(r, p.ID)
 	if err != nil {
 		return nil, err
 	}
-	if err := Validate(p, documentField); err != nil {
+	if err := validate(p, documentField); err != nil {
 		return nil, err
 	}
 	old, seen := &spec.Pipeline{}, []any{p}
 	if basis != nil {
 		old, seen = &basis.Pipeline, append(seen, basis.Version(), basis.Generation, basis.CreatedAt)
 	}
-	if err := KeepAll(p, old, documentField); err != nil {
+	if err := keepAllSecrets(p, old, documentField); err != nil {
 		return nil, err
 	}
-	diff := rest.DocumentDiff{PipelineID: p.ID, Changes: Diff(basis, p), Hash: strings.Trim(Tag(seen), `"`)}
+	diff := rest.DocumentDiff{PipelineID: p.ID, Changes: differences(basis, p), Hash: strings.Trim(etag(seen), `"`)}
 	return &draft{basis, old, p, diff}, nil
 }
 
 // feasible returns the reason why d cannot be declared: a name that is taken, or a plugin that refuses its settings.
-func (s *Documents) feasible(r *http.Request, d *draft) error {
+func (s *documentHandlers) feasible(r *http.Request, d *draft) error {
 	all, err := s.Desired.Declared(r.Context())
 	if err != nil {
 		return err
 	}
-	if err := Unique(&spec.Changes{Declare: []spec.Declare{{Pipeline: *d.pipeline}}}, all); err != nil {
+	if err := unique(&spec.Changes{Declare: []spec.Declare{{Pipeline: *d.pipeline}}}, all); err != nil {
 		return err
 	}
 	return s.Desired.CheckPlugins(r.Context(), d.old, d.pipeline, documentField)
@@ -160,5 +160,5 @@ func dlqIn(doc *rest.DLQDocument) spec.DLQ {
 
 // documentField returns the path, in a request with a document, of the field that pointer addresses in the pipeline.
 func documentField(pointer string) string {
-	return Follow("config", strings.TrimPrefix(InDocument(pointer), "/"))
+	return followPointer("config", strings.TrimPrefix(inDocument(pointer), "/"))
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// DryRuns runs records through the processors of pipelines, declared or not.
-type DryRuns struct {
+// dryRunHandlers runs records through the processors of pipelines, declared or not.
+type dryRunHandlers struct {
 	// Do runs the processors on the records of the request. An error with a method Invalid describes a fault in the
 	// request. nil: dry runs are not available.
 	Do func(ctx context.Context, request rest.DryRunRequest) (*rest.DryRun, error)
@@ -18,7 +18,7 @@ type DryRuns struct {
 
 // Run answers with the output of the processors for the records. It requires the admin token, because processors may
 // read files and call services.
-func (s *DryRuns) Run(w http.ResponseWriter, r *http.Request) (any, error) {
+func (s *dryRunHandlers) Run(w http.ResponseWriter, r *http.Request) (any, error) {
 	var body rest.DryRunRequest
 	if err := read(w, r, &body, s.Do != nil); err != nil {
 		return nil, err

@@ -16,14 +16,14 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// Origin is the origin of API changes in the history of a pipeline.
-const Origin = "api"
+// origin is the origin of API changes in the history of a pipeline.
+const origin = "api"
 
-// ErrStale means that desired state has changed since the change was computed.
-var ErrStale = errors.New("desired state changed in the meantime")
+// errStale means that desired state has changed since the change was computed.
+var errStale = errors.New("desired state changed in the meantime")
 
-// Edit is a change of a pipeline that the API owns.
-type Edit struct {
+// edit is a change of a pipeline that the API owns.
+type edit struct {
 	ID     string            // of the pipeline
 	Of     *spec.Declaration // the declaration known to the caller; nil: it is read
 	Origin string            // default: Origin
@@ -36,7 +36,7 @@ type Edit struct {
 
 // Edit performs e for the request: it checks and applies the change. If another change was faster, it starts over from
 // the new declaration. It returns the resulting declaration.
-func (s *State) Edit(r *http.Request, e *Edit) (*spec.Declaration, error) {
+func (s *desired) Edit(r *http.Request, e *edit) (*spec.Declaration, error) {
 	for d := e.Of; ; d = nil {
 		var err error
 		if d == nil {
@@ -53,7 +53,7 @@ func (s *State) Edit(r *http.Request, e *Edit) (*spec.Declaration, error) {
 			return nil, err
 		}
 		err = s.replace(r.Context(), d, p, e)
-		if errors.Is(err, ErrStale) && r.Context().Err() == nil {
+		if errors.Is(err, errStale) && r.Context().Err() == nil {
 			continue
 		}
 		if err != nil {
@@ -64,41 +64,41 @@ func (s *State) Edit(r *http.Request, e *Edit) (*spec.Declaration, error) {
 }
 
 // Editable returns the reason why the request may not make e of d, nil if it may.
-func (s *State) Editable(r *http.Request, d *spec.Declaration, e *Edit) error {
-	live, err := Flag(r, "live")
+func (s *desired) Editable(r *http.Request, d *spec.Declaration, e *edit) error {
+	live, err := flagParam(r, "live")
 	if err != nil {
 		return err
 	}
-	if err := Owned(d); err != nil {
+	if err := owned(d); err != nil {
 		return err
 	}
 	if e.Current != nil {
-		if err := Matches(r, e.Current(&d.Pipeline)); err != nil {
+		if err := matches(r, e.Current(&d.Pipeline)); err != nil {
 			return err
 		}
 	}
 	if !e.Live && !live && s.Active(d) {
-		return Running(d.Pipeline.ID)
+		return running(d.Pipeline.ID)
 	}
 	return nil
 }
 
-// Running returns the error for a change that requires a stopped pipeline.
-func Running(id string) *rest.Error {
+// running returns the error for a change that requires a stopped pipeline.
+func running(id string) *rest.Error {
 	return rest.Errorf(rest.FailedPrecondition, rest.ReasonPipelineRunning, "pipeline %q is running", id).
 		Suggest("stop it first, or add ?live to have it go on with the change")
 }
 
-// Owned returns an error if d belongs to a file.
-func Owned(d *spec.Declaration) error {
+// owned returns an error if d belongs to a file.
+func owned(d *spec.Declaration) error {
 	if d.Owner.Kind != spec.OwnerFile {
 		return nil
 	}
-	return OwnedByFile(d)
+	return ownedByFile(d)
 }
 
-// OwnedByFile returns the error for a change of a pipeline that a file declares.
-func OwnedByFile(d *spec.Declaration) *rest.Error {
+// ownedByFile returns the error for a change of a pipeline that a file declares.
+func ownedByFile(d *spec.Declaration) *rest.Error {
 	return rest.Errorf(rest.NotOwner, rest.ReasonOwnedByFile, "pipeline %q is declared in %s:%d and cannot be changed over the API",
 		d.Pipeline.ID, d.Owner.Path, d.Owner.Line).
 		With("file", d.Owner.Path).With("line", strconv.Itoa(d.Owner.Line)).
@@ -106,7 +106,7 @@ func OwnedByFile(d *spec.Declaration) *rest.Error {
 }
 
 // Active reports whether the pipeline runs, or is about to run.
-func (s *State) Active(d *spec.Declaration) bool {
+func (s *desired) Active(d *spec.Declaration) bool {
 	state, _ := s.States.State(d.Pipeline.ID)
 	switch state.Phase {
 	case spec.PhaseStarting, spec.PhaseRunning, spec.PhaseStopping:
@@ -118,16 +118,16 @@ func (s *State) Active(d *spec.Declaration) bool {
 }
 
 // replace replaces d by p.
-func (s *State) replace(ctx context.Context, d *spec.Declaration, p *spec.Pipeline, e *Edit) error {
+func (s *desired) replace(ctx context.Context, d *spec.Declaration, p *spec.Pipeline, e *edit) error {
 	spec.Normalize(p)
-	field := Within(e.Path)
-	if err := Validate(p, field); err != nil {
+	field := within(e.Path)
+	if err := validate(p, field); err != nil {
 		return err
 	}
 	if err := s.CheckPlugins(ctx, &d.Pipeline, p, field); err != nil {
 		return err
 	}
-	from := Origin
+	from := origin
 	if e.Origin != "" {
 		from = e.Origin
 	}
@@ -137,7 +137,7 @@ func (s *State) replace(ctx context.Context, d *spec.Declaration, p *spec.Pipeli
 
 // Apply performs changes if the pipelines in basis are unchanged; nil stands for a pipeline that does not exist.
 // Otherwise it returns ErrStale.
-func (s *State) Apply(ctx context.Context, changes *spec.Changes, basis map[string]*spec.Declaration) error {
+func (s *desired) Apply(ctx context.Context, changes *spec.Changes, basis map[string]*spec.Declaration) error {
 	expect := map[string]string{}
 	for id, was := range basis {
 		if expect[id] = ""; was != nil {
@@ -151,13 +151,13 @@ func (s *State) Apply(ctx context.Context, changes *spec.Changes, basis map[stri
 		if err != nil {
 			return err
 		}
-		if err := Unique(changes, all); err != nil {
+		if err := unique(changes, all); err != nil {
 			return err
 		}
 	}
 	err := s.ApplyIf(ctx, changes, expect)
 	if errors.Is(err, spec.ErrConflict) {
-		return ErrStale
+		return errStale
 	}
 	return err
 }
@@ -167,14 +167,14 @@ func claims(changes *spec.Changes, basis map[string]*spec.Declaration) bool {
 	return slices.ContainsFunc(changes.Declare, func(c spec.Declare) bool {
 		was := basis[c.Pipeline.ID]
 		return was == nil || was.Pipeline.Name != c.Pipeline.Name || slices.ContainsFunc(c.Pipeline.Connectors, func(one spec.Connector) bool {
-			return ConnectorIn(&was.Pipeline, was.Pipeline.QualifiedID(one.ID)) < 0
+			return connectorIn(&was.Pipeline, was.Pipeline.QualifiedID(one.ID)) < 0
 		})
 	})
 }
 
-// Unique returns an error if changes would give two pipelines the same name, or two connectors the same qualified id.
+// unique returns an error if changes would give two pipelines the same name, or two connectors the same qualified id.
 // Names and ids that a pipeline already has are not checked: a file may have given them to another pipeline since.
-func Unique(changes *spec.Changes, all []spec.Declaration) error {
+func unique(changes *spec.Changes, all []spec.Declaration) error {
 	have := map[string]*spec.Pipeline{}
 	for i := range all {
 		have[all[i].Pipeline.ID] = &all[i].Pipeline
@@ -206,7 +206,7 @@ func distinct(p, old, other *spec.Pipeline) error {
 	}
 	for i := range p.Connectors {
 		id := p.QualifiedID(p.Connectors[i].ID)
-		if ConnectorIn(other, id) >= 0 && (old == nil || ConnectorIn(old, id) < 0) {
+		if connectorIn(other, id) >= 0 && (old == nil || connectorIn(old, id) < 0) {
 			return rest.Errorf(rest.AlreadyExists, rest.ReasonConnectorExists, "connector %q exists already", id).
 				With("configPath", "id").Suggest("choose another id")
 		}
@@ -214,8 +214,8 @@ func distinct(p, old, other *spec.Pipeline) error {
 	return nil
 }
 
-// Identify returns the id for a new resource: the chosen id, without the prefix of its parent, or a generated one.
-func Identify(chosen, parent string) string {
+// identify returns the id for a new resource: the chosen id, without the prefix of its parent, or a generated one.
+func identify(chosen, parent string) string {
 	if chosen == "" {
 		return uuid.NewString()
 	}
@@ -225,7 +225,7 @@ func Identify(chosen, parent string) string {
 	return chosen
 }
 
-// Mismatch returns the error for a field that contradicts the path.
-func Mismatch(field, have, want string) error {
-	return FieldError(spec.CodeInvalid, field, fmt.Sprintf("%s is %q here and %q in the path; it cannot be changed", field, want, have))
+// mismatch returns the error for a field that contradicts the path.
+func mismatch(field, have, want string) error {
+	return fieldError(spec.CodeInvalid, field, fmt.Sprintf("%s is %q here and %q in the path; it cannot be changed", field, want, have))
 }

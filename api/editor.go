@@ -12,8 +12,8 @@ import (
 	"github.com/conduit-agent/conduit/spec/sorting"
 )
 
-// Plugin is a plugin that a file may name.
-type Plugin struct {
+// pluginSettings is a plugin that a file may name.
+type pluginSettings struct {
 	Name        string // as it is written in a file
 	Summary     string
 	Source      map[string]rest.Parameter // nil when it is no source
@@ -21,9 +21,9 @@ type Plugin struct {
 	Processor   map[string]rest.Parameter // nil when it is no processor
 }
 
-// Complete returns the completions possible at line and column, both from 1, the most likely first. Columns count
+// complete returns the completions possible at line and column, both from 1, the most likely first. Columns count
 // characters. The part of a word that is already typed selects completions, and they replace it.
-func Complete(text string, line, column int, plugins []Plugin) []rest.Completion {
+func complete(text string, line, column int, plugins []pluginSettings) []rest.Completion {
 	at := locate(text, line, column)
 	if at == nil {
 		return nil
@@ -55,7 +55,7 @@ func startsWith(label, typed string) int {
 }
 
 // keys proposes the fields that are still missing.
-func keys(at *location, plugins []Plugin) []rest.Completion {
+func keys(at *location, plugins []pluginSettings) []rest.Completion {
 	if params := at.parameters(plugins); params != nil {
 		return settings(at, params)
 	}
@@ -114,7 +114,7 @@ func rule(p rest.Parameter, typ string) *rest.ParameterRule {
 }
 
 // values proposes values for the current field.
-func values(at *location, plugins []Plugin) []rest.Completion {
+func values(at *location, plugins []pluginSettings) []rest.Completion {
 	if at.key == "plugin" {
 		return names(at, plugins)
 	}
@@ -133,7 +133,7 @@ func values(at *location, plugins []Plugin) []rest.Completion {
 }
 
 // names proposes the plugins that are valid at the place.
-func names(at *location, plugins []Plugin) []rest.Completion {
+func names(at *location, plugins []pluginSettings) []rest.Completion {
 	var all []rest.Completion
 	for _, p := range plugins {
 		var fits bool
@@ -188,7 +188,7 @@ func quoted(v string) string {
 
 // parameters returns the settings of the plugin at the place, nil when the place is not among settings, or the plugin
 // is unknown.
-func (at *location) parameters(plugins []Plugin) map[string]rest.Parameter {
+func (at *location) parameters(plugins []pluginSettings) map[string]rest.Parameter {
 	if len(at.path) == 0 || at.path[len(at.path)-1] != "settings" {
 		return nil
 	}

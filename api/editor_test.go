@@ -9,7 +9,7 @@ import (
 	"github.com/conduit-agent/conduit/api/rest"
 )
 
-var plugins = []api.Plugin{
+var plugins = []api.PluginSettings{
 	{Name: "generator", Summary: "makes records", Source: map[string]rest.Parameter{
 		"rate":        {Type: "TYPE_FLOAT", Default: "0"},
 		"format.type": {Type: "TYPE_STRING", Validations: []rest.ParameterRule{{Type: "TYPE_INCLUSION", Value: "raw,structured"}, {Type: "TYPE_REQUIRED"}}},
@@ -105,7 +105,7 @@ func TestProposalsOfPluginsAreText(t *testing.T) {
 		"${file:/x}": `"$${file:/x}"`, "$HOME": "$$HOME", "a\nevil: x": `"a\nevil: x"`,
 		"\u2028evil: x": `"\u2028evil: x"`, "\x1b[2J": `"\x1b[2J"`, "plain": "plain", "$5": "$5",
 	} {
-		evil := []api.Plugin{{Name: "evil", Source: map[string]rest.Parameter{
+		evil := []api.PluginSettings{{Name: "evil", Source: map[string]rest.Parameter{
 			"region": {Type: "TYPE_STRING", Default: proposed},
 			"zone":   {Validations: []rest.ParameterRule{{Type: "TYPE_INCLUSION", Value: proposed}}},
 		}}}
@@ -116,7 +116,7 @@ func TestProposalsOfPluginsAreText(t *testing.T) {
 			}
 		}
 	}
-	evil := []api.Plugin{{Name: "evil", Source: map[string]rest.Parameter{"a\nb": {}}}}
+	evil := []api.PluginSettings{{Name: "evil", Source: map[string]rest.Parameter{"a\nb": {}}}}
 	if all := api.Complete(text, 9, 11, evil); len(all) != 1 || all[0].Insert != `"a\nb": ` {
 		t.Errorf("the name of a setting is proposed as %+v", all)
 	}

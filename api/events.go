@@ -15,8 +15,8 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// MaxStreams is the maximum number of streaming responses, without inspector sessions.
-const MaxStreams = 256
+// maxStreams is the maximum number of streaming responses, without inspector sessions.
+const maxStreams = 256
 
 const (
 	eventsLimit    = 100              // events in an answer
@@ -25,19 +25,19 @@ const (
 	keepAlive      = 15 * time.Second
 )
 
-// Events lists and streams events.
-type Events struct {
-	Base
+// eventHandlers lists and streams events.
+type eventHandlers struct {
+	shared
 	streams atomic.Int64 // open streaming responses
 }
 
 // List answers with events, or streams them when the client accepts text/event-stream.
-func (s *Events) List(w http.ResponseWriter, r *http.Request) (any, error) {
-	after, err := Number(r, "after", -1)
+func (s *eventHandlers) List(w http.ResponseWriter, r *http.Request) (any, error) {
+	after, err := numberParam(r, "after", -1)
 	if err != nil {
 		return nil, err
 	}
-	limit, err := Number(r, "limit", eventsLimit)
+	limit, err := numberParam(r, "limit", eventsLimit)
 	if err != nil {
 		return nil, err
 	}
@@ -53,10 +53,10 @@ func (s *Events) List(w http.ResponseWriter, r *http.Request) (any, error) {
 
 // stream is Long for a streaming response. Its connection no longer counts towards the limit of connections: streams
 // have a limit of their own. end releases the slot of the stream.
-func (s *Events) stream(w http.ResponseWriter, r *http.Request) (ctx context.Context, end func(), err error) {
-	if s.streams.Add(1) > MaxStreams {
+func (s *eventHandlers) stream(w http.ResponseWriter, r *http.Request) (ctx context.Context, end func(), err error) {
+	if s.streams.Add(1) > maxStreams {
 		s.streams.Add(-1)
-		return nil, nil, rest.Errorf(rest.ResourceExhausted, rest.ReasonTooMany, "there are %d streams already", MaxStreams)
+		return nil, nil, rest.Errorf(rest.ResourceExhausted, rest.ReasonTooMany, "there are %d streams already", maxStreams)
 	}
 	guard.Release(r)
 	w.Header().Set("Connection", "close") // its slot is released
@@ -66,7 +66,7 @@ func (s *Events) stream(w http.ResponseWriter, r *http.Request) (ctx context.Con
 
 // streamEvents sends events as they happen: the events after the given one, or after the last one that a reconnecting
 // client received.
-func (s *Events) streamEvents(w http.ResponseWriter, r *http.Request, after int64) error {
+func (s *eventHandlers) streamEvents(w http.ResponseWriter, r *http.Request, after int64) error {
 	if last, err := strconv.ParseInt(r.Header.Get("Last-Event-ID"), 10, 64); err == nil {
 		after = last
 	}
@@ -94,7 +94,7 @@ func (s *Events) streamEvents(w http.ResponseWriter, r *http.Request, after int6
 	return nil
 }
 
-func (s *Events) sendEvents(ctx context.Context, out *streamWriter, after int64) {
+func (s *eventHandlers) sendEvents(ctx context.Context, out *streamWriter, after int64) {
 	tick, alive := time.NewTicker(pollInterval), time.NewTicker(keepAlive)
 	defer tick.Stop()
 	defer alive.Stop()

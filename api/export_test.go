@@ -48,4 +48,14 @@ func ConnectionWait(d time.Duration) (restore func()) {
 const (
 	MaxConns   = guard.MaxConns
 	MaxRefused = guard.MaxRefused
+	MaxStreams = maxStreams
 )
+
+// The editor's completion, and what pages follow.
+type (
+	PluginSettings = pluginSettings
+	Source         = source
+)
+
+// Complete is complete.
+var Complete = complete

@@ -19,8 +19,8 @@ func joinPath(path, name string) string {
 	return path + "." + name
 }
 
-// Follow appends the tokens of a JSON pointer to path.
-func Follow(path, tokens string) string {
+// followPointer appends the tokens of a JSON pointer to path.
+func followPointer(path, tokens string) string {
 	if tokens == "" {
 		return path
 	}

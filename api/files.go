@@ -9,9 +9,9 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// Files performs the operations on pipeline files.
-type Files struct {
-	Base
+// fileHandlers performs the operations on pipeline files.
+type fileHandlers struct {
+	shared
 	// Reloaded reads the files again and returns when desired state is in line with them, or the reason why it is not.
 	// With prune, the absence of all files counts. nil: reloading is not available.
 	Reloaded func(ctx context.Context, prune bool) error
@@ -21,7 +21,7 @@ type Files struct {
 }
 
 // Reload reads the files now, and answers with their states afterwards.
-func (s *Files) Reload(w http.ResponseWriter, r *http.Request) (any, error) {
+func (s *fileHandlers) Reload(w http.ResponseWriter, r *http.Request) (any, error) {
 	var body rest.Reload
 	if err := read(w, r, &body, s.Reloaded != nil); err != nil {
 		return nil, err
@@ -36,9 +36,11 @@ func (s *Files) Reload(w http.ResponseWriter, r *http.Request) (any, error) {
 }
 
 // List answers with the states of the pipeline files.
-func (s *Files) List(_ http.ResponseWriter, r *http.Request) (any, error) { return s.all(r.Context()) }
+func (s *fileHandlers) List(_ http.ResponseWriter, r *http.Request) (any, error) {
+	return s.all(r.Context())
+}
 
-func (s *Files) all(ctx context.Context) ([]spec.FileState, error) {
+func (s *fileHandlers) all(ctx context.Context) ([]spec.FileState, error) {
 	files, err := s.Desired.FileStates(ctx)
 	if files == nil {
 		files = []spec.FileState{}
@@ -56,23 +58,23 @@ func (s *Files) all(ctx context.Context) ([]spec.FileState, error) {
 }
 
 // Plan answers with the changes that the current files would make.
-func (s *Files) Plan(_ http.ResponseWriter, r *http.Request) (any, error) {
+func (s *fileHandlers) Plan(_ http.ResponseWriter, r *http.Request) (any, error) {
 	return s.plan(r.Context(), rest.PlanRequest{})
 }
 
 // PlanChanges answers with the changes that the files of the request would make. It requires the admin token, because
 // problems with references reveal the read access of the agent.
-func (s *Files) PlanChanges(w http.ResponseWriter, r *http.Request) (any, error) {
+func (s *fileHandlers) PlanChanges(w http.ResponseWriter, r *http.Request) (any, error) {
 	var body rest.PlanRequest
-	if err := Read(w, r, &body); err != nil {
+	if err := readJSON(w, r, &body); err != nil {
 		return nil, err
 	}
 	return s.plan(r.Context(), body)
 }
 
-func (s *Files) plan(ctx context.Context, request rest.PlanRequest) (any, error) {
+func (s *fileHandlers) plan(ctx context.Context, request rest.PlanRequest) (any, error) {
 	if s.Planned == nil {
-		return nil, NotFound()
+		return nil, notFound()
 	}
 	plan, err := s.Planned(ctx, request)
 	var refused *rest.Error

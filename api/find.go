@@ -12,8 +12,8 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// ConnectorIn returns the index of the connector with the qualified id, -1 if it is not in p.
-func ConnectorIn(p *spec.Pipeline, id string) int {
+// connectorIn returns the index of the connector with the qualified id, -1 if it is not in p.
+func connectorIn(p *spec.Pipeline, id string) int {
 	local, ok := strings.CutPrefix(id, p.ID+":")
 	if !ok {
 		return -1
@@ -26,41 +26,41 @@ func ConnectorIn(p *spec.Pipeline, id string) int {
 	return -1
 }
 
-// Chain is the list of processors of a pipeline or connector.
-type Chain struct {
+// processorChain is the list of processors of a pipeline or connector.
+type processorChain struct {
 	Parent rest.Parent
 	Path   string // JSON pointer within the pipeline
 	List   *[]spec.Processor
 }
 
-// Chains returns the lists of processors of p.
-func Chains(p *spec.Pipeline) []Chain {
-	all := []Chain{{rest.Parent{Type: rest.ParentPipeline, ID: p.ID}, "/processors", &p.Processors}}
+// processorChains returns the lists of processors of p.
+func processorChains(p *spec.Pipeline) []processorChain {
+	all := []processorChain{{rest.Parent{Type: rest.ParentPipeline, ID: p.ID}, "/processors", &p.Processors}}
 	for i := range p.Connectors {
 		c := &p.Connectors[i]
-		all = append(all, Chain{rest.Parent{Type: rest.ParentConnector, ID: p.QualifiedID(c.ID)},
+		all = append(all, processorChain{rest.Parent{Type: rest.ParentConnector, ID: p.QualifiedID(c.ID)},
 			"/connectors/" + strconv.Itoa(i) + "/processors", &c.Processors})
 	}
 	return all
 }
 
-// ProcessorIn returns the chain and index of the processor with the qualified id.
-func ProcessorIn(p *spec.Pipeline, id string) (Chain, int, bool) {
+// processorIn returns the chain and index of the processor with the qualified id.
+func processorIn(p *spec.Pipeline, id string) (processorChain, int, bool) {
 	if !strings.HasPrefix(id, p.ID+":") {
-		return Chain{}, 0, false
+		return processorChain{}, 0, false
 	}
-	for _, c := range Chains(p) {
+	for _, c := range processorChains(p) {
 		for i := range *c.List {
 			if c.Parent.ID+":"+(*c.List)[i].ID == id {
 				return c, i, true
 			}
 		}
 	}
-	return Chain{}, 0, false
+	return processorChain{}, 0, false
 }
 
-// Tag identifies the content of v, which is part of a declaration.
-func Tag(v any) string {
+// etag identifies the content of v, which is part of a declaration.
+func etag(v any) string {
 	text, err := json.Marshal(v)
 	if err != nil {
 		panic(err) // declarations consist of JSON types
@@ -69,8 +69,8 @@ func Tag(v any) string {
 	return `"` + hex.EncodeToString(sum[:16]) + `"`
 }
 
-// Matches returns an error unless the precondition of r accepts the current ETag.
-func Matches(r *http.Request, current string) error {
+// matches returns an error unless the precondition of r accepts the current ETag.
+func matches(r *http.Request, current string) error {
 	want := r.Header.Values("If-Match")
 	if len(want) == 0 {
 		return nil
@@ -80,11 +80,11 @@ func Matches(r *http.Request, current string) error {
 			return nil
 		}
 	}
-	return OutOfDate()
+	return outOfDate()
 }
 
-// OutOfDate returns the error for a change that is based on an outdated ETag.
-func OutOfDate() *rest.Error {
+// outOfDate returns the error for a change that is based on an outdated ETag.
+func outOfDate() *rest.Error {
 	return rest.Errorf(rest.PreconditionFailed, rest.ReasonChanged, "another client changed it in the meantime").
 		Suggest("read it again, repeat the change and send the new ETag in If-Match")
 }

@@ -11,15 +11,15 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// Health reports liveness, readiness and the version of the agent.
-type Health struct {
-	Base
+// healthHandlers reports liveness, readiness and the version of the agent.
+type healthHandlers struct {
+	shared
 	Version string
 	Memory  func() rest.RecordMemory // nil: not reported
 }
 
 // Info answers with the version.
-func (s *Health) Info(http.ResponseWriter, *http.Request) (any, error) {
+func (s *healthHandlers) Info(http.ResponseWriter, *http.Request) (any, error) {
 	return rest.Info{Version: s.Version, OS: runtime.GOOS, Arch: runtime.GOARCH}, nil
 }
 
@@ -27,7 +27,7 @@ func (s *Health) Info(http.ResponseWriter, *http.Request) (any, error) {
 var services = []string{"PipelineService", "ConnectorService", "ProcessorService", "ConnectorPluginService", "ProcessorPluginService"}
 
 // Live reports that the agent answers. Ready reports more.
-func (s *Health) Live(_ http.ResponseWriter, r *http.Request) (any, error) {
+func (s *healthHandlers) Live(_ http.ResponseWriter, r *http.Request) (any, error) {
 	if name := r.URL.Query().Get("service"); name != "" && !slices.Contains(services, name) {
 		return nil, rest.Errorf(rest.NotFound, rest.ReasonNotFound, "there is no service %.60q", name)
 	}
@@ -36,7 +36,7 @@ func (s *Health) Live(_ http.ResponseWriter, r *http.Request) (any, error) {
 
 // Ready counts pipelines and reports the state of the directory of pipeline files. Clients that may read also get the
 // reasons.
-func (s *Health) Ready(w http.ResponseWriter, r *http.Request) (any, error) {
+func (s *healthHandlers) Ready(w http.ResponseWriter, r *http.Request) (any, error) {
 	if err := s.Observed.Ready(r.Context()); err != nil {
 		body := rest.Readiness{Status: "unavailable", Directory: s.directory(r)}
 		if errors.Is(err, ErrStarting) {
@@ -44,7 +44,7 @@ func (s *Health) Ready(w http.ResponseWriter, r *http.Request) (any, error) {
 		} else if s.Guard.RoleOf(r) >= guard.Read {
 			body.Reason = err.Error()
 		}
-		Answer(w, r, http.StatusServiceUnavailable, body)
+		answerJSON(w, r, http.StatusServiceUnavailable, body)
 		return nil, nil
 	}
 	all, err := s.Desired.Declared(r.Context())
@@ -68,7 +68,7 @@ func (s *Health) Ready(w http.ResponseWriter, r *http.Request) (any, error) {
 }
 
 // memory returns the use of record memory when sources wait for it, nil when none do.
-func (s *Health) memory() *rest.RecordMemory {
+func (s *healthHandlers) memory() *rest.RecordMemory {
 	if s.Memory == nil {
 		return nil
 	}
@@ -80,7 +80,7 @@ func (s *Health) memory() *rest.RecordMemory {
 }
 
 // directory returns the state of the directory of the pipeline files, nil when it has not been read yet.
-func (s *Health) directory(r *http.Request) *spec.Directory {
+func (s *healthHandlers) directory(r *http.Request) *spec.Directory {
 	d := s.Observed.Directory()
 	if d.State == "" {
 		return nil

@@ -12,16 +12,16 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// History lists and compares the revisions of pipelines, and restores them.
-type History struct {
-	Base
+// historyHandlers lists and compares the revisions of pipelines, and restores them.
+type historyHandlers struct {
+	shared
 	// WriteFile replaces the declaration in the file of the owner by p. It returns when desired state is in line with
 	// the file, or an error that says why the file is unchanged. nil: files cannot be written.
 	WriteFile func(ctx context.Context, owner spec.Owner, p *spec.Pipeline) error
 }
 
 // List answers with the revisions of a pipeline, also of a deleted one.
-func (s *History) List(_ http.ResponseWriter, r *http.Request) (any, error) {
+func (s *historyHandlers) List(_ http.ResponseWriter, r *http.Request) (any, error) {
 	id := r.PathValue("id")
 	revisions, err := s.Desired.History(r.Context(), id)
 	if err != nil {
@@ -42,7 +42,7 @@ func (s *History) List(_ http.ResponseWriter, r *http.Request) (any, error) {
 }
 
 // Purge forgets the history and the events of a deleted pipeline.
-func (s *History) Purge(_ http.ResponseWriter, r *http.Request) (any, error) {
+func (s *historyHandlers) Purge(_ http.ResponseWriter, r *http.Request) (any, error) {
 	id := r.PathValue("id")
 	err := s.Desired.Purge(r.Context(), id)
 	switch {
@@ -58,9 +58,9 @@ func (s *History) Purge(_ http.ResponseWriter, r *http.Request) (any, error) {
 
 // Rollback declares a revision again, except for its status: a running pipeline keeps running, and a stopped one stays
 // stopped. For a pipeline of a file, the revision is written to the file if the request says so.
-func (s *History) Rollback(w http.ResponseWriter, r *http.Request) (any, error) {
+func (s *historyHandlers) Rollback(w http.ResponseWriter, r *http.Request) (any, error) {
 	var body rest.Rollback
-	if err := Read(w, r, &body); err != nil {
+	if err := readJSON(w, r, &body); err != nil {
 		return nil, err
 	}
 	id := r.PathValue("id")
@@ -82,7 +82,7 @@ func (s *History) Rollback(w http.ResponseWriter, r *http.Request) (any, error) 
 		d, err := s.restoreFile(r, id, body.Revision, restore)
 		return s.present(w, d, err)
 	}
-	d, err := s.edit(w, r, &Edit{
+	d, err := s.edit(w, r, &edit{
 		ID: id, Current: pipelineTag, Origin: fmt.Sprintf("rollback to %d", body.Revision), Apply: restore,
 	})
 	var owned *rest.Error
@@ -93,19 +93,19 @@ func (s *History) Rollback(w http.ResponseWriter, r *http.Request) (any, error) 
 }
 
 // restoreFile writes the result of restore to the file that declares the pipeline.
-func (s *History) restoreFile(r *http.Request, id string, revision int64,
+func (s *historyHandlers) restoreFile(r *http.Request, id string, revision int64,
 	restore func(p *spec.Pipeline) error) (*spec.Declaration, error) {
 	d, err := s.Desired.Pipeline(r.Context(), id)
 	switch {
 	case err != nil:
 		return nil, err
 	case d.Owner.Kind != spec.OwnerFile:
-		return nil, FieldError(spec.CodeInvalid, "file",
+		return nil, fieldError(spec.CodeInvalid, "file",
 			fmt.Sprintf("pipeline %q belongs to the API, not to a file", id))
 	case s.WriteFile == nil:
-		return nil, NotFound()
+		return nil, notFound()
 	}
-	if err := Matches(r, pipelineTag(&d.Pipeline)); err != nil {
+	if err := matches(r, pipelineTag(&d.Pipeline)); err != nil {
 		return nil, err
 	}
 	p := d.Pipeline.Clone()
@@ -140,7 +140,7 @@ const wordRunning = "running"
 
 // Diff answers with the difference between two generations of a pipeline: the requested ones, or the latest and its
 // predecessor. It also answers for deleted pipelines.
-func (s *History) Diff(_ http.ResponseWriter, r *http.Request) (any, error) {
+func (s *historyHandlers) Diff(_ http.ResponseWriter, r *http.Request) (any, error) {
 	id, query := r.PathValue("id"), r.URL.Query()
 	revisions, err := s.Desired.History(r.Context(), id)
 	if err != nil {
@@ -166,7 +166,7 @@ func (s *History) Diff(_ http.ResponseWriter, r *http.Request) (any, error) {
 }
 
 // versionAt returns the latest revision of the generation in word, or the latest revision without a word.
-func (s *History) versionAt(id, field, word string, revisions []spec.Revision) (*spec.Revision, error) {
+func (s *historyHandlers) versionAt(id, field, word string, revisions []spec.Revision) (*spec.Revision, error) {
 	generation, err := strconv.ParseInt(word, 10, 64)
 	var good *spec.LastGood
 	switch {
@@ -178,7 +178,7 @@ func (s *History) versionAt(id, field, word string, revisions []spec.Revision) (
 	case word == "" && len(revisions) > 0:
 		return &revisions[len(revisions)-1], nil
 	case word != "" && err != nil:
-		return nil, FieldError(spec.CodeInvalid, field, field+" must be the number of a generation or "+wordRunning+", not "+strconv.Quote(word))
+		return nil, fieldError(spec.CodeInvalid, field, field+" must be the number of a generation or "+wordRunning+", not "+strconv.Quote(word))
 	}
 	for _, v := range slices.Backward(revisions) {
 		if v.Generation == generation {
@@ -203,7 +203,7 @@ func before(to *spec.Revision, revisions []spec.Revision) *spec.Revision {
 }
 
 // compared returns the difference with the values that the client may see.
-func compared(view *View, id string, from, to *spec.Revision) rest.Diff {
+func compared(view *view, id string, from, to *spec.Revision) rest.Diff {
 	d := rest.Diff{ID: id, To: versionOf(to), Changes: []rest.ValueChanged{}}
 	var old, shownOld *spec.Pipeline
 	if from != nil {

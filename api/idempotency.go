@@ -24,8 +24,8 @@ type Answers interface {
 	KeepAnswer(ctx context.Context, key string, a *spec.Answer) error
 }
 
-// Requests performs each request once. Answers and Log must be set, before first use.
-type Requests struct {
+// repeats performs each request once. Answers and Log must be set, before first use.
+type repeats struct {
 	Answers Answers
 	Log     *slog.Logger
 
@@ -35,7 +35,7 @@ type Requests struct {
 
 // claim returns nil if the caller now owns the key until it calls release. If another request owns the key, claim
 // returns a channel that is closed when the key is released.
-func (q *Requests) claim(key string) <-chan struct{} {
+func (q *repeats) claim(key string) <-chan struct{} {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if done := q.keys[key]; done != nil {
@@ -48,7 +48,7 @@ func (q *Requests) claim(key string) <-chan struct{} {
 	return nil
 }
 
-func (q *Requests) release(key string) {
+func (q *repeats) release(key string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	close(q.keys[key])
@@ -57,19 +57,19 @@ func (q *Requests) release(key string) {
 
 // Once lets handle answer r, unless it was answered before: a client that did not get the answer can repeat the request
 // without performing it twice.
-func (q *Requests) Once(w http.ResponseWriter, r *http.Request, handle func(http.ResponseWriter, *http.Request)) {
+func (q *repeats) Once(w http.ResponseWriter, r *http.Request, handle func(http.ResponseWriter, *http.Request)) {
 	key := r.Header.Get("Idempotency-Key")
 	if key == "" || r.Method != http.MethodPost {
 		handle(w, r)
 		return
 	}
 	if len(key) > maxKey {
-		Fail(q.Log, w, r, FieldError(rest.ReasonInvalid, "Idempotency-Key", "the Idempotency-Key is too long"))
+		fail(q.Log, w, r, fieldError(rest.ReasonInvalid, "Idempotency-Key", "the Idempotency-Key is too long"))
 		return
 	}
-	body, err := ReadBody(w, r)
+	body, err := readBody(w, r)
 	if err != nil {
-		Fail(q.Log, w, r, err)
+		fail(q.Log, w, r, err)
 		return
 	}
 	if r.Body = http.NoBody; len(body) > 0 {
@@ -87,18 +87,18 @@ func (q *Requests) Once(w http.ResponseWriter, r *http.Request, handle func(http
 	known, err := q.Answers.Answer(r.Context(), key)
 	switch {
 	case err != nil:
-		Fail(q.Log, w, r, err)
+		fail(q.Log, w, r, err)
 	case known == nil:
 		q.remember(w, r, key, sum[:], handle)
 	case !bytes.Equal(known.Request, sum[:]):
-		Fail(q.Log, w, r, rest.Errorf(rest.InvalidArgument, rest.ReasonKeyReused, "the Idempotency-Key was used for another request").Suggest("use a new key for each request"))
+		fail(q.Log, w, r, rest.Errorf(rest.InvalidArgument, rest.ReasonKeyReused, "the Idempotency-Key was used for another request").Suggest("use a new key for each request"))
 	default:
 		replay(w, known)
 	}
 }
 
 // remember answers r. It stores the answer before the client gets it, unless the answer may be different the next time.
-func (q *Requests) remember(w http.ResponseWriter, r *http.Request, key string, request []byte, handle func(http.ResponseWriter, *http.Request)) {
+func (q *repeats) remember(w http.ResponseWriter, r *http.Request, key string, request []byte, handle func(http.ResponseWriter, *http.Request)) {
 	buffered := &bufferedWriter{ResponseWriter: w}
 	handle(buffered, r)
 	if buffered.status >= 200 && buffered.status < 500 && buffered.status != http.StatusTooManyRequests {

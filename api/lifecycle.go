@@ -10,11 +10,11 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// Runs starts and stops pipelines.
-type Runs struct{ Base }
+// runHandlers starts and stops pipelines.
+type runHandlers struct{ shared }
 
 // Start starts a pipeline, and answers when it runs or when the first attempt failed.
-func (s *Runs) Start(w http.ResponseWriter, r *http.Request) (any, error) {
+func (s *runHandlers) Start(w http.ResponseWriter, r *http.Request) (any, error) {
 	id, since := r.PathValue("id"), time.Now()
 	d, limit, err := s.unchanged(w, r, id)
 	if err != nil {
@@ -40,9 +40,9 @@ func (s *Runs) Start(w http.ResponseWriter, r *http.Request) (any, error) {
 }
 
 // Stop stops a pipeline, and answers when it has stopped. A pipeline that is already stopping may be forced to stop.
-func (s *Runs) Stop(w http.ResponseWriter, r *http.Request) (any, error) {
+func (s *runHandlers) Stop(w http.ResponseWriter, r *http.Request) (any, error) {
 	var body rest.Stop
-	if err := Read(w, r, &body); err != nil {
+	if err := readJSON(w, r, &body); err != nil {
 		return nil, err
 	}
 	id := r.PathValue("id")
@@ -69,7 +69,7 @@ func (s *Runs) Stop(w http.ResponseWriter, r *http.Request) (any, error) {
 
 // unlessOverruled returns a function that calls done, and fails when another request meanwhile deletes, starts or stops
 // the pipeline.
-func (s *Runs) unlessOverruled(r *http.Request, id string, want spec.Status, done func() (bool, error)) func() (bool,
+func (s *runHandlers) unlessOverruled(r *http.Request, id string, want spec.Status, done func() (bool, error)) func() (bool,
 	error) {
 	next := time.Now().Add(pollInterval)
 	return func() (bool, error) {
@@ -95,8 +95,8 @@ func (s *Runs) unlessOverruled(r *http.Request, id string, want spec.Status, don
 
 // unchanged returns the declaration of a pipeline if its ETag matches the request, and how long the client waits. It
 // sets the header with the generation.
-func (s *Runs) unchanged(w http.ResponseWriter, r *http.Request, id string) (*spec.Declaration, time.Duration, error) {
-	limit, err := Wait(r)
+func (s *runHandlers) unchanged(w http.ResponseWriter, r *http.Request, id string) (*spec.Declaration, time.Duration, error) {
+	limit, err := waitTime(r)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -104,12 +104,12 @@ func (s *Runs) unchanged(w http.ResponseWriter, r *http.Request, id string) (*sp
 	if err != nil {
 		return nil, 0, err
 	}
-	SetGeneration(w, d)
-	return d, limit, Matches(r, pipelineTag(&d.Pipeline))
+	setGeneration(w, d)
+	return d, limit, matches(r, pipelineTag(&d.Pipeline))
 }
 
 // Restart stops a pipeline and starts it again.
-func (s *Runs) Restart(w http.ResponseWriter, r *http.Request) (any, error) {
+func (s *runHandlers) Restart(w http.ResponseWriter, r *http.Request) (any, error) {
 	id, since := r.PathValue("id"), time.Now()
 	d, limit, err := s.unchanged(w, r, id)
 	if err != nil {
@@ -130,7 +130,7 @@ func (s *Runs) Restart(w http.ResponseWriter, r *http.Request) (any, error) {
 
 // setStatus changes the desired status of d's pipeline. A file keeps its declared status, which is overridden until the
 // file changes.
-func (s *Runs) setStatus(w http.ResponseWriter, r *http.Request, d *spec.Declaration, status spec.Status) error {
+func (s *runHandlers) setStatus(w http.ResponseWriter, r *http.Request, d *spec.Declaration, status spec.Status) error {
 	if d.Owner.Kind == spec.OwnerFile {
 		p := d.Pipeline.Clone()
 		p.Status = status
@@ -143,7 +143,7 @@ func (s *Runs) setStatus(w http.ResponseWriter, r *http.Request, d *spec.Declara
 		}
 		return err
 	}
-	_, err := s.edit(w, r, &Edit{ID: d.Pipeline.ID, Of: d, Live: true, Current: pipelineTag, Apply: func(p *spec.Pipeline) error {
+	_, err := s.edit(w, r, &edit{ID: d.Pipeline.ID, Of: d, Live: true, Current: pipelineTag, Apply: func(p *spec.Pipeline) error {
 		p.Status = status
 		return runnable(p)
 	}})
@@ -155,7 +155,7 @@ func runnable(p *spec.Pipeline) error {
 	if p.Status != spec.StatusRunning {
 		return nil
 	}
-	err := Validate(p, Within(""))
+	err := validate(p, within(""))
 	if e, ok := err.(*rest.Error); ok {
 		e.Kind = rest.FailedPrecondition
 	}
@@ -163,7 +163,7 @@ func runnable(p *spec.Pipeline) error {
 }
 
 // started reports whether the pipeline runs since then, or returns the reason why it does not.
-func (s *Runs) started(_ *http.Request, id string, since time.Time) (bool, error) {
+func (s *runHandlers) started(_ *http.Request, id string, since time.Time) (bool, error) {
 	state, _ := s.Observed.State(id)
 	if p := s.Observed.Placement(id); p != nil && p.Member != "" {
 		return true, nil // that member has the details
@@ -185,7 +185,7 @@ func (s *Runs) started(_ *http.Request, id string, since time.Time) (bool, error
 }
 
 // running is like started, for a pipeline whose requested stop may never have begun.
-func (s *Runs) running(r *http.Request, id string, since time.Time) (bool, error) {
+func (s *runHandlers) running(r *http.Request, id string, since time.Time) (bool, error) {
 	ok, err := s.started(r, id, since)
 	if ok || err != nil {
 		return ok, err
@@ -201,7 +201,7 @@ func (s *Runs) running(r *http.Request, id string, since time.Time) (bool, error
 }
 
 // stopped reports whether a pipeline does not run, on any member of a cluster.
-func (s *Runs) stopped(id string) bool {
+func (s *runHandlers) stopped(id string) bool {
 	if p := s.Observed.Placement(id); p != nil && p.Member != "" {
 		return false
 	}

@@ -24,8 +24,8 @@ const (
 	most = 500
 )
 
-// Source provides the data that pages follow. All functions may be called concurrently.
-type Source struct {
+// source provides the data that pages follow. All functions may be called concurrently.
+type source struct {
 	Statuses  func(ctx context.Context) ([]rest.PipelineStatus, error)
 	Files     func(ctx context.Context) ([]spec.FileState, error)
 	Directory func() spec.Directory
@@ -44,8 +44,8 @@ type Source struct {
 
 // Follow calls send with everything, and then with every change, until ctx ends or send fails. The messages are the
 // rest.Watch* types, each under its name.
-func (s *Source) Follow(ctx context.Context, send func(name string, message any) error) error {
-	f := follower{Source: s, send: send, statuses: map[string][]byte{}, after: -1}
+func (s *source) Follow(ctx context.Context, send func(name string, message any) error) error {
+	f := follower{source: s, send: send, statuses: map[string][]byte{}, after: -1}
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
 	for {
@@ -86,8 +86,8 @@ func sleep(ctx context.Context, d time.Duration) bool {
 }
 
 // Snapshot sends everything by calling send, once.
-func (s *Source) Snapshot(ctx context.Context, send func(name string, message any) error) error {
-	f := follower{Source: s, send: send, statuses: map[string][]byte{}, after: -1}
+func (s *source) Snapshot(ctx context.Context, send func(name string, message any) error) error {
+	f := follower{source: s, send: send, statuses: map[string][]byte{}, after: -1}
 	if err := f.changes(ctx); err != nil {
 		return err
 	}
@@ -96,7 +96,7 @@ func (s *Source) Snapshot(ctx context.Context, send func(name string, message an
 
 // follower is the state that one page has received.
 type follower struct {
-	*Source
+	*source
 	send     func(name string, message any) error
 	statuses map[string][]byte // by pipeline id, as sent
 	files    []byte            // as sent

@@ -17,9 +17,9 @@ type Lines interface {
 	Changed() <-chan struct{}
 }
 
-// Logs lists lines of the log.
-type Logs struct {
-	Base
+// logHandlers lists lines of the log.
+type logHandlers struct {
+	shared
 	Lines Lines // nil: the log is not available
 }
 
@@ -31,21 +31,21 @@ const (
 )
 
 // List answers with the last lines of a pipeline. With wait, it answers when there are any.
-func (s *Logs) List(w http.ResponseWriter, r *http.Request) (any, error) {
+func (s *logHandlers) List(w http.ResponseWriter, r *http.Request) (any, error) {
 	if s.Lines == nil {
-		return nil, NotFound()
+		return nil, notFound()
 	}
-	after, err := Number(r, "after", 0)
+	after, err := numberParam(r, "after", 0)
 	if err != nil {
 		return nil, err
 	}
-	limit, err := Number(r, "limit", defaultLimit)
+	limit, err := numberParam(r, "limit", defaultLimit)
 	if err != nil {
 		return nil, err
 	}
 	wait := time.Duration(0)
 	if r.URL.Query().Has("wait") {
-		if wait, err = Wait(r); err != nil {
+		if wait, err = waitTime(r); err != nil {
 			return nil, err
 		}
 	}
@@ -62,7 +62,7 @@ func (s *Logs) List(w http.ResponseWriter, r *http.Request) (any, error) {
 }
 
 // next returns the lines after the line with the id after, or none after a timeout.
-func (s *Logs) next(w http.ResponseWriter, r *http.Request, ids []string, after int64, most int, wait time.Duration) (any, error) {
+func (s *logHandlers) next(w http.ResponseWriter, r *http.Request, ids []string, after int64, most int, wait time.Duration) (any, error) {
 	ctx, cancel := s.Long(w, r)
 	defer cancel()
 	over := time.NewTimer(wait)

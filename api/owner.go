@@ -11,14 +11,14 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// Owners changes the owners of pipelines.
-type Owners struct{ Base }
+// ownerHandlers changes the owners of pipelines.
+type ownerHandlers struct{ shared }
 
 // Adopt hands a pipeline over to the file that declares it, or to the API, without a
 // restart unless the new owner declares something else.
-func (s *Owners) Adopt(w http.ResponseWriter, r *http.Request) (any, error) {
+func (s *ownerHandlers) Adopt(w http.ResponseWriter, r *http.Request) (any, error) {
 	var body rest.Adopt
-	if err := Read(w, r, &body); err != nil {
+	if err := readJSON(w, r, &body); err != nil {
 		return nil, err
 	}
 	d, err := s.Desired.Pipeline(r.Context(), r.PathValue("id"))
@@ -29,7 +29,7 @@ func (s *Owners) Adopt(w http.ResponseWriter, r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := Matches(r, Tag(d.Pipeline)); err != nil {
+	if err := matches(r, etag(d.Pipeline)); err != nil {
 		return nil, err
 	}
 	by, p := cmp.Or(owner.Path, "the API"), d.Pipeline
@@ -46,7 +46,7 @@ func (s *Owners) Adopt(w http.ResponseWriter, r *http.Request) (any, error) {
 }
 
 // newOwner returns the new owner of d.
-func (s *Owners) newOwner(r *http.Request, d *spec.Declaration, body *rest.Adopt) (spec.Owner, error) {
+func (s *ownerHandlers) newOwner(r *http.Request, d *spec.Declaration, body *rest.Adopt) (spec.Owner, error) {
 	switch body.Owner {
 	case spec.OwnerFile, "":
 		if d.Owner.Kind == spec.OwnerFile {
@@ -61,19 +61,19 @@ func (s *Owners) newOwner(r *http.Request, d *spec.Declaration, body *rest.Adopt
 		}
 		return spec.Owner{Kind: spec.OwnerAPI}, nil
 	}
-	return spec.Owner{}, FieldError(spec.CodeInvalid, "owner", "owner must be file or api")
+	return spec.Owner{}, fieldError(spec.CodeInvalid, "owner", "owner must be file or api")
 }
 
 // conflict converts ErrStale to an error for the client.
 func conflict(err error) error {
-	if errors.Is(err, ErrStale) {
+	if errors.Is(err, errStale) {
 		return rest.Errorf(rest.Aborted, rest.ReasonChanged, "another client changed it in the meantime").Suggest("try again")
 	}
 	return err
 }
 
 // declaring returns the path of the only file that declares pipeline id, or the requested path.
-func (s *Owners) declaring(r *http.Request, id, path string) (string, error) {
+func (s *ownerHandlers) declaring(r *http.Request, id, path string) (string, error) {
 	files, err := s.Desired.FileStates(r.Context())
 	if err != nil {
 		return "", err
@@ -91,5 +91,5 @@ func (s *Owners) declaring(r *http.Request, id, path string) (string, error) {
 		return "", rest.Errorf(rest.FailedPrecondition, rest.ReasonNoFile, "no file declares pipeline %q", id).
 			Suggest("write it to a file first: POST /v1/pipelines/%s/export shows what to write", id)
 	}
-	return "", FieldError(spec.CodeRequired, "path", fmt.Sprintf("%d files declare pipeline %q: say which one takes it over", len(paths), id))
+	return "", fieldError(spec.CodeRequired, "path", fmt.Sprintf("%d files declare pipeline %q: say which one takes it over", len(paths), id))
 }

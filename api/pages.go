@@ -29,21 +29,21 @@ type Insight struct {
 	ReadFile func(path string) ([]byte, error)
 }
 
-// Pages serves the data that pages need in addition to the other resources.
-type Pages struct {
-	Base
+// pageHandlers serves the data that pages need in addition to the other resources.
+type pageHandlers struct {
+	shared
 	Insight Insight
-	Status  *Status
-	Files   *Files
+	Status  *statusHandlers
+	Files   *fileHandlers
 	streams atomic.Int64
 }
 
 // Watch sends the data of pages as server-sent messages: once, or until the client leaves when it accepts
 // text/event-stream.
-func (s *Pages) Watch(w http.ResponseWriter, r *http.Request) (any, error) {
-	if s.streams.Add(1) > MaxStreams {
+func (s *pageHandlers) Watch(w http.ResponseWriter, r *http.Request) (any, error) {
+	if s.streams.Add(1) > maxStreams {
 		s.streams.Add(-1)
-		return nil, rest.Errorf(rest.ResourceExhausted, rest.ReasonTooMany, "there are %d streams already", MaxStreams)
+		return nil, rest.Errorf(rest.ResourceExhausted, rest.ReasonTooMany, "there are %d streams already", maxStreams)
 	}
 	defer s.streams.Add(-1)
 	guard.Release(r)
@@ -79,8 +79,8 @@ func (s *Pages) Watch(w http.ResponseWriter, r *http.Request) (any, error) {
 	return nil, nil
 }
 
-func (s *Pages) source(r *http.Request) *Source {
-	return &Source{
+func (s *pageHandlers) source(r *http.Request) *source {
+	return &source{
 		Statuses: func(ctx context.Context) ([]rest.PipelineStatus, error) { return s.Status.All(r.WithContext(ctx)) },
 		Files: func(ctx context.Context) ([]spec.FileState, error) {
 			return s.Files.all(ctx)
@@ -92,7 +92,7 @@ func (s *Pages) source(r *http.Request) *Source {
 	}
 }
 
-func (s *Pages) rates() []rest.PipelineRates {
+func (s *pageHandlers) rates() []rest.PipelineRates {
 	if s.Rates == nil {
 		return []rest.PipelineRates{}
 	}
@@ -100,16 +100,16 @@ func (s *Pages) rates() []rest.PipelineRates {
 }
 
 // Agent answers with information about the agent.
-func (s *Pages) Agent(_ http.ResponseWriter, r *http.Request) (any, error) {
+func (s *pageHandlers) Agent(_ http.ResponseWriter, r *http.Request) (any, error) {
 	if s.Insight.Agent == nil {
-		return nil, NotFound()
+		return nil, notFound()
 	}
 	return s.Insight.Agent(r.Context())
 }
 
 // Content answers with the content of a pipeline file on the disk, without its secrets. It reads only files that the
 // agent follows.
-func (s *Pages) Content(_ http.ResponseWriter, r *http.Request) (any, error) {
+func (s *pageHandlers) Content(_ http.ResponseWriter, r *http.Request) (any, error) {
 	path := r.URL.Query().Get("path")
 	files, err := s.Desired.FileStates(r.Context())
 	if err != nil {
@@ -127,9 +127,9 @@ func (s *Pages) Content(_ http.ResponseWriter, r *http.Request) (any, error) {
 }
 
 // Edit answers with the problems of a pipeline file in the editor and the completions at the cursor.
-func (s *Pages) Edit(w http.ResponseWriter, r *http.Request) (any, error) {
+func (s *pageHandlers) Edit(w http.ResponseWriter, r *http.Request) (any, error) {
 	var body rest.EditorRequest
-	if err := Read(w, r, &body); err != nil {
+	if err := readJSON(w, r, &body); err != nil {
 		return nil, err
 	}
 	file := spec.ParseExport([]byte(body.Content))
@@ -148,16 +148,16 @@ func (s *Pages) Edit(w http.ResponseWriter, r *http.Request) (any, error) {
 		answer.Problems[i].File = body.Path
 	}
 	if body.Line > 0 {
-		answer.Completions = append(answer.Completions, Complete(body.Content, body.Line, body.Column, s.plugins())...)
+		answer.Completions = append(answer.Completions, complete(body.Content, body.Line, body.Column, s.plugins())...)
 	}
 	return answer, nil
 }
 
 // plugins returns the plugins that a file can use.
-func (s *Pages) plugins() []Plugin {
-	var all []Plugin
+func (s *pageHandlers) plugins() []pluginSettings {
+	var all []pluginSettings
 	for _, p := range s.Desired.Plugins.Plugins() {
-		one := Plugin{Name: pluginname.Bare(p.Name), Summary: p.Summary}
+		one := pluginSettings{Name: pluginname.Bare(p.Name), Summary: p.Summary}
 		if len(p.SourceParams) > 0 {
 			one.Source = p.SourceParams
 		}
@@ -167,7 +167,7 @@ func (s *Pages) plugins() []Plugin {
 		all = append(all, one)
 	}
 	for _, p := range s.Desired.Plugins.Processors() {
-		all = append(all, Plugin{Name: pluginname.Bare(p.Name), Summary: p.Summary, Processor: p.Parameters})
+		all = append(all, pluginSettings{Name: pluginname.Bare(p.Name), Summary: p.Summary, Processor: p.Parameters})
 	}
 	return all
 }

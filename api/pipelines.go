@@ -8,12 +8,12 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// Pipelines serves pipelines without their connectors and processors.
-type Pipelines struct{ Base }
+// pipelineHandlers serves pipelines without their connectors and processors.
+type pipelineHandlers struct{ shared }
 
 // List answers with all pipelines, or with the pipelines of a name.
-func (s *Pipelines) List(_ http.ResponseWriter, r *http.Request) (any, error) {
-	name, err := Name(r)
+func (s *pipelineHandlers) List(_ http.ResponseWriter, r *http.Request) (any, error) {
+	name, err := namePattern(r)
 	if err != nil {
 		return nil, err
 	}
@@ -28,31 +28,31 @@ func (s *Pipelines) List(_ http.ResponseWriter, r *http.Request) (any, error) {
 }
 
 // Get answers with a pipeline.
-func (s *Pipelines) Get(w http.ResponseWriter, r *http.Request) (any, error) {
+func (s *pipelineHandlers) Get(w http.ResponseWriter, r *http.Request) (any, error) {
 	d, err := s.Desired.Pipeline(r.Context(), r.PathValue("id"))
 	return s.present(w, d, err)
 }
 
 // Create declares a stopped and empty pipeline.
-func (s *Pipelines) Create(w http.ResponseWriter, r *http.Request) (any, error) {
+func (s *pipelineHandlers) Create(w http.ResponseWriter, r *http.Request) (any, error) {
 	var body rest.Pipeline
-	if err := Read(w, r, &body); err != nil {
+	if err := readJSON(w, r, &body); err != nil {
 		return nil, err
 	}
 	if body.Config.Name == "" {
 		return nil, nameMissing()
 	}
-	p := &spec.Pipeline{ID: Identify(body.ID, ""), Status: spec.StatusStopped, Name: body.Config.Name, Description: body.Config.Description, Labels: body.Config.Labels}
+	p := &spec.Pipeline{ID: identify(body.ID, ""), Status: spec.StatusStopped, Name: body.Config.Name, Description: body.Config.Description, Labels: body.Config.Labels}
 	spec.Normalize(p)
-	if err := Validate(p, Within("")); err != nil {
+	if err := validate(p, within("")); err != nil {
 		return nil, err
 	}
 	if err := s.vacant(r, p.ID); err != nil {
 		return nil, err
 	}
-	changes := &spec.Changes{Declare: []spec.Declare{{Pipeline: *p, Owner: spec.Owner{Kind: spec.OwnerAPI}, Origin: Origin}}}
+	changes := &spec.Changes{Declare: []spec.Declare{{Pipeline: *p, Owner: spec.Owner{Kind: spec.OwnerAPI}, Origin: origin}}}
 	err := s.Desired.Apply(r.Context(), changes, map[string]*spec.Declaration{p.ID: nil})
-	if errors.Is(err, ErrStale) {
+	if errors.Is(err, errStale) {
 		err = pipelineExists(p.ID)
 	}
 	if err != nil {
@@ -68,19 +68,19 @@ func nameMissing() error {
 }
 
 // Update changes the name and the description.
-func (s *Pipelines) Update(w http.ResponseWriter, r *http.Request) (any, error) {
+func (s *pipelineHandlers) Update(w http.ResponseWriter, r *http.Request) (any, error) {
 	var body rest.Pipeline
-	if err := Read(w, r, &body); err != nil {
+	if err := readJSON(w, r, &body); err != nil {
 		return nil, err
 	}
 	id := r.PathValue("id")
 	switch {
 	case body.ID != "" && body.ID != id:
-		return nil, Mismatch("id", id, body.ID)
+		return nil, mismatch("id", id, body.ID)
 	case body.Config.Name == "":
 		return nil, nameMissing()
 	}
-	d, err := s.edit(w, r, &Edit{ID: id, Live: true, Current: pipelineTag, Apply: func(p *spec.Pipeline) error {
+	d, err := s.edit(w, r, &edit{ID: id, Live: true, Current: pipelineTag, Apply: func(p *spec.Pipeline) error {
 		p.Name, p.Description = body.Config.Name, body.Config.Description
 		if body.Config.Labels != nil {
 			p.Labels = body.Config.Labels
@@ -90,13 +90,13 @@ func (s *Pipelines) Update(w http.ResponseWriter, r *http.Request) (any, error) 
 	return s.present(w, d, err)
 }
 
-func pipelineTag(p *spec.Pipeline) string { return Tag(*p) }
+func pipelineTag(p *spec.Pipeline) string { return etag(*p) }
 
 // Delete answers when the pipeline's clean-up is done. A pipeline that its file withdrew can also be deleted, which
 // ends the wait for the file to come back.
-func (s *Pipelines) Delete(w http.ResponseWriter, r *http.Request) (any, error) {
+func (s *pipelineHandlers) Delete(w http.ResponseWriter, r *http.Request) (any, error) {
 	id := r.PathValue("id")
-	limit, err := Wait(r)
+	limit, err := waitTime(r)
 	if err != nil {
 		return nil, err
 	}
@@ -105,13 +105,13 @@ func (s *Pipelines) Delete(w http.ResponseWriter, r *http.Request) (any, error) 
 		if err != nil {
 			return nil, err
 		}
-		changes := &spec.Changes{Withdraw: []spec.Withdraw{{ID: id, Origin: Origin, Purge: true}}}
+		changes := &spec.Changes{Withdraw: []spec.Withdraw{{ID: id, Origin: origin, Purge: true}}}
 		basis := map[string]*spec.Declaration{id: d}
 		if !d.Withdrawn.IsZero() {
 			basis[id] = nil
 		}
 		err = s.Desired.Apply(r.Context(), changes, basis)
-		if errors.Is(err, ErrStale) && r.Context().Err() == nil {
+		if errors.Is(err, errStale) && r.Context().Err() == nil {
 			continue
 		}
 		if err != nil {
@@ -122,7 +122,7 @@ func (s *Pipelines) Delete(w http.ResponseWriter, r *http.Request) (any, error) 
 }
 
 // deletable returns the declaration of a pipeline if it may be deleted.
-func (s *Pipelines) deletable(r *http.Request, id string) (*spec.Declaration, error) {
+func (s *pipelineHandlers) deletable(r *http.Request, id string) (*spec.Declaration, error) {
 	if d, err := s.Desired.Get(r.Context(), id); err == nil && !d.Withdrawn.IsZero() {
 		return &d, nil
 	}
@@ -130,12 +130,12 @@ func (s *Pipelines) deletable(r *http.Request, id string) (*spec.Declaration, er
 	if err != nil {
 		return nil, err
 	}
-	if err := s.Desired.Editable(r, d, &Edit{Live: true, Current: pipelineTag}); err != nil {
+	if err := s.Desired.Editable(r, d, &edit{Live: true, Current: pipelineTag}); err != nil {
 		return nil, err
 	}
 	switch {
 	case s.Desired.Active(d):
-		return nil, Running(id).Suggest("stop it first")
+		return nil, running(id).Suggest("stop it first")
 	case len(d.Pipeline.Connectors) > 0:
 		return nil, rest.Errorf(rest.FailedPrecondition, rest.ReasonPipelineConnectors, "pipeline %q has %d connectors", id, len(d.Pipeline.Connectors)).
 			Suggest("delete its connectors first")
@@ -147,7 +147,7 @@ func (s *Pipelines) deletable(r *http.Request, id string) (*spec.Declaration, er
 }
 
 // gone reports whether a pipeline was forgotten, or is declared again.
-func (s *Pipelines) gone(r *http.Request, id string) (bool, error) {
+func (s *pipelineHandlers) gone(r *http.Request, id string) (bool, error) {
 	d, err := s.Desired.Get(r.Context(), id)
 	if errors.Is(err, spec.ErrNotFound) {
 		return true, nil

@@ -6,12 +6,12 @@ import (
 	"github.com/conduit-agent/conduit/api/rest"
 )
 
-// Plugins lists the plugins available to pipelines.
-type Plugins struct{ Base }
+// pluginHandlers lists the plugins available to pipelines.
+type pluginHandlers struct{ shared }
 
 // Connectors answers with the connector plugins.
-func (s *Plugins) Connectors(_ http.ResponseWriter, r *http.Request) (any, error) {
-	name, err := Name(r)
+func (s *pluginHandlers) Connectors(_ http.ResponseWriter, r *http.Request) (any, error) {
+	name, err := namePattern(r)
 	list := []rest.Plugin{}
 	if err != nil {
 		return nil, err
@@ -25,8 +25,8 @@ func (s *Plugins) Connectors(_ http.ResponseWriter, r *http.Request) (any, error
 }
 
 // Processors answers with the processor plugins.
-func (s *Plugins) Processors(_ http.ResponseWriter, r *http.Request) (any, error) {
-	name, err := Name(r)
+func (s *pluginHandlers) Processors(_ http.ResponseWriter, r *http.Request) (any, error) {
+	name, err := namePattern(r)
 	list := []rest.ProcessorPlugin{}
 	if err != nil {
 		return nil, err

@@ -22,15 +22,15 @@ type Checkpoints interface {
 	MoveCheckpoint(ctx context.Context, d *spec.Declaration, c spec.Checkpoint, before record.Position, event spec.Event) error
 }
 
-// Positions shows where sources resume, and moves the position of a stopped pipeline's source.
-type Positions struct {
-	Base
+// positionHandlers shows where sources resume, and moves the position of a stopped pipeline's source.
+type positionHandlers struct {
+	shared
 	Store Checkpoints // nil: positions are not available
 }
 
 // Get answers with the position of a source and its ETag. If the query has a target position, it also answers with the
 // effect of moving there.
-func (s *Positions) Get(w http.ResponseWriter, r *http.Request) (any, error) {
+func (s *positionHandlers) Get(w http.ResponseWriter, r *http.Request) (any, error) {
 	d, at, c, err := s.source(r)
 	if err != nil {
 		return nil, err
@@ -39,7 +39,7 @@ func (s *Positions) Get(w http.ResponseWriter, r *http.Request) (any, error) {
 	if query := r.URL.Query(); query.Has("to") {
 		to, err := base64.StdEncoding.DecodeString(query.Get("to"))
 		if err != nil {
-			return nil, FieldError(spec.CodeInvalid, "to", "to must be a position in base64, or empty")
+			return nil, fieldError(spec.CodeInvalid, "to", "to must be a position in base64, or empty")
 		}
 		body.Consequence = consequence(body.Position, to)
 	}
@@ -47,31 +47,31 @@ func (s *Positions) Get(w http.ResponseWriter, r *http.Request) (any, error) {
 }
 
 // Set moves the position of a source of a stopped pipeline.
-func (s *Positions) Set(w http.ResponseWriter, r *http.Request) (any, error) {
+func (s *positionHandlers) Set(w http.ResponseWriter, r *http.Request) (any, error) {
 	var body rest.SetPosition
-	if err := Read(w, r, &body); err != nil {
+	if err := readJSON(w, r, &body); err != nil {
 		return nil, err
 	}
 	switch n := len(body.Position); {
 	case n == 0:
-		return nil, FieldError(spec.CodeRequired, "position", "position is missing; to have the source begin anew, DELETE it")
+		return nil, fieldError(spec.CodeRequired, "position", "position is missing; to have the source begin anew, DELETE it")
 	case n > record.MaxPosition:
-		return nil, FieldError(spec.CodeInvalid, "position", fmt.Sprintf("position has %d bytes, more than %d", n, record.MaxPosition))
+		return nil, fieldError(spec.CodeInvalid, "position", fmt.Sprintf("position has %d bytes, more than %d", n, record.MaxPosition))
 	}
 	return s.move(w, r, body.Position)
 }
 
 // Reset removes the position of a source of a stopped pipeline, which then begins anew.
-func (s *Positions) Reset(w http.ResponseWriter, r *http.Request) (any, error) {
+func (s *positionHandlers) Reset(w http.ResponseWriter, r *http.Request) (any, error) {
 	return s.move(w, r, nil)
 }
 
-func (s *Positions) move(w http.ResponseWriter, r *http.Request, to record.Position) (any, error) {
+func (s *positionHandlers) move(w http.ResponseWriter, r *http.Request, to record.Position) (any, error) {
 	d, at, c, err := s.source(r)
 	if err != nil {
 		return nil, err
 	}
-	if err := Matches(r, checkpointTag(c)); err != nil {
+	if err := matches(r, checkpointTag(c)); err != nil {
 		return nil, err
 	}
 	if err := s.stopped(d); err != nil {
@@ -85,7 +85,7 @@ func (s *Positions) move(w http.ResponseWriter, r *http.Request, to record.Posit
 	}
 	err = s.Store.MoveCheckpoint(r.Context(), d, next, before, positionMoved(d, source.ID, before, to))
 	if errors.Is(err, spec.ErrConflict) {
-		err = OutOfDate()
+		err = outOfDate()
 	}
 	if err != nil {
 		return nil, err
@@ -97,9 +97,9 @@ func (s *Positions) move(w http.ResponseWriter, r *http.Request, to record.Posit
 }
 
 // source returns the source in the path of the request and its checkpoint, nil if it has none.
-func (s *Positions) source(r *http.Request) (d *spec.Declaration, at int, c *spec.Checkpoint, err error) {
+func (s *positionHandlers) source(r *http.Request) (d *spec.Declaration, at int, c *spec.Checkpoint, err error) {
 	if s.Store == nil {
-		return nil, 0, nil, NotFound()
+		return nil, 0, nil, notFound()
 	}
 	id := r.PathValue("id")
 	if d, at, err = s.Desired.Connector(r.Context(), id); err != nil {
@@ -113,7 +113,7 @@ func (s *Positions) source(r *http.Request) (d *spec.Declaration, at int, c *spe
 }
 
 // stopped returns an error unless d's pipeline is declared to stop and has stopped.
-func (s *Positions) stopped(d *spec.Declaration) error {
+func (s *positionHandlers) stopped(d *spec.Declaration) error {
 	id := d.Pipeline.ID
 	state, known := s.Observed.State(id)
 	if d.Want() == spec.StatusStopped && (!known || state.Phase == spec.PhaseStopped) {
@@ -145,12 +145,12 @@ func positionWords(p record.Position) string {
 
 func checkpointTag(c *spec.Checkpoint) string {
 	if c == nil {
-		return Tag(nil)
+		return etag(nil)
 	}
-	return Tag(c.Position)
+	return etag(c.Position)
 }
 
-func (s *Positions) present(w http.ResponseWriter, d *spec.Declaration, at int, c *spec.Checkpoint) rest.Position {
+func (s *positionHandlers) present(w http.ResponseWriter, d *spec.Declaration, at int, c *spec.Checkpoint) rest.Position {
 	w.Header().Set("ETag", checkpointTag(c))
 	source := &d.Pipeline.Connectors[at]
 	body := rest.Position{ConnectorID: d.Pipeline.QualifiedID(source.ID), PipelineID: d.Pipeline.ID, Plugin: source.Plugin}

@@ -16,7 +16,7 @@ func sortByID[T any](list []T, id func(T) string) {
 	sorting.StableBy(list, func(a, b T) int { return strings.Compare(id(a), id(b)) })
 }
 
-func shownProcessor(view *View, d *spec.Declaration, c Chain, i int) rest.Processor {
+func shownProcessor(view *view, d *spec.Declaration, c processorChain, i int) rest.Processor {
 	p := &(*c.List)[i]
 	return rest.Processor{
 		ID: c.Parent.ID + ":" + p.ID, Plugin: p.Plugin, Condition: p.Condition, Parent: c.Parent,
@@ -25,15 +25,15 @@ func shownProcessor(view *View, d *spec.Declaration, c Chain, i int) rest.Proces
 	}
 }
 
-// Processors performs the operations on processors of pipelines and connectors.
-type Processors struct{ Base }
+// processorHandlers performs the operations on processors of pipelines and connectors.
+type processorHandlers struct{ shared }
 
 // List answers with all processors, or with the processors of the given parents.
-func (s *Processors) List(_ http.ResponseWriter, r *http.Request) (any, error) {
+func (s *processorHandlers) List(_ http.ResponseWriter, r *http.Request) (any, error) {
 	all, err := s.Desired.Declared(r.Context())
 	view, list, of := s.view(r), []rest.Processor{}, r.URL.Query()["parentIds"]
 	for i := range all {
-		for _, c := range Chains(&all[i].Pipeline) {
+		for _, c := range processorChains(&all[i].Pipeline) {
 			if len(of) > 0 && !slices.Contains(of, c.Parent.ID) {
 				continue
 			}
@@ -47,17 +47,17 @@ func (s *Processors) List(_ http.ResponseWriter, r *http.Request) (any, error) {
 }
 
 // present answers with the processor id of d and its ETag.
-func (s *Processors) present(w http.ResponseWriter, r *http.Request, d *spec.Declaration, id string) (any, error) {
-	c, i, ok := ProcessorIn(&d.Pipeline, id)
+func (s *processorHandlers) present(w http.ResponseWriter, r *http.Request, d *spec.Declaration, id string) (any, error) {
+	c, i, ok := processorIn(&d.Pipeline, id)
 	if !ok { // another change was faster
-		return nil, ProcessorNotFound(id)
+		return nil, processorNotFound(id)
 	}
-	w.Header().Set("ETag", Tag((*c.List)[i]))
+	w.Header().Set("ETag", etag((*c.List)[i]))
 	return shownProcessor(s.view(r), d, c, i), nil
 }
 
 // Get answers with a processor.
-func (s *Processors) Get(w http.ResponseWriter, r *http.Request) (any, error) {
+func (s *processorHandlers) Get(w http.ResponseWriter, r *http.Request) (any, error) {
 	id := r.PathValue("id")
 	d, _, _, err := s.Desired.Processor(r.Context(), id)
 	if err != nil {
@@ -67,51 +67,51 @@ func (s *Processors) Get(w http.ResponseWriter, r *http.Request) (any, error) {
 }
 
 // chainOf returns the chain of the parent within p.
-func chainOf(p *spec.Pipeline, parent rest.Parent) (Chain, error) {
-	for _, c := range Chains(p) {
+func chainOf(p *spec.Pipeline, parent rest.Parent) (processorChain, error) {
+	for _, c := range processorChains(p) {
 		if c.Parent == parent {
 			return c, nil
 		}
 	}
-	return Chain{}, ConnectorNotFound(parent.ID)
+	return processorChain{}, connectorNotFound(parent.ID)
 }
 
 // parentPipeline returns the pipeline that parent is, or belongs to.
-func (s *Processors) parentPipeline(r *http.Request, parent rest.Parent) (*spec.Declaration, error) {
+func (s *processorHandlers) parentPipeline(r *http.Request, parent rest.Parent) (*spec.Declaration, error) {
 	switch parent.Type {
 	case rest.ParentPipeline:
 		d, err := s.Desired.Pipeline(r.Context(), parent.ID)
-		return d, About(err, "parent.id")
+		return d, about(err, "parent.id")
 	case rest.ParentConnector:
 		d, _, err := s.Desired.Connector(r.Context(), parent.ID)
-		return d, About(err, "parent.id")
+		return d, about(err, "parent.id")
 	}
-	return nil, FieldError(rest.ReasonProcessorParent, "parent.type", "parent.type must be TYPE_PIPELINE or TYPE_CONNECTOR, not "+strconv.Quote(string(parent.Type)))
+	return nil, fieldError(rest.ReasonProcessorParent, "parent.type", "parent.type must be TYPE_PIPELINE or TYPE_CONNECTOR, not "+strconv.Quote(string(parent.Type)))
 }
 
 // Create adds a processor to a pipeline or a connector.
-func (s *Processors) Create(w http.ResponseWriter, r *http.Request) (any, error) {
+func (s *processorHandlers) Create(w http.ResponseWriter, r *http.Request) (any, error) {
 	var body rest.ProcessorRequest
-	if err := Read(w, r, &body); err != nil {
+	if err := readJSON(w, r, &body); err != nil {
 		return nil, err
 	}
 	d, err := s.parentPipeline(r, body.Parent)
 	if err != nil {
 		return nil, err
 	}
-	settings, err := Keep(body.Config.Settings, nil, "config.settings")
+	settings, err := keepSecrets(body.Config.Settings, nil, "config.settings")
 	if err != nil {
 		return nil, err
 	}
-	added := spec.Processor{ID: Identify(body.ID, body.Parent.ID), Plugin: cmp.Or(body.Plugin, body.Type), Condition: body.Condition, Settings: settings, Workers: body.Config.Workers}
+	added := spec.Processor{ID: identify(body.ID, body.Parent.ID), Plugin: cmp.Or(body.Plugin, body.Type), Condition: body.Condition, Settings: settings, Workers: body.Config.Workers}
 	id := body.Parent.ID + ":" + added.ID
-	e := &Edit{ID: d.Pipeline.ID, Of: d}
+	e := &edit{ID: d.Pipeline.ID, Of: d}
 	e.Apply = func(p *spec.Pipeline) error {
 		c, err := chainOf(p, body.Parent)
 		if err != nil {
 			return err
 		}
-		if _, _, there := ProcessorIn(p, id); there {
+		if _, _, there := processorIn(p, id); there {
 			return rest.Errorf(rest.AlreadyExists, rest.ReasonProcessorExists, "processor %q exists already", id).
 				With("configPath", "id").Suggest("choose another id, or leave it out to get one")
 		}
@@ -126,22 +126,22 @@ func (s *Processors) Create(w http.ResponseWriter, r *http.Request) (any, error)
 }
 
 // change changes the processor with the qualified id, and returns the resulting declaration.
-func (s *Processors) change(w http.ResponseWriter, r *http.Request, id string, apply func(c Chain, i int) error) (*spec.Declaration, error) {
+func (s *processorHandlers) change(w http.ResponseWriter, r *http.Request, id string, apply func(c processorChain, i int) error) (*spec.Declaration, error) {
 	d, _, _, err := s.Desired.Processor(r.Context(), id)
 	if err != nil {
 		return nil, err
 	}
-	e := &Edit{ID: d.Pipeline.ID, Of: d}
+	e := &edit{ID: d.Pipeline.ID, Of: d}
 	e.Current = func(p *spec.Pipeline) string {
-		if c, i, ok := ProcessorIn(p, id); ok {
-			return Tag((*c.List)[i])
+		if c, i, ok := processorIn(p, id); ok {
+			return etag((*c.List)[i])
 		}
 		return ""
 	}
 	e.Apply = func(p *spec.Pipeline) error {
-		c, i, ok := ProcessorIn(p, id)
+		c, i, ok := processorIn(p, id)
 		if !ok {
-			return ProcessorNotFound(id)
+			return processorNotFound(id)
 		}
 		e.Path = c.Path + "/" + strconv.Itoa(i)
 		return apply(c, i)
@@ -150,21 +150,21 @@ func (s *Processors) change(w http.ResponseWriter, r *http.Request, id string, a
 }
 
 // Update replaces the settings of a processor.
-func (s *Processors) Update(w http.ResponseWriter, r *http.Request) (any, error) {
+func (s *processorHandlers) Update(w http.ResponseWriter, r *http.Request) (any, error) {
 	var body rest.ProcessorUpdate
-	if err := Read(w, r, &body); err != nil {
+	if err := readJSON(w, r, &body); err != nil {
 		return nil, err
 	}
 	id := r.PathValue("id")
-	d, err := s.change(w, r, id, func(c Chain, i int) error {
+	d, err := s.change(w, r, id, func(c processorChain, i int) error {
 		p := &(*c.List)[i]
 		if body.ID != "" && body.ID != id {
-			return Mismatch("id", id, body.ID)
+			return mismatch("id", id, body.ID)
 		}
 		if body.Parent != (rest.Parent{}) && body.Parent != c.Parent {
-			return Mismatch("parent.id", c.Parent.ID, body.Parent.ID)
+			return mismatch("parent.id", c.Parent.ID, body.Parent.ID)
 		}
-		settings, err := Keep(body.Config.Settings, p.Settings, "config.settings")
+		settings, err := keepSecrets(body.Config.Settings, p.Settings, "config.settings")
 		p.Settings = settings
 		p.Plugin = cmp.Or(body.Plugin, body.Type, p.Plugin)
 		if body.Condition != nil {
@@ -182,8 +182,8 @@ func (s *Processors) Update(w http.ResponseWriter, r *http.Request) (any, error)
 }
 
 // Delete removes a processor.
-func (s *Processors) Delete(w http.ResponseWriter, r *http.Request) (any, error) {
-	_, err := s.change(w, r, r.PathValue("id"), func(c Chain, i int) error {
+func (s *processorHandlers) Delete(w http.ResponseWriter, r *http.Request) (any, error) {
+	_, err := s.change(w, r, r.PathValue("id"), func(c processorChain, i int) error {
 		*c.List = slices.Delete(*c.List, i, i+1)
 		return nil
 	})

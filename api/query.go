@@ -22,54 +22,54 @@ const (
 	maxWait     = 10 * time.Minute // that a client may ask for
 )
 
-// Number returns the value of a query parameter that is a number from 0.
-func Number(r *http.Request, name string, otherwise int64) (int64, error) {
+// numberParam returns the value of a query parameter that is a number from 0.
+func numberParam(r *http.Request, name string, otherwise int64) (int64, error) {
 	text := r.URL.Query().Get(name)
 	if text == "" {
 		return otherwise, nil
 	}
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || n < 0 {
-		return 0, FieldError(spec.CodeInvalid, name, name+" must be a whole number from 0, not "+strconv.Quote(text))
+		return 0, fieldError(spec.CodeInvalid, name, name+" must be a whole number from 0, not "+strconv.Quote(text))
 	}
 	return n, nil
 }
 
-// Flag returns the value of a query parameter that is true or false. A parameter without a value is true.
-func Flag(r *http.Request, name string) (bool, error) {
+// flagParam returns the value of a query parameter that is true or false. A parameter without a value is true.
+func flagParam(r *http.Request, name string) (bool, error) {
 	query := r.URL.Query()
 	if text := query.Get(name); text != "" {
 		on, err := strconv.ParseBool(text)
 		if err != nil {
-			return false, FieldError(spec.CodeInvalid, name, name+" must be true or false, not "+strconv.Quote(text))
+			return false, fieldError(spec.CodeInvalid, name, name+" must be true or false, not "+strconv.Quote(text))
 		}
 		return on, nil
 	}
 	return query.Has(name), nil
 }
 
-// Name returns the value of ?name=, a regular expression that matches whole names.
-func Name(r *http.Request) (*regexp.Regexp, error) {
+// namePattern returns the value of ?name=, a regular expression that matches whole names.
+func namePattern(r *http.Request) (*regexp.Regexp, error) {
 	name := r.URL.Query().Get("name")
 	if name == "" {
 		return regexp.MustCompile(""), nil
 	}
 	if len(name) > maxPattern {
-		return nil, FieldError(spec.CodeTooLong, "name", fmt.Sprintf("name is longer than %d bytes", maxPattern))
+		return nil, fieldError(spec.CodeTooLong, "name", fmt.Sprintf("name is longer than %d bytes", maxPattern))
 	}
 	parsed, err := syntax.Parse(name, syntax.Perl)
 	if err != nil {
-		return nil, FieldError(spec.CodeInvalid, "name", "name is not a regular expression: "+err.Error())
+		return nil, fieldError(spec.CodeInvalid, "name", "name is not a regular expression: "+err.Error())
 	}
 	if instructions(parsed) > maxInstructions {
-		return nil, FieldError(spec.CodeTooLong, "name", "name repeats so much that it takes too much memory")
+		return nil, fieldError(spec.CodeTooLong, "name", "name repeats so much that it takes too much memory")
 	}
 	return regexp.Compile("^(?:" + name + ")$")
 }
 
-// Wait returns how long the client wants to wait: seconds, or a duration such as 90s. It is called before the
+// waitTime returns how long the client wants to wait: seconds, or a duration such as 90s. It is called before the
 // operation, so that a request with an invalid value has no effect.
-func Wait(r *http.Request) (time.Duration, error) {
+func waitTime(r *http.Request) (time.Duration, error) {
 	text := r.URL.Query().Get("wait")
 	if text == "" {
 		return defaultWait, nil
@@ -79,14 +79,14 @@ func Wait(r *http.Request) (time.Duration, error) {
 		d, err = time.Duration(seconds)*time.Second, nil
 	}
 	if err != nil || d < 0 || d > maxWait {
-		return 0, FieldError(spec.CodeInvalid, "wait", "wait must be a time from 0 to "+maxWait.String())
+		return 0, fieldError(spec.CodeInvalid, "wait", "wait must be a time from 0 to "+maxWait.String())
 	}
 	return d, nil
 }
 
-// CheckQuery refuses parameters that r's operation does not have, as they would be ignored. Parameters in snake case
+// checkQuery refuses parameters that r's operation does not have, as they would be ignored. Parameters in snake case
 // are converted to the names they stand for.
-func CheckQuery(r *http.Request, known []string) error {
+func checkQuery(r *http.Request, known []string) error {
 	query, changed := r.URL.Query(), false
 	for _, name := range slices.Sorted(maps.Keys(query)) {
 		if slices.Contains(known, name) {
@@ -94,7 +94,7 @@ func CheckQuery(r *http.Request, known []string) error {
 		}
 		i := slices.IndexFunc(known, func(k string) bool { return snake(k) == name })
 		if i < 0 {
-			e := FieldError(spec.CodeUnknown, name, fmt.Sprintf("%.60q is not a parameter of this operation", name))
+			e := fieldError(spec.CodeUnknown, name, fmt.Sprintf("%.60q is not a parameter of this operation", name))
 			if near := texts.Closest(name, known); near != "" {
 				e.Suggest("did you mean %q?", near)
 			}

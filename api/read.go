@@ -23,22 +23,22 @@ const (
 	maxDepth = 64
 )
 
-// Read reads the JSON body of r into v, a pointer to a struct. An empty body leaves v unchanged. Ambiguous bodies are
+// readJSON reads the JSON body of r into v, a pointer to a struct. An empty body leaves v unchanged. Ambiguous bodies are
 // refused: unknown fields, duplicate fields, and text that is no UTF-8.
-func Read(w http.ResponseWriter, r *http.Request, v any) error {
-	body, err := ReadBody(w, r)
+func readJSON(w http.ResponseWriter, r *http.Request, v any) error {
+	body, err := readBody(w, r)
 	if err != nil || len(bytes.TrimSpace(body)) == 0 {
 		return err
 	}
 	return decode(body, v)
 }
 
-// ReadBody reads the body of r, up to 1 MiB.
-func ReadBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+// readBody reads the body of r, up to 1 MiB.
+func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	body, err := io.ReadAll(http.MaxBytesReader(innermost(w), r.Body, maxBody))
 	var large *http.MaxBytesError
 	if errors.As(err, &large) {
-		return nil, TooLarge()
+		return nil, tooLarge()
 	}
 	if err != nil {
 		return nil, rest.Errorf(rest.InvalidArgument, rest.ReasonInvalid, "cannot read the body: %v", err)
@@ -46,8 +46,8 @@ func ReadBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	return body, nil
 }
 
-// TooLarge returns the error for a body beyond the limit.
-func TooLarge() *rest.Error {
+// tooLarge returns the error for a body beyond the limit.
+func tooLarge() *rest.Error {
 	return rest.Errorf(rest.TooLarge, rest.ReasonTooLarge, "the body is larger than %d bytes", maxBody)
 }
 
@@ -63,10 +63,10 @@ func innermost(w http.ResponseWriter) http.ResponseWriter {
 	}
 }
 
-// CheckMedia refuses compressed bodies, and bodies from browsers that are not JSON: a page of another site can make a
+// checkMedia refuses compressed bodies, and bodies from browsers that are not JSON: a page of another site can make a
 // browser send forms and text without a preflight request, but not JSON. A body from any other client is JSON, whatever
 // its media type.
-func CheckMedia(r *http.Request, also ...string) error {
+func checkMedia(r *http.Request, also ...string) error {
 	if r.Body == nil || r.Body == http.NoBody {
 		return nil
 	}
@@ -84,7 +84,7 @@ func CheckMedia(r *http.Request, also ...string) error {
 			}
 		}
 	}
-	return NotJSON(also...)
+	return notJSON(also...)
 }
 
 // fromBrowser reports whether a page in a browser may have sent r.
@@ -97,8 +97,8 @@ func fromBrowser(r *http.Request) bool {
 	return false
 }
 
-// NotJSON returns the error that lists the media types a body may have, including also.
-func NotJSON(also ...string) *rest.Error {
+// notJSON returns the error that lists the media types a body may have, including also.
+func notJSON(also ...string) *rest.Error {
 	if len(also) == 0 {
 		return rest.Errorf(rest.UnsupportedMedia, rest.ReasonMediaType, "the body must be JSON").
 			Suggest("send the header Content-Type: application/json")
@@ -149,15 +149,15 @@ func decodeError(body []byte, err error) error {
 	return rest.Errorf(rest.InvalidArgument, rest.ReasonParse, "the body is not what it should be: %v", err)
 }
 
-// FieldError returns the error for a field of a request.
-func FieldError(code, field, message string) *rest.Error {
+// fieldError returns the error for a field of a request.
+func fieldError(code, field, message string) *rest.Error {
 	e := rest.Errorf(rest.InvalidArgument, code, "%s", message).With("configPath", field)
 	e.Violations = []rest.Violation{{Field: field, Description: message}}
 	return e
 }
 
-// About makes err an error about a field of the request, if the client caused it.
-func About(err error, field string) error {
+// about makes err an error about a field of the request, if the client caused it.
+func about(err error, field string) error {
 	if e, ok := err.(*rest.Error); ok {
 		return e.With("configPath", field)
 	}
@@ -165,7 +165,7 @@ func About(err error, field string) error {
 }
 
 func wrongType(field string, want reflect.Type, got string) error {
-	return FieldError(spec.CodeInvalid, field, fmt.Sprintf("%s must be %s, not %s", cmp.Or(field, "the body"), typeName(want), got))
+	return fieldError(spec.CodeInvalid, field, fmt.Sprintf("%s must be %s, not %s", cmp.Or(field, "the body"), typeName(want), got))
 }
 
 func typeName(t reflect.Type) string {
@@ -272,7 +272,7 @@ func (w *walker) object(path string, t reflect.Type, depth int) error {
 			name = known
 		}
 		if seen[name] {
-			return FieldError(spec.CodeDuplicateKey, field, fmt.Sprintf("%s is there twice", field))
+			return fieldError(spec.CodeDuplicateKey, field, fmt.Sprintf("%s is there twice", field))
 		}
 		seen[name] = true
 		of := fields[name]
@@ -291,7 +291,7 @@ func unknownField(field, name string, fields map[string]reflect.Type) error {
 	for n := range fields {
 		names = append(names, n)
 	}
-	e := FieldError(spec.CodeUnknown, field, fmt.Sprintf("%s is not a field of this request", field))
+	e := fieldError(spec.CodeUnknown, field, fmt.Sprintf("%s is not a field of this request", field))
 	if near := texts.Closest(name, names); near != "" {
 		e.Suggest("did you mean %q?", near)
 	}

@@ -20,12 +20,12 @@ type Replays interface {
 }
 
 // Replay begins a replay and answers at once.
-func (s *DeadLetters) Replay(w http.ResponseWriter, r *http.Request) (any, error) {
+func (s *deadLetterHandlers) Replay(w http.ResponseWriter, r *http.Request) (any, error) {
 	if s.Replays == nil {
-		return nil, NotFound()
+		return nil, notFound()
 	}
 	var body rest.ReplayRequest
-	if err := Read(w, r, &body); err != nil {
+	if err := readJSON(w, r, &body); err != nil {
 		return nil, err
 	}
 	var f rest.DeadLetterFilter
@@ -51,7 +51,7 @@ func (s *DeadLetters) Replay(w http.ResponseWriter, r *http.Request) (any, error
 }
 
 // ReplayStatus answers with the progress of a replay.
-func (s *DeadLetters) ReplayStatus(_ http.ResponseWriter, r *http.Request) (any, error) {
+func (s *deadLetterHandlers) ReplayStatus(_ http.ResponseWriter, r *http.Request) (any, error) {
 	return s.replay(r, func(id string) (rest.Replay, bool, error) {
 		status, ok := s.Replays.Status(r.Context(), id)
 		return status, ok, nil
@@ -59,13 +59,13 @@ func (s *DeadLetters) ReplayStatus(_ http.ResponseWriter, r *http.Request) (any,
 }
 
 // CancelReplay ends a replay.
-func (s *DeadLetters) CancelReplay(_ http.ResponseWriter, r *http.Request) (any, error) {
+func (s *deadLetterHandlers) CancelReplay(_ http.ResponseWriter, r *http.Request) (any, error) {
 	return s.replay(r, func(id string) (rest.Replay, bool, error) { return s.Replays.Cancel(r.Context(), id) })
 }
 
-func (s *DeadLetters) replay(r *http.Request, of func(id string) (rest.Replay, bool, error)) (any, error) {
+func (s *deadLetterHandlers) replay(r *http.Request, of func(id string) (rest.Replay, bool, error)) (any, error) {
 	if s.Replays == nil {
-		return nil, NotFound()
+		return nil, notFound()
 	}
 	status, ok, err := of(r.PathValue("id"))
 	if err == nil && !ok {

@@ -8,13 +8,13 @@ import (
 	"time"
 )
 
-// Enums are the values of string types without a method Enum that lists them.
-type Enums map[reflect.Type][]string
+// enumValues are the values of string types without a method Enum that lists them.
+type enumValues map[reflect.Type][]string
 
 // schemaSet holds the JSON Schemas of types.
 type schemaSet struct {
 	named map[string]any
-	enums Enums
+	enums enumValues
 }
 
 // of returns the schema of example's type.
@@ -83,7 +83,7 @@ func (s schemaSet) reference(t reflect.Type) map[string]any {
 		s.named[name] = true // a type may contain itself
 		s.named[name] = s.object(t)
 	}
-	return map[string]any{"$ref": "#/components/schemaSet/" + name}
+	return map[string]any{"$ref": "#/components/schemas/" + name}
 }
 
 func (s schemaSet) object(t reflect.Type) map[string]any {

@@ -10,8 +10,8 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// Keep replaces *** in settings by the value in old. at is the path of the settings in the request.
-func Keep(settings, old map[string]string, at string) (map[string]string, error) {
+// keepSecrets replaces *** in settings by the value in old. at is the path of the settings in the request.
+func keepSecrets(settings, old map[string]string, at string) (map[string]string, error) {
 	settings = maps.Clone(settings)
 	for _, name := range slices.Sorted(maps.Keys(settings)) {
 		if settings[name] != rest.Redacted {
@@ -20,7 +20,7 @@ func Keep(settings, old map[string]string, at string) (map[string]string, error)
 		value, ok := old[name]
 		if !ok {
 			field := joinPath(at, name)
-			return nil, FieldError(spec.CodeInvalid, field, fmt.Sprintf("%s is %s, which keeps a secret, but there is none yet", field, rest.Redacted)).
+			return nil, fieldError(spec.CodeInvalid, field, fmt.Sprintf("%s is %s, which keeps a secret, but there is none yet", field, rest.Redacted)).
 				Suggest("write the value or a reference such as ${file:/path}")
 		}
 		settings[name] = value
@@ -28,13 +28,13 @@ func Keep(settings, old map[string]string, at string) (map[string]string, error)
 	return settings, nil
 }
 
-// KeepAll is like Keep for all settings of p, which replaces old.
-func KeepAll(p, old *spec.Pipeline, field Naming) error {
+// keepAllSecrets is like Keep for all settings of p, which replaces old.
+func keepAllSecrets(p, old *spec.Pipeline, field naming) error {
 	before := map[string]map[string]string{}
-	EachSettings(old.Clone(), func(of, _ string, settings *map[string]string) { before[of] = *settings })
+	eachSettings(old.Clone(), func(of, _ string, settings *map[string]string) { before[of] = *settings })
 	var failed error
-	EachSettings(p, func(of, at string, settings *map[string]string) {
-		kept, err := Keep(*settings, before[of], field(at))
+	eachSettings(p, func(of, at string, settings *map[string]string) {
+		kept, err := keepSecrets(*settings, before[of], field(at))
 		if err != nil && failed == nil {
 			failed = err
 		}
@@ -43,15 +43,15 @@ func KeepAll(p, old *spec.Pipeline, field Naming) error {
 	return failed
 }
 
-// EachSettings calls do for all settings of p. of is the id of their owner, and at their JSON pointer.
-func EachSettings(p *spec.Pipeline, do func(of, at string, settings *map[string]string)) {
+// eachSettings calls do for all settings of p. of is the id of their owner, and at their JSON pointer.
+func eachSettings(p *spec.Pipeline, do func(of, at string, settings *map[string]string)) {
 	for i := range p.Connectors {
 		c, at := &p.Connectors[i], "/connectors/"+strconv.Itoa(i)
 		do("/connectors/"+c.ID, at+"/settings", &c.Settings)
 		eachProcessor("/connectors/"+c.ID, at, c.Processors, do)
 	}
 	eachProcessor("", "", p.Processors, do)
-	do(DLQPath, DLQPath+"/settings", &p.DLQ.Settings)
+	do(dLQPath, dLQPath+"/settings", &p.DLQ.Settings)
 }
 
 func eachProcessor(of, at string, all []spec.Processor, do func(of, at string, settings *map[string]string)) {

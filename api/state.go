@@ -39,8 +39,8 @@ type Store interface {
 	Events(ctx context.Context, after int64, limit int) ([]spec.Event, error)
 }
 
-// States provides the observed state of pipelines.
-type States interface {
+// states provides the observed state of pipelines.
+type states interface {
 	// State returns the state of a pipeline, and false when none has been observed.
 	State(id string) (spec.State, bool)
 }
@@ -71,17 +71,17 @@ func (e *SettingError) Error() string { return "setting " + e.Setting + ": " + e
 // maxID is the longest id of a pipeline, 256 characters, in bytes.
 const maxID = 256 * utf8.UTFMax
 
-// State gives requests access to desired state. The exported fields must be set, before first use.
-type State struct {
+// desired gives requests access to desired state. The exported fields must be set, before first use.
+type desired struct {
 	Store
-	States  States
+	States  states
 	Plugins KnownPlugins
 
 	unique sync.Mutex // held while changing values that must be unique among pipelines
 }
 
 // Declared returns the pipelines that are declared, by id.
-func (s *State) Declared(ctx context.Context) ([]spec.Declaration, error) {
+func (s *desired) Declared(ctx context.Context) ([]spec.Declaration, error) {
 	all, err := s.Declarations(ctx)
 	if err != nil {
 		return nil, err
@@ -96,7 +96,7 @@ func (s *State) Declared(ctx context.Context) ([]spec.Declaration, error) {
 }
 
 // Pipeline returns the declaration of a pipeline.
-func (s *State) Pipeline(ctx context.Context, id string) (*spec.Declaration, error) {
+func (s *desired) Pipeline(ctx context.Context, id string) (*spec.Declaration, error) {
 	d, err := s.Get(ctx, id)
 	switch {
 	case errors.Is(err, spec.ErrNotFound), err == nil && !d.Withdrawn.IsZero():
@@ -109,43 +109,43 @@ func (s *State) Pipeline(ctx context.Context, id string) (*spec.Declaration, err
 }
 
 // Connector returns the declaration with a connector, and the index of the connector.
-func (s *State) Connector(ctx context.Context, id string) (d *spec.Declaration, at int, err error) {
+func (s *desired) Connector(ctx context.Context, id string) (d *spec.Declaration, at int, err error) {
 	d, err = s.holder(ctx, id, func(d *spec.Declaration) bool {
-		at = ConnectorIn(&d.Pipeline, id)
+		at = connectorIn(&d.Pipeline, id)
 		return at >= 0 && d.Withdrawn.IsZero()
 	})
 	if d == nil && err == nil {
-		err = ConnectorNotFound(id).
+		err = connectorNotFound(id).
 			Suggest("GET /v1/connectors lists the connectors there are; an id has the form <pipeline>:<connector>")
 	}
 	return d, at, err
 }
 
-// ConnectorNotFound returns the error for a connector that does not exist.
-func ConnectorNotFound(id string) *rest.Error {
+// connectorNotFound returns the error for a connector that does not exist.
+func connectorNotFound(id string) *rest.Error {
 	return rest.Errorf(rest.NotFound, rest.ReasonConnectorNotFound, "connector %q not found", id)
 }
 
 // Processor returns the declaration with a processor, and the place of the processor.
-func (s *State) Processor(ctx context.Context, id string) (d *spec.Declaration, c Chain, at int, err error) {
+func (s *desired) Processor(ctx context.Context, id string) (d *spec.Declaration, c processorChain, at int, err error) {
 	d, err = s.holder(ctx, id, func(d *spec.Declaration) (ok bool) {
-		c, at, ok = ProcessorIn(&d.Pipeline, id)
+		c, at, ok = processorIn(&d.Pipeline, id)
 		return ok && d.Withdrawn.IsZero()
 	})
 	if d == nil && err == nil {
-		err = ProcessorNotFound(id).Suggest("GET /v1/processors lists the processors there are")
+		err = processorNotFound(id).Suggest("GET /v1/processors lists the processors there are")
 	}
 	return d, c, at, err
 }
 
-// ProcessorNotFound returns the error for a processor that does not exist.
-func ProcessorNotFound(id string) *rest.Error {
+// processorNotFound returns the error for a processor that does not exist.
+func processorNotFound(id string) *rest.Error {
 	return rest.Errorf(rest.NotFound, rest.ReasonProcessorNotFound, "processor %q not found", id)
 }
 
 // holder returns the pipeline for which has reports true, nil if there is none. Ids may contain colons, so several
 // pipelines may match the qualified id.
-func (s *State) holder(ctx context.Context, id string, has func(*spec.Declaration) bool) (*spec.Declaration, error) {
+func (s *desired) holder(ctx context.Context, id string, has func(*spec.Declaration) bool) (*spec.Declaration, error) {
 	for i := range min(len(id), maxID) {
 		if id[i] != ':' {
 			continue
@@ -172,14 +172,14 @@ const (
 // Forgotten reports whether no connector has this id, not even in a pipeline that its file withdrew and may bring back.
 //
 // The id of an observed point that is not a connector ends in InspectIn or InspectOut.
-func (s *State) Forgotten(id string) bool {
-	holds := func(d *spec.Declaration) bool { return ConnectorIn(&d.Pipeline, id) >= 0 }
+func (s *desired) Forgotten(id string) bool {
+	holds := func(d *spec.Declaration) bool { return connectorIn(&d.Pipeline, id) >= 0 }
 	for _, side := range []string{InspectIn, InspectOut} {
 		if observed, ok := strings.CutSuffix(id, side); ok {
 			id = observed
 			holds = func(d *spec.Declaration) bool {
-				_, _, ok := ProcessorIn(&d.Pipeline, observed)
-				return ok || ConnectorIn(&d.Pipeline, observed) >= 0
+				_, _, ok := processorIn(&d.Pipeline, observed)
+				return ok || connectorIn(&d.Pipeline, observed) >= 0
 			}
 		}
 	}

@@ -7,11 +7,11 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// Status reports the status of pipelines.
-type Status struct{ Base }
+// statusHandlers reports the status of pipelines.
+type statusHandlers struct{ shared }
 
 // Get answers with the declaration, the running version and the problems of a pipeline.
-func (s *Status) Get(_ http.ResponseWriter, r *http.Request) (any, error) {
+func (s *statusHandlers) Get(_ http.ResponseWriter, r *http.Request) (any, error) {
 	d, err := s.Desired.Pipeline(r.Context(), r.PathValue("id"))
 	if err != nil {
 		return nil, err
@@ -23,7 +23,7 @@ func (s *Status) Get(_ http.ResponseWriter, r *http.Request) (any, error) {
 }
 
 // List answers with the status of every pipeline that is declared or has yet to stop.
-func (s *Status) List(_ http.ResponseWriter, r *http.Request) (any, error) {
+func (s *statusHandlers) List(_ http.ResponseWriter, r *http.Request) (any, error) {
 	list, err := s.All(r)
 	rates := s.rates()
 	for i := range list {
@@ -36,7 +36,7 @@ func (s *Status) List(_ http.ResponseWriter, r *http.Request) (any, error) {
 }
 
 // rates returns the rates of the running pipelines, by id.
-func (s *Status) rates() map[string]*rest.PipelineRates {
+func (s *statusHandlers) rates() map[string]*rest.PipelineRates {
 	if s.Rates == nil {
 		return nil
 	}
@@ -50,7 +50,7 @@ func (s *Status) rates() map[string]*rest.PipelineRates {
 
 // All returns the status of every pipeline that is declared or has yet to stop. It leaves out the rates, which change
 // every second.
-func (s *Status) All(r *http.Request) ([]rest.PipelineStatus, error) {
+func (s *statusHandlers) All(r *http.Request) ([]rest.PipelineStatus, error) {
 	all, err := s.Desired.Declarations(r.Context())
 	if err != nil {
 		return nil, err
@@ -67,7 +67,7 @@ func (s *Status) All(r *http.Request) ([]rest.PipelineStatus, error) {
 }
 
 // statusOf returns the status of d's pipeline.
-func (s *Status) statusOf(view *View, d *spec.Declaration, files []spec.FileState, changes []spec.PluginChange) rest.PipelineStatus {
+func (s *statusHandlers) statusOf(view *view, d *spec.Declaration, files []spec.FileState, changes []spec.PluginChange) rest.PipelineStatus {
 	state, known := s.Observed.State(d.Pipeline.ID)
 	if !known {
 		state = spec.State{PipelineID: d.Pipeline.ID, Phase: spec.PhaseStopped, StoppedByUser: true, Since: d.CreatedAt}

@@ -11,15 +11,15 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// MediaYAML is the media type of pipeline files in YAML.
-const MediaYAML = "application/yaml"
+// mediaYAML is the media type of pipeline files in YAML.
+const mediaYAML = "application/yaml"
 
-// Transfer writes pipelines as files, and reads them.
-type Transfer struct{ Base }
+// transferHandlers writes pipelines as files, and reads them.
+type transferHandlers struct{ shared }
 
 // Export answers with a pipeline file. If the request names a revision, the file describes it, also for a deleted
 // pipeline. Secrets are redacted as everywhere else.
-func (s *Transfer) Export(w http.ResponseWriter, r *http.Request) (any, error) {
+func (s *transferHandlers) Export(w http.ResponseWriter, r *http.Request) (any, error) {
 	if wanted := r.URL.Query().Get("revision"); wanted != "" {
 		return s.exportRevision(w, r, wanted)
 	}
@@ -27,16 +27,16 @@ func (s *Transfer) Export(w http.ResponseWriter, r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	w.Header().Set("ETag", Tag(d.Pipeline))
-	Write(w, http.StatusOK, MediaYAML, exported(s.view(r), &d.Pipeline))
+	w.Header().Set("ETag", etag(d.Pipeline))
+	writeAnswer(w, http.StatusOK, mediaYAML, exported(s.view(r), &d.Pipeline))
 	return nil, nil
 }
 
-func (s *Transfer) exportRevision(w http.ResponseWriter, r *http.Request, wanted string) (any, error) {
+func (s *transferHandlers) exportRevision(w http.ResponseWriter, r *http.Request, wanted string) (any, error) {
 	id := r.PathValue("id")
 	number, err := strconv.ParseInt(wanted, 10, 64)
 	if err != nil {
-		return nil, FieldError(spec.CodeInvalid, "revision",
+		return nil, fieldError(spec.CodeInvalid, "revision",
 			fmt.Sprintf("revision must be a number, not %q", wanted))
 	}
 	revisions, err := s.Desired.History(r.Context(), id)
@@ -52,16 +52,16 @@ func (s *Transfer) exportRevision(w http.ResponseWriter, r *http.Request, wanted
 	if err != nil {
 		return nil, err
 	}
-	Write(w, http.StatusOK, MediaYAML, exported(s.view(r), p))
+	writeAnswer(w, http.StatusOK, mediaYAML, exported(s.view(r), p))
 	return nil, nil
 }
 
 // exported returns p as a pipeline file. A header comment explains the placeholder of redacted secrets, if there are
 // any.
-func exported(view *View, p *spec.Pipeline) []byte {
+func exported(view *view, p *spec.Pipeline) []byte {
 	shown := view.Pipeline(p)
 	file, lacks := spec.Marshal(shown), false
-	EachSettings(&shown, func(_, _ string, settings *map[string]string) {
+	eachSettings(&shown, func(_, _ string, settings *map[string]string) {
 		for _, value := range *settings {
 			lacks = lacks || value == rest.Redacted
 		}
@@ -73,8 +73,8 @@ func exported(view *View, p *spec.Pipeline) []byte {
 }
 
 // Import declares the pipelines of a pipeline file, in YAML or JSON, all or none.
-func (s *Transfer) Import(w http.ResponseWriter, r *http.Request) (any, error) {
-	body, err := ReadBody(w, r)
+func (s *transferHandlers) Import(w http.ResponseWriter, r *http.Request) (any, error) {
+	body, err := readBody(w, r)
 	if err != nil {
 		return nil, err
 	}
@@ -82,13 +82,13 @@ func (s *Transfer) Import(w http.ResponseWriter, r *http.Request) (any, error) {
 	if err := problemsError(file.Problems); err != nil {
 		return nil, err
 	}
-	live, err := Flag(r, "live")
+	live, err := flagParam(r, "live")
 	if err != nil {
 		return nil, err
 	}
 	for {
 		err := s.importOnce(r, &file, live)
-		if errors.Is(err, ErrStale) && r.Context().Err() == nil {
+		if errors.Is(err, errStale) && r.Context().Err() == nil {
 			continue
 		}
 		if err != nil {
@@ -108,7 +108,7 @@ func (s *Transfer) Import(w http.ResponseWriter, r *http.Request) (any, error) {
 	return list, nil
 }
 
-func (s *Transfer) importOnce(r *http.Request, file *spec.File, live bool) error {
+func (s *transferHandlers) importOnce(r *http.Request, file *spec.File, live bool) error {
 	changes, basis := &spec.Changes{}, map[string]*spec.Declaration{}
 	var wrong error
 	for i, parsed := range file.Pipelines {
@@ -121,16 +121,16 @@ func (s *Transfer) importOnce(r *http.Request, file *spec.File, live bool) error
 		if d != nil {
 			old = &d.Pipeline
 		}
-		err = KeepAll(p, old, field)
+		err = keepAllSecrets(p, old, field)
 		if err == nil && d != nil && !live && s.Desired.Active(d) && len(spec.Diff(old, p)) > 0 {
-			return Running(p.ID)
+			return running(p.ID)
 		}
 		if err == nil {
 			err = s.Desired.CheckPlugins(r.Context(), old, p, field)
 		}
-		wrong = Join(wrong, err)
+		wrong = joinErrors(wrong, err)
 		basis[p.ID] = d
-		changes.Declare = append(changes.Declare, spec.Declare{Pipeline: *p, Owner: spec.Owner{Kind: spec.OwnerAPI}, Origin: Origin + ": import"})
+		changes.Declare = append(changes.Declare, spec.Declare{Pipeline: *p, Owner: spec.Owner{Kind: spec.OwnerAPI}, Origin: origin + ": import"})
 	}
 	if wrong != nil {
 		return wrong
@@ -139,9 +139,9 @@ func (s *Transfer) importOnce(r *http.Request, file *spec.File, live bool) error
 }
 
 // fileField names the fields of pipeline i in a pipeline file.
-func fileField(i int) Naming {
+func fileField(i int) naming {
 	return func(pointer string) string {
-		return Follow("pipelines["+strconv.Itoa(i)+"]", strings.TrimPrefix(pointer, "/"))
+		return followPointer("pipelines["+strconv.Itoa(i)+"]", strings.TrimPrefix(pointer, "/"))
 	}
 }
 
@@ -152,7 +152,7 @@ func problemsError(problems []spec.Problem) error {
 		if p.Severity != spec.SeverityError {
 			continue
 		}
-		field, message := Follow("", strings.TrimPrefix(p.Path, "/")), fmt.Sprintf("line %d: %s", p.Line, p.Message)
+		field, message := followPointer("", strings.TrimPrefix(p.Path, "/")), fmt.Sprintf("line %d: %s", p.Line, p.Message)
 		if e == nil {
 			e = rest.Errorf(rest.InvalidArgument, p.Code, "%s", message).With("configPath", field)
 		}

@@ -16,14 +16,14 @@ import (
 	"github.com/conduit-agent/conduit/spec/sorting"
 )
 
-// DLQPath is the JSON pointer of the dead-letter queue in a pipeline.
-const DLQPath = "/dead-letter-queue"
+// dLQPath is the JSON pointer of the dead-letter queue in a pipeline.
+const dLQPath = "/dead-letter-queue"
 
-// Naming maps a JSON pointer into the pipeline to the path of the same field in a request.
-type Naming func(pointer string) (path string)
+// naming maps a JSON pointer into the pipeline to the path of the same field in a request.
+type naming func(pointer string) (path string)
 
-// Validate returns the first error of p, with all its errors as violations.
-func Validate(p *spec.Pipeline, field Naming) error {
+// validate returns the first error of p, with all its errors as violations.
+func validate(p *spec.Pipeline, field naming) error {
 	var e *rest.Error
 	for _, problem := range spec.Validate(p) {
 		if problem.Severity != spec.SeverityError {
@@ -31,7 +31,7 @@ func Validate(p *spec.Pipeline, field Naming) error {
 		}
 		path := field(problem.Path)
 		if e == nil {
-			e = FieldError(problem.Code, path, problem.Message)
+			e = fieldError(problem.Code, path, problem.Message)
 			continue
 		}
 		e.Violations = append(e.Violations, rest.Violation{Field: path, Description: problem.Message})
@@ -48,39 +48,39 @@ var requestNames = map[string]string{
 	"window-size": "windowSize", "window-nack-threshold": "windowNackThreshold",
 }
 
-// Within returns the Naming for requests about the resource at the pointer prefix.
-func Within(prefix string) Naming {
+// within returns the Naming for requests about the resource at the pointer prefix.
+func within(prefix string) naming {
 	return func(at string) string {
 		tokens, inside := strings.CutPrefix(at, prefix+"/")
 		first, more, _ := strings.Cut(strings.TrimPrefix(tokens, "/"), "/")
 		path, ok := requestNames[first]
-		if !ok || !inside || prefix == DLQPath && first == "settings" {
+		if !ok || !inside || prefix == dLQPath && first == "settings" {
 			path = joinPath("", schemas.UnescapePointer(first))
 		}
-		return Follow(path, more)
+		return followPointer(path, more)
 	}
 }
 
 // CheckPlugins asks the plugins to validate the connectors and the dead-letter queue that differ between old, nil for
 // none, and p. The error has all problems.
-func (s *State) CheckPlugins(ctx context.Context, old, p *spec.Pipeline, field Naming) (wrong error) {
+func (s *desired) CheckPlugins(ctx context.Context, old, p *spec.Pipeline, field naming) (wrong error) {
 	for i := range p.Connectors {
 		c, at := &p.Connectors[i], "/connectors/"+strconv.Itoa(i)
-		if j := ConnectorIn(old, p.QualifiedID(c.ID)); j >= 0 {
+		if j := connectorIn(old, p.QualifiedID(c.ID)); j >= 0 {
 			if was := &old.Connectors[j]; was.Plugin == c.Plugin && was.Type == c.Type && maps.Equal(was.Settings, c.Settings) {
 				continue
 			}
 		}
-		wrong = Join(wrong, s.CheckPlugin(ctx, c.Type, c.Plugin, c.Settings, field(at+"/plugin"), field(at+"/settings")))
+		wrong = joinErrors(wrong, s.CheckPlugin(ctx, c.Type, c.Plugin, c.Settings, field(at+"/plugin"), field(at+"/settings")))
 	}
 	if q := &p.DLQ; q.Plugin != old.DLQ.Plugin || !maps.Equal(q.Settings, old.DLQ.Settings) {
-		wrong = Join(wrong, s.CheckPlugin(ctx, spec.TypeDestination, q.Plugin, q.Settings, field(DLQPath+"/plugin"), field(DLQPath+"/settings")))
+		wrong = joinErrors(wrong, s.CheckPlugin(ctx, spec.TypeDestination, q.Plugin, q.Settings, field(dLQPath+"/plugin"), field(dLQPath+"/settings")))
 	}
-	for i, chain := range Chains(p) {
-		if before := Chains(old); i < len(before) && before[i].Parent == chain.Parent && slices.EqualFunc(*before[i].List, *chain.List, sameProcessor) {
+	for i, chain := range processorChains(p) {
+		if before := processorChains(old); i < len(before) && before[i].Parent == chain.Parent && slices.EqualFunc(*before[i].List, *chain.List, sameProcessor) {
 			continue
 		}
-		wrong = Join(wrong, s.checkChain(ctx, chain, field))
+		wrong = joinErrors(wrong, s.checkChain(ctx, chain, field))
 	}
 	return wrong
 }
@@ -90,7 +90,7 @@ func sameProcessor(a, b spec.Processor) bool {
 }
 
 // checkChain returns the problems of the processors of a parent.
-func (s *State) checkChain(ctx context.Context, chain Chain, field Naming) error {
+func (s *desired) checkChain(ctx context.Context, chain processorChain, field naming) error {
 	var wrong error
 	for _, p := range s.Plugins.CheckProcessors(ctx, chain.Path, *chain.List) {
 		path := field(p.Path)
@@ -100,13 +100,13 @@ func (s *State) checkChain(ctx context.Context, chain Chain, field Naming) error
 		}
 		e := rest.Errorf(rest.FailedPrecondition, p.Code, "invalid processor config: %s", p.Message).With("configPath", path)
 		e.Violations = []rest.Violation{{Field: path, Description: p.Message}}
-		wrong = Join(wrong, e)
+		wrong = joinErrors(wrong, e)
 	}
 	return wrong
 }
 
-// Join returns the first of two errors, with the problems of the second added.
-func Join(first, second error) error {
+// joinErrors returns the first of two errors, with the problems of the second added.
+func joinErrors(first, second error) error {
 	a, ok := first.(*rest.Error)
 	b, alike := second.(*rest.Error)
 	switch {
@@ -126,7 +126,7 @@ func Join(first, second error) error {
 
 // CheckPlugin lets a plugin validate settings. pluginField and settingsField are the paths of the plugin and the
 // settings in the request.
-func (s *State) CheckPlugin(ctx context.Context, typ spec.ConnectorType, plugin string, settings map[string]string, pluginField, settingsField string) error {
+func (s *desired) CheckPlugin(ctx context.Context, typ spec.ConnectorType, plugin string, settings map[string]string, pluginField, settingsField string) error {
 	err := s.Plugins.Check(ctx, typ, plugin, settings)
 	switch {
 	case err == nil:

@@ -10,24 +10,24 @@ import (
 	"github.com/conduit-agent/conduit/spec/secret"
 )
 
-// View shows settings to a client. Secret settings are hidden. A client that may only read also does not see plugin
+// view shows settings to a client. Secret settings are hidden. A client that may only read also does not see plugin
 // settings, unless their type is known to hold no secret.
-type View struct {
+type view struct {
 	reader  bool
 	plugins []rest.Plugin
 }
 
 // View returns the view for a client that may change everything, or only read if reader is set.
-func (s *State) View(reader bool) *View {
+func (s *desired) View(reader bool) *view {
 	if !reader {
-		return &View{}
+		return &view{}
 	}
-	return &View{reader: true, plugins: s.Plugins.Plugins()}
+	return &view{reader: true, plugins: s.Plugins.Plugins()}
 }
 
 // Settings returns the settings of a plugin without the values that the client must not see, never nil. typ is empty
 // for a processor.
-func (v *View) Settings(typ spec.ConnectorType, plugin string, settings map[string]string) map[string]string {
+func (v *view) Settings(typ spec.ConnectorType, plugin string, settings map[string]string) map[string]string {
 	shown := make(map[string]string, len(settings))
 	described := v.described(typ, plugin)
 	for name, value := range settings {
@@ -40,7 +40,7 @@ func (v *View) Settings(typ spec.ConnectorType, plugin string, settings map[stri
 }
 
 // Pipeline returns a copy of p without the settings that the client must not see.
-func (v *View) Pipeline(p *spec.Pipeline) spec.Pipeline {
+func (v *view) Pipeline(p *spec.Pipeline) spec.Pipeline {
 	c := p.Clone()
 	hide := func(typ spec.ConnectorType, plugin string, settings *map[string]string) {
 		if *settings != nil {
@@ -62,7 +62,7 @@ func (v *View) Pipeline(p *spec.Pipeline) spec.Pipeline {
 }
 
 // described returns the parameters of every plugin that a plugin name may refer to.
-func (v *View) described(typ spec.ConnectorType, plugin string) (all []map[string]rest.Parameter) {
+func (v *view) described(typ spec.ConnectorType, plugin string) (all []map[string]rest.Parameter) {
 	ref, err := pluginname.Parse(plugin)
 	if err != nil {
 		return nil
