@@ -25,7 +25,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/runner"
 	"github.com/conduit-agent/conduit/agent/store"
 	"github.com/conduit-agent/conduit/agent/telemetry"
-	"github.com/conduit-agent/conduit/api/resource"
+	"github.com/conduit-agent/conduit/api"
 	"github.com/conduit-agent/conduit/plugins/schema"
 	"github.com/conduit-agent/conduit/reconcile"
 	"github.com/conduit-agent/conduit/reconcile/files"
@@ -69,7 +69,7 @@ type Agent struct {
 	replays     *deadletter.Replays
 	desired     membership.OwnStore // the store for the API, and in a cluster for all members
 	cluster     membership.Membership
-	members     resource.Member // the cluster in the API; nil outside a cluster
+	members     api.Member // the cluster in the API; nil outside a cluster
 	references  *reference.Resolver
 	taps        engine.TapPoints
 	logs        *telemetry.LogTail

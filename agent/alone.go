@@ -15,7 +15,7 @@ type ownStore struct {
 	letters membership.DeadLetters // deleted when their pipeline is purged
 }
 
-// Purge implements resource.Store. It deletes the dead letters of the pipeline together with its history.
+// Purge implements api.Store. It deletes the dead letters of the pipeline together with its history.
 func (s ownStore) Purge(ctx context.Context, id string) error {
 	err := s.DB.Purge(ctx, id)
 	if err != nil && !errors.Is(err, spec.ErrNotFound) {

@@ -22,8 +22,6 @@ import (
 	"github.com/conduit-agent/conduit/agent/runner"
 	"github.com/conduit-agent/conduit/agent/store"
 	"github.com/conduit-agent/conduit/api"
-	"github.com/conduit-agent/conduit/api/guard"
-	"github.com/conduit-agent/conduit/api/resource"
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/schema"
@@ -33,10 +31,10 @@ import (
 
 var (
 	_ membership.OwnStore    = ownStore{}
-	_ resource.Observed      = (*observed)(nil)
-	_ resource.KnownPlugins  = pluginList{}
+	_ api.Observed           = (*observed)(nil)
+	_ api.KnownPlugins       = pluginList{}
 	_ membership.DeadLetters = (*deadletter.Store)(nil)
-	_ guard.Answers          = (*store.DB)(nil)
+	_ api.Answers            = (*store.DB)(nil)
 )
 
 // serveAPI listens, so that the agent fails to start if it cannot listen. It returns a function that serves until its
@@ -133,7 +131,7 @@ func dryRun(a *Agent) func(ctx context.Context, request rest.DryRunRequest) (*re
 // Ready returns the reason why the agent is not ready, nil if it is.
 func (a *Agent) Ready(ctx context.Context) error {
 	if a.Files.Status().At.IsZero() {
-		return resource.ErrStarting
+		return api.ErrStarting
 	}
 	if err := a.Store.InPlace(); err != nil {
 		return err
@@ -236,7 +234,7 @@ func (l pluginList) Check(ctx context.Context, typ spec.ConnectorType, plugin st
 		return err // the plugin exists, and cannot do that
 	}
 	if err != nil {
-		return fmt.Errorf("%w: %w", resource.ErrPluginNotFound, err)
+		return fmt.Errorf("%w: %w", api.ErrPluginNotFound, err)
 	}
 	var secrets redact.Redactor
 	if settings, err = l.resolve(ctx, settings, &secrets); err != nil {
@@ -253,7 +251,7 @@ func (l pluginList) Check(ctx context.Context, typ spec.ConnectorType, plugin st
 	all := catalog.Wrong(typ, params, settings)
 	var wrong []error
 	for _, s := range all[:min(len(all), maxProblems)] {
-		wrong = append(wrong, &resource.SettingError{Setting: s.Setting, Message: secrets.Text(s.Message)})
+		wrong = append(wrong, &api.SettingError{Setting: s.Setting, Message: secrets.Text(s.Message)})
 	}
 	if more := len(all) - maxProblems; more > 0 {
 		wrong = append(wrong, fmt.Errorf("and %d more problems", more))
@@ -283,7 +281,7 @@ func (l pluginList) resolve(ctx context.Context, settings map[string]string, sec
 		path := strings.TrimPrefix(problem.Path, "/connectors/0/settings/")
 		name := schemas.UnescapePointer(path)
 		message := strings.TrimPrefix(problem.Message, fmt.Sprintf("setting %q of connector %q: ", name, ""))
-		wrong = append(wrong, &resource.SettingError{Setting: name, Message: message})
+		wrong = append(wrong, &api.SettingError{Setting: name, Message: message})
 	}
 	return resolved, errors.Join(wrong...)
 }

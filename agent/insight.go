@@ -13,14 +13,14 @@ import (
 	"github.com/conduit-agent/conduit/agent/process"
 	"github.com/conduit-agent/conduit/agent/reference"
 	"github.com/conduit-agent/conduit/agent/sqlitefile"
-	"github.com/conduit-agent/conduit/api/resource"
+	"github.com/conduit-agent/conduit/api"
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/spec"
 )
 
 // insight is data that pages show in addition to pipelines.
-func (a *Agent) insight() resource.Insight {
-	return resource.Insight{
+func (a *Agent) insight() api.Insight {
+	return api.Insight{
 		Agent:    a.describe,
 		Memory:   memory(a.Runner.Window.Shared),
 		Check:    func(ctx context.Context, p *spec.Pipeline) []spec.Problem { return a.Catalog.Check(ctx, p) },

@@ -13,7 +13,6 @@ import (
 	"github.com/conduit-agent/conduit/agent/store"
 	"github.com/conduit-agent/conduit/agent/systemd"
 	"github.com/conduit-agent/conduit/api"
-	"github.com/conduit-agent/conduit/api/resource"
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/spec"
 )
@@ -56,7 +55,7 @@ func sayAdopted(db *store.DB, o Options) {
 // waiting is an agent that waits for its store.
 type waiting struct {
 	*Agent
-	resource.Observed // only the methods defined here are called
+	api.Observed // only the methods defined here are called
 
 	open    func() (*store.DB, error)
 	problem error
@@ -70,7 +69,7 @@ const retryInterval = time.Second
 func (w *waiting) run(ctx context.Context) (*store.DB, error) {
 	serve, err := w.listen(&api.Server{
 		Observed: w, Log: w.options.Log, Version: w.options.Version, Down: w.problem,
-		Insight: resource.Insight{Agent: func(context.Context) (rest.Agent, error) { return w.facts(w.problem), nil }},
+		Insight: api.Insight{Agent: func(context.Context) (rest.Agent, error) { return w.facts(w.problem), nil }},
 	})
 	if err != nil {
 		return nil, errors.Join(w.problem, err)
@@ -137,11 +136,11 @@ func (w *waiting) files() (s state) {
 	return s
 }
 
-// Ready implements resource.Observed.
+// Ready implements api.Observed.
 func (w *waiting) Ready(context.Context) error { return w.problem }
 
-// Directory implements resource.Observed.
+// Directory implements api.Observed.
 func (w *waiting) Directory() spec.Directory { return spec.Directory{} }
 
-// Changed implements resource.Observed.
+// Changed implements api.Observed.
 func (w *waiting) Changed() <-chan struct{} { return nil }

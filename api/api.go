@@ -17,7 +17,6 @@ import (
 
 	"github.com/conduit-agent/conduit/api/guard"
 	"github.com/conduit-agent/conduit/api/inspect"
-	"github.com/conduit-agent/conduit/api/resource"
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/spec"
@@ -25,12 +24,12 @@ import (
 
 // Server serves the API. Desired, Observed, Plugins, Taps and Answers must be set, before first use.
 type Server struct {
-	Desired  resource.Store
-	Observed resource.Observed
-	Plugins  resource.KnownPlugins
+	Desired  Store
+	Observed Observed
+	Plugins  KnownPlugins
 	Taps     inspect.Taps
 	Memory   inspect.Memory // limits the memory of the inspector; nil: only its own limits apply
-	Answers  guard.Answers
+	Answers  Answers
 	// Show converts a record for display in the inspector: structured data may be encoded when it passes a connector.
 	// It may be called concurrently. nil: records are shown unconverted.
 	Show    func(*record.Record)
@@ -48,12 +47,12 @@ type Server struct {
 	DryRun func(ctx context.Context, request rest.DryRunRequest) (*rest.DryRun, error)
 	// Rates returns the rates of the running pipelines. nil: rates are not measured.
 	Rates       func() []rest.PipelineRates
-	Insight     resource.Insight         // content of pages besides pipelines; a nil field cannot be requested
-	DeadLetters resource.DeadLetterStore // nil: dead letters are not available
-	Replays     resource.Replays         // set with DeadLetters
-	Logs        resource.Lines           // nil: the log is not available
-	Positions   resource.Checkpoints     // nil: positions of sources are not available
-	Cluster     resource.Member          // nil: the agent is no member of a cluster
+	Insight     Insight         // content of pages besides pipelines; a nil field cannot be requested
+	DeadLetters DeadLetterStore // nil: dead letters are not available
+	Replays     Replays         // set with DeadLetters
+	Logs        Lines           // nil: the log is not available
+	Positions   Checkpoints     // nil: positions of sources are not available
+	Cluster     Member          // nil: the agent is no member of a cluster
 	// Docs returns a file of the documentation by its name; nil: there is none.
 	Docs func(name string) ([]byte, bool)
 	// Notify sends a notification to every target, and returns the results.
@@ -74,10 +73,10 @@ type Server struct {
 	once      sync.Once
 	handler   http.Handler
 	log       *slog.Logger
-	state     *resource.State
+	state     *desired
 	guard     *guard.Guard
 	inspector *inspect.Hub
-	requests  *guard.Requests
+	requests  *repeats
 	closing   chan struct{} // closed to end long-running responses
 	closeOnce sync.Once
 	limits    *inspect.Limits // limits of the inspector's sessions; nil: DefaultLimits
@@ -93,14 +92,17 @@ func (s *Server) init() {
 		if s.limits == nil {
 			s.limits = &inspect.DefaultLimits
 		}
-		s.state = &resource.State{Store: s.Desired, States: s.Observed, Plugins: s.Plugins}
-		s.guard = &guard.Guard{Hosts: s.Hosts, Origins: s.Origins, ReadToken: s.ReadToken, AdminToken: s.AdminToken, Log: s.log}
+		s.state = &desired{Store: s.Desired, States: s.Observed, Plugins: s.Plugins}
+		s.guard = &guard.Guard{Hosts: s.Hosts, Origins: s.Origins, ReadToken: s.ReadToken, AdminToken: s.AdminToken, Log: s.log, Fail: s.fail}
 		s.inspector = &inspect.Hub{Taps: s.Taps, Show: s.Show, Closing: s.closing, Changed: s.Observed.Changed, Gone: s.state.Forgotten, Limits: *s.limits, Memory: s.Memory}
-		s.requests = &guard.Requests{Answers: s.Answers, Log: s.log}
-		base := resource.Base{Desired: s.state, Observed: s.Observed, Guard: s.guard, Rates: s.Rates, Closing: s.closing}
+		s.requests = &repeats{Answers: s.Answers, Log: s.log}
+		base := shared{Desired: s.state, Observed: s.Observed, Guard: s.guard, Rates: s.Rates, Closing: s.closing}
 		s.handler = s.guard.Protect(s.router(base))
 	})
 }
+
+// fail answers with the error.
+func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) { fail(s.log, w, r, err) }
 
 // Handler returns the handler of all paths. It is ready for use without Serve, which
 // adds the time limits.
@@ -127,7 +129,7 @@ const maxHeader = 16 << 10
 // and returns when the requests in progress are answered or took too long.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	s.init()
-	limited := guard.Limit(inspect.Listen(l), placeTimeout, placeGrace, s.log)
+	limited := guard.Limit(l, placeTimeout, placeGrace, s.log)
 	l = limited
 	if s.TLS != nil && l.Addr().Network() != "unix" {
 		l = tls.NewListener(l, s.TLS)
@@ -135,7 +137,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	server := &http.Server{
 		Handler: s.handler, ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout,
 		IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
-		ConnContext: withConn, ConnState: limited.Observe,
+		ConnContext: guard.WithConn, ConnState: limited.Observe,
 		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 	}
 	server.RegisterOnShutdown(limited.CloseUnused)
@@ -163,11 +165,6 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 
 // endStreams ends all streaming responses.
 func (s *Server) endStreams() { s.closeOnce.Do(func() { close(s.closing) }) }
-
-// withConn adds their connection to the context of requests.
-func withConn(ctx context.Context, c net.Conn) context.Context {
-	return inspect.WithConn(guard.WithConn(ctx, c), c)
-}
 
 // Stats are the counters of the server.
 type Stats struct {

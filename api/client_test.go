@@ -29,11 +29,6 @@ func serve(t testing.TB, s *api.Server) (*client.Client, func() time.Duration) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return serveOn(t, s, l)
-}
-
-func serveOn(t testing.TB, s *api.Server, l net.Listener) (*client.Client, func() time.Duration) {
-	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- s.Serve(ctx, l) }()

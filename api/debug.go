@@ -6,18 +6,16 @@ import (
 	"github.com/julienschmidt/httprouter"
 
 	"github.com/conduit-agent/conduit/api/guard"
-	"github.com/conduit-agent/conduit/api/jsonhttp"
-	"github.com/conduit-agent/conduit/api/resource"
 	"github.com/conduit-agent/conduit/api/rest"
 )
 
 const profiles = "/debug/pprof/"
 
 // profile serves profiles of the agent, which reveal the content of memory.
-func (s *Server) profile(base resource.Base, router *httprouter.Router) {
+func (s *Server) profile(base shared, router *httprouter.Router) {
 	serve := func(w http.ResponseWriter, r *http.Request, _ httprouter.Params) {
 		if err := s.profilable(r); err != nil {
-			jsonhttp.Fail(s.log, w, r, err)
+			s.fail(w, r, err)
 			return
 		}
 		ctx, cancel := base.Long(w, r) // a CPU profile takes as long as the request asks for
@@ -33,7 +31,7 @@ func (s *Server) profile(base resource.Base, router *httprouter.Router) {
 func (s *Server) profilable(r *http.Request) error {
 	switch {
 	case !s.Debug:
-		return jsonhttp.NotFound().Suggest("profiles are served with api.debug: true")
+		return notFound().Suggest("profiles are served with api.debug: true")
 	case s.AdminToken == "":
 		return rest.Errorf(rest.PermissionDenied, rest.ReasonForbidden, "profiles need the admin token, and none is set").
 			Suggest("set api.auth.admin-token-file")

@@ -6,7 +6,6 @@ import (
 
 	"github.com/julienschmidt/httprouter"
 
-	"github.com/conduit-agent/conduit/api/jsonhttp"
 	"github.com/conduit-agent/conduit/api/web"
 )
 
@@ -29,11 +28,11 @@ func (s *Server) docs(router *httprouter.Router) {
 			content, found = s.Docs(name)
 		}
 		if !found {
-			jsonhttp.Fail(s.log, w, r, jsonhttp.NotFound())
+			s.fail(w, r, notFound())
 			return
 		}
 		w.Header().Set("Content-Security-Policy", web.ContentSecurityPolicy)
-		jsonhttp.Write(w, http.StatusOK, docsTypes[path.Ext(name)], content)
+		writeAnswer(w, http.StatusOK, docsTypes[path.Ext(name)], content)
 	}
 	for _, method := range []string{http.MethodGet, http.MethodHead} {
 		router.Handle(method, "/docs/", serve)

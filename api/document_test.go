@@ -10,8 +10,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/conduit-agent/conduit/api"
 	"github.com/conduit-agent/conduit/api/client"
-	"github.com/conduit-agent/conduit/api/resource"
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/spec"
 )
@@ -241,7 +241,7 @@ func TestDocumentsMeetChanges(t *testing.T) {
 	text, _ := json.Marshal(rest.DocumentPlan{Config: *documentOf("p")})
 	body := asPlanned(t, h, string(text))
 
-	w.check = func() error { return &resource.SettingError{Setting: "rate", Message: "must be less by now"} }
+	w.check = func() error { return &api.SettingError{Setting: "rate", Message: "must be less by now"} }
 	if got := do(h, "POST", "/v1/pipelines/apply", body); got.status != 400 || got.reason() != spec.CodeInvalid {
 		t.Errorf("settings that are wrong by now: %d %s", got.status, got.body)
 	}

@@ -5,11 +5,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/conduit-agent/conduit/api/resource"
+	"github.com/conduit-agent/conduit/api"
 	"github.com/conduit-agent/conduit/api/rest"
 )
 
-var plugins = []resource.Plugin{
+var plugins = []api.PluginSettings{
 	{Name: "generator", Summary: "makes records", Source: map[string]rest.Parameter{
 		"rate":        {Type: "TYPE_FLOAT", Default: "0"},
 		"format.type": {Type: "TYPE_STRING", Validations: []rest.ParameterRule{{Type: "TYPE_INCLUSION", Value: "raw,structured"}, {Type: "TYPE_REQUIRED"}}},
@@ -29,7 +29,7 @@ func complete(t *testing.T, text string) []string {
 	line := strings.Count(before, "\n") + 1
 	column := len([]rune(before[strings.LastIndexByte(before, '\n')+1:])) + 1
 	var labels []string
-	for _, c := range resource.Complete(before+after, line, column, plugins) {
+	for _, c := range api.Complete(before+after, line, column, plugins) {
 		labels = append(labels, c.Label)
 	}
 	return labels
@@ -87,11 +87,11 @@ func TestWhatMayStandHere(t *testing.T) {
 }
 
 func TestCompletionReplacesWhatWasTyped(t *testing.T) {
-	all := resource.Complete(head+"    sta", 4, 8, plugins)
+	all := api.Complete(head+"    sta", 4, 8, plugins)
 	if len(all) == 0 || all[0].Insert != "status: " || all[0].Replace != 3 {
 		t.Errorf("proposed %+v", all)
 	}
-	all = resource.Complete(head+"    con", 4, 8, plugins)
+	all = api.Complete(head+"    con", 4, 8, plugins)
 	if len(all) != 1 || all[0].Insert != "connectors:\n      - " {
 		t.Errorf("proposed %+v", all)
 	}
@@ -105,19 +105,19 @@ func TestProposalsOfPluginsAreText(t *testing.T) {
 		"${file:/x}": `"$${file:/x}"`, "$HOME": "$$HOME", "a\nevil: x": `"a\nevil: x"`,
 		"\u2028evil: x": `"\u2028evil: x"`, "\x1b[2J": `"\x1b[2J"`, "plain": "plain", "$5": "$5",
 	} {
-		evil := []resource.Plugin{{Name: "evil", Source: map[string]rest.Parameter{
+		evil := []api.PluginSettings{{Name: "evil", Source: map[string]rest.Parameter{
 			"region": {Type: "TYPE_STRING", Default: proposed},
 			"zone":   {Validations: []rest.ParameterRule{{Type: "TYPE_INCLUSION", Value: proposed}}},
 		}}}
 		for _, name := range []string{"region", "zone"} {
-			all := resource.Complete(text+name+": ", 9, 11+len(name)+2, evil)
+			all := api.Complete(text+name+": ", 9, 11+len(name)+2, evil)
 			if len(all) != 1 || all[0].Insert != want {
 				t.Errorf("%s proposes %+v for %q, want %s", name, all, proposed, want)
 			}
 		}
 	}
-	evil := []resource.Plugin{{Name: "evil", Source: map[string]rest.Parameter{"a\nb": {}}}}
-	if all := resource.Complete(text, 9, 11, evil); len(all) != 1 || all[0].Insert != `"a\nb": ` {
+	evil := []api.PluginSettings{{Name: "evil", Source: map[string]rest.Parameter{"a\nb": {}}}}
+	if all := api.Complete(text, 9, 11, evil); len(all) != 1 || all[0].Insert != `"a\nb": ` {
 		t.Errorf("the name of a setting is proposed as %+v", all)
 	}
 }
@@ -127,6 +127,6 @@ func FuzzComplete(f *testing.F) {
 	f.Add(head+"    connectors:\n      - id: in\n        settings:\n          x", 6, 12)
 	f.Add("- - a: b\n -\n: :\n", 2, 2)
 	f.Fuzz(func(t *testing.T, text string, line, column int) {
-		resource.Complete(text, line, column, plugins)
+		api.Complete(text, line, column, plugins)
 	})
 }

@@ -5,8 +5,6 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/api/guard"
-	"github.com/conduit-agent/conduit/api/jsonhttp"
-	"github.com/conduit-agent/conduit/api/resource"
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins/progress"
 	"github.com/conduit-agent/conduit/spec"
@@ -137,14 +135,14 @@ var (
 
 // exampleErrors has an error for each status.
 var exampleErrors = []*rest.Error{
-	jsonhttp.FieldError(spec.CodeUnknown, "config.nme", "config.nme is not a field of this request").Suggest("did you mean %q?", "name"),
+	fieldError(spec.CodeUnknown, "config.nme", "config.nme is not a field of this request").Suggest("did you mean %q?", "name"),
 	guard.TokenNeeded(),
 	guard.ReadOnly(),
 	rest.Errorf(rest.NotFound, rest.ReasonPipelineNotFound, "pipeline %q not found", "orders").Suggest("GET /v1/pipelines lists the pipelines there are"),
-	resource.OwnedByFile(&spec.Declaration{Pipeline: exampleDeclared, Owner: spec.Owner{Kind: spec.OwnerFile, Path: "orders.yaml", Line: 3}}),
-	resource.OutOfDate(),
-	jsonhttp.TooLarge(),
-	jsonhttp.NotJSON(),
+	ownedByFile(&spec.Declaration{Pipeline: exampleDeclared, Owner: spec.Owner{Kind: spec.OwnerFile, Path: "orders.yaml", Line: 3}}),
+	outOfDate(),
+	tooLarge(),
+	notJSON(),
 	rest.Errorf(rest.Misdirected, rest.ReasonHost, "the Host header %q is not a name of this server", "example.org").Suggest("use localhost, or add the name to api.allowed-hosts"),
 	rest.Errorf(rest.ResourceExhausted, rest.ReasonTooMany, "too many wrong tokens came from this address").Suggest("send a valid token, or wait a second"),
 	rest.Errorf(rest.Internal, rest.ReasonInternal, "this is a mistake in the agent, its log says more"),

@@ -5,7 +5,6 @@ import (
 
 	"github.com/conduit-agent/conduit/api/guard"
 	"github.com/conduit-agent/conduit/api/inspect"
-	"github.com/conduit-agent/conduit/api/resource"
 )
 
 // ShortTimeouts gives clients little time to send headers, a whole request, and another one,
@@ -49,5 +48,14 @@ func ConnectionWait(d time.Duration) (restore func()) {
 const (
 	MaxConns   = guard.MaxConns
 	MaxRefused = guard.MaxRefused
-	MaxStreams = resource.MaxStreams
+	MaxStreams = maxStreams
 )
+
+// The editor's completion, and what pages follow.
+type (
+	PluginSettings = pluginSettings
+	Source         = source
+)
+
+// Complete is complete.
+var Complete = complete

@@ -18,7 +18,6 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/api"
-	"github.com/conduit-agent/conduit/api/resource"
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/spec"
@@ -342,7 +341,7 @@ func (w *world) Check(_ context.Context, _ spec.ConnectorType, plugin string, se
 	defer w.mu.Unlock()
 	w.checks++
 	if name := strings.TrimPrefix(plugin, "builtin:"); name != "generator" && name != "log" && name != "file" {
-		return fmt.Errorf("cannot find plugin %q: %w", plugin, resource.ErrPluginNotFound)
+		return fmt.Errorf("cannot find plugin %q: %w", plugin, api.ErrPluginNotFound)
 	}
 	for _, value := range settings {
 		if value == rest.Redacted {
@@ -351,7 +350,7 @@ func (w *world) Check(_ context.Context, _ spec.ConnectorType, plugin string, se
 	}
 	if rate := settings["rate"]; rate != "" {
 		if _, err := strconv.ParseFloat(rate, 64); err != nil {
-			return errors.Join(&resource.SettingError{Setting: "rate", Message: "must be a number, not " + strconv.Quote(rate)})
+			return errors.Join(&api.SettingError{Setting: "rate", Message: "must be a number, not " + strconv.Quote(rate)})
 		}
 	}
 	return nil
@@ -415,7 +414,7 @@ func pipelineOf(id string, status spec.Status) spec.Pipeline {
 }
 
 func newServer(w *world) *api.Server {
-	return &api.Server{Desired: w, Observed: w, Plugins: w, Taps: w, Answers: w, Version: "v1.2.3", Insight: resource.Insight{
+	return &api.Server{Desired: w, Observed: w, Plugins: w, Taps: w, Answers: w, Version: "v1.2.3", Insight: api.Insight{
 		Agent: func(context.Context) (rest.Agent, error) {
 			return rest.Agent{Version: "v1.2.3", Settings: []rest.Setting{}}, nil
 		},

@@ -9,7 +9,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -44,11 +43,28 @@ func open(t testing.TB, url, further string) *session {
 	_ = conn.SetDeadline(time.Now().Add(wait.Limit))
 	l := &session{t, conn, bufio.NewReader(conn)}
 	l.send(handshake + further)
-	response, err := http.ReadResponse(l.in, nil)
-	if err != nil || response.StatusCode != http.StatusSwitchingProtocols {
-		t.Fatalf("handshake: %v, error %v", response, err)
-	}
+	l.answered(http.StatusSwitchingProtocols)
 	return l
+}
+
+// openLines opens a session on a:gen that receives lines.
+func openLines(t testing.TB, url string) *session {
+	t.Helper()
+	l := &session{t, hold(t, url, "GET /v1/connectors/a:gen/inspect HTTP/1.1\r\nHost: localhost\r\n\r\n", 1, false)[0], nil}
+	_ = l.SetDeadline(time.Now().Add(wait.Limit))
+	l.in = bufio.NewReader(l.Conn)
+	l.in = bufio.NewReader(l.answered(http.StatusOK))
+	return l
+}
+
+// answered returns the body of the answer to the request of the session.
+func (l *session) answered(status int) io.Reader {
+	l.t.Helper()
+	response, err := http.ReadResponse(l.in, nil)
+	if err != nil || response.StatusCode != status {
+		l.t.Fatalf("answered with %v, error %v", response, err)
+	}
+	return response.Body
 }
 
 func (l *session) send(text string) {
@@ -90,51 +106,20 @@ func masked(first byte, payload string) string {
 // inspectable returns a server with a running pipeline a.
 func inspectable(t testing.TB, limits ...func(*api.Server)) (*world, *api.Server, *client.Client) {
 	t.Helper()
-	w, s, c, _ := accepting(t, limits...)
-	return w, s, c
-}
-
-// accepting is like inspectable, and also returns the listener.
-func accepting(t testing.TB, limits ...func(*api.Server)) (*world, *api.Server, *client.Client, *listener) {
-	t.Helper()
 	w := newWorld(t)
 	w.fromFile("a.yaml", pipelineOf("a", spec.StatusRunning))
 	s := newServer(w)
 	for _, set := range limits {
 		set(s)
 	}
-	tcp, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	l := &listener{Listener: tcp}
-	c, _ := serveOn(t, s, l)
-	return w, s, c, l
+	c, _ := serve(t, s)
+	return w, s, c
 }
 
-// listener records the connections that it accepts.
-type listener struct {
-	net.Listener
-	all sync.Map // net.Conn by the client's address
-}
-
-func (l *listener) Accept() (net.Conn, error) {
-	c, err := l.Listener.Accept()
-	if err == nil {
-		l.all.Store(c.RemoteAddr().String(), c)
-	}
-	return c, err
-}
-
-// from returns the server's end of the connection.
-func (l *listener) from(client net.Conn) net.Conn {
-	c, _ := l.all.Load(client.LocalAddr().String())
-	return c.(net.Conn)
-}
-
+// The library speaks the protocol; these are the answers that the inspector decides about.
 func TestWhatInspectorsSend(t *testing.T) {
 	t.Parallel()
-	_, s, c, accepted := accepting(t)
+	_, s, c := inspectable(t)
 	var clients sync.WaitGroup
 	status := func(code uint16, reason string) string {
 		return string(binary.BigEndian.AppendUint16(nil, code)) + reason
@@ -146,40 +131,26 @@ func TestWhatInspectorsSend(t *testing.T) {
 		ends       bool
 	}{
 		{"ping", masked(0x89, "hello"), 0x8a, "hello", false},
-		{"the last of two pings", masked(0x89, "one") + masked(0x89, "two"), 0x8a, "two", false},
-		{"a pong, and a ping", masked(0x8a, "") + masked(0x89, ""), 0x8a, "", false},
-		{"the longest ping", masked(0x89, strings.Repeat("x", 125)), 0x8a, strings.Repeat("x", 125), false},
-		{"goodbye", masked(0x88, status(1000, "done")), 0x88, status(1000, ""), true},
-		{"goodbye without a word", masked(0x88, ""), 0x88, "", true},
+		{"goodbye", masked(0x88, status(1000, "done")), 0x88, status(1000, "done"), true},
 		{"a text", masked(0x81, "hello"), 0x88, status(1008, "unexpected data message"), true},
-		{"a long text", "\x81\xfe\x10\x00mask", 0x88, status(1008, "unexpected data message"), true},
-		{"a frame without a mask", "\x89\x00", 0x88, status(1002, "a frame that the protocol does not allow"), true},
-		{"reserved bits", masked(0xc9, ""), 0x88, status(1002, "a frame that the protocol does not allow"), true},
-		{"an unknown frame", masked(0x8b, ""), 0x88, status(1002, "a frame that the protocol does not allow"), true},
-		{"part of a ping", masked(0x09, ""), 0x88, status(1002, "a control frame that is too long"), true},
-		{"a long ping", "\x89\xfe\x00\x7emask", 0x88, status(1002, "a control frame that is too long"), true},
+		{"the beginning of a text", "\x81\xfe\x10\x00mask", 0x88, status(1008, "unexpected data message"), true},
 	} {
-		for _, how := range []string{"with the request", "later", "in pieces"} {
+		for with, further := range map[string]string{"with the request": test.sent, "later": ""} {
 			clients.Go(func() {
-				l := open(t, c.URL, map[bool]string{true: test.sent}[how == "with the request"])
+				l := open(t, c.URL, further)
 				defer l.Close()
-				switch how {
-				case "later":
+				if further == "" {
 					l.send(test.sent)
-				case "in pieces":
-					l.send(test.sent[:1])
-					wait.For(t, "the server reads the piece alone", func() bool { return hasRead(accepted.from(l.Conn), l.Conn) })
-					l.send(test.sent[1:])
 				}
 				first, payload, err := l.frame()
 				if first != test.first || payload != test.payload || err != nil {
-					t.Errorf("%s %s: answered with %x %q, error %v", test.what, how, first, payload, err)
+					t.Errorf("%s %s: answered with %x %q, error %v", test.what, with, first, payload, err)
 				}
 				if !test.ends {
 					return
 				}
-				if _, err := l.in.ReadByte(); err != io.EOF {
-					t.Errorf("%s %s: error %v afterwards", test.what, how, err)
+				if _, err := l.in.ReadByte(); err == nil {
+					t.Errorf("%s %s: more afterwards", test.what, with)
 				}
 			})
 		}
@@ -374,10 +345,11 @@ func TestInspectorsShowSignsOfLife(t *testing.T) {
 	alive := open(t, c.URL, "")
 	wait.For(t, "both sessions are open", func() bool { return s.Stats().Sessions["a:gen"] == 2 })
 	for s.Stats().Sessions["a:gen"] == 2 {
-		if first, payload, err := alive.frame(); first != 0x89 || err != nil {
+		first, payload, err := alive.frame()
+		if first != 0x89 || err != nil {
 			t.Fatalf("%x %q instead of a ping, error %v", first, payload, err)
 		}
-		alive.send(masked(0x8a, ""))
+		alive.send(masked(0x8a, payload))
 	}
 	if first, _, err := alive.frame(); first != 0x89 || err != nil {
 		t.Errorf("the one that answers: %x, error %v", first, err)
@@ -424,9 +396,8 @@ func sees(t *testing.T, w *world, socket *session, lines *bufio.Reader, r record
 func TestInspectorsThatHang(t *testing.T) {
 	t.Parallel()
 	w, s, c := inspectable(t, api.ShortSessionTimeouts(time.Second, time.Hour))
-	for range 2 {
-		open(t, c.URL, "")
-	}
+	open(t, c.URL, "")
+	openLines(t, c.URL)
 	reads := open(t, c.URL, "")
 	w.pass("a:gen", record.Record{Position: record.Position("p"), After: record.Raw(bytes.Repeat([]byte("x"), 4<<20))})
 	stop := make(chan struct{})
@@ -455,23 +426,57 @@ func TestInspectorsThatHang(t *testing.T) {
 	wait.For(t, "the others are left", func() bool { return s.Stats().Sessions["a:gen"] == 1 })
 }
 
-// A thousand sessions must not cost a goroutine each: the garbage collector scans their stacks.
-func TestInspectorsNeedNoGoroutines(t *testing.T) {
+// Sessions do not count towards the limit of connections.
+func TestManyInspectors(t *testing.T) {
 	w, s, c := inspectable(t)
-	const sessions = api.MaxConns + 50 // limited separately from connections
-	before := runtime.NumGoroutine()
-	var all []*session
-	for range sessions {
-		all = append(all, open(t, c.URL, ""))
+	const each = api.MaxConns + 10
+	var sockets, lines []*session
+	for range each {
+		sockets, lines = append(sockets, open(t, c.URL, "")), append(lines, openLines(t, c.URL))
 	}
-	wait.For(t, "the sessions are open", func() bool { return s.Stats().Sessions["a:gen"] == sessions })
+	wait.For(t, "the sessions are open", func() bool { return s.Stats().Sessions["a:gen"] == 2*each })
 	w.pass("a:gen", rec(1))
-	for _, l := range all {
-		if _, text, err := l.frame(); err != nil || !strings.Contains(text, `"result"`) {
-			t.Fatalf("%s, error %v", text, err)
+	for i := range each {
+		_, text, err := sockets[i].frame()
+		line, lerr := lines[i].in.ReadString('\n')
+		if err != nil || lerr != nil || !strings.Contains(text, `"result"`) || line != text+"\n" {
+			t.Fatalf("%s and %s, errors %v, %v", text, line, err, lerr)
 		}
 	}
-	wait.For(t, "goroutines ended", func() bool { return runtime.NumGoroutine() < before+sessions/10 })
+}
+
+// memory counts what the inspector holds.
+type memory struct{ atomic.Int64 }
+
+func (m *memory) Take(n int) bool { m.Add(n); return true }
+
+func (m *memory) Add(n int) { m.Int64.Add(int64(n)) }
+
+// Records are held until all sessions have them or have left, and all memory is given back.
+func TestMemoryOfInspectors(t *testing.T) {
+	t.Parallel()
+	var held memory
+	w, s, c := inspectable(t, func(s *api.Server) { s.Memory = &held })
+	socket, lines := open(t, c.URL, ""), openLines(t, c.URL)
+	wait.For(t, "the sessions are open", func() bool { return s.Stats().Sessions["a:gen"] == 2 })
+	open := held.Load()
+	if open == 0 {
+		t.Error("sessions are not counted")
+	}
+	sees(t, w, socket, lines.in, rec(1))
+	wait.For(t, "the record is released", func() bool { return held.Load() == open })
+	const size = 8 << 20 // more than the buffers of a connection
+	w.pass("a:gen", record.Record{Position: record.Position("p"), After: record.Raw(bytes.Repeat([]byte("x"), size))})
+	if _, _, err := socket.frame(); err != nil {
+		t.Fatal(err)
+	}
+	if now := held.Load(); now < open+size {
+		t.Errorf("%d bytes are held while a session takes a record of %d", now-open, size)
+	}
+	lines.Close()
+	wait.For(t, "the record is released", func() bool { return held.Load() == open/2 })
+	socket.Close()
+	wait.For(t, "all is released", func() bool { return held.Load() == 0 })
 }
 
 // The server ends at once whatever its clients do.
@@ -482,7 +487,7 @@ func TestHangingInspectorsEndWithTheServer(t *testing.T) {
 	s := newServer(w)
 	api.ShortSessionTimeouts(time.Hour, time.Hour)(s)
 	c, stop := serve(t, s)
-	hanging, idle := open(t, c.URL, ""), open(t, c.URL, "")
+	hanging, lines, idle := open(t, c.URL, ""), openLines(t, c.URL), open(t, c.URL, "")
 	w.pass("a:gen", record.Record{Position: record.Position("p"), After: record.Raw(bytes.Repeat([]byte("x"), 8<<20))})
 	if _, _, err := idle.frame(); err != nil {
 		t.Fatal(err)
@@ -492,25 +497,19 @@ func TestHangingInspectorsEndWithTheServer(t *testing.T) {
 	if first, payload, err := idle.frame(); first != 0x88 || !strings.HasPrefix(payload, "\x03\xe9") || err != nil { // 1001
 		t.Errorf("%x %q, error %v", first, payload, err)
 	}
-	if _, err := io.Copy(io.Discard, hanging.in); err != nil && !strings.Contains(err.Error(), "reset") {
-		t.Errorf("the other one: %v", err)
+	for _, other := range []*session{hanging, lines} {
+		_, err := io.Copy(io.Discard, other.in)
+		if err, ok := err.(net.Error); ok && err.Timeout() {
+			t.Errorf("one that hangs: %v", err)
+		}
 	}
 	if n := len(s.Stats().Sessions); n != 0 {
 		t.Errorf("%d connectors are inspected", n)
 	}
 }
 
-func TestInspectFromNowhere(t *testing.T) {
-	w := newWorld(t)
-	w.fromFile("a.yaml", pipelineOf("a", spec.StatusRunning))
-	s := newServer(w)
-	if got := do(s.Handler(), "GET", "/v1/connectors/a:gen/inspect", ""); got.status != http.StatusServiceUnavailable {
-		t.Errorf("on a connection of another server: %d %s", got.status, got.body)
-	}
-	if n := s.Stats().Sessions["a:gen"]; n != 0 {
-		t.Errorf("%d sessions", n)
-	}
-	c, _ := serve(t, s)
+func TestInspectWithoutAHandshake(t *testing.T) {
+	w, s, c := inspectable(t)
 	request, err := http.NewRequest(http.MethodGet, c.URL+"/v1/connectors/a:gen/inspect", nil)
 	if err != nil {
 		t.Fatal(err)
@@ -522,7 +521,5 @@ func TestInspectFromNowhere(t *testing.T) {
 		t.Fatalf("a handshake without a version: %v, error %v", response, err)
 	}
 	response.Body.Close()
-	if n := s.Stats().Sessions["a:gen"]; n != 0 || w.watched("a:gen") != 0 {
-		t.Errorf("%d sessions", n)
-	}
+	wait.For(t, "the session ends", func() bool { return s.Stats().Sessions["a:gen"] == 0 && w.watched("a:gen") == 0 })
 }

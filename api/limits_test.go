@@ -17,7 +17,7 @@ import (
 )
 
 // hold opens n connections, sends a request on each, and, if answered is set, reads an answer.
-func hold(t *testing.T, url, request string, n int, answered bool) []net.Conn {
+func hold(t testing.TB, url, request string, n int, answered bool) []net.Conn {
 	t.Helper()
 	all := make([]net.Conn, n)
 	for i := range all {

@@ -12,7 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/conduit-agent/conduit/api/resource"
+	"github.com/conduit-agent/conduit/api"
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/spec"
 )
@@ -34,8 +34,8 @@ func (w *liveWorld) change(f func()) {
 	w.changed = make(chan struct{})
 }
 
-func (w *liveWorld) source() *resource.Source {
-	return &resource.Source{
+func (w *liveWorld) source() *api.Source {
+	return &api.Source{
 		Statuses: func(context.Context) ([]rest.PipelineStatus, error) {
 			w.mu.Lock()
 			defer w.mu.Unlock()

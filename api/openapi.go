@@ -13,28 +13,28 @@ import (
 	"github.com/conduit-agent/conduit/spec/lazy"
 )
 
-// Operation is one thing that can be done over the API.
-type Operation struct {
+// operation is one thing that can be done over the API.
+type operation struct {
 	Method      string
 	Path        string // with parameters in braces: /v1/pipelines/{id}
 	ID          string // unique
 	Tag         string // the kind of resource that the operation belongs to
 	Summary     string
 	Description string
-	Query       []Param
-	Headers     []Param
+	Query       []param
+	Headers     []param
 	Request     any               // example of the body; nil when there is none
 	Also        map[string]string // examples of the body in other media types than JSON
 	Optional    bool              // the body may be left out
-	Answer      []Param           // headers of a success
+	Answer      []param           // headers of a success
 	Response    any               // example of the body of a success; nil when there is none
 	MediaType   string            // of the response; default application/json
 	Streaming   bool              // the response does not end; over WebSocket, too
 	Errors      []int             // statuses of the errors to expect
 }
 
-// Param is a parameter of the query or a header.
-type Param struct {
+// param is a parameter of the query or a header.
+type param struct {
 	Name        string
 	Description string
 	Example     string
@@ -42,11 +42,11 @@ type Param struct {
 
 var pathParam = lazy.Regexp(`\{(\w+)\}`)
 
-// Document returns the OpenAPI 3.1 document of the operations. ids describe the parameters
+// openAPI returns the OpenAPI 3.1 document of the operations. ids describe the parameters
 // of paths, by the path as far as the parameter. failures are examples of the bodies of all
 // errors, by status. enums are values of types that do not list them.
-func Document(title, version, description string, operations []Operation, ids map[string]Param, failures map[int]any, enums Enums) []byte {
-	s := schemas{map[string]any{}, enums}
+func openAPI(title, version, description string, operations []operation, ids map[string]param, failures map[int]any, enums enumValues) []byte {
+	s := schemaSet{map[string]any{}, enums}
 	responses := map[string]any{}
 	for status, example := range failures {
 		responses[strconv.Itoa(status)] = map[string]any{"description": http.StatusText(status) + ".", "content": s.content("application/json", example)}
@@ -80,7 +80,7 @@ func Document(title, version, description string, operations []Operation, ids ma
 	return text
 }
 
-func (s schemas) operation(o *Operation, ids map[string]Param) map[string]any {
+func (s schemaSet) operation(o *operation, ids map[string]param) map[string]any {
 	media := o.MediaType
 	if media == "" {
 		media = "application/json"
@@ -113,14 +113,14 @@ func (s schemas) operation(o *Operation, ids map[string]Param) map[string]any {
 	return op
 }
 
-func (s schemas) content(media string, example any) map[string]any {
+func (s schemaSet) content(media string, example any) map[string]any {
 	if text, ok := example.(string); ok {
 		return map[string]any{media: map[string]any{"schema": map[string]any{"type": "string"}, "example": text}}
 	}
 	return map[string]any{media: map[string]any{"schema": s.of(example), "example": example}}
 }
 
-func (s schemas) headers(all []Param) map[string]any {
+func (s schemaSet) headers(all []param) map[string]any {
 	headers := map[string]any{}
 	for _, p := range all {
 		headers[p.Name] = map[string]any{"description": p.Description, "schema": map[string]any{"type": "string"}, "example": p.Example}
@@ -128,9 +128,9 @@ func (s schemas) headers(all []Param) map[string]any {
 	return headers
 }
 
-func (s schemas) parameters(o *Operation, ids map[string]Param) []any {
+func (s schemaSet) parameters(o *operation, ids map[string]param) []any {
 	all := []any{}
-	add := func(in string, required bool, p Param) {
+	add := func(in string, required bool, p param) {
 		one := map[string]any{"name": p.Name, "in": in, "required": required, "schema": map[string]any{"type": "string"}}
 		if p.Description != "" {
 			one["description"] = p.Description
@@ -157,15 +157,15 @@ func (s schemas) parameters(o *Operation, ids map[string]Param) []any {
 //go:embed explorer
 var files embed.FS
 
-// ContentSecurityPolicy lets the explorer load nothing from elsewhere, and make no markup
+// explorerPolicy lets the explorer load nothing from elsewhere, and make no markup
 // from text.
-const ContentSecurityPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
+const explorerPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 
 var types = map[string]string{".html": "text/html; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8"}
 
-// File returns a file of the explorer and its media type, false if there is none of this
+// explorerFile returns a file of the explorer and its media type, false if there is none of this
 // name. The page itself is index.html, and loads openapi.json from the same directory.
-func File(name string) (content []byte, mediaType string, ok bool) {
+func explorerFile(name string) (content []byte, mediaType string, ok bool) {
 	content, err := files.ReadFile("explorer/" + path.Base(name))
 	return content, types[path.Ext(name)], err == nil
 }

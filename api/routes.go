@@ -11,8 +11,6 @@ import (
 	"github.com/julienschmidt/httprouter"
 
 	"github.com/conduit-agent/conduit/api/guard"
-	"github.com/conduit-agent/conduit/api/jsonhttp"
-	"github.com/conduit-agent/conduit/api/resource"
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/api/web"
 	"github.com/conduit-agent/conduit/spec"
@@ -23,7 +21,7 @@ type handle func(w http.ResponseWriter, r *http.Request) (any, error)
 
 // route is an operation and its handler.
 type route struct {
-	Operation
+	operation
 	handle handle
 	need   guard.Role
 	media  []string // of bodies, in addition to JSON
@@ -35,15 +33,15 @@ var reserved = []string{"/v1/pipelines/import", "/v1/pipelines/plan", "/v1/pipel
 
 // router dispatches requests to the routes. The tree of httprouter cannot distinguish a word from an id, so those paths
 // share a node and are distinguished here.
-func (s *Server) router(base resource.Base) http.Handler {
+func (s *Server) router(base shared) http.Handler {
 	router := httprouter.New()
 	router.RedirectTrailingSlash, router.RedirectFixedPath, router.HandleOPTIONS = false, false, false
-	router.NotFound = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { jsonhttp.Fail(s.log, w, r, jsonhttp.NotFound()) })
+	router.NotFound = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.fail(w, r, notFound()) })
 	router.MethodNotAllowed = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		allow := strings.Split(w.Header().Get("Allow"), ", ") // of the router, which adds OPTIONS always
 		allow = slices.DeleteFunc(allow, func(method string) bool { return method == http.MethodOptions })
 		w.Header().Set("Allow", strings.Join(allow, ", "))
-		jsonhttp.Fail(s.log, w, r, methodNotAllowed(r))
+		s.fail(w, r, methodNotAllowed(r))
 	})
 	routes := s.routes(base)
 	nodes := map[string]map[string]*route{} // "METHOD /pattern" → word, or "" for an id
@@ -108,7 +106,7 @@ func (s *Server) dispatch(words map[string]*route, allow func() string) httprout
 		}
 		if rt == nil {
 			w.Header().Set("Allow", allow())
-			jsonhttp.Fail(s.log, w, r, methodNotAllowed(r))
+			s.fail(w, r, methodNotAllowed(r))
 			return
 		}
 		for _, p := range params {
@@ -125,13 +123,13 @@ func (s *Server) serve(rt *route, w http.ResponseWriter, r *http.Request) {
 		err = rest.Errorf(rest.Unavailable, rest.ReasonStore, "the agent waits, and no pipeline runs: %v", s.Down)
 	}
 	if err == nil {
-		err = jsonhttp.CheckMedia(r, rt.media...)
+		err = checkMedia(r, rt.media...)
 	}
 	if err == nil {
-		err = jsonhttp.CheckQuery(r, rt.parameters())
+		err = checkQuery(r, rt.parameters())
 	}
 	if err != nil {
-		jsonhttp.Fail(s.log, w, r, err)
+		s.fail(w, r, err)
 		return
 	}
 	once := s.requests.Once
@@ -145,9 +143,9 @@ func (s *Server) serve(rt *route, w http.ResponseWriter, r *http.Request) {
 		body, err := rt.handle(w, r)
 		switch {
 		case err != nil:
-			jsonhttp.Fail(s.log, w, r, err)
+			s.fail(w, r, err)
 		case body != nil:
-			jsonhttp.Answer(w, r, http.StatusOK, body)
+			answerJSON(w, r, http.StatusOK, body)
 		}
 	})
 }
@@ -177,8 +175,8 @@ func (rt *route) parameters() []string {
 
 // document is the OpenAPI document, which is the same for all servers but the version.
 var document = sync.OnceValue(func() []byte {
-	var all []Operation
-	routes := new(Server).routes(resource.Base{})
+	var all []operation
+	routes := new(Server).routes(shared{})
 	for i := range routes {
 		all = append(all, documented(&routes[i]))
 	}
@@ -186,13 +184,13 @@ var document = sync.OnceValue(func() []byte {
 	for _, e := range exampleErrors {
 		failures[e.HTTP] = e.Body()
 	}
-	return Document("conduit API", "v1",
+	return openAPI("conduit API", "v1",
 		"Pipelines, connectors and processors of a conduit agent, their state, and the records that pass. "+
 			"Lists are in the order of ids. Errors have the form of google.rpc.Status. ?pretty indents every answer.", all, pathIDs, failures, rest.Values)
 })
 
 // pathIDs describes the parameters in paths.
-var pathIDs = map[string]Param{
+var pathIDs = map[string]param{
 	"/v1/pipelines/{id}":                       {Description: "id of the pipeline", Example: exampleRates.ID},
 	"/v1/connectors/{id}":                      {Description: "id of the connector, with that of its pipeline", Example: exampleConnector.ID},
 	"/v1/processors/{id}":                      {Description: "id of the processor, with those of its parents", Example: exampleProcessor.ID},
@@ -200,8 +198,8 @@ var pathIDs = map[string]Param{
 }
 
 // documented returns the operation of a route with the errors common to all routes.
-func documented(rt *route) Operation {
-	o := rt.Operation
+func documented(rt *route) operation {
+	o := rt.operation
 	errors := []int{http.StatusForbidden, http.StatusMisdirectedRequest, http.StatusInternalServerError, http.StatusServiceUnavailable}
 	if rt.need > guard.None {
 		errors = append(errors, http.StatusUnauthorized, http.StatusTooManyRequests)
@@ -212,8 +210,8 @@ func documented(rt *route) Operation {
 	errors = append(errors, o.Errors...)
 	slices.Sort(errors)
 	o.Errors = slices.Compact(errors)
-	if slices.Contains(rt.media, resource.MediaYAML) {
-		o.Also = map[string]string{resource.MediaYAML: exampleFile}
+	if slices.Contains(rt.media, mediaYAML) {
+		o.Also = map[string]string{mediaYAML: exampleFile}
 	}
 	return o
 }
@@ -225,18 +223,18 @@ func (s *Server) explorer(router *httprouter.Router) {
 		name := params.ByName("file")
 		switch name {
 		case "openapi.json":
-			jsonhttp.Write(w, http.StatusOK, "application/json", document())
+			writeAnswer(w, http.StatusOK, "application/json", document())
 			return
 		case "":
 			name = "index.html"
 		}
-		content, media, ok := File(name)
+		content, media, ok := explorerFile(name)
 		if !ok {
-			jsonhttp.Fail(s.log, w, r, jsonhttp.NotFound())
+			s.fail(w, r, notFound())
 			return
 		}
-		w.Header().Set("Content-Security-Policy", ContentSecurityPolicy)
-		jsonhttp.Write(w, http.StatusOK, media, content)
+		w.Header().Set("Content-Security-Policy", explorerPolicy)
+		writeAnswer(w, http.StatusOK, media, content)
 	}
 	for _, method := range []string{http.MethodGet, http.MethodHead} {
 		router.Handle(method, "/openapi/", serve)
@@ -265,7 +263,7 @@ func (s *Server) inspectDestination(side string) handle {
 		case d.Pipeline.Connectors[at].Type != spec.TypeDestination:
 			return nil, rest.Errorf(rest.InvalidArgument, spec.CodeInvalid, "connector %q is a source: only destinations have records before and behind their processors", id).
 				Suggest("GET /v1/connectors/%s/inspect shows what it reads", id)
-		case side == resource.InspectIn:
+		case side == InspectIn:
 			id += side
 		}
 		return nil, s.inspector.Serve(w, r, id)
@@ -285,7 +283,7 @@ func (s *Server) inspectProcessor(side string) handle {
 
 func (s *Server) metrics(w http.ResponseWriter, r *http.Request) (any, error) {
 	if s.Metrics == nil {
-		return nil, jsonhttp.NotFound()
+		return nil, notFound()
 	}
 	s.Metrics.ServeHTTP(w, r)
 	return nil, nil
@@ -295,7 +293,7 @@ func (s *Server) metrics(w http.ResponseWriter, r *http.Request) (any, error) {
 func (s *Server) page(router *httprouter.Router) {
 	serve := func(w http.ResponseWriter, r *http.Request, params httprouter.Params) {
 		if !web.Serve(w, r, params.ByName("file")) {
-			jsonhttp.Fail(s.log, w, r, jsonhttp.NotFound())
+			s.fail(w, r, notFound())
 		}
 	}
 	for _, method := range []string{http.MethodGet, http.MethodHead} {

@@ -8,17 +8,17 @@ import (
 	"time"
 )
 
-// Enums are the values of string types without a method Enum that lists them.
-type Enums map[reflect.Type][]string
+// enumValues are the values of string types without a method Enum that lists them.
+type enumValues map[reflect.Type][]string
 
-// schemas are the JSON Schemas of types.
-type schemas struct {
+// schemaSet holds the JSON Schemas of types.
+type schemaSet struct {
 	named map[string]any
-	enums Enums
+	enums enumValues
 }
 
 // of returns the schema of example's type.
-func (s schemas) of(example any) map[string]any {
+func (s schemaSet) of(example any) map[string]any {
 	if example == nil {
 		return map[string]any{}
 	}
@@ -31,7 +31,7 @@ var (
 	marshalerType = reflect.TypeFor[json.Marshaler]()
 )
 
-func (s schemas) schema(t reflect.Type) map[string]any {
+func (s schemaSet) schema(t reflect.Type) map[string]any {
 	if enum, ok := reflect.Zero(t).Interface().(interface{ Enum() []string }); ok {
 		return map[string]any{"type": "string", "enum": enum.Enum()}
 	}
@@ -71,7 +71,7 @@ func (s schemas) schema(t reflect.Type) map[string]any {
 
 // reference returns a reference to the schema of a struct, which it adds, or the schema
 // itself when the struct has no name.
-func (s schemas) reference(t reflect.Type) map[string]any {
+func (s schemaSet) reference(t reflect.Type) map[string]any {
 	name := t.Name()
 	if name == "" {
 		return s.object(t)
@@ -86,7 +86,7 @@ func (s schemas) reference(t reflect.Type) map[string]any {
 	return map[string]any{"$ref": "#/components/schemas/" + name}
 }
 
-func (s schemas) object(t reflect.Type) map[string]any {
+func (s schemaSet) object(t reflect.Type) map[string]any {
 	properties, required := map[string]any{}, []string{}
 	for _, f := range reflect.VisibleFields(t) {
 		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")

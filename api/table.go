@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/conduit-agent/conduit/api/guard"
-	"github.com/conduit-agent/conduit/api/resource"
 	"github.com/conduit-agent/conduit/api/rest"
 )
 
@@ -17,96 +16,96 @@ const (
 )
 
 var (
-	ifMatch     = []Param{{Name: "If-Match", Description: "ETag of what is to be changed; refused with 412 if it is another by now"}}
-	postHeaders = []Param{{Name: "Idempotency-Key", Description: "makes repeating the request harmless for 24 hours"}}
-	actHeaders  = []Param{ifMatch[0], postHeaders[0]}
+	ifMatch     = []param{{Name: "If-Match", Description: "ETag of what is to be changed; refused with 412 if it is another by now"}}
+	postHeaders = []param{{Name: "Idempotency-Key", Description: "makes repeating the request harmless for 24 hours"}}
+	actHeaders  = []param{ifMatch[0], postHeaders[0]}
 
-	generation = []Param{{Name: rest.HeaderGeneration, Description: "generation of the pipeline that this led to; of several pipelines one each, in their order", Example: "4"}}
+	generation = []param{{Name: rest.HeaderGeneration, Description: "generation of the pipeline that this led to; of several pipelines one each, in their order", Example: "4"}}
 
-	nameParam = Param{Name: "name", Description: "regular expression for whole names"}
-	waitParam = Param{Name: "wait", Description: "how long to wait until it is done: 0, 30, 2m; default 25s",
+	nameParam = param{Name: "name", Description: "regular expression for whole names"}
+	waitParam = param{Name: "wait", Description: "how long to wait until it is done: 0, 30, 2m; default 25s",
 		Example: "0"}
-	liveParam = Param{Name: "live", Description: "change a running pipeline, which goes on with the change"}
-	waits     = []Param{waitParam}
-	live      = []Param{liveParam}
+	liveParam = param{Name: "live", Description: "change a running pipeline, which goes on with the change"}
+	waits     = []param{waitParam}
+	live      = []param{liveParam}
 )
 
 // routes returns all operations of the API, in the order of the document.
-func (s *Server) routes(base resource.Base) []route {
+func (s *Server) routes(base shared) []route {
 	return slices.Concat(s.pipelineRoutes(base), s.stateRoutes(base), s.connectorRoutes(base), s.positionRoutes(base), s.logRoutes(base), s.processorRoutes(base), s.deadLetterRoutes(base), s.pluginRoutes(base), s.agentRoutes(base), s.clusterRoutes())
 }
 
 // pipelineRoutes returns the operations of pipelines themselves.
-func (*Server) pipelineRoutes(base resource.Base) []route {
-	pipelines := &resource.Pipelines{Base: base}
-	runs := &resource.Runs{Base: base}
-	dlq := &resource.DLQ{Base: base}
+func (*Server) pipelineRoutes(base shared) []route {
+	pipelines := &pipelineHandlers{shared: base}
+	runs := &runHandlers{shared: base}
+	dlq := &dlqHandlers{shared: base}
 	return []route{
-		{Operation{Method: get, Path: "/v1/pipelines", ID: "listPipelines", Tag: "pipelines", Summary: "List pipelines", Query: []Param{nameParam},
+		{operation{Method: get, Path: "/v1/pipelines", ID: "listPipelines", Tag: "pipelines", Summary: "List pipelines", Query: []param{nameParam},
 			Response: list(examplePipeline), Errors: []int{400}}, pipelines.List, guard.Read, nil},
-		{Operation{Method: post, Path: "/v1/pipelines", ID: "createPipeline", Tag: "pipelines", Summary: "Create a pipeline",
+		{operation{Method: post, Path: "/v1/pipelines", ID: "createPipeline", Tag: "pipelines", Summary: "Create a pipeline",
 			Description: "The pipeline is stopped and empty. The id may be chosen.", Headers: postHeaders,
 			Request: requestPipeline, Answer: generation, Response: examplePipeline, Errors: []int{400, 409}}, pipelines.Create, guard.Admin, nil},
-		{Operation{Method: get, Path: "/v1/pipelines/{id}", ID: "getPipeline", Tag: "pipelines", Summary: "Get a pipeline",
+		{operation{Method: get, Path: "/v1/pipelines/{id}", ID: "getPipeline", Tag: "pipelines", Summary: "Get a pipeline",
 			Answer: generation, Response: examplePipeline, Errors: []int{404}}, pipelines.Get, guard.Read, nil},
-		{Operation{Method: put, Path: "/v1/pipelines/{id}", ID: "updatePipeline", Tag: "pipelines", Summary: "Change name and description", Headers: ifMatch,
+		{operation{Method: put, Path: "/v1/pipelines/{id}", ID: "updatePipeline", Tag: "pipelines", Summary: "Change name and description", Headers: ifMatch,
 			Request: requestPipeline, Answer: generation, Response: examplePipeline, Errors: []int{400, 404, 409, 412}}, pipelines.Update, guard.Admin, nil},
-		{Operation{Method: remove, Path: "/v1/pipelines/{id}", ID: "deletePipeline", Tag: "pipelines", Summary: "Delete a pipeline that is stopped and empty",
+		{operation{Method: remove, Path: "/v1/pipelines/{id}", ID: "deletePipeline", Tag: "pipelines", Summary: "Delete a pipeline that is stopped and empty",
 			Query: waits, Headers: ifMatch, Response: empty, Errors: []int{400, 404, 409, 412}}, pipelines.Delete, guard.Admin, nil},
-		{Operation{Method: post, Path: "/v1/pipelines/{id}/start", ID: "startPipeline", Tag: "pipelines", Summary: "Start all connectors of a pipeline",
+		{operation{Method: post, Path: "/v1/pipelines/{id}/start", ID: "startPipeline", Tag: "pipelines", Summary: "Start all connectors of a pipeline",
 			Description: "Answers when the pipeline runs, or with the reason why it does not. The pipeline of a file runs until the file changes.",
 			Query:       waits, Headers: actHeaders, Answer: generation, Response: empty,
 			Errors: []int{400, 404, 409, 412, 504}}, runs.Start, guard.Admin, nil},
-		{Operation{Method: post, Path: "/v1/pipelines/{id}/stop", ID: "stopPipeline", Tag: "pipelines", Summary: "Stop all connectors of a pipeline",
+		{operation{Method: post, Path: "/v1/pipelines/{id}/stop", ID: "stopPipeline", Tag: "pipelines", Summary: "Stop all connectors of a pipeline",
 			Description: "Answers when all outstanding records are settled and the connectors are closed. With force, outstanding records are not waited for, and delivered again.",
 			Query:       waits, Headers: actHeaders, Request: exampleStop, Optional: true, Answer: generation,
 			Response: empty, Errors: []int{400, 404, 409, 412, 504}}, runs.Stop, guard.Admin, nil},
-		{Operation{Method: post, Path: "/v1/pipelines/{id}/restart", ID: "restartPipeline", Tag: "pipelines", Summary: "Stop a pipeline and start it again",
+		{operation{Method: post, Path: "/v1/pipelines/{id}/restart", ID: "restartPipeline", Tag: "pipelines", Summary: "Stop a pipeline and start it again",
 			Query: waits, Headers: actHeaders, Answer: generation, Response: empty,
 			Errors: []int{400, 404, 409, 412, 504}}, runs.Restart, guard.Admin, nil},
-		{Operation{Method: get, Path: "/v1/pipelines/{id}/dead-letter-queue", ID: "getDLQ", Tag: "pipelines", Summary: "Get the dead-letter queue",
+		{operation{Method: get, Path: "/v1/pipelines/{id}/dead-letter-queue", ID: "getDLQ", Tag: "pipelines", Summary: "Get the dead-letter queue",
 			Response: exampleDLQ, Errors: []int{404}}, dlq.Get, guard.Read, nil},
-		{Operation{Method: put, Path: "/v1/pipelines/{id}/dead-letter-queue", ID: "updateDLQ", Tag: "pipelines", Summary: "Replace the dead-letter queue",
+		{operation{Method: put, Path: "/v1/pipelines/{id}/dead-letter-queue", ID: "updateDLQ", Tag: "pipelines", Summary: "Replace the dead-letter queue",
 			Description: "What is left out has the defaults of pipeline files: the log plugin, a window of 1, a threshold of 0.",
 			Query:       live, Headers: ifMatch, Request: requestDLQ, Answer: generation, Response: exampleDLQ, Errors: []int{400, 404, 409, 412}}, dlq.Update, guard.Admin, nil},
 	}
 }
 
 // stateRoutes returns the operations on whole pipelines: their status and their history.
-func (s *Server) stateRoutes(base resource.Base) []route {
-	status := &resource.Status{Base: base}
-	history := &resource.History{Base: base, WriteFile: s.WriteFile}
-	owners := &resource.Owners{Base: base}
-	transfer := &resource.Transfer{Base: base}
-	documents := &resource.Documents{Base: base}
+func (s *Server) stateRoutes(base shared) []route {
+	status := &statusHandlers{shared: base}
+	history := &historyHandlers{shared: base, WriteFile: s.WriteFile}
+	owners := &ownerHandlers{shared: base}
+	transfer := &transferHandlers{shared: base}
+	documents := &documentHandlers{shared: base}
 	return []route{
-		{Operation{Method: get, Path: "/v1/pipelines/{id}/status", ID: "getPipelineStatus", Tag: "pipelines", Summary: "Get what is declared, what runs and what is wrong",
+		{operation{Method: get, Path: "/v1/pipelines/{id}/status", ID: "getPipelineStatus", Tag: "pipelines", Summary: "Get what is declared, what runs and what is wrong",
 			Response: exampleStatus, Errors: []int{404}}, status.Get, guard.Read, nil},
-		{Operation{Method: get, Path: "/v1/pipelines/{id}/history", ID: "getPipelineHistory", Tag: "pipelines", Summary: "List the revisions of a pipeline, oldest first",
+		{operation{Method: get, Path: "/v1/pipelines/{id}/history", ID: "getPipelineHistory", Tag: "pipelines", Summary: "List the revisions of a pipeline, oldest first",
 			Response: list(exampleRevision), Errors: []int{404}}, history.List, guard.Read, nil},
-		{Operation{Method: remove, Path: "/v1/pipelines/{id}/history", ID: "purgePipelineHistory", Tag: "pipelines", Summary: "Forget the history, events and dead letters of a deleted pipeline",
+		{operation{Method: remove, Path: "/v1/pipelines/{id}/history", ID: "purgePipelineHistory", Tag: "pipelines", Summary: "Forget the history, events and dead letters of a deleted pipeline",
 			Description: "Without this they are forgotten when they exceed db.history.max-age, max-pipelines or max-bytes. Nothing of them is left in the files of the store.",
 			Response:    empty, Errors: []int{400, 404}}, history.Purge, guard.Admin, nil},
-		{Operation{Method: get, Path: "/v1/pipelines/{id}/diff", ID: "getPipelineDiff", Tag: "pipelines", Summary: "Get what distinguishes two generations of a pipeline",
+		{operation{Method: get, Path: "/v1/pipelines/{id}/diff", ID: "getPipelineDiff", Tag: "pipelines", Summary: "Get what distinguishes two generations of a pipeline",
 			Description: "The latest generation and what was there before it, unless others are asked for. Secrets are *** in it.",
-			Query:       []Param{{Name: "from", Description: "generation, or the word running"}, {Name: "to", Description: "generation, or the word running; default the latest"}},
+			Query:       []param{{Name: "from", Description: "generation, or the word running"}, {Name: "to", Description: "generation, or the word running; default the latest"}},
 			Response:    exampleDiff, Errors: []int{400, 404}}, history.Diff, guard.Read, nil},
-		{Operation{Method: post, Path: "/v1/pipelines/{id}/rollback", ID: "rollbackPipeline", Tag: "pipelines", Summary: "Declare what a revision declared",
+		{operation{Method: post, Path: "/v1/pipelines/{id}/rollback", ID: "rollbackPipeline", Tag: "pipelines", Summary: "Declare what a revision declared",
 			Description: "The pipeline stays running or stopped as it is. That of a file is written to the file with \"file\": true: the other pipelines and the comments of the file stay.",
 			Query:       live, Headers: actHeaders, Request: exampleRollback, Answer: generation, Response: examplePipeline, Errors: []int{400, 404, 409, 412}}, history.Rollback, guard.Admin, nil},
-		{Operation{Method: post, Path: "/v1/pipelines/{id}/adopt", ID: "adoptPipeline", Tag: "pipelines", Summary: "Hand a pipeline over to the file that declares it, or to the API",
+		{operation{Method: post, Path: "/v1/pipelines/{id}/adopt", ID: "adoptPipeline", Tag: "pipelines", Summary: "Hand a pipeline over to the file that declares it, or to the API",
 			Headers: actHeaders, Request: exampleAdopt, Optional: true, Answer: generation, Response: examplePipeline, Errors: []int{400, 404, 409, 412}}, owners.Adopt, guard.Admin, nil},
-		{Operation{Method: post, Path: "/v1/pipelines/{id}/export", ID: "exportPipeline", Tag: "pipelines", Summary: "Get a pipeline as a pipeline file",
+		{operation{Method: post, Path: "/v1/pipelines/{id}/export", ID: "exportPipeline", Tag: "pipelines", Summary: "Get a pipeline as a pipeline file",
 			Description: "As it is declared, or as a revision declared it, also after it was deleted. Secrets are *** in it.",
-			Query:       []Param{{Name: "revision", Description: "number of a revision of the history"}},
-			Response:    exampleFile, MediaType: resource.MediaYAML, Errors: []int{400, 404}}, transfer.Export, guard.Read, nil},
-		{Operation{Method: post, Path: "/v1/pipelines/import", ID: "importPipelines", Tag: "pipelines", Summary: "Declare the pipelines of a pipeline file, all or none",
+			Query:       []param{{Name: "revision", Description: "number of a revision of the history"}},
+			Response:    exampleFile, MediaType: mediaYAML, Errors: []int{400, 404}}, transfer.Export, guard.Read, nil},
+		{operation{Method: post, Path: "/v1/pipelines/import", ID: "importPipelines", Tag: "pipelines", Summary: "Declare the pipelines of a pipeline file, all or none",
 			Description: "The body is a pipeline file in JSON, or in YAML with the media type application/yaml. Pipelines that exist are replaced.",
-			Query:       live, Headers: postHeaders, Request: exampleImport, Answer: generation, Response: list(examplePipeline), Errors: []int{400, 409}}, transfer.Import, guard.Admin, []string{resource.MediaYAML}},
-		{Operation{Method: post, Path: "/v1/pipelines/plan", ID: "planPipeline", Tag: "pipelines", Summary: "Get what making a pipeline as a document says would change",
+			Query:       live, Headers: postHeaders, Request: exampleImport, Answer: generation, Response: list(examplePipeline), Errors: []int{400, 409}}, transfer.Import, guard.Admin, []string{mediaYAML}},
+		{operation{Method: post, Path: "/v1/pipelines/plan", ID: "planPipeline", Tag: "pipelines", Summary: "Get what making a pipeline as a document says would change",
 			Description: "The document is the whole pipeline: what is not in it would be deleted. Nothing is changed, and values of settings are never shown. What applying the document would refuse is refused.",
 			Request:     exampleDocumentPlan, Response: exampleDocumentDiff, Errors: []int{400, 404, 409}}, documents.Plan, guard.Admin, nil},
-		{Operation{Method: post, Path: "/v1/pipelines/apply", ID: "applyPipeline", Tag: "pipelines", Summary: "Make a pipeline as a document says, as it was planned",
+		{operation{Method: post, Path: "/v1/pipelines/apply", ID: "applyPipeline", Tag: "pipelines", Summary: "Make a pipeline as a document says, as it was planned",
 			Description: "Refused with 412 unless the hash is that of the plan, so that nothing changes but what was seen. The pipeline is created if there is none. " +
 				"Answers when the change is stored; a running pipeline goes on with it, as with a change of its file.",
 			Headers: postHeaders, Request: exampleDocumentApply, Answer: generation, Response: exampleDocumentDiff, Errors: []int{400, 404, 409, 412}}, documents.Apply, guard.Admin, nil},
@@ -114,124 +113,124 @@ func (s *Server) stateRoutes(base resource.Base) []route {
 }
 
 // connectorRoutes returns the operations of connectors.
-func (s *Server) connectorRoutes(base resource.Base) []route {
-	connectors := &resource.Connectors{Base: base}
+func (s *Server) connectorRoutes(base shared) []route {
+	connectors := &connectorHandlers{shared: base}
 	return []route{
-		{Operation{Method: get, Path: "/v1/connectors", ID: "listConnectors", Tag: "connectors", Summary: "List connectors",
-			Query: []Param{{Name: "pipelineId", Description: "only those of this pipeline"}}, Response: list(exampleConnector)}, connectors.List, guard.Read, nil},
-		{Operation{Method: post, Path: "/v1/connectors", ID: "createConnector", Tag: "connectors", Summary: "Create a connector",
+		{operation{Method: get, Path: "/v1/connectors", ID: "listConnectors", Tag: "connectors", Summary: "List connectors",
+			Query: []param{{Name: "pipelineId", Description: "only those of this pipeline"}}, Response: list(exampleConnector)}, connectors.List, guard.Read, nil},
+		{operation{Method: post, Path: "/v1/connectors", ID: "createConnector", Tag: "connectors", Summary: "Create a connector",
 			Description: "The plugin is started to accept the settings, and ended.",
 			Query:       live, Headers: postHeaders, Request: requestConnector, Answer: generation, Response: exampleConnector, Errors: []int{400, 404, 409}}, connectors.Create, guard.Admin, nil},
-		{Operation{Method: get, Path: "/v1/connectors/{id}", ID: "getConnector", Tag: "connectors", Summary: "Get a connector and how far it got",
+		{operation{Method: get, Path: "/v1/connectors/{id}", ID: "getConnector", Tag: "connectors", Summary: "Get a connector and how far it got",
 			Response: exampleConnector, Errors: []int{404}}, connectors.Get, guard.Read, nil},
-		{Operation{Method: put, Path: "/v1/connectors/{id}", ID: "updateConnector", Tag: "connectors", Summary: "Replace the settings of a connector",
+		{operation{Method: put, Path: "/v1/connectors/{id}", ID: "updateConnector", Tag: "connectors", Summary: "Replace the settings of a connector",
 			Description: "Without plugin the plugin stays, and settings that are *** keep their value.",
 			Query:       live, Headers: ifMatch, Request: updateConnector, Answer: generation, Response: exampleConnector, Errors: []int{400, 404, 409, 412}}, connectors.Update, guard.Admin, nil},
-		{Operation{Method: remove, Path: "/v1/connectors/{id}", ID: "deleteConnector", Tag: "connectors", Summary: "Delete a connector",
+		{operation{Method: remove, Path: "/v1/connectors/{id}", ID: "deleteConnector", Tag: "connectors", Summary: "Delete a connector",
 			Description: "If it was ever started, its plugin is started once more to clean up.",
-			Query:       []Param{liveParam, waitParam}, Headers: ifMatch, Answer: generation, Response: empty, Errors: []int{400, 404, 409, 412, 500, 504}}, connectors.Delete, guard.Admin, nil},
-		{Operation{Method: post, Path: "/v1/connectors/validate", ID: "validateConnector", Tag: "connectors", Summary: "Check the settings of a connector without creating it",
+			Query:       []param{liveParam, waitParam}, Headers: ifMatch, Answer: generation, Response: empty, Errors: []int{400, 404, 409, 412, 500, 504}}, connectors.Delete, guard.Admin, nil},
+		{operation{Method: post, Path: "/v1/connectors/validate", ID: "validateConnector", Tag: "connectors", Summary: "Check the settings of a connector without creating it",
 			Request: exampleValidation, Response: empty, Errors: []int{400, 404}}, connectors.Validate, guard.Admin, nil},
 		{inspection("/v1/connectors/{id}/inspect", "inspectConnector", "connectors", "See the records that pass a connector"), s.inspect, guard.Read, nil},
-		{inspection("/v1/connectors/{id}/inspect-in", "inspectDestinationIn", "connectors", "See the records that come to a destination, before its processors"), s.inspectDestination(resource.InspectIn), guard.Read, nil},
-		{inspection("/v1/connectors/{id}/inspect-out", "inspectDestinationOut", "connectors", "See what the processors of a destination leave for it to write"), s.inspectDestination(resource.InspectOut), guard.Read, nil},
+		{inspection("/v1/connectors/{id}/inspect-in", "inspectDestinationIn", "connectors", "See the records that come to a destination, before its processors"), s.inspectDestination(InspectIn), guard.Read, nil},
+		{inspection("/v1/connectors/{id}/inspect-out", "inspectDestinationOut", "connectors", "See what the processors of a destination leave for it to write"), s.inspectDestination(InspectOut), guard.Read, nil},
 	}
 }
 
 // inspection describes an operation that shows records as they pass.
-func inspection(path, id, tag, summary string) Operation {
-	return Operation{Method: get, Path: path, ID: id, Tag: tag, Summary: summary,
+func inspection(path, id, tag, summary string) operation {
+	return operation{Method: get, Path: path, ID: id, Tag: tag, Summary: summary,
 		Description: "Over WebSocket one message per record, otherwise one line. What is too much to show is left out, and {\"dropped\":n} says how much of what the filters select.",
-		Query: []Param{{Name: "filter", Description: "operation=NAME or metadata.KEY=VALUE; may be repeated", Example: "operation=create"},
+		Query: []param{{Name: "filter", Description: "operation=NAME or metadata.KEY=VALUE; may be repeated", Example: "operation=create"},
 			{Name: "rate", Description: "most records per second", Example: "10"}},
 		Response: exampleRecord, MediaType: "application/x-ndjson", Streaming: true, Errors: []int{400, 404, 429}}
 }
 
 // processorRoutes returns the operations of processors.
-func (s *Server) processorRoutes(base resource.Base) []route {
-	processors := &resource.Processors{Base: base}
+func (s *Server) processorRoutes(base shared) []route {
+	processors := &processorHandlers{shared: base}
 	return []route{
-		{Operation{Method: get, Path: "/v1/processors", ID: "listProcessors", Tag: "processors", Summary: "List processors",
-			Query: []Param{{Name: "parentIds", Description: "only those of this pipeline or connector; may be repeated"}}, Response: list(exampleProcessor)}, processors.List, guard.Read, nil},
-		{Operation{Method: post, Path: "/v1/processors", ID: "createProcessor", Tag: "processors", Summary: "Create a processor, the last of its parent",
+		{operation{Method: get, Path: "/v1/processors", ID: "listProcessors", Tag: "processors", Summary: "List processors",
+			Query: []param{{Name: "parentIds", Description: "only those of this pipeline or connector; may be repeated"}}, Response: list(exampleProcessor)}, processors.List, guard.Read, nil},
+		{operation{Method: post, Path: "/v1/processors", ID: "createProcessor", Tag: "processors", Summary: "Create a processor, the last of its parent",
 			Query: live, Headers: postHeaders, Request: requestProcessor, Answer: generation, Response: exampleProcessor, Errors: []int{400, 404, 409}}, processors.Create, guard.Admin, nil},
-		{Operation{Method: get, Path: "/v1/processors/{id}", ID: "getProcessor", Tag: "processors", Summary: "Get a processor",
+		{operation{Method: get, Path: "/v1/processors/{id}", ID: "getProcessor", Tag: "processors", Summary: "Get a processor",
 			Response: exampleProcessor, Errors: []int{404}}, processors.Get, guard.Read, nil},
-		{Operation{Method: put, Path: "/v1/processors/{id}", ID: "updateProcessor", Tag: "processors", Summary: "Replace settings and condition of a processor",
+		{operation{Method: put, Path: "/v1/processors/{id}", ID: "updateProcessor", Tag: "processors", Summary: "Replace settings and condition of a processor",
 			Description: "Without plugin, condition or workers they stay as they are, and settings that are *** keep their value.",
 			Query:       live, Headers: ifMatch, Request: updateProcessor, Answer: generation, Response: exampleProcessor, Errors: []int{400, 404, 409, 412}}, processors.Update, guard.Admin, nil},
-		{Operation{Method: remove, Path: "/v1/processors/{id}", ID: "deleteProcessor", Tag: "processors", Summary: "Delete a processor",
+		{operation{Method: remove, Path: "/v1/processors/{id}", ID: "deleteProcessor", Tag: "processors", Summary: "Delete a processor",
 			Query: live, Headers: ifMatch, Answer: generation, Response: empty, Errors: []int{400, 404, 409, 412}}, processors.Delete, guard.Admin, nil},
-		{inspection("/v1/processors/{id}/inspect-in", "inspectProcessorIn", "processors", "See the records that a processor is given"), s.inspectProcessor(resource.InspectIn), guard.Read, nil},
-		{inspection("/v1/processors/{id}/inspect-out", "inspectProcessorOut", "processors", "See what a processor lets go on"), s.inspectProcessor(resource.InspectOut), guard.Read, nil},
+		{inspection("/v1/processors/{id}/inspect-in", "inspectProcessorIn", "processors", "See the records that a processor is given"), s.inspectProcessor(InspectIn), guard.Read, nil},
+		{inspection("/v1/processors/{id}/inspect-out", "inspectProcessorOut", "processors", "See what a processor lets go on"), s.inspectProcessor(InspectOut), guard.Read, nil},
 	}
 }
 
 // pluginRoutes returns the operations of plugins.
-func (*Server) pluginRoutes(base resource.Base) []route {
-	plugins := &resource.Plugins{Base: base}
+func (*Server) pluginRoutes(base shared) []route {
+	plugins := &pluginHandlers{shared: base}
 	return []route{
-		{Operation{Method: get, Path: "/v1/connectors/plugins", ID: "listConnectorPlugins", Tag: "plugins", Summary: "List connector plugins and their settings",
-			Query: []Param{nameParam}, Response: list(examplePlugin), Errors: []int{400}}, plugins.Connectors, guard.Read, nil},
-		{Operation{Method: get, Path: "/v1/processors/plugins", ID: "listProcessorPlugins", Tag: "plugins", Summary: "List processor plugins and their settings",
-			Query: []Param{nameParam}, Response: list(exampleProcessorPlugin), Errors: []int{400}}, plugins.Processors, guard.Read, nil},
-		{Operation{Method: get, Path: "/v1/plugins", ID: "listPlugins", Tag: "plugins", Summary: "List connector plugins (former path)",
-			Query: []Param{nameParam}, Response: list(examplePlugin), Errors: []int{400}}, plugins.Connectors, guard.Read, nil},
+		{operation{Method: get, Path: "/v1/connectors/plugins", ID: "listConnectorPlugins", Tag: "plugins", Summary: "List connector plugins and their settings",
+			Query: []param{nameParam}, Response: list(examplePlugin), Errors: []int{400}}, plugins.Connectors, guard.Read, nil},
+		{operation{Method: get, Path: "/v1/processors/plugins", ID: "listProcessorPlugins", Tag: "plugins", Summary: "List processor plugins and their settings",
+			Query: []param{nameParam}, Response: list(exampleProcessorPlugin), Errors: []int{400}}, plugins.Processors, guard.Read, nil},
+		{operation{Method: get, Path: "/v1/plugins", ID: "listPlugins", Tag: "plugins", Summary: "List connector plugins (former path)",
+			Query: []param{nameParam}, Response: list(examplePlugin), Errors: []int{400}}, plugins.Connectors, guard.Read, nil},
 	}
 }
 
 // agentRoutes returns the operations of the agent.
-func (s *Server) agentRoutes(base resource.Base) []route {
-	status := &resource.Status{Base: base}
-	files := &resource.Files{Base: base, Reloaded: s.Reload, Planned: s.Plan}
-	dryRuns := &resource.DryRuns{Do: s.DryRun}
-	events := &resource.Events{Base: base}
-	health := &resource.Health{Base: base, Version: s.Version, Memory: s.Insight.Memory}
-	pages := &resource.Pages{Base: base, Insight: s.Insight, Status: status, Files: files}
+func (s *Server) agentRoutes(base shared) []route {
+	status := &statusHandlers{shared: base}
+	files := &fileHandlers{shared: base, Reloaded: s.Reload, Planned: s.Plan}
+	dryRuns := &dryRunHandlers{Do: s.DryRun}
+	events := &eventHandlers{shared: base}
+	health := &healthHandlers{shared: base, Version: s.Version, Memory: s.Insight.Memory}
+	pages := &pageHandlers{shared: base, Insight: s.Insight, Status: status, Files: files}
 	return []route{
-		{Operation{Method: get, Path: "/v1/status", ID: "listStatus", Tag: "agent", Summary: "Get of every pipeline what is declared, what runs and what is wrong",
+		{operation{Method: get, Path: "/v1/status", ID: "listStatus", Tag: "agent", Summary: "Get of every pipeline what is declared, what runs and what is wrong",
 			Description: "Pipelines that are declared no more are there until they have stopped. Of those that run there are rates, too.",
 			Response:    list(exampleStatus)}, status.List, guard.Read, nil},
-		{Operation{Method: get, Path: "/v1/files", ID: "listFiles", Tag: "agent", Summary: "List the pipeline files and what is wrong with them",
+		{operation{Method: get, Path: "/v1/files", ID: "listFiles", Tag: "agent", Summary: "List the pipeline files and what is wrong with them",
 			Response: list(exampleFileState)}, files.List, guard.Read, nil},
-		{Operation{Method: get, Path: "/v1/watch", ID: "watch", Tag: "agent", Summary: "Follow everything that the web UI shows",
+		{operation{Method: get, Path: "/v1/watch", ID: "watch", Tag: "agent", Summary: "Follow everything that the web UI shows",
 			Description: "Server-sent messages: session, statuses, files, events, series and, each second, rates. Everything comes first, then what changed. It ends after the first unless the client accepts text/event-stream.",
-			Query:       []Param{{Name: "stages", Description: "id of the pipeline whose rates are given for each connector and processor, too", Example: "orders"}},
+			Query:       []param{{Name: "stages", Description: "id of the pipeline whose rates are given for each connector and processor, too", Example: "orders"}},
 			MediaType:   "text/event-stream", Response: exampleWatch, Errors: []int{429}}, pages.Watch, guard.Read, nil},
-		{Operation{Method: get, Path: "/v1/agent", ID: "getAgent", Tag: "agent", Summary: "Get what the agent says of itself",
+		{operation{Method: get, Path: "/v1/agent", ID: "getAgent", Tag: "agent", Summary: "Get what the agent says of itself",
 			Description: "The process, its store, and the settings in effect with the place that each comes from.", Response: exampleAgent, Errors: []int{404}}, pages.Agent, guard.Read, nil},
-		{Operation{Method: get, Path: "/v1/files/content", ID: "getFileContent", Tag: "agent", Summary: "Get a pipeline file as it is on the disk",
-			Description: "Secrets are *** in it.", Query: []Param{{Name: "path", Description: "of the file, relative to pipelines.path", Example: "orders.yaml"}},
+		{operation{Method: get, Path: "/v1/files/content", ID: "getFileContent", Tag: "agent", Summary: "Get a pipeline file as it is on the disk",
+			Description: "Secrets are *** in it.", Query: []param{{Name: "path", Description: "of the file, relative to pipelines.path", Example: "orders.yaml"}},
 			Response: exampleFileContent, Errors: []int{404, 503}}, pages.Content, guard.Admin, nil},
-		{Operation{Method: post, Path: "/v1/editor", ID: "editFile", Tag: "agent", Summary: "Get help with writing a pipeline file",
+		{operation{Method: post, Path: "/v1/editor", ID: "editFile", Tag: "agent", Summary: "Get help with writing a pipeline file",
 			Description: "What is wrong with the file, as conduit pipelines validate says it, and what may stand at the cursor. Nothing is kept.",
 			Request:     exampleEditorRequest, Response: exampleEditorAnswer, Errors: []int{400, 413}}, pages.Edit, guard.Admin, nil},
-		{Operation{Method: post, Path: "/v1/files/reload", ID: "reloadFiles", Tag: "agent", Summary: "Read the pipeline files now",
+		{operation{Method: post, Path: "/v1/files/reload", ID: "reloadFiles", Tag: "agent", Summary: "Read the pipeline files now",
 			Description: "Files are read anyway when they change. Answers when desired state is in line with them. With prune, the absence of all files withdraws their pipelines.",
 			Request:     exampleReload, Optional: true, Response: list(exampleFileState), Errors: []int{400, 404, 503}}, files.Reload, guard.Admin, nil},
-		{Operation{Method: get, Path: "/v1/plan", ID: "getPlan", Tag: "agent", Summary: "Get what the pipeline files would change",
+		{operation{Method: get, Path: "/v1/plan", ID: "getPlan", Tag: "agent", Summary: "Get what the pipeline files would change",
 			Description: "What is wrong with the files, and what would keep their pipelines from running, are problems. Values of settings are never shown.",
 			Response:    examplePlan, Errors: []int{404, 503}}, files.Plan, guard.Read, nil},
-		{Operation{Method: post, Path: "/v1/plan", ID: "planFiles", Tag: "agent", Summary: "Get what pipeline files would change once they are saved",
+		{operation{Method: post, Path: "/v1/plan", ID: "planFiles", Tag: "agent", Summary: "Get what pipeline files would change once they are saved",
 			Description: "Nothing is saved. The plan is about the pipelines that the files declare, or declared before; with replace, about all.",
 			Request:     examplePlanRequest, Response: examplePlan, Errors: []int{400, 404, 413, 503}}, files.PlanChanges, guard.Admin, nil},
-		{Operation{Method: post, Path: "/v1/dry-run", ID: "dryRun", Tag: "agent", Summary: "Get what the processors of a pipeline make of records",
+		{operation{Method: post, Path: "/v1/dry-run", ID: "dryRun", Tag: "agent", Summary: "Get what the processors of a pipeline make of records",
 			Description: "No connector is opened, nothing is saved, and time is virtual. Processors that call services do call them.",
 			Request:     exampleDryRunRequest, Response: exampleDryRun, Errors: []int{400, 404, 413}}, dryRuns.Run, guard.Admin, nil},
-		{Operation{Method: get, Path: "/v1/events", ID: "listEvents", Tag: "agent", Summary: "List what happened, oldest first",
+		{operation{Method: get, Path: "/v1/events", ID: "listEvents", Tag: "agent", Summary: "List what happened, oldest first",
 			Description: "With Accept: text/event-stream it streams what happens.",
-			Query: []Param{{Name: "after", Description: "only events after the one with this id; the newest when left out"},
+			Query: []param{{Name: "after", Description: "only events after the one with this id; the newest when left out"},
 				{Name: "limit", Description: "most events to list; default 100; fewer when they are more than 2 MiB"}},
 			Response: list(exampleEvent), Errors: []int{400}}, events.List, guard.Read, nil},
-		{Operation{Method: post, Path: "/v1/notifications/test", ID: "testNotifications", Tag: "agent", Summary: "Send a notification to the webhook and the command of the settings",
+		{operation{Method: post, Path: "/v1/notifications/test", ID: "testNotifications", Tag: "agent", Summary: "Send a notification to the webhook and the command of the settings",
 			Description: "Answers when each has taken it, or has not. Nothing is tried again.",
 			Headers:     postHeaders, Response: exampleNotificationResults, Errors: []int{400}}, s.testNotifications, guard.Admin, nil},
-		{Operation{Method: get, Path: "/info", ID: "getInfo", Tag: "agent", Summary: "Get the version of the agent", Response: exampleInfo}, health.Info, guard.Read, nil},
-		{Operation{Method: get, Path: "/healthz", ID: "getHealth", Tag: "agent", Summary: "Ask whether the agent answers; needs no token",
-			Query: []Param{{Name: "service", Description: "of one service"}}, Response: exampleHealth, Errors: []int{404}}, health.Live, guard.None, nil},
-		{Operation{Method: get, Path: "/readyz", ID: "getReadiness", Tag: "agent", Summary: "Ask whether the agent is ready; needs no token",
+		{operation{Method: get, Path: "/info", ID: "getInfo", Tag: "agent", Summary: "Get the version of the agent", Response: exampleInfo}, health.Info, guard.Read, nil},
+		{operation{Method: get, Path: "/healthz", ID: "getHealth", Tag: "agent", Summary: "Ask whether the agent answers; needs no token",
+			Query: []param{{Name: "service", Description: "of one service"}}, Response: exampleHealth, Errors: []int{404}}, health.Live, guard.None, nil},
+		{operation{Method: get, Path: "/readyz", ID: "getReadiness", Tag: "agent", Summary: "Ask whether the agent is ready; needs no token",
 			Response: exampleReadiness}, health.Ready, guard.None, nil},
-		{Operation{Method: get, Path: "/metrics", ID: "getMetrics", Tag: "agent", Summary: "Get metrics in the text format of Prometheus",
+		{operation{Method: get, Path: "/metrics", ID: "getMetrics", Tag: "agent", Summary: "Get metrics in the text format of Prometheus",
 			Response: exampleMetrics, MediaType: "text/plain", Errors: []int{404}}, s.metrics, guard.Read, nil},
 	}
 }

@@ -2,7 +2,6 @@ package api
 
 import (
 	"github.com/conduit-agent/conduit/api/guard"
-	"github.com/conduit-agent/conduit/api/resource"
 	"github.com/conduit-agent/conduit/api/rest"
 )
 
@@ -12,17 +11,17 @@ var (
 )
 
 // positionRoutes returns the operations of source positions.
-func (s *Server) positionRoutes(base resource.Base) []route {
-	p := &resource.Positions{Base: base, Store: s.Positions}
+func (s *Server) positionRoutes(base shared) []route {
+	p := &positionHandlers{shared: base, Store: s.Positions}
 	const path = "/v1/connectors/{id}/position"
 	return []route{
-		{Operation{Method: get, Path: path, ID: "getPosition", Tag: "connectors", Summary: "Get where a source resumes",
-			Query:    []Param{{Name: "to", Description: "A position in base64, or nothing for none: has the answer say what moving it there would do.", Example: "NDA="}},
+		{operation{Method: get, Path: path, ID: "getPosition", Tag: "connectors", Summary: "Get where a source resumes",
+			Query:    []param{{Name: "to", Description: "A position in base64, or nothing for none: has the answer say what moving it there would do.", Example: "NDA="}},
 			Response: examplePosition, Errors: []int{400, 404}}, p.Get, guard.Read, nil},
-		{Operation{Method: put, Path: path, ID: "setPosition", Tag: "connectors", Summary: "Have a source resume from another position",
+		{operation{Method: put, Path: path, ID: "setPosition", Tag: "connectors", Summary: "Have a source resume from another position",
 			Description: "Only while its pipeline is stopped. What is between the positions is delivered again or skipped; nothing checks the position but the plugin, when the pipeline starts.",
 			Headers:     ifMatch, Request: exampleSetPosition, Response: examplePosition, Errors: []int{400, 404, 412}}, p.Set, guard.Admin, nil},
-		{Operation{Method: remove, Path: path, ID: "resetPosition", Tag: "connectors", Summary: "Have a source begin anew",
+		{operation{Method: remove, Path: path, ID: "resetPosition", Tag: "connectors", Summary: "Have a source begin anew",
 			Description: "Only while its pipeline is stopped.", Headers: ifMatch, Response: examplePosition, Errors: []int{400, 404, 412}}, p.Reset, guard.Admin, nil},
 	}
 }

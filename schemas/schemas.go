@@ -4,8 +4,7 @@ package schemas
 
 import (
 	"bytes"
-	"compress/gzip"
-	_ "embed"
+	"embed"
 	"encoding/json"
 	"fmt"
 	"sync"
@@ -22,24 +21,8 @@ const (
 	PipelineFile Document = "pipeline-2.2.json" // one document of a pipeline file, versions 2.0 to 2.2
 )
 
-//go:generate go run gather.go
-
-// packed are the documents, compressed: as they are they would take four times the room in the binary.
-//
-//go:embed documents.json.gz
-var packed []byte
-
-// texts returns the documents by name. It unpacks them on first use.
-var texts = sync.OnceValue(func() (all map[Document]string) {
-	r, err := gzip.NewReader(bytes.NewReader(packed))
-	if err == nil {
-		err = json.NewDecoder(r).Decode(&all)
-	}
-	if err != nil {
-		panic(fmt.Sprintf("schemas: cannot unpack the documents: %v", err))
-	}
-	return all
-})
+//go:embed *.json
+var documents embed.FS
 
 // compiled caches the *document of a Document.
 var compiled sync.Map
@@ -52,11 +35,11 @@ type document struct {
 
 // Source returns the text of doc, for editors. It panics if doc is not a document of this package.
 func Source(doc Document) []byte {
-	text, ok := texts()[doc]
-	if !ok {
+	text, err := documents.ReadFile(string(doc))
+	if err != nil {
 		panic(fmt.Sprintf("schemas: no document %q", doc))
 	}
-	return []byte(text)
+	return text
 }
 
 // load returns the compiled form of doc.

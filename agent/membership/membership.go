@@ -12,7 +12,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/engine/commit"
 	"github.com/conduit-agent/conduit/agent/store"
 	"github.com/conduit-agent/conduit/agent/telemetry"
-	"github.com/conduit-agent/conduit/api/resource"
+	"github.com/conduit-agent/conduit/api"
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins/schema"
 	"github.com/conduit-agent/conduit/reconcile"
@@ -57,7 +57,7 @@ type Parts struct {
 	// stops and moves of positions apply to all members.
 	Desired func(own OwnStore) OwnStore
 	// API shows the cluster in the API, and drains this member.
-	API resource.Member
+	API api.Member
 	// Runs is the store of runs. The position and the connectors of a cluster pipeline move with its claim.
 	Runs engine.Store
 	// States is the store of the loop. It stores connectors as Runs does.
@@ -91,7 +91,7 @@ type Parts struct {
 
 // DeadLetters holds the dead letters of all members of a cluster for the API.
 type DeadLetters interface {
-	resource.DeadLetterStore
+	api.DeadLetterStore
 	// Forget drops all dead letters of a pipeline, and resets the count of dropped ones. found reports whether there
 	// was anything to drop.
 	Forget(ctx context.Context, pipeline string) (found bool, err error)
@@ -99,8 +99,8 @@ type DeadLetters interface {
 
 // OwnStore is the store of an agent's API outside a cluster.
 type OwnStore interface {
-	resource.Store
-	resource.Checkpoints
+	api.Store
+	api.Checkpoints
 }
 
 // Membership is the part that an agent takes in a cluster.

@@ -19,7 +19,6 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/conduit-agent/conduit/api/jsonhttp"
 	"github.com/conduit-agent/conduit/api/rest"
 )
 
@@ -33,12 +32,13 @@ const (
 	Admin
 )
 
-// Guard protects a server. Log must be set, before first use.
+// Guard protects a server. Log and Fail must be set, before first use.
 type Guard struct {
-	Hosts      []string // names, in addition to localhost and addresses of the machine, that may be in the Host header
-	Origins    []string // of pages of other sites that may use the API, as browsers send them
-	ReadToken  string   // lets read; with neither token set, every client may do everything
-	AdminToken string   // lets do everything
+	Fail       func(w http.ResponseWriter, r *http.Request, err error) // answers with the error
+	Hosts      []string                                                // names, in addition to localhost and addresses of the machine, that may be in the Host header
+	Origins    []string                                                // of pages of other sites that may use the API, as browsers send them
+	ReadToken  string                                                  // lets read; with neither token set, every client may do everything
+	AdminToken string                                                  // lets do everything
 	Log        *slog.Logger
 
 	wrong  attempts
@@ -63,12 +63,12 @@ func (g *Guard) Protect(next http.Handler) http.Handler {
 		switch {
 		case isRefused(r):
 			w.Header().Set("Connection", "close")
-			jsonhttp.Fail(g.Log, rec, r, rest.Errorf(rest.Unavailable, rest.ReasonTooMany, "there are %d connections already", MaxConns).Suggest("close some, or try again later"))
+			g.Fail(rec, r, rest.Errorf(rest.Unavailable, rest.ReasonTooMany, "there are %d connections already", MaxConns).Suggest("close some, or try again later"))
 		case !g.hostAllowed(r):
-			jsonhttp.Fail(g.Log, rec, r, rest.Errorf(rest.Misdirected, rest.ReasonHost, "the Host header %.100q is not a name of this server", r.Host).
+			g.Fail(rec, r, rest.Errorf(rest.Misdirected, rest.ReasonHost, "the Host header %.100q is not a name of this server", r.Host).
 				Suggest("use localhost, or add the name to api.allowed-hosts"))
 		case !g.sameSite(r):
-			jsonhttp.Fail(g.Log, rec, r, rest.Errorf(rest.PermissionDenied, rest.ReasonOrigin, "requests from pages of other sites are refused").
+			g.Fail(rec, r, rest.Errorf(rest.PermissionDenied, rest.ReasonOrigin, "requests from pages of other sites are refused").
 				Suggest("list the origin of the page in api.http.cors.allowed-origins"))
 		case g.share(rec, r):
 		default:
@@ -92,7 +92,7 @@ func (g *Guard) finish(w *recorder, r *http.Request, began time.Time) {
 		g.panics.Add(1)
 		g.Log.Error("request panicked", "method", r.Method, "path", r.URL.EscapedPath(), "err", p, "stack", string(debug.Stack()))
 		if w.status == 0 {
-			jsonhttp.Fail(g.Log, w, r, rest.Errorf(rest.Internal, rest.ReasonInternal, "this is a mistake in the agent, its log says more"))
+			g.Fail(w, r, rest.Errorf(rest.Internal, rest.ReasonInternal, "this is a mistake in the agent, its log says more"))
 		}
 	}
 	who := []any{"remote", r.RemoteAddr}

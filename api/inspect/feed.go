@@ -1,18 +1,22 @@
 package inspect
 
+//lint:file-ignore SA1019 the successor of nhooyr.io/websocket has the same API under another path
+
 import (
-	"cmp"
+	"context"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"nhooyr.io/websocket"
+
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
 // feed takes records of a connector, as many as its sessions can be shown. It encodes each record once for all sessions
-// with the same filter, and keeps the latest frames for slow sessions. One goroutine serves all sessions: with a
-// goroutine for each, the garbage collector would scan all their stacks each time.
+// with the same filter, and keeps the latest frames for slow sessions, so that no session delays the pipeline or another
+// session.
 type feed struct {
 	hub     *Hub
 	id      string // of the connector
@@ -24,34 +28,37 @@ type feed struct {
 	skipped atomic.Uint64            // records that filters had no time to inspect
 	dropped atomic.Uint64
 
-	mu    sync.Mutex
-	newly []*session // guarded by mu: sessions to serve from the next admit on
+	ending chan struct{}      // closed when the sessions are to end
+	why    closeReason        // set before ending is closed
+	ctx    context.Context    // ends when the sessions have had the time to end
+	cancel context.CancelFunc // of ctx
 
-	// Owned by run.
-	sessions []*session
-	showing  []*group // groups that have frames
-	finished chan finished
-	buffer   []byte // for messages from clients
+	mu sync.Mutex // guards the frames of the groups and the progress of the sessions
 }
 
 // group holds the sessions of a feed that have the same filter, and their frames.
 type group struct {
 	filter  filter
-	count   int           // of sessions, guarded by hub.mu
 	matched atomic.Uint64 // records that met the filter
 	offers  atomic.Int32  // offers counted in matched for which run has not yet decided whether to sample them
 	bucket  recordBucket
+	polled  uint64 // records that had passed at the last poll, owned by run
 
-	next   uint64   // number of the frame to come, guarded by feed.mu and changed by run
-	first  uint64   // number of the oldest frame kept, owned by run
-	frames []*frame // owned by run
-	size   int      // of the frames, owned by run
+	// Guarded by feed.mu.
+	sessions []*session
+	next     uint64 // number of the frame to come
+	first    uint64 // number of the oldest frame kept
+	frames   []*frame
+	size     int           // of the frames
+	settled  uint64        // all records up to this number are among the frames, or are never shown
+	changed  chan struct{} // closed, and replaced, when next or settled changes
 }
 
-// finished is the result of sending the rest to a session that was behind.
-type finished struct {
-	session *session
-	err     error
+// frame is an encoded record.
+type frame struct {
+	text   []byte // {"result":…}
+	number uint64 // of the record, counted within the group
+	users  int    // the group, while it keeps the frame, and each session that sends it; guarded by feed.mu
 }
 
 // sample has the first records that a group wants to see in a passing batch; they are numbered from first.
@@ -63,32 +70,42 @@ type sample struct {
 }
 
 func newFeed(h *Hub, id string) *feed {
-	f := &feed{hub: h, id: id, done: make(chan struct{}), in: make(chan sample, handOver), finished: make(chan finished), buffer: make([]byte, 1024)}
+	f := &feed{hub: h, id: id, done: make(chan struct{}), in: make(chan sample, handOver), ending: make(chan struct{})}
+	f.ctx, f.cancel = context.WithCancel(context.Background())
 	f.groups.Store(&[]*group{})
 	return f
 }
 
-// begin adds the session to a group, and records where the session starts to see records. The caller holds hub.mu.
-func (f *feed) begin(s *session) {
+// begin adds a session to the group with its filter, and records where the session starts to see records. The caller
+// holds hub.mu.
+func (f *feed) begin(wanted selection) *session {
 	all := *f.groups.Load()
-	i := slices.IndexFunc(all, func(g *group) bool { return g.filter.key == s.wanted.filter.key })
+	i := slices.IndexFunc(all, func(g *group) bool { return g.filter.key == wanted.filter.key })
 	if i < 0 {
-		i, all = len(all), append(slices.Clone(all), &group{filter: s.wanted.filter})
+		i, all = len(all), append(slices.Clone(all), &group{filter: wanted.filter, changed: make(chan struct{})})
 		f.groups.Store(&all)
 	}
-	s.group = all[i]
-	s.group.count++
+	g := all[i]
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	s.at, s.expected = s.group.next, f.seen(s.group)
-	s.shown = time.Now().Add(-s.wanted.interval)
+	s := &session{feed: f, group: g, interval: wanted.interval, at: g.next, expected: f.seen(g)}
+	s.shown = time.Now().Add(-s.interval)
 	s.counted = s.shown
+	g.sessions = append(g.sessions, s)
+	return s
 }
 
-// end removes the session from its group. The caller holds hub.mu.
+// end removes the session from its group. Records that it was not shown count as dropped. The caller holds hub.mu.
 func (f *feed) end(s *session) {
-	if s.group.count--; s.group.count == 0 {
-		left := slices.DeleteFunc(slices.Clone(*f.groups.Load()), func(g *group) bool { return g == s.group })
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	g := s.group
+	f.miss(s, max(s.expected, f.seen(g)), time.Now())
+	f.release(s.frame)
+	g.sessions = slices.DeleteFunc(g.sessions, func(other *session) bool { return other == s })
+	f.trim(g)
+	if len(g.sessions) == 0 {
+		left := slices.DeleteFunc(slices.Clone(*f.groups.Load()), func(other *group) bool { return other == g })
 		f.groups.Store(&left)
 	}
 }
@@ -100,14 +117,6 @@ func (f *feed) seen(g *group) uint64 {
 		return g.matched.Load()
 	}
 	return g.matched.Load() + f.skipped.Load()
-}
-
-// serve makes run serve a session whose connection is taken over.
-func (f *feed) serve(s *session) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	s.pinged = time.Now()
-	f.newly = append(f.newly, s)
 }
 
 // observe is called by the pipeline. It copies as many records as the token buckets have space for, usually none when
@@ -211,56 +220,46 @@ func (f *feed) drain() {
 	}
 }
 
-// run serves the sessions until the last one left.
+// run encodes samples until the last session has left.
 func (f *feed) run() {
-	poll, end, changed := time.NewTicker(pollInterval), f.hub.Closing, f.hub.Changed()
+	poll, closing, changed := time.NewTicker(pollInterval), f.hub.Closing, f.hub.Changed()
 	defer poll.Stop()
-	defer f.forget()
-	var ending *closeError
+	defer f.cancel()
+	defer f.drain()
 	for {
 		select {
 		case s := <-f.in:
-			f.admit()
 			f.publish(s)
-		case done := <-f.finished:
-			f.resume(done)
-		case now := <-poll.C:
-			f.admit()
-			f.poll(now)
+		case <-poll.C:
+			f.settle()
 			select {
 			case <-changed:
 				if changed = f.hub.Changed(); f.hub.Gone(f.id) {
-					ending = &closeError{statusNormal, "the connector was deleted"}
+					f.close(closeReason{websocket.StatusNormalClosure, "the connector was deleted"})
 				}
 			default:
 			}
-		case <-end:
-			end, ending = nil, &closeError{statusGoingAway, "the agent is shutting down"}
-			f.shortenDeadlines()
+		case <-closing:
+			closing = nil
+			f.close(closeReason{websocket.StatusGoingAway, "the agent is shutting down"})
 		case <-f.done:
 			return
 		}
-		if ending != nil {
-			f.admit()
-			f.closeSessions(ending)
-		}
-		f.drop()
 	}
 }
 
-// admit adds the new sessions.
-func (f *feed) admit() {
-	f.mu.Lock()
-	newly := f.newly
-	f.newly = nil
-	f.mu.Unlock()
-	f.sessions = append(f.sessions, newly...)
-	for _, s := range newly {
-		f.show(s, time.Now())
+// close ends all sessions.
+func (f *feed) close(why closeReason) {
+	select {
+	case <-f.ending: // already
+	default:
+		f.why = why
+		close(f.ending)
+		time.AfterFunc(closeTimeout, f.cancel)
 	}
 }
 
-// publish encodes a sample and shows it.
+// publish encodes a sample for the sessions of its group.
 func (f *feed) publish(s sample) {
 	defer f.hub.hold(-s.memory)
 	records, err := s.batch.Records()
@@ -271,140 +270,91 @@ func (f *feed) publish(s sample) {
 		if f.hub.Show != nil {
 			f.hub.Show(&records[i])
 		}
-		text, err := record.AppendInspectJSON(newText(`{"result":`), &records[i])
+		text, err := record.AppendInspectJSON([]byte(`{"result":`), &records[i])
 		if err != nil {
 			continue // a value that JSON cannot represent
 		}
-		f.push(s.group, &frame{message: newMessage(append(text, '}')), number: s.first + uint64(i)})
+		f.push(s.group, &frame{text: append(text, '}'), number: s.first + uint64(i)})
 	}
-	now := time.Now()
-	for _, other := range f.sessions {
-		if other.group == s.group {
-			f.show(other, now)
-		}
-	}
-	f.trim(s.group)
 }
 
-// show sends the available frames to a session until the session is behind.
-func (f *feed) show(s *session, now time.Time) {
-	g := s.group
-	for !s.behind && s.left == nil {
-		if s.at = max(s.at, g.first); s.at == g.next {
-			return
+// settle lets the sessions count the records as dropped that no frame has followed since the last poll. Records that are
+// still being offered may yet be seen: the count of seen is in f.in once no offers are pending.
+func (f *feed) settle() {
+	for _, g := range *f.groups.Load() {
+		seen := f.seen(g)
+		quiet := seen == g.polled && g.offers.Load() == 0 && len(f.in) == 0
+		g.polled = seen
+		f.mu.Lock()
+		if quiet && seen > g.settled {
+			g.settled = seen
+			g.wake()
 		}
-		next := g.frames[s.at-g.first]
-		if next.number > s.expected {
-			f.miss(s, next.number, now)
-		}
-		if f.send(s, s.next(next, now)); s.behind {
-			s.frame = next
-			next.users++
-		}
+		f.mu.Unlock()
+	}
+}
+
+// wake wakes the sessions. The caller holds feed.mu.
+func (g *group) wake() {
+	close(g.changed)
+	g.changed = make(chan struct{})
+}
+
+// push adds a frame and drops the oldest beyond the limits, which groups share. The newest frame stays, whatever its
+// size, unless there is no memory for it.
+func (f *feed) push(g *group, fr *frame) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(g.sessions) == 0 || !f.hub.take(cap(fr.text)) {
+		return
+	}
+	groups := max(1, len(*f.groups.Load()))
+	frames, bytes := max(1, ringFrames/groups), ringBytes/groups
+	for len(g.frames) > 0 && (len(g.frames) >= frames || g.size+len(fr.text) > bytes) {
+		f.pop(g)
+	}
+	fr.users = 1
+	g.frames = append(g.frames, fr)
+	g.size += len(fr.text)
+	g.next++
+	g.wake()
+}
+
+// trim drops the frames that all sessions of the group have passed. The caller holds mu.
+func (f *feed) trim(g *group) {
+	for len(g.frames) > 0 && !slices.ContainsFunc(g.sessions, func(s *session) bool { return s.at <= g.first }) {
+		f.pop(g)
+	}
+}
+
+// pop drops the oldest frame. The caller holds mu.
+func (f *feed) pop(g *group) {
+	g.size -= len(g.frames[0].text)
+	f.release(g.frames[0])
+	g.frames[0] = nil
+	g.frames = g.frames[1:]
+	g.first++
+}
+
+// release ends one use of a frame. fr may be nil. The caller holds mu.
+func (f *feed) release(fr *frame) {
+	if fr == nil {
+		return
+	}
+	if fr.users--; fr.users == 0 {
+		f.hub.hold(-cap(fr.text))
 	}
 }
 
 // miss counts the records before number as dropped for the session. Records that the session skips because of its
-// interval are not counted.
+// interval are not counted. The caller holds mu.
 func (f *feed) miss(s *session, number uint64, now time.Time) {
 	missed := number - s.expected
-	if interval := s.wanted.interval; interval > 0 {
-		missed = min(missed, uint64(max(0, now.Sub(s.counted)/interval-1)))
-		s.counted = s.counted.Add(time.Duration(missed) * interval)
+	if s.interval > 0 {
+		missed = min(missed, uint64(max(0, now.Sub(s.counted)/s.interval-1)))
+		s.counted = s.counted.Add(time.Duration(missed) * s.interval)
 	}
 	f.dropped.Add(missed)
 	s.missed += missed
 	s.expected = number
-}
-
-// send sends b to a session. A goroutine sends the part that the client does not take at once.
-func (f *feed) send(s *session, b []byte) {
-	rest, err := s.send(b)
-	if err != nil {
-		s.left = err
-	} else if s.behind = len(rest) > 0 || s.under.behind(); s.behind {
-		_ = s.under.SetWriteDeadline(time.Now().Add(f.hub.Limits.Answer)) // it has a deadline, or is closed
-		go func() { f.finished <- finished{s, s.finish(rest)} }()
-	}
-}
-
-// resume continues a session that is no longer behind.
-func (f *feed) resume(done finished) {
-	s := done.session
-	s.behind, s.left = false, done.err
-	f.release(s.frame)
-	s.frame = nil
-	_ = s.under.SetWriteDeadline(time.Time{})
-	f.show(s, time.Now())
-	f.trim(s.group)
-}
-
-// poll reads messages from clients, and sends pings.
-func (f *feed) poll(now time.Time) {
-	for _, s := range f.sessions {
-		if s.behind {
-			continue // a read might make TLS write
-		}
-		answer, err := s.receive(f.buffer)
-		f.send(s, answer)
-		if s.left = cmp.Or(s.left, err); s.left != nil || s.behind {
-			continue
-		}
-		ping, err := s.ping(now, &f.hub.Limits)
-		f.send(s, ping)
-		if s.left = cmp.Or(s.left, err); s.left == nil && !s.behind {
-			f.reportMissed(s, now)
-		}
-	}
-	f.clean()
-}
-
-// reportMissed reports dropped records to a session if no frame has followed them since the last poll. Records that are
-// still being offered may yet be seen: the count of seen is in f.in once no offers are pending.
-func (f *feed) reportMissed(s *session, now time.Time) {
-	seen := f.seen(s.group)
-	if seen == s.polled && seen > s.expected && s.at == s.group.next && s.group.offers.Load() == 0 && len(f.in) == 0 {
-		f.miss(s, seen, now)
-	}
-	s.polled = seen
-	f.send(s, s.report(now))
-}
-
-// shortenDeadlines shortens the deadlines of sessions that are behind.
-func (f *feed) shortenDeadlines() {
-	for _, s := range f.sessions {
-		if s.behind {
-			_ = s.under.SetWriteDeadline(time.Now().Add(closeTimeout))
-		}
-	}
-}
-
-// closeSessions ends the sessions that are not in the middle of a message.
-func (f *feed) closeSessions(why *closeError) {
-	for _, s := range f.sessions {
-		if s.behind || s.left != nil {
-			continue
-		}
-		if !s.lines {
-			_, _ = s.conn.Read(f.buffer) // so that closing does not reset the connection
-			f.send(s, closing(why.status, why.reason))
-		}
-		s.left = cmp.Or(s.left, errLeft)
-	}
-}
-
-// drop removes the ended sessions.
-func (f *feed) drop() {
-	kept := f.sessions[:0]
-	for _, s := range f.sessions {
-		if s.left == nil || s.behind {
-			kept = append(kept, s)
-			continue
-		}
-		f.miss(s, max(s.expected, f.seen(s.group)), time.Now())
-		s.conn.Close()
-		f.hub.leave(f, s)
-	}
-	clear(f.sessions[len(kept):])
-	f.sessions = kept
 }

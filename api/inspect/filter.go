@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/conduit-agent/conduit/api/jsonhttp"
+	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/spec"
 )
@@ -45,11 +45,18 @@ func selectionOf(r *http.Request) (selection, error) {
 	if text := query.Get("rate"); text != "" {
 		rate, err := strconv.ParseFloat(text, 64)
 		if err != nil || !(rate > 0.001 && rate < 1e9) {
-			return s, jsonhttp.FieldError(spec.CodeInvalid, "rate", "rate must be a number of records per second above 0, not "+strconv.Quote(text))
+			return s, invalid("rate", "rate must be a number of records per second above 0, not "+strconv.Quote(text))
 		}
 		s.interval = time.Duration(float64(time.Second) / rate)
 	}
 	return s, nil
+}
+
+// invalid returns the error for a parameter of the query.
+func invalid(name, message string) error {
+	e := rest.Errorf(rest.InvalidArgument, spec.CodeInvalid, "%s", message).With("configPath", name)
+	e.Violations = []rest.Violation{{Field: name, Description: message}}
+	return e
 }
 
 func parseCondition(text string) (condition, error) {
@@ -61,11 +68,11 @@ func parseCondition(text string) (condition, error) {
 	case ok && name == "operation":
 		operation, err := record.ParseOperation(strings.ToLower(strings.TrimPrefix(value, "OPERATION_")))
 		if err != nil {
-			return nil, jsonhttp.FieldError(spec.CodeInvalid, "filter", err.Error())
+			return nil, invalid("filter", err.Error())
 		}
 		return func(b *record.Batch, i int) bool { return b.Operation(i) == operation }, nil
 	}
-	return nil, jsonhttp.FieldError(spec.CodeInvalid, "filter", "filter must be operation=NAME or metadata.KEY=VALUE, not "+strconv.Quote(text))
+	return nil, invalid("filter", "filter must be operation=NAME or metadata.KEY=VALUE, not "+strconv.Quote(text))
 }
 
 func (f *filter) matches(b *record.Batch, i int) bool {

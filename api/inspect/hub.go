@@ -1,17 +1,16 @@
 // Package inspect streams the records that pass connectors to any number of clients, over WebSocket or as lines. A
 // thousand clients take no more from a pipeline than a few.
-//
-// After the handshake it writes WebSocket frames itself, on non-blocking connections. The library needs three
-// goroutines and two buffers for each client, which double the memory of the agent for a thousand clients
-// (agent/engine/BENCHMARKS.md, "Under observation").
 package inspect
 
 import (
+	"context"
 	"maps"
 	"net/http"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins/record"
@@ -43,14 +42,15 @@ const (
 	ringFrames    = 1024     // messages by which a session may be behind
 	ringBytes     = 8 << 20  // size of these messages
 	handOver      = 1000     // batches waiting to be encoded; the token buckets limit their size
-	maxSessions   = 4 * 1024 // of the server, whatever the limit of file descriptors
-	sessionBytes  = 16 << 10 // memory of a session, including connection buffers
+	mostSessions  = 4 * 1024 // of the server, whatever the limit of file descriptors
+	fewFiles      = 1024     // that the process may open if the system does not say
+	sessionBytes  = 48 << 10 // memory of a session: stacks and connection buffers
 	// A record that is being encoded takes its own size, the JSON size, and the size of the buffer that was too
 	// small for the JSON.
 	encodingCopies = 4
 )
 
-// pollInterval is the time between two reads of messages from clients.
+// pollInterval is the time between two looks at what no session was shown, and whether the connector is gone.
 const pollInterval = 200 * time.Millisecond
 
 // Limits are the time limits of clients and filters.
@@ -84,40 +84,59 @@ type Hub struct {
 }
 
 // Serve shows the records that pass the connector from now on, over WebSocket or as lines of an endless response. The
-// session continues after Serve has returned, and outlives restarts of the pipeline. The connection must come from a
-// listener that Listen returned.
+// session outlives restarts of the pipeline, and a session over WebSocket continues after Serve has returned.
 func (h *Hub) Serve(w http.ResponseWriter, r *http.Request, connectorID string) error {
 	wanted, err := selectionOf(r)
 	if err != nil {
 		return err
 	}
-	s := &session{wanted: wanted, lines: !isUpgrade(r), under: connection(r)}
-	f := h.join(connectorID, s) // before the client learns that it sees records
-	if f == nil {
+	s := h.join(connectorID, wanted) // before the client learns that it sees records
+	if s == nil {
 		return rest.Errorf(rest.ResourceExhausted, rest.ReasonTooMany, "there are %d inspector sessions already",
-			sessions(files()))
+			maxSessions(files()))
 	}
-	if err := s.begin(w, r); err != nil || s.conn == nil {
-		h.leave(f, s)
-		return err
+	if !isUpgrade(r) {
+		defer h.leave(s)
+		c := stream(s.feed.ctx, w, r, h.Limits.Answer)
+		defer context.AfterFunc(s.feed.ctx, c.expire)()
+		s.run(c)
+		return nil
 	}
-	f.serve(s)
+	c := accept(s.feed.ctx, w, r, h.Limits.Answer)
+	if c == nil {
+		h.leave(s)
+		return nil
+	}
+	go func() { // the stack and the buffers of the request are released
+		defer h.leave(s)
+		defer func() { _ = c.conn.CloseNow() }() // usually it is closed already
+		s.run(c)
+	}()
 	return nil
 }
 
 // Wait returns when all sessions have ended.
 func (h *Hub) Wait() { h.open.Wait() }
 
-// sessions returns the maximum number of sessions. Each holds a connection, and together they leave three quarters of
+// maxSessions returns the maximum number of sessions. Each holds a connection, and together they leave three quarters of
 // the file descriptors to the rest of the agent.
-func sessions(files uint64) int64 { return int64(min(maxSessions, files/4)) }
+func maxSessions(files uint64) int64 { return int64(min(mostSessions, files/4)) }
 
-// join lets the session see the records that pass the connector from now on, once its feed serves it. It returns nil if
-// there are too many sessions. The caller must call leave in the end.
-func (h *Hub) join(id string, s *session) *feed {
+// files returns the maximum number of file descriptors of the process.
+func files() uint64 {
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		return fewFiles
+	}
+	return uint64(limit.Cur)
+}
+
+// join begins a session that sees the records that pass the connector from now on. It returns nil if there are too many
+// sessions. The caller must call leave in the end.
+func (h *Hub) join(id string, wanted selection) *session {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.total.Load() >= sessions(files()) {
+	if h.total.Load() >= maxSessions(files()) {
 		return nil
 	}
 	f := h.feeds[id]
@@ -134,17 +153,17 @@ func (h *Hub) join(id string, s *session) *feed {
 	h.total.Add(1)
 	h.hold(sessionBytes)
 	h.open.Add(1)
-	f.begin(s)
-	return f
+	return f.begin(wanted)
 }
 
-// leave ends a session of the feed.
-func (h *Hub) leave(f *feed, s *session) {
+// leave ends a session.
+func (h *Hub) leave(s *session) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	defer h.open.Done()
 	h.total.Add(-1)
 	h.hold(-sessionBytes)
+	f := s.feed
 	f.end(s)
 	if f.count--; f.count == 0 {
 		f.stop()

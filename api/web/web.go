@@ -7,9 +7,8 @@ import (
 	"bytes"
 	"compress/gzip"
 	"crypto/sha256"
-	_ "embed"
+	"embed"
 	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"path"
@@ -17,12 +16,8 @@ import (
 	"sync"
 )
 
-//go:generate go run gather.go
-
-// packed are the files in assets, compressed: uncompressed they would take three times the space in the binary.
-//
-//go:embed page.json.gz
-var packed []byte
+//go:embed assets
+var assets embed.FS
 
 // ContentSecurityPolicy lets the page load scripts, styles and images from the agent only,
 // connect to the agent only, and make no markup from text.
@@ -41,33 +36,26 @@ type file struct {
 	plain, gzip []byte
 }
 
-// all are the files by name. They are compressed one by one when the page is first requested.
+// all returns the files by name. They are compressed when the page is first requested.
 var all = sync.OnceValue(func() map[string]*file {
-	texts, err := unpack()
+	out := map[string]*file{}
+	entries, err := assets.ReadDir("assets")
 	if err != nil {
 		panic(err) // they are part of the binary
 	}
-	out := map[string]*file{}
-	for name, text := range texts {
-		content := []byte(text)
+	for _, e := range entries {
+		content, err := assets.ReadFile("assets/" + e.Name())
+		if err != nil {
+			panic(err)
+		}
 		sum := sha256.Sum256(content)
-		out[name] = &file{
-			media: mediaTypes[path.Ext(name)], tag: `"` + hex.EncodeToString(sum[:8]) + `"`,
+		out[e.Name()] = &file{
+			media: mediaTypes[path.Ext(e.Name())], tag: `"` + hex.EncodeToString(sum[:8]) + `"`,
 			plain: content, gzip: compress(content),
 		}
 	}
 	return out
 })
-
-// unpack returns the uncompressed files in assets.
-func unpack() (texts map[string]string, err error) {
-	r, err := gzip.NewReader(bytes.NewReader(packed))
-	if err != nil {
-		return nil, err
-	}
-	err = json.NewDecoder(r).Decode(&texts)
-	return texts, err
-}
 
 func compress(content []byte) []byte {
 	var b bytes.Buffer

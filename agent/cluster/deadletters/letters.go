@@ -100,7 +100,7 @@ func (s *Share) claims(pipeline string) (all []string) {
 	return all
 }
 
-// Totals implements resource.DeadLetterStore.
+// Totals implements api.DeadLetterStore.
 func (s *Share) Totals(ctx context.Context) ([]rest.DeadLetterTotals, error) {
 	return s.totals(ctx, func(string) bool { return true })
 }

@@ -48,7 +48,7 @@ func unavailable(pipeline string, err error) error {
 	return fmt.Errorf("cannot use the dead letters of pipeline %q in the cluster: %w", pipeline, err)
 }
 
-// List implements resource.DeadLetterStore. Dead letters on the disk of this agent come first, then those of the
+// List implements api.DeadLetterStore. Dead letters on the disk of this agent come first, then those of the
 // cluster.
 func (s *Share) List(ctx context.Context, pipeline string, f rest.DeadLetterFilter, before int64, limit int) (rest.DeadLetterPage, error) {
 	claims := s.claims(pipeline)
@@ -137,7 +137,7 @@ func overlaps(p part, f *rest.DeadLetterFilter) bool {
 	return (f.Since.IsZero() || !p.To.Before(f.Since)) && (f.Until.IsZero() || p.From.Before(f.Until))
 }
 
-// Get implements resource.DeadLetterStore.
+// Get implements api.DeadLetterStore.
 func (s *Share) Get(ctx context.Context, pipeline string, id int64) (found rest.DeadLetter, err error) {
 	claim, own, local := s.claimOf(pipeline, id)
 	if local {

@@ -31,7 +31,7 @@ func (s *Share) changeOne(ctx context.Context, pipeline, claim string, id int64,
 	return len(all) > 0, err
 }
 
-// Edit implements resource.DeadLetterStore.
+// Edit implements api.DeadLetterStore.
 func (s *Share) Edit(ctx context.Context, pipeline string, id int64, r *record.Record) (rest.DeadLetter, error) {
 	claim, own, local := s.claimOf(pipeline, id)
 	if local {
@@ -51,7 +51,7 @@ func (s *Share) Edit(ctx context.Context, pipeline string, id int64, r *record.R
 	return s.Get(ctx, pipeline, id)
 }
 
-// Drop implements resource.DeadLetterStore.
+// Drop implements api.DeadLetterStore.
 func (s *Share) Drop(ctx context.Context, pipeline string, ids []int64) (int64, error) {
 	return s.remove(ctx, pipeline, ids, func(*deadletter.Letter) bool { return true }, func(own []int64) (int64, error) {
 		return s.needs.Local.Drop(ctx, pipeline, own)
@@ -133,7 +133,7 @@ func (s *Share) dropFrom(ctx context.Context, pipeline, claim string, within fun
 	return int64(len(all)), err
 }
 
-// DropAll implements resource.DeadLetterStore.
+// DropAll implements api.DeadLetterStore.
 func (s *Share) DropAll(ctx context.Context, pipeline string, f rest.DeadLetterFilter) (n int64, err error) {
 	for _, claim := range s.claims(pipeline) {
 		until, err := s.queues.nextID(ctx, claim)

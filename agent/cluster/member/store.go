@@ -28,7 +28,7 @@ func (m *Membership) desired(own membership.OwnStore) membership.OwnStore {
 	return &sharedStore{own, m}
 }
 
-// Checkpoint implements resource.Checkpoints. Positions of cluster pipelines are in their claims.
+// Checkpoint implements api.Checkpoints. Positions of cluster pipelines are in their claims.
 func (s *sharedStore) Checkpoint(ctx context.Context, connectorID string) (*spec.Checkpoint, error) {
 	pipeline, ok := s.shared(connectorID)
 	if !ok {
@@ -48,12 +48,12 @@ func (s *sharedStore) shared(connectorID string) (pipeline string, ok bool) {
 	return s.member.pipelineOf(connectorID)
 }
 
-// ApplyIf implements resource.Store. Declarations of the API apply to all members of a cluster.
+// ApplyIf implements api.Store. Declarations of the API apply to all members of a cluster.
 func (s *sharedStore) ApplyIf(ctx context.Context, c *spec.Changes, expect map[string]string) error {
 	return s.member.apis.ApplyIf(ctx, c, expect)
 }
 
-// SetOverride implements resource.Store. In a cluster it applies to all members.
+// SetOverride implements api.Store. In a cluster it applies to all members.
 func (s *sharedStore) SetOverride(ctx context.Context, id string, status spec.Status) error {
 	if s.member.clustered(id) {
 		declared, err := s.Get(ctx, id)
@@ -76,7 +76,7 @@ func (s *sharedStore) override(ctx context.Context, id string, status spec.Statu
 	return s.member.member.SetOverride(ctx, id, status, digest)
 }
 
-// MoveCheckpoint implements resource.Checkpoints. The checkpoint of a cluster pipeline is in its claim, which no member holds
+// MoveCheckpoint implements api.Checkpoints. The checkpoint of a cluster pipeline is in its claim, which no member holds
 // while the pipeline is stopped. MoveCheckpoint changes it there, and in the store of this agent, which records it in
 // its history.
 func (s *sharedStore) MoveCheckpoint(ctx context.Context, declared *spec.Declaration, c spec.Checkpoint, before record.Position, event spec.Event) error {

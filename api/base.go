@@ -1,0 +1,259 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/conduit-agent/conduit/api/guard"
+	"github.com/conduit-agent/conduit/api/rest"
+	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// pollInterval is the time between two checks of a condition when no change is notified.
+const pollInterval = 250 * time.Millisecond
+
+// ErrStarting is returned by Observed.Ready while the agent is starting.
+var ErrStarting = errors.New("the agent is starting")
+
+// Observed provides the observed state of pipelines and connectors, and acts on it.
+type Observed interface {
+	// State returns the state of a pipeline, and false when none has been observed.
+	State(id string) (spec.State, bool)
+	// Placement returns the placement of a pipeline that another member of the cluster has to run, nil for a pipeline
+	// that this agent has to run.
+	Placement(id string) *rest.Placement
+	// Terms returns the cluster terms of a pipeline, nil for an agent outside a cluster.
+	Terms(id string) *rest.ClusterTerms
+	// Instances returns the instances of a pipeline that has several, nil for a pipeline with a single instance.
+	Instances(d *spec.Declaration) *rest.Instances
+	// Refused returns the numbers of dead letters of a pipeline on the disks of other members of the cluster.
+	Refused(id string) []rest.MemberDeadLetters
+	// Changed returns a channel that is closed soon after the next change of any state or
+	// of desired state. Waiting requests also poll from time to time.
+	Changed() <-chan struct{}
+	// Position returns the position of the source with this qualified id, nil if it has none.
+	Position(ctx context.Context, connectorID string) (record.Position, error)
+	// Restart restarts a pipeline, or starts it at once if it waits after a failure. It returns when the request is
+	// recorded.
+	Restart(ctx context.Context, id string) error
+	// Settle returns once the loop has acted on all earlier declarations.
+	Settle(ctx context.Context) error
+	// CutOff ends a stopping pipeline without waiting for the outstanding records. It returns when the request is
+	// recorded.
+	CutOff(ctx context.Context, id string) error
+	// CleanUp is called after the connector was removed from its pipeline: if it was ever
+	// started, LifecycleOnDeleted is called; then its state and position are forgotten.
+	CleanUp(ctx context.Context, connectorID string) error
+	// PluginChanges returns the changes of the executables that connectors run from, by connector.
+	PluginChanges() []spec.PluginChange
+	// Ready returns the reason why the agent is not ready: ErrStarting, or the component that is unavailable.
+	Ready(ctx context.Context) error
+	// Directory returns the state of the directory of the pipeline files.
+	Directory() spec.Directory
+}
+
+// shared holds the dependencies that all resources share.
+type shared struct {
+	Desired  *desired
+	Observed Observed
+	Guard    *guard.Guard
+	Rates    func() []rest.PipelineRates // of running pipelines; nil: rates are not measured
+	Closing  <-chan struct{}             // closed to end long-running responses
+}
+
+// view returns the view of settings that the client may see.
+func (s *shared) view(r *http.Request) *view {
+	return s.Desired.View(s.Guard.RoleOf(r) < guard.Admin)
+}
+
+// shown returns a pipeline as the API shows it.
+func (s *shared) shown(d *spec.Declaration) rest.Pipeline {
+	p := &d.Pipeline
+	body := rest.Pipeline{
+		ID: p.ID, State: s.stateOf(d), Config: rest.PipelineConfig{Name: p.Name, Description: p.Description, Labels: p.Labels},
+		ConnectorIDs: []string{}, ProcessorIDs: []string{},
+		CreatedAt: d.CreatedAt, UpdatedAt: d.UpdatedAt,
+	}
+	for i := range p.Connectors {
+		body.ConnectorIDs = append(body.ConnectorIDs, p.QualifiedID(p.Connectors[i].ID))
+	}
+	for i := range p.Processors {
+		body.ProcessorIDs = append(body.ProcessorIDs, p.QualifiedID(p.Processors[i].ID))
+	}
+	return body
+}
+
+// stateOf returns the observed state of a pipeline in the vocabulary of the API. A pipeline counts as running from the
+// time its connectors are open until they are closed.
+func (s *shared) stateOf(d *spec.Declaration) rest.PipelineState {
+	state, known := s.Observed.State(d.Pipeline.ID)
+	if !known {
+		state.Phase, state.StoppedByUser = spec.PhaseStopped, true
+	}
+	stopped := rest.PipelineState{Status: rest.StatusStopped, StoppedReason: rest.StoppedBySystem}
+	if state.StoppedByUser || d.Want() == spec.StatusStopped {
+		stopped.StoppedReason = rest.StoppedByUser
+	}
+	running := func(status rest.PipelineStatusCode) rest.PipelineState {
+		return rest.PipelineState{Status: status, StoppedReason: rest.StoppedUnspecified}
+	}
+	switch state.Phase {
+	case spec.PhaseRunning, spec.PhaseStopping:
+		return delivering(running(rest.StatusRunning), state.Stall)
+	case spec.PhaseRecovering:
+		return running(rest.StatusRecovering)
+	case spec.PhaseStarting:
+		if state.Failures > 0 {
+			return running(rest.StatusRecovering)
+		}
+	case spec.PhaseDegraded:
+		degraded := running(rest.StatusDegraded)
+		degraded.Error = state.Error
+		return degraded
+	}
+	return stopped
+}
+
+// delivering returns the state of a running pipeline, with the reason when it delivers nothing. A pipeline that failed
+// stays in recovery until it delivers again.
+func delivering(s rest.PipelineState, stall *spec.Stall) rest.PipelineState {
+	if stall == nil {
+		return s
+	}
+	if s.Error = stall.Message; stall.Failed {
+		s.Status = rest.StatusRecovering
+	}
+	return s
+}
+
+// present answers with a pipeline and its ETag.
+func (s *shared) present(w http.ResponseWriter, d *spec.Declaration, err error) (any, error) {
+	if err != nil {
+		return nil, err
+	}
+	w.Header().Set("ETag", etag(d.Pipeline))
+	setGeneration(w, d)
+	return s.shown(d), nil
+}
+
+// edit performs e for the request. The answer has the resulting generation in a header.
+func (s *shared) edit(w http.ResponseWriter, r *http.Request, e *edit) (*spec.Declaration, error) {
+	d, err := s.Desired.Edit(r, e)
+	if err == nil {
+		setGeneration(w, d)
+	}
+	return d, err
+}
+
+// vacant returns an error if a pipeline with this id exists, even if it is being deleted.
+func (s *shared) vacant(r *http.Request, id string) error {
+	d, err := s.Desired.Get(r.Context(), id)
+	switch {
+	case errors.Is(err, spec.ErrNotFound):
+		return nil
+	case err != nil:
+		return err
+	case d.Purge:
+		return beingDeleted(id)
+	case d.Withdrawn.IsZero():
+		return pipelineExists(id)
+	}
+	return rest.Errorf(rest.NotOwner, rest.ReasonOwnedByFile, "pipeline %q was declared in %s a short while ago and keeps its position in case the file comes back", id, d.Owner.Path).
+		Suggest("choose another id, or DELETE /v1/pipelines/%s to end the wait", id)
+}
+
+func beingDeleted(id string) error {
+	return rest.Errorf(rest.Aborted, rest.ReasonPipelineBeingDeleted, "pipeline %q is being deleted", id).Suggest("try again when that is done")
+}
+
+func pipelineExists(id string) error {
+	return rest.Errorf(rest.AlreadyExists, rest.ReasonPipelineExists, "pipeline %q exists already", id).
+		With("configPath", "id").Suggest("choose another id, or leave it out to get one")
+}
+
+// wait returns when done reports true or fails. It returns at once if limit is 0, which means that the client does not
+// want to wait. what names the operation in progress.
+func (s *shared) wait(w http.ResponseWriter, r *http.Request, limit time.Duration, what string, done func() (bool, error)) error {
+	if limit == 0 {
+		return nil
+	}
+	ctx, cancel := s.Long(w, r)
+	defer cancel()
+	ctx, cancel = context.WithTimeout(ctx, limit)
+	defer cancel()
+	tick := time.NewTicker(pollInterval)
+	defer tick.Stop()
+	for {
+		changed := s.Observed.Changed()
+		if ok, err := done(); ok || err != nil {
+			return err
+		}
+		select {
+		case <-changed:
+		case <-tick.C:
+		case <-ctx.Done():
+			return rest.Errorf(rest.DeadlineExceeded, rest.ReasonTimeout, "%s, but not done after %v", what,
+				limit).
+				Suggest("it goes on; ask for its status, or give ?wait= more time")
+		}
+	}
+}
+
+// replaceable returns the declaration of the API that a whole pipeline replaces, nil if there is none.
+func (s *shared) replaceable(r *http.Request, id string) (*spec.Declaration, error) {
+	d, err := s.Desired.Pipeline(r.Context(), id)
+	if err != nil {
+		return nil, s.vacant(r, id)
+	}
+	return d, owned(d)
+}
+
+// elsewhere returns the error for an operation that only the member running the pipeline can perform, nil if this agent
+// runs it.
+func (s *shared) elsewhere(id string) error {
+	p := s.Observed.Placement(id)
+	switch {
+	case p == nil:
+		return nil
+	case p.Member == "":
+		return rest.Errorf(rest.FailedPrecondition, rest.ReasonPipelineElsewhere, "no member of the cluster runs pipeline %q at present", id).
+			Suggest("GET /v1/cluster says who runs what")
+	}
+	return rest.Errorf(rest.FailedPrecondition, rest.ReasonPipelineElsewhere, "pipeline %q runs on the member %q of the cluster", id, p.Member).
+		Suggest("ask the agent of that member")
+}
+
+// notRunning returns the error for an operation that requires a running pipeline.
+func notRunning(id string) error {
+	return rest.Errorf(rest.FailedPrecondition, rest.ReasonPipelineNotRunning, "pipeline %q is not running", id).Suggest("start it first")
+}
+
+// Long returns a context that ends with r's or when the server ends. It removes the limit on the time for reading r,
+// which would also end a long response.
+func (s *shared) Long(w http.ResponseWriter, r *http.Request) (context.Context, context.CancelFunc) {
+	_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // some writers have no deadlines
+	ctx, cancel := context.WithCancel(r.Context())
+	go func() {
+		select {
+		case <-s.Closing:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, cancel
+}
+
+// read reads the body of a request for an operation. If the server does not offer the operation, it returns the error
+// for an unknown path.
+func read(w http.ResponseWriter, r *http.Request, body any, offered bool) error {
+	if err := readJSON(w, r, body); err != nil {
+		return err
+	}
+	if !offered {
+		return notFound()
+	}
+	return nil
+}

@@ -1,0 +1,67 @@
+package api
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/conduit-agent/conduit/api/rest"
+)
+
+// Member is this agent as a member of a cluster.
+type Member interface {
+	// Cluster returns this agent's view of the cluster.
+	Cluster(ctx context.Context) (rest.Cluster, error)
+	// Drain hands this agent's pipelines to other members, and makes it take no more. It returns when the agent has
+	// none, or with an error when ctx ends before.
+	Drain(ctx context.Context) error
+	// Resume lets the agent take pipelines again.
+	Resume(ctx context.Context) error
+}
+
+// clusterHandlers performs the operations on a cluster.
+type clusterHandlers struct {
+	Member Member // nil for an agent outside a cluster
+}
+
+// Get answers with the member that runs each pipeline.
+func (c *clusterHandlers) Get(_ http.ResponseWriter, r *http.Request) (any, error) {
+	if c.Member == nil {
+		return rest.Cluster{State: rest.ClusterAlone, Members: []rest.ClusterMember{}, Pipelines: []rest.ClusterPipeline{}}, nil
+	}
+	return c.Member.Cluster(r.Context())
+}
+
+// Drain hands this agent's pipelines to other members and answers when the agent has none. With a wait of 0 it answers
+// at once.
+func (c *clusterHandlers) Drain(w http.ResponseWriter, r *http.Request) (any, error) {
+	limit, err := waitTime(r)
+	if err != nil {
+		return nil, err
+	}
+	if c.Member == nil {
+		return nil, alone()
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), limit)
+	defer cancel()
+	if err := c.Member.Drain(ctx); err != nil && limit != 0 {
+		return nil, rest.Errorf(rest.DeadlineExceeded, rest.ReasonTimeout, "the pipelines of this member are being given away, and still not all are").
+			Suggest("it goes on; ask for the status of the cluster, or give ?wait= more time")
+	}
+	return c.Get(w, r)
+}
+
+// Resume lets the agent take pipelines again.
+func (c *clusterHandlers) Resume(w http.ResponseWriter, r *http.Request) (any, error) {
+	if c.Member == nil {
+		return nil, alone()
+	}
+	if err := c.Member.Resume(r.Context()); err != nil {
+		return nil, rest.Errorf(rest.Unavailable, rest.ReasonTimeout, "%v", err)
+	}
+	return c.Get(w, r)
+}
+
+func alone() error {
+	return rest.Errorf(rest.FailedPrecondition, rest.ReasonAlone, "this agent is no member of a cluster").
+		Suggest("set cluster.name and cluster.nats.url or cluster.postgres.url, and start it again")
+}

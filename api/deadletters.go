@@ -1,0 +1,283 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/conduit-agent/conduit/api/rest"
+	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// DeadLetterStore is the dead-letter store.
+type DeadLetterStore interface {
+	// Totals returns the totals of all dead letters, by pipeline id.
+	Totals(ctx context.Context) ([]rest.DeadLetterTotals, error)
+	// List returns a page of up to limit dead letters that match the filter, newest first, with ids below before; 0
+	// begins with the newest.
+	List(ctx context.Context, pipeline string, f rest.DeadLetterFilter, before int64, limit int) (rest.DeadLetterPage, error)
+	// Get returns a dead letter with its record, spec.ErrNotFound if there is none.
+	Get(ctx context.Context, pipeline string, id int64) (rest.DeadLetter, error)
+	// Edit replaces the record of a dead letter.
+	Edit(ctx context.Context, pipeline string, id int64, r *record.Record) (rest.DeadLetter, error)
+	// Drop drops dead letters and returns their number.
+	Drop(ctx context.Context, pipeline string, ids []int64) (int64, error)
+	// DropAll drops the dead letters that match the filter.
+	DropAll(ctx context.Context, pipeline string, f rest.DeadLetterFilter) (int64, error)
+}
+
+// deadLetterHandlers lists and changes dead letters. The dead letters of a deleted pipeline stay until they are dropped or
+// expire.
+type deadLetterHandlers struct {
+	shared
+	Store   DeadLetterStore
+	Replays Replays
+}
+
+// Default and maximum size of a page of dead letters.
+const (
+	defaultPage = 100
+	maxPage     = 500
+)
+
+// Totals answers with the dead-letter totals of each pipeline.
+func (s *deadLetterHandlers) Totals(_ http.ResponseWriter, r *http.Request) (any, error) {
+	if s.Store == nil {
+		return nil, notFound()
+	}
+	return answer(s.Store.Totals(r.Context()))
+}
+
+// List answers with a page of dead letters.
+func (s *deadLetterHandlers) List(_ http.ResponseWriter, r *http.Request) (any, error) {
+	if s.Store == nil {
+		return nil, notFound()
+	}
+	f, err := filter(r)
+	if err != nil {
+		return nil, err
+	}
+	before, err := numberParam(r, "before", 0)
+	if err != nil {
+		return nil, err
+	}
+	limit, err := numberParam(r, "limit", defaultPage)
+	if err != nil {
+		return nil, err
+	}
+	page, err := s.Store.List(r.Context(), r.PathValue("id"), f, before, int(max(1, min(limit, maxPage))))
+	page.Elsewhere = s.Observed.Refused(r.PathValue("id"))
+	if s.Replays != nil {
+		if status, ok := s.Replays.Status(r.Context(), r.PathValue("id")); ok && status.Running {
+			page.Replay = &status
+		}
+	}
+	if err == nil && page.Totals.Count == 0 && page.Totals.Dropped == 0 { // the pipeline may not exist
+		_, err := s.Desired.Pipeline(r.Context(), r.PathValue("id"))
+		return page, err
+	}
+	return answer(page, err)
+}
+
+// Get answers with a dead letter.
+func (s *deadLetterHandlers) Get(_ http.ResponseWriter, r *http.Request) (any, error) {
+	id, err := s.id(r)
+	if err != nil {
+		return nil, err
+	}
+	l, err := s.Store.Get(r.Context(), r.PathValue("id"), id)
+	return s.readable(r, l, err)
+}
+
+// Update replaces the record of a dead letter.
+func (s *deadLetterHandlers) Update(w http.ResponseWriter, r *http.Request) (any, error) {
+	id, err := s.id(r)
+	if err != nil {
+		return nil, err
+	}
+	var body rest.DeadLetterEdit
+	if err := readJSON(w, r, &body); err != nil {
+		return nil, err
+	}
+	edited, err := record.ParseReadable(body.Record)
+	if err != nil {
+		return nil, fieldError(spec.CodeInvalid, "record", err.Error())
+	}
+	if len(edited.Position) == 0 {
+		return nil, fieldError(spec.CodeRequired, "record.position", "record.position is missing; leave it as it was")
+	}
+	l, err := s.Store.Edit(r.Context(), r.PathValue("id"), id, &edited)
+	return s.readable(r, l, err)
+}
+
+// readable answers with a dead letter in the human-readable form. Its record is stored in the JSON form.
+func (s *deadLetterHandlers) readable(r *http.Request, l rest.DeadLetter, err error) (any, error) {
+	if err == nil && len(l.Record) > 0 {
+		l.Record, err = record.Readable(l.Record)
+	}
+	return found(s, r, l, err)
+}
+
+// Delete drops a dead letter.
+func (s *deadLetterHandlers) Delete(_ http.ResponseWriter, r *http.Request) (any, error) {
+	id, err := s.id(r)
+	if err != nil {
+		return nil, err
+	}
+	n, err := s.Store.Drop(r.Context(), r.PathValue("id"), []int64{id})
+	if err == nil && n == 0 {
+		err = spec.ErrNotFound
+	}
+	return found(s, r, rest.DeadLettersDropped{Dropped: n}, err)
+}
+
+// DeleteSome drops the selected dead letters: by id, by filter, or all.
+func (s *deadLetterHandlers) DeleteSome(_ http.ResponseWriter, r *http.Request) (any, error) {
+	if s.Store == nil {
+		return nil, notFound()
+	}
+	f, err := filter(r)
+	if err != nil {
+		return nil, err
+	}
+	ids, err := numbers(r)
+	if err != nil {
+		return nil, err
+	}
+	all, err := flagParam(r, "all")
+	if err != nil {
+		return nil, err
+	}
+	if err := errors.Join(checkSelection(ids, f, all), s.here(r.Context(), r.PathValue("id"))); err != nil {
+		return nil, err
+	}
+	var n int64
+	if len(ids) > 0 {
+		n, err = s.Store.Drop(r.Context(), r.PathValue("id"), ids)
+	} else {
+		n, err = s.Store.DropAll(r.Context(), r.PathValue("id"), f)
+	}
+	return answer(rest.DeadLettersDropped{Dropped: n}, err)
+}
+
+// here returns an error when neither the disk of this agent nor the store of its cluster has dead letters of a
+// pipeline, but the disk of another member has.
+func (s *deadLetterHandlers) here(ctx context.Context, pipeline string) error {
+	away := s.Observed.Refused(pipeline)
+	if len(away) == 0 {
+		return nil
+	}
+	page, err := s.Store.List(ctx, pipeline, rest.DeadLetterFilter{}, 0, 1)
+	if err != nil || page.Totals.Count > 0 {
+		return err
+	}
+	return rest.Errorf(rest.FailedPrecondition, rest.ReasonDeadLettersElsewhere, "neither this member of the cluster nor its store has dead letters of pipeline %q: %s", pipeline, rest.DeadLettersText(away)).
+		With("pipelineId", pipeline).Suggest("ask that member, as with --api.address; it replays them whichever member runs the pipeline")
+}
+
+// checkSelection returns an error unless the request selects dead letters in exactly one way: by ids, by a filter, or
+// all.
+func checkSelection(ids []int64, f rest.DeadLetterFilter, all bool) error {
+	ways := 0
+	for _, given := range []bool{len(ids) > 0, f != rest.DeadLetterFilter{}, all} {
+		if given {
+			ways++
+		}
+	}
+	if ways == 1 {
+		return nil
+	}
+	return fieldError(spec.CodeInvalid, "ids", "say which dead letters: give either ids, or a filter, or all")
+}
+
+// id returns the id of the dead letter in the path of the request.
+func (s *deadLetterHandlers) id(r *http.Request) (int64, error) {
+	id, err := strconv.ParseInt(r.PathValue("letter"), 10, 64)
+	if err != nil || s.Store == nil {
+		return 0, s.notFound(r)
+	}
+	return id, nil
+}
+
+// notFound returns an error that names the other members of the cluster that have dead letters of the pipeline on their
+// disks. Each member numbers its own dead letters.
+func (s *deadLetterHandlers) notFound(r *http.Request) error {
+	letter, pipeline := r.PathValue("letter"), r.PathValue("id")
+	if away := s.Observed.Refused(pipeline); len(away) > 0 {
+		return rest.Errorf(rest.NotFound, rest.ReasonDeadLettersElsewhere, "there is no dead letter %.40q of pipeline %.200q on this member of the cluster; %s", letter, pipeline, rest.DeadLettersText(away)).
+			With("configPath", "letter").With("pipelineId", pipeline).Suggest("ask the member that has it, as with --api.address; each member numbers those on its own disk")
+	}
+	return rest.Errorf(rest.NotFound, rest.ReasonNotFound, "there is no dead letter %.40q of pipeline %.200q", letter, pipeline).
+		With("configPath", "letter").Suggest("it may have been replayed or dropped; GET /v1/pipelines/%s/dead-letters lists those there are", pipeline)
+}
+
+func found[T any](s *deadLetterHandlers, r *http.Request, v T, err error) (any, error) {
+	if errors.Is(err, spec.ErrNotFound) {
+		return nil, s.notFound(r)
+	}
+	return answer(v, err)
+}
+
+// answer returns v, or err as a rest.Error. An error of another type counts as a failure of the store.
+func answer[T any](v T, err error) (any, error) {
+	if known := (*rest.Error)(nil); errors.As(err, &known) {
+		return nil, known
+	}
+	if err != nil {
+		return nil, rest.Errorf(rest.Unavailable, rest.ReasonUnavailable, "%v", err)
+	}
+	return v, nil
+}
+
+// filter returns the filter that the query describes.
+func filter(r *http.Request) (f rest.DeadLetterFilter, err error) {
+	q := r.URL.Query()
+	f.Error, f.Key, f.Stage = q.Get("error"), q.Get("key"), rest.DeadLetterStage(q.Get("stage"))
+	if f.Since, err = moment(r, "since"); err != nil {
+		return f, err
+	}
+	if f.Until, err = moment(r, "until"); err != nil {
+		return f, err
+	}
+	return f, checkFilter(f)
+}
+
+func checkFilter(f rest.DeadLetterFilter) error {
+	switch f.Stage {
+	case "", rest.StageSourceProcessor, rest.StagePipelineProcessor, rest.StageDestinationProcessor, rest.StageDestination:
+		return nil
+	}
+	return fieldError(spec.CodeInvalid, "stage", "stage must be source-processor, pipeline-processor, destination-processor or destination")
+}
+
+// moment returns the time in a parameter, zero without it.
+func moment(r *http.Request, name string) (time.Time, error) {
+	text := r.URL.Query().Get(name)
+	if text == "" {
+		return time.Time{}, nil
+	}
+	at, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return at, fieldError(spec.CodeInvalid, name, name+" must be a time such as 2026-01-02T15:04:05Z, not "+strconv.Quote(text))
+	}
+	return at, nil
+}
+
+// numbers returns the ids of the query.
+func numbers(r *http.Request) (ids []int64, err error) {
+	for text := range strings.SplitSeq(r.URL.Query().Get("ids"), ",") {
+		if text == "" {
+			continue
+		}
+		id, err := strconv.ParseInt(text, 10, 64)
+		if err != nil {
+			return nil, fieldError(spec.CodeInvalid, "ids", "ids must be numbers separated by commas, not "+strconv.Quote(text))
+		}
+		ids = append(ids, id)
+	}
+	return ids, nil
+}

@@ -1,0 +1,156 @@
+package api
+
+import (
+	"errors"
+	"net/http"
+
+	"github.com/conduit-agent/conduit/api/rest"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// pipelineHandlers serves pipelines without their connectors and processors.
+type pipelineHandlers struct{ shared }
+
+// List answers with all pipelines, or with the pipelines of a name.
+func (s *pipelineHandlers) List(_ http.ResponseWriter, r *http.Request) (any, error) {
+	name, err := namePattern(r)
+	if err != nil {
+		return nil, err
+	}
+	all, err := s.Desired.Declared(r.Context())
+	list := []rest.Pipeline{}
+	for i := range all {
+		if name.MatchString(all[i].Pipeline.Name) {
+			list = append(list, s.shown(&all[i]))
+		}
+	}
+	return list, err
+}
+
+// Get answers with a pipeline.
+func (s *pipelineHandlers) Get(w http.ResponseWriter, r *http.Request) (any, error) {
+	d, err := s.Desired.Pipeline(r.Context(), r.PathValue("id"))
+	return s.present(w, d, err)
+}
+
+// Create declares a stopped and empty pipeline.
+func (s *pipelineHandlers) Create(w http.ResponseWriter, r *http.Request) (any, error) {
+	var body rest.Pipeline
+	if err := readJSON(w, r, &body); err != nil {
+		return nil, err
+	}
+	if body.Config.Name == "" {
+		return nil, nameMissing()
+	}
+	p := &spec.Pipeline{ID: identify(body.ID, ""), Status: spec.StatusStopped, Name: body.Config.Name, Description: body.Config.Description, Labels: body.Config.Labels}
+	spec.Normalize(p)
+	if err := validate(p, within("")); err != nil {
+		return nil, err
+	}
+	if err := s.vacant(r, p.ID); err != nil {
+		return nil, err
+	}
+	changes := &spec.Changes{Declare: []spec.Declare{{Pipeline: *p, Owner: spec.Owner{Kind: spec.OwnerAPI}, Origin: origin}}}
+	err := s.Desired.Apply(r.Context(), changes, map[string]*spec.Declaration{p.ID: nil})
+	if errors.Is(err, errStale) {
+		err = pipelineExists(p.ID)
+	}
+	if err != nil {
+		return nil, err
+	}
+	d, err := s.Desired.Pipeline(r.Context(), p.ID)
+	return s.present(w, d, err)
+}
+
+func nameMissing() error {
+	return rest.Errorf(rest.InvalidArgument, rest.ReasonPipelineNameMissing, "a pipeline needs a name").
+		With("configPath", "config.name").Suggest("set config.name")
+}
+
+// Update changes the name and the description.
+func (s *pipelineHandlers) Update(w http.ResponseWriter, r *http.Request) (any, error) {
+	var body rest.Pipeline
+	if err := readJSON(w, r, &body); err != nil {
+		return nil, err
+	}
+	id := r.PathValue("id")
+	switch {
+	case body.ID != "" && body.ID != id:
+		return nil, mismatch("id", id, body.ID)
+	case body.Config.Name == "":
+		return nil, nameMissing()
+	}
+	d, err := s.edit(w, r, &edit{ID: id, Live: true, Current: pipelineTag, Apply: func(p *spec.Pipeline) error {
+		p.Name, p.Description = body.Config.Name, body.Config.Description
+		if body.Config.Labels != nil {
+			p.Labels = body.Config.Labels
+		}
+		return nil
+	}})
+	return s.present(w, d, err)
+}
+
+func pipelineTag(p *spec.Pipeline) string { return etag(*p) }
+
+// Delete answers when the pipeline's clean-up is done. A pipeline that its file withdrew can also be deleted, which
+// ends the wait for the file to come back.
+func (s *pipelineHandlers) Delete(w http.ResponseWriter, r *http.Request) (any, error) {
+	id := r.PathValue("id")
+	limit, err := waitTime(r)
+	if err != nil {
+		return nil, err
+	}
+	for {
+		d, err := s.deletable(r, id)
+		if err != nil {
+			return nil, err
+		}
+		changes := &spec.Changes{Withdraw: []spec.Withdraw{{ID: id, Origin: origin, Purge: true}}}
+		basis := map[string]*spec.Declaration{id: d}
+		if !d.Withdrawn.IsZero() {
+			basis[id] = nil
+		}
+		err = s.Desired.Apply(r.Context(), changes, basis)
+		if errors.Is(err, errStale) && r.Context().Err() == nil {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		return rest.Empty{}, s.wait(w, r, limit, "pipeline "+id+" is being deleted", func() (bool, error) { return s.gone(r, id) })
+	}
+}
+
+// deletable returns the declaration of a pipeline if it may be deleted.
+func (s *pipelineHandlers) deletable(r *http.Request, id string) (*spec.Declaration, error) {
+	if d, err := s.Desired.Get(r.Context(), id); err == nil && !d.Withdrawn.IsZero() {
+		return &d, nil
+	}
+	d, err := s.Desired.Pipeline(r.Context(), id)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.Desired.Editable(r, d, &edit{Live: true, Current: pipelineTag}); err != nil {
+		return nil, err
+	}
+	switch {
+	case s.Desired.Active(d):
+		return nil, running(id).Suggest("stop it first")
+	case len(d.Pipeline.Connectors) > 0:
+		return nil, rest.Errorf(rest.FailedPrecondition, rest.ReasonPipelineConnectors, "pipeline %q has %d connectors", id, len(d.Pipeline.Connectors)).
+			Suggest("delete its connectors first")
+	case len(d.Pipeline.Processors) > 0:
+		return nil, rest.Errorf(rest.FailedPrecondition, rest.ReasonPipelineProcessors, "pipeline %q has %d processors", id, len(d.Pipeline.Processors)).
+			Suggest("delete its processors first")
+	}
+	return d, nil
+}
+
+// gone reports whether a pipeline was forgotten, or is declared again.
+func (s *pipelineHandlers) gone(r *http.Request, id string) (bool, error) {
+	d, err := s.Desired.Get(r.Context(), id)
+	if errors.Is(err, spec.ErrNotFound) {
+		return true, nil
+	}
+	return d.Withdrawn.IsZero(), err
+}

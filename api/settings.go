@@ -1,0 +1,61 @@
+package api
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+
+	"github.com/conduit-agent/conduit/api/rest"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// keepSecrets replaces *** in settings by the value in old. at is the path of the settings in the request.
+func keepSecrets(settings, old map[string]string, at string) (map[string]string, error) {
+	settings = maps.Clone(settings)
+	for _, name := range slices.Sorted(maps.Keys(settings)) {
+		if settings[name] != rest.Redacted {
+			continue
+		}
+		value, ok := old[name]
+		if !ok {
+			field := joinPath(at, name)
+			return nil, fieldError(spec.CodeInvalid, field, fmt.Sprintf("%s is %s, which keeps a secret, but there is none yet", field, rest.Redacted)).
+				Suggest("write the value or a reference such as ${file:/path}")
+		}
+		settings[name] = value
+	}
+	return settings, nil
+}
+
+// keepAllSecrets is like Keep for all settings of p, which replaces old.
+func keepAllSecrets(p, old *spec.Pipeline, field naming) error {
+	before := map[string]map[string]string{}
+	eachSettings(old.Clone(), func(of, _ string, settings *map[string]string) { before[of] = *settings })
+	var failed error
+	eachSettings(p, func(of, at string, settings *map[string]string) {
+		kept, err := keepSecrets(*settings, before[of], field(at))
+		if err != nil && failed == nil {
+			failed = err
+		}
+		*settings = kept
+	})
+	return failed
+}
+
+// eachSettings calls do for all settings of p. of is the id of their owner, and at their JSON pointer.
+func eachSettings(p *spec.Pipeline, do func(of, at string, settings *map[string]string)) {
+	for i := range p.Connectors {
+		c, at := &p.Connectors[i], "/connectors/"+strconv.Itoa(i)
+		do("/connectors/"+c.ID, at+"/settings", &c.Settings)
+		eachProcessor("/connectors/"+c.ID, at, c.Processors, do)
+	}
+	eachProcessor("", "", p.Processors, do)
+	do(dLQPath, dLQPath+"/settings", &p.DLQ.Settings)
+}
+
+func eachProcessor(of, at string, all []spec.Processor, do func(of, at string, settings *map[string]string)) {
+	for i := range all {
+		do(of+"/processors/"+all[i].ID, at+"/processors/"+strconv.Itoa(i)+"/settings", &all[i].Settings)
+	}
+}
