@@ -204,7 +204,7 @@ func (m *Modules) load(ctx context.Context, path string, s stamp) (*module, erro
 		m.cache.touch(module.sum)
 		return module, nil
 	}
-	if err := module.compile(ctx, func() ([]byte, error) { return content, nil }); err != nil {
+	if err := module.compile(ctx, content); err != nil {
 		return nil, err
 	}
 	start := time.Now()
