@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -95,9 +94,8 @@ const maxAnswer = 32 << 20
 
 func (p *processor[S]) configureService() error {
 	o := &p.operation
-	u, err := url.Parse(o.url.value)
-	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
-		return sdk.SettingError{Setting: o.url.name, Message: "want a URL that begins with http:// or https:// and a host"}
+	if err := httpcall.CheckURL(o.url.value); err != nil {
+		return sdk.SettingError{Setting: o.url.name, Message: err.Error()}
 	}
 	if err := sdk.CheckHeader(o.key.name, o.key.value); err != nil {
 		return err

@@ -17,7 +17,6 @@ import (
 	"github.com/conduit-agent/conduit/plugins/zstd"
 )
 
-
 // timeLimit is a setting of all processors of this package.
 type timeLimit struct {
 	Timeout time.Duration `json:"timeout" default:"1m" desc:"How long one try may take." validate:"gt=0s"`

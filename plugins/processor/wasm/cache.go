@@ -1,10 +1,7 @@
 package wasm
 
 import (
-	"crypto/sha256"
 	"encoding/binary"
-	"encoding/hex"
-	"fmt"
 	"hash/crc32"
 	"io/fs"
 	"log/slog"
@@ -55,33 +52,11 @@ func (c *cache) touch(sum string) {
 	}
 }
 
-// sum returns the cached checksum of the file, or an empty string if it is unknown. A file whose stamp is unchanged has
-// the same content.
-func (c *cache) sum(path string, s stamp) string { return string(c.read(c.sumFile(path, s))) }
-
-func (c *cache) keepSum(path string, s stamp, sum string) {
-	c.write(c.sumFile(path, s), []byte(sum))
-}
-
-// sums is the directory with the checksums of files.
-const sums = "sums"
-
-func (c *cache) sumFile(path string, s stamp) string {
-	if abs, err := filepath.Abs(path); err == nil {
-		path = abs
-	}
-	of := sha256.Sum256(fmt.Appendf(nil, "%s %d %d %o %v", path, s.size, s.mtime.UnixNano(), s.mode, s.changed))
-	return filepath.Join(c.dir, sums, hex.EncodeToString(of[:]))
-}
-
 func (c *cache) specificationFile(sum string) string {
 	return filepath.Join(c.dirOf(sum), "specification")
 }
 
 func (c *cache) specification(sum string) *processorv1.Specify_Response {
-	if sum == "" {
-		return nil
-	}
 	b := c.read(c.specificationFile(sum))
 	spec := &processorv1.Specify_Response{}
 	if b == nil || proto.Unmarshal(b, spec) != nil || spec.GetName() == "" {
