@@ -29,8 +29,10 @@ func endlessModule(start, begin, end string) string {
 		return string([]byte{byte(len(code))}) + code
 	}
 	const (
-		request = "\x41\x20\x41\x80\x08\x10\x00" + "\x41\x00\x48\x04\x40\x0f\x0b" // if command_request(32, 1024) < 0 { return }
-		respond = "\x41\x00\x41\x05\x10\x01\x1a"                                  // drop(command_response(0, len(answer)))
+		// if command_request(32, 1024) < 0 { return }
+		request = "\x41\x20\x41\x80\x08\x10\x00" + "\x41\x00\x48\x04\x40\x0f\x0b"
+		// drop(command_response(0, len(answer)))
+		respond = "\x41\x00\x41\x05\x10\x01\x1a"
 	)
 	return "\x00asm\x01\x00\x00\x00" +
 		section(1, "\x02"+"\x60\x02\x7f\x7f\x01\x7f"+"\x60\x00\x00") + // types: (i32, i32) -> i32, () -> ()

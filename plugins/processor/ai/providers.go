@@ -67,8 +67,8 @@ func ollama(s ollamaSettings) (operation, error) {
 			if err := json.Unmarshal([]byte(texts[0]), &object); err != nil || object == nil {
 				return nil, fmt.Errorf("cannot use %s: it is no object", s.Field)
 			}
-			prompt := fmt.Sprintf("Instructions: {%s}\n Record: {%s}\n Suffix {Answer with the record that the instructions make of this one, as one JSON object, and with nothing else.}",
-				s.Prompt, texts[0])
+			prompt := fmt.Sprintf("Instructions: {%s}\n Record: {%s}\n Suffix {Answer with the record that the "+
+				"instructions make of this one, as one JSON object, and with nothing else.}", s.Prompt, texts[0])
 			return map[string]any{"model": s.Model, "prompt": prompt, "format": "json", "stream": false}, nil
 		},
 		results: func(answer []byte, n int) results {
@@ -245,15 +245,15 @@ func cohereCommand(s commandSettings) (operation, error) {
 	o.path, o.purpose, o.texts = "/v2/chat", "ask the model", 1
 	o.from, o.to = setting{"request.body", s.From}, setting{"response.body", s.To}
 	o.request = func(texts []string) (any, error) {
-		return map[string]any{"model": s.Model, "stream": false, "messages": []chatMessage{{"user", fillPrompt(s.Prompt, texts[0])}}}, nil
+		messages := []chatMessage{{"user", fillPrompt(s.Prompt, texts[0])}}
+		return map[string]any{"model": s.Model, "stream": false, "messages": messages}, nil
 	}
 	o.results = oneAt("message.content")
 	o.value = func(text string, result json.RawMessage) (any, error) {
-		const reason = "want one text"
 		if string(at(result, "0.type")) != `"text"` || at(result, "1") != nil {
 			result = nil
 		}
-		return textOf(reason)(text, at(result, "0.text"))
+		return textOf("want one text")(text, at(result, "0.text"))
 	}
 	return o, nil
 }
@@ -278,7 +278,8 @@ type embedSettings struct {
 
 func cohereEmbed(s embedSettings) (operation, error) {
 	if s.InputType == "" && !strings.Contains(s.Model, "v2") {
-		return operation{}, sdk.SettingError{Setting: "inputType", Message: fmt.Sprintf("model %s needs it: one of search_document, search_query, classification, clustering, image", s.Model)}
+		return operation{}, sdk.SettingError{Setting: "inputType", Message: fmt.Sprintf("model %s needs it: "+
+			"one of search_document, search_query, classification, clustering, image", s.Model)}
 	}
 	compress, err := zstd.NewFramer()
 	if err != nil {

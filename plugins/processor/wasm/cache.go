@@ -16,8 +16,8 @@ import (
 	"github.com/conduit-agent/conduit/plugins/processor/wasm/wasmpb/processorv1"
 )
 
-// made is the version of the cached files. wazero never uses the code that another version compiled; with the version in
-// the name, that code is pruned.
+// made is the version of the cached files. wazero never uses the code that another version compiled; with the version
+// in the name, that code is pruned.
 var made = sync.OnceValue(func() string {
 	version := "wazero"
 	if info, ok := debug.ReadBuildInfo(); ok {
