@@ -266,6 +266,8 @@ func TestCohereCommand(t *testing.T) {
 		"answer: %s":      "answer: who are you?",
 		"100%% of %s, %d": "100% of who are you?, %d",
 		"no place":        "no place\nwho are you?",
+		"%%s":             "%s\nwho are you?",
+		"%%%s":            "%who are you?",
 	} {
 		f.requests = nil
 		records := raws("who are you?")

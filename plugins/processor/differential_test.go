@@ -546,7 +546,7 @@ func TestMain(m *testing.M) {
 	m.Run()
 }
 
-var compared = flag.Int("records", 1000, "random records for each processor that is compared with its reference")
+var compared = flag.Int("records", 200, "random records for each processor that is compared with its reference")
 
 // TestProcessorsAreTheirReference feeds random records to each processor and to its reference implementation.
 func TestProcessorsAreTheirReference(t *testing.T) {
@@ -570,8 +570,9 @@ func compareWithReference(t *testing.T, d differential, n int) {
 		t.Fatal(err)
 	}
 	fates := [3]int{} // kept, refused, dropped
-	for done := 0; done < n; done += 1000 {
-		in, copies := make([]record.Record, 1000), make([]record.Record, 1000)
+	size := min(n, 1000)
+	for done := 0; done < n; done += size {
+		in, copies := make([]record.Record, size), make([]record.Record, size)
 		for i := range in {
 			in[i] = random(rnd)
 			copies[i] = in[i].Clone()

@@ -1,6 +1,7 @@
 package processor_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -103,6 +104,10 @@ func TestFilter(t *testing.T) {
 }
 
 func TestMistakesAreFoundBefore(t *testing.T) {
+	deepest := 4 << 10
+	if *everyExpression {
+		deepest = 64 << 10
+	}
 	for _, test := range []struct {
 		plugin               sdk.ProcessorPlugin
 		setting, value, want string
@@ -114,7 +119,7 @@ func TestMistakesAreFoundBefore(t *testing.T) {
 		{expr.Filter(), "expression", ``, "required"},
 		// Parsing it would exhaust the stack.
 		{expr.Filter(), "expression", strings.Repeat("(", 4<<20), "it has 4194304 bytes, and may have 65536"},
-		{expr.Filter(), "expression", strings.Repeat("[", 64<<10), "expression:1:65536: unexpected token EOF"},
+		{expr.Filter(), "expression", strings.Repeat("[", deepest), fmt.Sprintf("expression:1:%d: unexpected token EOF", deepest)},
 		{expr.Map(), "mapping", ".Metadata.a = \"x\"\n.Payload.After.total = foo(1)", "mapping:2:24: unknown name foo\n| .Payload.After.total = foo(1)\n|                        ^"},
 		{expr.Map(), "mapping", ".Payload.After.a =\n  after.x +\n  upper(5)", "mapping:3:9: "},
 		{expr.Map(), "mapping", "after.x", "mapping:1: want reference = expression"},

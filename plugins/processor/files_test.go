@@ -5,6 +5,7 @@ package processor_test
 import (
 	"context"
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -30,7 +31,11 @@ func TestNoSettingLeadsOutside(t *testing.T) {
 			if p.Type != sdk.TypeString && p.Type != sdk.TypeFile {
 				continue
 			}
-			for _, value := range append(append([]string(nil), names...), addresses...) {
+			values := slices.Clone(names)
+			if strings.Contains(strings.ToLower(name), "url") {
+				values = append(values, addresses...)
+			}
+			for _, value := range values {
 				settings := maps.Clone(fewest)
 				if name == "script.path" {
 					delete(settings, "script")

@@ -3,10 +3,8 @@ package enrich
 import (
 	"container/list"
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"time"
 
 	"github.com/conduit-agent/conduit/plugins/charset"
@@ -63,23 +61,12 @@ func (p *web) Configure(_ context.Context, settings map[string]string) (err erro
 		return sdk.SettingError{Setting: "url", Message: err.Error()}
 	}
 	if text, ok := p.url.Constant(); ok {
-		if err := checkURL(text); err != nil {
+		if err := httpcall.CheckURL(text); err != nil {
 			return sdk.SettingError{Setting: "url", Message: err.Error()}
 		}
 	}
 	p.target, err = parseTarget(p.settings.Target)
 	return err
-}
-
-func checkURL(text string) error {
-	u, err := url.Parse(text)
-	if err != nil {
-		return errors.New("it is no URL") // the error of Parse would repeat the URL, with its secrets
-	}
-	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return errors.New("want a URL that begins with http:// or https:// and names a host")
-	}
-	return nil
 }
 
 // SchemaParts implements sdk.SchemaUser.
@@ -153,7 +140,7 @@ func (p *web) answer(ctx context.Context, r *record.Record) (answer, error) {
 
 // ask queries the service, with retries.
 func (p *web) ask(ctx context.Context, text string) (answer, error) {
-	if err := checkURL(text); err != nil {
+	if err := httpcall.CheckURL(text); err != nil {
 		return answer{}, fmt.Errorf("cannot use the URL: %w", err)
 	}
 	got, err := p.client.Do(ctx, httpcall.Request{Method: http.MethodGet, URL: text, Header: p.header})

@@ -4,6 +4,7 @@ package httpcall
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -69,6 +70,18 @@ func (e *StatusError) Error() string {
 	return text
 }
 
+// CheckURL checks that a request can be sent to a URL. The error does not repeat the URL, which may hold a secret.
+func CheckURL(text string) error {
+	u, err := url.Parse(text)
+	if err != nil {
+		return errors.New("it is no URL")
+	}
+	if (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
+		return errors.New("want a URL that begins with http:// or https:// and a host")
+	}
+	return nil
+}
+
 // maxShown is the maximum length of a response in an error.
 const maxShown = 300
 
@@ -97,7 +110,7 @@ func (c *Client) Do(ctx context.Context, r Request) (Response, error) {
 	for try := 0; ; try++ {
 		answer, err := c.once(ctx, r)
 		if err == nil || ctx.Err() != nil {
-			return answer, firstError(ctx.Err(), err)
+			return answer, cmp.Or(ctx.Err(), err)
 		}
 		pause, again := c.pause(try, answer, err)
 		if !again {
@@ -114,15 +127,6 @@ func (c *Client) Do(ctx context.Context, r Request) (Response, error) {
 		case <-timer.C:
 		}
 	}
-}
-
-func firstError(errs ...error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // pause returns the time to wait before the next attempt, and whether there is one.

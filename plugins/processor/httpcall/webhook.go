@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -105,7 +104,7 @@ func (p *processor) configureRequest(c config) (err error) {
 		return settingError("request.url", err)
 	}
 	if text, constant := p.url.Constant(); constant {
-		if err := checkURL(text); err != nil {
+		if err := CheckURL(text); err != nil {
 			return settingError("request.url", err)
 		}
 	}
@@ -113,17 +112,6 @@ func (p *processor) configureRequest(c config) (err error) {
 		if p.body, err = template.Parse(c.Body, template.Strict); err != nil {
 			return settingError("request.body", err)
 		}
-	}
-	return nil
-}
-
-func checkURL(text string) error {
-	u, err := url.Parse(text)
-	if err != nil {
-		return errors.New("it is no URL")
-	}
-	if (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
-		return errors.New("want a URL that begins with http:// or https:// and a host")
 	}
 	return nil
 }
@@ -248,7 +236,7 @@ func (p *processor) request(r *record.Record) (out Request, err error) {
 		return out, fmt.Errorf("cannot make the URL: %w", err)
 	}
 	out.URL = string(p.scratch)
-	if err := checkURL(out.URL); err != nil {
+	if err := CheckURL(out.URL); err != nil {
 		return out, fmt.Errorf("cannot use the URL that request.url makes: %w", err)
 	}
 	if p.body != nil {

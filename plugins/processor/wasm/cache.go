@@ -1,12 +1,9 @@
 package wasm
 
 import (
-	"crypto/sha256"
 	"encoding/binary"
-	"encoding/hex"
-	"errors"
-	"fmt"
 	"hash/crc32"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -16,14 +13,13 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"github.com/conduit-agent/conduit/plugins/processor/wasm/fuel"
 	"github.com/conduit-agent/conduit/plugins/processor/wasm/wasmpb/processorv1"
 )
 
-// made is the version of the cached files. It covers how modules are rewritten and the compiler. Modules are compiled
-// again for another version.
+// made is the version of the cached files. wazero never uses the code that another version compiled; with the version
+// in the name, that code is pruned.
 var made = sync.OnceValue(func() string {
-	version := fmt.Sprint(fuel.Version)
+	version := "wazero"
 	if info, ok := debug.ReadBuildInfo(); ok {
 		for _, d := range info.Deps {
 			if d.Path == "github.com/tetratelabs/wazero" {
@@ -56,33 +52,11 @@ func (c *cache) touch(sum string) {
 	}
 }
 
-// sum returns the cached checksum of the file, or an empty string if it is unknown. A file whose stamp is unchanged has
-// the same content.
-func (c *cache) sum(path string, s stamp) string { return string(c.read(c.sumFile(path, s))) }
-
-func (c *cache) keepSum(path string, s stamp, sum string) {
-	c.write(c.sumFile(path, s), []byte(sum))
-}
-
-// sums is the directory with the checksums of files.
-const sums = "sums"
-
-func (c *cache) sumFile(path string, s stamp) string {
-	if abs, err := filepath.Abs(path); err == nil {
-		path = abs
-	}
-	of := sha256.Sum256(fmt.Appendf(nil, "%s %d %d %o %v", path, s.size, s.mtime.UnixNano(), s.mode, s.changed))
-	return filepath.Join(c.dir, sums, hex.EncodeToString(of[:]))
-}
-
 func (c *cache) specificationFile(sum string) string {
 	return filepath.Join(c.dirOf(sum), "specification")
 }
 
 func (c *cache) specification(sum string) *processorv1.Specify_Response {
-	if sum == "" {
-		return nil
-	}
 	b := c.read(c.specificationFile(sum))
 	spec := &processorv1.Specify_Response{}
 	if b == nil || proto.Unmarshal(b, spec) != nil || spec.GetName() == "" {
@@ -100,28 +74,20 @@ func (c *cache) keepSpecification(sum string, spec *processorv1.Specify_Response
 	c.write(c.specificationFile(sum), b)
 }
 
-func (c *cache) meteredFile(sum string) string { return filepath.Join(c.dirOf(sum), "metered") }
+// codeDir returns the directory for the compiled code of a module, or an empty string without a cache. Its content
+// belongs to wazero.
+func (c *cache) codeDir(sum string) string {
+	if c.dir == "" {
+		return ""
+	}
+	return filepath.Join(c.dirOf(sum), "code")
+}
 
-// metered returns the module with this checksum in the form that is compiled: its loops ask the host whether to
-// continue. content returns the original module.
-func (c *cache) metered(sum string, content func() ([]byte, error)) ([]byte, error) {
-	file := c.meteredFile(sum)
-	if kept := c.read(file); kept != nil {
-		return kept, nil
-	}
-	b, err := content()
-	if err != nil {
-		return nil, err
-	}
-	b, err = fuel.Meter(b, "conduit", "command_request")
-	if errors.Is(err, fuel.ErrNoImport) {
-		return nil, fmt.Errorf("it is no processor: %w", err)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("cannot compile it: %w", err)
-	}
-	c.write(file, b)
-	return b, nil
+// dropCode removes the compiled code of a module, which may be damaged. It returns false if there is none.
+func (c *cache) dropCode(sum string) bool {
+	dir := c.codeDir(sum)
+	files, err := fs.Glob(os.DirFS(dir), "*/*")
+	return dir != "" && err == nil && len(files) > 0 && os.RemoveAll(dir) == nil
 }
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)

@@ -11,7 +11,6 @@ import (
 	"github.com/tetratelabs/wazero/sys"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/conduit-agent/conduit/plugins/processor/wasm/fuel"
 	"github.com/conduit-agent/conduit/plugins/processor/wasm/wasmpb/procutilsv1"
 	"github.com/conduit-agent/conduit/plugins/schema"
 	"github.com/conduit-agent/conduit/plugins/wire/wirepb/schemav1"
@@ -35,12 +34,18 @@ const (
 	codeEgressTransport        = 4294967280
 )
 
-// instantiateHost makes the module "conduit". Its functions take a buffer and return the size of the data they wrote to
+// Names that every guest imports.
+const (
+	hostModule     = "conduit"
+	commandRequest = "command_request"
+)
+
+// instantiateHost makes the host module. Its functions take a buffer and return the size of the data they wrote to
 // it, or a code.
 func instantiateHost(ctx context.Context, r wazero.Runtime) error {
-	builder := r.NewHostModuleBuilder("conduit")
+	builder := r.NewHostModuleBuilder(hostModule)
 	for name, f := range map[string]func(*guest, context.Context, buffer) uint32{
-		"command_request":  (*guest).commandRequest,
+		commandRequest:     (*guest).commandRequest,
 		"command_response": (*guest).commandResponse,
 		"create_schema":    service((*guest).createSchema),
 		"get_schema":       service((*guest).getSchema),
@@ -49,9 +54,7 @@ func instantiateHost(ctx context.Context, r wazero.Runtime) error {
 		call := func(ctx context.Context, m api.Module, stack []uint64) {
 			b := buffer{m.Memory(), uint32(stack[0]), uint32(stack[1])}
 			code := uint32(codeInternal)
-			if b.at == fuel.At && b.space == fuel.Space {
-				code = loopsBetweenChecks
-			} else if g := guestFrom(ctx); g != nil && b.memory != nil {
+			if g := guestFrom(ctx); g != nil && b.memory != nil {
 				code = f(g, ctx, b)
 			}
 			endIfKilled(ctx, m)
@@ -65,11 +68,7 @@ func instantiateHost(ctx context.Context, r wazero.Runtime) error {
 	return err
 }
 
-// loopsBetweenChecks is the number of loop iterations that a guest runs before it asks whether to continue. The garbage
-// collector also waits for this check.
-const loopsBetweenChecks = 1000
-
-// endIfKilled ends a killed guest instead of returning to it.
+// endIfKilled ends a killed guest instead of returning to it, so that it does not log that its call failed.
 func endIfKilled(ctx context.Context, m api.Module) {
 	if ctx.Err() != nil {
 		_ = m.CloseWithExitCode(ctx, sys.ExitCodeContextCanceled)

@@ -49,35 +49,38 @@ func (m *module) ready(ctx context.Context) error {
 	if m.compiled != nil {
 		return nil
 	}
-	if m.compileSkeleton(ctx) {
-		return nil
+	content, err := m.content()
+	if err == nil {
+		err = m.compile(ctx, content)
 	}
-	if err := m.compile(ctx, m.content); err != nil {
+	if err != nil {
 		return fmt.Errorf("cannot load the processor from %s: %w", m.path, err)
 	}
 	return nil
 }
 
-// compile compiles the module that content returns. The caller holds mu, unless m is not shared yet.
-func (m *module) compile(ctx context.Context, content func() ([]byte, error)) error {
-	metered, err := m.modules.cache.metered(m.sum, content)
-	if err != nil {
-		return err
-	}
+// compile compiles the content. The caller holds mu, unless m is not shared yet.
+func (m *module) compile(ctx context.Context, content []byte) error {
 	start := time.Now()
-	e, compiled, err := m.compileIn(ctx, m.modules.cache.dirOf(m.sum), metered)
+	e, compiled, err := m.compileOnce(ctx, content)
+	if err != nil && m.modules.cache.dropCode(m.sum) {
+		m.modules.Log.Info("compiling a processor again", "plugin_path", m.path, "err", err)
+		e, compiled, err = m.compileOnce(ctx, content)
+	}
 	if err != nil {
 		return err
 	}
 	m.modules.Log.Debug("compiled processor", "plugin_path", m.path, "took", time.Since(start))
-	m.use(e, compiled)
-	m.keepSkeleton(ctx, metered)
+	m.engine, m.compiled = e, compiled
+	m.users.mu.Lock()
+	m.users.close = func() error { return e.close(context.Background()) }
+	m.users.mu.Unlock()
 	return nil
 }
 
-// compileIn compiles a module with an engine that keeps compiled code in dir.
-func (m *module) compileIn(ctx context.Context, dir string, content []byte) (*engine, wazero.CompiledModule, error) {
-	e, err := newEngine(context.WithoutCancel(ctx), dir, m.modules.Memory, m.modules.Log)
+// compileOnce compiles the content with an engine of its own, unless the code is cached.
+func (m *module) compileOnce(ctx context.Context, content []byte) (*engine, wazero.CompiledModule, error) {
+	e, err := newEngine(context.WithoutCancel(ctx), m.modules.cache.codeDir(m.sum), m.modules.Memory, m.modules.Log)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -86,14 +89,6 @@ func (m *module) compileIn(ctx context.Context, dir string, content []byte) (*en
 		return nil, nil, errors.Join(err, e.close(context.WithoutCancel(ctx)))
 	}
 	return e, compiled, nil
-}
-
-// use sets the compiled module from which guests are started.
-func (m *module) use(e *engine, compiled wazero.CompiledModule) {
-	m.engine, m.compiled = e, compiled
-	m.users.mu.Lock()
-	m.users.close = func() error { return e.close(context.Background()) }
-	m.users.mu.Unlock()
 }
 
 // start starts a guest of the module, which must be ready.

@@ -186,25 +186,19 @@ func (m *Modules) inspect(ctx context.Context, path string, info fs.FileInfo) *f
 }
 
 // load reads a file and gets the specification of the processor in it. The specification is cached: a known module is
-// not compiled before it is used, and its file is not even read while it is unchanged.
+// not compiled before it is used.
 func (m *Modules) load(ctx context.Context, path string, s stamp) (*module, error) {
-	module := &module{modules: m, path: path, stamp: s, sum: m.cache.sum(path, s)}
-	if module.spec = m.cache.specification(module.sum); module.spec != nil {
-		m.cache.touch(module.sum)
-		return module, nil
-	}
 	content, err := readModule(path)
 	if err != nil {
 		return nil, err
 	}
 	hash := sha256.Sum256(content)
-	module.sum = hex.EncodeToString(hash[:])
-	m.cache.keepSum(path, s, module.sum)
+	module := &module{modules: m, path: path, stamp: s, sum: hex.EncodeToString(hash[:])}
 	if module.spec = m.cache.specification(module.sum); module.spec != nil {
 		m.cache.touch(module.sum)
 		return module, nil
 	}
-	if err := module.compile(ctx, func() ([]byte, error) { return content, nil }); err != nil {
+	if err := module.compile(ctx, content); err != nil {
 		return nil, err
 	}
 	start := time.Now()

@@ -29,9 +29,8 @@ type unused struct {
 func (m *Modules) prune(now time.Time) {
 	m.mu.Lock()
 	known := m.dirErr == nil && !m.pruned && m.CacheDir != ""
-	used := map[string]bool{filepath.Join(m.CacheDir, sums): true}
-	for path, f := range m.files {
-		used[m.cache.sumFile(path, f.stamp)] = true
+	used := map[string]bool{}
+	for _, f := range m.files {
 		if f.module != nil {
 			used[m.cache.dirOf(f.module.sum)] = true
 		}
@@ -44,19 +43,18 @@ func (m *Modules) prune(now time.Time) {
 	if !known {
 		return
 	}
-	m.cache.prune(m.CacheDir, used, now)
-	m.cache.prune(filepath.Join(m.CacheDir, sums), used, now)
+	m.cache.prune(used, now)
 }
 
-// prune removes unused entries of dir that are too old or exceed the size limit.
-func (c *cache) prune(dir string, used map[string]bool, now time.Time) {
-	entries, err := os.ReadDir(dir)
+// prune removes unused entries that are too old or exceed the size limit.
+func (c *cache) prune(used map[string]bool, now time.Time) {
+	entries, err := os.ReadDir(c.dir)
 	if err != nil {
 		return // nothing is cached
 	}
 	var all []unused
 	for _, entry := range entries {
-		path := filepath.Join(dir, entry.Name())
+		path := filepath.Join(c.dir, entry.Name())
 		if info, err := entry.Info(); err == nil && !used[path] {
 			all = append(all, unused{path, bytesIn(path), info.ModTime()})
 		}

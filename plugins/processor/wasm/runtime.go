@@ -7,10 +7,12 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/tetratelabs/wazero"
+	"github.com/tetratelabs/wazero/api"
 	"github.com/tetratelabs/wazero/experimental"
 	"github.com/tetratelabs/wazero/imports/wasi_snapshot_preview1"
 
@@ -50,6 +52,7 @@ func newEngine(ctx context.Context, cacheDir string, memory int64, log *slog.Log
 	config := wazero.NewRuntimeConfigCompiler().
 		WithCompilationCache(e.cache).
 		WithMemoryLimitPages(uint32(min(memory/pageSize, 65536))).
+		WithCloseOnContextDone(true). // ends endless loops
 		WithDebugInfoEnabled(false)
 	e.runtime = wazero.NewRuntimeWithConfig(ctx, config)
 	if _, err := wasi_snapshot_preview1.Instantiate(ctx, e.runtime); err != nil {
@@ -65,22 +68,34 @@ func (e *engine) close(ctx context.Context) error {
 	return errors.Join(e.runtime.Close(ctx), e.cache.Close(ctx))
 }
 
-// compile compiles a metered module. This is slow unless the compiled code is cached.
+// compile compiles a module. This is slow unless the compiled code is cached.
 func (e *engine) compile(ctx context.Context, content []byte) (wazero.CompiledModule, error) {
 	ctx = experimental.WithCompilationWorkers(ctx, max(1, runtime.NumCPU()/2))
 	compiled, err := e.runtime.CompileModule(ctx, content)
 	if err != nil {
 		return nil, fmt.Errorf("cannot compile it: %w", err)
 	}
-	if _, ok := compiled.ExportedFunctions()["_start"]; !ok {
-		_ = compiled.Close(ctx)
-		return nil, errors.New(`it exports no function "_start": build it as a command, not as a library`)
-	}
-	if len(compiled.ExportedMemories()) == 0 {
-		_ = compiled.Close(ctx)
-		return nil, errors.New("it exports no memory")
+	if err := checkProcessor(compiled); err != nil {
+		return nil, errors.Join(err, compiled.Close(ctx))
 	}
 	return compiled, nil
+}
+
+// checkProcessor checks that a module is a program that asks the host for commands.
+func checkProcessor(compiled wazero.CompiledModule) error {
+	asks := func(f api.FunctionDefinition) bool {
+		module, name, _ := f.Import()
+		return module == hostModule && name == commandRequest
+	}
+	switch {
+	case !slices.ContainsFunc(compiled.ImportedFunctions(), asks):
+		return fmt.Errorf("it is no processor: it does not import the function %s.%s", hostModule, commandRequest)
+	case compiled.ExportedFunctions()["_start"] == nil:
+		return errors.New(`it exports no function "_start": build it as a command, not as a library`)
+	case len(compiled.ExportedMemories()) == 0:
+		return errors.New("it exports no memory")
+	}
+	return nil
 }
 
 // guestConfig configures one guest.

@@ -122,9 +122,10 @@ var campaigns = []Campaign{
 	{Name: "javascript-hostile", Dir: "plugins/processor/javascript", Run: "^TestHostileScripts$",
 		Full: []string{"-hostile=0"}, FullOnly: true,
 		About: "All hostile scripts at their largest size."},
-	{Name: "reference", Dir: "plugins/processor", Run: "^TestProcessorsAreTheirReference$",
-		Full: []string{"-records=100000"}, FullOnly: true,
-		About: "Processors against a reference implementation, with random records."},
+	{Name: "reference", Dir: "plugins/processor",
+		Run:  "^Test(ProcessorsAreTheirReference|ExpressionsAreBounded|MistakesAreFoundBefore)$",
+		Full: []string{"-records=100000", "-expressions"}, FullOnly: true,
+		About: "Processors against a reference implementation, with random records, and all hostile expressions."},
 
 	{Name: "cluster", Dir: module + "/cluster",
 		Run:      "^Test(Failover|APIPipelines|StopAfterOwnerDied|SimulatedClaimsAreLinearizable|Terms)$",
