@@ -164,8 +164,8 @@ func TestEveryProcessorEnds(t *testing.T) {
 	t.Cleanup(service.Close)
 	t.Cleanup(func() { close(silent) })
 	cases := timeoutCases(service.URL)
-	for _, p := range processors.All() {
 	var computing sync.Mutex // one case at a time, so that they are not late because of each other
+	for _, p := range processors.All() {
 		if _, ok := cases[p.Name]; !ok {
 			t.Errorf("%s has no case", p.Name)
 		}

@@ -25,7 +25,7 @@ type timeLimit struct {
 // backoff holds the retry settings of most processors of this package.
 type backoff struct {
 	Count  int           `json:"backoffRetry.count" default:"0" desc:"How often a request is sent again." validate:"gt=-1"`
-	Factor float64       `json:"backoffRetry.factor" default:"2" desc:"By what the pauses grow." validate:"gt=0"`
+	Factor float64       `json:"backoffRetry.factor" default:"2" desc:"Factor by which each pause is longer than the one before." validate:"gt=0"`
 	Min    time.Duration `json:"backoffRetry.min" default:"100ms" desc:"The first pause." validate:"gt=-1s"`
 	Max    time.Duration `json:"backoffRetry.max" default:"5s" desc:"The longest pause." validate:"gt=-1s"`
 }
@@ -39,7 +39,7 @@ type ollamaSettings struct {
 	URL    string `json:"url" desc:"URL of the Ollama server, for example http://localhost:11434." validate:"required"`
 	Field  string `json:"field" default:".Payload.After" desc:"Reference to the field, an object." validate:"regex=^\\.?[pP]ayload"`
 	Model  string `json:"model" default:"llama3.2" desc:"Name of the model."`
-	Prompt string `json:"prompt" desc:"What to do with the object."`
+	Prompt string `json:"prompt" desc:"Instruction for the model."`
 	timeLimit
 	backoff
 }
@@ -99,7 +99,7 @@ type openaiSettings struct {
 	MaxRetries     int     `json:"max_retries" default:"3" desc:"How often a request is sent again." validate:"gt=-1"`
 	InitialBackoff int     `json:"initial_backoff" default:"1000" desc:"The first pause, in milliseconds." validate:"gt=-1"`
 	MaxBackoff     int     `json:"max_backoff" default:"30000" desc:"The longest pause, in milliseconds." validate:"gt=-1"`
-	BackoffFactor  float64 `json:"backoff_factor" default:"2.0" desc:"By what the pauses grow." validate:"gt=0"`
+	BackoffFactor  float64 `json:"backoff_factor" default:"2.0" desc:"Factor by which each pause is longer than the one before." validate:"gt=0"`
 	timeLimit
 }
 
@@ -115,7 +115,7 @@ func (s *openaiSettings) operation() operation {
 
 type textgenSettings struct {
 	openaiSettings
-	DeveloperMessage    string            `json:"developer_message" desc:"What the model is to do." validate:"required"`
+	DeveloperMessage    string            `json:"developer_message" desc:"Instruction for the model." validate:"required"`
 	MaxTokens           *int              `json:"max_tokens" desc:"How many tokens may be made."`
 	MaxCompletionTokens *int              `json:"max_completion_tokens" desc:"How many tokens may be made, with those of reasoning."`
 	N                   *int              `json:"n" desc:"How many answers are made. The first is used."`
@@ -235,7 +235,7 @@ func (s *cohereSettings) operation() operation {
 type commandSettings struct {
 	cohereSettings
 	Model  string `json:"model" default:"command" desc:"Name of the model."`
-	Prompt string `json:"prompt" desc:"What the model is asked, with %s in the place of the field's text." validate:"required"`
+	Prompt string `json:"prompt" desc:"Question for the model. %s stands for the text of the field." validate:"required"`
 	From   string `json:"request.body" default:".Payload.After" desc:"Reference to the field to send."`
 	To     string `json:"response.body" default:".Payload.After" desc:"Reference to the field for the answer."`
 }
@@ -270,7 +270,7 @@ func fillPrompt(prompt, text string) string {
 type embedSettings struct {
 	cohereSettings
 	Model     string `json:"model" default:"embed-english-v2.0" desc:"Name of the model."`
-	InputType string `json:"inputType" desc:"What the embedding is for, such as search_document. Models from v3 on need it."`
+	InputType string `json:"inputType" desc:"Use of the embedding, such as search_document. Models from v3 on need it."`
 	From      string `json:"inputField" default:".Payload.After" desc:"Reference to the field to send."`
 	To        string `json:"outputField" default:".Payload.After" desc:"Reference to the field for the embedding."`
 	MaxTexts  int    `json:"maxTextsPerRequest" default:"96" desc:"How many records go into one request; at most 96." validate:"gt=0,lt=97"`
