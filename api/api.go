@@ -3,6 +3,9 @@
 //
 // A write changes desired state, in the store that the pipeline files also change, and the same reconciler acts on it.
 // Reads of running pipelines return observed state, not desired state.
+//
+// A resource is one file with its routes and its handlers: pipelines.go, connectors.go, deadletters.go, … The list of all
+// routes is in table.go. Package guard checks a request before a handler sees it.
 package api
 
 import (

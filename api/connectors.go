@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/conduit-agent/conduit/api/guard"
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/spec"
 	"github.com/conduit-agent/conduit/spec/texts"
@@ -15,6 +16,31 @@ import (
 var connectorTypes = map[rest.ConnectorType]spec.ConnectorType{
 	rest.TypeSource:      spec.TypeSource,
 	rest.TypeDestination: spec.TypeDestination,
+}
+
+// connectorRoutes returns the operations of connectors.
+func (s *Server) connectorRoutes(base shared) []route {
+	connectors := &connectorHandlers{shared: base}
+	return []route{
+		{operation{Method: get, Path: "/v1/connectors", ID: "listConnectors", Tag: "connectors", Summary: "List connectors",
+			Query: []param{{Name: "pipelineId", Description: "only those of this pipeline"}}, Response: list(exampleConnector)}, connectors.List, guard.Read, nil},
+		{operation{Method: post, Path: "/v1/connectors", ID: "createConnector", Tag: "connectors", Summary: "Create a connector",
+			Description: "The plugin is started to accept the settings, and ended.",
+			Query:       live, Headers: postHeaders, Request: requestConnector, Answer: generation, Response: exampleConnector, Errors: []int{400, 404, 409}}, connectors.Create, guard.Admin, nil},
+		{operation{Method: get, Path: "/v1/connectors/{id}", ID: "getConnector", Tag: "connectors", Summary: "Get a connector and how far it got",
+			Response: exampleConnector, Errors: []int{404}}, connectors.Get, guard.Read, nil},
+		{operation{Method: put, Path: "/v1/connectors/{id}", ID: "updateConnector", Tag: "connectors", Summary: "Replace the settings of a connector",
+			Description: "Without plugin the plugin stays, and settings that are *** keep their value.",
+			Query:       live, Headers: ifMatch, Request: updateConnector, Answer: generation, Response: exampleConnector, Errors: []int{400, 404, 409, 412}}, connectors.Update, guard.Admin, nil},
+		{operation{Method: remove, Path: "/v1/connectors/{id}", ID: "deleteConnector", Tag: "connectors", Summary: "Delete a connector",
+			Description: "If it was ever started, its plugin is started once more to clean up.",
+			Query:       []param{liveParam, waitParam}, Headers: ifMatch, Answer: generation, Response: empty, Errors: []int{400, 404, 409, 412, 500, 504}}, connectors.Delete, guard.Admin, nil},
+		{operation{Method: post, Path: "/v1/connectors/validate", ID: "validateConnector", Tag: "connectors", Summary: "Check the settings of a connector without creating it",
+			Request: exampleValidation, Response: empty, Errors: []int{400, 404}}, connectors.Validate, guard.Admin, nil},
+		{inspection("/v1/connectors/{id}/inspect", "inspectConnector", "connectors", "See the records that pass a connector"), s.inspect, guard.Read, nil},
+		{inspection("/v1/connectors/{id}/inspect-in", "inspectDestinationIn", "connectors", "See the records that come to a destination, before its processors"), s.inspectDestination(InspectIn), guard.Read, nil},
+		{inspection("/v1/connectors/{id}/inspect-out", "inspectDestinationOut", "connectors", "See what the processors of a destination leave for it to write"), s.inspectDestination(InspectOut), guard.Read, nil},
+	}
 }
 
 // connectorHandlers performs the operations on connectors.

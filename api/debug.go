@@ -2,6 +2,8 @@ package api
 
 import (
 	"net/http"
+	"net/http/pprof"
+	"strings"
 
 	"github.com/julienschmidt/httprouter"
 
@@ -37,4 +39,19 @@ func (s *Server) profilable(r *http.Request) error {
 			Suggest("set api.auth.admin-token-file")
 	}
 	return s.guard.Authorize(r, guard.Admin)
+}
+
+func serveProfile(w http.ResponseWriter, r *http.Request) {
+	switch strings.TrimPrefix(r.URL.Path, profiles) {
+	case "cmdline":
+		pprof.Cmdline(w, r)
+	case "profile":
+		pprof.Profile(w, r)
+	case "symbol":
+		pprof.Symbol(w, r)
+	case "trace":
+		pprof.Trace(w, r)
+	default:
+		pprof.Index(w, r) // which also serves profiles by name
+	}
 }

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/julienschmidt/httprouter"
+
 	"github.com/conduit-agent/conduit/spec/lazy"
 )
 
@@ -169,3 +171,31 @@ func explorerFile(name string) (content []byte, mediaType string, ok bool) {
 	content, err := files.ReadFile("explorer/" + path.Base(name))
 	return content, types[path.Ext(name)], err == nil
 }
+
+// explorer serves the page on which the API can be tried. It contains no data, so it
+// needs no token.
+func (s *Server) explorer(router *httprouter.Router) {
+	serve := func(w http.ResponseWriter, r *http.Request, params httprouter.Params) {
+		name := params.ByName("file")
+		switch name {
+		case "openapi.json":
+			writeAnswer(w, http.StatusOK, "application/json", document())
+			return
+		case "":
+			name = "index.html"
+		}
+		content, media, ok := explorerFile(name)
+		if !ok {
+			s.fail(w, r, notFound())
+			return
+		}
+		w.Header().Set("Content-Security-Policy", explorerPolicy)
+		writeAnswer(w, http.StatusOK, media, content)
+	}
+	for _, method := range []string{http.MethodGet, http.MethodHead} {
+		router.Handle(method, "/openapi/", serve)
+		router.Handle(method, "/openapi/:file", serve)
+		router.Handler(method, "/openapi", http.RedirectHandler("/openapi/", http.StatusFound))
+	}
+}
+

@@ -4,9 +4,46 @@ import (
 	"errors"
 	"net/http"
 
+	"github.com/conduit-agent/conduit/api/guard"
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/spec"
 )
+
+// pipelineRoutes returns the operations of pipelines themselves.
+func (*Server) pipelineRoutes(base shared) []route {
+	pipelines := &pipelineHandlers{shared: base}
+	runs := &runHandlers{shared: base}
+	dlq := &dlqHandlers{shared: base}
+	return []route{
+		{operation{Method: get, Path: "/v1/pipelines", ID: "listPipelines", Tag: "pipelines", Summary: "List pipelines", Query: []param{nameParam},
+			Response: list(examplePipeline), Errors: []int{400}}, pipelines.List, guard.Read, nil},
+		{operation{Method: post, Path: "/v1/pipelines", ID: "createPipeline", Tag: "pipelines", Summary: "Create a pipeline",
+			Description: "The pipeline is stopped and empty. The id may be chosen.", Headers: postHeaders,
+			Request: requestPipeline, Answer: generation, Response: examplePipeline, Errors: []int{400, 409}}, pipelines.Create, guard.Admin, nil},
+		{operation{Method: get, Path: "/v1/pipelines/{id}", ID: "getPipeline", Tag: "pipelines", Summary: "Get a pipeline",
+			Answer: generation, Response: examplePipeline, Errors: []int{404}}, pipelines.Get, guard.Read, nil},
+		{operation{Method: put, Path: "/v1/pipelines/{id}", ID: "updatePipeline", Tag: "pipelines", Summary: "Change name and description", Headers: ifMatch,
+			Request: requestPipeline, Answer: generation, Response: examplePipeline, Errors: []int{400, 404, 409, 412}}, pipelines.Update, guard.Admin, nil},
+		{operation{Method: remove, Path: "/v1/pipelines/{id}", ID: "deletePipeline", Tag: "pipelines", Summary: "Delete a pipeline that is stopped and empty",
+			Query: waits, Headers: ifMatch, Response: empty, Errors: []int{400, 404, 409, 412}}, pipelines.Delete, guard.Admin, nil},
+		{operation{Method: post, Path: "/v1/pipelines/{id}/start", ID: "startPipeline", Tag: "pipelines", Summary: "Start all connectors of a pipeline",
+			Description: "Answers when the pipeline runs, or with the reason why it does not. The pipeline of a file runs until the file changes.",
+			Query:       waits, Headers: actHeaders, Answer: generation, Response: empty,
+			Errors: []int{400, 404, 409, 412, 504}}, runs.Start, guard.Admin, nil},
+		{operation{Method: post, Path: "/v1/pipelines/{id}/stop", ID: "stopPipeline", Tag: "pipelines", Summary: "Stop all connectors of a pipeline",
+			Description: "Answers when all outstanding records are settled and the connectors are closed. With force, outstanding records are not waited for, and delivered again.",
+			Query:       waits, Headers: actHeaders, Request: exampleStop, Optional: true, Answer: generation,
+			Response: empty, Errors: []int{400, 404, 409, 412, 504}}, runs.Stop, guard.Admin, nil},
+		{operation{Method: post, Path: "/v1/pipelines/{id}/restart", ID: "restartPipeline", Tag: "pipelines", Summary: "Stop a pipeline and start it again",
+			Query: waits, Headers: actHeaders, Answer: generation, Response: empty,
+			Errors: []int{400, 404, 409, 412, 504}}, runs.Restart, guard.Admin, nil},
+		{operation{Method: get, Path: "/v1/pipelines/{id}/dead-letter-queue", ID: "getDLQ", Tag: "pipelines", Summary: "Get the dead-letter queue",
+			Response: exampleDLQ, Errors: []int{404}}, dlq.Get, guard.Read, nil},
+		{operation{Method: put, Path: "/v1/pipelines/{id}/dead-letter-queue", ID: "updateDLQ", Tag: "pipelines", Summary: "Replace the dead-letter queue",
+			Description: "What is left out has the defaults of pipeline files: the log plugin, a window of 1, a threshold of 0.",
+			Query:       live, Headers: ifMatch, Request: requestDLQ, Answer: generation, Response: exampleDLQ, Errors: []int{400, 404, 409, 412}}, dlq.Update, guard.Admin, nil},
+	}
+}
 
 // pipelineHandlers serves pipelines without their connectors and processors.
 type pipelineHandlers struct{ shared }

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/conduit-agent/conduit/api/guard"
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/spec"
 	"github.com/conduit-agent/conduit/spec/sorting"
@@ -22,6 +23,26 @@ func shownProcessor(view *view, d *spec.Declaration, c processorChain, i int) re
 		ID: c.Parent.ID + ":" + p.ID, Plugin: p.Plugin, Condition: p.Condition, Parent: c.Parent,
 		Config:    rest.ProcessorConfig{Settings: view.Settings("", p.Plugin, p.Settings), Workers: p.Workers},
 		CreatedAt: d.CreatedAt, UpdatedAt: d.UpdatedAt,
+	}
+}
+
+// processorRoutes returns the operations of processors.
+func (s *Server) processorRoutes(base shared) []route {
+	processors := &processorHandlers{shared: base}
+	return []route{
+		{operation{Method: get, Path: "/v1/processors", ID: "listProcessors", Tag: "processors", Summary: "List processors",
+			Query: []param{{Name: "parentIds", Description: "only those of this pipeline or connector; may be repeated"}}, Response: list(exampleProcessor)}, processors.List, guard.Read, nil},
+		{operation{Method: post, Path: "/v1/processors", ID: "createProcessor", Tag: "processors", Summary: "Create a processor, the last of its parent",
+			Query: live, Headers: postHeaders, Request: requestProcessor, Answer: generation, Response: exampleProcessor, Errors: []int{400, 404, 409}}, processors.Create, guard.Admin, nil},
+		{operation{Method: get, Path: "/v1/processors/{id}", ID: "getProcessor", Tag: "processors", Summary: "Get a processor",
+			Response: exampleProcessor, Errors: []int{404}}, processors.Get, guard.Read, nil},
+		{operation{Method: put, Path: "/v1/processors/{id}", ID: "updateProcessor", Tag: "processors", Summary: "Replace settings and condition of a processor",
+			Description: "Without plugin, condition or workers they stay as they are, and settings that are *** keep their value.",
+			Query:       live, Headers: ifMatch, Request: updateProcessor, Answer: generation, Response: exampleProcessor, Errors: []int{400, 404, 409, 412}}, processors.Update, guard.Admin, nil},
+		{operation{Method: remove, Path: "/v1/processors/{id}", ID: "deleteProcessor", Tag: "processors", Summary: "Delete a processor",
+			Query: live, Headers: ifMatch, Answer: generation, Response: empty, Errors: []int{400, 404, 409, 412}}, processors.Delete, guard.Admin, nil},
+		{inspection("/v1/processors/{id}/inspect-in", "inspectProcessorIn", "processors", "See the records that a processor is given"), s.inspectProcessor(InspectIn), guard.Read, nil},
+		{inspection("/v1/processors/{id}/inspect-out", "inspectProcessorOut", "processors", "See what a processor lets go on"), s.inspectProcessor(InspectOut), guard.Read, nil},
 	}
 }
 

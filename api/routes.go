@@ -13,7 +13,6 @@ import (
 	"github.com/conduit-agent/conduit/api/guard"
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/api/web"
-	"github.com/conduit-agent/conduit/spec"
 )
 
 // handle answers a request with a body, or with an error. When both are nil it has written the answer itself.
@@ -214,71 +213,6 @@ func documented(rt *route) operation {
 		o.Also = map[string]string{mediaYAML: exampleFile}
 	}
 	return o
-}
-
-// explorer serves the page on which the API can be tried. It contains no data, so it
-// needs no token.
-func (s *Server) explorer(router *httprouter.Router) {
-	serve := func(w http.ResponseWriter, r *http.Request, params httprouter.Params) {
-		name := params.ByName("file")
-		switch name {
-		case "openapi.json":
-			writeAnswer(w, http.StatusOK, "application/json", document())
-			return
-		case "":
-			name = "index.html"
-		}
-		content, media, ok := explorerFile(name)
-		if !ok {
-			s.fail(w, r, notFound())
-			return
-		}
-		w.Header().Set("Content-Security-Policy", explorerPolicy)
-		writeAnswer(w, http.StatusOK, media, content)
-	}
-	for _, method := range []string{http.MethodGet, http.MethodHead} {
-		router.Handle(method, "/openapi/", serve)
-		router.Handle(method, "/openapi/:file", serve)
-		router.Handler(method, "/openapi", http.RedirectHandler("/openapi/", http.StatusFound))
-	}
-}
-
-// inspect shows the records that pass a connector from now on.
-func (s *Server) inspect(w http.ResponseWriter, r *http.Request) (any, error) {
-	id := r.PathValue("id")
-	if _, _, err := s.state.Connector(r.Context(), id); err != nil {
-		return nil, err
-	}
-	return nil, s.inspector.Serve(w, r, id)
-}
-
-// inspectDestination shows the input of a destination's processors, or their output, which the destination writes.
-func (s *Server) inspectDestination(side string) handle {
-	return func(w http.ResponseWriter, r *http.Request) (any, error) {
-		id := r.PathValue("id")
-		d, at, err := s.state.Connector(r.Context(), id)
-		switch {
-		case err != nil:
-			return nil, err
-		case d.Pipeline.Connectors[at].Type != spec.TypeDestination:
-			return nil, rest.Errorf(rest.InvalidArgument, spec.CodeInvalid, "connector %q is a source: only destinations have records before and behind their processors", id).
-				Suggest("GET /v1/connectors/%s/inspect shows what it reads", id)
-		case side == InspectIn:
-			id += side
-		}
-		return nil, s.inspector.Serve(w, r, id)
-	}
-}
-
-// inspectProcessor shows the records on one side of a processor.
-func (s *Server) inspectProcessor(side string) handle {
-	return func(w http.ResponseWriter, r *http.Request) (any, error) {
-		id := r.PathValue("id")
-		if _, _, _, err := s.state.Processor(r.Context(), id); err != nil {
-			return nil, err
-		}
-		return nil, s.inspector.Serve(w, r, id+side)
-	}
 }
 
 func (s *Server) metrics(w http.ResponseWriter, r *http.Request) (any, error) {

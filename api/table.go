@@ -35,42 +35,6 @@ func (s *Server) routes(base shared) []route {
 	return slices.Concat(s.pipelineRoutes(base), s.stateRoutes(base), s.connectorRoutes(base), s.positionRoutes(base), s.logRoutes(base), s.processorRoutes(base), s.deadLetterRoutes(base), s.pluginRoutes(base), s.agentRoutes(base), s.clusterRoutes())
 }
 
-// pipelineRoutes returns the operations of pipelines themselves.
-func (*Server) pipelineRoutes(base shared) []route {
-	pipelines := &pipelineHandlers{shared: base}
-	runs := &runHandlers{shared: base}
-	dlq := &dlqHandlers{shared: base}
-	return []route{
-		{operation{Method: get, Path: "/v1/pipelines", ID: "listPipelines", Tag: "pipelines", Summary: "List pipelines", Query: []param{nameParam},
-			Response: list(examplePipeline), Errors: []int{400}}, pipelines.List, guard.Read, nil},
-		{operation{Method: post, Path: "/v1/pipelines", ID: "createPipeline", Tag: "pipelines", Summary: "Create a pipeline",
-			Description: "The pipeline is stopped and empty. The id may be chosen.", Headers: postHeaders,
-			Request: requestPipeline, Answer: generation, Response: examplePipeline, Errors: []int{400, 409}}, pipelines.Create, guard.Admin, nil},
-		{operation{Method: get, Path: "/v1/pipelines/{id}", ID: "getPipeline", Tag: "pipelines", Summary: "Get a pipeline",
-			Answer: generation, Response: examplePipeline, Errors: []int{404}}, pipelines.Get, guard.Read, nil},
-		{operation{Method: put, Path: "/v1/pipelines/{id}", ID: "updatePipeline", Tag: "pipelines", Summary: "Change name and description", Headers: ifMatch,
-			Request: requestPipeline, Answer: generation, Response: examplePipeline, Errors: []int{400, 404, 409, 412}}, pipelines.Update, guard.Admin, nil},
-		{operation{Method: remove, Path: "/v1/pipelines/{id}", ID: "deletePipeline", Tag: "pipelines", Summary: "Delete a pipeline that is stopped and empty",
-			Query: waits, Headers: ifMatch, Response: empty, Errors: []int{400, 404, 409, 412}}, pipelines.Delete, guard.Admin, nil},
-		{operation{Method: post, Path: "/v1/pipelines/{id}/start", ID: "startPipeline", Tag: "pipelines", Summary: "Start all connectors of a pipeline",
-			Description: "Answers when the pipeline runs, or with the reason why it does not. The pipeline of a file runs until the file changes.",
-			Query:       waits, Headers: actHeaders, Answer: generation, Response: empty,
-			Errors: []int{400, 404, 409, 412, 504}}, runs.Start, guard.Admin, nil},
-		{operation{Method: post, Path: "/v1/pipelines/{id}/stop", ID: "stopPipeline", Tag: "pipelines", Summary: "Stop all connectors of a pipeline",
-			Description: "Answers when all outstanding records are settled and the connectors are closed. With force, outstanding records are not waited for, and delivered again.",
-			Query:       waits, Headers: actHeaders, Request: exampleStop, Optional: true, Answer: generation,
-			Response: empty, Errors: []int{400, 404, 409, 412, 504}}, runs.Stop, guard.Admin, nil},
-		{operation{Method: post, Path: "/v1/pipelines/{id}/restart", ID: "restartPipeline", Tag: "pipelines", Summary: "Stop a pipeline and start it again",
-			Query: waits, Headers: actHeaders, Answer: generation, Response: empty,
-			Errors: []int{400, 404, 409, 412, 504}}, runs.Restart, guard.Admin, nil},
-		{operation{Method: get, Path: "/v1/pipelines/{id}/dead-letter-queue", ID: "getDLQ", Tag: "pipelines", Summary: "Get the dead-letter queue",
-			Response: exampleDLQ, Errors: []int{404}}, dlq.Get, guard.Read, nil},
-		{operation{Method: put, Path: "/v1/pipelines/{id}/dead-letter-queue", ID: "updateDLQ", Tag: "pipelines", Summary: "Replace the dead-letter queue",
-			Description: "What is left out has the defaults of pipeline files: the log plugin, a window of 1, a threshold of 0.",
-			Query:       live, Headers: ifMatch, Request: requestDLQ, Answer: generation, Response: exampleDLQ, Errors: []int{400, 404, 409, 412}}, dlq.Update, guard.Admin, nil},
-	}
-}
-
 // stateRoutes returns the operations on whole pipelines: their status and their history.
 func (s *Server) stateRoutes(base shared) []route {
 	status := &statusHandlers{shared: base}
@@ -109,73 +73,6 @@ func (s *Server) stateRoutes(base shared) []route {
 			Description: "Refused with 412 unless the hash is that of the plan, so that nothing changes but what was seen. The pipeline is created if there is none. " +
 				"Answers when the change is stored; a running pipeline goes on with it, as with a change of its file.",
 			Headers: postHeaders, Request: exampleDocumentApply, Answer: generation, Response: exampleDocumentDiff, Errors: []int{400, 404, 409, 412}}, documents.Apply, guard.Admin, nil},
-	}
-}
-
-// connectorRoutes returns the operations of connectors.
-func (s *Server) connectorRoutes(base shared) []route {
-	connectors := &connectorHandlers{shared: base}
-	return []route{
-		{operation{Method: get, Path: "/v1/connectors", ID: "listConnectors", Tag: "connectors", Summary: "List connectors",
-			Query: []param{{Name: "pipelineId", Description: "only those of this pipeline"}}, Response: list(exampleConnector)}, connectors.List, guard.Read, nil},
-		{operation{Method: post, Path: "/v1/connectors", ID: "createConnector", Tag: "connectors", Summary: "Create a connector",
-			Description: "The plugin is started to accept the settings, and ended.",
-			Query:       live, Headers: postHeaders, Request: requestConnector, Answer: generation, Response: exampleConnector, Errors: []int{400, 404, 409}}, connectors.Create, guard.Admin, nil},
-		{operation{Method: get, Path: "/v1/connectors/{id}", ID: "getConnector", Tag: "connectors", Summary: "Get a connector and how far it got",
-			Response: exampleConnector, Errors: []int{404}}, connectors.Get, guard.Read, nil},
-		{operation{Method: put, Path: "/v1/connectors/{id}", ID: "updateConnector", Tag: "connectors", Summary: "Replace the settings of a connector",
-			Description: "Without plugin the plugin stays, and settings that are *** keep their value.",
-			Query:       live, Headers: ifMatch, Request: updateConnector, Answer: generation, Response: exampleConnector, Errors: []int{400, 404, 409, 412}}, connectors.Update, guard.Admin, nil},
-		{operation{Method: remove, Path: "/v1/connectors/{id}", ID: "deleteConnector", Tag: "connectors", Summary: "Delete a connector",
-			Description: "If it was ever started, its plugin is started once more to clean up.",
-			Query:       []param{liveParam, waitParam}, Headers: ifMatch, Answer: generation, Response: empty, Errors: []int{400, 404, 409, 412, 500, 504}}, connectors.Delete, guard.Admin, nil},
-		{operation{Method: post, Path: "/v1/connectors/validate", ID: "validateConnector", Tag: "connectors", Summary: "Check the settings of a connector without creating it",
-			Request: exampleValidation, Response: empty, Errors: []int{400, 404}}, connectors.Validate, guard.Admin, nil},
-		{inspection("/v1/connectors/{id}/inspect", "inspectConnector", "connectors", "See the records that pass a connector"), s.inspect, guard.Read, nil},
-		{inspection("/v1/connectors/{id}/inspect-in", "inspectDestinationIn", "connectors", "See the records that come to a destination, before its processors"), s.inspectDestination(InspectIn), guard.Read, nil},
-		{inspection("/v1/connectors/{id}/inspect-out", "inspectDestinationOut", "connectors", "See what the processors of a destination leave for it to write"), s.inspectDestination(InspectOut), guard.Read, nil},
-	}
-}
-
-// inspection describes an operation that shows records as they pass.
-func inspection(path, id, tag, summary string) operation {
-	return operation{Method: get, Path: path, ID: id, Tag: tag, Summary: summary,
-		Description: "Over WebSocket one message per record, otherwise one line. What is too much to show is left out, and {\"dropped\":n} says how much of what the filters select.",
-		Query: []param{{Name: "filter", Description: "operation=NAME or metadata.KEY=VALUE; may be repeated", Example: "operation=create"},
-			{Name: "rate", Description: "most records per second", Example: "10"}},
-		Response: exampleRecord, MediaType: "application/x-ndjson", Streaming: true, Errors: []int{400, 404, 429}}
-}
-
-// processorRoutes returns the operations of processors.
-func (s *Server) processorRoutes(base shared) []route {
-	processors := &processorHandlers{shared: base}
-	return []route{
-		{operation{Method: get, Path: "/v1/processors", ID: "listProcessors", Tag: "processors", Summary: "List processors",
-			Query: []param{{Name: "parentIds", Description: "only those of this pipeline or connector; may be repeated"}}, Response: list(exampleProcessor)}, processors.List, guard.Read, nil},
-		{operation{Method: post, Path: "/v1/processors", ID: "createProcessor", Tag: "processors", Summary: "Create a processor, the last of its parent",
-			Query: live, Headers: postHeaders, Request: requestProcessor, Answer: generation, Response: exampleProcessor, Errors: []int{400, 404, 409}}, processors.Create, guard.Admin, nil},
-		{operation{Method: get, Path: "/v1/processors/{id}", ID: "getProcessor", Tag: "processors", Summary: "Get a processor",
-			Response: exampleProcessor, Errors: []int{404}}, processors.Get, guard.Read, nil},
-		{operation{Method: put, Path: "/v1/processors/{id}", ID: "updateProcessor", Tag: "processors", Summary: "Replace settings and condition of a processor",
-			Description: "Without plugin, condition or workers they stay as they are, and settings that are *** keep their value.",
-			Query:       live, Headers: ifMatch, Request: updateProcessor, Answer: generation, Response: exampleProcessor, Errors: []int{400, 404, 409, 412}}, processors.Update, guard.Admin, nil},
-		{operation{Method: remove, Path: "/v1/processors/{id}", ID: "deleteProcessor", Tag: "processors", Summary: "Delete a processor",
-			Query: live, Headers: ifMatch, Answer: generation, Response: empty, Errors: []int{400, 404, 409, 412}}, processors.Delete, guard.Admin, nil},
-		{inspection("/v1/processors/{id}/inspect-in", "inspectProcessorIn", "processors", "See the records that a processor is given"), s.inspectProcessor(InspectIn), guard.Read, nil},
-		{inspection("/v1/processors/{id}/inspect-out", "inspectProcessorOut", "processors", "See what a processor lets go on"), s.inspectProcessor(InspectOut), guard.Read, nil},
-	}
-}
-
-// pluginRoutes returns the operations of plugins.
-func (*Server) pluginRoutes(base shared) []route {
-	plugins := &pluginHandlers{shared: base}
-	return []route{
-		{operation{Method: get, Path: "/v1/connectors/plugins", ID: "listConnectorPlugins", Tag: "plugins", Summary: "List connector plugins and their settings",
-			Query: []param{nameParam}, Response: list(examplePlugin), Errors: []int{400}}, plugins.Connectors, guard.Read, nil},
-		{operation{Method: get, Path: "/v1/processors/plugins", ID: "listProcessorPlugins", Tag: "plugins", Summary: "List processor plugins and their settings",
-			Query: []param{nameParam}, Response: list(exampleProcessorPlugin), Errors: []int{400}}, plugins.Processors, guard.Read, nil},
-		{operation{Method: get, Path: "/v1/plugins", ID: "listPlugins", Tag: "plugins", Summary: "List connector plugins (former path)",
-			Query: []param{nameParam}, Response: list(examplePlugin), Errors: []int{400}}, plugins.Connectors, guard.Read, nil},
 	}
 }
 
