@@ -231,16 +231,16 @@ func TestBusyWindow(t *testing.T) {
 	set := quick(f.addr(), "listing.lookback", lookback.String(), "pollingPeriod", "1ms")
 	r := source(t, set, record.Position(fmt.Sprintf("key_c%d", begin.Unix())))
 	for i := range 8 {
-		f.put(fmt.Sprint(i), "", begin.Add(time.Duration(i/2)*time.Second))
+		f.put(fmt.Sprint(i), "", begin.Add(time.Duration(i)*time.Second))
 	}
 	all := r.read(t, 8)
-	f.put("8", "", begin.Add(4*time.Second))
+	f.put("8", "", begin.Add(8*time.Second))
 	position := source(t, set, all[7].Position).read(t, 1)[0]
 	want(t, []record.Record{position}, "create:8=")
 	f.remove("1")
 	f.put("late", "", begin.Add(time.Second))
-	f.put("9", "", begin.Add(5*time.Second))
-	want(t, source(t, set, position.Position).read(t, 6), "create:0= create:2= create:3= create:late= create:4= create:9=")
+	f.put("9", "", begin.Add(9*time.Second))
+	want(t, source(t, set, position.Position).read(t, 6), "create:0= create:late= create:2= create:3= create:4= create:9=")
 }
 
 // TestFormerPosition reads the objects of listing.lookback again, after a position in the format of earlier versions.
