@@ -73,6 +73,7 @@ var homes = map[string][]string{
 	"github.com/gomodule/redigo":               {"plugins/builtin/redis"},
 	"github.com/twmb/franz-go":                 {"plugins/builtin/kafka"},
 	"github.com/minio/minio-go/v7":             {"plugins/builtin/s3"},
+	"github.com/parquet-go/parquet-go":         {"plugins/builtin/s3"},
 }
 
 func TestImportsRunOneWay(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -26,19 +27,20 @@ func (s *Source) begin(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, reachTimeout)
 	defer cancel()
-	at := int64(atEnd)
+	admin := kadm.NewClient(s.client)
+	list := admin.ListCommittedOffsets
 	if s.settings.ReadFromBeginning {
-		at = atStart
+		list = admin.ListStartOffsets
 	}
-	offsets, err := listOffsets(ctx, s.client, at, true, topics...)
+	offsets, err := list(ctx, topics...)
 	if err != nil {
 		return sdk.Unavailable(fmt.Errorf("cannot ask for the offsets of topics %v: %w", topics, err))
 	}
-	for at, o := range offsets {
-		if o.err == nil {
-			s.first.set(at.topic, at.number, o.offset)
+	offsets.Each(func(o kadm.ListedOffset) {
+		if o.Err == nil {
+			s.first.set(o.Topic, o.Partition, o.Offset)
 		}
-	}
+	})
 	return nil
 }
 
@@ -52,26 +54,29 @@ func (s *Source) assign(ctx context.Context, offsets map[string]map[int32]kgo.Of
 	if len(topics) == 0 {
 		return offsets, nil
 	}
-	starts, err := listOffsets(ctx, s.client, atStart, false, topics...)
+	// The context keeps kadm from answering from the client's cache: a topic that was just recreated has another id.
+	ctx = kadm.WithAuthorizedOps(ctx)
+	admin := kadm.NewClient(s.client)
+	starts, err := admin.ListStartOffsets(ctx, topics...)
 	if err != nil {
 		return nil, err
 	}
-	ends, err := listOffsets(ctx, s.client, atEnd, true, topics...)
+	ends, err := admin.ListCommittedOffsets(ctx, topics...)
 	if err != nil {
 		return nil, err
 	}
-	details, err := describe(ctx, s.client, topics...)
+	details, err := admin.ListTopics(ctx, topics...)
 	if err != nil {
 		return nil, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for topic, partitions := range offsets {
-		recreated, other := s.checkID(topic, details[topic].id)
+		recreated, other := s.checkID(topic, details[topic].ID)
 		for number, committed := range partitions {
-			start, ok := starts[topicPartition{topic, number}]
-			end, known := ends[topicPartition{topic, number}]
-			err := errors.Join(start.err, end.err)
+			start, ok := starts.Lookup(topic, number)
+			end, known := ends.Lookup(topic, number)
+			err := errors.Join(start.Err, end.Err)
 			if err == nil && (!ok || !known) {
 				err = kerr.UnknownTopicOrPartition
 			}
@@ -79,11 +84,11 @@ func (s *Source) assign(ctx context.Context, offsets map[string]map[int32]kgo.Of
 				return nil, fmt.Errorf("cannot learn the offsets of partition %d of topic %q: %w", number, topic, err)
 			}
 			p := s.partition(topic, number)
-			p.committed, p.end = committed.EpochOffset().Offset, end.offset
+			p.committed, p.end = committed.EpochOffset().Offset, end.Offset
 			if recreated {
 				p.committed = -1 // the committed offset belongs to the former topic
 			}
-			offset, err := s.place(p, committed, start.offset)
+			offset, err := s.place(p, committed, start.Offset)
 			if err = cmp.Or(other, err); err != nil { // until the source fails, nothing is read or committed
 				s.fail(err)
 				p.assigned = false
@@ -97,8 +102,8 @@ func (s *Source) assign(ctx context.Context, offsets map[string]map[int32]kgo.Of
 
 // checkID compares the id of a topic with the id of the topic read before. If the settings say to continue, a recreated
 // topic is read from its oldest message. The caller holds mu.
-func (s *Source) checkID(topic string, id topicID) (recreated bool, err error) {
-	if id == (topicID{}) {
+func (s *Source) checkID(topic string, id kadm.TopicID) (recreated bool, err error) {
+	if id == (kadm.TopicID{}) {
 		return false, nil
 	}
 	was, ok := s.ids[topic]

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/conduit-agent/conduit/plugins/builtin/settings"
@@ -168,7 +169,7 @@ func (n *network) failed() error {
 }
 
 // administer calls do with an administration client, and closes the client afterwards.
-func administer(ctx context.Context, opts []kgo.Opt, do func(context.Context, *kgo.Client) error) error {
+func administer(ctx context.Context, opts []kgo.Opt, do func(context.Context, *kadm.Client) error) error {
 	client, err := kgo.NewClient(opts...)
 	if err != nil {
 		return err
@@ -176,5 +177,5 @@ func administer(ctx context.Context, opts []kgo.Opt, do func(context.Context, *k
 	defer client.Close()
 	ctx, cancel := context.WithTimeout(ctx, reachTimeout)
 	defer cancel()
-	return do(ctx, client)
+	return do(ctx, kadm.NewClient(client))
 }

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -238,7 +239,10 @@ func (d *Destination) LifecycleOnDeleted(ctx context.Context, values map[string]
 		return err
 	}
 	topic := newOnce(&old, sdk.EnvFrom(ctx).ConnectorID).topic
-	err = administer(ctx, opts, func(ctx context.Context, c *kgo.Client) error { return deleteTopic(ctx, c, topic) })
+	err = administer(ctx, opts, func(ctx context.Context, c *kadm.Client) error {
+		_, err := c.DeleteTopic(ctx, topic)
+		return err
+	})
 	if err != nil && !errors.Is(err, kerr.UnknownTopicOrPartition) {
 		return fmt.Errorf("cannot remove topic %q: %w", topic, err)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/conduit-agent/conduit/plugins/sdk"
@@ -65,15 +66,15 @@ func (s *Source) outOfRange(topic string, number int32) error {
 	}
 	ctx, cancel := context.WithTimeout(s.broken, reachTimeout)
 	defer cancel()
-	starts, err := listOffsets(ctx, s.client, atStart, false, topic)
-	start, known := starts[topicPartition{topic, number}]
-	if err = errors.Join(err, start.err); err != nil || !known {
+	starts, err := kadm.NewClient(s.client).ListStartOffsets(ctx, topic)
+	start, known := starts.Lookup(topic, number)
+	if err = errors.Join(err, start.Err); err != nil || !known {
 		return fmt.Errorf("cannot read partition %d of topic %q at offset %d, which is not there: %w", number, topic, at, err)
 	}
-	if at >= start.offset {
-		return fmt.Errorf("cannot read partition %d of topic %q at offset %d, which is not there: it begins at %d", number, topic, at, start.offset)
+	if at >= start.Offset {
+		return fmt.Errorf("cannot read partition %d of topic %q at offset %d, which is not there: it begins at %d", number, topic, at, start.Offset)
 	}
-	if err := s.gap(behind(topic, number, at), missing(p, at, start.offset)); err != nil {
+	if err := s.gap(behind(topic, number, at), missing(p, at, start.Offset)); err != nil {
 		return err
 	}
 	// When the source is opened again, it reads the partition from the oldest message.

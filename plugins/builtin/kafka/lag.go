@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/conduit-agent/conduit/plugins/progress"
@@ -30,18 +31,18 @@ func (s *state) followEnds(ctx context.Context, brokers *kgo.Client, topics []st
 func (s *state) askEnds(ctx context.Context, brokers *kgo.Client, topics []string) {
 	ctx, cancel := context.WithTimeout(ctx, reachTimeout)
 	defer cancel()
-	ends, err := listOffsets(ctx, brokers, atEnd, true, topics...)
+	ends, err := kadm.NewClient(brokers).ListCommittedOffsets(ctx, topics...)
 	if err != nil {
 		return // Progress reports that no broker is reachable
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.asked = time.Now()
-	for at, end := range ends {
-		if p := s.parts[at]; p != nil && end.err == nil {
-			p.end = max(p.end, end.offset)
+	ends.Each(func(end kadm.ListedOffset) {
+		if p := s.parts[topicPartition{end.Topic, end.Partition}]; p != nil && end.Err == nil {
+			p.end = max(p.end, end.Offset)
 		}
-	}
+	})
 }
 
 // Progress reports the number of unacknowledged messages in the partitions assigned to this member of the group.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -62,12 +63,12 @@ func (o *once) unknown(records []record.Record, pieces []piece) (left []record.R
 // createPositions creates the topic if it does not exist. Entries older than the window are removed by size, not by
 // age.
 func createPositions(ctx context.Context, client *kgo.Client, topic string) error {
-	err := createTopic(ctx, client, topic, map[string]string{
-		"cleanup.policy":  "delete",
-		"retention.ms":    "-1",
-		"retention.bytes": "268435456",
-		"segment.bytes":   "16777216",
-	})
+	_, err := kadm.NewClient(client).CreateTopic(ctx, 1, -1, map[string]*string{
+		"cleanup.policy":  new("delete"),
+		"retention.ms":    new("-1"),
+		"retention.bytes": new("268435456"),
+		"segment.bytes":   new("16777216"),
+	}, topic)
 	if err == nil || errors.Is(err, kerr.TopicAlreadyExists) {
 		return nil
 	}
@@ -111,23 +112,24 @@ func readPositions(ctx context.Context, settings clientSettings, topic string) (
 
 // bounds returns the start and end offsets of the topic.
 func bounds(ctx context.Context, client *kgo.Client, topic string) (start, end int64, err error) {
-	starts, err := listOffsets(ctx, client, atStart, false, topic)
+	admin := kadm.NewClient(client)
+	starts, err := admin.ListStartOffsets(ctx, topic)
 	if err != nil {
 		return 0, 0, err
 	}
-	ends, err := listOffsets(ctx, client, atEnd, false, topic)
+	ends, err := admin.ListEndOffsets(ctx, topic)
 	if err != nil {
 		return 0, 0, err
 	}
-	if len(starts) > 1 {
-		return 0, 0, fmt.Errorf("it has %d partitions: want one", len(starts))
+	if len(starts[topic]) > 1 {
+		return 0, 0, fmt.Errorf("it has %d partitions: want one", len(starts[topic]))
 	}
-	first, ok := starts[topicPartition{topic, 0}]
-	last, known := ends[topicPartition{topic, 0}]
+	first, ok := starts.Lookup(topic, 0)
+	last, known := ends.Lookup(topic, 0)
 	if !ok || !known {
 		return 0, 0, kerr.UnknownTopicOrPartition
 	}
-	return first.offset, last.offset, errors.Join(first.err, last.err)
+	return first.Offset, last.Offset, errors.Join(first.Err, last.Err)
 }
 
 // readHashes adds the hashes between two offsets.

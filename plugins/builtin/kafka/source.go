@@ -11,6 +11,7 @@ import (
 	"unsafe"
 
 	"github.com/google/uuid"
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -318,7 +319,10 @@ func (s *Source) LifecycleOnDeleted(ctx context.Context, values map[string]strin
 	if err != nil || !old.AutoCleanup || old.GroupID == "" {
 		return err
 	}
-	err = administer(ctx, opts, func(ctx context.Context, c *kgo.Client) error { return deleteGroup(ctx, c, old.GroupID) })
+	err = administer(ctx, opts, func(ctx context.Context, c *kadm.Client) error {
+		_, err := c.DeleteGroup(ctx, old.GroupID)
+		return err
+	})
 	if err != nil && !errors.Is(err, kerr.GroupIDNotFound) {
 		return fmt.Errorf("cannot remove consumer group %q: %w", old.GroupID, err)
 	}

@@ -5,8 +5,10 @@ import (
 	"encoding/binary"
 	"errors"
 	"io"
+	"iter"
 	"runtime/debug"
 	"runtime/metrics"
+	"slices"
 	"strings"
 	"testing"
 
@@ -88,8 +90,8 @@ func laughs() []byte {
 }
 
 // wholly decodes events with their rows, including the events of compressed transactions.
-func wholly(d *binlog.Decoder, events ...[]byte) error {
-	for _, raw := range events {
+func wholly(d *binlog.Decoder, events iter.Seq[[]byte]) error {
+	for raw := range events {
 		_, e, err := d.Decode(sealed(raw))
 		for {
 			if err != nil {
@@ -116,51 +118,54 @@ func wholly(d *binlog.Decoder, events ...[]byte) error {
 	return nil
 }
 
+// events returns the events in their order.
+func events(all ...[]byte) iter.Seq[[]byte] { return slices.Values(all) }
+
 // TestHostileEvents decodes small events of a hostile server that expand to huge values. The decoder must refuse each
 // before it allocates much memory.
 func TestHostileEvents(t *testing.T) {
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(64 << 20))
 	const most = 192 << 20 // bytes that a case may allocate, including those of decompressors
 	wide := zeros(t, 20<<20)
-	var maps [][]byte
-	for i := range 100 {
-		maps = append(maps, tableMap(byte(i), 1, 247, []byte{247, 2},
-			append(append([]byte{6}, lengthEncoded(2<<20)...), append(lengthEncoded(1), append(lengthEncoded(2<<20-18),
-				make([]byte, 2<<20-18)...)...)...)...))
+	large := tableMap(1, 1, 247, []byte{247, 2}, append(append([]byte{6}, lengthEncoded(2<<20)...),
+		append(lengthEncoded(1), append(lengthEncoded(2<<20-18), make([]byte, 2<<20-18)...)...)...)...)
+	maps := func(yield func([]byte) bool) { // of many tables
+		for large[19] = 0; large[19] < 100 && yield(large); large[19]++ {
+		}
 	}
 	nested := event(16, 0, make([]byte, 8))
 	for range 1000 {
 		nested = payloadOf(t, false, nested)
 	}
 	for name, c := range map[string]struct {
-		events [][]byte
+		events iter.Seq[[]byte]
 		why    string // empty: the value stays bytes
 	}{
-		"JSON of shared lists": {[][]byte{tableMap(1, 1, 245, []byte{4}), insert(1, 1, blob(laughs()))}, ""},
-		"compressed value": {[][]byte{tableMap(1, 1, 140, []byte{4}), insert(1, 1, blob(zeros(t, 40<<20)))},
+		"JSON of shared lists": {events(tableMap(1, 1, 245, []byte{4}), insert(1, 1, blob(laughs()))), ""},
+		"compressed value": {events(tableMap(1, 1, 140, []byte{4}), insert(1, 1, blob(zeros(t, 40<<20)))),
 			"it expands to 41943040 bytes"},
-		"compressed values": {[][]byte{tableMap(1, 20, 140, []byte{4}), insert(1, 20, bytes.Repeat(blob(wide), 20))},
+		"compressed values": {events(tableMap(1, 20, 140, []byte{4}), insert(1, 20, bytes.Repeat(blob(wide), 20))),
 			"it expands to"},
-		"compressed values that lie": {[][]byte{tableMap(1, 1, 140, []byte{4}),
-			insert(1, 1, blob([]byte{0x8c, 0x3f, 0xff, 0xff, 0xff, 1, 2}))}, "it expands to 1073741823 bytes"},
-		"compressed statement": {[][]byte{event(165, 0, append(make([]byte, 14), append(
-			[]byte{0x84, 0x3f, 0xff, 0xff, 0xff}, 0x78, 0x9c)...))}, "it expands to 1073741823 bytes"},
-		"compressed event": {[][]byte{payloadOf(t, true, binary.LittleEndian.AppendUint32(append(make([]byte, 9),
-			0xff, 0xff, 0xff, 0x3f), 0)[:19])}, "it expands to 1073741823 bytes"},
-		"nested transactions":            {[][]byte{nested}, "damaged"},
-		"compressed nested transactions": {[][]byte{payloadOf(t, true, payloadOf(t, true, nested))}, "damaged"},
+		"compressed values that lie": {events(tableMap(1, 1, 140, []byte{4}),
+			insert(1, 1, blob([]byte{0x8c, 0x3f, 0xff, 0xff, 0xff, 1, 2}))), "it expands to 1073741823 bytes"},
+		"compressed statement": {events(event(165, 0, append(make([]byte, 14), append(
+			[]byte{0x84, 0x3f, 0xff, 0xff, 0xff}, 0x78, 0x9c)...))), "it expands to 1073741823 bytes"},
+		"compressed event": {events(payloadOf(t, true, binary.LittleEndian.AppendUint32(append(make([]byte, 9),
+			0xff, 0xff, 0xff, 0x3f), 0)[:19])), "it expands to 1073741823 bytes"},
+		"nested transactions":            {events(nested), "damaged"},
+		"compressed nested transactions": {events(payloadOf(t, true, payloadOf(t, true, nested))), "damaged"},
 		"descriptions of tables":         {maps, "a transaction describes"},
-		"a long description":             {[][]byte{tableMap(1, 1, 3, nil, make([]byte, 17<<20)...)}, "at most 16777216"},
-		"members": {[][]byte{tableMap(1, 1, 247, []byte{247, 2}, append(append([]byte{6}, lengthEncoded(9+4<<20)...),
-			append(lengthEncoded(4<<20), make([]byte, 4<<20)...)...)...)}, "damaged"},
-		"SET of long members": {[][]byte{tableMap(1, 60, 248, []byte{248, 8}, append(append([]byte{5},
+		"a long description":             {events(tableMap(1, 1, 3, nil, make([]byte, 17<<20)...)), "at most 16777216"},
+		"members": {events(tableMap(1, 1, 247, []byte{247, 2}, append(append([]byte{6}, lengthEncoded(9+4<<20)...),
+			append(lengthEncoded(4<<20), make([]byte, 4<<20)...)...)...)), "damaged"},
+		"SET of long members": {events(tableMap(1, 60, 248, []byte{248, 8}, append(append([]byte{5},
 			lengthEncoded(60*(1+9+64<<10))...), bytes.Repeat(append(append([]byte{1}, lengthEncoded(64<<10)...),
 			make([]byte, 64<<10)...), 60)...)...),
-			insert(1, 60, bytes.Repeat([]byte{1, 0, 0, 0, 0, 0, 0, 0}, 60))}, ""},
+			insert(1, 60, bytes.Repeat([]byte{1, 0, 0, 0, 0, 0, 0, 0}, 60))), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := allocated()
-			err := wholly(new(binlog.Decoder), c.events...)
+			err := wholly(new(binlog.Decoder), c.events)
 			if n := allocated() - before; n > most {
 				t.Errorf("%d bytes were allocated, more than %d", n, most)
 			}

@@ -2,6 +2,7 @@ package s3
 
 import (
 	"bytes"
+	"compress/gzip"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,7 +12,6 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/conduit-agent/conduit/plugins/builtin/s3/parquet"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
@@ -95,15 +95,15 @@ func checkPrefix(prefix string) error {
 
 // encode returns an object with the first n records. The error is about the next record.
 func (d *Destination) encode(ctx context.Context, items []item) (body []byte, n int, err error) {
-	var rows []parquet.Row
+	var rows []row
 	size := 0
 	for n < len(items) && err == nil {
 		before := len(body)
-		var row parquet.Row
+		var one row
 		switch d.settings.Format {
 		case "parquet":
-			row, err = rowOf(items[n].Record)
-			size += len(row.Payload) + len(row.Key) + len(row.Position)
+			one, err = rowOf(items[n].Record)
+			size += len(one.Payload) + len(one.Key) + len(one.Position)
 		case "json":
 			body, err = appendJSON(body, items[n].Record)
 		default:
@@ -113,7 +113,7 @@ func (d *Destination) encode(ctx context.Context, items []item) (body []byte, n 
 			body = body[:before]
 			break
 		}
-		rows = append(rows, row)
+		rows = append(rows, one)
 		n++
 	}
 	if n == 0 {
@@ -126,14 +126,20 @@ func (d *Destination) encode(ctx context.Context, items []item) (body []byte, n 
 	return body, n, err
 }
 
-func (d *Destination) finish(body []byte, rows []parquet.Row) ([]byte, error) {
+func (d *Destination) finish(body []byte, rows []row) ([]byte, error) {
 	switch {
 	case d.settings.Format == "parquet":
-		return parquet.File(rows)
+		return parquetFile(rows)
 	case !d.settings.zipped():
 		return body, nil
 	}
-	return parquet.Compress(body)
+	var zipped bytes.Buffer
+	w := gzip.NewWriter(&zipped)
+	if _, err := w.Write(body); err != nil {
+		return nil, err
+	}
+	err := w.Close()
+	return zipped.Bytes(), err
 }
 
 // line is the JSON format of Conduit's connector. It repeats positions, payloads and keys that are not text in a second
@@ -184,20 +190,6 @@ func bytesOf(d record.Data) ([]byte, error) {
 		return raw, nil
 	}
 	return d.AppendJSON(nil)
-}
-
-func rowOf(r *record.Record) (row parquet.Row, err error) {
-	if row.Payload, err = bytesOf(r.After); err != nil {
-		return row, fmt.Errorf("cannot encode the payload: %w", err)
-	}
-	if row.Key, err = bytesOf(r.Key); err != nil {
-		return row, fmt.Errorf("cannot encode the key: %w", err)
-	}
-	row.Operation, row.Position = []byte(r.Operation.String()), r.Position
-	for _, f := range r.Metadata {
-		row.Metadata = append(row.Metadata, parquet.Pair{Key: f.Key, Value: f.Value})
-	}
-	return row, nil
 }
 
 func appendLine(ctx context.Context, dst []byte, r *record.Record) ([]byte, error) {

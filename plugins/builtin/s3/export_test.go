@@ -9,5 +9,12 @@ func SetMostKnown(n int) (restore func()) {
 	return func() { mostKnown = former }
 }
 
+// SetMostNewest sets the maximum number of objects that a position lists, and returns a function that restores it.
+func SetMostNewest(n int) (restore func()) {
+	former := mostNewest
+	mostNewest = n
+	return func() { mostNewest = former }
+}
+
 // LedgerDir returns the default directory for the positions of a destination.
 func LedgerDir(ctx context.Context) string { return (&destinationSettings{}).ledger(ctx, nil).dir }

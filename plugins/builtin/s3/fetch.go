@@ -216,7 +216,7 @@ func (s *Source) place(o *object, r record.Record, found bool) (record.Record, e
 		s.window.advance(s.reached.Modified, o.Modified)
 	}
 	if !s.window.isOlder {
-		p.Since, p.Read = &s.window.since, s.window.set.Bytes()
+		p.Since, p.Known = &s.window.since, &s.window.set
 	}
 	var err error
 	r.Position, err = p.encode()

@@ -26,10 +26,11 @@ type position struct {
 	// were modified later to polling.
 	Snapshot *time.Time `json:"snapshot,omitempty"`
 	Reached  *place     `json:"reached,omitempty"` // nil: the object itself
-	// Since is the beginning of the window for objects that appear late, and Read the set of objects in it that were
-	// read. Nil means that all objects up to Reached were read.
+	// Since is the beginning of the window for objects that appear late, and Known the objects in it that were read.
+	// Nil means that all objects up to Reached were read.
 	Since   *time.Time `json:"since,omitempty"`
-	Read    []byte     `json:"read,omitempty"`
+	Known   *readSet   `json:"known,omitempty"`
+	Former  []byte     `json:"read,omitempty"`    // in place of Known in earlier versions; not used
 	Uploads []upload   `json:"uploads,omitempty"` // in progress
 }
 

@@ -102,11 +102,12 @@ func (s *Source) Open(ctx context.Context, pos record.Position) (err error) {
 	case isNew:
 		s.log.Info("there are prefixes that were not read before: their objects are read now")
 	}
-	return s.restore(&p)
+	s.restore(&p)
+	return nil
 }
 
 // restore resumes from a position.
-func (s *Source) restore(p *position) error {
+func (s *Source) restore(p *position) {
 	s.uploads, s.snapshot, s.began = p.Uploads, p.Snapshot, p.Snapshot
 	switch {
 	case p.Reached != nil:
@@ -120,13 +121,13 @@ func (s *Source) restore(p *position) error {
 		s.after = p.Key
 	}
 	s.window = newWindow(s.reached.Modified, s.settings.Lookback)
-	if err := s.window.restore(p); err != nil {
-		return err
+	s.window.restore(p)
+	if len(p.Former) > 0 {
+		s.log.Warn("the position is one of an earlier version: the objects of listing.lookback before it come again")
 	}
 	s.extend(p)
 	s.rest = behind(s.after, s.listed())
 	s.follow()
-	return nil
 }
 
 // begin begins a snapshot.
@@ -315,7 +316,8 @@ func (s *Source) resume(ctx context.Context) error {
 	}
 	s.added = nil
 	if again := s.window.resolve(listed); again > 0 {
-		s.log.Warn("too many objects were removed or came late since the source was stopped to tell which of the others were read: those of listing.lookback come again", "objects", again)
+		s.log.Warn("cannot tell which objects were read before the restart: these objects of listing.lookback come again",
+			"objects", again)
 	}
 	return nil
 }

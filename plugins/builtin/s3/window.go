@@ -14,8 +14,8 @@ type window struct {
 	span  time.Duration
 	since time.Time // beginning of the window; older objects are unknown
 	read  map[uint64]mark
-	// set has the hashes in read and, while isRestored, the hashes of the position.
-	set        sketch
+	// set has the objects in read and, while isRestored, those of the position.
+	set        readSet
 	isRestored bool   // from a position: only a listing can tell the hashes
 	isOlder    bool   // the position has no set: all objects up to it were read
 	listing    uint32 // number of the current listing
@@ -37,13 +37,14 @@ func newWindow(end time.Time, span time.Duration) *window {
 }
 
 // restore restores the window from a position.
-func (w *window) restore(p *position) (err error) {
+func (w *window) restore(p *position) {
 	w.isRestored, w.isOlder = true, p.Since == nil
 	if !w.isOlder {
 		w.since = *p.Since
-		w.set, err = parseSketch(p.Read)
 	}
-	return err
+	if p.Known != nil {
+		w.set = *p.Known
+	}
 }
 
 // hash identifies an object. In some stores the time of a version may change.
@@ -78,13 +79,13 @@ func (w *window) add(o *object) {
 func (w *window) note(hash uint64, modified int64) {
 	if _, known := w.read[hash]; !known {
 		w.read[hash] = mark{modified, w.listing}
-		w.set.Add(hash)
+		w.set.add(hash, modified)
 	}
 }
 
 func (w *window) forget(hash uint64) {
+	w.set.remove(hash, w.read[hash].modified)
 	delete(w.read, hash)
-	w.set.Remove(hash)
 }
 
 // advance moves the window after an object at the time at was read. It moves by at least an eighth of its span, because
@@ -142,22 +143,15 @@ func (w *window) listed() {
 // resolve finds out which of the listed objects were read. It returns the number of objects for which it cannot tell:
 // they arrive again.
 func (w *window) resolve(listed map[uint64]int64) (unknown int) {
-	hashes := make([]uint64, 0, len(listed))
-	for h := range listed {
-		hashes = append(hashes, h)
+	if !w.isOlder {
+		unread, doubtful := w.set.compare(listed)
+		doubtful = slices.DeleteFunc(doubtful, func(h uint64) bool { _, known := w.read[h]; return known })
+		unknown = len(doubtful)
+		for _, h := range append(unread, doubtful...) {
+			delete(listed, h)
+		}
 	}
-	unread, ok := w.set.Extra(hashes)
-	switch {
-	case w.isOlder:
-		unread = nil
-	case !ok:
-		unread = slices.DeleteFunc(hashes, func(h uint64) bool { _, known := w.read[h]; return known })
-		unknown = len(unread)
-	}
-	for _, h := range unread {
-		delete(listed, h)
-	}
-	w.read, w.set, w.isRestored, w.isOlder = map[uint64]mark{}, sketch{}, false, false
+	w.read, w.set, w.isRestored, w.isOlder = map[uint64]mark{}, readSet{}, false, false
 	for h, modified := range listed {
 		w.note(h, modified)
 	}

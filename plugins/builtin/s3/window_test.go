@@ -2,6 +2,7 @@ package s3_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -218,6 +219,46 @@ func TestFullWindow(t *testing.T) {
 			t.Fatalf("behind %s: got %v, want %v", text(all[i:i+1]), got, wanted)
 		}
 	}
+}
+
+// TestBusyWindow reopens a source whose position lists fewer objects than it has read. If the others are the same,
+// nothing comes again. If one came or went, those that are not listed come again, and nothing is missed.
+func TestBusyWindow(t *testing.T) {
+	defer s3.SetMostNewest(4)()
+	f := newFake(t, false)
+	f.perPage = 100
+	begin := time.Now().Add(-time.Hour).Truncate(time.Second)
+	set := quick(f.addr(), "listing.lookback", lookback.String(), "pollingPeriod", "1ms")
+	r := source(t, set, record.Position(fmt.Sprintf("key_c%d", begin.Unix())))
+	for i := range 8 {
+		f.put(fmt.Sprint(i), "", begin.Add(time.Duration(i)*time.Second))
+	}
+	all := r.read(t, 8)
+	f.put("8", "", begin.Add(8*time.Second))
+	position := source(t, set, all[7].Position).read(t, 1)[0]
+	want(t, []record.Record{position}, "create:8=")
+	f.remove("1")
+	f.put("late", "", begin.Add(time.Second))
+	f.put("9", "", begin.Add(9*time.Second))
+	want(t, source(t, set, position.Position).read(t, 6), "create:0= create:late= create:2= create:3= create:4= create:9=")
+}
+
+// TestFormerPosition reads the objects of listing.lookback again, after a position in the format of earlier versions.
+func TestFormerPosition(t *testing.T) {
+	t.Parallel()
+	f := newFake(t, false)
+	at := time.Now().Add(-time.Hour).Truncate(time.Second)
+	for i, key := range []string{"old", "a", "b", "c"} {
+		f.put(key, "", at.Add(time.Duration(i-1)*lookback/2))
+	}
+	reached, _ := json.Marshal(at.Add(lookback / 2))
+	since, _ := json.Marshal(at)
+	former := `{"modified":%s,"key":"b","version":"3","@resume":1,"bucket":"bkt","since":%s%s}`
+	set := quick(f.addr(), "listing.lookback", lookback.String())
+	want(t, source(t, set, record.Position(fmt.Sprintf(former, reached, since, `,"read":"AQID"`))).read(t, 3),
+		"create:a= create:b= create:c=")
+	want(t, source(t, set, record.Position(fmt.Sprintf(former, reached, since, ""))).read(t, 3),
+		"create:a= create:b= create:c=")
 }
 
 // TestClockSetBack warns if the clock of the store is set back by more than listing.lookback.

@@ -1,24 +1,19 @@
-// Command parquetcat prints each row of a Parquet file on standard input as a line of JSON.
+// Command parquetcat prints each row of a Parquet file on standard input as a line of JSON. It reads the file with
+// another library than the one that writes it.
 package main
 
 import (
 	"bytes"
-	"encoding/json"
-	"errors"
+	"context"
 	"fmt"
 	"io"
 	"os"
 
-	"github.com/parquet-go/parquet-go"
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/memory"
+	"github.com/apache/arrow-go/v18/parquet"
+	"github.com/apache/arrow-go/v18/parquet/pqarrow"
 )
-
-type row struct {
-	Operation []byte            `parquet:"operation"`
-	Position  []byte            `parquet:"position"`
-	Payload   []byte            `parquet:"payload"`
-	Key       []byte            `parquet:"key"`
-	Metadata  map[string]string `parquet:"metadata"`
-}
 
 func main() {
 	if err := run(); err != nil {
@@ -32,19 +27,16 @@ func run() error {
 	if err != nil {
 		return err
 	}
-	file, err := parquet.OpenFile(bytes.NewReader(content), int64(len(content)))
+	table, err := pqarrow.ReadTable(context.Background(), bytes.NewReader(content),
+		parquet.NewReaderProperties(memory.DefaultAllocator), pqarrow.ArrowReadProperties{}, memory.DefaultAllocator)
 	if err != nil {
 		return err
 	}
-	r := parquet.NewGenericReader[row](file)
-	rows := make([]row, r.NumRows())
-	if n, err := r.Read(rows); err != nil && !errors.Is(err, io.EOF) || n != len(rows) {
-		return fmt.Errorf("read %d of %d rows: %w", n, len(rows), err)
-	}
-	for _, one := range rows {
-		if err := json.NewEncoder(os.Stdout).Encode(one); err != nil {
+	batches := array.NewTableReader(table, 0)
+	for batches.Next() {
+		if err := array.RecordToJSON(batches.RecordBatch(), os.Stdout); err != nil {
 			return err
 		}
 	}
-	return r.Close()
+	return batches.Err()
 }

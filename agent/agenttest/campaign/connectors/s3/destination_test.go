@@ -5,6 +5,7 @@ import (
 	"compress/gzip"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"maps"
 	"os/exec"
@@ -114,10 +115,11 @@ func TestFormats(t *testing.T) {
 	cat := exec.Command(server.ParquetCat(t))
 	cat.Stdin = strings.NewReader(content)
 	out, err := cat.CombinedOutput()
-	if wanted := `{"Operation":"Y3JlYXRl","Position":"MQ==","Payload":"Yf8=","Key":"azw=","Metadata":{"a":"1","conduit.source.connector.id":"p:s"}}
-{"Operation":"Y3JlYXRl","Position":"Mg==","Payload":"eyJ4IjoxfQ==","Key":"azw=","Metadata":{"a":"1","conduit.source.connector.id":"p:s"}}
-{"Operation":"ZGVsZXRl","Position":"Mw==","Payload":"","Key":"azw=","Metadata":{"a":"1","conduit.source.connector.id":"p:s"}}
-`; err != nil || string(out) != wanted {
+	row := func(operation, payload, position string) string {
+		return fmt.Sprintf(`{"key":"azw=","metadata":[{"key":"a","value":"1"},{"key":"conduit.source.connector.id","value":"p:s"}],`+
+			`"operation":%q,"payload":%q,"position":%q}`+"\n", operation, payload, position)
+	}
+	if wanted := row("Y3JlYXRl", "Yf8=", "MQ==") + row("Y3JlYXRl", "eyJ4IjoxfQ==", "Mg==") + row("ZGVsZXRl", "", "Mw=="); err != nil || string(out) != wanted {
 		t.Errorf("%v: %s", err, out)
 	}
 	lines := destination(t, settings(s.Addr, "format", "lines", "compression", "gzip", "sdk.record.format", "template", "sdk.record.format.options", `{{ printf "%s" .Payload.After }}`))
