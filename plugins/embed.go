@@ -12,6 +12,6 @@ var Documentation embed.FS
 // them, without tests and this file.
 //
 //go:embed *.go connector/*.go peer/*.go pluginname/*.go progress/*.go record/*.go sandbox/*.go standalone/*.go
-//go:embed plugintest/*.go plugintest/protocol/*.go plugintest/wait/*.go schema/*.go schema/avro/*.go
+//go:embed plugintest/*.go plugintest/protocol/*.go plugintest/wait/*.go schema/*.go
 //go:embed sdk/README.md sdk/*.go sdk/wasmguest/*.go subprocess/*.go template/*.go wire/*.go wire/wirepb/*/*.go
 var SDKSources embed.FS

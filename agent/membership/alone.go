@@ -14,17 +14,38 @@ var ErrNone = errors.New("this binary has no clusters: remove cluster.name from 
 // Alone is an agent outside a cluster. It runs all pipelines itself.
 type Alone struct{}
 
-func (Alone) Run(context.Context, context.Context) error    { return nil }
-func (Alone) Leave(context.Context)                         {}
-func (Alone) Changed()                                      {}
-func (Alone) Joined() error                                 { return nil }
-func (Alone) Problems(*spec.Pipeline) []spec.Problem        { return nil }
-func (Alone) KeepsConnectors(string) bool                   { return false }
-func (Alone) Unplaced(string) bool                          { return false }
-func (Alone) Placement(string) *rest.Placement              { return nil }
+// Run returns at once.
+func (Alone) Run(context.Context, context.Context) error { return nil }
+
+// Leave does nothing.
+func (Alone) Leave(context.Context) {}
+
+// Changed does nothing.
+func (Alone) Changed() {}
+
+// Joined returns nil: there is nothing to join.
+func (Alone) Joined() error { return nil }
+
+// Problems returns nil.
+func (Alone) Problems(*spec.Pipeline) []spec.Problem { return nil }
+
+// KeepsConnectors returns false: this agent cleans up.
+func (Alone) KeepsConnectors(string) bool { return false }
+
+// Unplaced returns false: all pipelines run here.
+func (Alone) Unplaced(string) bool { return false }
+
+// Placement returns nil: all pipelines run here.
+func (Alone) Placement(string) *rest.Placement { return nil }
+
+// Instances returns the instances of a pipeline that declares several. This agent runs one.
 func (Alone) Instances(d *spec.Declaration) *rest.Instances { return RunsOnce(d) }
-func (Alone) Terms(string) *rest.ClusterTerms               { return nil }
-func (Alone) Refused(string) []rest.MemberDeadLetters       { return nil }
+
+// Terms returns nil.
+func (Alone) Terms(string) *rest.ClusterTerms { return nil }
+
+// Refused returns nil: all dead letters are here.
+func (Alone) Refused(string) []rest.MemberDeadLetters { return nil }
 
 // RunsOnce returns the instances of a pipeline with several declared instances that runs on this agent only. It returns
 // nil for other pipelines.

@@ -6,7 +6,7 @@ import (
 	"math"
 	"strings"
 
-	"github.com/conduit-agent/conduit/plugins/schema/avro"
+	"github.com/twmb/avro"
 )
 
 // avroKind is a kind of Avro type.
@@ -93,10 +93,10 @@ func parseType(text string) (*avroType, error) {
 	if len(text) > maxText {
 		return nil, errSchemaSize
 	}
-	root, err := avro.Parse(text)
+	root, err := parseAvro(text)
 	if err != nil {
 		if cleaned, changed := ignoreInvalidDecimals(text); changed {
-			root, err = avro.Parse(cleaned)
+			root, err = parseAvro(cleaned)
 		}
 	}
 	if err != nil {
@@ -106,12 +106,21 @@ func parseType(text string) (*avroType, error) {
 	return c.compile(root, "")
 }
 
+// parseAvro parses an Avro schema in JSON.
+func parseAvro(text string) (*avro.SchemaNode, error) {
+	s, err := avro.Parse(text)
+	if err != nil {
+		return nil, err
+	}
+	return s.Root(), nil
+}
+
 // compiler converts the nodes of a schema to types.
 type compiler struct {
 	named map[string]*avroType // by full name
 }
 
-func (c *compiler) compile(n *avro.Node, namespace string) (*avroType, error) {
+func (c *compiler) compile(n *avro.SchemaNode, namespace string) (*avroType, error) {
 	k, known := avroKinds[n.Type]
 	if !known {
 		return c.reference(n.Type, namespace)
@@ -150,7 +159,7 @@ func (c *compiler) compile(n *avro.Node, namespace string) (*avroType, error) {
 	return t, err
 }
 
-func (c *compiler) union(t *avroType, branches []avro.Node, namespace string) error {
+func (c *compiler) union(t *avroType, branches []avro.SchemaNode, namespace string) error {
 	for i := range branches {
 		branch, err := c.compile(&branches[i], namespace)
 		if err != nil {
@@ -162,7 +171,7 @@ func (c *compiler) union(t *avroType, branches []avro.Node, namespace string) er
 	return nil
 }
 
-func (c *compiler) record(t *avroType, fields []avro.Field, namespace string) error {
+func (c *compiler) record(t *avroType, fields []avro.SchemaField, namespace string) error {
 	for i := range fields {
 		f := &fields[i]
 		typ, err := c.compile(&f.Type, namespace)

@@ -7,9 +7,6 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// Available returns nil: this build has Zstandard.
-func Available() error { return nil }
-
 // NewReader returns a reader of the decompressed content of r. A frame that needs more than memory bytes is an error.
 func NewReader(r io.Reader, memory uint64) (io.ReadCloser, error) {
 	d, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxMemory(memory))

@@ -57,7 +57,7 @@ var homes = map[string][]string{
 	"github.com/knadh/koanf":                   {"agent/config"},
 	"github.com/peterbourgon/ff/v3":            {"cmd/conduit", "cmd/conduit/*"},
 	"github.com/yuin/goldmark":                 {"cmd/conduit/docs"},
-	"github.com/twmb/avro":                     {"plugins/schema/avro"},
+	"github.com/twmb/avro":                     {"plugins/schema"},
 	"github.com/prometheus/client_golang":      {"agent/telemetry"},
 	"github.com/Masterminds/sprig/v3":          {"plugins/template"},
 	"github.com/coreos/go-systemd":             {"agent/systemd", "cmd/conduit"},

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/conduit-agent/conduit/plugins/sdk"
 	"github.com/conduit-agent/conduit/plugins/zstd"
 )
 
@@ -39,17 +38,6 @@ func kindOf(compression, name string) string {
 		return "zstd"
 	}
 	return "none"
-}
-
-// available returns an error if a setting requires a compression that this build does not have.
-func available(setting, compression string) error {
-	if compression != "zstd" {
-		return nil
-	}
-	if err := zstd.Available(); err != nil {
-		return sdk.SettingError{Setting: setting, Message: err.Error()}
-	}
-	return nil
 }
 
 // canUnpack reports whether the source can read a file with the extension of a compression.

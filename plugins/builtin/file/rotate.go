@@ -26,7 +26,7 @@ func (s *rotateSettings) on() bool { return s.Size > 0 || s.Interval > 0 }
 func (s *rotateSettings) check() error {
 	switch {
 	case s.on():
-		return available("rotate.compression", s.Compression)
+		return nil
 	case s.Compression != "none":
 		return sdk.SettingError{Setting: "rotate.compression", Message: "needs rotate.size or rotate.interval"}
 	case s.Keep > 0:

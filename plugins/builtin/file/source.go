@@ -80,9 +80,6 @@ func (s *Source) Configure(ctx context.Context, values map[string]string) (err e
 	if err := sdk.Decode(values, &s.settings); err != nil {
 		return err
 	}
-	if err := available("compression", s.settings.Compression); err != nil {
-		return err
-	}
 	if s.options, err = s.settings.options(); err != nil {
 		return err
 	}
