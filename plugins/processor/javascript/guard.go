@@ -12,9 +12,6 @@ import (
 	"github.com/dop251/goja"
 )
 
-// maxTimeout is the greatest time limit of a script.
-const maxTimeout = 10 * time.Second
-
 // guardTick is the interval between checks of a running call. Batches that take less time cost one Reset and one Stop
 // of a timer.
 var guardTick = 10 * time.Millisecond

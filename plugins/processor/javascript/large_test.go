@@ -25,8 +25,16 @@ const g = (a) => ({ ...a, half: a.length / 2, "x": -1 ** 2 })
 	if err := javascript.Compile(strings.Repeat("{"+function+"}\n", 500)); err != nil {
 		t.Error(err)
 	}
-	err := javascript.Compile(strings.Repeat("[", 200<<10))
-	if err == nil || !strings.Contains(err.Error(), "script: SyntaxError: the script is too large for the stack") {
-		t.Error(err)
+	for script, want := range map[string]string{
+		strings.Repeat("[", 200<<10):      "the script is too large for the stack",
+		strings.Repeat("a:", 8<<10):       `more than 4000 labels or names of members "a"`,
+		strings.Repeat("a/**/:", 5<<10):   `more than 4000 labels or names of members ""`,
+		strings.Repeat("\\u0061:", 5<<10): `more than 4000 labels or names of members ""`,
+		strings.Repeat("a\ufeff:", 5<<10): `more than 4000 labels or names of members "a"`,
+	} {
+		if err := javascript.Compile(script); err == nil || !strings.Contains(err.Error(), "script: SyntaxError: ") ||
+			!strings.Contains(err.Error(), want) {
+			t.Errorf("%.20s: %v, want %s", script, err, want)
+		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/dop251/goja"
 	"github.com/dop251/goja/parser"
@@ -53,6 +54,9 @@ func compile(name, text string) (*goja.Program, error) {
 		return nil, fmt.Errorf("%s: SyntaxError: the script is too large for the stack: it has too many brackets and operators",
 			name)
 	}
+	if label, ok := repeatedLabel(text); ok {
+		return nil, fmt.Errorf("%s: SyntaxError: there are more than %d labels or names of members %q", name, maxLabels, label)
+	}
 	if len(text) <= largeScript {
 		return compileNow(name, text)
 	}
@@ -94,6 +98,38 @@ func stackBytes(text string) (size int) {
 		}
 	}
 	return size
+}
+
+// maxLabels bounds labels with the same name: the parser makes an error for each pair of them that are nested.
+const maxLabels = 4000
+
+// repeatedLabel returns a word that precedes more than maxLabels colons. Words that are written with escapes, or followed
+// by a comment, count as the same word.
+func repeatedLabel(text string) (string, bool) {
+	count := make(map[string]int)
+	for {
+		before, after, found := strings.Cut(text, ":")
+		if !found {
+			return "", false
+		}
+		text, before = after, strings.TrimRightFunc(before, isSpace)
+		word := before[strings.LastIndexFunc(before, notInWord)+1:]
+		if word == "" && !strings.HasSuffix(before, "/") && !strings.HasSuffix(before, "}") {
+			continue
+		}
+		if strings.Contains(word, `\`) {
+			word = ""
+		}
+		if count[word]++; count[word] > maxLabels {
+			return word, true
+		}
+	}
+}
+
+func isSpace(r rune) bool { return unicode.IsSpace(r) || r == '\ufeff' }
+
+func notInWord(r rune) bool {
+	return r < 0x80 && !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune(`_$\`, r) || isSpace(r)
 }
 
 func compileNow(name, text string) (program *goja.Program, err error) {

@@ -2,9 +2,8 @@ package javascript
 
 import (
 	"context"
-	"flag"
+	"fmt"
 	"os"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -12,13 +11,7 @@ import (
 )
 
 // nestedVariable, when set, makes this test binary check the nested script with that name and run no tests.
-// nestedSizeVariable has the size of the script in bytes.
-const (
-	nestedVariable     = "JAVASCRIPT_TEST_NESTED"
-	nestedSizeVariable = "JAVASCRIPT_TEST_NESTED_SIZE"
-)
-
-var nestedSize = flag.Int("nested", 1<<20, "bytes of a nested script")
+const nestedVariable = "JAVASCRIPT_TEST_NESTED"
 
 // nested maps the name of a nested script to the text that it repeats.
 var nested = map[string]string{
@@ -33,13 +26,19 @@ var nested = map[string]string{
 	"misread template": "`${`/\"/;[`}`[", "broken try": "try;", "broken condition": "a?b,", "broken if": "if;x;",
 }
 
+// TestMain compiles the largest nested script that is not refused for its size, because it needs the largest stack.
 func TestMain(m *testing.M) {
-	if name := os.Getenv(nestedVariable); name != "" {
-		size, _ := strconv.Atoi(os.Getenv(nestedSizeVariable))
-		p := javascript.Plugin().New()
-		script := strings.Repeat(nested[name], size/len(nested[name]))
-		_ = p.Configure(context.Background(), p.Parameters().ApplyDefaults(map[string]string{"script": script}))
-		return
+	name := os.Getenv(nestedVariable)
+	if name == "" {
+		os.Exit(m.Run())
 	}
-	os.Exit(m.Run())
+	p := javascript.Plugin().New()
+	for size := 3 << 20; ; size -= size / 8 {
+		script := strings.Repeat(nested[name], size/len(nested[name]))
+		err := p.Configure(context.Background(), p.Parameters().ApplyDefaults(map[string]string{"script": script}))
+		if err == nil || !strings.Contains(err.Error(), "too large for the stack") {
+			fmt.Printf("%d bytes: %.200v\n", size, err)
+			return
+		}
+	}
 }
