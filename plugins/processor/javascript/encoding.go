@@ -1,7 +1,6 @@
 package javascript
 
 import (
-	"errors"
 	"fmt"
 	"unicode/utf16"
 
@@ -22,72 +21,73 @@ type textDecoder struct {
 type textEncoder struct{ _ int }
 
 // defineEncoding defines TextDecoder and TextEncoder of the Encoding Standard, and the method text of raw data.
-func (r *runtime) defineEncoding(b *bounds) error {
+func (r *runtime) defineEncoding(n *natives) {
 	raw := r.vm.CreateObject(r.vm.Get("Array").(*goja.Object).Get("prototype").(*goja.Object))
 	r.call.raw = raw
 	array := r.vm.Get("Uint8Array")
-	decoders, decoder := b.class("TextDecoder", func(c goja.ConstructorCall) any {
-		return b.newDecoder(c.Argument(0), c.Argument(1))
+	decoders, decoder := n.class("TextDecoder", func(c goja.ConstructorCall) any {
+		return n.newDecoder(c.Argument(0), c.Argument(1))
 	})
-	encoders, encoder := b.class("TextEncoder", func(goja.ConstructorCall) any { return &textEncoder{} })
-	b.method(raw, "text", func(c goja.FunctionCall) goja.Value {
-		bytes, ok := b.bytesOf(c.This)
+	encoders, encoder := n.class("TextEncoder", func(goja.ConstructorCall) any { return &textEncoder{} })
+	n.method(raw, "text", func(c goja.FunctionCall) goja.Value {
+		bytes, ok := n.bytesOf(c.This)
 		if !ok {
-			panic(b.vm.NewTypeError("text is a method of raw data"))
+			panic(n.vm.NewTypeError("text is a method of raw data"))
 		}
-		return b.decode(&textDecoder{encoding: charset.Standard("utf-8"), fatal: true}, bytes, false)
+		return n.decode(&textDecoder{encoding: charset.Standard("utf-8"), fatal: true}, bytes, false)
 	})
-	b.method(decoder, "decode", func(c goja.FunctionCall) goja.Value {
-		d := held[*textDecoder](b, c.This, "TextDecoder")
-		bytes, ok := b.bytesOf(c.Argument(0))
+	n.method(decoder, "decode", func(c goja.FunctionCall) goja.Value {
+		d := valueIn[*textDecoder](n, c.This, "TextDecoder")
+		bytes, ok := n.bytesOf(c.Argument(0))
 		if !ok {
-			panic(b.vm.NewTypeError("TextDecoder.decode wants raw data, an ArrayBuffer, a typed array or a DataView"))
+			panic(n.vm.NewTypeError("TextDecoder.decode wants raw data, an ArrayBuffer, a typed array or a DataView"))
 		}
-		return b.decode(d, bytes, b.option(c.Argument(1), "stream"))
+		return n.decode(d, bytes, n.option(c.Argument(1), "stream"))
 	})
-	b.getter(decoder, "encoding", func(c goja.FunctionCall) goja.Value {
-		return b.vm.ToValue(held[*textDecoder](b, c.This, "TextDecoder").encoding.Name())
+	n.getter(decoder, "encoding", func(c goja.FunctionCall) goja.Value {
+		return n.vm.ToValue(valueIn[*textDecoder](n, c.This, "TextDecoder").encoding.Name())
 	})
-	b.getter(decoder, "fatal", func(c goja.FunctionCall) goja.Value {
-		return b.vm.ToValue(held[*textDecoder](b, c.This, "TextDecoder").fatal)
+	n.getter(decoder, "fatal", func(c goja.FunctionCall) goja.Value {
+		return n.vm.ToValue(valueIn[*textDecoder](n, c.This, "TextDecoder").fatal)
 	})
-	b.getter(decoder, "ignoreBOM", func(c goja.FunctionCall) goja.Value {
-		return b.vm.ToValue(held[*textDecoder](b, c.This, "TextDecoder").ignoreBOM)
+	n.getter(decoder, "ignoreBOM", func(c goja.FunctionCall) goja.Value {
+		return n.vm.ToValue(valueIn[*textDecoder](n, c.This, "TextDecoder").ignoreBOM)
 	})
-	b.getter(encoder, "encoding", func(c goja.FunctionCall) goja.Value {
-		held[*textEncoder](b, c.This, "TextEncoder")
-		return b.vm.ToValue("utf-8")
+	n.getter(encoder, "encoding", func(c goja.FunctionCall) goja.Value {
+		valueIn[*textEncoder](n, c.This, "TextEncoder")
+		return n.vm.ToValue("utf-8")
 	})
-	b.method(encoder, "encode", func(c goja.FunctionCall) goja.Value {
-		held[*textEncoder](b, c.This, "TextEncoder")
+	n.method(encoder, "encode", func(c goja.FunctionCall) goja.Value {
+		valueIn[*textEncoder](n, c.This, "TextEncoder")
 		if goja.IsUndefined(c.Argument(0)) {
-			c.Arguments = []goja.Value{b.vm.ToValue("")}
+			c.Arguments = []goja.Value{n.vm.ToValue("")}
 		}
-		text := b.textOf(c.Argument(0))
-		b.guard.make(uint64(text.Length()))
-		encoded, err := b.vm.New(array, b.vm.ToValue(b.vm.NewArrayBuffer([]byte(text.String()))))
+		text := n.stringOf(c.Argument(0))
+		n.allocate(stringBytes(text))
+		encoded, err := n.vm.New(array, n.vm.ToValue(n.vm.NewArrayBuffer([]byte(text.String()))))
 		if err != nil {
 			panic(err)
 		}
 		return encoded
 	})
-	b.method(encoder, "encodeInto", func(c goja.FunctionCall) goja.Value {
-		held[*textEncoder](b, c.This, "TextEncoder")
-		text := b.textOf(c.Argument(0)).String()
+	n.method(encoder, "encodeInto", func(c goja.FunctionCall) goja.Value {
+		valueIn[*textEncoder](n, c.This, "TextEncoder")
+		text := n.stringOf(c.Argument(0)).String()
 		to, ok := c.Argument(1).(*goja.Object)
 		if ok {
 			_, ok = exported(to).([]byte)
 		}
 		if !ok {
-			panic(b.vm.NewTypeError("TextEncoder.encodeInto wants text and a Uint8Array"))
+			panic(n.vm.NewTypeError("TextEncoder.encodeInto wants text and a Uint8Array"))
 		}
-		into, _ := b.bytesOf(to)
+		into, _ := n.bytesOf(to)
 		read, written := encodeInto(text, into)
-		result := b.vm.NewObject()
+		result := n.vm.NewObject()
 		_, _ = result.Set("read", read), result.Set("written", written) // result is a plain object, so this cannot fail
 		return result
 	})
-	return errors.Join(b.err, r.vm.Set("TextDecoder", decoders), r.vm.Set("TextEncoder", encoders))
+	n.keep(r.vm.Set("TextDecoder", decoders))
+	n.keep(r.vm.Set("TextEncoder", encoders))
 }
 
 // encodeInto writes the longest prefix of whole characters of text that fits into into. It returns the number of UTF-16
@@ -105,59 +105,57 @@ func encodeInto(text string, into []byte) (read, written int) {
 }
 
 // class returns a constructor of objects that hold a Go value, and their prototype.
-func (b *bounds) class(name string, construct func(goja.ConstructorCall) any) (constructor, prototype *goja.Object) {
-	constructor = b.vm.ToValue(func(c goja.ConstructorCall) *goja.Object {
-		b.enter()
-		defer b.leave()
-		o := b.vm.ToValue(construct(c)).(*goja.Object)
-		b.keep(o.SetPrototype(c.This.Prototype()))
+func (n *natives) class(name string, construct func(goja.ConstructorCall) any) (constructor, prototype *goja.Object) {
+	constructor = n.vm.ToValue(func(c goja.ConstructorCall) *goja.Object {
+		o := n.vm.ToValue(construct(c)).(*goja.Object)
+		n.keep(o.SetPrototype(c.This.Prototype()))
 		return o
 	}).(*goja.Object)
-	b.keep(constructor.DefineDataProperty("name", b.vm.ToValue(name), goja.FLAG_FALSE, goja.FLAG_TRUE, goja.FLAG_FALSE))
+	n.keep(constructor.DefineDataProperty("name", n.vm.ToValue(name), goja.FLAG_FALSE, goja.FLAG_TRUE, goja.FLAG_FALSE))
 	prototype = constructor.Get("prototype").(*goja.Object)
-	b.keep(prototype.DefineDataPropertySymbol(goja.SymToStringTag,
-		b.vm.ToValue(name), goja.FLAG_FALSE, goja.FLAG_TRUE, goja.FLAG_FALSE))
+	n.keep(prototype.DefineDataPropertySymbol(goja.SymToStringTag,
+		n.vm.ToValue(name), goja.FLAG_FALSE, goja.FLAG_TRUE, goja.FLAG_FALSE))
 	return constructor, prototype
 }
 
 // method defines a method of a prototype.
-func (b *bounds) method(prototype *goja.Object, name string, f func(goja.FunctionCall) goja.Value) {
-	o := b.vm.ToValue(b.count(f)).(*goja.Object)
-	b.keep(o.DefineDataProperty("name", b.vm.ToValue(name), goja.FLAG_FALSE, goja.FLAG_TRUE, goja.FLAG_FALSE))
-	b.define(prototype, name, o)
+func (n *natives) method(prototype *goja.Object, name string, f func(goja.FunctionCall) goja.Value) {
+	o := n.vm.ToValue(f).(*goja.Object)
+	n.keep(o.DefineDataProperty("name", n.vm.ToValue(name), goja.FLAG_FALSE, goja.FLAG_TRUE, goja.FLAG_FALSE))
+	n.define(prototype, name, o)
 }
 
 // getter defines a read-only property of a prototype.
-func (b *bounds) getter(prototype *goja.Object, name string, f func(goja.FunctionCall) goja.Value) {
-	b.keep(prototype.DefineAccessorProperty(name, b.vm.ToValue(b.count(f)), nil, goja.FLAG_TRUE, goja.FLAG_TRUE))
+func (n *natives) getter(prototype *goja.Object, name string, f func(goja.FunctionCall) goja.Value) {
+	n.keep(prototype.DefineAccessorProperty(name, n.vm.ToValue(f), nil, goja.FLAG_TRUE, goja.FLAG_TRUE))
 }
 
-// held returns the Go value in an object of a class.
-func held[T any](b *bounds, v goja.Value, class string) T {
+// valueIn returns the Go value in an object of a class.
+func valueIn[T any](n *natives, v goja.Value, class string) T {
 	if o, ok := v.(*goja.Object); ok {
 		if h, ok := exported(o).(T); ok {
 			return h
 		}
 	}
-	panic(b.vm.NewTypeError("this is no %s", class))
+	panic(n.vm.NewTypeError("this is no %s", class))
 }
 
-func (b *bounds) newDecoder(label, options goja.Value) *textDecoder {
+func (n *natives) newDecoder(label, options goja.Value) *textDecoder {
 	name := "utf-8"
 	if !goja.IsUndefined(label) {
-		name = b.textOf(label).String()
+		name = n.stringOf(label).String()
 	}
 	d := &textDecoder{encoding: charset.Standard(name),
-		fatal: b.option(options, "fatal"), ignoreBOM: b.option(options, "ignoreBOM")}
+		fatal: n.option(options, "fatal"), ignoreBOM: n.option(options, "ignoreBOM")}
 	if d.encoding == nil {
-		b.throw(fmt.Sprintf("the encoding %.50q is not known: there are utf-8, utf-16le, utf-16be and those of one byte a character, such as windows-1252",
+		n.throw(fmt.Sprintf("the encoding %.50q is not known: there are utf-8, utf-16le, utf-16be and those of one byte a character, such as windows-1252",
 			name))
 	}
 	return d
 }
 
 // option reports whether options is an object in which the named option is true.
-func (b *bounds) option(options goja.Value, name string) bool {
+func (n *natives) option(options goja.Value, name string) bool {
 	o, ok := options.(*goja.Object)
 	if !ok {
 		return false
@@ -167,13 +165,13 @@ func (b *bounds) option(options goja.Value, name string) bool {
 }
 
 // bytesOf returns the bytes of an object that has bytes, or no bytes for undefined. They are shared with the script.
-func (b *bounds) bytesOf(v goja.Value) ([]byte, bool) {
+func (n *natives) bytesOf(v goja.Value) ([]byte, bool) {
 	o, ok := v.(*goja.Object)
 	if !ok {
 		return nil, v == nil || goja.IsUndefined(v)
 	}
 	switch w := exported(o).(type) {
-	case *octets:
+	case *rawBytes:
 		w.call.check()
 		return w.b, true
 	case goja.ArrayBuffer:
@@ -191,19 +189,16 @@ func (b *bounds) bytesOf(v goja.Value) ([]byte, bool) {
 	if offset == nil || length == nil {
 		return nil, false
 	}
-	from, n, all := offset.ToInteger(), length.ToInteger(), buffer.Bytes()
-	if from < 0 || n < 0 || from > int64(len(all)) || n > int64(len(all))-from {
+	from, size, all := offset.ToInteger(), length.ToInteger(), buffer.Bytes()
+	if from < 0 || size < 0 || from > int64(len(all)) || size > int64(len(all))-from {
 		return nil, false
 	}
-	return all[from : from+n], true
+	return all[from : from+size], true
 }
 
 // decode returns the text of bytes. If the bytes are invalid and d is fatal, it throws.
-func (b *bounds) decode(d *textDecoder, bytes []byte, stream bool) goja.Value {
-	if len(bytes) > maxMade/3 {
-		b.throw("the data is too long for a text")
-	}
-	b.guard.make(uint64(len(bytes)))
+func (n *natives) decode(d *textDecoder, bytes []byte, stream bool) goja.Value {
+	n.allocate(int64(len(bytes)))
 	if len(d.rest) > 0 {
 		bytes = append(d.rest, bytes...)
 	}
@@ -212,11 +207,11 @@ func (b *bounds) decode(d *textDecoder, bytes []byte, stream bool) goja.Value {
 	d.begun, d.rest = stream && (d.begun || len(out) > 0), append([]byte(nil), rest...)
 	if err != nil && d.fatal {
 		d.begun, d.rest = false, nil
-		panic(b.vm.NewTypeError("%s", err.Error()))
+		panic(n.vm.NewTypeError("%s", err.Error()))
 	}
 	const mark = "\ufeff"
 	if text := string(out); begun || d.ignoreBOM || d.encoding.Mark() == "" || len(text) < len(mark) || text[:len(mark)] != mark {
-		return b.vm.ToValue(text)
+		return n.vm.ToValue(text)
 	}
-	return b.vm.ToValue(string(out[len(mark):]))
+	return n.vm.ToValue(string(out[len(mark):]))
 }

@@ -45,7 +45,7 @@ func (p *processor) Configure(ctx context.Context, settings map[string]string) e
 	if err != nil {
 		return err
 	}
-	if p.program, err = compile(name, text, p.config.Timeout); err != nil {
+	if p.program, err = compile(name, text); err != nil {
 		return settingError(p.config.setting(), err.Error())
 	}
 	p.guard.timeout, p.guard.memory = p.config.Timeout, uint64(p.config.Memory)

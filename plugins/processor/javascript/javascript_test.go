@@ -303,14 +303,14 @@ func TestScriptPathAlone(t *testing.T) {
 // A script that runs too long causes only its record to be refused; the next one is processed.
 func TestLimits(t *testing.T) {
 	for _, test := range []struct{ name, body, want string }{
-		{"time", "for (;;) {}", "took longer than 100ms"},
-		{"time caught", "for (;;) { try { for (;;); } catch (e) {} }", "took longer than 100ms"},
+		{"time", "for (;;) {}", "took longer than 20ms"},
+		{"time caught", "for (;;) { try { for (;;); } catch (e) {} }", "took longer than 20ms"},
 		{"memory", "let a = []; for (;;) a.push({x: a.length})", "takes too much memory"},
-		{"doubled text", "let s = 'x'; for (;;) s += s", "RangeError: a text of 33554432 bytes is too long"},
+		{"doubled text", "let s = 'x'; for (;;) s += s", "takes too much memory"},
 		{"text", "let s = 'x'.repeat(4e6), a = []; for (;;) a.push(s + a.length)", "takes too much memory"},
-		{"regular expression", `/^(a+)+(?!b)$/.test("a".repeat(40) + "c")`, "took longer than 100ms"},
-		{"repeat", "'x'.repeat(1e9)", "RangeError: 1000000000 is too long"},
-		{"buffer", "new ArrayBuffer(1e12)", "RangeError: 1000000000000 is too long"},
+		{"buffers", "let a = []; for (;;) a.push(new Uint8Array(4e6))", "takes too much memory"},
+		{"repeat", "'x'.repeat(1e9)", "RangeError: 1000000000 bytes are too many"},
+		{"buffer", "new ArrayBuffer(1e12)", "RangeError: 1000000000000 bytes are too many"},
 		{"typed array", "new Float64Array(1e9)", "is too long"},
 		{"array", "new Array(4e9).fill(0)", "is too long"},
 		{"like an array", "Array.from({length: 1e12})", "is too long"},
@@ -318,14 +318,11 @@ func TestLimits(t *testing.T) {
 		{"holes", "Array.prototype.forEach.call({length: 2**53 - 1}, () => 1)", "is too long"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			if test.name == "regular expression" {
-				defer javascript.SetMatchGrace(0)()
-			}
 			timeout := "10s"
 			if strings.Contains(test.want, "took longer") {
-				timeout = "100ms"
+				timeout = "20ms"
 			}
-			p := open(t, map[string]string{"timeout": timeout, "memory": "33554432",
+			p := open(t, map[string]string{"timeout": timeout, "memory": "8388608",
 				"script": "function process(rec) { if (rec.Metadata.bad) {" + test.body + "}; return rec }"}, nil)
 			records := []record.Record{{Metadata: record.Metadata{{Key: "bad", Value: "1"}}}, {}}
 			b := sdk.NewProcessBatch(nil, records, nil)
@@ -382,7 +379,7 @@ func TestLeaksEnd(t *testing.T) {
 	t.Parallel()
 	var lines bytes.Buffer
 	p := open(t, map[string]string{"memory": "1048576", "script": `var all = [];
-	function process(rec) { all.push("x".repeat(16 * 1024) + all.length); rec.Metadata.n = all.length; return rec }`}, slog.New(slog.NewTextHandler(&lines, nil)))
+	function process(rec) { all.push("x".repeat(4 * 1024) + all.length); rec.Metadata.n = all.length; return rec }`}, slog.New(slog.NewTextHandler(&lines, nil)))
 	for range 40 {
 		records := make([]record.Record, 512)
 		b := sdk.NewProcessBatch(nil, records, nil)

@@ -7,9 +7,6 @@ import (
 	"github.com/dop251/goja"
 )
 
-// maxLength bounds the length of lists and strings that a script makes.
-const maxLength = 16 << 20
-
 // list presents a list of structured data to the script. Like object, it keeps edits separate from the list.
 type list struct {
 	call   *call
@@ -97,7 +94,7 @@ func (l *list) copied(depth int) ([]any, error) {
 }
 
 func (l *list) build(depth int, take bool) ([]any, error) {
-	if err := l.call.make(elementBytes * len(l.values)); err != nil {
+	if err := l.call.charge(elementBytes * len(l.values)); err != nil {
 		return nil, err
 	}
 	out := make([]any, len(l.values))
@@ -118,32 +115,32 @@ func (l *list) build(depth int, take bool) ([]any, error) {
 	return out, nil
 }
 
-// octets presents raw data to the script as a list of numbers from 0 to 255.
-type octets struct {
+// rawBytes presents raw data to the script as a list of numbers from 0 to 255.
+type rawBytes struct {
 	call  *call
 	b     []byte
 	owned bool // b is a copy that may be changed
 }
 
-func (o *octets) Len() int {
+func (o *rawBytes) Len() int {
 	o.call.check()
 	return len(o.b)
 }
 
-func (o *octets) Get(i int) goja.Value {
+func (o *rawBytes) Get(i int) goja.Value {
 	if i < 0 || i >= o.Len() {
 		return nil
 	}
 	return o.call.vm.ToValue(int(o.b[i]))
 }
 
-func (o *octets) own() {
+func (o *rawBytes) own() {
 	if !o.owned {
 		o.b, o.owned = slices.Clone(o.b), true
 	}
 }
 
-func (o *octets) Set(i int, v goja.Value) bool {
+func (o *rawBytes) Set(i int, v goja.Value) bool {
 	if i < 0 {
 		return false
 	}
@@ -155,7 +152,7 @@ func (o *octets) Set(i int, v goja.Value) bool {
 	return true
 }
 
-func (o *octets) SetLen(n int) bool {
+func (o *rawBytes) SetLen(n int) bool {
 	o.call.check()
 	if n > maxLength {
 		panic(o.call.vm.NewTypeError("raw data of %d bytes is too long: at most %d", n, maxLength))

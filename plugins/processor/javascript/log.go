@@ -59,22 +59,22 @@ var loggerLevels = map[string]slog.Level{
 }
 
 // logger returns the global logger: logger.Info().Str("key", "value").Msg("text").
-func (l *scriptLog) logger(b *bounds) *goja.Object {
-	o := b.vm.NewObject()
+func (l *scriptLog) logger(n *natives) *goja.Object {
+	o := n.vm.NewObject()
 	for name, level := range loggerLevels {
-		_ = o.Set(name, func(goja.FunctionCall) goja.Value { return l.line(b, level) })
+		_ = o.Set(name, func(goja.FunctionCall) goja.Value { return l.line(n, level) })
 	}
 	return o
 }
 
 // line returns one line of the log under construction. Msg or Msgf writes it.
-func (l *scriptLog) line(b *bounds, level slog.Level) *goja.Object {
+func (l *scriptLog) line(n *natives, level slog.Level) *goja.Object {
 	var fields []any
-	o := b.vm.NewObject()
-	set := func(name string, f func(goja.FunctionCall) goja.Value) { _ = o.Set(name, b.count(f)) }
+	o := n.vm.NewObject()
+	set := func(name string, f func(goja.FunctionCall) goja.Value) { _ = o.Set(name, n.counted(f, nil)) }
 	set("Str", func(c goja.FunctionCall) goja.Value {
 		if len(fields) >= 2*maxFields {
-			panic(b.vm.NewTypeError("a line of the log has more than %d fields", maxFields))
+			panic(n.vm.NewTypeError("a line of the log has more than %d fields", maxFields))
 		}
 		fields = append(fields, limitText(c.Argument(0).String()), limitText(c.Argument(1).String()))
 		return o
@@ -83,7 +83,7 @@ func (l *scriptLog) line(b *bounds, level slog.Level) *goja.Object {
 		l.write(level, c.Argument(0).String(), fields)
 		return goja.Undefined()
 	})
-	stringify := b.stringify()
+	stringify := n.stringifyFunction()
 	set("Msgf", func(c goja.FunctionCall) goja.Value {
 		args := make([]any, 0, len(c.Arguments))
 		for _, v := range c.Arguments[min(1, len(c.Arguments)):] {
@@ -126,24 +126,24 @@ var consoleLevels = map[string]slog.Level{
 }
 
 // console returns the global console, whose functions join their arguments with spaces. Objects are written as JSON.
-func (l *scriptLog) console(b *bounds) *goja.Object {
-	stringify := b.stringify()
-	o := b.vm.NewObject()
+func (l *scriptLog) console(n *natives) *goja.Object {
+	stringify := n.stringifyFunction()
+	o := n.vm.NewObject()
 	for name, level := range consoleLevels {
-		_ = o.Set(name, b.count(func(c goja.FunctionCall) goja.Value {
+		_ = o.Set(name, func(c goja.FunctionCall) goja.Value {
 			words := make([]string, 0, min(len(c.Arguments), maxFields))
 			for _, v := range c.Arguments[:min(len(c.Arguments), maxFields)] {
 				words = append(words, limitText(consoleText(v, stringify)))
 			}
 			l.write(level, strings.Join(words, " "), nil)
 			return goja.Undefined()
-		}))
+		})
 	}
 	return o
 }
 
-func (b *bounds) stringify() goja.Callable {
-	f, _ := goja.AssertFunction(b.vm.Get("JSON").(*goja.Object).Get("stringify"))
+func (n *natives) stringifyFunction() goja.Callable {
+	f, _ := goja.AssertFunction(n.vm.Get("JSON").(*goja.Object).Get("stringify"))
 	return f
 }
 

@@ -1,414 +1,291 @@
 package javascript
 
 import (
-	"crypto/rand"
+	_ "embed"
+	"errors"
 	"fmt"
-	"math/big"
 	"reflect"
-	"strconv"
-	"strings"
+	"slices"
+	"sync/atomic"
+	"unsafe"
 
 	"github.com/dop251/goja"
-	"github.com/dop251/goja/ast"
-	"github.com/dop251/goja/token"
-	"github.com/dop251/goja/unistring"
 )
 
-// Limits of single operations, which cannot be interrupted.
-const (
-	maxMade     = 64 << 20 // bytes of a text
-	maxElements = 4 << 20  // elements of nested lists, in total
-	maxNesting  = 1000     // nesting depth of lists
-	maxBits     = 100_000  // bits of the base of a power of BigInts
-	maxExponent = 1000     // exponent of a power of BigInts
-	maxShift    = 1_000_000
-	maxUnicode  = 256 << 10 // UTF-16 code units of a text that is normalized or collated
-)
+// The engine interrupts, and counts the calls of, functions written in JavaScript only. Built-in functions that call
+// each other, such as a toString that is String.prototype.trim, recurse on the Go stack alone, and the process ends when
+// a Go stack outgrows its limit. So each built-in function counts its calls, and ends when the script is interrupted.
+// What remains are single calls that take unbounded time or memory; checks.go has those.
 
-// boundNatives bounds further built-in functions, in addition to boundLengths. The work of these functions depends on
-// more than one length: they walk nested lists, or make as much text as the product of two arguments.
-func (b *bounds) boundNatives() {
-	vm := b.vm
-	prototype := func(name string) *goja.Object { return vm.Get(name).(*goja.Object).Get("prototype").(*goja.Object) }
-	array, text := prototype("Array"), prototype("String")
-	b.methods(array, b.this, "keys", "entries", "values")
-	b.keep(array.DefineDataPropertySymbol(goja.SymIterator, array.Get("values"), goja.FLAG_TRUE, goja.FLAG_TRUE, goja.FLAG_FALSE))
-	b.joins(array)
-	b.flattens(array)
-	b.stringifies(vm.Get("JSON").(*goja.Object))
-	b.parses(vm.Get("JSON").(*goja.Object))
-	b.texts(text, func(c *goja.FunctionCall) { b.replaced(c, false) }, "replace")
-	b.texts(text, func(c *goja.FunctionCall) { b.replaced(c, true) }, "replaceAll")
-	b.flatMaps(array)
-	b.splits(text)
-	b.sorts(array)
-	b.patterns(text)
-	b.matches()
-	b.digits()
-	b.texts(text, b.concatenated, "concat")
-	b.texts(text, b.collated, "normalize", "localeCompare")
-	b.concatenates(array)
-	b.rawTexts(vm.Get("String").(*goja.Object))
-	b.noCode(vm)
+// natives are the built-in functions of a runtime.
+type natives struct {
+	vm    *goja.Runtime
+	guard *guard
+	depth int           // nesting depth of calls
+	empty goja.Callable // a JavaScript function that does nothing
+	err   error         // the first error of keep
+
+	// functions of prelude.js
+	revive, splitLong, number goja.Callable
+
+	describe   native           // Object.getOwnPropertyDescriptor
+	rangeError goja.Constructor // that does not count its calls
+
+	exact       *goja.Object // the prototype of an exactNumber
+	exactPrefix string       // prefix of strings that replace numbers in JSON
 }
 
-// noCode removes the functions that compile text to code, because checkTree would not see that code.
-func (b *bounds) noCode(vm *goja.Runtime) {
-	refuse := func(goja.FunctionCall) goja.Value {
-		panic(vm.NewTypeError("scripts cannot make code of text"))
+// preludeName is the file name of prelude.js. Errors of a script omit it.
+const preludeName = "conduit"
+
+//go:embed prelude.js
+var preludeText string
+
+var prelude = goja.MustCompile(preludeName, preludeText, true)
+
+func newNatives(vm *goja.Runtime, g *guard) (*natives, error) {
+	n := &natives{vm: vm, guard: g, describe: nativeOf(vm.Get("Object").(*goja.Object), "getOwnPropertyDescriptor")}
+	n.rangeError, _ = goja.AssertConstructor(vm.Get("RangeError"))
+	v, err := vm.RunProgram(prelude)
+	if err != nil {
+		return nil, err
 	}
-	for _, example := range []string{"(function () {})", "(function* () {})", "(async function () {})"} {
-		v, err := vm.RunString(example)
-		if err != nil {
-			b.keep(err)
-			return
+	for name, f := range map[string]*goja.Callable{"empty": &n.empty, "revive": &n.revive, "split": &n.splitLong,
+		"number": &n.number} {
+		*f, _ = goja.AssertFunction(v.(*goja.Object).Get(name))
+	}
+	return n, nil
+}
+
+// owners returns the paths of the objects that have built-in functions, and these objects, in turn. Its arguments are
+// such objects to which no global variable refers.
+var owners = goja.MustCompile(preludeName, `((...more) => {
+	const parent = Object.getPrototypeOf, iterator = o => parent(o[Symbol.iterator]())
+	const found = ["", globalThis, "TypedArray.", parent(Uint8Array), "TypedArray.prototype.", parent(Uint8Array).prototype]
+	const add = o => found.push("", o)
+	more.forEach(add)
+	for (const o of [[], new Map(), new Set(), "x"]) { add(iterator(o)); add(parent(iterator(o))) }
+	for (const o of ["x".matchAll(/x/g), (function* () {}).prototype]) add(parent(o))
+	for (const f of [function () {}, function* () {}, async function () {}]) found.push("Function.prototype.", parent(f))
+	for (const name of Object.getOwnPropertyNames(globalThis)) {
+		const value = globalThis[name]
+		if (value === null || typeof value !== "object" && typeof value !== "function") continue
+		found.push(name + ".", value)
+		if (value.prototype) found.push(name + ".prototype.", value.prototype)
+	}
+	return found
+})`, true)
+
+// members returns the built-in functions of owners: the number of the owner, the key, the part of the property, and the
+// path of the function, in turn.
+var members = goja.MustCompile(preludeName, `(owners => {
+	const seen = new Set(), found = []
+	for (let i = 0; i < owners.length; i += 2) for (const key of Reflect.ownKeys(owners[i + 1])) {
+		const property = Object.getOwnPropertyDescriptor(owners[i + 1], key)
+		for (const part of ["value", "get", "set"]) {
+			const f = property[part]
+			if (typeof f !== "function" || seen.has(f)) continue
+			seen.add(f)
+			found.push(i + 1, key, part, owners[i] + String(key) + (part === "value" ? "" : " " + part))
 		}
-		constructor := vm.ToValue(refuse).(*goja.Object)
-		prototype := v.(*goja.Object).Prototype()
-		b.keep(constructor.DefineDataProperty("prototype", prototype, goja.FLAG_FALSE, goja.FLAG_FALSE, goja.FLAG_FALSE))
-		b.keep(prototype.DefineDataProperty("constructor", constructor, goja.FLAG_FALSE, goja.FLAG_FALSE, goja.FLAG_FALSE))
-		if strings.HasPrefix(example, "(function (") {
-			b.define(vm.GlobalObject(), "Function", constructor)
+	}
+	return found
+})`, true)
+
+// member is a function that is part of a property of an object.
+type member struct {
+	owner int
+	key   goja.Value // a symbol or a string
+	part  string
+	path  string
+}
+
+// allMembers is the same in all runtimes, and the first one finds it.
+var allMembers atomic.Pointer[[]member]
+
+func (n *natives) call(program *goja.Program, arguments ...goja.Value) ([]goja.Value, goja.Value) {
+	v, err := n.vm.RunProgram(program)
+	n.keep(err)
+	f, _ := goja.AssertFunction(v)
+	v, err = f(goja.Undefined(), arguments...)
+	n.keep(err)
+	var list []goja.Value
+	n.vm.ForOf(v, func(v goja.Value) bool {
+		list = append(list, v)
+		return true
+	})
+	return list, v
+}
+
+// install makes all built-in functions, including those of the processor, count their calls and check their arguments.
+// more are objects with functions that no global variable refers to.
+func (n *natives) install(more ...goja.Value) error {
+	owners, list := n.call(owners, more...)
+	all := allMembers.Load()
+	if all == nil {
+		all = new([]member)
+		found, _ := n.call(members, list)
+		for m := range slices.Chunk(found, 4) {
+			*all = append(*all, member{owner: int(m[0].ToInteger()), key: m[1], part: m[2].String(), path: m[3].String()})
+		}
+		allMembers.Store(all)
+	}
+	checks, checked := n.checks(), make(map[string]bool)
+	for _, m := range *all {
+		f, ok := n.function(owners[m.owner].(*goja.Object), m).(*goja.Object)
+		if ok && f.ExportType() == functionType {
+			n.keep(n.wrap(f, checks[m.path]))
+			checked[m.path] = true
 		}
 	}
-	b.define(vm.GlobalObject(), "eval", vm.ToValue(refuse))
-}
-
-// collated bounds the texts that are normalized or compared by the rules of a language, which takes microseconds for
-// each code unit of a text that is not ASCII.
-func (b *bounds) collated(c *goja.FunctionCall) {
-	if o, ok := c.Argument(0).(*goja.Object); ok {
-		c.Arguments[0] = b.textOf(o)
-	}
-	for _, v := range []goja.Value{c.This, c.Argument(0)} {
-		if s, ok := v.(goja.String); ok && s.Length() > maxUnicode && unitBytes(s) > 1 {
-			b.throw("a text is too long to be normalized or compared")
+	for path := range checks {
+		if !checked[path] {
+			n.keep(fmt.Errorf("there is no function %s", path))
 		}
 	}
+	return n.err
 }
 
-// measure throws if a value is too large, or nested too deep, to be converted to text.
-type measure struct {
-	*bounds
-	elements, text int // remaining budget
+func (n *natives) function(owner *goja.Object, m member) goja.Value {
+	symbol, isSymbol := m.key.(*goja.Symbol)
+	switch {
+	case m.part != "value":
+		property := n.describe(goja.FunctionCall{Arguments: []goja.Value{owner, m.key}})
+		return property.(*goja.Object).Get(m.part)
+	case isSymbol:
+		return owner.GetSymbol(symbol)
+	}
+	return owner.Get(m.key.String())
 }
 
-func (m *measure) add(v goja.Value, depth int) {
-	m.elements--
-	if s, ok := v.(goja.String); ok {
-		m.text -= s.Length()
+// native is a built-in function.
+type native = func(goja.FunctionCall) goja.Value
+
+var functionType = reflect.TypeFor[native]()
+
+// nativeOf returns the Go function behind the built-in function o.Get(name).
+func nativeOf(o *goja.Object, name string) native {
+	f, _ := o.Get(name).Export().(native)
+	return f
+}
+
+// check is called before a built-in function. It may replace the arguments. When it returns a value, that is the result.
+type check func(*goja.FunctionCall) goja.Value
+
+// wrap makes f count its calls, and call check if that is set. It changes f in place: the engine has no API for that,
+// but is many times faster while functions such as RegExp.prototype.exec are the original objects.
+func (n *natives) wrap(f *goja.Object, check check) error {
+	self := reflect.ValueOf(f).Elem().FieldByName("self")
+	if self.Kind() != reflect.Interface || self.Elem().Kind() != reflect.Pointer {
+		return errChanged
 	}
-	if m.elements < 0 || m.text < 0 || depth > maxNesting {
-		m.throw("a list, an object or a text is too long or nested too deep")
+	fields := self.Elem().Elem()
+	if fields.FieldByName("prg").IsValid() {
+		return nil // a function of prelude.js
 	}
-	o, ok := v.(*goja.Object)
-	if !ok {
+	call, construct := fields.FieldByName("f"), fields.FieldByName("construct")
+	if !call.IsValid() || !construct.IsValid() || call.Type() != functionType || construct.Type() != constructType {
+		return errChanged
+	}
+	if p := (*native)(unsafe.Pointer(call.UnsafeAddr())); *p != nil {
+		*p = n.counted(*p, check)
+	}
+	if p := (*constructor)(unsafe.Pointer(construct.UnsafeAddr())); *p != nil {
+		*p = n.countedConstructor(*p, check)
+	}
+	return nil
+}
+
+var errChanged = errors.New("the functions of the JavaScript engine have another representation")
+
+type constructor = func(arguments []goja.Value, newTarget *goja.Object) *goja.Object
+
+var constructType = reflect.TypeFor[constructor]()
+
+func (n *natives) counted(f native, check check) native {
+	return func(c goja.FunctionCall) goja.Value {
+		n.enter()
+		defer n.leave()
+		if check != nil {
+			if v := check(&c); v != nil {
+				return v
+			}
+		}
+		return f(c)
+	}
+}
+
+func (n *natives) countedConstructor(f constructor, check check) constructor {
+	return func(arguments []goja.Value, newTarget *goja.Object) *goja.Object {
+		n.enter()
+		defer n.leave()
+		if check != nil {
+			c := goja.FunctionCall{Arguments: arguments}
+			check(&c)
+			arguments = c.Arguments
+		}
+		return f(arguments, newTarget)
+	}
+}
+
+// maxNativeDepth bounds the nesting of calls of built-in functions.
+var maxNativeDepth = maxCallDepth
+
+func (n *natives) enter() {
+	n.throwInterrupted()
+	if n.depth >= maxNativeDepth {
+		n.throw("calls are nested too deep")
+	}
+	n.depth++
+}
+
+func (n *natives) leave() { n.depth-- }
+
+// throwInterrupted ends the script when it is interrupted. The engine itself checks this only in JavaScript code.
+func (n *natives) throwInterrupted() {
+	if !n.guard.stop.Load() {
 		return
 	}
-	switch o.ClassName() {
-	case "Array":
-		n := o.Get("length").ToInteger()
-		m.throwAbove(n)
-		for i := range n {
-			m.add(o.Get(strconv.FormatInt(i, 10)), depth+1)
-		}
-	case "Object":
-		for _, key := range o.Keys() {
-			m.text -= len(key)
-			m.add(o.Get(key), depth+1)
-		}
+	if _, err := n.empty(goja.Undefined()); err != nil {
+		panic(err)
 	}
 }
 
-// replaced bounds the text that a replacement makes. Without all, a text matches at most once; a regular expression
-// matches at most once for each character.
-func (b *bounds) replaced(c *goja.FunctionCall, all bool) {
-	if len(c.Arguments) == 0 {
-		return
-	}
-	if o, ok := c.Arguments[0].(*goja.Object); ok && isNothing(o.GetSymbol(goja.SymReplace)) {
-		c.Arguments[0] = b.textOf(o)
-	}
-	if _, ok := goja.AssertFunction(c.Argument(1)); ok {
-		return // a replacement function can be interrupted
-	}
-	with := b.textOf(c.Argument(1))
-	c.Arguments = []goja.Value{c.Arguments[0], with}
-	text, replacement := c.This.String(), with.String()
-	n, matches := int64(len(text)), int64(len(text))+1
-	if pattern, ok := c.Argument(0).(goja.String); ok && !all {
-		matches = 1
-	} else if ok {
-		matches = int64(strings.Count(text, pattern.String()))
-	}
-	made := matches*int64(with.Length()) + n*int64(strings.Count(replacement, "$")) // groups are parts of the text
-	if strings.Contains(replacement, "$`") || strings.Contains(replacement, "$'") {
-		made += matches * n
-	}
-	if made > 2*maxMade {
-		b.throw("a replacement is too long")
-	}
-}
-
-func (b *bounds) concatenated(c *goja.FunctionCall) {
-	left := maxMade
-	for i, v := range c.Arguments {
-		s := b.textOf(v)
-		if left -= s.Length(); left < 0 {
-			b.throw("a text is too long")
-		}
-		c.Arguments[i] = s
-	}
-}
-
-func (b *bounds) throw(message string) {
-	rangeError, err := b.vm.New(b.vm.Get("RangeError"), b.vm.ToValue(message))
+// throw throws a RangeError.
+func (n *natives) throw(message string) {
+	thrown, err := n.rangeError(nil, n.vm.ToValue(message))
 	if err != nil {
 		panic(err)
 	}
-	panic(rangeError)
+	panic(thrown)
 }
 
-// checkName is the name of the function that checks the operands of ** and <<. Scripts cannot know the name beforehand,
-// and cannot compile code afterwards.
-var checkName = "operand" + rand.Text()
-
-// boundPowers defines the function checkName. With BigInts, these operators alone can make numbers of any size.
-func (b *bounds) boundPowers() {
-	made, err := b.vm.RunProgram(numberFunction)
-	if err != nil {
-		b.keep(err)
-		return
-	}
-	number, _ := goja.AssertFunction(made)
-	b.keep(b.vm.GlobalObject().DefineDataProperty(checkName, b.vm.ToValue(func(c goja.FunctionCall) goja.Value {
-		v := c.Argument(0)
-		if _, ok := v.(*goja.Object); ok { // exporting an object, such as a Map, would export all its content
-			made, err := number(goja.Undefined(), v)
-			if err != nil {
-				panic(err)
-			}
-			v = made
-		}
-		n, ok := v.Export().(*big.Int)
-		if !ok {
-			return v
-		}
-		limit := c.Argument(1).ToInteger()
-		if bits := c.Argument(2).ToBoolean(); bits && int64(n.BitLen()) > limit || !bits && n.CmpAbs(big.NewInt(limit)) > 0 {
-			b.throw("a BigInt is too large for this operator")
-		}
-		return v
-	}), goja.FLAG_FALSE, goja.FLAG_FALSE, goja.FLAG_FALSE))
-}
-
-// numberFunction converts an operand to a number or BigInt.
-var numberFunction = goja.MustCompile(emptyName, "(v => -(-v))", true)
-
-// sumName and textName are names like checkName: sumName checks the results of +, textName the parts of a template.
-var sumName, textName = "sum" + rand.Text(), "text" + rand.Text()
-
-// boundSums defines the functions sumName and textName. A loop that doubles a text takes gigabytes between two checks
-// of the memory.
-func (b *bounds) boundSums() {
-	define := func(name string, f func(goja.FunctionCall) goja.Value) {
-		b.keep(b.vm.GlobalObject().DefineDataProperty(name, b.vm.ToValue(f), goja.FLAG_FALSE, goja.FLAG_FALSE, goja.FLAG_FALSE))
-	}
-	define(sumName, func(c goja.FunctionCall) goja.Value {
-		v := c.Argument(0)
-		if s, ok := v.(goja.String); ok {
-			b.text(s.Length(), s)
-		}
-		return v
-	})
-	define(textName, func(c goja.FunctionCall) goja.Value {
-		n, wide := 0, goja.String(nil)
-		for _, v := range c.Arguments {
-			s := b.textOf(v)
-			if n += s.Length(); wide == nil || unitBytes(s) > unitBytes(wide) {
-				wide = s
-			}
-		}
-		b.text(n, wide)
-		var out goja.StringBuilder
-		for _, v := range c.Arguments {
-			out.WriteString(b.textOf(v))
-		}
-		return out.String()
-	})
-}
-
-// text throws if a text of n code units like those of s exceeds the memory limit of the script. It counts half as much
-// again for the parts of the text, which are in memory at the same time.
-func (b *bounds) text(n int, s goja.String) {
-	if n < largeList/2 {
-		return
-	}
-	size := uint64(n * unitBytes(s))
-	if size+size/2 > b.guard.memory {
-		b.throw(fmt.Sprintf("a text of %d bytes is too long", size))
-	}
-	b.guard.make(size)
-}
-
-// unitBytes returns the number of bytes of each code unit of s: the engine stores texts with non-ASCII characters as
-// 16-bit units.
-func unitBytes(s goja.String) int {
-	if reflect.TypeOf(s).Kind() == reflect.String {
-		return 1
-	}
-	return 2
-}
-
-// checkTree adds checks to the tree: of the operands of ** and <<, and of the results of + and templates. It refuses
-// with statements, because a script could use them to replace the checking functions by its own.
-func checkTree(tree *ast.Program) error {
-	var c treeCheck
-	c.node(reflect.ValueOf(tree.Body))
-	if c.with != nil {
-		return &goja.CompilerSyntaxError{CompilerError: goja.CompilerError{File: tree.File, Offset: int(c.with.With) - 1,
-			Message: "scripts cannot use with: name the object before each of its members"}}
-	}
-	return nil
-}
-
-type treeCheck struct{ with *ast.WithStatement }
-
-// node walks all nodes at v. The nodes of the syntax tree are pointers and lists of pointers.
-func (c *treeCheck) node(v reflect.Value) {
-	switch v.Kind() {
-	case reflect.Interface, reflect.Pointer:
-		if v.IsNil() {
-			return
-		}
-		if v.Kind() == reflect.Pointer && v.Type().Elem().PkgPath() != reflect.TypeFor[ast.Program]().PkgPath() {
-			return
-		}
-		c.node(v.Elem())
-		if v.Kind() == reflect.Interface {
-			if e, ok := v.Interface().(ast.Expression); ok && v.CanSet() {
-				if bounded := boundedSum(e); bounded != nil {
-					v.Set(reflect.ValueOf(bounded))
-				}
-			}
-			return
-		}
-		switch node := v.Interface().(type) {
-		case *ast.WithStatement:
-			c.with = node
-		case *ast.BinaryExpression:
-			node.Left, node.Right = checkOperands(node.Operator, node.Left, node.Right)
-		case *ast.AssignExpression:
-			if name, ok := node.Left.(*ast.Identifier); ok && node.Operator == token.EXPONENT {
-				left, right := checkOperands(node.Operator, name, node.Right)
-				node.Operator, node.Right = token.ASSIGN, &ast.BinaryExpression{Operator: token.EXPONENT, Left: left, Right: right}
-				return
-			}
-			_, node.Right = checkOperands(node.Operator, nil, node.Right)
-		}
-	case reflect.Slice:
-		for i := range v.Len() {
-			c.node(v.Index(i))
-		}
-	case reflect.Struct:
-		for i := range v.NumField() {
-			if v.Type().Field(i).IsExported() {
-				c.node(v.Field(i))
-			}
-		}
+// keep keeps the first error of the functions that define the environment of a script.
+func (n *natives) keep(err error) {
+	if n.err == nil && err != nil {
+		n.err = fmt.Errorf("cannot bound the functions of the language: %w", err)
 	}
 }
 
-// boundedSum returns e wrapped in a call of sumName or textName, or nil if the result cannot be much longer than one of
-// its parts.
-func boundedSum(e ast.Expression) ast.Expression {
-	switch e := e.(type) {
-	case *ast.BinaryExpression:
-		if e.Operator == token.PLUS && !short(e.Left) && !short(e.Right) {
-			return callOf(sumName, e, e)
-		}
-	case *ast.AssignExpression:
-		if e.Operator == token.PLUS && !short(e.Right) {
-			return callOf(sumName, e, e)
-		}
-	case *ast.TemplateLiteral:
-		switch n := lengths(e); {
-		case n > 3:
-			return callOf(textName, e, templateParts(e)...)
-		case n > 1:
-			return callOf(sumName, e, e)
-		}
-	}
-	return nil
+func (n *natives) define(o *goja.Object, name string, v goja.Value) {
+	n.keep(o.DefineDataProperty(name, v, goja.FLAG_TRUE, goja.FLAG_TRUE, goja.FLAG_FALSE))
 }
 
-// lengths returns the number of values in a template that may be long, or 0 if a tag function makes the result.
-func lengths(e *ast.TemplateLiteral) (n int) {
-	if e.Tag != nil {
-		return 0
+// stringOf returns v as a string.
+func (n *natives) stringOf(v goja.Value) goja.String {
+	if o, ok := v.(*goja.Object); ok {
+		v = o.ToString()
 	}
-	for _, value := range e.Expressions {
-		if !short(value) {
-			n++
-		}
+	if s, ok := v.(goja.String); ok {
+		return s
 	}
-	return n
+	return n.vm.ToValue(v.String()).(goja.String)
 }
 
-// templateParts returns the parts of a template as texts. Each value is converted to text before the next is evaluated.
-func templateParts(e *ast.TemplateLiteral) (parts []ast.Expression) {
-	for i, element := range e.Elements {
-		if element.Parsed != "" {
-			parts = append(parts, &ast.StringLiteral{Idx: element.Idx, Literal: element.Literal, Value: element.Parsed})
-		}
-		if i < len(e.Expressions) {
-			none := &ast.TemplateElement{Idx: element.Idx, Valid: true}
-			parts = append(parts, &ast.TemplateLiteral{OpenQuote: e.OpenQuote, CloseQuote: e.CloseQuote,
-				Elements: []*ast.TemplateElement{none, none}, Expressions: []ast.Expression{e.Expressions[i]}})
-		}
+// setArgument replaces argument i. The arguments of a call are part of the stack of the engine.
+func setArgument(c *goja.FunctionCall, i int, v goja.Value) {
+	if i < len(c.Arguments) {
+		c.Arguments = slices.Clone(c.Arguments)
+		c.Arguments[i] = v
 	}
-	return parts
-}
-
-// short reports whether e is a literal, or evaluates to a number or boolean.
-func short(e ast.Expression) bool {
-	switch e := e.(type) {
-	case *ast.NumberLiteral, *ast.StringLiteral, *ast.BooleanLiteral, *ast.NullLiteral, *ast.UnaryExpression:
-		return true
-	case *ast.TemplateLiteral:
-		return e.Tag == nil && len(e.Expressions) == 0
-	case *ast.BinaryExpression:
-		switch e.Operator {
-		case token.PLUS, token.LOGICAL_AND, token.LOGICAL_OR, token.COALESCE:
-			return false
-		}
-		return true
-	}
-	return false
-}
-
-// callOf returns a call of the function name that replaces e.
-func callOf(name string, e ast.Expression, arguments ...ast.Expression) ast.Expression {
-	return &ast.CallExpression{Callee: &ast.Identifier{Name: unistring.NewFromString(name), Idx: e.Idx0()},
-		LeftParenthesis: e.Idx0(), RightParenthesis: e.Idx1(), ArgumentList: arguments}
-}
-
-func checkOperands(operator token.Token, left, right ast.Expression) (l, r ast.Expression) {
-	switch operator {
-	case token.EXPONENT:
-		if left == nil {
-			return nil, checked(right, 10, false)
-		}
-		return checked(left, maxBits, true), checked(right, maxExponent, false)
-	case token.SHIFT_LEFT, token.SHIFT_RIGHT: // a shift by a negative number shifts in the other direction
-		return left, checked(right, maxShift, false)
-	}
-	return left, right
-}
-
-// checked returns a call of the function checkName with e.
-func checked(e ast.Expression, limit int64, bits bool) ast.Expression {
-	return callOf(checkName, e, e,
-		&ast.NumberLiteral{Idx: e.Idx0(), Literal: fmt.Sprint(limit), Value: limit},
-		&ast.BooleanLiteral{Idx: e.Idx0(), Literal: fmt.Sprint(bits), Value: bits})
 }

@@ -51,76 +51,56 @@ func fromBigInt(n *big.Int) (any, error) {
 }
 
 // defineNumbers makes the prototype of exactNumber.
-func (r *runtime) defineNumbers(b *bounds) error {
+func (r *runtime) defineNumbers(n *natives) {
 	numbers := r.vm.Get("Number").(*goja.Object).Get("prototype").(*goja.Object)
 	r.call.exact = r.vm.CreateObject(numbers)
 	value := func(v goja.Value) (double goja.Value, text string) {
-		text = held[*exactNumber](b, v, "number of a record").text
+		text = valueIn[*exactNumber](n, v, "number of a record").text
 		f, _ := strconv.ParseFloat(text, 64)
-		return b.vm.ToValue(f), text
+		return n.vm.ToValue(f), text
 	}
-	b.method(r.call.exact, "valueOf", func(c goja.FunctionCall) goja.Value {
+	n.method(r.call.exact, "valueOf", func(c goja.FunctionCall) goja.Value {
 		double, _ := value(c.This)
 		return double
 	})
 	for _, name := range []string{"toString", "toLocaleString"} {
-		b.method(r.call.exact, name, func(c goja.FunctionCall) goja.Value {
+		n.method(r.call.exact, name, func(c goja.FunctionCall) goja.Value {
 			_, text := value(c.This)
-			return b.vm.ToValue(text)
+			return n.vm.ToValue(text)
 		})
 	}
 	for _, name := range []string{"toFixed", "toPrecision", "toExponential"} {
-		original := native(numbers.Get(name).(*goja.Object))
-		b.method(r.call.exact, name, func(c goja.FunctionCall) goja.Value {
+		original := nativeOf(numbers, name)
+		n.method(r.call.exact, name, func(c goja.FunctionCall) goja.Value {
 			c.This, _ = value(c.This)
 			return original(c)
 		})
 	}
-	b.exact, b.exactToken = r.call.exact, "number"+rand.Text()
-	return b.err
+	n.exact, n.exactPrefix = r.call.exact, "number"+rand.Text()
 }
 
-// markExact returns a text that replaces v in JSON until unmarkExact. v is an exactNumber or a BigInt.
-func (b *bounds) markExact(v goja.Value) (marked goja.Value, digits int) {
-	text := ""
-	switch w := v.Export().(type) {
-	case *exactNumber:
-		text = w.text
-	case *big.Int:
-		if w.BitLen() > maxBits {
-			b.throw("a BigInt is too large for a text")
+// exactText returns the digits of an exactNumber or a BigInt.
+func (n *natives) exactText(v goja.Value) (text string, ok bool) {
+	if o, isObject := v.(*goja.Object); isObject {
+		exact, ok := exported(o).(*exactNumber)
+		if !ok {
+			return "", false
 		}
-		text = w.String()
+		return exact.text, true
 	}
-	return b.vm.ToValue(b.exactToken + text), len(text)
-}
-
-// isExact reports whether v is an exactNumber or a BigInt.
-func isExact(v goja.Value) bool {
-	switch w := v.(type) {
-	case *goja.Object:
-		_, ok := exported(w).(*exactNumber)
-		return ok
-	case nil:
-		return false
+	if v == nil || v.ExportType() != bigInt {
+		return "", false
 	}
-	return v.ExportType() == bigInt
-}
-
-// unmarkExact returns JSON with the texts of markExact replaced by their numbers.
-func (b *bounds) unmarkExact(text string) string {
-	parts := strings.Split(text, `"`+b.exactToken)
-	for i, part := range parts[1:] {
-		if end := strings.IndexByte(part, '"'); end >= 0 {
-			parts[i+1] = part[:end] + part[end+1:]
-		}
+	i := v.Export().(*big.Int)
+	if i.BitLen() > maxBits {
+		n.throw("a BigInt is too large for a text")
 	}
-	return strings.Join(parts, "")
+	return i.String(), true
 }
 
 // markNumbers replaces the numbers in a JSON text that a double cannot represent by texts, and reports whether there
 // are any. If the input is not JSON, the result is not JSON either, but may differ.
-func (b *bounds) markNumbers(text string) (marked string, changed bool) {
+func (n *natives) markNumbers(text string) (marked string, changed bool) {
 	var out strings.Builder
 	done, quoted := 0, false
 	for i := 0; i < len(text); i++ {
@@ -142,7 +122,7 @@ func (b *bounds) markNumbers(text string) (marked string, changed bool) {
 			}
 			if _, exact := record.ExactFloat(number); !exact && record.IsNumber(number) {
 				out.WriteString(text[done:start])
-				out.WriteString(`"` + b.exactToken + number + `"`)
+				out.WriteString(`"` + n.exactPrefix + number + `"`)
 				done, changed = start+len(number), true
 			}
 		}
@@ -155,10 +135,10 @@ func (b *bounds) markNumbers(text string) (marked string, changed bool) {
 }
 
 // unmarkNumber returns the number that v stands for, or v if it is not a text of markNumbers.
-func (b *bounds) unmarkNumber(v goja.Value) goja.Value {
-	if s, ok := v.(goja.String); ok && s.Length() > len(b.exactToken) {
-		if text, ok := strings.CutPrefix(s.String(), b.exactToken); ok {
-			return numberValue(b.vm, b.exact, text)
+func (n *natives) unmarkNumber(v goja.Value) goja.Value {
+	if s, ok := v.(goja.String); ok && s.Length() > len(n.exactPrefix) {
+		if text, ok := strings.CutPrefix(s.String(), n.exactPrefix); ok {
+			return numberValue(n.vm, n.exact, text)
 		}
 	}
 	return v

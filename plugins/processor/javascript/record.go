@@ -69,7 +69,7 @@ func (o *recordObject) Get(key string) goja.Value {
 		return o.call.vm.ToValue(o.operation())
 	case "Position":
 		if o.position == nil {
-			o.position = o.call.rawData(&octets{call: o.call, b: o.r.Position})
+			o.position = o.call.rawData(&rawBytes{call: o.call, b: o.r.Position})
 		}
 		return o.position
 	}
@@ -128,7 +128,7 @@ func (o *recordObject) setPayload(v goja.Value) error {
 
 func (o *recordObject) setMetadata(v goja.Value) error {
 	var m record.Metadata
-	if !isNothing(v) {
+	if !isNullish(v) {
 		from, ok := v.(*goja.Object)
 		if !ok || from.ClassName() != "Object" {
 			return errors.New("want an object")
@@ -198,13 +198,13 @@ func (c *call) wrapData(slot *goja.Value, d record.Data) goja.Value {
 
 // setData stores v in slot if v can be a key or one side of a payload.
 func (c *call) setData(slot *goja.Value, v goja.Value) error {
-	if isNothing(v) {
+	if isNullish(v) {
 		*slot = goja.Null()
 		return nil
 	}
 	*slot = v
 	if o, ok := v.(*goja.Object); ok {
-		if _, raw := rawBytes(o); raw || o.ClassName() == "Object" {
+		if _, raw := bytesIn(o); raw || o.ClassName() == "Object" {
 			return nil
 		}
 		return fmt.Errorf("want an object, RawData, text or null, not a %s", o.ClassName())
@@ -215,12 +215,12 @@ func (c *call) setData(slot *goja.Value, v goja.Value) error {
 	return nil
 }
 
-func isNothing(v goja.Value) bool { return v == nil || goja.IsNull(v) || goja.IsUndefined(v) }
+func isNullish(v goja.Value) bool { return v == nil || goja.IsNull(v) || goja.IsUndefined(v) }
 
-// rawBytes returns the bytes of an object of the kind RawData.
-func rawBytes(o *goja.Object) ([]byte, bool) {
+// bytesIn returns the bytes of an object of the kind RawData.
+func bytesIn(o *goja.Object) ([]byte, bool) {
 	switch w := exported(o).(type) {
-	case *octets:
+	case *rawBytes:
 		return w.b, true
 	case []byte:
 		return w, true
@@ -244,8 +244,8 @@ func (c *call) data(slot goja.Value, d record.Data, take bool) (record.Data, err
 	if !ok {
 		return record.Raw([]byte(slot.String())), nil
 	}
-	if b, ok := rawBytes(o); ok {
-		return record.Raw(slices.Clone(b)), c.make(len(b))
+	if b, ok := bytesIn(o); ok {
+		return record.Raw(slices.Clone(b)), c.charge(len(b))
 	}
 	v, err := c.resolve(slot, 0, take)
 	if err != nil {
@@ -263,7 +263,7 @@ func (c *call) copyData(d record.Data) (record.Data, error) {
 	m, ok := d.Structured()
 	if !ok {
 		b, _ := d.Raw()
-		return d.Clone(), c.make(len(b))
+		return d.Clone(), c.charge(len(b))
 	}
 	v, err := c.clone(m)
 	if err != nil {
@@ -280,7 +280,7 @@ func (o *recordObject) result(take bool) (r record.Record, err error) {
 	}
 	r = record.Record{Position: o.r.Position, Operation: o.r.Operation, Metadata: o.r.Metadata}
 	if !take {
-		if err := o.call.make(pieceBytes + memberBytes*len(r.Metadata)); err != nil {
+		if err := o.call.charge(pieceBytes + memberBytes*len(r.Metadata)); err != nil {
 			return r, err
 		}
 		r.Metadata = r.Metadata.Clone()
@@ -299,12 +299,12 @@ func (o *recordObject) result(take bool) (r record.Record, err error) {
 
 // checkPosition refuses a changed position: only the source of a record can make positions.
 func (o *recordObject) checkPosition() error {
-	if isNothing(o.position) {
+	if isNullish(o.position) {
 		return nil
 	}
 	var b []byte
 	if p, ok := o.position.(*goja.Object); ok {
-		b, _ = rawBytes(p)
+		b, _ = bytesIn(p)
 	} else {
 		b = []byte(o.position.String())
 	}
@@ -358,7 +358,7 @@ func (o *metadataObject) Set(key string, v goja.Value) bool {
 }
 
 func metadataText(v goja.Value) (string, error) {
-	if isNothing(v) {
+	if isNullish(v) {
 		return "", nil
 	}
 	if o, ok := v.(*goja.Object); ok {

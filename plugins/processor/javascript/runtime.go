@@ -33,18 +33,18 @@ func newRuntime(program *goja.Program, l *scriptLog, g *guard) (*runtime, error)
 	r.vm.SetParserOptions(parser.WithDisableSourceMaps)
 	r.date = r.vm.Get("Date").(*goja.Object)
 	r.call = &call{vm: r.vm, date: r.date, limit: g.memory}
-	b, err := boundFunctions(r.vm, g)
+	n, err := newNatives(r.vm, g)
 	if err != nil {
 		return nil, err
 	}
-	if err := r.defineGlobals(l, b); err != nil {
+	if err := r.defineGlobals(l, n); err != nil {
 		return nil, err
 	}
 	g.begin(r.vm)
 	_, err = r.vm.RunProgram(program)
 	g.end()
 	if err != nil {
-		return nil, fmt.Errorf("cannot run the script: %w", describe(err))
+		return nil, fmt.Errorf("cannot run the script: %w", scriptError(err))
 	}
 	process, ok := goja.AssertFunction(r.vm.Get("process"))
 	if !ok {
@@ -58,48 +58,34 @@ func newRuntime(program *goja.Program, l *scriptLog, g *guard) (*runtime, error)
 	return r, nil
 }
 
-func (r *runtime) defineGlobals(l *scriptLog, b *bounds) error {
-	return errors.Join(
-		r.defineEncoding(b),
-		r.defineNumbers(b),
-		r.vm.Set("Record", r.constructor(b, func(goja.ConstructorCall) *goja.Object {
-			return r.call.newRecord(record.Record{}).self
-		})),
-		r.vm.Set("RawData", r.constructor(b, func(c goja.ConstructorCall) *goja.Object {
+func (r *runtime) defineGlobals(l *scriptLog, n *natives) error {
+	r.defineEncoding(n)
+	r.defineNumbers(n)
+	n.defineOperand()
+	for name, value := range map[string]any{
+		"Record": func(goja.ConstructorCall) *goja.Object { return r.call.newRecord(record.Record{}).self },
+		"RawData": func(c goja.ConstructorCall) *goja.Object {
 			var data []byte
 			if len(c.Arguments) > 0 {
-				if bytes, ok := b.bytesOf(c.Arguments[0]); ok && !goja.IsUndefined(c.Arguments[0]) {
+				if bytes, ok := n.bytesOf(c.Arguments[0]); ok && !goja.IsUndefined(c.Arguments[0]) {
 					data = slices.Clone(bytes)
 				} else {
 					data = []byte(c.Arguments[0].String())
 				}
 			}
-			return r.call.rawData(&octets{call: r.call, b: data, owned: true}).(*goja.Object)
-		})),
-		r.vm.Set("StructuredData", r.constructor(b, func(goja.ConstructorCall) *goja.Object {
-			return r.vm.NewObject()
-		})),
-		r.vm.Set("require", b.count(func(c goja.FunctionCall) goja.Value {
-			panic(r.vm.NewTypeError("cannot require %q: scripts cannot load files or modules", c.Argument(0).String()))
-		})),
-		r.vm.Set("logger", l.logger(b)),
-		r.vm.Set("console", l.console(b)),
-	)
-}
-
-// constructor returns a function that makes an object with or without new.
-func (r *runtime) constructor(b *bounds, construct func(goja.ConstructorCall) *goja.Object) goja.Value {
-	counted := func(c goja.ConstructorCall) *goja.Object {
-		b.enter()
-		defer b.leave()
-		return construct(c)
-	}
-	f := r.vm.ToValue(counted).(*goja.Object)
-	return r.vm.ToValue(r.vm.NewProxy(f, &goja.ProxyTrapConfig{
-		Apply: func(_ *goja.Object, _ goja.Value, args []goja.Value) goja.Value {
-			return counted(goja.ConstructorCall{Arguments: args})
+			return r.call.rawData(&rawBytes{call: r.call, b: data, owned: true}).(*goja.Object)
 		},
-	}))
+		"StructuredData": func(goja.ConstructorCall) *goja.Object { return r.vm.NewObject() },
+		"require": func(c goja.FunctionCall) goja.Value {
+			panic(r.vm.NewTypeError("cannot require %q: scripts cannot load files or modules", c.Argument(0).String()))
+		},
+		"eval":    func(goja.FunctionCall) goja.Value { panic(n.noCode()) },
+		"logger":  l.logger(n),
+		"console": l.console(n),
+	} {
+		n.keep(r.vm.Set(name, value))
+	}
+	return n.install(r.call.raw, r.call.exact)
 }
 
 // outcome is the result of a script for a record: one record, several, or none.
@@ -113,7 +99,7 @@ type outcome struct {
 // is unchanged.
 func (r *runtime) run(in *record.Record) (out outcome, err error) {
 	c := r.call
-	c.over, c.position, c.made = false, in.Position, 0
+	c.over, c.position, c.charged = false, in.Position, 0
 	r.out, r.err = outcome{}, nil
 	defer func() {
 		if p := recover(); p != nil {
@@ -125,18 +111,18 @@ func (r *runtime) run(in *record.Record) (out outcome, err error) {
 	arg := c.newRecord(*in)
 	v, err := r.process(goja.Undefined(), arg.self)
 	if err != nil {
-		return out, describe(err)
+		return out, scriptError(err)
 	}
 	// Members of the script's objects may be getters, which can throw, or be interrupted.
 	if _, thrown := r.read(goja.Undefined(), v); thrown != nil {
-		return outcome{}, describe(thrown)
+		return outcome{}, scriptError(thrown)
 	}
 	return r.out, r.err
 }
 
 // outcome reads what process returned.
 func (c *call) outcome(v goja.Value) (out outcome, err error) {
-	if isNothing(v) {
+	if isNullish(v) {
 		out.filtered = true
 		return out, nil
 	}

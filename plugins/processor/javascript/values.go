@@ -28,8 +28,8 @@ type call struct {
 	exact    *goja.Object // the prototype of an exactNumber
 	over     bool
 	position record.Position // position of the record being processed
-	limit    uint64          // limit of made
-	made     uint64          // bytes copied out of the script
+	limit    uint64          // limit of charged
+	charged  uint64          // bytes copied out of the script
 }
 
 // Memory of an object and each member, in bytes.
@@ -38,10 +38,10 @@ const (
 	memberBytes = 64
 )
 
-// make counts n bytes of a copy that leaves the script. A value that a script refers to several times is copied and
+// charge counts n bytes of a copy that leaves the script. A value that a script refers to several times is copied and
 // counted each time.
-func (c *call) make(n int) error {
-	if c.made += uint64(n); c.made > c.limit {
+func (c *call) charge(n int) error {
+	if c.charged += uint64(n); c.charged > c.limit {
 		return fmt.Errorf("the script returned more than %d MiB", c.limit>>20)
 	}
 	return nil
@@ -76,7 +76,7 @@ func (c *call) wrap(v any) goja.Value {
 	case []any:
 		return c.vm.NewDynamicArray(&list{call: c, items: v})
 	case []byte:
-		return c.rawData(&octets{call: c, b: v})
+		return c.rawData(&rawBytes{call: c, b: v})
 	case time.Time:
 		date, err := c.vm.New(c.date, c.vm.ToValue(v.UnixMilli()))
 		if err != nil {
@@ -100,7 +100,7 @@ func (c *call) wrap(v any) goja.Value {
 }
 
 // rawData converts raw data for the script: a list of numbers that also has the method text.
-func (c *call) rawData(o *octets) goja.Value {
+func (c *call) rawData(o *rawBytes) goja.Value {
 	v := c.vm.NewDynamicArray(o)
 	_ = v.SetPrototype(c.raw) // v is new, so this cannot fail
 	return v
@@ -130,20 +130,20 @@ func (c *call) unwrap(v goja.Value, depth int) (any, error) {
 		return w.copied(depth)
 	case *list:
 		return w.copied(depth)
-	case *octets:
-		return slices.Clone(w.b), c.make(len(w.b))
+	case *rawBytes:
+		return slices.Clone(w.b), c.charge(len(w.b))
 	case *metadataObject:
-		return anyMap(w.record.r.Metadata), c.make(memberBytes * len(w.record.r.Metadata))
+		return anyMap(w.record.r.Metadata), c.charge(memberBytes * len(w.record.r.Metadata))
 	case *recordObject, *payloadObject:
 		return nil, errors.New("a record or payload cannot be a value inside of another")
 	case *exactNumber:
-		return json.Number(w.text), c.make(len(w.text))
+		return json.Number(w.text), c.charge(len(w.text))
 	case *big.Int: // a BigInt object
 		return fromBigInt(w)
 	case time.Time:
 		return w, nil
 	case goja.ArrayBuffer:
-		return slices.Clone(w.Bytes()), c.make(len(w.Bytes()))
+		return slices.Clone(w.Bytes()), c.charge(len(w.Bytes()))
 	case func(goja.FunctionCall) goja.Value:
 		return nil, errors.New("a function cannot be a value of a record")
 	case bool, string, int64, float64: // Boolean, String, Number objects
@@ -183,11 +183,11 @@ func unwrapPrimitive(v goja.Value) (any, error) {
 func (c *call) unwrapObject(o *goja.Object, depth int) (any, error) {
 	switch o.ClassName() {
 	case "Array":
-		n := length(o)
+		n := lengthOf(o)
 		if n > maxLength {
 			return nil, fmt.Errorf("a list of %d is too long: at most %d", n, maxLength)
 		}
-		if err := c.make(elementBytes * int(n)); err != nil {
+		if err := c.charge(elementBytes * int(n)); err != nil {
 			return nil, err
 		}
 		out := make([]any, n)
@@ -200,10 +200,10 @@ func (c *call) unwrapObject(o *goja.Object, depth int) (any, error) {
 		return out, nil
 	case "Object":
 		if b, ok := typedArray(o); ok {
-			return b, c.make(len(b))
+			return b, c.charge(len(b))
 		}
 		keys := o.Keys()
-		if err := c.make(mapBytes + memberBytes*len(keys)); err != nil {
+		if err := c.charge(mapBytes + memberBytes*len(keys)); err != nil {
 			return nil, err
 		}
 		out := make(map[string]any, len(keys))
@@ -329,7 +329,7 @@ func (o *object) take(depth int) (map[string]any, error) {
 
 // copied returns a deep copy of the map with its edits.
 func (o *object) copied(depth int) (map[string]any, error) {
-	if err := o.call.make(mapBytes + memberBytes*(len(o.m)+len(o.edits))); err != nil {
+	if err := o.call.charge(mapBytes + memberBytes*(len(o.m)+len(o.edits))); err != nil {
 		return nil, err
 	}
 	out := make(map[string]any, len(o.m)+len(o.edits))
@@ -381,7 +381,7 @@ func (c *call) resolve(v goja.Value, depth int, take bool) (any, error) {
 func (c *call) clone(v any) (any, error) {
 	switch v := v.(type) {
 	case map[string]any:
-		if err := c.make(mapBytes + memberBytes*len(v)); err != nil {
+		if err := c.charge(mapBytes + memberBytes*len(v)); err != nil {
 			return nil, err
 		}
 		out := make(map[string]any, len(v))
@@ -393,7 +393,7 @@ func (c *call) clone(v any) (any, error) {
 		}
 		return out, nil
 	case []any:
-		if err := c.make(elementBytes * len(v)); err != nil {
+		if err := c.charge(elementBytes * len(v)); err != nil {
 			return nil, err
 		}
 		out := make([]any, len(v))
@@ -405,7 +405,7 @@ func (c *call) clone(v any) (any, error) {
 		}
 		return out, nil
 	case []byte:
-		if err := c.make(len(v)); err != nil {
+		if err := c.charge(len(v)); err != nil {
 			return nil, err
 		}
 		return slices.Clone(v), nil

@@ -110,7 +110,7 @@ var campaigns = []Campaign{
 	{Name: "processors", Dir: module + "/processors",
 		About:    "Processors with hostile and with large records, and builds without some processors.",
 		Subjects: []string{"plugins/processor/..."}},
-	{Name: "javascript", Dir: module + "/processors/javascript", Full: []string{"-nested=4194304"},
+	{Name: "javascript", Dir: module + "/processors/javascript",
 		About:    "Hostile scripts of the JavaScript processor.",
 		Subjects: []string{"plugins/processor/javascript"}},
 	{Name: "wasm", Dir: module + "/processors/wasm",

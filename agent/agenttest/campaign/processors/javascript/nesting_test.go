@@ -3,7 +3,6 @@ package javascript
 import (
 	"os"
 	"os/exec"
-	"strconv"
 	"testing"
 )
 
@@ -17,9 +16,11 @@ func TestNestedScripts(t *testing.T) {
 	}
 	for name := range nested {
 		cmd := exec.Command(exe)
-		cmd.Env = append(os.Environ(), nestedVariable+"="+name, nestedSizeVariable+"="+strconv.Itoa(*nestedSize))
+		cmd.Env = append(os.Environ(), nestedVariable+"="+name)
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Errorf("%s: %v: %.300s", name, err, out)
+		} else {
+			t.Logf("%s: %s", name, out)
 		}
 	}
 }

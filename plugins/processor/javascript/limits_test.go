@@ -1,120 +1,91 @@
 package javascript_test
 
 import (
-	"runtime"
+	"fmt"
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/conduit-agent/conduit/plugins/processor/javascript"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
+// refusals are hostile scripts by the errors of their records.
+var refusals = map[string][]string{
+	"TypeError: Converting circular structure to JSON": {
+		"JSON of itself", "JSON of a list of itself", "console of itself", "log of itself", "JSON of a proxy",
+	},
+	"RangeError: ": {
+		"flat of itself", "flat of getters", "JSON of getters", "JSON of a late cycle", "JSON of toJSON", "JSON by native toJSON",
+		"JSON by a replacer", "reviver that adds", "reviver that nests", "name of itself", "native toString", "native valueOf",
+		"native locale", "bound conversion", "bound error", "bound data", "bound require", "getter that binds", "compile of itself",
+		"getter that searches", "native exec", "native exec of a test", "native exec of a replace", "native exec of another",
+		"bound match", "native getter", "getter of flags", "getter of a tag", "map of itself", "then of itself", "apply of itself",
+		"generators", "nested groups", "nested groups to match", "nested groups with classes", "deep JSON",
+		"values of JSON", "big signed number", "normalized", "buffer of a text",
+		"buffer of two", "concat of objects", "pad of a text", "replace of objects", "replace by a symbol", "big power", "big shift",
+		"join of long texts", "join by a long text", "reflect", "typed array from", "sorted holes",
+	},
+	"RangeError: a BigInt is too large":                    {"power of an object"},
+	"TypeError: this function needs a regular expression":  {"exec that is a prototype", "length of a match"},
+	"TypeError: the length of the list is no plain number": {"length twice to fill", "length twice to shift"},
+	"TypeError: an object that exists cannot get a Proxy": {
+		"proxy of its prototype", "proxy of its handler", "proxy by Reflect", "revocable proxy", "instance of a proxy",
+	},
+	"TypeError: scripts cannot make code of text": {"code", "eval"},
+	"TypeError: ": {"buffer of the engine", "compile within compile", "species without end"},
+	"":            {"returned itself", "returned length of holes", "returned getter that throws"},
+	"the script took longer than 10ms": {
+		"returned getter that loops", "returned proxy that loops", "operation that loops", "rejected by itself", "next without end",
+		"lists of holes", "spread object", "length by an element", "raw of a length", "length of a flat map", "spread of holes",
+		"flat", "text of nested lists", "JSON of nested objects",
+	},
+}
+
+// harmless are hostile scripts whose lengths change after they were checked, and others that do no harm.
+var harmless = []string{"length twice of a call", "length twice by Reflect", "length twice to construct", "length twice of typed",
+	"length twice from", "length twice to search", "length twice to join", "buffer of an object", "repeat of an object",
+	"raw of a changed length", "length by a species", "length of a split", "changed length", "getter of length", "text of itself",
+	"template of itself", "join of itself", "locale text of itself"}
+
 // A structure that refers to itself, built-in functions that call each other without end, and getters that loop cause
 // only their own record to be refused. The next record is processed.
 func TestEndlessStructures(t *testing.T) {
-	t.Parallel()
-	for _, name := range []string{
-		"JSON of itself", "JSON of a list of itself", "console of itself", "log of itself", "text of itself", "template of itself",
-		"join of itself", "locale text of itself", "JSON of a proxy",
-	} {
-		refuses(t, name, "TypeError: Converting circular structure to ")
+	scripts := "const scripts = {"
+	for name, script := range hostile {
+		scripts += fmt.Sprintf("%q: rec => { %s; return rec },\n", name, script)
 	}
-	for _, name := range []string{
-		"flat of itself", "flat of getters", "JSON of getters", "JSON of a late cycle", "JSON of toJSON", "JSON by native toJSON", "JSON by a replacer",
-		"reviver that adds", "reviver that nests", "name of itself", "native toString", "native valueOf", "native locale", "bound conversion",
-		"bound error", "bound data", "bound require", "getter that binds", "compile of itself", "native exec", "native exec of a test", "native exec of a replace", "native exec of another", "bound match", "native getter", "getter of flags", "getter of a tag", "map of itself", "then of itself", "apply of itself",
-		"proxy of its prototype", "proxy of its handler", "proxy by Reflect", "revocable proxy", "generators", "constructors", "nested groups",
-		"nested groups to match", "nested groups with classes",
-		"deep JSON", "returned getter that recurses", "flat", "number of digits", "values of JSON",
-	} {
-		refuses(t, name, "RangeError: ")
-	}
-	refuses(t, "many in a template", "")
-	for _, name := range []string{"getter that searches", "exec without end", "exec that is a prototype",
-		"species without end", "length of a match"} {
-		refuses(t, name, "TypeError: this function needs a regular expression")
-	}
-	for _, name := range []string{"length twice to fill", "length twice to shift"} {
-		refuses(t, name, "TypeError: the length of the list is no plain number")
-	}
-	for _, name := range []string{"lists of holes", "spread object", "length by an element", "raw of a length", "big signed number",
-		"big unsigned number", "normalized", "compared", "length of a flat map", "buffer of a text", "buffer of two",
-		"concat of objects", "pad of a text", "replace of objects", "replace by a symbol"} {
-		refuses(t, name, "RangeError: ")
-	}
-	refuses(t, "buffer of the engine", "TypeError: ")
-	refuses(t, "power of an object", "RangeError: a BigInt is too large")
-	refuses(t, "compile within compile", "TypeError: Method RegExp.prototype.compile called on incompatible receiver")
-	for _, name := range []string{"returned itself", "returned length of holes", "returned one piece many times", "returned getter that throws"} {
-		refuses(t, name, "")
-	}
-	for _, name := range []string{"returned getter that loops", "returned proxy that loops", "operation that loops", "rejected by itself", "instance of a proxy",
-		"next without end"} {
-		refuses(t, name, "the script took longer than 20ms")
-	}
-}
-
-// A length that is computed by the script is read once, so that the function uses the length that was checked.
-func TestLengthsThatChange(t *testing.T) {
-	t.Parallel()
-	for _, name := range []string{"length twice of a call", "length twice by Reflect", "length twice to construct", "length twice of typed",
-		"length twice from", "length twice to search", "buffer of an object", "repeat of an object", "raw of a changed length",
-		"length by a species", "length of a split"} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			p := open(t, map[string]string{"script": "function process(rec) { " + hostile[name] + "; return rec }"}, nil)
-			b := sdk.NewProcessBatch(nil, []record.Record{{}}, nil)
-			if err := p.Process(t.Context(), b); err != nil || len(b.Fates()) > 0 {
-				t.Errorf("got %v and %+v, want the record", err, b.Fates())
-			}
-		})
-	}
-}
-
-// Texts are bounded when they are made, before the memory guard checks them.
-func TestDoubledTexts(t *testing.T) {
-	defer javascript.SetGuardTick(time.Hour)()
-	fresh := func(name, want string) {
-		runtime.GC() // earlier garbage counts against the memory limit of a script
-		refuses(t, name, want)
-	}
-	for _, name := range []string{
-		"doubled text", "doubled wide text", "doubled sum", "doubled template", "doubled long template", "doubled member", "doubled by a function", "doubled by hand",
-		"sum of many",
-	} {
-		fresh(name, "RangeError: a text of ")
-	}
-	for _, name := range []string{"kept sums", "sum beside others"} { // each text alone is short enough
-		fresh(name, "the script takes too much memory")
-	}
-}
-
-// refuses runs a hostile script in this process, and checks why its record was refused.
-func refuses(t *testing.T, name, want string) {
-	t.Run(name, func(t *testing.T) {
-		timeout := "10s"
-		if strings.Contains(want, "20ms") {
-			timeout = "20ms"
-		}
-		p := open(t, map[string]string{"timeout": timeout,
-			"script": "function process(rec) { if (rec.Metadata.bad) {" + hostile[name] + "}; return rec }"}, nil)
-		records := []record.Record{{Metadata: record.Metadata{{Key: "bad", Value: "1"}}}, {}}
-		b := sdk.NewProcessBatch(nil, records, nil)
+	scripts += "}; function process(rec) { const f = scripts[rec.Metadata.name]; return f ? f(rec) : rec }"
+	slow := open(t, map[string]string{"timeout": "10s", "memory": "67108864", "script": scripts}, nil)
+	fast := open(t, map[string]string{"timeout": "10ms", "script": scripts}, nil)
+	run := func(p sdk.Processor, name string) []sdk.Fate {
+		b := sdk.NewProcessBatch(nil, []record.Record{{Metadata: record.Metadata{{Key: "name", Value: name}}}, {}}, nil)
 		if err := p.Process(t.Context(), b); err != nil {
-			t.Fatalf("the processor failed: %v", err)
+			t.Fatalf("%s: the processor failed: %v", name, err)
 		}
-		f := b.Fates()
-		if len(f) != 2 || f[0].Kind != sdk.Refused || !strings.Contains(f[0].Err.Error(), want) || f[1].Kind != sdk.Kept {
-			t.Errorf("fates are %+v, want a refusal with %q", f, want)
+		return b.Fates()
+	}
+	for want, names := range refusals {
+		p := slow
+		if strings.Contains(want, "10ms") {
+			p = fast
 		}
-	})
+		for _, name := range names {
+			if f := run(p, name); len(f) != 2 || f[0].Kind != sdk.Refused || !strings.Contains(f[0].Err.Error(), want) ||
+				f[1].Kind != sdk.Kept {
+				t.Errorf("%s: fates are %+v, want a refusal with %q", name, f, want)
+			}
+		}
+	}
+	for _, name := range harmless {
+		if f := run(slow, name); len(f) > 0 {
+			t.Errorf("%s: fates are %+v, want the record", name, f)
+		}
+	}
 }
 
 // The bounds of the built-in functions do not change their results for usual values.
 func TestBoundedFunctions(t *testing.T) {
-	t.Parallel()
+	scripts := make(map[string]string)
 	for script, want := range map[string]string{
 		`return JSON.stringify({a: [1, "x", null, undefined, () => 1], b: undefined, d: new Date(0)})`:                                                                                                                      `{"a":[1,"x",null,null,null],"d":"1970-01-01T00:00:00.000Z"}`,
 		`return JSON.stringify({b: 1, a: {b: 2, c: 3}}, ["c", "a"])`:                                                                                                                                                        `{"a":{"c":3}}`,
@@ -139,7 +110,7 @@ func TestBoundedFunctions(t *testing.T) {
 		`let r = /a/; r.lastIndex = 5; r.compile("b+", "i"); return r.flags + r.source + r.lastIndex + r.test("xBB") + r.compile(/c/g).flags`:                                                                               `ib+0trueg`,
 		`let m = new Map(); m.set(m, m); return [m ** 2, new Date(3) ** 2, ({valueOf: () => 3n}) ** Object(2n), [2] << 1, 1 << {}]`:                                                                                         `NaN,9,9,4,1`,
 		`let s = 'x'.repeat(2e4); return s.replace(/(x)/g, '$1').length + s.replace(/x/g, 'yy').length + s.replace('x', s).length`:                                                                                          `99999`,
-		`try { 'x'.repeat(3e6).replace(/x/g, 'y'.repeat(100)) } catch (e) { return e.name }`:                                                                                                                                `RangeError`,
+		`try { 'x'.repeat(3e6).replace(/x/g, 'y'.repeat(100)) } catch (e) { return e instanceof RangeError }`:                                                                                                               `true`,
 		`return [1, , 3].concat(4, [5, [6]], [, 7]).length + JSON.stringify(Array.prototype.concat.call(1, {length: 1, 0: 2, [Symbol.isConcatSpreadable]: true}).slice(1)) + (1 in [, 1].concat()) + (0 in [, 1].concat())`: `8[2]truefalse`,
 		`return Math.max.apply(null, {length: 2, 0: 3, 1: 5}) + Math.max.call(null, 1, 2) + Reflect.construct(Date, [5]).getTime() + Math.max.apply(null) + (() => 1).apply()`:                                              `-Infinity`,
 		`return [].map.call("ab", x => x + x) + [].slice.call({length: 2, 0: 1, 1: 2}) + [].includes.call(new Uint8Array(2), 0) + new Uint8Array(new ArrayBuffer("8"), 4).length + new Uint8Array("3").length + new Uint8Array([1, 2]) + new Uint8Array(new Set([3]))`: `aa,bb1,2true431,23`,
@@ -149,11 +120,7 @@ func TestBoundedFunctions(t *testing.T) {
 		`return [ArrayBuffer.isView(new Uint8Array(1)), Array.of(1, 2), Uint8Array.from([1, 2]), Array.isArray([]), BigInt.asIntN(8, 255n), RegExp.name, class extends Array {}.from([1]) + ""]`:                                                                       `true,1,2,1,2,true,-1,RegExp,1`,
 		`function* g() { yield 1; yield* [2, 3] }; return [...g()].join()`: `1,2,3`,
 	} {
-		script := "function process(rec) { rec.Key = String((() => { " + script + " })()); return rec }"
-		p := open(t, map[string]string{"timeout": "10s", "script": script}, nil)
-		f, r := feed(t, p, record.Record{})
-		if b, _ := r.Key.Raw(); string(b) != want {
-			t.Errorf("%s = %q (%v), want %q", script, b, f.Err, want)
-		}
+		scripts["(() => { "+script+" })()"] = want
 	}
+	evaluate(t, "a = 1", scripts, func() record.Record { return record.Record{} })
 }
