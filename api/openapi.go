@@ -198,4 +198,3 @@ func (s *Server) explorer(router *httprouter.Router) {
 		router.Handler(method, "/openapi", http.RedirectHandler("/openapi/", http.StatusFound))
 	}
 }
-
