@@ -229,9 +229,9 @@ var hostile = map[string]string{
 // cannot be interrupted, and garbage.
 const maxHostile = (3 << 29) * detectorFactor
 
-// maxDoubled bounds the memory of a process whose script doubles a value: eight times the memory limit, plus the rest of
+// maxDoubled bounds the memory of a process whose script doubles a value: four times the memory limit, plus the rest of
 // the process.
-const maxDoubled = 8*64<<20 + 128<<20
+const maxDoubled = 4*64<<20 + 128<<20
 
 // maxHostileTime bounds the running time of such a process. Its script is interrupted after 0.5 s, but the machine may
 // be busy.
