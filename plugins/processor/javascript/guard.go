@@ -91,9 +91,9 @@ func (g *guard) seenBefore() bool {
 	return false
 }
 
-// checkMemory interrupts the running call if the heap has grown too much since it was first seen. Garbage alone does not
-// make the heap much larger than the goal of the collector. So above twice the goal, it does not wait for a collection,
-// during which a script may double its memory several times.
+// checkMemory interrupts the running call if the heap has grown too much since it was first seen. Garbage alone does
+// not make the heap much larger than the goal of the collector. So above twice the goal, it does not wait for a
+// collection, during which a script may double its memory several times.
 func (g *guard) checkMemory() {
 	now := heapSize()
 	size, grown := now-min(g.heap, now), now > 2*g.goal+g.memory

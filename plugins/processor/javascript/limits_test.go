@@ -15,37 +15,39 @@ var refusals = map[string][]string{
 		"JSON of itself", "JSON of a list of itself", "console of itself", "log of itself", "JSON of a proxy",
 	},
 	"RangeError: ": {
-		"flat of itself", "flat of getters", "JSON of getters", "JSON of a late cycle", "JSON of toJSON", "JSON by native toJSON",
-		"JSON by a replacer", "reviver that adds", "reviver that nests", "name of itself", "native toString", "native valueOf",
-		"native locale", "bound conversion", "bound error", "bound data", "bound require", "getter that binds", "compile of itself",
-		"getter that searches", "native exec", "native exec of a test", "native exec of a replace", "native exec of another",
-		"bound match", "native getter", "getter of flags", "getter of a tag", "map of itself", "then of itself", "apply of itself",
-		"generators", "nested groups to match", "nested groups with classes", "deep JSON",
-		"values of JSON", "big signed number", "normalized", "buffer of a text",
-		"buffer of two", "pad of a text", "replace by a symbol", "big power", "big shift",
-		"join of long texts", "join by a long text", "reflect", "typed array from", "sorted holes",
+		"flat of itself", "flat of getters", "JSON of getters", "JSON of a late cycle", "JSON of toJSON",
+		"JSON by native toJSON", "JSON by a replacer", "reviver that adds", "reviver that nests", "name of itself",
+		"native toString", "native valueOf", "native locale", "bound conversion", "bound error", "bound data",
+		"bound require", "getter that binds", "compile of itself", "getter that searches", "native exec",
+		"native exec of a test", "native exec of a replace", "native exec of another", "bound match",
+		"native getter", "getter of flags", "getter of a tag", "map of itself", "then of itself",
+		"apply of itself", "generators", "nested groups to match", "nested groups with classes", "deep JSON",
+		"values of JSON", "big signed number", "normalized", "buffer of a text", "buffer of two", "pad of a text",
+		"replace by a symbol", "big power", "big shift", "join of long texts", "join by a long text", "reflect",
+		"typed array from", "sorted holes",
 	},
 	"RangeError: a BigInt is too large":                    {"power of an object"},
 	"TypeError: this function needs a regular expression":  {"exec that is a prototype", "length of a match"},
 	"TypeError: the length of the list is no plain number": {"length twice to fill", "length twice to shift"},
 	"TypeError: an object that exists cannot get a Proxy": {
-		"proxy of its prototype", "proxy of its handler", "proxy by Reflect", "revocable proxy", "instance of a proxy",
+		"proxy of its prototype", "proxy of its handler", "proxy by Reflect", "revocable proxy",
+		"instance of a proxy",
 	},
 	"TypeError: scripts cannot make code of text": {"code", "eval"},
 	"TypeError: ": {"buffer of the engine", "compile within compile", "species without end"},
 	"":            {"returned itself", "returned length of holes", "returned getter that throws"},
 	"the script took longer than 10ms": {
-		"returned getter that loops", "returned proxy that loops", "operation that loops", "rejected by itself", "next without end",
-		"lists of holes", "spread object", "length by an element", "raw of a length", "length of a flat map", "spread of holes",
-		"flat", "text of nested lists", "JSON of nested objects",
+		"returned getter that loops", "returned proxy that loops", "operation that loops", "rejected by itself",
+		"next without end", "lists of holes", "spread object", "length by an element", "raw of a length",
+		"length of a flat map", "spread of holes", "flat", "text of nested lists", "JSON of nested objects",
 	},
 }
 
 // harmless are hostile scripts whose lengths change after they were checked, and others that do no harm.
-var harmless = []string{"length twice of a call", "length twice by Reflect", "length twice to construct", "length twice of typed",
-	"length twice from", "length twice to search", "buffer of an object", "repeat of an object",
-	"raw of a changed length", "length by a species", "length of a split", "changed length", "getter of length", "text of itself",
-	"template of itself", "join of itself", "locale text of itself"}
+var harmless = []string{"length twice of a call", "length twice by Reflect", "length twice to construct",
+	"length twice of typed", "length twice from", "length twice to search", "buffer of an object", "repeat of an object",
+	"raw of a changed length", "length by a species", "length of a split", "changed length", "getter of length",
+	"text of itself", "template of itself", "join of itself", "locale text of itself"}
 
 // A structure that refers to itself, built-in functions that call each other without end, and getters that loop cause
 // only their own record to be refused. The next record is processed.

@@ -13,9 +13,9 @@ import (
 )
 
 // The engine interrupts, and counts the calls of, functions written in JavaScript only. Built-in functions that call
-// each other, such as a toString that is String.prototype.trim, recurse on the Go stack alone, and the process ends when
-// a Go stack outgrows its limit. So each built-in function counts its calls, and ends when the script is interrupted.
-// What remains are single calls that take unbounded time or memory; checks.go has those.
+// each other, such as a toString that is String.prototype.trim, recurse on the Go stack alone, and the process ends
+// when a Go stack outgrows its limit. So each built-in function counts its calls, and ends when the script is
+// interrupted. What remains are single calls that take unbounded time or memory; checks.go has those.
 
 // natives are the built-in functions of a runtime.
 type natives struct {
@@ -61,7 +61,8 @@ func newNatives(vm *goja.Runtime, g *guard) (*natives, error) {
 // such objects to which no global variable refers.
 var owners = goja.MustCompile(preludeName, `((...more) => {
 	const parent = Object.getPrototypeOf, iterator = o => parent(o[Symbol.iterator]())
-	const found = ["", globalThis, "TypedArray.", parent(Uint8Array), "TypedArray.prototype.", parent(Uint8Array).prototype]
+	const typed = parent(Uint8Array)
+	const found = ["", globalThis, "TypedArray.", typed, "TypedArray.prototype.", typed.prototype]
 	const add = o => found.push("", o)
 	more.forEach(add)
 	for (const o of [[], new Map(), new Set(), "x"]) { add(iterator(o)); add(parent(iterator(o))) }
@@ -169,7 +170,8 @@ func nativeOf(o *goja.Object, name string) native {
 	return f
 }
 
-// check is called before a built-in function. It may replace the arguments. When it returns a value, that is the result.
+// check is called before a built-in function. It may replace the arguments. When it returns a value, that is the
+// result.
 type check func(*goja.FunctionCall) goja.Value
 
 // wrap makes f count its calls, and call check if that is set. It changes f in place: the engine has no API for that,

@@ -138,7 +138,8 @@ func (c *call) outcome(v goja.Value) (out outcome, err error) {
 		return c.settled(returned)
 	}
 	if o.ClassName() != "Array" {
-		return out, fmt.Errorf("process returned an object of class %s that is no record: change the record it got, or make one with new Record()", o.ClassName())
+		return out, fmt.Errorf("process returned an object of class %s that is no record: "+
+			"change the record it got, or make one with new Record()", o.ClassName())
 	}
 	return c.split(o)
 }
@@ -152,7 +153,8 @@ func (c *call) settled(p *goja.Promise) (outcome, error) {
 	case goja.PromiseStateRejected:
 		return outcome{}, fmt.Errorf("%s", limitText(p.Result().String()))
 	}
-	return outcome{}, errors.New("process returned a promise that nothing settles: there are no timers and no network in a script")
+	return outcome{}, errors.New("process returned a promise that nothing settles: " +
+		"there are no timers and no network in a script")
 }
 
 func (c *call) split(o *goja.Object) (out outcome, err error) {

@@ -51,11 +51,12 @@ var compiling = make(chan struct{}, 1)
 func compile(name, text string) (*goja.Program, error) {
 	limitMatches()
 	if stackBytes(text) > maxStack {
-		return nil, fmt.Errorf("%s: SyntaxError: the script is too large for the stack: it has too many brackets and operators",
-			name)
+		return nil, fmt.Errorf("%s: SyntaxError: the script is too large for the stack: it has too many "+
+			"brackets and operators", name)
 	}
 	if label, ok := repeatedLabel(text); ok {
-		return nil, fmt.Errorf("%s: SyntaxError: there are more than %d labels or names of members %q", name, maxLabels, label)
+		return nil, fmt.Errorf("%s: SyntaxError: there are more than %d labels or names of members %q", name,
+			maxLabels, label)
 	}
 	if len(text) <= largeScript {
 		return compileNow(name, text)
@@ -103,8 +104,8 @@ func stackBytes(text string) (size int) {
 // maxLabels bounds labels with the same name: the parser makes an error for each pair of them that are nested.
 const maxLabels = 4000
 
-// repeatedLabel returns a word that precedes more than maxLabels colons. Words that are written with escapes, or followed
-// by a comment, count as the same word.
+// repeatedLabel returns a word that precedes more than maxLabels colons. Words that are written with escapes, or
+// followed by a comment, count as the same word.
 func repeatedLabel(text string) (string, bool) {
 	count := make(map[string]int)
 	for {
