@@ -301,8 +301,13 @@ func TestInspectorsOfDeletedConnectors(t *testing.T) {
 		t.Errorf("while it is withdrawn: %q, error %v", text, err)
 	}
 	withdraw(true)
-	if first, payload, err := l.frame(); first != 0x88 || !strings.HasSuffix(payload, "the connector was deleted") || err != nil {
+	first, payload, err := l.frame()
+	if first != 0x88 || !strings.HasSuffix(payload, "the connector was deleted") || err != nil {
 		t.Errorf("%x %q, error %v", first, payload, err)
+	}
+	l.send(masked(0x88, payload[:2]))
+	if more, err := io.ReadAll(l.in); len(more) > 0 || err != nil { // browsers report a second close frame as an error
+		t.Errorf("%x after the close frame was answered, error %v", more, err)
 	}
 	wait.For(t, "the session ends", func() bool { return len(s.Stats().Sessions) == 0 && w.watched("a:gen") == 0 })
 }

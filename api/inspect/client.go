@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"nhooyr.io/websocket"
@@ -35,7 +36,7 @@ func isUpgrade(r *http.Request) bool { return strings.EqualFold(r.Header.Get("Up
 // socket is a client that receives messages over WebSocket.
 type socket struct {
 	conn   *websocket.Conn
-	under  net.Conn        // of conn
+	under  *connection     // of conn
 	ctx    context.Context // ends when the session has had the time to end
 	answer time.Duration   // for the client to receive a message, or to answer a ping
 	gone   chan struct{}   // closed when the client has ended the session
@@ -80,6 +81,7 @@ func (c *socket) left() <-chan struct{} { return c.gone }
 // close gives the client closeTimeout to answer. The library alone would give it ten seconds, and for the rest of a
 // message that it has begun any time.
 func (c *socket) close(why closeReason) {
+	c.under.closing.Store(true)
 	late := time.AfterFunc(closeTimeout, func() { c.under.Close() })
 	defer late.Stop()
 	_ = c.conn.Close(why.status, why.text) // the client may be gone
@@ -88,13 +90,36 @@ func (c *socket) close(why closeReason) {
 // hijacker lets the library take over a connection whose response writer is wrapped.
 type hijacker struct {
 	http.ResponseWriter
-	conn net.Conn
+	conn *connection
 }
 
 // Hijack implements http.Hijacker.
-func (h *hijacker) Hijack() (conn net.Conn, rw *bufio.ReadWriter, err error) {
-	h.conn, rw, err = http.NewResponseController(h.ResponseWriter).Hijack()
-	return h.conn, rw, err
+func (h *hijacker) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	conn, rw, err := http.NewResponseController(h.ResponseWriter).Hijack()
+	if err != nil {
+		return nil, nil, err
+	}
+	h.conn = &connection{Conn: conn}
+	rw.Writer.Reset(h.conn)
+	return h.conn, rw, nil
+}
+
+// connection is the connection of a WebSocket. When a client answers the close frame of the server, the library sends
+// another one, which browsers report as an error. So connection writes the first one only. The library writes a close
+// frame with one call.
+type connection struct {
+	net.Conn
+	closing atomic.Bool // the session is over, so that no message follows
+	closed  atomic.Bool // the close frame was written
+}
+
+// Write implements net.Conn.
+func (c *connection) Write(b []byte) (int, error) {
+	const final, opClose = 0x80, 0x8
+	if c.closing.Load() && len(b) > 0 && b[0] == final|opClose && c.closed.Swap(true) {
+		return len(b), nil
+	}
+	return c.Conn.Write(b)
 }
 
 // lines is a client that receives messages as the lines of an endless response.
