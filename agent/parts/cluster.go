@@ -2,6 +2,7 @@ package parts
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"net"
 	"net/url"
@@ -55,7 +56,7 @@ func checkNATS(ctx context.Context, c config.Cluster) (err error) {
 			return conn.Close()
 		}
 	}
-	return err
+	return fmt.Errorf("no server can be reached: %w", err)
 }
 
 // natsAddress returns the host and port of a server's URL, without credentials.

@@ -4,12 +4,13 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"regexp"
 	"strings"
 	"time"
 
 	"github.com/dop251/goja"
 	"golang.org/x/time/rate"
+
+	"github.com/conduit-agent/conduit/spec/lazy"
 )
 
 const (
@@ -115,11 +116,11 @@ func formatted(v goja.Value, stringify goja.Callable) any {
 // sprintf is fmt.Sprintf with widths and precisions of at most three digits, because they add padding. An asterisk
 // would take the width from an argument, so it is not allowed either.
 func sprintf(format string, args []any) string {
-	return fmt.Sprintf(wide.ReplaceAllString(limitText(format), "$1"), args...)
+	return fmt.Sprintf(wide().ReplaceAllString(limitText(format), "$1"), args...)
 }
 
 // wide matches the digits of a number after the third, and an asterisk, in a format.
-var wide = regexp.MustCompile(`([0-9]{3})[0-9]+|\*`)
+var wide = lazy.Regexp(`([0-9]{3})[0-9]+|\*`)
 
 var consoleLevels = map[string]slog.Level{
 	"trace": levelTrace, "debug": slog.LevelDebug, "log": slog.LevelInfo, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError,

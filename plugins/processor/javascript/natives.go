@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"unsafe"
 
@@ -41,12 +42,17 @@ const preludeName = "conduit"
 //go:embed prelude.js
 var preludeText string
 
-var prelude = goja.MustCompile(preludeName, preludeText, true)
+var prelude = program(preludeText)
+
+// program returns a function that compiles a script of this package on first use.
+func program(text string) func() *goja.Program {
+	return sync.OnceValue(func() *goja.Program { return goja.MustCompile(preludeName, text, true) })
+}
 
 func newNatives(vm *goja.Runtime, g *guard) (*natives, error) {
 	n := &natives{vm: vm, guard: g, describe: nativeOf(vm.Get("Object").(*goja.Object), "getOwnPropertyDescriptor")}
 	n.rangeError, _ = goja.AssertConstructor(vm.Get("RangeError"))
-	v, err := vm.RunProgram(prelude)
+	v, err := vm.RunProgram(prelude())
 	if err != nil {
 		return nil, err
 	}
@@ -59,7 +65,7 @@ func newNatives(vm *goja.Runtime, g *guard) (*natives, error) {
 
 // owners returns the paths of the objects that have built-in functions, and these objects, in turn. Its arguments are
 // such objects to which no global variable refers.
-var owners = goja.MustCompile(preludeName, `((...more) => {
+var owners = program(`((...more) => {
 	const parent = Object.getPrototypeOf, iterator = o => parent(o[Symbol.iterator]())
 	const typed = parent(Uint8Array)
 	const found = ["", globalThis, "TypedArray.", typed, "TypedArray.prototype.", typed.prototype]
@@ -75,11 +81,11 @@ var owners = goja.MustCompile(preludeName, `((...more) => {
 		if (value.prototype) found.push(name + ".prototype.", value.prototype)
 	}
 	return found
-})`, true)
+})`)
 
 // members returns the built-in functions of owners: the number of the owner, the key, the part of the property, and the
 // path of the function, in turn.
-var members = goja.MustCompile(preludeName, `(owners => {
+var members = program(`(owners => {
 	const seen = new Set(), found = []
 	for (let i = 0; i < owners.length; i += 2) for (const key of Reflect.ownKeys(owners[i + 1])) {
 		const property = Object.getOwnPropertyDescriptor(owners[i + 1], key)
@@ -91,7 +97,7 @@ var members = goja.MustCompile(preludeName, `(owners => {
 		}
 	}
 	return found
-})`, true)
+})`)
 
 // member is a function that is part of a property of an object.
 type member struct {
@@ -121,11 +127,11 @@ func (n *natives) call(program *goja.Program, arguments ...goja.Value) ([]goja.V
 // install makes all built-in functions, including those of the processor, count their calls and check their arguments.
 // more are objects with functions that no global variable refers to.
 func (n *natives) install(more ...goja.Value) error {
-	owners, list := n.call(owners, more...)
+	owners, list := n.call(owners(), more...)
 	all := allMembers.Load()
 	if all == nil {
 		all = new([]member)
-		found, _ := n.call(members, list)
+		found, _ := n.call(members(), list)
 		for m := range slices.Chunk(found, 4) {
 			*all = append(*all, member{owner: int(m[0].ToInteger()), key: m[1], part: m[2].String(), path: m[3].String()})
 		}
