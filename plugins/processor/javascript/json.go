@@ -3,6 +3,7 @@ package javascript
 import (
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/dop251/goja"
 )
@@ -131,10 +132,12 @@ func (n *natives) parse() check {
 	}
 }
 
-// bytesOfObject and bytesOfValue are the minimum memory of values that JSON.parse makes, in bytes.
+// The memory of values that JSON.parse makes, in bytes.
 const (
-	bytesOfObject = 256
-	bytesOfValue  = 48
+	bytesOfList        = 576
+	bytesOfObject      = 440 // without its members
+	bytesOfEmptyObject = 192
+	bytesOfValue       = 48
 )
 
 // measureJSON throws if the values of a JSON text are nested too deep, or take more memory than the script may have.
@@ -151,7 +154,14 @@ func (n *natives) measureJSON(text string) {
 			if depth++; depth > 10*maxNesting {
 				n.throw("JSON is nested too deep")
 			}
-			size += bytesOfObject
+			switch {
+			case char == '[':
+				size += bytesOfList
+			case strings.HasPrefix(text[i+1:], "}"):
+				size += bytesOfEmptyObject
+			default:
+				size += bytesOfObject
+			}
 		case char == ']' || char == '}':
 			depth--
 		case char == ',' || char == ':':
