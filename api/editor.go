@@ -9,7 +9,6 @@ import (
 
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/spec/ref"
-	"github.com/conduit-agent/conduit/spec/sorting"
 )
 
 // pluginSettings is a plugin that a file may name.
@@ -38,7 +37,7 @@ func complete(text string, line, column int, plugins []pluginSettings) []rest.Co
 	all = slices.DeleteFunc(all, func(c rest.Completion) bool {
 		return !strings.Contains(strings.ToLower(c.Label), typed) || c.Label == at.typed
 	})
-	sorting.StableBy(all, func(a, b rest.Completion) int {
+	slices.SortStableFunc(all, func(a, b rest.Completion) int {
 		return cmp.Compare(startsWith(b.Label, typed), startsWith(a.Label, typed))
 	})
 	for i := range all {
@@ -89,7 +88,7 @@ func settings(at *location, params map[string]rest.Parameter) []rest.Completion 
 		}
 		all = append(all, rest.Completion{Label: name, Detail: detail, Insert: quoted(name) + ": "})
 	}
-	sorting.By(all, func(a, b rest.Completion) int {
+	slices.SortFunc(all, func(a, b rest.Completion) int {
 		ra, rb := required(params[a.Label]), required(params[b.Label])
 		switch {
 		case ra != rb && ra:

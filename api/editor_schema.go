@@ -8,7 +8,6 @@ import (
 	"sync"
 
 	"github.com/conduit-agent/conduit/schemas"
-	"github.com/conduit-agent/conduit/spec/sorting"
 )
 
 // field is a field in the schema of pipeline files.
@@ -85,7 +84,7 @@ func fields(path []string) []field {
 		}
 		all = append(all, f)
 	}
-	sorting.By(all, func(a, b field) int { return order(a.name, b.name) })
+	slices.SortFunc(all, func(a, b field) int { return order(a.name, b.name) })
 	return all
 }
 

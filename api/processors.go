@@ -10,11 +10,10 @@ import (
 	"github.com/conduit-agent/conduit/api/guard"
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/spec"
-	"github.com/conduit-agent/conduit/spec/sorting"
 )
 
 func sortByID[T any](list []T, id func(T) string) {
-	sorting.StableBy(list, func(a, b T) int { return strings.Compare(id(a), id(b)) })
+	slices.SortStableFunc(list, func(a, b T) int { return strings.Compare(id(a), id(b)) })
 }
 
 func shownProcessor(view *view, d *spec.Declaration, c processorChain, i int) rest.Processor {

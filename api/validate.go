@@ -13,7 +13,6 @@ import (
 	"github.com/conduit-agent/conduit/schemas"
 	"github.com/conduit-agent/conduit/spec"
 	"github.com/conduit-agent/conduit/spec/secret"
-	"github.com/conduit-agent/conduit/spec/sorting"
 )
 
 // dLQPath is the JSON pointer of the dead-letter queue in a pipeline.
@@ -159,7 +158,7 @@ func hider(settings map[string]string) func(text string) string {
 			values = append(values, value, quoted[1:len(quoted)-1])
 		}
 	}
-	sorting.By(values, func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(a, b)) })
+	slices.SortFunc(values, func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(a, b)) })
 	var pairs []string
 	for _, value := range slices.Compact(values) {
 		pairs = append(pairs, value, rest.Redacted)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 
@@ -11,7 +12,6 @@ import (
 	"github.com/conduit-agent/conduit/plugins/pluginname"
 	"github.com/conduit-agent/conduit/plugins/schema"
 	"github.com/conduit-agent/conduit/plugins/sdk"
-	"github.com/conduit-agent/conduit/spec/sorting"
 )
 
 // Host knows all plugins and creates their instances. The zero Host knows none. Set its fields before the first use and
@@ -103,7 +103,7 @@ func (h *Host) Installed() []Installed {
 	for _, r := range h.registries() {
 		all = append(all, r.Installed()...)
 	}
-	sorting.By(all, func(a, b Installed) int { return a.FullName().Compare(b.FullName()) })
+	slices.SortFunc(all, func(a, b Installed) int { return a.FullName().Compare(b.FullName()) })
 	return all
 }
 

@@ -11,8 +11,6 @@ import (
 	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v5"
-
-	"github.com/conduit-agent/conduit/spec/sorting"
 )
 
 // Violation is a rule of a schema that a value does not meet.
@@ -45,7 +43,7 @@ func (d *document) validate(v any) []Violation {
 		return []Violation{{Keyword: "type", Message: err.Error()}}
 	}
 	found := d.collect(invalid, v, nil)
-	sorting.StableBy(found, func(a, b Violation) int {
+	slices.SortStableFunc(found, func(a, b Violation) int {
 		return cmp.Or(cmp.Compare(a.InstancePointer, b.InstancePointer), cmp.Compare(a.Property, b.Property))
 	})
 	return found

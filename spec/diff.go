@@ -7,7 +7,6 @@ import (
 
 	"github.com/conduit-agent/conduit/plugins/pluginname"
 	"github.com/conduit-agent/conduit/schemas"
-	"github.com/conduit-agent/conduit/spec/sorting"
 )
 
 // Change is a difference between two versions of a pipeline. It never contains the values of settings.
@@ -67,7 +66,7 @@ func Diff(a, b *Pipeline) []Change {
 	default:
 		d.pipeline(a, b)
 	}
-	sorting.StableBy(d.changes, func(x, y Change) int { return cmp.Compare(x.Path, y.Path) })
+	slices.SortStableFunc(d.changes, func(x, y Change) int { return cmp.Compare(x.Path, y.Path) })
 	return d.changes
 }
 

@@ -5,8 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-
-	"github.com/conduit-agent/conduit/spec/sorting"
+	"slices"
 )
 
 // Digest identifies everything in p that affects how it runs, its status included: two normalized pipelines with the
@@ -27,7 +26,7 @@ func digest(p *Pipeline, status Status) string {
 		c.Connectors[i].Processors = normalizeProcessors(c.Connectors[i].Processors)
 	}
 	c.Processors = normalizeProcessors(c.Processors)
-	sorting.StableBy(c.Connectors, func(a, b Connector) int { return cmp.Compare(a.ID, b.ID) })
+	slices.SortStableFunc(c.Connectors, func(a, b Connector) int { return cmp.Compare(a.ID, b.ID) })
 	if len(c.Connectors) == 0 {
 		c.Connectors = nil
 	}

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/conduit-agent/conduit/spec/ref"
-	"github.com/conduit-agent/conduit/spec/sorting"
 	"github.com/conduit-agent/conduit/spec/yamldoc"
 )
 
@@ -155,14 +154,14 @@ func times(n int) string {
 // finish sets the file of all problems, limits their number, keeping errors first, and orders them.
 func finish(path string, all []Problem) []Problem {
 	if extra := len(all) - maxProblems; extra > 0 {
-		sorting.StableBy(all, func(a, b Problem) int { return cmp.Compare(a.Severity, b.Severity) })
+		slices.SortStableFunc(all, func(a, b Problem) int { return cmp.Compare(a.Severity, b.Severity) })
 		all = append(all[:maxProblems:maxProblems], Problem{Line: all[maxProblems-1].Line, Severity: all[0].Severity,
 			Code: CodeParse, Message: fmt.Sprintf("and %d more problems", extra)})
 	}
 	for i := range all {
 		all[i].File = path
 	}
-	sorting.StableBy(all, func(a, b Problem) int {
+	slices.SortStableFunc(all, func(a, b Problem) int {
 		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column), cmp.Compare(a.Path, b.Path))
 	})
 	return all

@@ -2,11 +2,11 @@ package catalog
 
 import (
 	"cmp"
+	"slices"
 
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins/processor"
 	"github.com/conduit-agent/conduit/plugins/sdk"
-	"github.com/conduit-agent/conduit/spec/sorting"
 )
 
 // Described describes all plugins in the form of the API, sorted by name.
@@ -33,7 +33,7 @@ func (c *Catalog) DescribedProcessors() []rest.ProcessorPlugin {
 	if c.Processors.Standalone != nil {
 		add("standalone", c.Processors.Standalone())
 	}
-	sorting.By(all, func(a, b rest.ProcessorPlugin) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(all, func(a, b rest.ProcessorPlugin) int { return cmp.Compare(a.Name, b.Name) })
 	return all
 }
 

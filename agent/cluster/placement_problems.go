@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/conduit-agent/conduit/spec"
-	"github.com/conduit-agent/conduit/spec/sorting"
 )
 
 // Problems returns the declarations that the file of p lacks for a cluster: whether a pipeline with state on its host
@@ -57,6 +56,6 @@ func ProblemsInFile(path string, f spec.File) spec.File {
 	}
 	f.Pipelines = valid
 	slices.Sort(f.Invalid)
-	sorting.StableBy(f.Problems, func(a, b spec.Problem) int { return cmp.Or(a.Line-b.Line, a.Column-b.Column) })
+	slices.SortStableFunc(f.Problems, func(a, b spec.Problem) int { return cmp.Or(a.Line-b.Line, a.Column-b.Column) })
 	return f
 }

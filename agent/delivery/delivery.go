@@ -10,7 +10,6 @@ import (
 
 	"github.com/conduit-agent/conduit/agent/engine/measure"
 	"github.com/conduit-agent/conduit/spec"
-	"github.com/conduit-agent/conduit/spec/sorting"
 )
 
 // Limits are the times that Judge waits, in addition to the times that settings allow and that are usual for a stage.
@@ -190,7 +189,7 @@ func (o *Observed) worst(now time.Time) *spec.Stall {
 	if len(all) == 0 {
 		return nil
 	}
-	sorting.StableBy(all, func(a, b found) int {
+	slices.SortStableFunc(all, func(a, b found) int {
 		return cmp.Or(cmp.Compare(blame[a.Kind], blame[b.Kind]), a.Stall.Since.Compare(b.Stall.Since))
 	})
 	worst := all[0].Stall

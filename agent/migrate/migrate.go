@@ -12,7 +12,6 @@ import (
 	"github.com/conduit-agent/conduit/agent/store"
 	"github.com/conduit-agent/conduit/spec"
 	"github.com/conduit-agent/conduit/spec/ref"
-	"github.com/conduit-agent/conduit/spec/sorting"
 	"github.com/conduit-agent/conduit/spec/texts"
 )
 
@@ -37,8 +36,8 @@ func (f *Found) note(format string, args ...any) {
 // finish completes the data: redacted settings come from the pipeline with the same id in files, or become references.
 // Other settings remain literal values: text in the form of a reference is escaped.
 func (f *Found) finish(files []spec.Pipeline) {
-	sorting.By(f.Pipelines, func(a, b spec.Pipeline) int { return cmp.Compare(a.ID, b.ID) })
-	sorting.By(f.Checkpoints, func(a, b spec.Checkpoint) int { return cmp.Compare(a.ConnectorID, b.ConnectorID) })
+	slices.SortFunc(f.Pipelines, func(a, b spec.Pipeline) int { return cmp.Compare(a.ID, b.ID) })
+	slices.SortFunc(f.Checkpoints, func(a, b spec.Checkpoint) int { return cmp.Compare(a.ConnectorID, b.ConnectorID) })
 	for i := range f.Pipelines {
 		p := &f.Pipelines[i]
 		j := slices.IndexFunc(files, func(o spec.Pipeline) bool { return o.ID == p.ID })

@@ -19,7 +19,6 @@ import (
 	"github.com/conduit-agent/conduit/reconcile/files"
 	"github.com/conduit-agent/conduit/reconcile/watch"
 	"github.com/conduit-agent/conduit/spec"
-	"github.com/conduit-agent/conduit/spec/sorting"
 )
 
 // Planner compares pipeline files, with the files of a request saved among them, with desired state. All fields are
@@ -103,7 +102,7 @@ func (m *plan) read(ctx context.Context, request *rest.PlanRequest) (err error) 
 		}
 		m.add(watch.File{Path: f.Path, Data: []byte(f.Content)})
 	}
-	sorting.By(m.snap.Files, func(a, b watch.File) int { return cmp.Compare(a.Path, b.Path) })
+	slices.SortFunc(m.snap.Files, func(a, b watch.File) int { return cmp.Compare(a.Path, b.Path) })
 	for _, f := range m.snap.Files {
 		seen := files.Scanned{Path: f.Path, Hash: f.Hash, Err: f.Err}
 		if f.Err == nil {
@@ -148,7 +147,7 @@ func (m *plan) pipelines(changes *spec.Changes) {
 	for _, c := range changes.Withdraw {
 		m.pipeline(c.ID, m.have[c.ID].Owner, nil)
 	}
-	sorting.By(m.plan.Pipelines, func(a, b rest.PlannedPipeline) int { return cmp.Compare(a.ID, b.ID) })
+	slices.SortFunc(m.plan.Pipelines, func(a, b rest.PlannedPipeline) int { return cmp.Compare(a.ID, b.ID) })
 }
 
 // pipeline adds the changes from the declared pipeline to the one that owner wants.
@@ -218,7 +217,7 @@ func (m *plan) problems(changes *spec.Changes) {
 		for j := range f.Pipelines {
 			found = append(found, m.needs(f.Path, &f.Pipelines[j])...)
 		}
-		sorting.StableBy(found, func(a, b spec.Problem) int {
+		slices.SortStableFunc(found, func(a, b spec.Problem) int {
 			return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
 		})
 		m.plan.Problems = append(m.plan.Problems, found...)

@@ -12,7 +12,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/conduit-agent/conduit/spec/secret"
-	"github.com/conduit-agent/conduit/spec/sorting"
 )
 
 // Redactor replaces secret values by the references that stand for them. It may be used
@@ -125,7 +124,7 @@ func (r *Redactor) Text(text string) string {
 	if len(found) == 0 {
 		return text
 	}
-	sorting.By(found, func(a, b span) int {
+	slices.SortFunc(found, func(a, b span) int {
 		return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(b.to, a.to), cmp.Compare(a.reference, b.reference))
 	})
 	var b strings.Builder
@@ -195,7 +194,7 @@ func (r *Redactor) in(text string) []pair {
 			all = append(all, pair{value, reference})
 		}
 	}
-	sorting.By(all, func(a, b pair) int {
+	slices.SortFunc(all, func(a, b pair) int {
 		return cmp.Or(cmp.Compare(len(b.value), len(a.value)), cmp.Compare(a.value, b.value))
 	})
 	return all

@@ -8,7 +8,6 @@ import (
 
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/spec/notify"
-	"github.com/conduit-agent/conduit/spec/sorting"
 )
 
 // Limits of a LogTail.
@@ -119,7 +118,7 @@ func (l *LogTail) Read(ids []string, after int64, limit int) []rest.LogLine {
 			all = append(all, r.lines[first:]...)
 		}
 	}
-	sorting.By(all, func(a, b rest.LogLine) int { return cmp.Compare(a.ID, b.ID) })
+	slices.SortFunc(all, func(a, b rest.LogLine) int { return cmp.Compare(a.ID, b.ID) })
 	return all[max(0, len(all)-limit):]
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"maps"
 	"reflect"
+	"slices"
 	"sync"
 	"time"
 
@@ -13,7 +14,6 @@ import (
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins/processor"
 	"github.com/conduit-agent/conduit/spec"
-	"github.com/conduit-agent/conduit/spec/sorting"
 )
 
 // sampleInterval is the interval between samples of the counters.
@@ -73,7 +73,7 @@ func (r *Rates) All() []rest.PipelineRates {
 			all = append(all, *one)
 		}
 	}
-	sorting.By(all, func(a, b rest.PipelineRates) int { return cmp.Compare(a.ID, b.ID) })
+	slices.SortFunc(all, func(a, b rest.PipelineRates) int { return cmp.Compare(a.ID, b.ID) })
 	return all
 }
 

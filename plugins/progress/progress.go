@@ -7,8 +7,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/conduit-agent/conduit/spec/sorting"
 )
 
 // Report is the lag of a source behind the newest data in its system, in the units of the system. A nil field is
@@ -43,7 +41,7 @@ const maxParts = 20
 // SetParts sets the parts. It keeps those with the most records behind.
 func (r *Report) SetParts(parts []Part) {
 	parts = slices.DeleteFunc(parts, func(p Part) bool { return p.Records <= 0 })
-	sorting.By(parts, func(a, b Part) int {
+	slices.SortFunc(parts, func(a, b Part) int {
 		return cmp.Or(cmp.Compare(b.Records, a.Records), strings.Compare(a.Of, b.Of))
 	})
 	r.Parts = parts[:min(len(parts), maxParts)]

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/plugins/template"
-	"github.com/conduit-agent/conduit/spec/sorting"
 	"github.com/conduit-agent/conduit/spec/texts"
 )
 
@@ -71,7 +70,7 @@ func (p Parameters) check(settings map[string]string) []SettingError {
 	for name, param := range instances {
 		errs = param.check(errs, name, settings[name])
 	}
-	sorting.By(errs, func(a, b SettingError) int {
+	slices.SortFunc(errs, func(a, b SettingError) int {
 		return cmp.Or(strings.Compare(a.Setting, b.Setting), strings.Compare(a.Message, b.Message))
 	})
 	return errs

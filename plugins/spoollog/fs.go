@@ -6,10 +6,9 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
-
-	"github.com/conduit-agent/conduit/spec/sorting"
 )
 
 // FS is the file system that a log uses. Every path begins with the directory of the log, which exists. The default
@@ -92,7 +91,7 @@ func (d *directory) ReadDir(string) (files []FileInfo, err error) {
 			files = append(files, FileInfo{e.Name(), info.Size(), info.ModTime()})
 		}
 	}
-	sorting.By(files, func(a, b FileInfo) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(files, func(a, b FileInfo) int { return strings.Compare(a.Name, b.Name) })
 	return files, nil
 }
 

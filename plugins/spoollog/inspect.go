@@ -7,10 +7,10 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/conduit-agent/conduit/plugins/record"
-	"github.com/conduit-agent/conduit/spec/sorting"
 )
 
 // Summary describes the content of a log's directory. The log may be in use.
@@ -65,7 +65,7 @@ func Inspect(dir string) (Summary, error) {
 		}
 		s.Readers = append(s.Readers, info)
 	}
-	sorting.By(s.Readers, func(a, b ReaderInfo) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(s.Readers, func(a, b ReaderInfo) int { return cmp.Compare(a.Name, b.Name) })
 	return s, nil
 }
 
@@ -98,7 +98,7 @@ func list(dir string) (all []*segment, readers []*position, err error) {
 			all = append(all, s)
 		}
 	}
-	sorting.By(all, func(a, b *segment) int { return cmp.Compare(a.base, b.base) })
+	slices.SortFunc(all, func(a, b *segment) int { return cmp.Compare(a.base, b.base) })
 	if len(all) == 0 && len(readers) == 0 {
 		return nil, nil, fmt.Errorf("there is no spool in %s", dir)
 	}

@@ -10,8 +10,6 @@ import (
 	"slices"
 	"sync"
 	"time"
-
-	"github.com/conduit-agent/conduit/spec/sorting"
 )
 
 // segmentBytes is the size at which a segment is closed, unless a limit requires a smaller one.
@@ -82,7 +80,7 @@ func (ss *segments) adopt(s *segment, sealed bool) error {
 // begin chooses the identity of the log and the first offset of this run. The offset is above every offset that a
 // record ever had, including records that were never written to disk.
 func (ss *segments) begin() (next uint64) {
-	sorting.By(ss.list, func(a, b *segment) int { return cmp.Compare(a.base, b.base) })
+	slices.SortFunc(ss.list, func(a, b *segment) int { return cmp.Compare(a.base, b.base) })
 	if len(ss.list) == 0 {
 		var b [8]byte
 		_, _ = rand.Read(b[:]) // never fails

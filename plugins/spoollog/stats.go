@@ -2,8 +2,7 @@ package spoollog
 
 import (
 	"cmp"
-
-	"github.com/conduit-agent/conduit/spec/sorting"
+	"slices"
 )
 
 // Stats describes the content and the counters of a log.
@@ -45,7 +44,7 @@ func (l *Log) Stats() Stats {
 	for _, p := range l.readers.byName {
 		s.Readers = append(s.Readers, ReaderInfo{p.name, p.low, l.from(p.low)})
 	}
-	sorting.By(s.Readers, func(a, b ReaderInfo) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(s.Readers, func(a, b ReaderInfo) int { return cmp.Compare(a.Name, b.Name) })
 	return s
 }
 

@@ -4,11 +4,11 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/conduit-agent/conduit/plugins"
 	"github.com/conduit-agent/conduit/plugins/pluginname"
-	"github.com/conduit-agent/conduit/spec/sorting"
 )
 
 // Change describes a change on disk of the executable that a running connector was started from.
@@ -53,7 +53,7 @@ func (e *Executables) Processes() []plugins.Process {
 	for r := range e.running {
 		all = append(all, plugins.Process{ConnectorID: r.connectorID, PID: r.pid})
 	}
-	sorting.By(all, func(a, b plugins.Process) int {
+	slices.SortFunc(all, func(a, b plugins.Process) int {
 		return cmp.Or(cmp.Compare(a.ConnectorID, b.ConnectorID), cmp.Compare(a.PID, b.PID))
 	})
 	return all
@@ -70,7 +70,7 @@ func (e *Executables) Changes() []Change {
 			all = append(all, Change{r.connectorID, r.plugin, reason, message, r.at})
 		}
 	}
-	sorting.By(all, func(a, b Change) int {
+	slices.SortFunc(all, func(a, b Change) int {
 		return cmp.Or(cmp.Compare(a.ConnectorID, b.ConnectorID), a.Started.Compare(b.Started))
 	})
 	return all

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"github.com/conduit-agent/conduit/plugins/subprocess"
 	"github.com/conduit-agent/conduit/plugins/wire"
-	"github.com/conduit-agent/conduit/spec/sorting"
 	"github.com/conduit-agent/conduit/spec/texts"
 	"log/slog"
 	"slices"
@@ -191,7 +190,7 @@ func parseLogObject(line []byte) (slog.Level, string, []slog.Attr, bool) {
 			attrs = append(attrs, slog.Any(key, value))
 		}
 	}
-	sorting.By(attrs, func(a, b slog.Attr) int { return strings.Compare(a.Key, b.Key) })
+	slices.SortFunc(attrs, func(a, b slog.Attr) int { return strings.Compare(a.Key, b.Key) })
 	return level, msg, attrs, true
 }
 

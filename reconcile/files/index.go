@@ -9,7 +9,6 @@ import (
 
 	"github.com/conduit-agent/conduit/reconcile/watch"
 	"github.com/conduit-agent/conduit/spec"
-	"github.com/conduit-agent/conduit/spec/sorting"
 )
 
 // index holds the input of Decide and knows the parts that changed since the last decision was applied. A decision
@@ -288,9 +287,9 @@ func (x *index) take(paths, ids map[string]bool) (files []Scanned, declared []sp
 			declared = append(declared, *d)
 		}
 	}
-	sorting.By(files, func(a, b Scanned) int { return strings.Compare(a.Path, b.Path) })
-	sorting.By(known, func(a, b spec.FileState) int { return strings.Compare(a.Path, b.Path) })
-	sorting.By(declared, func(a, b spec.Declaration) int { return strings.Compare(a.Pipeline.ID, b.Pipeline.ID) })
+	slices.SortFunc(files, func(a, b Scanned) int { return strings.Compare(a.Path, b.Path) })
+	slices.SortFunc(known, func(a, b spec.FileState) int { return strings.Compare(a.Path, b.Path) })
+	slices.SortFunc(declared, func(a, b spec.Declaration) int { return strings.Compare(a.Pipeline.ID, b.Pipeline.ID) })
 	return files, declared, known
 }
 

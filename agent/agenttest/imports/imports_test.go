@@ -25,7 +25,7 @@ type direction struct {
 // directions lists the parts that each part of the tree may import. A part may always import itself. The engine, the
 // store, the reconciler, the API and the plugins meet only in agent.
 var directions = []direction{
-	{"schemas", []string{"spec/sorting"}},
+	{"schemas", nil},
 	{"spec", []string{"schemas", "plugins/record", "plugins/pluginname"}},
 	{"plugins/record", []string{"spec/*"}},
 	{"plugins/pluginname", []string{"spec/*"}},

@@ -12,7 +12,6 @@ import (
 	"github.com/conduit-agent/conduit/agent/membership"
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/spec"
-	"github.com/conduit-agent/conduit/spec/sorting"
 )
 
 // viewTimeout bounds the time to query the member. A member whose store has not answered yet does not take part.
@@ -123,7 +122,7 @@ func (m *Membership) Cluster(ctx context.Context) (rest.Cluster, error) {
 	}
 	body.Pipelines = append(body.Pipelines, m.local(refused)...)
 	body.Pipelines = append(body.Pipelines, refused.rest(m.declaredTerms)...)
-	sorting.StableBy(body.Pipelines, func(a, b rest.ClusterPipeline) int {
+	slices.SortStableFunc(body.Pipelines, func(a, b rest.ClusterPipeline) int {
 		return cmp.Or(cmp.Compare(a.ID, b.ID), cmp.Compare(a.Instance, b.Instance))
 	})
 	for _, one := range seen.Members {

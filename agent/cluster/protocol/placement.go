@@ -3,8 +3,7 @@ package protocol
 import (
 	"hash/fnv"
 	"math"
-
-	"github.com/conduit-agent/conduit/spec/sorting"
+	"slices"
 )
 
 // ranked returns the sessions that may run a pipeline, best first, by weighted rendezvous hashing: when a session comes
@@ -20,7 +19,7 @@ func ranked(pipeline string, labels map[string]string, live []Session) []Session
 			all = append(all, scored{s, score(pipeline, s)})
 		}
 	}
-	sorting.By(all, func(a, b scored) int {
+	slices.SortFunc(all, func(a, b scored) int {
 		switch {
 		case a.score > b.score:
 			return -1

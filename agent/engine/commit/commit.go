@@ -13,7 +13,6 @@ import (
 	"github.com/conduit-agent/conduit/agent/engine/measure"
 	"github.com/conduit-agent/conduit/spec"
 	"github.com/conduit-agent/conduit/spec/notify"
-	"github.com/conduit-agent/conduit/spec/sorting"
 )
 
 // Committer saves the checkpoints of all pipelines of an agent by group commit: the checkpoints of many sources in one
@@ -165,7 +164,7 @@ func (c *Committer) commit(ctx context.Context) bool {
 		c.saveAll(ctx, pointers(all))
 		return true
 	}
-	sorting.By(all, byPipeline)
+	slices.SortFunc(all, byPipeline)
 	pipelines := make([]string, 0, len(all))
 	for i := range all {
 		if id := all[i].checkpoint.PipelineID; i == 0 || id != pipelines[len(pipelines)-1] {

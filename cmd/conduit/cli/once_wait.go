@@ -10,7 +10,6 @@ import (
 
 	"github.com/conduit-agent/conduit/agent/engine/measure"
 	"github.com/conduit-agent/conduit/spec"
-	"github.com/conduit-agent/conduit/spec/sorting"
 )
 
 // onceWait waits for pipelines to come to rest. All fields must be set.
@@ -96,7 +95,7 @@ func (w *onceWait) observe(ctx context.Context, seen map[string]*observation, no
 		all = append(all, r)
 		done = w.rests(d, &state, lags, seen[id], now) && done
 	}
-	sorting.By(all, func(a, b finished) int { return cmp.Compare(a.ID, b.ID) })
+	slices.SortFunc(all, func(a, b finished) int { return cmp.Compare(a.ID, b.ID) })
 	return all, done, nil
 }
 

@@ -16,7 +16,6 @@ import (
 	"github.com/conduit-agent/conduit/cmd/conduit/terminal"
 	"github.com/conduit-agent/conduit/reconcile/watch"
 	"github.com/conduit-agent/conduit/spec"
-	"github.com/conduit-agent/conduit/spec/sorting"
 )
 
 func validateCommand(p *Program) *ffcli.Command {
@@ -159,7 +158,7 @@ func (r *report) check(ctx context.Context, file pipelineFile) {
 // add adds problems to the problems of a file, which are sorted by line.
 func (r *report) add(f *fileReport, problems ...spec.Problem) {
 	f.Problems = append(f.Problems, problems...)
-	sorting.StableBy(f.Problems, func(a, b spec.Problem) int { return a.Line - b.Line })
+	slices.SortStableFunc(f.Problems, func(a, b spec.Problem) int { return a.Line - b.Line })
 	for _, problem := range problems {
 		if problem.Severity == spec.SeverityError {
 			r.Errors++

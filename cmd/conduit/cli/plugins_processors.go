@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -13,7 +14,6 @@ import (
 	"github.com/conduit-agent/conduit/plugins/processor"
 	"github.com/conduit-agent/conduit/plugins/processor/examples"
 	"github.com/conduit-agent/conduit/plugins/sdk"
-	"github.com/conduit-agent/conduit/spec/sorting"
 	"github.com/conduit-agent/conduit/spec/texts"
 )
 
@@ -90,7 +90,7 @@ func allProcessors(registry *processor.Registry) []known {
 			all = append(all, known{plugin, false})
 		}
 	}
-	sorting.StableBy(all, func(a, b known) int { return cmp.Compare(a.plugin.Name, b.plugin.Name) })
+	slices.SortStableFunc(all, func(a, b known) int { return cmp.Compare(a.plugin.Name, b.plugin.Name) })
 	return all
 }
 

@@ -22,7 +22,6 @@ import (
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/cmd/conduit/terminal"
 	"github.com/conduit-agent/conduit/spec"
-	"github.com/conduit-agent/conduit/spec/sorting"
 )
 
 func statusCommand(p *Program) *ffcli.Command {
@@ -180,7 +179,7 @@ func (v *statusView) watch(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return nil
 		}
-		sorting.StableBy(s.Pipelines, func(a, b pipelineStatus) int { // urgent ones stay visible
+		slices.SortStableFunc(s.Pipelines, func(a, b pipelineStatus) int { // urgent ones stay visible
 			return cmp.Compare(attention(&a), attention(&b))
 		})
 		if err != nil && first {

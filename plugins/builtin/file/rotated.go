@@ -13,7 +13,6 @@ import (
 	"strings"
 
 	"github.com/conduit-agent/conduit/spec/lazy"
-	"github.com/conduit-agent/conduit/spec/sorting"
 )
 
 // rotated is a file that, judging by its name, had the path earlier.
@@ -113,7 +112,7 @@ func (t *tail) between(current os.FileInfo) ([]rotated, error) {
 	files = slices.DeleteFunc(files, func(r rotated) bool {
 		return own.compare(r) >= 0 || own.name == r.name || current != nil && r.info.ModTime().After(current.ModTime())
 	})
-	sorting.By(files, rotated.compare)
+	slices.SortFunc(files, rotated.compare)
 	if own.name == "" && len(files) > 0 && files[0].packed != "" { // the compressed copy of the open file
 		files = files[1:]
 	}

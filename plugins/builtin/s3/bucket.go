@@ -16,7 +16,6 @@ import (
 	"github.com/minio/minio-go/v7/pkg/credentials"
 
 	"github.com/conduit-agent/conduit/plugins/peer"
-	"github.com/conduit-agent/conduit/spec/sorting"
 )
 
 // bucket is a bucket in a store.
@@ -208,7 +207,7 @@ func (b *bucket) versionPage(ctx context.Context, prefix string, from marker) (a
 		}
 	}
 	// Some stores list the delete markers after the versions of all keys.
-	sorting.StableBy(all, func(a, b object) int {
+	slices.SortStableFunc(all, func(a, b object) int {
 		return cmp.Or(cmp.Compare(a.Key, b.Key), latestFirst(a.latest, b.latest), b.Modified.Compare(a.Modified))
 	})
 	next = marker{decoded(p.NextKeyMarker, p.EncodingType), p.NextVersionIDMarker}

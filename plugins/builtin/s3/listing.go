@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/plugins/record"
-	"github.com/conduit-agent/conduit/spec/sorting"
 )
 
 // object is a version of an object, or its removal.
@@ -164,7 +163,7 @@ func (l *listing) keep(o object) {
 func (l *listing) objects() []object {
 	l.endGroup()
 	found := []object(l.found)
-	sorting.StableBy(found, func(a, b object) int { return cmp.Or(a.compare(b.place), cmp.Compare(a.index, b.index)) })
+	slices.SortStableFunc(found, func(a, b object) int { return cmp.Or(a.compare(b.place), cmp.Compare(a.index, b.index)) })
 	return append(l.uploaded, found...)
 }
 

@@ -5,8 +5,6 @@ import (
 	"net/url"
 	"slices"
 	"time"
-
-	"github.com/conduit-agent/conduit/spec/sorting"
 )
 
 // upload is a multipart upload in progress. Amazon gives the object of a multipart upload the time at which the upload
@@ -37,7 +35,7 @@ func (b *bucket) uploads(ctx context.Context, prefixes []string) (all []upload, 
 				return nil, 0, err
 			}
 			all = append(all, page...)
-			sorting.StableBy(all, func(a, b upload) int { return a.Began.Compare(b.Began) })
+			slices.SortStableFunc(all, func(a, b upload) int { return a.Began.Compare(b.Began) })
 			if over := len(all) - mostUploads; over > 0 {
 				all, older = all[over:], older+over
 			}

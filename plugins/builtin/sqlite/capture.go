@@ -12,7 +12,6 @@ import (
 	"slices"
 
 	"github.com/conduit-agent/conduit/plugins/builtin/sqlsink"
-	"github.com/conduit-agent/conduit/spec/sorting"
 )
 
 // Capture is the state of a source in a database.
@@ -77,7 +76,7 @@ func (s *Shape) Key() []int {
 			key = append(key, i)
 		}
 	}
-	sorting.By(key, func(a, b int) int { return s.Columns[a].Key - s.Columns[b].Key })
+	slices.SortFunc(key, func(a, b int) int { return s.Columns[a].Key - s.Columns[b].Key })
 	return key
 }
 

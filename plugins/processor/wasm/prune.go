@@ -5,9 +5,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
-
-	"github.com/conduit-agent/conduit/spec/sorting"
 )
 
 // Limits of the cached files of modules that are neither in the directory nor running. They are kept for a while
@@ -59,7 +58,7 @@ func (c *cache) prune(used map[string]bool, now time.Time) {
 			all = append(all, unused{path, bytesIn(path), info.ModTime()})
 		}
 	}
-	sorting.By(all, func(a, b unused) int { return cmp.Or(b.used.Compare(a.used), cmp.Compare(a.path, b.path)) })
+	slices.SortFunc(all, func(a, b unused) int { return cmp.Or(b.used.Compare(a.used), cmp.Compare(a.path, b.path)) })
 	var kept int64
 	for _, u := range all {
 		if kept += u.bytes; kept <= maxUnused && now.Sub(u.used) < maxUnusedAge {

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"time"
-
-	"github.com/conduit-agent/conduit/spec/sorting"
 )
 
 // running is a running instance of a module.
@@ -45,7 +43,7 @@ func (m *Modules) Changes() []Change {
 			all = append(all, Change{r.processorID, reason, fmt.Sprintf("processor %s runs %s as it was started, but %s", r.processorID, name, what), r.at})
 		}
 	}
-	sorting.By(all, func(a, b Change) int {
+	slices.SortFunc(all, func(a, b Change) int {
 		return cmp.Or(cmp.Compare(a.ProcessorID, b.ProcessorID), a.Started.Compare(b.Started))
 	})
 	return slices.CompactFunc(all, func(a, b Change) bool { return a.ProcessorID == b.ProcessorID }) // workers
