@@ -5,29 +5,30 @@ package sandbox
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"runtime"
 	"syscall"
-	"unsafe"
 
+	"github.com/landlock-lsm/go-landlock/landlock"
+	ll "github.com/landlock-lsm/go-landlock/landlock/syscall"
 	"golang.org/x/sys/unix"
 )
 
-// Rights of Landlock, by the interface version that introduced them.
+// Rights to a directory and everything below it, and those of them that exist for other files.
 const (
-	fsRead    = unix.LANDLOCK_ACCESS_FS_EXECUTE | unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_READ_DIR
-	fsVersion = unix.LANDLOCK_ACCESS_FS_MAKE_SYM<<1 - 1 // all rights of version 1
-	fsOfFile  = unix.LANDLOCK_ACCESS_FS_EXECUTE | unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_WRITE_FILE |
-		unix.LANDLOCK_ACCESS_FS_TRUNCATE | unix.LANDLOCK_ACCESS_FS_IOCTL_DEV
+	fsRead   = ll.AccessFSExecute | ll.AccessFSReadFile | ll.AccessFSReadDir
+	fsOfFile = ll.AccessFSExecute | ll.AccessFSReadFile | ll.AccessFSWriteFile | ll.AccessFSTruncate |
+		ll.AccessFSIoctlDev
 )
 
 // Version returns the version of the kernel's Landlock interface; 0: none.
 func Version() int {
-	version, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
-	if errno != 0 {
+	version, err := ll.LandlockGetABIVersion()
+	if err != nil {
 		return 0
 	}
-	return int(version)
+	return version
 }
 
 // become confines this process and executes the file at path. It returns only on failure.
@@ -48,82 +49,66 @@ func (p *Policy) become(path string) error {
 	if err := p.restrictFiles(version); err != nil {
 		return err
 	}
+	if err := restrictScopes(version); err != nil {
+		return err
+	}
 	if err := restrictCalls(p.filter()); err != nil {
 		return err
 	}
 	return syscall.Exec(path, []string{path}, os.Environ())
 }
 
-// handled returns the rights that are denied unless a rule grants them.
-func (p *Policy) handled(version int) unix.LandlockRulesetAttr {
-	attr := unix.LandlockRulesetAttr{Handled_access_fs: fsVersion}
-	if version >= 2 {
-		attr.Handled_access_fs |= unix.LANDLOCK_ACCESS_FS_REFER
-	}
-	if version >= 3 {
-		attr.Handled_access_fs |= unix.LANDLOCK_ACCESS_FS_TRUNCATE
-	}
-	if version >= 4 && p.Strict {
-		attr.Handled_access_net = unix.LANDLOCK_ACCESS_NET_BIND_TCP | unix.LANDLOCK_ACCESS_NET_CONNECT_TCP
-	}
-	if version >= 5 {
-		attr.Handled_access_fs |= unix.LANDLOCK_ACCESS_FS_IOCTL_DEV
-	}
-	if version >= 6 {
-		attr.Scoped = unix.LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET | unix.LANDLOCK_SCOPE_SIGNAL
-	}
-	return attr
-}
-
+// restrictFiles denies what the kernel can deny of files, and TCP if the policy is strict. In the library's best effort
+// mode a kernel before 5.19 would deny nothing, because it lacks a right that the rules grant.
 func (p *Policy) restrictFiles(version int) error {
-	attr := p.handled(version)
-	fd, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, uintptr(unsafe.Pointer(&attr)), unsafe.Sizeof(attr), 0)
-	if errno != 0 {
-		return fmt.Errorf("cannot make Landlock rules: %w", errno)
-	}
-	ruleset := int(fd)
-	for _, path := range append(p.Read, systemFiles...) {
-		if err := allowPath(ruleset, path, fsRead); err != nil {
-			return err
-		}
-	}
-	write := attr.Handled_access_fs
+	known := []landlock.Config{landlock.V1, landlock.V2, landlock.V3, landlock.V4, landlock.V5}
+	config := known[min(version, len(known))-1]
+	write := config.HandledAccessFS
 	if p.Strict {
-		write &^= unix.LANDLOCK_ACCESS_FS_MAKE_SYM // a link could give another process's socket a short name
+		write &^= ll.AccessFSMakeSym // a link could give another process's socket a short name
+	} else {
+		config.HandledAccessNet = 0
+	}
+	var rules []landlock.Rule
+	for _, path := range append(p.Read, systemFiles...) {
+		rules = append(rules, allowPath(path, fsRead))
 	}
 	for _, path := range append(p.Write, systemDevices...) {
-		if err := allowPath(ruleset, path, write); err != nil {
-			return err
-		}
+		rules = append(rules, allowPath(path, write))
 	}
-	if _, _, errno := unix.Syscall(unix.SYS_LANDLOCK_RESTRICT_SELF, uintptr(ruleset), 0, 0); errno != 0 {
-		return fmt.Errorf("cannot apply Landlock rules: %w", errno)
+	ruleset, flags, err := config.NewRulesetFD(rules...)
+	if err != nil {
+		return fmt.Errorf("cannot make Landlock rules: %w", err)
+	}
+	if err := ll.LandlockRestrictSelf(ruleset, flags); err != nil {
+		return fmt.Errorf("cannot apply Landlock rules: %w", err)
 	}
 	return nil
 }
 
 // allowPath grants rights to a file, or to a directory and everything below it. It ignores a missing file.
-func allowPath(ruleset int, path string, rights uint64) error {
-	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
-	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.EACCES) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("cannot open %s: %w", path, err)
-	}
-	defer func() { _ = unix.Close(fd) }()
-	var stat unix.Stat_t
-	if err := unix.Fstat(fd, &stat); err != nil {
-		return fmt.Errorf("cannot inspect %s: %w", path, err)
-	}
-	if stat.Mode&unix.S_IFMT != unix.S_IFDIR {
+func allowPath(path string, rights landlock.AccessFSSet) landlock.Rule {
+	switch info, err := os.Stat(path); {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ENOTDIR), errors.Is(err, fs.ErrPermission):
+		return landlock.PathAccess(0)
+	case err == nil && !info.IsDir():
 		rights &= fsOfFile
 	}
-	rule := unix.LandlockPathBeneathAttr{Allowed_access: rights, Parent_fd: int32(fd)}
-	_, _, errno := unix.Syscall6(unix.SYS_LANDLOCK_ADD_RULE, uintptr(ruleset), unix.LANDLOCK_RULE_PATH_BENEATH,
-		uintptr(unsafe.Pointer(&rule)), 0, 0, 0)
-	if errno != 0 {
-		return fmt.Errorf("cannot allow %s: %w", path, errno)
+	return landlock.PathAccess(rights, path).IgnoreIfMissing()
+}
+
+// restrictScopes denies signals and connections to abstract sockets of other processes where the kernel can. The
+// library leaves these out on kernels with a fault that concerns processes whose threads are confined one by one.
+func restrictScopes(version int) error {
+	if version < 6 {
+		return nil
+	}
+	ruleset, err := ll.LandlockCreateRuleset(&ll.RulesetAttr{Scoped: uint64(landlock.V6.Scoped)}, 0)
+	if err == nil {
+		err = ll.LandlockRestrictSelf(ruleset, 0)
+	}
+	if err != nil {
+		return fmt.Errorf("cannot restrict signals: %w", err)
 	}
 	return nil
 }

@@ -74,6 +74,7 @@ var homes = map[string][]string{
 	"github.com/twmb/franz-go":                 {"plugins/builtin/kafka"},
 	"github.com/minio/minio-go/v7":             {"plugins/builtin/s3"},
 	"github.com/parquet-go/parquet-go":         {"plugins/builtin/s3"},
+	"github.com/landlock-lsm/go-landlock":      {"plugins/sandbox"},
 }
 
 func TestImportsRunOneWay(t *testing.T) {
