@@ -15,8 +15,6 @@ import (
 	"strings"
 
 	_ "github.com/mattn/go-sqlite3" // the driver
-
-	_ "github.com/conduit-agent/conduit/spec/needcgo" // for a clear error without cgo
 )
 
 // open returns connections to the SQLite file at path, with parameters of the driver.

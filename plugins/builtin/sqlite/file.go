@@ -15,8 +15,6 @@ import (
 
 	"github.com/mattn/go-sqlite3"
 
-	_ "github.com/conduit-agent/conduit/spec/needcgo" // for a clear error without cgo
-
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 

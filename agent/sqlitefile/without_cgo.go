@@ -1,10 +1,11 @@
 //go:build !cgo
 
-package needcgo
+package sqlitefile
 
 import _ "embed"
 
-// The pattern names no file: the build prints the sentence as its error.
+// The pattern names no file: the build ends at once with this sentence as its error, instead of errors about missing
+// symbols of SQLite, which is C.
 //
 //go:embed "conduit cannot be built with CGO_ENABLED=0, because SQLite is C; set CGO_ENABLED=1 and install a C compiler such as gcc"
 var _ string
