@@ -12,7 +12,7 @@ import (
 
 	"github.com/julienschmidt/httprouter"
 
-	"github.com/conduit-agent/conduit/spec/lazy"
+	"github.com/conduit-agent/conduit/spec/texts"
 )
 
 // operation is one thing that can be done over the API.
@@ -42,7 +42,7 @@ type param struct {
 	Example     string
 }
 
-var pathParam = lazy.Regexp(`\{(\w+)\}`)
+var pathParam = texts.Regexp(`\{(\w+)\}`)
 
 // openAPI returns the OpenAPI 3.1 document of the operations. ids describe the parameters
 // of paths, by the path as far as the parameter. failures are examples of the bodies of all

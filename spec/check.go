@@ -9,7 +9,6 @@ import (
 	"text/template/parse"
 
 	"github.com/conduit-agent/conduit/schemas"
-	"github.com/conduit-agent/conduit/spec/lazy"
 	"github.com/conduit-agent/conduit/spec/ref"
 	"github.com/conduit-agent/conduit/spec/secret"
 	"github.com/conduit-agent/conduit/spec/texts"
@@ -128,8 +127,8 @@ func checkIDs(r *report, at, what string, id func(int) (string, bool)) {
 
 var (
 	pluginKinds = []string{"any", "builtin", "standalone"}
-	pluginName  = lazy.Regexp(`^[A-Za-z0-9_./+-]+$`)
-	pluginVer   = lazy.Regexp(`^[A-Za-z0-9_.+-]+$`)
+	pluginName  = texts.Regexp(`^[A-Za-z0-9_./+-]+$`)
+	pluginVer   = texts.Regexp(`^[A-Za-z0-9_.+-]+$`)
 )
 
 // checkPlugin reports a plugin name that is not [builtin:|standalone:|any:]name[@version]. A name with references is

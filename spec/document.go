@@ -9,8 +9,8 @@ import (
 	"strings"
 
 	"github.com/conduit-agent/conduit/schemas"
-	"github.com/conduit-agent/conduit/spec/lazy"
 	"github.com/conduit-agent/conduit/spec/ref"
+	"github.com/conduit-agent/conduit/spec/texts"
 	"github.com/conduit-agent/conduit/spec/yamldoc"
 )
 
@@ -92,7 +92,7 @@ func (d *document) expandText(fields map[string]any, name, text, at string, look
 	fields[name] = value
 }
 
-var versionText = lazy.Regexp(`^2\.(\d{1,6})$`)
+var versionText = texts.Regexp(`^2\.(\d{1,6})$`)
 
 // readVersion removes version from fields. It returns false if the version is not 2.x.
 func (d *document) readVersion(fields map[string]any) bool {

@@ -9,5 +9,5 @@ var Documentation embed.FS
 
 // SDKSources has the sources of the packages below this directory from which plugins are built.
 //
-//go:embed fingerprint/*.go lazy/*.go notify/*.go texts/*.go
+//go:embed fingerprint/*.go notify/*.go texts/*.go
 var SDKSources embed.FS

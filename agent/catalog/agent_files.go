@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/conduit-agent/conduit/agent/config"
-	"github.com/conduit-agent/conduit/spec/lazy"
+	"github.com/conduit-agent/conduit/spec/texts"
 )
 
 // NewPaths returns the files that settings of pipelines may name on the machine of an agent with these settings.
@@ -37,7 +37,7 @@ func NewPaths(c config.Config) *Paths {
 }
 
 // fileParameter matches the parameters of a PostgreSQL URL, or of key=value pairs, that name secret files.
-var fileParameter = lazy.Regexp(`(?:^|[\s?&])(?:sslkey|passfile)\s*=\s*(?:'([^']+)'|([^\s&]+))`)
+var fileParameter = texts.Regexp(`(?:^|[\s?&])(?:sslkey|passfile)\s*=\s*(?:'([^']+)'|([^\s&]+))`)
 
 // filesOfSettings returns the secret files that the address of a PostgreSQL server names.
 func filesOfSettings(address string) (paths []string) {

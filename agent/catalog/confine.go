@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/conduit-agent/conduit/spec/lazy"
+	"github.com/conduit-agent/conduit/spec/texts"
 )
 
 // Paths defines the files and credentials that settings of pipelines may name. The zero value allows everything.
@@ -89,7 +89,7 @@ func (p *Paths) ofAgent(real string) (bool, error) {
 }
 
 // descriptor matches an open descriptor of a process that is not a file with a path: a pipe, a socket.
-var descriptor = lazy.Regexp(`^/proc/[0-9]+/(?:task/[0-9]+/)?fd/`)
+var descriptor = texts.Regexp(`^/proc/[0-9]+/(?:task/[0-9]+/)?fd/`)
 
 // isStandard reports whether a descriptor is the standard input, output or error of this process, as /dev/stdin is.
 func isStandard(path string) bool {

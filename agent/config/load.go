@@ -14,7 +14,6 @@ import (
 	"github.com/knadh/koanf/providers/confmap"
 	"github.com/knadh/koanf/v2"
 
-	"github.com/conduit-agent/conduit/spec/lazy"
 	"github.com/conduit-agent/conduit/spec/texts"
 )
 
@@ -67,7 +66,7 @@ func Load(s Sources) (Config, []Warning, error) {
 }
 
 // reference matches references of pipeline files.
-var reference = lazy.Regexp(`\$\{[^}]*\}`)
+var reference = texts.Regexp(`\$\{[^}]*\}`)
 
 // cluster reports a cluster that does not have exactly one store, and cluster settings with references, which would be
 // used literally.

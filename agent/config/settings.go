@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/conduit-agent/conduit/spec/lazy"
+	"github.com/conduit-agent/conduit/spec/texts"
 )
 
 // DefaultPath is the path of the settings if none is given.
@@ -167,8 +167,8 @@ func (s *Setting) read(value any) (typed any, problem string) {
 
 // The texts that a duration and an octal number may have, as in the schema.
 var (
-	durations = lazy.Regexp(`^(0|([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+)$`)
-	octals    = lazy.Regexp(`^0?[0-7]{3}$`)
+	durations = texts.Regexp(`^(0|([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+)$`)
+	octals    = texts.Regexp(`^0?[0-7]{3}$`)
 )
 
 // checkText returns the problem with a value of a setting that is text.

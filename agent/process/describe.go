@@ -8,7 +8,7 @@ import (
 	"runtime"
 
 	"github.com/conduit-agent/conduit/api/rest"
-	"github.com/conduit-agent/conduit/spec/lazy"
+	"github.com/conduit-agent/conduit/spec/texts"
 )
 
 // Describe describes this process and its machine.
@@ -31,7 +31,7 @@ func resident() int64 {
 	return pages * int64(os.Getpagesize())
 }
 
-var unitName = lazy.Regexp(`([\w.@\\-]+\.service)\b`)
+var unitName = texts.Regexp(`([\w.@\\-]+\.service)\b`)
 
 // unit returns the unit of systemd that contains this process, "" for none.
 func unit() string {

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/conduit-agent/conduit/spec/lazy"
 	"github.com/conduit-agent/conduit/spec/secret"
+	"github.com/conduit-agent/conduit/spec/texts"
 )
 
 // URL parsers cut an unescaped password within a URL into pieces: one piece is taken for the host, is looked up, and
@@ -30,9 +30,9 @@ func (r *Redactor) addPieces(reference, value string) {
 }
 
 var (
-	oneReference = lazy.Regexp(`^\$(\w+|\{[^{}]*\})$`)
-	keptSecret   = lazy.Regexp(`^\$\{(file|credential):`)
-	pathOrHost   = lazy.Regexp(`^(?:[.~]{0,2}/[\w./-]*|\[?[\w.:-]+\]?:\d+|[\w.-]+)$`)
+	oneReference = texts.Regexp(`^\$(\w+|\{[^{}]*\})$`)
+	keptSecret   = texts.Regexp(`^\$\{(file|credential):`)
+	pathOrHost   = texts.Regexp(`^(?:[.~]{0,2}/[\w./-]*|\[?[\w.:-]+\]?:\d+|[\w.-]+)$`)
 )
 
 // secretsIn returns the secrets to cut into pieces in the value of reference: the password if the value is a URL, else

@@ -11,7 +11,6 @@ import (
 
 	"github.com/conduit-agent/conduit/plugins/processor"
 	"github.com/conduit-agent/conduit/spec"
-	"github.com/conduit-agent/conduit/spec/lazy"
 	"github.com/conduit-agent/conduit/spec/texts"
 )
 
@@ -36,7 +35,7 @@ func (r *Runner) ForgetState(pipelineID string) error {
 
 // formerID matches the names in the directories of earlier versions, which were ids with "/" in the place of ":".
 // Current names in the directory of a pipeline have a character that no id has.
-var formerID = lazy.Regexp(`^[A-Za-z0-9_.-]+$`)
+var formerID = texts.Regexp(`^[A-Za-z0-9_.-]+$`)
 
 // owner is a declared processor with the directory for state.
 type owner struct {

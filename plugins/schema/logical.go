@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/conduit-agent/conduit/plugins/record"
-	"github.com/conduit-agent/conduit/spec/lazy"
+	"github.com/conduit-agent/conduit/spec/texts"
 )
 
 // json decodes text with the logical type json.
@@ -65,7 +65,7 @@ func durationText(b []byte) string {
 	return text
 }
 
-var duration = lazy.Regexp(`^P(?:(\d{1,9})Y)?(?:(\d{1,10})M)?(?:(\d{1,9})W)?(?:(\d{1,10})D)?(?:T(?:(\d{1,9})H)?(?:(\d{1,9})M)?(?:(\d{1,9})(?:\.(\d{1,3}))?S)?)?$`)
+var duration = texts.Regexp(`^P(?:(\d{1,9})Y)?(?:(\d{1,10})M)?(?:(\d{1,9})W)?(?:(\d{1,10})D)?(?:T(?:(\d{1,9})H)?(?:(\d{1,9})M)?(?:(\d{1,9})(?:\.(\d{1,3}))?S)?)?$`)
 
 var errDuration = errors.New("no duration of whole months, days and milliseconds, such as P1M2DT3.004S")
 

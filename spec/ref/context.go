@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/conduit-agent/conduit/spec/lazy"
+	"github.com/conduit-agent/conduit/spec/texts"
 )
 
 // context is the syntactic position of a reference in a text. It determines how to escape the value so that it stays
@@ -67,13 +67,13 @@ func contexts(pieces []piece) []context {
 }
 
 var (
-	action   = lazy.Regexp(`(?s)\{\{.*?\}\}`) // of a template; may contain anything
-	anything = lazy.Regexp(`(?s).`)
+	action   = texts.Regexp(`(?s)\{\{.*?\}\}`) // of a template; may contain anything
+	anything = texts.Regexp(`(?s).`)
 
 	// scheme matches the beginning of a URL, where the scheme itself may come from a reference.
-	scheme = lazy.Regexp(`^\s*[A-Za-z\x00][A-Za-z0-9+.:\x00-]*://`)
+	scheme = texts.Regexp(`^\s*[A-Za-z\x00][A-Za-z0-9+.:\x00-]*://`)
 	// another matches the separator between URLs in a list, with the scheme of the second.
-	another = lazy.Regexp(`,\s*[A-Za-z][A-Za-z0-9+.-]*://`)
+	another = texts.Regexp(`,\s*[A-Za-z][A-Za-z0-9+.-]*://`)
 )
 
 // fill sets the context of every reference in text outside code.
@@ -137,7 +137,7 @@ func inURL(text string) []context {
 }
 
 // keyword matches a parameter of libpq, and its value, in key=value pairs.
-var keyword = lazy.Regexp(`^\s*(` + strings.Join([]string{
+var keyword = texts.Regexp(`^\s*(` + strings.Join([]string{
 	"host", "hostaddr", "port", "dbname", "user", "password", "passfile", "connect_timeout", "client_encoding",
 	"options", "application_name",
 	"fallback_application_name", "keepalives\\w*", "tcp_user_timeout", "ssl\\w*", "replication", "target_session_attrs",
@@ -236,8 +236,8 @@ func (c context) write(value string) string {
 }
 
 var (
-	outside = lazy.Regexp(`[\x00-\x20#\x7f]`)
-	special = lazy.Regexp(`[\s\v'\\]`)
+	outside = texts.Regexp(`[\x00-\x20#\x7f]`)
+	special = texts.Regexp(`[\s\v'\\]`)
 )
 
 // Component returns value as a component of a URL: all bytes that are not literal everywhere are escaped as %XX. A

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/conduit-agent/conduit/spec/lazy"
+	"github.com/conduit-agent/conduit/spec/texts"
 )
 
 // Kind is the kind of source from which a reference gets its value.
@@ -39,8 +39,8 @@ type piece struct {
 }
 
 var (
-	variable   = lazy.Regexp(`^[A-Za-z_][A-Za-z0-9_]*`)
-	credential = lazy.Regexp(`^[A-Za-z0-9._-]+$`)
+	variable   = texts.Regexp(`^[A-Za-z_][A-Za-z0-9_]*`)
+	credential = texts.Regexp(`^[A-Za-z0-9._-]+$`)
 )
 
 // Scan returns the references of text, without their Path, or a description of the fault in them.

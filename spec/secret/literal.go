@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/conduit-agent/conduit/spec/lazy"
+	"github.com/conduit-agent/conduit/spec/texts"
 )
 
 // keyKinds are the words before "key" in the names of keys that grant access.
@@ -16,10 +16,10 @@ var literalWords = []string{"password", "passwd", "pwd", "passphrase", "secret",
 
 // noSecret matches a value that is no secret although the name says so: the path or address of a secret, a template, or
 // the type of a field.
-var noSecret = lazy.Regexp(`^(?:[.~]{0,2}/[\w./~-]*|[a-z][a-z0-9+.-]*://\S*|.*\{\{.*|string|int|float|bool|bytes|time|duration)$`)
+var noSecret = texts.Regexp(`^(?:[.~]{0,2}/[\w./~-]*|[a-z][a-z0-9+.-]*://\S*|.*\{\{.*|string|int|float|bool|bytes|time|duration)$`)
 
 // written finds secrets within a single-line value. The secret is in the first group that matched.
-var written = lazy.Regexp(strings.Join([]string{
+var written = texts.Regexp(strings.Join([]string{
 	`://[^/@\s:]*:([^@\s]+)@`,                                  // in a URL
 	`^[^\s:/@]+:([^\s@/][^\s@]*)@(?:\w*\(|/|[\w.-]+(?:/|:\d))`, // in a DSN: user:password@tcp(host:3306)/db
 	`(?i:(?:^|[\s;&?])(?:password|passwd|pwd|accountkey|sharedaccesskey|sharedaccesssignature)\s*=\s*)` + quoted, // in a connection string
@@ -59,7 +59,7 @@ func refers(text string) bool {
 	return hasReference().MatchString(strings.ReplaceAll(text, "$$", ""))
 }
 
-var hasReference = lazy.Regexp(`\$[A-Za-z_{]`)
+var hasReference = texts.Regexp(`\$[A-Za-z_{]`)
 
 // namesSecret reports whether a name ends with words for a secret.
 func namesSecret(name string) bool {

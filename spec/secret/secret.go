@@ -6,7 +6,7 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/conduit-agent/conduit/spec/lazy"
+	"github.com/conduit-agent/conduit/spec/texts"
 )
 
 // secretWords make a setting secret wherever they occur in its name.
@@ -25,10 +25,10 @@ var forms = []string{"url", "uri", "id", "value", "data", "string", "text", "con
 var publicKeys = []string{"primary", "partition", "partitioning", "sort", "sorting", "foreign", "routing", "record", "message", "public", "group", "unique"}
 
 // reference matches a value that is only a reference, so it reveals nothing.
-var reference = lazy.Regexp(`^\$(\w+|\{\w+\}|\{(file|credential):[^{}]*\})$`)
+var reference = texts.Regexp(`^\$(\w+|\{\w+\}|\{(file|credential):[^{}]*\})$`)
 
 // inside finds secrets within values. The secret is in the first group that matched, if any.
-var inside = lazy.Regexp(strings.Join([]string{
+var inside = texts.Regexp(strings.Join([]string{
 	`://[^/@\s:]*:([^@\s]+)@`,                                  // in a URL
 	`https?://([^/@\s:${}]{12,}|[^/@\s:${}]*\d[^/@\s:${}]*)@`,  // a key in a URL, which user names rarely match
 	`^[^\s:/@]+:([^\s@/][^\s@]*)@(?:\w*\(|/|[\w.-]+(?:/|:\d))`, // in a DSN: user:password@tcp(host:3306)/db
@@ -51,13 +51,13 @@ const quoted = `(?:'([^']+)'|"([^"]+)"|([^\s;,&'"]+)|['"])`
 
 // harmless matches a value that grants no access: a switch, a small number, a duration, a size, a method of
 // authentication, or the kind or location of a credential.
-var harmless = lazy.Regexp(`^(?i:true|false|yes|no|on|off|none|null|auto|default|enabled?|disabled?|required?|optional|` +
+var harmless = texts.Regexp(`^(?i:true|false|yes|no|on|off|none|null|auto|default|enabled?|disabled?|required?|optional|` +
 	`basic|bearer|digest|plain|scram(-sha-?\d+)?|sha-?\d+|hmac(-sha-?\d+)?|md5|rs\d+|es\d+|hs\d+|ntlm|kerberos|gssapi|negotiate|oauth2?|oauthbearer|iam|aws|gcp|azure|v\d|mtls|tls|ssl|x509|` +
 	`apikey|api[-_]key|token|password|header|cookie|query|body|strict|lax|` +
 	`\d+(\.\d+)?(ns|us|µs|ms|s|m|h|d|[kmg]i?b?)|(\d+[hms])+)$`)
 
 // smallNumber matches a number that is too short to be a secret, unless it is a pin.
-var smallNumber = lazy.Regexp(`^-?\d{1,3}$`)
+var smallNumber = texts.Regexp(`^-?\d{1,3}$`)
 
 // Is reports whether the value of the setting must not be shown. It decides by the name, and by secrets within the
 // value. References are shown as written, including their defaults. In doubt the value is a secret.

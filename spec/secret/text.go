@@ -3,14 +3,14 @@ package secret
 import (
 	"strings"
 
-	"github.com/conduit-agent/conduit/spec/lazy"
+	"github.com/conduit-agent/conduit/spec/texts"
 )
 
 // Redacted stands for a secret.
 const Redacted = "***"
 
 // pair matches a name and its value in YAML or JSON, in block and in flow style.
-var pair = lazy.Regexp(`("(?:[^"\\\n]|\\.)*"|'[^'\n]*'|[\w./$-]+)(\s*:[ \t]+)("(?:[^"\\]|\\.)*"|'(?:[^']|'')*'|(?:\$\{[^}\n]*\}|[^\s#,{}\[\]"'&*!|>%@])(?:\$\{[^}\n]*\}|[^\n#,{}\[\]])*|[|>][+\-\d]*)`)
+var pair = texts.Regexp(`("(?:[^"\\\n]|\\.)*"|'[^'\n]*'|[\w./$-]+)(\s*:[ \t]+)("(?:[^"\\]|\\.)*"|'(?:[^']|'')*'|(?:\$\{[^}\n]*\}|[^\s#,{}\[\]"'&*!|>%@])(?:\$\{[^}\n]*\}|[^\n#,{}\[\]])*|[|>][+\-\d]*)`)
 
 // Text redacts the secret values in text, which is YAML or JSON that need not be valid. Line breaks stay in place. In
 // doubt a value is a secret.

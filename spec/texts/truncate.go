@@ -1,5 +1,6 @@
 // Package texts limits texts from other programs, as the error of a server, a plugin or a script can have any length.
-// It also finds the word that a misspelled one was meant to be, and makes names of files, topics and keys from ids.
+// It also finds the word that a misspelled one was meant to be, makes names of files, topics and keys from ids, and
+// compiles regular expressions on first use.
 package texts
 
 import (

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/conduit-agent/conduit/spec/lazy"
+	"github.com/conduit-agent/conduit/spec/texts"
 )
 
 // diagnose returns the likely cause of a syntax error that the library reports near a line: a tab used as indentation,
@@ -64,7 +64,7 @@ func openQuote(lines [][]byte) (line, column int) {
 	return 0, 0
 }
 
-var fieldOrItem = lazy.Regexp(`^ *(- |[\w."'-]+:( |\r?$))`)
+var fieldOrItem = texts.Regexp(`^ *(- |[\w."'-]+:( |\r?$))`)
 
 // closingLine returns the index of the line that closes a quote, -1 if none does before a line in the form of a field
 // or an item.

@@ -10,7 +10,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/conduit-agent/conduit/spec/lazy"
+	"github.com/conduit-agent/conduit/spec/texts"
 )
 
 // chunk is the text of a YAML document. A line that starts with "---" or "..." can only be the start or end of a
@@ -93,10 +93,10 @@ func moveDown(n *yaml.Node, lines int) {
 	}
 }
 
-var syntaxErrorText = lazy.Regexp(`^yaml: (?:line (\d+): )?(.*)$`)
+var syntaxErrorText = texts.Regexp(`^yaml: (?:line (\d+): )?(.*)$`)
 
 // blockError matches errors for which the library counts lines from zero.
-var blockError = lazy.Regexp(`^did not find expected (key|',' or|node content|'-' indicator|<)`)
+var blockError = texts.Regexp(`^did not find expected (key|',' or|node content|'-' indicator|<)`)
 
 func (c chunk) syntaxError(err error) *Fault {
 	line, message := 1, err.Error()

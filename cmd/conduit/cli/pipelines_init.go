@@ -19,7 +19,7 @@ import (
 	"github.com/conduit-agent/conduit/cmd/conduit/terminal"
 	"github.com/conduit-agent/conduit/schemas"
 	"github.com/conduit-agent/conduit/spec"
-	"github.com/conduit-agent/conduit/spec/lazy"
+	"github.com/conduit-agent/conduit/spec/texts"
 )
 
 // initArgs are the arguments of the command.
@@ -63,7 +63,7 @@ Examples:
 	}
 }
 
-var pipelineName = lazy.Regexp(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}$`)
+var pipelineName = texts.Regexp(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}$`)
 
 func initPipeline(ctx context.Context, p *Program, a *initArgs) error {
 	c, err := a.at.Load(p)

@@ -16,7 +16,7 @@ import (
 	"github.com/yuin/goldmark/text"
 	"github.com/yuin/goldmark/util"
 
-	"github.com/conduit-agent/conduit/spec/lazy"
+	"github.com/conduit-agent/conduit/spec/texts"
 )
 
 // markdown converts CommonMark with tables. It has no parsers of HTML, so that HTML in a page is shown as text.
@@ -111,8 +111,8 @@ func (c *converter) target(p *page, to string) string {
 type headingIDs map[string]int
 
 var (
-	notInID = lazy.Regexp(`[^\p{L}\p{N} _-]`)
-	linked  = lazy.Regexp(`\[([^\]]*)\]\([^)]*\)`)
+	notInID = texts.Regexp(`[^\p{L}\p{N} _-]`)
+	linked  = texts.Regexp(`\[([^\]]*)\]\([^)]*\)`)
 )
 
 // Generate implements parser.IDs.

@@ -10,7 +10,7 @@ import (
 	"github.com/peterbourgon/ff/v3/ffcli"
 
 	"github.com/conduit-agent/conduit/api/web"
-	"github.com/conduit-agent/conduit/spec/lazy"
+	"github.com/conduit-agent/conduit/spec/texts"
 )
 
 // page is a page of the site.
@@ -191,8 +191,8 @@ func contents(menus []menu, ending string) string {
 }
 
 var (
-	heading = lazy.Regexp(`(?m)^#{2,4} (.+)$`)
-	marks   = lazy.Regexp("[`*|\\[\\]()#>]+")
+	heading = texts.Regexp(`(?m)^#{2,4} (.+)$`)
+	marks   = texts.Regexp("[`*|\\[\\]()#>]+")
 )
 
 // searchIndex returns a script with the searchable text: titles, headings, and words.

@@ -15,7 +15,7 @@ import (
 
 	"github.com/conduit-agent/conduit/cmd/conduit/cli"
 	"github.com/conduit-agent/conduit/cmd/conduit/starter"
-	"github.com/conduit-agent/conduit/spec/lazy"
+	"github.com/conduit-agent/conduit/spec/texts"
 )
 
 // PluginsInit returns 'conduit plugins init'.
@@ -54,7 +54,7 @@ Example:
 }
 
 // pluginName matches names that are valid for a plugin, a Go module and a pipeline.
-var pluginName = lazy.Regexp(`^[a-z][a-z0-9-]{0,59}$`)
+var pluginName = texts.Regexp(`^[a-z][a-z0-9-]{0,59}$`)
 
 // installedModules is the path at which packages install the archive of modules.
 const installedModules = "/usr/share/conduit/modules.tar.zst"

@@ -12,7 +12,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/conduit-agent/conduit/spec/lazy"
+	"github.com/conduit-agent/conduit/spec/texts"
 )
 
 // rotated is a file that, judging by its name, had the path earlier.
@@ -28,11 +28,11 @@ type rotated struct {
 const date = `[-._][0-9]{4}[-._]?[0-9]{2}[-._]?[0-9]{2}[-0-9TZ:.+_]*`
 
 var (
-	behindName      = lazy.Regexp(`^(\.old|\.([0-9]{1,7})|` + date + `)$`)
-	beforeExtension = lazy.Regexp(`^` + date + `$`)
-	rotatedName     = lazy.Regexp(`(\.old|\.[0-9]{1,7}|` + date + `)$`)
-	rotatedDate     = lazy.Regexp(date + `$`)
-	packing         = lazy.Regexp(`\.(gz|bz2|xz|zst|lz4|zip)$`)
+	behindName      = texts.Regexp(`^(\.old|\.([0-9]{1,7})|` + date + `)$`)
+	beforeExtension = texts.Regexp(`^` + date + `$`)
+	rotatedName     = texts.Regexp(`(\.old|\.[0-9]{1,7}|` + date + `)$`)
+	rotatedDate     = texts.Regexp(date + `$`)
+	packing         = texts.Regexp(`\.(gz|bz2|xz|zst|lz4|zip)$`)
 )
 
 // rotatedFrom reports whether name is a possible name for a rotated file of base, and returns the number at its end.

@@ -6,7 +6,7 @@ import (
 	"strconv"
 
 	"github.com/conduit-agent/conduit/plugins/record"
-	"github.com/conduit-agent/conduit/spec/lazy"
+	"github.com/conduit-agent/conduit/spec/texts"
 )
 
 // sequence numbers the records of a run of the server. A random prefix distinguishes runs.
@@ -33,6 +33,6 @@ func (s *sequence) number(records []record.Record) {
 	}
 }
 
-var sequencePosition = lazy.Regexp(`^[0-9a-f]{16}:[0-9]{1,20}$`)
+var sequencePosition = texts.Regexp(`^[0-9a-f]{16}:[0-9]{1,20}$`)
 
 func isSequence(pos record.Position) bool { return sequencePosition().Match(pos) }

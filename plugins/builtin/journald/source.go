@@ -15,7 +15,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/progress"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
-	"github.com/conduit-agent/conduit/spec/lazy"
+	"github.com/conduit-agent/conduit/spec/texts"
 )
 
 type settings struct {
@@ -28,7 +28,7 @@ type settings struct {
 	Gap       string   `json:"gap" default:"stop" validate:"inclusion=stop|continue" desc:"When entries are gone before they were read: stop with an error, or log one and continue with what there is."`
 }
 
-var match = lazy.Regexp(`^[A-Z0-9_]+=`)
+var match = texts.Regexp(`^[A-Z0-9_]+=`)
 
 func (s *settings) check(ctx context.Context) error {
 	for _, m := range s.Matches {

@@ -16,7 +16,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 	"github.com/conduit-agent/conduit/plugins/template"
-	"github.com/conduit-agent/conduit/spec/lazy"
+	"github.com/conduit-agent/conduit/spec/texts"
 )
 
 type destinationSettings struct {
@@ -109,7 +109,7 @@ type Destination struct {
 func (d *Destination) Parameters() sdk.Parameters { return sdk.ParametersOf(destinationSettings{}) }
 
 // notInName matches a character that is invalid in a topic name.
-var notInName = lazy.Regexp(`[^a-zA-Z0-9._\-]`)
+var notInName = texts.Regexp(`[^a-zA-Z0-9._\-]`)
 
 // isTopic reports whether a topic may have the name. The length limit is not in the expression: compiling one that
 // counts to 249 takes milliseconds in each new process.

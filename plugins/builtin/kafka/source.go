@@ -19,8 +19,8 @@ import (
 	"github.com/conduit-agent/conduit/plugins/progress"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
-	"github.com/conduit-agent/conduit/spec/lazy"
 	"github.com/conduit-agent/conduit/spec/notify"
+	"github.com/conduit-agent/conduit/spec/texts"
 )
 
 type sourceSettings struct {
@@ -50,7 +50,7 @@ func (s *sourceSettings) parse(values map[string]string) ([]kgo.Opt, error) {
 	return s.options()
 }
 
-var topicName = lazy.Regexp(`^[A-Za-z0-9._-]{1,249}$`)
+var topicName = texts.Regexp(`^[A-Za-z0-9._-]{1,249}$`)
 
 // wrongTopic explains why no topic can have the name, or returns "".
 func wrongTopic(topic string) string {

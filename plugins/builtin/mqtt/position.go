@@ -10,7 +10,7 @@ import (
 
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
-	"github.com/conduit-agent/conduit/spec/lazy"
+	"github.com/conduit-agent/conduit/spec/texts"
 )
 
 // numbers makes positions. A position consists of a random number of the run, the number of the message, and its time
@@ -22,7 +22,7 @@ type numbers struct {
 	when *atomic.Int64 // time of receipt of the last message, in Unix seconds; 0: none
 }
 
-var pattern = lazy.Regexp(`^[0-9a-f]{16}:[0-9]{1,20}:([0-9]{1,12})$`)
+var pattern = texts.Regexp(`^[0-9a-f]{16}:[0-9]{1,20}:([0-9]{1,12})$`)
 
 func newNumbers(pos record.Position) (numbers, error) {
 	n := numbers{when: &atomic.Int64{}}

@@ -13,7 +13,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/builtin/postgres/pg"
 	"github.com/conduit-agent/conduit/plugins/builtin/sqlsink"
 	"github.com/conduit-agent/conduit/plugins/sdk"
-	"github.com/conduit-agent/conduit/spec/lazy"
+	"github.com/conduit-agent/conduit/spec/texts"
 )
 
 // destinationSettings are the settings of the destination. url and table have the same names as in Conduit's connector.
@@ -164,7 +164,7 @@ func (d *database) Transient(err error) bool { return pg.Transient(err) }
 
 // refused matches the SQLSTATEs of errors that the record causes: data, constraints, names, and errors raised by
 // triggers.
-var refused = lazy.Regexp(`^(21|22|23|42|44|P0)`)
+var refused = texts.Regexp(`^(21|22|23|42|44|P0)`)
 
 // Refused implements sqlsink.Database.
 func (d *database) Refused(err error) bool {

@@ -10,7 +10,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/builtin/postgres/pg"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/schema"
-	"github.com/conduit-agent/conduit/spec/lazy"
+	"github.com/conduit-agent/conduit/spec/texts"
 )
 
 // schemas registers Avro schemas of tables. A nil *schemas registers none.
@@ -24,7 +24,7 @@ func newSchemas(registry schema.Registry) *schemas {
 }
 
 // avroName matches valid Avro field names.
-var avroName = lazy.Regexp(`^[A-Za-z_][A-Za-z0-9_]*$`)
+var avroName = texts.Regexp(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 // attach adds the schemas of a table's key and payload to m. absent has an x at each column that the payload omits. The
 // schema omits the column, too, because an omitted column is not the same as NULL. A table whose name is invalid in

@@ -10,7 +10,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/builtin/postgres/pg"
 	common "github.com/conduit-agent/conduit/plugins/builtin/settings"
 	"github.com/conduit-agent/conduit/plugins/sdk"
-	"github.com/conduit-agent/conduit/spec/lazy"
+	"github.com/conduit-agent/conduit/spec/texts"
 )
 
 // settings are the settings of the source. Names and defaults up to withAvroSchema are the same as in Conduit's
@@ -82,7 +82,7 @@ func wrongTable(item string) string {
 	return ""
 }
 
-var bytesPattern = lazy.Regexp(`^(\d+)\s*([kKMGT]?)(i?)B?$`)
+var bytesPattern = texts.Regexp(`^(\d+)\s*([kKMGT]?)(i?)B?$`)
 
 // parseBytes parses a size such as 500, 500MB or 10GiB.
 func parseBytes(s string) (int64, error) {

@@ -12,7 +12,7 @@ import (
 
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
-	"github.com/conduit-agent/conduit/spec/lazy"
+	"github.com/conduit-agent/conduit/spec/texts"
 )
 
 const (
@@ -160,7 +160,7 @@ func (s *Source) describe(r *record.Record, o *object, header http.Header) {
 }
 
 // reserved matches the names that user metadata cannot have.
-var reserved = lazy.Regexp(`^(opencdc|conduit|s3)\.`)
+var reserved = texts.Regexp(`^(opencdc|conduit|s3)\.`)
 
 // miss records that an object could not be read as listed: it was removed or replaced, unless the next listing has it
 // again.

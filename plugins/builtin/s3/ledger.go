@@ -16,7 +16,6 @@ import (
 
 	"github.com/conduit-agent/conduit/plugins/builtin/recordid"
 	"github.com/conduit-agent/conduit/plugins/sdk"
-	"github.com/conduit-agent/conduit/spec/lazy"
 	"github.com/conduit-agent/conduit/spec/texts"
 )
 
@@ -76,7 +75,7 @@ func (l *ledger) key(e entry) string {
 	return fmt.Sprintf("%s%020d-%s%s", l.dir, e.number, e.epoch, kind)
 }
 
-var entryName = lazy.Regexp(`^([0-9]{20})-([0-9a-f]{16})(\.all)?$`)
+var entryName = texts.Regexp(`^([0-9]{20})-([0-9a-f]{16})(\.all)?$`)
 
 // list returns the entries in the store, by number.
 func (l *ledger) list(ctx context.Context) (all []entry, err error) {

@@ -9,7 +9,7 @@ import (
 
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
-	"github.com/conduit-agent/conduit/spec/lazy"
+	"github.com/conduit-agent/conduit/spec/texts"
 )
 
 // position identifies the object of a record and the state from which the source resumes after it.
@@ -44,7 +44,7 @@ func (p *position) encode() (record.Position, error) {
 
 // foreign matches positions of Conduit's connector: the key, s for the snapshot or c for changes, and the time in
 // seconds.
-var foreign = lazy.Regexp(`(?s)^(.+)_([sc])(-?[0-9]{1,11})$`)
+var foreign = texts.Regexp(`(?s)^(.+)_([sc])(-?[0-9]{1,11})$`)
 
 // parsePosition parses a position. A snapshot of Conduit's connector starts over, as it does there. Changes of the last
 // second that Conduit read arrive again, because its position does not tell which it had read.

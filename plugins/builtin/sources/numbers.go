@@ -7,7 +7,7 @@ import (
 
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
-	"github.com/conduit-agent/conduit/spec/lazy"
+	"github.com/conduit-agent/conduit/spec/texts"
 )
 
 // Numbers numbers the records of a run of a source. A random number distinguishes runs.
@@ -16,7 +16,7 @@ type Numbers struct {
 	last uint64
 }
 
-var numbersPosition = lazy.Regexp(`^[0-9a-f]{16}:[0-9]{1,20}$`)
+var numbersPosition = texts.Regexp(`^[0-9a-f]{16}:[0-9]{1,20}$`)
 
 // NewNumbers returns the Numbers of a new run that continues after pos.
 func NewNumbers(pos record.Position) (n Numbers, err error) {

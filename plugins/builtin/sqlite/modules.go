@@ -8,15 +8,15 @@ import (
 	"strings"
 
 	"github.com/conduit-agent/conduit/plugins/builtin/sqlsink"
-	"github.com/conduit-agent/conduit/spec/lazy"
+	"github.com/conduit-agent/conduit/spec/texts"
 )
 
 // usingModule matches a statement that creates a virtual table, writesTo the target or source of a statement in a
 // trigger, and quotes the quotation marks around a name.
 var (
-	usingModule = lazy.Regexp("(?is)^\\s*CREATE\\s+VIRTUAL\\s+TABLE\\s.*?\\sUSING\\s+[\"'`\\[]?(\\w+)")
-	writesTo    = lazy.Regexp("(?is)\\b(?:INTO|UPDATE(?:\\s+OR\\s+\\w+)?|FROM)\\s+(\"[^\"]+\"|\\[[^\\]]+\\]|`[^`]+`|'[^']+'|\\w+)")
-	quotes      = lazy.Regexp("^[\"'`\\[]|[\"'`\\]]$")
+	usingModule = texts.Regexp("(?is)^\\s*CREATE\\s+VIRTUAL\\s+TABLE\\s.*?\\sUSING\\s+[\"'`\\[]?(\\w+)")
+	writesTo    = texts.Regexp("(?is)\\b(?:INTO|UPDATE(?:\\s+OR\\s+\\w+)?|FROM)\\s+(\"[^\"]+\"|\\[[^\\]]+\\]|`[^`]+`|'[^']+'|\\w+)")
+	quotes      = texts.Regexp("^[\"'`\\[]|[\"'`\\]]$")
 )
 
 // VirtualTables returns the modules of the virtual tables of a database, by table name in lower case. The SQLite of the

@@ -8,7 +8,7 @@ import (
 
 	"github.com/conduit-agent/conduit/plugins/processor/fieldref"
 	"github.com/conduit-agent/conduit/plugins/sdk"
-	"github.com/conduit-agent/conduit/spec/lazy"
+	"github.com/conduit-agent/conduit/spec/texts"
 )
 
 type settings struct {
@@ -25,7 +25,7 @@ type settings struct {
 // maxOverlap bounds the number of windows that contain a record.
 const maxOverlap = 1000
 
-var callPattern = lazy.Regexp(`^(count|sum|min|max|first|last)(?:\((.*)\))?$`)
+var callPattern = texts.Regexp(`^(count|sum|min|max|first|last)(?:\((.*)\))?$`)
 
 // column is one field of the results.
 type column struct {

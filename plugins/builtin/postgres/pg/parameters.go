@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/conduit-agent/conduit/spec/lazy"
+	"github.com/conduit-agent/conduit/spec/texts"
 )
 
 // errSyntax is the error of an address that is neither a URL nor key=value pairs. It quotes no part of the address,
@@ -205,7 +205,7 @@ var refused = map[string]string{
 	"sslkeylogfile": "keys of sessions are not logged",
 }
 
-var sessionName = lazy.Regexp(`^[a-z_][a-z0-9_]*(\.[a-z_][a-z0-9_]*)?$`)
+var sessionName = texts.Regexp(`^[a-z_][a-z0-9_]*(\.[a-z_][a-z0-9_]*)?$`)
 
 // checkName returns an error unless name is a connection parameter, a file parameter, or a valid name of a session
 // setting.

@@ -1,5 +1,4 @@
-// Package lazy defers work at program start to first use.
-package lazy
+package texts
 
 import (
 	"regexp"
