@@ -8,7 +8,7 @@ import (
 	"unicode"
 
 	"github.com/conduit-agent/conduit/api/rest"
-	"github.com/conduit-agent/conduit/spec/ref"
+	"github.com/conduit-agent/conduit/spec"
 )
 
 // pluginSettings is a plugin that a file may name.
@@ -157,7 +157,7 @@ func settingValues(p rest.Parameter) []rest.Completion {
 	var all []rest.Completion
 	add := func(v, detail string) {
 		if v != "" && !slices.ContainsFunc(all, func(c rest.Completion) bool { return c.Label == v }) {
-			all = append(all, rest.Completion{Label: v, Detail: detail, Insert: quoted(ref.Escape(v))})
+			all = append(all, rest.Completion{Label: v, Detail: detail, Insert: quoted(spec.EscapeReferences(v))})
 		}
 	}
 	if list := rule(p, "TYPE_INCLUSION"); list != nil {

@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/conduit-agent/conduit/schemas"
-	"github.com/conduit-agent/conduit/spec/ref"
 	"github.com/conduit-agent/conduit/spec/texts"
 	"github.com/conduit-agent/conduit/spec/yamldoc"
 )
@@ -34,7 +33,7 @@ type declared struct {
 // latest is the newest minor version of the file format.
 const latest = 2
 
-func readDocument(from *yamldoc.Document, export bool, lookup ref.Lookup) *document {
+func readDocument(from *yamldoc.Document, export bool, lookup Lookup) *document {
 	d := &document{export: export, report: report{places: from.Places, problems: problemsOf(from.Faults)}}
 	if from.TooLarge {
 		d.broken = true
@@ -59,7 +58,7 @@ func readDocument(from *yamldoc.Document, export bool, lookup ref.Lookup) *docum
 
 // expand replaces the references in the texts of fields, which are at the pointer at. References in settings and plugin
 // names stay: they are resolved when the pipeline starts.
-func (d *document) expand(fields map[string]any, at string, lookup ref.Lookup) {
+func (d *document) expand(fields map[string]any, at string, lookup Lookup) {
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
 		if name == "settings" || name == "plugin" || name == "condition" {
 			continue
@@ -80,7 +79,7 @@ func (d *document) expand(fields map[string]any, at string, lookup ref.Lookup) {
 	}
 }
 
-func (d *document) expandText(fields map[string]any, name, text, at string, lookup ref.Lookup) {
+func (d *document) expandText(fields map[string]any, name, text, at string, lookup Lookup) {
 	if !strings.Contains(text, "$") {
 		return
 	}

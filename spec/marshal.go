@@ -7,7 +7,6 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/conduit-agent/conduit/spec/ref"
 	"github.com/conduit-agent/conduit/spec/yamldoc"
 	"go.yaml.in/yaml/v3"
 )
@@ -61,8 +60,8 @@ func pipelineNode(p *Pipeline) *yaml.Node {
 	var f yamldoc.Fields
 	f.Text("id", p.ID, "")
 	f.Text("status", string(p.Status), "")
-	f.Text("name", ref.Escape(p.Name), p.ID)
-	f.Text("description", ref.Escape(p.Description), "")
+	f.Text("name", EscapeReferences(p.Name), p.ID)
+	f.Text("description", EscapeReferences(p.Description), "")
 	f.Text("max-silence", p.MaxSilence, "")
 	f.Texts("labels", p.Labels)
 	f.Text("cluster", string(p.Cluster), "")
@@ -93,7 +92,7 @@ func connectorNode(c *Connector) *yaml.Node {
 	f.Text("id", c.ID, "")
 	f.Text("type", string(c.Type), "")
 	f.Text("plugin", c.Plugin, "")
-	f.Text("name", ref.Escape(c.Name), c.ID)
+	f.Text("name", EscapeReferences(c.Name), c.ID)
 	f.Texts("settings", c.Settings)
 	addProcessors(&f, c.Processors)
 	return f.Mapping()

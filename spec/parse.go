@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/conduit-agent/conduit/spec/ref"
 	"github.com/conduit-agent/conduit/spec/yamldoc"
 )
 
@@ -49,13 +48,13 @@ type Parser struct {
 
 // File is ParseFile with the variables of p.
 func (p Parser) File(path string, data []byte) File {
-	return parseFile(path, data, false, ref.Lookup{Env: p.Env, AllowEnv: p.AllowEnv})
+	return parseFile(path, data, false, Lookup{Env: p.Env, AllowEnv: p.AllowEnv})
 }
 
 // ParseExport is ParseFile for an export, which is compared with the existing declaration: settings may be Redacted.
-func ParseExport(data []byte) File { return parseFile("", data, true, ref.Lookup{}) }
+func ParseExport(data []byte) File { return parseFile("", data, true, Lookup{}) }
 
-func parseFile(path string, data []byte, export bool, lookup ref.Lookup) File {
+func parseFile(path string, data []byte, export bool, lookup Lookup) File {
 	var f File
 	f.read(data, export, lookup)
 	f.Problems = finish(path, f.Problems)
@@ -64,7 +63,7 @@ func parseFile(path string, data []byte, export bool, lookup ref.Lookup) File {
 }
 
 // read reads every document of data. Settings of an export may be Redacted.
-func (f *File) read(data []byte, export bool, lookup ref.Lookup) {
+func (f *File) read(data []byte, export bool, lookup Lookup) {
 	docs, faults := yamldoc.Read(data, grammar)
 	var all []declared
 	for i := range docs {

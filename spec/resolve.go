@@ -7,14 +7,13 @@ import (
 	"strings"
 
 	"github.com/conduit-agent/conduit/schemas"
-	"github.com/conduit-agent/conduit/spec/ref"
 )
 
 // Resolve returns a copy of p with the references in plugin names and settings replaced by their values. If some
 // references cannot be resolved, it returns nil and their problems. When there are no references it returns p itself.
 // Values are literal: references in them are not replaced. One newline at the end of a file or credential is cut. Paths
 // are pointers within p. Problems never contain values.
-func Resolve(p *Pipeline, lookup ref.Lookup) (*Pipeline, []Problem) {
+func Resolve(p *Pipeline, lookup Lookup) (*Pipeline, []Problem) {
 	if isLiteral(p) {
 		return p, nil
 	}
@@ -76,10 +75,10 @@ func checkResolvedPlugin(r *report, path, plugin string) {
 
 // References returns every reference in the plugin names and settings of p, in the order of its parts. Malformed
 // references are left out.
-func References(p *Pipeline) []ref.Reference {
-	var all []ref.Reference
+func References(p *Pipeline) []Reference {
+	var all []Reference
 	eachText(p.Clone(), func(path, _ string, text *string) {
-		found, _ := ref.Scan(*text)
+		found, _ := ScanReferences(*text)
 		for _, one := range found {
 			one.Path = path
 			all = append(all, one)

@@ -7,7 +7,6 @@ import (
 
 	"github.com/conduit-agent/conduit/plugins/pluginname"
 	"github.com/conduit-agent/conduit/schemas"
-	"github.com/conduit-agent/conduit/spec/ref"
 )
 
 // sharingFault describes why several instances cannot run, and the remedy.
@@ -36,7 +35,7 @@ func (s pluginSettings) get(name string) (value string, known bool) {
 	if value = s.values[name]; s.resolved {
 		return value, true
 	}
-	return ref.Literal(value)
+	return LiteralText(value)
 }
 
 // other reports whether a setting is known to differ from value.

@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/conduit-agent/conduit/spec"
-	"github.com/conduit-agent/conduit/spec/ref"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -24,7 +23,7 @@ func sample() *spec.Pipeline {
 }
 
 func TestResolve(t *testing.T) {
-	lookup := ref.Lookup{
+	lookup := spec.Lookup{
 		Env: func(name string) (string, bool) {
 			v, ok := map[string]string{"A": "one", "EMPTY": "", "REF": "$A ${A}"}[name]
 			return v, ok
@@ -84,29 +83,29 @@ func TestResolveReachesEveryText(t *testing.T) {
 	p.Processors[0].Settings = map[string]string{"k": "$B"}
 	p.Connectors[0].Processors = []spec.Processor{{ID: "z", Plugin: "$C", Settings: map[string]string{"k": "${D:-1}"}}}
 	p.DLQ.Settings = map[string]string{"k": "${file:/e}"}
-	want := []ref.Reference{
-		{Path: "/connectors/0/processors/0/plugin", Kind: ref.Env, Name: "C"},
-		{Path: "/connectors/0/processors/0/settings/k", Kind: ref.Env, Name: "D", Optional: true},
-		{Path: "/connectors/1/plugin", Kind: ref.Env, Name: "A"},
-		{Path: "/processors/0/settings/k", Kind: ref.Env, Name: "B"},
-		{Path: "/dead-letter-queue/settings/k", Kind: ref.File, Name: "/e"},
+	want := []spec.Reference{
+		{Path: "/connectors/0/processors/0/plugin", Kind: spec.EnvReference, Name: "C"},
+		{Path: "/connectors/0/processors/0/settings/k", Kind: spec.EnvReference, Name: "D", Optional: true},
+		{Path: "/connectors/1/plugin", Kind: spec.EnvReference, Name: "A"},
+		{Path: "/processors/0/settings/k", Kind: spec.EnvReference, Name: "B"},
+		{Path: "/dead-letter-queue/settings/k", Kind: spec.FileReference, Name: "/e"},
 	}
 	if diff := cmp.Diff(want, spec.References(p)); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 	env := func(string) (string, bool) { return "v", true }
-	if _, problems := spec.Resolve(p, ref.Lookup{Env: env}); len(problems) != 1 || !strings.Contains(problems[0].Message, "file /e cannot be used here") {
+	if _, problems := spec.Resolve(p, spec.Lookup{Env: env}); len(problems) != 1 || !strings.Contains(problems[0].Message, "file /e cannot be used here") {
 		t.Errorf("a lookup without files read one: %+v", problems)
 	}
 	bad := func(string) (string, bool) { return "no name", true }
-	if _, problems := spec.Resolve(p, ref.Lookup{Env: bad, File: func(string) (string, error) { return "", nil }}); len(problems) != 2 {
+	if _, problems := spec.Resolve(p, spec.Lookup{Env: bad, File: func(string) (string, error) { return "", nil }}); len(problems) != 2 {
 		t.Errorf("want both plugin names refused, got %+v", problems)
 	}
 }
 
 // A pipeline without references is not copied; a single reference is enough, wherever it is.
 func TestResolveFindsTheOnlyReference(t *testing.T) {
-	lookup := ref.Lookup{Env: func(string) (string, bool) { return "log", true }}
+	lookup := spec.Lookup{Env: func(string) (string, bool) { return "log", true }}
 	literal := func() *spec.Pipeline {
 		p := sample()
 		for i := range p.Connectors {

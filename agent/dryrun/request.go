@@ -10,7 +10,6 @@ import (
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/spec"
-	"github.com/conduit-agent/conduit/spec/ref"
 	"github.com/conduit-agent/conduit/spec/texts"
 )
 
@@ -30,7 +29,7 @@ func invalidf(format string, args ...any) error { return &InvalidError{fmt.Sprin
 
 // Do does a dry run. It returns an InvalidError if the request is wrong. It resolves references in the settings of
 // processors with lookup; connectors are not opened, and their references do not matter.
-func Do(ctx context.Context, request rest.DryRunRequest, o Options, lookup ref.Lookup) (*rest.DryRun, error) {
+func Do(ctx context.Context, request rest.DryRunRequest, o Options, lookup spec.Lookup) (*rest.DryRun, error) {
 	if n := len(request.Records); n > maxRecords {
 		return nil, invalidf("there are %d records; the most is %d", n, maxRecords)
 	}

@@ -10,7 +10,6 @@ import (
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/template"
 	"github.com/conduit-agent/conduit/spec"
-	"github.com/conduit-agent/conduit/spec/ref"
 )
 
 // Result is the result of a test.
@@ -121,7 +120,7 @@ func choose(id string, pipelines []spec.Parsed) (*spec.Pipeline, error) {
 // resolve replaces references in the settings of processors by the variables of the test. References in connectors do
 // not matter.
 func resolve(p *spec.Pipeline, variables map[string]string) (*spec.Pipeline, error) {
-	resolved, problems := spec.Resolve(Processors(p), ref.Lookup{Env: func(name string) (string, bool) {
+	resolved, problems := spec.Resolve(Processors(p), spec.Lookup{Env: func(name string) (string, bool) {
 		v, ok := variables[name]
 		return v, ok
 	}})

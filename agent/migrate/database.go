@@ -11,7 +11,6 @@ import (
 	"github.com/conduit-agent/conduit/agent/store"
 	"github.com/conduit-agent/conduit/plugins/pluginname"
 	"github.com/conduit-agent/conduit/spec"
-	"github.com/conduit-agent/conduit/spec/ref"
 )
 
 // Prefixes of the keys under which a Conduit keeps its state.
@@ -146,7 +145,7 @@ func (d *database) connector(p *spec.Pipeline, id string, from *instance) {
 	if from.LastActiveConfig.Settings != nil {
 		active := from.LastActiveConfig.Settings
 		for name, value := range active {
-			active[name] = ref.Escape(value)
+			active[name] = spec.EscapeReferences(value)
 		}
 		d.Started = append(d.Started, spec.ConnectorState{ID: p.QualifiedID(one.ID), PipelineID: p.ID, Type: one.Type, Plugin: one.Plugin, Active: active})
 	}

@@ -11,7 +11,6 @@ import (
 
 	"github.com/conduit-agent/conduit/agent/store"
 	"github.com/conduit-agent/conduit/spec"
-	"github.com/conduit-agent/conduit/spec/ref"
 	"github.com/conduit-agent/conduit/spec/texts"
 )
 
@@ -89,7 +88,7 @@ func (f *Found) processors(all, known []spec.Processor, of string) {
 func (f *Found) settings(settings, known map[string]string, of string) {
 	for _, name := range sorted(settings) {
 		if settings[name] != spec.Redacted {
-			settings[name] = ref.Escape(settings[name])
+			settings[name] = spec.EscapeReferences(settings[name])
 			continue
 		}
 		if value, ok := known[name]; ok {

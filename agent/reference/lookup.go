@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sync/singleflight"
 
 	"github.com/conduit-agent/conduit/reconcile/watch"
+	"github.com/conduit-agent/conduit/spec"
 	"github.com/conduit-agent/conduit/spec/fingerprint"
-	"github.com/conduit-agent/conduit/spec/ref"
 )
 
 // readTimeout is the maximum time to read a file that a reference names.
@@ -23,8 +23,8 @@ var errTimeout = errors.New("the file system does not answer")
 
 // lookup resolves references in settings, until ctx ends. It opens a file only if allow returns no error for it; nil
 // allows all files.
-func (r *reads) lookup(ctx context.Context, allow func(path string) error) ref.Lookup {
-	return ref.Lookup{
+func (r *reads) lookup(ctx context.Context, allow func(path string) error) spec.Lookup {
+	return spec.Lookup{
 		Env: os.LookupEnv,
 		File: func(path string) (string, error) {
 			return within(ctx, r, readTimeout, "file "+path, func() (string, error) { return readAllowed(path, allow) })

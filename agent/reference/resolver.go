@@ -14,7 +14,6 @@ import (
 	"github.com/conduit-agent/conduit/reconcile/watch"
 	"github.com/conduit-agent/conduit/spec"
 	"github.com/conduit-agent/conduit/spec/notify"
-	"github.com/conduit-agent/conduit/spec/ref"
 )
 
 // Resolver resolves references, and records from which files the settings of each pipeline took values: digests only,
@@ -100,7 +99,7 @@ func note(files map[string]digest, path, name string, read func(string) (string,
 }
 
 // Lookup returns a function that resolves references, until ctx ends. The time for each reference is bounded.
-func (r *Resolver) Lookup(ctx context.Context) ref.Lookup {
+func (r *Resolver) Lookup(ctx context.Context) spec.Lookup {
 	l := r.reads.lookup(ctx, r.AllowFile)
 	l.AllowEnv = r.AllowEnv
 	l.File, l.Credential = allowed(r.AllowFile, l.File), allowed(r.AllowCredential, l.Credential)

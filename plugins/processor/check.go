@@ -11,7 +11,6 @@ import (
 	"github.com/conduit-agent/conduit/plugins/template"
 	"github.com/conduit-agent/conduit/schemas"
 	"github.com/conduit-agent/conduit/spec"
-	"github.com/conduit-agent/conduit/spec/ref"
 )
 
 // Check returns the problems of declared processors: missing plugins, conditions that cannot be parsed, and settings
@@ -66,12 +65,12 @@ func (r *Registry) checkOne(ctx context.Context, at string, d spec.Processor) (p
 func (r *Registry) checkSettings(ctx context.Context, plugin sdk.ProcessorPlugin, settings map[string]string) (wrong []sdk.SettingError) {
 	literal, known := make(map[string]string, len(settings)), true
 	for name, value := range settings {
-		text, ok := ref.Literal(value)
+		text, ok := spec.LiteralText(value)
 		literal[name], known = text, known && ok
 	}
 	err := contain(func() error {
 		for _, e := range Parameters(plugin).Check(literal) {
-			if _, ok := ref.Literal(settings[e.Setting]); ok {
+			if _, ok := spec.LiteralText(settings[e.Setting]); ok {
 				wrong = append(wrong, e)
 			}
 		}

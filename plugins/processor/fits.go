@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/plugins/sdk"
-	"github.com/conduit-agent/conduit/spec/ref"
+	"github.com/conduit-agent/conduit/spec"
 )
 
 // tries are the names of the settings that control the retries of a request.
@@ -38,13 +38,13 @@ func checkTime(plugin sdk.ProcessorPlugin, settings map[string]string, limit tim
 	}
 	all := Parameters(plugin).ApplyDefaults(settings)
 	number := func(name string) float64 {
-		text, known := ref.Literal(all[name])
+		text, known := spec.LiteralText(all[name])
 		ok = ok && known
 		n, _ := strconv.ParseFloat(text, 64)
 		return n
 	}
 	seconds := func(name string) float64 {
-		text, known := ref.Literal(all[name])
+		text, known := spec.LiteralText(all[name])
 		ok = ok && known
 		if d, err := time.ParseDuration(text); err == nil {
 			return d.Seconds()

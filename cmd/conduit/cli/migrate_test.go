@@ -17,7 +17,6 @@ import (
 	"github.com/conduit-agent/conduit/agent/store"
 	"github.com/conduit-agent/conduit/api/client"
 	"github.com/conduit-agent/conduit/spec"
-	"github.com/conduit-agent/conduit/spec/ref"
 )
 
 // conduitEntries are the entries that a Conduit stores for a pipeline.
@@ -164,7 +163,7 @@ func TestMigrateFromDatabaseKeepsDollarSigns(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	resolved, problems := spec.Resolve(&found.Pipelines[0], ref.Lookup{})
+	resolved, problems := spec.Resolve(&found.Pipelines[0], spec.Lookup{})
 	if len(problems) > 0 {
 		t.Fatal(problems)
 	}

@@ -18,7 +18,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/dryrun"
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/cmd/conduit/terminal"
-	"github.com/conduit-agent/conduit/spec/ref"
+	"github.com/conduit-agent/conduit/spec"
 )
 
 func dryRunCommand(p *Program) *ffcli.Command {
@@ -96,7 +96,7 @@ func runDry(ctx context.Context, p *Program, path string, at *AgentFlags, a *dry
 		return err
 	}
 	r, err := dryrun.Do(ctx, a.DryRunRequest, dryrun.Options{Registry: processorRegistry(ctx, p, c), Timeout: offlineTimeout},
-		ref.Lookup{Env: os.LookupEnv, AllowEnv: config.CheckVariable})
+		spec.Lookup{Env: os.LookupEnv, AllowEnv: config.CheckVariable})
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}

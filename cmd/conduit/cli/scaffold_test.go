@@ -11,7 +11,6 @@ import (
 	"github.com/conduit-agent/conduit/cmd/conduit/scaffold"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 	"github.com/conduit-agent/conduit/spec"
-	"github.com/conduit-agent/conduit/spec/ref"
 )
 
 func TestDemoPipelineIsTheOneInTheCheckout(t *testing.T) {
@@ -71,7 +70,7 @@ func TestPluginsWriteTextOnlyIntoAScaffold(t *testing.T) {
 			continue
 		}
 		p := parsed.Pipelines[0].Pipeline
-		resolved, problems := spec.Resolve(&p, ref.Lookup{})
+		resolved, problems := spec.Resolve(&p, spec.Lookup{})
 		if len(problems) > 0 || len(spec.References(&p)) > 0 {
 			t.Errorf("%q: references %v, problems %v", text, spec.References(&p), problems)
 			continue

@@ -13,7 +13,6 @@ import (
 	"github.com/conduit-agent/conduit/cmd/conduit/terminal"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 	"github.com/conduit-agent/conduit/spec"
-	"github.com/conduit-agent/conduit/spec/ref"
 )
 
 // File is a pipeline file that a person completes.
@@ -65,7 +64,7 @@ func (s *File) Add(plugin string, typ spec.ConnectorType, parameters sdk.Paramet
 			s.Missing = append(s.Missing, name+" of "+c.ID)
 		}
 		c.Settings = append(c.Settings, setting{
-			Name: name, Value: ref.Escape(p.Default), Comment: Explain(p),
+			Name: name, Value: spec.EscapeReferences(p.Default), Comment: Explain(p),
 			Off: p.Default == "" && !missing || pattern,
 		})
 	}
@@ -154,10 +153,10 @@ func (s *File) Render() []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "# yaml-language-server: $schema=./%s\n", SchemaFile)
 	fmt.Fprintf(&b, "version: \"2.2\"\npipelines:\n  - id: %s\n    description: %s\n    status: running\n    connectors:\n",
-		quote(ref.Escape(s.ID)), quote(ref.Escape(s.Description)))
+		quote(spec.EscapeReferences(s.ID)), quote(spec.EscapeReferences(s.Description)))
 	for _, c := range s.Connectors {
-		fmt.Fprintf(&b, "      - id: %s\n        type: %s\n        plugin: %s\n", quote(ref.Escape(c.ID)), c.Type,
-			quote(ref.Escape(c.Plugin)))
+		fmt.Fprintf(&b, "      - id: %s\n        type: %s\n        plugin: %s\n", quote(spec.EscapeReferences(c.ID)), c.Type,
+			quote(spec.EscapeReferences(c.Plugin)))
 		if len(c.Settings) > 0 {
 			fmt.Fprint(&b, "        settings:\n")
 		}

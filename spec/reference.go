@@ -1,6 +1,4 @@
-// Package ref parses references in the texts of a pipeline, such as ${VAR} or ${file:/path}, and replaces them by their
-// values.
-package ref
+package spec
 
 import (
 	"fmt"
@@ -10,20 +8,20 @@ import (
 	"github.com/conduit-agent/conduit/spec/texts"
 )
 
-// Kind is the kind of source from which a reference gets its value.
-type Kind string
+// ReferenceKind is the kind of source from which a reference gets its value.
+type ReferenceKind string
 
 // The kinds of references.
 const (
-	Env        Kind = "env"        // $VAR, ${VAR}, ${VAR:-default}, ${VAR:?message}
-	File       Kind = "file"       // ${file:/path}
-	Credential Kind = "credential" // ${credential:name}
+	EnvReference        ReferenceKind = "env"        // $VAR, ${VAR}, ${VAR:-default}, ${VAR:?message}
+	FileReference       ReferenceKind = "file"       // ${file:/path}
+	CredentialReference ReferenceKind = "credential" // ${credential:name}
 )
 
 // Reference is a use of a value from outside the pipeline.
 type Reference struct {
 	Path     string // JSON pointer of the text within the pipeline
-	Kind     Kind
+	Kind     ReferenceKind
 	Name     string // of the variable or credential, or the path of the file
 	Optional bool   // it has a default
 }
@@ -39,13 +37,13 @@ type piece struct {
 }
 
 var (
-	variable   = texts.Regexp(`^[A-Za-z_][A-Za-z0-9_]*`)
-	credential = texts.Regexp(`^[A-Za-z0-9._-]+$`)
+	variableName   = texts.Regexp(`^[A-Za-z_][A-Za-z0-9_]*`)
+	credentialName = texts.Regexp(`^[A-Za-z0-9._-]+$`)
 )
 
-// Scan returns the references of text, without their Path, or a description of the fault in them.
-func Scan(text string) (found []Reference, problem string) {
-	pieces, problem := cut(text)
+// ScanReferences returns the references of text, without their Path, or a description of the fault in them.
+func ScanReferences(text string) (found []Reference, problem string) {
+	pieces, problem := cutReferences(text)
 	for _, p := range pieces {
 		if p.Kind != "" {
 			found = append(found, p.Reference)
@@ -54,10 +52,10 @@ func Scan(text string) (found []Reference, problem string) {
 	return found, problem
 }
 
-// Literal returns the meaning of a text without references: $$ is $. It returns false when text has references, or is
-// malformed.
-func Literal(text string) (string, bool) {
-	pieces, problem := cut(text)
+// LiteralText returns the meaning of a text without references: $$ is $. It returns false when text has references, or
+// is malformed.
+func LiteralText(text string) (string, bool) {
+	pieces, problem := cutReferences(text)
 	if problem != "" {
 		return "", false
 	}
@@ -71,17 +69,17 @@ func Literal(text string) (string, bool) {
 	return b.String(), true
 }
 
-// Escape returns a text that stands for text where references are replaced. It returns text itself when nothing in it
-// would be taken for a reference.
-func Escape(text string) string {
-	if literal, ok := Literal(text); ok && literal == text {
+// EscapeReferences returns a text that stands for text where references are replaced. It returns text itself when
+// nothing in it would be taken for a reference.
+func EscapeReferences(text string) string {
+	if literal, ok := LiteralText(text); ok && literal == text {
 		return text
 	}
 	return strings.ReplaceAll(text, "$", "$$")
 }
 
-// cut splits text into literals and references, up to the first malformed one.
-func cut(text string) (pieces []piece, problem string) {
+// cutReferences splits text into literals and references, up to the first malformed one.
+func cutReferences(text string) (pieces []piece, problem string) {
 	for {
 		before, after, found := strings.Cut(text, "$")
 		pieces = append(pieces, piece{literal: before})
@@ -96,15 +94,15 @@ func cut(text string) (pieces []piece, problem string) {
 			if !closed {
 				return pieces, "the reference ${ is not closed with }; write $${ for a literal ${"
 			}
-			p, problem := braced(inner)
+			p, problem := bracedReference(inner)
 			if problem != "" {
 				return pieces, problem
 			}
 			p.source = "${" + inner + "}"
 			pieces, text = append(pieces, p), rest
 		default:
-			if name := variable().FindString(after); name != "" {
-				pieces = append(pieces, piece{Reference: Reference{Kind: Env, Name: name}, source: "$" + name})
+			if name := variableName().FindString(after); name != "" {
+				pieces = append(pieces, piece{Reference: Reference{Kind: EnvReference, Name: name}, source: "$" + name})
 				text = after[len(name):]
 			} else {
 				pieces = append(pieces, piece{literal: "$"})
@@ -114,11 +112,11 @@ func cut(text string) (pieces []piece, problem string) {
 	}
 }
 
-// braced parses the text between ${ and }.
-func braced(inner string) (piece, string) {
-	name := variable().FindString(inner)
+// bracedReference parses the text between ${ and }.
+func bracedReference(inner string) (piece, string) {
+	name := variableName().FindString(inner)
 	rest := inner[len(name):]
-	p := piece{Reference: Reference{Kind: Env, Name: name}}
+	p := piece{Reference: Reference{Kind: EnvReference, Name: name}}
 	switch {
 	case strings.Contains(inner, "${"):
 		return p, fmt.Sprintf("the reference ${%s} contains another one, which is not supported", inner)
@@ -131,12 +129,12 @@ func braced(inner string) (piece, string) {
 		p.strict, p.demand = true, rest[2:]
 		return p, ""
 	case name == "file" && strings.HasPrefix(rest, ":/"):
-		p.Kind, p.Name = File, rest[1:]
+		p.Kind, p.Name = FileReference, rest[1:]
 		return p, ""
 	case name == "file" && strings.HasPrefix(rest, ":"):
 		return p, fmt.Sprintf("the path of ${%s} must be absolute", inner)
-	case name == "credential" && strings.HasPrefix(rest, ":") && credential().MatchString(rest[1:]):
-		p.Kind, p.Name = Credential, rest[1:]
+	case name == "credential" && strings.HasPrefix(rest, ":") && credentialName().MatchString(rest[1:]):
+		p.Kind, p.Name = CredentialReference, rest[1:]
 		return p, ""
 	}
 	return p, fmt.Sprintf("${%s} is not a reference: write ${VAR}, ${VAR:-default}, ${VAR:?message}, ${file:/path} or ${credential:name}, or $${ for a literal ${", inner)
@@ -158,12 +156,12 @@ type Lookup struct {
 // escaped as a URL component, unless it is the host; within key=value pairs of PostgreSQL and JSON strings it is
 // escaped by their rules. If text is a single reference, Expand returns the value unchanged.
 func (l Lookup) Expand(text string) (string, error) {
-	pieces, problem := cut(text)
+	pieces, problem := cutReferences(text)
 	if problem != "" {
 		return "", fmt.Errorf("%s", problem)
 	}
 	var b strings.Builder
-	in := contexts(pieces)
+	in := refContexts(pieces)
 	for _, p := range pieces {
 		value, err := l.value(p)
 		if err != nil {
@@ -191,12 +189,12 @@ func (l Lookup) found(declared, value string) {
 
 func (l Lookup) value(p piece) (string, error) {
 	switch p.Kind {
-	case Env:
+	case EnvReference:
 		return l.env(p)
-	case File:
-		return read(l.File, "file", p.Name)
-	case Credential:
-		return read(l.Credential, "credential", p.Name)
+	case FileReference:
+		return readReference(l.File, "file", p.Name)
+	case CredentialReference:
+		return readReference(l.Credential, "credential", p.Name)
 	}
 	return p.literal, nil
 }
@@ -222,7 +220,7 @@ func (l Lookup) env(p piece) (string, error) {
 	return "", fmt.Errorf("environment variable %s is not set: set it for the agent, write ${%s:-default}, or $$ for a literal $", p.Name, p.Name)
 }
 
-func read(from func(string) (string, error), what, name string) (string, error) {
+func readReference(from func(string) (string, error), what, name string) (string, error) {
 	if from == nil {
 		return "", fmt.Errorf("%s %s cannot be used here", what, name)
 	}

@@ -8,23 +8,23 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/conduit-agent/conduit/spec/ref"
+	"github.com/conduit-agent/conduit/spec"
 )
 
 func TestScan(t *testing.T) {
-	for text, want := range map[string][]ref.Reference{
+	for text, want := range map[string][]spec.Reference{
 		"":                     nil,
 		"plain":                nil,
 		"5 $ and $$HOME $${A}": nil,
-		"$HOME/x":              {{Kind: ref.Env, Name: "HOME"}},
-		"${A}${_b1}":           {{Kind: ref.Env, Name: "A"}, {Kind: ref.Env, Name: "_b1"}},
-		"${A:-}":               {{Kind: ref.Env, Name: "A", Optional: true}},
-		"${A:?say what}":       {{Kind: ref.Env, Name: "A"}},
-		"${file:/a b.txt}":     {{Kind: ref.File, Name: "/a b.txt"}},
-		"${credential:db.pw}":  {{Kind: ref.Credential, Name: "db.pw"}},
-		"${file}":              {{Kind: ref.Env, Name: "file"}},
+		"$HOME/x":              {{Kind: spec.EnvReference, Name: "HOME"}},
+		"${A}${_b1}":           {{Kind: spec.EnvReference, Name: "A"}, {Kind: spec.EnvReference, Name: "_b1"}},
+		"${A:-}":               {{Kind: spec.EnvReference, Name: "A", Optional: true}},
+		"${A:?say what}":       {{Kind: spec.EnvReference, Name: "A"}},
+		"${file:/a b.txt}":     {{Kind: spec.FileReference, Name: "/a b.txt"}},
+		"${credential:db.pw}":  {{Kind: spec.CredentialReference, Name: "db.pw"}},
+		"${file}":              {{Kind: spec.EnvReference, Name: "file"}},
 	} {
-		if got, problem := ref.Scan(text); problem != "" || !slices.Equal(got, want) {
+		if got, problem := spec.ScanReferences(text); problem != "" || !slices.Equal(got, want) {
 			t.Errorf("%q: %+v, problem %q, want %+v", text, got, problem, want)
 		}
 	}
@@ -40,13 +40,13 @@ func TestProblems(t *testing.T) {
 		"${}":               "is not a reference",
 		"${A-x}":            "write ${VAR}, ${VAR:-default}",
 	} {
-		if _, problem := ref.Scan(text); !strings.Contains(problem, want) {
+		if _, problem := spec.ScanReferences(text); !strings.Contains(problem, want) {
 			t.Errorf("%q: problem %q, want one with %q", text, problem, want)
 		}
-		if _, err := (ref.Lookup{}).Expand(text); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := (spec.Lookup{}).Expand(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: error %v, want one with %q", text, err, want)
 		}
-		if _, ok := ref.Literal(text); ok {
+		if _, ok := spec.LiteralText(text); ok {
 			t.Errorf("%q is taken for literal", text)
 		}
 	}
@@ -54,7 +54,7 @@ func TestProblems(t *testing.T) {
 
 func TestLiteral(t *testing.T) {
 	for text, want := range map[string]string{"a": "a", "$$5": "$5", "$$${": "", "5 $": "5 $", "$${A}": "${A}", "$A": "", "$$$$": "$$"} {
-		got, ok := ref.Literal(text)
+		got, ok := spec.LiteralText(text)
 		if ok != (want != "") || got != want {
 			t.Errorf("%q stands for %q, %v, want %q", text, got, ok, want)
 		}
@@ -65,11 +65,11 @@ func TestLiteral(t *testing.T) {
 func TestEscapedTextIsLiteral(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.StringOf(rapid.SampledFrom([]rune("${}:-?Aa/ "))).Draw(t, "text")
-		escaped := ref.Escape(text)
-		if got, ok := ref.Literal(escaped); !ok || got != text {
+		escaped := spec.EscapeReferences(text)
+		if got, ok := spec.LiteralText(escaped); !ok || got != text {
 			t.Fatalf("%q stands for %q, %v", escaped, got, ok)
 		}
-		if got, ok := ref.Literal(text); ok && got == text && escaped != text {
+		if got, ok := spec.LiteralText(text); ok && got == text && escaped != text {
 			t.Fatalf("%q is escaped without need", text)
 		}
 	})
@@ -77,7 +77,7 @@ func TestEscapedTextIsLiteral(t *testing.T) {
 
 var errGone = errors.New("gone")
 
-func lookup(found func(declared, value string)) ref.Lookup {
+func lookup(found func(declared, value string)) spec.Lookup {
 	from := func(all map[string]string) func(string) (string, error) {
 		return func(name string) (string, error) {
 			if value, ok := all[name]; ok {
@@ -86,7 +86,7 @@ func lookup(found func(declared, value string)) ref.Lookup {
 			return "", errGone
 		}
 	}
-	return ref.Lookup{
+	return spec.Lookup{
 		Env: func(name string) (string, bool) {
 			value, ok := map[string]string{"A": "1", "EMPTY": ""}[name]
 			return value, ok
@@ -131,7 +131,7 @@ func TestExpandErrors(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{"$A": "environment variable A", "${file:/a}": "file /a", "${credential:a}": "credential a"} {
-		if _, err := (ref.Lookup{}).Expand(text); err == nil || err.Error() != want+" cannot be used here" {
+		if _, err := (spec.Lookup{}).Expand(text); err == nil || err.Error() != want+" cannot be used here" {
 			t.Errorf("%q where its kind is refused: %v", text, err)
 		}
 	}
