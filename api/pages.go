@@ -13,7 +13,6 @@ import (
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins/pluginname"
 	"github.com/conduit-agent/conduit/spec"
-	"github.com/conduit-agent/conduit/spec/secret"
 )
 
 // Insight provides information about the agent that pages show in addition to its pipelines.
@@ -123,7 +122,7 @@ func (s *pageHandlers) Content(_ http.ResponseWriter, r *http.Request) (any, err
 	if err != nil {
 		return nil, rest.Errorf(rest.Unavailable, rest.ReasonUnavailable, "cannot read %s: %v", path, err)
 	}
-	return rest.FileContent{Path: path, Content: secret.Text(string(content))}, nil
+	return rest.FileContent{Path: path, Content: spec.RedactText(string(content))}, nil
 }
 
 // Edit answers with the problems of a pipeline file in the editor and the completions at the cursor.

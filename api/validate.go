@@ -12,7 +12,6 @@ import (
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/schemas"
 	"github.com/conduit-agent/conduit/spec"
-	"github.com/conduit-agent/conduit/spec/secret"
 )
 
 // dLQPath is the JSON pointer of the dead-letter queue in a pipeline.
@@ -153,7 +152,7 @@ func (s *desired) CheckPlugin(ctx context.Context, typ spec.ConnectorType, plugi
 func hider(settings map[string]string) func(text string) string {
 	var values []string
 	for name, value := range settings {
-		if value = strings.TrimSpace(value); secret.Is(name, value) {
+		if value = strings.TrimSpace(value); spec.IsSecret(name, value) {
 			quoted := strconv.Quote(value)
 			values = append(values, value, quoted[1:len(quoted)-1])
 		}

@@ -7,7 +7,6 @@ import (
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins/pluginname"
 	"github.com/conduit-agent/conduit/spec"
-	"github.com/conduit-agent/conduit/spec/secret"
 )
 
 // view shows settings to a client. Secret settings are hidden. A client that may only read also does not see plugin
@@ -31,7 +30,7 @@ func (v *view) Settings(typ spec.ConnectorType, plugin string, settings map[stri
 	shown := make(map[string]string, len(settings))
 	described := v.described(typ, plugin)
 	for name, value := range settings {
-		if secret.Is(name, value) || v.reader && !harmless(described, name, value) {
+		if spec.IsSecret(name, value) || v.reader && !harmless(described, name, value) {
 			value = rest.Redacted
 		}
 		shown[name] = value
@@ -89,7 +88,7 @@ var harmlessTypes = []string{"TYPE_INT", "TYPE_FLOAT", "TYPE_BOOL", "TYPE_DURATI
 // harmless reports whether every description shows that a setting holds no secret: by its type, by its list of values,
 // or because the setting has its default. A setting without a description is not harmless.
 func harmless(described []map[string]rest.Parameter, name, value string) bool {
-	if value == "" || secret.IsReference(value) {
+	if value == "" || spec.IsReference(value) {
 		return true
 	}
 	return len(described) > 0 && !slices.ContainsFunc(described, func(params map[string]rest.Parameter) bool {

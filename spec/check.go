@@ -9,7 +9,6 @@ import (
 	"text/template/parse"
 
 	"github.com/conduit-agent/conduit/schemas"
-	"github.com/conduit-agent/conduit/spec/secret"
 	"github.com/conduit-agent/conduit/spec/texts"
 )
 
@@ -156,14 +155,14 @@ func checkPlugin(r *report, at, plugin string) {
 }
 
 // Redacted stands for a secret in displayed settings.
-const Redacted = secret.Redacted
+const Redacted = "***"
 
 // checkSecrets reports texts with a redacted secret, and warns of texts with a literal secret.
 func checkSecrets(r *report, at string, p *Pipeline) {
 	eachText(p, func(path, what string, text *string) {
 		if *text == Redacted {
 			r.add(at+path, SeverityError, CodeInvalid, "%s is %s, which stands for a secret that an export leaves out: write a reference such as ${file:/path}", what, Redacted)
-		} else if secret.Literal(schemas.UnescapePointer(lastToken(path)), *text) {
+		} else if IsLiteralSecret(schemas.UnescapePointer(lastToken(path)), *text) {
 			r.add(at+path, SeverityWarning, CodeSecretLiteral, "%s has a secret in the file, for all who read it or a copy: write a reference in place of the secret, such as ${file:/path} or ${VAR}", what)
 		}
 	})

@@ -2,8 +2,6 @@ package spec
 
 import (
 	"strings"
-
-	"github.com/conduit-agent/conduit/spec/secret"
 )
 
 const (
@@ -17,7 +15,7 @@ func addExcerpts(data []byte, problems []Problem) {
 	if len(problems) == 0 {
 		return
 	}
-	lines := strings.Split(strings.ToValidUTF8(secret.Text(string(data)), "\uFFFD"), "\n")
+	lines := strings.Split(strings.ToValidUTF8(RedactText(string(data)), "\uFFFD"), "\n")
 	for i := range problems[:min(len(problems), excerpts)] {
 		problems[i].Excerpt = excerpt(lines, problems[i].Line)
 	}

@@ -3,7 +3,7 @@ package spec_test
 import (
 	"testing"
 
-	"github.com/conduit-agent/conduit/spec/secret"
+	"github.com/conduit-agent/conduit/spec"
 )
 
 // A literal secret is found, and hidden too.
@@ -13,10 +13,10 @@ func TestSecretLiteral(t *testing.T) {
 		{"auth.credentials", "-----BEGIN NATS USER JWT-----\nx"}, {"url", "postgres://u:hunter2@h/db"}, {"url", "postgres://u:hunter2@${HOST}/db"},
 		{"url", "host=h password=hunter2"}, {"dsn", "u:hunter2@tcp(h:3306)/db"}, {"connection", "Server=h;Pwd='a b'"}, {"header", "ghp_abcd1234"}, {"x", "sk_live_abc"},
 		{"x", "glpat-abc"}, {"x", "xoxb-abc"}, {"x", "github_pat_abc"}, {"x", "eyJabcdefgh.abc.abc"}, {"x", "AIza123456789012345678901234567890"}} {
-		if !secret.Literal(c[0], c[1]) {
+		if !spec.IsLiteralSecret(c[0], c[1]) {
 			t.Errorf("%s: %s is not found", c[0], c[1])
 		}
-		if !secret.Is(c[0], c[1]) {
+		if !spec.IsSecret(c[0], c[1]) {
 			t.Errorf("%s: %s is shown", c[0], c[1])
 		}
 	}
@@ -29,7 +29,7 @@ func TestNotLiteral(t *testing.T) {
 		{"primaryKey", "id"}, {"aws.accessKeyId", "AKIA1"}, {"saslTokenURL", "https://h/oauth/token"}, {"token", "https://h/token"}, {"password", "/etc/conduit/password"},
 		{"token", "{{ .Metadata.token }}"}, {"format.options.password", "string"}, {"max_tokens", "100"}, {"auth.token.enabled", "true"}, {"auth.token", "true"}, {"auth.hmac.header", "X-Signature"},
 		{"script", "let password = r.password\nreturn token=1"}, {"expression", `token == "x"`}, {"path", "/var/a:b@c/d"}, {"value", "at 10:30 x@y.z"}, {"session.timeout", "30s"}} {
-		if secret.Literal(c[0], c[1]) {
+		if spec.IsLiteralSecret(c[0], c[1]) {
 			t.Errorf("%s: %s is taken for a secret", c[0], c[1])
 		}
 	}

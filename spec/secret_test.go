@@ -4,7 +4,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/conduit-agent/conduit/spec/secret"
+	"github.com/conduit-agent/conduit/spec"
 )
 
 // A value is secret because of its name, unless the value cannot be a secret.
@@ -12,14 +12,14 @@ func TestIsByName(t *testing.T) {
 	for _, name := range []string{"password", "db.passwd", "apiKey", "github.pat", "webhook", "webhook_url", "webhookURL", "webhook.url", "accountkey", "AccountKey",
 		"psk", "jwt", "bearer", "auth.bearer", "basic", "auth", "cred", "cookie", "session", "session.id", "sessionId", "hmac", "signature", "otp", "pin", "seed",
 		"mnemonic", "keytab", "userinfo", "client-key-data", "ssl.key", "token"} {
-		if !secret.Is(name, "Xy7f2-qL91") {
+		if !spec.IsSecret(name, "Xy7f2-qL91") {
 			t.Errorf("%s is shown", name)
 		}
-		if secret.Is(name, "${VALUE}") || secret.Is(name, "") || secret.Is(name, "true") {
+		if spec.IsSecret(name, "${VALUE}") || spec.IsSecret(name, "") || spec.IsSecret(name, "true") {
 			t.Errorf("a reference, nothing or a switch is hidden in %s", name)
 		}
 	}
-	if !secret.Is("pin", "1234") || !secret.Is("pin", "123") || !secret.Is("seed", "8412773") {
+	if !spec.IsSecret("pin", "1234") || !spec.IsSecret("pin", "123") || !spec.IsSecret("seed", "8412773") {
 		t.Error("a pin or a long number is shown")
 	}
 	for _, c := range [][2]string{{"session.timeout", "30s"}, {"session.timeout.ms", "45000"}, {"auth.type", "basic"}, {"auth", "basic"}, {"auth", "SCRAM-SHA-256"},
@@ -27,7 +27,7 @@ func TestIsByName(t *testing.T) {
 		{"basic", "true"}, {"pattern", "a.*b"}, {"path", "/var/lib/data"}, {"spin", "fast"}, {"author", "Jane Roe"}, {"authority", "example.com"}, {"credits", "1000"},
 		{"bearer", "false"}, {"partition.key", "id"}, {"seeds", "a:9042,b:9042"}, {"session.file", "/var/lib/s"}, {"webhook.timeout", "5s"}, {"webhook", "disabled"},
 		{"cookie.name", "sid"}, {"hook", "x"}, {"auth.mechanism", "plain"}, {"session.ttl", "1h30m"}, {"pins", "4"}} {
-		if secret.Is(c[0], c[1]) {
+		if spec.IsSecret(c[0], c[1]) {
 			t.Errorf("%s: %s is hidden", c[0], c[1])
 		}
 	}
@@ -47,13 +47,13 @@ func TestParts(t *testing.T) {
 		"u:hunter2@tcp(h:1)/db":                  "hunter2",
 		"https://h/?a=b&sig=hunter2&c=d":         "hunter2",
 	} {
-		got := secret.Parts("value", value)
+		got := spec.SecretParts("value", value)
 		if len(got) < 2 || got[0] != value || !slices.Contains(got, want) {
 			t.Errorf("the secrets of %q are %q, want it and %q", value, got, want)
 		}
 	}
 	for _, value := range []string{"https://user@host/path", "postgres://u@h/db", "basic authentication", "the bearer of this", "https://${TOKEN_OF_SERVICE}@h/x", "primaryKey=id", "30s"} {
-		if got := secret.Parts("value", value); got != nil {
+		if got := spec.SecretParts("value", value); got != nil {
 			t.Errorf("%q has secrets: %q", value, got)
 		}
 	}

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/plugins/plugintest/cputime"
-	"github.com/conduit-agent/conduit/spec/secret"
+	"github.com/conduit-agent/conduit/spec"
 )
 
 func TestTextHidesSecrets(t *testing.T) {
@@ -29,7 +29,7 @@ func TestTextHidesSecrets(t *testing.T) {
 		"none":        {"version: \"2.2\"\npipelines: []\n", "version: \"2.2\"\npipelines: []\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := secret.Text(test.text); got != test.want {
+			if got := spec.RedactText(test.text); got != test.want {
 				t.Errorf("got\n%s\nwant\n%s", got, test.want)
 			}
 		})
@@ -41,7 +41,7 @@ func FuzzText(f *testing.F) {
 	f.Add("a: |\n  b\npassword: 'x\n")
 	f.Add("password: >-\n\n\n")
 	f.Fuzz(func(t *testing.T, text string) {
-		if got := secret.Text(text); strings.Count(got, "\n") != strings.Count(text, "\n") {
+		if got := spec.RedactText(text); strings.Count(got, "\n") != strings.Count(text, "\n") {
 			t.Errorf("%q became %q", text, got)
 		}
 	})
@@ -54,7 +54,7 @@ func TestTextOfOneLine(t *testing.T) {
 		took := func(size int) time.Duration {
 			text := strings.Repeat(repeated, size/len(repeated))
 			var got string
-			took := cputime.Of(func() { got = secret.Text(text) })
+			took := cputime.Of(func() { got = spec.RedactText(text) })
 			if got != text {
 				t.Errorf("%s: it was changed", repeated)
 			}
@@ -65,7 +65,7 @@ func TestTextOfOneLine(t *testing.T) {
 			t.Errorf("%s: it took %v, and %v for %d times the text", repeated, few, many, more)
 		}
 	}
-	if got, want := secret.Text("a: b, token: c, d\n"), "a: ***\n"; got != want {
+	if got, want := spec.RedactText("a: b, token: c, d\n"), "a: ***\n"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }

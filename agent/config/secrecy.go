@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/conduit-agent/conduit/spec/secret"
+	"github.com/conduit-agent/conduit/spec"
 )
 
 // Secrecy is the secret part of a setting, which belongs to the agent and which pipelines must not read.
@@ -52,5 +52,5 @@ func (e *Effective) Secret() bool {
 		return true
 	}
 	// A path only names the place of a secret. Any other value could be a secret in the wrong setting, or contain one.
-	return secret.Is(e.Key, e.Value) && (filepath.Base(e.Value) == e.Value || strings.ContainsAny(e.Value, "@="))
+	return spec.IsSecret(e.Key, e.Value) && (filepath.Base(e.Value) == e.Value || strings.ContainsAny(e.Value, "@="))
 }

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/conduit-agent/conduit/spec/secret"
+	"github.com/conduit-agent/conduit/spec"
 	"github.com/conduit-agent/conduit/spec/texts"
 )
 
@@ -58,9 +58,9 @@ func secretsIn(reference, value string) []string {
 		return all
 	}
 	switch {
-	case reference != secret.Redacted && !oneReference().MatchString(reference):
+	case reference != spec.Redacted && !oneReference().MatchString(reference):
 		return nil
-	case reference != secret.Redacted && !keptSecret().MatchString(reference) && pathOrHost().MatchString(value):
+	case reference != spec.Redacted && !keptSecret().MatchString(reference) && pathOrHost().MatchString(value):
 		return nil
 	}
 	return []string{value}

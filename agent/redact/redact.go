@@ -11,7 +11,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/conduit-agent/conduit/spec/secret"
+	"github.com/conduit-agent/conduit/spec"
 )
 
 // Redactor replaces secret values by the references that stand for them. It may be used
@@ -61,15 +61,15 @@ func (r *Redactor) add(reference, value string) {
 // AddSettings makes r replace the secrets in settings without references by ***, unless they are known by a reference.
 func (r *Redactor) AddSettings(settings map[string]string) {
 	for name, value := range settings {
-		parts := secret.Parts(name, value)
+		parts := spec.SecretParts(name, value)
 		for i, part := range parts {
-			r.add(secret.Redacted, part)
+			r.add(spec.Redacted, part)
 			if i == 0 && len(parts) > 1 {
 				continue // the text around the embedded secret is no secret
 			}
-			r.Add(secret.Redacted, part)
+			r.Add(spec.Redacted, part)
 			if plain, err := url.PathUnescape(part); err == nil && plain != part {
-				r.Add(secret.Redacted, plain)
+				r.Add(spec.Redacted, plain)
 			}
 		}
 	}

@@ -9,7 +9,6 @@ import (
 
 	"github.com/conduit-agent/conduit/agent/sqlitefile"
 	"github.com/conduit-agent/conduit/spec"
-	"github.com/conduit-agent/conduit/spec/secret"
 )
 
 // Retention bounds the stored history of deleted pipelines. The pipelines that were deleted first are forgotten first.
@@ -119,7 +118,7 @@ func redactRevisions(tx *sql.Tx, id string) (found bool, err error) {
 func redact(p *spec.Pipeline) (found bool) {
 	for _, s := range p.EachSettings() {
 		for name, value := range s {
-			if secret.Is(name, value) {
+			if spec.IsSecret(name, value) {
 				s[name], found = spec.Redacted, true
 			}
 		}

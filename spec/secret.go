@@ -1,5 +1,4 @@
-// Package secret recognizes settings that are secret, by their names and by their values.
-package secret
+package spec
 
 import (
 	"slices"
@@ -18,40 +17,40 @@ var secretWords = []string{"password", "passwd", "pwd", "passphrase", "secret", 
 var secretNouns = []string{"pass", "pat", "webhook", "bearer", "basic", "auth", "cred", "creds", "cookie", "cookies", "session", "signature",
 	"pin", "seed", "keytab", "sas"}
 
-// forms are words for the form of a value: webhook_url, session.id.
-var forms = []string{"url", "uri", "id", "value", "data", "string", "text", "content"}
+// valueForms are words for the form of a value: webhook_url, session.id.
+var valueForms = []string{"url", "uri", "id", "value", "data", "string", "text", "content"}
 
 // publicKeys are the words before "key" in names of keys that identify something and grant no access.
 var publicKeys = []string{"primary", "partition", "partitioning", "sort", "sorting", "foreign", "routing", "record", "message", "public", "group", "unique"}
 
-// reference matches a value that is only a reference, so it reveals nothing.
-var reference = texts.Regexp(`^\$(\w+|\{\w+\}|\{(file|credential):[^{}]*\})$`)
+// onlyReference matches a value that is only a reference, so it reveals nothing.
+var onlyReference = texts.Regexp(`^\$(\w+|\{\w+\}|\{(file|credential):[^{}]*\})$`)
 
-// inside finds secrets within values. The secret is in the first group that matched, if any.
-var inside = texts.Regexp(strings.Join([]string{
+// secretWithin finds secrets within values. The secret is in the first group that matched, if any.
+var secretWithin = texts.Regexp(strings.Join([]string{
 	`://[^/@\s:]*:([^@\s]+)@`,                                  // in a URL
 	`https?://([^/@\s:${}]{12,}|[^/@\s:${}]*\d[^/@\s:${}]*)@`,  // a key in a URL, which user names rarely match
 	`^[^\s:/@]+:([^\s@/][^\s@]*)@(?:\w*\(|/|[\w.-]+(?:/|:\d))`, // in a DSN: user:password@tcp(host:3306)/db
-	`(?i:(?:password|passwd|pwd|secret|token|(?:api|account|access|secret|private|signing|shared)[-_ ]?(?:access[-_ ]?)?key)["']?\s*[=:]\s*)` + quoted, // in a list
+	`(?i:(?:password|passwd|pwd|secret|token|(?:api|account|access|secret|private|signing|shared)[-_ ]?(?:access[-_ ]?)?key)["']?\s*[=:]\s*)` + quotedSecret, // in a list
 	`(?i:sharedaccesssignature\s*=\s*)([^\s;]+)`,
-	`(?i:\b(?:pass|pw|authorization|jwt|pat|psk|sas)["']?\s*[=:]\s*)` + quoted,
+	`(?i:\b(?:pass|pw|authorization|jwt|pat|psk|sas)["']?\s*[=:]\s*)` + quotedSecret,
 	`(?i:[?&](?:key|sig|signature|auth|code)=([^&\s]+))`, // in a query
 	`\bBearer\s+([\w.~+/=-]+)`,                           // in a header
 	`\bBasic\s+([A-Za-z0-9+/]{8,}=*)`,
 	`^(?:(?i:bearer)\s+(\S+)|(?i:basic)\s+([A-Za-z0-9+/]*[A-Z0-9+/][A-Za-z0-9+/]{7,}=*))$`,
 	`-----BEGIN [A-Z ]*PRIVATE KEY`,
-	issued,
+	issuedSecret,
 }, "|"))
 
-// issued matches secrets in the formats of well-known services.
-const issued = `\b(?:gh[opsur]_\w{4}|github_pat_\w|glpat-\w|xox[abeoprs]-\w|[sr]k_(?:live|test)_\w|AIza[\w-]{30}|eyJ[\w-]{8,}\.[\w-]+\.)[\w.-]*`
+// issuedSecret matches secrets in the formats of well-known services.
+const issuedSecret = `\b(?:gh[opsur]_\w{4}|github_pat_\w|glpat-\w|xox[abeoprs]-\w|[sr]k_(?:live|test)_\w|AIza[\w-]{30}|eyJ[\w-]{8,}\.[\w-]+\.)[\w.-]*`
 
-// quoted matches a value after a name, in quotes or up to the end of a list item.
-const quoted = `(?:'([^']+)'|"([^"]+)"|([^\s;,&'"]+)|['"])`
+// quotedSecret matches a value after a name, in quotes or up to the end of a list item.
+const quotedSecret = `(?:'([^']+)'|"([^"]+)"|([^\s;,&'"]+)|['"])`
 
-// harmless matches a value that grants no access: a switch, a small number, a duration, a size, a method of
+// harmlessValue matches a value that grants no access: a switch, a small number, a duration, a size, a method of
 // authentication, or the kind or location of a credential.
-var harmless = texts.Regexp(`^(?i:true|false|yes|no|on|off|none|null|auto|default|enabled?|disabled?|required?|optional|` +
+var harmlessValue = texts.Regexp(`^(?i:true|false|yes|no|on|off|none|null|auto|default|enabled?|disabled?|required?|optional|` +
 	`basic|bearer|digest|plain|scram(-sha-?\d+)?|sha-?\d+|hmac(-sha-?\d+)?|md5|rs\d+|es\d+|hs\d+|ntlm|kerberos|gssapi|negotiate|oauth2?|oauthbearer|iam|aws|gcp|azure|v\d|mtls|tls|ssl|x509|` +
 	`apikey|api[-_]key|token|password|header|cookie|query|body|strict|lax|` +
 	`\d+(\.\d+)?(ns|us|µs|ms|s|m|h|d|[kmg]i?b?)|(\d+[hms])+)$`)
@@ -59,42 +58,42 @@ var harmless = texts.Regexp(`^(?i:true|false|yes|no|on|off|none|null|auto|defaul
 // smallNumber matches a number that is too short to be a secret, unless it is a pin.
 var smallNumber = texts.Regexp(`^-?\d{1,3}$`)
 
-// Is reports whether the value of the setting must not be shown. It decides by the name, and by secrets within the
-// value. References are shown as written, including their defaults. In doubt the value is a secret.
-func Is(name, value string) bool {
+// IsSecret reports whether the value of the setting must not be shown. It decides by the name, and by secrets within
+// the value. References are shown as written, including their defaults. In doubt the value is a secret.
+func IsSecret(name, value string) bool {
 	if value == "" || IsReference(value) {
 		return false
 	}
-	return named(name, value) || inside().MatchString(value)
+	return secretByName(name, value) || secretWithin().MatchString(value)
 }
 
-// named reports whether a setting is secret because of its name.
-func named(name, value string) bool {
+// secretByName reports whether a setting is secret because of its name.
+func secretByName(name, value string) bool {
 	if lower := strings.ToLower(value); lower == "true" || lower == "false" {
 		return false
 	}
 	segments := strings.Split(name, ".")
 	for _, segment := range segments {
-		for _, word := range words(segment) {
+		for _, word := range wordsOfName(segment) {
 			if slices.Contains(secretWords, word) {
 				return true
 			}
 		}
 	}
-	all := words(name)
+	all := wordsOfName(name)
 	n := len(all)
 	if n > 0 && all[n-1] == "key" && (n == 1 || !slices.Contains(publicKeys, all[n-2])) || isKeyData(all) {
 		return true
 	}
-	return isNoun(all, value)
+	return isSecretNoun(all, value)
 }
 
-// isNoun reports whether a name ends with a noun for a secret, unless value is harmless.
-func isNoun(all []string, value string) bool {
-	if n := len(all); n > 1 && slices.Contains(forms, all[n-1]) {
+// isSecretNoun reports whether a name ends with a noun for a secret, unless value is harmless.
+func isSecretNoun(all []string, value string) bool {
+	if n := len(all); n > 1 && slices.Contains(valueForms, all[n-1]) {
 		all = all[:n-1]
 	}
-	if len(all) == 0 || harmless().MatchString(value) {
+	if len(all) == 0 || harmlessValue().MatchString(value) {
 		return false
 	}
 	noun := all[len(all)-1]
@@ -107,14 +106,14 @@ func isKeyData(all []string) bool {
 	return n > 1 && all[n-2] == "key" && all[n-1] == "data"
 }
 
-// Parts returns the secret parts of a setting's value: the whole value, and the secrets within. There are none unless
-// Is reports true.
-func Parts(name, value string) []string {
-	if !Is(name, value) {
+// SecretParts returns the secret parts of a setting's value: the whole value, and the secrets within. There are none
+// unless IsSecret reports true.
+func SecretParts(name, value string) []string {
+	if !IsSecret(name, value) {
 		return nil
 	}
 	parts := []string{value}
-	for _, groups := range inside().FindAllStringSubmatch(value, -1) {
+	for _, groups := range secretWithin().FindAllStringSubmatch(value, -1) {
 		for _, group := range groups[1:] {
 			if group != "" {
 				parts = append(parts, group)
@@ -124,8 +123,8 @@ func Parts(name, value string) []string {
 	return parts
 }
 
-// words returns the words of a name in lower case: apiKey, API_KEY and api-key have two.
-func words(name string) []string {
+// wordsOfName returns the words of a name in lower case: apiKey, API_KEY and api-key have two.
+func wordsOfName(name string) []string {
 	var all []string
 	start, runes := 0, []rune(name)
 	flush := func(end int) {
@@ -148,4 +147,4 @@ func words(name string) []string {
 }
 
 // IsReference reports whether value is only a reference, so it reveals nothing.
-func IsReference(value string) bool { return reference().MatchString(value) }
+func IsReference(value string) bool { return onlyReference().MatchString(value) }

@@ -1,4 +1,4 @@
-package secret
+package spec
 
 import (
 	"strings"
@@ -6,19 +6,16 @@ import (
 	"github.com/conduit-agent/conduit/spec/texts"
 )
 
-// Redacted stands for a secret.
-const Redacted = "***"
+// nameAndValue matches a name and its value in YAML or JSON, in block and in flow style.
+var nameAndValue = texts.Regexp(`("(?:[^"\\\n]|\\.)*"|'[^'\n]*'|[\w./$-]+)(\s*:[ \t]+)("(?:[^"\\]|\\.)*"|'(?:[^']|'')*'|(?:\$\{[^}\n]*\}|[^\s#,{}\[\]"'&*!|>%@])(?:\$\{[^}\n]*\}|[^\n#,{}\[\]])*|[|>][+\-\d]*)`)
 
-// pair matches a name and its value in YAML or JSON, in block and in flow style.
-var pair = texts.Regexp(`("(?:[^"\\\n]|\\.)*"|'[^'\n]*'|[\w./$-]+)(\s*:[ \t]+)("(?:[^"\\]|\\.)*"|'(?:[^']|'')*'|(?:\$\{[^}\n]*\}|[^\s#,{}\[\]"'&*!|>%@])(?:\$\{[^}\n]*\}|[^\n#,{}\[\]])*|[|>][+\-\d]*)`)
-
-// Text redacts the secret values in text, which is YAML or JSON that need not be valid. Line breaks stay in place. In
-// doubt a value is a secret.
-func Text(text string) string {
+// RedactText redacts the secret values in text, which is YAML or JSON that need not be valid. Line breaks stay in
+// place. In doubt a value is a secret.
+func RedactText(text string) string {
 	var out strings.Builder
-	at, line := 0, position{text: text}
+	at, line := 0, textPosition{text: text}
 	for {
-		m := pair().FindStringSubmatchIndex(text[at:])
+		m := nameAndValue().FindStringSubmatchIndex(text[at:])
 		if m == nil {
 			out.WriteString(text[at:])
 			return out.String()
@@ -37,10 +34,10 @@ func Text(text string) string {
 		out.WriteString(text[at:from])
 		at = to
 		switch {
-		case block && Is(name, "x"):
+		case block && IsSecret(name, "x"):
 			out.WriteString(value)
 			at = len(text) - len(hideBlock(&out, before, text[to:]))
-		case !block && Is(name, unquote(strings.TrimSpace(whole))):
+		case !block && IsSecret(name, unquote(strings.TrimSpace(whole))):
 			out.WriteString(Redacted + strings.Repeat("\n", strings.Count(value, "\n")))
 			at += len(more)
 		default:
@@ -49,8 +46,8 @@ func Text(text string) string {
 	}
 }
 
-// position is a position in a text. It only advances, so that each byte is read once.
-type position struct {
+// textPosition is a position in a text. It only advances, so that each byte is read once.
+type textPosition struct {
 	text          string
 	at, end       int // end is the end of a line, when it is after at
 	curly, square int // open brackets on the line
@@ -58,7 +55,7 @@ type position struct {
 }
 
 // advance moves to a pair, and reports whether the pair is the first on its line.
-func (p *position) advance(to int) (first bool) {
+func (p *textPosition) advance(to int) (first bool) {
 	passed := p.text[p.at:to]
 	if i := strings.LastIndexByte(passed, '\n'); i >= 0 {
 		passed, p.curly, p.square, p.pairs = passed[i+1:], 0, 0, 0
@@ -71,11 +68,11 @@ func (p *position) advance(to int) (first bool) {
 }
 
 // inFlow reports whether the position is within brackets that were opened on its line.
-func (p *position) inFlow() bool { return p.curly > 0 || p.square > 0 }
+func (p *textPosition) inFlow() bool { return p.curly > 0 || p.square > 0 }
 
 // behind returns the rest of the line, if it begins with a character that ends a plain value in flow style but not in
 // block style. Otherwise it returns "".
-func (p *position) behind(from int) string {
+func (p *textPosition) behind(from int) string {
 	if from == len(p.text) || strings.IndexByte(",]}", p.text[from]) < 0 {
 		return ""
 	}
