@@ -17,7 +17,6 @@ import (
 	"github.com/conduit-agent/conduit/agent/deadletter"
 	"github.com/conduit-agent/conduit/agent/delivery"
 	"github.com/conduit-agent/conduit/agent/engine"
-	"github.com/conduit-agent/conduit/agent/engine/commit"
 	"github.com/conduit-agent/conduit/agent/engine/measure"
 	"github.com/conduit-agent/conduit/agent/membership"
 	"github.com/conduit-agent/conduit/agent/notification"
@@ -57,7 +56,7 @@ type Options struct {
 type Agent struct {
 	Store     *store.DB
 	Catalog   *catalog.Catalog
-	Committer *commit.Committer
+	Committer *engine.Committer
 	Runner    *runner.Runner
 	Files     *files.Reconciler
 	Loop      *reconcile.Loop

@@ -14,7 +14,6 @@ import (
 	"github.com/conduit-agent/conduit/agent/delivery"
 	"github.com/conduit-agent/conduit/agent/engine"
 	"github.com/conduit-agent/conduit/agent/engine/backpressure"
-	"github.com/conduit-agent/conduit/agent/engine/commit"
 	"github.com/conduit-agent/conduit/agent/process"
 	"github.com/conduit-agent/conduit/agent/reference"
 	"github.com/conduit-agent/conduit/agent/runner"
@@ -50,7 +49,7 @@ func (a *Agent) wire() {
 	}
 	a.letters, a.desired = a.deadLetters, ownStore{a.Store, a.deadLetters}
 	syncs := &plugins.SyncGroup{}
-	a.Committer = &commit.Committer{Store: checkpoints{a.Store, a.deadLetters}, Interval: c.DB.CommitInterval, Barrier: syncs}
+	a.Committer = &engine.Committer{Store: checkpoints{a.Store, a.deadLetters}, Interval: c.DB.CommitInterval, Barrier: syncs}
 	a.Catalog = catalog.New(a.options.Plugins, c, a.schemas.Registry, func() { a.Loop.Retry(); a.plugged.Notify() }, log)
 	a.Catalog.Executables.Prepare() // before the first command of a connector is started
 	a.Catalog.Executables.Bounds.PipelineOf = a.startedPipelineOf
@@ -160,11 +159,11 @@ func (s withState) DeletePipeline(ctx context.Context, id string) error {
 
 // checkpoints saves checkpoints once the dead letters that they cover are durable.
 type checkpoints struct {
-	store       commit.Store
+	store       engine.CheckpointStore
 	deadLetters *deadletter.Store
 }
 
-// SaveCheckpoints implements commit.Store.
+// SaveCheckpoints implements engine.CheckpointStore.
 func (c checkpoints) SaveCheckpoints(ctx context.Context, all []spec.Checkpoint) error {
 	if err := c.deadLetters.Before(ctx, all); err != nil {
 		return err

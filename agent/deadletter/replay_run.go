@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/agent/engine"
-	"github.com/conduit-agent/conduit/agent/engine/commit"
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins/connector"
 	"github.com/conduit-agent/conduit/spec"
@@ -77,7 +76,7 @@ func (r *run) adapt(p *engine.Pipeline) (stop func()) {
 	p.Plugins = plugins{p.Plugins, r}
 	p.Store = store{p.Store}
 	p.Declared, p.Resolved = gated(p.Declared), gated(p.Resolved)
-	p.Committer = &commit.Committer{Store: p.Store, Interval: commitInterval, Barrier: p.Committer.Barrier}
+	p.Committer = &engine.Committer{Store: p.Store, Interval: commitInterval, Barrier: p.Committer.Barrier}
 	p.Stats, p.Taps = nil, nil
 	p.Keep = r.again
 	committing, end := context.WithCancel(context.Background())

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/agent/delivery"
-	"github.com/conduit-agent/conduit/agent/engine/commit"
+	"github.com/conduit-agent/conduit/agent/engine"
 	"github.com/conduit-agent/conduit/reconcile"
 	"github.com/conduit-agent/conduit/reconcile/plan"
 	"github.com/conduit-agent/conduit/spec"
@@ -18,7 +18,7 @@ func BenchmarkSample(b *testing.B) {
 	f := newFakes(nil)
 	f.store.declare(declared)
 	ctx, cancel := context.WithCancel(b.Context())
-	f.commits = &commit.Committer{Store: f.store, Interval: time.Millisecond}
+	f.commits = &engine.Committer{Store: f.store, Interval: time.Millisecond}
 	loop := &reconcile.Loop{Store: f.store, Runner: f, Policy: plan.DefaultPolicy(), RunDigest: digest}
 	ended := make(chan error, 2)
 	go func() { ended <- loop.Run(ctx) }()

@@ -14,7 +14,6 @@ import (
 
 	"github.com/conduit-agent/conduit/agent/engine"
 	"github.com/conduit-agent/conduit/agent/engine/backpressure"
-	"github.com/conduit-agent/conduit/agent/engine/commit"
 	"github.com/conduit-agent/conduit/agent/engine/measure"
 	"github.com/conduit-agent/conduit/plugins/connector"
 	"github.com/conduit-agent/conduit/plugins/processor"
@@ -214,7 +213,7 @@ func (d *fakeDestination) Flush(context.Context) error { return nil }
 // fakes make runs of pipelines of fakes. Connectors and processors behave as their fields specify in every run.
 type fakes struct {
 	store    *memory
-	commits  *commit.Committer
+	commits  *engine.Committer
 	stats    *measure.Pipeline
 	of       map[string]fake // by id
 	process  func(ctx context.Context) error

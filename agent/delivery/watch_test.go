@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/agent/delivery"
-	"github.com/conduit-agent/conduit/agent/engine/commit"
+	"github.com/conduit-agent/conduit/agent/engine"
 	"github.com/conduit-agent/conduit/agent/engine/measure"
 	"github.com/conduit-agent/conduit/reconcile"
 	"github.com/conduit-agent/conduit/reconcile/plan"
@@ -36,7 +36,7 @@ func newFakes(of map[string]fake) *fakes {
 // start starts an agent in the bubble, which ends with the test at the latest.
 func start(t *testing.T, f *fakes) *agent {
 	ctx, cancel := context.WithCancel(t.Context())
-	f.commits = &commit.Committer{Store: f.store, Interval: time.Millisecond}
+	f.commits = &engine.Committer{Store: f.store, Interval: time.Millisecond}
 	policy := plan.DefaultPolicy()
 	policy.DrainTimeout = 2 * time.Second
 	a := &agent{fakes: f, t: t, loop: &reconcile.Loop{Store: f.store, Runner: f, Policy: policy, RunDigest: digest,

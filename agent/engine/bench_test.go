@@ -12,7 +12,6 @@ import (
 
 	"github.com/conduit-agent/conduit/agent/engine"
 	"github.com/conduit-agent/conduit/agent/engine/backpressure"
-	"github.com/conduit-agent/conduit/agent/engine/commit"
 	"github.com/conduit-agent/conduit/plugins/connector"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/spec"
@@ -86,7 +85,7 @@ func BenchmarkEngine(b *testing.B) {
 			src := &benchSource{batch: batch, left: b.N, records: records, stopped: make(chan struct{})}
 			dst := &benchDestination{left: b.N, full: make(chan struct{})}
 			store := discardStore{newFakeStore(nil)}
-			committer := &commit.Committer{Store: store, Interval: 50 * time.Millisecond}
+			committer := &engine.Committer{Store: store, Interval: 50 * time.Millisecond}
 			ctx, cancel := context.WithCancel(b.Context())
 			committed := make(chan error)
 			go func() { committed <- committer.Run(ctx) }()

@@ -9,7 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/conduit-agent/conduit/agent/engine/commit"
+	"github.com/conduit-agent/conduit/agent/engine"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/spec"
 )
@@ -48,7 +48,7 @@ func TestCommitSyncsFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		broken := errors.New("broken")
 		log := &commitLog{start: time.Now()}
-		c := &commit.Committer{Store: log, Interval: 50 * time.Millisecond, Barrier: disks{
+		c := &engine.Committer{Store: log, Interval: 50 * time.Millisecond, Barrier: disks{
 			"slow": {takes: time.Second}, "bad": {takes: time.Millisecond, err: broken},
 		}}
 		ctx, cancel := context.WithCancel(t.Context())
@@ -110,7 +110,7 @@ func TestCommitOfAPipelineThatCouldNotBeSynced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		broken := errors.New("broken")
 		log := &commitLog{start: time.Now()}
-		c := &commit.Committer{Store: log, Interval: time.Millisecond, Barrier: &lateBarrier{err: broken}}
+		c := &engine.Committer{Store: log, Interval: time.Millisecond, Barrier: &lateBarrier{err: broken}}
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
 		go func() { done <- c.Run(ctx) }()

@@ -8,7 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/conduit-agent/conduit/agent/engine/commit"
+	"github.com/conduit-agent/conduit/agent/engine"
 	"github.com/conduit-agent/conduit/spec"
 )
 
@@ -27,7 +27,7 @@ func TestCommitIsReplicated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		broken := errors.New("broken")
 		log := &commitLog{start: time.Now()}
-		c := &commit.Committer{Store: log, Interval: 50 * time.Millisecond, Replicas: copies{"slow": {takes: time.Second}, "bad": {takes: time.Millisecond, err: broken}}}
+		c := &engine.Committer{Store: log, Interval: 50 * time.Millisecond, Replicas: copies{"slow": {takes: time.Second}, "bad": {takes: time.Millisecond, err: broken}}}
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
 		go func() { done <- c.Run(ctx) }()

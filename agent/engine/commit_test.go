@@ -9,14 +9,14 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/conduit-agent/conduit/agent/engine/commit"
+	"github.com/conduit-agent/conduit/agent/engine"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/spec"
 )
 
 // commitLog is a store that records which sources were saved and when.
 type commitLog struct {
-	commit.Store
+	engine.CheckpointStore
 	start   time.Time
 	commits []string
 	fail    func(ids []string) error
@@ -57,7 +57,7 @@ func dirty(id string, result *error) dirtySource {
 func TestCommitsAreGrouped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := &commitLog{start: time.Now()}
-		c := &commit.Committer{Store: log, Interval: 50 * time.Millisecond}
+		c := &engine.Committer{Store: log, Interval: 50 * time.Millisecond}
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
 		go func() { done <- c.Run(ctx) }()
@@ -96,7 +96,7 @@ func TestCommitThatFailsForOneSource(t *testing.T) {
 			}
 			return nil
 		}}
-		c := &commit.Committer{Store: log, Interval: 50 * time.Millisecond}
+		c := &engine.Committer{Store: log, Interval: 50 * time.Millisecond}
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
 		go func() { done <- c.Run(ctx) }()
@@ -126,7 +126,7 @@ func TestCommitOfASourceThatAdvances(t *testing.T) {
 			<-goOn
 			return nil
 		}}
-		c := &commit.Committer{Store: log, Interval: 50 * time.Millisecond}
+		c := &engine.Committer{Store: log, Interval: 50 * time.Millisecond}
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
 		go func() { done <- c.Run(ctx) }()

@@ -12,7 +12,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/conduit-agent/conduit/agent/engine/backpressure"
-	"github.com/conduit-agent/conduit/agent/engine/commit"
 	"github.com/conduit-agent/conduit/agent/engine/measure"
 	"github.com/conduit-agent/conduit/plugins/connector"
 	"github.com/conduit-agent/conduit/plugins/pluginname"
@@ -38,7 +37,7 @@ type Pipeline struct {
 	Hold      func(ctx context.Context) error
 	Plugins   Plugins
 	Store     Store
-	Committer *commit.Committer
+	Committer *Committer
 	Window    backpressure.Window
 	// AckTimeout is how long a destination, including the dead-letter queue, may hold records without settling any,
 	// and how long a call of the Ack of a source may take; 0 for no limit. It does not apply to a destination that

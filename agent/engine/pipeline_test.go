@@ -17,7 +17,6 @@ import (
 
 	"github.com/conduit-agent/conduit/agent/engine"
 	"github.com/conduit-agent/conduit/agent/engine/backpressure"
-	"github.com/conduit-agent/conduit/agent/engine/commit"
 	"github.com/conduit-agent/conduit/agent/engine/measure"
 	"github.com/conduit-agent/conduit/plugins/connector"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
@@ -37,7 +36,7 @@ type world struct {
 	store     *fakeStore
 	plugins   *fakePlugins
 	dlq       *fakeDestination
-	committer *commit.Committer
+	committer *engine.Committer
 	window    backpressure.Window
 	taps      *engine.TapPoints
 	stats     *measure.Pipeline
@@ -72,7 +71,7 @@ func newWorldUntil(ctx context.Context, t *testing.T, interval time.Duration) *w
 	}
 	w.spec.DLQ = spec.DLQ{Plugin: "dlq", WindowSize: 1}
 	w.plugins.destinations["p:dead-letter-queue"] = w.dlq
-	committer := &commit.Committer{Store: w.store, Interval: interval}
+	committer := &engine.Committer{Store: w.store, Interval: interval}
 	w.committer = committer // tests may replace it
 	go func() { _ = committer.Run(ctx) }()
 	return w

@@ -20,7 +20,6 @@ import (
 	"github.com/conduit-agent/conduit/plugins/builtin/processors"
 
 	"github.com/conduit-agent/conduit/agent/engine"
-	"github.com/conduit-agent/conduit/agent/engine/commit"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/spec"
 )
@@ -296,7 +295,7 @@ func (s *stateSimulation) runOnce(faulty bool) (graceful bool) {
 		d.got, d.written, d.failed = map[string]int{}, nil, false
 	}
 	committing, end := context.WithCancel(s.t.Context())
-	s.committer = &commit.Committer{Store: s, Interval: time.Duration(s.rng.IntN(5)) * time.Millisecond, Barrier: s}
+	s.committer = &engine.Committer{Store: s, Interval: time.Duration(s.rng.IntN(5)) * time.Millisecond, Barrier: s}
 	ended := make(chan error, 2)
 	go func() { ended <- s.committer.Run(committing) }()
 	err := s.runUntil(func() bool {
@@ -405,7 +404,7 @@ func (s *stateSimulation) event(apply func(), lose func()) error {
 	return nil
 }
 
-// Sync implements commit.Barrier.
+// Sync implements engine.Barrier.
 func (s *stateSimulation) Sync(pipelines []string, done func([]string, error)) {
 	sync := func() {
 		s.mu.Lock()
@@ -432,7 +431,7 @@ func (s *stateSimulation) Sync(pipelines []string, done func([]string, error)) {
 	sync()
 }
 
-// SaveCheckpoints implements commit.Store: the dead letters come first.
+// SaveCheckpoints implements engine.CheckpointStore: the dead letters come first.
 func (s *stateSimulation) SaveCheckpoints(ctx context.Context, all []spec.Checkpoint) (err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -9,7 +9,6 @@ import (
 	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/agent/deadletter"
 	"github.com/conduit-agent/conduit/agent/engine"
-	"github.com/conduit-agent/conduit/agent/engine/commit"
 	"github.com/conduit-agent/conduit/agent/store"
 	"github.com/conduit-agent/conduit/agent/telemetry"
 	"github.com/conduit-agent/conduit/api"
@@ -63,7 +62,7 @@ type Parts struct {
 	// States is the store of the loop. It stores connectors as Runs does.
 	States reconcile.Store
 	// Replicas stores checkpoints, and the dead letters that they cover, in the cluster.
-	Replicas commit.Replicas
+	Replicas engine.Replicas
 	// DeadLetters combines the dead letters of the cluster and those on the disk of this agent.
 	DeadLetters DeadLetters
 	// Replayed is DeadLetters for replays: this agent need not own the pipeline.

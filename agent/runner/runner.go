@@ -14,7 +14,6 @@ import (
 	"github.com/conduit-agent/conduit/agent/catalog"
 	"github.com/conduit-agent/conduit/agent/engine"
 	"github.com/conduit-agent/conduit/agent/engine/backpressure"
-	"github.com/conduit-agent/conduit/agent/engine/commit"
 	"github.com/conduit-agent/conduit/agent/engine/measure"
 	"github.com/conduit-agent/conduit/agent/redact"
 	"github.com/conduit-agent/conduit/agent/reference"
@@ -35,7 +34,7 @@ type Runner struct {
 	Catalog    *catalog.Catalog
 	References *reference.Resolver
 	Store      engine.Store
-	Committer  *commit.Committer
+	Committer  *engine.Committer
 	Taps       *engine.TapPoints
 	// Keep takes over the records that the version d of a pipeline refuses; nil: they are not kept.
 	Keep func(ctx context.Context, d *spec.Declaration, l *engine.DeadLetter) error

@@ -16,7 +16,6 @@ import (
 	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/agent/engine"
 	"github.com/conduit-agent/conduit/agent/engine/backpressure"
-	"github.com/conduit-agent/conduit/agent/engine/commit"
 	"github.com/conduit-agent/conduit/agent/reference"
 	"github.com/conduit-agent/conduit/agent/runner"
 	"github.com/conduit-agent/conduit/agent/store"
@@ -47,7 +46,7 @@ func newRunner(t *testing.T) *runner.Runner {
 	c.Connectors.Path = filepath.Join(dir, "connectors")
 	return &runner.Runner{
 		Catalog: catalog.Offline(contained(), c, log), References: &reference.Resolver{Log: log}, Store: db,
-		Committer: &commit.Committer{Store: db}, Taps: &engine.TapPoints{}, Window: backpressure.Default, Log: log,
+		Committer: &engine.Committer{Store: db}, Taps: &engine.TapPoints{}, Window: backpressure.Default, Log: log,
 	}
 }
 

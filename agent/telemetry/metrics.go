@@ -12,7 +12,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/conduit-agent/conduit/agent/engine"
-	"github.com/conduit-agent/conduit/agent/engine/commit"
 	"github.com/conduit-agent/conduit/agent/engine/measure"
 	"github.com/conduit-agent/conduit/api"
 	"github.com/conduit-agent/conduit/api/rest"
@@ -51,7 +50,7 @@ type Collector struct {
 	Runs      Runs
 	Loop      *reconcile.Loop
 	Files     *files.Reconciler
-	Committer *commit.Committer
+	Committer *engine.Committer
 	Syncs     *measure.Histogram // seconds to write a transaction of the store to disk
 	Memory    func() rest.RecordMemory
 	Phases    *Phases

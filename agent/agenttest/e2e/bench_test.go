@@ -15,7 +15,6 @@ import (
 
 	"github.com/conduit-agent/conduit/agent/engine"
 	"github.com/conduit-agent/conduit/agent/engine/backpressure"
-	"github.com/conduit-agent/conduit/agent/engine/commit"
 	"github.com/conduit-agent/conduit/plugins"
 	"github.com/conduit-agent/conduit/plugins/builtin"
 	"github.com/conduit-agent/conduit/plugins/connector"
@@ -74,7 +73,7 @@ func BenchmarkPipeline(b *testing.B) {
 			declared := &spec.Pipeline{ID: "p", DLQ: spec.DLQ{Plugin: "builtin:log", WindowSize: 1}, Connectors: []spec.Connector{from,
 				{ID: "dst", Type: spec.TypeDestination, Plugin: "builtin:file", Settings: map[string]string{"path": filepath.Join(dir, "out"), "fsync": "false"}}}}
 			ctx, cancel := context.WithCancel(b.Context())
-			committer := &commit.Committer{Store: memory{}, Interval: 50 * time.Millisecond}
+			committer := &engine.Committer{Store: memory{}, Interval: 50 * time.Millisecond}
 			committed := make(chan error, 1)
 			go func() { committed <- committer.Run(ctx) }()
 			p := &engine.Pipeline{Declared: declared, Resolved: declared, Plugins: benchPlugins{benchHost()}, Store: memory{},

@@ -51,7 +51,7 @@ func (s *Share) fits(l *deadletter.Letter) bool {
 	return err == nil
 }
 
-// Replicate implements commit.Replicas. It writes dead letters before the positions that cover them.
+// Replicate implements engine.Replicas. It writes dead letters before the positions that cover them.
 func (s *Share) Replicate(checkpoints []spec.Checkpoint, done func(pipeline string, err error)) {
 	var free []spec.Checkpoint
 	waiting := map[string][]spec.Checkpoint{} // by claim

@@ -18,7 +18,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/cluster"
 	"github.com/conduit-agent/conduit/agent/cluster/protocol"
 	"github.com/conduit-agent/conduit/agent/deadletter"
-	"github.com/conduit-agent/conduit/agent/engine/commit"
+	"github.com/conduit-agent/conduit/agent/engine"
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/spec/notify"
 )
@@ -40,7 +40,7 @@ type Needs struct {
 // Share combines the dead letters of this agent and of the cluster. Create it with New, set its exported fields, pass
 // entries of the store to Note, and call Run.
 type Share struct {
-	Replicas commit.Replicas // for positions
+	Replicas engine.Replicas // for positions
 	// Clustered reports whether a pipeline belongs to the cluster.
 	Clustered func(pipeline string) bool
 	// Counts returns a function that reports whether this agent counts the dead letters of a claim in its metrics.

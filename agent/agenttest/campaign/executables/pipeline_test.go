@@ -14,7 +14,6 @@ import (
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
 	"github.com/conduit-agent/conduit/agent/engine"
 	"github.com/conduit-agent/conduit/agent/engine/backpressure"
-	"github.com/conduit-agent/conduit/agent/engine/commit"
 	"github.com/conduit-agent/conduit/plugins/connector"
 	"github.com/conduit-agent/conduit/plugins/plugintest/chaos"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
@@ -133,7 +132,7 @@ func runPipeline(t *testing.T, connectors plugins, ackTimeout time.Duration, s *
 		{ID: "src", Type: spec.TypeSource, Plugin: "chaos", Settings: map[string]string{"mode": source}},
 		{ID: "dst", Type: spec.TypeDestination, Plugin: "chaos", Settings: map[string]string{"mode": destination}},
 	}}
-	committer := &commit.Committer{Store: s}
+	committer := &engine.Committer{Store: s}
 	committing, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var running sync.WaitGroup
 	running.Go(func() { _ = committer.Run(committing) })

@@ -1,5 +1,4 @@
-// Package commit saves the checkpoints of many sources by group commit.
-package commit
+package engine
 
 import (
 	"cmp"
@@ -19,7 +18,7 @@ import (
 // transaction. If nothing was committed during the last Interval, a checkpoint is saved at once; under load there is
 // at most one commit per Interval.
 type Committer struct {
-	Store    Store
+	Store    CheckpointStore
 	Interval time.Duration
 	Barrier  Barrier  // nil when destinations leave nothing to sync
 	Replicas Replicas // nil when there are no copies of the checkpoints elsewhere
@@ -28,22 +27,22 @@ type Committer struct {
 	Committed atomic.Uint64     // number of checkpoints made durable
 
 	mu      sync.Mutex
-	dirty   []Source        // guarded by mu
-	urgent  bool            // guarded by mu
-	synced  []*taken        // guarded by mu: checkpoints that may be saved, and failed ones
-	copied  []*taken        // guarded by mu: replicated checkpoints, and failed ones
-	syncing map[Source]bool // guarded by mu: sources whose data is being synced; true if dirty again
+	dirty   []Checkpointer        // guarded by mu
+	urgent  bool                  // guarded by mu
+	synced  []*taken              // guarded by mu: checkpoints that may be saved, and failed ones
+	copied  []*taken              // guarded by mu: replicated checkpoints, and failed ones
+	syncing map[Checkpointer]bool // guarded by mu: sources whose data is being synced; true if dirty again
 	wake    notify.Signal
 	once    sync.Once
 
 	// Owned by Run: the former arrays of dirty and synced, for reuse.
-	spareDirty  []Source
+	spareDirty  []Checkpointer
 	spareSynced []*taken
 }
 
 // taken is a source with the checkpoint to save for it, unless err says why it must not be saved.
 type taken struct {
-	source     Source
+	source     Checkpointer
 	checkpoint spec.Checkpoint
 	err        error
 }
@@ -62,15 +61,15 @@ type Replicas interface {
 	Replicate(checkpoints []spec.Checkpoint, done func(pipeline string, err error))
 }
 
-// Store makes checkpoints durable.
-type Store interface {
+// CheckpointStore makes checkpoints durable.
+type CheckpointStore interface {
 	// SaveCheckpoints makes all checkpoints durable in one transaction. When it returns nil they survive a power cut;
 	// when it returns an error no checkpoint has changed.
 	SaveCheckpoints(ctx context.Context, checkpoints []spec.Checkpoint) error
 }
 
-// Source is a source with progress to save.
-type Source interface {
+// Checkpointer is a source with progress to save.
+type Checkpointer interface {
 	// Checkpoint returns the checkpoint to save; ok is false when there is none.
 	Checkpoint() (c spec.Checkpoint, ok bool)
 	// Saved reports the outcome for the last checkpoint that Checkpoint returned.
@@ -83,7 +82,7 @@ func (c *Committer) init() {
 
 // MarkDirty requests a commit of s; an urgent one does not wait for the interval. A source may do so again once
 // Checkpoint was called, even before Saved is called.
-func (c *Committer) MarkDirty(s Source, urgent bool) {
+func (c *Committer) MarkDirty(s Checkpointer, urgent bool) {
 	c.init()
 	c.mu.Lock()
 	first := len(c.dirty) == 0
@@ -214,9 +213,9 @@ func (c *Committer) take() (all []taken) {
 }
 
 // startSyncing returns the sources that are not being synced, and marks them as being synced.
-func (c *Committer) startSyncing(dirty []Source) []Source {
+func (c *Committer) startSyncing(dirty []Checkpointer) []Checkpointer {
 	if c.syncing == nil {
-		c.syncing = map[Source]bool{}
+		c.syncing = map[Checkpointer]bool{}
 	}
 	free := dirty[:0]
 	for _, s := range dirty {
@@ -336,7 +335,7 @@ func (c *Committer) report() {
 }
 
 // saved reports the outcome to a source, and marks it for another commit if it is dirty again.
-func (c *Committer) saved(s Source, err error) {
+func (c *Committer) saved(s Checkpointer, err error) {
 	if c.Barrier != nil || c.Replicas != nil {
 		c.mu.Lock()
 		if c.syncing[s] {
