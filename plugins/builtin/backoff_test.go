@@ -7,12 +7,12 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/conduit-agent/conduit/plugins/builtin/backoff"
+	"github.com/conduit-agent/conduit/plugins/builtin/common"
 )
 
 // Pauses double from 100 ms to 30 s. Jitter reduces them by up to half.
 func TestNext(t *testing.T) {
-	var b backoff.Backoff
+	var b common.Backoff
 	for most := 100 * time.Millisecond; b.Tries < 100; most = min(2*most, 30*time.Second) {
 		if d := b.Next(); d < most/2 || d > most {
 			t.Fatalf("pause %d is %v, want %v to %v", b.Tries, d, most/2, most)
@@ -27,7 +27,7 @@ func TestRepeat(t *testing.T) {
 		lost, fatal := errors.New("lost"), errors.New("fatal")
 		sessions, began := 0, time.Now()
 		retry := func(err error) bool { return err == lost }
-		backoff.Repeat(t.Context(), func(works func()) error {
+		common.Repeat(t.Context(), func(works func()) error {
 			switch sessions++; {
 			case sessions == 10:
 				if waited := time.Since(began); waited < 25*time.Second {
@@ -50,7 +50,7 @@ func TestRepeat(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		backoff.Repeat(ctx, func(func()) error { return lost }, retry)
+		common.Repeat(ctx, func(func()) error { return lost }, retry)
 		if ctx.Err() == nil {
 			t.Error("it ended before its context")
 		}

@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/conduit-agent/conduit/plugins/builtin/sources"
+	"github.com/conduit-agent/conduit/plugins/builtin/common"
 )
 
 // locked is a log that several goroutines may write to.
@@ -43,7 +43,7 @@ func serve(t *testing.T, limit int) (addr string, waiting, idle chan struct{}, l
 		t.Fatal(err)
 	}
 	waiting, idle, log = make(chan struct{}), make(chan struct{}, 10), new(locked)
-	limited := sources.LimitConnections(l, limit, slog.New(slog.NewTextHandler(log, nil)))
+	limited := common.LimitConnections(l, limit, slog.New(slog.NewTextHandler(log, nil)))
 	observe := func(c net.Conn, state http.ConnState) {
 		if limited.Observe(c, state); state == http.StateIdle {
 			idle <- struct{}{}
@@ -117,11 +117,11 @@ func TestShareOfDescriptors(t *testing.T) {
 	}
 	most := min(limit.Cur, 1<<20) / 2
 	taken := uint64(0)
-	for ; taken <= most && sources.TakeConnection(); taken++ {
+	for ; taken <= most && common.TakeConnection(); taken++ {
 	}
 	defer func() {
 		for range taken {
-			sources.ReleaseConnection()
+			common.ReleaseConnection()
 		}
 	}()
 	if limit.Cur <= 1<<20 && taken != most {

@@ -6,12 +6,12 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/conduit-agent/conduit/plugins/builtin/sources"
+	"github.com/conduit-agent/conduit/plugins/builtin/common"
 )
 
 // Received messages are returned before the error that ended receiving.
 func TestTake(t *testing.T) {
-	b := sources.NewInbox[int]()
+	b := common.NewInbox[int]()
 	push := func(all ...int) {
 		b.Lock()
 		defer b.Unlock()
@@ -44,12 +44,12 @@ func TestTake(t *testing.T) {
 func TestTakeEnds(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if messages, err := sources.NewInbox[int]().Take(ctx); len(messages) > 0 || !errors.Is(err, context.Canceled) {
+	if messages, err := common.NewInbox[int]().Take(ctx); len(messages) > 0 || !errors.Is(err, context.Canceled) {
 		t.Errorf("took %v, %v", messages, err)
 	}
 }
 
-func want(t *testing.T, b *sources.Inbox[int], messages []int, err error) {
+func want(t *testing.T, b *common.Inbox[int], messages []int, err error) {
 	t.Helper()
 	if got, gotErr := b.Take(t.Context()); !slices.Equal(got, messages) || !errors.Is(gotErr, err) {
 		t.Errorf("took %v, %v, want %v, %v", got, gotErr, messages, err)

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/conduit-agent/conduit/plugins/builtin/recordid"
+	"github.com/conduit-agent/conduit/plugins/builtin/common"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
@@ -29,7 +29,7 @@ func TestIDs(t *testing.T) {
 		// from overlapping windows
 		newRecord("a", "2", "2026-01-01T00:00:01Z"), newRecord("b", "2", "2026-01-01T00:00:01Z"),
 	}
-	var s recordid.Sequence
+	var s common.RecordIDs
 	want := s.IDs(given)
 	for i, id := range want {
 		if slices.Contains(want[:i], id) {
@@ -37,8 +37,8 @@ func TestIDs(t *testing.T) {
 		}
 	}
 	for divided := 1; divided < len(given); divided++ {
-		var s recordid.Sequence
-		var got []recordid.ID
+		var s common.RecordIDs
+		var got []common.RecordID
 		for all := given; len(all) > 0; {
 			n := min(divided, len(all))
 			got = append(got, s.IDs(all)[:n]...)
@@ -55,7 +55,7 @@ func TestIDs(t *testing.T) {
 func TestWrote(t *testing.T) {
 	given := []record.Record{newRecord("a", "1", ""), newRecord("a", "2", ""), newRecord("a", "2", "")}
 	for err, again := range map[error]bool{sdk.Unavailable(errors.New("away")): true, context.Canceled: true, errors.New("refused"): false} {
-		var s recordid.Sequence
+		var s common.RecordIDs
 		before := s.IDs(given)[1]
 		s.Wrote(1, err)
 		if after := s.IDs(given[1:])[0]; (after == before) != again {

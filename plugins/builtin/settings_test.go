@@ -4,7 +4,7 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/conduit-agent/conduit/plugins/builtin/settings"
+	"github.com/conduit-agent/conduit/plugins/builtin/common"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
@@ -22,13 +22,13 @@ func TestParse(t *testing.T) {
 		}
 		return nil
 	}
-	if err := settings.Parse(map[string]string{}, &p, check); err != nil || p != (pair{B: 7}) || checked != 1 {
+	if err := common.ParseSettings(map[string]string{}, &p, check); err != nil || p != (pair{B: 7}) || checked != 1 {
 		t.Errorf("got %+v, %v after %d checks", p, err, checked)
 	}
-	if err := settings.Parse(map[string]string{"a": "bad"}, &p, check); err == nil || err.Error() != "a is bad" {
+	if err := common.ParseSettings(map[string]string{"a": "bad"}, &p, check); err == nil || err.Error() != "a is bad" {
 		t.Errorf("got %v", err)
 	}
-	if err := settings.Parse(map[string]string{"b": "x"}, &p, check); err == nil || checked != 2 {
+	if err := common.ParseSettings(map[string]string{"b": "x"}, &p, check); err == nil || checked != 2 {
 		t.Errorf("got %v after %d checks", err, checked)
 	}
 }
@@ -42,7 +42,7 @@ func TestTemplate(t *testing.T) {
 		"{{ .Metadata.region":           "any",
 		"orders-{{ .Metadata.region }}": "",
 	} {
-		_, err := settings.Template("topic", text, never)
+		_, err := common.ParseTemplate("topic", text, never)
 		var wrong sdk.SettingError
 		switch {
 		case want == "" && err != nil, want != "" && (!errors.As(err, &wrong) || wrong.Setting != "topic"):
@@ -51,7 +51,7 @@ func TestTemplate(t *testing.T) {
 			t.Errorf("%s: %v, want %s", text, err, want)
 		}
 	}
-	if _, err := settings.Template("topic", "orders", nil); err != nil {
+	if _, err := common.ParseTemplate("topic", "orders", nil); err != nil {
 		t.Error(err)
 	}
 }

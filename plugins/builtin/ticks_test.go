@@ -5,7 +5,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/conduit-agent/conduit/plugins/builtin/sources"
+	"github.com/conduit-agent/conduit/plugins/builtin/common"
 )
 
 // Pauses that begin at any time end at ticks, within their bounds. Short pauses are unchanged.
@@ -23,11 +23,11 @@ func TestPausesEndAtTicks(t *testing.T) {
 						t.Fatalf("a pause of %v %s is %v, which ends at %v", test.pause, name, pause, at)
 					}
 				}
-				ends("at most", sources.TickBefore(test.pause), test.pause-test.before, test.pause, test.before)
-				ends("at least", sources.TickAfter(test.pause, test.pause), test.pause, test.pause+test.after, test.after)
+				ends("at most", common.TickBefore(test.pause), test.pause-test.before, test.pause, test.before)
+				ends("at least", common.TickAfter(test.pause, test.pause), test.pause, test.pause+test.after, test.after)
 			}
 		}
-		if got := sources.TickAfter(time.Millisecond, time.Second); got <= time.Millisecond || got > 101*time.Millisecond {
+		if got := common.TickAfter(time.Millisecond, time.Second); got <= time.Millisecond || got > 101*time.Millisecond {
 			t.Errorf("the rest of a second, a millisecond, becomes %v", got)
 		}
 	})

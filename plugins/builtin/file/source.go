@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/conduit-agent/conduit/plugins/builtin/sources"
+	"github.com/conduit-agent/conduit/plugins/builtin/common"
 	"github.com/conduit-agent/conduit/plugins/progress"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
@@ -168,7 +168,7 @@ func (s *Source) Progress() progress.Report {
 // wait waits until ctx ends or the next poll of the files is due. The pause between polls grows while nothing happens.
 func (s *Source) wait(ctx context.Context) {
 	s.pause = min(max(2*s.pause, shortestPause), longestPause)
-	timer := time.NewTimer(sources.TickBefore(s.pause))
+	timer := time.NewTimer(common.TickBefore(s.pause))
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():

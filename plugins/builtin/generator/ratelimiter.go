@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/conduit-agent/conduit/plugins/builtin/sources"
+	"github.com/conduit-agent/conduit/plugins/builtin/common"
 )
 
 const (
@@ -78,7 +78,7 @@ func (l *rateLimiter) untilDue(now float64) time.Duration {
 	if l.Interval < float64(shortestPause) {
 		pause = max(pause, shortestPause)
 	}
-	return sources.TickAfter(pause, time.Duration(min(l.Interval, float64(longestPause))))
+	return common.TickAfter(pause, time.Duration(min(l.Interval, float64(longestPause))))
 }
 
 func (l *rateLimiter) sleep(ctx context.Context, d time.Duration) error {

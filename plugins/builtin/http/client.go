@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/conduit-agent/conduit/plugins/builtin/settings"
+	"github.com/conduit-agent/conduit/plugins/builtin/common"
 	"github.com/conduit-agent/conduit/plugins/peer"
 	"github.com/conduit-agent/conduit/spec/texts"
 )
@@ -31,7 +31,7 @@ type client struct {
 const maxIdle = 2 // idle connections; requests are sent one at a time
 
 // newClient returns a client. follow reports whether it follows redirects to the same host.
-func newClient(a *authSettings, t *settings.TLS, headers map[string]string, timeout time.Duration, maxBytes int64, follow bool) (*client, error) {
+func newClient(a *authSettings, t *common.TLS, headers map[string]string, timeout time.Duration, maxBytes int64, follow bool) (*client, error) {
 	config, err := t.Client()
 	if err != nil {
 		return nil, err

@@ -7,8 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/conduit-agent/conduit/plugins/builtin/backoff"
-	"github.com/conduit-agent/conduit/plugins/builtin/settings"
+	"github.com/conduit-agent/conduit/plugins/builtin/common"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
@@ -27,7 +26,7 @@ type destinationSettings struct {
 	RetryFor    time.Duration     `json:"retry.timeout" default:"1m" validate:"gt=-1" desc:"How long a request is sent again that failed in a way that may pass. Then the pipeline starts again, with pauses, for ever."`
 
 	authSettings
-	settings.TLS
+	common.TLS
 }
 
 // maxAnswer is the maximum number of bytes read from a response. Only errors show the response.
@@ -159,7 +158,7 @@ func (d *Destination) try(ctx context.Context, b batch) (*response, error) {
 	if err != nil {
 		return nil, err
 	}
-	var again backoff.Backoff
+	var again common.Backoff
 	for begin := time.Now(); ; {
 		r, err := d.client.do(ctx, d.settings.Method, d.settings.URL, body, header)
 		switch {
@@ -175,7 +174,7 @@ func (d *Destination) try(ctx context.Context, b batch) (*response, error) {
 			return nil, fmt.Errorf("cannot send records: %w (the last of %d tries)", err, again.Tries)
 		}
 		sdk.Logger(ctx).Warn("cannot send records, trying again", "err", err, "tries", again.Tries, "pause", pause.Round(time.Millisecond).String())
-		if err := backoff.Sleep(ctx, pause); err != nil {
+		if err := common.Sleep(ctx, pause); err != nil {
 			return nil, err
 		}
 	}

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/conduit-agent/conduit/plugins/builtin/backoff"
+	"github.com/conduit-agent/conduit/plugins/builtin/common"
 	"github.com/conduit-agent/conduit/plugins/progress"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
@@ -66,7 +66,7 @@ func (p *poller) begin() { p.run, p.since = run{left: p.place.Count}, p.place.Cu
 
 func (p *poller) read(ctx context.Context) ([]record.Record, error) {
 	for {
-		if err := backoff.Sleep(ctx, time.Until(p.due)); err != nil {
+		if err := common.Sleep(ctx, time.Until(p.due)); err != nil {
 			return nil, err
 		}
 		r, err := p.fetch(ctx)
@@ -86,7 +86,7 @@ func (p *poller) read(ctx context.Context) ([]record.Record, error) {
 
 // fetch sends the next request and retries after temporary failures.
 func (p *poller) fetch(ctx context.Context) (*response, error) {
-	var again backoff.Backoff
+	var again common.Backoff
 	for {
 		target, header, err := p.request()
 		if err != nil {
@@ -107,7 +107,7 @@ func (p *poller) fetch(ctx context.Context) (*response, error) {
 		pause := pauseAfter(r, &again)
 		p.latest.Note(err.Error())
 		p.log.Warn("cannot poll, trying again", "err", err, "tries", again.Tries, "pause", pause.Round(time.Millisecond).String())
-		if err := backoff.Sleep(ctx, pause); err != nil {
+		if err := common.Sleep(ctx, pause); err != nil {
 			return nil, err
 		}
 	}

@@ -5,13 +5,13 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/conduit-agent/conduit/plugins/builtin/backoff"
+	"github.com/conduit-agent/conduit/plugins/builtin/common"
 )
 
 const longestAsked = 10 * time.Minute // maximum for the pause that a server requests
 
 // pauseAfter returns the next pause of b, or the longer pause that the response requests.
-func pauseAfter(r *response, b *backoff.Backoff) time.Duration {
+func pauseAfter(r *response, b *common.Backoff) time.Duration {
 	pause := b.Next()
 	if r == nil {
 		return pause

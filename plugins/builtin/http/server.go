@@ -16,7 +16,7 @@ import (
 
 	"golang.org/x/time/rate"
 
-	"github.com/conduit-agent/conduit/plugins/builtin/sources"
+	"github.com/conduit-agent/conduit/plugins/builtin/common"
 	"github.com/conduit-agent/conduit/plugins/processor/jsonvalue"
 	"github.com/conduit-agent/conduit/plugins/progress"
 	"github.com/conduit-agent/conduit/plugins/record"
@@ -72,7 +72,7 @@ func (s *server) open(ctx context.Context, pos record.Position) error {
 	if r := s.settings.Rate; r > 0 {
 		s.limiter = rate.NewLimiter(rate.Limit(r), max(1, int(r)))
 	}
-	limited := sources.LimitConnections(l, s.settings.Connections, s.log)
+	limited := common.LimitConnections(l, s.settings.Connections, s.log)
 	mux := http.NewServeMux()
 	mux.HandleFunc(s.settings.Path, s.serve)
 	s.http = &http.Server{Handler: mux, TLSConfig: config, ReadHeaderTimeout: headerTime, IdleTimeout: idleTime, MaxHeaderBytes: headerLimit,

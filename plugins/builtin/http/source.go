@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/conduit-agent/conduit/plugins/builtin/settings"
+	"github.com/conduit-agent/conduit/plugins/builtin/common"
 	"github.com/conduit-agent/conduit/plugins/progress"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
@@ -43,7 +43,7 @@ type sourceSettings struct {
 	PagesParam    string            `json:"pagination.param" desc:"Parameter of the query that gets the token, or the number of the page, from 1."`
 
 	authSettings
-	settings.TLS
+	common.TLS
 }
 
 // check validates combinations of settings.
@@ -60,7 +60,7 @@ func (s *sourceSettings) check() error {
 const defaultAddress = "127.0.0.1:8090"
 
 func (s *sourceSettings) checkServer() error {
-	if err := settings.CheckAddress("address", s.Address); err != nil {
+	if err := common.CheckAddress("address", s.Address); err != nil {
 		return err
 	}
 	host, port, err := net.SplitHostPort(s.Address)
@@ -137,7 +137,7 @@ func (s *Source) Parameters() sdk.Parameters { return sdk.ParametersOf(sourceSet
 
 // Configure validates and stores the settings.
 func (s *Source) Configure(_ context.Context, values map[string]string) error {
-	return settings.Parse(values, &s.settings, s.settings.check)
+	return common.ParseSettings(values, &s.settings, s.settings.check)
 }
 
 // Open starts listening, or prepares polling from pos.

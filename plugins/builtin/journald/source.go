@@ -10,8 +10,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/conduit-agent/conduit/plugins/builtin/backoff"
-	common "github.com/conduit-agent/conduit/plugins/builtin/settings"
+	"github.com/conduit-agent/conduit/plugins/builtin/common"
 	"github.com/conduit-agent/conduit/plugins/progress"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
@@ -63,7 +62,7 @@ type Source struct {
 	cursor   string   // of the last entry; empty if there is none
 	checked  bool     // the entry exists, or the missed entries are reported
 	journal  *journal // nil while journalctl does not run
-	again    backoff.Backoff
+	again    common.Backoff
 	latest   progress.Latest
 	damaged  bool           // the entry at the cursor is unreadable: reading starts after it
 	skips    progress.Skips // safe for concurrent use
@@ -103,7 +102,7 @@ func (s *Source) Read(ctx context.Context) ([]record.Record, error) {
 		case err == nil && len(records) == 0:
 			continue
 		case err == nil:
-			s.again = backoff.Backoff{}
+			s.again = common.Backoff{}
 			return records, nil
 		}
 		s.stop()

@@ -15,7 +15,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/conduit-agent/conduit/plugins/builtin/settings"
+	"github.com/conduit-agent/conduit/plugins/builtin/common"
 	"github.com/conduit-agent/conduit/plugins/peer"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
@@ -36,7 +36,7 @@ type clientSettings struct {
 // options returns the client options for connecting.
 func (s *clientSettings) options() ([]kgo.Opt, error) {
 	for _, server := range s.Servers {
-		if err := settings.CheckAddress("servers", server); err != nil {
+		if err := common.CheckAddress("servers", server); err != nil {
 			return nil, err
 		}
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/conduit-agent/conduit/plugins/builtin/recordid"
+	"github.com/conduit-agent/conduit/plugins/builtin/common"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 	"github.com/conduit-agent/conduit/plugins/template"
@@ -97,9 +97,9 @@ type Destination struct {
 	timeLimit  template.TimeLimit
 	network    *network
 	client     *kgo.Client
-	valueBytes int              // approximate size of a value in the last batch
-	written    recordid.Written // after a refused record
-	once       *once            // nil unless the effect is exactly once
+	valueBytes int            // approximate size of a value in the last batch
+	written    common.Written // after a refused record
+	once       *once          // nil unless the effect is exactly once
 
 	last  *production // the newest
 	large atomic.Bool // a batch was too large for a topic

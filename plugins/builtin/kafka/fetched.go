@@ -81,7 +81,7 @@ func (s *Source) takePartition(records []record.Record, p *partition, messages [
 		return records, err
 	}
 	const textBytes = 40
-	arena, all := record.NewArena(len(messages), arenaFields(messages[0]), textBytes), newCommon(p)
+	arena, all := record.NewArena(len(messages), arenaFields(messages[0]), textBytes), newLastMetadata(p)
 	for _, m := range messages {
 		if m.Offset < p.seen { // fetched for a former assignment of the same partition
 			continue
@@ -109,14 +109,14 @@ const (
 	messageFields = 6 // metadata fields without headers
 )
 
-// common holds the metadata of the last message of a partition, without headers: the next message differs little.
-type common struct {
+// lastMetadata holds the metadata of the last message of a partition, without headers: the next message differs little.
+type lastMetadata struct {
 	fields [messageFields]record.Field // sorted by key, all after the header fields
 	time   time.Time
 }
 
-func newCommon(p *partition) *common {
-	return &common{fields: [...]record.Field{
+func newLastMetadata(p *partition) *lastMetadata {
+	return &lastMetadata{fields: [...]record.Field{
 		{Key: "kafka.offset"},
 		{Key: "kafka.partition", Value: strconv.Itoa(int(p.number))},
 		{Key: "kafka.timestamp"},
@@ -127,7 +127,7 @@ func newCommon(p *partition) *common {
 }
 
 // of returns the metadata of the next message.
-func (c *common) of(m *kgo.Record, arena *record.Arena) record.Metadata {
+func (c *lastMetadata) of(m *kgo.Record, arena *record.Arena) record.Metadata {
 	offset, millis, nanos := &c.fields[0].Value, &c.fields[2].Value, &c.fields[5].Value
 	if *offset == "" || !m.Timestamp.Equal(c.time) {
 		c.time, *millis, *nanos = m.Timestamp, arena.Int(m.Timestamp.UnixMilli()), arena.Int(m.Timestamp.UnixNano())

@@ -122,7 +122,7 @@ func (r *run) position(offset int64) record.Position {
 	return r.text[start:len(r.text):len(r.text)]
 }
 
-// prefixOf returns the common prefix of the positions of a run, or nil for other positions.
+// prefixOf returns the lastMetadata prefix of the positions of a run, or nil for other positions.
 func prefixOf(pos record.Position) []byte {
 	before, _, ok := bytes.Cut(pos, []byte(offsetMember))
 	if !ok {

@@ -11,7 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/conduit-agent/conduit/plugins/builtin/recordid"
+	"github.com/conduit-agent/conduit/plugins/builtin/common"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
@@ -24,7 +24,7 @@ type hash [16]byte
 
 // piece is a record, or one of several records that processors made from one record and that share its position.
 type piece struct {
-	of     string // see recordid.Of
+	of     string // see common.OriginOf
 	number uint64 // index among consecutive pieces with the same of
 	hash   hash
 }
@@ -34,7 +34,7 @@ func (o *once) pieces(records []record.Record) []piece {
 	all := make([]piece, len(records))
 	before := o.last
 	for i := range records {
-		p := piece{of: recordid.Of(&records[i])}
+		p := piece{of: common.OriginOf(&records[i])}
 		if p.of == before.of {
 			p.number = before.number + 1
 		}

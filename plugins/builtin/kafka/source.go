@@ -15,7 +15,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/conduit-agent/conduit/plugins/builtin/settings"
+	"github.com/conduit-agent/conduit/plugins/builtin/common"
 	"github.com/conduit-agent/conduit/plugins/progress"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
@@ -44,7 +44,7 @@ func (s *sourceSettings) parse(values map[string]string) ([]kgo.Opt, error) {
 	if err := sdk.Decode(values, s); err != nil {
 		return nil, err
 	}
-	if err := settings.CheckItems("topics", s.Topics, wrongTopic, nil); err != nil {
+	if err := common.CheckItems("topics", s.Topics, wrongTopic, nil); err != nil {
 		return nil, err
 	}
 	return s.options()

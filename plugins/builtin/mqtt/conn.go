@@ -14,7 +14,7 @@ import (
 	"github.com/eclipse/paho.golang/packets"
 	"github.com/eclipse/paho.golang/paho"
 
-	"github.com/conduit-agent/conduit/plugins/builtin/settings"
+	"github.com/conduit-agent/conduit/plugins/builtin/common"
 	"github.com/conduit-agent/conduit/plugins/peer"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
@@ -28,7 +28,7 @@ type serverSettings struct {
 	KeepAlive time.Duration `json:"keepAlive" default:"30s" validate:"gt=0" desc:"After so long without a packet the server is asked for one. One that does not answer in half as long more is lost."`
 	Timeout   time.Duration `json:"timeout" default:"10s" validate:"gt=0" desc:"How long connecting, and every answer of the server, may take."`
 
-	settings.TLS
+	common.TLS
 }
 
 func (s *serverSettings) check() error {

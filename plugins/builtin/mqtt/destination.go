@@ -9,8 +9,7 @@ import (
 
 	"github.com/eclipse/paho.golang/paho"
 
-	"github.com/conduit-agent/conduit/plugins/builtin/recordid"
-	"github.com/conduit-agent/conduit/plugins/builtin/settings"
+	"github.com/conduit-agent/conduit/plugins/builtin/common"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 	"github.com/conduit-agent/conduit/plugins/template"
@@ -33,9 +32,9 @@ type Destination struct {
 	id        string
 	topic     *template.Template
 	timeLimit template.TimeLimit
-	client    *connection      // nil when not connected
-	largest   int              // largest packet that the server accepts, in bytes; 0: no limit
-	written   recordid.Written // messages after a refused record that the server already has
+	client    *connection    // nil when not connected
+	largest   int            // largest packet that the server accepts, in bytes; 0: no limit
+	written   common.Written // messages after a refused record that the server already has
 }
 
 // Parameters returns the descriptions of the settings.
@@ -43,11 +42,11 @@ func (d *Destination) Parameters() sdk.Parameters { return sdk.ParametersOf(dest
 
 // Configure validates and stores the settings.
 func (d *Destination) Configure(_ context.Context, values map[string]string) error {
-	return settings.Parse(values, &d.settings, d.check)
+	return common.ParseSettings(values, &d.settings, d.check)
 }
 
 func (d *Destination) check() (err error) {
-	if d.topic, err = settings.Template("topic", d.settings.Topic, checkTopic); err != nil {
+	if d.topic, err = common.ParseTemplate("topic", d.settings.Topic, checkTopic); err != nil {
 		return err
 	}
 	return d.settings.check()

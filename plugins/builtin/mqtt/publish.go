@@ -9,7 +9,7 @@ import (
 	"github.com/eclipse/paho.golang/packets"
 	"github.com/eclipse/paho.golang/paho"
 
-	"github.com/conduit-agent/conduit/plugins/builtin/backoff"
+	"github.com/conduit-agent/conduit/plugins/builtin/common"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
@@ -28,11 +28,11 @@ type recordError struct {
 // publish publishes messages in order and retries after temporary failures. It returns the number of messages that the
 // server has, and the error of the next one.
 func (d *Destination) publish(ctx context.Context, messages []paho.Publish) (done int, err error) {
-	var again backoff.Backoff
+	var again common.Backoff
 	for begin := time.Now(); done < len(messages); {
 		n, err := d.try(ctx, messages[done:])
 		if done += n; n > 0 {
-			begin, again = time.Now(), backoff.Backoff{}
+			begin, again = time.Now(), common.Backoff{}
 		}
 		switch {
 		case err == nil:

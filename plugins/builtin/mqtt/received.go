@@ -5,7 +5,7 @@ import (
 
 	"github.com/eclipse/paho.golang/paho"
 
-	"github.com/conduit-agent/conduit/plugins/builtin/sources"
+	"github.com/conduit-agent/conduit/plugins/builtin/common"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
@@ -14,7 +14,7 @@ import (
 // ids and marked as duplicates. The packet id and a hash identify messages that are already read; these are not read
 // again.
 type received struct {
-	*sources.Inbox[*message]
+	*common.Inbox[*message]
 	most   int        // maximum number of queued messages
 	buffer sdk.Buffer // memory budget of the host: messages of Queue
 
@@ -40,7 +40,7 @@ type leftOut struct {
 }
 
 func newReceived(most int, buffer sdk.Buffer) *received {
-	return &received{Inbox: sources.NewInbox[*message](), most: most, buffer: buffer, byID: map[uint16]*message{}}
+	return &received{Inbox: common.NewInbox[*message](), most: most, buffer: buffer, byID: map[uint16]*message{}}
 }
 
 // put queues a message. It returns false when the message is dropped: the server limits the number of unacknowledged

@@ -10,8 +10,7 @@ import (
 
 	"github.com/eclipse/paho.golang/paho"
 
-	"github.com/conduit-agent/conduit/plugins/builtin/backoff"
-	"github.com/conduit-agent/conduit/plugins/builtin/settings"
+	"github.com/conduit-agent/conduit/plugins/builtin/common"
 	"github.com/conduit-agent/conduit/plugins/peer"
 	"github.com/conduit-agent/conduit/plugins/progress"
 	"github.com/conduit-agent/conduit/plugins/record"
@@ -51,8 +50,8 @@ func (s *Source) Parameters() sdk.Parameters { return sdk.ParametersOf(sourceSet
 
 // Configure validates and stores the settings.
 func (s *Source) Configure(_ context.Context, values map[string]string) error {
-	return settings.Parse(values, &s.settings, func() error {
-		if err := settings.CheckItems("topics", s.settings.Topics, wrongFilter, overlap); err != nil {
+	return common.ParseSettings(values, &s.settings, func() error {
+		if err := common.CheckItems("topics", s.settings.Topics, wrongFilter, overlap); err != nil {
 			return err
 		}
 		return s.settings.check()
@@ -74,7 +73,7 @@ func (s *Source) Open(ctx context.Context, pos record.Position) (err error) {
 
 // run connects, and reconnects with backoff after each lost connection.
 func (s *Source) run(ctx context.Context) {
-	var again backoff.Backoff
+	var again common.Backoff
 	for {
 		err := sdk.Contain(func() error { return s.session(ctx, &again) })
 		if ctx.Err() != nil {
@@ -104,7 +103,7 @@ func (s *Source) Progress() progress.Report {
 type lostError struct{ error }
 
 // session receives over one connection, until it is lost or ctx ends.
-func (s *Source) session(ctx context.Context, again *backoff.Backoff) error {
+func (s *Source) session(ctx context.Context, again *common.Backoff) error {
 	closed := make(chan string, 1)
 	own := newSession()
 	client, err := s.settings.connect(ctx, own, paho.ClientConfig{

@@ -9,14 +9,14 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 
+	"github.com/conduit-agent/conduit/plugins/builtin/common"
 	"github.com/conduit-agent/conduit/plugins/builtin/mysql/replica"
-	"github.com/conduit-agent/conduit/plugins/builtin/settings"
 	"github.com/conduit-agent/conduit/plugins/builtin/sqlsink"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
 type (
-	tlsSettings   = settings.TLS
+	tlsSettings   = common.TLS
 	tableSettings = sqlsink.Settings
 )
 
@@ -33,7 +33,7 @@ type server struct {
 
 // config returns the configuration of the driver.
 func (s *server) config() (*mysql.Config, error) {
-	if err := settings.CheckAddress("address", s.Address); err != nil {
+	if err := common.CheckAddress("address", s.Address); err != nil {
 		return nil, err
 	}
 	c := mysql.NewConfig()

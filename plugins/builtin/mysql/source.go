@@ -10,9 +10,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/conduit-agent/conduit/plugins/builtin/backoff"
+	"github.com/conduit-agent/conduit/plugins/builtin/common"
 	"github.com/conduit-agent/conduit/plugins/builtin/mysql/replica"
-	"github.com/conduit-agent/conduit/plugins/builtin/sources"
 	"github.com/conduit-agent/conduit/plugins/progress"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
@@ -25,7 +24,7 @@ type Source struct {
 	settings sourceSettings
 	log      *slog.Logger
 
-	*sources.Queue
+	*common.Queue
 	cancel  context.CancelFunc
 	running sync.WaitGroup
 
@@ -71,7 +70,7 @@ func (s *Source) Open(ctx context.Context, p record.Position) error {
 		return err
 	}
 	ctx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
-	s.Queue = sources.NewQueue(ctx, maxBatches)
+	s.Queue = common.NewQueue(ctx, maxBatches)
 	s.running.Go(func() { s.run(ctx) })
 	s.running.Go(func() {
 		if err := sdk.Contain(func() error { s.watch(ctx); return nil }); err != nil {
@@ -228,10 +227,10 @@ func (s *Source) Teardown(context.Context) error {
 
 // run reads until ctx ends or a permanent error occurs.
 func (s *Source) run(ctx context.Context) {
-	var wait backoff.Backoff
+	var wait common.Backoff
 	for first := true; ctx.Err() == nil; first = false {
 		err := sdk.Contain(func() error {
-			return s.session(ctx, first, func() { wait = backoff.Backoff{}; s.monitor.connected() })
+			return s.session(ctx, first, func() { wait = common.Backoff{}; s.monitor.connected() })
 		})
 		if ctx.Err() != nil {
 			return

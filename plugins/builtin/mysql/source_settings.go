@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/conduit-agent/conduit/plugins/builtin/common"
 	"github.com/conduit-agent/conduit/plugins/builtin/mysql/replica"
-	"github.com/conduit-agent/conduit/plugins/builtin/settings"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
@@ -55,7 +55,7 @@ func (s *sourceSettings) parse(_ context.Context, given map[string]string) error
 		return sdk.SettingError{Setting: "tables", Message: "* stands alone"}
 	}
 	sameTable := func(a, b string) bool { return s.patternOf(a) == s.patternOf(b) }
-	if err := settings.CheckItems("tables", s.Tables, wrongTable, sameTable); err != nil {
+	if err := common.CheckItems("tables", s.Tables, wrongTable, sameTable); err != nil {
 		return err
 	}
 	if _, err := s.config(); err != nil {

@@ -14,7 +14,7 @@ import (
 	client "github.com/nats-io/nats.go"
 	"github.com/nats-io/nkeys"
 
-	"github.com/conduit-agent/conduit/plugins/builtin/settings"
+	"github.com/conduit-agent/conduit/plugins/builtin/common"
 	"github.com/conduit-agent/conduit/plugins/peer"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
@@ -30,7 +30,7 @@ type serverSettings struct {
 	Credentials string        `json:"auth.credentials" desc:"Content of a file with a JWT and its key. By reference, such as ${file:/etc/conduit/nats.creds}."`
 	Timeout     time.Duration `json:"timeout" default:"10s" validate:"gt=0" desc:"How long connecting, and every answer of the server, may take."`
 
-	settings.TLS
+	common.TLS
 }
 
 func (s *serverSettings) check() error {

@@ -10,8 +10,7 @@ import (
 
 	client "github.com/nats-io/nats.go"
 
-	"github.com/conduit-agent/conduit/plugins/builtin/backoff"
-	"github.com/conduit-agent/conduit/plugins/builtin/sources"
+	"github.com/conduit-agent/conduit/plugins/builtin/common"
 	"github.com/conduit-agent/conduit/plugins/peer"
 	"github.com/conduit-agent/conduit/plugins/progress"
 	"github.com/conduit-agent/conduit/plugins/record"
@@ -24,7 +23,7 @@ import (
 type subscriber struct {
 	settings *sourceSettings
 	log      *slog.Logger
-	numbers  sources.Numbers // owned by read
+	numbers  common.Numbers // owned by read
 	latest   progress.Latest
 	skips    progress.Skips // safe for concurrent use
 
@@ -40,7 +39,7 @@ type subscriber struct {
 }
 
 func (s *subscriber) open(ctx context.Context, pos record.Position) (err error) {
-	if s.numbers, err = sources.NewNumbers(pos); err != nil {
+	if s.numbers, err = common.NewNumbers(pos); err != nil {
 		return err
 	}
 	s.buffer = sdk.NewBuffer(ctx)
@@ -52,7 +51,7 @@ func (s *subscriber) open(ctx context.Context, pos record.Position) (err error) 
 
 func (s *subscriber) run(ctx context.Context) {
 	defer close(s.done)
-	backoff.Repeat(ctx, func(works func()) error { return s.session(ctx, works) }, func(err error) bool {
+	common.Repeat(ctx, func(works func()) error { return s.session(ctx, works) }, func(err error) bool {
 		if errors.As(err, new(refusedError)) || sdk.Panicked(err) {
 			s.fail(err)
 			return false

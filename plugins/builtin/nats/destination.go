@@ -10,9 +10,7 @@ import (
 	client "github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/conduit-agent/conduit/plugins/builtin/backoff"
-	"github.com/conduit-agent/conduit/plugins/builtin/recordid"
-	"github.com/conduit-agent/conduit/plugins/builtin/settings"
+	"github.com/conduit-agent/conduit/plugins/builtin/common"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 	"github.com/conduit-agent/conduit/plugins/template"
@@ -42,7 +40,7 @@ type Destination struct {
 	settings  destinationSettings
 	subject   *template.Template
 	timeLimit template.TimeLimit
-	ids       recordid.Sequence
+	ids       common.RecordIDs
 	conn      *conn // nil when not connected
 	js        jetstream.JetStream
 }
@@ -52,9 +50,9 @@ func (d *Destination) Parameters() sdk.Parameters { return sdk.ParametersOf(dest
 
 // Configure validates and stores the settings.
 func (d *Destination) Configure(_ context.Context, values map[string]string) error {
-	err := settings.Parse(values, &d.settings, d.settings.check)
+	err := common.ParseSettings(values, &d.settings, d.settings.check)
 	if err == nil {
-		d.subject, err = settings.Template("subject", d.settings.Subject, checkSubject)
+		d.subject, err = common.ParseTemplate("subject", d.settings.Subject, checkSubject)
 	}
 	return err
 }
@@ -74,7 +72,7 @@ func (d *Destination) Write(ctx context.Context, records []record.Record) (n int
 	d.timeLimit.Begin(ctx)
 	defer func() { d.ids.Wrote(n, err) }()
 	messages, refused := d.messages(ctx, records)
-	var again backoff.Backoff
+	var again common.Backoff
 	for begin := time.Now(); n < len(messages); {
 		done, err := d.try(ctx, messages[n:])
 		n += done

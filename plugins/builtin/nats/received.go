@@ -8,7 +8,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/conduit-agent/conduit/plugins/builtin/sources"
+	"github.com/conduit-agent/conduit/plugins/builtin/common"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 	"github.com/conduit-agent/conduit/spec/notify"
 )
@@ -16,7 +16,7 @@ import (
 // received holds received messages: those not yet read, and those read but not acknowledged. After a lost connection
 // the server delivers them again. Their sequence numbers identify them, and they are not read again.
 type received struct {
-	*sources.Inbox[*message]
+	*common.Inbox[*message]
 
 	most   int64      // maximum bytes of Queue; one message always fits
 	buffer sdk.Buffer // memory budget of the host for Queue
@@ -37,7 +37,7 @@ type message struct {
 }
 
 func newReceived(at uint64, most int64, buffer sdk.Buffer) *received {
-	return &received{Inbox: sources.NewInbox[*message](), most: most, buffer: buffer, last: at, acked: at, freed: notify.NewSignal()}
+	return &received{Inbox: common.NewInbox[*message](), most: most, buffer: buffer, last: at, acked: at, freed: notify.NewSignal()}
 }
 
 // put queues a message.

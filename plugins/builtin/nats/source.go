@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/conduit-agent/conduit/plugins/builtin/settings"
+	"github.com/conduit-agent/conduit/plugins/builtin/common"
 	"github.com/conduit-agent/conduit/plugins/progress"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
@@ -36,7 +36,7 @@ func (s *sourceSettings) check() error {
 	case !core && s.Queue != "":
 		return wrong("queue", "needs type core")
 	}
-	if err := settings.CheckItems("subjects", s.Subjects, wrongSubject, overlap); err != nil {
+	if err := common.CheckItems("subjects", s.Subjects, wrongSubject, overlap); err != nil {
 		return err
 	}
 	return s.serverSettings.check()
@@ -68,7 +68,7 @@ func (s *Source) Configure(_ context.Context, values map[string]string) error {
 }
 
 func (s *sourceSettings) parse(values map[string]string) error {
-	return settings.Parse(values, s, s.check)
+	return common.ParseSettings(values, s, s.check)
 }
 
 // Open starts connecting in the background. The source waits for a server that is not available.

@@ -11,7 +11,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/conduit-agent/conduit/plugins/builtin/backoff"
+	"github.com/conduit-agent/conduit/plugins/builtin/common"
 	"github.com/conduit-agent/conduit/plugins/progress"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
@@ -49,7 +49,7 @@ func (s *stream) open(ctx context.Context, pos record.Position) (err error) {
 
 func (s *stream) run(ctx context.Context) {
 	defer close(s.done)
-	backoff.Repeat(ctx, func(works func()) error { return s.session(ctx, works) }, func(err error) bool {
+	common.Repeat(ctx, func(works func()) error { return s.session(ctx, works) }, func(err error) bool {
 		if errors.As(err, new(gapError)) || errors.As(err, new(refusedError)) || sdk.Panicked(err) {
 			s.inbox.Fail(err)
 			return false

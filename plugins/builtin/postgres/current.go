@@ -9,7 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"github.com/conduit-agent/conduit/plugins/builtin/backoff"
+	"github.com/conduit-agent/conduit/plugins/builtin/common"
 	"github.com/conduit-agent/conduit/plugins/builtin/postgres/pg"
 	"github.com/conduit-agent/conduit/plugins/builtin/postgres/pgoutput"
 )
@@ -61,7 +61,7 @@ func (c *currentRows) complete(ctx context.Context, r *relation,
 	if err := c.connect(ctx); err != nil {
 		return false, err
 	}
-	for wait := (backoff.Backoff{}); ; {
+	for wait := (common.Backoff{}); ; {
 		visible, exists, err := c.read(ctx, r, row, xid)
 		if err != nil || visible {
 			return exists, err

@@ -12,7 +12,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"github.com/conduit-agent/conduit/plugins/builtin/backoff"
+	"github.com/conduit-agent/conduit/plugins/builtin/common"
 	"github.com/conduit-agent/conduit/plugins/builtin/postgres/pg"
 )
 
@@ -424,7 +424,7 @@ func (s *setup) copySlot(ctx context.Context, from string) error {
 
 // dropSlot removes the slot, and terminates the session that uses it.
 func (s *setup) dropSlot(ctx context.Context) error {
-	var wait backoff.Backoff
+	var wait common.Backoff
 	for {
 		found, err := s.slot(ctx)
 		if err != nil || !found.exists {

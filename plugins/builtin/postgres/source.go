@@ -12,10 +12,9 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"github.com/conduit-agent/conduit/plugins/builtin/backoff"
+	"github.com/conduit-agent/conduit/plugins/builtin/common"
 	"github.com/conduit-agent/conduit/plugins/builtin/postgres/pg"
 	"github.com/conduit-agent/conduit/plugins/builtin/postgres/pgoutput"
-	"github.com/conduit-agent/conduit/plugins/builtin/sources"
 	"github.com/conduit-agent/conduit/plugins/progress"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
@@ -28,7 +27,7 @@ type Source struct {
 	log      *slog.Logger
 	schemas  *schemas
 
-	*sources.Queue
+	*common.Queue
 	cancel context.CancelFunc
 	done   sync.WaitGroup
 	rescan chan struct{} // capacity one: there are new tables
@@ -100,7 +99,7 @@ func (s *Source) Open(ctx context.Context, p record.Position) error {
 // start starts the goroutines that Teardown ends.
 func (s *Source) start(ctx context.Context) {
 	ctx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
-	s.Queue, s.rescan = sources.NewQueue(ctx, maxBatches), make(chan struct{}, 1)
+	s.Queue, s.rescan = common.NewQueue(ctx, maxBatches), make(chan struct{}, 1)
 	s.confirmer.snapshot(len(s.todo) > 0)
 	s.done.Go(func() { s.run(ctx) })
 	s.done.Go(func() {
@@ -337,7 +336,7 @@ func (s *Source) Teardown(context.Context) error {
 
 // run reads until ctx ends or a permanent error occurs.
 func (s *Source) run(ctx context.Context) {
-	backoff.Repeat(ctx, func(works func()) error {
+	common.Repeat(ctx, func(works func()) error {
 		err := s.session(ctx, func() { works(); s.monitor.connected() })
 		if errors.Is(err, errRescan) {
 			if err = s.prepare(ctx, &position{Type: typeStream}); err == nil {

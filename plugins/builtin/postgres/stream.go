@@ -13,7 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgproto3"
 
-	"github.com/conduit-agent/conduit/plugins/builtin/backoff"
+	"github.com/conduit-agent/conduit/plugins/builtin/common"
 	"github.com/conduit-agent/conduit/plugins/builtin/postgres/pg"
 	"github.com/conduit-agent/conduit/plugins/builtin/postgres/pgoutput"
 	"github.com/conduit-agent/conduit/plugins/record"
@@ -137,7 +137,7 @@ func (st *stream) inUse(ctx context.Context, cause error) error {
 	}
 	defer pg.Close(conn)
 	deadline := time.Now().Add(slotReleaseTimeout)
-	for wait := (backoff.Backoff{}); ; {
+	for wait := (common.Backoff{}); ; {
 		r, err := pg.Row(ctx, conn, `SELECT coalesce(s.active_pid, 0), coalesce(a.application_name, ''), coalesce(host(a.client_addr), 'a local socket')
 			FROM pg_catalog.pg_replication_slots s LEFT JOIN pg_catalog.pg_stat_activity a ON a.pid = s.active_pid WHERE s.slot_name = $1`, st.settings.Slot)
 		if err != nil {

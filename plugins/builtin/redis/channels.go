@@ -6,18 +6,18 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
-	"github.com/conduit-agent/conduit/plugins/builtin/sources"
+	"github.com/conduit-agent/conduit/plugins/builtin/common"
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
 // channels subscribes to channels. Messages published while there is no connection are lost: the server keeps none.
 type channels struct {
 	settings *sourceSettings
-	numbers  sources.Numbers
+	numbers  common.Numbers
 }
 
 func newChannels(settings *sourceSettings, pos record.Position) (*channels, error) {
-	n, err := sources.NewNumbers(pos)
+	n, err := common.NewNumbers(pos)
 	return &channels{settings: settings, numbers: n}, err
 }
 

@@ -15,7 +15,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
-	"github.com/conduit-agent/conduit/plugins/builtin/settings"
+	"github.com/conduit-agent/conduit/plugins/builtin/common"
 	"github.com/conduit-agent/conduit/plugins/peer"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
@@ -27,7 +27,7 @@ type serverSettings struct {
 	Password string        `json:"auth.password" desc:"Password. By reference, such as ${file:/etc/conduit/redis-password}."`
 	Timeout  time.Duration `json:"timeout" default:"10s" validate:"gt=0" desc:"How long connecting, and every answer of the server, may take."`
 
-	settings.TLS
+	common.TLS
 }
 
 func (s *serverSettings) check() error {

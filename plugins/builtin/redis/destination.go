@@ -8,8 +8,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
-	"github.com/conduit-agent/conduit/plugins/builtin/backoff"
-	"github.com/conduit-agent/conduit/plugins/builtin/settings"
+	"github.com/conduit-agent/conduit/plugins/builtin/common"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 	"github.com/conduit-agent/conduit/plugins/template"
@@ -53,8 +52,8 @@ func (d *Destination) Parameters() sdk.Parameters { return sdk.ParametersOf(dest
 
 // Configure validates and stores the settings.
 func (d *Destination) Configure(_ context.Context, values map[string]string) error {
-	return settings.Parse(values, &d.settings, func() (err error) {
-		if d.key, err = settings.Template("key", d.settings.Key, nil); err != nil {
+	return common.ParseSettings(values, &d.settings, func() (err error) {
+		if d.key, err = common.ParseTemplate("key", d.settings.Key, nil); err != nil {
 			return err
 		}
 		return d.settings.check()
@@ -136,7 +135,7 @@ func (d *Destination) writeAll(ctx context.Context, all []element) (done int, er
 
 // write writes elements and retries after temporary failures.
 func (d *Destination) write(ctx context.Context, all []element) (done int, err error) {
-	var again backoff.Backoff
+	var again common.Backoff
 	for begin := time.Now(); ; {
 		n, err := d.try(ctx, all[done:])
 		done += n

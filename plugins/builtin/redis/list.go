@@ -9,7 +9,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
-	"github.com/conduit-agent/conduit/plugins/builtin/sources"
+	"github.com/conduit-agent/conduit/plugins/builtin/common"
 	"github.com/conduit-agent/conduit/plugins/progress"
 	"github.com/conduit-agent/conduit/plugins/record"
 )
@@ -22,7 +22,7 @@ type list struct {
 	log        *slog.Logger
 	latest     *progress.Latest
 	processing string
-	numbers    sources.Numbers
+	numbers    common.Numbers
 	resume     bool // the processing list may have unread elements; owned by read
 
 	mu    sync.Mutex
@@ -41,7 +41,7 @@ func (s *sourceSettings) processing(ctx context.Context) string {
 }
 
 func newList(ctx context.Context, settings *sourceSettings, log *slog.Logger, latest *progress.Latest, pos record.Position) (*list, error) {
-	n, err := sources.NewNumbers(pos)
+	n, err := common.NewNumbers(pos)
 	return &list{settings: settings, log: log, latest: latest, processing: settings.processing(ctx), numbers: n, base: -1}, err
 }
 

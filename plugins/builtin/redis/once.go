@@ -5,7 +5,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
-	"github.com/conduit-agent/conduit/plugins/builtin/recordid"
+	"github.com/conduit-agent/conduit/plugins/builtin/common"
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
@@ -13,15 +13,15 @@ import (
 // of a single script call.
 type once struct {
 	key      string
-	sequence recordid.Sequence
+	sequence common.RecordIDs
 
-	known map[recordid.ID]struct{} // written before connecting; nil when they cannot occur again
-	kept  []int                    // number of ids in each element, oldest first
-	sum   int                      // sum of kept
-	since int                      // ids added since connecting
+	known map[common.RecordID]struct{} // written before connecting; nil when they cannot occur again
+	kept  []int                        // number of ids in each element, oldest first
+	sum   int                          // sum of kept
+	since int                          // ids added since connecting
 }
 
-const idBytes = len(recordid.ID{})
+const idBytes = len(common.RecordID{})
 
 // identify sets the record ids of elements.
 func (o *once) identify(records []record.Record, all []element) {
@@ -39,11 +39,11 @@ func (o *once) load(c redis.Conn) error {
 	if err != nil {
 		return fmt.Errorf("cannot read the positions in %s: %w", o.key, err)
 	}
-	o.known, o.kept, o.sum, o.since = map[recordid.ID]struct{}{}, nil, 0, 0
+	o.known, o.kept, o.sum, o.since = map[common.RecordID]struct{}{}, nil, 0, 0
 	for _, e := range elements {
 		n := len(e) / idBytes
 		for i := range n {
-			o.known[recordid.ID(e[i*idBytes:(i+1)*idBytes])] = struct{}{}
+			o.known[common.RecordID(e[i*idBytes:(i+1)*idBytes])] = struct{}{}
 		}
 		o.kept, o.sum = append(o.kept, n), o.sum+n
 	}
@@ -53,7 +53,7 @@ func (o *once) load(c redis.Conn) error {
 // unknown returns the elements that are not written yet.
 func (o *once) unknown(all []element) (left []element) {
 	for _, e := range all {
-		if _, ok := o.known[recordid.ID(e.id)]; !ok {
+		if _, ok := o.known[common.RecordID(e.id)]; !ok {
 			left = append(left, e)
 		}
 	}
@@ -62,7 +62,7 @@ func (o *once) unknown(all []element) (left []element) {
 
 // old returns the number of elements of the list that are no longer needed.
 func (o *once) old() (n int) {
-	for sum := o.sum; n < len(o.kept) && sum-o.kept[n] >= recordid.Window; n++ {
+	for sum := o.sum; n < len(o.kept) && sum-o.kept[n] >= common.IDWindow; n++ {
 		sum -= o.kept[n]
 	}
 	return n
@@ -78,7 +78,7 @@ func (o *once) noted(n int) {
 	if n > 0 {
 		o.kept, o.sum = append(o.kept, n), o.sum+n
 	}
-	if o.since += n; o.since > recordid.Window {
+	if o.since += n; o.since > common.IDWindow {
 		o.known = nil // all outstanding records have arrived
 	}
 }

@@ -103,7 +103,7 @@ func overlap(a, b string) bool {
 			case j > 0 && y[j-1].star: // the star of y also matches this part
 				next[j] = true
 			}
-			if j < len(y) && reached[j] && !x[i].star && !y[j].star && common(&x[i], &y[j]) {
+			if j < len(y) && reached[j] && !x[i].star && !y[j].star && intersect(&x[i], &y[j]) {
 				next[j+1] = true
 			}
 		}
@@ -111,7 +111,7 @@ func overlap(a, b string) bool {
 	}
 }
 
-func common(a, b *one) bool {
+func intersect(a, b *one) bool {
 	for i := range a.bytes {
 		if a.bytes[i] && b.bytes[i] {
 			return true

@@ -9,8 +9,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
-	"github.com/conduit-agent/conduit/plugins/builtin/backoff"
-	"github.com/conduit-agent/conduit/plugins/builtin/settings"
+	"github.com/conduit-agent/conduit/plugins/builtin/common"
 	"github.com/conduit-agent/conduit/plugins/progress"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
@@ -39,7 +38,7 @@ func (s *sourceSettings) check() error {
 	case s.Processing != "" && s.Processing == s.Key[0]:
 		return sdk.SettingError{Setting: "processing", Message: "must be another key than key"}
 	}
-	if err := settings.CheckItems("key", s.Key, s.wrongKey, overlap); err != nil {
+	if err := common.CheckItems("key", s.Key, s.wrongKey, overlap); err != nil {
 		return err
 	}
 	return s.serverSettings.check()
@@ -72,7 +71,7 @@ func (s *Source) Parameters() sdk.Parameters { return sdk.ParametersOf(sourceSet
 
 // Configure validates and stores the settings.
 func (s *Source) Configure(_ context.Context, values map[string]string) error {
-	return settings.Parse(values, &s.settings, s.settings.check)
+	return common.ParseSettings(values, &s.settings, s.settings.check)
 }
 
 // Open prepares the source. Read connects, and waits for a server that is not available.
@@ -99,7 +98,7 @@ type link struct {
 	settings *serverSettings
 	log      *slog.Logger
 	conn     redis.Conn // nil when not connected
-	again    backoff.Backoff
+	again    common.Backoff
 	latest   progress.Latest
 }
 
@@ -123,7 +122,7 @@ func (l *link) read(ctx context.Context, from reader) ([]record.Record, error) {
 				return nil, err
 			}
 		default:
-			l.again = backoff.Backoff{}
+			l.again = common.Backoff{}
 			if len(records) > 0 {
 				return records, nil
 			}

@@ -9,8 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/conduit-agent/conduit/plugins/builtin/backoff"
-	"github.com/conduit-agent/conduit/plugins/builtin/recordid"
+	"github.com/conduit-agent/conduit/plugins/builtin/common"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 	"github.com/conduit-agent/conduit/plugins/template"
@@ -39,7 +38,7 @@ type Destination struct {
 	timeLimit template.TimeLimit
 	bucket    *bucket // nil before Open
 	ledger    *ledger // nil unless the effect is exactly once
-	ids       recordid.Sequence
+	ids       common.RecordIDs
 	last      int64 // number of the last object
 }
 
@@ -99,7 +98,7 @@ func (d *Destination) Open(ctx context.Context) (err error) {
 type item struct {
 	*record.Record
 	index  int // in the records of a Write
-	id     recordid.ID
+	id     common.RecordID
 	prefix string // if the prefix is a template
 }
 
@@ -230,7 +229,7 @@ func (s *destinationSettings) header() http.Header {
 
 // retry repeats a request until it succeeds, fails permanently, or times out.
 func (d *Destination) retry(ctx context.Context, single bool, request func() error) error {
-	var again backoff.Backoff
+	var again common.Backoff
 	for begin := time.Now(); ; {
 		err := request()
 		switch {

@@ -14,7 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/conduit-agent/conduit/plugins/builtin/recordid"
+	"github.com/conduit-agent/conduit/plugins/builtin/common"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 	"github.com/conduit-agent/conduit/spec/texts"
 )
@@ -30,12 +30,12 @@ type ledger struct {
 	epoch  string
 	object func(number int64) string // returns the key
 
-	next    int64                    // number of the next object
-	known   map[recordid.ID]struct{} // written before the ledger was opened; nil when they cannot arrive again
-	since   int                      // records written since then
-	batches [][]recordid.ID          // in the window, oldest first
-	kept    int                      // ids in batches
-	entries []entry                  // in the store
+	next    int64                        // number of the next object
+	known   map[common.RecordID]struct{} // written before the ledger was opened; nil when they cannot arrive again
+	since   int                          // records written since then
+	batches [][]common.RecordID          // in the window, oldest first
+	kept    int                          // ids in batches
+	entries []entry                      // in the store
 }
 
 // entry is the name of an entry.
@@ -107,7 +107,7 @@ func (l *ledger) load(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	l.known, l.since, l.batches, l.kept, l.entries, l.epoch = map[recordid.ID]struct{}{}, 0, nil, 0, all, newEpoch()
+	l.known, l.since, l.batches, l.kept, l.entries, l.epoch = map[common.RecordID]struct{}{}, 0, nil, 0, all, newEpoch()
 	switch {
 	case len(all) == 0:
 		l.next = time.Now().UnixNano() // above the numbers of a former connector
@@ -191,12 +191,12 @@ func (l *ledger) read(ctx context.Context, entries []entry) error {
 // learn adds the ids in an entry to the written ones.
 func (l *ledger) learn(content []byte) {
 	if l.known == nil {
-		l.known = map[recordid.ID]struct{}{}
+		l.known = map[common.RecordID]struct{}{}
 	}
-	const size = len(recordid.ID{})
-	var ids []recordid.ID
+	const size = len(common.RecordID{})
+	var ids []common.RecordID
 	for ; len(content) >= size; content = content[size:] {
-		id := recordid.ID(content[:size])
+		id := common.RecordID(content[:size])
 		l.known[id] = struct{}{}
 		ids = append(ids, id)
 	}
@@ -208,9 +208,9 @@ func (l *ledger) learn(content []byte) {
 }
 
 // remember keeps ids for checkpoints while they are in the window.
-func (l *ledger) remember(ids []recordid.ID) {
+func (l *ledger) remember(ids []common.RecordID) {
 	l.batches, l.kept = append(l.batches, ids), l.kept+len(ids)
-	for l.kept-len(l.batches[0]) >= recordid.Window {
+	for l.kept-len(l.batches[0]) >= common.IDWindow {
 		l.kept -= len(l.batches[0])
 		l.batches = l.batches[1:]
 	}
@@ -228,7 +228,7 @@ func (l *ledger) without(items []item) []item {
 // unchanged.
 func (l *ledger) put(ctx context.Context, header http.Header, body []byte, items []item) error {
 	e := entry{l.next, l.epoch, l.next%checkpointEvery == 0}
-	ids := make([]recordid.ID, len(items))
+	ids := make([]common.RecordID, len(items))
 	for i := range items {
 		ids[i] = items[i].id
 	}
@@ -250,8 +250,8 @@ func (l *ledger) put(ctx context.Context, header http.Header, body []byte, items
 	return nil
 }
 
-func (l *ledger) content(e entry, ids []recordid.ID) (content []byte) {
-	batches := [][]recordid.ID{ids}
+func (l *ledger) content(e entry, ids []common.RecordID) (content []byte) {
+	batches := [][]common.RecordID{ids}
 	if e.checkpoint {
 		batches = append(slices.Clone(l.batches), ids)
 	}
@@ -291,9 +291,9 @@ func (l *ledger) entryOf(ctx context.Context, epoch string) ([]byte, error) {
 }
 
 // written records a written object, and removes the entries that a checkpoint replaces.
-func (l *ledger) written(ctx context.Context, e entry, ids []recordid.ID) {
+func (l *ledger) written(ctx context.Context, e entry, ids []common.RecordID) {
 	l.remember(ids)
-	if l.since += len(ids); l.since > recordid.Window {
+	if l.since += len(ids); l.since > common.IDWindow {
 		l.known = nil // all outstanding records arrived long ago
 	}
 	if e.checkpoint {

@@ -11,7 +11,7 @@ import (
 
 	"github.com/minio/minio-go/v7/pkg/credentials"
 
-	"github.com/conduit-agent/conduit/plugins/builtin/settings"
+	"github.com/conduit-agent/conduit/plugins/builtin/common"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
@@ -29,7 +29,7 @@ type bucketSettings struct {
 	Profile         string        `json:"aws.profile" desc:"Profile in the file of the identity. Nothing: AWS_PROFILE, or default."`
 	Timeout         time.Duration `json:"timeout" default:"30s" validate:"gt=0" desc:"How long a request may take. Bodies have a second more for each 256 KiB."`
 
-	settings.TLS
+	common.TLS
 }
 
 func (s *bucketSettings) check(ctx context.Context) error {

@@ -8,8 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/conduit-agent/conduit/plugins/builtin/backoff"
-	"github.com/conduit-agent/conduit/plugins/builtin/settings"
+	"github.com/conduit-agent/conduit/plugins/builtin/common"
 	"github.com/conduit-agent/conduit/plugins/progress"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
@@ -67,7 +66,7 @@ func (s *Source) Parameters() sdk.Parameters { return sdk.ParametersOf(sourceSet
 
 // Configure checks and keeps the settings.
 func (s *Source) Configure(ctx context.Context, values map[string]string) error {
-	return settings.Parse(values, &s.settings, func() error { return s.settings.check(ctx) })
+	return common.ParseSettings(values, &s.settings, func() error { return s.settings.check(ctx) })
 }
 
 // Open returns when the bucket has been found.
@@ -191,7 +190,7 @@ func (s *Source) underWay(ctx context.Context) ([]upload, error) {
 
 // Read returns objects as records.
 func (s *Source) Read(ctx context.Context) ([]record.Record, error) {
-	var again backoff.Backoff
+	var again common.Backoff
 	for {
 		records, err := s.try(ctx)
 		switch {
@@ -200,7 +199,7 @@ func (s *Source) Read(ctx context.Context) ([]record.Record, error) {
 		case len(records) > 0:
 			return records, nil
 		case err == nil:
-			again = backoff.Backoff{}
+			again = common.Backoff{}
 			continue
 		case !isPassing(err):
 			return nil, err

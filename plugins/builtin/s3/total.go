@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/conduit-agent/conduit/plugins/builtin/backoff"
+	"github.com/conduit-agent/conduit/plugins/builtin/common"
 	"github.com/conduit-agent/conduit/plugins/progress"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
@@ -57,7 +57,7 @@ func (g *gauge) setTotal(n int64) {
 // each calls do with the objects below the prefixes after a key, which is below the first prefix, or "" for all. It
 // retries until ctx ends if the store does not answer.
 func (b *bucket) each(ctx context.Context, prefixes []string, after string, do func(object)) error {
-	var again backoff.Backoff
+	var again common.Backoff
 	for len(prefixes) > 0 {
 		page, err := b.page(ctx, prefixes[0], within(after, prefixes[0]))
 		switch {
@@ -71,7 +71,7 @@ func (b *bucket) each(ctx context.Context, prefixes []string, after string, do f
 		case len(page) == 0:
 			prefixes = prefixes[1:]
 		}
-		again = backoff.Backoff{}
+		again = common.Backoff{}
 		for _, o := range page {
 			after = o.Key
 			do(o)

@@ -13,9 +13,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/conduit-agent/conduit/plugins/builtin/backoff"
-	"github.com/conduit-agent/conduit/plugins/builtin/settings"
-	"github.com/conduit-agent/conduit/plugins/builtin/sources"
+	"github.com/conduit-agent/conduit/plugins/builtin/common"
 	"github.com/conduit-agent/conduit/plugins/progress"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
@@ -47,7 +45,7 @@ func (s *sourceSettings) parse(ctx context.Context, given map[string]string) err
 		return ""
 	}
 	sameTable := func(a, b string) bool { return strings.EqualFold(a, b) }
-	if err := settings.CheckItems("tables", s.Tables, wrong, sameTable); err != nil {
+	if err := common.CheckItems("tables", s.Tables, wrong, sameTable); err != nil {
 		return err
 	}
 	for _, a := range s.Again {
@@ -78,7 +76,7 @@ type Source struct {
 	settings sourceSettings
 	log      *slog.Logger
 
-	*sources.Queue
+	*common.Queue
 	cancel context.CancelFunc
 	done   sync.WaitGroup
 
@@ -114,7 +112,7 @@ func (s *Source) Open(ctx context.Context, p record.Position) (err error) {
 	}
 	s.monitor.acked = s.at
 	ctx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
-	s.Queue = sources.NewQueue(ctx, 0)
+	s.Queue = common.NewQueue(ctx, 0)
 	s.done.Go(func() { s.run(ctx) })
 	return nil
 }
@@ -226,7 +224,7 @@ func (s *Source) Teardown(context.Context) error {
 
 // run reads until ctx ends or a permanent error occurs.
 func (s *Source) run(ctx context.Context) {
-	backoff.Repeat(ctx, func(works func()) error {
+	common.Repeat(ctx, func(works func()) error {
 		return s.session(ctx, func() { works(); s.monitor.set(func() { s.monitor.lost = "" }) })
 	}, func(err error) bool {
 		if !Transient(err) && !errors.Is(err, errReplaced) {
@@ -288,7 +286,7 @@ func (s *Source) session(ctx context.Context, works func()) error {
 func (s *Source) pause(ctx context.Context) {
 	select {
 	case <-ctx.Done():
-	case <-time.After(sources.TickBefore(s.settings.Poll)):
+	case <-time.After(common.TickBefore(s.settings.Poll)):
 	}
 }
 

@@ -10,8 +10,7 @@ import (
 	"log/slog"
 	"strings"
 
-	"github.com/conduit-agent/conduit/plugins/builtin/backoff"
-	"github.com/conduit-agent/conduit/plugins/builtin/recordid"
+	"github.com/conduit-agent/conduit/plugins/builtin/common"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 	"github.com/conduit-agent/conduit/plugins/template"
@@ -93,7 +92,7 @@ func (w *Writer[C]) Write(ctx context.Context, records []record.Record) (n int, 
 // identified holds records and, with a ledger, their ids.
 type identified struct {
 	records []record.Record
-	ids     []recordid.ID
+	ids     []common.RecordID
 }
 
 // halves splits the records in two.
@@ -107,7 +106,7 @@ func (r identified) halves() (first, second identified) {
 }
 
 func (w *Writer[C]) write(ctx context.Context, records identified) (int, error) {
-	var wait backoff.Backoff
+	var wait common.Backoff
 	for try := 1; ; try++ {
 		var n int
 		err := w.Database.Connect(ctx, w.ledger)

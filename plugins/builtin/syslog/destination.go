@@ -13,8 +13,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/conduit-agent/conduit/plugins/builtin/backoff"
-	"github.com/conduit-agent/conduit/plugins/builtin/settings"
+	"github.com/conduit-agent/conduit/plugins/builtin/common"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 	"github.com/conduit-agent/conduit/plugins/template"
@@ -34,7 +33,7 @@ type destinationSettings struct {
 	Timeout  time.Duration `json:"timeout" default:"10s" validate:"gt=0" desc:"How long connecting and sending may take, and how long the server's machine may acknowledge nothing of what was sent."`
 	RetryFor time.Duration `json:"retry.timeout" default:"1m" validate:"gt=-1" desc:"How long connecting and sending are tried again. Then the pipeline starts again, with pauses, for ever."`
 
-	settings.TLS
+	common.TLS
 }
 
 // Destination sends messages to a server.
@@ -65,7 +64,7 @@ func (d *Destination) Configure(_ context.Context, values map[string]string) (er
 		return err
 	}
 	s := &d.settings
-	if err := settings.CheckAddress("address", s.Address); err != nil {
+	if err := common.CheckAddress("address", s.Address); err != nil {
 		return err
 	}
 	host, _, err := net.SplitHostPort(s.Address)
@@ -81,7 +80,7 @@ func (d *Destination) Configure(_ context.Context, values map[string]string) (er
 		{&d.parts.host, "hostname", s.Host, nil}, {&d.parts.app, "appname", s.App, nil},
 		{&d.parts.process, "procid", s.Process, nil}, {&d.parts.id, "msgid", s.ID, nil},
 	} {
-		if *part.into, err = settings.Template(part.setting, part.text, nil); err != nil {
+		if *part.into, err = common.ParseTemplate(part.setting, part.text, nil); err != nil {
 			return err
 		}
 		if value, constant := (*part.into).Constant(); constant && part.known != nil && !slices.Contains(part.known, value) {
@@ -217,7 +216,7 @@ func (d *Destination) frame(b []byte) []byte {
 
 // again calls try until it succeeds, and retries only after temporary failures.
 func (d *Destination) again(ctx context.Context, try func() error) error {
-	var pause backoff.Backoff
+	var pause common.Backoff
 	for begin := time.Now(); ; {
 		err := try()
 		switch {

@@ -13,8 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/conduit-agent/conduit/plugins/builtin/settings"
-	"github.com/conduit-agent/conduit/plugins/builtin/sources"
+	"github.com/conduit-agent/conduit/plugins/builtin/common"
 	"github.com/conduit-agent/conduit/plugins/progress"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
@@ -30,14 +29,14 @@ type sourceSettings struct {
 	Idle        time.Duration `json:"idleTimeout" default:"0s" validate:"gt=-1" desc:"After so long without a message a connection is closed. 0: never."`
 	Zone        string        `json:"timezone" default:"UTC" desc:"Time zone of times without one, such as Local or Europe/Vienna."`
 
-	settings.TLS
+	common.TLS
 }
 
 func (s *sourceSettings) check() error {
 	if _, _, err := net.SplitHostPort(s.Address); err != nil {
 		return sdk.SettingError{Setting: "address", Message: "must be a host and a port, such as 127.0.0.1:5514"}
 	}
-	if err := settings.CheckAddress("address", s.Address); err != nil {
+	if err := common.CheckAddress("address", s.Address); err != nil {
 		return err
 	}
 	if _, err := time.LoadLocation(s.Zone); err != nil {
@@ -65,7 +64,7 @@ type Source struct {
 	log      *slog.Logger
 	zone     *time.Location
 	tls      *tls.Config // nil: no TLS
-	numbers  sources.Numbers
+	numbers  common.Numbers
 	inbox    *inbox
 	latest   progress.Latest
 	cut      atomic.Int64 // number of truncated messages
@@ -82,13 +81,13 @@ func (s *Source) Parameters() sdk.Parameters { return sdk.ParametersOf(sourceSet
 
 // Configure validates and stores the settings.
 func (s *Source) Configure(_ context.Context, values map[string]string) error {
-	return settings.Parse(values, &s.settings, s.settings.check)
+	return common.ParseSettings(values, &s.settings, s.settings.check)
 }
 
 // Open starts listening.
 func (s *Source) Open(ctx context.Context, pos record.Position) (err error) {
 	s.log, s.inbox, s.conns = sdk.Logger(ctx), newInbox(s.settings.Waiting, sdk.NewBuffer(ctx)), map[net.Conn]struct{}{}
-	if s.numbers, err = sources.NewNumbers(pos); err != nil {
+	if s.numbers, err = common.NewNumbers(pos); err != nil {
 		return err
 	}
 	if s.zone, err = time.LoadLocation(s.settings.Zone); err != nil {
@@ -148,7 +147,7 @@ func (s *Source) admit(c net.Conn) bool {
 	if s.conns == nil {
 		return false
 	}
-	if len(s.conns) >= s.settings.Connections || !sources.TakeConnection() {
+	if len(s.conns) >= s.settings.Connections || !common.TakeConnection() {
 		s.log.Warn("connection is closed: there are limit.connections already, or as many as half of the file "+
 			"descriptors of the agent allow", "remote", c.RemoteAddr().String())
 		return false
@@ -163,7 +162,7 @@ func (s *Source) serve(c net.Conn) {
 		_ = c.Close()
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		sources.ReleaseConnection()
+		common.ReleaseConnection()
 		delete(s.conns, c)
 	}()
 	protocol := "tcp"

@@ -1,4 +1,4 @@
-package sources
+package common
 
 import (
 	"crypto/rand"

@@ -1,6 +1,4 @@
-// Package recordid recognizes repeated records. After a restart an agent repeats the in-flight batches, and nothing
-// else.
-package recordid
+package common
 
 import (
 	"context"
@@ -12,32 +10,32 @@ import (
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
-// ID identifies a record of a source. It is the same for each repetition of the record.
-type ID [16]byte
+// RecordID identifies a record of a source. It is the same for each repetition of the record.
+type RecordID [16]byte
 
 // String returns the id in hexadecimal.
-func (id ID) String() string { return hex.EncodeToString(id[:]) }
+func (id RecordID) String() string { return hex.EncodeToString(id[:]) }
 
-// Window is greater than the number of records that an agent ever has in flight from one source.
-const Window = 1 << 18
+// IDWindow is greater than the number of records that an agent ever has in flight from one source.
+const IDWindow = 1 << 18
 
-// Sequence assigns ids to records. Several records that processors made from one record share its position and follow
+// RecordIDs assigns ids to records. Several records that processors made from one record share its position and follow
 // each other; a number tells them apart.
-type Sequence struct {
-	last  piece // settled last
-	given []piece
+type RecordIDs struct {
+	last  recordPiece // settled last
+	given []recordPiece
 }
 
-// piece identifies a record, or one of several records with the same position.
-type piece struct {
-	of     string // see Of
-	number uint64 // index among consecutive pieces with the same Of
+// recordPiece identifies a record, or one of several records with the same position.
+type recordPiece struct {
+	of     string // see OriginOf
+	number uint64 // index among consecutive pieces with the same origin
 }
 
-// Of returns the source and position of a record. It is the same for each repetition of the record, and for all records
-// that processors made from it. A record made from a window has the position of the last record in the window, and that
-// record may be in several windows; the result then includes the start of the window.
-func Of(r *record.Record) string {
+// OriginOf returns the source and position of a record. It is the same for each repetition of the record, and for all
+// records that processors made from it. A record made from a window has the position of the last record in the window,
+// and that record may be in several windows; the result then includes the start of the window.
+func OriginOf(r *record.Record) string {
 	of := r.Metadata.Get(record.KeySourceConnectorID) + "\x00" + string(r.Position.Identity())
 	if window := r.Metadata.Get(record.KeyWindowStart); window != "" {
 		of += "\x00" + window
@@ -46,12 +44,12 @@ func Of(r *record.Record) string {
 }
 
 // IDs returns the ids of the records that follow the last settled one.
-func (s *Sequence) IDs(records []record.Record) []ID {
-	ids := make([]ID, len(records))
+func (s *RecordIDs) IDs(records []record.Record) []RecordID {
+	ids := make([]RecordID, len(records))
 	s.given = s.given[:0]
 	before := s.last
 	for i := range records {
-		p := piece{of: Of(&records[i])}
+		p := recordPiece{of: OriginOf(&records[i])}
 		if p.of == before.of {
 			p.number = before.number + 1
 		}
@@ -61,7 +59,7 @@ func (s *Sequence) IDs(records []record.Record) []ID {
 	return ids
 }
 
-func (p piece) id() (id ID) {
+func (p recordPiece) id() (id RecordID) {
 	text := []byte(p.of)
 	if p.number > 0 {
 		text = binary.AppendUvarint(append(text, 0), p.number)
@@ -73,7 +71,7 @@ func (p piece) id() (id ID) {
 
 // Settled records that the first n of the records in the last call of IDs, or all if there are fewer, were written or
 // refused.
-func (s *Sequence) Settled(n int) {
+func (s *RecordIDs) Settled(n int) {
 	if n = min(n, len(s.given)); n > 0 {
 		s.last = s.given[n-1]
 	}
@@ -81,7 +79,7 @@ func (s *Sequence) Settled(n int) {
 
 // Wrote records the result of a Write of the records in the last call of IDs. The first n were written. The next one
 // was refused, unless err reports that the destination is unavailable or was interrupted; then this record is repeated.
-func (s *Sequence) Wrote(n int, err error) {
+func (s *RecordIDs) Wrote(n int, err error) {
 	var unavailable interface{ Lost() bool }
 	interrupted := errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 	if err != nil && !interrupted && !errors.As(err, &unavailable) {

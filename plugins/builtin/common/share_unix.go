@@ -1,6 +1,6 @@
 //go:build unix
 
-package sources
+package common
 
 import "golang.org/x/sys/unix"
 

@@ -1,4 +1,4 @@
-package settings
+package common
 
 import (
 	"crypto/tls"

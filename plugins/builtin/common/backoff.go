@@ -1,5 +1,4 @@
-// Package backoff provides pauses between attempts to reach a system.
-package backoff
+package common
 
 import (
 	"context"

@@ -1,6 +1,6 @@
 //go:build !unix
 
-package sources
+package common
 
 // share returns the maximum number of connections of all sources in this process.
 func share() int64 { return 1 << 14 }

@@ -1,4 +1,4 @@
-package recordid
+package common
 
 import "github.com/conduit-agent/conduit/plugins/record"
 
@@ -10,14 +10,14 @@ type Written struct{ ids []string }
 func (w *Written) Keep(records []record.Record) {
 	w.ids = w.ids[:0]
 	for i := range records {
-		w.ids = append(w.ids, Of(&records[i]))
+		w.ids = append(w.ids, OriginOf(&records[i]))
 	}
 }
 
 // Skip returns the number of records at the beginning of records that were already written.
 func (w *Written) Skip(records []record.Record) int {
 	n := 0
-	for n < len(records) && n < len(w.ids) && w.ids[n] == Of(&records[n]) {
+	for n < len(records) && n < len(w.ids) && w.ids[n] == OriginOf(&records[n]) {
 		n++
 	}
 	w.ids = w.ids[n:]
