@@ -11,7 +11,7 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 
-	"github.com/conduit-agent/conduit/plugins/builtin/mysql/replica"
+	"github.com/conduit-agent/conduit/plugins/builtin/mysql/binlog"
 )
 
 // Error numbers that the connector handles.
@@ -78,7 +78,7 @@ const newSnapshot = "A new snapshot is needed: delete the pipeline and declare i
 
 // plain converts an error of a replication session to the form of the driver.
 func plain(err error) error {
-	var e *replica.Error
+	var e *binlog.Error
 	if !errors.As(err, &e) {
 		return err
 	}
@@ -92,7 +92,7 @@ func (s *Source) explain(err error) error {
 	if err == nil {
 		return nil
 	}
-	var e *replica.Error
+	var e *binlog.Error
 	if !errors.As(err, &e) {
 		return err
 	}

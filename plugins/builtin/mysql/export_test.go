@@ -1,11 +1,11 @@
 package mysql
 
-import "github.com/conduit-agent/conduit/plugins/builtin/mysql/gtid"
+import "github.com/conduit-agent/conduit/plugins/builtin/mysql/binlog"
 
 // Compare compares a position with the transactions that MySQL has executed and purged.
 func Compare(set, in, executed, purged string) error {
-	parse := func(text string) gtid.Set {
-		s, err := gtid.Parse(text)
+	parse := func(text string) binlog.GTIDSet {
+		s, err := binlog.ParseGTIDSet(text)
 		if err != nil {
 			panic(err)
 		}

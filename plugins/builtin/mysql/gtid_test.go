@@ -4,7 +4,7 @@ import (
 	"encoding/hex"
 	"testing"
 
-	"github.com/conduit-agent/conduit/plugins/builtin/mysql/gtid"
+	"github.com/conduit-agent/conduit/plugins/builtin/mysql/binlog"
 )
 
 const (
@@ -12,9 +12,9 @@ const (
 	two = "4e11fa47-71ca-11e1-9e33-c80aa9429562"
 )
 
-func parse(t *testing.T, text string) gtid.Set {
+func parse(t *testing.T, text string) binlog.GTIDSet {
 	t.Helper()
-	s, err := gtid.Parse(text)
+	s, err := binlog.ParseGTIDSet(text)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,7 +35,7 @@ func TestParse(t *testing.T) {
 		}
 	}
 	for _, text := range []string{"0-1", "a-b-c", one + ":", one + ":0", one + ":5-3", "xyz:1", one + ":-1", "0-1-2-3"} {
-		if s, err := gtid.Parse(text); err == nil {
+		if s, err := binlog.ParseGTIDSet(text); err == nil {
 			t.Errorf("%q is taken as %q", text, s.String())
 		}
 	}
@@ -115,8 +115,8 @@ func TestEndsBefore(t *testing.T) {
 		{"0-1-7", "0-1-7", true}, {"0-1-7", "0-1-8", false}, {"0-1-7", "0-1-6", false}, {"0-1-7", "", false}, {"", "", true}, {"", "0-1-1", false},
 		{"0-1-7,5-2-3", "0-1-7", true}, {"0-1-7,5-2-3", "0-1-7,5-2-4", false}, {"0-1-7,5-2-3", "", false},
 	} {
-		has, err := gtid.Parse(c.has)
-		oldest, err2 := gtid.Parse(c.oldest)
+		has, err := binlog.ParseGTIDSet(c.has)
+		oldest, err2 := binlog.ParseGTIDSet(c.oldest)
 		if err != nil || err2 != nil {
 			t.Fatal(err, err2)
 		}

@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/conduit-agent/conduit/plugins/builtin/mysql/gtid"
+	"github.com/conduit-agent/conduit/plugins/builtin/mysql/binlog"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
@@ -40,7 +40,7 @@ type position struct {
 	Table  *table `json:"table,omitempty"`  // being read; the tables before it in the alphabet are complete
 	Seen   *seen  `json:"seen,omitempty"`
 
-	set gtid.Set // parsed GTID
+	set binlog.GTIDSet // parsed GTID
 }
 
 // table is the progress of reading the rows of a table.
@@ -58,7 +58,7 @@ type seen struct {
 	Pos   uint64 `json:"pos,omitempty"`
 	Items string `json:"items"` // of the settings whose tables were read
 
-	set gtid.Set
+	set binlog.GTIDSet
 }
 
 func parsePosition(p record.Position) (pos position, err error) {
@@ -68,11 +68,11 @@ func parsePosition(p record.Position) (pos position, err error) {
 	if err := json.Unmarshal(p, &pos); err != nil || pos.Type < typeSnapshot || pos.Type > typeStream {
 		return pos, sdk.CannotResume(p, "a position of mysql")
 	}
-	if pos.set, err = gtid.Parse(pos.GTID); err != nil {
+	if pos.set, err = binlog.ParseGTIDSet(pos.GTID); err != nil {
 		return pos, sdk.CannotResume(p, "a position of mysql: "+err.Error())
 	}
 	if pos.Seen != nil {
-		if pos.Seen.set, err = gtid.Parse(pos.Seen.GTID); err != nil {
+		if pos.Seen.set, err = binlog.ParseGTIDSet(pos.Seen.GTID); err != nil {
 			return pos, sdk.CannotResume(p, "a position of mysql: "+err.Error())
 		}
 	}
@@ -84,8 +84,8 @@ func parsePosition(p record.Position) (pos position, err error) {
 
 // place is a place in the log.
 type place struct {
-	set    gtid.Set // the transactions before it
-	file   string   // log file and offset at which they end
+	set    binlog.GTIDSet // the transactions before it
+	file   string         // log file and offset at which they end
 	pos    uint64
 	began  uint32 // when the file was created, in seconds since 1970; 0: unknown
 	server string // server of the file

@@ -20,7 +20,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/conduit-agent/conduit/plugins/builtin/mysql/replica"
+	"github.com/conduit-agent/conduit/plugins/builtin/mysql/binlog"
 )
 
 const password = "secret word"
@@ -198,7 +198,7 @@ func TestCachingSHA2(t *testing.T) {
 				okay(f)
 				return nil
 			})
-			conn, err := replica.Connect(t.Context(), &replica.Config{Addr: addr, User: "u", Password: password, TLS: c.tls, Timeout: 5 * time.Second})
+			conn, err := binlog.Connect(t.Context(), &binlog.Config{Addr: addr, User: "u", Password: password, TLS: c.tls, Timeout: 5 * time.Second})
 			if failed := <-result; failed != nil || err != nil {
 				t.Fatal(failed, err)
 			}
@@ -220,7 +220,7 @@ func TestEd25519(t *testing.T) {
 		okay(f)
 		return nil
 	})
-	conn, err := replica.Connect(t.Context(), &replica.Config{Addr: addr, User: "u", Password: seed, Timeout: 5 * time.Second})
+	conn, err := binlog.Connect(t.Context(), &binlog.Config{Addr: addr, User: "u", Password: seed, Timeout: 5 * time.Second})
 	if failed := <-result; failed != nil || err != nil {
 		t.Fatal(failed, err)
 	}
@@ -250,7 +250,7 @@ func TestSHA256(t *testing.T) {
 		okay(f)
 		return nil
 	})
-	conn, err := replica.Connect(t.Context(), &replica.Config{Addr: addr, User: "u", Password: password, Timeout: 5 * time.Second})
+	conn, err := binlog.Connect(t.Context(), &binlog.Config{Addr: addr, User: "u", Password: password, Timeout: 5 * time.Second})
 	if failed := <-result; failed != nil || err != nil {
 		t.Fatal(failed, err)
 	}
@@ -276,7 +276,7 @@ func TestRefusals(t *testing.T) {
 		"Error 1129 (HY000): is blocked": {nil, func(f *fake) { f.send(append([]byte{0xff, 0x69, 0x04}, "is blocked"...)) }},
 	} {
 		addr, result := serve(t, func(f *fake) error { c.serve(f); return nil })
-		_, err := replica.Connect(t.Context(), &replica.Config{Addr: addr, User: "u", Password: password, TLS: c.tls, Timeout: 5 * time.Second})
+		_, err := binlog.Connect(t.Context(), &binlog.Config{Addr: addr, User: "u", Password: password, TLS: c.tls, Timeout: 5 * time.Second})
 		<-result
 		if err == nil || !strings.Contains(err.Error(), words) || strings.Contains(err.Error(), password) {
 			t.Errorf("got %v, want %s", err, words)
@@ -300,7 +300,7 @@ func TestEvents(t *testing.T) {
 		f.receive() // until the client gives up on the silence
 		return nil
 	})
-	conn, err := replica.Connect(t.Context(), &replica.Config{Addr: addr, User: "u", Timeout: 5 * time.Second})
+	conn, err := binlog.Connect(t.Context(), &binlog.Config{Addr: addr, User: "u", Timeout: 5 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/conduit-agent/conduit/plugins/builtin/mysql/gtid"
+	"github.com/conduit-agent/conduit/plugins/builtin/mysql/binlog"
 	"github.com/conduit-agent/conduit/plugins/builtin/sqlsink"
 )
 
@@ -140,7 +140,7 @@ func (s *serverInfo) end(ctx context.Context, q querier) (p place, err error) {
 	case s.gtids:
 		var text string
 		if err = q.QueryRowContext(ctx, "SELECT @@GLOBAL.gtid_executed").Scan(&text); err == nil {
-			p.set, err = gtid.Parse(text)
+			p.set, err = binlog.ParseGTIDSet(text)
 		}
 	}
 	if err != nil {
@@ -171,15 +171,15 @@ func (s *serverInfo) status(ctx context.Context, q querier, statement string, p 
 }
 
 // setAt returns the GTIDs of the transactions before a place in the log of MariaDB.
-func (s *serverInfo) setAt(ctx context.Context, q querier, file string, pos uint64) (gtid.Set, error) {
+func (s *serverInfo) setAt(ctx context.Context, q querier, file string, pos uint64) (binlog.GTIDSet, error) {
 	var text sql.NullString
 	if err := q.QueryRowContext(ctx, "SELECT BINLOG_GTID_POS(?, ?)", file, pos).Scan(&text); err != nil {
-		return gtid.Set{}, err
+		return binlog.GTIDSet{}, err
 	}
 	if !text.Valid {
-		return gtid.Set{}, fmt.Errorf("the log has no place %s:%s", file, strconv.FormatUint(pos, 10))
+		return binlog.GTIDSet{}, fmt.Errorf("the log has no place %s:%s", file, strconv.FormatUint(pos, 10))
 	}
-	return gtid.Parse(text.String)
+	return binlog.ParseGTIDSet(text.String)
 }
 
 // beginMaria begins a transaction in MariaDB, which reports where in the log the snapshot stands.
@@ -362,22 +362,22 @@ func (s *Source) checkExecuted(ctx context.Context) error {
 }
 
 // transactions returns the transactions that MySQL executed, and the subset that its log no longer has.
-func (s *serverInfo) transactions(ctx context.Context, q querier) (has, gone gtid.Set, err error) {
+func (s *serverInfo) transactions(ctx context.Context, q querier) (has, gone binlog.GTIDSet, err error) {
 	var executed, purged string
 	if err = q.QueryRowContext(ctx, "SELECT @@GLOBAL.gtid_executed, @@GLOBAL.gtid_purged").Scan(&executed, &purged); err != nil {
 		return has, gone, fmt.Errorf("cannot ask for the place in the log: %w", err)
 	}
-	if has, err = gtid.Parse(executed); err == nil {
-		gone, err = gtid.Parse(purged)
+	if has, err = binlog.ParseGTIDSet(executed); err == nil {
+		gone, err = binlog.ParseGTIDSet(purged)
 	}
 	return has, gone, err
 }
 
 // compare returns an error if the position has transactions that the server lacks, or lacks some that the server has
 // purged.
-func (s *Source) compare(has, gone gtid.Set) error {
+func (s *Source) compare(has, gone binlog.GTIDSet) error {
 	want := s.at.set.Clone()
-	if in, err := gtid.Parse(s.at.in); err == nil {
+	if in, err := binlog.ParseGTIDSet(s.at.in); err == nil {
 		want.Join(in)
 	}
 	if missing := has.Missing(want); !missing.Empty() {

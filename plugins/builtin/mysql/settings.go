@@ -10,7 +10,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 
 	"github.com/conduit-agent/conduit/plugins/builtin/common"
-	"github.com/conduit-agent/conduit/plugins/builtin/mysql/replica"
+	"github.com/conduit-agent/conduit/plugins/builtin/mysql/binlog"
 	"github.com/conduit-agent/conduit/plugins/builtin/sqlsink"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
@@ -80,12 +80,12 @@ func (s *server) openWith(ctx context.Context, dial func(ctx context.Context, ne
 	if err != nil {
 		return nil, err
 	}
-	login := &replica.Config{Addr: c.Addr, User: s.User, Password: s.Password, Database: s.Database,
+	login := &binlog.Config{Addr: c.Addr, User: s.User, Password: s.Password, Database: s.Database,
 		TLS: c.TLS, Timeout: s.Timeout, Dial: dial}
 	connector := &contained{}
 	c.Passwd, c.TLS = "", nil // the driver gets a session that is logged in
 	c.DialFunc = func(ctx context.Context, _, _ string) (net.Conn, error) {
-		conn, err := replica.Session(ctx, login)
+		conn, err := binlog.Session(ctx, login)
 		if err != nil {
 			return nil, plain(err)
 		}

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/plugins/builtin/common"
-	"github.com/conduit-agent/conduit/plugins/builtin/mysql/replica"
+	"github.com/conduit-agent/conduit/plugins/builtin/mysql/binlog"
 	"github.com/conduit-agent/conduit/plugins/progress"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
@@ -270,12 +270,12 @@ func (s *Source) session(ctx context.Context, first bool, connected func()) erro
 }
 
 // dial logs in as a replica.
-func (s *Source) dial(ctx context.Context) (*replica.Conn, error) {
+func (s *Source) dial(ctx context.Context) (*binlog.Conn, error) {
 	config, err := s.settings.replica()
 	if err != nil {
 		return nil, err
 	}
-	conn, err := replica.Connect(ctx, config)
+	conn, err := binlog.Connect(ctx, config)
 	if err != nil {
 		return nil, fmt.Errorf("cannot connect to MySQL: %w", plain(err))
 	}

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/plugins/builtin/common"
-	"github.com/conduit-agent/conduit/plugins/builtin/mysql/replica"
+	"github.com/conduit-agent/conduit/plugins/builtin/mysql/binlog"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
@@ -132,10 +132,10 @@ func (s *sourceSettings) fingerprint() string {
 }
 
 // replica returns the configuration for logging in as a replica.
-func (s *sourceSettings) replica() (*replica.Config, error) {
+func (s *sourceSettings) replica() (*binlog.Config, error) {
 	c, err := s.config()
 	if err != nil {
 		return nil, err
 	}
-	return &replica.Config{Addr: c.Addr, User: s.User, Password: s.Password, TLS: c.TLS, Timeout: s.Timeout}, nil
+	return &binlog.Config{Addr: c.Addr, User: s.User, Password: s.Password, TLS: c.TLS, Timeout: s.Timeout}, nil
 }

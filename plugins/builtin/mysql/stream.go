@@ -10,15 +10,13 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/plugins/builtin/mysql/binlog"
-	"github.com/conduit-agent/conduit/plugins/builtin/mysql/gtid"
-	"github.com/conduit-agent/conduit/plugins/builtin/mysql/replica"
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
 // stream is a replication session.
 type stream struct {
 	*Source
-	conn    *replica.Conn
+	conn    *binlog.Conn
 	decoder binlog.Decoder
 	began   uint32 // creation time of file
 
@@ -41,7 +39,7 @@ type transaction struct {
 	begun      bool // by BEGIN; COMMIT or the like ends it
 	number     int64
 	gtid       string
-	add        func(*gtid.Set) // adds its GTID
+	add        func(*binlog.GTIDSet) // adds its GTID
 	maria      bool
 	standalone bool
 	index      int64 // of the last record
@@ -204,15 +202,15 @@ func (st *stream) begin(h *binlog.Header, g *binlog.GTID) error {
 	}
 	switch {
 	case g.MariaDB:
-		tx.gtid = gtid.FormatMaria(g.Domain, g.ServerID, g.Sequence)
-		tx.add = func(s *gtid.Set) { s.AddMaria(g.Domain, g.ServerID, g.Sequence) }
+		tx.gtid = binlog.FormatMariaGTID(g.Domain, g.ServerID, g.Sequence)
+		tx.add = func(s *binlog.GTIDSet) { s.AddMaria(g.Domain, g.ServerID, g.Sequence) }
 		tx.hidden = st.seen.hasMaria(g.Domain, g.Sequence)
 		if !st.resumed && tx.gtid != st.at.in && strings.HasPrefix(st.at.in, fmt.Sprintf("%d-", g.Domain)) {
 			return st.lost(fmt.Sprintf("transaction %s, which was handed on in part, is not in the log of this server: it has %s in its place", st.at.in, tx.gtid))
 		}
 	case g.Sequence > 0:
-		tx.gtid = gtid.FormatMySQL(g.UUID, g.Sequence)
-		tx.add = func(s *gtid.Set) { s.AddMySQL(g.UUID, g.Sequence) }
+		tx.gtid = binlog.FormatMySQLGTID(g.UUID, g.Sequence)
+		tx.add = func(s *binlog.GTIDSet) { s.AddMySQL(g.UUID, g.Sequence) }
 		tx.hidden = st.seen.hasMySQL(g.UUID, g.Sequence)
 		if st.now.set.HasMySQL(g.UUID, g.Sequence) {
 			return st.lost("the server sends transaction " + tx.gtid + " again, which was read already")

@@ -1,5 +1,8 @@
-// Package binlog decodes the events of row-based binary logs of MariaDB and MySQL, as a server sends them to a replica.
-// The formats are documented at https://mariadb.com/kb/en/2-binlog-event-header/ and
+// Package binlog is a replica of MariaDB or MySQL: it logs in, requests the row-based binary log, decodes its events,
+// and keeps sets of global transaction identifiers (GTID). It also logs in for a driver, which then takes over the
+// session. The protocol and the formats are documented at https://mariadb.com/kb/en/replication-protocol/,
+// https://mariadb.com/kb/en/2-binlog-event-header/,
+// https://dev.mysql.com/doc/dev/mysql-server/latest/PAGE_PROTOCOL.html and
 // https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_replication_binlog_event.html.
 package binlog
 

@@ -6,7 +6,7 @@ import (
 
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/server"
-	"github.com/conduit-agent/conduit/plugins/builtin/mysql/gtid"
+	"github.com/conduit-agent/conduit/plugins/builtin/mysql/binlog"
 	"github.com/conduit-agent/conduit/plugins/plugintest"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/plugins/record"
@@ -221,9 +221,9 @@ func failover(t *testing.T, start func(testing.TB, ...string) *server.MySQL, opt
 	w.refuses(settings, last, missed, "new snapshot is needed")
 }
 
-func gtidSet(t testing.TB, text string) gtid.Set {
+func gtidSet(t testing.TB, text string) binlog.GTIDSet {
 	t.Helper()
-	set, err := gtid.Parse(text)
+	set, err := binlog.ParseGTIDSet(text)
 	if err != nil {
 		t.Fatal(err)
 	}

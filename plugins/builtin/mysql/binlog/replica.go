@@ -1,8 +1,4 @@
-// Package replica implements the part of the protocol of MariaDB and MySQL that a replica needs: it logs in, sends
-// settings, and requests the binary log. It also logs in for a driver, which then takes over the session. The protocol
-// is documented at https://dev.mysql.com/doc/dev/mysql-server/latest/PAGE_PROTOCOL.html and
-// https://mariadb.com/kb/en/replication-protocol/.
-package replica
+package binlog
 
 import (
 	"bufio"

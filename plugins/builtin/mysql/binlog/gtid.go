@@ -1,5 +1,4 @@
-// Package gtid provides sets of global transaction identifiers in the notations of MariaDB and MySQL.
-package gtid
+package binlog
 
 import (
 	"cmp"
@@ -12,25 +11,25 @@ import (
 	"strings"
 )
 
-// Set is a set of transactions. For MariaDB it holds the last transaction of each domain, which implies all earlier
+// GTIDSet is a set of transactions. For MariaDB it holds the last transaction of each domain, which implies all earlier
 // ones; for MySQL it holds intervals for each server. The zero Set is empty, and the first Add decides its kind.
-type Set struct {
-	domains map[uint32]Maria
-	servers map[[16]byte][]interval
+type GTIDSet struct {
+	domains map[uint32]MariaGTID
+	servers map[[16]byte][]gtidInterval
 }
 
-// Maria is the last transaction of a domain.
-type Maria struct {
+// MariaGTID is the last transaction of a domain.
+type MariaGTID struct {
 	Server   uint32
 	Sequence uint64
 }
 
-// interval is a range of sequence numbers, including the end.
-type interval struct{ from, to uint64 }
+// gtidInterval is a range of sequence numbers, including the end.
+type gtidInterval struct{ from, to uint64 }
 
-// Parse parses a set in the form domain-server-sequence or uuid:1-5:7.
-func Parse(text string) (Set, error) {
-	var s Set
+// ParseGTIDSet parses a set in the form domain-server-sequence or uuid:1-5:7.
+func ParseGTIDSet(text string) (GTIDSet, error) {
+	var s GTIDSet
 	for item := range strings.SplitSeq(strings.Join(strings.Fields(text), ""), ",") {
 		if item == "" {
 			continue
@@ -42,13 +41,13 @@ func Parse(text string) (Set, error) {
 			ok = s.parseMaria(item)
 		}
 		if !ok {
-			return Set{}, fmt.Errorf("%q is no set of GTIDs", text)
+			return GTIDSet{}, fmt.Errorf("%q is no set of GTIDs", text)
 		}
 	}
 	return s, nil
 }
 
-func (s *Set) parseMaria(item string) bool {
+func (s *GTIDSet) parseMaria(item string) bool {
 	parts := strings.Split(item, "-")
 	if len(parts) != 3 {
 		return false
@@ -63,7 +62,7 @@ func (s *Set) parseMaria(item string) bool {
 	return true
 }
 
-func (s *Set) parseMySQL(item string) bool {
+func (s *GTIDSet) parseMySQL(item string) bool {
 	name, rest, _ := strings.Cut(item, ":")
 	b, err := hex.DecodeString(strings.ReplaceAll(name, "-", ""))
 	if err != nil || len(b) != 16 {
@@ -79,25 +78,27 @@ func (s *Set) parseMySQL(item string) bool {
 		if err1 != nil || err2 != nil || i == 0 || j < i {
 			return false
 		}
-		s.add([16]byte(b), interval{i, j})
+		s.add([16]byte(b), gtidInterval{i, j})
 	}
 	return true
 }
 
 // AddMaria adds a transaction of MariaDB and all earlier ones in the domain.
-func (s *Set) AddMaria(domain, server uint32, sequence uint64) {
+func (s *GTIDSet) AddMaria(domain, server uint32, sequence uint64) {
 	if s.domains == nil {
-		s.domains = map[uint32]Maria{}
+		s.domains = map[uint32]MariaGTID{}
 	}
-	s.domains[domain] = Maria{server, sequence}
+	s.domains[domain] = MariaGTID{server, sequence}
 }
 
 // AddMySQL adds a transaction of MySQL.
-func (s *Set) AddMySQL(server [16]byte, sequence uint64) { s.add(server, interval{sequence, sequence}) }
+func (s *GTIDSet) AddMySQL(server [16]byte, sequence uint64) {
+	s.add(server, gtidInterval{sequence, sequence})
+}
 
-func (s *Set) add(server [16]byte, one interval) {
+func (s *GTIDSet) add(server [16]byte, one gtidInterval) {
 	if s.servers == nil {
-		s.servers = map[[16]byte][]interval{}
+		s.servers = map[[16]byte][]gtidInterval{}
 	}
 	all := s.servers[server]
 	if n := len(all); n > 0 && all[n-1].to+1 == one.from { // the usual case
@@ -105,7 +106,7 @@ func (s *Set) add(server [16]byte, one interval) {
 		return
 	}
 	all = append(slices.Clone(all), one)
-	slices.SortFunc(all, func(a, b interval) int { return cmp.Compare(a.from, b.from) })
+	slices.SortFunc(all, func(a, b gtidInterval) int { return cmp.Compare(a.from, b.from) })
 	merged := all[:1]
 	for _, i := range all[1:] {
 		if last := &merged[len(merged)-1]; i.from <= last.to+1 {
@@ -118,20 +119,20 @@ func (s *Set) add(server [16]byte, one interval) {
 }
 
 // HasMaria reports whether the set contains a transaction of MariaDB.
-func (s *Set) HasMaria(domain uint32, sequence uint64) bool {
+func (s *GTIDSet) HasMaria(domain uint32, sequence uint64) bool {
 	last, ok := s.domains[domain]
 	return ok && sequence <= last.Sequence
 }
 
 // HasMySQL reports whether the set contains a transaction of MySQL.
-func (s *Set) HasMySQL(server [16]byte, sequence uint64) bool {
-	return slices.ContainsFunc(s.servers[server], func(i interval) bool { return i.from <= sequence && sequence <= i.to })
+func (s *GTIDSet) HasMySQL(server [16]byte, sequence uint64) bool {
+	return slices.ContainsFunc(s.servers[server], func(i gtidInterval) bool { return i.from <= sequence && sequence <= i.to })
 }
 
 // Missing returns the transactions of other that are not in s. For MariaDB it returns the domains that are ahead in
 // other.
-func (s *Set) Missing(other Set) Set {
-	var missing Set
+func (s *GTIDSet) Missing(other GTIDSet) GTIDSet {
+	var missing GTIDSet
 	for domain, last := range other.domains {
 		if !s.HasMaria(domain, last.Sequence) {
 			missing.AddMaria(domain, last.Server, last.Sequence)
@@ -144,7 +145,7 @@ func (s *Set) Missing(other Set) Set {
 					continue
 				}
 				if i.from < have.from {
-					missing.add(server, interval{i.from, have.from - 1})
+					missing.add(server, gtidInterval{i.from, have.from - 1})
 				}
 				i.from = have.to + 1
 			}
@@ -157,11 +158,11 @@ func (s *Set) Missing(other Set) Set {
 }
 
 // Empty reports whether the set is empty.
-func (s *Set) Empty() bool { return len(s.domains) == 0 && len(s.servers) == 0 }
+func (s *GTIDSet) Empty() bool { return len(s.domains) == 0 && len(s.servers) == 0 }
 
 // Clone returns a deep copy.
-func (s *Set) Clone() Set {
-	c := Set{domains: maps.Clone(s.domains), servers: maps.Clone(s.servers)}
+func (s *GTIDSet) Clone() GTIDSet {
+	c := GTIDSet{domains: maps.Clone(s.domains), servers: maps.Clone(s.servers)}
 	for server, all := range c.servers {
 		c.servers[server] = slices.Clone(all)
 	}
@@ -170,7 +171,7 @@ func (s *Set) Clone() Set {
 
 // EndsAt reports whether a reader with the set s is at the place in the log of MariaDB before which other stands. With
 // several domains, a reader that came from another server may have more.
-func (s *Set) EndsAt(other Set) bool {
+func (s *GTIDSet) EndsAt(other GTIDSet) bool {
 	if len(s.domains) < 2 {
 		return s.String() == other.String()
 	}
@@ -180,7 +181,7 @@ func (s *Set) EndsAt(other Set) bool {
 
 // EndsBefore reports whether a reader with the set s is at the beginning of the oldest file in the log of MariaDB,
 // before which other stands. Domains that only the reader has come from its previous server.
-func (s *Set) EndsBefore(other Set) bool {
+func (s *GTIDSet) EndsBefore(other GTIDSet) bool {
 	for domain, last := range other.domains {
 		if s.domains[domain] != last {
 			return false
@@ -190,7 +191,7 @@ func (s *Set) EndsBefore(other Set) bool {
 }
 
 // String returns the set in the form that Parse reads. Equal sets have equal strings.
-func (s *Set) String() string {
+func (s *GTIDSet) String() string {
 	var b []byte
 	for _, domain := range slices.Sorted(maps.Keys(s.domains)) {
 		last := s.domains[domain]
@@ -208,7 +209,7 @@ func (s *Set) String() string {
 	return string(b)
 }
 
-func (s *Set) sortedServers() [][16]byte {
+func (s *GTIDSet) sortedServers() [][16]byte {
 	return slices.SortedFunc(maps.Keys(s.servers), func(a, b [16]byte) int { return slices.Compare(a[:], b[:]) })
 }
 
@@ -236,19 +237,19 @@ func appendUUID(b []byte, u [16]byte) []byte {
 	return b
 }
 
-// FormatMaria returns the text of a GTID of MariaDB.
-func FormatMaria(domain, server uint32, sequence uint64) string {
+// FormatMariaGTID returns the text of a GTID of MariaDB.
+func FormatMariaGTID(domain, server uint32, sequence uint64) string {
 	return string(appendMaria(nil, domain, server, sequence))
 }
 
-// FormatMySQL returns the text of a GTID of MySQL.
-func FormatMySQL(server [16]byte, sequence uint64) string {
+// FormatMySQLGTID returns the text of a GTID of MySQL.
+func FormatMySQLGTID(server [16]byte, sequence uint64) string {
 	return string(strconv.AppendUint(append(appendUUID(nil, server), ':'), sequence, 10))
 }
 
 // Encode encodes a set of MySQL for the protocol: the number of servers, and for each its UUID, the number of
 // intervals, and their beginnings and exclusive ends.
-func (s *Set) Encode() []byte {
+func (s *GTIDSet) Encode() []byte {
 	b := binary.LittleEndian.AppendUint64(nil, uint64(len(s.servers)))
 	for _, server := range s.sortedServers() {
 		b = append(b, server[:]...)
@@ -262,7 +263,7 @@ func (s *Set) Encode() []byte {
 }
 
 // Join adds all transactions of other.
-func (s *Set) Join(other Set) {
+func (s *GTIDSet) Join(other GTIDSet) {
 	for domain, last := range other.domains {
 		s.AddMaria(domain, last.Server, last.Sequence)
 	}
