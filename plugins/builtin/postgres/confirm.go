@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"sync"
 
-	"github.com/conduit-agent/conduit/plugins/builtin/postgres/pgoutput"
+	"github.com/conduit-agent/conduit/plugins/builtin/postgres/pg"
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
@@ -15,10 +15,10 @@ import (
 // confirms nothing while rows of a snapshot are unacknowledged: after a crash the source reads them again, and needs
 // the changes of earlier rows from the slot.
 type confirmer struct {
-	conduit pgoutput.LSN // last change delivered by Conduit's connector; earlier commits were delivered, too
+	conduit pg.LSN // last change delivered by Conduit's connector; earlier commits were delivered, too
 
 	mu           sync.Mutex
-	at           pgoutput.LSN  // confirmed
+	at           pg.LSN        // confirmed
 	acked        place         // last acknowledged
 	transactions []transaction // committed and not confirmed; oldest first
 	inSnapshot   bool          // the source has yet to emit rows
@@ -28,7 +28,7 @@ type confirmer struct {
 
 // transaction is a transaction emitted by the stream.
 type transaction struct {
-	commit, end pgoutput.LSN
+	commit, end pg.LSN
 	last        int64 // index of the last record; 0: no records
 }
 
@@ -66,7 +66,7 @@ func (c *confirmer) settledTables() []string {
 }
 
 // committed records a fully received transaction, whose records up to last were emitted.
-func (c *confirmer) committed(commit, end pgoutput.LSN, last int64) {
+func (c *confirmer) committed(commit, end pg.LSN, last int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if end <= c.at {
@@ -122,7 +122,7 @@ func (c *confirmer) advance() {
 }
 
 // idle records that the server has sent everything up to end and that no transaction is open.
-func (c *confirmer) idle(end pgoutput.LSN) {
+func (c *confirmer) idle(end pg.LSN) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.advance()
@@ -132,7 +132,7 @@ func (c *confirmer) idle(end pgoutput.LSN) {
 }
 
 // confirmed returns the place up to which the server may discard its log.
-func (c *confirmer) confirmed() pgoutput.LSN {
+func (c *confirmer) confirmed() pg.LSN {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.at
@@ -145,7 +145,7 @@ func lastPlace(p record.Position) (place, error) {
 	rest, ok := bytes.CutPrefix(p, []byte(`{"type":2,"last_lsn":"`))
 	lsn, rest, ok2 := bytes.Cut(rest, []byte(`","index":`))
 	index, _, ok3 := bytes.Cut(rest, []byte(`,`))
-	commit, err := pgoutput.ParseLSN(string(lsn))
+	commit, err := pg.ParseLSN(string(lsn))
 	n, err2 := strconv.ParseInt(string(index), 10, 64)
 	if !ok || !ok2 || !ok3 || err != nil || err2 != nil {
 		return place{}, fmt.Errorf("cannot read the acknowledged position %q", p)

@@ -11,7 +11,6 @@ import (
 
 	"github.com/conduit-agent/conduit/plugins/builtin/common"
 	"github.com/conduit-agent/conduit/plugins/builtin/postgres/pg"
-	"github.com/conduit-agent/conduit/plugins/builtin/postgres/pgoutput"
 )
 
 // currentRows reads the current state of rows and partitions. It opens its session on first use.
@@ -57,7 +56,7 @@ func (c *currentRows) ancestors(ctx context.Context, table uint32) (above []uint
 // complete fills in the columns of row that the server did not send. It waits until the transaction xid is visible: the
 // server sends a transaction a moment before other sessions see it. exists is false if the table no longer has the row.
 func (c *currentRows) complete(ctx context.Context, r *relation,
-	row pgoutput.Tuple, xid uint32) (exists bool, err error) {
+	row pg.Tuple, xid uint32) (exists bool, err error) {
 	if err := c.connect(ctx); err != nil {
 		return false, err
 	}
@@ -80,7 +79,7 @@ JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = $1::oid`
 const latest = "FFFFFFFF/FFFFFFFF"
 
 func (c *currentRows) read(ctx context.Context, r *relation,
-	row pgoutput.Tuple, xid uint32) (visible, exists bool, err error) {
+	row pg.Tuple, xid uint32) (visible, exists bool, err error) {
 	found, err := pg.Row(ctx, c.conn, relationQuery, strconv.FormatUint(uint64(r.oid), 10))
 	if err != nil {
 		return false, false, fmt.Errorf("cannot look up table %s: %w", r.id(), err)
@@ -114,10 +113,10 @@ func (c *currentRows) read(ctx context.Context, r *relation,
 
 // currentRowQuery returns the query, with its arguments, for the unsent columns of the row with the key of row. Its
 // result includes the snapshot of the query itself.
-func currentRowQuery(table string, r *relation, row pgoutput.Tuple) (sql string, keys [][]byte, types []uint32) {
+func currentRowQuery(table string, r *relation, row pg.Tuple) (sql string, keys [][]byte, types []uint32) {
 	columns, conditions := []string{"true AS found"}, []string(nil)
 	for i := range row {
-		if row[i].Kind == pgoutput.Unchanged {
+		if row[i].Kind == pg.Unchanged {
 			columns = append(columns, pg.Quote(r.columns[i].Name))
 		}
 	}
@@ -131,15 +130,15 @@ func currentRowQuery(table string, r *relation, row pgoutput.Tuple) (sql string,
 }
 
 // fill sets the unsent columns of row to values.
-func fill(row pgoutput.Tuple, values [][]byte) {
+func fill(row pg.Tuple, values [][]byte) {
 	next := 0
 	for i := range row {
-		if row[i].Kind != pgoutput.Unchanged {
+		if row[i].Kind != pg.Unchanged {
 			continue
 		}
-		row[i] = pgoutput.Value{Kind: pgoutput.Null}
+		row[i] = pg.Value{Kind: pg.Null}
 		if v := values[next]; v != nil {
-			row[i] = pgoutput.Value{Kind: pgoutput.Text, Text: v}
+			row[i] = pg.Value{Kind: pg.Text, Text: v}
 		}
 		next++
 	}

@@ -9,20 +9,19 @@ import (
 	"testing"
 
 	"github.com/conduit-agent/conduit/plugins/builtin/postgres/pg"
-	"github.com/conduit-agent/conduit/plugins/builtin/postgres/pgoutput"
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
 // tuple returns a row: "-" is NULL or not sent as part of a key, "?" a large value that was not sent.
-func tuple(values string) (t pgoutput.Tuple) {
+func tuple(values string) (t pg.Tuple) {
 	for v := range strings.FieldsSeq(values) {
 		switch v {
 		case "-":
-			t = append(t, pgoutput.Value{Kind: pgoutput.Null})
+			t = append(t, pg.Value{Kind: pg.Null})
 		case "?":
-			t = append(t, pgoutput.Value{Kind: pgoutput.Unchanged})
+			t = append(t, pg.Value{Kind: pg.Unchanged})
 		default:
-			t = append(t, pgoutput.Value{Kind: pgoutput.Text, Text: []byte(v)})
+			t = append(t, pg.Value{Kind: pg.Text, Text: []byte(v)})
 		}
 	}
 	return t
@@ -31,13 +30,13 @@ func tuple(values string) (t pgoutput.Tuple) {
 // rowNow is the current row of a table; empty: it no longer exists.
 type rowNow string
 
-func (n rowNow) complete(_ context.Context, _ *relation, row pgoutput.Tuple, _ uint32) (bool, error) {
+func (n rowNow) complete(_ context.Context, _ *relation, row pg.Tuple, _ uint32) (bool, error) {
 	if n == "" {
 		return false, nil
 	}
 	var values [][]byte
 	for i, v := range tuple(string(n)) {
-		if row[i].Kind == pgoutput.Unchanged {
+		if row[i].Kind == pg.Unchanged {
 			values = append(values, v.Text)
 		}
 	}
@@ -53,40 +52,40 @@ func TestIncompleteRows(t *testing.T) {
 	t.Parallel()
 	const remedy = "REPLICA IDENTITY FULL"
 	for name, c := range map[string]struct {
-		message pgoutput.Message
+		message pg.Message
 		keys    []int
 		now     string // the current row; "" if it no longer exists
 		want    []string
 		fails   string
 	}{
-		"an update without a large value": {message: &pgoutput.Update{New: tuple("1 ? 2")}, keys: []int{0},
+		"an update without a large value": {message: &pg.Update{New: tuple("1 ? 2")}, keys: []int{0},
 			want: []string{`update {"id":"1"} {"id":"1","v":"2"}`}},
-		"a new key without a large value": {message: &pgoutput.Update{Old: tuple("1 - " +
+		"a new key without a large value": {message: &pg.Update{Old: tuple("1 - " +
 			"-"), OldKey: true, New: tuple("10 ? 2")}, keys: []int{0}, now: "10 large 3",
 			want: []string{`delete {"id":"1"} null`, `create {"id":"10"} {"big":"large","id":"10","v":"2"}`}},
-		"a new key, and the large value is NULL now": {message: &pgoutput.Update{Old: tuple("1 - " +
+		"a new key, and the large value is NULL now": {message: &pg.Update{Old: tuple("1 - " +
 			"-"), OldKey: true, New: tuple("10 ? 2")}, keys: []int{0}, now: "10 - 3",
 			want: []string{`delete {"id":"1"} null`, `create {"id":"10"} {"big":null,"id":"10","v":"2"}`}},
-		"a new key of a row that is gone": {message: &pgoutput.Update{Old: tuple("1 - " +
+		"a new key of a row that is gone": {message: &pg.Update{Old: tuple("1 - " +
 			"-"), OldKey: true, New: tuple("10 ? 2")}, keys: []int{0},
 			want: []string{`delete {"id":"1"} null`}},
-		"a new key with the whole old row": {message: &pgoutput.Update{Old: tuple("1 large 1"), New: tuple("10 ? " +
+		"a new key with the whole old row": {message: &pg.Update{Old: tuple("1 large 1"), New: tuple("10 ? " +
 			"2")}, keys: []int{0},
 			want: []string{`delete {"id":"1"} null`, `create {"id":"10"} {"big":"large","id":"10","v":"2"}`}},
-		"a large value of the key": {message: &pgoutput.Update{Old: tuple("1 large -"), OldKey: true, New: tuple("1 " +
+		"a large value of the key": {message: &pg.Update{Old: tuple("1 large -"), OldKey: true, New: tuple("1 " +
 			"? 2")}, keys: []int{0, 1},
 			want: []string{`update {"big":"large","id":"1"} {"big":"large","id":"1","v":"2"}`}},
-		"a new key with a large value": {message: &pgoutput.Update{Old: tuple("1 large " +
+		"a new key with a large value": {message: &pg.Update{Old: tuple("1 large " +
 			"-"), OldKey: true, New: tuple("10 ? 2")}, keys: []int{0, 1},
 			want: []string{`delete {"big":"large","id":"1"} null`,
 				`create {"big":"large","id":"10"} {"big":"large","id":"10","v":"2"}`}},
-		"a large value of the key that is nowhere": {message: &pgoutput.Update{New: tuple("1 ? " +
+		"a large value of the key that is nowhere": {message: &pg.Update{New: tuple("1 ? " +
 			"2")}, keys: []int{0, 1}, fails: "column big of its key"},
-		"an old key that is not all": {message: &pgoutput.Update{Old: tuple("- large " +
+		"an old key that is not all": {message: &pg.Update{Old: tuple("- large " +
 			"-"), OldKey: true, New: tuple("1 x 2")}, keys: []int{0}, fails: "column id of its key"},
-		"a delete without the key": {message: &pgoutput.Delete{Old: tuple("- large " +
+		"a delete without the key": {message: &pg.Delete{Old: tuple("- large " +
 			"-"), OldKey: true}, keys: []int{0}, fails: "column id of its key"},
-		"an insert": {message: &pgoutput.Insert{New: tuple("1 - " +
+		"an insert": {message: &pg.Insert{New: tuple("1 - " +
 			"2")}, keys: []int{0}, want: []string{`create {"id":"1"} {"big":null,"id":"1","v":"2"}`}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -95,7 +94,7 @@ func TestIncompleteRows(t *testing.T) {
 				keys: c.keys, ctx: t.Context(), attached: map[string]record.Metadata{},
 				columns: []pg.Column{{Name: "id"}, {Name: "big"}, {Name: "v"}}}
 			st := &stream{Source: &Source{log: slog.New(slog.DiscardHandler)},
-				relations: map[uint32]*relation{0: r}, begin: pgoutput.Begin{Commit: 1}}
+				relations: map[uint32]*relation{0: r}, begin: pg.Begin{Commit: 1}}
 			st.now = rowNow(c.now)
 			err := st.message(t.Context(), c.message)
 			if c.fails != "" {

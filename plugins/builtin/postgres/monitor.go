@@ -12,7 +12,6 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/conduit-agent/conduit/plugins/builtin/postgres/pg"
-	"github.com/conduit-agent/conduit/plugins/builtin/postgres/pgoutput"
 	"github.com/conduit-agent/conduit/plugins/progress"
 )
 
@@ -75,12 +74,12 @@ func (m *monitor) disconnected(err error) {
 }
 
 // committed records the arrival of a transaction.
-func (m *monitor) committed(_ pgoutput.LSN, at time.Time) {
+func (m *monitor) committed(_ pg.LSN, at time.Time) {
 	m.set(func() { m.newest, m.current = at, false })
 }
 
 // caughtUp records that the source has read all changes.
-func (m *monitor) caughtUp(pgoutput.LSN) { m.set(func() { m.current = true }) }
+func (m *monitor) caughtUp(pg.LSN) { m.set(func() { m.current = true }) }
 
 func (m *monitor) report() progress.Report {
 	m.mu.Lock()

@@ -8,24 +8,24 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/conduit-agent/conduit/plugins/builtin/postgres/pgoutput"
+	"github.com/conduit-agent/conduit/plugins/builtin/postgres/pg"
 )
 
 // messages are server messages in hexadecimal, in the format of the documentation.
 var messages = []struct {
 	name, hex string
-	want      pgoutput.Message
+	want      pg.Message
 }{
-	{"begin", "42 000000000157E5F0 0000000000000000 000002DA", &pgoutput.Begin{Commit: 0x157E5F0, Time: time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC), XID: 730}},
-	{"commit", "43 00 000000000157E5F0 000000000157E620 0000000000000000", &pgoutput.Commit{Commit: 0x157E5F0, End: 0x157E620}},
+	{"begin", "42 000000000157E5F0 0000000000000000 000002DA", &pg.Begin{Commit: 0x157E5F0, Time: time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC), XID: 730}},
+	{"commit", "43 00 000000000157E5F0 000000000157E620 0000000000000000", &pg.Commit{Commit: 0x157E5F0, End: 0x157E620}},
 	{"relation", "52 00004001 7075626C696300 7400 64 0002 01 696400 00000017 FFFFFFFF 00 7800 00000019 FFFFFFFF",
-		&pgoutput.Relation{OID: 0x4001, Schema: "public", Name: "t", Identity: 'd', Columns: []pgoutput.Column{{Key: true, Name: "id", Type: 23}, {Name: "x", Type: 25}}}},
-	{"insert", "49 00004001 4E 0002 74 00000001 31 6E", &pgoutput.Insert{Relation: 0x4001, New: pgoutput.Tuple{{Kind: 't', Text: []byte("1")}, {Kind: 'n'}}}},
-	{"update", "55 00004001 4E 0002 74 00000001 31 75", &pgoutput.Update{Relation: 0x4001, New: pgoutput.Tuple{{Kind: 't', Text: []byte("1")}, {Kind: 'u'}}}},
-	{"update of the key", "55 00004001 4B 0002 74 00000001 31 6E 4E 0002 74 00000001 32 6E", &pgoutput.Update{Relation: 0x4001, OldKey: true,
-		Old: pgoutput.Tuple{{Kind: 't', Text: []byte("1")}, {Kind: 'n'}}, New: pgoutput.Tuple{{Kind: 't', Text: []byte("2")}, {Kind: 'n'}}}},
-	{"delete", "44 00004001 4B 0001 74 00000001 31", &pgoutput.Delete{Relation: 0x4001, OldKey: true, Old: pgoutput.Tuple{{Kind: 't', Text: []byte("1")}}}},
-	{"truncate", "54 00000002 00 00004001 00004002", &pgoutput.Truncate{Relations: []uint32{0x4001, 0x4002}}},
+		&pg.Relation{OID: 0x4001, Schema: "public", Name: "t", Identity: 'd', Columns: []pg.RelationColumn{{Key: true, Name: "id", Type: 23}, {Name: "x", Type: 25}}}},
+	{"insert", "49 00004001 4E 0002 74 00000001 31 6E", &pg.Insert{Relation: 0x4001, New: pg.Tuple{{Kind: 't', Text: []byte("1")}, {Kind: 'n'}}}},
+	{"update", "55 00004001 4E 0002 74 00000001 31 75", &pg.Update{Relation: 0x4001, New: pg.Tuple{{Kind: 't', Text: []byte("1")}, {Kind: 'u'}}}},
+	{"update of the key", "55 00004001 4B 0002 74 00000001 31 6E 4E 0002 74 00000001 32 6E", &pg.Update{Relation: 0x4001, OldKey: true,
+		Old: pg.Tuple{{Kind: 't', Text: []byte("1")}, {Kind: 'n'}}, New: pg.Tuple{{Kind: 't', Text: []byte("2")}, {Kind: 'n'}}}},
+	{"delete", "44 00004001 4B 0001 74 00000001 31", &pg.Delete{Relation: 0x4001, OldKey: true, Old: pg.Tuple{{Kind: 't', Text: []byte("1")}}}},
+	{"truncate", "54 00000002 00 00004001 00004002", &pg.Truncate{Relations: []uint32{0x4001, 0x4002}}},
 	{"type", "59 00004001 00 00", nil},
 }
 
@@ -40,7 +40,7 @@ func unhex(t testing.TB, s string) []byte {
 func TestParse(t *testing.T) {
 	for _, m := range messages {
 		b := unhex(t, m.hex)
-		got, err := pgoutput.Parse(b)
+		got, err := pg.ParseMessage(b)
 		if diff := cmp.Diff(m.want, got); diff != "" || err != nil {
 			t.Errorf("%s: %v\n%s", m.name, err, diff)
 		}
@@ -51,7 +51,7 @@ func TestParse(t *testing.T) {
 			if m.name == "commit" && n >= 18 {
 				break // ignores the time
 			}
-			if _, err := pgoutput.Parse(b[:n]); err == nil {
+			if _, err := pg.ParseMessage(b[:n]); err == nil {
 				t.Errorf("%s: the first %d bytes of %d pass for a message", m.name, n, len(b))
 			}
 		}
@@ -63,24 +63,24 @@ func FuzzParse(f *testing.F) {
 		f.Add(unhex(f, m.hex))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		m, err := pgoutput.Parse(b)
+		m, err := pg.ParseMessage(b)
 		if err != nil && m != nil {
 			t.Errorf("a message comes with the error %v", err)
 		}
-		_, _ = pgoutput.ParseFrame(b)
+		_, _ = pg.ParseFrame(b)
 	})
 }
 
 func TestFrames(t *testing.T) {
-	f, err := pgoutput.ParseFrame(unhex(t, "77 0000000000000001 0000000000000002 0000000000000000 4242"))
-	if x, ok := f.(*pgoutput.XLogData); err != nil || !ok || x.Start != 1 || x.End != 2 || string(x.Data) != "BB" {
+	f, err := pg.ParseFrame(unhex(t, "77 0000000000000001 0000000000000002 0000000000000000 4242"))
+	if x, ok := f.(*pg.XLogData); err != nil || !ok || x.Start != 1 || x.End != 2 || string(x.Data) != "BB" {
 		t.Errorf("got %+v: %v", f, err)
 	}
-	f, err = pgoutput.ParseFrame(unhex(t, "6B 0000000000000003 0000000000000000 01"))
-	if k, ok := f.(*pgoutput.Keepalive); err != nil || !ok || k.End != 3 || !k.Reply {
+	f, err = pg.ParseFrame(unhex(t, "6B 0000000000000003 0000000000000000 01"))
+	if k, ok := f.(*pg.Keepalive); err != nil || !ok || k.End != 3 || !k.Reply {
 		t.Errorf("got %+v: %v", f, err)
 	}
-	status := pgoutput.AppendStatus(nil, 5, time.Date(2000, 1, 1, 0, 0, 1, 0, time.UTC), true)
+	status := pg.AppendStatus(nil, 5, time.Date(2000, 1, 1, 0, 0, 1, 0, time.UTC), true)
 	if want := unhex(t, "72 0000000000000005 0000000000000005 0000000000000005 00000000000F4240 01"); !cmp.Equal(status, want) {
 		t.Errorf("got %x, want %x", status, want)
 	}
@@ -88,12 +88,12 @@ func TestFrames(t *testing.T) {
 
 func TestLSN(t *testing.T) {
 	for _, text := range []string{"0/0", "16/B374D848", "FFFFFFFF/FFFFFFFF"} {
-		if l, err := pgoutput.ParseLSN(text); err != nil || l.String() != text {
+		if l, err := pg.ParseLSN(text); err != nil || l.String() != text {
 			t.Errorf("%s is read as %s: %v", text, l, err)
 		}
 	}
 	for _, text := range []string{"", "1", "1/", "/1", "x/1", "1/100000000"} {
-		if l, err := pgoutput.ParseLSN(text); err == nil {
+		if l, err := pg.ParseLSN(text); err == nil {
 			t.Errorf("%q is read as %s", text, l)
 		}
 	}

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/conduit-agent/conduit/plugins/builtin/postgres/pgoutput"
+	"github.com/conduit-agent/conduit/plugins/builtin/postgres/pg"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
@@ -33,7 +33,7 @@ type position struct {
 	Seen      *seen                   `json:"seen,omitempty"`
 	Snapshots map[string]conduitTable `json:"snapshots,omitempty"` // from Conduit
 
-	commit pgoutput.LSN // LastLSN
+	commit pg.LSN // LastLSN
 }
 
 // todo is a table whose rows have not all been read.
@@ -65,7 +65,7 @@ func parsePosition(p record.Position) (pos position, err error) {
 		return pos, sdk.CannotResume(p, "a position of postgres")
 	}
 	if pos.LastLSN != "" {
-		if pos.commit, err = pgoutput.ParseLSN(pos.LastLSN); err != nil {
+		if pos.commit, err = pg.ParseLSN(pos.LastLSN); err != nil {
 			return pos, sdk.CannotResume(p, "a position of postgres: "+err.Error())
 		}
 	}
@@ -81,7 +81,7 @@ func parsePosition(p record.Position) (pos position, err error) {
 }
 
 // appendStream appends the position of a change. The result equals the output of json.Marshal.
-func appendStream(dst []byte, commit pgoutput.LSN, index int64, system string, seen []byte) record.Position {
+func appendStream(dst []byte, commit pg.LSN, index int64, system string, seen []byte) record.Position {
 	dst = append(dst, `{"type":2,"last_lsn":"`...)
 	dst = commit.Append(dst)
 	dst = append(dst, `","index":`...)

@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/conduit-agent/conduit/plugins/builtin/postgres/pg"
-	"github.com/conduit-agent/conduit/plugins/builtin/postgres/pgoutput"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/schema"
 )
@@ -34,7 +33,7 @@ func TestSchemaThatCannotBeRegisteredIsLoggedOnce(t *testing.T) {
 	registry := &brokenRegistry{}
 	st := &stream{Source: &Source{log: slog.New(slog.NewTextHandler(&log, nil)), schemas: newSchemas(registry)}}
 	r := &relation{schema: "public", name: "orders", columns: []pg.Column{{Name: "id"}, {Name: "text"}}, attached: map[string]record.Metadata{}, ctx: t.Context()}
-	partial := pgoutput.Tuple{{}, {Kind: pgoutput.Unchanged}}
+	partial := pg.Tuple{{}, {Kind: pg.Unchanged}}
 	for range 100 {
 		r.recordMetadata(st, nil, partial)
 	}

@@ -15,7 +15,6 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/conduit-agent/conduit/plugins/builtin/postgres/pg"
-	"github.com/conduit-agent/conduit/plugins/builtin/postgres/pgoutput"
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
@@ -374,7 +373,7 @@ type visibility struct {
 	json       []byte // encoded seen
 	xmin, xmax uint64
 	open       []uint64 // transactions between the two that had not ended
-	until      pgoutput.LSN
+	until      pg.LSN
 }
 
 // parseSeen returns nil for nil, and for an invalid s: then the source emits changes that rows contain already, which
@@ -392,7 +391,7 @@ func parseSeen(s *seen) *visibility {
 	var err1, err2, err3 error
 	v.xmin, err1 = strconv.ParseUint(parts[0], 10, 64)
 	v.xmax, err2 = strconv.ParseUint(parts[1], 10, 64)
-	v.until, err3 = pgoutput.ParseLSN(s.Until)
+	v.until, err3 = pg.ParseLSN(s.Until)
 	if err1 != nil || err2 != nil || err3 != nil {
 		return nil
 	}
@@ -405,7 +404,7 @@ func parseSeen(s *seen) *visibility {
 }
 
 // contains reports whether the rows contain the changes of a transaction. xid is the lower half of the transaction id.
-func (v *visibility) contains(xid uint32, commit pgoutput.LSN) bool {
+func (v *visibility) contains(xid uint32, commit pg.LSN) bool {
 	if v == nil || commit >= v.until {
 		return false
 	}

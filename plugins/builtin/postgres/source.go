@@ -14,7 +14,6 @@ import (
 
 	"github.com/conduit-agent/conduit/plugins/builtin/common"
 	"github.com/conduit-agent/conduit/plugins/builtin/postgres/pg"
-	"github.com/conduit-agent/conduit/plugins/builtin/postgres/pgoutput"
 	"github.com/conduit-agent/conduit/plugins/progress"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
@@ -50,7 +49,7 @@ type Source struct {
 
 // place is the place of a change in the stream.
 type place struct {
-	commit pgoutput.LSN
+	commit pg.LSN
 	index  int64
 }
 

@@ -15,7 +15,6 @@ import (
 
 	"github.com/conduit-agent/conduit/plugins/builtin/common"
 	"github.com/conduit-agent/conduit/plugins/builtin/postgres/pg"
-	"github.com/conduit-agent/conduit/plugins/builtin/postgres/pgoutput"
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
@@ -28,7 +27,7 @@ type stream struct {
 
 	relations map[uint32]*relation
 	open      bool // in a transaction
-	begin     pgoutput.Begin
+	begin     pg.Begin
 	index     int64 // of the last change of the transaction
 	skip      bool  // the transaction was emitted before
 	hidden    bool  // rows of a snapshot contain the transaction
@@ -44,7 +43,7 @@ type stream struct {
 
 // current looks up the current state of tables; see currentRows.
 type current interface {
-	complete(ctx context.Context, r *relation, row pgoutput.Tuple, xid uint32) (exists bool, err error)
+	complete(ctx context.Context, r *relation, row pg.Tuple, xid uint32) (exists bool, err error)
 	ancestors(ctx context.Context, table uint32) ([]uint32, error)
 }
 
@@ -219,12 +218,12 @@ func (st *stream) receive(ctx context.Context) error {
 }
 
 func (st *stream) frame(ctx context.Context, data []byte) error {
-	f, err := pgoutput.ParseFrame(data)
+	f, err := pg.ParseFrame(data)
 	if err != nil {
 		return err
 	}
 	switch f := f.(type) {
-	case *pgoutput.Keepalive:
+	case *pg.Keepalive:
 		if !st.open {
 			st.confirmer.idle(f.End)
 			st.monitor.caughtUp(f.End)
@@ -232,8 +231,8 @@ func (st *stream) frame(ctx context.Context, data []byte) error {
 		if f.Reply {
 			return st.status(false)
 		}
-	case *pgoutput.XLogData:
-		m, err := pgoutput.Parse(f.Data)
+	case *pg.XLogData:
+		m, err := pg.ParseMessage(f.Data)
 		if err != nil {
 			return err
 		}
@@ -249,46 +248,46 @@ func (st *stream) frame(ctx context.Context, data []byte) error {
 	return nil
 }
 
-func (st *stream) message(ctx context.Context, m pgoutput.Message) error {
+func (st *stream) message(ctx context.Context, m pg.Message) error {
 	switch m := m.(type) {
-	case *pgoutput.Begin:
+	case *pg.Begin:
 		st.beginTransaction(m)
-	case *pgoutput.Commit:
+	case *pg.Commit:
 		st.open = false
 		st.confirmer.committed(m.Commit, m.End, max(st.delivered, st.before(m.Commit)))
 		if len(st.records) == 0 && st.delivered == 0 && m.Commit > st.at.commit { // no record moves at
 			st.at = place{m.Commit, st.index}
 		}
 		st.monitor.committed(m.End, st.begin.Time)
-	case *pgoutput.Relation:
+	case *pg.Relation:
 		rel, err := st.relation(ctx, m)
 		if err != nil {
 			return err
 		}
 		st.relations[m.OID] = rel
-	case *pgoutput.Insert:
+	case *pg.Insert:
 		return st.change(m.Relation, len(m.New), func(r *relation) error { return st.create(ctx, r, m.New) })
-	case *pgoutput.Update:
+	case *pg.Update:
 		return st.change(m.Relation, max(len(m.New), len(m.Old)), func(r *relation) error { return st.update(ctx, r, m) })
-	case *pgoutput.Delete:
+	case *pg.Delete:
 		return st.change(m.Relation, len(m.Old), func(r *relation) error {
 			return st.add(r, record.OperationDelete, m.Old, m.Old, nil)
 		})
-	case *pgoutput.Truncate:
+	case *pg.Truncate:
 		st.truncated(m)
 	}
 	return nil
 }
 
 // before returns the index of the last record of a transaction that a former session emitted.
-func (st *stream) before(commit pgoutput.LSN) int64 {
+func (st *stream) before(commit pg.LSN) int64 {
 	if commit == st.at.commit {
 		return st.at.index
 	}
 	return 0
 }
 
-func (st *stream) beginTransaction(m *pgoutput.Begin) {
+func (st *stream) beginTransaction(m *pg.Begin) {
 	st.open, st.begin, st.index, st.delivered = true, *m, 0, 0
 	st.skip = m.Commit < st.at.commit || m.Commit < st.confirmer.conduit
 	st.hidden = st.seen.contains(m.XID, m.Commit)
@@ -328,9 +327,9 @@ func (st *stream) wants(r *relation, index int64) bool {
 
 // update emits an updated row: as one record or, if its key changed, as a delete of the old key and a create of the new
 // one.
-func (st *stream) update(ctx context.Context, r *relation, m *pgoutput.Update) error {
+func (st *stream) update(ctx context.Context, r *relation, m *pg.Update) error {
 	for i := range m.New { // the old row may have unchanged values: key columns, or with a full replica identity any
-		if m.New[i].Kind == pgoutput.Unchanged && i < len(m.Old) && m.Old[i].Kind == pgoutput.Text {
+		if m.New[i].Kind == pg.Unchanged && i < len(m.Old) && m.Old[i].Kind == pg.Text {
 			m.New[i] = m.Old[i]
 		}
 	}
@@ -355,7 +354,7 @@ func (st *stream) update(ctx context.Context, r *relation, m *pgoutput.Update) e
 // create emits a new row, or a row with a new key. A destination would write an incomplete row from a record without
 // some columns, so create reads these from the table. They may already be newer: the change that made them so follows.
 // A row that no longer exists has no record, because its delete follows.
-func (st *stream) create(ctx context.Context, r *relation, row pgoutput.Tuple) error {
+func (st *stream) create(ctx context.Context, r *relation, row pg.Tuple) error {
 	if r.absent(row) != "" && st.wants(r, st.index+1) {
 		if err := r.checkKey(row); err != nil {
 			return err
@@ -376,9 +375,9 @@ func (st *stream) create(ctx context.Context, r *relation, row pgoutput.Tuple) e
 }
 
 // checkKey returns an error if the server did not send all columns of the key.
-func (r *relation) checkKey(row pgoutput.Tuple) error {
+func (r *relation) checkKey(row pg.Tuple) error {
 	for _, k := range r.keys {
-		if k >= len(row) || row[k].Kind != pgoutput.Text {
+		if k >= len(row) || row[k].Kind != pg.Text {
 			return r.incomplete(fmt.Errorf("the server did not send column %s of its key", r.columns[k].Name))
 		}
 	}
@@ -386,7 +385,7 @@ func (r *relation) checkKey(row pgoutput.Tuple) error {
 }
 
 // add adds a record.
-func (st *stream) add(r *relation, op record.Operation, key, before, after pgoutput.Tuple) error {
+func (st *stream) add(r *relation, op record.Operation, key, before, after pg.Tuple) error {
 	if !st.next(r) {
 		return nil
 	}
@@ -410,7 +409,7 @@ func (st *stream) add(r *relation, op record.Operation, key, before, after pgout
 	}
 	st.delivered = st.index
 	st.records = append(st.records, rec)
-	for _, t := range []pgoutput.Tuple{before, after} {
+	for _, t := range []pg.Tuple{before, after} {
 		for i := range t {
 			st.bytes += len(t[i].Text) + 16
 		}
@@ -433,7 +432,7 @@ func (st *stream) flush(ctx context.Context) bool {
 }
 
 // truncated warns of truncated tables: records have no operation for it.
-func (st *stream) truncated(m *pgoutput.Truncate) {
+func (st *stream) truncated(m *pg.Truncate) {
 	for _, oid := range m.Relations {
 		if r := st.relations[oid]; r != nil && r.wanted && !st.skip {
 			st.log.Warn("a table was truncated: its rows are gone, and no records say so: remove them at the "+
@@ -464,7 +463,7 @@ func (st *stream) status(reply bool) error {
 	st.writing.Lock()
 	defer st.writing.Unlock()
 	_ = st.conn.Conn().SetWriteDeadline(time.Now().Add(st.settings.Heartbeat))
-	data := pgoutput.AppendStatus(nil, st.confirmer.confirmed(), time.Now(), reply)
+	data := pg.AppendStatus(nil, st.confirmer.confirmed(), time.Now(), reply)
 	message, err := (&pgproto3.CopyData{Data: data}).Encode(nil)
 	if err != nil {
 		return err
@@ -484,12 +483,12 @@ type relation struct {
 	unregistered bool            // registering the last schema failed
 	ctx          context.Context // of the session
 	common       record.Metadata // shared by complete records of the transaction commonOf
-	commonOf     pgoutput.LSN
+	commonOf     pg.LSN
 }
 
 func (r *relation) id() string { return r.schema + "." + r.name }
 
-func (st *stream) relation(ctx context.Context, m *pgoutput.Relation) (*relation, error) {
+func (st *stream) relation(ctx context.Context, m *pg.Relation) (*relation, error) {
 	r := &relation{oid: m.OID, schema: m.Schema, name: m.Name, full: m.Identity == 'f', ctx: ctx, attached: map[string]record.Metadata{}}
 	known, err := st.known(ctx, m.OID, r.id())
 	if err != nil {
@@ -548,7 +547,7 @@ func (st *stream) describeSchema(ctx context.Context, r *relation) error {
 }
 
 // recordMetadata returns the metadata of a record: its transaction, table and schema.
-func (r *relation) recordMetadata(st *stream, before, after pgoutput.Tuple) record.Metadata {
+func (r *relation) recordMetadata(st *stream, before, after pg.Tuple) record.Metadata {
 	absent := r.absent(before, after)
 	if absent == "" && r.common != nil && r.commonOf == st.begin.Commit {
 		return withSpare(r.common)
@@ -579,11 +578,11 @@ func (r *relation) recordMetadata(st *stream, before, after pgoutput.Tuple) reco
 }
 
 // absent has a byte for each column, x for a column that the record omits. It is empty if the record has all columns.
-func (r *relation) absent(tuples ...pgoutput.Tuple) string {
+func (r *relation) absent(tuples ...pg.Tuple) string {
 	var mask []byte
 	for _, t := range tuples {
 		for i := range t {
-			if t[i].Kind == pgoutput.Unchanged {
+			if t[i].Kind == pg.Unchanged {
 				if mask == nil {
 					mask = []byte(strings.Repeat("-", len(r.columns)))
 				}
@@ -596,22 +595,22 @@ func (r *relation) absent(tuples ...pgoutput.Tuple) string {
 
 // values returns the columns of a tuple by name, without those that the server did not send. With keyOnly it returns
 // only the key.
-func (r *relation) values(t pgoutput.Tuple, keyOnly bool) map[string]any {
+func (r *relation) values(t pg.Tuple, keyOnly bool) map[string]any {
 	values := make(map[string]any, len(t))
 	for i := range t {
 		switch {
-		case t[i].Kind == pgoutput.Text:
+		case t[i].Kind == pg.Text:
 			values[r.columns[i].Name] = pg.Decode(r.columns[i].OID, t[i].Text)
-		case t[i].Kind == pgoutput.Null && !keyOnly:
+		case t[i].Kind == pg.Null && !keyOnly:
 			values[r.columns[i].Name] = nil
 		}
 	}
 	return values
 }
 
-func (r *relation) keyChanged(before, after pgoutput.Tuple) bool {
+func (r *relation) keyChanged(before, after pg.Tuple) bool {
 	for _, k := range r.keys {
-		if k < len(before) && k < len(after) && before[k].Kind == pgoutput.Text && after[k].Kind == pgoutput.Text &&
+		if k < len(before) && k < len(after) && before[k].Kind == pg.Text && after[k].Kind == pg.Text &&
 			string(before[k].Text) != string(after[k].Text) {
 			return true
 		}

@@ -226,7 +226,7 @@ func (c *Conn) Dump(id uint32, file string, pos uint32) error {
 	return c.command(append(b, file...))
 }
 
-// DumpGTID requests from MySQL the events of all transactions that are not in set, which gtid.Set.Encode encoded.
+// DumpGTID requests from MySQL the events of all transactions that are not in set, which GTIDSet.Encode encoded.
 func (c *Conn) DumpGTID(id uint32, set []byte) error {
 	b := []byte{commandDumpGTID, 0, 0}
 	b = binary.LittleEndian.AppendUint32(b, id)

@@ -1,5 +1,5 @@
-// Package pg holds the code shared by the source and the destination of the postgres connector: sessions, the
-// catalogue, and the text format of values.
+// Package pg speaks with PostgreSQL for the source and the destination of the postgres connector, and for clusters:
+// sessions, the catalogue, and the text format of values.
 package pg
 
 import (

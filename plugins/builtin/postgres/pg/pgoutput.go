@@ -1,7 +1,8 @@
-// Package pgoutput decodes the messages of PostgreSQL's logical replication: the frames of the streaming replication
-// protocol, and the messages of version 1 of the plugin pgoutput in them. Formats: "Streaming Replication Protocol" and
-// "Logical Replication Message Formats" in the PostgreSQL documentation.
-package pgoutput
+package pg
+
+// This file decodes the messages of logical replication: the frames of the streaming replication protocol, and the
+// messages of version 1 of the plugin pgoutput in them. Formats: "Streaming Replication Protocol" and "Logical
+// Replication Message Formats" in the PostgreSQL documentation.
 
 import (
 	"encoding/binary"
@@ -86,15 +87,15 @@ func AppendStatus(dst []byte, at LSN, now time.Time, reply bool) []byte {
 	for range 3 {
 		dst = binary.BigEndian.AppendUint64(dst, uint64(at))
 	}
-	dst = binary.BigEndian.AppendUint64(dst, uint64(now.Sub(epoch).Microseconds()))
+	dst = binary.BigEndian.AppendUint64(dst, uint64(now.Sub(replicationEpoch).Microseconds()))
 	if reply {
 		return append(dst, 1)
 	}
 	return append(dst, 0)
 }
 
-// epoch is the epoch of PostgreSQL's timestamps.
-var epoch = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
+// replicationEpoch is the epoch of PostgreSQL's timestamps.
+var replicationEpoch = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // Message is a *Begin, *Commit, *Relation, *Insert, *Update, *Delete, *Truncate, or nil for a message without a change
 // of a row.
@@ -116,11 +117,11 @@ type Relation struct {
 	OID          uint32
 	Schema, Name string
 	Identity     byte // replica identity: d, n, f or i
-	Columns      []Column
+	Columns      []RelationColumn
 }
 
-// Column is a column of a Relation.
-type Column struct {
+// RelationColumn is a column of a Relation.
+type RelationColumn struct {
 	Key  bool // part of the replica identity
 	Name string
 	Type uint32 // OID
@@ -166,8 +167,8 @@ type Delete struct {
 // Truncate reports truncated tables.
 type Truncate struct{ Relations []uint32 }
 
-// Parse parses a message. The result refers to b.
-func Parse(b []byte) (m Message, err error) {
+// ParseMessage parses a message. The result refers to b.
+func ParseMessage(b []byte) (m Message, err error) {
 	r := reader{b: b}
 	kind := r.byte()
 	switch kind {
@@ -212,7 +213,7 @@ func (r *reader) relation() *Relation {
 		if r.err != nil {
 			break
 		}
-		c := Column{Key: r.byte()&1 == 1, Name: r.text(), Type: r.uint32()}
+		c := RelationColumn{Key: r.byte()&1 == 1, Name: r.text(), Type: r.uint32()}
 		r.uint32() // type modifier
 		rel.Columns = append(rel.Columns, c)
 	}
@@ -313,7 +314,7 @@ func (r *reader) uint64() uint64 {
 }
 
 func (r *reader) time() time.Time {
-	return epoch.Add(time.Duration(int64(r.uint64())) * time.Microsecond)
+	return replicationEpoch.Add(time.Duration(int64(r.uint64())) * time.Microsecond)
 }
 
 // text reads up to a zero byte.
