@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/conduit-agent/conduit/plugins/record"
-	"github.com/conduit-agent/conduit/plugins/spoollog/codec"
+	"github.com/conduit-agent/conduit/plugins/spoollog"
 )
 
 // exactKey introduces the last member of the JSON form of a record. It contains the record in binary if JSON changes
@@ -22,7 +22,7 @@ func appendExact(body []byte, r *record.Record) []byte {
 	if isJSONExact(r) {
 		return body
 	}
-	var e codec.Encoder
+	var e spoollog.RecordEncoder
 	e.Reset(nil)
 	if e.Append(r) != nil { // a value without a binary form
 		return body
@@ -52,7 +52,7 @@ func decode(body []byte) (record.Record, error) {
 	if err := json.Unmarshal(body, &kept); err != nil {
 		return r, fmt.Errorf("cannot parse the record that is kept: %w", err)
 	}
-	all, err := codec.Decode(nil, kept.Exact, 1)
+	all, err := spoollog.DecodeRecords(nil, kept.Exact, 1)
 	if err != nil {
 		return r, fmt.Errorf("cannot decode the record that is kept: %w", err)
 	}

@@ -5,7 +5,6 @@ import (
 	"sync"
 
 	"github.com/conduit-agent/conduit/plugins/record"
-	"github.com/conduit-agent/conduit/plugins/spoollog/codec"
 )
 
 // Frame is a run of encoded records, ready to be appended.
@@ -14,12 +13,12 @@ type Frame struct{ frame frame }
 // typicalRecord is the initial capacity for the encoding of a record, in bytes.
 const typicalRecord = 256
 
-var encoders = sync.Pool{New: func() any { return new(codec.Encoder) }}
+var encoders = sync.Pool{New: func() any { return new(RecordEncoder) }}
 
 // Encode encodes the first n records; n is len(records) when err is nil. Otherwise err says why the next record cannot
 // be encoded.
 func Encode(records []record.Record) (frames []Frame, n int, err error) {
-	e := encoders.Get().(*codec.Encoder)
+	e := encoders.Get().(*RecordEncoder)
 	defer encoders.Put(e)
 	for n < len(records) && err == nil {
 		var f frame
@@ -33,7 +32,7 @@ func Encode(records []record.Record) (frames []Frame, n int, err error) {
 }
 
 // encodeFrame encodes as many records as fit into a frame.
-func encodeFrame(e *codec.Encoder, records []record.Record) (f frame, err error) {
+func encodeFrame(e *RecordEncoder, records []record.Record) (f frame, err error) {
 	e.Reset(make([]byte, headerSize, min(headerSize+len(records)*typicalRecord, frameBytes+typicalRecord)))
 	size := headerSize
 	for f.count < min(len(records), frameRecords) && size < frameBytes {

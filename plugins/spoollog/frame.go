@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/plugins/record"
-	"github.com/conduit-agent/conduit/plugins/spoollog/codec"
 )
 
 // A segment is a sequence of frames. A frame is a header and a body, the encoded records:
@@ -56,7 +55,7 @@ func (f *frame) body() []byte { return f.data[headerSize:] }
 
 // records appends the records of the frame to dst. They share memory with the frame's data.
 func (f *frame) records(dst []record.Record) ([]record.Record, error) {
-	return codec.Decode(dst, f.body(), f.count)
+	return DecodeRecords(dst, f.body(), f.count)
 }
 
 // seal fills in the header of a frame that is written at pos in the segment's file.

@@ -1,9 +1,4 @@
-// Package codec encodes records compactly for storage and preserves the types of their values.
-//
-// A body is a sequence of records. Metadata keys and field names of objects are written once per body and referred to
-// afterwards. A metadata value that equals the previous value of its key, or is a number near it, is written as the
-// difference. The position of a record is not stored: the log assigns another one.
-package codec
+package spoollog
 
 import (
 	"encoding/binary"
@@ -73,15 +68,20 @@ type known struct {
 	number int64  // value as a number, if it is one
 }
 
-// Encoder writes one body after another. Reset must be called first.
-type Encoder struct {
+// RecordEncoder encodes records compactly and preserves the types of their values. A body is a sequence of records.
+// Metadata keys and field names of objects are written once per body and referred to afterwards. A metadata value that
+// equals the previous value of its key, or is a number near it, is written as the difference. The position of a record
+// is not stored: the log assigns another one.
+//
+// It writes one body after another. Reset must be called first.
+type RecordEncoder struct {
 	buf   []byte
 	names []known
 	index map[string]int
 }
 
 // Reset begins a body after the content of buf.
-func (e *Encoder) Reset(buf []byte) {
+func (e *RecordEncoder) Reset(buf []byte) {
 	e.buf, e.names = buf, e.names[:0]
 	if e.index == nil {
 		e.index = map[string]int{}
@@ -90,17 +90,17 @@ func (e *Encoder) Reset(buf []byte) {
 }
 
 // Len returns the length of the buffer.
-func (e *Encoder) Len() int { return len(e.buf) }
+func (e *RecordEncoder) Len() int { return len(e.buf) }
 
 // Take returns the buffer with the body. The encoder no longer uses it.
-func (e *Encoder) Take() []byte {
+func (e *RecordEncoder) Take() []byte {
 	buf := e.buf
 	e.buf = nil
 	return buf
 }
 
 // Append appends r. When it fails the buffer has no part of r, and Reset must be called before the next Append.
-func (e *Encoder) Append(r *record.Record) error {
+func (e *RecordEncoder) Append(r *record.Record) error {
 	start := len(e.buf)
 	kinds := kindOf(r.Key) | kindOf(r.Before)<<2 | kindOf(r.After)<<4
 	e.buf = append(e.buf, kinds)
@@ -129,7 +129,7 @@ func kindOf(d record.Data) byte {
 }
 
 // metadata appends a key-value pair. The name is likely to have the index hint.
-func (e *Encoder) metadata(f *record.Field, hint int) {
+func (e *RecordEncoder) metadata(f *record.Field, hint int) {
 	if hint >= len(e.names) || e.names[hint].name != f.Key {
 		hint = e.name(f.Key)
 	} else {
@@ -154,7 +154,7 @@ func (e *Encoder) metadata(f *record.Field, hint int) {
 }
 
 // name appends a name and returns its index, -1 if there are too many names.
-func (e *Encoder) name(s string) int {
+func (e *RecordEncoder) name(s string) int {
 	if i, ok := e.index[s]; ok {
 		e.buf = binary.AppendUvarint(e.buf, uint64(i)+1)
 		return i
@@ -181,7 +181,7 @@ func appendText[T string | []byte](dst []byte, s T) []byte {
 	return append(binary.AppendUvarint(dst, uint64(len(s))), s...)
 }
 
-func (e *Encoder) data(d *record.Data) error {
+func (e *RecordEncoder) data(d *record.Data) error {
 	if b, ok := d.Raw(); ok {
 		e.buf = appendText(e.buf, b)
 	} else if m, ok := d.Structured(); ok {
@@ -190,7 +190,7 @@ func (e *Encoder) data(d *record.Data) error {
 	return nil
 }
 
-func (e *Encoder) object(m map[string]any, depth int) error {
+func (e *RecordEncoder) object(m map[string]any, depth int) error {
 	e.buf = binary.AppendUvarint(e.buf, uint64(len(m)))
 	for name, v := range m {
 		e.name(name)
@@ -201,7 +201,7 @@ func (e *Encoder) object(m map[string]any, depth int) error {
 	return nil
 }
 
-func (e *Encoder) value(v any, depth int) error {
+func (e *RecordEncoder) value(v any, depth int) error {
 	if depth > maxDepth {
 		return errTooDeep
 	}
@@ -235,7 +235,7 @@ func (e *Encoder) value(v any, depth int) error {
 	return nil
 }
 
-func (e *Encoder) list(list []any, depth int) error {
+func (e *RecordEncoder) list(list []any, depth int) error {
 	e.buf = binary.AppendUvarint(append(e.buf, typeList), uint64(len(list)))
 	for i, v := range list {
 		if err := e.value(v, depth+1); err != nil {
@@ -253,7 +253,7 @@ func within(at string, err error) error {
 	return fmt.Errorf("%s: %w", at, err)
 }
 
-func (e *Encoder) time(t time.Time) error {
+func (e *RecordEncoder) time(t time.Time) error {
 	b, err := t.MarshalBinary()
 	if err != nil {
 		return err
@@ -263,7 +263,7 @@ func (e *Encoder) time(t time.Time) error {
 }
 
 // number appends a value of a numeric type, or of an unusual one.
-func (e *Encoder) number(v any) error {
+func (e *RecordEncoder) number(v any) error {
 	signed := func(kind byte, n int64) { e.buf = binary.AppendVarint(append(e.buf, kind), n) }
 	unsigned := func(kind byte, n uint64) { e.buf = binary.AppendUvarint(append(e.buf, kind), n) }
 	switch v := v.(type) {

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/plugins/record"
-	"github.com/conduit-agent/conduit/plugins/spoollog/codec"
+	"github.com/conduit-agent/conduit/plugins/spoollog"
 )
 
 // samples returns records that refer to each other's names and values.
@@ -26,7 +26,7 @@ func samples() []record.Record {
 
 func encode(t testing.TB, records []record.Record) []byte {
 	t.Helper()
-	var e codec.Encoder
+	var e spoollog.RecordEncoder
 	e.Reset([]byte("header"))
 	for i := range records {
 		if err := e.Append(&records[i]); err != nil {
@@ -42,7 +42,7 @@ func encode(t testing.TB, records []record.Record) []byte {
 
 func TestCodecDecodesWhatItEncoded(t *testing.T) {
 	body := encode(t, samples())
-	got, err := codec.Decode(nil, body, len(samples()))
+	got, err := spoollog.DecodeRecords(nil, body, len(samples()))
 	if err != nil || len(got) != len(samples()) {
 		t.Fatalf("decoded %d records: %v", len(got), err)
 	}
@@ -57,19 +57,19 @@ func TestCodecDecodesWhatItEncoded(t *testing.T) {
 func TestRefusesWhatIsNoBody(t *testing.T) {
 	body, n := encode(t, samples()), len(samples())
 	for size := range body {
-		if got, err := codec.Decode(nil, body[:size], n); err == nil {
+		if got, err := spoollog.DecodeRecords(nil, body[:size], n); err == nil {
 			t.Errorf("decoded %d records of %d of %d bytes", len(got), size, len(body))
 		}
 	}
 	for _, count := range []int{n - 1, n + 1} {
-		if _, err := codec.Decode(nil, body, count); err == nil {
+		if _, err := spoollog.DecodeRecords(nil, body, count); err == nil {
 			t.Errorf("decoded %d of %d records", count, n)
 		}
 	}
 }
 
 func TestNothingIsLeftOfWhatCannotBeEncoded(t *testing.T) {
-	var e codec.Encoder
+	var e spoollog.RecordEncoder
 	e.Reset(nil)
 	good := samples()[0]
 	if err := e.Append(&good); err != nil {
@@ -85,6 +85,6 @@ func FuzzCodecDecode(f *testing.F) {
 	f.Add(encode(f, samples()), len(samples()))
 	f.Add([]byte{0x2a, 2, 0, 1, 0, 1, 'a', 20}, 1)
 	f.Fuzz(func(_ *testing.T, body []byte, count int) {
-		codec.Decode(nil, body, count%2000)
+		spoollog.DecodeRecords(nil, body, count%2000)
 	})
 }

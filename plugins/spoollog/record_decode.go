@@ -1,4 +1,4 @@
-package codec
+package spoollog
 
 import (
 	"bytes"
@@ -26,9 +26,9 @@ type decoder struct {
 	err   error
 }
 
-// Decode appends the records of a body to dst. The body must hold count records. The records share memory with the
-// body, which must not change afterwards.
-func Decode(dst []record.Record, body []byte, count int) ([]record.Record, error) {
+// DecodeRecords appends the records of a body to dst. The body must hold count records. The records share memory with
+// the body, which must not change afterwards.
+func DecodeRecords(dst []record.Record, body []byte, count int) ([]record.Record, error) {
 	d := decoder{b: body, left: count}
 	for ; d.left > 0; d.left-- {
 		dst = append(dst, record.Record{})
