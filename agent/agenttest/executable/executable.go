@@ -12,24 +12,20 @@ import (
 
 	"github.com/conduit-agent/conduit/agent/agenttest"
 	"github.com/conduit-agent/conduit/plugins/builtin"
-	"github.com/conduit-agent/conduit/plugins/plugintest/chaos"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 	"github.com/conduit-agent/conduit/plugins/wire"
 )
 
-// variable, when set, makes the test binary the connector with that name.
-const variable = "CONDUIT_TEST_PLUGIN"
+// Variable is an environment variable that, when set, makes the test binary the connector with that name.
+const Variable = "CONDUIT_TEST_PLUGIN"
 
 // Serve runs a connector if an agent started the test binary through a file that Install wrote, and returns otherwise.
 // A TestMain calls it first. The connectors are the built-in ones with the prefix x, those with the prefix gathering-,
-// which write batches of 10,000 records by default, then journal, chaos, and the given ones.
+// which write batches of 10,000 records by default, then journal, and the given ones.
 func Serve(more ...sdk.Connector) {
-	name := os.Getenv(variable)
+	name := os.Getenv(Variable)
 	if name == "" {
 		return
-	}
-	if name == "chaos" {
-		chaos.Main()
 	}
 	for _, c := range builtin.All() {
 		switch name {
@@ -64,7 +60,7 @@ func Install(t *testing.T, dir string, names ...string) {
 	}
 	for _, name := range names {
 		path, tmp := filepath.Join(dir, "connectors", name), filepath.Join(dir, name+".tmp")
-		script := fmt.Sprintf("#!/bin/sh\nGORACE=atexit_sleep_ms=0 JOURNAL=%s/journal %s=%s exec %s\n", dir, variable, name,
+		script := fmt.Sprintf("#!/bin/sh\nGORACE=atexit_sleep_ms=0 JOURNAL=%s/journal %s=%s exec %s\n", dir, Variable, name,
 			exe)
 		old := time.Now().Add(-time.Hour)
 		for _, err := range []error{os.WriteFile(tmp, []byte(script), 0o755), os.Chtimes(tmp, old, old),

@@ -47,7 +47,7 @@ var parents = []string{"agent/cluster/deadletters", "agent/cluster/member", "age
 // anywhere.
 var homes = map[string][]string{
 	"github.com/hashicorp/go-plugin":           {"plugins/wire", "plugins/standalone"},
-	"google.golang.org/grpc":                   {"plugins/wire", "plugins/wire/wirepb/*", "plugins/standalone", "plugins/plugintest/chaos"},
+	"google.golang.org/grpc":                   {"plugins/wire", "plugins/wire/wirepb/*", "plugins/standalone"},
 	"github.com/mattn/go-sqlite3":              {"agent/store", "agent/deadletter", "agent/sqlitefile", "plugins/builtin/sqlite"},
 	"database/sql":                             {"agent/store", "agent/deadletter", "agent/sqlitefile", "plugins/builtin/mysql", "plugins/builtin/sqlite", "plugins/builtin/sqlsink", "plugins/plugintest/sqltest"},
 	"github.com/fsnotify/fsnotify":             {"reconcile/watch"},

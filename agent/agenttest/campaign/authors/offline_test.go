@@ -9,8 +9,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/built"
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/script"
-	"github.com/conduit-agent/conduit/plugins/plugintest/built"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
 

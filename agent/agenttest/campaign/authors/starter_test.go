@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/built"
 	"github.com/conduit-agent/conduit/cmd/conduit/starter"
-	"github.com/conduit-agent/conduit/plugins/plugintest/built"
 	"github.com/conduit-agent/conduit/plugins/processor/wasm"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"

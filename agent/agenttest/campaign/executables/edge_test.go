@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/built"
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
-	"github.com/conduit-agent/conduit/plugins/plugintest/built"
 )
 
 // libraries are what the full binary contains and conduit-edge does not.

@@ -6,7 +6,7 @@ import (
 	"os"
 	"testing"
 
-	"github.com/conduit-agent/conduit/plugins/plugintest/chaos"
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/chaos"
 	"github.com/conduit-agent/conduit/plugins/sandbox"
 	"github.com/conduit-agent/conduit/plugins/wire"
 )

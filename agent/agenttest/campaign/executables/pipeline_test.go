@@ -11,11 +11,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/chaos"
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
 	"github.com/conduit-agent/conduit/agent/engine"
 	"github.com/conduit-agent/conduit/agent/engine/backpressure"
 	"github.com/conduit-agent/conduit/plugins/connector"
-	"github.com/conduit-agent/conduit/plugins/plugintest/chaos"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/plugins/standalone"
 	"github.com/conduit-agent/conduit/spec"

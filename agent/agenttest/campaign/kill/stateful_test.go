@@ -11,10 +11,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/built"
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/kill"
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/server"
-	"github.com/conduit-agent/conduit/plugins/plugintest/built"
 	"github.com/conduit-agent/conduit/plugins/processor/wasm"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/spoollog"

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/built"
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
-	"github.com/conduit-agent/conduit/plugins/plugintest/built"
 )
 
 const root = "../../../.."

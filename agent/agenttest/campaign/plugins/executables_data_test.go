@@ -14,10 +14,10 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/agent/agenttest"
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/chaos"
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
 	"github.com/conduit-agent/conduit/agent/agenttest/executable"
 	"github.com/conduit-agent/conduit/api/client"
-	"github.com/conduit-agent/conduit/plugins/plugintest/chaos"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 	"github.com/conduit-agent/conduit/spec"

@@ -5,6 +5,7 @@ import (
 	"os"
 	"testing"
 
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/chaos"
 	"github.com/conduit-agent/conduit/agent/agenttest/executable"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
@@ -20,6 +21,9 @@ func served(name string, source func() sdk.Source, destination func() sdk.Destin
 }
 
 func TestMain(m *testing.M) {
+	if os.Getenv(executable.Variable) == "chaos" {
+		chaos.Main()
+	}
 	executable.Serve(
 		served("typed", func() sdk.Source { return &typed{} }, nil),
 		served("seen", nil, func() sdk.Destination { return &seen{} }),

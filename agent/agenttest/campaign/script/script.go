@@ -13,7 +13,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"github.com/conduit-agent/conduit/plugins/plugintest/built"
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/built"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
 

@@ -16,7 +16,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/conduit-agent/conduit/plugins/plugintest/built"
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/built"
 	"github.com/conduit-agent/conduit/plugins/plugintest/logbuf"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )

@@ -19,7 +19,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/conduit-agent/conduit/plugins/plugintest/built"
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/built"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/plugins/processor/wasm"
 	"github.com/conduit-agent/conduit/plugins/processor/wasm/egress"
