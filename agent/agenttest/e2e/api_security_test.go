@@ -17,7 +17,6 @@ import (
 
 	"github.com/conduit-agent/conduit/agent"
 	"github.com/conduit-agent/conduit/agent/agenttest"
-	"github.com/conduit-agent/conduit/agent/agenttest/executable"
 	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/agent/parts"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
@@ -190,7 +189,7 @@ func TestClientsCannotWriteTheLog(t *testing.T) {
 func TestSecretsAreShownNowhere(t *testing.T) {
 	const secret = "canary-51c0a7"
 	dir := agenttest.NewDir(t)
-	executable.Install(t, dir, "journal")
+	agenttest.InstallExecutables(t, dir, "journal")
 	w := startWeb(t, dir)
 	w.Must("POST", "/v1/pipelines", `{"id":"p","config":{"name":"p"}}`, nil)
 	w.Must("POST", "/v1/connectors", fmt.Sprintf(journalSource, "https://user:"+secret+"@host/db"), nil)

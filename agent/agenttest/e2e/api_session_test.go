@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"github.com/conduit-agent/conduit/agent/agenttest"
-	"github.com/conduit-agent/conduit/agent/agenttest/executable"
 	"github.com/conduit-agent/conduit/spec"
 )
 
@@ -107,7 +106,7 @@ func plainly(t *testing.T, w *web, connector string) json.RawMessage {
 // journalAt creates a pipeline p from the journal to a file, and returns a function that reads the calls of the plugin.
 func journalAt(t *testing.T) (*web, func() string) {
 	dir := agenttest.NewDir(t)
-	executable.Install(t, dir, "journal")
+	agenttest.InstallExecutables(t, dir, "journal")
 	w := startWeb(t, dir)
 	w.Must("POST", "/v1/pipelines", `{"id":"p","config":{"name":"p"}}`, nil)
 	w.Must("POST", "/v1/connectors", fmt.Sprintf(
@@ -177,7 +176,7 @@ func TestCreatingIsAbortedWhenThePluginRefuses(t *testing.T) {
 		}
 	}
 	calls()
-	executable.While(t, w.Path("fail-Configure"), func() {
+	agenttest.While(t, w.Path("fail-Configure"), func() {
 		got := w.Do("POST", "/v1/connectors", fmt.Sprintf(journalSource, "1"))
 		if got.Status != http.StatusBadRequest || !strings.Contains(got.Body, "Configure was made to fail") {
 			t.Errorf("Configure that fails: %d %s", got.Status, got.Body)

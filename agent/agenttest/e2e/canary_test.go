@@ -16,7 +16,6 @@ import (
 	"testing"
 
 	"github.com/conduit-agent/conduit/agent/agenttest"
-	"github.com/conduit-agent/conduit/agent/agenttest/executable"
 	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/api/client"
 	"github.com/conduit-agent/conduit/plugins/record"
@@ -185,7 +184,7 @@ func (g *garden) pipeline(dir, id, source, from, destination, to, dlq string) st
 // read token or the admin token, in no file and in no line of the log.
 func TestPlantedSecretsAreShownNowhere(t *testing.T) {
 	dir := agenttest.NewDir(t)
-	executable.Install(t, dir, "tattler")
+	agenttest.InstallExecutables(t, dir, "tattler")
 	admin, reader := agenttest.SecretFile(t, "admin-token-0123456789"), agenttest.SecretFile(t, "read-token-0123456789")
 	w := startWeb(t, dir, func(c *config.Config) {
 		c.API.Auth.AdminTokenFile, c.API.Auth.ReadTokenFile = admin, reader

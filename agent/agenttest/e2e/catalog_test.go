@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/conduit-agent/conduit/agent/agenttest"
-	"github.com/conduit-agent/conduit/agent/agenttest/executable"
 	"github.com/conduit-agent/conduit/agent/catalog"
 	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/agent/parts"
@@ -26,7 +25,7 @@ func catalogOf(dir string) *catalog.Catalog {
 
 func TestCatalogKnowsExecutables(t *testing.T) {
 	dir := agenttest.NewDir(t)
-	executable.Install(t, dir, "xfile", "nothing")
+	agenttest.InstallExecutables(t, dir, "xfile", "nothing")
 	c := catalogOf(dir)
 	found, refused := c.Plugins(t.Context())
 	var names []string
@@ -54,7 +53,7 @@ func TestCatalogKnowsExecutables(t *testing.T) {
 
 func TestCatalogChecksSettingsOfExecutables(t *testing.T) {
 	dir := agenttest.NewDir(t)
-	executable.Install(t, dir, "xfile")
+	agenttest.InstallExecutables(t, dir, "xfile")
 	problems := catalogOf(dir).Check(t.Context(), &spec.Pipeline{
 		ID: "p",
 		Connectors: []spec.Connector{
@@ -74,7 +73,7 @@ func TestCatalogChecksSettingsOfExecutables(t *testing.T) {
 
 func TestSecretsOfTheAgentStayWithIt(t *testing.T) {
 	dir := agenttest.NewDir(t)
-	executable.Install(t, dir, "xfile")
+	agenttest.InstallExecutables(t, dir, "xfile")
 	for name, value := range map[string]string{
 		"CONDUIT_API_TOKEN": "secret", "CREDENTIALS_DIRECTORY": "/secret", "NOTIFY_SOCKET": "/socket", "AWS_REGION": "here",
 	} {

@@ -6,12 +6,12 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/conduit-agent/conduit/agent/agenttest/executable"
+	"github.com/conduit-agent/conduit/agent/agenttest"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
 
 func TestMain(m *testing.M) {
-	executable.Serve(serveTattler("tattler"))
+	agenttest.ServeExecutable(serveTattler("tattler"))
 	if address := os.Getenv(onlookers); address != "" {
 		os.Exit(watchRecords(address, os.Args[1], os.Args[2]))
 	}

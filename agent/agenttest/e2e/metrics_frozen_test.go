@@ -16,7 +16,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/conduit-agent/conduit/agent/agenttest"
-	"github.com/conduit-agent/conduit/agent/agenttest/executable"
 	"github.com/conduit-agent/conduit/agent/telemetry"
 	"github.com/conduit-agent/conduit/api/client"
 	"github.com/conduit-agent/conduit/plugins/schema"
@@ -58,7 +57,7 @@ pipelines:
 // metrics include those of Conduit.
 func TestMetricsAreFrozen(t *testing.T) {
 	dir := agenttest.NewDir(t)
-	executable.Install(t, dir, "xgenerator", "xfile")
+	agenttest.InstallExecutables(t, dir, "xgenerator", "xfile")
 	w := startWeb(t, dir)
 	w.Save("p.yaml", strings.ReplaceAll(everything, "DIR", w.Dir))
 	w.Wait("records and dead letters", func() bool {
@@ -196,7 +195,7 @@ func describeMetrics(text string) string {
 func TestMetricsCountBytesOfContent(t *testing.T) {
 	t.Parallel()
 	dir := agenttest.NewDir(t)
-	executable.Install(t, dir, "xgenerator", "xfile")
+	agenttest.InstallExecutables(t, dir, "xgenerator", "xfile")
 	a := agenttest.Start(t, dir)
 	avro := avroOf(t)
 	raw := func(after json.RawMessage) (b []byte) {

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/agent/agenttest"
-	"github.com/conduit-agent/conduit/agent/agenttest/executable"
 	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/api/client"
 	"github.com/conduit-agent/conduit/spec"
@@ -26,7 +25,7 @@ func TestReadersReachNoSecretAndChangeNothing(t *testing.T) {
 	const readToken, adminToken = "read-token-0123456789", "CanarYadmin-token-0123456789"
 	dir := agenttest.NewDir(t)
 	t.Chdir(dir)
-	executable.Install(t, dir, "tattler")
+	agenttest.InstallExecutables(t, dir, "tattler")
 	admin, reader := agenttest.SecretFile(t, adminToken), agenttest.SecretFile(t, readToken)
 	w := startWeb(t, dir, func(c *config.Config) {
 		c.API.Auth.AdminTokenFile, c.API.Auth.ReadTokenFile = admin, reader

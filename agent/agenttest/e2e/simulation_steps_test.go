@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/conduit-agent/conduit/agent/agenttest/model"
+	"github.com/conduit-agent/conduit/agent/agenttest"
 	"github.com/conduit-agent/conduit/spec"
 )
 
@@ -17,7 +17,7 @@ func (s *simulation) step() {
 	if s.avoidDeadlines(); s.wrong() {
 		return
 	}
-	before, opens := map[string]model.Intent{}, map[string]int{}
+	before, opens := map[string]agenttest.ModelIntent{}, map[string]int{}
 	for id, d := range s.Model.Declared {
 		before[id] = *d
 	}
@@ -78,7 +78,7 @@ func (s *simulation) avoidDeadlines() {
 // nearDeadline returns the time until a near deadline has certainly passed, 0 if no deadline is near.
 func (s *simulation) nearDeadline() (d time.Duration) {
 	for _, i := range s.Model.Declared {
-		for _, after := range []time.Duration{model.Grace, model.Grace + model.Cleanup} {
+		for _, after := range []time.Duration{agenttest.Grace, agenttest.Grace + agenttest.Cleanup} {
 			until := time.Until(i.Withdrawn.Add(after)) + time.Second
 			if !i.Withdrawn.IsZero() && until > 0 && until < 2*simulatedPoll+4*simulatedSettling {
 				d = max(d, until)
@@ -95,7 +95,7 @@ func (s *simulation) anyFile() string { return pick(s, "a.yaml", "b.yaml", "c.ym
 func (s *simulation) anyID() string { return pick(s, "p", "q", "r") }
 
 // next returns a version other than v.
-func (s *simulation) next(v model.Version) model.Version {
+func (s *simulation) next(v agenttest.ModelVersion) agenttest.ModelVersion {
 	if v.In > 0 && s.IntN(5) == 0 {
 		v.Stopped = !v.Stopped
 		return v
@@ -110,18 +110,18 @@ func (s *simulation) next(v model.Version) model.Version {
 		v.In, v.Out = s.version, s.version
 	}
 	v.In, v.Out = max(v.In, 1), max(v.Out, 1)
-	v.Flaw = pick(s, "", "", "", "", "", "", "", model.FlawPlugin, model.FlawSettings, model.FlawOpen)
+	v.Flaw = pick(s, "", "", "", "", "", "", "", agenttest.FlawPlugin, agenttest.FlawSettings, agenttest.FlawOpen)
 	v.Stopped = s.IntN(12) == 0
 	return v
 }
 
 // randomContent makes content in which each pipeline is absent, as declared, or in a new version.
-func (s *simulation) randomContent() *model.Content {
-	c := &model.Content{Says: map[string]model.Version{}}
+func (s *simulation) randomContent() *agenttest.ModelContent {
+	c := &agenttest.ModelContent{Says: map[string]agenttest.ModelVersion{}}
 	for _, id := range []string{"p", "q", "r"} {
-		var v model.Version
+		var v agenttest.ModelVersion
 		if d := s.Model.Declared[id]; d != nil {
-			v = d.Version
+			v = d.ModelVersion
 		}
 		switch s.IntN(6) {
 		case 0, 1:
@@ -132,7 +132,7 @@ func (s *simulation) randomContent() *model.Content {
 			}
 		}
 		if v, ok := c.Says[id]; ok && s.IntN(12) == 0 {
-			v.Flaw, v.Stopped = model.FlawInvalid, false
+			v.Flaw, v.Stopped = agenttest.FlawInvalid, false
 			c.Says[id] = v
 		}
 	}
@@ -173,9 +173,9 @@ func (s *simulation) changeRapidly() {
 	for range 2 + s.IntN(3) {
 		c := *s.Files[d.Owner]
 		c.Says = maps.Clone(c.Says)
-		v := s.next(d.Version)
+		v := s.next(d.ModelVersion)
 		if v.Stopped = false; s.IntN(3) == 0 {
-			v.Flaw = pick(s, model.FlawPlugin, model.FlawSettings, model.FlawOpen)
+			v.Flaw = pick(s, agenttest.FlawPlugin, agenttest.FlawSettings, agenttest.FlawOpen)
 		}
 		c.Says[id] = v
 		s.say("change rapidly %s %v", d.Owner, &c)
@@ -220,7 +220,7 @@ func (s *simulation) change(scans bool) {
 		text := pick(s, brokenText, "", "- what?\n")
 		s.say("break %s %q", name, text)
 		s.write(name, text)
-		if s.Files[name] = (&model.Content{Broken: true, Empty: text == ""}); scans {
+		if s.Files[name] = (&agenttest.ModelContent{Broken: true, Empty: text == ""}); scans {
 			s.scan()
 		}
 	case "delete":
@@ -261,11 +261,11 @@ func (s *simulation) obstruct(name string) {
 		s.must(err)
 	}
 	s.must(os.Mkdir(s.path(name), 0o700))
-	s.Files[name] = &model.Content{Broken: true}
+	s.Files[name] = &agenttest.ModelContent{Broken: true}
 }
 
 // save writes a file, in one of the ways in which files are saved.
-func (s *simulation) save(how, name string, c *model.Content, scans bool) {
+func (s *simulation) save(how, name string, c *agenttest.ModelContent, scans bool) {
 	text := textOf(c)
 	switch how {
 	case "save":
@@ -277,7 +277,7 @@ func (s *simulation) save(how, name string, c *model.Content, scans bool) {
 			part = brokenText
 		}
 		s.write(name, part)
-		if s.Files[name] = (&model.Content{Broken: true, Empty: part == ""}); scans {
+		if s.Files[name] = (&agenttest.ModelContent{Broken: true, Empty: part == ""}); scans {
 			s.scan()
 		}
 		s.write(name, text)
@@ -302,7 +302,7 @@ func (s *simulation) swap(what, name string) {
 			delete(s.Files, name)
 		}
 	case "break":
-		s.Files[name] = &model.Content{Broken: true}
+		s.Files[name] = &agenttest.ModelContent{Broken: true}
 	default:
 		s.Files[name] = s.randomContent()
 	}
@@ -385,10 +385,10 @@ func (s *simulation) failConnector() {
 	s.pass(time.Second)
 	if refuse {
 		d.GaveUp = d.Generation
-		d.Running = model.Ran{}
+		d.Running = agenttest.ModelRan{}
 	}
 	if !d.Withdrawn.IsZero() {
-		d.Running = model.Ran{} // it is not restarted
+		d.Running = agenttest.ModelRan{} // it is not restarted
 	}
 	s.Model.Converge(time.Now())
 }
@@ -398,14 +398,14 @@ func (s *simulation) request() {
 	id := s.anyID()
 	d := s.Model.Declared[id]
 	db, ctx := s.agent.Store, s.Context()
-	declare := func(v model.Version, owner spec.Owner) {
-		p := spec.ParseFile("", []byte(textOf(&model.Content{Says: map[string]model.Version{id: v}}))).Pipelines[0].Pipeline
+	declare := func(v agenttest.ModelVersion, owner spec.Owner) {
+		p := spec.ParseFile("", []byte(textOf(&agenttest.ModelContent{Says: map[string]agenttest.ModelVersion{id: v}}))).Pipelines[0].Pipeline
 		s.must(db.Apply(ctx, &spec.Changes{Declare: []spec.Declare{{Pipeline: p, Owner: owner, Origin: "api"}}}))
 	}
 	api := spec.Owner{Kind: spec.OwnerAPI}
 	switch {
 	case d == nil:
-		v := s.next(model.Version{})
+		v := s.next(agenttest.ModelVersion{})
 		s.say("create %s %s", id, v)
 		declare(v, api)
 		s.Model.Declare(id, v, "")
@@ -419,7 +419,7 @@ func (s *simulation) request() {
 		s.requestOwned(id, d, declare)
 	case s.IntN(4) == 0:
 		s.say("disown %s", id)
-		v := d.Version
+		v := d.ModelVersion
 		v.Stopped = !d.Wants()
 		declare(v, api)
 		s.Model.Declare(id, v, "")
@@ -436,11 +436,11 @@ func (s *simulation) request() {
 }
 
 // requestOwned makes a request for a pipeline that the API owns.
-func (s *simulation) requestOwned(id string, d *model.Intent, declare func(model.Version, spec.Owner)) {
+func (s *simulation) requestOwned(id string, d *agenttest.ModelIntent, declare func(agenttest.ModelVersion, spec.Owner)) {
 	var owners []string
 	for _, name := range slices.Sorted(maps.Keys(s.Known)) {
 		if c := s.Files[name]; c != nil && !s.Missing {
-			if v, ok := c.Says[id]; ok && v.Flaw != model.FlawInvalid {
+			if v, ok := c.Says[id]; ok && v.Flaw != agenttest.FlawInvalid {
 				owners = append(owners, name)
 			}
 		}
@@ -448,14 +448,14 @@ func (s *simulation) requestOwned(id string, d *model.Intent, declare func(model
 	switch {
 	case len(owners) > 0 && s.IntN(2) == 0:
 		s.say("adopt %s %s", id, owners[0])
-		declare(d.Version, spec.Owner{Kind: spec.OwnerFile, Path: owners[0]})
+		declare(d.ModelVersion, spec.Owner{Kind: spec.OwnerFile, Path: owners[0]})
 		d.Owner = owners[0]
 	case s.IntN(3) == 0:
 		s.say("remove %s", id)
 		s.must(s.agent.Store.Apply(s.Context(), &spec.Changes{Withdraw: []spec.Withdraw{{ID: id, Origin: "api", Purge: true}}}))
 		d.Purge, d.Withdrawn, s.disturbed[id] = true, time.Now(), true
 	default:
-		v := s.next(d.Version)
+		v := s.next(d.ModelVersion)
 		s.say("update %s %s", id, v)
 		declare(v, spec.Owner{Kind: spec.OwnerAPI})
 		s.Model.Declare(id, v, "")
@@ -464,7 +464,7 @@ func (s *simulation) requestOwned(id string, d *model.Intent, declare func(model
 
 // time lets time pass.
 func (s *simulation) time() {
-	d := pick(s, time.Second, model.Grace/3, model.Grace+10*time.Second, model.Grace+model.Cleanup+10*time.Second)
+	d := pick(s, time.Second, agenttest.Grace/3, agenttest.Grace+10*time.Second, agenttest.Grace+agenttest.Cleanup+10*time.Second)
 	s.say("%v pass", d)
 	s.pass(d)
 	s.Model.Converge(time.Now())
@@ -491,7 +491,7 @@ func (s *simulation) directory() {
 	case "empty":
 		s.say("the directory is emptied")
 		s.empty(s.path(""))
-		s.Files = map[string]*model.Content{}
+		s.Files = map[string]*agenttest.ModelContent{}
 	}
 	s.scan()
 }
@@ -507,7 +507,7 @@ func (s *simulation) appear() {
 		s.say("the directory is back, empty")
 		s.empty(away)
 		s.must(os.Rename(away, s.path("")))
-		s.Files = map[string]*model.Content{}
+		s.Files = map[string]*agenttest.ModelContent{}
 	case 2:
 		kept := s.keepSome()
 		s.say("there is another directory, with %v", slices.Sorted(maps.Keys(kept)))
@@ -525,7 +525,7 @@ func (s *simulation) empty(dir string) {
 }
 
 // another makes a directory with these files.
-func (s *simulation) another(files map[string]*model.Content) {
+func (s *simulation) another(files map[string]*agenttest.ModelContent) {
 	s.must(os.Mkdir(s.path(""), 0o700))
 	for name, c := range files {
 		s.write(name, textOf(c))
@@ -535,8 +535,8 @@ func (s *simulation) another(files map[string]*model.Content) {
 }
 
 // keepSome returns some of the files, or all, or none.
-func (s *simulation) keepSome() map[string]*model.Content {
-	kept, chance := map[string]*model.Content{}, s.IntN(3)
+func (s *simulation) keepSome() map[string]*agenttest.ModelContent {
+	kept, chance := map[string]*agenttest.ModelContent{}, s.IntN(3)
 	for _, name := range slices.Sorted(maps.Keys(s.Files)) {
 		if s.IntN(2) < chance {
 			kept[name] = s.Files[name]

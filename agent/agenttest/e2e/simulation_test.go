@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/agent"
-	"github.com/conduit-agent/conduit/agent/agenttest/model"
+	"github.com/conduit-agent/conduit/agent/agenttest"
 	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/agent/parts"
 	"github.com/conduit-agent/conduit/spec"
@@ -84,7 +84,7 @@ func simulate(t *testing.T, cfg config.Config, root string, seed int, steps []in
 		}
 	}()
 	synctest.Test(t, func(t *testing.T) {
-		s := &simulation{T: t, world: &world{lives: map[string]*lifetime{}}, Model: model.New(), cfg: cfg, version: 100}
+		s := &simulation{T: t, world: &world{lives: map[string]*lifetime{}}, Model: agenttest.NewModel(), cfg: cfg, version: 100}
 		s.Rand = rand.New(rand.NewPCG(uint64(seed), 0))
 		s.prepare(filepath.Join(root, fmt.Sprint(seed)))
 		for _, i := range steps {
@@ -107,7 +107,7 @@ type simulation struct {
 	*testing.T
 	*rand.Rand
 	*world
-	model.Model
+	agenttest.Model
 	cfg     config.Config
 	dir     string // parent of all files
 	links   bool   // the files are links that change together
@@ -131,7 +131,7 @@ func (s *simulation) prepare(dir string) {
 	c := &s.cfg
 	c.DB.SQLite.Path, c.Pipelines.Path, c.Connectors.Path = filepath.Join(dir, "conduit.db"), s.path(""), filepath.Join(dir, "connectors")
 	c.API.Enabled = false
-	c.Pipelines.DeletionGrace, c.Pipelines.CleanupDelay = model.Grace, model.Cleanup
+	c.Pipelines.DeletionGrace, c.Pipelines.CleanupDelay = agenttest.Grace, agenttest.Cleanup
 	// A pipeline that cannot run is soon given up; one that fails after some time is restarted soon.
 	c.Pipelines.ErrorRecovery.MinDelay, c.Pipelines.ErrorRecovery.MaxDelay = simulatedRetry, 20*simulatedRetry
 	c.Pipelines.ErrorRecovery.MaxRetriesWindow = simulatedRetry / 2
@@ -199,7 +199,7 @@ func (s *simulation) scan() {
 	polls := !s.scanned && s.IntN(4) == 0
 	s.scanned = true
 	if polls {
-		s.pass(simulatedPoll + model.Confirm + time.Second)
+		s.pass(simulatedPoll + agenttest.Confirm + time.Second)
 	} else {
 		_ = s.agent.Files.Reload(s.Context(), false) // a missing directory is an error
 		s.pass(200 * time.Millisecond)
@@ -207,7 +207,7 @@ func (s *simulation) scan() {
 	s.Model.Converge(time.Now())
 	if polls {
 		for _, d := range s.Model.Declared {
-			d.Confirm(time.Now().Add(model.Confirm)) // it has run since the scan
+			d.Confirm(time.Now().Add(agenttest.Confirm)) // it has run since the scan
 		}
 	}
 }
@@ -233,14 +233,14 @@ func (s *simulation) check() {
 	s.checkFiles()
 }
 
-func (s *simulation) checkDeclared(id string, have *spec.Declaration, want *model.Intent) {
+func (s *simulation) checkDeclared(id string, have *spec.Declaration, want *agenttest.ModelIntent) {
 	if have == nil || want == nil {
 		if (have == nil) != (want == nil) {
 			s.differs("%s is declared: %v, want %v", id, have != nil, want != nil)
 		}
 		return
 	}
-	got := model.Intent{Version: versionOf(&have.Pipeline), Owner: have.Owner.Path, Generation: have.Generation,
+	got := agenttest.ModelIntent{ModelVersion: versionOf(&have.Pipeline), Owner: have.Owner.Path, Generation: have.Generation,
 		Override: have.Override, Withdrawn: have.Withdrawn, Purge: have.Purge}
 	near := want.Withdrawn.IsZero() == got.Withdrawn.IsZero() && want.Withdrawn.Sub(got.Withdrawn).Abs() < 22*time.Second
 	if near {
@@ -252,11 +252,11 @@ func (s *simulation) checkDeclared(id string, have *spec.Declaration, want *mode
 	}
 }
 
-func (s *simulation) checkRuns(id string, state spec.State, want *model.Intent) {
+func (s *simulation) checkRuns(id string, state spec.State, want *agenttest.ModelIntent) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if want == nil {
-		want = &model.Intent{}
+		want = &agenttest.ModelIntent{}
 	}
 	in, out := 0, 0
 	if l := s.life(id); l.source != nil && l.sink != nil {
@@ -266,7 +266,7 @@ func (s *simulation) checkRuns(id string, state spec.State, want *model.Intent) 
 	if state.RunningGeneration != 0 && state.RunningGeneration == want.Maybe.Generation && !want.Withdrawn.IsZero() {
 		want.Running = want.Maybe
 	}
-	want.Maybe = model.Ran{}
+	want.Maybe = agenttest.ModelRan{}
 	r := want.Running
 	if in != r.In || out != r.Out || state.RunningGeneration != r.Generation ||
 		(state.Phase == spec.PhaseRunning) != (r.Generation != 0) {
@@ -279,7 +279,7 @@ func (s *simulation) checkRuns(id string, state spec.State, want *model.Intent) 
 		s.differs("%s was tried last %+v, want generation %d, flaw %q", id, a, want.Generation, want.Flaw)
 	}
 	if g := state.LastGood; (g == nil) != (want.Good.Generation == 0) ||
-		g != nil && (g.Generation != want.Good.Generation || versionOf(&g.Pipeline).Runs() != want.Good.Version) {
+		g != nil && (g.Generation != want.Good.Generation || versionOf(&g.Pipeline).Runs() != want.Good.ModelVersion) {
 		s.differs("%s was good last %+v, want %+v", id, g, want.Good)
 	}
 }
@@ -300,7 +300,7 @@ func (s *simulation) checkFiles() {
 }
 
 // versionOf is the opposite of text.
-func versionOf(p *spec.Pipeline) (v model.Version) {
+func versionOf(p *spec.Pipeline) (v agenttest.ModelVersion) {
 	v.Stopped = p.Status == spec.StatusStopped
 	for _, c := range p.Connectors {
 		n := &v.In
@@ -312,22 +312,22 @@ func versionOf(p *spec.Pipeline) (v model.Version) {
 			v.Flaw = c.Settings["flaw"]
 		}
 		if c.Plugin != "builtin:numbers" {
-			v.Flaw = model.FlawPlugin
+			v.Flaw = agenttest.FlawPlugin
 		}
 	}
 	return v
 }
 
 // declaring returns the part of a pipeline file that declares v.
-func declaring(id string, v model.Version) string {
+func declaring(id string, v agenttest.ModelVersion) string {
 	status, plugin := "running", "builtin:numbers"
 	var flaws [2]string
 	switch v.Flaw {
-	case model.FlawPlugin:
+	case agenttest.FlawPlugin:
 		plugin = "builtin:none"
-	case model.FlawInvalid:
+	case agenttest.FlawInvalid:
 		status = "sideways"
-	case model.FlawSettings, model.FlawOpen:
+	case agenttest.FlawSettings, agenttest.FlawOpen:
 		flaws[(v.In+v.Out)%2] = ", flaw: " + v.Flaw
 	}
 	if v.Stopped {
@@ -344,7 +344,7 @@ func declaring(id string, v model.Version) string {
 const brokenText = "version: \"2.2\"\npipelines: [{id: "
 
 // textOf returns the text of a file.
-func textOf(c *model.Content) string {
+func textOf(c *agenttest.ModelContent) string {
 	if c.Empty {
 		return ""
 	}

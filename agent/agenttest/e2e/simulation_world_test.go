@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/conduit-agent/conduit/agent/agenttest/model"
+	"github.com/conduit-agent/conduit/agent/agenttest"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 	"github.com/conduit-agent/conduit/spec"
@@ -112,7 +112,7 @@ func (m *machine) write(change func() error) error {
 
 func (m *machine) simulation() bubble {
 	return bubble{
-		Poll: simulatedPoll, Confirm: model.Confirm, Write: m.write, Saved: m.saved, Gone: m.gone,
+		Poll: simulatedPoll, Confirm: agenttest.Confirm, Write: m.write, Saved: m.saved, Gone: m.gone,
 		Connectors: []sdk.Connector{{
 			Name: "numbers", Version: "v1.0.0",
 			NewSource:      func() sdk.Source { return &pump{machine: m} },
@@ -171,14 +171,14 @@ func (taste) Parameters() sdk.Parameters {
 }
 
 func (s *taste) Configure(_ context.Context, all map[string]string) error {
-	if s.version, s.flaw = all["version"], all["flaw"]; s.flaw == model.FlawSettings {
+	if s.version, s.flaw = all["version"], all["flaw"]; s.flaw == agenttest.FlawSettings {
 		return errors.New("this cannot work")
 	}
 	return nil
 }
 
 func (s *taste) open() error {
-	if s.flaw == model.FlawOpen {
+	if s.flaw == agenttest.FlawOpen {
 		return errors.New("cannot connect")
 	}
 	return nil

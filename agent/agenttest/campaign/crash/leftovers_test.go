@@ -10,7 +10,6 @@ import (
 	"github.com/conduit-agent/conduit/agent/agenttest"
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/process"
-	"github.com/conduit-agent/conduit/agent/agenttest/executable"
 )
 
 // However an agent ends, it and its plugins leave nothing in the directory for temporary files. Leftovers next to the
@@ -33,8 +32,8 @@ func TestKilledAgentsLeaveNoTemporaryFiles(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			executable.Install(t, dir, "xgenerator", "xfile")
-			content := executable.Moving(dir, "p", "xgenerator", "xfile", 2000)
+			agenttest.InstallExecutables(t, dir, "xgenerator", "xfile")
+			content := agenttest.Moving(dir, "p", "xgenerator", "xfile", 2000)
 			if err := os.WriteFile(filepath.Join(dir, "pipelines", "p.yaml"), []byte(content), 0o644); err != nil {
 				t.Fatal(err)
 			}

@@ -5,8 +5,8 @@ import (
 	"os"
 	"testing"
 
+	"github.com/conduit-agent/conduit/agent/agenttest"
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/process"
-	"github.com/conduit-agent/conduit/agent/agenttest/executable"
 )
 
 var (
@@ -19,7 +19,7 @@ var (
 )
 
 func TestMain(m *testing.M) {
-	executable.Serve()
+	agenttest.ServeExecutable()
 	process.Serve()
 	os.Exit(m.Run())
 }

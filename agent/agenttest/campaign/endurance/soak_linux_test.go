@@ -17,7 +17,6 @@ import (
 	"github.com/conduit-agent/conduit/agent/agenttest"
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/process"
-	"github.com/conduit-agent/conduit/agent/agenttest/executable"
 )
 
 const soakPipelines = `version: "2.2"
@@ -85,7 +84,7 @@ func (s *disturbed) disturb(t *testing.T, p *process.Process, dir string) {
 	t.Helper()
 	s.edits++
 	text := fmt.Sprintf(soakPipelines, s.rate, 100+s.edits%2)
-	plugins := executable.Children(p.Cmd.Process.Pid)
+	plugins := agenttest.Children(p.Cmd.Process.Pid)
 	switch {
 	case s.edits%8 == 2:
 		s.invalid++
@@ -110,7 +109,7 @@ func TestSoakStaysFlat(t *testing.T) {
 	load.Parallel(t, load.Agent)
 	dir := t.TempDir()
 	address := filepath.Join(dir, "address")
-	executable.Install(t, dir, "xgenerator", "xfile")
+	agenttest.InstallExecutables(t, dir, "xgenerator", "xfile")
 	faults := disturbed{rate: *soakRate}
 	process.WritePipelines(t, dir, fmt.Sprintf(soakPipelines, faults.rate, 100))
 	p := process.Start(t, dir, process.AddressFile+"="+address, process.MaxDelay+"=1s")

@@ -11,17 +11,16 @@ import (
 
 	"github.com/conduit-agent/conduit/agent/agenttest"
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
-	"github.com/conduit-agent/conduit/agent/agenttest/executable"
 	"github.com/conduit-agent/conduit/agent/config"
 )
 
 // The processes of unchanged plugins keep running, and receive no call.
 func TestDestinationChangesBetweenExecutables(t *testing.T) {
 	dir := agenttest.NewDir(t)
-	executable.Install(t, dir, "journal", "xfile")
+	agenttest.InstallExecutables(t, dir, "journal", "xfile")
 	d := agenttest.DeskIn(t, dir)
 	processes := func() (pids []int) {
-		d.Wait("two processes", func() bool { pids = executable.Children(os.Getpid()); return len(pids) == 2 })
+		d.Wait("two processes", func() bool { pids = agenttest.Children(os.Getpid()); return len(pids) == 2 })
 		return pids
 	}
 	names := []string{"one.jsonl", "two.jsonl"}
@@ -43,7 +42,7 @@ func TestDestinationChangesBetweenExecutables(t *testing.T) {
 		}
 		before, source = now, kept[0]
 	}
-	l := &executable.Journal{T: t, File: d.Path("journal")}
+	l := &agenttest.Journal{T: t, File: d.Path("journal")}
 	l.Want("Configure v=, OnCreated v=, Open")
 	d.Stop()
 	l.Want("Teardown")
@@ -54,7 +53,7 @@ func TestDestinationChangesBetweenExecutables(t *testing.T) {
 func TestAStuckDestinationIsReplaced(t *testing.T) {
 	load.Parallel(t, load.Agent)
 	dir := agenttest.NewDir(t)
-	executable.Install(t, dir, "journal", "chaos")
+	agenttest.InstallExecutables(t, dir, "journal", "chaos")
 	d := agenttest.DeskIn(t, dir, func(c *config.Config) { c.Pipelines.DrainTimeout = 200 * time.Millisecond })
 	d.Become(agenttest.Variant{Source: "journal", Destination: "chaos", Settings: "mode: never ack"}, 0)
 	d.Wait("records that are not answered", func() bool {
@@ -72,7 +71,7 @@ func TestAStuckDestinationIsReplaced(t *testing.T) {
 // dead letter, once and in order, and both processes stay.
 func TestDeadLetterQueueChangesUnderLoad(t *testing.T) {
 	dir := agenttest.NewDir(t)
-	executable.Install(t, dir, "journal", "chaos")
+	agenttest.InstallExecutables(t, dir, "journal", "chaos")
 	d := agenttest.DeskIn(t, dir)
 	names := []string{"one.jsonl", "two.jsonl"}
 	version := func(i, window int) agenttest.Variant {
@@ -82,12 +81,12 @@ func TestDeadLetterQueueChangesUnderLoad(t *testing.T) {
 	}
 	d.Become(version(0, 0), 0)
 	d.WaitGrowth(names[0])
-	before := executable.Children(os.Getpid())
+	before := agenttest.Children(os.Getpid())
 	for i := 1; i <= 20; i++ {
 		d.Become(version(i, 0), 0)
 		d.WaitGrowth(names[i%2])
 	}
-	now := executable.Children(os.Getpid())
+	now := agenttest.Children(os.Getpid())
 	if !slices.Equal(slices.Sorted(slices.Values(now)), slices.Sorted(slices.Values(before))) {
 		t.Errorf("processes %v became %v", before, now)
 	}

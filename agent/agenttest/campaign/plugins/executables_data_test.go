@@ -16,7 +16,6 @@ import (
 	"github.com/conduit-agent/conduit/agent/agenttest"
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/chaos"
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
-	"github.com/conduit-agent/conduit/agent/agenttest/executable"
 	"github.com/conduit-agent/conduit/api/client"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
@@ -106,7 +105,7 @@ func describe(m map[string]any) string {
 func TestTypesBetweenExecutables(t *testing.T) {
 	load.Parallel(t, load.Agent)
 	dir := agenttest.NewDir(t)
-	executable.Install(t, dir, "typed", "seen")
+	agenttest.InstallExecutables(t, dir, "typed", "seen")
 	a := agenttest.Start(t, dir)
 	a.Save("p.yaml", typedPipeline(dir, "p", "typed", "seen"))
 	a.Wait("records", func() bool { return len(agenttest.CompleteLines(a.Path("p.jsonl"))) > 10 })
@@ -156,7 +155,7 @@ func wantTyped(t *testing.T, who, text string) {
 
 // typedPipeline moves records into a file, or into the log.
 func typedPipeline(dir, id, source, destination string) string {
-	s := executable.Moving(dir, id, source, destination, 200)
+	s := agenttest.Moving(dir, id, source, destination, 200)
 	if source == "typed" {
 		s = strings.Replace(s, "settings: {rate: 200, format.type: structured, format.options.n: int}", "settings: {}", 1)
 	}
@@ -170,7 +169,7 @@ func typedPipeline(dir, id, source, destination string) string {
 func TestTypesIntoBuiltIns(t *testing.T) {
 	load.Parallel(t, load.Agent)
 	dir := agenttest.NewDir(t)
-	executable.Install(t, dir, "typed")
+	agenttest.InstallExecutables(t, dir, "typed")
 	a := agenttest.Start(t, dir)
 	a.Save("p.yaml", typedPipeline(dir, "p", "typed", "builtin:file"))
 	a.Save("q.yaml", typedPipeline(dir, "q", "typed", "builtin:log"))
@@ -195,7 +194,7 @@ func TestTypesIntoBuiltIns(t *testing.T) {
 func TestTypesFromBuiltIns(t *testing.T) {
 	load.Parallel(t, load.Agent)
 	dir := agenttest.NewDir(t)
-	executable.Install(t, dir, "seen", "xfile", "xlog")
+	agenttest.InstallExecutables(t, dir, "seen", "xfile", "xlog")
 	a := agenttest.Start(t, dir)
 	a.Save("p.yaml", typedPipeline(dir, "p", "builtin:generator", "seen"))
 	a.Save("q.yaml", typedPipeline(dir, "q", "builtin:generator", "xfile"))
@@ -230,10 +229,10 @@ func TestTypesFromBuiltIns(t *testing.T) {
 func TestARecordThatCrashesAPlugin(t *testing.T) {
 	load.Parallel(t, load.Agent)
 	dir := agenttest.NewDir(t)
-	executable.Install(t, dir, "chaos")
+	agenttest.InstallExecutables(t, dir, "chaos")
 	a := agenttest.Start(t, dir)
 	save := func(mode string) {
-		s := strings.Replace(executable.Moving(dir, "p", "chaos", "builtin:file", 1),
+		s := strings.Replace(agenttest.Moving(dir, "p", "chaos", "builtin:file", 1),
 			"rate: 1, format.type: structured, format.options.n: int", "mode: "+mode, 1)
 		a.Save("p.yaml", s)
 	}

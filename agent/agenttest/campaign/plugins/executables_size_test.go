@@ -7,7 +7,6 @@ import (
 
 	"github.com/conduit-agent/conduit/agent/agenttest"
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
-	"github.com/conduit-agent/conduit/agent/agenttest/executable"
 	"github.com/conduit-agent/conduit/agent/config"
 )
 
@@ -20,7 +19,7 @@ func TestGreatRecordsReachExecutables(t *testing.T) {
 	}{"by default": {0, 1}, "more": {16 << 20, 0}} {
 		t.Run(name, func(t *testing.T) {
 			dir := agenttest.NewDir(t)
-			executable.Install(t, dir, "xfile")
+			agenttest.InstallExecutables(t, dir, "xfile")
 			a := agenttest.Start(t, dir, func(settings *config.Config) {
 				if c.most > 0 {
 					settings.Connectors.MaxReceiveSize = c.most

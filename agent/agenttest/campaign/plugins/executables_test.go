@@ -13,7 +13,6 @@ import (
 
 	"github.com/conduit-agent/conduit/agent/agenttest"
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
-	"github.com/conduit-agent/conduit/agent/agenttest/executable"
 	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/plugins"
 	"github.com/conduit-agent/conduit/plugins/pluginname"
@@ -25,15 +24,15 @@ func TestExecutablesMoveRecords(t *testing.T) {
 	for id, ends := range map[string][2]string{
 		"in": {"xgenerator", "builtin:file"}, "out": {"builtin:generator", "standalone:xfile"}, "both": {"./xgenerator", "xfile@v1.0.0"},
 	} {
-		a.Save(id+".yaml", executable.Moving(a.Dir, id, ends[0], ends[1], 2000))
+		a.Save(id+".yaml", agenttest.Moving(a.Dir, id, ends[0], ends[1], 2000))
 		a.WaitPhase(id, spec.PhaseDegraded, 0) // the executables do not exist yet
 	}
-	before := len(executable.Children(os.Getpid()))
-	executable.Install(t, a.Dir, "xgenerator", "xfile")
+	before := len(agenttest.Children(os.Getpid()))
+	agenttest.InstallExecutables(t, a.Dir, "xgenerator", "xfile")
 	for _, id := range []string{"in", "out", "both"} {
 		a.Wait("records of "+id, func() bool { return len(agenttest.Numbers(t, a.Path(id+".jsonl"))) > 100 })
 	}
-	if n := len(executable.Children(os.Getpid())) - before; n != 4 {
+	if n := len(agenttest.Children(os.Getpid())) - before; n != 4 {
 		t.Errorf("%d processes for 4 connectors", n)
 	}
 	if v := agenttest.Scrape(t, a, `conduit_plugin_resident_bytes{component_id="both:src"}`); v < 1<<20 {
@@ -42,9 +41,9 @@ func TestExecutablesMoveRecords(t *testing.T) {
 	if v := agenttest.Scrape(t, a, `conduit_plugin_open_fds{component_id="both:dst"}`); v < 3 {
 		t.Errorf("a process with %v file descriptors", v)
 	}
-	a.Save("both.yaml", executable.Moving(a.Dir, "both", "./xgenerator", "xfile", 4000))
+	a.Save("both.yaml", agenttest.Moving(a.Dir, "both", "./xgenerator", "xfile", 4000))
 	a.WaitPhase("both", spec.PhaseRunning, 2)
-	a.Save("both.yaml", executable.Moving(a.Dir, "both", "standalone:xgenerator", "./xfile", 4000)) // the same plugins
+	a.Save("both.yaml", agenttest.Moving(a.Dir, "both", "standalone:xgenerator", "./xfile", 4000)) // the same plugins
 	a.WaitPhase("both", spec.PhaseRunning, 3)
 	n := len(agenttest.Numbers(t, a.Path("both.jsonl")))
 	a.Wait("more records of both", func() bool { return len(agenttest.Numbers(t, a.Path("both.jsonl"))) > n+100 })
@@ -52,7 +51,7 @@ func TestExecutablesMoveRecords(t *testing.T) {
 		t.Errorf("standalone:xgenerator was started %v times by name and by path, want 4 at least", v)
 	}
 	a.Stop()
-	if left := executable.Children(os.Getpid()); len(left) != before {
+	if left := agenttest.Children(os.Getpid()); len(left) != before {
 		t.Errorf("processes %v are left", left)
 	}
 	for _, id := range []string{"in", "out", "both"} {
@@ -62,10 +61,10 @@ func TestExecutablesMoveRecords(t *testing.T) {
 
 func TestAKilledPluginIsStartedAgain(t *testing.T) {
 	dir := agenttest.NewDir(t)
-	executable.Install(t, dir, "xgenerator", "xfile")
-	before := executable.Children(os.Getpid())
+	agenttest.InstallExecutables(t, dir, "xgenerator", "xfile")
+	before := agenttest.Children(os.Getpid())
 	a := agenttest.Start(t, dir)
-	a.Save("p.yaml", executable.Moving(a.Dir, "p", "xgenerator", "xfile", 2000))
+	a.Save("p.yaml", agenttest.Moving(a.Dir, "p", "xgenerator", "xfile", 2000))
 	const kills = 4
 	written := func() int {
 		all, _ := agenttest.NumbersOf(t, a.Path("p.jsonl"))
@@ -76,13 +75,13 @@ func TestAKilledPluginIsStartedAgain(t *testing.T) {
 		a.Wait("more records", func() bool { return written() > n+100 })
 		var pids []int
 		a.Wait("both plugins run", func() bool {
-			pids = slices.DeleteFunc(executable.Children(os.Getpid()), func(pid int) bool {
+			pids = slices.DeleteFunc(agenttest.Children(os.Getpid()), func(pid int) bool {
 				return slices.Contains(before, pid)
 			})
 			return len(pids) == 2
 		})
 		_ = syscall.Kill(pids[n%2], syscall.SIGKILL)
-		a.Wait("the plugins are others", func() bool { return !executable.Alive(pids[0]) && !executable.Alive(pids[1]) })
+		a.Wait("the plugins are others", func() bool { return !agenttest.Alive(pids[0]) && !agenttest.Alive(pids[1]) })
 	}
 	a.WaitPhase("p", spec.PhaseRunning, 1)
 	a.Stop()
@@ -108,7 +107,7 @@ func resourcesOf(t *testing.T) resources {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := resources{processes: len(executable.Children(os.Getpid())), goroutines: runtime.NumGoroutine()}
+	r := resources{processes: len(agenttest.Children(os.Getpid())), goroutines: runtime.NumGoroutine()}
 	for _, fd := range fds {
 		switch target, _ := os.Readlink("/proc/self/fd/" + fd.Name()); {
 		case strings.HasPrefix(target, "socket:"):
@@ -128,7 +127,7 @@ func TestManyExecutablesLeaveNothing(t *testing.T) {
 	count := *pipelines
 	t.Setenv("TMPDIR", t.TempDir())
 	dir := agenttest.NewDir(t)
-	executable.Install(t, dir, "xgenerator", "xfile")
+	agenttest.InstallExecutables(t, dir, "xgenerator", "xfile")
 	a := agenttest.Start(t, dir, func(c *config.Config) { c.Pipelines.DeletionGrace = 0 })
 	all := func(phase spec.Phase, generation int64) {
 		t.Helper()
@@ -140,7 +139,7 @@ func TestManyExecutablesLeaveNothing(t *testing.T) {
 		var b strings.Builder
 		b.WriteString("version: \"2.2\"\npipelines:\n")
 		for i := range count {
-			one := executable.Moving(dir, fmt.Sprint("p", i), "xgenerator", "xfile", rate)
+			one := agenttest.Moving(dir, fmt.Sprint("p", i), "xgenerator", "xfile", rate)
 			b.WriteString(strings.Replace(strings.SplitAfterN(one, "pipelines:\n", 2)[1], "connectors:", "status: "+status+"\n    connectors:", 1))
 		}
 		a.Save("all.yaml", b.String())
@@ -149,7 +148,7 @@ func TestManyExecutablesLeaveNothing(t *testing.T) {
 		builtIn := func(p plugins.Installed) bool { return p.Kind == pluginname.Builtin }
 		return len(slices.DeleteFunc(a.Catalog.Host.Installed(), builtIn)) == 2
 	})
-	a.Wait("their processes are gone", func() bool { return len(executable.Children(os.Getpid())) == 0 })
+	a.Wait("their processes are gone", func() bool { return len(agenttest.Children(os.Getpid())) == 0 })
 	save("stopped", 10)
 	all(spec.PhaseStopped, 0)
 	before := resourcesOf(t)
@@ -174,9 +173,9 @@ func TestManyExecutablesLeaveNothing(t *testing.T) {
 func TestSchemasReachExecutables(t *testing.T) {
 	load.Parallel(t, load.Agent)
 	dir := agenttest.NewDir(t)
-	executable.Install(t, dir, "xgenerator")
+	agenttest.InstallExecutables(t, dir, "xgenerator")
 	a := agenttest.Start(t, dir)
-	a.Save("p.yaml", executable.Moving(a.Dir, "p", "xgenerator", "builtin:file", 100))
+	a.Save("p.yaml", agenttest.Moving(a.Dir, "p", "xgenerator", "builtin:file", 100))
 	a.Wait("a record with a schema", func() bool {
 		b, _ := os.ReadFile(a.Path("p.jsonl"))
 		return strings.Contains(string(b), `"opencdc.payload.schema.subject":"p:src:payload"`)
@@ -191,9 +190,9 @@ func TestSchemasReachExecutables(t *testing.T) {
 func TestExecutablesThatGatherByDefault(t *testing.T) {
 	load.Parallel(t, load.Agent)
 	dir := agenttest.NewDir(t)
-	executable.Install(t, dir, "gathering-file")
+	agenttest.InstallExecutables(t, dir, "gathering-file")
 	a := agenttest.Start(t, dir)
-	a.Save("p.yaml", executable.Moving(a.Dir, "p", "builtin:generator", "gathering-file", 50000))
+	a.Save("p.yaml", agenttest.Moving(a.Dir, "p", "builtin:generator", "gathering-file", 50000))
 	a.Wait("records", func() bool {
 		info, err := os.Stat(a.Path("p.jsonl"))
 		return err == nil && info.Size() > 0
@@ -222,10 +221,10 @@ pipelines:
 func TestAPluginThatEndsInACall(t *testing.T) {
 	load.Parallel(t, load.Agent)
 	dir := agenttest.NewDir(t)
-	executable.Install(t, dir, "journal")
+	agenttest.InstallExecutables(t, dir, "journal")
 	a := agenttest.Start(t, dir)
 	for i, call := range []string{"Configure", "OnCreated", "Open"} {
-		executable.While(t, a.Path("die-"+call), func() {
+		agenttest.While(t, a.Path("die-"+call), func() {
 			a.Save("p.yaml", strings.ReplaceAll(journaled(dir, "1", "running"), "id: p", fmt.Sprint("id: p", i)))
 			a.WaitPhase(fmt.Sprint("p", i), spec.PhaseRecovering, 0)
 			if s := a.State(fmt.Sprint("p", i)); !strings.Contains(s.Error, "exit status 3") {
@@ -241,8 +240,8 @@ func TestAPluginThatEndsInACall(t *testing.T) {
 func TestLifecycleOfAnExecutable(t *testing.T) {
 	load.Parallel(t, load.Agent)
 	dir := agenttest.NewDir(t)
-	executable.Install(t, dir, "journal")
-	l := &lifecycle{&executable.Journal{T: t, File: filepath.Join(dir, "journal")},
+	agenttest.InstallExecutables(t, dir, "journal")
+	l := &lifecycle{&agenttest.Journal{T: t, File: filepath.Join(dir, "journal")},
 		agenttest.Start(t, dir, agenttest.AtOnce)}
 	l.createdWhenItStarts()
 
@@ -267,7 +266,7 @@ func TestLifecycleOfAnExecutable(t *testing.T) {
 
 // lifecycle is the pipeline of an agent, with the plugin's journal.
 type lifecycle struct {
-	*executable.Journal
+	*agenttest.Journal
 	*agenttest.Agent
 }
 
@@ -305,7 +304,7 @@ func (l *lifecycle) onlyAttempts(attempt string) {
 
 // createdWhenItStarts: an error of OnCreated prevents the start, and the event is repeated.
 func (l *lifecycle) createdWhenItStarts() {
-	executable.While(l.T, l.Path("fail-OnCreated"), func() {
+	agenttest.While(l.T, l.Path("fail-OnCreated"), func() {
 		l.save("1", "running", spec.PhaseRecovering)
 		l.Wait("another attempt", func() bool { return l.calls("Teardown") >= 2 })
 		l.save("1", "stopped", spec.PhaseStopped)
@@ -321,7 +320,7 @@ func (l *lifecycle) createdWhenItStarts() {
 func (l *lifecycle) updated() {
 	l.save("4", "stopped", spec.PhaseStopped)
 	l.save("5", "stopped", spec.PhaseStopped)
-	executable.While(l.T, l.Path("fail-OnUpdated"), func() {
+	agenttest.While(l.T, l.Path("fail-OnUpdated"), func() {
 		l.save("5", "running", spec.PhaseRunning) // the previous version
 		l.save("5", "stopped", spec.PhaseStopped)
 	})
@@ -347,7 +346,7 @@ func (l *lifecycle) deletedInTheEnd() {
 		}
 	}
 	l.save("7", "stopped", spec.PhaseStopped)
-	executable.While(l.T, l.Path("fail-OnDeleted"), func() {
+	agenttest.While(l.T, l.Path("fail-OnDeleted"), func() {
 		if err := os.Remove(l.Path("pipelines/p.yaml")); err != nil {
 			l.Fatal(err)
 		}
@@ -370,9 +369,9 @@ func (l *lifecycle) deletedInTheEnd() {
 func TestLifecycleWithLostReferences(t *testing.T) {
 	load.Parallel(t, load.Agent)
 	dir := agenttest.NewDir(t)
-	executable.Install(t, dir, "journal")
+	agenttest.InstallExecutables(t, dir, "journal")
 	a := agenttest.Start(t, dir, func(c *config.Config) { c.Pipelines.DeletionGrace, c.Pipelines.CleanupDelay = 0, 0 })
-	l := &executable.Journal{T: t, File: a.Path("journal")}
+	l := &agenttest.Journal{T: t, File: a.Path("journal")}
 	secret := func(name string) (path, reference string) {
 		path = a.Path(name)
 		if err := os.WriteFile(path, []byte("value of "+name), 0o600); err != nil {
@@ -423,9 +422,9 @@ func TestCleanUpOfAReferencedPlugin(t *testing.T) {
 	const which = "CONDUIT_TEST_WHICH"
 	t.Setenv(which, "journal")
 	dir := agenttest.NewDir(t)
-	executable.Install(t, dir, "journal")
+	agenttest.InstallExecutables(t, dir, "journal")
 	a := agenttest.Start(t, dir, func(c *config.Config) { c.Pipelines.DeletionGrace, c.Pipelines.CleanupDelay = 0, 0 })
-	l := &executable.Journal{T: t, File: a.Path("journal")}
+	l := &agenttest.Journal{T: t, File: a.Path("journal")}
 	referring := func(status string) string {
 		return strings.Replace(journaled(dir, "1", status), "plugin: journal", "plugin: ${"+which+"}", 1)
 	}
@@ -450,9 +449,9 @@ func TestCleanUpOfAReferencedPlugin(t *testing.T) {
 func TestCleanUpOfAReplacedPlugin(t *testing.T) {
 	load.Parallel(t, load.Agent)
 	dir := agenttest.NewDir(t)
-	executable.Install(t, dir, "journal")
+	agenttest.InstallExecutables(t, dir, "journal")
 	a := agenttest.Start(t, dir, func(c *config.Config) { c.Pipelines.DeletionGrace, c.Pipelines.CleanupDelay = 0, 0 })
-	l := &executable.Journal{T: t, File: a.Path("journal")}
+	l := &agenttest.Journal{T: t, File: a.Path("journal")}
 	a.Save("p.yaml", journaled(dir, "1", "running"))
 	a.WaitPhase("p", spec.PhaseRunning, 1)
 	other := strings.Replace(journaled(dir, "1", "running"), "plugin: journal", "plugin: builtin:generator", 1)

@@ -5,8 +5,8 @@ import (
 	"os"
 	"testing"
 
+	"github.com/conduit-agent/conduit/agent/agenttest"
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/chaos"
-	"github.com/conduit-agent/conduit/agent/agenttest/executable"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
@@ -21,10 +21,10 @@ func served(name string, source func() sdk.Source, destination func() sdk.Destin
 }
 
 func TestMain(m *testing.M) {
-	if os.Getenv(executable.Variable) == "chaos" {
+	if os.Getenv(agenttest.ExecutableVariable) == "chaos" {
 		chaos.Main()
 	}
-	executable.Serve(
+	agenttest.ServeExecutable(
 		served("typed", func() sdk.Source { return &typed{} }, nil),
 		served("seen", nil, func() sdk.Destination { return &seen{} }),
 		served("stuck", func() sdk.Source { return &stuckSource{} }, func() sdk.Destination { return &stuckDestination{} }),

@@ -10,7 +10,6 @@ import (
 
 	"github.com/conduit-agent/conduit/agent/agenttest"
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
-	"github.com/conduit-agent/conduit/agent/agenttest/executable"
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
@@ -66,7 +65,7 @@ func brittlePipeline(dir, plugin, more string) string {
 func startBrittle(t *testing.T, plugin, lines, more string) *agenttest.Web {
 	t.Helper()
 	dir := agenttest.NewDir(t)
-	executable.Install(t, dir, plugin)
+	agenttest.InstallExecutables(t, dir, plugin)
 	w := agenttest.StartWeb(t, dir)
 	agenttest.AppendTo(t, w.Path("in.log"), lines)
 	w.Save("p.yaml", brittlePipeline(w.Dir, plugin, more))

@@ -11,7 +11,6 @@ import (
 
 	"github.com/conduit-agent/conduit/agent/agenttest"
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
-	"github.com/conduit-agent/conduit/agent/agenttest/executable"
 	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/spec"
 )
@@ -20,13 +19,13 @@ import (
 // running pipeline keeps the old one, and a restart of the pipeline starts the new one.
 func TestAReplacedPluginIsUsedAfterARestart(t *testing.T) {
 	dir := agenttest.NewDir(t)
-	executable.Install(t, dir, "xgenerator")
+	agenttest.InstallExecutables(t, dir, "xgenerator")
 	w := agenttest.StartWeb(t, dir)
 	d := &agenttest.Desk{Agent: w.Agent, T: t}
-	d.Save("p.yaml", executable.Moving(dir, "p", "xgenerator", "builtin:file", 1000))
+	d.Save("p.yaml", agenttest.Moving(dir, "p", "xgenerator", "builtin:file", 1000))
 	d.Runs("p", 1000)
 	plugins := func() (release string, pid int) {
-		for _, child := range executable.Children(os.Getpid()) {
+		for _, child := range agenttest.Children(os.Getpid()) {
 			environ, _ := os.ReadFile("/proc/" + strconv.Itoa(child) + "/environ")
 			all := strings.Split(string(environ), "\x00")
 			if slices.Contains(all, "JOURNAL="+dir+"/journal") {
@@ -65,7 +64,7 @@ func TestAReplacedPluginIsUsedAfterARestart(t *testing.T) {
 	})
 	n := len(agenttest.Numbers(t, d.Path("p.jsonl")))
 	d.Wait("more records", func() bool { return len(agenttest.Numbers(t, d.Path("p.jsonl"))) > n+100 })
-	if !executable.Alive(before) || d.Starts("p") != 1 {
+	if !agenttest.Alive(before) || d.Starts("p") != 1 {
 		t.Error("replacing the plugin disturbed what runs")
 	}
 	w.Must("POST", "/v1/pipelines/p/restart", "", nil)
@@ -84,9 +83,9 @@ func TestAReplacedPluginIsUsedAfterARestart(t *testing.T) {
 func TestDrainsEndInTime(t *testing.T) {
 	load.Parallel(t, load.Agent)
 	dir := agenttest.NewDir(t)
-	executable.Install(t, dir, "chaos")
+	agenttest.InstallExecutables(t, dir, "chaos")
 	d := agenttest.DeskIn(t, dir, func(c *config.Config) { c.Pipelines.DrainTimeout = 200 * time.Millisecond })
-	d.Save("p.yaml", strings.Replace(executable.Moving(dir, "p", "chaos", "builtin:file", 1),
+	d.Save("p.yaml", strings.Replace(agenttest.Moving(dir, "p", "chaos", "builtin:file", 1),
 		"rate: 1, format.type: structured, format.options.n: int", "mode: hang", 1))
 	d.Wait("records", func() bool {
 		text, err := os.ReadFile(d.Path("p.jsonl"))

@@ -13,7 +13,6 @@ import (
 
 	"github.com/conduit-agent/conduit/agent/agenttest"
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
-	"github.com/conduit-agent/conduit/agent/agenttest/executable"
 	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/api/client"
 	"github.com/conduit-agent/conduit/api/rest"
@@ -27,7 +26,7 @@ import (
 func TestForcedStop(t *testing.T) {
 	load.Parallel(t, load.Agent)
 	dir := agenttest.NewDir(t)
-	executable.Install(t, dir, "chaos")
+	agenttest.InstallExecutables(t, dir, "chaos")
 	w := agenttest.StartWeb(t, dir, func(c *config.Config) { c.Pipelines.DrainTimeout = time.Hour })
 	stuck := func() {
 		t.Helper()
@@ -133,12 +132,12 @@ func (d *stuckDestination) Teardown(context.Context) error { return nil }
 func TestStuckExecutablesAreNamed(t *testing.T) {
 	load.Parallel(t, load.Agent)
 	dir := agenttest.NewDir(t)
-	executable.Install(t, dir, "stuck")
+	agenttest.InstallExecutables(t, dir, "stuck")
 	a := agenttest.StartWired(t, dir, agenttest.Hasty, func(c *config.Config) {
 		c.Shutdown.Timeout = 100 * time.Millisecond
 	})
 	t.Cleanup(func() { // otherwise the agent waits half a minute for their calls
-		for _, pid := range executable.Children(os.Getpid()) {
+		for _, pid := range agenttest.Children(os.Getpid()) {
 			if env, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid)); err == nil &&
 				strings.Contains(string(env), "JOURNAL="+dir+"/") {
 				_ = syscall.Kill(pid, syscall.SIGKILL)

@@ -13,7 +13,6 @@ import (
 	"github.com/conduit-agent/conduit/agent/agenttest"
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/process"
-	"github.com/conduit-agent/conduit/agent/agenttest/model"
 	"github.com/conduit-agent/conduit/agent/config"
 )
 
@@ -21,7 +20,7 @@ import (
 type operator struct {
 	*agenttest.Desk
 	*rand.Rand
-	model.Model
+	agenttest.Model
 	made int // newest version
 	done []string
 }
@@ -42,17 +41,17 @@ func (o *operator) present() string {
 }
 
 // randomContent makes content in which each pipeline is absent, as declared, or in a new version.
-func (o *operator) randomContent() (*model.Content, string) {
-	c, docs := &model.Content{Says: map[string]model.Version{}}, []string{agenttest.Nothing}
+func (o *operator) randomContent() (*agenttest.ModelContent, string) {
+	c, docs := &agenttest.ModelContent{Says: map[string]agenttest.ModelVersion{}}, []string{agenttest.Nothing}
 	for _, id := range []string{"p", "q", "r"} {
 		d := o.Model.Declared[id]
 		switch o.IntN(3) {
 		case 0:
 			o.made++
-			c.Says[id] = model.Version{In: o.made}
+			c.Says[id] = agenttest.ModelVersion{In: o.made}
 		case 1:
 			if d != nil {
-				c.Says[id] = d.Version
+				c.Says[id] = d.ModelVersion
 			}
 		}
 		if v, ok := c.Says[id]; ok {
@@ -79,7 +78,7 @@ func (o *operator) act() {
 		text := map[string]string{"break": "version: \"2.2\"\npipelines: [", "empty": ""}[what]
 		o.Write(name, text)
 		o.did(what, name)
-		o.Files[name] = &model.Content{Broken: true, Empty: text == ""}
+		o.Files[name] = &agenttest.ModelContent{Broken: true, Empty: text == ""}
 	case "delete", "rename", "touch", "chmod":
 		if name = o.present(); name != "" {
 			o.change(what, name)
@@ -135,7 +134,7 @@ func (o *operator) step(t *testing.T) {
 		p.Kill()
 		o.Desk = agenttest.DeskIn(t, o.Desk.Dir, longDeletionGrace)
 	default:
-		before := map[string]model.Intent{}
+		before := map[string]agenttest.ModelIntent{}
 		for id, d := range o.Model.Declared {
 			before[id] = *d
 		}
@@ -143,7 +142,7 @@ func (o *operator) step(t *testing.T) {
 		o.act()
 		o.check()
 		for id, d := range o.Model.Declared {
-			if b := before[id]; b.Version == d.Version && b.Wants() && d.Wants() && o.Starts(id) != starts[id] {
+			if b := before[id]; b.ModelVersion == d.ModelVersion && b.Wants() && d.Wants() && o.Starts(id) != starts[id] {
 				t.Errorf("%s was restarted for nothing", id)
 			}
 		}
@@ -203,8 +202,8 @@ func TestAnythingMayHappenToTheFiles(t *testing.T) {
 				t.Fatal(err)
 			}
 			o := &operator{Desk: agenttest.DeskIn(t, dir, longDeletionGrace), Rand: rand.New(rand.NewPCG(seed, 0)), made: 100,
-				Model: model.New()}
-			o.Files["keep.yaml"] = &model.Content{}
+				Model: agenttest.NewModel()}
+			o.Files["keep.yaml"] = &agenttest.ModelContent{}
 			defer func() {
 				if t.Failed() {
 					t.Logf("seed %d: %s", seed, strings.Join(o.done, "; "))

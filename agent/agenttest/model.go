@@ -1,6 +1,4 @@
-// Package model predicts the state of an agent's pipelines from complete scans of its pipeline files, API requests, and
-// the time.
-package model
+package agenttest
 
 import (
 	"cmp"
@@ -13,7 +11,7 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// The settings of the agents.
+// The settings of the agents that a Model predicts.
 const (
 	Confirm = 2 * time.Second
 	Grace   = time.Minute
@@ -28,15 +26,15 @@ const (
 	FlawInvalid  = "invalid"  // the file has an error there, but names the pipeline
 )
 
-// Version is a declared version of a pipeline.
-type Version struct {
+// ModelVersion is a declared version of a pipeline.
+type ModelVersion struct {
 	In, Out int // versions of the source and of the destination
 	Flaw    string
 	Stopped bool
 }
 
 // String returns the versions of both connectors, "stopped" if applicable, and the flaw.
-func (v Version) String() string {
+func (v ModelVersion) String() string {
 	s := fmt.Sprintf("%d>%d", v.In, v.Out)
 	if v.Stopped {
 		s += " stopped"
@@ -45,17 +43,17 @@ func (v Version) String() string {
 }
 
 // Runs returns v without the parts that do not change how it runs.
-func (v Version) Runs() Version { v.Stopped = false; return v }
+func (v ModelVersion) Runs() ModelVersion { v.Stopped = false; return v }
 
-// Content is the content of a pipeline file.
-type Content struct {
+// ModelContent is the content of a pipeline file.
+type ModelContent struct {
 	Broken bool // some declarations are unknown
 	Empty  bool // an empty file also counts as broken
-	Says   map[string]Version
+	Says   map[string]ModelVersion
 }
 
 // String returns the declarations of the file.
-func (c *Content) String() string {
+func (c *ModelContent) String() string {
 	s := strings.TrimPrefix(fmt.Sprint(c.Says), "map")
 	if c.Broken {
 		s += " and is broken"
@@ -63,11 +61,12 @@ func (c *Content) String() string {
 	return s
 }
 
-// Model holds the expected declarations and running versions of an agent.
+// Model predicts the declarations and running versions of an agent from complete scans of its pipeline files, API
+// requests, and the time.
 type Model struct {
 	Dir     int  // identifies the directory of the pipeline files
 	Missing bool // the directory does not exist
-	Files   map[string]*Content
+	Files   map[string]*ModelContent
 
 	// Results of the last scans.
 	Known     map[string]bool // files
@@ -76,31 +75,31 @@ type Model struct {
 	Confirmed bool            // a user confirmed that all files are gone
 	Retained  bool            // all files are gone, and pipelines stay until a user confirms that
 
-	Declared map[string]*Intent // by pipeline
-	deleted  map[string]int64   // last generations of pipelines that were deleted
-	Faulty   map[string]bool    // files with errors
+	Declared map[string]*ModelIntent // by pipeline
+	deleted  map[string]int64        // last generations of pipelines that were deleted
+	Faulty   map[string]bool         // files with errors
 }
 
-// Intent is the declaration of a pipeline and its state.
-type Intent struct {
-	Version
+// ModelIntent is the declaration of a pipeline and its state.
+type ModelIntent struct {
+	ModelVersion
 	Owner      string // path of the file; "" for the API
 	Generation int64
 	Override   spec.Status
 	Withdrawn  time.Time // zero while it is declared
 	Purge      bool
 
-	Running Ran       // running version; zero for none
+	Running ModelRan  // running version; zero for none
 	Since   time.Time // when Running was started
-	Good    Ran       // last known good version
+	Good    ModelRan  // last known good version
 	GaveUp  int64     // generation that refused a record
-	Maybe   Ran       // may run although withdrawn: the agent may have started it before its first scan
+	Maybe   ModelRan  // may run although withdrawn: the agent may have started it before its first scan
 }
 
 // String describes the intent, including all fields that Converge may change.
-func (d *Intent) String() string {
+func (d *ModelIntent) String() string {
 	owner := cmp.Or(d.Owner, "the API")
-	s := fmt.Sprintf("%s of %s, generation %d, running %s, good %s", d.Version, owner, d.Generation, d.Running, d.Good)
+	s := fmt.Sprintf("%s of %s, generation %d, running %s, good %s", d.ModelVersion, owner, d.Generation, d.Running, d.Good)
 	if d.Override != "" {
 		s += ", override " + string(d.Override)
 	}
@@ -116,14 +115,14 @@ func (d *Intent) String() string {
 	return s
 }
 
-// Ran is a version that runs or has run.
-type Ran struct {
-	Version
+// ModelRan is a version that runs or has run.
+type ModelRan struct {
+	ModelVersion
 	Generation int64
 }
 
 // String names the version and its generation.
-func (r Ran) String() string {
+func (r ModelRan) String() string {
 	if r.Generation == 0 {
 		return "none"
 	}
@@ -131,13 +130,13 @@ func (r Ran) String() string {
 }
 
 // Wants reports whether the pipeline should run.
-func (d *Intent) Wants() bool {
+func (d *ModelIntent) Wants() bool {
 	return d.Withdrawn.IsZero() && (d.Override == spec.StatusRunning || d.Override == "" && !d.Stopped)
 }
 
-// New returns the model of an agent that has read nothing yet.
-func New() Model {
-	return Model{Files: map[string]*Content{}, Declared: map[string]*Intent{}, deleted: map[string]int64{},
+// NewModel returns the model of an agent that has read nothing yet.
+func NewModel() Model {
+	return Model{Files: map[string]*ModelContent{}, Declared: map[string]*ModelIntent{}, deleted: map[string]int64{},
 		Known: map[string]bool{}}
 }
 
@@ -145,7 +144,7 @@ func New() Model {
 func (m *Model) Restarted() {
 	m.last, m.populated, m.Confirmed = 0, false, false
 	for _, d := range m.Declared {
-		if d.Running, d.GaveUp, d.Maybe = (Ran{}), 0, (Ran{}); d.Wants() {
+		if d.Running, d.GaveUp, d.Maybe = (ModelRan{}), 0, (ModelRan{}); d.Wants() {
 			d.Maybe = d.fit()
 		}
 	}
@@ -239,21 +238,21 @@ func (m *Model) grant(id, name string) {
 
 // Declare makes v the declared version of a pipeline, and increments the generation if v differs from the version
 // before.
-func (m *Model) Declare(id string, v Version, owner string) {
+func (m *Model) Declare(id string, v ModelVersion, owner string) {
 	d := m.Declared[id]
 	if d == nil {
-		d = &Intent{Generation: m.deleted[id]}
+		d = &ModelIntent{Generation: m.deleted[id]}
 		m.Declared[id] = d
 	}
-	if d.Generation == m.deleted[id] || d.Version != v {
+	if d.Generation == m.deleted[id] || d.ModelVersion != v {
 		d.Generation++
 		d.Override = ""
 	}
-	d.Version, d.Owner, d.Withdrawn = v, owner, time.Time{}
+	d.ModelVersion, d.Owner, d.Withdrawn = v, owner, time.Time{}
 }
 
 // unclaimed updates a pipeline that no file declares.
-func (m *Model) unclaimed(d *Intent, now time.Time) {
+func (m *Model) unclaimed(d *ModelIntent, now time.Time) {
 	broken := m.broken(d.Owner)
 	switch {
 	case d.Purge:
@@ -270,18 +269,18 @@ func (m *Model) broken(name string) bool {
 }
 
 // run starts, stops or deletes a pipeline as declared.
-func (m *Model) run(id string, d *Intent, now time.Time) {
+func (m *Model) run(id string, d *ModelIntent, now time.Time) {
 	over := func(after time.Duration) bool { return !d.Withdrawn.IsZero() && !now.Before(d.Withdrawn.Add(after)) }
 	switch {
 	case d.Purge, over(Grace + Cleanup):
 		m.deleted[id] = d.Generation
 		delete(m.Declared, id)
 	case over(Grace), d.Withdrawn.IsZero() && !d.Wants():
-		d.Running, d.GaveUp = Ran{}, 0
+		d.Running, d.GaveUp = ModelRan{}, 0
 	case !d.Withdrawn.IsZero():
 		d.Confirm(now)
 	case d.GaveUp == d.Generation:
-		d.Running = Ran{}
+		d.Running = ModelRan{}
 	default:
 		if r := d.fit(); r != d.Running {
 			d.Running, d.Since = r, now
@@ -292,19 +291,19 @@ func (m *Model) run(id string, d *Intent, now time.Time) {
 
 // Confirm makes the running version the last known good one if there is none, if it is the same version, or if it has
 // run for long enough.
-func (d *Intent) Confirm(now time.Time) {
+func (d *ModelIntent) Confirm(now time.Time) {
 	if d.Running.Generation != 0 &&
-		(d.Good.Generation == 0 || d.Good.Version == d.Running.Version || now.Sub(d.Since) >= Confirm) {
+		(d.Good.Generation == 0 || d.Good.ModelVersion == d.Running.ModelVersion || now.Sub(d.Since) >= Confirm) {
 		d.Good = d.Running
 	}
 }
 
 // fit returns the version that can run: the declared one if it has no flaw, the running one if the agent rejects the
 // declared one without stopping it, and the last known good one otherwise.
-func (d *Intent) fit() Ran {
+func (d *ModelIntent) fit() ModelRan {
 	switch {
 	case d.Flaw == "":
-		return Ran{d.Version.Runs(), d.Generation}
+		return ModelRan{d.ModelVersion.Runs(), d.Generation}
 	case d.Flaw != FlawOpen && d.Running.Generation != 0:
 		return d.Running
 	}

@@ -1,5 +1,4 @@
-// Package executable makes a test binary serve as the executables of connectors in its tests.
-package executable
+package agenttest
 
 import (
 	"fmt"
@@ -10,20 +9,19 @@ import (
 	"testing"
 	"time"
 
-	"github.com/conduit-agent/conduit/agent/agenttest"
 	"github.com/conduit-agent/conduit/plugins/builtin"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 	"github.com/conduit-agent/conduit/plugins/wire"
 )
 
-// Variable is an environment variable that, when set, makes the test binary the connector with that name.
-const Variable = "CONDUIT_TEST_PLUGIN"
+// ExecutableVariable is an environment variable that, when set, makes the test binary the connector with that name.
+const ExecutableVariable = "CONDUIT_TEST_PLUGIN"
 
-// Serve runs a connector if an agent started the test binary through a file that Install wrote, and returns otherwise.
-// A TestMain calls it first. The connectors are the built-in ones with the prefix x, those with the prefix gathering-,
-// which write batches of 10,000 records by default, then journal, and the given ones.
-func Serve(more ...sdk.Connector) {
-	name := os.Getenv(Variable)
+// ServeExecutable runs a connector if an agent started the test binary through a file that Install wrote, and returns
+// otherwise. A TestMain calls it first. The connectors are the built-in ones with the prefix x, those with the prefix
+// gathering-, which write batches of 10,000 records by default, then journal, and the given ones.
+func ServeExecutable(more ...sdk.Connector) {
+	name := os.Getenv(ExecutableVariable)
 	if name == "" {
 		return
 	}
@@ -48,8 +46,8 @@ func Serve(more ...sdk.Connector) {
 	os.Exit(0)
 }
 
-// Install writes the executables of these names to the connectors directory of an agent.
-func Install(t *testing.T, dir string, names ...string) {
+// InstallExecutables writes the executables of these names to the connectors directory of an agent.
+func InstallExecutables(t *testing.T, dir string, names ...string) {
 	t.Helper()
 	exe, err := os.Executable()
 	if err != nil {
@@ -60,7 +58,7 @@ func Install(t *testing.T, dir string, names ...string) {
 	}
 	for _, name := range names {
 		path, tmp := filepath.Join(dir, "connectors", name), filepath.Join(dir, name+".tmp")
-		script := fmt.Sprintf("#!/bin/sh\nGORACE=atexit_sleep_ms=0 JOURNAL=%s/journal %s=%s exec %s\n", dir, Variable, name,
+		script := fmt.Sprintf("#!/bin/sh\nGORACE=atexit_sleep_ms=0 JOURNAL=%s/journal %s=%s exec %s\n", dir, ExecutableVariable, name,
 			exe)
 		old := time.Now().Add(-time.Hour)
 		for _, err := range []error{os.WriteFile(tmp, []byte(script), 0o755), os.Chtimes(tmp, old, old),
@@ -74,7 +72,7 @@ func Install(t *testing.T, dir string, names ...string) {
 
 // Moving is a pipeline that moves generated records into a file with these plugins.
 func Moving(dir, id, source, destination string, rate int) string {
-	s := strings.Replace(agenttest.Generated(dir, id, rate, ""), "builtin:generator", source, 1)
+	s := strings.Replace(Generated(dir, id, rate, ""), "builtin:generator", source, 1)
 	return strings.Replace(s, "builtin:file", destination, 1)
 }
 
