@@ -10,7 +10,7 @@ import (
 	"github.com/dop251/goja"
 	"golang.org/x/time/rate"
 
-	"github.com/conduit-agent/conduit/spec/lazy"
+	"github.com/conduit-agent/conduit/spec/texts"
 )
 
 const (
@@ -120,7 +120,7 @@ func sprintf(format string, args []any) string {
 }
 
 // wide matches the digits of a number after the third, and an asterisk, in a format.
-var wide = lazy.Regexp(`([0-9]{3})[0-9]+|\*`)
+var wide = texts.Regexp(`([0-9]{3})[0-9]+|\*`)
 
 var consoleLevels = map[string]slog.Level{
 	"trace": levelTrace, "debug": slog.LevelDebug, "log": slog.LevelInfo, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError,
