@@ -100,7 +100,9 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return errors.Join(err, db.Close())
 	}
-	a := &Agent{options: o, Store: db, cluster: membership.Alone{}, logs: lines, schemas: &schema.Cache{Registry: registry}, plugged: notify.NewSignal(), degraded: make(chan spec.State, 1), started: time.Now()}
+	a := &Agent{options: o, Store: db, cluster: membership.Alone{}, logs: lines,
+		schemas: &schema.Cache{Registry: registry}, plugged: notify.NewSignal(), degraded: make(chan spec.State, 1),
+		started: time.Now()}
 	if dir := catalog.TempDir(o.Config); dir != "" {
 		defer clearDir(dir, o.Log)
 		clearDir(dir, o.Log) // left behind by an agent that was killed
@@ -165,7 +167,8 @@ func (a *Agent) run(ctx context.Context) error {
 	if a.options.Started != nil {
 		a.options.Started(a)
 	}
-	a.options.Log.Info("agent started", "component", "agent", "version", a.options.Version, "pipelines", a.options.Config.Pipelines.Path)
+	a.options.Log.Info("agent started", "component", "agent", "version", a.options.Version, "pipelines",
+		a.options.Config.Pipelines.Path)
 	err = g.Wait()
 	a.cluster.Leave(serving)
 	endServing()

@@ -224,7 +224,9 @@ func (l pluginList) CheckProcessors(ctx context.Context, at string, declared []s
 }
 
 // Check lets a new instance accept or refuse the settings.
-func (l pluginList) Check(ctx context.Context, typ spec.ConnectorType, plugin string, settings map[string]string) error {
+func (l pluginList) Check(
+	ctx context.Context, typ spec.ConnectorType, plugin string, settings map[string]string,
+) error {
 	params, err := l.catalog.Parameters(ctx, plugin, typ)
 	if err != nil {
 		l.catalog.Rescan(ctx)
@@ -274,7 +276,9 @@ const maxProblems = 100
 
 // resolve returns settings with their references resolved, or a SettingError for each setting with a reference that
 // cannot be resolved. It adds the resolved values to secrets.
-func (l pluginList) resolve(ctx context.Context, settings map[string]string, secrets *redact.Redactor) (map[string]string, error) {
+func (l pluginList) resolve(
+	ctx context.Context, settings map[string]string, secrets *redact.Redactor,
+) (map[string]string, error) {
 	resolved, problems := l.references.Settings(ctx, settings, secrets)
 	var wrong []error
 	for _, problem := range problems {

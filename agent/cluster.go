@@ -32,7 +32,8 @@ func (a *Agent) wireCluster() error {
 	a.cluster, a.members = m, parts.API
 	a.desired = parts.Desired(ownStore{a.Store, parts.DeadLetters})
 	a.letters, a.replays.DeadLetters = parts.DeadLetters, parts.Replayed
-	a.Runner.Store, a.Runner.Keep, a.Runner.Instance, a.Runner.Epoch, a.Runner.Hold = parts.Runs, parts.Keep, parts.Instance, parts.Epoch, parts.Hold
+	a.Runner.Store, a.Runner.Keep, a.Runner.Instance, a.Runner.Epoch, a.Runner.Hold = parts.Runs, parts.Keep,
+		parts.Instance, parts.Epoch, parts.Hold
 	a.Committer.Replicas = parts.Replicas
 	a.Loop.Store, a.Loop.Elsewhere, a.Loop.Tried = parts.States, parts.Elsewhere, parts.Tried
 	a.metrics.Cluster, a.metrics.DeadLetters = parts.Stats, totalsOf(parts.Totals, a.deadLetters, a.options.Log)

@@ -91,7 +91,8 @@ func pipelineFile(at string) func(path string) ([]byte, error) {
 func memory(shared *backpressure.Shared) func() rest.RecordMemory {
 	return func() rest.RecordMemory {
 		use := shared.Use()
-		by := rest.MemoryUses{Sources: use.Sources, Inspectors: use.Parts[backpressure.Inspectors], Spools: use.Parts[backpressure.Spools],
+		by := rest.MemoryUses{Sources: use.Sources, Inspectors: use.Parts[backpressure.Inspectors],
+			Spools:  use.Parts[backpressure.Spools],
 			Clients: use.Parts[backpressure.Clients], DeadLetters: use.Parts[backpressure.DeadLetters]}
 		m := rest.RecordMemory{Bytes: use.Bytes, Used: by.Sources, Waiting: use.Waiting, By: by}
 		if shared.Strict {

@@ -78,7 +78,8 @@ func notifyTargets(a *Agent) (targets []notification.Target, kinds []notificatio
 		targets = append(targets, hook)
 	}
 	if c.Command.Run != "" {
-		command, err := notification.NewCommand(c.Command.Run, catalog.ConnectorEnvironment(a.options.Config), c.Command.Timeout)
+		command, err := notification.NewCommand(c.Command.Run, catalog.ConnectorEnvironment(a.options.Config),
+			c.Command.Timeout)
 		if err != nil {
 			return nil, nil, fmt.Errorf("cannot use notify.command.run: %w", err)
 		}
@@ -93,7 +94,8 @@ const minSecret = 24
 func strong(secret func() (string, error)) error {
 	text, err := secret()
 	if err == nil && len(text) < minSecret {
-		err = fmt.Errorf("the secret in notify.webhook.secret-file has %d characters, it needs %d: 'openssl rand -base64 32' makes one", len(text), minSecret)
+		err = fmt.Errorf("the secret in notify.webhook.secret-file has %d characters, it needs %d: 'openssl rand "+
+			"-base64 32' makes one", len(text), minSecret)
 	}
 	return err
 }

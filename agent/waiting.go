@@ -46,9 +46,11 @@ func sayAdopted(db *store.DB, o Options) {
 	if db.Adopted() == nil {
 		return
 	}
-	o.Log.Warn("an earlier file was put in the place of the store: what sources delivered since is delivered again", "component", "agent", "sources", len(db.Adopted().Sources))
+	o.Log.Warn("an earlier file was put in the place of the store: what sources delivered since is delivered again",
+		"component", "agent", "sources", len(db.Adopted().Sources))
 	for _, c := range db.Adopted().Sources {
-		o.Log.Warn("source goes on after an earlier position", "component", "agent", "pipeline_id", c.PipelineID, "connector_id", c.ConnectorID, "position", store.PositionText(c.Position))
+		o.Log.Warn("source goes on after an earlier position", "component", "agent", "pipeline_id", c.PipelineID,
+			"connector_id", c.ConnectorID, "position", store.PositionText(c.Position))
 	}
 }
 

@@ -49,15 +49,21 @@ func (a *Agent) wire() {
 	}
 	a.letters, a.desired = a.deadLetters, ownStore{a.Store, a.deadLetters}
 	syncs := &plugins.SyncGroup{}
-	a.Committer = &engine.Committer{Store: checkpoints{a.Store, a.deadLetters}, Interval: c.DB.CommitInterval, Barrier: syncs}
-	a.Catalog = catalog.New(a.options.Plugins, c, a.schemas.Registry, func() { a.Loop.Retry(); a.plugged.Notify() }, log)
+	a.Committer = &engine.Committer{Store: checkpoints{a.Store, a.deadLetters}, Interval: c.DB.CommitInterval,
+		Barrier: syncs}
+	a.Catalog = catalog.New(a.options.Plugins, c, a.schemas.Registry, func() {
+		a.Loop.Retry()
+		a.plugged.Notify()
+	}, log)
 	a.Catalog.Executables.Prepare() // before the first command of a connector is started
 	a.Catalog.Executables.Bounds.PipelineOf = a.startedPipelineOf
 	a.Catalog.Host.Syncs = syncs
 	a.Catalog.Host.Buffer = buffers(w.Shared)
 	a.Catalog.Host.Budget = budget(w.Shared)
 	a.Catalog.Executables.Watch = (&watch.Trigger{Log: log}).Run
-	a.references = &reference.Resolver{Apply: func(ctx context.Context, id string) error { return a.Loop.Reapply(ctx, id) }, Log: log, Watch: watch.Trigger{Log: log}}
+	a.references = &reference.Resolver{Apply: func(ctx context.Context, id string) error {
+		return a.Loop.Reapply(ctx, id)
+	}, Log: log, Watch: watch.Trigger{Log: log}}
 	paths := catalog.NewPaths(c)
 	a.references.AllowFile, a.references.AllowCredential, a.references.AllowEnv = paths.Check, paths.CheckCredential,
 		config.CheckVariable
@@ -172,7 +178,9 @@ func (c checkpoints) SaveCheckpoints(ctx context.Context, all []spec.Checkpoint)
 }
 
 // totalsOf returns a function that reports the number of dead letters, nothing while they cannot be read.
-func totalsOf(count func(context.Context) ([]rest.DeadLetterTotals, error), store *deadletter.Store, log *slog.Logger) func(context.Context) ([]rest.DeadLetterTotals, uint64) {
+func totalsOf(
+	count func(context.Context) ([]rest.DeadLetterTotals, error), store *deadletter.Store, log *slog.Logger,
+) func(context.Context) ([]rest.DeadLetterTotals, uint64) {
 	return func(ctx context.Context) ([]rest.DeadLetterTotals, uint64) {
 		totals, err := count(ctx)
 		if err != nil {
@@ -184,7 +192,12 @@ func totalsOf(count func(context.Context) ([]rest.DeadLetterTotals, error), stor
 
 // wireEvents makes each part notify the parts that depend on it.
 func (a *Agent) wireEvents() {
-	a.Store.OnChange = func(c *spec.Changes) { a.Loop.Wake(); a.Files.Changed(c); a.changes.Notify(); a.cluster.Changed() }
+	a.Store.OnChange = func(c *spec.Changes) {
+		a.Loop.Wake()
+		a.Files.Changed(c)
+		a.changes.Notify()
+		a.cluster.Changed()
+	}
 	a.Files.Notify = a.changes.Notify
 	a.Store.Synced = a.syncs.Took
 	a.Loop.Observed = a.observe
@@ -245,7 +258,8 @@ func (a *Agent) statusFiles() *statusfiles.Writer {
 
 func (a *Agent) storeGuard() *store.Guard {
 	files := storage{a.Store, a.deadLetters, a.options.Config.DB.SQLite.Path}
-	return &store.Guard{InPlace: a.Store.InPlace, Fault: files.fault, Past: files.past, Probe: files.probe, Retry: a.Loop.Retry, Changed: a.changes.Notify, Log: a.options.Log}
+	return &store.Guard{InPlace: a.Store.InPlace, Fault: files.fault, Past: files.past, Probe: files.probe,
+		Retry: a.Loop.Retry, Changed: a.changes.Notify, Log: a.options.Log}
 }
 
 func (a *Agent) recorder() *catalog.Recorder {

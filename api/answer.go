@@ -81,5 +81,6 @@ func restError(log *slog.Logger, r *http.Request, err error) *rest.Error {
 
 // notFound returns the error for an unknown path.
 func notFound() *rest.Error {
-	return rest.Errorf(rest.NotFound, rest.ReasonNotFound, "there is nothing at this path").Suggest("/openapi/ shows what there is")
+	return rest.Errorf(rest.NotFound, rest.ReasonNotFound,
+		"there is nothing at this path").Suggest("/openapi/ shows what there is")
 }

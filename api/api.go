@@ -4,8 +4,8 @@
 // A write changes desired state, in the store that the pipeline files also change, and the same reconciler acts on it.
 // Reads of running pipelines return observed state, not desired state.
 //
-// A resource is one file with its routes and its handlers: pipelines.go, connectors.go, deadletters.go, … The list of all
-// routes is in table.go. Package guard checks a request before a handler sees it.
+// A resource is one file with its routes and its handlers: pipelines.go, connectors.go, deadletters.go, … The list of
+// all routes is in table.go. Package guard checks a request before a handler sees it.
 package api
 
 import (
@@ -67,7 +67,8 @@ type Server struct {
 	Version string
 	Debug   bool // serve profiles under /debug/pprof/
 
-	Hosts      []string    // names, in addition to localhost and addresses of the machine, that may be in the Host header
+	// names, in addition to localhost and addresses of the machine, that may be in the Host header
+	Hosts      []string
 	Origins    []string    // of pages of other sites that may use the API
 	ReadToken  string      // lets read; with neither token set, every client may do everything
 	AdminToken string      // lets do everything
@@ -96,8 +97,10 @@ func (s *Server) init() {
 			s.limits = &inspect.DefaultLimits
 		}
 		s.state = &desired{Store: s.Desired, States: s.Observed, Plugins: s.Plugins}
-		s.guard = &guard.Guard{Hosts: s.Hosts, Origins: s.Origins, ReadToken: s.ReadToken, AdminToken: s.AdminToken, Log: s.log, Fail: s.fail}
-		s.inspector = &inspect.Hub{Taps: s.Taps, Show: s.Show, Closing: s.closing, Changed: s.Observed.Changed, Gone: s.state.Forgotten, Limits: *s.limits, Memory: s.Memory}
+		s.guard = &guard.Guard{Hosts: s.Hosts, Origins: s.Origins, ReadToken: s.ReadToken, AdminToken: s.AdminToken,
+			Log: s.log, Fail: s.fail}
+		s.inspector = &inspect.Hub{Taps: s.Taps, Show: s.Show, Closing: s.closing, Changed: s.Observed.Changed,
+			Gone: s.state.Forgotten, Limits: *s.limits, Memory: s.Memory}
 		s.requests = &repeats{Answers: s.Answers, Log: s.log}
 		base := shared{Desired: s.state, Observed: s.Observed, Guard: s.guard, Rates: s.Rates, Closing: s.closing}
 		s.handler = s.guard.Protect(s.router(base))

@@ -73,7 +73,8 @@ func (s *shared) view(r *http.Request) *view {
 func (s *shared) shown(d *spec.Declaration) rest.Pipeline {
 	p := &d.Pipeline
 	body := rest.Pipeline{
-		ID: p.ID, State: s.stateOf(d), Config: rest.PipelineConfig{Name: p.Name, Description: p.Description, Labels: p.Labels},
+		ID: p.ID, State: s.stateOf(d), Config: rest.PipelineConfig{Name: p.Name, Description: p.Description,
+			Labels: p.Labels},
 		ConnectorIDs: []string{}, ProcessorIDs: []string{},
 		CreatedAt: d.CreatedAt, UpdatedAt: d.UpdatedAt,
 	}
@@ -161,12 +162,15 @@ func (s *shared) vacant(r *http.Request, id string) error {
 	case d.Withdrawn.IsZero():
 		return pipelineExists(id)
 	}
-	return rest.Errorf(rest.NotOwner, rest.ReasonOwnedByFile, "pipeline %q was declared in %s a short while ago and keeps its position in case the file comes back", id, d.Owner.Path).
+	return rest.Errorf(rest.NotOwner, rest.ReasonOwnedByFile,
+		"pipeline %q was declared in %s a short while ago and keeps its position in case the file comes back", id,
+		d.Owner.Path).
 		Suggest("choose another id, or DELETE /v1/pipelines/%s to end the wait", id)
 }
 
 func beingDeleted(id string) error {
-	return rest.Errorf(rest.Aborted, rest.ReasonPipelineBeingDeleted, "pipeline %q is being deleted", id).Suggest("try again when that is done")
+	return rest.Errorf(rest.Aborted, rest.ReasonPipelineBeingDeleted, "pipeline %q is being deleted",
+		id).Suggest("try again when that is done")
 }
 
 func pipelineExists(id string) error {
@@ -176,7 +180,9 @@ func pipelineExists(id string) error {
 
 // wait returns when done reports true or fails. It returns at once if limit is 0, which means that the client does not
 // want to wait. what names the operation in progress.
-func (s *shared) wait(w http.ResponseWriter, r *http.Request, limit time.Duration, what string, done func() (bool, error)) error {
+func (s *shared) wait(
+	w http.ResponseWriter, r *http.Request, limit time.Duration, what string, done func() (bool, error),
+) error {
 	if limit == 0 {
 		return nil
 	}
@@ -219,16 +225,19 @@ func (s *shared) elsewhere(id string) error {
 	case p == nil:
 		return nil
 	case p.Member == "":
-		return rest.Errorf(rest.FailedPrecondition, rest.ReasonPipelineElsewhere, "no member of the cluster runs pipeline %q at present", id).
+		return rest.Errorf(rest.FailedPrecondition, rest.ReasonPipelineElsewhere,
+			"no member of the cluster runs pipeline %q at present", id).
 			Suggest("GET /v1/cluster says who runs what")
 	}
-	return rest.Errorf(rest.FailedPrecondition, rest.ReasonPipelineElsewhere, "pipeline %q runs on the member %q of the cluster", id, p.Member).
+	return rest.Errorf(rest.FailedPrecondition, rest.ReasonPipelineElsewhere,
+		"pipeline %q runs on the member %q of the cluster", id, p.Member).
 		Suggest("ask the agent of that member")
 }
 
 // notRunning returns the error for an operation that requires a running pipeline.
 func notRunning(id string) error {
-	return rest.Errorf(rest.FailedPrecondition, rest.ReasonPipelineNotRunning, "pipeline %q is not running", id).Suggest("start it first")
+	return rest.Errorf(rest.FailedPrecondition, rest.ReasonPipelineNotRunning, "pipeline %q is not running",
+		id).Suggest("start it first")
 }
 
 // Long returns a context that ends with r's or when the server ends. It removes the limit on the time for reading r,

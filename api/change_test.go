@@ -25,7 +25,8 @@ func TestNoUpdateIsLost(t *testing.T) {
 				before := do(h, "GET", "/v1/pipelines/p", "")
 				config := before.decode(t)["config"].(map[string]any)
 				n, _ := strconv.Atoi(config["description"].(string))
-				got := do(h, "PUT", "/v1/pipelines/p", fmt.Sprintf(`{"config":{"name":"n","description":"%d"}}`, n+1), "If-Match", before.header.Get("ETag"))
+				got := do(h, "PUT", "/v1/pipelines/p", fmt.Sprintf(`{"config":{"name":"n","description":"%d"}}`, n+1),
+					"If-Match", before.header.Get("ETag"))
 				if got.status == 200 {
 					return
 				}
@@ -50,7 +51,8 @@ func TestConcurrentAdditions(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 20 {
 		wg.Go(func() {
-			if got := do(h, "POST", "/v1/connectors", `{"type":"TYPE_SOURCE","plugin":"generator","pipelineId":"p"}`, "Idempotency-Key", ""); got.status != 200 {
+			if got := do(h, "POST", "/v1/connectors", `{"type":"TYPE_SOURCE","plugin":"generator","pipelineId":"p"}`,
+				"Idempotency-Key", ""); got.status != 200 {
 				t.Errorf("%d %s", got.status, got.body)
 			}
 		})
@@ -99,10 +101,12 @@ func TestReadersKeepNothing(t *testing.T) {
 			}
 		}
 	}
-	if got := do(h, "POST", "/v1/pipelines", `{"config":{"name":"n"}}`, "Idempotency-Key", "other", "Authorization", "Bearer reader"); got.status != 403 || len(w.answers) != 0 {
+	if got := do(h, "POST", "/v1/pipelines", `{"config":{"name":"n"}}`, "Idempotency-Key", "other", "Authorization",
+		"Bearer reader"); got.status != 403 || len(w.answers) != 0 {
 		t.Errorf("a write with the read token: %d, %d answers are kept", got.status, len(w.answers))
 	}
-	if got := do(h, "POST", "/v1/pipelines", `{"config":{"name":"n"}}`, "Idempotency-Key", "k", "Authorization", "Bearer admin"); got.status != 200 || len(w.answers) != 1 {
+	if got := do(h, "POST", "/v1/pipelines", `{"config":{"name":"n"}}`, "Idempotency-Key", "k", "Authorization",
+		"Bearer admin"); got.status != 200 || len(w.answers) != 1 {
 		t.Errorf("a write with the same key: %d %s, %d answers are kept", got.status, got.body, len(w.answers))
 	}
 }
@@ -119,7 +123,8 @@ func TestAdopt(t *testing.T) {
 	if got := do(h, "POST", "/v1/pipelines/p/adopt", `{"path":"q.yaml"}`); got.status != 200 {
 		t.Errorf("%d %s", got.status, got.body)
 	}
-	if d := w.declared["p"]; d.Owner != (spec.Owner{Kind: spec.OwnerFile, Path: "q.yaml"}) || d.Generation != generation {
+	if d := w.declared["p"]; d.Owner != (spec.Owner{Kind: spec.OwnerFile, Path: "q.yaml"}) ||
+		d.Generation != generation {
 		t.Errorf("owned by %+v, generation %d", d.Owner, d.Generation)
 	}
 }
@@ -129,15 +134,18 @@ func TestImportIsAllOrNothing(t *testing.T) {
 	w.fromFile("filed.yaml", pipelineOf("filed", spec.StatusStopped))
 	h := newServer(w).Handler()
 	both := string(spec.Marshal(pipelineOf("new", spec.StatusStopped), pipelineOf("filed", spec.StatusStopped)))
-	if got := do(h, "POST", "/v1/pipelines/import", both, "Content-Type", "application/yaml"); got.status != 409 || w.declared["new"] != nil {
+	if got := do(h, "POST", "/v1/pipelines/import", both, "Content-Type", "application/yaml"); got.status != 409 ||
+		w.declared["new"] != nil {
 		t.Errorf("%d %s", got.status, got.body)
 	}
-	if got := do(h, "POST", "/v1/pipelines/import", "version: 2.2\npipelines: [{id: a, nme: b}]", "Content-Type", "application/yaml"); got.reason() != spec.CodeUnknown {
+	if got := do(h, "POST", "/v1/pipelines/import", "version: 2.2\npipelines: [{id: a, nme: b}]", "Content-Type",
+		"application/yaml"); got.reason() != spec.CodeUnknown {
 		t.Errorf("%d %s", got.status, got.body)
 	}
 	secret := pipelineOf("s", spec.StatusStopped)
 	secret.Connectors[0].Settings["password"] = rest.Redacted
-	if got := do(h, "POST", "/v1/pipelines/import", string(spec.Marshal(secret)), "Content-Type", "application/yaml"); got.status != 400 {
+	if got := do(h, "POST", "/v1/pipelines/import", string(spec.Marshal(secret)), "Content-Type",
+		"application/yaml"); got.status != 400 {
 		t.Errorf("*** without a secret to keep: %d %s", got.status, got.body)
 	}
 }
@@ -170,12 +178,14 @@ func TestNamesThatAreTaken(t *testing.T) {
 		{"POST", "/v1/pipelines", `{"config":{"name":"n"}}`, "application/json"},
 		{"POST", "/v1/pipelines/import", two, "application/yaml"},
 	} {
-		if got := do(h, request.method, request.path, request.body, "Content-Type", request.media); got.reason() != rest.ReasonPipelineNameExists {
+		if got := do(h, request.method, request.path, request.body, "Content-Type",
+			request.media); got.reason() != rest.ReasonPipelineNameExists {
 			t.Errorf("%s %s %s: %d %s", request.method, request.path, request.body, got.status, got.body)
 		}
 	}
 	swapped := string(spec.Marshal(named("p", "filed"), named("q", "m")))
-	if got := do(h, "POST", "/v1/pipelines/import?live", swapped, "Content-Type", "application/yaml"); got.status != 200 {
+	if got := do(h, "POST", "/v1/pipelines/import?live", swapped, "Content-Type",
+		"application/yaml"); got.status != 200 {
 		t.Errorf("a name that the same import frees: %d %s", got.status, got.body)
 	}
 }
@@ -195,10 +205,12 @@ func TestExportsSayWhatTheyLack(t *testing.T) {
 	w.fromFile("q.yaml", pipelineOf("q", spec.StatusStopped))
 	h := newServer(w).Handler()
 	file := do(h, "POST", "/v1/pipelines/p/export", "").body
-	if text := string(file); !strings.HasPrefix(text, "# *** stands for a secret") || !strings.Contains(text, "message: '***'") {
+	if text := string(file); !strings.HasPrefix(text, "# *** stands for a secret") ||
+		!strings.Contains(text, "message: '***'") {
 		t.Errorf("%s", text)
 	}
-	if f := spec.ParseFile("p.yaml", file); len(f.Pipelines) != 0 || len(f.Invalid) != 1 || !strings.HasSuffix(f.Problems[0].Path, "/dead-letter-queue/settings/message") {
+	if f := spec.ParseFile("p.yaml", file); len(f.Pipelines) != 0 || len(f.Invalid) != 1 ||
+		!strings.HasSuffix(f.Problems[0].Path, "/dead-letter-queue/settings/message") {
 		t.Errorf("read as a file: %+v", f)
 	}
 	if f := spec.ParseExport(file); len(f.Pipelines) != 1 || len(f.Problems) != 0 {
@@ -241,19 +253,25 @@ func TestPlacesOfErrors(t *testing.T) {
 	bad.DLQ = spec.DLQ{Plugin: "builtin:log", Settings: map[string]string{"rate": "less"}, WindowSize: 1}
 	worse := pipelineOf("c", spec.StatusStopped)
 	worse.Connectors[0].Settings["password"] = rest.Redacted
-	file, _ := json.Marshal(rest.Import{Version: "2.2", Pipelines: []spec.Pipeline{pipelineOf("a", spec.StatusStopped), bad, worse}})
+	file, _ := json.Marshal(rest.Import{Version: "2.2",
+		Pipelines: []spec.Pipeline{pipelineOf("a", spec.StatusStopped), bad, worse}})
 	const b, c = "pipelines[1].", "pipelines[2]."
 	for _, test := range []struct{ method, path, body, fields, message string }{
-		{"POST", "/v1/connectors", `{"type":"TYPE_SOURCE","plugin":"generator"}`, "pipelineId", "pipelineId is missing"},
-		{"POST", "/v1/connectors", `{"type":"TYPE_SOURCE","plugin":"generator","pipelineId":"nope"}`, "pipelineId", `"nope" not found`},
-		{"POST", "/v1/processors", `{"plugin":"x","parent":{"type":"TYPE_CONNECTOR","id":"nope"}}`, "parent.id", `"nope" not found`},
+		{"POST", "/v1/connectors", `{"type":"TYPE_SOURCE","plugin":"generator"}`, "pipelineId",
+			"pipelineId is missing"},
+		{"POST", "/v1/connectors", `{"type":"TYPE_SOURCE","plugin":"generator","pipelineId":"nope"}`, "pipelineId",
+			`"nope" not found`},
+		{"POST", "/v1/processors", `{"plugin":"x","parent":{"type":"TYPE_CONNECTOR","id":"nope"}}`, "parent.id",
+			`"nope" not found`},
 		{"POST", "/v1/pipelines", `[]`, "", "the body must be an object, not array"},
 		{"POST", "/v1/pipelines", `{oops`, "", "line 1, column 2: invalid character 'o'"},
 		{"POST", "/v1/pipelines", "{\n  \"id\": nope}", "", "line 2, column 10: invalid character 'o'"},
 		{"POST", "/v1/pipelines", "{\n", "", "too early, in line 2"},
 		{"POST", "/v1/pipelines/import", `{"pipelines":[{"id":"x","nme":"y"}]}`, "pipelines[0].nme", "has no field"},
-		{"POST", "/v1/pipelines/import", string(file), strings.Join([]string{b + "connectors[0].settings.rate", b + "connectors[1].plugin",
-			b + "dead-letter-queue.settings.rate", c + "connectors[0].settings.password"}, " "), "invalid connector config"},
+		{"POST", "/v1/pipelines/import", string(file),
+			strings.Join([]string{b + "connectors[0].settings.rate", b + "connectors[1].plugin",
+				b + "dead-letter-queue.settings.rate", c + "connectors[0].settings.password"}, " "),
+			"invalid connector config"},
 	} {
 		got := do(h, test.method, test.path, test.body)
 		e := rest.ParseError(got.status, got.body)
@@ -262,7 +280,8 @@ func TestPlacesOfErrors(t *testing.T) {
 			fields = append(fields, v.Field)
 		}
 		first, _, _ := strings.Cut(test.fields, " ")
-		if e.Metadata["configPath"] != first || len(fields) > 0 && strings.Join(fields, " ") != test.fields || !strings.Contains(e.Message, test.message) {
+		if e.Metadata["configPath"] != first || len(fields) > 0 && strings.Join(fields, " ") != test.fields ||
+			!strings.Contains(e.Message, test.message) {
 			t.Errorf("%s %s: %s", test.path, test.body, got.body)
 		}
 	}
@@ -279,7 +298,8 @@ func FuzzBody(f *testing.F) {
 		if body == "" {
 			return
 		}
-		got := do((&api.Server{Desired: newWorld(t), Observed: newWorld(t), Plugins: newWorld(t)}).Handler(), "POST", "/v1/pipelines", body)
+		got := do((&api.Server{Desired: newWorld(t), Observed: newWorld(t), Plugins: newWorld(t)}).Handler(), "POST",
+			"/v1/pipelines", body)
 		if got.status != 200 && (got.status < 400 || got.status > 499) {
 			t.Errorf("%q: %d %s", body, got.status, got.body)
 		}
@@ -290,9 +310,12 @@ func FuzzBody(f *testing.F) {
 func TestSecrets(t *testing.T) {
 	w := newWorld(t)
 	p := pipelineOf("p", spec.StatusStopped)
-	shown := map[string]string{"rate": "1", "format.options.key.enabled": "true", "primaryKey": "id", "password": "${PASSWORD}", "path": "/tmp/x"}
-	hidden := map[string]string{"db.password": "canary", "apiKey": "canary", "AWS_SECRET": "canary", "auth.token": "canary",
-		"url": "postgres://user:canary@host/db", "pass.credential": "pre-${X:-canary}", "jaas": `login password="canary";`}
+	shown := map[string]string{"rate": "1", "format.options.key.enabled": "true", "primaryKey": "id",
+		"password": "${PASSWORD}", "path": "/tmp/x"}
+	hidden := map[string]string{"db.password": "canary", "apiKey": "canary", "AWS_SECRET": "canary",
+		"auth.token": "canary",
+		"url":        "postgres://user:canary@host/db", "pass.credential": "pre-${X:-canary}",
+		"jaas": `login password="canary";`}
 	p.Connectors[0].Settings = map[string]string{}
 	for _, m := range []map[string]string{shown, hidden} {
 		for name, value := range m {
@@ -304,7 +327,8 @@ func TestSecrets(t *testing.T) {
 	state.LastGood = &spec.LastGood{Pipeline: p}
 	w.states["p"] = state
 	h := newServer(w).Handler()
-	settings := do(h, "GET", "/v1/connectors/p:gen", "").decode(t)["config"].(map[string]any)["settings"].(map[string]any)
+	settings := do(h, "GET", "/v1/connectors/p:gen",
+		"").decode(t)["config"].(map[string]any)["settings"].(map[string]any)
 	for name, value := range shown {
 		if settings[name] != value {
 			t.Errorf("%s is %v, want it as declared", name, settings[name])
@@ -315,7 +339,8 @@ func TestSecrets(t *testing.T) {
 			t.Errorf("%s is %v, want it hidden", name, settings[name])
 		}
 	}
-	for _, path := range []string{"GET /v1/connectors", "GET /v1/pipelines/p/status", "GET /v1/pipelines/p/history", "POST /v1/pipelines/p/export"} {
+	for _, path := range []string{"GET /v1/connectors", "GET /v1/pipelines/p/status", "GET /v1/pipelines/p/history",
+		"POST /v1/pipelines/p/export"} {
 		method, path, _ := strings.Cut(path, " ")
 		if got := do(h, method, path, ""); got.status != 200 || strings.Contains(string(got.body), "canary") {
 			t.Errorf("%s: %d shows a secret: %s", path, got.status, got.body)
@@ -340,7 +365,8 @@ func TestRequestsReadWhatTheyNeed(t *testing.T) {
 		{"POST", "/v1/connectors", `{"id":"out","type":"TYPE_DESTINATION","plugin":"log","pipelineId":"p"}`, 1, 2},
 		{"GET", "/v1/connectors/p:in", "", 0, 1},
 		{"PUT", "/v1/connectors/p:in", `{"config":{"settings":{"rate":"2"}}}`, 0, 2},
-		{"POST", "/v1/processors", `{"id":"m","plugin":"field.set","parent":{"type":"TYPE_CONNECTOR","id":"p:in"}}`, 0, 2},
+		{"POST", "/v1/processors", `{"id":"m","plugin":"field.set","parent":{"type":"TYPE_CONNECTOR","id":"p:in"}}`, 0,
+			2},
 		{"GET", "/v1/processors/p:in:m", "", 0, 2}, // the pipeline might be p:in
 		{"DELETE", "/v1/processors/p:in:m", "", 0, 3},
 		{"PUT", "/v1/pipelines/p/dead-letter-queue", `{"plugin":"log"}`, 0, 2},
@@ -351,7 +377,8 @@ func TestRequestsReadWhatTheyNeed(t *testing.T) {
 		{"DELETE", "/v1/connectors/p:in", "", 0, 2},
 	} {
 		w.reads, w.gets = 0, 0
-		if got := do(h, step.method, step.path, step.body); got.status != 200 || w.reads > step.reads || w.gets > step.gets {
+		if got := do(h, step.method, step.path, step.body); got.status != 200 || w.reads > step.reads ||
+			w.gets > step.gets {
 			t.Errorf("%s %s: %d %s; read all %d times, want at most %d, and one %d times, want at most %d",
 				step.method, step.path, got.status, got.body, w.reads, step.reads, w.gets, step.gets)
 		}

@@ -86,7 +86,8 @@ func (e *everything) pipelines() {
 	if err != nil || again != etag {
 		e.Errorf("repeating with the same key: %q %v", again, err)
 	}
-	if _, _, err = e.c.UpdatePipeline(e.Context(), "p", rest.PipelineConfig{Name: "x"}, client.IfMatch(`"other"`)); client.Reason(err) != rest.ReasonChanged {
+	if _, _, err = e.c.UpdatePipeline(e.Context(), "p", rest.PipelineConfig{Name: "x"},
+		client.IfMatch(`"other"`)); client.Reason(err) != rest.ReasonChanged {
 		e.Errorf("lost race: %v", err)
 	}
 	_, _, err = e.c.UpdatePipeline(e.Context(), "p", rest.PipelineConfig{Name: "x"}, client.IfMatch(etag))
@@ -96,8 +97,10 @@ func (e *everything) pipelines() {
 // connectors creates and changes connectors of p, including a connector with a secret.
 func (e *everything) connectors() {
 	secret := map[string]string{"rate": "1", "db.password": "hunter2"}
-	got, _, err := e.c.CreateConnector(e.Context(), rest.Connector{ID: "in", Type: rest.TypeSource, Plugin: "generator", PipelineID: "p", Config: rest.ConnectorConfig{Settings: secret}})
-	if err != nil || got.ID != "p:in" || got.Config.Settings["db.password"] != rest.Redacted || got.Config.Settings["rate"] != "1" {
+	got, _, err := e.c.CreateConnector(e.Context(), rest.Connector{ID: "in", Type: rest.TypeSource, Plugin: "generator",
+		PipelineID: "p", Config: rest.ConnectorConfig{Settings: secret}})
+	if err != nil || got.ID != "p:in" || got.Config.Settings["db.password"] != rest.Redacted ||
+		got.Config.Settings["rate"] != "1" {
 		e.Errorf("%+v %v", got, err)
 	}
 	e.w.positions["p:in"] = record.Position("42")
@@ -109,7 +112,8 @@ func (e *everything) connectors() {
 	if stored := e.w.declared["p"].Pipeline.Connectors[0].Settings["db.password"]; stored != "hunter2" {
 		e.Errorf("writing *** back stored %q", stored)
 	}
-	_, _, err = e.c.CreateConnector(e.Context(), rest.Connector{ID: "out", Type: rest.TypeDestination, Plugin: "log", PipelineID: "p"})
+	_, _, err = e.c.CreateConnector(e.Context(), rest.Connector{ID: "out", Type: rest.TypeDestination, Plugin: "log",
+		PipelineID: "p"})
 	e.must(nil, err)
 	e.must(e.c.Connectors(e.Context(), "p"))
 	e.must(nil, e.c.ValidateConnector(e.Context(), rest.Validation{Type: rest.TypeSource, Plugin: "generator"}))
@@ -117,9 +121,11 @@ func (e *everything) connectors() {
 
 // processors creates, changes and deletes a processor.
 func (e *everything) processors() {
-	_, _, err := e.c.CreateProcessor(e.Context(), rest.Processor{ID: "m", Plugin: "field.set", Parent: rest.Parent{Type: rest.ParentConnector, ID: "p:in"}})
+	_, _, err := e.c.CreateProcessor(e.Context(),
+		rest.Processor{ID: "m", Plugin: "field.set", Parent: rest.Parent{Type: rest.ParentConnector, ID: "p:in"}})
 	e.must(nil, err)
-	_, _, err = e.c.UpdateProcessor(e.Context(), "p:in:m", rest.Processor{Condition: "{{ true }}", Config: rest.ProcessorConfig{Workers: 2}})
+	_, _, err = e.c.UpdateProcessor(e.Context(), "p:in:m",
+		rest.Processor{Condition: "{{ true }}", Config: rest.ProcessorConfig{Workers: 2}})
 	e.must(nil, err)
 	one, _, err := e.c.Processor(e.Context(), "p:in:m")
 	if err != nil || one.Condition != "{{ true }}" || one.Plugin != "field.set" || one.Config.Workers != 2 {
@@ -214,14 +220,16 @@ func (e *everything) agent() {
 	}
 	_, _, err := e.c.Pipeline(e.Context(), "p")
 	var refused *client.Error
-	if !errors.As(err, &refused) || refused.HTTP != 404 || refused.Code != 5 || refused.Reason != rest.ReasonPipelineNotFound || refused.Metadata["suggestion"] == "" {
+	if !errors.As(err, &refused) || refused.HTTP != 404 || refused.Code != 5 ||
+		refused.Reason != rest.ReasonPipelineNotFound || refused.Metadata["suggestion"] == "" {
 		e.Errorf("%#v", err)
 	}
 }
 
 func rec(n int) record.Record {
 	return record.Record{Position: record.Position(fmt.Sprint(n)), Operation: record.OperationCreate,
-		Metadata: record.NewMetadata(map[string]string{"n": fmt.Sprint(n % 2)}), After: record.Structured(map[string]any{"n": n})}
+		Metadata: record.NewMetadata(map[string]string{"n": fmt.Sprint(n % 2)}),
+		After:    record.Structured(map[string]any{"n": n})}
 }
 
 // TestInspect checks that a session sees passing records, in order, over a restart of the pipeline, that filters
@@ -382,7 +390,8 @@ func TestReload(t *testing.T) {
 		t.Errorf("got %v, %v, asked %v", files, err, asked)
 	}
 	failure = errors.New("no such directory")
-	if _, err := c.Reload(t.Context(), false); client.Reason(err) != rest.ReasonUnavailable || !strings.Contains(err.Error(), "no such directory") {
+	if _, err := c.Reload(t.Context(), false); client.Reason(err) != rest.ReasonUnavailable ||
+		!strings.Contains(err.Error(), "no such directory") {
 		t.Errorf("failed with %v", err)
 	}
 }
@@ -432,7 +441,8 @@ func TestPlan(t *testing.T) {
 	}
 	c, _ = serve(t, s)
 	request := rest.PlanRequest{Files: []rest.PlanFile{{Path: "a.yaml", Content: "pipelines: []"}}, Replace: true}
-	if plan, err := c.PlanFiles(t.Context(), request); err != nil || plan.Files != 7 || !reflect.DeepEqual(asked, []rest.PlanRequest{request}) {
+	if plan, err := c.PlanFiles(t.Context(), request); err != nil || plan.Files != 7 ||
+		!reflect.DeepEqual(asked, []rest.PlanRequest{request}) {
 		t.Errorf("got %+v, %v, asked %+v", plan, err, asked)
 	}
 	failure = rest.Errorf(rest.InvalidArgument, spec.CodeInvalid, "no")
@@ -440,7 +450,8 @@ func TestPlan(t *testing.T) {
 		t.Errorf("refused with %v", err)
 	}
 	failure = errors.New("no such directory")
-	if _, err := c.Plan(t.Context()); client.Reason(err) != rest.ReasonUnavailable || !strings.Contains(err.Error(), "no such directory") {
+	if _, err := c.Plan(t.Context()); client.Reason(err) != rest.ReasonUnavailable ||
+		!strings.Contains(err.Error(), "no such directory") {
 		t.Errorf("failed with %v", err)
 	}
 
@@ -461,11 +472,13 @@ func TestRatesAreInTheStatus(t *testing.T) {
 	w.fromFile("b.yaml", pipelineOf("b", spec.StatusStopped))
 	s := newServer(w)
 	s.Rates = func() []rest.PipelineRates {
-		return []rest.PipelineRates{{ID: "a", Records: 12.5, Series: []float64{12, 13}, Stages: map[string]rest.StageRates{"a:gen": {Records: 0.5}}}}
+		return []rest.PipelineRates{{ID: "a", Records: 12.5, Series: []float64{12, 13},
+			Stages: map[string]rest.StageRates{"a:gen": {Records: 0.5}}}}
 	}
 	c, _ := serve(t, s)
 	all, err := c.Statuses(t.Context())
-	if err != nil || len(all) != 2 || all[0].Rates == nil || all[0].Rates.Records != 12.5 || all[0].Rates.Series != nil || all[1].Rates != nil {
+	if err != nil || len(all) != 2 || all[0].Rates == nil || all[0].Rates.Records != 12.5 ||
+		all[0].Rates.Series != nil || all[1].Rates != nil {
 		t.Errorf("%+v %v", all, err)
 	}
 	one, err := c.Status(t.Context(), "a")

@@ -23,13 +23,17 @@ type Member interface {
 func (s *Server) clusterRoutes() []route {
 	c := &clusterHandlers{Member: s.Cluster}
 	return []route{
-		{operation{Method: get, Path: "/v1/cluster", ID: "getCluster", Tag: "cluster", Summary: "Get who runs which pipeline since when",
+		{operation{Method: get, Path: "/v1/cluster", ID: "getCluster", Tag: "cluster",
+			Summary:     "Get who runs which pipeline since when",
 			Description: "As the agent that answers knows it. One that is no member of a cluster has the state alone.",
 			Response:    exampleCluster, Errors: []int{503}}, c.Get, guard.Read, nil},
-		{operation{Method: post, Path: "/v1/cluster/drain", ID: "drainMember", Tag: "cluster", Summary: "Give the pipelines of this agent to other members",
+		{operation{Method: post, Path: "/v1/cluster/drain", ID: "drainMember", Tag: "cluster",
+			Summary:     "Give the pipelines of this agent to other members",
 			Description: "Answers when it has none. It takes none until it is resumed or starts again.",
-			Query:       waits, Headers: postHeaders, Response: exampleCluster, Errors: []int{400, 503, 504}}, c.Drain, guard.Admin, nil},
-		{operation{Method: post, Path: "/v1/cluster/resume", ID: "resumeMember", Tag: "cluster", Summary: "Take pipelines again after a drain",
+			Query:       waits, Headers: postHeaders, Response: exampleCluster, Errors: []int{400, 503, 504}}, c.Drain,
+			guard.Admin, nil},
+		{operation{Method: post, Path: "/v1/cluster/resume", ID: "resumeMember", Tag: "cluster",
+			Summary: "Take pipelines again after a drain",
 			Headers: postHeaders, Response: exampleCluster, Errors: []int{400, 503}}, c.Resume, guard.Admin, nil},
 	}
 }
@@ -42,7 +46,8 @@ type clusterHandlers struct {
 // Get answers with the member that runs each pipeline.
 func (c *clusterHandlers) Get(_ http.ResponseWriter, r *http.Request) (any, error) {
 	if c.Member == nil {
-		return rest.Cluster{State: rest.ClusterAlone, Members: []rest.ClusterMember{}, Pipelines: []rest.ClusterPipeline{}}, nil
+		return rest.Cluster{State: rest.ClusterAlone, Members: []rest.ClusterMember{},
+			Pipelines: []rest.ClusterPipeline{}}, nil
 	}
 	return c.Member.Cluster(r.Context())
 }
@@ -60,7 +65,8 @@ func (c *clusterHandlers) Drain(w http.ResponseWriter, r *http.Request) (any, er
 	ctx, cancel := context.WithTimeout(r.Context(), limit)
 	defer cancel()
 	if err := c.Member.Drain(ctx); err != nil && limit != 0 {
-		return nil, rest.Errorf(rest.DeadlineExceeded, rest.ReasonTimeout, "the pipelines of this member are being given away, and still not all are").
+		return nil, rest.Errorf(rest.DeadlineExceeded, rest.ReasonTimeout,
+			"the pipelines of this member are being given away, and still not all are").
 			Suggest("it goes on; ask for the status of the cluster, or give ?wait= more time")
 	}
 	return c.Get(w, r)

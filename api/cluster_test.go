@@ -19,7 +19,8 @@ type member struct {
 
 func (m *member) Cluster(context.Context) (rest.Cluster, error) {
 	since := time.Unix(1000, 0).UTC()
-	return rest.Cluster{Name: "edge", Member: "m1", State: m.state, Members: []rest.ClusterMember{{Name: "m1", State: "live", StartedAt: since}},
+	return rest.Cluster{Name: "edge", Member: "m1", State: m.state,
+		Members:   []rest.ClusterMember{{Name: "m1", State: "live", StartedAt: since}},
 		Pipelines: []rest.ClusterPipeline{{ID: "orders", Placement: rest.Placement{Member: "m1", Since: &since}}}}, nil
 }
 
@@ -56,19 +57,23 @@ func TestCluster(t *testing.T) {
 		{"POST", "/v1/cluster/drain?wait=1ms", true, 504, rest.ReasonTimeout},
 	} {
 		m.stuck = step.stuck
-		if got := do(h, step.method, step.path, ""); got.status != step.want || !strings.Contains(string(got.body), step.state) {
-			t.Errorf("%s %s: %d %s, want %d and %s", step.method, step.path, got.status, got.body, step.want, step.state)
+		if got := do(h, step.method, step.path, ""); got.status != step.want ||
+			!strings.Contains(string(got.body), step.state) {
+			t.Errorf("%s %s: %d %s, want %d and %s", step.method, step.path, got.status, got.body, step.want,
+				step.state)
 		}
 	}
 }
 
 func TestAlone(t *testing.T) {
 	h := newServer(newWorld(t)).Handler()
-	if got := do(h, "GET", "/v1/cluster", ""); got.status != http.StatusOK || !strings.Contains(string(got.body), `"state":"alone"`) {
+	if got := do(h, "GET", "/v1/cluster", ""); got.status != http.StatusOK ||
+		!strings.Contains(string(got.body), `"state":"alone"`) {
 		t.Errorf("the cluster of an agent that is alone: %d %s", got.status, got.body)
 	}
 	for _, path := range []string{"/v1/cluster/drain", "/v1/cluster/resume"} {
-		if got := do(h, "POST", path, ""); got.status != http.StatusBadRequest || !strings.Contains(string(got.body), rest.ReasonAlone) {
+		if got := do(h, "POST", path, ""); got.status != http.StatusBadRequest ||
+			!strings.Contains(string(got.body), rest.ReasonAlone) {
 			t.Errorf("%s: %d %s, want it refused", path, got.status, got.body)
 		}
 	}
@@ -95,7 +100,8 @@ func TestElsewhere(t *testing.T) {
 		}
 	}
 	for _, action := range []string{"start", "restart"} {
-		if got := do(h, "POST", "/v1/pipelines/orders/"+action, ""); !strings.Contains(string(got.body), rest.ReasonPipelineElsewhere) {
+		if got := do(h, "POST", "/v1/pipelines/orders/"+action, ""); !strings.Contains(string(got.body),
+			rest.ReasonPipelineElsewhere) {
 			t.Errorf("%s: %s, want it refused because it runs elsewhere", action, got.body)
 		}
 	}

@@ -22,24 +22,40 @@ var connectorTypes = map[rest.ConnectorType]spec.ConnectorType{
 func (s *Server) connectorRoutes(base shared) []route {
 	connectors := &connectorHandlers{shared: base}
 	return []route{
-		{operation{Method: get, Path: "/v1/connectors", ID: "listConnectors", Tag: "connectors", Summary: "List connectors",
-			Query: []param{{Name: "pipelineId", Description: "only those of this pipeline"}}, Response: list(exampleConnector)}, connectors.List, guard.Read, nil},
-		{operation{Method: post, Path: "/v1/connectors", ID: "createConnector", Tag: "connectors", Summary: "Create a connector",
+		{operation{Method: get, Path: "/v1/connectors", ID: "listConnectors", Tag: "connectors",
+			Summary:  "List connectors",
+			Query:    []param{{Name: "pipelineId", Description: "only those of this pipeline"}},
+			Response: list(exampleConnector)}, connectors.List, guard.Read, nil},
+		{operation{Method: post, Path: "/v1/connectors", ID: "createConnector", Tag: "connectors",
+			Summary:     "Create a connector",
 			Description: "The plugin is started to accept the settings, and ended.",
-			Query:       live, Headers: postHeaders, Request: requestConnector, Answer: generation, Response: exampleConnector, Errors: []int{400, 404, 409}}, connectors.Create, guard.Admin, nil},
-		{operation{Method: get, Path: "/v1/connectors/{id}", ID: "getConnector", Tag: "connectors", Summary: "Get a connector and how far it got",
+			Query:       live, Headers: postHeaders, Request: requestConnector, Answer: generation,
+			Response: exampleConnector, Errors: []int{400, 404, 409}}, connectors.Create, guard.Admin, nil},
+		{operation{Method: get, Path: "/v1/connectors/{id}", ID: "getConnector", Tag: "connectors",
+			Summary:  "Get a connector and how far it got",
 			Response: exampleConnector, Errors: []int{404}}, connectors.Get, guard.Read, nil},
-		{operation{Method: put, Path: "/v1/connectors/{id}", ID: "updateConnector", Tag: "connectors", Summary: "Replace the settings of a connector",
+		{operation{Method: put, Path: "/v1/connectors/{id}", ID: "updateConnector", Tag: "connectors",
+			Summary:     "Replace the settings of a connector",
 			Description: "Without plugin the plugin stays, and settings that are *** keep their value.",
-			Query:       live, Headers: ifMatch, Request: updateConnector, Answer: generation, Response: exampleConnector, Errors: []int{400, 404, 409, 412}}, connectors.Update, guard.Admin, nil},
-		{operation{Method: remove, Path: "/v1/connectors/{id}", ID: "deleteConnector", Tag: "connectors", Summary: "Delete a connector",
+			Query:       live, Headers: ifMatch, Request: updateConnector, Answer: generation,
+			Response: exampleConnector, Errors: []int{400, 404, 409, 412}}, connectors.Update, guard.Admin, nil},
+		{operation{Method: remove, Path: "/v1/connectors/{id}", ID: "deleteConnector", Tag: "connectors",
+			Summary:     "Delete a connector",
 			Description: "If it was ever started, its plugin is started once more to clean up.",
-			Query:       []param{liveParam, waitParam}, Headers: ifMatch, Answer: generation, Response: empty, Errors: []int{400, 404, 409, 412, 500, 504}}, connectors.Delete, guard.Admin, nil},
-		{operation{Method: post, Path: "/v1/connectors/validate", ID: "validateConnector", Tag: "connectors", Summary: "Check the settings of a connector without creating it",
-			Request: exampleValidation, Response: empty, Errors: []int{400, 404}}, connectors.Validate, guard.Admin, nil},
-		{inspection("/v1/connectors/{id}/inspect", "inspectConnector", "connectors", "See the records that pass a connector"), s.inspect, guard.Read, nil},
-		{inspection("/v1/connectors/{id}/inspect-in", "inspectDestinationIn", "connectors", "See the records that come to a destination, before its processors"), s.inspectDestination(InspectIn), guard.Read, nil},
-		{inspection("/v1/connectors/{id}/inspect-out", "inspectDestinationOut", "connectors", "See what the processors of a destination leave for it to write"), s.inspectDestination(InspectOut), guard.Read, nil},
+			Query:       []param{liveParam, waitParam}, Headers: ifMatch, Answer: generation, Response: empty,
+			Errors: []int{400, 404, 409, 412, 500, 504}}, connectors.Delete, guard.Admin, nil},
+		{operation{Method: post, Path: "/v1/connectors/validate", ID: "validateConnector", Tag: "connectors",
+			Summary: "Check the settings of a connector without creating it",
+			Request: exampleValidation, Response: empty, Errors: []int{400, 404}}, connectors.Validate, guard.Admin,
+			nil},
+		{inspection("/v1/connectors/{id}/inspect", "inspectConnector", "connectors",
+			"See the records that pass a connector"), s.inspect, guard.Read, nil},
+		{inspection("/v1/connectors/{id}/inspect-in", "inspectDestinationIn", "connectors",
+			"See the records that come to a destination, before its processors"), s.inspectDestination(InspectIn),
+			guard.Read, nil},
+		{inspection("/v1/connectors/{id}/inspect-out", "inspectDestinationOut", "connectors",
+			"See what the processors of a destination leave for it to write"), s.inspectDestination(InspectOut),
+			guard.Read, nil},
 	}
 }
 
@@ -63,8 +79,9 @@ func (s *connectorHandlers) shown(ctx context.Context, view *view, d *spec.Decla
 	c := &d.Pipeline.Connectors[i]
 	body := rest.Connector{
 		ID: d.Pipeline.QualifiedID(c.ID), Type: rest.TypeDestination, Plugin: c.Plugin, PipelineID: d.Pipeline.ID,
-		Config: rest.ConnectorConfig{Name: c.Name, Settings: view.Settings(c.Type, c.Plugin, c.Settings)}, ProcessorIDs: []string{},
-		CreatedAt: d.CreatedAt, UpdatedAt: d.UpdatedAt,
+		Config:       rest.ConnectorConfig{Name: c.Name, Settings: view.Settings(c.Type, c.Plugin, c.Settings)},
+		ProcessorIDs: []string{},
+		CreatedAt:    d.CreatedAt, UpdatedAt: d.UpdatedAt,
 	}
 	for j := range c.Processors {
 		body.ProcessorIDs = append(body.ProcessorIDs, body.ID+":"+c.Processors[j].ID)
@@ -104,7 +121,9 @@ func (s *connectorHandlers) List(_ http.ResponseWriter, r *http.Request) (any, e
 }
 
 // present answers with the connector id of d and its ETag.
-func (s *connectorHandlers) present(w http.ResponseWriter, r *http.Request, d *spec.Declaration, id string) (any, error) {
+func (s *connectorHandlers) present(
+	w http.ResponseWriter, r *http.Request, d *spec.Declaration, id string,
+) (any, error) {
 	i := connectorIn(&d.Pipeline, id)
 	if i < 0 { // another change was faster
 		return nil, connectorNotFound(id)
@@ -134,7 +153,8 @@ func (s *connectorHandlers) Create(w http.ResponseWriter, r *http.Request) (any,
 		return nil, err
 	}
 	if body.PipelineID == "" {
-		return nil, fieldError(spec.CodeRequired, "pipelineId", "pipelineId is missing: it says which pipeline the connector is part of")
+		return nil, fieldError(spec.CodeRequired, "pipelineId",
+			"pipelineId is missing: it says which pipeline the connector is part of")
 	}
 	d, err := s.Desired.Pipeline(r.Context(), body.PipelineID)
 	if err != nil {
@@ -144,7 +164,8 @@ func (s *connectorHandlers) Create(w http.ResponseWriter, r *http.Request) (any,
 	if err != nil {
 		return nil, err
 	}
-	c := spec.Connector{ID: identify(body.ID, body.PipelineID), Type: typ, Plugin: body.Plugin, Name: body.Config.Name, Settings: settings}
+	c := spec.Connector{ID: identify(body.ID, body.PipelineID), Type: typ, Plugin: body.Plugin, Name: body.Config.Name,
+		Settings: settings}
 	id := d.Pipeline.QualifiedID(c.ID)
 	if connectorIn(&d.Pipeline, id) >= 0 {
 		return nil, rest.Errorf(rest.AlreadyExists, rest.ReasonConnectorExists, "connector %q exists already", id).
@@ -163,7 +184,9 @@ func (s *connectorHandlers) Create(w http.ResponseWriter, r *http.Request) (any,
 }
 
 // change changes the connector of d with the qualified id, and returns the resulting declaration.
-func (s *connectorHandlers) change(w http.ResponseWriter, r *http.Request, d *spec.Declaration, id string, apply func(p *spec.Pipeline, i int) error) (*spec.Declaration, error) {
+func (s *connectorHandlers) change(
+	w http.ResponseWriter, r *http.Request, d *spec.Declaration, id string, apply func(p *spec.Pipeline, i int) error,
+) (*spec.Declaration, error) {
 	e := &edit{ID: d.Pipeline.ID, Of: d}
 	e.Current = func(p *spec.Pipeline) string {
 		if i := connectorIn(p, id); i >= 0 {
@@ -199,7 +222,8 @@ func (s *connectorHandlers) Update(w http.ResponseWriter, r *http.Request) (any,
 			return mismatch("id", id, body.ID)
 		}
 		if typ, ok := connectorTypes[body.Type]; body.Type != "" && (!ok || typ != c.Type) {
-			return fieldError(rest.ReasonConnectorType, "type", "the type of a connector cannot be changed; delete it and create another")
+			return fieldError(rest.ReasonConnectorType, "type",
+				"the type of a connector cannot be changed; delete it and create another")
 		}
 		if body.PipelineID != "" && body.PipelineID != p.ID {
 			return mismatch("pipelineId", p.ID, body.PipelineID)
@@ -237,7 +261,8 @@ func (s *connectorHandlers) Delete(w http.ResponseWriter, r *http.Request) (any,
 	}
 	d, err = s.change(w, r, d, id, func(p *spec.Pipeline, i int) error {
 		if n := len(p.Connectors[i].Processors); n > 0 {
-			return rest.Errorf(rest.FailedPrecondition, rest.ReasonConnectorProcessors, "connector %q has %d processors", id, n).
+			return rest.Errorf(rest.FailedPrecondition, rest.ReasonConnectorProcessors,
+				"connector %q has %d processors", id, n).
 				Suggest("delete its processors first")
 		}
 		p.Connectors = append(p.Connectors[:i:i], p.Connectors[i+1:]...)
@@ -263,7 +288,8 @@ func (s *connectorHandlers) needed(d *spec.Declaration, i int) error {
 			return nil
 		}
 	}
-	return rest.Errorf(rest.FailedPrecondition, rest.ReasonPipelineRunning, "pipeline %q is running and connector %q is its only %s", d.Pipeline.ID, d.Pipeline.QualifiedID(c.ID), c.Type).
+	return rest.Errorf(rest.FailedPrecondition, rest.ReasonPipelineRunning,
+		"pipeline %q is running and connector %q is its only %s", d.Pipeline.ID, d.Pipeline.QualifiedID(c.ID), c.Type).
 		Suggest("stop the pipeline first, or add another %s", c.Type)
 }
 
@@ -297,7 +323,8 @@ func (s *connectorHandlers) cleanUp(w http.ResponseWriter, r *http.Request, limi
 	case <-timer.C:
 	case <-r.Context().Done():
 	}
-	return rest.Errorf(rest.DeadlineExceeded, rest.ReasonTimeout, "connector %q is deleted and being cleaned up, which is still not done", id).
+	return rest.Errorf(rest.DeadlineExceeded, rest.ReasonTimeout,
+		"connector %q is deleted and being cleaned up, which is still not done", id).
 		Suggest("it goes on; if it fails, it is tried again when its pipeline runs or is deleted")
 }
 

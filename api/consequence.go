@@ -22,7 +22,8 @@ func consequence(from, to record.Position) string {
 	case len(from) == 0 && len(to) == 0:
 		return "It has no position, so there is nothing to forget."
 	case len(to) == 0:
-		return "Without a position it begins as its settings say: it delivers again what it delivered before and is still there, and " +
+		return "Without a position it begins as its settings say: it delivers again what it delivered before and is " +
+			"still there, and " +
 			"skips what came since, if its settings have it begin with what is new."
 	case bytes.Equal(from, to):
 		return "That is what it is to resume from."
@@ -57,7 +58,8 @@ func direction(from, to record.Position) string {
 	case len(later) > 0 && len(earlier) == 0:
 		return fmt.Sprintf("it skips what is between (%s).", strings.Join(later, ", "))
 	}
-	return "it delivers again what is between if that is earlier, and skips it if it is later: only the plugin can compare them."
+	return "it delivers again what is between if that is earlier, and skips it if it is later: only the plugin can " +
+		"compare them."
 }
 
 // positionFields are the numbers of a position: the whole position, its beginning, or the fields of an object.

@@ -32,14 +32,17 @@ func (d *fakeDeadLetters) has(pipeline string, id int64) bool {
 }
 
 func (d *fakeDeadLetters) deadLetter() rest.DeadLetter {
-	return rest.DeadLetter{ID: 17, PipelineID: "orders", Stage: rest.StageDestination, Error: "no", Refusals: []rest.Refusal{{Error: "no"}}, Record: json.RawMessage(`{"position":"MQ=="}`)}
+	return rest.DeadLetter{ID: 17, PipelineID: "orders", Stage: rest.StageDestination, Error: "no",
+		Refusals: []rest.Refusal{{Error: "no"}}, Record: json.RawMessage(`{"position":"MQ=="}`)}
 }
 
 func (d *fakeDeadLetters) Totals(context.Context) ([]rest.DeadLetterTotals, error) {
 	return []rest.DeadLetterTotals{{PipelineID: "orders", Count: 1}}, d.call("totals", nil)
 }
 
-func (d *fakeDeadLetters) List(_ context.Context, pipeline string, f rest.DeadLetterFilter, before int64, limit int) (rest.DeadLetterPage, error) {
+func (d *fakeDeadLetters) List(
+	_ context.Context, pipeline string, f rest.DeadLetterFilter, before int64, limit int,
+) (rest.DeadLetterPage, error) {
 	page := rest.DeadLetterPage{DeadLetters: []rest.DeadLetter{}, Totals: rest.DeadLetterTotals{PipelineID: pipeline}}
 	if d.has(pipeline, 17) {
 		page.DeadLetters, page.Totals.Count = append(page.DeadLetters, d.deadLetter()), 1
@@ -54,7 +57,9 @@ func (d *fakeDeadLetters) Get(_ context.Context, pipeline string, id int64) (res
 	return rest.DeadLetter{}, spec.ErrNotFound
 }
 
-func (d *fakeDeadLetters) Edit(ctx context.Context, pipeline string, id int64, r *record.Record) (rest.DeadLetter, error) {
+func (d *fakeDeadLetters) Edit(
+	ctx context.Context, pipeline string, id int64, r *record.Record,
+) (rest.DeadLetter, error) {
 	d.call("edit", r)
 	return d.Get(ctx, pipeline, id)
 }
@@ -81,17 +86,20 @@ func (d *fakeDeadLetters) Status(_ context.Context, pipeline string) (rest.Repla
 }
 
 func (d *fakeDeadLetters) Cancel(_ context.Context, pipeline string) (rest.Replay, bool, error) {
-	return rest.Replay{PipelineID: pipeline, Cancelled: true, Member: "m2"}, pipeline == "orders", d.call("cancel", pipeline)
+	return rest.Replay{PipelineID: pipeline, Cancelled: true, Member: "m2"}, pipeline == "orders",
+		d.call("cancel", pipeline)
 }
 
 // A replay in progress keeps another from beginning.
 func TestReplayRuns(t *testing.T) {
 	w := newWorld(t)
-	w.declared["orders"] = &spec.Declaration{Pipeline: pipelineOf("orders", spec.StatusStopped), Owner: spec.Owner{Kind: spec.OwnerAPI}}
+	w.declared["orders"] = &spec.Declaration{Pipeline: pipelineOf("orders", spec.StatusStopped),
+		Owner: spec.Owner{Kind: spec.OwnerAPI}}
 	s := newServer(w)
 	store := &fakeDeadLetters{broken: fmt.Errorf("it runs: %w", spec.ErrConflict)}
 	s.DeadLetters, s.Replays = store, store
-	if got := do(s.Handler(), "POST", "/v1/pipelines/orders/dead-letter-replay", `{"all":true}`); got.status != 409 || !strings.Contains(string(got.body), "being replayed already") {
+	if got := do(s.Handler(), "POST", "/v1/pipelines/orders/dead-letter-replay", `{"all":true}`); got.status != 409 ||
+		!strings.Contains(string(got.body), "being replayed already") {
 		t.Errorf("%d %s", got.status, got.body)
 	}
 }
@@ -99,8 +107,10 @@ func TestReplayRuns(t *testing.T) {
 // A client that may only read sees dead letters and cannot change them.
 func TestDeadLettersForReaders(t *testing.T) {
 	for request, status := range map[string]int{
-		"GET /v1/dead-letters": 200, "GET /v1/pipelines/orders/dead-letters": 200, "GET /v1/pipelines/orders/dead-letters/17": 200, "GET /v1/pipelines/orders/dead-letter-replay": 200,
-		"PUT /v1/pipelines/orders/dead-letters/17": 403, "DELETE /v1/pipelines/orders/dead-letters/17": 403, "DELETE /v1/pipelines/orders/dead-letters": 403,
+		"GET /v1/dead-letters": 200, "GET /v1/pipelines/orders/dead-letters": 200,
+		"GET /v1/pipelines/orders/dead-letters/17": 200, "GET /v1/pipelines/orders/dead-letter-replay": 200,
+		"PUT /v1/pipelines/orders/dead-letters/17": 403, "DELETE /v1/pipelines/orders/dead-letters/17": 403,
+		"DELETE /v1/pipelines/orders/dead-letters":     403,
 		"POST /v1/pipelines/orders/dead-letter-replay": 403, "DELETE /v1/pipelines/orders/dead-letter-replay": 403,
 	} {
 		s := newServer(newWorld(t))
@@ -129,7 +139,8 @@ func TestDeadLetters(t *testing.T) {
 	}{
 		{"GET /v1/dead-letters", 200, `totals null`, `"count":1`},
 		{"GET /v1/pipelines/orders/dead-letters", 200, `list ["orders",{},0,100]`, `"id":17`},
-		{"GET /v1/pipelines/orders/dead-letters?error=x&key=k&stage=destination&since=2026-01-02T03:04:05Z&before=9&limit=5000", 200,
+		{
+			"GET /v1/pipelines/orders/dead-letters?error=x&key=k&stage=destination&since=2026-01-02T03:04:05Z&before=9&limit=5000", 200,
 			`list ["orders",{"error":"x","key":"k","stage":"destination","since":"2026-01-02T03:04:05Z"},9,500]`, ``},
 		{"GET /v1/pipelines/orders/dead-letters?stage=nowhere", 400, ``, `stage must be`},
 		{"GET /v1/pipelines/orders/dead-letters?since=yesterday", 400, ``, `since must be a time`},
@@ -139,7 +150,8 @@ func TestDeadLetters(t *testing.T) {
 		{"GET /v1/pipelines/orders/dead-letters/x", 404, ``, `no dead letter`},
 		{"PUT /v1/pipelines/orders/dead-letters/17 " + record, 200, `get ["orders",17]`, `"id":17`},
 		{`PUT /v1/pipelines/orders/dead-letters/17 {"record":{"payload":{}}}`, 400, ``, `record.position`},
-		{`PUT /v1/pipelines/orders/dead-letters/17 {"record":{"position":"MQ==","operation":"eat"}}`, 400, ``, `operation`},
+		{`PUT /v1/pipelines/orders/dead-letters/17 {"record":{"position":"MQ==","operation":"eat"}}`, 400, ``,
+			`operation`},
 		{"DELETE /v1/pipelines/orders/dead-letters/17", 200, `drop [17]`, `"dropped":1`},
 		{"DELETE /v1/pipelines/orders/dead-letters/18", 404, `drop [18]`, `no dead letter`},
 		{"DELETE /v1/pipelines/orders/dead-letters", 400, ``, `which dead letters`},
@@ -148,7 +160,8 @@ func TestDeadLetters(t *testing.T) {
 		{"DELETE /v1/pipelines/orders/dead-letters?ids=a", 400, ``, `ids must be numbers`},
 		{"DELETE /v1/pipelines/orders/dead-letters?error=x", 200, `drop all ["orders",{"error":"x"}]`, `"dropped":3`},
 		{`POST /v1/pipelines/orders/dead-letter-replay {"ids":[17]}`, 200, `replay {"ids":[17]}`, `"running":true`},
-		{`POST /v1/pipelines/orders/dead-letter-replay {"filter":{"error":"x"}}`, 200, `replay {"filter":{"error":"x"}}`, `"running":true`},
+		{`POST /v1/pipelines/orders/dead-letter-replay {"filter":{"error":"x"}}`, 200,
+			`replay {"filter":{"error":"x"}}`, `"running":true`},
 		{`POST /v1/pipelines/orders/dead-letter-replay {"filter":{"stage":"x"}}`, 400, ``, `stage must be`},
 		{`POST /v1/pipelines/orders/dead-letter-replay {"filter":{}}`, 400, ``, `which dead letters`},
 		{`POST /v1/pipelines/none/dead-letter-replay {"all":true}`, 404, ``, `not found`},
@@ -158,20 +171,23 @@ func TestDeadLetters(t *testing.T) {
 		{"DELETE /v1/pipelines/orders/dead-letters?all=true", 200, `drop all ["orders",{}]`, `"dropped":3`},
 	} {
 		w := newWorld(t)
-		w.declared["orders"] = &spec.Declaration{Pipeline: pipelineOf("orders", spec.StatusStopped), Owner: spec.Owner{Kind: spec.OwnerAPI}}
+		w.declared["orders"] = &spec.Declaration{Pipeline: pipelineOf("orders", spec.StatusStopped),
+			Owner: spec.Owner{Kind: spec.OwnerAPI}}
 		s := newServer(w)
 		store := &fakeDeadLetters{}
 		s.DeadLetters, s.Replays = store, store
 		words := strings.SplitN(c.request+" ", " ", 3)
 		got := do(s.Handler(), words[0], words[1], strings.TrimSpace(words[2]))
-		if got.status != c.status || !strings.Contains(string(got.body), c.answer) || c.call == "" && len(store.calls) > 0 || c.call != "" && !slices.Contains(store.calls, c.call) {
+		if got.status != c.status || !strings.Contains(string(got.body), c.answer) || c.call == "" &&
+			len(store.calls) > 0 || c.call != "" && !slices.Contains(store.calls, c.call) {
 			t.Errorf("%s: %d %s, calls %q", c.request, got.status, got.body, store.calls)
 		}
 		if c.status != 200 || c.call == "" {
 			continue
 		}
 		store.broken = errors.New("cannot use the dead-letter store")
-		if got := do(s.Handler(), words[0], words[1], strings.TrimSpace(words[2])); got.status != 503 || !strings.Contains(string(got.body), "cannot use the dead-letter store") {
+		if got := do(s.Handler(), words[0], words[1], strings.TrimSpace(words[2])); got.status != 503 ||
+			!strings.Contains(string(got.body), "cannot use the dead-letter store") {
 			t.Errorf("%s while the store is broken: %d %s", c.request, got.status, got.body)
 		}
 	}
@@ -181,13 +197,15 @@ func TestDeadLetters(t *testing.T) {
 // with the name and the address of that member; a list names the member instead.
 func TestDeadLettersElsewhere(t *testing.T) {
 	w := newWorld(t)
-	w.declared["orders"] = &spec.Declaration{Pipeline: pipelineOf("orders", spec.StatusRunning), Owner: spec.Owner{Kind: spec.OwnerAPI}}
+	w.declared["orders"] = &spec.Declaration{Pipeline: pipelineOf("orders", spec.StatusRunning),
+		Owner: spec.Owner{Kind: spec.OwnerAPI}}
 	w.refused = []rest.MemberDeadLetters{{Member: "m2", Address: "10.0.0.2:8080", Count: 3}}
 	s, store := newServer(w), &fakeDeadLetters{gone: true}
 	s.DeadLetters, s.Replays = store, store
 	const path, away = "/v1/pipelines/orders/dead-letters", "m2 at 10.0.0.2:8080 has 3"
 	for request, want := range map[string]string{
-		"GET " + path:                                               `"elsewhere":[{"member":"m2","address":"10.0.0.2:8080","count":3}]`,
+		"GET " +
+			path: `"elsewhere":[{"member":"m2","address":"10.0.0.2:8080","count":3}]`,
 		"GET /v1/pipelines/orders/status":                           `"deadLettersElsewhere":[{"member":"m2"`,
 		"DELETE " + path + "?all=true":                              away,
 		"DELETE " + path + "?ids=17":                                away,
@@ -198,7 +216,8 @@ func TestDeadLettersElsewhere(t *testing.T) {
 	} {
 		method, rest, _ := strings.Cut(request, " ")
 		target, body, _ := strings.Cut(rest, " ")
-		if got := do(s.Handler(), method, target, body); !strings.Contains(string(got.body), want) || (got.status == 200) != (want != away) {
+		if got := do(s.Handler(), method, target, body); !strings.Contains(string(got.body), want) ||
+			(got.status == 200) != (want != away) {
 			t.Errorf("%s: %d %s, want %s", request, got.status, got.body, want)
 		}
 	}

@@ -21,7 +21,8 @@ type DeadLetterStore interface {
 	Totals(ctx context.Context) ([]rest.DeadLetterTotals, error)
 	// List returns a page of up to limit dead letters that match the filter, newest first, with ids below before; 0
 	// begins with the newest.
-	List(ctx context.Context, pipeline string, f rest.DeadLetterFilter, before int64, limit int) (rest.DeadLetterPage, error)
+	List(ctx context.Context, pipeline string, f rest.DeadLetterFilter, before int64, limit int) (rest.DeadLetterPage,
+		error)
 	// Get returns a dead letter with its record, spec.ErrNotFound if there is none.
 	Get(ctx context.Context, pipeline string, id int64) (rest.DeadLetter, error)
 	// Edit replaces the record of a dead letter.
@@ -36,7 +37,8 @@ var (
 	filterParams = []param{
 		{Name: "error", Description: "only those whose error contains this text, in any case", Example: "timeout"},
 		{Name: "key", Description: "only those whose key contains this text"},
-		{Name: "stage", Description: "only those of a stage: source-processor, pipeline-processor, destination-processor or destination"},
+		{Name: "stage", Description: "only those of a stage: source-processor, pipeline-processor, " +
+			"destination-processor or destination"},
 		{Name: "since", Description: "only those refused then or later", Example: "2026-01-02T15:04:05Z"},
 		{Name: "until", Description: "only those refused before"},
 	}
@@ -47,13 +49,19 @@ var (
 		{Name: "ids", Description: "which, separated by commas", Example: "17,18"},
 		{Name: "all", Description: "all of the pipeline"}}, filterParams...)
 
-	exampleDeadLetter = rest.DeadLetter{ID: 17, PipelineID: "orders", Time: exampleTime, LastTime: exampleTime, Times: 1, SourceID: "orders:shop",
-		Stage: rest.StageDestination, RefusedBy: "orders:warehouse", Generation: 2, Digest: "9f86d081", Key: "4711", Error: "value too long for column \"city\"", Bytes: 120,
-		Refusals: []rest.Refusal{{Time: exampleTime, By: "orders:warehouse", Generation: 2, Error: "value too long for column \"city\""}}, Record: exampleDeadRecord}
-	exampleDeadRecord     = json.RawMessage(`{"position":"MQ==","operation":"create","metadata":{"opencdc.version":"v1"},"key":"NDcxMQ==","payload":{"before":null,"after":{"city":"Bern"}}}`)
+	exampleDeadLetter = rest.DeadLetter{ID: 17, PipelineID: "orders", Time: exampleTime, LastTime: exampleTime,
+		Times: 1, SourceID: "orders:shop",
+		Stage: rest.StageDestination, RefusedBy: "orders:warehouse", Generation: 2, Digest: "9f86d081", Key: "4711",
+		Error: "value too long for column \"city\"", Bytes: 120,
+		Refusals: []rest.Refusal{{Time: exampleTime, By: "orders:warehouse", Generation: 2,
+			Error: "value too long for column \"city\""}}, Record: exampleDeadRecord}
+	exampleDeadRecord = json.RawMessage(
+		`{"position":"MQ==","operation":"create","metadata":{"opencdc.version":"v1"},"key":"NDcxMQ==","payload":{"before":null,"after":{"city":"Bern"}}}`)
 	exampleTotals         = rest.DeadLetterTotals{PipelineID: "orders", Count: 1, Bytes: 120}
-	exampleDeadLetterPage = rest.DeadLetterPage{DeadLetters: []rest.DeadLetter{exampleDeadLetter}, Totals: exampleTotals}
-	exampleReplay         = rest.Replay{PipelineID: "orders", Generation: 3, Started: exampleTime, Ended: exampleTime.Add(time.Second), Read: 1, Settled: 1}
+	exampleDeadLetterPage = rest.DeadLetterPage{DeadLetters: []rest.DeadLetter{exampleDeadLetter},
+		Totals: exampleTotals}
+	exampleReplay = rest.Replay{PipelineID: "orders", Generation: 3, Started: exampleTime,
+		Ended: exampleTime.Add(time.Second), Read: 1, Settled: 1}
 	exampleDeadLetterEdit = rest.DeadLetterEdit{Record: exampleDeadRecord}
 )
 
@@ -62,35 +70,52 @@ var (
 func (s *Server) deadLetterRoutes(base shared) []route {
 	l := &deadLetterHandlers{shared: base, Store: s.DeadLetters, Replays: s.Replays}
 	return []route{
-		{operation{Method: get, Path: "/v1/dead-letters", ID: "countDeadLetters", Tag: "dead letters", Summary: "Count the dead letters of each pipeline",
+		{operation{Method: get, Path: "/v1/dead-letters", ID: "countDeadLetters", Tag: "dead letters",
+			Summary:  "Count the dead letters of each pipeline",
 			Response: list(exampleTotals), Errors: []int{404}}, l.Totals, guard.Read, nil},
-		{operation{Method: get, Path: "/v1/pipelines/{id}/dead-letters", ID: "listDeadLetters", Tag: "dead letters", Summary: "List the records that a pipeline refused, newest first",
-			Description: "Whatever its dead-letter queue is, a pipeline keeps its refused records. Records and all errors are in the answer for one.",
-			Query:       pageParams, Response: exampleDeadLetterPage, Errors: []int{400, 404}}, l.List, guard.Read, nil},
-		{operation{Method: remove, Path: "/v1/pipelines/{id}/dead-letters", ID: "dropDeadLetters", Tag: "dead letters", Summary: "Drop dead letters",
+		{operation{Method: get, Path: "/v1/pipelines/{id}/dead-letters", ID: "listDeadLetters", Tag: "dead letters",
+			Summary: "List the records that a pipeline refused, newest first",
+			Description: "Whatever its dead-letter queue is, a pipeline keeps its refused records. Records and all " +
+				"errors are in the answer for one.",
+			Query: pageParams, Response: exampleDeadLetterPage, Errors: []int{400, 404}}, l.List, guard.Read,
+			nil},
+		{operation{Method: remove, Path: "/v1/pipelines/{id}/dead-letters", ID: "dropDeadLetters", Tag: "dead letters",
+			Summary:     "Drop dead letters",
 			Description: "Which ones is said by ids, by a filter or by all.",
-			Query:       dropParams, Response: rest.DeadLettersDropped{Dropped: 2}, Errors: []int{400, 404}}, l.DeleteSome, guard.Admin, nil},
-		{operation{Method: get, Path: "/v1/pipelines/{id}/dead-letters/{letter}", ID: "getDeadLetter", Tag: "dead letters", Summary: "Get a dead letter with its record",
+			Query:       dropParams, Response: rest.DeadLettersDropped{Dropped: 2}, Errors: []int{400, 404}},
+			l.DeleteSome, guard.Admin, nil},
+		{operation{Method: get, Path: "/v1/pipelines/{id}/dead-letters/{letter}", ID: "getDeadLetter",
+			Tag: "dead letters", Summary: "Get a dead letter with its record",
 			Response: exampleDeadLetter, Errors: []int{404}}, l.Get, guard.Read, nil},
-		{operation{Method: put, Path: "/v1/pipelines/{id}/dead-letters/{letter}", ID: "editDeadLetter", Tag: "dead letters", Summary: "Replace the record of a dead letter",
-			Request: exampleDeadLetterEdit, Response: exampleDeadLetter, Errors: []int{404}}, l.Update, guard.Admin, nil},
-		{operation{Method: remove, Path: "/v1/pipelines/{id}/dead-letters/{letter}", ID: "dropDeadLetter", Tag: "dead letters", Summary: "Drop a dead letter",
+		{operation{Method: put, Path: "/v1/pipelines/{id}/dead-letters/{letter}", ID: "editDeadLetter",
+			Tag: "dead letters", Summary: "Replace the record of a dead letter",
+			Request: exampleDeadLetterEdit, Response: exampleDeadLetter, Errors: []int{404}}, l.Update, guard.Admin,
+			nil},
+		{operation{Method: remove, Path: "/v1/pipelines/{id}/dead-letters/{letter}", ID: "dropDeadLetter",
+			Tag: "dead letters", Summary: "Drop a dead letter",
 			Response: rest.DeadLettersDropped{Dropped: 1}, Errors: []int{404}}, l.Delete, guard.Admin, nil},
-		{operation{Method: post, Path: "/v1/pipelines/{id}/dead-letter-replay", ID: "replayDeadLetters", Tag: "dead letters", Summary: "Replay dead letters",
-			Description: "Which ones is said by ids, a filter or all. In the order in which they were refused, they pass the present version of the pipeline, from the processor or to the destination that refused them; " +
-				"connectors and processors are started for it. A dead letter is gone when its record is settled; one that is refused again comes back. The answer does not wait for the end.",
-			Headers: postHeaders, Request: rest.ReplayRequest{IDs: []int64{17}}, Response: exampleReplay, Errors: []int{404, 409}}, l.Replay, guard.Admin, nil},
-		{operation{Method: get, Path: "/v1/pipelines/{id}/dead-letter-replay", ID: "getReplay", Tag: "dead letters", Summary: "Get how far the replay is that runs, or ran last",
+		{operation{Method: post, Path: "/v1/pipelines/{id}/dead-letter-replay", ID: "replayDeadLetters",
+			Tag: "dead letters", Summary: "Replay dead letters",
+			Description: "Which ones is said by ids, a filter or all. In the order in which they were refused, they " +
+				"pass the present version of the pipeline, from the processor or to the destination that refused them; " +
+				"connectors and processors are started for it. A dead letter is gone when its record is settled; one " +
+				"that is refused again comes back. The answer does not wait for the end.",
+			Headers: postHeaders, Request: rest.ReplayRequest{IDs: []int64{17}}, Response: exampleReplay,
+			Errors: []int{404, 409}}, l.Replay, guard.Admin, nil},
+		{operation{Method: get, Path: "/v1/pipelines/{id}/dead-letter-replay", ID: "getReplay", Tag: "dead letters",
+			Summary:     "Get how far the replay is that runs, or ran last",
 			Description: "In a cluster any member knows, whichever runs it.",
 			Response:    exampleReplay, Errors: []int{404}}, l.ReplayStatus, guard.Read, nil},
-		{operation{Method: remove, Path: "/v1/pipelines/{id}/dead-letter-replay", ID: "cancelReplay", Tag: "dead letters", Summary: "End a replay once what is outstanding is settled",
-			Description: "In a cluster any member can be asked, whichever runs it; it waits up to six seconds for that one to know. The answer does not wait for the end; it may be asked again.",
-			Response:    exampleReplay, Errors: []int{404}}, l.CancelReplay, guard.Admin, nil},
+		{operation{Method: remove, Path: "/v1/pipelines/{id}/dead-letter-replay", ID: "cancelReplay",
+			Tag: "dead letters", Summary: "End a replay once what is outstanding is settled",
+			Description: "In a cluster any member can be asked, whichever runs it; it waits up to six seconds for " +
+				"that one to know. The answer does not wait for the end; it may be asked again.",
+			Response: exampleReplay, Errors: []int{404}}, l.CancelReplay, guard.Admin, nil},
 	}
 }
 
-// deadLetterHandlers lists and changes dead letters. The dead letters of a deleted pipeline stay until they are dropped or
-// expire.
+// deadLetterHandlers lists and changes dead letters. The dead letters of a deleted pipeline stay until they are dropped
+// or expire.
 type deadLetterHandlers struct {
 	shared
 	Store   DeadLetterStore
@@ -234,8 +259,11 @@ func (s *deadLetterHandlers) here(ctx context.Context, pipeline string) error {
 	if err != nil || page.Totals.Count > 0 {
 		return err
 	}
-	return rest.Errorf(rest.FailedPrecondition, rest.ReasonDeadLettersElsewhere, "neither this member of the cluster nor its store has dead letters of pipeline %q: %s", pipeline, rest.DeadLettersText(away)).
-		With("pipelineId", pipeline).Suggest("ask that member, as with --api.address; it replays them whichever member runs the pipeline")
+	return rest.Errorf(rest.FailedPrecondition, rest.ReasonDeadLettersElsewhere,
+		"neither this member of the cluster nor its store has dead letters of pipeline %q: %s", pipeline,
+		rest.DeadLettersText(away)).
+		With("pipelineId", pipeline).Suggest("ask that member, as with --api.address; it replays them whichever " +
+		"member runs the pipeline")
 }
 
 // checkSelection returns an error unless the request selects dead letters in exactly one way: by ids, by a filter, or
@@ -267,11 +295,17 @@ func (s *deadLetterHandlers) id(r *http.Request) (int64, error) {
 func (s *deadLetterHandlers) notFound(r *http.Request) error {
 	letter, pipeline := r.PathValue("letter"), r.PathValue("id")
 	if away := s.Observed.Refused(pipeline); len(away) > 0 {
-		return rest.Errorf(rest.NotFound, rest.ReasonDeadLettersElsewhere, "there is no dead letter %.40q of pipeline %.200q on this member of the cluster; %s", letter, pipeline, rest.DeadLettersText(away)).
-			With("configPath", "letter").With("pipelineId", pipeline).Suggest("ask the member that has it, as with --api.address; each member numbers those on its own disk")
+		return rest.Errorf(rest.NotFound, rest.ReasonDeadLettersElsewhere,
+			"there is no dead letter %.40q of pipeline %.200q on this member of the cluster; %s", letter, pipeline,
+			rest.DeadLettersText(away)).
+			With("configPath", "letter").With("pipelineId",
+			pipeline).Suggest("ask the member that has it, as with --api.address; each member numbers those on its " +
+			"own disk")
 	}
-	return rest.Errorf(rest.NotFound, rest.ReasonNotFound, "there is no dead letter %.40q of pipeline %.200q", letter, pipeline).
-		With("configPath", "letter").Suggest("it may have been replayed or dropped; GET /v1/pipelines/%s/dead-letters lists those there are", pipeline)
+	return rest.Errorf(rest.NotFound, rest.ReasonNotFound, "there is no dead letter %.40q of pipeline %.200q", letter,
+		pipeline).
+		With("configPath", "letter").Suggest("it may have been replayed or dropped; GET "+
+		"/v1/pipelines/%s/dead-letters lists those there are", pipeline)
 }
 
 func found[T any](s *deadLetterHandlers, r *http.Request, v T, err error) (any, error) {
@@ -307,10 +341,12 @@ func filter(r *http.Request) (f rest.DeadLetterFilter, err error) {
 
 func checkFilter(f rest.DeadLetterFilter) error {
 	switch f.Stage {
-	case "", rest.StageSourceProcessor, rest.StagePipelineProcessor, rest.StageDestinationProcessor, rest.StageDestination:
+	case "", rest.StageSourceProcessor, rest.StagePipelineProcessor, rest.StageDestinationProcessor,
+		rest.StageDestination:
 		return nil
 	}
-	return fieldError(spec.CodeInvalid, "stage", "stage must be source-processor, pipeline-processor, destination-processor or destination")
+	return fieldError(spec.CodeInvalid, "stage",
+		"stage must be source-processor, pipeline-processor, destination-processor or destination")
 }
 
 // moment returns the time in a parameter, zero without it.
@@ -321,7 +357,8 @@ func moment(r *http.Request, name string) (time.Time, error) {
 	}
 	at, err := time.Parse(time.RFC3339, text)
 	if err != nil {
-		return at, fieldError(spec.CodeInvalid, name, name+" must be a time such as 2026-01-02T15:04:05Z, not "+strconv.Quote(text))
+		return at, fieldError(spec.CodeInvalid, name, name+" must be a time such as 2026-01-02T15:04:05Z, not "+
+			strconv.Quote(text))
 	}
 	return at, nil
 }
@@ -334,7 +371,8 @@ func numbers(r *http.Request) (ids []int64, err error) {
 		}
 		id, err := strconv.ParseInt(text, 10, 64)
 		if err != nil {
-			return nil, fieldError(spec.CodeInvalid, "ids", "ids must be numbers separated by commas, not "+strconv.Quote(text))
+			return nil, fieldError(spec.CodeInvalid, "ids",
+				"ids must be numbers separated by commas, not "+strconv.Quote(text))
 		}
 		ids = append(ids, id)
 	}

@@ -35,7 +35,8 @@ func (s *Server) profilable(r *http.Request) error {
 	case !s.Debug:
 		return notFound().Suggest("profiles are served with api.debug: true")
 	case s.AdminToken == "":
-		return rest.Errorf(rest.PermissionDenied, rest.ReasonForbidden, "profiles need the admin token, and none is set").
+		return rest.Errorf(rest.PermissionDenied, rest.ReasonForbidden,
+			"profiles need the admin token, and none is set").
 			Suggest("set api.auth.admin-token-file")
 	}
 	return s.guard.Authorize(r, guard.Admin)

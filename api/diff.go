@@ -86,7 +86,8 @@ func closest[T any](path string, from map[string]T) string {
 
 // changeOf returns the change of r that consists of the differences.
 func changeOf(r resource, action rest.ResourceAction, differences []spec.Change) rest.ResourceChange {
-	change := rest.ResourceChange{Resource: r.kind, ID: r.id, Action: action, Effect: rest.ResourceInPlace, ExactEffect: spec.EffectNone,
+	change := rest.ResourceChange{Resource: r.kind, ID: r.id, Action: action, Effect: rest.ResourceInPlace,
+		ExactEffect: spec.EffectNone,
 		ConfigPaths: []string{}, Code: "provisioning." + string(r.kind) + "." + string(action)}
 	for _, d := range differences {
 		if action == rest.ResourceUpdate {

@@ -18,7 +18,8 @@ import (
 func TestDiff(t *testing.T) {
 	w := changedWorld(t)
 	c, _ := serve(t, newServer(w))
-	const rate, name, secret = "change /connectors/gen/settings/rate 1 2 restart", "change /name one two none", "change /connectors/gen/settings/db.password *** *** restart"
+	const rate, name, secret = "change /connectors/gen/settings/rate 1 2 restart", "change /name one two none",
+		"change /connectors/gen/settings/db.password *** *** restart"
 	for _, tt := range []struct {
 		from, to string
 		want     []string
@@ -43,7 +44,8 @@ func TestDiff(t *testing.T) {
 	}
 	for _, tt := range []struct{ id, from, to, reason string }{
 		{"p", "7", "", rest.ReasonRevisionNotFound}, {"p", "", "0", rest.ReasonRevisionNotFound},
-		{"p", "first", "", spec.CodeInvalid}, {"p", "", "1.0", spec.CodeInvalid}, {"q", "", "", rest.ReasonPipelineNotFound},
+		{"p", "first", "", spec.CodeInvalid}, {"p", "", "1.0", spec.CodeInvalid},
+		{"q", "", "", rest.ReasonPipelineNotFound},
 	} {
 		if _, err := c.Diff(t.Context(), tt.id, tt.from, tt.to); client.Reason(err) != tt.reason {
 			t.Errorf("%s from %q to %q: %v", tt.id, tt.from, tt.to, err)
@@ -60,8 +62,10 @@ func TestDiffFromWhatRuns(t *testing.T) {
 		t.Errorf("a version that is nowhere: %v", err)
 	}
 	good := pipelineOf("p", spec.StatusRunning)
-	w.states["p"] = spec.State{PipelineID: "p", Phase: spec.PhaseRunning, RunningGeneration: 1, LastGood: &spec.LastGood{Generation: 1, Pipeline: good}}
-	if d, err := c.Diff(t.Context(), "p", "running", ""); err != nil || d.From.Generation != 1 || d.From.Revision != 0 || len(d.Changes) != 3 {
+	w.states["p"] = spec.State{PipelineID: "p", Phase: spec.PhaseRunning, RunningGeneration: 1,
+		LastGood: &spec.LastGood{Generation: 1, Pipeline: good}}
+	if d, err := c.Diff(t.Context(), "p", "running", ""); err != nil || d.From.Generation != 1 ||
+		d.From.Revision != 0 || len(d.Changes) != 3 {
 		t.Errorf("from what runs: %+v, %v", d, err)
 	}
 	w.states["p"] = spec.State{PipelineID: "p", Phase: spec.PhaseStopped}
@@ -84,7 +88,8 @@ func changedWorld(t *testing.T) *world {
 	declare("one", "2", "hunter2")
 	declare("two", "2", "hunter2")
 	declare("two", "2", "hunter3")
-	w.history["p"] = append(w.history["p"], spec.Revision{Pipeline: "p", Number: 5, Generation: 3, Action: "withdraw"}, w.history["p"][3])
+	w.history["p"] = append(w.history["p"], spec.Revision{Pipeline: "p", Number: 5, Generation: 3, Action: "withdraw"},
+		w.history["p"][3])
 	w.history["p"][5].Number = 6
 	return w
 }
@@ -102,7 +107,8 @@ func diffLines(d *rest.Diff) []string {
 		return *value
 	}
 	for _, c := range d.Changes {
-		lines = append(lines, strings.Join([]string{string(c.Action), c.Path, text(c.Old), text(c.New), string(c.Effect)}, " "))
+		lines = append(lines, strings.Join([]string{string(c.Action), c.Path, text(c.Old), text(c.New),
+			string(c.Effect)}, " "))
 	}
 	return lines
 }

@@ -14,9 +14,11 @@ func TestDocsAreServed(t *testing.T) {
 		t.Errorf("without documentation: %d", got.status)
 	}
 	s.Docs = func(name string) ([]byte, bool) { return []byte("<h1>" + name + "</h1>"), name != "nothing.html" }
-	for path, media := range map[string]string{"/docs/": "text/html", "/docs/operating.html": "text/html", "/docs/docs.js": "text/javascript", "/docs/llms.txt": "text/plain", "/docs/operating.md": "text/markdown"} {
+	for path, media := range map[string]string{"/docs/": "text/html", "/docs/operating.html": "text/html",
+		"/docs/docs.js": "text/javascript", "/docs/llms.txt": "text/plain", "/docs/operating.md": "text/markdown"} {
 		got := do(s.Handler(), "GET", path, "")
-		if got.status != 200 || !strings.HasPrefix(got.header.Get("Content-Type"), media) || !strings.Contains(got.header.Get("Content-Security-Policy"), "default-src 'none'") {
+		if got.status != 200 || !strings.HasPrefix(got.header.Get("Content-Type"), media) ||
+			!strings.Contains(got.header.Get("Content-Security-Policy"), "default-src 'none'") {
 			t.Errorf("%s: %d %v", path, got.status, got.header)
 		}
 	}

@@ -53,7 +53,8 @@ func (s *documentHandlers) Apply(w http.ResponseWriter, r *http.Request) (any, e
 	if err := s.feasible(r, d); err != nil {
 		return nil, err
 	}
-	changes := &spec.Changes{Declare: []spec.Declare{{Pipeline: *d.pipeline, Owner: spec.Owner{Kind: spec.OwnerAPI}, Origin: origin + ": apply"}}}
+	changes := &spec.Changes{Declare: []spec.Declare{{Pipeline: *d.pipeline, Owner: spec.Owner{Kind: spec.OwnerAPI},
+		Origin: origin + ": apply"}}}
 	err = s.Desired.Apply(r.Context(), changes, map[string]*spec.Declaration{d.pipeline.ID: d.basis})
 	if errors.Is(err, errStale) {
 		err = planStale(d.pipeline.ID)
@@ -68,7 +69,8 @@ func (s *documentHandlers) Apply(w http.ResponseWriter, r *http.Request) (any, e
 }
 
 func planStale(id string) error {
-	return rest.Errorf(rest.PreconditionFailed, rest.ReasonPlanStale, "the plan for pipeline %q is out of date: the document or what is declared is another by now", id).
+	return rest.Errorf(rest.PreconditionFailed, rest.ReasonPlanStale,
+		"the plan for pipeline %q is out of date: the document or what is declared is another by now", id).
 		Suggest("POST the document to /v1/pipelines/plan again, review what it changes, and send the new hash")
 }
 
@@ -116,7 +118,8 @@ func (s *documentHandlers) feasible(r *http.Request, d *draft) error {
 
 // pipelineIn returns the pipeline that doc describes, normalized.
 func pipelineIn(doc *rest.PipelineDocument) *spec.Pipeline {
-	p := &spec.Pipeline{ID: doc.ID, Status: doc.Status, Name: doc.Name, Description: doc.Description, MaxSilence: doc.MaxSilence, Labels: doc.Labels,
+	p := &spec.Pipeline{ID: doc.ID, Status: doc.Status, Name: doc.Name, Description: doc.Description,
+		MaxSilence: doc.MaxSilence, Labels: doc.Labels,
 		Terms:      spec.Terms{Cluster: doc.Cluster, Placement: doc.Placement, Instances: doc.Instances},
 		Processors: processorsIn(doc.Processors, doc.ID), DLQ: dlqIn(doc.DLQ)}
 	for _, c := range doc.Connectors {
@@ -130,8 +133,9 @@ func pipelineIn(doc *rest.PipelineDocument) *spec.Pipeline {
 
 func processorsIn(docs []rest.ProcessorDocument, parent string) (all []spec.Processor) {
 	for _, d := range docs {
-		all = append(all, spec.Processor{ID: strings.TrimPrefix(d.ID, parent+":"), Plugin: d.Plugin, Condition: d.Condition,
-			Settings: d.Settings, Workers: d.Workers})
+		all = append(all, spec.Processor{ID: strings.TrimPrefix(d.ID, parent+":"), Plugin: d.Plugin,
+			Condition: d.Condition,
+			Settings:  d.Settings, Workers: d.Workers})
 	}
 	return all
 }

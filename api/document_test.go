@@ -19,10 +19,13 @@ import (
 // documentOf returns the document of a pipeline with every field set.
 func documentOf(id string) *rest.PipelineDocument {
 	size := rest.Count(10)
-	return &rest.PipelineDocument{ID: id, Status: spec.StatusRunning, Name: "Orders", Connectors: []rest.ConnectorDocument{
-		{ID: "gen", Type: spec.TypeSource, Plugin: "builtin:generator", Settings: map[string]string{"rate": "1", "format.type": "raw"},
-			Processors: []rest.ProcessorDocument{{ID: "m", Plugin: "field.set"}}},
-		{ID: "out", Type: spec.TypeDestination, Plugin: "builtin:log", Settings: map[string]string{"level": "info"}}},
+	return &rest.PipelineDocument{ID: id, Status: spec.StatusRunning, Name: "Orders",
+		Connectors: []rest.ConnectorDocument{
+			{ID: "gen", Type: spec.TypeSource, Plugin: "builtin:generator",
+				Settings:   map[string]string{"rate": "1", "format.type": "raw"},
+				Processors: []rest.ProcessorDocument{{ID: "m", Plugin: "field.set"}}},
+			{ID: "out", Type: spec.TypeDestination, Plugin: "builtin:log",
+				Settings: map[string]string{"level": "info"}}},
 		Processors: []rest.ProcessorDocument{{ID: "a", Plugin: "field.set"}, {ID: "b", Plugin: "field.set"}},
 		DLQ:        &rest.DLQDocument{WindowSize: &size, WindowNackThreshold: 2}}
 }
@@ -30,7 +33,8 @@ func documentOf(id string) *rest.PipelineDocument {
 func changeLines(diff *rest.DocumentDiff) []string {
 	var lines []string
 	for _, c := range diff.Changes {
-		lines = append(lines, fmt.Sprintf("%s %s: %s %s %v %s", c.ID, c.Action, c.Effect, c.ExactEffect, c.ConfigPaths, c.Code))
+		lines = append(lines, fmt.Sprintf("%s %s: %s %s %v %s", c.ID, c.Action, c.Effect, c.ExactEffect, c.ConfigPaths,
+			c.Code))
 	}
 	return lines
 }
@@ -49,26 +53,35 @@ var documentChangesCases = []struct {
 		[]string{"p update: in_place in-place [name status] provisioning.pipeline.update"}},
 	{"source", func(d *rest.PipelineDocument) {
 		d.Connectors[0].Settings = map[string]string{"rate": "2", "format.options.a/b": "int"}
-	}, []string{"p:gen update: restart restart [settings.format.options.a/b settings.format.type settings.rate] provisioning.connector.update"}},
+	}, []string{"p:gen update: restart restart [settings.format.options.a/b settings.format.type settings.rate] " +
+		"provisioning.connector.update"}},
 	{"destination", func(d *rest.PipelineDocument) { d.Connectors[1].Settings["level"] = "warn" },
 		[]string{"p:out update: restart restart-destination [settings.level] provisioning.connector.update"}},
 	{"dead-letter queue", func(d *rest.PipelineDocument) {
 		*d.DLQ.WindowSize, d.DLQ.WindowNackThreshold = 20, 3
 		d.DLQ.Settings = map[string]string{"level": "error"}
-	}, []string{"p update: in_place in-place [dlq.settings.level dlq.settings.message dlq.windowNackThreshold dlq.windowSize] provisioning.pipeline.update"}},
+	}, []string{"p update: in_place in-place [dlq.settings.level dlq.settings.message dlq.windowNackThreshold " +
+		"dlq.windowSize] provisioning.pipeline.update"}},
 	{"processors", func(d *rest.PipelineDocument) {
 		d.Connectors[0].Processors[0].Workers = 2
 		d.Processors[0], d.Processors[1] = d.Processors[1], rest.ProcessorDocument{ID: "c", Plugin: "field.set"}
-	}, []string{"p:gen:m update: in_place in-place [workers] provisioning.processor.update", "p:a delete: in_place in-place [] provisioning.processor.delete",
+	}, []string{"p:gen:m update: in_place in-place [workers] provisioning.processor.update",
+		"p:a delete: in_place in-place [] provisioning.processor.delete",
 		"p:c create: in_place in-place [] provisioning.processor.create"}},
-	{"their order", func(d *rest.PipelineDocument) { d.Processors[0], d.Processors[1] = d.Processors[1], d.Processors[0] },
+	{"their order", func(d *rest.PipelineDocument) {
+		d.Processors[0], d.Processors[1] = d.Processors[1], d.Processors[0]
+	},
 		[]string{"p update: in_place in-place [processors] provisioning.pipeline.update"}},
 	{"another source", func(d *rest.PipelineDocument) { d.Connectors[0].ID = "new" },
-		[]string{"p:gen delete: restart position-lost [] provisioning.connector.delete", "p:gen:m delete: restart position-lost [] provisioning.processor.delete",
-			"p:new create: restart restart [] provisioning.connector.create", "p:new:m create: restart restart [] provisioning.processor.create"}},
+		[]string{"p:gen delete: restart position-lost [] provisioning.connector.delete",
+			"p:gen:m delete: restart position-lost [] provisioning.processor.delete",
+			"p:new create: restart restart [] provisioning.connector.create",
+			"p:new:m create: restart restart [] provisioning.processor.create"}},
 	{"another pipeline", func(d *rest.PipelineDocument) { d.ID, d.Name, d.Processors = "q", "q", nil },
-		[]string{"q create: in_place none [] provisioning.pipeline.create", "q:gen create: in_place none [] provisioning.connector.create",
-			"q:gen:m create: in_place none [] provisioning.processor.create", "q:out create: in_place none [] provisioning.connector.create"}},
+		[]string{"q create: in_place none [] provisioning.pipeline.create",
+			"q:gen create: in_place none [] provisioning.connector.create",
+			"q:gen:m create: in_place none [] provisioning.processor.create",
+			"q:out create: in_place none [] provisioning.connector.create"}},
 }
 
 // TestDocumentChanges plans changes of a pipeline one by one, and applies them: then
@@ -116,7 +129,8 @@ func TestDocumentsThatAreRefused(t *testing.T) {
 	w.fromFile("filed.yaml", pipelineOf("filed", spec.StatusRunning))
 	h := newServer(w).Handler()
 	do(h, "POST", "/v1/pipelines", `{"id":"taken","config":{"name":"taken"}}`)
-	const gen, out = `{"id":"gen","type":"source","plugin":"builtin:generator"}`, `{"id":"out","type":"destination","plugin":"builtin:log"}`
+	const gen, out = `{"id":"gen","type":"source","plugin":"builtin:generator"}`,
+		`{"id":"out","type":"destination","plugin":"builtin:log"}`
 	for _, c := range []struct {
 		document      string
 		status        int
@@ -127,35 +141,51 @@ func TestDocumentsThatAreRefused(t *testing.T) {
 		{`"id":"p","status":"on"`, 400, spec.CodeInvalid, "config.status"},
 		{`"id":"p"`, 400, spec.CodeRequired, "config.connectors"},
 		{`"id":"p","connectors":[` + gen + `,{"id":5}]`, 400, spec.CodeInvalid, "config.connectors[1].id"},
-		{`"id":"p","connectors":[{"settings":{"rate":1}}]`, 400, spec.CodeInvalid, "config.connectors[0].settings.rate"},
+		{`"id":"p","connectors":[{"settings":{"rate":1}}]`, 400, spec.CodeInvalid,
+			"config.connectors[0].settings.rate"},
 		{`"id":"p","processors":[{"workers":"1"}]`, 400, spec.CodeInvalid, "config.processors[0].workers"},
 		{`"id":"p","connectors":{}`, 400, spec.CodeInvalid, "config.connectors"},
 		{`"id":"p","dlq":[]`, 400, spec.CodeInvalid, "config.dlq"},
 		{`"id":"p","conectors":[]`, 400, spec.CodeUnknown, "config.conectors"},
-		{`"id":"p","connectors":[` + gen + `,{"id":"out","type":"sink","plugin":"log"}]`, 400, spec.CodeInvalid, "config.connectors[1].type"},
-		{`"id":"p","connectors":[` + gen + `,` + out + `,` + gen + `]`, 400, spec.CodeDuplicateID, "config.connectors[2].id"},
-		{`"id":"p","connectors":[` + gen + `,{"id":"out","type":"destination","plugin":"log","plugn":""}]`, 400, spec.CodeUnknown, "config.connectors[1].plugn"},
-		{`"id":"p","connectors":[` + out + `,{"id":"gen","type":"source","plugin":"generator","settings":{"rate":"x"}}]`, 400, spec.CodeInvalid, "config.connectors[1].settings.rate"},
-		{`"id":"p","connectors":[` + out + `,{"id":"gen","type":"source","plugin":"nosuch"}]`, 404, rest.ReasonPluginNotFound, "config.connectors[1].plugin"},
-		{`"id":"p","connectors":[` + out + `,{"id":"gen","type":"source","plugin":"generator","settings":{"db.password":"***"}}]`, 400, spec.CodeInvalid, `config.connectors[1].settings["db.password"]`},
-		{`"id":"p","connectors":[` + gen + `,` + out + `],"processors":[{"id":"a","plugin":"x"},{"id":"b","plugin":"x","workers":-1}]`, 400, spec.CodeInvalid, "config.processors[1].workers"},
-		{`"id":"p","connectors":[` + gen + `,` + out + `],"dlq":{"windowSize":"2","windowNackThreshold":2}`, 400, spec.CodeInvalid, "config.dlq.windowNackThreshold"},
-		{`"id":"p","connectors":[` + gen + `,` + out + `],"dlq":{"windowSize":"-2"}`, 400, spec.CodeInvalid, "config.dlq.windowSize"},
-		{`"id":"p","connectors":[` + gen + `,` + out + `],"dlq":{"plugin":"nosuch"}`, 404, rest.ReasonPluginNotFound, "config.dlq.plugin"},
+		{`"id":"p","connectors":[` + gen + `,{"id":"out","type":"sink","plugin":"log"}]`, 400, spec.CodeInvalid,
+			"config.connectors[1].type"},
+		{`"id":"p","connectors":[` + gen + `,` + out + `,` + gen + `]`, 400, spec.CodeDuplicateID,
+			"config.connectors[2].id"},
+		{`"id":"p","connectors":[` + gen + `,{"id":"out","type":"destination","plugin":"log","plugn":""}]`, 400,
+			spec.CodeUnknown, "config.connectors[1].plugn"},
+		{`"id":"p","connectors":[` + out +
+			`,{"id":"gen","type":"source","plugin":"generator","settings":{"rate":"x"}}]`, 400, spec.CodeInvalid,
+			"config.connectors[1].settings.rate"},
+		{`"id":"p","connectors":[` + out + `,{"id":"gen","type":"source","plugin":"nosuch"}]`, 404,
+			rest.ReasonPluginNotFound, "config.connectors[1].plugin"},
+		{`"id":"p","connectors":[` + out +
+			`,{"id":"gen","type":"source","plugin":"generator","settings":{"db.password":"***"}}]`, 400,
+			spec.CodeInvalid, `config.connectors[1].settings["db.password"]`},
+		{`"id":"p","connectors":[` + gen + `,` + out +
+			`],"processors":[{"id":"a","plugin":"x"},{"id":"b","plugin":"x","workers":-1}]`, 400, spec.CodeInvalid,
+			"config.processors[1].workers"},
+		{`"id":"p","connectors":[` + gen + `,` + out + `],"dlq":{"windowSize":"2","windowNackThreshold":2}`, 400,
+			spec.CodeInvalid, "config.dlq.windowNackThreshold"},
+		{`"id":"p","connectors":[` + gen + `,` + out + `],"dlq":{"windowSize":"-2"}`, 400, spec.CodeInvalid,
+			"config.dlq.windowSize"},
+		{`"id":"p","connectors":[` + gen + `,` + out + `],"dlq":{"plugin":"nosuch"}`, 404, rest.ReasonPluginNotFound,
+			"config.dlq.plugin"},
 		{`"id":"p","name":"taken","status":"stopped"`, 409, rest.ReasonPipelineNameExists, "config.name"},
 		{`"id":"filed","status":"stopped"`, 409, rest.ReasonOwnedByFile, ""},
 	} {
 		got := do(h, "POST", "/v1/pipelines/plan", `{"config":{`+c.document+`}}`)
 		e := rest.ParseError(got.status, got.body)
 		if got.status != c.status || e.Reason != c.reason || e.Metadata["configPath"] != c.field {
-			t.Errorf("plan of %s: %d %s, want %d %s at %s", c.document, got.status, got.body, c.status, c.reason, c.field)
+			t.Errorf("plan of %s: %d %s, want %d %s at %s", c.document, got.status, got.body, c.status, c.reason,
+				c.field)
 		}
 		apply := do(h, "POST", "/v1/pipelines/apply", `{"config":{`+c.document+`},"hash":"of no plan"}`)
 		if apply.status != 412 && !bytes.Equal(apply.body, got.body) {
 			t.Errorf("applying %s: %d %s, planning it: %s", c.document, apply.status, apply.body, got.body)
 		}
 	}
-	if got := do(h, "POST", "/v1/pipelines/apply", `{"config":{"id":"p","status":"stopped"}}`); got.status != 400 || got.reason() != spec.CodeRequired || !strings.Contains(string(got.body), "/v1/pipelines/plan") {
+	if got := do(h, "POST", "/v1/pipelines/apply", `{"config":{"id":"p","status":"stopped"}}`); got.status != 400 ||
+		got.reason() != spec.CodeRequired || !strings.Contains(string(got.body), "/v1/pipelines/plan") {
 		t.Errorf("without a hash: %d %s", got.status, got.body)
 	}
 	late := asPlanned(t, h, `{"config":{"id":"p","name":"late","status":"stopped"}}`)
@@ -215,7 +245,8 @@ func TestPlansGoOutOfDate(t *testing.T) {
 			c.meanwhile(s.Handler(), d)
 			before := len(w.history["p"])
 			_, err = api.ApplyDocument(t.Context(), *d, plan.Hash)
-			if e, ok := err.(*client.Error); !ok || e.HTTP != http.StatusPreconditionFailed || e.Reason != rest.ReasonPlanStale {
+			if e, ok := err.(*client.Error); !ok || e.HTTP != http.StatusPreconditionFailed ||
+				e.Reason != rest.ReasonPlanStale {
 				t.Errorf("%v", err)
 			}
 			if len(w.history["p"]) != before {
@@ -283,11 +314,13 @@ func TestDocumentsKeepSecrets(t *testing.T) {
 	apply(d)
 	d.Connectors[1].Settings["rate"] = "login://user:canary@host"
 	text, _ := json.Marshal(rest.DocumentPlan{Config: *d})
-	if got := do(h, "POST", "/v1/pipelines/plan", string(text)); got.status != 400 || strings.Contains(string(got.body), "canary") {
+	if got := do(h, "POST", "/v1/pipelines/plan", string(text)); got.status != 400 ||
+		strings.Contains(string(got.body), "canary") {
 		t.Errorf("a value that is refused: %d %s", got.status, got.body)
 	}
 	p := w.declared["p"].Pipeline
-	if source := p.Connectors[1]; source.Settings["db.password"] != "canary" || p.DLQ.Settings["api.token"] != "canary" || source.Settings["rate"] != "5" {
+	if source := p.Connectors[1]; source.Settings["db.password"] != "canary" ||
+		p.DLQ.Settings["api.token"] != "canary" || source.Settings["rate"] != "5" {
 		t.Errorf("declared is %+v", p)
 	}
 }

@@ -99,7 +99,8 @@ func owned(d *spec.Declaration) error {
 
 // ownedByFile returns the error for a change of a pipeline that a file declares.
 func ownedByFile(d *spec.Declaration) *rest.Error {
-	return rest.Errorf(rest.NotOwner, rest.ReasonOwnedByFile, "pipeline %q is declared in %s:%d and cannot be changed over the API",
+	return rest.Errorf(rest.NotOwner, rest.ReasonOwnedByFile,
+		"pipeline %q is declared in %s:%d and cannot be changed over the API",
 		d.Pipeline.ID, d.Owner.Path, d.Owner.Line).
 		With("file", d.Owner.Path).With("line", strconv.Itoa(d.Owner.Line)).
 		Suggest("change the file instead; it takes effect when it is saved")
@@ -131,7 +132,8 @@ func (s *desired) replace(ctx context.Context, d *spec.Declaration, p *spec.Pipe
 	if e.Origin != "" {
 		from = e.Origin
 	}
-	changes := &spec.Changes{Declare: []spec.Declare{{Pipeline: *p, Owner: spec.Owner{Kind: spec.OwnerAPI}, Origin: from}}}
+	changes := &spec.Changes{Declare: []spec.Declare{{Pipeline: *p, Owner: spec.Owner{Kind: spec.OwnerAPI},
+		Origin: from}}}
 	return s.Apply(ctx, changes, map[string]*spec.Declaration{p.ID: d})
 }
 
@@ -166,9 +168,10 @@ func (s *desired) Apply(ctx context.Context, changes *spec.Changes, basis map[st
 func claims(changes *spec.Changes, basis map[string]*spec.Declaration) bool {
 	return slices.ContainsFunc(changes.Declare, func(c spec.Declare) bool {
 		was := basis[c.Pipeline.ID]
-		return was == nil || was.Pipeline.Name != c.Pipeline.Name || slices.ContainsFunc(c.Pipeline.Connectors, func(one spec.Connector) bool {
-			return connectorIn(&was.Pipeline, was.Pipeline.QualifiedID(one.ID)) < 0
-		})
+		return was == nil || was.Pipeline.Name != c.Pipeline.Name ||
+			slices.ContainsFunc(c.Pipeline.Connectors, func(one spec.Connector) bool {
+				return connectorIn(&was.Pipeline, was.Pipeline.QualifiedID(one.ID)) < 0
+			})
 	})
 }
 
@@ -201,7 +204,8 @@ func unique(changes *spec.Changes, all []spec.Declaration) error {
 // distinct returns an error if p has a name or a connector of other that old did not have. old is nil if p is new.
 func distinct(p, old, other *spec.Pipeline) error {
 	if other.Name == p.Name && (old == nil || old.Name != p.Name) {
-		return rest.Errorf(rest.AlreadyExists, rest.ReasonPipelineNameExists, "pipeline name %q exists already", p.Name).
+		return rest.Errorf(rest.AlreadyExists, rest.ReasonPipelineNameExists, "pipeline name %q exists already",
+			p.Name).
 			With("configPath", "config.name").Suggest("choose another name")
 	}
 	for i := range p.Connectors {
@@ -227,5 +231,6 @@ func identify(chosen, parent string) string {
 
 // mismatch returns the error for a field that contradicts the path.
 func mismatch(field, have, want string) error {
-	return fieldError(spec.CodeInvalid, field, fmt.Sprintf("%s is %q here and %q in the path; it cannot be changed", field, want, have))
+	return fieldError(spec.CodeInvalid, field, fmt.Sprintf("%s is %q here and %q in the path; it cannot be changed",
+		field, want, have))
 }

@@ -89,7 +89,8 @@ func fields(path []string) []field {
 }
 
 // usual is the customary order of fields.
-var usual = []string{"version", "pipelines", "id", "type", "plugin", "status", "name", "description", "condition", "settings", "connectors", "processors", "dead-letter-queue"}
+var usual = []string{"version", "pipelines", "id", "type", "plugin", "status", "name", "description", "condition",
+	"settings", "connectors", "processors", "dead-letter-queue"}
 
 func order(a, b string) int {
 	if i, j := slices.Index(usual, a), slices.Index(usual, b); i != j {

@@ -11,9 +11,11 @@ import (
 
 var plugins = []api.PluginSettings{
 	{Name: "generator", Summary: "makes records", Source: map[string]rest.Parameter{
-		"rate":        {Type: "TYPE_FLOAT", Default: "0"},
-		"format.type": {Type: "TYPE_STRING", Validations: []rest.ParameterRule{{Type: "TYPE_INCLUSION", Value: "raw,structured"}, {Type: "TYPE_REQUIRED"}}},
-		"burst":       {Type: "TYPE_BOOL"},
+		"rate": {Type: "TYPE_FLOAT", Default: "0"},
+		"format.type": {Type: "TYPE_STRING",
+			Validations: []rest.ParameterRule{{Type: "TYPE_INCLUSION", Value: "raw,structured"},
+				{Type: "TYPE_REQUIRED"}}},
+		"burst": {Type: "TYPE_BOOL"},
 	}},
 	{Name: "log", Destination: map[string]rest.Parameter{"level": {Type: "TYPE_STRING", Default: "info"}}},
 	{Name: "field.set", Processor: map[string]rest.Parameter{"field": {}, "value": {}}},
@@ -43,31 +45,48 @@ func TestWhatMayStandHere(t *testing.T) {
 		want []string // in this order, at the beginning
 		not  []string
 	}{
-		"top":               {"‸", []string{"version", "pipelines"}, nil},
-		"top, begun":        {"pip‸", []string{"pipelines"}, []string{"version"}},
-		"top, after one":    {"version: \"2.2\"\n‸", []string{"pipelines"}, []string{"version"}},
-		"version":           {"version: ‸", []string{`"2.2"`, `"2.1"`, `"2.0"`}, nil},
-		"pipeline":          {head + "    ‸", []string{"status", "name"}, []string{"id", "plugin"}},
-		"status":            {head + "    status: ‸", []string{"running", "stopped"}, nil},
-		"status, begun":     {head + "    status: st‸", []string{"stopped"}, []string{"running"}},
-		"new item":          {head + "    connectors:\n      - ‸", []string{"id", "type", "plugin"}, nil},
-		"connector":         {head + "    connectors:\n      - id: in\n        ‸\n        plugin: log\n", []string{"type"}, []string{"id", "plugin", "status"}},
-		"list in line":      {"pipelines:\n- id: p\n  connectors:\n  - id: in\n    t‸", []string{"type"}, []string{"id"}},
-		"type":              {head + "    connectors:\n      - id: in\n        type: ‸", []string{"source", "destination"}, nil},
-		"source":            {head + "    connectors:\n      - id: in\n        type: source\n        plugin: ‸", []string{"generator"}, []string{"log", "field.set"}},
-		"destination":       {head + "    connectors:\n      - id: a\n        type: source\n      - id: in\n        type: destination\n        plugin: ‸", []string{"log"}, []string{"generator", "field.set"}},
-		"processor":         {head + "    processors:\n      - id: in\n        plugin: ‸", []string{"field.set"}, []string{"generator", "log"}},
-		"dead letters":      {head + "    dead-letter-queue:\n      plugin: ‸", []string{"log"}, []string{"generator"}},
-		"settings":          {head + "    connectors:\n      - id: in\n        type: source\n        plugin: builtin:generator@v1\n        settings:\n          ‸", []string{"format.type", "burst", "rate"}, []string{"level"}},
-		"settings there":    {head + "    connectors:\n      - id: in\n        type: source\n        plugin: generator\n        settings:\n          rate: \"1\"\n          ‸\n      - id: out\n        type: destination\n        plugin: log\n", []string{"format.type", "burst"}, []string{"rate", "level"}},
-		"settings before":   {head + "    connectors:\n      - settings:\n          ‸\n        id: in\n        type: destination\n        plugin: log\n", []string{"level"}, []string{"rate"}},
-		"setting, values":   {head + "    connectors:\n      - id: in\n        type: source\n        plugin: generator\n        settings:\n          format.type: ‸", []string{"raw", "structured"}, nil},
-		"setting, bool":     {head + "    connectors:\n      - id: in\n        type: source\n        plugin: generator\n        settings:\n          burst: ‸", []string{"true", "false"}, nil},
-		"own processors":    {head + "    connectors:\n      - id: in\n        type: source\n        plugin: generator\n        processors:\n          - id: x\n            plugin: field.set\n            settings:\n              ‸", []string{"field", "value"}, []string{"rate"}},
-		"a comment":         {head + "    # ‸", nil, nil},
-		"unknown plugin":    {head + "    connectors:\n      - id: in\n        type: source\n        plugin: nope\n        settings:\n          ‸", nil, nil},
-		"second document":   {head + "---\npipelines:\n  - id: q\n    ‸", []string{"status"}, []string{"id"}},
-		"over broken lines": {head + "    connectors:\n      - id: in\n        type: source\n        plugin: generator\n        !!! what\n        settings:\n          ‸", []string{"format.type"}, nil},
+		"top":            {"‸", []string{"version", "pipelines"}, nil},
+		"top, begun":     {"pip‸", []string{"pipelines"}, []string{"version"}},
+		"top, after one": {"version: \"2.2\"\n‸", []string{"pipelines"}, []string{"version"}},
+		"version":        {"version: ‸", []string{`"2.2"`, `"2.1"`, `"2.0"`}, nil},
+		"pipeline":       {head + "    ‸", []string{"status", "name"}, []string{"id", "plugin"}},
+		"status":         {head + "    status: ‸", []string{"running", "stopped"}, nil},
+		"status, begun":  {head + "    status: st‸", []string{"stopped"}, []string{"running"}},
+		"new item":       {head + "    connectors:\n      - ‸", []string{"id", "type", "plugin"}, nil},
+		"connector": {head + "    connectors:\n      - id: in\n        ‸\n        plugin: log\n",
+			[]string{"type"}, []string{"id", "plugin", "status"}},
+		"list in line": {"pipelines:\n- id: p\n  connectors:\n  - id: in\n    t‸", []string{"type"},
+			[]string{"id"}},
+		"type": {head + "    connectors:\n      - id: in\n        type: ‸",
+			[]string{"source", "destination"}, nil},
+		"source": {head + "    connectors:\n      - id: in\n        type: source\n        plugin: ‸",
+			[]string{"generator"}, []string{"log", "field.set"}},
+		"destination": {head + "    connectors:\n      - id: a\n        type: source\n      - id: in\n        " +
+			"type: destination\n        plugin: ‸", []string{"log"}, []string{"generator", "field.set"}},
+		"processor": {head + "    processors:\n      - id: in\n        plugin: ‸", []string{"field.set"},
+			[]string{"generator", "log"}},
+		"dead letters": {head + "    dead-letter-queue:\n      plugin: ‸", []string{"log"}, []string{"generator"}},
+		"settings": {head + "    connectors:\n      - id: in\n        type: source\n        plugin: " +
+			"builtin:generator@v1\n        settings:\n          ‸", []string{"format.type", "burst", "rate"},
+			[]string{"level"}},
+		"settings there": {head + "    connectors:\n      - id: in\n        type: source\n        plugin: " +
+			"generator\n        settings:\n          rate: \"1\"\n          ‸\n      - id: out\n        type: " +
+			"destination\n        plugin: log\n", []string{"format.type", "burst"}, []string{"rate", "level"}},
+		"settings before": {head + "    connectors:\n      - settings:\n          ‸\n        id: in\n        type: " +
+			"destination\n        plugin: log\n", []string{"level"}, []string{"rate"}},
+		"setting, values": {head + "    connectors:\n      - id: in\n        type: source\n        plugin: " +
+			"generator\n        settings:\n          format.type: ‸", []string{"raw", "structured"}, nil},
+		"setting, bool": {head + "    connectors:\n      - id: in\n        type: source\n        plugin: " +
+			"generator\n        settings:\n          burst: ‸", []string{"true", "false"}, nil},
+		"own processors": {head + "    connectors:\n      - id: in\n        type: source\n        plugin: " +
+			"generator\n        processors:\n          - id: x\n            plugin: field.set\n            " +
+			"settings:\n              ‸", []string{"field", "value"}, []string{"rate"}},
+		"a comment": {head + "    # ‸", nil, nil},
+		"unknown plugin": {head + "    connectors:\n      - id: in\n        type: source\n        plugin: nope\n  " +
+			"      settings:\n          ‸", nil, nil},
+		"second document": {head + "---\npipelines:\n  - id: q\n    ‸", []string{"status"}, []string{"id"}},
+		"over broken lines": {head + "    connectors:\n      - id: in\n        type: source\n        plugin: " +
+			"generator\n        !!! what\n        settings:\n          ‸", []string{"format.type"}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := complete(t, test.text)

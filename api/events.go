@@ -56,7 +56,8 @@ func (s *eventHandlers) List(w http.ResponseWriter, r *http.Request) (any, error
 func (s *eventHandlers) stream(w http.ResponseWriter, r *http.Request) (ctx context.Context, end func(), err error) {
 	if s.streams.Add(1) > maxStreams {
 		s.streams.Add(-1)
-		return nil, nil, rest.Errorf(rest.ResourceExhausted, rest.ReasonTooMany, "there are %d streams already", maxStreams)
+		return nil, nil, rest.Errorf(rest.ResourceExhausted, rest.ReasonTooMany, "there are %d streams already",
+			maxStreams)
 	}
 	guard.Release(r)
 	w.Header().Set("Connection", "close") // its slot is released

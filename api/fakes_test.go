@@ -62,8 +62,10 @@ type world struct {
 }
 
 func newWorld(t testing.TB) *world {
-	return &world{t: t, declared: map[string]*spec.Declaration{}, states: map[string]spec.State{}, history: map[string][]spec.Revision{},
-		changed: make(chan struct{}), positions: map[string]record.Position{}, answers: map[string]*spec.Answer{}, observers: map[string]map[int]func(*record.Batch){}}
+	return &world{t: t, declared: map[string]*spec.Declaration{}, states: map[string]spec.State{},
+		history: map[string][]spec.Revision{},
+		changed: make(chan struct{}), positions: map[string]record.Position{}, answers: map[string]*spec.Answer{},
+		observers: map[string]map[int]func(*record.Batch){}}
 }
 
 func (w *world) Declarations(ctx context.Context) ([]spec.Declaration, error) {
@@ -326,8 +328,10 @@ func (w *world) Ready(context.Context) error {
 func (w *world) Plugins() []rest.Plugin {
 	param := map[string]rest.Parameter{"rate": {Type: "TYPE_FLOAT", Validations: []rest.ParameterRule{}}}
 	return []rest.Plugin{
-		{Name: "builtin:generator@v1.0.0", Version: "v1.0.0", SourceParams: param, DestinationParams: map[string]rest.Parameter{}},
-		{Name: "builtin:log@v1.0.0", Version: "v1.0.0", SourceParams: map[string]rest.Parameter{}, DestinationParams: param},
+		{Name: "builtin:generator@v1.0.0", Version: "v1.0.0", SourceParams: param,
+			DestinationParams: map[string]rest.Parameter{}},
+		{Name: "builtin:log@v1.0.0", Version: "v1.0.0", SourceParams: map[string]rest.Parameter{},
+			DestinationParams: param},
 	}
 }
 
@@ -350,7 +354,8 @@ func (w *world) Check(_ context.Context, _ spec.ConnectorType, plugin string, se
 	}
 	if rate := settings["rate"]; rate != "" {
 		if _, err := strconv.ParseFloat(rate, 64); err != nil {
-			return errors.Join(&api.SettingError{Setting: "rate", Message: "must be a number, not " + strconv.Quote(rate)})
+			return errors.Join(&api.SettingError{Setting: "rate",
+				Message: "must be a number, not " + strconv.Quote(rate)})
 		}
 	}
 	return nil
@@ -398,7 +403,9 @@ func (w *world) watched(id string) int {
 // fromFile declares a pipeline as a file does.
 func (w *world) fromFile(path string, p spec.Pipeline) {
 	spec.Normalize(&p)
-	err := w.ApplyIf(context.Background(), &spec.Changes{Declare: []spec.Declare{{Pipeline: p, Owner: spec.Owner{Kind: spec.OwnerFile, Path: path, Line: 3}}}}, nil)
+	err := w.ApplyIf(context.Background(),
+		&spec.Changes{Declare: []spec.Declare{{Pipeline: p,
+			Owner: spec.Owner{Kind: spec.OwnerFile, Path: path, Line: 3}}}}, nil)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -414,13 +421,16 @@ func pipelineOf(id string, status spec.Status) spec.Pipeline {
 }
 
 func newServer(w *world) *api.Server {
-	return &api.Server{Desired: w, Observed: w, Plugins: w, Taps: w, Answers: w, Version: "v1.2.3", Insight: api.Insight{
-		Agent: func(context.Context) (rest.Agent, error) {
-			return rest.Agent{Version: "v1.2.3", Settings: []rest.Setting{}}, nil
-		},
-		Check:    w.misfits,
-		ReadFile: func(string) ([]byte, error) { return []byte("pipelines:\n  - id: p\n    password: hunter2\n"), nil },
-	}}
+	return &api.Server{Desired: w, Observed: w, Plugins: w, Taps: w, Answers: w, Version: "v1.2.3",
+		Insight: api.Insight{
+			Agent: func(context.Context) (rest.Agent, error) {
+				return rest.Agent{Version: "v1.2.3", Settings: []rest.Setting{}}, nil
+			},
+			Check: w.misfits,
+			ReadFile: func(string) ([]byte, error) {
+				return []byte("pipelines:\n  - id: p\n    password: hunter2\n"), nil
+			},
+		}}
 }
 
 // call is a request to a handler and its response.
@@ -466,7 +476,8 @@ func (w *world) misfits(_ context.Context, p *spec.Pipeline) []spec.Problem {
 	var all []spec.Problem
 	for i, c := range p.Connectors {
 		if c.Plugin == "bad" {
-			all = append(all, spec.Problem{Path: fmt.Sprintf("/connectors/%d/plugin", i), Severity: spec.SeverityError, Code: "x", Message: "is bad"})
+			all = append(all, spec.Problem{Path: fmt.Sprintf("/connectors/%d/plugin", i), Severity: spec.SeverityError,
+				Code: "x", Message: "is bad"})
 		}
 	}
 	return all
@@ -474,7 +485,8 @@ func (w *world) misfits(_ context.Context, p *spec.Pipeline) []spec.Problem {
 
 // Processors returns the processor plugins of the world: field.set.
 func (w *world) Processors() []rest.ProcessorPlugin {
-	return []rest.ProcessorPlugin{{Name: "builtin:field.set@v1.0.0", Parameters: map[string]rest.Parameter{"field": {Type: "TYPE_STRING", Validations: []rest.ParameterRule{}}}}}
+	return []rest.ProcessorPlugin{{Name: "builtin:field.set@v1.0.0",
+		Parameters: map[string]rest.Parameter{"field": {Type: "TYPE_STRING", Validations: []rest.ParameterRule{}}}}}
 }
 
 // CheckProcessors refuses the plugin "nonexistent" and the setting "bad".
@@ -483,10 +495,12 @@ func (w *world) CheckProcessors(_ context.Context, at string, declared []spec.Pr
 	for i, p := range declared {
 		path := fmt.Sprintf("%s/%d", at, i)
 		if p.Plugin == "nonexistent" {
-			all = append(all, spec.Problem{Path: path + "/plugin", Code: spec.CodeProcessorNotFound, Message: "there is no processor nonexistent"})
+			all = append(all, spec.Problem{Path: path + "/plugin", Code: spec.CodeProcessorNotFound,
+				Message: "there is no processor nonexistent"})
 		}
 		if _, bad := p.Settings["bad"]; bad {
-			all = append(all, spec.Problem{Path: path + "/settings/bad", Code: spec.CodeInvalid, Message: "setting bad is bad"})
+			all = append(all, spec.Problem{Path: path + "/settings/bad", Code: spec.CodeInvalid,
+				Message: "setting bad is bad"})
 		}
 	}
 	return all
@@ -505,7 +519,9 @@ func (w *world) Instances(d *spec.Declaration) *rest.Instances {
 	if !d.Pipeline.Instances.Several() {
 		return nil
 	}
-	return &rest.Instances{Declared: d.Pipeline.Instances, Running: []rest.InstancePlacement{{Instance: 1, Member: "m2", Since: time.Unix(1000, 0).UTC()}}, Message: "the rest waits"}
+	return &rest.Instances{Declared: d.Pipeline.Instances,
+		Running: []rest.InstancePlacement{{Instance: 1, Member: "m2", Since: time.Unix(1000, 0).UTC()}},
+		Message: "the rest waits"}
 }
 
 func (w *world) Placement(id string) *rest.Placement {

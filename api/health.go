@@ -24,7 +24,8 @@ func (s *healthHandlers) Info(http.ResponseWriter, *http.Request) (any, error) {
 }
 
 // services are the names that a health request may have.
-var services = []string{"PipelineService", "ConnectorService", "ProcessorService", "ConnectorPluginService", "ProcessorPluginService"}
+var services = []string{"PipelineService", "ConnectorService", "ProcessorService", "ConnectorPluginService",
+	"ProcessorPluginService"}
 
 // Live reports that the agent answers. Ready reports more.
 func (s *healthHandlers) Live(_ http.ResponseWriter, r *http.Request) (any, error) {
@@ -60,7 +61,8 @@ func (s *healthHandlers) Ready(w http.ResponseWriter, r *http.Request) (any, err
 		case rest.StatusDegraded:
 			count.Degraded++
 			if s.Guard.RoleOf(r) >= guard.Read {
-				count.DegradedPipelines = append(count.DegradedPipelines, rest.DegradedPipeline{ID: all[i].Pipeline.ID, Status: state.Status, Error: state.Error})
+				count.DegradedPipelines = append(count.DegradedPipelines,
+					rest.DegradedPipeline{ID: all[i].Pipeline.ID, Status: state.Status, Error: state.Error})
 			}
 		}
 	}

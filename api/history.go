@@ -50,8 +50,10 @@ func (s *historyHandlers) Purge(_ http.ResponseWriter, r *http.Request) (any, er
 		return nil, rest.Errorf(rest.NotFound, rest.ReasonPipelineNotFound, "nothing is kept of a pipeline %q", id).
 			With("pipelineId", id)
 	case errors.Is(err, spec.ErrConflict):
-		return nil, rest.Errorf(rest.FailedPrecondition, rest.ReasonPipelineNotDeleted, "pipeline %q is not deleted", id).
-			With("pipelineId", id).Suggest("DELETE /v1/pipelines/%s first, or remove its file and wait for pipelines.cleanup-delay", id)
+		return nil, rest.Errorf(rest.FailedPrecondition, rest.ReasonPipelineNotDeleted, "pipeline %q is not deleted",
+			id).
+			With("pipelineId", id).Suggest("DELETE /v1/pipelines/%s first, or remove its file and wait for "+
+			"pipelines.cleanup-delay", id)
 	}
 	return struct{}{}, err
 }
@@ -178,7 +180,8 @@ func (s *historyHandlers) versionAt(id, field, word string, revisions []spec.Rev
 	case word == "" && len(revisions) > 0:
 		return &revisions[len(revisions)-1], nil
 	case word != "" && err != nil:
-		return nil, fieldError(spec.CodeInvalid, field, field+" must be the number of a generation or "+wordRunning+", not "+strconv.Quote(word))
+		return nil, fieldError(spec.CodeInvalid, field, field+" must be the number of a generation or "+wordRunning+
+			", not "+strconv.Quote(word))
 	}
 	for _, v := range slices.Backward(revisions) {
 		if v.Generation == generation {
@@ -188,7 +191,8 @@ func (s *historyHandlers) versionAt(id, field, word string, revisions []spec.Rev
 	if good != nil && good.Generation == generation { // it has run since before the kept history
 		return &spec.Revision{Generation: generation, Spec: &good.Pipeline}, nil
 	}
-	return nil, rest.Errorf(rest.NotFound, rest.ReasonRevisionNotFound, "generation %d of pipeline %q not found", generation, id).
+	return nil, rest.Errorf(rest.NotFound, rest.ReasonRevisionNotFound, "generation %d of pipeline %q not found",
+		generation, id).
 		With("configPath", field).Suggest("GET /v1/pipelines/%s/history lists the generations there are", id)
 }
 
@@ -212,7 +216,8 @@ func compared(view *view, id string, from, to *spec.Revision) rest.Diff {
 	}
 	shownNew := view.Pipeline(to.Spec)
 	for _, change := range spec.Diff(old, to.Spec) {
-		d.Changes = append(d.Changes, rest.ValueChanged{Change: change, Old: valueAt(shownOld, change.Path), New: valueAt(&shownNew, change.Path)})
+		d.Changes = append(d.Changes, rest.ValueChanged{Change: change, Old: valueAt(shownOld, change.Path),
+			New: valueAt(&shownNew, change.Path)})
 	}
 	return d
 }

@@ -91,25 +91,30 @@ func (q *repeats) Once(w http.ResponseWriter, r *http.Request, handle func(http.
 	case known == nil:
 		q.remember(w, r, key, sum[:], handle)
 	case !bytes.Equal(known.Request, sum[:]):
-		fail(q.Log, w, r, rest.Errorf(rest.InvalidArgument, rest.ReasonKeyReused, "the Idempotency-Key was used for another request").Suggest("use a new key for each request"))
+		fail(q.Log, w, r, rest.Errorf(rest.InvalidArgument, rest.ReasonKeyReused,
+			"the Idempotency-Key was used for another request").Suggest("use a new key for each request"))
 	default:
 		replay(w, known)
 	}
 }
 
 // remember answers r. It stores the answer before the client gets it, unless the answer may be different the next time.
-func (q *repeats) remember(w http.ResponseWriter, r *http.Request, key string, request []byte, handle func(http.ResponseWriter, *http.Request)) {
+func (q *repeats) remember(
+	w http.ResponseWriter, r *http.Request, key string, request []byte, handle func(http.ResponseWriter, *http.Request),
+) {
 	buffered := &bufferedWriter{ResponseWriter: w}
 	handle(buffered, r)
 	if buffered.status >= 200 && buffered.status < 500 && buffered.status != http.StatusTooManyRequests {
-		a := &spec.Answer{Request: request, Status: buffered.status, Header: map[string][]string{}, Body: buffered.body.Bytes()}
+		a := &spec.Answer{Request: request, Status: buffered.status, Header: map[string][]string{},
+			Body: buffered.body.Bytes()}
 		for _, name := range []string{"Content-Type", "Cache-Control", "ETag", rest.HeaderGeneration} {
 			if values := w.Header().Values(name); len(values) > 0 {
 				a.Header[http.CanonicalHeaderKey(name)] = values
 			}
 		}
 		if err := q.Answers.KeepAnswer(context.WithoutCancel(r.Context()), key, a); err != nil {
-			q.Log.Error("cannot keep what a request was answered, repeating it would do it again", "path", r.URL.EscapedPath(), "err", err)
+			q.Log.Error("cannot keep what a request was answered, repeating it would do it again", "path",
+				r.URL.EscapedPath(), "err", err)
 		}
 	}
 	if buffered.status != 0 {

@@ -29,7 +29,8 @@ type session struct {
 	in *bufio.Reader
 }
 
-const handshake = "GET /v1/connectors/a:gen/inspect HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n" +
+const handshake = "GET /v1/connectors/a:gen/inspect HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: " +
+	"websocket\r\n" +
 	"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
 
 // open opens a session on a:gen. Further frames may come with the request.
@@ -50,7 +51,8 @@ func open(t testing.TB, url, further string) *session {
 // openLines opens a session on a:gen that receives lines.
 func openLines(t testing.TB, url string) *session {
 	t.Helper()
-	l := &session{t, hold(t, url, "GET /v1/connectors/a:gen/inspect HTTP/1.1\r\nHost: localhost\r\n\r\n", 1, false)[0], nil}
+	l := &session{t, hold(t, url, "GET /v1/connectors/a:gen/inspect HTTP/1.1\r\nHost: localhost\r\n\r\n", 1, false)[0],
+		nil}
 	_ = l.SetDeadline(time.Now().Add(wait.Limit))
 	l.in = bufio.NewReader(l.Conn)
 	l.in = bufio.NewReader(l.answered(http.StatusOK))
@@ -160,7 +162,9 @@ func TestWhatInspectorsSend(t *testing.T) {
 }
 
 // seeing inspects a:gen until stop is called, which returns the number of records seen, and the number dropped.
-func seeing(t *testing.T, s *api.Server, c *client.Client, filters []string, options ...client.Option) (seen func() int, stop func() (dropped uint64)) {
+func seeing(
+	t *testing.T, s *api.Server, c *client.Client, filters []string, options ...client.Option,
+) (seen func() int, stop func() (dropped uint64)) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	var n atomic.Int64
@@ -251,7 +255,8 @@ func TestFiltersOfSeveralSessions(t *testing.T) {
 	w.pass("a:gen", many(10, 2)...)
 	wait.For(t, "the rest goes on", func() bool { return all() == 20 && again() == 7 })
 	if none() != 0 || marked() != 2 || stopNone()+stopAgain()+stopAll() != 0 {
-		t.Errorf("%d records without the operation, %d after the end, %d left out", none(), marked(), s.Stats().Dropped["a:gen"])
+		t.Errorf("%d records without the operation, %d after the end, %d left out", none(), marked(),
+			s.Stats().Dropped["a:gen"])
 	}
 }
 
@@ -291,7 +296,8 @@ func TestInspectorsOfDeletedConnectors(t *testing.T) {
 	c, _ := serve(t, s)
 	l := open(t, c.URL, "")
 	withdraw := func(purge bool) {
-		if err := w.ApplyIf(t.Context(), &spec.Changes{Withdraw: []spec.Withdraw{{ID: "a", Purge: purge}}}, nil); err != nil {
+		if err := w.ApplyIf(t.Context(), &spec.Changes{Withdraw: []spec.Withdraw{{ID: "a", Purge: purge}}},
+			nil); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -334,7 +340,8 @@ func TestCountsOfDeletedConnectors(t *testing.T) {
 	if got := s.Stats().Dropped; got["a:gen"] != 10 || got["b:gen"] != 10 {
 		t.Errorf("dropped %v, want 10 each", got)
 	}
-	if err := w.ApplyIf(t.Context(), &spec.Changes{Withdraw: []spec.Withdraw{{ID: "b", Purge: true}}}, nil); err != nil {
+	if err := w.ApplyIf(t.Context(), &spec.Changes{Withdraw: []spec.Withdraw{{ID: "b", Purge: true}}},
+		nil); err != nil {
 		t.Fatal(err)
 	}
 	if got := s.Stats().Dropped; got["a:gen"] != 10 || len(got) != 1 {
@@ -391,7 +398,8 @@ func sees(t *testing.T, w *world, socket *session, lines *bufio.Reader, r record
 	w.pass("a:gen", r)
 	_, text, err := socket.frame()
 	line, lerr := lines.ReadString('\n')
-	if err != nil || lerr != nil || !json.Valid([]byte(text)) || !strings.HasPrefix(text, `{"result"`) || line != text+"\n" {
+	if err != nil || lerr != nil || !json.Valid([]byte(text)) || !strings.HasPrefix(text, `{"result"`) ||
+		line != text+"\n" {
 		t.Fatalf("%.80s and %.80s, errors %v, %v", text, line, err, lerr)
 	}
 	return text

@@ -10,8 +10,10 @@ import (
 // inspection describes an operation that shows records as they pass.
 func inspection(path, id, tag, summary string) operation {
 	return operation{Method: get, Path: path, ID: id, Tag: tag, Summary: summary,
-		Description: "Over WebSocket one message per record, otherwise one line. What is too much to show is left out, and {\"dropped\":n} says how much of what the filters select.",
-		Query: []param{{Name: "filter", Description: "operation=NAME or metadata.KEY=VALUE; may be repeated", Example: "operation=create"},
+		Description: "Over WebSocket one message per record, otherwise one line. What is too much to show is left " +
+			"out, and {\"dropped\":n} says how much of what the filters select.",
+		Query: []param{{Name: "filter", Description: "operation=NAME or metadata.KEY=VALUE; may be repeated",
+			Example: "operation=create"},
 			{Name: "rate", Description: "most records per second", Example: "10"}},
 		Response: exampleRecord, MediaType: "application/x-ndjson", Streaming: true, Errors: []int{400, 404, 429}}
 }
@@ -34,7 +36,8 @@ func (s *Server) inspectDestination(side string) handle {
 		case err != nil:
 			return nil, err
 		case d.Pipeline.Connectors[at].Type != spec.TypeDestination:
-			return nil, rest.Errorf(rest.InvalidArgument, spec.CodeInvalid, "connector %q is a source: only destinations have records before and behind their processors", id).
+			return nil, rest.Errorf(rest.InvalidArgument, spec.CodeInvalid,
+				"connector %q is a source: only destinations have records before and behind their processors", id).
 				Suggest("GET /v1/connectors/%s/inspect shows what it reads", id)
 		case side == InspectIn:
 			id += side

@@ -69,7 +69,8 @@ func (s *runHandlers) Stop(w http.ResponseWriter, r *http.Request) (any, error) 
 
 // unlessOverruled returns a function that calls done, and fails when another request meanwhile deletes, starts or stops
 // the pipeline.
-func (s *runHandlers) unlessOverruled(r *http.Request, id string, want spec.Status, done func() (bool, error)) func() (bool,
+func (s *runHandlers) unlessOverruled(r *http.Request, id string, want spec.Status,
+	done func() (bool, error)) func() (bool,
 	error) {
 	next := time.Now().Add(pollInterval)
 	return func() (bool, error) {
@@ -95,7 +96,9 @@ func (s *runHandlers) unlessOverruled(r *http.Request, id string, want spec.Stat
 
 // unchanged returns the declaration of a pipeline if its ETag matches the request, and how long the client waits. It
 // sets the header with the generation.
-func (s *runHandlers) unchanged(w http.ResponseWriter, r *http.Request, id string) (*spec.Declaration, time.Duration, error) {
+func (s *runHandlers) unchanged(
+	w http.ResponseWriter, r *http.Request, id string,
+) (*spec.Declaration, time.Duration, error) {
 	limit, err := waitTime(r)
 	if err != nil {
 		return nil, 0, err
@@ -143,10 +146,11 @@ func (s *runHandlers) setStatus(w http.ResponseWriter, r *http.Request, d *spec.
 		}
 		return err
 	}
-	_, err := s.edit(w, r, &edit{ID: d.Pipeline.ID, Of: d, Live: true, Current: pipelineTag, Apply: func(p *spec.Pipeline) error {
-		p.Status = status
-		return runnable(p)
-	}})
+	_, err := s.edit(w, r, &edit{ID: d.Pipeline.ID, Of: d, Live: true, Current: pipelineTag,
+		Apply: func(p *spec.Pipeline) error {
+			p.Status = status
+			return runnable(p)
+		}})
 	return err
 }
 
@@ -175,7 +179,8 @@ func (s *runHandlers) started(_ *http.Request, id string, since time.Time) (bool
 	case spec.PhaseRunning:
 		return true, nil
 	case spec.PhaseRecovering, spec.PhaseDegraded:
-		e := rest.Errorf(rest.FailedPrecondition, rest.ReasonPipelineStartFailed, "cannot start pipeline %q: %s", id, state.Error)
+		e := rest.Errorf(rest.FailedPrecondition, rest.ReasonPipelineStartFailed, "cannot start pipeline %q: %s", id,
+			state.Error)
 		if state.RetryAt != nil {
 			e.Suggest("it is tried again at %s", state.RetryAt.UTC().Format(time.RFC3339))
 		}

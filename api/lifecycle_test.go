@@ -42,7 +42,8 @@ func TestWrongParametersDoNothing(t *testing.T) {
 		}
 		before, since := w.revisions(), w.states["p"].Since
 		got := do(h, method, path, body, "Content-Type", media)
-		if e := rest.ParseError(got.status, got.body); got.status != 400 || e.Reason != spec.CodeInvalid || e.Metadata["configPath"] == "" {
+		if e := rest.ParseError(got.status, got.body); got.status != 400 || e.Reason != spec.CodeInvalid ||
+			e.Metadata["configPath"] == "" {
 			t.Errorf("%s: %d %s", request.what, got.status, got.body)
 		}
 		if w.revisions() != before || w.declared["empty"] == nil || !w.states["p"].Since.Equal(since) {
@@ -61,7 +62,8 @@ func (w *world) revisions() (n int) {
 // fromAPI declares a pipeline as the API does.
 func (w *world) fromAPI(p spec.Pipeline) {
 	spec.Normalize(&p)
-	err := w.ApplyIf(context.Background(), &spec.Changes{Declare: []spec.Declare{{Pipeline: p, Owner: spec.Owner{Kind: spec.OwnerAPI}}}}, nil)
+	err := w.ApplyIf(context.Background(),
+		&spec.Changes{Declare: []spec.Declare{{Pipeline: p, Owner: spec.Owner{Kind: spec.OwnerAPI}}}}, nil)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -80,11 +82,14 @@ func TestRunningPipelinesAreNotChangedByAccident(t *testing.T) {
 		{"POST", "/v1/pipelines/import", file, "application/yaml", true},
 		{"POST", "/v1/pipelines/p/rollback", `{"revision":1}`, "application/json", false},
 	} {
-		for parameter, allowed := range map[string]bool{"": false, "?live=false": false, "?live=0": false, "?live": true, "?live=true": true} {
+		for parameter, allowed := range map[string]bool{"": false, "?live=false": false, "?live=0": false,
+			"?live": true, "?live=true": true} {
 			w := newWorld(t)
 			w.fromAPI(pipelineOf("p", spec.StatusRunning))
-			got := do(newServer(w).Handler(), request.method, request.path+parameter, request.body, "Content-Type", request.media)
-			if allowed = allowed || request.allowed; (got.status == 200) != allowed || !allowed && got.reason() != rest.ReasonPipelineRunning {
+			got := do(newServer(w).Handler(), request.method, request.path+parameter, request.body, "Content-Type",
+				request.media)
+			if allowed = allowed || request.allowed; (got.status == 200) != allowed || !allowed &&
+				got.reason() != rest.ReasonPipelineRunning {
 				t.Errorf("%s %s%s: %d %s", request.method, request.path, parameter, got.status, got.body)
 			}
 		}
@@ -101,7 +106,8 @@ func TestRollbackKeepsTheStatus(t *testing.T) {
 	back := func(revision, want string) {
 		t.Helper()
 		got := do(h, "POST", "/v1/pipelines/p/rollback?live", `{"revision":`+revision+`}`)
-		if d := w.declared["p"]; got.status != 200 || string(d.Pipeline.Status) != want || d.Pipeline.Connectors[0].Settings["rate"] != "1" {
+		if d := w.declared["p"]; got.status != 200 || string(d.Pipeline.Status) != want ||
+			d.Pipeline.Connectors[0].Settings["rate"] != "1" {
 			t.Errorf("%d %s: %+v, want it %s", got.status, got.body, d.Pipeline, want)
 		}
 	}
@@ -128,7 +134,8 @@ func TestCleanUpOfConnectors(t *testing.T) {
 	cleaning <- nil
 	w.fromAPI(pipelineOf("q", spec.StatusStopped))
 	go func() { cleaning <- errors.New("it hurts") }()
-	if got := do(h, "DELETE", "/v1/connectors/q:out", ""); got.reason() != rest.ReasonConnectorCleanUp || !strings.Contains(string(got.body), "it hurts") {
+	if got := do(h, "DELETE", "/v1/connectors/q:out", ""); got.reason() != rest.ReasonConnectorCleanUp ||
+		!strings.Contains(string(got.body), "it hurts") {
 		t.Errorf("a clean-up that fails: %d %s", got.status, got.body)
 	}
 }
@@ -216,13 +223,16 @@ func TestWhatIsLeftOutOfProcessors(t *testing.T) {
 		body string
 		want spec.Processor
 	}{
-		{`{"plugin":"field.set","config":{"settings":{"field":"a"}}}`, spec.Processor{Plugin: "field.set", Condition: "{{ true }}", Workers: 3}},
-		{`{"type":"filter","config":{"workers":2}}`, spec.Processor{Plugin: "filter", Condition: "{{ true }}", Workers: 2}},
+		{`{"plugin":"field.set","config":{"settings":{"field":"a"}}}`,
+			spec.Processor{Plugin: "field.set", Condition: "{{ true }}", Workers: 3}},
+		{`{"type":"filter","config":{"workers":2}}`,
+			spec.Processor{Plugin: "filter", Condition: "{{ true }}", Workers: 2}},
 		{`{"condition":"","config":{}}`, spec.Processor{Plugin: "filter", Workers: 2}},
 	} {
 		got := do(h, "PUT", "/v1/processors/p:m", c.body)
 		have := w.declared["p"].Pipeline.Processors[0]
-		if got.status != 200 || have.Plugin != c.want.Plugin || have.Condition != c.want.Condition || have.Workers != c.want.Workers {
+		if got.status != 200 || have.Plugin != c.want.Plugin || have.Condition != c.want.Condition ||
+			have.Workers != c.want.Workers {
 			t.Errorf("%s: %d %s: %+v", c.body, got.status, got.body, have)
 		}
 	}
@@ -242,7 +252,8 @@ func TestWhatIsLeftOutOfDeadLetterQueues(t *testing.T) {
 		{`{"plugin":"builtin:file","settings":{"path":"/tmp/dlq"}}`, file},
 		{`{}`, standard},
 		{`{"windowSize":null}`, standard},
-		{`{"settings":{"level":"warn"}}`, spec.DLQ{Plugin: "builtin:log", Settings: map[string]string{"level": "warn"}, WindowSize: 1}},
+		{`{"settings":{"level":"warn"}}`, spec.DLQ{Plugin: "builtin:log", Settings: map[string]string{"level": "warn"},
+			WindowSize: 1}},
 		{`{"plugin":"builtin:log","windowSize":"0"}`, spec.DLQ{Plugin: "builtin:log", Settings: standard.Settings}},
 	} {
 		got := do(h, "PUT", "/v1/pipelines/p/dead-letter-queue", c.body)
@@ -250,7 +261,8 @@ func TestWhatIsLeftOutOfDeadLetterQueues(t *testing.T) {
 			t.Errorf("%s: %d %s: %+v, want %+v", c.body, got.status, got.body, have, c.want)
 		}
 	}
-	if got := do(h, "PUT", "/v1/pipelines/p/dead-letter-queue", `{"windowSize":-1}`); !strings.Contains(string(got.body), "windowSize must be a whole number from 0") {
+	if got := do(h, "PUT", "/v1/pipelines/p/dead-letter-queue",
+		`{"windowSize":-1}`); !strings.Contains(string(got.body), "windowSize must be a whole number from 0") {
 		t.Errorf("%d %s", got.status, got.body)
 	}
 }
@@ -278,8 +290,10 @@ func TestWritesAnswerWithTheirGeneration(t *testing.T) {
 		path, body, _ := strings.Cut(target, " ")
 		got := do(h, method, path, body)
 		generation := got.header.Get(rest.HeaderGeneration)
-		if want := fmt.Sprint(w.declared["p"].Generation); got.status != 200 || generation != want || generation == last {
-			t.Errorf("%s: %d %s: has generation %q after %q, want %q", request, got.status, got.body, generation, last, want)
+		if want := fmt.Sprint(w.declared["p"].Generation); got.status != 200 || generation != want ||
+			generation == last {
+			t.Errorf("%s: %d %s: has generation %q after %q, want %q", request, got.status, got.body, generation, last,
+				want)
 		}
 		last = generation
 	}
@@ -293,7 +307,8 @@ func TestWritesAnswerWithTheirGeneration(t *testing.T) {
 	}
 	c, _ := serve(t, newServer(w))
 	var generation int64
-	if _, _, err := c.UpdateConnector(t.Context(), "p:gen", "", rest.ConnectorConfig{}, client.Generation(&generation)); err != nil || generation != w.declared["p"].Generation {
+	if _, _, err := c.UpdateConnector(t.Context(), "p:gen", "", rest.ConnectorConfig{},
+		client.Generation(&generation)); err != nil || generation != w.declared["p"].Generation {
 		t.Errorf("the client says %d: %v", generation, err)
 	}
 }
@@ -322,7 +337,8 @@ func TestAdviceAboutDeleting(t *testing.T) {
 	for _, path := range []string{"/v1/pipelines/p", "/v1/connectors/p:gen", "/v1/connectors/p:gen?live"} {
 		got := do(h, "DELETE", path, "")
 		advice := rest.ParseError(got.status, got.body).Metadata["suggestion"]
-		if got.reason() != rest.ReasonPipelineRunning || strings.Contains(advice, "live") || !strings.Contains(advice, "stop") {
+		if got.reason() != rest.ReasonPipelineRunning || strings.Contains(advice, "live") ||
+			!strings.Contains(advice, "stop") {
 			t.Errorf("%s: %d %s", path, got.status, got.body)
 		}
 	}

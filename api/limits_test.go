@@ -42,8 +42,9 @@ func hold(t testing.TB, url, request string, n int, answered bool) []net.Conn {
 }
 
 const (
-	unfinished = "POST /v1/pipelines HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{"
-	waiting    = "POST /v1/pipelines/a/restart?wait=10m HTTP/1.1\r\nHost: localhost\r\nContent-Type: " +
+	unfinished = "POST /v1/pipelines HTTP/1.1\r\nHost: localhost\r\nContent-Type: " +
+		"application/json\r\nContent-Length: 100\r\n\r\n{"
+	waiting = "POST /v1/pipelines/a/restart?wait=10m HTTP/1.1\r\nHost: localhost\r\nContent-Type: " +
 		"application/json\r\nContent-Length: 2\r\n\r\n{}"
 	finished = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
 )
@@ -64,7 +65,8 @@ func TestTooManyConnections(t *testing.T) {
 	other := dialed(c)
 	for range 3 {
 		err := other.Healthy(t.Context())
-		if client.Reason(err) != rest.ReasonTooMany || !strings.Contains(err.Error(), fmt.Sprintf("there are %d connections already", api.MaxConns)) {
+		if client.Reason(err) != rest.ReasonTooMany ||
+			!strings.Contains(err.Error(), fmt.Sprintf("there are %d connections already", api.MaxConns)) {
 			t.Errorf("one more than there may be: %v", err)
 		}
 	}

@@ -59,7 +59,9 @@ func (w *liveWorld) source() *api.Source {
 			return all, nil
 		},
 		Rates: func() []rest.PipelineRates {
-			return []rest.PipelineRates{{ID: "p", Records: 5, Series: []float64{1, 2}, Stages: map[string]rest.StageRates{"p:in": {}}}, {ID: "q", Stages: map[string]rest.StageRates{"q:in": {}}}}
+			return []rest.PipelineRates{{ID: "p", Records: 5, Series: []float64{1, 2},
+				Stages: map[string]rest.StageRates{"p:in": {}}},
+				{ID: "q", Stages: map[string]rest.StageRates{"q:in": {}}}}
 		},
 		Stages: "p",
 		Changed: func() <-chan struct{} {
@@ -103,15 +105,18 @@ func TestEverythingFirstThenWhatChanged(t *testing.T) {
 		go func() { done <- w.source().Follow(ctx, l.send) }()
 		synctest.Wait()
 		first := l.take()
-		if len(first) != 5 || !strings.Contains(first[0], `"all":true`) || !strings.Contains(first[0], `"id":"q"`) || !strings.HasPrefix(first[1], "files") ||
-			!strings.Contains(first[2], "Started") || !strings.Contains(first[4], `"series":[1,2]`) || strings.Contains(first[3], "series") ||
+		if len(first) != 5 || !strings.Contains(first[0], `"all":true`) || !strings.Contains(first[0], `"id":"q"`) ||
+			!strings.HasPrefix(first[1], "files") ||
+			!strings.Contains(first[2], "Started") || !strings.Contains(first[4], `"series":[1,2]`) ||
+			strings.Contains(first[3], "series") ||
 			!strings.Contains(first[3], "p:in") || strings.Contains(first[3], "q:in") {
 			t.Fatalf("first came %q", first)
 		}
 
 		time.Sleep(1500 * time.Millisecond)
 		synctest.Wait()
-		if ticked := l.take(); len(ticked) != 1 || !strings.HasPrefix(ticked[0], "rates") || strings.Contains(ticked[0], "series") {
+		if ticked := l.take(); len(ticked) != 1 || !strings.HasPrefix(ticked[0], "rates") ||
+			strings.Contains(ticked[0], "series") {
 			t.Errorf("with nothing changed came %q", ticked)
 		}
 
@@ -122,7 +127,8 @@ func TestEverythingFirstThenWhatChanged(t *testing.T) {
 		time.Sleep(100 * time.Millisecond)
 		synctest.Wait()
 		then := l.take()
-		if len(then) != 3 || strings.Contains(then[0], `"all"`) || !strings.Contains(then[0], `"generation":2`) || !strings.Contains(then[0], `"gone":["q"]`) ||
+		if len(then) != 3 || strings.Contains(then[0], `"all"`) || !strings.Contains(then[0], `"generation":2`) ||
+			!strings.Contains(then[0], `"gone":["q"]`) ||
 			!strings.Contains(then[1], "Stopped") || strings.Contains(then[1], "Started") {
 			t.Errorf("after a change came %q", then)
 		}

@@ -19,7 +19,8 @@ type fakeLines struct {
 }
 
 func (l *fakeLines) Read(ids []string, after int64, limit int) []rest.LogLine {
-	if strings.Join(ids, " ") != "orders orders:dead-letter-queue orders:shop orders:out" || after >= 1 || limit < 1 || time.Now().Before(l.from) {
+	if strings.Join(ids, " ") != "orders orders:dead-letter-queue orders:shop orders:out" || after >= 1 || limit < 1 ||
+		time.Now().Before(l.from) {
 		return []rest.LogLine{}
 	}
 	return []rest.LogLine{{ID: 1, Level: strings.ToLower(slog.LevelInfo.String()), Message: "one"}}
@@ -58,8 +59,10 @@ func TestLogs(t *testing.T) {
 			time.AfterFunc(c.in, lines.changed.Notify)
 			begin := time.Now()
 			got := do(h, "GET", "/v1/pipelines/"+c.path, "")
-			if took := time.Since(begin).Truncate(time.Second); got.status != c.status || !strings.Contains(string(got.body), c.want) || took != c.took {
-				t.Errorf("%s: %d %s after %v, want %d %s after %v", c.path, got.status, got.body, took, c.status, c.want, c.took)
+			if took := time.Since(begin).Truncate(time.Second); got.status != c.status ||
+				!strings.Contains(string(got.body), c.want) || took != c.took {
+				t.Errorf("%s: %d %s after %v, want %d %s after %v", c.path, got.status, got.body, took, c.status,
+					c.want, c.took)
 			}
 		}
 	})

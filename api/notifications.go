@@ -13,7 +13,8 @@ func (s *Server) testNotifications(_ http.ResponseWriter, r *http.Request) (any,
 		results = s.Notify(r.Context())
 	}
 	if len(results) == 0 {
-		return nil, rest.Errorf(rest.FailedPrecondition, rest.ReasonNoTarget, "notifications go nowhere: neither notify.webhook.url nor notify.command.run is set").
+		return nil, rest.Errorf(rest.FailedPrecondition, rest.ReasonNoTarget,
+			"notifications go nowhere: neither notify.webhook.url nor notify.command.run is set").
 			Suggest("set one of them, and start the agent again")
 	}
 	return results, nil

@@ -47,11 +47,15 @@ var pathParam = texts.Regexp(`\{(\w+)\}`)
 // openAPI returns the OpenAPI 3.1 document of the operations. ids describe the parameters
 // of paths, by the path as far as the parameter. failures are examples of the bodies of all
 // errors, by status. enums are values of types that do not list them.
-func openAPI(title, version, description string, operations []operation, ids map[string]param, failures map[int]any, enums enumValues) []byte {
+func openAPI(
+	title, version, description string, operations []operation, ids map[string]param, failures map[int]any,
+	enums enumValues,
+) []byte {
 	s := schemaSet{map[string]any{}, enums}
 	responses := map[string]any{}
 	for status, example := range failures {
-		responses[strconv.Itoa(status)] = map[string]any{"description": http.StatusText(status) + ".", "content": s.content("application/json", example)}
+		responses[strconv.Itoa(status)] = map[string]any{"description": http.StatusText(status) + ".",
+			"content": s.content("application/json", example)}
 	}
 	paths := map[string]map[string]any{}
 	tags := []map[string]any{}
@@ -98,7 +102,8 @@ func (s schemaSet) operation(o *operation, ids map[string]param) map[string]any 
 	for _, status := range o.Errors {
 		responses[strconv.Itoa(status)] = map[string]any{"$ref": "#/components/responses/" + strconv.Itoa(status)}
 	}
-	op := map[string]any{"operationId": o.ID, "tags": []string{o.Tag}, "summary": o.Summary, "parameters": s.parameters(o, ids), "responses": responses}
+	op := map[string]any{"operationId": o.ID, "tags": []string{o.Tag}, "summary": o.Summary,
+		"parameters": s.parameters(o, ids), "responses": responses}
 	if o.Description != "" {
 		op["description"] = o.Description
 	}
@@ -125,7 +130,8 @@ func (s schemaSet) content(media string, example any) map[string]any {
 func (s schemaSet) headers(all []param) map[string]any {
 	headers := map[string]any{}
 	for _, p := range all {
-		headers[p.Name] = map[string]any{"description": p.Description, "schema": map[string]any{"type": "string"}, "example": p.Example}
+		headers[p.Name] = map[string]any{"description": p.Description, "schema": map[string]any{"type": "string"},
+			"example": p.Example}
 	}
 	return headers
 }
@@ -133,7 +139,8 @@ func (s schemaSet) headers(all []param) map[string]any {
 func (s schemaSet) parameters(o *operation, ids map[string]param) []any {
 	all := []any{}
 	add := func(in string, required bool, p param) {
-		one := map[string]any{"name": p.Name, "in": in, "required": required, "schema": map[string]any{"type": "string"}}
+		one := map[string]any{"name": p.Name, "in": in, "required": required,
+			"schema": map[string]any{"type": "string"}}
 		if p.Description != "" {
 			one["description"] = p.Description
 		}
@@ -161,9 +168,12 @@ var files embed.FS
 
 // explorerPolicy lets the explorer load nothing from elsewhere, and make no markup
 // from text.
-const explorerPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
+const explorerPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' " +
+	"data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; " +
+	"trusted-types 'none'"
 
-var types = map[string]string{".html": "text/html; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8"}
+var types = map[string]string{".html": "text/html; charset=utf-8", ".js": "text/javascript; charset=utf-8",
+	".css": "text/css; charset=utf-8"}
 
 // explorerFile returns a file of the explorer and its media type, false if there is none of this
 // name. The page itself is index.html, and loads openapi.json from the same directory.

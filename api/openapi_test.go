@@ -54,7 +54,8 @@ func TestEveryOperation(t *testing.T) {
 					refused(t, strings.ToUpper(method), path, op)
 				}
 				for media, content := range op.Responses["200"].Content {
-					pointer := "openapi.json#/paths/" + url.PathEscape(strings.ReplaceAll(path, "/", "~1")) + "/" + method +
+					pointer := "openapi.json#/paths/" + url.PathEscape(strings.ReplaceAll(path, "/", "~1")) + "/" +
+						method +
 						"/responses/200/content/" + url.PathEscape(strings.ReplaceAll(media, "/", "~1")) + "/schema"
 					schema, err := compiler.Compile(pointer)
 					if err != nil {
@@ -116,8 +117,9 @@ func exampleWorld(t *testing.T, path string, op operation) (*world, string) {
 	orders.Connectors[0].ID = "shop"
 	orders.Processors = []spec.Processor{{ID: "mark", Plugin: "field.set", Workers: 1}}
 	declare := func(p spec.Pipeline) {
-		err := w.ApplyIf(t.Context(), &spec.Changes{Declare: []spec.Declare{{Pipeline: p, Owner: spec.Owner{Kind: spec.OwnerAPI}}},
-			Events: []spec.Event{{Type: "normal", Reason: "Declared"}}}, nil)
+		err := w.ApplyIf(t.Context(),
+			&spec.Changes{Declare: []spec.Declare{{Pipeline: p, Owner: spec.Owner{Kind: spec.OwnerAPI}}},
+				Events: []spec.Event{{Type: "normal", Reason: "Declared"}}}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -170,7 +172,8 @@ func exampleCall(t *testing.T, method, path string, op operation) []byte {
 		return &rest.Plan{Pipelines: []rest.PlannedPipeline{}, Problems: []spec.Problem{}}, nil
 	}
 	s.DryRun = func(context.Context, rest.DryRunRequest) (*rest.DryRun, error) {
-		return &rest.DryRun{Records: []rest.DryRunRecord{}, Destinations: map[string][]json.RawMessage{}, DeadLetters: []rest.DryRunDeadLetter{}}, nil
+		return &rest.DryRun{Records: []rest.DryRunRecord{}, Destinations: map[string][]json.RawMessage{},
+			DeadLetters: []rest.DryRunDeadLetter{}}, nil
 	}
 	if op.Streaming {
 		observed := "orders:shop"
@@ -242,7 +245,8 @@ func TestErrorsOfTheDocument(t *testing.T) {
 			}
 		}
 	}
-	if err := json.Unmarshal(do(newServer(newWorld(t)).Handler(), "GET", "/openapi/openapi.json", "").body, &document); err != nil {
+	if err := json.Unmarshal(do(newServer(newWorld(t)).Handler(), "GET", "/openapi/openapi.json", "").body,
+		&document); err != nil {
 		t.Fatal(err)
 	}
 	seen := map[string]string{}
@@ -265,7 +269,8 @@ func TestErrorsOfTheDocument(t *testing.T) {
 				}
 			}
 			for status, response := range op.Responses {
-				if _, ok := document.Components.Responses[status]; status != "200" && (!ok || response.Ref != "#/components/responses/"+status) {
+				if _, ok := document.Components.Responses[status]; status != "200" &&
+					(!ok || response.Ref != "#/components/responses/"+status) {
 					t.Errorf("%s %s: %s is %q", method, path, status, response.Ref)
 				}
 			}
@@ -283,10 +288,12 @@ func TestExplorerLoadsNothingFromElsewhere(t *testing.T) {
 	h := newServer(newWorld(t)).Handler()
 	for _, path := range []string{"/openapi/", "/openapi/explorer.js", "/openapi/explorer.css"} {
 		got := do(h, "GET", path, "")
-		if got.status != 200 || strings.Contains(string(got.body), "http://") || strings.Contains(string(got.body), "https://") {
+		if got.status != 200 || strings.Contains(string(got.body), "http://") ||
+			strings.Contains(string(got.body), "https://") {
 			t.Errorf("%s: %d, or it names another host", path, got.status)
 		}
-		if csp := got.header.Get("Content-Security-Policy"); !strings.Contains(csp, "default-src 'none'") || !strings.Contains(csp, "require-trusted-types-for 'script'") {
+		if csp := got.header.Get("Content-Security-Policy"); !strings.Contains(csp, "default-src 'none'") ||
+			!strings.Contains(csp, "require-trusted-types-for 'script'") {
 			t.Errorf("%s: Content-Security-Policy: %s", path, csp)
 		}
 	}
@@ -308,17 +315,24 @@ func TestOtherSpellings(t *testing.T) {
 		status             int
 		want               string
 	}{
-		{"POST", "/v1/pipelines", `{"id":"p","config":{"name":"n"},"connector_ids":[],"created_at":"2026-01-02T03:04:05Z"}`, 200, `"id":"p"`},
-		{"POST", "/v1/connectors", `{"id":"a","type":1,"plugin":"generator","pipeline_id":"p","config":{"settings":{"rate":"1","some_unit":"x"}}}`, 200, `"some_unit":"x"`},
-		{"POST", "/v1/connectors", `{"id":"b","type":2,"plugin":"log","pipeline_id":"p"}`, 200, `"type":"TYPE_DESTINATION"`},
+		{"POST", "/v1/pipelines",
+			`{"id":"p","config":{"name":"n"},"connector_ids":[],"created_at":"2026-01-02T03:04:05Z"}`, 200, `"id":"p"`},
+		{"POST", "/v1/connectors",
+			`{"id":"a","type":1,"plugin":"generator","pipeline_id":"p","config":{"settings":{"rate":"1","some_unit":"x"}}}`, 200, `"some_unit":"x"`},
+		{"POST", "/v1/connectors", `{"id":"b","type":2,"plugin":"log","pipeline_id":"p"}`, 200,
+			`"type":"TYPE_DESTINATION"`},
 		{"POST", "/v1/connectors", `{"type":3,"plugin":"log","pipelineId":"p"}`, 400, `"configPath":"type"`},
 		{"POST", "/v1/connectors", `{"type":0,"plugin":"log","pipelineId":"p"}`, 400, "connector.invalid_type"},
 		{"POST", "/v1/connectors", `{"type":true,"plugin":"log","pipelineId":"p"}`, 400, `"configPath":"type"`},
-		{"POST", "/v1/connectors", `{"type":1,"plugin":"log","pipelineId":"p","pipeline_id":"q"}`, 400, "config.key_duplicate"},
+		{"POST", "/v1/connectors", `{"type":1,"plugin":"log","pipelineId":"p","pipeline_id":"q"}`, 400,
+			"config.key_duplicate"},
 		{"POST", "/v1/connectors", `{"type":1,"plugin":"log","pipeline_Id":"p"}`, 400, "config.field_unknown"},
-		{"POST", "/v1/processors", `{"plugin":"field.set","parent":{"type":2,"id":"p"}}`, 200, `"type":"TYPE_PIPELINE"`},
-		{"POST", "/v1/processors", `{"plugin":"field.set","parent":{"type":1,"id":"p:a"}}`, 200, `"type":"TYPE_CONNECTOR"`},
-		{"PUT", "/v1/pipelines/p/dead-letter-queue", `{"plugin":"log","window_size":"7","window_nack_threshold":3}`, 200, `"windowSize":"7","windowNackThreshold":"3"`},
+		{"POST", "/v1/processors", `{"plugin":"field.set","parent":{"type":2,"id":"p"}}`, 200,
+			`"type":"TYPE_PIPELINE"`},
+		{"POST", "/v1/processors", `{"plugin":"field.set","parent":{"type":1,"id":"p:a"}}`, 200,
+			`"type":"TYPE_CONNECTOR"`},
+		{"PUT", "/v1/pipelines/p/dead-letter-queue", `{"plugin":"log","window_size":"7","window_nack_threshold":3}`,
+			200, `"windowSize":"7","windowNackThreshold":"3"`},
 		{"GET", "/v1/connectors?pipeline_id=p", "", 200, `"id":"p:a"`},
 		{"GET", "/v1/connectors?pipeline_id=q", "", 200, "[]"},
 		{"GET", "/v1/connectors?pipeline=q", "", 400, `did you mean \"pipelineId\"`},
@@ -327,8 +341,10 @@ func TestOtherSpellings(t *testing.T) {
 		{"GET", "/v1/pipelines/p?pretty", "", 200, `"id": "p"`},
 		{"POST", "/v1/pipelines/p/start?waiting=0", "", 400, "config.field_unknown"},
 	} {
-		if got := do(h, step.method, step.path, step.body); got.status != step.status || !strings.Contains(string(got.body), step.want) {
-			t.Errorf("%s %s %s: %d %s, want %d %s", step.method, step.path, step.body, got.status, got.body, step.status, step.want)
+		if got := do(h, step.method, step.path, step.body); got.status != step.status ||
+			!strings.Contains(string(got.body), step.want) {
+			t.Errorf("%s %s %s: %d %s, want %d %s", step.method, step.path, step.body, got.status, got.body,
+				step.status, step.want)
 		}
 	}
 }

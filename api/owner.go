@@ -37,7 +37,8 @@ func (s *ownerHandlers) Adopt(w http.ResponseWriter, r *http.Request) (any, erro
 		p.Status = d.Want() // only a status declared by a file can be overridden
 	}
 	changes := &spec.Changes{Declare: []spec.Declare{{Pipeline: p, Owner: owner, Origin: "adopted by " + by}},
-		Events: []spec.Event{{Pipeline: d.Pipeline.ID, File: cmp.Or(owner.Path, d.Owner.Path), Type: "normal", Reason: "Adopted", Message: by + " takes it over"}}}
+		Events: []spec.Event{{Pipeline: d.Pipeline.ID, File: cmp.Or(owner.Path, d.Owner.Path), Type: "normal",
+			Reason: "Adopted", Message: by + " takes it over"}}}
 	if err := s.Desired.Apply(r.Context(), changes, map[string]*spec.Declaration{d.Pipeline.ID: d}); err != nil {
 		return nil, conflict(err)
 	}
@@ -50,14 +51,16 @@ func (s *ownerHandlers) newOwner(r *http.Request, d *spec.Declaration, body *res
 	switch body.Owner {
 	case spec.OwnerFile, "":
 		if d.Owner.Kind == spec.OwnerFile {
-			return spec.Owner{}, rest.Errorf(rest.FailedPrecondition, spec.CodeInvalid, "pipeline %q belongs to %s already", d.Pipeline.ID, d.Owner.Path).
+			return spec.Owner{}, rest.Errorf(rest.FailedPrecondition, spec.CodeInvalid,
+				"pipeline %q belongs to %s already", d.Pipeline.ID, d.Owner.Path).
 				With("configPath", "owner").Suggest("to have another file declare it, move it there")
 		}
 		path, err := s.declaring(r, d.Pipeline.ID, body.Path)
 		return spec.Owner{Kind: spec.OwnerFile, Path: path}, err
 	case spec.OwnerAPI:
 		if d.Owner.Kind == spec.OwnerAPI {
-			return spec.Owner{}, rest.Errorf(rest.FailedPrecondition, spec.CodeInvalid, "pipeline %q belongs to the API already", d.Pipeline.ID).With("configPath", "owner")
+			return spec.Owner{}, rest.Errorf(rest.FailedPrecondition, spec.CodeInvalid,
+				"pipeline %q belongs to the API already", d.Pipeline.ID).With("configPath", "owner")
 		}
 		return spec.Owner{Kind: spec.OwnerAPI}, nil
 	}
@@ -67,7 +70,8 @@ func (s *ownerHandlers) newOwner(r *http.Request, d *spec.Declaration, body *res
 // conflict converts ErrStale to an error for the client.
 func conflict(err error) error {
 	if errors.Is(err, errStale) {
-		return rest.Errorf(rest.Aborted, rest.ReasonChanged, "another client changed it in the meantime").Suggest("try again")
+		return rest.Errorf(rest.Aborted, rest.ReasonChanged,
+			"another client changed it in the meantime").Suggest("try again")
 	}
 	return err
 }
@@ -91,5 +95,6 @@ func (s *ownerHandlers) declaring(r *http.Request, id, path string) (string, err
 		return "", rest.Errorf(rest.FailedPrecondition, rest.ReasonNoFile, "no file declares pipeline %q", id).
 			Suggest("write it to a file first: POST /v1/pipelines/%s/export shows what to write", id)
 	}
-	return "", fieldError(spec.CodeRequired, "path", fmt.Sprintf("%d files declare pipeline %q: say which one takes it over", len(paths), id))
+	return "", fieldError(spec.CodeRequired, "path",
+		fmt.Sprintf("%d files declare pipeline %q: say which one takes it over", len(paths), id))
 }

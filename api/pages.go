@@ -116,7 +116,8 @@ func (s *pageHandlers) Content(_ http.ResponseWriter, r *http.Request) (any, err
 	}
 	known := slices.ContainsFunc(files, func(f spec.FileState) bool { return f.Path == path })
 	if !known || s.Insight.ReadFile == nil {
-		return nil, rest.Errorf(rest.NotFound, rest.ReasonNotFound, "there is no pipeline file %.200q", path).With("configPath", "path")
+		return nil, rest.Errorf(rest.NotFound, rest.ReasonNotFound, "there is no pipeline file %.200q",
+			path).With("configPath", "path")
 	}
 	content, err := s.Insight.ReadFile(path)
 	if err != nil {
@@ -132,7 +133,8 @@ func (s *pageHandlers) Edit(w http.ResponseWriter, r *http.Request) (any, error)
 		return nil, err
 	}
 	file := spec.ParseExport([]byte(body.Content))
-	answer := rest.EditorAnswer{Problems: []spec.Problem{}, Completions: []rest.Completion{}, Documents: []rest.PipelineDocument{}}
+	answer := rest.EditorAnswer{Problems: []spec.Problem{}, Completions: []rest.Completion{},
+		Documents: []rest.PipelineDocument{}}
 	answer.Problems = append(answer.Problems, file.Problems...)
 	for i := range file.Pipelines {
 		p := &file.Pipelines[i]

@@ -23,10 +23,13 @@ func TestWatch(t *testing.T) {
 	server := httptest.NewServer(s.Handler())
 	t.Cleanup(server.Close)
 	lines := follow(t, server.URL+"/v1/watch", "reader")
-	for _, want := range []string{"event: session", `{"role":"read"}`, "event: statuses", `"all":true`, "event: files", "orders.yaml", "event: rates"} {
+	for _, want := range []string{"event: session", `{"role":"read"}`, "event: statuses", `"all":true`, "event: files",
+		"orders.yaml", "event: rates"} {
 		lines.until(t, want)
 	}
-	err := w.ApplyIf(t.Context(), &spec.Changes{Declare: []spec.Declare{{Pipeline: pipelineOf("late", spec.StatusRunning), Owner: spec.Owner{Kind: spec.OwnerAPI}}}}, nil)
+	err := w.ApplyIf(t.Context(),
+		&spec.Changes{Declare: []spec.Declare{{Pipeline: pipelineOf("late", spec.StatusRunning),
+			Owner: spec.Owner{Kind: spec.OwnerAPI}}}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,12 +97,15 @@ func TestEditorHelps(t *testing.T) {
 		}
 		return a
 	}
-	const text = "version: \"2.2\"\npipelines:\n  - id: p\n    connectors:\n      - id: in\n        type: source\n        plugin: bad\n        settings: {password: '***'}\n      - {id: out, type: destination, plugin: log}\n"
+	const text = "version: \"2.2\"\npipelines:\n  - id: p\n    connectors:\n      - id: in\n        type: source\n   " +
+		"     plugin: bad\n        settings: {password: '***'}\n      - {id: out, type: destination, plugin: log}\n"
 	a := ask(text, 0, 0)
-	if len(a.Problems) != 1 || a.Problems[0].Line != 7 || a.Problems[0].Column != 17 || a.Problems[0].File != "p.yaml" || a.Problems[0].Message != "is bad" {
+	if len(a.Problems) != 1 || a.Problems[0].Line != 7 || a.Problems[0].Column != 17 ||
+		a.Problems[0].File != "p.yaml" || a.Problems[0].Message != "is bad" {
 		t.Errorf("problems are %+v", a.Problems)
 	}
-	if len(a.Documents) != 1 || a.Documents[0].ID != "p" || a.Documents[0].Connectors[0].Settings["password"] != rest.Redacted || len(a.Completions) != 0 {
+	if len(a.Documents) != 1 || a.Documents[0].ID != "p" ||
+		a.Documents[0].Connectors[0].Settings["password"] != rest.Redacted || len(a.Completions) != 0 {
 		t.Errorf("the answer is %+v", a)
 	}
 	a = ask(strings.Replace(text, "type: source", "type: sauce", 1), 3, 5)
@@ -119,7 +125,8 @@ func TestFileContent(t *testing.T) {
 	s.ReadToken, s.AdminToken = "reader", "admin"
 	h := s.Handler()
 	got := do(h, "GET", "/v1/files/content?path=orders.yaml", "", "Authorization", "Bearer admin")
-	if got.status != 200 || strings.Contains(string(got.body), "hunter2") || !strings.Contains(string(got.body), "password: ***") {
+	if got.status != 200 || strings.Contains(string(got.body), "hunter2") ||
+		!strings.Contains(string(got.body), "password: ***") {
 		t.Errorf("%d %s", got.status, got.body)
 	}
 	for _, path := range []string{"/etc/passwd", "../conduit.db", "other.yaml", ""} {
@@ -127,7 +134,8 @@ func TestFileContent(t *testing.T) {
 			t.Errorf("%q: %d %s", path, got.status, got.body)
 		}
 	}
-	if got := do(h, "GET", "/v1/files/content?path=orders.yaml", "", "Authorization", "Bearer reader"); got.status != 403 {
+	if got := do(h, "GET", "/v1/files/content?path=orders.yaml", "", "Authorization",
+		"Bearer reader"); got.status != 403 {
 		t.Errorf("a reader gets %d %s", got.status, got.body)
 	}
 }
@@ -135,18 +143,21 @@ func TestFileContent(t *testing.T) {
 // Processors are checked when they are created: the plugin, and each setting.
 func TestProcessorsAreCheckedWhenCreated(t *testing.T) {
 	w := newWorld(t)
-	err := w.ApplyIf(t.Context(), &spec.Changes{Declare: []spec.Declare{{Pipeline: pipelineOf("p", spec.StatusStopped), Owner: spec.Owner{Kind: spec.OwnerAPI}}}}, nil)
+	err := w.ApplyIf(t.Context(), &spec.Changes{Declare: []spec.Declare{{Pipeline: pipelineOf("p", spec.StatusStopped),
+		Owner: spec.Owner{Kind: spec.OwnerAPI}}}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	h := newServer(w).Handler()
 	create := func(plugin, settings string) call {
-		return do(h, "POST", "/v1/processors", `{"plugin":"`+plugin+`","parent":{"type":"TYPE_PIPELINE","id":"p"},"config":{"settings":{`+settings+`}}}`)
+		return do(h, "POST", "/v1/processors",
+			`{"plugin":"`+plugin+`","parent":{"type":"TYPE_PIPELINE","id":"p"},"config":{"settings":{`+settings+`}}}`)
 	}
 	if got := create("nonexistent", ""); got.status != 404 || got.reason() != "processor.plugin_not_found" {
 		t.Errorf("an unknown plugin: %d %s", got.status, got.body)
 	}
-	if got := create("field.set", `"bad":"x"`); got.status != 400 || rest.ParseError(got.status, got.body).Metadata["configPath"] != "config.settings.bad" {
+	if got := create("field.set", `"bad":"x"`); got.status != 400 ||
+		rest.ParseError(got.status, got.body).Metadata["configPath"] != "config.settings.bad" {
 		t.Errorf("a bad setting: %d %s", got.status, got.body)
 	}
 	if got := create("field.set", `"field":".Key"`); got.status != 200 {

@@ -15,33 +15,50 @@ func (*Server) pipelineRoutes(base shared) []route {
 	runs := &runHandlers{shared: base}
 	dlq := &dlqHandlers{shared: base}
 	return []route{
-		{operation{Method: get, Path: "/v1/pipelines", ID: "listPipelines", Tag: "pipelines", Summary: "List pipelines", Query: []param{nameParam},
+		{operation{Method: get, Path: "/v1/pipelines", ID: "listPipelines", Tag: "pipelines", Summary: "List pipelines",
+			Query:    []param{nameParam},
 			Response: list(examplePipeline), Errors: []int{400}}, pipelines.List, guard.Read, nil},
-		{operation{Method: post, Path: "/v1/pipelines", ID: "createPipeline", Tag: "pipelines", Summary: "Create a pipeline",
+		{operation{Method: post, Path: "/v1/pipelines", ID: "createPipeline", Tag: "pipelines",
+			Summary:     "Create a pipeline",
 			Description: "The pipeline is stopped and empty. The id may be chosen.", Headers: postHeaders,
-			Request: requestPipeline, Answer: generation, Response: examplePipeline, Errors: []int{400, 409}}, pipelines.Create, guard.Admin, nil},
-		{operation{Method: get, Path: "/v1/pipelines/{id}", ID: "getPipeline", Tag: "pipelines", Summary: "Get a pipeline",
-			Answer: generation, Response: examplePipeline, Errors: []int{404}}, pipelines.Get, guard.Read, nil},
-		{operation{Method: put, Path: "/v1/pipelines/{id}", ID: "updatePipeline", Tag: "pipelines", Summary: "Change name and description", Headers: ifMatch,
-			Request: requestPipeline, Answer: generation, Response: examplePipeline, Errors: []int{400, 404, 409, 412}}, pipelines.Update, guard.Admin, nil},
-		{operation{Method: remove, Path: "/v1/pipelines/{id}", ID: "deletePipeline", Tag: "pipelines", Summary: "Delete a pipeline that is stopped and empty",
-			Query: waits, Headers: ifMatch, Response: empty, Errors: []int{400, 404, 409, 412}}, pipelines.Delete, guard.Admin, nil},
-		{operation{Method: post, Path: "/v1/pipelines/{id}/start", ID: "startPipeline", Tag: "pipelines", Summary: "Start all connectors of a pipeline",
-			Description: "Answers when the pipeline runs, or with the reason why it does not. The pipeline of a file runs until the file changes.",
-			Query:       waits, Headers: actHeaders, Answer: generation, Response: empty,
-			Errors: []int{400, 404, 409, 412, 504}}, runs.Start, guard.Admin, nil},
-		{operation{Method: post, Path: "/v1/pipelines/{id}/stop", ID: "stopPipeline", Tag: "pipelines", Summary: "Stop all connectors of a pipeline",
-			Description: "Answers when all outstanding records are settled and the connectors are closed. With force, outstanding records are not waited for, and delivered again.",
-			Query:       waits, Headers: actHeaders, Request: exampleStop, Optional: true, Answer: generation,
-			Response: empty, Errors: []int{400, 404, 409, 412, 504}}, runs.Stop, guard.Admin, nil},
-		{operation{Method: post, Path: "/v1/pipelines/{id}/restart", ID: "restartPipeline", Tag: "pipelines", Summary: "Stop a pipeline and start it again",
+			Request: requestPipeline, Answer: generation, Response: examplePipeline, Errors: []int{400, 409}},
+			pipelines.Create, guard.Admin, nil},
+		{operation{Method: get, Path: "/v1/pipelines/{id}", ID: "getPipeline", Tag: "pipelines",
+			Summary: "Get a pipeline",
+			Answer:  generation, Response: examplePipeline, Errors: []int{404}}, pipelines.Get, guard.Read, nil},
+		{operation{Method: put, Path: "/v1/pipelines/{id}", ID: "updatePipeline", Tag: "pipelines",
+			Summary: "Change name and description", Headers: ifMatch,
+			Request: requestPipeline, Answer: generation, Response: examplePipeline, Errors: []int{400, 404, 409, 412}},
+			pipelines.Update, guard.Admin, nil},
+		{operation{Method: remove, Path: "/v1/pipelines/{id}", ID: "deletePipeline", Tag: "pipelines",
+			Summary: "Delete a pipeline that is stopped and empty",
+			Query:   waits, Headers: ifMatch, Response: empty, Errors: []int{400, 404, 409, 412}}, pipelines.Delete,
+			guard.Admin, nil},
+		{operation{Method: post, Path: "/v1/pipelines/{id}/start", ID: "startPipeline", Tag: "pipelines",
+			Summary: "Start all connectors of a pipeline",
+			Description: "Answers when the pipeline runs, or with the reason why it does not. The pipeline of a file " +
+				"runs until the file changes.",
 			Query: waits, Headers: actHeaders, Answer: generation, Response: empty,
+			Errors: []int{400, 404, 409, 412, 504}}, runs.Start, guard.Admin, nil},
+		{operation{Method: post, Path: "/v1/pipelines/{id}/stop", ID: "stopPipeline", Tag: "pipelines",
+			Summary: "Stop all connectors of a pipeline",
+			Description: "Answers when all outstanding records are settled and the connectors are closed. With " +
+				"force, outstanding records are not waited for, and delivered again.",
+			Query: waits, Headers: actHeaders, Request: exampleStop, Optional: true, Answer: generation,
+			Response: empty, Errors: []int{400, 404, 409, 412, 504}}, runs.Stop, guard.Admin, nil},
+		{operation{Method: post, Path: "/v1/pipelines/{id}/restart", ID: "restartPipeline", Tag: "pipelines",
+			Summary: "Stop a pipeline and start it again",
+			Query:   waits, Headers: actHeaders, Answer: generation, Response: empty,
 			Errors: []int{400, 404, 409, 412, 504}}, runs.Restart, guard.Admin, nil},
-		{operation{Method: get, Path: "/v1/pipelines/{id}/dead-letter-queue", ID: "getDLQ", Tag: "pipelines", Summary: "Get the dead-letter queue",
+		{operation{Method: get, Path: "/v1/pipelines/{id}/dead-letter-queue", ID: "getDLQ", Tag: "pipelines",
+			Summary:  "Get the dead-letter queue",
 			Response: exampleDLQ, Errors: []int{404}}, dlq.Get, guard.Read, nil},
-		{operation{Method: put, Path: "/v1/pipelines/{id}/dead-letter-queue", ID: "updateDLQ", Tag: "pipelines", Summary: "Replace the dead-letter queue",
-			Description: "What is left out has the defaults of pipeline files: the log plugin, a window of 1, a threshold of 0.",
-			Query:       live, Headers: ifMatch, Request: requestDLQ, Answer: generation, Response: exampleDLQ, Errors: []int{400, 404, 409, 412}}, dlq.Update, guard.Admin, nil},
+		{operation{Method: put, Path: "/v1/pipelines/{id}/dead-letter-queue", ID: "updateDLQ", Tag: "pipelines",
+			Summary: "Replace the dead-letter queue",
+			Description: "What is left out has the defaults of pipeline files: the log plugin, a window of 1, a " +
+				"threshold of 0.",
+			Query: live, Headers: ifMatch, Request: requestDLQ, Answer: generation, Response: exampleDLQ,
+			Errors: []int{400, 404, 409, 412}}, dlq.Update, guard.Admin, nil},
 	}
 }
 
@@ -79,7 +96,8 @@ func (s *pipelineHandlers) Create(w http.ResponseWriter, r *http.Request) (any, 
 	if body.Config.Name == "" {
 		return nil, nameMissing()
 	}
-	p := &spec.Pipeline{ID: identify(body.ID, ""), Status: spec.StatusStopped, Name: body.Config.Name, Description: body.Config.Description, Labels: body.Config.Labels}
+	p := &spec.Pipeline{ID: identify(body.ID, ""), Status: spec.StatusStopped, Name: body.Config.Name,
+		Description: body.Config.Description, Labels: body.Config.Labels}
 	spec.Normalize(p)
 	if err := validate(p, within("")); err != nil {
 		return nil, err
@@ -87,7 +105,8 @@ func (s *pipelineHandlers) Create(w http.ResponseWriter, r *http.Request) (any, 
 	if err := s.vacant(r, p.ID); err != nil {
 		return nil, err
 	}
-	changes := &spec.Changes{Declare: []spec.Declare{{Pipeline: *p, Owner: spec.Owner{Kind: spec.OwnerAPI}, Origin: origin}}}
+	changes := &spec.Changes{Declare: []spec.Declare{{Pipeline: *p, Owner: spec.Owner{Kind: spec.OwnerAPI},
+		Origin: origin}}}
 	err := s.Desired.Apply(r.Context(), changes, map[string]*spec.Declaration{p.ID: nil})
 	if errors.Is(err, errStale) {
 		err = pipelineExists(p.ID)
@@ -154,7 +173,9 @@ func (s *pipelineHandlers) Delete(w http.ResponseWriter, r *http.Request) (any, 
 		if err != nil {
 			return nil, err
 		}
-		return rest.Empty{}, s.wait(w, r, limit, "pipeline "+id+" is being deleted", func() (bool, error) { return s.gone(r, id) })
+		return rest.Empty{}, s.wait(w, r, limit, "pipeline "+id+" is being deleted", func() (bool, error) {
+			return s.gone(r, id)
+		})
 	}
 }
 
@@ -174,10 +195,12 @@ func (s *pipelineHandlers) deletable(r *http.Request, id string) (*spec.Declarat
 	case s.Desired.Active(d):
 		return nil, running(id).Suggest("stop it first")
 	case len(d.Pipeline.Connectors) > 0:
-		return nil, rest.Errorf(rest.FailedPrecondition, rest.ReasonPipelineConnectors, "pipeline %q has %d connectors", id, len(d.Pipeline.Connectors)).
+		return nil, rest.Errorf(rest.FailedPrecondition, rest.ReasonPipelineConnectors, "pipeline %q has %d connectors",
+			id, len(d.Pipeline.Connectors)).
 			Suggest("delete its connectors first")
 	case len(d.Pipeline.Processors) > 0:
-		return nil, rest.Errorf(rest.FailedPrecondition, rest.ReasonPipelineProcessors, "pipeline %q has %d processors", id, len(d.Pipeline.Processors)).
+		return nil, rest.Errorf(rest.FailedPrecondition, rest.ReasonPipelineProcessors, "pipeline %q has %d processors",
+			id, len(d.Pipeline.Processors)).
 			Suggest("delete its processors first")
 	}
 	return d, nil

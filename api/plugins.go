@@ -11,12 +11,19 @@ import (
 func (*Server) pluginRoutes(base shared) []route {
 	plugins := &pluginHandlers{shared: base}
 	return []route{
-		{operation{Method: get, Path: "/v1/connectors/plugins", ID: "listConnectorPlugins", Tag: "plugins", Summary: "List connector plugins and their settings",
-			Query: []param{nameParam}, Response: list(examplePlugin), Errors: []int{400}}, plugins.Connectors, guard.Read, nil},
-		{operation{Method: get, Path: "/v1/processors/plugins", ID: "listProcessorPlugins", Tag: "plugins", Summary: "List processor plugins and their settings",
-			Query: []param{nameParam}, Response: list(exampleProcessorPlugin), Errors: []int{400}}, plugins.Processors, guard.Read, nil},
-		{operation{Method: get, Path: "/v1/plugins", ID: "listPlugins", Tag: "plugins", Summary: "List connector plugins (former path)",
-			Query: []param{nameParam}, Response: list(examplePlugin), Errors: []int{400}}, plugins.Connectors, guard.Read, nil},
+		{operation{Method: get, Path: "/v1/connectors/plugins", ID: "listConnectorPlugins", Tag: "plugins",
+			Summary: "List connector plugins and their settings",
+			Query:   []param{nameParam}, Response: list(examplePlugin), Errors: []int{400}}, plugins.Connectors,
+			guard.Read, nil},
+		{operation{Method: get, Path: "/v1/processors/plugins", ID: "listProcessorPlugins", Tag: "plugins",
+			Summary: "List processor plugins and their settings",
+			Query:   []param{nameParam}, Response: list(exampleProcessorPlugin), Errors: []int{400}},
+			plugins.Processors,
+			guard.Read, nil},
+		{operation{Method: get, Path: "/v1/plugins", ID: "listPlugins", Tag: "plugins",
+			Summary: "List connector plugins (former path)",
+			Query:   []param{nameParam}, Response: list(examplePlugin), Errors: []int{400}}, plugins.Connectors,
+			guard.Read, nil},
 	}
 }
 

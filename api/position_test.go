@@ -27,7 +27,9 @@ func (c checkpoints) Checkpoint(_ context.Context, id string) (*spec.Checkpoint,
 	return &spec.Checkpoint{ConnectorID: id, Plugin: "generator", Position: c.positions[id], Epoch: 1, Sequence: 7}, nil
 }
 
-func (c checkpoints) MoveCheckpoint(_ context.Context, d *spec.Declaration, to spec.Checkpoint, before record.Position, e spec.Event) error {
+func (c checkpoints) MoveCheckpoint(
+	_ context.Context, d *spec.Declaration, to spec.Checkpoint, before record.Position, e spec.Event,
+) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if string(c.positions[to.ConnectorID]) != string(before) || to.PipelineID != d.Pipeline.ID {
@@ -61,7 +63,8 @@ func TestPosition(t *testing.T) {
 		reason, text            string
 	}{
 		{"GET", "still:in", "", "", 200, "", `"position":"NDE=","savedBy":"generator","epoch":1,"records":7`},
-		{"GET", "still:in?to=Mg%3D%3D", "", "", 200, "", `"consequence":"From 2 it delivers again what is between (2 instead of 41)."`},
+		{"GET", "still:in?to=Mg%3D%3D", "", "", 200, "",
+			`"consequence":"From 2 it delivers again what is between (2 instead of 41)."`},
 		{"GET", "still:in?to=", "", "", 200, "", `"consequence":"Without a position it begins`},
 		{"GET", "still:in?to=%21", "", "", 400, spec.CodeInvalid, "base64"},
 		{"GET", "still:none", "", "", 404, rest.ReasonConnectorNotFound, ""},
@@ -77,11 +80,14 @@ func TestPosition(t *testing.T) {
 	} {
 		id, query, _ := strings.Cut(c.id, "?")
 		got := do(h, c.method, "/v1/connectors/"+id+"/position?"+query, c.body, "If-Match", cmp.Or(c.match, "*"))
-		if got.status != c.want || c.reason != "" && got.reason() != c.reason || !strings.Contains(string(got.body), c.text) {
-			t.Errorf("%s %s %.30s: %d %s, want %d %s %s", c.method, c.id, c.body, got.status, got.body, c.want, c.reason, c.text)
+		if got.status != c.want || c.reason != "" && got.reason() != c.reason ||
+			!strings.Contains(string(got.body), c.text) {
+			t.Errorf("%s %s %.30s: %d %s, want %d %s %s", c.method, c.id, c.body, got.status, got.body, c.want,
+				c.reason, c.text)
 		}
 	}
-	if n := len(w.events); n < 2 || w.events[n-2].Message != `source in resumes from "44", no longer from "41"` || w.events[n-1].Reason != "PositionReset" {
+	if n := len(w.events); n < 2 || w.events[n-2].Message != `source in resumes from "44", no longer from "41"` ||
+		w.events[n-1].Reason != "PositionReset" {
 		t.Errorf("events %v", w.events)
 	}
 }
@@ -108,7 +114,8 @@ func TestConsequenceOfMovingAPosition(t *testing.T) {
 		{"fields that there were not", `{"a":1}`, `{"b":1}`, unknown},
 		{
 			"text", "abc", "abd",
-			"From abd " + "it delivers again what is between if that is earlier, and skips it if it is later: " + unknown,
+			"From abd " + "it delivers again what is between if that is earlier, and skips it if it is later: " +
+				unknown,
 		},
 		{"bytes", "\x00\x01", "\x00\x02", "From base64 AAI= it delivers again"},
 		{"bytes that are no text", "1", "\xff", "From base64 /w== "},

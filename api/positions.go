@@ -20,11 +20,13 @@ type Checkpoints interface {
 	// MoveCheckpoint replaces the position of a source of d's pipeline if it still is before, or forgets it when c has
 	// none. Otherwise it returns spec.ErrConflict. No run that has begun can save positions afterwards. The move is
 	// recorded in the history and the events of the pipeline.
-	MoveCheckpoint(ctx context.Context, d *spec.Declaration, c spec.Checkpoint, before record.Position, event spec.Event) error
+	MoveCheckpoint(ctx context.Context, d *spec.Declaration, c spec.Checkpoint, before record.Position,
+		event spec.Event) error
 }
 
 var (
-	examplePosition    = rest.Position{ConnectorID: "orders:shop", PipelineID: "orders", Plugin: "builtin:generator", SavedBy: "builtin:generator", Position: []byte("42"), Epoch: 3, Records: 17}
+	examplePosition = rest.Position{ConnectorID: "orders:shop", PipelineID: "orders", Plugin: "builtin:generator",
+		SavedBy: "builtin:generator", Position: []byte("42"), Epoch: 3, Records: 17}
 	exampleSetPosition = rest.SetPosition{Position: []byte("40")}
 )
 
@@ -34,13 +36,20 @@ func (s *Server) positionRoutes(base shared) []route {
 	const path = "/v1/connectors/{id}/position"
 	return []route{
 		{operation{Method: get, Path: path, ID: "getPosition", Tag: "connectors", Summary: "Get where a source resumes",
-			Query:    []param{{Name: "to", Description: "A position in base64, or nothing for none: has the answer say what moving it there would do.", Example: "NDA="}},
+			Query: []param{{Name: "to",
+				Description: "A position in base64, or nothing for none: has the answer say what moving it there " +
+					"would do.", Example: "NDA="}},
 			Response: examplePosition, Errors: []int{400, 404}}, p.Get, guard.Read, nil},
-		{operation{Method: put, Path: path, ID: "setPosition", Tag: "connectors", Summary: "Have a source resume from another position",
-			Description: "Only while its pipeline is stopped. What is between the positions is delivered again or skipped; nothing checks the position but the plugin, when the pipeline starts.",
-			Headers:     ifMatch, Request: exampleSetPosition, Response: examplePosition, Errors: []int{400, 404, 412}}, p.Set, guard.Admin, nil},
-		{operation{Method: remove, Path: path, ID: "resetPosition", Tag: "connectors", Summary: "Have a source begin anew",
-			Description: "Only while its pipeline is stopped.", Headers: ifMatch, Response: examplePosition, Errors: []int{400, 404, 412}}, p.Reset, guard.Admin, nil},
+		{operation{Method: put, Path: path, ID: "setPosition", Tag: "connectors",
+			Summary: "Have a source resume from another position",
+			Description: "Only while its pipeline is stopped. What is between the positions is delivered again or " +
+				"skipped; nothing checks the position but the plugin, when the pipeline starts.",
+			Headers: ifMatch, Request: exampleSetPosition, Response: examplePosition, Errors: []int{400, 404, 412}},
+			p.Set, guard.Admin, nil},
+		{operation{Method: remove, Path: path, ID: "resetPosition", Tag: "connectors",
+			Summary:     "Have a source begin anew",
+			Description: "Only while its pipeline is stopped.", Headers: ifMatch, Response: examplePosition,
+			Errors: []int{400, 404, 412}}, p.Reset, guard.Admin, nil},
 	}
 }
 
@@ -76,9 +85,11 @@ func (s *positionHandlers) Set(w http.ResponseWriter, r *http.Request) (any, err
 	}
 	switch n := len(body.Position); {
 	case n == 0:
-		return nil, fieldError(spec.CodeRequired, "position", "position is missing; to have the source begin anew, DELETE it")
+		return nil, fieldError(spec.CodeRequired, "position",
+			"position is missing; to have the source begin anew, DELETE it")
 	case n > record.MaxPosition:
-		return nil, fieldError(spec.CodeInvalid, "position", fmt.Sprintf("position has %d bytes, more than %d", n, record.MaxPosition))
+		return nil, fieldError(spec.CodeInvalid, "position",
+			fmt.Sprintf("position has %d bytes, more than %d", n, record.MaxPosition))
 	}
 	return s.move(w, r, body.Position)
 }
@@ -100,7 +111,8 @@ func (s *positionHandlers) move(w http.ResponseWriter, r *http.Request, to recor
 		return nil, err
 	}
 	source := &d.Pipeline.Connectors[at]
-	next := spec.Checkpoint{ConnectorID: d.Pipeline.QualifiedID(source.ID), PipelineID: d.Pipeline.ID, Plugin: source.Plugin, Position: to}
+	next := spec.Checkpoint{ConnectorID: d.Pipeline.QualifiedID(source.ID), PipelineID: d.Pipeline.ID,
+		Plugin: source.Plugin, Position: to}
 	var before record.Position
 	if c != nil {
 		before = c.Position
@@ -128,7 +140,8 @@ func (s *positionHandlers) source(r *http.Request) (d *spec.Declaration, at int,
 		return nil, 0, nil, err
 	}
 	if d.Pipeline.Connectors[at].Type != spec.TypeSource {
-		return nil, 0, nil, rest.Errorf(rest.InvalidArgument, spec.CodeInvalid, "connector %q is a destination: only sources have positions", id)
+		return nil, 0, nil, rest.Errorf(rest.InvalidArgument, spec.CodeInvalid,
+			"connector %q is a destination: only sources have positions", id)
 	}
 	c, err = s.Store.Checkpoint(r.Context(), id)
 	return d, at, c, err
@@ -141,14 +154,16 @@ func (s *positionHandlers) stopped(d *spec.Declaration) error {
 	if d.Want() == spec.StatusStopped && (!known || state.Phase == spec.PhaseStopped) {
 		return nil
 	}
-	return rest.Errorf(rest.FailedPrecondition, rest.ReasonPipelineRunning, "pipeline %q is not stopped: the position of a source can be moved only while nothing reads", id).
+	return rest.Errorf(rest.FailedPrecondition, rest.ReasonPipelineRunning,
+		"pipeline %q is not stopped: the position of a source can be moved only while nothing reads", id).
 		Suggest("stop the pipeline first")
 }
 
 // positionMoved describes the change of the source with this id.
 func positionMoved(d *spec.Declaration, id string, before, after record.Position) spec.Event {
 	e := spec.Event{Pipeline: d.Pipeline.ID, Type: "normal", Reason: "PositionSet",
-		Message: fmt.Sprintf("source %s resumes from %s, no longer from %s", id, positionWords(after), positionWords(before))}
+		Message: fmt.Sprintf("source %s resumes from %s, no longer from %s", id, positionWords(after),
+			positionWords(before))}
 	if after == nil {
 		e.Reason, e.Message = "PositionReset", fmt.Sprintf(
 			"source %s begins anew, and no longer resumes from %s", id, positionWords(before),
@@ -172,10 +187,13 @@ func checkpointTag(c *spec.Checkpoint) string {
 	return etag(c.Position)
 }
 
-func (s *positionHandlers) present(w http.ResponseWriter, d *spec.Declaration, at int, c *spec.Checkpoint) rest.Position {
+func (s *positionHandlers) present(
+	w http.ResponseWriter, d *spec.Declaration, at int, c *spec.Checkpoint,
+) rest.Position {
 	w.Header().Set("ETag", checkpointTag(c))
 	source := &d.Pipeline.Connectors[at]
-	body := rest.Position{ConnectorID: d.Pipeline.QualifiedID(source.ID), PipelineID: d.Pipeline.ID, Plugin: source.Plugin}
+	body := rest.Position{ConnectorID: d.Pipeline.QualifiedID(source.ID), PipelineID: d.Pipeline.ID,
+		Plugin: source.Plugin}
 	if c != nil {
 		body.Position, body.Epoch, body.Records, body.SavedBy = c.Position, c.Epoch, c.Sequence, c.Plugin
 	}

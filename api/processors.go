@@ -29,19 +29,32 @@ func shownProcessor(view *view, d *spec.Declaration, c processorChain, i int) re
 func (s *Server) processorRoutes(base shared) []route {
 	processors := &processorHandlers{shared: base}
 	return []route{
-		{operation{Method: get, Path: "/v1/processors", ID: "listProcessors", Tag: "processors", Summary: "List processors",
-			Query: []param{{Name: "parentIds", Description: "only those of this pipeline or connector; may be repeated"}}, Response: list(exampleProcessor)}, processors.List, guard.Read, nil},
-		{operation{Method: post, Path: "/v1/processors", ID: "createProcessor", Tag: "processors", Summary: "Create a processor, the last of its parent",
-			Query: live, Headers: postHeaders, Request: requestProcessor, Answer: generation, Response: exampleProcessor, Errors: []int{400, 404, 409}}, processors.Create, guard.Admin, nil},
-		{operation{Method: get, Path: "/v1/processors/{id}", ID: "getProcessor", Tag: "processors", Summary: "Get a processor",
+		{operation{Method: get, Path: "/v1/processors", ID: "listProcessors", Tag: "processors",
+			Summary: "List processors",
+			Query: []param{{Name: "parentIds",
+				Description: "only those of this pipeline or connector; may be repeated"}},
+			Response: list(exampleProcessor)}, processors.List, guard.Read, nil},
+		{operation{Method: post, Path: "/v1/processors", ID: "createProcessor", Tag: "processors",
+			Summary: "Create a processor, the last of its parent",
+			Query:   live, Headers: postHeaders, Request: requestProcessor, Answer: generation,
+			Response: exampleProcessor, Errors: []int{400, 404, 409}}, processors.Create, guard.Admin, nil},
+		{operation{Method: get, Path: "/v1/processors/{id}", ID: "getProcessor", Tag: "processors",
+			Summary:  "Get a processor",
 			Response: exampleProcessor, Errors: []int{404}}, processors.Get, guard.Read, nil},
-		{operation{Method: put, Path: "/v1/processors/{id}", ID: "updateProcessor", Tag: "processors", Summary: "Replace settings and condition of a processor",
-			Description: "Without plugin, condition or workers they stay as they are, and settings that are *** keep their value.",
-			Query:       live, Headers: ifMatch, Request: updateProcessor, Answer: generation, Response: exampleProcessor, Errors: []int{400, 404, 409, 412}}, processors.Update, guard.Admin, nil},
-		{operation{Method: remove, Path: "/v1/processors/{id}", ID: "deleteProcessor", Tag: "processors", Summary: "Delete a processor",
-			Query: live, Headers: ifMatch, Answer: generation, Response: empty, Errors: []int{400, 404, 409, 412}}, processors.Delete, guard.Admin, nil},
-		{inspection("/v1/processors/{id}/inspect-in", "inspectProcessorIn", "processors", "See the records that a processor is given"), s.inspectProcessor(InspectIn), guard.Read, nil},
-		{inspection("/v1/processors/{id}/inspect-out", "inspectProcessorOut", "processors", "See what a processor lets go on"), s.inspectProcessor(InspectOut), guard.Read, nil},
+		{operation{Method: put, Path: "/v1/processors/{id}", ID: "updateProcessor", Tag: "processors",
+			Summary: "Replace settings and condition of a processor",
+			Description: "Without plugin, condition or workers they stay as they are, and settings that are *** keep " +
+				"their value.",
+			Query: live, Headers: ifMatch, Request: updateProcessor, Answer: generation,
+			Response: exampleProcessor, Errors: []int{400, 404, 409, 412}}, processors.Update, guard.Admin, nil},
+		{operation{Method: remove, Path: "/v1/processors/{id}", ID: "deleteProcessor", Tag: "processors",
+			Summary: "Delete a processor",
+			Query:   live, Headers: ifMatch, Answer: generation, Response: empty, Errors: []int{400, 404, 409, 412}},
+			processors.Delete, guard.Admin, nil},
+		{inspection("/v1/processors/{id}/inspect-in", "inspectProcessorIn", "processors",
+			"See the records that a processor is given"), s.inspectProcessor(InspectIn), guard.Read, nil},
+		{inspection("/v1/processors/{id}/inspect-out", "inspectProcessorOut", "processors",
+			"See what a processor lets go on"), s.inspectProcessor(InspectOut), guard.Read, nil},
 	}
 }
 
@@ -67,7 +80,9 @@ func (s *processorHandlers) List(_ http.ResponseWriter, r *http.Request) (any, e
 }
 
 // present answers with the processor id of d and its ETag.
-func (s *processorHandlers) present(w http.ResponseWriter, r *http.Request, d *spec.Declaration, id string) (any, error) {
+func (s *processorHandlers) present(
+	w http.ResponseWriter, r *http.Request, d *spec.Declaration, id string,
+) (any, error) {
 	c, i, ok := processorIn(&d.Pipeline, id)
 	if !ok { // another change was faster
 		return nil, processorNotFound(id)
@@ -106,7 +121,8 @@ func (s *processorHandlers) parentPipeline(r *http.Request, parent rest.Parent) 
 		d, _, err := s.Desired.Connector(r.Context(), parent.ID)
 		return d, about(err, "parent.id")
 	}
-	return nil, fieldError(rest.ReasonProcessorParent, "parent.type", "parent.type must be TYPE_PIPELINE or TYPE_CONNECTOR, not "+strconv.Quote(string(parent.Type)))
+	return nil, fieldError(rest.ReasonProcessorParent, "parent.type",
+		"parent.type must be TYPE_PIPELINE or TYPE_CONNECTOR, not "+strconv.Quote(string(parent.Type)))
 }
 
 // Create adds a processor to a pipeline or a connector.
@@ -123,7 +139,8 @@ func (s *processorHandlers) Create(w http.ResponseWriter, r *http.Request) (any,
 	if err != nil {
 		return nil, err
 	}
-	added := spec.Processor{ID: identify(body.ID, body.Parent.ID), Plugin: cmp.Or(body.Plugin, body.Type), Condition: body.Condition, Settings: settings, Workers: body.Config.Workers}
+	added := spec.Processor{ID: identify(body.ID, body.Parent.ID), Plugin: cmp.Or(body.Plugin, body.Type),
+		Condition: body.Condition, Settings: settings, Workers: body.Config.Workers}
 	id := body.Parent.ID + ":" + added.ID
 	e := &edit{ID: d.Pipeline.ID, Of: d}
 	e.Apply = func(p *spec.Pipeline) error {
@@ -146,7 +163,9 @@ func (s *processorHandlers) Create(w http.ResponseWriter, r *http.Request) (any,
 }
 
 // change changes the processor with the qualified id, and returns the resulting declaration.
-func (s *processorHandlers) change(w http.ResponseWriter, r *http.Request, id string, apply func(c processorChain, i int) error) (*spec.Declaration, error) {
+func (s *processorHandlers) change(
+	w http.ResponseWriter, r *http.Request, id string, apply func(c processorChain, i int) error,
+) (*spec.Declaration, error) {
 	d, _, _, err := s.Desired.Processor(r.Context(), id)
 	if err != nil {
 		return nil, err

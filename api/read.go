@@ -23,8 +23,8 @@ const (
 	maxDepth = 64
 )
 
-// readJSON reads the JSON body of r into v, a pointer to a struct. An empty body leaves v unchanged. Ambiguous bodies are
-// refused: unknown fields, duplicate fields, and text that is no UTF-8.
+// readJSON reads the JSON body of r into v, a pointer to a struct. An empty body leaves v unchanged. Ambiguous bodies
+// are refused: unknown fields, duplicate fields, and text that is no UTF-8.
 func readJSON(w http.ResponseWriter, r *http.Request, v any) error {
 	body, err := readBody(w, r)
 	if err != nil || len(bytes.TrimSpace(body)) == 0 {
@@ -71,7 +71,8 @@ func checkMedia(r *http.Request, also ...string) error {
 		return nil
 	}
 	if e := r.Header.Get("Content-Encoding"); e != "" && e != "identity" {
-		return rest.Errorf(rest.UnsupportedMedia, rest.ReasonMediaType, "bodies with Content-Encoding %.40q are not read", e)
+		return rest.Errorf(rest.UnsupportedMedia, rest.ReasonMediaType,
+			"bodies with Content-Encoding %.40q are not read", e)
 	}
 	if !fromBrowser(r) {
 		return nil
@@ -103,7 +104,8 @@ func notJSON(also ...string) *rest.Error {
 		return rest.Errorf(rest.UnsupportedMedia, rest.ReasonMediaType, "the body must be JSON").
 			Suggest("send the header Content-Type: application/json")
 	}
-	return rest.Errorf(rest.UnsupportedMedia, rest.ReasonMediaType, "the body must be application/json or %s", strings.Join(also, " or ")).
+	return rest.Errorf(rest.UnsupportedMedia, rest.ReasonMediaType, "the body must be application/json or %s",
+		strings.Join(also, " or ")).
 		Suggest("send the header Content-Type: %s", also[0])
 }
 
@@ -139,12 +141,14 @@ func decodeError(body []byte, err error) error {
 	case errors.As(err, &mistyped):
 		return wrongType(strings.TrimPrefix(mistyped.Field, "Processor."), mistyped.Type, mistyped.Value) // embedded
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return rest.Errorf(rest.InvalidArgument, rest.ReasonParse, "the JSON ends too early, in line %d", 1+bytes.Count(body, []byte("\n")))
+		return rest.Errorf(rest.InvalidArgument, rest.ReasonParse, "the JSON ends too early, in line %d",
+			1+bytes.Count(body, []byte("\n")))
 	case errors.As(err, &syntax):
 		errors.As(json.Unmarshal(body, new(json.RawMessage)), &syntax) // it reports the exact place
 		read := body[:min(max(syntax.Offset-1, 0), int64(len(body)))]  // the faulty character is the next one
 		line, column := 1+bytes.Count(read, []byte("\n")), len(read)-bytes.LastIndexByte(read, '\n')
-		return rest.Errorf(rest.InvalidArgument, rest.ReasonParse, "the body is no JSON: line %d, column %d: %v", line, column, err)
+		return rest.Errorf(rest.InvalidArgument, rest.ReasonParse, "the body is no JSON: line %d, column %d: %v", line,
+			column, err)
 	}
 	return rest.Errorf(rest.InvalidArgument, rest.ReasonParse, "the body is not what it should be: %v", err)
 }
@@ -165,7 +169,8 @@ func about(err error, field string) error {
 }
 
 func wrongType(field string, want reflect.Type, got string) error {
-	return fieldError(spec.CodeInvalid, field, fmt.Sprintf("%s must be %s, not %s", cmp.Or(field, "the body"), typeName(want), got))
+	return fieldError(spec.CodeInvalid, field,
+		fmt.Sprintf("%s must be %s, not %s", cmp.Or(field, "the body"), typeName(want), got))
 }
 
 func typeName(t reflect.Type) string {
@@ -194,7 +199,8 @@ type walker struct {
 // value reads a value. t is nil where any value is allowed.
 func (w *walker) value(path string, t reflect.Type, depth int) error {
 	if depth > maxDepth {
-		return rest.Errorf(rest.InvalidArgument, rest.ReasonParse, "%.80s: the JSON is nested more than %d deep", path, maxDepth)
+		return rest.Errorf(rest.InvalidArgument, rest.ReasonParse, "%.80s: the JSON is nested more than %d deep", path,
+			maxDepth)
 	}
 	token, err := w.Token()
 	if err != nil {
@@ -232,7 +238,8 @@ func suits(token json.Token, t reflect.Type) bool {
 	}
 	switch token := token.(type) {
 	case json.Delim:
-		return (token == '[') == (t.Kind() == reflect.Slice) && (token == '{') == (t.Kind() == reflect.Struct || t.Kind() == reflect.Map)
+		return (token == '[') == (t.Kind() == reflect.Slice) &&
+			(token == '{') == (t.Kind() == reflect.Struct || t.Kind() == reflect.Map)
 	case string:
 		return t.Kind() == reflect.String || t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Uint8
 	case bool:

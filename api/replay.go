@@ -44,8 +44,10 @@ func (s *deadLetterHandlers) Replay(w http.ResponseWriter, r *http.Request) (any
 	}
 	status, err := s.Replays.Start(r.Context(), id, body)
 	if errors.Is(err, spec.ErrConflict) {
-		return nil, rest.Errorf(rest.Aborted, rest.ReasonPipelineRunning, "dead letters of pipeline %q are being replayed already", id).
-			With("pipelineId", id).Suggest("wait until that has ended, or DELETE /v1/pipelines/%s/dead-letter-replay", id)
+		return nil, rest.Errorf(rest.Aborted, rest.ReasonPipelineRunning,
+			"dead letters of pipeline %q are being replayed already", id).
+			With("pipelineId", id).Suggest("wait until that has ended, or DELETE /v1/pipelines/%s/dead-letter-replay",
+			id)
 	}
 	return answer(status, err)
 }
@@ -69,7 +71,8 @@ func (s *deadLetterHandlers) replay(r *http.Request, of func(id string) (rest.Re
 	}
 	status, ok, err := of(r.PathValue("id"))
 	if err == nil && !ok {
-		return nil, rest.Errorf(rest.NotFound, rest.ReasonNotFound, "no dead letters of pipeline %.200q were replayed since the agent started", r.PathValue("id"))
+		return nil, rest.Errorf(rest.NotFound, rest.ReasonNotFound,
+			"no dead letters of pipeline %.200q were replayed since the agent started", r.PathValue("id"))
 	}
 	return answer(status, err)
 }

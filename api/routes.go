@@ -185,26 +185,32 @@ var document = sync.OnceValue(func() []byte {
 	}
 	return openAPI("conduit API", "v1",
 		"Pipelines, connectors and processors of a conduit agent, their state, and the records that pass. "+
-			"Lists are in the order of ids. Errors have the form of google.rpc.Status. ?pretty indents every answer.", all, pathIDs, failures, rest.Values)
+			"Lists are in the order of ids. Errors have the form of google.rpc.Status. ?pretty indents every answer.",
+		all, pathIDs, failures, rest.Values)
 })
 
 // pathIDs describes the parameters in paths.
 var pathIDs = map[string]param{
-	"/v1/pipelines/{id}":                       {Description: "id of the pipeline", Example: exampleRates.ID},
-	"/v1/connectors/{id}":                      {Description: "id of the connector, with that of its pipeline", Example: exampleConnector.ID},
-	"/v1/processors/{id}":                      {Description: "id of the processor, with those of its parents", Example: exampleProcessor.ID},
-	"/v1/pipelines/{id}/dead-letters/{letter}": {Description: "number of the dead letter", Example: strconv.FormatInt(exampleDeadLetter.ID, 10)},
+	"/v1/pipelines/{id}": {Description: "id of the pipeline", Example: exampleRates.ID},
+	"/v1/connectors/{id}": {Description: "id of the connector, with that of its pipeline",
+		Example: exampleConnector.ID},
+	"/v1/processors/{id}": {Description: "id of the processor, with those of its parents",
+		Example: exampleProcessor.ID},
+	"/v1/pipelines/{id}/dead-letters/{letter}": {Description: "number of the dead letter",
+		Example: strconv.FormatInt(exampleDeadLetter.ID, 10)},
 }
 
 // documented returns the operation of a route with the errors common to all routes.
 func documented(rt *route) operation {
 	o := rt.operation
-	errors := []int{http.StatusForbidden, http.StatusMisdirectedRequest, http.StatusInternalServerError, http.StatusServiceUnavailable}
+	errors := []int{http.StatusForbidden, http.StatusMisdirectedRequest, http.StatusInternalServerError,
+		http.StatusServiceUnavailable}
 	if rt.need > guard.None {
 		errors = append(errors, http.StatusUnauthorized, http.StatusTooManyRequests)
 	}
 	if o.Request != nil {
-		errors = append(errors, http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType)
+		errors = append(errors, http.StatusBadRequest, http.StatusRequestEntityTooLarge,
+			http.StatusUnsupportedMediaType)
 	}
 	errors = append(errors, o.Errors...)
 	slices.Sort(errors)

@@ -83,7 +83,8 @@ func TestSecretValues(t *testing.T) {
 		p.Connectors[0].Settings = map[string]string{"sdk.value": value}
 		w.fromFile("p.yaml", p)
 		h := newServer(w).Handler()
-		settings := do(h, "GET", "/v1/connectors/p:gen", "").decode(t)["config"].(map[string]any)["settings"].(map[string]any)
+		settings := do(h, "GET", "/v1/connectors/p:gen",
+			"").decode(t)["config"].(map[string]any)["settings"].(map[string]any)
 		if shown := settings["sdk.value"]; shown != map[bool]string{true: rest.Redacted, false: value}[hidden] {
 			t.Errorf("%q is shown as %q", value, shown)
 		}
@@ -97,14 +98,16 @@ func TestSecretValues(t *testing.T) {
 func TestSecretNames(t *testing.T) {
 	w := newWorld(t)
 	p := pipelineOf("p", spec.StatusStopped)
-	names := map[string]bool{"password": true, "db.pass": true, "sasl.userPass": true, "headers.Authorization": true, "awsSecretAccessKey": true, "key": true,
+	names := map[string]bool{"password": true, "db.pass": true, "sasl.userPass": true, "headers.Authorization": true,
+		"awsSecretAccessKey": true, "key": true,
 		"passThrough": false, "partitionKey": false, "compass": false, "user": false, "author": false}
 	p.Connectors[0].Settings = map[string]string{}
 	for name := range names {
 		p.Connectors[0].Settings[name] = "x"
 	}
 	w.fromFile("p.yaml", p)
-	settings := do(newServer(w).Handler(), "GET", "/v1/connectors/p:gen", "").decode(t)["config"].(map[string]any)["settings"].(map[string]any)
+	settings := do(newServer(w).Handler(), "GET", "/v1/connectors/p:gen",
+		"").decode(t)["config"].(map[string]any)["settings"].(map[string]any)
 	for name, hidden := range names {
 		if shown := settings[name]; (shown == rest.Redacted) != hidden {
 			t.Errorf("%s is shown as %q", name, shown)
@@ -119,19 +122,23 @@ func TestReadersSeeHarmlessSettings(t *testing.T) {
 	p := pipelineOf("p", spec.StatusRunning)
 	p.Connectors[0].Settings = map[string]string{"rate": "1.5", "topic": "canary", "from": "${TOPIC}", "empty": ""}
 	p.Connectors[1].Settings = map[string]string{"rate": "2.5", "rate.unit": "canary"}
-	p.Connectors[1].Processors = []spec.Processor{{ID: "c", Plugin: "field.set", Settings: map[string]string{"value": "canary"}}}
+	p.Connectors[1].Processors = []spec.Processor{{ID: "c", Plugin: "field.set",
+		Settings: map[string]string{"value": "canary"}}}
 	p.Processors = []spec.Processor{{ID: "m", Plugin: "field.set", Settings: map[string]string{"value": "canary"}}}
 	p.DLQ.Plugin, p.DLQ.Settings = "standalone:unknown", map[string]string{"rate": "canary"}
 	w.fromFile("p.yaml", p)
 	second := *p.Clone()
 	second.Connectors[0].Settings["topic"] = "canary-2"
 	w.fromFile("p.yaml", second)
-	w.states["p"] = spec.State{PipelineID: "p", Phase: spec.PhaseRunning, LastGood: &spec.LastGood{Generation: 1, Pipeline: p}}
+	w.states["p"] = spec.State{PipelineID: "p", Phase: spec.PhaseRunning,
+		LastGood: &spec.LastGood{Generation: 1, Pipeline: p}}
 	s := newServer(w)
 	s.ReadToken, s.AdminToken = "reader", "admin"
 	h := s.Handler()
-	for _, path := range []string{"/v1/connectors", "/v1/connectors/p:gen", "/v1/connectors/p:out", "/v1/processors", "/v1/processors/p:m", "/v1/processors/p:out:c",
-		"/v1/pipelines/p/dead-letter-queue", "/v1/pipelines/p/status", "/v1/status", "/v1/pipelines/p/history", "/v1/pipelines/p/diff", "POST /v1/pipelines/p/export"} {
+	for _, path := range []string{"/v1/connectors", "/v1/connectors/p:gen", "/v1/connectors/p:out", "/v1/processors",
+		"/v1/processors/p:m", "/v1/processors/p:out:c",
+		"/v1/pipelines/p/dead-letter-queue", "/v1/pipelines/p/status", "/v1/status", "/v1/pipelines/p/history",
+		"/v1/pipelines/p/diff", "POST /v1/pipelines/p/export"} {
 		method := "GET"
 		if after, ok := strings.CutPrefix(path, "POST "); ok {
 			method, path = "POST", after
@@ -139,14 +146,17 @@ func TestReadersSeeHarmlessSettings(t *testing.T) {
 		admin := do(h, method, path, "", "Authorization", "Bearer admin")
 		reader := do(h, method, path, "", "Authorization", "Bearer reader")
 		if admin.status != 200 || reader.status != 200 || !strings.Contains(string(admin.body), "canary") {
-			t.Errorf("%s: %d %s with the admin token, %d with the read token", path, admin.status, admin.body, reader.status)
+			t.Errorf("%s: %d %s with the admin token, %d with the read token", path, admin.status, admin.body,
+				reader.status)
 		}
 		if strings.Contains(string(reader.body), "canary") {
 			t.Errorf("%s shows a reader %s", path, reader.body)
 		}
 	}
-	settings := do(h, "GET", "/v1/connectors/p:gen", "", "Authorization", "Bearer reader").decode(t)["config"].(map[string]any)["settings"].(map[string]any)
-	if want := map[string]any{"rate": "1.5", "topic": rest.Redacted, "from": "${TOPIC}", "empty": ""}; !reflect.DeepEqual(settings, want) {
+	settings := do(h, "GET", "/v1/connectors/p:gen", "", "Authorization",
+		"Bearer reader").decode(t)["config"].(map[string]any)["settings"].(map[string]any)
+	if want := map[string]any{"rate": "1.5", "topic": rest.Redacted, "from": "${TOPIC}",
+		"empty": ""}; !reflect.DeepEqual(settings, want) {
 		t.Errorf("a reader sees %v, want %v", settings, want)
 	}
 }

@@ -35,14 +35,16 @@ func TestRequestsFromElsewhere(t *testing.T) {
 		{"another site", []string{"Sec-Fetch-Site", "cross-site"}, 403},
 		{"another origin", []string{"Origin", "http://evil.example"}, 403},
 		{"own origin", []string{"Origin", "http://localhost:8080"}, 200},
-		{"form of a page", []string{"Content-Type", "application/x-www-form-urlencoded", "Origin", "http://localhost:8080"}, 415},
+		{"form of a page", []string{"Content-Type", "application/x-www-form-urlencoded", "Origin",
+			"http://localhost:8080"}, 415},
 		{"text of a page", []string{"Content-Type", "text/plain", "Sec-Fetch-Site", "same-origin"}, 415},
 		{"no type, of a page", []string{"Content-Type", "", "Sec-Fetch-Mode", "no-cors"}, 415},
 		{"form as curl -d sends it", []string{"Content-Type", "application/x-www-form-urlencoded"}, 200},
 		{"no type", []string{"Content-Type", ""}, 200},
 		{"compressed", []string{"Content-Encoding", "gzip"}, 415},
 	} {
-		if got := do(h, "POST", "/v1/connectors/validate", `{"type":"TYPE_SOURCE","plugin":"generator","config":{}}`, c.headers...); got.status != c.status {
+		if got := do(h, "POST", "/v1/connectors/validate", `{"type":"TYPE_SOURCE","plugin":"generator","config":{}}`,
+			c.headers...); got.status != c.status {
 			t.Errorf("%s: %d %s, want %d", c.what, got.status, got.body, c.status)
 		}
 	}
@@ -54,17 +56,21 @@ func TestRequestsFromElsewhere(t *testing.T) {
 	if got := do(h, "POST", "/v1/pipelines", large); got.status != 413 {
 		t.Errorf("large body: %d", got.status)
 	}
-	if got := do(h, "POST", "/v1/pipelines/import", "pipelines: []", "Content-Type", "text/yaml", "Origin", "http://localhost:8080"); got.status != 415 || !strings.Contains(string(got.body), "application/yaml") {
+	if got := do(h, "POST", "/v1/pipelines/import", "pipelines: []", "Content-Type", "text/yaml", "Origin",
+		"http://localhost:8080"); got.status != 415 || !strings.Contains(string(got.body), "application/yaml") {
 		t.Errorf("import of another type: %d %s", got.status, got.body)
 	}
 	got := do(h, "PUT", "/v1/pipelines", body)
-	if allow := got.header.Get("Allow"); got.status != 405 || !strings.Contains(allow, "GET") || !strings.Contains(allow, "POST") {
+	if allow := got.header.Get("Allow"); got.status != 405 || !strings.Contains(allow, "GET") ||
+		!strings.Contains(allow, "POST") {
 		t.Errorf("wrong method: %d, Allow: %s", got.status, allow)
 	}
-	if got := do(h, "OPTIONS", "/v1/pipelines", ""); got.status != 405 || strings.Contains(got.header.Get("Allow"), "OPTIONS") {
+	if got := do(h, "OPTIONS", "/v1/pipelines", ""); got.status != 405 ||
+		strings.Contains(got.header.Get("Allow"), "OPTIONS") {
 		t.Errorf("OPTIONS: %d, Allow: %s", got.status, got.header.Get("Allow"))
 	}
-	if got := do(h, "POST", "/v1/pipelines/p", body); got.status != 405 || got.header.Get("Allow") != "DELETE, GET, HEAD, PUT" {
+	if got := do(h, "POST", "/v1/pipelines/p", body); got.status != 405 ||
+		got.header.Get("Allow") != "DELETE, GET, HEAD, PUT" {
 		t.Errorf("wrong method next to a word: %d, Allow: %s", got.status, got.header.Get("Allow"))
 	}
 }
@@ -125,7 +131,8 @@ func TestPanicsAreAnswered(t *testing.T) {
 	if n := s.Stats().Panics; n != 1 {
 		t.Errorf("%d panics counted", n)
 	}
-	if got := do(s.Handler(), "GET", "/healthz?pretty", ""); got.status != 200 || !strings.Contains(string(got.body), "\n  ") {
+	if got := do(s.Handler(), "GET", "/healthz?pretty", ""); got.status != 200 ||
+		!strings.Contains(string(got.body), "\n  ") {
 		t.Errorf("afterwards: %d %s", got.status, got.body)
 	}
 }
@@ -157,7 +164,8 @@ func TestWaiting(t *testing.T) {
 		broken := pipelineOf("b", spec.StatusStopped)
 		broken.Description = "broken"
 		w.fromFile("b.yaml", broken)
-		if got := do(h, "POST", "/v1/pipelines/b/start", ""); got.reason() != rest.ReasonPipelineStartFailed || !strings.Contains(string(got.body), "cannot open source") {
+		if got := do(h, "POST", "/v1/pipelines/b/start", ""); got.reason() != rest.ReasonPipelineStartFailed ||
+			!strings.Contains(string(got.body), "cannot open source") {
 			t.Errorf("start that fails: %d %s", got.status, got.body)
 		}
 	})
@@ -185,7 +193,8 @@ func TestProfilesNeedTheAdminToken(t *testing.T) {
 		}
 		for _, path := range []string{"/debug/pprof/", "/debug/pprof/goroutine?debug=1", "/debug/pprof/cmdline"} {
 			got := do(s.Handler(), "GET", path, "", "Authorization", "Bearer "+test.sent)
-			if got.status != test.status || strings.Contains(path, "debug=1") && !strings.Contains(string(got.body), test.says) {
+			if got.status != test.status || strings.Contains(path, "debug=1") &&
+				!strings.Contains(string(got.body), test.says) {
 				t.Errorf("%s: %s: %d %.200s", test.what, path, got.status, got.body)
 			}
 		}
@@ -196,10 +205,12 @@ func TestProfilesNeedTheAdminToken(t *testing.T) {
 func TestTheRootIsThePage(t *testing.T) {
 	h := newServer(newWorld(t)).Handler()
 	got := do(h, "GET", "/", "")
-	if got.status != 200 || !bytes.Contains(got.body, []byte("ui/app.js")) || !strings.Contains(got.header.Get("Content-Security-Policy"), "default-src 'none'") {
+	if got.status != 200 || !bytes.Contains(got.body, []byte("ui/app.js")) ||
+		!strings.Contains(got.header.Get("Content-Security-Policy"), "default-src 'none'") {
 		t.Errorf("%d %v %s", got.status, got.header, got.body)
 	}
-	if got := do(h, "GET", "/ui/app.js", ""); got.status != 200 || !strings.HasPrefix(got.header.Get("Content-Type"), "text/javascript") {
+	if got := do(h, "GET", "/ui/app.js", ""); got.status != 200 ||
+		!strings.HasPrefix(got.header.Get("Content-Type"), "text/javascript") {
 		t.Errorf("%d %v", got.status, got.header)
 	}
 	if got := do(h, "GET", "/ui/none.js", ""); got.status != 404 {
@@ -241,21 +252,25 @@ func TestPagesOfOtherSites(t *testing.T) {
 			t.Errorf("%s: %d %s, want %d", c.what, got.status, got.body, c.status)
 		}
 		shared := got.header.Get("Access-Control-Allow-Origin")
-		if want := map[bool]string{true: "https://ui.example"}[c.what == "an allowed origin"]; shared != want || got.header.Get("Vary") != "Origin" {
+		if want := map[bool]string{true: "https://ui.example"}[c.what == "an allowed origin"]; shared != want ||
+			got.header.Get("Vary") != "Origin" {
 			t.Errorf("%s: shared with %q, want %q; Vary: %s", c.what, shared, want, got.header.Get("Vary"))
 		}
 	}
 	ask := func(origin string) call {
-		return do(h, "OPTIONS", "/v1/pipelines", "", "Origin", origin, "Sec-Fetch-Site", "cross-site", "Access-Control-Request-Method", "POST")
+		return do(h, "OPTIONS", "/v1/pipelines", "", "Origin", origin, "Sec-Fetch-Site", "cross-site",
+			"Access-Control-Request-Method", "POST")
 	}
-	if got := ask("https://ui.example"); got.status != 204 || !strings.Contains(got.header.Get("Access-Control-Allow-Methods"), "POST") ||
+	if got := ask("https://ui.example"); got.status != 204 ||
+		!strings.Contains(got.header.Get("Access-Control-Allow-Methods"), "POST") ||
 		!strings.Contains(got.header.Get("Access-Control-Allow-Headers"), "Authorization") {
 		t.Errorf("preflight of an allowed origin: %d %v", got.status, got.header)
 	}
 	if got := ask("http://evil.example"); got.status != 403 || got.header.Get("Access-Control-Allow-Methods") != "" {
 		t.Errorf("preflight of another origin: %d %v", got.status, got.header)
 	}
-	write := do(h, "POST", "/v1/pipelines", `{"config":{"name":"n"}}`, "Origin", "https://ui.example", "Sec-Fetch-Site", "cross-site")
+	write := do(h, "POST", "/v1/pipelines", `{"config":{"name":"n"}}`, "Origin", "https://ui.example", "Sec-Fetch-Site",
+		"cross-site")
 	if write.status != 200 || write.header.Get("Access-Control-Expose-Headers") == "" {
 		t.Errorf("write of an allowed origin: %d %v", write.status, write.header)
 	}

@@ -20,7 +20,8 @@ func keepSecrets(settings, old map[string]string, at string) (map[string]string,
 		value, ok := old[name]
 		if !ok {
 			field := joinPath(at, name)
-			return nil, fieldError(spec.CodeInvalid, field, fmt.Sprintf("%s is %s, which keeps a secret, but there is none yet", field, rest.Redacted)).
+			return nil, fieldError(spec.CodeInvalid, field,
+				fmt.Sprintf("%s is %s, which keeps a secret, but there is none yet", field, rest.Redacted)).
 				Suggest("write the value or a reference such as ${file:/path}")
 		}
 		settings[name] = value

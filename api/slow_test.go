@@ -35,7 +35,8 @@ func TestSlowClientsAreLeft(t *testing.T) {
 	c, stop := serve(t, newServer(w))
 	defer stop() // before the default limits are restored
 	address := strings.TrimPrefix(c.URL, "http://")
-	const body = "POST /v1/pipelines HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 1000000\r\n\r\n{"
+	const body = "POST /v1/pipelines HTTP/1.1\r\nHost: localhost\r\nContent-Type: " +
+		"application/json\r\nContent-Length: 1000000\r\n\r\n{"
 	var clients sync.WaitGroup
 	for name, request := range map[string]struct{ beginning, more, answer string }{
 		"headers":         {"GET /healthz HTTP/1.1\r\nHost: localhost\r\n", "X: y\r\n", ""},

@@ -59,7 +59,8 @@ func (s *statusHandlers) All(r *http.Request) ([]rest.PipelineStatus, error) {
 	view, changes := s.view(r), s.Observed.PluginChanges()
 	list := make([]rest.PipelineStatus, 0, len(all))
 	for i := range all {
-		if one := s.statusOf(view, &all[i], files, changes); one.Withdrawn == nil || one.State.Phase != spec.PhaseStopped {
+		if one := s.statusOf(view, &all[i], files, changes); one.Withdrawn == nil ||
+			one.State.Phase != spec.PhaseStopped {
 			list = append(list, one)
 		}
 	}
@@ -67,16 +68,21 @@ func (s *statusHandlers) All(r *http.Request) ([]rest.PipelineStatus, error) {
 }
 
 // statusOf returns the status of d's pipeline.
-func (s *statusHandlers) statusOf(view *view, d *spec.Declaration, files []spec.FileState, changes []spec.PluginChange) rest.PipelineStatus {
+func (s *statusHandlers) statusOf(
+	view *view, d *spec.Declaration, files []spec.FileState, changes []spec.PluginChange,
+) rest.PipelineStatus {
 	state, known := s.Observed.State(d.Pipeline.ID)
 	if !known {
 		state = spec.State{PipelineID: d.Pipeline.ID, Phase: spec.PhaseStopped, StoppedByUser: true, Since: d.CreatedAt}
 	}
 	if state.LastGood != nil {
-		state.LastGood = &spec.LastGood{Generation: state.LastGood.Generation, Pipeline: view.Pipeline(&state.LastGood.Pipeline)}
+		state.LastGood = &spec.LastGood{Generation: state.LastGood.Generation,
+			Pipeline: view.Pipeline(&state.LastGood.Pipeline)}
 	}
-	body := rest.PipelineStatus{ID: d.Pipeline.ID, Name: d.Pipeline.Name, Owner: d.Owner, Generation: d.Generation, Digest: d.Digest,
-		Labels: d.Pipeline.Labels, Declared: d.Pipeline.Status, Override: d.Override, State: state, Problems: []spec.Problem{}}
+	body := rest.PipelineStatus{ID: d.Pipeline.ID, Name: d.Pipeline.Name, Owner: d.Owner, Generation: d.Generation,
+		Digest: d.Digest,
+		Labels: d.Pipeline.Labels, Declared: d.Pipeline.Status, Override: d.Override, State: state,
+		Problems: []spec.Problem{}}
 	if d.Withdrawn.IsZero() && d.Want() == spec.StatusRunning {
 		body.Placement = s.Observed.Placement(d.Pipeline.ID)
 	}
@@ -87,7 +93,8 @@ func (s *statusHandlers) statusOf(view *view, d *spec.Declaration, files []spec.
 	}
 	for _, f := range files {
 		for _, p := range f.Problems {
-			if p.Pipeline == d.Pipeline.ID || p.Pipeline == "" && d.Owner.Kind == spec.OwnerFile && f.Path == d.Owner.Path {
+			if p.Pipeline == d.Pipeline.ID || p.Pipeline == "" && d.Owner.Kind == spec.OwnerFile &&
+				f.Path == d.Owner.Path {
 				body.Problems = append(body.Problems, p)
 			}
 		}

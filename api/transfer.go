@@ -67,7 +67,8 @@ func exported(view *view, p *spec.Pipeline) []byte {
 		}
 	})
 	if lacks {
-		file = append([]byte("# "+rest.Redacted+" stands for a secret that is left out: replace it by the value or a reference such as ${file:/path}.\n"), file...)
+		file = append([]byte("# "+rest.Redacted+" stands for a secret that is left out: replace it by the value or a "+
+			"reference such as ${file:/path}.\n"), file...)
 	}
 	return file
 }
@@ -130,7 +131,8 @@ func (s *transferHandlers) importOnce(r *http.Request, file *spec.File, live boo
 		}
 		wrong = joinErrors(wrong, err)
 		basis[p.ID] = d
-		changes.Declare = append(changes.Declare, spec.Declare{Pipeline: *p, Owner: spec.Owner{Kind: spec.OwnerAPI}, Origin: origin + ": import"})
+		changes.Declare = append(changes.Declare, spec.Declare{Pipeline: *p, Owner: spec.Owner{Kind: spec.OwnerAPI},
+			Origin: origin + ": import"})
 	}
 	if wrong != nil {
 		return wrong
@@ -152,7 +154,8 @@ func problemsError(problems []spec.Problem) error {
 		if p.Severity != spec.SeverityError {
 			continue
 		}
-		field, message := followPointer("", strings.TrimPrefix(p.Path, "/")), fmt.Sprintf("line %d: %s", p.Line, p.Message)
+		field, message := followPointer("", strings.TrimPrefix(p.Path, "/")),
+			fmt.Sprintf("line %d: %s", p.Line, p.Message)
 		if e == nil {
 			e = rest.Errorf(rest.InvalidArgument, p.Code, "%s", message).With("configPath", field)
 		}

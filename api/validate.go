@@ -42,7 +42,8 @@ func validate(p *spec.Pipeline, field naming) error {
 
 // requestNames maps names of fields in pipeline files to their names in requests.
 var requestNames = map[string]string{
-	"name": "config.name", "description": "config.description", "settings": "config.settings", "workers": "config.workers",
+	"name": "config.name", "description": "config.description", "settings": "config.settings",
+	"workers":     "config.workers",
 	"window-size": "windowSize", "window-nack-threshold": "windowNackThreshold",
 }
 
@@ -65,17 +66,21 @@ func (s *desired) CheckPlugins(ctx context.Context, old, p *spec.Pipeline, field
 	for i := range p.Connectors {
 		c, at := &p.Connectors[i], "/connectors/"+strconv.Itoa(i)
 		if j := connectorIn(old, p.QualifiedID(c.ID)); j >= 0 {
-			if was := &old.Connectors[j]; was.Plugin == c.Plugin && was.Type == c.Type && maps.Equal(was.Settings, c.Settings) {
+			if was := &old.Connectors[j]; was.Plugin == c.Plugin && was.Type == c.Type &&
+				maps.Equal(was.Settings, c.Settings) {
 				continue
 			}
 		}
-		wrong = joinErrors(wrong, s.CheckPlugin(ctx, c.Type, c.Plugin, c.Settings, field(at+"/plugin"), field(at+"/settings")))
+		wrong = joinErrors(wrong, s.CheckPlugin(ctx, c.Type, c.Plugin, c.Settings, field(at+"/plugin"),
+			field(at+"/settings")))
 	}
 	if q := &p.DLQ; q.Plugin != old.DLQ.Plugin || !maps.Equal(q.Settings, old.DLQ.Settings) {
-		wrong = joinErrors(wrong, s.CheckPlugin(ctx, spec.TypeDestination, q.Plugin, q.Settings, field(dLQPath+"/plugin"), field(dLQPath+"/settings")))
+		wrong = joinErrors(wrong, s.CheckPlugin(ctx, spec.TypeDestination, q.Plugin, q.Settings,
+			field(dLQPath+"/plugin"), field(dLQPath+"/settings")))
 	}
 	for i, chain := range processorChains(p) {
-		if before := processorChains(old); i < len(before) && before[i].Parent == chain.Parent && slices.EqualFunc(*before[i].List, *chain.List, sameProcessor) {
+		if before := processorChains(old); i < len(before) && before[i].Parent == chain.Parent &&
+			slices.EqualFunc(*before[i].List, *chain.List, sameProcessor) {
 			continue
 		}
 		wrong = joinErrors(wrong, s.checkChain(ctx, chain, field))
@@ -84,7 +89,8 @@ func (s *desired) CheckPlugins(ctx context.Context, old, p *spec.Pipeline, field
 }
 
 func sameProcessor(a, b spec.Processor) bool {
-	return a.Plugin == b.Plugin && a.Condition == b.Condition && a.Workers == b.Workers && maps.Equal(a.Settings, b.Settings)
+	return a.Plugin == b.Plugin && a.Condition == b.Condition && a.Workers == b.Workers &&
+		maps.Equal(a.Settings, b.Settings)
 }
 
 // checkChain returns the problems of the processors of a parent.
@@ -96,7 +102,8 @@ func (s *desired) checkChain(ctx context.Context, chain processorChain, field na
 			return rest.Errorf(rest.NotFound, spec.CodeProcessorNotFound, "%s", p.Message).With("configPath", path).
 				Suggest("GET /v1/processors/plugins lists the processors there are")
 		}
-		e := rest.Errorf(rest.FailedPrecondition, p.Code, "invalid processor config: %s", p.Message).With("configPath", path)
+		e := rest.Errorf(rest.FailedPrecondition, p.Code, "invalid processor config: %s", p.Message).With("configPath",
+			path)
 		e.Violations = []rest.Violation{{Field: path, Description: p.Message}}
 		wrong = joinErrors(wrong, e)
 	}
@@ -124,7 +131,10 @@ func joinErrors(first, second error) error {
 
 // CheckPlugin lets a plugin validate settings. pluginField and settingsField are the paths of the plugin and the
 // settings in the request.
-func (s *desired) CheckPlugin(ctx context.Context, typ spec.ConnectorType, plugin string, settings map[string]string, pluginField, settingsField string) error {
+func (s *desired) CheckPlugin(
+	ctx context.Context, typ spec.ConnectorType, plugin string, settings map[string]string, pluginField,
+	settingsField string,
+) error {
 	err := s.Plugins.Check(ctx, typ, plugin, settings)
 	switch {
 	case err == nil:
@@ -140,11 +150,13 @@ func (s *desired) CheckPlugin(ctx context.Context, typ spec.ConnectorType, plugi
 	case len(wrong) > 0:
 		e := rest.Errorf(rest.FailedPrecondition, spec.CodeInvalid, "invalid connector config: %s", hide(err.Error()))
 		for _, w := range wrong {
-			e.Violations = append(e.Violations, rest.Violation{Field: joinPath(settingsField, w.Setting), Description: hide(w.Message)})
+			e.Violations = append(e.Violations,
+				rest.Violation{Field: joinPath(settingsField, w.Setting), Description: hide(w.Message)})
 		}
 		return e.With("configPath", e.Violations[0].Field)
 	}
-	return rest.Errorf(rest.FailedPrecondition, rest.ReasonConnectorRefused, "invalid connector config: %s", hide(err.Error())).With("configPath", settingsField)
+	return rest.Errorf(rest.FailedPrecondition, rest.ReasonConnectorRefused, "invalid connector config: %s",
+		hide(err.Error())).With("configPath", settingsField)
 }
 
 // hider returns a function that redacts all secret values of settings in a text. Where several match, it redacts the

@@ -24,12 +24,14 @@ func TestValuesAreThoseOfThePage(t *testing.T) {
 	}
 	table := regexp.MustCompile(`(?s)\n## Values\n.*?\n## `).Find(page)
 	what := map[string]string{} // by values
-	for _, row := range regexp.MustCompile("(?m)^\\| ([^|]+) \\| `([^|]+)` \\| API[^|]*\\|$").FindAllStringSubmatch(string(table), -1) {
+	for _, row := range regexp.MustCompile("(?m)^\\| ([^|]+) \\| `([^|]+)` \\| API[^|]*\\|$").FindAllStringSubmatch(
+		string(table), -1) {
 		what[strings.ReplaceAll(row[2], "`", "")] = row[1]
 	}
 
 	var document any
-	if err := json.Unmarshal(do(newServer(newWorld(t)).Handler(), "GET", "/openapi/openapi.json", "").body, &document); err != nil {
+	if err := json.Unmarshal(do(newServer(newWorld(t)).Handler(), "GET", "/openapi/openapi.json", "").body,
+		&document); err != nil {
 		t.Fatal(err)
 	}
 	found := map[string]bool{}

@@ -88,7 +88,8 @@ func benchmarkReadWrite(b *testing.B, size int, unstamped bool) {
 // starting a pipeline.
 func BenchmarkConfigure(b *testing.B) {
 	h := &plugins.Host{Builtin: []sdk.Connector{generator.Connector()}}
-	settings := map[string]string{"rate": "1", "format.type": "structured", "format.options.id": "int", "format.options.name": "string"}
+	settings := map[string]string{"rate": "1", "format.type": "structured", "format.options.id": "int",
+		"format.options.name": "string"}
 	b.ReportAllocs()
 	for b.Loop() {
 		c, err := h.Source(b.Context(), "builtin:generator", connectorID)

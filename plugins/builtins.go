@@ -34,7 +34,8 @@ func (b *builtins) Installed() []Installed {
 	b.once.Do(func() {
 		for _, c := range b.connectors {
 			if err := b.add(c); err != nil {
-				b.log.Error("cannot describe a built-in plugin", "component", "plugins", "plugin_name", c.Name, "err", err)
+				b.log.Error("cannot describe a built-in plugin", "component", "plugins", "plugin_name", c.Name, "err",
+					err)
 			}
 		}
 	})
@@ -67,7 +68,9 @@ func (b *builtins) Source(_ context.Context, plugin pluginname.Name, connectorID
 }
 
 // Destination creates a destination that runs in this process.
-func (b *builtins) Destination(_ context.Context, plugin pluginname.Name, connectorID string) (connector.Destination, error) {
+func (b *builtins) Destination(
+	_ context.Context, plugin pluginname.Name, connectorID string,
+) (connector.Destination, error) {
 	c, err := b.connector(plugin)
 	if err != nil {
 		return nil, fmt.Errorf("cannot start destination %q: %w", connectorID, err)

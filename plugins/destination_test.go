@@ -83,10 +83,14 @@ func TestResultsWithoutMeaning(t *testing.T) {
 		err  error
 		want string
 	}{
-		"negative":          {-1, errRefused, "cannot write: the connector says that it wrote -1 of 3 records, with error not wanted"},
-		"too many":          {4, nil, "cannot write: the connector says that it wrote 4 of 3 records, with error <nil>"},
-		"too few, no error": {2, nil, "cannot write: the connector says that it wrote 2 of 3 records, with error <nil>"},
-		"all, and an error": {3, errRefused, "cannot write: the connector says that it wrote 3 of 3 records, with error not wanted"},
+		"negative": {-1, errRefused,
+			"cannot write: the connector says that it wrote -1 of 3 records, with error not wanted"},
+		"too many": {4, nil,
+			"cannot write: the connector says that it wrote 4 of 3 records, with error <nil>"},
+		"too few, no error": {2, nil,
+			"cannot write: the connector says that it wrote 2 of 3 records, with error <nil>"},
+		"all, and an error": {3, errRefused,
+			"cannot write: the connector says that it wrote 3 of 3 records, with error not wanted"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got outcome
@@ -198,7 +202,9 @@ func TestUnavailableDestination(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				errFull := errors.New("disk full")
-				f := &fakeDestination{write: func(context.Context, []record.Record) (int, error) { return 1, sdk.Unavailable(errFull) }}
+				f := &fakeDestination{write: func(context.Context, []record.Record) (int, error) {
+					return 1, sdk.Unavailable(errFull)
+				}}
 				f.settings = settings
 				var got outcome
 				var broken error
@@ -216,7 +222,8 @@ func TestUnavailableDestination(t *testing.T) {
 					err = broken
 				}
 				var lost interface{ Lost() bool }
-				if want := `connector "orders:db" (builtin:fake): disk full`; !errors.As(err, &lost) || err.Error() != want {
+				if want := `connector "orders:db" (builtin:fake): disk full`; !errors.As(err, &lost) ||
+					err.Error() != want {
 					t.Errorf("got error %v, want %s", err, want)
 				}
 				if !reflect.DeepEqual(got, outcome{"1"}) {

@@ -151,7 +151,9 @@ func startSource(t testing.TB, f *fakeSource, log *slog.Logger) connector.Source
 }
 
 // startDestination is like startSource for a destination, of any type built on fakeDestination.
-func startDestination(t testing.TB, d sdk.Destination, f *fakeDestination, settled func(int, error)) connector.Destination {
+func startDestination(
+	t testing.TB, d sdk.Destination, f *fakeDestination, settled func(int, error),
+) connector.Destination {
 	f.t = t
 	h := newHost(sdk.Connector{NewDestination: func() sdk.Destination { return d }})
 	running, err := h.Destination(t.Context(), "fake", connectorID)

@@ -49,7 +49,8 @@ func (executables) Resolve(path string) (pluginname.Name, error) {
 func (e executables) Installed() (all []plugins.Installed) {
 	for _, text := range e {
 		name, _ := pluginname.Parse("standalone:" + text)
-		all = append(all, plugins.Installed{Kind: name.Kind, Specification: sdk.Specification{Name: name.Name, Version: name.Version, Source: sdk.Parameters{}}})
+		all = append(all, plugins.Installed{Kind: name.Kind,
+			Specification: sdk.Specification{Name: name.Name, Version: name.Version, Source: sdk.Parameters{}}})
 	}
 	return all
 }
@@ -113,7 +114,8 @@ func TestPinnedBuiltin(t *testing.T) {
 	if n := strings.Count(log.String(), "plugin_name="); n != 2 {
 		t.Errorf("warned %d times:\n%s", n, log)
 	}
-	for _, ref := range []string{"standalone:generator@v0.10.4", "builtin:generator@v7.0.0", "builtin:postgres@v0.14.2"} {
+	for _, ref := range []string{"standalone:generator@v0.10.4", "builtin:generator@v7.0.0",
+		"builtin:postgres@v0.14.2"} {
 		if p, err := h.Find(ref); err == nil {
 			t.Errorf("%s stands for %v", ref, p)
 		}
@@ -131,11 +133,13 @@ func TestUnknownPlugin(t *testing.T) {
 		"builtin:generator": "",
 	} {
 		_, err := sampleHost().Find(ref)
-		if (err == nil) != (want == "") || err != nil && !strings.HasPrefix(err.Error(), want) && !strings.Contains(err.Error(), want) {
+		if (err == nil) != (want == "") || err != nil && !strings.HasPrefix(err.Error(), want) &&
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("Find(%q) gave error %v, want one with %q", ref, err, want)
 		}
 	}
-	if _, err := new(plugins.Host).Find("log"); err == nil || err.Error() != `cannot find plugin "log": there are no plugins` {
+	if _, err := new(plugins.Host).Find("log"); err == nil ||
+		err.Error() != `cannot find plugin "log": there are no plugins` {
 		t.Errorf("an empty host gave error %v", err)
 	}
 }
@@ -143,11 +147,13 @@ func TestUnknownPlugin(t *testing.T) {
 func TestWrongSide(t *testing.T) {
 	h := sampleHost()
 	_, err := h.Source(t.Context(), "log", "p:c")
-	if want := `cannot start source "p:c": plugin builtin:log@v1.0.0 is a destination only`; err == nil || err.Error() != want {
+	if want := `cannot start source "p:c": plugin builtin:log@v1.0.0 is a destination only`; err == nil ||
+		err.Error() != want {
 		t.Errorf("got error %v, want %s", err, want)
 	}
 	_, err = h.Destination(t.Context(), "generator", "p:c")
-	if want := `cannot start destination "p:c": plugin builtin:generator@v1.0.0 is a source only`; err == nil || err.Error() != want {
+	if want := `cannot start destination "p:c": plugin builtin:generator@v1.0.0 is a source only`; err == nil ||
+		err.Error() != want {
 		t.Errorf("got error %v, want %s", err, want)
 	}
 }
@@ -192,7 +198,8 @@ func TestComplete(t *testing.T) {
 		{pluginname.Standalone, nil, own, true},
 		{pluginname.Standalone, sdk.Parameters{}, sdk.Parameters{}, false},
 	} {
-		s := plugins.Installed{Kind: c.kind, Specification: sdk.Specification{Name: "p", Version: "v1.0.0", Source: c.source, Destination: c.destination}}
+		s := plugins.Installed{Kind: c.kind, Specification: sdk.Specification{Name: "p", Version: "v1.0.0",
+			Source: c.source, Destination: c.destination}}
 		if got := s.Complete(); got != c.want {
 			t.Errorf("%+v: %v", s, got)
 		}

@@ -62,11 +62,15 @@ func TestErrorsPassThrough(t *testing.T) {
 
 // calls are the calls with a deadline, on a source.
 var calls = map[string]func(context.Context, connector.Source) error{
-	"Configure map[k:d]":          func(ctx context.Context, s connector.Source) error { return s.Configure(ctx, nil) },
-	"LifecycleOnCreated map[k:d]": func(ctx context.Context, s connector.Source) error { return s.LifecycleOnCreated(ctx, nil) },
-	"LifecycleOnDeleted map[k:d]": func(ctx context.Context, s connector.Source) error { return s.LifecycleOnDeleted(ctx, nil) },
-	"Open ":                       func(ctx context.Context, s connector.Source) error { return s.Open(ctx, nil) },
-	"Teardown":                    func(ctx context.Context, s connector.Source) error { return s.Teardown(ctx) },
+	"Configure map[k:d]": func(ctx context.Context, s connector.Source) error { return s.Configure(ctx, nil) },
+	"LifecycleOnCreated map[k:d]": func(ctx context.Context, s connector.Source) error {
+		return s.LifecycleOnCreated(ctx, nil)
+	},
+	"LifecycleOnDeleted map[k:d]": func(ctx context.Context, s connector.Source) error {
+		return s.LifecycleOnDeleted(ctx, nil)
+	},
+	"Open ":    func(ctx context.Context, s connector.Source) error { return s.Open(ctx, nil) },
+	"Teardown": func(ctx context.Context, s connector.Source) error { return s.Teardown(ctx) },
 	"LifecycleOnUpdated map[k:d] map[k:e]": func(ctx context.Context, s connector.Source) error {
 		return s.LifecycleOnUpdated(ctx, nil, map[string]string{"k": "e"})
 	},
@@ -109,13 +113,15 @@ func TestHungCallIsGivenUp(t *testing.T) {
 				s := startSource(t, f, slog.New(slog.NewTextHandler(&log, nil)))
 				start := time.Now()
 				err := call(t.Context(), s)
-				if err == nil || !strings.Contains(err.Error(), `connector "orders:db" (builtin:fake): it was given up: `) {
+				if err == nil || !strings.Contains(err.Error(),
+					`connector "orders:db" (builtin:fake): it was given up: `) {
 					t.Errorf("got error %v", err)
 				}
 				if took := time.Since(start); took != 61*time.Second {
 					t.Errorf("took %v", took)
 				}
-				if !strings.Contains(log.String(), "connector is broken") || !strings.Contains(log.String(), "connector_id=orders:db") {
+				if !strings.Contains(log.String(), "connector is broken") ||
+					!strings.Contains(log.String(), "connector_id=orders:db") {
 					t.Errorf("log says %s", log.String())
 				}
 				if _, err := s.Read(t.Context()); err == nil {
@@ -215,7 +221,8 @@ func TestEnv(t *testing.T) {
 	if err := s.Configure(t.Context(), nil); err != nil {
 		t.Fatal(err)
 	}
-	if want := "component=plugin connector_id=orders:db plugin_name=builtin:fake"; !strings.Contains(log.String(), want) {
+	if want := "component=plugin connector_id=orders:db plugin_name=builtin:fake"; !strings.Contains(log.String(),
+		want) {
 		t.Errorf("log says %s, want %s", log.String(), want)
 	}
 }

@@ -29,7 +29,8 @@ func (s *namedSource) Read(ctx context.Context) ([]record.Record, error) {
 		<-ctx.Done()
 		return nil, ctx.Err()
 	}
-	r := record.Record{Position: record.Position("1"), Operation: record.OperationCreate, After: record.Raw([]byte(s.id))}
+	r := record.Record{Position: record.Position("1"), Operation: record.OperationCreate,
+		After: record.Raw([]byte(s.id))}
 	s.id = ""
 	return []record.Record{r}, nil
 }
@@ -60,7 +61,8 @@ func TestInstancesHaveNames(t *testing.T) {
 		t.Fatalf("it read %d records: %v", len(records), err)
 	}
 	named, _ := records[0].After.Raw()
-	if stamped := records[0].Metadata.Get(record.KeySourceConnectorID); string(named) != "p:in/instance-2" || stamped != "p:in" {
+	if stamped := records[0].Metadata.Get(record.KeySourceConnectorID); string(named) != "p:in/instance-2" ||
+		stamped != "p:in" {
 		t.Errorf("it knows itself as %q, and its records are of %q", named, stamped)
 	}
 	if err := s.Teardown(t.Context()); err != nil {

@@ -36,5 +36,6 @@ func notFound(name pluginname.Name, ref string, installed []Installed, more stri
 		}
 		hint = fmt.Sprintf("did you mean %q? ", near)
 	}
-	return fmt.Errorf("cannot find plugin %q: %s'conduit plugins ls' lists the %d there are%s", ref, hint, len(installed), more)
+	return fmt.Errorf("cannot find plugin %q: %s'conduit plugins ls' lists the %d there are%s", ref, hint,
+		len(installed), more)
 }

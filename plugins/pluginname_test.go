@@ -115,8 +115,9 @@ func TestCompare(t *testing.T) {
 func TestBare(t *testing.T) {
 	for reference, want := range map[string]string{
 		"file": "file", "builtin:file": "file", "any:file@v1.0.0": "file", "file@latest": "file",
-		"xgenerator": "xgenerator", "./xgenerator": "xgenerator", "standalone:./xgenerator": "xgenerator", "/opt/plugins/x@1": "x@1",
-		"": "", "builtin:": "",
+		"xgenerator": "xgenerator", "./xgenerator": "xgenerator", "standalone:./xgenerator": "xgenerator",
+		"/opt/plugins/x@1": "x@1",
+		"":                 "", "builtin:": "",
 	} {
 		if got := pluginname.Bare(reference); got != want {
 			t.Errorf("%q names %q, want %q", reference, got, want)

@@ -171,9 +171,11 @@ func TestReadErrors(t *testing.T) {
 		is   error
 		text string
 	}{
-		"its own":                         {broken, broken, "connection lost"},
-		"context, though none ended":      {context.Canceled, nil, `connector "orders:db" (builtin:fake): reading ended by itself: context canceled`},
-		"end of file, though not stopped": {io.EOF, nil, `connector "orders:db" (builtin:fake): reading ended by itself: EOF`},
+		"its own": {broken, broken, "connection lost"},
+		"context, though none ended": {context.Canceled, nil,
+			`connector "orders:db" (builtin:fake): reading ended by itself: context canceled`},
+		"end of file, though not stopped": {io.EOF, nil,
+			`connector "orders:db" (builtin:fake): reading ended by itself: EOF`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, s := reading(t, func(context.Context) ([]record.Record, error) { return nil, c.err })
@@ -344,7 +346,8 @@ func TestTeardownEndsReadAndAck(t *testing.T) {
 			t.Error("the Ack that Teardown ended gave no error")
 		}
 		for range 2 {
-			if want, err := `connector "orders:db" (builtin:fake): it is torn down`, <-read; err == nil || err.Error() != want {
+			if want, err := `connector "orders:db" (builtin:fake): it is torn down`, <-read; err == nil ||
+				err.Error() != want {
 				t.Errorf("Read gave error %v, want %s", err, want)
 			}
 		}
@@ -398,7 +401,9 @@ func (r *reporting) Progress() progress.Report {
 // the agent is not.
 func TestProgress(t *testing.T) {
 	inner := &reporting{}
-	host := &plugins.Host{Builtin: []sdk.Connector{{Name: "behind", Version: "v1.0.0", NewSource: func() sdk.Source { return inner }}}}
+	host := &plugins.Host{Builtin: []sdk.Connector{{Name: "behind", Version: "v1.0.0", NewSource: func() sdk.Source {
+		return inner
+	}}}}
 	s, err := host.Source(t.Context(), "builtin:behind", "p:s")
 	if err != nil {
 		t.Fatal(err)

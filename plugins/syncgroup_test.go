@@ -39,7 +39,8 @@ func TestSyncsForWhoeverWrote(t *testing.T) {
 		g := &plugins.SyncGroup{}
 		g.Sync([]string{"a"}, done)
 
-		slow, quick, bad := &member{device: 1, takes: time.Second}, &member{device: 2, takes: time.Millisecond}, &member{device: 2, err: errors.New("bad")}
+		slow, quick, bad := &member{device: 1, takes: time.Second}, &member{device: 2, takes: time.Millisecond},
+			&member{device: 2, err: errors.New("bad")}
 		g.Defer("a:one", slow)
 		g.Defer("a:b:two", quick) // of the pipeline a:b
 		g.Defer("c:one", quick)

@@ -56,8 +56,10 @@ func (l *Loop) act(a plan.Action) {
 func (p *pipelineState) flap() {
 	p.Flapping = true
 	policy := p.loop.Policy
-	p.event(warning, "Flapping", fmt.Sprintf("%d versions within %v: more of them wait until the limit allows them, and the latest counts", policy.MaxChanges, policy.ChangesWindow))
-	p.log().Warn("pipeline changes too often, changes wait", "versions", policy.MaxChanges, "within", policy.ChangesWindow)
+	p.event(warning, "Flapping", fmt.Sprintf("%d versions within %v: more of them wait until the limit allows them, "+
+		"and the latest counts", policy.MaxChanges, policy.ChangesWindow))
+	p.log().Warn("pipeline changes too often, changes wait", "versions", policy.MaxChanges, "within",
+		policy.ChangesWindow)
 }
 
 // orphan records when a connector was first seen undeclared. Nothing else writes the state of a connector that does not
@@ -100,7 +102,8 @@ func (p *pipelineState) cleaned(c spec.ConnectorState, err error) {
 	p.Cleaning = without(p.Cleaning, func(other string) bool { return other == c.ID })
 	if err != nil {
 		p.connectors.replace(c)
-		p.log().Warn("cannot clean up after a connector, trying again", "connector_id", c.ID, "retry_at", c.RetryAt, "err", err)
+		p.log().Warn("cannot clean up after a connector, trying again", "connector_id", c.ID, "retry_at", c.RetryAt,
+			"err", err)
 		p.event(warning, "CleanupFailed", "cannot clean up after connector "+c.ID+": "+err.Error())
 	} else {
 		p.connectors.drop(c.ID)

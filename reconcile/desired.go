@@ -104,7 +104,8 @@ func (l *Loop) declare(d *spec.Declaration, now time.Time) {
 		return
 	}
 	wished := *before
-	wished.Pipeline.Status, wished.Override, wished.Withdrawn, wished.Purge = d.Pipeline.Status, d.Override, declared.Withdrawn, d.Purge
+	wished.Pipeline.Status, wished.Override, wished.Withdrawn, wished.Purge = d.Pipeline.Status, d.Override,
+		declared.Withdrawn, d.Purge
 	p.desired, p.newer = &wished, declared
 }
 

@@ -80,7 +80,8 @@ type memory struct {
 }
 
 func newMemory() *memory {
-	return &memory{declared: map[string]spec.Declaration{}, states: map[string]spec.State{}, connectors: map[string]spec.ConnectorState{}}
+	return &memory{declared: map[string]spec.Declaration{}, states: map[string]spec.State{},
+		connectors: map[string]spec.ConnectorState{}}
 }
 
 func values[V any](m *memory, all map[string]V) ([]V, error) {
@@ -275,8 +276,11 @@ type plant struct {
 }
 
 func newPlant(t testing.TB, store *memory) *plant {
-	return &plant{t: t, store: store, badPrepare: map[string]error{}, badStart: map[string]error{}, gates: map[string]chan struct{}{}, hangPrepare: map[string]bool{}, slowDrain: map[string]time.Duration{}, slowStart: map[string]time.Duration{},
-		stuck: map[string]chan struct{}{}, badApply: map[string]error{}, slowApply: map[string]time.Duration{}, badDelete: map[string]error{}, crash: map[string]chan error{}, running: map[string]string{},
+	return &plant{t: t, store: store, badPrepare: map[string]error{}, badStart: map[string]error{},
+		gates: map[string]chan struct{}{}, hangPrepare: map[string]bool{}, slowDrain: map[string]time.Duration{},
+		slowStart: map[string]time.Duration{},
+		stuck:     map[string]chan struct{}{}, badApply: map[string]error{}, slowApply: map[string]time.Duration{},
+		badDelete: map[string]error{}, crash: map[string]chan error{}, running: map[string]string{},
 		since: map[string]time.Time{}, good: map[string]spec.LastGood{}}
 }
 
@@ -477,7 +481,8 @@ func (r *fakeRun) Run(ctx context.Context, drain <-chan struct{}, started func()
 		return fail
 	}
 	for _, c := range r.p.Connectors {
-		_ = f.store.SaveConnectorState(ctx, &spec.ConnectorState{ID: r.p.QualifiedID(c.ID), PipelineID: r.p.ID, Active: c.Settings})
+		_ = f.store.SaveConnectorState(ctx, &spec.ConnectorState{ID: r.p.QualifiedID(c.ID), PipelineID: r.p.ID,
+			Active: c.Settings})
 	}
 	time.Sleep(opening)
 	started()

@@ -48,11 +48,14 @@ type run struct {
 func (p *pipelineState) launch(kind plan.Kind) {
 	d := p.desired
 	l := p.loop
-	n := &launch{pipeline: p, loop: l, version: plan.Version{Generation: d.Generation, Digest: d.RunDigest}, declaration: d.Declaration, old: p.run, amend: kind == plan.Amend}
+	n := &launch{pipeline: p, loop: l, version: plan.Version{Generation: d.Generation, Digest: d.RunDigest},
+		declaration: d.Declaration, old: p.run, amend: kind == plan.Amend}
 	if kind == plan.Rollback {
 		good := p.State.LastGood
-		n.version = plan.Version{Generation: good.Generation, Digest: l.RunDigest(&good.Pipeline), Instead: d.Generation}
-		n.declaration.Pipeline, n.declaration.Generation, n.declaration.Owner.Places = good.Pipeline, good.Generation, ""
+		n.version = plan.Version{Generation: good.Generation, Digest: l.RunDigest(&good.Pipeline),
+			Instead: d.Generation}
+		n.declaration.Pipeline, n.declaration.Generation, n.declaration.Owner.Places = good.Pipeline, good.Generation,
+			""
 	} else {
 		p.Refused = 0
 	}
@@ -164,7 +167,8 @@ func (n *launch) takeOver(next Run) (*run, bool) {
 		case <-n.ctx.Done():
 		}
 	}
-	return &run{inner: next, version: n.version, drain: make(chan struct{}), ended: make(chan struct{})}, n.ctx.Err() == nil
+	return &run{inner: next, version: n.version, drain: make(chan struct{}), ended: make(chan struct{})},
+		n.ctx.Err() == nil
 }
 
 // slot waits for permission to start: a semaphore limits how many versions start at a time. Calling release gives the

@@ -69,7 +69,8 @@ func (l *Loop) init() {
 			l.Log = slog.New(slog.DiscardHandler)
 		}
 		l.observer.callback = l.Observed
-		l.observer.saver = &saver{store: l.Store, log: l.Log.With("component", "reconcile"), pause: l.SaveInterval, wake: notify.NewSignal(), pending: map[string]*pending{}}
+		l.observer.saver = &saver{store: l.Store, log: l.Log.With("component", "reconcile"), pause: l.SaveInterval,
+			wake: notify.NewSignal(), pending: map[string]*pending{}}
 	})
 }
 
@@ -166,7 +167,8 @@ func (l *Loop) ForceStop(ctx context.Context, id string) error {
 		return err
 	}
 	request := func() {
-		if p := l.pipelines[id]; p != nil && p.run != nil && p.run.stopping && (p.desired == nil || !p.desired.Wanted()) {
+		if p := l.pipelines[id]; p != nil && p.run != nil && p.run.stopping &&
+			(p.desired == nil || !p.desired.Wanted()) {
 			p.run.cancel()
 		}
 	}
@@ -276,7 +278,8 @@ func (l *Loop) Run(ctx context.Context) error {
 	defer hard()
 	l.base = base
 	l.slots = make(chan struct{}, cmp.Or(l.Parallel, 128))
-	l.reading = notify.Throttle{Fails: "cannot read the desired state, trying again", Recovered: "the desired state is read again"}
+	l.reading = notify.Throttle{Fails: "cannot read the desired state, trying again",
+		Recovered: "the desired state is read again"}
 	saving, finish := context.WithCancel(context.WithoutCancel(ctx))
 	saved := make(chan struct{})
 	go func() { defer close(saved); l.observer.saver.run(saving) }()

@@ -55,7 +55,8 @@ func (w *world) policy(p plan.Policy) {
 	if w.end != nil {
 		w.end()
 	}
-	w.loop = &reconcile.Loop{Store: w.store, Runner: w.plant, Policy: p, Log: w.log, RunDigest: runDigest, Deleted: func(string) { w.deleted.Add(1) },
+	w.loop = &reconcile.Loop{Store: w.store, Runner: w.plant, Policy: p, Log: w.log, RunDigest: runDigest,
+		Deleted:  func(string) { w.deleted.Add(1) },
 		Observed: func(s spec.State) { w.plant.observe(s, p.Probation) }}
 	if w.set != nil {
 		w.set(w.loop)
@@ -396,12 +397,21 @@ func TestLoopObeysDuringAmendments(t *testing.T) {
 		wish             func(w *world)
 		drains, did, end string
 	}{
-		"another version": {func(w *world) { w.declare(flexible("p", "3")) }, "", "amend p 3, apply p 3", "running gen=3 tried=3"},
-		"back":            {func(w *world) { w.declare(flexible("p", "1")) }, "", "amend p 1, apply p 1", "running gen=3 tried=3"},
-		"another source":  {func(w *world) { w.declare(other) }, "", "prepare p 3, end p 2, run p 3", "running gen=3 tried=3"},
-		"a restart":       {func(w *world) { _ = w.loop.Restart(w.Context(), "p"); synctest.Wait() }, "", "prepare p 2, end p 2, run p 2", "running gen=2 tried=2"},
-		"a stop":          {func(w *world) { w.declare(stopped) }, "end p 1", "", "stopped gen=0 tried=1"},
-		"a deletion":      {func(w *world) { w.store.withdraw("p", true); w.wake() }, "end p 1, delete p:", "", "none"},
+		"another version": {func(w *world) {
+			w.declare(flexible("p", "3"))
+		}, "", "amend p 3, apply p 3", "running gen=3 tried=3"},
+		"back": {func(w *world) {
+			w.declare(flexible("p", "1"))
+		}, "", "amend p 1, apply p 1", "running gen=3 tried=3"},
+		"another source": {func(w *world) {
+			w.declare(other)
+		}, "", "prepare p 3, end p 2, run p 3", "running gen=3 tried=3"},
+		"a restart": {func(w *world) {
+			_ = w.loop.Restart(w.Context(), "p")
+			synctest.Wait()
+		}, "", "prepare p 2, end p 2, run p 2", "running gen=2 tried=2"},
+		"a stop":     {func(w *world) { w.declare(stopped) }, "end p 1", "", "stopped gen=0 tried=1"},
+		"a deletion": {func(w *world) { w.store.withdraw("p", true); w.wake() }, "end p 1, delete p:", "", "none"},
 	}
 	for name, c := range wishes {
 		t.Run(name+" while it drains", func(t *testing.T) {
@@ -450,10 +460,20 @@ func TestLoopGivesUpAmendments(t *testing.T) {
 		meanwhile  func(w *world)
 		did, state string
 	}{
-		"the run fails":             {func(w *world) { w.plant.fails("p", errBroken); synctest.Wait() }, "end p 1, discard p 2, prepare p 2, run p 2", "running gen=2 tried=2"},
-		"a stop":                    {func(w *world) { w.declare(stopped) }, "discard p 2, end p 1", "stopped gen=0 tried=1"},
-		"another version":           {func(w *world) { w.declare(flexible("p", "3")) }, "discard p 2, amend p 3, apply p 3", "running gen=3 tried=3"},
-		"the run fails, and a stop": {func(w *world) { w.plant.fails("p", errBroken); w.declare(stopped) }, "end p 1, discard p 2", "stopped gen=0 tried=1"},
+		"the run fails": {func(w *world) {
+			w.plant.fails("p", errBroken)
+			synctest.Wait()
+		}, "end p 1, discard p 2, prepare p 2, run p 2", "running gen=2 tried=2"},
+		"a stop": {func(w *world) {
+			w.declare(stopped)
+		}, "discard p 2, end p 1", "stopped gen=0 tried=1"},
+		"another version": {func(w *world) {
+			w.declare(flexible("p", "3"))
+		}, "discard p 2, amend p 3, apply p 3", "running gen=3 tried=3"},
+		"the run fails, and a stop": {func(w *world) {
+			w.plant.fails("p", errBroken)
+			w.declare(stopped)
+		}, "end p 1, discard p 2", "stopped gen=0 tried=1"},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -602,8 +622,10 @@ func TestLoopTakesBackWhatFailsSoon(t *testing.T) {
 		hold           bool
 		did, state     string
 	}{
-		"soon":      {5 * time.Second, 4 * time.Second, false, "end p 2, prepare p 1, run p 1", "running gen=1 tried=2!"},
-		"later":     {5 * time.Second, 6 * time.Second, false, "end p 2, prepare p 2, run p 2", "running gen=2 tried=2"},
+		"soon": {5 * time.Second, 4 * time.Second, false, "end p 2, prepare p 1, run p 1",
+			"running gen=1 tried=2!"},
+		"later": {5 * time.Second, 6 * time.Second, false, "end p 2, prepare p 2, run p 2",
+			"running gen=2 tried=2"},
 		"no window": {0, time.Second, false, "end p 2, prepare p 2, run p 2", "running gen=2 tried=2"},
 		"hold":      {5 * time.Second, time.Second, true, "end p 2, prepare p 2, run p 2", "running gen=2 tried=2"},
 	}
@@ -666,13 +688,21 @@ func TestLoopGoesBackToWhatProvedItself(t *testing.T) {
 		synctest.Wait()
 	}
 	for name, interrupt := range map[string]func(w *world){
-		"restart of the agent":    func(w *world) { w.start() },
-		"restart":                 func(w *world) { ask(w, w.loop.Restart) },
-		"application once more":   func(w *world) { ask(w, w.loop.Reapply) },
-		"amendment":               func(w *world) { w.declare(flexible("p", "3")) },
-		"another version":         func(w *world) { w.declare(other) },
-		"stop and start":          func(w *world) { w.declare(halted(flexible("p", "2"))); w.declare(flexible("p", "2")) },
-		"one thing after another": func(w *world) { w.declare(other); w.start(); ask(w, w.loop.Restart); w.declare(flexible("p", "2")) },
+		"restart of the agent":  func(w *world) { w.start() },
+		"restart":               func(w *world) { ask(w, w.loop.Restart) },
+		"application once more": func(w *world) { ask(w, w.loop.Reapply) },
+		"amendment":             func(w *world) { w.declare(flexible("p", "3")) },
+		"another version":       func(w *world) { w.declare(other) },
+		"stop and start": func(w *world) {
+			w.declare(halted(flexible("p", "2")))
+			w.declare(flexible("p", "2"))
+		},
+		"one thing after another": func(w *world) {
+			w.declare(other)
+			w.start()
+			ask(w, w.loop.Restart)
+			w.declare(flexible("p", "2"))
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(w *world) {
@@ -923,7 +953,8 @@ func TestLoopHoldsAcrossRestarts(t *testing.T) {
 				w.store.mu.Lock()
 				message := w.store.events[len(w.store.events)-1].Message
 				w.store.mu.Unlock()
-				if want := "generation 2 fails, generation 1 stays for as long as it runs: it is broken"; message != want {
+				if want := "generation 2 fails, generation 1 stays for as long as it runs: it is broken"; message !=
+					want {
 					w.Errorf("reported %q, want %q", message, want)
 				}
 				w.policy(policy)
@@ -1106,7 +1137,8 @@ func TestLoopDistrustsTheFuture(t *testing.T) {
 		w.store.skew = 24 * time.Hour
 		w.store.withdraw("q", false)
 		dropped := w.store.connector("p:out")
-		dropped.Orphaned, dropped.Attempts, dropped.RetryAt = time.Now().Add(w.store.skew), 1, time.Now().Add(2*w.store.skew)
+		dropped.Orphaned, dropped.Attempts, dropped.RetryAt = time.Now().Add(w.store.skew), 1,
+			time.Now().Add(2*w.store.skew)
 		w.store.declare(pipeline("p", "1"))
 		if err := w.store.SaveConnectorState(t.Context(), &dropped); err != nil {
 			t.Fatal(err)
@@ -1293,7 +1325,8 @@ func TestLoopSaysSeldomThatAFaultLasts(t *testing.T) {
 		said := func(reads, saves int, over bool) {
 			w.Helper()
 			log := log.Take()
-			for what, want := range map[string]int{"cannot read the desired state": reads, "cannot save the states": saves} {
+			for what, want := range map[string]int{"cannot read the desired state": reads,
+				"cannot save the states": saves} {
 				if n := strings.Count(log, what); n != want {
 					w.Errorf("said %d times %q, want %d", n, what, want)
 				}
@@ -1386,7 +1419,8 @@ func TestLoopSavesStatesTogether(t *testing.T) {
 		store := newMemory()
 		store.slow = 30 * time.Millisecond
 		w := &world{T: t, store: store, plant: newPlant(t, store)}
-		loop := &reconcile.Loop{Store: w.store, Runner: w.plant, Policy: plan.DefaultPolicy(), RunDigest: runDigest, SaveInterval: 50 * time.Millisecond}
+		loop := &reconcile.Loop{Store: w.store, Runner: w.plant, Policy: plan.DefaultPolicy(), RunDigest: runDigest,
+			SaveInterval: 50 * time.Millisecond}
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- loop.Run(ctx) }()

@@ -116,7 +116,8 @@ func (p *pipelineState) ran(r *run, reason string) {
 	p.logRuns(v, reason)
 	good, tried := p.State.LastGood, p.State.LastAttempt
 	changed := good != nil && good.Generation != v.Generation
-	again := tried != nil && tried.Generation == v.Generation && tried.Error == "" // it ran before and is still on probation
+	// it ran before and is still on probation
+	again := tried != nil && tried.Generation == v.Generation && tried.Error == ""
 	p.update(func(s *spec.State) {
 		if !r.stopping {
 			s.Phase = spec.PhaseRunning
@@ -150,7 +151,8 @@ func (p *pipelineState) ran(r *run, reason string) {
 func (p *pipelineState) logRuns(v plan.Version, reason string) {
 	switch {
 	case v.Instead != 0:
-		p.log().Info("pipeline runs again, rolled back to the last known good version", "generation", v.Generation, "failed_generation", v.Instead)
+		p.log().Info("pipeline runs again, rolled back to the last known good version", "generation", v.Generation,
+			"failed_generation", v.Instead)
 	case reason == "Amended":
 		p.log().Info("pipeline changed while it runs", "generation", v.Generation)
 	default:
@@ -243,7 +245,8 @@ func (p *pipelineState) notStarted(v plan.Version, err error) {
 		return
 	}
 	if again {
-		p.event(warning, "UpdateFailed", fmt.Sprintf("generation %d runs, but could not be applied again: %v", v.Generation, err))
+		p.event(warning, "UpdateFailed", fmt.Sprintf("generation %d runs, but could not be applied again: %v",
+			v.Generation, err))
 		p.log().Error("pipeline cannot be applied again, what runs goes on", "generation", v.Generation, "err", err)
 		return
 	}

@@ -66,7 +66,8 @@ func (p *pipelineState) update(change func(*spec.State)) {
 }
 
 func (p *pipelineState) event(kind, reason, message string) {
-	p.loop.observer.record(p.State, spec.Event{At: time.Now(), Pipeline: p.State.PipelineID, Type: kind, Reason: reason, Message: message})
+	p.loop.observer.record(p.State, spec.Event{At: time.Now(), Pipeline: p.State.PipelineID, Type: kind, Reason: reason,
+		Message: message})
 }
 
 // takeUp makes the declared version the desired one.

@@ -109,7 +109,8 @@ func TestRetryWhileStarting(t *testing.T) {
 
 func TestRetryOfACleanUp(t *testing.T) {
 	inWorld(t, func(w *world) {
-		w.policy(plan.Policy{Recovery: plan.Recovery{MinDelay: time.Hour, MaxDelay: time.Hour, BackoffFactor: 1, MaxRetries: -1}})
+		w.policy(plan.Policy{Recovery: plan.Recovery{MinDelay: time.Hour, MaxDelay: time.Hour, BackoffFactor: 1,
+			MaxRetries: -1}})
 		w.declare(pipeline("p", "1"))
 		w.plant.with(func() { w.plant.badDelete["p:in"] = errBroken })
 		w.store.withdraw("p", true)
@@ -170,7 +171,8 @@ func TestDaysWithoutANetwork(t *testing.T) {
 		w.plant.with(func() { w.plant.badStart["1"] = errBroken })
 		w.declare(pipeline("p", "1"))
 		w.pass(days * 24 * time.Hour)
-		attempts, most := strings.Count(w.plant.take(), "run p"), days*24*int(time.Hour/policy.MaxDelay)*10/9+10 // pauses vary by a tenth
+		// pauses vary by a tenth
+		attempts, most := strings.Count(w.plant.take(), "run p"), days*24*int(time.Hour/policy.MaxDelay)*10/9+10
 		if attempts < most*7/10 || attempts > most {
 			t.Errorf("%d attempts in %d days, want at most %d", attempts, days, most)
 		}

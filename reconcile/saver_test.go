@@ -11,7 +11,8 @@ import (
 // TestAFailedSaveKeepsTheNewerState changes a state while a failed save puts the older one back. Whichever comes first,
 // the next save writes the change.
 func TestAFailedSaveKeepsTheNewerState(t *testing.T) {
-	older, newer := spec.State{PipelineID: "p", Phase: spec.PhaseStarting}, spec.State{PipelineID: "p", Phase: spec.PhaseRunning}
+	older, newer := spec.State{PipelineID: "p", Phase: spec.PhaseStarting},
+		spec.State{PipelineID: "p", Phase: spec.PhaseRunning}
 	for range 2_000 {
 		s := reconcile.NewSaver()
 		s.Put(older)

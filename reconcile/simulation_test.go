@@ -24,10 +24,13 @@ func (o op) String() string { return fmt.Sprintf("%s %s %s, %v", o.kind, o.id, o
 
 var ops = rapid.Custom(func(t *rapid.T) op {
 	return op{
-		kind:    rapid.SampledFrom([]string{"declare", "declare", "amend", "amend", "amend", "stop", "withdraw", "purge", "crash", "restart", "reapply", "mend", "restart agent"}).Draw(t, "kind"),
-		id:      rapid.SampledFrom([]string{"p", "q"}).Draw(t, "id"),
-		version: rapid.SampledFrom([]string{"1", "2", "3", "unfit", "dud", "fatal", "slow", "hang", "stuck"}).Draw(t, "version"),
-		wait:    rapid.SampledFrom([]time.Duration{0, 0, time.Millisecond + 7, time.Second + 7, 15*time.Second + 7, 12*time.Minute + 7}).Draw(t, "wait"),
+		kind: rapid.SampledFrom([]string{"declare", "declare", "amend", "amend", "amend", "stop", "withdraw",
+			"purge", "crash", "restart", "reapply", "mend", "restart agent"}).Draw(t, "kind"),
+		id: rapid.SampledFrom([]string{"p", "q"}).Draw(t, "id"),
+		version: rapid.SampledFrom([]string{"1", "2", "3", "unfit", "dud", "fatal", "slow", "hang", "stuck"}).Draw(t,
+			"version"),
+		wait: rapid.SampledFrom([]time.Duration{0, 0, time.Millisecond + 7, time.Second + 7, 15*time.Second + 7,
+			12*time.Minute + 7}).Draw(t, "wait"),
 	}
 })
 
@@ -48,9 +51,11 @@ func TestSimulation(t *testing.T) {
 
 func (w *world) simulate(script []op) {
 	w.plant.with(func() {
-		w.plant.badPrepare["unfit"], w.plant.badStart["dud"], w.plant.badPrepare["fatal"] = errBroken, errBroken, fatal{errBroken}
+		w.plant.badPrepare["unfit"], w.plant.badStart["dud"], w.plant.badPrepare["fatal"] = errBroken, errBroken,
+			fatal{errBroken}
 		w.plant.hangPrepare["hang"], w.plant.slowDrain["slow"] = true, 20*time.Second
-		w.plant.badApply["dud"], w.plant.slowApply["slow"], w.plant.stuck["stuck"] = errBroken, 20*time.Second, make(chan struct{})
+		w.plant.badApply["dud"], w.plant.slowApply["slow"], w.plant.stuck["stuck"] = errBroken, 20*time.Second,
+			make(chan struct{})
 		w.plant.badDelete["q:in"] = errBroken
 		w.plant.checkWithdrawn = true
 	})
@@ -121,7 +126,8 @@ func (w *world) converged(id string) {
 	switch {
 	case !declared, !d.Withdrawn.IsZero():
 		if runs != "" || declared || w.store.connector(id+":in").ID != "" || s.PipelineID != "" {
-			w.Errorf("%s is not declared, but %q runs, declared %v, left %+v %+v", id, runs, declared, w.store.connector(id+":in"), s)
+			w.Errorf("%s is not declared, but %q runs, declared %v, left %+v %+v", id, runs, declared,
+				w.store.connector(id+":in"), s)
 		}
 	case d.Want() == spec.StatusStopped:
 		if runs != "" || s.Phase != spec.PhaseStopped || !s.StoppedByUser {

@@ -34,7 +34,8 @@ func (t Tried) same(o Tried) bool {
 func (p *pipelineState) tried() Tried {
 	t := Tried{Good: p.State.LastGood}
 	a, d := p.State.LastAttempt, p.desired
-	if a != nil && d != nil && a.Error != "" && a.Generation == d.Generation && p.Refused == d.Generation && !p.retriable && !p.loop.Policy.Hold {
+	if a != nil && d != nil && a.Error != "" && a.Generation == d.Generation && p.Refused == d.Generation &&
+		!p.retriable && !p.loop.Policy.Hold {
 		t.Failed = &FailedVersion{RunDigest: d.RunDigest, Attempt: *a}
 	}
 	return t
@@ -88,6 +89,8 @@ func (p *pipelineState) inherit(t Tried) {
 		return
 	}
 	p.Refused, p.retriable = d.Generation, false
-	p.event(warning, "UpdateFailed", fmt.Sprintf("generation %d failed at %s, the last known good version is started: %s", d.Generation, t.Failed.At.UTC().Format(time.RFC3339), t.Failed.Error))
-	p.log().Warn("pipeline is not updated, another agent tried that: the last known good version is started", "generation", d.Generation, "err", t.Failed.Error)
+	p.event(warning, "UpdateFailed", fmt.Sprintf("generation %d failed at %s, the last known good version is "+
+		"started: %s", d.Generation, t.Failed.At.UTC().Format(time.RFC3339), t.Failed.Error))
+	p.log().Warn("pipeline is not updated, another agent tried that: the last known good version is started",
+		"generation", d.Generation, "err", t.Failed.Error)
 }

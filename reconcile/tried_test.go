@@ -49,11 +49,13 @@ func TestTriedIsReported(t *testing.T) {
 	inWorld(t, func(w *world) {
 		last := w.tried()
 		w.declare(pipeline("p", "1"))
-		if got := last.Load(); got == nil || got.Good == nil || versionOf(&got.Good.Pipeline) != "1" || got.Failed != nil {
+		if got := last.Load(); got == nil || got.Good == nil || versionOf(&got.Good.Pipeline) != "1" ||
+			got.Failed != nil {
 			t.Fatalf("after the first version runs: %+v", got)
 		}
 		w.plant.with(func() {
-			w.plant.badPrepare["2"], w.plant.badStart["3"], w.plant.badStart["4"] = errBroken, errBroken, environment{errBroken}
+			w.plant.badPrepare["2"], w.plant.badStart["3"], w.plant.badStart["4"] = errBroken, errBroken,
+				environment{errBroken}
 		})
 		for _, one := range []struct {
 			version string
@@ -65,7 +67,8 @@ func TestTriedIsReported(t *testing.T) {
 			if versionOf(&got.Good.Pipeline) != "1" || (got.Failed != nil) != one.failed {
 				t.Errorf("after version %s failed: %+v", one.version, got)
 			}
-			if f := got.Failed; f != nil && (f.RunDigest != runDigest(&p) || f.Error != errBroken.Error() || f.At.IsZero()) {
+			if f := got.Failed; f != nil &&
+				(f.RunDigest != runDigest(&p) || f.Error != errBroken.Error() || f.At.IsZero()) {
 				t.Errorf("version %s failed: %+v", one.version, f)
 			}
 		}
@@ -82,8 +85,9 @@ func TestTriedIsReported(t *testing.T) {
 func TestInheritedRollback(t *testing.T) {
 	two := pipeline("p", "2")
 	tried := reconcile.Tried{
-		Good:   &spec.LastGood{Generation: 1, Pipeline: pipeline("p", "1")},
-		Failed: &reconcile.FailedVersion{RunDigest: runDigest(&two), Attempt: spec.Attempt{Generation: 2, At: time.Now(), Error: "it broke there"}},
+		Good: &spec.LastGood{Generation: 1, Pipeline: pipeline("p", "1")},
+		Failed: &reconcile.FailedVersion{RunDigest: runDigest(&two),
+			Attempt: spec.Attempt{Generation: 2, At: time.Now(), Error: "it broke there"}},
 	}
 	inherits(t, plan.DefaultPolicy(), tried, "", func(w *world) {
 		w.did("prepare p 1, run p 1")

@@ -16,15 +16,19 @@ func (p *pipelineState) warnOfLostPositions(before, now *spec.Pipeline) {
 		if old.Type != spec.TypeSource {
 			continue
 		}
-		k := slices.IndexFunc(now.Connectors, func(c spec.Connector) bool { return c.ID == old.ID && c.Type == spec.TypeSource })
+		k := slices.IndexFunc(now.Connectors, func(c spec.Connector) bool {
+			return c.ID == old.ID && c.Type == spec.TypeSource
+		})
 		var message string
 		switch {
 		case k < 0:
 			message = fmt.Sprintf("source %q is gone, and what takes its place started over; "+
 				"to go on from its position declare a source with its id again within pipelines.cleanup-delay", old.ID)
 		case pluginname.Bare(now.Connectors[k].Plugin) != pluginname.Bare(old.Plugin):
-			message = fmt.Sprintf("source %q has the plugin %s instead of %s, whose position means nothing to it, and started over; "+
-				"the other plugin is cleaned up after pipelines.cleanup-delay", old.ID, now.Connectors[k].Plugin, old.Plugin)
+			message = fmt.Sprintf("source %q has the plugin %s instead of %s, whose position means nothing to it, "+
+				"and started over; "+
+				"the other plugin is cleaned up after pipelines.cleanup-delay", old.ID, now.Connectors[k].Plugin,
+				old.Plugin)
 		default:
 			continue
 		}

@@ -10,7 +10,8 @@ import (
 // The document and the pointers are from RFC 6901, section 5.
 func TestAtPointer(t *testing.T) {
 	var doc any
-	text := `{"foo": ["bar", "baz"], "": 0, "a/b": 1, "c%d": 2, "e^f": 3, "g|h": 4, "i\\j": 5, "k\"l": 6, " ": 7, "m~n": 8}`
+	text := `{"foo": ["bar", "baz"], "": 0, "a/b": 1, "c%d": 2, "e^f": 3, "g|h": 4, "i\\j": 5, "k\"l": 6, " ": 7, ` +
+		`"m~n": 8}`
 	if err := json.Unmarshal([]byte(text), &doc); err != nil {
 		t.Fatal(err)
 	}
@@ -29,7 +30,8 @@ func TestAtPointer(t *testing.T) {
 }
 
 func TestEscapePointer(t *testing.T) {
-	for name, token := range map[string]string{"a/b": "a~1b", "m~n": "m~0n", "~1": "~01", "~/": "~0~1", "plain": "plain", "": ""} {
+	for name, token := range map[string]string{"a/b": "a~1b", "m~n": "m~0n", "~1": "~01", "~/": "~0~1",
+		"plain": "plain", "": ""} {
 		if got := schemas.EscapePointer(name); got != token {
 			t.Errorf("EscapePointer(%q) = %q, want %q", name, got, token)
 		}

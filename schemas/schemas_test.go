@@ -17,8 +17,10 @@ func TestValidate(t *testing.T) {
 		want        []schemas.Violation
 	}{
 		{"empty list", `{"pipelines":[]}`, nil},
-		{"complete", `{"version":"2.2","x-any":{"y":1},"pipelines":[{"id":"p","connectors":[` + source + `,` + sink + `]}]}`, nil},
-		{"settings of any scalar", `{"pipelines":[{"id":"p","dead-letter-queue":{"settings":{"a":1,"b":true,"c":null}}}]}`, nil},
+		{"complete", `{"version":"2.2","x-any":{"y":1},"pipelines":[{"id":"p","connectors":[` + source + `,` + sink +
+			`]}]}`, nil},
+		{"settings of any scalar",
+			`{"pipelines":[{"id":"p","dead-letter-queue":{"settings":{"a":1,"b":true,"c":null}}}]}`, nil},
 		{"processor with its former name", `{"pipelines":[{"id":"p","processors":[{"id":"x","type":"y"}]}]}`, nil},
 		{"no pipelines", `{}`, []schemas.Violation{{Keyword: "required", Property: "pipelines"}}},
 		{"several missing", `{"pipelines":[{"id":"p","connectors":[{"id":"c"}]}]}`, []schemas.Violation{
@@ -30,15 +32,17 @@ func TestValidate(t *testing.T) {
 		}},
 		{"unknown, escaped", `{"pipelines":[{"id":"p","a/b c%~":1}]}`, []schemas.Violation{{
 			InstancePointer: "/pipelines/0/a~1b c%~0", Keyword: "additionalProperties", Property: "a/b c%~",
-			Want: []string{"cluster", "connectors", "dead-letter-queue", "description", "id", "instances", "labels", "max-silence", "name", "placement", "processors", "status"},
+			Want: []string{"cluster", "connectors", "dead-letter-queue", "description", "id", "instances", "labels",
+				"max-silence", "name", "placement", "processors", "status"},
 		}}},
 		{"enum", `{"pipelines":[{"id":"p","status":"on"}]}`, []schemas.Violation{
 			{InstancePointer: "/pipelines/0/status", Keyword: "enum", Want: []string{"running", "stopped"}},
 		}},
-		{"type below an escaped key", `{"pipelines":[{"id":"p","dead-letter-queue":{"settings":{"a/b":[]}}}]}`, []schemas.Violation{{
-			InstancePointer: "/pipelines/0/dead-letter-queue/settings/a~1b", Keyword: "type",
-			Want: []string{"string", "number", "boolean", "null"},
-		}}},
+		{"type below an escaped key", `{"pipelines":[{"id":"p","dead-letter-queue":{"settings":{"a/b":[]}}}]}`,
+			[]schemas.Violation{{
+				InstancePointer: "/pipelines/0/dead-letter-queue/settings/a~1b", Keyword: "type",
+				Want: []string{"string", "number", "boolean", "null"},
+			}}},
 		{"bound", `{"pipelines":[{"id":"p","dead-letter-queue":{"window-size":-1}}]}`, []schemas.Violation{
 			{InstancePointer: "/pipelines/0/dead-letter-queue/window-size", Keyword: "minimum", Want: []string{"0"}},
 		}},

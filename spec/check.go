@@ -48,14 +48,17 @@ func checkTopology(r *report, at string, p *Pipeline) {
 	for _, t := range []ConnectorType{TypeSource, TypeDestination} {
 		if !slices.ContainsFunc(p.Connectors, func(c Connector) bool { return c.Type == t }) {
 			r.add(at+"/connectors", severity, CodeRequired,
-				"pipeline %q has no %s: a pipeline runs only with at least one source and one destination; add a connector with type: %s", p.ID, t, t)
+				"pipeline %q has no %s: a pipeline runs only with at least one source and one destination; add a "+
+					"connector with type: %s", p.ID, t, t)
 		}
 	}
 }
 
 func checkConnector(r *report, at string, p *Pipeline, c *Connector) {
 	if n := len(p.QualifiedID(c.ID)); n > maxQualifiedID && !r.failed(at+"/id") {
-		r.add(at+"/id", SeverityError, CodeTooLong, "id of connector %q is too long: together with the id of its pipeline it is %d characters, the most is %d", c.ID, n, maxQualifiedID)
+		r.add(at+"/id", SeverityError, CodeTooLong,
+			"id of connector %q is too long: together with the id of its pipeline it is %d characters, the most is %d",
+			c.ID, n, maxQualifiedID)
 	}
 	checkPlugin(r, at+"/plugin", c.Plugin)
 	checkSettings(r, at, c.Settings)
@@ -68,7 +71,8 @@ func checkProcessors(r *report, at string, all []Processor) {
 		checkPlugin(r, at+"/plugin", p.Plugin)
 		checkSettings(r, at, p.Settings)
 		if err := parseCondition(p.Condition); err != nil {
-			r.add(at+"/condition", SeverityError, CodeInvalid, "condition of processor %q is not a Go template: %v", p.ID, err)
+			r.add(at+"/condition", SeverityError, CodeInvalid, "condition of processor %q is not a Go template: %v",
+				p.ID, err)
 		}
 	}
 	checkIDs(r, at, "processor", func(i int) (string, bool) {
@@ -95,7 +99,8 @@ func checkDLQ(r *report, at string, q *DLQ) {
 	}
 	if q.WindowSize > 0 && q.WindowNackThreshold >= q.WindowSize {
 		r.add(at+"/window-nack-threshold", SeverityError, CodeInvalid,
-			"window-nack-threshold of the dead-letter queue is %d and window-size is %d: it must be less than window-size, or window-size 0 to tolerate any number", q.WindowNackThreshold, q.WindowSize)
+			"window-nack-threshold of the dead-letter queue is %d and window-size is %d: it must be less than "+
+				"window-size, or window-size 0 to tolerate any number", q.WindowNackThreshold, q.WindowSize)
 	}
 }
 
@@ -119,7 +124,8 @@ func checkIDs(r *report, at, what string, id func(int) (string, bool)) {
 		if m := r.find(fmt.Sprintf("%s/%d/id", at, before)).Value; m.Line > 0 {
 			where = fmt.Sprintf("at lines %d and %d", m.Line, r.find(fmt.Sprintf("%s/%d/id", at, i)).Value.Line)
 		}
-		r.add(fmt.Sprintf("%s/%d/id", at, i), SeverityError, CodeDuplicateID, "two %ss have the id %q, %s: give each an id of its own", what, id, where)
+		r.add(fmt.Sprintf("%s/%d/id", at, i), SeverityError, CodeDuplicateID,
+			"two %ss have the id %q, %s: give each an id of its own", what, id, where)
 	}
 }
 
@@ -150,7 +156,9 @@ func checkPlugin(r *report, at, plugin string) {
 		r.add(at, SeverityError, CodeInvalid, "plugin %q starts with %q, which must be builtin, standalone or any%s",
 			plugin, kind, texts.Hint(kind, pluginKinds))
 	case !pluginName().MatchString(name), versioned && !pluginVer().MatchString(version):
-		r.add(at, SeverityError, CodeInvalid, "%q is not the name of a plugin: write name or name@version, with builtin: or standalone: before it where both exist", plugin)
+		r.add(at, SeverityError, CodeInvalid,
+			"%q is not the name of a plugin: write name or name@version, with builtin: or standalone: before it "+
+				"where both exist", plugin)
 	}
 }
 
@@ -161,9 +169,12 @@ const Redacted = "***"
 func checkSecrets(r *report, at string, p *Pipeline) {
 	eachText(p, func(path, what string, text *string) {
 		if *text == Redacted {
-			r.add(at+path, SeverityError, CodeInvalid, "%s is %s, which stands for a secret that an export leaves out: write a reference such as ${file:/path}", what, Redacted)
+			r.add(at+path, SeverityError, CodeInvalid,
+				"%s is %s, which stands for a secret that an export leaves out: write a reference such as ${file:/path}", what, Redacted)
 		} else if IsLiteralSecret(schemas.UnescapePointer(lastToken(path)), *text) {
-			r.add(at+path, SeverityWarning, CodeSecretLiteral, "%s has a secret in the file, for all who read it or a copy: write a reference in place of the secret, such as ${file:/path} or ${VAR}", what)
+			r.add(at+path, SeverityWarning, CodeSecretLiteral,
+				"%s has a secret in the file, for all who read it or a copy: write a reference in place of the "+
+					"secret, such as ${file:/path} or ${VAR}", what)
 		}
 	})
 }
@@ -172,7 +183,8 @@ func checkSecrets(r *report, at string, p *Pipeline) {
 func checkSettings(r *report, at string, settings map[string]string) {
 	for _, name := range slices.Sorted(maps.Keys(settings)) {
 		if _, problem := ScanReferences(settings[name]); problem != "" {
-			r.add(at+"/settings/"+schemas.EscapePointer(name), SeverityError, CodeReference, "setting %q: %s", name, problem)
+			r.add(at+"/settings/"+schemas.EscapePointer(name), SeverityError, CodeReference, "setting %q: %s", name,
+				problem)
 		}
 	}
 }

@@ -83,7 +83,8 @@ func (o observation) valid(problems []Problem) Condition {
 }
 
 func (o observation) conflict(problems []Problem) Condition {
-	c := Condition{Type: ConditionConflict, Status: ConditionFalse, Reason: "NoConflict", ObservedGeneration: o.d.Generation}
+	c := Condition{Type: ConditionConflict, Status: ConditionFalse, Reason: "NoConflict",
+		ObservedGeneration: o.d.Generation}
 	// A problem in the owner's own file is older than its ownership.
 	i := slices.IndexFunc(problems, func(p Problem) bool { return ofOwnership(p) && p.File != o.d.Owner.Path })
 	if i >= 0 {
@@ -118,7 +119,8 @@ func (o observation) applied() Condition {
 	case o.declaredRuns() && o.s.Stale():
 		c.Reason, c.Message, c.File, c.Line = "UpdateFailed", o.stale(), o.d.Owner.Path, o.d.Owner.Line
 	case o.declaredRuns():
-		c.Status, c.Reason, c.Message = ConditionTrue, "Running", fmt.Sprintf("generation %d runs%s", o.d.Generation, o.override())
+		c.Status, c.Reason, c.Message = ConditionTrue, "Running", fmt.Sprintf("generation %d runs%s", o.d.Generation,
+			o.override())
 		if a := o.s.LastAttempt; a != nil && a.Generation == o.d.Generation && a.Error == "" {
 			c.LastTransitionTime = a.At
 		}
@@ -143,11 +145,13 @@ func (o observation) ready() Condition {
 	case o.declaredRuns() && good != nil && good.Generation == o.d.Generation:
 		c.Status, c.Reason, c.Message = ConditionTrue, "Running", fmt.Sprintf("generation %d runs", o.d.Generation)
 	case o.declaredRuns():
-		c.Reason, c.Message = "Proving", fmt.Sprintf("generation %d runs, but not for long enough yet to be relied on", o.d.Generation)
+		c.Reason, c.Message = "Proving", fmt.Sprintf("generation %d runs, but not for long enough yet to be relied on",
+			o.d.Generation)
 	case o.replaced():
 		c.Reason, c.Message = "RolledBack", o.replacement()
 	case o.s.Phase == PhaseRunning:
-		c.Reason, c.Message = "Outdated", fmt.Sprintf("generation %d runs, and %d is to", o.s.RunningGeneration, o.d.Generation)
+		c.Reason, c.Message = "Outdated", fmt.Sprintf("generation %d runs, and %d is to", o.s.RunningGeneration,
+			o.d.Generation)
 	default:
 		c.Reason, c.Message = phaseReasons[o.s.Phase], "it is "+string(o.s.Phase)
 	}
@@ -161,15 +165,18 @@ var phaseReasons = map[Phase]string{PhaseStopped: "Stopped", PhaseStarting: "Sta
 func (o observation) draining() Condition {
 	c := Condition{Type: ConditionDraining, Status: ConditionFalse, Reason: "NotStopping", ObservedGeneration: o.seen()}
 	if o.s.Phase == PhaseStopping {
-		c.Status, c.Reason, c.Message, c.LastTransitionTime = ConditionTrue, "Stopping", "outstanding records are settled", o.s.Since
+		c.Status, c.Reason, c.Message, c.LastTransitionTime = ConditionTrue, "Stopping",
+			"outstanding records are settled", o.s.Since
 	}
 	return c
 }
 
 func (o observation) rolledBack() Condition {
-	c := Condition{Type: ConditionRolledBack, Status: ConditionFalse, Reason: "NotRolledBack", ObservedGeneration: o.seen()}
+	c := Condition{Type: ConditionRolledBack, Status: ConditionFalse, Reason: "NotRolledBack",
+		ObservedGeneration: o.seen()}
 	if o.replaced() {
-		c.Status, c.Reason, c.Message, c.File, c.Line = ConditionTrue, "UpdateFailed", o.replacement()+": "+o.s.LastAttempt.Error, o.d.Owner.Path, o.d.Owner.Line
+		c.Status, c.Reason, c.Message, c.File, c.Line = ConditionTrue, "UpdateFailed",
+			o.replacement()+": "+o.s.LastAttempt.Error, o.d.Owner.Path, o.d.Owner.Line
 	}
 	return c
 }

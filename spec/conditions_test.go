@@ -22,7 +22,8 @@ func attempt(generation int64, err string) *spec.Attempt {
 func lastGood(generation int64) *spec.LastGood { return &spec.LastGood{Generation: generation} }
 
 // sound is the state of a pipeline that runs as declared.
-var sound = spec.State{Phase: spec.PhaseRunning, RunningGeneration: 2, LastAttempt: attempt(2, ""), LastGood: lastGood(2), Since: since}
+var sound = spec.State{Phase: spec.PhaseRunning, RunningGeneration: 2, LastAttempt: attempt(2, ""),
+	LastGood: lastGood(2), Since: since}
 
 func problemOf(severity spec.Severity, code string) []spec.Problem {
 	return []spec.Problem{{File: "x.yaml", Line: 7, Column: 9, Severity: severity, Code: code, Message: "no"}}
@@ -48,37 +49,52 @@ var conditionsOfFiles = []conditionCase{
 		"Conflict=True DeclaredTwice (no) x.yaml:7:9 gen 2"},
 	{"declared over the API and in a file", "running", "", sound, problemOf(spec.SeverityError, spec.CodeOwnedByAPI),
 		"Conflict=True OwnedByAPI (no) x.yaml:7:9 gen 2"},
-	{"taken over by its file a moment ago", "running", "", sound, []spec.Problem{{File: "p.yaml", Severity: spec.SeverityError, Code: spec.CodeOwnedByAPI}}, ""},
+	{"taken over by its file a moment ago", "running", "", sound,
+		[]spec.Problem{{File: "p.yaml", Severity: spec.SeverityError, Code: spec.CodeOwnedByAPI}}, ""},
 }
 
 var conditionsOfVersions = []conditionCase{
-	{"has to prove itself", "running", "", spec.State{Phase: spec.PhaseRunning, RunningGeneration: 2, LastAttempt: attempt(2, ""), LastGood: lastGood(1)}, nil,
+	{"has to prove itself", "running", "", spec.State{Phase: spec.PhaseRunning, RunningGeneration: 2,
+		LastAttempt: attempt(2, ""), LastGood: lastGood(1)}, nil,
 		"Ready=False Proving (generation 2 runs, but not for long enough yet to be relied on) gen 2"},
-	{"rolled back", "running", "", spec.State{Phase: spec.PhaseRunning, RunningGeneration: 1, LastAttempt: attempt(2, "why"), LastGood: lastGood(1)}, nil,
-		"Applied=False UpdateFailed (why) p.yaml:3:0 gen 2; Ready=False RolledBack (generation 1 runs because 2 failed) gen 2; " +
+	{"rolled back", "running", "", spec.State{Phase: spec.PhaseRunning, RunningGeneration: 1,
+		LastAttempt: attempt(2, "why"), LastGood: lastGood(1)}, nil,
+		"Applied=False UpdateFailed (why) p.yaml:3:0 gen 2; Ready=False RolledBack (generation 1 runs because 2 " +
+			"failed) gen 2; " +
 			"RolledBack=True UpdateFailed (generation 1 runs because 2 failed: why) p.yaml:3:0 gen 2"},
-	{"could not be applied again", "running", "", spec.State{Phase: spec.PhaseRunning, RunningGeneration: 2, LastAttempt: attempt(2, "why"), LastGood: lastGood(2)}, nil,
+	{"could not be applied again", "running", "", spec.State{Phase: spec.PhaseRunning, RunningGeneration: 2,
+		LastAttempt: attempt(2, "why"), LastGood: lastGood(2)}, nil,
 		"Applied=False UpdateFailed (generation 2 runs, but could not be applied again: why) p.yaml:3:0 gen 2; " +
 			"Ready=False Outdated (generation 2 runs, but could not be applied again: why) gen 2"},
-	{"about to be updated", "running", "", spec.State{Phase: spec.PhaseRunning, RunningGeneration: 1, LastAttempt: attempt(1, ""), LastGood: lastGood(1)}, nil,
-		"Applied=False InProgress (generation 2 is to run) gen 1; Ready=False Outdated (generation 1 runs, and 2 is to) gen 1"},
-	{"an earlier update failed", "running", "", spec.State{Phase: spec.PhaseRunning, RunningGeneration: 0, LastAttempt: attempt(1, "old"), LastGood: lastGood(0)}, nil,
-		"Applied=False InProgress (generation 2 is to run) gen 1; Ready=False Outdated (generation 0 runs, and 2 is to) gen 1"},
-	{"drains to be updated", "running", "", spec.State{Phase: spec.PhaseStopping, RunningGeneration: 1, LastAttempt: attempt(1, ""), LastGood: lastGood(1), Since: since}, nil,
-		"Applied=False InProgress (generation 2 is to run) gen 1; Ready=False Stopping (it is stopping) gen 1; Draining=True Stopping (outstanding records are settled) gen 1 at 100"},
+	{"about to be updated", "running", "", spec.State{Phase: spec.PhaseRunning, RunningGeneration: 1,
+		LastAttempt: attempt(1, ""), LastGood: lastGood(1)}, nil,
+		"Applied=False InProgress (generation 2 is to run) gen 1; Ready=False Outdated (generation 1 runs, and 2 is " +
+			"to) gen 1"},
+	{"an earlier update failed", "running", "", spec.State{Phase: spec.PhaseRunning, RunningGeneration: 0,
+		LastAttempt: attempt(1, "old"), LastGood: lastGood(0)}, nil,
+		"Applied=False InProgress (generation 2 is to run) gen 1; Ready=False Outdated (generation 0 runs, and 2 is " +
+			"to) gen 1"},
+	{"drains to be updated", "running", "", spec.State{Phase: spec.PhaseStopping, RunningGeneration: 1,
+		LastAttempt: attempt(1, ""), LastGood: lastGood(1), Since: since}, nil,
+		"Applied=False InProgress (generation 2 is to run) gen 1; Ready=False Stopping (it is stopping) gen 1; " +
+			"Draining=True Stopping (outstanding records are settled) gen 1 at 100"},
 	{"starts for the first time", "running", "", spec.State{Phase: spec.PhaseStarting}, nil,
 		"Applied=False InProgress (generation 2 is to run); Ready=False Starting (it is starting)"},
-	{"recovers", "running", "", spec.State{Phase: spec.PhaseRecovering, LastAttempt: attempt(2, ""), LastGood: lastGood(2), Error: "why"}, nil,
+	{"recovers", "running", "", spec.State{Phase: spec.PhaseRecovering, LastAttempt: attempt(2, ""),
+		LastGood: lastGood(2), Error: "why"}, nil,
 		"Applied=False Failed (why) p.yaml:3:0 gen 2; Ready=False Recovering (it is recovering) gen 2"},
-	{"failed for good", "running", "", spec.State{Phase: spec.PhaseDegraded, LastAttempt: attempt(2, "why"), Error: "why"}, nil,
+	{"failed for good", "running", "", spec.State{Phase: spec.PhaseDegraded, LastAttempt: attempt(2, "why"),
+		Error: "why"}, nil,
 		"Applied=False Failed (why) p.yaml:3:0 gen 2; Ready=False Degraded (it is degraded) gen 2"},
 }
 
 var conditionsOfStops = []conditionCase{
 	{"stopped as declared", "stopped", "", spec.State{Phase: spec.PhaseStopped, Since: since}, nil,
 		"Applied=True Stopped (it is stopped) gen 2 at 100; Ready=False Stopped (it is stopped)"},
-	{"stopped as asked for", "running", "stopped", spec.State{Phase: spec.PhaseStopped, LastAttempt: attempt(2, ""), Since: since}, nil,
-		"Applied=True Stopped (it is stopped, as was asked for; the declaration says running) gen 2 at 100; Ready=False Stopped (it is stopped) gen 2"},
+	{"stopped as asked for", "running", "stopped",
+		spec.State{Phase: spec.PhaseStopped, LastAttempt: attempt(2, ""), Since: since}, nil,
+		"Applied=True Stopped (it is stopped, as was asked for; the declaration says running) gen 2 at 100; " +
+			"Ready=False Stopped (it is stopped) gen 2"},
 	{"is to stop", "stopped", "", sound, nil,
 		"Applied=False InProgress (it is to be stopped) gen 2"},
 	{"runs as asked for", "stopped", "running", sound, nil,
@@ -91,15 +107,19 @@ var conditionsOfStops = []conditionCase{
 
 func TestConditions(t *testing.T) {
 	for _, tt := range slices.Concat(conditionsOfFiles, conditionsOfVersions, conditionsOfStops) {
-		d := &spec.Declaration{Pipeline: spec.Pipeline{ID: "p", Status: tt.declared}, Override: tt.override, Generation: 2, Owner: spec.Owner{Kind: spec.OwnerFile, Path: "p.yaml", Line: 3}}
+		d := &spec.Declaration{Pipeline: spec.Pipeline{ID: "p", Status: tt.declared}, Override: tt.override,
+			Generation: 2, Owner: spec.Owner{Kind: spec.OwnerFile, Path: "p.yaml", Line: 3}}
 		if tt.name == "withdrawn" {
 			d.Withdrawn = since
 		}
 		var changes []spec.PluginChange
 		if tt.name == "its plugins changed" {
-			changes = []spec.PluginChange{{Pipeline: "p", Reason: "PluginGone", Message: "one is gone"}, {Pipeline: "p", Reason: "PluginReplaced", Message: "one was replaced"}}
+			changes = []spec.PluginChange{{Pipeline: "p", Reason: "PluginGone", Message: "one is gone"},
+				{Pipeline: "p", Reason: "PluginReplaced", Message: "one was replaced"}}
 		}
-		usual := map[string]bool{"Valid=True Valid () gen 2": true, "Applied=True Running (generation 2 runs) gen 2 at 200": true, "Ready=True Running (generation 2 runs) gen 2": true}
+		usual := map[string]bool{"Valid=True Valid () gen 2": true,
+			"Applied=True Running (generation 2 runs) gen 2 at 200": true,
+			"Ready=True Running (generation 2 runs) gen 2":          true}
 		var got, types []string
 		for _, c := range spec.Conditions(d, &tt.state, tt.problems, changes) {
 			types = append(types, string(c.Type))

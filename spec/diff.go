@@ -31,16 +31,19 @@ type Effect string
 
 // The effects.
 const (
-	EffectNone               Effect = "none"                // the run is not affected
-	EffectInPlace            Effect = "in-place"            // takes effect between two batches, sources and destinations stay open
-	EffectRestartDestination Effect = "restart-destination" // the destination is flushed and reopened, sources stay open
-	EffectRestart            Effect = "restart"             // drains and starts again from its saved position
-	EffectPositionLost       Effect = "position-lost"       // restarts, and a source's saved position is no longer used
+	EffectNone Effect = "none" // the run is not affected
+	// takes effect between two batches, sources and destinations stay open
+	EffectInPlace Effect = "in-place"
+	// the destination is flushed and reopened, sources stay open
+	EffectRestartDestination Effect = "restart-destination"
+	EffectRestart            Effect = "restart"       // drains and starts again from its saved position
+	EffectPositionLost       Effect = "position-lost" // restarts, and a source's saved position is no longer used
 )
 
 // Severity orders effects: the more severe of two effects has the greater value.
 func (e Effect) Severity() int {
-	return slices.Index([]Effect{EffectNone, EffectInPlace, EffectRestartDestination, EffectRestart, EffectPositionLost}, e)
+	return slices.Index([]Effect{EffectNone, EffectInPlace, EffectRestartDestination, EffectRestart,
+		EffectPositionLost}, e)
 }
 
 // EffectOf returns the effect of changing the pipeline from a to b: the severest effect of all their differences.
@@ -85,7 +88,9 @@ func (d *differ) pipeline(a, b *Pipeline) {
 	if !maps.Equal(a.Labels, b.Labels) {
 		d.add("/labels", ActionChange, EffectNone)
 	}
-	byNumber := slices.ContainsFunc(b.Connectors, func(c Connector) bool { return dividedByNumber(c.Plugin, c.Settings) })
+	byNumber := slices.ContainsFunc(b.Connectors, func(c Connector) bool {
+		return dividedByNumber(c.Plugin, c.Settings)
+	})
 	for _, path := range a.Terms.Changes(b.Terms) {
 		effect := EffectNone
 		if path == "/instances" && byNumber { // each instance reads another part
@@ -156,7 +161,8 @@ func (d *differ) allProcessors(a, b *Pipeline) {
 func (d *differ) processors(at string, a, b []Processor, effect Effect) {
 	at += "/processors"
 	id := func(p *Processor) string { return p.ID }
-	if same := ids(a, id); !slices.Equal(same, ids(b, id)) && slices.Equal(slices.Sorted(slices.Values(same)), slices.Sorted(slices.Values(ids(b, id)))) {
+	if same := ids(a, id); !slices.Equal(same, ids(b, id)) &&
+		slices.Equal(slices.Sorted(slices.Values(same)), slices.Sorted(slices.Values(ids(b, id)))) {
 		d.add(at, ActionChange, effect)
 	}
 	each(a, b, id, func(id string, a, b *Processor) {

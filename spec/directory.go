@@ -18,11 +18,13 @@ const (
 	DirectoryPolled     DirectoryState = "polled"     // changes are found by polling, because there are no events
 	DirectoryMissing    DirectoryState = "missing"    // the directory does not exist
 	DirectoryUnreadable DirectoryState = "unreadable" // the path exists, but cannot be read as a directory
-	DirectoryHeld       DirectoryState = "held"       // all files are gone, which may be an accident: nothing is withdrawn
+	// all files are gone, which may be an accident: nothing is withdrawn
+	DirectoryHeld DirectoryState = "held"
 )
 
 // DirectoryStates lists all states.
-var DirectoryStates = []DirectoryState{DirectoryOK, DirectoryPolled, DirectoryMissing, DirectoryUnreadable, DirectoryHeld}
+var DirectoryStates = []DirectoryState{DirectoryOK, DirectoryPolled, DirectoryMissing, DirectoryUnreadable,
+	DirectoryHeld}
 
 // Followed reports whether the states of the files are current.
 func (s DirectoryState) Followed() bool { return s == DirectoryOK || s == DirectoryPolled }

@@ -41,7 +41,8 @@ func readDocument(from *yamldoc.Document, export bool, lookup Lookup) *document 
 	}
 	fields, ok := from.Value.(map[string]any)
 	if !ok {
-		d.add("", SeverityError, CodeParse, "a pipeline file starts with \"version: 2.2\" and \"pipelines:\", this document is %s", kind(from.Value))
+		d.add("", SeverityError, CodeParse,
+			"a pipeline file starts with \"version: 2.2\" and \"pipelines:\", this document is %s", kind(from.Value))
 		d.broken = true
 		return d
 	}
@@ -99,7 +100,8 @@ func (d *document) readVersion(fields map[string]any) bool {
 	version, ok := fields["version"]
 	delete(fields, "version")
 	if !ok {
-		d.add("/version", SeverityWarning, CodeVersion, "the file has no version, so it is read as 2.2: add version: \"2.2\"")
+		d.add("/version", SeverityWarning, CodeVersion,
+			"the file has no version, so it is read as 2.2: add version: \"2.2\"")
 		return true
 	}
 	text, _ := version.(string)
@@ -107,9 +109,12 @@ func (d *document) readVersion(fields map[string]any) bool {
 	case m != nil && len(m[1]) == 1 && m[1][0] <= '0'+latest:
 		d.minor = int(m[1][0] - '0')
 	case m != nil:
-		d.add("/version", SeverityWarning, CodeVersion, "version %s is newer than this agent knows, so the file is read as 2.2", text)
+		d.add("/version", SeverityWarning, CodeVersion,
+			"version %s is newer than this agent knows, so the file is read as 2.2", text)
 	case strings.HasPrefix(text, "1."):
-		d.add("/version", SeverityError, CodeVersion, "version %s is not supported: conduit pipelines migrate writes the file as 2.2, where pipelines, connectors and processors are lists whose items have an id", text)
+		d.add("/version", SeverityError, CodeVersion,
+			"version %s is not supported: conduit pipelines migrate writes the file as 2.2, where pipelines, "+
+				"connectors and processors are lists whose items have an id", text)
 		return false
 	default:
 		d.add("/version", SeverityError, CodeVersion, "version %q is not known: write version: \"2.2\"", text)
@@ -199,19 +204,23 @@ func (d *document) prepareProcessors(of map[string]any, at string) {
 
 func (d *document) prepareProcessor(processor map[string]any, at string) {
 	if _, ok := processor["condition"]; ok && d.minor < 1 {
-		d.addName(at+"/condition", SeverityWarning, CodeTooNew, "condition exists since version 2.1: write version: \"2.2\"")
+		d.addName(at+"/condition", SeverityWarning, CodeTooNew,
+			"condition exists since version 2.1: write version: \"2.2\"")
 	}
 	_, hasPlugin := processor["plugin"]
 	former, hasType := processor["type"]
 	switch {
 	case hasPlugin && hasType:
-		d.addName(at+"/type", SeverityError, CodeRenamed, "type is the former name of plugin and both are given: remove type")
+		d.addName(at+"/type", SeverityError, CodeRenamed,
+			"type is the former name of plugin and both are given: remove type")
 	case hasType:
-		d.addName(at+"/type", SeverityWarning, CodeRenamed, "type is now called plugin: rename it and write version: \"2.2\"")
+		d.addName(at+"/type", SeverityWarning, CodeRenamed,
+			"type is now called plugin: rename it and write version: \"2.2\"")
 		processor["plugin"] = former
 		d.places[at+"/plugin"] = d.places[at+"/type"]
 	case hasPlugin && d.minor < 2:
-		d.addName(at+"/plugin", SeverityWarning, CodeTooNew, "plugin was called type before version 2.2: write version: \"2.2\"")
+		d.addName(at+"/plugin", SeverityWarning, CodeTooNew,
+			"plugin was called type before version 2.2: write version: \"2.2\"")
 	}
 	delete(processor, "type")
 }

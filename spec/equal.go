@@ -8,18 +8,22 @@ import (
 // Equal reports whether a and b have equal declarations, including the fields that Digest ignores. A missing list or
 // map equals an empty one.
 func Equal(a, b *Pipeline) bool {
-	return a.ID == b.ID && a.Status == b.Status && a.Name == b.Name && a.Description == b.Description && a.MaxSilence == b.MaxSilence && maps.Equal(a.Labels, b.Labels) && a.Terms.Equal(b.Terms) &&
+	return a.ID == b.ID && a.Status == b.Status && a.Name == b.Name && a.Description == b.Description &&
+		a.MaxSilence == b.MaxSilence && maps.Equal(a.Labels, b.Labels) && a.Terms.Equal(b.Terms) &&
 		slices.EqualFunc(a.Connectors, b.Connectors, equalConnectors) &&
 		slices.EqualFunc(a.Processors, b.Processors, equalProcessors) &&
-		a.DLQ.SameQueue(&b.DLQ) && a.DLQ.WindowSize == b.DLQ.WindowSize && a.DLQ.WindowNackThreshold == b.DLQ.WindowNackThreshold
+		a.DLQ.SameQueue(&b.DLQ) && a.DLQ.WindowSize == b.DLQ.WindowSize &&
+		a.DLQ.WindowNackThreshold == b.DLQ.WindowNackThreshold
 }
 
 func equalConnectors(a, b Connector) bool {
-	return a.ID == b.ID && a.Name == b.Name && a.SameSystem(&b) && slices.EqualFunc(a.Processors, b.Processors, equalProcessors)
+	return a.ID == b.ID && a.Name == b.Name && a.SameSystem(&b) &&
+		slices.EqualFunc(a.Processors, b.Processors, equalProcessors)
 }
 
 func equalProcessors(a, b Processor) bool {
-	return a.ID == b.ID && a.Plugin == b.Plugin && a.Condition == b.Condition && a.Workers == b.Workers && maps.Equal(a.Settings, b.Settings)
+	return a.ID == b.ID && a.Plugin == b.Plugin && a.Condition == b.Condition && a.Workers == b.Workers &&
+		maps.Equal(a.Settings, b.Settings)
 }
 
 // SameSystem reports whether c and o are the same plugin with the same settings, whatever

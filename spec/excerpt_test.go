@@ -11,7 +11,8 @@ import (
 
 // A problem has an excerpt of the file around its place, without secrets.
 func TestProblemsShowTheirLines(t *testing.T) {
-	file := spec.ParseFile("p.yaml", []byte("version: \"2.2\"\npipelines:\n  - id: p\n    connectors:\n      - id: in\n        type: sauce\n        plugin: generator\n        settings:\n          password: hunter2\n"))
+	file := spec.ParseFile("p.yaml", []byte("version: \"2.2\"\npipelines:\n  - id: p\n    connectors:\n      - id: "+
+		"in\n        type: sauce\n        plugin: generator\n        settings:\n          password: hunter2\n"))
 	if len(file.Problems) != 2 {
 		t.Fatalf("problems are %+v", file.Problems)
 	}
@@ -24,7 +25,9 @@ func TestProblemsShowTheirLines(t *testing.T) {
 		t.Errorf("that of a secret in the file is %q", got)
 	}
 
-	file = spec.ParseFile("p.yaml", []byte("version: \"2.2\"\npipelines:\n  - id: p\n    connectors:\n      - id: in\n        type: source\n        plugin: x\n        settings:\n          password: hunter2\n        nonsense: "+strings.Repeat("é", 300)+"\n"))
+	file = spec.ParseFile("p.yaml", []byte("version: \"2.2\"\npipelines:\n  - id: p\n    connectors:\n      - id: "+
+		"in\n        type: source\n        plugin: x\n        settings:\n          password: hunter2\n        "+
+		"nonsense: "+strings.Repeat("é", 300)+"\n"))
 	if len(file.Problems) != 2 || strings.Count(file.Problems[1].Excerpt, "\n") < 3 {
 		t.Fatalf("problems are %+v", file.Problems)
 	}

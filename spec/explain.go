@@ -38,7 +38,8 @@ func explain(r *report, fields map[string]any, v schemas.Violation) {
 		r.add(at, SeverityError, CodeTooLong, "%s of %s is %d characters long, the most is %s",
 			name, of, len([]rune(fmt.Sprint(value))), strings.Join(v.Want, ""))
 	case "minimum":
-		r.add(at, SeverityError, CodeInvalid, "%s of %s must be at least %s, not %v", name, of, strings.Join(v.Want, ""), value)
+		r.add(at, SeverityError, CodeInvalid, "%s of %s must be at least %s, not %v", name, of,
+			strings.Join(v.Want, ""), value)
 	default:
 		r.add(at, SeverityError, CodeInvalid, "%s is not valid: %s", of, v.Message)
 	}
@@ -49,10 +50,13 @@ func explainType(r *report, at, of string, value any, want []string) {
 	switch {
 	case inSettings(at):
 		name = schemas.UnescapePointer(name)
-		r.add(at, SeverityError, CodeInvalid, "setting %q of %s must be a single value, not %s: write its parts as settings of their own, like %s.part: value",
+		r.add(at, SeverityError, CodeInvalid,
+			"setting %q of %s must be a single value, not %s: write its parts as settings of their own, like "+
+				"%s.part: value",
 			name, of, kind(value), name)
 	case want[0] == "integer":
-		r.add(at, SeverityError, CodeInvalid, "%s of %s must be a whole number without quotes, not %q", name, of, fmt.Sprint(value))
+		r.add(at, SeverityError, CodeInvalid, "%s of %s must be a whole number without quotes, not %q", name, of,
+			fmt.Sprint(value))
 	default:
 		r.add(at, SeverityError, CodeInvalid, "%s must be %s, not %s", described(name, of), kinds[want[0]], kind(value))
 	}
@@ -69,7 +73,8 @@ func explainText(r *report, at, of string, value any) {
 	case text == "":
 		r.add(at, SeverityError, CodeRequired, "%s has no %s: %s", of, name, advice(name))
 	default:
-		r.add(at, SeverityError, CodeInvalid, "%s %q of %s may contain only letters, digits and - _ : .", name, text, of)
+		r.add(at, SeverityError, CodeInvalid, "%s %q of %s may contain only letters, digits and - _ : .", name, text,
+			of)
 	}
 }
 

@@ -11,15 +11,18 @@ func CheckInstances(p *Pipeline, resolved bool) (problems []Problem) {
 		return nil
 	}
 	add := func(at, message string) {
-		problems = append(problems, Problem{Path: at, Pipeline: p.ID, Severity: SeverityError, Code: CodeInvalid, Message: message})
+		problems = append(problems, Problem{Path: at, Pipeline: p.ID, Severity: SeverityError, Code: CodeInvalid,
+			Message: message})
 	}
 	refuse := func(at, what, id string, f *sharingFault) {
 		if f != nil {
-			add(at+f.At(), fmt.Sprintf("pipeline %q cannot have several instances with %s %q: %s; or remove instances", p.ID, what, id, f.Message))
+			add(at+f.At(), fmt.Sprintf("pipeline %q cannot have several instances with %s %q: %s; or remove instances",
+				p.ID, what, id, f.Message))
 		}
 	}
 	if p.Cluster == ClusterLocal {
-		add("/instances", fmt.Sprintf("every member runs pipeline %q, because its cluster is local: remove instances, or cluster", p.ID))
+		add("/instances", fmt.Sprintf("every member runs pipeline %q, because its cluster is local: remove "+
+			"instances, or cluster", p.ID))
 	}
 	processors := func(at string, all []Processor) {
 		for i := range all {

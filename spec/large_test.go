@@ -15,7 +15,8 @@ func TestManyPipelines(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("version: \"2.2\"\npipelines:\n")
 	for i := range 4000 {
-		fmt.Fprintf(&b, "- id: p%d\n  connectors: [{id: s, type: source, plugin: g}, {id: d, type: destination, plugin: l}]\n", i)
+		fmt.Fprintf(&b, "- id: p%d\n  connectors: [{id: s, type: source, plugin: g}, {id: d, type: destination, "+
+			"plugin: l}]\n", i)
 	}
 	var f spec.File
 	took := cputime.Of(func() { f = spec.ParseFile("f.yaml", []byte(b.String())) })

@@ -29,7 +29,8 @@ func OutcomeOf(want Status, generation int64, s *State) Outcome {
 		return OutcomePending
 	case runs && !s.Stale() && s.LastGood != nil && s.LastGood.Generation == generation:
 		return OutcomeOK
-	case tried && (s.Phase == PhaseRecovering || s.Phase == PhaseDegraded || s.Phase == PhaseRunning && s.LastAttempt.Error != ""):
+	case tried && (s.Phase == PhaseRecovering || s.Phase == PhaseDegraded || s.Phase == PhaseRunning &&
+		s.LastAttempt.Error != ""):
 		return OutcomeFailed
 	}
 	return OutcomePending

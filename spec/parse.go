@@ -138,7 +138,8 @@ func duplicatePipeline(d declared, same []declared) Problem {
 	return Problem{
 		Line: d.id.Line, Column: d.id.Column, Path: d.path + "/id", Pipeline: d.parsed.Pipeline.ID,
 		Severity: SeverityError, Code: CodeDuplicateID,
-		Message: fmt.Sprintf("pipeline %q is declared %s, at lines %d and %d: remove all but one or give them ids of their own",
+		Message: fmt.Sprintf("pipeline %q is declared %s, at lines %d and %d: remove all but one or give them ids of "+
+			"their own",
 			d.parsed.Pipeline.ID, times(len(same)), first, again),
 	}
 }

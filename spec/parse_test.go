@@ -61,7 +61,8 @@ func TestLineEndingsAndByteOrderMark(t *testing.T) {
 
 func TestUnreadableText(t *testing.T) {
 	deep := "pipelines:\n- id: p\n  connectors: " + strings.Repeat("[", 100) + strings.Repeat("]", 100)
-	big := "x-a: &a " + strings.Repeat("v", 60_000) + "\nx-b: [" + strings.TrimSuffix(strings.Repeat("*a,", 100), ",") + "]\npipelines: []\n"
+	big := "x-a: &a " + strings.Repeat("v", 60_000) + "\nx-b: [" + strings.TrimSuffix(strings.Repeat("*a,", 100), ",") +
+		"]\npipelines: []\n"
 	laughs := "x-0: &l0 [a, a, a, a, a, a, a, a]\n"
 	for i := range 20 {
 		laughs += fmt.Sprintf("x-%d: &l%d [%s*l%d]\n", i+1, i+1, strings.Repeat(fmt.Sprintf("*l%d, ", i), 7), i)
@@ -97,12 +98,14 @@ func TestWithdrawingFile(t *testing.T) {
 }
 
 func TestMarks(t *testing.T) {
-	f := spec.ParseFile("f.yaml", []byte("pipelines:\n- id: p\n  status: stopped\n  connectors:\n  - {id: c, type: source, plugin: x, settings: {a/b: 1}}\n"))
+	f := spec.ParseFile("f.yaml", []byte("pipelines:\n- id: p\n  status: stopped\n  connectors:\n  - {id: c, type: "+
+		"source, plugin: x, settings: {a/b: 1}}\n"))
 	if len(f.Pipelines) != 1 {
 		t.Fatal(report(f))
 	}
 	p := f.Pipelines[0]
-	if got, want := p.Places.Closest("/connectors/0/settings/a~1b"), (yamldoc.Mark{Line: 5, Column: 54}); got != want || p.Line != 2 {
+	if got, want := p.Places.Closest("/connectors/0/settings/a~1b"), (yamldoc.Mark{Line: 5, Column: 54}); got != want ||
+		p.Line != 2 {
 		t.Errorf("got %v and line %d, want %v and line 2", got, p.Line, want)
 	}
 }
@@ -198,16 +201,20 @@ pipelines:
 		t.Fatal(report(f))
 	}
 	p := f.Pipelines[0].Pipeline
-	if p.ID != "orders-prod" || p.Status != spec.StatusStopped || p.Name != env["EVIL"] || p.Description != "$5 for all" ||
-		p.Connectors[0].Type != spec.TypeSource || p.Connectors[0].Plugin != "${PLUGIN}" || p.Connectors[0].Settings["a"] != "${SECRET}" ||
+	if p.ID != "orders-prod" || p.Status != spec.StatusStopped || p.Name != env["EVIL"] ||
+		p.Description != "$5 for all" ||
+		p.Connectors[0].Type != spec.TypeSource || p.Connectors[0].Plugin != "${PLUGIN}" ||
+		p.Connectors[0].Settings["a"] != "${SECRET}" ||
 		p.Connectors[1].ID != "out-prod" || p.Processors[0].Condition != "{{ $a := 1 }}true" {
 		t.Errorf("got %+v", p)
 	}
-	if again := spec.ParseFile("f.yaml", spec.Marshal(p)); len(again.Pipelines) != 1 || cmp.Diff(p, again.Pipelines[0].Pipeline) != "" {
+	if again := spec.ParseFile("f.yaml", spec.Marshal(p)); len(again.Pipelines) != 1 ||
+		cmp.Diff(p, again.Pipelines[0].Pipeline) != "" {
 		t.Errorf("it is written as\n%s%s", spec.Marshal(p), report(again))
 	}
 	delete(env, "STATUS")
-	if f := parser.File("f.yaml", []byte(text)); len(f.Pipelines) != 0 || !strings.Contains(report(f), "f.yaml:4:13: /pipelines/0/status: status: environment variable STATUS is not set") {
+	if f := parser.File("f.yaml", []byte(text)); len(f.Pipelines) != 0 || !strings.Contains(report(f),
+		"f.yaml:4:13: /pipelines/0/status: status: environment variable STATUS is not set") {
 		t.Error(report(f))
 	}
 	if f := spec.ParseFile("f.yaml", []byte(text)); len(f.Pipelines) != 0 || !f.Broken {

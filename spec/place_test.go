@@ -45,7 +45,8 @@ pipelines:
 		{"", 3, 5},
 	}
 	for _, tt := range tests {
-		if got, want := f.Pipelines[0].Place(spec.Change{Path: tt.path}), (yamldoc.Mark{Line: tt.line, Column: tt.column}); got != want {
+		if got, want := f.Pipelines[0].Place(spec.Change{Path: tt.path}), (yamldoc.Mark{Line: tt.line,
+			Column: tt.column}); got != want {
 			t.Errorf("%s: at %v, want %v", tt.path, got, want)
 		}
 	}

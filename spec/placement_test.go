@@ -32,7 +32,8 @@ func TestTermsChanges(t *testing.T) {
 	a := spec.Terms{Cluster: spec.ClusterRelaxed, Placement: labels(map[string]string{"site": "berlin", "gpu": ""}),
 		Instances: "2"}
 	b := spec.Terms{Placement: labels(map[string]string{"site": "paris"}), Instances: spec.EachMember}
-	if got, want := a.Changes(b), []string{"/cluster", "/instances", "/placement/labels/gpu", "/placement/labels/site"}; !slices.Equal(got, want) {
+	if got, want := a.Changes(b), []string{"/cluster", "/instances", "/placement/labels/gpu",
+		"/placement/labels/site"}; !slices.Equal(got, want) {
 		t.Errorf("changes %v, want %v", got, want)
 	}
 	if !a.Equal(a.Clone()) || a.Equal(b) {

@@ -23,7 +23,9 @@ func Meanings(qualified string) iter.Seq2[string, string] {
 
 // Has reports whether p has a connector with this id, or connectorID is QueueID.
 func (p *Pipeline) Has(connectorID string) bool {
-	return connectorID == QueueID || slices.ContainsFunc(p.Connectors, func(c Connector) bool { return c.ID == connectorID })
+	return connectorID == QueueID || slices.ContainsFunc(p.Connectors, func(c Connector) bool {
+		return c.ID == connectorID
+	})
 }
 
 // SameIDError says that two connectors would have the same qualified id.
@@ -34,7 +36,8 @@ type SameIDError struct {
 
 // Error names both connectors.
 func (s *SameIDError) Error() string {
-	return fmt.Sprintf("connector %q of pipeline %q and connector %q of pipeline %q have the same full id %q: rename one of them",
+	return fmt.Sprintf("connector %q of pipeline %q and connector %q of pipeline %q have the same full id %q: rename "+
+		"one of them",
 		s.Connector, s.Pipeline, s.OtherConnector, s.OtherPipeline, s.Pipeline+":"+s.Connector)
 }
 

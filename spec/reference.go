@@ -137,7 +137,8 @@ func bracedReference(inner string) (piece, string) {
 		p.Kind, p.Name = CredentialReference, rest[1:]
 		return p, ""
 	}
-	return p, fmt.Sprintf("${%s} is not a reference: write ${VAR}, ${VAR:-default}, ${VAR:?message}, ${file:/path} or ${credential:name}, or $${ for a literal ${", inner)
+	return p, fmt.Sprintf("${%s} is not a reference: write ${VAR}, ${VAR:-default}, ${VAR:?message}, ${file:/path} "+
+		"or ${credential:name}, or $${ for a literal ${", inner)
 }
 
 // Lookup finds the values of references. A nil function refuses its kind.
@@ -217,7 +218,8 @@ func (l Lookup) env(p piece) (string, error) {
 	case p.demand != "":
 		return "", fmt.Errorf("environment variable %s is not set: %s", p.Name, p.demand)
 	}
-	return "", fmt.Errorf("environment variable %s is not set: set it for the agent, write ${%s:-default}, or $$ for a literal $", p.Name, p.Name)
+	return "", fmt.Errorf("environment variable %s is not set: set it for the agent, write ${%s:-default}, or $$ for "+
+		"a literal $", p.Name, p.Name)
 }
 
 func readReference(from func(string) (string, error), what, name string) (string, error) {

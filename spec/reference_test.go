@@ -53,7 +53,8 @@ func TestProblems(t *testing.T) {
 }
 
 func TestLiteral(t *testing.T) {
-	for text, want := range map[string]string{"a": "a", "$$5": "$5", "$$${": "", "5 $": "5 $", "$${A}": "${A}", "$A": "", "$$$$": "$$"} {
+	for text, want := range map[string]string{"a": "a", "$$5": "$5", "$$${": "", "5 $": "5 $", "$${A}": "${A}",
+		"$A": "", "$$$$": "$$"} {
 		got, ok := spec.LiteralText(text)
 		if ok != (want != "") || got != want {
 			t.Errorf("%q stands for %q, %v, want %q", text, got, ok, want)
@@ -126,11 +127,13 @@ func TestExpandErrors(t *testing.T) {
 		"${file:/none}":      "cannot read file /none: gone",
 		"${credential:none}": "cannot read credential none: gone",
 	} {
-		if _, err := lookup(nil).Expand(text); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(want, "gone") != errors.Is(err, errGone) {
+		if _, err := lookup(nil).Expand(text); err == nil || !strings.Contains(err.Error(), want) ||
+			strings.Contains(want, "gone") != errors.Is(err, errGone) {
 			t.Errorf("%q: error %v, want one with %q", text, err, want)
 		}
 	}
-	for text, want := range map[string]string{"$A": "environment variable A", "${file:/a}": "file /a", "${credential:a}": "credential a"} {
+	for text, want := range map[string]string{"$A": "environment variable A", "${file:/a}": "file /a",
+		"${credential:a}": "credential a"} {
 		if _, err := (spec.Lookup{}).Expand(text); err == nil || err.Error() != want+" cannot be used here" {
 			t.Errorf("%q where its kind is refused: %v", text, err)
 		}

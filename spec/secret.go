@@ -9,19 +9,23 @@ import (
 )
 
 // secretWords make a setting secret wherever they occur in its name.
-var secretWords = []string{"password", "passwd", "pwd", "passphrase", "secret", "secrets", "token", "credential", "credentials",
-	"apikey", "accesskey", "secretkey", "privatekey", "accountkey", "authorization", "psk", "nkey", "jwt", "hmac", "otp", "totp", "mnemonic",
+var secretWords = []string{"password", "passwd", "pwd", "passphrase", "secret", "secrets", "token", "credential",
+	"credentials",
+	"apikey", "accesskey", "secretkey", "privatekey", "accountkey", "authorization", "psk", "nkey", "jwt", "hmac",
+	"otp", "totp", "mnemonic",
 	"userinfo"}
 
 // secretNouns make a setting secret when its name ends with them, or with them and one of forms.
-var secretNouns = []string{"pass", "pat", "webhook", "bearer", "basic", "auth", "cred", "creds", "cookie", "cookies", "session", "signature",
+var secretNouns = []string{"pass", "pat", "webhook", "bearer", "basic", "auth", "cred", "creds", "cookie", "cookies",
+	"session", "signature",
 	"pin", "seed", "keytab", "sas"}
 
 // valueForms are words for the form of a value: webhook_url, session.id.
 var valueForms = []string{"url", "uri", "id", "value", "data", "string", "text", "content"}
 
 // publicKeys are the words before "key" in names of keys that identify something and grant no access.
-var publicKeys = []string{"primary", "partition", "partitioning", "sort", "sorting", "foreign", "routing", "record", "message", "public", "group", "unique"}
+var publicKeys = []string{"primary", "partition", "partitioning", "sort", "sorting", "foreign", "routing", "record",
+	"message", "public", "group", "unique"}
 
 // onlyReference matches a value that is only a reference, so it reveals nothing.
 var onlyReference = texts.Regexp(`^\$(\w+|\{\w+\}|\{(file|credential):[^{}]*\})$`)
@@ -31,7 +35,9 @@ var secretWithin = texts.Regexp(strings.Join([]string{
 	`://[^/@\s:]*:([^@\s]+)@`,                                  // in a URL
 	`https?://([^/@\s:${}]{12,}|[^/@\s:${}]*\d[^/@\s:${}]*)@`,  // a key in a URL, which user names rarely match
 	`^[^\s:/@]+:([^\s@/][^\s@]*)@(?:\w*\(|/|[\w.-]+(?:/|:\d))`, // in a DSN: user:password@tcp(host:3306)/db
-	`(?i:(?:password|passwd|pwd|secret|token|(?:api|account|access|secret|private|signing|shared)[-_ ]?(?:access[-_ ]?)?key)["']?\s*[=:]\s*)` + quotedSecret, // in a list
+	// in a list
+	`(?i:(?:password|passwd|pwd|secret|token|(?:api|account|access|secret|private|signing|shared)[-_ ]?(?:access[-_ ` +
+		`]?)?key)["']?\s*[=:]\s*)` + quotedSecret,
 	`(?i:sharedaccesssignature\s*=\s*)([^\s;]+)`,
 	`(?i:\b(?:pass|pw|authorization|jwt|pat|psk|sas)["']?\s*[=:]\s*)` + quotedSecret,
 	`(?i:[?&](?:key|sig|signature|auth|code)=([^&\s]+))`, // in a query
@@ -50,10 +56,11 @@ const quotedSecret = `(?:'([^']+)'|"([^"]+)"|([^\s;,&'"]+)|['"])`
 
 // harmlessValue matches a value that grants no access: a switch, a small number, a duration, a size, a method of
 // authentication, or the kind or location of a credential.
-var harmlessValue = texts.Regexp(`^(?i:true|false|yes|no|on|off|none|null|auto|default|enabled?|disabled?|required?|optional|` +
-	`basic|bearer|digest|plain|scram(-sha-?\d+)?|sha-?\d+|hmac(-sha-?\d+)?|md5|rs\d+|es\d+|hs\d+|ntlm|kerberos|gssapi|negotiate|oauth2?|oauthbearer|iam|aws|gcp|azure|v\d|mtls|tls|ssl|x509|` +
-	`apikey|api[-_]key|token|password|header|cookie|query|body|strict|lax|` +
-	`\d+(\.\d+)?(ns|us|µs|ms|s|m|h|d|[kmg]i?b?)|(\d+[hms])+)$`)
+var harmlessValue = texts.Regexp(
+	`^(?i:true|false|yes|no|on|off|none|null|auto|default|enabled?|disabled?|required?|optional|` +
+		`basic|bearer|digest|plain|scram(-sha-?\d+)?|sha-?\d+|hmac(-sha-?\d+)?|md5|rs\d+|es\d+|hs\d+|ntlm|kerberos|gssapi|negotiate|oauth2?|oauthbearer|iam|aws|gcp|azure|v\d|mtls|tls|ssl|x509|` +
+		`apikey|api[-_]key|token|password|header|cookie|query|body|strict|lax|` +
+		`\d+(\.\d+)?(ns|us|µs|ms|s|m|h|d|[kmg]i?b?)|(\d+[hms])+)$`)
 
 // smallNumber matches a number that is too short to be a secret, unless it is a pin.
 var smallNumber = texts.Regexp(`^-?\d{1,3}$`)
@@ -137,7 +144,8 @@ func wordsOfName(name string) []string {
 		case !unicode.IsLetter(r) && !unicode.IsDigit(r):
 			flush(i)
 			start = i + 1
-		case unicode.IsUpper(r) && i > start && (!unicode.IsUpper(runes[i-1]) || i+1 < len(runes) && unicode.IsLower(runes[i+1])):
+		case unicode.IsUpper(r) && i > start &&
+			(!unicode.IsUpper(runes[i-1]) || i+1 < len(runes) && unicode.IsLower(runes[i+1])):
 			flush(i)
 			start = i
 		}

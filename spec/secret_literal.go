@@ -11,23 +11,27 @@ import (
 var keyKinds = []string{"api", "secret", "private", "account", "signing", "shared", "encryption"}
 
 // literalSecretWords end the name of a setting whose value is a secret.
-var literalSecretWords = []string{"password", "passwd", "pwd", "passphrase", "secret", "token", "apikey", "secretkey", "privatekey", "accountkey",
+var literalSecretWords = []string{"password", "passwd", "pwd", "passphrase", "secret", "token", "apikey", "secretkey",
+	"privatekey", "accountkey",
 	"authorization", "psk", "jwt", "nkey", "credential", "credentials"}
 
 // noLiteralSecret matches a value that is no secret although the name says so: the path or address of a secret, a
 // template, or the type of a field.
-var noLiteralSecret = texts.Regexp(`^(?:[.~]{0,2}/[\w./~-]*|[a-z][a-z0-9+.-]*://\S*|.*\{\{.*|string|int|float|bool|bytes|time|duration)$`)
+var noLiteralSecret = texts.Regexp(
+	`^(?:[.~]{0,2}/[\w./~-]*|[a-z][a-z0-9+.-]*://\S*|.*\{\{.*|string|int|float|bool|bytes|time|duration)$`)
 
 // literalSecret finds secrets within a single-line value. The secret is in the first group that matched.
 var literalSecret = texts.Regexp(strings.Join([]string{
 	`://[^/@\s:]*:([^@\s]+)@`,                                  // in a URL
 	`^[^\s:/@]+:([^\s@/][^\s@]*)@(?:\w*\(|/|[\w.-]+(?:/|:\d))`, // in a DSN: user:password@tcp(host:3306)/db
-	`(?i:(?:^|[\s;&?])(?:password|passwd|pwd|accountkey|sharedaccesskey|sharedaccesssignature)\s*=\s*)` + quotedSecret, // in a connection string
+	// in a connection string
+	`(?i:(?:^|[\s;&?])(?:password|passwd|pwd|accountkey|sharedaccesskey|sharedaccesssignature)\s*=\s*)` + quotedSecret,
 	issuedSecret,
 }, "|"))
 
 // literalSecretHints are texts: written only matches a value that contains a hint. Searching for them is faster.
-var literalSecretHints = []string{"@", "=", "ghp_", "gho_", "ghs_", "ghu_", "ghr_", "github_pat_", "glpat-", "xox", "k_live_", "k_test_", "AIza", "eyJ"}
+var literalSecretHints = []string{"@", "=", "ghp_", "gho_", "ghs_", "ghu_", "ghr_", "github_pat_", "glpat-", "xox",
+	"k_live_", "k_test_", "AIza", "eyJ"}
 
 // IsLiteralSecret reports whether a setting contains a literal secret in place of a reference. Unlike Is, which returns
 // true in doubt, it returns true only when the name or the value leaves no doubt.
@@ -36,8 +40,10 @@ func IsLiteralSecret(name, value string) bool {
 	case strings.Contains(value, "PRIVATE KEY-----"):
 		return true
 	case namesSecret(name):
-		return value != "" && !refers(value) && !harmlessValue().MatchString(value) && !noLiteralSecret().MatchString(value)
-	case !slices.ContainsFunc(literalSecretHints, func(h string) bool { return strings.Contains(value, h) }) || strings.Contains(value, "\n") || strings.Contains(value, "{{"):
+		return value != "" && !refers(value) && !harmlessValue().MatchString(value) &&
+			!noLiteralSecret().MatchString(value)
+	case !slices.ContainsFunc(literalSecretHints, func(h string) bool { return strings.Contains(value, h) }) ||
+		strings.Contains(value, "\n") || strings.Contains(value, "{{"):
 		return false // nothing to find, or a script or template
 	}
 	for _, groups := range literalSecret().FindAllStringSubmatch(value, -1) {
@@ -69,7 +75,9 @@ func namesSecret(name string) bool {
 	}
 	n := len(all)
 	if n > 1 && all[n-1] == "key" {
-		return slices.ContainsFunc(all[max(n-3, 0):n-1], func(word string) bool { return slices.Contains(keyKinds, word) })
+		return slices.ContainsFunc(all[max(n-3, 0):n-1], func(word string) bool {
+			return slices.Contains(keyKinds, word)
+		})
 	}
 	return n > 0 && slices.Contains(literalSecretWords, all[n-1])
 }

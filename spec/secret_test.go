@@ -9,8 +9,10 @@ import (
 
 // A value is secret because of its name, unless the value cannot be a secret.
 func TestIsByName(t *testing.T) {
-	for _, name := range []string{"password", "db.passwd", "apiKey", "github.pat", "webhook", "webhook_url", "webhookURL", "webhook.url", "accountkey", "AccountKey",
-		"psk", "jwt", "bearer", "auth.bearer", "basic", "auth", "cred", "cookie", "session", "session.id", "sessionId", "hmac", "signature", "otp", "pin", "seed",
+	for _, name := range []string{"password", "db.passwd", "apiKey", "github.pat", "webhook", "webhook_url",
+		"webhookURL", "webhook.url", "accountkey", "AccountKey",
+		"psk", "jwt", "bearer", "auth.bearer", "basic", "auth", "cred", "cookie", "session", "session.id", "sessionId",
+		"hmac", "signature", "otp", "pin", "seed",
 		"mnemonic", "keytab", "userinfo", "client-key-data", "ssl.key", "token"} {
 		if !spec.IsSecret(name, "Xy7f2-qL91") {
 			t.Errorf("%s is shown", name)
@@ -22,10 +24,14 @@ func TestIsByName(t *testing.T) {
 	if !spec.IsSecret("pin", "1234") || !spec.IsSecret("pin", "123") || !spec.IsSecret("seed", "8412773") {
 		t.Error("a pin or a long number is shown")
 	}
-	for _, c := range [][2]string{{"session.timeout", "30s"}, {"session.timeout.ms", "45000"}, {"auth.type", "basic"}, {"auth", "basic"}, {"auth", "SCRAM-SHA-256"},
-		{"sasl.mechanism", "OAUTHBEARER"}, {"auth.enabled", "true"}, {"session", "30s"}, {"seed", "42"}, {"cookie", "strict"}, {"signature", "v4"},
-		{"basic", "true"}, {"pattern", "a.*b"}, {"path", "/var/lib/data"}, {"spin", "fast"}, {"author", "Jane Roe"}, {"authority", "example.com"}, {"credits", "1000"},
-		{"bearer", "false"}, {"partition.key", "id"}, {"seeds", "a:9042,b:9042"}, {"session.file", "/var/lib/s"}, {"webhook.timeout", "5s"}, {"webhook", "disabled"},
+	for _, c := range [][2]string{{"session.timeout", "30s"}, {"session.timeout.ms", "45000"}, {"auth.type", "basic"},
+		{"auth", "basic"}, {"auth", "SCRAM-SHA-256"},
+		{"sasl.mechanism", "OAUTHBEARER"}, {"auth.enabled", "true"}, {"session", "30s"}, {"seed", "42"},
+		{"cookie", "strict"}, {"signature", "v4"},
+		{"basic", "true"}, {"pattern", "a.*b"}, {"path", "/var/lib/data"}, {"spin", "fast"}, {"author", "Jane Roe"},
+		{"authority", "example.com"}, {"credits", "1000"},
+		{"bearer", "false"}, {"partition.key", "id"}, {"seeds", "a:9042,b:9042"}, {"session.file", "/var/lib/s"},
+		{"webhook.timeout", "5s"}, {"webhook", "disabled"},
 		{"cookie.name", "sid"}, {"hook", "x"}, {"auth.mechanism", "plain"}, {"session.ttl", "1h30m"}, {"pins", "4"}} {
 		if spec.IsSecret(c[0], c[1]) {
 			t.Errorf("%s: %s is hidden", c[0], c[1])
@@ -52,7 +58,8 @@ func TestParts(t *testing.T) {
 			t.Errorf("the secrets of %q are %q, want it and %q", value, got, want)
 		}
 	}
-	for _, value := range []string{"https://user@host/path", "postgres://u@h/db", "basic authentication", "the bearer of this", "https://${TOKEN_OF_SERVICE}@h/x", "primaryKey=id", "30s"} {
+	for _, value := range []string{"https://user@host/path", "postgres://u@h/db", "basic authentication",
+		"the bearer of this", "https://${TOKEN_OF_SERVICE}@h/x", "primaryKey=id", "30s"} {
 		if got := spec.SecretParts("value", value); got != nil {
 			t.Errorf("%q has secrets: %q", value, got)
 		}

@@ -11,22 +11,24 @@ import (
 
 func TestTextHidesSecrets(t *testing.T) {
 	for name, test := range map[string]struct{ text, want string }{
-		"block":       {"settings:\n  password: hunter2\n  path: /a\n", "settings:\n  password: ***\n  path: /a\n"},
-		"quoted":      {"  \"password\": \"hun\\\"ter2\" # mine\n", "  \"password\": *** # mine\n"},
-		"single":      {"password: 'it''s'\nx: y\n", "password: ***\nx: y\n"},
-		"flow":        {"settings: {path: /a, password: hunter2, rate: 1}\n", "settings: {path: /a, password: ***, rate: 1}\n"},
+		"block":  {"settings:\n  password: hunter2\n  path: /a\n", "settings:\n  password: ***\n  path: /a\n"},
+		"quoted": {"  \"password\": \"hun\\\"ter2\" # mine\n", "  \"password\": *** # mine\n"},
+		"single": {"password: 'it''s'\nx: y\n", "password: ***\nx: y\n"},
+		"flow": {"settings: {path: /a, password: hunter2, rate: 1}\n",
+			"settings: {path: /a, password: ***, rate: 1}\n"},
 		"flow quoted": {`settings: {"password": "hun,ter2", rate: 1}`, `settings: {"password": ***, rate: 1}`},
 		"comma":       {"password: hunter2,and,more\nrate: 1\n", "password: ***\nrate: 1\n"},
 		"url":         {"url: postgres://u:pw@h/db\n", "url: ***\n"},
 		"in value":    {"dsn: host=h password=hunter2 x\n", "dsn: ***\n"},
 		"reference":   {"password: ${PASSWORD}\n", "password: ${PASSWORD}\n"},
-		"block text":  {"  secret: |\n    line one\n\n    line two\n  path: /a\n", "  secret: |\n    ***\n\n    ***\n  path: /a\n"},
-		"other text":  {"  script: |\n    line one\n  path: /a\n", "  script: |\n    line one\n  path: /a\n"},
-		"two lines":   {"password: \"hun\n  ter2\"\npath: /a\n", "password: ***\n\npath: /a\n"},
-		"json":        {`{"password": "hunter2", "path": "/a"}`, `{"password": ***, "path": "/a"}`},
-		"dotted":      {"  auth.token: abc\n", "  auth.token: ***\n"},
-		"broken":      {"settings: {password: hunter2\n  type: [\n", "settings: {password: ***\n  type: [\n"},
-		"none":        {"version: \"2.2\"\npipelines: []\n", "version: \"2.2\"\npipelines: []\n"},
+		"block text": {"  secret: |\n    line one\n\n    line two\n  path: /a\n",
+			"  secret: |\n    ***\n\n    ***\n  path: /a\n"},
+		"other text": {"  script: |\n    line one\n  path: /a\n", "  script: |\n    line one\n  path: /a\n"},
+		"two lines":  {"password: \"hun\n  ter2\"\npath: /a\n", "password: ***\n\npath: /a\n"},
+		"json":       {`{"password": "hunter2", "path": "/a"}`, `{"password": ***, "path": "/a"}`},
+		"dotted":     {"  auth.token: abc\n", "  auth.token: ***\n"},
+		"broken":     {"settings: {password: hunter2\n  type: [\n", "settings: {password: ***\n  type: [\n"},
+		"none":       {"version: \"2.2\"\npipelines: []\n", "version: \"2.2\"\npipelines: []\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := spec.RedactText(test.text); got != test.want {

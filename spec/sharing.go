@@ -59,7 +59,8 @@ func checkSharedSource(plugin string, values map[string]string, resolved bool, i
 		return nil
 	case name == "":
 		return &sharingFault{
-			Message: "an executable does not say whether its instances divide the records, so each might read all of them"}
+			Message: "an executable does not say whether its instances divide the records, so each might read all " +
+				"of them"}
 	}
 	why := unsharedSources[name]
 	if why == "" {
@@ -97,7 +98,8 @@ var sharedSources = map[string]func(pluginSettings) *sharingFault{
 		for topic := range strings.SplitSeq(topics, ",") {
 			if known && !strings.HasPrefix(strings.TrimSpace(topic), "$share/") {
 				return &sharingFault{"topics",
-					"the server divides the messages of shared subscriptions only: write each topic as $$share/GROUP/TOPIC"}
+					"the server divides the messages of shared subscriptions only: write each topic as " +
+						"$$share/GROUP/TOPIC"}
 			}
 		}
 		return nil
@@ -116,7 +118,8 @@ var sharedSources = map[string]func(pluginSettings) *sharingFault{
 	"http": func(s pluginSettings) *sharingFault {
 		if s.given("url") {
 			return &sharingFault{"url",
-				"each instance would poll all of the records: only requests that are received are divided, by what sends them"}
+				"each instance would poll all of the records: only requests that are received are divided, by what " +
+					"sends them"}
 		}
 		return nil
 	},
@@ -129,7 +132,8 @@ var sharedSources = map[string]func(pluginSettings) *sharingFault{
 		case known && list == "":
 			return &sharingFault{"", leave + "set prefixes, one or more for each instance"}
 		case known && len(all) < n:
-			return &sharingFault{prefixesSetting, fmt.Sprintf("%s%d of them are too few for %d instances", leave, len(all), n)}
+			return &sharingFault{prefixesSetting,
+				fmt.Sprintf("%s%d of them are too few for %d instances", leave, len(all), n)}
 		}
 		return nil
 	},
@@ -213,7 +217,8 @@ var ownSettings = map[string][]string{
 func checkSharedProcessor(plugin string) *sharingFault {
 	switch bareName(plugin) {
 	case "dedupe":
-		return &sharingFault{Message: "each instance would remember the keys that it saw itself, and let the others' through"}
+		return &sharingFault{Message: "each instance would remember the keys that it saw itself, and let the others' " +
+			"through"}
 	case "aggregate":
 		return &sharingFault{Message: "each instance would have windows of its own, with a part of the records each"}
 	}

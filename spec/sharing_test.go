@@ -46,7 +46,8 @@ func TestSharedSources(t *testing.T) {
 		{"syslog", nil, ""},
 		{"s3", sharedValues{"prefixes": "a/,b/"}, ""},
 		{"s3", sharedValues{"prefixes": "${PREFIXES}"}, ""},
-		{"s3", sharedValues{"prefixes": "a/"}, "prefixes: the instances divide the prefixes: 1 of them are too few for 2"},
+		{"s3", sharedValues{"prefixes": "a/"},
+			"prefixes: the instances divide the prefixes: 1 of them are too few for 2"},
 		{"s3", sharedValues{"prefix": "a/"}, ": the instances divide the prefixes: set prefixes"},
 		{"postgres", nil, ": a replication slot has one reader"},
 		{"unheard", nil, ": each instance would read all"},
@@ -67,7 +68,8 @@ func TestSharedSources(t *testing.T) {
 func TestDivideSource(t *testing.T) {
 	values := sharedValues{"prefixes": "a/, b/,c/,d/,e/", "aws.bucket": "b"}
 	for instance, want := range map[int]string{1: "a/,c/,e/", 2: " b/,d/"} {
-		if got := DivideSource("builtin:s3", values, instance, "2"); got["prefixes"] != want || got["aws.bucket"] != "b" ||
+		if got := DivideSource("builtin:s3", values, instance, "2"); got["prefixes"] != want ||
+			got["aws.bucket"] != "b" ||
 			len(values["prefixes"]) != 15 {
 			t.Errorf("instance %d has the settings %v", instance, got)
 		}

@@ -94,7 +94,8 @@ func findItem(file []byte, id string) (*listItem, error) {
 		}
 	}
 	if found == nil {
-		return nil, errors.New("it has no pipeline whose id is written like that: the id may be a reference or an alias")
+		return nil,
+			errors.New("it has no pipeline whose id is written like that: the id may be a reference or an alias")
 	}
 	if anchored(found) {
 		return nil, errors.New("the pipeline has anchors, aliases or merged keys (&, * or <<)")

@@ -73,7 +73,8 @@ func TestSplice(t *testing.T) {
 			[]string{"# shop", "  # the first one", "  - id: orders # of the shop", "      # where from",
 				"          path: new.txt # moved in May", "  # the last one", "      window-size: 0"},
 			[]string{"old", "gone", "status"}, ""},
-		"nothing changes": {spliced, func(*spec.Pipeline) {}, []string{"          path: old.txt # moved in May"}, nil, ""},
+		"nothing changes": {spliced, func(*spec.Pipeline) {}, []string{"          path: old.txt # moved in May"}, nil,
+			""},
 		"a connector more": {spliced, func(p *spec.Pipeline) {
 			p.Connectors = append(p.Connectors, spec.Connector{ID: "more", Type: spec.TypeDestination, Plugin: "log"})
 		}, []string{"      - id: more", "          path: old.txt # moved in May"}, nil, ""},
@@ -92,7 +93,8 @@ pipelines:
 		"anchors": {strings.Replace(spliced, "settings:\n          path: old.txt",
 			"settings: &s\n          path: old.txt", 1),
 			back, nil, nil, "anchors"},
-		"braces": {`{version: "2.2", pipelines: [{id: orders, connectors: [{id: in, type: source, plugin: file, settings: {path: a}}, {id: out, type: destination, plugin: log}]}]}`,
+		"braces": {`{version: "2.2", pipelines: [{id: orders, connectors: [{id: in, type: source, plugin: file, ` +
+			`settings: {path: a}}, {id: out, type: destination, plugin: log}]}]}`,
 			back, nil, nil, "in braces"},
 		"an error": {spliced + "  - id: orders\n", back, nil, nil, "has an error"},
 	} {

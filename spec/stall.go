@@ -41,7 +41,8 @@ const (
 	StallRetrying = "Retrying" // it reports errors and tries again
 	StallStuck    = "Stuck"    // it does not answer
 	StallFailed   = "Failed"   // it ended the run
-	StallSilent   = "Silent"   // of a source: no source of the pipeline has read a record for longer than its max-silence
+	// of a source: no source of the pipeline has read a record for longer than its max-silence
+	StallSilent = "Silent"
 )
 
 // Silent reports whether the reason is that no source has read a record for longer than max-silence. No records that

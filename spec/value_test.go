@@ -12,18 +12,22 @@ import (
 // TestValue reads the values that differ between two versions.
 func TestValue(t *testing.T) {
 	old := &spec.Pipeline{ID: "p", Status: spec.StatusRunning, Name: "n",
-		Connectors: []spec.Connector{{ID: "in", Type: spec.TypeSource, Plugin: "generator", Settings: map[string]string{"a/b~c": "1", "gone": ""},
-			Processors: []spec.Processor{{ID: "x", Plugin: "field.set", Workers: 1, Settings: map[string]string{"field": "f"}}}}},
+		Connectors: []spec.Connector{{ID: "in", Type: spec.TypeSource, Plugin: "generator",
+			Settings: map[string]string{"a/b~c": "1", "gone": ""},
+			Processors: []spec.Processor{{ID: "x", Plugin: "field.set", Workers: 1,
+				Settings: map[string]string{"field": "f"}}}}},
 		DLQ: spec.DLQ{Plugin: "log", WindowSize: 1_000_000}}
 	now := old.Clone()
 	now.Name, now.Status, now.Description = "m", spec.StatusStopped, "d"
 	now.Connectors[0].Settings = map[string]string{"a/b~c": "2", "new": "<&>"}
-	now.Connectors[0].Processors[0].Workers, now.Connectors[0].Processors[0].Settings = 3, map[string]string{"field": "g"}
+	now.Connectors[0].Processors[0].Workers, now.Connectors[0].Processors[0].Settings = 3,
+		map[string]string{"field": "g"}
 	now.Connectors = append(now.Connectors, spec.Connector{ID: "out", Type: spec.TypeDestination, Plugin: "log"})
 	now.DLQ.WindowSize = 2_000_000
 	want := map[string][2]string{
 		"/status": {"running", "stopped"}, "/name": {"n", "m"}, "/description": {"-", "d"},
-		"/connectors/in/settings/a~1b~0c": {"1", "2"}, "/connectors/in/settings/gone": {"", "-"}, "/connectors/in/settings/new": {"-", "<&>"},
+		"/connectors/in/settings/a~1b~0c": {"1", "2"}, "/connectors/in/settings/gone": {"", "-"},
+		"/connectors/in/settings/new":         {"-", "<&>"},
 		"/connectors/in/processors/x/workers": {"1", "3"}, "/connectors/in/processors/x/settings/field": {"f", "g"},
 		"/connectors/out": {"-", "-"}, "/dead-letter-queue/window-size": {"1000000", "2000000"},
 	}
@@ -55,10 +59,13 @@ func TestValue(t *testing.T) {
 // Invisible characters, and characters that change the direction of text, are escaped everywhere in a file that the
 // agent writes. Reading the file restores them.
 func TestMarshalEscapesWhatCannotBeSeen(t *testing.T) {
-	const unseen = "a\u202eb\u2066c\u200b\u00ad\u061c\u2028\ufeff\u0085\u009b\u007f\U000e0041\u00a0\u2003ü\U0001f600 '\"\\\n# x: y"
-	p := spec.Pipeline{ID: "p", Name: unseen, Description: unseen, Connectors: []spec.Connector{{ID: "in", Type: spec.TypeSource,
-		Plugin: "file", Name: unseen, Settings: map[string]string{"path": unseen, "a\u202eb\u200b": "x", "long": strings.Repeat(unseen+" ", 50)}},
-		{ID: "out", Type: spec.TypeDestination, Plugin: "log"}}}
+	const unseen = "a\u202eb\u2066c\u200b\u00ad\u061c\u2028\ufeff\u0085\u009b\u007f\U000e0041\u00a0\u2003ü\U0001f600 " +
+		"'\"\\\n# x: y"
+	p := spec.Pipeline{ID: "p", Name: unseen, Description: unseen,
+		Connectors: []spec.Connector{{ID: "in", Type: spec.TypeSource,
+			Plugin: "file", Name: unseen, Settings: map[string]string{"path": unseen, "a\u202eb\u200b": "x",
+				"long": strings.Repeat(unseen+" ", 50)}},
+			{ID: "out", Type: spec.TypeDestination, Plugin: "log"}}}
 	file := spec.Marshal(p)
 	for _, r := range string(file) {
 		if r != '\n' && !unicode.IsPrint(r) {
@@ -72,7 +79,8 @@ func TestMarshalEscapesWhatCannotBeSeen(t *testing.T) {
 	}
 	read := got[0].Pipeline
 	c := read.Connectors[0]
-	if read.Name != unseen || read.Description != unseen || c.Name != unseen || !maps.Equal(c.Settings, p.Connectors[0].Settings) {
+	if read.Name != unseen || read.Description != unseen || c.Name != unseen ||
+		!maps.Equal(c.Settings, p.Connectors[0].Settings) {
 		t.Errorf("read as %+v of\n%s", read, file)
 	}
 }

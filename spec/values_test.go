@@ -94,11 +94,14 @@ func TestResolveReachesEveryText(t *testing.T) {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 	env := func(string) (string, bool) { return "v", true }
-	if _, problems := spec.Resolve(p, spec.Lookup{Env: env}); len(problems) != 1 || !strings.Contains(problems[0].Message, "file /e cannot be used here") {
+	if _, problems := spec.Resolve(p, spec.Lookup{Env: env}); len(problems) != 1 ||
+		!strings.Contains(problems[0].Message, "file /e cannot be used here") {
 		t.Errorf("a lookup without files read one: %+v", problems)
 	}
 	bad := func(string) (string, bool) { return "no name", true }
-	if _, problems := spec.Resolve(p, spec.Lookup{Env: bad, File: func(string) (string, error) { return "", nil }}); len(problems) != 2 {
+	if _, problems := spec.Resolve(p, spec.Lookup{Env: bad, File: func(string) (string, error) {
+		return "", nil
+	}}); len(problems) != 2 {
 		t.Errorf("want both plugin names refused, got %+v", problems)
 	}
 }
@@ -110,7 +113,8 @@ func TestResolveFindsTheOnlyReference(t *testing.T) {
 		p := sample()
 		for i := range p.Connectors {
 			p.Connectors[i].Plugin, p.Connectors[i].Settings = "log", map[string]string{"k": "v"}
-			p.Connectors[i].Processors = []spec.Processor{{ID: "z", Plugin: "log", Settings: map[string]string{"k": "v"}}}
+			p.Connectors[i].Processors = []spec.Processor{{ID: "z", Plugin: "log",
+				Settings: map[string]string{"k": "v"}}}
 		}
 		p.Processors = []spec.Processor{{ID: "y", Plugin: "log", Settings: map[string]string{"k": "v"}}}
 		p.DLQ.Plugin, p.DLQ.Settings = "log", map[string]string{"k": "v"}
@@ -134,7 +138,8 @@ func TestResolveFindsTheOnlyReference(t *testing.T) {
 	} {
 		p := literal()
 		refer(p)
-		if got, problems := spec.Resolve(p, lookup); problems != nil || len(spec.References(got)) > 0 || len(spec.References(p)) != 1 {
+		if got, problems := spec.Resolve(p, lookup); problems != nil || len(spec.References(got)) > 0 ||
+			len(spec.References(p)) != 1 {
 			t.Errorf("%s: got %+v and %+v", name, got, problems)
 		}
 	}
@@ -149,13 +154,15 @@ var digestAndDiffCases = []struct {
 }{
 	{"nothing", func(*spec.Pipeline) {}, false, false, nil},
 	{"name", func(p *spec.Pipeline) { p.Name = "n"; p.Connectors[0].Name = "n" }, false, false, []spec.Change{
-		{Path: "/connectors/s/name", Action: "change", Effect: "none"}, {Path: "/name", Action: "change", Effect: "none"}}},
+		{Path: "/connectors/s/name", Action: "change", Effect: "none"},
+		{Path: "/name", Action: "change", Effect: "none"}}},
 	{"description", func(p *spec.Pipeline) { p.Description = "n" }, false, false, []spec.Change{
 		{Path: "/description", Action: "change", Effect: "none"}}},
 	{"terms of a cluster", func(p *spec.Pipeline) {
 		p.Cluster, p.Placement.Labels = spec.ClusterLocal, map[string]string{"site": "berlin"}
 	}, false, false, []spec.Change{
-		{Path: "/cluster", Action: "change", Effect: "none"}, {Path: "/placement/labels/site", Action: "change", Effect: "none"}}},
+		{Path: "/cluster", Action: "change", Effect: "none"}, {Path: "/placement/labels/site", Action: "change",
+			Effect: "none"}}},
 	{"order of connectors", func(p *spec.Pipeline) {
 		p.Connectors[0], p.Connectors[1] = p.Connectors[1], p.Connectors[0]
 	}, false, false, nil},
@@ -170,34 +177,52 @@ var digestAndDiffCases = []struct {
 		{Path: "/connectors/s/settings/c", Action: "add", Effect: "restart"}}},
 	{"plugin", func(p *spec.Pipeline) { p.Connectors[1].Plugin = "k" }, true, true, []spec.Change{
 		{Path: "/connectors/d/plugin", Action: "change", Effect: "restart-destination"}}},
-	{"destination settings", func(p *spec.Pipeline) { p.Connectors[1].Settings = map[string]string{"a": "1"} }, true, true, []spec.Change{
+	{"destination settings", func(p *spec.Pipeline) {
+		p.Connectors[1].Settings = map[string]string{"a": "1"}
+	}, true, true, []spec.Change{
 		{Path: "/connectors/d/settings/a", Action: "add", Effect: "restart-destination"}}},
 	{"plugin of a source", func(p *spec.Pipeline) { p.Connectors[0].Plugin = "k" }, true, true, []spec.Change{
 		{Path: "/connectors/s/plugin", Action: "change", Effect: "position-lost"}}},
-	{"version of a source's plugin", func(p *spec.Pipeline) { p.Connectors[0].Plugin = "any:" + p.Connectors[0].Plugin + "@v2" }, true, true, []spec.Change{
+	{"version of a source's plugin", func(p *spec.Pipeline) {
+		p.Connectors[0].Plugin = "any:" + p.Connectors[0].Plugin + "@v2"
+	}, true, true, []spec.Change{
 		{Path: "/connectors/s/plugin", Action: "change", Effect: "restart"}}},
-	{"source id", func(p *spec.Pipeline) { p.Connectors[0].ID = "s2"; p.Connectors[0].Name = "s2" }, true, true, []spec.Change{
+	{"source id", func(p *spec.Pipeline) {
+		p.Connectors[0].ID = "s2"
+		p.Connectors[0].Name = "s2"
+	}, true, true, []spec.Change{
 		{Path: "/connectors/s", Action: "remove", Effect: "position-lost"},
 		{Path: "/connectors/s2", Action: "add", Effect: "restart"}}},
 	{"destination gone", func(p *spec.Pipeline) { p.Connectors = p.Connectors[:1] }, true, true, []spec.Change{
 		{Path: "/connectors/d", Action: "remove", Effect: "restart"}}},
 	{"connector type", func(p *spec.Pipeline) { p.Connectors[1].Type = spec.TypeSource }, true, true, []spec.Change{
 		{Path: "/connectors/d/type", Action: "change", Effect: "position-lost"}}},
-	{"processor settings", func(p *spec.Pipeline) { p.Processors[0].Settings = map[string]string{"k": "v"} }, true, true, []spec.Change{
+	{"processor settings", func(p *spec.Pipeline) {
+		p.Processors[0].Settings = map[string]string{"k": "v"}
+	}, true, true, []spec.Change{
 		{Path: "/processors/x/settings/k", Action: "add", Effect: "in-place"}}},
-	{"processor workers", func(p *spec.Pipeline) { p.Processors[0].Workers = 2; p.Processors[0].Condition = "c" }, true, true, []spec.Change{
+	{"processor workers", func(p *spec.Pipeline) {
+		p.Processors[0].Workers = 2
+		p.Processors[0].Condition = "c"
+	}, true, true, []spec.Change{
 		{Path: "/processors/x/condition", Action: "change", Effect: "in-place"},
 		{Path: "/processors/x/workers", Action: "change", Effect: "in-place"}}},
 	{"processor gone, another there", func(p *spec.Pipeline) { p.Processors[0].ID = "z" }, true, true, []spec.Change{
 		{Path: "/processors/x", Action: "remove", Effect: "in-place"},
 		{Path: "/processors/z", Action: "add", Effect: "in-place"}}},
-	{"processor and destination", func(p *spec.Pipeline) { p.Processors[0].Condition = "c"; p.Connectors[1].Plugin = "k" }, true, true, []spec.Change{
+	{"processor and destination", func(p *spec.Pipeline) {
+		p.Processors[0].Condition = "c"
+		p.Connectors[1].Plugin = "k"
+	}, true, true, []spec.Change{
 		{Path: "/connectors/d/plugin", Action: "change", Effect: "restart-destination"},
 		{Path: "/processors/x/condition", Action: "change", Effect: "restart"}}},
 	{"order of processors", func(p *spec.Pipeline) {
 		p.Processors[0], p.Processors[1] = p.Processors[1], p.Processors[0]
 	}, true, true, []spec.Change{{Path: "/processors", Action: "change", Effect: "in-place"}}},
-	{"dead-letter queue", func(p *spec.Pipeline) { p.DLQ.WindowSize = 5; p.DLQ.Plugin = "q" }, true, true, []spec.Change{
+	{"dead-letter queue", func(p *spec.Pipeline) {
+		p.DLQ.WindowSize = 5
+		p.DLQ.Plugin = "q"
+	}, true, true, []spec.Change{
 		{Path: "/dead-letter-queue/plugin", Action: "change", Effect: "in-place"},
 		{Path: "/dead-letter-queue/window-size", Action: "change", Effect: "in-place"}}},
 	{"whether refusals are tolerated", func(p *spec.Pipeline) { p.DLQ.WindowSize = 0 }, true, true, []spec.Change{
@@ -226,7 +251,8 @@ func TestDigestAndDiff(t *testing.T) {
 // If the instances divide the settings of a source among them, their number affects the digest.
 func TestDigestOfInstances(t *testing.T) {
 	for plugin, counts := range map[string]bool{"builtin:s3": true, "builtin:kafka": false} {
-		a := &spec.Pipeline{ID: "p", Connectors: []spec.Connector{{ID: "in", Type: spec.TypeSource, Plugin: plugin, Settings: map[string]string{"prefixes": "a/,b/"}}}}
+		a := &spec.Pipeline{ID: "p", Connectors: []spec.Connector{{ID: "in", Type: spec.TypeSource, Plugin: plugin,
+			Settings: map[string]string{"prefixes": "a/,b/"}}}}
 		b := a.Clone()
 		b.Instances = "1"
 		if spec.RunDigest(a) != spec.RunDigest(b) {
@@ -237,7 +263,8 @@ func TestDigestOfInstances(t *testing.T) {
 		if counts {
 			want = spec.EffectRestart
 		}
-		if changed, effect := spec.RunDigest(a) != spec.RunDigest(b), spec.EffectOf(a, b); changed != counts || effect != want {
+		if changed, effect := spec.RunDigest(a) != spec.RunDigest(b), spec.EffectOf(a, b); changed != counts ||
+			effect != want {
 			t.Errorf("%s: with two instances the digest changes: %v, and the effect is %s", plugin, changed, effect)
 		}
 	}
@@ -252,7 +279,8 @@ func TestDigestIsStable(t *testing.T) {
 }
 
 func TestValidate(t *testing.T) {
-	if problems := spec.Validate(&spec.Pipeline{ID: "new", Status: spec.StatusStopped}); len(problems) != 2 || problems[0].Severity != spec.SeverityWarning {
+	if problems := spec.Validate(&spec.Pipeline{ID: "new", Status: spec.StatusStopped}); len(problems) != 2 ||
+		problems[0].Severity != spec.SeverityWarning {
 		t.Errorf("an unfinished pipeline that is stopped should have two warnings: %+v", problems)
 	}
 	p := sample()

@@ -34,7 +34,8 @@ func Listen(server *api.Server, c config.API, log *slog.Logger) (*Listeners, err
 	}
 	l := &Listeners{server: server}
 	if l.tcp, err = net.Listen("tcp", address); err != nil {
-		return nil, &environmentError{fmt.Errorf("cannot listen on api.http.address: %w%s", err, inTheWay(address, err))}
+		return nil, &environmentError{fmt.Errorf("cannot listen on api.http.address: %w%s", err,
+			inTheWay(address, err))}
 	}
 	if c.HTTP.Socket != "" {
 		if l.socket, err = listenSocket(c.HTTP); err != nil {

@@ -23,7 +23,8 @@ func Token(log *slog.Logger, setting, file string) (string, error) {
 	if !strings.ContainsRune(file, os.PathSeparator) && reference.HasCredentials() {
 		read = reference.ReadCredential
 	} else if info, err := os.Stat(file); err == nil && info.Mode().Perm()&0o007 != 0 {
-		log.Warn("every user of this machine can read a token: chmod o= the file", "component", "api", "setting", setting, "file", file, "mode", info.Mode().Perm().String())
+		log.Warn("every user of this machine can read a token: chmod o= the file", "component", "api", "setting",
+			setting, "file", file, "mode", info.Mode().Perm().String())
 	}
 	text, err := read(file)
 	if text = strings.TrimSpace(text); err == nil && text == "" {
@@ -47,7 +48,8 @@ func encryption(c config.TLS) (*tls.Config, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot load the certificate in api.tls.cert-file: %w", err)
 	}
-	t := &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}}
+	t := &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12,
+		NextProtos: []string{"http/1.1"}}
 	if c.ClientCAFile == "" {
 		return t, nil
 	}

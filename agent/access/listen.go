@@ -27,17 +27,20 @@ func tcpAddress(log *slog.Logger, c config.API, s *api.Server) (string, error) {
 	authenticated := s.AdminToken != "" || s.ReadToken != "" || s.TLS != nil && s.TLS.ClientCAs != nil
 	switch {
 	case local && !authenticated:
-		log.Info("every user of this machine can use the API: set api.auth.admin-token-file to ask for a token", "component", "api")
+		log.Info("every user of this machine can use the API: set api.auth.admin-token-file to ask for a token",
+			"component", "api")
 		return c.HTTP.Address, nil
 	case local, authenticated, c.AllowUnauthenticated:
 		return c.HTTP.Address, nil
 	case host == "":
 		address := net.JoinHostPort("127.0.0.1", port)
 		log.Warn("the API listens on this machine only, as api.http.address has no host and nothing keeps others out: "+
-			"set api.auth.admin-token-file, or api.tls.client-ca-file, to serve them", "component", "api", "address", address)
+			"set api.auth.admin-token-file, or api.tls.client-ca-file, to serve them", "component", "api", "address",
+			address)
 		return address, nil
 	}
-	return "", fmt.Errorf("api.http.address %s can be reached by others and nothing keeps them out: set api.auth.admin-token-file, or api.tls.client-ca-file, "+
+	return "", fmt.Errorf("api.http.address %s can be reached by others and nothing keeps them out: set "+
+		"api.auth.admin-token-file, or api.tls.client-ca-file, "+
 		"or listen on 127.0.0.1; api.allow-unauthenticated: true lets every client in", c.HTTP.Address)
 }
 
@@ -52,16 +55,20 @@ func inTheWay(address string, err error) string {
 	if who == "" {
 		who = "another process"
 	}
-	return fmt.Sprintf(", by %s; end that, or set another address: --api.http.address 127.0.0.1:%d, CONDUIT_API_HTTP_ADDRESS, or api.http.address in conduit.yaml", who, port%65535+1)
+	return fmt.Sprintf(", by %s; end that, or set another address: --api.http.address 127.0.0.1:%d, "+
+		"CONDUIT_API_HTTP_ADDRESS, or api.http.address in conduit.yaml", who, port%65535+1)
 }
 
 // origins returns the origins in the setting. It refuses values that no browser sends as an origin.
 func origins(setting string) ([]string, error) {
-	all := strings.FieldsFunc(strings.Trim(setting, "[] "), func(r rune) bool { return strings.ContainsRune(`, "'`, r) })
+	all := strings.FieldsFunc(strings.Trim(setting, "[] "), func(r rune) bool {
+		return strings.ContainsRune(`, "'`, r)
+	})
 	for _, origin := range all {
 		u, err := url.Parse(origin)
 		if err != nil || u.Scheme == "" || u.Host == "" || u.Scheme+"://"+u.Host != origin {
-			return nil, fmt.Errorf("api.http.cors.allowed-origins: %q is not an origin such as https://ui.example.com", origin)
+			return nil, fmt.Errorf("api.http.cors.allowed-origins: %q is not an origin such as https://ui.example.com",
+				origin)
 		}
 	}
 	return all, nil

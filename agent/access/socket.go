@@ -25,7 +25,9 @@ func listenSocket(c config.HTTP) (net.Listener, error) {
 	case err != nil || mode > 0o777:
 		return nil, config.Invalid(fmt.Errorf("api.http.socket-mode %q is no mode such as 0660", c.SocketMode))
 	case mode&0o007 != 0:
-		return nil, config.Invalid(fmt.Errorf("api.http.socket-mode %s lets every user of this machine do everything: leave the last digit 0", c.SocketMode))
+		return nil,
+			config.Invalid(fmt.Errorf("api.http.socket-mode %s lets every user of this machine do everything: leave "+
+				"the last digit 0", c.SocketMode))
 	case len(c.Socket) > maxSocketPath:
 		return nil, config.Invalid(fmt.Errorf("api.http.socket is longer than %d bytes", maxSocketPath))
 	}

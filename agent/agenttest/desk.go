@@ -146,7 +146,8 @@ func (d *Desk) Scan() {
 // Starts returns the number of starts of a pipeline.
 func (d *Desk) Starts(id string) int {
 	times := 0
-	for _, message := range []string{"pipeline runs", "pipeline runs again, rolled back to the last known good version"} {
+	for _, message := range []string{"pipeline runs",
+		"pipeline runs again, rolled back to the last known good version"} {
 		times += strings.Count(d.Log(), fmt.Sprintf(`"msg":%q,"component":"reconcile","pipeline_id":%q`, message, id))
 	}
 	return times

@@ -58,7 +58,8 @@ func InstallExecutables(t *testing.T, dir string, names ...string) {
 	}
 	for _, name := range names {
 		path, tmp := filepath.Join(dir, "connectors", name), filepath.Join(dir, name+".tmp")
-		script := fmt.Sprintf("#!/bin/sh\nGORACE=atexit_sleep_ms=0 JOURNAL=%s/journal %s=%s exec %s\n", dir, ExecutableVariable, name,
+		script := fmt.Sprintf("#!/bin/sh\nGORACE=atexit_sleep_ms=0 JOURNAL=%s/journal %s=%s exec %s\n", dir,
+			ExecutableVariable, name,
 			exe)
 		old := time.Now().Add(-time.Hour)
 		for _, err := range []error{os.WriteFile(tmp, []byte(script), 0o755), os.Chtimes(tmp, old, old),

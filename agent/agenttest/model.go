@@ -99,7 +99,8 @@ type ModelIntent struct {
 // String describes the intent, including all fields that Converge may change.
 func (d *ModelIntent) String() string {
 	owner := cmp.Or(d.Owner, "the API")
-	s := fmt.Sprintf("%s of %s, generation %d, running %s, good %s", d.ModelVersion, owner, d.Generation, d.Running, d.Good)
+	s := fmt.Sprintf("%s of %s, generation %d, running %s, good %s", d.ModelVersion, owner, d.Generation, d.Running,
+		d.Good)
 	if d.Override != "" {
 		s += ", override " + string(d.Override)
 	}

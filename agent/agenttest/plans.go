@@ -17,7 +17,8 @@ func Lines(plan *rest.Plan) []string {
 		for _, c := range p.Changes {
 			changes = append(changes, fmt.Sprintf("%s@%d:%d", c.Path, c.Line, c.Column))
 		}
-		lines = append(lines, fmt.Sprintf("%s %s: %s %s→%s at %s:%d [%s]", p.Action, p.ID, p.Effect, p.From, p.To, filepath.Base(p.File), p.Line, strings.Join(changes, " ")))
+		lines = append(lines, fmt.Sprintf("%s %s: %s %s→%s at %s:%d [%s]", p.Action, p.ID, p.Effect, p.From, p.To,
+			filepath.Base(p.File), p.Line, strings.Join(changes, " ")))
 	}
 	for _, p := range plan.Problems {
 		lines = append(lines, filepath.Base(p.File)+": "+p.Code)

@@ -140,8 +140,10 @@ func (w *Web) DeadLetters() []rest.DeadLetter {
 func (w *Web) Document(id, file string, rate int) rest.PipelineDocument {
 	return rest.PipelineDocument{ID: id, Connectors: []rest.ConnectorDocument{
 		{ID: "src", Type: spec.TypeSource, Plugin: "builtin:generator",
-			Settings: map[string]string{"rate": fmt.Sprint(rate), "format.type": "structured", "format.options.n": "int"}},
-		{ID: "dst", Type: spec.TypeDestination, Plugin: "builtin:file", Settings: map[string]string{"path": w.Path(file)}}}}
+			Settings: map[string]string{"rate": fmt.Sprint(rate), "format.type": "structured",
+				"format.options.n": "int"}},
+		{ID: "dst", Type: spec.TypeDestination, Plugin: "builtin:file",
+			Settings: map[string]string{"path": w.Path(file)}}}}
 }
 
 // Apply plans a document and applies the plan.

@@ -68,7 +68,8 @@ func TestRelativePathsOfAnAgentElsewhere(t *testing.T) {
 	c := config.Config{Dir: dir}
 	c.Pipelines.AllowedPaths, c.DB.SQLite.Path = dir, filepath.Join(dir, "conduit.db")
 	paths := catalog.NewPaths(c)
-	for path, allowed := range map[string]bool{"out.txt": true, filepath.Join(dir, "out.txt"): true, "../out.txt": false, "conduit.db": false} {
+	for path, allowed := range map[string]bool{"out.txt": true, filepath.Join(dir, "out.txt"): true,
+		"../out.txt": false, "conduit.db": false} {
 		if err := paths.Check(path); (err == nil) != allowed {
 			t.Errorf("%s: %v, want it allowed: %t", path, err, allowed)
 		}

@@ -89,11 +89,14 @@ func New(contained Plugins, c config.Config, schemas schema.Registry, changed fu
 	return newCatalog(contained, c, schemas, changed, moduleCache(c), log)
 }
 
-func newCatalog(contained Plugins, c config.Config, schemas schema.Registry, changed func(), cacheDir string, log *slog.Logger) *Catalog {
+func newCatalog(
+	contained Plugins, c config.Config, schemas schema.Registry, changed func(), cacheDir string, log *slog.Logger,
+) *Catalog {
 	executables := &standalone.Executables{
-		Dir:      c.Connectors.Path,
-		Schemas:  schemas,
-		Bounds:   &schema.Bounds{Schemas: c.Connectors.MaxSchemas, Bytes: c.Connectors.MaxSchemaBytes, ReadAny: c.Connectors.SchemaAccess == "any"},
+		Dir:     c.Connectors.Path,
+		Schemas: schemas,
+		Bounds: &schema.Bounds{Schemas: c.Connectors.MaxSchemas, Bytes: c.Connectors.MaxSchemaBytes,
+			ReadAny: c.Connectors.SchemaAccess == "any"},
 		Env:      ConnectorEnvironment(c),
 		Log:      log,
 		LogLevel: c.Log.Level,
@@ -111,9 +114,10 @@ func newCatalog(contained Plugins, c config.Config, schemas schema.Registry, cha
 		modules = contained.Modules(ModuleOptions{
 			Processors: c.Processors,
 			CacheDir:   cacheDir,
-			Bounds:     &schema.Bounds{Schemas: c.Connectors.MaxSchemas, Bytes: c.Connectors.MaxSchemaBytes, ReadAny: true},
-			Log:        log,
-			Changed:    changed,
+			Bounds: &schema.Bounds{Schemas: c.Connectors.MaxSchemas, Bytes: c.Connectors.MaxSchemaBytes,
+				ReadAny: true},
+			Log:     log,
+			Changed: changed,
 		})
 	}
 	var connectors []sdk.Connector
@@ -125,7 +129,8 @@ func newCatalog(contained Plugins, c config.Config, schemas schema.Registry, cha
 		exec:    c.Connectors.Exec.Enabled,
 		Modules: modules,
 		Host: &plugins.Host{
-			Builtin: connectors, Hint: contained.Hint, Standalone: executables, Schemas: schemas, Log: log, AllowPath: paths.Check,
+			Builtin: connectors, Hint: contained.Hint, Standalone: executables, Schemas: schemas, Log: log,
+			AllowPath: paths.Check,
 		},
 		Processors: &processor.Registry{
 			Builtin: contained.Processors, Hint: contained.Hint, Standalone: modules.Plugins, AllowPath: paths.Check,

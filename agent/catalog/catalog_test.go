@@ -37,7 +37,8 @@ func offline(t *testing.T) *catalog.Catalog {
 func contained() catalog.Plugins {
 	connectors := func(o exec.Options) []sdk.Connector {
 		return []sdk.Connector{
-			exec.Connector(o), file.Connector(), generator.Connector(), http.Connector(), kafka.Connector(), clog.Connector(),
+			exec.Connector(o), file.Connector(), generator.Connector(), http.Connector(), kafka.Connector(),
+			clog.Connector(),
 			mqtt.Connector(), nats.Connector(), postgres.Connector(), spool.Connector(), syslog.Connector(),
 		}
 	}
@@ -46,7 +47,8 @@ func contained() catalog.Plugins {
 
 // Secrets of the agent and its connection to its supervisor are withheld from plugins.
 func TestEnvironment(t *testing.T) {
-	got := catalog.Environment([]string{"CONDUIT_API_TOKEN=x", "CONDUIT_LOG_LEVEL=z", "CONDUITS=y", "CREDENTIALS_DIRECTORY=/x", "NOTIFY_SOCKET=/x",
+	got := catalog.Environment([]string{"CONDUIT_API_TOKEN=x", "CONDUIT_LOG_LEVEL=z", "CONDUITS=y",
+		"CREDENTIALS_DIRECTORY=/x", "NOTIFY_SOCKET=/x",
 		"WATCHDOG_PID=1", "WATCHDOG_PIDS=1", "AWS_REGION=here", "EMPTY="}, "inherit")
 	if want := []string{"CONDUITS=y", "WATCHDOG_PIDS=1", "AWS_REGION=here", "EMPTY="}; !slices.Equal(got, want) {
 		t.Errorf("plugins inherit %q, want %q", got, want)
@@ -56,14 +58,19 @@ func TestEnvironment(t *testing.T) {
 func TestCheck(t *testing.T) {
 	p := &spec.Pipeline{ID: "p",
 		Connectors: []spec.Connector{
-			{ID: "a", Type: spec.TypeSource, Plugin: "generator", Settings: map[string]string{"rate": "fast", "format.type": "raw", "burst/size": "1"}},
+			{ID: "a", Type: spec.TypeSource, Plugin: "generator",
+				Settings: map[string]string{"rate": "fast", "format.type": "raw", "burst/size": "1"}},
 			{ID: "b", Type: spec.TypeSource, Plugin: "builtin:log"},
 			{ID: "c", Type: spec.TypeDestination, Plugin: "builtin:lgo"},
 			{ID: "d", Type: spec.TypeDestination, Plugin: "builtin:$PLUGIN"},
-			{ID: "f", Type: spec.TypeDestination, Plugin: "builtin:file", Settings: map[string]string{"path": "x", "sdk.record.format": "template", "sdk.record.format.options": "{{ .Payload"}},
-			{ID: "g", Type: spec.TypeDestination, Plugin: "builtin:file", Settings: map[string]string{"path": "x", "sdk.record.format": "template", "sdk.record.format.options": "{{ .Payload }}"}},
-			{ID: "h", Type: spec.TypeDestination, Plugin: "builtin:file", Settings: map[string]string{"path": "x", "sdk.record.format": "debezium/json", "sdk.record.format.options": "schema=x"}},
-			{ID: "e", Type: spec.TypeSource, Plugin: "generator", Settings: map[string]string{"rate": "${RATE}", "format.type": "raw"}},
+			{ID: "f", Type: spec.TypeDestination, Plugin: "builtin:file", Settings: map[string]string{"path": "x",
+				"sdk.record.format": "template", "sdk.record.format.options": "{{ .Payload"}},
+			{ID: "g", Type: spec.TypeDestination, Plugin: "builtin:file", Settings: map[string]string{"path": "x",
+				"sdk.record.format": "template", "sdk.record.format.options": "{{ .Payload }}"}},
+			{ID: "h", Type: spec.TypeDestination, Plugin: "builtin:file", Settings: map[string]string{"path": "x",
+				"sdk.record.format": "debezium/json", "sdk.record.format.options": "schema=x"}},
+			{ID: "e", Type: spec.TypeSource, Plugin: "generator",
+				Settings: map[string]string{"rate": "${RATE}", "format.type": "raw"}},
 		},
 		DLQ: spec.DLQ{Plugin: "builtin:log"},
 	}
@@ -98,10 +105,13 @@ func TestCheckPaths(t *testing.T) {
 	}
 	p := &spec.Pipeline{ID: "p",
 		Connectors: []spec.Connector{
-			{ID: "a", Type: spec.TypeSource, Plugin: "file", Settings: map[string]string{"path": filepath.Join(c.Pipelines.AllowedPaths, "in.txt")}},
-			{ID: "b", Type: spec.TypeDestination, Plugin: "builtin:file", Settings: map[string]string{"path": "/etc/x"}},
+			{ID: "a", Type: spec.TypeSource, Plugin: "file",
+				Settings: map[string]string{"path": filepath.Join(c.Pipelines.AllowedPaths, "in.txt")}},
+			{ID: "b", Type: spec.TypeDestination, Plugin: "builtin:file",
+				Settings: map[string]string{"path": "/etc/x"}},
 			{ID: "c", Type: spec.TypeDestination, Plugin: "spool", Settings: map[string]string{"path": "/etc/spool"}},
-			{ID: "d", Type: spec.TypeSource, Plugin: "generator", Settings: settings("collections.a.format.options.path", "/etc/passwd")},
+			{ID: "d", Type: spec.TypeSource, Plugin: "generator",
+				Settings: settings("collections.a.format.options.path", "/etc/passwd")},
 			{ID: "e", Type: spec.TypeDestination, Plugin: "file", Settings: map[string]string{"path": "${TARGET}"}},
 		},
 		DLQ: spec.DLQ{Plugin: "builtin:file", Settings: map[string]string{"path": "/etc/dead"}},
@@ -112,7 +122,8 @@ func TestCheckPaths(t *testing.T) {
 			got = append(got, problem.Path)
 		}
 	}
-	want := []string{"/connectors/1/settings/path", "/connectors/2/settings/path", "/connectors/3/settings/collections.a.format.options.path", "/dead-letter-queue/settings/path"}
+	want := []string{"/connectors/1/settings/path", "/connectors/2/settings/path",
+		"/connectors/3/settings/collections.a.format.options.path", "/dead-letter-queue/settings/path"}
 	if !slices.Equal(got, want) {
 		t.Errorf("refused %q, want %q", got, want)
 	}
@@ -123,7 +134,8 @@ func TestCheckAfterRescan(t *testing.T) {
 	c := offline(t)
 	for plugin, want := range map[string]int{"builtin:log": 0, "nowhere": 1} {
 		scans := 0
-		p := &spec.Pipeline{Connectors: []spec.Connector{{ID: "a", Type: spec.TypeDestination, Plugin: plugin}}, DLQ: spec.DLQ{Plugin: "builtin:log"}}
+		p := &spec.Pipeline{Connectors: []spec.Connector{{ID: "a", Type: spec.TypeDestination, Plugin: plugin}},
+			DLQ: spec.DLQ{Plugin: "builtin:log"}}
 		problems := c.CheckAfterRescan(t.Context(), p, func() { scans++ })
 		if scans != want || len(problems) != want {
 			t.Errorf("%s: %d scans, problems %v; want %d of each", plugin, scans, problems, want)
@@ -138,7 +150,8 @@ func TestDescribed(t *testing.T) {
 		t.Fatalf("the generator is not among %d plugins", len(all))
 	}
 	g := all[i]
-	if rate := g.SourceParams["rate"]; g.Summary == "" || rate.Type == "TYPE_UNSPECIFIED" || rate.Description == "" || len(g.DestinationParams) != 0 {
+	if rate := g.SourceParams["rate"]; g.Summary == "" || rate.Type == "TYPE_UNSPECIFIED" || rate.Description == "" ||
+		len(g.DestinationParams) != 0 {
 		t.Errorf("the generator is described as %+v", g)
 	}
 }

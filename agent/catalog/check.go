@@ -27,7 +27,9 @@ func (c *Catalog) Check(ctx context.Context, p *spec.Pipeline) []spec.Problem {
 // the plugin does not exist.
 func (c *Catalog) CheckAfterRescan(ctx context.Context, p *spec.Pipeline, rescan func()) []spec.Problem {
 	problems := c.Check(ctx, p)
-	if slices.ContainsFunc(problems, func(p spec.Problem) bool { return p.Code == codePluginNotFound || p.Code == codeProcessorNotFound }) {
+	if slices.ContainsFunc(problems, func(p spec.Problem) bool {
+		return p.Code == codePluginNotFound || p.Code == codeProcessorNotFound
+	}) {
 		rescan()
 		problems = c.Check(ctx, p)
 	}
@@ -41,7 +43,8 @@ func (c *Catalog) check(ctx context.Context, host *plugins.Host, p *spec.Pipelin
 		problems = append(problems, c.checkPlugin(host, path, connector.Plugin, connector.Type, connector.Settings)...)
 		problems = append(problems, c.Processors.Check(ctx, path+"/processors", connector.Processors)...)
 	}
-	problems = append(problems, c.checkPlugin(host, "/dead-letter-queue", p.DLQ.Plugin, spec.TypeDestination, p.DLQ.Settings)...)
+	problems = append(problems, c.checkPlugin(host, "/dead-letter-queue", p.DLQ.Plugin, spec.TypeDestination,
+		p.DLQ.Settings)...)
 	problems = append(problems, c.Processors.Check(ctx, "/processors", p.Processors)...)
 	problems = append(problems, checkSelections(ctx, host, p)...)
 	return append(problems, checkHeld(ctx, host, p)...)
@@ -53,7 +56,9 @@ const (
 	codeProcessorNotFound = "processor.plugin_not_found"
 )
 
-func (c *Catalog) checkPlugin(host *plugins.Host, path, plugin string, typ spec.ConnectorType, settings map[string]string) []spec.Problem {
+func (c *Catalog) checkPlugin(
+	host *plugins.Host, path, plugin string, typ spec.ConnectorType, settings map[string]string,
+) []spec.Problem {
 	if strings.Contains(plugin, "$") { // the plugin is known only when the pipeline starts
 		return nil
 	}

@@ -73,7 +73,8 @@ func (p *Paths) ofAgent(real string) (bool, error) {
 		if err != nil || strings.HasPrefix(real, store) {
 			return true, err
 		}
-		own = append(own[:len(own):len(own)], store, store+"-wal", store+"-shm", store+".dead-letters", store+".dead-letters-wal")
+		own = append(own[:len(own):len(own)], store, store+"-wal", store+"-shm", store+".dead-letters",
+			store+".dead-letters-wal")
 	}
 	info, _ := os.Stat(real) // nil if it does not exist yet
 	for _, name := range own {

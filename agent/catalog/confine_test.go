@@ -28,7 +28,8 @@ func files(t *testing.T) (root string) {
 	for _, dir := range []string{"data", "data/sub", "database", "agent", "other"} {
 		must(os.Mkdir(dir, 0o755))
 	}
-	for _, file := range []string{"data/in", "agent/conduit.db", "agent/conduit.db-wal", "agent/conduit.db.dead-letters", "agent/token", "other/secret"} {
+	for _, file := range []string{"data/in", "agent/conduit.db", "agent/conduit.db-wal",
+		"agent/conduit.db.dead-letters", "agent/token", "other/secret"} {
 		must(os.WriteFile(file, nil, 0o600))
 	}
 	must(os.Symlink(filepath.Join(root, "other"), "data/out"))
@@ -121,8 +122,9 @@ func TestWhatIsNoFile(t *testing.T) {
 		fmt.Sprintf("/dev/fd/%d", w.Fd()):                  false,
 		fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), r.Fd()): false,
 		fmt.Sprintf("/proc/thread-self/fd/%d", r.Fd()):     false,
-		"/dev/stdin": true, "/dev/null": true, "/dev/mem": false, "/proc/kcore": false, "/proc/self/task/1/environ": false,
-		"/proc/self/status": true,
+		"/dev/stdin": true, "/dev/null": true, "/dev/mem": false, "/proc/kcore": false,
+		"/proc/self/task/1/environ": false,
+		"/proc/self/status":         true,
 	} {
 		for _, name := range []string{path, link} {
 			_ = os.Remove(link)

@@ -8,9 +8,11 @@ import (
 )
 
 func TestEnvironmentSetting(t *testing.T) {
-	environ := []string{"PATH=/bin", "HOME=/home", "SSL_CERT_DIR=/c", "SSL_CERT=x", "http_proxy=p", "CONDUIT_API_AUTH_READ_TOKEN_FILE=t",
+	environ := []string{"PATH=/bin", "HOME=/home", "SSL_CERT_DIR=/c", "SSL_CERT=x", "http_proxy=p",
+		"CONDUIT_API_AUTH_READ_TOKEN_FILE=t",
 		"CONDUIT_LOG_LEVEL=info", "CREDENTIALS_DIRECTORY=/run/c", "NOTIFY_SOCKET=/run/n", "AWS_SECRET_ACCESS_KEY=s"}
-	inherited := []string{"PATH=/bin", "HOME=/home", "SSL_CERT_DIR=/c", "SSL_CERT=x", "http_proxy=p", "AWS_SECRET_ACCESS_KEY=s"}
+	inherited := []string{"PATH=/bin", "HOME=/home", "SSL_CERT_DIR=/c", "SSL_CERT=x", "http_proxy=p",
+		"AWS_SECRET_ACCESS_KEY=s"}
 	for setting, want := range map[string][]string{
 		"":                               inherited,
 		"inherit":                        inherited,

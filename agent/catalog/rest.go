@@ -14,8 +14,10 @@ func (c *Catalog) Described() []rest.Plugin {
 	installed := c.Host.Installed()
 	all := make([]rest.Plugin, len(installed))
 	for i, p := range installed {
-		all[i] = rest.Plugin{Name: p.FullName().String(), Summary: p.Summary, Description: p.Description, Version: p.Version,
-			Author: p.Author, SourceParams: describedParameters(p.Source), DestinationParams: describedParameters(p.Destination)}
+		all[i] = rest.Plugin{Name: p.FullName().String(), Summary: p.Summary, Description: p.Description,
+			Version: p.Version,
+			Author:  p.Author, SourceParams: describedParameters(p.Source),
+			DestinationParams: describedParameters(p.Destination)}
 	}
 	return all
 }
@@ -25,7 +27,8 @@ func (c *Catalog) DescribedProcessors() []rest.ProcessorPlugin {
 	var all []rest.ProcessorPlugin
 	add := func(kind string, plugins []sdk.ProcessorPlugin) {
 		for _, p := range plugins {
-			all = append(all, rest.ProcessorPlugin{Name: kind + ":" + p.Name + "@" + p.Version, Summary: p.Summary, Description: p.Description, Version: p.Version,
+			all = append(all, rest.ProcessorPlugin{Name: kind + ":" + p.Name + "@" + p.Version, Summary: p.Summary,
+				Description: p.Description, Version: p.Version,
 				Author: p.Author, Parameters: describedParameters(processor.Parameters(p))})
 		}
 	}
@@ -43,8 +46,10 @@ var parameterTypes = map[sdk.ParameterType]string{
 }
 
 var validationTypes = map[sdk.ValidationType]string{
-	sdk.ValidationRequired: "TYPE_REQUIRED", sdk.ValidationGreaterThan: "TYPE_GREATER_THAN", sdk.ValidationLessThan: "TYPE_LESS_THAN",
-	sdk.ValidationInclusion: "TYPE_INCLUSION", sdk.ValidationExclusion: "TYPE_EXCLUSION", sdk.ValidationRegex: "TYPE_REGEX",
+	sdk.ValidationRequired: "TYPE_REQUIRED", sdk.ValidationGreaterThan: "TYPE_GREATER_THAN",
+	sdk.ValidationLessThan:  "TYPE_LESS_THAN",
+	sdk.ValidationInclusion: "TYPE_INCLUSION", sdk.ValidationExclusion: "TYPE_EXCLUSION",
+	sdk.ValidationRegex: "TYPE_REGEX",
 }
 
 func describedParameters(params sdk.Parameters) map[string]rest.Parameter {
@@ -54,7 +59,8 @@ func describedParameters(params sdk.Parameters) map[string]rest.Parameter {
 		for i, v := range p.Validations {
 			rules[i] = rest.ParameterRule{Type: cmp.Or(validationTypes[v.Type], "TYPE_UNSPECIFIED"), Value: v.Value}
 		}
-		all[name] = rest.Parameter{Default: p.Default, Description: p.Description, Type: cmp.Or(parameterTypes[p.Type], "TYPE_UNSPECIFIED"), Validations: rules}
+		all[name] = rest.Parameter{Default: p.Default, Description: p.Description,
+			Type: cmp.Or(parameterTypes[p.Type], "TYPE_UNSPECIFIED"), Validations: rules}
 	}
 	return all
 }

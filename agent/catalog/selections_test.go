@@ -61,16 +61,19 @@ func TestSelections(t *testing.T) {
 		"generated records": {[]spec.Connector{source("a", "generator", "format.type", "structured"),
 			source("b", "generator", "format.type", "structured")},
 			""},
-		"two different files": {[]spec.Connector{source("a", "file", "path", "in"), source("b", "file", "path", "in2")}, ""},
+		"two different files": {[]spec.Connector{source("a", "file", "path", "in"), source("b", "file", "path", "in2")},
+			""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got []string
-			for _, found := range offline(t).Check(t.Context(), &spec.Pipeline{ID: "p", Connectors: c.sources, DLQ: spec.DLQ{Plugin: "builtin:log"}}) {
+			for _, found := range offline(t).Check(t.Context(),
+				&spec.Pipeline{ID: "p", Connectors: c.sources, DLQ: spec.DLQ{Plugin: "builtin:log"}}) {
 				if found.Code+" " == twice && found.Severity != spec.SeverityWarning {
 					t.Errorf("two sources that read the same are no warning: %+v", found)
 				}
-				if found.Code+" " == twice || found.Code+" " == field && slices.ContainsFunc([]string{"tables", "topics", "path"},
-					func(s string) bool { return strings.HasSuffix(found.Path, "/"+s) }) {
+				if found.Code+" " == twice || found.Code+" " == field &&
+					slices.ContainsFunc([]string{"tables", "topics", "path"},
+						func(s string) bool { return strings.HasSuffix(found.Path, "/"+s) }) {
 					got = append(got, found.Code+" "+found.Path)
 				}
 			}

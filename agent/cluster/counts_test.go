@@ -27,7 +27,8 @@ func TestEachClaimIsCountedOnce(t *testing.T) {
 		return who
 	}
 	wait.For(t, "both to be live, and b to have the pipeline", func() bool {
-		return len(a.members(t)) == 2 && len(b.members(t)) == 2 && b.member.Here("p") && a.member.Claims("p")[0].Owner == "b"
+		return len(a.members(t)) == 2 && len(b.members(t)) == 2 && b.member.Here("p") &&
+			a.member.Claims("p")[0].Owner == "b"
 	})
 	if got := counting("p"); got != "b" {
 		t.Errorf("a claim of b is counted by %q", got)

@@ -121,7 +121,8 @@ func (s *Declarations) Recheck() {
 // Run applies declarations of other members to the store of this agent until ctx ends.
 func (s *Declarations) Run(ctx context.Context) {
 	s.init()
-	fails := &notify.Throttle{Fails: "cannot take over what another member of the cluster declared, trying again", Recovered: "what other members of the cluster declared is taken over again"}
+	fails := &notify.Throttle{Fails: "cannot take over what another member of the cluster declared, trying again",
+		Recovered: "what other members of the cluster declared is taken over again"}
 	s.behind.Run(ctx, s.Log.With("component", "cluster"), fails, s.follow)
 }
 
@@ -239,7 +240,9 @@ var owner = spec.Owner{Kind: spec.OwnerAPI, Places: SharedPlacement}
 
 // keepTaken records whether this agent uses the id of a pipeline of the cluster for another one. It warns once per
 // change.
-func (s *Declarations) keepTaken(ctx context.Context, id string, r *declarationRecord, taken bool, have ownDeclaration) {
+func (s *Declarations) keepTaken(
+	ctx context.Context, id string, r *declarationRecord, taken bool, have ownDeclaration,
+) {
 	s.mu.Lock()
 	before := s.taken[id]
 	if delete(s.taken, id); taken {
@@ -254,9 +257,12 @@ func (s *Declarations) keepTaken(ctx context.Context, id string, r *declarationR
 		if have.Owner.Kind == spec.OwnerFile {
 			where = have.Owner.Path
 		}
-		message := fmt.Sprintf("the API of the member %s declared a pipeline of this id for the cluster, and %s has another one: this agent leaves the cluster's alone, and runs its own only if that is local; choose another id, or delete one of them", r.Member, where)
+		message := fmt.Sprintf("the API of the member %s declared a pipeline of this id for the cluster, and %s has "+
+			"another one: this agent leaves the cluster's alone, and runs its own only if that is local; choose "+
+			"another id, or delete one of them", r.Member, where)
 		s.Log.Warn("two pipelines have one id", "component", "cluster", "pipeline_id", id, "err", message)
-		event := spec.Event{At: time.Now(), Pipeline: id, File: have.Owner.Path, Type: "warning", Reason: "IDTaken", Message: message}
+		event := spec.Event{At: time.Now(), Pipeline: id, File: have.Owner.Path, Type: "warning", Reason: "IDTaken",
+			Message: message}
 		if err := s.Store.Apply(ctx, &spec.Changes{Events: []spec.Event{event}}); err != nil {
 			s.Log.Warn("cannot save an event of the cluster", "component", "cluster", "err", err)
 		}
@@ -266,5 +272,6 @@ func (s *Declarations) keepTaken(ctx context.Context, id string, r *declarationR
 
 // recordOf returns the common fields of the record of a change.
 func (s *Declarations) recordOf(id, origin string) declarationRecord {
-	return declarationRecord{Format: declarationFormat, ID: id, Stamp: rand.Text(), Member: s.Member.Self.Agent, At: time.Now(), Origin: origin}
+	return declarationRecord{Format: declarationFormat, ID: id, Stamp: rand.Text(), Member: s.Member.Self.Agent,
+		At: time.Now(), Origin: origin}
 }

@@ -69,7 +69,9 @@ func (s *Declarations) snapshot(ctx context.Context, id string, has map[string]o
 
 // divide separates the changes of cluster pipelines, all, from the rest. It caches the declarations of this agent in
 // has.
-func (s *Declarations) divide(ctx context.Context, c *spec.Changes, has map[string]ownDeclaration) (rest *spec.Changes, all []declarationChange, err error) {
+func (s *Declarations) divide(
+	ctx context.Context, c *spec.Changes, has map[string]ownDeclaration,
+) (rest *spec.Changes, all []declarationChange, err error) {
 	rest = &spec.Changes{Files: c.Files, Forget: c.Forget, Events: c.Events}
 	for _, d := range c.Declare {
 		have, err := s.snapshot(ctx, d.Pipeline.ID, has)
@@ -95,7 +97,8 @@ func (s *Declarations) divide(ctx context.Context, c *spec.Changes, has map[stri
 			rest.Withdraw = append(rest.Withdraw, w)
 			continue
 		}
-		one := declarationChange{id: w.ID, have: have, record: s.recordOf(w.ID, w.Origin), changes: spec.Changes{Withdraw: []spec.Withdraw{w}}}
+		one := declarationChange{id: w.ID, have: have, record: s.recordOf(w.ID, w.Origin),
+			changes: spec.Changes{Withdraw: []spec.Withdraw{w}}}
 		one.record.Deleted, one.record.Files = true, !w.Purge
 		all = append(all, one)
 	}
@@ -118,19 +121,23 @@ func (s *Declarations) declare(d spec.Declare, have ownDeclaration) (*declaratio
 	local := PlacementOf(&spec.Declaration{Pipeline: d.Pipeline, Owner: d.Owner})
 	switch {
 	case local.Local() && was:
-		return nil, rest.Errorf(rest.FailedPrecondition, spec.CodeInvalid, "pipeline %q is declared for all members of the cluster and cannot become one of this member only: %s", one.id, local.Reason).
+		return nil, rest.Errorf(rest.FailedPrecondition, spec.CodeInvalid,
+			"pipeline %q is declared for all members of the cluster and cannot become one of this member only: %s",
+			one.id, local.Reason).
 			Suggest("import the whole pipeline under another id, which is this member's alone then")
 	case local.Local(), have.live && have.Owner.Kind == spec.OwnerAPI && !was:
 		return nil, nil // the pipeline is, or stays, private to this agent
 	}
 	if wrong := Problems(&d.Pipeline); len(wrong) > 0 {
-		return nil, rest.Errorf(rest.FailedPrecondition, spec.CodeInvalid, "%s", wrong[0].Message).Suggest("import the whole pipeline, from a file that says which")
+		return nil, rest.Errorf(rest.FailedPrecondition, spec.CodeInvalid, "%s",
+			wrong[0].Message).Suggest("import the whole pipeline, from a file that says which")
 	}
 	state, err := json.Marshal(&d.Pipeline)
 	if err != nil {
 		return nil, fmt.Errorf("cannot encode pipeline %q: %w", one.id, err)
 	}
-	one.record.Content, one.record.Adopted, one.state = contentOf(&d.Pipeline), have.live && have.Owner.Kind == spec.OwnerFile, state
+	one.record.Content, one.record.Adopted, one.state = contentOf(&d.Pipeline), have.live &&
+		have.Owner.Kind == spec.OwnerFile, state
 	one.changes.Declare = []spec.Declare{d}
 	return one, nil
 }
@@ -195,7 +202,10 @@ func (s *Declarations) keep(ctx context.Context, c *declarationChange, revision 
 }
 
 // forgetting is Swap with writes that expire after deletionMemory.
-func forgetting(ctx context.Context, store Store, key string, change func(*protocol.Entry) (bool, error), swapped func(protocol.Entry)) error {
+func forgetting(
+	ctx context.Context, store Store, key string, change func(*protocol.Entry) (bool, error),
+	swapped func(protocol.Entry),
+) error {
 	return Swap(ctx, expiring{store}, key, change, swapped)
 }
 
@@ -210,7 +220,9 @@ func (s expiring) Write(ctx context.Context, w protocol.Write) protocol.Outcome 
 
 // mayReplace returns an error if a change may not replace the record present. It returns spec.ErrConflict if the change
 // was based on another version.
-func (s *Declarations) mayReplace(ctx context.Context, c *declarationChange, present *declarationRecord, state []byte) error {
+func (s *Declarations) mayReplace(
+	ctx context.Context, c *declarationChange, present *declarationRecord, state []byte,
+) error {
 	if present.Format > declarationFormat {
 		return errNewer
 	}
@@ -240,9 +252,11 @@ func (s *Declarations) vacant(ctx context.Context, id string, present *declarati
 		return nil
 	}
 	if claim.Withdrawn != "" || claim.Retiring || present.Deleted && !present.Files {
-		return rest.Errorf(rest.Aborted, rest.ReasonPipelineBeingDeleted, "pipeline %q was deleted, and the cluster keeps its claim until its connectors are cleaned up after", id).
+		return rest.Errorf(rest.Aborted, rest.ReasonPipelineBeingDeleted,
+			"pipeline %q was deleted, and the cluster keeps its claim until its connectors are cleaned up after", id).
 			Suggest("try again when conduit cluster status does not have it any more, or choose another id")
 	}
-	return rest.Errorf(rest.AlreadyExists, rest.ReasonPipelineExists, "a member of the cluster has a pipeline %q in a file that this member has not", id).With("pipelineId", id).
+	return rest.Errorf(rest.AlreadyExists, rest.ReasonPipelineExists,
+		"a member of the cluster has a pipeline %q in a file that this member has not", id).With("pipelineId", id).
 		Suggest("choose another id; conduit cluster status shows which member runs it")
 }

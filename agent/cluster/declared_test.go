@@ -32,7 +32,8 @@ func newDeclaredHost(t *testing.T, name string, m *storetest.Memory) *declaredHo
 		t.Fatal(err)
 	}
 	h := &declaredHost{t, db, &cluster.Declarations{
-		Member: &cluster.Member{Store: m, Self: protocol.Session{Agent: name}}, Store: db, Log: slog.New(slog.DiscardHandler), Changed: func() {},
+		Member: &cluster.Member{Store: m, Self: protocol.Session{Agent: name}}, Store: db,
+		Log: slog.New(slog.DiscardHandler), Changed: func() {},
 	}}
 	t.Cleanup(func() { _ = db.Close() })
 	return h
@@ -51,7 +52,8 @@ func (h *declaredHost) run(m *storetest.Memory) *declaredHost {
 func pipeline(name string, plugins ...string) spec.Pipeline {
 	p := spec.Pipeline{ID: "p", Status: spec.StatusStopped, Name: name}
 	for _, plugin := range plugins {
-		p.Connectors = append(p.Connectors, spec.Connector{ID: plugin, Type: spec.TypeDestination, Plugin: plugin, Name: plugin})
+		p.Connectors = append(p.Connectors, spec.Connector{ID: plugin, Type: spec.TypeDestination, Plugin: plugin,
+			Name: plugin})
 	}
 	spec.Normalize(&p)
 	return p
@@ -63,7 +65,8 @@ var (
 )
 
 func (h *declaredHost) declare(p spec.Pipeline, owner spec.Owner, version string) error {
-	return h.share.ApplyIf(h.Context(), &spec.Changes{Declare: []spec.Declare{{Pipeline: p, Owner: owner, Origin: "api"}}}, map[string]string{"p": version})
+	return h.share.ApplyIf(h.Context(), &spec.Changes{Declare: []spec.Declare{{Pipeline: p, Owner: owner,
+		Origin: "api"}}}, map[string]string{"p": version})
 }
 
 // local declares in the store of the member only, as its files do.
@@ -126,7 +129,9 @@ func TestOfTwoChangesOneWins(t *testing.T) {
 	if err := a.declare(pipeline("4"), api, "another version"); !errors.Is(err, spec.ErrConflict) {
 		t.Errorf("a change of another version than is declared here: %v", err)
 	}
-	must(t, a.share.ApplyIf(t.Context(), &spec.Changes{Withdraw: []spec.Withdraw{{ID: "p", Origin: "api", Purge: true}}}, map[string]string{"p": d.Version()}))
+	must(t, a.share.ApplyIf(t.Context(),
+		&spec.Changes{Withdraw: []spec.Withdraw{{ID: "p", Origin: "api", Purge: true}}},
+		map[string]string{"p": d.Version()}))
 	was := b.get()
 	if err := b.declare(pipeline("by b"), api, was.Version()); !errors.Is(err, spec.ErrConflict) {
 		t.Errorf("a change of a pipeline that was deleted: %v", err)
@@ -170,7 +175,8 @@ func TestTakenIDs(t *testing.T) {
 	put := func() {
 		value, err := json.Marshal(claim)
 		must(t, err)
-		m.Write(t.Context(), protocol.Write{Entry: protocol.Entry{Key: protocol.ClaimKey("p"), Value: value, Revision: m.All()[protocol.ClaimKey("p")].Revision}})
+		m.Write(t.Context(), protocol.Write{Entry: protocol.Entry{Key: protocol.ClaimKey("p"), Value: value,
+			Revision: m.All()[protocol.ClaimKey("p")].Revision}})
 	}
 	for _, one := range []struct {
 		change func()
@@ -183,7 +189,8 @@ func TestTakenIDs(t *testing.T) {
 		one.change()
 		put()
 		refused := new(rest.Error)
-		if err := a.declare(pipeline("1"), api, ""); (err == nil) != (one.reason == "") || err != nil && (!errors.As(err, &refused) || refused.Reason != one.reason) {
+		if err := a.declare(pipeline("1"), api, ""); (err == nil) != (one.reason == "") || err != nil &&
+			(!errors.As(err, &refused) || refused.Reason != one.reason) {
 			t.Errorf("with the claim %+v: %v, want %q", claim, err, one.reason)
 		}
 	}
@@ -251,7 +258,8 @@ func TestLocalStaysLocal(t *testing.T) {
 	must(t, b.declare(pipeline("1", "builtin:log"), api, ""))
 	d = b.get()
 	refused := new(rest.Error)
-	if err := b.declare(pipeline("1", "builtin:spool"), api, d.Version()); !errors.As(err, &refused) || refused.Kind != rest.FailedPrecondition {
+	if err := b.declare(pipeline("1", "builtin:spool"), api, d.Version()); !errors.As(err, &refused) ||
+		refused.Kind != rest.FailedPrecondition {
 		t.Errorf("what is shared becomes local: %v", err)
 	}
 }
@@ -261,7 +269,8 @@ func TestStateOnHost(t *testing.T) {
 	a := newDeclaredHost(t, "a", &storetest.Memory{})
 	p := pipeline("once")
 	p.Processors = []spec.Processor{{ID: "once", Plugin: "dedupe", Workers: 1}}
-	if err := a.declare(p, api, ""); err == nil || !strings.Contains(err.Error(), "remembers keys on the disk of the host") {
+	if err := a.declare(p, api, ""); err == nil ||
+		!strings.Contains(err.Error(), "remembers keys on the disk of the host") {
 		t.Errorf("declared: %v", err)
 	}
 	if d := a.get(); d.Pipeline.ID != "" {

@@ -24,7 +24,8 @@ func TestDeletedPipeline(t *testing.T) {
 	gone := protocol.Declared{Gone: map[string]protocol.Wanted{"p": {}}}
 	wanted := protocol.Declared{Wanted: map[string]protocol.Wanted{"p": {Digest: "d"}}}
 	outdated := make(chan protocol.Notice, 100)
-	a, b, old := deletingHost(t, "a", shared, nil), deletingHost(t, "b", shared, nil), deletingHost(t, "old", shared, outdated)
+	a, b, old := deletingHost(t, "a", shared, nil), deletingHost(t, "b", shared, nil),
+		deletingHost(t, "old", shared, outdated)
 	a.run(t)
 	a.member.Declare(t.Context(), wanted)
 	<-a.placed
@@ -43,7 +44,9 @@ func TestDeletedPipeline(t *testing.T) {
 		return c.Stamp.Session != "" && c.Owner == "" && c.Withdrawn == "" && shared.marks("p") == 1
 	})
 	since := time.Now()
-	wait.For(t, "the time for which the claim would be kept to go by", func() bool { return time.Since(since) > 2*time.Second })
+	wait.For(t, "the time for which the claim would be kept to go by", func() bool {
+		return time.Since(since) > 2*time.Second
+	})
 	if c := shared.decoded(t); c.Deleted || c.Withdrawn != "" {
 		t.Fatalf("a claim is deleted though a member has the file: %+v", c)
 	}
@@ -139,7 +142,8 @@ func (m *memory) decoded(t *testing.T) (c protocol.Claim) {
 func (m *memory) marks(pipeline string) (n int) {
 	for _, w := range m.Written() {
 		var c protocol.Claim
-		if w.Key == protocol.ClaimKey(pipeline) && json.Unmarshal(w.Value, &c) == nil && c.Withdrawn != "" && !c.Deleted {
+		if w.Key == protocol.ClaimKey(pipeline) && json.Unmarshal(w.Value, &c) == nil && c.Withdrawn != "" &&
+			!c.Deleted {
 			n++
 		}
 	}

@@ -50,7 +50,8 @@ func TestHold(t *testing.T) {
 		store, pause := &silent{}, &pausing{"pause", make(chan struct{})}
 		lost := make(chan string, 10)
 		m := &cluster.Member{
-			Store: store, Self: protocol.Session{Agent: "a"}, Timing: protocol.TimingOf(20 * time.Second), Log: slog.New(slog.DiscardHandler),
+			Store: store, Self: protocol.Session{Agent: "a"}, Timing: protocol.TimingOf(20 * time.Second),
+			Log:    slog.New(slog.DiscardHandler),
 			Adopt:  func(context.Context, string, []byte) error { return nil },
 			Placed: func(string) {},
 			Lost:   func(id string) { lost <- id },
@@ -58,7 +59,8 @@ func TestHold(t *testing.T) {
 			Notes:  []cluster.Noter{pause},
 		}
 		go func() { _ = m.Run(t.Context()) }()
-		m.Declare(t.Context(), protocol.Declared{Wanted: map[string]protocol.Wanted{strict: {Digest: "d"}, relaxed: {Digest: "d", Relaxed: true}}})
+		m.Declare(t.Context(), protocol.Declared{Wanted: map[string]protocol.Wanted{strict: {Digest: "d"},
+			relaxed: {Digest: "d", Relaxed: true}}})
 		time.Sleep(time.Minute)
 		over := errors.New("the run is over")
 		held := func(id string) bool {

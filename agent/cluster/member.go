@@ -117,7 +117,8 @@ type owned struct {
 func (m *Member) init() {
 	m.once.Do(func() {
 		m.posts = make(chan func(), 1024)
-		m.owned, m.stopping, m.adopting, m.asking = map[string]owned{}, map[string]protocol.Stop{}, map[string]bool{}, map[string]bool{}
+		m.owned, m.stopping, m.adopting, m.asking = map[string]owned{}, map[string]protocol.Stop{}, map[string]bool{},
+			map[string]bool{}
 		m.overrides, m.retiring = map[string]Override{}, retirements{}
 		m.owners, m.instances, m.counts = map[string]protocol.Claim{}, map[string]int{}, map[protocol.Reason]uint64{}
 		m.begun = time.Now()
@@ -285,7 +286,8 @@ func (m *Member) adopted(ctx context.Context, pipeline string, number int, c pro
 		return // the claim was lost meanwhile
 	}
 	if err != nil {
-		m.Log.Error("cannot take over a pipeline", "component", "cluster", "pipeline_id", pipeline, "instance", number, "err", err)
+		m.Log.Error("cannot take over a pipeline", "component", "cluster", "pipeline_id", pipeline, "instance", number,
+			"err", err)
 		m.node.Stopped(m.now(), c.Pipeline, c.Epoch)
 		return
 	}

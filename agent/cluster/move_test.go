@@ -28,7 +28,8 @@ func TestPlannedMove(t *testing.T) {
 		}
 		member := func(name string) *cluster.Member {
 			m := &cluster.Member{
-				Store: shared, Self: protocol.Session{Agent: name}, Timing: protocol.TimingOf(20 * time.Second), Log: slog.New(slog.DiscardHandler),
+				Store: shared, Self: protocol.Session{Agent: name}, Timing: protocol.TimingOf(20 * time.Second),
+				Log:   slog.New(slog.DiscardHandler),
 				Adopt: func(context.Context, string, []byte) error { return nil },
 				Lost:  func(string) {},
 			}

@@ -16,8 +16,10 @@ import (
 
 // TestEveryNoticeHasAText checks that events and log lines describe every notice.
 func TestEveryNoticeHasAText(t *testing.T) {
-	for _, reason := range []protocol.Reason{protocol.Joined, protocol.SessionLost, protocol.NameTaken, protocol.Claimed, protocol.TookOver,
-		protocol.Released, protocol.Fenced, protocol.RolledBack, protocol.Differs, protocol.NewerFormat, protocol.SelfStopped,
+	for _, reason := range []protocol.Reason{protocol.Joined, protocol.SessionLost, protocol.NameTaken,
+		protocol.Claimed, protocol.TookOver,
+		protocol.Released, protocol.Fenced, protocol.RolledBack, protocol.Differs, protocol.NewerFormat,
+		protocol.SelfStopped,
 		protocol.Disconnected, protocol.Reconnected, protocol.Unplaced,
 		protocol.Waiting, protocol.Withdrawn, protocol.Retiring,
 		protocol.Deleted, protocol.Outdated} {
@@ -56,9 +58,10 @@ func TestLogOfAMember(t *testing.T) {
 			got[entry.Reason] = entry.Level + " " + entry.Msg
 		}
 		for reason, want := range map[protocol.Reason]string{
-			protocol.Joined:   "INFO this agent is a member of the cluster",
-			protocol.Claimed:  "INFO this member runs the pipeline",
-			protocol.Unplaced: "WARN no member of the cluster that takes pipelines has the labels that the pipeline asks for",
+			protocol.Joined:  "INFO this agent is a member of the cluster",
+			protocol.Claimed: "INFO this member runs the pipeline",
+			protocol.Unplaced: "WARN no member of the cluster that takes pipelines has the labels that the pipeline " +
+				"asks for",
 		} {
 			if got[string(reason)] != want {
 				t.Errorf("%s: logged %q, want %q:\n%s", reason, got[string(reason)], want, log.String())

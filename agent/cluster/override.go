@@ -56,7 +56,8 @@ func (m *Member) noteOverride(e protocol.Entry) bool {
 // take effect nevertheless.
 func (m *Member) SetOverride(ctx context.Context, pipeline string, status spec.Status, digest string) error {
 	m.init()
-	o := Override{Format: overrideFormat, ID: newID(), Pipeline: pipeline, Status: status, Digest: digest, Member: m.Self.Agent, At: time.Now()}
+	o := Override{Format: overrideFormat, ID: newID(), Pipeline: pipeline, Status: status, Digest: digest,
+		Member: m.Self.Agent, At: time.Now()}
 	value, err := json.Marshal(o)
 	if err != nil {
 		return fmt.Errorf("cannot encode what was asked of pipeline %q: %w", pipeline, err)
@@ -68,7 +69,8 @@ func (m *Member) SetOverride(ctx context.Context, pipeline string, status spec.S
 		return done, nil
 	}, func(e protocol.Entry) { m.noteOverride(e) })
 	if err != nil {
-		return fmt.Errorf("cannot publish to the other members of the cluster what was asked of pipeline %q: %w", pipeline, err)
+		return fmt.Errorf("cannot publish to the other members of the cluster what was asked of pipeline %q: %w",
+			pipeline, err)
 	}
 	return nil
 }
@@ -111,7 +113,10 @@ var errUnreachable = errors.New("its store is out of reach")
 // Swap changes a key by compare-and-swap and calls swapped with the resulting entry. After an attempt with an unknown
 // outcome it reads the entry again; change then reports in done whether the entry already has its change. Swap gives up
 // when change fails.
-func Swap(ctx context.Context, store Store, key string, change func(*protocol.Entry) (done bool, err error), swapped func(protocol.Entry)) error {
+func Swap(
+	ctx context.Context, store Store, key string, change func(*protocol.Entry) (done bool, err error),
+	swapped func(protocol.Entry),
+) error {
 	for ctx.Err() == nil {
 		done, err := trySwap(ctx, store, key, change, swapped)
 		if done || err != nil {
@@ -125,7 +130,10 @@ func Swap(ctx context.Context, store Store, key string, change func(*protocol.En
 	return errUnreachable
 }
 
-func trySwap(ctx context.Context, store Store, key string, change func(*protocol.Entry) (bool, error), swapped func(protocol.Entry)) (done bool, err error) {
+func trySwap(
+	ctx context.Context, store Store, key string, change func(*protocol.Entry) (bool, error),
+	swapped func(protocol.Entry),
+) (done bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
 	e, err := store.Read(ctx, key)

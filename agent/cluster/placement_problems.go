@@ -16,21 +16,27 @@ func Problems(p *spec.Pipeline) (problems []spec.Problem) {
 		return nil
 	}
 	add := func(at, message string) {
-		problems = append(problems, spec.Problem{Path: at, Pipeline: p.ID, Severity: spec.SeverityError, Code: spec.CodeInvalid, Message: message})
+		problems = append(problems, spec.Problem{Path: at, Pipeline: p.ID, Severity: spec.SeverityError,
+			Code: spec.CodeInvalid, Message: message})
 	}
 	processors := func(at string, all []spec.Processor) {
 		for i := range all {
 			if nameOf(all[i].Plugin) == "dedupe" && p.Cluster == "" {
-				add(fmt.Sprintf("%s/processors/%d", at, i), fmt.Sprintf("processor %q remembers keys on the disk of the host, so pipeline %q would let through again what it saw before it moved to another member of the cluster: "+
-					"set cluster: local, which needs placement.labels that one member has, or cluster: strict or relaxed to have it move nevertheless", all[i].ID, p.ID))
+				add(fmt.Sprintf("%s/processors/%d", at, i),
+					fmt.Sprintf("processor %q remembers keys on the disk of the host, so pipeline %q would let "+
+						"through again what it saw before it moved to another member of the cluster: "+
+						"set cluster: local, which needs placement.labels that one member has, or cluster: strict or "+
+						"relaxed to have it move nevertheless", all[i].ID, p.ID))
 			}
 		}
 	}
 	for i := range p.Connectors {
 		c, at := &p.Connectors[i], fmt.Sprintf("/connectors/%d", i)
 		if nameOf(c.Plugin) == "spool" {
-			add(at, fmt.Sprintf("connector %q keeps records on the disk of the host, so pipeline %q cannot move to another member of the cluster: "+
-				"set cluster: local, with which every member runs it that has the labels of placement.labels", c.ID, p.ID))
+			add(at, fmt.Sprintf("connector %q keeps records on the disk of the host, so pipeline %q cannot move to "+
+				"another member of the cluster: "+
+				"set cluster: local, with which every member runs it that has the labels of placement.labels", c.ID,
+				p.ID))
 		}
 		processors(at, c.Processors)
 	}

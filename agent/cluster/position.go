@@ -43,7 +43,8 @@ func (s *Shared) Position(ctx context.Context, pipeline, connectorID string) (*s
 // saved returns the state in the claim of a pipeline. If the claim has none, it returns the state in the store of this
 // agent.
 func (s *Shared) saved(ctx context.Context, pipeline string, e protocol.Entry) (state, error) {
-	all := state{Format: stateFormat, Checkpoints: map[string]checkpoint{}, Connectors: map[string]spec.ConnectorState{}}
+	all := state{Format: stateFormat, Checkpoints: map[string]checkpoint{},
+		Connectors: map[string]spec.ConnectorState{}}
 	if e.State != nil {
 		return all, all.decode(pipeline, e.State)
 	}
@@ -63,14 +64,16 @@ func (s *Shared) MovePosition(ctx context.Context, c spec.Checkpoint, before rec
 		claim := protocol.Unowned(c.PipelineID)
 		if e.Value != nil {
 			if err := json.Unmarshal(e.Value, &claim); err != nil || claim.Newer() {
-				return false, fmt.Errorf("cannot read the claim of pipeline %q: a newer version of conduit wrote it", c.PipelineID)
+				return false, fmt.Errorf("cannot read the claim of pipeline %q: a newer version of conduit wrote it",
+					c.PipelineID)
 			}
 		}
 		switch {
 		case claim.Stamp == stamp:
 			return true, nil // by an earlier attempt
 		case claim.Deleted:
-			return false, fmt.Errorf("pipeline %q was deleted from the cluster: remove its file and add it again", c.PipelineID)
+			return false, fmt.Errorf("pipeline %q was deleted from the cluster: remove its file and add it again",
+				c.PipelineID)
 		case claim.Owner != "":
 			return false, &OwnedError{c.PipelineID, claim.Owner}
 		}

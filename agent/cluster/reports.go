@@ -85,7 +85,8 @@ func (r *Reports) Publish(ctx context.Context, n Report) error {
 	n.DeadLetters, n.Lags = greatest(n.DeadLetters), greatest(n.Lags)
 	change := func(e *protocol.Entry) (done bool, err error) {
 		var present Report
-		if json.Unmarshal(e.Value, &present) == nil && present.Address == n.Address && maps.Equal(present.DeadLetters, n.DeadLetters) && maps.Equal(present.Lags, n.Lags) {
+		if json.Unmarshal(e.Value, &present) == nil && present.Address == n.Address &&
+			maps.Equal(present.DeadLetters, n.DeadLetters) && maps.Equal(present.Lags, n.Lags) {
 			return true, nil
 		}
 		e.Value, err = json.Marshal(&n)

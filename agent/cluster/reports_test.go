@@ -24,7 +24,8 @@ func TestReportsAreBounded(t *testing.T) {
 	}
 	got := r.All()[0]
 	if len(got.DeadLetters) != 1000 || got.DeadLetters["p199"] != 0 || got.DeadLetters["p200"] != 201 {
-		t.Errorf("dead letters of %d pipelines, of p199 %d, of p200 %d", len(got.DeadLetters), got.DeadLetters["p199"], got.DeadLetters["p200"])
+		t.Errorf("dead letters of %d pipelines, of p199 %d, of p200 %d", len(got.DeadLetters), got.DeadLetters["p199"],
+			got.DeadLetters["p200"])
 	}
 	if len(got.Lags) != 1000 || got.Lags["p999"] != 201 || got.Lags["p1000"] != 0 {
 		t.Errorf("%d lags, of p999 %v, of p1000 %v", len(got.Lags), got.Lags["p999"], got.Lags["p1000"])

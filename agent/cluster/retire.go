@@ -43,7 +43,8 @@ func (r retirements) ended(m *Member, c protocol.Start, err error) {
 		m.node.Retired(m.now(), c.Pipeline, c.Epoch)
 		return
 	}
-	m.Log.Warn("a pipeline that is deleted is not cleaned up after, a member of the cluster tries again", "component", "cluster", "pipeline_id", pipeline, "instance", number, "err", err)
+	m.Log.Warn("a pipeline that is deleted is not cleaned up after, a member of the cluster tries again", "component",
+		"cluster", "pipeline_id", pipeline, "instance", number, "err", err)
 	m.node.Stopped(m.now(), c.Pipeline, c.Epoch)
 }
 
@@ -57,13 +58,17 @@ func (r retirements) cancel(pipeline string) {
 // Retire calls clean for each connector of a deleted pipeline that this agent owns, to release the connector's external
 // resources. It returns when all have succeeded or ctx ends. After a failure it tries again after pause, which depends
 // on the number of attempts.
-func (s *Shared) Retire(ctx context.Context, pipeline string, clean func(context.Context, *spec.ConnectorState) error, pause func(id string, attempts int) time.Duration) error {
+func (s *Shared) Retire(
+	ctx context.Context, pipeline string, clean func(context.Context, *spec.ConnectorState) error,
+	pause func(id string, attempts int) time.Duration,
+) error {
 	for attempts := 1; ; attempts++ {
 		err := s.retireOnce(ctx, pipeline, clean)
 		if err == nil || ctx.Err() != nil {
 			return err
 		}
-		s.Member.Log.Warn("cannot clean up after a pipeline that is deleted, trying again", "component", "cluster", "pipeline_id", pipeline, "err", err)
+		s.Member.Log.Warn("cannot clean up after a pipeline that is deleted, trying again", "component", "cluster",
+			"pipeline_id", pipeline, "err", err)
 		select {
 		case <-time.After(pause(pipeline, attempts)):
 		case <-ctx.Done():
@@ -73,7 +78,9 @@ func (s *Shared) Retire(ctx context.Context, pipeline string, clean func(context
 }
 
 // retireOnce calls clean for each connector once. It returns the last error.
-func (s *Shared) retireOnce(ctx context.Context, pipeline string, clean func(context.Context, *spec.ConnectorState) error) (failed error) {
+func (s *Shared) retireOnce(
+	ctx context.Context, pipeline string, clean func(context.Context, *spec.ConnectorState) error,
+) (failed error) {
 	s.mu.Lock()
 	connectors := maps.Clone(s.pipelines[pipeline].state.Connectors)
 	s.mu.Unlock()

@@ -39,8 +39,9 @@ type SchemaRegistry struct {
 }
 
 var (
-	errSchemasUnreachable = errors.New("the cluster's store, which keeps schemas that this agent has not seen, is out of reach")
-	errNewerSchemas       = errors.New("a newer version of conduit wrote it")
+	errSchemasUnreachable = errors.New("the cluster's store, which keeps schemas that this agent has not seen, is " +
+		"out of reach")
+	errNewerSchemas = errors.New("a newer version of conduit wrote it")
 )
 
 // schemaEntry is the value of a key. The state of the entry is the schema text.
@@ -58,7 +59,9 @@ func (e *schemaEntry) schema() schema.Schema {
 }
 
 // Create implements schema.Registry. It creates the schema in the store of the cluster if that does not have it.
-func (r *SchemaRegistry) Create(ctx context.Context, subject string, typ schema.Type, text string) (schema.Schema, error) {
+func (r *SchemaRegistry) Create(
+	ctx context.Context, subject string, typ schema.Type, text string,
+) (schema.Schema, error) {
 	if !r.Shared(subject) {
 		return r.Local.Create(ctx, subject, typ, text)
 	}
@@ -111,7 +114,8 @@ func (r *SchemaRegistry) add(ctx context.Context, subject, text string) (schemaE
 	for version := 1; ; version++ {
 		e, err := r.version(ctx, subject, version)
 		if err == nil && e.ID == 0 {
-			e, err = r.put(ctx, versionKey(subject, version), schemaEntry{Subject: subject, Version: version, ID: id, Text: text})
+			e, err = r.put(ctx, versionKey(subject, version),
+				schemaEntry{Subject: subject, Version: version, ID: id, Text: text})
 		}
 		if err != nil || e.Text == text {
 			return e, err
@@ -198,7 +202,8 @@ func (r *SchemaRegistry) Get(ctx context.Context, subject string, version int) (
 	e, err := r.version(ctx, subject, version)
 	switch {
 	case err != nil:
-		return schema.Schema{}, fmt.Errorf("cannot read version %d of schema subject %q in the cluster: %w", version, subject, err)
+		return schema.Schema{}, fmt.Errorf("cannot read version %d of schema subject %q in the cluster: %w", version,
+			subject, err)
 	case e.ID == 0:
 		return r.Local.Get(ctx, subject, version)
 	}

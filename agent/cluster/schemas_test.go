@@ -159,8 +159,11 @@ func TestSchemasWithoutStore(t *testing.T) {
 		t.Errorf("a schema of a local pipeline is %+v", is)
 	}
 	synctest.Test(t, func(t *testing.T) {
-		unknown := &cluster.SchemaRegistry{Local: &schema.Memory{}, Store: store, Shared: func(string) bool { return true }}
-		if is, err := unknown.Create(t.Context(), "p:in:payload", schema.TypeAvro, text(2)); err == nil || !strings.Contains(err.Error(), "out of reach") {
+		unknown := &cluster.SchemaRegistry{Local: &schema.Memory{}, Store: store, Shared: func(string) bool {
+			return true
+		}}
+		if is, err := unknown.Create(t.Context(), "p:in:payload", schema.TypeAvro, text(2)); err == nil ||
+			!strings.Contains(err.Error(), "out of reach") {
 			t.Errorf("a new schema is %+v, %v", is, err)
 		}
 	})

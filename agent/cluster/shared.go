@@ -70,7 +70,8 @@ func (s *Shared) Adopt(ctx context.Context, pipeline string, saved []byte) error
 	if err != nil {
 		return err
 	}
-	next := state{Format: stateFormat, Checkpoints: map[string]checkpoint{}, Connectors: map[string]spec.ConnectorState{}}
+	next := state{Format: stateFormat, Checkpoints: map[string]checkpoint{},
+		Connectors: map[string]spec.ConnectorState{}}
 	if saved == nil { // no member ran it yet: the state of this agent applies
 		if err := s.collect(ctx, &next, known); err != nil {
 			return err
@@ -125,7 +126,9 @@ func (s *Shared) collect(ctx context.Context, next *state, known []spec.Connecto
 	return nil
 }
 
-func (s *Shared) restore(ctx context.Context, pipeline string, saved []byte, next *state, known []spec.ConnectorState) error {
+func (s *Shared) restore(
+	ctx context.Context, pipeline string, saved []byte, next *state, known []spec.ConnectorState,
+) error {
 	if err := next.decode(pipeline, saved); err != nil {
 		return err
 	}
@@ -143,7 +146,8 @@ func (s *Shared) restore(ctx context.Context, pipeline string, saved []byte, nex
 	}
 	var all []spec.Checkpoint
 	for id, c := range next.Checkpoints {
-		all = append(all, spec.Checkpoint{ConnectorID: id, PipelineID: pipeline, Plugin: c.Plugin, Position: c.Position, Epoch: epoch})
+		all = append(all, spec.Checkpoint{ConnectorID: id, PipelineID: pipeline, Plugin: c.Plugin, Position: c.Position,
+			Epoch: epoch})
 	}
 	return s.Local.SaveCheckpoints(ctx, all)
 }
@@ -154,7 +158,8 @@ func (p *state) decode(pipeline string, saved []byte) error {
 		return fmt.Errorf("cannot read the state of pipeline %q in the cluster: %w", pipeline, err)
 	}
 	if p.Format > stateFormat {
-		return fmt.Errorf("cannot read the state of pipeline %q in the cluster: a newer version of conduit wrote it", pipeline)
+		return fmt.Errorf("cannot read the state of pipeline %q in the cluster: a newer version of conduit wrote it",
+			pipeline)
 	}
 	return nil
 }

@@ -49,7 +49,8 @@ func prepareHost(t *testing.T, name string, m *memory) *host {
 	}
 	h := &host{db: db, placed: make(chan string, 100), cleaned: make(chan string, 100)}
 	h.member = &cluster.Member{
-		Store: m, Self: protocol.Session{Agent: name}, Timing: protocol.TimingOf(20 * time.Second), Log: slog.New(slog.DiscardHandler),
+		Store: m, Self: protocol.Session{Agent: name}, Timing: protocol.TimingOf(20 * time.Second),
+		Log:    slog.New(slog.DiscardHandler),
 		Placed: func(id string) { h.placed <- id },
 		Lost:   func(string) {},
 		Idle:   func(context.Context, string) bool { return true },
@@ -74,7 +75,8 @@ func (h *host) save(t *testing.T, position string) error {
 	if err != nil {
 		return err
 	}
-	c := spec.Checkpoint{ConnectorID: "p:in", PipelineID: "p", Plugin: "file", Position: record.Position(position), Epoch: epoch, Sequence: 1}
+	c := spec.Checkpoint{ConnectorID: "p:in", PipelineID: "p", Plugin: "file", Position: record.Position(position),
+		Epoch: epoch, Sequence: 1}
 	if err := h.shared.SaveCheckpoints(t.Context(), []spec.Checkpoint{c}); err != nil {
 		return err
 	}
@@ -94,14 +96,16 @@ func TestStateGoesFromOwnerToOwner(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, id := range []string{"p:in", "p:gone"} {
-		if err := b.shared.SaveConnectorState(t.Context(), &spec.ConnectorState{ID: id, PipelineID: "p", Plugin: "old"}); err != nil {
+		if err := b.shared.SaveConnectorState(t.Context(),
+			&spec.ConnectorState{ID: id, PipelineID: "p", Plugin: "old"}); err != nil {
 			t.Fatal(err)
 		}
 	}
 
 	a := newHost(t, "a", shared)
 	<-a.placed
-	in := &spec.ConnectorState{ID: "p:in", PipelineID: "p", Type: spec.TypeSource, Plugin: "file", Active: map[string]string{"path": "x"}}
+	in := &spec.ConnectorState{ID: "p:in", PipelineID: "p", Type: spec.TypeSource, Plugin: "file",
+		Active: map[string]string{"path": "x"}}
 	if err := errors.Join(a.shared.SaveConnectorState(t.Context(), in), a.save(t, "1"), a.save(t, "2")); err != nil {
 		t.Fatal(err)
 	}
@@ -150,7 +154,9 @@ func TestLabels(t *testing.T) {
 	}
 	ask := func(site string) {
 		for _, h := range hosts {
-			h.member.Declare(t.Context(), protocol.Declared{Wanted: map[string]protocol.Wanted{"p": {Digest: "d", Labels: map[string]string{"site": site}}}})
+			h.member.Declare(t.Context(),
+				protocol.Declared{Wanted: map[string]protocol.Wanted{"p": {Digest: "d",
+					Labels: map[string]string{"site": site}}}})
 		}
 	}
 	for _, site := range []string{"paris", "berlin", "paris"} {
@@ -180,10 +186,12 @@ func TestMovePosition(t *testing.T) {
 		t.Fatal(err)
 	}
 	to := func(position string) spec.Checkpoint {
-		return spec.Checkpoint{ConnectorID: "p:in", PipelineID: "p", Plugin: "file", Position: record.Position(position)}
+		return spec.Checkpoint{ConnectorID: "p:in", PipelineID: "p", Plugin: "file",
+			Position: record.Position(position)}
 	}
 	owned := new(cluster.OwnedError)
-	if err := b.shared.MovePosition(t.Context(), to("5"), record.Position("1")); !errors.As(err, &owned) || owned.Member != "a" {
+	if err := b.shared.MovePosition(t.Context(), to("5"), record.Position("1")); !errors.As(err, &owned) ||
+		owned.Member != "a" {
 		t.Errorf("while a runs the pipeline: %v", err)
 	}
 	if err := a.member.Drain(t.Context()); err != nil {
@@ -195,7 +203,8 @@ func TestMovePosition(t *testing.T) {
 	if err := b.shared.MovePosition(t.Context(), to("5"), record.Position("1")); err != nil {
 		t.Error(err)
 	}
-	if c, err := a.shared.Position(t.Context(), "p", "p:in"); err != nil || c == nil || string(c.Position) != "5" || c.Plugin != "file" {
+	if c, err := a.shared.Position(t.Context(), "p", "p:in"); err != nil || c == nil || string(c.Position) != "5" ||
+		c.Plugin != "file" {
 		t.Errorf("the position is %+v, %v", c, err)
 	}
 	if err := a.member.Resume(t.Context()); err != nil {
@@ -205,7 +214,8 @@ func TestMovePosition(t *testing.T) {
 	if c, err := a.db.Checkpoint(t.Context(), "p:in"); err != nil || c == nil || string(c.Position) != "5" {
 		t.Errorf("the next owner begins at %+v, %v", c, err)
 	}
-	if err := errors.Join(a.member.Drain(t.Context()), b.shared.MovePosition(t.Context(), spec.Checkpoint{ConnectorID: "p:in", PipelineID: "p"}, record.Position("5"))); err != nil {
+	if err := errors.Join(a.member.Drain(t.Context()), b.shared.MovePosition(t.Context(),
+		spec.Checkpoint{ConnectorID: "p:in", PipelineID: "p"}, record.Position("5"))); err != nil {
 		t.Error(err)
 	}
 	if c, err := b.shared.Position(t.Context(), "p", "p:in"); err != nil || c != nil {
@@ -245,7 +255,9 @@ func TestStoreGoesBack(t *testing.T) {
 			if err := a.save(t, "3"); !errors.Is(err, cluster.ErrNotOwner) {
 				t.Errorf("a position is saved over what the store went back to: %v", err)
 			}
-			wait.For(t, "the pipeline to be stopped for this reason", func() bool { return len(lost) == 1 && len(rolledBack) == 1 })
+			wait.For(t, "the pipeline to be stopped for this reason", func() bool {
+				return len(lost) == 1 && len(rolledBack) == 1
+			})
 			if got := shared.claimOf("p"); keep != (got.Revision == backup.Revision) || !keep && got.Value != nil {
 				t.Errorf("the claim is written over: %+v", got)
 			}

@@ -50,7 +50,8 @@ func TestOtherFiles(t *testing.T) {
 	if err := json.Unmarshal(released.Value, &before); err != nil || before.Digest != "d" || len(released.State) == 0 {
 		t.Errorf("the claim that was released is %s, state %s, %v", released.Value, released.State, err)
 	}
-	if err := json.Unmarshal(shared.claimOf("p").Value, &after); err != nil || after.Owner != "a" || after.Digest != "d" {
+	if err := json.Unmarshal(shared.claimOf("p").Value, &after); err != nil || after.Owner != "a" ||
+		after.Digest != "d" {
 		t.Errorf("the claim is %+v, %v", after, err)
 	}
 	for _, h := range []*host{a, b, without} {
@@ -121,7 +122,8 @@ func TestNewerVersion(t *testing.T) {
 		}
 	}
 	h.run(t)
-	h.member.Declare(t.Context(), protocol.Declared{Wanted: map[string]protocol.Wanted{"p": {Digest: "d"}, "other": {Digest: "d"}}})
+	h.member.Declare(t.Context(), protocol.Declared{Wanted: map[string]protocol.Wanted{"p": {Digest: "d"},
+		"other": {Digest: "d"}}})
 	if n := <-left; n.Pipeline != "p" {
 		t.Errorf("the notice is %+v", n)
 	}

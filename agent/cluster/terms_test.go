@@ -40,18 +40,21 @@ func TestOf(t *testing.T) {
 func TestKept(t *testing.T) {
 	dedupe := []spec.Processor{{ID: "once", Plugin: "dedupe"}}
 	p := spec.Pipeline{
-		Connectors: []spec.Connector{{ID: "in", Plugin: "builtin:file@v1", Processors: dedupe}, {ID: "out", Plugin: "builtin:log"}},
+		Connectors: []spec.Connector{{ID: "in", Plugin: "builtin:file@v1", Processors: dedupe},
+			{ID: "out", Plugin: "builtin:log"}},
 		Processors: []spec.Processor{{ID: "all", Plugin: "builtin:dedupe"}, {ID: "upper", Plugin: "field.set"}},
 		DLQ:        spec.DLQ{Plugin: "builtin:file"},
 	}
-	want := []string{`connector "in": files`, `processor "once": the keys it has seen`, `processor "all": the keys it has seen`, "dead-letter queue: files"}
+	want := []string{`connector "in": files`, `processor "once": the keys it has seen`,
+		`processor "all": the keys it has seen`, "dead-letter queue: files"}
 	if got := cluster.PlacementOf(&spec.Declaration{Pipeline: p}).Kept; !slices.Equal(got, want) {
 		t.Errorf("kept are %q, want %q", got, want)
 	}
 }
 
 func TestSame(t *testing.T) {
-	berlin := cluster.Placement{Mode: spec.ClusterStrict, Rules: spec.Placement{Labels: map[string]string{"site": "berlin"}}}
+	berlin := cluster.Placement{Mode: spec.ClusterStrict,
+		Rules: spec.Placement{Labels: map[string]string{"site": "berlin"}}}
 	local := cluster.Placement{Mode: spec.ClusterLocal}
 	there := map[string]string{"site": "berlin"}
 	if !berlin.Same(cluster.Placement{Mode: spec.ClusterRelaxed}, there) || berlin.Same(cluster.Placement{}, nil) ||
@@ -76,7 +79,8 @@ func TestProblems(t *testing.T) {
 			if mode != "" {
 				says = "cluster: " + string(mode) + ", "
 			}
-			f := cluster.ProblemsInFile("f.yaml", spec.ParseFile("f.yaml", []byte("version: \"2.2\"\npipelines:\n  - {id: p, status: running, "+says+text+"}\n")))
+			f := cluster.ProblemsInFile("f.yaml", spec.ParseFile("f.yaml",
+				[]byte("version: \"2.2\"\npipelines:\n  - {id: p, status: running, "+says+text+"}\n")))
 			if !slices.Contains(wrong, mode) {
 				if len(f.Pipelines) != 1 || len(f.Invalid) != 0 || len(f.Problems) != 0 {
 					t.Errorf("cluster %q, %s: %+v", mode, text, f)
@@ -87,7 +91,8 @@ func TestProblems(t *testing.T) {
 				t.Errorf("cluster %q, %s: %+v, want one problem", mode, text, f)
 				continue
 			}
-			if p := f.Problems[0]; p.Severity != spec.SeverityError || p.Line != 3 || p.Column == 0 || p.File != "f.yaml" || p.Pipeline != "p" ||
+			if p := f.Problems[0]; p.Severity != spec.SeverityError || p.Line != 3 || p.Column == 0 ||
+				p.File != "f.yaml" || p.Pipeline != "p" ||
 				!strings.Contains(p.Message, `"one"`) || !strings.Contains(p.Message, "cluster: local") {
 				t.Errorf("cluster %q, %s: the problem is %+v", mode, text, p)
 			}

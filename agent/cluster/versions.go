@@ -140,7 +140,8 @@ func (s *Versions) Tried(pipeline string, t reconcile.Tried) {
 // Run publishes queued results until ctx ends.
 func (s *Versions) Run(ctx context.Context) {
 	s.init()
-	fails := &notify.Throttle{Fails: "cannot publish to the cluster which versions of pipelines work, trying again", Recovered: "the cluster knows again which versions of pipelines work"}
+	fails := &notify.Throttle{Fails: "cannot publish to the cluster which versions of pipelines work, trying again",
+		Recovered: "the cluster knows again which versions of pipelines work"}
 	s.pending.Run(ctx, s.Log.With("component", "cluster"), fails, s.publish)
 }
 
@@ -190,7 +191,8 @@ func (s *Versions) recordOf(id string, epoch uint64, t reconcile.Tried) versionR
 	if f == nil {
 		return r
 	}
-	r.Failed = &FailedVersion{Digest: f.RunDigest, Generation: f.Generation, Member: s.Member, At: f.At, Error: strings.ToValidUTF8(f.Error[:min(len(f.Error), maxError)], "")}
+	r.Failed = &FailedVersion{Digest: f.RunDigest, Generation: f.Generation, Member: s.Member, At: f.At,
+		Error: strings.ToValidUTF8(f.Error[:min(len(f.Error), maxError)], "")}
 	// A version that failed on another member keeps that member's record.
 	if known := s.of(id).Failed; known != nil && known.Digest == f.RunDigest && known.At.Equal(f.At) {
 		r.Failed = known
@@ -229,7 +231,8 @@ func (s *Versions) Inherit(ctx context.Context, id string) error {
 	}
 	t := reconcile.Tried{Good: &good}
 	if f := r.Failed; f != nil {
-		t.Failed = &reconcile.FailedVersion{RunDigest: f.Digest, Attempt: spec.Attempt{Generation: f.Generation, At: f.At, Error: f.Error}}
+		t.Failed = &reconcile.FailedVersion{RunDigest: f.Digest,
+			Attempt: spec.Attempt{Generation: f.Generation, At: f.At, Error: f.Error}}
 		if f.Member != s.Member {
 			t.Failed.Error = fmt.Sprintf("on the member %s of the cluster: %s", f.Member, f.Error)
 		}

@@ -41,7 +41,9 @@ func (f *flaky) Write(ctx context.Context, w protocol.Write) protocol.Outcome {
 	case 0:
 		return unknown
 	case 1:
-		time.AfterFunc(time.Duration(f.below(5000))*time.Millisecond, func() { f.Memory.Write(context.WithoutCancel(ctx), w) })
+		time.AfterFunc(time.Duration(f.below(5000))*time.Millisecond, func() {
+			f.Memory.Write(context.WithoutCancel(ctx), w)
+		})
 		return unknown
 	case 2:
 		f.Memory.Write(ctx, w)
@@ -109,7 +111,8 @@ func rollbacks(t *testing.T, seed uint64) {
 		t.Fatalf("seed %d: inherited %v, %v", seed, next.inherited, err)
 	}
 	got := next.inherited[0]
-	if spec.RunDigest(&got.Good.Pipeline) != spec.RunDigest(&last.Good.Pipeline) || (got.Failed == nil) != (last.Failed == nil) {
+	if spec.RunDigest(&got.Good.Pipeline) != spec.RunDigest(&last.Good.Pipeline) ||
+		(got.Failed == nil) != (last.Failed == nil) {
 		t.Errorf("seed %d: the next owner goes on from %+v, want %+v", seed, got, last)
 	}
 }

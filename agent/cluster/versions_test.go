@@ -34,7 +34,8 @@ func newVersionsHost(t *testing.T, name string, m *storetest.Memory, generation 
 	t.Helper()
 	h := &versionsHost{T: t, store: m,
 		declared: spec.Declaration{Pipeline: versionsPipeline(version), Generation: generation}}
-	h.share = &cluster.Versions{Member: name, Store: m, Local: h, Loop: h, Log: slog.New(slog.DiscardHandler), Owner: h.owner}
+	h.share = &cluster.Versions{Member: name, Store: m, Local: h, Loop: h, Log: slog.New(slog.DiscardHandler),
+		Owner: h.owner}
 	m.Follow(func(e protocol.Entry) { h.share.Note(e) })
 	return h
 }
@@ -86,7 +87,8 @@ func version(generation int64, good, failed, why string) reconcile.Tried {
 	t := reconcile.Tried{Good: &spec.LastGood{Generation: generation, Pipeline: versionsPipeline(good)}}
 	if failed != "" {
 		p := versionsPipeline(failed)
-		t.Failed = &reconcile.FailedVersion{RunDigest: spec.RunDigest(&p), Attempt: spec.Attempt{Generation: generation + 3, At: time.Unix(1700000000, 0).UTC(), Error: why}}
+		t.Failed = &reconcile.FailedVersion{RunDigest: spec.RunDigest(&p),
+			Attempt: spec.Attempt{Generation: generation + 3, At: time.Unix(1700000000, 0).UTC(), Error: why}}
 	}
 	return t
 }
@@ -117,7 +119,8 @@ func testNextOwner(t *testing.T) {
 	}
 	b.tried(want, 1) // the loop's result after Inherit is nothing new
 	b.tried(version(4, "0", "2", want.Failed.Error), 2)
-	if again := a.share.Failed(t.Context(), "p"); again == nil || again.Member != "a" || again.Error != "no such table" {
+	if again := a.share.Failed(t.Context(), "p"); again == nil || again.Member != "a" ||
+		again.Error != "no such table" {
 		t.Errorf("published again: %+v", again)
 	}
 	b.declared.Pipeline = versionsPipeline("3")
@@ -200,7 +203,8 @@ func testLongErrors(t *testing.T) {
 	a := newVersionsHost(t, "a", m, 5, "2")
 	a.epoch = 7
 	a.tried(version(4, "1", "2", strings.Repeat("é", 999)+"x"), 1)
-	if f := a.share.Failed(t.Context(), "p"); f == nil || len(f.Error) < 900 || len(f.Error) > 1000 || !utf8.ValidString(f.Error) {
+	if f := a.share.Failed(t.Context(), "p"); f == nil || len(f.Error) < 900 || len(f.Error) > 1000 ||
+		!utf8.ValidString(f.Error) {
 		t.Errorf("what failed is %+v", f)
 	}
 }

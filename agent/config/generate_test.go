@@ -91,7 +91,8 @@ func TestSchemaIsGenerated(t *testing.T) {
 				key = group
 			}
 		}
-		add(root, key, map[string]any{"description": "Accepted and without effect: " + f.Note + ".", "deprecated": true})
+		add(root, key, map[string]any{"description": "Accepted and without effect: " + f.Note + ".",
+			"deprecated": true})
 	}
 	var text bytes.Buffer
 	e := json.NewEncoder(&text)

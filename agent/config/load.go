@@ -72,8 +72,10 @@ var reference = texts.Regexp(`\$\{[^}]*\}`)
 // used literally.
 func (l *loader) cluster(c Cluster) {
 	for _, key := range slices.Sorted(maps.Keys(l.origins)) {
-		if text, ok := l.values.Get(key).(string); ok && strings.HasPrefix(key, "cluster.") && reference().MatchString(text) {
-			l.failAt(l.origins[key], "%s: references ${…} are for pipeline files: set the variable %s to the whole value, or "+
+		if text, ok := l.values.Get(key).(string); ok && strings.HasPrefix(key, "cluster.") &&
+			reference().MatchString(text) {
+			l.failAt(l.origins[key], "%s: references ${…} are for pipeline files: set the variable %s to the whole "+
+				"value, or "+
 				"name a file with the secret in cluster.nats.credentials-file or cluster.postgres.password-file",
 				key, envName(key))
 		}
@@ -100,8 +102,9 @@ func readFile(path string) ([]byte, error) {
 	content, err := os.ReadFile(name)
 	if path == "" && errors.Is(err, fs.ErrNotExist) {
 		if to, err := os.Readlink(name); err == nil {
-			return nil, fmt.Errorf("cannot read settings: %s is a link to %s, which is not there: make that file, or remove "+
-				"the link to have defaults", name, to)
+			return nil,
+				fmt.Errorf("cannot read settings: %s is a link to %s, which is not there: make that file, or remove "+
+					"the link to have defaults", name, to)
 		}
 		return nil, nil
 	}

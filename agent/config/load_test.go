@@ -62,12 +62,14 @@ func TestProblems(t *testing.T) {
 			`conduit.yaml:1:1: log.level: "loud" is not one of trace, debug, info, warn, error`},
 		{"number for text", "db.sqlite.path: 2024", nil, nil,
 			"conduit.yaml:1:1: db.sqlite.path: 2024 is not text: put it in quotes"},
-		{"list for text", "db.sqlite.path: [a]", nil, nil, "conduit.yaml:1:1: db.sqlite.path: a list is not allowed here"},
+		{"list for text", "db.sqlite.path: [a]", nil, nil,
+			"conduit.yaml:1:1: db.sqlite.path: a list is not allowed here"},
 		{"mode", "api.http.socket-mode: 0999", nil, nil,
 			`conduit.yaml:1:1: api.http.socket-mode: "0999" is not an octal number such as 0660`},
 		{"item not one of", "notify.kinds: [degraded, dead]", nil, nil,
 			`conduit.yaml:1:1: notify.kinds: "dead" is not one of degraded, failing, update-failed, ` +
-				`not-delivering, silent, recovered, file-problem, file-accepted, files-missing, files-available, cluster`},
+				`not-delivering, silent, recovered, file-problem, file-accepted, files-missing, files-available, ` +
+				`cluster`},
 		{"list", "log.level: [info]", nil, nil,
 			`conduit.yaml:1:1: log.level: a list is not one of trace, debug, info, warn, error`},
 		{"value for a group", "log: info", nil, nil, `conduit.yaml:1:1: log: must be a group of settings, not a value`},
@@ -128,7 +130,10 @@ func TestForeignSettings(t *testing.T) {
 		name := "CONDUIT_" + strings.ToUpper(strings.NewReplacer(".", "_", "-", "_").Replace(f.Key))
 		for where, warn := range map[string]func() ([]string, string){
 			f.Key + " ": func() ([]string, string) { _, w, err := load(t, f.Key+": other\n", nil, nil); return w, err },
-			name:        func() ([]string, string) { _, w, err := load(t, "", []string{name + "=other"}, nil); return w, err },
+			name: func() ([]string, string) {
+				_, w, err := load(t, "", []string{name + "=other"}, nil)
+				return w, err
+			},
 			"--" + f.Key: func() ([]string, string) {
 				_, w, err := load(t, "", nil, map[string]string{f.Key: "other"})
 				return w, err
@@ -201,18 +206,21 @@ func TestNoFileOfSettings(t *testing.T) {
 		want string
 	}{
 		{"directory", func(path string) error { return os.Mkdir(path, 0o700) },
-			"conduit.yaml is not a regular file but a directory: rename it, or name the file of settings with --config.path"},
+			"conduit.yaml is not a regular file but a directory: rename it, or name the file of settings with " +
+				"--config.path"},
 		{"FIFO", func(path string) error { return syscall.Mkfifo(path, 0o600) },
 			"conduit.yaml is not a regular file but a FIFO: rename it, or name the file of settings with --config.path"},
 		{"link to nothing", func(path string) error { return os.Symlink("gone.yaml", path) },
-			"conduit.yaml is a link to gone.yaml, which is not there: make that file, or remove the link to have defaults"},
+			"conduit.yaml is a link to gone.yaml, which is not there: make that file, or remove the link to have " +
+				"defaults"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Chdir(t.TempDir())
 			if err := tt.make(config.DefaultPath); err != nil {
 				t.Fatal(err)
 			}
-			if _, _, err := config.Load(config.Sources{}); err == nil || err.Error() != "cannot read settings: "+tt.want {
+			if _, _, err := config.Load(config.Sources{}); err == nil ||
+				err.Error() != "cannot read settings: "+tt.want {
 				t.Errorf("got %v, want %s", err, tt.want)
 			}
 		})

@@ -144,7 +144,9 @@ func TestEverySettingReachesItsField(t *testing.T) {
 			{"variable", config.Sources{Env: env}, inFile,
 				func(s *config.Setting) string { _, second := samples(s); return second },
 				func(s *config.Setting) string { return s.Env() }},
-			{"flag", config.Sources{Env: env, Flags: flags}, inFile, func(s *config.Setting) string { return flags[s.Key] },
+			{"flag", config.Sources{Env: env, Flags: flags}, inFile, func(s *config.Setting) string {
+				return flags[s.Key]
+			},
 				func(s *config.Setting) string { return "--" + s.Key }},
 		} {
 			t.Chdir(t.TempDir())
@@ -235,7 +237,8 @@ func TestWrongValuesAreRefused(t *testing.T) {
 			if !slices.Contains(tooLarge, value) && len(violations(t, s.Key+": "+value)) == 0 {
 				t.Errorf("%s: %s: the schema allows it", s.Key, value)
 			}
-			if text := strings.Trim(value, "'"); value == text && (s.Type() != "string" || len(s.Values) > 0 && !s.List) {
+			if text := strings.Trim(value, "'"); value == text &&
+				(s.Type() != "string" || len(s.Values) > 0 && !s.List) {
 				env, flags[s.Key] = append(env, s.Env()+"="+text), text
 				want = append(want, s.Env()+": ", "--"+s.Key+": ")
 			}

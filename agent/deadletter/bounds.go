@@ -56,7 +56,8 @@ func (s *Store) dropOld(ctx context.Context) {
 		return s.bounded(ctx, db, func(*sql.Tx) error { return nil })
 	})
 	if err != nil && ctx.Err() == nil {
-		s.Log.Warn("dead letters are kept for longer than they should be, trying again later", "component", "dead-letters", "err", err)
+		s.Log.Warn("dead letters are kept for longer than they should be, trying again later", "component",
+			"dead-letters", "err", err)
 	}
 }
 
@@ -82,7 +83,8 @@ func (l *limiter) enforce(tx *sql.Tx, limits Limits, now time.Time, log *slog.Lo
 	}
 	for {
 		var count, bytes int64
-		if err := tx.QueryRow(`SELECT coalesce(sum(count), 0), coalesce(sum(bytes), 0) FROM totals`).Scan(&count, &bytes); err != nil {
+		if err := tx.QueryRow(`SELECT coalesce(sum(count), 0), coalesce(sum(bytes), 0) FROM totals`).Scan(&count,
+			&bytes); err != nil {
 			return err
 		}
 		var n int64
@@ -96,10 +98,12 @@ func (l *limiter) enforce(tx *sql.Tx, limits Limits, now time.Time, log *slog.Lo
 			return nil
 		}
 		var pipeline string
-		if err := tx.QueryRow(`SELECT pipeline_id FROM totals WHERE count > 0 ORDER BY ` + by + ` DESC LIMIT 1`).Scan(&pipeline); err != nil {
+		if err := tx.QueryRow(`SELECT pipeline_id FROM totals WHERE count > 0 ORDER BY ` + by +
+			` DESC LIMIT 1`).Scan(&pipeline); err != nil {
 			return err
 		}
-		if _, err := d.drop(pipeline, `SELECT id FROM letters WHERE pipeline_id = ? ORDER BY id LIMIT ?`, pipeline, n); err != nil {
+		if _, err := d.drop(pipeline, `SELECT id FROM letters WHERE pipeline_id = ? ORDER BY id LIMIT ?`, pipeline,
+			n); err != nil {
 			return err
 		}
 	}
@@ -114,12 +118,14 @@ func overshoot(count, bytes, limit int64) int64 {
 func (d dropper) dropBefore(at time.Time) error {
 	for {
 		var pipeline string
-		err := d.tx.QueryRow(`SELECT t.pipeline_id FROM totals t WHERE EXISTS (SELECT 1 FROM letters l WHERE l.pipeline_id = t.pipeline_id AND l.at < ?) LIMIT 1`, nanos(at)).Scan(&pipeline)
+		err := d.tx.QueryRow(`SELECT t.pipeline_id FROM totals t WHERE EXISTS (SELECT 1 FROM letters l WHERE `+
+			`l.pipeline_id = t.pipeline_id AND l.at < ?) LIMIT 1`, nanos(at)).Scan(&pipeline)
 		if errors.Is(err, sql.ErrNoRows) {
 			return nil
 		}
 		if err == nil {
-			_, err = d.drop(pipeline, `SELECT id FROM letters WHERE pipeline_id = ? AND at < ? ORDER BY id LIMIT ?`, pipeline, nanos(at), dropAtOnce)
+			_, err = d.drop(pipeline, `SELECT id FROM letters WHERE pipeline_id = ? AND at < ? ORDER BY id LIMIT ?`,
+				pipeline, nanos(at), dropAtOnce)
 		}
 		if err != nil {
 			return err
@@ -144,7 +150,8 @@ func (d dropper) drop(pipeline, query string, arguments ...any) (int64, error) {
 // remove removes the selected dead letters of a pipeline.
 func remove(tx *sql.Tx, pipeline, query string, arguments ...any) (n int64, err error) {
 	var bytes int64
-	if err := tx.QueryRow(`SELECT coalesce(sum(bytes), 0) FROM letters WHERE id IN (`+query+`)`, arguments...).Scan(&bytes); err != nil {
+	if err := tx.QueryRow(`SELECT coalesce(sum(bytes), 0) FROM letters WHERE id IN (`+query+`)`,
+		arguments...).Scan(&bytes); err != nil {
 		return 0, err
 	}
 	result, err := tx.Exec(`DELETE FROM letters WHERE id IN (`+query+`)`, arguments...)
@@ -170,5 +177,6 @@ func (d dropper) warn(pipeline string, n int64) {
 		d.warned = map[string]time.Time{}
 	}
 	d.warned[pipeline] = time.Now()
-	d.log.Warn("dead letters were dropped because there are too many or they are too old", "component", "dead-letters", "pipeline_id", pipeline, "dropped", n)
+	d.log.Warn("dead letters were dropped because there are too many or they are too old", "component", "dead-letters",
+		"pipeline_id", pipeline, "dropped", n)
 }

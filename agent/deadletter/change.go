@@ -24,18 +24,21 @@ func (s *Store) Edit(ctx context.Context, pipeline string, id int64, r *record.R
 	}
 	err = s.change(ctx, func(tx *sql.Tx) error {
 		var before int64
-		if err := tx.QueryRow(`SELECT bytes FROM letters WHERE pipeline_id = ? AND id = ?`, pipeline, id).Scan(&before); errors.Is(err, sql.ErrNoRows) {
+		if err := tx.QueryRow(`SELECT bytes FROM letters WHERE pipeline_id = ? AND id = ?`, pipeline,
+			id).Scan(&before); errors.Is(err, sql.ErrNoRows) {
 			return spec.ErrNotFound
 		} else if err != nil {
 			return err
 		}
-		if _, err := tx.Exec(`UPDATE letters SET key = ?, bytes = ?, edited = edited + 1 WHERE id = ?`, keyText(r.Key), len(body), id); err != nil {
+		if _, err := tx.Exec(`UPDATE letters SET key = ?, bytes = ?, edited = edited + 1 WHERE id = ?`, keyText(r.Key),
+			len(body), id); err != nil {
 			return err
 		}
 		if _, err := tx.Exec(`UPDATE bodies SET record = ? WHERE id = ?`, body, id); err != nil {
 			return err
 		}
-		_, err := tx.Exec(`UPDATE totals SET bytes = bytes + ? WHERE pipeline_id = ?`, int64(len(body))-before, pipeline)
+		_, err := tx.Exec(`UPDATE totals SET bytes = bytes + ? WHERE pipeline_id = ?`, int64(len(body))-before,
+			pipeline)
 		return err
 	})
 	if err != nil {
@@ -60,7 +63,8 @@ func (s *Store) remove(ctx context.Context, pipeline string, ids []int64) (n int
 		return 0, nil
 	}
 	err = s.change(ctx, func(tx *sql.Tx) (err error) {
-		n, err = remove(tx, pipeline, `SELECT id FROM letters WHERE pipeline_id = ? AND id IN (`+list(ids)+`)`, pipeline)
+		n, err = remove(tx, pipeline, `SELECT id FROM letters WHERE pipeline_id = ? AND id IN (`+list(ids)+`)`,
+			pipeline)
 		return err
 	})
 	return n, err
@@ -116,7 +120,9 @@ func (s *Store) Forget(ctx context.Context, pipeline string) (found bool, err er
 }
 
 // each calls f with the present dead letters of a pipeline that match the filter, oldest first, up to n at a time.
-func (s *Store) each(ctx context.Context, pipeline string, filter rest.DeadLetterFilter, n int, f func([]rest.DeadLetter) error) error {
+func (s *Store) each(
+	ctx context.Context, pipeline string, filter rest.DeadLetterFilter, n int, f func([]rest.DeadLetter) error,
+) error {
 	if err := s.Flush(ctx); err != nil || !exists(s.Path) {
 		return err
 	}
@@ -145,7 +151,8 @@ func (s *Store) each(ctx context.Context, pipeline string, filter rest.DeadLette
 func idsBetween(ctx context.Context, s *Store, pipeline string, f rest.DeadLetterFilter) (low, high int64, err error) {
 	err = s.use(ctx, func(db *sql.DB) (err error) {
 		var newest int64
-		if err := db.QueryRowContext(ctx, `SELECT coalesce(max(id), 0) FROM letters WHERE pipeline_id = ?`, pipeline).Scan(&newest); err != nil {
+		if err := db.QueryRowContext(ctx, `SELECT coalesce(max(id), 0) FROM letters WHERE pipeline_id = ?`,
+			pipeline).Scan(&newest); err != nil {
 			return err
 		}
 		low, high, err = timeBounds(ctx, db, pipeline, f)

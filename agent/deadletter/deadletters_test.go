@@ -42,17 +42,20 @@ func must(t testing.TB, err error) {
 // declared returns a pipeline with processors at every place.
 func declared(id string) *spec.Declaration {
 	chain := func(id string) []spec.Processor { return []spec.Processor{{ID: id + "0"}, {ID: id + "1"}} }
-	return &spec.Declaration{Generation: 3, Digest: "d3", Pipeline: spec.Pipeline{ID: id, Processors: chain("p"), Connectors: []spec.Connector{
-		{ID: "src", Type: spec.TypeSource, Processors: chain("s")},
-		{ID: "dst", Type: spec.TypeDestination, Processors: chain("d")},
-	}}}
+	return &spec.Declaration{Generation: 3, Digest: "d3",
+		Pipeline: spec.Pipeline{ID: id, Processors: chain("p"), Connectors: []spec.Connector{
+			{ID: "src", Type: spec.TypeSource, Processors: chain("s")},
+			{ID: "dst", Type: spec.TypeDestination, Processors: chain("d")},
+		}}}
 }
 
 func deadLetter(n int, by string, cause string) *engine.DeadLetter {
-	return &engine.DeadLetter{SourceID: "p:src", RefusedBy: by, Entry: by, Err: errors.New(cause), Record: record.Record{
-		Position: record.Position(fmt.Sprint(n)), Operation: record.OperationCreate, Key: record.Raw(fmt.Appendf(nil, "key-%d", n)),
-		After: record.Structured(map[string]any{"n": int64(n) + 1<<60, "f": 1.5}),
-	}}
+	return &engine.DeadLetter{SourceID: "p:src", RefusedBy: by, Entry: by, Err: errors.New(cause),
+		Record: record.Record{
+			Position: record.Position(fmt.Sprint(n)), Operation: record.OperationCreate,
+			Key:   record.Raw(fmt.Appendf(nil, "key-%d", n)),
+			After: record.Structured(map[string]any{"n": int64(n) + 1<<60, "f": 1.5}),
+		}}
 }
 
 func keep(t testing.TB, s *deadletter.Store, d *spec.Declaration, refused ...*engine.DeadLetter) {
@@ -87,7 +90,8 @@ func TestDeadLettersSurvive(t *testing.T) {
 
 	got, err := open(t, path, deadletter.Limits{}).Get(t.Context(), "p", 1)
 	must(t, err)
-	if got.Stage != rest.StageDestination || got.RefusedBy != "p:dst" || got.SourceID != "p:src" || got.Generation != 3 || got.Digest != "d3" ||
+	if got.Stage != rest.StageDestination || got.RefusedBy != "p:dst" || got.SourceID != "p:src" ||
+		got.Generation != 3 || got.Digest != "d3" ||
 		got.Key != "key-1" || got.Error != "too long" || !got.Stopped || got.Times != 1 || got.Time.IsZero() {
 		t.Errorf("got %+v", got)
 	}
@@ -142,7 +146,8 @@ func TestRecordsThatComeAgain(t *testing.T) {
 	}
 	got, err := s.Get(t.Context(), "p", 1)
 	must(t, err)
-	if got.Times != 2 || len(got.Refusals) != 2 || got.Refusals[0].Error != "first" || got.Refusals[1].Error != "second" || got.Error != "second" || got.Generation != 4 {
+	if got.Times != 2 || len(got.Refusals) != 2 || got.Refusals[0].Error != "first" ||
+		got.Refusals[1].Error != "second" || got.Error != "second" || got.Generation != 4 {
 		t.Errorf("got %+v", got)
 	}
 	for i := range 30 {
@@ -150,7 +155,8 @@ func TestRecordsThatComeAgain(t *testing.T) {
 	}
 	got, err = s.Get(t.Context(), "p", 2)
 	must(t, err)
-	if n := len(got.Refusals); n != 10 || got.Refusals[0].Error != "other" || got.Refusals[n-1].Error != "no 29" || got.Times != 31 {
+	if n := len(got.Refusals); n != 10 || got.Refusals[0].Error != "other" || got.Refusals[n-1].Error != "no 29" ||
+		got.Times != 31 {
 		t.Errorf("of 31 refusals %d are known: %+v", n, got.Refusals)
 	}
 }
@@ -162,13 +168,15 @@ func TestDeadLettersAreDurableBeforePositions(t *testing.T) {
 	s := open(t, filepath.Join(dir, "refused.db"), deadletter.Limits{})
 	keep(t, s, declared("p"), deadLetter(1, "p:dst", "no"))
 	mine, other := []spec.Checkpoint{{PipelineID: "o"}, {PipelineID: "p"}}, []spec.Checkpoint{{PipelineID: "o"}}
-	if err := s.Before(t.Context(), mine); err == nil || !strings.Contains(err.Error(), "cannot open the dead-letter store") {
+	if err := s.Before(t.Context(), mine); err == nil ||
+		!strings.Contains(err.Error(), "cannot open the dead-letter store") {
 		t.Errorf("not on disk, and it says %v", err)
 	}
 	must(t, s.Before(t.Context(), other))
 	must(t, os.Mkdir(dir, 0o700))
 	must(t, s.Before(t.Context(), mine))
-	if got := ids(t, open(t, filepath.Join(dir, "refused.db"), deadletter.Limits{}), "p", rest.DeadLetterFilter{}, 10); len(got) != 1 {
+	if got := ids(t, open(t, filepath.Join(dir, "refused.db"), deadletter.Limits{}), "p", rest.DeadLetterFilter{},
+		10); len(got) != 1 {
 		t.Errorf("on disk are %v", got)
 	}
 }
@@ -176,7 +184,8 @@ func TestDeadLettersAreDurableBeforePositions(t *testing.T) {
 func TestFilters(t *testing.T) {
 	s := openStore(t, deadletter.Limits{})
 	d := declared("p")
-	keep(t, s, d, deadLetter(1, "p:dst", "Timeout after 1s"), deadLetter(2, "p:dst", "too long"), deadLetter(3, "p:p0", "timeout"))
+	keep(t, s, d, deadLetter(1, "p:dst", "Timeout after 1s"), deadLetter(2, "p:dst", "too long"),
+		deadLetter(3, "p:p0", "timeout"))
 	keep(t, s, declared("other"), deadLetter(4, "other:dst", "timeout"))
 	one, err := s.Get(t.Context(), "p", 2)
 	must(t, err)
@@ -246,7 +255,8 @@ func TestLimits(t *testing.T) {
 	for i := range 25 {
 		keep(t, s, declared("p"), deadLetter(i, "p:dst", "no"))
 	}
-	if got := ids(t, s, "p", rest.DeadLetterFilter{}, 100); !slices.Equal(got, []int64{26, 25, 24, 23, 22, 21, 20, 19, 18}) {
+	if got := ids(t, s, "p", rest.DeadLetterFilter{}, 100); !slices.Equal(got,
+		[]int64{26, 25, 24, 23, 22, 21, 20, 19, 18}) {
 		t.Errorf("left %v", got)
 	}
 	if got := ids(t, s, "small", rest.DeadLetterFilter{}, 100); len(got) != 1 {
@@ -264,7 +274,8 @@ func TestLimits(t *testing.T) {
 	}
 	page, err := bytes.List(t.Context(), "p", rest.DeadLetterFilter{}, 0, 100)
 	must(t, err)
-	if page.Totals.Bytes > 1000 || page.Totals.Bytes < 900 || int64(page.Totals.Dropped)+page.Totals.Count != 100 || page.DeadLetters[0].ID != 100 {
+	if page.Totals.Bytes > 1000 || page.Totals.Bytes < 900 || int64(page.Totals.Dropped)+page.Totals.Count != 100 ||
+		page.DeadLetters[0].ID != 100 {
 		t.Errorf("left %+v", page.Totals)
 	}
 
@@ -279,7 +290,8 @@ func TestLimits(t *testing.T) {
 	host.running = 2 * time.Hour
 	keep(t, old, declared("p"), deadLetter(1, "p:dst", "no"))
 	host.running += time.Second
-	if page, err := old.List(t.Context(), "p", rest.DeadLetterFilter{}, 0, 10); err != nil || page.Totals.Count != 0 || page.Totals.Dropped != 2 {
+	if page, err := old.List(t.Context(), "p", rest.DeadLetterFilter{}, 0, 10); err != nil || page.Totals.Count != 0 ||
+		page.Totals.Dropped != 2 {
 		t.Errorf("too old and there: %+v, %v", page.Totals, err)
 	}
 }
@@ -305,7 +317,8 @@ func TestWideModesAreTightened(t *testing.T) {
 			t.Errorf("%s has mode %v", name, mode)
 		}
 	}
-	if got := log.String(); !strings.Contains(got, "others could open the dead-letter store") || !strings.Contains(got, "mode=-rw-r--r--") {
+	if got := log.String(); !strings.Contains(got, "others could open the dead-letter store") ||
+		!strings.Contains(got, "mode=-rw-r--r--") {
 		t.Errorf("the log says %s", got)
 	}
 }
@@ -315,7 +328,8 @@ func TestForeignFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "refused.db")
 	must(t, os.WriteFile(path, []byte(strings.Repeat("not a database", 100)), 0o640))
 	s := open(t, path, deadletter.Limits{})
-	if _, err := s.List(t.Context(), "p", rest.DeadLetterFilter{}, 0, 1); err == nil || !strings.Contains(err.Error(), path) {
+	if _, err := s.List(t.Context(), "p", rest.DeadLetterFilter{}, 0, 1); err == nil ||
+		!strings.Contains(err.Error(), path) {
 		t.Errorf("it says %v", err)
 	}
 	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o640 {
@@ -365,7 +379,8 @@ func TestPages(t *testing.T) {
 			}
 			restore()
 			if found != c.found || read != pages {
-				t.Errorf("%s, with %v for each page: found %d on %d pages, want %d on %d", name, limit, found, read, c.found, pages)
+				t.Errorf("%s, with %v for each page: found %d on %d pages, want %d on %d", name, limit, found, read,
+					c.found, pages)
 			}
 		}
 	}
@@ -443,7 +458,8 @@ func TestSettledAndRefusedAgain(t *testing.T) {
 	}
 	l, err := s.Get(t.Context(), "p", 3)
 	must(t, err)
-	if l.RefusedBy != "p:dst" || l.Stage != rest.StageDestination || l.Generation != 9 || len(l.Refusals) != 2 || l.Refusals[0].Error != "c" || l.Refusals[1].Error != "d" || !l.Refusals[1].Replay {
+	if l.RefusedBy != "p:dst" || l.Stage != rest.StageDestination || l.Generation != 9 || len(l.Refusals) != 2 ||
+		l.Refusals[0].Error != "c" || l.Refusals[1].Error != "d" || !l.Refusals[1].Replay {
 		t.Errorf("refused again: %+v", l)
 	}
 	// The source's pipeline refuses the record once more, at the new place: this is the same dead letter.
@@ -472,15 +488,19 @@ func TestUnusualRecordsAreKept(t *testing.T) {
 		nested = []any{nested}
 	}
 	for name, v := range map[string]any{
-		"NaN": math.NaN(), "Infinity": math.Inf(1), "Latin-1": "caf\xe9", "NUL": "a\x00b", "year 12345": time.Date(12345, 1, 1, 0, 0, 0, 0, time.UTC),
-		"great number": json.Number("1e400"), "channel": make(chan int), "depth": nested, "name in Latin-1": map[string]any{"\xe9": 1},
-		"bytes": []byte{0, 0xff}, "time": time.Unix(1, 2).UTC(), "like what is kept": map[string]any{"exact": "x"},
+		"NaN": math.NaN(), "Infinity": math.Inf(1), "Latin-1": "caf\xe9", "NUL": "a\x00b",
+		"year 12345":   time.Date(12345, 1, 1, 0, 0, 0, 0, time.UTC),
+		"great number": json.Number("1e400"), "channel": make(chan int), "depth": nested,
+		"name in Latin-1": map[string]any{"\xe9": 1},
+		"bytes":           []byte{0, 0xff}, "time": time.Unix(1, 2).UTC(),
+		"like what is kept": map[string]any{"exact": "x"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := openStore(t, deadletter.Limits{})
 			l := deadLetter(1, "p:dst", "cannot write caf\xe9")
 			l.Record.Metadata = record.Metadata{{Key: "\xff", Value: "\xfe"}}
-			l.Record.Key, l.Record.After = record.Raw([]byte("k\xff")), record.Structured(map[string]any{"v": v, "n": 1})
+			l.Record.Key, l.Record.After = record.Raw([]byte("k\xff")),
+				record.Structured(map[string]any{"v": v, "n": 1})
 			keep(t, s, declared("p"), l)
 			must(t, s.Flush(t.Context()))
 			listed := ids(t, s, "p", rest.DeadLetterFilter{}, 10)
@@ -491,7 +511,8 @@ func TestUnusualRecordsAreKept(t *testing.T) {
 			if key, _ := all[0].Record.Key.Raw(); string(key) != "k\xff" || all[0].Record.After.IsNone() {
 				t.Errorf("got %v", all[0].Record)
 			}
-			if name != "channel" && name != "depth" && fmt.Sprintf("%#v", all[0].Record.Map()) != fmt.Sprintf("%#v", l.Record.Map()) {
+			if name != "channel" && name != "depth" &&
+				fmt.Sprintf("%#v", all[0].Record.Map()) != fmt.Sprintf("%#v", l.Record.Map()) {
 				t.Errorf("replayed is\n%#v, want\n%#v", all[0].Record.Map(), l.Record.Map())
 			}
 			one, err := s.Get(t.Context(), "p", listed[0])

@@ -34,7 +34,8 @@ func appendExact(body []byte, r *record.Record) []byte {
 
 // withoutExact returns the JSON form of a record without the binary one.
 func withoutExact(body []byte) []byte {
-	if i := bytes.LastIndex(body, []byte(exactKey)); i >= 0 && bytes.IndexByte(body[i+len(exactKey):], '"') == len(body)-i-len(exactKey)-len(`"}`) {
+	if i := bytes.LastIndex(body, []byte(exactKey)); i >= 0 &&
+		bytes.IndexByte(body[i+len(exactKey):], '"') == len(body)-i-len(exactKey)-len(`"}`) {
 		return append(bytes.Clone(body[:i]), '}')
 	}
 	return body

@@ -12,8 +12,8 @@ var clockStart = time.Now()
 // 1970 and jumps by decades a minute later. HostClock compares the wall clock with a steady one. The zero value is
 // ready to use.
 type HostClock struct {
-	// Read returns the wall clock, and a steady clock that is never set and also advances while the host is suspended. nil
-	// reads the clocks of the host.
+	// Read returns the wall clock, and a steady clock that is never set and also advances while the host is suspended.
+	// nil reads the clocks of the host.
 	Read func() (wall time.Time, running time.Duration)
 
 	begun bool

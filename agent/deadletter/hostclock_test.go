@@ -14,13 +14,15 @@ func TestJumps(t *testing.T) {
 	w := deadletter.HostClock{Read: func() (time.Time, time.Duration) { return wall, running }}
 	var since time.Duration
 	for _, test := range []struct{ passes, set, want time.Duration }{
-		{}, {time.Hour, 0, 0}, {time.Second, 56 * year, 56 * year}, {40 * 24 * time.Hour, 0, 0}, {0, -50 * year, -50 * year},
+		{}, {time.Hour, 0, 0}, {time.Second, 56 * year, 56 * year}, {40 * 24 * time.Hour, 0, 0},
+		{0, -50 * year, -50 * year},
 		{time.Hour, 59 * time.Second, 0}, {time.Hour, 2 * time.Minute, 2 * time.Minute},
 	} {
 		wall, running, since = wall.Add(test.passes+test.set), running+test.passes, since+test.passes
 		now, jump, began := w.Compare()
 		if jump != test.want || now != wall || began != since {
-			t.Errorf("after %v, set by %v: now %v, jump %v, begun %v ago; want %v, %v, %v", test.passes, test.set, now, jump, began, wall, test.want, since)
+			t.Errorf("after %v, set by %v: now %v, jump %v, begun %v ago; want %v, %v, %v", test.passes, test.set, now,
+				jump, began, wall, test.want, since)
 		}
 	}
 }

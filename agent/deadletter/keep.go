@@ -55,9 +55,11 @@ func newDeadLetter(d *spec.Declaration, l *engine.DeadLetter, at time.Time) *dea
 	body := appendExact(encode(l.Record), &l.Record)
 	p := &d.Pipeline
 	one := &deadLetter{
-		pipeline: p.ID, source: l.SourceID, refusedBy: l.RefusedBy, stage: stageOf(p, l.RefusedBy), entry: entryOf(p, l.Entry),
-		body: body, digest: d.Digest, key: keyText(l.Record.Key), stopped: l.Stopped,
-		refusal: rest.Refusal{Time: at, By: l.RefusedBy, Generation: d.Generation, Error: cut(l.Err.Error(), maxFullText)},
+		pipeline: p.ID, source: l.SourceID, refusedBy: l.RefusedBy, stage: stageOf(p, l.RefusedBy),
+		entry: entryOf(p, l.Entry),
+		body:  body, digest: d.Digest, key: keyText(l.Record.Key), stopped: l.Stopped,
+		refusal: rest.Refusal{Time: at, By: l.RefusedBy, Generation: d.Generation,
+			Error: cut(l.Err.Error(), maxFullText)},
 	}
 	one.hash = one.identity(l.Record)
 	return one
@@ -171,7 +173,8 @@ func (s *Store) insert(tx *sql.Tx, l *deadLetter) error {
 	if id, err = result.LastInsertId(); err != nil {
 		return err
 	}
-	if _, err := tx.Exec(`INSERT INTO bodies (id, record, refusals) VALUES (?, ?, ?)`, id, l.body, refusals); err != nil {
+	if _, err := tx.Exec(`INSERT INTO bodies (id, record, refusals) VALUES (?, ?, ?)`, id, l.body,
+		refusals); err != nil {
 		return err
 	}
 	_, err = tx.Exec(`INSERT INTO totals (pipeline_id, count, bytes, kept) VALUES (?1, 1, ?2, 1)
@@ -189,10 +192,12 @@ func refuseAgain(tx *sql.Tx, id int64, r *rest.Refusal, digest string, stopped b
 	if err := json.Unmarshal([]byte(text), &refusals); err != nil {
 		return err
 	}
-	if _, err := tx.Exec(`UPDATE bodies SET refusals = ? WHERE id = ?`, toJSON(keepRefusals(refusals, *r)), id); err != nil {
+	if _, err := tx.Exec(`UPDATE bodies SET refusals = ? WHERE id = ?`, toJSON(keepRefusals(refusals, *r)),
+		id); err != nil {
 		return err
 	}
-	_, err := tx.Exec(`UPDATE letters SET last_at = ?, times = times + 1, generation = ?, digest = ?, error = ?, stopped = ? WHERE id = ?`,
+	_, err := tx.Exec(`UPDATE letters SET last_at = ?, times = times + 1, generation = ?, digest = ?, error = ?, `+
+		`stopped = ? WHERE id = ?`,
 		nanos(r.Time), r.Generation, digest, cut(r.Error, maxError), stopped, id)
 	return err
 }

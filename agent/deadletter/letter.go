@@ -41,8 +41,10 @@ func NewLetter(d *spec.Declaration, l *engine.DeadLetter, at time.Time) *Letter 
 	one.refusal.Error = cut(one.refusal.Error, maxSharedText)
 	return &Letter{
 		DeadLetter: rest.DeadLetter{
-			PipelineID: one.pipeline, Time: at, LastTime: at, Times: 1, SourceID: one.source, Stage: one.stage, RefusedBy: one.refusedBy,
-			Generation: d.Generation, Digest: one.digest, Key: one.key, Error: one.refusal.Error, Stopped: one.stopped, Bytes: int64(len(one.body)),
+			PipelineID: one.pipeline, Time: at, LastTime: at, Times: 1, SourceID: one.source, Stage: one.stage,
+			RefusedBy:  one.refusedBy,
+			Generation: d.Generation, Digest: one.digest, Key: one.key, Error: one.refusal.Error, Stopped: one.stopped,
+			Bytes:    int64(len(one.body)),
 			Refusals: []rest.Refusal{one.refusal}, Record: one.body,
 		},
 		Hash: one.hash, Entry: one.entry,
@@ -66,7 +68,8 @@ func keepRefusals(all []rest.Refusal, r rest.Refusal) []rest.Refusal {
 
 // Replace replaces the dead letter by by, the record that was refused when the dead letter was replayed.
 func (l *Letter) Replace(by *Letter) {
-	l.Hash, l.Stage, l.RefusedBy, l.Entry, l.Key, l.Bytes, l.Record = by.Hash, by.Stage, by.RefusedBy, by.Entry, by.Key, by.Bytes, by.Record
+	l.Hash, l.Stage, l.RefusedBy, l.Entry, l.Key, l.Bytes, l.Record = by.Hash, by.Stage, by.RefusedBy, by.Entry, by.Key,
+		by.Bytes, by.Record
 	l.RefuseAgain(by)
 }
 

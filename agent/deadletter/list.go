@@ -27,11 +27,14 @@ const (
 // MaxPage is the maximum number of entries of a page.
 const MaxPage = 500
 
-const columns = `id, pipeline_id, at, last_at, times, source_id, stage, refused_by, generation, digest, key, error, stopped, edited, bytes`
+const columns = `id, pipeline_id, at, last_at, times, source_id, stage, refused_by, generation, digest, key, error, ` +
+	`stopped, edited, bytes`
 
 // List returns a page of up to limit dead letters of a pipeline that match the filter, newest first, with ids below
 // before; 0 starts with the newest.
-func (s *Store) List(ctx context.Context, pipeline string, f rest.DeadLetterFilter, before int64, limit int) (rest.DeadLetterPage, error) {
+func (s *Store) List(
+	ctx context.Context, pipeline string, f rest.DeadLetterFilter, before int64, limit int,
+) (rest.DeadLetterPage, error) {
 	page := rest.DeadLetterPage{DeadLetters: []rest.DeadLetter{}, Totals: rest.DeadLetterTotals{PipelineID: pipeline}}
 	if err := s.Flush(ctx); err != nil {
 		return page, err
@@ -53,7 +56,8 @@ func (s *Store) List(ctx context.Context, pipeline string, f rest.DeadLetterFilt
 		if before > 0 {
 			high = min(high, before)
 		}
-		scan := scanner{db: db, pipeline: pipeline, filter: f, descending: true, limit: min(limit, MaxPage), until: time.Now().Add(scanTime)}
+		scan := scanner{db: db, pipeline: pipeline, filter: f, descending: true, limit: min(limit, MaxPage),
+			until: time.Now().Add(scanTime)}
 		page.DeadLetters, page.Next, err = scan.run(ctx, low, high)
 		return err
 	})
@@ -61,7 +65,8 @@ func (s *Store) List(ctx context.Context, pipeline string, f rest.DeadLetterFilt
 }
 
 func totalsOf(ctx context.Context, db *sql.DB, t *rest.DeadLetterTotals) error {
-	err := db.QueryRowContext(ctx, `SELECT count, bytes, dropped FROM totals WHERE pipeline_id = ?`, t.PipelineID).Scan(&t.Count, &t.Bytes, &t.Dropped)
+	err := db.QueryRowContext(ctx, `SELECT count, bytes, dropped FROM totals WHERE pipeline_id = ?`,
+		t.PipelineID).Scan(&t.Count, &t.Bytes, &t.Dropped)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil
 	}
@@ -73,12 +78,15 @@ const maxID = 1 << 62
 
 // timeBounds returns the range of ids of the dead letters in the time range of the filter: low <= id < high. Times
 // ascend with ids.
-func timeBounds(ctx context.Context, db *sql.DB, pipeline string, f rest.DeadLetterFilter) (low, high int64, err error) {
+func timeBounds(
+	ctx context.Context, db *sql.DB, pipeline string, f rest.DeadLetterFilter,
+) (low, high int64, err error) {
 	first := func(at time.Time, otherwise int64) (id int64, err error) {
 		if at.IsZero() {
 			return otherwise, nil
 		}
-		err = db.QueryRowContext(ctx, `SELECT id FROM letters WHERE pipeline_id = ? AND at >= ? ORDER BY at LIMIT 1`, pipeline, nanos(at)).Scan(&id)
+		err = db.QueryRowContext(ctx, `SELECT id FROM letters WHERE pipeline_id = ? AND at >= ? ORDER BY at LIMIT 1`,
+			pipeline, nanos(at)).Scan(&id)
 		if errors.Is(err, sql.ErrNoRows) {
 			return maxID, nil
 		}
@@ -140,9 +148,11 @@ func (c *scanner) run(ctx context.Context, low, high int64) (found []rest.DeadLe
 // edge returns the end of the next step, and whether there may be more after it.
 func (c *scanner) edge(ctx context.Context, low, high int64) (id int64, more bool, err error) {
 	if c.descending {
-		err = c.db.QueryRowContext(ctx, `SELECT id FROM letters WHERE pipeline_id = ? AND id >= ? AND id < ? ORDER BY id DESC LIMIT 1 OFFSET ?`, c.pipeline, low, high, scanStep-1).Scan(&id)
+		err = c.db.QueryRowContext(ctx, `SELECT id FROM letters WHERE pipeline_id = ? AND id >= ? AND id < ? ORDER `+
+			`BY id DESC LIMIT 1 OFFSET ?`, c.pipeline, low, high, scanStep-1).Scan(&id)
 	} else {
-		err = c.db.QueryRowContext(ctx, `SELECT id FROM letters WHERE pipeline_id = ? AND id >= ? AND id < ? ORDER BY id LIMIT 1 OFFSET ?`, c.pipeline, low, high, scanStep).Scan(&id)
+		err = c.db.QueryRowContext(ctx, `SELECT id FROM letters WHERE pipeline_id = ? AND id >= ? AND id < ? ORDER `+
+			`BY id LIMIT 1 OFFSET ?`, c.pipeline, low, high, scanStep).Scan(&id)
 	}
 	if !errors.Is(err, sql.ErrNoRows) {
 		return id, err == nil, err
@@ -196,7 +206,8 @@ func lowerASCII(text string) string {
 
 func scanDeadLetter(row interface{ Scan(...any) error }, more ...any) (l rest.DeadLetter, err error) {
 	var at, last, edits int64
-	err = row.Scan(append([]any{&l.ID, &l.PipelineID, &at, &last, &l.Times, &l.SourceID, (*string)(&l.Stage), &l.RefusedBy, &l.Generation, &l.Digest, &l.Key, &l.Error, &l.Stopped, &edits, &l.Bytes}, more...)...)
+	err = row.Scan(append([]any{&l.ID, &l.PipelineID, &at, &last, &l.Times, &l.SourceID, (*string)(&l.Stage),
+		&l.RefusedBy, &l.Generation, &l.Digest, &l.Key, &l.Error, &l.Stopped, &edits, &l.Bytes}, more...)...)
 	l.Time, l.LastTime, l.Edited = fromNanos(at), fromNanos(last), edits > 0
 	return l, err
 }
@@ -212,7 +223,8 @@ func (s *Store) Get(ctx context.Context, pipeline string, id int64) (l rest.Dead
 	var short error // not an error of the store
 	err = s.use(ctx, func(db *sql.DB) (err error) {
 		var size int
-		if err := db.QueryRowContext(ctx, `SELECT bytes FROM letters WHERE pipeline_id = ? AND id = ?`, pipeline, id).Scan(&size); errors.Is(err, sql.ErrNoRows) {
+		if err := db.QueryRowContext(ctx, `SELECT bytes FROM letters WHERE pipeline_id = ? AND id = ?`, pipeline,
+			id).Scan(&size); errors.Is(err, sql.ErrNoRows) {
 			return spec.ErrNotFound
 		} else if err != nil {
 			return err
@@ -222,7 +234,8 @@ func (s *Store) Get(ctx context.Context, pipeline string, id int64) (l rest.Dead
 		}
 		var body []byte
 		var refusals string
-		row := db.QueryRowContext(ctx, `SELECT `+columns+`, record, refusals FROM letters JOIN bodies USING (id) WHERE pipeline_id = ? AND id = ?`, pipeline, id)
+		row := db.QueryRowContext(ctx, `SELECT `+columns+
+			`, record, refusals FROM letters JOIN bodies USING (id) WHERE pipeline_id = ? AND id = ?`, pipeline, id)
 		if l, err = scanDeadLetter(row, &body, &refusals); errors.Is(err, sql.ErrNoRows) {
 			return spec.ErrNotFound
 		}

@@ -52,7 +52,10 @@ func TestLargeDeadLettersAreLoadedOneByOne(t *testing.T) {
 	keepLarge(t, s, 5)
 	for name, request := range map[string]rest.ReplayRequest{"all": {}, "named": {IDs: []int64{1, 2, 3, 4, 5, 9999}}} {
 		reserved := 0
-		next, err := s.Select(t.Context(), "p", request, func(_ context.Context, n int) error { reserved = n; return nil })
+		next, err := s.Select(t.Context(), "p", request, func(_ context.Context, n int) error {
+			reserved = n
+			return nil
+		})
 		must(t, err)
 		got := 0
 		for {

@@ -22,7 +22,8 @@ type DeadLetters interface {
 	// of a cluster has the reservation. status returns the progress, for other members. cancel is called when another
 	// member cancels the replay, or with an error when the reservation is lost; it must not block, and may be called
 	// again.
-	Begin(ctx context.Context, pipeline string, status func() rest.Replay, cancel func(why error)) (end func(rest.Replay), err error)
+	Begin(ctx context.Context, pipeline string, status func() rest.Replay,
+		cancel func(why error)) (end func(rest.Replay), err error)
 	// Elsewhere returns the running or last replay of a pipeline on another member of a cluster; ok is false if none is
 	// known.
 	Elsewhere(ctx context.Context, pipeline string) (status rest.Replay, ok bool)
@@ -117,7 +118,8 @@ func (s *Replays) Status(ctx context.Context, pipeline string) (status rest.Repl
 	if status.Running {
 		return status, true
 	}
-	if other, there := s.DeadLetters.Elsewhere(ctx, pipeline); there && (!ok || other.Running || other.Started.After(status.Started)) {
+	if other, there := s.DeadLetters.Elsewhere(ctx, pipeline); there &&
+		(!ok || other.Running || other.Started.After(status.Started)) {
 		return other, true
 	}
 	return status, ok
@@ -164,7 +166,8 @@ func (s *Replays) Run(ctx context.Context) error {
 
 // fail sets the reason for the end of a replay.
 func (s *Replays) fail(r *run, err error) {
-	s.Log.Warn("a replay of dead letters has failed", "component", "dead-letters", "pipeline_id", r.declared.Pipeline.ID, "err", err)
+	s.Log.Warn("a replay of dead letters has failed", "component", "dead-letters", "pipeline_id",
+		r.declared.Pipeline.ID, "err", err)
 }
 
 // progress is the progress of a replay.

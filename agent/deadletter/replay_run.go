@@ -41,7 +41,8 @@ type run struct {
 
 func newRun(s *Replays, d *spec.Declaration) *run {
 	r := &run{replays: s, store: s.DeadLetters, declared: d, drain: make(chan struct{}),
-		progress: progress{PipelineID: d.Pipeline.ID, Running: true, Generation: d.Generation, Started: time.Now().UTC()}}
+		progress: progress{PipelineID: d.Pipeline.ID, Running: true, Generation: d.Generation,
+			Started: time.Now().UTC()}}
 	r.ctx, r.cancel = context.WithCancelCause(context.Background())
 	r.source = newSource(r)
 	return r
@@ -148,7 +149,9 @@ func (s plugins) WithDefaults(plugin string, settings map[string]string) map[str
 }
 
 // Processors returns the gate of a place.
-func (s plugins) Processors(_ context.Context, parent string, _ []spec.Processor, _ connector.Chain) (connector.Chain, error) {
+func (s plugins) Processors(
+	_ context.Context, parent string, _ []spec.Processor, _ connector.Chain,
+) (connector.Chain, error) {
 	p := s.run.resolved
 	g := &gate{routes: s.run.source.routes, chains: map[part]connector.Chain{}, tokens: map[any]connector.Chain{},
 		open: func(ctx context.Context, connector string, declared []spec.Processor) (connector.Chain, error) {

@@ -56,8 +56,11 @@ func (Unshared) Elsewhere(context.Context, string) (status rest.Replay, ok bool)
 func (Unshared) Cancel(context.Context, string) error { return nil }
 
 // Select returns an iterator over the present dead letters that the request selects.
-func (s *Store) Select(ctx context.Context, pipeline string, request rest.ReplayRequest, reserve Reserve) (Next, error) {
-	c := &cursor{reserve: reserve, store: s, pipeline: pipeline, ids: slices.Clone(request.IDs), named: len(request.IDs) > 0}
+func (s *Store) Select(
+	ctx context.Context, pipeline string, request rest.ReplayRequest, reserve Reserve,
+) (Next, error) {
+	c := &cursor{reserve: reserve, store: s, pipeline: pipeline, ids: slices.Clone(request.IDs),
+		named: len(request.IDs) > 0}
 	slices.Sort(c.ids)
 	c.ids = slices.Compact(c.ids)
 	if request.Filter != nil {
@@ -104,7 +107,8 @@ func (c *cursor) load(ctx context.Context) (all []Replay, skipped int, err error
 // measure returns how many of the found dead letters to load at once, and the bytes of their records.
 func (c *cursor) measure(ctx context.Context) (n, size int, err error) {
 	err = c.store.use(ctx, func(db *sql.DB) error {
-		rows, err := db.QueryContext(ctx, `SELECT id, bytes FROM letters WHERE pipeline_id = ? AND id IN (`+list(c.found)+`) ORDER BY id`, c.pipeline)
+		rows, err := db.QueryContext(ctx, `SELECT id, bytes FROM letters WHERE pipeline_id = ? AND id IN (`+
+			list(c.found)+`) ORDER BY id`, c.pipeline)
 		if err != nil {
 			return err
 		}
@@ -129,7 +133,9 @@ func (c *cursor) measure(ctx context.Context) (n, size int, err error) {
 // read returns the dead letters with these ids that still exist, in the order of ids.
 func (c *cursor) read(ctx context.Context, ids []int64) (all []Replay, err error) {
 	err = c.store.use(ctx, func(db *sql.DB) error {
-		rows, err := db.QueryContext(ctx, `SELECT id, edited, stage, stopped, source_id, entry, record FROM letters JOIN bodies USING (id) WHERE pipeline_id = ? AND id IN (`+list(ids)+`) ORDER BY id`, c.pipeline)
+		rows, err := db.QueryContext(ctx,
+			`SELECT id, edited, stage, stopped, source_id, entry, record FROM letters JOIN bodies USING (id) WHERE `+
+				`pipeline_id = ? AND id IN (`+list(ids)+`) ORDER BY id`, c.pipeline)
 		if err != nil {
 			return err
 		}
@@ -169,7 +175,8 @@ func (c *cursor) next(ctx context.Context) (ids []int64, end bool, err error) {
 		return nil, true, nil
 	}
 	err = c.store.use(ctx, func(db *sql.DB) error {
-		scan := scanner{db: db, pipeline: c.pipeline, filter: c.filter, limit: loadAtOnce, until: time.Now().Add(scanTime)}
+		scan := scanner{db: db, pipeline: c.pipeline, filter: c.filter, limit: loadAtOnce,
+			until: time.Now().Add(scanTime)}
 		found, next, err := scan.run(ctx, c.low, c.high)
 		c.low = next
 		for i := range found {
@@ -197,7 +204,8 @@ func (s *Store) Again(ctx context.Context, d *spec.Declaration, id int64, l *eng
 		case !first:
 			return s.insert(tx, one)
 		case err == nil && other != id: // another dead letter has the same record and place
-			if _, err := remove(tx, one.pipeline, `SELECT id FROM letters WHERE pipeline_id = ? AND id = ?`, one.pipeline, id); err != nil {
+			if _, err := remove(tx, one.pipeline, `SELECT id FROM letters WHERE pipeline_id = ? AND id = ?`,
+				one.pipeline, id); err != nil {
 				return err
 			}
 			return s.insert(tx, one)
@@ -215,14 +223,16 @@ func moved(tx *sql.Tx, id int64, l *deadLetter) error {
 	case err != nil:
 		return err
 	}
-	if _, err := tx.Exec(`UPDATE letters SET hash = ?, stage = ?, refused_by = ?, entry = ?, key = ?, bytes = ? WHERE id = ?`,
+	if _, err := tx.Exec(`UPDATE letters SET hash = ?, stage = ?, refused_by = ?, entry = ?, key = ?, bytes = ? `+
+		`WHERE id = ?`,
 		l.hash, string(l.stage), l.refusedBy, toJSON(l.entry), l.key, len(l.body), id); err != nil {
 		return err
 	}
 	if _, err := tx.Exec(`UPDATE bodies SET record = ? WHERE id = ?`, l.body, id); err != nil {
 		return err
 	}
-	if _, err := tx.Exec(`UPDATE totals SET bytes = bytes + ? WHERE pipeline_id = ?`, int64(len(l.body))-before, l.pipeline); err != nil {
+	if _, err := tx.Exec(`UPDATE totals SET bytes = bytes + ? WHERE pipeline_id = ?`, int64(len(l.body))-before,
+		l.pipeline); err != nil {
 		return err
 	}
 	return refuseAgain(tx, id, &l.refusal, l.digest, false)
@@ -240,7 +250,8 @@ func (s *Store) Settled(ctx context.Context, pipeline string, all []Replay) erro
 	}
 	err := s.change(ctx, func(tx *sql.Tx) error {
 		for edits, ids := range byEdits {
-			if _, err := remove(tx, pipeline, `SELECT id FROM letters WHERE pipeline_id = ? AND edited = ? AND id IN (`+list(ids)+`)`, pipeline, edits); err != nil {
+			if _, err := remove(tx, pipeline, `SELECT id FROM letters WHERE pipeline_id = ? AND edited = ? AND id IN (`+
+				list(ids)+`)`, pipeline, edits); err != nil {
 				return err
 			}
 		}

@@ -48,7 +48,8 @@ type source struct {
 }
 
 func newSource(r *run) *source {
-	return &source{run: r, routes: &routes{inFlight: map[string]*inFlightReplay{}}, freed: notify.NewSignal(), stopped: make(chan struct{})}
+	return &source{run: r, routes: &routes{inFlight: map[string]*inFlightReplay{}}, freed: notify.NewSignal(),
+		stopped: make(chan struct{})}
 }
 
 // maxBatch is the maximum number of dead letters in a batch.

@@ -106,7 +106,8 @@ func ReserveFor(ctx context.Context, memory func() Memory, n int) error {
 	m := memory()
 	if !m.Take(n) {
 		m.Close()
-		return rest.Errorf(rest.ResourceExhausted, rest.ReasonTooMany, "there is no memory to show dead letters of %d bytes: try again, or raise memory.limit", n)
+		return rest.Errorf(rest.ResourceExhausted, rest.ReasonTooMany,
+			"there is no memory to show dead letters of %d bytes: try again, or raise memory.limit", n)
 	}
 	context.AfterFunc(ctx, m.Close)
 	return nil
@@ -200,10 +201,12 @@ func (s *Store) open(ctx context.Context) (err error) {
 		}
 		s.checked = true
 	}
-	if err := db.QueryRowContext(ctx, `SELECT coalesce(max(at), 0) FROM letters WHERE id = (SELECT max(id) FROM letters)`).Scan(&s.last); err != nil {
+	if err := db.QueryRowContext(ctx, `SELECT coalesce(max(at), 0) FROM letters WHERE id = (SELECT max(id) FROM `+
+		`letters)`).Scan(&s.last); err != nil {
 		return err
 	}
-	sqlitefile.TightenMode(s.Log.With("component", "dead-letters"), "the dead-letter store, which holds records", s.Path, s.Path+"-wal", s.Path+"-shm")
+	sqlitefile.TightenMode(s.Log.With("component", "dead-letters"), "the dead-letter store, which holds records",
+		s.Path, s.Path+"-wal", s.Path+"-shm")
 	s.db = db
 	return nil
 }
@@ -220,7 +223,8 @@ func connect(path string) (*sql.DB, error) {
 // an empty file is always a damaged one.
 func create(ctx context.Context, path string) error {
 	if info, err := os.Stat(path); err == nil && info.Size() == 0 {
-		return fmt.Errorf("%w: %s is empty; put a backup in its place with conduit store restore FILE, or move it away: what was in it is lost", sqlitefile.ErrDamaged, path)
+		return fmt.Errorf("%w: %s is empty; put a backup in its place with conduit store restore FILE, or move it "+
+			"away: what was in it is lost", sqlitefile.ErrDamaged, path)
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -279,7 +283,8 @@ func identify(id, have int) error {
 	case id == applicationID && have == version:
 		return nil
 	case id == applicationID && have > version:
-		return fmt.Errorf("it was written by a later version of the agent (version %d of its tables, this agent knows %d); run that one, or move the file away", have, version)
+		return fmt.Errorf("it was written by a later version of the agent (version %d of its tables, this agent "+
+			"knows %d); run that one, or move the file away", have, version)
 	}
 	return errors.New("it is no dead-letter store; move the file away")
 }
@@ -287,7 +292,9 @@ func identify(id, have int) error {
 // migrate creates the tables. It refuses files of another kind.
 func migrate(ctx context.Context, db *sql.DB) error {
 	var id, have int
-	if err := db.QueryRowContext(ctx, `SELECT application_id, user_version FROM pragma_application_id, pragma_user_version`).Scan(&id, &have); err != nil {
+	if err := db.QueryRowContext(ctx,
+		`SELECT application_id, user_version FROM pragma_application_id, pragma_user_version`).Scan(&id,
+		&have); err != nil {
 		return err
 	}
 	if id != 0 || have != 0 {
@@ -297,7 +304,8 @@ func migrate(ctx context.Context, db *sql.DB) error {
 	if err != nil {
 		return err
 	}
-	if _, err := tx.ExecContext(ctx, schema+fmt.Sprintf("; PRAGMA application_id = %d; PRAGMA user_version = %d", applicationID, version)); err != nil {
+	if _, err := tx.ExecContext(ctx, schema+fmt.Sprintf("; PRAGMA application_id = %d; PRAGMA user_version = %d",
+		applicationID, version)); err != nil {
 		return errors.Join(err, tx.Rollback())
 	}
 	return tx.Commit()

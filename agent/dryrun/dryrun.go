@@ -68,7 +68,8 @@ type Coverage struct {
 
 // Open starts the processors of p. The references in their settings must be resolved.
 func Open(ctx context.Context, p *spec.Pipeline, o Options) (*Run, error) {
-	r := &Run{pipeline: p, clock: &clock{now: o.Start}, sources: map[string]*processor.Chain{}, coverage: map[string]*Coverage{}, pending: map[string]Step{}, steps: o.Steps}
+	r := &Run{pipeline: p, clock: &clock{now: o.Start}, sources: map[string]*processor.Chain{},
+		coverage: map[string]*Coverage{}, pending: map[string]Step{}, steps: o.Steps}
 	if o.Schemas == nil {
 		o.Schemas = &schema.Memory{}
 	}
@@ -80,7 +81,8 @@ func Open(ctx context.Context, p *spec.Pipeline, o Options) (*Run, error) {
 }
 
 func (r *Run) open(ctx context.Context, o Options) (err error) {
-	options := processor.Options{Registry: o.Registry, Schemas: o.Schemas, Clock: r.clock, Timeout: o.Timeout, Tap: r.tap,
+	options := processor.Options{Registry: o.Registry, Schemas: o.Schemas, Clock: r.clock, Timeout: o.Timeout,
+		Tap:   r.tap,
 		Stats: func(id, _ string) *processor.Stats { return r.coverage[id].stats }}
 	chain := func(parent string, declared []spec.Processor) (*processor.Chain, error) {
 		for _, d := range declared {

@@ -202,7 +202,8 @@ func (t Record) record(n int) (r record.Record, err error) {
 			return r, err
 		}
 	}
-	for d, v := range map[*record.Data]any{&r.Key: t.Key.of, &r.Before: t.Payload.Before.of, &r.After: t.Payload.After.of} {
+	for d, v := range map[*record.Data]any{&r.Key: t.Key.of, &r.Before: t.Payload.Before.of,
+		&r.After: t.Payload.After.of} {
 		if *d, err = data(v); err != nil {
 			return r, err
 		}

@@ -50,7 +50,8 @@ func Do(ctx context.Context, request rest.DryRunRequest, o Options, lookup spec.
 	if o.Start = time.Now(); request.Start != nil {
 		o.Start = *request.Start
 	}
-	r := &report{rest.DryRun{Records: []rest.DryRunRecord{}, Destinations: map[string][]json.RawMessage{}, DeadLetters: []rest.DryRunDeadLetter{}}}
+	r := &report{rest.DryRun{Records: []rest.DryRunRecord{}, Destinations: map[string][]json.RawMessage{},
+		DeadLetters: []rest.DryRunDeadLetter{}}}
 	o.Steps = r.step
 	run, err := Open(ctx, resolved, o)
 	if err != nil {
@@ -83,7 +84,8 @@ func Choose(request rest.DryRunRequest) (*spec.Pipeline, string, error) {
 		}
 	}
 	for i := range file.Pipelines {
-		if p := &file.Pipelines[i].Pipeline; p.ID == request.Pipeline || request.Pipeline == "" && len(file.Pipelines) == 1 {
+		if p := &file.Pipelines[i].Pipeline; p.ID == request.Pipeline || request.Pipeline == "" &&
+			len(file.Pipelines) == 1 {
 			source, err := chooseSource(p, request.Source)
 			return p, source, err
 		}

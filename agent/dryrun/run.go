@@ -92,7 +92,8 @@ const maxRefusals = 10
 func refusals(letters []DeadLetter) (all []Failure) {
 	for i, l := range letters {
 		if i == maxRefusals {
-			return append(all, Failure{Of: deadLetters, Message: fmt.Sprintf("%d more records were refused", len(letters)-i)})
+			return append(all, Failure{Of: deadLetters,
+				Message: fmt.Sprintf("%d more records were refused", len(letters)-i)})
 		}
 		all = append(all,
 			Failure{Of: deadLetters,
@@ -188,7 +189,8 @@ func (e *Expectation) compare(run *Run, p *spec.Pipeline) []Failure {
 		}
 	}
 	if missing := firstMissing(e.Contains, got); missing >= 0 {
-		fail(append(asLines("-", e.Contains[missing].fields()), gotLines(got)...), "no record contains number %d of those expected", missing+1)
+		fail(append(asLines("-", e.Contains[missing].fields()), gotLines(got)...),
+			"no record contains number %d of those expected", missing+1)
 	}
 	if c, _ := template.ParseCondition(e.Each); c != nil {
 		var timeLimit template.TimeLimit // no common limit: each condition is bounded

@@ -32,7 +32,8 @@ type Amendment struct {
 // touch the run. After an error no new plugin is left running; spec.ErrNeedsRestart says that the run cannot become
 // that version.
 func (p *Pipeline) Amend(ctx context.Context, declared, resolved *spec.Pipeline) (*Amendment, error) {
-	a := &Amendment{p: p, from: p.version.Load(), to: &version{declared, resolved}, destinations: map[string]*opened[connector.Destination]{}}
+	a := &Amendment{p: p, from: p.version.Load(), to: &version{declared, resolved},
+		destinations: map[string]*opened[connector.Destination]{}}
 	if a.effect().Severity() > spec.EffectRestartDestination.Severity() {
 		return nil, spec.ErrNeedsRestart
 	}
@@ -269,7 +270,8 @@ func (a *Amendment) exchange(r *run) error {
 			continue
 		}
 		if former[st.ID], ok = st.Install(chain); !ok {
-			former[st.ID], err = chain, fmt.Errorf("cannot exchange the processors of %s: they hold records by now", st.ID)
+			former[st.ID], err = chain, fmt.Errorf("cannot exchange the processors of %s: they hold records by now",
+				st.ID)
 		} else if chain != nil && !slices.ContainsFunc(r.dests, func(d *destinationRun) bool { return d.stage == st }) {
 			r.startTending(st)
 		}

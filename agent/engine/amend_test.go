@@ -191,7 +191,8 @@ func TestAmendmentsThatFail(t *testing.T) {
 	w.set(1, "v", "2")
 	bad := w.destination("dst", &fakeDestination{})
 	bad.configureErr = errors.New("path is required")
-	if _, err := l.amend(); err == nil || !strings.Contains(err.Error(), "cannot configure connector p:dst: path is required") {
+	if _, err := l.amend(); err == nil ||
+		!strings.Contains(err.Error(), "cannot configure connector p:dst: path is required") {
 		t.Fatalf("Amend returned %v", err)
 	}
 	if bad.tornDown != 1 {
@@ -239,7 +240,8 @@ func TestAmendmentOfADestinationThatBreaks(t *testing.T) {
 	go func() { applied <- a.Apply(func() { t.Error("drained") }) }()
 	close(old.hold)
 	// The run may have ended before Apply reached it.
-	if err := <-applied; err == nil || !strings.Contains(err.Error(), "disk on fire") && !strings.Contains(err.Error(), "it does not run") {
+	if err := <-applied; err == nil || !strings.Contains(err.Error(), "disk on fire") &&
+		!strings.Contains(err.Error(), "it does not run") {
 		t.Errorf("Apply returned %v", err)
 	}
 	if err := l.wait(); err == nil || !strings.Contains(err.Error(), "disk on fire") {
@@ -314,8 +316,12 @@ func TestAmendmentOfARunThatHasEnded(t *testing.T) {
 // A change that needs a new run is refused before any plugin is started.
 func TestAmendmentsThatTakeARestart(t *testing.T) {
 	changes := map[string]func(declared, resolved *spec.Pipeline){
-		"source":                            func(d, _ *spec.Pipeline) { d.Connectors[0].Settings = map[string]string{"v": "2"} },
-		"what a source's settings refer to": func(_, r *spec.Pipeline) { r.Connectors[0].Settings = map[string]string{"v": "2"} },
+		"source": func(d, _ *spec.Pipeline) {
+			d.Connectors[0].Settings = map[string]string{"v": "2"}
+		},
+		"what a source's settings refer to": func(_, r *spec.Pipeline) {
+			r.Connectors[0].Settings = map[string]string{"v": "2"}
+		},
 		"connector added": func(d, r *spec.Pipeline) {
 			d.Connectors = append(d.Connectors, spec.Connector{ID: "more", Type: spec.TypeDestination})
 			r.Connectors = d.Connectors
@@ -437,8 +443,10 @@ func TestDestinationsAreReopenedWhenRefusalsBecomeTolerated(t *testing.T) {
 	if err := l.stop(); err != nil {
 		t.Fatal(err)
 	}
-	if old.stopAndWait || !replacement.stopAndWait || len(replacement.calls) != 1 || gathers.tornDown != 1 || byDefault.tornDown != 1 {
-		t.Errorf("stopAndWait before %v, then %v, called %q", old.stopAndWait, replacement.stopAndWait, replacement.calls)
+	if old.stopAndWait || !replacement.stopAndWait || len(replacement.calls) != 1 || gathers.tornDown != 1 ||
+		byDefault.tornDown != 1 {
+		t.Errorf("stopAndWait before %v, then %v, called %q", old.stopAndWait, replacement.stopAndWait,
+			replacement.calls)
 	}
 }
 
@@ -494,7 +502,10 @@ func testProcessorsAreReplaced(t *testing.T, at string) {
 		}
 		want = append(want, name)
 		l.become()
-		wait.For(t, "a record of "+name, func() bool { all := d.records(); return len(all) > 0 && key(all[len(all)-1]) == name })
+		wait.For(t, "a record of "+name, func() bool {
+			all := d.records()
+			return len(all) > 0 && key(all[len(all)-1]) == name
+		})
 	}
 	if err := l.stop(); err != nil {
 		t.Fatal(err)
@@ -555,7 +566,8 @@ func TestSettingsTheEngineReadsFollowTheNewVersion(t *testing.T) {
 		w.destination("dst", &fakeDestination{hold: make(chan struct{}), instead: replacement})
 		l.become()
 		close(more)
-		if err := l.wait(); err == nil || !strings.Contains(err.Error(), "destination p:dst has not answered for 50ms") {
+		if err := l.wait(); err == nil ||
+			!strings.Contains(err.Error(), "destination p:dst has not answered for 50ms") {
 			t.Errorf("the run ended with %v", err)
 		}
 		if s.ackedUpTo() != 950 {

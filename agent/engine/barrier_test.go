@@ -52,11 +52,13 @@ func TestNothingLaterIsSavedWhenASyncFails(t *testing.T) {
 		}
 		saved := int(barrier.saved.Load())
 		if now := w.store.saved("p:src"); now != saved || s.ackedUpTo() > saved {
-			t.Errorf("run %d: %d is saved and %d acknowledged, want no more than %d as the sync failed", i, now, s.ackedUpTo(), saved)
+			t.Errorf("run %d: %d is saved and %d acknowledged, want no more than %d as the sync failed", i, now,
+				s.ackedUpTo(), saved)
 		}
 		got := values(d.records())
 		if len(got) == 0 || got[0] != begin+1 || got[len(got)-1] <= saved {
-			t.Errorf("run %d wrote %s from %d on, want what was not saved and more than the %d that were", i, clip(got), begin+1, saved)
+			t.Errorf("run %d wrote %s from %d on, want what was not saved and more than the %d that were", i, clip(got),
+				begin+1, saved)
 		}
 	}
 }

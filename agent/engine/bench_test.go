@@ -80,7 +80,8 @@ func BenchmarkEngine(b *testing.B) {
 		b.Run(fmt.Sprint("batch=", batch), func(b *testing.B) {
 			records := make([]record.Record, batch)
 			for i := range records {
-				records[i] = record.Record{Position: record.Position(fmt.Sprint(1000000 + i)), After: record.Raw(make([]byte, 140))}
+				records[i] = record.Record{Position: record.Position(fmt.Sprint(1000000 + i)),
+					After: record.Raw(make([]byte, 140))}
 			}
 			src := &benchSource{batch: batch, left: b.N, records: records, stopped: make(chan struct{})}
 			dst := &benchDestination{left: b.N, full: make(chan struct{})}
@@ -89,11 +90,14 @@ func BenchmarkEngine(b *testing.B) {
 			ctx, cancel := context.WithCancel(b.Context())
 			committed := make(chan error)
 			go func() { committed <- committer.Run(ctx) }()
-			declared := &spec.Pipeline{ID: "p", Connectors: []spec.Connector{{ID: "src", Type: spec.TypeSource}, {ID: "dst", Type: spec.TypeDestination}}}
-			p := &engine.Pipeline{Declared: declared, Resolved: declared, Store: store, Committer: committer, Window: backpressure.Default,
-				Log: slog.New(slog.DiscardHandler), Plugins: &fakePlugins{
-					sources:      map[string]connector.Source{"p:src": src},
-					destinations: map[string]connector.Destination{"p:dst": dst, "p:dead-letter-queue": &benchDestination{}},
+			declared := &spec.Pipeline{ID: "p", Connectors: []spec.Connector{{ID: "src", Type: spec.TypeSource},
+				{ID: "dst", Type: spec.TypeDestination}}}
+			p := &engine.Pipeline{Declared: declared, Resolved: declared, Store: store, Committer: committer,
+				Window: backpressure.Default,
+				Log:    slog.New(slog.DiscardHandler), Plugins: &fakePlugins{
+					sources: map[string]connector.Source{"p:src": src},
+					destinations: map[string]connector.Destination{"p:dst": dst,
+						"p:dead-letter-queue": &benchDestination{}},
 				}}
 			if err := p.Prepare(ctx); err != nil {
 				b.Fatal(err)

@@ -69,7 +69,8 @@ func TestInstall(t *testing.T) {
 		t.Error("a new slot has a chain")
 	}
 	first, second := &fakeChain{}, &fakeChain{}
-	if former, ok := s.Install(first); former != nil || !ok || !s.Active() || s.Waits() || s.Chain() != connector.Chain(first) {
+	if former, ok := s.Install(first); former != nil || !ok || !s.Active() || s.Waits() ||
+		s.Chain() != connector.Chain(first) {
 		t.Errorf("former %v, installed %v, active %v, waits %v", former, ok, s.Active(), s.Waits())
 	}
 	if former, ok := s.Install(second); former != connector.Chain(first) || !ok {
@@ -96,7 +97,8 @@ func TestAccepts(t *testing.T) {
 			s.Install(c.chain)
 			accepts := s.Accepts(next)
 			former, ok := s.Install(next)
-			if accepts != want || ok != want || (former != nil) != want || (s.Chain() == connector.Chain(c.chain)) == want {
+			if accepts != want || ok != want || (former != nil) != want ||
+				(s.Chain() == connector.Chain(c.chain)) == want {
 				t.Errorf("%s: accepts %v: %v, installed %v, want %v", name, next, accepts, ok, want)
 			}
 			s.Close()
@@ -127,7 +129,8 @@ func TestSuccessors(t *testing.T) {
 		if _, ok := s.Install(no); ok || len(no.calls) > 0 {
 			t.Errorf("installed %v, calls %q", ok, no.calls)
 		}
-		if former, ok := s.Install(yes); !ok || former != connector.Chain(held) || !slices.Equal(yes.calls, []string{"succeed"}) {
+		if former, ok := s.Install(yes); !ok || former != connector.Chain(held) ||
+			!slices.Equal(yes.calls, []string{"succeed"}) {
 			t.Errorf("installed %v, former %v, calls %q", ok, former, yes.calls)
 		}
 		time.Sleep(time.Minute)
@@ -146,7 +149,9 @@ func TestDeadline(t *testing.T) {
 		s.Install(c)
 		process := func(token any, n int) {
 			t.Helper()
-			if _, err := locked(s, func() (connector.Outcome, error) { return s.Process(ctx, token, make([]record.Record, n)) }); err != nil {
+			if _, err := locked(s, func() (connector.Outcome, error) {
+				return s.Process(ctx, token, make([]record.Record, n))
+			}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -202,7 +207,8 @@ func TestDeadlineOfAClockThatIsSetBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	<-s.Wake
-	if _, err := locked(s, func() (connector.Outcome, error) { return s.Attend(t.Context()) }); err != nil || len(chain.calls) != 2 {
+	if _, err := locked(s, func() (connector.Outcome, error) { return s.Attend(t.Context()) }); err != nil ||
+		len(chain.calls) != 2 {
 		t.Errorf("at the deadline: error %v, calls %v", err, chain.calls)
 	}
 }

@@ -46,7 +46,9 @@ func changedChains(a, b *version) map[string]declaredChain {
 }
 
 // openChains starts processors that replace those of r, if r is not nil. After an error none is left running.
-func (p *Pipeline) openChains(ctx context.Context, declared map[string]declaredChain, r *run) (map[string]connector.Chain, error) {
+func (p *Pipeline) openChains(
+	ctx context.Context, declared map[string]declaredChain, r *run,
+) (map[string]connector.Chain, error) {
 	if len(declared) == 0 {
 		return nil, nil
 	}

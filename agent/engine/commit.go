@@ -234,7 +234,9 @@ func (c *Committer) startSyncing(dirty []Checkpointer) []Checkpointer {
 func (c *Committer) settled(round []taken, pipelines []string, err error) {
 	c.mu.Lock()
 	for _, id := range pipelines {
-		i, _ := slices.BinarySearchFunc(round, id, func(t taken, id string) int { return strings.Compare(t.checkpoint.PipelineID, id) })
+		i, _ := slices.BinarySearchFunc(round, id, func(t taken, id string) int {
+			return strings.Compare(t.checkpoint.PipelineID, id)
+		})
 		for ; i < len(round) && round[i].checkpoint.PipelineID == id; i++ {
 			round[i].err = err
 			c.synced = append(c.synced, &round[i])

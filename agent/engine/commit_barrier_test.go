@@ -39,7 +39,8 @@ type countingSource struct {
 
 func (s *countingSource) Checkpoint() (spec.Checkpoint, bool) {
 	s.asked++
-	return spec.Checkpoint{PipelineID: s.id, ConnectorID: fmt.Sprint(s.id, s.asked), Position: record.Position("1")}, true
+	return spec.Checkpoint{PipelineID: s.id, ConnectorID: fmt.Sprint(s.id, s.asked), Position: record.Position("1")},
+		true
 }
 func (s *countingSource) Saved(err error) { s.saved = append(s.saved, err) }
 

@@ -27,7 +27,8 @@ func TestCommitIsReplicated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		broken := errors.New("broken")
 		log := &commitLog{start: time.Now()}
-		c := &engine.Committer{Store: log, Interval: 50 * time.Millisecond, Replicas: copies{"slow": {takes: time.Second}, "bad": {takes: time.Millisecond, err: broken}}}
+		c := &engine.Committer{Store: log, Interval: 50 * time.Millisecond,
+			Replicas: copies{"slow": {takes: time.Second}, "bad": {takes: time.Millisecond, err: broken}}}
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
 		go func() { done <- c.Run(ctx) }()
@@ -38,14 +39,16 @@ func TestCommitIsReplicated(t *testing.T) {
 		}
 		time.Sleep(500 * time.Millisecond)
 		synctest.Wait()
-		if len(slow.saved) != 0 || !slices.Equal(bad.saved, []error{broken}) || !slices.Equal(quick.saved, []error{nil}) {
+		if len(slow.saved) != 0 || !slices.Equal(bad.saved, []error{broken}) ||
+			!slices.Equal(quick.saved, []error{nil}) {
 			t.Errorf("before the slow one is replicated: slow %v, bad %v, quick %v", slow.saved, bad.saved, quick.saved)
 		}
 		c.MarkDirty(slow, false)
 		time.Sleep(time.Second)
 		synctest.Wait()
 		if slow.asked != 2 || !slices.Equal(slow.saved, []error{nil}) {
-			t.Errorf("once it is replicated: asked %d times, saved %v; want it to be saved again", slow.asked, slow.saved)
+			t.Errorf("once it is replicated: asked %d times, saved %v; want it to be saved again", slow.asked,
+				slow.saved)
 		}
 		cancel()
 		if err := <-done; err != nil {

@@ -21,7 +21,8 @@ type Plugins interface {
 	WithDefaults(plugin string, settings map[string]string) map[string]string
 	// Processors returns a running chain of processors declared by parent, a qualified id. If the two are compatible,
 	// the chain replaces former, nil for none.
-	Processors(ctx context.Context, parent string, declared []spec.Processor, former connector.Chain) (connector.Chain, error)
+	Processors(ctx context.Context, parent string, declared []spec.Processor, former connector.Chain) (connector.Chain,
+		error)
 }
 
 // Store keeps the state that must survive a crash.

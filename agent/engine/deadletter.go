@@ -56,7 +56,8 @@ const mostEscaped = 256 << 10
 // a character, a number or the depth of a value. All text is visible ASCII; the record is its JSON form in base64, in
 // the field recordBase64, unless it is too large.
 func (l *DeadLetter) Escaped() record.Record {
-	after := map[string]any{"error": visible(l.Err.Error()), "refusedBy": visible(l.RefusedBy), "source": visible(l.SourceID)}
+	after := map[string]any{"error": visible(l.Err.Error()), "refusedBy": visible(l.RefusedBy),
+		"source": visible(l.SourceID)}
 	body := l.Record.Encodable()
 	if text, err := record.AppendJSON(nil, &body); err == nil && len(text) <= mostEscaped {
 		after["recordBase64"] = base64.StdEncoding.EncodeToString(text)
@@ -66,7 +67,8 @@ func (l *DeadLetter) Escaped() record.Record {
 
 // Bare returns a record that only identifies a dead letter. A destination that refuses it refuses everything.
 func (l *DeadLetter) Bare() record.Record {
-	return l.standIn(map[string]any{"error": "the destination refuses this dead letter, which the agent keeps", "source": visible(l.SourceID)})
+	return l.standIn(map[string]any{"error": "the destination refuses this dead letter, which the agent keeps",
+		"source": visible(l.SourceID)})
 }
 
 func (l *DeadLetter) standIn(after map[string]any) record.Record {
@@ -75,8 +77,9 @@ func (l *DeadLetter) standIn(after map[string]any) record.Record {
 	md.Set(record.KeyDLQNackError, after["error"].(string))
 	md.Set(record.KeyDLQNackNodeID, visible(l.RefusedBy))
 	md.Set(record.KeyCreatedAt, strconv.FormatInt(time.Now().UnixNano(), 10))
-	return record.Record{Position: record.Position(visible(l.SourceID) + "/" + hex.EncodeToString(sum[:])), Operation: record.OperationCreate,
-		Metadata: md, After: record.Structured(after)}
+	return record.Record{Position: record.Position(visible(l.SourceID) + "/" + hex.EncodeToString(sum[:])),
+		Operation: record.OperationCreate,
+		Metadata:  md, After: record.Structured(after)}
 }
 
 // visible returns the beginning of a text in visible ASCII characters.

@@ -19,12 +19,14 @@ func TestDeadLetterEnveloped(t *testing.T) {
 	begin := time.Now()
 	refused := record.Record{Position: record.Position("7"), Operation: record.OperationUpdate,
 		Metadata: record.Metadata{{Key: "k", Value: "v"}}, After: record.Raw([]byte("x"))}
-	l := engine.DeadLetter{SourceID: "p:src", Record: refused, RefusedBy: "p:dst", Destination: true, Err: errors.New("it is full")}
+	l := engine.DeadLetter{SourceID: "p:src", Record: refused, RefusedBy: "p:dst", Destination: true,
+		Err: errors.New("it is full")}
 	got := l.Enveloped()
 	if string(got.Position) != "p:src/7" || got.Operation != record.OperationCreate {
 		t.Errorf("position %s, operation %v", got.Position, got.Operation)
 	}
-	if e, n := got.Metadata.Get(record.KeyDLQNackError), got.Metadata.Get(record.KeyDLQNackNodeID); e != "it is full" || n != "p:dst-acker" {
+	if e, n := got.Metadata.Get(record.KeyDLQNackError), got.Metadata.Get(record.KeyDLQNackNodeID); e != "it is full" ||
+		n != "p:dst-acker" {
 		t.Errorf("error %q, node %q", e, n)
 	}
 	byProcessor := engine.DeadLetter{RefusedBy: "p:check", Err: errors.New("no")}
@@ -88,9 +90,11 @@ func TestEveryDeadLetterCanBeEnveloped(t *testing.T) {
 	for range 990 { // as deep as a connector may send it: the envelope is deeper
 		nested = map[string]any{"a": nested}
 	}
-	for name, v := range map[string]any{"NaN": math.NaN(), "Latin-1": "\xe9", "channel": make(chan int), "depth": nested} {
+	for name, v := range map[string]any{"NaN": math.NaN(), "Latin-1": "\xe9", "channel": make(chan int),
+		"depth": nested} {
 		l := engine.DeadLetter{SourceID: "p:src", Err: errors.New("caf\xe9"), Record: record.Record{
-			Position: record.Position("\xff"), Metadata: record.Metadata{{Key: "\xff"}}, After: record.Structured(map[string]any{"v": v})}}
+			Position: record.Position("\xff"), Metadata: record.Metadata{{Key: "\xff"}},
+			After: record.Structured(map[string]any{"v": v})}}
 		e := l.Enveloped()
 		if _, err := record.AppendJSON(nil, &e); err != nil {
 			t.Errorf("%s: %v", name, err)

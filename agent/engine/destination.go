@@ -166,7 +166,9 @@ func (d *destinationRun) putParts(ctx context.Context) error {
 	}
 	d.writing.Store(true)
 	defer d.writing.Store(false)
-	if err := d.writes.Time(&d.stats.Writes, &d.stats.Busy, func() (int, error) { return b.Len(), d.out.Load().connector.Write(ctx, b) }); err != nil {
+	if err := d.writes.Time(&d.stats.Writes, &d.stats.Busy, func() (int, error) {
+		return b.Len(), d.out.Load().connector.Write(ctx, b)
+	}); err != nil {
 		return d.broken("write to", err)
 	}
 	return nil
@@ -246,7 +248,9 @@ func (d *destinationRun) pause(ctx context.Context, released <-chan struct{}) er
 	if !begun {
 		return err
 	}
-	return abandonable(ctx, func() error { return d.flush(ctx) }, func() string { return "flushing destination " + d.id })
+	return abandonable(ctx, func() error {
+		return d.flush(ctx)
+	}, func() string { return "flushing destination " + d.id })
 }
 
 // broken wraps an error of the destination.

@@ -114,8 +114,10 @@ func (q *deadLetters) put(ctx context.Context, l *DeadLetter) error {
 		}
 		if refusal == nil {
 			if i > 0 {
-				q.run.Log.Warn("the dead-letter queue has refused a record, which was written to it in another form", "connector", q.id,
-					"source", l.SourceID, "form", []string{"as it is", "escaped", "without the record, which the agent keeps"}[i], "err", refused)
+				q.run.Log.Warn("the dead-letter queue has refused a record, which was written to it in another form",
+					"connector", q.id,
+					"source", l.SourceID, "form", []string{"as it is", "escaped",
+						"without the record, which the agent keeps"}[i], "err", refused)
 			}
 			q.stats.Records.Add(1)
 			q.stats.Passed(1, size)
@@ -166,7 +168,8 @@ func (q *deadLetters) deliver(ctx context.Context, deadLetter *record.Batch) (re
 		limit += out.batching.Takes(1)
 		defer time.AfterFunc(limit, func() {
 			q.run.fail(failedIn(q.id,
-				fmt.Errorf("dead-letter queue %s has not answered for %v although a record was written to it", q.id, limit)))
+				fmt.Errorf("dead-letter queue %s has not answered for %v although a record was written to it", q.id,
+					limit)))
 		}).Stop()
 	}
 	out.awaited.Store(true)
@@ -206,7 +209,8 @@ func (q *deadLetters) settledBy(w *deadLetterWriter) func(n int, err error) {
 		case n == 1 && w.awaited.CompareAndSwap(true, false):
 			w.answers <- err
 		case n > 0:
-			q.run.fail(failedIn(q.id, Permanent(fmt.Errorf("cannot trust the dead-letter queue %s: %w", q.id, errSurplus))))
+			q.run.fail(failedIn(q.id, Permanent(fmt.Errorf("cannot trust the dead-letter queue %s: %w", q.id,
+				errSurplus))))
 		}
 	}
 }

@@ -54,7 +54,8 @@ func TestAmendedDeadLetterQueueThatBreaks(t *testing.T) {
 	w.spec.DLQ.WindowSize = 0
 	w.destination("dst", &fakeDestination{refuse: refuseEvery(10)})
 	l.become()
-	if err := l.wait(); err == nil || !strings.Contains(err.Error(), "dead-letter queue p:dead-letter-queue: process ended") {
+	if err := l.wait(); err == nil || !strings.Contains(err.Error(),
+		"dead-letter queue p:dead-letter-queue: process ended") {
 		t.Errorf("the run ended with %v", err)
 	}
 }
@@ -102,7 +103,10 @@ func TestDeadLetterQueuesThatTakeTheirTime(t *testing.T) {
 				err := w.run(func() bool {
 					return s.ackedUpTo() == 10 || test.draining && d.written > 0
 				})
-				if failed := err != nil && strings.Contains(err.Error(), "dead-letter queue p:dead-letter-queue has not answered for 1s"); failed != test.fails || err != nil && !failed {
+				if failed := err != nil &&
+					strings.Contains(err.Error(),
+						"dead-letter queue p:dead-letter-queue has not answered for 1s"); failed != test.fails ||
+					err != nil && !failed {
 					t.Errorf("the run ended with %v, want a failure: %v", err, test.fails)
 				}
 				var p reconcile.Permanent
@@ -123,7 +127,8 @@ func TestDeadLetterQueueThatAnswersTooMuch(t *testing.T) {
 	w.source("src", 1<<30)
 	w.destination("dst", &fakeDestination{refuse: refuseEvery(10)})
 	err := w.run(func() bool { return false })
-	if err == nil || !strings.Contains(err.Error(), "cannot trust the dead-letter queue p:dead-letter-queue: it settled more records than were written") {
+	if err == nil || !strings.Contains(err.Error(),
+		"cannot trust the dead-letter queue p:dead-letter-queue: it settled more records than were written") {
 		t.Errorf("the run ended with %v", err)
 	}
 	wantPermanent(t, err)
@@ -161,7 +166,8 @@ func TestDeadLetterQueuesThatGather(t *testing.T) {
 				p.Discard(t.Context())
 			}
 			for _, err := range []error{amended, started} {
-				refused := err != nil && strings.Contains(err.Error(), "dead-letter queue p:dead-letter-queue: it would wait for 10 records")
+				refused := err != nil && strings.Contains(err.Error(),
+					"dead-letter queue p:dead-letter-queue: it would wait for 10 records")
 				if refused == test.want || err != nil && !refused {
 					t.Errorf("got %v, want none: %v", err, test.want)
 				}
@@ -202,11 +208,19 @@ func TestDeadLetterQueuesThatRefuse(t *testing.T) {
 		{"a character, nothing is kept", func(d *fakeDestination) {
 			d.refuse = refusing(func(s string) bool { return strings.Contains(s, `\u0000`) })
 		}, false, `"recordBase64"`, ""},
-		{"the size", func(d *fakeDestination) { d.refuse = refusing(func(s string) bool { return len(s) > 600 }) }, true, "which the agent keeps", ""},
-		{"the size, nothing is kept", func(d *fakeDestination) { d.refuse = refusing(func(s string) bool { return len(s) > 600 }) }, false, "", "dead-letter queue p:dead-letter-queue: it does not fit"},
-		{"everything", func(d *fakeDestination) { d.refuse = refusing(func(string) bool { return true }) }, true, "", "dead-letter queue p:dead-letter-queue: it does not fit"},
+		{"the size", func(d *fakeDestination) {
+			d.refuse = refusing(func(s string) bool { return len(s) > 600 })
+		}, true, "which the agent keeps", ""},
+		{"the size, nothing is kept", func(d *fakeDestination) {
+			d.refuse = refusing(func(s string) bool { return len(s) > 600 })
+		}, false, "", "dead-letter queue p:dead-letter-queue: it does not fit"},
+		{"everything", func(d *fakeDestination) {
+			d.refuse = refusing(func(string) bool { return true })
+		}, true, "", "dead-letter queue p:dead-letter-queue: it does not fit"},
 		{"writing fails", func(d *fakeDestination) { d.failAt = 1 }, true, "", "disk on fire"},
-		{"it is lost", func(d *fakeDestination) { d.reject = sdk.Unavailable(errors.New("it is away")) }, true, "", "it is away"},
+		{"it is lost", func(d *fakeDestination) {
+			d.reject = sdk.Unavailable(errors.New("it is away"))
+		}, true, "", "it is away"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			w := newWorld(t)
@@ -226,7 +240,8 @@ func TestDeadLetterQueuesThatRefuse(t *testing.T) {
 				w.keep = func(context.Context, *engine.DeadLetter) error { kept++; return nil }
 			}
 			err := w.run(func() bool { return s.ackedUpTo() == 20 })
-			if test.failed == "" && err != nil || test.failed != "" && (err == nil || !strings.Contains(err.Error(), test.failed)) {
+			if test.failed == "" && err != nil || test.failed != "" &&
+				(err == nil || !strings.Contains(err.Error(), test.failed)) {
 				t.Errorf("the run ended with %v, want %q", err, test.failed)
 			}
 			if test.kept && kept == 0 {

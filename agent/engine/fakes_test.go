@@ -34,7 +34,8 @@ type fakeStore struct {
 }
 
 func newFakeStore(t *testing.T) *fakeStore {
-	return &fakeStore{t: t, positions: map[string]spec.Checkpoint{}, epochs: map[string]int64{}, connectors: map[string]spec.ConnectorState{}}
+	return &fakeStore{t: t, positions: map[string]spec.Checkpoint{}, epochs: map[string]int64{},
+		connectors: map[string]spec.ConnectorState{}}
 }
 
 func (s *fakeStore) Checkpoint(_ context.Context, id string) (*spec.Checkpoint, error) {
@@ -205,7 +206,8 @@ func (s *fakeSource) Read(ctx context.Context) (*record.Batch, error) {
 	for i := range records {
 		s.next++
 		pos := strconv.Itoa(s.next)
-		records[i] = record.Record{Operation: record.OperationCreate, Position: record.Position(pos), Key: record.Raw([]byte(s.id)), After: record.Raw([]byte(pos))}
+		records[i] = record.Record{Operation: record.OperationCreate, Position: record.Position(pos),
+			Key: record.Raw([]byte(s.id)), After: record.Raw([]byte(pos))}
 		if s.withhold[s.next] {
 			records[i].Position = nil
 		}
@@ -394,7 +396,9 @@ func (p *fakePlugins) WithDefaults(plugin string, settings map[string]string) ma
 }
 
 // Processors opens a real chain of processors that the test made.
-func (p *fakePlugins) Processors(ctx context.Context, parent string, declared []spec.Processor, former connector.Chain) (connector.Chain, error) {
+func (p *fakePlugins) Processors(
+	ctx context.Context, parent string, declared []spec.Processor, former connector.Chain,
+) (connector.Chain, error) {
 	o := p.options
 	o.Former, _ = former.(*processor.Chain)
 	o.Registry = &processor.Registry{}

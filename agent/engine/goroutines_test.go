@@ -63,7 +63,10 @@ func TestAbandonable(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
-			err := abandonable(ctx, func() error { time.Sleep(took); return failed }, func() string { return "the call" })
+			err := abandonable(ctx, func() error {
+				time.Sleep(took)
+				return failed
+			}, func() string { return "the call" })
 			if err == nil || !strings.HasPrefix(err.Error(), want) {
 				t.Errorf("after %v: %v", took, err)
 			}

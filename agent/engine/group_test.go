@@ -58,15 +58,18 @@ func TestRunAbandonsCallsThatDoNotReturn(t *testing.T) {
 			w.plugins.sources["p:src"] = slowSource{s}
 			w.plugins.destinations["p:dst"] = stuckDestination{d, until}
 		}, []string{"stop it", "cannot end writing to destination p:dst: it has not returned 10s after"}},
-		"Write, found by the watchdog": {time.Second, func(w *world, _ *fakeSource, d *fakeDestination, until chan struct{}) {
-			w.plugins.destinations["p:dst"] = stuckDestination{d, until}
-		}, []string{"destination p:dst has not answered for 1s although records were written", "cannot end writing to destination p:dst"}},
+		"Write, found by the watchdog": {time.Second,
+			func(w *world, _ *fakeSource, d *fakeDestination, until chan struct{}) {
+				w.plugins.destinations["p:dst"] = stuckDestination{d, until}
+			}, []string{"destination p:dst has not answered for 1s although records were written",
+				"cannot end writing to destination p:dst"}},
 		"Read": {0, func(w *world, s *fakeSource, _ *fakeDestination, until chan struct{}) {
 			w.plugins.sources["p:src"] = stuckSource{s, until, nil}
 		}, []string{"stop it", "cannot end reading from source p:src"}},
 		"Ack": {time.Second, func(w *world, s *fakeSource, _ *fakeDestination, until chan struct{}) {
 			w.plugins.sources["p:src"] = stuckSource{s, nil, until}
-		}, []string{"source p:src has not answered for 1s although records were acknowledged", "cannot end acknowledging to source p:src"}},
+		}, []string{"source p:src has not answered for 1s although records were acknowledged",
+			"cannot end acknowledging to source p:src"}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -24,7 +24,8 @@ func TestLongWritesAreTakenOver(t *testing.T) {
 			before := taken
 			over, err := h.Do(func() error { time.Sleep(test.takes); synctest.Wait(); return test.err })
 			if over != test.over || err != test.err || (taken > before) != test.over || taken > before+1 {
-				t.Errorf("after a write of %v: over %v, error %v, taken over %d times", test.takes, over, err, taken-before)
+				t.Errorf("after a write of %v: over %v, error %v, taken over %d times", test.takes, over, err,
+					taken-before)
 			}
 			time.Sleep(time.Hour)
 		}

@@ -54,7 +54,8 @@ func TestWhoReadsFromASlowSourceWrites(t *testing.T) {
 		defer cancel()
 		w := newWorldUntil(ctx, t, time.Millisecond)
 		const total = 1000
-		s, d := w.source("src", total), &slowDestination{fakeDestination: w.destination("dst", &fakeDestination{}), slow: map[int]bool{5: true, 200: true}}
+		s, d := w.source("src", total), &slowDestination{fakeDestination: w.destination("dst", &fakeDestination{}),
+			slow: map[int]bool{5: true, 200: true}}
 		w.plugins.sources["p:src"], w.plugins.destinations["p:dst"] = slowSource{s}, d
 		d.written = func() {
 			synctest.Wait()
@@ -82,7 +83,8 @@ func TestStopsDuringALongWriteOfASlowSource(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		w := newWorldUntil(ctx, t, time.Millisecond)
-		s, d := w.source("src", 1<<30), &slowDestination{fakeDestination: w.destination("dst", &fakeDestination{}), slow: map[int]bool{5: true}, written: func() {}}
+		s, d := w.source("src", 1<<30), &slowDestination{fakeDestination: w.destination("dst", &fakeDestination{}),
+			slow: map[int]bool{5: true}, written: func() {}}
 		w.plugins.sources["p:src"], w.plugins.destinations["p:dst"] = slowSource{s}, d
 		p := w.pipeline()
 		if err := p.Prepare(t.Context()); err != nil {
@@ -125,7 +127,8 @@ func TestSlowDestinationsGetLargerBatches(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorldUntil(t.Context(), t, time.Millisecond)
-			s, d := w.source("src", total), &sizedDestination{fakeDestination: w.destination("dst", &fakeDestination{}), takes: takes}
+			s, d := w.source("src", total), &sizedDestination{fakeDestination: w.destination("dst", &fakeDestination{}),
+				takes: takes}
 			s.maxBatch = most
 			w.plugins.destinations["p:dst"] = d
 			if err := w.run(func() bool { return s.ackedUpTo() == total }); err != nil {
@@ -177,7 +180,8 @@ func TestSourcesThatIgnoreAcks(t *testing.T) {
 		if err := <-ended; !errors.Is(err, fail) {
 			t.Errorf("the run ended with %v, want %v", err, fail)
 		}
-		if acked := p.Stats.Source("p:src").Acked.Load(); fail == nil && (w.store.saved("p:src") != total || acked != total) {
+		if acked := p.Stats.Source("p:src").Acked.Load(); fail == nil &&
+			(w.store.saved("p:src") != total || acked != total) {
 			t.Errorf("%d is saved, %d are counted as acknowledged", w.store.saved("p:src"), acked)
 		}
 	}

@@ -51,7 +51,8 @@ func (s *lifecycleStart) Notify(ctx context.Context) error {
 			return err
 		}
 	}
-	if replaced == nil && state != nil && state.Plugin == s.Plugin && state.Orphaned.IsZero() && maps.Equal(state.Active, s.Declared.Settings) {
+	if replaced == nil && state != nil && state.Plugin == s.Plugin && state.Orphaned.IsZero() &&
+		maps.Equal(state.Active, s.Declared.Settings) {
 		return nil
 	}
 	if err := s.send(ctx, state); err != nil {
@@ -96,7 +97,8 @@ func (s *lifecycleStart) send(ctx context.Context, state *spec.ConnectorState) e
 	}
 	before, lost := s.Recall(state.Active)
 	if len(lost) > 0 {
-		s.Log.Warn("cannot resolve references in the settings that the connector had before, its update event has them empty", "connector_id", s.ID, "settings", lost)
+		s.Log.Warn("cannot resolve references in the settings that the connector had before, its update event has "+
+			"them empty", "connector_id", s.ID, "settings", lost)
 	}
 	return s.Connector.LifecycleOnUpdated(ctx, before, s.Settings)
 }

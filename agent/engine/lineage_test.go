@@ -44,8 +44,10 @@ func TestWhole(t *testing.T) {
 func TestWithKeepsTheFormer(t *testing.T) {
 	p := samplePassage().With(&given{Records: records("0")})
 	one, two := p.With(&given{Records: records("1")}), p.With(&given{Records: records("2")})
-	if len(p.Given) != 3 || string(one.Given[3].Records[0].Position) != "1" || string(two.Given[3].Records[0].Position) != "2" {
-		t.Errorf("%d chains, then %s and %s", len(p.Given), one.Given[3].Records[0].Position, two.Given[3].Records[0].Position)
+	if len(p.Given) != 3 || string(one.Given[3].Records[0].Position) != "1" ||
+		string(two.Given[3].Records[0].Position) != "2" {
+		t.Errorf("%d chains, then %s and %s", len(p.Given), one.Given[3].Records[0].Position,
+			two.Given[3].Records[0].Position)
 	}
 }
 

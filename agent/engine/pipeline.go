@@ -126,11 +126,13 @@ func (p *Pipeline) layOut(ctx context.Context) error {
 // connectorOf prepares connector i of v.
 func connectorOf[C connector.Connector](v *version, i int) *opened[C] {
 	declared, resolved := v.declared.Connectors[i], &v.resolved.Connectors[i]
-	return &opened[C]{id: v.declared.QualifiedID(declared.ID), declared: declared, plugin: resolved.Plugin, settings: resolved.Settings, lifecycle: true}
+	return &opened[C]{id: v.declared.QualifiedID(declared.ID), declared: declared, plugin: resolved.Plugin,
+		settings: resolved.Settings, lifecycle: true}
 }
 
 func (v *version) deadLetterQueue() *opened[connector.Destination] {
-	return &opened[connector.Destination]{id: v.declared.QualifiedID(spec.QueueID), plugin: v.resolved.DLQ.Plugin, settings: v.resolved.DLQ.Settings}
+	return &opened[connector.Destination]{id: v.declared.QualifiedID(spec.QueueID), plugin: v.resolved.DLQ.Plugin,
+		settings: v.resolved.DLQ.Settings}
 }
 
 // largestBatch returns the largest number of records that a destination may gather before it writes any.
@@ -145,7 +147,9 @@ func largestBatch(destinations []*opened[connector.Destination]) (most int64) {
 func (p *Pipeline) ID() string { return p.Declared.ID }
 
 // start starts and configures one connector.
-func start[C connector.Connector](ctx context.Context, p *Pipeline, o *opened[C], dispense func(ctx context.Context, plugin, id string) (C, error)) error {
+func start[C connector.Connector](
+	ctx context.Context, p *Pipeline, o *opened[C], dispense func(ctx context.Context, plugin, id string) (C, error),
+) error {
 	c, err := dispense(ctx, o.plugin, o.id)
 	if err != nil {
 		return failedIn(o.id, fmt.Errorf("cannot start connector %s: %w", o.id, err))
@@ -300,7 +304,9 @@ func notifyLifecycle[C connector.Connector](ctx context.Context, p *Pipeline, o 
 	return nil
 }
 
-func (r *run) openDestination(ctx context.Context, declared *spec.Pipeline, o *opened[connector.Destination], settled func(int, error)) error {
+func (r *run) openDestination(
+	ctx context.Context, declared *spec.Pipeline, o *opened[connector.Destination], settled func(int, error),
+) error {
 	o.opening.Store(true)
 	defer o.opening.Store(false)
 	if err := notifyLifecycle(ctx, r.Pipeline, o); err != nil {

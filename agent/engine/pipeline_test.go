@@ -268,7 +268,8 @@ func TestSlowestDestinationDecidesWhatIsAcknowledged(t *testing.T) {
 	err := w.run(func() bool {
 		if !released && len(fast.records()) == 200 {
 			if s.ackedUpTo() != 0 || w.store.saved("p:src") != 0 {
-				t.Errorf("acked %d, saved %d before the slow destination had anything", s.ackedUpTo(), w.store.saved("p:src"))
+				t.Errorf("acked %d, saved %d before the slow destination had anything", s.ackedUpTo(),
+					w.store.saved("p:src"))
 			}
 			released = true
 			close(slow.hold)
@@ -381,7 +382,8 @@ func TestSharedWindowBoundsAllSources(t *testing.T) {
 			cancel, ended := runInBackground(t, p)
 			readA, readB := &p.Stats.Source("p:a").Records, &p.Stats.Source("p:b").Records
 			synctest.Wait() // until the window is full
-			if n := readA.Load() + readB.Load(); readA.Load() == 0 || readB.Load() == 0 || n < most*3/4 || n > uint64(most+a.maxBatch+b.maxBatch) {
+			if n := readA.Load() + readB.Load(); readA.Load() == 0 || readB.Load() == 0 || n < most*3/4 ||
+				n > uint64(most+a.maxBatch+b.maxBatch) {
 				t.Errorf("%d and %d records read with space for %d", readA.Load(), readB.Load(), most)
 			}
 			cancel()
@@ -434,7 +436,8 @@ func TestRefusedRecordsGoToTheDeadLetterQueue(t *testing.T) {
 	if got, want := string(deadLetter.Position), "p:src/40"; got != want {
 		t.Errorf("position of the dead letter is %q, want %q", got, want)
 	}
-	if deadLetter.Metadata.Get(record.KeyDLQNackError) != "bad record" || deadLetter.Metadata.Get(record.KeyDLQNackNodeID) != "p:dst-acker" {
+	if deadLetter.Metadata.Get(record.KeyDLQNackError) != "bad record" ||
+		deadLetter.Metadata.Get(record.KeyDLQNackNodeID) != "p:dst-acker" {
 		t.Errorf("metadata of the dead letter is %v", deadLetter.Metadata)
 	}
 	after, ok := deadLetter.After.Structured()
@@ -467,7 +470,8 @@ func TestDestinationsThatDoNotAnswer(t *testing.T) {
 				time.AfterFunc(10*w.ackTimeout, func() { close(d.hold) })
 			}
 			err := w.run(func() bool { return s.ackedUpTo() == 100 })
-			if failed := err != nil && strings.Contains(err.Error(), "destination p:dst has not answered for 20ms"); failed != test.fails {
+			if failed := err != nil && strings.Contains(err.Error(),
+				"destination p:dst has not answered for 20ms"); failed != test.fails {
 				t.Errorf("run ended with %v, want a failure: %v", err, test.fails)
 			}
 			var p reconcile.Permanent
@@ -492,7 +496,8 @@ func TestDestinationsStopAndWaitWhereRefusalsAreTolerated(t *testing.T) {
 		{size: 0, settings: map[string]string{"sdk.batch.delay": "1s"}, want: false},
 		{size: 0, settings: map[string]string{"sdk.batch.size": "0"}, want: true},
 		{size: 0, defaults: map[string]string{"sdk.batch.size": "10"}, want: false},
-		{size: 0, settings: map[string]string{"sdk.batch.size": "0"}, defaults: map[string]string{"sdk.batch.size": "10"}, want: true},
+		{size: 0, settings: map[string]string{"sdk.batch.size": "0"},
+			defaults: map[string]string{"sdk.batch.size": "10"}, want: true},
 	} {
 		w := newWorld(t)
 		w.spec.DLQ.WindowSize, w.spec.DLQ.WindowNackThreshold = test.size, test.threshold
@@ -703,7 +708,8 @@ func TestLifecycleOfAReplacedPlugin(t *testing.T) {
 		}
 		name, _, _ := strings.Cut(step.superseded, " ")
 		kept, _ := w.store.ConnectorState(t.Context(), spec.SupersededID("p:src", name))
-		if kept == nil || kept.PipelineID != "p" || kept.Type != spec.TypeSource || fmt.Sprint(kept.Plugin, " ", kept.Active) != step.superseded {
+		if kept == nil || kept.PipelineID != "p" || kept.Type != spec.TypeSource ||
+			fmt.Sprint(kept.Plugin, " ", kept.Active) != step.superseded {
 			t.Fatalf("start %d: %+v is kept to be cleaned up, want %s", i+1, kept, step.superseded)
 		}
 		if id, superseded := kept.ConnectorID(); id != "p:src" || !superseded {

@@ -82,7 +82,9 @@ func (s *sourceRun) emissions(emitted []sdk.Emission, destination *int) []inFlig
 	var all []inFlight
 	for _, e := range emitted {
 		s.mu.Lock()
-		f := s.tracker.Emission(record.NewBatch(e.Records), len(s.run.dests), func(d int) bool { return destination == nil || d == *destination })
+		f := s.tracker.Emission(record.NewBatch(e.Records), len(s.run.dests), func(d int) bool {
+			return destination == nil || d == *destination
+		})
 		f.ReadAt, f.Owner = time.Now(), s
 		s.memory.Add(f.Size())
 		s.mu.Unlock()
@@ -232,7 +234,8 @@ func (r *run) checkHeld() error {
 		}
 	}
 	return Permanent(fmt.Errorf(
-		"cannot read on: processors hold more records than may be outstanding, and wait for others before they let them go"))
+		"cannot read on: processors hold more records than may be outstanding, and wait for others before they let " +
+			"them go"))
 }
 
 // recheck makes sources without space check again whether the window can open.

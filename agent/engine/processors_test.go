@@ -98,7 +98,8 @@ func (w *world) deadLetters() (all []string) {
 		_, pos, _ := strings.Cut(string(r.Position), "/")
 		m, _ := r.After.Structured()
 		md, _ := m["metadata"].(map[string]any)
-		all = append(all, fmt.Sprintf("%s by %s: %s (piece %v)", pos, r.Metadata.Get(record.KeyDLQNackNodeID), r.Metadata.Get(record.KeyDLQNackError), md["piece"]))
+		all = append(all, fmt.Sprintf("%s by %s: %s (piece %v)", pos, r.Metadata.Get(record.KeyDLQNackNodeID),
+			r.Metadata.Get(record.KeyDLQNackError), md["piece"]))
 	}
 	return all
 }
@@ -172,7 +173,8 @@ func TestProcessorsRunInOrder(t *testing.T) {
 		of   string
 		want string
 		n    int
-	}{{a, "p:src", "src1 src2 1 2 a1 a2 ", 25}, {a, "p:other", "1 2 a1 a2 ", 25}, {b, "p:src", "src1 src2 1 2 ", 50}, {b, "p:other", "1 2 ", 50}} {
+	}{{a, "p:src", "src1 src2 1 2 a1 a2 ", 25}, {a, "p:other", "1 2 a1 a2 ", 25}, {b, "p:src", "src1 src2 1 2 ", 50},
+		{b, "p:other", "1 2 ", 50}} {
 		n := 0
 		for _, r := range test.d.records() {
 			if key, _ := r.Key.Raw(); string(key) != test.of {
@@ -390,12 +392,24 @@ func TestRefusedEmission(t *testing.T) {
 		who  string
 		more func(w *world)
 	}{
-		"of a source, by the destination":         {"src", "p:dst-acker", func(w *world) { w.plugins.destinations["p:dst"].(*fakeDestination).refuse = refuse }},
-		"of the pipeline, by it":                  {"", "p:dst-acker", func(w *world) { w.plugins.destinations["p:dst"].(*fakeDestination).refuse = refuse }},
-		"of the destination, by it":               {"dst", "p:dst-acker", func(w *world) { w.plugins.destinations["p:dst"].(*fakeDestination).refuse = refuse }},
-		"of a source, by a later processor":       {"src", "p:src:deny", func(w *world) { w.processor("src", "deny", denyAll(refuse)) }},
-		"of a source, by the pipeline":            {"src", "p:deny", func(w *world) { w.processor("", "deny", denyAll(refuse)) }},
-		"of the pipeline, before the destination": {"", "p:dst:deny", func(w *world) { w.processor("dst", "deny", denyAll(refuse)) }},
+		"of a source, by the destination": {"src", "p:dst-acker", func(w *world) {
+			w.plugins.destinations["p:dst"].(*fakeDestination).refuse = refuse
+		}},
+		"of the pipeline, by it": {"", "p:dst-acker", func(w *world) {
+			w.plugins.destinations["p:dst"].(*fakeDestination).refuse = refuse
+		}},
+		"of the destination, by it": {"dst", "p:dst-acker", func(w *world) {
+			w.plugins.destinations["p:dst"].(*fakeDestination).refuse = refuse
+		}},
+		"of a source, by a later processor": {"src", "p:src:deny", func(w *world) {
+			w.processor("src", "deny", denyAll(refuse))
+		}},
+		"of a source, by the pipeline": {"src", "p:deny", func(w *world) {
+			w.processor("", "deny", denyAll(refuse))
+		}},
+		"of the pipeline, before the destination": {"", "p:dst:deny", func(w *world) {
+			w.processor("dst", "deny", denyAll(refuse))
+		}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -410,7 +424,8 @@ func TestRefusedEmission(t *testing.T) {
 			}
 			var want []string
 			for _, v := range []int{4, 5, 6} {
-				want = append(want, fmt.Sprintf("%d by %s: the record made of this one and 2 others: no (piece <nil>)", v, test.who))
+				want = append(want, fmt.Sprintf("%d by %s: the record made of this one and 2 others: no (piece <nil>)",
+					v, test.who))
 			}
 			wantStrings(t, "dead letters", w.deadLetters(), want)
 			wantStrings(t, "gathered", gathered(d.records()), []string{"1 2 3", "7 8 9"})
@@ -493,7 +508,10 @@ func TestProcessorsThatBreak(t *testing.T) {
 	}{
 		"error": {func(context.Context, *sdk.ProcessBatch) error { return errors.New("out of ink") }, "out of ink"},
 		"panic": {func(context.Context, *sdk.ProcessBatch) error { panic("ouch") }, "ouch"},
-		"hang":  {func(context.Context, *sdk.ProcessBatch) error { <-never; return nil }, "it takes longer than 20ms (processors.timeout)"},
+		"hang": {func(context.Context, *sdk.ProcessBatch) error {
+			<-never
+			return nil
+		}, "it takes longer than 20ms (processors.timeout)"},
 	}
 	for name, test := range tests {
 		for _, at := range []string{"src", "", "dst"} {
@@ -585,7 +603,9 @@ func TestProcessorsThatHoldSourcesBack(t *testing.T) {
 					}
 					d := w.destination("dst", &fakeDestination{async: true})
 					w.destination("more", &fakeDestination{async: true})
-					w.scripted(at, "pacer", func() sdk.Processor { return &pacer{some: some, every: 50 * time.Microsecond} })
+					w.scripted(at, "pacer", func() sdk.Processor {
+						return &pacer{some: some, every: 50 * time.Microsecond}
+					})
 					err := w.run(func() bool {
 						return !slices.ContainsFunc(all, func(s *fakeSource) bool { return s.ackedUpTo() < total })
 					})
@@ -748,7 +768,8 @@ func checkNothingLost(t *testing.T, w *world, d *fakeDestination, total int, rnd
 	if saved < total-6 {
 		t.Errorf("saved up to %d", saved)
 	}
-	filters := slices.ContainsFunc(slices.Concat(w.spec.Processors, w.spec.Connectors[0].Processors, w.spec.Connectors[1].Processors), func(p spec.Processor) bool {
+	filters := slices.ContainsFunc(slices.Concat(w.spec.Processors, w.spec.Connectors[0].Processors,
+		w.spec.Connectors[1].Processors), func(p spec.Processor) bool {
 		return strings.HasPrefix(p.ID, "sieve")
 	})
 	for v := 1; v <= saved; v++ {
@@ -815,7 +836,8 @@ func TestObserversOfProcessors(t *testing.T) {
 	if err := w.run(func() bool { return s.ackedUpTo() == 30 }); err != nil {
 		t.Fatal(err)
 	}
-	for point, want := range map[string]string{"p:src": "", "p:dst/in": "", "p:dst:split/in": "", "p:dst:split/out": "12", "p:dst:x/in": "12", "p:dst:x/out": "xx", "p:dst": "xx"} {
+	for point, want := range map[string]string{"p:src": "", "p:dst/in": "", "p:dst:split/in": "",
+		"p:dst:split/out": "12", "p:dst:x/in": "12", "p:dst:x/out": "xx", "p:dst": "xx"} {
 		got := ""
 		for _, r := range *seen[point] {
 			got += piece(r)

@@ -126,7 +126,8 @@ func TestTrackerAgreesWithTheNaiveModel(t *testing.T) {
 			}
 			a, c, l, r := w.tr.marks()
 			if l != w.m.low() || r != uint64(len(w.m.kept)) || a != uint64(w.acked) || a > c || c > l {
-				t.Fatalf("acked %d committed %d low %d read %d; model: acked %d low %d read %d", a, c, l, r, w.acked, w.m.low(), len(w.m.kept))
+				t.Fatalf("acked %d committed %d low %d read %d; model: acked %d low %d read %d", a, c, l, r, w.acked,
+					w.m.low(), len(w.m.kept))
 			}
 		}
 		for number, positions := range w.lent {

@@ -80,7 +80,8 @@ func (f inFlight) observe(o settle.Observer) {
 }
 
 func newSourceRun(r *run, o *opened[connector.Source]) *sourceRun {
-	s := &sourceRun{stage: newStage(o.id), run: r, id: o.id, plugin: pluginname.Bare(o.plugin), src: o.connector, tap: r.Taps.Acquire(o.id), stats: r.Stats.Source(o.id),
+	s := &sourceRun{stage: newStage(o.id), run: r, id: o.id, plugin: pluginname.Bare(o.plugin), src: o.connector,
+		tap: r.Taps.Acquire(o.id), stats: r.Stats.Source(o.id),
 		commits: notify.NewSignal(), freed: notify.NewSignal(), opened: &o.since,
 		ignoresAcks: connector.IgnoresAcks(o.connector),
 		memory:      r.Window.Shared.Join(connector.LargestRead(o.connector)),
@@ -163,7 +164,8 @@ func (s *sourceRun) next(ctx, reading context.Context) (b *record.Batch, err err
 		}
 	}
 	if b.Shallow() {
-		s.run.Log.Warn("a record of the source has data that is nested too deeply, or contains itself: destinations refuse it", "source", s.id)
+		s.run.Log.Warn("a record of the source has data that is nested too deeply, or contains itself: destinations "+
+			"refuse it", "source", s.id)
 	}
 	s.memory.End(b.Memory())
 	s.stats.Records.Add(uint64(b.Len()))

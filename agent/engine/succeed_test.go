@@ -55,7 +55,9 @@ func (w *world) hoards(at, v string) {
 		w.spec.Processors = p
 		return
 	}
-	w.spec.Connectors[slices.IndexFunc(w.spec.Connectors, func(c spec.Connector) bool { return c.ID == at })].Processors = p
+	w.spec.Connectors[slices.IndexFunc(w.spec.Connectors, func(c spec.Connector) bool {
+		return c.ID == at
+	})].Processors = p
 }
 
 // Processors are replaced while they hold records, if their successors take the records over: none is lost or

@@ -35,7 +35,8 @@ type part struct {
 func parts(path string) []part {
 	return []part{
 		{store.File(path), "store", store.Identify, store.Create, store.Mend, store.Readable, store.RemoveUnreadable},
-		{File: sqlitefile.File{Path: deadletter.PathOf(path)}, name: "dead letters", identify: deadletter.Identify, create: deadletter.Create, mend: deadletter.Mend},
+		{File: sqlitefile.File{Path: deadletter.PathOf(path)}, name: "dead letters", identify: deadletter.Identify,
+			create: deadletter.Create, mend: deadletter.Mend},
 	}
 }
 
@@ -46,7 +47,8 @@ func present(path string) (all []part, err error) {
 		case err == nil:
 			all = append(all, p)
 		case i == 0 && errors.Is(err, fs.ErrNotExist):
-			return nil, fmt.Errorf("there is no store at %s: db.sqlite.path, or --db.sqlite.path, says where it is", path)
+			return nil, fmt.Errorf("there is no store at %s: db.sqlite.path, or --db.sqlite.path, says where it is",
+				path)
 		case !errors.Is(err, fs.ErrNotExist):
 			return nil, err
 		}
@@ -183,7 +185,9 @@ func (o *Outcome) outcome(ctx context.Context, path string, before []spec.Checkp
 
 // replace locks the store at path, calls prepare, and puts the drafts that prepare returns, by path of the file, in
 // place.
-func (o *Outcome) replace(ctx context.Context, path, ending string, before []spec.Checkpoint, prepare func() (map[string]string, error)) (err error) {
+func (o *Outcome) replace(
+	ctx context.Context, path, ending string, before []spec.Checkpoint, prepare func() (map[string]string, error),
+) (err error) {
 	lock, err := sqlitefile.LockFile(path)
 	if err != nil {
 		return err
@@ -287,7 +291,8 @@ func complete(_ context.Context, files []part) error {
 			return err
 		}
 		if s.Log > 0 || p.Generations && s.Generation > 0 && s.Generation%2 == 1 {
-			return fmt.Errorf("%w: %s is no backup, but the file of an agent that was copied while it ran, or ended by force: make one with conduit store backup", sqlitefile.ErrIncomplete, p.Path)
+			return fmt.Errorf("%w: %s is no backup, but the file of an agent that was copied while it ran, or ended "+
+				"by force: make one with conduit store backup", sqlitefile.ErrIncomplete, p.Path)
 		}
 	}
 	return nil

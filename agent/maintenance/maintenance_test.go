@@ -51,7 +51,8 @@ func save(t testing.TB, db *store.DB, epoch int64, n int, sources ...string) {
 
 func checkpoints(epoch int64, n int, sources []string) (all []spec.Checkpoint) {
 	for _, s := range sources {
-		all = append(all, spec.Checkpoint{ConnectorID: s, PipelineID: "p", Plugin: "file", Position: record.Position(strconv.Itoa(n)), Epoch: epoch, Sequence: int64(n)})
+		all = append(all, spec.Checkpoint{ConnectorID: s, PipelineID: "p", Plugin: "file",
+			Position: record.Position(strconv.Itoa(n)), Epoch: epoch, Sequence: int64(n)})
 	}
 	return all
 }
@@ -85,8 +86,10 @@ func refuse(t testing.TB, s *deadletter.Store, from, to int) {
 	t.Helper()
 	p := pipeline("p")
 	for n := from; n < to; n++ {
-		must(t, s.Keep(t.Context(), &spec.Declaration{Pipeline: p}, &engine.DeadLetter{SourceID: "p:in", RefusedBy: "p:out", Entry: "p:out", Err: errors.New("no"),
-			Record: record.Record{Position: record.Position(strconv.Itoa(n)), After: record.Raw([]byte(strings.Repeat(strconv.Itoa(n), 100)))}}))
+		must(t, s.Keep(t.Context(), &spec.Declaration{Pipeline: p},
+			&engine.DeadLetter{SourceID: "p:in", RefusedBy: "p:out", Entry: "p:out", Err: errors.New("no"),
+				Record: record.Record{Position: record.Position(strconv.Itoa(n)),
+					After: record.Raw([]byte(strings.Repeat(strconv.Itoa(n), 100)))}}))
 	}
 	must(t, s.Flush(t.Context()))
 }
@@ -114,7 +117,8 @@ func TestBackupOfWhatIsWritten(t *testing.T) {
 	committed, ended := make(chan int, 1), make(chan error)
 	go func() {
 		for n := 2; ctx.Err() == nil; n++ {
-			if err := db.SaveCheckpoints(context.Background(), checkpoints(epoch, n, []string{"p:a", "p:b"})); err != nil {
+			if err := db.SaveCheckpoints(context.Background(), checkpoints(epoch, n, []string{"p:a", "p:b"})); err !=
+				nil {
 				ended <- err
 				return
 			}
@@ -234,7 +238,8 @@ func TestOldBackupsFenceLaterRuns(t *testing.T) {
 			if how == "restore" {
 				o, err := maintenance.Restore(t.Context(), backup, path, ".replaced")
 				must(t, err)
-				if len(o.Moved) != 1 || o.Moved[0].From != "7" || o.Moved[0].Was != "9" || len(o.Kept) != 1 || len(o.Anew) != 0 {
+				if len(o.Moved) != 1 || o.Moved[0].From != "7" || o.Moved[0].Was != "9" || len(o.Kept) != 1 ||
+					len(o.Anew) != 0 {
 					t.Errorf("outcome: %+v", o)
 				}
 				if got := position(t, open(t, path+".replaced"), "p:in"); got != 9 {
@@ -256,7 +261,8 @@ func TestOldBackupsFenceLaterRuns(t *testing.T) {
 			}
 			events, err := db.Events(t.Context(), -1, 10)
 			must(t, err)
-			if len(events) != 1 || events[0].Reason != "StoreReplaced" || !strings.Contains(events[0].Message, "p:in goes on after position 7") {
+			if len(events) != 1 || events[0].Reason != "StoreReplaced" ||
+				!strings.Contains(events[0].Message, "p:in goes on after position 7") {
 				t.Errorf("events: %+v", events)
 			}
 			must(t, db.Close())
@@ -273,7 +279,8 @@ func populated(t testing.TB, path string) {
 	db, dead := open(t, path), openDead(t, path)
 	var all []spec.Declare
 	for i := range 40 {
-		all = append(all, spec.Declare{Pipeline: pipeline(fmt.Sprintf("p%02d", i)), Owner: spec.Owner{Kind: spec.OwnerAPI}})
+		all = append(all, spec.Declare{Pipeline: pipeline(fmt.Sprintf("p%02d", i)),
+			Owner: spec.Owner{Kind: spec.OwnerAPI}})
 	}
 	must(t, db.Apply(t.Context(), &spec.Changes{Declare: all}))
 	save(t, db, begin(t, db), 3, "p:in", "p:other")
@@ -318,7 +325,8 @@ func TestDamageNeverPassesForAStore(t *testing.T) {
 				copyFile(t, whole, path)
 				copyFile(t, deadletter.PathOf(whole), deadletter.PathOf(path))
 				must(t, os.WriteFile(strings.Replace(file, whole, path, 1), bad, 0o600))
-				damaged(t, fmt.Sprintf("%s %s of page %d", filepath.Base(file), how, n), path, file == whole, how == "flip")
+				damaged(t, fmt.Sprintf("%s %s of page %d", filepath.Base(file), how, n), path, file == whole,
+					how == "flip")
 			}
 		}
 	}
@@ -378,7 +386,8 @@ func damaged(t *testing.T, what, path string, inStore, values bool) {
 			t.Errorf("%s: it is opened, and %d of 40 pipelines are in it: %v", what, len(declared), err)
 		}
 		must(t, db.Close())
-	} else if !inStore || !errors.Is(err, store.ErrDamaged) && !errors.Is(err, store.ErrOther) && !errors.Is(err, store.ErrNewer) {
+	} else if !inStore || !errors.Is(err, store.ErrDamaged) && !errors.Is(err, store.ErrOther) &&
+		!errors.Is(err, store.ErrNewer) {
 		t.Errorf("%s: %v", what, err)
 	}
 	dead := &deadletter.Store{Path: deadletter.PathOf(path), Log: slog.New(slog.DiscardHandler)}
@@ -390,11 +399,13 @@ func damaged(t *testing.T, what, path string, inStore, values bool) {
 	if err == nil && deadErr == nil {
 		return
 	}
-	if found, checkErr := maintenance.Check(ctx, path); checkErr == nil && len(found[0].Found)+len(found[1].Found) == 0 && !errors.Is(err, store.ErrOther) && !errors.Is(err, store.ErrNewer) {
+	if found, checkErr := maintenance.Check(ctx, path); checkErr == nil && len(found[0].Found)+
+		len(found[1].Found) == 0 && !errors.Is(err, store.ErrOther) && !errors.Is(err, store.ErrNewer) {
 		t.Errorf("%s: refused with %v and %v, and a check finds nothing", what, err, deadErr)
 	}
 	if _, repairErr := maintenance.Repair(ctx, path, ".damaged"); repairErr != nil {
-		if !strings.Contains(repairErr.Error(), "conduit store restore FILE") && !errors.Is(repairErr, store.ErrOther) && !strings.Contains(repairErr.Error(), "move the file away") {
+		if !strings.Contains(repairErr.Error(), "conduit store restore FILE") &&
+			!errors.Is(repairErr, store.ErrOther) && !strings.Contains(repairErr.Error(), "move the file away") {
 			t.Errorf("%s: repair: %v", what, repairErr)
 		}
 		return

@@ -9,7 +9,8 @@ import (
 )
 
 // ErrNone refuses the settings of a cluster in a binary that has no clusters.
-var ErrNone = errors.New("this binary has no clusters: remove cluster.name from the settings, or use the full binary, conduit")
+var ErrNone = errors.New("this binary has no clusters: remove cluster.name from the settings, or use the full " +
+	"binary, conduit")
 
 // Alone is an agent outside a cluster. It runs all pipelines itself.
 type Alone struct{}
@@ -53,5 +54,6 @@ func RunsOnce(d *spec.Declaration) *rest.Instances {
 	if !d.Pipeline.Instances.Several() {
 		return nil
 	}
-	return &rest.Instances{Declared: d.Pipeline.Instances, Running: []rest.InstancePlacement{}, Message: "this agent runs it once: it is no member of a cluster, or the pipeline is none of the cluster's"}
+	return &rest.Instances{Declared: d.Pipeline.Instances, Running: []rest.InstancePlacement{},
+		Message: "this agent runs it once: it is no member of a cluster, or the pipeline is none of the cluster's"}
 }

@@ -1,5 +1,6 @@
-// Package membership declares what an agent and the cluster of which it is a member need of each other. An agent outside
-// a cluster is Alone. Package member implements the membership in a cluster; a binary without it has no clusters.
+// Package membership declares what an agent and the cluster of which it is a member need of each other. An agent
+// outside a cluster is Alone. Package member implements the membership in a cluster; a binary without it has no
+// clusters.
 package membership
 
 import (

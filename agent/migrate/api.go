@@ -51,14 +51,16 @@ func (f *Found) fromAPI(ctx context.Context, c *client.Client, from *rest.Pipeli
 	if err != nil {
 		return fmt.Errorf("cannot read the dead-letter queue of pipeline %q: %w", p.ID, err)
 	}
-	p.DLQ = spec.DLQ{Plugin: queue.Plugin, Settings: queue.Settings, WindowSize: int(queue.WindowSize), WindowNackThreshold: int(queue.WindowNackThreshold)}
+	p.DLQ = spec.DLQ{Plugin: queue.Plugin, Settings: queue.Settings, WindowSize: int(queue.WindowSize),
+		WindowNackThreshold: int(queue.WindowNackThreshold)}
 	f.Pipelines = append(f.Pipelines, p)
 	return nil
 }
 
 func (f *Found) connector(p *spec.Pipeline, from *rest.Connector, processors []rest.Processor, stopped bool) {
 	one := spec.Connector{ID: strings.TrimPrefix(from.ID, p.ID+":"), Plugin: from.Plugin, Name: from.Config.Name,
-		Type: spec.TypeDestination, Settings: from.Config.Settings, Processors: processorsOf(processors, rest.ParentConnector, from.ID)}
+		Type: spec.TypeDestination, Settings: from.Config.Settings,
+		Processors: processorsOf(processors, rest.ParentConnector, from.ID)}
 	if from.Type == rest.TypeSource {
 		one.Type = spec.TypeSource
 	}
@@ -74,7 +76,8 @@ func (f *Found) connector(p *spec.Pipeline, from *rest.Connector, processors []r
 		f.note("pipeline %q runs, so the position of %s is not taken over: stop it there first", p.ID, id)
 		return
 	}
-	f.Checkpoints = append(f.Checkpoints, spec.Checkpoint{ConnectorID: id, PipelineID: p.ID, Plugin: pluginname.Bare(one.Plugin), Position: from.SourceState.Position})
+	f.Checkpoints = append(f.Checkpoints, spec.Checkpoint{ConnectorID: id, PipelineID: p.ID,
+		Plugin: pluginname.Bare(one.Plugin), Position: from.SourceState.Position})
 }
 
 // processorsOf returns the processors of a parent, in the order of the list.
@@ -82,8 +85,9 @@ func processorsOf(all []rest.Processor, kind rest.ParentType, parent string) []s
 	var own []spec.Processor
 	for _, one := range all {
 		if one.Parent.Type == kind && one.Parent.ID == parent {
-			own = append(own, spec.Processor{ID: strings.TrimPrefix(one.ID, parent+":"), Plugin: one.Plugin, Condition: one.Condition,
-				Settings: one.Config.Settings, Workers: one.Config.Workers})
+			own = append(own, spec.Processor{ID: strings.TrimPrefix(one.ID, parent+":"), Plugin: one.Plugin,
+				Condition: one.Condition,
+				Settings:  one.Config.Settings, Workers: one.Config.Workers})
 		}
 	}
 	return own

@@ -56,7 +56,8 @@ func FromDatabase(ctx context.Context, path string) (*Found, error) {
 		return nil, err
 	}
 	f := &Found{Running: map[string]bool{}}
-	d := database{Found: f, pipelines: map[string]*instance{}, connectors: map[string]*instance{}, processors: map[string]*instance{}}
+	d := database{Found: f, pipelines: map[string]*instance{}, connectors: map[string]*instance{},
+		processors: map[string]*instance{}}
 	for _, key := range slices.Sorted(maps.Keys(entries)) {
 		d.read(key, entries[key])
 	}
@@ -78,7 +79,8 @@ type database struct {
 }
 
 func (d *database) read(key string, value []byte) {
-	for prefix, all := range map[string]map[string]*instance{pipelineKey: d.pipelines, connectorKey: d.connectors, processorKey: d.processors} {
+	for prefix, all := range map[string]map[string]*instance{pipelineKey: d.pipelines, connectorKey: d.connectors,
+		processorKey: d.processors} {
 		id, ok := strings.CutPrefix(key, prefix)
 		if !ok {
 			continue
@@ -93,9 +95,12 @@ func (d *database) read(key string, value []byte) {
 }
 
 func (d *database) pipeline(id string, from *instance) {
-	p := spec.Pipeline{ID: id, Name: from.Config.Name, Description: from.Config.Description, Processors: d.chain(id, from.ProcessorIDs)}
+	p := spec.Pipeline{ID: id, Name: from.Config.Name, Description: from.Config.Description,
+		Processors: d.chain(id, from.ProcessorIDs)}
 	d.Running[id] = wasToRun(from.Status)
-	for _, connector := range idsOf(from.ConnectorIDs, d.connectors, func(c *instance) bool { return c.PipelineID == id }) {
+	for _, connector := range idsOf(from.ConnectorIDs, d.connectors, func(c *instance) bool {
+		return c.PipelineID == id
+	}) {
 		one := d.connectors[connector]
 		if one == nil {
 			d.note("pipeline %q has a connector %q that is not stored", id, connector)
@@ -104,7 +109,8 @@ func (d *database) pipeline(id string, from *instance) {
 		d.connector(&p, connector, one)
 	}
 	if q := from.DLQ; q != nil {
-		p.DLQ = spec.DLQ{Plugin: q.Plugin, Settings: q.Settings, WindowSize: q.WindowSize, WindowNackThreshold: q.WindowNackThreshold}
+		p.DLQ = spec.DLQ{Plugin: q.Plugin, Settings: q.Settings, WindowSize: q.WindowSize,
+			WindowNackThreshold: q.WindowNackThreshold}
 	}
 	d.Pipelines = append(d.Pipelines, p)
 }
@@ -147,7 +153,8 @@ func (d *database) connector(p *spec.Pipeline, id string, from *instance) {
 		for name, value := range active {
 			active[name] = spec.EscapeReferences(value)
 		}
-		d.Started = append(d.Started, spec.ConnectorState{ID: p.QualifiedID(one.ID), PipelineID: p.ID, Type: one.Type, Plugin: one.Plugin, Active: active})
+		d.Started = append(d.Started, spec.ConnectorState{ID: p.QualifiedID(one.ID), PipelineID: p.ID, Type: one.Type,
+			Plugin: one.Plugin, Active: active})
 	}
 	if len(from.State.Position) > 0 {
 		d.Checkpoints = append(d.Checkpoints, spec.Checkpoint{ConnectorID: p.QualifiedID(one.ID), PipelineID: p.ID,
@@ -164,8 +171,9 @@ func (d *database) chain(parent string, ids []string) []spec.Processor {
 			d.note("%q has a processor %q that is not stored", parent, id)
 			continue
 		}
-		all = append(all, spec.Processor{ID: strings.TrimPrefix(id, parent+":"), Plugin: one.Plugin, Condition: one.Condition,
-			Settings: one.Config.Settings, Workers: one.Config.Workers})
+		all = append(all, spec.Processor{ID: strings.TrimPrefix(id, parent+":"), Plugin: one.Plugin,
+			Condition: one.Condition,
+			Settings:  one.Config.Settings, Workers: one.Config.Workers})
 	}
 	return all
 }

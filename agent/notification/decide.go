@@ -51,8 +51,9 @@ type lastSent struct {
 var kinds = map[string]Kind{
 	"Degraded": Degraded, "UpdateFailed": UpdateFailed, notDelivering: NotDelivering, "Silent": Silent,
 	"FileRejected": FileProblem, "FileAccepted": FileAccepted,
-	"SourceMissing": FilesMissing, "SourceUnreadable": FilesMissing, "MassDeletionHeld": FilesMissing, "SourceFollowed": FilesAvailable,
-	"SessionLost": Cluster, "SelfStopped": Cluster, "NameTaken": Cluster,
+	"SourceMissing": FilesMissing, "SourceUnreadable": FilesMissing, "MassDeletionHeld": FilesMissing,
+	"SourceFollowed": FilesAvailable,
+	"SessionLost":    Cluster, "SelfStopped": Cluster, "NameTaken": Cluster,
 }
 
 // event returns the notifications to send for e.
@@ -126,7 +127,8 @@ func (d *decider) tick(now time.Time) (all []Notification) {
 		s := d.subjects[name]
 		all = append(all, d.changed(now, s, name)...)
 		all = append(all, d.release(now, s)...)
-		if s.problem == "" && s.failing == nil && !slices.ContainsFunc(slices.Collect(maps.Values(s.sent)), func(l *lastSent) bool { return now.Sub(l.at) < d.interval }) {
+		if s.problem == "" && s.failing == nil && !slices.ContainsFunc(slices.Collect(maps.Values(s.sent)),
+			func(l *lastSent) bool { return now.Sub(l.at) < d.interval }) {
 			delete(d.subjects, name)
 		}
 	}
@@ -152,10 +154,12 @@ func (d *decider) changed(now time.Time, s *subject, name string) []Notification
 	case s.failing != nil && now.Sub(s.failing.At) >= failingAfter:
 		n := *s.failing
 		s.failing = nil
-		n.Message = fmt.Sprintf("it has failed since %s and is tried again: %s", n.At.UTC().Format(time.RFC3339), n.Message)
+		n.Message = fmt.Sprintf("it has failed since %s and is tried again: %s", n.At.UTC().Format(time.RFC3339),
+			n.Message)
 		return d.decide(now, s, n)
 	case works && s.problem != "" && s.problem != Silent:
-		return d.decide(now, s, Notification{At: now, Kind: Recovered, Pipeline: id, Message: fmt.Sprintf("it works again, at generation %d", state.RunningGeneration)})
+		return d.decide(now, s, Notification{At: now, Kind: Recovered, Pipeline: id,
+			Message: fmt.Sprintf("it works again, at generation %d", state.RunningGeneration)})
 	}
 	return nil
 }

@@ -56,7 +56,8 @@ func (n *Notifier) Run(ctx context.Context) error {
 	var all sync.WaitGroup
 	ending, end := context.WithCancel(context.WithoutCancel(ctx))
 	for _, t := range n.Targets {
-		q := &queue{target: t, log: n.Log.With("component", "notify", "target", t.Name()), wake: notify.NewSignal(), counts: n.counter(t)}
+		q := &queue{target: t, log: n.Log.With("component", "notify", "target", t.Name()), wake: notify.NewSignal(),
+			counts: n.counter(t)}
 		queues = append(queues, q)
 		all.Go(func() { q.run(ending) })
 	}
@@ -73,7 +74,8 @@ func (n *Notifier) Run(ctx context.Context) error {
 
 // follow decides about notifications until ctx ends, and once after that.
 func (n *Notifier) follow(ctx context.Context, send func(Notification)) {
-	d := &decider{interval: n.Interval, selected: n.Selected, state: n.State, run: runID(), subjects: map[string]*subject{}}
+	d := &decider{interval: n.Interval, selected: n.Selected, state: n.State, run: runID(),
+		subjects: map[string]*subject{}}
 	tick := time.NewTicker(tickEvery)
 	defer tick.Stop()
 	for {
@@ -132,7 +134,8 @@ type Result struct {
 
 // Test sends a notification to every target at once, without retries.
 func (n *Notifier) Test(ctx context.Context) []Result {
-	one := Notification{ID: fmt.Sprintf("conduit-%s-test-%d", runID(), n.serial.Add(1)), At: time.Now(), Kind: Test, Message: "notifications of this agent arrive"}
+	one := Notification{ID: fmt.Sprintf("conduit-%s-test-%d", runID(), n.serial.Add(1)), At: time.Now(), Kind: Test,
+		Message: "notifications of this agent arrive"}
 	one.describe(n.Agent)
 	results := make([]Result, len(n.Targets))
 	var all sync.WaitGroup

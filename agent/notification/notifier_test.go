@@ -60,7 +60,8 @@ func (w *world) happens(pipeline, reason string, state spec.State) {
 	w.mu.Lock()
 	state.Since = time.Now()
 	w.states[pipeline] = state
-	e := spec.Event{ID: int64(len(w.events)) + 1, At: time.Now(), Pipeline: pipeline, Reason: reason, Message: "because"}
+	e := spec.Event{ID: int64(len(w.events)) + 1, At: time.Now(), Pipeline: pipeline, Reason: reason,
+		Message: "because"}
 	if pipeline == "" {
 		e.File = "orders.yaml"
 	}
@@ -88,8 +89,9 @@ func follow(t *testing.T, w *world, f func(), change ...func(*notification.Notif
 	synctest.Test(t, func(t *testing.T) {
 		w.states = map[string]spec.State{}
 		n := &notification.Notifier{
-			Agent: "edge-1", Targets: []notification.Target{w}, Selected: notification.Kinds(), Interval: 15 * time.Minute,
-			Events: w.read, Changes: &w.changes, Here: func(string) bool { return true },
+			Agent: "edge-1", Targets: []notification.Target{w}, Selected: notification.Kinds(),
+			Interval: 15 * time.Minute,
+			Events:   w.read, Changes: &w.changes, Here: func(string) bool { return true },
 			State: func(id string) (spec.State, bool) {
 				w.mu.Lock()
 				defer w.mu.Unlock()
@@ -119,8 +121,9 @@ var (
 	degraded = spec.State{Phase: spec.PhaseDegraded}
 	failed   = spec.State{Phase: spec.PhaseRecovering, Failures: 1}
 	running  = spec.State{Phase: spec.PhaseRunning, RunningGeneration: 2}
-	behind   = spec.State{Phase: spec.PhaseRunning, RunningGeneration: 1, LastAttempt: &spec.Attempt{Generation: 2, Error: "because"}}
-	stalled  = spec.State{Phase: spec.PhaseRunning, RunningGeneration: 2,
+	behind   = spec.State{Phase: spec.PhaseRunning, RunningGeneration: 1,
+		LastAttempt: &spec.Attempt{Generation: 2, Error: "because"}}
+	stalled = spec.State{Phase: spec.PhaseRunning, RunningGeneration: 2,
 		Stall: &spec.Stall{Reason: "DestinationStuck"}}
 	stopped = spec.State{Phase: spec.PhaseStopped}
 )
@@ -131,14 +134,23 @@ func TestKinds(t *testing.T) {
 		do   func(w *world)
 		want string
 	}{
-		"degraded and mended": {func(w *world) { w.happens("p", "Degraded", degraded); w.happens("p", "Started", running) }, "p degraded, p recovered"},
+		"degraded and mended": {func(w *world) {
+			w.happens("p", "Degraded", degraded)
+			w.happens("p", "Started", running)
+		}, "p degraded, p recovered"},
 		"rolled back and mended": {func(w *world) {
 			w.happens("p", "UpdateFailed", behind)
 			w.happens("p", "RolledBack", behind)
 			w.happens("p", "Started", running)
 		}, "p update-failed, p recovered"},
-		"stopped by a person":   {func(w *world) { w.happens("p", "Degraded", degraded); w.happens("p", "Stopped", stopped) }, "p degraded"},
-		"a failure that passes": {func(w *world) { w.happens("p", "Failed", failed); w.happens("p", "Started", running) }, ""},
+		"stopped by a person": {func(w *world) {
+			w.happens("p", "Degraded", degraded)
+			w.happens("p", "Stopped", stopped)
+		}, "p degraded"},
+		"a failure that passes": {func(w *world) {
+			w.happens("p", "Failed", failed)
+			w.happens("p", "Started", running)
+		}, ""},
 		"a failure that lasts": {func(w *world) {
 			w.happens("p", "Failed", failed)
 			time.Sleep(time.Minute)
@@ -170,7 +182,8 @@ func TestKinds(t *testing.T) {
 				t.Errorf("sent %q, want %q", got, c.want)
 			}
 			for _, n := range w.taken {
-				if n.Agent != "edge-1" || n.ID == "" || n.At.IsZero() || !strings.Contains(n.Text, string(n.Kind)) || (n.Severity == "normal") != (n.Kind == "recovered" || n.Kind == "file-accepted") {
+				if n.Agent != "edge-1" || n.ID == "" || n.At.IsZero() || !strings.Contains(n.Text, string(n.Kind)) ||
+					(n.Severity == "normal") != (n.Kind == "recovered" || n.Kind == "file-accepted") {
 					t.Errorf("incomplete: %+v", n)
 				}
 			}
@@ -223,11 +236,15 @@ func TestSelected(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	follow(t, w, func() { w.happens("p", "Silent", running); w.happens("p", "Degraded", degraded) }, func(n *notification.Notifier) { n.Selected = kinds })
+	follow(t, w, func() {
+		w.happens("p", "Silent", running)
+		w.happens("p", "Degraded", degraded)
+	}, func(n *notification.Notifier) { n.Selected = kinds })
 	if got := w.kinds(); got != "p degraded" {
 		t.Errorf("sent %q", got)
 	}
-	if _, err := notification.ParseKinds("degraded,dead"); err == nil || !strings.Contains(err.Error(), `"dead" is none of degraded, failing`) {
+	if _, err := notification.ParseKinds("degraded,dead"); err == nil ||
+		!strings.Contains(err.Error(), `"dead" is none of degraded, failing`) {
 		t.Errorf("a kind that there is not: %v", err)
 	}
 }
@@ -304,7 +321,8 @@ func TestSilence(t *testing.T) {
 		records, state := uint64(0), spec.State{Phase: spec.PhaseRunning, Since: time.Now()}
 		var reasons []string
 		limited := spec.Declaration{Pipeline: spec.Pipeline{ID: "p", MaxSilence: "1m"}}
-		changes := spec.Delta[spec.Declaration]{Revision: 1, All: true, Rows: []spec.Declaration{limited, {Pipeline: spec.Pipeline{ID: "q"}}}}
+		changes := spec.Delta[spec.Declaration]{Revision: 1, All: true,
+			Rows: []spec.Declaration{limited, {Pipeline: spec.Pipeline{ID: "q"}}}}
 		s := &notification.Silence{
 			Declarations: func(_ context.Context, revision int64) (spec.Delta[spec.Declaration], error) {
 				mu.Lock()
@@ -359,10 +377,13 @@ func TestSilence(t *testing.T) {
 // Only changed declarations are read, and pipelines whose limit was removed are not counted any more.
 func TestSilenceFollowsDeclarations(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		limited, free := spec.Declaration{Pipeline: spec.Pipeline{ID: "p", MaxSilence: "1m"}}, spec.Declaration{Pipeline: spec.Pipeline{ID: "p"}}
+		limited, free := spec.Declaration{Pipeline: spec.Pipeline{ID: "p", MaxSilence: "1m"}},
+			spec.Declaration{Pipeline: spec.Pipeline{ID: "p"}}
 		changes := []spec.Delta[spec.Declaration]{
-			{All: true, Rows: []spec.Declaration{limited, {Pipeline: spec.Pipeline{ID: "q"}}}}, {Rows: []spec.Declaration{free}},
-			{Rows: []spec.Declaration{limited}}, {Gone: []string{"p"}}, {All: true, Rows: []spec.Declaration{limited}}, {All: true},
+			{All: true, Rows: []spec.Declaration{limited, {Pipeline: spec.Pipeline{ID: "q"}}}},
+			{Rows: []spec.Declaration{free}},
+			{Rows: []spec.Declaration{limited}}, {Gone: []string{"p"}}, {All: true, Rows: []spec.Declaration{limited}},
+			{All: true},
 		}
 		for i, want := range []int{1, 0, 1, 0, 1, 0} {
 			s := &notification.Silence{
@@ -373,7 +394,9 @@ func TestSilenceFollowsDeclarations(t *testing.T) {
 					}
 					return d, nil
 				},
-				State:   func(string) (spec.State, bool) { return spec.State{Phase: spec.PhaseRunning, Since: time.Now()}, true },
+				State: func(string) (spec.State, bool) {
+					return spec.State{Phase: spec.PhaseRunning, Since: time.Now()}, true
+				},
 				Records: func(string) uint64 { return 0 },
 				Log:     slog.New(slog.DiscardHandler),
 			}

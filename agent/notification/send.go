@@ -73,7 +73,8 @@ func (q *queue) next() (n Notification, ok bool) {
 
 // run sends until ctx ends, and then tries the waiting notifications once more.
 func (q *queue) run(ctx context.Context) {
-	failing := notify.Throttle{Fails: "cannot send a notification, trying again", Recovered: "notifications are sent again"}
+	failing := notify.Throttle{Fails: "cannot send a notification, trying again",
+		Recovered: "notifications are sent again"}
 	for ctx.Err() == nil {
 		n, ok := q.next()
 		if !ok {

@@ -21,7 +21,8 @@ import (
 
 const secret = "an-old-secret-of-32-characters-0"
 
-var one = &notification.Notification{ID: "conduit-1", At: time.Unix(1, 0), Kind: notification.Degraded, Pipeline: "orders", Message: "because"}
+var one = &notification.Notification{ID: "conduit-1", At: time.Unix(1, 0), Kind: notification.Degraded,
+	Pipeline: "orders", Message: "because"}
 
 // verified reports whether r is signed with key according to the Standard Webhooks specification.
 func verified(r *http.Request, body []byte, key []byte) bool {
@@ -45,7 +46,8 @@ func TestWebhookIsSigned(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		at, _ := strconv.ParseInt(r.Header.Get("webhook-timestamp"), 10, 64)
-		if !verified(r, body, key) || time.Since(time.Unix(at, 0)).Abs() > time.Minute || r.Method != http.MethodPost || r.Header.Get("Content-Type") != "application/json" {
+		if !verified(r, body, key) || time.Since(time.Unix(at, 0)).Abs() > time.Minute || r.Method != http.MethodPost ||
+			r.Header.Get("Content-Type") != "application/json" {
 			w.WriteHeader(http.StatusUnauthorized)
 		}
 		_ = json.Unmarshal(body, &got)
@@ -77,7 +79,9 @@ func TestWebhookErrors(t *testing.T) {
 		w.Header().Set("Location", "/elsewhere")
 		w.WriteHeader(status)
 	}))
-	hook, err := notification.NewWebhook(server.URL+"/in/T0KEN?key=T0KEN", func() (string, error) { return secret, nil }, "v1")
+	hook, err := notification.NewWebhook(server.URL+"/in/T0KEN?key=T0KEN", func() (string, error) {
+		return secret, nil
+	}, "v1")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,7 +97,8 @@ func TestWebhookErrors(t *testing.T) {
 	}
 	server.Close()
 	err = send(t, hook)
-	if err == nil || strings.Contains(err.Error()+hook.Name(), "T0KEN") || strings.Contains(err.Error(), secret) || notification.Refused(err) {
+	if err == nil || strings.Contains(err.Error()+hook.Name(), "T0KEN") || strings.Contains(err.Error(), secret) ||
+		notification.Refused(err) {
 		t.Errorf("without a receiver: %v, of %s", err, hook.Name())
 	}
 	for _, at := range []string{"example.com", "ftp://example.com", "https://", "https://user:T0KEN@exa mple"} {
@@ -119,10 +124,12 @@ func TestCommand(t *testing.T) {
 	if err := send(t, shell("cat >"+out+"; echo $KEPT$CONDUIT_SECRET >>"+out, time.Minute)); err != nil {
 		t.Fatal(err)
 	}
-	if text, _ := os.ReadFile(out); !strings.Contains(string(text), `"kind":"degraded"`) || !strings.HasSuffix(string(text), "}yes\n") {
+	if text, _ := os.ReadFile(out); !strings.Contains(string(text), `"kind":"degraded"`) ||
+		!strings.HasSuffix(string(text), "}yes\n") {
 		t.Errorf("the command got %s", text)
 	}
-	if err := send(t, shell("cat >/dev/null; echo no pager >&2; exit 3", time.Minute)); err == nil || !strings.Contains(err.Error(), "exit status 3: no pager") || strings.Contains(err.Error(), "T0KEN") {
+	if err := send(t, shell("cat >/dev/null; echo no pager >&2; exit 3", time.Minute)); err == nil ||
+		!strings.Contains(err.Error(), "exit status 3: no pager") || strings.Contains(err.Error(), "T0KEN") {
 		t.Errorf("a command that fails: %v", err)
 	}
 	for _, line := range []string{"page --now", "[]", `[""]`, `{"a":1}`} {

@@ -80,7 +80,8 @@ func (w *Webhook) judge(answer *http.Response) error {
 	switch code := answer.StatusCode; {
 	case code/100 == 2:
 		return nil
-	case code == http.StatusRequestTimeout, code == http.StatusTooEarly, code == http.StatusTooManyRequests, code/100 == 5:
+	case code == http.StatusRequestTimeout, code == http.StatusTooEarly, code == http.StatusTooManyRequests,
+		code/100 == 5:
 		return err
 	}
 	return &refused{err}

@@ -54,7 +54,8 @@ func (m modules) Problems() (problems []plugins.Problem) {
 // Changes implements catalog.Modules.
 func (m modules) Changes() (changes []catalog.Change) {
 	for _, c := range m.Modules.Changes() {
-		changes = append(changes, catalog.Change{ID: c.ProcessorID, Reason: c.Reason, Message: c.Message, Started: c.Started})
+		changes = append(changes, catalog.Change{ID: c.ProcessorID, Reason: c.Reason, Message: c.Message,
+			Started: c.Started})
 	}
 	return changes
 }

@@ -35,7 +35,8 @@ func (c *Claims) Add(path string, p *spec.Parsed) (problems []spec.Problem) {
 		}
 		problems = append(problems, p.Locate(spec.Problem{
 			Path: "/id", Severity: spec.SeverityError, Code: spec.CodeDeclaredTwice,
-			Message: fmt.Sprintf("pipeline %q is declared in %s already; remove it from %s or from there, or choose another id", id, place(first.path, first.parsed), path),
+			Message: fmt.Sprintf("pipeline %q is declared in %s already; remove it from %s or from there, or choose "+
+				"another id", id, place(first.path, first.parsed), path),
 		}, path))
 	} else {
 		c.owners[id] = &owner{path: path, parsed: p}
@@ -53,7 +54,8 @@ func (c *Claims) Owners() (problems []spec.Problem) {
 	for _, o := range c.shared {
 		problems = append(problems, o.parsed.Locate(spec.Problem{
 			Path: "/id", Severity: spec.SeverityError, Code: spec.CodeDeclaredTwice,
-			Message: fmt.Sprintf("pipeline %q is declared in %s, too; remove it from %s or from there, or choose another id", o.parsed.Pipeline.ID, strings.Join(o.others, " and "), o.path),
+			Message: fmt.Sprintf("pipeline %q is declared in %s, too; remove it from %s or from there, or choose "+
+				"another id", o.parsed.Pipeline.ID, strings.Join(o.others, " and "), o.path),
 		}, o.path))
 	}
 	return problems

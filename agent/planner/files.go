@@ -16,7 +16,9 @@ import (
 
 // Offline plans for an agent with these settings that has not started. An agent may be using the store meanwhile.
 // check is Planner.Check; references are not resolved, because the agent may see other variables and files.
-func Offline(ctx context.Context, c config.Config, request rest.PlanRequest, check func(*spec.Pipeline) []spec.Problem) (*rest.Plan, error) {
+func Offline(
+	ctx context.Context, c config.Config, request rest.PlanRequest, check func(*spec.Pipeline) []spec.Problem,
+) (*rest.Plan, error) {
 	declared, known, err := store.Peek(ctx, c.DB.SQLite.Path)
 	if err != nil {
 		return nil, err

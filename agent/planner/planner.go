@@ -35,8 +35,11 @@ type Planner struct {
 }
 
 // Plan returns the changes. declared and known are the current desired state.
-func (p *Planner) Plan(ctx context.Context, request rest.PlanRequest, declared []spec.Declaration, known []spec.FileState) (*rest.Plan, error) {
-	m := &plan{Planner: p, declared: declared, known: known, have: map[string]*spec.Declaration{}, parsed: map[string]*spec.Parsed{},
+func (p *Planner) Plan(
+	ctx context.Context, request rest.PlanRequest, declared []spec.Declaration, known []spec.FileState,
+) (*rest.Plan, error) {
+	m := &plan{Planner: p, declared: declared, known: known, have: map[string]*spec.Declaration{},
+		parsed: map[string]*spec.Parsed{},
 		plan: rest.Plan{Pipelines: []rest.PlannedPipeline{}, Problems: []spec.Problem{},
 			DeletionGrace: config.DurationText(p.DeletionGrace), CleanupDelay: config.DurationText(p.CleanupDelay)}}
 	for i := range declared {
@@ -95,7 +98,8 @@ func (m *plan) read(ctx context.Context, request *rest.PlanRequest) (err error) 
 	}
 	for i, f := range request.Files {
 		if problem := m.refuse(f.Path); problem != "" {
-			return rest.Errorf(rest.InvalidArgument, spec.CodeInvalid, "%q %s", f.Path, problem).With("configPath", fmt.Sprintf("files[%d].path", i))
+			return rest.Errorf(rest.InvalidArgument, spec.CodeInvalid, "%q %s", f.Path, problem).With("configPath",
+				fmt.Sprintf("files[%d].path", i))
 		}
 		if !request.Replace {
 			m.named = append(m.named, f.Path)
@@ -117,7 +121,8 @@ func (m *plan) read(ctx context.Context, request *rest.PlanRequest) (err error) 
 func (m *plan) refuse(path string) string {
 	switch {
 	case !watch.IsPipelineFile(path):
-		return "is not read from pipelines.path: the name of a pipeline file ends in .yaml or .yml and has no directory before it"
+		return "is not read from pipelines.path: the name of a pipeline file ends in .yaml or .yml and has no " +
+			"directory before it"
 	case slices.Contains(m.named, path):
 		return "is there twice"
 	}
@@ -153,7 +158,8 @@ func (m *plan) pipelines(changes *spec.Changes) {
 // pipeline adds the changes from the declared pipeline to the one that owner wants.
 func (m *plan) pipeline(id string, owner spec.Owner, want *spec.Pipeline) {
 	var before *spec.Pipeline
-	one := rest.PlannedPipeline{ID: id, Action: spec.ActionChange, Effect: spec.EffectNone, File: owner.Path, Line: owner.Line}
+	one := rest.PlannedPipeline{ID: id, Action: spec.ActionChange, Effect: spec.EffectNone, File: owner.Path,
+		Line: owner.Line}
 	if have := m.have[id]; have != nil && have.Withdrawn.IsZero() {
 		before, one.From = &have.Pipeline, have.Want()
 	} else {

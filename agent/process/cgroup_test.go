@@ -47,7 +47,8 @@ var groupLimitCases = map[string]struct {
 		"proc/self/cgroup":         "0::/../other\n",
 		"sys/fs/cgroup/memory.max": "1048576\n",
 	}, 1 << 20},
-	"nonsense":          {map[string]string{"proc/self/cgroup": "nonsense\n", "sys/fs/cgroup/memory.max": "1048576\n"}, 0},
+	"nonsense": {map[string]string{"proc/self/cgroup": "nonsense\n", "sys/fs/cgroup/memory.max": "1048576\n"},
+		0},
 	"no control groups": {nil, 0},
 }
 

@@ -22,7 +22,8 @@ func ReleaseMemory() error {
 		return fmt.Errorf("cannot read the mappings: %w", err)
 	}
 	for _, m := range pristine(string(smaps), exe) {
-		if _, _, errno := syscall.Syscall(syscall.SYS_MADVISE, m.start, m.end-m.start, syscall.MADV_DONTNEED); errno != 0 {
+		if _, _, errno := syscall.Syscall(syscall.SYS_MADVISE, m.start, m.end-m.start,
+			syscall.MADV_DONTNEED); errno != 0 {
 			return fmt.Errorf("cannot hand back the pages of the executable: %w", errno)
 		}
 	}

@@ -119,7 +119,8 @@ func (c *campaign) run(ctx context.Context) error {
 		}
 		if n := c.report.Faults.Kills; n >= reported+10 && c.Progress != nil {
 			reported = n
-			fmt.Fprintf(c.Progress, "%d of %d kills, %d power cuts, %d edits\n", n, c.Kills, c.report.Faults.PowerCuts, c.report.Faults.Edits)
+			fmt.Fprintf(c.Progress, "%d of %d kills, %d power cuts, %d edits\n", n, c.Kills, c.report.Faults.PowerCuts,
+				c.report.Faults.Edits)
 		}
 	}
 	if n := c.report.Faults.Kills; n < c.Kills {
@@ -189,7 +190,8 @@ func (c *campaign) end(ctx context.Context) error {
 		}
 		c.report.Faults.Terminations++
 		if err := a.terminate(); err != nil {
-			c.report.Broken = append(c.report.Broken, fmt.Sprintf("the agent did not end as it should after SIGTERM: %v", err))
+			c.report.Broken = append(c.report.Broken,
+				fmt.Sprintf("the agent did not end as it should after SIGTERM: %v", err))
 		}
 		flows, _, err := c.ledgers.audit(c.flows)
 		if err != nil {
@@ -200,7 +202,9 @@ func (c *campaign) end(ctx context.Context) error {
 			if last == 0 {
 				repeated = append(repeated, f.Doubled)
 			} else if more := f.Doubled - repeated[i]; more > 0 {
-				c.report.Broken = append(c.report.Broken, fmt.Sprintf("pipeline %s, from %s to %s: %d records are repeated after a stop with SIGTERM", f.Pipeline, f.Source, f.Destination, more))
+				c.report.Broken = append(c.report.Broken,
+					fmt.Sprintf("pipeline %s, from %s to %s: %d records are repeated after a stop with SIGTERM",
+						f.Pipeline, f.Source, f.Destination, more))
 			}
 		}
 	}
@@ -252,7 +256,8 @@ func (c *campaign) until(ctx context.Context, a *agentProcess, done func() (bool
 			return fmt.Errorf("the agent ended by itself: %w", cmp.Or(a.err, errors.New("exit status 0")))
 		}
 		if time.Since(began) > progressTimeout {
-			c.report.Broken = append(c.report.Broken, fmt.Sprintf("%v for %v although there is no fault", errNoProgress, progressTimeout))
+			c.report.Broken = append(c.report.Broken, fmt.Sprintf("%v for %v although there is no fault", errNoProgress,
+				progressTimeout))
 			return errNoProgress
 		}
 		if err := pause(ctx, 5*time.Millisecond); err != nil {

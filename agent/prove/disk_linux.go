@@ -62,7 +62,8 @@ func (d *Disk) Cut() error {
 	}
 	defer f.Close()
 	how := uint32(noLogFlush)
-	if _, _, errno := syscall.Syscall(syscall.SYS_IOCTL, f.Fd(), ext4Shutdown, uintptr(unsafe.Pointer(&how))); errno != 0 {
+	if _, _, errno := syscall.Syscall(syscall.SYS_IOCTL, f.Fd(), ext4Shutdown,
+		uintptr(unsafe.Pointer(&how))); errno != 0 {
 		return fmt.Errorf("cannot cut the power: %w", errno)
 	}
 	return nil

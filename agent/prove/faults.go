@@ -85,8 +85,9 @@ func (c *campaign) editOne(ctx context.Context, p *spec.Pipeline, random *rand.R
 	case 0:
 		edited.Description = fmt.Sprintf("edited %d", random.Int32())
 	case 1: // replaced in place
-		edited.Processors = append(edited.Processors, spec.Processor{ID: "prove-edit", Plugin: "builtin:field.set", Workers: 1,
-			Settings: map[string]string{"field": ".Metadata.edited", "value": fmt.Sprint(random.Int32())}})
+		edited.Processors = append(edited.Processors,
+			spec.Processor{ID: "prove-edit", Plugin: "builtin:field.set", Workers: 1,
+				Settings: map[string]string{"field": ".Metadata.edited", "value": fmt.Sprint(random.Int32())}})
 	case 2: // needs a restart
 		c := &edited.Connectors[random.IntN(len(edited.Connectors))]
 		c.Settings["note"] = fmt.Sprint(random.Int32())

@@ -126,7 +126,8 @@ func (f *Flow) read(content []byte) error {
 		}
 		n, err := strconv.ParseInt(number, 10, 64)
 		if err != nil || n < 1 {
-			return fmt.Errorf("the ledger of destination %s has the line %q, which no source sent", f.Destination, lines.Text())
+			return fmt.Errorf("the ledger of destination %s has the line %q, which no source sent", f.Destination,
+				lines.Text())
 		}
 		f.take(n)
 	}

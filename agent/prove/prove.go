@@ -79,11 +79,15 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot make a directory to work in: %w", err)
 	}
-	c := &campaign{Options: o, dir: dir, random: rand.New(rand.NewPCG(o.Seed, 0)), ledgers: ledgers{filepath.Join(dir, "ledger")},
-		report: Report{Seed: o.Seed, Began: time.Now(), Asked: o.Kills, Skipped: []Skipped{}, Notes: []Note{}, Broken: []string{}}}
+	c := &campaign{Options: o, dir: dir, random: rand.New(rand.NewPCG(o.Seed, 0)),
+		ledgers: ledgers{filepath.Join(dir, "ledger")},
+		report: Report{Seed: o.Seed, Began: time.Now(), Asked: o.Kills, Skipped: []Skipped{}, Notes: []Note{},
+			Broken: []string{}}}
 	c.pipelines, c.report.Notes = replaced(ctx, o.Pipelines, c.ledgers, o.Registry, o.Sabotage)
 	if c.flows = flowsOf(c.pipelines); len(c.flows) == 0 {
-		return nil, errors.Join(errors.New("cannot prove anything: there is no pipeline with a source and a destination"), os.RemoveAll(dir))
+		return nil,
+			errors.Join(errors.New("cannot prove anything: there is no pipeline with a source and a destination"),
+				os.RemoveAll(dir))
 	}
 	err = c.prepare()
 	if err == nil {

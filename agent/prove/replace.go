@@ -26,12 +26,15 @@ type Note struct {
 var outside = []string{"webhook.", "openai.", "ollama", "cohere.", "enrich.http", "http"}
 
 // replaced returns the pipelines with stand-ins for their systems, and notes about other differences.
-func replaced(ctx context.Context, pipelines []spec.Pipeline, l ledgers, registry *processor.Registry, sabotage string) (made []spec.Pipeline, notes []Note) {
+func replaced(
+	ctx context.Context, pipelines []spec.Pipeline, l ledgers, registry *processor.Registry, sabotage string,
+) (made []spec.Pipeline, notes []Note) {
 	notes = []Note{}
 	for i := range pipelines {
 		p := pipelines[i].Clone()
 		if len(made) == mostPipelines {
-			notes = append(notes, Note{"pipeline " + p.ID, fmt.Sprintf("left out: %d are proved at once; name the files to choose others", mostPipelines)})
+			notes = append(notes, Note{"pipeline " + p.ID,
+				fmt.Sprintf("left out: %d are proved at once; name the files to choose others", mostPipelines)})
 			continue
 		}
 		if p.Status != spec.StatusRunning {
@@ -42,7 +45,8 @@ func replaced(ctx context.Context, pipelines []spec.Pipeline, l ledgers, registr
 		keep := func(where string, all []spec.Processor) (kept []spec.Processor) {
 			for _, one := range all {
 				if why := reasonAgainst(ctx, one, registry); why != "" {
-					notes = append(notes, Note{"processor " + where + ":" + one.ID + " (" + one.Plugin + ")", "left out: " + why})
+					notes = append(notes, Note{"processor " + where + ":" + one.ID + " (" + one.Plugin + ")",
+						"left out: " + why})
 				} else {
 					kept = append(kept, one)
 				}

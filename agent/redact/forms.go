@@ -20,7 +20,8 @@ func forms(value string) []string {
 	quoted, user := strconv.Quote(value), url.UserPassword("", value).String()
 	inJSON, _ := json.Marshal(value) // a string always has a JSON form
 	all := []string{value, quoted[1 : len(quoted)-1], string(inJSON[1 : len(inJSON)-1]), url.QueryEscape(value),
-		strings.ReplaceAll(value, " ", "+"), url.PathEscape(value), user[1:], spec.URLComponent(value), spec.URLPath(value),
+		strings.ReplaceAll(value, " ", "+"), url.PathEscape(value), user[1:], spec.URLComponent(value),
+		spec.URLPath(value),
 		html.EscapeString(value), strings.ReplaceAll(value, "'", "''"), strings.ReplaceAll(value, `"`, `""`)}
 	if len(value) < longValue {
 		return all

@@ -54,20 +54,28 @@ func TestEveryForm(t *testing.T) {
 		"libpq": func(s string) string {
 			return strings.NewReplacer(`\`, `\\`, `'`, `\'`).Replace(s)
 		},
-		"SQL":                    func(s string) string { return strings.ReplaceAll(s, `'`, `''`) },
-		"CSV":                    func(s string) string { return strings.ReplaceAll(s, `"`, `""`) },
-		"XML":                    func(s string) string { var b strings.Builder; _ = xml.EscapeText(&b, []byte(s)); return b.String() },
-		"hexadecimal":            func(s string) string { return hex.EncodeToString([]byte(s)) },
-		"HEXADECIMAL":            func(s string) string { return fmt.Sprintf("%X", s) },
-		"base64":                 func(s string) string { return base64.StdEncoding.EncodeToString([]byte(s)) },
-		"base64 of a line":       func(s string) string { return base64.StdEncoding.EncodeToString([]byte(s + "\n")) },
-		"base64, for URLs":       func(s string) string { return base64.RawURLEncoding.EncodeToString([]byte(s)) },
-		"Basic, user of 1":       basic(base64.StdEncoding, "u"),
-		"Basic, user of 2":       basic(base64.StdEncoding, "us"),
-		"Basic, user of 3":       basic(base64.StdEncoding, "usr"),
-		"Basic, for URLs":        basic(base64.URLEncoding, "us"),
-		"base64 of credentials":  func(s string) string { return base64.StdEncoding.EncodeToString([]byte("\x00me\x00" + s)) },
-		"base64 between others":  func(s string) string { return base64.StdEncoding.EncodeToString([]byte("a" + s + "bcd")) },
+		"SQL": func(s string) string { return strings.ReplaceAll(s, `'`, `''`) },
+		"CSV": func(s string) string { return strings.ReplaceAll(s, `"`, `""`) },
+		"XML": func(s string) string {
+			var b strings.Builder
+			_ = xml.EscapeText(&b, []byte(s))
+			return b.String()
+		},
+		"hexadecimal":      func(s string) string { return hex.EncodeToString([]byte(s)) },
+		"HEXADECIMAL":      func(s string) string { return fmt.Sprintf("%X", s) },
+		"base64":           func(s string) string { return base64.StdEncoding.EncodeToString([]byte(s)) },
+		"base64 of a line": func(s string) string { return base64.StdEncoding.EncodeToString([]byte(s + "\n")) },
+		"base64, for URLs": func(s string) string { return base64.RawURLEncoding.EncodeToString([]byte(s)) },
+		"Basic, user of 1": basic(base64.StdEncoding, "u"),
+		"Basic, user of 2": basic(base64.StdEncoding, "us"),
+		"Basic, user of 3": basic(base64.StdEncoding, "usr"),
+		"Basic, for URLs":  basic(base64.URLEncoding, "us"),
+		"base64 of credentials": func(s string) string {
+			return base64.StdEncoding.EncodeToString([]byte("\x00me\x00" + s))
+		},
+		"base64 between others": func(s string) string {
+			return base64.StdEncoding.EncodeToString([]byte("a" + s + "bcd"))
+		},
 		"Basic, escaped for URL": func(s string) string { return url.QueryEscape(basic(base64.StdEncoding, "usr")(s)) },
 	}
 	for _, secret := range []string{`Xk9@pa/s#w0rd?%41&='1`, `a"q\u0041oté<b>&'c 9z`, "ÿþ>?~~ï¿½>>>???"} {
@@ -81,7 +89,8 @@ func TestEveryForm(t *testing.T) {
 			}
 		}
 	}
-	if got := redactor("${P}", `Xk9@pa/s#w0rd`).Text(`100 % of C:\new\x and 5%zz at %4`); got != `100 % of C:\new\x and 5%zz at %4` {
+	if got := redactor("${P}", `Xk9@pa/s#w0rd`).Text(`100 % of C:\new\x and 5%zz at %4`); got !=
+		`100 % of C:\new\x and 5%zz at %4` {
 		t.Errorf("another text has become %q", got)
 	}
 }

@@ -65,7 +65,8 @@ func (h *handler) object(v any) any {
 		return h.redactor.Text(fmt.Sprint(v))
 	}
 	var object any
-	if len(h.redactor.in(string(text))) == 0 && !bytes.ContainsRune(text, '\\') || json.Unmarshal(text, &object) != nil {
+	if len(h.redactor.in(string(text))) == 0 && !bytes.ContainsRune(text, '\\') ||
+		json.Unmarshal(text, &object) != nil {
 		return v
 	}
 	return h.texts(object)

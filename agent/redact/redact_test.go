@@ -29,7 +29,8 @@ func TestText(t *testing.T) {
 			t.Errorf("%q without %q is %q, want %q", c.text, c.value, got, c.want)
 		}
 	}
-	if got := redactor("${A}", "secret-word", "$B", "word", "u:$A", "user:secret-word").Text("user:secret-word@host"); got != "u:$A@host" {
+	if got := redactor("${A}", "secret-word", "$B", "word", "u:$A",
+		"user:secret-word").Text("user:secret-word@host"); got != "u:$A@host" {
 		t.Errorf("the longest does not win: %q", got)
 	}
 }
@@ -44,16 +45,19 @@ func TestError(t *testing.T) {
 		t.Errorf("an error without values became %v", err)
 	}
 	cause := errors.New("refused canary-51c0a7")
-	if err := r.Error(fmt.Errorf("cannot open: %w", cause)); err.Error() != "cannot open: refused ${V}" || !errors.Is(err, cause) {
+	if err := r.Error(fmt.Errorf("cannot open: %w", cause)); err.Error() != "cannot open: refused ${V}" ||
+		!errors.Is(err, cause) {
 		t.Errorf("redacted as %q, wraps its cause: %v", err, errors.Is(err, cause))
 	}
 }
 
 func TestHandler(t *testing.T) {
 	var b strings.Builder
-	log := slog.New(redactor("${V}", "canary-51c0a7").Handler(slog.NewTextHandler(&b, nil))).With("component", "test").WithGroup("g")
+	log := slog.New(redactor("${V}", "canary-51c0a7").Handler(slog.NewTextHandler(&b, nil))).With("component",
+		"test").WithGroup("g")
 	log.Info("done", "path", "/x/canary-51c0a7", "err", errors.New("no canary-51c0a7"), "n", 7)
-	if _, got, _ := strings.Cut(b.String(), "msg="); got != `done component=test g.path=/x/${V} g.err="no ${V}" g.n=7`+"\n" {
+	if _, got, _ := strings.Cut(b.String(), "msg="); got != `done component=test g.path=/x/${V} g.err="no ${V}" g.n=7`+
+		"\n" {
 		t.Errorf("logged %q", got)
 	}
 }
@@ -62,7 +66,8 @@ func TestHandler(t *testing.T) {
 func TestHandlerOfObjects(t *testing.T) {
 	var b strings.Builder
 	log := slog.New(redactor("${V}", "canary-51c0a7").Handler(slog.NewJSONHandler(&b, nil)))
-	log.Info("no canary-51c0a7", slog.Group("g", "a", "canary-51c0a7"), "m", map[string]string{"p": "canary-51c0a7", "q": "r"}, "l", []string{"x canary-51c0a7"},
+	log.Info("no canary-51c0a7", slog.Group("g", "a", "canary-51c0a7"), "m",
+		map[string]string{"p": "canary-51c0a7", "q": "r"}, "l", []string{"x canary-51c0a7"},
 		"n", []int{1}, "nothing", nil)
 	want := `"msg":"no ${V}","g":{"a":"${V}"},"m":{"p":"${V}","q":"r"},"l":["x ${V}"],"n":[1],"nothing":null}` + "\n"
 	if !strings.HasSuffix(b.String(), want) {
@@ -74,7 +79,8 @@ func TestHandlerOfObjects(t *testing.T) {
 // not.
 func TestAddSettings(t *testing.T) {
 	r := redactor("${V}", "canary-ref")
-	r.AddSettings(map[string]string{"password": "a<canary>&b c", "url": "postgres://u:canary-url@h/db", "token": "canary-ref", "auth.type": "basic",
+	r.AddSettings(map[string]string{"password": "a<canary>&b c", "url": "postgres://u:canary-url@h/db",
+		"token": "canary-ref", "auth.type": "basic",
 		"session.timeout": "30s", "password.required": "true", "path": "/var/lib/data"})
 	for text, want := range map[string]string{
 		"a<canary>&b c":                        "***",

@@ -24,7 +24,8 @@ func TestFilesAreCheckedOpen(t *testing.T) {
 		}
 		return nil
 	}
-	if text, err := readAllowed(link, byName); err == nil || !strings.Contains(err.Error(), "not allowed") || text != "" {
+	if text, err := readAllowed(link, byName); err == nil || !strings.Contains(err.Error(), "not allowed") ||
+		text != "" {
 		t.Errorf("got %q, %v", text, err)
 	}
 }

@@ -30,7 +30,9 @@ func (r *reads) lookup(ctx context.Context, allow func(path string) error) spec.
 			return within(ctx, r, readTimeout, "file "+path, func() (string, error) { return readAllowed(path, allow) })
 		},
 		Credential: func(name string) (string, error) {
-			return within(ctx, r, readTimeout, "credential "+name, func() (string, error) { return ReadCredential(name) })
+			return within(ctx, r, readTimeout, "credential "+name, func() (string, error) {
+				return ReadCredential(name)
+			})
 		},
 	}
 }
@@ -41,7 +43,9 @@ type reads struct{ singleflight.Group }
 // within returns the result of read, or gives up after timeout or when ctx ends. A read that hangs, for example on a
 // network mount that is gone, is abandoned; later callers for the same name wait for it instead of starting another
 // one.
-func within[T any](ctx context.Context, r *reads, timeout time.Duration, name string, read func() (T, error)) (value T, err error) {
+func within[T any](
+	ctx context.Context, r *reads, timeout time.Duration, name string, read func() (T, error),
+) (value T, err error) {
 	timer := time.NewTimer(timeout)
 	defer timer.Stop()
 	select {

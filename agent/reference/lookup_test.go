@@ -23,7 +23,8 @@ func TestReadsThatHang(t *testing.T) {
 			t.Errorf("with a context that has ended: %v", err)
 		}
 		begin := time.Now()
-		if _, err := within(t.Context(), &reads, time.Second, "file", read); err == nil || !strings.Contains(err.Error(), "does not answer") {
+		if _, err := within(t.Context(), &reads, time.Second, "file", read); err == nil ||
+			!strings.Contains(err.Error(), "does not answer") {
 			t.Errorf("a read that hangs: %v", err)
 		}
 		if d := time.Since(begin); d != time.Second || times.Load() != 1 {
@@ -31,7 +32,8 @@ func TestReadsThatHang(t *testing.T) {
 		}
 		close(hang)
 		synctest.Wait()
-		if text, err := within(t.Context(), &reads, time.Second, "file", read); text != "content" || err != nil || times.Load() != 2 {
+		if text, err := within(t.Context(), &reads, time.Second, "file", read); text != "content" || err != nil ||
+			times.Load() != 2 {
 			t.Errorf("after it came back: %q, %v, %d reads", text, err, times.Load())
 		}
 	})

@@ -121,7 +121,9 @@ func allowed(allow func(string) error, find func(string) (string, error)) func(s
 
 // Settings resolves the references in the settings of one connector, and adds their values, and secrets outside
 // references, to secrets. Problems have the paths of a pipeline with these settings in its first connector.
-func (r *Resolver) Settings(ctx context.Context, settings map[string]string, secrets *redact.Redactor) (map[string]string, []spec.Problem) {
+func (r *Resolver) Settings(
+	ctx context.Context, settings map[string]string, secrets *redact.Redactor,
+) (map[string]string, []spec.Problem) {
 	p := &spec.Pipeline{Connectors: []spec.Connector{{Settings: settings}}}
 	lookup := r.Lookup(ctx)
 	lookup.Found = secrets.Add
@@ -135,7 +137,9 @@ func (r *Resolver) Settings(ctx context.Context, settings map[string]string, sec
 
 // Recall resolves settings of an earlier version. It empties a setting whose references cannot be resolved any more,
 // and adds its name to lost. It adds the values of references, and secrets outside references, to secrets.
-func (r *Resolver) Recall(settings map[string]string, secrets *redact.Redactor) (resolved map[string]string, lost []string) {
+func (r *Resolver) Recall(
+	settings map[string]string, secrets *redact.Redactor,
+) (resolved map[string]string, lost []string) {
 	resolved = map[string]string{}
 	for name, value := range settings {
 		one, problems := r.Settings(context.Background(), map[string]string{name: value}, secrets)

@@ -20,7 +20,8 @@ func TestForget(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := &Resolver{Log: slog.New(slog.DiscardHandler)}
-	d := &spec.Declaration{Generation: 1, Pipeline: spec.Pipeline{ID: "p", Connectors: []spec.Connector{{ID: "a", Settings: map[string]string{"rate": "${file:" + path + "}"}}}}}
+	d := &spec.Declaration{Generation: 1, Pipeline: spec.Pipeline{ID: "p",
+		Connectors: []spec.Connector{{ID: "a", Settings: map[string]string{"rate": "${file:" + path + "}"}}}}}
 	resolved, problems := r.Resolve(t.Context(), d)
 	if len(problems) > 0 || resolved.Pipeline.Connectors[0].Settings["rate"] != "7" {
 		t.Fatalf("resolved %+v, problems %v", resolved.Pipeline, problems)
@@ -38,7 +39,8 @@ func TestRecall(t *testing.T) {
 	t.Setenv("KNOWN", "canary-51c0a7")
 	var secrets redact.Redactor
 	r := &Resolver{Log: slog.New(slog.DiscardHandler)}
-	settings, lost := r.Recall(map[string]string{"a": "x${KNOWN}", "c": "${GONE_NOW}", "b": "${GONE_TOO}", "d": "plain"}, &secrets)
+	settings, lost := r.Recall(map[string]string{"a": "x${KNOWN}", "c": "${GONE_NOW}", "b": "${GONE_TOO}",
+		"d": "plain"}, &secrets)
 	if want := map[string]string{"a": "xcanary-51c0a7", "b": "", "c": "", "d": "plain"}; !maps.Equal(settings, want) {
 		t.Errorf("settings %v, want %v", settings, want)
 	}
@@ -80,8 +82,10 @@ func TestHopeless(t *testing.T) {
 			t.Errorf("%s: hopeless %v, %v", settings, resolved.Hopeless, problems)
 		}
 	}
-	two := spec.Pipeline{ID: "p", Connectors: []spec.Connector{{ID: "a", Settings: map[string]string{"a": "${file:" + missing + "}", "b": "${UNSET_HERE}"}}}}
-	if resolved, problems := r.Resolve(t.Context(), &spec.Declaration{Pipeline: two}); !resolved.Hopeless || len(problems) != 2 {
+	two := spec.Pipeline{ID: "p", Connectors: []spec.Connector{{ID: "a",
+		Settings: map[string]string{"a": "${file:" + missing + "}", "b": "${UNSET_HERE}"}}}}
+	if resolved, problems := r.Resolve(t.Context(), &spec.Declaration{Pipeline: two}); !resolved.Hopeless ||
+		len(problems) != 2 {
 		t.Errorf("a file that is missing hides a variable that is not set: %v", problems)
 	}
 }

@@ -112,7 +112,9 @@ func (r *Resolver) observe(ctx context.Context, used map[string]*files) {
 
 // observeFile observes a file. A file on a file system that hangs counts as gone.
 func (r *Resolver) observeFile(ctx context.Context, path string, before *observation) *observation {
-	now, err := within(ctx, &r.reads, pollInterval, "observe "+path, func() (*observation, error) { return observe(path, before), nil })
+	now, err := within(ctx, &r.reads, pollInterval, "observe "+path, func() (*observation, error) {
+		return observe(path, before), nil
+	})
 	if err != nil {
 		return &observation{stable: true}
 	}

@@ -30,7 +30,9 @@ type dispenser struct {
 	stats    *measure.Pipeline // of the pipeline; nil for connectors outside a run
 }
 
-func (r *Runner) dispense(ctx context.Context, typ spec.ConnectorType, plugin, id string, secrets *redact.Redactor, instance int) (connector.Connector, error) {
+func (r *Runner) dispense(
+	ctx context.Context, typ spec.ConnectorType, plugin, id string, secrets *redact.Redactor, instance int,
+) (connector.Connector, error) {
 	d := dispenser{r.Catalog.Host, secrets, func(plugin, _ string) { r.started(plugin, false) }, processor.Options{},
 		nil, instance, nil, nil}
 	if typ == spec.TypeSource {

@@ -14,15 +14,17 @@ func TestRefusedInstances(t *testing.T) {
 	for name, c := range map[string]struct {
 		plugin, group, want string
 	}{
-		"a group without a name": {"builtin:kafka", "${GROUP_OF_TEST}", "the instances share the partitions as members of a group"},
-		"another plugin":         {"${PLUGIN_OF_TEST}", "g", "each instance would generate all of the records"},
+		"a group without a name": {"builtin:kafka", "${GROUP_OF_TEST}",
+			"the instances share the partitions as members of a group"},
+		"another plugin": {"${PLUGIN_OF_TEST}", "g", "each instance would generate all of the records"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv("GROUP_OF_TEST", "")
 			t.Setenv("PLUGIN_OF_TEST", "generator")
 			d := declared(filepath.Join(t.TempDir(), "out"), "false")
 			d.Pipeline.Instances = "2"
-			d.Pipeline.Connectors[0] = spec.Connector{ID: "in", Type: spec.TypeSource, Plugin: c.plugin, Settings: map[string]string{"servers": "127.0.0.1:1", "topics": "t", "groupID": c.group}}
+			d.Pipeline.Connectors[0] = spec.Connector{ID: "in", Type: spec.TypeSource, Plugin: c.plugin,
+				Settings: map[string]string{"servers": "127.0.0.1:1", "topics": "t", "groupID": c.group}}
 			if problems := spec.CheckInstances(&d.Pipeline, false); len(problems) > 0 {
 				t.Fatalf("it is refused where the references are not known: %v", problems)
 			}
@@ -38,7 +40,8 @@ func TestRefusedInstances(t *testing.T) {
 func TestDividedSettings(t *testing.T) {
 	d := declared(filepath.Join(t.TempDir(), "out"), "false")
 	d.Pipeline.Instances = "2"
-	d.Pipeline.Connectors[0] = spec.Connector{ID: "in", Type: spec.TypeSource, Plugin: "builtin:s3", Settings: map[string]string{"prefixes": "a/,a/b/", "aws.bucket": "b", "aws.region": "r"}}
+	d.Pipeline.Connectors[0] = spec.Connector{ID: "in", Type: spec.TypeSource, Plugin: "builtin:s3",
+		Settings: map[string]string{"prefixes": "a/,a/b/", "aws.bucket": "b", "aws.region": "r"}}
 	for instance, want := range map[int]string{
 		0: `"a/b/", which is below "a/"`, // this agent is in no cluster
 		1: "", 2: "",

@@ -37,7 +37,8 @@ func (r *Runner) checkInstances(d *spec.Declaration, resolved *spec.Pipeline) er
 	check := func(declared *spec.Pipeline) []spec.Problem {
 		p := ordered(resolved, declared)
 		for i := range p.Connectors {
-			if found, err := r.Catalog.Host.Find(p.Connectors[i].Plugin); err == nil && found.Kind == pluginname.Standalone {
+			if found, err := r.Catalog.Host.Find(p.Connectors[i].Plugin); err == nil &&
+				found.Kind == pluginname.Standalone {
 				p.Connectors[i].Plugin = found.FullName().String()
 			}
 		}
@@ -56,7 +57,8 @@ func (r *Runner) divided(resolved *spec.Pipeline) (*spec.Pipeline, error) {
 		return resolved, nil
 	}
 	if of != spec.EachMember && instance > of.Number() {
-		return nil, fmt.Errorf("cannot run instance %d of pipeline %s: there are to be %s of them now", instance, resolved.ID, of)
+		return nil, fmt.Errorf("cannot run instance %d of pipeline %s: there are to be %s of them now", instance,
+			resolved.ID, of)
 	}
 	p := *resolved
 	p.Connectors = slices.Clone(p.Connectors)

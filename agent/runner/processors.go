@@ -107,7 +107,9 @@ func (r *Runner) chains(p *spec.Pipeline, log *slog.Logger) processor.Options {
 }
 
 // Processors opens a chain of processors.
-func (d dispenser) Processors(ctx context.Context, parent string, declared []spec.Processor, former connector.Chain) (connector.Chain, error) {
+func (d dispenser) Processors(
+	ctx context.Context, parent string, declared []spec.Processor, former connector.Chain,
+) (connector.Chain, error) {
 	options := d.chains
 	options.Former, _ = former.(*processor.Chain)
 	return processor.Open(ctx, parent, declared, options)

@@ -35,7 +35,8 @@ func TestRefusals(t *testing.T) {
 		for range 100 {
 			log.Warn("refused")
 		}
-		if n := strings.Count(out.String(), "refused"); n != 60 || strings.Count(out.String(), "left_out=1 ")+strings.Count(out.String(), "left_out=1\n") != 1 {
+		if n := strings.Count(out.String(), "refused"); n != 60 ||
+			strings.Count(out.String(), "left_out=1 ")+strings.Count(out.String(), "left_out=1\n") != 1 {
 			t.Errorf("an hour later %d lines, want 60: %.300s", n, out.String())
 		}
 	})

@@ -162,7 +162,8 @@ func (r *Runner) Delete(ctx context.Context, c *spec.ConnectorState) error {
 	var secrets redact.Redactor
 	settings, lost := r.References.Recall(c.Active, &secrets)
 	if len(lost) > 0 {
-		r.Log.Warn("cannot resolve references in the settings of a connector that is gone, its deletion event has them empty",
+		r.Log.Warn("cannot resolve references in the settings of a connector that is gone, its deletion event has "+
+			"them empty",
 			"component", "agent", "pipeline_id", c.PipelineID, "connector_id", c.ID, "settings", lost)
 	}
 	gone, err := r.dispense(ctx, c.Type, c.Plugin, id, &secrets, r.instanceOf(c.PipelineID))
@@ -178,7 +179,9 @@ func (r *Runner) Delete(ctx context.Context, c *spec.ConnectorState) error {
 
 // Configure lets a new instance of a plugin accept settings without references, and tears it down. It returns the
 // error of a plugin that refuses them.
-func (r *Runner) Configure(ctx context.Context, typ spec.ConnectorType, plugin string, settings map[string]string, secrets *redact.Redactor) error {
+func (r *Runner) Configure(
+	ctx context.Context, typ spec.ConnectorType, plugin string, settings map[string]string, secrets *redact.Redactor,
+) error {
 	c, err := r.dispense(ctx, typ, plugin, "validate-"+string(typ)+"-config", secrets, 0)
 	if err != nil {
 		return err

@@ -53,7 +53,8 @@ func newRunner(t *testing.T) *runner.Runner {
 // contained returns the plugins of the tests.
 func contained() catalog.Plugins {
 	connectors := func(exec.Options) []sdk.Connector {
-		return []sdk.Connector{file.Connector(), generator.Connector(), kafka.Connector(), clog.Connector(), s3.Connector()}
+		return []sdk.Connector{file.Connector(), generator.Connector(), kafka.Connector(), clog.Connector(),
+			s3.Connector()}
 	}
 	return catalog.Plugins{Connectors: connectors, Processors: slices.Concat(fields.Plugins(), flow.Plugins())}
 }
@@ -63,8 +64,10 @@ func declared(path, fsync string) *spec.Declaration {
 	return &spec.Declaration{Owner: spec.Owner{Kind: spec.OwnerAPI}, Pipeline: spec.Pipeline{
 		ID: "p", Name: "p", Status: spec.StatusRunning,
 		Connectors: []spec.Connector{
-			{ID: "src", Type: spec.TypeSource, Plugin: "builtin:generator", Settings: map[string]string{"rate": "1", "format.type": "structured", "format.options.n": "int"}},
-			{ID: "dst", Type: spec.TypeDestination, Plugin: "builtin:file", Settings: map[string]string{"path": path, "fsync": fsync}},
+			{ID: "src", Type: spec.TypeSource, Plugin: "builtin:generator",
+				Settings: map[string]string{"rate": "1", "format.type": "structured", "format.options.n": "int"}},
+			{ID: "dst", Type: spec.TypeDestination, Plugin: "builtin:file",
+				Settings: map[string]string{"path": path, "fsync": fsync}},
 		},
 		DLQ: spec.DLQ{Plugin: "builtin:log", WindowSize: 1},
 	}}
@@ -185,7 +188,8 @@ func TestEpoch(t *testing.T) {
 			r.Epoch = c.epoch
 			d := declared(path, "false")
 			maps.Copy(d.Pipeline.Connectors[0].Settings, map[string]string{"rate": "1000"})
-			maps.Copy(d.Pipeline.Connectors[1].Settings, map[string]string{"sdk.record.format": "template", "sdk.record.format.options": `[{{ index .Metadata "conduit.cluster.epoch" }}]`})
+			maps.Copy(d.Pipeline.Connectors[1].Settings, map[string]string{"sdk.record.format": "template",
+				"sdk.record.format.options": `[{{ index .Metadata "conduit.cluster.epoch" }}]`})
 			running(t, r, d)
 			var first string
 			wait.For(t, "a record", func() bool {

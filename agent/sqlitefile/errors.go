@@ -22,10 +22,12 @@ var (
 
 // advice maps faults to their remedies. The texts of the other faults contain their remedy.
 var advice = map[error]string{
-	ErrFull:     "free some space on its file system, and saving goes on by itself",
-	ErrReadOnly: "make the directory writable, or remount its file system (dmesg says why the kernel made it read-only); saving then goes on by itself",
-	ErrIO:       "check the disk (dmesg says more); saving goes on by itself once it can be written",
-	ErrDamaged:  "see what is damaged with conduit store check; conduit store restore FILE puts a backup in its place, conduit store repair keeps what can be read",
+	ErrFull: "free some space on its file system, and saving goes on by itself",
+	ErrReadOnly: "make the directory writable, or remount its file system (dmesg says why the kernel made it " +
+		"read-only); saving then goes on by itself",
+	ErrIO: "check the disk (dmesg says more); saving goes on by itself once it can be written",
+	ErrDamaged: "see what is damaged with conduit store check; conduit store restore FILE puts a backup in its " +
+		"place, conduit store repair keeps what can be read",
 }
 
 // environmentError is an error with a cause outside of the agent, which only a person can fix there.
@@ -72,7 +74,8 @@ func kindOf(err error) error {
 		return ErrReadOnly
 	case e.Code == sqlite3.ErrIoErr, e.Code == sqlite3.ErrCantOpen:
 		return ErrIO
-	case e.Code == sqlite3.ErrCorrupt, e.Code == sqlite3.ErrNotADB, e.Code == sqlite3.ErrError && e.Error() == unknownFormat:
+	case e.Code == sqlite3.ErrCorrupt, e.Code == sqlite3.ErrNotADB, e.Code == sqlite3.ErrError &&
+		e.Error() == unknownFormat:
 		return ErrDamaged
 	}
 	return nil

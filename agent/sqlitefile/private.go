@@ -22,6 +22,7 @@ func TightenMode(log *slog.Logger, what string, names ...string) {
 			log.Warn("others may open "+what+", and that cannot be changed: chmod 600 it", "err", err)
 			continue
 		}
-		log.Warn("others could open " + what + ": its mode is 0600 now; change the secrets in it if they may have been read")
+		log.Warn("others could open " + what +
+			": its mode is 0600 now; change the secrets in it if they may have been read")
 	}
 }

@@ -34,7 +34,8 @@ func (f File) Salvage(ctx context.Context, to string, mend []string) (all []Salv
 	}
 	defer func() { err = errors.Join(err, target.Close()) }()
 	if _, err := source.ExecContext(ctx, `SELECT count(*) FROM sqlite_schema`); err != nil {
-		return nil, fmt.Errorf("nothing can be read of %q: %w; put a backup in its place with conduit store restore FILE", f.Path, err)
+		return nil, fmt.Errorf("nothing can be read of %q: %w; put a backup in its place with conduit store "+
+			"restore FILE", f.Path, err)
 	}
 	tables, err := tablesOf(ctx, target)
 	if err != nil {
@@ -65,16 +66,19 @@ type table struct {
 
 // tablesOf returns the tables to fill. It leaves out the applied migrations, which the new file already has.
 func tablesOf(ctx context.Context, db *sql.DB) (all []table, err error) {
-	names, err := findings(ctx, db, `SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%' AND name <> 'migrations' ORDER BY rowid`)
+	names, err := findings(ctx, db, `SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE `+
+		`'sqlite_%' AND name <> 'migrations' ORDER BY rowid`)
 	if err != nil {
 		return nil, err
 	}
 	for _, name := range names {
 		t := table{name: name}
-		if t.columns, err = findings(ctx, db, `SELECT name FROM pragma_table_xinfo('`+name+`') WHERE hidden = 0 ORDER BY cid`); err != nil {
+		if t.columns, err = findings(ctx, db,
+			`SELECT name FROM pragma_table_xinfo('`+name+`') WHERE hidden = 0 ORDER BY cid`); err != nil {
 			return nil, err
 		}
-		t.key, err = findings(ctx, db, `SELECT iif(t.wr, '"' || c.name || '"', 'rowid') FROM pragma_table_list('`+name+`') t, pragma_table_xinfo('`+name+`') c WHERE c.pk > 0 ORDER BY c.pk`)
+		t.key, err = findings(ctx, db, `SELECT iif(t.wr, '"' || c.name || '"', 'rowid') FROM pragma_table_list('`+name+
+			`') t, pragma_table_xinfo('`+name+`') c WHERE c.pk > 0 ORDER BY c.pk`)
 		if err != nil {
 			return nil, err
 		}
@@ -92,8 +96,11 @@ type salvager struct {
 // run reads the table from its start and, if that fails at a row, from its end.
 func (s *salvager) run(ctx context.Context) (one Salvaged, err error) {
 	one.Table = s.table.name
-	there, unreadable := findings(ctx, s.source, `SELECT name FROM pragma_table_xinfo('`+s.table.name+`') WHERE hidden = 0`)
-	columns := slices.DeleteFunc(slices.Clone(s.table.columns), func(c string) bool { return !slices.Contains(there, c) })
+	there, unreadable := findings(ctx, s.source, `SELECT name FROM pragma_table_xinfo('`+s.table.name+
+		`') WHERE hidden = 0`)
+	columns := slices.DeleteFunc(slices.Clone(s.table.columns), func(c string) bool {
+		return !slices.Contains(there, c)
+	})
 	if unreadable != nil || len(columns) == 0 {
 		if one.Error = "it is not in the file"; unreadable != nil {
 			one.Error = unreadable.Error()
@@ -134,7 +141,8 @@ func (s *salvager) pass(ctx context.Context, tx *sql.Tx, columns []string, order
 		return unreadable, nil
 	}
 	defer rows.Close()
-	insert := `INSERT OR REPLACE INTO "` + s.table.name + `" (` + list + `) VALUES (?` + strings.Repeat(`, ?`, len(columns)-1) + `)`
+	insert := `INSERT OR REPLACE INTO "` + s.table.name + `" (` + list + `) VALUES (?` + strings.Repeat(`, ?`,
+		len(columns)-1) + `)`
 	values, into := make([]any, len(columns)), make([]any, len(columns))
 	for i := range values {
 		into[i] = &values[i]

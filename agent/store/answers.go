@@ -23,7 +23,9 @@ type answers struct{ *sqlite }
 func (s answers) Answer(ctx context.Context, key string) (*spec.Answer, error) {
 	var all []spec.Answer
 	err := s.use(func(p *pools) (err error) {
-		all, err = queryAll(ctx, p.reader, scanAnswer, `SELECT request, status, header, body FROM answers WHERE key = ? AND at > ?`, key, nanos(s.now().Add(-keepAnswersFor)))
+		all, err = queryAll(ctx, p.reader, scanAnswer,
+			`SELECT request, status, header, body FROM answers WHERE key = ? AND at > ?`, key,
+			nanos(s.now().Add(-keepAnswersFor)))
 		return err
 	})
 	if err != nil || len(all) == 0 {
@@ -50,11 +52,13 @@ func (s answers) KeepAnswer(ctx context.Context, key string, a *spec.Answer) err
 	}
 	err = s.write(ctx, func(tx *sql.Tx) error {
 		now := s.now()
-		if _, err := exec(tx, `INSERT OR REPLACE INTO answers (key, request, at, status, header, body) VALUES (?, ?, ?, ?, ?, ?)`,
+		if _, err := exec(tx,
+			`INSERT OR REPLACE INTO answers (key, request, at, status, header, body) VALUES (?, ?, ?, ?, ?, ?)`,
 			key, a.Request, nanos(now), a.Status, header, append([]byte{}, a.Body...)); err != nil {
 			return err
 		}
-		_, err := exec(tx, `DELETE FROM answers WHERE at <= ? OR id <= (SELECT max(id) FROM answers) - ?`, nanos(now.Add(-keepAnswersFor)), keepAnswers)
+		_, err := exec(tx, `DELETE FROM answers WHERE at <= ? OR id <= (SELECT max(id) FROM answers) - ?`,
+			nanos(now.Add(-keepAnswersFor)), keepAnswers)
 		if err != nil {
 			return err
 		}

@@ -24,7 +24,8 @@ func TestAnswers(t *testing.T) {
 			t.Errorf("%s: %v\n%s", key, err, diff)
 		}
 	}
-	one := &spec.Answer{Request: []byte{1}, Status: 200, Header: map[string][]string{"Etag": {`"x"`}, "Conduit-Generation": {"1", "2"}}, Body: []byte("{}")}
+	one := &spec.Answer{Request: []byte{1}, Status: 200,
+		Header: map[string][]string{"Etag": {`"x"`}, "Conduit-Generation": {"1", "2"}}, Body: []byte("{}")}
 	empty := &spec.Answer{Request: []byte{2}, Status: 404, Header: map[string][]string{}, Body: []byte{}}
 	must(t, db.KeepAnswer(ctx, "one", one))
 	must(t, db.Close())

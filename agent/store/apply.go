@@ -177,7 +177,9 @@ func checkNamesakes(tx *sql.Tx, p *spec.Pipeline) (err error) {
 
 // successor returns the declaration that follows old, which may be nil, when owner declares p. before is the last
 // generation of a deleted pipeline with this id, or 0.
-func (a *application) successor(old *spec.Declaration, before int64, p spec.Pipeline, owner spec.Owner) spec.Declaration {
+func (a *application) successor(
+	old *spec.Declaration, before int64, p spec.Pipeline, owner spec.Owner,
+) spec.Declaration {
 	d := spec.Declaration{Generation: before + 1, CreatedAt: a.at}
 	digest := spec.Digest(&p)
 	if old != nil {

@@ -24,14 +24,16 @@ func wantEqual(t testing.TB, got, want any) {
 func pipeline(id string) spec.Pipeline {
 	return spec.Pipeline{
 		ID: id, Name: id, Status: spec.StatusRunning,
-		Connectors: []spec.Connector{{ID: "src", Type: spec.TypeSource, Plugin: "builtin:generator", Settings: map[string]string{"rate": "1"}}},
+		Connectors: []spec.Connector{{ID: "src", Type: spec.TypeSource, Plugin: "builtin:generator",
+			Settings: map[string]string{"rate": "1"}}},
 	}
 }
 
 func declare(pipelines ...spec.Pipeline) *spec.Changes {
 	c := &spec.Changes{}
 	for _, p := range pipelines {
-		c.Declare = append(c.Declare, spec.Declare{Pipeline: p, Owner: spec.Owner{Kind: spec.OwnerFile, Path: "a.yaml", Line: 1}, Origin: "file a.yaml:1"})
+		c.Declare = append(c.Declare, spec.Declare{Pipeline: p,
+			Owner: spec.Owner{Kind: spec.OwnerFile, Path: "a.yaml", Line: 1}, Origin: "file a.yaml:1"})
 	}
 	return c
 }
@@ -59,16 +61,23 @@ func TestApply(t *testing.T) {
 		updated    int64 // second
 		history    string
 	}{
-		"the same again":       {twoSteps(declare(pipeline("p")), nil), 1, "stopped", false, false, 2, "declare"},
-		"other name":           {twoSteps(with(func(p *spec.Pipeline) { p.Name = "n" }), nil), 1, "", false, false, 3, "declare declare"},
-		"other setting":        {twoSteps(with(func(p *spec.Pipeline) { p.Connectors[0].Settings["rate"] = "2" }), nil), 2, "", false, false, 3, "declare declare"},
-		"other status":         {twoSteps(with(func(p *spec.Pipeline) { p.Status = spec.StatusStopped }), nil), 2, "", false, false, 3, "declare declare"},
-		"withdrawn":            {twoSteps(withdraw("p", false), nil), 1, "stopped", true, false, 3, "declare withdraw"},
-		"withdrawn twice":      {twoSteps(withdraw("p", false), withdraw("p", false)), 1, "stopped", true, false, 3, "declare withdraw"},
-		"withdrawn and purged": {twoSteps(withdraw("p", false), withdraw("p", true)), 1, "stopped", true, true, 4, "declare withdraw delete"},
-		"purged, withdrawn":    {twoSteps(withdraw("p", true), withdraw("p", false)), 1, "stopped", true, true, 3, "declare delete"},
-		"withdrawn and back":   {twoSteps(withdraw("p", true), declare(pipeline("p"))), 1, "stopped", false, false, 4, "declare delete declare"},
-		"unknown withdrawn":    {twoSteps(withdraw("q", false), nil), 1, "stopped", false, false, 2, "declare"},
+		"the same again": {twoSteps(declare(pipeline("p")), nil), 1, "stopped", false, false, 2, "declare"},
+		"other name": {twoSteps(with(func(p *spec.Pipeline) { p.Name = "n" }), nil), 1, "", false, false, 3,
+			"declare declare"},
+		"other setting": {twoSteps(with(func(p *spec.Pipeline) { p.Connectors[0].Settings["rate"] = "2" }), nil),
+			2, "", false, false, 3, "declare declare"},
+		"other status": {twoSteps(with(func(p *spec.Pipeline) { p.Status = spec.StatusStopped }), nil), 2, "",
+			false, false, 3, "declare declare"},
+		"withdrawn": {twoSteps(withdraw("p", false), nil), 1, "stopped", true, false, 3, "declare withdraw"},
+		"withdrawn twice": {twoSteps(withdraw("p", false), withdraw("p", false)), 1, "stopped", true, false, 3,
+			"declare withdraw"},
+		"withdrawn and purged": {twoSteps(withdraw("p", false), withdraw("p", true)), 1, "stopped", true, true, 4,
+			"declare withdraw delete"},
+		"purged, withdrawn": {twoSteps(withdraw("p", true), withdraw("p", false)), 1, "stopped", true, true, 3,
+			"declare delete"},
+		"withdrawn and back": {twoSteps(withdraw("p", true), declare(pipeline("p"))), 1, "stopped", false, false, 4,
+			"declare delete declare"},
+		"unknown withdrawn": {twoSteps(withdraw("q", false), nil), 1, "stopped", false, false, 2, "declare"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -87,7 +96,8 @@ func TestApply(t *testing.T) {
 			}
 			d, err := db.Get(ctx, "p")
 			must(t, err)
-			if d.Generation != tt.generation || d.Override != tt.override || d.Purge != tt.purge || d.Withdrawn.IsZero() == tt.withdrawn {
+			if d.Generation != tt.generation || d.Override != tt.override || d.Purge != tt.purge ||
+				d.Withdrawn.IsZero() == tt.withdrawn {
 				t.Errorf("%+v", d)
 			}
 			if d.CreatedAt.Unix() != 1 || d.UpdatedAt.Unix() != tt.updated {
@@ -174,7 +184,9 @@ func TestApplyIf(t *testing.T) {
 	wantError(t, db.ApplyIf(ctx, withdraw("p", true), map[string]string{"p": d.Version()}), spec.ErrConflict)
 	d, err = db.Get(ctx, "p")
 	must(t, err)
-	must(t, db.ApplyIf(ctx, with(func(p *spec.Pipeline) { p.Connectors[0].Plugin, p.Description = "other", "described" }), map[string]string{"p": d.Version()}))
+	must(t, db.ApplyIf(ctx, with(func(p *spec.Pipeline) {
+		p.Connectors[0].Plugin, p.Description = "other", "described"
+	}), map[string]string{"p": d.Version()}))
 	// The version also covers fields outside of the digest.
 	wantError(t, db.ApplyIf(ctx, withdraw("p", true), map[string]string{"p": d.Version()}), spec.ErrConflict)
 	must(t, db.Apply(ctx, withdraw("p", true)))
@@ -270,7 +282,8 @@ func TestFilesAndEvents(t *testing.T) {
 	wantEqual(t, files, []spec.FileState{{Path: "b.yaml", Hash: "2"}})
 	events, err := db.Events(ctx, 0, 10)
 	must(t, err)
-	if len(events) != 2 || events[0].At.IsZero() || events[1].Reason != "Two" || events[1].At.Unix() != 5 || events[1].ID <= events[0].ID {
+	if len(events) != 2 || events[0].At.IsZero() || events[1].Reason != "Two" || events[1].At.Unix() != 5 ||
+		events[1].ID <= events[0].ID {
 		t.Errorf("%+v", events)
 	}
 	later, err := db.Events(ctx, events[0].ID, 10)
@@ -310,7 +323,8 @@ func TestDeletePipeline(t *testing.T) {
 	epoch, err := db.BeginRun(ctx, "p")
 	must(t, err)
 	save := func(seq int64) error {
-		return db.SaveCheckpoints(ctx, []spec.Checkpoint{{ConnectorID: "p:src", PipelineID: "p", Position: []byte("pos"), Epoch: epoch, Sequence: seq}})
+		return db.SaveCheckpoints(ctx, []spec.Checkpoint{{ConnectorID: "p:src", PipelineID: "p",
+			Position: []byte("pos"), Epoch: epoch, Sequence: seq}})
 	}
 	must(t, save(1))
 	must(t, db.SaveStates(ctx, []spec.State{spec.State{PipelineID: "p"}}, spec.Event{Pipeline: "p"}))
@@ -348,7 +362,8 @@ func TestDeletePipeline(t *testing.T) {
 	other, err := db.Get(ctx, "q")
 	must(t, err)
 	if again.Generation != 2 || other.Generation != 1 {
-		t.Errorf("generation %d of a pipeline that was deleted, %d of a new one; want 2 and 1", again.Generation, other.Generation)
+		t.Errorf("generation %d of a pipeline that was deleted, %d of a new one; want 2 and 1", again.Generation,
+			other.Generation)
 	}
 }
 
@@ -368,7 +383,8 @@ func TestConnectorsOfTwoPipelinesWithOneID(t *testing.T) {
 			t.Errorf("error %v, want one that says %s", err, want)
 		}
 	}
-	refused(db.Apply(ctx, with("a:b", "c")), `connector "c" of pipeline "a:b" and connector "b:c" of pipeline "a" have the same full id "a:b:c"`)
+	refused(db.Apply(ctx, with("a:b", "c")),
+		`connector "c" of pipeline "a:b" and connector "b:c" of pipeline "a" have the same full id "a:b:c"`)
 	must(t, db.Apply(ctx, with("a:b", "d")))
 	refused(db.Apply(ctx, with("a", "b:d")), `"a:b:d"`)
 	must(t, db.Apply(ctx, with("a", "b:e")))

@@ -58,7 +58,8 @@ func BenchmarkSaveStateTogether(b *testing.B) {
 		var wg sync.WaitGroup
 		for i := range 1000 {
 			wg.Go(func() {
-				must(b, db.SaveStates(b.Context(), []spec.State{spec.State{PipelineID: fmt.Sprint(i), Phase: spec.PhaseRunning}}))
+				must(b, db.SaveStates(b.Context(),
+					[]spec.State{spec.State{PipelineID: fmt.Sprint(i), Phase: spec.PhaseRunning}}))
 			})
 		}
 		wg.Wait()

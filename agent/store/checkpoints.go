@@ -44,7 +44,8 @@ func (s checkpoints) Checkpoint(ctx context.Context, connectorID string) (*spec.
 	c := &spec.Checkpoint{ConnectorID: connectorID}
 	err := s.use(func(p *pools) error {
 		// The query does not stop when ctx ends, because watching ctx costs more than the query.
-		return p.reader.QueryRowContext(context.WithoutCancel(ctx), `SELECT pipeline_id, plugin, position, epoch, sequence FROM positions WHERE connector_id = ?`, connectorID).
+		return p.reader.QueryRowContext(context.WithoutCancel(ctx),
+			`SELECT pipeline_id, plugin, position, epoch, sequence FROM positions WHERE connector_id = ?`, connectorID).
 			Scan(&c.PipelineID, &c.Plugin, (*[]byte)(&c.Position), &c.Epoch, &c.Sequence)
 	})
 	if errors.Is(err, sql.ErrNoRows) {

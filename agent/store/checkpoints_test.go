@@ -14,7 +14,8 @@ import (
 )
 
 func position(id string, epoch, seq int64) spec.Checkpoint {
-	return spec.Checkpoint{ConnectorID: id, PipelineID: "p", Position: record.Position(fmt.Sprint("pos-", seq)), Epoch: epoch, Sequence: seq}
+	return spec.Checkpoint{ConnectorID: id, PipelineID: "p", Position: record.Position(fmt.Sprint("pos-", seq)),
+		Epoch: epoch, Sequence: seq}
 }
 
 // positionOf returns the stored position of a source, or nil if there is none.
@@ -37,15 +38,19 @@ func TestSaveCheckpoints(t *testing.T) {
 		return []spec.Checkpoint{position("p:a", epoch, seq)}
 	}
 	tests := map[string][]step{
-		"without a run":          {{save: one(0, 1), err: store.ErrFenced}, {save: one(1, 1), err: store.ErrFenced}},
-		"growing":                {{begin: true}, {save: one(1, 1), want: "pos-1"}, {save: one(1, 5), want: "pos-5"}},
-		"the same again":         {{begin: true}, {save: one(1, 5), want: "pos-5"}, {save: one(1, 5), want: "pos-5"}},
-		"going back":             {{begin: true}, {save: one(1, 5), want: "pos-5"}, {save: one(1, 4), err: store.ErrOutOfOrder, want: "pos-5"}},
-		"obsolete run":           {{begin: true}, {save: one(1, 5), want: "pos-5"}, {begin: true}, {save: one(1, 6), err: store.ErrFenced, want: "pos-5"}},
-		"new run counts from 1":  {{begin: true}, {save: one(1, 5), want: "pos-5"}, {begin: true}, {save: one(2, 1), want: "pos-1"}},
+		"without a run":  {{save: one(0, 1), err: store.ErrFenced}, {save: one(1, 1), err: store.ErrFenced}},
+		"growing":        {{begin: true}, {save: one(1, 1), want: "pos-1"}, {save: one(1, 5), want: "pos-5"}},
+		"the same again": {{begin: true}, {save: one(1, 5), want: "pos-5"}, {save: one(1, 5), want: "pos-5"}},
+		"going back": {{begin: true}, {save: one(1, 5), want: "pos-5"},
+			{save: one(1, 4), err: store.ErrOutOfOrder, want: "pos-5"}},
+		"obsolete run": {{begin: true}, {save: one(1, 5), want: "pos-5"}, {begin: true},
+			{save: one(1, 6), err: store.ErrFenced, want: "pos-5"}},
+		"new run counts from 1": {{begin: true}, {save: one(1, 5), want: "pos-5"}, {begin: true},
+			{save: one(2, 1), want: "pos-1"}},
 		"run that did not begin": {{begin: true}, {save: one(2, 1), err: store.ErrFenced}},
 		"all or nothing": {{begin: true}, {save: one(1, 1), want: "pos-1"},
-			{save: []spec.Checkpoint{position("p:a", 1, 2), position("p:b", 0, 1)}, err: store.ErrFenced, want: "pos-1"}},
+			{save: []spec.Checkpoint{position("p:a", 1, 2), position("p:b", 0, 1)}, err: store.ErrFenced,
+				want: "pos-1"}},
 	}
 	for name, steps := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -77,7 +82,8 @@ func TestCheckpointErrorNamesTheCulprit(t *testing.T) {
 	if !errors.As(err, &pe) || pe.ConnectorID != "p:b" || pe.PipelineID != "p" {
 		t.Fatalf("error %v", err)
 	}
-	if err := db.SaveCheckpoints(ctx, []spec.Checkpoint{{ConnectorID: "p:a", PipelineID: "p", Epoch: 1, Sequence: 1}}); err == nil {
+	if err := db.SaveCheckpoints(ctx, []spec.Checkpoint{{ConnectorID: "p:a", PipelineID: "p", Epoch: 1,
+		Sequence: 1}}); err == nil {
 		t.Error("an empty position was saved")
 	}
 }
@@ -106,9 +112,11 @@ func TestConcurrentUse(t *testing.T) {
 			id := fmt.Sprint("p", i)
 			for range 10 {
 				epoch, err := db.BeginRun(ctx, id)
-				p := spec.Checkpoint{ConnectorID: id + ":s", PipelineID: id, Position: record.Position("x"), Epoch: epoch, Sequence: 1}
+				p := spec.Checkpoint{ConnectorID: id + ":s", PipelineID: id, Position: record.Position("x"),
+					Epoch: epoch, Sequence: 1}
 				_, readErr := db.Declarations(ctx)
-				if err := errors.Join(err, db.SaveCheckpoints(ctx, []spec.Checkpoint{p}), db.Apply(ctx, declare(pipeline(id))), readErr); err != nil {
+				if err := errors.Join(err, db.SaveCheckpoints(ctx, []spec.Checkpoint{p}),
+					db.Apply(ctx, declare(pipeline(id))), readErr); err != nil {
 					t.Error(err)
 				}
 			}
@@ -134,7 +142,8 @@ func BenchmarkSaveCheckpoints(b *testing.B) {
 			for b.Loop() {
 				seq++
 				for i := range positions {
-					positions[i] = spec.Checkpoint{ConnectorID: fmt.Sprintf("p:%04d", i), PipelineID: "p", Position: record.Position("0000000012345678"), Epoch: 1, Sequence: seq}
+					positions[i] = spec.Checkpoint{ConnectorID: fmt.Sprintf("p:%04d", i), PipelineID: "p",
+						Position: record.Position("0000000012345678"), Epoch: 1, Sequence: seq}
 				}
 				must(b, db.SaveCheckpoints(ctx, positions))
 			}

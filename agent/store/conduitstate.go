@@ -23,7 +23,8 @@ func refuseConduitDirectory(path string) error {
 		return refuseConduit(path, "conduit migrate --from "+inner)
 	}
 	if isFile(filepath.Join(path, "MANIFEST")) || isFile(filepath.Join(path, "KEYREGISTRY")) {
-		return refuseConduit(path, "conduit migrate --from http://localhost:8080 --files DIR, while that Conduit serves its API there")
+		return refuseConduit(path, "conduit migrate --from http://localhost:8080 --files DIR, while that Conduit "+
+			"serves its API there")
 	}
 	return nil
 }
@@ -37,14 +38,16 @@ func refuseConduitDatabase(path string) error {
 	}
 	defer db.Close()
 	var n int
-	if db.QueryRowContext(context.Background(), "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = ?", conduitTable).Scan(&n) != nil || n == 0 {
+	if db.QueryRowContext(context.Background(), "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = ?",
+		conduitTable).Scan(&n) != nil || n == 0 {
 		return nil
 	}
 	return refuseConduit(path, "conduit migrate --from "+path)
 }
 
 func refuseConduit(path, command string) error {
-	return fmt.Errorf("%w, which is left as it is: give db.sqlite.path another name than %s, and take the state over with: %s", errConduit, path, command)
+	return fmt.Errorf("%w, which is left as it is: give db.sqlite.path another name than %s, and take the state over "+
+		"with: %s", errConduit, path, command)
 }
 
 func isFile(path string) bool {

@@ -58,7 +58,8 @@ func commitForEver(path string) error {
 	}
 	epoch, err := db.BeginRun(ctx, "p")
 	for seq := int64(1); err == nil; seq++ {
-		if err = db.SaveCheckpoints(ctx, []spec.Checkpoint{position("p:a", epoch, seq), position("p:b", epoch, seq)}); err == nil {
+		if err = db.SaveCheckpoints(ctx,
+			[]spec.Checkpoint{position("p:a", epoch, seq), position("p:b", epoch, seq)}); err == nil {
 			fmt.Println(seq)
 		}
 	}
@@ -111,7 +112,8 @@ func TestSecondProcessIsRefused(t *testing.T) {
 	if err == nil {
 		t.Fatal("a second process opened the store")
 	}
-	if want := fmt.Sprintf("in use by process %d", os.Getpid()); !strings.Contains(string(out), want) || !strings.Contains(string(out), "db.sqlite.path") {
+	if want := fmt.Sprintf("in use by process %d", os.Getpid()); !strings.Contains(string(out), want) ||
+		!strings.Contains(string(out), "db.sqlite.path") {
 		t.Errorf("error %q does not say %q and what to do", out, want)
 	}
 	_, err = store.Open(t.Context(), path)
@@ -139,7 +141,8 @@ func failToWrite(path string) error {
 	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &old); err != nil {
 		return err
 	}
-	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: uint64(info.Size()) + 100, Max: old.Max}); err != nil {
+	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE,
+		&syscall.Rlimit{Cur: uint64(info.Size()) + 100, Max: old.Max}); err != nil {
 		return err
 	}
 	pools := db.Pools()

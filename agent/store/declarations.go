@@ -8,7 +8,8 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-const declarationColumns = `id, spec, owner_kind, owner_path, owner_line, owner_places, generation, digest, override, withdrawn, purge, created_at, updated_at`
+const declarationColumns = `id, spec, owner_kind, owner_path, owner_line, owner_places, generation, digest, ` +
+	`override, withdrawn, purge, created_at, updated_at`
 
 // Declarations returns all desired state by id, including withdrawn pipelines.
 func (db *DB) Declarations(ctx context.Context) ([]spec.Declaration, error) {
@@ -18,7 +19,9 @@ func (db *DB) Declarations(ctx context.Context) ([]spec.Declaration, error) {
 // DeclarationsSince returns the changes of the desired state since a revision from an earlier result. It returns every
 // declaration for revision 0, for a revision that is too old, and after the store was reopened.
 func (db *DB) DeclarationsSince(ctx context.Context, revision int64) (spec.Delta[spec.Declaration], error) {
-	return cached(db, "declared pipelines", func() spec.Delta[spec.Declaration] { return db.declarations.Since(revision) })
+	return cached(db, "declared pipelines", func() spec.Delta[spec.Declaration] {
+		return db.declarations.Since(revision)
+	})
 }
 
 // Get returns the desired state of one pipeline, or spec.ErrNotFound. A withdrawn pipeline exists until its clean-up is
@@ -49,7 +52,8 @@ func (db *DB) SetOverride(ctx context.Context, id string, status spec.Status) er
 			d.Override = ""
 		}
 		d.UpdatedAt = db.now().UTC().Round(0)
-		_, err = exec(tx, `UPDATE pipelines SET override = ?, updated_at = ? WHERE id = ?`, d.Override, nanos(d.UpdatedAt), id)
+		_, err = exec(tx, `UPDATE pipelines SET override = ?, updated_at = ? WHERE id = ?`, d.Override,
+			nanos(d.UpdatedAt), id)
 		return err
 	}, func() { db.declarations.Put(*d) })
 	if err == nil {
@@ -73,7 +77,8 @@ func (db *DB) RaiseGeneration(ctx context.Context, id string, least int64) error
 		if d.Generation >= least {
 			return nil
 		}
-		if _, err = exec(tx, `UPDATE revisions SET generation = ? WHERE pipeline_id = ? AND generation = ?`, least, id, d.Generation); err != nil {
+		if _, err = exec(tx, `UPDATE revisions SET generation = ? WHERE pipeline_id = ? AND generation = ?`, least, id,
+			d.Generation); err != nil {
 			return err
 		}
 		d.Generation = least
@@ -96,7 +101,8 @@ func (db *DB) DeletePipeline(ctx context.Context, id string) error {
 			return err
 		}
 		for _, query := range []string{
-			`DELETE FROM pipelines WHERE id = ?`, `DELETE FROM states WHERE id = ?`, `DELETE FROM positions WHERE pipeline_id = ?`,
+			`DELETE FROM pipelines WHERE id = ?`, `DELETE FROM states WHERE id = ?`,
+			`DELETE FROM positions WHERE pipeline_id = ?`,
 		} {
 			if _, err := exec(tx, query, id); err != nil {
 				return err
@@ -148,7 +154,8 @@ func findDeclaration(tx *sql.Tx, id string) (*spec.Declaration, string, error) {
 		d, text, err = scanDeclaration(s)
 		return d, err
 	}
-	found, err := queryAll(context.Background(), tx, scan, `SELECT `+declarationColumns+` FROM pipelines WHERE id = ?`, id)
+	found, err := queryAll(context.Background(), tx, scan, `SELECT `+declarationColumns+` FROM pipelines WHERE id = ?`,
+		id)
 	if err != nil || len(found) == 0 {
 		return nil, "", err
 	}
@@ -180,7 +187,8 @@ func scanDeclaration(s scanner) (d spec.Declaration, text string, err error) {
 }
 
 func putDeclaration(tx *sql.Tx, d *spec.Declaration, text string) error {
-	_, err := exec(tx, `INSERT OR REPLACE INTO pipelines (`+declarationColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+	_, err := exec(tx, `INSERT OR REPLACE INTO pipelines (`+declarationColumns+
+		`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		d.Pipeline.ID, text, d.Owner.Kind, d.Owner.Path, d.Owner.Line, d.Owner.Places, d.Generation, d.Digest,
 		d.Override, nanos(d.Withdrawn), d.Purge, nanos(d.CreatedAt), nanos(d.UpdatedAt))
 	return err

@@ -20,7 +20,9 @@ func TestDeclarationsSince(t *testing.T) {
 		do   func() error
 		want string // All, the rows, and the ids that are gone
 	}{
-		{func() error { return db.Apply(ctx, declare(pipeline("p"), pipeline("q"), pipeline("r"))) }, "true [p q r] []"},
+		{func() error {
+			return db.Apply(ctx, declare(pipeline("p"), pipeline("q"), pipeline("r")))
+		}, "true [p q r] []"},
 		{func() error { return nil }, "false [] []"},
 		{func() error { return db.Apply(ctx, several) }, "false [p q r] []"},
 		{func() error { return db.SetOverride(ctx, "q", spec.StatusStopped) }, "false [q] []"},

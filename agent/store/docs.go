@@ -23,7 +23,8 @@ func (t table[T]) read(ctx context.Context, q querier) ([]T, error) {
 }
 
 func (t table[T]) replace(tx *sql.Tx, id, text string) error {
-	_, err := exec(tx, `INSERT INTO `+string(t)+` (id, doc) VALUES (?, ?) ON CONFLICT (id) DO UPDATE SET doc = excluded.doc`, id, text)
+	_, err := exec(tx, `INSERT INTO `+string(t)+
+		` (id, doc) VALUES (?, ?) ON CONFLICT (id) DO UPDATE SET doc = excluded.doc`, id, text)
 	return err
 }
 

@@ -85,7 +85,8 @@ func (db *DB) insertEvents(tx *sql.Tx, events []spec.Event) error {
 			e.At = db.now()
 		}
 		e.Bound()
-		if _, err := exec(tx, `INSERT INTO events (id, at, pipeline_id, file, type, reason, message) VALUES (NULLIF(?, 0), ?, ?, ?, ?, ?, ?)`,
+		if _, err := exec(tx, `INSERT INTO events (id, at, pipeline_id, file, type, reason, message) VALUES `+
+			`(NULLIF(?, 0), ?, ?, ?, ?, ?, ?)`,
 			e.ID, nanos(e.At), e.Pipeline, e.File, e.Type, e.Reason, e.Message); err != nil {
 			return err
 		}

@@ -49,7 +49,8 @@ func earlier(t *testing.T, path string, events, size int) {
 	text := strings.Repeat("x", size)
 	for range events {
 		_, err := db.Exec(
-			`INSERT INTO events (at, pipeline_id, file, type, reason, message) VALUES (1, 'p', '', 'warning', 'Failed', ?)`, text)
+			`INSERT INTO events (at, pipeline_id, file, type, reason, message) VALUES (1, 'p', '', 'warning', `+
+				`'Failed', ?)`, text)
 		must(t, err)
 	}
 	_, err = db.Exec(`INSERT INTO states (id, doc) VALUES ('p', json_object('pipelineId', 'p', 'error', ?))`, text)

@@ -32,7 +32,8 @@ func undo(ctx context.Context, writer *sql.DB, name string) error {
 	}
 	for line := range strings.Lines(string(script)) {
 		if table, ok := strings.CutPrefix(line, "CREATE TABLE "); ok {
-			if _, err := writer.ExecContext(ctx, "PRAGMA foreign_keys = off; DROP TABLE "+strings.Fields(table)[0]); err != nil {
+			if _, err := writer.ExecContext(ctx,
+				"PRAGMA foreign_keys = off; DROP TABLE "+strings.Fields(table)[0]); err != nil {
 				return err
 			}
 		}
@@ -63,7 +64,9 @@ func (db *DB) Count(table string) (n int, err error) {
 
 // Schema returns the definitions of all tables and indexes.
 func (db *DB) Schema() ([]string, error) {
-	return queryAll(context.Background(), db.pools.reader, func(s scanner) (d string, err error) { return d, s.Scan(&d) },
+	return queryAll(context.Background(), db.pools.reader, func(s scanner) (d string, err error) {
+		return d, s.Scan(&d)
+	},
 		`SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY name`)
 }
 

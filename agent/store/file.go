@@ -23,7 +23,8 @@ func createFile(ctx context.Context, path string, now func() time.Time) error {
 		return err
 	}
 	if info, err := os.Stat(path + "-wal"); err == nil && info.Size() > 0 {
-		return fmt.Errorf("%w: its log %q is there but the file itself is not; restore the file, or move the log away to start over", ErrDamaged, path+"-wal")
+		return fmt.Errorf("%w: its log %q is there but the file itself is not; restore the file, or move the log "+
+			"away to start over", ErrDamaged, path+"-wal")
 	}
 	draft := path + ".new"
 	for _, leftover := range []string{draft, draft + "-wal", draft + "-shm"} {
@@ -74,7 +75,8 @@ func Identify(path string) error {
 				return err
 			}
 		}
-		return fmt.Errorf("%w: a database of another application (id %#x); give db.sqlite.path another name", ErrOther, id)
+		return fmt.Errorf("%w: a database of another application (id %#x); give db.sqlite.path another name", ErrOther,
+			id)
 	}
 	return nil
 }

@@ -17,8 +17,11 @@ func TestForeignState(t *testing.T) {
 		make func(t *testing.T, path string)
 		want string
 	}{
-		"sqlite":        {makeForeign, "conduit migrate --from "},
-		"sqlite in dir": {func(t *testing.T, path string) { mkdir(t, path); makeForeign(t, filepath.Join(path, "conduit.db")) }, "conduit.db/conduit.db"},
+		"sqlite": {makeForeign, "conduit migrate --from "},
+		"sqlite in dir": {func(t *testing.T, path string) {
+			mkdir(t, path)
+			makeForeign(t, filepath.Join(path, "conduit.db"))
+		}, "conduit.db/conduit.db"},
 		"badger": {func(t *testing.T, path string) {
 			mkdir(t, path)
 			if err := os.WriteFile(filepath.Join(path, "MANIFEST"), []byte("Bdgr"), 0o600); err != nil {

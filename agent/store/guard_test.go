@@ -43,7 +43,8 @@ func TestAFaultLastsAsLongAsTheProbeFails(t *testing.T) {
 			t.Helper()
 			time.Sleep(10 * store.PlaceInterval)
 			synctest.Wait()
-			if got := log.String(); strings.Count(got, "msg=") != int(retries)+1 || !strings.Contains(got, want) || retried.Load() != retries {
+			if got := log.String(); strings.Count(got, "msg=") != int(retries)+1 || !strings.Contains(got, want) ||
+				retried.Load() != retries {
 				t.Errorf("%s: retried %d times, log:\n%s", after, retried.Load(), got)
 			}
 		}
@@ -65,7 +66,9 @@ func TestAFaultOfAMomentIsReported(t *testing.T) {
 		var retried atomic.Int32
 		none := func() error { return nil }
 		g := &store.Guard{
-			InPlace: none, Fault: none, Probe: func(context.Context) error { return nil }, Retry: func() { retried.Add(1) }, Changed: func() {},
+			InPlace: none, Fault: none, Probe: func(context.Context) error {
+				return nil
+			}, Retry: func() { retried.Add(1) }, Changed: func() {},
 			Past: func() error {
 				select {
 				case err := <-past:
@@ -82,7 +85,8 @@ func TestAFaultOfAMomentIsReported(t *testing.T) {
 		past <- errors.New("first")
 		time.Sleep(10 * store.PlaceInterval)
 		synctest.Wait()
-		if got := log.String(); strings.Count(got, "msg=") != 1 || !strings.Contains(got, "err=first") || retried.Load() != 1 {
+		if got := log.String(); strings.Count(got, "msg=") != 1 || !strings.Contains(got, "err=first") ||
+			retried.Load() != 1 {
 			t.Errorf("retried %d times, the log is\n%s", retried.Load(), got)
 		}
 		past <- errors.New("second")

@@ -34,7 +34,8 @@ func checkKnown(ctx context.Context, db *sql.DB) error {
 	known := migrationNames()
 	for _, name := range applied {
 		if !slices.Contains(known, name) {
-			return fmt.Errorf("%w: it is at %q, this version knows up to %q; run the version that wrote it, or restore a backup",
+			return fmt.Errorf("%w: it is at %q, this version knows up to %q; run the version that wrote it, or "+
+				"restore a backup",
 				ErrNewer, applied[len(applied)-1], known[len(known)-1])
 		}
 	}
@@ -43,7 +44,8 @@ func checkKnown(ctx context.Context, db *sql.DB) error {
 
 // migrate applies the missing migrations in one transaction.
 func migrate(ctx context.Context, db *sql.DB, now func() time.Time) error {
-	const create = `CREATE TABLE IF NOT EXISTS migrations (name TEXT NOT NULL PRIMARY KEY, applied_at INTEGER NOT NULL) STRICT`
+	const create = `CREATE TABLE IF NOT EXISTS migrations (name TEXT NOT NULL PRIMARY KEY, applied_at INTEGER NOT ` +
+		`NULL) STRICT`
 	if _, err := db.ExecContext(ctx, create); err != nil {
 		return err
 	}

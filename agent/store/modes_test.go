@@ -38,7 +38,8 @@ func TestWideModesAreTightened(t *testing.T) {
 			t.Errorf("%s has mode %v", name, mode)
 		}
 	}
-	if got := log.String(); strings.Count(got, "others could open the store") != 2 || !strings.Contains(got, "mode=-rw-r--r--") {
+	if got := log.String(); strings.Count(got, "others could open the store") != 2 ||
+		!strings.Contains(got, "mode=-rw-r--r--") {
 		t.Errorf("the log says %s", got)
 	}
 }

@@ -11,7 +11,9 @@ import (
 // MoveCheckpoint replaces the position of a source of d's pipeline, or deletes it when c has none. It returns
 // spec.ErrConflict if the present position is not before. Runs of the pipeline that have begun can no longer save
 // positions. MoveCheckpoint records the change in the history of the pipeline, and saves event.
-func (db *DB) MoveCheckpoint(ctx context.Context, d *spec.Declaration, c spec.Checkpoint, before record.Position, event spec.Event) error {
+func (db *DB) MoveCheckpoint(
+	ctx context.Context, d *spec.Declaration, c spec.Checkpoint, before record.Position, event spec.Event,
+) error {
 	err := db.write(ctx, func(tx *sql.Tx) error {
 		if err := checkPosition(tx, c.ConnectorID, before); err != nil {
 			return err
@@ -38,7 +40,8 @@ func actionOfMove(c spec.Checkpoint) string {
 // checkPosition returns spec.ErrConflict unless the position of a source is before.
 func checkPosition(tx *sql.Tx, connectorID string, before record.Position) error {
 	var same bool
-	err := tx.QueryRow(`SELECT (SELECT position FROM positions WHERE connector_id = ?) IS ?`, connectorID, []byte(before)).Scan(&same)
+	err := tx.QueryRow(`SELECT (SELECT position FROM positions WHERE connector_id = ?) IS ?`, connectorID,
+		[]byte(before)).Scan(&same)
 	if err == nil && !same {
 		err = spec.ErrConflict
 	}
@@ -54,7 +57,8 @@ func move(tx *sql.Tx, c spec.Checkpoint) error {
 		_, err := exec(tx, `DELETE FROM positions WHERE connector_id = ?`, c.ConnectorID)
 		return err
 	}
-	_, err = exec(tx, `INSERT OR REPLACE INTO positions (connector_id, pipeline_id, position, epoch, sequence, plugin) VALUES (?, ?, ?, ?, 0, ?)`,
+	_, err = exec(tx, `INSERT OR REPLACE INTO positions (connector_id, pipeline_id, position, epoch, sequence, `+
+		`plugin) VALUES (?, ?, ?, ?, 0, ?)`,
 		c.ConnectorID, c.PipelineID, []byte(c.Position), epoch, c.Plugin)
 	return err
 }

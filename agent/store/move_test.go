@@ -21,7 +21,8 @@ func TestMoveCheckpoint(t *testing.T) {
 		t.Fatal(err)
 	}
 	move := func(before, to record.Position) error {
-		return db.MoveCheckpoint(ctx, d, spec.Checkpoint{ConnectorID: "p:a", PipelineID: "p", Plugin: "file", Position: to}, before, spec.Event{Pipeline: "p", Reason: "PositionSet"})
+		return db.MoveCheckpoint(ctx, d, spec.Checkpoint{ConnectorID: "p:a", PipelineID: "p", Plugin: "file",
+			Position: to}, before, spec.Event{Pipeline: "p", Reason: "PositionSet"})
 	}
 	steps := []struct {
 		before, to, want string
@@ -67,7 +68,9 @@ func checkMoves(t *testing.T, db *store.DB) {
 	for _, r := range revisions {
 		actions = append(actions, r.Action)
 	}
-	if got, want := strings.Join(actions, ", "), "set position of p:a, reset position of p:a, set position of p:a"; err != nil || got != want || revisions[0].Generation != 4 {
+	if got, want := strings.Join(actions,
+		", "), "set position of p:a, reset position of p:a, set position of p:a"; err != nil || got != want ||
+		revisions[0].Generation != 4 {
 		t.Errorf("history %v, %v, want %s", revisions, err, want)
 	}
 	if events, err := db.Events(t.Context(), 0, 10); err != nil || len(events) != 3 {

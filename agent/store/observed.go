@@ -52,7 +52,9 @@ func (db *DB) ConnectorStates(ctx context.Context) ([]spec.ConnectorState, error
 // ConnectorStatesSince returns the changes of the connector states since a revision from an earlier result, or all
 // states, as DeclarationsSince does.
 func (db *DB) ConnectorStatesSince(ctx context.Context, revision int64) (spec.Delta[spec.ConnectorState], error) {
-	return cached(db, "states of connectors", func() spec.Delta[spec.ConnectorState] { return db.connectors.Since(revision) })
+	return cached(db, "states of connectors", func() spec.Delta[spec.ConnectorState] {
+		return db.connectors.Since(revision)
+	})
 }
 
 // ConnectorState returns the state of a connector, or nil if it was never started.

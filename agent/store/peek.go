@@ -49,7 +49,8 @@ func peek(ctx context.Context, path string) ([]spec.Declaration, []spec.FileStat
 	}
 	defer func() { _ = tx.Rollback() }() // nothing was written
 	db := newDB(path)
-	if err := errors.Join(loadDeclarations(ctx, tx, peekedColumns, &db.declarations), db.files.load(ctx, tx)); err != nil {
+	if err := errors.Join(loadDeclarations(ctx, tx, peekedColumns, &db.declarations),
+		db.files.load(ctx, tx)); err != nil {
 		return nil, nil, err
 	}
 	return db.declarations.All(), db.files.All(), nil

@@ -29,7 +29,8 @@ func TestPeek(t *testing.T) {
 	defer db.Close()
 	p := spec.Pipeline{ID: "p"}
 	spec.Normalize(&p)
-	err = db.Apply(ctx, &spec.Changes{Declare: []spec.Declare{{Pipeline: p, Owner: spec.Owner{Kind: spec.OwnerFile, Path: "p.yaml", Line: 3}}},
+	err = db.Apply(ctx, &spec.Changes{Declare: []spec.Declare{{Pipeline: p,
+		Owner: spec.Owner{Kind: spec.OwnerFile, Path: "p.yaml", Line: 3}}},
 		Files: []spec.FileState{{Path: "p.yaml", Hash: "1", Pipelines: []string{"p"}}}})
 	if err != nil {
 		t.Fatal(err)

@@ -15,7 +15,9 @@ type querier interface {
 }
 
 // queryAll returns all rows of a result, each converted by scan. It never returns nil without an error.
-func queryAll[T any](ctx context.Context, q querier, scan func(scanner) (T, error), query string, args ...any) ([]T, error) {
+func queryAll[T any](
+	ctx context.Context, q querier, scan func(scanner) (T, error), query string, args ...any,
+) ([]T, error) {
 	rows, err := q.QueryContext(ctx, query, args...)
 	if err != nil {
 		return nil, err

@@ -36,7 +36,8 @@ func fenceRestored(ctx context.Context, writer *sql.DB, generation int32, now ti
 }
 
 func fence(ctx context.Context, tx *sql.Tx, sources []spec.Checkpoint, generation int32, now time.Time) error {
-	if _, err := tx.ExecContext(ctx, `INSERT INTO runs (pipeline_id, epoch) VALUES ('', 0) ON CONFLICT (pipeline_id) DO NOTHING`); err != nil {
+	if _, err := tx.ExecContext(ctx,
+		`INSERT INTO runs (pipeline_id, epoch) VALUES ('', 0) ON CONFLICT (pipeline_id) DO NOTHING`); err != nil {
 		return err
 	}
 	if _, err := tx.ExecContext(ctx, `UPDATE runs SET epoch = epoch + ?`, epochGap); err != nil {
@@ -44,8 +45,11 @@ func fence(ctx context.Context, tx *sql.Tx, sources []spec.Checkpoint, generatio
 	}
 	for i := range sources {
 		c := &sources[i]
-		if _, err := tx.ExecContext(ctx, `INSERT INTO events (at, pipeline_id, file, type, reason, message) VALUES (?, ?, '', 'warning', 'StoreReplaced', ?)`, now.UnixNano(), c.PipelineID,
-			fmt.Sprintf("an earlier file was put in the place of the store: source %s goes on after position %s, and what it delivered since is delivered again", c.ConnectorID, PositionText(c.Position))); err != nil {
+		if _, err := tx.ExecContext(ctx,
+			`INSERT INTO events (at, pipeline_id, file, type, reason, message) VALUES (?, ?, '', 'warning', `+
+				`'StoreReplaced', ?)`, now.UnixNano(), c.PipelineID,
+			fmt.Sprintf("an earlier file was put in the place of the store: source %s goes on after position %s, and "+
+				"what it delivered since is delivered again", c.ConnectorID, PositionText(c.Position))); err != nil {
 			return err
 		}
 	}
@@ -55,7 +59,8 @@ func fence(ctx context.Context, tx *sql.Tx, sources []spec.Checkpoint, generatio
 
 // readCheckpoints returns all checkpoints in a store, by connector id.
 func readCheckpoints(ctx context.Context, db *sql.DB) (all []spec.Checkpoint, err error) {
-	rows, err := db.QueryContext(ctx, `SELECT connector_id, pipeline_id, position, epoch, sequence FROM positions ORDER BY connector_id`)
+	rows, err := db.QueryContext(ctx,
+		`SELECT connector_id, pipeline_id, position, epoch, sequence FROM positions ORDER BY connector_id`)
 	if err != nil {
 		return nil, err
 	}

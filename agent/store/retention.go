@@ -47,7 +47,8 @@ func (db *DB) Purge(ctx context.Context, id string) error {
 		}
 		var forgotten int64
 		for _, query := range []string{
-			`DELETE FROM revisions WHERE pipeline_id = ?`, `DELETE FROM deleted WHERE pipeline_id = ?`, `DELETE FROM events WHERE pipeline_id = ?`,
+			`DELETE FROM revisions WHERE pipeline_id = ?`, `DELETE FROM deleted WHERE pipeline_id = ?`,
+			`DELETE FROM events WHERE pipeline_id = ?`,
 		} {
 			n, err := exec(tx, query, id)
 			if err != nil {
@@ -94,7 +95,8 @@ func (db *DB) retire(tx *sql.Tx, id string) (secrets bool, err error) {
 // redactRevisions removes the values of secret settings from the revisions of a pipeline, and reports whether there
 // were any.
 func redactRevisions(tx *sql.Tx, id string) (found bool, err error) {
-	revisions, err := queryAll(context.Background(), tx, scanRevision, `SELECT `+revisionColumns+` FROM revisions WHERE pipeline_id = ? AND spec IS NOT NULL`, id)
+	revisions, err := queryAll(context.Background(), tx, scanRevision,
+		`SELECT `+revisionColumns+` FROM revisions WHERE pipeline_id = ? AND spec IS NOT NULL`, id)
 	if err != nil {
 		return false, err
 	}
@@ -107,7 +109,8 @@ func redactRevisions(tx *sql.Tx, id string) (found bool, err error) {
 		if err != nil {
 			return false, fmt.Errorf("cannot encode revision %d: %w", r.Number, err)
 		}
-		if _, err := exec(tx, `UPDATE revisions SET spec = ? WHERE pipeline_id = ? AND number = ?`, text, id, r.Number); err != nil {
+		if _, err := exec(tx, `UPDATE revisions SET spec = ? WHERE pipeline_id = ? AND number = ?`, text, id,
+			r.Number); err != nil {
 			return false, err
 		}
 	}
@@ -133,7 +136,9 @@ func (db *DB) prune(tx *sql.Tx) (forgotten bool, err error) {
 		id        string
 		at, bytes int64
 	}
-	all, err := queryAll(context.Background(), tx, func(s scanner) (r row, err error) { return r, s.Scan(&r.id, &r.at, &r.bytes) },
+	all, err := queryAll(context.Background(), tx, func(s scanner) (r row, err error) {
+		return r, s.Scan(&r.id, &r.at, &r.bytes)
+	},
 		`SELECT pipeline_id, at, bytes FROM deleted ORDER BY at DESC, pipeline_id`)
 	if err != nil {
 		return false, err
@@ -145,7 +150,8 @@ func (db *DB) prune(tx *sql.Tx) (forgotten bool, err error) {
 		if i < db.Retention.Pipelines && bytes <= db.Retention.Bytes && r.at > oldest {
 			continue
 		}
-		for _, query := range []string{`DELETE FROM revisions WHERE pipeline_id = ?`, `DELETE FROM deleted WHERE pipeline_id = ?`} {
+		for _, query := range []string{`DELETE FROM revisions WHERE pipeline_id = ?`,
+			`DELETE FROM deleted WHERE pipeline_id = ?`} {
 			if _, err := exec(tx, query, r.id); err != nil {
 				return false, err
 			}

@@ -33,7 +33,8 @@ func TestDeletedPipelinesAreForgotten(t *testing.T) {
 				now = now.Add(time.Hour)
 			}
 			must(t, db.Prune(ctx))
-			for id, want := range map[string]bool{"kept": true, "p0": false, "p1": false, "p2": false, "p3": name != "age", "p4": true} {
+			for id, want := range map[string]bool{"kept": true, "p0": false, "p1": false, "p2": false,
+				"p3": name != "age", "p4": true} {
 				revisions, err := db.History(ctx, id)
 				must(t, err)
 				if got := len(revisions) > 0; got != want {
@@ -65,7 +66,8 @@ func TestRunsOfDeletedPipelinesAreForgotten(t *testing.T) {
 		}
 		must(t, db.Apply(ctx, withdraw("p", true)))
 		must(t, db.DeletePipeline(ctx, "p"))
-		zombie := []spec.Checkpoint{{ConnectorID: "p:s", PipelineID: "p", Position: []byte("x"), Epoch: epoch, Sequence: 1}}
+		zombie := []spec.Checkpoint{{ConnectorID: "p:s", PipelineID: "p", Position: []byte("x"), Epoch: epoch,
+			Sequence: 1}}
 		wantError(t, db.SaveCheckpoints(ctx, zombie), store.ErrFenced)
 		if before > 0 {
 			zombie[0].Epoch = before
@@ -87,8 +89,10 @@ func TestNoSecretOutlivesItsPipeline(t *testing.T) {
 	wantError(t, db.Purge(ctx, "p"), spec.ErrNotFound)
 	p := pipeline("p")
 	p.Connectors[0].Settings = map[string]string{"password": "canary-source", "url": "plain-url"}
-	p.Connectors[0].Processors = []spec.Processor{{ID: "c", Plugin: "x", Workers: 1, Settings: map[string]string{"api-key": "canary-inner"}}}
-	p.Processors = []spec.Processor{{ID: "q", Plugin: "x", Workers: 1, Settings: map[string]string{"token": "canary-processor"}}}
+	p.Connectors[0].Processors = []spec.Processor{{ID: "c", Plugin: "x", Workers: 1,
+		Settings: map[string]string{"api-key": "canary-inner"}}}
+	p.Processors = []spec.Processor{{ID: "q", Plugin: "x", Workers: 1,
+		Settings: map[string]string{"token": "canary-processor"}}}
 	p.DLQ.Settings = map[string]string{"secret": "canary-dlq"}
 	for i := range 30 { // so many that pages are freed
 		p.Description = fmt.Sprint("description-", i)
@@ -96,7 +100,8 @@ func TestNoSecretOutlivesItsPipeline(t *testing.T) {
 	}
 	must(t, db.SaveStates(ctx, []spec.State{{PipelineID: "p", LastGood: &spec.LastGood{Pipeline: p}}},
 		spec.Event{Pipeline: "p", Type: "normal", Reason: "Started", Message: "event-of-p"}))
-	must(t, db.SaveConnectorState(ctx, &spec.ConnectorState{ID: "p:in", PipelineID: "p", Active: p.Connectors[0].Settings}))
+	must(t, db.SaveConnectorState(ctx, &spec.ConnectorState{ID: "p:in", PipelineID: "p",
+		Active: p.Connectors[0].Settings}))
 	found := func(text string) bool {
 		t.Helper()
 		for _, name := range []string{path, path + "-wal"} {
@@ -123,7 +128,8 @@ func TestNoSecretOutlivesItsPipeline(t *testing.T) {
 	}
 	revisions, err := db.History(ctx, "p")
 	must(t, err)
-	if len(revisions) < 30 || revisions[0].Spec.Connectors[0].Settings["password"] != spec.Redacted || revisions[0].Spec.Connectors[0].Settings["url"] != "plain-url" {
+	if len(revisions) < 30 || revisions[0].Spec.Connectors[0].Settings["password"] != spec.Redacted ||
+		revisions[0].Spec.Connectors[0].Settings["url"] != "plain-url" {
 		t.Errorf("the history is %d revisions, the first %+v", len(revisions), revisions[0].Spec)
 	}
 	must(t, db.Purge(ctx, "p"))

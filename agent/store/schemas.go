@@ -46,7 +46,8 @@ func (r *Schemas) Create(ctx context.Context, subject string, typ schema.Type, t
 
 // insertSchema adds a version to s.Subject and sets its version and id.
 func insertSchema(tx *sql.Tx, s *schema.Schema, hash []byte) error {
-	if _, err := exec(tx, `INSERT INTO schemas (type, hash, text) VALUES (?, ?, ?) ON CONFLICT DO NOTHING`, s.Type, hash, s.Text); err != nil {
+	if _, err := exec(tx, `INSERT INTO schemas (type, hash, text) VALUES (?, ?, ?) ON CONFLICT DO NOTHING`, s.Type,
+		hash, s.Text); err != nil {
 		return err
 	}
 	if err := tx.QueryRow(`SELECT id FROM schemas WHERE hash = ? AND type = ?`, hash, s.Type).Scan(&s.ID); err != nil {
@@ -65,7 +66,8 @@ func (r *Schemas) Get(ctx context.Context, subject string, version int) (schema.
 		err := p.reader.QueryRowContext(ctx, `SELECT s.id, s.type, s.text FROM schema_versions v JOIN schemas s ON s.id = v.schema_id
 			WHERE v.subject = ? AND v.version = ?`, subject, version).Scan(&s.ID, &s.Type, &s.Text)
 		if errors.Is(err, sql.ErrNoRows) {
-			return errors.Join(err, p.reader.QueryRowContext(ctx, `SELECT count(*) > 0 FROM schema_versions WHERE subject = ?`, subject).Scan(&known))
+			return errors.Join(err, p.reader.QueryRowContext(ctx,
+				`SELECT count(*) > 0 FROM schema_versions WHERE subject = ?`, subject).Scan(&known))
 		}
 		return err
 	})

@@ -91,7 +91,8 @@ func (q *sqlite) open(ctx context.Context) (err error) {
 	if err := sqlitefile.RewriteLog(q.path); err != nil { // the last fsync may have failed in an earlier process
 		return sqlitefile.Explain(q.path, err)
 	}
-	sqlitefile.TightenMode(q.log.With("component", "store"), "the store, which holds secrets of settings", q.path, q.path+"-wal", q.path+"-shm", q.path+".lock")
+	sqlitefile.TightenMode(q.log.With("component", "store"), "the store, which holds secrets of settings", q.path,
+		q.path+"-wal", q.path+"-shm", q.path+".lock")
 	return q.reopen(ctx)
 }
 

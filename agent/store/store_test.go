@@ -111,7 +111,8 @@ func TestMigrationFromEveryVersion(t *testing.T) {
 		must(t, db.Apply(t.Context(), declare(pipeline("p"))))
 		backups, err := filepath.Glob(path + ".before-*")
 		must(t, err)
-		if n == 0 && len(backups) > 0 || n > 0 && (len(backups) != 1 || !strings.HasSuffix(backups[0], store.MigrationNames()[n])) {
+		if n == 0 && len(backups) > 0 || n > 0 &&
+			(len(backups) != 1 || !strings.HasSuffix(backups[0], store.MigrationNames()[n])) {
 			t.Errorf("backups before migrating from version %d: %v", n, backups)
 		}
 	}
@@ -122,7 +123,8 @@ func TestTablesAreStrict(t *testing.T) {
 	tables, err := db.Schema()
 	must(t, err)
 	for _, ddl := range tables {
-		if strings.HasPrefix(ddl, "CREATE TABLE") && !strings.Contains(ddl, "STRICT") && !strings.Contains(ddl, "sqlite_sequence") {
+		if strings.HasPrefix(ddl, "CREATE TABLE") && !strings.Contains(ddl, "STRICT") &&
+			!strings.Contains(ddl, "sqlite_sequence") {
 			t.Errorf("not strict: %s", ddl)
 		}
 	}
@@ -202,7 +204,8 @@ func TestStateSurvivesReopening(t *testing.T) {
 	db := open(t, path)
 	must(t, db.Apply(ctx, declare(pipeline("p"))))
 	must(t, db.SaveStates(ctx, []spec.State{spec.State{PipelineID: "p", Phase: spec.PhaseRunning}}))
-	must(t, db.SaveConnectorState(ctx, &spec.ConnectorState{ID: "p:src", PipelineID: "p", Active: map[string]string{"a": "b"}}))
+	must(t, db.SaveConnectorState(ctx, &spec.ConnectorState{ID: "p:src", PipelineID: "p",
+		Active: map[string]string{"a": "b"}}))
 	want, err := db.Declarations(ctx)
 	must(t, err)
 	must(t, db.Close())
@@ -243,12 +246,15 @@ func TestFailingWriteLeavesItsNeighboursAlone(t *testing.T) {
 	errs := db.Together(
 		func() error { return db.SaveStates(ctx, []spec.State{spec.State{PipelineID: "a"}}) },
 		func() error {
-			return db.SaveCheckpoints(ctx, []spec.Checkpoint{{ConnectorID: "p:s", PipelineID: "p", Position: record.Position("1"), Epoch: 7, Sequence: 1}})
+			return db.SaveCheckpoints(ctx,
+				[]spec.Checkpoint{{ConnectorID: "p:s", PipelineID: "p", Position: record.Position("1"), Epoch: 7,
+					Sequence: 1}})
 		},
 		func() error { return db.SaveStates(cancelled, []spec.State{spec.State{PipelineID: "b"}}) },
 		func() error { return db.SaveStates(ctx, []spec.State{spec.State{PipelineID: "c"}}) },
 	)
-	if errs[0] != nil || !errors.Is(errs[1], store.ErrFenced) || !errors.Is(errs[2], context.Canceled) || errs[3] != nil {
+	if errs[0] != nil || !errors.Is(errs[1], store.ErrFenced) || !errors.Is(errs[2], context.Canceled) ||
+		errs[3] != nil {
 		t.Fatal(errs)
 	}
 	states, err := db.States(ctx)

@@ -51,7 +51,8 @@ func (q *sqlite) Check(ctx context.Context) error {
 // Probe returns nil if the store was written successfully.
 func (q *sqlite) Probe(ctx context.Context) error {
 	err := q.write(ctx, func(tx *sql.Tx) error {
-		_, err := exec(tx, `INSERT INTO runs (pipeline_id, epoch) VALUES ('', 0) ON CONFLICT (pipeline_id) DO UPDATE SET epoch = epoch`)
+		_, err := exec(tx, `INSERT INTO runs (pipeline_id, epoch) VALUES ('', 0) ON CONFLICT (pipeline_id) DO UPDATE `+
+			`SET epoch = epoch`)
 		return err
 	}, nil)
 	return wrap(err, "cannot write to the store")

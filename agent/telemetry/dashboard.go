@@ -133,11 +133,13 @@ func Dashboard() []byte {
 		}
 		var targets []jsonObject
 		for j, q := range p.Queries {
-			targets = append(targets, jsonObject{"refId": string(rune('A' + j)), "expr": q.Expr, "legendFormat": q.Legend,
-				"datasource": datasource, "instant": p.Kind != "timeseries"})
+			targets = append(targets, jsonObject{"refId": string(rune('A' + j)), "expr": q.Expr,
+				"legendFormat": q.Legend,
+				"datasource":   datasource, "instant": p.Kind != "timeseries"})
 		}
 		panels = append(panels, jsonObject{
-			"id": i + 1, "title": p.Title, "description": p.Help, "type": p.Kind, "datasource": datasource, "targets": targets,
+			"id": i + 1, "title": p.Title, "description": p.Help, "type": p.Kind, "datasource": datasource,
+			"targets":     targets,
 			"gridPos":     jsonObject{"x": x, "y": y, "w": p.Width, "h": panelHeight},
 			"fieldConfig": jsonObject{"defaults": jsonObject{"unit": p.Unit, "min": 0}, "overrides": []jsonObject{}},
 		})

@@ -32,7 +32,8 @@ func TestDashboard(t *testing.T) {
 	}
 	taken, ids := map[[2]int]string{}, map[int]bool{}
 	for _, p := range d.Panels {
-		if p.Title == "" || ids[p.ID] || len(p.Targets) == 0 || p.Datasource.UID != "${datasource}" || p.GridPos.X+p.GridPos.W > 24 || p.GridPos.W*p.GridPos.H == 0 {
+		if p.Title == "" || ids[p.ID] || len(p.Targets) == 0 || p.Datasource.UID != "${datasource}" ||
+			p.GridPos.X+p.GridPos.W > 24 || p.GridPos.W*p.GridPos.H == 0 {
 			t.Errorf("a panel is not right: %+v", p)
 		}
 		ids[p.ID] = true
@@ -52,7 +53,8 @@ func TestDashboard(t *testing.T) {
 func TestRules(t *testing.T) {
 	names := map[string]bool{}
 	for _, r := range telemetry.AlertRules() {
-		if names[r.Alert] || r.Labels["severity"] == "" || r.Annotations["summary"] == "" || r.Annotations["description"] == "" || r.For == "" {
+		if names[r.Alert] || r.Labels["severity"] == "" || r.Annotations["summary"] == "" ||
+			r.Annotations["description"] == "" || r.For == "" {
 			t.Errorf("incomplete: %+v", r)
 		}
 		names[r.Alert] = true

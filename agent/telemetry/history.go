@@ -56,7 +56,9 @@ type passed struct {
 }
 
 // sample adds a sample of the current counters.
-func (h *history) sample(s *measure.Pipeline, processors func(f func(id string, stats *processor.Stats)), now time.Time) {
+func (h *history) sample(
+	s *measure.Pipeline, processors func(f func(id string, stats *processor.Stats)), now time.Time,
+) {
 	i := h.n % rateSamples
 	h.at[i] = now
 	h.lags[i].records, h.lags[i].seconds = s.AckLags.Sum()
@@ -67,7 +69,8 @@ func (h *history) sample(s *measure.Pipeline, processors func(f func(id string, 
 		found++
 	}
 	s.Each(func(typ spec.ConnectorType, id string, stats *measure.Connector) {
-		c := counters{records: stats.Records.Load(), bytes: stats.Bytes.Load(), refused: stats.Nacked.Load(), filtered: stats.Filtered.Load()}
+		c := counters{records: stats.Records.Load(), bytes: stats.Bytes.Load(), refused: stats.Nacked.Load(),
+			filtered: stats.Filtered.Load()}
 		c.busy.seconds, c.busy.call = stats.Busy.Sum()
 		c.blocked.seconds, c.blocked.call = stats.Blocked.Sum()
 		if c.in, c.out = c.records, stats.Acked.Load(); typ == spec.TypeDestination {

@@ -114,7 +114,9 @@ func (l *LogTail) Read(ids []string, after int64, limit int) []rest.LogLine {
 	all := []rest.LogLine{}
 	for _, id := range ids {
 		if r := l.rings[id]; r != nil {
-			first, _ := slices.BinarySearchFunc(r.lines, after+1, func(line rest.LogLine, id int64) int { return cmp.Compare(line.ID, id) })
+			first, _ := slices.BinarySearchFunc(r.lines, after+1, func(line rest.LogLine, id int64) int {
+				return cmp.Compare(line.ID, id)
+			})
 			all = append(all, r.lines[first:]...)
 		}
 	}

@@ -40,7 +40,8 @@ func (h *logTailHandler) Handle(ctx context.Context, r slog.Record) error {
 
 // owner returns the owner of lines with the attribute a. id is the owner without it.
 func (h *logTailHandler) owner(id string, a slog.Attr) string {
-	if h.group == "" && (a.Key == "connector_id" || a.Key == "pipeline_id" && id == "") && a.Value.Kind() == slog.KindString {
+	if h.group == "" && (a.Key == "connector_id" || a.Key == "pipeline_id" && id == "") &&
+		a.Value.Kind() == slog.KindString {
 		return a.Value.String()
 	}
 	return id

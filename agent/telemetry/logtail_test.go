@@ -23,14 +23,16 @@ func TestLinesBelongToPipelines(t *testing.T) {
 	log := newLog(l)
 	log.Info("of no pipeline", "component", "agent")
 	log.Warn("failed", "pipeline_id", "p", "err", errors.New("refused"))
-	log.With("component", "plugin", "connector_id", "p:in").WithGroup("g").Info("said", "n", 3, slog.Group("h", "k", []byte("v")))
+	log.With("component", "plugin", "connector_id", "p:in").WithGroup("g").Info("said", "n", 3,
+		slog.Group("h", "k", []byte("v")))
 	log.With("pipeline_id", "q").Error("other")
 	log.WithGroup("g").Info("a field of that name", "pipeline_id", "p")
 	var got []string
 	for _, line := range l.Read([]string{"p", "p:in"}, 0, 10) {
 		got = append(got, fmt.Sprint(line.Level, " ", line.Message, " ", line.Fields))
 	}
-	want := []string{"warn failed map[err:refused pipeline_id:p]", "info said map[component:plugin connector_id:p:in g.h.k:v g.n:3]"}
+	want := []string{"warn failed map[err:refused pipeline_id:p]",
+		"info said map[component:plugin connector_id:p:in g.h.k:v g.n:3]"}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
@@ -56,8 +58,10 @@ func TestLinesAreBounded(t *testing.T) {
 		}
 		log.Info(strings.Repeat("x", 1<<20), "pipeline_id", "p")
 		lines := l.Read([]string{"p"}, 0, 10_000)
-		if n := len(lines); n != 200 || len(lines[n-1].Message) > 3000 || lines[n-1].Dropped != 900 || lines[n-101].Dropped != 900 {
-			t.Errorf("%d lines of a flood, the last one of %d bytes after %d others", n, len(lines[n-1].Message), lines[n-1].Dropped)
+		if n := len(lines); n != 200 || len(lines[n-1].Message) > 3000 || lines[n-1].Dropped != 900 ||
+			lines[n-101].Dropped != 900 {
+			t.Errorf("%d lines of a flood, the last one of %d bytes after %d others", n, len(lines[n-1].Message),
+				lines[n-1].Dropped)
 		}
 		for i := range 100 {
 			for range 100 {

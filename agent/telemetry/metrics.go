@@ -138,7 +138,9 @@ func (c *Collector) directory(gauge gauge) {
 	}
 	wrong := 0
 	for i := range files {
-		if slices.ContainsFunc(files[i].Problems, func(p spec.Problem) bool { return p.Severity == spec.SeverityError }) {
+		if slices.ContainsFunc(files[i].Problems, func(p spec.Problem) bool {
+			return p.Severity == spec.SeverityError
+		}) {
 			wrong++
 		}
 	}
@@ -203,7 +205,9 @@ func counterTo(to chan<- prometheus.Metric) counter {
 	}
 }
 
-func histogramTo(to chan<- prometheus.Metric, d *prometheus.Desc, h *measure.Histogram, bounds []float64, labels ...string) {
+func histogramTo(
+	to chan<- prometheus.Metric, d *prometheus.Desc, h *measure.Histogram, bounds []float64, labels ...string,
+) {
 	count, sum, within := h.Read(bounds)
 	to <- prometheus.MustNewConstHistogram(d, count, sum, within, labels...)
 }

@@ -16,7 +16,8 @@ func TestPhases(t *testing.T) {
 		{PipelineID: "p", Phase: spec.PhaseStarting},
 		{PipelineID: "p", Phase: spec.PhaseRunning, LastAttempt: &spec.Attempt{At: at}},
 		{PipelineID: "p", Phase: spec.PhaseRunning, LastAttempt: &spec.Attempt{At: at}}, // nothing to count
-		{PipelineID: "p", Phase: spec.PhaseRecovering, LastAttempt: &spec.Attempt{At: at.Add(time.Second), Error: "no"}},
+		{PipelineID: "p", Phase: spec.PhaseRecovering,
+			LastAttempt: &spec.Attempt{At: at.Add(time.Second), Error: "no"}},
 		{PipelineID: "p", Phase: spec.PhaseRunning, LastAttempt: &spec.Attempt{At: at.Add(2 * time.Second)}},
 		{PipelineID: "q", Phase: spec.PhaseStopped},
 	} {

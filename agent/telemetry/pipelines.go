@@ -156,7 +156,8 @@ func (c *Collector) processors(to chan<- prometheus.Metric, p *spec.Pipeline, re
 
 func collectProcessor(to chan<- prometheus.Metric, s *processor.Stats, labels ...string) {
 	counter := counterTo(to)
-	for result, n := range map[string]uint64{"in": s.In.Load(), "out": s.Out.Load(), "filtered": s.Filtered.Load(), "refused": s.Refused.Load()} {
+	for result, n := range map[string]uint64{"in": s.In.Load(), "out": s.Out.Load(), "filtered": s.Filtered.Load(),
+		"refused": s.Refused.Load()} {
 		counter(processedDesc, n, append(slices.Clone(labels), result)...)
 	}
 	count, within := uint64(0), make(map[float64]uint64, len(processor.Buckets))
@@ -165,7 +166,8 @@ func collectProcessor(to chan<- prometheus.Metric, s *processor.Stats, labels ..
 			within[processor.Buckets[i]] = count
 		}
 	}
-	to <- prometheus.MustNewConstHistogram(processDesc, count, time.Duration(s.Nanos.Load()).Seconds(), within, labels...)
+	to <- prometheus.MustNewConstHistogram(processDesc, count, time.Duration(s.Nanos.Load()).Seconds(), within,
+		labels...)
 }
 
 // totals counts declared objects that are not being deleted, as the API lists them.

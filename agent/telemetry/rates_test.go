@@ -71,7 +71,8 @@ func TestRates(t *testing.T) {
 	if got.Records != 20 || got.Bytes != 200 || got.Lag != nil || got.Oldest != nil {
 		t.Errorf("over the last seconds: %+v", got)
 	}
-	if s := got.Stages["p:src"]; s.Records != 20 || s.Bytes != 200 || s.Filtered != 10 || s.Refused != 0 || s.Busy != 0 {
+	if s := got.Stages["p:src"]; s.Records != 20 || s.Bytes != 200 || s.Filtered != 10 || s.Refused != 0 ||
+		s.Busy != 0 {
 		t.Errorf("the source: %+v", s)
 	}
 	if s := got.Stages["p:dst"]; s.Records != 10 || s.Refused != 1 {
@@ -115,16 +116,24 @@ func TestTheSlowStageIsMarked(t *testing.T) {
 		records                 uint64
 		want                    map[string]string
 	}{
-		"nothing happens":        {src: time.Second, dst: 1, step: 1, blocked: 1},
-		"a source":               {src: 950 * time.Millisecond, dst: time.Millisecond, step: 1, blocked: 1, records: 5, want: map[string]string{"p:src": "archive and dst wait for src"}},
-		"a destination":          {src: 10 * time.Millisecond, dst: 950 * time.Millisecond, step: 1, blocked: 1, records: 5, want: map[string]string{"p:dst": "src waits for dst"}},
-		"a destination for long": {src: 10 * time.Millisecond, dst: goesOn, step: 1, blocked: 1, want: map[string]string{"p:dst": "src waits for dst"}},
-		"a processor":            {src: 10 * time.Millisecond, dst: time.Millisecond, step: 950 * time.Millisecond, blocked: 700 * time.Millisecond, records: 5, want: map[string]string{"p:mark": "src waits for mark"}},
-		"a processor for long":   {src: 10 * time.Millisecond, dst: time.Millisecond, step: goesOn, blocked: 1, want: map[string]string{"p:mark": "src waits for mark"}},
-		"a destination that settles late": {src: 10 * time.Millisecond, dst: 20 * time.Millisecond, step: 1, blocked: 700 * time.Millisecond, records: 5,
+		"nothing happens": {src: time.Second, dst: 1, step: 1, blocked: 1},
+		"a source": {src: 950 * time.Millisecond, dst: time.Millisecond, step: 1, blocked: 1, records: 5,
+			want: map[string]string{"p:src": "archive and dst wait for src"}},
+		"a destination": {src: 10 * time.Millisecond, dst: 950 * time.Millisecond, step: 1, blocked: 1,
+			records: 5, want: map[string]string{"p:dst": "src waits for dst"}},
+		"a destination for long": {src: 10 * time.Millisecond, dst: goesOn, step: 1, blocked: 1,
 			want: map[string]string{"p:dst": "src waits for dst"}},
-		"a destination that settles nothing": {src: 10 * time.Millisecond, dst: 20 * time.Millisecond, step: 1, blocked: goesOn, want: map[string]string{"p:dst": "src waits for dst"}},
-		"none":                               {src: 500 * time.Millisecond, dst: 500 * time.Millisecond, step: 500 * time.Millisecond, blocked: 1, records: 5},
+		"a processor": {src: 10 * time.Millisecond, dst: time.Millisecond, step: 950 * time.Millisecond,
+			blocked: 700 * time.Millisecond, records: 5, want: map[string]string{"p:mark": "src waits for mark"}},
+		"a processor for long": {src: 10 * time.Millisecond, dst: time.Millisecond, step: goesOn, blocked: 1,
+			want: map[string]string{"p:mark": "src waits for mark"}},
+		"a destination that settles late": {src: 10 * time.Millisecond, dst: 20 * time.Millisecond, step: 1,
+			blocked: 700 * time.Millisecond, records: 5,
+			want: map[string]string{"p:dst": "src waits for dst"}},
+		"a destination that settles nothing": {src: 10 * time.Millisecond, dst: 20 * time.Millisecond, step: 1,
+			blocked: goesOn, want: map[string]string{"p:dst": "src waits for dst"}},
+		"none": {src: 500 * time.Millisecond, dst: 500 * time.Millisecond,
+			step: 500 * time.Millisecond, blocked: 1, records: 5},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -135,7 +144,8 @@ func TestTheSlowStageIsMarked(t *testing.T) {
 				for i := range 7 {
 					rates.Sample(time.Now())
 					begin := time.Now()
-					for m, d := range map[*measure.Meter]time.Duration{&src.Busy: c.src, &dst.Busy: c.dst, &src.Blocked: c.blocked} {
+					for m, d := range map[*measure.Meter]time.Duration{&src.Busy: c.src, &dst.Busy: c.dst,
+						&src.Blocked: c.blocked} {
 						if d > 0 || i == 0 {
 							busyFor(t, m, d)
 						}

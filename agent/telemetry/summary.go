@@ -36,7 +36,9 @@ func (s *Summary) Text(ctx context.Context) string {
 	files, err := s.Store.FileStates(ctx)
 	c.failed(err)
 	for _, f := range files {
-		if i := slices.IndexFunc(f.Problems, func(p spec.Problem) bool { return p.Severity == spec.SeverityError }); i >= 0 {
+		if i := slices.IndexFunc(f.Problems, func(p spec.Problem) bool {
+			return p.Severity == spec.SeverityError
+		}); i >= 0 {
 			c.count(badFiles, spec.Owner{Path: f.Path, Line: f.Problems[i].Line})
 		}
 	}
@@ -72,7 +74,8 @@ var states = []string{string(spec.PhaseRunning), stalled, rolledBack, string(spe
 func (c *counts) pipeline(d *spec.Declaration, s *spec.State) {
 	a := s.LastAttempt
 	switch {
-	case a != nil && a.Error != "" && a.Generation == d.Generation && s.RunningGeneration != 0 && s.RunningGeneration != d.Generation:
+	case a != nil && a.Error != "" && a.Generation == d.Generation && s.RunningGeneration != 0 &&
+		s.RunningGeneration != d.Generation:
 		c.count(rolledBack, d.Owner)
 	case s.Phase == spec.PhaseRecovering, s.Phase == spec.PhaseDegraded:
 		c.count(string(s.Phase), d.Owner)

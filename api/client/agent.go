@@ -170,16 +170,22 @@ type Message struct {
 // Inspect calls f with the records that pass a connector. Filters have the form operation=NAME or metadata.KEY=VALUE.
 // It returns io.EOF when the agent ends, and otherwise the error of ctx, the connection, or f. Query("rate", "10")
 // limits the records per second.
-func (c *Client) Inspect(ctx context.Context, connectorID string, filters []string, f func(Message) error, options ...Option) error {
+func (c *Client) Inspect(
+	ctx context.Context, connectorID string, filters []string, f func(Message) error, options ...Option,
+) error {
 	return c.inspect(ctx, at(connectors, connectorID, "/inspect"), filters, f, options)
 }
 
 // InspectIn is like Inspect for the records that come to a destination, before its processors.
-func (c *Client) InspectIn(ctx context.Context, destinationID string, filters []string, f func(Message) error, options ...Option) error {
+func (c *Client) InspectIn(
+	ctx context.Context, destinationID string, filters []string, f func(Message) error, options ...Option,
+) error {
 	return c.inspect(ctx, at(connectors, destinationID, "/inspect-in"), filters, f, options)
 }
 
-func (c *Client) inspect(ctx context.Context, path string, filters []string, f func(Message) error, options []Option) error {
+func (c *Client) inspect(
+	ctx context.Context, path string, filters []string, f func(Message) error, options []Option,
+) error {
 	for _, filter := range filters {
 		options = append(options, Query("filter", filter))
 	}
@@ -187,7 +193,8 @@ func (c *Client) inspect(ctx context.Context, path string, filters []string, f f
 	if err != nil {
 		return err
 	}
-	conn, response, err := websocket.Dial(ctx, r.URL.String(), &websocket.DialOptions{HTTPClient: c.HTTP, HTTPHeader: r.Header})
+	conn, response, err := websocket.Dial(ctx, r.URL.String(),
+		&websocket.DialOptions{HTTPClient: c.HTTP, HTTPHeader: r.Header})
 	if err != nil {
 		return dialError(err, c.URL, response)
 	}
@@ -226,7 +233,9 @@ func (c *Client) TestNotifications(ctx context.Context) ([]rest.NotificationResu
 
 // Logs returns up to limit log lines of a pipeline after the line with the id after: the newest ones, oldest first. If
 // there are none and wait is set, it waits some seconds at most for one.
-func (c *Client) Logs(ctx context.Context, pipelineID string, after int64, limit int, wait bool) ([]rest.LogLine, error) {
+func (c *Client) Logs(
+	ctx context.Context, pipelineID string, after int64, limit int, wait bool,
+) ([]rest.LogLine, error) {
 	options := []Option{Query("after", strconv.FormatInt(after, 10)), Query("limit", strconv.Itoa(limit))}
 	if wait {
 		options = append(options, Query("wait", "20"))

@@ -78,7 +78,9 @@ const maxAnswer = 64 << 20
 
 // call sends in as JSON, if it is not nil, and reads the answer into out, if that is not
 // nil. It returns the ETag of the answer.
-func (c *Client) call(ctx context.Context, method, path string, in, out any, options []Option) (etag string, err error) {
+func (c *Client) call(
+	ctx context.Context, method, path string, in, out any, options []Option,
+) (etag string, err error) {
 	r, err := c.request(ctx, method, path, in, options)
 	if err != nil {
 		return "", err
@@ -174,7 +176,9 @@ func get[T any](ctx context.Context, c *Client, path string, options ...Option) 
 }
 
 // with sends in and returns the answer and its ETag.
-func with[T any](ctx context.Context, c *Client, method, path string, in any, options []Option) (v T, etag string, err error) {
+func with[T any](
+	ctx context.Context, c *Client, method, path string, in any, options []Option,
+) (v T, etag string, err error) {
 	etag, err = c.call(ctx, method, path, in, &v, options)
 	return v, etag, err
 }

@@ -24,14 +24,20 @@ func (c *Client) Connector(ctx context.Context, id string) (rest.Connector, stri
 }
 
 // CreateConnector creates a connector. Type, Plugin and PipelineID must be set.
-func (c *Client) CreateConnector(ctx context.Context, connector rest.Connector, options ...Option) (rest.Connector, string, error) {
-	return with[rest.Connector](ctx, c, http.MethodPost, "/v1/connectors", map[string]any{"id": connector.ID, "type": connector.Type,
-		"plugin": connector.Plugin, "pipelineId": connector.PipelineID, "config": connector.Config}, options)
+func (c *Client) CreateConnector(
+	ctx context.Context, connector rest.Connector, options ...Option,
+) (rest.Connector, string, error) {
+	return with[rest.Connector](ctx, c, http.MethodPost, "/v1/connectors",
+		map[string]any{"id": connector.ID, "type": connector.Type,
+			"plugin": connector.Plugin, "pipelineId": connector.PipelineID, "config": connector.Config}, options)
 }
 
 // UpdateConnector replaces the settings of a connector, and the plugin unless it is empty.
-func (c *Client) UpdateConnector(ctx context.Context, id, plugin string, config rest.ConnectorConfig, options ...Option) (rest.Connector, string, error) {
-	return with[rest.Connector](ctx, c, http.MethodPut, at(connectors, id), map[string]any{"plugin": plugin, "config": config}, options)
+func (c *Client) UpdateConnector(
+	ctx context.Context, id, plugin string, config rest.ConnectorConfig, options ...Option,
+) (rest.Connector, string, error) {
+	return with[rest.Connector](ctx, c, http.MethodPut, at(connectors, id),
+		map[string]any{"plugin": plugin, "config": config}, options)
 }
 
 // DeleteConnector deletes a connector, and lets its plugin clean up.
@@ -71,14 +77,19 @@ func (c *Client) Processor(ctx context.Context, id string) (rest.Processor, stri
 }
 
 // CreateProcessor appends a processor to its parent. Plugin and Parent must be set.
-func (c *Client) CreateProcessor(ctx context.Context, p rest.Processor, options ...Option) (rest.Processor, string, error) {
-	return with[rest.Processor](ctx, c, http.MethodPost, "/v1/processors", map[string]any{"id": p.ID, "plugin": p.Plugin,
-		"condition": p.Condition, "parent": p.Parent, "config": p.Config}, options)
+func (c *Client) CreateProcessor(
+	ctx context.Context, p rest.Processor, options ...Option,
+) (rest.Processor, string, error) {
+	return with[rest.Processor](ctx, c, http.MethodPost, "/v1/processors",
+		map[string]any{"id": p.ID, "plugin": p.Plugin,
+			"condition": p.Condition, "parent": p.Parent, "config": p.Config}, options)
 }
 
 // UpdateProcessor replaces settings and condition of a processor, and the plugin unless
 // it is empty.
-func (c *Client) UpdateProcessor(ctx context.Context, id string, p rest.Processor, options ...Option) (rest.Processor, string, error) {
+func (c *Client) UpdateProcessor(
+	ctx context.Context, id string, p rest.Processor, options ...Option,
+) (rest.Processor, string, error) {
 	return with[rest.Processor](ctx, c, http.MethodPut, at(processors, id), map[string]any{"plugin": p.Plugin,
 		"condition": p.Condition, "config": p.Config}, options)
 }
@@ -97,15 +108,21 @@ func (c *Client) Position(ctx context.Context, connectorID string) (rest.Positio
 // PositionMove returns the position of a source, the effect of moving it to another position, nil for none, and its
 // ETag.
 func (c *Client) PositionMove(ctx context.Context, connectorID string, to []byte) (rest.Position, string, error) {
-	return with[rest.Position](ctx, c, http.MethodGet, at(connectors, connectorID, "/position"), nil, []Option{Query("to", base64.StdEncoding.EncodeToString(to))})
+	return with[rest.Position](ctx, c, http.MethodGet, at(connectors, connectorID, "/position"), nil,
+		[]Option{Query("to", base64.StdEncoding.EncodeToString(to))})
 }
 
 // SetPosition moves the position of a source of a stopped pipeline.
-func (c *Client) SetPosition(ctx context.Context, connectorID string, position []byte, options ...Option) (rest.Position, string, error) {
-	return with[rest.Position](ctx, c, http.MethodPut, at(connectors, connectorID, "/position"), rest.SetPosition{Position: position}, options)
+func (c *Client) SetPosition(
+	ctx context.Context, connectorID string, position []byte, options ...Option,
+) (rest.Position, string, error) {
+	return with[rest.Position](ctx, c, http.MethodPut, at(connectors, connectorID, "/position"),
+		rest.SetPosition{Position: position}, options)
 }
 
 // ResetPosition removes the position of a source of a stopped pipeline, which then begins anew.
-func (c *Client) ResetPosition(ctx context.Context, connectorID string, options ...Option) (rest.Position, string, error) {
+func (c *Client) ResetPosition(
+	ctx context.Context, connectorID string, options ...Option,
+) (rest.Position, string, error) {
 	return with[rest.Position](ctx, c, http.MethodDelete, at(connectors, connectorID, "/position"), nil, options)
 }

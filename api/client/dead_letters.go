@@ -19,7 +19,9 @@ func (c *Client) DeadLetterTotals(ctx context.Context) ([]rest.DeadLetterTotals,
 
 // DeadLetters returns a page of dead letters, newest first, with ids below before; 0 begins
 // with the newest.
-func (c *Client) DeadLetters(ctx context.Context, pipeline string, f rest.DeadLetterFilter, before int64, limit int) (rest.DeadLetterPage, error) {
+func (c *Client) DeadLetters(
+	ctx context.Context, pipeline string, f rest.DeadLetterFilter, before int64, limit int,
+) (rest.DeadLetterPage, error) {
 	options := append(filterQuery(f), Query("limit", strconv.Itoa(limit)))
 	if before > 0 {
 		options = append(options, Query("before", strconv.FormatInt(before, 10)))
@@ -33,14 +35,19 @@ func (c *Client) DeadLetter(ctx context.Context, pipeline, id string) (rest.Dead
 }
 
 // EditDeadLetter replaces the record of a dead letter.
-func (c *Client) EditDeadLetter(ctx context.Context, pipeline, id string, record json.RawMessage) (rest.DeadLetter, error) {
-	l, _, err := with[rest.DeadLetter](ctx, c, http.MethodPut, deadLetterAt(pipeline, id), rest.DeadLetterEdit{Record: record}, nil)
+func (c *Client) EditDeadLetter(
+	ctx context.Context, pipeline, id string, record json.RawMessage,
+) (rest.DeadLetter, error) {
+	l, _, err := with[rest.DeadLetter](ctx, c, http.MethodPut, deadLetterAt(pipeline, id),
+		rest.DeadLetterEdit{Record: record}, nil)
 	return l, err
 }
 
 // DropDeadLetters drops the dead letters with these ids, or the matches of the filter, or, with neither, all. It
 // returns their number.
-func (c *Client) DropDeadLetters(ctx context.Context, pipeline string, ids []int64, f rest.DeadLetterFilter) (int64, error) {
+func (c *Client) DropDeadLetters(
+	ctx context.Context, pipeline string, ids []int64, f rest.DeadLetterFilter,
+) (int64, error) {
 	options := filterQuery(f)
 	switch {
 	case len(ids) > 0:
@@ -87,7 +94,9 @@ func timeText(t time.Time) string {
 }
 
 // ReplayDeadLetters begins to replay dead letters.
-func (c *Client) ReplayDeadLetters(ctx context.Context, pipeline string, request rest.ReplayRequest) (rest.Replay, error) {
+func (c *Client) ReplayDeadLetters(
+	ctx context.Context, pipeline string, request rest.ReplayRequest,
+) (rest.Replay, error) {
 	status, _, err := with[rest.Replay](ctx, c, http.MethodPost, at(pipelines, pipeline, replayPath), request, nil)
 	return status, err
 }

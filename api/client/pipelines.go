@@ -24,12 +24,17 @@ func (c *Client) Pipeline(ctx context.Context, id string) (rest.Pipeline, string
 }
 
 // CreatePipeline creates a stopped and empty pipeline. If the id is empty, the agent chooses one.
-func (c *Client) CreatePipeline(ctx context.Context, id string, config rest.PipelineConfig, options ...Option) (rest.Pipeline, string, error) {
-	return with[rest.Pipeline](ctx, c, http.MethodPost, "/v1/pipelines", map[string]any{"id": id, "config": config}, options)
+func (c *Client) CreatePipeline(
+	ctx context.Context, id string, config rest.PipelineConfig, options ...Option,
+) (rest.Pipeline, string, error) {
+	return with[rest.Pipeline](ctx, c, http.MethodPost, "/v1/pipelines", map[string]any{"id": id, "config": config},
+		options)
 }
 
 // UpdatePipeline changes name and description and returns the new ETag.
-func (c *Client) UpdatePipeline(ctx context.Context, id string, config rest.PipelineConfig, options ...Option) (rest.Pipeline, string, error) {
+func (c *Client) UpdatePipeline(
+	ctx context.Context, id string, config rest.PipelineConfig, options ...Option,
+) (rest.Pipeline, string, error) {
 	return with[rest.Pipeline](ctx, c, http.MethodPut, at(pipelines, id), map[string]any{"config": config}, options)
 }
 
@@ -98,8 +103,11 @@ func (c *Client) Diff(ctx context.Context, id, from, to string) (rest.Diff, erro
 }
 
 // Rollback declares the content of the revision again, except for its status. A running pipeline requires Live.
-func (c *Client) Rollback(ctx context.Context, id string, revision int64, options ...Option) (rest.Pipeline, string, error) {
-	return with[rest.Pipeline](ctx, c, http.MethodPost, at(pipelines, id, "/rollback"), rest.Rollback{Revision: revision}, options)
+func (c *Client) Rollback(
+	ctx context.Context, id string, revision int64, options ...Option,
+) (rest.Pipeline, string, error) {
+	return with[rest.Pipeline](ctx, c, http.MethodPost, at(pipelines, id, "/rollback"),
+		rest.Rollback{Revision: revision}, options)
 }
 
 // RollbackFile writes the content of the revision, except for the status, to the file that declares the pipeline.
@@ -116,7 +124,8 @@ func (c *Client) Adopt(ctx context.Context, id, path string, options ...Option) 
 
 // Release hands a pipeline over from its file to the API.
 func (c *Client) Release(ctx context.Context, id string, options ...Option) (rest.Pipeline, string, error) {
-	return with[rest.Pipeline](ctx, c, http.MethodPost, at(pipelines, id, "/adopt"), rest.Adopt{Owner: spec.OwnerAPI}, options)
+	return with[rest.Pipeline](ctx, c, http.MethodPost, at(pipelines, id, "/adopt"), rest.Adopt{Owner: spec.OwnerAPI},
+		options)
 }
 
 // Export returns a pipeline as a pipeline file, without secrets.
@@ -146,13 +155,17 @@ func (c *Client) Import(ctx context.Context, file []byte, options ...Option) ([]
 
 // PlanDocument returns the changes that making a pipeline equal to doc would cause, and the hash to apply it with.
 func (c *Client) PlanDocument(ctx context.Context, doc rest.PipelineDocument) (rest.DocumentDiff, error) {
-	diff, _, err := with[rest.DocumentDiff](ctx, c, http.MethodPost, "/v1/pipelines/plan", rest.DocumentPlan{Config: doc}, nil)
+	diff, _, err := with[rest.DocumentDiff](ctx, c, http.MethodPost, "/v1/pipelines/plan",
+		rest.DocumentPlan{Config: doc}, nil)
 	return diff, err
 }
 
 // ApplyDocument makes a pipeline equal to doc, and returns the changes. hash is the hash of the plan.
-func (c *Client) ApplyDocument(ctx context.Context, doc rest.PipelineDocument, hash string, options ...Option) (rest.DocumentDiff, error) {
-	diff, _, err := with[rest.DocumentDiff](ctx, c, http.MethodPost, "/v1/pipelines/apply", rest.DocumentApply{Config: doc, Hash: hash}, options)
+func (c *Client) ApplyDocument(
+	ctx context.Context, doc rest.PipelineDocument, hash string, options ...Option,
+) (rest.DocumentDiff, error) {
+	diff, _, err := with[rest.DocumentDiff](ctx, c, http.MethodPost, "/v1/pipelines/apply",
+		rest.DocumentApply{Config: doc, Hash: hash}, options)
 	return diff, err
 }
 

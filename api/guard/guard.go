@@ -34,11 +34,14 @@ const (
 
 // Guard protects a server. Log and Fail must be set, before first use.
 type Guard struct {
-	Fail       func(w http.ResponseWriter, r *http.Request, err error) // answers with the error
-	Hosts      []string                                                // names, in addition to localhost and addresses of the machine, that may be in the Host header
-	Origins    []string                                                // of pages of other sites that may use the API, as browsers send them
-	ReadToken  string                                                  // lets read; with neither token set, every client may do everything
-	AdminToken string                                                  // lets do everything
+	Fail func(w http.ResponseWriter, r *http.Request, err error) // answers with the error
+	// names, in addition to localhost and addresses of the machine, that may be in the Host header
+	Hosts []string
+	// of pages of other sites that may use the API, as browsers send them
+	Origins []string
+	// lets read; with neither token set, every client may do everything
+	ReadToken  string
+	AdminToken string // lets do everything
 	Log        *slog.Logger
 
 	wrong  attempts
@@ -63,12 +66,15 @@ func (g *Guard) Protect(next http.Handler) http.Handler {
 		switch {
 		case isRefused(r):
 			w.Header().Set("Connection", "close")
-			g.Fail(rec, r, rest.Errorf(rest.Unavailable, rest.ReasonTooMany, "there are %d connections already", MaxConns).Suggest("close some, or try again later"))
+			g.Fail(rec, r, rest.Errorf(rest.Unavailable, rest.ReasonTooMany, "there are %d connections already",
+				MaxConns).Suggest("close some, or try again later"))
 		case !g.hostAllowed(r):
-			g.Fail(rec, r, rest.Errorf(rest.Misdirected, rest.ReasonHost, "the Host header %.100q is not a name of this server", r.Host).
+			g.Fail(rec, r, rest.Errorf(rest.Misdirected, rest.ReasonHost,
+				"the Host header %.100q is not a name of this server", r.Host).
 				Suggest("use localhost, or add the name to api.allowed-hosts"))
 		case !g.sameSite(r):
-			g.Fail(rec, r, rest.Errorf(rest.PermissionDenied, rest.ReasonOrigin, "requests from pages of other sites are refused").
+			g.Fail(rec, r, rest.Errorf(rest.PermissionDenied, rest.ReasonOrigin,
+				"requests from pages of other sites are refused").
 				Suggest("list the origin of the page in api.http.cors.allowed-origins"))
 		case g.share(rec, r):
 		default:
@@ -90,9 +96,11 @@ func (g *Guard) finish(w *recorder, r *http.Request, began time.Time) {
 			panic(p)
 		}
 		g.panics.Add(1)
-		g.Log.Error("request panicked", "method", r.Method, "path", r.URL.EscapedPath(), "err", p, "stack", string(debug.Stack()))
+		g.Log.Error("request panicked", "method", r.Method, "path", r.URL.EscapedPath(), "err", p, "stack",
+			string(debug.Stack()))
 		if w.status == 0 {
-			g.Fail(w, r, rest.Errorf(rest.Internal, rest.ReasonInternal, "this is a mistake in the agent, its log says more"))
+			g.Fail(w, r, rest.Errorf(rest.Internal, rest.ReasonInternal,
+				"this is a mistake in the agent, its log says more"))
 		}
 	}
 	who := []any{"remote", r.RemoteAddr}
@@ -103,7 +111,8 @@ func (g *Guard) finish(w *recorder, r *http.Request, began time.Time) {
 	if mayWrite(r) { // audit trail of changes
 		level, message = slog.LevelInfo, "request that may change something"
 	}
-	g.Log.With(who...).Log(r.Context(), level, message, "method", r.Method, "path", r.URL.EscapedPath(), "status", w.status,
+	g.Log.With(who...).Log(r.Context(), level, message, "method", r.Method, "path", r.URL.EscapedPath(), "status",
+		w.status,
 		"duration", time.Since(began), "request_id", w.Header().Get("X-Request-Id"))
 }
 
@@ -210,7 +219,8 @@ func (g *Guard) Authorize(r *http.Request, need Role) error {
 	case have == None:
 		if Bearer(r) != "" {
 			return rest.Errorf(rest.Unauthenticated, rest.ReasonUnauthenticated, "the token is wrong").
-				Suggest("send the token that the agent was given in api.auth.read-token-file or api.auth.admin-token-file")
+				Suggest("send the token that the agent was given in api.auth.read-token-file or " +
+					"api.auth.admin-token-file")
 		}
 		return TokenNeeded()
 	}

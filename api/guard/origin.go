@@ -35,7 +35,8 @@ func (g *Guard) sameSite(r *http.Request) bool {
 
 // isNavigation reports whether a browser sends r to replace the page it shows.
 func isNavigation(r *http.Request) bool {
-	return (r.Method == http.MethodGet || r.Method == http.MethodHead) && r.Header.Get("Sec-Fetch-Mode") == "navigate" &&
+	return (r.Method == http.MethodGet || r.Method == http.MethodHead) &&
+		r.Header.Get("Sec-Fetch-Mode") == "navigate" &&
 		r.Header.Get("Sec-Fetch-Dest") == "document"
 }
 

@@ -46,7 +46,8 @@ type socket struct {
 func accept(ctx context.Context, w http.ResponseWriter, r *http.Request, answer time.Duration) *socket {
 	taken := &hijacker{ResponseWriter: w}
 	// The origin has been checked already.
-	conn, err := websocket.Accept(taken, r, &websocket.AcceptOptions{InsecureSkipVerify: true, Subprotocols: []string{"conduit"}})
+	conn, err := websocket.Accept(taken, r,
+		&websocket.AcceptOptions{InsecureSkipVerify: true, Subprotocols: []string{"conduit"}})
 	if err != nil {
 		return nil // Accept answered
 	}

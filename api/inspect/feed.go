@@ -15,8 +15,8 @@ import (
 )
 
 // feed takes records of a connector, as many as its sessions can be shown. It encodes each record once for all sessions
-// with the same filter, and keeps the latest frames for slow sessions, so that no session delays the pipeline or another
-// session.
+// with the same filter, and keeps the latest frames for slow sessions, so that no session delays the pipeline or
+// another session.
 type feed struct {
 	hub     *Hub
 	id      string // of the connector
@@ -278,8 +278,8 @@ func (f *feed) publish(s sample) {
 	}
 }
 
-// settle lets the sessions count the records as dropped that no frame has followed since the last poll. Records that are
-// still being offered may yet be seen: the count of seen is in f.in once no offers are pending.
+// settle lets the sessions count the records as dropped that no frame has followed since the last poll. Records that
+// are still being offered may yet be seen: the count of seen is in f.in once no offers are pending.
 func (f *feed) settle() {
 	for _, g := range *f.groups.Load() {
 		seen := f.seen(g)

@@ -118,8 +118,8 @@ func (h *Hub) Serve(w http.ResponseWriter, r *http.Request, connectorID string) 
 // Wait returns when all sessions have ended.
 func (h *Hub) Wait() { h.open.Wait() }
 
-// maxSessions returns the maximum number of sessions. Each holds a connection, and together they leave three quarters of
-// the file descriptors to the rest of the agent.
+// maxSessions returns the maximum number of sessions. Each holds a connection, and together they leave three quarters
+// of the file descriptors to the rest of the agent.
 func maxSessions(files uint64) int64 { return int64(min(mostSessions, files/4)) }
 
 // files returns the maximum number of file descriptors of the process.

@@ -55,8 +55,8 @@ func (s *session) run(c client) {
 	}
 }
 
-// next returns the next message for the client, nil if there is none yet, and a channel that is closed when there may be
-// another. A report of dropped records comes before the next record.
+// next returns the next message for the client, nil if there is none yet, and a channel that is closed when there may
+// be another. A report of dropped records comes before the next record.
 func (s *session) next(now time.Time) (message []byte, changed <-chan struct{}) {
 	f, g := s.feed, s.group
 	f.mu.Lock()

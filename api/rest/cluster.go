@@ -103,8 +103,8 @@ type Placement struct {
 	Failed *FailedVersion `json:"failed,omitempty" doc:"The declared version, when it failed and the last known good one runs in its place."`
 }
 
-// FailedVersion is a version of a pipeline that failed before it had proved itself, which no member of a cluster tries again by
-// itself.
+// FailedVersion is a version of a pipeline that failed before it had proved itself, which no member of a cluster tries
+// again by itself.
 type FailedVersion struct {
 	Generation int64     `json:"generation" doc:"As the member counts."`
 	Member     string    `json:"member" doc:"That it failed on."`
@@ -114,5 +114,6 @@ type FailedVersion struct {
 
 // Text describes the version that failed, the member, and the error.
 func (f *FailedVersion) Text() string {
-	return fmt.Sprintf("generation %d failed on the member %s, and the last known good version runs in its place: %s", f.Generation, f.Member, f.Error)
+	return fmt.Sprintf("generation %d failed on the member %s, and the last known good version runs in its place: %s",
+		f.Generation, f.Member, f.Error)
 }

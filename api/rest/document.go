@@ -51,13 +51,17 @@ type DLQDocument struct {
 func DocumentOf(p *spec.Pipeline) PipelineDocument {
 	size := Count(p.DLQ.WindowSize)
 	doc := PipelineDocument{
-		ID: p.ID, Status: p.Status, Name: p.Name, Description: p.Description, MaxSilence: p.MaxSilence, Labels: p.Labels,
-		Cluster: p.Cluster, Placement: p.Placement, Instances: p.Instances, Processors: processorDocuments(p.Processors),
-		DLQ: &DLQDocument{Plugin: p.DLQ.Plugin, Settings: p.DLQ.Settings, WindowSize: &size, WindowNackThreshold: Count(p.DLQ.WindowNackThreshold)},
+		ID: p.ID, Status: p.Status, Name: p.Name, Description: p.Description, MaxSilence: p.MaxSilence,
+		Labels:  p.Labels,
+		Cluster: p.Cluster, Placement: p.Placement, Instances: p.Instances,
+		Processors: processorDocuments(p.Processors),
+		DLQ: &DLQDocument{Plugin: p.DLQ.Plugin, Settings: p.DLQ.Settings, WindowSize: &size,
+			WindowNackThreshold: Count(p.DLQ.WindowNackThreshold)},
 	}
 	for _, c := range p.Connectors {
 		doc.Connectors = append(doc.Connectors, ConnectorDocument{
-			ID: c.ID, Type: c.Type, Plugin: c.Plugin, Name: c.Name, Settings: c.Settings, Processors: processorDocuments(c.Processors),
+			ID: c.ID, Type: c.Type, Plugin: c.Plugin, Name: c.Name, Settings: c.Settings,
+			Processors: processorDocuments(c.Processors),
 		})
 	}
 	return doc
@@ -65,7 +69,8 @@ func DocumentOf(p *spec.Pipeline) PipelineDocument {
 
 func processorDocuments(all []spec.Processor) (docs []ProcessorDocument) {
 	for _, p := range all {
-		docs = append(docs, ProcessorDocument{ID: p.ID, Plugin: p.Plugin, Settings: p.Settings, Workers: p.Workers, Condition: p.Condition})
+		docs = append(docs, ProcessorDocument{ID: p.ID, Plugin: p.Plugin, Settings: p.Settings, Workers: p.Workers,
+			Condition: p.Condition})
 	}
 	return docs
 }

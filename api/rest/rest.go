@@ -211,7 +211,8 @@ func (c *Count) UnmarshalJSON(b []byte) error {
 	}
 	n, err := strconv.ParseUint(text, 10, 31)
 	if text != "null" && err != nil {
-		return &json.UnmarshalTypeError{Value: fmt.Sprintf("%.20q", text), Type: reflect.TypeFor[Count]()} // the decoder adds more
+		// the decoder adds more
+		return &json.UnmarshalTypeError{Value: fmt.Sprintf("%.20q", text), Type: reflect.TypeFor[Count]()}
 	}
 	*c = Count(n)
 	return nil
@@ -293,7 +294,8 @@ type InspectedOp string
 
 // Enum lists the operations.
 func (InspectedOp) Enum() []string {
-	return []string{"OPERATION_UNSPECIFIED", "OPERATION_CREATE", "OPERATION_UPDATE", "OPERATION_DELETE", "OPERATION_SNAPSHOT"}
+	return []string{"OPERATION_UNSPECIFIED", "OPERATION_CREATE", "OPERATION_UPDATE", "OPERATION_DELETE",
+		"OPERATION_SNAPSHOT"}
 }
 
 // InspectedPayload is the data before and after the change that a record stands for.

@@ -104,7 +104,8 @@ func TestFilesAreServedCompressedAndKept(t *testing.T) {
 		}
 		again := fetch(t, e.Name(), "If-None-Match", w.Header().Get("ETag"))
 		if again.Code != http.StatusNotModified || again.Body.Len() != 0 {
-			t.Errorf("asked for %s with its tag, the answer is %d with %d bytes", e.Name(), again.Code, again.Body.Len())
+			t.Errorf("asked for %s with its tag, the answer is %d with %d bytes", e.Name(), again.Code,
+				again.Body.Len())
 		}
 	}
 }
@@ -113,7 +114,8 @@ func TestFilesAreServedCompressedAndKept(t *testing.T) {
 // nothing from other hosts.
 func TestThePolicyHolds(t *testing.T) {
 	policy := fetch(t, "").Header().Get("Content-Security-Policy")
-	for _, want := range []string{"default-src 'none'", "require-trusted-types-for 'script'", "frame-ancestors 'none'", "base-uri 'none'"} {
+	for _, want := range []string{"default-src 'none'", "require-trusted-types-for 'script'", "frame-ancestors 'none'",
+		"base-uri 'none'"} {
 		if !strings.Contains(policy, want) {
 			t.Errorf("the policy lacks %s: %s", want, policy)
 		}
@@ -125,7 +127,8 @@ func TestThePolicyHolds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	forbidden := regexp.MustCompile(`innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function|https?://(?:[^w]|w[^w])| style="`)
+	forbidden := regexp.MustCompile(`innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new ` +
+		`Function|https?://(?:[^w]|w[^w])| style="`)
 	for _, e := range entries {
 		if found := forbidden.FindString(fetch(t, e.Name()).Body.String()); found != "" {
 			t.Errorf("%s has %q", e.Name(), found)

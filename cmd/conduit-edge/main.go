@@ -35,7 +35,8 @@ func main() {
 }
 
 func connectors(o exec.Options) []sdk.Connector {
-	return []sdk.Connector{exec.Connector(o), file.Connector(), generator.Connector(), log.Connector(), spool.Connector()}
+	return []sdk.Connector{exec.Connector(o), file.Connector(), generator.Connector(), log.Connector(),
+		spool.Connector()}
 }
 
 func processors() []sdk.ProcessorPlugin {

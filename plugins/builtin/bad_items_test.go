@@ -13,8 +13,9 @@ const withServers = "../../agent/agenttest/campaign/connectors/"
 // badItems lists, for each source, the tests with one bad item among valid ones: the valid ones are read, and the bad
 // one becomes a record with its bytes, or is skipped and named in the status of the source.
 var badItems = map[string][]string{
-	"exec":      {"exec/TestBadLines"},
-	"file":      {"file/TestOneBadFileAmongSeveral", "file/TestDamagedInTheMiddle", "file/TestEndlessLine", "file/TestHoles"},
+	"exec": {"exec/TestBadLines"},
+	"file": {"file/TestOneBadFileAmongSeveral", "file/TestDamagedInTheMiddle", "file/TestEndlessLine",
+		"file/TestHoles"},
 	"generator": {}, // generates its own items
 	"http":      {"http/TestPollBadItems", "../processor/TestLargeElements"},
 	"journald":  {"journald/TestBadItems"},
@@ -38,7 +39,8 @@ func TestBadItems(t *testing.T) {
 		}
 		tests, listed := badItems[c.Name]
 		if !listed {
-			t.Errorf("source %s: what does it do when one item cannot be read? Write a test, and name it in badItems", c.Name)
+			t.Errorf("source %s: what does it do when one item cannot be read? Write a test, and name it in badItems",
+				c.Name)
 		}
 		for _, test := range tests {
 			dir, name := filepath.Split(test)

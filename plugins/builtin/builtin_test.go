@@ -26,7 +26,8 @@ func TestAll(t *testing.T) {
 			t.Errorf("%s is described incompletely: %+v", c.Name, c)
 		}
 	}
-	if want := []string{"exec", "file", "generator", "http", "journald", "kafka", "log", "mqtt", "mysql", "nats", "postgres", "redis", "s3", "spool", "sqlite", "syslog"}; !slices.Equal(names, want) {
+	if want := []string{"exec", "file", "generator", "http", "journald", "kafka", "log", "mqtt", "mysql", "nats",
+		"postgres", "redis", "s3", "spool", "sqlite", "syslog"}; !slices.Equal(names, want) {
 		t.Errorf("got %v, want %v", names, want)
 	}
 }
@@ -37,7 +38,8 @@ func TestReadmeListsAll(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	listed := regexp.MustCompile(`(?m)^\| built-in connectors: \[(.*?)\]\(plugins/builtin/README\.md\)`).FindSubmatch(page)
+	listed := regexp.MustCompile(`(?m)^\| built-in connectors: \[(.*?)\]\(plugins/builtin/README\.md\)`).FindSubmatch(
+		page)
 	if listed == nil {
 		t.Fatal("README.md has no list of built-in connectors")
 	}
@@ -75,14 +77,16 @@ func TestForeignPositions(t *testing.T) {
 		"kafka":     {{"servers": "127.0.0.1:1", "topics": "t"}},
 		"mqtt":      {{"url": "mqtt://127.0.0.1:1", "topics": "t"}},
 		"mysql":     {{"address": "127.0.0.1:1", "database": "db", "user": "u", "tables": "t"}},
-		"nats":      {{"url": "nats://127.0.0.1:1", "stream": "s"}, {"url": "nats://127.0.0.1:1", "type": "core", "subjects": "s"}},
-		"postgres":  {{"url": "postgres://127.0.0.1:1/db", "tables": "t"}},
+		"nats": {{"url": "nats://127.0.0.1:1", "stream": "s"},
+			{"url": "nats://127.0.0.1:1", "type": "core", "subjects": "s"}},
+		"postgres": {{"url": "postgres://127.0.0.1:1/db", "tables": "t"}},
 		"redis": {
 			{"url": "redis://127.0.0.1:1", "type": "stream", "key": "k"},
 			{"url": "redis://127.0.0.1:1", "type": "list", "key": "k"},
 			{"url": "redis://127.0.0.1:1", "type": "pubsub", "key": "k"},
 		},
-		"s3":     {{"aws.bucket": "b", "aws.region": "r", "aws.endpoint": "http://127.0.0.1:1", "aws.accessKeyId": "a", "aws.secretAccessKey": "s"}},
+		"s3": {{"aws.bucket": "b", "aws.region": "r", "aws.endpoint": "http://127.0.0.1:1", "aws.accessKeyId": "a",
+			"aws.secretAccessKey": "s"}},
 		"spool":  {{"path": "spool"}},
 		"sqlite": {{"path": "db", "tables": "t"}},
 		"syslog": {{"address": "127.0.0.1:0", "protocols": "tcp"}},
@@ -104,7 +108,8 @@ func TestForeignPositions(t *testing.T) {
 				}
 				err := s.Open(t.Context(), record.Position("none of yours"))
 				var permanent interface{ Permanent() bool }
-				if !errors.As(err, &permanent) || !strings.Contains(err.Error(), `"none of yours"`) || !strings.HasSuffix(err.Error(), sdk.StartOver) {
+				if !errors.As(err, &permanent) || !strings.Contains(err.Error(), `"none of yours"`) ||
+					!strings.HasSuffix(err.Error(), sdk.StartOver) {
 					t.Errorf("the error is %v", err)
 				}
 				if err := s.Teardown(t.Context()); err != nil {
@@ -126,7 +131,8 @@ func TestStandard(t *testing.T) {
 	generator, to, from := byName["generator"].NewSource(), byName["file"].NewDestination(), byName["file"].NewSource()
 	for _, err := range []error{
 		generator.Configure(ctx, map[string]string{"format.type": "raw", "recordCount": "100"}),
-		to.Configure(ctx, map[string]string{"path": between, "sdk.record.format": "template", "sdk.record.format.options": "{{ printf \"%s\" .Position }}"}),
+		to.Configure(ctx, map[string]string{"path": between, "sdk.record.format": "template",
+			"sdk.record.format.options": "{{ printf \"%s\" .Position }}"}),
 		from.Configure(ctx, map[string]string{"path": between}),
 		generator.Open(ctx, nil), to.Open(ctx), from.Open(ctx, nil),
 	} {
@@ -207,7 +213,8 @@ func TestPromises(t *testing.T) {
 		if slices.Contains([]string{"generator", "log", "spool"}, c.Name) {
 			continue
 		}
-		if c.NewSource != nil && !strings.Contains(table, "\n| `"+c.Name+"` source") || c.NewDestination != nil && !strings.Contains(table, "\n| `"+c.Name+"` destination") {
+		if c.NewSource != nil && !strings.Contains(table, "\n| `"+c.Name+"` source") || c.NewDestination != nil &&
+			!strings.Contains(table, "\n| `"+c.Name+"` destination") {
 			t.Errorf("the promise of a side of %s is missing", c.Name)
 		}
 	}

@@ -73,8 +73,10 @@ var ofConduit = map[string][]conduitSetting{
 		{"url", sdk.TypeString, "", "postgres://u@localhost/d", "", true},
 		{"table", sdk.TypeString, byCollection, "t", "", false},
 	},
-	"s3 source":      append(bucketOfConduit[:len(bucketOfConduit):len(bucketOfConduit)], conduitSetting{"pollingPeriod", sdk.TypeDuration, "1s", "5m", "later", false}),
-	"s3 destination": append(bucketOfConduit[:len(bucketOfConduit):len(bucketOfConduit)], conduitSetting{"format", sdk.TypeString, "", "parquet", "csv", true}),
+	"s3 source": append(bucketOfConduit[:len(bucketOfConduit):len(bucketOfConduit)],
+		conduitSetting{"pollingPeriod", sdk.TypeDuration, "1s", "5m", "later", false}),
+	"s3 destination": append(bucketOfConduit[:len(bucketOfConduit):len(bucketOfConduit)],
+		conduitSetting{"format", sdk.TypeString, "", "parquet", "csv", true}),
 }
 
 // TestSettingsOfConduit checks that connectors that Conduit also has accept Conduit's settings, with its defaults and

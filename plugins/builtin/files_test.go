@@ -80,7 +80,8 @@ func tryAll(t *testing.T, place *outside.Place, what string, parameters sdk.Para
 		switch lower := strings.ToLower(name); {
 		case p.Type != sdk.TypeString && p.Type != sdk.TypeFile:
 			continue
-		case strings.Contains(lower, "url") || strings.Contains(lower, "address") || strings.Contains(lower, "servers") ||
+		case strings.Contains(lower, "url") || strings.Contains(lower, "address") ||
+			strings.Contains(lower, "servers") ||
 			strings.Contains(lower, "endpoint") || base[name] != "":
 			values = some(slices.Concat(names, addresses), i+len(what), step)
 		default:

@@ -45,7 +45,9 @@ func TestTemplatesAreNotTakenLiterally(t *testing.T) {
 		for isDestination, params := range sides {
 			for _, name := range slices.Sorted(maps.Keys(params)) {
 				p := params[name]
-				limited := func(v sdk.Validation) bool { return v.Type == sdk.ValidationInclusion || v.Type == sdk.ValidationRegex }
+				limited := func(v sdk.Validation) bool {
+					return v.Type == sdk.ValidationInclusion || v.Type == sdk.ValidationRegex
+				}
 				if p.Type != sdk.TypeString || slices.ContainsFunc(p.Validations, limited) {
 					continue
 				}
@@ -60,9 +62,10 @@ func TestTemplatesAreNotTakenLiterally(t *testing.T) {
 				isTemplate := isDestination && slices.Contains(templates, full)
 				setting := strings.ReplaceAll(name, "*", "x")
 				refuses := func(text string) bool {
-					return slices.ContainsFunc(params.Check(map[string]string{setting: text}), func(e sdk.SettingError) bool {
-						return e.Setting == setting && strings.Contains(e.Message, "template")
-					})
+					return slices.ContainsFunc(params.Check(map[string]string{setting: text}),
+						func(e sdk.SettingError) bool {
+							return e.Setting == setting && strings.Contains(e.Message, "template")
+						})
 				}
 				isFree := known(anyText) && !strings.HasSuffix(name, "options.path")
 				if got, want := refuses("a{{ .Operation }}"), !isTemplate && !isFree; got != want {

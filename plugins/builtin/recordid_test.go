@@ -54,7 +54,8 @@ func TestIDs(t *testing.T) {
 // A record that was neither written nor refused has the same id when it is repeated.
 func TestWrote(t *testing.T) {
 	given := []record.Record{newRecord("a", "1", ""), newRecord("a", "2", ""), newRecord("a", "2", "")}
-	for err, again := range map[error]bool{sdk.Unavailable(errors.New("away")): true, context.Canceled: true, errors.New("refused"): false} {
+	for err, again := range map[error]bool{sdk.Unavailable(errors.New("away")): true, context.Canceled: true,
+		errors.New("refused"): false} {
 		var s common.RecordIDs
 		before := s.IDs(given)[1]
 		s.Wrote(1, err)

@@ -43,11 +43,13 @@ func TestErrorsOfConnectionsSayThingsOnce(t *testing.T) {
 				continue
 			}
 			s, d := c.NewSource(), c.NewDestination()
-			if err := s.Configure(t.Context(), s.Parameters().ApplyDefaults(at(minimal[c.Name+" source"]))); err != nil {
+			if err := s.Configure(t.Context(), s.Parameters().ApplyDefaults(at(minimal[c.Name+" source"]))); err !=
+				nil {
 				t.Fatal(err)
 			}
 			check(c.Name, s.Open(t.Context(), nil))
-			if err := d.Configure(t.Context(), d.Parameters().ApplyDefaults(at(minimal[c.Name+" destination"]))); err != nil {
+			if err := d.Configure(t.Context(), d.Parameters().ApplyDefaults(at(minimal[c.Name+" destination"]))); err !=
+				nil {
 				t.Fatal(err)
 			}
 			check(c.Name, d.Open(t.Context()))

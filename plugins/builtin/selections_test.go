@@ -45,7 +45,8 @@ var selections = map[string]struct {
 		"+/a,$SYS/a": "", "$share/g/a/#": "", "a,b": "", "a/b,a/b/c": "", "/a,a": "",
 		"a/#,a/b": `"a/#" and "a/b"`, "a/b,a/#": "and", "a/#,a": "and", "#,a": "and",
 		"+/b,a/+": "and", "a/+/#,a/b": "and", "$share/g/a/#,a/b": "and", "$SYS/#,$SYS/a": "and",
-		"a,a": "twice", "a/*": "*", "a*": "*", "a/b#": "#", "a/#/b": "#", "a/b+": "+", "+a/b": "+", "$share/g": "$share",
+		"a,a": "twice", "a/*": "*", "a*": "*", "a/b#": "#", "a/#/b": "#", "a/b+": "+", "+a/b": "+",
+		"$share/g": "$share",
 	}},
 	"mysql": {setting: "tables",
 		with: map[string]string{"address": "127.0.0.1:1", "database": "shop", "user": "u"}, values: map[string]string{

@@ -26,7 +26,8 @@ func TestUTF8(t *testing.T) {
 
 func TestWhatCannotBeDecoded(t *testing.T) {
 	for _, test := range []struct{ name, text, want string }{
-		{"", "Zo\xeb", "byte 3 is 0xeb"}, {"utf-8", "\xef\xbb\xbf\xff", "byte 1 is 0xff"}, {"ascii", "aë", "byte 2 is 0xc3"},
+		{"", "Zo\xeb", "byte 3 is 0xeb"}, {"utf-8", "\xef\xbb\xbf\xff", "byte 1 is 0xff"},
+		{"ascii", "aë", "byte 2 is 0xc3"},
 		{"windows-1252", "\x81", "byte 1 is 0x81"}, {"utf-16le", "a", "1 bytes"},
 		{"utf-16le", "\x00\xd8", "half of a character"},
 		{"utf-16le", "\x00\xd8a\x00", "half of a character"},

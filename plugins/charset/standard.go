@@ -23,10 +23,11 @@ func (e *Encoding) Name() string { return e.name }
 
 // labels are the labels that differ from the name of their encoding, by that name.
 var labels = map[string]string{
-	"utf-8":        "unicode-1-1-utf-8 unicode11utf8 unicode20utf8 utf8 x-unicode20utf8",
-	"utf-16le":     "csunicode iso-10646-ucs-2 ucs-2 unicode unicodefeff utf-16",
-	"utf-16be":     "unicodefffe",
-	"windows-1252": "ansi_x3.4-1968 ascii cp1252 cp819 csisolatin1 ibm819 iso-8859-1 iso-ir-100 iso8859-1 iso88591 iso_8859-1 iso_8859-1:1987 l1 latin1 us-ascii x-cp1252",
+	"utf-8":    "unicode-1-1-utf-8 unicode11utf8 unicode20utf8 utf8 x-unicode20utf8",
+	"utf-16le": "csunicode iso-10646-ucs-2 ucs-2 unicode unicodefeff utf-16",
+	"utf-16be": "unicodefffe",
+	"windows-1252": "ansi_x3.4-1968 ascii cp1252 cp819 csisolatin1 ibm819 iso-8859-1 iso-ir-100 iso8859-1 iso88591 " +
+		"iso_8859-1 iso_8859-1:1987 l1 latin1 us-ascii x-cp1252",
 	"windows-1254": "cp1254 iso-8859-9 iso8859-9 iso_8859-9 l5 latin5 x-cp1254",
 	"windows-874":  "iso-8859-11 iso8859-11 tis-620",
 	"iso-8859-2":   "iso8859-2 iso_8859-2 l2 latin2",

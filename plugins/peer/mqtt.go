@@ -138,7 +138,8 @@ func (c *MQTT) header() error {
 		most = maxControl
 	}
 	if n > most {
-		return mqttError("it announces a packet of type %d with %d bytes, and at most %d are read"+withMemory, kind, n, most)
+		return mqttError("it announces a packet of type %d with %d bytes, and at most %d are read"+withMemory, kind, n,
+			most)
 	}
 	c.id = 0
 	if c.head[0]&0x06 != 0 { // the QoS

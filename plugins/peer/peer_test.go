@@ -105,7 +105,8 @@ func TestOverwritten(t *testing.T) {
 	}
 	around := 5 + len(peer.LeftOut)
 	longest := 17 * (around + 1<<16 - 1) // properties of the maximum length
-	for _, n := range []int{1<<20 - 1, 1<<20 + 1, 2<<20 - 1, 2 << 20, longest, longest + 1, longest + around - 1, longest + around} {
+	for _, n := range []int{1<<20 - 1, 1<<20 + 1, 2<<20 - 1, 2 << 20, longest, longest + 1, longest + around - 1,
+		longest + around} {
 		properties := strings.Repeat("\x26\x00\x00\x00\x00", n/5+1)[:n]
 		for qos, id := range []string{"", "\x00\x07"} {
 			body := "\x00\x01t" + id + length(n) + properties + "payload"
@@ -122,7 +123,8 @@ func TestOverwritten(t *testing.T) {
 					}
 					p := packet.Content.(*packets.Publish)
 					if string(p.Payload) != want || n > 1<<20 && len(p.Properties.User) > 100 {
-						t.Errorf("%d bytes, QoS %d, %s: %d properties and %.20q", n, qos, name, len(p.Properties.User), p.Payload)
+						t.Errorf("%d bytes, QoS %d, %s: %d properties and %.20q", n, qos, name, len(p.Properties.User),
+							p.Payload)
 					}
 					if want == "payload" && n > 1<<20 && p.Properties.User[0].Key != peer.LeftOut {
 						t.Errorf("%d bytes, QoS %d, %s: the properties are still there", n, qos, name)

@@ -41,7 +41,8 @@ func Parse(s string) (Name, error) {
 	switch n.Kind {
 	case Any, Builtin, Standalone:
 	default:
-		return Name{}, fmt.Errorf("cannot parse plugin name %q: prefix %q is none of builtin, standalone, any", s, n.Kind)
+		return Name{}, fmt.Errorf("cannot parse plugin name %q: prefix %q is none of builtin, standalone, any", s,
+			n.Kind)
 	}
 	if name, version, ok := strings.Cut(rest, "@"); ok && !strings.Contains(rest, "/") {
 		rest, n.Version = name, version

@@ -104,8 +104,9 @@ func made(i int) record.Record {
 	n := strconv.Itoa(i)
 	return record.Record{
 		Position: record.Position("p" + n), Operation: record.OperationCreate,
-		Metadata: record.NewMetadata(map[string]string{record.KeyCollection: "plugintest", record.KeySourceConnectorID: sourceID}),
-		Key:      record.Raw([]byte("k" + n)), After: record.Raw([]byte(payload(i))),
+		Metadata: record.NewMetadata(map[string]string{record.KeyCollection: "plugintest",
+			record.KeySourceConnectorID: sourceID}),
+		Key: record.Raw([]byte("k" + n)), After: record.Raw([]byte(payload(i))),
 	}
 }
 
@@ -179,7 +180,9 @@ func checkStrange(c *checker) {
 		"structured":     func(r *record.Record) { r.After = record.Structured(map[string]any{"a": "x", "b": nil}) },
 		"structured key": func(r *record.Record) { r.Key = record.Structured(map[string]any{"id": "1"}) },
 		"no metadata":    func(r *record.Record) { r.Metadata = nil },
-		"long position":  func(r *record.Record) { r.Position = slices.Repeat(record.Position("x"), record.MaxPosition) },
+		"long position": func(r *record.Record) {
+			r.Position = slices.Repeat(record.Position("x"), record.MaxPosition)
+		},
 	}
 	for name, change := range strange {
 		w := c.openWriter(c.host.Target.Destination(c))

@@ -157,7 +157,8 @@ func (s *counter) Read(ctx context.Context) ([]record.Record, error) {
 		return nil, ctx.Err()
 	}
 	s.at++
-	r := record.Record{Position: record.Position(strconv.Itoa(s.at)), Operation: record.OperationCreate, Key: record.Raw([]byte("k"))}
+	r := record.Record{Position: record.Position(strconv.Itoa(s.at)), Operation: record.OperationCreate,
+		Key: record.Raw([]byte("k"))}
 	if s.position != nil {
 		r.Position = record.Position(s.position(s.at))
 	}
@@ -181,7 +182,8 @@ type lines struct {
 }
 
 func (d *lines) Parameters() sdk.Parameters {
-	return sdk.Parameters{"path": {Type: sdk.TypeFile, Description: "File.", Validations: []sdk.Validation{{Type: sdk.ValidationRequired}}}}
+	return sdk.Parameters{"path": {Type: sdk.TypeFile, Description: "File.",
+		Validations: []sdk.Validation{{Type: sdk.ValidationRequired}}}}
 }
 
 func (d *lines) Configure(_ context.Context, settings map[string]string) error {

@@ -17,7 +17,8 @@ type Memory struct {
 
 // Context returns ctx with an environment whose buffers use m.
 func (m *Memory) Context(ctx context.Context) context.Context {
-	return sdk.WithEnv(ctx, &sdk.Env{ConnectorID: "p:c", Logger: slog.New(slog.DiscardHandler), Buffer: func() sdk.Buffer { return &buffer{of: m} }})
+	return sdk.WithEnv(ctx, &sdk.Env{ConnectorID: "p:c", Logger: slog.New(slog.DiscardHandler),
+		Buffer: func() sdk.Buffer { return &buffer{of: m} }})
 }
 
 // Used returns how many bytes are in use.

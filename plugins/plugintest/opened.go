@@ -35,7 +35,8 @@ func NewOpened(t testing.TB, c sdk.Connector, id string) *Opened {
 
 // Context returns a context with the environment of a connector with this id.
 func Context(t testing.TB, c sdk.Connector, id string) context.Context {
-	return sdk.WithEnv(t.Context(), &sdk.Env{ConnectorID: id, PluginName: "builtin:" + c.Name, Logger: slog.New(slog.DiscardHandler), Schemas: &schema.Memory{}})
+	return sdk.WithEnv(t.Context(), &sdk.Env{ConnectorID: id, PluginName: "builtin:" + c.Name,
+		Logger: slog.New(slog.DiscardHandler), Schemas: &schema.Memory{}})
 }
 
 // TryOpen configures and opens the source. It is closed when the test ends.
@@ -63,7 +64,8 @@ func (o *Opened) Next(n int) []record.Record {
 		more, err := o.Read(ctx)
 		cancel()
 		if err != nil {
-			o.Fatalf("after %d of %d records: %v, the last ones being\n%s", len(o.ahead), n, err, strings.Join(Show(o.ahead[max(0, len(o.ahead)-20):]), "\n"))
+			o.Fatalf("after %d of %d records: %v, the last ones being\n%s", len(o.ahead), n, err,
+				strings.Join(Show(o.ahead[max(0, len(o.ahead)-20):]), "\n"))
 		}
 		o.ahead = append(o.ahead, more...)
 	}
@@ -147,7 +149,9 @@ func Read(t testing.TB, s sdk.Source, n int) (all []record.Record) {
 
 // OpenDestination returns an open destination of c, with the sdk.* settings, and the context for its calls. It is torn
 // down when the test ends.
-func OpenDestination(t testing.TB, c sdk.Connector, id string, settings map[string]string) (sdk.Destination, context.Context) {
+func OpenDestination(
+	t testing.TB, c sdk.Connector, id string, settings map[string]string,
+) (sdk.Destination, context.Context) {
 	t.Helper()
 	ctx, d := Context(t, c, id), sdk.Standard(c).NewDestination()
 	t.Cleanup(func() { _ = d.Teardown(context.WithoutCancel(ctx)) })

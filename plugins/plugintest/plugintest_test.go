@@ -26,10 +26,13 @@ const faultVariable = "PLUGINTEST_FAULT"
 func targets() map[string]plugintest.Target {
 	return map[string]plugintest.Target{
 		"generator": {Connector: generator.Connector(), Source: func(_ testing.TB, n int) map[string]string {
-			return map[string]string{"format.type": "structured", "format.options.id": "int", "recordCount": strconv.Itoa(n)}
+			return map[string]string{"format.type": "structured", "format.options.id": "int",
+				"recordCount": strconv.Itoa(n)}
 		}},
 		"file": {Connector: file.Connector(), Source: fileOfLines, Destination: newFile, Written: payloadsIn},
-		"log":  {Connector: log.Connector(), Destination: func(testing.TB) map[string]string { return map[string]string{"level": "debug"} }},
+		"log": {Connector: log.Connector(), Destination: func(testing.TB) map[string]string {
+			return map[string]string{"level": "debug"}
+		}},
 	}
 }
 

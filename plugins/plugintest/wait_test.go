@@ -32,7 +32,9 @@ func TestFor(t *testing.T) {
 			ended := make(chan struct{})
 			go func() {
 				defer close(ended)
-				wait.For(f, "the hour", func() bool { return time.Since(began) >= after }, func() string { return "it is early" })
+				wait.For(f, "the hour", func() bool {
+					return time.Since(began) >= after
+				}, func() string { return "it is early" })
 				returned = true
 			}()
 			<-ended
@@ -66,7 +68,8 @@ func TestUntil(t *testing.T) {
 
 // A slow condition is evaluated less often.
 func TestUntilOfACostlyCondition(t *testing.T) {
-	for takes, most := range map[time.Duration]int{10 * time.Millisecond: 220, 25 * time.Millisecond: 90, time.Second: 10} {
+	for takes, most := range map[time.Duration]int{10 * time.Millisecond: 220, 25 * time.Millisecond: 90,
+		time.Second: 10} {
 		synctest.Test(t, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 			defer cancel()

@@ -48,8 +48,11 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	var request map[string]any
 	err := json.Unmarshal(body, &request)
-	status, answer := http.StatusNotFound, any(map[string]any{"error": fmt.Sprintf("%s %s %q %v", r.Method, r.URL.Path, r.Header.Get("Authorization"), err)})
-	if err == nil && r.Method == http.MethodPost && r.URL.Path == f.path && r.Header.Get("Authorization") == f.authorization && r.Header.Get("Content-Type") == "application/json" {
+	status, answer := http.StatusNotFound,
+		any(map[string]any{"error": fmt.Sprintf("%s %s %q %v", r.Method, r.URL.Path, r.Header.Get("Authorization"),
+			err)})
+	if err == nil && r.Method == http.MethodPost && r.URL.Path == f.path &&
+		r.Header.Get("Authorization") == f.authorization && r.Header.Get("Content-Type") == "application/json" {
 		f.mu.Lock()
 		f.requests = append(f.requests, request)
 		f.mu.Unlock()
@@ -156,7 +159,8 @@ func TestOllamaRefuses(t *testing.T) {
 }
 
 func openai(f *fake, more ...string) map[string]string {
-	settings := map[string]string{"base_url": f.URL + "/v1", "api_key": token, "model": "m", "initial_backoff": "1", "max_backoff": "2"}
+	settings := map[string]string{"base_url": f.URL + "/v1", "api_key": token, "model": "m", "initial_backoff": "1",
+		"max_backoff": "2"}
 	for i := 0; i < len(more); i += 2 {
 		settings[more[i]] = more[i+1]
 	}
@@ -164,7 +168,8 @@ func openai(f *fake, more ...string) map[string]string {
 }
 
 func chatAnswer(text any) map[string]any {
-	return map[string]any{"choices": []any{map[string]any{"message": map[string]any{"role": "assistant", "content": text}}}}
+	return map[string]any{"choices": []any{map[string]any{"message": map[string]any{"role": "assistant",
+		"content": text}}}}
 }
 
 func TestOpenAITextgen(t *testing.T) {
@@ -207,14 +212,16 @@ func TestOpenAIEmbeddings(t *testing.T) {
 		}
 		return 200, map[string]any{"data": []any{map[string]any{"index": 0, "embedding": embedding}}}
 	})
-	for _, settings := range []map[string]string{openai(f), openai(f, "encoding_format", "base64", "dimensions", "5", "user", "u")} {
+	for _, settings := range []map[string]string{openai(f),
+		openai(f, "encoding_format", "base64", "dimensions", "5", "user", "u")} {
 		records := raws("text")
 		if fate := aiProcess(t, "openai.embeddings", settings, records...)[0]; fate.Kind != sdk.Kept ||
 			after(records[0]) != want {
 			t.Errorf("%+v, %s", fate, after(records[0]))
 		}
 	}
-	wantRequests(t, f, `{"input":"text","model":"m"}`, `{"dimensions":5,"encoding_format":"base64","input":"text","model":"m","user":"u"}`)
+	wantRequests(t, f, `{"input":"text","model":"m"}`,
+		`{"dimensions":5,"encoding_format":"base64","input":"text","model":"m","user":"u"}`)
 	f.answer = func(map[string]any) (int, any) { return 200, map[string]any{"data": []any{}} }
 	if fate := aiProcess(t, "openai.embeddings", openai(f), raws("x")...)[0]; fate.Kind != sdk.Refused {
 		t.Errorf("fate is %+v", fate)
@@ -238,7 +245,8 @@ func TestOpenAIRetries(t *testing.T) {
 	}
 	f.requests = nil
 	fate := aiProcess(t, "openai.embeddings", openai(f, "max_retries", "1"), raws("a")...)[0]
-	if fate.Kind != sdk.Refused || !strings.Contains(fate.Err.Error(), "429") || !strings.Contains(fate.Err.Error(), "the last of 2 tries") || len(f.requests) != 2 {
+	if fate.Kind != sdk.Refused || !strings.Contains(fate.Err.Error(), "429") ||
+		!strings.Contains(fate.Err.Error(), "the last of 2 tries") || len(f.requests) != 2 {
 		t.Errorf("%+v after %d requests", fate, len(f.requests))
 	}
 	for _, status = range []int{400, 401, 403, 404, 422} {
@@ -251,7 +259,8 @@ func TestOpenAIRetries(t *testing.T) {
 }
 
 func cohere(f *fake, more ...string) map[string]string {
-	settings := map[string]string{"baseURL": f.URL, "apiKey": token, "backoffRetry.min": "1ms", "backoffRetry.max": "2ms"}
+	settings := map[string]string{"baseURL": f.URL, "apiKey": token, "backoffRetry.min": "1ms",
+		"backoffRetry.max": "2ms"}
 	for i := 0; i < len(more); i += 2 {
 		settings[more[i]] = more[i+1]
 	}
@@ -260,7 +269,8 @@ func cohere(f *fake, more ...string) map[string]string {
 
 func TestCohereCommand(t *testing.T) {
 	f := aiServe(t, "/v2/chat", "Bearer "+token, func(r map[string]any) (int, any) {
-		return 200, map[string]any{"message": map[string]any{"role": "assistant", "content": []any{map[string]any{"type": "text", "text": "I am a test"}}}}
+		return 200, map[string]any{"message": map[string]any{"role": "assistant",
+			"content": []any{map[string]any{"type": "text", "text": "I am a test"}}}}
 	})
 	for prompt, want := range map[string]string{
 		"answer: %s":      "answer: who are you?",
@@ -279,7 +289,8 @@ func TestCohereCommand(t *testing.T) {
 			t.Errorf("got %v", records[0].Map())
 		}
 		content, _ := json.Marshal(want)
-		wantRequests(t, f, fmt.Sprintf(`{"messages":[{"content":%s,"role":"user"}],"model":"command","stream":false}`, content))
+		wantRequests(t, f, fmt.Sprintf(`{"messages":[{"content":%s,"role":"user"}],"model":"command","stream":false}`,
+			content))
 	}
 	f.answer = func(map[string]any) (int, any) { return 200, map[string]any{"message": map[string]any{}} }
 	if fate := aiProcess(t, "cohere.command", cohere(f, "prompt", "x"), raws("x")...)[0]; fate.Kind != sdk.Refused ||
@@ -319,7 +330,8 @@ func TestCohereEmbed(t *testing.T) {
 	records := raws("a", "bb", "ccc")
 	aiProcess(t, "cohere.embed", cohere(f, "maxTextsPerRequest", "2"), records...)
 	for i, r := range records {
-		if got, want := unpack(t, r), fmt.Sprintf("[0.1,0.2,%d]", i+1); got != want || r.Metadata.Get("cohere.embed.model") != "embed-english-v2.0" {
+		if got, want := unpack(t, r), fmt.Sprintf("[0.1,0.2,%d]", i+1); got != want ||
+			r.Metadata.Get("cohere.embed.model") != "embed-english-v2.0" {
 			t.Errorf("record %d: %s, %v", i, got, r.Metadata)
 		}
 	}
@@ -341,7 +353,8 @@ func TestCohereEmbedRefusesOne(t *testing.T) {
 			t.Errorf("fate of %d is %+v, want %v", i, fates[i], want)
 		}
 	}
-	if unpack(t, records[2]) != "[0.1,0.2,3]" || after(records[1]) != "bad" || !strings.Contains(fates[1].Err.Error(), "bad text") {
+	if unpack(t, records[2]) != "[0.1,0.2,3]" || after(records[1]) != "bad" ||
+		!strings.Contains(fates[1].Err.Error(), "bad text") {
 		t.Errorf("%+v, %v", fates, records)
 	}
 	f.answer = func(map[string]any) (int, any) {
@@ -371,11 +384,13 @@ func TestCohereRetries(t *testing.T) {
 func TestCohereRerank(t *testing.T) {
 	const nevada = "Carson City is the capital city of the American state of Nevada."
 	f := aiServe(t, "/v2/rerank", "Bearer "+token, func(r map[string]any) (int, any) {
-		return 200, map[string]any{"results": []any{map[string]any{"index": 1, "relevance_score": 0.9}, map[string]any{"index": 0, "relevance_score": 0.25}}}
+		return 200, map[string]any{"results": []any{map[string]any{"index": 1, "relevance_score": 0.9},
+			map[string]any{"index": 0, "relevance_score": 0.25}}}
 	})
 	records := raws("Lima", nevada, "none")
 	fates := aiProcess(t, "cohere.rerank", cohere(f, "query", "What is the capital of Nevada?"), records...)
-	if got, want := after(records[1]), `{"document":{"text":"`+nevada+`"},"index":1,"relevance_score":0.9}`; got != want {
+	if got, want := after(records[1]), `{"document":{"text":"`+nevada+
+		`"},"index":1,"relevance_score":0.9}`; got != want {
 		t.Errorf("got %s", got)
 	}
 	if got, want := after(records[0]), `{"document":{"text":"Lima"},"index":0,"relevance_score":0.25}`; got != want {
@@ -384,7 +399,8 @@ func TestCohereRerank(t *testing.T) {
 	if fates[2].Kind != sdk.Refused || after(records[2]) != "none" {
 		t.Errorf("fates are %+v", fates)
 	}
-	wantRequests(t, f, `{"documents":["Lima","`+nevada+`","none"],"model":"rerank-v3.5","query":"What is the capital of Nevada?"}`)
+	wantRequests(t, f, `{"documents":["Lima","`+nevada+
+		`","none"],"model":"rerank-v3.5","query":"What is the capital of Nevada?"}`)
 }
 
 func TestAISettings(t *testing.T) {
@@ -435,8 +451,10 @@ func TestAITokensStayHidden(t *testing.T) {
 	for _, base := range []string{server.URL, closed.URL} {
 		f := &fake{Server: &httptest.Server{URL: base}}
 		for name, settings := range map[string]map[string]string{
-			"openai.textgen": openai(f, "developer_message", "d", "max_retries", "1"), "openai.embeddings": openai(f, "max_retries", "1"),
-			"cohere.command": cohere(f, "prompt", "p"), "cohere.embed": cohere(f), "cohere.rerank": cohere(f, "query", "q"),
+			"openai.textgen":    openai(f, "developer_message", "d", "max_retries", "1"),
+			"openai.embeddings": openai(f, "max_retries", "1"),
+			"cohere.command":    cohere(f, "prompt", "p"), "cohere.embed": cohere(f),
+			"cohere.rerank": cohere(f, "query", "q"),
 		} {
 			p, err := aiConfigure(t, name, settings)
 			if err != nil {

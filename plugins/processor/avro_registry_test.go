@@ -39,7 +39,8 @@ func TestAvroDecodeWithoutSchema(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		out, err := chain.Process(t.Context(), 1, []record.Record{{After: record.Raw([]byte("\x00\x00\x00\x00\x07\x0e"))}})
+		out, err := chain.Process(t.Context(), 1,
+			[]record.Record{{After: record.Raw([]byte("\x00\x00\x00\x00\x07\x0e"))}})
 		if c.refused == "" {
 			if err == nil || !strings.Contains(err.Error(), "connection refused") {
 				t.Errorf("without a registry: %v, %+v", err, out)

@@ -59,7 +59,9 @@ type queued struct {
 // Process implements connector.Chain. A call that does not return in time is abandoned: it may still read and change
 // the records.
 func (c *Chain) Process(ctx context.Context, token any, records []record.Record) (connector.Outcome, error) {
-	return c.guard.call(ctx, func(ctx context.Context) (connector.Outcome, error) { return c.process(ctx, token, records) })
+	return c.guard.call(ctx, func(ctx context.Context) (connector.Outcome, error) {
+		return c.process(ctx, token, records)
+	})
 }
 
 func (c *Chain) process(ctx context.Context, token any, records []record.Record) (connector.Outcome, error) {

@@ -69,7 +69,8 @@ func chainOf(t interface {
 			Name: s.name, Version: "v1.0.0", Stateful: s.stateful,
 			New: func() sdk.Processor { return &scripted{process: s.process, deadline: s.timed, ended: s.ended} },
 		})
-		declared = append(declared, spec.Processor{ID: s.name, Plugin: s.name, Condition: s.condition, Workers: s.workers})
+		declared = append(declared, spec.Processor{ID: s.name, Plugin: s.name, Condition: s.condition,
+			Workers: s.workers})
 	}
 	c, err := processor.Open(context.Background(), "p", declared, o)
 	if err != nil {
@@ -91,7 +92,8 @@ func each(do func(b *sdk.ProcessBatch, i int, r *record.Record)) func(context.Co
 func recordsOf(texts ...string) []record.Record {
 	records := make([]record.Record, len(texts))
 	for i, text := range texts {
-		records[i] = record.Record{Position: record.Position(fmt.Sprint(i)), Operation: record.OperationCreate, After: record.Raw([]byte(text))}
+		records[i] = record.Record{Position: record.Position(fmt.Sprint(i)), Operation: record.OperationCreate,
+			After: record.Raw([]byte(text))}
 	}
 	return records
 }
@@ -124,9 +126,10 @@ var (
 			b.Filter(i)
 		}
 	})}
-	split = stage{name: "split", condition: `{{ hasPrefix "s" (toString .Payload.After) }}`, process: each(func(b *sdk.ProcessBatch, i int, r *record.Record) {
-		b.Replace(i, pieces(*r, 2))
-	})}
+	split = stage{name: "split", condition: `{{ hasPrefix "s" (toString .Payload.After) }}`,
+		process: each(func(b *sdk.ProcessBatch, i int, r *record.Record) {
+			b.Replace(i, pieces(*r, 2))
+		})}
 	refuse1 = stage{name: "refuse", process: each(func(b *sdk.ProcessBatch, i int, r *record.Record) {
 		if strings.HasSuffix(text(*r), "1") {
 			b.Refuse(i, errors.New("ends in 1"))
@@ -223,7 +226,8 @@ func TestHeldRecordsAreSettledByWhatIsMadeOfThem(t *testing.T) {
 		t.Errorf("after three: %+v, holding %d; want them held", out, c.Holding())
 	}
 	out = process("two", "d", "e")
-	want := []sdk.Emission{{Settles: []sdk.Held{{Batch: "one", Index: 0}, {Batch: "one", Index: 1}, {Batch: "one", Index: 2}, {Batch: "two", Index: 0}}}}
+	want := []sdk.Emission{{Settles: []sdk.Held{{Batch: "one", Index: 0}, {Batch: "one", Index: 1},
+		{Batch: "one", Index: 2}, {Batch: "two", Index: 0}}}}
 	if len(out.Emitted) != 1 || fmt.Sprint(texts(out.Emitted[0].Records)) != "[ABCD]" {
 		t.Fatalf("emitted %+v, want ABCD", out.Emitted)
 	}
@@ -241,7 +245,8 @@ func TestRefusedEmissionNamesWhatItWasMadeOf(t *testing.T) {
 	if err != nil || len(out.Emitted) > 0 || len(out.Refused) != 1 {
 		t.Fatalf("%+v, %v", out, err)
 	}
-	if r := out.Refused[0]; r.Index != -1 || text(r.Record) != "a1" || !slices.Equal(r.Settles, []sdk.Held{{Batch: "one", Index: 0}, {Batch: "one", Index: 1}}) {
+	if r := out.Refused[0]; r.Index != -1 || text(r.Record) != "a1" ||
+		!slices.Equal(r.Settles, []sdk.Held{{Batch: "one", Index: 0}, {Batch: "one", Index: 1}}) {
 		t.Errorf("refused %+v", r)
 	}
 }
@@ -250,7 +255,9 @@ func TestTimedProcessorEmitsWithoutRecords(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var held []sdk.Held
 		due := time.Now().Add(time.Minute)
-		c := chainOf(t, processor.Options{}, stage{name: "timed", stateful: true, timed: func() time.Time { return due }, process: func(_ context.Context, b *sdk.ProcessBatch) error {
+		c := chainOf(t, processor.Options{}, stage{name: "timed", stateful: true, timed: func() time.Time {
+			return due
+		}, process: func(_ context.Context, b *sdk.ProcessBatch) error {
 			for i := range b.Len() {
 				held = append(held, b.Hold(i))
 			}
@@ -269,14 +276,17 @@ func TestTimedProcessorEmitsWithoutRecords(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		out, err := c.Process(context.Background(), nil, nil)
-		if err != nil || len(out.Emitted) != 1 || !slices.Equal(out.Emitted[0].Settles, []sdk.Held{{Batch: "one", Index: 0}}) {
+		if err != nil || len(out.Emitted) != 1 ||
+			!slices.Equal(out.Emitted[0].Settles, []sdk.Held{{Batch: "one", Index: 0}}) {
 			t.Errorf("after it: %+v, %v", out, err)
 		}
 	})
 }
 
 func TestPanicIsAnError(t *testing.T) {
-	c := chainOf(t, processor.Options{}, stage{name: "bad", process: func(context.Context, *sdk.ProcessBatch) error { panic("boom") }})
+	c := chainOf(t, processor.Options{}, stage{name: "bad", process: func(context.Context, *sdk.ProcessBatch) error {
+		panic("boom")
+	}})
 	_, err := c.Process(context.Background(), 1, recordsOf("a"))
 	if err == nil || !strings.Contains(err.Error(), "cannot process records with p:bad: panic: boom") {
 		t.Errorf("%v", err)
@@ -286,7 +296,8 @@ func TestPanicIsAnError(t *testing.T) {
 func TestProcessorThatHangsIsLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ended, release := 0, make(chan struct{})
-		c := chainOf(t, processor.Options{Timeout: time.Minute}, stage{name: "slow", ended: &ended, process: func(context.Context, *sdk.ProcessBatch) error { <-release; return nil }})
+		c := chainOf(t, processor.Options{Timeout: time.Minute}, stage{name: "slow", ended: &ended,
+			process: func(context.Context, *sdk.ProcessBatch) error { <-release; return nil }})
 		start := time.Now()
 		_, err := c.Process(context.Background(), 1, recordsOf("a"))
 		if err == nil || !strings.Contains(err.Error(), "it takes longer than 1m0s (processors.timeout)") {
@@ -309,8 +320,10 @@ func TestProcessorThatHangsIsLeft(t *testing.T) {
 func TestProcessorThatObeysItsTimeIsEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ended := 0
-		c := chainOf(t, processor.Options{Timeout: time.Minute}, stage{name: "slow", ended: &ended, process: func(ctx context.Context, _ *sdk.ProcessBatch) error { <-ctx.Done(); return ctx.Err() }})
-		if _, err := c.Process(context.Background(), 1, recordsOf("a")); err == nil || !strings.Contains(err.Error(), "processors.timeout") {
+		c := chainOf(t, processor.Options{Timeout: time.Minute}, stage{name: "slow", ended: &ended,
+			process: func(ctx context.Context, _ *sdk.ProcessBatch) error { <-ctx.Done(); return ctx.Err() }})
+		if _, err := c.Process(context.Background(), 1, recordsOf("a")); err == nil ||
+			!strings.Contains(err.Error(), "processors.timeout") {
 			t.Errorf("%v", err)
 		}
 		if err := c.Teardown(context.Background()); err != nil || ended != 1 {
@@ -344,8 +357,10 @@ func TestWorkersKeepTheOrder(t *testing.T) {
 }
 
 func TestStatefulProcessorsRefuseWorkers(t *testing.T) {
-	r := &processor.Registry{Builtin: []sdk.ProcessorPlugin{{Name: "state", Version: "v1.0.0", Stateful: true, New: func() sdk.Processor { return &scripted{} }}}}
-	_, err := processor.Open(context.Background(), "p", []spec.Processor{{ID: "x", Plugin: "state", Workers: 2}}, processor.Options{Registry: r})
+	r := &processor.Registry{Builtin: []sdk.ProcessorPlugin{{Name: "state", Version: "v1.0.0", Stateful: true,
+		New: func() sdk.Processor { return &scripted{} }}}}
+	_, err := processor.Open(context.Background(), "p", []spec.Processor{{ID: "x", Plugin: "state", Workers: 2}},
+		processor.Options{Registry: r})
 	if err == nil || !strings.Contains(err.Error(), "cannot have 2 workers") {
 		t.Errorf("%v", err)
 	}
@@ -353,7 +368,8 @@ func TestStatefulProcessorsRefuseWorkers(t *testing.T) {
 
 // A faulty declaration is not retried; a missing plugin is, because it may appear.
 func TestWrongDeclarationsArePermanent(t *testing.T) {
-	r := &processor.Registry{Builtin: []sdk.ProcessorPlugin{{Name: "state", Version: "v1.0.0", Stateful: true, New: func() sdk.Processor { return &scripted{} }}}}
+	r := &processor.Registry{Builtin: []sdk.ProcessorPlugin{{Name: "state", Version: "v1.0.0", Stateful: true,
+		New: func() sdk.Processor { return &scripted{} }}}}
 	for name, c := range map[string]struct {
 		declared spec.Processor
 		want     bool
@@ -397,7 +413,8 @@ func TestSchemaIsDecodedAndFollowsTheShape(t *testing.T) {
 	}
 	encoded := func(version string) record.Record {
 		r := record.Record{Position: record.Position("p"), After: record.Structured(map[string]any{"a": int64(1)})}
-		r.Metadata = record.NewMetadata(map[string]string{record.KeyPayloadSchemaSubject: "s", record.KeyPayloadSchemaVersion: "1"})
+		r.Metadata = record.NewMetadata(map[string]string{record.KeyPayloadSchemaSubject: "s",
+			record.KeyPayloadSchemaVersion: "1"})
 		if err := (&schema.Cache{Registry: registry}).EncodeRecord(ctx, &r, schema.Parts{Payload: true}); err != nil {
 			t.Fatal(err)
 		}
@@ -405,12 +422,13 @@ func TestSchemaIsDecodedAndFollowsTheShape(t *testing.T) {
 		return r
 	}
 	add := func(name string, v any) stage {
-		return stage{name: "add", condition: `{{ eq .Payload.After.a 1 }}`, process: each(func(_ *sdk.ProcessBatch, _ int, r *record.Record) {
-			m, _ := r.After.Structured()
-			if v != nil {
-				m[name] = v
-			}
-		})}
+		return stage{name: "add", condition: `{{ eq .Payload.After.a 1 }}`,
+			process: each(func(_ *sdk.ProcessBatch, _ int, r *record.Record) {
+				m, _ := r.After.Structured()
+				if v != nil {
+					m[name] = v
+				}
+			})}
 	}
 	for _, c := range schemaIsDecodedAndFollowsTheShapeCases {
 		chain := chainOf(t, processor.Options{Schemas: registry}, add(c.field, c.value))
@@ -419,7 +437,8 @@ func TestSchemaIsDecodedAndFollowsTheShape(t *testing.T) {
 			t.Fatal(err)
 		}
 		if c.want == "error" {
-			if len(out.Refused) != 1 || !strings.Contains(out.Refused[0].Err.Error(), "cannot get version 9 of schema") {
+			if len(out.Refused) != 1 || !strings.Contains(out.Refused[0].Err.Error(),
+				"cannot get version 9 of schema") {
 				t.Errorf("unknown version: %+v", out)
 			}
 			continue
@@ -432,7 +451,8 @@ func TestSchemaIsDecodedAndFollowsTheShape(t *testing.T) {
 			t.Errorf("with %s=%v the version is %q, want %q", c.field, c.value, got, c.want)
 		}
 		if c.want != "" {
-			if err := (&schema.Cache{Registry: registry}).EncodeRecord(ctx, &r, schema.Parts{Payload: true}); err != nil {
+			if err := (&schema.Cache{Registry: registry}).EncodeRecord(ctx, &r,
+				schema.Parts{Payload: true}); err != nil {
 				t.Errorf("the record does not fit the schema it names: %v", err)
 			}
 		}
@@ -451,7 +471,8 @@ func TestStatsAndTaps(t *testing.T) {
 	if _, err := c.Process(context.Background(), 1, recordsOf("a", "b1", "c")); err != nil {
 		t.Fatal(err)
 	}
-	if in, out, refused := stats.In.Load(), stats.Out.Load(), stats.Refused.Load(); in != 3 || out != 2 || refused != 1 {
+	if in, out, refused := stats.In.Load(), stats.Out.Load(), stats.Refused.Load(); in != 3 || out != 2 ||
+		refused != 1 {
 		t.Errorf("in %d, out %d, refused %d", in, out, refused)
 	}
 	if diff := cmp.Diff([]string{"p:refuse false [a b1 c]", "p:refuse true [a c]"}, seen); diff != "" {
@@ -468,7 +489,8 @@ func TestNothingIsLostInAnyChain(t *testing.T) {
 		for n, kind := range kinds {
 			stages = append(stages, randomStage(t, n, kind, &flushing))
 		}
-		l := &ledger{T: t, chain: chainOf(t, processor.Options{}, stages...), all: map[sdk.Held]bool{}, live: map[sdk.Held]int{}, ended: map[sdk.Held]bool{}}
+		l := &ledger{T: t, chain: chainOf(t, processor.Options{}, stages...), all: map[sdk.Held]bool{},
+			live: map[sdk.Held]int{}, ended: map[sdk.Held]bool{}}
 		for token := range rapid.IntRange(1, 6).Draw(t, "batches") {
 			l.process(token, rapid.IntRange(0, 4).Draw(t, "records"))
 			for h := range l.all {
@@ -554,7 +576,9 @@ func (l *ledger) process(token, n int) {
 func randomStage(t *rapid.T, n, kind int, flushing *bool) stage {
 	var held []sdk.Held
 	pick := func(label string) bool { return !*flushing && rapid.IntRange(0, 2).Draw(t, label) == 0 }
-	return stage{name: fmt.Sprintf("s%d", n), stateful: true, timed: func() time.Time { return time.Now().Add(-time.Second) }, process: func(_ context.Context, b *sdk.ProcessBatch) error {
+	return stage{name: fmt.Sprintf("s%d", n), stateful: true, timed: func() time.Time {
+		return time.Now().Add(-time.Second)
+	}, process: func(_ context.Context, b *sdk.ProcessBatch) error {
 		for i := range b.Len() {
 			switch {
 			case kind == 1 && pick("filter"):

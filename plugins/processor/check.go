@@ -26,7 +26,8 @@ func (r *Registry) Check(ctx context.Context, at string, declared []spec.Process
 
 func (r *Registry) checkOne(ctx context.Context, at string, d spec.Processor) (problems []spec.Problem) {
 	add := func(path, code, format string, args ...any) {
-		problems = append(problems, spec.Problem{Path: at + path, Severity: spec.SeverityError, Code: code, Message: fmt.Sprintf(format, args...)})
+		problems = append(problems, spec.Problem{Path: at + path, Severity: spec.SeverityError, Code: code,
+			Message: fmt.Sprintf(format, args...)})
 	}
 	if _, err := template.ParseCondition(d.Condition); err != nil {
 		add("/condition", spec.CodeInvalid, "condition of processor %q: %v", d.ID, err)
@@ -62,7 +63,9 @@ func (r *Registry) checkOne(ctx context.Context, at string, d spec.Processor) (p
 }
 
 // checkSettings returns the problems of a processor's settings. A SettingError without a setting is about all settings.
-func (r *Registry) checkSettings(ctx context.Context, plugin sdk.ProcessorPlugin, settings map[string]string) (wrong []sdk.SettingError) {
+func (r *Registry) checkSettings(
+	ctx context.Context, plugin sdk.ProcessorPlugin, settings map[string]string,
+) (wrong []sdk.SettingError) {
 	literal, known := make(map[string]string, len(settings)), true
 	for name, value := range settings {
 		text, ok := spec.LiteralText(value)

@@ -23,13 +23,17 @@ func moreDifferentials(t *testing.T) []differential {
 		t.Fatal(err)
 	}
 	return []differential{
-		{name: "mask patterns", plugin: "field.mask", settings: map[string]string{"patterns": "card,email,ssn,iban,ipv4,phone"}, random: randomTexts, reference: plainMask},
-		{name: "mask by hash", plugin: "field.mask", settings: map[string]string{"fields": ".Payload.After.c.a", "method": "hash", "key": "k"}, reference: onValue(path, func(v any) (any, error) {
+		{name: "mask patterns", plugin: "field.mask",
+			settings: map[string]string{"patterns": "card,email,ssn,iban,ipv4,phone"}, random: randomTexts,
+			reference: plainMask},
+		{name: "mask by hash", plugin: "field.mask", settings: map[string]string{"fields": ".Payload.After.c.a",
+			"method": "hash", "key": "k"}, reference: onValue(path, func(v any) (any, error) {
 			h := hmac.New(sha256.New, []byte("k"))
 			h.Write([]byte(plainText(v, false)))
 			return hex.EncodeToString(h.Sum(nil)), nil
 		})},
-		{name: "mask but the end", plugin: "field.mask", settings: map[string]string{"fields": ".Payload.After.c.a", "method": "truncate", "keep": "2"}, reference: onValue(path, func(v any) (any, error) {
+		{name: "mask but the end", plugin: "field.mask", settings: map[string]string{"fields": ".Payload.After.c.a",
+			"method": "truncate", "keep": "2"}, reference: onValue(path, func(v any) (any, error) {
 			text := []rune(plainText(v, false))
 			for i := range text {
 				if len(text) <= 4 || i < len(text)-2 {
@@ -38,31 +42,42 @@ func moreDifferentials(t *testing.T) []differential {
 			}
 			return string(text), nil
 		})},
-		{name: "expr.map", plugin: "expr.map", settings: map[string]string{"mapping": ".Payload.After.c.a = metadata.m == \"1\" ? operation + \"!\" : \"none\""}, reference: func(r record.Record) ([]record.Record, error) {
-			if r.Metadata.Get("m") == "1" {
-				return plainSet(r.Operation.String() + "!")(r)
-			}
-			return plainSet("none")(r)
-		}},
-		{name: "expr.filter", plugin: "expr.filter", settings: map[string]string{"expression": `metadata.m == "1" and operation in ["create", "delete"]`}, reference: func(r record.Record) ([]record.Record, error) {
-			if r.Metadata.Get("m") == "1" && (r.Operation == record.OperationCreate || r.Operation == record.OperationDelete) {
-				return []record.Record{r}, nil
-			}
-			return nil, nil
-		}},
-		{name: "javascript", plugin: "custom.javascript", settings: map[string]string{"script": `function process(r) { if (r.Metadata.m === "1") return null; r.Metadata.seen = r.Operation; return r }`}, reference: func(r record.Record) ([]record.Record, error) {
-			if r.Metadata.Get("m") == "1" {
+		{name: "expr.map", plugin: "expr.map",
+			settings: map[string]string{"mapping": ".Payload.After.c.a = metadata.m == \"1\" ? operation + \"!\" : " +
+				"\"none\""}, reference: func(r record.Record) ([]record.Record, error) {
+				if r.Metadata.Get("m") == "1" {
+					return plainSet(r.Operation.String() + "!")(r)
+				}
+				return plainSet("none")(r)
+			}},
+		{name: "expr.filter", plugin: "expr.filter",
+			settings: map[string]string{"expression": `metadata.m == "1" and operation in ["create", "delete"]`},
+			reference: func(r record.Record) ([]record.Record, error) {
+				if r.Metadata.Get("m") == "1" &&
+					(r.Operation == record.OperationCreate || r.Operation == record.OperationDelete) {
+					return []record.Record{r}, nil
+				}
 				return nil, nil
-			}
-			r.Metadata.Set("seen", r.Operation.String())
-			return []record.Record{r}, nil
-		}},
+			}},
+		{name: "javascript", plugin: "custom.javascript",
+			settings: map[string]string{"script": `function process(r) { if (r.Metadata.m === "1") return null; ` +
+				`r.Metadata.seen = r.Operation; return r }`}, reference: func(r record.Record) ([]record.Record,
+				error) {
+				if r.Metadata.Get("m") == "1" {
+					return nil, nil
+				}
+				r.Metadata.Set("seen", r.Operation.String())
+				return []record.Record{r}, nil
+			}},
 		{name: "sample by rate", plugin: "sample", settings: map[string]string{"rate": "3"}, reference: plainRate(3)},
-		{name: "sample by key", plugin: "sample", settings: map[string]string{"ratio": "0.4", "key": ".Metadata.m"}, reference: plainShare(0.4)},
-		{name: "enrich.file", plugin: "enrich.file", settings: map[string]string{"path": "testdata/countries.csv", "key": ".Metadata.code", "target": ".Payload.After.c", "missing": "filter"},
+		{name: "sample by key", plugin: "sample", settings: map[string]string{"ratio": "0.4", "key": ".Metadata.m"},
+			reference: plainShare(0.4)},
+		{name: "enrich.file", plugin: "enrich.file", settings: map[string]string{"path": "testdata/countries.csv",
+			"key": ".Metadata.code", "target": ".Payload.After.c", "missing": "filter"},
 			random: randomCountry, reference: plainCountry},
 		{name: "avro.encode", plugin: "avro.encode", schemas: registry, random: randomAvro, reference: plainAvroEncode,
-			settings: map[string]string{"schema.strategy": "preRegistered", "schema.preRegistered.subject": "s", "schema.preRegistered.version": "1"}},
+			settings: map[string]string{"schema.strategy": "preRegistered", "schema.preRegistered.subject": "s",
+				"schema.preRegistered.version": "1"}},
 		{name: "avro.decode", plugin: "avro.decode", schemas: registry, random: func(rnd *rand.Rand) record.Record {
 			encoded, err := plainAvroEncode(randomAvro(rnd))
 			if err != nil {
@@ -75,10 +90,14 @@ func moreDifferentials(t *testing.T) []differential {
 
 // words are the words of random texts, each with its form after all patterns are redacted.
 var words = [][2]string{
-	{"plain", "plain"}, {"1234", "1234"}, {"é ü", "é ü"}, {"a@b", "a@b"}, {"1.2.3", "1.2.3"}, {"999.1.1.1", "999.1.1.1"}, {"123-45-678", "123-45-678"},
-	{"4111 1111 1111 1111", "[REDACTED]"}, {"5500-0000-0000-0004", "[REDACTED]"}, {"4111111111111112", "4111111111111112"},
-	{"some.one+x@mail.example.org", "[REDACTED]"}, {"078-05-1120", "[REDACTED]"}, {"DE89370400440532013000", "[REDACTED]"},
-	{"DE88370400440532013000", "DE88370400440532013000"}, {"192.168.1.254", "[REDACTED]"}, {"+49 30 1234567", "[REDACTED]"},
+	{"plain", "plain"}, {"1234", "1234"}, {"é ü", "é ü"}, {"a@b", "a@b"}, {"1.2.3", "1.2.3"},
+	{"999.1.1.1", "999.1.1.1"}, {"123-45-678", "123-45-678"},
+	{"4111 1111 1111 1111", "[REDACTED]"}, {"5500-0000-0000-0004", "[REDACTED]"},
+	{"4111111111111112", "4111111111111112"},
+	{"some.one+x@mail.example.org", "[REDACTED]"}, {"078-05-1120", "[REDACTED]"},
+	{"DE89370400440532013000", "[REDACTED]"},
+	{"DE88370400440532013000", "DE88370400440532013000"}, {"192.168.1.254", "[REDACTED]"},
+	{"+49 30 1234567", "[REDACTED]"},
 }
 
 // randomTexts returns a record with texts in its payload, and the masked texts in its metadata.
@@ -108,7 +127,8 @@ func randomTexts(rnd *rand.Rand) record.Record {
 }
 
 func plainMask(r record.Record) ([]record.Record, error) {
-	r.After = record.Structured(map[string]any{"n": 7.0, "a": r.Metadata.Get("a"), "o": map[string]any{"list": []any{r.Metadata.Get("o"), true}}})
+	r.After = record.Structured(map[string]any{"n": 7.0, "a": r.Metadata.Get("a"),
+		"o": map[string]any{"list": []any{r.Metadata.Get("o"), true}}})
 	r.Before = record.Raw([]byte(r.Metadata.Get("before")))
 	return []record.Record{r}, nil
 }
@@ -117,7 +137,8 @@ const avroText = `{"type":"record","name":"r","fields":[{"name":"s","type":"stri
 	`{"name":"b","type":"boolean"},{"name":"o","type":["null","string"]},{"name":"l","type":{"type":"array","items":"long"}}]}`
 
 func randomAvro(rnd *rand.Rand) record.Record {
-	m := map[string]any{"s": pick(rnd, "", "text", "é"), "n": rnd.Int64() >> rnd.IntN(64) * pick(rnd, int64(1), -1), "f": rnd.NormFloat64(), "b": rnd.IntN(2) == 0, "o": nil, "l": []any{}}
+	m := map[string]any{"s": pick(rnd, "", "text", "é"), "n": rnd.Int64() >> rnd.IntN(64) * pick(rnd, int64(1), -1),
+		"f": rnd.NormFloat64(), "b": rnd.IntN(2) == 0, "o": nil, "l": []any{}}
 	if rnd.IntN(2) == 0 {
 		m["o"] = "some"
 	}

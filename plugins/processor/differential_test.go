@@ -192,54 +192,66 @@ type differential struct {
 func differentials() []differential {
 	path := []string{"c", "a"}
 	all := []differential{
-		{name: "set constant", plugin: "field.set", settings: map[string]string{"field": ".Payload.After.c.a", "value": "x"}, reference: plainSet("x")},
-		{name: "set typed", plugin: "field.set", settings: map[string]string{"field": ".Payload.After.c.a", "value": "7", "type": "int"}, reference: plainSet(int64(7))},
-		{name: "set template", plugin: "field.set", settings: map[string]string{"field": ".Payload.After.c.a", "value": "<{{ .Metadata.m }}>"}, reference: func(r record.Record) ([]record.Record, error) {
+		{name: "set constant", plugin: "field.set",
+			settings: map[string]string{"field": ".Payload.After.c.a", "value": "x"}, reference: plainSet("x")},
+		{name: "set typed", plugin: "field.set", settings: map[string]string{"field": ".Payload.After.c.a",
+			"value": "7", "type": "int"}, reference: plainSet(int64(7))},
+		{name: "set template", plugin: "field.set", settings: map[string]string{"field": ".Payload.After.c.a",
+			"value": "<{{ .Metadata.m }}>"}, reference: func(r record.Record) ([]record.Record, error) {
 			if m := r.Metadata.Get("m"); m != "" {
 				return plainSet("<" + m + ">")(r)
 			}
 			return nil, errReference
 		}},
-		{name: "exclude", plugin: "field.exclude", settings: map[string]string{"fields": ".Payload.After.c.a, .Metadata.m"}, reference: one(func(r *record.Record) error {
-			r.Metadata.Delete("m")
-			return at(r.After, path, func(m map[string]any, name string) error { delete(m, name); return nil })
-		})},
-		{name: "rename", plugin: "field.rename", settings: map[string]string{"mapping": ".Payload.After.c.a:b"}, reference: one(func(r *record.Record) error {
-			return at(r.After, path, func(m map[string]any, name string) error {
-				v, ok := m[name]
-				if _, taken := m["b"]; ok && taken {
-					return errReference
+		{name: "exclude", plugin: "field.exclude",
+			settings: map[string]string{"fields": ".Payload.After.c.a, .Metadata.m"},
+			reference: one(func(r *record.Record) error {
+				r.Metadata.Delete("m")
+				return at(r.After, path, func(m map[string]any, name string) error { delete(m, name); return nil })
+			})},
+		{name: "rename", plugin: "field.rename", settings: map[string]string{"mapping": ".Payload.After.c.a:b"},
+			reference: one(func(r *record.Record) error {
+				return at(r.After, path, func(m map[string]any, name string) error {
+					v, ok := m[name]
+					if _, taken := m["b"]; ok && taken {
+						return errReference
+					}
+					if ok {
+						delete(m, name)
+						m["b"] = v
+					}
+					return nil
+				})
+			})},
+		{name: "include", plugin: "field.include",
+			settings: map[string]string{"fields": ".Payload.After.c.a,.Payload.After.b"}, reference: plainInclude},
+		{name: "mask", plugin: "field.mask", settings: map[string]string{"fields": ".Payload.After.c.a"},
+			reference: onValue(path, func(any) (any, error) { return "[REDACTED]", nil })},
+		{name: "split", plugin: "split", settings: map[string]string{"field": ".Payload.After.c.a"},
+			reference: plainSplit},
+		{name: "clone", plugin: "clone", settings: map[string]string{"count": "2"},
+			reference: func(r record.Record) (out []record.Record, _ error) {
+				for i := range 3 {
+					c := r.Clone()
+					c.Metadata.Set("clone.index", strconv.Itoa(i))
+					out = append(out, c)
 				}
-				if ok {
-					delete(m, name)
-					m["b"] = v
+				return out, nil
+			}},
+		{name: "filter", plugin: "filter", condition: `{{ eq .Metadata.m "1" }}`,
+			reference: func(r record.Record) ([]record.Record, error) {
+				if r.Metadata.Get("m") == "1" {
+					return nil, nil
 				}
-				return nil
-			})
-		})},
-		{name: "include", plugin: "field.include", settings: map[string]string{"fields": ".Payload.After.c.a,.Payload.After.b"}, reference: plainInclude},
-		{name: "mask", plugin: "field.mask", settings: map[string]string{"fields": ".Payload.After.c.a"}, reference: onValue(path, func(any) (any, error) { return "[REDACTED]", nil })},
-		{name: "split", plugin: "split", settings: map[string]string{"field": ".Payload.After.c.a"}, reference: plainSplit},
-		{name: "clone", plugin: "clone", settings: map[string]string{"count": "2"}, reference: func(r record.Record) (out []record.Record, _ error) {
-			for i := range 3 {
-				c := r.Clone()
-				c.Metadata.Set("clone.index", strconv.Itoa(i))
-				out = append(out, c)
-			}
-			return out, nil
-		}},
-		{name: "filter", plugin: "filter", condition: `{{ eq .Metadata.m "1" }}`, reference: func(r record.Record) ([]record.Record, error) {
-			if r.Metadata.Get("m") == "1" {
-				return nil, nil
-			}
-			return []record.Record{r}, nil
-		}},
-		{name: "error", plugin: "error", condition: `{{ eq .Metadata.m "1" }}`, reference: func(r record.Record) ([]record.Record, error) {
-			if r.Metadata.Get("m") == "1" {
-				return nil, errReference
-			}
-			return []record.Record{r}, nil
-		}},
+				return []record.Record{r}, nil
+			}},
+		{name: "error", plugin: "error", condition: `{{ eq .Metadata.m "1" }}`,
+			reference: func(r record.Record) ([]record.Record, error) {
+				if r.Metadata.Get("m") == "1" {
+					return nil, errReference
+				}
+				return []record.Record{r}, nil
+			}},
 		{name: "kafkaconnect", plugin: "unwrap.kafkaconnect", random: randomEnvelope, reference: plainKafkaConnect},
 		{name: "opencdc", plugin: "unwrap.opencdc", random: randomWrapped, reference: plainOpenCDC},
 		{name: "debezium", plugin: "unwrap.debezium", random: randomEnvelope, reference: plainDebezium},
@@ -251,20 +263,24 @@ func differentials() []differential {
 func codecs() []differential {
 	path := []string{"c", "a"}
 	return []differential{
-		{name: "base64", plugin: "base64.encode", settings: map[string]string{"field": ".Payload.After.c.a"}, reference: onValue(path, plainBase64)},
-		{name: "from base64", plugin: "base64.decode", settings: map[string]string{"field": ".Payload.After.c.a"}, reference: onValue(path, func(v any) (any, error) {
-			switch v.(type) {
-			case string, []byte:
-				b, err := base64.StdEncoding.DecodeString(plainText(v, false))
+		{name: "base64", plugin: "base64.encode", settings: map[string]string{"field": ".Payload.After.c.a"},
+			reference: onValue(path, plainBase64)},
+		{name: "from base64", plugin: "base64.decode", settings: map[string]string{"field": ".Payload.After.c.a"},
+			reference: onValue(path, func(v any) (any, error) {
+				switch v.(type) {
+				case string, []byte:
+					b, err := base64.StdEncoding.DecodeString(plainText(v, false))
+					return string(b), err
+				}
+				return nil, errReference
+			})},
+		{name: "json", plugin: "json.encode", settings: map[string]string{"field": ".Payload.After.c.a"},
+			reference: onValue(path, func(v any) (any, error) {
+				b, err := plainMarshal(v)
 				return string(b), err
-			}
-			return nil, errReference
-		})},
-		{name: "json", plugin: "json.encode", settings: map[string]string{"field": ".Payload.After.c.a"}, reference: onValue(path, func(v any) (any, error) {
-			b, err := plainMarshal(v)
-			return string(b), err
-		})},
-		{name: "from json", plugin: "json.decode", settings: map[string]string{"field": ".Payload.After.c.a"}, reference: onValue(path, plainJSON)},
+			})},
+		{name: "from json", plugin: "json.decode", settings: map[string]string{"field": ".Payload.After.c.a"},
+			reference: onValue(path, plainJSON)},
 	}
 }
 
@@ -283,8 +299,11 @@ func conversions() (all []differential) {
 			return time.Parse(time.RFC3339Nano, s)
 		},
 	} {
-		all = append(all, differential{name: "convert to " + typ, plugin: "field.convert", settings: map[string]string{"field": ".Payload.After.c.a", "type": typ},
-			reference: onValue(path, func(v any) (any, error) { return read(plainText(v, typ == "int" || typ == "float")) })})
+		all = append(all, differential{name: "convert to " + typ, plugin: "field.convert",
+			settings: map[string]string{"field": ".Payload.After.c.a", "type": typ},
+			reference: onValue(path, func(v any) (any, error) {
+				return read(plainText(v, typ == "int" || typ == "float"))
+			})})
 	}
 	return all
 }
@@ -427,7 +446,8 @@ func randomValue(rnd *rand.Rand, depth int) any {
 	case n == 5:
 		return time.Unix(rnd.Int64N(1<<33), rnd.Int64N(1e9)).UTC()
 	case n < 12 || depth == 0:
-		return pick(rnd, "", "text", "123", "1.5", "true", "1", " 5", "Zm9v", `{"a":[1,2.5,null],"b":"<&>"}`, "[1", `"x"`, "2024-01-02T03:04:05Z", "é\u2028\xff")
+		return pick(rnd, "", "text", "123", "1.5", "true", "1", " 5", "Zm9v", `{"a":[1,2.5,null],"b":"<&>"}`, "[1",
+			`"x"`, "2024-01-02T03:04:05Z", "é\u2028\xff")
 	case n < 14:
 		items := make([]any, rnd.IntN(4))
 		for i := range items {
@@ -469,8 +489,10 @@ func randomRecord(rnd *rand.Rand) record.Record {
 func randomEnvelope(rnd *rand.Rand) record.Record {
 	r, p := randomRecord(rnd), map[string]any{}
 	for name, values := range map[string][]any{
-		"op": {"c", "u", "d", "r", "x", "$unset"}, "before": {nil, "raw", map[string]any{"a": 1.0}}, "after": {nil, "raw", map[string]any{"a": 1.0}, true},
-		"source": {nil, map[string]any{}, map[string]any{"table": "t"}, map[string]any{"table": 12345678.0}}, "ts_ms": {nil, 1674061777225.0, "later"}, "transaction": {nil, "t", []any{1.0, 2.0}},
+		"op": {"c", "u", "d", "r", "x", "$unset"}, "before": {nil, "raw", map[string]any{"a": 1.0}},
+		"after":  {nil, "raw", map[string]any{"a": 1.0}, true},
+		"source": {nil, map[string]any{}, map[string]any{"table": "t"}, map[string]any{"table": 12345678.0}},
+		"ts_ms":  {nil, 1674061777225.0, "later"}, "transaction": {nil, "t", []any{1.0, 2.0}},
 	} {
 		if rnd.IntN(10) > 0 {
 			p[name] = record.CloneValue(values[rnd.IntN(len(values))])
@@ -485,7 +507,8 @@ func randomEnvelope(rnd *rand.Rand) record.Record {
 		b, _ := json.Marshal(envelope)
 		r.After = record.Raw(b)
 	}
-	r.Key = pick(rnd, record.Data{}, record.Raw([]byte("plain")), record.Raw([]byte(`{"payload":27}`)), record.Structured(map[string]any{"payload": map[string]any{"id": 1.0}}))
+	r.Key = pick(rnd, record.Data{}, record.Raw([]byte("plain")), record.Raw([]byte(`{"payload":27}`)),
+		record.Structured(map[string]any{"payload": map[string]any{"id": 1.0}}))
 	return r
 }
 
@@ -495,7 +518,8 @@ func randomWrapped(rnd *rand.Rand) record.Record {
 		"operation": {"create", "update", "delete", "snapshot", "upsert", 1.0},
 		"metadata":  {map[string]any{}, map[string]any{"a": "x", "n": 12345678.0, "nil": nil}, "text"},
 		"key":       {nil, "Zm9v", "%", map[string]any{"id": 1.0}, 7.0},
-		"payload":   {map[string]any{"after": map[string]any{"a": 1.0}}, map[string]any{"before": "Zm9v", "after": nil}, map[string]any{"after": "%"}, nil},
+		"payload": {map[string]any{"after": map[string]any{"a": 1.0}}, map[string]any{"before": "Zm9v", "after": nil},
+			map[string]any{"after": "%"}, nil},
 	} {
 		if rnd.IntN(20) > 0 {
 			inner[name] = record.CloneValue(values[rnd.IntN(len(values))])
@@ -523,7 +547,8 @@ func plainOpenCDC(r record.Record) ([]record.Record, error) {
 			out.Metadata.Set(k, plainText(v, false))
 		}
 	}
-	for d, v := range map[*record.Data]any{&out.Key: m["key"], &out.Before: payload["before"], &out.After: payload["after"]} {
+	for d, v := range map[*record.Data]any{&out.Key: m["key"], &out.Before: payload["before"],
+		&out.After: payload["after"]} {
 		switch v := v.(type) {
 		case nil:
 		case map[string]any:
@@ -564,7 +589,8 @@ func compareWithReference(t *testing.T, d differential, n int) {
 	if random == nil {
 		random = randomRecord
 	}
-	c, err := processor.Open(context.Background(), "p", []spec.Processor{{ID: "x", Plugin: d.plugin, Settings: d.settings, Condition: d.condition}},
+	c, err := processor.Open(context.Background(), "p",
+		[]spec.Processor{{ID: "x", Plugin: d.plugin, Settings: d.settings, Condition: d.condition}},
 		processor.Options{Registry: &processor.Registry{Builtin: processors.All()}, Schemas: d.schemas})
 	if err != nil {
 		t.Fatal(err)
@@ -587,16 +613,19 @@ func compareWithReference(t *testing.T, d differential, n int) {
 		}
 		for i := range copies {
 			first := at
-			for at < len(results) && (out.Origins == nil && at == i || out.Origins != nil && out.Origins[at] == int32(i)) {
+			for at < len(results) && (out.Origins == nil && at == i || out.Origins != nil &&
+				out.Origins[at] == int32(i)) {
 				at++
 			}
 			want, wantErr := d.reference(copies[i].Clone())
 			if (wantErr != nil) != (refused[i] != nil) {
 				t.Fatalf("seed %d: %+v\nrefused: %v; want %v", seed, copies[i], refused[i], wantErr)
 			}
-			fates[min(2, map[bool]int{true: 1}[wantErr != nil]+map[bool]int{true: 2}[wantErr == nil && len(want) == 0])]++
+			fates[min(2, map[bool]int{true: 1}[wantErr != nil]+map[bool]int{true: 2}[wantErr == nil &&
+				len(want) == 0])]++
 			if len(want) != at-first || !equalAll(want, results[first:at]) {
-				t.Fatalf("seed %d: %+v (-want +got):\n%s", seed, copies[i], cmp.Diff(want, append([]record.Record{}, results[first:at]...)))
+				t.Fatalf("seed %d: %+v (-want +got):\n%s", seed, copies[i],
+					cmp.Diff(want, append([]record.Record{}, results[first:at]...)))
 			}
 		}
 	}

@@ -40,16 +40,22 @@ func TestUnreadPayloadsStayEncoded(t *testing.T) {
 		spec.Processor
 		reads bool
 	}{
-		"metadata":         {spec.Processor{Plugin: "field.set", Settings: map[string]string{"field": ".Metadata.m", "value": "x"}}, false},
-		"condition":        {spec.Processor{Plugin: "filter", Condition: `{{ eq .Metadata.m "x" }}`}, false},
-		"expression":       {spec.Processor{Plugin: "expr.filter", Settings: map[string]string{"expression": `metadata.m == "v"`}}, false},
-		"operation":        {spec.Processor{Plugin: "field.set", Settings: map[string]string{"field": ".Operation", "value": "update"}}, false},
-		"payload":          {spec.Processor{Plugin: "field.set", Settings: map[string]string{"field": ".Payload.After.x", "value": "x"}}, true},
-		"payload, a field": {spec.Processor{Plugin: "expr.filter", Settings: map[string]string{"expression": `after.field0 == "a text"`}}, true},
+		"metadata": {spec.Processor{Plugin: "field.set",
+			Settings: map[string]string{"field": ".Metadata.m", "value": "x"}}, false},
+		"condition": {spec.Processor{Plugin: "filter", Condition: `{{ eq .Metadata.m "x" }}`}, false},
+		"expression": {spec.Processor{Plugin: "expr.filter",
+			Settings: map[string]string{"expression": `metadata.m == "v"`}}, false},
+		"operation": {spec.Processor{Plugin: "field.set",
+			Settings: map[string]string{"field": ".Operation", "value": "update"}}, false},
+		"payload": {spec.Processor{Plugin: "field.set",
+			Settings: map[string]string{"field": ".Payload.After.x", "value": "x"}}, true},
+		"payload, a field": {spec.Processor{Plugin: "expr.filter",
+			Settings: map[string]string{"expression": `after.field0 == "a text"`}}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.ID = "x"
-			chain, err := processor.Open(t.Context(), "p", []spec.Processor{c.Processor}, processor.Options{Registry: &processor.Registry{Builtin: processors.All()}})
+			chain, err := processor.Open(t.Context(), "p", []spec.Processor{c.Processor},
+				processor.Options{Registry: &processor.Registry{Builtin: processors.All()}})
 			if err != nil {
 				t.Fatal(err)
 			}

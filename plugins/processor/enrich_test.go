@@ -91,7 +91,8 @@ func TestFileIsReadAgainWhenItChanges(t *testing.T) {
 		}
 	}
 	write("id,name,city\n1,Ann,Bern\n", time.Hour)
-	p, ctx, clock := open(t, "enrich.file", map[string]string{"path": path, "key": ".Payload.After.id", "target": ".Payload.After.who", "columns": "name"})
+	p, ctx, clock := open(t, "enrich.file",
+		map[string]string{"path": path, "key": ".Payload.After.id", "target": ".Payload.After.who", "columns": "name"})
 	want(t, enriched(t, p, ctx, 1.0), map[string]any{"id": 1.0, "who": map[string]any{"name": "Ann"}})
 	want(t, enriched(t, p, ctx, 2.0), map[string]any{"id": 2.0})
 
@@ -114,10 +115,12 @@ func TestFileTables(t *testing.T) {
 		}
 		return p
 	}
-	p, ctx, _ := open(t, "enrich.file", map[string]string{"path": path("t.json", `[{"id":7,"tags":["a"]}]`), "column": "id", "key": ".Payload.After.id", "missing": "refuse"})
+	p, ctx, _ := open(t, "enrich.file", map[string]string{"path": path("t.json", `[{"id":7,"tags":["a"]}]`),
+		"column": "id", "key": ".Payload.After.id", "missing": "refuse"})
 	want(t, enriched(t, p, ctx, int64(7)), map[string]any{"id": int64(7), "tags": []any{"a"}})
 	want(t, enriched(t, p, ctx, "8"), `there is nothing for "8"`)
-	p, ctx, _ = open(t, "enrich.file", map[string]string{"path": path("t.csv", "name,id\nAnn,1\n"), "column": "id", "key": ".Payload.After.id", "missing": "filter"})
+	p, ctx, _ = open(t, "enrich.file", map[string]string{"path": path("t.csv", "name,id\nAnn,1\n"), "column": "id",
+		"key": ".Payload.After.id", "missing": "filter"})
 	want(t, enriched(t, p, ctx, "1"), map[string]any{"id": "1", "name": "Ann"})
 	want(t, enriched(t, p, ctx, "2"), "filtered")
 }
@@ -180,7 +183,8 @@ func TestHTTP(t *testing.T) {
 	asked := &known.asked
 	server := httptest.NewServer(&known)
 	defer server.Close()
-	settings := map[string]string{"url": server.URL + "/?token=hidden&id={{ .Payload.After.id | urlquery }}", "headers.Authorization": "Bearer secret", "maxBytes": "500", "missing": "refuse", "backoff.min": "1ms"}
+	settings := map[string]string{"url": server.URL + "/?token=hidden&id={{ .Payload.After.id | urlquery }}",
+		"headers.Authorization": "Bearer secret", "maxBytes": "500", "missing": "refuse", "backoff.min": "1ms"}
 	p, ctx, clock := open(t, "enrich.http", settings)
 	answer := func(id string, n int32) any {
 		return map[string]any{"id": id, "enrichment": map[string]any{"id": id, "n": float64(n)}}
@@ -210,7 +214,8 @@ func TestHTTP(t *testing.T) {
 	asks(1, "text", "cannot read the answer of the service: unexpected end of JSON input")
 
 	server.Close()
-	if got := fmt.Sprint(enriched(t, p, ctx, "gone")); !strings.Contains(got, "cannot get what the service knows") || strings.Contains(got, "hidden") {
+	if got := fmt.Sprint(enriched(t, p, ctx, "gone")); !strings.Contains(got, "cannot get what the service knows") ||
+		strings.Contains(got, "hidden") {
 		t.Errorf("a server that is gone: %s", got)
 	}
 }
@@ -220,7 +225,8 @@ func TestHTTPIsBoundedInTime(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-release }))
 	defer server.Close()
 	defer close(release)
-	p, ctx, _ := open(t, "enrich.http", map[string]string{"url": server.URL, "timeout": "20ms", "retries": "1", "backoff.min": "1ms"})
+	p, ctx, _ := open(t, "enrich.http", map[string]string{"url": server.URL, "timeout": "20ms", "retries": "1",
+		"backoff.min": "1ms"})
 	if got := fmt.Sprint(enriched(t, p, ctx, "x")); !strings.Contains(got, "(the last of 2 tries)") {
 		t.Errorf("%s", got)
 	}
@@ -233,7 +239,8 @@ func TestHTTPCacheForgetsWhatWasNotUsedForLongest(t *testing.T) {
 		fmt.Fprint(w, "1")
 	}))
 	defer server.Close()
-	p, ctx, _ := open(t, "enrich.http", map[string]string{"url": server.URL + "/{{ .Payload.After.id }}", "cache.size": "2"})
+	p, ctx, _ := open(t, "enrich.http", map[string]string{"url": server.URL + "/{{ .Payload.After.id }}",
+		"cache.size": "2"})
 	for _, id := range []string{"a", "b", "a", "c", "a", "b"} { // c evicts b
 		enriched(t, p, ctx, id)
 	}

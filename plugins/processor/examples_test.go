@@ -26,7 +26,8 @@ var update = flag.Bool("update", false, "write the pages of the processors into 
 
 func exampleRecord(t *testing.T, e examples.Record) record.Record {
 	t.Helper()
-	r := record.Record{Position: record.Position("1"), Operation: record.OperationCreate, Metadata: record.NewMetadata(e.Metadata)}
+	r := record.Record{Position: record.Position("1"), Operation: record.OperationCreate,
+		Metadata: record.NewMetadata(e.Metadata)}
 	if e.Operation != "" {
 		var err error
 		if r.Operation, err = record.ParseOperation(e.Operation); err != nil {
@@ -88,7 +89,8 @@ func declareExample(t *testing.T, plugin sdk.ProcessorPlugin,
 			t.Fatal(err)
 		}
 	}
-	o := processor.Options{Registry: &processor.Registry{Builtin: []sdk.ProcessorPlugin{plugin}}, Schemas: schemas, StateDir: t.TempDir()}
+	o := processor.Options{Registry: &processor.Registry{Builtin: []sdk.ProcessorPlugin{plugin}}, Schemas: schemas,
+		StateDir: t.TempDir()}
 	declared := []spec.Processor{{ID: "example", Plugin: plugin.Name, Settings: e.Settings, Condition: e.Condition}}
 	if problems := o.Registry.Check(ctx, "", declared); len(problems) > 0 {
 		t.Fatalf("the declaration has problems: %v", problems)

@@ -24,7 +24,8 @@ func mapping(t *testing.T, expression string) sdk.Processor {
 			continue
 		}
 		p := plugin.New()
-		if err := p.Configure(t.Context(), map[string]string{"mapping": ".Payload.After.n = " + expression}); err != nil {
+		if err := p.Configure(t.Context(), map[string]string{"mapping": ".Payload.After.n = " + expression}); err !=
+			nil {
 			t.Fatalf("%.80s: %v", expression, err)
 		}
 		return p
@@ -54,7 +55,8 @@ func TestExpressionsAreBounded(t *testing.T) {
 		items[i] = float64(i)
 	}
 	data := func() record.Record {
-		return record.Record{After: record.Structured(map[string]any{"s": "xxxxxxxxxx", "big": big, "l": items, "json": "[" + strings.Repeat("{},", 300_000) + "1]"})}
+		return record.Record{After: record.Structured(map[string]any{"s": "xxxxxxxxxx", "big": big, "l": items,
+			"json": "[" + strings.Repeat("{},", 300_000) + "1]"})}
 	}
 	all := []string{
 		nest("after.s", "#+#+#+#+#+#+#+#+#+#", 8),
@@ -63,10 +65,13 @@ func TestExpressionsAreBounded(t *testing.T) {
 		nest("after.s", "replace(#, 'x', 'xxxxxxxxxx')", 9),
 		nest("[1]", "[#, #]", 24),
 		nest("[1]", "[#, #]", 24) + " | toJSON()",
-		"repeat(after.big, 1000000)", "repeat(after.big, 100)", "replace(after.big, 'x', after.big)", "replace(after.big, '', after.big)",
-		"split(after.big + after.big + after.big + after.big + after.big, '')", "join(after.l | map(after.big))", "join(after.l | map('x'), after.big)",
+		"repeat(after.big, 1000000)", "repeat(after.big, 100)", "replace(after.big, 'x', after.big)",
+		"replace(after.big, '', after.big)",
+		"split(after.big + after.big + after.big + after.big + after.big, '')", "join(after.l | map(after.big))",
+		"join(after.l | map('x'), after.big)",
 		"fromJSON(after.json)", "uniq(after.l)",
-		"reduce(after.l, #acc + after.big, '')", "reduce(after.l, #acc + #acc, 'x')", "toBase64(reduce(1..70, #acc + after.big, ''))",
+		"reduce(after.l, #acc + after.big, '')", "reduce(after.l, #acc + #acc, 'x')",
+		"toBase64(reduce(1..70, #acc + after.big, ''))",
 	}
 	if *everyExpression {
 		all = append(all,
@@ -77,7 +82,8 @@ func TestExpressionsAreBounded(t *testing.T) {
 			nest("[1]", "[#, #]", 24)+" | text()",
 			nest("[1]", "[#, #]", 24)+" == after.l",
 			nest("{a: 1}", "{a: #, b: #}", 24),
-			"count(after.l, # in after.l)", "count(after.l, after.l == after.l)", "count(after.l, upper(after.big) == 'x')")
+			"count(after.l, # in after.l)", "count(after.l, after.l == after.l)",
+			"count(after.l, upper(after.big) == 'x')")
 	}
 	for _, hostile := range all {
 		p := mapping(t, hostile)
@@ -99,16 +105,22 @@ func TestExpressionsAreBounded(t *testing.T) {
 // Bounded functions work with usual values.
 func TestBoundedExpressions(t *testing.T) {
 	for expression, want := range map[string]any{
-		`after.a + "-" + after.a`: "x-x", `after.n + 1`: 3.0, `1 + 2`: int64(3), `"a" + "b"`: "ab", `join(["a", "b"], "-")`: "a-b",
-		`join(split(after.c, ","), ";")`: "1;2", `split(after.c, ",")[1]`: "2", `replace(after.c, ",", "")`: "12", `replace("aaa", "a", "b", 1)`: "baa", `repeat(after.a, 3)`: "xxx",
+		`after.a + "-" + after.a`: "x-x", `after.n + 1`: 3.0, `1 + 2`: int64(3), `"a" + "b"`: "ab",
+		`join(["a", "b"], "-")`:          "a-b",
+		`join(split(after.c, ","), ";")`: "1;2", `split(after.c, ",")[1]`: "2", `replace(after.c, ",", "")`: "12",
+		`replace("aaa", "a", "b", 1)`: "baa", `repeat(after.a, 3)`: "xxx",
 		`fromJSON('{"a":[1]}').a[0]`: 1.0, `string(after.n)`: "2", `text(after.l)`: "[1,2]",
 		`len(flatten([[1], [2, 3]]))`: int64(3), `len(uniq([1, 1, 2]))`: int64(2),
-		`after.l == [1.0, 2.0]`: true, `1.0 in after.l`: true, `"z" not in after`: true, `after.a != nil`: true, `upper(after.a) + lower("Y")`: "Xy",
-		`sum(after.l) + len(after.a)`: 4.0, `toJSON(after.l)`: "[\n  1,\n  2\n]", `fromBase64(toBase64(after.a))`: "x", `reduce(after.l, #acc + string(#), "")`: "12",
-		`any(after.l, # == 2)`: true, `map(after.l, # + 1)[0]`: 2.0, `after.a + string(after.n + 1) == "x3" ? "yes" : "no"`: "yes",
+		`after.l == [1.0, 2.0]`: true, `1.0 in after.l`: true, `"z" not in after`: true, `after.a != nil`: true,
+		`upper(after.a) + lower("Y")`: "Xy",
+		`sum(after.l) + len(after.a)`: 4.0, `toJSON(after.l)`: "[\n  1,\n  2\n]", `fromBase64(toBase64(after.a))`: "x",
+		`reduce(after.l, #acc + string(#), "")`: "12",
+		`any(after.l, # == 2)`:                  true, `map(after.l, # + 1)[0]`: 2.0,
+		`after.a + string(after.n + 1) == "x3" ? "yes" : "no"`: "yes",
 	} {
 		p := mapping(t, expression)
-		records := []record.Record{{After: record.Structured(map[string]any{"a": "x", "n": 2.0, "c": "1,2", "l": []any{1.0, 2.0}})}}
+		records := []record.Record{{After: record.Structured(map[string]any{"a": "x", "n": 2.0, "c": "1,2",
+			"l": []any{1.0, 2.0}})}}
 		b := sdk.NewProcessBatch(nil, records, nil)
 		if err := p.Process(t.Context(), b); err != nil {
 			t.Fatal(err)

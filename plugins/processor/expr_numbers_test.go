@@ -55,7 +55,8 @@ func TestExpressionsOfNumbers(t *testing.T) {
 			t.Errorf("%s: %v, %s", expression, f.Err, cmp.Diff(want, m["v"]))
 		}
 	}
-	for expression, keep := range map[string]bool{"after.d > 1e19": true, "after.d > 1e20": false, "after.l[0] < after.d": true} {
+	for expression, keep := range map[string]bool{"after.d > 1e19": true, "after.d > 1e20": false,
+		"after.l[0] < after.d": true} {
 		if f, _ := exprProcess(t, expr.Filter(), "expression", expression,
 			amounts()); f.Err != nil || (f.Kind == sdk.Filtered) == keep {
 			t.Errorf("%s: %+v", expression, f)

@@ -32,9 +32,11 @@ func exprProcess(t testing.TB, plugin sdk.ProcessorPlugin, setting, value string
 }
 
 func order() record.Record {
-	return record.Record{Position: record.Position("p"), Operation: record.OperationUpdate, Metadata: record.Metadata{{Key: "region", Value: "eu"}},
-		Key: record.Raw([]byte("k1")), Before: record.Structured(map[string]any{"price": 1}),
-		After: record.Structured(map[string]any{"price": 2.5, "count": 4, "name": "Ann", "tags": []any{"a", "b"}, "nested": map[string]any{"x": 1}, "none": nil})}
+	return record.Record{Position: record.Position("p"), Operation: record.OperationUpdate,
+		Metadata: record.Metadata{{Key: "region", Value: "eu"}},
+		Key:      record.Raw([]byte("k1")), Before: record.Structured(map[string]any{"price": 1}),
+		After: record.Structured(map[string]any{"price": 2.5, "count": 4, "name": "Ann", "tags": []any{"a", "b"},
+			"nested": map[string]any{"x": 1}, "none": nil})}
 }
 
 func TestMap(t *testing.T) {
@@ -42,25 +44,43 @@ func TestMap(t *testing.T) {
 		name, mapping string
 		change        func(after map[string]any, r *record.Record)
 	}{
-		{"product", `.Payload.After.total = after.price * after.count`, func(m map[string]any, _ *record.Record) { m["total"] = 10.0 }},
-		{"condition", `.Payload.After.size = after.price * after.count > 5 ? "large" : "small"`, func(m map[string]any, _ *record.Record) { m["size"] = "large" }},
-		{"several lines", "# a comment\n.Payload.After.a =\n   after.count\n   + 1\n\n.Metadata.kind = upper(after.name)\n.Metadata[\"x=y\"] = len(after.tags) == 2",
+		{"product", `.Payload.After.total = after.price * after.count`, func(m map[string]any, _ *record.Record) {
+			m["total"] = 10.0
+		}},
+		{"condition", `.Payload.After.size = after.price * after.count > 5 ? "large" : "small"`,
+			func(m map[string]any, _ *record.Record) { m["size"] = "large" }},
+		{"several lines", "# a comment\n.Payload.After.a =\n   after.count\n   + 1\n\n.Metadata.kind = " +
+			"upper(after.name)\n.Metadata[\"x=y\"] = len(after.tags) == 2",
 			func(m map[string]any, r *record.Record) {
 				m["a"] = int64(5)
 				r.Metadata.Set("kind", "ANN")
 				r.Metadata.Set("x=y", "true")
 			}},
-		{"all see what came", ".Payload.After.price = after.count\n.Payload.After.count = after.price", func(m map[string]any, _ *record.Record) { m["price"], m["count"] = int64(4), 2.5 }},
-		{"missing", `.Payload.After.x = after.missing ?? "none"`, func(m map[string]any, _ *record.Record) { m["x"] = "none" }},
-		{"deep", `.Payload.After.new.deep = {"list": map(after.tags, # + "!"), "range": 1..3}`, func(m map[string]any, _ *record.Record) {
-			m["new"] = map[string]any{"deep": map[string]any{"list": []any{"a!", "b!"}, "range": []any{int64(1), int64(2), int64(3)}}}
+		{"all see what came", ".Payload.After.price = after.count\n.Payload.After.count = after.price",
+			func(m map[string]any, _ *record.Record) { m["price"], m["count"] = int64(4), 2.5 }},
+		{"missing", `.Payload.After.x = after.missing ?? "none"`, func(m map[string]any, _ *record.Record) {
+			m["x"] = "none"
 		}},
+		{"deep", `.Payload.After.new.deep = {"list": map(after.tags, # + "!"), "range": 1..3}`,
+			func(m map[string]any, _ *record.Record) {
+				m["new"] = map[string]any{"deep": map[string]any{"list": []any{"a!", "b!"},
+					"range": []any{int64(1), int64(2), int64(3)}}}
+			}},
 		{"raw key", `.Payload.After.id = text(key)`, func(m map[string]any, _ *record.Record) { m["id"] = "k1" }},
-		{"key", `.Key = {"id": after.name}`, func(_ map[string]any, r *record.Record) { r.Key = record.Structured(map[string]any{"id": "Ann"}) }},
-		{"operation", `.Operation = operation == "update" ? "create" : operation`, func(_ map[string]any, r *record.Record) { r.Operation = record.OperationCreate }},
-		{"before", `.Payload.After.change = after.price - before.price`, func(m map[string]any, _ *record.Record) { m["change"] = 1.5 }},
-		{"remove metadata", `.Metadata.region = nil`, func(_ map[string]any, r *record.Record) { r.Metadata.Delete("region") }},
-		{"sum", `.Payload.After.sum = sum(1..100)`, func(m map[string]any, _ *record.Record) { m["sum"] = int64(5050) }},
+		{"key", `.Key = {"id": after.name}`, func(_ map[string]any, r *record.Record) {
+			r.Key = record.Structured(map[string]any{"id": "Ann"})
+		}},
+		{"operation", `.Operation = operation == "update" ? "create" : operation`,
+			func(_ map[string]any, r *record.Record) { r.Operation = record.OperationCreate }},
+		{"before", `.Payload.After.change = after.price - before.price`, func(m map[string]any, _ *record.Record) {
+			m["change"] = 1.5
+		}},
+		{"remove metadata", `.Metadata.region = nil`, func(_ map[string]any, r *record.Record) {
+			r.Metadata.Delete("region")
+		}},
+		{"sum", `.Payload.After.sum = sum(1..100)`, func(m map[string]any, _ *record.Record) {
+			m["sum"] = int64(5050)
+		}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			want := order()
@@ -113,14 +133,19 @@ func TestMistakesAreFoundBefore(t *testing.T) {
 		setting, value, want string
 	}{
 		{expr.Filter(), "expression", `aftr.price > 3`, "expression:1:1: unknown name aftr\n| aftr.price > 3\n| ^"},
-		{expr.Filter(), "expression", "after.price > 3 &&\n  metadata.region > 5", "expression:2:19: invalid operation: > (mismatched types string and int)\n|   metadata.region > 5\n|                   ^"},
+		{expr.Filter(), "expression", "after.price > 3 &&\n  metadata.region > 5",
+			"expression:2:19: invalid operation: > (mismatched types string and int)\n|   metadata.region > 5\n|     " +
+				"              ^"},
 		{expr.Filter(), "expression", `operation`, "expected bool, but got string"},
-		{expr.Filter(), "expression", `after.price >`, "expression:1:13: unexpected token EOF\n| after.price >\n|             ^"},
+		{expr.Filter(), "expression", `after.price >`,
+			"expression:1:13: unexpected token EOF\n| after.price >\n|             ^"},
 		{expr.Filter(), "expression", ``, "required"},
 		// Parsing it would exhaust the stack.
 		{expr.Filter(), "expression", strings.Repeat("(", 4<<20), "it has 4194304 bytes, and may have 65536"},
-		{expr.Filter(), "expression", strings.Repeat("[", deepest), fmt.Sprintf("expression:1:%d: unexpected token EOF", deepest)},
-		{expr.Map(), "mapping", ".Metadata.a = \"x\"\n.Payload.After.total = foo(1)", "mapping:2:24: unknown name foo\n| .Payload.After.total = foo(1)\n|                        ^"},
+		{expr.Filter(), "expression", strings.Repeat("[", deepest),
+			fmt.Sprintf("expression:1:%d: unexpected token EOF", deepest)},
+		{expr.Map(), "mapping", ".Metadata.a = \"x\"\n.Payload.After.total = foo(1)",
+			"mapping:2:24: unknown name foo\n| .Payload.After.total = foo(1)\n|                        ^"},
 		{expr.Map(), "mapping", ".Payload.After.a =\n  after.x +\n  upper(5)", "mapping:3:9: "},
 		{expr.Map(), "mapping", "after.x", "mapping:1: want reference = expression"},
 		{expr.Map(), "mapping", "after.x = 1", `mapping:1: cannot read reference "after.x"`},
@@ -167,7 +192,8 @@ func BenchmarkExpr(b *testing.B) {
 		plugin         sdk.ProcessorPlugin
 		setting, value string
 	}{
-		{"map of two fields", expr.Map(), "mapping", ".Payload.After.total = after.x * 2\n.Payload.After.label = after.name + \"!\""},
+		{"map of two fields", expr.Map(), "mapping",
+			".Payload.After.total = after.x * 2\n.Payload.After.label = after.name + \"!\""},
 		{"filter", expr.Filter(), "expression", `after.id >= 0`},
 	} {
 		b.Run(bench.name, func(b *testing.B) {
@@ -177,7 +203,8 @@ func BenchmarkExpr(b *testing.B) {
 			}
 			records := make([]record.Record, 100)
 			for i := range records {
-				records[i] = record.Record{Operation: record.OperationCreate, After: record.Structured(map[string]any{"id": i, "name": "name", "on": true, "x": 1.5})}
+				records[i] = record.Record{Operation: record.OperationCreate,
+					After: record.Structured(map[string]any{"id": i, "name": "name", "on": true, "x": 1.5})}
 			}
 			batch := sdk.NewProcessBatch(nil, records, nil)
 			b.ReportAllocs()

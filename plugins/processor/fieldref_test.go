@@ -17,27 +17,30 @@ func sample() *record.Record {
 		Operation: record.OperationUpdate,
 		Metadata:  record.NewMetadata(map[string]string{"a.b": "dotted", "m": "v"}),
 		Key:       record.Raw([]byte("key")),
-		After:     record.Structured(map[string]any{"a": int64(1), "n": map[string]any{"first name": "Ann"}, "nil": nil}),
+		After: record.Structured(map[string]any{"a": int64(1), "n": map[string]any{"first name": "Ann"},
+			"nil": nil}),
 	}
 }
 
 func TestGet(t *testing.T) {
 	for text, want := range map[string]any{
-		".Position":                        []byte("p"),
-		".Operation":                       record.OperationUpdate,
-		".Metadata.m":                      "v",
-		`.metadata["a.b"]`:                 "dotted",
-		".Metadata.none":                   nil,
-		"$.Key":                            []byte("key"),
-		".Key.id":                          "cannot resolve .Key.id: .Key does not contain structured data",
-		".Payload.Before":                  nil,
-		".Payload.Before.x.y":              nil,
-		".payload.after.a":                 int64(1),
-		`.Payload.After.n["first name"]`:   "Ann",
-		".Payload.After.x.y":               nil,
-		".Payload.After.nil.y":             nil,
-		".Payload.After.a.b":               "cannot resolve .Payload.After.a.b: .Payload.After.a does not contain structured data",
-		`.Payload.After.n["first name"].x`: `cannot resolve .Payload.After.n["first name"].x: .Payload.After.n["first name"] does not contain structured data`,
+		".Position":                      []byte("p"),
+		".Operation":                     record.OperationUpdate,
+		".Metadata.m":                    "v",
+		`.metadata["a.b"]`:               "dotted",
+		".Metadata.none":                 nil,
+		"$.Key":                          []byte("key"),
+		".Key.id":                        "cannot resolve .Key.id: .Key does not contain structured data",
+		".Payload.Before":                nil,
+		".Payload.Before.x.y":            nil,
+		".payload.after.a":               int64(1),
+		`.Payload.After.n["first name"]`: "Ann",
+		".Payload.After.x.y":             nil,
+		".Payload.After.nil.y":           nil,
+		".Payload.After.a.b": "cannot resolve .Payload.After.a.b: .Payload.After.a does not contain " +
+			"structured data",
+		`.Payload.After.n["first name"].x`: `cannot resolve .Payload.After.n["first name"].x: ` +
+			`.Payload.After.n["first name"] does not contain structured data`,
 	} {
 		r := sample()
 		v, _, err := parse(t, text).Get(r)
@@ -118,7 +121,9 @@ func TestSet(t *testing.T) {
 	}
 }
 
-func change(t *testing.T, ref, wantErr string, want func(*record.Record), do func(*fieldref.Ref, *record.Record) error) {
+func change(
+	t *testing.T, ref, wantErr string, want func(*record.Record), do func(*fieldref.Ref, *record.Record) error,
+) {
 	t.Helper()
 	got, expected := sample(), sample()
 	err := do(parse(t, ref), got)
@@ -171,7 +176,10 @@ func TestRename(t *testing.T) {
 		}},
 		{ref: ".Metadata.m", to: "a.b", err: `field "a.b" already exists`},
 		{ref: ".Metadata.none", to: "x"},
-		{ref: ".Metadata.m", to: "x", want: func(r *record.Record) { r.Metadata.Delete("m"); r.Metadata.Set("x", "v") }},
+		{ref: ".Metadata.m", to: "x", want: func(r *record.Record) {
+			r.Metadata.Delete("m")
+			r.Metadata.Set("x", "v")
+		}},
 	} {
 		change(t, c.ref, c.err, c.want, func(f *fieldref.Ref, r *record.Record) error { return f.Rename(r, c.to) })
 	}

@@ -47,7 +47,8 @@ func TestMaskPatterns(t *testing.T) {
 		{"ipv4", "from 192.168.0.1 to 256.1.1.1", "from * to 256.1.1.1"},
 		{"phone", "call +41 79 123 45 67 now", "call * now"},
 	} {
-		r := masked(t, map[string]string{"patterns": c.pattern, "with": "*"}, record.Record{After: record.Raw([]byte(c.text))})
+		r := masked(t, map[string]string{"patterns": c.pattern, "with": "*"},
+			record.Record{After: record.Raw([]byte(c.text))})
 		if got, _ := r.After.Raw(); string(got) != c.want {
 			t.Errorf("%s in %q: %q, want %q", c.pattern, c.text, got, c.want)
 		}
@@ -58,14 +59,16 @@ func TestMaskSearchesAllTexts(t *testing.T) {
 	in := record.Record{
 		Metadata: record.NewMetadata(map[string]string{"opencdc.collection": "a@b.ch", "user": "a@b.ch"}),
 		Key:      record.Raw([]byte("a@b.ch")),
-		Before:   record.Structured(map[string]any{"l": []any{"a@b.ch", map[string]any{"m": "<a@b.ch>"}}, "n": int64(7), "b": []byte("a@b.ch"), "x": []byte{0xff}}),
-		After:    record.Raw([]byte("\xffa@b.ch")), // not text
+		Before: record.Structured(map[string]any{"l": []any{"a@b.ch", map[string]any{"m": "<a@b.ch>"}}, "n": int64(7),
+			"b": []byte("a@b.ch"), "x": []byte{0xff}}),
+		After: record.Raw([]byte("\xffa@b.ch")), // not text
 	}
 	want := record.Record{
 		Metadata: record.NewMetadata(map[string]string{"opencdc.collection": "a@b.ch", "user": "#"}),
 		Key:      record.Raw([]byte("a@b.ch")),
-		Before:   record.Structured(map[string]any{"l": []any{"#", map[string]any{"m": "<#>"}}, "n": int64(7), "b": []byte("#"), "x": []byte{0xff}}),
-		After:    record.Raw([]byte("\xffa@b.ch")),
+		Before: record.Structured(map[string]any{"l": []any{"#", map[string]any{"m": "<#>"}}, "n": int64(7),
+			"b": []byte("#"), "x": []byte{0xff}}),
+		After: record.Raw([]byte("\xffa@b.ch")),
 	}
 	got := masked(t, map[string]string{"fields": ".Payload,.Metadata", "patterns": "email", "with": "#"}, in)
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -75,7 +78,8 @@ func TestMaskSearchesAllTexts(t *testing.T) {
 
 func TestMaskMethods(t *testing.T) {
 	for want, settings := range map[string]map[string]string{
-		"*****7890": {"method": "truncate"}, "******890": {"method": "truncate", "keep": "3"}, "*********": {"method": "truncate", "keep": "5"},
+		"*****7890": {"method": "truncate"}, "******890": {"method": "truncate", "keep": "3"},
+		"*********": {"method": "truncate", "keep": "5"},
 	} {
 		settings["fields"] = ".Payload.After.n"
 		r := masked(t, settings, record.Record{After: record.Structured(map[string]any{"n": int64(134567890)})})
@@ -97,13 +101,20 @@ func TestSettingsThatCannotBe(t *testing.T) {
 		`has the wrong format: want reference:name`: {"field.rename", map[string]string{"mapping": ".Key.a"}},
 		`cannot rename one of the top-level fields`: {"field.rename", map[string]string{"mapping": ".Key:x"}},
 		`to an empty name`:                          {"field.rename", map[string]string{"mapping": ".Key.a:"}},
-		`"field": .Payload cannot be set`:           {"field.set", map[string]string{"field": ".Payload", "value": "x"}},
-		`.Metadata cannot be set as a whole`:        {"field.set", map[string]string{"field": ".Metadata", "value": "x"}},
-		`cannot hold a value of type int`:           {"field.set", map[string]string{"field": ".Metadata.x", "value": "1", "type": "int"}},
-		`"value": strconv.ParseInt`:                 {"field.set", map[string]string{"field": ".Key.x", "value": "1.5", "type": "int"}},
-		`"value": cannot set .Operation`:            {"field.set", map[string]string{"field": ".Operation", "value": "upsert"}},
-		`"value": cannot parse the template`:        {"field.set", map[string]string{"field": ".Key.x", "value": "{{ nothing }}"}},
-		`.Key cannot hold a int`:                    {"field.convert", map[string]string{"field": ".Key", "type": "int"}},
+		`"field": .Payload cannot be set`: {"field.set",
+			map[string]string{"field": ".Payload", "value": "x"}},
+		`.Metadata cannot be set as a whole`: {"field.set",
+			map[string]string{"field": ".Metadata", "value": "x"}},
+		`cannot hold a value of type int`: {"field.set",
+			map[string]string{"field": ".Metadata.x", "value": "1", "type": "int"}},
+		`"value": strconv.ParseInt`: {"field.set",
+			map[string]string{"field": ".Key.x", "value": "1.5", "type": "int"}},
+		`"value": cannot set .Operation`: {"field.set",
+			map[string]string{"field": ".Operation", "value": "upsert"}},
+		`"value": cannot parse the template`: {"field.set",
+			map[string]string{"field": ".Key.x", "value": "{{ nothing }}"}},
+		`.Key cannot hold a int`: {"field.convert",
+			map[string]string{"field": ".Key", "type": "int"}},
 	} {
 		if _, err := fieldsConfigure(c.name, c.settings); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s %v: %v, want %s", c.name, c.settings, err, want)

@@ -21,8 +21,9 @@ func TestNoSettingLeadsOutside(t *testing.T) {
 	place, tried := outside.New(t, true), 0
 	names, addresses := place.Spellings()
 	base := map[string]string{"field": ".Payload.After", "fields": ".Payload.After.x", "url": "http://127.0.0.1:1",
-		"request.url": "http://127.0.0.1:1", "mapping": ".Payload.After.x: y", "key": ".Payload.After.x", "api_key": "k",
-		"apiKey": "k", "model": "m", "prompt": "p", "script": "function process(r) { return r }", "condition": "true"}
+		"request.url": "http://127.0.0.1:1", "mapping": ".Payload.After.x: y", "key": ".Payload.After.x",
+		"api_key": "k",
+		"apiKey":  "k", "model": "m", "prompt": "p", "script": "function process(r) { return r }", "condition": "true"}
 	for _, plugin := range processors.All() {
 		parameters := plugin.New().Parameters()
 		fewest := maps.Clone(base)
@@ -49,7 +50,8 @@ func TestNoSettingLeadsOutside(t *testing.T) {
 				cancel()
 				tried++
 				if touched := place.Touched(); touched != "" {
-					t.Errorf("%s: setting %s with %q %s outside of the allowed paths", plugin.Name, name, value, touched)
+					t.Errorf("%s: setting %s with %q %s outside of the allowed paths", plugin.Name, name, value,
+						touched)
 				}
 			}
 		}

@@ -14,7 +14,8 @@ type tries struct{ timeout, count, factor, min, max string }
 
 // requests are the built-in processors that send requests.
 var requests = map[string]tries{
-	"webhook.http":      {"request.timeout", "backoffRetry.count", "backoffRetry.factor", "backoffRetry.min", "backoffRetry.max"},
+	"webhook.http": {"request.timeout", "backoffRetry.count", "backoffRetry.factor", "backoffRetry.min",
+		"backoffRetry.max"},
 	"enrich.http":       {"timeout", "retries", "", "backoff.min", "backoff.max"},
 	"ollama":            {timeout: "timeout"},
 	"openai.textgen":    openai,
@@ -74,6 +75,7 @@ func checkTime(plugin sdk.ProcessorPlugin, settings map[string]string, limit tim
 			lower += " or " + names.count
 		}
 	}
-	return setting, fmt.Sprintf("with all tries a record may take longer than %s (processors.timeout), after which it is refused: "+
+	return setting, fmt.Sprintf("with all tries a record may take longer than %s (processors.timeout), after which "+
+		"it is refused: "+
 		"lower %s, or raise processors.timeout", limit, lower)
 }

@@ -36,7 +36,10 @@ const (
 	maxNamed  = 1024
 )
 
-func (f *follower) follow(ctx context.Context, schemas *schema.Cache, log *slog.Logger, parts schema.Parts, progress *sdk.Progress, records []record.Record) error {
+func (f *follower) follow(
+	ctx context.Context, schemas *schema.Cache, log *slog.Logger, parts schema.Parts, progress *sdk.Progress,
+	records []record.Record,
+) error {
 	progress.Start(len(records))
 	defer progress.End()
 	for i := range records {
@@ -46,7 +49,8 @@ func (f *follower) follow(ctx context.Context, schemas *schema.Cache, log *slog.
 			continue
 		}
 		if m, ok := r.Key.Structured(); ok && parts.Key {
-			if err := f.part(ctx, schemas, log, r, m, nil, record.KeyKeySchemaSubject, record.KeyKeySchemaVersion); err != nil {
+			if err := f.part(ctx, schemas, log, r, m, nil, record.KeyKeySchemaSubject,
+				record.KeyKeySchemaVersion); err != nil {
 				return fmt.Errorf("cannot register the schema of the key: %w", err)
 			}
 		}
@@ -59,7 +63,8 @@ func (f *follower) follow(ctx context.Context, schemas *schema.Cache, log *slog.
 			m, other = other, nil
 		}
 		if ok || hasOther {
-			if err := f.part(ctx, schemas, log, r, m, other, record.KeyPayloadSchemaSubject, record.KeyPayloadSchemaVersion); err != nil {
+			if err := f.part(ctx, schemas, log, r, m, other, record.KeyPayloadSchemaSubject,
+				record.KeyPayloadSchemaVersion); err != nil {
 				return fmt.Errorf("cannot register the schema of the payload: %w", err)
 			}
 		}
@@ -68,18 +73,24 @@ func (f *follower) follow(ctx context.Context, schemas *schema.Cache, log *slog.
 }
 
 // part makes the metadata of r name a version that fits m, and also other if it is not nil.
-func (f *follower) part(ctx context.Context, schemas *schema.Cache, log *slog.Logger, r *record.Record, m, other map[string]any, subjectKey, versionKey string) error {
+func (f *follower) part(
+	ctx context.Context, schemas *schema.Cache, log *slog.Logger, r *record.Record, m, other map[string]any, subjectKey,
+	versionKey string,
+) error {
 	n := named{r.Metadata.Get(subjectKey), r.Metadata.Get(versionKey)}
 	if n.subject == "" || n.version == "" {
 		return nil
 	}
 	known := f.known[n]
-	i := slices.IndexFunc(known, func(k knownShape) bool { return k.shape.Fits(m) && (other == nil || k.shape.Fits(other)) })
+	i := slices.IndexFunc(known, func(k knownShape) bool {
+		return k.shape.Fits(m) && (other == nil || k.shape.Fits(other))
+	})
 	if i < 0 && !f.off[n] {
 		k, err := f.learn(ctx, schemas, n, m, other)
 		switch {
 		case errors.Is(err, errNoSchema):
-			log.Warn("records go without a schema: none can say what processors made of them", "component", "processor", "subject", n.subject, "err", err)
+			log.Warn("records go without a schema: none can say what processors made of them", "component", "processor",
+				"subject", n.subject, "err", err)
 			f.turnOff(n)
 		case err != nil:
 			return err
@@ -121,7 +132,9 @@ func (f *follower) remember(n named, k knownShape) []knownShape {
 // learn finds the version for a shape: the named version if it fits, otherwise the version of an inferred schema, which
 // it registers. A shape with the same fields as a known one widens the known one, so that values that are sometimes nil
 // do not create many schemas.
-func (f *follower) learn(ctx context.Context, schemas *schema.Cache, n named, m, other map[string]any) (knownShape, error) {
+func (f *follower) learn(
+	ctx context.Context, schemas *schema.Cache, n named, m, other map[string]any,
+) (knownShape, error) {
 	fits, err := f.fits(ctx, schemas, n, m, other)
 	if err != nil {
 		return knownShape{}, err
@@ -160,7 +173,8 @@ func (f *follower) fits(ctx context.Context, schemas *schema.Cache, n named, obj
 		return false, nil
 	}
 	codec, err := schemas.Codec(ctx, n.subject, version)
-	if errors.Is(err, schema.ErrSubjectNotFound) || errors.Is(err, schema.ErrVersionNotFound) || errors.Is(err, schema.ErrInvalidSchema) {
+	if errors.Is(err, schema.ErrSubjectNotFound) || errors.Is(err, schema.ErrVersionNotFound) ||
+		errors.Is(err, schema.ErrInvalidSchema) {
 		return false, nil
 	}
 	if err != nil {

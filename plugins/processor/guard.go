@@ -76,7 +76,9 @@ func (g *guard) add() *sdk.Progress {
 
 // call calls do, and waits for it while it makes progress. Otherwise it returns a *sdk.TimeLimitError, even if do does
 // not return.
-func (g *guard) call(ctx context.Context, do func(ctx context.Context) (connector.Outcome, error)) (connector.Outcome, error) {
+func (g *guard) call(
+	ctx context.Context, do func(ctx context.Context) (connector.Outcome, error),
+) (connector.Outcome, error) {
 	if g.limit <= 0 {
 		return do(ctx)
 	}

@@ -26,13 +26,16 @@ func TestJSONIsReadWithinTheBudget(t *testing.T) {
 		"unwrap.kafkaconnect": {"field": ".Payload.After.text"},
 		"unwrap.opencdc":      {"field": ".Payload.After.text"},
 	} {
-		c, err := processor.Open(t.Context(), "pipeline", []spec.Processor{{ID: "p", Plugin: plugin, Settings: settings}}, processor.Options{
-			Registry: &processor.Registry{Builtin: processors.All()}, Budget: 1 << 20, StateDir: t.TempDir(), Timeout: time.Minute})
+		c, err := processor.Open(t.Context(), "pipeline",
+			[]spec.Processor{{ID: "p", Plugin: plugin, Settings: settings}}, processor.Options{
+				Registry: &processor.Registry{Builtin: processors.All()}, Budget: 1 << 20, StateDir: t.TempDir(),
+				Timeout: time.Minute})
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = c.Teardown(context.Background()) })
-		out, err := c.Process(t.Context(), "token", []record.Record{{Position: record.Position("1"), After: record.Structured(map[string]any{"text": text})}})
+		out, err := c.Process(t.Context(), "token",
+			[]record.Record{{Position: record.Position("1"), After: record.Structured(map[string]any{"text": text})}})
 		if err != nil || len(out.Refused) != 1 || !strings.Contains(out.Refused[0].Err.Error(), "memory") {
 			t.Errorf("%s: refusals are %.300v (%v), want one for its memory", plugin, out.Refused, err)
 		}
@@ -46,14 +49,16 @@ func TestAnswersAreReadWithinTheBudget(t *testing.T) {
 		_, _ = w.Write(make([]byte, 2<<20))
 	}))
 	t.Cleanup(service.Close)
-	c, err := processor.Open(t.Context(), "pipeline", []spec.Processor{{ID: "p", Plugin: "webhook.http", Settings: map[string]string{
-		"request.url": service.URL, "response.body": ".Payload.After.x", "response.maxBytes": "1000000000000"}}},
+	c, err := processor.Open(t.Context(), "pipeline",
+		[]spec.Processor{{ID: "p", Plugin: "webhook.http", Settings: map[string]string{
+			"request.url": service.URL, "response.body": ".Payload.After.x", "response.maxBytes": "1000000000000"}}},
 		processor.Options{Registry: &processor.Registry{Builtin: processors.All()}, Budget: 1 << 20})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = c.Teardown(context.Background()) })
-	out, err := c.Process(t.Context(), "token", []record.Record{{Position: record.Position("1"), After: record.Structured(map[string]any{"text": "x"})}})
+	out, err := c.Process(t.Context(), "token",
+		[]record.Record{{Position: record.Position("1"), After: record.Structured(map[string]any{"text": "x"})}})
 	if err != nil || len(out.Refused) != 1 || !strings.Contains(out.Refused[0].Err.Error(), "more than 1048576 bytes") {
 		t.Errorf("refusals are %.300v (%v), want one for the bytes of the answer", out.Refused, err)
 	}

@@ -63,7 +63,8 @@ func TestMemoryOfValues(t *testing.T) {
 		if errors.Is(err, jsonvalue.ErrMemory) != test.refused || allocs > limit/8 {
 			t.Errorf("%s: %v, after %.0f allocations", name, err, allocs)
 		}
-		if _, err := jsonvalue.ParseElements([]byte("["+test.text+"]"), limit, nil); errors.Is(err, jsonvalue.ErrMemory) != test.refused {
+		if _, err := jsonvalue.ParseElements([]byte("["+test.text+"]"), limit, nil); errors.Is(err,
+			jsonvalue.ErrMemory) != test.refused {
 			t.Errorf("%s as an element: %v", name, err)
 		}
 	}

@@ -14,9 +14,12 @@ import (
 )
 
 var jsonvalueTexts = []string{
-	`{"a":1,"b":[true,false,null,"x"],"c":{"d":-1.5e3}}`, `[]`, `{}`, ` "text" `, `null`, `0`, `-0`, `1e400`, `01`, `+1`, `1.`, `.5`, `1e`, `--1`,
-	`{"a":1,"a":2}`, `{"a"}`, `{"a":}`, `{,}`, `{"a":1,}`, `[1,]`, `[1 2]`, `{"a" : 1 }`, "\"\u00e4\\u00e4\\ud83d\\ude00\\ud83d x\\n\\/\"", `"\x"`, `"\u12"`, "\"\x01\"", "\"\xff\"",
-	`tru`, `nul`, `"open`, `{"a":1`, `[`, ``, ` `, `1 2`, `"\`, `123456789012345678901234567890`, `"\u12-4"`, `"\u+123"`, `9007199254740992`, `{"\ud83d":1}`, `"\ud83d\u0041"`,
+	`{"a":1,"b":[true,false,null,"x"],"c":{"d":-1.5e3}}`, `[]`, `{}`, ` "text" `, `null`, `0`, `-0`, `1e400`, `01`,
+	`+1`, `1.`, `.5`, `1e`, `--1`,
+	`{"a":1,"a":2}`, `{"a"}`, `{"a":}`, `{,}`, `{"a":1,}`, `[1,]`, `[1 2]`, `{"a" : 1 }`,
+	"\"\u00e4\\u00e4\\ud83d\\ude00\\ud83d x\\n\\/\"", `"\x"`, `"\u12"`, "\"\x01\"", "\"\xff\"",
+	`tru`, `nul`, `"open`, `{"a":1`, `[`, ``, ` `, `1 2`, `"\`, `123456789012345678901234567890`, `"\u12-4"`,
+	`"\u+123"`, `9007199254740992`, `{"\ud83d":1}`, `"\ud83d\u0041"`,
 }
 
 // same compares with encoding/json, which reads all numbers as float64 and replaces invalid UTF-8. Here invalid UTF-8
@@ -30,7 +33,8 @@ func same(t *testing.T, b []byte) {
 		bytes.HasPrefix(b, []byte("\xfe\xff")) {
 		return // encoding/json does not support byte order marks
 	}
-	if err != nil && wantErr == nil && (!utf8.Valid(b) || strings.Contains(err.Error(), "surrogates") && replaces(want)) {
+	if err != nil && wantErr == nil && (!utf8.Valid(b) || strings.Contains(err.Error(), "surrogates") &&
+		replaces(want)) {
 		return
 	}
 	if outOfRange := (*json.UnmarshalTypeError)(nil); err == nil && errors.As(wantErr, &outOfRange) {
@@ -99,7 +103,8 @@ func FuzzParse(f *testing.F) {
 
 func TestIntegersAreExact(t *testing.T) {
 	for text, want := range map[string]any{
-		"9007199254740992": float64(1 << 53), "9007199254740993": int64(1<<53 + 1), "-9007199254740993": int64(-1<<53 - 1),
+		"9007199254740992": float64(1 << 53), "9007199254740993": int64(1<<53 + 1),
+		"-9007199254740993":   int64(-1<<53 - 1),
 		"9223372036854775807": int64(1<<63 - 1), "42": 42.0, "9223372036854775808": json.Number("9223372036854775808"),
 		"1152921504606846976": int64(1 << 60), "-0": math.Copysign(0, -1),
 		"0": 0.0, "-1e0": -1.0, "1e400": json.Number("1e400"),
@@ -113,7 +118,8 @@ func TestIntegersAreExact(t *testing.T) {
 }
 
 func TestNestingIsBounded(t *testing.T) {
-	if _, err := jsonvalue.Parse([]byte(strings.Repeat("[", 2000) + strings.Repeat("]", 2000))); err == nil || !strings.Contains(err.Error(), "nested more than") {
+	if _, err := jsonvalue.Parse([]byte(strings.Repeat("[", 2000) + strings.Repeat("]", 2000))); err == nil ||
+		!strings.Contains(err.Error(), "nested more than") {
 		t.Errorf("%v", err)
 	}
 }

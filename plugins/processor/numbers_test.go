@@ -28,30 +28,38 @@ func TestProcessorsKeepDigits(t *testing.T) {
 		"json.encode": {digits,
 			[]spec.Processor{decode, {Plugin: "json.encode", Settings: map[string]string{"field": ".Payload.After"}}}},
 		"field.set as JSON": {digits,
-			[]spec.Processor{decode, {Plugin: "field.set", Settings: map[string]string{"field": ".Payload.After", "type": "json",
-				"value": `{{ toJson .Payload.After }}`}}}},
+			[]spec.Processor{decode, {Plugin: "field.set",
+				Settings: map[string]string{"field": ".Payload.After", "type": "json",
+					"value": `{{ toJson .Payload.After }}`}}}},
 		"field.set constant": {"{}",
 			[]spec.Processor{{Plugin: "field.set",
 				Settings: map[string]string{"field": ".Payload.After", "type": "json", "value": digits}}}},
 		"field.rename": {digits,
-			[]spec.Processor{decode, {Plugin: "field.rename", Settings: map[string]string{"mapping": ".Payload.After.d:d2"}},
+			[]spec.Processor{decode, {Plugin: "field.rename",
+				Settings: map[string]string{"mapping": ".Payload.After.d:d2"}},
 				{Plugin: "field.rename", Settings: map[string]string{"mapping": ".Payload.After.d2:d"}}}},
 		"field.exclude": {digits[:len(digits)-1] + `,"z":1}`,
-			[]spec.Processor{decode, {Plugin: "field.exclude", Settings: map[string]string{"fields": ".Payload.After.z"}}}},
+			[]spec.Processor{decode, {Plugin: "field.exclude",
+				Settings: map[string]string{"fields": ".Payload.After.z"}}}},
 		"expr.map": {digits,
-			[]spec.Processor{decode, {Plugin: "expr.map", Settings: map[string]string{"mapping": ".Payload.After = after"}}}},
+			[]spec.Processor{decode, {Plugin: "expr.map",
+				Settings: map[string]string{"mapping": ".Payload.After = after"}}}},
 		"expr.filter": {digits,
 			[]spec.Processor{decode,
 				{Plugin: "expr.filter", Settings: map[string]string{"expression": "after.d > 1 && after.small < 1"}}}},
 		"custom.javascript": {digits,
 			[]spec.Processor{decode,
-				{Plugin: "custom.javascript", Settings: map[string]string{"script": "function process(r) { r.Payload.After = {...r.Payload.After}; return r }"}}}},
+				{Plugin: "custom.javascript",
+					Settings: map[string]string{"script": "function process(r) { r.Payload.After = " +
+						"{...r.Payload.After}; return r }"}}}},
 		"script of text": {digits,
 			[]spec.Processor{{Plugin: "custom.javascript",
-				Settings: map[string]string{"script": "function process(r) { r.Payload.After = JSON.parse(r.Payload.After.text()); return r }"}}}},
+				Settings: map[string]string{"script": "function process(r) { r.Payload.After = " +
+					"JSON.parse(r.Payload.After.text()); return r }"}}}},
 		"avro": {digits,
 			[]spec.Processor{decode,
-				{Plugin: "avro.encode", Settings: map[string]string{"schema.strategy": "autoRegister", "schema.autoRegister.subject": "s"}},
+				{Plugin: "avro.encode", Settings: map[string]string{"schema.strategy": "autoRegister",
+					"schema.autoRegister.subject": "s"}},
 				{Plugin: "avro.decode"}}},
 		"clone": {digits, []spec.Processor{decode, {Plugin: "clone", Settings: map[string]string{"count": "1"}}}},
 		"split": {`{"a":[` + digits + `]}`,
@@ -70,13 +78,15 @@ func TestProcessorsKeepDigits(t *testing.T) {
 			c.processors[i].ID = fmt.Sprint("p", i)
 		}
 		chain, err := processor.Open(t.Context(), "p", c.processors,
-			processor.Options{Registry: &processor.Registry{Builtin: processors.All()}, Schemas: &schema.Memory{}, StateDir: t.TempDir()})
+			processor.Options{Registry: &processor.Registry{Builtin: processors.All()}, Schemas: &schema.Memory{},
+				StateDir: t.TempDir()})
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
 		out, err := chain.Process(context.Background(), 1,
-			[]record.Record{{Position: record.Position("1"), Operation: record.OperationCreate, After: record.Raw([]byte(c.in))}})
+			[]record.Record{{Position: record.Position("1"), Operation: record.OperationCreate,
+				After: record.Raw([]byte(c.in))}})
 		if err != nil || len(out.Refused) > 0 || len(out.Records) == 0 {
 			t.Errorf("%s: %v, %+v", name, err, out)
 			continue

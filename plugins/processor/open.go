@@ -52,7 +52,8 @@ func Open(ctx context.Context, parent string, declared []spec.Processor, o Optio
 	for _, d := range declared {
 		s, err := c.openStage(ctx, parent, d)
 		if err != nil {
-			return nil, errors.Join(fmt.Errorf("cannot start processor %q: %w", d.ID, err), c.Teardown(context.WithoutCancel(ctx)))
+			return nil, errors.Join(fmt.Errorf("cannot start processor %q: %w", d.ID, err),
+				c.Teardown(context.WithoutCancel(ctx)))
 		}
 		c.add(s)
 	}
@@ -107,7 +108,9 @@ func (c *Chain) openStage(ctx context.Context, parent string, d spec.Processor) 
 	return s, nil
 }
 
-func (c *Chain) openWorker(ctx context.Context, s *stage, plugin sdk.ProcessorPlugin, settings map[string]string) (*worker, error) {
+func (c *Chain) openWorker(
+	ctx context.Context, s *stage, plugin sdk.ProcessorPlugin, settings map[string]string,
+) (*worker, error) {
 	w := &worker{env: &sdk.Env{
 		ProcessorID: s.id,
 		PluginName:  s.plugin,
@@ -177,7 +180,8 @@ func (e declarationError) Unwrap() error { return e.error }
 
 func checkWorkers(plugin sdk.ProcessorPlugin, workers int) error {
 	if plugin.Stateful && workers > 1 {
-		return fmt.Errorf("%s cannot have %d workers: what it makes of a record depends on the records before it; leave workers at 1", plugin.Name, workers)
+		return fmt.Errorf("%s cannot have %d workers: what it makes of a record depends on the records before it; "+
+			"leave workers at 1", plugin.Name, workers)
 	}
 	if workers > maxWorkers {
 		return fmt.Errorf("%s cannot have %d workers: the most is %d", plugin.Name, workers, maxWorkers)

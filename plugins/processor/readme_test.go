@@ -28,7 +28,9 @@ func TestREADME(t *testing.T) {
 		t.Fatalf("README.md has no place for the processors: want %s and %s", begin, end)
 	}
 	var pages strings.Builder
-	plugins := slices.SortedFunc(slices.Values(processors.All()), func(a, b sdk.ProcessorPlugin) int { return cmp.Compare(a.Name, b.Name) })
+	plugins := slices.SortedFunc(slices.Values(processors.All()), func(a, b sdk.ProcessorPlugin) int {
+		return cmp.Compare(a.Name, b.Name)
+	})
 	for _, p := range plugins {
 		writePage(t, &pages, p)
 	}
@@ -38,7 +40,8 @@ func TestREADME(t *testing.T) {
 			t.Fatal(err)
 		}
 	} else if want != string(b) {
-		t.Error("README.md is not what the processors say of themselves; run go test ./plugins/processor -run README -update")
+		t.Error("README.md is not what the processors say of themselves; run go test ./plugins/processor -run README " +
+			"-update")
 	}
 }
 
@@ -57,7 +60,8 @@ func writePage(t *testing.T, w *strings.Builder, p sdk.ProcessorPlugin) {
 		if param.Default != "" {
 			def = "`" + param.Default + "`"
 		}
-		fmt.Fprintf(w, "| `%s` | %s | %s%s |\n", name, def, strings.ReplaceAll(param.Description, "|", `\|`), rules(param))
+		fmt.Fprintf(w, "| `%s` | %s | %s%s |\n", name, def, strings.ReplaceAll(param.Description, "|", `\|`),
+			rules(param))
 	}
 	for _, e := range examplesOf(t, p.Name) {
 		text, err := e.Text()

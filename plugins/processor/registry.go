@@ -49,7 +49,9 @@ func (r *Registry) standalone() []sdk.ProcessorPlugin {
 }
 
 // newest returns the plugin with the greatest version that matches ref.
-func newest(plugins []sdk.ProcessorPlugin, kind pluginname.Kind, ref pluginname.Name) (found sdk.ProcessorPlugin, ok bool) {
+func newest(
+	plugins []sdk.ProcessorPlugin, kind pluginname.Kind, ref pluginname.Name,
+) (found sdk.ProcessorPlugin, ok bool) {
 	for _, p := range plugins {
 		if !ref.Matches(pluginname.Name{Kind: kind, Name: p.Name, Version: p.Version}) {
 			continue
@@ -83,7 +85,8 @@ func (r *Registry) notFound(reference string, ref pluginname.Name) error {
 	}
 	switch best := texts.Closest(ref.Name, known); {
 	case len(versions) > 0:
-		return fmt.Errorf("cannot find processor %q: there is version latest, %s%s", reference, strings.Join(versions, ", "), hint)
+		return fmt.Errorf("cannot find processor %q: there is version latest, %s%s", reference,
+			strings.Join(versions, ", "), hint)
 	case best != "":
 		return fmt.Errorf("cannot find processor %q: did you mean %q?%s", reference, best, hint)
 	}

@@ -30,7 +30,8 @@ type service struct {
 	out       string // the record as JSON; bytes in a field are base64
 }
 
-const backoffOfServices = "backoffRetry.count: 2, backoffRetry.factor: 1.5, backoffRetry.min: 1ms, backoffRetry.max: 2ms"
+const backoffOfServices = "backoffRetry.count: 2, backoffRetry.factor: 1.5, backoffRetry.min: 1ms, " +
+	"backoffRetry.max: 2ms"
 
 // settingsOf parses "name: value, name: value".
 func settingsOf(texts ...string) map[string]string {
@@ -42,54 +43,70 @@ func settingsOf(texts ...string) map[string]string {
 	return settings
 }
 
-const openaiSettings = "api_key: secret, base_url: URL/v1, model: m, field: .Payload.After.text, user: u, max_retries: 1, initial_backoff: 1, max_backoff: 2, backoff_factor: 1, timeout: 10s"
+const openaiSettings = "api_key: secret, base_url: URL/v1, model: m, field: .Payload.After.text, user: u, " +
+	"max_retries: 1, initial_backoff: 1, max_backoff: 2, backoff_factor: 1, timeout: 10s"
 
 var services = map[string]service{
 	"ollama": {
-		settings: settingsOf("url: URL, model: llama3.2, field: .Payload.After, prompt: add one, timeout: 10s", backoffOfServices),
-		path:     "/api/generate", answer: `{"done":true,"response":"{\"text\":\"more\"}"}`,
+		settings: settingsOf("url: URL, model: llama3.2, field: .Payload.After, prompt: add one, timeout: 10s",
+			backoffOfServices),
+		path: "/api/generate", answer: `{"done":true,"response":"{\"text\":\"more\"}"}`,
 		requested: `"format":"json","model":"llama3.2"`, out: `{"after":{"text":"more"}}`,
 	},
 	"openai.embeddings": {
 		settings: settingsOf(openaiSettings, "dimensions: 2, encoding_format: float"),
 		path:     "/v1/embeddings", answer: `{"data":[{"index":0,"embedding":[0.1,0.2]}]}`,
-		requested: `Bearer secret {"dimensions":2,"encoding_format":"float","input":"hello","model":"m","user":"u"}`, out: `{"after":{"text":"[0.1,0.2]"}}`,
+		requested: `Bearer secret {"dimensions":2,"encoding_format":"float","input":"hello","model":"m","user":"u"}`,
+		out:       `{"after":{"text":"[0.1,0.2]"}}`,
 	},
 	"openai.textgen": {
-		settings: settingsOf(openaiSettings, "developer_message: shout, max_tokens: 1, max_completion_tokens: 2, n: 3, seed: 4, top_log_probs: 5",
-			"temperature: 0.5, top_p: 0.25, presence_penalty: 1.5, frequency_penalty: -1.5, stop: a, logit_bias.7: -8, log_probs: true, store: false",
+		settings: settingsOf(openaiSettings,
+			"developer_message: shout, max_tokens: 1, max_completion_tokens: 2, n: 3, seed: 4, top_log_probs: 5",
+			"temperature: 0.5, top_p: 0.25, presence_penalty: 1.5, frequency_penalty: -1.5, stop: a, logit_bias.7: "+
+				"-8, log_probs: true, store: false",
 			"reasoning_effort: low, strict_output: true, stream: true, metadata.a: b"),
 		path: "/v1/chat/completions", answer: `{"choices":[{"message":{"role":"assistant","content":"HELLO"}}]}`,
-		requested: `Bearer secret {"frequency_penalty":-1.5,"logit_bias":{"7":-8},"logprobs":true,"max_completion_tokens":2,"max_tokens":1,` +
+		requested: `Bearer secret ` +
+			`{"frequency_penalty":-1.5,"logit_bias":{"7":-8},"logprobs":true,"max_completion_tokens":2,"max_tokens":1,` +
 			`"messages":[{"content":"shout","role":"developer"},{"content":"hello","role":"user"}],"model":"m","n":3,"presence_penalty":1.5,` +
 			`"reasoning_effort":"low","seed":4,"stop":["a"],"store":false,"temperature":0.5,"top_logprobs":5,"top_p":0.25,"user":"u"}`,
 		out: `{"after":{"text":"HELLO"}}`,
 	},
 	"cohere.command": {
-		settings: settingsOf("apiKey: secret, baseURL: URL, model: m, prompt: answer %s, request.body: .Payload.After.text, response.body: .Key, timeout: 10s", backoffOfServices),
-		path:     "/v2/chat", answer: `{"message":{"role":"assistant","content":[{"type":"text","text":"hi"}]}}`,
-		requested: `Bearer secret {"messages":[{"content":"answer hello","role":"user"}],"model":"m","stream":false}`, out: `{"key":"hi","after":{"text":"hello"}}`,
+		settings: settingsOf("apiKey: secret, baseURL: URL, model: m, prompt: answer %s, request.body: "+
+			".Payload.After.text, response.body: .Key, timeout: 10s", backoffOfServices),
+		path: "/v2/chat", answer: `{"message":{"role":"assistant","content":[{"type":"text","text":"hi"}]}}`,
+		requested: `Bearer secret {"messages":[{"content":"answer hello","role":"user"}],"model":"m","stream":false}`,
+		out:       `{"key":"hi","after":{"text":"hello"}}`,
 	},
 	"cohere.embed": {
-		settings: settingsOf("apiKey: secret, baseURL: URL, model: m, inputType: search_query, inputField: .Payload.After.text, outputField: .Payload.Before, maxTextsPerRequest: 1, timeout: 10s", backoffOfServices),
-		path:     "/v2/embed", answer: `{"embeddings":{"float":[[0.1,0.2]]}}`,
-		requested: `Bearer secret {"embedding_types":["float"],"input_type":"search_query","model":"m","texts":["hello"]}`,
-		out:       `{"metadata":{"cohere.embed.model":"m"},"before":"bytes of zstd","after":{"text":"hello"}}`,
+		settings: settingsOf("apiKey: secret, baseURL: URL, model: m, inputType: search_query, inputField: "+
+			".Payload.After.text, outputField: .Payload.Before, maxTextsPerRequest: 1, timeout: 10s",
+			backoffOfServices),
+		path: "/v2/embed", answer: `{"embeddings":{"float":[[0.1,0.2]]}}`,
+		requested: `Bearer secret ` +
+			`{"embedding_types":["float"],"input_type":"search_query","model":"m","texts":["hello"]}`,
+		out: `{"metadata":{"cohere.embed.model":"m"},"before":"bytes of zstd","after":{"text":"hello"}}`,
 	},
 	"cohere.rerank": {
-		settings: settingsOf("apiKey: secret, baseURL: URL, model: m, query: q, request.body: .Payload.After.text, response.body: .Payload.After.score, timeout: 10s", backoffOfServices),
-		path:     "/v2/rerank", answer: `{"results":[{"index":0,"relevance_score":0.9}]}`,
+		settings: settingsOf("apiKey: secret, baseURL: URL, model: m, query: q, request.body: .Payload.After.text, "+
+			"response.body: .Payload.After.score, timeout: 10s", backoffOfServices),
+		path: "/v2/rerank", answer: `{"results":[{"index":0,"relevance_score":0.9}]}`,
 		requested: `Bearer secret {"documents":["hello"],"model":"m","query":"q"}`,
 		out:       `{"after":{"score":"eyJkb2N1bWVudCI6eyJ0ZXh0IjoiaGVsbG8ifSwiaW5kZXgiOjAsInJlbGV2YW5jZV9zY29yZSI6MC45fQ==","text":"hello"}}`,
 	},
 	"webhook.http": {
-		settings: settingsOf("request.url: URL/send/{{ .Payload.After.text }}, request.method: PUT, request.body: x{{ .Payload.After.text }}, request.contentType: text/plain",
-			"request.timeout: 10s, headers.Authorization: Bearer secret, response.body: .Payload.After.answer, response.status: .Metadata.status, response.acceptStatus: 404",
+		settings: settingsOf("request.url: URL/send/{{ .Payload.After.text }}, request.method: PUT, request.body: "+
+			"x{{ .Payload.After.text }}, request.contentType: text/plain",
+			"request.timeout: 10s, headers.Authorization: Bearer secret, response.body: .Payload.After.answer, "+
+				"response.status: .Metadata.status, response.acceptStatus: 404",
 			"response.maxBytes: 100", backoffOfServices),
-		path: "/send/hello", answer: "text", requested: `PUT text/plain Bearer secret xhello`, out: `{"metadata":{"status":"200"},"after":{"answer":"dGV4dA==","text":"hello"}}`,
+		path: "/send/hello", answer: "text", requested: `PUT text/plain Bearer secret xhello`,
+		out: `{"metadata":{"status":"200"},"after":{"answer":"dGV4dA==","text":"hello"}}`,
 	},
 	"enrich.http": {
-		settings: settingsOf("url: URL/of/{{ .Payload.After.text }}, headers.Authorization: Bearer secret, target: .Payload.After.more, body: text, timeout: 10s, maxBytes: 100",
+		settings: settingsOf("url: URL/of/{{ .Payload.After.text }}, headers.Authorization: Bearer secret, target: "+
+			".Payload.After.more, body: text, timeout: 10s, maxBytes: 100",
 			"missing: refuse, cache.ttl: 1h, cache.size: 2, retries: 2, backoff.min: 1ms, backoff.max: 2ms"),
 		path: "/of/hello", answer: "text", requested: `GET`, out: `{"after":{"more":"text","text":"hello"}}`,
 	},
@@ -113,7 +130,8 @@ func (s service) test(t *testing.T, plugin sdk.ProcessorPlugin) {
 		if json.Unmarshal(body, &v) == nil {
 			body, _ = json.Marshal(v)
 		}
-		requests = append(requests, fmt.Sprint(r.Method, " ", r.Header.Get("Content-Type"), " ", r.Header.Get("Authorization"), " ", string(body)))
+		requests = append(requests, fmt.Sprint(r.Method, " ", r.Header.Get("Content-Type"), " ",
+			r.Header.Get("Authorization"), " ", string(body)))
 		switch {
 		case r.URL.Path != s.path:
 			http.Error(w, "not here: "+r.URL.Path, http.StatusTeapot)

@@ -33,7 +33,9 @@ func Parameters(plugin sdk.ProcessorPlugin) sdk.Parameters {
 
 // splitSettings checks settings against the parameters of the plugin. It returns the sdk.schema.* settings and the
 // processor's own settings, with their defaults.
-func splitSettings(plugin sdk.ProcessorPlugin, settings map[string]string) (o standardOptions, own map[string]string, err error) {
+func splitSettings(
+	plugin sdk.ProcessorPlugin, settings map[string]string,
+) (o standardOptions, own map[string]string, err error) {
 	var params sdk.Parameters
 	if err := contain(func() error { params = Parameters(plugin); return nil }); err != nil {
 		return o, nil, err

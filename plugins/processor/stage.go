@@ -78,8 +78,9 @@ func (s *stage) refuseMetadata(w *work) {
 	for i := range w.records {
 		if n := len(w.records[i].Metadata); n > record.MaxMetadata {
 			w.records[i].Metadata = w.records[i].Metadata[:record.MaxMetadata:record.MaxMetadata]
-			s.decide(w, i, sdk.Fate{Kind: sdk.Refused, Err: fmt.Errorf("its metadata has %d entries, more than %d: put "+
-				"some of them into the payload", n, record.MaxMetadata)})
+			s.decide(w, i, sdk.Fate{Kind: sdk.Refused,
+				Err: fmt.Errorf("its metadata has %d entries, more than %d: put "+
+					"some of them into the payload", n, record.MaxMetadata)})
 		}
 	}
 	if len(s.fates) > 0 {
@@ -235,7 +236,9 @@ func (s *stage) release(ctx context.Context, c *Chain, n int) error {
 	k := s.workers[0]
 	k.batch.Reset(nil, nil, nil)
 	err := c.guard.inCall(ctx, s, func() error {
-		return k.follow(0, func() error { return k.processor.(sdk.Releaser).Release(sdk.WithEnv(ctx, k.env), &k.batch) })
+		return k.follow(0, func() error {
+			return k.processor.(sdk.Releaser).Release(sdk.WithEnv(ctx, k.env), &k.batch)
+		})
 	})
 	if err != nil {
 		return err

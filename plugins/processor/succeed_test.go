@@ -23,7 +23,8 @@ type succession struct {
 
 func succeeding(t *testing.T, declared ...spec.Processor) *succession {
 	t.Helper()
-	s := &succession{t: t, options: processor.Options{Registry: &processor.Registry{Builtin: processors.All()}, StateDir: t.TempDir()}}
+	s := &succession{t: t, options: processor.Options{Registry: &processor.Registry{Builtin: processors.All()},
+		StateDir: t.TempDir()}}
 	var err error
 	if s.Chain, err = processor.Open(t.Context(), "p", declared, s.options); err != nil {
 		t.Fatal(err)
@@ -140,7 +141,8 @@ func TestWhatIsLearnedFromEmissions(t *testing.T) {
 
 // A successor that is not put in place does not affect the state of the old processor.
 func TestSuccessorsThatAreNotNeeded(t *testing.T) {
-	s := succeeding(t, declaredAs("dedupe", byText), spec.Processor{ID: "held", Plugin: "throttle", Settings: map[string]string{"rate": "1", "interval": "1h"}})
+	s := succeeding(t, declaredAs("dedupe", byText),
+		spec.Processor{ID: "held", Plugin: "throttle", Settings: map[string]string{"rate": "1", "interval": "1h"}})
 	s.give("one", "a", "b")
 	if s.become(declaredAs("dedupe", byText)) {
 		t.Error("records that a processor holds which is there no more are lost")
@@ -183,13 +185,15 @@ func TestThrottleIsSucceeded(t *testing.T) {
 }
 
 // declaredOther is a processor that the first chain does not have.
-var declaredOther = spec.Processor{ID: "other", Plugin: "field.set", Settings: map[string]string{"field": ".Metadata.m", "value": "v"}}
+var declaredOther = spec.Processor{ID: "other", Plugin: "field.set",
+	Settings: map[string]string{"field": ".Metadata.m", "value": "v"}}
 
 // An open window passes to a successor that computes the same results. Otherwise the old processor stays.
 func TestAggregateIsSucceeded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		aggregate := func(size, more string) spec.Processor {
-			return declaredAs("aggregate", map[string]string{"window.size": size, "fields.last": "last(" + more + ")", "window.records": "5"})
+			return declaredAs("aggregate", map[string]string{"window.size": size, "fields.last": "last(" + more + ")",
+				"window.records": "5"})
 		}
 		s := succeeding(t, aggregate("1m", ".Payload.After"))
 		s.give("one", "a", "b")
@@ -220,7 +224,8 @@ func TestAggregateIsSucceeded(t *testing.T) {
 // Records made by one processor and held by another keep their names.
 func TestHeldEmissionsAreSucceeded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		gather := spec.Processor{ID: "gather", Plugin: "aggregate", Settings: map[string]string{"window.size": "1s", "window.records": "2"}}
+		gather := spec.Processor{ID: "gather", Plugin: "aggregate",
+			Settings: map[string]string{"window.size": "1s", "window.records": "2"}}
 		slow := declaredAs("throttle", map[string]string{"rate": "1", "interval": "1h", "burst": "1"})
 		s := succeeding(t, gather, slow)
 		s.give("one", "a", "b", "c", "d") // two records; the second waits
@@ -229,7 +234,8 @@ func TestHeldEmissionsAreSucceeded(t *testing.T) {
 		}
 		time.Sleep(time.Until(s.Deadline()))
 		_, settles := s.give(nil)
-		if want := []sdk.Held{{Batch: "one", Index: 2}, {Batch: "one", Index: 3}}; !slices.Equal(settles, want) || s.Holding() != 0 {
+		if want := []sdk.Held{{Batch: "one", Index: 2}, {Batch: "one", Index: 3}}; !slices.Equal(settles, want) ||
+			s.Holding() != 0 {
 			t.Errorf("settles %v, holding %d, want %v and 0", settles, s.Holding(), want)
 		}
 	})

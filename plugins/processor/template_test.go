@@ -21,8 +21,9 @@ func TestTemplatesEndWithTheBatch(t *testing.T) {
 		"condition": {Plugin: "filter", Condition: endless},
 		"set":       {Plugin: "field.set", Settings: map[string]string{"field": ".Key", "value": endless}},
 		"error":     {Plugin: "error", Settings: map[string]string{"message": endless}},
-		"webhook":   {Plugin: "webhook.http", Settings: map[string]string{"request.url": "http://127.0.0.1:1/" + endless}},
-		"enrich":    {Plugin: "enrich.http", Settings: map[string]string{"url": "http://127.0.0.1:1/" + endless}},
+		"webhook": {Plugin: "webhook.http",
+			Settings: map[string]string{"request.url": "http://127.0.0.1:1/" + endless}},
+		"enrich": {Plugin: "enrich.http", Settings: map[string]string{"url": "http://127.0.0.1:1/" + endless}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

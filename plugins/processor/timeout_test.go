@@ -110,25 +110,30 @@ func timeoutCases(service string) map[string]timeoutCase {
 	cases := map[string]timeoutCase{
 		"aggregate": {clock: true}, "dedupe": {clock: true}, "throttle": {clock: true}, "enrich.file": {clock: true},
 		"avro.decode": {registry: true, settings: set("field", ".Payload.After"), raw: "\x00\x00\x00\x00\x07x"},
-		"avro.encode": {registry: true, settings: set("schema.strategy", "autoRegister", "schema.autoRegister.subject", "s")},
+		"avro.encode": {registry: true, settings: set("schema.strategy", "autoRegister", "schema.autoRegister.subject",
+			"s")},
 
-		"error":       {real: true, refused: true, settings: set("message", endlessTemplate)},
-		"field.set":   {real: true, refused: true, settings: set("field", ".Payload.After.x", "value", endlessTemplate)},
+		"error": {real: true, refused: true, settings: set("message", endlessTemplate)},
+		"field.set": {real: true, refused: true,
+			settings: set("field", ".Payload.After.x", "value", endlessTemplate)},
 		"expr.filter": {real: true, refused: true, settings: set("expression", endlessExpression)},
 		"expr.map":    {real: true, refused: true, settings: set("mapping", ".Payload.After.x = "+endlessExpression)},
 		"custom.javascript": {real: true, refused: true,
 			settings: set("script", endlessScript, "timeout", "10s")},
 
-		"enrich.http":  {settings: set("url", service, "timeout", "1h")},
-		"webhook.http": {settings: set("request.url", service, "response.body", ".Payload.After.x", "request.timeout", "1h")},
-		"ollama":       {settings: set("url", service, "timeout", "1h")},
+		"enrich.http": {settings: set("url", service, "timeout", "1h")},
+		"webhook.http": {settings: set("request.url", service, "response.body", ".Payload.After.x", "request.timeout",
+			"1h")},
+		"ollama": {settings: set("url", service, "timeout", "1h")},
 		"openai.textgen": {settings: set("base_url", service, "api_key", "k", "model", "m", "developer_message", "d",
 			"timeout", "1h")},
-		"openai.embeddings": {settings: set("base_url", service, "api_key", "k", "model", "m", "encoding_format", "float",
+		"openai.embeddings": {settings: set("base_url", service, "api_key", "k", "model", "m", "encoding_format",
+			"float",
 			"timeout", "1h")},
 		"cohere.command": {settings: set("baseURL", service, "apiKey", "k", "prompt", "p", "timeout", "1h")},
-		"cohere.embed":   {settings: set("baseURL", service, "apiKey", "k", "maxTextsPerRequest", "1", "timeout", "1h")},
-		"cohere.rerank":  {settings: set("baseURL", service, "apiKey", "k", "query", "q", "timeout", "1h")},
+		"cohere.embed": {settings: set("baseURL", service, "apiKey", "k", "maxTextsPerRequest", "1", "timeout",
+			"1h")},
+		"cohere.rerank": {settings: set("baseURL", service, "apiKey", "k", "query", "q", "timeout", "1h")},
 	}
 	for name, c := range cases {
 		if strings.Contains(fmt.Sprint(c.settings), service) {
@@ -136,14 +141,16 @@ func timeoutCases(service string) map[string]timeoutCase {
 			cases[name] = c
 		}
 	}
-	for _, name := range []string{"base64.decode", "base64.encode", "json.decode", "json.encode", "clone", "split", "sample",
+	for _, name := range []string{"base64.decode", "base64.encode", "json.decode", "json.encode", "clone", "split",
+		"sample",
 		"filter", "field.convert", "field.exclude", "field.include", "field.mask", "field.rename",
 		"unwrap.debezium", "unwrap.kafkaconnect", "unwrap.opencdc"} {
 		cases[name] = timeoutCase{inProcess: true}
 	}
 	cases["filter with a condition"] = timeoutCase{real: true, refused: true, condition: endlessTemplate + "true"}
-	cases["filter with a condition on a schema"] = timeoutCase{registry: true, condition: `{{ eq .Payload.After.x "y" }}`,
-		raw: "encoded"}
+	cases["filter with a condition on a schema"] = timeoutCase{registry: true,
+		condition: `{{ eq .Payload.After.x "y" }}`,
+		raw:       "encoded"}
 	return cases
 }
 
@@ -266,7 +273,8 @@ func (c timeoutCase) record() record.Record {
 		r.After = record.Raw([]byte(c.raw))
 	}
 	if c.condition != "" {
-		r.Metadata = record.NewMetadata(map[string]string{record.KeyPayloadSchemaSubject: "s", record.KeyPayloadSchemaVersion: "7"})
+		r.Metadata = record.NewMetadata(map[string]string{record.KeyPayloadSchemaSubject: "s",
+			record.KeyPayloadSchemaVersion: "7"})
 	}
 	return r
 }
@@ -327,7 +335,8 @@ func TestTimeIsForEachRecord(t *testing.T) {
 		for _, workers := range []int{1, 3} {
 			t.Run(fmt.Sprint(name, " with workers ", workers), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					chain := chainOf(t, processor.Options{Timeout: limit}, stage{name: "x", workers: workers, process: c.process})
+					chain := chainOf(t, processor.Options{Timeout: limit},
+						stage{name: "x", workers: workers, process: c.process})
 					out, err := chain.Process(t.Context(), 1, recordsOf(make([]string, records)...))
 					if c.ends {
 						if err == nil || !strings.Contains(err.Error(), "30s (processors.timeout)") {
@@ -369,20 +378,25 @@ func TestEveryCallEnds(t *testing.T) {
 				n, ended, otherEnded := never{make(chan struct{})}, 0, 0
 				hold := func(_ context.Context, b *sdk.ProcessBatch) error { b.Hold(0); return nil }
 				pass := func(context.Context, *sdk.ProcessBatch) error { return nil }
-				o := processor.Options{Timeout: 30 * time.Second, Registry: &processor.Registry{Builtin: []sdk.ProcessorPlugin{
-					{Name: "x", Version: "v1.0.0", New: func() sdk.Processor {
-						return &observing{scripted{process: hold, ended: &ended}, n}
-					}},
-					{Name: "other", Version: "v1.0.0", New: func() sdk.Processor { return &scripted{process: pass, ended: &otherEnded} }},
-				}}}
-				c, err := processor.Open(t.Context(), "p", []spec.Processor{{ID: "x", Plugin: "x"}, {ID: "other", Plugin: "other"}}, o)
+				o := processor.Options{Timeout: 30 * time.Second,
+					Registry: &processor.Registry{Builtin: []sdk.ProcessorPlugin{
+						{Name: "x", Version: "v1.0.0", New: func() sdk.Processor {
+							return &observing{scripted{process: hold, ended: &ended}, n}
+						}},
+						{Name: "other", Version: "v1.0.0", New: func() sdk.Processor {
+							return &scripted{process: pass, ended: &otherEnded}
+						}},
+					}}}
+				c, err := processor.Open(t.Context(), "p",
+					[]spec.Processor{{ID: "x", Plugin: "x"}, {ID: "other", Plugin: "other"}}, o)
 				if err != nil {
 					t.Fatal(err)
 				}
 				if _, err := c.Process(t.Context(), 1, recordsOf("a")); err != nil {
 					t.Fatal(err)
 				}
-				if err := call(c); err == nil || !strings.Contains(err.Error(), "p:x: it takes longer than 30s (processors.timeout)") {
+				if err := call(c); err == nil ||
+					!strings.Contains(err.Error(), "p:x: it takes longer than 30s (processors.timeout)") {
 					t.Errorf("it ended with %v", err)
 				}
 				if _, err := c.Process(t.Context(), 2, recordsOf("a")); err == nil {
@@ -405,10 +419,11 @@ func TestEveryCallEnds(t *testing.T) {
 func TestForcedStopLeavesAProcessor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := never{make(chan struct{})}
-		c := chainOf(t, processor.Options{Timeout: time.Hour}, stage{name: "x", process: func(context.Context, *sdk.ProcessBatch) error {
-			n.wait()
-			return nil
-		}})
+		c := chainOf(t, processor.Options{Timeout: time.Hour},
+			stage{name: "x", process: func(context.Context, *sdk.ProcessBatch) error {
+				n.wait()
+				return nil
+			}})
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(time.Second, cancel)
 		start := time.Now()

@@ -49,7 +49,8 @@ func TestUnavailableValues(t *testing.T) {
 	} {
 		for op, newRow := range map[string]bool{"u": false, "c": true, "r": true} {
 			t.Run(name+"/"+op, func(t *testing.T) {
-				envelope, _ := json.Marshal(map[string]any{"payload": map[string]any{"op": op, "source": map[string]any{}, "before": nil,
+				envelope, _ := json.Marshal(map[string]any{"payload": map[string]any{"op": op,
+					"source": map[string]any{}, "before": nil,
 					"after": map[string]any{"id": 1, "value": c.value}}})
 				out, err := chain.Process(t.Context(), 1,
 					[]record.Record{{Position: record.Position("1"), After: record.Raw(envelope)}})

@@ -40,7 +40,8 @@ func endlessModule(start, begin, end string) string {
 		section(3, "\x03\x01\x01\x01") + // functions 2 to 4
 		section(5, "\x01\x00\x01") + // a page of memory
 		section(7, "\x02"+"\x06_start\x00\x02"+"\x06memory\x02\x00") + start +
-		section(10, "\x03"+function(begin+request+respond+request+respond+request+end)+function("")+function(endlessLoop)) +
+		section(10, "\x03"+function(begin+request+respond+request+respond+request+end)+function("")+
+			function(endlessLoop)) +
 		section(11, "\x01\x00\x41\x00\x0b"+"\x05"+answer)
 }
 

@@ -58,7 +58,8 @@ func TestBodyAndStatus(t *testing.T) {
 	fates := process(t, map[string]string{"request.url": server.URL, "request.method": "post",
 		"request.body": `{{ printf "%s" .Payload.After }}`, "response.status": `.Metadata["http_status"]`}, records...)
 	for i, want := range []string{"hello, world", "hello, you"} {
-		if got, _ := records[i].After.Raw(); fates[i].Kind != sdk.Kept || string(got) != want || records[i].Metadata.Get("http_status") != "200" {
+		if got, _ := records[i].After.Raw(); fates[i].Kind != sdk.Kept || string(got) != want ||
+			records[i].Metadata.Get("http_status") != "200" {
 			t.Errorf("got %+v, %v", fates[i], records[i].Map())
 		}
 	}
@@ -66,8 +67,10 @@ func TestBodyAndStatus(t *testing.T) {
 
 func TestURLFromTheRecord(t *testing.T) {
 	server := serve(t, echo)
-	records := []record.Record{{After: record.Structured(map[string]any{"name": "foo", "host": strings.TrimPrefix(server.URL, "http://")})}}
-	process(t, map[string]string{"request.url": "http://{{.Payload.After.host}}/{{.Payload.After.name}}", "response.body": ".Payload.After.response"}, records...)
+	records := []record.Record{{After: record.Structured(map[string]any{"name": "foo",
+		"host": strings.TrimPrefix(server.URL, "http://")})}}
+	process(t, map[string]string{"request.url": "http://{{.Payload.After.host}}/{{.Payload.After.name}}",
+		"response.body": ".Payload.After.response"}, records...)
 	m, _ := records[0].After.Structured()
 	if got, _ := m["response"].([]byte); string(got) != "hello, foo" {
 		t.Errorf("got %v", m)
@@ -102,7 +105,8 @@ func TestRetries(t *testing.T) {
 		}
 		fmt.Fprint(w, "ok")
 	})
-	settings := map[string]string{"request.url": server.URL, "backoffRetry.count": "2", "backoffRetry.min": "1ms", "backoffRetry.max": "4ms"}
+	settings := map[string]string{"request.url": server.URL, "backoffRetry.count": "2", "backoffRetry.min": "1ms",
+		"backoffRetry.max": "4ms"}
 	records := []record.Record{raw(""), raw("")}
 	for i, fate := range process(t, settings, records...) {
 		if got, _ := records[i].After.Raw(); fate.Kind != sdk.Kept || string(got) != "ok" {
@@ -115,7 +119,8 @@ func TestRetries(t *testing.T) {
 	calls.Store(0)
 	settings["backoffRetry.count"] = "1"
 	fate := process(t, settings, raw(""))[0]
-	if fate.Kind != sdk.Refused || !strings.Contains(fate.Err.Error(), `the server answered 503 Service Unavailable: "oops" (the last of 2 tries)`) || calls.Load() != 2 {
+	if fate.Kind != sdk.Refused || !strings.Contains(fate.Err.Error(),
+		`the server answered 503 Service Unavailable: "oops" (the last of 2 tries)`) || calls.Load() != 2 {
 		t.Errorf("fate is %+v after %d requests", fate, calls.Load())
 	}
 }
@@ -127,7 +132,8 @@ func TestStatuses(t *testing.T) {
 		calls.Add(1)
 		http.Error(w, "nf", http.StatusNotFound)
 	})
-	settings := map[string]string{"request.url": server.URL, "backoffRetry.count": "5", "response.status": ".Metadata.status"}
+	settings := map[string]string{"request.url": server.URL, "backoffRetry.count": "5",
+		"response.status": ".Metadata.status"}
 	fate := process(t, settings, raw("x"))[0]
 	if fate.Kind != sdk.Refused || !strings.Contains(fate.Err.Error(), `404 Not Found: "nf"`) || calls.Load() != 1 {
 		t.Errorf("fate is %+v after %d requests", fate, calls.Load())
@@ -168,13 +174,15 @@ func TestBounds(t *testing.T) {
 		"/elsewhere": "redirects to another one",
 		"/here":      "",
 	} {
-		settings := map[string]string{"request.url": server.URL + path, "request.timeout": "50ms", "response.maxBytes": "100"}
+		settings := map[string]string{"request.url": server.URL + path, "request.timeout": "50ms",
+			"response.maxBytes": "100"}
 		if path != "/slow" {
 			settings["request.timeout"] = "1m"
 		}
 		in := []record.Record{raw("x")}
 		fate := process(t, settings, in...)[0]
-		if want == "" && fate.Kind != sdk.Kept || want != "" && (fate.Kind != sdk.Refused || !strings.Contains(fate.Err.Error(), want)) {
+		if want == "" && fate.Kind != sdk.Kept || want != "" &&
+			(fate.Kind != sdk.Refused || !strings.Contains(fate.Err.Error(), want)) {
 			t.Errorf("%s: fate is %+v, want %q", path, fate, want)
 		}
 		if got, _ := in[0].After.Raw(); want != "" && string(got) != "x" {
@@ -190,7 +198,8 @@ func TestStops(t *testing.T) {
 		asked <- struct{}{}
 		http.Error(w, "", http.StatusInternalServerError)
 	})
-	p, err := configure(t, map[string]string{"request.url": server.URL, "backoffRetry.count": "9", "backoffRetry.min": "1h", "backoffRetry.max": "1h"})
+	p, err := configure(t, map[string]string{"request.url": server.URL, "backoffRetry.count": "9",
+		"backoffRetry.min": "1h", "backoffRetry.max": "1h"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -207,11 +216,14 @@ func TestTokensStayHidden(t *testing.T) {
 		http.Error(w, "bad token "+r.Header.Get("Authorization")+r.Header.Get("X-Api-Key"), http.StatusUnauthorized)
 	})
 	var lines bytes.Buffer
-	ctx := sdk.WithEnv(t.Context(), &sdk.Env{Logger: slog.New(slog.NewTextHandler(&lines, &slog.HandlerOptions{Level: slog.LevelDebug - 4}))})
+	ctx := sdk.WithEnv(t.Context(),
+		&sdk.Env{Logger: slog.New(slog.NewTextHandler(&lines, &slog.HandlerOptions{Level: slog.LevelDebug - 4}))})
 	closed := httptest.NewServer(nil)
 	closed.Close()
-	for _, url := range []string{server.URL, closed.URL, "http://user:s3cret@" + strings.TrimPrefix(closed.URL, "http://")} {
-		p, err := configure(t, map[string]string{"request.url": url + "/?token=s3cret", "headers.Authorization": "Bearer s3cret", "headers.X-Api-Key": "s3cret"})
+	for _, url := range []string{server.URL, closed.URL,
+		"http://user:s3cret@" + strings.TrimPrefix(closed.URL, "http://")} {
+		p, err := configure(t, map[string]string{"request.url": url + "/?token=s3cret",
+			"headers.Authorization": "Bearer s3cret", "headers.X-Api-Key": "s3cret"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -257,7 +269,8 @@ func TestPauses(t *testing.T) {
 		w.Header().Set("Retry-After", "100")
 		http.Error(w, "", http.StatusTooManyRequests)
 	})
-	process(t, map[string]string{"request.url": server.URL, "backoffRetry.count": "2", "backoffRetry.min": "20ms", "backoffRetry.max": "40ms"}, raw(""))
+	process(t, map[string]string{"request.url": server.URL, "backoffRetry.count": "2", "backoffRetry.min": "20ms",
+		"backoffRetry.max": "40ms"}, raw(""))
 	if len(times) != 3 {
 		t.Fatalf("%d tries", len(times))
 	}

@@ -82,10 +82,13 @@ func TestTumblingWindow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // the virtual clock begins at 2000-01-01
 		p := windowOpen(t, map[string]string{
 			"key": ".Payload.After.k", "window.size": "1m",
-			"fields.n": "count", "fields.amounts": "count(.Payload.After.a)", "fields.sum": "sum(.Payload.After.a)", "fields.min": "min(.Payload.After.a)",
-			"fields.max": "max(.Payload.After.a)", "fields.first": "first(.Payload.After.a)", "fields.last": "last(.Payload.After.a)",
+			"fields.n": "count", "fields.amounts": "count(.Payload.After.a)", "fields.sum": "sum(.Payload.After.a)",
+			"fields.min": "min(.Payload.After.a)",
+			"fields.max": "max(.Payload.After.a)", "fields.first": "first(.Payload.After.a)",
+			"fields.last": "last(.Payload.After.a)",
 		})
-		windowProcess(t, p, 1, object("k", "x", "a", int64(3)), object("k", "y", "a", 0.5), object("k", "x", "a", int64(1)))
+		windowProcess(t, p, 1, object("k", "x", "a", int64(3)), object("k", "y", "a", 0.5),
+			object("k", "x", "a", int64(1)))
 		time.Sleep(30 * time.Second)
 		out := windowProcess(t, p, 2, object("k", "x"), object("k", "y", "a", int64(2)))
 		if len(out.after) > 0 {
@@ -98,8 +101,10 @@ func TestTumblingWindow(t *testing.T) {
 		time.Sleep(time.Until(deadline))
 		out = windowProcess(t, p, nil)
 		want := []map[string]any{
-			object("k", "x", "n", int64(3), "amounts", int64(2), "sum", int64(4), "min", int64(1), "max", int64(3), "first", int64(3), "last", int64(1), "start", "2000-01-01T00:00:00Z"),
-			object("k", "y", "n", int64(2), "amounts", int64(2), "sum", 2.5, "min", 0.5, "max", int64(2), "first", 0.5, "last", int64(2), "start", "2000-01-01T00:00:00Z"),
+			object("k", "x", "n", int64(3), "amounts", int64(2), "sum", int64(4), "min", int64(1), "max", int64(3),
+				"first", int64(3), "last", int64(1), "start", "2000-01-01T00:00:00Z"),
+			object("k", "y", "n", int64(2), "amounts", int64(2), "sum", 2.5, "min", 0.5, "max", int64(2), "first", 0.5,
+				"last", int64(2), "start", "2000-01-01T00:00:00Z"),
 		}
 		if diff := cmp.Diff(want, out.after); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
@@ -120,7 +125,8 @@ func TestWindowOfNumbersWithAllDigits(t *testing.T) {
 		{[]any{a, b}, json.Number("24691357802469135780.25"), a, b},
 		{[]any{b, a, int64(1), 0.5}, json.Number("24691357802469135781.75"), 0.5, b},
 		{[]any{a, json.Number("-12345678901234567890.12")}, 0.0, json.Number("-12345678901234567890.12"), a},
-		{[]any{json.Number("1e300"), 1.5}, json.Number("1" + strings.Repeat("0", 299) + "1.5"), 1.5, json.Number("1e300")},
+		{[]any{json.Number("1e300"), 1.5}, json.Number("1" + strings.Repeat("0", 299) + "1.5"), 1.5,
+			json.Number("1e300")},
 		{[]any{a, math.Inf(1)}, math.Inf(1), a, math.Inf(1)},
 	} {
 		synctest.Test(t, func(t *testing.T) {
@@ -132,7 +138,8 @@ func TestWindowOfNumbersWithAllDigits(t *testing.T) {
 			}
 			time.Sleep(time.Until(p.(sdk.TimedProcessor).Deadline()))
 			out := windowProcess(t, p, nil)
-			if len(out.after) != 1 || fmt.Sprint(out.after[0]["sum"]) != fmt.Sprint(test.sum) || out.after[0]["min"] != test.min || out.after[0]["max"] != test.max {
+			if len(out.after) != 1 || fmt.Sprint(out.after[0]["sum"]) != fmt.Sprint(test.sum) ||
+				out.after[0]["min"] != test.min || out.after[0]["max"] != test.max {
 				t.Errorf("%v: got %v, %v", test.values, out.after, out.refused)
 			}
 		})
@@ -140,7 +147,8 @@ func TestWindowOfNumbersWithAllDigits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := windowOpen(t, map[string]string{"window.size": "1m", "fields.sum": "sum(.Payload.After.a)"})
 		if out := windowProcess(t, p, 1,
-			object("a", json.Number("1e99999"))); len(out.refused) != 1 || !strings.Contains(out.refused[0], "exponent") {
+			object("a", json.Number("1e99999"))); len(out.refused) != 1 ||
+			!strings.Contains(out.refused[0], "exponent") {
 			t.Errorf("a number that takes too much memory: %+v", out)
 		}
 	})
@@ -153,12 +161,14 @@ func TestSlidingWindow(t *testing.T) {
 		windowProcess(t, p, "one", object("a", int64(1)))
 		time.Sleep(30 * time.Second)
 		first := windowProcess(t, p, "two", object("a", int64(10)))
-		if diff := cmp.Diff([]map[string]any{object("sum", int64(1), "start", "1999-12-31T23:59:30Z")}, first.after); diff != "" || len(first.settled) > 0 {
+		if diff := cmp.Diff([]map[string]any{object("sum", int64(1), "start", "1999-12-31T23:59:30Z")},
+			first.after); diff != "" || len(first.settled) > 0 {
 			t.Errorf("the first window settles %v (-want +got):\n%s", first.settled, diff)
 		}
 		time.Sleep(30 * time.Second)
 		second := windowProcess(t, p, nil)
-		if diff := cmp.Diff([]map[string]any{object("sum", int64(11), "start", "2000-01-01T00:00:00Z")}, second.after); diff != "" {
+		if diff := cmp.Diff([]map[string]any{object("sum", int64(11), "start", "2000-01-01T00:00:00Z")},
+			second.after); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
 		if diff := cmp.Diff([]sdk.Held{{Batch: "one"}}, second.settled); diff != "" {
@@ -216,7 +226,8 @@ func TestWindowsByTheTimeOfRecords(t *testing.T) {
 			t.Errorf("before the lateness is over: %v", out.after)
 		}
 		out = windowProcess(t, p, 1, at("01:10"), at("00:58"))
-		if diff := cmp.Diff([]map[string]any{object("count", int64(2), "start", "2024-01-01T00:00:00Z")}, out.after); diff != "" {
+		if diff := cmp.Diff([]map[string]any{object("count", int64(2), "start", "2024-01-01T00:00:00Z")},
+			out.after); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
 		if len(out.refused) != 1 || !strings.Contains(out.refused[0], "it is late: its time is 2024-01-01T00:00:58Z") {
@@ -242,9 +253,11 @@ func TestWindowEndsEarlyWhenItHoldsAsManyAsItMay(t *testing.T) {
 
 func TestAggregateRefuses(t *testing.T) {
 	p := windowOpen(t,
-		map[string]string{"window.size": "1h", "fields.sum": "sum(.Payload.After.a)", "fields.max": "max(.Payload.After.m)"})
+		map[string]string{"window.size": "1h", "fields.sum": "sum(.Payload.After.a)",
+			"fields.max": "max(.Payload.After.m)"})
 	out := windowProcess(t, p, 1, object("a", "text"), object("m", "text"), object("m", int64(1)))
-	want := []string{"cannot compute sum of .Payload.After.a: it is no number", "cannot compute max of .Payload.After.m: cannot compare values of types integer and text"}
+	want := []string{"cannot compute sum of .Payload.After.a: it is no number",
+		"cannot compute max of .Payload.After.m: cannot compare values of types integer and text"}
 	if diff := cmp.Diff(want, out.refused); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -349,7 +362,8 @@ func TestEveryHeldRecordIsSettledOnce(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		synctestRun(t, func() {
 			slide := rapid.IntRange(1, 20).Draw(rt, "slide")
-			settings := map[string]string{"window.size": fmt.Sprint(slide*rapid.IntRange(1, 5).Draw(rt, "overlap"), "s"), "window.slide": fmt.Sprint(slide, "s"),
+			settings := map[string]string{"window.size": fmt.Sprint(slide*rapid.IntRange(1, 5).Draw(rt, "overlap"),
+				"s"), "window.slide": fmt.Sprint(slide, "s"),
 				"window.records": fmt.Sprint(rapid.IntRange(1, 50).Draw(rt, "records")), "key": ".Payload.After.k"}
 			p, err := windowConfigure(settings)
 			if err != nil {

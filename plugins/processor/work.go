@@ -196,7 +196,8 @@ func (w *work) hold(s *stage, origin int32) {
 }
 
 func (w *work) refuse(processor string, i int, err error) {
-	r := connector.Refusal{Index: w.origin(int32(i)), Record: w.records[i], Processor: processor, Entry: processor, Err: err}
+	r := connector.Refusal{Index: w.origin(int32(i)), Record: w.records[i], Processor: processor, Entry: processor,
+		Err: err}
 	if w.group != nil {
 		if !w.refusedAll {
 			r.Index, r.Settles = -1, w.group.settles

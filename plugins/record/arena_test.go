@@ -24,7 +24,8 @@ func TestArena(t *testing.T) {
 		}
 	}
 	for i, m := range all {
-		want := record.NewMetadata(map[string]string{"n": fmt.Sprint(-1_000_000_007 * i), "text": fmt.Sprintf("text %d", i),
+		want := record.NewMetadata(map[string]string{"n": fmt.Sprint(-1_000_000_007 * i),
+			"text":          fmt.Sprintf("text %d", i),
 			"of the host 0": fmt.Sprint(i), "of the host 1": fmt.Sprint(i), "of the host 2": fmt.Sprint(i)})
 		if !m.Equal(want) {
 			t.Errorf("record %d has %v, want %v", i, m, want)

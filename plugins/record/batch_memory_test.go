@@ -14,7 +14,8 @@ func TestMemoryOfObjects(t *testing.T) {
 	if of(raw) <= 0 || of(object) <= of(raw) || of(raw, object, raw) != 2*of(raw)+of(object) {
 		t.Errorf("%d, %d and together %d bytes", of(raw), of(object), of(raw, object, raw))
 	}
-	joined, err := record.Join([]*record.Batch{record.NewBatch([]record.Record{raw, object}), record.NewBatch([]record.Record{object})})
+	joined, err := record.Join([]*record.Batch{record.NewBatch([]record.Record{raw, object}),
+		record.NewBatch([]record.Record{object})})
 	if err != nil || joined.Memory()-joined.Size() != of(raw)+2*of(object) {
 		t.Errorf("%d bytes joined, %v", joined.Memory()-joined.Size(), err)
 	}

@@ -20,7 +20,8 @@ func (r *Record) Content() int {
 // contentDepth implements Content, and reports whether a part of r is nested too deeply.
 func (r *Record) contentDepth() (n int, deep bool) {
 	key := r.Key.content(&r.Metadata, KeyKeySchemaSubject)
-	before, after := r.Before.content(&r.Metadata, KeyPayloadSchemaSubject), r.After.content(&r.Metadata, KeyPayloadSchemaSubject)
+	before, after := r.Before.content(&r.Metadata, KeyPayloadSchemaSubject),
+		r.After.content(&r.Metadata, KeyPayloadSchemaSubject)
 	return max(0, key) + max(0, before) + max(0, after), min(key, before, after) == tooDeep
 }
 

@@ -36,7 +36,8 @@ func TestEndlessData(t *testing.T) {
 	for name, m := range endless() {
 		t.Run(name, func(t *testing.T) {
 			for _, avro := range []bool{false, true} {
-				r := record.Record{Position: record.Position("1"), Key: record.Structured(m), Before: record.Structured(m), After: record.Structured(m)}
+				r := record.Record{Position: record.Position("1"), Key: record.Structured(m),
+					Before: record.Structured(m), After: record.Structured(m)}
 				if avro {
 					r.Metadata.Set(record.KeyPayloadSchemaSubject, "s")
 				}
@@ -83,7 +84,8 @@ func TestShallow(t *testing.T) {
 		if !records[0].Equal(plain) {
 			t.Errorf("%s: another record is %v", name, records[0])
 		}
-		if _, err := record.AppendJSON(nil, &records[1]); err == nil || !strings.Contains(err.Error(), "nested deeper") {
+		if _, err := record.AppendJSON(nil, &records[1]); err == nil ||
+			!strings.Contains(err.Error(), "nested deeper") {
 			t.Errorf("%s: got %v", name, err)
 		}
 		if depth := depthOf(object(records[1])); depth > 2002 {

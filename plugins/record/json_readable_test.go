@@ -71,7 +71,8 @@ func TestReadableNested(t *testing.T) {
 }
 
 func TestBadReadable(t *testing.T) {
-	for _, text := range []string{`{"position":"base64:*","payload":{}}`, `{"key":7}`, `{"payload":{"after":[]}}`, `{"payload":{"after":true}}`, `[]`, `{`, `{} {}`,
+	for _, text := range []string{`{"position":"base64:*","payload":{}}`, `{"key":7}`, `{"payload":{"after":[]}}`,
+		`{"payload":{"after":true}}`, `[]`, `{`, `{} {}`,
 		`{"payloads":{}}`, `{"operation":"made"}`, `{"metadata":{"a":1}}`} {
 		if r, err := record.ParseReadable([]byte(text)); err == nil {
 			t.Errorf("%s is %+v", text, r)

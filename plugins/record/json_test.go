@@ -25,7 +25,8 @@ func TestAppendJSON(t *testing.T) {
 			Metadata:  record.NewMetadata(map[string]string{"k": "v", "a": "<b>"}),
 			Key:       record.Raw([]byte("hello")),
 			After:     record.Structured(map[string]any{"b": []byte("x"), "a": 1}),
-		}, `{"position":"MQ==","operation":"create","metadata":{"a":"\u003cb\u003e","k":"v"},"key":"aGVsbG8=","payload":{"before":null,"after":{"a":1,"b":"eA=="}}}`},
+		},
+			`{"position":"MQ==","operation":"create","metadata":{"a":"\u003cb\u003e","k":"v"},"key":"aGVsbG8=","payload":{"before":null,"after":{"a":1,"b":"eA=="}}}`},
 		{"empty is not nothing", record.Record{
 			Position:  record.Position{},
 			Operation: record.OperationDelete,
@@ -36,7 +37,8 @@ func TestAppendJSON(t *testing.T) {
 		{"nil inside", record.Record{
 			Key:    record.Raw(nil),
 			Before: record.Structured(nil),
-		}, `{"position":null,"operation":"Operation(0)","metadata":null,"key":null,"payload":{"before":null,"after":null}}`},
+		},
+			`{"position":null,"operation":"Operation(0)","metadata":null,"key":null,"payload":{"before":null,"after":null}}`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -65,7 +67,8 @@ func TestAppendInspectJSON(t *testing.T) {
 			Key:       record.Raw([]byte{}),
 			Before:    record.Structured(nil),
 			After:     record.Structured(map[string]any{"a": 1}),
-		}, `{"position":"MQ==","operation":"OPERATION_SNAPSHOT","metadata":{"k":"v"},"key":{"rawData":""},"payload":{"before":{"structuredData":{}},"after":{"structuredData":{"a":1}}}}`},
+		},
+			`{"position":"MQ==","operation":"OPERATION_SNAPSHOT","metadata":{"k":"v"},"key":{"rawData":""},"payload":{"before":{"structuredData":{}},"after":{"structuredData":{"a":1}}}}`},
 		{record.Record{Operation: 9},
 			`{"position":"","operation":9,"metadata":{},"key":null,"payload":{"before":null,"after":null}}`},
 	}
@@ -87,7 +90,8 @@ func TestValuesAsEncodingJSON(t *testing.T) {
 		nil, true, false, "", "a\"b\\c\n\r\t\b\f\x00\x1f\x7f<>&", "ä\u2028\u2029😀",
 		0, -1, int8(-8), int16(-16), int32(-32), int64(math.MinInt64),
 		uint(1), uint8(8), uint16(16), uint32(32), uint64(math.MaxUint64),
-		1.5, float32(0.1), 1e20, 1e21, -1e21, 1e-6, 1e-7, 1.25e-10, 1e-100, 5e-324, math.MaxFloat64, math.Copysign(0, -1),
+		1.5, float32(0.1), 1e20, 1e21, -1e21, 1e-6, 1e-7, 1.25e-10, 1e-100, 5e-324, math.MaxFloat64,
+		math.Copysign(0, -1),
 		float32(1e-7), float32(1e21), float32(1e-10), float32(math.SmallestNonzeroFloat32),
 		[]byte(nil), []byte{}, []byte("abc"), json.Number("12.50"), json.Number(""),
 		time.Date(2026, 1, 2, 3, 4, 5, 6000, time.UTC), 3 * time.Second,
@@ -123,7 +127,8 @@ func TestUnmarshalJSON(t *testing.T) {
 	}{
 		{`{}`, record.Record{}},
 		{`{"unknown":[1],"operation":"update"}`, record.Record{Operation: record.OperationUpdate}},
-		{`{"key":"","payload":{"after":{"i":9007199254740993,"f":1.5,"e":1e3,"big":18446744073709551616,"huge":1e999,"l":[1,{"m":2}]}}}`,
+		{
+			`{"key":"","payload":{"after":{"i":9007199254740993,"f":1.5,"e":1e3,"big":18446744073709551616,"huge":1e999,"l":[1,{"m":2}]}}}`,
 			record.Record{
 				Key: record.Raw([]byte{}),
 				After: record.Structured(map[string]any{"i": int64(9007199254740993), "f": 1.5, "e": 1000.0,
@@ -172,7 +177,9 @@ func TestMap(t *testing.T) {
 }
 
 func FuzzRecordJSON(f *testing.F) {
-	f.Add([]byte(`{"position":"MQ==","operation":"create","metadata":{"a":"<"},"key":"aGk=","payload":{"before":null,"after":{"a":1,"b":[1.5,"x"]}}}`))
+	f.Add(
+		[]byte(
+			`{"position":"MQ==","operation":"create","metadata":{"a":"<"},"key":"aGk=","payload":{"before":null,"after":{"a":1,"b":[1.5,"x"]}}}`))
 	f.Add([]byte(`{"operation":"Operation(7)","key":{"a":-0,"b":1e400}}`))
 	f.Fuzz(func(t *testing.T, in []byte) {
 		var r record.Record
@@ -227,7 +234,8 @@ func sample() record.Record {
 		Position:  record.Position("generator/000000123456"),
 		Operation: record.OperationCreate,
 		Metadata: record.NewMetadata(map[string]string{
-			"opencdc.collection": "users", "opencdc.createdAt": "1795191553473614105", "opencdc.readAt": "1795191553473614105",
+			"opencdc.collection": "users", "opencdc.createdAt": "1795191553473614105",
+			"opencdc.readAt":  "1795191553473614105",
 			"opencdc.version": "v1", "conduit.source.connector.id": "orders:generator"}),
 		Key:   record.Raw([]byte("anadicrotic")),
 		After: record.Structured(map[string]any{"id": int64(1413389873783753773), "name": "carpetbagger"}),

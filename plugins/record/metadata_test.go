@@ -60,7 +60,8 @@ func TestManyMetadata(t *testing.T) {
 	if long > 60*short && long.Seconds() > 2 {
 		t.Errorf("ten times as many pairs took %v, %v before", long, short)
 	}
-	if _, err := decode(encode(record.MaxMetadata + 1)); err == nil || !strings.Contains(err.Error(), "more than 10000 pairs of metadata") {
+	if _, err := decode(encode(record.MaxMetadata + 1)); err == nil ||
+		!strings.Contains(err.Error(), "more than 10000 pairs of metadata") {
 		t.Errorf("too many pairs: %v", err)
 	}
 }

@@ -40,7 +40,8 @@ func IsNumber[T string | []byte](text T) bool {
 			return true
 		}
 	}
-	return len(text) > 0 && (text[0] == '-' || isDigit(text[0])) && isDigit(text[len(text)-1]) && json.Valid([]byte(text))
+	return len(text) > 0 && (text[0] == '-' || isDigit(text[0])) && isDigit(text[len(text)-1]) &&
+		json.Valid([]byte(text))
 }
 
 func isWhole(text string) bool { return !strings.ContainsAny(text, ".eE") }

@@ -88,7 +88,8 @@ func TestNumberIsPrintedAsItIs(t *testing.T) {
 func TestNumbersAreExactOnTheWire(t *testing.T) {
 	m := map[string]any{"i": int64(9007199254740993), "u": uint64(math.MaxUint64),
 		"d": json.Number("12345678901234567890.12"), "exact": json.Number("12.50"),
-		"huge": json.Number("1e400"), "no number": json.Number("x"), "l": []any{int64(-9007199254740993)}, "small": int64(7)}
+		"huge": json.Number("1e400"), "no number": json.Number("x"), "l": []any{int64(-9007199254740993)},
+		"small": int64(7)}
 	want := map[string]any{"i": int64(9007199254740993), "u": json.Number("18446744073709551615"),
 		"d": json.Number("12345678901234567890.12"), "exact": 12.5,
 		"huge": json.Number("1e400"), "no number": "x", "l": []any{int64(-9007199254740993)}, "small": 7.0}
@@ -103,7 +104,8 @@ func TestNumbersAreExactOnTheWire(t *testing.T) {
 	}
 	encoded := record.Record{After: got.After.Clone()}
 	if n, text := encoded.Content(),
-		len(`{"d":12345678901234567890.12,"exact":12.5,"huge":1e400,"i":9007199254740993,"l":[-9007199254740993],"no number":"x","small":7,"u":18446744073709551615}`); n != text {
+		len(`{"d":12345678901234567890.12,"exact":12.5,"huge":1e400,"i":9007199254740993,"l":[-9007199254740993],"no `+
+			`number":"x","small":7,"u":18446744073709551615}`); n != text {
 		t.Errorf("it has %d bytes, want %d", n, text)
 	}
 	if !got.After.Equal(record.Structured(want)) {

@@ -49,7 +49,8 @@ func TestRepeatedNamesComeBack(t *testing.T) {
 	}
 	// Names that only resemble repetitions are ordinary names.
 	m := record.NewMetadata(
-		map[string]string{"h.a[1]": "1", "h.b": "2", "h.b[2]": "3", "h.b[01]": "4", "h.c[": "5", "h.]": "6", "h.[1]": "7"},
+		map[string]string{"h.a[1]": "1", "h.b": "2", "h.b[2]": "3", "h.b[01]": "4", "h.c[": "5", "h.]": "6",
+			"h.[1]": "7"},
 	)
 	var names []string
 	for name := range m.Repeated("h.") {

@@ -45,10 +45,11 @@ func wireRecord() *rapid.Generator[record.Record] {
 		r := record.Record{
 			Position:  rapid.SliceOfN(rapid.Byte(), 1, -1).Draw(t, "position"),
 			Operation: record.Operation(rapid.Int32().Draw(t, "operation")),
-			Metadata:  record.NewMetadata(rapid.MapOfN(rapid.SampledFrom([]string{"", "a", "b", record.KeyReadAt}), rapid.SampledFrom([]string{"", "x", "ä"}), 0, 4).Draw(t, "metadata")),
-			Key:       wireData().Draw(t, "key"),
-			Before:    wireData().Draw(t, "before"),
-			After:     wireData().Draw(t, "after"),
+			Metadata: record.NewMetadata(rapid.MapOfN(rapid.SampledFrom([]string{"", "a", "b", record.KeyReadAt}),
+				rapid.SampledFrom([]string{"", "x", "ä"}), 0, 4).Draw(t, "metadata")),
+			Key:    wireData().Draw(t, "key"),
+			Before: wireData().Draw(t, "before"),
+			After:  wireData().Draw(t, "after"),
 		}
 		if len(r.Metadata) == 0 {
 			r.Metadata = nil
@@ -251,7 +252,8 @@ func TestAppendWireValues(t *testing.T) {
 		{int(1), 1.0}, {int8(-1), -1.0}, {uint64(math.MaxUint64), json.Number("18446744073709551615")},
 		{int64(math.MinInt64), int64(math.MinInt64)}, {float32(0.5), 0.5},
 		{[]byte("hi"), "aGk="}, {at, "2026-01-02T02:04:05.000006Z"}, {2 * time.Second, 2e9},
-		{[]string{"a"}, []any{"a"}}, {map[string]string{"a": "b"}, map[string]any{"a": "b"}}, {struct{ A []int }{}, map[string]any{"A": nil}},
+		{[]string{"a"}, []any{"a"}}, {map[string]string{"a": "b"}, map[string]any{"a": "b"}},
+		{struct{ A []int }{}, map[string]any{"A": nil}},
 		{[]any(nil), []any{}}, {map[string]any(nil), map[string]any{}},
 	}
 	for _, tt := range tests {
@@ -272,7 +274,8 @@ func TestAppendWireRefuses(t *testing.T) {
 	cycle := map[string]any{}
 	cycle["a"] = []any{cycle}
 	for _, d := range []map[string]any{{"a": make(chan int)}, cycle} {
-		for _, r := range []record.Record{{Key: record.Structured(d)}, {Before: record.Structured(d)}, {After: record.Structured(d)}} {
+		for _, r := range []record.Record{{Key: record.Structured(d)}, {Before: record.Structured(d)},
+			{After: record.Structured(d)}} {
 			if b, err := record.AppendWire(nil, &r); err == nil {
 				t.Errorf("got %q, want an error", b)
 			}
@@ -288,10 +291,13 @@ func TestParseWireLenient(t *testing.T) {
 		{"nothing", "", record.Record{}},
 		{"empty data is none", "\x22\x00\x2a\x04\x0a\x00\x12\x00", record.Record{}},
 		{"empty raw data is not", "\x22\x02\x0a\x00", record.Record{Key: record.Raw([]byte{})}},
-		{"no payload", "\x0a\x011\x10\x01", record.Record{Position: record.Position("1"), Operation: record.OperationCreate}},
-		{"unknown fields and groups", "\x32\x01x\x38\x01\x41abcdefgh\x45abcd\x4b\x50\x01\x53\x54\x4c\x0a\x011", record.Record{Position: record.Position("1")}},
+		{"no payload", "\x0a\x011\x10\x01",
+			record.Record{Position: record.Position("1"), Operation: record.OperationCreate}},
+		{"unknown fields and groups", "\x32\x01x\x38\x01\x41abcdefgh\x45abcd\x4b\x50\x01\x53\x54\x4c\x0a\x011",
+			record.Record{Position: record.Position("1")}},
 		{"another wire type", "\x08\x01\x12\x01x\x0a\x011", record.Record{Position: record.Position("1")}},
-		{"the last of several", "\x0a\x011\x0a\x012\x22\x03\x0a\x01a\x22\x03\x0a\x01b", record.Record{Position: record.Position("2"), Key: record.Raw([]byte("b"))}},
+		{"the last of several", "\x0a\x011\x0a\x012\x22\x03\x0a\x01a\x22\x03\x0a\x01b",
+			record.Record{Position: record.Position("2"), Key: record.Raw([]byte("b"))}},
 	}
 	for _, tt := range tests {
 		if got, err := record.ParseWire([]byte(tt.in)); err != nil || !got.Equal(tt.want) {
@@ -306,7 +312,8 @@ func TestParseWireRefuses(t *testing.T) {
 		deep = message(6, message(1, deep))
 	}
 	deep = message(4, message(2, message(1, "\x0a\x01a"+message(2, deep))))
-	for _, in := range []string{"\x0a", "\x0a\x05abc", "\x00\x01", "\x0f", "\x0b", "\x0c", "\x80", "\x0a\xff\xff\xff\xff\xff\xff\xff\xff\xff\x7f",
+	for _, in := range []string{"\x0a", "\x0a\x05abc", "\x00\x01", "\x0f", "\x0b", "\x0c", "\x80",
+		"\x0a\xff\xff\xff\xff\xff\xff\xff\xff\xff\x7f",
 		"\x41abc", "\x1a\x03\x0a\x01\xff", "\x1a\x03\x12\x01\xff", "\x22\x02\x0a\x05", "\x2a\x01\x0a", deep} {
 		if r, err := record.ParseWire([]byte(in)); err == nil {
 			t.Errorf("%.20q: got %v, want an error", in, r)
@@ -405,7 +412,8 @@ func TestReadBatchLimits(t *testing.T) {
 		return message(1, message(1, "m")+entries)
 	}
 	payload := func(value string) string { // an object with one member
-		return message(1, message(1, "p")+message(5, message(2, message(2, message(1, message(1, "k")+message(2, value))))))
+		return message(1, message(1, "p")+
+			message(5, message(2, message(2, message(1, message(1, "k")+message(2, value))))))
 	}
 	list := func(n int, item string) string { return payload(message(6, strings.Repeat(message(1, item), n))) }
 	for _, tt := range []struct {
@@ -436,7 +444,8 @@ func TestReadBatchLimits(t *testing.T) {
 				t.Errorf("%s: a batch of %d bytes, %v", tt.name, b.Memory(), decodeErr)
 			}
 		}
-		if !slices.Equal(sizes, tt.sizes) || (err == nil) != (tt.refused == "") || err != nil && !strings.Contains(err.Error(), tt.refused) {
+		if !slices.Equal(sizes, tt.sizes) || (err == nil) != (tt.refused == "") || err != nil &&
+			!strings.Contains(err.Error(), tt.refused) {
 			t.Errorf("%s: batches of %v, %v, want %v and %q", tt.name, sizes, err, tt.sizes, tt.refused)
 		}
 	}

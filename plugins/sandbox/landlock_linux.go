@@ -36,7 +36,8 @@ func (p *Policy) become(path string) error {
 	runtime.LockOSThread() // confinement applies to one thread, which executes the file
 	version := Version()
 	if version == 0 {
-		return errors.New("this kernel has no Landlock, or it is turned off (connectors.sandbox: off runs connectors without)")
+		return errors.New("this kernel has no Landlock, or it is turned off (connectors.sandbox: off runs connectors " +
+			"without)")
 	}
 	if p.Strict {
 		if err := os.Chdir(p.Dir); err != nil {

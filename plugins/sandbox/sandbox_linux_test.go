@@ -66,7 +66,10 @@ func attack(arguments []string) {
 		{"other port", func() error { return dial("tcp4", "127.0.0.1:"+other) }},
 		{"ipv6", func() error { _, err := unix.Socket(unix.AF_INET6, unix.SOCK_STREAM, 0); return err }},
 		{"udp", func() error { _, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM, 0); return err }},
-		{"multipath tcp", func() error { _, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM, unix.IPPROTO_MPTCP); return err }},
+		{"multipath tcp", func() error {
+			_, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM, unix.IPPROTO_MPTCP)
+			return err
+		}},
 		{"netlink", func() error { _, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW, 0); return err }},
 		{"listen on tcp", func() error { l, err := net.Listen("tcp4", "127.0.0.1:0"); closed(l); return err }},
 		{"unix socket", func() error { return dial("unix", socket) }},
@@ -83,11 +86,17 @@ func attack(arguments []string) {
 		{"change directory", func() error { return os.Chdir("/") }},
 		{"path descriptor", func() error { _, err := unix.Open("/", unix.O_PATH, 0); return err }},
 		{"fast open", func() error { return fastOpen(other) }},
-		{"io_uring", func() error { _, _, errno := unix.Syscall(unix.SYS_IO_URING_SETUP, 1, 0, 0); return notInvalid(errno) }},
+		{"io_uring", func() error {
+			_, _, errno := unix.Syscall(unix.SYS_IO_URING_SETUP, 1, 0, 0)
+			return notInvalid(errno)
+		}},
 		{"read the limit of locks", func() error { return unix.Getrlimit(unix.RLIMIT_LOCKS, &unix.Rlimit{}) }},
-		{"limit of locks", func() error { return unix.Prlimit(0, unix.RLIMIT_LOCKS, &unix.Rlimit{Cur: 7, Max: 7}, nil) }},
+		{"limit of locks", func() error {
+			return unix.Prlimit(0, unix.RLIMIT_LOCKS, &unix.Rlimit{Cur: 7, Max: 7}, nil)
+		}},
 		{"limit of locks as before", func() error {
-			_, _, errno := unix.Syscall(unix.SYS_SETRLIMIT, unix.RLIMIT_LOCKS, uintptr(unsafe.Pointer(&unix.Rlimit{Cur: 6, Max: 6})), 0)
+			_, _, errno := unix.Syscall(unix.SYS_SETRLIMIT, unix.RLIMIT_LOCKS,
+				uintptr(unsafe.Pointer(&unix.Rlimit{Cur: 6, Max: 6})), 0)
 			return notZero(errno)
 		}},
 		{"another limit", func() error {
@@ -209,7 +218,8 @@ func confined(t *testing.T, p sandbox.Policy, run func(*exec.Cmd)) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if b, err := os.ReadFile(secret); err != nil && !errors.Is(err, fs.ErrNotExist) || string(b) != "secret" && p.Dir != "" && len(p.Read) == 0 {
+	if b, err := os.ReadFile(secret); err != nil && !errors.Is(err, fs.ErrNotExist) || string(b) != "secret" &&
+		p.Dir != "" && len(p.Read) == 0 {
 		t.Errorf("the file holds %q, %v", b, err)
 	}
 	return strings.Split(strings.TrimSpace(string(out)), ", ")
@@ -232,8 +242,10 @@ func TestStrict(t *testing.T) {
 func TestPaths(t *testing.T) {
 	need(t)
 	got := confined(t, sandbox.Policy{}, func(*exec.Cmd) {})
-	for _, forbidden := range []string{"read a file", "read by a link", "read by hard link", "list a directory", "write a file", "remove a file", "read by a program",
-		"list processes", "read of a process", "environment of a process", "trace", "io_uring", "limit of locks", "limit of locks as before", "user namespace", "cloned namespace"} {
+	for _, forbidden := range []string{"read a file", "read by a link", "read by hard link", "list a directory",
+		"write a file", "remove a file", "read by a program",
+		"list processes", "read of a process", "environment of a process", "trace", "io_uring", "limit of locks",
+		"limit of locks as before", "user namespace", "cloned namespace"} {
 		if slices.Contains(got, forbidden) {
 			t.Errorf("it could %s", forbidden)
 		}
@@ -252,7 +264,9 @@ func TestWithoutSandbox(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := confined(t, sandbox.Policy{Read: []string{"/"}}, func(cmd *exec.Cmd) { cmd.Path, cmd.Args = exe, []string{exe} })
+	got := confined(t, sandbox.Policy{Read: []string{"/"}}, func(cmd *exec.Cmd) {
+		cmd.Path, cmd.Args = exe, []string{exe}
+	})
 	for _, possible := range []string{"own file", "read by a link", "list processes", "read of a process", "signal",
 		"other port", "udp", "listen on tcp", "own socket", "unix socket", "unix socket by a link", "unix datagram",
 		"change directory", "path descriptor", "limit of locks", "limit of locks as before"} {

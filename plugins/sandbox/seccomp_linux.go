@@ -22,12 +22,16 @@ const (
 // the kernel: tracing other processes, other namespaces and mounts, programs in the kernel, and io_uring, which
 // bypasses filters.
 var denied = []uint32{
-	unix.SYS_PTRACE, unix.SYS_PROCESS_VM_READV, unix.SYS_PROCESS_VM_WRITEV, unix.SYS_PROCESS_MADVISE, unix.SYS_KCMP, unix.SYS_PIDFD_GETFD,
+	unix.SYS_PTRACE, unix.SYS_PROCESS_VM_READV, unix.SYS_PROCESS_VM_WRITEV, unix.SYS_PROCESS_MADVISE, unix.SYS_KCMP,
+	unix.SYS_PIDFD_GETFD,
 	unix.SYS_IO_URING_SETUP, unix.SYS_IO_URING_ENTER, unix.SYS_IO_URING_REGISTER,
-	unix.SYS_BPF, unix.SYS_PERF_EVENT_OPEN, unix.SYS_USERFAULTFD, unix.SYS_KEYCTL, unix.SYS_ADD_KEY, unix.SYS_REQUEST_KEY,
-	unix.SYS_MOUNT, unix.SYS_UMOUNT2, unix.SYS_PIVOT_ROOT, unix.SYS_MOVE_MOUNT, unix.SYS_OPEN_TREE, unix.SYS_FSOPEN, unix.SYS_FSCONFIG,
+	unix.SYS_BPF, unix.SYS_PERF_EVENT_OPEN, unix.SYS_USERFAULTFD, unix.SYS_KEYCTL, unix.SYS_ADD_KEY,
+	unix.SYS_REQUEST_KEY,
+	unix.SYS_MOUNT, unix.SYS_UMOUNT2, unix.SYS_PIVOT_ROOT, unix.SYS_MOVE_MOUNT, unix.SYS_OPEN_TREE, unix.SYS_FSOPEN,
+	unix.SYS_FSCONFIG,
 	unix.SYS_FSMOUNT, unix.SYS_FSPICK, unix.SYS_MOUNT_SETATTR, unix.SYS_UNSHARE, unix.SYS_SETNS, unix.SYS_CHROOT,
-	unix.SYS_KEXEC_LOAD, unix.SYS_INIT_MODULE, unix.SYS_FINIT_MODULE, unix.SYS_DELETE_MODULE, unix.SYS_REBOOT, unix.SYS_SWAPON,
+	unix.SYS_KEXEC_LOAD, unix.SYS_INIT_MODULE, unix.SYS_FINIT_MODULE, unix.SYS_DELETE_MODULE, unix.SYS_REBOOT,
+	unix.SYS_SWAPON,
 	unix.SYS_SWAPOFF, unix.SYS_ACCT, unix.SYS_QUOTACTL, unix.SYS_OPEN_BY_HANDLE_AT, unix.SYS_SYSLOG,
 }
 
@@ -36,7 +40,8 @@ const namespaces = unix.CLONE_NEWNS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWUTS |
 
 // filter returns the program that decides on each system call.
 func (p *Policy) filter() []unix.SockFilter {
-	program := []unix.SockFilter{load(atArch), jumpEqual(arch, 1, 0), {Code: unix.BPF_RET, K: unix.SECCOMP_RET_KILL_PROCESS}, load(atNumber)}
+	program := []unix.SockFilter{load(atArch), jumpEqual(arch, 1, 0),
+		{Code: unix.BPF_RET, K: unix.SECCOMP_RET_KILL_PROCESS}, load(atNumber)}
 	program = append(program, foreign...)
 	for _, number := range denied {
 		program = append(program, on(number, fail(unix.EPERM))...)
@@ -69,7 +74,8 @@ const ownSocket = 2 + SocketName + 1
 // bytes. All ways to shorten a path are denied: changing the directory, O_PATH with the links below /proc, and symbolic
 // links, which Landlock refuses.
 func strict() []unix.SockFilter {
-	stream := []unix.SockFilter{argument(1), {Code: unix.BPF_ALU | unix.BPF_AND | unix.BPF_K, K: 0xf}, jumpEqual(unix.SOCK_STREAM, 1, 0), fail(unix.EACCES)}
+	stream := []unix.SockFilter{argument(1), {Code: unix.BPF_ALU | unix.BPF_AND | unix.BPF_K, K: 0xf},
+		jumpEqual(unix.SOCK_STREAM, 1, 0), fail(unix.EACCES)}
 	socket := append(stream[:len(stream):len(stream)], argument(0), jumpEqual(unix.AF_UNIX, 0, 1), allow,
 		fail(unix.EACCES))
 	var all []unix.SockFilter
@@ -118,7 +124,8 @@ func restrictCalls(program []unix.SockFilter) error {
 		return fmt.Errorf("cannot filter system calls: %d instructions", len(program))
 	}
 	fprog := unix.SockFprog{Len: uint16(len(program)), Filter: &program[0]}
-	_, _, errno := unix.Syscall(unix.SYS_PRCTL, unix.PR_SET_SECCOMP, unix.SECCOMP_MODE_FILTER, uintptr(unsafe.Pointer(&fprog)))
+	_, _, errno := unix.Syscall(unix.SYS_PRCTL, unix.PR_SET_SECCOMP, unix.SECCOMP_MODE_FILTER,
+		uintptr(unsafe.Pointer(&fprog)))
 	if errno != 0 {
 		return fmt.Errorf("cannot filter system calls: %w", errno)
 	}

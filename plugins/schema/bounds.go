@@ -34,12 +34,16 @@ type usage struct {
 
 // Create creates a schema in r for a connector. Refused schemas and schemas that the connector created before do not
 // count.
-func (b *Bounds) Create(ctx context.Context, r Registry, connectorID, subject string, typ Type, text string) (Schema, error) {
+func (b *Bounds) Create(
+	ctx context.Context, r Registry, connectorID, subject string, typ Type, text string,
+) (Schema, error) {
 	if len(subject) > maxSubject {
-		return Schema{}, fmt.Errorf("cannot create a schema: its subject has %d bytes, more than %d", len(subject), maxSubject)
+		return Schema{}, fmt.Errorf("cannot create a schema: its subject has %d bytes, more than %d", len(subject),
+			maxSubject)
 	}
 	if owner, _, ok := b.other(ctx, connectorID, subject); ok {
-		return Schema{}, fmt.Errorf("cannot create a schema of subject %q: it belongs to connector %s; choose another sdk.schema.context.name", subject, owner)
+		return Schema{}, fmt.Errorf("cannot create a schema of subject %q: it belongs to connector %s; choose "+
+			"another sdk.schema.context.name", subject, owner)
 	}
 	undo, err := b.reserve(connectorID, subject, text)
 	if err != nil {
@@ -62,7 +66,8 @@ func (b *Bounds) Get(ctx context.Context, r Registry, connectorID, subject strin
 	}
 	if owner, pipeline, ok := b.other(ctx, connectorID, subject); ok {
 		if own, ok := b.PipelineOf(ctx, connectorID); !ok || own != pipeline {
-			return Schema{}, fmt.Errorf("cannot read schema subject %q: it belongs to connector %s of another pipeline; connectors.schema-access: any lets connectors read it", subject, owner)
+			return Schema{}, fmt.Errorf("cannot read schema subject %q: it belongs to connector %s of another "+
+				"pipeline; connectors.schema-access: any lets connectors read it", subject, owner)
 		}
 	}
 	return r.Get(ctx, subject, version)

@@ -48,7 +48,10 @@ func TestBoundsOfCreating(t *testing.T) {
 func TestConnectorsHaveTheirOwnSchemas(t *testing.T) {
 	r, ctx := &schema.Memory{}, t.Context()
 	pipelines := map[string]string{"p:a": "p", "p:b": "p", "q:a": "q", "odd:id:x": "odd:id"}
-	b := &schema.Bounds{PipelineOf: func(_ context.Context, id string) (string, bool) { p, ok := pipelines[id]; return p, ok }}
+	b := &schema.Bounds{PipelineOf: func(_ context.Context, id string) (string, bool) {
+		p, ok := pipelines[id]
+		return p, ok
+	}}
 	for _, subject := range []string{"p:a:payload", "q:a:payload", "odd:id:x:key", "orders", "eu:orders:key"} {
 		if _, err := r.Create(ctx, subject, schema.TypeAvro, textOf(0)); err != nil {
 			t.Fatal(err)

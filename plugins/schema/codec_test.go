@@ -28,22 +28,26 @@ func TestCodec(t *testing.T) {
 		schema   string
 		in, want any
 	}{
-		"beyond 2^53":         {field(`"long"`), int64(1<<53 + 1), int64(1<<53 + 1)},
-		"smallest":            {field(`"long"`), int64(math.MinInt64), int64(math.MinInt64)},
-		"unsigned":            {field(`"long"`), uint64(math.MaxInt64), int64(math.MaxInt64)},
-		"whole float":         {field(`"long"`), 7.0, int64(7)},
-		"int to double":       {field(`"double"`), 7, 7.0},
-		"float":               {field(`"float"`), 1.5, float32(1.5)},
-		"int":                 {field(`"int"`), -5, int64(-5)},
-		"bool":                {field(`"boolean"`), true, true},
-		"bytes":               {field(`"bytes"`), []byte{0, 1}, []byte{0, 1}},
-		"no bytes":            {field(`"bytes"`), []byte{}, []byte{}},
-		"duration":            {field(`"long"`), time.Second, int64(1e9)},
-		"time":                {field(`{"type":"long","logicalType":"timestamp-micros"}`), at, at},
-		"time in a zone":      {field(`{"type":"long","logicalType":"timestamp-millis"}`), at.In(time.FixedZone("x", 3600)), at.Truncate(time.Millisecond)},
-		"time before 1970":    {field(`{"type":"long","logicalType":"timestamp-micros"}`), time.Unix(-1, 5000).UTC(), time.Unix(-1, 5000).UTC()},
-		"date":                {field(`{"type":"int","logicalType":"date"}`), at, time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)},
-		"date before 1970":    {field(`{"type":"int","logicalType":"date"}`), time.Unix(-1, 0), time.Date(1969, 12, 31, 0, 0, 0, 0, time.UTC)},
+		"beyond 2^53":   {field(`"long"`), int64(1<<53 + 1), int64(1<<53 + 1)},
+		"smallest":      {field(`"long"`), int64(math.MinInt64), int64(math.MinInt64)},
+		"unsigned":      {field(`"long"`), uint64(math.MaxInt64), int64(math.MaxInt64)},
+		"whole float":   {field(`"long"`), 7.0, int64(7)},
+		"int to double": {field(`"double"`), 7, 7.0},
+		"float":         {field(`"float"`), 1.5, float32(1.5)},
+		"int":           {field(`"int"`), -5, int64(-5)},
+		"bool":          {field(`"boolean"`), true, true},
+		"bytes":         {field(`"bytes"`), []byte{0, 1}, []byte{0, 1}},
+		"no bytes":      {field(`"bytes"`), []byte{}, []byte{}},
+		"duration":      {field(`"long"`), time.Second, int64(1e9)},
+		"time":          {field(`{"type":"long","logicalType":"timestamp-micros"}`), at, at},
+		"time in a zone": {field(`{"type":"long","logicalType":"timestamp-millis"}`),
+			at.In(time.FixedZone("x", 3600)), at.Truncate(time.Millisecond)},
+		"time before 1970": {field(`{"type":"long","logicalType":"timestamp-micros"}`), time.Unix(-1, 5000).UTC(),
+			time.Unix(-1, 5000).UTC()},
+		"date": {field(`{"type":"int","logicalType":"date"}`), at,
+			time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)},
+		"date before 1970": {field(`{"type":"int","logicalType":"date"}`), time.Unix(-1, 0),
+			time.Date(1969, 12, 31, 0, 0, 0, 0, time.UTC)},
 		"time of day":         {field(`{"type":"long","logicalType":"time-micros"}`), time.Hour, time.Hour},
 		"time of day, coarse": {field(`{"type":"int","logicalType":"time-millis"}`), time.Hour, time.Hour},
 		"decimal": {field(`{"type":"bytes","logicalType":"decimal","precision":9,"scale":2}`),
@@ -80,9 +84,10 @@ func TestCodec(t *testing.T) {
 		"text as JSON": {field(`{"type":"string","logicalType":"json"}`), "5", "5"},
 		"object as JSON": {field(`["null",{"type":"string","logicalType":"json"}]`),
 			object{"a": []any{1.5, nil}}, object{"a": []any{1.5, nil}}},
-		"fixed":               {field(`{"type":"fixed","name":"f","size":2}`), []byte("ab"), []byte("ab")},
-		"enum":                {field(`{"type":"enum","name":"e","symbols":["A","B"]}`), "B", "B"},
-		"map":                 {field(`{"type":"map","values":"long"}`), object{"x": 1, "a": 2}, object{"x": int64(1), "a": int64(2)}},
+		"fixed": {field(`{"type":"fixed","name":"f","size":2}`), []byte("ab"), []byte("ab")},
+		"enum":  {field(`{"type":"enum","name":"e","symbols":["A","B"]}`), "B", "B"},
+		"map": {field(`{"type":"map","values":"long"}`), object{"x": 1, "a": 2},
+			object{"x": int64(1), "a": int64(2)}},
 		"array":               {field(`{"type":"array","items":["null","string"]}`), []any{"a", nil}, []any{"a", nil}},
 		"union, exact branch": {field(`["null","double","long"]`), 3, int64(3)},
 		"union, other branch": {field(`["null","string"]`), []byte("x"), "x"},
@@ -126,7 +131,8 @@ func TestInvalidDecimals(t *testing.T) {
 		"another that is invalid": `{"type":"string","logicalType":"timestamp-micros"}`,
 	} {
 		t.Run(name, func(t *testing.T) {
-			c, err := schema.Parse(recordOf(`{"name":"v","type":` + typ + `},{"name":"w","type":"long","default":9007199254740993}`))
+			c, err := schema.Parse(recordOf(`{"name":"v","type":` + typ +
+				`},{"name":"w","type":"long","default":9007199254740993}`))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -138,7 +144,8 @@ func TestInvalidDecimals(t *testing.T) {
 			if text, ok := got["v"].(string); ok {
 				got["v"] = []byte(text)
 			}
-			if diff := cmp.Diff(object{"v": []byte("12"), "w": int64(9007199254740993)}, got); err != nil || diff != "" {
+			if diff := cmp.Diff(object{"v": []byte("12"), "w": int64(9007199254740993)}, got); err != nil ||
+				diff != "" {
 				t.Error(err, diff)
 			}
 		})
@@ -182,7 +189,8 @@ func TestDecimalBytes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for n, want := range map[int]string{0: "\x02\x00", 127: "\x02\x7f", 128: "\x04\x00\x80", -1: "\x02\xff", -129: "\x04\xff\x7f"} {
+	for n, want := range map[int]string{0: "\x02\x00", 127: "\x02\x7f", 128: "\x04\x00\x80", -1: "\x02\xff",
+		-129: "\x04\xff\x7f"} {
 		if b, err := c.Append(nil, object{"v": n}); err != nil || string(b) != want {
 			t.Errorf("%d: got %x, %v, want %x", n, b, err, want)
 		}
@@ -190,8 +198,11 @@ func TestDecimalBytes(t *testing.T) {
 }
 
 func TestCodecMissingFields(t *testing.T) {
-	c, err := schema.Parse(recordOf(`{"name":"a","type":["null","long"]},{"name":"b","type":"long","default":7},{"name":"c","type":"null"},` +
-		`{"name":"d","type":["string","long","null"]},{"name":"e","type":{"type":"fixed","name":"f","size":2},"default":"ab"},{"name":"g","type":["null","long"],"default":null}`))
+	c,
+		err := schema.Parse(
+		recordOf(
+			`{"name":"a","type":["null","long"]},{"name":"b","type":"long","default":7},{"name":"c","type":"null"},` +
+				`{"name":"d","type":["string","long","null"]},{"name":"e","type":{"type":"fixed","name":"f","size":2},"default":"ab"},{"name":"g","type":["null","long"],"default":null}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -230,10 +241,13 @@ func TestCodecRefuses(t *testing.T) {
 			object{"v": "P4294967296D"}, "out of range"},
 		"late nanos": {field(`{"type":"long","logicalType":"timestamp-nanos"}`),
 			object{"v": time.Date(2300, 1, 1, 0, 0, 0, 0, time.UTC)}, "out of range"},
-		"great number":   {field(`"long"`), object{"v": json.Number("18446744073709551615")}, "out of range"},
-		"decimals":       {field(`{"type":"bytes","logicalType":"decimal","precision":9,"scale":1}`), object{"v": "1.23"}, "more than 1 decimals"},
-		"item":           {field(`{"type":"array","items":"long"}`), object{"v": []any{1, "x"}}, "v: [1]: a string is no long"},
-		"far time":       {field(`{"type":"long","logicalType":"timestamp-micros"}`), object{"v": time.Unix(1<<50, 0)}, "number out of range"},
+		"great number": {field(`"long"`), object{"v": json.Number("18446744073709551615")}, "out of range"},
+		"decimals": {field(`{"type":"bytes","logicalType":"decimal","precision":9,"scale":1}`),
+			object{"v": "1.23"}, "more than 1 decimals"},
+		"item": {field(`{"type":"array","items":"long"}`), object{"v": []any{1, "x"}},
+			"v: [1]: a string is no long"},
+		"far time": {field(`{"type":"long","logicalType":"timestamp-micros"}`), object{"v": time.Unix(1<<50, 0)},
+			"number out of range"},
 		"time as number": {field(`"long"`), object{"v": time.Now()}, "no plain integer"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -315,7 +329,8 @@ func values(depth int) *rapid.Generator[any] {
 		case 7:
 			return time.UnixMicro(rapid.Int64Range(-1e15, 4e15).Draw(t, "v")).UTC()
 		case 8:
-			return json.Number(rapid.SampledFrom([]string{"12345678901234567890.12", "18446744073709551615", "1e400"}).Draw(t,
+			return json.Number(rapid.SampledFrom([]string{"12345678901234567890.12", "18446744073709551615",
+				"1e400"}).Draw(t,
 				"v"))
 		case 9:
 			return append([]any{}, rapid.SliceOfN(values(depth-1), 0, 3).Draw(t, "v")...)
@@ -390,8 +405,9 @@ func TestRoundTrip(t *testing.T) {
 }
 
 func FuzzDecode(f *testing.F) {
-	text := recordOf(`{"name":"a","type":["null","long","string"]},{"name":"b","type":{"type":"array","items":{"type":"map","values":["null","r"]}}},` +
-		`{"name":"c","type":{"type":"bytes","logicalType":"decimal","precision":5,"scale":2}},{"name":"d","type":{"type":"long","logicalType":"timestamp-micros"}}`)
+	text := recordOf(
+		`{"name":"a","type":["null","long","string"]},{"name":"b","type":{"type":"array","items":{"type":"map","values":["null","r"]}}},` +
+			`{"name":"c","type":{"type":"bytes","logicalType":"decimal","precision":5,"scale":2}},{"name":"d","type":{"type":"long","logicalType":"timestamp-micros"}}`)
 	c, err := schema.Parse(text)
 	if err != nil {
 		f.Fatal(err)
@@ -473,7 +489,8 @@ func TestContentIsTheEncodedLength(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r := record.Record{After: record.Structured(m), Metadata: record.Metadata{{Key: record.KeyPayloadSchemaSubject, Value: "s"}}}
+		r := record.Record{After: record.Structured(m),
+			Metadata: record.Metadata{{Key: record.KeyPayloadSchemaSubject, Value: "s"}}}
 		if got := r.Content(); got != len(b) {
 			t.Fatalf("content %d of %d bytes: %v\n%s", got, len(b), m, s.Avro())
 		}

@@ -30,7 +30,8 @@ var _ IDRegistry = (*ConfluentRegistry)(nil)
 func NewConfluentRegistry(connection string) (*ConfluentRegistry, error) {
 	u, err := url.Parse(connection)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return nil, errors.New("the connection string of the schema registry must be a URL such as https://registry.example.com")
+		return nil, errors.New("the connection string of the schema registry must be a URL such as " +
+			"https://registry.example.com")
 	}
 	return &ConfluentRegistry{URL: u}, nil
 }
@@ -151,7 +152,8 @@ func (r *ConfluentRegistry) do(ctx context.Context, method string, body any, ele
 	resp, err := client.Do(req)
 	if err != nil {
 		if unknown := (x509.UnknownAuthorityError{}); errors.As(err, &unknown) {
-			err = fmt.Errorf("%w: add the certificate of its authority to those of the system, or name a file with it in "+
+			err = fmt.Errorf("%w: add the certificate of its authority to those of the system, or name a file "+
+				"with it in "+
 				"the variable SSL_CERT_FILE of the agent", err)
 		}
 		return nil, err
@@ -166,7 +168,8 @@ var client = &http.Client{Transport: peer.Transport()}
 var remedies = map[int]string{
 	http.StatusUnauthorized: ": set schema-registry.confluent.auth to credentials that it accepts",
 	http.StatusForbidden:    ": the credentials in schema-registry.confluent.auth may not do this",
-	http.StatusNotFound:     ": check that schema-registry.confluent.connection-string is the URL of a schema registry, with its path",
+	http.StatusNotFound: ": check that schema-registry.confluent.connection-string is the URL of a schema " +
+		"registry, with its path",
 }
 
 func read(resp *http.Response) (*answer, error) {

@@ -193,7 +193,8 @@ func TestConfluentCredentials(t *testing.T) {
 		"Bearer token":       func(r *schema.ConfluentRegistry) { r.Token = "token" },
 	} {
 		r := serve(t, want)
-		if _, err := r.Create(t.Context(), "s", schema.TypeAvro, text("a")); err == nil || !strings.Contains(err.Error(), "401") {
+		if _, err := r.Create(t.Context(), "s", schema.TypeAvro, text("a")); err == nil ||
+			!strings.Contains(err.Error(), "401") {
 			t.Errorf("without credentials: %v", err)
 		}
 		login(r)

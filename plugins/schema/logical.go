@@ -60,12 +60,14 @@ func durationText(b []byte) string {
 		text += strconv.FormatUint(uint64(days), 10) + "D"
 	}
 	if millis > 0 || text == "P" {
-		text += "T" + strings.TrimSuffix(strings.TrimRight(fmt.Sprintf("%d.%03d", millis/1000, millis%1000), "0"), ".") + "S"
+		text += "T" + strings.TrimSuffix(strings.TrimRight(fmt.Sprintf("%d.%03d", millis/1000, millis%1000), "0"),
+			".") + "S"
 	}
 	return text
 }
 
-var duration = texts.Regexp(`^P(?:(\d{1,9})Y)?(?:(\d{1,10})M)?(?:(\d{1,9})W)?(?:(\d{1,10})D)?(?:T(?:(\d{1,9})H)?(?:(\d{1,9})M)?(?:(\d{1,9})(?:\.(\d{1,3}))?S)?)?$`)
+var duration = texts.Regexp(
+	`^P(?:(\d{1,9})Y)?(?:(\d{1,10})M)?(?:(\d{1,9})W)?(?:(\d{1,10})D)?(?:T(?:(\d{1,9})H)?(?:(\d{1,9})M)?(?:(\d{1,9})(?:\.(\d{1,3}))?S)?)?$`)
 
 var errDuration = errors.New("no duration of whole months, days and milliseconds, such as P1M2DT3.004S")
 

@@ -75,16 +75,19 @@ func (s *resolver) fetch(ctx context.Context, all []reference) error {
 		if s.seen[ref] = true; len(s.seen) > maxReferences {
 			return fmt.Errorf("%w: it refers to more than %d others", ErrInvalidSchema, maxReferences)
 		}
-		a, err := s.registry.do(ctx, http.MethodGet, nil, "subjects", ref.Subject, "versions", strconv.Itoa(ref.Version))
+		a, err := s.registry.do(ctx, http.MethodGet, nil, "subjects", ref.Subject, "versions",
+			strconv.Itoa(ref.Version))
 		if err != nil {
-			return fmt.Errorf("cannot get type %q, version %d of subject %q: %w", ref.Name, ref.Version, ref.Subject, err)
+			return fmt.Errorf("cannot get type %q, version %d of subject %q: %w", ref.Name, ref.Version, ref.Subject,
+				err)
 		}
 		if s.bytes += len(a.Schema); s.bytes > maxReferred {
 			return fmt.Errorf("%w: it refers to more than %d MiB of others", ErrInvalidSchema, maxReferred>>20)
 		}
 		v, err := parse(a.Schema)
 		if err != nil {
-			return fmt.Errorf("cannot read type %q, version %d of subject %q: %w", ref.Name, ref.Version, ref.Subject, err)
+			return fmt.Errorf("cannot read type %q, version %d of subject %q: %w", ref.Name, ref.Version, ref.Subject,
+				err)
 		}
 		definition, ok := v.(map[string]any)
 		if !ok || confluentName(definition, "") != ref.Name {

@@ -19,7 +19,8 @@ func TestMemory(t *testing.T) {
 		{"s", a, 1, 1}, {"s", b, 2, 2}, {"s", a, 1, 1}, {"t", b, 1, 2}, {"t", a, 2, 1},
 	} {
 		s, err := m.Create(t.Context(), step.subject, schema.TypeAvro, step.text)
-		want := schema.Schema{Subject: step.subject, Version: step.version, ID: step.id, Type: schema.TypeAvro, Text: step.text}
+		want := schema.Schema{Subject: step.subject, Version: step.version, ID: step.id, Type: schema.TypeAvro,
+			Text: step.text}
 		if err != nil || s != want {
 			t.Errorf("step %d: got %v, %v", i, s, err)
 		}

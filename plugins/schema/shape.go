@@ -212,7 +212,9 @@ func (n *node) addObject(m map[string]any, first bool, depth int) error {
 		if !isName(name) {
 			return fmt.Errorf("%q is no Avro name: want letters, digits and '_', no digit first", name)
 		}
-		i, found := slices.BinarySearchFunc(n.fields, name, func(f field, name string) int { return strings.Compare(f.name, name) })
+		i, found := slices.BinarySearchFunc(n.fields, name, func(f field, name string) int {
+			return strings.Compare(f.name, name)
+		})
 		if !found {
 			n.fields = slices.Insert(n.fields, i, field{name: name, optional: !first})
 		}

@@ -30,7 +30,8 @@ const (
 )
 
 var avroKinds = map[string]avroKind{
-	"null": avroNull, "boolean": avroBoolean, "int": avroInt, "long": avroLong, "float": avroFloat, "double": avroDouble,
+	"null": avroNull, "boolean": avroBoolean, "int": avroInt, "long": avroLong, "float": avroFloat,
+	"double": avroDouble,
 	"string": avroString, "bytes": avroBytes, "fixed": avroFixed, "enum": avroEnum, "array": avroArray, "map": avroMap,
 	"record": avroRecord, "error": avroRecord, "union": avroUnion,
 }
@@ -56,7 +57,8 @@ const (
 
 // logicals lists the types that each logical type may annotate.
 var logicals = map[string][]avroKind{
-	logicalDecimal: {avroBytes, avroFixed}, logicalDate: {avroInt}, logicalTimeMillis: {avroInt}, logicalTimeMicros: {avroLong},
+	logicalDecimal: {avroBytes, avroFixed}, logicalDate: {avroInt}, logicalTimeMillis: {avroInt},
+	logicalTimeMicros:      {avroLong},
 	logicalTimestampMillis: {avroLong}, logicalTimestampMicros: {avroLong},
 	logicalLocalTimestampMillis: {avroLong}, logicalLocalTimestampMicros: {avroLong},
 	logicalTimestampNanos: {avroLong}, logicalLocalTimestampNanos: {avroLong},

@@ -129,7 +129,8 @@ func (b *WriteBuffer) writeSome(ctx context.Context, batch []record.Record) (n i
 	switch {
 	case n < 0, n > len(batch), (n == len(batch)) != (err == nil):
 		reported := fmt.Sprint(err)
-		b.err = fmt.Errorf("cannot write: the connector says that it wrote %d of %d records, with error %s", n, len(batch), reported)
+		b.err = fmt.Errorf("cannot write: the connector says that it wrote %d of %d records, with error %s", n,
+			len(batch), reported)
 		return 0, err
 	case err != nil && (ctx.Err() != nil || b.Breaks(err)):
 		b.err = err

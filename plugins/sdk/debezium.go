@@ -73,7 +73,8 @@ func source(m record.Metadata) map[string]string {
 
 // transactionFields are the fields of the transaction, which is always null.
 var transactionFields = []connectSchema{
-	{Type: "string", Field: "id"}, {Type: "int64", Field: "total_order"}, {Type: "int64", Field: "data_collection_order"},
+	{Type: "string", Field: "id"}, {Type: "int64", Field: "total_order"},
+	{Type: "int64", Field: "data_collection_order"},
 }
 
 // sourceSchema describes the metadata, which is sorted by key.

@@ -60,10 +60,12 @@ func newExtractor(env *Env, o sourceOptions) *extractor {
 		}
 	}
 	if o.KeyEnabled {
-		e.key = &extraction{name: o.KeySubject, subjectKey: record.KeyKeySchemaSubject, versionKey: record.KeyKeySchemaVersion}
+		e.key = &extraction{name: o.KeySubject, subjectKey: record.KeyKeySchemaSubject,
+			versionKey: record.KeyKeySchemaVersion}
 	}
 	if o.PayloadEnabled {
-		e.payload = &extraction{name: o.PayloadSubject, subjectKey: record.KeyPayloadSchemaSubject, versionKey: record.KeyPayloadSchemaVersion}
+		e.payload = &extraction{name: o.PayloadSubject, subjectKey: record.KeyPayloadSchemaSubject,
+			versionKey: record.KeyPayloadSchemaVersion}
 	}
 	return e
 }

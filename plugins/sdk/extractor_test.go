@@ -33,10 +33,13 @@ func (r *registry) Create(ctx context.Context, subject string, typ schema.Type, 
 
 // extract runs records through a standard source, and returns their schemas as
 // "key/payload" with subject@version.
-func extract(t *testing.T, reg *registry, settings map[string]string, records ...record.Record) (schemas []string, log string) {
+func extract(
+	t *testing.T, reg *registry, settings map[string]string, records ...record.Record,
+) (schemas []string, log string) {
 	t.Helper()
 	var text strings.Builder
-	ctx := sdk.WithEnv(t.Context(), &sdk.Env{ConnectorID: "p:c", Schemas: reg, Logger: slog.New(slog.NewTextHandler(&text, nil))})
+	ctx := sdk.WithEnv(t.Context(), &sdk.Env{ConnectorID: "p:c", Schemas: reg,
+		Logger: slog.New(slog.NewTextHandler(&text, nil))})
 	f := &feed{}
 	s := openSource(t, ctx, f, settings)
 	f.reads <- answer{records: records}
@@ -45,9 +48,11 @@ func extract(t *testing.T, reg *registry, settings map[string]string, records ..
 		t.Fatal(err)
 	}
 	for _, r := range got {
-		schemas = append(schemas, fmt.Sprintf("%s@%s/%s@%s", r.Metadata.Get(record.KeyKeySchemaSubject), r.Metadata.Get(record.KeyKeySchemaVersion),
+		schemas = append(schemas, fmt.Sprintf("%s@%s/%s@%s", r.Metadata.Get(record.KeyKeySchemaSubject),
+			r.Metadata.Get(record.KeyKeySchemaVersion),
 			r.Metadata.Get(record.KeyPayloadSchemaSubject), r.Metadata.Get(record.KeyPayloadSchemaVersion)))
-		if (r.Metadata.Get(record.KeyPayloadSchemaSubject) == "") != (r.Metadata.Get(record.KeyPayloadSchemaVersion) == "") {
+		if (r.Metadata.Get(record.KeyPayloadSchemaSubject) == "") !=
+			(r.Metadata.Get(record.KeyPayloadSchemaVersion) == "") {
 			t.Error("half a schema")
 		}
 		checkEncodes(t, reg, r)
@@ -62,7 +67,8 @@ func checkEncodes(t *testing.T, reg *registry, r record.Record) {
 	if c.Metadata.Get(record.KeyPayloadSchemaSubject) == "mine" {
 		return
 	}
-	if err := (&schema.Cache{Registry: reg}).EncodeRecord(t.Context(), &c, schema.Parts{Key: true, Payload: true}); err != nil {
+	if err := (&schema.Cache{Registry: reg}).EncodeRecord(t.Context(), &c,
+		schema.Parts{Key: true, Payload: true}); err != nil {
 		t.Error(err)
 	}
 }
@@ -81,7 +87,8 @@ func with(r record.Record, metadata ...string) record.Record {
 func TestExtraction(t *testing.T) {
 	keyed := after(object{"a": 1})
 	keyed.Key = record.Structured(object{"id": 1})
-	deleted := record.Record{Position: record.Position("1"), Operation: record.OperationDelete, Before: record.Structured(object{"a": 1})}
+	deleted := record.Record{Position: record.Position("1"), Operation: record.OperationDelete,
+		Before: record.Structured(object{"a": 1})}
 	partial := after(object{"a": 1, "b": 2})
 	partial.Before = record.Structured(object{"a": nil})
 	raw := record.Record{Position: record.Position("1"), Key: record.Raw([]byte("k")), After: record.Raw([]byte("v"))}
@@ -93,29 +100,40 @@ func TestExtraction(t *testing.T) {
 		created  int
 	}{
 		"key and payload": {nil, []record.Record{keyed}, []string{"p:c:key@1/p:c:payload@1"}, 2},
-		"key off":         {map[string]string{"sdk.schema.extract.key.enabled": "false"}, []record.Record{keyed}, []string{"@/p:c:payload@1"}, 1},
-		"payload off":     {map[string]string{"sdk.schema.extract.payload.enabled": "false"}, []record.Record{keyed}, []string{"p:c:key@1/@"}, 1},
-		"own names": {map[string]string{"sdk.schema.extract.key.subject": "k", "sdk.schema.extract.payload.subject": "v", "sdk.schema.context.name": "ctx"},
+		"key off": {map[string]string{"sdk.schema.extract.key.enabled": "false"}, []record.Record{keyed},
+			[]string{"@/p:c:payload@1"}, 1},
+		"payload off": {map[string]string{"sdk.schema.extract.payload.enabled": "false"}, []record.Record{keyed},
+			[]string{"p:c:key@1/@"}, 1},
+		"own names": {map[string]string{"sdk.schema.extract.key.subject": "k",
+			"sdk.schema.extract.payload.subject": "v", "sdk.schema.context.name": "ctx"},
 			[]record.Record{keyed}, []string{"ctx:k@1/ctx:v@1"}, 2},
-		"no context":     {map[string]string{"sdk.schema.context.enabled": "false", "sdk.schema.context.name": "x"}, []record.Record{keyed}, []string{"key@1/payload@1"}, 2},
+		"no context": {map[string]string{"sdk.schema.context.enabled": "false", "sdk.schema.context.name": "x"},
+			[]record.Record{keyed}, []string{"key@1/payload@1"}, 2},
 		"raw":            {nil, []record.Record{raw}, []string{"@/@"}, 0},
 		"delete":         {nil, []record.Record{deleted}, []string{"@/p:c:payload@1"}, 1},
 		"partial before": {nil, []record.Record{partial}, []string{"@/p:c:payload@1"}, 1},
-		"named by the connector": {nil, []record.Record{with(after(object{"a": 1}), record.KeyPayloadSchemaSubject, "mine", record.KeyPayloadSchemaVersion, "9")},
+		"named by the connector": {nil, []record.Record{with(after(object{"a": 1}), record.KeyPayloadSchemaSubject,
+			"mine", record.KeyPayloadSchemaVersion, "9")},
 			[]string{"@/mine@9"}, 0},
-		"one shape, once": {nil, []record.Record{after(object{"a": 1}), after(object{"a": int64(2)}), after(object{"a": uint8(3)})},
+		"one shape, once": {nil, []record.Record{after(object{"a": 1}), after(object{"a": int64(2)}),
+			after(object{"a": uint8(3)})},
 			[]string{"@/p:c:payload@1", "@/p:c:payload@1", "@/p:c:payload@1"}, 1},
-		"durations and integers": {nil, []record.Record{after(object{"a": 1}), after(object{"a": time.Second}), after(object{"a": 2})},
+		"durations and integers": {nil, []record.Record{after(object{"a": 1}), after(object{"a": time.Second}),
+			after(object{"a": 2})},
 			[]string{"@/p:c:payload@1", "@/p:c:payload@1", "@/p:c:payload@1"}, 2},
 		"nil widens": {nil, []record.Record{after(object{"a": 1}), after(object{"a": nil}), after(object{"a": 1})},
 			[]string{"@/p:c:payload@1", "@/p:c:payload@2", "@/p:c:payload@2"}, 2},
-		"other fields, other version": {nil, []record.Record{after(object{"a": 1}), after(object{"b": 1}), after(object{"a": 1})},
+		"other fields, other version": {nil,
+			[]record.Record{after(object{"a": 1}), after(object{"b": 1}), after(object{"a": 1})},
 			[]string{"@/p:c:payload@1", "@/p:c:payload@2", "@/p:c:payload@1"}, 2},
-		"before of another kind": {nil, []record.Record{after(object{"a": 1, "b": 2}), partial}, []string{"@/p:c:payload@1", "@/p:c:payload@2"}, 2},
-		"in turns": {nil, []record.Record{after(object{"a": 1}), after(object{"b": 1}), after(object{"a": 1}), after(object{"b": 1})},
+		"before of another kind": {nil, []record.Record{after(object{"a": 1, "b": 2}), partial},
+			[]string{"@/p:c:payload@1", "@/p:c:payload@2"}, 2},
+		"in turns": {nil, []record.Record{after(object{"a": 1}), after(object{"b": 1}), after(object{"a": 1}),
+			after(object{"b": 1})},
 			[]string{"@/p:c:payload@1", "@/p:c:payload@2", "@/p:c:payload@1", "@/p:c:payload@2"}, 2},
 		"collections": {nil, []record.Record{
-			with(after(object{"a": 1}), record.KeyCollection, "users"), with(after(object{"b": 1}), record.KeyCollection, "jobs"),
+			with(after(object{"a": 1}), record.KeyCollection, "users"),
+			with(after(object{"b": 1}), record.KeyCollection, "jobs"),
 			with(after(object{"a": 1}), record.KeyCollection, "users")},
 			[]string{"@/p:c:users.payload@1", "@/p:c:jobs.payload@1", "@/p:c:users.payload@1"}, 2},
 	}
@@ -225,7 +243,8 @@ func BenchmarkPlainWrite(b *testing.B) {
 	for _, size := range []int{1, 1000} {
 		rs := make([]record.Record, size)
 		for i := range rs {
-			rs[i] = with(after(object{"a": 1}), record.KeyPayloadSchemaSubject, "s", record.KeyPayloadSchemaVersion, "1")
+			rs[i] = with(after(object{"a": 1}), record.KeyPayloadSchemaSubject, "s", record.KeyPayloadSchemaVersion,
+				"1")
 			rs[i].Key = record.Raw([]byte("k"))
 		}
 		b.Run(fmt.Sprint(size, " records"), func(b *testing.B) {

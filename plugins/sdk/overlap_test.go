@@ -51,12 +51,16 @@ func TestDestinationOverlaps(t *testing.T) {
 		{"a panic in the result", &overlapping{sink: sink{panics: true}, inResult: true}, nil, "[0 panic: boom]", true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			d := sdk.Standard(sdk.Connector{NewDestination: func() sdk.Destination { return c.sink }}).NewDestination().(sdk.AsyncDestination)
+			d := sdk.Standard(sdk.Connector{NewDestination: func() sdk.Destination {
+				return c.sink
+			}}).NewDestination().(sdk.AsyncDestination)
 			if err := errors.Join(d.Configure(t.Context(), c.settings), d.Open(t.Context())); err != nil {
 				t.Fatal(err)
 			}
 			settled := []any{}
-			err := d.WriteAsync(t.Context(), numbered(1, 4), func(n int, err error) { settled = append(settled, n, err) })
+			err := d.WriteAsync(t.Context(), numbered(1, 4), func(n int, err error) {
+				settled = append(settled, n, err)
+			})
 			if err != nil && c.sink.inResult { // the result came before the call returned
 				c.settled = "[]"
 			}

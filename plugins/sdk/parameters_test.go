@@ -48,13 +48,15 @@ type settings struct {
 func TestParametersOf(t *testing.T) {
 	got := sdk.ParametersOf(&settings{})
 	want := sdk.Parameters{
-		"topic": {Type: sdk.TypeString, Description: "Where to read.", Validations: []sdk.Validation{{Type: sdk.ValidationRequired}}},
+		"topic": {Type: sdk.TypeString, Description: "Where to read.",
+			Validations: []sdk.Validation{{Type: sdk.ValidationRequired}}},
 		"rate": {Type: sdk.TypeFloat, Default: "2.5", Validations: []sdk.Validation{
 			{Type: sdk.ValidationGreaterThan, Value: "0"}, {Type: sdk.ValidationLessThan, Value: "100"}}},
 		"small":    {Type: sdk.TypeInt},
 		"net.port": {Type: sdk.TypeInt},
 		"on":       {Type: sdk.TypeBool, Default: "true"},
-		"wait":     {Type: sdk.TypeDuration, Default: "1s", Validations: []sdk.Validation{{Type: sdk.ValidationGreaterThan, Value: "10ms"}}},
+		"wait": {Type: sdk.TypeDuration, Default: "1s",
+			Validations: []sdk.Validation{{Type: sdk.ValidationGreaterThan, Value: "10ms"}}},
 		"hosts":    {Type: sdk.TypeString},
 		"numbers":  {Type: sdk.TypeString},
 		"limit":    {Type: sdk.TypeInt},
@@ -132,26 +134,44 @@ func TestDecodeErrors(t *testing.T) {
 		settings map[string]string
 		want     []string
 	}{
-		"required":            {map[string]string{"topic": " "}, []string{`"topic": is required`}},
-		"required in a group": {map[string]string{"topic": "t", "collections.a.weight": "2"}, []string{`"collections.a.format.type": is required`}},
-		"greater than":        {map[string]string{"topic": "t", "rate": "0"}, []string{`"rate": must be greater than 0, not 0`}},
-		"less than":           {map[string]string{"topic": "t", "rate": "100"}, []string{`"rate": must be less than 100, not 100`}},
-		"duration too short":  {map[string]string{"topic": "t", "wait": "10ms"}, []string{`"wait": must be greater than 10ms, not 10ms`}},
-		"inclusion":           {map[string]string{"topic": "t", "collections.a.format.type": "x"}, []string{`"collections.a.format.type": must be one of raw, structured, not "x"`}},
-		"exclusion":           {map[string]string{"topic": "t", "name": "admin"}, []string{`"name": must not be one of root, admin`}},
-		"regex":               {map[string]string{"topic": "t", "name": "A"}, []string{`"name": must match the expression ^[a-z,]{1,9}$`}},
-		"int":                 {map[string]string{"topic": "t", "small": "1.5"}, []string{`"small": must be a whole number, not "1.5"`}},
-		"int range":           {map[string]string{"topic": "t", "small": "128"}, []string{`"small": must fit int8, not "128"`}},
-		"unsigned":            {map[string]string{"topic": "t", "net.port": "-1"}, []string{`"net.port": must fit uint16, not "-1"`}},
-		"float":               {map[string]string{"topic": "t", "rate": "NaN"}, []string{`"rate": must be a number, not "NaN"`}},
-		"bool":                {map[string]string{"topic": "t", "on": "yes"}, []string{`"on": must be true or false, not "yes"`}},
-		"duration":            {map[string]string{"topic": "t", "wait": "10"}, []string{`"wait": must be a duration such as 500ms, 10s or 1h30m, not "10"`}},
-		"list item":           {map[string]string{"topic": "t", "numbers": "1,b"}, []string{`"numbers": item 2 must fit int, not "b"`}},
-		"unknown, close":      {map[string]string{"topic": "t", "Rates": "1"}, []string{`"Rates": is not a setting of this plugin; did you mean "rate"?`}},
-		"unknown, far":        {map[string]string{"topic": "t", "zzzz": "1"}, []string{`"zzzz": is not a setting of this plugin`}},
-		"star is one segment": {map[string]string{"topic": "t", "labels.a.b": "1"}, []string{`"labels.a.b": is not a setting of this plugin`}},
+		"required": {map[string]string{"topic": " "}, []string{`"topic": is required`}},
+		"required in a group": {map[string]string{"topic": "t", "collections.a.weight": "2"},
+			[]string{`"collections.a.format.type": is required`}},
+		"greater than": {map[string]string{"topic": "t", "rate": "0"},
+			[]string{`"rate": must be greater than 0, not 0`}},
+		"less than": {map[string]string{"topic": "t", "rate": "100"},
+			[]string{`"rate": must be less than 100, not 100`}},
+		"duration too short": {map[string]string{"topic": "t", "wait": "10ms"},
+			[]string{`"wait": must be greater than 10ms, not 10ms`}},
+		"inclusion": {map[string]string{"topic": "t", "collections.a.format.type": "x"},
+			[]string{`"collections.a.format.type": must be one of raw, structured, not "x"`}},
+		"exclusion": {map[string]string{"topic": "t", "name": "admin"},
+			[]string{`"name": must not be one of root, admin`}},
+		"regex": {map[string]string{"topic": "t", "name": "A"},
+			[]string{`"name": must match the expression ^[a-z,]{1,9}$`}},
+		"int": {map[string]string{"topic": "t", "small": "1.5"},
+			[]string{`"small": must be a whole number, not "1.5"`}},
+		"int range": {map[string]string{"topic": "t", "small": "128"},
+			[]string{`"small": must fit int8, not "128"`}},
+		"unsigned": {map[string]string{"topic": "t", "net.port": "-1"},
+			[]string{`"net.port": must fit uint16, not "-1"`}},
+		"float": {map[string]string{"topic": "t", "rate": "NaN"},
+			[]string{`"rate": must be a number, not "NaN"`}},
+		"bool": {map[string]string{"topic": "t", "on": "yes"},
+			[]string{`"on": must be true or false, not "yes"`}},
+		"duration": {map[string]string{"topic": "t", "wait": "10"},
+			[]string{`"wait": must be a duration such as 500ms, 10s or 1h30m, not "10"`}},
+		"list item": {map[string]string{"topic": "t", "numbers": "1,b"},
+			[]string{`"numbers": item 2 must fit int, not "b"`}},
+		"unknown, close": {map[string]string{"topic": "t", "Rates": "1"},
+			[]string{`"Rates": is not a setting of this plugin; did you mean "rate"?`}},
+		"unknown, far": {map[string]string{"topic": "t", "zzzz": "1"},
+			[]string{`"zzzz": is not a setting of this plugin`}},
+		"star is one segment": {map[string]string{"topic": "t", "labels.a.b": "1"},
+			[]string{`"labels.a.b": is not a setting of this plugin`}},
 		"all of them": {map[string]string{"rate": "x", "small": "300", "zzzz": ""}, []string{
-			`"rate": must be a number, not "x"`, `"topic": is required`, `"zzzz": is not a setting of this plugin`, `"small": must fit int8, not "300"`}},
+			`"rate": must be a number, not "x"`, `"topic": is required`, `"zzzz": is not a setting of this plugin`,
+			`"small": must fit int8, not "300"`}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -171,9 +191,11 @@ func TestDecodeErrors(t *testing.T) {
 }
 
 func TestCheckNamesTheSetting(t *testing.T) {
-	p := sdk.Parameters{"a": {Type: sdk.TypeInt}, "any": {}, "b": {Validations: []sdk.Validation{{Type: sdk.ValidationRequired}}}}
+	p := sdk.Parameters{"a": {Type: sdk.TypeInt}, "any": {},
+		"b": {Validations: []sdk.Validation{{Type: sdk.ValidationRequired}}}}
 	got := p.Check(map[string]string{"a": "x", "any": "x"})
-	want := []sdk.SettingError{{Setting: "a", Message: `must be a whole number, not "x"`}, {Setting: "b", Message: "is required"}}
+	want := []sdk.SettingError{{Setting: "a", Message: `must be a whole number, not "x"`},
+		{Setting: "b", Message: "is required"}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Fatal(diff)
 	}

@@ -28,7 +28,8 @@ func TestReadme(t *testing.T) {
 			t.Errorf("example_test.go does not have\n%s", b[1])
 		}
 	}
-	for _, params := range []sdk.Parameters{sdk.Standard(Countdown).NewSource().Parameters(), sdk.Standard(Printer).NewDestination().Parameters()} {
+	for _, params := range []sdk.Parameters{sdk.Standard(Countdown).NewSource().Parameters(),
+		sdk.Standard(Printer).NewDestination().Parameters()} {
 		for name := range params {
 			if strings.HasPrefix(name, "sdk.") && !strings.Contains(string(page), "`"+name+"`") {
 				t.Errorf("%s is not on the page", name)

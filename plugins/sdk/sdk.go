@@ -207,7 +207,8 @@ func Permanent(err error) error {
 }
 
 // StartOver is the instruction to start a source over, for an error about a position from which no retry can resume.
-const StartOver = "to start over, stop the pipeline and run `conduit connectors position ID reset`, or give the connector another id"
+const StartOver = "to start over, stop the pipeline and run `conduit connectors position ID reset`, or give the " +
+	"connector another id"
 
 // CannotResume returns the permanent error of an Open whose position is not of this kind, as in "a position of file".
 // The error contains StartOver.

@@ -14,7 +14,8 @@ type Specification struct {
 
 // Specification describes the connector. It creates a source and a destination to read their parameters.
 func (c Connector) Specification() Specification {
-	s := Specification{Name: c.Name, Summary: c.Summary, Description: c.Description, Version: c.Version, Author: c.Author}
+	s := Specification{Name: c.Name, Summary: c.Summary, Description: c.Description, Version: c.Version,
+		Author: c.Author}
 	if c.NewSource != nil {
 		s.Source = c.NewSource().Parameters()
 	}

@@ -77,7 +77,8 @@ func (d *standardDestination) Open(ctx context.Context) error {
 		d.schemas = &schema.Cache{Registry: env.Schemas}
 	}
 	ctx = d.context(ctx)
-	d.buffer = WriteBuffer{Begin: d.timeLimit.Begin, Write: d.contained, Breaks: breaks, Size: d.options.BatchSize, Delay: d.options.BatchDelay}
+	d.buffer = WriteBuffer{Begin: d.timeLimit.Begin, Write: d.contained, Breaks: breaks, Size: d.options.BatchSize,
+		Delay: d.options.BatchDelay}
 	d.buffer.Open(ctx)
 	if err := d.Destination.Open(ctx); err != nil {
 		return err
@@ -99,7 +100,9 @@ func (d *standardDestination) contained(ctx context.Context, records []record.Re
 }
 
 // begin begins to write the records before the first one that cannot be converted.
-func (d *standardDestination) begin(ctx context.Context, o OverlappingDestination, records []record.Record) (n int, result WriteResult, err error) {
+func (d *standardDestination) begin(
+	ctx context.Context, o OverlappingDestination, records []record.Record,
+) (n int, result WriteResult, err error) {
 	defer Recover(&err)
 	d.timeLimit.Begin(ctx)
 	records, ready, refused := d.convert(ctx, records)
@@ -176,7 +179,9 @@ const leastDecoded = 32 << 20
 // structured parts, because a source in the same process did not encode them. It converts a copy, because the records
 // are lent. It also returns the number of records before the first one that cannot be converted, or that must wait for
 // the memory of the decoded records before it.
-func (d *standardDestination) convert(ctx context.Context, records []record.Record) (converted []record.Record, ready int, err error) {
+func (d *standardDestination) convert(
+	ctx context.Context, records []record.Record,
+) (converted []record.Record, ready int, err error) {
 	if d.schemas == nil {
 		return records, len(records), nil
 	}
@@ -206,8 +211,9 @@ func (d *standardDestination) convert(ctx context.Context, records []record.Reco
 // encoded returns the parts of r to decode.
 func (d *standardDestination) encoded(r *record.Record) schema.Parts {
 	return schema.Parts{
-		Key:     d.options.KeyEnabled && isRaw(r.Key) && r.Metadata.Get(record.KeyKeySchemaSubject) != "",
-		Payload: d.options.PayloadEnabled && (isRaw(r.After) || isRaw(r.Before)) && r.Metadata.Get(record.KeyPayloadSchemaSubject) != "",
+		Key: d.options.KeyEnabled && isRaw(r.Key) && r.Metadata.Get(record.KeyKeySchemaSubject) != "",
+		Payload: d.options.PayloadEnabled && (isRaw(r.After) || isRaw(r.Before)) &&
+			r.Metadata.Get(record.KeyPayloadSchemaSubject) != "",
 	}
 }
 
@@ -217,8 +223,9 @@ func (d *standardDestination) structured(r *record.Record) schema.Parts {
 		return schema.Parts{}
 	}
 	return schema.Parts{
-		Key:     !d.options.KeyEnabled && isStructured(r.Key) && r.Metadata.Get(record.KeyKeySchemaSubject) != "",
-		Payload: !d.options.PayloadEnabled && (isStructured(r.After) || isStructured(r.Before)) && r.Metadata.Get(record.KeyPayloadSchemaSubject) != "",
+		Key: !d.options.KeyEnabled && isStructured(r.Key) && r.Metadata.Get(record.KeyKeySchemaSubject) != "",
+		Payload: !d.options.PayloadEnabled && (isStructured(r.After) || isStructured(r.Before)) &&
+			r.Metadata.Get(record.KeyPayloadSchemaSubject) != "",
 	}
 }
 
@@ -232,7 +239,9 @@ func isRaw(d record.Data) bool {
 	return ok
 }
 
-func (d *standardDestination) WriteAsync(ctx context.Context, records []record.Record, settled func(n int, err error)) error {
+func (d *standardDestination) WriteAsync(
+	ctx context.Context, records []record.Record, settled func(n int, err error),
+) error {
 	if d.overlap != nil {
 		return d.overlap.Put(ctx, records, settled)
 	}

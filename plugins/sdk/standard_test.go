@@ -154,7 +154,9 @@ func TestStandardParameters(t *testing.T) {
 
 // Instances share their parameters internally, but callers cannot change them.
 func TestStandardParametersAreCopies(t *testing.T) {
-	c := sdk.Standard(sdk.Connector{NewSource: func() sdk.Source { return &feed{} }, NewDestination: func() sdk.Destination { return &sink{} }})
+	c := sdk.Standard(sdk.Connector{NewSource: func() sdk.Source {
+		return &feed{}
+	}, NewDestination: func() sdk.Destination { return &sink{} }})
 	source, destination := c.NewSource(), c.NewDestination()
 	want := maps.Clone(source.Parameters())
 	clear(source.Parameters())
@@ -176,7 +178,9 @@ func TestStandardRefusesUnknownDefault(t *testing.T) {
 			t.Error("no panic")
 		}
 	}()
-	sdk.Standard(sdk.Connector{NewSource: func() sdk.Source { return &feed{} }, SourceDefaults: map[string]string{"sdk.bach": "1"}})
+	sdk.Standard(sdk.Connector{NewSource: func() sdk.Source {
+		return &feed{}
+	}, SourceDefaults: map[string]string{"sdk.bach": "1"}})
 }
 
 func TestStandardSettings(t *testing.T) {
@@ -186,17 +190,21 @@ func TestStandardSettings(t *testing.T) {
 		t.Error(diff)
 	}
 	err := s.Configure(t.Context(), map[string]string{"sdk.batch.size": "-1", "pat": "x"})
-	want := "\"pat\": is not a setting of this plugin; did you mean \"path\"?\n\"sdk.batch.size\": must be greater than -1, not -1"
+	want := "\"pat\": is not a setting of this plugin; did you mean \"path\"?\n\"sdk.batch.size\": must be greater " +
+		"than -1, not -1"
 	if err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}
 }
 
 func TestStandardRefusesNegativeDelay(t *testing.T) {
-	c := sdk.Standard(sdk.Connector{NewSource: func() sdk.Source { return &feed{} }, NewDestination: func() sdk.Destination { return &sink{} }})
+	c := sdk.Standard(sdk.Connector{NewSource: func() sdk.Source {
+		return &feed{}
+	}, NewDestination: func() sdk.Destination { return &sink{} }})
 	settings := map[string]string{"sdk.batch.delay": "-5ms"}
 	want := `"sdk.batch.delay": must not be negative, which -5ms is`
-	for _, err := range []error{c.NewSource().Configure(t.Context(), settings), c.NewDestination().Configure(t.Context(), settings)} {
+	for _, err := range []error{c.NewSource().Configure(t.Context(), settings),
+		c.NewDestination().Configure(t.Context(), settings)} {
 		if err == nil || err.Error() != want {
 			t.Errorf("got %v, want %s", err, want)
 		}
@@ -232,7 +240,8 @@ func TestBackoffRetry(t *testing.T) {
 		f.reads <- answer{records: numbered(1, 2)}
 		start := time.Now()
 		rs, err := s.Read(t.Context())
-		if want := 100*(1+2+4+8+16+32)*time.Millisecond + 10*time.Second; err != nil || len(rs) != 1 || time.Since(start) != want {
+		if want := 100*(1+2+4+8+16+32)*time.Millisecond + 10*time.Second; err != nil || len(rs) != 1 ||
+			time.Since(start) != want {
 			t.Errorf("got %v, %v after %v, want one record after %v", rs, err, time.Since(start), want)
 		}
 		f.reads <- answer{err: sdk.ErrBackoffRetry}
@@ -388,7 +397,9 @@ func TestDestinationBatches(t *testing.T) {
 		var settled []string
 		write := func(rs []record.Record) {
 			t.Helper()
-			err := d.WriteAsync(t.Context(), rs, func(n int, err error) { settled = append(settled, fmt.Sprint(n, err)) })
+			err := d.WriteAsync(t.Context(), rs, func(n int, err error) {
+				settled = append(settled, fmt.Sprint(n, err))
+			})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -427,7 +438,8 @@ func trim(in []string) []string {
 }
 
 func TestDestinationBreaks(t *testing.T) {
-	for name, s := range map[string]*sink{"says too much": {lie: 1}, "says too little": {lie: -1}, "panics": {panics: true}} {
+	for name, s := range map[string]*sink{"says too much": {lie: 1}, "says too little": {lie: -1},
+		"panics": {panics: true}} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				d := openDestination(t, t.Context(), s, map[string]string{"sdk.batch.delay": "1s"})
@@ -458,7 +470,9 @@ func TestDestinationBreaksWithoutRefusing(t *testing.T) {
 	for _, size := range []string{"0", "1"} {
 		for name, s := range map[string]*sink{"says too much": {lie: 1}, "panics": {panics: true}} {
 			d := openDestination(t, t.Context(), s, map[string]string{"sdk.batch.size": size})
-			err := d.WriteAsync(t.Context(), numbered(1, 3), func(n int, err error) { t.Errorf("%s: settled %d, %v", name, n, err) })
+			err := d.WriteAsync(t.Context(), numbered(1, 3), func(n int, err error) {
+				t.Errorf("%s: settled %d, %v", name, n, err)
+			})
 			if err == nil || d.Flush(t.Context()) == nil {
 				t.Errorf("%s: no error", name)
 			}
@@ -469,7 +483,8 @@ func TestDestinationBreaksWithoutRefusing(t *testing.T) {
 func TestDestinationUnavailable(t *testing.T) {
 	errFull := errors.New("disk full")
 	for name, settings := range map[string]map[string]string{
-		"at once": nil, "gathered": {"sdk.batch.size": "3"}, "late": {"sdk.batch.delay": "1s"}, "flushed": {"sdk.batch.size": "5"},
+		"at once": nil, "gathered": {"sdk.batch.size": "3"}, "late": {"sdk.batch.delay": "1s"},
+		"flushed": {"sdk.batch.size": "5"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -518,7 +533,9 @@ func TestDestinationWithoutBatchesHoldsNothing(t *testing.T) {
 	rs := numbered(1, 5)
 	rs[1].Position = record.Position("bad")
 	var settled []string
-	if err := d.WriteAsync(t.Context(), rs, func(n int, err error) { settled = append(settled, fmt.Sprint(n, err)) }); err != nil {
+	if err := d.WriteAsync(t.Context(), rs, func(n int, err error) {
+		settled = append(settled, fmt.Sprint(n, err))
+	}); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff([]string{"1<nil>", "1refused", "2<nil>"}, trim(settled)); diff != "" {
@@ -585,7 +602,8 @@ func TestRecordFormats(t *testing.T) {
 		Position: record.Position("p"), Operation: record.OperationUpdate,
 		Metadata: record.NewMetadata(map[string]string{record.KeyReadAt: "1700000000123456789"}),
 		Key:      record.Raw([]byte("k")), Before: record.Raw([]byte("b")),
-		After: record.Structured(map[string]any{"id": 1, "l": []any{nil, "x"}, "o": map[string]any{"f": 1.5, "t": true, "b": []byte("y")}}),
+		After: record.Structured(map[string]any{"id": 1, "l": []any{nil, "x"},
+			"o": map[string]any{"f": 1.5, "t": true, "b": []byte("y")}}),
 	}
 	plain, err := record.AppendJSON(nil, &r)
 	if err != nil {
@@ -594,7 +612,8 @@ func TestRecordFormats(t *testing.T) {
 	tests := map[string]struct{ format, options, want string }{
 		"default": {"", "", string(plain)},
 		"opencdc": {"opencdc/json", "", string(plain)},
-		"template": {"template", `{{ .Position }} {{ .Operation }} {{ .Key }} {{ .Payload.Before }} {{ .Payload.After.id }} {{ index .Metadata "opencdc.readAt" | trunc 3 }}`,
+		"template": {"template", `{{ .Position }} {{ .Operation }} {{ .Key }} {{ .Payload.Before }} {{ ` +
+			`.Payload.After.id }} {{ index .Metadata "opencdc.readAt" | trunc 3 }}`,
 			"p update k b 1 170"},
 		"debezium": {"debezium/json", "debezium.schema.name=orders, debezium.rawData.key=raw",
 			`{"schema":{"type":"struct","name":"orders","fields":[` +
@@ -602,14 +621,16 @@ func TestRecordFormats(t *testing.T) {
 				`{"type":"struct","optional":true,"fields":[{"type":"int64","field":"id"},{"type":"array","items":{"type":"string"},"field":"l"},` +
 				`{"type":"struct","fields":[{"type":"bytes","field":"b"},{"type":"double","field":"f"},{"type":"boolean","field":"t"}],"field":"o"}],"field":"after"},` +
 				`{"type":"struct","optional":true,"fields":[{"type":"string","field":"opencdc.readAt"}],"field":"source"},` +
-				`{"type":"string","field":"op"},{"type":"int64","optional":true,"field":"ts_ms"},` + debeziumTransaction + `]},` +
+				`{"type":"string","field":"op"},{"type":"int64","optional":true,"field":"ts_ms"},` +
+				debeziumTransaction + `]},` +
 				`"payload":{"before":{"raw":"Yg=="},"after":{"id":1,"l":[null,"x"],"o":{"b":"eQ==","f":1.5,"t":true}},"source":{"opencdc.readAt":"1700000000123456789"},` +
 				`"op":"u","ts_ms":1700000000123,"transaction":null}}`},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			s := &sink{}
-			d := openDestination(t, t.Context(), s, map[string]string{"sdk.record.format": test.format, "sdk.record.format.options": test.options})
+			d := openDestination(t, t.Context(), s,
+				map[string]string{"sdk.record.format": test.format, "sdk.record.format.options": test.options})
 			if n, err := d.Write(t.Context(), []record.Record{r}); n != 1 || err != nil {
 				t.Fatal(n, err)
 			}
@@ -635,7 +656,8 @@ func TestDebeziumOfRawJSON(t *testing.T) {
 	}
 	want := `{"schema":{"type":"struct","fields":[{"type":"struct","optional":true,"fields":[{"type":"int64","field":"id"},{"type":"double","field":"n"}],"field":"before"},` +
 		`{"type":"struct","optional":true,"fields":[{"type":"int64","field":"id"},{"type":"double","field":"n"}],"field":"after"},{"type":"struct","optional":true,"field":"source"},` +
-		`{"type":"string","field":"op"},{"type":"int64","optional":true,"field":"ts_ms"},` + debeziumTransaction + `]},` +
+		`{"type":"string","field":"op"},{"type":"int64","optional":true,"field":"ts_ms"},` + debeziumTransaction +
+		`]},` +
 		`"payload":{"before":null,"after":{"id":7161666510241023999,"n":7},"source":null,"op":"c","ts_ms":null,"transaction":null}}`
 	if diff := cmp.Diff(want+"\n", s.text); diff != "" {
 		t.Error(diff)
@@ -646,8 +668,10 @@ func TestDebeziumOfRawJSON(t *testing.T) {
 func TestTemplateRoot(t *testing.T) {
 	r := record.Record{
 		Position: record.Position("p"), Operation: record.OperationCreate,
-		Metadata: record.NewMetadata(map[string]string{record.KeyCreatedAt: "1700000000123456789", record.KeyCollection: "users", record.KeyPayloadSchemaVersion: "3"}),
-		Key:      record.Raw([]byte("k")), After: record.Structured(map[string]any{"id": int64(1), "in": map[string]any{"x": "y"}}),
+		Metadata: record.NewMetadata(map[string]string{record.KeyCreatedAt: "1700000000123456789",
+			record.KeyCollection: "users", record.KeyPayloadSchemaVersion: "3"}),
+		Key:   record.Raw([]byte("k")),
+		After: record.Structured(map[string]any{"id": int64(1), "in": map[string]any{"x": "y"}}),
 	}
 	for text, want := range map[string]string{
 		`{{ toJson .Operation }}`:                                   `"create"`,
@@ -664,13 +688,15 @@ func TestTemplateRoot(t *testing.T) {
 			`"opencdc.payload.schema.version":"3"},"key":"aw==","payload":{"before":null,"after":{"id":1,"in":{"x":"y"}}}}`,
 	} {
 		s := &sink{}
-		d := openDestination(t, t.Context(), s, map[string]string{"sdk.record.format": "template", "sdk.record.format.options": text})
+		d := openDestination(t, t.Context(), s,
+			map[string]string{"sdk.record.format": "template", "sdk.record.format.options": text})
 		if n, err := d.Write(t.Context(), []record.Record{r}); n != 1 || err != nil || s.text != want+"\n" {
 			t.Errorf("%s: wrote %d, %q, %v; want %q", text, n, s.text, err, want)
 		}
 	}
 	for _, text := range []string{`{{ .Metadata.GetReadAt }}`, `{{ .Metadata.GetNothing }}`} {
-		d := openDestination(t, t.Context(), &sink{}, map[string]string{"sdk.record.format": "template", "sdk.record.format.options": text})
+		d := openDestination(t, t.Context(), &sink{},
+			map[string]string{"sdk.record.format": "template", "sdk.record.format.options": text})
 		if n, err := d.Write(t.Context(), []record.Record{r}); n != 0 || err == nil {
 			t.Errorf("%s: wrote %d, %v", text, n, err)
 		}
@@ -680,18 +706,23 @@ func TestTemplateRoot(t *testing.T) {
 func TestRecordFormatRefuses(t *testing.T) {
 	d := sdk.Standard(sdk.Connector{NewDestination: func() sdk.Destination { return &sink{} }}).NewDestination()
 	for want, settings := range map[string]map[string]string{
-		`"sdk.record.format": must be one of`:                {"sdk.record.format": "xml"},
-		`"sdk.record.format.options": cannot parse`:          {"sdk.record.format": "template", "sdk.record.format.options": "{{"},
-		`function "env" not defined`:                         {"sdk.record.format": "template", "sdk.record.format.options": `{{ env "HOME" }}`},
-		`"sdk.record.format.options": "debezium.schma.name"`: {"sdk.record.format": "debezium/json", "sdk.record.format.options": "debezium.schma.name=x"},
-		`want name=value`:                                    {"sdk.record.format": "debezium/json", "sdk.record.format.options": "x"},
+		`"sdk.record.format": must be one of`: {"sdk.record.format": "xml"},
+		`"sdk.record.format.options": cannot parse`: {"sdk.record.format": "template",
+			"sdk.record.format.options": "{{"},
+		`function "env" not defined`: {"sdk.record.format": "template",
+			"sdk.record.format.options": `{{ env "HOME" }}`},
+		`"sdk.record.format.options": "debezium.schma.name"`: {"sdk.record.format": "debezium/json",
+			"sdk.record.format.options": "debezium.schma.name=x"},
+		`want name=value`: {"sdk.record.format": "debezium/json",
+			"sdk.record.format.options": "x"},
 	} {
 		if err := d.Configure(t.Context(), settings); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)
 		}
 	}
 	s := &sink{}
-	open := openDestination(t, t.Context(), s, map[string]string{"sdk.record.format": "template", "sdk.record.format.options": "{{ .Payload.After.x }}"})
+	open := openDestination(t, t.Context(), s,
+		map[string]string{"sdk.record.format": "template", "sdk.record.format.options": "{{ .Payload.After.x }}"})
 	rs := numbered(1, 2)
 	rs[0].After = record.Structured(map[string]any{"y": 1})
 	if n, err := open.Write(t.Context(), rs); n != 0 || err == nil {
@@ -723,8 +754,10 @@ func TestDestinationDecodes(t *testing.T) {
 	for i := range rs {
 		rs[i].After = record.Raw(b)
 	}
-	rs[0].Metadata = record.NewMetadata(map[string]string{record.KeyPayloadSchemaSubject: "s", record.KeyPayloadSchemaVersion: "1"})
-	rs[2].Metadata = record.NewMetadata(map[string]string{record.KeyPayloadSchemaSubject: "s", record.KeyPayloadSchemaVersion: "2"})
+	rs[0].Metadata = record.NewMetadata(map[string]string{record.KeyPayloadSchemaSubject: "s",
+		record.KeyPayloadSchemaVersion: "1"})
+	rs[2].Metadata = record.NewMetadata(map[string]string{record.KeyPayloadSchemaSubject: "s",
+		record.KeyPayloadSchemaVersion: "2"})
 	s := &sink{}
 	n, err := openDestination(t, ctx, s, nil).Write(ctx, rs)
 	if n != 2 || !errors.Is(err, schema.ErrVersionNotFound) {
@@ -767,13 +800,16 @@ func TestDestinationThatDecodesNothing(t *testing.T) {
 	for i := range rs {
 		rs[i].Key, rs[i].After = record.Structured(m), record.Structured(m)
 	}
-	rs[0].Metadata = record.NewMetadata(map[string]string{record.KeyPayloadSchemaSubject: "s", record.KeyPayloadSchemaVersion: "1"})
+	rs[0].Metadata = record.NewMetadata(map[string]string{record.KeyPayloadSchemaSubject: "s",
+		record.KeyPayloadSchemaVersion: "1"})
 	s := &sink{}
-	d := openDestination(t, ctx, s, map[string]string{"sdk.schema.extract.payload.enabled": "false", "sdk.schema.extract.key.enabled": "false"})
+	d := openDestination(t, ctx, s, map[string]string{"sdk.schema.extract.payload.enabled": "false",
+		"sdk.schema.extract.key.enabled": "false"})
 	if n, err := d.Write(ctx, rs); n != 2 || err != nil {
 		t.Fatal(n, err)
 	}
-	if !s.got[0].After.Equal(record.Raw([]byte{2})) || !s.got[0].Key.Equal(record.Structured(m)) || !s.got[1].After.Equal(record.Structured(m)) {
+	if !s.got[0].After.Equal(record.Raw([]byte{2})) || !s.got[0].Key.Equal(record.Structured(m)) ||
+		!s.got[1].After.Equal(record.Structured(m)) {
 		t.Errorf("got %v", s.got)
 	}
 	if !rs[0].After.Equal(record.Structured(m)) {
@@ -795,12 +831,15 @@ func TestDestinationLeavesRecordsAsTheyAre(t *testing.T) {
 	r := record.Record{Position: record.Position("1"), After: record.Structured(map[string]any{"n": int64(1)})}
 	r.Metadata.Set(record.KeyPayloadSchemaSubject, s.Subject)
 	r.Metadata.Set(record.KeyPayloadSchemaVersion, "1")
-	if err := (&schema.Cache{Registry: registry}).EncodeRecord(t.Context(), &r, schema.Parts{Payload: true}); err != nil {
+	if err := (&schema.Cache{Registry: registry}).EncodeRecord(t.Context(), &r,
+		schema.Parts{Payload: true}); err != nil {
 		t.Fatal(err)
 	}
 	lent := []record.Record{r.Clone()}
 	inner := &lentDestination{}
-	d := sdk.Standard(sdk.Connector{Name: "lent", NewDestination: func() sdk.Destination { return inner }}).NewDestination()
+	d := sdk.Standard(sdk.Connector{Name: "lent", NewDestination: func() sdk.Destination {
+		return inner
+	}}).NewDestination()
 	ctx := sdk.WithEnv(t.Context(), &sdk.Env{Schemas: registry, Logger: slog.New(slog.DiscardHandler)})
 	if err := d.Configure(ctx, map[string]string{}); err != nil {
 		t.Fatal(err)

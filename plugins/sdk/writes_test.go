@@ -88,7 +88,8 @@ func TestOverlap(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &server{}
 		o := open(t, s)
-		for _, rs := range [][]record.Record{records("1", "2"), records("3", "late", "4"), records("5", "refused", "6"), records("late")} {
+		for _, rs := range [][]record.Record{records("1", "2"), records("3", "late", "4"), records("5", "refused", "6"),
+			records("late")} {
 			if err := o.Put(t.Context(), rs, s.note); err != nil {
 				t.Fatal(err)
 			}

@@ -93,7 +93,8 @@ func (c *Cursor) Read(end uint64) (records []record.Record, offsets []uint64, er
 		}
 		c.next = min(f.end(), end)
 		if f.end() > end && c.cur.file != nil { // the rest is for a later Read
-			c.cur = cursor{identity: c.cur.identity, file: c.cur.file, limit: c.cur.limit, pos: c.cur.pos - int64(len(f.data)), reserve: c.reserve}
+			c.cur = cursor{identity: c.cur.identity, file: c.cur.file, limit: c.cur.limit,
+				pos: c.cur.pos - int64(len(f.data)), reserve: c.reserve}
 		}
 	}
 	return b.records, b.offsets, nil

@@ -47,22 +47,29 @@ func TestRecordsStayAsTheyAre(t *testing.T) {
 	records := []record.Record{
 		{Operation: record.OperationDelete, Before: record.Raw([]byte{})},
 		{Operation: -7, Key: record.Raw([]byte("\xff\x00")), After: record.Structured(map[string]any{})},
-		{Operation: record.OperationUpdate, Before: record.Structured(map[string]any{"a": nil}), After: record.Structured(map[string]any{
-			"nil": nil, "yes": true, "no": false, "int": -1, "int8": int8(-128), "int16": int16(-300), "int32": int32(math.MinInt32), "int64": int64(math.MinInt64),
-			"uint": uint(7), "uint8": uint8(255), "uint16": uint16(65535), "uint32": uint32(math.MaxUint32), "uint64": uint64(math.MaxUint64),
-			"float32": float32(1.5), "float64": math.SmallestNonzeroFloat64, "text": "ü\xff", "bytes": []byte{0, 1}, "list": []any{1, "a", []any{}, map[string]any{"x": nil}},
-			"time": time.Date(2026, 11, 22, 1, 2, 3, 4, time.UTC), "duration": time.Hour, "": "empty",
-		})},
+		{Operation: record.OperationUpdate, Before: record.Structured(map[string]any{"a": nil}),
+			After: record.Structured(map[string]any{
+				"nil": nil, "yes": true, "no": false, "int": -1, "int8": int8(-128), "int16": int16(-300),
+				"int32": int32(math.MinInt32), "int64": int64(math.MinInt64),
+				"uint": uint(7), "uint8": uint8(255), "uint16": uint16(65535), "uint32": uint32(math.MaxUint32),
+				"uint64":  uint64(math.MaxUint64),
+				"float32": float32(1.5), "float64": math.SmallestNonzeroFloat64, "text": "ü\xff", "bytes": []byte{0, 1},
+				"list": []any{1, "a", []any{}, map[string]any{"x": nil}},
+				"time": time.Date(2026, 11, 22, 1, 2, 3, 4, time.UTC), "duration": time.Hour, "": "empty",
+			})},
 		{Operation: record.OperationCreate, After: record.Structured(deep)},
-		{Metadata: record.NewMetadata(map[string]string{"n": "1795322891590886180", "m": "", "z": "007", "o": "9223372036854775807", "p": "9223372036854775808", "q": "-5"})},
-		{Metadata: record.NewMetadata(map[string]string{"n": "1795322891590886181", "m": "5", "z": "007", "o": "0", "p": "x", "q": "12"})},
+		{Metadata: record.NewMetadata(map[string]string{"n": "1795322891590886180", "m": "", "z": "007",
+			"o": "9223372036854775807", "p": "9223372036854775808", "q": "-5"})},
+		{Metadata: record.NewMetadata(map[string]string{"n": "1795322891590886181", "m": "5", "z": "007", "o": "0",
+			"p": "x", "q": "12"})},
 		{Metadata: record.NewMetadata(map[string]string{"n": "1795322891590886180", "m": "", "z": "8"})},
 		{After: record.Raw(bytes.Repeat([]byte("large"), 100_000))},
 	}
 	for range 2500 { // more names than a body refers back to, more records than fit into a frame
 		records = append(records, record.Record{
-			Metadata: record.NewMetadata(map[string]string{strings.Repeat("k", len(records)%9): "v", time.Duration(len(records)).String(): "1"}),
-			After:    record.Structured(map[string]any{time.Duration(len(records) * 2).String(): int64(len(records))}),
+			Metadata: record.NewMetadata(map[string]string{strings.Repeat("k", len(records)%9): "v",
+				time.Duration(len(records)).String(): "1"}),
+			After: record.Structured(map[string]any{time.Duration(len(records) * 2).String(): int64(len(records))}),
 		})
 	}
 	for i, got := range through(t, records) {

@@ -55,7 +55,8 @@ func Inspect(dir string) (Summary, error) {
 	for _, seg := range all {
 		s.ID = seg.id
 		s.Segments = append(s.Segments, SegmentInfo{
-			Path: seg.path, First: seg.base, End: seg.end, Bytes: seg.size, Written: seg.newest, Open: seg.path == filepath.Join(dir, openName(seg.identity)),
+			Path: seg.path, First: seg.base, End: seg.end, Bytes: seg.size, Written: seg.newest,
+			Open: seg.path == filepath.Join(dir, openName(seg.identity)),
 		})
 	}
 	for _, r := range readers {

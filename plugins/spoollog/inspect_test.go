@@ -37,14 +37,18 @@ func TestInspectAndWalk(t *testing.T) {
 		t.Fatal(err)
 	}
 	first, last := s.Segments[0], s.Segments[len(s.Segments)-1]
-	if s.ID != l.ID() || last.End != 205 || s.Readers[0].Next != 30 || !last.Open || first.Open || first.End <= first.First {
+	if s.ID != l.ID() || last.End != 205 || s.Readers[0].Next != 30 || !last.Open || first.Open ||
+		first.End <= first.First {
 		t.Errorf("got %+v", s)
 	}
 	if len(s.Readers) != 1 || s.Readers[0].Name != "reader" || s.Readers[0].Behind != 175 {
 		t.Errorf("got the readers %+v", s.Readers)
 	}
 	good, lost, places := uint64(0), uint64(0), 0
-	err = spoollog.Walk(dir, func(uint64, *record.Record) error { good++; return nil }, func(d spoollog.Damage) { lost += d.Records; places++ })
+	err = spoollog.Walk(dir, func(uint64, *record.Record) error {
+		good++
+		return nil
+	}, func(d spoollog.Damage) { lost += d.Records; places++ })
 	if err != nil || places != 1 || lost != 10 || good != last.End-first.First-lost {
 		t.Errorf("%d good, %d lost in %d places: %v", good, lost, places, err)
 	}

@@ -66,7 +66,8 @@ func TestHybridWithoutMemory(t *testing.T) {
 		if err := commit.Wait(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if took := time.Since(began); took < time.Minute || took > 2*time.Minute || l.Counts().Written == written || m.used.Load() != 0 {
+		if took := time.Since(began); took < time.Minute || took > 2*time.Minute || l.Counts().Written == written ||
+			m.used.Load() != 0 {
 			t.Errorf("after %v %d bytes are written, %d counted", took, l.Counts().Written-written, m.used.Load())
 		}
 		if _, err := l.Writer().Append(t.Context(), frames); err != nil || !l.Short() {

@@ -138,7 +138,8 @@ func TestWideModesAreTightened(t *testing.T) {
 	if _, err := l.Writer().Append(t.Context(), frames); err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(l.Flush(t.Context()), l.Close(), os.WriteFile(filepath.Join(dir, "other"), nil, 0o600)); err != nil {
+	if err := errors.Join(l.Flush(t.Context()), l.Close(),
+		os.WriteFile(filepath.Join(dir, "other"), nil, 0o600)); err != nil {
 		t.Fatal(err)
 	}
 	if said.Len() > 0 {
@@ -166,7 +167,8 @@ func TestWideModesAreTightened(t *testing.T) {
 	if err := l.Close(); err != nil {
 		t.Error(err)
 	}
-	if got := said.String(); strings.Count(got, "others could open a file of the spool") != 2 || !strings.Contains(got, "mode=-rw-r--rw-") {
+	if got := said.String(); strings.Count(got, "others could open a file of the spool") != 2 ||
+		!strings.Contains(got, "mode=-rw-r--rw-") {
 		t.Errorf("the log says %s", got)
 	}
 }

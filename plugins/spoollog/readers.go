@@ -43,7 +43,8 @@ type readers struct {
 func (rs *readers) load(file string) {
 	p, err := parseReader(rs.fs, filepath.Join(rs.dir, file))
 	if err != nil {
-		rs.log.Warn("cannot read where a reader of the spool is: all is kept until it comes back", "file", file, "err", err)
+		rs.log.Warn("cannot read where a reader of the spool is: all is kept until it comes back", "file", file, "err",
+			err)
 		p = &position{name: file}
 	}
 	p.saved, p.savedAt = p.low, rs.now()

@@ -14,13 +14,19 @@ import (
 // samples returns records that refer to each other's names and values.
 func samples() []record.Record {
 	return []record.Record{
-		{Operation: record.OperationCreate, Metadata: record.Metadata{{Key: "k", Value: "1795322891590886180"}}, After: record.Raw([]byte("a"))},
-		{Operation: -7, Metadata: record.Metadata{{Key: "k", Value: "1795322891590886181"}, {Key: "x", Value: "007"}}, Key: record.Raw([]byte("\xff"))},
-		{Metadata: record.Metadata{{Key: "x", Value: "007"}, {Key: "k", Value: "0"}}, Before: record.Structured(map[string]any{"k": int8(-1), "x": []any{time.Hour, nil}})},
+		{Operation: record.OperationCreate, Metadata: record.Metadata{{Key: "k", Value: "1795322891590886180"}},
+			After: record.Raw([]byte("a"))},
+		{Operation: -7, Metadata: record.Metadata{{Key: "k", Value: "1795322891590886181"}, {Key: "x", Value: "007"}},
+			Key: record.Raw([]byte("\xff"))},
+		{Metadata: record.Metadata{{Key: "x", Value: "007"}, {Key: "k", Value: "0"}},
+			Before: record.Structured(map[string]any{"k": int8(-1), "x": []any{time.Hour, nil}})},
 		{After: record.Structured(map[string]any{"k": map[string]any{"x": uint64(math.MaxUint64), "y": []byte{0}}})},
-		{After: record.Structured(map[string]any{"great": json.Number("1e400"), "exact": json.Number("12.50"), "text": "\xff", "far": time.Date(12345, 1, 1, 0, 0, 0, 0, time.UTC)})},
-		{After: record.Structured(map[string]any{"d": 0.1, "inf": math.Inf(-1), "f": float32(0.1), "t": true, "n": false, "i": -1 << 40, "i8": int8(-8), "i16": int16(-300),
-			"i32": int32(-70000), "i64": int64(math.MinInt64), "u": uint(1 << 40), "u8": uint8(255), "u16": uint16(65535), "u32": uint32(1 << 31), "list": []any{}, "object": map[string]any{}})},
+		{After: record.Structured(map[string]any{"great": json.Number("1e400"), "exact": json.Number("12.50"),
+			"text": "\xff", "far": time.Date(12345, 1, 1, 0, 0, 0, 0, time.UTC)})},
+		{After: record.Structured(map[string]any{"d": 0.1, "inf": math.Inf(-1), "f": float32(0.1), "t": true,
+			"n": false, "i": -1 << 40, "i8": int8(-8), "i16": int16(-300),
+			"i32": int32(-70000), "i64": int64(math.MinInt64), "u": uint(1 << 40), "u8": uint8(255),
+			"u16": uint16(65535), "u32": uint32(1 << 31), "list": []any{}, "object": map[string]any{}})},
 	}
 }
 
@@ -76,7 +82,8 @@ func TestNothingIsLeftOfWhatCannotBeEncoded(t *testing.T) {
 		t.Fatal(err)
 	}
 	size := e.Len()
-	if err := e.Append(&record.Record{After: record.Structured(map[string]any{"bad": func() {}})}); err == nil || e.Len() != size {
+	if err := e.Append(&record.Record{After: record.Structured(map[string]any{"bad": func() {}})}); err == nil ||
+		e.Len() != size {
 		t.Errorf("%d bytes after a refusal, want %d: %v", e.Len(), size, err)
 	}
 }

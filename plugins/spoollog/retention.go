@@ -112,7 +112,8 @@ func (r *retention) drop(records uint64) {
 // logDrops logs the number of drops since its last line.
 func (r *retention) logDrops() {
 	if records := r.dropped - r.reported; records > 0 {
-		r.log.Warn("the spool is full: records were dropped", "which", map[Full]string{DropOldest: "oldest", DropNewest: "newest"}[r.Full], "records", records, "dropped", r.dropped)
+		r.log.Warn("the spool is full: records were dropped", "which", map[Full]string{DropOldest: "oldest",
+			DropNewest: "newest"}[r.Full], "records", records, "dropped", r.dropped)
 	}
 	r.reported = r.dropped
 }

@@ -60,7 +60,8 @@ func segmentOf(dir string, f FileInfo) (s *segment, sealed, ok bool) {
 	if !ok {
 		return nil, false, false
 	}
-	return &segment{identity: id, path: filepath.Join(dir, f.Name), end: end, size: f.Size, newest: f.ModTime}, sealed, true
+	return &segment{identity: id, path: filepath.Join(dir, f.Name), end: end, size: f.Size, newest: f.ModTime}, sealed,
+		true
 }
 
 // recover finds the end of a segment that was not closed. It returns the number of bytes after the end, which are the

@@ -65,7 +65,8 @@ func (ss *segments) adopt(s *segment, sealed bool) error {
 	}
 	if torn > 0 {
 		ss.torn += torn
-		ss.log.Warn("cut what a write that was never acknowledged left at the end of the spool", "file", s.path, "bytes", torn)
+		ss.log.Warn("cut what a write that was never acknowledged left at the end of the spool", "file", s.path,
+			"bytes", torn)
 		err = ss.fs.Truncate(s.path, s.size)
 	}
 	if s.end > s.base { // an empty segment is removed when there is another one
@@ -259,7 +260,8 @@ func (ss *segments) damage(s *segment, from, to uint64, bytes int64) {
 	}
 	s.holes = to
 	ss.damaged += to - from
-	ss.log.Error("records of the spool are damaged and were skipped", "file", s.path, "records", to-from, "bytes", bytes)
+	ss.log.Error("records of the spool are damaged and were skipped", "file", s.path, "records", to-from, "bytes",
+		bytes)
 }
 
 // size returns the number of durable bytes.

@@ -77,7 +77,8 @@ func TestFaults(t *testing.T) {
 		})
 	}
 	group.Wait()
-	t.Logf("%d faults in %d worlds from seed %d on: %d records acknowledged, %d of them damaged on the disk and reported, 0 lost, 0 refusals to open",
+	t.Logf("%d faults in %d worlds from seed %d on: %d records acknowledged, %d of them damaged on the disk and "+
+		"reported, 0 lost, 0 refusals to open",
 		faults.Load(), worlds.Load(), *firstSeed, acked.Load(), damaged.Load())
 }
 
@@ -99,7 +100,8 @@ func live(seed uint64) (*world, error) {
 	}
 	w.missing += max(0, w.acked-w.seen)
 	if reported := int(w.damaged + w.log.Counts().Damaged); w.missing > 0 && (!w.flips || w.missing > reported) {
-		return w, fmt.Errorf("%w: %d records are missing, and %d reported as damaged", errSimulation, w.missing, reported)
+		return w, fmt.Errorf("%w: %d records are missing, and %d reported as damaged", errSimulation, w.missing,
+			reported)
 	}
 	return w, nil
 }
@@ -139,7 +141,8 @@ func (w *world) run() error {
 func (w *world) open() error {
 	for {
 		w.fs.failed = false
-		l, err := spoollog.Open("/spool", spoollog.Options{FS: w.fs, SegmentBytes: 200 + w.rng.Int64N(800), Now: func() time.Time { return time.Time{} }})
+		l, err := spoollog.Open("/spool", spoollog.Options{FS: w.fs, SegmentBytes: 200 + w.rng.Int64N(800),
+			Now: func() time.Time { return time.Time{} }})
 		if err == nil {
 			w.log = l
 			w.reader, err = l.Reader("reader")
@@ -173,7 +176,8 @@ func (w *world) write() {
 		var records []record.Record
 		for range 1 + w.rng.IntN(3) {
 			w.sent++
-			records = append(records, record.Record{Key: record.Raw(strconv.AppendInt(nil, int64(w.sent), 10)), After: record.Raw(make([]byte, w.rng.IntN(100)))})
+			records = append(records, record.Record{Key: record.Raw(strconv.AppendInt(nil, int64(w.sent), 10)),
+				After: record.Raw(make([]byte, w.rng.IntN(100)))})
 		}
 		frames, _, _ := spoollog.Encode(records)
 		c, err := w.writer.Append(context.Background(), frames)

@@ -40,7 +40,8 @@ func (l *Log) counts() Counts {
 func (l *Log) Stats() Stats {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	s := Stats{Counts: l.counts(), Segments: len(l.segments.list), Records: l.from(0), Bytes: l.segments.size(), Limit: l.retention.Bytes, Memory: l.queue.bytes}
+	s := Stats{Counts: l.counts(), Segments: len(l.segments.list), Records: l.from(0), Bytes: l.segments.size(),
+		Limit: l.retention.Bytes, Memory: l.queue.bytes}
 	for _, p := range l.readers.byName {
 		s.Readers = append(s.Readers, ReaderInfo{p.name, p.low, l.from(p.low)})
 	}

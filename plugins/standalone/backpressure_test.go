@@ -45,7 +45,8 @@ func (s *eagerSource) Read(ctx context.Context) ([]record.Record, error) {
 	records := make([]record.Record, eagerRecords)
 	for i := range records {
 		s.at++
-		records[i] = record.Record{Position: record.Position(strconv.Itoa(s.at)), Operation: record.OperationCreate, After: record.Raw(make([]byte, eagerBytes))}
+		records[i] = record.Record{Position: record.Position(strconv.Itoa(s.at)), Operation: record.OperationCreate,
+			After: record.Raw(make([]byte, eagerBytes))}
 	}
 	_, err := s.file.Write([]byte{'.'})
 	return records, err

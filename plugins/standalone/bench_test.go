@@ -28,7 +28,8 @@ func BenchmarkForward(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			c := &standalone.Client{Path: exe, Env: append(os.Environ(), roleVariable+"=fast"), Log: slog.New(slog.DiscardHandler)}
+			c := &standalone.Client{Path: exe, Env: append(os.Environ(), roleVariable+"=fast"),
+				Log: slog.New(slog.DiscardHandler)}
 			s, err := c.Source(ctx, "pipe:src")
 			if err != nil {
 				b.Fatal(err)

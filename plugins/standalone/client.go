@@ -219,7 +219,8 @@ func (c *instance) LogThrough(wrap func(slog.Handler) slog.Handler, redact func(
 
 // Configure sends the settings to the plugin.
 func (c *instance) Configure(ctx context.Context, settings map[string]string) error {
-	return c.call(ctx, "Configure", c.client.callTimeout(), &connectorv2.Source_Configure_Request{Config: settings}, &connectorv2.Source_Configure_Response{})
+	return c.call(ctx, "Configure", c.client.callTimeout(), &connectorv2.Source_Configure_Request{Config: settings},
+		&connectorv2.Source_Configure_Response{})
 }
 
 // LifecycleOnCreated notifies the plugin that the connector is new. It ignores that a plugin does not implement the
@@ -230,7 +231,8 @@ func (c *instance) LifecycleOnCreated(ctx context.Context, settings map[string]s
 
 // LifecycleOnUpdated notifies the plugin that the settings have changed.
 func (c *instance) LifecycleOnUpdated(ctx context.Context, before, after map[string]string) error {
-	return c.lifecycle(ctx, "LifecycleOnUpdated", &connectorv2.Source_Lifecycle_OnUpdated_Request{ConfigBefore: before, ConfigAfter: after})
+	return c.lifecycle(ctx, "LifecycleOnUpdated", &connectorv2.Source_Lifecycle_OnUpdated_Request{ConfigBefore: before,
+		ConfigAfter: after})
 }
 
 // LifecycleOnDeleted notifies the plugin that the connector was deleted.
@@ -251,7 +253,8 @@ func (c *instance) open(ctx context.Context, pos record.Position) error {
 	if c.p.version == wire.Version1 {
 		method = "Start"
 	}
-	return c.call(ctx, method, c.client.callTimeout(), &connectorv2.Source_Open_Request{Position: pos}, &connectorv2.Source_Open_Response{})
+	return c.call(ctx, method, c.client.callTimeout(), &connectorv2.Source_Open_Request{Position: pos},
+		&connectorv2.Source_Open_Response{})
 }
 
 // expired reports whether the deadline of a call has passed. The plugin's clock may be slightly ahead of ours.
@@ -287,7 +290,8 @@ func (c *instance) method(name string) string {
 
 // teardown makes the last call and ends the process, even if the call fails.
 func (c *instance) teardown(ctx context.Context) error {
-	err := c.call(ctx, "Teardown", teardownTimeout, &connectorv2.Source_Teardown_Request{}, &connectorv2.Source_Teardown_Response{})
+	err := c.call(ctx, "Teardown", teardownTimeout, &connectorv2.Source_Teardown_Request{},
+		&connectorv2.Source_Teardown_Response{})
 	c.end()
 	if errors.Is(err, wire.ErrUnimplemented) {
 		return nil

@@ -38,7 +38,8 @@ type Destination struct {
 }
 
 func newDestination(c *instance) *Destination {
-	return &Destination{instance: *c, schemas: c.client.Schemas.cache(), flushing: make(chan struct{}), done: make(chan struct{}), answers: make(chan []wire.Ack),
+	return &Destination{instance: *c, schemas: c.client.Schemas.cache(), flushing: make(chan struct{}),
+		done: make(chan struct{}), answers: make(chan []wire.Ack),
 		unanswered: unanswered{changed: notify.NewSignal(), empty: notify.NewSignal()}}
 }
 
@@ -131,7 +132,8 @@ func (d *Destination) encode(b *record.Batch, i int) (f wire.Frame, j int, err e
 		}
 		g, err := b.AppendWire(f, j, j+1)
 		if err == nil && len(g) > d.client.maxMessage() {
-			err = fmt.Errorf("record of %d bytes is greater than the %d that the plugin takes", len(g)-len(f), d.client.maxMessage())
+			err = fmt.Errorf("record of %d bytes is greater than the %d that the plugin takes", len(g)-len(f),
+				d.client.maxMessage())
 		}
 		if err != nil && j > i {
 			return g[:len(f)], j, nil
@@ -246,7 +248,8 @@ func (d *Destination) Flush(ctx context.Context) error {
 	go func() {
 		defer close(stopped)
 		req := &connectorv2.Destination_Stop_Request{LastPosition: d.last}
-		if err := d.call(stopCtx, "Stop", d.client.stopTimeout(), req, &connectorv2.Destination_Stop_Response{}); err != nil && stopCtx.Err() == nil {
+		if err := d.call(stopCtx, "Stop", d.client.stopTimeout(), req,
+			&connectorv2.Destination_Stop_Response{}); err != nil && stopCtx.Err() == nil {
 			d.log.Warn("destination did not stop when asked", "err", err)
 		}
 	}()

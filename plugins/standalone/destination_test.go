@@ -41,7 +41,9 @@ func (r *results) get() (int, []string, error) {
 	return r.n, r.failed, r.broken
 }
 
-func openDestination(ctx context.Context, t *testing.T, c *standalone.Client, settings map[string]string) (*standalone.Destination, *results) {
+func openDestination(
+	ctx context.Context, t *testing.T, c *standalone.Client, settings map[string]string,
+) (*standalone.Destination, *results) {
 	t.Helper()
 	d, err := c.Destination(ctx, "pipe:dst")
 	if err != nil {
@@ -124,9 +126,12 @@ func TestDestination(t *testing.T) {
 		{"some refused", []string{"bad", "b", "bad", "bad", "e"}, nil, "2 5",
 			[]string{"1: record 1 is bad", "3: record 3 is bad", "4: record 4 is bad"}},
 		{"too large", []string{"a", huge, "c", huge}, nil, "1 3",
-			[]string{"2: record of 5242912 bytes is greater than the 4194304 that the plugin takes", "4: record of 5242912 bytes is greater than the 4194304 that the plugin takes"}},
-		{"several messages", []string{strings.Repeat("x", 3<<20), strings.Repeat("y", 3<<20), "c", "d"}, nil, "1 2 3 4", nil},
-		{"held back", []string{"a", "b", "bad", "d", "e"}, map[string]string{"sdk.batch.size": "4"}, "1 2 4 5", []string{"3: record 3 is bad"}},
+			[]string{"2: record of 5242912 bytes is greater than the 4194304 that the plugin takes",
+				"4: record of 5242912 bytes is greater than the 4194304 that the plugin takes"}},
+		{"several messages", []string{strings.Repeat("x", 3<<20), strings.Repeat("y", 3<<20), "c", "d"}, nil, "1 2 3 4",
+			nil},
+		{"held back", []string{"a", "b", "bad", "d", "e"}, map[string]string{"sdk.batch.size": "4"}, "1 2 4 5",
+			[]string{"3: record 3 is bad"}},
 		{"held back, even", []string{"a", "b", "c", "d"}, map[string]string{"sdk.batch.size": "2"}, "1 2 3 4", nil},
 	}
 	for _, role := range []string{"connector", "version1"} {
@@ -149,7 +154,8 @@ func TestDestination(t *testing.T) {
 					t.Fatal(err)
 				}
 				n, failed, broken := r.get()
-				if n != len(tt.contents) || strings.Join(failed, "; ") != strings.Join(tt.failed, "; ") || broken != nil {
+				if n != len(tt.contents) || strings.Join(failed, "; ") != strings.Join(tt.failed, "; ") ||
+					broken != nil {
 					t.Errorf("settled %d, %q, %v, want %d, %q", n, failed, broken, len(tt.contents), tt.failed)
 				}
 				if got := lines(t, settings["path"]); got != tt.written {
@@ -247,7 +253,8 @@ func TestCrashIsReported(t *testing.T) {
 func TestUnavailableIsNoRefusal(t *testing.T) {
 	t.Parallel()
 	for name, settings := range map[string]map[string]string{
-		"at once": {}, "gathered": {"sdk.batch.size": "3"}, "late": {"sdk.batch.delay": "1ms"}, "flushed": {"sdk.batch.size": "10"},
+		"at once": {}, "gathered": {"sdk.batch.size": "3"}, "late": {"sdk.batch.delay": "1ms"},
+		"flushed": {"sdk.batch.size": "10"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -285,7 +292,8 @@ func TestOpenSaysWhatIsWrong(t *testing.T) {
 	if err := d.Configure(ctx, map[string]string{"path": "/does/not/exist"}); err != nil {
 		t.Fatal(err)
 	}
-	if err := d.Open(ctx, func(int, error) {}); err == nil || !strings.Contains(err.Error(), os.ErrNotExist.Error()) && !strings.Contains(err.Error(), "no such file") {
+	if err := d.Open(ctx, func(int, error) {}); err == nil || !strings.Contains(err.Error(), os.ErrNotExist.Error()) &&
+		!strings.Contains(err.Error(), "no such file") {
 		t.Errorf("got %v", err)
 	}
 	if err := d.LifecycleOnDeleted(ctx, nil); err == nil || !strings.Contains(err.Error(), "nothing to delete") {

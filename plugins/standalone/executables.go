@@ -46,7 +46,8 @@ type Executables struct {
 
 	// Watch calls scan after a change of the paths that the last scan returned, when it receives from wake, and after
 	// the time that scan returned, until ctx ends. nil scans once each Interval.
-	Watch          func(ctx context.Context, wake <-chan struct{}, scan func() (paths []string, again time.Duration)) error
+	Watch func(ctx context.Context, wake <-chan struct{},
+		scan func() (paths []string, again time.Duration)) error
 	Interval       time.Duration // between two scans of Dir without Watch; 0: a second
 	SpecifyTimeout time.Duration // time limit for an executable to return its specification; 0: 30 s
 
@@ -125,7 +126,9 @@ func (e *Executables) Run(ctx context.Context) error {
 }
 
 // poll is the Watch of an Executables without one.
-func (e *Executables) poll(ctx context.Context, wake <-chan struct{}, scan func() (paths []string, again time.Duration)) error {
+func (e *Executables) poll(
+	ctx context.Context, wake <-chan struct{}, scan func() (paths []string, again time.Duration),
+) error {
 	interval := cmp.Or(e.Interval, defaultInterval)
 	for {
 		_, again := scan()
@@ -217,7 +220,8 @@ func (e *Executables) classify() (plugins map[pluginname.Name]*file, problems ma
 		delete(plugins, name)
 		slices.Sort(paths)
 		for _, path := range paths {
-			problems[path] = fmt.Sprintf("%s is in more than one file, and none of them is used: %s", name, strings.Join(paths, ", "))
+			problems[path] = fmt.Sprintf("%s is in more than one file, and none of them is used: %s", name,
+				strings.Join(paths, ", "))
 		}
 	}
 	return plugins, problems
@@ -258,7 +262,8 @@ func (e *Executables) reclassify() (lines []func(), changed bool) {
 	for path, reason := range warnings {
 		if e.warnings[path] != reason {
 			lines = append(lines, func() {
-				e.Log.Warn("plugin can be changed by others, who can run as the agent what they like", "component", "plugins", "path", path, "err", reason)
+				e.Log.Warn("plugin can be changed by others, who can run as the agent what they like", "component",
+					"plugins", "path", path, "err", reason)
 			})
 		}
 	}

@@ -90,11 +90,13 @@ func (e *Executables) changed(r *running) (reason, what string) {
 		switch {
 		case now.entry != r.file.entry:
 		case e.problems[now.entry] != "":
-			return "PluginBroken", fmt.Sprintf("%s cannot be used any more, nor can the connector be started again: %s", now.entry, e.problems[now.entry])
+			return "PluginBroken", fmt.Sprintf("%s cannot be used any more, nor can the connector be started again: %s",
+				now.entry, e.problems[now.entry])
 		case now.spec == nil:
 			return "", ""
 		default:
-			return "PluginReplaced", fmt.Sprintf("%s is %s@%s by now%s", now.entry, now.spec.Name, now.spec.Version, next)
+			return "PluginReplaced", fmt.Sprintf("%s is %s@%s by now%s", now.entry, now.spec.Name, now.spec.Version,
+				next)
 		}
 	}
 	return "PluginGone", r.file.entry + " is gone, and the connector cannot be started again until it is back"

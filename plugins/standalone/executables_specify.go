@@ -99,7 +99,8 @@ func explainStart(err error) error {
 
 // checkName refuses names that no pipeline can refer to.
 func checkName(s *sdk.Specification) error {
-	if strings.ContainsAny(s.Name, "@:/ \t\r\n") || strings.ContainsAny(s.Version, " \t\r\n") || s.Version == "" || s.Version == pluginname.Latest {
+	if strings.ContainsAny(s.Name, "@:/ \t\r\n") || strings.ContainsAny(s.Version, " \t\r\n") || s.Version == "" ||
+		s.Version == pluginname.Latest {
 		return fmt.Errorf("it calls itself %.100q, version %.100q, which pipelines cannot refer to", s.Name, s.Version)
 	}
 	return nil

@@ -113,7 +113,9 @@ func (e *Executables) resolve(path string) (string, error) {
 }
 
 // Source starts a process for a source.
-func (e *Executables) Source(ctx context.Context, plugin pluginname.Name, connectorID string) (connector.Source, error) {
+func (e *Executables) Source(
+	ctx context.Context, plugin pluginname.Name, connectorID string,
+) (connector.Source, error) {
 	client, f, err := e.client(plugin)
 	if err != nil {
 		return nil, fmt.Errorf("cannot start source %q: %w", connectorID, err)
@@ -126,7 +128,9 @@ func (e *Executables) Source(ctx context.Context, plugin pluginname.Name, connec
 }
 
 // Destination starts a process for a destination.
-func (e *Executables) Destination(ctx context.Context, plugin pluginname.Name, connectorID string) (connector.Destination, error) {
+func (e *Executables) Destination(
+	ctx context.Context, plugin pluginname.Name, connectorID string,
+) (connector.Destination, error) {
 	client, f, err := e.client(plugin)
 	if err != nil {
 		return nil, fmt.Errorf("cannot start destination %q: %w", connectorID, err)
@@ -158,7 +162,8 @@ func (e *Executables) client(plugin pluginname.Name) (*Client, *file, error) {
 	case now.err != nil:
 		return nil, nil, fmt.Errorf("cannot use plugin %q: %s: %w", plugin, f.entry, now.err)
 	case f.pending || now.path != f.path || now.print != f.print:
-		return nil, nil, fmt.Errorf("cannot use plugin %q: %s has changed, and what it is now is not known yet", plugin, f.entry)
+		return nil, nil, fmt.Errorf("cannot use plugin %q: %s has changed, and what it is now is not known yet", plugin,
+			f.entry)
 	}
 	return clientOf(e, f), f, nil
 }

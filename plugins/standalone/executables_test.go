@@ -39,12 +39,15 @@ type counter struct {
 	n byte
 }
 
-func (*counter) Parameters() sdk.Parameters                         { return sdk.Parameters{"from": {Type: sdk.TypeInt}} }
+func (*counter) Parameters() sdk.Parameters {
+	return sdk.Parameters{"from": {Type: sdk.TypeInt}}
+}
 func (*counter) Configure(context.Context, map[string]string) error { return nil }
 func (*counter) Open(context.Context, record.Position) error        { return nil }
 func (c *counter) Read(context.Context) ([]record.Record, error) {
 	c.n++
-	return []record.Record{{Position: record.Position{c.n}, Operation: record.OperationCreate, After: record.Raw([]byte(os.Getenv("STRAY")))}}, nil
+	return []record.Record{{Position: record.Position{c.n}, Operation: record.OperationCreate,
+		After: record.Raw([]byte(os.Getenv("STRAY")))}}, nil
 }
 
 // directory is a directory of executables.
@@ -90,7 +93,8 @@ func (d *directory) plugin(name, version, before string) string {
 	if err != nil {
 		d.Fatal(err)
 	}
-	return d.script(name, fmt.Sprintf("echo run >> %s.runs\n%s\nGORACE=atexit_sleep_ms=0 %s=%s exec %s", filepath.Join(filepath.Dir(d.dir), name), before, versionVariable, version, exe))
+	return d.script(name, fmt.Sprintf("echo run >> %s.runs\n%s\nGORACE=atexit_sleep_ms=0 %s=%s exec %s",
+		filepath.Join(filepath.Dir(d.dir), name), before, versionVariable, version, exe))
 }
 
 func (d *directory) runs(name string) int {
@@ -145,7 +149,9 @@ func TestFilesThatAreNoPlugins(t *testing.T) {
 	d.script(".hidden", "echo hidden; exit 1")
 	d.script("notes.txt", "not to be run")
 	d.script("foreign", "")
-	if err := os.WriteFile(filepath.Join(d.dir, "foreign"), append([]byte("\x7fELF\x02\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x02\x00\xf7\x00"), make([]byte, 200)...), 0o755); err != nil {
+	if err := os.WriteFile(filepath.Join(d.dir, "foreign"),
+		append([]byte("\x7fELF\x02\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x02\x00\xf7\x00"), make([]byte, 200)...),
+		0o755); err != nil {
 		t.Fatal(err)
 	}
 	outside := filepath.Join(filepath.Dir(d.dir), "outside")
@@ -268,7 +274,8 @@ func TestTwoFilesWithOneName(t *testing.T) {
 		t.Errorf("found %s", d.names())
 	}
 	problems := d.Problems()
-	if len(problems) != 2 || !strings.Contains(problems[0].Reason, a) || !strings.Contains(problems[1].Reason, b) || problems[0].Reason != problems[1].Reason {
+	if len(problems) != 2 || !strings.Contains(problems[0].Reason, a) || !strings.Contains(problems[1].Reason, b) ||
+		problems[0].Reason != problems[1].Reason {
 		t.Errorf("problems %v", problems)
 	}
 	if err := os.Remove(b); err != nil {
@@ -293,7 +300,9 @@ func TestTheDirectoryIsWatched(t *testing.T) {
 		t.Fatal(err)
 	}
 	path := d.plugin("p", "v1.0.0", "")
-	d.wait("the plugin is found", func() bool { return d.names() == "standalone:counter@v1.0.0" && changed.Load() == 1 })
+	d.wait("the plugin is found", func() bool {
+		return d.names() == "standalone:counter@v1.0.0" && changed.Load() == 1
+	})
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
 	}
@@ -358,7 +367,8 @@ func TestSourcesOfExecutables(t *testing.T) {
 	if _, err := start(t, h, "counter@v2.0.0"); err != nil {
 		t.Errorf("after it was replaced: %v", err)
 	}
-	if _, err := h.Destination(t.Context(), "counter", "p:dst"); err == nil || !strings.Contains(err.Error(), "is a source only") {
+	if _, err := h.Destination(t.Context(), "counter", "p:dst"); err == nil ||
+		!strings.Contains(err.Error(), "is a source only") {
 		t.Errorf("as a destination it gave error %v", err)
 	}
 }
@@ -406,7 +416,9 @@ func TestWhatDoesNotNeedASlowPluginIsNotHeldUp(t *testing.T) {
 	d.plugin("p", "v1.0.0", "")
 	d.run()
 	d.wait("the other is known", func() bool { return d.names() != "" })
-	h := &plugins.Host{Builtin: []sdk.Connector{{Name: "generator", Version: "v1.0.0", NewSource: func() sdk.Source { return &counter{} }}}, Standalone: d}
+	h := &plugins.Host{Builtin: []sdk.Connector{{Name: "generator", Version: "v1.0.0", NewSource: func() sdk.Source {
+		return &counter{}
+	}}}, Standalone: d}
 	for _, ref := range []string{"builtin:generator", "counter@v1.0.0", "generator"} {
 		s, err := h.Source(testContext(t), ref, "p:src")
 		if err != nil {
@@ -465,7 +477,8 @@ func TestChangesOfRunningPlugins(t *testing.T) {
 		if reason == "" && len(changes) == 0 {
 			return
 		}
-		if len(changes) != 1 || changes[0].Reason != reason || changes[0].ConnectorID != "p:src" || changes[0].Plugin.String() != "standalone:counter@v1.0.0" {
+		if len(changes) != 1 || changes[0].Reason != reason || changes[0].ConnectorID != "p:src" ||
+			changes[0].Plugin.String() != "standalone:counter@v1.0.0" {
 			t.Fatalf("%s: changes %+v", what, changes)
 		}
 		for _, w := range append(words, "connector p:src runs standalone:counter@v1.0.0", path) {
@@ -592,7 +605,8 @@ func TestPluginsThatOthersCanChange(t *testing.T) {
 		chmod(d.dir, 0o777)
 		check("directory that all may write", filepath.Base(d.dir)+" has mode 0777")
 		if refuse {
-			if _, err := d.Source(t.Context(), pluginname.Name{Kind: pluginname.Standalone, Name: "counter", Version: "v1.0.0"}, "p:src"); err == nil {
+			if _, err := d.Source(t.Context(), pluginname.Name{Kind: pluginname.Standalone, Name: "counter",
+				Version: "v1.0.0"}, "p:src"); err == nil {
 				t.Error("a refused plugin is started")
 			}
 		}

@@ -63,7 +63,8 @@ func client(t *testing.T, role string) (*standalone.Client, *logbuf.Buffer) {
 	}
 	out := &logbuf.Buffer{}
 	return &standalone.Client{
-		Path: exe, Env: append(os.Environ(), roleVariable+"="+role, "CONDUIT_CONNECTOR_ID=stray", "PLUGIN_MULTIPLEX_GRPC=true", "GORACE=atexit_sleep_ms=0"),
+		Path: exe, Env: append(os.Environ(), roleVariable+"="+role, "CONDUIT_CONNECTOR_ID=stray",
+			"PLUGIN_MULTIPLEX_GRPC=true", "GORACE=atexit_sleep_ms=0"),
 		Log: slog.New(slog.NewTextHandler(out, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	}, out
 }
@@ -92,7 +93,8 @@ type countSource struct {
 
 func (s *countSource) Parameters() sdk.Parameters {
 	return sdk.Parameters{
-		"count":      {Default: "10", Description: "how many", Type: sdk.TypeInt, Validations: []sdk.Validation{{Type: sdk.ValidationGreaterThan, Value: "-1"}}},
+		"count": {Default: "10", Description: "how many", Type: sdk.TypeInt,
+			Validations: []sdk.Validation{{Type: sdk.ValidationGreaterThan, Value: "-1"}}},
 		"batch":      {Default: "1", Type: sdk.TypeInt},
 		"structured": {Default: "false", Type: sdk.TypeBool},
 		"acks":       {Type: sdk.TypeString},

@@ -33,7 +33,8 @@ func (s *greatSource) Read(ctx context.Context) ([]record.Record, error) {
 	records := make([]record.Record, 2)
 	for i := range records {
 		s.at++
-		records[i] = record.Record{Position: record.Position(strconv.Itoa(s.at)), Operation: record.OperationCreate, After: record.Raw(make([]byte, s.size))}
+		records[i] = record.Record{Position: record.Position(strconv.Itoa(s.at)), Operation: record.OperationCreate,
+			After: record.Raw(make([]byte, s.size))}
 	}
 	return records, ctx.Err()
 }
@@ -76,7 +77,8 @@ func TestMessagesAboveTheBound(t *testing.T) {
 	c, _ := client(t, "great")
 	c.MaxReceive = 2 << 20
 	s := openSource(ctx, t, c, map[string]string{"size": strconv.Itoa(3 << 20)})
-	if _, err := s.Read(ctx); err == nil || !strings.Contains(err.Error(), "too large") || !strings.Contains(err.Error(), "connectors.max-message-bytes is 2097152") {
+	if _, err := s.Read(ctx); err == nil || !strings.Contains(err.Error(), "too large") ||
+		!strings.Contains(err.Error(), "connectors.max-message-bytes is 2097152") {
 		t.Errorf("got %v", err)
 	}
 }

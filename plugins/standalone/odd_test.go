@@ -46,7 +46,9 @@ type oddSource struct {
 	stop chan struct{}
 }
 
-func (s *oddSource) Configure(_ context.Context, req *connectorv2.Source_Configure_Request) (*connectorv2.Source_Configure_Response, error) {
+func (s *oddSource) Configure(
+	_ context.Context, req *connectorv2.Source_Configure_Request,
+) (*connectorv2.Source_Configure_Response, error) {
 	s.mode = req.GetConfig()["mode"]
 	return &connectorv2.Source_Configure_Response{}, nil
 }
@@ -65,7 +67,8 @@ func (s *oddSource) Run(stream connectorv2.SourcePlugin_RunServer) error {
 	for _, n := range []string{"", "1", "", "2"} {
 		resp := &connectorv2.Source_Run_Response{}
 		if n != "" {
-			resp.Records = []*opencdcv1.Record{{Position: []byte(n), Payload: &opencdcv1.Change{Before: &opencdcv1.Data{}}}}
+			resp.Records = []*opencdcv1.Record{{Position: []byte(n),
+				Payload: &opencdcv1.Change{Before: &opencdcv1.Data{}}}}
 		}
 		if err := stream.Send(resp); err != nil {
 			return err
@@ -107,7 +110,9 @@ func (s *oddSource) crowd(stream connectorv2.SourcePlugin_RunServer) error {
 	return nil
 }
 
-func (s *oddSource) Stop(ctx context.Context, _ *connectorv2.Source_Stop_Request) (*connectorv2.Source_Stop_Response, error) {
+func (s *oddSource) Stop(
+	ctx context.Context, _ *connectorv2.Source_Stop_Request,
+) (*connectorv2.Source_Stop_Response, error) {
 	switch s.mode {
 	case "hang":
 		<-ctx.Done()
@@ -229,7 +234,8 @@ func TestSourcesThatEndUnread(t *testing.T) {
 				err = s.Ack(ctx, []record.Position{record.Position("1")})
 				return err != nil || standalone.SourceHasEnded(s)
 			})
-			if !dies && err != nil || dies && (err == nil || !strings.Contains(err.Error(), "the plugin process ended: exit status 3")) {
+			if !dies && err != nil || dies &&
+				(err == nil || !strings.Contains(err.Error(), "the plugin process ended: exit status 3")) {
 				t.Errorf("acknowledgement: %v", err)
 			}
 			if ctx.Err() != nil {
@@ -255,12 +261,16 @@ type oddDestination struct {
 	stop chan struct{}
 }
 
-func (d *oddDestination) Configure(_ context.Context, req *connectorv2.Destination_Configure_Request) (*connectorv2.Destination_Configure_Response, error) {
+func (d *oddDestination) Configure(
+	_ context.Context, req *connectorv2.Destination_Configure_Request,
+) (*connectorv2.Destination_Configure_Response, error) {
 	d.mode = req.GetConfig()["mode"]
 	return &connectorv2.Destination_Configure_Response{}, nil
 }
 
-func (d *oddDestination) Open(context.Context, *connectorv2.Destination_Open_Request) (*connectorv2.Destination_Open_Response, error) {
+func (d *oddDestination) Open(
+	context.Context, *connectorv2.Destination_Open_Request,
+) (*connectorv2.Destination_Open_Response, error) {
 	return &connectorv2.Destination_Open_Response{}, nil
 }
 
@@ -307,9 +317,12 @@ func (d *oddDestination) Run(stream connectorv2.DestinationPlugin_RunServer) err
 }
 
 // crowd answers every record separately, and dies at the next message.
-func (d *oddDestination) crowd(stream connectorv2.DestinationPlugin_RunServer, req *connectorv2.Destination_Run_Request) error {
+func (d *oddDestination) crowd(
+	stream connectorv2.DestinationPlugin_RunServer, req *connectorv2.Destination_Run_Request,
+) error {
 	for _, r := range req.GetRecords() {
-		resp := &connectorv2.Destination_Run_Response{Acks: []*connectorv2.Destination_Run_Response_Ack{{Position: r.GetPosition()}}}
+		resp := &connectorv2.Destination_Run_Response{
+			Acks: []*connectorv2.Destination_Run_Response_Ack{{Position: r.GetPosition()}}}
 		if err := stream.Send(resp); err != nil {
 			return err
 		}
@@ -321,7 +334,9 @@ func (d *oddDestination) crowd(stream connectorv2.DestinationPlugin_RunServer, r
 	return nil
 }
 
-func (d *oddDestination) Stop(ctx context.Context, _ *connectorv2.Destination_Stop_Request) (*connectorv2.Destination_Stop_Response, error) {
+func (d *oddDestination) Stop(
+	ctx context.Context, _ *connectorv2.Destination_Stop_Request,
+) (*connectorv2.Destination_Stop_Response, error) {
 	if d.mode == "hang" {
 		<-ctx.Done()
 		return nil, ctx.Err()
@@ -347,7 +362,8 @@ func TestOddDestinations(t *testing.T) {
 			ctx := testContext(t)
 			c, _ := client(t, "odd")
 			c.StopTimeout = 200 * time.Millisecond
-			d, r := openDestination(ctx, t, c, map[string]string{"mode": tt.mode, "path": filepath.Join(t.TempDir(), "x")})
+			d, r := openDestination(ctx, t, c,
+				map[string]string{"mode": tt.mode, "path": filepath.Join(t.TempDir(), "x")})
 			if err := d.Write(ctx, batch("a", "b")); err != nil {
 				t.Fatal(err)
 			}
@@ -380,7 +396,9 @@ func TestDestinationThatDiesUnheard(t *testing.T) {
 	}
 	defer func() { _ = d.Teardown(context.WithoutCancel(ctx)) }()
 	attended := make(chan struct{})
-	err = errors.Join(d.Configure(ctx, map[string]string{"mode": "crowd, then die"}), d.Open(ctx, func(int, error) { <-attended }))
+	err = errors.Join(d.Configure(ctx, map[string]string{"mode": "crowd, then die"}), d.Open(ctx, func(int, error) {
+		<-attended
+	}))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -39,7 +39,9 @@ func (s *parentSource) Open(context.Context, record.Position) error {
 }
 
 func serveParent() {
-	wire.Serve(sdk.Connector{Name: "parent", Version: "v1.0.0", NewSource: func() sdk.Source { return &parentSource{} }})
+	wire.Serve(sdk.Connector{Name: "parent", Version: "v1.0.0", NewSource: func() sdk.Source {
+		return &parentSource{}
+	}})
 }
 
 // hostOfOrphans runs two parentSources and tears down the second one first. It prints whether the orphan of the first

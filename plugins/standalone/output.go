@@ -159,7 +159,8 @@ func (w *logWriter) plainLevel(line string) slog.Level {
 }
 
 // hostKeys are the log attributes set by the host. A plugin must not pass for another component by using them.
-var hostKeys = []string{"component", "pipeline_id", "connector_id", "plugin_name", slog.TimeKey, slog.LevelKey, slog.MessageKey}
+var hostKeys = []string{"component", "pipeline_id", "connector_id", "plugin_name", slog.TimeKey, slog.LevelKey,
+	slog.MessageKey}
 
 // parseLogObject parses a log line in JSON. Values other than strings keep their form, including numbers and objects.
 func parseLogObject(line []byte) (slog.Level, string, []slog.Attr, bool) {

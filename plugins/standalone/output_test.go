@@ -19,7 +19,8 @@ func TestLastWordsAreRedacted(t *testing.T) {
 		for _, throttled := range []bool{false, true} {
 			said := standalone.LastSaid(log, redact, line, throttled)
 			if !strings.HasPrefix(said, "xxx") || strings.Contains(said, secret[:3]) {
-				t.Fatalf("with %d bytes before it, throttled %v, it said last: …%s", before, throttled, said[len(said)-min(len(said), 40):])
+				t.Fatalf("with %d bytes before it, throttled %v, it said last: …%s", before, throttled,
+					said[len(said)-min(len(said), 40):])
 			}
 		}
 	}

@@ -44,11 +44,14 @@ type attached interface {
 
 func newProcess(r attached, maxReceive int, log *slog.Logger) *process {
 	stderr := newLogWriter(log)
-	return &process{runner: r, stderr: stderr, printed: &logWriter{log: log, throttle: stderr.throttle}, maxReceive: maxReceive}
+	return &process{runner: r, stderr: stderr, printed: &logWriter{log: log, throttle: stderr.throttle},
+		maxReceive: maxReceive}
 }
 
 // startProcess starts the executable, with a private directory in tempDir, and connects to it.
-func startProcess(ctx context.Context, r *executable, tempDir string, maxReceive int, log *slog.Logger) (*process, error) {
+func startProcess(
+	ctx context.Context, r *executable, tempDir string, maxReceive int, log *slog.Logger,
+) (*process, error) {
 	p := newProcess(r, maxReceive, log)
 	config := p.config()
 	config.RunnerFunc = r.prepare
@@ -121,7 +124,10 @@ func (p *process) unlink(ctx context.Context, dir string) error {
 
 // shutdown limits the time of the exit request, which go-plugin makes without a deadline. A plugin that does not know
 // the request receives a signal at once, where go-plugin would wait first.
-func (p *process) shutdown(ctx context.Context, method string, req, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, options ...grpc.CallOption) error {
+func (p *process) shutdown(
+	ctx context.Context, method string, req, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker,
+	options ...grpc.CallOption,
+) error {
 	if method != "/plugin.GRPCController/Shutdown" {
 		return invoke(ctx, method, req, reply, conn, options...)
 	}
@@ -142,7 +148,10 @@ const maxPrinted = 1 << 20
 
 // auxiliaryStream limits go-plugin's own streams: the stream of the connector's output, and the stream of the broker.
 // Connectors do not use the broker, and a plugin could make go-plugin remember any number of connections through it.
-func auxiliaryStream(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string, open grpc.Streamer, options ...grpc.CallOption) (grpc.ClientStream, error) {
+func auxiliaryStream(
+	ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string, open grpc.Streamer,
+	options ...grpc.CallOption,
+) (grpc.ClientStream, error) {
 	switch method {
 	case "/plugin.GRPCBroker/StartStream":
 		return nil, wire.ErrUnimplemented

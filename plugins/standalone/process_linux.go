@@ -16,7 +16,8 @@ func endGroup(pid int) bool {
 	const byPID = 1
 	var errno syscall.Errno = syscall.EINTR
 	for errno == syscall.EINTR {
-		_, _, errno = syscall.Syscall6(syscall.SYS_WAITID, byPID, uintptr(pid), 0, syscall.WEXITED|syscall.WNOWAIT, 0, 0)
+		_, _, errno = syscall.Syscall6(syscall.SYS_WAITID, byPID, uintptr(pid), 0, syscall.WEXITED|syscall.WNOWAIT, 0,
+			0)
 	}
 	_ = syscall.Kill(-pid, syscall.SIGKILL)
 	return errno == 0

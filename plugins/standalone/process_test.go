@@ -38,7 +38,8 @@ func TestPluginsThatDoNotStart(t *testing.T) {
 				c.StartTimeout = 500 * time.Millisecond
 			}
 			_, err := c.Specify(testContext(t))
-			if err == nil || !strings.Contains(err.Error(), tt.want) || !strings.Contains(err.Error(), filepath.Base(c.Path)) {
+			if err == nil || !strings.Contains(err.Error(), tt.want) ||
+				!strings.Contains(err.Error(), filepath.Base(c.Path)) {
 				t.Errorf("got %v, want it to say %s", err, tt.want)
 			}
 		})

@@ -86,9 +86,11 @@ func (s *SchemaServer) serve(connectorID, token, dir string) (*schemaService, er
 		return nil, fmt.Errorf("cannot serve schemas to connector %s: %w", connectorID, err)
 	}
 	service.server = grpc.NewServer(grpc.InTapHandle(service.authenticate),
-		grpc.MaxConcurrentStreams(schemaCalls), grpc.MaxRecvMsgSize(maxSchemaRequest), grpc.MaxHeaderListSize(maxSchemaHeaders),
+		grpc.MaxConcurrentStreams(schemaCalls), grpc.MaxRecvMsgSize(maxSchemaRequest),
+		grpc.MaxHeaderListSize(maxSchemaHeaders),
 		grpc.InitialWindowSize(schemaWindow), grpc.InitialConnWindowSize(schemaWindow),
-		grpc.ConnectionTimeout(schemaHandshake), grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: schemaIdle}))
+		grpc.ConnectionTimeout(schemaHandshake),
+		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: schemaIdle}))
 	connutilsv1.RegisterSchemaServiceServer(service.server, service)
 	limited := netutil.LimitListener(ownListener{listener.(*net.UnixListener)}, schemaConnections)
 	go func() { _ = service.server.Serve(limited) }() // fails when stop is called, which removes its socket

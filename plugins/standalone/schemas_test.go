@@ -173,7 +173,8 @@ func TestSchemaServerRefusesBeforeTheMessage(t *testing.T) {
 func TestStructuredDataLeavesEncoded(t *testing.T) {
 	ctx := testContext(t)
 	registry := &schema.Memory{}
-	if _, err := registry.Create(ctx, "s", schema.TypeAvro, `{"type":"record","name":"record","fields":[{"name":"n","type":"long"}]}`); err != nil {
+	if _, err := registry.Create(ctx, "s", schema.TypeAvro,
+		`{"type":"record","name":"record","fields":[{"name":"n","type":"long"}]}`); err != nil {
 		t.Fatal(err)
 	}
 	with := numbered(1, true)

@@ -267,7 +267,8 @@ func check(b *record.Batch) (int, error) {
 		case n == 0:
 			return i, fmt.Errorf("record %d of %d has no position", i+1, b.Len())
 		case n > record.MaxPosition:
-			return i, fmt.Errorf("the position of record %d of %d has %d bytes, more than %d", i+1, b.Len(), n, record.MaxPosition)
+			return i, fmt.Errorf("the position of record %d of %d has %d bytes, more than %d", i+1, b.Len(), n,
+				record.MaxPosition)
 		}
 	}
 	return b.Len(), nil

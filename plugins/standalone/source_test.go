@@ -25,16 +25,19 @@ func TestSpecify(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if spec.Name != "test" || spec.Summary != "counts" || spec.Description != "For tests." || spec.Version != "v1.2.3" || spec.Author != "us" {
+			if spec.Name != "test" || spec.Summary != "counts" || spec.Description != "For tests." ||
+				spec.Version != "v1.2.3" || spec.Author != "us" {
 				t.Errorf("got %+v", spec)
 			}
 			count := spec.Source["count"]
 			if count.Default != "10" || count.Description != "how many" || count.Type != sdk.TypeInt ||
-				len(count.Validations) != 1 || count.Validations[0] != (sdk.Validation{Type: sdk.ValidationGreaterThan, Value: "-1"}) {
+				len(count.Validations) != 1 ||
+				count.Validations[0] != (sdk.Validation{Type: sdk.ValidationGreaterThan, Value: "-1"}) {
 				t.Errorf("count: got %+v", count)
 			}
 			path := spec.Destination["path"]
-			if path.Type != sdk.TypeFile || len(path.Validations) != 1 || path.Validations[0].Type != sdk.ValidationRequired {
+			if path.Type != sdk.TypeFile || len(path.Validations) != 1 ||
+				path.Validations[0].Type != sdk.ValidationRequired {
 				t.Errorf("path: got %+v", path)
 			}
 		})
@@ -102,7 +105,8 @@ func TestSource(t *testing.T) {
 				t.Errorf("acknowledged %s, want %s", got, want)
 			}
 			for _, r := range records {
-				if r.Metadata.Get(record.KeySourceConnectorID) != "pipe:src" || r.Metadata.Get(record.KeyReadAt) == "" || r.Operation != record.OperationCreate {
+				if r.Metadata.Get(record.KeySourceConnectorID) != "pipe:src" ||
+					r.Metadata.Get(record.KeyReadAt) == "" || r.Operation != record.OperationCreate {
 					t.Fatalf("got %+v", r)
 				}
 			}
@@ -143,7 +147,8 @@ func wantLogs(t *testing.T, out *logbuf.Buffer) {
 	wait.For(t, "logs arrive", func() bool {
 		return strings.Contains(out.String(), "created") && strings.Contains(out.String(), "printed to stdout")
 	}, out.String)
-	if got := out.String(); !strings.Contains(got, "level=INFO msg=created") || !strings.Contains(got, "id=pipe:src") || !strings.Contains(got, "component=plugin") {
+	if got := out.String(); !strings.Contains(got, "level=INFO msg=created") || !strings.Contains(got, "id=pipe:src") ||
+		!strings.Contains(got, "component=plugin") {
 		t.Errorf("logs: %s", got)
 	}
 }
@@ -151,7 +156,8 @@ func wantLogs(t *testing.T, out *logbuf.Buffer) {
 func TestSourceReadsToTheLastPosition(t *testing.T) {
 	ctx := testContext(t)
 	c, out := client(t, "connector")
-	s := openSource(ctx, t, c, map[string]string{"count": "3000", "batch": "1", "acks": filepath.Join(t.TempDir(), "acks")})
+	s := openSource(ctx, t, c, map[string]string{"count": "3000", "batch": "1",
+		"acks": filepath.Join(t.TempDir(), "acks")})
 	var got []string
 	for len(got) < 3000 {
 		b, err := s.Read(ctx)
@@ -176,7 +182,9 @@ func TestSourceReadsToTheLastPosition(t *testing.T) {
 	}
 }
 
-func openSource(ctx context.Context, t *testing.T, c *standalone.Client, settings map[string]string) *standalone.Source {
+func openSource(
+	ctx context.Context, t *testing.T, c *standalone.Client, settings map[string]string,
+) *standalone.Source {
 	t.Helper()
 	s, err := c.Source(ctx, "pipe:src")
 	if err != nil {

@@ -27,7 +27,9 @@ func (d *Destination) answer(acks []wire.Ack) {
 
 // writeAndWait sends the records i to j-1 of b, encoded in f, and settles the records that the answers decide. It
 // returns the first record to send next. If refused is not nil, record i cannot be sent at all.
-func (d *Destination) writeAndWait(ctx context.Context, b *record.Batch, f wire.Frame, i, j int, refused error) (next int, err error) {
+func (d *Destination) writeAndWait(
+	ctx context.Context, b *record.Batch, f wire.Frame, i, j int, refused error,
+) (next int, err error) {
 	if refused != nil {
 		d.settled(1, refused)
 		return j, nil
@@ -44,7 +46,8 @@ func (d *Destination) writeAndWait(ctx context.Context, b *record.Batch, f wire.
 		}
 		for _, a := range more {
 			if len(acks) == j-i || !bytes.Equal(a.Position, b.Position(i+len(acks))) {
-				return i, fmt.Errorf("cannot write to connector %s: the plugin answered record %.100q out of order", d.id, a.Position)
+				return i, fmt.Errorf("cannot write to connector %s: the plugin answered record %.100q out of order",
+					d.id, a.Position)
 			}
 			acks = append(acks, a)
 		}

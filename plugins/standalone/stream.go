@@ -51,7 +51,8 @@ func (c *instance) openStream(taken int64) (*stream, error) {
 		return nil, fmt.Errorf("cannot run connector %s: %w", c.id, c.p.explain(err))
 	}
 	s := &stream{conn: c, grpc: g, ctx: ctx, cancel: cancel,
-		received: make(chan wire.Frame, receivedAhead), freed: notify.NewSignal(), over: make(chan struct{}), ended: make(chan struct{})}
+		received: make(chan wire.Frame, receivedAhead), freed: notify.NewSignal(), over: make(chan struct{}),
+		ended: make(chan struct{})}
 	s.queued.Store(taken)
 	go s.receive()
 	return s, nil

@@ -17,7 +17,8 @@ import (
 func TestLogThrottle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		out := &logbuf.Buffer{}
-		w, end := standalone.NewLogWriter(slog.New(slog.NewTextHandler(out, &slog.HandlerOptions{Level: slog.LevelDebug})))
+		w, end := standalone.NewLogWriter(slog.New(slog.NewTextHandler(out,
+			&slog.HandlerOptions{Level: slog.LevelDebug})))
 		line := []byte(strings.Repeat("x", 1023) + "\n")
 		write := func(n int) (logged int) {
 			out.Take()

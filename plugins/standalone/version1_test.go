@@ -36,12 +36,17 @@ type specifier1 struct {
 	connectorv1.UnimplementedSpecifierPluginServer
 }
 
-func (specifier1) Specify(context.Context, *connectorv1.Specifier_Specify_Request) (*connectorv1.Specifier_Specify_Response, error) {
+func (specifier1) Specify(
+	context.Context, *connectorv1.Specifier_Specify_Request,
+) (*connectorv1.Specifier_Specify_Response, error) {
 	return &connectorv1.Specifier_Specify_Response{
 		Name: "test", Summary: "counts", Description: "For tests.", Version: "v1.2.3", Author: "us",
-		SourceParams: map[string]*connectorv1.Specifier_Parameter{"count": {Default: "10", Description: "how many", Type: connectorv1.Specifier_Parameter_TYPE_INT,
-			Validations: []*connectorv1.Specifier_Parameter_Validation{{Type: connectorv1.Specifier_Parameter_Validation_TYPE_GREATER_THAN, Value: "-1"}}}},
-		DestinationParams: map[string]*connectorv1.Specifier_Parameter{"path": {Required: true, Type: connectorv1.Specifier_Parameter_TYPE_FILE}},
+		SourceParams: map[string]*connectorv1.Specifier_Parameter{"count": {Default: "10", Description: "how many",
+			Type: connectorv1.Specifier_Parameter_TYPE_INT,
+			Validations: []*connectorv1.Specifier_Parameter_Validation{
+				{Type: connectorv1.Specifier_Parameter_Validation_TYPE_GREATER_THAN, Value: "-1"}}}},
+		DestinationParams: map[string]*connectorv1.Specifier_Parameter{"path": {Required: true,
+			Type: connectorv1.Specifier_Parameter_TYPE_FILE}},
 	}, nil
 }
 
@@ -52,11 +57,15 @@ type source1 struct {
 	stop chan struct{}
 }
 
-func (s *source1) Configure(ctx context.Context, req *connectorv1.Source_Configure_Request) (*connectorv1.Source_Configure_Response, error) {
+func (s *source1) Configure(
+	ctx context.Context, req *connectorv1.Source_Configure_Request,
+) (*connectorv1.Source_Configure_Response, error) {
 	return &connectorv1.Source_Configure_Response{}, s.s.Configure(ctx, req.GetConfig())
 }
 
-func (s *source1) Start(ctx context.Context, req *connectorv1.Source_Start_Request) (*connectorv1.Source_Start_Response, error) {
+func (s *source1) Start(
+	ctx context.Context, req *connectorv1.Source_Start_Request,
+) (*connectorv1.Source_Start_Response, error) {
 	return &connectorv1.Source_Start_Response{}, s.s.Open(ctx, req.GetPosition())
 }
 
@@ -94,7 +103,9 @@ func (s *source1) Stop(context.Context, *connectorv1.Source_Stop_Request) (*conn
 	return &connectorv1.Source_Stop_Response{LastPosition: []byte(strconv.Itoa(s.s.count))}, nil
 }
 
-func (s *source1) Teardown(context.Context, *connectorv1.Source_Teardown_Request) (*connectorv1.Source_Teardown_Response, error) {
+func (s *source1) Teardown(
+	context.Context, *connectorv1.Source_Teardown_Request,
+) (*connectorv1.Source_Teardown_Response, error) {
 	return &connectorv1.Source_Teardown_Response{}, nil
 }
 
@@ -103,11 +114,15 @@ type destination1 struct {
 	d listDestination
 }
 
-func (d *destination1) Configure(ctx context.Context, req *connectorv1.Destination_Configure_Request) (*connectorv1.Destination_Configure_Response, error) {
+func (d *destination1) Configure(
+	ctx context.Context, req *connectorv1.Destination_Configure_Request,
+) (*connectorv1.Destination_Configure_Response, error) {
 	return &connectorv1.Destination_Configure_Response{}, d.d.Configure(ctx, req.GetConfig())
 }
 
-func (d *destination1) Start(ctx context.Context, _ *connectorv1.Destination_Start_Request) (*connectorv1.Destination_Start_Response, error) {
+func (d *destination1) Start(
+	ctx context.Context, _ *connectorv1.Destination_Start_Request,
+) (*connectorv1.Destination_Start_Response, error) {
 	return &connectorv1.Destination_Start_Response{}, d.d.Open(ctx)
 }
 
@@ -138,11 +153,15 @@ func (d *destination1) Run(stream connectorv1.DestinationPlugin_RunServer) error
 	}
 }
 
-func (d *destination1) Stop(context.Context, *connectorv1.Destination_Stop_Request) (*connectorv1.Destination_Stop_Response, error) {
+func (d *destination1) Stop(
+	context.Context, *connectorv1.Destination_Stop_Request,
+) (*connectorv1.Destination_Stop_Response, error) {
 	return &connectorv1.Destination_Stop_Response{}, nil
 }
 
-func (d *destination1) Teardown(context.Context, *connectorv1.Destination_Teardown_Request) (*connectorv1.Destination_Teardown_Response, error) {
+func (d *destination1) Teardown(
+	context.Context, *connectorv1.Destination_Teardown_Request,
+) (*connectorv1.Destination_Teardown_Response, error) {
 	return &connectorv1.Destination_Teardown_Response{}, nil
 }
 

@@ -42,7 +42,8 @@ func genPrivateKey(inner func(string) string) func(string) (string, error) {
 // noKey replaces a function that makes an RSA key.
 func noKey(name string) func(...any) (any, error) {
 	return func(...any) (any, error) {
-		return nil, fmt.Errorf("cannot make an RSA key, which takes too long: use %sWithKey with genPrivateKey \"ecdsa\"", name)
+		return nil, fmt.Errorf("cannot make an RSA key, which takes too long: use %sWithKey with genPrivateKey "+
+			"\"ecdsa\"", name)
 	}
 }
 

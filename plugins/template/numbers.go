@@ -56,7 +56,8 @@ func truncate(n json.Number) (int64, error) {
 	f, err := n.Float64()
 	if err != nil || math.Abs(f) >= 1<<63 {
 		return 0,
-			fmt.Errorf("cannot compute with %.50s, which is no integer of 64 bits: use addf, subf, mulf or divf, which round", n)
+			fmt.Errorf("cannot compute with %.50s, which is no integer of 64 bits: use addf, subf, mulf or divf, "+
+				"which round", n)
 	}
 	return int64(f), nil
 }

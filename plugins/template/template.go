@@ -169,7 +169,8 @@ func parseBool(s string) (bool, error) {
 		if len(s) > 100 {
 			s = s[:100] + "…"
 		}
-		return false, fmt.Errorf("cannot use the output of the condition, %q: it must be true or false, without white space around it", s)
+		return false, fmt.Errorf("cannot use the output of the condition, %q: it must be true or false, without "+
+			"white space around it", s)
 	}
 	return b, nil
 }

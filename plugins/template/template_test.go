@@ -19,7 +19,8 @@ func sample() *record.Record {
 		Operation: record.OperationCreate,
 		Metadata:  record.NewMetadata(map[string]string{"m": "v", "a.b": "dotted"}),
 		Key:       record.Raw([]byte("k")),
-		After:     record.Structured(map[string]any{"a": int64(1), "f": 1.0, "s": "text", "t": true, "n": map[string]any{"x": "deep"}}),
+		After: record.Structured(map[string]any{"a": int64(1), "f": 1.0, "s": "text", "t": true,
+			"n": map[string]any{"x": "deep"}}),
 	}
 }
 
@@ -45,8 +46,9 @@ func TestConditions(t *testing.T) {
 		`{{ or (eq .Metadata.m "x") (lt .Payload.After.f 0.5) }}`:                           "false",
 		`{{ not .Payload.After.t }}`:                                                        "false",
 		` {{ true }}`:                                                                       "it must be true or false",
-		`{{ .Operation }}`:                                                                  `the output of the condition, "create"`,
-		`{{ (.Map).operation | eq "create" }}`:                                              "true",
+		`{{ .Operation }}`: `the output of the ` +
+			`condition, "create"`,
+		`{{ (.Map).operation | eq "create" }}`: "true",
 	} {
 		c, err := template.ParseCondition(text)
 		if err != nil {
@@ -126,15 +128,16 @@ func TestTemplatesAreBounded(t *testing.T) {
 		`{{ genCA "x" 1 }}`:                                       "use genCAWithKey",
 		`{{ genSelfSignedCert "x" nil nil 1 }}`:                   "use genSelfSignedCertWithKey",
 		`{{ randAlpha 1000000000 }}`:                              "makes more than or takes longer than",
-		`{{ $s := "0123456789" }}{{ range until 60 }}{{ $s = printf "%s%s" $s $s }}{{ end }}`:   "makes more than or takes longer than",
-		`{{ $s := "0123456789" }}{{ range until 60 }}{{ $s = cat $s $s }}{{ end }}`:             "makes more than or takes longer than",
-		`{{ $s := repeat 100000 "a" }}{{ replace "a" $s $s }}`:                                  "makes more than or takes longer than",
-		`{{ $s := repeat 100000 "a" }}{{ regexReplaceAll "a" $s $s }}`:                          "makes more than or takes longer than",
-		`{{ $l := list 1 }}{{ range until 60 }}{{ $l = list $l $l }}{{ end }}`:                  "makes a value of more",
-		`{{ $d := dict }}{{ $_ := set $d "x" $d }}{{ $d }}`:                                     "cannot contain itself",
-		`{{ $d := dict }}{{ $_ := merge $d (dict "x" (list $d)) }}{{ $d }}`:                     "cannot contain itself",
-		`{{ range 1000000000000 }}{{ end }}`:                                                    "takes longer than",
-		`{{ range 10000000000 }}` + strings.Repeat("0123456789", 1000) + `{{ end }}`:            "makes more than or takes longer than",
+		`{{ $s := "0123456789" }}{{ range until 60 }}{{ $s = printf "%s%s" $s $s }}{{ end }}`: "makes more than or takes longer than",
+		`{{ $s := "0123456789" }}{{ range until 60 }}{{ $s = cat $s $s }}{{ end }}`:           "makes more than or takes longer than",
+		`{{ $s := repeat 100000 "a" }}{{ replace "a" $s $s }}`:                                "makes more than or takes longer than",
+		`{{ $s := repeat 100000 "a" }}{{ regexReplaceAll "a" $s $s }}`:                        "makes more than or takes longer than",
+		`{{ $l := list 1 }}{{ range until 60 }}{{ $l = list $l $l }}{{ end }}`:                "makes a value of more",
+		`{{ $d := dict }}{{ $_ := set $d "x" $d }}{{ $d }}`:                                   "cannot contain itself",
+		`{{ $d := dict }}{{ $_ := merge $d (dict "x" (list $d)) }}{{ $d }}`:                   "cannot contain itself",
+		`{{ range 1000000000000 }}{{ end }}`:                                                  "takes longer than",
+		`{{ range 10000000000 }}` + strings.Repeat("0123456789", 1000) +
+			`{{ end }}`: "makes more than or takes longer than",
 		`{{ define "x" }}{{ template "x" . }}{{ template "x" . }}{{ end }}{{ template "x" . }}`: "exceeded maximum template depth or takes longer than",
 	} {
 		t.Run(text[:min(len(text), 60)], func(t *testing.T) {
@@ -160,11 +163,15 @@ func TestTemplatesAreBounded(t *testing.T) {
 // TestDirectAccessIsTheTemplate compares expressions compiled to direct access with text/template. The same text inside
 // "with" is always executed by text/template.
 func TestDirectAccessIsTheTemplate(t *testing.T) {
-	operands := []string{`.Metadata.m`, `.Metadata.none`, `.Operation`, `.Operation.String`, `.Key`, `.Key.id`, `.Payload.Before`,
-		`.Payload.After.a`, `.Payload.After.f`, `.Payload.After.s`, `.Payload.After.t`, `.Payload.After.n.x`, `.Payload.After.n`, `.Payload.After.none`,
-		`"v"`, `"text"`, `""`, `1`, `1.0`, `0`, `-2.5`, `true`, `(index .Metadata "m")`, `(index .Metadata "none")`, `(index .Payload.After "a")`, `(index .Payload.After "none")`,
+	operands := []string{`.Metadata.m`, `.Metadata.none`, `.Operation`, `.Operation.String`, `.Key`, `.Key.id`,
+		`.Payload.Before`,
+		`.Payload.After.a`, `.Payload.After.f`, `.Payload.After.s`, `.Payload.After.t`, `.Payload.After.n.x`,
+		`.Payload.After.n`, `.Payload.After.none`,
+		`"v"`, `"text"`, `""`, `1`, `1.0`, `0`, `-2.5`, `true`, `(index .Metadata "m")`, `(index .Metadata "none")`,
+		`(index .Payload.After "a")`, `(index .Payload.After "none")`,
 		`(printf "%s" .Key)`, `(printf "%s" .Operation)`, `(toString .Payload.After.s)`, `(not .Payload.After.t)`}
-	calls := []string{"eq %s %s", "ne %s %s", "lt %s %s", "le %s %s", "gt %s %s", "ge %s %s", "and %s %s", "or %s %s", "contains %s %s", "hasPrefix %s %s", "hasSuffix %s %s"}
+	calls := []string{"eq %s %s", "ne %s %s", "lt %s %s", "le %s %s", "gt %s %s", "ge %s %s", "and %s %s", "or %s %s",
+		"contains %s %s", "hasPrefix %s %s", "hasSuffix %s %s"}
 	texts := slices.Clone(operands)
 	for _, call := range calls {
 		for _, a := range operands {
@@ -179,7 +186,8 @@ func TestDirectAccessIsTheTemplate(t *testing.T) {
 		r.After = record.Structured(map[string]any{"a": v, "f": v, "s": v, "t": v, "n": v})
 		return r
 	}
-	records := []*record.Record{sample(), {}, other(nil), other("text"), other(""), other(2.5), other(int64(0)), other(1), other(true), other([]any{}), other(map[string]any{"x": ""})}
+	records := []*record.Record{sample(), {}, other(nil), other("text"), other(""), other(2.5), other(int64(0)),
+		other(1), other(true), other([]any{}), other(map[string]any{"x": ""})}
 	for i, text := range texts {
 		strict, r := i%2 == 0, records[i%len(records)]
 		got, gotErr := run("<{{ "+text+" }}>", strict, r)
@@ -231,11 +239,14 @@ func TestDirectAccessTakesNoMemory(t *testing.T) {
 // Bounded functions work with usual arguments.
 func TestBoundedFunctions(t *testing.T) {
 	for text, want := range map[string]string{
-		`{{ (split "," "a,b")._1 }}`: "b", `{{ splitList "," "a,b" | len }}`: "2", `{{ (splitn "," 2 "a,b,c")._1 }}`: "b,c",
+		`{{ (split "," "a,b")._1 }}`: "b", `{{ splitList "," "a,b" | len }}`: "2",
+		`{{ (splitn "," 2 "a,b,c")._1 }}`:     "b,c",
 		`{{ regexFindAll "[a-c]" "abcd" 2 }}`: `["a","b"]`,
 		`{{ regexSplit "," "a,b" -1 | len }}`: "2", `{{ (fromJson "{\"a\":[1,2]}").a }}`: "[1,2]",
-		`{{ toPrettyJson (list 1) }}`: "[\n  1\n]", `{{ printf "%05d|%-3s|%[2]s|%.2f|100%%" 7 "x" 1.5 }}`: "00007|x  |x|1.50|100%",
-		`{{ genPrivateKey "ed25519" | contains "PRIVATE KEY" }}`: "true", `{{ genPrivateKey "ecdsa" | contains "PRIVATE KEY" }}`: "true",
+		`{{ toPrettyJson (list 1) }}`:                                                      "[\n  1\n]",
+		`{{ printf "%05d|%-3s|%[2]s|%.2f|100%%" 7 "x" 1.5 }}`:                              "00007|x  |x|1.50|100%",
+		`{{ genPrivateKey "ed25519" | contains "PRIVATE KEY" }}`:                           "true",
+		`{{ genPrivateKey "ecdsa" | contains "PRIVATE KEY" }}`:                             "true",
 		`{{ (genCAWithKey "x" 1 (genPrivateKey "ecdsa")).Cert | contains "CERTIFICATE" }}`: "true",
 	} {
 		tpl, err := template.Parse(text, template.Lenient)

@@ -40,7 +40,8 @@ var values = map[string]struct {
 func TestTextOfValues(t *testing.T) {
 	for name, value := range values {
 		r := &record.Record{
-			Metadata: record.NewMetadata(nil), After: record.Structured(map[string]any{"v": value.v, "l": []any{value.v}}),
+			Metadata: record.NewMetadata(nil),
+			After:    record.Structured(map[string]any{"v": value.v, "l": []any{value.v}}),
 		}
 		listed := value.text
 		if name == "nil" || name == "no list" || name == "no object" {
@@ -60,8 +61,9 @@ func TestTextOfValues(t *testing.T) {
 			`{{ join "," .Payload.After.l }}`:             listed,
 			`{{ html (printf "%v" .Payload.After.v) }}`: strings.NewReplacer("<",
 				"&lt;", ">", "&gt;", "&", "&amp;", `"`, "&#34;").Replace(value.text),
-			`{{ eq (toString .Payload.After.v) "other" }}`:  "false",
-			`{{ eq .Payload.After.v .Payload.After.none }}`: map[bool]string{true: "true", false: "false"}[value.v == nil],
+			`{{ eq (toString .Payload.After.v) "other" }}`: "false",
+			`{{ eq .Payload.After.v .Payload.After.none }}`: map[bool]string{true: "true",
+				false: "false"}[value.v == nil],
 		} {
 			got, err := run(text, false, r)
 			if err != nil || got != want {
@@ -93,7 +95,8 @@ func TestVerbsOfNumbers(t *testing.T) {
 		`{{ .Key }}`: `{"f":5,"i":5,"n":5,"p":3.14159,"t":true}`,
 	} {
 		r := &record.Record{
-			Key: record.Structured(map[string]any{"f": 5.0, "i": int64(5), "n": json.Number("5"), "p": 3.14159, "t": true}),
+			Key: record.Structured(map[string]any{"f": 5.0, "i": int64(5), "n": json.Number("5"), "p": 3.14159,
+				"t": true}),
 		}
 		got, err := run(text, false, r)
 		if reason, fails := strings.CutPrefix(want, "error "); fails {
@@ -135,7 +138,8 @@ func TestComparedNumbers(t *testing.T) {
 	for text, want := range map[string]string{
 		`{{ eq .Key.n 1 1.0 }}`: "true", `{{ eq .Key.n 2 "x" }}`: "incompatible types",
 		`{{ lt .Key.n .Key.none }}`:    "incompatible types",
-		`{{ eq .Key.none .Key.none }}`: "true", `{{ ne .Key.n .Key.none }}`: "true", `{{ eq .Key.nan .Key.nan }}`: "false",
+		`{{ eq .Key.none .Key.none }}`: "true", `{{ ne .Key.n .Key.none }}`: "true",
+		`{{ eq .Key.nan .Key.nan }}`: "false",
 	} {
 		r := &record.Record{Key: record.Structured(map[string]any{"n": int64(1), "nan": math.NaN()})}
 		if got, err := run(text, false, r); got != want && (err == nil || !strings.Contains(err.Error(), want)) {

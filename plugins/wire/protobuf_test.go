@@ -114,7 +114,8 @@ func plain(t *testing.T, r *opencdcv1.Record) string {
 		}
 		return nil
 	}
-	c := &opencdcv1.Record{Position: r.GetPosition(), Operation: r.GetOperation(), Metadata: r.GetMetadata(), Key: clean(r.GetKey()),
+	c := &opencdcv1.Record{Position: r.GetPosition(), Operation: r.GetOperation(), Metadata: r.GetMetadata(),
+		Key:     clean(r.GetKey()),
 		Payload: &opencdcv1.Change{Before: clean(r.GetPayload().GetBefore()), After: clean(r.GetPayload().GetAfter())}}
 	b, err := proto.MarshalOptions{Deterministic: true}.Marshal(c)
 	if err != nil {
@@ -124,7 +125,8 @@ func plain(t *testing.T, r *opencdcv1.Record) string {
 }
 
 func TestMessagesOfSourcesAndDestinationsAreTheSame(t *testing.T) {
-	out := &connectorv2.Source_Run_Response{Records: []*opencdcv1.Record{{Position: []byte("1")}, {Position: []byte("2")}}}
+	out := &connectorv2.Source_Run_Response{Records: []*opencdcv1.Record{{Position: []byte("1")},
+		{Position: []byte("2")}}}
 	b, err := proto.Marshal(out)
 	if err != nil {
 		t.Fatal(err)
@@ -137,7 +139,8 @@ func TestMessagesOfSourcesAndDestinationsAreTheSame(t *testing.T) {
 		t.Fatal(err)
 	}
 	in := &connectorv2.Destination_Run_Request{}
-	if err := proto.Unmarshal(b, in); err != nil || len(in.GetRecords()) != 2 || !proto.Equal(in.GetRecords()[1], out.GetRecords()[1]) {
+	if err := proto.Unmarshal(b, in); err != nil || len(in.GetRecords()) != 2 ||
+		!proto.Equal(in.GetRecords()[1], out.GetRecords()[1]) {
 		t.Errorf("got %v, %v", in, err)
 	}
 }

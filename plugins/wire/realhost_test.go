@@ -82,8 +82,10 @@ func realHost(t *testing.T) *grpc.ClientConn {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(exe)
-	cmd.Env = []string{serveVariable + "=bare", wire.EnvSchemaTarget + "=127.0.0.1:1", wire.EnvToken + "=token", wire.EnvConnectorID + "=pipe:conn", wire.EnvLogLevel + "=info", "GORACE=atexit_sleep_ms=0"}
-	client := plugin.NewClient(&plugin.ClientConfig{Cmd: cmd, HandshakeConfig: wire.Handshake, AllowedProtocols: []plugin.Protocol{plugin.ProtocolGRPC}, Logger: hclog.NewNullLogger(),
+	cmd.Env = []string{serveVariable + "=bare", wire.EnvSchemaTarget + "=127.0.0.1:1", wire.EnvToken + "=token",
+		wire.EnvConnectorID + "=pipe:conn", wire.EnvLogLevel + "=info", "GORACE=atexit_sleep_ms=0"}
+	client := plugin.NewClient(&plugin.ClientConfig{Cmd: cmd, HandshakeConfig: wire.Handshake,
+		AllowedProtocols: []plugin.Protocol{plugin.ProtocolGRPC}, Logger: hclog.NewNullLogger(),
 		VersionedPlugins: map[int]plugin.PluginSet{1: {}, 2: {}}})
 	t.Cleanup(func() {
 		client.Kill()
@@ -102,7 +104,9 @@ func realHost(t *testing.T) *grpc.ClientConn {
 func TestRecordsLeaveWithMetadata(t *testing.T) {
 	ctx := t.Context()
 	source := connectorv2.NewSourcePluginClient(realHost(t))
-	_, errConfigure := source.Configure(ctx, &connectorv2.Source_Configure_Request{Config: map[string]string{"sdk.schema.extract.key.enabled": "false", "sdk.schema.extract.payload.enabled": "false"}})
+	_, errConfigure := source.Configure(ctx,
+		&connectorv2.Source_Configure_Request{Config: map[string]string{"sdk.schema.extract.key.enabled": "false",
+			"sdk.schema.extract.payload.enabled": "false"}})
 	_, errOpen := source.Open(ctx, &connectorv2.Source_Open_Request{})
 	running, cancel := context.WithCancel(ctx)
 	stream, errRun := source.Run(running)
@@ -117,7 +121,8 @@ func TestRecordsLeaveWithMetadata(t *testing.T) {
 		if r := resp.GetRecords()[0]; r.GetMetadata()[record.KeyReadAt] == "" {
 			t.Errorf("record %s leaves with metadata %v", r.GetPosition(), r.GetMetadata())
 		}
-		if err := stream.Send(&connectorv2.Source_Run_Request{AckPositions: [][]byte{resp.GetRecords()[0].GetPosition()}}); err != nil {
+		if err := stream.Send(&connectorv2.Source_Run_Request{
+			AckPositions: [][]byte{resp.GetRecords()[0].GetPosition()}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -146,7 +151,8 @@ func TestStopOfADestinationThatHasFailed(t *testing.T) {
 	}
 	var sendErr error
 	for _, position := range []string{"1", "2", "3"} {
-		sendErr = stream.Send(&connectorv2.Destination_Run_Request{Records: []*opencdcv1.Record{{Position: []byte(position)}}})
+		sendErr = stream.Send(&connectorv2.Destination_Run_Request{
+			Records: []*opencdcv1.Record{{Position: []byte(position)}}})
 		if sendErr != nil {
 			break // it has failed already
 		}

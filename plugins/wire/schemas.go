@@ -49,7 +49,8 @@ func (h *hostSchemas) Create(ctx context.Context, subject string, typ schema.Typ
 
 // Get returns one version of a subject.
 func (h *hostSchemas) Get(ctx context.Context, subject string, version int) (schema.Schema, error) {
-	resp, err := h.client.GetSchema(h.withToken(ctx), &connutilsv1.GetSchemaRequest{Subject: subject, Version: int32(version)})
+	resp, err := h.client.GetSchema(h.withToken(ctx),
+		&connutilsv1.GetSchemaRequest{Subject: subject, Version: int32(version)})
 	if err != nil {
 		return schema.Schema{}, fmt.Errorf("cannot get schema %q version %d: %w", subject, version, schemaError(err))
 	}
@@ -86,9 +87,11 @@ func SchemaStatus(err error) error {
 
 // SchemaMessage returns the wire form of a schema.
 func SchemaMessage(s schema.Schema) *schemav1.Schema {
-	return &schemav1.Schema{Subject: s.Subject, Version: int32(s.Version), Id: int32(s.ID), Type: schemav1.Schema_Type(s.Type), Bytes: []byte(s.Text)}
+	return &schemav1.Schema{Subject: s.Subject, Version: int32(s.Version), Id: int32(s.ID),
+		Type: schemav1.Schema_Type(s.Type), Bytes: []byte(s.Text)}
 }
 
 func schemaFrom(s *schemav1.Schema) schema.Schema {
-	return schema.Schema{Subject: s.GetSubject(), Version: int(s.GetVersion()), ID: int(s.GetId()), Type: schema.Type(s.GetType()), Text: string(s.GetBytes())}
+	return schema.Schema{Subject: s.GetSubject(), Version: int(s.GetVersion()), ID: int(s.GetId()),
+		Type: schema.Type(s.GetType()), Text: string(s.GetBytes())}
 }

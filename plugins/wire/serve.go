@@ -102,7 +102,9 @@ type specifierServer struct {
 }
 
 // Specify returns the specification of the connector.
-func (s *specifierServer) Specify(context.Context, *connectorv2.Specifier_Specify_Request) (*connectorv2.Specifier_Specify_Response, error) {
+func (s *specifierServer) Specify(
+	context.Context, *connectorv2.Specifier_Specify_Request,
+) (*connectorv2.Specifier_Specify_Response, error) {
 	return &connectorv2.Specifier_Specify_Response{Specification: specificationOf(s.connector.Specification())}, nil
 }
 

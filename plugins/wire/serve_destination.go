@@ -48,15 +48,20 @@ func newDestinationServer(c sdk.Connector, env *sdk.Env) *destinationServer {
 var errNoDestination = errors.New("the connector is no destination")
 
 // Configure passes the settings to the destination.
-func (d *destinationServer) Configure(ctx context.Context, req *connectorv2.Destination_Configure_Request) (*connectorv2.Destination_Configure_Response, error) {
+func (d *destinationServer) Configure(
+	ctx context.Context, req *connectorv2.Destination_Configure_Request,
+) (*connectorv2.Destination_Configure_Response, error) {
 	if d.destination == nil {
 		return nil, errNoDestination
 	}
-	return &connectorv2.Destination_Configure_Response{}, d.destination.Configure(sdk.WithEnv(ctx, d.env), req.GetConfig())
+	return &connectorv2.Destination_Configure_Response{},
+		d.destination.Configure(sdk.WithEnv(ctx, d.env), req.GetConfig())
 }
 
 // Open prepares for writing.
-func (d *destinationServer) Open(ctx context.Context, _ *connectorv2.Destination_Open_Request) (*connectorv2.Destination_Open_Response, error) {
+func (d *destinationServer) Open(
+	ctx context.Context, _ *connectorv2.Destination_Open_Request,
+) (*connectorv2.Destination_Open_Response, error) {
 	if d.destination == nil {
 		return nil, errNoDestination
 	}
@@ -148,7 +153,9 @@ var errStopTimeout = fmt.Errorf("it did not end within %v", stopTimeout)
 
 // Stop returns when the record at the last position, and all before it, are answered. It also returns if that is no
 // longer possible, because Run has failed or takes too long.
-func (d *destinationServer) Stop(ctx context.Context, req *connectorv2.Destination_Stop_Request) (*connectorv2.Destination_Stop_Response, error) {
+func (d *destinationServer) Stop(
+	ctx context.Context, req *connectorv2.Destination_Stop_Request,
+) (*connectorv2.Destination_Stop_Response, error) {
 	if d.destination == nil {
 		return nil, errNoDestination
 	}
@@ -188,7 +195,9 @@ func (d *destinationServer) flushAt(ctx context.Context, last record.Position) e
 }
 
 // Teardown ends the destination.
-func (d *destinationServer) Teardown(ctx context.Context, _ *connectorv2.Destination_Teardown_Request) (*connectorv2.Destination_Teardown_Response, error) {
+func (d *destinationServer) Teardown(
+	ctx context.Context, _ *connectorv2.Destination_Teardown_Request,
+) (*connectorv2.Destination_Teardown_Response, error) {
 	d.tearOnce.Do(func() { close(d.torn) })
 	if d.destination == nil {
 		return &connectorv2.Destination_Teardown_Response{}, nil
@@ -214,27 +223,36 @@ func waitRun(ctx context.Context, ran *sync.WaitGroup) error {
 }
 
 // LifecycleOnCreated is called before the first Open.
-func (d *destinationServer) LifecycleOnCreated(ctx context.Context, req *connectorv2.Destination_Lifecycle_OnCreated_Request) (*connectorv2.Destination_Lifecycle_OnCreated_Response, error) {
+func (d *destinationServer) LifecycleOnCreated(
+	ctx context.Context, req *connectorv2.Destination_Lifecycle_OnCreated_Request,
+) (*connectorv2.Destination_Lifecycle_OnCreated_Response, error) {
 	if d.destination == nil {
 		return nil, errNoDestination
 	}
-	return &connectorv2.Destination_Lifecycle_OnCreated_Response{}, d.destination.LifecycleOnCreated(sdk.WithEnv(ctx, d.env), req.GetConfig())
+	return &connectorv2.Destination_Lifecycle_OnCreated_Response{},
+		d.destination.LifecycleOnCreated(sdk.WithEnv(ctx, d.env), req.GetConfig())
 }
 
 // LifecycleOnUpdated is called before the first Open with other settings.
-func (d *destinationServer) LifecycleOnUpdated(ctx context.Context, req *connectorv2.Destination_Lifecycle_OnUpdated_Request) (*connectorv2.Destination_Lifecycle_OnUpdated_Response, error) {
+func (d *destinationServer) LifecycleOnUpdated(
+	ctx context.Context, req *connectorv2.Destination_Lifecycle_OnUpdated_Request,
+) (*connectorv2.Destination_Lifecycle_OnUpdated_Response, error) {
 	if d.destination == nil {
 		return nil, errNoDestination
 	}
-	return &connectorv2.Destination_Lifecycle_OnUpdated_Response{}, d.destination.LifecycleOnUpdated(sdk.WithEnv(ctx, d.env), req.GetConfigBefore(), req.GetConfigAfter())
+	return &connectorv2.Destination_Lifecycle_OnUpdated_Response{},
+		d.destination.LifecycleOnUpdated(sdk.WithEnv(ctx, d.env), req.GetConfigBefore(), req.GetConfigAfter())
 }
 
 // LifecycleOnDeleted is called after the connector was deleted.
-func (d *destinationServer) LifecycleOnDeleted(ctx context.Context, req *connectorv2.Destination_Lifecycle_OnDeleted_Request) (*connectorv2.Destination_Lifecycle_OnDeleted_Response, error) {
+func (d *destinationServer) LifecycleOnDeleted(
+	ctx context.Context, req *connectorv2.Destination_Lifecycle_OnDeleted_Request,
+) (*connectorv2.Destination_Lifecycle_OnDeleted_Response, error) {
 	if d.destination == nil {
 		return nil, errNoDestination
 	}
-	return &connectorv2.Destination_Lifecycle_OnDeleted_Response{}, d.destination.LifecycleOnDeleted(sdk.WithEnv(ctx, d.env), req.GetConfig())
+	return &connectorv2.Destination_Lifecycle_OnDeleted_Response{},
+		d.destination.LifecycleOnDeleted(sdk.WithEnv(ctx, d.env), req.GetConfig())
 }
 
 // answers sends one ack per record, in the order of the records.

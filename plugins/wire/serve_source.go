@@ -47,7 +47,9 @@ func newSourceServer(c sdk.Connector, env *sdk.Env) *sourceServer {
 var errNoSource = errors.New("the connector is no source")
 
 // Configure passes the settings to the source.
-func (s *sourceServer) Configure(ctx context.Context, req *connectorv2.Source_Configure_Request) (*connectorv2.Source_Configure_Response, error) {
+func (s *sourceServer) Configure(
+	ctx context.Context, req *connectorv2.Source_Configure_Request,
+) (*connectorv2.Source_Configure_Response, error) {
 	if s.source == nil {
 		return nil, errNoSource
 	}
@@ -55,7 +57,9 @@ func (s *sourceServer) Configure(ctx context.Context, req *connectorv2.Source_Co
 }
 
 // Open prepares for reading.
-func (s *sourceServer) Open(ctx context.Context, req *connectorv2.Source_Open_Request) (*connectorv2.Source_Open_Response, error) {
+func (s *sourceServer) Open(
+	ctx context.Context, req *connectorv2.Source_Open_Request,
+) (*connectorv2.Source_Open_Response, error) {
 	if s.source == nil {
 		return nil, errNoSource
 	}
@@ -212,7 +216,9 @@ func (s *sourceServer) ack(stream grpc.ServerStream) error {
 }
 
 // Stop ends reading and returns the position of the last record sent.
-func (s *sourceServer) Stop(ctx context.Context, _ *connectorv2.Source_Stop_Request) (*connectorv2.Source_Stop_Response, error) {
+func (s *sourceServer) Stop(
+	ctx context.Context, _ *connectorv2.Source_Stop_Request,
+) (*connectorv2.Source_Stop_Response, error) {
 	s.stop()
 	s.mu.Lock()
 	started := s.started
@@ -230,7 +236,9 @@ func (s *sourceServer) Stop(ctx context.Context, _ *connectorv2.Source_Stop_Requ
 }
 
 // Teardown ends the source.
-func (s *sourceServer) Teardown(ctx context.Context, _ *connectorv2.Source_Teardown_Request) (*connectorv2.Source_Teardown_Response, error) {
+func (s *sourceServer) Teardown(
+	ctx context.Context, _ *connectorv2.Source_Teardown_Request,
+) (*connectorv2.Source_Teardown_Response, error) {
 	s.stop()
 	s.tearOnce.Do(func() { close(s.torn) })
 	if s.source == nil {
@@ -243,25 +251,34 @@ func (s *sourceServer) Teardown(ctx context.Context, _ *connectorv2.Source_Teard
 }
 
 // LifecycleOnCreated is called before the first Open.
-func (s *sourceServer) LifecycleOnCreated(ctx context.Context, req *connectorv2.Source_Lifecycle_OnCreated_Request) (*connectorv2.Source_Lifecycle_OnCreated_Response, error) {
+func (s *sourceServer) LifecycleOnCreated(
+	ctx context.Context, req *connectorv2.Source_Lifecycle_OnCreated_Request,
+) (*connectorv2.Source_Lifecycle_OnCreated_Response, error) {
 	if s.source == nil {
 		return nil, errNoSource
 	}
-	return &connectorv2.Source_Lifecycle_OnCreated_Response{}, s.source.LifecycleOnCreated(sdk.WithEnv(ctx, s.env), req.GetConfig())
+	return &connectorv2.Source_Lifecycle_OnCreated_Response{},
+		s.source.LifecycleOnCreated(sdk.WithEnv(ctx, s.env), req.GetConfig())
 }
 
 // LifecycleOnUpdated is called before the first Open with other settings.
-func (s *sourceServer) LifecycleOnUpdated(ctx context.Context, req *connectorv2.Source_Lifecycle_OnUpdated_Request) (*connectorv2.Source_Lifecycle_OnUpdated_Response, error) {
+func (s *sourceServer) LifecycleOnUpdated(
+	ctx context.Context, req *connectorv2.Source_Lifecycle_OnUpdated_Request,
+) (*connectorv2.Source_Lifecycle_OnUpdated_Response, error) {
 	if s.source == nil {
 		return nil, errNoSource
 	}
-	return &connectorv2.Source_Lifecycle_OnUpdated_Response{}, s.source.LifecycleOnUpdated(sdk.WithEnv(ctx, s.env), req.GetConfigBefore(), req.GetConfigAfter())
+	return &connectorv2.Source_Lifecycle_OnUpdated_Response{},
+		s.source.LifecycleOnUpdated(sdk.WithEnv(ctx, s.env), req.GetConfigBefore(), req.GetConfigAfter())
 }
 
 // LifecycleOnDeleted is called when the connector was deleted.
-func (s *sourceServer) LifecycleOnDeleted(ctx context.Context, req *connectorv2.Source_Lifecycle_OnDeleted_Request) (*connectorv2.Source_Lifecycle_OnDeleted_Response, error) {
+func (s *sourceServer) LifecycleOnDeleted(
+	ctx context.Context, req *connectorv2.Source_Lifecycle_OnDeleted_Request,
+) (*connectorv2.Source_Lifecycle_OnDeleted_Response, error) {
 	if s.source == nil {
 		return nil, errNoSource
 	}
-	return &connectorv2.Source_Lifecycle_OnDeleted_Response{}, s.source.LifecycleOnDeleted(sdk.WithEnv(ctx, s.env), req.GetConfig())
+	return &connectorv2.Source_Lifecycle_OnDeleted_Response{},
+		s.source.LifecycleOnDeleted(sdk.WithEnv(ctx, s.env), req.GetConfig())
 }

@@ -58,7 +58,8 @@ func parametersTo(params sdk.Parameters) map[string]*configv1.Parameter {
 	for name, p := range params {
 		q := &configv1.Parameter{Default: p.Default, Description: p.Description, Type: configv1.Parameter_Type(p.Type)}
 		for _, v := range p.Validations {
-			q.Validations = append(q.Validations, &configv1.Validation{Type: configv1.Validation_Type(v.Type), Value: v.Value})
+			q.Validations = append(q.Validations,
+				&configv1.Validation{Type: configv1.Validation_Type(v.Type), Value: v.Value})
 		}
 		out[name] = q
 	}
@@ -71,9 +72,11 @@ func parametersFrom(params map[string]*configv1.Parameter) sdk.Parameters {
 	}
 	out := make(sdk.Parameters, len(params))
 	for name, p := range params {
-		q := sdk.Parameter{Default: p.GetDefault(), Description: p.GetDescription(), Type: sdk.ParameterType(p.GetType())}
+		q := sdk.Parameter{Default: p.GetDefault(), Description: p.GetDescription(),
+			Type: sdk.ParameterType(p.GetType())}
 		for _, v := range p.GetValidations() {
-			q.Validations = append(q.Validations, sdk.Validation{Type: sdk.ValidationType(v.GetType()), Value: v.GetValue()})
+			q.Validations = append(q.Validations,
+				sdk.Validation{Type: sdk.ValidationType(v.GetType()), Value: v.GetValue()})
 		}
 		out[name] = q
 	}
@@ -95,10 +98,12 @@ func parametersFromV1(params map[string]*connectorv1.Specifier_Parameter) sdk.Pa
 	}
 	out := make(sdk.Parameters, len(params))
 	for name, p := range params {
-		q := sdk.Parameter{Default: p.GetDefault(), Description: p.GetDescription(), Type: sdk.ParameterType(p.GetType())}
+		q := sdk.Parameter{Default: p.GetDefault(), Description: p.GetDescription(),
+			Type: sdk.ParameterType(p.GetType())}
 		required := p.GetRequired()
 		for _, v := range p.GetValidations() {
-			q.Validations = append(q.Validations, sdk.Validation{Type: sdk.ValidationType(v.GetType()), Value: v.GetValue()})
+			q.Validations = append(q.Validations,
+				sdk.Validation{Type: sdk.ValidationType(v.GetType()), Value: v.GetValue()})
 			required = required && sdk.ValidationType(v.GetType()) != sdk.ValidationRequired
 		}
 		if required {

@@ -36,14 +36,16 @@ func TestStopTakesAMinuteAtMost(t *testing.T) {
 	for name, last := range map[string]string{"last record missing": "8", "flush hangs": "9"} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				d := newDestinationServer(sdk.Standard(sdk.Connector{Name: "idle", NewDestination: func() sdk.Destination { return idleDestination{} }}), &sdk.Env{})
+				d := newDestinationServer(sdk.Standard(sdk.Connector{Name: "idle",
+					NewDestination: func() sdk.Destination { return idleDestination{} }}), &sdk.Env{})
 				stuck := stuckDestination{d.destination, make(chan struct{})}
 				defer close(stuck.freed)
 				d.destination = stuck
 				d.setLast(record.Position(last))
 				began := time.Now()
 				_, err := d.Stop(context.Background(), &connectorv2.Destination_Stop_Request{LastPosition: []byte("9")})
-				if took := time.Since(began); err == nil || !strings.Contains(err.Error(), "1m0s") || took != time.Minute {
+				if took := time.Since(began); err == nil || !strings.Contains(err.Error(), "1m0s") ||
+					took != time.Minute {
 					t.Errorf("Stop returned %v after %v", err, took)
 				}
 				d.ran.Add(1)
@@ -90,7 +92,8 @@ func (s *countingStream) SendMsg(any) error { s.sent++; return nil }
 // A source that is stopped while a record waits for its schema ends without an error, and does not send the record.
 func TestStopWhileEncoding(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newSourceServer(sdk.Connector{Name: "schema", NewSource: func() sdk.Source { return schemaSource{} }}, &sdk.Env{Schemas: silentRegistry{}})
+		s := newSourceServer(sdk.Connector{Name: "schema", NewSource: func() sdk.Source { return schemaSource{} }},
+			&sdk.Env{Schemas: silentRegistry{}})
 		stream, result := &countingStream{}, make(chan error)
 		go func() { result <- s.send(stream) }()
 		synctest.Wait()

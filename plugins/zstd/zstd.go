@@ -9,7 +9,8 @@ import (
 
 // NewReader returns a reader of the decompressed content of r. A frame that needs more than memory bytes is an error.
 func NewReader(r io.Reader, memory uint64) (io.ReadCloser, error) {
-	d, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxMemory(memory))
+	d, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
+		zstd.WithDecoderMaxMemory(memory))
 	if err != nil {
 		return nil, err
 	}

@@ -20,7 +20,8 @@ type Scanned struct {
 // Decide returns the changes that make desired state match the files. files must be all files of a complete scan:
 // pipelines of missing files are withdrawn. Decide is pure; once its changes are applied it returns none.
 func Decide(files []Scanned, declared []spec.Declaration, known []spec.FileState, now time.Time) *spec.Changes {
-	d := decision{now: now, scanned: map[string]*Scanned{}, declared: map[string]*spec.Declaration{}, known: map[string]*spec.FileState{},
+	d := decision{now: now, scanned: map[string]*Scanned{}, declared: map[string]*spec.Declaration{},
+		known:  map[string]*spec.FileState{},
 		claims: map[string][]claim{}, problems: map[string][]spec.Problem{}, restored: map[string]bool{}}
 	for i := range declared {
 		d.declared[declared[i].Pipeline.ID] = &declared[i]
@@ -85,14 +86,17 @@ func (d *decision) assign(id string, claims []claim) {
 	case have == nil:
 		d.grant(id, nil, claims)
 	case !have.Withdrawn.IsZero() && have.Purge:
-		d.refuse(id, claims, "pipeline.being_deleted", "pipeline %q is being deleted; it is declared as soon as that is done", id)
+		d.refuse(id, claims, "pipeline.being_deleted",
+			"pipeline %q is being deleted; it is declared as soon as that is done", id)
 	case have.Owner.Kind != spec.OwnerFile && have.Withdrawn.IsZero():
 		d.refuse(id, claims, spec.CodeOwnedByAPI,
-			"pipeline %q belongs to the API; hand it over with `conduit pipelines adopt %s`, or choose another id", id, id)
+			"pipeline %q belongs to the API; hand it over with `conduit pipelines adopt %s`, or choose another id", id,
+			id)
 	case have.Owner.Kind == spec.OwnerFile && d.claimed(claims, have.Owner.Path):
 		d.keep(id, have, claims)
 	case have.Withdrawn.IsZero() && d.unreadable(have.Owner.Path):
-		d.refuse(id, claims, spec.CodeDeclaredTwice, "pipeline %q belongs to %s, which has errors; mend or remove it first", id, have.Owner.Path)
+		d.refuse(id, claims, spec.CodeDeclaredTwice,
+			"pipeline %q belongs to %s, which has errors; mend or remove it first", id, have.Owner.Path)
 	default:
 		d.grant(id, have, claims)
 	}
@@ -113,7 +117,9 @@ func (d *decision) keep(id string, have *spec.Declaration, claims []claim) {
 	for _, c := range claims {
 		switch {
 		case c.path != have.Owner.Path:
-			d.refuse(id, []claim{c}, spec.CodeDeclaredTwice, "pipeline %q is declared in %s already; remove it from %s or from there, or choose another id", id, have.Owner.Path, c.path)
+			d.refuse(id, []claim{c}, spec.CodeDeclaredTwice,
+				"pipeline %q is declared in %s already; remove it from %s or from there, or choose another id", id,
+				have.Owner.Path, c.path)
 		case c.parsed != nil:
 			d.declare(have, c)
 		case !have.Withdrawn.IsZero():
@@ -136,7 +142,8 @@ func (d *decision) grant(id string, have *spec.Declaration, claims []claim) {
 	for _, c := range claims {
 		paths = append(paths, c.path)
 	}
-	d.refuse(id, claims, spec.CodeDeclaredTwice, "pipeline %q is declared in %s; it can be in one of them only", id, strings.Join(paths, " and "))
+	d.refuse(id, claims, spec.CodeDeclaredTwice, "pipeline %q is declared in %s; it can be in one of them only", id,
+		strings.Join(paths, " and "))
 }
 
 func (d *decision) refuse(id string, claims []claim, code, format string, args ...any) {
@@ -144,7 +151,8 @@ func (d *decision) refuse(id string, claims []claim, code, format string, args .
 		if c.parsed == nil {
 			continue // reported separately
 		}
-		p := spec.Problem{File: c.path, Line: c.parsed.Line, Path: "/id", Pipeline: id, Severity: spec.SeverityError, Code: code, Message: fmt.Sprintf(format, args...)}
+		p := spec.Problem{File: c.path, Line: c.parsed.Line, Path: "/id", Pipeline: id, Severity: spec.SeverityError,
+			Code: code, Message: fmt.Sprintf(format, args...)}
 		if mark, ok := c.parsed.Places.Mark("/id"); ok {
 			p.Line, p.Column = mark.Line, mark.Column
 		}
@@ -203,7 +211,8 @@ func (d *decision) refuseConnector(c claim, clash *spec.SameIDError) {
 func (d *decision) restore(have *spec.Declaration) {
 	d.restored[have.Pipeline.ID] = true
 	d.declareAgain(have)
-	d.event(have.Pipeline.ID, have.Owner.Path, normal, "Restored", have.Owner.Path+" is back with errors, its last good version counts")
+	d.event(have.Pipeline.ID, have.Owner.Path, normal, "Restored",
+		have.Owner.Path+" is back with errors, its last good version counts")
 }
 
 // unclaimed withdraws a pipeline that its file no longer declares.
@@ -235,7 +244,8 @@ func (d *decision) misplace(have *spec.Declaration) {
 func (d *decision) declareAgain(have *spec.Declaration) {
 	owner := have.Owner
 	owner.Places = ""
-	d.changes.Declare = append(d.changes.Declare, spec.Declare{Pipeline: have.Pipeline, Owner: owner, Origin: origin(owner)})
+	d.changes.Declare = append(d.changes.Declare,
+		spec.Declare{Pipeline: have.Pipeline, Owner: owner, Origin: origin(owner)})
 }
 
 // record records the new state of a file.
@@ -243,10 +253,12 @@ func (d *decision) record(f *Scanned) {
 	s := spec.FileState{Path: f.Path, Hash: f.Hash, Pipelines: d.pipelines(f), SeenAt: d.now}
 	s.Problems = append(slices.Clone(f.Problems), d.problems[f.Path]...)
 	if f.Err != nil {
-		s.Problems = append(s.Problems, spec.Problem{File: f.Path, Severity: spec.SeverityError, Code: "file.unreadable", Message: "cannot read the file: " + f.Err.Error()})
+		s.Problems = append(s.Problems, spec.Problem{File: f.Path, Severity: spec.SeverityError,
+			Code: "file.unreadable", Message: "cannot read the file: " + f.Err.Error()})
 	}
 	before := d.known[f.Path]
-	if before != nil && before.Hash == s.Hash && slices.Equal(before.Pipelines, s.Pipelines) && slices.Equal(before.Problems, s.Problems) {
+	if before != nil && before.Hash == s.Hash && slices.Equal(before.Pipelines, s.Pipelines) &&
+		slices.Equal(before.Problems, s.Problems) {
 		return
 	}
 	d.changes.Files = append(d.changes.Files, s)
@@ -269,7 +281,8 @@ func (d *decision) pipelines(f *Scanned) []string {
 	}
 	if d.unreadable(f.Path) {
 		for id, have := range d.declared {
-			if have.Owner.Kind == spec.OwnerFile && have.Owner.Path == f.Path && (have.Withdrawn.IsZero() || d.restored[id]) {
+			if have.Owner.Kind == spec.OwnerFile && have.Owner.Path == f.Path &&
+				(have.Withdrawn.IsZero() || d.restored[id]) {
 				ids = append(ids, id)
 			}
 		}
@@ -279,7 +292,8 @@ func (d *decision) pipelines(f *Scanned) []string {
 }
 
 func (d *decision) event(id, path, kind, reason, message string) {
-	d.changes.Events = append(d.changes.Events, spec.Event{Pipeline: id, File: path, Type: kind, Reason: reason, Message: message})
+	d.changes.Events = append(d.changes.Events,
+		spec.Event{Pipeline: id, File: path, Type: kind, Reason: reason, Message: message})
 }
 
 func firstError(problems []spec.Problem) (spec.Problem, bool) {

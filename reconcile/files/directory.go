@@ -23,7 +23,9 @@ func directory(s *watch.Snapshot, retained []string, before spec.Directory) spec
 	case len(retained) > 0:
 		now.State, now.Message = spec.DirectoryHeld, massDeletion(retained)
 	case s.NoEvents != nil:
-		now.State, now.Message = spec.DirectoryPolled, fmt.Sprintf("changes of the pipeline files are found a little later, because events cannot be had: %v", s.NoEvents)
+		now.State, now.Message = spec.DirectoryPolled,
+			fmt.Sprintf("changes of the pipeline files are found a little later, because events cannot be had: %v",
+				s.NoEvents)
 	}
 	if now.State != before.State {
 		now.Since = time.Now()
@@ -39,7 +41,8 @@ func massDeletion(retained []string) string {
 	if more := len(retained) - mostNamed; more > 0 {
 		names += fmt.Sprintf(" and %d more", more)
 	}
-	return fmt.Sprintf("all pipeline files are gone (%s), so nothing is withdrawn until one appears; to confirm that it is meant: conduit reload --prune", names)
+	return fmt.Sprintf("all pipeline files are gone (%s), so nothing is withdrawn until one appears; to confirm that "+
+		"it is meant: conduit reload --prune", names)
 }
 
 // directoryReasons are the reasons of the events that report a state of the directory.
@@ -56,7 +59,8 @@ func (r *Reconciler) observe(ctx context.Context, before spec.Directory) {
 	if ctx.Err() != nil || first || now.State == before.State && now.Message == before.Message {
 		return
 	}
-	log, e := r.Log.With("component", "files"), spec.Event{Type: warning, Reason: directoryReasons[now.State], Message: now.Message}
+	log, e := r.Log.With("component", "files"), spec.Event{Type: warning, Reason: directoryReasons[now.State],
+		Message: now.Message}
 	switch now.State {
 	case spec.DirectoryOK:
 		e.Type, e.Message = normal, "the pipelines directory is in order again, its files are followed"

@@ -20,7 +20,8 @@ func TestTheStateOfTheDirectoryIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log strings.Builder
 		store, notified := newMemory(), 0
-		r := &files.Reconciler{Store: store, Parse: parse, Log: slog.New(slog.NewTextHandler(&log, nil)), Notify: func() { notified++ }}
+		r := &files.Reconciler{Store: store, Parse: parse, Log: slog.New(slog.NewTextHandler(&log, nil)),
+			Notify: func() { notified++ }}
 		other := dir("")
 		other.Dir = "2"
 		deaf := dir("x=a:1")
@@ -32,8 +33,10 @@ func TestTheStateOfTheDirectoryIsReported(t *testing.T) {
 			message string // in the log, the event and the status
 		}{
 			{dir("x=a:1"), spec.DirectoryOK, "", ""},
-			{watch.Snapshot{Err: &fs.PathError{Op: "open", Path: "pipes", Err: fs.ErrNotExist}}, spec.DirectoryMissing, "SourceMissing", "open pipes: file does not exist"},
-			{watch.Snapshot{Err: errors.New("it is locked")}, spec.DirectoryUnreadable, "SourceUnreadable", "it is locked"},
+			{watch.Snapshot{Err: &fs.PathError{Op: "open", Path: "pipes", Err: fs.ErrNotExist}}, spec.DirectoryMissing,
+				"SourceMissing", "open pipes: file does not exist"},
+			{watch.Snapshot{Err: errors.New("it is locked")}, spec.DirectoryUnreadable, "SourceUnreadable",
+				"it is locked"},
 			{other, spec.DirectoryHeld, "MassDeletionHeld", "all pipeline files are gone (x), so nothing is withdrawn"},
 			{deaf, spec.DirectoryPolled, "WatchDegraded", "no instances left"},
 			{dir("x=a:1"), spec.DirectoryOK, "SourceFollowed", ""},
@@ -45,14 +48,19 @@ func TestTheStateOfTheDirectoryIsReported(t *testing.T) {
 				store.events, notified = nil, 0
 				_ = r.Take(t.Context(), step.seen)
 				got := r.Status().Directory
-				if got.State != step.state || !strings.Contains(got.Message, step.message) || (got.Message == "") != (step.message == "") || !got.Since.Equal(began) {
+				if got.State != step.state || !strings.Contains(got.Message, step.message) ||
+					(got.Message == "") != (step.message == "") || !got.Since.Equal(began) {
 					t.Fatalf("it is %+v, want %s since %v: %s", got, step.state, began, step.message)
 				}
-				i := slices.IndexFunc(store.events, func(e spec.Event) bool { return e.Reason == step.reason && strings.Contains(e.Message, step.message) })
+				i := slices.IndexFunc(store.events, func(e spec.Event) bool {
+					return e.Reason == step.reason && strings.Contains(e.Message, step.message)
+				})
 				switch {
 				case step.reason == "":
-				case i < 0 || notified == 0 || !strings.Contains(log.String(), "component=files") || !strings.Contains(log.String(), step.message):
-					t.Errorf("%s: events %+v, notified %d times, log %s", step.state, store.events, notified, log.String())
+				case i < 0 || notified == 0 || !strings.Contains(log.String(), "component=files") ||
+					!strings.Contains(log.String(), step.message):
+					t.Errorf("%s: events %+v, notified %d times, log %s", step.state, store.events, notified,
+						log.String())
 				}
 				step.reason = ""
 				time.Sleep(time.Minute)

@@ -80,7 +80,8 @@ type Status struct {
 func (r *Reconciler) init() {
 	r.once.Do(func() {
 		r.wake, r.scanned, r.index = notify.NewSignal(), make(chan struct{}), newIndex()
-		r.throttle = notify.Throttle{Fails: "pipeline files are not followed, what runs keeps running", Recovered: "pipeline files are followed again"}
+		r.throttle = notify.Throttle{Fails: "pipeline files are not followed, what runs keeps running",
+			Recovered: "pipeline files are followed again"}
 		if r.Log == nil {
 			r.Log = slog.New(slog.DiscardHandler)
 		}
@@ -300,7 +301,9 @@ func (r *Reconciler) Guarded(dir string) bool {
 // AllGone returns the paths of the known files, sorted, if files gives no evidence that the directory is in use. An
 // empty file that was never seen before is no evidence: it may be in the place of the directory.
 func AllGone(known map[string]*spec.FileState, files []watch.File) []string {
-	if slices.ContainsFunc(files, func(f watch.File) bool { return len(f.Data) > 0 || f.Err != nil || known[f.Path] != nil }) {
+	if slices.ContainsFunc(files, func(f watch.File) bool {
+		return len(f.Data) > 0 || f.Err != nil || known[f.Path] != nil
+	}) {
 		return nil
 	}
 	return sortedKeys(known)

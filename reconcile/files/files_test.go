@@ -37,10 +37,12 @@ func parse(path string, data []byte) spec.File {
 		case w == "?":
 			f.Broken = true
 		case ok:
-			f.Pipelines = append(f.Pipelines, spec.Parsed{Pipeline: pipeline(id, version), Line: i + 1, Places: spec.PlacesOf(map[string]yamldoc.Mark{"/id": {Line: i + 1, Column: 7}})})
+			f.Pipelines = append(f.Pipelines, spec.Parsed{Pipeline: pipeline(id, version), Line: i + 1,
+				Places: spec.PlacesOf(map[string]yamldoc.Mark{"/id": {Line: i + 1, Column: 7}})})
 		default:
 			f.Invalid = append(f.Invalid, w[1:])
-			f.Problems = append(f.Problems, spec.Problem{File: path, Line: i + 1, Column: 3, Pipeline: w[1:], Severity: spec.SeverityError, Message: "bad"})
+			f.Problems = append(f.Problems, spec.Problem{File: path, Line: i + 1, Column: 3, Pipeline: w[1:],
+				Severity: spec.SeverityError, Message: "bad"})
 		}
 	}
 	return f
@@ -90,13 +92,15 @@ func TestFiles(t *testing.T) {
 		name  string
 		steps []string // the files seen, and then the expected declarations
 	}{
-		{"new, changed, dropped", []string{"x=a:1 b:1", "a:1@x b:1@x", "x=a:2 b:1", "a:2@x b:1@x", "x=b:1", "a:2@x† b:1@x"}},
+		{"new, changed, dropped", []string{"x=a:1 b:1", "a:1@x b:1@x", "x=a:2 b:1", "a:2@x b:1@x", "x=b:1",
+			"a:2@x† b:1@x"}},
 		{"nothing declared", []string{"x=a:1", "a:1@x", "x=-", "a:1@x†"}},
 		{"deleted", []string{"x=a:1|y=b:1", "a:1@x b:1@y", "y=b:1", "a:1@x† b:1@y", "x=a:1|y=b:1", "a:1@x b:1@y"}},
 		{"the only one deleted", []string{"x=a:1", "a:1@x", "", "a:1@x†"}},
 		{"emptied", []string{"x=a:1", "a:1@x", "x=", "a:1@x", "x=a:2", "a:2@x"}},
 		{"broken", []string{"x=a:1 b:1", "a:1@x b:1@x", "x=a:2 ?", "a:2@x b:1@x"}},
-		{"one of two broken", []string{"x=a:1 b:1", "a:1@x b:1@x", "x=a:2 !b", "!x:2:3 a:2@x b:1@x", "x=a:2", "a:2@x b:1@x†"}},
+		{"one of two broken", []string{"x=a:1 b:1", "a:1@x b:1@x", "x=a:2 !b", "!x:2:3 a:2@x b:1@x", "x=a:2",
+			"a:2@x b:1@x†"}},
 		{"broken when first seen", []string{"x=!a", "!x:1:3", "x=a:1", "a:1@x"}},
 		{"unreadable", []string{"x=a:1", "a:1@x", "x!", "!x:1:1 a:1@x", "x=a:1", "a:1@x"}},
 		{"directory missing", []string{"x=a:1", "a:1@x", "!", "a:1@x", "x=a:1", "a:1@x"}},
@@ -107,7 +111,8 @@ func TestFiles(t *testing.T) {
 		{"moved with errors", []string{"x=a:1|y=-", "a:1@x", "x=-|y=!a", "!y:1:3 a:1@x", "x=-|y=a:2", "a:2@y"}},
 		{"moved from a broken file", []string{"x=a:1|y=-", "a:1@x", "x=?|y=a:2", "!y:1:7 a:1@x", "x=-|y=a:2", "a:2@y"}},
 		{"twice, both new", []string{"x=a:1|y=a:2", "!x:1:7 !y:1:7", "x=a:1", "a:1@x"}},
-		{"twice, one known", []string{"y=a:1", "a:1@y", "x=a:2|y=a:1", "!x:1:7 a:1@y", "x=a:2|y=a:3", "!x:1:7 a:3@y", "x=a:2", "a:2@x"}},
+		{"twice, one known", []string{"y=a:1", "a:1@y", "x=a:2|y=a:1", "!x:1:7 a:1@y", "x=a:2|y=a:3", "!x:1:7 a:3@y",
+			"x=a:2", "a:2@x"}},
 		{"twice, one new and bad", []string{"x=a:1|y=!a", "!x:1:7 !y:1:3"}},
 		{"two take over", []string{"x=a:1", "a:1@x", "y=a:2|z=a:3", "!y:1:7 !z:1:7 a:1@x", "y=a:2", "a:2@y"}},
 		{"back, but broken", []string{"x=a:1|y=-", "a:1@x", "y=-", "a:1@x†", "x=?|y=-", "a:1@x"}},
@@ -266,7 +271,9 @@ func TestFilesRun(t *testing.T) {
 	path := t.TempDir()
 	store := newMemory()
 	changed := make(chan struct{}, 10)
-	r := &files.Reconciler{Store: store, Parse: parse, Watch: &watch.Watcher{Dir: path}, Notify: func() { changed <- struct{}{} }}
+	r := &files.Reconciler{Store: store, Parse: parse, Watch: &watch.Watcher{Dir: path}, Notify: func() {
+		changed <- struct{}{}
+	}}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
 	go func() { ended <- r.Run(ctx) }()
@@ -333,12 +340,14 @@ func TestFilesPrune(t *testing.T) {
 
 // TestFilesWithTheRealParser uses the parser and the digests of the agent, on realistic files.
 func TestFilesWithTheRealParser(t *testing.T) {
-	const file = "version: 2.2\npipelines:\n  - id: %s\n    connectors:\n      - {id: in, type: source, plugin: generator, settings: {rate: %d}}\n      - {id: out, type: destination, plugin: log}\n"
+	const file = "version: 2.2\npipelines:\n  - id: %s\n    connectors:\n      - {id: in, type: source, plugin: " +
+		"generator, settings: {rate: %d}}\n      - {id: out, type: destination, plugin: log}\n"
 	store := newMemory()
 	r := &files.Reconciler{Store: store, Parse: spec.ParseFile}
 	take := func(path, data string) {
 		t.Helper()
-		err := r.Take(t.Context(), watch.Snapshot{Dir: "1", Files: []watch.File{{Path: path, Data: []byte(data), Hash: data}}})
+		err := r.Take(t.Context(), watch.Snapshot{Dir: "1",
+			Files: []watch.File{{Path: path, Data: []byte(data), Hash: data}}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -352,7 +361,8 @@ func TestFilesWithTheRealParser(t *testing.T) {
 	applied := store.applied
 	take("x.yaml", fmt.Sprintf(file, "a", 1)) // unchanged
 	take("x.yaml", fmt.Sprintf(file, "a", 1)+"    typo: 1\n")
-	if d := store.declared["a"]; !d.Withdrawn.IsZero() || spec.RunDigest(&d.Pipeline) != first || store.applied != applied+1 {
+	if d := store.declared["a"]; !d.Withdrawn.IsZero() || spec.RunDigest(&d.Pipeline) != first ||
+		store.applied != applied+1 {
 		t.Errorf("after a bad edit: %+v, %d changes", d, store.applied-applied)
 	}
 	if p := store.files["x.yaml"].Problems; len(p) != 1 || files.Place(p[0]) != "x.yaml:7:5: " || p[0].Pipeline != "a" {
@@ -402,7 +412,8 @@ func TestFilesAreParsedAtTheSameTime(t *testing.T) {
 func TestFilesIgnoreTheirOwnChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newMemory()
-		r := &files.Reconciler{Store: store, Parse: parse, Watch: &watch.Watcher{Dir: filepath.Join(t.TempDir(), "none"), PollOnly: true, Poll: time.Hour}}
+		r := &files.Reconciler{Store: store, Parse: parse,
+			Watch: &watch.Watcher{Dir: filepath.Join(t.TempDir(), "none"), PollOnly: true, Poll: time.Hour}}
 		store.onApply = func(c *spec.Changes) {
 			if len(c.Declare)+len(c.Withdraw) > 0 { // as the store does
 				r.Changed(c)
@@ -440,10 +451,12 @@ func TestFilesIgnoreTheirOwnChanges(t *testing.T) {
 func TestFilesKnowWhereDeclarationsStand(t *testing.T) {
 	store := newMemory()
 	r := &files.Reconciler{Store: store, Parse: spec.ParseFile}
-	text := "version: \"2.2\"\npipelines:\n  - id: a\n    connectors:\n      - {id: s, type: source, plugin: generator, settings: {rate: \"1\"}}\n      - {id: d, type: destination, plugin: log}\n"
+	text := "version: \"2.2\"\npipelines:\n  - id: a\n    connectors:\n      - {id: s, type: source, plugin: " +
+		"generator, settings: {rate: \"1\"}}\n      - {id: d, type: destination, plugin: log}\n"
 	take := func(text string) *spec.Declaration {
 		t.Helper()
-		if err := r.Take(t.Context(), watch.Snapshot{Dir: "1", Files: []watch.File{{Path: "x.yaml", Data: []byte(text), Hash: text}}}); err != nil {
+		if err := r.Take(t.Context(), watch.Snapshot{Dir: "1",
+			Files: []watch.File{{Path: "x.yaml", Data: []byte(text), Hash: text}}}); err != nil {
 			t.Fatal(err)
 		}
 		d := store.declared["a"]
@@ -461,7 +474,8 @@ func TestFilesKnowWhereDeclarationsStand(t *testing.T) {
 	if got, want := at(d), "x.yaml:7:67"; got != want || d.Generation != 1 || d.Owner.Line != 5 {
 		t.Errorf("after a move the rate is at %s, want %s: %+v", got, want, d)
 	}
-	for name, bad := range map[string]string{"with an error": strings.Replace(text, "source", "sauce", 1), "not YAML": "{" + text} {
+	for name, bad := range map[string]string{"with an error": strings.Replace(text, "source", "sauce", 1),
+		"not YAML": "{" + text} {
 		if d = take(bad); d.Owner.Places != "" || d.Generation != 1 || !d.Withdrawn.IsZero() {
 			t.Errorf("%s: the places are still %q: %+v", name, d.Owner.Places, d)
 		}
@@ -481,7 +495,8 @@ func TestFilesWithConnectorsOfOneFullID(t *testing.T) {
 		id, connector, _ := strings.Cut(string(data), "|")
 		p := pipeline(id, "1")
 		p.Connectors[0].ID = connector
-		return spec.File{Pipelines: []spec.Parsed{{Pipeline: p, Line: 1, Places: spec.PlacesOf(map[string]yamldoc.Mark{"/connectors/0/id": {Line: 3, Column: 5}})}}}
+		return spec.File{Pipelines: []spec.Parsed{{Pipeline: p, Line: 1,
+			Places: spec.PlacesOf(map[string]yamldoc.Mark{"/connectors/0/id": {Line: 3, Column: 5}})}}}
 	}
 	x, y := file("a", "b:c"), file("a:b", "c")
 	const both = `connector "b:c" of pipeline "a" and connector "c" of pipeline "a:b" have the same full id "a:b:c"`
@@ -509,7 +524,8 @@ func TestFilesWithConnectorsOfOneFullID(t *testing.T) {
 		var bad []string
 		for _, path := range slices.Sorted(maps.Keys(store.files)) {
 			for _, p := range store.files[path].Problems {
-				if p.Code != spec.CodeSameID || p.Line != 3 || p.Column != 5 || !strings.Contains(p.Message, `have the same full id "a:b:c"`) {
+				if p.Code != spec.CodeSameID || p.Line != 3 || p.Column != 5 ||
+					!strings.Contains(p.Message, `have the same full id "a:b:c"`) {
 					t.Errorf("%s: %+v", what, p)
 				}
 				bad = append(bad, path)

@@ -39,7 +39,8 @@ func newIndex() *index { return &index{files: map[string]*indexed{}, claims: map
 
 // reset replaces the content of the index by all declarations and all known file states.
 func (x *index) reset(declared []spec.Declaration, known []spec.FileState) {
-	x.declared, x.owned, x.withdrawn = make(map[string]*spec.Declaration, len(declared)), map[string]map[string]bool{}, map[string]bool{}
+	x.declared, x.owned, x.withdrawn = make(map[string]*spec.Declaration, len(declared)), map[string]map[string]bool{},
+		map[string]bool{}
 	x.known, x.clashes = make(map[string]*spec.FileState, len(known)), map[string]bool{}
 	x.paths, x.ids = map[string]bool{}, map[string]bool{}
 	for i := range declared {
@@ -143,7 +144,9 @@ func (x *index) drop(f *indexed) {
 	x.paths[f.Path] = true
 	for _, id := range f.ids() {
 		x.ids[id] = true
-		if x.claims[id] = slices.DeleteFunc(x.claims[id], func(path string) bool { return path == f.Path }); len(x.claims[id]) == 0 {
+		if x.claims[id] = slices.DeleteFunc(x.claims[id], func(path string) bool {
+			return path == f.Path
+		}); len(x.claims[id]) == 0 {
 			delete(x.claims, id)
 		}
 	}
@@ -273,7 +276,9 @@ func (p *part) namesakes(id string) {
 }
 
 // take returns the existing entries for paths and ids, each list in order.
-func (x *index) take(paths, ids map[string]bool) (files []Scanned, declared []spec.Declaration, known []spec.FileState) {
+func (x *index) take(
+	paths, ids map[string]bool,
+) (files []Scanned, declared []spec.Declaration, known []spec.FileState) {
 	for path := range paths {
 		if f := x.files[path]; f != nil {
 			files = append(files, f.Scanned)

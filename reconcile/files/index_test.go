@@ -40,7 +40,9 @@ func TestFilesDecideAsIfAboutEverything(t *testing.T) {
 			d, declared := store.declaration(id)
 			switch op := rapid.IntRange(0, 10).Draw(t, "op"); {
 			case op < 5:
-				content[path] = "=" + strings.Join(rapid.SliceOfNDistinct(words, 0, 3, func(w string) string { return strings.Trim(w, "!:12") }).Draw(t, "words"), " ")
+				content[path] = "=" + strings.Join(rapid.SliceOfNDistinct(words, 0, 3, func(w string) string {
+					return strings.Trim(w, "!:12")
+				}).Draw(t, "words"), " ")
 			case op == 5:
 				delete(content, path)
 			case op == 6:
@@ -52,7 +54,9 @@ func TestFilesDecideAsIfAboutEverything(t *testing.T) {
 			case op == 9 && declared && !d.Withdrawn.IsZero():
 				_ = store.DeletePipeline(context.Background(), id)
 			case op == 10 && declared:
-				store.update(id, func(d *spec.Declaration) { d.Owner = spec.Owner{Kind: spec.OwnerFile, Path: path, Line: 1} })
+				store.update(id, func(d *spec.Declaration) {
+					d.Owner = spec.Owner{Kind: spec.OwnerFile, Path: path, Line: 1}
+				})
 			}
 			if rapid.IntRange(0, 4).Draw(t, "fail") == 0 {
 				fail = errBroken

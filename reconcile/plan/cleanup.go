@@ -39,9 +39,11 @@ func (p *planner) orphans(d *Desired, o *Observed, connectors []spec.ConnectorSt
 		switch {
 		case declares(d, c.ID):
 		case c.Orphaned.IsZero():
-			p.actions = append(p.actions, Action{Kind: MarkOrphaned, ID: d.Pipeline.ID, Connector: c, Reason: "connector " + c.ID + " is declared no more"})
+			p.actions = append(p.actions, Action{Kind: MarkOrphaned, ID: d.Pipeline.ID, Connector: c,
+				Reason: "connector " + c.ID + " is declared no more"})
 		default:
-			p.cleanUp(o, c, c.Orphaned.Add(p.policy.CleanupDelay), "connector "+c.ID+" is declared no more, and the clean-up delay is over")
+			p.cleanUp(o, c, c.Orphaned.Add(p.policy.CleanupDelay),
+				"connector "+c.ID+" is declared no more, and the clean-up delay is over")
 		}
 	}
 }

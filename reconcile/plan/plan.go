@@ -82,7 +82,9 @@ type Action struct {
 
 // Actions returns the actions that make the observed state match the desired state now, and the time to plan again if
 // nothing happens before, zero for never. It is pure.
-func Actions(desired []Desired, observed []Observed, connectors []spec.ConnectorState, now time.Time, policy Policy) ([]Action, time.Time) {
+func Actions(
+	desired []Desired, observed []Observed, connectors []spec.ConnectorState, now time.Time, policy Policy,
+) ([]Action, time.Time) {
 	p := planner{now: now, policy: policy}
 	byID := make(map[string]*Observed, len(observed))
 	for i := range observed {
@@ -247,7 +249,8 @@ func differs(d *Desired, o *Observed) string {
 
 // amends reports whether the run can become the declared version without ending.
 func amends(d *Desired, o *Observed) bool {
-	return o.State.RunningGeneration != 0 && spec.EffectOf(o.Run.Pipeline, &d.Pipeline).Severity() <= spec.EffectRestartDestination.Severity()
+	return o.State.RunningGeneration != 0 &&
+		spec.EffectOf(o.Run.Pipeline, &d.Pipeline).Severity() <= spec.EffectRestartDestination.Severity()
 }
 
 // idle starts a pipeline unless it has to wait or should not run.

@@ -40,7 +40,9 @@ func Delta[V any](rows map[string]V, changed []string, revision int64) spec.Delt
 
 // Apply changes declarations as a store does at this time, and returns the ids of the changed ones. It fails when a
 // pipeline to withdraw is not declared, or is withdrawn already.
-func Apply(declared map[string]spec.Declaration, c *spec.Changes, digest func(*spec.Pipeline) string, at time.Time) (changed []string, err error) {
+func Apply(
+	declared map[string]spec.Declaration, c *spec.Changes, digest func(*spec.Pipeline) string, at time.Time,
+) (changed []string, err error) {
 	for _, d := range c.Declare {
 		now := declared[d.Pipeline.ID]
 		now.Pipeline, now.Owner, now.Withdrawn, now.Purge = d.Pipeline, d.Owner, time.Time{}, false

@@ -78,12 +78,15 @@ func explainLink(dir, name string, err error) error {
 		}
 		real = target
 	}
-	return fmt.Errorf("it is a link to %s, and links are followed within the directory only: move the file here, or link the whole directory", real)
+	return fmt.Errorf("it is a link to %s, and links are followed within the directory only: move the file here, or "+
+		"link the whole directory", real)
 }
 
 // unstable decides about a file that is empty or changed while it was read. The file gets another chance: an empty one
 // for the time of a debounce, a changing one for longer.
-func (s *scanner) unstable(prior *entry, name string, print fingerprint.Print, now time.Time, err error) (*entry, bool) {
+func (s *scanner) unstable(
+	prior *entry, name string, print fingerprint.Print, now time.Time, err error,
+) (*entry, bool) {
 	since, wait := now, s.timing.debounce
 	if prior != nil && !prior.since.IsZero() {
 		since = prior.since
@@ -189,7 +192,8 @@ func ReadNamed(path string) ([]byte, error) {
 // regular returns an error with a remedy if something other than a regular file has the name of a pipeline file.
 func regular(name string, fi fs.FileInfo) error {
 	if err := readable(fi); err != nil && !fi.Mode().IsRegular() {
-		return fmt.Errorf("%w: pipeline files lie directly in the directory and are regular files; rename it, so that it does not end in %s, or move it", err, filepath.Ext(name))
+		return fmt.Errorf("%w: pipeline files lie directly in the directory and are regular files; rename it, so "+
+			"that it does not end in %s, or move it", err, filepath.Ext(name))
 	}
 	return nil
 }

@@ -42,7 +42,8 @@ func TestPrint(t *testing.T) {
 		"another size":  func() { write("three"); set() },
 		"another mode":  func() { _ = os.Chmod(path, 0o700) },
 		"another inode": func() { _ = os.Rename(path, path+".old"); write("one"); set() },
-		"times set back after a change of the same size": func() { nextTick(t, path); write("two"); set() }, // the ctime cannot be set
+		// the ctime cannot be set
+		"times set back after a change of the same size": func() { nextTick(t, path); write("two"); set() },
 	}
 	for name, change := range changes {
 		before := of()
@@ -56,7 +57,8 @@ func TestPrint(t *testing.T) {
 		t.Errorf("%+v is certain now: %v, and in a minute: %v", p, p.Certain(now), p.Certain(now.Add(time.Minute)))
 	}
 	write("now")
-	if p := of(); p.Quiet(time.Now(), time.Minute) || !p.Quiet(time.Now().Add(2*time.Minute), time.Minute) || !p.Quiet(time.Unix(0, 0), time.Minute) {
+	if p := of(); p.Quiet(time.Now(), time.Minute) || !p.Quiet(time.Now().Add(2*time.Minute), time.Minute) ||
+		!p.Quiet(time.Unix(0, 0), time.Minute) {
 		t.Errorf("quiet is wrong for %+v", p)
 	}
 }

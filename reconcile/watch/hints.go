@@ -101,7 +101,9 @@ func explain(err error) error {
 // wait returns when it is time to scan: after pause, when wake is received, when events were lost, or after events.
 // quiet returns how long to wait after an event for another one, 0 for an irrelevant event. The wait ends at the latest
 // maxWait after the first event.
-func (h *hints) wait(ctx context.Context, pause, maxWait time.Duration, wake <-chan struct{}, quiet func(fsnotify.Event) time.Duration) {
+func (h *hints) wait(
+	ctx context.Context, pause, maxWait time.Duration, wake <-chan struct{}, quiet func(fsnotify.Event) time.Duration,
+) {
 	timer := time.NewTimer(pause)
 	defer timer.Stop()
 	var first, due time.Time

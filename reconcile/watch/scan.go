@@ -142,7 +142,8 @@ func (s *scanner) warnOfMounts(dir string, names []string) {
 	at := mounts()
 	for _, name := range names {
 		if path := filepath.Join(dir, name); at[path] {
-			s.log.Warn("pipeline file is mounted by itself, so that most changes made to it outside do not arrive here; mount its directory instead", "file", path)
+			s.log.Warn("pipeline file is mounted by itself, so that most changes made to it outside do not arrive "+
+				"here; mount its directory instead", "file", path)
 		}
 	}
 }

@@ -27,7 +27,9 @@ func BenchmarkScan(b *testing.B) {
 		}
 	}
 	written := time.Now()
-	wait.For(b, "a time of change that differs from the next one", func() bool { return time.Since(written) > 2100*time.Millisecond })
+	wait.For(b, "a time of change that differs from the next one", func() bool {
+		return time.Since(written) > 2100*time.Millisecond
+	})
 	for _, all := range []bool{false, true} {
 		b.Run(fmt.Sprintf("all=%v", all), func(b *testing.B) {
 			scan := (&watch.Watcher{Dir: dir}).Scans()

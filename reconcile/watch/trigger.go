@@ -28,9 +28,12 @@ type Trigger struct {
 // and at intervals: events are hints, the scan is the truth. A path may name a file, a directory with all of its
 // entries, or a file that does not exist yet. scan also returns the longest time until its next call, 0 for the
 // interval. Run returns nil when ctx ends.
-func (t *Trigger) Run(ctx context.Context, wake <-chan struct{}, scan func() (paths []string, again time.Duration)) error {
-	r := &triggerRun{timing: t.timing(), hints: newHints(fsnotify.NewWatcher, logger(t.Log)), hanging: map[string]<-chan located{},
-		busy: busy{counts: map[string]*eventCount{}, polled: map[string]time.Time{}}}
+func (t *Trigger) Run(
+	ctx context.Context, wake <-chan struct{}, scan func() (paths []string, again time.Duration),
+) error {
+	r := &triggerRun{timing: t.timing(), hints: newHints(fsnotify.NewWatcher, logger(t.Log)),
+		hanging: map[string]<-chan located{},
+		busy:    busy{counts: map[string]*eventCount{}, polled: map[string]time.Time{}}}
 	if t.PollOnly {
 		r.notify = func() (*fsnotify.Watcher, error) { return nil, errPollOnly }
 	}

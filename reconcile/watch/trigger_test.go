@@ -95,7 +95,8 @@ func TestTriggerSeesWhatMayChangeAPath(t *testing.T) {
 	write(t, path("b", "two"), "2")
 	must(os.Symlink("a", path("..data"))) // as Kubernetes mounts a secret
 	must(os.Symlink(path("..data", "two"), path("links", "two")))
-	w := trigger(t, &watch.Trigger{Debounce: 5 * time.Millisecond, Rescan: time.Hour, Poll: time.Hour}, nil, path("files", "one"), path("links", "two"), path("whole"), path("later", "deep", "file"))
+	w := trigger(t, &watch.Trigger{Debounce: 5 * time.Millisecond, Rescan: time.Hour, Poll: time.Hour}, nil,
+		path("files", "one"), path("links", "two"), path("whole"), path("later", "deep", "file"))
 	w.rests(300 * time.Millisecond)
 	steps := []struct {
 		name string
@@ -110,7 +111,10 @@ func TestTriggerSeesWhatMayChangeAPath(t *testing.T) {
 		{"its removal", func() { must(os.Remove(path("files", "one"))) }},
 		{"its return", func() { write(t, path("files", "one"), "4") }},
 		{"a write behind links", func() { write(t, path("a", "two"), "5") }},
-		{"another target of a link on the way", func() { must(os.Symlink("b", path("..tmp"))); must(os.Rename(path("..tmp"), path("..data"))) }},
+		{"another target of a link on the way", func() {
+			must(os.Symlink("b", path("..tmp")))
+			must(os.Rename(path("..tmp"), path("..data")))
+		}},
 		{"a write to the new target", func() { write(t, path("b", "two"), "6") }},
 		{"a new entry of a directory", func() { write(t, path("whole", "entry"), "1") }},
 		{"a write to an entry of a directory", func() { write(t, path("whole", "entry"), "2") }},

@@ -132,7 +132,8 @@ type system struct {
 type timing struct{ debounce, maxWait, rescan, poll time.Duration }
 
 // defaultTiming is the default timing of a Watcher and of a Trigger.
-var defaultTiming = timing{debounce: 25 * time.Millisecond, maxWait: 2 * time.Second, rescan: 15 * time.Second, poll: time.Second}
+var defaultTiming = timing{debounce: 25 * time.Millisecond, maxWait: 2 * time.Second, rescan: 15 * time.Second,
+	poll: time.Second}
 
 func (w *Watcher) timing() timing {
 	return timing{
@@ -153,7 +154,8 @@ func logger(log *slog.Logger) *slog.Logger {
 
 // same reports whether a and b are equal.
 func same(a, b *Snapshot) bool {
-	if text(a.Err) != text(b.Err) || text(a.NoEvents) != text(b.NoEvents) || a.Dir != b.Dir || len(a.Files) != len(b.Files) {
+	if text(a.Err) != text(b.Err) || text(a.NoEvents) != text(b.NoEvents) || a.Dir != b.Dir ||
+		len(a.Files) != len(b.Files) {
 		return false
 	}
 	for i := range a.Files {

@@ -238,8 +238,11 @@ func TestNothingToReport(t *testing.T) {
 	actions := map[string]func(t *testing.T, o *observer){
 		"chmod":        func(t *testing.T, o *observer) { must(t, os.Chmod(o.path("a.yaml"), 0o644)) },
 		"same content": func(t *testing.T, o *observer) { write(t, o.path("a.yaml"), "a") },
-		"other files":  func(t *testing.T, o *observer) { write(t, o.path("notes.txt"), "n"); write(t, o.path(".x.yaml"), "n") },
-		"directory":    func(t *testing.T, o *observer) { must(t, os.Mkdir(o.path("sub"), 0o700)) },
+		"other files": func(t *testing.T, o *observer) {
+			write(t, o.path("notes.txt"), "n")
+			write(t, o.path(".x.yaml"), "n")
+		},
+		"directory": func(t *testing.T, o *observer) { must(t, os.Mkdir(o.path("sub"), 0o700)) },
 	}
 	for name, act := range actions {
 		t.Run(name, func(t *testing.T) {
@@ -346,11 +349,13 @@ func TestReadNamed(t *testing.T) {
 	write(t, at("large.yaml"), strings.Repeat("#", watch.MaxSize+1))
 	write(t, at("large"), strings.Repeat("#", watch.MaxSize+1))
 	for name, want := range map[string]string{
-		"a.yaml": "", "in/link.yaml": "", "large": "", "dir.yml": "but a directory: ", "fifo.test.yaml": "but a FIFO: ", "link.YAML": "but a FIFO: ",
+		"a.yaml": "", "in/link.yaml": "", "large": "", "dir.yml": "but a directory: ", "fifo.test.yaml": "but a FIFO: ",
+		"link.YAML":  "but a FIFO: ",
 		"large.yaml": "larger than 1 MiB", "none.yaml": "no such file",
 	} {
 		data, err := watch.ReadNamed(at(name))
-		if want == "" && (err != nil || len(data) == 0) || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+		if want == "" && (err != nil || len(data) == 0) || want != "" &&
+			(err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("ReadNamed(%s) = %d bytes, %v; want %q", name, len(data), err, want)
 		}
 	}
@@ -363,11 +368,17 @@ func TestFilesThatCannotBeRead(t *testing.T) {
 		want string
 	}{
 		{"fifo", func(t *testing.T, p string) { must(t, syscall.Mkfifo(p, 0o600)) }, "not a regular file but a FIFO: "},
-		{"directory", func(t *testing.T, p string) { must(t, os.Mkdir(p, 0o700)) }, "not a regular file but a directory: "},
-		{"too large", func(t *testing.T, p string) { write(t, p, strings.Repeat("#", watch.MaxSize+1)) }, "larger than 1 MiB"},
+		{"directory", func(t *testing.T, p string) {
+			must(t, os.Mkdir(p, 0o700))
+		}, "not a regular file but a directory: "},
+		{"too large", func(t *testing.T, p string) {
+			write(t, p, strings.Repeat("#", watch.MaxSize+1))
+		}, "larger than 1 MiB"},
 		{"loop", func(t *testing.T, p string) { must(t, os.Symlink(filepath.Base(p), p)) }, "too many levels"},
 		{"link out", func(t *testing.T, p string) { must(t, os.Symlink("/etc/passwd", p)) }, "a link to /etc/passwd"},
-		{"link out, to nothing", func(t *testing.T, p string) { must(t, os.Symlink("/no/such.yaml", p)) }, "a link to /no/such.yaml"},
+		{"link out, to nothing", func(t *testing.T, p string) {
+			must(t, os.Symlink("/no/such.yaml", p))
+		}, "a link to /no/such.yaml"},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -376,7 +387,8 @@ func TestFilesThatCannotBeRead(t *testing.T) {
 			write(t, o.path("good.yaml"), "g")
 			c.make(t, o.path("x.yaml"))
 			o.until("the error", func(s watch.Snapshot) bool {
-				return len(s.Files) == 2 && content(s) == "good.yaml=g x.yaml!" && strings.Contains(s.Files[1].Err.Error(), c.want)
+				return len(s.Files) == 2 && content(s) == "good.yaml=g x.yaml!" &&
+					strings.Contains(s.Files[1].Err.Error(), c.want)
 			})
 		})
 	}
@@ -435,14 +447,17 @@ func TestStormDoesNotStarve(t *testing.T) {
 		}
 	})
 	write(t, o.path("a.yaml"), "a")
-	o.until("a file changed during the storm", func(s watch.Snapshot) bool { return strings.HasPrefix(content(s), "a.yaml=a") })
+	o.until("a file changed during the storm", func(s watch.Snapshot) bool {
+		return strings.HasPrefix(content(s), "a.yaml=a")
+	})
 	close(stop)
 	wg.Wait()
 }
 
 // MaxWait limits the delay, however long the quiet time after an event.
 func TestDebounceIsBounded(t *testing.T) {
-	o := observeWith(t, &watch.Watcher{Dir: t.TempDir(), Debounce: time.Hour, MaxWait: 20 * time.Millisecond, Rescan: time.Hour})
+	o := observeWith(t, &watch.Watcher{Dir: t.TempDir(), Debounce: time.Hour, MaxWait: 20 * time.Millisecond,
+		Rescan: time.Hour})
 	write(t, o.path("a.yaml"), "a")
 	o.until("the file", is("a.yaml=a"))
 }
@@ -520,7 +535,8 @@ func TestTimesTooCoarseToDiffer(t *testing.T) {
 }
 
 func TestDirectoryMovedAwayAndBack(t *testing.T) {
-	o := observeWith(t, &watch.Watcher{Dir: filepath.Join(t.TempDir(), "pipelines"), Rescan: time.Hour, Poll: time.Hour})
+	o := observeWith(t, &watch.Watcher{Dir: filepath.Join(t.TempDir(), "pipelines"), Rescan: time.Hour,
+		Poll: time.Hour})
 	must(t, os.Mkdir(o.dir, 0o700))
 	for i := range 3 {
 		write(t, o.path("a.yaml"), fmt.Sprint(i))

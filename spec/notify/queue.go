@@ -34,7 +34,9 @@ func (q *Queue[V]) Put(key string, v V) {
 
 // Run calls do for each key, in order, one at a time, until ctx ends. It reports failures and recoveries to fails,
 // which logs them.
-func (q *Queue[V]) Run(ctx context.Context, log *slog.Logger, fails *Throttle, do func(ctx context.Context, key string, v V) error) {
+func (q *Queue[V]) Run(
+	ctx context.Context, log *slog.Logger, fails *Throttle, do func(ctx context.Context, key string, v V) error,
+) {
 	for {
 		select {
 		case <-ctx.Done():

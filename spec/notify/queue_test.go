@@ -33,18 +33,19 @@ func TestQueueTriesAgain(t *testing.T) {
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
-			q.Run(ctx, slog.New(slog.NewTextHandler(&out, nil)), fails, func(_ context.Context, key string, v int) error {
-				mu.Lock()
-				defer mu.Unlock()
-				done = append(done, fmt.Sprint(key, v))
-				if key == "b" && v == 1 {
-					q.Put("b", 2) // newer than the work that fails now
-				}
-				if broken && key != "a" {
-					return errors.New("broken")
-				}
-				return nil
-			})
+			q.Run(ctx, slog.New(slog.NewTextHandler(&out, nil)), fails,
+				func(_ context.Context, key string, v int) error {
+					mu.Lock()
+					defer mu.Unlock()
+					done = append(done, fmt.Sprint(key, v))
+					if key == "b" && v == 1 {
+						q.Put("b", 2) // newer than the work that fails now
+					}
+					if broken && key != "a" {
+						return errors.New("broken")
+					}
+					return nil
+				})
 		}()
 		expect := func(want ...string) {
 			t.Helper()

@@ -10,7 +10,8 @@ import (
 func TestClosest(t *testing.T) {
 	words := []string{"running", "stopped", "id", "plugin", "rate", "force", "source"}
 	for word, want := range map[string]string{
-		"Running": "running", "stoped": "stopped", "plguin": "plugin", "di": "id", "Rates": "rate", "sorce": "source", "orce": "force",
+		"Running": "running", "stoped": "stopped", "plguin": "plugin", "di": "id", "Rates": "rate", "sorce": "source",
+		"orce":  "force",
 		"xyzzy": "", "running": "", "": "", strings.Repeat("plugin", 11): "",
 	} {
 		if got := texts.Closest(word, words); got != want {

@@ -14,10 +14,13 @@ import (
 func (c chunk) diagnose(line int, message string) *Fault {
 	lines := bytes.Split(c.text, []byte{'\n'})
 	if at := tab(lines, line, strings.Contains(message, "tab character")); at > 0 {
-		return &Fault{Mark: Mark{at + c.line, 1}, Message: "the YAML is not valid: this line is indented with a tab; YAML is indented with spaces"}
+		return &Fault{Mark: Mark{at + c.line, 1},
+			Message: "the YAML is not valid: this line is indented with a tab; YAML is indented with spaces"}
 	}
 	if at, column := openQuote(lines); at > 0 {
-		return &Fault{Mark: Mark{at + c.line, column}, Message: fmt.Sprintf("the YAML is not valid: the quote %c that opens here is not closed on its line", lines[at-1][column-1])}
+		return &Fault{Mark: Mark{at + c.line, column},
+			Message: fmt.Sprintf("the YAML is not valid: the quote %c that opens here is not closed on its line",
+				lines[at-1][column-1])}
 	}
 	return nil
 }

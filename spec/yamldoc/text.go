@@ -19,7 +19,8 @@ func checkText(data []byte) ([]byte, *Fault) {
 	}
 	data = bytes.TrimPrefix(data, []byte("\ufeff"))
 	if i := bytes.IndexByte(data, 0); i >= 0 {
-		return nil, textFault(data[:i], "the file contains a NUL byte: it was not written completely, or it is not UTF-8 text; save it again")
+		return nil, textFault(data[:i], "the file contains a NUL byte: it was not written completely, or it is not "+
+			"UTF-8 text; save it again")
 	}
 	if i := invalidUTF8(data); i >= 0 {
 		return nil, textFault(data[:i], "byte 0x%02x is not valid UTF-8: save the file as UTF-8", data[i])

@@ -118,7 +118,8 @@ func (r *reader) mapping(n *yaml.Node, at string) map[string]any {
 func (r *reader) field(fields map[string]any, lines map[string]int, key, item *yaml.Node, at string) {
 	to := at + "/" + schemas.EscapePointer(key.Value)
 	if line, again := lines[key.Value]; again {
-		r.add(mark(key), DuplicateKey, to, "%q is written twice, at lines %d and %d: remove one of them", key.Value, line, key.Line)
+		r.add(mark(key), DuplicateKey, to, "%q is written twice, at lines %d and %d: remove one of them", key.Value,
+			line, key.Line)
 		return
 	}
 	lines[key.Value] = key.Line
@@ -164,7 +165,8 @@ func (r *reader) inherit(fields map[string]any, parent *yaml.Node, at string) {
 }
 
 func (r *reader) unknownTag(n *yaml.Node, at string) {
-	r.add(r.mark(n, at), Invalid, at, "the tag %s is not supported: write plain text, numbers, lists and maps", n.ShortTag())
+	r.add(r.mark(n, at), Invalid, at, "the tag %s is not supported: write plain text, numbers, lists and maps",
+		n.ShortTag())
 }
 
 // mark returns the place of the value at the pointer at: the place of the alias it was written

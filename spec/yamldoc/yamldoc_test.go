@@ -19,18 +19,19 @@ type object = map[string]any
 
 func TestValues(t *testing.T) {
 	for text, want := range map[string]any{
-		"a: 012":                                object{"a": "012"},
-		"a: 1.10\nb: yes\nc: 2026-01-02":        object{"a": "1.10", "b": "yes", "c": "2026-01-02"},
-		"n: 12":                                 object{"n": 12},
-		"n: 012":                                object{"n": "012"},
-		"a: !!binary aGVsbG8=":                  object{"a": "hello"},
-		"a: !!binary |\n  aGVs\n  bG8=":         object{"a": "hello"},
-		"n: \"12\"":                             object{"n": "12"},
-		"a: ~\nt: ~":                            object{"t": ""},
-		"[x, [y], {z: 1}]":                      []any{"x", []any{"y"}, object{"z": "1"}},
-		"a: &x {b: 1, c: 2}\nd: {<<: *x, b: 3}": object{"a": object{"b": "1", "c": "2"}, "d": object{"b": "3", "c": "2"}},
-		"a: &x {b: 1}\nd: {<<: [*x, {c: 2}]}":   object{"a": object{"b": "1"}, "d": object{"b": "1", "c": "2"}},
-		"a: &x 1\nb: *x":                        object{"a": "1", "b": "1"},
+		"a: 012":                         object{"a": "012"},
+		"a: 1.10\nb: yes\nc: 2026-01-02": object{"a": "1.10", "b": "yes", "c": "2026-01-02"},
+		"n: 12":                          object{"n": 12},
+		"n: 012":                         object{"n": "012"},
+		"a: !!binary aGVsbG8=":           object{"a": "hello"},
+		"a: !!binary |\n  aGVs\n  bG8=":  object{"a": "hello"},
+		"n: \"12\"":                      object{"n": "12"},
+		"a: ~\nt: ~":                     object{"t": ""},
+		"[x, [y], {z: 1}]":               []any{"x", []any{"y"}, object{"z": "1"}},
+		"a: &x {b: 1, c: 2}\nd: {<<: *x, b: 3}": object{"a": object{"b": "1", "c": "2"},
+			"d": object{"b": "3", "c": "2"}},
+		"a: &x {b: 1}\nd: {<<: [*x, {c: 2}]}": object{"a": object{"b": "1"}, "d": object{"b": "1", "c": "2"}},
+		"a: &x 1\nb: *x":                      object{"a": "1", "b": "1"},
 	} {
 		docs, faults := yamldoc.Read([]byte(text), grammar)
 		if len(docs) != 1 || len(faults)+len(docs[0].Faults) > 0 {
@@ -50,8 +51,10 @@ func TestPlaces(t *testing.T) {
 	}
 	at := func(line, column int) yamldoc.Mark { return yamldoc.Mark{Line: line, Column: column} }
 	want := []map[string]yamldoc.Place{
-		{"": {at(3, 1), at(3, 1)}, "/a": {at(3, 1), at(4, 3)}, "/a/0": {at(4, 5), at(4, 5)}, "/a/0/b~1c": {at(4, 5), at(4, 10)}},
-		{"": {at(6, 1), at(6, 1)}, "/d": {at(6, 1), at(6, 4)}, "/d/e": {at(6, 8), at(6, 11)}, "/f": {at(7, 1), at(7, 4)}, "/f/e": {at(6, 8), at(6, 11)}},
+		{"": {at(3, 1), at(3, 1)}, "/a": {at(3, 1), at(4, 3)}, "/a/0": {at(4, 5), at(4, 5)},
+			"/a/0/b~1c": {at(4, 5), at(4, 10)}},
+		{"": {at(6, 1), at(6, 1)}, "/d": {at(6, 1), at(6, 4)}, "/d/e": {at(6, 8), at(6, 11)},
+			"/f": {at(7, 1), at(7, 4)}, "/f/e": {at(6, 8), at(6, 11)}},
 	}
 	for i := range docs {
 		if diff := cmp.Diff(want[i], docs[i].Places); diff != "" {
@@ -123,7 +126,8 @@ func TestCauses(t *testing.T) {
 			continue
 		}
 		place, rest, _ := strings.Cut(want, " ")
-		if got := fmt.Sprintf("%d:%d", faults[0].Line, faults[0].Column); want != "" && (got != place || !strings.Contains(faults[0].Message, rest)) {
+		if got := fmt.Sprintf("%d:%d", faults[0].Line, faults[0].Column); want != "" &&
+			(got != place || !strings.Contains(faults[0].Message, rest)) {
 			t.Errorf("%q: got %s %s, want %s", text, got, faults[0].Message, want)
 		}
 		if want == "" && strings.Contains(faults[0].Message, "quote that") {

@@ -27,7 +27,8 @@ var _ connector.StopAndWaiter = (*standalone.Destination)(nil)
 // TestFullDiskIsWaitedFor writes to a full disk until space is free: no record is refused.
 func TestFullDiskIsWaitedFor(t *testing.T) {
 	t.Parallel()
-	for name, queue := range map[string]string{"default": "", "tolerant": `dead-letter-queue: {plugin: builtin:file, settings: {path: "%s"}, window-size: 0}`} {
+	for name, queue := range map[string]string{"default": "",
+		"tolerant": `dead-letter-queue: {plugin: builtin:file, settings: {path: "%s"}, window-size: 0}`} {
 		t.Run(name, func(t *testing.T) {
 			a := agenttest.Start(t, "")
 			deadLetters := a.Path("dead-letters.jsonl")
@@ -38,7 +39,9 @@ func TestFullDiskIsWaitedFor(t *testing.T) {
 				t.Fatal(err)
 			}
 			a.Save("p.yaml", agenttest.Generated(a.Dir, "p", 1000, queue))
-			a.Wait("it to fail again", func() bool { return a.State("p").Phase == spec.PhaseRecovering && a.State("p").Failures > 1 })
+			a.Wait("it to fail again", func() bool {
+				return a.State("p").Phase == spec.PhaseRecovering && a.State("p").Failures > 1
+			})
 			if err := os.Remove(a.Path("p.jsonl")); err != nil {
 				t.Fatal(err)
 			}
@@ -105,7 +108,8 @@ func TestABrokenFileChangesNothingButTheStatus(t *testing.T) {
 			if s := a.State("p"); s.Phase != spec.PhaseRunning {
 				t.Errorf("the pipeline is now %+v", s)
 			}
-			if s := a.State("p"); (name == "setting" || name == "value") && !strings.HasPrefix(s.LastAttempt.Error, "p.yaml:9:26: ") ||
+			if s := a.State("p"); (name == "setting" || name == "value") &&
+				!strings.HasPrefix(s.LastAttempt.Error, "p.yaml:9:26: ") ||
 				name == "plugin" && !strings.HasPrefix(s.LastAttempt.Error, "p.yaml:12:17: ") {
 				t.Errorf("the error does not say where: %s", s.LastAttempt.Error)
 			}
@@ -199,7 +203,8 @@ func TestRollbackToTheLastVersionThatRan(t *testing.T) {
 	a.Save("p.yaml", agenttest.Generated(a.Dir+"/missing", "p", 1000, ""))
 	a.Wait("the rollback", func() bool {
 		s := a.State("p")
-		return s.Phase == spec.PhaseRunning && s.RunningGeneration == 1 && s.LastAttempt != nil && s.LastAttempt.Generation == 2 && s.LastAttempt.Error != ""
+		return s.Phase == spec.PhaseRunning && s.RunningGeneration == 1 && s.LastAttempt != nil &&
+			s.LastAttempt.Generation == 2 && s.LastAttempt.Error != ""
 	})
 	n := len(agenttest.Numbers(t, a.Path("p.jsonl")))
 	a.Wait("more records", func() bool { return len(agenttest.Numbers(t, a.Path("p.jsonl"))) > n })
@@ -236,7 +241,8 @@ func TestASecondAgentIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	cfg.DB.SQLite.Path = a.Path("conduit.db")
-	err = agent.Run(context.Background(), agent.Options{Config: cfg, Plugins: parts.Plugins(), Cluster: parts.Cluster(), Log: slog.New(slog.DiscardHandler)})
+	err = agent.Run(context.Background(), agent.Options{Config: cfg, Plugins: parts.Plugins(), Cluster: parts.Cluster(),
+		Log: slog.New(slog.DiscardHandler)})
 	if err == nil || !strings.Contains(err.Error(), strconv.Itoa(os.Getpid())) {
 		t.Errorf("the second agent ended with %v; want an error that names the first one's pid", err)
 	}
@@ -256,8 +262,10 @@ func TestExitOnDegraded(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(cfg.Pipelines.Path, "p.yaml"), []byte(bad), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	err = agent.Run(t.Context(), agent.Options{Config: cfg, Plugins: parts.Plugins(), Cluster: parts.Cluster(), Log: slog.New(slog.DiscardHandler)})
-	if err == nil || !strings.Contains(err.Error(), "pipeline p is degraded") || !strings.Contains(err.Error(), "rate") {
+	err = agent.Run(t.Context(), agent.Options{Config: cfg, Plugins: parts.Plugins(), Cluster: parts.Cluster(),
+		Log: slog.New(slog.DiscardHandler)})
+	if err == nil || !strings.Contains(err.Error(), "pipeline p is degraded") ||
+		!strings.Contains(err.Error(), "rate") {
 		t.Errorf("the agent ended with %v", err)
 	}
 }
@@ -296,11 +304,13 @@ func TestTheDemoLogsWhatTheSpecNames(t *testing.T) {
 		}
 		return false
 	})
-	if line.Component != "plugin" || line.ConnectorID != "demo-pipeline:log-destination" || !strings.HasPrefix(line.PluginName, "builtin:log") {
+	if line.Component != "plugin" || line.ConnectorID != "demo-pipeline:log-destination" ||
+		!strings.HasPrefix(line.PluginName, "builtin:log") {
 		t.Errorf("fields of the line: %+v", line)
 	}
 	r := line.Record
-	if r.Position != "1" || r.Operation != "create" || len(r.Key) == 0 || r.Payload.Before != nil || r.Payload.After.Airline == "" {
+	if r.Position != "1" || r.Operation != "create" || len(r.Key) == 0 || r.Payload.Before != nil ||
+		r.Payload.After.Airline == "" {
 		t.Errorf("record: %+v", r)
 	}
 	if _, err := time.Parse(time.RFC3339Nano, r.Payload.After.ScheduledDeparture); err != nil {

@@ -76,7 +76,8 @@ func (c *crowdOfClients) access(client int, in access, send func() result) resul
 	back := time.Since(c.began)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.history = append(c.history, porcupine.Operation{ClientId: client, Input: in, Call: int64(call), Output: out, Return: int64(back)})
+	c.history = append(c.history, porcupine.Operation{ClientId: client, Input: in, Call: int64(call), Output: out,
+		Return: int64(back)})
 	if out.done {
 		c.chain[in.pipeline+" "+in.to] = in.from
 	}
@@ -116,7 +117,8 @@ func TestWritesAreLinearizable(t *testing.T) {
 	t.Parallel()
 	const rounds = 10
 	w := startWeb(t, "")
-	c := &crowdOfClients{web: w, began: time.Now(), chain: map[string]string{}, pipelines: strings.Split("abcdefghij", "")}
+	c := &crowdOfClients{web: w, began: time.Now(), chain: map[string]string{},
+		pipelines: strings.Split("abcdefghij", "")}
 	for _, id := range c.pipelines {
 		w.Must("POST", "/v1/pipelines", fmt.Sprintf(`{"id":%[1]q,"config":{"name":%[1]q}}`, id), nil)
 	}
@@ -153,7 +155,8 @@ func editFiles(a *agenttest.Agent, owned []string, done <-chan struct{}) {
 		}
 		id := owned[n%len(owned)]
 		a.Save(id+".yaml", agenttest.Generated(a.Dir, id, n, "status: stopped"))
-		a.Save("z.yaml", agenttest.Generated(a.Dir, "z", 1, fmt.Sprintf("description: \"%09d\"\n    status: stopped", n)))
+		a.Save("z.yaml", agenttest.Generated(a.Dir, "z", 1,
+			fmt.Sprintf("description: \"%09d\"\n    status: stopped", n)))
 	}
 }
 
@@ -196,7 +199,8 @@ func (c *crowdOfClients) checkRevisions(t *testing.T, id string) {
 	for _, r := range history[1:] {
 		from, made := c.chain[id+" "+r.Spec.Description]
 		if !made || from != before {
-			t.Errorf("%s: revision %d declares %q after %q, want it after %q", id, r.Number, r.Spec.Description, before, from)
+			t.Errorf("%s: revision %d declares %q after %q, want it after %q", id, r.Number, r.Spec.Description, before,
+				from)
 		}
 		before = r.Spec.Description
 		changes++

@@ -42,7 +42,8 @@ func TestConditionsOfAnAgent(t *testing.T) {
 	}
 
 	w.Save("p.yaml", strings.Replace(good, "type: source", "type: sauce", 1))
-	if c := wait(spec.ConditionValid, spec.ConditionFalse, "FileHasErrors"); c.File != "p.yaml" || c.Line != 6 || c.Column != 24 || !strings.Contains(c.Message, "sauce") {
+	if c := wait(spec.ConditionValid, spec.ConditionFalse, "FileHasErrors"); c.File != "p.yaml" || c.Line != 6 ||
+		c.Column != 24 || !strings.Contains(c.Message, "sauce") {
 		t.Errorf("not valid: %+v", c)
 	}
 	if c := condition(spec.ConditionReady); c.Status != spec.ConditionTrue {
@@ -51,7 +52,8 @@ func TestConditionsOfAnAgent(t *testing.T) {
 
 	w.Save("p.yaml", strings.Replace(good, "plugin: log", "plugin: file, settings: {path: no/such/directory/f}", 1))
 	c := wait(spec.ConditionRolledBack, spec.ConditionTrue, "UpdateFailed")
-	if c.ObservedGeneration != 2 || c.File != "p.yaml" || !strings.Contains(c.Message, "generation 1 runs because 2 failed: ") {
+	if c.ObservedGeneration != 2 || c.File != "p.yaml" ||
+		!strings.Contains(c.Message, "generation 1 runs because 2 failed: ") {
 		t.Errorf("rolled back: %+v", c)
 	}
 	if c := condition(spec.ConditionReady); c.Status != spec.ConditionFalse || c.Reason != "RolledBack" {

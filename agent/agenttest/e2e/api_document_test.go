@@ -140,7 +140,8 @@ func TestPlansOfDocumentsNameFields(t *testing.T) {
 		got := w.Do("POST", "/v1/pipelines/plan", `{"config":{"id":"p","connectors":[
 			{"id":"src","type":"source","plugin":"builtin:generator","settings":`+c.settings+`},
 			{"id":"dst","type":"destination","plugin":"builtin:log"}]}}`)
-		if reason, field := got.Reason(); got.Status != http.StatusBadRequest || reason != c.reason || field != c.field {
+		if reason, field := got.Reason(); got.Status != http.StatusBadRequest || reason != c.reason ||
+			field != c.field {
 			t.Errorf("%s: %d %s", c.settings, got.Status, got.Body)
 		}
 		if strings.Contains(got.Body, "hunter2") {

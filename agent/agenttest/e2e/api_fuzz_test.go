@@ -19,11 +19,14 @@ import (
 )
 
 // odd are values that programs often misinterpret.
-var odd = []string{"", "0", "-1", "1e9", "true", "null", "a", "p", "p:src", "q:dst", "..", "%2e%2e%2f", "%00", "%0d%0a", "%", "'--", "<b>", "${HOME}", "${file:/etc/passwd}",
-	"*", "***", "(", "ü", "\u202e", "9223372036854775808", "builtin:generator", "TYPE_SOURCE", strings.Repeat("x", 300), "operation=create", "metadata.=", "10s", "x y"}
+var odd = []string{"", "0", "-1", "1e9", "true", "null", "a", "p", "p:src", "q:dst", "..", "%2e%2e%2f", "%00", "%0d%0a",
+	"%", "'--", "<b>", "${HOME}", "${file:/etc/passwd}",
+	"*", "***", "(", "ü", "\u202e", "9223372036854775808", "builtin:generator", "TYPE_SOURCE", strings.Repeat("x", 300),
+	"operation=create", "metadata.=", "10s", "x y"}
 
 // oddJSON are JSON values of unexpected types.
-var oddJSON = []string{"null", "0", "-1", "1e400", "true", `""`, `"***"`, "[]", "{}", `[{}]`, `{"":""}`, `"\u0000"`, `"\ud800"`, `"${X:-y}"`, "18446744073709551616", `{"a":{"a":{"a":[[[]]]}}}`}
+var oddJSON = []string{"null", "0", "-1", "1e400", "true", `""`, `"***"`, "[]", "{}", `[{}]`, `{"":""}`, `"\u0000"`,
+	`"\ud800"`, `"${X:-y}"`, "18446744073709551616", `{"a":{"a":{"a":[[[]]]}}}`}
 
 type generator struct{ *rand.Rand }
 
@@ -41,7 +44,8 @@ func (g generator) request(base string, o *agenttest.Operation) *http.Request {
 		switch {
 		case p.In == "path":
 			if !strings.HasPrefix(value, "%") || len(value) < 2 {
-				value = strings.NewReplacer("%", "%25", " ", "%20", "<", "%3c", ">", "%3e", "\u202e", "%e2%80%ae", "ü", "%c3%bc").Replace(value)
+				value = strings.NewReplacer("%", "%25", " ", "%20", "<", "%3c", ">", "%3e", "\u202e", "%e2%80%ae", "ü",
+					"%c3%bc").Replace(value)
 			}
 			path = strings.Replace(path, "{"+p.Name+"}", value, 1)
 		case p.Name == "wait": // does not wait
@@ -166,7 +170,8 @@ func exchange(t *testing.T, r *http.Request, streaming bool) (int, []byte) {
 		t.Fatalf("%s %s: %v", r.Method, r.URL, err)
 	}
 	defer response.Body.Close()
-	if streaming && response.StatusCode == http.StatusOK || strings.HasPrefix(response.Header.Get("Content-Type"), "text/event-stream") {
+	if streaming && response.StatusCode == http.StatusOK ||
+		strings.HasPrefix(response.Header.Get("Content-Type"), "text/event-stream") {
 		return response.StatusCode, nil
 	}
 	body, err := io.ReadAll(response.Body)

@@ -109,7 +109,8 @@ func TestMetricsOfInspectors(t *testing.T) {
 	w := startWeb(t, "")
 	w.Save("p.yaml", agenttest.Generated(w.Dir, "p", 0, ""))
 	w.WaitPhase("p", spec.PhaseRunning, 1)
-	const sessions, dropped = `conduit_inspector_sessions{component_id="p:dst"}`, `conduit_inspector_dropped_records_total{component_id="p:dst"}`
+	const sessions, dropped = `conduit_inspector_sessions{component_id="p:dst"}`,
+		`conduit_inspector_dropped_records_total{component_id="p:dst"}`
 	ctx, leave := context.WithCancel(t.Context())
 	var reported atomic.Uint64
 	var all sync.WaitGroup
@@ -230,7 +231,10 @@ func watchRecords(address, sessions, filter string) int {
 		seeing.Add(1)
 		go func() {
 			var once sync.Once
-			_ = c.Inspect(context.Background(), "p:dst", filters, func(client.Message) error { once.Do(seeing.Done); return nil })
+			_ = c.Inspect(context.Background(), "p:dst", filters, func(client.Message) error {
+				once.Do(seeing.Done)
+				return nil
+			})
 		}()
 	}
 	seeing.Wait()

@@ -175,7 +175,10 @@ func TestOwnershipMovesBothWays(t *testing.T) {
 	if err := os.Remove(w.Path("pipelines/p.yaml")); err != nil {
 		t.Fatal(err)
 	}
-	w.Wait("the file to be forgotten", func() bool { files, err := w.Store.FileStates(t.Context()); return err == nil && len(files) == 0 })
+	w.Wait("the file to be forgotten", func() bool {
+		files, err := w.Store.FileStates(t.Context())
+		return err == nil && len(files) == 0
+	})
 	if s := w.State("p"); !s.Since.Equal(since) || s.Phase != spec.PhaseRunning {
 		t.Errorf("handing it back restarted it: %+v", s)
 	}

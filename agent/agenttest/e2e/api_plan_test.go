@@ -49,24 +49,33 @@ type planCase struct {
 	at      []string // places of problems
 }
 
-var wrongPlan = strings.NewReplacer("plugin: log", "plugin: nowhere", `rate: "hunter2"`, `rate: "hunter2", password: "${NOT_SET}"`).Replace(agenttest.File("n", "running", "hunter2"))
+var wrongPlan = strings.NewReplacer("plugin: log", "plugin: nowhere", `rate: "hunter2"`,
+	`rate: "hunter2", password: "${NOT_SET}"`).Replace(agenttest.File("n", "running", "hunter2"))
 
 var planCases = []planCase{
 	{"saved", rest.PlanRequest{Files: []rest.PlanFile{{Path: "p.yaml", Content: agenttest.File("p", "running", "2")}}},
 		[]string{"change p: restart running→running at p.yaml:3 [/connectors/in/settings/rate@6:68]"}, nil},
-	{"another file", rest.PlanRequest{Files: []rest.PlanFile{{Path: "n.yaml", Content: agenttest.File("n", "running", "2")}}},
+	{"another file",
+		rest.PlanRequest{Files: []rest.PlanFile{{Path: "n.yaml", Content: agenttest.File("n", "running", "2")}}},
 		[]string{"add n: restart →running at n.yaml:3 [@3:5]"}, nil},
-	{"all files", rest.PlanRequest{Files: []rest.PlanFile{{Path: "n.yaml", Content: agenttest.File("n", "running", "2")}}, Replace: true},
-		[]string{"add n: restart →running at n.yaml:3 [@3:5]", "remove p: position-lost running→ at p.yaml:0 [@0:0]"}, nil},
+	{"all files", rest.PlanRequest{Files: []rest.PlanFile{{Path: "n.yaml",
+		Content: agenttest.File("n", "running", "2")}}, Replace: true},
+		[]string{"add n: restart →running at n.yaml:3 [@3:5]", "remove p: position-lost running→ at p.yaml:0 [@0:0]"},
+		nil},
 	{"no files", rest.PlanRequest{Replace: true}, []string{"remove p: position-lost running→ at p.yaml:0 [@0:0]"}, nil},
 	{"broken", rest.PlanRequest{Files: []rest.PlanFile{{Path: "p.yaml", Content: "pipelines: ["}}},
 		[]string{"p.yaml: config.parse_error"}, []string{"2:1"}},
 	{"plugins and references", rest.PlanRequest{Files: []rest.PlanFile{{Path: "n.yaml", Content: wrongPlan}}},
 		[]string{"add n: restart →running at n.yaml:3 [@3:5]", "n.yaml: config.field_invalid",
-			"n.yaml: config.reference_unresolved", "n.yaml: connector.plugin_not_found"}, []string{"6:68", "6:89", "7:46"}},
-	{"a file without an end", rest.PlanRequest{Files: []rest.PlanFile{{Path: "n.yaml", Content: agenttest.File("n", "running", "${file:/dev/zero}")}}},
-		[]string{"add n: restart →running at n.yaml:3 [@3:5]", "n.yaml: config.reference_unresolved"}, []string{"6:68"}},
-	{"a plugin from a variable", rest.PlanRequest{Files: []rest.PlanFile{{Path: "n.yaml", Content: strings.Replace(agenttest.File("n", "stopped", "1"), "plugin: log", `plugin: "${PLANNED_SECRET}"`, 1)}}},
+			"n.yaml: config.reference_unresolved", "n.yaml: connector.plugin_not_found"},
+		[]string{"6:68", "6:89", "7:46"}},
+	{"a file without an end", rest.PlanRequest{Files: []rest.PlanFile{{Path: "n.yaml",
+		Content: agenttest.File("n", "running", "${file:/dev/zero}")}}},
+		[]string{"add n: restart →running at n.yaml:3 [@3:5]", "n.yaml: config.reference_unresolved"},
+		[]string{"6:68"}},
+	{"a plugin from a variable", rest.PlanRequest{Files: []rest.PlanFile{{Path: "n.yaml",
+		Content: strings.Replace(agenttest.File("n", "stopped", "1"), "plugin: log", `plugin: "${PLANNED_SECRET}"`,
+			1)}}},
 		[]string{"add n: none →stopped at n.yaml:3 [@3:5]", "n.yaml: config.field_invalid"}, []string{"7:46"}},
 }
 

@@ -44,7 +44,8 @@ func TestProcessorsOverTheAPI(t *testing.T) {
 	if line := first("/v1/connectors/p:dst/inspect"); !strings.Contains(line, `"mark":"seen"`) {
 		t.Errorf("at the destination there is %s", line)
 	}
-	if line := first("/v1/connectors/p:dst/inspect-in"); !strings.Contains(line, `"mark":"seen"`) || strings.Contains(line, "late") {
+	if line := first("/v1/connectors/p:dst/inspect-in"); !strings.Contains(line, `"mark":"seen"`) ||
+		strings.Contains(line, "late") {
 		t.Errorf("before the destination's processors there is %s", line)
 	}
 	if line := first("/v1/connectors/p:dst/inspect-out"); !strings.Contains(line, `"own":"late"`) {
@@ -59,7 +60,8 @@ func TestProcessorsOverTheAPI(t *testing.T) {
 	if !errors.Is(err, errEnough) {
 		t.Error(err)
 	}
-	for path, status := range map[string]int{"p:src/inspect-in": http.StatusBadRequest, "p:src/inspect-out": http.StatusBadRequest, "p:none/inspect-in": http.StatusNotFound} {
+	for path, status := range map[string]int{"p:src/inspect-in": http.StatusBadRequest,
+		"p:src/inspect-out": http.StatusBadRequest, "p:none/inspect-in": http.StatusNotFound} {
 		if got := w.Do("GET", "/v1/connectors/"+path, ""); got.Status != status {
 			t.Errorf("%s: %d %s", path, got.Status, got.Body)
 		}

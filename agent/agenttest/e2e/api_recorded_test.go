@@ -98,7 +98,8 @@ func TestRecordedSession(t *testing.T) {
 
 func (r *recorder) replay(e *recordedExchange) {
 	status, answer := r.ask(e)
-	for strings.HasPrefix(e.Label, "get conn running") && !strings.Contains(string(answer), "sourceState") && r.t.Context().Err() == nil {
+	for strings.HasPrefix(e.Label, "get conn running") && !strings.Contains(string(answer), "sourceState") &&
+		r.t.Context().Err() == nil {
 		status, answer = r.ask(e) // positions are saved with a delay
 	}
 	r.realign(e, answer)
@@ -143,7 +144,8 @@ func (r *recorder) realign(e *recordedExchange, answer []byte) {
 		if err := json.Unmarshal(answer, &created); err != nil {
 			r.t.Fatal(err)
 		}
-		if status, answer := r.ask(&recordedExchange{Method: http.MethodDelete, Path: "/v1/connectors/" + created.ID}); status != http.StatusOK {
+		if status, answer := r.ask(&recordedExchange{Method: http.MethodDelete,
+			Path: "/v1/connectors/" + created.ID}); status != http.StatusOK {
 			r.t.Errorf("deleting it: %d %s", status, answer)
 		}
 	}
@@ -217,7 +219,8 @@ func (r *recorder) compare(label, path string, want, got any) {
 	case string:
 		text, isText := got.(string)
 		switch {
-		case isText && (name == "createdAt" || name == "updatedAt" || name == "position" || name == "hash" || want == "***" || want == "…"):
+		case isText && (name == "createdAt" || name == "updatedAt" || name == "position" || name == "hash" ||
+			want == "***" || want == "…"):
 			return
 		case isText && strings.HasPrefix(want, "$") && r.ids[want] == "":
 			r.ids[want] = text
@@ -288,7 +291,9 @@ func (r *recorder) comparePlugins(label string, want, got []any) {
 	for _, w := range want {
 		recorded := w.(map[string]any)
 		kind, _, _ := strings.Cut(recorded["name"].(string), "@")
-		i := slices.IndexFunc(got, func(g any) bool { return strings.HasPrefix(g.(map[string]any)["name"].(string), kind+"@") })
+		i := slices.IndexFunc(got, func(g any) bool {
+			return strings.HasPrefix(g.(map[string]any)["name"].(string), kind+"@")
+		})
 		if i < 0 {
 			r.t.Errorf("%s: there is no %s", label, kind)
 			continue

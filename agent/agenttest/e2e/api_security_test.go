@@ -29,7 +29,8 @@ func TestPagesOfOtherSitesReachNothing(t *testing.T) {
 	w.Save("p.yaml", agenttest.Generated(w.Dir, "p", 100, ""))
 	w.WaitPhase("p", spec.PhaseRunning, 1)
 	_, port, _ := net.SplitHostPort(w.Address())
-	upgrade := []string{"Connection", "Upgrade", "Upgrade", "websocket", "Sec-WebSocket-Version", "13", "Sec-WebSocket-Key", "dGhlIHNhbXBsZSBub25jZQ=="}
+	upgrade := []string{"Connection", "Upgrade", "Upgrade", "websocket", "Sec-WebSocket-Version", "13",
+		"Sec-WebSocket-Key", "dGhlIHNhbXBsZSBub25jZQ=="}
 	for _, c := range []struct {
 		what    string
 		method  string
@@ -38,22 +39,28 @@ func TestPagesOfOtherSitesReachNothing(t *testing.T) {
 		headers []string
 		status  int
 	}{
-		{"form of another site", "POST", "/v1/pipelines/p/stop", "", []string{"Origin", "http://evil.example", "Sec-Fetch-Site", "cross-site"}, 403},
+		{"form of another site", "POST", "/v1/pipelines/p/stop", "",
+			[]string{"Origin", "http://evil.example", "Sec-Fetch-Site", "cross-site"}, 403},
 		{"another origin", "POST", "/v1/pipelines/p/stop", "", []string{"Origin", "http://evil.example"}, 403},
 		{"another port", "POST", "/v1/pipelines/p/stop", "", []string{"Origin", "http://127.0.0.1:1"}, 403},
 		{"a page without origin", "POST", "/v1/pipelines/p/stop", "", []string{"Origin", "null"}, 403},
 		{"same site, another host", "POST", "/v1/pipelines/p/stop", "", []string{"Sec-Fetch-Site", "same-site"}, 403},
 		{"text of a page", "POST", "/v1/pipelines", `{"config":{"name":"n"}}`,
 			[]string{"Content-Type", "text/plain", "Origin", w.API.URL, "Sec-Fetch-Site", "same-origin"}, 415},
-		{"text of another site", "POST", "/v1/pipelines", `{"config":{"name":"n"}}`, []string{"Content-Type", "text/plain", "Sec-Fetch-Site", "cross-site"}, 403},
+		{"text of another site", "POST", "/v1/pipelines", `{"config":{"name":"n"}}`,
+			[]string{"Content-Type", "text/plain", "Sec-Fetch-Site", "cross-site"}, 403},
 		{"a form of a page", "POST", "/v1/pipelines", `{"config":{"name":"n"}}`,
 			[]string{"Content-Type", "application/x-www-form-urlencoded", "Origin", w.API.URL,
 				"Sec-Fetch-Site", "same-origin"}, 415},
 		{"rebound name", "GET", "/v1/pipelines", "", []string{"Host", "evil.example:" + port}, 421},
-		{"rebound name, changing", "DELETE", "/v1/pipelines/p", "", []string{"Host", "evil.example", "Origin", "http://evil.example"}, 421},
-		{"rebound WebSocket", "GET", "/v1/connectors/p:src/inspect", "", append([]string{"Host", "evil.example:" + port, "Origin", "http://evil.example:" + port}, upgrade...), 421},
-		{"WebSocket of another site", "GET", "/v1/connectors/p:src/inspect", "", append([]string{"Origin", "http://evil.example"}, upgrade...), 403},
-		{"WebSocket of a page without origin", "GET", "/v1/connectors/p:src/inspect", "", append([]string{"Origin", "null"}, upgrade...), 403},
+		{"rebound name, changing", "DELETE", "/v1/pipelines/p", "",
+			[]string{"Host", "evil.example", "Origin", "http://evil.example"}, 421},
+		{"rebound WebSocket", "GET", "/v1/connectors/p:src/inspect", "",
+			append([]string{"Host", "evil.example:" + port, "Origin", "http://evil.example:" + port}, upgrade...), 421},
+		{"WebSocket of another site", "GET", "/v1/connectors/p:src/inspect", "",
+			append([]string{"Origin", "http://evil.example"}, upgrade...), 403},
+		{"WebSocket of a page without origin", "GET", "/v1/connectors/p:src/inspect", "",
+			append([]string{"Origin", "null"}, upgrade...), 403},
 		{"a name with the same beginning", "GET", "/v1/pipelines", "", []string{"Host", "localhost.evil.example"}, 421},
 		{"the explorer by another name", "GET", "/openapi/", "", []string{"Host", "evil.example"}, 421},
 		{"its own page", "POST", "/v1/pipelines", `{"id":"own","config":{"name":"own"}}`,
@@ -84,12 +91,17 @@ func TestMalformedRequests(t *testing.T) {
 		status                   int
 		want                     string
 	}{
-		{"a body of more than 1 MiB", "POST", create, `{"config":{"name":"` + strings.Repeat("x", 1<<20) + `"}}`, 413, "1048576"},
-		{"import of more than 1 MiB", "POST", create + "/import", `{"version":"` + strings.Repeat("x", 1<<20) + `"}`, 413, "1048576"},
-		{"deep JSON", "POST", create, `{"config":` + strings.Repeat(`{"a":`, 100_000) + `1` + strings.Repeat("}", 100_000) + "}", 400, ""},
-		{"deep lists", "POST", create + "/import", `{"pipelines":` + strings.Repeat("[", 100_000) + strings.Repeat("]", 100_000) + "}", 400, ""},
+		{"a body of more than 1 MiB", "POST", create, `{"config":{"name":"` + strings.Repeat("x", 1<<20) + `"}}`, 413,
+			"1048576"},
+		{"import of more than 1 MiB", "POST", create + "/import", `{"version":"` + strings.Repeat("x", 1<<20) + `"}`,
+			413, "1048576"},
+		{"deep JSON", "POST", create, `{"config":` + strings.Repeat(`{"a":`, 100_000) + `1` + strings.Repeat("}",
+			100_000) + "}", 400, ""},
+		{"deep lists", "POST", create + "/import", `{"pipelines":` + strings.Repeat("[", 100_000) + strings.Repeat("]",
+			100_000) + "}", 400, ""},
 		{"a key twice", "POST", create, `{"config":{"name":"a","name":"b"}}`, 400, "config.name is there twice"},
-		{"an object twice", "POST", create, `{"config":{"name":"a"},"config":{"name":"b"}}`, 400, "config is there twice"},
+		{"an object twice", "POST", create, `{"config":{"name":"a"},"config":{"name":"b"}}`, 400,
+			"config is there twice"},
 		{"another case", "POST", create, `{"Config":{"name":"a"}}`, 400, "Config"},
 		{"two values", "POST", create, `{"config":{"name":"a"}}{"config":{"name":"b"}}`, 400, "after the end"},
 		{"not UTF-8", "POST", create, "{\"config\":{\"name\":\"\xff\"}}", 400, "UTF-8"},
@@ -108,8 +120,10 @@ func TestMalformedRequests(t *testing.T) {
 		{"NUL", "GET", "/v1/pipelines/%00", "", 404, ""},
 		{"an id that is a path", "POST", create, `{"id":"../p","config":{"name":"n"}}`, 400, ""},
 		{"a long id", "POST", create, `{"id":"` + strings.Repeat("x", 5000) + `","config":{"name":"n"}}`, 400, ""},
-		{"a plugin outside", "POST", "/v1/connectors", `{"type":"TYPE_SOURCE","plugin":"/bin/sh","pipelineId":"ok","config":{}}`, 404, ""},
-		{"a plugin above", "POST", "/v1/connectors", `{"type":"TYPE_SOURCE","plugin":"../../../../bin/sh","pipelineId":"ok","config":{}}`, 404, ""},
+		{"a plugin outside", "POST", "/v1/connectors",
+			`{"type":"TYPE_SOURCE","plugin":"/bin/sh","pipelineId":"ok","config":{}}`, 404, ""},
+		{"a plugin above", "POST", "/v1/connectors",
+			`{"type":"TYPE_SOURCE","plugin":"../../../../bin/sh","pipelineId":"ok","config":{}}`, 404, ""},
 	} {
 		if c.what == "a plugin outside" {
 			w.Must("POST", create, `{"id":"ok","config":{"name":"ok"}}`, nil)
@@ -133,14 +147,17 @@ func TestRawRequests(t *testing.T) {
 	w := startWeb(t, "")
 	host := w.Address()
 	for _, c := range []struct{ what, request, status string }{
-		{"large headers", "GET /healthz HTTP/1.1\r\nHost: " + host + "\r\nX: " + strings.Repeat("x", 64<<10) + "\r\n\r\n", "431"},
+		{"large headers", "GET /healthz HTTP/1.1\r\nHost: " + host + "\r\nX: " + strings.Repeat("x", 64<<10) +
+			"\r\n\r\n", "431"},
 		{"no host", "GET /healthz HTTP/1.1\r\n\r\n", "400"},
 		{"two hosts", "GET /healthz HTTP/1.1\r\nHost: " + host + "\r\nHost: evil.example\r\n\r\n", "400"},
 		{"absolute form", "GET http://evil.example/v1/pipelines HTTP/1.1\r\nHost: " + host + "\r\n\r\n", "421"},
-		{"two lengths", "POST /v1/pipelines HTTP/1.1\r\nHost: " + host + "\r\nContent-Length: 4\r\nContent-Length: 5\r\n\r\nabcde", "400"},
+		{"two lengths", "POST /v1/pipelines HTTP/1.1\r\nHost: " + host +
+			"\r\nContent-Length: 4\r\nContent-Length: 5\r\n\r\nabcde", "400"},
 		{"no HTTP", "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\r\n\r\n", "400"},
 		{"HTTP/2", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "421"},
-		{"endless chunks", "POST /v1/pipelines HTTP/1.1\r\nHost: " + host + "\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n" +
+		{"endless chunks", "POST /v1/pipelines HTTP/1.1\r\nHost: " + host +
+			"\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n" +
 			strings.Repeat("10000\r\n"+strings.Repeat(" ", 65536)+"\r\n", 20), "413"},
 	} {
 		conn, err := net.Dial("tcp", host)
@@ -198,10 +215,14 @@ func TestSecretsAreShownNowhere(t *testing.T) {
 		dir), nil)
 	w.Must("POST", "/v1/pipelines/p/start", "", nil)
 	for _, c := range []struct{ method, path, body string }{
-		{"POST", "/v1/connectors", fmt.Sprintf(`{"type":"TYPE_SOURCE","plugin":"generator","pipelineId":"p","config":{"settings":{"password":%q,"rate":"-1"}}}`, secret)},
-		{"POST", "/v1/connectors/validate", fmt.Sprintf(`{"type":"TYPE_SOURCE","plugin":"generator","config":{"settings":{"password":%q}}}`, secret)},
+		{"POST", "/v1/connectors",
+			fmt.Sprintf(
+				`{"type":"TYPE_SOURCE","plugin":"generator","pipelineId":"p","config":{"settings":{"password":%q,"rate":"-1"}}}`, secret)},
+		{"POST", "/v1/connectors/validate",
+			fmt.Sprintf(`{"type":"TYPE_SOURCE","plugin":"generator","config":{"settings":{"password":%q}}}`, secret)},
 		{"GET", "/v1/connectors", ""}, {"GET", "/v1/connectors/p:src", ""}, {"GET", "/v1/pipelines/p/status", ""},
-		{"GET", "/v1/pipelines/p/history", ""}, {"POST", "/v1/pipelines/p/export", ""}, {"GET", "/v1/events", ""}, {"GET", "/metrics", ""},
+		{"GET", "/v1/pipelines/p/history", ""}, {"POST", "/v1/pipelines/p/export", ""}, {"GET", "/v1/events", ""},
+		{"GET", "/metrics", ""},
 	} {
 		if got := w.Do(c.method, c.path, c.body); strings.Contains(got.Body, secret) || got.Status >= 500 {
 			t.Errorf("%s %s: %d %s", c.method, c.path, got.Status, got.Body)
@@ -222,7 +243,8 @@ func TestExposedAddressesNeedProtection(t *testing.T) {
 	for _, address := range []string{"0.0.0.0:0", "[::]:0", "192.0.2.1:0", "example.com:8080"} {
 		cfg := settings(t, address)
 		err := agent.Run(t.Context(), quiet(cfg))
-		if err == nil || !strings.Contains(err.Error(), "set api.auth.admin-token-file") || !strings.Contains(err.Error(), "api.tls.client-ca-file") {
+		if err == nil || !strings.Contains(err.Error(), "set api.auth.admin-token-file") ||
+			!strings.Contains(err.Error(), "api.tls.client-ca-file") {
 			t.Errorf("%s: error %v", address, err)
 		}
 	}
@@ -266,12 +288,15 @@ func TestTokensThatProtectLittle(t *testing.T) {
 		}
 		var log bytes.Buffer
 		ctx, stop := context.WithCancel(t.Context())
-		options := agent.Options{Config: cfg, Plugins: parts.Plugins(), Cluster: parts.Cluster(), Log: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn})), Started: func(*agent.Agent) { stop() }}
+		options := agent.Options{Config: cfg, Plugins: parts.Plugins(), Cluster: parts.Cluster(),
+			Log:     slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn})),
+			Started: func(*agent.Agent) { stop() }}
 		if err := agent.Run(ctx, options); err != nil {
 			t.Error(err)
 		}
 		stop()
-		if text := log.String(); !strings.Contains(text, c.words) || c.words == "" && strings.Contains(text, "token") || strings.Contains(text, "s3cret") {
+		if text := log.String(); !strings.Contains(text, c.words) || c.words == "" && strings.Contains(text, "token") ||
+			strings.Contains(text, "s3cret") {
 			t.Errorf("%s: %s", c.what, text)
 		}
 	}
@@ -279,7 +304,8 @@ func TestTokensThatProtectLittle(t *testing.T) {
 
 // quiet runs an agent without a log.
 func quiet(cfg config.Config) agent.Options {
-	return agent.Options{Config: cfg, Plugins: parts.Plugins(), Cluster: parts.Cluster(), Log: slog.New(slog.DiscardHandler)}
+	return agent.Options{Config: cfg, Plugins: parts.Plugins(), Cluster: parts.Cluster(),
+		Log: slog.New(slog.DiscardHandler)}
 }
 
 // settings returns the settings of an agent in a separate directory.
@@ -290,7 +316,8 @@ func settings(t *testing.T, address string) config.Config {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg.DB.SQLite.Path, cfg.Pipelines.Path, cfg.Connectors.Path = filepath.Join(dir, "conduit.db"), filepath.Join(dir, "pipelines"), filepath.Join(dir, "connectors")
+	cfg.DB.SQLite.Path, cfg.Pipelines.Path, cfg.Connectors.Path = filepath.Join(dir, "conduit.db"),
+		filepath.Join(dir, "pipelines"), filepath.Join(dir, "connectors")
 	cfg.API.HTTP.Address = address
 	return cfg
 }
@@ -303,7 +330,8 @@ func TestListeningOnAllAddresses(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.API.URL = "http://127.0.0.1:" + port
-	for host, want := range map[string]int{"127.0.0.1:" + port: 200, "localhost": 200, "0.0.0.0:" + port: 421, "0.0.0.0": 421, "[::]:" + port: 421} {
+	for host, want := range map[string]int{"127.0.0.1:" + port: 200, "localhost": 200, "0.0.0.0:" + port: 421,
+		"0.0.0.0": 421, "[::]:" + port: 421} {
 		if got := w.Do("GET", "/v1/pipelines", "", "Host", host); got.Status != want {
 			t.Errorf("Host %s: %d %s, want %d", host, got.Status, got.Body, want)
 		}
@@ -333,7 +361,8 @@ func TestTokensOfAnAgent(t *testing.T) {
 	})
 	w.Save("p.yaml", agenttest.Generated(w.Dir, "p", 100, ""))
 	w.WaitPhase("p", spec.PhaseRunning, 1)
-	upgrade := []string{"Connection", "Upgrade", "Upgrade", "websocket", "Sec-WebSocket-Version", "13", "Sec-WebSocket-Key", "dGhlIHNhbXBsZSBub25jZQ=="}
+	upgrade := []string{"Connection", "Upgrade", "Upgrade", "websocket", "Sec-WebSocket-Version", "13",
+		"Sec-WebSocket-Key", "dGhlIHNhbXBsZSBub25jZQ=="}
 	for _, c := range []struct {
 		method, path  string
 		headers       []string

@@ -27,7 +27,8 @@ type inspected struct {
 // check reports errors in a record of the connector.
 func (r *inspected) check(t *testing.T, connector string) {
 	t.Helper()
-	if len(r.Position) == 0 || r.Operation != "OPERATION_CREATE" || len(r.Key) == 0 || r.Payload.After.StructuredData["name"] == nil {
+	if len(r.Position) == 0 || r.Operation != "OPERATION_CREATE" || len(r.Key) == 0 ||
+		r.Payload.After.StructuredData["name"] == nil {
 		t.Errorf("record %+v", r)
 	}
 	for key, want := range map[string]string{
@@ -53,9 +54,11 @@ func TestSessionWithIdsOfTheAgent(t *testing.T) {
 	create := func(typ, plugin, settings string, out any) {
 		t.Helper()
 		w.Must("POST", "/v1/connectors", fmt.Sprintf(
-			`{"type":%q,"plugin":%q,"pipelineId":%q,"config":{"name":"c","settings":%s}}`, typ, plugin, p.ID, settings), out)
+			`{"type":%q,"plugin":%q,"pipelineId":%q,"config":{"name":"c","settings":%s}}`, typ, plugin, p.ID, settings),
+			out)
 	}
-	create("TYPE_SOURCE", "generator", `{"format.type":"structured","format.options.name":"string","format.options.at":"time","rate":"200"}`, &source)
+	create("TYPE_SOURCE", "generator",
+		`{"format.type":"structured","format.options.name":"string","format.options.at":"time","rate":"200"}`, &source)
 	create("TYPE_DESTINATION", "log", `{}`, &destination)
 	if !strings.HasPrefix(source.ID, p.ID+":") || !strings.HasPrefix(destination.ID, p.ID+":") {
 		t.Fatalf("ids %s, %s and %s", p.ID, source.ID, destination.ID)
@@ -80,7 +83,8 @@ func TestSessionWithIdsOfTheAgent(t *testing.T) {
 	if s := w.State(p.ID); s.Phase != spec.PhaseStopped {
 		t.Errorf("stop answered when the pipeline is %s", s.Phase)
 	}
-	for _, path := range []string{"/v1/connectors/" + source.ID, "/v1/connectors/" + destination.ID, "/v1/pipelines/" + p.ID} {
+	for _, path := range []string{"/v1/connectors/" + source.ID, "/v1/connectors/" + destination.ID,
+		"/v1/pipelines/" + p.ID} {
 		w.Must("DELETE", path, "", nil)
 		if got := w.Do("GET", path, ""); got.Status != http.StatusNotFound {
 			t.Errorf("GET %s after its deletion: %d", path, got.Status)

@@ -80,7 +80,8 @@ func TestSocket(t *testing.T) {
 	trail := fmt.Sprintf(`"uid":%s,"gid":%s,"pid":%d`, me.Uid, me.Gid, os.Getpid())
 	a.Wait("the trail", func() bool {
 		for line := range strings.Lines(a.Log()) {
-			if strings.Contains(line, `"level":"INFO"`) && strings.Contains(line, trail) && strings.Contains(line, "/v1/pipelines") {
+			if strings.Contains(line, `"level":"INFO"`) && strings.Contains(line, trail) &&
+				strings.Contains(line, "/v1/pipelines") {
 				return true
 			}
 		}
@@ -117,9 +118,12 @@ func TestSocketsThatAreRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 		root := agenttest.NewDir(t)
-		c.DB.SQLite.Path, c.Pipelines.Path, c.Connectors.Path = filepath.Join(root, "conduit.db"), filepath.Join(root, "pipelines"), filepath.Join(root, "connectors")
-		c.API.HTTP = config.HTTP{Address: "127.0.0.1:0", Socket: filepath.Join(dir, test.name), SocketMode: test.mode, SocketGroup: test.group}
-		err = agent.Run(t.Context(), agent.Options{Config: c, Plugins: parts.Plugins(), Cluster: parts.Cluster(), Log: slog.New(slog.NewTextHandler(io.Discard, nil)), Started: func(*agent.Agent) { t.Error("started") }})
+		c.DB.SQLite.Path, c.Pipelines.Path, c.Connectors.Path = filepath.Join(root, "conduit.db"),
+			filepath.Join(root, "pipelines"), filepath.Join(root, "connectors")
+		c.API.HTTP = config.HTTP{Address: "127.0.0.1:0", Socket: filepath.Join(dir, test.name), SocketMode: test.mode,
+			SocketGroup: test.group}
+		err = agent.Run(t.Context(), agent.Options{Config: c, Plugins: parts.Plugins(), Cluster: parts.Cluster(),
+			Log: slog.New(slog.NewTextHandler(io.Discard, nil)), Started: func(*agent.Agent) { t.Error("started") }})
 		if err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: %v, want %q", test.name, err, test.want)
 		}
@@ -135,7 +139,8 @@ func TestPortWithoutHost(t *testing.T) {
 	if host, _, err := net.SplitHostPort(a.Address()); host != "127.0.0.1" || err != nil {
 		t.Errorf("listens on %s, error %v", a.Address(), err)
 	}
-	if n := strings.Count(a.Log(), `"level":"WARN"`); n != 1 || !strings.Contains(a.Log(), "listens on this machine only") {
+	if n := strings.Count(a.Log(), `"level":"WARN"`); n != 1 ||
+		!strings.Contains(a.Log(), "listens on this machine only") {
 		t.Errorf("%d warnings, want one:\n%s", n, a.Log())
 	}
 	dir := agenttest.NewDir(t)
@@ -160,10 +165,12 @@ func TestFilesOfTheAPIAreBounded(t *testing.T) {
 			t.Fatal(err)
 		}
 		root := agenttest.NewDir(t)
-		c.DB.SQLite.Path, c.Pipelines.Path, c.Connectors.Path = filepath.Join(root, "conduit.db"), filepath.Join(root, "pipelines"), filepath.Join(root, "connectors")
+		c.DB.SQLite.Path, c.Pipelines.Path, c.Connectors.Path = filepath.Join(root, "conduit.db"),
+			filepath.Join(root, "pipelines"), filepath.Join(root, "connectors")
 		c.API.HTTP.Address = "127.0.0.1:0"
 		set(&c.API)
-		err = agent.Run(t.Context(), agent.Options{Config: c, Plugins: parts.Plugins(), Cluster: parts.Cluster(), Log: slog.New(slog.DiscardHandler), Started: func(*agent.Agent) { t.Error("started") }})
+		err = agent.Run(t.Context(), agent.Options{Config: c, Plugins: parts.Plugins(), Cluster: parts.Cluster(),
+			Log: slog.New(slog.DiscardHandler), Started: func(*agent.Agent) { t.Error("started") }})
 		if err == nil || !strings.Contains(err.Error(), "regular file") {
 			t.Errorf("%s: %v", what, err)
 		}
@@ -178,9 +185,11 @@ func TestOriginsThatAreRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 		root := agenttest.NewDir(t)
-		c.DB.SQLite.Path, c.Pipelines.Path, c.Connectors.Path = filepath.Join(root, "conduit.db"), filepath.Join(root, "pipelines"), filepath.Join(root, "connectors")
+		c.DB.SQLite.Path, c.Pipelines.Path, c.Connectors.Path = filepath.Join(root, "conduit.db"),
+			filepath.Join(root, "pipelines"), filepath.Join(root, "connectors")
 		c.API.HTTP.Address, c.API.HTTP.CORS.AllowedOrigins = "127.0.0.1:0", setting
-		err = agent.Run(t.Context(), agent.Options{Config: c, Plugins: parts.Plugins(), Cluster: parts.Cluster(), Log: slog.New(slog.DiscardHandler), Started: func(*agent.Agent) { t.Error("started") }})
+		err = agent.Run(t.Context(), agent.Options{Config: c, Plugins: parts.Plugins(), Cluster: parts.Cluster(),
+			Log: slog.New(slog.DiscardHandler), Started: func(*agent.Agent) { t.Error("started") }})
 		if err == nil || !strings.Contains(err.Error(), "is not an origin") {
 			t.Errorf("%s: %v", setting, err)
 		}
@@ -188,7 +197,8 @@ func TestOriginsThatAreRefused(t *testing.T) {
 	a := agenttest.Start(t, "", func(c *config.Config) {
 		c.API.HTTP.CORS.AllowedOrigins = `["https://ui.example", http://localhost:3000]`
 	})
-	for origin, status := range map[string]int{"https://ui.example": 200, "http://localhost:3000": 200, "http://localhost:3001": 403} {
+	for origin, status := range map[string]int{"https://ui.example": 200, "http://localhost:3000": 200,
+		"http://localhost:3001": 403} {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+a.Address()+"/v1/pipelines", nil)
 		if err != nil {
 			t.Fatal(err)

@@ -80,7 +80,8 @@ func TestEncryption(t *testing.T) {
 				if err := seesRecord(t, at); one.want && err != errSeen {
 					t.Errorf("%s, inspecting: error %v", one.who, err)
 				}
-				if _, _, err := at.CreatePipeline(t.Context(), "", rest.PipelineConfig{Name: one.who}); (err == nil) != one.want {
+				if _, _, err := at.CreatePipeline(t.Context(), "", rest.PipelineConfig{Name: one.who}); (err == nil) !=
+					one.want {
 					t.Errorf("%s, changing: error %v", one.who, err)
 				}
 			}
@@ -93,7 +94,8 @@ func TestEncryption(t *testing.T) {
 		"no key":         {config.TLS{CertFile: encrypted.CertFile}, "api.tls.key-file"},
 		"no certificate": {config.TLS{ClientCAFile: mutual.ClientCAFile}, "api.tls.cert-file"},
 		"no PEM": {
-			config.TLS{CertFile: encrypted.CertFile, KeyFile: encrypted.KeyFile, ClientCAFile: agenttest.SecretFile(t, "x")},
+			config.TLS{CertFile: encrypted.CertFile, KeyFile: encrypted.KeyFile,
+				ClientCAFile: agenttest.SecretFile(t, "x")},
 			"no PEM certificate"},
 		"no file": {config.TLS{CertFile: "/nowhere", KeyFile: "/nowhere"}, "api.tls.cert-file"},
 	} {

@@ -25,7 +25,8 @@ func TestValidationIsBounded(t *testing.T) { // not parallel: it measures the CP
 			settings[fmt.Sprintf("raet.%d.password", i)] = fmt.Sprintf("wrong-%d-value", i)
 		}
 		return c.ValidateConnector(ctx,
-			rest.Validation{Type: rest.TypeSource, Plugin: "generator", Config: rest.ConnectorConfig{Settings: settings}})
+			rest.Validation{Type: rest.TypeSource, Plugin: "generator",
+				Config: rest.ConnectorConfig{Settings: settings}})
 	}
 	takes := func(count int) time.Duration {
 		began := cpuTime(t)

@@ -26,9 +26,10 @@ import (
 
 // benchGenerator is a source of batches of the given size.
 func benchGenerator(batch int) spec.Connector {
-	return spec.Connector{Plugin: "builtin:generator", Settings: map[string]string{"rate": "0", "format.type": "structured",
-		"format.options.id": "int", "format.options.name": "string", "sdk.batch.size": strconv.Itoa(batch),
-		"sdk.schema.extract.payload.enabled": "false", "sdk.schema.extract.key.enabled": "false"}}
+	return spec.Connector{Plugin: "builtin:generator",
+		Settings: map[string]string{"rate": "0", "format.type": "structured",
+			"format.options.id": "int", "format.options.name": "string", "sdk.batch.size": strconv.Itoa(batch),
+			"sdk.schema.extract.payload.enabled": "false", "sdk.schema.extract.key.enabled": "false"}}
 }
 
 // benchSources are the sources that the benchmarks copy to a file, by name.
@@ -70,13 +71,16 @@ func BenchmarkPipeline(b *testing.B) {
 			dir := b.TempDir()
 			from := benchSources(b, dir)[name]
 			from.ID, from.Type = "src", spec.TypeSource
-			declared := &spec.Pipeline{ID: "p", DLQ: spec.DLQ{Plugin: "builtin:log", WindowSize: 1}, Connectors: []spec.Connector{from,
-				{ID: "dst", Type: spec.TypeDestination, Plugin: "builtin:file", Settings: map[string]string{"path": filepath.Join(dir, "out"), "fsync": "false"}}}}
+			declared := &spec.Pipeline{ID: "p", DLQ: spec.DLQ{Plugin: "builtin:log", WindowSize: 1},
+				Connectors: []spec.Connector{from,
+					{ID: "dst", Type: spec.TypeDestination, Plugin: "builtin:file",
+						Settings: map[string]string{"path": filepath.Join(dir, "out"), "fsync": "false"}}}}
 			ctx, cancel := context.WithCancel(b.Context())
 			committer := &engine.Committer{Store: memory{}, Interval: 50 * time.Millisecond}
 			committed := make(chan error, 1)
 			go func() { committed <- committer.Run(ctx) }()
-			p := &engine.Pipeline{Declared: declared, Resolved: declared, Plugins: benchPlugins{benchHost()}, Store: memory{},
+			p := &engine.Pipeline{Declared: declared, Resolved: declared, Plugins: benchPlugins{benchHost()},
+				Store:     memory{},
 				Committer: committer, Window: backpressure.Default, Log: slog.New(slog.DiscardHandler)}
 			check(b, p.Prepare(ctx))
 			drain, ended := make(chan struct{}), make(chan error, 1)
@@ -129,8 +133,11 @@ func (benchPlugins) WithDefaults(_ string, settings map[string]string) map[strin
 	return settings
 }
 
-func (benchPlugins) Processors(_ context.Context, parent string, declared []spec.Processor, _ connector.Chain) (connector.Chain, error) {
-	return processor.Open(context.Background(), parent, declared, processor.Options{Registry: &processor.Registry{Builtin: processors.All()}})
+func (benchPlugins) Processors(
+	_ context.Context, parent string, declared []spec.Processor, _ connector.Chain,
+) (connector.Chain, error) {
+	return processor.Open(context.Background(), parent, declared,
+		processor.Options{Registry: &processor.Registry{Builtin: processors.All()}})
 }
 
 // memory is a store that keeps nothing.

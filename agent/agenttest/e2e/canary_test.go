@@ -68,7 +68,8 @@ func (c *tattler) Configure(_ context.Context, settings map[string]string) error
 
 func (c *tattler) tattle(ctx context.Context) {
 	said := c.quote("connect").Error()
-	sdk.Logger(ctx).Error(said, "settings", said, slog.Group("group", "settings", said), "map", c.settings, "err", errors.New(said))
+	sdk.Logger(ctx).Error(said, "settings", said, slog.Group("group", "settings", said), "map", c.settings, "err",
+		errors.New(said))
 	fmt.Fprintln(os.Stderr, said)
 }
 
@@ -112,14 +113,21 @@ func (d *tattlingDestination) LifecycleOnDeleted(context.Context, map[string]str
 
 // planted are secret settings, each with a canary in it: %s.
 var planted = map[string]string{
-	"password": "%s", "db.passwd": "%s", "apiKey": "%s", "api_token": "%s", "secret": "a%s<b>&'c'", "github.pat": "%s", "pat": "%s",
-	"webhook": "%s", "webhook_url": "https://hooks.example.com/%s", "accountkey": "%s", "psk": "%s", "jwt": "%s", "auth.bearer": "%s",
-	"auth.basic": "%s", "auth": "%s", "cred": "%s", "cookie": "sid=%s", "session": "%s", "session.id": "%s", "hmac": "%s", "signature": "%s",
-	"otp": "%s", "pin": "%s", "seed": "%s", "mnemonic": "one two %s", "keytab": "%s", "userinfo": "u:%s", "client-key-data": "%s",
-	"passphrase": "%s", "ssl.key": "-----BEGIN PRIVATE KEY-----\n%s\n-----END PRIVATE KEY-----",
-	"azure": "BlobEndpoint=https://x;SharedAccessSignature=sv=1&sig=%s", "sentry": "https://%s@sentry.example.com/1", "odbc": "host=h pw='%s'",
-	"url": "postgres://u:%s@127.0.0.1/db", "dsn": "u:%s@tcp(127.0.0.1:3306)/db", "header": "Bearer %s", "headers": "Authorization: Basic %s",
-	"query": "https://example.com/?sig=%s", "jdbc": "jdbc:sqlserver://h;user=u;pwd=%s", "functions": "https://f.example.com/?code=%s",
+	"password": "%s", "db.passwd": "%s", "apiKey": "%s", "api_token": "%s", "secret": "a%s<b>&'c'", "github.pat": "%s",
+	"pat":     "%s",
+	"webhook": "%s", "webhook_url": "https://hooks.example.com/%s", "accountkey": "%s", "psk": "%s", "jwt": "%s",
+	"auth.bearer": "%s",
+	"auth.basic":  "%s", "auth": "%s", "cred": "%s", "cookie": "sid=%s", "session": "%s", "session.id": "%s",
+	"hmac": "%s", "signature": "%s",
+	"otp": "%s", "pin": "%s", "seed": "%s", "mnemonic": "one two %s", "keytab": "%s", "userinfo": "u:%s",
+	"client-key-data": "%s",
+	"passphrase":      "%s", "ssl.key": "-----BEGIN PRIVATE KEY-----\n%s\n-----END PRIVATE KEY-----",
+	"azure": "BlobEndpoint=https://x;SharedAccessSignature=sv=1&sig=%s", "sentry": "https://%s@sentry.example.com/1",
+	"odbc": "host=h pw='%s'",
+	"url":  "postgres://u:%s@127.0.0.1/db", "dsn": "u:%s@tcp(127.0.0.1:3306)/db", "header": "Bearer %s",
+	"headers": "Authorization: Basic %s",
+	"query":   "https://example.com/?sig=%s", "jdbc": "jdbc:sqlserver://h;user=u;pwd=%s",
+	"functions": "https://f.example.com/?code=%s",
 }
 
 // garden plants a canary in each setting, every fourth one behind a reference.
@@ -166,16 +174,20 @@ func (g *garden) pipeline(dir, id, source, from, destination, to, dlq string) st
 			return fmt.Sprintf("  - {id: %s, type: %s, plugin: %q, "+
 				"settings: {rate: 100, recordCount: 5, format.type: raw, format.options.n: int}}\n", name, typ, plugin)
 		case "builtin:file":
-			return fmt.Sprintf("  - {id: %s, type: %s, plugin: %q, settings: {path: %q}}\n", name, typ, plugin, dir+"/"+id+".out")
+			return fmt.Sprintf("  - {id: %s, type: %s, plugin: %q, settings: {path: %q}}\n", name, typ, plugin,
+				dir+"/"+id+".out")
 		}
-		return fmt.Sprintf("  - id: %s\n    type: %s\n    plugin: %q\n    settings:\n%s", name, typ, plugin, g.settings("      ", fail))
+		return fmt.Sprintf("  - id: %s\n    type: %s\n    plugin: %q\n    settings:\n%s", name, typ, plugin,
+			g.settings("      ", fail))
 	}
 	text := "version: \"2.2\"\npipelines:\n- id: " + id + "\n  status: running\n  connectors:\n" +
 		end("src", "source", source, from) + end("dst", "destination", destination, to)
 	if dlq != "" {
-		text += fmt.Sprintf("  dead-letter-queue:\n    plugin: %q\n    window-size: 0\n    settings:\n%s", dlq, g.settings("      ", ""))
+		text += fmt.Sprintf("  dead-letter-queue:\n    plugin: %q\n    window-size: 0\n    settings:\n%s", dlq,
+			g.settings("      ", ""))
 	} else {
-		text += fmt.Sprintf("  dead-letter-queue: {plugin: 'builtin:file', window-size: 0, settings: {path: %q}}\n", dir+"/"+id+".dlq")
+		text += fmt.Sprintf("  dead-letter-queue: {plugin: 'builtin:file', window-size: 0, settings: {path: %q}}\n",
+			dir+"/"+id+".dlq")
 	}
 	return text
 }
@@ -218,13 +230,16 @@ func (g *garden) plant(w *web) {
 	const generator, file, tattling = "builtin:generator", "builtin:file", "standalone:tattler"
 	for id, c := range map[string][5]string{
 		"configure-s": {tattling, "configure", file, ""}, "configure-d": {generator, "", tattling, "configure"},
-		"open-s": {tattling, "open", file, ""}, "open-d": {generator, "", tattling, "open"}, "read": {tattling, "read", file, ""},
+		"open-s": {tattling, "open", file, ""}, "open-d": {generator, "", tattling, "open"},
+		"read":  {tattling, "read", file, ""},
 		"write": {generator, "", tattling, "write"}, "dlq": {generator, "", tattling, "write", tattling},
 	} {
 		w.Save(id+".yaml", g.pipeline(w.Dir, id, c[0], c[1], c[2], c[3], c[4]))
 	}
 	processed := g.pipeline(w.Dir, "processed", generator, "", file, "", "")
-	w.Save("processed.yaml", processed+"  processors:\n  - id: js\n    plugin: custom.javascript\n    settings:\n      script: \"function process(r) { throw new Error('no') }\"\n  - id: hook\n    plugin: webhook.http\n    settings:\n      request.url: https://hooks.example.com/x\n"+g.settings("      ", ""))
+	w.Save("processed.yaml", processed+"  processors:\n  - id: js\n    plugin: custom.javascript\n    settings:\n    "+
+		"  script: \"function process(r) { throw new Error('no') }\"\n  - id: hook\n    plugin: webhook.http\n    "+
+		"settings:\n      request.url: https://hooks.example.com/x\n"+g.settings("      ", ""))
 	for _, id := range []string{"configure-s", "configure-d", "open-s", "open-d", "read", "dlq"} {
 		w.Wait("the failure of "+id, func() bool {
 			a := w.State(id).LastAttempt

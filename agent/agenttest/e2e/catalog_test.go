@@ -75,7 +75,8 @@ func TestSecretsOfTheAgentStayWithIt(t *testing.T) {
 	dir := agenttest.NewDir(t)
 	agenttest.InstallExecutables(t, dir, "xfile")
 	for name, value := range map[string]string{
-		"CONDUIT_API_TOKEN": "secret", "CREDENTIALS_DIRECTORY": "/secret", "NOTIFY_SOCKET": "/socket", "AWS_REGION": "here",
+		"CONDUIT_API_TOKEN": "secret", "CREDENTIALS_DIRECTORY": "/secret", "NOTIFY_SOCKET": "/socket",
+		"AWS_REGION": "here",
 	} {
 		t.Setenv(name, value)
 	}
@@ -95,7 +96,8 @@ func TestSecretsOfTheAgentStayWithIt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if env := string(b); strings.Contains(env, "secret") || strings.Contains(env, "NOTIFY_SOCKET") || !strings.Contains(env, "AWS_REGION=here\n") {
+	if env := string(b); strings.Contains(env, "secret") || strings.Contains(env, "NOTIFY_SOCKET") ||
+		!strings.Contains(env, "AWS_REGION=here\n") {
 		t.Errorf("the plugin inherits:\n%s", env)
 	}
 }

@@ -14,7 +14,8 @@ import (
 
 // confined returns a pipeline from a source with settings to the log, with further lines of the pipeline after it.
 func confined(id, plugin, settings, more string) string {
-	return fmt.Sprintf("version: \"2.2\"\npipelines:\n  - id: %s\n    status: running\n    connectors:\n      - {id: in, type: source, plugin: %s, settings: {%s}}\n"+
+	return fmt.Sprintf("version: \"2.2\"\npipelines:\n  - id: %s\n    status: running\n    connectors:\n      - {id: "+
+		"in, type: source, plugin: %s, settings: {%s}}\n"+
 		"      - {id: out, type: destination, plugin: builtin:log}\n%s", id, plugin, settings, more)
 }
 
@@ -34,23 +35,37 @@ func TestPathsAreConfined(t *testing.T) {
 	d.Must(os.Symlink(outside, d.Path("link")))
 	const generate = "rate: \"1\", format.type: structured, format.options.id: int"
 	cases := map[string]struct{ text, want string }{
-		"source":              {confined("source", "builtin:file", "path: "+secret, ""), "pipelines.allowed-paths"},
-		"source through link": {confined("link", "builtin:file", "path: "+d.Path("link/secret"), ""), "pipelines.allowed-paths"},
-		"store":               {confined("store", "builtin:file", "path: "+d.Path("conduit.db"), ""), "belongs to the agent"},
-		"log of the store":    {confined("wal", "builtin:file", "path: "+d.Path("conduit.db-wal"), ""), "belongs to the agent"},
-		"generator":           {confined("generator", "builtin:generator", "rate: \"1\", format.type: file, format.options.path: "+secret, ""), "format.options.path"},
-		"reference":           {confined("reference", "builtin:generator", generate+", collections.x.format.options.y: \"${file:"+secret+"}\"", ""), "pipelines.allowed-paths"},
-		"dead-letter queue":   {confined("dlq", "builtin:generator", generate, "    dead-letter-queue: {plugin: builtin:file, settings: {path: "+secret+"}}\n"), "pipelines.allowed-paths"},
-		"script": {confined("script", "builtin:generator", generate, "    processors:\n      - {id: js, plugin: custom.javascript, settings: {script.path: "+secret+"}}\n"),
+		"source": {confined("source", "builtin:file", "path: "+secret, ""), "pipelines.allowed-paths"},
+		"source through link": {confined("link", "builtin:file", "path: "+d.Path("link/secret"), ""),
 			"pipelines.allowed-paths"},
-		"destination": {confined("destination", "builtin:generator", generate, "      - {id: more, type: destination, plugin: builtin:file, settings: {path: "+filepath.Join(outside, "new")+"}}\n"), "pipelines.allowed-paths"},
+		"store": {confined("store", "builtin:file", "path: "+d.Path("conduit.db"), ""),
+			"belongs to the agent"},
+		"log of the store": {confined("wal", "builtin:file", "path: "+d.Path("conduit.db-wal"), ""),
+			"belongs to the agent"},
+		"generator": {confined("generator", "builtin:generator",
+			"rate: \"1\", format.type: file, format.options.path: "+secret, ""), "format.options.path"},
+		"reference": {confined("reference", "builtin:generator",
+			generate+", collections.x.format.options.y: \"${file:"+secret+"}\"", ""), "pipelines.allowed-paths"},
+		"dead-letter queue": {confined("dlq", "builtin:generator", generate,
+			"    dead-letter-queue: {plugin: builtin:file, settings: {path: "+secret+"}}\n"),
+			"pipelines.allowed-paths"},
+		"script": {confined("script", "builtin:generator", generate,
+			"    processors:\n      - {id: js, plugin: custom.javascript, settings: {script.path: "+secret+"}}\n"),
+			"pipelines.allowed-paths"},
+		"destination": {confined("destination", "builtin:generator", generate,
+			"      - {id: more, type: destination, plugin: builtin:file, settings: {path: "+filepath.Join(outside,
+				"new")+"}}\n"), "pipelines.allowed-paths"},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			id := strings.Fields(c.text[strings.Index(c.text, "id: ")+4:])[0]
 			d.Save(id+".yaml", c.text)
-			d.Wait(name+" to be refused", func() bool { s := d.State(id); return s.Phase == spec.PhaseDegraded || s.Phase == spec.PhaseRunning })
-			if s := d.State(id); s.Phase == spec.PhaseRunning || !strings.Contains(s.Error, c.want) || strings.Contains(s.Error, "canary") {
+			d.Wait(name+" to be refused", func() bool {
+				s := d.State(id)
+				return s.Phase == spec.PhaseDegraded || s.Phase == spec.PhaseRunning
+			})
+			if s := d.State(id); s.Phase == spec.PhaseRunning || !strings.Contains(s.Error, c.want) ||
+				strings.Contains(s.Error, "canary") {
 				t.Errorf("%s: %s", s.Phase, s.Error)
 			}
 		})
@@ -66,7 +81,8 @@ func TestPathsAreConfined(t *testing.T) {
 	d.Wait("a file inside of the list to be read", func() bool { return d.State("inside").Phase == spec.PhaseRunning })
 
 	response, err := http.Post("http://"+d.Address()+"/v1/connectors/validate", "application/json",
-		strings.NewReader(fmt.Sprintf(`{"type":"TYPE_SOURCE","plugin":"builtin:file","config":{"settings":{"path":%q}}}`, secret)))
+		strings.NewReader(
+			fmt.Sprintf(`{"type":"TYPE_SOURCE","plugin":"builtin:file","config":{"settings":{"path":%q}}}`, secret)))
 	d.Must(err)
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusBadRequest {

@@ -33,13 +33,15 @@ func TestConfluentSchemaRegistry(t *testing.T) {
 		if r.Method == http.MethodPost {
 			texts[subject] = body.Schema
 		}
-		_ = json.NewEncoder(w).Encode(map[string]any{"subject": subject, "id": 41, "version": 7, "schema": texts[subject]})
+		_ = json.NewEncoder(w).Encode(map[string]any{"subject": subject, "id": 41, "version": 7,
+			"schema": texts[subject]})
 	}))
 	defer server.Close()
 	a := agenttest.Start(t, "", func(c *config.Config) {
 		c.Schemas = config.SchemaRegistry{Type: "confluent", Confluent: config.Confluent{
 			ConnectionString: server.URL,
-			Auth:             config.ConfluentAuth{Type: "basic", Basic: config.BasicAuth{Username: "me", Password: "secret"}},
+			Auth: config.ConfluentAuth{Type: "basic",
+				Basic: config.BasicAuth{Username: "me", Password: "secret"}},
 		}}
 	})
 	out := filepath.Join(a.Dir, "out.txt")

@@ -65,7 +65,8 @@ func TestReplay(t *testing.T) {
 	}
 	w.Save("p.yaml", agenttest.Picky(w.Dir, `{{ contains "worse" (printf "%s" .Payload.After) }}`, agenttest.Tolerant))
 	w.WaitPhase("p", spec.PhaseRunning, 2)
-	if s := w.replay(rest.ReplayRequest{All: true}); s.Read != 4 || s.Settled != 3 || s.Refused != 1 || s.Error != "" || s.Generation != 2 {
+	if s := w.replay(rest.ReplayRequest{All: true}); s.Read != 4 || s.Settled != 3 || s.Refused != 1 || s.Error != "" ||
+		s.Generation != 2 {
 		t.Errorf("through the corrected one: %+v", s)
 	}
 	want := []string{"good", "bad 1", "bad 2", "bad 4"}
@@ -77,7 +78,8 @@ func TestReplay(t *testing.T) {
 		t.Fatalf("left are %+v", left)
 	}
 	l, err := w.API.DeadLetter(t.Context(), "p", "3")
-	if err != nil || len(l.Refusals) != 3 || l.Refusals[0].Replay || !l.Refusals[2].Replay || l.Refusals[2].Generation != 2 {
+	if err != nil || len(l.Refusals) != 3 || l.Refusals[0].Replay || !l.Refusals[2].Replay ||
+		l.Refusals[2].Generation != 2 {
 		t.Errorf("%+v, %v", l, err)
 	}
 	edited := strings.Replace(string(l.Record), "bad worse 3", "fine 3", 1)
@@ -99,10 +101,12 @@ func TestReplayEntersWhereItWasRefused(t *testing.T) {
 	w := startWeb(t, "")
 	pipeline := func(status, condition string) string {
 		add := func(id, text string) string {
-			return fmt.Sprintf(`{id: %s, plugin: field.set, settings: {field: .Payload.After, value: '{{ printf "%%s" .Payload.After }}%s'}}`, id, text)
+			return fmt.Sprintf(`{id: %s, plugin: field.set, settings: {field: .Payload.After, value: '{{ printf `+
+				`"%%s" .Payload.After }}%s'}}`, id, text)
 		}
 		refuse := func(id, where string) string {
-			return fmt.Sprintf(`{id: %s, plugin: error, condition: '{{ and (%s) (contains "bad-%s" (printf "%%s" .Payload.After)) }}', settings: {message: bad for %[1]s}}`, id, condition, where)
+			return fmt.Sprintf(`{id: %s, plugin: error, condition: '{{ and (%s) (contains "bad-%s" (printf "%%s" `+
+				`.Payload.After)) }}', settings: {message: bad for %[1]s}}`, id, condition, where)
 		}
 		return fmt.Sprintf(`version: "2.2"
 pipelines:
@@ -132,7 +136,8 @@ pipelines:
 	w.WaitPhase("p", spec.PhaseRunning, 0)
 	w.Wait("three dead letters", func() bool { return len(w.DeadLetters()) == 3 })
 	w.Wait("what is good", func() bool {
-		return len(agenttest.Payloads(t, w.Path("two.jsonl"))) == 2 && len(agenttest.Payloads(t, w.Path("one.jsonl"))) == 1
+		return len(agenttest.Payloads(t, w.Path("two.jsonl"))) == 2 &&
+			len(agenttest.Payloads(t, w.Path("one.jsonl"))) == 1
 	})
 	w.Save("p.yaml", pipeline("stopped", "false"))
 	w.WaitPhase("p", spec.PhaseStopped, 0)

@@ -35,7 +35,8 @@ func TestASlowDestinationIsReplaced(t *testing.T) {
 	d.WaitPhase("p", spec.PhaseRunning, 1)
 	got := func(stage string) int {
 		return int(agenttest.Scrape(t, d.Agent,
-			fmt.Sprintf(`conduit_source_sequence{component_id="p:src",pipeline_id="p",pipeline_name="p",stage=%q}`, stage)))
+			fmt.Sprintf(`conduit_source_sequence{component_id="p:src",pipeline_id="p",pipeline_name="p",stage=%q}`,
+				stage)))
 	}
 	last, same := 0, 0
 	d.Wait("records to queue up, and the source to stop for them", func() bool {
@@ -82,7 +83,8 @@ func TestDestinationsThatCannotTakeOver(t *testing.T) {
 		d.Save("p.yaml", text)
 		d.Wait("its failure", func() bool {
 			decl, s := d.Declared("p"), d.State("p")
-			return decl.Generation > before && s.LastAttempt.Generation == decl.Generation && s.LastAttempt.Error != "" && s.RunningGeneration == 1
+			return decl.Generation > before && s.LastAttempt.Generation == decl.Generation &&
+				s.LastAttempt.Error != "" && s.RunningGeneration == 1
 		})
 		if text := d.State("p").LastAttempt.Error; !strings.Contains(text, want) {
 			t.Errorf("the attempt failed with %q, want %q", text, want)

@@ -83,7 +83,8 @@ func TestCrashBetweenSavedAndApplied(t *testing.T) {
 		d.Must(err)
 		p := *all[0].Pipeline.Clone()
 		p.Connectors[0].Settings["rate"] = "2"
-		d.Must(db.Apply(context.Background(), &spec.Changes{Declare: []spec.Declare{{Pipeline: p, Owner: all[0].Owner}}}))
+		d.Must(db.Apply(context.Background(),
+			&spec.Changes{Declare: []spec.Declare{{Pipeline: p, Owner: all[0].Owner}}}))
 		d.Must(db.Close())
 		d.Write("p.yaml", d.Generated("p", 2))
 	})
@@ -125,9 +126,14 @@ func TestTheRollbackFailsToo(t *testing.T) {
 	d.Runs("q", 1)
 	d.Must(os.Rename(old, old+".away"))
 	d.Save("p.yaml", agenttest.Generated(new, "p", 2, ""))
-	d.Wait("both to fail", func() bool { return d.State("p").Phase == spec.PhaseRecovering && d.State("p").Failures > 1 })
+	d.Wait("both to fail", func() bool {
+		return d.State("p").Phase == spec.PhaseRecovering && d.State("p").Failures > 1
+	})
 	d.Must(os.Rename(old+".away", old))
-	d.Wait("the old one to run", func() bool { s := d.State("p"); return s.Phase == spec.PhaseRunning && s.RunningGeneration == 1 })
+	d.Wait("the old one to run", func() bool {
+		s := d.State("p")
+		return s.Phase == spec.PhaseRunning && s.RunningGeneration == 1
+	})
 	d.Must(os.Mkdir(new, 0o755))
 	d.Save("p.yaml", agenttest.Generated(new, "p", 3, ""))
 	d.Runs("p", 3)
@@ -156,7 +162,9 @@ func TestRecoveringPipelinesObey(t *testing.T) {
 	for name, wish := range wishes {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			d := deskIn(t, "", agenttest.ShortGrace, func(c *config.Config) { c.Pipelines.ErrorRecovery.MinDelay = time.Hour })
+			d := deskIn(t, "", agenttest.ShortGrace, func(c *config.Config) {
+				c.Pipelines.ErrorRecovery.MinDelay = time.Hour
+			})
 			bad := d.Path("missing")
 			d.Save("p.yaml", agenttest.Generated(bad, "p", 1, ""))
 			d.Save("q.yaml", d.Generated("q", 1))
@@ -191,7 +199,8 @@ func TestLostPositionsAreReported(t *testing.T) {
 			d.Save("p.yaml", strings.Replace(d.Generated("p", 2), "id: src", "id: other", 1))
 		}, map[string]int{"PositionLost": 1}},
 		"a source that is a destination now": {func(d *desk) {
-			d.Save("p.yaml", strings.NewReplacer("id: src", "id: was-dst", "id: dst", "id: src").Replace(d.Generated("p", 2)))
+			d.Save("p.yaml", strings.NewReplacer("id: src", "id: was-dst", "id: dst",
+				"id: src").Replace(d.Generated("p", 2)))
 		}, map[string]int{"PositionLost": 1}},
 		"the plugin of a source": {func(d *desk) {
 			d.Save("p.yaml", strings.Replace(d.Generated("p", 1),

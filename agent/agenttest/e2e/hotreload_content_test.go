@@ -70,7 +70,8 @@ func TestWrongFilesStopNothing(t *testing.T) {
 	var laughs strings.Builder
 	laughs.WriteString("version: \"2.2\"\nx0: &x0 [lol, lol, lol, lol, lol, lol, lol, lol, lol, lol]\n")
 	for i := range 9 {
-		fmt.Fprintf(&laughs, "x%d: &x%d [%s]\n", i+1, i+1, strings.TrimSuffix(strings.Repeat(fmt.Sprintf("*x%d, ", i), 10), ", "))
+		fmt.Fprintf(&laughs, "x%d: &x%d [%s]\n", i+1, i+1,
+			strings.TrimSuffix(strings.Repeat(fmt.Sprintf("*x%d, ", i), 10), ", "))
 	}
 	replace := func(old, new string) func(d *desk) string {
 		return func(d *desk) string { return strings.Replace(d.Generated("p", 2), old, new, 1) }
@@ -111,7 +112,8 @@ func TestWrongFilesStopNothing(t *testing.T) {
 // A file that was never valid affects no other file, not even at the first start.
 func TestAWrongFileAtTheFirstStart(t *testing.T) {
 	dir := agenttest.NewDir(t)
-	for name, content := range map[string]string{"a.yaml": "pipelines: [", "p.yaml": agenttest.Generated(dir, "p", 1, ""),
+	for name, content := range map[string]string{"a.yaml": "pipelines: [",
+		"p.yaml": agenttest.Generated(dir, "p", 1, ""),
 		"z.yaml": ""} {
 		if err := os.WriteFile(dir+"/pipelines/"+name, []byte(content), 0o600); err != nil {
 			t.Fatal(err)
@@ -127,11 +129,13 @@ func TestAWrongFileAtTheFirstStart(t *testing.T) {
 func TestSettingsStayAsWritten(t *testing.T) {
 	d := deskIn(t, "")
 	d.Save("p.yaml", strings.Replace(d.Generated("p", 1), "rate: 1,",
-		`rate: 1, a: no, b: 012, c: 1_000, d: 2024-01-01, e: 1e3, f: 0x1F, g: "1.0", h: 1.10, i: ON, j: .5, k: 12:30:45,`, 1))
+		`rate: 1, a: no, b: 012, c: 1_000, d: 2024-01-01, e: 1e3, f: 0x1F, g: "1.0", h: 1.10, i: ON, j: .5, k: `+
+			`12:30:45,`, 1))
 	d.Wait("the declaration", func() bool { return d.Declared("p").Generation == 1 })
 	got := maps.Clone(d.Declared("p").Pipeline.Connectors[0].Settings)
 	maps.DeleteFunc(got, func(k, _ string) bool { return len(k) > 1 })
-	want := map[string]string{"a": "no", "b": "012", "c": "1_000", "d": "2024-01-01", "e": "1e3", "f": "0x1F", "g": "1.0", "h": "1.10", "i": "ON", "j": ".5", "k": "12:30:45"}
+	want := map[string]string{"a": "no", "b": "012", "c": "1_000", "d": "2024-01-01", "e": "1e3", "f": "0x1F",
+		"g": "1.0", "h": "1.10", "i": "ON", "j": ".5", "k": "12:30:45"}
 	if !maps.Equal(got, want) {
 		t.Errorf("settings %v\nwant %v", got, want)
 	}

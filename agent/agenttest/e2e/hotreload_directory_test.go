@@ -56,7 +56,9 @@ func TestNewIdentitiesStartFromScratch(t *testing.T) {
 	changes := map[string]func(d *desk){
 		"same id after the clean-up": func(d *desk) {
 			d.Remove("p.yaml")
-			d.Wait("the clean-up", func() bool { return d.Declared("p").Generation == 0 && d.State("p").PipelineID == "" })
+			d.Wait("the clean-up", func() bool {
+				return d.Declared("p").Generation == 0 && d.State("p").PipelineID == ""
+			})
 			d.Save("p.yaml", d.Generated("p", 1000))
 		},
 		"another id": func(d *desk) {
@@ -109,7 +111,8 @@ func TestTheStateOfTheDirectoryIsShown(t *testing.T) {
 			if r.Directory != nil {
 				message = r.Directory.Message
 			}
-			return err == nil && r.Status == "ready" && r.Pipelines.Running == 1 && r.Directory.State == state && (message == "") == (state == spec.DirectoryOK)
+			return err == nil && r.Status == "ready" && r.Pipelines.Running == 1 && r.Directory.State == state &&
+				(message == "") == (state == spec.DirectoryOK)
 		})
 		unseen := spec.DirectoryState("")
 		if !state.Followed() {
@@ -157,10 +160,12 @@ func TestTheStoreIsNotInItsPlace(t *testing.T) {
 	d.Runs("p", 1000)
 	d.Must(os.Rename(d.Path("conduit.db"), d.Path("away")))
 	r, err := w.API.Ready(t.Context())
-	if err == nil || r.Status != "unavailable" || !strings.Contains(r.Reason, "conduit.db") || r.Directory.State != spec.DirectoryOK {
+	if err == nil || r.Status != "unavailable" || !strings.Contains(r.Reason, "conduit.db") ||
+		r.Directory.State != spec.DirectoryOK {
 		t.Errorf("without its file: %+v, error %v", r, err)
 	}
-	if text := d.Summary(t.Context()); !strings.HasPrefix(text, "1 running, ") || !strings.Contains(text, "conduit.db") {
+	if text := d.Summary(t.Context()); !strings.HasPrefix(text, "1 running, ") ||
+		!strings.Contains(text, "conduit.db") {
 		t.Errorf("systemd gets %q", text)
 	}
 	d.Wait("the log", func() bool { return strings.Contains(d.Log(), "the store is in danger") })
@@ -183,7 +188,9 @@ func (d *desk) back() { d.Must(os.Rename(d.Path("away"), d.Path("pipelines"))) }
 
 // missing waits until the agent reports that the directory is missing.
 func (d *desk) missing() {
-	d.Wait("its absence to be logged", func() bool { return strings.Contains(d.Log(), "pipeline files are not followed") })
+	d.Wait("its absence to be logged", func() bool {
+		return strings.Contains(d.Log(), "pipeline files are not followed")
+	})
 }
 
 // missingWhileItRuns are the faults of the directory while the agent runs p and q.
@@ -217,7 +224,9 @@ var missingWhileItRuns = map[string]func(d *desk) *desk{
 	"replaced by an empty one": func(d *desk) *desk {
 		d.away()
 		d.Must(os.Mkdir(d.Path("pipelines"), 0o755))
-		d.Wait("that nothing is withdrawn", func() bool { return strings.Contains(d.Log(), "all pipeline files are gone") })
+		d.Wait("that nothing is withdrawn", func() bool {
+			return strings.Contains(d.Log(), "all pipeline files are gone")
+		})
 		d.WantStarts("p", 1)
 		d.Must(os.Remove(d.Path("pipelines")))
 		d.back()
@@ -237,7 +246,9 @@ var missingAtStart = map[string]func(d *desk) *desk{
 	},
 	"at start, a file in its place": func(d *desk) *desk {
 		d = d.again(func() { d.away(); d.Must(os.WriteFile(d.Path("pipelines"), nil, 0o600)) })
-		d.Wait("that nothing is withdrawn", func() bool { return strings.Contains(d.Log(), "all pipeline files are gone") })
+		d.Wait("that nothing is withdrawn", func() bool {
+			return strings.Contains(d.Log(), "all pipeline files are gone")
+		})
 		d.WantStarts("p", 1)
 		d.WantStarts("q", 1)
 		d.Must(os.Remove(d.Path("pipelines")))
@@ -246,7 +257,9 @@ var missingAtStart = map[string]func(d *desk) *desk{
 	},
 	"empty at start": func(d *desk) *desk {
 		d = d.again(func() { d.away(); d.Must(os.Mkdir(d.Path("pipelines"), 0o755)) })
-		d.Wait("that nothing is withdrawn", func() bool { return strings.Contains(d.Log(), "all pipeline files are gone") })
+		d.Wait("that nothing is withdrawn", func() bool {
+			return strings.Contains(d.Log(), "all pipeline files are gone")
+		})
 		d.WantStarts("p", 1)
 		d.WantStarts("q", 1)
 		d.Must(os.Remove(d.Path("pipelines")))

@@ -24,7 +24,9 @@ func (d *desk) put(file, content string) {
 
 func (d *desk) waitStarts(id string, times int) {
 	d.T.Helper()
-	d.Wait("another start of "+id, func() bool { return d.Starts(id) == times && d.State(id).Phase == spec.PhaseRunning })
+	d.Wait("another start of "+id, func() bool {
+		return d.Starts(id) == times && d.State(id).Phase == spec.PhaseRunning
+	})
 }
 
 // A change of a file that settings of a source refer to restarts the pipelines that use it.
@@ -193,8 +195,12 @@ func TestReferencedFilesThatCannotBeRead(t *testing.T) {
 	}{
 		"fifo":      {func(_ *desk, path string) error { return mkfifo(path) }, "it is not a regular file"},
 		"directory": {func(_ *desk, path string) error { return os.Mkdir(path, 0o700) }, "it is not a regular file"},
-		"device":    {func(_ *desk, path string) error { return os.Symlink("/dev/zero", path) }, "it is not a regular file"},
-		"too large": {func(_ *desk, path string) error { return os.WriteFile(path, make([]byte, 1<<20+1), 0o600) }, "it is larger than 1 MiB"},
+		"device": {func(_ *desk, path string) error {
+			return os.Symlink("/dev/zero", path)
+		}, "it is not a regular file"},
+		"too large": {func(_ *desk, path string) error {
+			return os.WriteFile(path, make([]byte, 1<<20+1), 0o600)
+		}, "it is larger than 1 MiB"},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -170,7 +170,8 @@ var savesThatChangeNothingCases = map[string]func(d *desk){
 	},
 	"the order of keys": func(d *desk) {
 		d.Save("p.yaml",
-			strings.Replace(d.Generated("p", 1), "rate: 1, format.type: structured", "format.type: structured, rate: 1", 1))
+			strings.Replace(d.Generated("p", 1), "rate: 1, format.type: structured", "format.type: structured, rate: 1",
+				1))
 	},
 	"other files, editors' files and directories": func(d *desk) {
 		d.Write("notes.txt", d.Generated("x", 1))

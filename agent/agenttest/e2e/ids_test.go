@@ -97,5 +97,8 @@ func TestStateOfAlikeIDs(t *testing.T) {
 		}
 		a.Wait("state of "+pipelines[i].id+" to go again", func() bool { return kept() == want })
 	}
-	a.Wait("directories of state to go", func() bool { left, err := os.ReadDir(state); return err == nil && len(left) == 0 })
+	a.Wait("directories of state to go", func() bool {
+		left, err := os.ReadDir(state)
+		return err == nil && len(left) == 0
+	})
 }

@@ -70,7 +70,8 @@ func TestMetricsAreFrozen(t *testing.T) {
 	}()
 	w.Wait("the inspector and a restart", func() bool {
 		text := agenttest.MetricsOf(w.Agent)
-		return strings.Contains(text, "conduit_inspector_sessions{") && strings.Contains(text, "conduit_plugin_restarts_total{")
+		return strings.Contains(text, "conduit_inspector_sessions{") &&
+			strings.Contains(text, "conduit_plugin_restarts_total{")
 	})
 
 	got := describeMetrics(agenttest.MetricsOf(w.Agent)) + describeUnreported(t)
@@ -123,7 +124,9 @@ func describeUnreported(t *testing.T) string {
 		t.Fatal(err)
 	}
 	var all strings.Builder
-	for _, m := range regexp.MustCompile(`(?m)^\t(\w+) += "(conduit_(?:source_(?:behind_\w+|warning|snapshot_\w+)|cluster_\w+|notifications_total|pipeline_silent))"`).FindAllStringSubmatch(string(table), -1) {
+	for _, m := range regexp.MustCompile(
+		`(?m)^\t(\w+) += `+
+			`"(conduit_(?:source_(?:behind_\w+|warning|snapshot_\w+)|cluster_\w+|notifications_total|pipeline_silent))"`).FindAllStringSubmatch(string(table), -1) {
 		found := regexp.MustCompile(`desc\(` + m[1] + `, "[^"]*"(.*)\)`).FindStringSubmatch(string(source))
 		if found == nil {
 			t.Fatalf("%s is not described", m[1])
@@ -184,7 +187,8 @@ func describeMetrics(text string) string {
 	var all strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(types)) {
 		if !strings.HasPrefix(name, "go_") && !strings.HasPrefix(name, "process_") {
-			fmt.Fprintln(&all, strings.Join(append([]string{name, types[name]}, slices.Sorted(maps.Keys(labels[name]))...), " "))
+			fmt.Fprintln(&all, strings.Join(append([]string{name, types[name]},
+				slices.Sorted(maps.Keys(labels[name]))...), " "))
 		}
 	}
 	return all.String()
@@ -206,8 +210,9 @@ func TestMetricsCountBytesOfContent(t *testing.T) {
 	}
 	text := func(after json.RawMessage) []byte { return after }
 	for id, c := range map[string]contentCase{
-		"avro":      {"builtin:generator", "builtin:file", "format.type: structured", avro},
-		"json":      {"builtin:generator", "builtin:file", "format.type: structured, sdk.schema.extract.payload.enabled: false", text},
+		"avro": {"builtin:generator", "builtin:file", "format.type: structured", avro},
+		"json": {"builtin:generator", "builtin:file",
+			"format.type: structured, sdk.schema.extract.payload.enabled: false", text},
 		"raw":       {"builtin:generator", "builtin:file", "format.type: raw", raw},
 		"processes": {"standalone:xgenerator", "standalone:xfile", "format.type: structured", avro},
 		"mixed":     {"standalone:xgenerator", "builtin:file", "format.type: structured", avro},
@@ -220,7 +225,9 @@ func TestMetricsCountBytesOfContent(t *testing.T) {
 		want := c.bytesOf(t, path)
 		for connector, plugin := range map[string]string{"in:source": c.source, "out:destination": c.destination} {
 			name, typ, _ := strings.Cut(connector, ":")
-			labels := fmt.Sprintf(`{component_id="%[1]s:%[2]s",pipeline_id="%[1]s",pipeline_name="%[1]s",plugin="%[3]s",type="%[4]s"}`, id, name, plugin, typ)
+			labels := fmt.Sprintf(
+				`{component_id="%[1]s:%[2]s",pipeline_id="%[1]s",pipeline_name="%[1]s",plugin="%[3]s",type="%[4]s"}`,
+				id, name, plugin, typ)
 			counted := func() float64 {
 				return agenttest.Scrape(t, a, "conduit_connector_execution_duration_seconds_count"+labels)
 			}
@@ -266,7 +273,9 @@ func (c *contentCase) bytesOf(t *testing.T, path string) (n int) {
 
 // avroOf returns a function that encodes records with an id and a name.
 func avroOf(t *testing.T) func(after json.RawMessage) []byte {
-	codec, err := schema.Parse(`{"type":"record","name":"r","fields":[{"name":"id","type":"long"},{"name":"name","type":"string"}]}`)
+	codec,
+		err := schema.Parse(
+		`{"type":"record","name":"r","fields":[{"name":"id","type":"long"},{"name":"name","type":"string"}]}`)
 	if err != nil {
 		t.Fatal(err)
 	}

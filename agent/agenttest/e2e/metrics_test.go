@@ -30,7 +30,8 @@ func TestMetricsCountWhatPassed(t *testing.T) {
 	a.WaitPhase("p", spec.PhaseStopped, 0)
 	n := float64(len(agenttest.Numbers(t, a.Path("p.jsonl"))))
 	labels := func(kind, plugin, id string) string {
-		return fmt.Sprintf(`{component_id="p:%s",pipeline_id="p",pipeline_name="p",plugin="builtin:%s",type="%s"}`, id, plugin, kind)
+		return fmt.Sprintf(`{component_id="p:%s",pipeline_id="p",pipeline_name="p",plugin="builtin:%s",type="%s"}`, id,
+			plugin, kind)
 	}
 	src, dst := labels("source", "generator", "src"), labels("destination", "file", "dst")
 	for series, want := range map[string]float64{
@@ -59,7 +60,8 @@ func TestMetricsCountWhatPassed(t *testing.T) {
 	}
 	syncs, commits := agenttest.Scrape(t, a, "conduit_fsync_duration_seconds_count"),
 		agenttest.Scrape(t, a, "conduit_commit_duration_seconds_count")
-	if took := agenttest.Scrape(t, a, "conduit_fsync_duration_seconds_sum"); syncs < commits || commits < 1 || took <= 0 {
+	if took := agenttest.Scrape(t, a, "conduit_fsync_duration_seconds_sum"); syncs < commits || commits < 1 ||
+		took <= 0 {
 		t.Errorf("%v writes to the disk in %v s for %v commits", syncs, took, commits)
 	}
 }
@@ -177,7 +179,8 @@ func TestRatesAreInTheStatusOfAnAgent(t *testing.T) {
 		rates = status.Rates
 		return rates != nil && rates.Lag != nil && rates.Stages["p:dst"].Records > 0
 	})
-	if src := rates.Stages["p:src"]; rates.ID != "p" || rates.Records <= 0 || rates.Records > 10_000 || src.Records != rates.Records || rates.Bytes <= 0 || len(rates.Series) == 0 {
+	if src := rates.Stages["p:src"]; rates.ID != "p" || rates.Records <= 0 || rates.Records > 10_000 ||
+		src.Records != rates.Records || rates.Bytes <= 0 || len(rates.Series) == 0 {
 		t.Errorf("rates %+v", rates)
 	}
 	w.Save("p.yaml", agenttest.Generated(w.Dir, "p", 1000, "status: stopped"))
@@ -231,7 +234,8 @@ func TestStatusShowsSourcesWithoutRecords(t *testing.T) {
 	var text string
 	w.Wait("rates", func() (known bool) { text, known = waiting(); return known })
 	since, found := strings.CutPrefix(text, "no record yet, open since ")
-	if at, err := time.Parse(time.RFC3339, since); !found || err != nil || at.Before(begin.Add(-time.Second)) || at.After(time.Now()) {
+	if at, err := time.Parse(time.RFC3339, since); !found || err != nil || at.Before(begin.Add(-time.Second)) ||
+		at.After(time.Now()) {
 		t.Errorf("the status is %q", text)
 	}
 	if err := os.WriteFile(in, []byte("line\n"), 0o644); err != nil {

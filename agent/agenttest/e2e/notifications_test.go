@@ -26,7 +26,8 @@ type receiver struct {
 func (r *receiver) ServeHTTP(_ http.ResponseWriter, request *http.Request) {
 	body, _ := io.ReadAll(request.Body)
 	var n notification.Notification
-	if err := json.Unmarshal(body, &n); err == nil && strings.HasPrefix(request.Header.Get("webhook-signature"), "v1,") {
+	if err := json.Unmarshal(body, &n); err == nil &&
+		strings.HasPrefix(request.Header.Get("webhook-signature"), "v1,") {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		r.all = append(r.all, n)
@@ -72,7 +73,8 @@ func TestNotifications(t *testing.T) {
 	  {id: src, type: source, plugin: builtin:generator, settings: {format.type: raw, recordCount: "1"}},
 	  {id: dst, type: destination, plugin: builtin:log}]}]}`)
 	a.WaitPhase("degraded", spec.PhaseDegraded, 0)
-	for kind, about := range map[notification.Kind]string{notification.Degraded: "degraded", notification.FileProblem: "broken.yaml", notification.Silent: "silent"} {
+	for kind, about := range map[notification.Kind]string{notification.Degraded: "degraded",
+		notification.FileProblem: "broken.yaml", notification.Silent: "silent"} {
 		a.Wait("a notification "+string(kind), func() bool { return len(r.of(kind)) > 0 })
 		if n := r.of(kind); len(n) != 1 || n[0].Pipeline+n[0].File != about || n[0].Message == "" {
 			t.Errorf("%s: received %+v", kind, n)
@@ -101,7 +103,10 @@ func TestNotifications(t *testing.T) {
 		return strings.Count(string(text), "\n") >= 4
 	})
 	metrics := agenttest.MetricsOf(a)
-	for _, want := range []string{`conduit_pipeline_silent{pipeline_id="silent"} 1`, `conduit_pipeline_not_delivering_seconds{pipeline_id="silent",pipeline_name="silent"} 0`, `conduit_source_last_record_timestamp_seconds{component_id="silent:src",`, `conduit_notifications_total{result="sent",target="webhook http://`} {
+	for _, want := range []string{`conduit_pipeline_silent{pipeline_id="silent"} 1`,
+		`conduit_pipeline_not_delivering_seconds{pipeline_id="silent",pipeline_name="silent"} 0`,
+		`conduit_source_last_record_timestamp_seconds{component_id="silent:src",`,
+		`conduit_notifications_total{result="sent",target="webhook http://`} {
 		if !strings.Contains(metrics, want) {
 			t.Errorf("metrics lack %s", want)
 		}

@@ -29,8 +29,9 @@ var unreachable = map[string]string{
 	"nats":     `url: "nats://%s", subject: s, retry.timeout: 100ms`,
 	"postgres": `url: "postgres://u:p@%s/d", table: t`,
 	"redis":    `url: "redis://%s/0", key: k, retry.timeout: 100ms`,
-	"s3":       `aws.bucket: b, aws.region: r, format: json, aws.endpoint: "http://%s", aws.accessKeyId: a, aws.secretAccessKey: s, retry.timeout: 100ms`,
-	"syslog":   `address: "%s", protocol: tcp, retry.timeout: 100ms`,
+	"s3": `aws.bucket: b, aws.region: r, format: json, aws.endpoint: "http://%s", aws.accessKeyId: a, ` +
+		`aws.secretAccessKey: s, retry.timeout: 100ms`,
+	"syslog": `address: "%s", protocol: tcp, retry.timeout: 100ms`,
 }
 
 // unreachableSources are sources whose system is at %s.
@@ -85,7 +86,8 @@ pipelines:
 			t.Errorf("%s is %s: %s", id, s.Phase, s.Error)
 		}
 		if most := 12 * (s.Failures + 1); lines > most {
-			t.Errorf("%d lines of the log are about %s and its %d failures, want at most %d", lines, id, s.Failures, most)
+			t.Errorf("%d lines of the log are about %s and its %d failures, want at most %d", lines, id, s.Failures,
+				most)
 		}
 	}
 	if n := len(arrived()); n > 0 {
@@ -100,7 +102,9 @@ pipelines:
 // attempts grow, and the log has few lines. The source whose network is back reads on without a restart.
 func TestSourcesWithoutANetwork(t *testing.T) {
 	t.Parallel()
-	page := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `["line"]`) }))
+	page := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, `["line"]`)
+	}))
 	t.Cleanup(page.Close)
 	network := network.NewProxy(t, strings.TrimPrefix(page.URL, "http://"))
 	network.Refuse(true)
@@ -131,7 +135,8 @@ pipelines:
 			t.Errorf("%s is %s: %s", id, s.Phase, s.Error)
 		}
 		if most := 12 * (s.Failures + 2); lines > most {
-			t.Errorf("%d lines of the log are about %s and its %d failures, want at most %d", lines, id, s.Failures, most)
+			t.Errorf("%d lines of the log are about %s and its %d failures, want at most %d", lines, id, s.Failures,
+				most)
 		}
 		if most := 100 * (1 + time.Since(began).Seconds()); float64(tried) > most {
 			t.Errorf("%s connected %d times within %v, want at most %.0f", id, tried, time.Since(began), most)

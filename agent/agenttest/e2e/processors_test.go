@@ -150,7 +150,8 @@ func TestProcessorsWithStateAreExchanged(t *testing.T) {
 	if s := a.State("p"); s.Failures > 0 {
 		t.Errorf("it failed: %s", s.Error)
 	}
-	started, amended := strings.Count(a.Log(), "pipeline runs"), strings.Count(a.Log(), "pipeline changed while it runs")
+	started, amended := strings.Count(a.Log(), "pipeline runs"),
+		strings.Count(a.Log(), "pipeline changed while it runs")
 	if started != 1 || amended != last-20 {
 		t.Errorf("it was started %d times and changed %d times while it ran, want 1 and %d", started, amended, last-20)
 	}

@@ -69,8 +69,11 @@ func (g *garden) plantForReaders(w *web) {
 	w.Save("open-d.yaml", g.pipeline(w.Dir, "open-d", source, "", tattling, "open", ""))
 	w.Save("read.yaml", g.pipeline(w.Dir, "read", tattling, "read", file, "", ""))
 	w.Save("write.yaml", g.pipeline(w.Dir, "write", source, "", tattling, "write", tattling))
-	w.Save("hook.yaml", g.pipeline(w.Dir, "hook", source, "", file, "", "")+"  processors:\n  - id: hook\n    plugin: webhook.http\n    condition: 'false'\n    settings:\n      request.url: https://hooks.example.com/x\n"+g.settings("      ", ""))
-	w.Save("broken.yaml", strings.Replace(g.pipeline(w.Dir, "broken", source, "", tattling, "", ""), "type: source", "type: sauce", 1))
+	w.Save("hook.yaml", g.pipeline(w.Dir, "hook", source, "", file, "", "")+
+		"  processors:\n  - id: hook\n    plugin: webhook.http\n    condition: 'false'\n    settings:\n      "+
+		"request.url: https://hooks.example.com/x\n"+g.settings("      ", ""))
+	w.Save("broken.yaml", strings.Replace(g.pipeline(w.Dir, "broken", source, "", tattling, "", ""), "type: source",
+		"type: sauce", 1))
 	for _, id := range []string{"open-d", "read"} {
 		w.WaitPhase(id, spec.PhaseDegraded, 0)
 	}
@@ -89,11 +92,13 @@ func (g *garden) temptation(dir string) *strings.Replacer {
 			variable = name
 		}
 	}
-	return strings.NewReplacer("${HOME}", "${"+variable+"}", "/etc/passwd", hidden, "builtin:generator", "standalone:tattler")
+	return strings.NewReplacer("${HOME}", "${"+variable+"}", "/etc/passwd", hidden, "builtin:generator",
+		"standalone:tattler")
 }
 
 // present are names of existing resources.
-var present = []string{"open-d", "read", "write", "hook", "broken", "open-d:src", "open-d:dst", "read:src", "write:dst", "hook:hook", "tattler", "standalone:tattler@v1.0.0", "broken.yaml", "hook.yaml", "1"}
+var present = []string{"open-d", "read", "write", "hook", "broken", "open-d:src", "open-d:dst", "read:src", "write:dst",
+	"hook:hook", "tattler", "standalone:tattler@v1.0.0", "broken.yaml", "hook.yaml", "1"}
 
 // tempting returns a random request for an operation, mostly on existing resources.
 func (g generator) tempting(w *web, path agenttest.Operation, secrets *strings.Replacer) *http.Request {

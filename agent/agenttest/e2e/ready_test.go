@@ -25,7 +25,8 @@ func onePipeline(t *testing.T) config.Config {
 		t.Fatal(err)
 	}
 	dir := agenttest.NewDir(t)
-	cfg.DB.SQLite.Path, cfg.Pipelines.Path, cfg.Connectors.Path = filepath.Join(dir, "conduit.db"), filepath.Join(dir, "pipelines"), filepath.Join(dir, "connectors")
+	cfg.DB.SQLite.Path, cfg.Pipelines.Path, cfg.Connectors.Path = filepath.Join(dir, "conduit.db"),
+		filepath.Join(dir, "pipelines"), filepath.Join(dir, "connectors")
 	cfg.API.Enabled = false
 	file := []byte(agenttest.Generated(dir, "p", 1, ""))
 	if err := os.WriteFile(filepath.Join(dir, "pipelines", "p.yaml"), file, 0o600); err != nil {
@@ -49,7 +50,8 @@ func TestNotReadyWhileNothingCanBeSaved(t *testing.T) {
 		ctx, end := context.WithCancel(t.Context())
 		up, ended := make(chan *agent.Agent, 1), make(chan error, 1)
 		go func() {
-			ended <- runIn(ctx, agent.Options{Config: cfg, Plugins: parts.Plugins(), Cluster: parts.Cluster(), Log: slog.New(slog.DiscardHandler), Started: func(a *agent.Agent) { up <- a }}, sim)
+			ended <- runIn(ctx, agent.Options{Config: cfg, Plugins: parts.Plugins(), Cluster: parts.Cluster(),
+				Log: slog.New(slog.DiscardHandler), Started: func(a *agent.Agent) { up <- a }}, sim)
 		}()
 		a := <-up
 		ready := func(want bool) {

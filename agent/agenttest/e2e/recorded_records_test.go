@@ -33,32 +33,47 @@ const structured, lineFile = "format.type: structured", "builtin:file"
 var recordedPipelines = map[string]recordedPipeline{
 	"colls": {source: `collections.users.format.type: structured, collections.users.format.options.id: int, collections.users.operations: create,
 		collections.orders.format.type: raw, collections.orders.format.options.p: string, collections.orders.operations: "create,update,delete"`, count: 200, random: true},
-	"context":          {source: structured + ", sdk.schema.context.name: ctx1", fields: "inbtd", count: 4},
-	"dlq":              {source: structured, destination: `sdk.record.format: template, sdk.record.format.options: '{{ fail "full" }}'`, fields: "inbtd", count: 4},
-	"dstbatch":         {source: structured, destination: `sdk.batch.size: 10, sdk.batch.delay: 1s`, fields: "inbtd", count: 25},
-	"dstrate":          {source: structured, destination: `sdk.rate.perSecond: 20, sdk.rate.burst: 5`, fields: "inbtd", count: 60},
-	"file2file":        {source: lineFile, count: 5},
-	"file2file_enc":    {source: lineFile + `, sdk.schema.extract.payload.enabled: true, sdk.schema.extract.key.enabled: true`, count: 5},
-	"file2file_tpl":    {source: lineFile, destination: `sdk.record.format: template, sdk.record.format.options: '{{ printf "%s" .Payload.After }}'`, count: 5},
-	"filefmt":          {source: `format.type: file, format.options.path: DIR/in/doc.json`, count: 2},
-	"fmt_bad":          {source: structured, destination: `sdk.record.format: nope`, fields: "inbtd"},
-	"fmt_debezium":     {source: structured + `, operations: "create,update,delete,snapshot"`, destination: `sdk.record.format: debezium/json`, fields: "inb", count: 200, random: true},
-	"fmt_debezium_opt": {source: structured, destination: `sdk.record.format: debezium/json, sdk.record.format.options: debezium.schema.name=my.schema`, fields: "inb", count: 4},
-	"fmt_debezium_raw": {source: `format.type: raw`, destination: `sdk.record.format: debezium/json`, fields: "i", count: 2},
-	"fmt_opencdc":      {source: structured, destination: `sdk.record.format: opencdc/json`, fields: "inbtd", count: 4},
+	"context": {source: structured + ", sdk.schema.context.name: ctx1", fields: "inbtd", count: 4},
+	"dlq": {source: structured,
+		destination: `sdk.record.format: template, sdk.record.format.options: '{{ fail "full" }}'`, fields: "inbtd",
+		count: 4},
+	"dstbatch": {source: structured, destination: `sdk.batch.size: 10, sdk.batch.delay: 1s`, fields: "inbtd",
+		count: 25},
+	"dstrate": {source: structured, destination: `sdk.rate.perSecond: 20, sdk.rate.burst: 5`, fields: "inbtd",
+		count: 60},
+	"file2file": {source: lineFile, count: 5},
+	"file2file_enc": {source: lineFile +
+		`, sdk.schema.extract.payload.enabled: true, sdk.schema.extract.key.enabled: true`, count: 5},
+	"file2file_tpl": {source: lineFile,
+		destination: `sdk.record.format: template, sdk.record.format.options: '{{ printf "%s" .Payload.After }}'`,
+		count:       5},
+	"filefmt": {source: `format.type: file, format.options.path: DIR/in/doc.json`, count: 2},
+	"fmt_bad": {source: structured, destination: `sdk.record.format: nope`, fields: "inbtd"},
+	"fmt_debezium": {source: structured + `, operations: "create,update,delete,snapshot"`,
+		destination: `sdk.record.format: debezium/json`, fields: "inb", count: 200, random: true},
+	"fmt_debezium_opt": {source: structured,
+		destination: `sdk.record.format: debezium/json, sdk.record.format.options: debezium.schema.name=my.schema`,
+		fields:      "inb", count: 4},
+	"fmt_debezium_raw": {source: `format.type: raw`, destination: `sdk.record.format: debezium/json`, fields: "i",
+		count: 2},
+	"fmt_opencdc": {source: structured, destination: `sdk.record.format: opencdc/json`, fields: "inbtd", count: 4},
 	"fmt_tpl": {source: structured, destination: `sdk.record.format: template,
 		sdk.record.format.options: '{{ .Operation }} {{ printf "%s" .Position }} {{ len .Payload.After }} {{ .Metadata | len }}'`, fields: "inbtd", count: 4},
-	"fmt_tpl_bad": {source: structured, destination: `sdk.record.format: template, sdk.record.format.options: '{{ .Nope.X'`, fields: "inbtd"},
+	"fmt_tpl_bad": {source: structured,
+		destination: `sdk.record.format: template, sdk.record.format.options: '{{ .Nope.X'`, fields: "inbtd"},
 	"fmt_tpl_sprig": {source: structured, destination: `sdk.record.format: template,
 		sdk.record.format.options: '{{ "x" | upper | repeat 3 }} {{ index .Metadata "opencdc.payload.schema.subject" }} {{ typeOf .Payload.After.id }} {{ toJson .Operation }}'`, fields: "inbtd", count: 4},
 	"nocontext": {source: structured + `, sdk.schema.context.enabled: false`, fields: "inbtd", count: 4},
 	"nodecode":  {source: structured, destination: `sdk.schema.extract.payload.enabled: false, sdk.schema.extract.key.enabled: false`, fields: "inbtd", count: 4},
-	"noschema":  {source: structured + `, sdk.schema.extract.payload.enabled: false, sdk.schema.extract.key.enabled: false`, fields: "inb", count: 4},
-	"ops":       {source: structured + `, operations: "create,update,delete,snapshot"`, fields: "inbtd", count: 200, random: true},
-	"raw":       {source: `format.type: raw`, fields: "in", count: 4},
-	"srcbatch":  {source: structured + `, sdk.batch.size: 10, sdk.batch.delay: 1s`, fields: "inbtd", count: 25},
-	"struct":    {source: structured, fields: "inbtd", count: 4},
-	"subject":   {source: structured + `, sdk.schema.extract.payload.subject: foo, sdk.schema.extract.key.subject: bar`, fields: "inbtd", count: 4},
+	"noschema": {source: structured +
+		`, sdk.schema.extract.payload.enabled: false, sdk.schema.extract.key.enabled: false`, fields: "inb", count: 4},
+	"ops": {source: structured + `, operations: "create,update,delete,snapshot"`, fields: "inbtd", count: 200,
+		random: true},
+	"raw":      {source: `format.type: raw`, fields: "in", count: 4},
+	"srcbatch": {source: structured + `, sdk.batch.size: 10, sdk.batch.delay: 1s`, fields: "inbtd", count: 25},
+	"struct":   {source: structured, fields: "inbtd", count: 4},
+	"subject": {source: structured + `, sdk.schema.extract.payload.subject: foo, sdk.schema.extract.key.subject: bar`,
+		fields: "inbtd", count: 4},
 }
 
 // file returns the pipeline file; the output goes to DIR/out/ID.
@@ -70,17 +85,20 @@ func (p *recordedPipeline) file(id, dir string) string {
 		settings = append(settings, fmt.Sprintf("recordCount: %d", max(p.count, 1)))
 	}
 	for _, letter := range p.fields {
-		field := map[rune]string{'i': "id: int", 'n': "name: string", 'b': "b: bool", 't': "t: time", 'd': "d: duration"}[letter]
+		field := map[rune]string{'i': "id: int", 'n': "name: string", 'b': "b: bool", 't': "t: time",
+			'd': "d: duration"}[letter]
 		settings = append(settings, "format.options."+field)
 	}
 	path := "path: DIR/out/" + id
 	deadLetters := ""
 	if id == "dlq" {
-		deadLetters = fmt.Sprintf(", dead-letter-queue: {plugin: builtin:file, settings: {%s}, window-size: 0, window-nack-threshold: 0}", path)
+		deadLetters = fmt.Sprintf(", dead-letter-queue: {plugin: builtin:file, settings: {%s}, window-size: 0, "+
+			"window-nack-threshold: 0}", path)
 		path = "path: DIR/out/refused"
 	}
 	destination := strings.Trim(path+", "+p.destination, ", ")
-	text := fmt.Sprintf("version: \"2.2\"\npipelines:\n- {id: %s, connectors: [\n  {id: in, type: source, plugin: %s, settings: {%s}},\n  {id: out, type: destination, plugin: builtin:file, settings: {%s}}]%s}\n",
+	text := fmt.Sprintf("version: \"2.2\"\npipelines:\n- {id: %s, connectors: [\n  {id: in, type: source, plugin: "+
+		"%s, settings: {%s}},\n  {id: out, type: destination, plugin: builtin:file, settings: {%s}}]%s}\n",
 		id, plugin, strings.Join(settings, ", "), destination, deadLetters)
 	return strings.ReplaceAll(text, "DIR", dir)
 }
@@ -139,7 +157,8 @@ func writeInput(t *testing.T, a *agenttest.Agent) {
 	for i := range 5 {
 		fmt.Fprintf(&text, "line %d \"quoted\" <&> ünï\n", i)
 	}
-	for name, content := range map[string]string{"in/lines.txt": text.String(), "in/doc.json": `{"a":1,"b":"x","c":[1,2]}`, "out/.keep": ""} {
+	for name, content := range map[string]string{"in/lines.txt": text.String(),
+		"in/doc.json": `{"a":1,"b":"x","c":[1,2]}`, "out/.keep": ""} {
 		if err := os.MkdirAll(filepath.Dir(a.Path(name)), 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -238,7 +257,8 @@ func normalize(t *testing.T, id, line string) string {
 	case id == "fmt_debezium_raw": // a JSON number that a double would change keeps its digits
 		line = strings.ReplaceAll(line, `{"type":"int64","field":"id"}`, `{"type":"double","field":"id"}`)
 	case id == "dlq": // the reason of the refusal, and the form of the payload
-		line = regexp.MustCompile(`"conduit.dlq.nack.error":"(?:[^"\\]|\\.)*"`).ReplaceAllString(line, `"conduit.dlq.nack.error":"ERROR"`)
+		line = regexp.MustCompile(`"conduit.dlq.nack.error":"(?:[^"\\]|\\.)*"`).ReplaceAllString(line,
+			`"conduit.dlq.nack.error":"ERROR"`)
 		line = strings.ReplaceAll(line, `"after":avro{`, `"after":{`)
 	}
 	return line

@@ -13,9 +13,11 @@ func TestReferencesInRecordsAreData(t *testing.T) {
 	t.Setenv("CONDUIT_E2E_CANARY", "canary")
 	d := deskIn(t, "")
 	d.Must(os.WriteFile(d.Path("secret"), []byte("canary\n"), 0o600))
-	lines := []string{"${CONDUIT_E2E_CANARY}", "$CONDUIT_E2E_CANARY", "${file:" + d.Path("secret") + "}", "${credential:x}", "${CONDUIT_E2E_UNSET:-canary}", "$$"}
+	lines := []string{"${CONDUIT_E2E_CANARY}", "$CONDUIT_E2E_CANARY", "${file:" + d.Path("secret") + "}",
+		"${credential:x}", "${CONDUIT_E2E_UNSET:-canary}", "$$"}
 	d.Must(os.WriteFile(d.Path("in"), []byte(strings.Join(lines, "\n")+"\n"), 0o600))
-	d.Must(os.WriteFile(d.Path("template"), []byte("{{ printf \"%s\" .Payload.After }} ${CONDUIT_E2E_CANARY}\n"), 0o600))
+	d.Must(os.WriteFile(d.Path("template"), []byte("{{ printf \"%s\" .Payload.After }} ${CONDUIT_E2E_CANARY}\n"),
+		0o600))
 	d.Save("p.yaml", fmt.Sprintf(`version: "2.2"
 pipelines:
   - id: p

@@ -70,7 +70,8 @@ func BenchmarkSaveToEffect(b *testing.B) {
 	for _, c := range []struct {
 		files, running int
 		inPlace        bool
-	}{{files: 1, running: 1}, {files: 1, running: 1, inPlace: true}, {files: 1000, running: 1000}, {files: 10000, running: 1}, {files: 10000, running: 1000}} {
+	}{{files: 1, running: 1}, {files: 1, running: 1, inPlace: true}, {files: 1000, running: 1000},
+		{files: 10000, running: 1}, {files: 10000, running: 1000}} {
 		b.Run(fmt.Sprintf("files=%d/running=%d/inplace=%v", c.files, c.running, c.inPlace), func(b *testing.B) {
 			dir := multitude(b, c.files, c.running)
 			began := time.Now()
@@ -83,7 +84,8 @@ func BenchmarkSaveToEffect(b *testing.B) {
 				if err := os.Mkdir(out, 0o700); err != nil {
 					b.Fatal(err)
 				}
-				text := strings.Replace(agenttest.Generated(a.Dir, "p0000", 1000, ""), `path: "`+a.Dir, `path: "`+out, 1)
+				text := strings.Replace(agenttest.Generated(a.Dir, "p0000", 1000, ""), `path: "`+a.Dir, `path: "`+out,
+					1)
 				began := time.Now()
 				if c.inPlace {
 					if err := os.WriteFile(a.Path("pipelines/p0000.yaml"), []byte(text), 0o600); err != nil {
@@ -92,7 +94,8 @@ func BenchmarkSaveToEffect(b *testing.B) {
 				} else {
 					a.Save("p0000.yaml", text)
 				}
-				for tick := time.Tick(200 * time.Microsecond); agenttest.FileSize(filepath.Join(out, "p0000.jsonl")) == 0; {
+				for tick := time.Tick(200 * time.Microsecond); agenttest.FileSize(filepath.Join(out, "p0000.jsonl")) ==
+					0; {
 					<-tick
 				}
 				took = append(took, time.Since(began))
@@ -123,7 +126,10 @@ func BenchmarkStart(b *testing.B) {
 		up, ended := make(chan *agent.Agent, 1), make(chan error, 1)
 		began := time.Now()
 		go func() {
-			ended <- agent.Run(ctx, agent.Options{Config: cfg, Plugins: parts.Plugins(), Cluster: parts.Cluster(), Log: slog.New(slog.DiscardHandler), Wired: agenttest.Unlimited, Started: func(a *agent.Agent) { up <- a }})
+			ended <- agent.Run(ctx, agent.Options{Config: cfg, Plugins: parts.Plugins(), Cluster: parts.Cluster(),
+				Log: slog.New(slog.DiscardHandler), Wired: agenttest.Unlimited, Started: func(a *agent.Agent) {
+					up <- a
+				}})
 		}()
 		wait.For(b, "all to run", allRun(<-up, n))
 		took := time.Since(began)

@@ -50,7 +50,9 @@ func TestValuesOfReferencesAreShownNowhere(t *testing.T) {
 					t.Errorf("the error does not name the reference: %s", text)
 				}
 				if name == "refused" && !update { // a retry cannot succeed
-					w.Wait("the pipeline to be given up", func() bool { return w.State("p").Phase == spec.PhaseDegraded })
+					w.Wait("the pipeline to be given up", func() bool {
+						return w.State("p").Phase == spec.PhaseDegraded
+					})
 				}
 				for _, path := range []string{"/v1/pipelines", "/v1/pipelines/p/status", "/v1/events", "/metrics"} {
 					if got := w.Do("GET", path, ""); strings.Contains(got.Body, secret) {
@@ -80,7 +82,10 @@ func TestValuesOfReferencesAreNotLoggedByConnectors(t *testing.T) {
 	d.Must(os.WriteFile(d.Path("canary-51c0a7"), []byte("1\n2\n"), 0o600))
 	d.Save("p.yaml", strings.NewReplacer("builtin:generator", "builtin:file", "rate: 1,",
 		"path: '"+d.Dir+"/${LEAK}'} #").Replace(d.Generated("p", 1)))
-	d.Wait("records", func() bool { b, _ := os.ReadFile(d.Path("p.jsonl")); return strings.Count(string(b), "\n") == 2 })
+	d.Wait("records", func() bool {
+		b, _ := os.ReadFile(d.Path("p.jsonl"))
+		return strings.Count(string(b), "\n") == 2
+	})
 	d = d.again(func() { d.Must(os.Truncate(d.Path("canary-51c0a7"), 2)) })
 	d.Wait("the connector to log", func() bool { return strings.Contains(d.Log(), "/${LEAK}") })
 	if strings.Contains(d.Log(), "canary-51c0a7") {
@@ -97,7 +102,8 @@ func TestValuesOfReferencesAreNotInDeadLetters(t *testing.T) {
 	d := deskIn(t, "")
 	d.Must(os.Symlink("/dev/full", d.Path("canary-51c0a7")))
 	d.Save("p.yaml",
-		strings.Replace(agenttest.Generated(d.Dir, "p", 1, "dead-letter-queue: {window-size: 0}"), "p.jsonl", "${LEAK}", 1))
+		strings.Replace(agenttest.Generated(d.Dir, "p", 1, "dead-letter-queue: {window-size: 0}"), "p.jsonl", "${LEAK}",
+			1))
 	d.Wait("a dead letter", func() bool { return strings.Contains(d.Log(), "cannot write to "+d.Dir+"/${LEAK}") })
 	if strings.Contains(d.Log(), "canary-51c0a7") {
 		t.Error("the log shows it")

@@ -194,7 +194,8 @@ func (s *simulation) changeRapidly() {
 func (s *simulation) change(scans bool) {
 	name := s.anyFile()
 	present := slices.Sorted(maps.Keys(s.Files))
-	what := pick(s, "save", "save", "save", "write", "halves", "empties", "break", "delete", "rename", "touch", "obstruct")
+	what := pick(s, "save", "save", "save", "write", "halves", "empties", "break", "delete", "rename", "touch",
+		"obstruct")
 	if what == "delete" || what == "rename" || what == "touch" {
 		if len(present) == 0 {
 			return
@@ -399,7 +400,9 @@ func (s *simulation) request() {
 	d := s.Model.Declared[id]
 	db, ctx := s.agent.Store, s.Context()
 	declare := func(v agenttest.ModelVersion, owner spec.Owner) {
-		p := spec.ParseFile("", []byte(textOf(&agenttest.ModelContent{Says: map[string]agenttest.ModelVersion{id: v}}))).Pipelines[0].Pipeline
+		p := spec.ParseFile("",
+			[]byte(textOf(&agenttest.ModelContent{
+				Says: map[string]agenttest.ModelVersion{id: v}}))).Pipelines[0].Pipeline
 		s.must(db.Apply(ctx, &spec.Changes{Declare: []spec.Declare{{Pipeline: p, Owner: owner, Origin: "api"}}}))
 	}
 	api := spec.Owner{Kind: spec.OwnerAPI}
@@ -436,7 +439,9 @@ func (s *simulation) request() {
 }
 
 // requestOwned makes a request for a pipeline that the API owns.
-func (s *simulation) requestOwned(id string, d *agenttest.ModelIntent, declare func(agenttest.ModelVersion, spec.Owner)) {
+func (s *simulation) requestOwned(
+	id string, d *agenttest.ModelIntent, declare func(agenttest.ModelVersion, spec.Owner),
+) {
 	var owners []string
 	for _, name := range slices.Sorted(maps.Keys(s.Known)) {
 		if c := s.Files[name]; c != nil && !s.Missing {
@@ -452,7 +457,8 @@ func (s *simulation) requestOwned(id string, d *agenttest.ModelIntent, declare f
 		d.Owner = owners[0]
 	case s.IntN(3) == 0:
 		s.say("remove %s", id)
-		s.must(s.agent.Store.Apply(s.Context(), &spec.Changes{Withdraw: []spec.Withdraw{{ID: id, Origin: "api", Purge: true}}}))
+		s.must(s.agent.Store.Apply(s.Context(),
+			&spec.Changes{Withdraw: []spec.Withdraw{{ID: id, Origin: "api", Purge: true}}}))
 		d.Purge, d.Withdrawn, s.disturbed[id] = true, time.Now(), true
 	default:
 		v := s.next(d.ModelVersion)
@@ -464,7 +470,8 @@ func (s *simulation) requestOwned(id string, d *agenttest.ModelIntent, declare f
 
 // time lets time pass.
 func (s *simulation) time() {
-	d := pick(s, time.Second, agenttest.Grace/3, agenttest.Grace+10*time.Second, agenttest.Grace+agenttest.Cleanup+10*time.Second)
+	d := pick(s, time.Second, agenttest.Grace/3, agenttest.Grace+10*time.Second,
+		agenttest.Grace+agenttest.Cleanup+10*time.Second)
 	s.say("%v pass", d)
 	s.pass(d)
 	s.Model.Converge(time.Now())

@@ -57,7 +57,9 @@ func TestSimulatedAgent(t *testing.T) {
 			t.Parallel()
 			for seed := *firstSeed + part; seed < *firstSeed+*histories; seed += simulatedParts {
 				if failed := simulate(t, cfg, dir, seed, all); failed != "" {
-					steps, failed := shrink(all, failed, func(steps []int) string { return simulate(t, cfg, dir, seed, steps) })
+					steps, failed := shrink(all, failed, func(steps []int) string {
+						return simulate(t, cfg, dir, seed, steps)
+					})
 					t.Fatalf("seed %d, steps %v:\n%s", seed, steps, failed)
 				}
 			}
@@ -84,7 +86,8 @@ func simulate(t *testing.T, cfg config.Config, root string, seed int, steps []in
 		}
 	}()
 	synctest.Test(t, func(t *testing.T) {
-		s := &simulation{T: t, world: &world{lives: map[string]*lifetime{}}, Model: agenttest.NewModel(), cfg: cfg, version: 100}
+		s := &simulation{T: t, world: &world{lives: map[string]*lifetime{}}, Model: agenttest.NewModel(), cfg: cfg,
+			version: 100}
 		s.Rand = rand.New(rand.NewPCG(uint64(seed), 0))
 		s.prepare(filepath.Join(root, fmt.Sprint(seed)))
 		for _, i := range steps {
@@ -129,7 +132,8 @@ func (s *simulation) prepare(dir string) {
 	s.must(os.Mkdir(s.path(""), 0o700))
 	s.Model.Dir = 1
 	c := &s.cfg
-	c.DB.SQLite.Path, c.Pipelines.Path, c.Connectors.Path = filepath.Join(dir, "conduit.db"), s.path(""), filepath.Join(dir, "connectors")
+	c.DB.SQLite.Path, c.Pipelines.Path, c.Connectors.Path = filepath.Join(dir, "conduit.db"), s.path(""),
+		filepath.Join(dir, "connectors")
 	c.API.Enabled = false
 	c.Pipelines.DeletionGrace, c.Pipelines.CleanupDelay = agenttest.Grace, agenttest.Cleanup
 	// A pipeline that cannot run is soon given up; one that fails after some time is restarted soon.
@@ -170,7 +174,8 @@ func (s *simulation) start() {
 	s.end, s.ended = end, make(chan error, 1)
 	started := make(chan *agent.Agent, 1)
 	go func() {
-		s.ended <- runIn(ctx, agent.Options{Config: s.cfg, Plugins: parts.Plugins(), Cluster: parts.Cluster(), Log: slog.New(slog.DiscardHandler),
+		s.ended <- runIn(ctx, agent.Options{Config: s.cfg, Plugins: parts.Plugins(), Cluster: parts.Cluster(),
+			Log:     slog.New(slog.DiscardHandler),
 			Started: func(a *agent.Agent) { started <- a }}, m.simulation())
 	}()
 	select {
@@ -240,13 +245,16 @@ func (s *simulation) checkDeclared(id string, have *spec.Declaration, want *agen
 		}
 		return
 	}
-	got := agenttest.ModelIntent{ModelVersion: versionOf(&have.Pipeline), Owner: have.Owner.Path, Generation: have.Generation,
-		Override: have.Override, Withdrawn: have.Withdrawn, Purge: have.Purge}
-	near := want.Withdrawn.IsZero() == got.Withdrawn.IsZero() && want.Withdrawn.Sub(got.Withdrawn).Abs() < 22*time.Second
+	got := agenttest.ModelIntent{ModelVersion: versionOf(&have.Pipeline), Owner: have.Owner.Path,
+		Generation: have.Generation,
+		Override:   have.Override, Withdrawn: have.Withdrawn, Purge: have.Purge}
+	near := want.Withdrawn.IsZero() == got.Withdrawn.IsZero() &&
+		want.Withdrawn.Sub(got.Withdrawn).Abs() < 22*time.Second
 	if near {
 		want.Withdrawn = got.Withdrawn // the agent noticed while time passed
 	}
-	got.Running, got.Since, got.Good, got.GaveUp, got.Maybe = want.Running, want.Since, want.Good, want.GaveUp, want.Maybe
+	got.Running, got.Since, got.Good, got.GaveUp, got.Maybe = want.Running, want.Since, want.Good, want.GaveUp,
+		want.Maybe
 	if got != *want {
 		s.differs("%s is declared %s, want %s", id, &got, want)
 	}
@@ -270,7 +278,8 @@ func (s *simulation) checkRuns(id string, state spec.State, want *agenttest.Mode
 	r := want.Running
 	if in != r.In || out != r.Out || state.RunningGeneration != r.Generation ||
 		(state.Phase == spec.PhaseRunning) != (r.Generation != 0) {
-		s.differs("%s runs %d>%d, generation %d, %s (%s), want %s", id, in, out, state.RunningGeneration, state.Phase, state.Error, r)
+		s.differs("%s runs %d>%d, generation %d, %s (%s), want %s", id, in, out, state.RunningGeneration, state.Phase,
+			state.Error, r)
 	}
 	if !want.Wants() || want.GaveUp == want.Generation {
 		return
@@ -289,7 +298,9 @@ func (s *simulation) checkFiles() {
 	s.must(err)
 	have := map[string]bool{}
 	for _, f := range all {
-		have[f.Path] = slices.ContainsFunc(f.Problems, func(p spec.Problem) bool { return p.Severity == spec.SeverityError })
+		have[f.Path] = slices.ContainsFunc(f.Problems, func(p spec.Problem) bool {
+			return p.Severity == spec.SeverityError
+		})
 	}
 	if retained := len(s.agent.Files.Status().Retained) > 0; retained != s.Retained {
 		s.differs("all files are retained: %v, want %v", retained, s.Retained)

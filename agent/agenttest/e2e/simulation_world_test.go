@@ -218,7 +218,8 @@ func (s *pump) Open(ctx context.Context, pos record.Position) error {
 	case l.clean && s.made != l.next-1:
 		s.fault("%s resumes at %d after a clean end at %d", s.id, s.made, l.next-1)
 	}
-	l.source, l.next, l.acked, l.clean, l.deaf, l.deleted, l.fail, l.refuse = s, s.made+1, s.made, true, false, false, false, false
+	l.source, l.next, l.acked, l.clean, l.deaf, l.deleted, l.fail, l.refuse = s, s.made+1, s.made, true, false, false,
+		false, false
 	l.opens++
 	return nil
 }

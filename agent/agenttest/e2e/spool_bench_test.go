@@ -23,7 +23,8 @@ func spoolRecords() (records []record.Record, content int) {
 		r := record.Record{
 			Operation: record.OperationCreate,
 			Metadata: record.NewMetadata(map[string]string{
-				record.KeySourceConnectorID: "collect:lines", record.KeyReadAt: strconv.Itoa(1795322891590886180 + n), "file.path": "/var/log/app.log",
+				record.KeySourceConnectorID: "collect:lines", record.KeyReadAt: strconv.Itoa(1795322891590886180 + n),
+				"file.path": "/var/log/app.log",
 			}),
 			Key:   record.Raw(strconv.AppendInt(nil, int64(n), 10)),
 			After: record.Raw(bytes.Repeat([]byte{'x'}, 140)),

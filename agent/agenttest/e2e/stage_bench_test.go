@@ -21,20 +21,27 @@ var benchStages = []struct {
 	{"none", spec.Processor{}},
 	{"condition", spec.Processor{Plugin: "filter", Condition: `{{ eq .Metadata.m "x" }}`}},
 	{"condition on the payload", spec.Processor{Plugin: "filter", Condition: `{{ eq .Payload.After.name "x" }}`}},
-	{"field.set", spec.Processor{Plugin: "field.set", Settings: map[string]string{"field": ".Payload.After.foo", "value": "bar"}}},
+	{"field.set", spec.Processor{Plugin: "field.set",
+		Settings: map[string]string{"field": ".Payload.After.foo", "value": "bar"}}},
 	{"json.decode", spec.Processor{Plugin: "json.decode", Settings: map[string]string{"field": ".Payload.After"}}},
-	{"expr.map", spec.Processor{Plugin: "expr.map", Settings: map[string]string{"mapping": ".Payload.After.total = after.price * 2\n.Payload.After.label = after.name + \"!\""}}},
-	{"expr.filter", spec.Processor{Plugin: "expr.filter", Settings: map[string]string{"expression": `after.price >= 0 && metadata.m != "v"`}}},
+	{"expr.map", spec.Processor{Plugin: "expr.map",
+		Settings: map[string]string{"mapping": ".Payload.After.total = after.price * 2\n.Payload.After.label = " +
+			"after.name + \"!\""}}},
+	{"expr.filter", spec.Processor{Plugin: "expr.filter",
+		Settings: map[string]string{"expression": `after.price >= 0 && metadata.m != "v"`}}},
 	{"custom.javascript", spec.Processor{Plugin: "custom.javascript", Settings: map[string]string{
-		"script": `function process(r) { r.Payload.After.total = r.Payload.After.price * 2; r.Payload.After.label = "x"; return r }`}}},
+		"script": `function process(r) { r.Payload.After.total = r.Payload.After.price * 2; r.Payload.After.label = ` +
+			`"x"; return r }`}}},
 	{"field.mask", spec.Processor{Plugin: "field.mask", Settings: map[string]string{"patterns": "card,email"}}},
 }
 
 // benchFour is a generator of records with four fields, or of the same records as JSON.
 func benchFour(stage string) spec.Connector {
-	c := spec.Connector{Plugin: "builtin:generator", Settings: map[string]string{"rate": "0", "format.type": "structured",
-		"format.options.id": "int", "format.options.name": "string", "format.options.active": "bool", "format.options.price": "int",
-		"sdk.schema.extract.payload.enabled": "false", "sdk.schema.extract.key.enabled": "false"}}
+	c := spec.Connector{Plugin: "builtin:generator",
+		Settings: map[string]string{"rate": "0", "format.type": "structured",
+			"format.options.id": "int", "format.options.name": "string", "format.options.active": "bool",
+			"format.options.price":               "int",
+			"sdk.schema.extract.payload.enabled": "false", "sdk.schema.extract.key.enabled": "false"}}
 	if stage == "json.decode" {
 		c.Settings["format.type"] = "raw"
 	}
@@ -47,7 +54,9 @@ func BenchmarkStage(b *testing.B) {
 	for _, stage := range benchStages {
 		b.Run("loop/"+stage.name, func(b *testing.B) { benchLoop(b, benchFour("")) })
 		b.Run("read/"+stage.name, func(b *testing.B) { benchProcess(b, benchFour(stage.name), nil) })
-		b.Run("process/"+stage.name, func(b *testing.B) { benchProcess(b, benchFour(stage.name), openStage(b, stage.Processor)) })
+		b.Run("process/"+stage.name, func(b *testing.B) {
+			benchProcess(b, benchFour(stage.name), openStage(b, stage.Processor))
+		})
 	}
 }
 
@@ -56,7 +65,8 @@ func openStage(b *testing.B, p spec.Processor) connector.Chain {
 		return nil
 	}
 	p.ID = strings.ReplaceAll(p.Plugin, ".", "-")
-	chain, err := processor.Open(b.Context(), "p", []spec.Processor{p}, processor.Options{Registry: &processor.Registry{Builtin: processors.All()}, Timeout: time.Minute})
+	chain, err := processor.Open(b.Context(), "p", []spec.Processor{p},
+		processor.Options{Registry: &processor.Registry{Builtin: processors.All()}, Timeout: time.Minute})
 	check(b, err)
 	return chain
 }

@@ -91,7 +91,8 @@ func TestStatusFiles(t *testing.T) {
 	})
 	t.Run("stopped", func(t *testing.T) {
 		d := receiptDesk(t)
-		wantReceipt(t, d.deploy("p.yaml", agenttest.Generated(d.Dir, "p", 1, "status: stopped")), "ok", "p ok stopped 0/2")
+		wantReceipt(t, d.deploy("p.yaml", agenttest.Generated(d.Dir, "p", 1, "status: stopped")), "ok",
+			"p ok stopped 0/2")
 	})
 }
 
@@ -101,7 +102,8 @@ func TestStatusFilesOfWhatFails(t *testing.T) {
 		d := receiptDesk(t)
 		r := d.deploy("p.yaml", strings.Replace(d.Generated("p", 2), "    connectors:", "    conectors:", 1))
 		wantReceipt(t, r, "failed", "p ok running 1/1")
-		if p := r.Problems; len(p) == 0 || p[0].Line != 5 || p[0].Column != 5 || !strings.Contains(p[0].Message, "conectors") {
+		if p := r.Problems; len(p) == 0 || p[0].Line != 5 || p[0].Column != 5 ||
+			!strings.Contains(p[0].Message, "conectors") {
 			t.Errorf("problems: %+v", p)
 		}
 		wantReceipt(t, d.deploy("p.yaml", d.Generated("p", 2)), "ok", "p ok running 2/2")
@@ -129,7 +131,8 @@ func TestStatusFilesOfFilesThatChangePlaces(t *testing.T) {
 	t.Parallel()
 	t.Run("two pipelines", func(t *testing.T) {
 		d := receiptDesk(t)
-		wantReceipt(t, d.deploy("both.yaml", d.Generated("a", 1)+"---\n"+agenttest.Generated(d.Path("missing"), "b", 1, "")),
+		wantReceipt(t, d.deploy("both.yaml", d.Generated("a", 1)+"---\n"+agenttest.Generated(d.Path("missing"), "b", 1,
+			"")),
 			"failed", "a ok running 1/1", "b failed recovering 0/1")
 	})
 	t.Run("one of two dropped", func(t *testing.T) {
@@ -183,7 +186,8 @@ func TestStatusFilesOfDeletedFiles(t *testing.T) {
 	d.Remove("p.yaml")
 	d.Wait("the deletion to be reported", func() bool {
 		r := d.receipt("p.yaml")
-		return r.Hash == "" && !r.Settled && r.Result == "pending" && len(r.Pipelines) == 1 && !r.Pipelines[0].Withdrawn.IsZero() && r.Pipelines[0].Phase == "running"
+		return r.Hash == "" && !r.Settled && r.Result == "pending" && len(r.Pipelines) == 1 &&
+			!r.Pipelines[0].Withdrawn.IsZero() && r.Pipelines[0].Phase == "running"
 	})
 }
 

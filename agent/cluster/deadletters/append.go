@@ -49,11 +49,14 @@ func (h *head) put(e *protocol.Entry, tail []*deadletter.Letter) (err error) {
 // add appends dead letters to a queue: those of an owner with the epoch of the claim, those of a replay with epoch 0. A
 // dead letter that is already in the queue gets another refusal. When add returns nil, all are in the store. add
 // retries until may returns false.
-func (qs *queues) add(ctx context.Context, claim string, epoch uint64, all []*deadletter.Letter, may func() bool) error {
+func (qs *queues) add(
+	ctx context.Context, claim string, epoch uint64, all []*deadletter.Letter, may func() bool,
+) error {
 	q := qs.of(claim)
 	q.appending.Lock()
 	defer q.appending.Unlock()
-	a := &addition{queues: qs, queue: q, claim: claim, epoch: epoch, all: all, stamp: rand.Text(), revisions: map[int]uint64{}, may: may}
+	a := &addition{queues: qs, queue: q, claim: claim, epoch: epoch, all: all, stamp: rand.Text(),
+		revisions: map[int]uint64{}, may: may}
 	for {
 		if err := a.lead(ctx); err != nil {
 			return err
@@ -163,7 +166,9 @@ func (a *addition) known(ctx context.Context) error {
 		}
 		for _, one := range by {
 			// An earlier attempt may have added this refusal.
-			if at := one.Refusals[0].Time; !slices.ContainsFunc(l.Refusals, func(r rest.Refusal) bool { return r.Time.Equal(at) }) {
+			if at := one.Refusals[0].Time; !slices.ContainsFunc(l.Refusals, func(r rest.Refusal) bool {
+				return r.Time.Equal(at)
+			}) {
 				l.RefuseAgain(one)
 			}
 		}

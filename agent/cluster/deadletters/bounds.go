@@ -38,7 +38,8 @@ func (b *bounds) enforce(ctx context.Context) {
 			return
 		}
 		if err := b.trim(ctx, claim, n); err != nil && !errors.Is(err, errChanged) {
-			b.log.Warn("there are more dead letters in the store of the cluster than there should be, trying again later", "component", "dead-letters", "err", err)
+			b.log.Warn("there are more dead letters in the store of the cluster than there should be, trying "+
+				"again later", "component", "dead-letters", "err", err)
 			return
 		}
 	}
@@ -89,7 +90,9 @@ func (b *bounds) tidy(ctx context.Context) {
 	b.queues.mu.Unlock()
 	for _, id := range claims {
 		try, cancel := context.WithTimeout(ctx, askTimeout)
-		old, err := b.queues.change(try, always, id, func(p part) bool { return p.From.Before(before) }, func(l *deadletter.Letter) verdict {
+		old, err := b.queues.change(try, always, id, func(p part) bool {
+			return p.From.Before(before)
+		}, func(l *deadletter.Letter) verdict {
 			if l.Time.Before(before) {
 				return remove
 			}
@@ -98,7 +101,8 @@ func (b *bounds) tidy(ctx context.Context) {
 		err = errors.Join(err, b.count(try, id, len(old)))
 		cancel()
 		if err != nil && ctx.Err() == nil {
-			b.log.Warn("dead letters are kept in the store of the cluster for longer than they should be, trying again later", "component", "dead-letters", "err", err)
+			b.log.Warn("dead letters are kept in the store of the cluster for longer than they should be, trying "+
+				"again later", "component", "dead-letters", "err", err)
 		}
 	}
 }
@@ -179,7 +183,8 @@ func (b *bounds) trim(ctx context.Context, claim string, n int64) error {
 	if err != nil {
 		return err
 	}
-	b.log.Warn("dead letters were dropped because there are too many", "component", "dead-letters", "pipeline_id", claim, "dropped", n)
+	b.log.Warn("dead letters were dropped because there are too many", "component", "dead-letters", "pipeline_id",
+		claim, "dropped", n)
 	return b.queues.sweep(ctx, claim)
 }
 
@@ -191,23 +196,24 @@ func (b *bounds) trimSegment(ctx context.Context, claim string, number int, n in
 	b.queues.mu.Unlock()
 	stamp := rand.Text()
 	var dropped int64
-	err := b.queues.swap(ctx, always, protocol.SegmentKey(claim, number), func(e *protocol.Entry) (ttl time.Duration, done bool, err error) {
-		g, err := segmentOf(e)
-		if err != nil || g.Stamp == stamp { // by an earlier attempt
-			return 0, true, err
-		}
-		if e.Revision != revision {
-			return 0, false, b.changedSince(*e)
-		}
-		all, err := unpack(e.State)
-		if err != nil {
-			return 0, false, err
-		}
-		if dropped = min(n, int64(len(all))); dropped == int64(len(all)) {
-			ttl = goneFor
-		}
-		return ttl, false, putSegment(e, claim, number, stamp, all[dropped:])
-	})
+	err := b.queues.swap(ctx, always, protocol.SegmentKey(claim, number),
+		func(e *protocol.Entry) (ttl time.Duration, done bool, err error) {
+			g, err := segmentOf(e)
+			if err != nil || g.Stamp == stamp { // by an earlier attempt
+				return 0, true, err
+			}
+			if e.Revision != revision {
+				return 0, false, b.changedSince(*e)
+			}
+			all, err := unpack(e.State)
+			if err != nil {
+				return 0, false, err
+			}
+			if dropped = min(n, int64(len(all))); dropped == int64(len(all)) {
+				ttl = goneFor
+			}
+			return ttl, false, putSegment(e, claim, number, stamp, all[dropped:])
+		})
 	if err != nil {
 		return err
 	}

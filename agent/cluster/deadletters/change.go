@@ -37,22 +37,25 @@ func withIDs[V any](ids map[int64]V) func(part) bool {
 // change calls f for the dead letters in the parts of a queue that within matches, and saves its changes. It returns
 // the dead letters that f changed or removed, also with an error. f is called again for a dead letter when another
 // change was faster.
-func (qs *queues) change(ctx context.Context, may func() bool, claim string, within func(part) bool, f func(*deadletter.Letter) verdict) (all []*deadletter.Letter, err error) {
+func (qs *queues) change(
+	ctx context.Context, may func() bool, claim string, within func(part) bool, f func(*deadletter.Letter) verdict,
+) (all []*deadletter.Letter, err error) {
 	stamp := rand.Text()
 	var h head
 	var some []*deadletter.Letter
 	// A dead letter that is no longer in the tail is in a segment.
-	err = qs.swap(ctx, may, protocol.LettersKey(claim), func(e *protocol.Entry) (_ time.Duration, done bool, err error) {
-		if h, err = headOf(claim, e); err != nil || h.Stamp == stamp || !within(h.Tail) || h.Tail.Count == 0 {
-			return 0, true, err
-		}
-		var kept []*deadletter.Letter
-		if kept, some, err = apply(e.State, f); err != nil || len(some) == 0 {
-			return 0, true, err
-		}
-		h.Stamp = stamp
-		return 0, false, h.put(e, kept)
-	})
+	err = qs.swap(ctx, may, protocol.LettersKey(claim),
+		func(e *protocol.Entry) (_ time.Duration, done bool, err error) {
+			if h, err = headOf(claim, e); err != nil || h.Stamp == stamp || !within(h.Tail) || h.Tail.Count == 0 {
+				return 0, true, err
+			}
+			var kept []*deadletter.Letter
+			if kept, some, err = apply(e.State, f); err != nil || len(some) == 0 {
+				return 0, true, err
+			}
+			h.Stamp = stamp
+			return 0, false, h.put(e, kept)
+		})
 	if err != nil {
 		return nil, err
 	}
@@ -70,21 +73,25 @@ func (qs *queues) change(ctx context.Context, may func() bool, claim string, wit
 	return all, nil
 }
 
-func (qs *queues) changeSegment(ctx context.Context, may func() bool, claim string, number int, stamp string, within func(part) bool, f func(*deadletter.Letter) verdict) (some []*deadletter.Letter, err error) {
-	err = qs.swap(ctx, may, protocol.SegmentKey(claim, number), func(e *protocol.Entry) (ttl time.Duration, done bool, err error) {
-		g, err := segmentOf(e)
-		if err != nil || g.Stamp == stamp || !within(g.part) || g.Count == 0 {
-			return 0, true, err
-		}
-		var kept []*deadletter.Letter
-		if kept, some, err = apply(e.State, f); err != nil || len(some) == 0 {
-			return 0, true, err
-		}
-		if len(kept) == 0 {
-			ttl = goneFor
-		}
-		return ttl, false, putSegment(e, claim, number, stamp, kept)
-	})
+func (qs *queues) changeSegment(
+	ctx context.Context, may func() bool, claim string, number int, stamp string, within func(part) bool,
+	f func(*deadletter.Letter) verdict,
+) (some []*deadletter.Letter, err error) {
+	err = qs.swap(ctx, may, protocol.SegmentKey(claim, number),
+		func(e *protocol.Entry) (ttl time.Duration, done bool, err error) {
+			g, err := segmentOf(e)
+			if err != nil || g.Stamp == stamp || !within(g.part) || g.Count == 0 {
+				return 0, true, err
+			}
+			var kept []*deadletter.Letter
+			if kept, some, err = apply(e.State, f); err != nil || len(some) == 0 {
+				return 0, true, err
+			}
+			if len(kept) == 0 {
+				ttl = goneFor
+			}
+			return ttl, false, putSegment(e, claim, number, stamp, kept)
+		})
 	return some, err
 }
 
@@ -128,7 +135,10 @@ const (
 
 // walk calls f with the dead letters of each part of a queue that want matches, until f returns false. Within a part,
 // they are in the order of their refusals.
-func (qs *queues) walk(ctx context.Context, may func() bool, claim string, o order, want func(part) bool, f func([]*deadletter.Letter) (bool, error)) (h head, err error) {
+func (qs *queues) walk(
+	ctx context.Context, may func() bool, claim string, o order, want func(part) bool,
+	f func([]*deadletter.Letter) (bool, error),
+) (h head, err error) {
 	e, err := qs.readOn(ctx, may, protocol.LettersKey(claim))
 	if err == nil {
 		h, err = headOf(claim, &e)
@@ -170,7 +180,10 @@ func (qs *queues) walk(ctx context.Context, may func() bool, claim string, o ord
 }
 
 // visitSegment visits a segment, unless it is known to be empty or unwanted.
-func (qs *queues) visitSegment(ctx context.Context, may func() bool, claim string, number int, visit func(part, func() (protocol.Entry, error)) (bool, error)) (bool, error) {
+func (qs *queues) visitSegment(
+	ctx context.Context, may func() bool, claim string, number int,
+	visit func(part, func() (protocol.Entry, error)) (bool, error),
+) (bool, error) {
 	read := func() (protocol.Entry, error) {
 		return qs.readOn(ctx, may, protocol.SegmentKey(claim, number))
 	}
@@ -198,7 +211,9 @@ func (qs *queues) nextID(ctx context.Context, claim string) (int64, error) {
 }
 
 // forgetQueue empties a queue whose last owner had at most this epoch.
-func (qs *queues) forgetQueue(ctx context.Context, claim string, epoch uint64, ttl time.Duration) (found bool, err error) {
+func (qs *queues) forgetQueue(
+	ctx context.Context, claim string, epoch uint64, ttl time.Duration,
+) (found bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	h, err := qs.walk(ctx, always, claim, newestFirst, func(part) bool { return false }, nil)
@@ -209,7 +224,8 @@ func (qs *queues) forgetQueue(ctx context.Context, claim string, epoch uint64, t
 		if h, err = headOf(claim, e); err != nil || h.Stamp == "" || h.Epoch > epoch {
 			return 0, true, err
 		}
-		if found = found || h.Tail.Count > 0 || h.Dropped > 0 || h.First < h.Next; h.Tail.Count == 0 && h.First == h.Next && h.Dropped == 0 {
+		if found = found || h.Tail.Count > 0 || h.Dropped > 0 || h.First < h.Next; h.Tail.Count == 0 &&
+			h.First == h.Next && h.Dropped == 0 {
 			return 0, true, nil
 		}
 		h.First, h.Dropped, h.Stamp = h.Next, 0, rand.Text()
@@ -233,7 +249,9 @@ func (qs *queues) sweep(ctx context.Context, claim string) error {
 	}
 	qs.mu.Unlock()
 	for _, n := range numbers {
-		_, err := qs.changeSegment(ctx, always, claim, n, rand.Text(), anything, func(*deadletter.Letter) verdict { return remove })
+		_, err := qs.changeSegment(ctx, always, claim, n, rand.Text(), anything, func(*deadletter.Letter) verdict {
+			return remove
+		})
 		if err != nil {
 			return err
 		}

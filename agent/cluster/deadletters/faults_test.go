@@ -52,7 +52,8 @@ func testFaults(t *testing.T, seed uint64) {
 	m.fault = func() fault { // called with the lock of m held
 		return []fault{fine, fine, fine, fine, fine, fine, fine, lostAnswer, lostWrite, lateWrite}[odds.IntN(10)]
 	}
-	hosts := []*host{newHost(t, m, deadletter.Limits{}), newHost(t, m, deadletter.Limits{}), newHost(t, m, deadletter.Limits{})}
+	hosts := []*host{newHost(t, m, deadletter.Limits{}), newHost(t, m, deadletter.Limits{}),
+		newHost(t, m, deadletter.Limits{})}
 	l := &ledger{kept: map[string]bool{}, dropped: map[string]bool{}}
 	var working sync.WaitGroup
 	ended, steps := make(chan struct{}), make(chan struct{})
@@ -72,7 +73,8 @@ func testFaults(t *testing.T, seed uint64) {
 		}
 		owning.Go(func() { // a replay
 			key := fmt.Sprint("replayed-", epoch)
-			if (deadletters.Replayed{Share: hosts[1].Share}).Keep(t.Context(), declared("p"), refused("p", key, "")) == nil {
+			if (deadletters.Replayed{Share: hosts[1].Share}).Keep(t.Context(), declared("p"),
+				refused("p", key, "")) == nil {
 				l.note([]string{key})
 			}
 		})
@@ -121,7 +123,8 @@ func dropSome(h *host, l *ledger, r *mathrand.Rand, steps, ended chan struct{}) 
 		}
 		one := page.DeadLetters[r.IntN(len(page.DeadLetters))]
 		if r.IntN(2) == 0 {
-			_, _ = h.Edit(h.Context(), "p", one.ID, &record.Record{Position: record.Position(one.Key), Key: record.Raw([]byte(one.Key)), After: record.Raw([]byte("edited"))})
+			_, _ = h.Edit(h.Context(), "p", one.ID, &record.Record{Position: record.Position(one.Key),
+				Key: record.Raw([]byte(one.Key)), After: record.Raw([]byte("edited"))})
 			continue
 		}
 		l.mu.Lock()
@@ -154,7 +157,8 @@ func (l *ledger) check(t *testing.T, h *host) {
 	}
 	slices.Sort(missing)
 	if len(missing) > 0 || len(left) > 0 {
-		t.Errorf("of %d that were kept these are lost: %v; of %d that were dropped these are there: %v", len(l.kept), missing, len(l.dropped), left)
+		t.Errorf("of %d that were kept these are lost: %v; of %d that were dropped these are there: %v", len(l.kept),
+			missing, len(l.dropped), left)
 	}
 	if len(l.kept) < 100 || len(l.dropped) < 3 {
 		t.Errorf("only %d were kept and %d dropped", len(l.kept), len(l.dropped))

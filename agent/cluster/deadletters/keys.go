@@ -29,7 +29,10 @@ type keys struct {
 // swap changes a key by compare-and-swap. change receives the present entry, edits it, and returns the lifetime of the
 // new value; 0 means for ever. It returns errAgain to be called again, and done if there is nothing to write. A write
 // with an unknown outcome may have been applied, so change must recognize its own write in the entry, by a stamp.
-func (k keys) swap(ctx context.Context, may func() bool, key string, change func(e *protocol.Entry) (ttl time.Duration, done bool, err error)) error {
+func (k keys) swap(
+	ctx context.Context, may func() bool, key string, change func(e *protocol.Entry) (ttl time.Duration, done bool,
+		err error),
+) error {
 	for ctx.Err() == nil && may() {
 		done, err := k.trySwap(ctx, key, change)
 		if done || err != nil {
@@ -54,7 +57,9 @@ func ended(may func() bool) error {
 	return errUnreachable
 }
 
-func (k keys) trySwap(ctx context.Context, key string, change func(e *protocol.Entry) (time.Duration, bool, error)) (bool, error) {
+func (k keys) trySwap(
+	ctx context.Context, key string, change func(e *protocol.Entry) (time.Duration, bool, error),
+) (bool, error) {
 	e, err := k.read(ctx, key)
 	if err != nil {
 		return false, nil // the caller tries again

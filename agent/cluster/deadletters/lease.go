@@ -99,8 +99,11 @@ func (ls *leases) note(e protocol.Entry) {
 
 // begin takes the lease of a replay, and renews it until end is called with the final status of the replay. cancel is
 // called when the lease is lost, or when another member cancels the replay.
-func (ls *leases) begin(ctx context.Context, pipeline string, status func() rest.Replay, cancel func(why error)) (end func(rest.Replay), err error) {
-	r := &reservation{leases: ls, key: leaseKey(pipeline), mine: lease{Format: format, Member: ls.member, Stamp: rand.Text()}, status: status, cancel: cancel, asked: notify.NewSignal()}
+func (ls *leases) begin(
+	ctx context.Context, pipeline string, status func() rest.Replay, cancel func(why error),
+) (end func(rest.Replay), err error) {
+	r := &reservation{leases: ls, key: leaseKey(pipeline), mine: lease{Format: format, Member: ls.member,
+		Stamp: rand.Text()}, status: status, cancel: cancel, asked: notify.NewSignal()}
 	try, stop := context.WithTimeout(ctx, askTimeout)
 	defer stop()
 	holder, err := r.take(try)
@@ -108,8 +111,10 @@ func (ls *leases) begin(ctx context.Context, pipeline string, status func() rest
 	case err != nil:
 		return nil, unavailable(pipeline, err)
 	case holder != "":
-		return nil, rest.Errorf(rest.Aborted, rest.ReasonPipelineRunning, "dead letters of pipeline %q are being replayed on the member %s of the cluster", pipeline, holder).
-			With("pipelineId", pipeline).Suggest("wait until that has ended, or end it, as with conduit dlq cancel; half a minute after that member died they can be replayed")
+		return nil, rest.Errorf(rest.Aborted, rest.ReasonPipelineRunning,
+			"dead letters of pipeline %q are being replayed on the member %s of the cluster", pipeline, holder).
+			With("pipelineId", pipeline).Suggest("wait until that has ended, or end it, as with conduit dlq cancel; " +
+			"half a minute after that member died they can be replayed")
 	}
 	ls.mu.Lock()
 	ls.reserved[r.key] = r
@@ -160,7 +165,9 @@ func (r *reservation) put(e *protocol.Entry, now rest.Replay) (err error) {
 }
 
 // errLeaseLost ends a replay whose dead letters another member may replay.
-var errLeaseLost = errors.New("the replay was ended: it had no lease from the store of the cluster for half a minute, so that another member may replay the same dead letters; what was not settled is still there, so replay it again")
+var errLeaseLost = errors.New("the replay was ended: it had no lease from the store of the cluster for half a " +
+	"minute, so that another member may replay the same dead letters; what was not settled is still there, so replay " +
+	"it again")
 
 // renew renews the lease until ctx ends. It ends the replay when another member cancels it or the lease is lost.
 func (r *reservation) renew(ctx context.Context) {
@@ -226,7 +233,8 @@ func (ls *leases) status(ctx context.Context, pipeline string) (status rest.Repl
 		switch {
 		case err != nil:
 			status = l.status(pipeline)
-			status.Message = fmt.Sprintf("the member %s has not said for %s how far it is, and the store of the cluster is out of reach", l.Member, time.Since(l.at).Round(time.Second))
+			status.Message = fmt.Sprintf("the member %s has not said for %s how far it is, and the store of the "+
+				"cluster is out of reach", l.Member, time.Since(l.at).Round(time.Second))
 			return status, true
 		case e.Value == nil:
 			return ls.expired(pipeline, l), true
@@ -236,7 +244,8 @@ func (ls *leases) status(ctx context.Context, pipeline string) (status rest.Repl
 	}
 	status = l.status(pipeline)
 	if l.Cancel && !l.answered() {
-		status.Message = fmt.Sprintf("the member %s has not answered: the replay ends when it does, or with that member", l.Member)
+		status.Message = fmt.Sprintf(
+			"the member %s has not answered: the replay ends when it does, or with that member", l.Member)
 	}
 	return status, true
 }
@@ -252,7 +261,8 @@ func (ls *leases) of(pipeline string) (l seenLease, ok bool) {
 // expired handles a lease that expired without a release.
 func (ls *leases) expired(pipeline string, l seenLease) rest.Replay {
 	status := l.status(pipeline)
-	status.Running, status.Error = false, fmt.Sprintf("it ended with the member %s, which did not say how; what was not settled is still there", l.Member)
+	status.Running, status.Error = false,
+		fmt.Sprintf("it ended with the member %s, which did not say how; what was not settled is still there", l.Member)
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	if key := leaseKey(pipeline); ls.seen[key].revision == l.revision {

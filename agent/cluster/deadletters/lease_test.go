@@ -82,7 +82,8 @@ func TestCancelOnAnotherMember(t *testing.T) {
 			t.Error("a replay of a pipeline of which there was none")
 		}
 		time.Sleep(11 * time.Second)
-		if s := b.elsewhere("p"); !s.Running || s.Member != "a" || s.Settled != 3 || s.PipelineID != "p" || s.Cancelled {
+		if s := b.elsewhere("p"); !s.Running || s.Member != "a" || s.Settled != 3 || s.PipelineID != "p" ||
+			s.Cancelled {
 			t.Errorf("b knows %+v", s)
 		}
 		if len(r.asked()) > 0 {
@@ -152,7 +153,8 @@ func TestCancelOfAMemberThatIsAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &memory{}
 		b := newMember(t, "b", m, m, deadletter.Limits{})
-		value, _ := json.Marshal(map[string]any{"format": 1, "member": "a", "stamp": "x", "replay": rest.Replay{Running: true, Started: time.Now(), Settled: 7}})
+		value, _ := json.Marshal(map[string]any{"format": 1, "member": "a", "stamp": "x",
+			"replay": rest.Replay{Running: true, Started: time.Now(), Settled: 7}})
 		leased := func(pipeline string) (key string) {
 			key = protocol.LettersKey(pipeline) + ".replay"
 			m.Memory.Write(t.Context(), protocol.Write{Entry: protocol.Entry{Key: key, Value: value}})
@@ -165,7 +167,8 @@ func TestCancelOfAMemberThatIsAway(t *testing.T) {
 			if took := time.Since(began); took < time.Second || took > 10*time.Second {
 				t.Errorf("answered after %s", took)
 			}
-			if s := b.elsewhere("p"); !s.Running || !s.Cancelled || !strings.Contains(s.Message, "the member a has not answered") {
+			if s := b.elsewhere("p"); !s.Running || !s.Cancelled ||
+				!strings.Contains(s.Message, "the member a has not answered") {
 				t.Errorf("b knows %+v", s)
 			}
 		}
@@ -179,13 +182,15 @@ func TestCancelOfAMemberThatIsAway(t *testing.T) {
 		}
 		m.set(func() { m.down = false })
 		m.Expire(key)
-		if s := b.elsewhere("p"); s.Running || !s.Cancelled || s.Settled != 7 || s.Member != "a" || !strings.Contains(s.Error, "it ended with the member a") {
+		if s := b.elsewhere("p"); s.Running || !s.Cancelled || s.Settled != 7 || s.Member != "a" ||
+			!strings.Contains(s.Error, "it ended with the member a") {
 			t.Errorf("when its lease is gone b knows %+v", s)
 		}
 		m.Expire(leased("q"))
 		for range 2 {
 			must(t, b.Cancel(t.Context(), "q"))
-			if s := b.elsewhere("q"); s.Running || s.Settled != 7 || s.Member != "a" || !strings.Contains(s.Error, "it ended with the member a") {
+			if s := b.elsewhere("q"); s.Running || s.Settled != 7 || s.Member != "a" ||
+				!strings.Contains(s.Error, "it ended with the member a") {
 				t.Errorf("when its lease is gone, which was seen just now, b knows %+v", s)
 			}
 		}
@@ -211,7 +216,8 @@ func TestReplayWithoutALease(t *testing.T) {
 					t.Fatalf("it ends at once for %v", r.asked())
 				}
 				time.Sleep(27 * time.Second)
-				if all := r.asked(); len(all) != 1 || all[0] == nil || !strings.Contains(all[0].Error(), "another member may replay the same") {
+				if all := r.asked(); len(all) != 1 || all[0] == nil ||
+					!strings.Contains(all[0].Error(), "another member may replay the same") {
 					t.Errorf("it ends for %v", all)
 				}
 			})

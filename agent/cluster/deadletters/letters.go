@@ -64,7 +64,8 @@ func New(n Needs) *Share {
 	s.queues = queues{keys: k, me: rand.Text(), byClaim: map[string]*queue{}}
 	s.leases = leases{keys: k, member: n.Member, seen: map[string]seenLease{}, reserved: map[string]*reservation{}}
 	s.bounds = bounds{queues: &s.queues, local: n.Local, log: n.Log, begun: time.Now()}
-	s.outbox = outbox{queues: &s.queues, bounds: &s.bounds, owner: n.Owner, written: &n.Local.Kept, byClaim: map[string]*pending{}}
+	s.outbox = outbox{queues: &s.queues, bounds: &s.bounds, owner: n.Owner, written: &n.Local.Kept,
+		byClaim: map[string]*pending{}}
 	if n.Local.Memory != nil {
 		s.outbox.memory = n.Local.Memory()
 	}
@@ -141,7 +142,8 @@ func (s *Share) totals(ctx context.Context, which func(claim string) bool) ([]re
 			all, i = append(all, rest.DeadLetterTotals{PipelineID: pipeline}), len(all)
 		}
 		count, bytes := q.total()
-		all[i].Count, all[i].Bytes, all[i].Dropped = all[i].Count+count, all[i].Bytes+bytes, all[i].Dropped+q.head.Dropped
+		all[i].Count, all[i].Bytes, all[i].Dropped = all[i].Count+count, all[i].Bytes+bytes,
+			all[i].Dropped+q.head.Dropped
 	}
 	slices.SortFunc(all, func(a, b rest.DeadLetterTotals) int { return strings.Compare(a.PipelineID, b.PipelineID) })
 	return all, nil

@@ -163,14 +163,17 @@ func (h *host) Replicate(all []spec.Checkpoint, done func(string, error)) {
 }
 
 func declared(pipeline string) *spec.Declaration {
-	p := spec.Pipeline{ID: pipeline, Connectors: []spec.Connector{{ID: "in", Type: spec.TypeSource, Plugin: "p"}, {ID: "out", Type: spec.TypeDestination, Plugin: "p"}}}
+	p := spec.Pipeline{ID: pipeline, Connectors: []spec.Connector{{ID: "in", Type: spec.TypeSource, Plugin: "p"},
+		{ID: "out", Type: spec.TypeDestination, Plugin: "p"}}}
 	return &spec.Declaration{Pipeline: p, Generation: 1, Digest: "d"}
 }
 
 func refused(pipeline, key, payload string) *engine.DeadLetter {
 	return &engine.DeadLetter{
-		SourceID: pipeline + ":in", RefusedBy: pipeline + ":out", Destination: true, Entry: pipeline + ":out", Err: errors.New("no <" + key + ">"),
-		Record: record.Record{Position: record.Position(key), Operation: record.OperationCreate, Key: record.Raw([]byte(key)), After: record.Raw([]byte(payload))},
+		SourceID: pipeline + ":in", RefusedBy: pipeline + ":out", Destination: true, Entry: pipeline + ":out",
+		Err: errors.New("no <" + key + ">"),
+		Record: record.Record{Position: record.Position(key), Operation: record.OperationCreate,
+			Key: record.Raw([]byte(key)), After: record.Raw([]byte(payload))},
 	}
 }
 
@@ -241,7 +244,8 @@ func TestEveryMemberHasThem(t *testing.T) {
 		t.Fatalf("%d positions were saved", len(a.saved))
 	}
 	all := b.list("p", rest.DeadLetterFilter{Error: "NO <2>", Key: "2", Stage: rest.StageDestination}, 10)
-	if len(all) != 1 || all[0].Key != "2" || all[0].Record != nil || all[0].ID != 2 || all[0].Times != 1 || all[0].RefusedBy != "p:out" {
+	if len(all) != 1 || all[0].Key != "2" || all[0].Record != nil || all[0].ID != 2 || all[0].Times != 1 ||
+		all[0].RefusedBy != "p:out" {
 		t.Fatalf("found %+v", all)
 	}
 	one, err := b.Get(t.Context(), "p", 2)
@@ -378,7 +382,8 @@ func TestRefusedAgain(t *testing.T) {
 	}
 	a.owns("p", 9).keep("p", "1")
 	must(t, a.commit("p"))
-	if all := b.list("p", rest.DeadLetterFilter{Key: "1"}, 500); all[0].Key != "1" || all[0].Times != 1 || all[0].ID != 304 {
+	if all := b.list("p", rest.DeadLetterFilter{Key: "1"}, 500); all[0].Key != "1" || all[0].Times != 1 ||
+		all[0].ID != 304 {
 		t.Errorf("what was dropped and comes again is %+v", all[0])
 	}
 }
@@ -420,7 +425,8 @@ func TestManyAndLarge(t *testing.T) {
 			t.Fatalf("dead letter %d in place %d", l.ID, i)
 		}
 	}
-	if some := b.list("p", rest.DeadLetterFilter{Since: all[5].Time, Until: all[1].Time}, 70); len(some) != 4 || some[0].ID != all[2].ID {
+	if some := b.list("p", rest.DeadLetterFilter{Since: all[5].Time, Until: all[1].Time}, 70); len(some) != 4 ||
+		some[0].ID != all[2].ID {
 		t.Errorf("%d of a time", len(some))
 	}
 	here := a.list("p", rest.DeadLetterFilter{}, 70)
@@ -466,7 +472,8 @@ func TestDropsWhatTakesLong(t *testing.T) {
 func TestBounds(t *testing.T) {
 	t.Parallel()
 	m := &memory{}
-	a, b := newHost(t, m, deadletter.Limits{Count: 500}).owns("p", 7).owns("q", 8), newHost(t, m, deadletter.Limits{Count: 500})
+	a, b := newHost(t, m, deadletter.Limits{Count: 500}).owns("p", 7).owns("q", 8),
+		newHost(t, m, deadletter.Limits{Count: 500})
 	a.keep("q", "old")
 	must(t, a.commit("q"))
 	for i := range 900 {
@@ -511,10 +518,12 @@ func (s *hooked) Write(ctx context.Context, w protocol.Write) protocol.Outcome {
 // and every dropped dead letter is counted.
 func TestTwoMembersDrop(t *testing.T) {
 	t.Parallel()
-	for _, before := range []string{protocol.LettersKey("p"), protocol.SegmentKey("p", 0), protocol.SegmentKey("p", 1)} {
+	for _, before := range []string{protocol.LettersKey("p"), protocol.SegmentKey("p", 0),
+		protocol.SegmentKey("p", 1)} {
 		m := &memory{}
 		hook := &hooked{memory: m, before: func(string) {}}
-		a, b := newMember(t, "a", m, hook, deadletter.Limits{}).owns("p", 7), newHost(t, m, deadletter.Limits{Count: 850})
+		a, b := newMember(t, "a", m, hook, deadletter.Limits{}).owns("p", 7),
+			newHost(t, m, deadletter.Limits{Count: 850})
 		for i := range 1000 {
 			a.keep("p", fmt.Sprint(i))
 			if i%100 == 99 {
@@ -534,7 +543,8 @@ func TestTwoMembersDrop(t *testing.T) {
 		totals, err := b.Totals(t.Context())
 		must(t, err)
 		if !met || len(all) != 850 || all[849].Key != "150" || totals[0].Count != 850 || totals[0].Dropped != 150 {
-			t.Errorf("before the write of %s (%v) the other member drops, too: %d are left, totals %+v", before, met, len(all), totals)
+			t.Errorf("before the write of %s (%v) the other member drops, too: %d are left, totals %+v", before, met,
+				len(all), totals)
 		}
 	}
 }
@@ -562,7 +572,8 @@ func TestExpiredSegment(t *testing.T) {
 	b.Tidy(t.Context())
 	totals, err := b.Totals(t.Context())
 	must(t, err)
-	if all := b.list("p", rest.DeadLetterFilter{}, 100); len(all) != 150 || totals[0].Count != 150 || totals[0].Dropped != 50 {
+	if all := b.list("p", rest.DeadLetterFilter{}, 100); len(all) != 150 || totals[0].Count != 150 ||
+		totals[0].Dropped != 50 {
 		t.Errorf("%d are left, totals %+v", len(all), totals)
 	}
 }

@@ -50,7 +50,9 @@ func unavailable(pipeline string, err error) error {
 
 // List implements api.DeadLetterStore. Dead letters on the disk of this agent come first, then those of the
 // cluster.
-func (s *Share) List(ctx context.Context, pipeline string, f rest.DeadLetterFilter, before int64, limit int) (rest.DeadLetterPage, error) {
+func (s *Share) List(
+	ctx context.Context, pipeline string, f rest.DeadLetterFilter, before int64, limit int,
+) (rest.DeadLetterPage, error) {
 	claims := s.claims(pipeline)
 	if len(claims) == 0 {
 		return s.needs.Local.List(ctx, pipeline, f, before, limit)
@@ -65,7 +67,8 @@ func (s *Share) List(ctx context.Context, pipeline string, f rest.DeadLetterFilt
 	if err := deadletter.ReserveFor(ctx, s.needs.Local.Memory, copies*segmentBytes); err != nil {
 		return page, err
 	}
-	scan := scan{queues: &s.queues, filter: f, before: before, limit: limit, until: time.Now().Add(scanTime), page: &page}
+	scan := scan{queues: &s.queues, filter: f, before: before, limit: limit, until: time.Now().Add(scanTime),
+		page: &page}
 	for _, claim := range claims {
 		if err := scan.queue(ctx, claim); err != nil {
 			return page, unavailable(pipeline, err)
@@ -82,9 +85,12 @@ func (s *Share) List(ctx context.Context, pipeline string, f rest.DeadLetterFilt
 }
 
 // listHost lists the dead letters on the disk of this agent.
-func (s *Share) listHost(ctx context.Context, pipeline string, f rest.DeadLetterFilter, before int64, limit int) (rest.DeadLetterPage, error) {
+func (s *Share) listHost(
+	ctx context.Context, pipeline string, f rest.DeadLetterFilter, before int64, limit int,
+) (rest.DeadLetterPage, error) {
 	if before > 0 && before <= hostIDs {
-		return rest.DeadLetterPage{DeadLetters: []rest.DeadLetter{}, Totals: rest.DeadLetterTotals{PipelineID: pipeline}}, nil
+		return rest.DeadLetterPage{DeadLetters: []rest.DeadLetter{},
+			Totals: rest.DeadLetterTotals{PipelineID: pipeline}}, nil
 	}
 	page, err := s.needs.Local.List(ctx, pipeline, f, max(before-hostIDs, 0), limit)
 	for i := range page.DeadLetters {
@@ -148,15 +154,16 @@ func (s *Share) Get(ctx context.Context, pipeline string, id int64) (found rest.
 	try, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	var short error
-	_, err = s.queues.walk(try, always, claim, newestFirst, withIDs(map[int64]bool{id: true}), func(all []*deadletter.Letter) (bool, error) {
-		i := slices.IndexFunc(all, func(l *deadletter.Letter) bool { return l.ID == id })
-		if i < 0 {
-			return true, nil
-		}
-		found = all[i].Whole()
-		short = deadletter.ReserveFor(ctx, s.needs.Local.Memory, copies*int(found.Bytes))
-		return false, nil
-	})
+	_, err = s.queues.walk(try, always, claim, newestFirst, withIDs(map[int64]bool{id: true}),
+		func(all []*deadletter.Letter) (bool, error) {
+			i := slices.IndexFunc(all, func(l *deadletter.Letter) bool { return l.ID == id })
+			if i < 0 {
+				return true, nil
+			}
+			found = all[i].Whole()
+			short = deadletter.ReserveFor(ctx, s.needs.Local.Memory, copies*int(found.Bytes))
+			return false, nil
+		})
 	switch {
 	case err != nil:
 		return rest.DeadLetter{}, unavailable(pipeline, err)
@@ -169,7 +176,9 @@ func (s *Share) Get(ctx context.Context, pipeline string, id int64) (found rest.
 }
 
 // Select implements deadletter.DeadLetters.
-func (s *Share) Select(ctx context.Context, pipeline string, request rest.ReplayRequest, reserve deadletter.Reserve) (deadletter.Next, error) {
+func (s *Share) Select(
+	ctx context.Context, pipeline string, request rest.ReplayRequest, reserve deadletter.Reserve,
+) (deadletter.Next, error) {
 	claims := s.claims(pipeline)
 	if len(claims) == 0 {
 		return s.needs.Local.Select(ctx, pipeline, request, reserve)
@@ -227,7 +236,10 @@ func onHost(next deadletter.Next) deadletter.Next {
 }
 
 // cursor iterates over the present dead letters of a queue that are named by ids, or that the filter selects.
-func (s *Share) cursor(ctx context.Context, claim string, f *rest.DeadLetterFilter, ids map[int64]bool, named bool, reserve deadletter.Reserve) (deadletter.Next, error) {
+func (s *Share) cursor(
+	ctx context.Context, claim string, f *rest.DeadLetterFilter, ids map[int64]bool, named bool,
+	reserve deadletter.Reserve,
+) (deadletter.Next, error) {
 	try, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	h, err := s.queues.walk(try, always, claim, newestFirst, func(part) bool { return false }, nil)

@@ -15,16 +15,19 @@ import (
 )
 
 // changeOne calls f to change a dead letter. It reports whether the dead letter exists.
-func (s *Share) changeOne(ctx context.Context, pipeline, claim string, id int64, f func(*deadletter.Letter)) (found bool, err error) {
+func (s *Share) changeOne(
+	ctx context.Context, pipeline, claim string, id int64, f func(*deadletter.Letter),
+) (found bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	all, err := s.queues.change(ctx, always, claim, withIDs(map[int64]bool{id: true}), func(l *deadletter.Letter) verdict {
-		if l.ID != id {
-			return leave
-		}
-		f(l)
-		return changed
-	})
+	all, err := s.queues.change(ctx, always, claim, withIDs(map[int64]bool{id: true}),
+		func(l *deadletter.Letter) verdict {
+			if l.ID != id {
+				return leave
+			}
+			f(l)
+			return changed
+		})
 	if err != nil {
 		err = unavailable(pipeline, err)
 	}
@@ -42,7 +45,8 @@ func (s *Share) Edit(ctx context.Context, pipeline string, id int64, r *record.R
 	found, err := s.changeOne(ctx, pipeline, claim, id, func(l *deadletter.Letter) { l.Edit(r) })
 	switch {
 	case errors.Is(err, errTooLarge):
-		return rest.DeadLetter{}, rest.Errorf(rest.InvalidArgument, spec.CodeInvalid, "%v: make the record smaller", err)
+		return rest.DeadLetter{}, rest.Errorf(rest.InvalidArgument, spec.CodeInvalid, "%v: make the record smaller",
+			err)
 	case err != nil:
 		return rest.DeadLetter{}, err
 	case !found:
@@ -53,7 +57,9 @@ func (s *Share) Edit(ctx context.Context, pipeline string, id int64, r *record.R
 
 // Drop implements api.DeadLetterStore.
 func (s *Share) Drop(ctx context.Context, pipeline string, ids []int64) (int64, error) {
-	return s.remove(ctx, pipeline, ids, func(*deadletter.Letter) bool { return true }, func(own []int64) (int64, error) {
+	return s.remove(ctx, pipeline, ids, func(*deadletter.Letter) bool {
+		return true
+	}, func(own []int64) (int64, error) {
 		return s.needs.Local.Drop(ctx, pipeline, own)
 	})
 }
@@ -68,7 +74,9 @@ func (s *Share) Settled(ctx context.Context, pipeline string, all []deadletter.R
 			onHost[own] = r
 		}
 	}
-	n, err := s.remove(ctx, pipeline, ids, func(l *deadletter.Letter) bool { return l.Edits == edits[l.ID] }, func(own []int64) (int64, error) {
+	n, err := s.remove(ctx, pipeline, ids, func(l *deadletter.Letter) bool {
+		return l.Edits == edits[l.ID]
+	}, func(own []int64) (int64, error) {
 		settled := make([]deadletter.Replay, len(own))
 		for i, id := range own {
 			settled[i] = onHost[id]
@@ -81,7 +89,10 @@ func (s *Share) Settled(ctx context.Context, pipeline string, all []deadletter.R
 
 // remove removes the dead letters with these ids for which still returns true. It passes the ids on the disk of this
 // agent to local.
-func (s *Share) remove(ctx context.Context, pipeline string, ids []int64, still func(*deadletter.Letter) bool, local func(own []int64) (int64, error)) (n int64, err error) {
+func (s *Share) remove(
+	ctx context.Context, pipeline string, ids []int64, still func(*deadletter.Letter) bool,
+	local func(own []int64) (int64, error),
+) (n int64, err error) {
 	var here []int64
 	byClaim := map[string]map[int64]bool{}
 	for _, id := range ids {
@@ -101,7 +112,9 @@ func (s *Share) remove(ctx context.Context, pipeline string, ids []int64, still 
 		}
 	}
 	for _, claim := range slices.Sorted(maps.Keys(byClaim)) {
-		k, err := s.dropFrom(ctx, pipeline, claim, withIDs(byClaim[claim]), func(l *deadletter.Letter) bool { return byClaim[claim][l.ID] && still(l) })
+		k, err := s.dropFrom(ctx, pipeline, claim, withIDs(byClaim[claim]), func(l *deadletter.Letter) bool {
+			return byClaim[claim][l.ID] && still(l)
+		})
 		if n += k; err != nil {
 			return n, err
 		}
@@ -111,7 +124,9 @@ func (s *Share) remove(ctx context.Context, pipeline string, ids []int64, still 
 
 // dropFrom removes the dead letters of a queue that match. Its time grows with the length of the queue, but it gives up
 // after askTimeout without progress.
-func (s *Share) dropFrom(ctx context.Context, pipeline, claim string, within func(part) bool, match func(*deadletter.Letter) bool) (int64, error) {
+func (s *Share) dropFrom(
+	ctx context.Context, pipeline, claim string, within func(part) bool, match func(*deadletter.Letter) bool,
+) (int64, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	limit := time.AfterFunc(askTimeout, cancel)
@@ -140,7 +155,9 @@ func (s *Share) DropAll(ctx context.Context, pipeline string, f rest.DeadLetterF
 		if err != nil {
 			return n, unavailable(pipeline, err)
 		}
-		k, err := s.dropFrom(ctx, pipeline, claim, func(p part) bool { return overlaps(p, &f) }, func(l *deadletter.Letter) bool { return l.ID < until && l.Selected(&f) })
+		k, err := s.dropFrom(ctx, pipeline, claim, func(p part) bool {
+			return overlaps(p, &f)
+		}, func(l *deadletter.Letter) bool { return l.ID < until && l.Selected(&f) })
 		if n += k; err != nil {
 			return n, err
 		}
@@ -215,12 +232,15 @@ func (s *Share) Deleted(ctx context.Context, claim string, revision uint64, ttl 
 		return
 	}
 	if _, err := s.queues.forgetQueue(ctx, claim, revision, ttl); err != nil {
-		s.needs.Log.Warn("dead letters of a deleted pipeline are left in the store of the cluster", "component", "dead-letters", "pipeline_id", claim, "err", err)
+		s.needs.Log.Warn("dead letters of a deleted pipeline are left in the store of the cluster", "component",
+			"dead-letters", "pipeline_id", claim, "err", err)
 	}
 }
 
 // Begin implements deadletter.DeadLetters.
-func (s *Share) Begin(ctx context.Context, pipeline string, status func() rest.Replay, cancel func(why error)) (end func(rest.Replay), err error) {
+func (s *Share) Begin(
+	ctx context.Context, pipeline string, status func() rest.Replay, cancel func(why error),
+) (end func(rest.Replay), err error) {
 	if len(s.claims(pipeline)) == 0 {
 		return func(rest.Replay) {}, nil
 	}

@@ -56,16 +56,19 @@ func TestReplay(t *testing.T) {
 		}
 		all, skipped = append(all, some...), skipped+n
 	}
-	if len(all) != 300 || skipped != 1 || string(all[0].Record.Position) != "0" || all[299].ID != 300 || all[0].Entry.Connector != "out" || all[0].SourceID != "p:in" {
+	if len(all) != 300 || skipped != 1 || string(all[0].Record.Position) != "0" || all[299].ID != 300 ||
+		all[0].Entry.Connector != "out" || all[0].SourceID != "p:in" {
 		t.Fatalf("%d are to be replayed and %d skipped, first %+v", len(all), skipped, all[0])
 	}
-	if some, _ := b.selected(rest.ReplayRequest{IDs: []int64{3, 299, 999}}); len(some) != 2 || some[0].ID != 3 || some[1].ID != 299 {
+	if some, _ := b.selected(rest.ReplayRequest{IDs: []int64{3, 299, 999}}); len(some) != 2 || some[0].ID != 3 ||
+		some[1].ID != 299 {
 		t.Errorf("named: %+v", some)
 	}
 	if some, _ := b.selected(rest.ReplayRequest{Filter: &rest.DeadLetterFilter{Key: "29"}}); len(some) != 13 {
 		t.Errorf("%d are selected, want 29, 129, 229 and 290 to 299", len(some))
 	}
-	_, err = b.Edit(t.Context(), "p", 4, &record.Record{Position: record.Position("3"), Key: record.Raw([]byte("edited"))})
+	_, err = b.Edit(t.Context(), "p", 4,
+		&record.Record{Position: record.Position("3"), Key: record.Raw([]byte("edited"))})
 	must(t, err)
 	must(t, b.Settled(t.Context(), "p", all[:290]))
 	again := refused("p", "295", "")
@@ -74,15 +77,18 @@ func TestReplay(t *testing.T) {
 	must(t, replayed.Again(t.Context(), declared("p"), 296, again, true))
 	must(t, replayed.Again(t.Context(), declared("p"), 296, refused("p", "piece", "payload"), false))
 	must(t, a.commit("p"))
-	a.must("p", "piece", "later", "stopped", "299", "298", "297", "296", "295", "294", "293", "292", "291", "290", "edited")
+	a.must("p", "piece", "later", "stopped", "299", "298", "297", "296", "295", "294", "293", "292", "291", "290",
+		"edited")
 	one, err := a.Get(t.Context(), "p", 296)
 	must(t, err)
-	if one.Times != 2 || one.RefusedBy != "p:refuse" || one.Stage != rest.StagePipelineProcessor || !one.Refusals[1].Replay || one.Refusals[0].Replay {
+	if one.Times != 2 || one.RefusedBy != "p:refuse" || one.Stage != rest.StagePipelineProcessor ||
+		!one.Refusals[1].Replay || one.Refusals[0].Replay {
 		t.Errorf("what was refused again is %+v", one)
 	}
 	a.keep("p", "piece", "next") // the owner continues, and knows of the additions of the replay
 	must(t, a.commit("p"))
-	if all := b.list("p", rest.DeadLetterFilter{}, 3); all[0].Key != "next" || all[1].Key != "piece" || all[1].Times != 2 {
+	if all := b.list("p", rest.DeadLetterFilter{}, 3); all[0].Key != "next" || all[1].Key != "piece" ||
+		all[1].Times != 2 {
 		t.Errorf("there are %+v and %+v", all[0], all[1])
 	}
 }
@@ -96,7 +102,8 @@ func TestOneReplay(t *testing.T) {
 	end, err := a.Begin(t.Context(), "p", replayStatus, unasked)
 	must(t, err)
 	known := new(rest.Error)
-	if _, err := b.Begin(t.Context(), "p", replayStatus, unasked); !errors.As(err, &known) || known.Kind != rest.Aborted || !strings.Contains(err.Error(), "on the member a ") {
+	if _, err := b.Begin(t.Context(), "p", replayStatus, unasked); !errors.As(err, &known) ||
+		known.Kind != rest.Aborted || !strings.Contains(err.Error(), "on the member a ") {
 		t.Errorf("while a replays: %v", err)
 	}
 	other, err := b.Begin(t.Context(), "q", replayStatus, unasked)

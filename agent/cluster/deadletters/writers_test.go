@@ -31,7 +31,8 @@ func (s *stepped) Write(ctx context.Context, w protocol.Write) protocol.Outcome 
 func TestTwoWriters(t *testing.T) {
 	t.Parallel()
 	m := &memory{}
-	sealedA, sealedB, again, counted := make(chan struct{}), make(chan struct{}), make(chan struct{}), make(chan struct{})
+	sealedA, sealedB, again, counted := make(chan struct{}), make(chan struct{}), make(chan struct{}),
+		make(chan struct{})
 	a := newMember(t, "a", m, &stepped{memory: m, before: func(n int) {
 		switch n { // the first write names a as the writer
 		case 2: // its segment is written
@@ -52,7 +53,8 @@ func TestTwoWriters(t *testing.T) {
 		}
 	}}, deadletter.Limits{})
 	large := func(h *host, key string) error {
-		return deadletters.Replayed{Share: h.Share}.Keep(t.Context(), declared("p"), refused("p", key, strings.Repeat("x", 200_000)))
+		return deadletters.Replayed{Share: h.Share}.Keep(t.Context(), declared("p"),
+			refused("p", key, strings.Repeat("x", 200_000)))
 	}
 	done := make(chan error, 1)
 	go func() { done <- large(a, "of a") }()

@@ -17,7 +17,8 @@ type StoreKind struct {
 	URL     func(config.Cluster) string
 	// Open opens the store, which need not answer yet. member is the name of this agent. ready prepares the store, and
 	// fails until it answers.
-	Open func(c config.Cluster, member string, log *slog.Logger) (s cluster.Store, ready func(context.Context) error, err error)
+	Open func(c config.Cluster, member string, log *slog.Logger) (s cluster.Store, ready func(context.Context) error,
+		err error)
 	// Check returns nil if the store answers and can hold claims, and otherwise the reason.
 	Check func(ctx context.Context, c config.Cluster) error
 }
@@ -39,9 +40,11 @@ func kindOf(c config.Cluster, kinds []StoreKind) (StoreKind, error) {
 	case 1:
 		return found[0], nil
 	case 0:
-		return StoreKind{}, fmt.Errorf("cluster.name is set, and neither %s is: members of a cluster need the address of a store", settings)
+		return StoreKind{}, fmt.Errorf("cluster.name is set, and neither %s is: members of a cluster need the "+
+			"address of a store", settings)
 	}
-	return StoreKind{}, fmt.Errorf("%s and %s are both set: a cluster has one store, so remove one of them", found[0].Setting, found[1].Setting)
+	return StoreKind{}, fmt.Errorf("%s and %s are both set: a cluster has one store, so remove one of them",
+		found[0].Setting, found[1].Setting)
 }
 
 // Cluster returns the clusters of a binary that can use these kinds of stores.

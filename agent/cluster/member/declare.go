@@ -22,7 +22,8 @@ func (m *Membership) declare(ctx context.Context) {
 		}
 		all, err := m.needs.Store.Declarations(ctx)
 		if err != nil {
-			m.needs.Log.Error("cannot read what is declared for the cluster, trying again", "component", "cluster", "err", err)
+			m.needs.Log.Error("cannot read what is declared for the cluster, trying again", "component", "cluster",
+				"err", err)
 			time.AfterFunc(time.Second, m.declared.Notify)
 			continue
 		}
@@ -33,7 +34,8 @@ func (m *Membership) declare(ctx context.Context) {
 // share passes the cluster's declarations to the member, and replans the pipelines whose terms changed for this agent.
 func (m *Membership) share(ctx context.Context, all []spec.Declaration) {
 	of := map[string]cluster.Placement{}
-	known := protocol.Declared{Wanted: map[string]protocol.Wanted{}, Idle: map[string]bool{}, Gone: map[string]protocol.Wanted{}}
+	known := protocol.Declared{Wanted: map[string]protocol.Wanted{}, Idle: map[string]bool{},
+		Gone: map[string]protocol.Wanted{}}
 	for i := range all {
 		d := &all[i]
 		t := cluster.PlacementOf(d)
@@ -78,7 +80,8 @@ func (m *Membership) forget(ctx context.Context, gone map[string]protocol.Wanted
 			continue
 		}
 		if err := m.shared.Forget(ctx, id); err != nil {
-			m.needs.Log.Error("cannot forget a pipeline that was deleted from the cluster, trying again", "component", "cluster", "pipeline_id", id, "err", err)
+			m.needs.Log.Error("cannot forget a pipeline that was deleted from the cluster, trying again", "component",
+				"cluster", "pipeline_id", id, "err", err)
 			time.AfterFunc(time.Second, m.declared.Notify)
 			continue
 		}
@@ -94,7 +97,8 @@ func (m *Membership) obey(ctx context.Context, d *spec.Declaration) {
 		return
 	}
 	if err := m.needs.Store.SetOverride(ctx, d.Pipeline.ID, o.Status); err != nil && !errors.Is(err, spec.ErrNotFound) {
-		m.needs.Log.Error("cannot do what another member was asked for, trying again", "component", "cluster", "pipeline_id", d.Pipeline.ID, "err", err)
+		m.needs.Log.Error("cannot do what another member was asked for, trying again", "component", "cluster",
+			"pipeline_id", d.Pipeline.ID, "err", err)
 		time.AfterFunc(time.Second, m.declared.Notify)
 		return
 	}

@@ -7,7 +7,9 @@ import (
 
 // WithRefused returns rows of the cluster's pipelines with the dead letters in the cluster's store and those reported
 // by members.
-func WithRefused(shared map[string]int64, reports []cluster.Report, rows []rest.ClusterPipeline) []rest.ClusterPipeline {
+func WithRefused(
+	shared map[string]int64, reports []cluster.Report, rows []rest.ClusterPipeline,
+) []rest.ClusterPipeline {
 	r := &refused{shared, reports, map[string]bool{}}
 	for i := range rows {
 		r.show(&rows[i])

@@ -61,8 +61,9 @@ func New(n membership.Needs, kinds []StoreKind) (*Membership, error) {
 		return nil, err
 	}
 	member := &cluster.Member{
-		Store:  s,
-		Self:   protocol.Session{Agent: name, Version: n.Version, Labels: labels, Capacity: float64(c.Capacity), Started: time.Now()},
+		Store: s,
+		Self: protocol.Session{Agent: name, Version: n.Version, Labels: labels, Capacity: float64(c.Capacity),
+			Started: time.Now()},
 		Timing: protocol.TimingOf(c.TTL),
 		Log:    n.Log,
 	}
@@ -78,7 +79,8 @@ func New(n membership.Needs, kinds []StoreKind) (*Membership, error) {
 		apis:     &cluster.Declarations{Member: member, Store: n.Store, Log: n.Log},
 		reports:  &cluster.Reports{Store: s},
 		versions: &cluster.Versions{Member: name, Store: s, Local: n.Store, Loop: n.Loop, Log: n.Log, Owner: owner},
-		letters:  deadletters.New(deadletters.Needs{Local: n.DeadLetters, Member: name, Store: s, Log: n.Log, Owner: owner}),
+		letters: deadletters.New(deadletters.Needs{Local: n.DeadLetters, Member: name, Store: s, Log: n.Log,
+			Owner: owner}),
 	}
 	m.connect()
 	return m, nil
@@ -135,7 +137,8 @@ func memberName(c config.Cluster) (string, error) {
 	if name := cmp.Or(c.Member, host); name != "" {
 		return name, nil
 	}
-	return "", fmt.Errorf("cannot name this member of the cluster: cluster.member is not set, and the host has no name: %w", err)
+	return "", fmt.Errorf("cannot name this member of the cluster: cluster.member is not set, and the host has no "+
+		"name: %w", err)
 }
 
 // Run takes part in the cluster until ctx ends, and returns when everything that it started has ended. The pipelines of
@@ -199,7 +202,8 @@ func (m *Membership) inherit(ending context.Context) func(context.Context, strin
 
 // ready waits until the store can keep claims.
 func (m *Membership) ready(ctx context.Context) error {
-	reach := notify.Throttle{Fails: "cannot use " + m.claims.product + " for the cluster, trying again", Recovered: m.claims.product + " is ready for the cluster"}
+	reach := notify.Throttle{Fails: "cannot use " + m.claims.product + " for the cluster, trying again",
+		Recovered: m.claims.product + " is ready for the cluster"}
 	for ctx.Err() == nil {
 		try, cancel := context.WithTimeout(ctx, 5*time.Second)
 		err := m.claims.ready(try)
@@ -230,7 +234,8 @@ func (m *Membership) Joined() error {
 	if m.member.Joined() {
 		return nil
 	}
-	return fmt.Errorf("this agent has no session in the cluster %q, so that it runs none of its pipelines", m.needs.Settings.Name)
+	return fmt.Errorf("this agent has no session in the cluster %q, so that it runs none of its pipelines",
+		m.needs.Settings.Name)
 }
 
 // Leave hands the pipelines, which must all have stopped, to other members. It returns within seconds; Run keeps
@@ -240,6 +245,7 @@ func (m *Membership) Leave(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, leaveTimeout)
 	defer cancel()
 	if err := m.member.Drain(ctx); err != nil {
-		m.needs.Log.Warn("cannot leave the cluster in order, other members wait for the session to expire", "component", "cluster", "err", err)
+		m.needs.Log.Warn("cannot leave the cluster in order, other members wait for the session to expire", "component",
+			"cluster", "err", err)
 	}
 }

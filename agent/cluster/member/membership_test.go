@@ -29,8 +29,9 @@ func needs(t *testing.T, c config.Cluster) membership.Needs {
 	}
 	t.Cleanup(func() { _ = db.Close() })
 	return membership.Needs{
-		Settings: c, Log: slog.New(slog.DiscardHandler), Store: db, DeadLetters: &deadletter.Store{}, Schemas: member.Schemas(c, db.Schemas()),
-		Loop: &reconcile.Loop{}, Moved: func() {}, Address: func() string { return "" },
+		Settings: c, Log: slog.New(slog.DiscardHandler), Store: db, DeadLetters: &deadletter.Store{},
+		Schemas: member.Schemas(c, db.Schemas()),
+		Loop:    &reconcile.Loop{}, Moved: func() {}, Address: func() string { return "" },
 		Delete: func(context.Context, *spec.ConnectorState) error { return nil },
 	}
 }
@@ -39,7 +40,9 @@ func needs(t *testing.T, c config.Cluster) membership.Needs {
 var kinds = []member.StoreKind{
 	{Product: "NATS", Setting: "cluster.nats.url", URL: func(c config.Cluster) string { return c.NATS.URL }},
 	{
-		Product: "PostgreSQL", Setting: "cluster.postgres.url", URL: func(c config.Cluster) string { return c.Postgres.URL },
+		Product: "PostgreSQL", Setting: "cluster.postgres.url", URL: func(c config.Cluster) string {
+			return c.Postgres.URL
+		},
 		Open: func(config.Cluster, string, *slog.Logger) (cluster.Store, func(context.Context) error, error) {
 			return silent{}, func(context.Context) error { return errSilent }, nil
 		},
@@ -90,10 +93,12 @@ func TestMember(t *testing.T) {
 	ended, end := context.WithCancel(t.Context())
 	end()
 	seen, err := m.Cluster(ended)
-	if err != nil || seen.Name != "shop" || seen.Member != "north" || seen.State != rest.ClusterJoining || seen.Message != "PostgreSQL has not answered yet" {
+	if err != nil || seen.Name != "shop" || seen.Member != "north" || seen.State != rest.ClusterJoining ||
+		seen.Message != "PostgreSQL has not answered yet" {
 		t.Errorf("got %+v, %v", seen, err)
 	}
-	if _, err := n.Schemas.Get(ended, "of-the-cluster", 1); err == nil || !strings.Contains(err.Error(), "cluster's store") {
+	if _, err := n.Schemas.Get(ended, "of-the-cluster", 1); err == nil ||
+		!strings.Contains(err.Error(), "cluster's store") {
 		t.Errorf("a schema that only the cluster can have: %v", err)
 	}
 }
@@ -101,7 +106,8 @@ func TestMember(t *testing.T) {
 func TestSettings(t *testing.T) {
 	for want, c := range map[string]config.Cluster{
 		"are both set: a cluster has one store": {
-			NATS: config.NATS{URL: "nats://127.0.0.1:1"}, Postgres: config.Postgres{URL: "postgres://127.0.0.1:1/conduit"},
+			NATS:     config.NATS{URL: "nats://127.0.0.1:1"},
+			Postgres: config.Postgres{URL: "postgres://127.0.0.1:1/conduit"},
 		},
 		"neither cluster.nats.url nor cluster.postgres.url is": {},
 		"cluster.labels": {Labels: "site"},

@@ -18,13 +18,15 @@ func TestDeadLettersAreShownOnce(t *testing.T) {
 		{Member: "m2", Address: "m2:8080", DeadLetters: map[string]int64{"local": 4, "local to m2": 5, "none": 0}},
 	}
 	shared := map[string]int64{"several": 6, "large": 7, "gone": 8}
-	rows := []rest.ClusterPipeline{{ID: "several", Instance: 1}, {ID: "several", Instance: 2}, {ID: "large"}, {ID: "quiet"}, {ID: "local"}}
+	rows := []rest.ClusterPipeline{{ID: "several", Instance: 1}, {ID: "several", Instance: 2}, {ID: "large"},
+		{ID: "quiet"}, {ID: "local"}}
 	want := []rest.ClusterPipeline{
 		{ID: "several", Instance: 1, SharedDeadLetters: 6},
 		{ID: "several", Instance: 2},
 		{ID: "large", SharedDeadLetters: 7, DeadLetters: []rest.MemberDeadLetters{{Member: "m1", Count: 2}}},
 		{ID: "quiet"},
-		{ID: "local", DeadLetters: []rest.MemberDeadLetters{{Member: "m1", Count: 3}, {Member: "m2", Address: "m2:8080", Count: 4}}},
+		{ID: "local", DeadLetters: []rest.MemberDeadLetters{{Member: "m1", Count: 3},
+			{Member: "m2", Address: "m2:8080", Count: 4}}},
 		{ID: "gone", SharedDeadLetters: 8},
 		{ID: "local to m2", DeadLetters: []rest.MemberDeadLetters{{Member: "m2", Address: "m2:8080", Count: 5}}},
 	}

@@ -19,7 +19,8 @@ const (
 
 // report publishes the number of dead letters on this member's disk, and the lags, until ctx ends.
 func (m *Membership) report(ctx context.Context) {
-	fails := notify.Throttle{Fails: "cannot publish to the cluster how many dead letters are here, trying again", Recovered: "the cluster knows again how many dead letters are here"}
+	fails := notify.Throttle{Fails: "cannot publish to the cluster how many dead letters are here, trying again",
+		Recovered: "the cluster knows again how many dead letters are here"}
 	ticker := time.NewTicker(reportInterval)
 	defer ticker.Stop()
 	for {
@@ -42,7 +43,8 @@ func (m *Membership) publish(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r := cluster.Report{Member: m.member.Self.Agent, Address: m.needs.Address(), DeadLetters: map[string]int64{}, Lags: cluster.Lags(ctx, m.member), At: time.Now()}
+	r := cluster.Report{Member: m.member.Self.Agent, Address: m.needs.Address(), DeadLetters: map[string]int64{},
+		Lags: cluster.Lags(ctx, m.member), At: time.Now()}
 	for i := range totals {
 		if totals[i].Count > 0 {
 			r.DeadLetters[totals[i].PipelineID] = totals[i].Count

@@ -38,7 +38,8 @@ func (s *sharedStore) Checkpoint(ctx context.Context, connectorID string) (*spec
 	defer cancel()
 	c, err := s.member.shared.Position(try, pipeline, connectorID)
 	if err != nil {
-		return nil, rest.Errorf(rest.Unavailable, rest.ReasonCluster, "%v", err).Suggest("try again when the store of the cluster can be reached")
+		return nil, rest.Errorf(rest.Unavailable, rest.ReasonCluster, "%v",
+			err).Suggest("try again when the store of the cluster can be reached")
 	}
 	return c, nil
 }
@@ -76,15 +77,19 @@ func (s *sharedStore) override(ctx context.Context, id string, status spec.Statu
 	return s.member.member.SetOverride(ctx, id, status, digest)
 }
 
-// MoveCheckpoint implements api.Checkpoints. The checkpoint of a cluster pipeline is in its claim, which no member holds
-// while the pipeline is stopped. MoveCheckpoint changes it there, and in the store of this agent, which records it in
-// its history.
-func (s *sharedStore) MoveCheckpoint(ctx context.Context, declared *spec.Declaration, c spec.Checkpoint, before record.Position, event spec.Event) error {
+// MoveCheckpoint implements api.Checkpoints. The checkpoint of a cluster pipeline is in its claim, which no member
+// holds while the pipeline is stopped. MoveCheckpoint changes it there, and in the store of this agent, which records
+// it in its history.
+func (s *sharedStore) MoveCheckpoint(
+	ctx context.Context, declared *spec.Declaration, c spec.Checkpoint, before record.Position, event spec.Event,
+) error {
 	if _, ok := s.shared(c.ConnectorID); !ok {
 		return s.OwnStore.MoveCheckpoint(ctx, declared, c, before, event)
 	}
 	if declared.Pipeline.Instances.Several() {
-		return rest.Errorf(rest.FailedPrecondition, rest.ReasonPipelineInstances, "pipeline %q is to have several instances, each with a position of its own, and their sources share what the other system keeps", declared.Pipeline.ID).
+		return rest.Errorf(rest.FailedPrecondition, rest.ReasonPipelineInstances,
+			"pipeline %q is to have several instances, each with a position of its own, and their sources share what "+
+				"the other system keeps", declared.Pipeline.ID).
 			Suggest("move what is kept there, such as the offsets of a group")
 	}
 	try, cancel := context.WithTimeout(ctx, overrideTimeout)
@@ -94,10 +99,13 @@ func (s *sharedStore) MoveCheckpoint(ctx context.Context, declared *spec.Declara
 	case errors.Is(err, spec.ErrConflict):
 		return err
 	case errors.As(err, &owned):
-		return rest.Errorf(rest.FailedPrecondition, rest.ReasonPipelineRunning, "%v: the position of a source can be moved only while nothing reads", owned).
+		return rest.Errorf(rest.FailedPrecondition, rest.ReasonPipelineRunning,
+			"%v: the position of a source can be moved only while nothing reads", owned).
 			Suggest("stop the pipeline, and try again when conduit cluster status shows no member for it")
 	case err != nil:
-		return rest.Errorf(rest.Unavailable, rest.ReasonCluster, "%v", err).Suggest("try again when the store of the cluster can be reached; it may have taken effect nevertheless")
+		return rest.Errorf(rest.Unavailable, rest.ReasonCluster, "%v",
+			err).Suggest(
+			"try again when the store of the cluster can be reached; it may have taken effect nevertheless")
 	}
 	own, err := s.OwnStore.Checkpoint(ctx, c.ConnectorID)
 	if err != nil {

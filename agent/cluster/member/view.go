@@ -51,7 +51,8 @@ func (m *Membership) Instances(d *spec.Declaration) *rest.Instances {
 			continue
 		}
 		_, number := protocol.InstanceOf(c.Pipeline)
-		all.Running = append(all.Running, rest.InstancePlacement{Instance: number, Member: c.Owner, Since: c.Since, From: c.From})
+		all.Running = append(all.Running, rest.InstancePlacement{Instance: number, Member: c.Owner, Since: c.Since,
+			From: c.From})
 	}
 	if all.Message = ""; d.Want() == spec.StatusRunning && all.Declared != spec.EachMember &&
 		len(all.Running) < all.Declared.Number() {
@@ -94,7 +95,8 @@ func why(c *protocol.ClaimView) protocol.Reason {
 
 // Cluster returns this agent's view of the cluster.
 func (m *Membership) Cluster(ctx context.Context) (rest.Cluster, error) {
-	body := rest.Cluster{Name: m.needs.Settings.Name, Member: m.member.Self.Agent, State: rest.ClusterJoining, Members: []rest.ClusterMember{}, Pipelines: []rest.ClusterPipeline{}}
+	body := rest.Cluster{Name: m.needs.Settings.Name, Member: m.member.Self.Agent, State: rest.ClusterJoining,
+		Members: []rest.ClusterMember{}, Pipelines: []rest.ClusterPipeline{}}
 	ctx, cancel := context.WithTimeout(ctx, viewTimeout)
 	defer cancel()
 	seen, err := m.member.View(ctx)
@@ -108,12 +110,14 @@ func (m *Membership) Cluster(ctx context.Context) (rest.Cluster, error) {
 	for _, one := range seen.Claims {
 		runs[one.Owner]++
 		id, number := protocol.InstanceOf(one.Pipeline)
-		p := rest.ClusterPipeline{ID: id, Placement: placementOf(one.Claim), Epoch: one.Epoch, Digest: one.Digest, LagSeconds: one.Pending.Seconds(), Terms: m.declaredTerms(id)}
+		p := rest.ClusterPipeline{ID: id, Placement: placementOf(one.Claim), Epoch: one.Epoch, Digest: one.Digest,
+			LagSeconds: one.Pending.Seconds(), Terms: m.declaredTerms(id)}
 		p.Failed = m.failed(one.Pipeline)
 		if p.LagSeconds == 0 && one.Owner != m.member.Self.Agent {
 			p.LagSeconds = lags[one.Owner][one.Pipeline]
 		}
-		p.Held = p.Terms != nil && p.Terms.Mode == spec.ClusterStrict && p.LagSeconds >= m.member.Timing.Overdue.Seconds()
+		p.Held = p.Terms != nil && p.Terms.Mode == spec.ClusterStrict &&
+			p.LagSeconds >= m.member.Timing.Overdue.Seconds()
 		if p.Reason = string(why(&one)); number > 1 || m.termsOf(id).Instances.Several() {
 			p.Instance = number
 		}
@@ -126,7 +130,8 @@ func (m *Membership) Cluster(ctx context.Context) (rest.Cluster, error) {
 		return cmp.Or(cmp.Compare(a.ID, b.ID), cmp.Compare(a.Instance, b.Instance))
 	})
 	for _, one := range seen.Members {
-		member := rest.ClusterMember{Name: one.Agent, Version: one.Version, Labels: one.Labels, Capacity: one.Capacity, State: "live",
+		member := rest.ClusterMember{Name: one.Agent, Version: one.Version, Labels: one.Labels, Capacity: one.Capacity,
+			State:     "live",
 			StartedAt: one.Started, SilentSeconds: one.Silent.Seconds(), Pipelines: runs[one.Agent]}
 		member.Address, member.DeadLetters = reportedBy(reports, one.Agent)
 		switch {
@@ -157,7 +162,8 @@ func (m *Membership) local(refused *refused) (all []rest.ClusterPipeline) {
 	m.mu.Unlock()
 	for _, id := range ids {
 		if t := m.termsOf(id); t.Local() && t.Runs && !m.elsewhere(id, false) {
-			p := rest.ClusterPipeline{ID: id, Placement: rest.Placement{Member: m.member.Self.Agent, Reason: "Local"}, Terms: m.declaredTerms(id)}
+			p := rest.ClusterPipeline{ID: id, Placement: rest.Placement{Member: m.member.Self.Agent, Reason: "Local"},
+				Terms: m.declaredTerms(id)}
 			refused.show(&p)
 			all = append(all, p)
 		}
@@ -172,9 +178,11 @@ func (m *Membership) declaredTerms(id string) *rest.ClusterTerms {
 		return nil
 	}
 	if m.apis.Taken(id) && !t.Local() {
-		t.Reason = "the API of another member declared a pipeline of this id for the cluster, which this member leaves alone, and this one runs nowhere: choose another id"
+		t.Reason = "the API of another member declared a pipeline of this id for the cluster, which this member " +
+			"leaves alone, and this one runs nowhere: choose another id"
 	}
-	return &rest.ClusterTerms{Mode: t.Mode, Reason: t.Reason, Labels: t.Rules.Labels, Eligible: t.Rules.Allow(m.member.Self.Labels), OnHost: t.Kept, Instances: t.Instances}
+	return &rest.ClusterTerms{Mode: t.Mode, Reason: t.Reason, Labels: t.Rules.Labels,
+		Eligible: t.Rules.Allow(m.member.Self.Labels), OnHost: t.Kept, Instances: t.Instances}
 }
 
 // stateOf returns this agent's state in the cluster, and the reason if it runs no pipeline of the cluster.

@@ -174,7 +174,8 @@ func remedy(err error, replicas int) string {
 		return fmt.Sprintf(": this is a single server, which keeps one copy, and cluster.nats.replicas is %d; "+
 			"set cluster.nats.replicas to 1, or connect to a cluster of %d servers", replicas, max(3, replicas))
 	case codeNoPeers:
-		return fmt.Sprintf(": cluster.nats.replicas is %d; start as many servers with JetStream, or set fewer", replicas)
+		return fmt.Sprintf(": cluster.nats.replicas is %d; start as many servers with JetStream, or set fewer",
+			replicas)
 	case jetstream.JSErrCodeJetStreamNotEnabled, jetstream.JSErrCodeJetStreamNotEnabledForAccount:
 		return noJetStream
 	}
@@ -197,7 +198,8 @@ func differences(want, is jetstream.StreamConfig) (wrong []string) {
 	check(is.MaxAge == 0, "must keep claims for ever (max_age)")
 	check(is.Storage == jetstream.FileStorage, "must be stored in files")
 	check(is.Retention == jetstream.LimitsPolicy, "must keep messages that were read (retention)")
-	check(is.MaxMsgSize <= 0 || is.MaxMsgSize >= minMessage, fmt.Sprintf("must take messages of %d bytes (max_msg_size)", minMessage))
+	check(is.MaxMsgSize <= 0 || is.MaxMsgSize >= minMessage,
+		fmt.Sprintf("must take messages of %d bytes (max_msg_size)", minMessage))
 	check(is.Mirror == nil && len(is.Sources) == 0, "must not be a mirror")
 	return wrong
 }
@@ -215,7 +217,8 @@ func fit(version string, message int64) error {
 	case err != nil, major < 2, major == 2 && minor < 12:
 		return &UnfitError{[]string{"the server is of version " + version + ", and 2.12 is needed"}}
 	case message < minMessage:
-		return &UnfitError{[]string{fmt.Sprintf("the server takes messages of up to %d bytes (max_payload), and %d are needed", message, minMessage)}}
+		return &UnfitError{[]string{fmt.Sprintf("the server takes messages of up to %d bytes (max_payload), and %d "+
+			"are needed", message, minMessage)}}
 	}
 	return nil
 }

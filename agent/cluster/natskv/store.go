@@ -65,7 +65,8 @@ func (s *Store) Write(ctx context.Context, w protocol.Write) protocol.Outcome {
 		return protocol.Outcome{Result: protocol.Unknown}
 	}
 	m := &nats.Msg{Subject: s.prefix + w.Key, Data: w.State, Header: nats.Header{header: {string(w.Value)}}}
-	options := []jetstream.PublishOpt{jetstream.WithExpectLastSequencePerSubject(w.Revision), jetstream.WithRetryAttempts(0)}
+	options := []jetstream.PublishOpt{jetstream.WithExpectLastSequencePerSubject(w.Revision),
+		jetstream.WithRetryAttempts(0)}
 	if w.TTL != 0 {
 		options = append(options, jetstream.WithMsgTTL(w.TTL))
 	}
@@ -104,7 +105,8 @@ func outcome(err error) protocol.Outcome {
 
 var (
 	errNotReady = errors.New("cannot read from NATS, which has not answered yet")
-	errAnother  = errors.New("the stream of the cluster was made again since this agent joined: start all members again, once it has what it should")
+	errAnother  = errors.New("the stream of the cluster was made again since this agent joined: start all members " +
+		"again, once it has what it should")
 )
 
 // joined returns the stream that the agent joined.
@@ -164,7 +166,8 @@ func (s *Store) Watch(ctx context.Context, observe func(protocol.Entry), synced 
 		return fmt.Errorf("cannot watch NATS: %w", err)
 	}
 	consumer, err := stream.OrderedConsumer(ctx, jetstream.OrderedConsumerConfig{
-		FilterSubjects: []string{s.prefix + ">"}, DeliverPolicy: jetstream.DeliverLastPerSubjectPolicy, HeadersOnly: true,
+		FilterSubjects: []string{s.prefix + ">"}, DeliverPolicy: jetstream.DeliverLastPerSubjectPolicy,
+		HeadersOnly: true,
 	})
 	if err != nil {
 		return fmt.Errorf("cannot watch NATS: %w", err)
@@ -197,7 +200,8 @@ func (s *Store) Watch(ctx context.Context, observe func(protocol.Entry), synced 
 			return fmt.Errorf("cannot watch NATS: %w", err)
 		}
 		observe(protocol.Entry{
-			Key: strings.TrimPrefix(m.Subject(), s.prefix), Value: []byte(m.Headers().Get(header)), Revision: meta.Sequence.Stream,
+			Key: strings.TrimPrefix(m.Subject(), s.prefix), Value: []byte(m.Headers().Get(header)),
+			Revision: meta.Sequence.Stream,
 		})
 		if synced != nil && meta.NumPending == 0 {
 			synced()

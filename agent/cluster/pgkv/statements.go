@@ -20,10 +20,12 @@ type statements struct{ table, channel, find, make, columns, create, update, rea
 
 func statementsOf(cluster string) statements {
 	name := tablePrefix + cluster
-	fill := strings.NewReplacer("{table}", pg.Quote(name), "{name}", literal(name), "{quoted}", literal(pg.Quote(name)), "{lives}", lives, "{takes}", takes, "{clock}", clock).Replace
+	fill := strings.NewReplacer("{table}", pg.Quote(name), "{name}", literal(name), "{quoted}", literal(pg.Quote(name)),
+		"{lives}", lives, "{takes}", takes, "{clock}", clock).Replace
 	return statements{
 		table: pg.Quote(name), channel: pg.Quote(name),
-		find: fill(find), make: fill(makeTable), columns: fill(columns), create: fill(create), update: fill(update), read: fill(read), watch: fill(watch),
+		find: fill(find), make: fill(makeTable), columns: fill(columns), create: fill(create), update: fill(update),
+		read: fill(read), watch: fill(watch),
 	}
 }
 
@@ -34,7 +36,8 @@ const (
 	lives = `(t.expires_at IS NULL OR t.expires_at > clock_timestamp())`
 	clock = `(extract(epoch FROM clock_timestamp()) * 1000000)::bigint`
 	// takes contains the assignments of every write.
-	takes = `value = $2, state = $3, revision = greatest(t.revision + 1, ` + clock + `), xid = DEFAULT, expires_at = clock_timestamp() + $4::bigint * interval '1 microsecond'`
+	takes = `value = $2, state = $3, revision = greatest(t.revision + 1, ` + clock +
+		`), xid = DEFAULT, expires_at = clock_timestamp() + $4::bigint * interval '1 microsecond'`
 
 	makeTable = `BEGIN; SELECT pg_advisory_xact_lock(hashtext({name}));
 CREATE TABLE IF NOT EXISTS {table} (

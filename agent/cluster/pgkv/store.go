@@ -30,11 +30,13 @@ func Open(o Options) (*Store, error) {
 		return nil, fmt.Errorf("cluster.postgres.url %w", err)
 	}
 	if most := maxIdentifier - len(tablePrefix); len(o.Cluster) > most {
-		return nil, fmt.Errorf("cannot keep the claims of the cluster %q in PostgreSQL: cluster.name must not have more than %d bytes", o.Cluster, most)
+		return nil, fmt.Errorf("cannot keep the claims of the cluster %q in PostgreSQL: cluster.name must not have "+
+			"more than %d bytes", o.Cluster, most)
 	}
 	return &Store{
 		options: o, sql: statementsOf(o.Cluster), sessions: newSessions(o.connect),
-		fails: notify.Throttle{Fails: "cannot write to PostgreSQL for the cluster, trying again", Recovered: "PostgreSQL takes writes for the cluster again"},
+		fails: notify.Throttle{Fails: "cannot write to PostgreSQL for the cluster, trying again",
+			Recovered: "PostgreSQL takes writes for the cluster again"},
 	}, nil
 }
 
@@ -52,7 +54,8 @@ func (o *Options) connect(ctx context.Context) (*pgconn.PgConn, error) {
 
 var (
 	errNotReady = errors.New("cannot use PostgreSQL for the cluster, whose table was not checked yet")
-	errAnother  = errors.New("the table of the cluster was made again since this agent joined: start all members again, once it has what it should")
+	errAnother  = errors.New("the table of the cluster was made again since this agent joined: start all members " +
+		"again, once it has what it should")
 )
 
 // Write performs a compare-and-swap. It returns when the store has answered or ctx ends. A write during which the
@@ -82,7 +85,9 @@ func (s *Store) use(ctx context.Context, f func(conn *pgconn.PgConn, incarnation
 	return s.sessions.use(ctx, func(conn *pgconn.PgConn) error { return f(conn, *incarnation) })
 }
 
-func (s *Store) swap(ctx context.Context, conn *pgconn.PgConn, incarnation string, w protocol.Write) (protocol.Outcome, error) {
+func (s *Store) swap(
+	ctx context.Context, conn *pgconn.PgConn, incarnation string, w protocol.Write,
+) (protocol.Outcome, error) {
 	sql, args := s.sql.create, [][]byte{[]byte(w.Key), w.Value, w.State, nil, []byte(incarnation)}
 	if w.TTL != 0 {
 		args[3] = []byte(fmt.Sprint(w.TTL.Microseconds()))

@@ -36,7 +36,8 @@ func (s *Store) Watch(ctx context.Context, observe func(protocol.Entry), synced 
 	if err := pg.Execute(ctx, conn, "LISTEN "+s.sql.channel); err != nil {
 		return fmt.Errorf("cannot watch PostgreSQL: %w", err)
 	}
-	w := watcher{conn: conn, sql: s.sql.watch, incarnation: *incarnation, since: []byte("0"), shown: map[string]uint64{}}
+	w := watcher{conn: conn, sql: s.sql.watch, incarnation: *incarnation, since: []byte("0"),
+		shown: map[string]uint64{}}
 	for {
 		if err := w.poll(ctx, observe); err != nil {
 			return fmt.Errorf("cannot watch PostgreSQL: %w", err)

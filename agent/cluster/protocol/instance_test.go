@@ -28,7 +28,8 @@ func TestInstanceIDs(t *testing.T) {
 // TestInstancesMove kills a member with an instance: only that instance moves, to the member without one.
 func TestInstancesMove(t *testing.T) {
 	for seed := range uint64(5) {
-		w := &world{t: t, seed: 1, quiet: true, rand: rand.New(rand.NewPCG(seed, 2)), keys: map[string]*stored{}, acked: map[string]uint64{}, sink: map[string]uint64{}, running: map[string]*agent{}}
+		w := &world{t: t, seed: 1, quiet: true, rand: rand.New(rand.NewPCG(seed, 2)), keys: map[string]*stored{},
+			acked: map[string]uint64{}, sink: map[string]uint64{}, running: map[string]*agent{}}
 		for i := range 4 {
 			a := &agent{w: w, name: fmt.Sprint("agent-", i), file: true}
 			w.agents = append(w.agents, a)
@@ -46,7 +47,8 @@ func TestInstancesMove(t *testing.T) {
 		gone.life, gone.runs, gone.node = gone.life+1, nil, nil // it does not return
 		w.run(25 * time.Second)
 		after := w.instances("hot", 3)
-		if len(after) != 3 || after["hot/2"] == before["hot/2"] || after["hot"] != before["hot"] || after["hot/3"] != before["hot/3"] {
+		if len(after) != 3 || after["hot/2"] == before["hot/2"] || after["hot"] != before["hot"] ||
+			after["hot/3"] != before["hot/3"] {
 			t.Fatalf("the instances were on %v, and after %s died on %v", before, gone.name, after)
 		}
 	}

@@ -53,7 +53,8 @@ func (o *orphans) free(n *Node) {
 // time to free it.
 func (o *orphans) mayFree(n *Node, id string, live []Session) (rank int, ok bool) {
 	s := n.entries[id]
-	if i, wanted := n.wanted[id]; n.claims[id] != nil || n.marked[id] || !n.abandoned(n, s) || wanted && i.due(n, live) {
+	if i, wanted := n.wanted[id]; n.claims[id] != nil || n.marked[id] || !n.abandoned(n, s) || wanted &&
+		i.due(n, live) {
 		return 0, false
 	}
 	if s.Owner == n.Agent.Agent {

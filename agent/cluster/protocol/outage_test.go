@@ -18,7 +18,8 @@ type lone struct {
 // other renews the session of the other agent.
 func (w *lone) other() {
 	w.revision++
-	e := Entry{Key: SessionKey("a"), Value: encode(Session{Format: format, Agent: "a", Stamp: Stamp{"of a", w.revision}}), Revision: w.revision}
+	e := Entry{Key: SessionKey("a"), Value: encode(Session{Format: format, Agent: "a",
+		Stamp: Stamp{"of a", w.revision}}), Revision: w.revision}
 	w.keys[e.Key] = e
 	w.n.Observe(w.n.now, e)
 }
@@ -79,24 +80,36 @@ func TestTakeOverAfterAnOutage(t *testing.T) {
 		renews      []time.Duration    // relative to died
 		least, most time.Duration      // until the take-over
 	}{
-		"none":                            {nil, nil, 20 * time.Second, 21 * time.Second},
-		"the election of a leader":        {[][2]time.Duration{{0, 6 * time.Second}}, nil, 20 * time.Second, 21 * time.Second},
-		"one request":                     {[][2]time.Duration{{15 * time.Second, 19100 * time.Millisecond}}, nil, 20 * time.Second, 26500 * time.Millisecond},
-		"two brief ones":                  {[][2]time.Duration{{0, 6 * time.Second}, {9 * time.Second, 14 * time.Second}}, nil, 20 * time.Second, 21 * time.Second},
-		"longer than a session":           {[][2]time.Duration{{time.Second, 25 * time.Second}}, nil, 45 * time.Second, 46500 * time.Millisecond},
-		"so long that owners may stop":    {[][2]time.Duration{{time.Second, 13 * time.Second}}, nil, 33 * time.Second, 34500 * time.Millisecond},
-		"an owner that lives after it":    {[][2]time.Duration{{10 * time.Second, 19 * time.Second}}, []time.Duration{24 * time.Second}, 44 * time.Second, 45 * time.Second},
-		"an owner that renews late in it": {[][2]time.Duration{{14 * time.Second, 19 * time.Second}}, []time.Duration{21 * time.Second}, 41 * time.Second, 42 * time.Second},
+		"none": {nil, nil, 20 * time.Second, 21 * time.Second},
+		"the election of a leader": {[][2]time.Duration{{0, 6 * time.Second}}, nil, 20 * time.Second,
+			21 * time.Second},
+		"one request": {[][2]time.Duration{{15 * time.Second, 19100 * time.Millisecond}}, nil,
+			20 * time.Second, 26500 * time.Millisecond},
+		"two brief ones": {[][2]time.Duration{{0, 6 * time.Second},
+			{9 * time.Second, 14 * time.Second}}, nil, 20 * time.Second, 21 * time.Second},
+		"longer than a session": {[][2]time.Duration{{time.Second, 25 * time.Second}}, nil, 45 * time.Second,
+			46500 * time.Millisecond},
+		"so long that owners may stop": {[][2]time.Duration{{time.Second, 13 * time.Second}}, nil, 33 * time.Second,
+			34500 * time.Millisecond},
+		"an owner that lives after it": {[][2]time.Duration{{10 * time.Second, 19 * time.Second}},
+			[]time.Duration{24 * time.Second}, 44 * time.Second, 45 * time.Second},
+		"an owner that renews late in it": {[][2]time.Duration{{14 * time.Second, 19 * time.Second}},
+			[]time.Duration{21 * time.Second}, 41 * time.Second, 42 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := &lone{keys: map[string]Entry{}, due: map[time.Duration][]Read{}}
-			w.n = Node{Agent: Session{Agent: "b"}, Timing: TimingOf(20 * time.Second), Rand: rand.New(rand.NewPCG(1, 1)), Clock: time.Now, NewID: func() string { return "of b" }, Empty: state(0)}
+			w.n = Node{Agent: Session{Agent: "b"}, Timing: TimingOf(20 * time.Second),
+				Rand: rand.New(rand.NewPCG(1, 1)), Clock: time.Now, NewID: func() string {
+					return "of b"
+				}, Empty: state(0)}
 			for _, one := range c.out {
 				w.out = append(w.out, [2]time.Duration{died + one[0], died + one[1]})
 			}
 			w.n.Init(0)
 			w.revision++
-			claim := Entry{Key: ClaimKey("p"), Value: encode(Claim{Format: format, Pipeline: "p", Owner: "a", Session: "of a", Digest: "d"}), Revision: w.revision}
+			claim := Entry{Key: ClaimKey("p"),
+				Value:    encode(Claim{Format: format, Pipeline: "p", Owner: "a", Session: "of a", Digest: "d"}),
+				Revision: w.revision}
 			w.keys[claim.Key] = claim
 			w.n.Observe(0, claim)
 			w.n.Synced(0)

@@ -176,7 +176,8 @@ func (n *Node) balance() {
 		if at, handed := n.handedAt[id]; handed && n.now-at < n.Timing.Differ {
 			continue // it was returned: the other member may lack its file
 		}
-		if c.phase == owning && !c.retire && len(best) > 0 && best[0].Agent != n.Agent.Agent && 2*has[best[0].Agent] < share[best[0].Agent] && has[n.Agent.Agent] > share[n.Agent.Agent] {
+		if c.phase == owning && !c.retire && len(best) > 0 && best[0].Agent != n.Agent.Agent &&
+			2*has[best[0].Agent] < share[best[0].Agent] && has[n.Agent.Agent] > share[n.Agent.Agent] {
 			n.handedAt[id] = n.now
 			c.stop(n)
 			return

@@ -30,7 +30,8 @@ func TestShares(t *testing.T) {
 			true, map[string]int{"a": 50, "b": 25}, map[string]int{"b": 50},
 		},
 		"one without the label": {
-			[]Session{{Agent: "a"}}, []Session{{Agent: "b"}, {Agent: "idle", Capacity: 98, Labels: map[string]string{"site": "elsewhere"}}},
+			[]Session{{Agent: "a"}}, []Session{{Agent: "b"},
+				{Agent: "idle", Capacity: 98, Labels: map[string]string{"site": "elsewhere"}}},
 			false, map[string]int{"a": 50, "b": 25}, map[string]int{"b": 50},
 		},
 	} {
@@ -52,7 +53,8 @@ func TestShares(t *testing.T) {
 			join(c.late)
 			for write := uint64(1); w.now < 15*time.Minute; write++ {
 				if c.drains {
-					w.put(SessionKey("d"), encode(Session{Format: format, Agent: "d", Stamp: Stamp{"of d", write}, Labels: map[string]string{"site": "here"}, Capacity: 98, Draining: true}))
+					w.put(SessionKey("d"), encode(Session{Format: format, Agent: "d", Stamp: Stamp{"of d", write},
+						Labels: map[string]string{"site": "here"}, Capacity: 98, Draining: true}))
 					for _, n := range w.nodes {
 						n.Observe(w.now, w.entries[SessionKey("d")])
 					}

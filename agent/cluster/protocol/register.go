@@ -18,7 +18,8 @@ type register struct {
 
 func (r *register) send(n *Node, value, state []byte, stamp Stamp, ttl time.Duration) {
 	n.lastID++
-	r.pending = &Write{Entry: Entry{Key: r.key, Value: value, State: state, Revision: r.revision}, ID: n.lastID, TTL: ttl}
+	r.pending = &Write{Entry: Entry{Key: r.key, Value: value, State: state, Revision: r.revision}, ID: n.lastID,
+		TTL: ttl}
 	r.stamp, r.unsure, r.reading, r.retryAt, r.sentAt = stamp, false, 0, 0, n.now
 	n.out.add(*r.pending)
 }

@@ -35,7 +35,8 @@ func (r *retiring) known(d Declared) {
 // retire advances the deletion of pipelines.
 func (r *retiring) retire(n *Node) {
 	for _, id := range r.withdrawn() {
-		if s, there := n.entries[id]; there && s.Withdrawn == "" && !r.done[id] && n.claims[id] == nil && (s.free() || r.abandoned(n, s)) {
+		if s, there := n.entries[id]; there && s.Withdrawn == "" && !r.done[id] && n.claims[id] == nil &&
+			(s.free() || r.abandoned(n, s)) {
 			r.mark(n, id)
 		}
 	}
@@ -49,7 +50,9 @@ func (r *retiring) retire(n *Node) {
 		case n.claims[id] != nil || !s.free() && (s.Deleted || !r.abandoned(n, s)):
 		case wanted && s.Owner != "": // left to a take-over
 		case r.declared(n, id) && (number == 1 || !n.entries[pipeline].Deleted):
-			r.edit(n, id, edit{change: func(c *Claim) { c.Owner, c.Session, c.Withdrawn, c.Retiring = "", "", "", false }})
+			r.edit(n, id, edit{change: func(c *Claim) {
+				c.Owner, c.Session, c.Withdrawn, c.Retiring = "", "", "", false
+			}})
 		case r.due(n, id, s) && !claimsOther(n, pipeline, number):
 			n.fetch(id, instance{Wanted{Digest: s.Digest, Labels: r.gone[pipeline].Labels}, pipeline, number}, "")
 			n.claims[id].retire = true
@@ -95,7 +98,8 @@ func (r *retiring) mayWrite(n *Node, c *claim, e Entry) bool {
 		_, may := n.mayClaim(c.pipeline, n.live(n.session.value))
 		return may
 	}
-	return e.Revision == s.revision && s.Withdrawn != "" && (s.free() || !s.Deleted && r.abandoned(n, s)) && r.due(n, c.pipeline, s)
+	return e.Revision == s.revision && s.Withdrawn != "" && (s.free() || !s.Deleted && r.abandoned(n, s)) &&
+		r.due(n, c.pipeline, s)
 }
 
 // withdrawn returns the claims of pipelines whose declaration this agent had.
@@ -124,7 +128,9 @@ func (r *retiring) abandoned(n *Node, s seen) bool {
 
 // mark records in the claim that this agent no longer has a declaration of the pipeline.
 func (r *retiring) mark(n *Node, id string) {
-	r.edit(n, id, edit{notice: Withdrawn, change: func(c *Claim) { c.Owner, c.Session, c.Withdrawn = "", "", n.Agent.Agent }})
+	r.edit(n, id, edit{notice: Withdrawn, change: func(c *Claim) {
+		c.Owner, c.Session, c.Withdrawn = "", "", n.Agent.Agent
+	}})
 }
 
 // forget handles the disappearance of a claim.
@@ -136,7 +142,8 @@ func (r *retiring) forget(n *Node, id string) {
 
 // edit changes a claim without an owner after reading its state.
 func (r *retiring) edit(n *Node, id string, e edit) {
-	n.claims[id] = &claim{register: register{key: ClaimKey(id), lasting: true, revision: n.entries[id].revision}, pipeline: id, edit: &e}
+	n.claims[id] = &claim{register: register{key: ClaimKey(id), lasting: true, revision: n.entries[id].revision},
+		pipeline: id, edit: &e}
 	n.out.add(Read{Key: ClaimKey(id)})
 }
 

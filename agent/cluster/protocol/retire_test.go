@@ -46,12 +46,14 @@ func TestDeclaredAgainDuringCleanUp(t *testing.T) {
 	show(Claim{Owner: "a", Session: "s", Retiring: true})
 	until(15 * time.Second)
 	n.Declare(now, Declared{Wanted: map[string]Wanted{"p": {Digest: "d"}}})
-	n.Observe(now, Entry{Key: SessionKey("a"), Value: encode(Session{Format: format, Agent: "a", Stamp: Stamp{"s", 1}}), Revision: 2000})
+	n.Observe(now, Entry{Key: SessionKey("a"), Value: encode(Session{Format: format, Agent: "a", Stamp: Stamp{"s", 1}}),
+		Revision: 2000})
 	until(30 * time.Second)
 	if claims != 0 {
 		t.Fatal("a pipeline that is cleaned up after is claimed")
 	}
-	n.Observe(now, Entry{Key: SessionKey("a"), Value: encode(Session{Format: format, Agent: "a", Stamp: Stamp{"s", 2}}), Revision: 2001})
+	n.Observe(now, Entry{Key: SessionKey("a"), Value: encode(Session{Format: format, Agent: "a", Stamp: Stamp{"s", 2}}),
+		Revision: 2001})
 	until(45 * time.Second)
 	show(Claim{Deleted: true})
 	until(50 * time.Second)

@@ -78,7 +78,8 @@ func (a *agent) cleanUp(r *run) {
 // checkCleaned checks that a tombstone was written by a member that cleaned up.
 func (w *world) checkCleaned(before, after Claim) {
 	for _, a := range w.agents {
-		if a.name == before.Owner && before.Retiring && after.Stamp.Session == before.Session && a.cleaned == after.Epoch {
+		if a.name == before.Owner && before.Retiring && after.Stamp.Session == before.Session &&
+			a.cleaned == after.Epoch {
 			return
 		}
 	}
@@ -94,7 +95,8 @@ func (w *world) checkDeleted(before, after Claim) {
 	case after.Retiring && !before.Retiring && w.purges():
 	case after.Retiring && !before.Retiring:
 		for _, a := range w.agents {
-			if n := a.node; n != nil && a.file && !a.paused && n.session.held && !n.session.leaving && w.now-max(n.session.joined, n.wantedAt[brief]) > timing.Retire {
+			if n := a.node; n != nil && a.file && !a.paused && n.session.held && !n.session.leaving &&
+				w.now-max(n.session.joined, n.wantedAt[brief]) > timing.Retire {
 				w.t.Errorf("at %v %s is cleaned up after, and %s has its file", w.now, after.Pipeline, a.name)
 			}
 		}

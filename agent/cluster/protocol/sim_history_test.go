@@ -53,12 +53,14 @@ var kinds = map[Result]string{Applied: "applied", Conflict: "conflict", Unknown:
 
 // record adds a write of a claim to the history. Keys that expire are left out, since they are not registers.
 func (w *world) record(a *agent, c Write, called time.Duration, o Outcome) {
-	if pipeline, _ := InstanceOf(pipelineOfKey(c.Key)); w.history == nil || kinds[o.Result] == "" || c.TTL != 0 || pipeline == brief {
+	if pipeline, _ := InstanceOf(pipelineOfKey(c.Key)); w.history == nil || kinds[o.Result] == "" || c.TTL != 0 ||
+		pipeline == brief {
 		return
 	}
 	claim, _ := decode[Claim](c.Value)
 	err := json.NewEncoder(w.history.file).Encode(operation{
-		Key: fmt.Sprint(w.seed, c.Key), Client: slices.Index(w.agents, a), Call: int64(called), Return: int64(w.now), Kind: kinds[o.Result],
+		Key: fmt.Sprint(w.seed, c.Key), Client: slices.Index(w.agents, a), Call: int64(called), Return: int64(w.now),
+		Kind:     kinds[o.Result],
 		Expected: c.Revision, Stamp: fmt.Sprint(claim.Stamp), Revision: o.Revision,
 	})
 	if err != nil {

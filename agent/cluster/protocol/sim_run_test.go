@@ -19,7 +19,8 @@ func (a *agent) start(c Start) {
 	w.stats.Starts++
 	w.log("%s runs %s from %d, epoch %d", a.name, c.Pipeline, number(c.State), c.Epoch)
 	if number(c.State) < w.acked[c.Pipeline] {
-		w.t.Errorf("at %v %s starts %s from %d, and %d was acknowledged: records are lost", w.now, a.name, c.Pipeline, number(c.State), w.acked[c.Pipeline])
+		w.t.Errorf("at %v %s starts %s from %d, and %d was acknowledged: records are lost", w.now, a.name, c.Pipeline,
+			number(c.State), w.acked[c.Pipeline])
 	}
 	if other := w.running[c.Pipeline]; other != nil && c.Pipeline != "relaxed" {
 		w.t.Errorf("at %v %s starts %s, which %s runs", w.now, a.name, c.Pipeline, other.name)
@@ -88,7 +89,8 @@ func (a *agent) saved(c Saved) {
 		if stored := a.w.keys[ClaimKey(c.Pipeline)]; stored == nil {
 			a.w.t.Errorf("%s: a save of %s is confirmed, and nothing is stored", a.name, c.Pipeline)
 		} else if number(stored.State) < n {
-			a.w.t.Errorf("%s: %d of %s is said to be saved, the store has %d", a.name, n, c.Pipeline, number(stored.State))
+			a.w.t.Errorf("%s: %d of %s is said to be saved, the store has %d", a.name, n, c.Pipeline,
+				number(stored.State))
 		}
 		a.w.acked[c.Pipeline] = max(a.w.acked[c.Pipeline], n)
 	}
@@ -154,7 +156,9 @@ func (w *world) fault() {
 		a.node.Drain(w.now)
 		a.obey()
 		life := a.life
-		w.after(w.between(time.Second, 20*time.Second), func() { a.at(life, func() { a.node.Resume(w.now); a.obey() }) })
+		w.after(w.between(time.Second, 20*time.Second), func() {
+			a.at(life, func() { a.node.Resume(w.now); a.obey() })
+		})
 	}
 }
 
@@ -260,6 +264,7 @@ func (w *world) checkEnd() {
 func (w *world) checkAcknowledged(id string) {
 	behind, lately := w.sink[id]-w.acked[id], w.acked[id]-w.ackedBefore[id]
 	if behind > 50 && (id != "relaxed" || lately < 15) {
-		w.t.Errorf("in the end %d records of %s are not acknowledged, and %d were within the last 30 seconds", behind, id, lately)
+		w.t.Errorf("in the end %d records of %s are not acknowledged, and %d were within the last 30 seconds", behind,
+			id, lately)
 	}
 }

@@ -162,7 +162,8 @@ func (w *world) checkClaim(a *agent, s *stored) {
 	}
 	w.checkDeleted(before, after)
 	if number(s.State) < number(had) && !after.Deleted {
-		w.t.Errorf("at %v the position of %s goes back from %d to %d by %s", w.now, after.Pipeline, number(had), number(s.State), after.Owner)
+		w.t.Errorf("at %v the position of %s goes back from %d to %d by %s", w.now, after.Pipeline, number(had),
+			number(s.State), after.Owner)
 	}
 	if before.Owner == "" || before.Owner == a.name {
 		return
@@ -182,6 +183,7 @@ func (w *world) checkOutage(a *agent, before Claim) {
 	}
 	// A write that was first sent before the outage is sent again after it.
 	if c := a.node.claims[before.Pipeline]; c != nil && c.sentAt >= w.upAt {
-		w.t.Errorf("at %v %s takes %s from %s, %v after an outage", w.now, a.name, before.Pipeline, before.Owner, w.now-w.upAt)
+		w.t.Errorf("at %v %s takes %s from %s, %v after an outage", w.now, a.name, before.Pipeline, before.Owner,
+			w.now-w.upAt)
 	}
 }

@@ -35,13 +35,17 @@ func TestSimulation(t *testing.T) {
 		}
 	}
 	t.Logf("%d seeds from %d: %+v", *seeds, *first, total)
-	if total.Takeovers == 0 || total.Fenced == 0 || total.Late == 0 || total.Zombies == 0 || total.Deleted == 0 || total.Expired == 0 || total.Kept == 0 {
+	if total.Takeovers == 0 || total.Fenced == 0 || total.Late == 0 || total.Zombies == 0 || total.Deleted == 0 ||
+		total.Expired == 0 || total.Kept == 0 {
 		t.Errorf("the faults did not bring about what they should: %+v", total)
 	}
 }
 
 // stats counts events.
-type stats struct{ Starts, Takeovers, Fenced, SelfStops, Late, Zombies, Records, Repeats, Cleaned, Deleted, Expired, Kept int }
+type stats struct {
+	Starts, Takeovers, Fenced, SelfStops, Late, Zombies, Records, Repeats, Cleaned, Deleted, Expired,
+	Kept int
+}
 
 func (s *stats) add(o stats) {
 	s.Starts += o.Starts
@@ -169,7 +173,8 @@ func (w *world) between(a, b time.Duration) time.Duration {
 }
 
 func newWorld(t *testing.T, seed uint64, logf func(string, ...any), history *history) *world {
-	return &world{history: history, seed: seed, t: t, logf: logf, rand: rand.New(rand.NewPCG(seed, 1)), keys: map[string]*stored{}, acked: map[string]uint64{}, sink: map[string]uint64{}, running: map[string]*agent{}}
+	return &world{history: history, seed: seed, t: t, logf: logf, rand: rand.New(rand.NewPCG(seed, 1)),
+		keys: map[string]*stored{}, acked: map[string]uint64{}, sink: map[string]uint64{}, running: map[string]*agent{}}
 }
 
 func (w *world) addAgent() *agent {
@@ -200,7 +205,8 @@ func simulate(t *testing.T, seed uint64, logf func(string, ...any), history *his
 
 // wanted returns the pipelines that are always declared. In two of five histories one has several instances.
 func (w *world) wanted() map[string]Wanted {
-	all := map[string]Wanted{"strict-1": {Digest: "d"}, "strict:2": {Digest: "d"}, "relaxed": {Digest: "d", Relaxed: true}}
+	all := map[string]Wanted{"strict-1": {Digest: "d"}, "strict:2": {Digest: "d"},
+		"relaxed": {Digest: "d", Relaxed: true}}
 	switch w.seed % 5 {
 	case 1:
 		all["hot"] = Wanted{Digest: "d", Instances: 3}

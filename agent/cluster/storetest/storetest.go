@@ -37,9 +37,12 @@ func key(prefix string) string {
 	return fmt.Sprintf("%sKEY%d", prefix, keys)
 }
 
-func write(t *testing.T, s cluster.Store, key, value, state string, revision uint64, ttl time.Duration) protocol.Outcome {
+func write(
+	t *testing.T, s cluster.Store, key, value, state string, revision uint64, ttl time.Duration,
+) protocol.Outcome {
 	t.Helper()
-	w := protocol.Write{Entry: protocol.Entry{Key: key, Value: []byte(value), State: []byte(state), Revision: revision}, TTL: ttl}
+	w := protocol.Write{Entry: protocol.Entry{Key: key, Value: []byte(value), State: []byte(state), Revision: revision},
+		TTL: ttl}
 	for {
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		o := s.Write(ctx, w)
@@ -74,11 +77,13 @@ func compareAndSwap(t *testing.T, open func() cluster.Store) {
 		t.Errorf("entry of a key that there is not: %+v", e)
 	}
 	first := must(t, write(t, a, k, `{"a":"ä \" ,"}`, "state \x00\xff", 0, 0))
-	if e := read(t, b, k); string(e.Value) != `{"a":"ä \" ,"}` || string(e.State) != "state \x00\xff" || e.Revision != first {
+	if e := read(t, b, k); string(e.Value) != `{"a":"ä \" ,"}` || string(e.State) != "state \x00\xff" ||
+		e.Revision != first {
 		t.Errorf("entry: %q %q %d, want revision %d", e.Value, e.State, e.Revision, first)
 	}
 	for _, wrong := range []uint64{0, first + 1000} {
-		if o := write(t, b, k, "{}", "", wrong, 0); o.Result != protocol.Conflict || o.Revision != 0 && o.Revision != first {
+		if o := write(t, b, k, "{}", "", wrong, 0); o.Result != protocol.Conflict || o.Revision != 0 &&
+			o.Revision != first {
 			t.Errorf("write at revision %d instead of %d: %+v, want a conflict", wrong, first, o)
 		}
 	}

@@ -19,7 +19,8 @@ func TestPart(t *testing.T) {
 		read(t, a, 8*mib)  // the last quarter
 		read(t, b, 16*mib) // the one source that may exceed the bound
 		inspectors.Add(-16 * mib)
-		if u := m.Use(); u.Sources != 24*mib || u.Parts[backpressure.Inspectors] != 0 || u.Parts[backpressure.Spools] != 8*mib {
+		if u := m.Use(); u.Sources != 24*mib || u.Parts[backpressure.Inspectors] != 0 ||
+			u.Parts[backpressure.Spools] != 8*mib {
 			t.Errorf("used: %+v", u)
 		}
 		spools.Add(16 * mib) // regardless of the bound
@@ -71,7 +72,8 @@ func TestPartWithoutLimit(t *testing.T) {
 	if !h.Take(1<<40) || !p.Take(1<<40) {
 		t.Error("they are refused")
 	}
-	if u := m.Use(); u.Sources != 0 || u.Parts[backpressure.Clients] != 1<<40 || u.Parts[backpressure.Inspectors] != 1<<40 {
+	if u := m.Use(); u.Sources != 0 || u.Parts[backpressure.Clients] != 1<<40 ||
+		u.Parts[backpressure.Inspectors] != 1<<40 {
 		t.Errorf("used: %+v", u)
 	}
 }

@@ -8,7 +8,8 @@ import (
 
 // Bounds of the histograms, upper and inclusive: bytes of a record, seconds of a call.
 var (
-	SizeBounds     = []float64{1 << 10, 2 << 10, 4 << 10, 8 << 10, 16 << 10, 32 << 10, 64 << 10, 128 << 10, 256 << 10, 512 << 10, 1 << 20, 2 << 20}
+	SizeBounds = []float64{1 << 10, 2 << 10, 4 << 10, 8 << 10, 16 << 10, 32 << 10, 64 << 10, 128 << 10, 256 << 10,
+		512 << 10, 1 << 20, 2 << 20}
 	DurationBounds = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5}
 )
 

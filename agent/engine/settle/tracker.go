@@ -173,7 +173,8 @@ func (t *Tracker) retire(b *Batch, atOnce bool) {
 		r.positions = r.positions.Append(b.positions)
 		b.positions = b.positions.Empty()
 	} else {
-		t.settled = append(t.settled, Range{ReadAt: b.ReadAt, SettledAt: b.SettledAt, first: b.first, N: b.n, positions: b.positions})
+		t.settled = append(t.settled, Range{ReadAt: b.ReadAt, SettledAt: b.SettledAt, first: b.first, N: b.n,
+			positions: b.positions})
 		b.positions = record.Positions{}
 	}
 	b.Records, b.low, b.refused = nil, 0, b.refused[:0]
@@ -218,7 +219,8 @@ func (t *Tracker) Position(seq uint64) record.Position {
 // records.
 func (t *Tracker) SetCommitted(seq uint64) error {
 	if seq < t.Committed || seq > t.Low {
-		return fmt.Errorf("invariant violated: record %d committed, but %d were before and %d are settled", seq, t.Committed, t.Low)
+		return fmt.Errorf("invariant violated: record %d committed, but %d were before and %d are settled", seq,
+			t.Committed, t.Low)
 	}
 	t.Committed = seq
 	n := 0
@@ -267,7 +269,8 @@ func (t *Tracker) Ackable(dst []record.Position, most uint64) []record.Position 
 // then completely acknowledged. An error is a broken invariant.
 func (t *Tracker) SetAcked(n int, over func(*Range)) error {
 	if t.Acked+uint64(n) > t.Committed {
-		return fmt.Errorf("invariant violated: record %d acked, but only %d are committed", t.Acked+uint64(n), t.Committed)
+		return fmt.Errorf("invariant violated: record %d acked, but only %d are committed", t.Acked+uint64(n),
+			t.Committed)
 	}
 	t.Acked += uint64(n)
 	gone := 0

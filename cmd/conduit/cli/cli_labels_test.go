@@ -7,8 +7,10 @@ import (
 func TestLabelSelector(t *testing.T) {
 	shop := map[string]string{"team": "shop", "site": "berlin"}
 	for text, want := range map[string]bool{
-		"team=shop": true, "team==shop": true, "team=ops": false, "team!=ops": true, "team!=shop": false, "tier!=1": true, "tier=1": false,
-		"site": true, "tier": false, "!tier": true, "!site": false, "team=shop,site=berlin": true, "team=shop, site=paris": false,
+		"team=shop": true, "team==shop": true, "team=ops": false, "team!=ops": true, "team!=shop": false,
+		"tier!=1": true, "tier=1": false,
+		"site": true, "tier": false, "!tier": true, "!site": false, "team=shop,site=berlin": true,
+		"team=shop, site=paris": false,
 	} {
 		s, err := ParseLabels(text)
 		if got := s.Matches(shop); err != nil || got != want {

@@ -59,7 +59,9 @@ Example:
 				return err
 			}
 			if len(args) == 1 {
-				c.Pipelines = slices.DeleteFunc(c.Pipelines, func(p rest.ClusterPipeline) bool { return p.ID != args[0] })
+				c.Pipelines = slices.DeleteFunc(c.Pipelines, func(p rest.ClusterPipeline) bool {
+					return p.ID != args[0]
+				})
 			}
 			return showPipelines(r, &c)
 		},
@@ -134,7 +136,8 @@ func sayState(r *Remote, c *rest.Cluster) {
 	case c.State == rest.ClusterAlone:
 		fmt.Fprintln(r.Stdout, "the agent is no member of a cluster")
 	case c.State != rest.ClusterJoined:
-		fmt.Fprintf(r.Stdout, "%s is %s\n", c.Member, strings.TrimSuffix(r.Paint(string(c.State), terminal.Yellow)+": "+c.Message, ": "))
+		fmt.Fprintf(r.Stdout, "%s is %s\n", c.Member,
+			strings.TrimSuffix(r.Paint(string(c.State), terminal.Yellow)+": "+c.Message, ": "))
 	}
 }
 
@@ -163,7 +166,8 @@ func showPipelines(r *Remote, c *rest.Cluster) error {
 		if p.Terms != nil {
 			mode, needs = string(p.Terms.Mode), LabelText(p.Terms.Labels)
 		}
-		t.Add(claimWords(p), terminal.Dash(p.Member), terminal.Dash(mode), terminal.Dash(needs), terminal.Dash(since), terminal.Dash(p.From), terminal.Dash(p.Reason), terminal.Dash(lag), terminal.Dash(refused(p)))
+		t.Add(claimWords(p), terminal.Dash(p.Member), terminal.Dash(mode), terminal.Dash(needs), terminal.Dash(since),
+			terminal.Dash(p.From), terminal.Dash(p.Reason), terminal.Dash(lag), terminal.Dash(refused(p)))
 	}
 	if err := r.Show(c, &t); err != nil || r.JSON {
 		return err
@@ -207,7 +211,8 @@ func showMembers(r *Remote, c *rest.Cluster) error {
 		}
 	}
 	var t terminal.Table
-	t.Add("MEMBER", "STATE", "PIPELINES", "CAPACITY", "LABELS", "VERSION", "STARTED", "SILENT", "ADDRESS", "DEAD LETTERS")
+	t.Add("MEMBER", "STATE", "PIPELINES", "CAPACITY", "LABELS", "VERSION", "STARTED", "SILENT", "ADDRESS",
+		"DEAD LETTERS")
 	for i := range c.Members {
 		m := &c.Members[i]
 		labels := make([]string, 0, len(m.Labels))
@@ -216,7 +221,8 @@ func showMembers(r *Remote, c *rest.Cluster) error {
 		}
 		slices.Sort(labels)
 		silent := time.Duration(m.SilentSeconds * float64(time.Second)).Round(time.Second)
-		t.Add(m.Name, m.State, m.Pipelines, m.Capacity, terminal.Dash(strings.Join(labels, ",")), terminal.Dash(m.Version), terminal.Moment(m.StartedAt), silent, terminal.Dash(m.Address), m.DeadLetters)
+		t.Add(m.Name, m.State, m.Pipelines, m.Capacity, terminal.Dash(strings.Join(labels, ",")),
+			terminal.Dash(m.Version), terminal.Moment(m.StartedAt), silent, terminal.Dash(m.Address), m.DeadLetters)
 	}
 	return r.Show(c, &t)
 }

@@ -33,9 +33,10 @@ func TestClusterStatusCountsDeadLetters(t *testing.T) {
 
 // TestClusterStatusSaysHeld shows that a pipeline writes nothing until its position is in the claim.
 func TestClusterStatusSaysHeld(t *testing.T) {
-	shown := clusterStatus(t, &rest.Cluster{Name: "edge", Member: "m1", State: rest.ClusterJoined, Pipelines: []rest.ClusterPipeline{
-		{ID: "held", LagSeconds: 1.5, Held: true}, {ID: "late", LagSeconds: 1.5},
-	}})
+	shown := clusterStatus(t, &rest.Cluster{Name: "edge", Member: "m1", State: rest.ClusterJoined,
+		Pipelines: []rest.ClusterPipeline{
+			{ID: "held", LagSeconds: 1.5, Held: true}, {ID: "late", LagSeconds: 1.5},
+		}})
 	if n := strings.Count(shown, "1.5s"); n != 2 || strings.Count(shown, "1.5s, held") != 1 {
 		t.Errorf("one of two pipelines is held, not as in\n%s", shown)
 	}
@@ -44,7 +45,9 @@ func TestClusterStatusSaysHeld(t *testing.T) {
 // clusterStatus returns the output of the command.
 func clusterStatus(t *testing.T, c *rest.Cluster) string {
 	t.Helper()
-	agent := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _ = json.NewEncoder(w).Encode(c) }))
+	agent := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_ = json.NewEncoder(w).Encode(c)
+	}))
 	defer agent.Close()
 	var stdout, stderr bytes.Buffer
 	p := &Program{Stdout: &stdout, Stderr: &stderr}

@@ -69,7 +69,8 @@ func hint(c *ffcli.Command, word string) string {
 	if near := texts.Hint(word, names); near != "" {
 		return near
 	}
-	if at := slices.IndexFunc(names, func(name string) bool { return strings.HasPrefix(name, word) }); at >= 0 && word != "" {
+	if at := slices.IndexFunc(names, func(name string) bool { return strings.HasPrefix(name, word) }); at >= 0 &&
+		word != "" {
 		return fmt.Sprintf("; did you mean %q?", names[at])
 	}
 	for _, s := range c.Subcommands {

@@ -16,7 +16,8 @@ func Completion(c *ffcli.Command, shell string) ([]byte, error) {
 	case "bash":
 		return bash(c), nil
 	case "zsh":
-		return slices.Concat([]byte("#compdef conduit\nautoload -U +X bashcompinit && bashcompinit\n"), bash(c), []byte(zshFirst)), nil
+		return slices.Concat([]byte("#compdef conduit\nautoload -U +X bashcompinit && bashcompinit\n"), bash(c),
+			[]byte(zshFirst)), nil
 	case "fish":
 		return fish(c), nil
 	}
@@ -43,7 +44,8 @@ _conduit() {
 	b.WriteString("        esac\n    done\n    case \"$at\" in\n")
 	walk(c, nil, func(c *ffcli.Command, words []string) {
 		at := strings.Join(append([]string{""}, words...), " ")
-		fmt.Fprintf(&b, "    %q) commands=%q flags=%q ;;\n", at, strings.Join(names(c), " "), strings.Join(flagWords(c), " "))
+		fmt.Fprintf(&b, "    %q) commands=%q flags=%q ;;\n", at, strings.Join(names(c), " "),
+			strings.Join(flagWords(c), " "))
 	})
 	b.WriteString(`    esac
     case "$word" in
@@ -76,7 +78,8 @@ end
 	walk(c, nil, func(c *ffcli.Command, words []string) {
 		condition := single(fmt.Sprintf(`__conduit_at "%s"`, strings.Join(append([]string{""}, words...), " ")))
 		for _, below := range c.Subcommands {
-			fmt.Fprintf(&b, "complete -c conduit -f -n %s -a %s -d %s\n", condition, below.Name, single(below.ShortHelp))
+			fmt.Fprintf(&b, "complete -c conduit -f -n %s -a %s -d %s\n", condition, below.Name,
+				single(below.ShortHelp))
 		}
 		own, shared := Flags(c.FlagSet)
 		for _, f := range append(own, shared...) {
@@ -88,7 +91,8 @@ end
 			if f.Argument != "" {
 				needs = " -r"
 			}
-			fmt.Fprintf(&b, "complete -c conduit -n %s %s %s%s -d %s\n", condition, option, f.Name, needs, single(f.Text))
+			fmt.Fprintf(&b, "complete -c conduit -n %s %s %s%s -d %s\n", condition, option, f.Name, needs,
+				single(f.Text))
 		}
 	})
 	return b.Bytes()

@@ -17,11 +17,12 @@ import (
 // connectorsCommand returns 'conduit connectors' and the commands below it.
 func connectorsCommand(p *Program) *ffcli.Command {
 	return p.Group(&ffcli.Command{
-		Name:        "connectors",
-		ShortUsage:  "conduit connectors COMMAND [flags]",
-		ShortHelp:   "Show connectors and the records that pass them.",
-		LongHelp:    "They ask the running agent.\n\nExample:\n  conduit connectors inspect orders:shop",
-		Subcommands: []*ffcli.Command{connectorsListCommand(p), connectorsDescribeCommand(p), positionCommand(p), inspectCommand(p)},
+		Name:       "connectors",
+		ShortUsage: "conduit connectors COMMAND [flags]",
+		ShortHelp:  "Show connectors and the records that pass them.",
+		LongHelp:   "They ask the running agent.\n\nExample:\n  conduit connectors inspect orders:shop",
+		Subcommands: []*ffcli.Command{connectorsListCommand(p), connectorsDescribeCommand(p), positionCommand(p),
+			inspectCommand(p)},
 	})
 }
 
@@ -63,9 +64,10 @@ func connectorType(c rest.Connector) string {
 
 func connectorsDescribeCommand(p *Program) *ffcli.Command {
 	return p.Remote("describe", RemoteCommand{
-		Usage:     "conduit connectors describe ID",
-		Short:     "Show a connector, its settings and how far it got.",
-		Long:      "ID is PIPELINE:CONNECTOR. Secrets are shown as ***.\n\nExample:\n  conduit connectors describe orders:shop",
+		Usage: "conduit connectors describe ID",
+		Short: "Show a connector, its settings and how far it got.",
+		Long: "ID is PIPELINE:CONNECTOR. Secrets are shown as ***.\n\nExample:\n  conduit connectors describe " +
+			"orders:shop",
 		Arguments: 1,
 		Exec: func(ctx context.Context, r *Remote, args []string) error {
 			c, _, err := r.Connector(ctx, args[0])

@@ -55,7 +55,8 @@ Examples:
   conduit connectors inspect orders:shop -n 10 --filter operation=delete --filter metadata.opencdc.collection=users`,
 		Arguments: 1,
 		Flags: func(fs *flag.FlagSet) {
-			fs.Var(&i.filters, "filter", "only records with operation=`NAME` or metadata.KEY=VALUE; several must all hold")
+			fs.Var(&i.filters, "filter",
+				"only records with operation=`NAME` or metadata.KEY=VALUE; several must all hold")
 			fs.Float64Var(&i.rate, "rate", 0, "at most this `NUMBER` of records per second")
 			fs.BoolVar(&i.before, "before", false, "of a destination, the records before its processors")
 			fs.BoolVar(&i.pretty, "pretty", p.Terminal, "show fields and text for people; default on a terminal")

@@ -34,18 +34,26 @@ func TestInspectorSaysWhyNothingComes(t *testing.T) {
 		status   rest.PipelineStatus
 		filtered bool
 	}{
-		"stopped by hand since":    {rest.PipelineStatus{Override: spec.StatusStopped, State: spec.State{Phase: spec.PhaseStopped, Since: time.Unix(1, 0)}}, false},
-		"declared stopped":         {rest.PipelineStatus{Declared: spec.StatusStopped, State: spec.State{Phase: spec.PhaseStopped}}, false},
-		"degraded: no such file":   {rest.PipelineStatus{State: spec.State{Phase: spec.PhaseDegraded, Error: "no such file"}}, false},
-		"tried again: refused":     {rest.PipelineStatus{State: spec.State{Phase: spec.PhaseRecovering, Error: "refused"}}, false},
-		"is starting":              {rest.PipelineStatus{State: spec.State{Phase: spec.PhaseStarting}}, false},
-		"on the member m2":         {rest.PipelineStatus{Placement: &rest.Placement{Member: "m2"}}, false},
-		"declared no more":         {rest.PipelineStatus{Withdrawn: &time.Time{}}, false},
-		"not measured yet":         {rest.PipelineStatus{State: running}, false},
-		"p:in: no record yet":      {rest.PipelineStatus{State: running, Rates: rates(rest.StageRates{Waiting: "no record yet"})}, false},
-		"filters select none":      {rest.PipelineStatus{State: running, Rates: rates(rest.StageRates{Records: 3})}, true},
-		"waits for out":            {rest.PipelineStatus{State: running, Rates: rates(rest.StageRates{Slow: "in waits for out"})}, false},
-		"have read nothing since":  {rest.PipelineStatus{State: running, Rates: rates(rest.StageRates{}, 1, 0, 0)}, false},
+		"stopped by hand since": {rest.PipelineStatus{Override: spec.StatusStopped,
+			State: spec.State{Phase: spec.PhaseStopped, Since: time.Unix(1, 0)}}, false},
+		"declared stopped": {rest.PipelineStatus{Declared: spec.StatusStopped,
+			State: spec.State{Phase: spec.PhaseStopped}}, false},
+		"degraded: no such file": {rest.PipelineStatus{State: spec.State{Phase: spec.PhaseDegraded,
+			Error: "no such file"}}, false},
+		"tried again: refused": {rest.PipelineStatus{State: spec.State{Phase: spec.PhaseRecovering,
+			Error: "refused"}}, false},
+		"is starting":      {rest.PipelineStatus{State: spec.State{Phase: spec.PhaseStarting}}, false},
+		"on the member m2": {rest.PipelineStatus{Placement: &rest.Placement{Member: "m2"}}, false},
+		"declared no more": {rest.PipelineStatus{Withdrawn: &time.Time{}}, false},
+		"not measured yet": {rest.PipelineStatus{State: running}, false},
+		"p:in: no record yet": {rest.PipelineStatus{State: running,
+			Rates: rates(rest.StageRates{Waiting: "no record yet"})}, false},
+		"filters select none": {rest.PipelineStatus{State: running, Rates: rates(rest.StageRates{Records: 3})},
+			true},
+		"waits for out": {rest.PipelineStatus{State: running,
+			Rates: rates(rest.StageRates{Slow: "in waits for out"})}, false},
+		"have read nothing since": {rest.PipelineStatus{State: running, Rates: rates(rest.StageRates{}, 1, 0, 0)},
+			false},
 		"read nothing for minutes": {rest.PipelineStatus{State: running, Rates: rates(rest.StageRates{}, 0, 0)}, false},
 	} {
 		if got := silence(&c.status, "p:in", c.filtered, new(time.Time)); !strings.Contains(got, want) {
@@ -58,11 +66,13 @@ func TestInspectorSaysWhyNothingComes(t *testing.T) {
 // one, to the second.
 func TestInspectorSaysSinceWhenNothingComes(t *testing.T) {
 	status := func(series ...float64) *rest.PipelineStatus {
-		return &rest.PipelineStatus{ID: "p", State: spec.State{Phase: spec.PhaseRunning}, Rates: &rest.PipelineRates{Stages: map[string]rest.StageRates{"p:in": {}}, Series: series}}
+		return &rest.PipelineStatus{ID: "p", State: spec.State{Phase: spec.PhaseRunning},
+			Rates: &rest.PipelineRates{Stages: map[string]rest.StageRates{"p:in": {}}, Series: series}}
 	}
 	var idle time.Time
 	first := silence(status(1, 0, 0), "p:in", false, &idle)
-	if ago := time.Since(idle); ago < 2*time.Second || ago > time.Minute || !strings.HasSuffix(first, terminal.Moment(idle)) {
+	if ago := time.Since(idle); ago < 2*time.Second || ago > time.Minute ||
+		!strings.HasSuffix(first, terminal.Moment(idle)) {
 		t.Errorf("%s; it was %s ago", first, ago)
 	}
 	idle = idle.Add(-time.Second)

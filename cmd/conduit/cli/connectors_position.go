@@ -54,13 +54,15 @@ Examples:
 				return err
 			}
 			if s, err := r.Status(ctx, now.PipelineID); err == nil && !Stopped(&s) {
-				return Invalidf("pipeline %q is not stopped: a position can be moved only while nothing reads; stop it first: conduit pipelines stop %[1]s", s.ID)
+				return Invalidf("pipeline %q is not stopped: a position can be moved only while nothing reads; stop "+
+					"it first: conduit pipelines stop %[1]s", s.ID)
 			}
 			from := "the beginning"
 			if now.Position != nil {
 				from = positionText(now.Position)
 			}
-			fmt.Fprintf(r.Stderr, "%s resumes from %s.\n%s\n", now.ConnectorID, terminal.Clean(from), terminal.Clean(now.Consequence))
+			fmt.Fprintf(r.Stderr, "%s resumes from %s.\n%s\n", now.ConnectorID, terminal.Clean(from),
+				terminal.Clean(now.Consequence))
 			if err := r.Confirm(yes, "Do it?"); err != nil {
 				return err
 			}
@@ -128,7 +130,9 @@ func movePosition(ctx context.Context, r *Remote, now *rest.Position, to []byte,
 		return err
 	}
 	if moved.Position == nil {
-		return r.Say(moved, "%s has no position; to start: conduit pipelines start %s", moved.ConnectorID, moved.PipelineID)
+		return r.Say(moved, "%s has no position; to start: conduit pipelines start %s", moved.ConnectorID,
+			moved.PipelineID)
 	}
-	return r.Say(moved, "%s is to resume from %s; to start: conduit pipelines start %s", moved.ConnectorID, terminal.Clean(positionText(moved.Position)), moved.PipelineID)
+	return r.Say(moved, "%s is to resume from %s; to start: conduit pipelines start %s", moved.ConnectorID,
+		terminal.Clean(positionText(moved.Position)), moved.PipelineID)
 }

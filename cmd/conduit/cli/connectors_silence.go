@@ -16,11 +16,13 @@ func silence(s *rest.PipelineStatus, connector string, filtered bool, idle *time
 	state := &s.State
 	switch {
 	case s.Placement != nil && s.Placement.Member != "":
-		return fmt.Sprintf("pipeline %s runs on the member %s of the cluster: inspect it there", s.ID, s.Placement.Member)
+		return fmt.Sprintf("pipeline %s runs on the member %s of the cluster: inspect it there", s.ID,
+			s.Placement.Member)
 	case s.Withdrawn != nil:
 		return fmt.Sprintf("pipeline %s is declared no more", s.ID)
 	case state.Phase == spec.PhaseStopped && s.Override == spec.StatusStopped:
-		return fmt.Sprintf("pipeline %s is stopped by hand since %s; to start it: conduit pipelines start %s", s.ID, terminal.Moment(state.Since), s.ID)
+		return fmt.Sprintf("pipeline %s is stopped by hand since %s; to start it: conduit pipelines start %s", s.ID,
+			terminal.Moment(state.Since), s.ID)
 	case state.Phase == spec.PhaseStopped && s.Declared == spec.StatusStopped:
 		return fmt.Sprintf("pipeline %s is declared stopped; to start it: conduit pipelines start %s", s.ID, s.ID)
 	case state.Phase == spec.PhaseDegraded:
@@ -60,7 +62,8 @@ func idleness(s *rest.PipelineStatus, connector string, filtered bool, idle *tim
 			if since.Sub(*idle).Abs() > accuracy {
 				*idle = since
 			}
-			return fmt.Sprintf("idle: the pipeline runs, and its sources have read nothing since %s", terminal.Moment(*idle))
+			return fmt.Sprintf("idle: the pipeline runs, and its sources have read nothing since %s",
+				terminal.Moment(*idle))
 		}
 	}
 	for id, other := range s.Rates.Stages {

@@ -28,7 +28,8 @@ Examples:
   conduit dlq ls                          what there is of each pipeline
   conduit dlq ls orders --error timeout   those with a certain error
   conduit dlq show orders 17              one with its record`,
-		Subcommands: []*ffcli.Command{dlqListCommand(p), showCommand(p), editCommand(p), replayCommand(p), cancelCommand(p), dropCommand(p)},
+		Subcommands: []*ffcli.Command{dlqListCommand(p), showCommand(p), editCommand(p), replayCommand(p),
+			cancelCommand(p), dropCommand(p)},
 	})
 }
 
@@ -38,8 +39,10 @@ type deadLetterFilter struct{ rest.DeadLetterFilter }
 func (f *deadLetterFilter) flags(fs *flag.FlagSet) {
 	fs.StringVar(&f.Error, "error", "", "only those whose error contains this `TEXT`, in any case")
 	fs.StringVar(&f.Key, "key", "", "only those whose key contains this `TEXT`")
-	fs.StringVar((*string)(&f.Stage), "stage", "", "only those of this `STAGE`: source-processor, pipeline-processor, destination-processor or destination")
-	fs.Func("since", "only those refused since this `TIME`: 2026-01-02T15:04:05Z, or 2h for two hours ago", f.time(&f.Since))
+	fs.StringVar((*string)(&f.Stage), "stage", "",
+		"only those of this `STAGE`: source-processor, pipeline-processor, destination-processor or destination")
+	fs.Func("since", "only those refused since this `TIME`: 2026-01-02T15:04:05Z, or 2h for two hours ago",
+		f.time(&f.Since))
 	fs.Func("until", "only those refused before this `TIME`", f.time(&f.Until))
 }
 
@@ -106,7 +109,9 @@ func listTotals(ctx context.Context, r *Remote) error {
 	return r.Show(totals, &t)
 }
 
-func listDeadLetters(ctx context.Context, r *Remote, pipeline string, f rest.DeadLetterFilter, before int64, limit int) error {
+func listDeadLetters(
+	ctx context.Context, r *Remote, pipeline string, f rest.DeadLetterFilter, before int64, limit int,
+) error {
 	all := []rest.DeadLetter{}
 	var elsewhere []rest.MemberDeadLetters
 	var replay *rest.Replay
@@ -121,10 +126,12 @@ func listDeadLetters(ctx context.Context, r *Remote, pipeline string, f rest.Dea
 		}
 	}
 	if replay != nil && !r.JSON {
-		defer fmt.Fprintf(r.Stdout, "those of %s are being replayed%s: %d settled, %d refused again\n", pipeline, onMember(replay), replay.Settled, replay.Refused)
+		defer fmt.Fprintf(r.Stdout, "those of %s are being replayed%s: %d settled, %d refused again\n", pipeline,
+			onMember(replay), replay.Settled, replay.Refused)
 	}
 	if len(elsewhere) > 0 && !r.JSON {
-		defer fmt.Fprintf(r.Stdout, "on other members, to be asked with --api.address: %s\n", rest.DeadLettersText(elsewhere))
+		defer fmt.Fprintf(r.Stdout, "on other members, to be asked with --api.address: %s\n",
+			rest.DeadLettersText(elsewhere))
 	}
 	if len(all) == 0 && !r.JSON {
 		return r.Say(nil, "no dead letters")
@@ -133,7 +140,8 @@ func listDeadLetters(ctx context.Context, r *Remote, pipeline string, f rest.Dea
 	t.Add("ID", "AT", "STAGE", "REFUSED BY", "KEY", "TIMES", "ERROR")
 	for i := range all {
 		l := &all[i]
-		t.Add(l.ID, terminal.Moment(l.LastTime), l.Stage, l.RefusedBy, terminal.Dash(excerpt(l.Key)), l.Times, excerpt(l.Error))
+		t.Add(l.ID, terminal.Moment(l.LastTime), l.Stage, l.RefusedBy, terminal.Dash(excerpt(l.Key)), l.Times,
+			excerpt(l.Error))
 	}
 	if err := r.Show(all, &t); err != nil || r.JSON || before == 0 {
 		return err
@@ -201,7 +209,8 @@ func showDeadLetter(r *Remote, l *rest.DeadLetter) error {
 		if refusal.Replay {
 			again = ", replayed"
 		}
-		t.Add(label, fmt.Sprintf("%s by generation %d%s: %s", terminal.Moment(refusal.Time), refusal.Generation, again, refusal.Error))
+		t.Add(label, fmt.Sprintf("%s by generation %d%s: %s", terminal.Moment(refusal.Time), refusal.Generation, again,
+			refusal.Error))
 	}
 	if err := t.Write(r.Stdout, r.Paint); err != nil {
 		return err

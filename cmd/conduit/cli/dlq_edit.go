@@ -29,7 +29,8 @@ Examples:
   conduit dlq edit orders 17 --file record.json`,
 		Arguments: 2,
 		Flags: func(fs *flag.FlagSet) {
-			fs.StringVar(&file, "file", "", "take the record from this `FILE`, - for the standard input, and start no editor")
+			fs.StringVar(&file, "file", "",
+				"take the record from this `FILE`, - for the standard input, and start no editor")
 		},
 		Exec: func(ctx context.Context, r *Remote, args []string) error {
 			edited, err := editedRecord(ctx, r, args, file)

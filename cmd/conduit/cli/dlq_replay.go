@@ -76,7 +76,9 @@ Example:
 			if !status.Running {
 				return sayReplay(r, &status)
 			}
-			return r.Say(status, "the replay%s ends once what is outstanding is settled; %s", onMember(&status), cmp.Or(status.Message, fmt.Sprintf("%d settled and %d refused again until now", status.Settled, status.Refused)))
+			return r.Say(status, "the replay%s ends once what is outstanding is settled; %s", onMember(&status),
+				cmp.Or(status.Message, fmt.Sprintf("%d settled and %d refused again until now", status.Settled,
+					status.Refused)))
 		},
 	})
 }
@@ -119,9 +121,11 @@ func sayReplay(r *Remote, s *rest.Replay) error {
 	if s.Running {
 		return r.Say(s, "the replay has begun")
 	}
-	err := r.Say(s, "%s, of which %d settled and %d refused again", terminal.Count(int(s.Read), "dead letter")+" replayed", s.Settled, s.Refused)
+	err := r.Say(s, "%s, of which %d settled and %d refused again",
+		terminal.Count(int(s.Read), "dead letter")+" replayed", s.Settled, s.Refused)
 	if err == nil && s.Skipped > 0 && !r.JSON {
-		err = r.Say(s, "%d left out: they stopped the pipeline, and their source delivers them again when it runs", s.Skipped)
+		err = r.Say(s, "%d left out: they stopped the pipeline, and their source delivers them again when it runs",
+			s.Skipped)
 	}
 	if err == nil && s.Error != "" {
 		err = errors.New(s.Error)

@@ -13,7 +13,8 @@ import (
 func docsCommand(p *Program, site func() (map[string][]byte, error)) *ffcli.Command {
 	flags := NewFlags("docs")
 	return &ffcli.Command{
-		Name: "docs", ShortUsage: "conduit docs DIR", ShortHelp: "Write the documentation of this version as a static site.",
+		Name: "docs", ShortUsage: "conduit docs DIR",
+		ShortHelp: "Write the documentation of this version as a static site.",
 		LongHelp: `The agent serves the same below /docs/. Open index.html of the directory in a browser, or put the
 directory on a web server. llms.txt lists all pages for machines, which are there as Markdown, too.
 
@@ -32,7 +33,8 @@ Example:
 			if err := writeSite(dir, files); err != nil {
 				return fmt.Errorf("cannot write the documentation: %w", err)
 			}
-			_, err = fmt.Fprintf(p.Stdout, "wrote %d files, begin with %s\n", len(files), filepath.Join(dir, "index.html"))
+			_, err = fmt.Fprintf(p.Stdout, "wrote %d files, begin with %s\n", len(files),
+				filepath.Join(dir, "index.html"))
 			return err
 		},
 	}

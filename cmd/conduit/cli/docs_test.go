@@ -76,8 +76,10 @@ func TestDocs(t *testing.T) {
 		}
 	}
 	for page, want := range map[string]string{
-		"commands.html": "conduit pipelines rollback", "pipeline-file.html": "<td><code>max-silence</code></td>", "moving.html": "independent implementation",
-		"operating.html": `href="backup.html"`, "llms.txt": "- [Operating](operating.md): ", "index.html": "conduit v1.2.3", "index.js": `"Name":"connector-kafka"`,
+		"commands.html": "conduit pipelines rollback", "pipeline-file.html": "<td><code>max-silence</code></td>",
+		"moving.html":    "independent implementation",
+		"operating.html": `href="backup.html"`, "llms.txt": "- [Operating](operating.md): ",
+		"index.html": "conduit v1.2.3", "index.js": `"Name":"connector-kafka"`,
 	} {
 		if !strings.Contains(site[page], want) {
 			t.Errorf("%s lacks %s", page, want)
@@ -132,7 +134,8 @@ func checkPage(t *testing.T, site map[string]string, name, text string) {
 // those at the top of the repository.
 func TestDocsAreComplete(t *testing.T) {
 	site := docsSite(t)
-	left := []string{"agent/README.md", "agent/config/README.md", "agent/agenttest/README.md", "cmd/README.md", "pipelines/README.md",
+	left := []string{"agent/README.md", "agent/config/README.md", "agent/agenttest/README.md", "cmd/README.md",
+		"pipelines/README.md",
 		"reconcile/README.md", "CHANGELOG.md", "CONTRIBUTING.md", "README.md", "SECURITY.md"}
 	var all strings.Builder
 	for name, text := range site {
@@ -142,7 +145,8 @@ func TestDocsAreComplete(t *testing.T) {
 	}
 	err := filepath.WalkDir("../../..", func(path string, d os.DirEntry, err error) error {
 		path = strings.TrimPrefix(path, "../../../")
-		if err != nil || d.IsDir() || filepath.Ext(path) != ".md" || strings.Contains(path, "testdata/") || strings.Contains(path, "template/") || slices.Contains(left, path) {
+		if err != nil || d.IsDir() || filepath.Ext(path) != ".md" || strings.Contains(path, "testdata/") ||
+			strings.Contains(path, "template/") || slices.Contains(left, path) {
 			return err
 		}
 		text, err := os.ReadFile("../../../" + path)
@@ -188,7 +192,8 @@ func TestMarkupInPagesIsText(t *testing.T) {
 		t.Fatal(err)
 	}
 	commands := string(site["commands.html"])
-	pages := strings.ReplaceAll(string(site["index.html"])+commands, html.EscapeString(markup), "") // without the headers
+	// without the headers
+	pages := strings.ReplaceAll(string(site["index.html"])+commands, html.EscapeString(markup), "")
 	for _, tag := range []string{"<div onclick", "<b>bold", "<img", "javascript:", "<i>"} {
 		if strings.Contains(pages, tag) {
 			t.Errorf("the pages have %s", tag)

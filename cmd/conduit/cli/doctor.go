@@ -16,7 +16,8 @@ import (
 // doctorCommand returns 'conduit doctor'.
 func doctorCommand(p *Program) *ffcli.Command {
 	flags := NewFlags("doctor")
-	at := NewAgentFlags(flags, "pipelines.path", "connectors.path", "processors.path", "db.sqlite.path", "api.http.address")
+	at := NewAgentFlags(flags, "pipelines.path", "connectors.path", "processors.path", "db.sqlite.path",
+		"api.http.address")
 	asJSON := flags.Bool("json", false, "print JSON")
 	return &ffcli.Command{
 		Name:       "doctor",
@@ -145,9 +146,11 @@ func (e *examination) clock() {
 	synchronized, known := clockSynchronized()
 	switch {
 	case now.Before(earliest):
-		e.add("clock", Error, "set the clock, or wait for the network: TLS certificates count as not yet valid", "it is %s", now.Format(time.RFC3339))
+		e.add("clock", Error, "set the clock, or wait for the network: TLS certificates count as not yet valid",
+			"it is %s", now.Format(time.RFC3339))
 	case known && !synchronized:
-		e.add("clock", Warning, "run a time service: systemd-timesyncd, chrony", "%s, and nothing keeps it right", now.UTC().Format(time.RFC3339))
+		e.add("clock", Warning, "run a time service: systemd-timesyncd, chrony", "%s, and nothing keeps it right",
+			now.UTC().Format(time.RFC3339))
 	default:
 		e.add("clock", OK, "", "%s", now.UTC().Format(time.RFC3339))
 	}

@@ -21,7 +21,8 @@ func examineCluster(ctx context.Context, c config.Cluster, contained *membership
 	case contained == nil:
 		return finding(
 			"cluster", Error,
-			"remove cluster.* from the settings, or use the full binary, conduit: with cluster.name the agent does not start",
+			"remove cluster.* from the settings, or use the full binary, conduit: with cluster.name the agent does "+
+				"not start",
 			"this binary has no clusters",
 		)
 	}
@@ -30,11 +31,13 @@ func examineCluster(ctx context.Context, c config.Cluster, contained *membership
 	product, err := contained.Check(ctx, c)
 	switch {
 	case product == "":
-		return finding("cluster", Error, "correct cluster.* in the settings: the agent does not start", "%s: %v", c.Name, err)
+		return finding("cluster", Error, "correct cluster.* in the settings: the agent does not start", "%s: %v",
+			c.Name, err)
 	case err != nil:
 		return finding(
 			"cluster", Error,
-			fmt.Sprintf("start or repair the %s server, or correct its address: until then no pipeline of the cluster is claimed", product),
+			fmt.Sprintf("start or repair the %s server, or correct its address: until then no pipeline of the "+
+				"cluster is claimed", product),
 			"%s: %v", c.Name, err,
 		)
 	}

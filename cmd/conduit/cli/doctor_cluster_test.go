@@ -24,14 +24,20 @@ func TestDoctorExaminesTheCluster(t *testing.T) {
 		level     Level
 		message   string
 	}{
-		"reached":          {config.Cluster{Name: "edge", NATS: config.NATS{URL: url}}, parts.Cluster(), OK, "NATS can be used"},
-		"the second":       {config.Cluster{Name: "edge", NATS: config.NATS{URL: "nats://127.0.0.1:1," + url}}, parts.Cluster(), OK, "NATS can be used"},
-		"not reached":      {config.Cluster{Name: "edge", NATS: config.NATS{URL: "nats://127.0.0.1:1"}}, parts.Cluster(), Error, "refused"},
-		"no PostgreSQL":    {config.Cluster{Name: "edge", Postgres: config.Postgres{URL: closed}}, parts.Cluster(), Error, "edge: "},
-		"no store":         {config.Cluster{Name: "edge"}, parts.Cluster(), Error, "neither cluster.nats.url nor"},
-		"alone":            {config.Cluster{}, parts.Cluster(), OK, "no member of one"},
-		"NATS, none":       {config.Cluster{Name: "edge", NATS: config.NATS{URL: url}}, nil, Error, "this binary has no clusters"},
-		"PostgreSQL, none": {config.Cluster{Name: "edge", Postgres: config.Postgres{URL: closed}}, nil, Error, "this binary has no clusters"},
+		"reached": {config.Cluster{Name: "edge", NATS: config.NATS{URL: url}}, parts.Cluster(), OK,
+			"NATS can be used"},
+		"the second": {config.Cluster{Name: "edge", NATS: config.NATS{URL: "nats://127.0.0.1:1," + url}},
+			parts.Cluster(), OK, "NATS can be used"},
+		"not reached": {config.Cluster{Name: "edge", NATS: config.NATS{URL: "nats://127.0.0.1:1"}},
+			parts.Cluster(), Error, "refused"},
+		"no PostgreSQL": {config.Cluster{Name: "edge", Postgres: config.Postgres{URL: closed}}, parts.Cluster(),
+			Error, "edge: "},
+		"no store": {config.Cluster{Name: "edge"}, parts.Cluster(), Error, "neither cluster.nats.url nor"},
+		"alone":    {config.Cluster{}, parts.Cluster(), OK, "no member of one"},
+		"NATS, none": {config.Cluster{Name: "edge", NATS: config.NATS{URL: url}}, nil, Error,
+			"this binary has no clusters"},
+		"PostgreSQL, none": {config.Cluster{Name: "edge", Postgres: config.Postgres{URL: closed}}, nil, Error,
+			"this binary has no clusters"},
 		"only a URL, none": {config.Cluster{NATS: config.NATS{URL: url}}, nil, Error, "this binary has no clusters"},
 		"alone, none":      {config.Cluster{}, nil, OK, "no member of one"},
 	} {

@@ -26,16 +26,20 @@ func (e *examination) pipelines(ctx context.Context) {
 	files, err := planner.FilesAt(ctx, dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		e.add("pipeline files", Error, "'conduit init' makes the directory; or set pipelines.path", "there is no directory %s", dir)
+		e.add("pipeline files", Error, "'conduit init' makes the directory; or set pipelines.path",
+			"there is no directory %s", dir)
 		return
 	case err != nil:
 		e.add("pipeline files", Error, "let the agent's user read it", "%v", err)
 		return
 	}
 	if kind, network := sqlitefile.FileSystem(dir); network {
-		e.add("pipelines directory", Warning, "changes made on other machines are found by polling; a local directory is followed at once", "%s is on %s", dir, kind)
+		e.add("pipelines directory", Warning,
+			"changes made on other machines are found by polling; a local directory is followed at once", "%s is on %s",
+			dir, kind)
 	} else {
-		e.add("pipelines directory", OK, "", "changes in %s are followed at once (%s)", dir, cmp.Or(kind, "a file system without a name here"))
+		e.add("pipelines directory", OK, "", "changes in %s are followed at once (%s)", dir,
+			cmp.Or(kind, "a file system without a name here"))
 	}
 	e.directoriesBelow(dir)
 	before, broken, pipelines := len(e.findings), 0, 0
@@ -59,7 +63,8 @@ func (e *examination) pipelines(ctx context.Context) {
 		e.add("references", OK, "", "all lead to a value")
 	}
 	if broken == 0 {
-		e.add("pipeline files", OK, "", "%s with %s in %s", terminal.Count(len(files), "file"), terminal.Count(pipelines, "pipeline"), dir)
+		e.add("pipeline files", OK, "", "%s with %s in %s", terminal.Count(len(files), "file"),
+			terminal.Count(pipelines, "pipeline"), dir)
 	}
 }
 
@@ -76,7 +81,8 @@ func (e *examination) file(f watch.File) ([]spec.Parsed, bool) {
 	}
 	switch {
 	case HasErrors(parsed.Problems):
-		e.add("pipeline files", Error, "'conduit pipelines validate' shows all of it; what ran before goes on", "%s", strings.Join(lines, "; "))
+		e.add("pipeline files", Error, "'conduit pipelines validate' shows all of it; what ran before goes on", "%s",
+			strings.Join(lines, "; "))
 		return parsed.Pipelines, false
 	case len(lines) > 0:
 		e.add("pipeline files", Warning, "", "%s", strings.Join(lines, "; "))
@@ -100,7 +106,8 @@ func (e *examination) directoriesBelow(dir string) {
 		}
 	}
 	if len(unread) > 0 {
-		e.add("pipeline files", Warning, "move what is to run into the directory itself", "directories below %s are not read: %s", dir, strings.Join(unread, ", "))
+		e.add("pipeline files", Warning, "move what is to run into the directory itself",
+			"directories below %s are not read: %s", dir, strings.Join(unread, ", "))
 	}
 }
 
@@ -110,7 +117,8 @@ func (e *examination) references(ctx context.Context, path string, p *spec.Parse
 	_, problems := (&reference.Resolver{}).Resolve(ctx, &spec.Declaration{Pipeline: p.Pipeline})
 	for _, problem := range problems {
 		problem = p.Locate(problem, path)
-		e.add("references", Warning, "set it for the agent: for a service in its unit, see systemctl edit conduit", "%s", placed(&problem))
+		e.add("references", Warning, "set it for the agent: for a service in its unit, see systemctl edit conduit",
+			"%s", placed(&problem))
 	}
 	if p.Pipeline.Status == spec.StatusStopped {
 		return
@@ -118,7 +126,8 @@ func (e *examination) references(ctx context.Context, path string, p *spec.Parse
 	for _, problem := range e.catalog.Check(ctx, &p.Pipeline) {
 		if problem.Severity == spec.SeverityError {
 			problem = p.Locate(problem, path)
-			e.add("plugins", Error, "'conduit plugins describe PLUGIN' says what settings it has", "%s", placed(&problem))
+			e.add("plugins", Error, "'conduit plugins describe PLUGIN' says what settings it has", "%s",
+				placed(&problem))
 		}
 	}
 }

@@ -35,13 +35,15 @@ func (e *examination) agent(ctx context.Context) {
 	if info.Version == e.Version {
 		e.add("agent", OK, "", "version %s answers at %s", info.Version, r.URL)
 	} else {
-		e.add("agent", Warning, "restart the agent to have it run the version that is installed", "version %s runs, and this is %s", info.Version, e.Version)
+		e.add("agent", Warning, "restart the agent to have it run the version that is installed",
+			"version %s runs, and this is %s", info.Version, e.Version)
 	}
 	if a, err := r.Client.Agent(ctx); err == nil && OnThisMachine(&a) {
 		e.pid = a.PID
 	}
 	if follows := r.Follows(ctx); Elsewhere(follows, e.config.Pipelines.Path) {
-		e.add("agent", Warning, "run doctor where that agent was started, or name its settings with --config.path", "the agent follows %s, and the files checked here are in %s", follows, e.config.Pipelines.Path)
+		e.add("agent", Warning, "run doctor where that agent was started, or name its settings with --config.path",
+			"the agent follows %s, and the files checked here are in %s", follows, e.config.Pipelines.Path)
 	}
 	statuses, err := r.Statuses(ctx)
 	if err != nil {
@@ -110,7 +112,8 @@ func (e *examination) unit(ctx context.Context) {
 		e.add("sandbox", OK, "", "systemd does not run here")
 		return
 	}
-	out, err := exec.CommandContext(ctx, "systemctl", "show", "--property=LoadState,ActiveState,NRestarts,StatusText", "conduit.service").Output()
+	out, err := exec.CommandContext(ctx, "systemctl", "show", "--property=LoadState,ActiveState,NRestarts,StatusText",
+		"conduit.service").Output()
 	if err != nil {
 		e.add("unit", Unknown, "", "cannot ask systemd: %v", err)
 		return
@@ -126,11 +129,13 @@ func (e *examination) unit(ctx context.Context) {
 		e.add("sandbox", OK, "", "conduit is not installed as a service")
 		return
 	case version > 0 && version < leastSystemd:
-		e.add("unit", Warning, "'systemd-analyze verify conduit.service' names the lines that it ignores", "the unit is for systemd %d, and this is %d", leastSystemd, version)
+		e.add("unit", Warning, "'systemd-analyze verify conduit.service' names the lines that it ignores",
+			"the unit is for systemd %d, and this is %d", leastSystemd, version)
 	case shown["ActiveState"] != "active":
 		e.add("unit", Error, "'journalctl -u conduit' says why", "the service is %s", shown["ActiveState"])
 	case shown["NRestarts"] != "0":
-		e.add("unit", Warning, "'journalctl -u conduit' says why", "the service was started again %s times", shown["NRestarts"])
+		e.add("unit", Warning, "'journalctl -u conduit' says why", "the service was started again %s times",
+			shown["NRestarts"])
 	default:
 		e.add("unit", OK, "", "active: %s", shown["StatusText"])
 	}
@@ -158,7 +163,8 @@ func (e *examination) exposure(ctx context.Context) {
 	case err != nil || !found || serr != nil:
 		e.add("sandbox", Unknown, "", "systemd-analyze does not say how exposed the service is")
 	case score > mostExposed:
-		e.add("sandbox", Warning, "'systemd-analyze security conduit' shows what a drop-in opened", "exposure %.1f of 10", score)
+		e.add("sandbox", Warning, "'systemd-analyze security conduit' shows what a drop-in opened",
+			"exposure %.1f of 10", score)
 	default:
 		e.add("sandbox", OK, "", "exposure %.1f of 10", score)
 	}

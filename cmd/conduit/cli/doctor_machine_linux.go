@@ -26,7 +26,8 @@ func (e *examination) machine() {
 		case err != nil || perr != nil:
 			e.add("inotify", Unknown, "", "the limit %s is not known", name)
 		case n < leastWatches[name]:
-			e.add("inotify", Warning, fmt.Sprintf("sysctl fs.inotify.%s=%d: beyond it changes of files are found by polling", name, 2*leastWatches[name]), "%s is %d", name, n)
+			e.add("inotify", Warning, fmt.Sprintf("sysctl fs.inotify.%s=%d: beyond it changes of files are found by "+
+				"polling", name, 2*leastWatches[name]), "%s is %d", name, n)
 		default:
 			e.add("inotify", OK, "", "%s is %d", name, n)
 		}
@@ -58,7 +59,8 @@ func (e *examination) memory() {
 	case limit == 0:
 		e.add("memory", OK, "", "the control group has no limit")
 	case limit < 32<<20:
-		e.add("memory", Warning, "ten pipelines need about 32 MiB, and the executable some to be read into", "the control group allows %d MiB", limit>>20)
+		e.add("memory", Warning, "ten pipelines need about 32 MiB, and the executable some to be read into",
+			"the control group allows %d MiB", limit>>20)
 	default:
 		e.add("memory", OK, "", "the control group allows %d MiB", limit>>20)
 	}
@@ -73,7 +75,8 @@ func (e *examination) cpu() {
 	case limit == 0:
 		e.add("cpu", OK, "", "the control group has no limit; %s", terminal.Count(runtime.NumCPU(), "CPU"))
 	case limit < leastCPU:
-		e.add("cpu", Warning, "raise it, for a service by CPUQuota=: what hangs and what is slow cannot be distinguished", "the control group allows %.2g %% of a CPU", 100*limit)
+		e.add("cpu", Warning, "raise it, for a service by CPUQuota=: what hangs and what is slow cannot be "+
+			"distinguished", "the control group allows %.2g %% of a CPU", 100*limit)
 	default:
 		e.add("cpu", OK, "", "the control group allows %.3g %% of a CPU", 100*limit)
 	}
@@ -88,7 +91,8 @@ func (e *examination) kernel() {
 	case e.config.Connectors.Sandbox == "off":
 		e.add("kernel", OK, "", "Linux %s", release)
 	case sandbox.Version() == 0:
-		e.add("kernel", Error, "start it with lsm=landlock among others, or set connectors.sandbox: off", "Linux %s has no Landlock, with which connectors are to be confined", release)
+		e.add("kernel", Error, "start it with lsm=landlock among others, or set connectors.sandbox: off",
+			"Linux %s has no Landlock, with which connectors are to be confined", release)
 	default:
 		e.add("kernel", OK, "", "Linux %s, which can confine connectors", release)
 	}

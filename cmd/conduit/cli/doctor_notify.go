@@ -34,11 +34,14 @@ func (e *examination) webhook() {
 		e.add("notifications", Error, "correct notify.webhook.url", "%v", err)
 		return
 	}
-	if u, err := url.Parse(c.URL); err == nil && u.Scheme == "http" && u.Hostname() != "localhost" && !net.ParseIP(u.Hostname()).IsLoopback() {
-		e.add("notifications", Warning, "use https: anyone on the way can read what is sent", "notify.webhook.url is not encrypted")
+	if u, err := url.Parse(c.URL); err == nil && u.Scheme == "http" && u.Hostname() != "localhost" &&
+		!net.ParseIP(u.Hostname()).IsLoopback() {
+		e.add("notifications", Warning, "use https: anyone on the way can read what is sent",
+			"notify.webhook.url is not encrypted")
 	}
 	if c.SecretFile == "" {
-		e.add("notifications", Warning, "'openssl rand -base64 32' makes a secret for the file that notify.webhook.secret-file names", "the receiver cannot know who sends: notifications are not signed")
+		e.add("notifications", Warning, "'openssl rand -base64 32' makes a secret for the file that "+
+			"notify.webhook.secret-file names", "the receiver cannot know who sends: notifications are not signed")
 	}
 }
 

@@ -27,7 +27,8 @@ func (e *examination) state(ctx context.Context) {
 	case err != nil:
 		e.add("store", Error, "let the agent's user read it", "%v", err)
 	case info.Mode().Perm()&0o077 != 0:
-		e.add("store", Warning, "chmod 600 "+path+": it holds settings and positions", "others can open %s (mode %o)", path, info.Mode().Perm())
+		e.add("store", Warning, "chmod 600 "+path+": it holds settings and positions", "others can open %s (mode %o)",
+			path, info.Mode().Perm())
 		e.whole(ctx, path)
 	default:
 		e.whole(ctx, path)
@@ -46,7 +47,8 @@ func (e *examination) permissions() {
 		file := files[key]
 		switch info, err := os.Stat(file); {
 		case errors.Is(err, fs.ErrNotExist) && filepath.Base(file) == file && e.config.File == e.ServiceFile:
-			e.add("permissions", Unknown, "", "%s in %s may be a credential of systemd, which only the service sees", file, key)
+			e.add("permissions", Unknown, "", "%s in %s may be a credential of systemd, which only the service sees",
+				file, key)
 		case errors.Is(err, fs.ErrPermission): // a file of another user, possibly the agent's
 			e.add("permissions", Unknown, "", "%v", err)
 		case err != nil:
@@ -96,7 +98,8 @@ func (e *examination) disk(dir string) {
 		e.add("inodes", OK, "", "the file system at %s has no limit of files", dir)
 		return
 	}
-	e.add("inodes", roomLevel(inodes, noInodes, littleInodes), "remove files: without inodes no file can be made, as if the disk were full", "%d free at %s", inodes, dir)
+	e.add("inodes", roomLevel(inodes, noInodes, littleInodes),
+		"remove files: without inodes no file can be made, as if the disk were full", "%d free at %s", inodes, dir)
 }
 
 func roomLevel(free, none, little int64) Level {
@@ -117,9 +120,11 @@ func (e *examination) fileSystem(path string) {
 	case err != nil && !e.config.DB.SQLite.NetworkFileSystem:
 		e.add("file system", Error, "set db.sqlite.path to a local disk", "%v", err)
 	case err != nil:
-		e.add("file system", Warning, "set db.sqlite.path to a local disk", "%s is on %s: locks and fsync are only as good as its server", dir, kind)
+		e.add("file system", Warning, "set db.sqlite.path to a local disk",
+			"%s is on %s: locks and fsync are only as good as its server", dir, kind)
 	case kind == "tmpfs" || kind == "ramfs":
-		e.add("file system", Warning, "set db.sqlite.path to a disk", "%s is in memory (%s): positions do not survive a restart of the machine", dir, kind)
+		e.add("file system", Warning, "set db.sqlite.path to a disk",
+			"%s is in memory (%s): positions do not survive a restart of the machine", dir, kind)
 	default:
 		e.add("file system", OK, "", "%s is local (%s)", dir, cmp.Or(kind, "it has no name here"))
 	}

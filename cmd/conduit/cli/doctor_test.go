@@ -63,7 +63,8 @@ func TestDoctorChecksEveryFileWithASecret(t *testing.T) {
 	const own, service = "/etc/own.yaml", "/etc/conduit/conduit.yaml"
 	dir := t.TempDir()
 	open, private := filepath.Join(dir, "open"), filepath.Join(dir, "private")
-	if err := errors.Join(os.WriteFile(open, []byte("x"), 0o644), os.WriteFile(private, []byte("x"), 0o600)); err != nil {
+	if err := errors.Join(os.WriteFile(open, []byte("x"), 0o644), os.WriteFile(private, []byte("x"), 0o600)); err !=
+		nil {
 		t.Fatal(err)
 	}
 	for _, s := range config.Settings() {

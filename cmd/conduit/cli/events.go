@@ -91,6 +91,7 @@ func showEvent(r *Remote, e spec.Event) error {
 	if e.Type == "warning" {
 		color = terminal.Yellow
 	}
-	_, err := fmt.Fprintf(r.Stdout, "%s  %s  %s  %s\n", terminal.Moment(e.At), terminal.Dash(about), r.Paint(e.Reason, color), terminal.OneError(e.Message))
+	_, err := fmt.Fprintf(r.Stdout, "%s  %s  %s  %s\n", terminal.Moment(e.At), terminal.Dash(about),
+		r.Paint(e.Reason, color), terminal.OneError(e.Message))
 	return err
 }

@@ -118,7 +118,8 @@ func TestCommandsPrintNothingHidden(t *testing.T) {
 							continue // a document for a file
 						}
 						if everything := stdout.String() + stderr.String(); hasEscapes(everything) {
-							t.Errorf("%v, answered %d %.20q: prints sequences of the answer: %q", args, answer.status, answer.body,
+							t.Errorf("%v, answered %d %.20q: prints sequences of the answer: %q", args, answer.status,
+								answer.body,
 								everything)
 						}
 						if hidden := hiddenIn(stdout.String() + stderr.String()); hidden != "" && !terminal {

@@ -38,7 +38,8 @@ func writeRecord(w io.Writer, n int, text []byte, paint func(text, color string)
 		return fmt.Errorf("cannot read a record: %w", err)
 	}
 	var b bytes.Buffer
-	fmt.Fprintln(&b, paint(fmt.Sprintf("record %d: %s", n, strings.ToLower(strings.TrimPrefix(r.Operation, "OPERATION_"))), terminal.Cyan))
+	fmt.Fprintln(&b, paint(fmt.Sprintf("record %d: %s", n,
+		strings.ToLower(strings.TrimPrefix(r.Operation, "OPERATION_"))), terminal.Cyan))
 	field := func(name, value string) {
 		value = strings.ReplaceAll(strings.TrimRight(terminal.Clean(value), "\n"), "\n", "\n            ")
 		fmt.Fprintln(&b, strings.TrimRight(fmt.Sprintf("  %-8s  %s", name, value), " "))

@@ -33,7 +33,8 @@ func ParseLabels(text string) (LabelSelector, error) {
 			r.key, r.not = strings.CutPrefix(part, "!")
 		}
 		if r.key == "" || strings.ContainsAny(r.key+r.value, " =!") {
-			return nil, fmt.Errorf("%q selects nothing: write key=value, key!=value, key or !key, several separated by commas", part)
+			return nil, fmt.Errorf("%q selects nothing: write key=value, key!=value, key or !key, several separated "+
+				"by commas", part)
 		}
 		s = append(s, r)
 	}

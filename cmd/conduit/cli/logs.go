@@ -89,13 +89,15 @@ func showLine(r *Remote, line *rest.LogLine) error {
 		fmt.Fprintf(r.Stderr, "conduit: %s left out\n", terminal.Count(line.Dropped, "line"))
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s  %s  %s", terminal.Moment(line.At), r.Paint(fmt.Sprintf("%-5s", line.Level), levelColors[line.Level]), terminal.OneLine(line.Message))
+	fmt.Fprintf(&b, "%s  %s  %s", terminal.Moment(line.At),
+		r.Paint(fmt.Sprintf("%-5s", line.Level), levelColors[line.Level]), terminal.OneLine(line.Message))
 	if record, ok := line.Fields["record"]; ok {
 		fmt.Fprintf(&b, "  %s%s", r.Paint("record=", terminal.Dim), terminal.OneLine(record))
 	}
 	for _, key := range slices.Sorted(maps.Keys(line.Fields)) {
 		if !slices.Contains(knownFields, key) {
-			b.WriteString("  " + r.Paint(terminal.OneError(key+"="+line.Fields[key]), cmp.Or(fieldColors[key], terminal.Dim)))
+			b.WriteString("  " + r.Paint(terminal.OneError(key+"="+line.Fields[key]),
+				cmp.Or(fieldColors[key], terminal.Dim)))
 		}
 	}
 	_, err := fmt.Fprintln(r.Stdout, b.String())

@@ -47,7 +47,8 @@ func page(c *ffcli.Command, words []string, version string) []byte {
 			fmt.Fprintf(&b, ".TP\n.BR %s (1)\n%s\n", roff(name+"-"+below.Name), roff(below.ShortHelp))
 		}
 	}
-	b.WriteString(".SH EXIT STATUS\n0 done, 1 failed while running, 2 something that the caller wrote is wrong, 3 the machine is in the way.\n")
+	b.WriteString(".SH EXIT STATUS\n0 done, 1 failed while running, 2 something that the caller wrote is wrong, 3 " +
+		"the machine is in the way.\n")
 	if len(words) > 0 {
 		fmt.Fprintf(&b, ".SH SEE ALSO\n.BR %s (1)\n", roff(strings.TrimSuffix(Name(words[:len(words)-1]), ".1")))
 	}

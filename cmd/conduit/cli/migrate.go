@@ -35,7 +35,8 @@ func migrateCommand(p *Program) *ffcli.Command {
 	m := &migration{Program: p, settings: SettingFlags(flags, "db.sqlite.path", "connectors.path", "processors.path")}
 	flags.StringVar(&m.from, "from", "", "`SOURCE`: the SQLite file of a Conduit, or the URL of one that runs")
 	flags.StringVar(&m.files, "files", "", "`DIR` of its pipeline files, for settings that its API hides")
-	flags.StringVar(&m.toFiles, "to-files", "", "write the pipelines as files into `DIR`, instead of having the API own them")
+	flags.StringVar(&m.toFiles, "to-files", "",
+		"write the pipelines as files into `DIR`, instead of having the API own them")
 	flags.BoolVar(&m.write, "write", false, "write it; without this it is only shown")
 	flags.BoolVar(&m.json, "json", false, "print JSON")
 	return &ffcli.Command{
@@ -104,7 +105,8 @@ func (m *migration) find(ctx context.Context, c config.Config) (*migrate.Found, 
 		return nil, err
 	}
 	if same(path, c.DB.SQLite.Path) {
-		return nil, Invalidf("%s is the state of the Conduit and would be the store, too: give --db.sqlite.path another name", m.from)
+		return nil, Invalidf("%s is the state of the Conduit and would be the store, too: give --db.sqlite.path "+
+			"another name", m.from)
 	}
 	return migrate.FromDatabase(ctx, path)
 }
@@ -122,7 +124,8 @@ func databaseFile(path string) (string, error) {
 	if _, err := os.Stat(inner); err == nil {
 		return inner, nil
 	}
-	return "", Invalidf("%s is a directory without a SQLite file, so the state is in badger, which only that Conduit can read: "+
+	return "", Invalidf("%s is a directory without a SQLite file, so the state is in badger, which only that Conduit "+
+		"can read: "+
 		"start it and take over from its API, with conduit migrate --from http://localhost:8080 --files DIR", path)
 }
 
@@ -220,7 +223,8 @@ func (m *migration) describe(ctx context.Context, c config.Config, found *migrat
 		for _, connector := range p.Connectors {
 			processors += len(connector.Processors)
 		}
-		result.Pipelines = append(result.Pipelines, migratedPipeline{p.ID, len(p.Connectors), processors, found.Running[p.ID]})
+		result.Pipelines = append(result.Pipelines,
+			migratedPipeline{p.ID, len(p.Connectors), processors, found.Running[p.ID]})
 		for _, problem := range append(spec.Validate(p), plugins.Check(ctx, p)...) {
 			result.Unequal = append(result.Unequal, fmt.Sprintf("pipeline %q: %s", p.ID, problem.Message))
 		}
@@ -237,7 +241,8 @@ func (m *migration) print(r *migrationResult) {
 		if p.WasRunning {
 			was = ", was running"
 		}
-		fmt.Fprintf(m.Stdout, "pipeline %s: %s, %s%s\n", p.ID, terminal.Count(p.Connectors, "connector"), terminal.Count(p.Processors, "processor"), was)
+		fmt.Fprintf(m.Stdout, "pipeline %s: %s, %s%s\n", p.ID, terminal.Count(p.Connectors, "connector"),
+			terminal.Count(p.Processors, "processor"), was)
 	}
 	for _, p := range r.Positions {
 		fmt.Fprintf(m.Stdout, "position of %s: %s\n", p.Connector, terminal.Clean(fmt.Sprintf("%.120q", p.Position)))

@@ -28,7 +28,8 @@ var conduitEntries = map[string]string{
 		"ProcessorIDs":[],"State":{"Position":"MjY="},"LastActiveConfig":{"Name":"in","Settings":{"path":"old.txt"}}}`,
 	"connector:instance:orders:out": `{"ID":"orders:out","Type":2,"Plugin":"standalone:postgres","PipelineID":"orders","Config":{"Name":"out","Settings":{"url":"postgres://me:secret@db"}},
 		"ProcessorIDs":["orders:out:p2"],"State":{"Positions":{"orders:in":"MjY="}},"LastActiveConfig":{"Name":"out","Settings":{"url":"postgres://me:secret@db"}}}`,
-	"processor:instance:orders:p1":     `{"ID":"orders:p1","Plugin":"field.set","Condition":"{{ true }}","Config":{"Settings":{"field":".Key"},"Workers":2}}`,
+	"processor:instance:orders:p1": `{"ID":"orders:p1","Plugin":"field.set","Condition":"{{ true ` +
+		`}}","Config":{"Settings":{"field":".Key"},"Workers":2}}`,
 	"processor:instance:orders:out:p2": `{"ID":"orders:out:p2","Plugin":"filter","Config":{"Settings":null,"Workers":1}}`,
 	"connector:instance:broken":        `{`,
 	"something:else":                   `1`,
@@ -42,11 +43,13 @@ func conduitDatabase(t *testing.T) string {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	if _, err := db.ExecContext(t.Context(), "CREATE TABLE conduit_kv_store (key TEXT PRIMARY KEY, value BLOB)"); err != nil {
+	if _, err := db.ExecContext(t.Context(), "CREATE TABLE conduit_kv_store (key TEXT PRIMARY KEY, value BLOB)"); err !=
+		nil {
 		t.Fatal(err)
 	}
 	for key, value := range conduitEntries {
-		if _, err := db.ExecContext(t.Context(), "INSERT INTO conduit_kv_store VALUES (?, ?)", key, []byte(value)); err != nil {
+		if _, err := db.ExecContext(t.Context(), "INSERT INTO conduit_kv_store VALUES (?, ?)", key,
+			[]byte(value)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -56,12 +59,16 @@ func conduitDatabase(t *testing.T) string {
 func conduitOrders(url string) spec.Pipeline {
 	return spec.Pipeline{ID: "orders", Status: spec.StatusStopped, Name: "orders", Description: "of the shop",
 		Connectors: []spec.Connector{
-			{ID: "in", Type: spec.TypeSource, Plugin: "builtin:file@v0.10.8", Name: "in", Settings: map[string]string{"path": "in.txt"}},
-			{ID: "out", Type: spec.TypeDestination, Plugin: "standalone:postgres", Name: "out", Settings: map[string]string{"url": url},
+			{ID: "in", Type: spec.TypeSource, Plugin: "builtin:file@v0.10.8", Name: "in",
+				Settings: map[string]string{"path": "in.txt"}},
+			{ID: "out", Type: spec.TypeDestination, Plugin: "standalone:postgres", Name: "out",
+				Settings:   map[string]string{"url": url},
 				Processors: []spec.Processor{{ID: "p2", Plugin: "filter", Workers: 1}}},
 		},
-		Processors: []spec.Processor{{ID: "p1", Plugin: "field.set", Condition: "{{ true }}", Settings: map[string]string{"field": ".Key"}, Workers: 2}},
-		DLQ:        spec.DLQ{Plugin: "builtin:log", Settings: map[string]string{"level": "warn"}, WindowSize: 5, WindowNackThreshold: 2},
+		Processors: []spec.Processor{{ID: "p1", Plugin: "field.set", Condition: "{{ true }}",
+			Settings: map[string]string{"field": ".Key"}, Workers: 2}},
+		DLQ: spec.DLQ{Plugin: "builtin:log", Settings: map[string]string{"level": "warn"}, WindowSize: 5,
+			WindowNackThreshold: 2},
 	}
 }
 
@@ -94,7 +101,8 @@ func TestMigrateFromDatabase(t *testing.T) {
 		t.Fatal(err)
 	}
 	d, err := db.Get(t.Context(), "orders")
-	if err != nil || d.Owner.Kind != spec.OwnerAPI || d.Want() != spec.StatusStopped || !spec.Equal(&d.Pipeline, &found.Pipelines[0]) {
+	if err != nil || d.Owner.Kind != spec.OwnerAPI || d.Want() != spec.StatusStopped ||
+		!spec.Equal(&d.Pipeline, &found.Pipelines[0]) {
 		t.Errorf("declared %+v, %v", d, err)
 	}
 	c, err := db.Checkpoint(t.Context(), "orders:in")
@@ -108,7 +116,8 @@ func TestMigrateFromDatabase(t *testing.T) {
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if err := found.Write(t.Context(), path, migrate.Owner{}); err == nil || !strings.Contains(err.Error(), `"orders": the store has one of this id`) {
+	if err := found.Write(t.Context(), path, migrate.Owner{}); err == nil ||
+		!strings.Contains(err.Error(), `"orders": the store has one of this id`) {
 		t.Errorf("a second time: %v", err)
 	}
 }
@@ -122,7 +131,8 @@ func replaceEntries(t *testing.T, path string, values map[string]string) {
 	}
 	defer db.Close()
 	for key, value := range values {
-		if _, err := db.ExecContext(t.Context(), "INSERT OR REPLACE INTO conduit_kv_store VALUES (?, ?)", key, []byte(value)); err != nil {
+		if _, err := db.ExecContext(t.Context(), "INSERT OR REPLACE INTO conduit_kv_store VALUES (?, ?)", key,
+			[]byte(value)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -133,8 +143,10 @@ func replaceEntries(t *testing.T, path string, values map[string]string) {
 func TestMigrateFromDatabaseWithoutLists(t *testing.T) {
 	path := conduitDatabase(t)
 	replaceEntries(t, path, map[string]string{
-		"pipeline:instance:orders":         `{"ID":"orders","Config":{"Name":"orders","Description":"of the shop"},"Status":3,"DLQ":{"Plugin":"builtin:log","Settings":{"level":"warn"},"WindowSize":5,"WindowNackThreshold":2}}`,
-		"processor:instance:orders:p1":     `{"ID":"orders:p1","Plugin":"field.set","Condition":"{{ true }}","Parent":{"ID":"orders","Type":2},"Config":{"Settings":{"field":".Key"},"Workers":2}}`,
+		"pipeline:instance:orders": `{"ID":"orders","Config":{"Name":"orders","Description":"of the ` +
+			`shop"},"Status":3,"DLQ":{"Plugin":"builtin:log","Settings":{"level":"warn"},"WindowSize":5,"WindowNackThreshold":2}}`,
+		"processor:instance:orders:p1": `{"ID":"orders:p1","Plugin":"field.set","Condition":"{{ true ` +
+			`}}","Parent":{"ID":"orders","Type":2},"Config":{"Settings":{"field":".Key"},"Workers":2}}`,
 		"processor:instance:orders:out:p2": `{"ID":"orders:out:p2","Plugin":"filter","Parent":{"ID":"orders:out","Type":1},"Config":{"Workers":1}}`,
 	})
 	found, err := migrate.FromDatabase(t.Context(), path)
@@ -167,7 +179,8 @@ func TestMigrateFromDatabaseKeepsDollarSigns(t *testing.T) {
 	if len(problems) > 0 {
 		t.Fatal(problems)
 	}
-	if diff := cmp.Diff(map[string]string{"path": "a$$b/$HOME", "end": "x$"}, resolved.Connectors[0].Settings); diff != "" {
+	if diff := cmp.Diff(map[string]string{"path": "a$$b/$HOME", "end": "x$"},
+		resolved.Connectors[0].Settings); diff != "" {
 		t.Error(diff)
 	}
 	if active := found.Started[0].Active["path"]; active != "$${HOME}" {
@@ -188,19 +201,25 @@ func conduitAPI(t *testing.T, status string) *client.Client {
 func conduitAPIOf(t *testing.T, id, status string, settings map[string]string) *client.Client {
 	t.Helper()
 	answers := map[string]any{
-		"/v1/pipelines": []any{map[string]any{"id": id, "state": map[string]any{"status": status}, "config": map[string]any{"name": "orders", "description": "of the shop"}}},
+		"/v1/pipelines": []any{map[string]any{"id": id, "state": map[string]any{"status": status},
+			"config": map[string]any{"name": "orders", "description": "of the shop"}}},
 		"/v1/connectors": []any{
-			map[string]any{"id": id + ":in", "type": "TYPE_SOURCE", "plugin": "builtin:file@v0.10.8", "pipelineId": id, "sourceState": map[string]any{"position": "MjY="},
-				"config": map[string]any{"name": "in", "settings": settings}},
-			map[string]any{"id": id + ":out", "type": "TYPE_DESTINATION", "plugin": "standalone:postgres", "pipelineId": id, "destinationState": map[string]any{"positions": map[string]any{}},
+			map[string]any{"id": id + ":in", "type": "TYPE_SOURCE", "plugin": "builtin:file@v0.10.8", "pipelineId": id,
+				"sourceState": map[string]any{"position": "MjY="},
+				"config":      map[string]any{"name": "in", "settings": settings}},
+			map[string]any{"id": id + ":out", "type": "TYPE_DESTINATION", "plugin": "standalone:postgres",
+				"pipelineId": id, "destinationState": map[string]any{"positions": map[string]any{}},
 				"config": map[string]any{"name": "out", "settings": map[string]string{"url": "***"}}},
 		},
 		"/v1/processors": []any{
-			map[string]any{"id": id + ":p1", "plugin": "field.set", "condition": "{{ true }}", "parent": map[string]any{"type": "TYPE_PIPELINE", "id": id},
+			map[string]any{"id": id + ":p1", "plugin": "field.set", "condition": "{{ true }}",
+				"parent": map[string]any{"type": "TYPE_PIPELINE", "id": id},
 				"config": map[string]any{"settings": map[string]string{"field": "***"}, "workers": 2}},
-			map[string]any{"id": id + ":out:p2", "plugin": "filter", "parent": map[string]any{"type": "TYPE_CONNECTOR", "id": id + ":out"}, "config": map[string]any{"workers": 1}},
+			map[string]any{"id": id + ":out:p2", "plugin": "filter", "parent": map[string]any{"type": "TYPE_CONNECTOR",
+				"id": id + ":out"}, "config": map[string]any{"workers": 1}},
 		},
-		"/v1/pipelines/" + id + "/dead-letter-queue": map[string]any{"plugin": "builtin:log", "settings": map[string]string{"level": "***"}, "windowSize": "5", "windowNackThreshold": "2"},
+		"/v1/pipelines/" + id + "/dead-letter-queue": map[string]any{"plugin": "builtin:log",
+			"settings": map[string]string{"level": "***"}, "windowSize": "5", "windowNackThreshold": "2"},
 	}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		answer, ok := answers[r.URL.Path]
@@ -238,7 +257,8 @@ func TestMigrateFromAPIWithoutFiles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(found.Checkpoints) > 0 || len(found.Notes) != 1 || !strings.Contains(found.Notes[0], "stop it there first") || !found.Running["orders"] {
+	if len(found.Checkpoints) > 0 || len(found.Notes) != 1 ||
+		!strings.Contains(found.Notes[0], "stop it there first") || !found.Running["orders"] {
 		t.Errorf("checkpoints %v, notes %q, running %v", found.Checkpoints, found.Notes, found.Running)
 	}
 	want := []migrate.Unset{
@@ -258,7 +278,8 @@ func TestMigrateFromAPIWithoutFiles(t *testing.T) {
 // Variables have names that are valid in references, and unique, whatever the ids are.
 func TestMigrateNamesUnsetVariables(t *testing.T) {
 	found, err := migrate.FromAPI(
-		t.Context(), conduitAPIOf(t, "3f2a-1", "STATUS_STOPPED", map[string]string{"the.path": "***", "the-path": "***"}),
+		t.Context(), conduitAPIOf(t, "3f2a-1", "STATUS_STOPPED",
+			map[string]string{"the.path": "***", "the-path": "***"}),
 		nil,
 	)
 	if err != nil {
@@ -268,7 +289,8 @@ func TestMigrateNamesUnsetVariables(t *testing.T) {
 	for _, u := range found.Unset {
 		names = append(names, u.Variable)
 	}
-	if diff := cmp.Diff([]string{"_3F2A_1_IN_THE_PATH", "_3F2A_1_IN_THE_PATH_2", "_3F2A_1_OUT_URL", "_3F2A_1_P1_FIELD", "_3F2A_1_DEAD_LETTER_QUEUE_LEVEL"}, names); diff != "" {
+	if diff := cmp.Diff([]string{"_3F2A_1_IN_THE_PATH", "_3F2A_1_IN_THE_PATH_2", "_3F2A_1_OUT_URL", "_3F2A_1_P1_FIELD",
+		"_3F2A_1_DEAD_LETTER_QUEUE_LEVEL"}, names); diff != "" {
 		t.Error(diff)
 	}
 	if n := len(spec.References(&found.Pipelines[0])); n != len(names) {

@@ -51,7 +51,8 @@ func runOnce(ctx context.Context, p *Program, s *Settings, idle time.Duration) e
 // prepare adapts the settings to an agent that ends by itself.
 func (o *once) prepare(c *config.Config, s *Settings) error {
 	if c.Cluster.Name != "" {
-		return Invalidf("--once is not for a member of a cluster, whose pipelines may run elsewhere: unset cluster.name")
+		return Invalidf(
+			"--once is not for a member of a cluster, whose pipelines may run elsewhere: unset cluster.name")
 	}
 	if _, given := s.Given["pipelines.error-recovery.max-retries"]; !given && c.Pipelines.ErrorRecovery.MaxRetries < 0 {
 		c.Pipelines.ErrorRecovery.MaxRetries = onceRetries
@@ -129,7 +130,8 @@ func (o *once) report(ctx context.Context, a *agent.Agent, all []finished) error
 			}
 		}
 	}
-	fmt.Fprintf(o.Stderr, "conduit: %s at rest, %s read\n", terminal.Count(len(all), "pipeline"), terminal.Count(int(read), "record"))
+	fmt.Fprintf(o.Stderr, "conduit: %s at rest, %s read\n", terminal.Count(len(all), "pipeline"),
+		terminal.Count(int(read), "record"))
 	if failed {
 		return errUnwell
 	}

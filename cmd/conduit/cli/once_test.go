@@ -74,7 +74,8 @@ func TestOnceWaits(t *testing.T) {
 			return onceRuns(at)
 		}, onceReading(0)}, 15 * time.Second, true},
 		"rolled back": {onceScene{func(time.Duration) spec.State {
-			return spec.State{Phase: spec.PhaseRunning, RunningGeneration: 7, LastAttempt: &spec.Attempt{Generation: 1, Error: "no"}}
+			return spec.State{Phase: spec.PhaseRunning, RunningGeneration: 7,
+				LastAttempt: &spec.Attempt{Generation: 1, Error: "no"}}
 		}, onceReading(0)}, 10 * time.Second, false},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -70,7 +70,9 @@ func (w *onceWait) Run(ctx context.Context) ([]finished, error) {
 }
 
 // observe reports whether all pipelines rest.
-func (w *onceWait) observe(ctx context.Context, seen map[string]*observation, now time.Time) (all []finished, done bool, err error) {
+func (w *onceWait) observe(
+	ctx context.Context, seen map[string]*observation, now time.Time,
+) (all []finished, done bool, err error) {
 	declared, err := w.Declared(ctx)
 	if err != nil {
 		return nil, false, err
@@ -183,5 +185,6 @@ func unread(lags map[string]measure.Lag) (known, endless []string) {
 func isEnd(l *measure.Lag) bool {
 	b := &l.Behind
 	known := (b.Bytes != nil || b.Records != nil) && !b.Endless && b.Unfinished == ""
-	return known && len(b.Snapshots) == 0 && b.Warning == "" && (b.Bytes == nil || *b.Bytes == 0) && (b.Records == nil || *b.Records == 0)
+	return known && len(b.Snapshots) == 0 && b.Warning == "" && (b.Bytes == nil || *b.Bytes == 0) &&
+		(b.Records == nil || *b.Records == 0)
 }

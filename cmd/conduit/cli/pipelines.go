@@ -15,10 +15,12 @@ func pipelinesCommand(p *Program) *ffcli.Command {
 Example:
   conduit pipelines validate pipelines`,
 		Subcommands: []*ffcli.Command{
-			pipelinesInitCommand(p), upgradeCommand(p), validateCommand(p), planCommand(p), pipelinesTestCommand(p), dryRunCommand(p),
+			pipelinesInitCommand(p), upgradeCommand(p), validateCommand(p), planCommand(p), pipelinesTestCommand(p),
+			dryRunCommand(p),
 			pipelinesListCommand(p), pipelinesDescribeCommand(p),
 			startCommand(p), stopCommand(p), restartCommand(p),
-			historyCommand(p), diffCommand(p), rollbackCommand(p), deleteCommand(p), purgeCommand(p), exportCommand(p), importCommand(p), applyCommand(p), adoptCommand(p),
+			historyCommand(p), diffCommand(p), rollbackCommand(p), deleteCommand(p), purgeCommand(p), exportCommand(p),
+			importCommand(p), applyCommand(p), adoptCommand(p),
 		},
 	})
 }

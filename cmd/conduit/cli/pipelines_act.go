@@ -29,13 +29,17 @@ installed of its plugins. A pipeline that waits for a retry is tried at once.`, 
 }
 
 // act returns a command that performs an action on a pipeline.
-func act(p *Program, name, done, short, long string, do func(*client.Client, context.Context, string, ...client.Option) error) *ffcli.Command {
+func act(
+	p *Program, name, done, short, long string, do func(*client.Client, context.Context, string,
+		...client.Option) error,
+) *ffcli.Command {
 	var noWait, force bool
 	var selected LabelSelector
 	return p.Remote(name, RemoteCommand{
-		Usage:    "conduit pipelines " + name + " ID|-l LABELS",
-		Short:    short,
-		Long:     long + "\n\nExamples:\n  conduit pipelines " + name + " orders\n  conduit pipelines " + name + " -l team=shop",
+		Usage: "conduit pipelines " + name + " ID|-l LABELS",
+		Short: short,
+		Long: long + "\n\nExamples:\n  conduit pipelines " + name + " orders\n  conduit pipelines " + name +
+			" -l team=shop",
 		Optional: 1,
 		Flags: func(fs *flag.FlagSet) {
 			selectFlag(fs, &selected)

@@ -115,7 +115,8 @@ func applyAll(ctx context.Context, r *Remote, all []spec.Parsed) error {
 			fmt.Fprintf(r.Stdout, "%s is so already\n", d.PipelineID)
 		}
 		for _, c := range d.Changes {
-			fmt.Fprintln(r.Stdout, strings.TrimSpace(fmt.Sprintf("%s %s: %s %s", c.Resource, c.ID, c.Action, strings.Join(c.ConfigPaths, ", "))))
+			fmt.Fprintln(r.Stdout, strings.TrimSpace(fmt.Sprintf("%s %s: %s %s", c.Resource, c.ID, c.Action,
+				strings.Join(c.ConfigPaths, ", "))))
 		}
 	}
 	return nil

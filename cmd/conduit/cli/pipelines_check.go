@@ -21,7 +21,9 @@ type checkReport interface {
 
 // checkCommand completes a command that checks the given files and directories, or the directory in the setting
 // pipelines.path, and has the flag --json. The command fails if the report has failed.
-func checkCommand(p *Program, c ffcli.Command, check func(ctx context.Context, c config.Config, paths []string) (checkReport, error)) *ffcli.Command {
+func checkCommand(
+	p *Program, c ffcli.Command, check func(ctx context.Context, c config.Config, paths []string) (checkReport, error),
+) *ffcli.Command {
 	flags := NewFlags(c.Name)
 	at := SettingFlags(flags, "pipelines.path", "connectors.path", "processors.path")
 	asJSON := flags.Bool("json", false, "print JSON")

@@ -95,7 +95,8 @@ func runDry(ctx context.Context, p *Program, path string, at *AgentFlags, a *dry
 	if err != nil {
 		return err
 	}
-	r, err := dryrun.Do(ctx, a.DryRunRequest, dryrun.Options{Registry: processorRegistry(ctx, p, c), Timeout: offlineTimeout},
+	r, err := dryrun.Do(ctx, a.DryRunRequest,
+		dryrun.Options{Registry: processorRegistry(ctx, p, c), Timeout: offlineTimeout},
 		spec.Lookup{Env: os.LookupEnv, AllowEnv: config.CheckVariable})
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)

@@ -47,7 +47,8 @@ func tryDryRun(t *testing.T, file string, records ...string) (dryRunOutcome, *re
 		request.Records = append(request.Records, json.RawMessage(r))
 	}
 	lookup := spec.Lookup{Env: func(name string) (string, bool) { return "x", name == "THERE" }}
-	r, err := dryrun.Do(context.Background(), request, dryrun.Options{Registry: &processor.Registry{Builtin: processors.All()}, Timeout: time.Minute}, lookup)
+	r, err := dryrun.Do(context.Background(), request,
+		dryrun.Options{Registry: &processor.Registry{Builtin: processors.All()}, Timeout: time.Minute}, lookup)
 	if err != nil {
 		return dryRunOutcome{}, nil, err
 	}
@@ -75,7 +76,8 @@ func dryRunPayloads(t *testing.T, records []json.RawMessage) (all []string) {
 
 func TestDryRunRefusedPieceIsOneDeadLetterOfTheWhole(t *testing.T) {
 	file := fmt.Sprintf(dryRunFile, `{id: split, plugin: split, settings: {field: .Payload.After.l}}`,
-		`{id: no-b, plugin: error, condition: '{{ eq .Payload.After.l "b" }}'}, {id: no-c, plugin: error, condition: '{{ eq .Payload.After.l "c" }}'}`, "")
+		`{id: no-b, plugin: error, condition: '{{ eq .Payload.After.l "b" }}'}, {id: no-c, plugin: error, condition: `+
+			`'{{ eq .Payload.After.l "c" }}'}`, "")
 	got, _, err := tryDryRun(t, file, `{"payload":{"after":{"l":["a","b","c"]}}}`, `{"payload":{"after":{"l":["d"]}}}`)
 	if err != nil {
 		t.Fatal(err)
@@ -99,7 +101,8 @@ func TestDryRunEndsWindowsOfEveryPlace(t *testing.T) {
 		var at [3]string
 		at[place] = sum
 		got, r, err := tryDryRun(
-			t, fmt.Sprintf(dryRunFile, at[0], at[1], at[2]), `{"payload":{"after":{"n":1}}}`, `{"payload":{"after":{"n":2}}}`,
+			t, fmt.Sprintf(dryRunFile, at[0], at[1], at[2]), `{"payload":{"after":{"n":1}}}`,
+			`{"payload":{"after":{"n":2}}}`,
 		)
 		if err != nil {
 			t.Fatal(err)
@@ -116,7 +119,8 @@ func TestDryRunEndsWindowsOfEveryPlace(t *testing.T) {
 func TestDryRunDestinationsDoNotShareRecords(t *testing.T) {
 	got, r, err := tryDryRun(
 		t,
-		fmt.Sprintf(dryRunFile, "", `{id: set, plugin: field.set, settings: {field: .Payload.After.a.b, value: $THERE}}`, ""),
+		fmt.Sprintf(dryRunFile, "",
+			`{id: set, plugin: field.set, settings: {field: .Payload.After.a.b, value: $THERE}}`, ""),
 		`{"payload":{"after":{"a":{"b":"y"}}}}`,
 	)
 	if err != nil {
@@ -126,7 +130,8 @@ func TestDryRunDestinationsDoNotShareRecords(t *testing.T) {
 		got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	want := []rest.DryRunRecord{{Number: 1, Steps: []rest.DryRunStep{{Processor: "p:out:set", Diff: []string{`- .Payload.After.a.b: "y"`, `+ .Payload.After.a.b: "x"`}, Records: r.Destinations["out"]}}}}
+	want := []rest.DryRunRecord{{Number: 1, Steps: []rest.DryRunStep{{Processor: "p:out:set",
+		Diff: []string{`- .Payload.After.a.b: "y"`, `+ .Payload.After.a.b: "x"`}, Records: r.Destinations["out"]}}}}
 	if diff := cmp.Diff(want, r.Records); diff != "" {
 		t.Errorf("steps (-want +got):\n%s", diff)
 	}

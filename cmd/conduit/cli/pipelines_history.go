@@ -123,7 +123,8 @@ Examples:
 			}
 			now, _, err := r.Rollback(ctx, args[0], revision, client.Live())
 			if client.Reason(err) == rest.ReasonOwnedByFile {
-				return Invalidf("pipeline %q is declared in a file: to have the agent write revision %d there, add --file; to see it, "+
+				return Invalidf("pipeline %q is declared in a file: to have the agent write revision %d there, add "+
+					"--file; to see it, "+
 					"conduit pipelines export %s --revision %d", args[0], revision, args[0], revision)
 			}
 			if err != nil {

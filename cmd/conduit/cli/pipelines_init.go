@@ -81,7 +81,8 @@ func initPipeline(ctx context.Context, p *Program, a *initArgs) error {
 	if err := os.MkdirAll(a.dir, 0o755); err != nil {
 		return fmt.Errorf("cannot make directory: %w", err)
 	}
-	if err := WriteNew(filepath.Join(a.dir, scaffold.SchemaFile), schemas.Source(schemas.PipelineFile), true); err != nil {
+	if err := WriteNew(filepath.Join(a.dir, scaffold.SchemaFile), schemas.Source(schemas.PipelineFile),
+		true); err != nil {
 		return err
 	}
 	path := filepath.Join(a.dir, s.ID+".yaml")

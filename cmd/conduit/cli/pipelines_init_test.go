@@ -19,7 +19,9 @@ func TestPipelinesInitOfEveryConnector(t *testing.T) {
 		var text bytes.Buffer
 		p := &Program{Stdout: &text, Stderr: &text,
 			Environ: []string{"CONDUIT_PIPELINES_PATH=.", "CONDUIT_CONNECTORS_EXEC_ENABLED=true"},
-			Catalog: func(c config.Config, log *slog.Logger) Catalog { return plugincatalog.Offline(parts.Plugins(), c, log) }}
+			Catalog: func(c config.Config, log *slog.Logger) Catalog {
+				return plugincatalog.Offline(parts.Plugins(), c, log)
+			}}
 		code = Run(t.Context(), p, args)
 		return code, text.String()
 	}
@@ -35,7 +37,8 @@ func TestPipelinesInitOfEveryConnector(t *testing.T) {
 				t.Errorf("%s %s: exit code %d: %s", side, c.Name, code, out)
 			}
 			code, out = conduit("pipelines", "validate")
-			if (code == 0) != (len(missing) == 0) || strings.Count(out, ": error: ") != len(missing) || !strings.Contains(out, ", 0 warnings\n") {
+			if (code == 0) != (len(missing) == 0) || strings.Count(out, ": error: ") != len(missing) ||
+				!strings.Contains(out, ", 0 warnings\n") {
 				t.Errorf("%s %s: %v is missing, and validate says %s", side, c.Name, missing, out)
 			}
 		}

@@ -206,7 +206,8 @@ func writeDescription(r *Remote, d description) error {
 	if s.Override != "" {
 		facts.Add("override", fmt.Sprintf("%s, until the declaration changes", s.Override))
 	}
-	facts.Add("phase", terminal.Colored(string(s.State.Phase)+" since "+terminal.Moment(s.State.Since), PhaseColors[s.State.Phase]))
+	facts.Add("phase", terminal.Colored(string(s.State.Phase)+" since "+terminal.Moment(s.State.Since),
+		PhaseColors[s.State.Phase]))
 	facts.Add("running", runningWords(s))
 	if a := s.State.LastAttempt; a != nil && a.Error != "" {
 		facts.Add("last attempt", fmt.Sprintf("generation %d at %s, failed", a.Generation, terminal.Moment(a.At)))

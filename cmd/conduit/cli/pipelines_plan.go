@@ -15,9 +15,11 @@ import (
 
 func planCommand(p *Program) *ffcli.Command {
 	flags := NewFlags("plan")
-	at := NewAgentFlags(flags, "pipelines.path", "connectors.path", "processors.path", "db.sqlite.path", "pipelines.deletion-grace", "pipelines.cleanup-delay")
+	at := NewAgentFlags(flags, "pipelines.path", "connectors.path", "processors.path", "db.sqlite.path",
+		"pipelines.deletion-grace", "pipelines.cleanup-delay")
 	asJSON := flags.Bool("json", false, "print JSON")
-	exitCode := flags.Bool("exit-code", false, "exit with 0 when nothing would change, 2 when something would, 1 on any error")
+	exitCode := flags.Bool("exit-code", false,
+		"exit with 0 when nothing would change, 2 when something would, 1 on any error")
 	return &ffcli.Command{
 		Name:       "plan",
 		ShortUsage: "conduit pipelines plan [PATH...] [flags]",
@@ -103,14 +105,16 @@ func (m *planMaker) write(plan *rest.Plan) error {
 		if one.Line > 0 {
 			place = fmt.Sprintf("%s:%d", one.File, one.Line)
 		}
-		fmt.Fprintf(p.Stdout, "%s %s (%s): %s\n", p.Paint(symbol, symbolColors[symbol]), one.ID, place, planWords(one, plan))
+		fmt.Fprintf(p.Stdout, "%s %s (%s): %s\n", p.Paint(symbol, symbolColors[symbol]), one.ID, place,
+			planWords(one, plan))
 		if err := writePlanned(p, one); err != nil {
 			return err
 		}
 	}
 	p.PrintProblems(plan.Problems)
 	if len(plan.Pipelines) > 0 {
-		fmt.Fprintf(p.Stdout, "%d to add, %d to change, %d to restart, %d to remove\n", counts["+"], counts["~"], counts["-/+"], counts["-"])
+		fmt.Fprintf(p.Stdout, "%d to add, %d to change, %d to restart, %d to remove\n", counts["+"], counts["~"],
+			counts["-/+"], counts["-"])
 		return nil
 	}
 	_, err := fmt.Fprintln(p.Stdout, m.nothingWords(plan))
@@ -121,7 +125,8 @@ func (m *planMaker) write(plan *rest.Plan) error {
 func (m *planMaker) nothingWords(plan *rest.Plan) string {
 	switch {
 	case len(plan.Held) > 0:
-		return "no changes: all pipeline files are gone, and nothing is withdrawn until one appears; to confirm that it is meant: conduit reload --prune"
+		return "no changes: all pipeline files are gone, and nothing is withdrawn until one appears; to confirm that " +
+			"it is meant: conduit reload --prune"
 	case plan.Files == 0:
 		return "no changes: there are no pipeline files"
 	case HasErrors(plan.Problems):
@@ -149,8 +154,9 @@ func writePlanned(p *Program, one *rest.PlannedPipeline) error {
 
 var (
 	actionSymbols = map[spec.Action]string{spec.ActionAdd: "+", spec.ActionRemove: "-", spec.ActionChange: "~"}
-	symbolColors  = map[string]string{"+": terminal.Green, "~": terminal.Yellow, "-/+": terminal.Yellow, "-": terminal.Red}
-	effectWords   = map[spec.Effect]string{
+	symbolColors  = map[string]string{"+": terminal.Green, "~": terminal.Yellow, "-/+": terminal.Yellow,
+		"-": terminal.Red}
+	effectWords = map[spec.Effect]string{
 		spec.EffectNone:               "nothing running is touched",
 		spec.EffectInPlace:            "changes in place",
 		spec.EffectRestartDestination: "restarts destinations, sources stay open",
@@ -163,7 +169,8 @@ func planSymbol(one *rest.PlannedPipeline) string {
 	switch {
 	case one.Action != spec.ActionChange:
 		return actionSymbols[one.Action]
-	case one.From == spec.StatusRunning && one.To == spec.StatusRunning && one.Effect.Severity() > spec.EffectRestartDestination.Severity():
+	case one.From == spec.StatusRunning && one.To == spec.StatusRunning &&
+		one.Effect.Severity() > spec.EffectRestartDestination.Severity():
 		return "-/+"
 	}
 	return "~"
@@ -174,7 +181,8 @@ func planWords(one *rest.PlannedPipeline, plan *rest.Plan) string {
 	var words string
 	switch runs := one.From == spec.StatusRunning; {
 	case one.Action == spec.ActionRemove && runs:
-		return fmt.Sprintf("drains and stops after %s; its positions are forgotten %s later", plan.DeletionGrace, plan.CleanupDelay)
+		return fmt.Sprintf("drains and stops after %s; its positions are forgotten %s later", plan.DeletionGrace,
+			plan.CleanupDelay)
 	case one.Action == spec.ActionRemove:
 		return fmt.Sprintf("its positions are forgotten %s after a grace of %s", plan.CleanupDelay, plan.DeletionGrace)
 	case one.To == spec.StatusRunning && !runs:

@@ -127,7 +127,8 @@ func (m *planMaker) ask(ctx context.Context, request rest.PlanRequest, paths []s
 		return &plan, r.Explain(err)
 	}
 	if !m.json {
-		fmt.Fprintf(m.Stderr, "conduit: the agent at %s did not answer (%v), so the store is read; references are not looked up\n", r.URL, brief(err))
+		fmt.Fprintf(m.Stderr, "conduit: the agent at %s did not answer (%v), so the store is read; references are "+
+			"not looked up\n", r.URL, brief(err))
 	}
 	return nil, nil
 }
@@ -141,7 +142,8 @@ func (m *planMaker) follow(ctx context.Context, r *Remote, paths []string) {
 	m.live = !slices.ContainsFunc(paths, func(path string) bool { return !within(follows, path) })
 	if len(paths) == 0 && !m.json && Elsewhere(follows, m.config.Pipelines.Path) {
 		here := terminal.Line(m.config.Pipelines.Path)
-		fmt.Fprintf(m.Stderr, "conduit: the agent at %s follows %s, not %s; for the files here: conduit pipelines plan %s\n",
+		fmt.Fprintf(m.Stderr, "conduit: the agent at %s follows %s, not %s; for the files here: conduit pipelines "+
+			"plan %s\n",
 			r.URL, terminal.Line(follows), here, here)
 	}
 }
@@ -181,7 +183,9 @@ func brief(err error) error {
 
 func (m *planMaker) fromStore(ctx context.Context, request rest.PlanRequest) (*rest.Plan, error) {
 	catalog := m.Catalog(m.config, slog.New(slog.DiscardHandler))
-	plan, err := planner.Offline(ctx, m.config, request, func(p *spec.Pipeline) []spec.Problem { return catalog.Check(ctx, p) })
+	plan, err := planner.Offline(ctx, m.config, request, func(p *spec.Pipeline) []spec.Problem {
+		return catalog.Check(ctx, p)
+	})
 	var refused *rest.Error
 	if errors.As(err, &refused) || errors.Is(err, fs.ErrNotExist) {
 		return nil, Invalidf("%v", err)

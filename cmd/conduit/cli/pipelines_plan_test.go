@@ -24,28 +24,42 @@ func TestPlanOffline(t *testing.T) {
 		paths []string
 		want  []string
 	}{
-		{"as declared", map[string]string{"p.yaml": agenttest.File("p", "running", "1"), "s.yaml": agenttest.File("s", "running", "1")}, nil, nil},
-		{"renamed files", map[string]string{"p2.yaml": agenttest.File("p", "running", "1"), "s2.yml": agenttest.File("s", "running", "1")}, nil, nil},
+		{"as declared", map[string]string{"p.yaml": agenttest.File("p", "running", "1"),
+			"s.yaml": agenttest.File("s", "running", "1")}, nil, nil},
+		{"renamed files", map[string]string{"p2.yaml": agenttest.File("p", "running", "1"),
+			"s2.yml": agenttest.File("s", "running", "1")}, nil, nil},
 		{"changed and gone", map[string]string{"p.yaml": agenttest.File("p", "running", "2")}, nil, []string{
-			"change p: restart running→running at p.yaml:3 [/connectors/in/settings/rate@6:68]", "remove s: position-lost stopped→ at s.yaml:0 [@0:0]"}},
-		{"started again by a change", map[string]string{"p.yaml": agenttest.File("p", "running", "1"), "s.yaml": agenttest.File("s", "running", "2")}, nil, []string{
+			"change p: restart running→running at p.yaml:3 [/connectors/in/settings/rate@6:68]",
+			"remove s: position-lost stopped→ at s.yaml:0 [@0:0]"}},
+		{"started again by a change", map[string]string{"p.yaml": agenttest.File("p", "running", "1"),
+			"s.yaml": agenttest.File("s", "running", "2")}, nil, []string{
 			"change s: restart stopped→running at s.yaml:3 [/connectors/in/settings/rate@6:68]"}},
-		{"stopped", map[string]string{"p.yaml": agenttest.File("p", "stopped", "1"), "s.yaml": agenttest.File("s", "stopped", "2")}, nil, []string{
-			"change p: in-place running→stopped at p.yaml:3 [/status@4:13]", "change s: none stopped→stopped at s.yaml:3 [/connectors/in/settings/rate@6:68 /status@4:13]"}},
-		{"back", map[string]string{"p.yaml": agenttest.File("p", "running", "1"), "s.yaml": agenttest.File("s", "running", "1"), "w.yaml": agenttest.File("w", "running", "1")}, nil, []string{
+		{"stopped", map[string]string{"p.yaml": agenttest.File("p", "stopped", "1"),
+			"s.yaml": agenttest.File("s", "stopped", "2")}, nil, []string{
+			"change p: in-place running→stopped at p.yaml:3 [/status@4:13]",
+			"change s: none stopped→stopped at s.yaml:3 [/connectors/in/settings/rate@6:68 /status@4:13]"}},
+		{"back", map[string]string{"p.yaml": agenttest.File("p", "running", "1"), "s.yaml": agenttest.File("s",
+			"running", "1"), "w.yaml": agenttest.File("w", "running", "1")}, nil, []string{
 			"add w: restart →running at w.yaml:3 [@3:5]"}},
-		{"owned by others", map[string]string{"p.yaml": agenttest.File("p", "running", "1"), "s.yaml": agenttest.File("s", "running", "1"), "x.yaml": agenttest.File("a", "running", "1"), "y.yaml": agenttest.File("p", "running", "1")}, nil, []string{
+		{"owned by others", map[string]string{"p.yaml": agenttest.File("p", "running", "1"),
+			"s.yaml": agenttest.File("s", "running", "1"), "x.yaml": agenttest.File("a", "running", "1"),
+			"y.yaml": agenttest.File("p", "running", "1")}, nil, []string{
 			"x.yaml: pipeline.owned_by_api", "y.yaml: pipeline.duplicate_id"}},
-		{"one file", map[string]string{"p.yaml": agenttest.File("p", "running", "2"), "../new/s.yaml": agenttest.File("n", "running", "1")}, []string{"new/s.yaml"}, []string{
-			"add n: restart →running at s.yaml:3 [@3:5]", "remove s: position-lost stopped→ at s.yaml:0 [@0:0]", "s.yaml: pipeline.looks_renamed"}},
-		{"moved to another file", map[string]string{"p.yaml": agenttest.File("p", "running", "1"), "../new/t.yaml": agenttest.File("s", "running", "1")}, []string{"new/t.yaml"}, nil},
-		{"a directory", map[string]string{"p.yaml": agenttest.File("p", "running", "2"), "../new/p.yaml": agenttest.File("p", "running", "1")}, []string{"new"}, []string{
+		{"one file", map[string]string{"p.yaml": agenttest.File("p", "running", "2"),
+			"../new/s.yaml": agenttest.File("n", "running", "1")}, []string{"new/s.yaml"}, []string{
+			"add n: restart →running at s.yaml:3 [@3:5]", "remove s: position-lost stopped→ at s.yaml:0 [@0:0]",
+			"s.yaml: pipeline.looks_renamed"}},
+		{"moved to another file", map[string]string{"p.yaml": agenttest.File("p", "running", "1"),
+			"../new/t.yaml": agenttest.File("s", "running", "1")}, []string{"new/t.yaml"}, nil},
+		{"a directory", map[string]string{"p.yaml": agenttest.File("p", "running", "2"),
+			"../new/p.yaml": agenttest.File("p", "running", "1")}, []string{"new"}, []string{
 			"remove s: position-lost stopped→ at s.yaml:0 [@0:0]"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			dir := t.TempDir()
 			t.Chdir(dir)
-			c := config.Config{Pipelines: config.Pipelines{Path: "pipelines"}, DB: config.DB{SQLite: config.SQLite{Path: "conduit.db"}}}
+			c := config.Config{Pipelines: config.Pipelines{Path: "pipelines"},
+				DB: config.DB{SQLite: config.SQLite{Path: "conduit.db"}}}
 			declareForPlan(t, c.DB.SQLite.Path)
 			for name, text := range tt.files {
 				path := filepath.Join("pipelines", name)

@@ -201,7 +201,8 @@ func (r *testReport) print(p *Program) {
 			fmt.Fprintf(p.Stdout, "not covered: the condition of processor %s is never false\n", c.Processor)
 		}
 	}
-	fmt.Fprintf(p.Stdout, "%s: %d passed, %d failed; %s\n", terminal.Count(r.Passed+r.Failed, "test"), r.Passed, r.Failed, coverageWords(r.Coverage))
+	fmt.Fprintf(p.Stdout, "%s: %d passed, %d failed; %s\n", terminal.Count(r.Passed+r.Failed, "test"), r.Passed,
+		r.Failed, coverageWords(r.Coverage))
 }
 
 func printDiff(p *Program, lines []string) {
@@ -226,5 +227,6 @@ func coverageWords(all []dryrun.Coverage) string {
 			outcomes += min(1, int(c.Processed)) + min(1, int(c.Skipped))
 		}
 	}
-	return fmt.Sprintf("%d of %s and %d of %s of conditions covered", processors, terminal.Count(len(all), "processor"), outcomes, terminal.Count(conditions, "outcome"))
+	return fmt.Sprintf("%d of %s and %d of %s of conditions covered", processors, terminal.Count(len(all), "processor"),
+		outcomes, terminal.Count(conditions, "outcome"))
 }

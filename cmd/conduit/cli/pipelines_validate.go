@@ -131,14 +131,16 @@ func (r *report) check(ctx context.Context, file pipelineFile) {
 		parsed = r.inFile(path, parsed)
 	}
 	if file.err != nil {
-		parsed.Problems = []spec.Problem{{File: path, Severity: spec.SeverityError, Code: "file.unreadable", Message: "cannot read the file: " + file.err.Error()}}
+		parsed.Problems = []spec.Problem{{File: path, Severity: spec.SeverityError, Code: "file.unreadable",
+			Message: "cannot read the file: " + file.err.Error()}}
 	}
 	f := fileReport{Path: path, Pipelines: []string{}, Problems: append([]spec.Problem{}, parsed.Problems...)}
 	for i := range parsed.Pipelines {
 		one := &parsed.Pipelines[i]
 		f.Pipelines = append(f.Pipelines, one.Pipeline.ID)
 		if n := one.Pipeline.Instances; n.Several() {
-			f.Notes = append(f.Notes, fmt.Sprintf("pipeline %q: with instances %s it runs on several members of a cluster; an agent that is no member of one runs it once", one.Pipeline.ID, n))
+			f.Notes = append(f.Notes, fmt.Sprintf("pipeline %q: with instances %s it runs on several members of a "+
+				"cluster; an agent that is no member of one runs it once", one.Pipeline.ID, n))
 		}
 		f.Problems = append(f.Problems, r.claims.Add(path, one)...)
 		f.Problems = append(f.Problems, unresolved(ctx, path, one)...)
@@ -189,5 +191,6 @@ func (r *report) print(p *Program) {
 			fmt.Fprintf(p.Stdout, "%s: %s\n", terminal.Line(f.Path), note)
 		}
 	}
-	fmt.Fprintf(p.Stdout, "%s, %s: %s, %s\n", terminal.Count(len(r.Files), "file"), terminal.Count(pipelines, "pipeline"), terminal.Count(r.Errors, "error"), terminal.Count(r.Warnings, "warning"))
+	fmt.Fprintf(p.Stdout, "%s, %s: %s, %s\n", terminal.Count(len(r.Files), "file"), terminal.Count(pipelines,
+		"pipeline"), terminal.Count(r.Errors, "error"), terminal.Count(r.Warnings, "warning"))
 }

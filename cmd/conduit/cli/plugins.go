@@ -27,7 +27,8 @@ every file is asked what it is.
 Examples:
   conduit plugins describe file
   conduit plugins describe field.mask`,
-		Subcommands: append([]*ffcli.Command{pluginsListCommand(p), pluginsDescribeCommand(p)}, p.optional(p.Parts.PluginCommands)...),
+		Subcommands: append([]*ffcli.Command{pluginsListCommand(p), pluginsDescribeCommand(p)},
+			p.optional(p.Parts.PluginCommands)...),
 	})
 }
 
@@ -109,7 +110,8 @@ func writePlugins(p *Program, all []plugins.Installed, refused []plugins.Problem
 	tw := tabwriter.NewWriter(p.Stdout, 0, 0, 3, ' ', 0)
 	fmt.Fprintln(tw, "NAME\tVERSION\tKIND\tTYPES\tSUMMARY")
 	for _, plugin := range all {
-		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\n", plugin.Name, plugin.Version, plugin.Kind, strings.Join(pluginTypes(plugin), ", "), terminal.OneLine(plugin.Summary))
+		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\n", plugin.Name, plugin.Version, plugin.Kind,
+			strings.Join(pluginTypes(plugin), ", "), terminal.OneLine(plugin.Summary))
 	}
 	if err := tw.Flush(); err != nil {
 		return err

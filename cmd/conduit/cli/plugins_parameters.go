@@ -56,8 +56,9 @@ type validationJSON struct {
 }
 
 func pluginToJSON(p plugins.Installed) pluginJSON {
-	return pluginJSON{Name: p.FullName().String(), Path: p.Path, Summary: p.Summary, Description: p.Description, Author: p.Author,
-		Kind: p.Kind, Version: p.Version, Types: append([]string{}, pluginTypes(p)...)}
+	return pluginJSON{Name: p.FullName().String(), Path: p.Path, Summary: p.Summary, Description: p.Description,
+		Author: p.Author,
+		Kind:   p.Kind, Version: p.Version, Types: append([]string{}, pluginTypes(p)...)}
 }
 
 func pluginListJSON(all []plugins.Installed, refused []plugins.Problem) any {
@@ -89,7 +90,8 @@ func parametersToJSON(parameters sdk.Parameters) map[string]parameterJSON {
 		for _, v := range p.Validations {
 			validations = append(validations, validationJSON{ruleNames[v.Type], v.Value})
 		}
-		all[name] = parameterJSON{Type: scaffold.TypeName(p.Type), Description: p.Description, Default: p.Default, Validations: validations}
+		all[name] = parameterJSON{Type: scaffold.TypeName(p.Type), Description: p.Description, Default: p.Default,
+			Validations: validations}
 	}
 	return all
 }

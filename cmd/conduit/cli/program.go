@@ -133,7 +133,9 @@ func (p *Program) Severity(s spec.Severity) string {
 
 // HasErrors reports whether one of the problems is an error.
 func HasErrors(problems []spec.Problem) bool {
-	return slices.ContainsFunc(problems, func(problem spec.Problem) bool { return problem.Severity == spec.SeverityError })
+	return slices.ContainsFunc(problems, func(problem spec.Problem) bool {
+		return problem.Severity == spec.SeverityError
+	})
 }
 
 // WriteNew writes a file. It returns fs.ErrExist when the file exists, unless force is set.

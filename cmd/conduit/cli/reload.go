@@ -87,7 +87,9 @@ var warned = []string{"PositionLost", "LooksRenamed"}
 func warningsOf(files []spec.FileState, events []spec.Event) []spec.Event {
 	all := []spec.Event{}
 	for _, e := range events {
-		if slices.Contains(warned, e.Reason) && slices.ContainsFunc(files, func(f spec.FileState) bool { return causes(f, e) }) {
+		if slices.Contains(warned, e.Reason) && slices.ContainsFunc(files, func(f spec.FileState) bool {
+			return causes(f, e)
+		}) {
 			all = append(all, e)
 		}
 	}
@@ -158,12 +160,15 @@ func writeReload(r *Remote, result *reloadResult) {
 		switch {
 		case HasErrors(f.Problems):
 			mark = terminal.Colored("error", terminal.Red)
-		case slices.ContainsFunc(result.Failed, func(s pipelineStatus) bool { return slices.Contains(f.Pipelines, s.ID) }):
+		case slices.ContainsFunc(result.Failed, func(s pipelineStatus) bool {
+			return slices.Contains(f.Pipelines, s.ID)
+		}):
 			mark = terminal.Colored("failed", terminal.Red)
 		case slices.ContainsFunc(result.Waiting, func(id string) bool { return slices.Contains(f.Pipelines, id) }):
 			mark = terminal.Colored("pending", terminal.Yellow)
 		}
-		fmt.Fprintf(r.Stdout, "%s %s: %s\n", r.Paint(mark.Text, mark.Color), f.Path, terminal.Count(len(f.Pipelines), "pipeline"))
+		fmt.Fprintf(r.Stdout, "%s %s: %s\n", r.Paint(mark.Text, mark.Color), f.Path,
+			terminal.Count(len(f.Pipelines), "pipeline"))
 		r.PrintProblems(f.Problems)
 		for _, e := range result.Warnings {
 			if causes(f, e) {

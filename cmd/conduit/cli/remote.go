@@ -94,15 +94,18 @@ type AgentFlags struct {
 
 // NewAgentFlags defines the flags, including the flags for the settings with these keys.
 func NewAgentFlags(fs *flag.FlagSet, keys ...string) *AgentFlags {
-	at := &AgentFlags{Settings: SettingFlags(fs, append(keys, "api.client.ca-file", "api.client.cert-file", "api.client.key-file")...)}
-	fs.StringVar(&at.Address, "api.address", "", "`ADDRESS` of the agent: host:port or a URL (default the setting api.http.address)")
+	at := &AgentFlags{Settings: SettingFlags(fs,
+		append(keys, "api.client.ca-file", "api.client.cert-file", "api.client.key-file")...)}
+	fs.StringVar(&at.Address, "api.address", "",
+		"`ADDRESS` of the agent: host:port or a URL (default the setting api.http.address)")
 	return at
 }
 
 // Dial returns the agent at address, by default the agent in the settings.
 func (p *Program) Dial(c config.Config, address string) (*Remote, error) {
 	if socket := localSocket(c.API.HTTP); address == "" && socket != "" {
-		return &Remote{Program: p, Client: &client.Client{URL: "http://localhost", HTTP: &http.Client{Transport: throughSocket(socket)}}}, nil
+		return &Remote{Program: p, Client: &client.Client{URL: "http://localhost",
+			HTTP: &http.Client{Transport: throughSocket(socket)}}}, nil
 	}
 	scheme, token, encrypted := "http", p.Getenv(TokenVariable), c.API.Client != config.Client{}
 	if address == "" { // the settings have details of this agent, and its token is for no other
@@ -175,7 +178,8 @@ func transport(c config.API) (http.RoundTripper, error) {
 	if c.Client.CertFile != "" || c.Client.KeyFile != "" {
 		pair, err := tls.LoadX509KeyPair(c.Client.CertFile, c.Client.KeyFile)
 		if err != nil {
-			return nil, Invalidf("cannot load the certificate in api.client.cert-file and its key in api.client.key-file: %v", err)
+			return nil, Invalidf("cannot load the certificate in api.client.cert-file and its key in "+
+				"api.client.key-file: %v", err)
 		}
 		t.TLSClientConfig.Certificates = []tls.Certificate{pair}
 	}
@@ -228,7 +232,8 @@ func AgentURL(scheme, address string) (string, error) {
 
 // Stopped reports whether a pipeline is declared stopped, and has stopped.
 func Stopped(s *rest.PipelineStatus) bool {
-	return cmp.Or(s.Override, s.Declared) == spec.StatusStopped && (s.State.Phase == "" || s.State.Phase == spec.PhaseStopped)
+	return cmp.Or(s.Override, s.Declared) == spec.StatusStopped &&
+		(s.State.Phase == "" || s.State.Phase == spec.PhaseStopped)
 }
 
 // remoteError is the reason why the agent did not perform a request.
@@ -251,14 +256,17 @@ func (r *Remote) Explain(err error) error {
 	var unreachable *url.Error
 	switch {
 	case foreign(err) != "":
-		return &remoteError{fmt.Sprintf("what answers at %s is no agent of this kind: %s\nSay where the agent is: --api.address, "+
+		return &remoteError{fmt.Sprintf("what answers at %s is no agent of this kind: %s\nSay where the agent is: "+
+			"--api.address, "+
 			"CONDUIT_API_HTTP_ADDRESS or api.http.address in conduit.yaml.", r.URL, foreign(err)), err, true}
 	case errors.As(err, &refused):
 		return r.explainRefusal(refused)
 	case errors.As(err, &unreachable) && mistrust(err) != "":
-		return &remoteError{fmt.Sprintf("the agent at %s and this command do not trust each other: %v\n%s", r.URL, unreachable.Err, mistrust(err)), err, true}
+		return &remoteError{fmt.Sprintf("the agent at %s and this command do not trust each other: %v\n%s", r.URL,
+			unreachable.Err, mistrust(err)), err, true}
 	case errors.As(err, &unreachable):
-		return &remoteError{fmt.Sprintf("no agent answers at %s: %v\nStart one with 'conduit run', or say where it is: --api.address, "+
+		return &remoteError{fmt.Sprintf("no agent answers at %s: %v\nStart one with 'conduit run', or say where it "+
+			"is: --api.address, "+
 			"CONDUIT_API_HTTP_ADDRESS or api.http.address in conduit.yaml.", r.URL, unreachable.Err), err, true}
 	}
 	return err
@@ -270,7 +278,9 @@ func foreign(err error) string {
 	var refused *client.Error
 	var syntax *json.SyntaxError
 	switch {
-	case errors.As(err, &refused) && refused.Reason == "" && slices.Contains([]int{http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotImplemented}, refused.HTTP):
+	case errors.As(err, &refused) && refused.Reason == "" &&
+		slices.Contains([]int{http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotImplemented},
+			refused.HTTP):
 		return fmt.Sprintf("it knows no such request (%d %s)", refused.HTTP, http.StatusText(refused.HTTP))
 	case errors.As(err, &syntax):
 		return "its answer is not JSON"
@@ -284,7 +294,8 @@ func mistrust(err error) string {
 	var op *net.OpError
 	switch {
 	case errors.As(err, &unverified):
-		return "If it is the right one, name the authority of its certificate: api.client.ca-file, as a setting or a flag."
+		return "If it is the right one, name the authority of its certificate: api.client.ca-file, as a setting or " +
+			"a flag."
 	case errors.As(err, &op) && op.Op == "remote error":
 		return "Show a certificate that it accepts: api.client.cert-file and api.client.key-file, as settings or flags."
 	}
@@ -297,18 +308,23 @@ func (r *Remote) About(id string) { r.subject = id }
 
 // advice is the command that helps, in place of the request that the API suggests. %[1]s is the subject of the request.
 var advice = map[string]string{
-	rest.ReasonPipelineNotFound:   "'conduit pipelines ls' lists the pipelines there are",
-	rest.ReasonConnectorNotFound:  "'conduit connectors ls' lists the connectors there are; an id has the form PIPELINE:CONNECTOR",
-	rest.ReasonRevisionNotFound:   "'conduit pipelines history %[1]s' lists what there is",
-	rest.ReasonFileNotWritten:     "print the revision with 'conduit pipelines export %[1]s --revision N', and save the text in the file yourself",
-	rest.ReasonPipelineNotDeleted: "remove its file, or, if it belongs to the API, conduit pipelines delete %[1]s; it is deleted after pipelines.cleanup-delay",
-	rest.ReasonPipelineRunning:    "stop it first: conduit pipelines stop %[1]s; to start it again: conduit pipelines restart %[1]s",
+	rest.ReasonPipelineNotFound: "'conduit pipelines ls' lists the pipelines there are",
+	rest.ReasonConnectorNotFound: "'conduit connectors ls' lists the connectors there are; an id has the form " +
+		"PIPELINE:CONNECTOR",
+	rest.ReasonRevisionNotFound: "'conduit pipelines history %[1]s' lists what there is",
+	rest.ReasonFileNotWritten: "print the revision with 'conduit pipelines export %[1]s --revision N', and save " +
+		"the text in the file yourself",
+	rest.ReasonPipelineNotDeleted: "remove its file, or, if it belongs to the API, conduit pipelines delete %[1]s; " +
+		"it is deleted after pipelines.cleanup-delay",
+	rest.ReasonPipelineRunning: "stop it first: conduit pipelines stop %[1]s; to start it again: conduit " +
+		"pipelines restart %[1]s",
 	rest.ReasonPipelineNotRunning: "'conduit pipelines describe %[1]s' says why",
-	rest.ReasonOwnedByFile:        "change or remove the file, which takes effect when it is saved, or hand the pipeline over first: conduit pipelines adopt %[1]s --owner api",
-	rest.ReasonNoFile:             "write it to a file first: conduit pipelines export %[1]s > pipelines/%[1]s.yaml",
-	rest.ReasonTimeout:            "it goes on: 'conduit pipelines describe %[1]s' says how far it is",
-	rest.ReasonUnauthenticated:    "put a token into the variable " + TokenVariable,
-	rest.ReasonForbidden:          "put the admin token into the variable " + TokenVariable,
+	rest.ReasonOwnedByFile: "change or remove the file, which takes effect when it is saved, or hand the " +
+		"pipeline over first: conduit pipelines adopt %[1]s --owner api",
+	rest.ReasonNoFile:          "write it to a file first: conduit pipelines export %[1]s > pipelines/%[1]s.yaml",
+	rest.ReasonTimeout:         "it goes on: 'conduit pipelines describe %[1]s' says how far it is",
+	rest.ReasonUnauthenticated: "put a token into the variable " + TokenVariable,
+	rest.ReasonForbidden:       "put the admin token into the variable " + TokenVariable,
 }
 
 // noDeadLetter is the advice for an unknown number of a dead letter. The reason of that error is the general one for a
@@ -336,7 +352,8 @@ func (r *Remote) explainRefusal(e *client.Error) error {
 	e = r.advise(e)
 	switch {
 	case e.HTTP == http.StatusBadRequest && e.Reason == "" && strings.HasPrefix(r.URL, "http://"):
-		return &remoteError{fmt.Sprintf("%v\nIf it speaks HTTPS, write so: --api.address %s", e, "https"+strings.TrimPrefix(r.URL, "http")), e, true}
+		return &remoteError{fmt.Sprintf("%v\nIf it speaks HTTPS, write so: --api.address %s", e,
+			"https"+strings.TrimPrefix(r.URL, "http")), e, true}
 	case e.HTTP == http.StatusUnauthorized:
 		if e.Reason == "" {
 			e.Suggest("%s", advice[rest.ReasonUnauthenticated])

@@ -29,7 +29,8 @@ func TestSettle(t *testing.T) {
 		want   string
 	}{
 		{"runs", rest.PipelineStatus{State: runs}, "finished"},
-		{"stopped on request, and still running", rest.PipelineStatus{Override: spec.StatusStopped, State: runs}, "waiting"},
+		{"stopped on request, and still running", rest.PipelineStatus{Override: spec.StatusStopped, State: runs},
+			"waiting"},
 		{"withdrawn, and still running", rest.PipelineStatus{Withdrawn: new(time.Now()), State: runs}, "waiting"},
 		{"degraded", rest.PipelineStatus{State: failed}, "failed"},
 	} {
@@ -50,9 +51,10 @@ func TestSettle(t *testing.T) {
 // agentAt serves the requests of the status command, and 401 without the token.
 func agentAt(t *testing.T, token string) string {
 	answers := map[string]any{
-		"/readyz":    rest.Readiness{Status: "ready"},
-		"/v1/files":  []spec.FileState{},
-		"/v1/status": []rest.PipelineStatus{{ID: "orders", Generation: 1, State: spec.State{Phase: spec.PhaseRunning, RunningGeneration: 1}}},
+		"/readyz":   rest.Readiness{Status: "ready"},
+		"/v1/files": []spec.FileState{},
+		"/v1/status": []rest.PipelineStatus{{ID: "orders", Generation: 1,
+			State: spec.State{Phase: spec.PhaseRunning, RunningGeneration: 1}}},
 	}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, ok := answers[r.URL.Path]
@@ -97,7 +99,8 @@ func TestCommandsFindTheSocket(t *testing.T) {
 	go local.Serve(l)
 	defer local.Close()
 	for socket, want := range map[string]string{"s/api": "through-the-socket", "s/none": "orders"} {
-		for _, args := range [][]string{{"status", "--interval", "1ms"}, {"status", "--interval", "1ms", "--api.address", url}} {
+		for _, args := range [][]string{{"status", "--interval", "1ms"},
+			{"status", "--interval", "1ms", "--api.address", url}} {
 			var stdout, stderr bytes.Buffer
 			p := &Program{Stdout: &stdout, Stderr: &stderr, Environ: []string{TokenVariable + "=secret",
 				"CONDUIT_API_HTTP_SOCKET=" + socket, "CONDUIT_API_HTTP_ADDRESS=" + strings.TrimPrefix(url, "http://")}}
@@ -133,7 +136,8 @@ func TestStatusIsRefreshed(t *testing.T) {
 	for _, isTerminal := range []bool{false, true} {
 		ctx, cancel := context.WithCancel(t.Context())
 		out := &pages{n: 2, end: cancel}
-		p := &Program{Stdout: out, Stderr: &bytes.Buffer{}, Terminal: isTerminal, Environ: []string{TokenVariable + "=secret"}}
+		p := &Program{Stdout: out, Stderr: &bytes.Buffer{}, Terminal: isTerminal,
+			Environ: []string{TokenVariable + "=secret"}}
 		if code := Run(ctx, p, []string{"status", "-w", "--interval", "1ms", "--api.address", url}); code != ExitOK {
 			t.Fatalf("ended with %d", code)
 		}
@@ -141,7 +145,8 @@ func TestStatusIsRefreshed(t *testing.T) {
 		if n := strings.Count(text, "PIPELINE"); n != 2 {
 			t.Errorf("%d pages, want 2:\n%s", n, text)
 		}
-		escapes := []int{strings.Count(text, "\x1b[2J"), strings.Count(text, "\x1b[H"), strings.Count(text, terminal.Green+"running")}
+		escapes := []int{strings.Count(text, "\x1b[2J"), strings.Count(text, "\x1b[H"),
+			strings.Count(text, terminal.Green+"running")}
 		want := []int{0, 0, 0}
 		if isTerminal {
 			want = []int{1, 2, 2}
@@ -156,11 +161,14 @@ func TestStatusIsRefreshed(t *testing.T) {
 func TestWatchedStatusBeginsWithWhatNeedsAttention(t *testing.T) {
 	t.Chdir(t.TempDir())
 	answers := map[string]any{
-		"/readyz":   rest.Readiness{Status: "ready"},
-		"/v1/files": []spec.FileState{{Path: "broken.yaml", Problems: []spec.Problem{{File: "broken.yaml", Line: 3, Column: 1, Severity: spec.SeverityError, Message: "no YAML"}}}},
+		"/readyz": rest.Readiness{Status: "ready"},
+		"/v1/files": []spec.FileState{{Path: "broken.yaml",
+			Problems: []spec.Problem{{File: "broken.yaml", Line: 3, Column: 1, Severity: spec.SeverityError,
+				Message: "no YAML"}}}},
 		"/v1/status": []rest.PipelineStatus{
 			{ID: "a-runs", Generation: 1, State: spec.State{Phase: spec.PhaseRunning, RunningGeneration: 1}},
-			{ID: "b-by-hand", Generation: 1, Declared: spec.StatusRunning, Override: spec.StatusStopped, State: spec.State{Phase: spec.PhaseStopped}},
+			{ID: "b-by-hand", Generation: 1, Declared: spec.StatusRunning, Override: spec.StatusStopped,
+				State: spec.State{Phase: spec.PhaseStopped}},
 			{ID: "c-fails", Generation: 1, State: spec.State{Phase: spec.PhaseDegraded, Error: "no file"}},
 		},
 	}
@@ -172,10 +180,12 @@ func TestWatchedStatusBeginsWithWhatNeedsAttention(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		out := &pages{n: 1, end: cancel}
 		p := &Program{Stdout: out, Stderr: &bytes.Buffer{}, Terminal: isTerminal}
-		if code := Run(ctx, p, []string{"status", "-w", "--interval", "1ms", "--api.address", server.URL}); code != ExitOK {
+		if code := Run(ctx, p, []string{"status", "-w", "--interval", "1ms", "--api.address", server.URL}); code !=
+			ExitOK {
 			t.Fatalf("ended with %d", code)
 		}
-		if !regexp.MustCompile(`(?s)broken.yaml:3:1: .*PIPELINE.*c-fails.*b-by-hand.*a-runs`).MatchString(out.String()) {
+		if !regexp.MustCompile(`(?s)broken.yaml:3:1: .*PIPELINE.*c-fails.*b-by-hand.*a-runs`).MatchString(
+			out.String()) {
 			t.Errorf("terminal %v:\n%s", isTerminal, out.String())
 		}
 	}
@@ -185,7 +195,8 @@ func TestTokenIsAskedFor(t *testing.T) {
 	t.Chdir(t.TempDir())
 	var stderr bytes.Buffer
 	p := &Program{Stdout: &bytes.Buffer{}, Stderr: &stderr}
-	if code := Run(t.Context(), p, []string{"status", "--api.address", agentAt(t, "secret")}); code != ExitEnvironment || !strings.Contains(stderr.String(), TokenVariable) {
+	if code := Run(t.Context(), p, []string{"status", "--api.address", agentAt(t, "secret")}); code !=
+		ExitEnvironment || !strings.Contains(stderr.String(), TokenVariable) {
 		t.Errorf("ended with %d: %s", code, stderr.String())
 	}
 }
@@ -201,15 +212,18 @@ func TestAgentIsFoundBySettings(t *testing.T) {
 	}))
 	defer server.Close()
 	certificate := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
-	for name, text := range map[string]string{"cert.pem": string(certificate), "token": "secret\n", "conduit.yaml": "api:\n" +
-		"  http: {address: \"" + server.Listener.Addr().String() + "\"}\n  tls: {cert-file: cert.pem, key-file: key.pem}\n  auth: {admin-token-file: token}\n"} {
+	for name, text := range map[string]string{"cert.pem": string(certificate), "token": "secret\n",
+		"conduit.yaml": "api:\n" +
+			"  http: {address: \"" + server.Listener.Addr().String() +
+			"\"}\n  tls: {cert-file: cert.pem, key-file: key.pem}\n  auth: {admin-token-file: token}\n"} {
 		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
 	var stdout, stderr bytes.Buffer
 	p := &Program{Stdout: &stdout, Stderr: &stderr}
-	if code := Run(t.Context(), p, []string{"connectors", "ls", "--json"}); code != ExitOK || stdout.String() != "[]\n" {
+	if code := Run(t.Context(), p, []string{"connectors", "ls", "--json"}); code != ExitOK ||
+		stdout.String() != "[]\n" {
 		t.Errorf("ended with %d: %s%s", code, stdout.String(), stderr.String())
 	}
 	if code := Run(t.Context(), p, []string{"connectors", "ls", "--api.address", server.URL}); code != ExitEnvironment {
@@ -221,13 +235,17 @@ func TestAgentIsFoundBySettings(t *testing.T) {
 func TestForeignServer(t *testing.T) {
 	for name, answer := range map[string]http.HandlerFunc{
 		"knows no such request (404 Not Found)": http.NotFound,
-		"answer is not JSON":                    func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte("<html>welcome</html>")) },
+		"answer is not JSON": func(w http.ResponseWriter, _ *http.Request) {
+			w.Write([]byte("<html>welcome</html>"))
+		},
 	} {
 		server := httptest.NewServer(answer)
 		var out, err bytes.Buffer
-		code := (&Program{Stdout: &out, Stderr: &err}).Run(t.Context(), root(&Program{Stdout: &out, Stderr: &err}), []string{"status", "--api.address", server.URL})
+		code := (&Program{Stdout: &out, Stderr: &err}).Run(t.Context(), root(&Program{Stdout: &out, Stderr: &err}),
+			[]string{"status", "--api.address", server.URL})
 		server.Close()
-		if code != ExitEnvironment || !strings.Contains(err.String(), "is no agent of this kind: ") || !strings.Contains(err.String(), name) || out.Len() > 0 {
+		if code != ExitEnvironment || !strings.Contains(err.String(), "is no agent of this kind: ") ||
+			!strings.Contains(err.String(), name) || out.Len() > 0 {
 			t.Errorf("%s: ended with %d: %s%s", name, code, out.String(), err.String())
 		}
 	}
@@ -235,8 +253,9 @@ func TestForeignServer(t *testing.T) {
 
 func TestAgentURL(t *testing.T) {
 	for address, want := range map[string]string{
-		"127.0.0.1:8080": "https://127.0.0.1:8080", ":8080": "https://127.0.0.1:8080", "0.0.0.0:1": "https://127.0.0.1:1",
-		"[::]:1": "https://127.0.0.1:1", "[::1]:1": "https://[::1]:1", "host:1": "https://host:1",
+		"127.0.0.1:8080": "https://127.0.0.1:8080", ":8080": "https://127.0.0.1:8080",
+		"0.0.0.0:1": "https://127.0.0.1:1",
+		"[::]:1":    "https://127.0.0.1:1", "[::1]:1": "https://[::1]:1", "host:1": "https://host:1",
 		"http://host/": "http://host", "https://host:1": "https://host:1", "host": "", "http://": "", "": "",
 	} {
 		got, err := AgentURL("https", address)

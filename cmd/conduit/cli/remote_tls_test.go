@@ -36,7 +36,8 @@ func certificate(t *testing.T) (cert, key string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"}, NotAfter: time.Now().Add(time.Hour),
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"},
+		NotAfter:    time.Now().Add(time.Hour),
 		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &private.PublicKey, private)
@@ -99,15 +100,20 @@ func (g *guarded) run(environ []string, words ...string) (code int, stdout, stde
 	g.t.Helper()
 	var out, err bytes.Buffer
 	environ = slices.Concat([]string{ // instead of the working directory
-		"CONDUIT_CONFIG_PATH=" + g.Path("conduit.yaml"), "CONDUIT_CONNECTORS_PATH=" + g.Path("connectors"), "CONDUIT_PROCESSORS_PATH=" + g.Path("processors"),
+		"CONDUIT_CONFIG_PATH=" + g.Path("conduit.yaml"), "CONDUIT_CONNECTORS_PATH=" + g.Path("connectors"),
+		"CONDUIT_PROCESSORS_PATH=" + g.Path("processors"),
 	}, environ)
-	p := &Program{Stdout: &out, Stderr: &err, Environ: environ, Catalog: func(c config.Config, log *slog.Logger) Catalog { return plugincatalog.Offline(parts.Plugins(), c, log) }}
+	p := &Program{Stdout: &out, Stderr: &err, Environ: environ, Catalog: func(c config.Config,
+		log *slog.Logger) Catalog {
+		return plugincatalog.Offline(parts.Plugins(), c, log)
+	}}
 	return Run(g.t.Context(), p, words), out.String(), err.String()
 }
 
 // flags returns the flags that a client of the agent needs.
 func (g *guarded) flags() []string {
-	return []string{"--api.address", g.Address(), "--api.client.ca-file", g.server, "--api.client.cert-file", g.cert, "--api.client.key-file", g.key}
+	return []string{"--api.address", g.Address(), "--api.client.ca-file", g.server, "--api.client.cert-file", g.cert,
+		"--api.client.key-file", g.key}
 }
 
 // TestEveryCommandReachesAGuardedAgent runs each command that talks to the agent.
@@ -117,18 +123,30 @@ func TestEveryCommandReachesAGuardedAgent(t *testing.T) {
 	admin := []string{TokenVariable + "=admin"}
 	ran := []string{}
 	for _, command := range []string{
-		"status --interval 1ms", "reload --wait", "connectors ls", "connectors describe orders:in", "connectors position orders:in", "connectors inspect orders:in -n 1", "logs orders -n 1", "notify test", // which has no target
-		"pipelines ls", "pipelines describe orders", "pipelines history orders", "pipelines diff orders", "pipelines export orders",
+		// which has no target
+		"status --interval 1ms", "reload --wait", "connectors ls", "connectors describe orders:in",
+		"connectors position orders:in", "connectors inspect orders:in -n 1", "logs orders -n 1", "notify test",
+		"pipelines ls", "pipelines describe orders", "pipelines history orders", "pipelines diff orders",
+		"pipelines export orders",
 		"pipelines plan", "pipelines stop orders", "pipelines start orders", "pipelines restart orders",
-		"pipelines adopt orders --owner api", "pipelines rollback orders 1", "pipelines dry-run " + g.Path("pipelines/orders.yaml") + " --take 1",
-		"doctor --pipelines.path " + g.Path("pipelines"), "pipelines import " + g.Path("pipelines/orders.yaml") + " --live", "pipelines apply " + g.Path("pipelines/orders.yaml"), "events -n 1",
-		"pipelines purge orders",                                                                                                       // which is not deleted
-		"dlq ls orders", "dlq replay orders --all", "dlq cancel orders", "dlq drop orders 1", "dlq show orders 1", "dlq edit orders 1", // which has none
-		"pipelines stop orders", "pipelines delete orders", "cluster status", "cluster members", "cluster drain", "cluster resume",
+		"pipelines adopt orders --owner api", "pipelines rollback orders 1",
+		"pipelines dry-run " + g.Path("pipelines/orders.yaml") + " --take 1",
+		"doctor --pipelines.path " + g.Path("pipelines"), "pipelines import " + g.Path("pipelines/orders.yaml") +
+			" --live", "pipelines apply " + g.Path("pipelines/orders.yaml"), "events -n 1",
+		// which is not deleted
+		"pipelines purge orders",
+		// which has none
+		"dlq ls orders", "dlq replay orders --all", "dlq cancel orders", "dlq drop orders 1", "dlq show orders 1",
+		"dlq edit orders 1",
+		"pipelines stop orders", "pipelines delete orders", "cluster status", "cluster members", "cluster drain",
+		"cluster resume",
 	} {
 		words := strings.Fields(command)
 		code, stdout, stderr := g.run(admin, slices.Concat(words, []string{"--json"}, g.flags())...)
-		refused := code == ExitInvalid && regexp.MustCompile(`"orders" is not deleted|no dead letter|no member of a cluster|notifications go nowhere`).MatchString(stderr)
+		refused := code == ExitInvalid &&
+			regexp.MustCompile(
+				`"orders" is not deleted|no dead letter|no member of a cluster|notifications go nowhere`).MatchString(
+				stderr)
 		if !refused && (code != ExitOK || !json.Valid([]byte(stdout))) {
 			t.Errorf("%s ended with %d: %s%s", command, code, stdout, stderr)
 		}
@@ -155,7 +173,8 @@ func TestGuardedAgentSaysWhatIsMissing(t *testing.T) {
 	g := startGuarded(t)
 	strange, strangeKey := certificate(t)
 	client := func(ca, cert, key string) []string {
-		return []string{"CONDUIT_API_CLIENT_CA_FILE=" + ca, "CONDUIT_API_CLIENT_CERT_FILE=" + cert, "CONDUIT_API_CLIENT_KEY_FILE=" + key}
+		return []string{"CONDUIT_API_CLIENT_CA_FILE=" + ca, "CONDUIT_API_CLIENT_CERT_FILE=" + cert,
+			"CONDUIT_API_CLIENT_KEY_FILE=" + key}
 	}
 	all := client(g.server, g.cert, g.key)
 	for _, tt := range []struct {
@@ -167,15 +186,22 @@ func TestGuardedAgentSaysWhatIsMissing(t *testing.T) {
 	}{
 		{"by variables", append(all, TokenVariable+"=admin"), "pipelines ls", ExitOK, ""},
 		{"the read token reads", append(all, TokenVariable+"=reader"), "pipelines plan", ExitOK, ""},
-		{"the read token is not enough", append(all, TokenVariable+"=reader"), "pipelines stop orders", ExitEnvironment, "put the admin token into the variable " + TokenVariable},
+		{"the read token is not enough", append(all, TokenVariable+"=reader"), "pipelines stop orders", ExitEnvironment,
+			"put the admin token into the variable " + TokenVariable},
 		{"no token", all, "pipelines ls", ExitEnvironment, "put a token into the variable " + TokenVariable},
 		{"a wrong token", append(all, TokenVariable+"=guess"), "pipelines ls", ExitEnvironment, "put a token into"},
-		{"no certificate", append(client(g.server, "", ""), TokenVariable+"=admin"), "pipelines ls", ExitEnvironment, "api.client.cert-file"},
-		{"a strange certificate", append(client(g.server, strange, strangeKey), TokenVariable+"=admin"), "pipelines ls", ExitEnvironment, "api.client.cert-file"},
-		{"an agent that is not known", append(client("", g.cert, g.key), TokenVariable+"=admin"), "pipelines ls", ExitEnvironment, "api.client.ca-file"},
-		{"no key", append(client(g.server, g.cert, ""), TokenVariable+"=admin"), "pipelines ls", ExitInvalid, "api.client.key-file"},
-		{"no such file", append(client("nowhere", g.cert, g.key), TokenVariable+"=admin"), "pipelines ls", ExitInvalid, "api.client.ca-file"},
-		{"no PEM", append(client(file(t, "x"), g.cert, g.key), TokenVariable+"=admin"), "pipelines ls", ExitInvalid, "no PEM certificate"},
+		{"no certificate", append(client(g.server, "", ""), TokenVariable+"=admin"), "pipelines ls", ExitEnvironment,
+			"api.client.cert-file"},
+		{"a strange certificate", append(client(g.server, strange, strangeKey), TokenVariable+"=admin"), "pipelines ls",
+			ExitEnvironment, "api.client.cert-file"},
+		{"an agent that is not known", append(client("", g.cert, g.key), TokenVariable+"=admin"), "pipelines ls",
+			ExitEnvironment, "api.client.ca-file"},
+		{"no key", append(client(g.server, g.cert, ""), TokenVariable+"=admin"), "pipelines ls", ExitInvalid,
+			"api.client.key-file"},
+		{"no such file", append(client("nowhere", g.cert, g.key), TokenVariable+"=admin"), "pipelines ls", ExitInvalid,
+			"api.client.ca-file"},
+		{"no PEM", append(client(file(t, "x"), g.cert, g.key), TokenVariable+"=admin"), "pipelines ls", ExitInvalid,
+			"no PEM certificate"},
 	} {
 		words := append(strings.Fields(tt.command), "--api.address", g.Address())
 		if code, _, stderr := g.run(tt.environ, words...); code != tt.code || !strings.Contains(stderr, tt.want) {
@@ -183,11 +209,14 @@ func TestGuardedAgentSaysWhatIsMissing(t *testing.T) {
 		}
 	}
 
-	if code, _, stderr := g.run(nil, "pipelines", "ls", "--api.address", "http://"+g.Address()); code != ExitEnvironment || !strings.Contains(stderr, "https://"+g.Address()) {
+	if code, _, stderr := g.run(nil, "pipelines", "ls", "--api.address",
+		"http://"+g.Address()); code != ExitEnvironment || !strings.Contains(stderr, "https://"+g.Address()) {
 		t.Errorf("without encryption: ended with %d: %s", code, stderr)
 	}
-	settings := file(t, "api:\n  http: {address: \""+g.Address()+"\"}\n  client: {ca-file: "+g.server+", cert-file: "+g.cert+", key-file: "+g.key+"}\n")
-	if code, stdout, stderr := g.run([]string{TokenVariable + "=admin"}, "pipelines", "ls", "--config.path", settings); code != ExitOK || !strings.Contains(stdout, "orders") {
+	settings := file(t, "api:\n  http: {address: \""+g.Address()+"\"}\n  client: {ca-file: "+g.server+", cert-file: "+
+		g.cert+", key-file: "+g.key+"}\n")
+	if code, stdout, stderr := g.run([]string{TokenVariable + "=admin"}, "pipelines", "ls", "--config.path",
+		settings); code != ExitOK || !strings.Contains(stdout, "orders") {
 		t.Errorf("by settings: ended with %d: %s%s", code, stdout, stderr)
 	}
 }

@@ -23,7 +23,8 @@ func runCommand(p *Program) *ffcli.Command {
 	s.Own = true
 	var o onceFlags
 	flags.BoolVar(&o.once, "once", false, "end when every source is at its end, or idle")
-	flags.DurationVar(&o.idle, "idle", 5*time.Second, "with --once: how long a source is idle that does not know its end")
+	flags.DurationVar(&o.idle, "idle", 5*time.Second,
+		"with --once: how long a source is idle that does not know its end")
 	return &ffcli.Command{
 		Name:       "run",
 		ShortUsage: "conduit run [flags]",
@@ -78,13 +79,15 @@ func runAgent(ctx context.Context, p *Program, s *Settings, o *once) error {
 	}
 	if NothingAt(config.DefaultPath, c.Pipelines.Path, c.DB.SQLite.Path) { // probably the wrong directory
 		fmt.Fprintf(p.Stderr, "conduit: nothing is set up here: there is no %s, no directory %s and no state in %s.\n"+
-			"'conduit init' and 'conduit pipelines init' in this directory write a first pipeline, which starts at once.\n", config.DefaultPath, c.Pipelines.Path, c.DB.SQLite.Path)
+			"'conduit init' and 'conduit pipelines init' in this directory write a first pipeline, which starts at "+
+			"once.\n", config.DefaultPath, c.Pipelines.Path, c.DB.SQLite.Path)
 	}
 	ctx, stop := UntilSignal(ctx)
 	defer stop()
 	version := thisBuild().Version
 	if p.Terminal && c.Log.Format == "cli" {
-		fmt.Fprintf(p.Stdout, "conduit %s   pipelines: %s   state: %s   Ctrl-C to stop\n", version, c.Pipelines.Path, c.DB.SQLite.Path)
+		fmt.Fprintf(p.Stdout, "conduit %s   pipelines: %s   state: %s   Ctrl-C to stop\n", version, c.Pipelines.Path,
+			c.DB.SQLite.Path)
 	}
 	handler, endLog := logHandler(p, c.Log)
 	defer endLog()

@@ -34,7 +34,8 @@ func TestScaffoldIsReadBackTheSame(t *testing.T) {
 				Pipelines []struct{ Description any }
 			}
 			text := (&scaffold.File{ID: "p", Description: s}).Render()
-			if err := yaml.Unmarshal(text, &file); err != nil || len(file.Pipelines) != 1 || file.Pipelines[0].Description != s {
+			if err := yaml.Unmarshal(text, &file); err != nil || len(file.Pipelines) != 1 ||
+				file.Pipelines[0].Description != s {
 				t.Errorf("%q is read %+v, %v, in\n%s", s, file, err, text)
 			}
 		})

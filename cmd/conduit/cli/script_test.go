@@ -151,13 +151,16 @@ type fakeCatalog struct{}
 
 var fakeParameters = map[string]sdk.Parameters{
 	"source generator": {
-		"rate":             {Description: "Records per second.", Type: sdk.TypeFloat, Default: "0"},
-		"format.type":      {Description: "Kind of data.", Type: sdk.TypeString, Default: "structured", Validations: []sdk.Validation{{Type: sdk.ValidationInclusion, Value: "raw,structured"}}},
+		"rate": {Description: "Records per second.", Type: sdk.TypeFloat, Default: "0"},
+		"format.type": {Description: "Kind of data.", Type: sdk.TypeString, Default: "structured",
+			Validations: []sdk.Validation{{Type: sdk.ValidationInclusion, Value: "raw,structured"}}},
 		"format.options.*": {Description: "Type of a field.\nThe name is the field's.", Type: sdk.TypeString},
 	},
-	"source file":      {"path": {Description: "File to read.", Type: sdk.TypeString, Validations: []sdk.Validation{{Type: sdk.ValidationRequired}}}},
-	"destination file": {"path": {Description: "File to write.", Type: sdk.TypeString, Validations: []sdk.Validation{{Type: sdk.ValidationRequired}}}},
-	"destination log":  {"message": {Description: "Text of the line.", Type: sdk.TypeString}},
+	"source file": {"path": {Description: "File to read.", Type: sdk.TypeString,
+		Validations: []sdk.Validation{{Type: sdk.ValidationRequired}}}},
+	"destination file": {"path": {Description: "File to write.", Type: sdk.TypeString,
+		Validations: []sdk.Validation{{Type: sdk.ValidationRequired}}}},
+	"destination log": {"message": {Description: "Text of the line.", Type: sdk.TypeString}},
 }
 
 func (fakeCatalog) Parameters(_ context.Context, plugin string, typ spec.ConnectorType) (sdk.Parameters, error) {
@@ -169,13 +172,21 @@ func (fakeCatalog) Parameters(_ context.Context, plugin string, typ spec.Connect
 }
 
 var fakePlugins = []plugins.Installed{
-	{Kind: pluginname.Builtin, Specification: sdk.Specification{Name: "file", Version: "v1.0.0", Summary: "Reads and\nwrites \x1b[31mfiles.", Source: fakeParameters["source file"], Destination: fakeParameters["destination file"]}},
-	{Kind: pluginname.Standalone, Path: "connectors/made", Specification: sdk.Specification{Name: "made", Version: "v0.1.0", Author: "Somebody", Description: "Makes records.\nMany.", Source: sdk.Parameters{
-		"rate":  {Description: "Records per second.", Type: sdk.TypeFloat, Default: "1", Validations: []sdk.Validation{{Type: sdk.ValidationGreaterThan, Value: "0"}, {Type: sdk.ValidationLessThan, Value: "9"}}},
-		"color": {Validations: []sdk.Validation{{Type: sdk.ValidationRequired}, {Type: sdk.ValidationInclusion, Value: "red,blue"}}},
-		"name":  {Validations: []sdk.Validation{{Type: sdk.ValidationRegex, Value: "^a{1,2}$"}, {Type: sdk.ValidationExclusion, Value: "a"}}},
-	}}},
-	{Kind: pluginname.Standalone, Path: "connectors/mute", Specification: sdk.Specification{Name: "mute", Version: "v1.0.0", Destination: sdk.Parameters{}}},
+	{Kind: pluginname.Builtin, Specification: sdk.Specification{Name: "file", Version: "v1.0.0",
+		Summary: "Reads and\nwrites \x1b[31mfiles.", Source: fakeParameters["source file"],
+		Destination: fakeParameters["destination file"]}},
+	{Kind: pluginname.Standalone, Path: "connectors/made", Specification: sdk.Specification{Name: "made",
+		Version: "v0.1.0", Author: "Somebody", Description: "Makes records.\nMany.", Source: sdk.Parameters{
+			"rate": {Description: "Records per second.", Type: sdk.TypeFloat, Default: "1",
+				Validations: []sdk.Validation{{Type: sdk.ValidationGreaterThan, Value: "0"},
+					{Type: sdk.ValidationLessThan, Value: "9"}}},
+			"color": {Validations: []sdk.Validation{{Type: sdk.ValidationRequired},
+				{Type: sdk.ValidationInclusion, Value: "red,blue"}}},
+			"name": {Validations: []sdk.Validation{{Type: sdk.ValidationRegex, Value: "^a{1,2}$"},
+				{Type: sdk.ValidationExclusion, Value: "a"}}},
+		}}},
+	{Kind: pluginname.Standalone, Path: "connectors/mute",
+		Specification: sdk.Specification{Name: "mute", Version: "v1.0.0", Destination: sdk.Parameters{}}},
 }
 
 func (fakeCatalog) Plugins(context.Context) ([]plugins.Installed, []plugins.Problem) {
@@ -196,8 +207,9 @@ func (fakeProcessor) Parameters() sdk.Parameters {
 
 func (fakeCatalog) KnownProcessors(context.Context) *processor.Registry {
 	return &processor.Registry{Builtin: processors.All(), Standalone: func() []sdk.ProcessorPlugin {
-		return []sdk.ProcessorPlugin{{Name: "mine", Version: "v0.2.0", Author: "Somebody", Summary: "Does \x1b[31mthings.",
-			New: func() sdk.Processor { return fakeProcessor{} }}}
+		return []sdk.ProcessorPlugin{{Name: "mine", Version: "v0.2.0", Author: "Somebody",
+			Summary: "Does \x1b[31mthings.",
+			New:     func() sdk.Processor { return fakeProcessor{} }}}
 	}}
 }
 
@@ -216,16 +228,19 @@ func (f fakeCatalog) Check(ctx context.Context, p *spec.Pipeline) []spec.Problem
 		at := fmt.Sprintf("/connectors/%d", i)
 		parameters, err := f.Parameters(ctx, c.Plugin, c.Type)
 		if err != nil {
-			problems = append(problems, spec.Problem{Path: at + "/plugin", Severity: spec.SeverityError, Code: "config.plugin_not_found", Message: err.Error()})
+			problems = append(problems, spec.Problem{Path: at + "/plugin", Severity: spec.SeverityError,
+				Code: "config.plugin_not_found", Message: err.Error()})
 			continue
 		}
 		for name := range c.Settings {
 			if _, ok := parameters[name]; !ok {
-				problems = append(problems, spec.Problem{Path: at + "/settings/" + name, Severity: spec.SeverityWarning, Code: "config.setting_unknown", Message: "no such setting: " + name})
+				problems = append(problems, spec.Problem{Path: at + "/settings/" + name, Severity: spec.SeverityWarning,
+					Code: "config.setting_unknown", Message: "no such setting: " + name})
 			}
 		}
 		if parameters["path"].Type != 0 && c.Settings["path"] == "" {
-			problems = append(problems, spec.Problem{Path: at + "/settings/path", Severity: spec.SeverityError, Code: "config.setting_required", Message: "setting path is required"})
+			problems = append(problems, spec.Problem{Path: at + "/settings/path", Severity: spec.SeverityError,
+				Code: "config.setting_required", Message: "setting path is required"})
 		}
 	}
 	return problems

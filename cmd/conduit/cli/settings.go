@@ -86,7 +86,9 @@ func (s *Settings) Load(p *Program) (config.Config, error) {
 	if path == "" && !s.Own && nothingHere() && !NothingAt(p.ServiceFile) {
 		path = p.ServiceFile
 	}
-	environ := slices.DeleteFunc(slices.Clone(p.Environ), func(v string) bool { return strings.HasPrefix(v, TokenVariable+"=") })
+	environ := slices.DeleteFunc(slices.Clone(p.Environ), func(v string) bool {
+		return strings.HasPrefix(v, TokenVariable+"=")
+	})
 	c, warnings, err := config.Load(config.Sources{Path: path, Env: environ, Flags: s.Given})
 	for _, w := range warnings {
 		fmt.Fprintf(p.Stderr, "conduit: warning: %s\n", w)
@@ -102,7 +104,8 @@ func (s *Settings) Load(p *Program) (config.Config, error) {
 
 // nothingHere reports whether no agent is set up in this directory.
 func nothingHere() bool {
-	return NothingAt(config.DefaultPath, config.Default("pipelines.path").(string), config.Default("db.sqlite.path").(string))
+	return NothingAt(config.DefaultPath, config.Default("pipelines.path").(string),
+		config.Default("db.sqlite.path").(string))
 }
 
 // NothingAt reports whether there is nothing at any of the paths.

@@ -21,8 +21,10 @@ func TestSettingsOfTheService(t *testing.T) {
 		want, dir        string
 	}{
 		{name: "nothing here", file: service, want: "/var/lib/conduit/conduit.db", dir: "/var/lib/conduit"},
-		{name: "named", file: service, here: "conduit.yaml", args: []string{"--config.path", service}, want: "/var/lib/conduit/conduit.db", dir: "/var/lib/conduit"},
-		{name: "of the service itself", file: service, own: true, args: []string{"--config.path", service}, want: "/var/lib/conduit/conduit.db"},
+		{name: "named", file: service, here: "conduit.yaml", args: []string{"--config.path", service},
+			want: "/var/lib/conduit/conduit.db", dir: "/var/lib/conduit"},
+		{name: "of the service itself", file: service, own: true, args: []string{"--config.path", service},
+			want: "/var/lib/conduit/conduit.db"},
 		{name: "given", file: service, args: []string{"--db.sqlite.path", "mine.db"}, want: "mine.db"},
 		{name: "settings here", file: service, here: "conduit.yaml", want: "conduit.db"},
 		{name: "pipelines here", file: service, here: "pipelines", want: "conduit.db"},
@@ -45,7 +47,8 @@ func TestSettingsOfTheService(t *testing.T) {
 			}
 			c, err := s.Load(&Program{Stderr: t.Output(), ServiceFile: test.file})
 			if err != nil || c.DB.SQLite.Path != test.want || c.Dir != test.dir {
-				t.Errorf("the state is %q, paths start at %q, %v; want %q, %q", c.DB.SQLite.Path, c.Dir, err, test.want, test.dir)
+				t.Errorf("the state is %q, paths start at %q, %v; want %q, %q", c.DB.SQLite.Path, c.Dir, err, test.want,
+					test.dir)
 			}
 		})
 	}

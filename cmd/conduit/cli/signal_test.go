@@ -16,7 +16,8 @@ func start(t *testing.T, wait string) (*exec.Cmd, *bufio.Scanner) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := &exec.Cmd{Path: self, Args: []string{"conduit", "run"}, Dir: t.TempDir(), Env: append(os.Environ(), "WAIT="+wait, "GORACE=atexit_sleep_ms=0")}
+	cmd := &exec.Cmd{Path: self, Args: []string{"conduit", "run"}, Dir: t.TempDir(),
+		Env: append(os.Environ(), "WAIT="+wait, "GORACE=atexit_sleep_ms=0")}
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)

@@ -37,7 +37,9 @@ while an agent uses it.`,
 func jsonFlag(flags *flag.FlagSet) *bool { return flags.Bool("json", false, "print JSON") }
 
 // spool returns a command about the spool in a directory.
-func spool(p *Program, name, short, long string, flags *flag.FlagSet, do func(p *Program, dir string) error) *ffcli.Command {
+func spool(
+	p *Program, name, short, long string, flags *flag.FlagSet, do func(p *Program, dir string) error,
+) *ffcli.Command {
 	return &ffcli.Command{
 		Name:       name,
 		ShortUsage: "conduit spool " + name + " DIRECTORY [flags]",
@@ -45,7 +47,8 @@ func spool(p *Program, name, short, long string, flags *flag.FlagSet, do func(p 
 		LongHelp:   long,
 		FlagSet:    flags,
 		Exec: func(_ context.Context, args []string) error {
-			dir, err := Argument(flags, args, "%s needs the directory of a spool: conduit spool %s DIRECTORY", name, name)
+			dir, err := Argument(flags, args, "%s needs the directory of a spool: conduit spool %s DIRECTORY", name,
+				name)
 			if err != nil {
 				return err
 			}

@@ -34,7 +34,8 @@ func checkSpool(p *Program, dir string, asJSON bool) error {
 	c, lost := checked{Damaged: []damage{}}, uint64(0)
 	err := spoollog.Walk(dir, func(uint64, *record.Record) error { c.Records++; return nil }, func(d spoollog.Damage) {
 		if !asJSON {
-			fmt.Fprintf(p.Stdout, "%s: %d records are damaged, in %d bytes\n", terminal.Line(d.Path), d.Records, d.Bytes)
+			fmt.Fprintf(p.Stdout, "%s: %d records are damaged, in %d bytes\n", terminal.Line(d.Path), d.Records,
+				d.Bytes)
 		}
 		c.Damaged, lost = append(c.Damaged, damage(d)), lost+d.Records
 	})

@@ -54,7 +54,8 @@ func list(dir string) (*listing, error) {
 	}
 	l := &listing{Segments: []segment{}, Readers: []reader{}}
 	for _, g := range s.Segments {
-		one := segment{First: fmt.Sprintf("%x", g.First), Records: g.End - g.First, Bytes: g.Bytes, Written: g.Written.UTC(), Path: g.Path}
+		one := segment{First: fmt.Sprintf("%x", g.First), Records: g.End - g.First, Bytes: g.Bytes,
+			Written: g.Written.UTC(), Path: g.Path}
 		l.Segments = append(l.Segments, one)
 		l.Records, l.Bytes = l.Records+one.Records, l.Bytes+one.Bytes
 	}

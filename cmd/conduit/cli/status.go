@@ -53,9 +53,11 @@ Examples:
 		Flags: func(fs *flag.FlagSet) {
 			fs.BoolVar(&failed, "failed", false, "only pipelines that do not run as declared")
 			fs.BoolVar(&check, "check", false, "end with 1 unless all is well")
-			fs.Var(&selected, "l", "only pipelines with these `LABELS`: key=value, key!=value, key or !key, separated by commas")
+			fs.Var(&selected, "l", "only pipelines with these `LABELS`: key=value, key!=value, key or !key, "+
+				"separated by commas")
 			fs.BoolVar(&watch, "w", false, "go on, and refresh in place on a terminal")
-			fs.DurationVar(&interval, "interval", interval, "time to wait for the rates of pipelines that have only begun to run, and between two refreshes")
+			fs.DurationVar(&interval, "interval", interval,
+				"time to wait for the rates of pipelines that have only begun to run, and between two refreshes")
 		},
 		Optional: 1,
 		Exec: func(ctx context.Context, r *Remote, args []string) error {
@@ -323,13 +325,16 @@ func writeStatus(r *Remote, to io.Writer, s agentStatus, l layout) error {
 		return WriteJSON(to, s)
 	}
 	if s.Agent.Status != "ready" {
-		fmt.Fprintf(to, "the agent is %s\n", strings.TrimSuffix(r.Paint(s.Agent.Status, terminal.Red)+": "+s.Agent.Reason, ": "))
+		fmt.Fprintf(to, "the agent is %s\n",
+			strings.TrimSuffix(r.Paint(s.Agent.Status, terminal.Red)+": "+s.Agent.Reason, ": "))
 	}
 	if d := s.Agent.Directory; d != nil && d.State != spec.DirectoryOK {
-		fmt.Fprintf(to, "pipelines directory %s since %s: %s\n", r.Paint(string(d.State), terminal.Yellow), terminal.Moment(d.Since), d.Message)
+		fmt.Fprintf(to, "pipelines directory %s since %s: %s\n", r.Paint(string(d.State), terminal.Yellow),
+			terminal.Moment(d.Since), d.Message)
 	}
 	if m := s.Agent.Memory; m != nil {
-		fmt.Fprintf(to, "%s: sources that wait for memory: %d; records take %d of %d MiB%s\n", r.Paint("short of memory", terminal.Yellow), m.Waiting, m.Used>>20, m.Bytes>>20, useWords(m.By))
+		fmt.Fprintf(to, "%s: sources that wait for memory: %d; records take %d of %d MiB%s\n",
+			r.Paint("short of memory", terminal.Yellow), m.Waiting, m.Used>>20, m.Bytes>>20, useWords(m.By))
 	}
 	if l.first {
 		writeConcerns(r, to, s)

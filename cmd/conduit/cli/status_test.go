@@ -16,7 +16,8 @@ import (
 
 func TestStatusShowsWhichSourcesWait(t *testing.T) {
 	const waiting = "no record yet, open since 2026-01-02T03:04:05Z"
-	got := behindWords(&rest.PipelineRates{Stages: map[string]rest.StageRates{"p:b": {Waiting: waiting}, "p:a": {Records: 1}}})
+	got := behindWords(&rest.PipelineRates{Stages: map[string]rest.StageRates{"p:b": {Waiting: waiting},
+		"p:a": {Records: 1}}})
 	if got != "p:b: "+waiting {
 		t.Errorf("got %q", got)
 	}
@@ -25,7 +26,9 @@ func TestStatusShowsWhichSourcesWait(t *testing.T) {
 func TestStatusShowsHowFarSourcesAre(t *testing.T) {
 	behind := int64(2)
 	got := behindWords(&rest.PipelineRates{Stages: map[string]rest.StageRates{
-		"p:a": {Behind: &progress.Report{Records: &behind, Snapshots: []progress.Snapshot{{Of: "orders", Rows: 100, Total: 400, StartedAt: time.Now().Add(-time.Minute)}}}},
+		"p:a": {Behind: &progress.Report{Records: &behind,
+			Snapshots: []progress.Snapshot{{Of: "orders", Rows: 100, Total: 400,
+				StartedAt: time.Now().Add(-time.Minute)}}}},
 		"p:b": {Behind: &progress.Report{Warning: "it is said elsewhere"}}, "p:c": {},
 	}})
 	if !regexp.MustCompile(`^orders 25 % \(100 of 400 rows, \d+m\d+s left\), 2 records behind$`).MatchString(got) {
@@ -37,8 +40,10 @@ func TestStatusShowsHowFarSourcesAre(t *testing.T) {
 func TestStatusFitsANarrowTerminal(t *testing.T) {
 	const id = "a-pipeline-with-a-rather-long-name-that-says-what-it-does"
 	all := []pipelineStatus{
-		{PipelineStatus: rest.PipelineStatus{ID: id, Generation: 2, Override: spec.StatusStopped, Declared: spec.StatusRunning, State: spec.State{Phase: spec.PhaseStopped}}},
-		{PipelineStatus: rest.PipelineStatus{ID: "third", Generation: 1, State: spec.State{Phase: spec.PhaseDegraded, Error: "third.yaml:22:17: cannot start connector third:log-destination: cannot find plugin"}}},
+		{PipelineStatus: rest.PipelineStatus{ID: id, Generation: 2, Override: spec.StatusStopped,
+			Declared: spec.StatusRunning, State: spec.State{Phase: spec.PhaseStopped}}},
+		{PipelineStatus: rest.PipelineStatus{ID: "third", Generation: 1, State: spec.State{Phase: spec.PhaseDegraded,
+			Error: "third.yaml:22:17: cannot start connector third:log-destination: cannot find plugin"}}},
 	}
 	plain := func(text, _ string) string { return text }
 	for width, want := range map[int]string{
@@ -47,7 +52,8 @@ func TestStatusFitsANarrowTerminal(t *testing.T) {
 		120: "PIPELINE",
 	} {
 		var page bytes.Buffer
-		if err := pipelineTable(all, layout{below: true, id: max(leastID, width-otherColumns)}).Write(&page, plain); err != nil {
+		if err := pipelineTable(all, layout{below: true, id: max(leastID, width-otherColumns)}).Write(&page,
+			plain); err != nil {
 			t.Fatal(err)
 		}
 		got := string(terminal.Fit(page.Bytes(), width, 24))
@@ -59,7 +65,8 @@ func TestStatusFitsANarrowTerminal(t *testing.T) {
 				t.Errorf("%d characters at %d columns: %s", n, width, line)
 			}
 		}
-		if !strings.Contains(got, "\nthird ") || !strings.Contains(got, "\n    third.yaml:22:17: cannot start connector") {
+		if !strings.Contains(got, "\nthird ") ||
+			!strings.Contains(got, "\n    third.yaml:22:17: cannot start connector") {
 			t.Errorf("at %d columns no error is seen:\n%s", width, got)
 		}
 	}

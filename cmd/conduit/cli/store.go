@@ -51,7 +51,9 @@ type storeRun struct {
 	json bool
 }
 
-func storeCommandOn(p *Program, name, argument, short, long string, do func(ctx context.Context, r *storeRun) error) *ffcli.Command {
+func storeCommandOn(
+	p *Program, name, argument, short, long string, do func(ctx context.Context, r *storeRun) error,
+) *ffcli.Command {
 	flags := NewFlags(name)
 	settings, asJSON := SettingFlags(flags, "db.sqlite.path"), storeJSONFlag(flags)
 	usage := "conduit store " + name
@@ -108,7 +110,8 @@ func check(ctx context.Context, r *storeRun) error {
 		}
 	}
 	if damaged > 0 {
-		return fmt.Errorf("%d of %d files are damaged: conduit store restore FILE puts a backup in their place, conduit store repair keeps what can be read", damaged, len(all))
+		return fmt.Errorf("%d of %d files are damaged: conduit store restore FILE puts a backup in their place, "+
+			"conduit store repair keeps what can be read", damaged, len(all))
 	}
 	return nil
 }
@@ -177,7 +180,8 @@ func (r *storeRun) say(o maintenance.Outcome) error {
 		fmt.Fprintf(r.Stdout, "what was there is kept as %s\n", name)
 	}
 	for _, m := range o.Moved {
-		fmt.Fprintf(r.Stdout, "source %s goes on after position %s and delivers again what it delivered since", m.ConnectorID, m.From)
+		fmt.Fprintf(r.Stdout, "source %s goes on after position %s and delivers again what it delivered since",
+			m.ConnectorID, m.From)
 		if m.Was != "" {
 			fmt.Fprintf(r.Stdout, "; it had got to %s", m.Was)
 		}

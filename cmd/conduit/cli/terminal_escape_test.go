@@ -52,7 +52,9 @@ func TestTerminalEscapeJSON(t *testing.T) {
 		if err := json.Unmarshal(escaped, &got); err != nil || got[s] != s {
 			t.Errorf("%q became %q, %v", s, escaped, err)
 		}
-		if i := bytes.IndexFunc(escaped, func(r rune) bool { return strings.ContainsRune(string(hiddenRunes), r) }); i >= 0 {
+		if i := bytes.IndexFunc(escaped, func(r rune) bool {
+			return strings.ContainsRune(string(hiddenRunes), r)
+		}); i >= 0 {
 			t.Errorf("%q is left in %q", escaped[i:], escaped)
 		}
 	}

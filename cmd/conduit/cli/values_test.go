@@ -25,7 +25,8 @@ func TestValuesOfCommandsAreInThePage(t *testing.T) {
 		"finding of `conduit doctor`":      allTexts(OK, Warning, Error, Unknown),
 		"kind of a notification":           allTexts(notification.Kinds()...),
 	} {
-		if row := fmt.Sprintf("\n| %s | `%s` |", what, strings.Join(values, "`, `")); !strings.Contains(string(page), row) {
+		if row := fmt.Sprintf("\n| %s | `%s` |", what, strings.Join(values, "`, `")); !strings.Contains(string(page),
+			row) {
 			t.Errorf("the page does not have the row %s", row)
 		}
 	}

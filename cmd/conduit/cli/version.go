@@ -10,7 +10,8 @@ import (
 	"github.com/peterbourgon/ff/v3/ffcli"
 )
 
-// Set with -ldflags "-X github.com/conduit-agent/conduit/cmd/conduit/cli.version=v1.2.3 -X github.com/conduit-agent/conduit/cmd/conduit/cli.commit=0123abc".
+// Set with -ldflags "-X github.com/conduit-agent/conduit/cmd/conduit/cli.version=v1.2.3 -X
+// github.com/conduit-agent/conduit/cmd/conduit/cli.commit=0123abc".
 var version, commit string
 
 // build describes this executable.
@@ -56,7 +57,8 @@ func versionCommand(p *Program) *ffcli.Command {
 			if *asJSON {
 				return p.WriteJSON(b)
 			}
-			fmt.Fprintf(p.Stdout, "conduit %s\ncommit  %s\ngo      %s\nos/arch %s/%s\n", b.Version, b.Commit, b.Go, b.OS, b.Arch)
+			fmt.Fprintf(p.Stdout, "conduit %s\ncommit  %s\ngo      %s\nos/arch %s/%s\n", b.Version, b.Commit, b.Go,
+				b.OS, b.Arch)
 			return nil
 		},
 	}

@@ -51,9 +51,11 @@ func connectorPages() (all []page) {
 			p.Text = string(text)
 		} else {
 			p.Source = "plugins/builtin/README.md" // the page that describes it
-			p.Text = fmt.Sprintf("# %s\n\n%s\n\n%s\n\nSee also [what is built in](README.md).\n", s.Name, s.Summary, s.Description)
+			p.Text = fmt.Sprintf("# %s\n\n%s\n\n%s\n\nSee also [what is built in](README.md).\n", s.Name, s.Summary,
+				s.Description)
 		}
-		p.Text += parameters("All settings as a source", s.Source) + parameters("All settings as a destination", s.Destination)
+		p.Text += parameters("All settings as a source", s.Source) + parameters("All settings as a destination",
+			s.Destination)
 		all = append(all, p)
 	}
 	slices.SortFunc(all, func(a, b page) int { return cmp.Compare(a.Name, b.Name) })
@@ -63,8 +65,10 @@ func connectorPages() (all []page) {
 // processorPages returns a page for each built-in processor.
 func processorPages() (all []page) {
 	for _, plugin := range processors.All() {
-		text := fmt.Sprintf("# %s\n\n%s\n\n%s\n\n[Examples](README.md#%s).\n", plugin.Name, plugin.Summary, plugin.Description, strings.ReplaceAll(plugin.Name, ".", ""))
-		all = append(all, page{Name: "processor-" + plugin.Name, Title: plugin.Name, Section: "Processor", About: plugin.Summary, Source: "plugins/processor/README.md",
+		text := fmt.Sprintf("# %s\n\n%s\n\n%s\n\n[Examples](README.md#%s).\n", plugin.Name, plugin.Summary,
+			plugin.Description, strings.ReplaceAll(plugin.Name, ".", ""))
+		all = append(all, page{Name: "processor-" + plugin.Name, Title: plugin.Name, Section: "Processor",
+			About: plugin.Summary, Source: "plugins/processor/README.md",
 			Text: text + parameters("All settings", plugin.New().Parameters())})
 	}
 	slices.SortFunc(all, func(a, b page) int { return cmp.Compare(a.Name, b.Name) })
@@ -87,11 +91,14 @@ func parameters(title string, p sdk.Parameters) string {
 // settingsPage returns the page with the settings of the agent.
 func settingsPage() page {
 	var b strings.Builder
-	b.WriteString("# Settings\n\nFrom `conduit.yaml`, then variables, then flags of `conduit run`; the later ones win.\n\n| key | variable | type | default | meaning |\n|---|---|---|---|---|\n")
+	b.WriteString("# Settings\n\nFrom `conduit.yaml`, then variables, then flags of `conduit run`; the later ones " +
+		"win.\n\n| key | variable | type | default | meaning |\n|---|---|---|---|---|\n")
 	for _, s := range config.Settings() {
-		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", code(s.Key), code(s.Env()), s.Type(), code(s.DefaultText()), cell(s.Meaning()))
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", code(s.Key), code(s.Env()), s.Type(), code(s.DefaultText()),
+			cell(s.Meaning()))
 	}
-	return page{Name: "settings", Title: "Settings", Section: "Reference", Source: "agent/config/README.md", About: "Every key of conduit.yaml, with its variable and default.", Text: b.String()}
+	return page{Name: "settings", Title: "Settings", Section: "Reference", Source: "agent/config/README.md",
+		About: "Every key of conduit.yaml, with its variable and default.", Text: b.String()}
 }
 
 // commandsPage returns the page with the help of every command.
@@ -106,7 +113,8 @@ func commandsPage(root *ffcli.Command, usage func(*ffcli.Command) string) page {
 		}
 	}
 	walk(root, "conduit")
-	return page{Name: "commands", Title: "Commands", Section: "Reference", About: "The help of every command.", Text: b.String()}
+	return page{Name: "commands", Title: "Commands", Section: "Reference", About: "The help of every command.",
+		Text: b.String()}
 }
 
 // schema is the part of a JSON Schema that the reference shows.
@@ -139,7 +147,8 @@ func pipelineFilePage() page {
 	for _, name := range slices.Sorted(maps.Keys(root.Defs)) {
 		root.Defs[name].write(&b, name)
 	}
-	return page{Name: "pipeline-file", Title: "Pipeline file reference", Section: "Reference", About: "Every field, from the JSON Schema.", Text: b.String()}
+	return page{Name: "pipeline-file", Title: "Pipeline file reference", Section: "Reference",
+		About: "Every field, from the JSON Schema.", Text: b.String()}
 }
 
 func (s *schema) write(b *strings.Builder, name string) {

@@ -31,7 +31,8 @@ var markdown = sync.OnceValue(func() goldmark.Markdown {
 			parser.WithParagraphTransformers(parser.DefaultParagraphTransformers()...),
 			parser.WithAutoHeadingID())),
 		// The content security policy forbids style attributes.
-		goldmark.WithExtensions(extension.NewTable(extension.WithTableCellAlignMethod(extension.TableCellAlignAttribute))))
+		goldmark.WithExtensions(extension.NewTable(
+			extension.WithTableCellAlignMethod(extension.TableCellAlignAttribute))))
 })
 
 // converter converts pages to HTML.

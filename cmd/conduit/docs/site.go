@@ -25,44 +25,82 @@ type page struct {
 
 // written are the pages that people wrote, in the order of the site. The pages of connectors follow.
 var written = []page{
-	{Name: "start", Title: "The first five minutes", Section: "Start", Source: "cmd/conduit/docs/START.md", About: "From nothing to a pipeline that runs, and on to processors and their tests."},
-	{Name: "install", Title: "Install as a service", Section: "Start", Source: "cmd/conduit/docs/INSTALL.md", About: "Packages, the unit of systemd, upgrades, the sandbox."},
-	{Name: "moving", Title: "Moving over from Conduit", Section: "Start", Source: "cmd/conduit/docs/CONDUIT.md", About: "What is compatible, and the differences."},
-	{Name: "operating", Title: "Operating", Section: "Operate", Source: "cmd/conduit/docs/OPERATING.md", About: "Daily work: status, requirements, upgrade, and the pages for each task."},
-	{Name: "troubleshooting", Title: "Troubleshooting", Section: "Operate", Source: "cmd/conduit/docs/TROUBLESHOOTING.md", About: "Why a pipeline does not run, and the remedies."},
-	{Name: "reload", Title: "Hot reload and rollback", Section: "Operate", Source: "cmd/conduit/docs/RELOAD.md", About: "The effect of saving, breaking or deleting a pipeline file."},
-	{Name: "deploy", Title: "Deploy with a tool", Section: "Operate", Source: "cmd/conduit/docs/DEPLOY.md", About: "Status files that tell a tool the outcome."},
-	{Name: "secrets", Title: "Secrets", Section: "Operate", Source: "cmd/conduit/docs/SECRETS.md", About: "Passwords and tokens from credentials, files and variables."},
-	{Name: "access", Title: "Access to the API", Section: "Operate", Source: "cmd/conduit/docs/ACCESS.md", About: "Tokens, TLS, the socket."},
-	{Name: "dead-letters", Title: "Dead letters and replay", Section: "Operate", Source: "cmd/conduit/docs/DEADLETTERS.md", About: "Refused records: list, edit, replay, drop."},
-	{Name: "spool", Title: "Spool", Section: "Operate", Source: "cmd/conduit/docs/SPOOL.md", About: "Keep records on disk while a system is away."},
-	{Name: "metrics", Title: "Metrics and alerts", Section: "Operate", Source: "cmd/conduit/docs/METRICS.md", About: "Every metric, a dashboard, alert rules."},
-	{Name: "notifications", Title: "Notifications", Section: "Operate", Source: "cmd/conduit/docs/NOTIFICATIONS.md", About: "A webhook or command when something needs a person."},
-	{Name: "backup", Title: "Back up and restore", Section: "Operate", Source: "cmd/conduit/docs/BACKUP.md", About: "Copies of a running agent, and how to return to one."},
-	{Name: "store", Title: "The store and its disk", Section: "Operate", Source: "cmd/conduit/docs/STORE.md", About: "Files, a full or failing disk, damage."},
-	{Name: "memory", Title: "Memory", Section: "Operate", Source: "cmd/conduit/docs/MEMORY.md", About: "Limit the memory of the agent and of large records."},
-	{Name: "small-hosts", Title: "Small hosts", Section: "Operate", Source: "cmd/conduit/docs/SMALLHOSTS.md", About: "Little memory, flash, no network, no clock."},
-	{Name: "cluster", Title: "Run a cluster", Section: "Cluster", Source: "cmd/conduit/docs/CLUSTER.md", About: "Several hosts share pipelines: setup, failover, faults."},
-	{Name: "cluster-pipelines", Title: "Pipelines in a cluster", Section: "Cluster", Source: "cmd/conduit/docs/CLUSTER-PIPELINES.md", About: "Placement, state on hosts, the API, dead letters."},
-	{Name: "instances", Title: "Several instances", Section: "Cluster", Source: "cmd/conduit/docs/INSTANCES.md", About: "A pipeline on several members at once."},
-	{Name: "cluster-store", Title: "NATS and PostgreSQL", Section: "Cluster", Source: "cmd/conduit/docs/CLUSTER-STORE.md", About: "The store of a cluster: requirements and rights."},
-	{Name: "kubernetes", Title: "Kubernetes", Section: "Cluster", Source: "cmd/conduit/docs/KUBERNETES.md", About: "A manifest with three agents."},
-	{Name: "delivery", Title: "How records are delivered", Section: "Guarantees", Source: "cmd/conduit/docs/DELIVERY.md", About: "Acknowledgements, windows, batches, processors."},
-	{Name: "reliability", Title: "Reliability", Section: "Guarantees", Source: "agent/RELIABILITY.md", About: "The contract, and its tests with results."},
-	{Name: "promises", Title: "Promises", Section: "Guarantees", Source: "cmd/conduit/docs/PROMISES.md", About: "Situations in which agents of this kind lose data, each tried on the built binary."},
-	{Name: "prove", Title: "Prove it on your host", Section: "Guarantees", Source: "cmd/conduit/docs/PROVE.md", About: "Kills, power cuts and hangs for your own pipelines."},
-	{Name: "benchmarks", Title: "Benchmarks", Section: "Guarantees", Source: "agent/engine/BENCHMARKS.md", About: "Figures, and how to repeat them."},
-	{Name: "security", Title: "Security", Section: "Guarantees", Source: "cmd/conduit/docs/SECURITY.md", About: "Threat model, secrets, reporting."},
-	{Name: "pipelines", Title: "Writing pipeline files", Section: "Pipelines", Source: "spec/README.md", About: "Every field, references, what a change does."},
-	{Name: "processors", Title: "Processors", Section: "Pipelines", Source: "plugins/processor/README.md", About: "All processors with examples, tests of pipelines, processors of your own."},
-	{Name: "plugins", Title: "Connectors and plugins", Section: "Connectors", Source: "plugins/README.md", About: "Names, executables, confining them, troubleshooting."},
-	{Name: "built-in", Title: "What is built in", Section: "Connectors", Source: "plugins/builtin/README.md", About: "What each connector promises, with generator, file, log and spool."},
-	{Name: "sdk", Title: "Writing connectors", Section: "Connectors", Source: "plugins/sdk/README.md", About: "A source, a destination, the rules, settings."},
-	{Name: "example", Title: "An example in Go", Section: "Connectors", Source: "plugins/sdk/example/README.md", About: "A connector from nothing."},
-	{Name: "example-python", Title: "An example in Python", Section: "Connectors", Source: "plugins/sdk/example/python/README.md", About: "A connector in another language."},
-	{Name: "testing-connectors", Title: "Testing connectors", Section: "Connectors", Source: "plugins/plugintest/README.md", About: "The rules every connector must keep, as tests."},
-	{Name: "api", Title: "REST API", Section: "Reference", Source: "api/README.md", About: "Resources, plan and apply, the inspector, tokens, limits."},
-	{Name: "glance", Title: "Commands at a glance", Section: "Reference", Source: "cmd/conduit/docs/COMMANDS.md", About: "What there is to do from the command line, in a table."},
+	{Name: "start", Title: "The first five minutes", Section: "Start", Source: "cmd/conduit/docs/START.md",
+		About: "From nothing to a pipeline that runs, and on to processors and their tests."},
+	{Name: "install", Title: "Install as a service", Section: "Start", Source: "cmd/conduit/docs/INSTALL.md",
+		About: "Packages, the unit of systemd, upgrades, the sandbox."},
+	{Name: "moving", Title: "Moving over from Conduit", Section: "Start", Source: "cmd/conduit/docs/CONDUIT.md",
+		About: "What is compatible, and the differences."},
+	{Name: "operating", Title: "Operating", Section: "Operate", Source: "cmd/conduit/docs/OPERATING.md",
+		About: "Daily work: status, requirements, upgrade, and the pages for each task."},
+	{Name: "troubleshooting", Title: "Troubleshooting", Section: "Operate",
+		Source: "cmd/conduit/docs/TROUBLESHOOTING.md", About: "Why a pipeline does not run, and the remedies."},
+	{Name: "reload", Title: "Hot reload and rollback", Section: "Operate", Source: "cmd/conduit/docs/RELOAD.md",
+		About: "The effect of saving, breaking or deleting a pipeline file."},
+	{Name: "deploy", Title: "Deploy with a tool", Section: "Operate", Source: "cmd/conduit/docs/DEPLOY.md",
+		About: "Status files that tell a tool the outcome."},
+	{Name: "secrets", Title: "Secrets", Section: "Operate", Source: "cmd/conduit/docs/SECRETS.md",
+		About: "Passwords and tokens from credentials, files and variables."},
+	{Name: "access", Title: "Access to the API", Section: "Operate", Source: "cmd/conduit/docs/ACCESS.md",
+		About: "Tokens, TLS, the socket."},
+	{Name: "dead-letters", Title: "Dead letters and replay", Section: "Operate",
+		Source: "cmd/conduit/docs/DEADLETTERS.md", About: "Refused records: list, edit, replay, drop."},
+	{Name: "spool", Title: "Spool", Section: "Operate", Source: "cmd/conduit/docs/SPOOL.md",
+		About: "Keep records on disk while a system is away."},
+	{Name: "metrics", Title: "Metrics and alerts", Section: "Operate", Source: "cmd/conduit/docs/METRICS.md",
+		About: "Every metric, a dashboard, alert rules."},
+	{Name: "notifications", Title: "Notifications", Section: "Operate", Source: "cmd/conduit/docs/NOTIFICATIONS.md",
+		About: "A webhook or command when something needs a person."},
+	{Name: "backup", Title: "Back up and restore", Section: "Operate", Source: "cmd/conduit/docs/BACKUP.md",
+		About: "Copies of a running agent, and how to return to one."},
+	{Name: "store", Title: "The store and its disk", Section: "Operate", Source: "cmd/conduit/docs/STORE.md",
+		About: "Files, a full or failing disk, damage."},
+	{Name: "memory", Title: "Memory", Section: "Operate", Source: "cmd/conduit/docs/MEMORY.md",
+		About: "Limit the memory of the agent and of large records."},
+	{Name: "small-hosts", Title: "Small hosts", Section: "Operate", Source: "cmd/conduit/docs/SMALLHOSTS.md",
+		About: "Little memory, flash, no network, no clock."},
+	{Name: "cluster", Title: "Run a cluster", Section: "Cluster", Source: "cmd/conduit/docs/CLUSTER.md",
+		About: "Several hosts share pipelines: setup, failover, faults."},
+	{Name: "cluster-pipelines", Title: "Pipelines in a cluster", Section: "Cluster",
+		Source: "cmd/conduit/docs/CLUSTER-PIPELINES.md", About: "Placement, state on hosts, the API, dead letters."},
+	{Name: "instances", Title: "Several instances", Section: "Cluster", Source: "cmd/conduit/docs/INSTANCES.md",
+		About: "A pipeline on several members at once."},
+	{Name: "cluster-store", Title: "NATS and PostgreSQL", Section: "Cluster",
+		Source: "cmd/conduit/docs/CLUSTER-STORE.md", About: "The store of a cluster: requirements and rights."},
+	{Name: "kubernetes", Title: "Kubernetes", Section: "Cluster", Source: "cmd/conduit/docs/KUBERNETES.md",
+		About: "A manifest with three agents."},
+	{Name: "delivery", Title: "How records are delivered", Section: "Guarantees",
+		Source: "cmd/conduit/docs/DELIVERY.md", About: "Acknowledgements, windows, batches, processors."},
+	{Name: "reliability", Title: "Reliability", Section: "Guarantees", Source: "agent/RELIABILITY.md",
+		About: "The contract, and its tests with results."},
+	{Name: "promises", Title: "Promises", Section: "Guarantees", Source: "cmd/conduit/docs/PROMISES.md",
+		About: "Situations in which agents of this kind lose data, each tried on the built binary."},
+	{Name: "prove", Title: "Prove it on your host", Section: "Guarantees", Source: "cmd/conduit/docs/PROVE.md",
+		About: "Kills, power cuts and hangs for your own pipelines."},
+	{Name: "benchmarks", Title: "Benchmarks", Section: "Guarantees", Source: "agent/engine/BENCHMARKS.md",
+		About: "Figures, and how to repeat them."},
+	{Name: "security", Title: "Security", Section: "Guarantees", Source: "cmd/conduit/docs/SECURITY.md",
+		About: "Threat model, secrets, reporting."},
+	{Name: "pipelines", Title: "Writing pipeline files", Section: "Pipelines", Source: "spec/README.md",
+		About: "Every field, references, what a change does."},
+	{Name: "processors", Title: "Processors", Section: "Pipelines", Source: "plugins/processor/README.md",
+		About: "All processors with examples, tests of pipelines, processors of your own."},
+	{Name: "plugins", Title: "Connectors and plugins", Section: "Connectors", Source: "plugins/README.md",
+		About: "Names, executables, confining them, troubleshooting."},
+	{Name: "built-in", Title: "What is built in", Section: "Connectors", Source: "plugins/builtin/README.md",
+		About: "What each connector promises, with generator, file, log and spool."},
+	{Name: "sdk", Title: "Writing connectors", Section: "Connectors", Source: "plugins/sdk/README.md",
+		About: "A source, a destination, the rules, settings."},
+	{Name: "example", Title: "An example in Go", Section: "Connectors", Source: "plugins/sdk/example/README.md",
+		About: "A connector from nothing."},
+	{Name: "example-python", Title: "An example in Python", Section: "Connectors",
+		Source: "plugins/sdk/example/python/README.md", About: "A connector in another language."},
+	{Name: "testing-connectors", Title: "Testing connectors", Section: "Connectors",
+		Source: "plugins/plugintest/README.md", About: "The rules every connector must keep, as tests."},
+	{Name: "api", Title: "REST API", Section: "Reference", Source: "api/README.md",
+		About: "Resources, plan and apply, the inspector, tokens, limits."},
+	{Name: "glance", Title: "Commands at a glance", Section: "Reference", Source: "cmd/conduit/docs/COMMANDS.md",
+		About: "What there is to do from the command line, in a table."},
 	{Name: "schemas", Title: "JSON Schemas", Section: "Reference", Source: "schemas/README.md", About: "For editors."},
 }
 
@@ -82,7 +120,8 @@ func pages(root *ffcli.Command, usage func(*ffcli.Command) string) ([]page, erro
 }
 
 // sections are in the order of the site.
-var sections = []string{"Start", "Operate", "Cluster", "Guarantees", "Pipelines", "Connectors", "Connector", "Processor", "Reference"}
+var sections = []string{"Start", "Operate", "Cluster", "Guarantees", "Pipelines", "Connectors", "Connector",
+	"Processor", "Reference"}
 
 //go:embed assets/docs.css assets/docs.js
 var assets embed.FS
@@ -104,11 +143,13 @@ func (p *page) in(menus []menu, version, content string) []byte {
 			if one.Name == p.Name {
 				current = ` aria-current="page"`
 			}
-			fmt.Fprintf(&nav, "<li><a href=\"%s.html\"%s>%s</a></li>\n", one.Name, current, html.EscapeString(one.Title))
+			fmt.Fprintf(&nav, "<li><a href=\"%s.html\"%s>%s</a></li>\n", one.Name, current,
+				html.EscapeString(one.Title))
 		}
 		nav.WriteString("</ul></details>\n")
 	}
-	return []byte(strings.NewReplacer("@TITLE@", html.EscapeString(p.Title), "@VERSION@", html.EscapeString(version), "@NAV@", nav.String(), "@CONTENT@", content).Replace(layout))
+	return []byte(strings.NewReplacer("@TITLE@", html.EscapeString(p.Title), "@VERSION@", html.EscapeString(version),
+		"@NAV@", nav.String(), "@CONTENT@", content).Replace(layout))
 }
 
 // menu has the pages of a section.
@@ -170,7 +211,8 @@ func front(menus []menu, version string) page {
 
 // forMachines returns llms.txt: see https://llmstxt.org.
 func forMachines(menus []menu, version string) []byte {
-	return []byte("# conduit\n\n> A data-pipeline agent: one binary keeps the pipelines declared in a directory of YAML " +
+	return []byte("# conduit\n\n> A data-pipeline agent: one binary keeps the pipelines declared in a directory " +
+		"of YAML " +
 		"files running. Documentation of version " + version + ".\n" + contents(menus, "md"))
 }
 
@@ -203,7 +245,8 @@ func searchIndex(all []page) []byte {
 	}
 	var entries []entry
 	for _, p := range all {
-		e := entry{Name: p.Name, Title: p.Title, About: p.About, Text: strings.Join(strings.Fields(marks().ReplaceAllString(p.Text, " ")), " ")}
+		e := entry{Name: p.Name, Title: p.Title, About: p.About,
+			Text: strings.Join(strings.Fields(marks().ReplaceAllString(p.Text, " ")), " ")}
 		for _, m := range heading().FindAllStringSubmatch(p.Text, -1) {
 			e.Headings = append(e.Headings, strings.TrimSpace(marks().ReplaceAllString(m[1], "")))
 		}

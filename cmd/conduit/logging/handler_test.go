@@ -47,22 +47,26 @@ func TestLogLines(t *testing.T) {
 		{"forged line", "m", slog.String("s", "x\n2026 ERR y"), ` m s="x\n2026 ERR y"`, `"s":"x\n2026 ERR y"`},
 		{"escape sequence", "m", slog.String("s", "\x1b[2J"), ` m s="\x1b[2J"`, `"s":"\u001b[2J"`},
 		{"not UTF-8", "m", slog.String("s", "a\xff"), ` m s="a\xff"`, `"s":"a\ufffd"`},
-		{"error", "m", slog.Any("err", errors.New("cannot open: no")), ` m err="cannot open: no"`, `"err":"cannot open: no"`},
+		{"error", "m", slog.Any("err", errors.New("cannot open: no")), ` m err="cannot open: no"`,
+			`"err":"cannot open: no"`},
 		{"raw JSON", "", slog.Any("record", record), ` record=` + string(record), `"record":` + string(record)},
 		{"raw JSON on lines", "", slog.Any("record", json.RawMessage("{\n\"a\": 1,\r\n\"b\": \"\u00c2\u0085\"}")),
 			" record={ \"a\": 1,  \"b\": \"\u00c2\\u0085\"}", "\"record\":{ \"a\": 1,  \"b\": \"\u00c2\\u0085\"}"},
 		{"value with JSON", "", slog.Any("record", ownJSON{}), ` record={"own":"a b"}`, `"record":{"own":"a b"}`},
-		{"group", "m", slog.Group("g", slog.Bool("a", true), slog.Float64("b", 1.5)), ` m g.a=true g.b=1.5`, `"g.a":true,"g.b":1.5`},
+		{"group", "m", slog.Group("g", slog.Bool("a", true), slog.Float64("b", 1.5)), ` m g.a=true g.b=1.5`,
+			`"g.a":true,"g.b":1.5`},
 		{"duration", "m", slog.Duration("d", 90*time.Second), ` m d=1m30s`, `"d":"1m30s"`},
 		{"time", "m", slog.Any("at", &testTime), ` m at=2026-11-20T10:34:54Z`, `"at":"2026-11-20T10:34:54.123Z"`},
 		{"slice", "m", slog.Any("l", []string{"a", "b"}), ` m l="[a b]"`, `"l":["a","b"]`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if got, want := logLine(t, "cli", false, tt.message, tt.attr), "2026-11-20T10:34:54+00:00 INF"+tt.text+"\n"; got != want {
+			if got, want := logLine(t, "cli", false, tt.message, tt.attr), "2026-11-20T10:34:54+00:00 INF"+tt.text+
+				"\n"; got != want {
 				t.Errorf("text\n got %q\nwant %q", got, want)
 			}
-			want := `{"level":"info","time":"2026-11-20T10:34:54.123000Z","message":"` + tt.message + `",` + tt.json + "}\n"
+			want := `{"level":"info","time":"2026-11-20T10:34:54.123000Z","message":"` + tt.message + `",` + tt.json +
+				"}\n"
 			got := logLine(t, "json", false, tt.message, tt.attr)
 			if got != want {
 				t.Errorf("json\n got %q\nwant %q", got, want)
@@ -99,7 +103,8 @@ func TestRecordComesBeforeOtherFieldsForPeople(t *testing.T) {
 		"json":    `"message":"m","component":"plugin","n":1,"record":{"a":1}}` + "\n",
 	} {
 		var b bytes.Buffer
-		slog.New(NewHandler(&b, format, "info", false)).With("component", "plugin").Info("m", "n", 1, "record", json.RawMessage(`{"a":1}`))
+		slog.New(NewHandler(&b, format, "info", false)).With("component", "plugin").Info("m", "n", 1, "record",
+			json.RawMessage(`{"a":1}`))
 		if got := b.String(); !strings.HasSuffix(got, want) {
 			t.Errorf("%s: got %q, want the end %q", format, got, want)
 		}
@@ -166,7 +171,9 @@ func nest(flat map[string]any) map[string]any {
 }
 
 func BenchmarkLog(b *testing.B) {
-	record := json.RawMessage(`{"key":"Y29iYWx0aWM=","metadata":{` + strings.Repeat(`"opencdc.metadata.key":"1726734894822378094",`, 7) + `"opencdc.version":"v1"},"operation":"create","position":"MQ=="}`)
+	record := json.RawMessage(`{"key":"Y29iYWx0aWM=","metadata":{` +
+		strings.Repeat(`"opencdc.metadata.key":"1726734894822378094",`, 7) +
+		`"opencdc.version":"v1"},"operation":"create","position":"MQ=="}`)
 	for _, format := range []string{"cli", "json"} {
 		b.Run(format, func(b *testing.B) {
 			h := NewHandler(io.Discard, format, "info", false)

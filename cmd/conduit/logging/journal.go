@@ -27,14 +27,15 @@ const (
 
 // journalFields are the attributes with separate fields in entries, and the names of these fields.
 var journalFields = map[string]string{
-	"pipeline_id": "PIPELINE_ID", "connector_id": "CONNECTOR_ID", "plugin_name": "PLUGIN_NAME", "component": "COMPONENT",
+	"pipeline_id": "PIPELINE_ID", "connector_id": "CONNECTOR_ID", "plugin_name": "PLUGIN_NAME",
+	"component": "COMPONENT",
 }
 
 // Journal sends entries to the journal in the background, so that a journal that takes none holds nothing up. Entries
 // that find no space in the queue are counted, and the journal gets the number when it takes entries again.
 //
-// It writes to a connected socket. Package journal of go-systemd does not: its Send takes a whole CPU for as long as the
-// queue of the journal's socket is full.
+// It writes to a connected socket. Package journal of go-systemd does not: its Send takes a whole CPU for as long as
+// the queue of the journal's socket is full.
 type Journal struct {
 	path    string
 	conn    *net.UnixConn // owned by run
@@ -46,7 +47,8 @@ type Journal struct {
 
 // OpenJournal connects to the journal with the socket at path.
 func OpenJournal(path string) (*Journal, error) {
-	w := &Journal{path: path, queue: make(chan []byte, queueLength), end: make(chan struct{}), done: make(chan struct{})}
+	w := &Journal{path: path, queue: make(chan []byte, queueLength), end: make(chan struct{}),
+		done: make(chan struct{})}
 	if err := w.connect(); err != nil {
 		return nil, fmt.Errorf("cannot reach the journal: %w", err)
 	}

@@ -52,7 +52,8 @@ func TestFields(t *testing.T) {
 	conn := listen(t, path)
 	w, log := open(t, path)
 	defer w.Close()
-	log.With("component", "plugin", "connector_id", "p:in", "plugin_name", "file").Warn("cannot read", "pipeline_id", "p", "err", errors.New("gone"))
+	log.With("component", "plugin", "connector_id", "p:in", "plugin_name", "file").Warn("cannot read", "pipeline_id",
+		"p", "err", errors.New("gone"))
 	want := "MESSAGE=WRN cannot read component=plugin connector_id=p:in plugin_name=file pipeline_id=p err=gone\n" +
 		"PRIORITY=4\nSYSLOG_IDENTIFIER=conduit\nCOMPONENT=plugin\nCONNECTOR_ID=p:in\nPLUGIN_NAME=file\nPIPELINE_ID=p\n"
 	if got := entry(t, conn); got != want {
@@ -64,7 +65,8 @@ func TestFields(t *testing.T) {
 	}
 	log.Debug("not enabled")
 	log.Info("lines", "component", "a\nb")
-	if got := entry(t, conn); !strings.Contains(got, "COMPONENT\n\x03\x00\x00\x00\x00\x00\x00\x00a\nb\n") || !strings.Contains(got, "PRIORITY=6\n") {
+	if got := entry(t, conn); !strings.Contains(got, "COMPONENT\n\x03\x00\x00\x00\x00\x00\x00\x00a\nb\n") ||
+		!strings.Contains(got, "PRIORITY=6\n") {
 		t.Errorf("with a line break: %q", got)
 	}
 }

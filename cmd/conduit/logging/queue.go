@@ -112,7 +112,8 @@ func (q *Queue) flush() error {
 	q.queued, q.dropped = nil, 0
 	q.mu.Unlock()
 	if dropped > 0 && enc != nil {
-		r := slog.NewRecord(time.Now(), slog.LevelWarn, fmt.Sprintf("%d lines of the log are missing: they were not read in time", dropped), 0)
+		r := slog.NewRecord(time.Now(), slog.LevelWarn,
+			fmt.Sprintf("%d lines of the log are missing: they were not read in time", dropped), 0)
 		lines = enc.end(enc.begin(lines, &r))
 	}
 	if len(lines) == 0 {

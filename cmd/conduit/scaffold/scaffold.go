@@ -42,9 +42,12 @@ func Demo(id string) *File {
 		Description: "A generator makes one flight a second, the log shows it.",
 		Connectors: []connector{
 			{ID: "generator-source", Type: spec.TypeSource, Plugin: "generator", Settings: []setting{
-				{Name: "format.type", Value: "structured", Comment: "Every record is an object with the fields below. Type: string."},
-				{Name: "format.options.airline", Value: "string", Comment: "A field named airline, filled with text. Type: string."},
-				{Name: "format.options.scheduledDeparture", Value: "time", Comment: "A field named scheduledDeparture, filled with a time. Type: string."},
+				{Name: "format.type", Value: "structured",
+					Comment: "Every record is an object with the fields below. Type: string."},
+				{Name: "format.options.airline", Value: "string",
+					Comment: "A field named airline, filled with text. Type: string."},
+				{Name: "format.options.scheduledDeparture", Value: "time",
+					Comment: "A field named scheduledDeparture, filled with a time. Type: string."},
 				{Name: "rate", Value: "1", Comment: "Records per second; 0 means as fast as possible. Type: float."},
 			}},
 			{ID: "log-destination", Type: spec.TypeDestination, Plugin: "log"},
@@ -152,10 +155,12 @@ const SchemaFile = "pipeline.schema.json"
 func (s *File) Render() []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "# yaml-language-server: $schema=./%s\n", SchemaFile)
-	fmt.Fprintf(&b, "version: \"2.2\"\npipelines:\n  - id: %s\n    description: %s\n    status: running\n    connectors:\n",
+	fmt.Fprintf(&b, "version: \"2.2\"\npipelines:\n  - id: %s\n    description: %s\n    status: running\n    "+
+		"connectors:\n",
 		quote(spec.EscapeReferences(s.ID)), quote(spec.EscapeReferences(s.Description)))
 	for _, c := range s.Connectors {
-		fmt.Fprintf(&b, "      - id: %s\n        type: %s\n        plugin: %s\n", quote(spec.EscapeReferences(c.ID)), c.Type,
+		fmt.Fprintf(&b, "      - id: %s\n        type: %s\n        plugin: %s\n", quote(spec.EscapeReferences(c.ID)),
+			c.Type,
 			quote(spec.EscapeReferences(c.Plugin)))
 		if len(c.Settings) > 0 {
 			fmt.Fprint(&b, "        settings:\n")

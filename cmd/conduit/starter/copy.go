@@ -91,7 +91,8 @@ func vendored(path string, required []module) (map[string][]byte, error) {
 	for _, m := range required {
 		line := "# " + m.path + " " + m.version
 		if !strings.Contains(list, line+"\n") && !strings.Contains(list, line+" => ./sdk\n") {
-			return nil, fmt.Errorf("cannot use modules from %s: %w: %s %s is not among them", path, ErrModules, m.path, m.version)
+			return nil, fmt.Errorf("cannot use modules from %s: %w: %s %s is not among them", path, ErrModules, m.path,
+				m.version)
 		}
 	}
 	return files, nil

@@ -52,10 +52,12 @@ func TestSDKIsComplete(t *testing.T) {
 				switch {
 				case ours && !slices.Contains(needed, below):
 					needed = append(needed, below)
-				case !ours && strings.Contains(name, ".") && !slices.ContainsFunc(modules.Require, func(r *modfile.Require) bool {
-					return name == r.Mod.Path || strings.HasPrefix(name, r.Mod.Path+"/")
-				}):
-					t.Errorf("%s imports %s: add its module to template/sdk/go.mod.tmpl", strings.TrimPrefix(file, dir+"/"), name)
+				case !ours && strings.Contains(name, ".") &&
+					!slices.ContainsFunc(modules.Require, func(r *modfile.Require) bool {
+						return name == r.Mod.Path || strings.HasPrefix(name, r.Mod.Path+"/")
+					}):
+					t.Errorf("%s imports %s: add its module to template/sdk/go.mod.tmpl",
+						strings.TrimPrefix(file, dir+"/"), name)
 				}
 			}
 		}

@@ -24,7 +24,9 @@ func PluginsInit(p *cli.Program) *ffcli.Command {
 	dir := flags.String("path", "", "`DIR` to write to (default the name)")
 	processor := flags.Bool("processor", false, "write a processor, a WebAssembly module, instead of a connector")
 	replace := flags.String("replace", "", "build against the checkout of the agent in `DIR`, not a copy of the SDK")
-	modules := flags.String("modules", "", "archive `FILE` of a release with all modules, for builds without a network (default "+installedModules+" if it is there)")
+	modules := flags.String("modules", "",
+		"archive `FILE` of a release with all modules, for builds without a network (default "+installedModules+
+			" if it is there)")
 	return &ffcli.Command{
 		Name:       "init",
 		ShortUsage: "conduit plugins init NAME [flags]",
@@ -61,12 +63,14 @@ const installedModules = "/usr/share/conduit/modules.tar.zst"
 
 func initPlugin(p *cli.Program, plugin starter.Plugin, dir string) (err error) {
 	if !pluginName().MatchString(plugin.Name) {
-		return cli.Invalidf("not a name for a %s: %q; use small letters, digits and '-', at most 60", plugin.Kind, plugin.Name)
+		return cli.Invalidf("not a name for a %s: %q; use small letters, digits and '-', at most 60", plugin.Kind,
+			plugin.Name)
 	}
 	plugin.Version = sdkVersion(p.Version)
 	switch {
 	case plugin.Replace != "" && plugin.Modules != "":
-		return cli.Invalidf("--modules goes with the copy of the SDK: leave out --replace, or run 'go mod vendor' in the folder")
+		return cli.Invalidf("--modules goes with the copy of the SDK: leave out --replace, or run 'go mod vendor' in " +
+			"the folder")
 	case plugin.Replace != "":
 		if plugin.Replace, err = checkout(plugin.Replace); err != nil {
 			return err
@@ -137,7 +141,8 @@ func checkout(dir string) (string, error) {
 		return "", cli.Invalidf("--replace %s is no checkout of the agent: %v", dir, err)
 	}
 	if is := modfile.ModulePath(text); is != starter.Module {
-		return "", cli.Invalidf("--replace %s is no checkout of the agent: its go.mod is that of %q, not of %s", dir, is, starter.Module)
+		return "", cli.Invalidf("--replace %s is no checkout of the agent: its go.mod is that of %q, not of %s", dir,
+			is, starter.Module)
 	}
 	if _, err := os.Stat(filepath.Join(path, "plugins", "sdk")); err != nil {
 		return "", cli.Invalidf("--replace %s is no checkout of the agent: it has no plugins/sdk", dir)

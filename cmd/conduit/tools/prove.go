@@ -68,7 +68,9 @@ Example:
 	}
 }
 
-func runProof(ctx context.Context, p *cli.Program, flags *flag.FlagSet, at *cli.Settings, o *options, args []string) error {
+func runProof(
+	ctx context.Context, p *cli.Program, flags *flag.FlagSet, at *cli.Settings, o *options, args []string,
+) error {
 	paths, err := cli.Positional(flags, args, len(args))
 	if err != nil {
 		return err
@@ -113,14 +115,18 @@ func runProof(ctx context.Context, p *cli.Program, flags *flag.FlagSet, at *cli.
 	return err
 }
 
-func arguments(ctx context.Context, p *cli.Program, c config.Config, o *options, pipelines []spec.Pipeline) prove.Options {
+func arguments(
+	ctx context.Context, p *cli.Program, c config.Config, o *options, pipelines []spec.Pipeline,
+) prove.Options {
 	own, err := os.Executable()
 	if err != nil {
 		own = os.Args[0]
 	}
 	return prove.Options{
-		Pipelines: pipelines, Registry: p.Catalog(c, slog.New(slog.DiscardHandler)).KnownProcessors(ctx), Processors: c.Processors.Path,
-		Command: []string{own, "run"}, Env: p.Environ, Kills: o.kills, Time: o.time, Seed: o.seed, Progress: p.Stderr,
+		Pipelines: pipelines, Registry: p.Catalog(c, slog.New(slog.DiscardHandler)).KnownProcessors(ctx),
+		Processors: c.Processors.Path,
+		Command:    []string{own, "run"}, Env: p.Environ, Kills: o.kills, Time: o.time, Seed: o.seed,
+		Progress: p.Stderr,
 	}
 }
 
@@ -163,12 +169,15 @@ func parse(p *cli.Program, path string, data []byte) (all []spec.Pipeline, err e
 // print writes the report for people.
 func print(p *cli.Program, r *prove.Report) error {
 	f := r.Faults
-	fmt.Fprintf(p.Stdout, "%d kills, %d power cuts, %d times a full disk, %d jumps of the clock, %d pauses, %d connectors crashed, %d hung, %d edits, %d stops; %.0f s, seed %d\n\n",
-		f.Kills, f.PowerCuts, f.FullDisks, f.ClockJumps, f.Pauses, f.PluginCrashes, f.PluginHangs, f.Edits, f.Terminations, r.Seconds, r.Seed)
+	fmt.Fprintf(p.Stdout, "%d kills, %d power cuts, %d times a full disk, %d jumps of the clock, %d pauses, %d "+
+		"connectors crashed, %d hung, %d edits, %d stops; %.0f s, seed %d\n\n",
+		f.Kills, f.PowerCuts, f.FullDisks, f.ClockJumps, f.Pauses, f.PluginCrashes, f.PluginHangs, f.Edits,
+		f.Terminations, r.Seconds, r.Seed)
 	var t terminal.Table
 	t.Add("PIPELINE", "SOURCE", "DESTINATION", "RECORDS", "LOST", "REORDERED", "REPEATED", "LONGEST REPEAT")
 	for _, one := range r.Flows {
-		t.Add(one.Pipeline, one.Source, one.Destination, fmt.Sprint(one.Arrived), fmt.Sprint(one.Lost), fmt.Sprint(one.Reordered), fmt.Sprint(one.Doubled), fmt.Sprint(one.Longest))
+		t.Add(one.Pipeline, one.Source, one.Destination, fmt.Sprint(one.Arrived), fmt.Sprint(one.Lost),
+			fmt.Sprint(one.Reordered), fmt.Sprint(one.Doubled), fmt.Sprint(one.Longest))
 	}
 	if err := t.Write(p.Stdout, p.Paint); err != nil {
 		return err
@@ -184,7 +193,8 @@ func print(p *cli.Program, r *prove.Report) error {
 		fmt.Fprintf(p.Stdout, "BROKEN: %s\n", b)
 	}
 	if r.Held {
-		fmt.Fprintln(p.Stdout, "All promises were kept: nothing is lost or out of order, and only what was outstanding at a fault is repeated.")
+		fmt.Fprintln(p.Stdout, "All promises were kept: nothing is lost or out of order, and only what was "+
+			"outstanding at a fault is repeated.")
 	}
 	return nil
 }

@@ -5,7 +5,8 @@ import (
 	"github.com/conduit-agent/conduit/spec/texts"
 )
 
-var hostAndPort = texts.Regexp(`^(?:[\pL\pN._-]*|[0-9A-Fa-f:.]+(?:%[\w.-]+)?|\[[0-9A-Fa-f:.]+(?:%[\w.-]+)?\])(?::\w*)?$`)
+var hostAndPort = texts.Regexp(
+	`^(?:[\pL\pN._-]*|[0-9A-Fa-f:.]+(?:%[\w.-]+)?|\[[0-9A-Fa-f:.]+(?:%[\w.-]+)?\])(?::\w*)?$`)
 
 // CheckAddress returns an sdk.SettingError unless text is a host, which may be empty, or a host and a port. Other text
 // may be part of a password, so it must not be resolved or logged.

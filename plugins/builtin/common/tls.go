@@ -39,7 +39,8 @@ func (s *TLS) Server() (*tls.Config, error) {
 	}
 	if len(own) == 0 {
 		if clients != nil {
-			return nil, sdk.SettingError{Setting: "tls.ca", Message: "needs tls.cert and tls.key: client certificates are part of TLS"}
+			return nil, sdk.SettingError{Setting: "tls.ca",
+				Message: "needs tls.cert and tls.key: client certificates are part of TLS"}
 		}
 		return nil, nil
 	}
@@ -72,7 +73,8 @@ func (s *TLS) authorities() (*x509.CertPool, error) {
 	}
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM([]byte(s.CA)) {
-		return nil, sdk.SettingError{Setting: "tls.ca", Message: "must be certificates as PEM text, such as ${file:/etc/conduit/ca.pem}"}
+		return nil, sdk.SettingError{Setting: "tls.ca",
+			Message: "must be certificates as PEM text, such as ${file:/etc/conduit/ca.pem}"}
 	}
 	return pool, nil
 }

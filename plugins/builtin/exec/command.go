@@ -41,7 +41,8 @@ func (c *commandSettings) args() ([]string, error) {
 	}
 	var args []string
 	if err := json.Unmarshal([]byte(c.Command), &args); err != nil || len(args) == 0 || args[0] == "" {
-		return nil, fmt.Errorf(`"command": must be a JSON list such as ["tail", "-F", "/var/log/syslog"], not %q`, c.Command)
+		return nil, fmt.Errorf(`"command": must be a JSON list such as ["tail", "-F", "/var/log/syslog"], not %q`,
+			c.Command)
 	}
 	return args, nil
 }
@@ -66,7 +67,8 @@ func newCommand(ctx context.Context, args, env []string, log *slog.Logger, throt
 // withoutPlugin returns env without the variables that are meant for this process only.
 func withoutPlugin(env []string) (out []string) {
 	for _, v := range env {
-		if !strings.HasPrefix(v, "CONDUIT_CONNECTOR_") && !strings.HasPrefix(v, "CONDUIT_PLUGIN_") && !strings.HasPrefix(v, "PLUGIN_") {
+		if !strings.HasPrefix(v, "CONDUIT_CONNECTOR_") && !strings.HasPrefix(v, "CONDUIT_PLUGIN_") &&
+			!strings.HasPrefix(v, "PLUGIN_") {
 			out = append(out, v)
 		}
 	}

@@ -22,11 +22,12 @@ type Options struct {
 // Connector returns the connector with its source and destination.
 func Connector(o Options) sdk.Connector {
 	c := sdk.Connector{
-		Name:        "exec",
-		Summary:     "Runs commands.",
-		Description: "A source makes records of the lines that a command prints: text, JSON or Singer messages. A destination writes records to a command, one per line.",
-		Version:     "v1.0.0",
-		Author:      "conduit",
+		Name:    "exec",
+		Summary: "Runs commands.",
+		Description: "A source makes records of the lines that a command prints: text, JSON or Singer messages. A " +
+			"destination writes records to a command, one per line.",
+		Version: "v1.0.0",
+		Author:  "conduit",
 
 		NewSource:      func() sdk.Source { return &source{env: o.Env} },
 		NewDestination: func() sdk.Destination { return &destination{env: o.Env} },
@@ -39,7 +40,8 @@ func Connector(o Options) sdk.Connector {
 }
 
 // ErrDisabled is the error for every configuration while commands are not allowed.
-var ErrDisabled = errors.New("the connector exec is switched off: it lets everyone who can change a pipeline run commands as the agent's user. " +
+var ErrDisabled = errors.New("the connector exec is switched off: it lets everyone who can change a pipeline run " +
+	"commands as the agent's user. " +
 	"Set connectors.exec.enabled to true in the configuration of the agent, and start it again")
 
 // Check validates the settings that name the command, beyond the validation rules of the parameters.

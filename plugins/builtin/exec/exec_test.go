@@ -70,7 +70,8 @@ func sinkSettings(t testing.TB) map[string]string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return map[string]string{"command": list(t, exe, "sink", filepath.Join(t.TempDir(), "out")), "confirm": "true", "backoff.min": "1ms"}
+	return map[string]string{"command": list(t, exe, "sink", filepath.Join(t.TempDir(), "out")), "confirm": "true",
+		"backoff.min": "1ms"}
 }
 
 func written(t testing.TB, settings map[string]string) (payloads []string) {
@@ -128,7 +129,9 @@ func read(t *testing.T, settings map[string]string, pos record.Position, n int) 
 }
 
 // readWith also returns the progress report with the left-out lines.
-func readWith(t *testing.T, settings map[string]string, pos record.Position, n int) (records []record.Record, skipped []progress.Skip, err error) {
+func readWith(
+	t *testing.T, settings map[string]string, pos record.Position, n int,
+) (records []record.Record, skipped []progress.Skip, err error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), wait.Limit)
 	defer cancel()
@@ -160,7 +163,8 @@ func TestFormats(t *testing.T) {
 		t.Errorf("got %v, %v", records, err)
 	}
 	for format, line := range map[string]string{"json": "no json", "singer": `{"a":1}`} {
-		if _, err := read(t, map[string]string{"shell": "echo '" + line + "'", "format": format}, nil, 1); err == nil || !strings.Contains(err.Error(), "the command prints no") {
+		if _, err := read(t, map[string]string{"shell": "echo '" + line + "'", "format": format}, nil, 1); err == nil ||
+			!strings.Contains(err.Error(), "the command prints no") {
 			t.Errorf("%s: got %v", format, err)
 		}
 	}
@@ -199,12 +203,14 @@ func TestSinger(t *testing.T) {
 		echo "{\"type\":\"RECORD\",\"stream\":\"users\",\"record\":{\"state\":\"$(cat "$2" 2>/dev/null | tr -d '"')\",\"flags\":$#}}"
 		echo '{"type":"STATE","value":{"at":7}}'
 		echo '{"type":"RECORD","stream":"users","record":{"id":2}}'; exec sleep 60`
-	settings := map[string]string{"command": list(t, "/bin/sh", "-c", tap, "sh", "--state", "{state}"), "format": "singer"}
+	settings := map[string]string{"command": list(t, "/bin/sh", "-c", tap, "sh", "--state", "{state}"),
+		"format": "singer"}
 	first, err := read(t, settings, nil, 2)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := record.Structured(map[string]any{"state": "", "flags": int64(0)}); !first[0].After.Equal(want) || first[0].Metadata.Get(record.KeyCollection) != "users" {
+	if want := record.Structured(map[string]any{"state": "", "flags": int64(0)}); !first[0].After.Equal(want) ||
+		first[0].Metadata.Get(record.KeyCollection) != "users" {
 		t.Errorf("got %v", first[0])
 	}
 	again, err := read(t, settings, first[1].Position, 1)
@@ -222,24 +228,30 @@ func TestRestart(t *testing.T) {
 		t.Errorf("on failure: got %d records, %v", len(records), err)
 	}
 	once["restart"] = "never"
-	if records, err := read(t, once, nil, 3); err == nil || !strings.Contains(err.Error(), "exit status 1") || len(records) != 1 {
+	if records, err := read(t, once, nil, 3); err == nil || !strings.Contains(err.Error(), "exit status 1") ||
+		len(records) != 1 {
 		t.Errorf("never: got %d records, %v", len(records), err)
 	}
-	if records, err := read(t, map[string]string{"shell": "echo x", "restart": "always", "backoff.min": "1ms"}, nil, 3); err != nil || len(records) != 3 {
+	if records, err := read(t, map[string]string{"shell": "echo x", "restart": "always", "backoff.min": "1ms"}, nil,
+		3); err != nil || len(records) != 3 {
 		t.Errorf("always: got %d records, %v", len(records), err)
 	}
 }
 
 func TestLastLineWithoutNewline(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "tried")
-	dying := `printf 'one\n{"half":' ; test -e ` + path + ` || { touch ` + path + `; exit 1; }; printf '1}'; test -e ` + path + `.2 || { touch ` + path + `.2; kill -9 $$; }; exit 0`
+	dying := `printf 'one\n{"half":' ; test -e ` + path + ` || { touch ` + path + `; exit 1; }; printf '1}'; test -e ` +
+		path + `.2 || { touch ` + path + `.2; kill -9 $$; }; exit 0`
 	for name, tt := range map[string]struct {
 		settings map[string]string
 		want     []string
 	}{
-		"succeeds":             {map[string]string{"shell": "printf 'one\ntwo'", "restart": "never"}, []string{"one", "two"}},
-		"succeeds again":       {map[string]string{"shell": "printf 'one\ntwo'", "restart": "always"}, []string{"one", "two", "one", "two"}},
-		"skipped":              {map[string]string{"shell": "echo >>" + path + "; printf 'a\nb'; test $(wc -l <" + path + ") -lt 3 || printf '\nc'", "restart": "always", "resume": "skip"}, []string{"a", "b", "c"}},
+		"succeeds": {map[string]string{"shell": "printf 'one\ntwo'", "restart": "never"},
+			[]string{"one", "two"}},
+		"succeeds again": {map[string]string{"shell": "printf 'one\ntwo'", "restart": "always"},
+			[]string{"one", "two", "one", "two"}},
+		"skipped": {map[string]string{"shell": "echo >>" + path + "; printf 'a\nb'; test $(wc -l <" +
+			path + ") -lt 3 || printf '\nc'", "restart": "always", "resume": "skip"}, []string{"a", "b", "c"}},
 		"dies in it":           {map[string]string{"shell": dying}, []string{"one", "one", "one", `{"half":1}`}},
 		"dies in it, and skip": {map[string]string{"shell": dying, "resume": "skip"}, []string{"one", `{"half":1}`}},
 	} {
@@ -272,8 +284,9 @@ func TestDestination(t *testing.T) {
 	}
 	var records []record.Record
 	for i, text := range []string{"a", "die", "b", "bad", "c"} {
-		records = append(records, record.Record{Position: record.Position{byte('0' + i)}, Operation: record.OperationCreate,
-			Key: record.Raw(nil), After: record.Structured(map[string]any{"text": text})})
+		records = append(records, record.Record{Position: record.Position{byte('0' + i)},
+			Operation: record.OperationCreate,
+			Key:       record.Raw(nil), After: record.Structured(map[string]any{"text": text})})
 	}
 	if n, err := d.Write(t.Context(), records); n != 3 || err == nil || !strings.Contains(err.Error(), "too bad") {
 		t.Errorf("got %d, %v", n, err)
@@ -297,7 +310,8 @@ func TestOffByDefault(t *testing.T) {
 		t.Error("it has no parameters")
 	}
 	settings := map[string]string{"command": `["true"]`}
-	for _, err := range []error{s.Configure(t.Context(), settings), d.Configure(t.Context(), settings), s.Open(t.Context(), nil), d.Open(t.Context())} {
+	for _, err := range []error{s.Configure(t.Context(), settings), d.Configure(t.Context(), settings),
+		s.Open(t.Context(), nil), d.Open(t.Context())} {
 		if err == nil || !strings.Contains(err.Error(), "connectors.exec.enabled") {
 			t.Errorf("got %v", err)
 		}
@@ -313,7 +327,8 @@ func TestOffByDefault(t *testing.T) {
 func TestEnvironment(t *testing.T) {
 	t.Setenv("SECRET_OF_THE_AGENT", "x")
 	s := Connector(Options{Enabled: true, Env: []string{"GIVEN=yes", "PATH=" + os.Getenv("PATH")}}).NewSource()
-	if err := s.Configure(t.Context(), s.Parameters().ApplyDefaults(map[string]string{"shell": "echo $GIVEN$SECRET_OF_THE_AGENT"})); err != nil {
+	if err := s.Configure(t.Context(),
+		s.Parameters().ApplyDefaults(map[string]string{"shell": "echo $GIVEN$SECRET_OF_THE_AGENT"})); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Open(t.Context(), nil); err != nil {
@@ -355,13 +370,16 @@ func TestLogIsThrottled(t *testing.T) {
 	ctx := sdk.WithEnv(t.Context(), &sdk.Env{Logger: slog.New(log)})
 	line := strings.Repeat("x", 8191)
 	s := sdk.Standard(connector).NewSource()
-	if err := s.Configure(ctx, map[string]string{"shell": "yes " + line + " | head -n 1000 >&2; exec sleep 1000"}); err != nil {
+	if err := s.Configure(ctx, map[string]string{"shell": "yes " + line +
+		" | head -n 1000 >&2; exec sleep 1000"}); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Open(ctx, nil); err != nil {
 		t.Fatal(err)
 	}
-	wait.For(t, "the log to say what is left out", func() bool { return log.leftOut.Load() > 0 }, func() string { return fmt.Sprintf("it has %d lines", log.lines.Load()) })
+	wait.For(t, "the log to say what is left out", func() bool {
+		return log.leftOut.Load() > 0
+	}, func() string { return fmt.Sprintf("it has %d lines", log.lines.Load()) })
 	if err := s.Teardown(ctx); err != nil {
 		t.Fatal(err)
 	}

@@ -35,7 +35,8 @@ func (p *place) record(format string, line []byte) (record.Record, bool, error) 
 	case "json":
 		object, err := parseObject(line)
 		if err != nil {
-			return r, false, fmt.Errorf("the command prints no JSON object: %q: %w", texts.Truncate(string(line), 200), err)
+			return r, false, fmt.Errorf("the command prints no JSON object: %q: %w", texts.Truncate(string(line), 200),
+				err)
 		}
 		r.After = record.Structured(object)
 	case "singer":

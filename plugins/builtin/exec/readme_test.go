@@ -20,7 +20,8 @@ func TestReadme(t *testing.T) {
 			if p.Default != "" {
 				def = "`" + p.Default + "` "
 			}
-			if p.Description == "" || !strings.Contains(string(page), "| `"+name+"` |") || !strings.Contains(string(page), "| "+def+"|") {
+			if p.Description == "" || !strings.Contains(string(page), "| `"+name+"` |") ||
+				!strings.Contains(string(page), "| "+def+"|") {
 				t.Errorf("setting %s with the default %q is not on the page, or not described", name, p.Default)
 			}
 		}

@@ -36,7 +36,8 @@ func TestLinksAfterTheCheck(t *testing.T) {
 	}
 	allowed, secret := filepath.Join(root, "allowed"), filepath.Join(root, "secret")
 	path := filepath.Join(allowed, "file")
-	for _, err := range []error{os.Mkdir(allowed, 0o755), os.WriteFile(secret, []byte("secret\n"), 0o600), os.WriteFile(path, []byte("mine\n"), 0o600)} {
+	for _, err := range []error{os.Mkdir(allowed, 0o755), os.WriteFile(secret, []byte("secret\n"), 0o600),
+		os.WriteFile(path, []byte("mine\n"), 0o600)} {
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -320,7 +320,9 @@ func (d *Destination) closeIdle() error {
 
 // closeOldest closes the least recently used file.
 func (d *Destination) closeOldest() error {
-	oldest := slices.MinFunc(slices.Collect(maps.Values(d.open)), func(a, b *output) int { return a.used.Compare(b.used) })
+	oldest := slices.MinFunc(slices.Collect(maps.Values(d.open)), func(a, b *output) int {
+		return a.used.Compare(b.used)
+	})
 	delete(d.open, oldest.path)
 	return sdk.Unavailable(oldest.close())
 }

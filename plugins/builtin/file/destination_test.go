@@ -344,7 +344,9 @@ type deferred []sdk.Syncer
 
 func (d *deferred) open(t *testing.T, settings map[string]string) (context.Context, *file.Destination) {
 	t.Helper()
-	ctx := sdk.WithEnv(t.Context(), &sdk.Env{Logger: slog.New(slog.DiscardHandler), Defer: func(s sdk.Syncer) { *d = append(*d, s) }})
+	ctx := sdk.WithEnv(t.Context(), &sdk.Env{Logger: slog.New(slog.DiscardHandler), Defer: func(s sdk.Syncer) {
+		*d = append(*d, s)
+	}})
 	dst := &file.Destination{}
 	if err := errors.Join(dst.Configure(ctx, settings), dst.Open(ctx)); err != nil {
 		t.Fatal(err)

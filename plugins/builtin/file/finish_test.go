@@ -82,7 +82,8 @@ func TestMissingFileIsUnfinished(t *testing.T) {
 			wait.For(t, "it is reported", func() bool {
 				s.wantNothing()
 				r := s.Source.(sdk.Reporter).Progress()
-				return (r.Unfinished != "") == unfinished && (r.Nothing != "") == (path == "in*") && r.Bytes != nil && *r.Bytes == 0
+				return (r.Unfinished != "") == unfinished && (r.Nothing != "") == (path == "in*") && r.Bytes != nil &&
+					*r.Bytes == 0
 			})
 		})
 	}

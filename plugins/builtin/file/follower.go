@@ -171,8 +171,10 @@ func (f *follower) warnOfRotated(path string, since time.Time) {
 	own := map[string]*single{path: nil}
 	for _, e := range entries {
 		rotated := filepath.Join(filepath.Dir(path), e.Name())
-		if info, err := e.Info(); err == nil && info.Mode().IsRegular() && info.ModTime().After(since) && isRotated(rotated, own) && !f.isOpen(rotated) {
-			f.log.Warn("file was rotated before it was first read: the lines of the rotated one are missing", "path", path, "rotated", e.Name())
+		if info, err := e.Info(); err == nil && info.Mode().IsRegular() && info.ModTime().After(since) &&
+			isRotated(rotated, own) && !f.isOpen(rotated) {
+			f.log.Warn("file was rotated before it was first read: the lines of the rotated one are missing", "path",
+				path, "rotated", e.Name())
 			f.skips.Add(rotated, fmt.Errorf("it was rotated before %s was first read", path))
 		}
 	}
@@ -291,7 +293,8 @@ func (f *follower) take() ([]record.Record, error) {
 		prefix := f.places(one)
 		size := len(prefix) + 2*textPerRecord
 		if size > record.MaxPosition {
-			return nil, fmt.Errorf("cannot follow the %d files that match %s: %w", len(f.order), f.path, errTooManyFiles)
+			return nil, fmt.Errorf("cannot follow the %d files that match %s: %w", len(f.order), f.path,
+				errTooManyFiles)
 		}
 		if records := one.records(min(batchRecords, batchBytes/size+1), prefix); len(records) > 0 {
 			return records, nil

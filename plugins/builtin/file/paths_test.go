@@ -142,7 +142,8 @@ func TestForbiddenPathOfARecord(t *testing.T) {
 	}
 	defer func() { _ = d.Teardown(ctx) }()
 	for _, name := range []string{"forbidden", "forbidden/x"} {
-		if n, err := d.Write(ctx, of("a", name)); n != 1 || err == nil || !strings.Contains(err.Error(), "not allowed") {
+		if n, err := d.Write(ctx, of("a", name)); n != 1 || err == nil ||
+			!strings.Contains(err.Error(), "not allowed") {
 			t.Errorf("%s: wrote %d, %v", name, n, err)
 		}
 	}
@@ -254,7 +255,8 @@ func TestFilesOfATemplateAreRotatedAndFollowed(t *testing.T) {
 				rotated = append(rotated, name)
 			}
 		}
-		if got := filesBelow(t, dir); len(rotated) != 1 || len(got) != 3 || got["x/a.jsonl"] != encode(t, records[2:3]) {
+		if got := filesBelow(t, dir); len(rotated) != 1 || len(got) != 3 ||
+			got["x/a.jsonl"] != encode(t, records[2:3]) {
 			t.Fatalf("there are %v", got)
 		}
 		if err := os.RemoveAll(filepath.Join(dir, "x")); err != nil {

@@ -43,7 +43,8 @@ func (t *tail) resume(p place) error {
 		t.log.Warn("file was cut off and there is no copy of it: what was not read before is lost, starting over",
 			"path", t.path)
 	} else {
-		t.log.Warn("file is another one than before and the old one is gone: what was not read of it is lost, starting over",
+		t.log.Warn("file is another one than before and the old one is gone: what was not read of it is lost, "+
+			"starting over",
 			"path", t.path)
 	}
 	t.switches = p.switches + 1

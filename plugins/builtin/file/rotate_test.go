@@ -91,7 +91,8 @@ func TestRotatesBySize(t *testing.T) {
 				t.Errorf("there are %d files", n)
 			}
 			for _, name := range names(t, path) {
-				if info, err := os.Stat(filepath.Join(filepath.Dir(path), name)); err != nil || compression == "none" && info.Size() > 100 {
+				if info, err := os.Stat(filepath.Join(filepath.Dir(path), name)); err != nil || compression == "none" &&
+					info.Size() > 100 {
 					t.Errorf("%s has %d bytes: %v", name, info.Size(), err)
 				}
 			}
@@ -203,7 +204,8 @@ func TestRotatesTheTarget(t *testing.T) {
 
 func TestRotationSettings(t *testing.T) {
 	for setting, value := range map[string]string{"rotate.compression": "gzip", "rotate.keep": "3"} {
-		err := file.Connector().NewDestination().Configure(t.Context(), map[string]string{"path": "x", "rotate.compression": "none", setting: value})
+		err := file.Connector().NewDestination().Configure(t.Context(),
+			map[string]string{"path": "x", "rotate.compression": "none", setting: value})
 		if err == nil || !strings.Contains(err.Error(), "needs rotate.size or rotate.interval") {
 			t.Errorf("%s: got %v", setting, err)
 		}

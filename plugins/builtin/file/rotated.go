@@ -54,7 +54,8 @@ func rotatedFrom(base, name string) (number int, ok bool) {
 // compare orders files by the time at which they had the path. Files last written within the same clock tick are
 // ordered by number; the newest file has the lowest number.
 func (r rotated) compare(o rotated) int {
-	return cmp.Or(r.info.ModTime().Compare(o.info.ModTime()), cmp.Compare(o.number, r.number), cmp.Compare(r.name, o.name))
+	return cmp.Or(r.info.ModTime().Compare(o.info.ModTime()), cmp.Compare(o.number, r.number),
+		cmp.Compare(r.name, o.name))
 }
 
 // successor opens the file to read after the open one: the first file that had the path since then, or else the current
@@ -125,8 +126,10 @@ func (t *tail) first(files []rotated) (f *content, moved bool) {
 	for _, r := range files {
 		name := r.name + r.packed
 		if r.packed != "" && !canUnpack(t.compression, name) {
-			t.log.Warn("file was rotated before it was read, and is compressed in a way that is not read: its lines are missing", "path", t.path, "rotated", name)
-			t.skips.Add(name, errors.New("it was rotated before it was read, and is compressed in a way that is not read"))
+			t.log.Warn("file was rotated before it was read, and is compressed in a way that is not read: its lines "+
+				"are missing", "path", t.path, "rotated", name)
+			t.skips.Add(name,
+				errors.New("it was rotated before it was read, and is compressed in a way that is not read"))
 			continue
 		}
 		f, err := t.openRegular(name)
@@ -134,7 +137,8 @@ func (t *tail) first(files []rotated) (f *content, moved bool) {
 			return nil, true
 		}
 		if err != nil {
-			t.log.Warn("file was rotated before it was read, and cannot be read: its lines are missing", "path", t.path, "rotated", name, "err", err)
+			t.log.Warn("file was rotated before it was read, and cannot be read: its lines are missing", "path", t.path,
+				"rotated", name, "err", err)
 			t.skips.Add(name, fmt.Errorf("it was rotated before it was read, and cannot be read: %w", err))
 			continue
 		}

@@ -216,7 +216,8 @@ var rotatedBehindTheBackCases = map[string]struct {
 	"renamed among other files": {func(t *testing.T, path string) {
 		write(t, path+".2", "long read\n")
 		age(t, path+".2", time.Hour)
-		for _, name := range []string{path + ".err", path + ".swp", path + "-2", path + ".1.tmp", strings.TrimSuffix(path, ".log") + "-2.log", strings.TrimSuffix(path, ".log") + ".1"} {
+		for _, name := range []string{path + ".err", path + ".swp", path + "-2", path + ".1.tmp",
+			strings.TrimSuffix(path, ".log") + "-2.log", strings.TrimSuffix(path, ".log") + ".1"} {
 			write(t, name, "another\n")
 		}
 		rename(t, path, path+".1")
@@ -306,7 +307,8 @@ func TestSaysThatFirstLinesAreMissing(t *testing.T) {
 	var log bytes.Buffer
 	logger := slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	dir, stage := t.TempDir(), t.TempDir()
-	for name, text := range map[string]string{"one/a.log": "a2\n", "one/a.log.1": "a1\n", "two/b.log": "b2\n", "two/b.log.1": "b1\n"} {
+	for name, text := range map[string]string{"one/a.log": "a2\n", "one/a.log.1": "a1\n", "two/b.log": "b2\n",
+		"two/b.log.1": "b1\n"} {
 		if err := os.MkdirAll(filepath.Join(stage, filepath.Dir(name)), 0o700); err != nil {
 			t.Fatal(err)
 		}
@@ -315,7 +317,8 @@ func TestSaysThatFirstLinesAreMissing(t *testing.T) {
 	rename(t, filepath.Join(stage, "one"), filepath.Join(dir, "one"))
 	s := source{file.Connector().NewSource(), t}
 	ctx := sdk.WithEnv(t.Context(), &sdk.Env{Logger: logger})
-	if err := errors.Join(s.Configure(ctx, map[string]string{"path": filepath.Join(dir, "*", "*.log")}), s.Open(ctx, nil)); err != nil {
+	if err := errors.Join(s.Configure(ctx, map[string]string{"path": filepath.Join(dir, "*", "*.log")}),
+		s.Open(ctx, nil)); err != nil {
 		t.Fatal(err)
 	}
 	s.want("a2") // rotated before the source started
@@ -329,7 +332,8 @@ func TestSaysThatFirstLinesAreMissing(t *testing.T) {
 	if err := s.Teardown(ctx); err != nil {
 		t.Error(err)
 	}
-	if text := log.String(); strings.Count(text, "the lines of the rotated one are missing") != 1 || !strings.Contains(text, "rotated=b.log.1") {
+	if text := log.String(); strings.Count(text, "the lines of the rotated one are missing") != 1 ||
+		!strings.Contains(text, "rotated=b.log.1") {
 		t.Errorf("the log is %q", text)
 	}
 }

@@ -139,7 +139,8 @@ func TestPositionsOfOneFileAndOfSeveral(t *testing.T) {
 		{other, both[1].Position, "one of a directory or a pattern without " + other},
 	} {
 		_, err := tryOpen(t, c.path, c.pos)
-		if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "`conduit connectors position ID reset`") {
+		if err == nil || !strings.Contains(err.Error(), c.want) ||
+			!strings.Contains(err.Error(), "`conduit connectors position ID reset`") {
 			t.Errorf("%s at %s: got %v, want %q", c.path, c.pos, err, c.want)
 		}
 	}
@@ -265,7 +266,8 @@ func TestCompressedWhileStopped(t *testing.T) {
 func TestNotCompressed(t *testing.T) {
 	path := newPath(t) + ".gz"
 	write(t, path, "this is long enough for a header\n")
-	if _, err := open(t, path, nil).Read(t.Context()); err == nil || !strings.Contains(err.Error(), "gzip: invalid header") {
+	if _, err := open(t, path, nil).Read(t.Context()); err == nil ||
+		!strings.Contains(err.Error(), "gzip: invalid header") {
 		t.Errorf("got %v", err)
 	}
 	open(t, path, nil, "compression", "none").want("this is long enough for a header")

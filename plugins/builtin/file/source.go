@@ -204,7 +204,8 @@ func (s *single) open(pos record.Position) error {
 			return s.resume(p)
 		}
 		if places != nil {
-			return sdk.Permanent(fmt.Errorf("cannot resume: the position is one of a directory or a pattern without %s, and path is this one file now: set it back; %s", s.path, sdk.StartOver))
+			return sdk.Permanent(fmt.Errorf("cannot resume: the position is one of a directory or a pattern without "+
+				"%s, and path is this one file now: set it back; %s", s.path, sdk.StartOver))
 		}
 		var p place
 		if p, err = parsePosition(pos); err == nil {
@@ -280,4 +281,5 @@ func (s *single) appendPosition(dst []byte) []byte {
 	return s.before.append(append(dst, s.identity...))
 }
 
-var errTooManyFiles = errors.New("where reading stands in each of them does not fit into a position: read them with several sources")
+var errTooManyFiles = errors.New("where reading stands in each of them does not fit into a position: read them with " +
+	"several sources")

@@ -375,10 +375,12 @@ func TestFollowsLink(t *testing.T) {
 }
 
 func TestRequiresPath(t *testing.T) {
-	if err := file.Connector().NewSource().Configure(t.Context(), nil); err == nil || !strings.Contains(err.Error(), `"path"`) {
+	if err := file.Connector().NewSource().Configure(t.Context(), nil); err == nil ||
+		!strings.Contains(err.Error(), `"path"`) {
 		t.Errorf("got %v", err)
 	}
-	if err := file.Connector().NewDestination().Configure(t.Context(), nil); err == nil || !strings.Contains(err.Error(), `"path"`) {
+	if err := file.Connector().NewDestination().Configure(t.Context(), nil); err == nil ||
+		!strings.Contains(err.Error(), `"path"`) {
 		t.Errorf("got %v", err)
 	}
 }

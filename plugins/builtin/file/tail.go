@@ -272,7 +272,8 @@ func (t *tail) restart() error {
 		f.Close()
 		f = copied
 	} else {
-		t.log.Warn("file was cut off and there is no copy of it: what was not read before is lost", "path", t.path, "line", t.line+1)
+		t.log.Warn("file was cut off and there is no copy of it: what was not read before is lost", "path", t.path,
+			"line", t.line+1)
 		if t.unread() {
 			t.skips.Add(fmt.Sprintf("lines of %s from %d on", t.path, t.line+1), errCutOff)
 		}

@@ -18,12 +18,13 @@ const version = "v1.0.0"
 // Connector returns the connector with its source.
 func Connector() sdk.Connector {
 	return sdk.Connector{
-		Name:        "generator",
-		Summary:     "Makes up records.",
-		Description: "A source that makes up raw or structured records at a given rate, for trying out and measuring pipelines.",
-		Version:     version,
-		Author:      "conduit",
-		NewSource:   func() sdk.Source { return &Source{} },
+		Name:    "generator",
+		Summary: "Makes up records.",
+		Description: "A source that makes up raw or structured records at a given rate, for trying out and measuring " +
+			"pipelines.",
+		Version:   version,
+		Author:    "conduit",
+		NewSource: func() sdk.Source { return &Source{} },
 	}
 }
 

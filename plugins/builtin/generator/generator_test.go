@@ -59,26 +59,33 @@ func TestConfigureRefuses(t *testing.T) {
 		settings map[string]string
 		want     []string
 	}{
-		"nothing to generate": {map[string]string{"rate": "1"}, []string{`set "format.type" or "collections.*.format.type"`}},
-		"rate and readTime":   {with(nil, "rate", "1", "readTime", "1s"), []string{`"rate" and "readTime" cannot both be set`}},
-		"negative rate":       {with(nil, "rate", "-1"), []string{`"rate": must be a number greater than or equal to 0`}},
-		"rate NaN":            {with(nil, "rate", "NaN"), []string{`"rate"`}},
-		"rate Inf":            {with(nil, "rate", "Inf"), []string{`"rate"`}},
-		"rate text":           {with(nil, "rate", "fast"), []string{`"rate"`}},
-		"negative readTime":   {with(nil, "readTime", "-1s"), []string{`"readTime"`}},
-		"negative count":      {with(nil, "recordCount", "-1"), []string{`"recordCount"`}},
+		"nothing to generate": {map[string]string{"rate": "1"},
+			[]string{`set "format.type" or "collections.*.format.type"`}},
+		"rate and readTime": {with(nil, "rate", "1", "readTime", "1s"),
+			[]string{`"rate" and "readTime" cannot both be set`}},
+		"negative rate": {with(nil, "rate", "-1"),
+			[]string{`"rate": must be a number greater than or equal to 0`}},
+		"rate NaN":          {with(nil, "rate", "NaN"), []string{`"rate"`}},
+		"rate Inf":          {with(nil, "rate", "Inf"), []string{`"rate"`}},
+		"rate text":         {with(nil, "rate", "fast"), []string{`"rate"`}},
+		"negative readTime": {with(nil, "readTime", "-1s"), []string{`"readTime"`}},
+		"negative count":    {with(nil, "recordCount", "-1"), []string{`"recordCount"`}},
 		"burst times": {with(nil, "burst.sleepTime", "-1s", "burst.generateTime", "0s"),
-			[]string{`"burst.sleepTime": must be greater than or equal to 0`, `"burst.generateTime": must be greater than 0`}},
-		"operation":      {with(nil, "operations", "create,upsert"), []string{`"operations": unknown operation "upsert"`}},
+			[]string{`"burst.sleepTime": must be greater than or equal to 0`,
+				`"burst.generateTime": must be greater than 0`}},
+		"operation": {with(nil, "operations", "create,upsert"),
+			[]string{`"operations": unknown operation "upsert"`}},
 		"operation zero": {with(nil, "operations", "Operation(9)"), []string{`unknown operation`}},
 		"format":         {with(nil, "format.type", "xml"), []string{`"format.type"`}},
 		"no path":        {with(map[string]string{}, "format.type", "file"), []string{`"format.options.path"`}},
 		"field type":     {with(nil, "format.options.a", "uuid"), []string{`"format.options.a": unknown type "uuid"`}},
-		"empty type":     {with(nil, "format.options.a", " "), []string{`"format.options.a": the type of the field is empty`}},
-		"unknown":        {with(nil, "rat", "1"), []string{`"rat"`}},
+		"empty type": {with(nil, "format.options.a", " "),
+			[]string{`"format.options.a": the type of the field is empty`}},
+		"unknown": {with(nil, "rat", "1"), []string{`"rat"`}},
 		"in a collection": {with(nil, "collections.users.format.type", "raw", "collections.users.format.options.a", "x",
 			"collections.orders.operations", "nope"),
-			[]string{`"collections.users.format.options.a": unknown type "x"`, `"collections.orders.operations": unknown operation "nope"`,
+			[]string{`"collections.users.format.options.a": unknown type "x"`,
+				`"collections.orders.operations": unknown operation "nope"`,
 				`"collections.orders.format.type": unknown format ""`}},
 	}
 	for name, tt := range tests {
@@ -127,7 +134,8 @@ func TestStructured(t *testing.T) {
 		if d, ok := m["du"].(time.Duration); !ok || d < 0 || d >= 1000*time.Second || d%time.Second != 0 {
 			t.Fatalf("got duration %v", m["du"])
 		}
-		if at, ok := m["t"].(time.Time); !ok || at.Location() != time.UTC || at.Before(before.Add(-time.Second)) || at.After(time.Now()) {
+		if at, ok := m["t"].(time.Time); !ok || at.Location() != time.UTC || at.Before(before.Add(-time.Second)) ||
+			at.After(time.Now()) {
 			t.Fatalf("got time %v", m["t"])
 		}
 		words[m["s"].(string)] = true
@@ -135,7 +143,8 @@ func TestStructured(t *testing.T) {
 		if !ok || len(key) < 4 || len(key) > 9 {
 			t.Fatalf("got key %q", key)
 		}
-		if ns, err := strconv.ParseInt(r.Metadata.Get(record.KeyCreatedAt), 10, 64); err != nil || len(r.Metadata) != 1 || ns < before.UnixNano() {
+		if ns, err := strconv.ParseInt(r.Metadata.Get(record.KeyCreatedAt), 10, 64); err != nil ||
+			len(r.Metadata) != 1 || ns < before.UnixNano() {
 			t.Fatalf("got metadata %v", r.Metadata)
 		}
 	}

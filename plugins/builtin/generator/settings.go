@@ -65,7 +65,8 @@ func (s *settings) check() ([]collection, error) {
 		add(name, "collections."+name+".", s.Collections[name])
 	}
 	if len(collections) == 0 {
-		errs = append(errs, errors.New(`there is nothing to generate: set "format.type" or "collections.*.format.type"`))
+		errs = append(errs,
+			errors.New(`there is nothing to generate: set "format.type" or "collections.*.format.type"`))
 	}
 	return collections, errors.Join(errs...)
 }
@@ -89,7 +90,8 @@ func (s *settings) checkPaths(ctx context.Context) error {
 func checkTypes(values map[string]string) error {
 	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(values)) {
-		if !strings.Contains(name, "format.options.") || strings.TrimSpace(values[name]) != "" || strings.HasSuffix(name, ".path") {
+		if !strings.Contains(name, "format.options.") || strings.TrimSpace(values[name]) != "" ||
+			strings.HasSuffix(name, ".path") {
 			continue
 		}
 		errs = append(errs, fmt.Errorf("%q: the type of the field is empty", name))
@@ -99,7 +101,8 @@ func checkTypes(values map[string]string) error {
 
 func (s *settings) checkTimes() (errs []error) {
 	if s.Rate != nil && s.ReadTime != nil {
-		errs = append(errs, errors.New(`"rate" and "readTime" cannot both be set; "readTime" is deprecated, prefer "rate"`))
+		errs = append(errs,
+			errors.New(`"rate" and "readTime" cannot both be set; "readTime" is deprecated, prefer "rate"`))
 	}
 	if s.Rate != nil && !(*s.Rate >= 0 && *s.Rate <= math.MaxFloat64) {
 		errs = append(errs, fmt.Errorf(`"rate": must be a number greater than or equal to 0, not %v`, *s.Rate))
@@ -123,7 +126,9 @@ func (s collectionSettings) collection(name, prefix string) (collection, error) 
 	for _, text := range s.Operations {
 		op, err := record.ParseOperation(strings.TrimSpace(text))
 		if err != nil || op > record.OperationSnapshot || op < record.OperationCreate {
-			errs = append(errs, fmt.Errorf(`"%soperations": unknown operation %q: want create, update, delete or snapshot`, prefix, text))
+			errs = append(errs,
+				fmt.Errorf(`"%soperations": unknown operation %q: want create, update, delete or snapshot`, prefix,
+					text))
 		}
 		c.operations = append(c.operations, op)
 	}
@@ -136,7 +141,8 @@ func (s collectionSettings) payload(prefix string) (payload, error) {
 	switch s.Format.Type {
 	case "file":
 		if s.Format.Path == "" {
-			return nil, fmt.Errorf(`"%sformat.options.path": the path of a file is required when the format is file`, prefix)
+			return nil, fmt.Errorf(`"%sformat.options.path": the path of a file is required when the format is file`,
+				prefix)
 		}
 		return &filePayload{setting: prefix + "format.options.path", path: s.Format.Path}, nil
 	case "raw":
@@ -160,7 +166,9 @@ func (s collectionSettings) fields(prefix string) ([]field, error) {
 		case name == "":
 			errs = append(errs, fmt.Errorf(`"%sformat.options.": the name of the field is empty`, prefix))
 		case !known:
-			errs = append(errs, fmt.Errorf(`"%sformat.options.%s": unknown type %q: want int, string, time, bool or duration`, prefix, name, typ))
+			errs = append(errs,
+				fmt.Errorf(`"%sformat.options.%s": unknown type %q: want int, string, time, bool or duration`, prefix,
+					name, typ))
 		}
 		quoted, _ := json.Marshal(name) // a string always has a JSON form
 		fields = append(fields, field{name: name, quoted: string(quoted), kind: k})

@@ -31,7 +31,9 @@ type client struct {
 const maxIdle = 2 // idle connections; requests are sent one at a time
 
 // newClient returns a client. follow reports whether it follows redirects to the same host.
-func newClient(a *authSettings, t *common.TLS, headers map[string]string, timeout time.Duration, maxBytes int64, follow bool) (*client, error) {
+func newClient(
+	a *authSettings, t *common.TLS, headers map[string]string, timeout time.Duration, maxBytes int64, follow bool,
+) (*client, error) {
 	config, err := t.Client()
 	if err != nil {
 		return nil, err
@@ -48,7 +50,8 @@ func newClient(a *authSettings, t *common.TLS, headers map[string]string, timeou
 
 		MaxResponseHeaderBytes: peer.MaxHeader,
 	}
-	c := &client{auth: a, headers: headers, timeout: timeout, max: maxBytes, http: &http.Client{Transport: transport}, transport: transport}
+	c := &client{auth: a, headers: headers, timeout: timeout, max: maxBytes, http: &http.Client{Transport: transport},
+		transport: transport}
 	c.http.CheckRedirect = func(req *http.Request, via []*http.Request) error {
 		if !follow {
 			return http.ErrUseLastResponse

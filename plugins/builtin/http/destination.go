@@ -78,7 +78,8 @@ func (d *Destination) Open(context.Context) (err error) {
 			s.ContentType = "application/x-ndjson"
 		}
 	}
-	if d.client, err = newClient(&s.authSettings, &s.TLS, s.Headers, s.Timeout, maxAnswer, false); err == nil && s.Body != "single" {
+	if d.client, err = newClient(&s.authSettings, &s.TLS, s.Headers, s.Timeout, maxAnswer, false); err == nil &&
+		s.Body != "single" {
 		d.client.transport.WriteBufferSize = requestBytes
 	}
 	return err
@@ -145,8 +146,10 @@ func (d *Destination) send(ctx context.Context, b batch) (n int, err error) {
 // blames reports whether a status blames the records, not the URL, the credentials or the server.
 func blames(status int) bool {
 	switch status {
-	case http.StatusUnauthorized, http.StatusPaymentRequired, http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed,
-		http.StatusNotAcceptable, http.StatusProxyAuthRequired, http.StatusGone, http.StatusUpgradeRequired, http.StatusMisdirectedRequest:
+	case http.StatusUnauthorized, http.StatusPaymentRequired, http.StatusForbidden, http.StatusNotFound,
+		http.StatusMethodNotAllowed,
+		http.StatusNotAcceptable, http.StatusProxyAuthRequired, http.StatusGone, http.StatusUpgradeRequired,
+		http.StatusMisdirectedRequest:
 		return false
 	}
 	return status/100 == 4
@@ -173,7 +176,8 @@ func (d *Destination) try(ctx context.Context, b batch) (*response, error) {
 		if time.Since(begin)+pause > d.settings.RetryFor {
 			return nil, fmt.Errorf("cannot send records: %w (the last of %d tries)", err, again.Tries)
 		}
-		sdk.Logger(ctx).Warn("cannot send records, trying again", "err", err, "tries", again.Tries, "pause", pause.Round(time.Millisecond).String())
+		sdk.Logger(ctx).Warn("cannot send records, trying again", "err", err, "tries", again.Tries, "pause",
+			pause.Round(time.Millisecond).String())
 		if err := common.Sleep(ctx, pause); err != nil {
 			return nil, err
 		}

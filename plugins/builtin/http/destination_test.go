@@ -46,7 +46,8 @@ func payloadOnly(settings map[string]string) map[string]string {
 func records(payloads ...string) (all []record.Record) {
 	for i, p := range payloads {
 		all = append(all, record.Record{Position: fmt.Appendf(nil, "p%d", i), Operation: record.OperationCreate,
-			Metadata: record.NewMetadata(map[string]string{record.KeySourceConnectorID: "pipe:src"}), After: record.Raw([]byte(p))})
+			Metadata: record.NewMetadata(map[string]string{record.KeySourceConnectorID: "pipe:src"}),
+			After:    record.Raw([]byte(p))})
 	}
 	return all
 }
@@ -102,9 +103,12 @@ func TestBodies(t *testing.T) {
 	}{
 		{map[string]string{}, []string{`"a"`, `"b"`, `"c"`}, "application/json"},
 		{map[string]string{"body.format": "json"}, []string{`["a","b","c"]`}, "application/json"},
-		{map[string]string{"body.format": "json", "batch.maxRecords": "2"}, []string{`["a","b"]`, `["c"]`}, "application/json"},
-		{map[string]string{"body.format": "lines", "batch.maxBytes": "7"}, []string{"\"a\"\n\"b\"\n", "\"c\"\n"}, "application/x-ndjson"},
-		{map[string]string{"body.format": "lines", "body.contentType": "text/plain", "body.compression": "gzip"}, []string{"\"a\"\n\"b\"\n\"c\"\n"}, "text/plain"},
+		{map[string]string{"body.format": "json", "batch.maxRecords": "2"}, []string{`["a","b"]`, `["c"]`},
+			"application/json"},
+		{map[string]string{"body.format": "lines", "batch.maxBytes": "7"}, []string{"\"a\"\n\"b\"\n", "\"c\"\n"},
+			"application/x-ndjson"},
+		{map[string]string{"body.format": "lines", "body.contentType": "text/plain", "body.compression": "gzip"},
+			[]string{"\"a\"\n\"b\"\n\"c\"\n"}, "text/plain"},
 	} {
 		r := newRecorder(t, nil)
 		c.settings["url"] = r.URL
@@ -117,7 +121,8 @@ func TestBodies(t *testing.T) {
 		if got := r.bodies(); !slices.Equal(got, c.want) {
 			t.Errorf("%v: got %q, want %q", c.settings, got, c.want)
 		}
-		if h := r.got[0].header; h.Get("Content-Type") != c.kind || h.Get("X-Own") != "value" || r.got[0].method != "PUT" {
+		if h := r.got[0].header; h.Get("Content-Type") != c.kind || h.Get("X-Own") != "value" ||
+			r.got[0].method != "PUT" {
 			t.Errorf("%v: got %s with %v", c.settings, r.got[0].method, h)
 		}
 	}
@@ -169,16 +174,20 @@ func TestGivesUp(t *testing.T) {
 			w.WriteHeader(status)
 			_, _ = io.WriteString(w, "no: topsecret")
 		})
-		d := destination(t, payloadOnly(map[string]string{"url": r.URL, "retry.timeout": "10ms", "auth.token": "topsecret", "body.format": "lines"}))
+		d := destination(t, payloadOnly(map[string]string{"url": r.URL, "retry.timeout": "10ms",
+			"auth.token": "topsecret", "body.format": "lines"}))
 		n, err := d.Write(t.Context(), records("a", "b"))
-		if n != 0 || err == nil || !lost(err) || !strings.Contains(err.Error(), fmt.Sprint("the server answered ", status)) {
+		if n != 0 || err == nil || !lost(err) ||
+			!strings.Contains(err.Error(), fmt.Sprint("the server answered ", status)) {
 			t.Errorf("%d: wrote %d: %v", status, n, err)
 		}
 		if err != nil && strings.Contains(err.Error(), "topsecret") {
 			t.Errorf("%d: the error holds the token: %v", status, err)
 		}
 	}
-	r := newRecorder(t, func(w nethttp.ResponseWriter, _ int, _ string) { w.WriteHeader(nethttp.StatusInternalServerError) })
+	r := newRecorder(t, func(w nethttp.ResponseWriter, _ int, _ string) {
+		w.WriteHeader(nethttp.StatusInternalServerError)
+	})
 	d := destination(t, payloadOnly(map[string]string{"url": r.URL, "retry.timeout": "1h"}))
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
@@ -265,7 +274,8 @@ func TestSigned(t *testing.T) {
 	mac := hmac.New(sha256.New, []byte("key"))
 	mac.Write([]byte("body"))
 	h := r.got[0].header
-	if h.Get("Authorization") != "Bearer word" || h.Get("X-Hub-Signature-256") != "sha256="+hex.EncodeToString(mac.Sum(nil)) {
+	if h.Get("Authorization") != "Bearer word" ||
+		h.Get("X-Hub-Signature-256") != "sha256="+hex.EncodeToString(mac.Sum(nil)) {
 		t.Errorf("got %v", h)
 	}
 }
@@ -279,7 +289,8 @@ func TestContract(t *testing.T) {
 		Source: func(t testing.TB, n int) map[string]string {
 			api := newAPI(t)
 			api.add(n)
-			return map[string]string{"url": api.URL, "cursor.field": "id", "cursor.param": "from", "records.path": "items", "pagination": "token",
+			return map[string]string{"url": api.URL, "cursor.field": "id", "cursor.param": "from",
+				"records.path": "items", "pagination": "token",
 				"pagination.path": "next", "pollingPeriod": "10ms"}
 		},
 		Destination: func(t testing.TB) map[string]string {

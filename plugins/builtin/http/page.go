@@ -207,7 +207,8 @@ func (p *poller) resolve(reference string) (string, error) {
 		return "", fmt.Errorf("the URL of its next page is not valid")
 	}
 	if u.Host != p.url.Host || u.Scheme != p.url.Scheme {
-		return "", elsewhereError{fmt.Errorf("its next page is at %s://%s, which may not get the request", u.Scheme, u.Host)}
+		return "", elsewhereError{fmt.Errorf("its next page is at %s://%s, which may not get the request", u.Scheme,
+			u.Host)}
 	}
 	return u.String(), nil
 }
@@ -226,7 +227,8 @@ func nextLink(h http.Header) string {
 			params, _, _ = strings.Cut(value, "<")
 			for param := range strings.SplitSeq(params, ";") {
 				name, rel, _ := strings.Cut(strings.Trim(param, " \t,"), "=")
-				if strings.EqualFold(strings.TrimSpace(name), "rel") && strings.EqualFold(strings.Trim(rel, ` "`), "next") {
+				if strings.EqualFold(strings.TrimSpace(name), "rel") &&
+					strings.EqualFold(strings.Trim(rel, ` "`), "next") {
 					return target
 				}
 			}

@@ -143,7 +143,8 @@ func quiet(t *testing.T, a *api, s sdk.Source) {
 // cursor, and servers that include or exclude records equal to the cursor.
 func TestPollCursor(t *testing.T) {
 	t.Parallel()
-	for _, pages := range []map[string]string{{"pagination": "token", "pagination.path": "next"}, {"pagination": "link"},
+	for _, pages := range []map[string]string{{"pagination": "token", "pagination.path": "next"},
+		{"pagination": "link"},
 		{"pagination": "token", "pagination.path": "token", "pagination.param": "offset"}} {
 		for _, field := range []string{"id", "at"} {
 			for _, behind := range []bool{false, true} {
@@ -155,7 +156,8 @@ func TestPollCursor(t *testing.T) {
 				if field == "at" {
 					a.by = func(i item) string { return i.At }
 				}
-				settings := map[string]string{"url": a.URL + "/?x=1", "records.path": "items", "cursor.field": field, "cursor.param": "from", "pollingPeriod": "1ms"}
+				settings := map[string]string{"url": a.URL + "/?x=1", "records.path": "items", "cursor.field": field,
+					"cursor.param": "from", "pollingPeriod": "1ms"}
 				for k, v := range pages {
 					settings[k] = v
 				}
@@ -191,7 +193,8 @@ func TestPollOrder(t *testing.T) {
 	}))
 	defer r.Close()
 	s := source(t, map[string]string{"url": r.URL, "cursor.field": "id", "cursor.param": "since"}, nil)
-	if _, err := s.Read(t.Context()); err == nil || !strings.Contains(err.Error(), `record 3 of the response has id "2", which is less than "10"`) {
+	if _, err := s.Read(t.Context()); err == nil ||
+		!strings.Contains(err.Error(), `record 3 of the response has id "2", which is less than "10"`) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -201,7 +204,8 @@ func TestPollChangedRun(t *testing.T) {
 	a := newAPI(t)
 	a.by = func(i item) string { return i.At }
 	a.add(3) // all with the same second
-	settings := map[string]string{"url": a.URL, "records.path": "items", "cursor.field": "at", "cursor.param": "from", "pagination": "link", "pollingPeriod": "1ms"}
+	settings := map[string]string{"url": a.URL, "records.path": "items", "cursor.field": "at", "cursor.param": "from",
+		"pagination": "link", "pollingPeriod": "1ms"}
 	s := source(t, settings, nil)
 	plugintest.Read(t, s, 3)
 	a.mu.Lock()
@@ -219,20 +223,25 @@ func TestPollFailures(t *testing.T) {
 	a := newAPI(t)
 	a.add(2)
 	a.fail = []int{500, 429, 503}
-	settings := map[string]string{"url": a.URL, "records.path": "items", "cursor.field": "id", "cursor.param": "from", "pollingPeriod": "1ms"}
+	settings := map[string]string{"url": a.URL, "records.path": "items", "cursor.field": "id", "cursor.param": "from",
+		"pollingPeriod": "1ms"}
 	s := source(t, settings, nil)
 	done := make(chan []record.Record, 1)
 	go func() { records, _ := s.Read(t.Context()); done <- records }()
-	wait.For(t, "the failure is reported", func() bool { return strings.Contains(s.Progress().Warning, "the server answered 500") })
+	wait.For(t, "the failure is reported", func() bool {
+		return strings.Contains(s.Progress().Warning, "the server answered 500")
+	})
 	all := <-done
 	if len(all) != 2 || s.Progress().Warning != "" {
 		t.Errorf("%d records, warning %q", len(all), s.Progress().Warning)
 	}
-	for status, want := range map[int]string{401: "the server answered 401", 404: "the server answered 404", 410: "records were missed"} {
+	for status, want := range map[int]string{401: "the server answered 401", 404: "the server answered 404",
+		410: "records were missed"} {
 		a.mu.Lock()
 		a.fail = []int{status}
 		a.mu.Unlock()
-		if _, err := source(t, settings, all[1].Position).Read(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := source(t, settings, all[1].Position).Read(t.Context()); err == nil ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%d: got %v", status, err)
 		}
 	}
@@ -259,7 +268,8 @@ func TestPollToken(t *testing.T) {
 		_ = json.NewEncoder(w).Encode(body)
 	}))
 	defer a.Close()
-	settings := map[string]string{"url": a.URL, "records.path": "events", "cursor.path": "meta.next", "cursor.param": "after", "pollingPeriod": "1ms"}
+	settings := map[string]string{"url": a.URL, "records.path": "events", "cursor.path": "meta.next",
+		"cursor.param": "after", "pollingPeriod": "1ms"}
 	s := source(t, settings, nil)
 	all := plugintest.Read(t, s, 7)
 	for _, n := range []int{8, 9, 13} { // the page grows, is full, and more follow
@@ -272,7 +282,8 @@ func TestPollToken(t *testing.T) {
 		t.Fatalf("got %v", got)
 	}
 	for i := range 12 {
-		if got := ids(t, plugintest.Read(t, source(t, settings, all[i].Position), 12-i)); !slices.Equal(got, upTo(13)[i+1:]) {
+		if got := ids(t, plugintest.Read(t, source(t, settings, all[i].Position), 12-i)); !slices.Equal(got,
+			upTo(13)[i+1:]) {
 			t.Fatalf("from position %d %s got %v", i+1, all[i].Position, got)
 		}
 	}
@@ -349,7 +360,8 @@ func TestPollPages(t *testing.T) {
 		t.Fatalf("got %v", got)
 	}
 	for i := range 7 {
-		if got := ids(t, plugintest.Read(t, source(t, settings, all[i].Position), 7-i)); !slices.Equal(got, upTo(8)[i+1:]) {
+		if got := ids(t, plugintest.Read(t, source(t, settings, all[i].Position), 7-i)); !slices.Equal(got,
+			upTo(8)[i+1:]) {
 			t.Errorf("from position %d %s got %v", i+1, all[i].Position, got)
 		}
 	}
@@ -374,7 +386,8 @@ func TestPollElsewhere(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 		defer cancel()
 		_, err := s.Read(ctx)
-		if text := fmt.Sprint(err, s.Progress().Warning); !strings.Contains(text, want) || strings.Contains(text, "topsecret") {
+		if text := fmt.Sprint(err, s.Progress().Warning); !strings.Contains(text, want) ||
+			strings.Contains(text, "topsecret") {
 			t.Errorf("got %s, want %s", text, want)
 		}
 	}
@@ -390,7 +403,8 @@ func TestPollBounds(t *testing.T) {
 	other := &http.Source{}
 	_ = other.Configure(t.Context(), map[string]string{"url": a.URL})
 	for _, pos := range []string{"17", `{"n":0}`, `{"n":1,"x":2}`} {
-		if err := other.Open(t.Context(), record.Position(pos)); err == nil || !strings.Contains(err.Error(), "cannot resume at position") {
+		if err := other.Open(t.Context(), record.Position(pos)); err == nil ||
+			!strings.Contains(err.Error(), "cannot resume at position") {
 			t.Errorf("%s: got %v", pos, err)
 		}
 	}
@@ -411,10 +425,13 @@ func TestPollBadItems(t *testing.T) {
 		"a page of HTML":             {nil, "<html>maintenance</html>", 0, "not one JSON value"},
 		"a page of HTML with a path": {map[string]string{"records.path": "items"}, "<html>", 0, "it is not JSON"},
 		"half a page":                {nil, `[{"id":1},{"id":`, 0, "not one JSON value"},
-		"an error in a page":         {map[string]string{"records.path": "items"}, `{"error":"later"}`, 0, "nothing at records.path items"},
-		"a page that is too large":   {map[string]string{"body.maxBytes": "1000"}, "[" + large + "]", 0, "more than 1000 bytes"},
-		"a page that is too deep":    {nil, deep, 0, "nested"},
-		"a record without a cursor":  {cursor, `[{"id":1},{"x":2},"text",null,{"id":3}]`, 2, "no text or number in cursor.field id"},
+		"an error in a page": {map[string]string{"records.path": "items"}, `{"error":"later"}`, 0,
+			"nothing at records.path items"},
+		"a page that is too large": {map[string]string{"body.maxBytes": "1000"}, "[" + large + "]", 0,
+			"more than 1000 bytes"},
+		"a page that is too deep": {nil, deep, 0, "nested"},
+		"a record without a cursor": {cursor, `[{"id":1},{"x":2},"text",null,{"id":3}]`, 2,
+			"no text or number in cursor.field id"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var polls atomic.Int64
@@ -454,7 +471,8 @@ func TestPollBadItems(t *testing.T) {
 			}()
 			wait.For(t, "it is said what is left out", func() bool {
 				skipped := s.Progress().Skipped
-				return polls.Load() > 2 && len(skipped) > 0 && strings.Contains(skipped[len(skipped)-1].Error, test.skipped)
+				return polls.Load() > 2 && len(skipped) > 0 &&
+					strings.Contains(skipped[len(skipped)-1].Error, test.skipped)
 			})
 			close(mended)
 			records := <-done

@@ -42,7 +42,8 @@ func (p *poller) byField(pg page) ([]record.Record, error) {
 		}
 		p.run.left = 0
 		if p.place.N > 0 && compare(value, p.place.Cursor) < 0 {
-			return nil, fmt.Errorf("record %d of the response has %s %q, which is less than %q before it: the server must return records in ascending order of %s, and only those from %s on",
+			return nil, fmt.Errorf("record %d of the response has %s %q, which is less than %q before it: the server "+
+				"must return records in ascending order of %s, and only those from %s on",
 				i+1, p.settings.CursorField, value, p.place.Cursor, p.settings.CursorField, p.settings.CursorParam)
 		}
 		next := p.place.counted(value, hash)

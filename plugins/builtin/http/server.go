@@ -75,8 +75,9 @@ func (s *server) open(ctx context.Context, pos record.Position) error {
 	limited := common.LimitConnections(l, s.settings.Connections, s.log)
 	mux := http.NewServeMux()
 	mux.HandleFunc(s.settings.Path, s.serve)
-	s.http = &http.Server{Handler: mux, TLSConfig: config, ReadHeaderTimeout: headerTime, IdleTimeout: idleTime, MaxHeaderBytes: headerLimit,
-		ReadTimeout: s.settings.Timeout, ConnState: limited.Observe,
+	s.http = &http.Server{Handler: mux, TLSConfig: config, ReadHeaderTimeout: headerTime, IdleTimeout: idleTime,
+		MaxHeaderBytes: headerLimit,
+		ReadTimeout:    s.settings.Timeout, ConnState: limited.Observe,
 		HTTP2: &http.HTTP2Config{MaxConcurrentStreams: maxStreams}, ErrorLog: slog.NewLogLogger(s.log.Handler(),
 			slog.LevelDebug)}
 	s.ended = make(chan struct{})
@@ -198,7 +199,8 @@ func (s *server) body(w http.ResponseWriter, r *http.Request) (body []byte, stat
 			return nil, http.StatusBadRequest, errors.New("the body is not gzip")
 		}
 	default:
-		return nil, http.StatusUnsupportedMediaType, errors.New("the body is encoded in a way that is not supported: use gzip or none")
+		return nil, http.StatusUnsupportedMediaType,
+			errors.New("the body is encoded in a way that is not supported: use gzip or none")
 	}
 	body, err = readAtMost(from, s.settings.MaxBody)
 	if err == nil { // from here on only the acknowledgement timeout applies
@@ -239,7 +241,8 @@ func (s *server) deliver(w http.ResponseWriter, r *http.Request, body []byte) {
 		w.WriteHeader(http.StatusNoContent)
 	case <-timeout.C:
 		s.pending.giveUp(waiting)
-		later(w, http.StatusServiceUnavailable, fmt.Sprintf("not written within %v; it may be later", s.settings.AckTimeout))
+		later(w, http.StatusServiceUnavailable,
+			fmt.Sprintf("not written within %v; it may be later", s.settings.AckTimeout))
 	case <-s.pending.closed:
 		s.end(w, waiting)
 	case <-r.Context().Done():
@@ -261,7 +264,8 @@ func recordsOf(payloads []record.Data, metadata record.Metadata) []record.Record
 	arena := record.NewArena(len(payloads), len(metadata), 0)
 	records := make([]record.Record, len(payloads))
 	for i := range records {
-		records[i] = record.Record{Operation: record.OperationCreate, Metadata: append(arena.Metadata(len(metadata)), metadata...), After: payloads[i]}
+		records[i] = record.Record{Operation: record.OperationCreate,
+			Metadata: append(arena.Metadata(len(metadata)), metadata...), After: payloads[i]}
 	}
 	return records
 }

@@ -127,7 +127,8 @@ func TestServerAnswersAcknowledged(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 	if m := records[2].Metadata; m.Get("http.header.X-Tenant") != "acme" || m.Get("http.header.X-Tenant[1]") != "two" ||
-		m.Get("http.path") != "/" || m.Get("http.method") != "POST" || m.Get("http.contentType") != "application/x-ndjson" {
+		m.Get("http.path") != "/" || m.Get("http.method") != "POST" ||
+		m.Get("http.contentType") != "application/x-ndjson" {
 		t.Errorf("metadata is %v", m)
 	}
 	stays(t, addr, answers)
@@ -289,10 +290,15 @@ func TestServerCredentials(t *testing.T) {
 		good     []string
 		bad      [][]string
 	}{
-		{map[string]string{"auth.token": "word"}, []string{"Authorization", "Bearer word"}, [][]string{nil, {"Authorization", "Bearer wor"}, {"Authorization", "word"}}},
-		{map[string]string{"auth.username": "u", "auth.password": "p"}, []string{"Authorization", "Basic dTpw"}, [][]string{nil, {"Authorization", "Basic dTpx"}}},
-		{map[string]string{"auth.hmac.secret": "key"}, []string{"X-Hub-Signature-256", "sha256=" + signature}, [][]string{nil, {"X-Hub-Signature-256", "sha256=00"}, {"X-Hub-Signature-256", "sha256=" + strings.Repeat("0", 64)}}},
-		{map[string]string{"auth.hmac.secret": "key", "auth.hmac.header": "X-Sig"}, []string{"X-Sig", signature}, [][]string{{"X-Hub-Signature-256", signature}}},
+		{map[string]string{"auth.token": "word"}, []string{"Authorization", "Bearer word"},
+			[][]string{nil, {"Authorization", "Bearer wor"}, {"Authorization", "word"}}},
+		{map[string]string{"auth.username": "u", "auth.password": "p"}, []string{"Authorization", "Basic dTpw"},
+			[][]string{nil, {"Authorization", "Basic dTpx"}}},
+		{map[string]string{"auth.hmac.secret": "key"}, []string{"X-Hub-Signature-256", "sha256=" + signature},
+			[][]string{nil, {"X-Hub-Signature-256", "sha256=00"},
+				{"X-Hub-Signature-256", "sha256=" + strings.Repeat("0", 64)}}},
+		{map[string]string{"auth.hmac.secret": "key", "auth.hmac.header": "X-Sig"}, []string{"X-Sig", signature},
+			[][]string{{"X-Hub-Signature-256", signature}}},
 	} {
 		s, addr := listening(t, c.settings)
 		for _, bad := range c.bad {
@@ -312,18 +318,19 @@ func TestServerCredentials(t *testing.T) {
 func TestSettings(t *testing.T) {
 	cert, key, _ := network.Certificate(t)
 	for want, settings := range map[string]map[string]string{
-		`"url": cannot be set`:            {"address": "127.0.0.1:1", "url": "http://a"},
-		`"address": can be reached`:       {"address": ":1"},
-		`"address": must be`:              {"address": "8080"},
-		`"tls.ca": needs tls.cert`:        {"address": ":1", "tls.ca": cert},
-		`"tls.key": is required`:          {"address": "127.0.0.1:1", "tls.cert": cert},
-		`"tls.cert": cannot be used`:      {"address": "127.0.0.1:1", "tls.cert": cert, "tls.key": cert},
-		`"tls.cert": is required`:         {"url": "http://a", "tls.key": key},
-		`"tls.ca": must be`:               {"url": "http://a", "tls.ca": "/etc/ca.pem"},
-		`"url": must be a URL`:            {"url": "a.example.com"},
-		`"cursor.param": is required`:     {"url": "http://a", "cursor.field": "id"},
-		`"cursor.param": needs`:           {"url": "http://a", "cursor.param": "id"},
-		`"cursor.path": cannot`:           {"url": "http://a", "cursor.field": "id", "cursor.path": "id", "cursor.param": "x"},
+		`"url": cannot be set`:        {"address": "127.0.0.1:1", "url": "http://a"},
+		`"address": can be reached`:   {"address": ":1"},
+		`"address": must be`:          {"address": "8080"},
+		`"tls.ca": needs tls.cert`:    {"address": ":1", "tls.ca": cert},
+		`"tls.key": is required`:      {"address": "127.0.0.1:1", "tls.cert": cert},
+		`"tls.cert": cannot be used`:  {"address": "127.0.0.1:1", "tls.cert": cert, "tls.key": cert},
+		`"tls.cert": is required`:     {"url": "http://a", "tls.key": key},
+		`"tls.ca": must be`:           {"url": "http://a", "tls.ca": "/etc/ca.pem"},
+		`"url": must be a URL`:        {"url": "a.example.com"},
+		`"cursor.param": is required`: {"url": "http://a", "cursor.field": "id"},
+		`"cursor.param": needs`:       {"url": "http://a", "cursor.param": "id"},
+		`"cursor.path": cannot`: {"url": "http://a", "cursor.field": "id", "cursor.path": "id",
+			"cursor.param": "x"},
 		`"pagination.path": is required`:  {"url": "http://a", "pagination": "token"},
 		`"pagination.param": is required`: {"url": "http://a", "pagination": "page"},
 	} {
@@ -333,7 +340,8 @@ func TestSettings(t *testing.T) {
 		}
 	}
 	for _, good := range []map[string]string{
-		{}, {"address": ":1", "auth.token": "x"}, {"address": ":1", "auth.allowAnonymous": "true"}, {"address": "[::1]:1"}, {"address": ":1", "tls.cert": cert, "tls.key": key, "tls.ca": cert},
+		{}, {"address": ":1", "auth.token": "x"}, {"address": ":1", "auth.allowAnonymous": "true"},
+		{"address": "[::1]:1"}, {"address": ":1", "tls.cert": cert, "tls.key": key, "tls.ca": cert},
 	} {
 		if err := (&http.Source{}).Configure(t.Context(), good); err != nil {
 			t.Errorf("%v: %v", good, err)
@@ -352,7 +360,8 @@ func TestServerPosition(t *testing.T) {
 	source(t, map[string]string{"address": addr}, pos)
 	again := &http.Source{}
 	_ = again.Configure(t.Context(), map[string]string{"address": "127.0.0.1:0"})
-	if err := again.Open(t.Context(), record.Position("17")); err == nil || !strings.Contains(err.Error(), `cannot resume at position "17"`) {
+	if err := again.Open(t.Context(), record.Position("17")); err == nil ||
+		!strings.Contains(err.Error(), `cannot resume at position "17"`) {
 		t.Errorf("got %v", err)
 	}
 }

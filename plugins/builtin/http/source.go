@@ -52,7 +52,8 @@ func (s *sourceSettings) check() error {
 	case s.URL == "":
 		return s.checkServer()
 	case s.Address != defaultAddress:
-		return sdk.SettingError{Setting: "url", Message: "cannot be set with address: a source receives requests or polls"}
+		return sdk.SettingError{Setting: "url",
+			Message: "cannot be set with address: a source receives requests or polls"}
 	}
 	return s.checkPoll()
 }
@@ -68,7 +69,9 @@ func (s *sourceSettings) checkServer() error {
 		return sdk.SettingError{Setting: "address", Message: "must be a host and a port, such as 127.0.0.1:8090"}
 	}
 	if s.none() && s.CA == "" && !s.AllowAnonymous && !isLoopback(host) {
-		return sdk.SettingError{Setting: "address", Message: "can be reached from other machines: set auth.token, auth.password, auth.hmac.secret or tls.ca, or auth.allowAnonymous to true"}
+		return sdk.SettingError{Setting: "address",
+			Message: "can be reached from other machines: set auth.token, auth.password, auth.hmac.secret or tls.ca, " +
+				"or auth.allowAnonymous to true"}
 	}
 	_, err = s.TLS.Server()
 	return err

@@ -15,7 +15,8 @@ func TestTLS(t *testing.T) {
 	serverCert, serverKey, _ := network.Certificate(t)
 	clientCert, clientKey, pair := network.Certificate(t)
 	s, addr := listening(t, map[string]string{"tls.cert": serverCert, "tls.key": serverKey, "tls.ca": clientCert})
-	d := destination(t, map[string]string{"url": "https://" + addr + "/", "tls.ca": serverCert, "tls.cert": clientCert, "tls.key": clientKey})
+	d := destination(t, map[string]string{"url": "https://" + addr + "/", "tls.ca": serverCert, "tls.cert": clientCert,
+		"tls.key": clientKey})
 	written := make(chan error, 1)
 	go func() { _, err := d.Write(t.Context(), records("one")); written <- err }()
 	ack(t, s, plugintest.Read(t, s, 1))
@@ -32,7 +33,8 @@ func TestTLS(t *testing.T) {
 			t.Errorf("%s: wrote %d: %v", name, n, err)
 		}
 	}
-	old := &nethttp.Client{Transport: &nethttp.Transport{TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11, InsecureSkipVerify: true, Certificates: []tls.Certificate{pair}}}}
+	old := &nethttp.Client{Transport: &nethttp.Transport{TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS10,
+		MaxVersion: tls.VersionTLS11, InsecureSkipVerify: true, Certificates: []tls.Certificate{pair}}}}
 	r := request(t, addr, "old")
 	r.URL.Scheme = "https"
 	if a := send(old, r); a.err == nil || !strings.Contains(a.err.Error(), "protocol version") {

@@ -45,9 +45,10 @@ func binaryField(name string, length uint64, value string) string {
 func TestBadItems(t *testing.T) {
 	large := strings.Repeat("x", 16<<20+1)
 	for name, test := range map[string]struct{ fields, want, skipped string }{
-		"a length that is none":    {binaryField("A", 1<<40, "x\n"), "one three", "entry s=a;i=2: field"},
-		"a field without an end":   {binaryField("A", 1, "xyz\n"), "one three", "entry s=a;i=2: field"},
-		"a field that is large":    {binaryField("A", uint64(len(large)), large+"\n"), "one two three", "field A of entry s=a;i=2: it has more than 16 MiB"},
+		"a length that is none":  {binaryField("A", 1<<40, "x\n"), "one three", "entry s=a;i=2: field"},
+		"a field without an end": {binaryField("A", 1, "xyz\n"), "one three", "entry s=a;i=2: field"},
+		"a field that is large": {binaryField("A", uint64(len(large)), large+"\n"), "one two three",
+			"field A of entry s=a;i=2: it has more than 16 MiB"},
 		"fields that are no UTF-8": {"B=\xff\n\xff=x\n_SYSTEMD_UNIT=\xff\n", "one two three", ""},
 		"a time that is none":      {"__REALTIME_TIMESTAMP=x\n", "one two three", ""},
 	} {

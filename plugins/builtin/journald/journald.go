@@ -9,12 +9,13 @@ const version = "v1.0.0"
 // Connector returns the connector with its source.
 func Connector() sdk.Connector {
 	return sdk.Connector{
-		Name:        "journald",
-		Summary:     "Reads the journal of systemd.",
-		Description: "A source that follows the journal of systemd from its position, with the fields of each entry, and says when entries are gone before they were read.",
-		Version:     version,
-		Author:      "conduit",
-		NewSource:   func() sdk.Source { return &Source{} },
+		Name:    "journald",
+		Summary: "Reads the journal of systemd.",
+		Description: "A source that follows the journal of systemd from its position, with the fields of each entry, " +
+			"and says when entries are gone before they were read.",
+		Version:   version,
+		Author:    "conduit",
+		NewSource: func() sdk.Source { return &Source{} },
 
 		// Each entry may have different fields.
 		SourceDefaults: sdk.NoSchemas(),

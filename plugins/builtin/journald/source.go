@@ -32,7 +32,8 @@ var match = texts.Regexp(`^[A-Z0-9_]+=`)
 func (s *settings) check(ctx context.Context) error {
 	for _, m := range s.Matches {
 		if !match().MatchString(m) {
-			return sdk.SettingError{Setting: "matches", Message: fmt.Sprintf("must be fields such as SYSLOG_IDENTIFIER=cron, not %q", m)}
+			return sdk.SettingError{Setting: "matches",
+				Message: fmt.Sprintf("must be fields such as SYSLOG_IDENTIFIER=cron, not %q", m)}
 		}
 	}
 	wrong := func(m string) string {
@@ -252,9 +253,11 @@ func (s *Source) gap(ctx context.Context) error {
 		if missed == 0 {
 			return nil
 		}
-		text = fmt.Sprintf("up to %d entries of the journal were missed, those not asked for included: they were removed before they were read", missed)
+		text = fmt.Sprintf("up to %d entries of the journal were missed, those not asked for included: they were "+
+			"removed before they were read", missed)
 	}
-	err = fmt.Errorf("%s. Raise SystemMaxUse in journald.conf to keep more. To go on with what there is set gap to continue", text)
+	err = fmt.Errorf("%s. Raise SystemMaxUse in journald.conf to keep more. To go on with what there is set gap to "+
+		"continue", text)
 	if s.settings.Gap != "continue" {
 		return gapError{err}
 	}
@@ -297,7 +300,8 @@ func (e entry) record() record.Record {
 			object[name] = all
 		}
 	}
-	r := record.Record{Position: record.Position(e.get("__CURSOR")), Operation: record.OperationCreate, After: record.Structured(object)}
+	r := record.Record{Position: record.Position(e.get("__CURSOR")), Operation: record.OperationCreate,
+		After: record.Structured(object)}
 	r.Metadata.Set(record.KeyCreatedAt, strconv.FormatInt(e.time().UnixNano(), 10))
 	if unit := e.get("_SYSTEMD_UNIT"); utf8.ValidString(unit) && unit != "" {
 		r.Metadata.Set(record.KeyCollection, unit)

@@ -46,7 +46,9 @@ func (s *Source) begin(ctx context.Context) error {
 
 // assign decides the start of the partitions assigned to this member of the group. offsets holds the group's committed
 // offsets.
-func (s *Source) assign(ctx context.Context, offsets map[string]map[int32]kgo.Offset) (map[string]map[int32]kgo.Offset, error) {
+func (s *Source) assign(
+	ctx context.Context, offsets map[string]map[int32]kgo.Offset,
+) (map[string]map[int32]kgo.Offset, error) {
 	topics := make([]string, 0, len(offsets))
 	for topic := range offsets {
 		topics = append(topics, topic)
@@ -108,8 +110,9 @@ func (s *Source) checkID(topic string, id kadm.TopicID) (recreated bool, err err
 	}
 	was, ok := s.ids[topic]
 	if recreated = ok && was != id.String(); recreated {
-		err := s.gap("messages of topic "+topic, fmt.Errorf("topic %q was recreated: it has id %s, and the one that was "+
-			"read had %s: its messages are others", topic, id, was))
+		err := s.gap("messages of topic "+topic,
+			fmt.Errorf("topic %q was recreated: it has id %s, and the one that was "+
+				"read had %s: its messages are others", topic, id, was))
 		if err != nil {
 			return true, err
 		}
@@ -162,7 +165,8 @@ func (s *Source) origin(p *partition, start int64) int64 {
 		return max(at, start)
 	}
 	if s.resumed {
-		s.log.Warn("neither the position nor the group has an offset of this partition: it is read from its oldest message", "topic", p.topic, "partition", p.number)
+		s.log.Warn("neither the position nor the group has an offset of this partition: it is read from its oldest "+
+			"message", "topic", p.topic, "partition", p.number)
 	}
 	return start
 }

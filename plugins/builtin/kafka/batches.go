@@ -90,7 +90,8 @@ func change(header []byte, at int, value byte) {
 	difference[at-summed] = header[at] ^ value
 	header[at] = value
 	raw := ^crc32.Update(^uint32(0), castagnoli, difference)
-	for left := int64(binary.BigEndian.Uint32(header[length:])) + 12 - int64(at+1); left > 0; left -= int64(len(zeros)) {
+	for left := int64(binary.BigEndian.Uint32(header[length:])) +
+		12 - int64(at+1); left > 0; left -= int64(len(zeros)) {
 		raw = ^crc32.Update(^raw, castagnoli, zeros[:min(left, int64(len(zeros)))])
 	}
 	binary.BigEndian.PutUint32(header[sum:], binary.BigEndian.Uint32(header[sum:])^raw)

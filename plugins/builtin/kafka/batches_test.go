@@ -67,7 +67,8 @@ func old(magic int8, offset int64, codec int8, value []byte) []byte {
 		m := kmsg.MessageV0{Offset: offset, MessageSize: int32(14 + len(value)), Attributes: codec, Value: value}
 		p = m.AppendTo(nil)
 	} else {
-		m := kmsg.MessageV1{Offset: offset, MessageSize: int32(22 + len(value)), Magic: 1, Attributes: codec, Value: value}
+		m := kmsg.MessageV1{Offset: offset, MessageSize: int32(22 + len(value)), Magic: 1, Attributes: codec,
+			Value: value}
 		p = m.AppendTo(nil)
 	}
 	binary.BigEndian.PutUint32(p[12:], crc32.ChecksumIEEE(p[16:]))
@@ -193,7 +194,8 @@ func TestDamaged(t *testing.T) {
 		for i := 21; i < len(whole); i++ {
 			damaged := bytes.Clone(whole)
 			damaged[i] ^= 1
-			if f, _ := decode(bound(t, 1<<20), 0, damaged); f.Err == nil || errors.Is(f.Err, kgo.ErrMaxDecompress) && i < 57 {
+			if f, _ := decode(bound(t, 1<<20), 0, damaged); f.Err == nil || errors.Is(f.Err, kgo.ErrMaxDecompress) &&
+				i < 57 {
 				t.Errorf("%s: byte %d is changed: %d messages, %v", name, i, len(f.Records), f.Err)
 			}
 		}
@@ -265,7 +267,8 @@ func BenchmarkDecode(b *testing.B) {
 						bound.Release()
 					}
 					answer := kmsg.FetchResponseTopicPartition{RecordBatches: p}
-					f, _ := kgo.ProcessFetchPartition(kgo.ProcessFetchPartitionOpts{Topic: "t"}, &answer, decompressor, nil)
+					f, _ := kgo.ProcessFetchPartition(kgo.ProcessFetchPartitionOpts{Topic: "t"}, &answer, decompressor,
+						nil)
 					if f.Err != nil || len(f.Records) != n {
 						b.Fatal(len(f.Records), f.Err)
 					}

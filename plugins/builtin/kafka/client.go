@@ -94,7 +94,8 @@ func (s *clientSettings) tlsConfig() (*tls.Config, error) {
 			roots = x509.NewCertPool()
 		}
 		if !roots.AppendCertsFromPEM([]byte(s.CACert)) {
-			return nil, sdk.SettingError{Setting: "caCert", Message: "has no certificate: want the text of a PEM file, not its path; ${file:PATH} reads one"}
+			return nil, sdk.SettingError{Setting: "caCert",
+				Message: "has no certificate: want the text of a PEM file, not its path; ${file:PATH} reads one"}
 		}
 		c.RootCAs = roots
 	}
@@ -103,7 +104,8 @@ func (s *clientSettings) tlsConfig() (*tls.Config, error) {
 	}
 	pair, err := tls.X509KeyPair([]byte(s.ClientCert), []byte(s.ClientKey))
 	if err != nil {
-		return nil, sdk.SettingError{Setting: "clientCert", Message: fmt.Sprintf("could not configure client TLS: %v", err)}
+		return nil, sdk.SettingError{Setting: "clientCert",
+			Message: fmt.Sprintf("could not configure client TLS: %v", err)}
 	}
 	c.Certificates = []tls.Certificate{pair}
 	return c, nil

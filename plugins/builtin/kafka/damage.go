@@ -21,7 +21,8 @@ const mostAttempts = 3
 // isDamage reports whether an error of a fetch concerns messages that arrived but cannot be decoded: neither the broker
 // nor the network has failed.
 func isDamage(err error) bool {
-	return err != nil && !errors.As(err, new(*kerr.Error)) && !kgo.IsRetryableBrokerErr(err) && !errors.Is(err, kgo.ErrClientClosed)
+	return err != nil && !errors.As(err, new(*kerr.Error)) && !kgo.IsRetryableBrokerErr(err) &&
+		!errors.Is(err, kgo.ErrClientClosed)
 }
 
 // damaged handles undecodable messages at the current offset of a partition. Their number is unknown, so it leaves out
@@ -47,7 +48,8 @@ func (s *Source) damaged(topic string, number int32, err error) {
 	a.offset = offset
 	if a.n++; a.n < mostAttempts {
 		s.attempts[at] = a
-		s.log.Warn("cannot decode messages, fetching them again", "topic", topic, "partition", number, "offset", offset, "err", err)
+		s.log.Warn("cannot decode messages, fetching them again", "topic", topic, "partition", number, "offset", offset,
+			"err", err)
 		return
 	}
 	s.attempts[at] = a

@@ -124,7 +124,8 @@ func (d *Destination) Configure(ctx context.Context, values map[string]string) (
 	}
 	d.format = sdk.RecordFormat(ctx)
 	if !strings.Contains(d.settings.Topic, "{{") && !isTopic(d.settings.Topic) {
-		return sdk.SettingError{Setting: "topic", Message: "topic is neither a valid static Kafka topic nor a valid Go template"}
+		return sdk.SettingError{Setting: "topic",
+			Message: "topic is neither a valid static Kafka topic nor a valid Go template"}
 	}
 	if d.topic, err = parseText(d.settings.Topic); err != nil {
 		return sdk.SettingError{Setting: "topic", Message: err.Error()}
@@ -138,7 +139,8 @@ func (d *Destination) Configure(ctx context.Context, values map[string]string) (
 // Open returns when a broker has answered.
 func (d *Destination) Open(ctx context.Context) (err error) {
 	if d.settings.Acks != "all" {
-		sdk.Logger(ctx).Warn("messages can be lost and repeated: they count as written before all replicas have them", "acks", d.settings.Acks)
+		sdk.Logger(ctx).Warn("messages can be lost and repeated: they count as written before all replicas have them",
+			"acks", d.settings.Acks)
 	}
 	d.network = &network{log: sdk.Logger(ctx)}
 	opts := append(d.options[:len(d.options):len(d.options)], kgo.WithHooks(d.network))

@@ -19,7 +19,8 @@ func TestLimiter(t *testing.T) {
 		t.Fatalf("messages twice as large as in the broker: %d and %d bytes asked for", fetch, partition)
 	}
 	read(100, mib, 16*mib)
-	if near := func(got, want int32) bool { return got > want*7/10 && got < want*14/10 }; !near(fetch, mib) || !near(partition, mib/2) {
+	if near := func(got, want int32) bool { return got > want*7/10 && got < want*14/10 }; !near(fetch, mib) ||
+		!near(partition, mib/2) {
 		t.Errorf("sixteen times as large: %d and %d bytes asked for", fetch, partition)
 	}
 	read(100, mib, 1000*mib)

@@ -21,11 +21,14 @@ func behind(topic string, number int32, offset int64) string {
 // missing describes the missing messages of a partition whose start is out of range.
 func missing(p *partition, at, start int64) error {
 	if at < start {
-		return fmt.Errorf("%d messages of partition %d of topic %q are gone: offsets %d to %d were removed before they were read, "+
-			"the oldest one is %d; the topic keeps messages for less time than they were not read", start-at, p.number, p.topic, at, start-1, start)
+		return fmt.Errorf("%d messages of partition %d of topic %q are gone: offsets %d to %d were removed before "+
+			"they were read, "+
+			"the oldest one is %d; the topic keeps messages for less time than they were not read", start-at, p.number,
+			p.topic, at, start-1, start)
 	}
 	return fmt.Errorf("partition %d of topic %q ends at offset %d, and was read up to %d before: "+
-		"the topic was recreated, or its leader lost messages; it has offsets from %d now", p.number, p.topic, p.end, at, start)
+		"the topic was recreated, or its leader lost messages; it has offsets from %d now", p.number, p.topic, p.end,
+		at, start)
 }
 
 // gap returns the error for messages that are missing. With gap: continue it returns nil, and the status names them.
@@ -42,7 +45,8 @@ func (s *Source) gap(of string, missing error) error {
 // which that leader's log diverges.
 func (s *Source) truncated(loss *kgo.ErrDataLoss) error {
 	err := fmt.Errorf("partition %d of topic %q was read up to offset %d, and its leader has lost what is behind %d: "+
-		"an unclean election of a leader, or a topic that was recreated", loss.Partition, loss.Topic, loss.ConsumedTo, loss.ResetTo)
+		"an unclean election of a leader, or a topic that was recreated", loss.Partition, loss.Topic, loss.ConsumedTo,
+		loss.ResetTo)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if p := s.parts[topicPartition{loss.Topic, loss.Partition}]; p != nil && s.settings.Gap == "continue" {
@@ -69,10 +73,12 @@ func (s *Source) outOfRange(topic string, number int32) error {
 	starts, err := kadm.NewClient(s.client).ListStartOffsets(ctx, topic)
 	start, known := starts.Lookup(topic, number)
 	if err = errors.Join(err, start.Err); err != nil || !known {
-		return fmt.Errorf("cannot read partition %d of topic %q at offset %d, which is not there: %w", number, topic, at, err)
+		return fmt.Errorf("cannot read partition %d of topic %q at offset %d, which is not there: %w", number, topic,
+			at, err)
 	}
 	if at >= start.Offset {
-		return fmt.Errorf("cannot read partition %d of topic %q at offset %d, which is not there: it begins at %d", number, topic, at, start.Offset)
+		return fmt.Errorf("cannot read partition %d of topic %q at offset %d, which is not there: it begins at %d",
+			number, topic, at, start.Offset)
 	}
 	if err := s.gap(behind(topic, number, at), missing(p, at, start.Offset)); err != nil {
 		return err

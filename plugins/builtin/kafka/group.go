@@ -158,21 +158,22 @@ func (s *Source) commit(ctx context.Context) {
 	if len(offsets) == 0 {
 		return
 	}
-	s.client.CommitOffsetsSync(ctx, offsets, func(_ *kgo.Client, _ *kmsg.OffsetCommitRequest, resp *kmsg.OffsetCommitResponse, err error) {
-		if err != nil || resp == nil {
-			return
-		}
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		for _, t := range resp.Topics {
-			for _, answer := range t.Partitions {
-				p := s.parts[topicPartition{t.Topic, answer.Partition}]
-				if p != nil && answer.ErrorCode == 0 {
-					p.committed = max(p.committed, offsets[t.Topic][answer.Partition].Offset)
+	s.client.CommitOffsetsSync(ctx, offsets,
+		func(_ *kgo.Client, _ *kmsg.OffsetCommitRequest, resp *kmsg.OffsetCommitResponse, err error) {
+			if err != nil || resp == nil {
+				return
+			}
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			for _, t := range resp.Topics {
+				for _, answer := range t.Partitions {
+					p := s.parts[topicPartition{t.Topic, answer.Partition}]
+					if p != nil && answer.ErrorCode == 0 {
+						p.committed = max(p.committed, offsets[t.Topic][answer.Partition].Offset)
+					}
 				}
 			}
-		}
-	})
+		})
 }
 
 func (s *state) toCommit() map[string]map[int32]kgo.EpochOffset {

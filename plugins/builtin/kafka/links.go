@@ -32,7 +32,8 @@ type brokerLinks struct {
 func newDialer(
 	secure *tls.Config, batch peer.BatchFunc,
 ) func(ctx context.Context, network, addr string) (net.Conn, error) {
-	l := &brokerLinks{dialer: net.Dialer{Timeout: dialTimeout}, tls: secure, batch: batch, all: map[*brokerLink]struct{}{}}
+	l := &brokerLinks{dialer: net.Dialer{Timeout: dialTimeout}, tls: secure, batch: batch,
+		all: map[*brokerLink]struct{}{}}
 	return l.dial
 }
 

@@ -38,7 +38,8 @@ func (d *Destination) message(m *kgo.Record, r *record.Record, values []byte) (_
 		return values, fmt.Errorf("cannot make the name of the topic: %w", err)
 	}
 	if m.Topic == "" {
-		return values, fmt.Errorf("topic not found on record %q using template %q", abbreviate(r.Position), d.settings.Topic)
+		return values, fmt.Errorf("topic not found on record %q using template %q", abbreviate(r.Position),
+			d.settings.Topic)
 	}
 	if d.topic.perRecord() && !isTopic(m.Topic) {
 		return values, fmt.Errorf("cannot write to topic %q: no topic can have that name", m.Topic)

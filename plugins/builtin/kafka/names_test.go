@@ -15,7 +15,8 @@ func TestOwnNames(t *testing.T) {
 		t.Errorf("names of shop:out: %q, %q", id, topic)
 	}
 	taken := map[string]string{}
-	for _, connector := range []string{"shop:out", "a:b:c", "a-b:c", "a:b-c", "a:b/c", strings.Repeat("a", 128) + ":b-c", strings.Repeat("a", 128) + ":b:c"} {
+	for _, connector := range []string{"shop:out", "a:b:c", "a-b:c", "a:b-c", "a:b/c",
+		strings.Repeat("a", 128) + ":b-c", strings.Repeat("a", 128) + ":b:c"} {
 		id, topic := kafka.OwnNames(connector)
 		for _, name := range []string{id, topic} {
 			if !regexp.MustCompile(`^[a-zA-Z0-9._-]+$`).MatchString(name) || len(name) > 249 {

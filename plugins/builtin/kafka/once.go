@@ -86,7 +86,9 @@ func (o *once) write(ctx context.Context, d *Destination, records []record.Recor
 
 // writeAll writes messages in as few transactions as possible, and returns the number of committed messages. It aborts
 // a transaction with a refused message, and retries with the messages before it.
-func (o *once) writeAll(ctx context.Context, d *Destination, messages []*kgo.Record, hashOf func(int) hash) (done int, err error) {
+func (o *once) writeAll(
+	ctx context.Context, d *Destination, messages []*kgo.Record, hashOf func(int) hash,
+) (done int, err error) {
 	size := maxBuffered - 1
 	for done < len(messages) {
 		size = min(size, len(messages)-done)
@@ -119,7 +121,9 @@ func refusal(err error) bool {
 
 // transact writes the messages and their hashes in a transaction. If a message is refused, it writes nothing, and
 // returns the number of messages before it.
-func (o *once) transact(ctx context.Context, d *Destination, messages []*kgo.Record, hashes []byte) (good int, err error) {
+func (o *once) transact(
+	ctx context.Context, d *Destination, messages []*kgo.Record, hashes []byte,
+) (good int, err error) {
 	if err := o.client.BeginTransaction(); err != nil {
 		return 0, o.broken(err)
 	}
@@ -151,7 +155,8 @@ func (o *once) abort(ctx context.Context) error {
 // was committed.
 func (o *once) broken(err error) error {
 	if errors.Is(err, kerr.ProducerFenced) || errors.Is(err, kerr.InvalidProducerEpoch) {
-		return sdk.Unavailable(fmt.Errorf("another producer has taken over transactional id %q: each destination needs its own: %w", o.id, err))
+		return sdk.Unavailable(fmt.Errorf("another producer has taken over transactional id %q: each destination "+
+			"needs its own: %w", o.id, err))
 	}
 	return sdk.Unavailable(fmt.Errorf("cannot write in a transaction: %w", err))
 }

@@ -82,7 +82,8 @@ type run struct {
 // offsetMember is the text between the partition and the offset in a position of a run.
 const offsetMember = `,"Offset":`
 
-var errTooLong = errors.New("the positions of so many partitions are too long: distribute the topics over several pipelines")
+var errTooLong = errors.New("the positions of so many partitions are too long: distribute the topics over several " +
+	"pipelines")
 
 // newRun returns a run of n records of a partition. v holds the offsets at which the other partitions resume.
 func newRun(group string, v vector, ids topicIDs, topic string, partition int32, n int) (*run, error) {

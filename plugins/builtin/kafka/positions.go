@@ -88,8 +88,10 @@ func readPositions(ctx context.Context, settings clientSettings, topic string) (
 	if err != nil {
 		return nil, err
 	}
-	client, err := kgo.NewClient(append(append(opts, bounded...), kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords(),
-		kgo.FetchMaxBytes(fetchBytes), kgo.FetchMaxPartitionBytes(fetchBytes), kgo.ConsumeResetOffset(kgo.NoResetOffset()))...)
+	client, err := kgo.NewClient(append(append(opts, bounded...), kgo.FetchIsolationLevel(kgo.ReadCommitted()),
+		kgo.KeepControlRecords(),
+		kgo.FetchMaxBytes(fetchBytes), kgo.FetchMaxPartitionBytes(fetchBytes),
+		kgo.ConsumeResetOffset(kgo.NoResetOffset()))...)
 	if err != nil {
 		return nil, err
 	}
@@ -133,7 +135,9 @@ func bounds(ctx context.Context, client *kgo.Client, topic string) (start, end i
 }
 
 // readHashes adds the hashes between two offsets.
-func readHashes(ctx context.Context, client *kgo.Client, bound *Bound, topic string, from, to int64, known map[hash]struct{}) error {
+func readHashes(
+	ctx context.Context, client *kgo.Client, bound *Bound, topic string, from, to int64, known map[hash]struct{},
+) error {
 	client.AddConsumePartitions(map[string]map[int32]kgo.Offset{topic: {0: kgo.NewOffset().At(from)}})
 	defer client.RemoveConsumePartitions(map[string][]int32{topic: {0}})
 	for from < to {

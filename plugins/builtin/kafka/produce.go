@@ -109,9 +109,11 @@ func tooLarge(err error) bool {
 // refuses reports whether the record causes err, so that other records may still be written.
 func (d *Destination) refuses(m *kgo.Record, err error) bool {
 	switch {
-	case tooLarge(err), errors.Is(err, kerr.InvalidRecord), errors.Is(err, kerr.InvalidTimestamp), m.Context == noSuchPartition:
+	case tooLarge(err), errors.Is(err, kerr.InvalidRecord), errors.Is(err, kerr.InvalidTimestamp),
+		m.Context == noSuchPartition:
 		return true
-	case errors.Is(err, kerr.UnknownTopicOrPartition), errors.Is(err, kerr.TopicAuthorizationFailed), errors.Is(err, kerr.InvalidTopicException):
+	case errors.Is(err, kerr.UnknownTopicOrPartition), errors.Is(err, kerr.TopicAuthorizationFailed),
+		errors.Is(err, kerr.InvalidTopicException):
 		return d.topic.perRecord() // other records may go to other topics
 	}
 	return false

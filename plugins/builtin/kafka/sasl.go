@@ -30,10 +30,12 @@ func (s *saslSettings) mechanism() (sasl.Mechanism, error) {
 		return s.oauth()
 	}
 	if (s.Username == "") != (s.Password == "") {
-		return nil, sdk.SettingError{Setting: "saslMechanism", Message: "invalid sasl auth, please specify both saslUsername and saslPassword"}
+		return nil, sdk.SettingError{Setting: "saslMechanism",
+			Message: "invalid sasl auth, please specify both saslUsername and saslPassword"}
 	}
 	if s.Mechanism != "" && s.Username == "" {
-		return nil, sdk.SettingError{Setting: "saslMechanism", Message: s.Mechanism + " needs saslUsername and saslPassword"}
+		return nil, sdk.SettingError{Setting: "saslMechanism",
+			Message: s.Mechanism + " needs saslUsername and saslPassword"}
 	}
 	switch s.Mechanism {
 	case "PLAIN":
@@ -65,7 +67,8 @@ func (s scramSession) Challenge(answer []byte) (bool, []byte, error) {
 		if digits, ok := bytes.CutPrefix(part, []byte("i=")); ok {
 			if n, err := strconv.Atoi(string(digits)); err != nil || n > maxIterations {
 				return false, nil, fmt.Errorf(
-					"cannot log in by SCRAM: the broker asks for %.20q iterations, and at most %d are done", digits, maxIterations)
+					"cannot log in by SCRAM: the broker asks for %.20q iterations, and at most %d are done", digits,
+					maxIterations)
 			}
 		}
 	}
@@ -75,7 +78,8 @@ func (s scramSession) Challenge(answer []byte) (bool, []byte, error) {
 // oauth returns a mechanism that authenticates each connection with a currently valid token.
 func (s *saslSettings) oauth() (sasl.Mechanism, error) {
 	if (s.Token == "") == (s.TokenURL == "") {
-		return nil, sdk.SettingError{Setting: "saslMechanism", Message: "OAUTHBEARER needs either saslToken or saslTokenURL"}
+		return nil, sdk.SettingError{Setting: "saslMechanism",
+			Message: "OAUTHBEARER needs either saslToken or saslTokenURL"}
 	}
 	if s.Token != "" {
 		return oauth.Auth{Token: s.Token}.AsMechanism(), nil

@@ -165,7 +165,8 @@ func (s *Source) resume(pos record.Position) error {
 		s.group = p.GroupID
 	}
 	if p.GroupID != s.group {
-		return sdk.Permanent(fmt.Errorf("the old position contains a different consumer group ID than the connector configuration (%q vs %q): set groupID back; %s", p.GroupID, s.group, sdk.StartOver))
+		return sdk.Permanent(fmt.Errorf("the old position contains a different consumer group ID than the connector "+
+			"configuration (%q vs %q): set groupID back; %s", p.GroupID, s.group, sdk.StartOver))
 	}
 	s.state.next, s.state.resumed, s.state.whole = p.vector(), true, p.Next != nil
 	if p.IDs != nil {
@@ -265,16 +266,20 @@ func (s *Source) failure(errs []kgo.FetchError) error {
 		var loss *kgo.ErrDataLoss
 		var large *kgo.ErrDecompressTooLarge
 		switch {
-		case errors.Is(e.Err, context.Canceled), errors.Is(e.Err, context.DeadlineExceeded), kgo.IsRetryableBrokerErr(e.Err):
+		case errors.Is(e.Err, context.Canceled), errors.Is(e.Err, context.DeadlineExceeded),
+			kgo.IsRetryableBrokerErr(e.Err):
 		case errors.As(e.Err, &session):
 			if !s.settings.RetryGroupJoinErrors {
-				return sdk.Unavailable(fmt.Errorf("cannot join group %q: unable to join group session: %w", s.group, session.Err))
+				return sdk.Unavailable(fmt.Errorf("cannot join group %q: unable to join group session: %w", s.group,
+					session.Err))
 			}
 			s.log.Warn("cannot join the group, trying again", "group", s.group, "err", session.Err)
 		case errors.As(e.Err, &loss):
 			return s.truncated(loss)
 		case errors.As(e.Err, &large):
-			s.leaveOut(e.Topic, e.Partition, large.NextOffset, fmt.Errorf("the batch of messages takes more than %d MiB of memory once it is decoded: raise memory.limit", s.mostBytes>>20))
+			s.leaveOut(e.Topic, e.Partition, large.NextOffset,
+				fmt.Errorf("the batch of messages takes more than %d MiB of memory once it is decoded: raise "+
+					"memory.limit", s.mostBytes>>20))
 		case errors.Is(e.Err, ErrLater):
 		case errors.Is(e.Err, kerr.OffsetOutOfRange):
 			return s.outOfRange(e.Topic, e.Partition)

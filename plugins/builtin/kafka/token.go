@@ -72,7 +72,8 @@ func (t *tokenSource) ask(ctx context.Context) (token string, life time.Duration
 		Token   string `json:"access_token"`
 		Seconds int64  `json:"expires_in"`
 	}
-	if err := json.NewDecoder(io.LimitReader(response.Body, tokenBytes)).Decode(&answer); err != nil || answer.Token == "" {
+	if err := json.NewDecoder(io.LimitReader(response.Body, tokenBytes)).Decode(&answer); err != nil ||
+		answer.Token == "" {
 		return "", 0, errors.New("the answer has no access_token")
 	}
 	return answer.Token, time.Duration(answer.Seconds) * time.Second, nil

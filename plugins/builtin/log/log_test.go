@@ -56,7 +56,8 @@ func TestJSON(t *testing.T) {
 	if err := json.Unmarshal([]byte(lines[0]), &entry); err != nil {
 		t.Fatal(err)
 	}
-	if entry.Level != "INFO" || entry.Msg != "hi" || entry.Component != "plugin" || string(entry.Record) != exampleJSON {
+	if entry.Level != "INFO" || entry.Msg != "hi" || entry.Component != "plugin" ||
+		string(entry.Record) != exampleJSON {
 		t.Errorf("got %+v with record %s", entry, entry.Record)
 	}
 }
@@ -73,12 +74,13 @@ func TestText(t *testing.T) {
 
 func TestValueIsText(t *testing.T) {
 	var got slog.Value
-	h := slog.NewTextHandler(new(bytes.Buffer), &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
-		if a.Key == "record" {
-			got = a.Value
-		}
-		return a
-	}})
+	h := slog.NewTextHandler(new(bytes.Buffer),
+		&slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+			if a.Key == "record" {
+				got = a.Value
+			}
+			return a
+		}})
 	if _, err := write(t, h, nil, example); err != nil {
 		t.Fatal(err)
 	}

@@ -93,7 +93,9 @@ type connection struct {
 }
 
 // connect dials the server and performs the MQTT handshake.
-func (s *serverSettings) connect(ctx context.Context, state *session, config paho.ClientConfig, c *paho.Connect) (*connection, error) {
+func (s *serverSettings) connect(
+	ctx context.Context, state *session, config paho.ClientConfig, c *paho.Connect,
+) (*connection, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.Timeout)
 	defer cancel()
 	conn, err := s.dial(ctx)
@@ -138,7 +140,8 @@ func reason(ack *paho.Connack) string {
 // passes reports whether the server may accept the connection later.
 func passes(code byte) bool {
 	switch code {
-	case packets.ConnackServerUnavailable, packets.ConnackServerBusy, packets.ConnackConnectionRateExceeded, packets.ConnackUnspecifiedError, packets.ConnackQuotaExceeded:
+	case packets.ConnackServerUnavailable, packets.ConnackServerBusy, packets.ConnackConnectionRateExceeded,
+		packets.ConnackUnspecifiedError, packets.ConnackQuotaExceeded:
 		return true
 	}
 	return false

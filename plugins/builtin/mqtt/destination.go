@@ -104,13 +104,15 @@ func (d *Destination) messages(ctx context.Context, records []record.Record) (me
 		if payloads, err = format(payloads, &records[i]); err != nil {
 			return messages, fmt.Errorf("cannot encode the record: %w", err)
 		}
-		messages = append(messages, paho.Publish{Topic: name, Payload: payloads[begin:len(payloads):len(payloads)], QoS: byte(d.settings.QoS), Retain: d.settings.Retain})
+		messages = append(messages, paho.Publish{Topic: name, Payload: payloads[begin:len(payloads):len(payloads)],
+			QoS: byte(d.settings.QoS), Retain: d.settings.Retain})
 	}
 	return messages, nil
 }
 
 func (d *Destination) connect(ctx context.Context) (err error) {
-	d.client, err = d.settings.connect(ctx, newSession(), paho.ClientConfig{}, &paho.Connect{ClientID: d.id, CleanStart: true})
+	d.client, err = d.settings.connect(ctx, newSession(), paho.ClientConfig{},
+		&paho.Connect{ClientID: d.id, CleanStart: true})
 	if err != nil {
 		return err
 	}

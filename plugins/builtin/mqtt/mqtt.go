@@ -11,7 +11,8 @@ func Connector() sdk.Connector {
 	return sdk.Connector{
 		Name:    "mqtt",
 		Summary: "Subscribes to topics of an MQTT server, or publishes.",
-		Description: "A source with a session of its own at the server (MQTT 5), which acknowledges a message when the pipeline did, and a destination " +
+		Description: "A source with a session of its own at the server (MQTT 5), which acknowledges a message when " +
+			"the pipeline did, and a destination " +
 			"that publishes records and waits until the server has each.",
 		Version:        version,
 		Author:         "conduit",

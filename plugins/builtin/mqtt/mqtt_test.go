@@ -29,7 +29,8 @@ func TestSettings(t *testing.T) {
 		}
 	}
 	for _, topic := range []string{"a/#", "{{", "{{ .Metadata.x"} {
-		if err := (&mqtt.Destination{}).Configure(t.Context(), map[string]string{"url": "mqtt://a", "topic": topic}); err == nil || !strings.Contains(err.Error(), `"topic"`) {
+		if err := (&mqtt.Destination{}).Configure(t.Context(), map[string]string{"url": "mqtt://a",
+			"topic": topic}); err == nil || !strings.Contains(err.Error(), `"topic"`) {
 			t.Errorf("topic %s: got %v", topic, err)
 		}
 	}
@@ -55,10 +56,12 @@ func TestPublishesAgainAtOnce(t *testing.T) {
 		})
 		served <- []string{first, second}
 	}()
-	d := open(t, map[string]string{"url": "mqtt://" + l.Addr().String(), "topic": "a", "timeout": "1h", "retry.timeout": "1h"})
+	d := open(t, map[string]string{"url": "mqtt://" + l.Addr().String(), "topic": "a", "timeout": "1h",
+		"retry.timeout": "1h"})
 	ctx, cancel := context.WithTimeout(t.Context(), wait.Limit)
 	defer cancel()
-	if n, err := d.Write(ctx, []record.Record{{Position: record.Position("1"), Operation: record.OperationCreate, After: record.Raw([]byte("x"))}}); n != 1 || err != nil {
+	if n, err := d.Write(ctx, []record.Record{{Position: record.Position("1"), Operation: record.OperationCreate,
+		After: record.Raw([]byte("x"))}}); n != 1 || err != nil {
 		t.Errorf("wrote %d: %v", n, err)
 	}
 	if err := errors.Join(l.Close(), d.Teardown(t.Context())); err != nil {
@@ -99,7 +102,8 @@ func TestPublishesSeveral(t *testing.T) {
 	t.Parallel()
 	var got [2][]string
 	answer := func(c net.Conn, p *packets.Publish, code byte) bool {
-		_, err := (&packets.Puback{PacketID: p.PacketID, ReasonCode: code, Properties: &packets.Properties{}}).WriteTo(c)
+		_, err := (&packets.Puback{PacketID: p.PacketID, ReasonCode: code,
+			Properties: &packets.Properties{}}).WriteTo(c)
 		return err == nil
 	}
 	d, stop := served(t, func(c net.Conn, p *packets.Publish) bool {
@@ -127,8 +131,10 @@ func TestRefusedBetween(t *testing.T) {
 	var got []string
 	d, stop := served(t, func(c net.Conn, p *packets.Publish) bool {
 		got = append(got, string(p.Payload))
-		code := map[string]byte{"2": packets.PubackPayloadFormatInvalid, "4": packets.PubackPayloadFormatInvalid}[string(p.Payload)]
-		_, err := (&packets.Puback{PacketID: p.PacketID, ReasonCode: code, Properties: &packets.Properties{}}).WriteTo(c)
+		code := map[string]byte{"2": packets.PubackPayloadFormatInvalid,
+			"4": packets.PubackPayloadFormatInvalid}[string(p.Payload)]
+		_, err := (&packets.Puback{PacketID: p.PacketID, ReasonCode: code,
+			Properties: &packets.Properties{}}).WriteTo(c)
 		return err == nil
 	})
 	records := numbered("1", "2", "3", "4", "5")
@@ -146,7 +152,8 @@ func TestRefusedBetween(t *testing.T) {
 
 func numbered(payloads ...string) (records []record.Record) {
 	for _, p := range payloads {
-		records = append(records, record.Record{Position: record.Position(p), Operation: record.OperationCreate, After: record.Raw([]byte(p))})
+		records = append(records, record.Record{Position: record.Position(p), Operation: record.OperationCreate,
+			After: record.Raw([]byte(p))})
 	}
 	return records
 }
@@ -165,7 +172,8 @@ func served(t *testing.T, connections ...func(net.Conn, *packets.Publish) bool) 
 			serveOne(l, publish)
 		}
 	}()
-	d = open(t, map[string]string{"url": "mqtt://" + l.Addr().String(), "topic": "a", "sdk.record.format": "template", "sdk.record.format.options": `{{ printf "%s" .Payload.After }}`})
+	d = open(t, map[string]string{"url": "mqtt://" + l.Addr().String(), "topic": "a", "sdk.record.format": "template",
+		"sdk.record.format.options": `{{ printf "%s" .Payload.After }}`})
 	return d, func() {
 		if err := errors.Join(l.Close(), d.Teardown(context.WithoutCancel(t.Context()))); err != nil {
 			t.Error(err)

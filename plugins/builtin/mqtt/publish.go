@@ -93,7 +93,8 @@ func (d *Destination) try(ctx context.Context, messages []paho.Publish) (done in
 // send sends a message as soon as the server accepts another one.
 func (d *Destination) send(ctx context.Context, p *paho.Publish) (answer, error) {
 	if d.largest > 0 && len(p.Payload)+len(p.Topic)+overhead > d.largest {
-		return nil, &recordError{error: fmt.Errorf("the record has %d bytes: the server takes messages of up to %d", len(p.Payload), d.largest)}
+		return nil, &recordError{error: fmt.Errorf("the record has %d bytes: the server takes messages of up to %d",
+			len(p.Payload), d.largest)}
 	}
 	a := make(answer, 1)
 	d.client.session.answer = a

@@ -144,7 +144,8 @@ func (s *Source) session(ctx context.Context, again *common.Backoff) error {
 
 func (s *Source) connect(expiry time.Duration) *paho.Connect {
 	seconds, most := uint32(max(1, expiry/time.Second)), uint16(s.settings.Maximum)
-	return &paho.Connect{ClientID: s.id, Properties: &paho.ConnectProperties{SessionExpiryInterval: &seconds, ReceiveMaximum: &most, RequestProblemInfo: true}}
+	return &paho.Connect{ClientID: s.id, Properties: &paho.ConnectProperties{SessionExpiryInterval: &seconds,
+		ReceiveMaximum: &most, RequestProblemInfo: true}}
 }
 
 func (s *Source) leave(c *connection, expiry time.Duration) {
@@ -163,8 +164,10 @@ func (s *Source) gap(ack *paho.Connack) error {
 	if ack.SessionPresent || !s.known || s.settings.QoS == 0 {
 		return nil
 	}
-	err := fmt.Errorf("messages were missed: the session of client %q is gone at the server, which keeps none of what was published after %s, when the last message was received. "+
-		"It expired, was removed, or the server lost it. To go on without them set session.lost to continue", s.id, s.numbers.at().UTC().Format(time.RFC3339))
+	err := fmt.Errorf("messages were missed: the session of client %q is gone at the server, which keeps none of "+
+		"what was published after %s, when the last message was received. "+
+		"It expired, was removed, or the server lost it. To go on without them set session.lost to continue", s.id,
+		s.numbers.at().UTC().Format(time.RFC3339))
 	if s.settings.Lost == "continue" {
 		s.log.Error("going on without messages", "err", err)
 		s.skips.Add("messages after "+s.numbers.at().UTC().Format(time.RFC3339), err)
@@ -179,7 +182,8 @@ func (s *Source) subscribe(ctx context.Context, c *connection) error {
 	const onlyWhenMade = 1
 	request := &paho.Subscribe{}
 	for _, topic := range s.settings.Topics {
-		request.Subscriptions = append(request.Subscriptions, paho.SubscribeOptions{Topic: topic, QoS: byte(s.settings.QoS), RetainHandling: onlyWhenMade, RetainAsPublished: true})
+		request.Subscriptions = append(request.Subscriptions, paho.SubscribeOptions{Topic: topic,
+			QoS: byte(s.settings.QoS), RetainHandling: onlyWhenMade, RetainAsPublished: true})
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.settings.Timeout)
 	defer cancel()
@@ -187,7 +191,8 @@ func (s *Source) subscribe(ctx context.Context, c *connection) error {
 	if ack != nil {
 		for i, code := range ack.Reasons {
 			if code >= 0x80 && i < len(s.settings.Topics) {
-				return refusedError{fmt.Errorf("the server refuses the subscription of %q with code 0x%x: %w", s.settings.Topics[i], code, err)}
+				return refusedError{fmt.Errorf("the server refuses the subscription of %q with code 0x%x: %w",
+					s.settings.Topics[i], code, err)}
 			}
 		}
 	}
@@ -256,7 +261,8 @@ func recordOf(p *paho.Publish) record.Record {
 	if p.Properties == nil {
 		return r
 	}
-	for key, value := range map[string]string{"mqtt.contentType": p.Properties.ContentType, "mqtt.responseTopic": p.Properties.ResponseTopic} {
+	for key, value := range map[string]string{"mqtt.contentType": p.Properties.ContentType,
+		"mqtt.responseTopic": p.Properties.ResponseTopic} {
 		if value != "" {
 			r.Metadata.Set(key, value)
 		}

@@ -36,7 +36,8 @@ func recorded(t testing.TB) (events [][]byte) {
 func show(h *binlog.Header, event any) (lines []string) {
 	switch e := event.(type) {
 	case *binlog.GTID:
-		return []string{fmt.Sprintf("gtid %d-%d-%d %x standalone %v", e.Domain, e.ServerID, e.Sequence, e.UUID, e.Standalone)}
+		return []string{fmt.Sprintf("gtid %d-%d-%d %x standalone %v", e.Domain, e.ServerID, e.Sequence, e.UUID,
+			e.Standalone)}
 	case *binlog.Query:
 		return []string{"query " + e.Schema + " " + e.SQL}
 	case *binlog.Rows:
@@ -121,7 +122,8 @@ func TestTableMap(t *testing.T) {
 	for _, c := range table.Columns {
 		all = append(all, fmt.Sprintf("%s %d %v %d %v", c.Name, c.Type, c.Unsigned, c.Charset, c.Values))
 	}
-	for i, want := range map[int]string{0: "id 3 true 0 []", 1: "a 1 false 0 []", 11: "c 254 false 8 []", 12: "v 15 false 8 []", 14: "e 247 false 8 [x y]", 15: "s 248 false 8 [p q r]"} {
+	for i, want := range map[int]string{0: "id 3 true 0 []", 1: "a 1 false 0 []", 11: "c 254 false 8 []",
+		12: "v 15 false 8 []", 14: "e 247 false 8 [x y]", 15: "s 248 false 8 [p q r]"} {
 		if all[i] != want {
 			t.Errorf("column %d is %s, want %s", i, all[i], want)
 		}
@@ -181,10 +183,12 @@ func unhex(t testing.TB, text string) []byte {
 func TestMySQLGTID(t *testing.T) {
 	t.Parallel()
 	var d binlog.Decoder
-	body := unhex(t, "01 3e11fa4771ca11e19e33c80aa9429562 1700000000000000 02 0100000000000000 0200000000000000 40e2010000000 0")
+	body := unhex(t, "01 3e11fa4771ca11e19e33c80aa9429562 1700000000000000 02 0100000000000000 0200000000000000 "+
+		"40e2010000000 0")
 	_, got, err := d.Decode(sealed(event(33, 0, body)))
 	g, ok := got.(*binlog.GTID)
-	if err != nil || !ok || hex.EncodeToString(g.UUID[:]) != "3e11fa4771ca11e19e33c80aa9429562" || g.Sequence != 23 || g.Committed != 123456 || g.MariaDB {
+	if err != nil || !ok || hex.EncodeToString(g.UUID[:]) != "3e11fa4771ca11e19e33c80aa9429562" || g.Sequence != 23 ||
+		g.Committed != 123456 || g.MariaDB {
 		t.Errorf("got %+v, %v", got, err)
 	}
 	_, got, err = d.Decode(sealed(event(34, 0, body)))
@@ -207,7 +211,8 @@ func TestPayload(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, body := range map[string][]byte{
-		"zstd": append(unhex(t, "02 01 00 01 03 fc"+fmt.Sprintf("%02x%02x", len(inner)&0xff, len(inner)>>8)+"00"), z.EncodeAll(inner, nil)...),
+		"zstd": append(unhex(t, "02 01 00 01 03 fc"+fmt.Sprintf("%02x%02x", len(inner)&0xff, len(inner)>>8)+"00"),
+			z.EncodeAll(inner, nil)...),
 		"none": append(unhex(t, "02 03 fcff00 00"), inner...),
 	} {
 		var d binlog.Decoder
@@ -244,7 +249,8 @@ func TestJSON(t *testing.T) {
 		{"object", "00 0100 0c00 0b00 0100 050700 61", `{"a": 7}`},
 		{"nested object", "00 0100 1400 0b00 0100 000c00 61 0000 0400 00000000", `{"a": {}}`},
 		{"string", "0c 05 6865220a3c", `"he\"\n<"`},
-		{"int32", "07 feffffff", `-2`}, {"uint32", "08 ffffffff", `4294967295`}, {"int64", "09 ffffffffffffffff", `-1`}, {"uint64", "0a ffffffffffffffff", `18446744073709551615`},
+		{"int32", "07 feffffff", `-2`}, {"uint32", "08 ffffffff", `4294967295`}, {"int64", "09 ffffffffffffffff", `-1`},
+		{"uint64", "0a ffffffffffffffff", `18446744073709551615`},
 		{"double", "0b 000000000000f83f", `1.5`}, {"whole double", "0b 0000000000000040", `2.0`},
 		{"decimal", "0f f6 04 0402 8c22", `12.34`},
 		{"date", "0f 0a 08 0000000000c6b819", `"2026-01-03"`},
@@ -254,10 +260,12 @@ func TestJSON(t *testing.T) {
 			t.Parallel()
 			doc := unhex(t, c.doc)
 			var d binlog.Decoder
-			if _, _, err := d.Decode(sealed(event(19, 0, unhex(t, "6e0000000000 0100 01 73 00 01 74 00 01 f5 01 04 00")))); err != nil {
+			if _, _, err := d.Decode(sealed(event(19, 0,
+				unhex(t, "6e0000000000 0100 01 73 00 01 74 00 01 f5 01 04 00")))); err != nil {
 				t.Fatal(err)
 			}
-			row := append(binary.LittleEndian.AppendUint32(unhex(t, "6e0000000000 0100 0200 01 01 00"), uint32(len(doc))), doc...)
+			row := append(binary.LittleEndian.AppendUint32(unhex(t, "6e0000000000 0100 0200 01 01 00"),
+				uint32(len(doc))), doc...)
 			h, e, err := d.Decode(sealed(event(30, 0, row)))
 			if err != nil {
 				t.Fatal(err)
@@ -366,25 +374,30 @@ func TestBadValues(t *testing.T) {
 		{"compressed", binlog.Column{Type: binlog.TypeBlobCompressed, Meta: 1}, "03 81ffff", "[129 255 255]"},
 		{"ENUM", binlog.Column{Type: binlog.TypeEnum, Meta: 1, Values: []string{"a"}}, "07", "7"},
 		{"SET", binlog.Column{Type: binlog.TypeSet, Meta: 1, Values: []string{"a"}}, "05", "a,3"},
-		{"text", binlog.Column{Type: binlog.TypeBlob, Meta: 1, Convert: func([]byte) (any, error) { return nil, binlog.ErrUnconvertible }}, "01 e9", "[233]"},
+		{"text", binlog.Column{Type: binlog.TypeBlob, Meta: 1, Convert: func([]byte) (any, error) {
+			return nil, binlog.ErrUnconvertible
+		}}, "01 e9", "[233]"},
 		{"date", binlog.Column{Type: binlog.TypeDate}, "ffffff", "32767-15-31"},
 		{"no date", binlog.Column{Type: binlog.TypeDate}, "000000", "0000-00-00"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			var d binlog.Decoder
-			_, e, err := d.Decode(sealed(event(19, 0, unhex(t, "6e0000000000 0100 01 73 00 01 74 00 02 fc01 01 01 00"))))
+			_, e,
+				err := d.Decode(sealed(event(19, 0, unhex(t, "6e0000000000 0100 01 73 00 01 74 00 02 fc01 01 01 00"))))
 			if err != nil {
 				t.Fatal(err)
 			}
 			table := e.(*binlog.Table)
 			table.Columns = []binlog.Column{c.column, {Type: binlog.TypeTiny}}
-			_, e, err = d.Decode(sealed(event(30, 0, append(unhex(t, "6e0000000000 0100 0200 02 03 00"), append(unhex(t, c.data), 42)...))))
+			_, e, err = d.Decode(sealed(event(30, 0,
+				append(unhex(t, "6e0000000000 0100 0200 02 03 00"), append(unhex(t, c.data), 42)...))))
 			if err != nil {
 				t.Fatal(err)
 			}
 			row := make([]any, 2)
-			if err := e.(*binlog.Rows).Next(nil, row, false); err != nil || fmt.Sprint(row[0]) != c.want || row[1] != int32(42) {
+			if err := e.(*binlog.Rows).Next(nil, row, false); err != nil || fmt.Sprint(row[0]) != c.want ||
+				row[1] != int32(42) {
 				t.Errorf("got %v, %v, want %s", row, err, c.want)
 			}
 		})

@@ -70,7 +70,9 @@ const (
 // IsRead reports whether the source reads tables of this type. It returns true for a table that no longer exists.
 func (t *Table) IsRead() bool { return t.kind == "" || t.kind == baseTable || t.kind == versioned }
 
-const tablesQuery = "SELECT table_schema, table_name, coalesce(table_rows, 0), coalesce(engine, '') FROM information_schema.tables WHERE table_schema = ? AND table_type IN ('" + baseTable + "', '" + versioned + "') ORDER BY table_name"
+const tablesQuery = "SELECT table_schema, table_name, coalesce(table_rows, 0), coalesce(engine, '') FROM " +
+	"information_schema.tables WHERE table_schema = ? AND table_type IN ('" + baseTable + "', '" + versioned +
+	"') ORDER BY table_name"
 
 // Resolve returns the tables that match the patterns, sorted by id, without their columns. It fails if no table has the
 // name of a pattern.
@@ -87,7 +89,9 @@ func Resolve(ctx context.Context, db *sql.DB, patterns []Pattern) (all []*Table,
 			return nil, err
 		}
 		for _, p := range patterns {
-			if p.Schema == schema && p.Name != "*" && !slices.ContainsFunc(found, func(t *Table) bool { return t.Name == p.Name }) {
+			if p.Schema == schema && p.Name != "*" && !slices.ContainsFunc(found, func(t *Table) bool {
+				return t.Name == p.Name
+			}) {
 				return nil, missing(ctx, db, p)
 			}
 		}
@@ -106,10 +110,12 @@ func missing(ctx context.Context, db *sql.DB, p Pattern) error {
 	kind := ""
 	err := sqlsink.EachRow(ctx, db, kindQuery, func(rows *sql.Rows) error { return rows.Scan(&kind) }, p.Schema, p.Name)
 	if err == nil && kind != "" {
-		return fmt.Errorf("cannot read table %s of database %s: it is of the type %s, which has no changes of its own: name the tables that its rows come from",
+		return fmt.Errorf("cannot read table %s of database %s: it is of the type %s, which has no changes of its "+
+			"own: name the tables that its rows come from",
 			p.Name, p.Schema, kind)
 	}
-	return fmt.Errorf("cannot find table %s in database %s: there is none of that name, or the user may not read it: GRANT SELECT ON %s.* TO the user",
+	return fmt.Errorf("cannot find table %s in database %s: there is none of that name, or the user may not read it: "+
+		"GRANT SELECT ON %s.* TO the user",
 		p.Name, p.Schema, Quote(p.Schema))
 }
 
@@ -130,7 +136,8 @@ func tablesOf(ctx context.Context, db *sql.DB, schema string) (all []*Table, err
 const columnsQuery = `SELECT column_name, lower(data_type), column_type, coalesce(character_set_name, ''), coalesce(datetime_precision, 0), coalesce(character_octet_length, 0), coalesce(extra, '') REGEXP 'VIRTUAL|STORED|PERSISTENT'
 FROM information_schema.columns WHERE table_schema = ? AND table_name = ? ORDER BY ordinal_position`
 
-const keyQuery = "SELECT column_name FROM information_schema.statistics WHERE table_schema = ? AND table_name = ? AND index_name = 'PRIMARY' ORDER BY seq_in_index"
+const keyQuery = "SELECT column_name FROM information_schema.statistics WHERE table_schema = ? AND table_name = ? " +
+	"AND index_name = 'PRIMARY' ORDER BY seq_in_index"
 
 // Describe fills in the columns and the key. A table that no longer exists has none.
 func (t *Table) Describe(ctx context.Context, db *sql.DB) error {
@@ -163,14 +170,17 @@ func (t *Table) Describe(ctx context.Context, db *sql.DB) error {
 
 const (
 	kindQuery   = "SELECT table_type FROM information_schema.tables WHERE table_schema = ? AND table_name = ?"
-	periodQuery = "SELECT column_name, generation_expression FROM information_schema.columns WHERE table_schema = ? AND table_name = ? AND generation_expression IN ('ROW START', 'ROW END')"
+	periodQuery = "SELECT column_name, generation_expression FROM information_schema.columns WHERE table_schema = ? " +
+		"AND table_name = ? AND generation_expression IN ('ROW START', 'ROW END')"
 )
 
 // describeKind fills in the type of the table and, with system versioning, its system columns: the user declares their
 // names, or they are hidden after all other columns.
 func (t *Table) describeKind(ctx context.Context, db *sql.DB) error {
 	t.kind, t.rowStart, t.rowEnd = "", "", ""
-	err := sqlsink.EachRow(ctx, db, kindQuery, func(rows *sql.Rows) error { return rows.Scan(&t.kind) }, t.Schema, t.Name)
+	err := sqlsink.EachRow(ctx, db, kindQuery, func(rows *sql.Rows) error {
+		return rows.Scan(&t.kind)
+	}, t.Schema, t.Name)
 	if err == nil && t.kind == versioned {
 		err = sqlsink.EachRow(ctx, db, periodQuery, func(rows *sql.Rows) error {
 			var name, bound string

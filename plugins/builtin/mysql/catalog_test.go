@@ -34,7 +34,8 @@ func TestPage(t *testing.T) {
 	for want, got := range map[string]string{
 		from:                                     table.Page(nil, nil, 10),
 		from + " ORDER BY `id`, `name` LIMIT 10": table.Page(keys, nil, 10),
-		from + " WHERE `id` >= x'00ff' AND (`id` > x'00ff' OR `name` > CONVERT(x'69742773' USING utf8mb4)) ORDER BY `id`, `name` LIMIT 10": table.Page(keys, last, 10),
+		from +
+			" WHERE `id` >= x'00ff' AND (`id` > x'00ff' OR `name` > CONVERT(x'69742773' USING utf8mb4)) ORDER BY `id`, `name` LIMIT 10": table.Page(keys, last, 10),
 	} {
 		if got != want {
 			t.Errorf("got  %s\nwant %s", got, want)
@@ -54,13 +55,17 @@ func TestNoOrder(t *testing.T) {
 
 func TestTableChangedAfterTheLog(t *testing.T) {
 	for words, logged := range map[string]*binlog.Table{
-		"it has 1 columns, and the table has 4":                    {Columns: []binlog.Column{{Type: binlog.TypeVarchar}}},
-		"its column 3 is no float, as column price of the table":   {Columns: []binlog.Column{{Type: binlog.TypeVarchar}, {Type: binlog.TypeVarchar}, {Type: binlog.TypeLong}, {Type: binlog.TypeDouble}}},
-		"column total: its fractions of seconds are in the format": {Named: true, Columns: []binlog.Column{{Name: "total", Type: binlog.TypeTime}}},
+		"it has 1 columns, and the table has 4": {
+			Columns: []binlog.Column{{Type: binlog.TypeVarchar}}},
+		"its column 3 is no float, as column price of the table": {Columns: []binlog.Column{{Type: binlog.TypeVarchar},
+			{Type: binlog.TypeVarchar}, {Type: binlog.TypeLong}, {Type: binlog.TypeDouble}}},
+		"column total: its fractions of seconds are in the format": {Named: true,
+			Columns: []binlog.Column{{Name: "total", Type: binlog.TypeTime}}},
 	} {
 		table := orders()
 		table.Columns[3].Precision = 3
-		if _, err := table.Complete(context.Background(), logged, &mysql.Charsets{}, true); err == nil || !strings.Contains(err.Error(), words) {
+		if _, err := table.Complete(context.Background(), logged, &mysql.Charsets{}, true); err == nil ||
+			!strings.Contains(err.Error(), words) {
 			t.Errorf("got %v, want words %q", err, words)
 		}
 	}

@@ -24,24 +24,27 @@ type Charsets struct {
 // NewCharsets queries the server for its character sets.
 func NewCharsets(ctx context.Context, db *sql.DB, maria bool) (*Charsets, error) {
 	c := &Charsets{db: db, ofID: map[int]string{}, wide: map[string]bool{}, tables: map[string]*[256]string{}}
-	err := sqlsink.EachRow(ctx, db, "SELECT coalesce(id, 0), coalesce(character_set_name, '') FROM information_schema.collations", func(rows *sql.Rows) error {
+	err := sqlsink.EachRow(ctx, db, "SELECT coalesce(id, 0), coalesce(character_set_name, '') FROM "+
+		"information_schema.collations", func(rows *sql.Rows) error {
 		id, name := 0, ""
 		defer func() { c.ofID[id] = name }()
 		return rows.Scan(&id, &name)
 	})
 	if err == nil && maria { // a collation for several sets has one id for each; older servers have none of these
-		_ = sqlsink.EachRow(ctx, db, "SELECT id, character_set_name FROM information_schema.collation_character_set_applicability", func(rows *sql.Rows) error {
+		_ = sqlsink.EachRow(ctx, db, "SELECT id, character_set_name FROM "+
+			"information_schema.collation_character_set_applicability", func(rows *sql.Rows) error {
 			id, name := 0, ""
 			defer func() { c.ofID[id] = name }()
 			return rows.Scan(&id, &name)
 		})
 	}
 	if err == nil {
-		err = sqlsink.EachRow(ctx, db, "SELECT character_set_name, maxlen > 1 FROM information_schema.character_sets", func(rows *sql.Rows) error {
-			wide, name := false, ""
-			defer func() { c.wide[name] = wide }()
-			return rows.Scan(&name, &wide)
-		})
+		err = sqlsink.EachRow(ctx, db, "SELECT character_set_name, maxlen > 1 FROM information_schema.character_sets",
+			func(rows *sql.Rows) error {
+				wide, name := false, ""
+				defer func() { c.wide[name] = wide }()
+				return rows.Scan(&name, &wide)
+			})
 	}
 	if err != nil {
 		return nil, fmt.Errorf("cannot look up the character sets: %w", err)
@@ -103,7 +106,8 @@ func (c *Charsets) ask(ctx context.Context, name string, b []byte) (any, error) 
 		return "", nil
 	}
 	var text sql.NullString // NULL for bytes that the set does not have
-	if err := c.db.QueryRowContext(ctx, "SELECT CONVERT(x'"+hex.EncodeToString(b)+"' USING "+name+")").Scan(&text); err != nil {
+	if err := c.db.QueryRowContext(ctx, "SELECT CONVERT(x'"+hex.EncodeToString(b)+"' USING "+name+
+		")").Scan(&text); err != nil {
 		return nil, fmt.Errorf("cannot convert from the character set %s: %w", name, err)
 	}
 	if !text.Valid {

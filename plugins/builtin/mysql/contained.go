@@ -115,13 +115,17 @@ func (c *containedConn) BeginTx(ctx context.Context, o driver.TxOptions) (t driv
 }
 
 // ExecContext implements driver.ExecerContext.
-func (c *containedConn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (r driver.Result, err error) {
+func (c *containedConn) ExecContext(
+	ctx context.Context, query string, args []driver.NamedValue,
+) (r driver.Result, err error) {
 	defer c.ended(&err)
 	return c.driverConn.ExecContext(ctx, query, args)
 }
 
 // QueryContext implements driver.QueryerContext.
-func (c *containedConn) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (r driver.Rows, err error) {
+func (c *containedConn) QueryContext(
+	ctx context.Context, query string, args []driver.NamedValue,
+) (r driver.Rows, err error) {
 	defer c.ended(&err)
 	return c.rows(c.driverConn.QueryContext(ctx, query, args))
 }

@@ -75,7 +75,8 @@ func (d *dialect) Open(ctx context.Context) (*sql.DB, error) {
 		return nil, err
 	}
 	var found session
-	if d.session.id != 0 && db.QueryRowContext(ctx, sessionQuery+fmt.Sprint(d.session.id)).Scan(&found.id, &found.host) == nil && found == d.session {
+	if d.session.id != 0 && db.QueryRowContext(ctx, sessionQuery+fmt.Sprint(d.session.id)).Scan(&found.id,
+		&found.host) == nil && found == d.session {
 		_, _ = db.ExecContext(ctx, fmt.Sprintf("KILL %d", found.id)) // it may have ended by itself
 	}
 	d.session = session{}
@@ -88,13 +89,16 @@ func (d *dialect) Open(ctx context.Context) (*sql.DB, error) {
 func (d *dialect) Quote(name string) string { return Quote(name) }
 
 // Describe implements sqlsink.Dialect.
-func (d *dialect) Describe(ctx context.Context, conn *sql.Conn, schema, name string) (found sqlsink.Description, err error) {
+func (d *dialect) Describe(
+	ctx context.Context, conn *sql.Conn, schema, name string,
+) (found sqlsink.Description, err error) {
 	if schema == "" {
 		schema = d.settings.Database
 	}
 	found.Columns = map[string]sqlsink.Column{}
 	engine := ""
-	err = sqlsink.EachRow(ctx, conn, "SELECT c.column_name, c.data_type, coalesce(t.engine, '') FROM information_schema.columns c JOIN information_schema.tables t USING (table_schema, table_name) "+
+	err = sqlsink.EachRow(ctx, conn, "SELECT c.column_name, c.data_type, coalesce(t.engine, '') FROM "+
+		"information_schema.columns c JOIN information_schema.tables t USING (table_schema, table_name) "+
 		"WHERE c.table_schema = ? AND c.table_name = ? AND c.extra NOT LIKE '%GENERATED'", func(rows *sql.Rows) error {
 		var column, declared string
 		err := rows.Scan(&column, &declared, &engine)
@@ -105,12 +109,16 @@ func (d *dialect) Describe(ctx context.Context, conn *sql.Conn, schema, name str
 		return found, err
 	}
 	if d.settings.PositionTable != "" && len(found.Columns) > 0 && engine != "InnoDB" && engine != "" {
-		return found, fmt.Errorf("its engine %s is not InnoDB: without transactions nothing can be written exactly once", engine)
+		return found,
+			fmt.Errorf("its engine %s is not InnoDB: without transactions nothing can be written exactly once", engine)
 	}
 	// An index on a prefix of a column does not make the whole column unique.
-	found.Unique, err = sqlsink.Indexes(ctx, conn, "SELECT index_name, column_name FROM information_schema.statistics WHERE table_schema = ? AND table_name = ? AND non_unique = 0 "+
-		"AND index_name NOT IN (SELECT index_name FROM information_schema.statistics WHERE table_schema = ? AND table_name = ? AND (sub_part IS NOT NULL OR column_name IS NULL)) "+
-		"ORDER BY index_name, BINARY column_name", schema, name, schema, name)
+	found.Unique, err = sqlsink.Indexes(ctx, conn,
+		"SELECT index_name, column_name FROM information_schema.statistics WHERE table_schema = ? AND table_name = ? "+
+			"AND non_unique = 0 "+
+			"AND index_name NOT IN (SELECT index_name FROM information_schema.statistics WHERE table_schema = ? AND "+
+			"table_name = ? AND (sub_part IS NOT NULL OR column_name IS NULL)) "+
+			"ORDER BY index_name, BINARY column_name", schema, name, schema, name)
 	return found, err
 }
 
@@ -160,7 +168,8 @@ func (d *dialect) Begin() string { return "START TRANSACTION" }
 
 // Positions implements sqlsink.Dialect. Ids are ASCII, because a key has at most 767 bytes in MySQL 5.6.
 func (d *dialect) Positions() string {
-	return "(connector VARCHAR(400) CHARACTER SET ascii COLLATE ascii_bin NOT NULL, batch BIGINT NOT NULL, hashes LONGBLOB NOT NULL, PRIMARY KEY (connector, batch)) ENGINE=InnoDB"
+	return "(connector VARCHAR(400) CHARACTER SET ascii COLLATE ascii_bin NOT NULL, batch BIGINT NOT NULL, hashes " +
+		"LONGBLOB NOT NULL, PRIMARY KEY (connector, batch)) ENGINE=InnoDB"
 }
 
 // Transient implements sqlsink.Dialect.

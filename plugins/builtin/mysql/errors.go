@@ -30,7 +30,8 @@ const (
 
 // transientNumbers are the numbers of transient errors: too many connections, shutdown, lost packets, locks, a server
 // that is read-only at the moment, a killed session.
-var transientNumbers = []uint16{1040, 1041, 1047, 1053, 1077, 1078, 1079, 1129, 1152, 1158, 1159, 1160, 1161, 1180, 1184, 1203, 1205, 1213, 1226, 1290, 1317, 1792, 1836, 1927, 2006, 2013, 3024, 4031}
+var transientNumbers = []uint16{1040, 1041, 1047, 1053, 1077, 1078, 1079, 1129, 1152, 1158, 1159, 1160, 1161, 1180,
+	1184, 1203, 1205, 1213, 1226, 1290, 1317, 1792, 1836, 1927, 2006, 2013, 3024, 4031}
 
 // refusedNumbers are the errors that the record causes, in addition to the SQLSTATE classes in refused: values that a
 // column does not accept, columns without a default, missing partitions, constraints, JSON.
@@ -46,7 +47,8 @@ func transient(err error) bool {
 		return slices.Contains(transientNumbers, e.Number)
 	}
 	var network net.Error
-	return errors.Is(err, errLongQueries) || errors.As(err, &network) || errors.Is(err, driver.ErrBadConn) || errors.Is(err, mysql.ErrInvalidConn) ||
+	return errors.Is(err, errLongQueries) || errors.As(err, &network) || errors.Is(err, driver.ErrBadConn) ||
+		errors.Is(err, mysql.ErrInvalidConn) ||
 		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed)
 }
 
@@ -62,7 +64,9 @@ func refused(err error) bool {
 	}
 	tooLong := e.Number == unknownError && strings.Contains(e.Message, "max_allowed_packet")
 	return tooLong || slices.Contains(refusedNumbers, e.Number) ||
-		slices.ContainsFunc([]string{"01", "21", "22", "23", "42", "44", "45"}, func(class string) bool { return strings.HasPrefix(string(e.SQLState[:]), class) })
+		slices.ContainsFunc([]string{"01", "21", "22", "23", "42", "44", "45"}, func(class string) bool {
+			return strings.HasPrefix(string(e.SQLState[:]), class)
+		})
 }
 
 func isNumber(err error, number uint16) bool {
@@ -97,13 +101,18 @@ func (s *Source) explain(err error) error {
 		return err
 	}
 	switch {
-	case e.Number == logUnreadable && (strings.Contains(e.Message, "same server_uuid/server_id") || strings.Contains(e.Message, "same server_id")):
-		return fmt.Errorf("cannot read the log: another replica of the server has the number %d: set serverId to one of its own: %w", s.settings.ServerID, plain(err))
+	case e.Number == logUnreadable && (strings.Contains(e.Message, "same server_uuid/server_id") ||
+		strings.Contains(e.Message, "same server_id")):
+		return fmt.Errorf("cannot read the log: another replica of the server has the number %d: set serverId to one "+
+			"of its own: %w", s.settings.ServerID, plain(err))
 	case e.Number == logUnreadable && strings.Contains(e.Message, "max_allowed_packet"):
-		return fmt.Errorf("cannot read the log: an event is larger than the server sends: SET GLOBAL max_allowed_packet = 1073741824: %w", plain(err))
+		return fmt.Errorf("cannot read the log: an event is larger than the server sends: SET GLOBAL "+
+			"max_allowed_packet = 1073741824: %w", plain(err))
 	case e.Number == logUnreadable:
-		return fmt.Errorf("changes are missed behind %s: the log of the server does not have that place any more, or never had it (purged binary logs, another server, RESET MASTER): %w. %s. "+
-			"Keep the log for longer than the source may be away: expire_logs_days, binlog_expire_logs_seconds", s.at.String(), plain(err), newSnapshot)
+		return fmt.Errorf("changes are missed behind %s: the log of the server does not have that place any more, or "+
+			"never had it (purged binary logs, another server, RESET MASTER): %w. %s. "+
+			"Keep the log for longer than the source may be away: expire_logs_days, binlog_expire_logs_seconds",
+			s.at.String(), plain(err), newSnapshot)
 	case e.Number == accessDenied:
 		return fmt.Errorf("cannot read the log: %w: GRANT REPLICATION SLAVE ON *.* TO %s", plain(err), s.server.user)
 	}

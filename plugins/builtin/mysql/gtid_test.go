@@ -34,7 +34,8 @@ func TestParse(t *testing.T) {
 			t.Errorf("%q is %q, want %q", text, got, want)
 		}
 	}
-	for _, text := range []string{"0-1", "a-b-c", one + ":", one + ":0", one + ":5-3", "xyz:1", one + ":-1", "0-1-2-3"} {
+	for _, text := range []string{"0-1", "a-b-c", one + ":", one + ":0", one + ":5-3", "xyz:1", one + ":-1",
+		"0-1-2-3"} {
 		if s, err := binlog.ParseGTIDSet(text); err == nil {
 			t.Errorf("%q is taken as %q", text, s.String())
 		}
@@ -68,8 +69,10 @@ func TestAdd(t *testing.T) {
 func TestMissing(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ has, want, missing string }{
-		{one + ":1-10", one + ":1-5", ""}, {one + ":1-5", one + ":1-10", one + ":6-10"}, {one + ":3-4:7", one + ":1-10", one + ":1-2:5-6:8-10"},
-		{"", one + ":1", one + ":1"}, {one + ":1-9", two + ":1-2", two + ":1-2"}, {"0-1-5", "0-2-5", ""}, {"0-1-5", "0-1-6,1-1-1", "0-1-6,1-1-1"},
+		{one + ":1-10", one + ":1-5", ""}, {one + ":1-5", one + ":1-10", one + ":6-10"},
+		{one + ":3-4:7", one + ":1-10", one + ":1-2:5-6:8-10"},
+		{"", one + ":1", one + ":1"}, {one + ":1-9", two + ":1-2", two + ":1-2"}, {"0-1-5", "0-2-5", ""},
+		{"0-1-5", "0-1-6,1-1-1", "0-1-6,1-1-1"},
 	} {
 		has := parse(t, c.has)
 		missing := has.Missing(parse(t, c.want))
@@ -85,7 +88,8 @@ func TestEndsAt(t *testing.T) {
 		has, at string
 		want    bool
 	}{
-		{"0-1-5", "0-1-5", true}, {"0-1-5", "0-1-4", false}, {"0-1-5", "0-2-5", false}, {"0-1-5", "0-1-5,1-1-1", false}, {"", "", true}, {"", "0-1-1", false},
+		{"0-1-5", "0-1-5", true}, {"0-1-5", "0-1-4", false}, {"0-1-5", "0-2-5", false}, {"0-1-5", "0-1-5,1-1-1", false},
+		{"", "", true}, {"", "0-1-1", false},
 		{"0-1-5,1-1-1", "0-1-3,1-1-1", true}, {"0-1-5,1-1-1", "0-1-6,1-1-1", false},
 	} {
 		has := parse(t, c.has)
@@ -99,7 +103,8 @@ func TestEndsAt(t *testing.T) {
 func TestEncode(t *testing.T) {
 	t.Parallel()
 	s := parse(t, one+":1-5:9")
-	const want = "0100000000000000" + "3e11fa4771ca11e19e33c80aa9429562" + "0200000000000000" + "0100000000000000" + "0600000000000000" + "0900000000000000" + "0a00000000000000"
+	const want = "0100000000000000" + "3e11fa4771ca11e19e33c80aa9429562" + "0200000000000000" + "0100000000000000" +
+		"0600000000000000" + "0900000000000000" + "0a00000000000000"
 	if got := hex.EncodeToString(s.Encode()); got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
@@ -112,7 +117,8 @@ func TestEndsBefore(t *testing.T) {
 		has, oldest string
 		want        bool
 	}{
-		{"0-1-7", "0-1-7", true}, {"0-1-7", "0-1-8", false}, {"0-1-7", "0-1-6", false}, {"0-1-7", "", false}, {"", "", true}, {"", "0-1-1", false},
+		{"0-1-7", "0-1-7", true}, {"0-1-7", "0-1-8", false}, {"0-1-7", "0-1-6", false}, {"0-1-7", "", false},
+		{"", "", true}, {"", "0-1-1", false},
 		{"0-1-7,5-2-3", "0-1-7", true}, {"0-1-7,5-2-3", "0-1-7,5-2-4", false}, {"0-1-7,5-2-3", "", false},
 	} {
 		has, err := binlog.ParseGTIDSet(c.has)

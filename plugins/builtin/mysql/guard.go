@@ -112,7 +112,8 @@ func (s *server) waits(ctx context.Context, of *session, end bool) bool {
 	}
 	defer func() { _ = db.Close() }()
 	waits, host := false, ""
-	err = db.QueryRowContext(ctx, fmt.Sprintf("SELECT command = 'Sleep' OR coalesce(state, '') IN (%s), host FROM information_schema.processlist WHERE id = %d", waitStates, of.id)).Scan(&waits, &host)
+	err = db.QueryRowContext(ctx, fmt.Sprintf("SELECT command = 'Sleep' OR coalesce(state, '') IN (%s), host FROM "+
+		"information_schema.processlist WHERE id = %d", waitStates, of.id)).Scan(&waits, &host)
 	if err != nil || host != of.host {
 		return !errors.As(err, new(*mysql.MySQLError))
 	}

@@ -12,10 +12,15 @@ import (
 
 // Complete adds names, signs, character sets and conversions to the columns of a table of the log, and returns the
 // indexes of the primary key columns. maria reports whether MariaDB wrote the log.
-func (t *Table) Complete(ctx context.Context, logged *binlog.Table, charsets *Charsets, maria bool) (keys []int, err error) {
+func (t *Table) Complete(
+	ctx context.Context, logged *binlog.Table, charsets *Charsets, maria bool,
+) (keys []int, err error) {
 	if !logged.Named && len(t.Columns) != len(logged.Columns) {
-		return nil, fmt.Errorf("cannot read a change of table %s: it has %d columns, and the table has %d: the table was changed after it, and the log does not name the columns. "+
-			"Changes in between cannot be read, a new snapshot is needed: delete the pipeline and declare it again; that it does not happen again: SET GLOBAL binlog_row_metadata = 'FULL'", t.ID(), len(logged.Columns), len(t.Columns))
+		return nil, fmt.Errorf("cannot read a change of table %s: it has %d columns, and the table has %d: the table "+
+			"was changed after it, and the log does not name the columns. "+
+			"Changes in between cannot be read, a new snapshot is needed: delete the pipeline and declare it again; "+
+			"that it does not happen again: SET GLOBAL binlog_row_metadata = 'FULL'", t.ID(), len(logged.Columns),
+			len(t.Columns))
 	}
 	for i := range logged.Columns {
 		c := &logged.Columns[i]
@@ -30,8 +35,10 @@ func (t *Table) Complete(ctx context.Context, logged *binlog.Table, charsets *Ch
 		} else {
 			known = t.Columns[i]
 			if !fits(c.Type, known.Type) {
-				return nil, fmt.Errorf("cannot read a change of table %s: its column %d is no %s, as column %s of the table: the table was changed after it, and the log does not name the columns. "+
-					"A new snapshot is needed: delete the pipeline and declare it again; that it does not happen again: SET GLOBAL binlog_row_metadata = 'FULL'", t.ID(), i+1, known.Type, known.Name)
+				return nil, fmt.Errorf("cannot read a change of table %s: its column %d is no %s, as column %s of "+
+					"the table: the table was changed after it, and the log does not name the columns. "+
+					"A new snapshot is needed: delete the pipeline and declare it again; that it does not happen "+
+					"again: SET GLOBAL binlog_row_metadata = 'FULL'", t.ID(), i+1, known.Type, known.Name)
 			}
 			c.Name, c.Unsigned, c.Values = known.Name, known.Unsigned, known.Values
 		}
@@ -40,7 +47,9 @@ func (t *Table) Complete(ctx context.Context, logged *binlog.Table, charsets *Ch
 		}
 	}
 	if logged.Named {
-		return slices.DeleteFunc(slices.Clone(logged.Key), func(k int) bool { return t.isOfSystem(logged.Columns[k].Name) }),
+		return slices.DeleteFunc(slices.Clone(logged.Key), func(k int) bool {
+				return t.isOfSystem(logged.Columns[k].Name)
+			}),
 			nil
 	}
 	for _, k := range t.Key {
@@ -53,7 +62,8 @@ func (t *Table) Complete(ctx context.Context, logged *binlog.Table, charsets *Ch
 // of a table that no longer exists are unknown, but its hidden columns have names.
 func (t *Table) End(logged *binlog.Table) int {
 	end := t.rowEnd
-	if n := len(logged.Columns); t.kind == "" && n > 2 && logged.Columns[n-2].Name == hiddenStart && logged.Columns[n-1].Name == hiddenEnd {
+	if n := len(logged.Columns); t.kind == "" && n > 2 && logged.Columns[n-2].Name == hiddenStart &&
+		logged.Columns[n-1].Name == hiddenEnd {
 		end = hiddenEnd
 	}
 	if end == "" {
@@ -78,12 +88,15 @@ func IsCurrent(end any) bool {
 // complete fills in how to decode the bytes of a column.
 func (c *Charsets) complete(ctx context.Context, column *binlog.Column, known *Column, named bool) (err error) {
 	column.Skip = known.Generated
-	if (column.Type == binlog.TypeTimestamp || column.Type == binlog.TypeDateTime || column.Type == binlog.TypeTime) && known.Precision > 0 {
-		return fmt.Errorf("its fractions of seconds are in the format of before MariaDB 10.1.2: ALTER TABLE … FORCE with mysql56_temporal_format = ON")
+	if (column.Type == binlog.TypeTimestamp || column.Type == binlog.TypeDateTime || column.Type == binlog.TypeTime) &&
+		known.Precision > 0 {
+		return fmt.Errorf("its fractions of seconds are in the format of before MariaDB 10.1.2: ALTER TABLE … FORCE " +
+			"with mysql56_temporal_format = ON")
 	}
 	charset := known.Charset
 	// The log marks compressed columns as binary.
-	if compressed := column.Type == binlog.TypeBlobCompressed || column.Type == binlog.TypeVarcharCompressed; named && column.Charset != 0 && !compressed {
+	if compressed := column.Type == binlog.TypeBlobCompressed || column.Type == binlog.TypeVarcharCompressed; named &&
+		column.Charset != 0 && !compressed {
 		charset = c.ofID[column.Charset]
 	}
 	if column.Convert = known.ofBytes(); column.Convert != nil {
@@ -117,13 +130,17 @@ func (c *Charsets) complete(ctx context.Context, column *binlog.Column, known *C
 // fits reports whether a column of the log can be the given column of the catalogue.
 func fits(typ byte, declared string) bool {
 	want := map[string][]byte{
-		"tinyint": {binlog.TypeTiny}, "smallint": {binlog.TypeShort}, "mediumint": {binlog.TypeInt24}, "int": {binlog.TypeLong}, "bigint": {binlog.TypeLongLong},
-		"float": {binlog.TypeFloat}, "double": {binlog.TypeDouble}, "decimal": {binlog.TypeNewDecimal}, "year": {binlog.TypeYear}, "bit": {binlog.TypeBit},
-		"date": {binlog.TypeDate, binlog.TypeNewDate}, "time": {binlog.TypeTime, binlog.TypeTime2}, "datetime": {binlog.TypeDateTime, binlog.TypeDateTime2},
+		"tinyint": {binlog.TypeTiny}, "smallint": {binlog.TypeShort}, "mediumint": {binlog.TypeInt24},
+		"int": {binlog.TypeLong}, "bigint": {binlog.TypeLongLong},
+		"float": {binlog.TypeFloat}, "double": {binlog.TypeDouble}, "decimal": {binlog.TypeNewDecimal},
+		"year": {binlog.TypeYear}, "bit": {binlog.TypeBit},
+		"date": {binlog.TypeDate, binlog.TypeNewDate}, "time": {binlog.TypeTime, binlog.TypeTime2},
+		"datetime":  {binlog.TypeDateTime, binlog.TypeDateTime2},
 		"timestamp": {binlog.TypeTimestamp, binlog.TypeTimestamp2}, "enum": {binlog.TypeEnum}, "set": {binlog.TypeSet},
 	}[declared]
 	if want == nil { // strings, BLOBs, and types stored like these
-		return typ >= binlog.TypeTinyBlob || typ == binlog.TypeVarchar || typ == binlog.TypeJSON || typ == binlog.TypeVector || typ == binlog.TypeBlobCompressed || typ == binlog.TypeVarcharCompressed
+		return typ >= binlog.TypeTinyBlob || typ == binlog.TypeVarchar || typ == binlog.TypeJSON ||
+			typ == binlog.TypeVector || typ == binlog.TypeBlobCompressed || typ == binlog.TypeVarcharCompressed
 	}
 	return slices.Contains(want, typ)
 }

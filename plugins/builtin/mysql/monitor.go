@@ -115,7 +115,9 @@ func (s *Source) measure(ctx context.Context) error {
 	}
 	m.old = ""
 	if kept == 0 && len(all) > 2 {
-		m.old = fmt.Sprintf("the last record is of the oldest of %d files of the binary log, %s: once the server removes it, a restart misses changes: raise expire_logs_days or binlog_expire_logs_seconds", len(all), at.File)
+		m.old = fmt.Sprintf("the last record is of the oldest of %d files of the binary log, %s: once the server "+
+			"removes it, a restart misses changes: raise expire_logs_days or binlog_expire_logs_seconds", len(all),
+			at.File)
 	}
 	if found < 0 {
 		m.behind = nil

@@ -9,9 +9,11 @@ const version = "v1.0.0"
 // Connector describes the source and the destination.
 func Connector() sdk.Connector {
 	return sdk.Connector{
-		Name:           "mysql",
-		Summary:        "Reads tables of MariaDB or MySQL and their changes, or writes to tables.",
-		Description:    "A source that reads tables, first their rows and then every change, from the binary log, and loses none; and a destination that inserts, updates and deletes rows by their key, if wanted exactly once.",
+		Name:    "mysql",
+		Summary: "Reads tables of MariaDB or MySQL and their changes, or writes to tables.",
+		Description: "A source that reads tables, first their rows and then every change, from the binary log, " +
+			"and loses none; and a destination that inserts, updates and deletes rows by their key, if wanted " +
+			"exactly once.",
 		Version:        version,
 		Author:         "conduit",
 		NewSource:      func() sdk.Source { return &Source{} },

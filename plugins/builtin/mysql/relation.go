@@ -62,7 +62,8 @@ func (st *stream) relationOf(ctx context.Context, t *binlog.Table) (*relation, e
 
 // isSequence reports whether t is a sequence of MariaDB, which may no longer exist.
 func isSequence(t *binlog.Table) bool {
-	return t.Named && len(t.Columns) == 8 && t.Columns[0].Name == "next_not_cached_value" && t.Columns[7].Name == "cycle_count"
+	return t.Named && len(t.Columns) == 8 && t.Columns[0].Name == "next_not_cached_value" &&
+		t.Columns[7].Name == "cycle_count"
 }
 
 // describe returns the catalogue's description of a table. It caches the description until a statement changes tables.

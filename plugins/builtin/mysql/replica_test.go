@@ -34,7 +34,8 @@ type fake struct {
 }
 
 func (f *fake) send(payload []byte) {
-	_, _ = f.Write(append([]byte{byte(len(payload)), byte(len(payload) >> 8), byte(len(payload) >> 16), f.seq}, payload...))
+	_, _ = f.Write(append([]byte{byte(len(payload)), byte(len(payload) >> 8), byte(len(payload) >> 16), f.seq},
+		payload...))
 	f.seq++
 }
 
@@ -198,7 +199,8 @@ func TestCachingSHA2(t *testing.T) {
 				okay(f)
 				return nil
 			})
-			conn, err := binlog.Connect(t.Context(), &binlog.Config{Addr: addr, User: "u", Password: password, TLS: c.tls, Timeout: 5 * time.Second})
+			conn, err := binlog.Connect(t.Context(),
+				&binlog.Config{Addr: addr, User: "u", Password: password, TLS: c.tls, Timeout: 5 * time.Second})
 			if failed := <-result; failed != nil || err != nil {
 				t.Fatal(failed, err)
 			}
@@ -220,7 +222,8 @@ func TestEd25519(t *testing.T) {
 		okay(f)
 		return nil
 	})
-	conn, err := binlog.Connect(t.Context(), &binlog.Config{Addr: addr, User: "u", Password: seed, Timeout: 5 * time.Second})
+	conn, err := binlog.Connect(t.Context(),
+		&binlog.Config{Addr: addr, User: "u", Password: seed, Timeout: 5 * time.Second})
 	if failed := <-result; failed != nil || err != nil {
 		t.Fatal(failed, err)
 	}
@@ -250,7 +253,8 @@ func TestSHA256(t *testing.T) {
 		okay(f)
 		return nil
 	})
-	conn, err := binlog.Connect(t.Context(), &binlog.Config{Addr: addr, User: "u", Password: password, Timeout: 5 * time.Second})
+	conn, err := binlog.Connect(t.Context(),
+		&binlog.Config{Addr: addr, User: "u", Password: password, Timeout: 5 * time.Second})
 	if failed := <-result; failed != nil || err != nil {
 		t.Fatal(failed, err)
 	}
@@ -268,15 +272,26 @@ func TestRefusals(t *testing.T) {
 			f.greet("mysql_native_password", nil)
 			f.send(append([]byte{0xff, 0x15, 0x04}, "#28000Access denied"...))
 		}},
-		"authentication by dialog":       {nil, func(f *fake) { f.greet("dialog", nil); f.send([]byte("\xfedialog\x00abc\x00")) }},
-		"clear text, which needs TLS":    {nil, func(f *fake) { f.greet("dialog", nil); f.send([]byte("\xfemysql_clear_password\x00")) }},
-		"does not answer as MySQL does":  {nil, func(f *fake) { f.send([]byte("HTTP")) }},
-		"EOF":                            {nil, func(*fake) {}},
-		"server does not offer TLS":      {&tls.Config{}, func(f *fake) { f.send(append([]byte("\x0a5.7\x00\x00\x00\x00\x00"), make([]byte, 45)...)) }},
-		"Error 1129 (HY000): is blocked": {nil, func(f *fake) { f.send(append([]byte{0xff, 0x69, 0x04}, "is blocked"...)) }},
+		"authentication by dialog": {nil, func(f *fake) {
+			f.greet("dialog", nil)
+			f.send([]byte("\xfedialog\x00abc\x00"))
+		}},
+		"clear text, which needs TLS": {nil, func(f *fake) {
+			f.greet("dialog", nil)
+			f.send([]byte("\xfemysql_clear_password\x00"))
+		}},
+		"does not answer as MySQL does": {nil, func(f *fake) { f.send([]byte("HTTP")) }},
+		"EOF":                           {nil, func(*fake) {}},
+		"server does not offer TLS": {&tls.Config{}, func(f *fake) {
+			f.send(append([]byte("\x0a5.7\x00\x00\x00\x00\x00"), make([]byte, 45)...))
+		}},
+		"Error 1129 (HY000): is blocked": {nil, func(f *fake) {
+			f.send(append([]byte{0xff, 0x69, 0x04}, "is blocked"...))
+		}},
 	} {
 		addr, result := serve(t, func(f *fake) error { c.serve(f); return nil })
-		_, err := binlog.Connect(t.Context(), &binlog.Config{Addr: addr, User: "u", Password: password, TLS: c.tls, Timeout: 5 * time.Second})
+		_, err := binlog.Connect(t.Context(), &binlog.Config{Addr: addr, User: "u", Password: password, TLS: c.tls,
+			Timeout: 5 * time.Second})
 		<-result
 		if err == nil || !strings.Contains(err.Error(), words) || strings.Contains(err.Error(), password) {
 			t.Errorf("got %v, want %s", err, words)

@@ -25,7 +25,8 @@ func (st *stream) rows(ctx context.Context, h *binlog.Header, rows *binlog.Rows)
 		return err
 	}
 	if !st.tx.open {
-		return fmt.Errorf("cannot read a change of table %s.%s that ends at %d: it is in no transaction", r.Schema, r.Name, h.End)
+		return fmt.Errorf("cannot read a change of table %s.%s that ends at %d: it is in no transaction", r.Schema,
+			r.Name, h.End)
 	}
 	for rows.More() {
 		if err := rows.Next(r.before, r.after, false); err != nil {

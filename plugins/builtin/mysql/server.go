@@ -39,7 +39,8 @@ func identify(ctx context.Context, db *sql.DB) (info serverInfo, err error) {
 	v := info.variables
 	info.maria = strings.Contains(v["version"], "MariaDB")
 	info.gtids = v["gtid_mode"] == "ON"
-	for _, id := range []string{v["server_uuid"], v["server_uid"], v["hostname"] + ":" + v["port"] + ":" + v["server_id"]} {
+	for _, id := range []string{v["server_uuid"], v["server_uid"],
+		v["hostname"] + ":" + v["port"] + ":" + v["server_id"]} {
 		if info.id == "" {
 			info.id = id
 		}
@@ -62,13 +63,18 @@ func (s *serverInfo) check() error {
 	v := s.variables
 	switch {
 	case v["log_bin"] != "ON":
-		return errors.New("the server has no binary log: set log_bin and server_id in section [mysqld] of its configuration file, and restart it")
+		return errors.New("the server has no binary log: set log_bin and server_id in section [mysqld] of its " +
+			"configuration file, and restart it")
 	case v["binlog_format"] != "" && v["binlog_format"] != "ROW":
-		return fmt.Errorf("the binary log has statements instead of rows: binlog_format is %s: SET GLOBAL binlog_format = 'ROW', also in section [mysqld] of the configuration file, and have all sessions made anew", v["binlog_format"])
+		return fmt.Errorf("the binary log has statements instead of rows: binlog_format is %s: SET GLOBAL "+
+			"binlog_format = 'ROW', also in section [mysqld] of the configuration file, and have all sessions made anew", v["binlog_format"])
 	case v["binlog_row_image"] != "" && !strings.HasPrefix(v["binlog_row_image"], "FULL"):
-		return fmt.Errorf("the binary log has parts of rows: binlog_row_image is %s: SET GLOBAL binlog_row_image = 'FULL', also in section [mysqld] of the configuration file, and have all sessions made anew", v["binlog_row_image"])
+		return fmt.Errorf("the binary log has parts of rows: binlog_row_image is %s: SET GLOBAL binlog_row_image = "+
+			"'FULL', also in section [mysqld] of the configuration file, and have all sessions made anew",
+			v["binlog_row_image"])
 	case v["binlog_row_value_options"] != "":
-		return fmt.Errorf("the binary log has parts of JSON values: SET GLOBAL binlog_row_value_options = '', also in section [mysqld] of the configuration file, and have all sessions made anew")
+		return fmt.Errorf("the binary log has parts of JSON values: SET GLOBAL binlog_row_value_options = '', also " +
+			"in section [mysqld] of the configuration file, and have all sessions made anew")
 	}
 	return nil
 }
@@ -113,7 +119,8 @@ func (s *serverInfo) forbidden(err error) error {
 	if s.maria {
 		right = "BINLOG MONITOR"
 	}
-	return fmt.Errorf("cannot list the binary logs: %w: the user needs the privilege: GRANT %s ON *.* TO %s", err, right, s.user)
+	return fmt.Errorf("cannot list the binary logs: %w: the user needs the privilege: GRANT %s ON *.* TO %s", err,
+		right, s.user)
 }
 
 // querier is implemented by *sql.DB and *sql.Conn.
@@ -231,7 +238,8 @@ const longestLockWait = 3
 
 // longQueries counts the long-running statements of other sessions that the user may see. The lock would wait for them,
 // and all other sessions would wait for the lock, even after it is given up.
-const longQueries = "SELECT count(*) FROM information_schema.processlist WHERE command IN ('Query', 'Execute') AND time >= ? AND id <> connection_id()"
+const longQueries = "SELECT count(*) FROM information_schema.processlist WHERE command IN ('Query', 'Execute') AND " +
+	"time >= ? AND id <> connection_id()"
 
 // lock blocks commits of other sessions, unless the user may not or the wait would block them for long. Without GTIDs,
 // failing to lock is an error.
@@ -242,7 +250,8 @@ func (s *serverInfo) lock(ctx context.Context, conn *sql.Conn) (locked bool, err
 	}
 	err = errLongQueries
 	if running == 0 {
-		if _, err := conn.ExecContext(ctx, fmt.Sprintf("SET SESSION lock_wait_timeout = %d", longestLockWait)); err != nil {
+		if _, err := conn.ExecContext(ctx, fmt.Sprintf("SET SESSION lock_wait_timeout = %d", longestLockWait)); err !=
+			nil {
 			return false, err
 		}
 		_, err = conn.ExecContext(ctx, "FLUSH TABLES WITH READ LOCK")
@@ -262,7 +271,8 @@ func (s *serverInfo) lock(ctx context.Context, conn *sql.Conn) (locked bool, err
 	return false, err
 }
 
-var errLongQueries = fmt.Errorf("the short lock that is needed without GTIDs would wait for statements that run for more than %d seconds, and others for it: end them, or set gtid_mode to ON", longestLockWait)
+var errLongQueries = fmt.Errorf("the short lock that is needed without GTIDs would wait for statements that run for "+
+	"more than %d seconds, and others for it: end them, or set gtid_mode to ON", longestLockWait)
 
 // checkHistory compares the position with the history of the server. The source never resumes from a position of
 // another history.
@@ -291,11 +301,16 @@ func (s *Source) checkHistory(ctx context.Context) error {
 		}
 		return s.checkExecuted(ctx)
 	case !s.at.set.Empty():
-		return fmt.Errorf("cannot go on from %s: gtid_mode of the server is not ON: switch it on, or take a new snapshot. %s", s.at.String(), newSnapshot)
+		return fmt.Errorf("cannot go on from %s: gtid_mode of the server is not ON: switch it on, or take a new "+
+			"snapshot. %s", s.at.String(), newSnapshot)
 	case !here:
-		return fmt.Errorf("cannot go on from %s: it is a place in the log of server %s, and this is %s: without GTIDs a place means nothing on another server: set gtid_mode to ON. %s", s.at.String(), s.at.server, s.server.id, newSnapshot)
+		return fmt.Errorf("cannot go on from %s: it is a place in the log of server %s, and this is %s: without "+
+			"GTIDs a place means nothing on another server: set gtid_mode to ON. %s", s.at.String(), s.at.server,
+			s.server.id, newSnapshot)
 	case file == nil || s.at.pos > file.size:
-		return fmt.Errorf("changes are missed behind %s: the server does not have that part of the log any more. %s. Keep the log for longer than the source may be away: expire_logs_days, binlog_expire_logs_seconds", s.at.String(), newSnapshot)
+		return fmt.Errorf("changes are missed behind %s: the server does not have that part of the log any more. %s. "+
+			"Keep the log for longer than the source may be away: expire_logs_days, binlog_expire_logs_seconds",
+			s.at.String(), newSnapshot)
 	}
 	return nil
 }
@@ -309,15 +324,18 @@ func (s *Source) checkMaria(ctx context.Context, all []logFile, file *logFile) e
 		if err != nil || s.at.set.EndsBefore(found) {
 			return err
 		}
-		return fmt.Errorf("changes are missed behind %s: the log of the server does not have that place any more (purged binary logs), or was begun anew (RESET MASTER). %s. "+
-			"Keep the log for longer than the source may be away: expire_logs_days, binlog_expire_logs_seconds", s.at.String(), newSnapshot)
+		return fmt.Errorf("changes are missed behind %s: the log of the server does not have that place any more "+
+			"(purged binary logs), or was begun anew (RESET MASTER). %s. "+
+			"Keep the log for longer than the source may be away: expire_logs_days, binlog_expire_logs_seconds",
+			s.at.String(), newSnapshot)
 	}
 	found, err := s.server.setAt(ctx, s.db, s.at.file, s.at.pos)
 	if transient(err) {
 		return err
 	}
 	if err != nil || !s.at.set.EndsAt(found) {
-		return fmt.Errorf("changes are missed behind %s: the log of the server has GTID %q there: it was begun anew (RESET MASTER). %s", s.at.String(), found.String(), newSnapshot)
+		return fmt.Errorf("changes are missed behind %s: the log of the server has GTID %q there: it was begun anew "+
+			"(RESET MASTER). %s", s.at.String(), found.String(), newSnapshot)
 	}
 	return nil
 }
@@ -325,7 +343,8 @@ func (s *Source) checkMaria(ctx context.Context, all []logFile, file *logFile) e
 // checkPlace finds the place of the position in the log of the same MySQL. A log that was reset reaches the GTIDs of
 // the position again after some time. file is nil if the log no longer has it.
 func (s *Source) checkPlace(ctx context.Context, file *logFile) error {
-	anew := fmt.Errorf("changes are missed behind %s: the log of the server was begun anew (RESET MASTER). %s", s.at.String(), newSnapshot)
+	anew := fmt.Errorf("changes are missed behind %s: the log of the server was begun anew (RESET MASTER). %s",
+		s.at.String(), newSnapshot)
 	if file == nil {
 		_, gone, err := s.server.transactions(ctx, s.db)
 		if missing := gone.Missing(s.at.set); err == nil && !missing.Empty() {
@@ -336,7 +355,8 @@ func (s *Source) checkPlace(ctx context.Context, file *logFile) error {
 	if s.at.pos > file.size {
 		return anew
 	}
-	events := fmt.Sprintf("SHOW BINLOG EVENTS IN '%s' FROM %d LIMIT 1", strings.ReplaceAll(file.name, "'", "''"), max(s.at.pos, 4))
+	events := fmt.Sprintf("SHOW BINLOG EVENTS IN '%s' FROM %d LIMIT 1", strings.ReplaceAll(file.name, "'", "''"),
+		max(s.at.pos, 4))
 	err := sqlsink.EachRow(ctx, s.db, events, func(rows *sql.Rows) error {
 		var info string
 		var skipped sql.RawBytes
@@ -364,7 +384,8 @@ func (s *Source) checkExecuted(ctx context.Context) error {
 // transactions returns the transactions that MySQL executed, and the subset that its log no longer has.
 func (s *serverInfo) transactions(ctx context.Context, q querier) (has, gone binlog.GTIDSet, err error) {
 	var executed, purged string
-	if err = q.QueryRowContext(ctx, "SELECT @@GLOBAL.gtid_executed, @@GLOBAL.gtid_purged").Scan(&executed, &purged); err != nil {
+	if err = q.QueryRowContext(ctx, "SELECT @@GLOBAL.gtid_executed, @@GLOBAL.gtid_purged").Scan(&executed,
+		&purged); err != nil {
 		return has, gone, fmt.Errorf("cannot ask for the place in the log: %w", err)
 	}
 	if has, err = binlog.ParseGTIDSet(executed); err == nil {
@@ -381,10 +402,14 @@ func (s *Source) compare(has, gone binlog.GTIDSet) error {
 		want.Join(in)
 	}
 	if missing := has.Missing(want); !missing.Empty() {
-		return fmt.Errorf("cannot go on from %s: the server does not have the transactions %s: it is not a copy of the one that was read from, lost them, or was begun anew (RESET MASTER). %s", s.at.String(), missing.String(), newSnapshot)
+		return fmt.Errorf("cannot go on from %s: the server does not have the transactions %s: it is not a copy of "+
+			"the one that was read from, lost them, or was begun anew (RESET MASTER). %s", s.at.String(),
+			missing.String(), newSnapshot)
 	}
 	if missing := s.at.set.Missing(gone); !missing.Empty() {
-		return fmt.Errorf("changes are missed: the server has purged the transactions %s, which were not read. %s. Keep the log for longer than the source may be away: expire_logs_days, binlog_expire_logs_seconds", missing.String(), newSnapshot)
+		return fmt.Errorf("changes are missed: the server has purged the transactions %s, which were not read. %s. "+
+			"Keep the log for longer than the source may be away: expire_logs_days, binlog_expire_logs_seconds",
+			missing.String(), newSnapshot)
 	}
 	return nil
 }

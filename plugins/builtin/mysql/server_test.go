@@ -21,7 +21,8 @@ func TestMySQLHistory(t *testing.T) {
 	} {
 		err := mysql.Compare(c.set, c.in, c.executed, c.purged)
 		if (err == nil) != (c.want == "") ||
-			err != nil && (!strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "new snapshot is needed")) {
+			err != nil && (!strings.Contains(err.Error(), c.want) ||
+				!strings.Contains(err.Error(), "new snapshot is needed")) {
 			t.Errorf("%+v: %v", c, err)
 		}
 	}
@@ -30,7 +31,8 @@ func TestMySQLHistory(t *testing.T) {
 // TestMySQLVariables checks that the error for a wrong server variable names it.
 func TestMySQLVariables(t *testing.T) {
 	good := func() map[string]string {
-		return map[string]string{"version": "8.4.0", "log_bin": "ON", "binlog_format": "ROW", "binlog_row_image": "FULL",
+		return map[string]string{"version": "8.4.0", "log_bin": "ON", "binlog_format": "ROW",
+			"binlog_row_image":         "FULL",
 			"binlog_row_value_options": "", "gtid_mode": "ON"}
 	}
 	if err := mysql.Check(good()); err != nil {

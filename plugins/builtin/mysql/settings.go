@@ -43,7 +43,8 @@ func (s *server) config() (*mysql.Config, error) {
 	c.Timeout, c.ReadTimeout, c.WriteTimeout = s.Timeout, s.Timeout, s.Timeout
 	c.ClientFoundRows, c.RejectReadOnly, c.MaxAllowedPacket, c.Logger = true, true, 0, quiet{}
 	// Values that do not fit are errors, and times are in UTC, regardless of the server's defaults.
-	c.Params = map[string]string{"sql_mode": "'STRICT_ALL_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION'", "time_zone": "'+00:00'"}
+	c.Params = map[string]string{"sql_mode": "'STRICT_ALL_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION'",
+		"time_zone": "'+00:00'"}
 	if !s.TLS {
 		if s.Cert != "" || s.CA != "" {
 			return nil, sdk.SettingError{Setting: "tls.enabled", Message: "must be true with tls.cert or tls.ca"}
@@ -75,7 +76,9 @@ func (quiet) Print(...any) {}
 func (s *server) open(ctx context.Context) (*sql.DB, error) { return s.openWith(ctx, nil) }
 
 // openWith connects with dial; nil means the default dialer.
-func (s *server) openWith(ctx context.Context, dial func(ctx context.Context, network, addr string) (net.Conn, error)) (*sql.DB, error) {
+func (s *server) openWith(
+	ctx context.Context, dial func(ctx context.Context, network, addr string) (net.Conn, error),
+) (*sql.DB, error) {
 	c, err := s.config()
 	if err != nil {
 		return nil, err

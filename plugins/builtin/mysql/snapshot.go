@@ -32,7 +32,9 @@ func (s *Source) pending() bool {
 
 // toRead returns the tables whose rows have not been read yet, sorted by id.
 func (s *Source) toRead(ctx context.Context) ([]*Table, error) {
-	patterns := slices.DeleteFunc(slices.Clone(s.settings.patterns), func(p pattern) bool { return !s.begun.has(p.item) })
+	patterns := slices.DeleteFunc(slices.Clone(s.settings.patterns), func(p pattern) bool {
+		return !s.begun.has(p.item)
+	})
 	all, err := resolve(ctx, s.db, patterns)
 	if err != nil {
 		return nil, err
@@ -41,7 +43,9 @@ func (s *Source) toRead(ctx context.Context) ([]*Table, error) {
 		return (s.done.has(itemOf(t.ID())) || s.done.has(itemOf(t.Schema+".*"))) &&
 			!slices.ContainsFunc(patterns, func(p pattern) bool { return p.Name == t.Name && p.Schema == t.Schema })
 	}
-	all = slices.DeleteFunc(all, func(t *Table) bool { return s.reading != nil && t.ID() < s.reading.Name || covered(t) })
+	all = slices.DeleteFunc(all, func(t *Table) bool {
+		return s.reading != nil && t.ID() < s.reading.Name || covered(t)
+	})
 	for _, t := range all {
 		if err := t.Describe(ctx, s.db); err != nil {
 			return nil, err
@@ -96,7 +100,8 @@ func (s *Source) readTables(ctx context.Context, connected func()) error {
 // beginSnapshot begins the transaction and records which transactions its snapshot contains. When the snapshot resumes
 // after a lost connection, the place of the first transaction stays valid: later snapshots contain all its changes.
 func (s *Source) beginSnapshot(ctx context.Context, conn *sql.Conn) error {
-	for _, sql := range []string{"SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ", "SET SESSION net_write_timeout = 3600", "SET SESSION wait_timeout = 86400"} {
+	for _, sql := range []string{"SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ",
+		"SET SESSION net_write_timeout = 3600", "SET SESSION wait_timeout = 86400"} {
 		if _, err := conn.ExecContext(ctx, sql); err != nil {
 			return fmt.Errorf("cannot begin to read tables: %w", err)
 		}
@@ -148,7 +153,8 @@ func (r *rowReader) read(ctx context.Context, t *Table) error {
 		n, err := r.chunk(ctx)
 		if err != nil {
 			if isNumber(err, commandDenied) {
-				return fmt.Errorf("cannot read table %s: %w: GRANT SELECT ON %s TO %s", t.ID(), err, t.SQL(), s.server.user)
+				return fmt.Errorf("cannot read table %s: %w: GRANT SELECT ON %s TO %s", t.ID(), err, t.SQL(),
+					s.server.user)
 			}
 			return fmt.Errorf("cannot read table %s: %w", t.ID(), err)
 		}
@@ -226,7 +232,8 @@ func (r *rowReader) add(raw []sql.RawBytes) {
 			r.bytes += len(b) + 16
 		}
 	}
-	rec := record.Record{Operation: record.OperationSnapshot, Metadata: withSpare(r.metadata), After: record.Structured(values)}
+	rec := record.Record{Operation: record.OperationSnapshot, Metadata: withSpare(r.metadata),
+		After: record.Structured(values)}
 	if len(t.Key) > 0 {
 		key := make(map[string]any, len(t.Key))
 		for _, k := range t.Key {

@@ -291,7 +291,8 @@ func (s *Source) checkReplica(ctx context.Context) error {
 	defer conn.Close()
 	if err := conn.Register(uint32(time.Now().UnixNano())|1, "conduit"); err != nil {
 		if !transient(plain(err)) {
-			return fmt.Errorf("cannot read the log: %w: the user needs the privilege: GRANT REPLICATION SLAVE ON *.* TO %s", plain(err), s.server.user)
+			return fmt.Errorf("cannot read the log: %w: the user needs the privilege: GRANT REPLICATION SLAVE ON "+
+				"*.* TO %s", plain(err), s.server.user)
 		}
 		return fmt.Errorf("cannot read the log: %w", plain(err))
 	}

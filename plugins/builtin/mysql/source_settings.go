@@ -70,11 +70,13 @@ func (s *sourceSettings) parse(_ context.Context, given map[string]string) error
 	for _, a := range s.Again {
 		table, word := againOf(a)
 		if table == "" || word == "" {
-			return sdk.SettingError{Setting: "snapshot.again", Message: fmt.Sprintf("%q: want table/word, for example orders/1", a)}
+			return sdk.SettingError{Setting: "snapshot.again",
+				Message: fmt.Sprintf("%q: want table/word, for example orders/1", a)}
 		}
 		p := s.patternOf(table)
 		if p.Name == "*" || !s.wants(p.Schema, p.Name) {
-			return sdk.SettingError{Setting: "snapshot.again", Message: fmt.Sprintf("%q: the table is none of those in tables", table)}
+			return sdk.SettingError{Setting: "snapshot.again",
+				Message: fmt.Sprintf("%q: the table is none of those in tables", table)}
 		}
 		p.item = itemOf("again " + p.Schema + "." + p.Name + "/" + word)
 		s.patterns = append(s.patterns, p)

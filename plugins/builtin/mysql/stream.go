@@ -77,11 +77,13 @@ func (st *stream) start() error {
 		id = rand.Uint32()
 	}
 	set := []string{
-		fmt.Sprintf("SET @master_heartbeat_period = %d, @source_heartbeat_period = %d", st.settings.Heartbeat.Nanoseconds(), st.settings.Heartbeat.Nanoseconds()),
+		fmt.Sprintf("SET @master_heartbeat_period = %d, @source_heartbeat_period = %d",
+			st.settings.Heartbeat.Nanoseconds(), st.settings.Heartbeat.Nanoseconds()),
 		"SET @master_binlog_checksum = 'CRC32', @source_binlog_checksum = 'CRC32'",
 	}
 	if st.server.maria {
-		set = append(set, "SET @mariadb_slave_capability = 4", "SET @slave_connect_state = '"+st.at.set.String()+"'", "SET @slave_gtid_strict_mode = 1", "SET @slave_gtid_ignore_duplicates = 0")
+		set = append(set, "SET @mariadb_slave_capability = 4", "SET @slave_connect_state = '"+st.at.set.String()+"'",
+			"SET @slave_gtid_strict_mode = 1", "SET @slave_gtid_ignore_duplicates = 0")
 	}
 	for _, sql := range set {
 		if err := st.conn.Exec(sql); err != nil {
@@ -98,7 +100,8 @@ func (st *stream) start() error {
 		return st.conn.DumpGTID(id, st.at.set.Encode())
 	}
 	if st.at.pos > 1<<32-1 {
-		return fmt.Errorf("cannot begin to read the log at %s:%d: the protocol has no such place: SET GLOBAL max_binlog_size = 1073741824", st.at.file, st.at.pos)
+		return fmt.Errorf("cannot begin to read the log at %s:%d: the protocol has no such place: SET GLOBAL "+
+			"max_binlog_size = 1073741824", st.at.file, st.at.pos)
 	}
 	return st.conn.Dump(id, st.at.file, uint32(st.at.pos))
 }
@@ -186,8 +189,10 @@ func (st *stream) checkLog(h *binlog.Header) error {
 		st.now.began = h.Time
 	}
 	if st.file == st.now.file && st.now.began != h.Time && st.now.server == st.server.id {
-		return st.lost(fmt.Sprintf("the log of the server was begun anew (RESET MASTER): %s is of %s, and was of %s", st.file,
-			time.Unix(int64(h.Time), 0).UTC().Format(time.RFC3339), time.Unix(int64(st.now.began), 0).UTC().Format(time.RFC3339)))
+		return st.lost(fmt.Sprintf("the log of the server was begun anew (RESET MASTER): %s is of %s, and was of %s",
+			st.file,
+			time.Unix(int64(h.Time), 0).UTC().Format(time.RFC3339),
+			time.Unix(int64(st.now.began), 0).UTC().Format(time.RFC3339)))
 	}
 	st.began = h.Time
 	return nil
@@ -195,7 +200,8 @@ func (st *stream) checkLog(h *binlog.Header) error {
 
 // begin begins a transaction.
 func (st *stream) begin(h *binlog.Header, g *binlog.GTID) error {
-	tx := transaction{open: true, number: st.tx.number + 1, maria: g.MariaDB, standalone: g.Standalone, at: time.Unix(int64(h.Time), 0)}
+	tx := transaction{open: true, number: st.tx.number + 1, maria: g.MariaDB, standalone: g.Standalone,
+		at: time.Unix(int64(h.Time), 0)}
 	st.now.file, st.now.began, st.now.server = st.file, st.began, st.server.id
 	if h.End > h.Size {
 		st.now.pos = uint64(h.End - h.Size)
@@ -206,7 +212,8 @@ func (st *stream) begin(h *binlog.Header, g *binlog.GTID) error {
 		tx.add = func(s *binlog.GTIDSet) { s.AddMaria(g.Domain, g.ServerID, g.Sequence) }
 		tx.hidden = st.seen.hasMaria(g.Domain, g.Sequence)
 		if !st.resumed && tx.gtid != st.at.in && strings.HasPrefix(st.at.in, fmt.Sprintf("%d-", g.Domain)) {
-			return st.lost(fmt.Sprintf("transaction %s, which was handed on in part, is not in the log of this server: it has %s in its place", st.at.in, tx.gtid))
+			return st.lost(fmt.Sprintf("transaction %s, which was handed on in part, is not in the log of this "+
+				"server: it has %s in its place", st.at.in, tx.gtid))
 		}
 	case g.Sequence > 0:
 		tx.gtid = binlog.FormatMySQLGTID(g.UUID, g.Sequence)
@@ -239,7 +246,8 @@ func (st *stream) open(tx transaction) {
 	}
 	tx.suffix = st.suffix(st.seen)
 	tx.metadata = record.NewMetadata(map[string]string{
-		record.KeyCreatedAt: fmt.Sprint(tx.at.UnixNano()), metaFile: st.now.file, metaPos: fmt.Sprint(st.now.pos), metaTime: tx.at.UTC().Format(time.RFC3339Nano),
+		record.KeyCreatedAt: fmt.Sprint(tx.at.UnixNano()), metaFile: st.now.file, metaPos: fmt.Sprint(st.now.pos),
+		metaTime: tx.at.UTC().Format(time.RFC3339Nano),
 	})
 	if tx.gtid != "" {
 		tx.metadata.Set(metaGTID, tx.gtid)
@@ -249,10 +257,13 @@ func (st *stream) open(tx transaction) {
 
 // firstWord skips comments and returns the first word of a statement in capitals, and the rest.
 func firstWord(sql string) (word, rest string) {
-	for sql = strings.TrimSpace(sql); strings.HasPrefix(sql, "/*") && !strings.HasPrefix(sql, "/*!"); sql = strings.TrimSpace(sql) {
+	for sql = strings.TrimSpace(sql); strings.HasPrefix(sql, "/*") &&
+		!strings.HasPrefix(sql, "/*!"); sql = strings.TrimSpace(sql) {
 		_, sql, _ = strings.Cut(sql, "*/")
 	}
-	end := strings.IndexFunc(sql, func(c rune) bool { return c == ' ' || c == '\t' || c == '\n' || c == '\r' || c == '/' || c == '(' })
+	end := strings.IndexFunc(sql, func(c rune) bool {
+		return c == ' ' || c == '\t' || c == '\n' || c == '\r' || c == '/' || c == '('
+	})
 	if end < 0 {
 		end = len(sql)
 	}
@@ -265,14 +276,16 @@ func (st *stream) query(ctx context.Context, h *binlog.Header, q *binlog.Query) 
 	switch word {
 	case "BEGIN":
 		if !st.tx.open { // a log without GTIDs, which has no event for it
-			st.open(transaction{number: st.tx.number + 1, open: true, at: time.Unix(int64(h.Time), 0), hidden: st.seen.hasPlace(st.now.file, st.now.pos)})
+			st.open(transaction{number: st.tx.number + 1, open: true, at: time.Unix(int64(h.Time), 0),
+				hidden: st.seen.hasPlace(st.now.file, st.now.pos)})
 		}
 		st.tx.begun = true
 		return nil
 	case "COMMIT":
 		return st.commit(h)
 	case "ROLLBACK":
-		st.log.Warn("the log has a transaction that was rolled back, of which some changes were kept: its tables are not all transactional", "gtid", st.tx.gtid)
+		st.log.Warn("the log has a transaction that was rolled back, of which some changes were kept: its tables are "+
+			"not all transactional", "gtid", st.tx.gtid)
 		if next, _ := firstWord(rest); next == "TO" { // a savepoint
 			return nil
 		}
@@ -317,7 +330,8 @@ func (st *stream) xa(h *binlog.Header, rest string) error {
 		st.tx.begun = true
 		return nil
 	case "ROLLBACK":
-		st.log.Warn("a transaction that was prepared with XA was rolled back: its changes were handed on", "statement", rest)
+		st.log.Warn("a transaction that was prepared with XA was rolled back: its changes were handed on", "statement",
+			rest)
 	}
 	return st.commit(h)
 }
@@ -334,8 +348,10 @@ func (st *stream) statement(q *binlog.Query) error {
 	}
 	text := strings.ToLower(q.SQL)
 	for _, p := range st.settings.patterns {
-		if p.Name == "*" && (q.Schema == p.Schema || strings.Contains(text, strings.ToLower(p.Schema))) || p.Name != "*" && strings.Contains(text, strings.ToLower(p.Name)) {
-			return st.lost("the log has a statement instead of rows: binlog_format was not ROW in the session that ran it")
+		if p.Name == "*" && (q.Schema == p.Schema || strings.Contains(text, strings.ToLower(p.Schema))) ||
+			p.Name != "*" && strings.Contains(text, strings.ToLower(p.Name)) {
+			return st.lost("the log has a statement instead of rows: binlog_format was not ROW in the session " +
+				"that ran it")
 		}
 	}
 	return nil
@@ -359,7 +375,8 @@ func (st *stream) commit(h *binlog.Header) error {
 		st.records[n-1].Position = append(st.now.append(nil, typeStream), st.tx.suffix...)
 	}
 	if st.tx.index < st.tx.skip {
-		return st.lost(fmt.Sprintf("transaction %s has %d changes, and %d of it were handed on: it is another one", st.tx.gtid, st.tx.index, st.tx.skip))
+		return st.lost(fmt.Sprintf("transaction %s has %d changes, and %d of it were handed on: it is another one",
+			st.tx.gtid, st.tx.index, st.tx.skip))
 	}
 	st.indexes = st.indexes[:0]
 	st.tx = transaction{number: st.tx.number}

@@ -47,7 +47,8 @@ func (s *Source) warnOfCascades(ctx context.Context) error {
 				s.cascades = append(s.cascades, text)
 				s.log.Warn("changes that a foreign key makes are not in the log of the server: rows that a cascade "+
 					"removes or changes stay at the destination as they were",
-					"table", t.ID(), "constraint", k.Name, "parent", k.Parent.Name, "onDelete", k.OnDelete, "onUpdate", k.OnUpdate)
+					"table", t.ID(), "constraint", k.Name, "parent", k.Parent.Name, "onDelete", k.OnDelete, "onUpdate",
+					k.OnUpdate)
 			}
 		}
 	}

@@ -64,7 +64,8 @@ func (c *Column) Value(b []byte) any {
 func (c *Column) binary() bool {
 	switch c.Type {
 	case "binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob", "vector",
-		"geometry", "point", "linestring", "polygon", "multipoint", "multilinestring", "multipolygon", "geometrycollection", "geomcollection":
+		"geometry", "point", "linestring", "polygon", "multipoint", "multilinestring", "multipolygon",
+		"geometrycollection", "geomcollection":
 		return true
 	}
 	return false

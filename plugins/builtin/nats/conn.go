@@ -37,15 +37,18 @@ func (s *serverSettings) check() error {
 	for one := range strings.SplitSeq(s.URL, ",") {
 		u, err := url.Parse(strings.TrimSpace(one))
 		if err != nil || u.Scheme != "nats" && u.Scheme != "tls" || u.Hostname() == "" {
-			return sdk.SettingError{Setting: "url", Message: "must be nats://HOST:PORT or tls://HOST:PORT, several separated by commas"}
+			return sdk.SettingError{Setting: "url",
+				Message: "must be nats://HOST:PORT or tls://HOST:PORT, several separated by commas"}
 		}
 		if u.User != nil {
-			return sdk.SettingError{Setting: "url", Message: "must not hold a user: set auth.username and auth.password"}
+			return sdk.SettingError{Setting: "url",
+				Message: "must not hold a user: set auth.username and auth.password"}
 		}
 	}
 	if s.NKey != "" {
 		if _, err := nkeys.FromSeed([]byte(strings.TrimSpace(s.NKey))); err != nil {
-			return sdk.SettingError{Setting: "auth.nkey", Message: "must be the seed of an NKey, such as ${file:/etc/conduit/nats.nk}"}
+			return sdk.SettingError{Setting: "auth.nkey",
+				Message: "must be the seed of an NKey, such as ${file:/etc/conduit/nats.nk}"}
 		}
 	}
 	_, err := s.Client()
@@ -118,7 +121,8 @@ func (s *serverSettings) connect(ctx context.Context) (*conn, error) {
 }
 
 func isDenied(err error) bool {
-	for _, one := range []error{client.ErrAuthorization, client.ErrAuthExpired, client.ErrAuthRevoked, client.ErrAccountAuthExpired, client.ErrPermissionViolation} {
+	for _, one := range []error{client.ErrAuthorization, client.ErrAuthExpired, client.ErrAuthRevoked,
+		client.ErrAccountAuthExpired, client.ErrPermissionViolation} {
 		if errors.Is(err, one) {
 			return true
 		}

@@ -28,8 +28,11 @@ const ackWait = time.Minute
 
 // config returns the configuration of a consumer that delivers messages after the sequence number behind; 0: all
 // messages.
-func (s *sourceSettings) config(name string, behind uint64, retention jetstream.RetentionPolicy) jetstream.ConsumerConfig {
-	c := jetstream.ConsumerConfig{Durable: name, AckPolicy: jetstream.AckExplicitPolicy, AckWait: ackWait, MaxAckPending: s.Maximum, MaxDeliver: -1,
+func (s *sourceSettings) config(
+	name string, behind uint64, retention jetstream.RetentionPolicy,
+) jetstream.ConsumerConfig {
+	c := jetstream.ConsumerConfig{Durable: name, AckPolicy: jetstream.AckExplicitPolicy, AckWait: ackWait,
+		MaxAckPending: s.Maximum, MaxDeliver: -1,
 		FilterSubjects: s.Subjects, DeliverPolicy: jetstream.DeliverAllPolicy, Description: "made by conduit"}
 	if behind > 0 && retention != jetstream.WorkQueuePolicy { // a work queue has only unacknowledged messages
 		c.DeliverPolicy, c.OptStartSeq = jetstream.DeliverByStartSequencePolicy, behind+1
@@ -38,7 +41,9 @@ func (s *sourceSettings) config(name string, behind uint64, retention jetstream.
 }
 
 // use connects, and calls do with the stream of the settings.
-func (s *sourceSettings) use(ctx context.Context, do func(context.Context, jetstream.JetStream, jetstream.Stream) error) error {
+func (s *sourceSettings) use(
+	ctx context.Context, do func(context.Context, jetstream.JetStream, jetstream.Stream) error,
+) error {
 	c, err := s.connect(ctx)
 	if err != nil {
 		return err
@@ -122,7 +127,9 @@ func (s *sourceSettings) removeBut(ctx context.Context, stream jetstream.Stream,
 // consumer creates the consumer of a session and then removes those of earlier sessions. In the opposite order, a
 // stream with interest retention would lose messages. A work queue accepts only one consumer, so there the removal
 // comes first.
-func (s *sourceSettings) consumer(ctx context.Context, js jetstream.JetStream, stream jetstream.Stream, behind uint64, noted bool) (jetstream.Consumer, error) {
+func (s *sourceSettings) consumer(
+	ctx context.Context, js jetstream.JetStream, stream jetstream.Stream, behind uint64, noted bool,
+) (jetstream.Consumer, error) {
 	word := make([]byte, 8)
 	_, _ = rand.Read(word) // it never fails
 	retention := stream.CachedInfo().Config.Retention

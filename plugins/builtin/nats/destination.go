@@ -58,7 +58,8 @@ func (d *Destination) Configure(_ context.Context, values map[string]string) err
 }
 
 func checkSubject(subject string) error {
-	if subject == "" || strings.ContainsAny(subject, " \t\r\n*>\x00") || strings.HasPrefix(subject, ".") || strings.HasSuffix(subject, ".") || strings.Contains(subject, "..") {
+	if subject == "" || strings.ContainsAny(subject, " \t\r\n*>\x00") || strings.HasPrefix(subject, ".") ||
+		strings.HasSuffix(subject, ".") || strings.Contains(subject, "..") {
 		return errors.New("must be words with dots between them, without *, > and blanks")
 	}
 	return nil
@@ -173,7 +174,8 @@ const maxPending = 256 // published and unacknowledged messages
 // fits returns an error when the message is larger than the server accepts.
 func (d *Destination) fits(m *client.Msg) error {
 	if largest := d.conn.MaxPayload(); int64(m.Size()-len(m.Subject)) > largest {
-		return recordError{fmt.Errorf("the record has %d bytes: the server takes messages of up to %d", len(m.Data), largest)}
+		return recordError{fmt.Errorf("the record has %d bytes: the server takes messages of up to %d", len(m.Data),
+			largest)}
 	}
 	return nil
 }
@@ -238,7 +240,8 @@ func (d *Destination) connect(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	js, err := jetstream.New(c.Conn, jetstream.WithPublishAsyncMaxPending(maxPending), jetstream.WithPublishAsyncTimeout(d.settings.Timeout))
+	js, err := jetstream.New(c.Conn, jetstream.WithPublishAsyncMaxPending(maxPending),
+		jetstream.WithPublishAsyncTimeout(d.settings.Timeout))
 	if err != nil {
 		c.Close()
 		return err

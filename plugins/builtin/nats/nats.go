@@ -11,8 +11,10 @@ func Connector() sdk.Connector {
 	return sdk.Connector{
 		Name:    "nats",
 		Summary: "Reads JetStream streams or NATS subjects, or publishes.",
-		Description: "A source that reads a stream of JetStream in order and acknowledges a message when the pipeline did, or that subscribes to subjects. " +
-			"A destination that publishes and waits until a stream has each message, with ids by which the server drops those that come twice.",
+		Description: "A source that reads a stream of JetStream in order and acknowledges a message when the " +
+			"pipeline did, or that subscribes to subjects. " +
+			"A destination that publishes and waits until a stream has each message, with ids by which the server " +
+			"drops those that come twice.",
 		Version:        version,
 		Author:         "conduit",
 		NewSource:      func() sdk.Source { return &Source{} },

@@ -22,7 +22,8 @@ func TestSettings(t *testing.T) {
 		}
 	}
 	for _, subject := range []string{"a.>", "a b", "{{", ".a"} {
-		if err := (&nats.Destination{}).Configure(t.Context(), map[string]string{"url": "nats://a", "subject": subject}); err == nil || !strings.Contains(err.Error(), `"subject"`) {
+		if err := (&nats.Destination{}).Configure(t.Context(), map[string]string{"url": "nats://a",
+			"subject": subject}); err == nil || !strings.Contains(err.Error(), `"subject"`) {
 			t.Errorf("subject %s: got %v", subject, err)
 		}
 	}

@@ -37,7 +37,8 @@ type message struct {
 }
 
 func newReceived(at uint64, most int64, buffer sdk.Buffer) *received {
-	return &received{Inbox: common.NewInbox[*message](), most: most, buffer: buffer, last: at, acked: at, freed: notify.NewSignal()}
+	return &received{Inbox: common.NewInbox[*message](), most: most, buffer: buffer, last: at, acked: at,
+		freed: notify.NewSignal()}
 }
 
 // put queues a message.

@@ -41,7 +41,8 @@ func (s *stream) open(ctx context.Context, pos record.Position) (err error) {
 	if s.begun, err = parsePosition(pos, s.settings.Stream); err != nil {
 		return err
 	}
-	s.known, s.inbox, s.done = len(pos) > 0, newReceived(s.begun.Sequence, s.settings.BufferSize, sdk.NewBuffer(ctx)), make(chan struct{})
+	s.known, s.inbox, s.done = len(pos) > 0, newReceived(s.begun.Sequence, s.settings.BufferSize, sdk.NewBuffer(ctx)),
+		make(chan struct{})
 	ctx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	go s.run(ctx)
 	return nil
@@ -126,9 +127,11 @@ func (s *stream) resume(ctx context.Context, at jetstream.Stream) error {
 	var missed error
 	switch {
 	case !info.Created.Equal(s.begun.Created):
-		missed = fmt.Errorf("stream %q was recreated at %s: the one that was read up to %d is gone", s.settings.Stream, info.Created.Format(time.RFC3339), last)
+		missed = fmt.Errorf("stream %q was recreated at %s: the one that was read up to %d is gone", s.settings.Stream,
+			info.Created.Format(time.RFC3339), last)
 	case info.State.LastSeq < last:
-		missed = fmt.Errorf("stream %q ends at %d, and was read up to %d: it lost messages, or was restored", s.settings.Stream, info.State.LastSeq, last)
+		missed = fmt.Errorf("stream %q ends at %d, and was read up to %d: it lost messages, or was restored",
+			s.settings.Stream, info.State.LastSeq, last)
 	default:
 		return s.gap(info, last)
 	}
@@ -162,7 +165,8 @@ func (s *stream) gap(info *jetstream.StreamInfo, last uint64) error {
 	if info.Config.Retention != jetstream.LimitsPolicy || first <= last+1 {
 		return nil
 	}
-	return s.missing(fmt.Errorf("up to %d messages of stream %q are gone: those from %d to %d were removed before they were read; the stream keeps messages for less time than they were not read",
+	return s.missing(fmt.Errorf("up to %d messages of stream %q are gone: those from %d to %d were removed before "+
+		"they were read; the stream keeps messages for less time than they were not read",
 		first-last-1, s.settings.Stream, last+1, first-1))
 }
 
@@ -184,7 +188,8 @@ const (
 
 // receive queues messages until the connection or a message is lost.
 func (s *stream) receive(ctx context.Context, at jetstream.Stream, consumer jetstream.Consumer, bytes int) error {
-	messages, err := consumer.Messages(jetstream.PullMaxMessagesWithBytesLimit(min(pullMessages, s.settings.Maximum), bytes), jetstream.PullHeartbeat(heartbeat))
+	messages, err := consumer.Messages(jetstream.PullMaxMessagesWithBytesLimit(min(pullMessages, s.settings.Maximum),
+		bytes), jetstream.PullHeartbeat(heartbeat))
 	if err != nil {
 		return s.settings.failed("read", err)
 	}

@@ -71,7 +71,8 @@ func forget(ctx context.Context, given map[string]string) error {
 		return err
 	}
 	defer pg.Close(conn)
-	_, err = pg.Rows(ctx, conn, "DELETE FROM "+sqlName(s.PositionTable)+" WHERE connector = $1", sdk.EnvFrom(ctx).ConnectorID)
+	_, err = pg.Rows(ctx, conn, "DELETE FROM "+sqlName(s.PositionTable)+" WHERE connector = $1",
+		sdk.EnvFrom(ctx).ConnectorID)
 	if err != nil && pg.Code(err) != pg.CodeUndefinedTable {
 		return fmt.Errorf("cannot remove positions from %s: %w", s.PositionTable, err)
 	}
@@ -117,11 +118,13 @@ func (d *database) Connect(ctx context.Context, ledger *sqlsink.Ledger) error {
 // read creates the table of positions if necessary, and reads it.
 func (d *database) read(ctx context.Context, ledger *sqlsink.Ledger) error {
 	// Without the privilege to create tables, the table must already exist.
-	err := pg.Execute(ctx, d.conn, "CREATE TABLE IF NOT EXISTS "+d.positions+" (connector text NOT NULL, batch bigint NOT NULL, hashes bytea NOT NULL, PRIMARY KEY (connector, batch))")
+	err := pg.Execute(ctx, d.conn, "CREATE TABLE IF NOT EXISTS "+d.positions+
+		" (connector text NOT NULL, batch bigint NOT NULL, hashes bytea NOT NULL, PRIMARY KEY (connector, batch))")
 	if err != nil && pg.Code(err) != pg.CodePrivilege {
 		return fmt.Errorf("cannot make the position table %s: %w", d.positions, err)
 	}
-	found, err := pg.Rows(ctx, d.conn, "SELECT batch, encode(hashes, 'hex') FROM "+d.positions+" WHERE connector = $1 ORDER BY batch", ledger.Connector)
+	found, err := pg.Rows(ctx, d.conn, "SELECT batch, encode(hashes, 'hex') FROM "+d.positions+
+		" WHERE connector = $1 ORDER BY batch", ledger.Connector)
 	if err != nil {
 		return fmt.Errorf("cannot read the position table %s: %w", d.positions, err)
 	}
@@ -138,7 +141,8 @@ func (d *database) read(ctx context.Context, ledger *sqlsink.Ledger) error {
 func (d *database) note(ledger *sqlsink.Ledger, hashes []byte) string {
 	number, last := ledger.Next(hashes)
 	connector := pg.Literal(ledger.Connector)
-	sql := fmt.Sprintf("INSERT INTO %s (connector, batch, hashes) VALUES (%s, %d, '\\x%x')", d.positions, connector, number, hashes)
+	sql := fmt.Sprintf("INSERT INTO %s (connector, batch, hashes) VALUES (%s, %d, '\\x%x')", d.positions, connector,
+		number, hashes)
 	if last >= 0 {
 		sql += fmt.Sprintf("; DELETE FROM %s WHERE connector = %s AND batch <= %d", d.positions, connector, last)
 	}

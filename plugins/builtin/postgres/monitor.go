@@ -88,7 +88,8 @@ func (m *monitor) report() progress.Report {
 	r.SetAge(m.newest, m.current)
 	for _, p := range m.snapshots {
 		if !p.done.Load() {
-			r.Snapshots = append(r.Snapshots, progress.Snapshot{Of: p.of, Rows: p.rows.Load(), Total: p.total, Resumed: p.resumed, StartedAt: p.started})
+			r.Snapshots = append(r.Snapshots, progress.Snapshot{Of: p.of, Rows: p.rows.Load(), Total: p.total,
+				Resumed: p.resumed, StartedAt: p.started})
 		}
 	}
 	r.Warn(m.lost, m.slot, m.tables, m.omits)
@@ -165,9 +166,11 @@ func (s *Source) judge(ctx context.Context, set *setup, held int64, status strin
 	case status == "lost":
 		warning = fmt.Sprintf("slot %s was invalidated by the server: a new snapshot is needed", s.settings.Slot)
 	case status == "unreserved":
-		warning = fmt.Sprintf("slot %s is about to be invalidated by the server: it holds %d bytes, more than max_slot_wal_keep_size allows", s.settings.Slot, held)
+		warning = fmt.Sprintf("slot %s is about to be invalidated by the server: it holds %d bytes, more than "+
+			"max_slot_wal_keep_size allows", s.settings.Slot, held)
 	case limit > 0 && held > limit:
-		warning = fmt.Sprintf("slot %s holds %d bytes of write-ahead log on the server, more than slot.max-lag: %d", s.settings.Slot, held, limit)
+		warning = fmt.Sprintf("slot %s holds %d bytes of write-ahead log on the server, more than slot.max-lag: %d",
+			s.settings.Slot, held, limit)
 	}
 	var before string
 	s.monitor.set(func() { before, s.monitor.slot = s.monitor.slot, warning })
@@ -181,10 +184,13 @@ func (s *Source) judge(ctx context.Context, set *setup, held int64, status strin
 		if err := set.dropSlot(ctx); err != nil {
 			return err
 		}
-		s.Fail(ctx, s.settings.lost(fmt.Sprintf("was dropped, because it held %d bytes of write-ahead log, more than slot.max-lag", held)))
+		s.Fail(ctx,
+			s.settings.lost(fmt.Sprintf("was dropped, because it held %d bytes of write-ahead log, more than "+
+				"slot.max-lag", held)))
 		return nil
 	}
-	s.Fail(ctx, fmt.Errorf("%s: the source is stopped, as slot.max-lag-action says; the slot holds the log until the source catches up or the pipeline is deleted", warning))
+	s.Fail(ctx, fmt.Errorf("%s: the source is stopped, as slot.max-lag-action says; the slot holds the log until the "+
+		"source catches up or the pipeline is deleted", warning))
 	return nil
 }
 
@@ -251,7 +257,8 @@ func (s *Source) findTables(ctx context.Context, set *setup) error {
 	case !p.exists:
 		warning = fmt.Sprintf("publication %s does not exist any more", s.settings.Publication)
 	case len(missing) > 0 && !p.owned:
-		warning = fmt.Sprintf("tables %s are not captured: publication %s belongs to another role, whose owner is to add them", pg.List(missing), s.settings.Publication)
+		warning = fmt.Sprintf("tables %s are not captured: publication %s belongs to another role, whose owner is to "+
+			"add them", pg.List(missing), s.settings.Publication)
 	case len(missing) > 0:
 		select {
 		case s.rescan <- struct{}{}:

@@ -16,15 +16,23 @@ var messages = []struct {
 	name, hex string
 	want      pg.Message
 }{
-	{"begin", "42 000000000157E5F0 0000000000000000 000002DA", &pg.Begin{Commit: 0x157E5F0, Time: time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC), XID: 730}},
-	{"commit", "43 00 000000000157E5F0 000000000157E620 0000000000000000", &pg.Commit{Commit: 0x157E5F0, End: 0x157E620}},
+	{"begin", "42 000000000157E5F0 0000000000000000 000002DA",
+		&pg.Begin{Commit: 0x157E5F0, Time: time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC), XID: 730}},
+	{"commit", "43 00 000000000157E5F0 000000000157E620 0000000000000000",
+		&pg.Commit{Commit: 0x157E5F0, End: 0x157E620}},
 	{"relation", "52 00004001 7075626C696300 7400 64 0002 01 696400 00000017 FFFFFFFF 00 7800 00000019 FFFFFFFF",
-		&pg.Relation{OID: 0x4001, Schema: "public", Name: "t", Identity: 'd', Columns: []pg.RelationColumn{{Key: true, Name: "id", Type: 23}, {Name: "x", Type: 25}}}},
-	{"insert", "49 00004001 4E 0002 74 00000001 31 6E", &pg.Insert{Relation: 0x4001, New: pg.Tuple{{Kind: 't', Text: []byte("1")}, {Kind: 'n'}}}},
-	{"update", "55 00004001 4E 0002 74 00000001 31 75", &pg.Update{Relation: 0x4001, New: pg.Tuple{{Kind: 't', Text: []byte("1")}, {Kind: 'u'}}}},
-	{"update of the key", "55 00004001 4B 0002 74 00000001 31 6E 4E 0002 74 00000001 32 6E", &pg.Update{Relation: 0x4001, OldKey: true,
-		Old: pg.Tuple{{Kind: 't', Text: []byte("1")}, {Kind: 'n'}}, New: pg.Tuple{{Kind: 't', Text: []byte("2")}, {Kind: 'n'}}}},
-	{"delete", "44 00004001 4B 0001 74 00000001 31", &pg.Delete{Relation: 0x4001, OldKey: true, Old: pg.Tuple{{Kind: 't', Text: []byte("1")}}}},
+		&pg.Relation{OID: 0x4001, Schema: "public", Name: "t", Identity: 'd',
+			Columns: []pg.RelationColumn{{Key: true, Name: "id", Type: 23}, {Name: "x", Type: 25}}}},
+	{"insert", "49 00004001 4E 0002 74 00000001 31 6E",
+		&pg.Insert{Relation: 0x4001, New: pg.Tuple{{Kind: 't', Text: []byte("1")}, {Kind: 'n'}}}},
+	{"update", "55 00004001 4E 0002 74 00000001 31 75",
+		&pg.Update{Relation: 0x4001, New: pg.Tuple{{Kind: 't', Text: []byte("1")}, {Kind: 'u'}}}},
+	{"update of the key", "55 00004001 4B 0002 74 00000001 31 6E 4E 0002 74 00000001 32 6E",
+		&pg.Update{Relation: 0x4001, OldKey: true,
+			Old: pg.Tuple{{Kind: 't', Text: []byte("1")}, {Kind: 'n'}}, New: pg.Tuple{{Kind: 't', Text: []byte("2")},
+				{Kind: 'n'}}}},
+	{"delete", "44 00004001 4B 0001 74 00000001 31",
+		&pg.Delete{Relation: 0x4001, OldKey: true, Old: pg.Tuple{{Kind: 't', Text: []byte("1")}}}},
 	{"truncate", "54 00000002 00 00004001 00004002", &pg.Truncate{Relations: []uint32{0x4001, 0x4002}}},
 	{"type", "59 00004001 00 00", nil},
 }
@@ -81,7 +89,8 @@ func TestFrames(t *testing.T) {
 		t.Errorf("got %+v: %v", f, err)
 	}
 	status := pg.AppendStatus(nil, 5, time.Date(2000, 1, 1, 0, 0, 1, 0, time.UTC), true)
-	if want := unhex(t, "72 0000000000000005 0000000000000005 0000000000000005 00000000000F4240 01"); !cmp.Equal(status, want) {
+	if want := unhex(t, "72 0000000000000005 0000000000000005 0000000000000005 00000000000F4240 01"); !cmp.Equal(status,
+		want) {
 		t.Errorf("got %x, want %x", status, want)
 	}
 }

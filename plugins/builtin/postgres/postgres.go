@@ -11,9 +11,11 @@ const version = "v1.0.0"
 // Connector describes the source and the destination.
 func Connector() sdk.Connector {
 	return sdk.Connector{
-		Name:           "postgres",
-		Summary:        "Reads tables of PostgreSQL and their changes, or writes to tables.",
-		Description:    "A source that reads tables, first their rows and then every change, by logical replication, and loses none; and a destination that inserts, updates and deletes rows by their key, if wanted exactly once.",
+		Name:    "postgres",
+		Summary: "Reads tables of PostgreSQL and their changes, or writes to tables.",
+		Description: "A source that reads tables, first their rows and then every change, by logical replication, " +
+			"and loses none; and a destination that inserts, updates and deletes rows by their key, if wanted " +
+			"exactly once.",
 		Version:        version,
 		Author:         "conduit",
 		NewSource:      func() sdk.Source { return &Source{} },

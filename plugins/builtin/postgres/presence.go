@@ -34,7 +34,8 @@ FROM unnest($1::oid[]) root, pg_catalog.pg_partition_tree(root) t
 WHERE t.isleaf AND t.relid <> root`
 
 // olderRowQuery queries whether the partition with the name %[1]s and the OID $1 has rows from before it was attached.
-const olderRowQuery = `SELECT EXISTS (SELECT FROM %[1]s t, pg_catalog.pg_inherits i WHERE i.inhrelid = $1::oid AND age(t.xmin) > age(i.xmin))`
+const olderRowQuery = `SELECT EXISTS (SELECT FROM %[1]s t, pg_catalog.pg_inherits i WHERE i.inhrelid = $1::oid AND ` +
+	`age(t.xmin) > age(i.xmin))`
 
 // compare finds tables and partitions that disappeared or appeared since the last call, and returns warnings about
 // them.

@@ -29,8 +29,12 @@ var avroName = texts.Regexp(`^[A-Za-z_][A-Za-z0-9_]*$`)
 // attach adds the schemas of a table's key and payload to m. absent has an x at each column that the payload omits. The
 // schema omits the column, too, because an omitted column is not the same as NULL. A table whose name is invalid in
 // Avro has no schemas.
-func (s *schemas) attach(ctx context.Context, m *record.Metadata, table string, columns []pg.Column, keys []int, absent string) error {
-	if s == nil || !avroName().MatchString(table) || slices.ContainsFunc(columns, func(c pg.Column) bool { return !avroName().MatchString(c.Name) }) {
+func (s *schemas) attach(
+	ctx context.Context, m *record.Metadata, table string, columns []pg.Column, keys []int, absent string,
+) error {
+	if s == nil || !avroName().MatchString(table) || slices.ContainsFunc(columns, func(c pg.Column) bool {
+		return !avroName().MatchString(c.Name)
+	}) {
 		return nil
 	}
 	var payload, key []pg.Column
@@ -42,7 +46,8 @@ func (s *schemas) attach(ctx context.Context, m *record.Metadata, table string, 
 	for _, k := range keys {
 		key = append(key, columns[k])
 	}
-	if err := s.register(ctx, m, table+"_payload", payload, record.KeyPayloadSchemaSubject, record.KeyPayloadSchemaVersion); err != nil {
+	if err := s.register(ctx, m, table+"_payload", payload, record.KeyPayloadSchemaSubject,
+		record.KeyPayloadSchemaVersion); err != nil {
 		return err
 	}
 	if len(key) == 0 {
@@ -51,7 +56,9 @@ func (s *schemas) attach(ctx context.Context, m *record.Metadata, table string, 
 	return s.register(ctx, m, table+"_key", key, record.KeyKeySchemaSubject, record.KeyKeySchemaVersion)
 }
 
-func (s *schemas) register(ctx context.Context, m *record.Metadata, subject string, columns []pg.Column, subjectKey, versionKey string) error {
+func (s *schemas) register(
+	ctx context.Context, m *record.Metadata, subject string, columns []pg.Column, subjectKey, versionKey string,
+) error {
 	found, err := s.registry.Create(ctx, subject, schema.TypeAvro, avroOf(subject, columns))
 	if err != nil {
 		return fmt.Errorf("cannot register schema %s: %w", subject, err)

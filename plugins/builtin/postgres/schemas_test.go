@@ -32,7 +32,8 @@ func TestSchemaThatCannotBeRegisteredIsLoggedOnce(t *testing.T) {
 	var log bytes.Buffer
 	registry := &brokenRegistry{}
 	st := &stream{Source: &Source{log: slog.New(slog.NewTextHandler(&log, nil)), schemas: newSchemas(registry)}}
-	r := &relation{schema: "public", name: "orders", columns: []pg.Column{{Name: "id"}, {Name: "text"}}, attached: map[string]record.Metadata{}, ctx: t.Context()}
+	r := &relation{schema: "public", name: "orders", columns: []pg.Column{{Name: "id"}, {Name: "text"}},
+		attached: map[string]record.Metadata{}, ctx: t.Context()}
 	partial := pg.Tuple{{}, {Kind: pg.Unchanged}}
 	for range 100 {
 		r.recordMetadata(st, nil, partial)

@@ -63,7 +63,8 @@ func (s *settings) parse(ctx context.Context, given map[string]string) error {
 	}
 	for _, a := range s.Again {
 		if table, word, ok := strings.Cut(a, "/"); !ok || table == "" || word == "" {
-			return sdk.SettingError{Setting: "snapshot.again", Message: fmt.Sprintf("%q: want table/word, for example orders/1", a)}
+			return sdk.SettingError{Setting: "snapshot.again",
+				Message: fmt.Sprintf("%q: want table/word, for example orders/1", a)}
 		}
 	}
 	return nil

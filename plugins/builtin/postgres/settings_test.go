@@ -12,7 +12,9 @@ import (
 // TestSettings checks that wrong settings are refused, without the password in the error.
 func TestSettings(t *testing.T) {
 	const url = "postgres://u:secret@h/db"
-	ctx := sdk.WithEnv(t.Context(), &sdk.Env{AllowPath: func(path string) error { return errors.New("the file " + path + " is out of bounds") }})
+	ctx := sdk.WithEnv(t.Context(), &sdk.Env{AllowPath: func(path string) error {
+		return errors.New("the file " + path + " is out of bounds")
+	}})
 	for want, s := range map[string]map[string]string{
 		"":                      {"url": url},
 		`"url"`:                 {"tables": "t"},
@@ -37,7 +39,8 @@ func TestSettings(t *testing.T) {
 		}
 	}
 	d := sdk.Standard(postgres.Connector()).NewDestination()
-	if err := d.Configure(ctx, map[string]string{"url": url, "table": "{{ nonsense"}); err == nil || !strings.Contains(err.Error(), `"table"`) {
+	if err := d.Configure(ctx, map[string]string{"url": url, "table": "{{ nonsense"}); err == nil ||
+		!strings.Contains(err.Error(), `"table"`) {
 		t.Errorf("a template that cannot be parsed: %v", err)
 	}
 }
@@ -50,7 +53,8 @@ func TestUnreachable(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, err := range []error{s.Open(t.Context(), nil), d.Open(t.Context())} {
-		if err == nil || !strings.Contains(err.Error(), "cannot connect to PostgreSQL") || strings.Contains(err.Error(), "secret") {
+		if err == nil || !strings.Contains(err.Error(), "cannot connect to PostgreSQL") ||
+			strings.Contains(err.Error(), "secret") {
 			t.Errorf("got %v", err)
 		}
 	}

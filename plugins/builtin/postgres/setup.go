@@ -125,7 +125,8 @@ func (s *setup) find(ctx context.Context) (*publication, error) {
 		return nil, fmt.Errorf("cannot look up publication %s: %w", s.Publication, err)
 	}
 	if p.mark != nil && p.mark.Connector != s.connector {
-		return nil, fmt.Errorf("publication %s belongs to connector %s: give this one a logrepl.publicationName and a logrepl.slotName of its own", s.Publication, p.mark.Connector)
+		return nil, fmt.Errorf("publication %s belongs to connector %s: give this one a logrepl.publicationName and "+
+			"a logrepl.slotName of its own", s.Publication, p.mark.Connector)
 	}
 	return &p, nil
 }
@@ -290,7 +291,8 @@ func (s *setup) inTransaction(ctx context.Context, statements []string) error {
 func (s *setup) explainPublication(err error, tables []*pg.Table) error {
 	err = fmt.Errorf("cannot prepare publication %s: %w", s.Publication, err)
 	if pg.Code(err) == pg.CodePrivilege {
-		return fmt.Errorf("%w: the role must own the tables %s and may CREATE in the database, or another role makes the publication before", err, pg.List(pg.IDs(tables)))
+		return fmt.Errorf("%w: the role must own the tables %s and may CREATE in the database, or another role makes "+
+			"the publication before", err, pg.List(pg.IDs(tables)))
 	}
 	return err
 }
@@ -307,7 +309,8 @@ func (s *setup) checkOthers(ctx context.Context) error {
 	}
 	for _, o := range others {
 		if m, _ := parseComment(o[1]); m != nil && m.Slot == s.Slot && m.Connector != s.connector {
-			return fmt.Errorf("slot %s belongs to connector %s: give this one a logrepl.slotName of its own", s.Slot, m.Connector)
+			return fmt.Errorf("slot %s belongs to connector %s: give this one a logrepl.slotName of its own", s.Slot,
+				m.Connector)
 		}
 	}
 	return nil
@@ -346,13 +349,16 @@ func (s *setup) slot(ctx context.Context) (found slot, err error) {
 	if err != nil || r == nil {
 		return found, err
 	}
-	return slot{exists: true, plugin: r[0], db: r[1], activePID: r[2], walStatus: r[3], confirmed: r[4], invalidation: r[5]}, nil
+	return slot{exists: true, plugin: r[0], db: r[1], activePID: r[2], walStatus: r[3], confirmed: r[4],
+		invalidation: r[5]}, nil
 }
 
 // lost returns the error of a slot that lacks changes after the position.
 func (s *settings) lost(why string) error {
-	return fmt.Errorf("slot lost, a new snapshot is needed: slot %s %s, so that changes since the last position are gone on the server. "+
-		"Give the source a new id or, to keep the id, delete the pipeline and declare it again: it then makes a new slot and reads the tables from the beginning", s.Slot, why)
+	return fmt.Errorf("slot lost, a new snapshot is needed: slot %s %s, so that changes since the last position are "+
+		"gone on the server. "+
+		"Give the source a new id or, to keep the id, delete the pipeline and declare it again: it then makes a new "+
+		"slot and reads the tables from the beginning", s.Slot, why)
 }
 
 // ensureSlot checks the slot, and creates it if it does not exist and nothing has been read yet.
@@ -374,13 +380,17 @@ func (s *setup) ensureSlot(ctx context.Context, begun bool) error {
 	}
 	switch {
 	case found.walStatus == "lost":
-		return s.lost("was invalidated by the server (" + strings.TrimSpace("wal_status lost "+found.invalidation) + ")")
+		return s.lost("was invalidated by the server (" + strings.TrimSpace("wal_status lost "+found.invalidation) +
+			")")
 	case found.plugin != "pgoutput":
-		return fmt.Errorf("cannot use slot %s: its plugin is %s, not pgoutput: choose another logrepl.slotName", s.Slot, found.plugin)
+		return fmt.Errorf("cannot use slot %s: its plugin is %s, not pgoutput: choose another logrepl.slotName", s.Slot,
+			found.plugin)
 	case found.db != s.database(ctx):
-		return fmt.Errorf("cannot use slot %s: it is one of database %s: choose another logrepl.slotName", s.Slot, found.db)
+		return fmt.Errorf("cannot use slot %s: it is one of database %s: choose another logrepl.slotName", s.Slot,
+			found.db)
 	case found.confirmed == "": // a snapshot taken now could miss commits before the start of the slot
-		return fmt.Errorf("slot %s is still being made by process %s of the server: it waits until the transactions end that are open now", s.Slot, found.activePID)
+		return fmt.Errorf("slot %s is still being made by process %s of the server: it waits until the transactions "+
+			"end that are open now", s.Slot, found.activePID)
 	}
 	return nil
 }
@@ -406,9 +416,11 @@ func (s *setup) createSlot(ctx context.Context) error {
 	case s.Failover && pg.Code(err) == pg.CodeNoFunction:
 		return fmt.Errorf("cannot make slot %s: slot.failover needs PostgreSQL 17", s.Slot)
 	case pg.Code(err) == pg.CodeNotPrerequisite:
-		return fmt.Errorf("cannot make slot %s: %w: set wal_level = logical in postgresql.conf and restart the server", s.Slot, err)
+		return fmt.Errorf("cannot make slot %s: %w: set wal_level = logical in postgresql.conf and restart the server",
+			s.Slot, err)
 	case errors.Is(err, context.DeadlineExceeded):
-		return fmt.Errorf("cannot make slot %s: it waits until transactions end that are open now, and one took too long: %w", s.Slot, err)
+		return fmt.Errorf("cannot make slot %s: it waits until transactions end that are open now, and one took too "+
+			"long: %w", s.Slot, err)
 	}
 	return fmt.Errorf("cannot make slot %s: %w", s.Slot, err)
 }
@@ -431,7 +443,8 @@ func (s *setup) dropSlot(ctx context.Context) error {
 			return err
 		}
 		if found.activePID != "0" {
-			if _, err := pg.Rows(ctx, s.conn, "SELECT pg_catalog.pg_terminate_backend($1::int)", found.activePID); err != nil {
+			if _, err := pg.Rows(ctx, s.conn, "SELECT pg_catalog.pg_terminate_backend($1::int)",
+				found.activePID); err != nil {
 				return fmt.Errorf("cannot end the session that uses slot %s: %w", s.Slot, err)
 			}
 		}
@@ -463,7 +476,8 @@ func (s *setup) dropPublication(ctx context.Context) error {
 // check returns an error if the server does not support logical replication.
 func (s *setup) check(ctx context.Context) error {
 	const oldest = 130000
-	r, err := pg.Row(ctx, s.conn, "SELECT current_setting('wal_level'), current_setting('server_version_num'), current_setting('server_version')")
+	r, err := pg.Row(ctx, s.conn, "SELECT current_setting('wal_level'), current_setting('server_version_num'), "+
+		"current_setting('server_version')")
 	if err != nil {
 		return fmt.Errorf("cannot ask the server for its settings: %w", err)
 	}

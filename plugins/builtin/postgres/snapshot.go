@@ -71,7 +71,8 @@ func (s *Source) beginSnapshot(ctx context.Context, conn *pgconn.PgConn) error {
 	if err != nil {
 		return fmt.Errorf("cannot begin to read tables: %w", err)
 	}
-	end, err := pg.Row(ctx, conn, "SELECT CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_insert_lsn() END")
+	end, err := pg.Row(ctx, conn, "SELECT CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE "+
+		"pg_current_wal_insert_lsn() END")
 	if err != nil {
 		return fmt.Errorf("cannot begin to read tables: %w", err)
 	}
@@ -221,7 +222,8 @@ func (r *rowReader) Write(line []byte) (int, error) {
 	line = bytes.TrimSuffix(line, []byte{'\n'})
 	r.fields = splitRow(r.fields[:0], line)
 	if len(r.fields) != len(r.table.Columns) {
-		r.err = fmt.Errorf("cannot read table %s: a row has %d columns instead of %d", r.table.ID(), len(r.fields), len(r.table.Columns))
+		r.err = fmt.Errorf("cannot read table %s: a row has %d columns instead of %d", r.table.ID(), len(r.fields),
+			len(r.table.Columns))
 		return 0, r.err
 	}
 	if len(r.records) >= r.limit || r.bytes >= maxBytes { // one row stays, so that finish can mark the last one
@@ -247,7 +249,8 @@ func (r *rowReader) add() {
 	if r.rows++; r.records == nil {
 		r.begin()
 	}
-	rec := record.Record{Operation: record.OperationSnapshot, Metadata: append(r.arena.Metadata(len(r.metadata)), r.metadata...), After: record.Structured(values)}
+	rec := record.Record{Operation: record.OperationSnapshot,
+		Metadata: append(r.arena.Metadata(len(r.metadata)), r.metadata...), After: record.Structured(values)}
 	start := len(r.text)
 	position := append(r.text, r.prefix...)
 	if len(r.keys) > 0 {

@@ -89,7 +89,8 @@ func (s *Source) Open(ctx context.Context, p record.Position) error {
 		return err
 	}
 	if pos.System != "" && pos.System != s.system {
-		return fmt.Errorf("the position is of another server: that one's data has the identifier %s, this one's %s: the url leads to a server that is no copy of it", pos.System, s.system)
+		return fmt.Errorf("the position is of another server: that one's data has the identifier %s, this one's %s: "+
+			"the url leads to a server that is no copy of it", pos.System, s.system)
 	}
 	s.start(ctx)
 	return nil
@@ -159,7 +160,8 @@ func (s *Source) plan(tables []*pg.Table, pending []string, pos *position) {
 		return
 	case typeSnapshot:
 		s.begun = true
-		s.todo, s.all = slices.DeleteFunc(pos.Todo, func(t todo) bool { return !slices.Contains(all, t.Table) }), pos.All
+		s.todo, s.all = slices.DeleteFunc(pos.Todo, func(t todo) bool { return !slices.Contains(all, t.Table) }),
+			pos.All
 		if pos.Snapshots != nil { // Conduit reads all tables at once: it has not begun the ones missing here
 			for _, id := range all {
 				if _, begun := pos.Snapshots[strings.TrimPrefix(id, "public.")]; !begun {
@@ -300,7 +302,8 @@ func (s *Source) warn(which *string, warning string) {
 
 // identify returns the identifier of the server's data.
 func (s *Source) identify(ctx context.Context) (string, error) {
-	conn, err := pg.ConnectGuarded(ctx, s.settings.URL, s.settings.Timeout, map[string]string{"replication": "database"})
+	conn, err := pg.ConnectGuarded(ctx, s.settings.URL, s.settings.Timeout,
+		map[string]string{"replication": "database"})
 	if err != nil {
 		if pg.Code(err) == pg.CodePrivilege || pg.Code(err) == pg.CodeInvalidAuth {
 			return "", fmt.Errorf("%w: the role needs the attribute REPLICATION, and pg_hba.conf must let it in", err)

@@ -115,10 +115,12 @@ func (st *stream) explain(ctx context.Context, err *pgconn.PgError) error {
 		return st.inUse(ctx, wrapped)
 	case err.Code == pg.CodeUndefinedObject && strings.Contains(err.Message, "replication slot"):
 		return st.settings.lost("does not exist any more")
-	case err.Code == pg.CodeNotPrerequisite && (strings.Contains(err.Message, "slot") || strings.Contains(err.Detail, "slot")):
+	case err.Code == pg.CodeNotPrerequisite &&
+		(strings.Contains(err.Message, "slot") || strings.Contains(err.Detail, "slot")):
 		return st.settings.lost("was invalidated by the server (" + strings.TrimSpace(err.Message+" "+err.Detail) + ")")
 	case strings.Contains(err.Message, "publication") && strings.Contains(err.Message, "does not exist"):
-		return fmt.Errorf("%w: publication %s was removed, or made after slot %s: changes in between cannot be read, a new snapshot is needed: "+
+		return fmt.Errorf("%w: publication %s was removed, or made after slot %s: changes in between cannot be read, "+
+			"a new snapshot is needed: "+
 			"delete the pipeline and declare it again", wrapped, st.settings.Publication, st.settings.Slot)
 	}
 	return wrapped
@@ -150,8 +152,10 @@ func (st *stream) inUse(ctx context.Context, cause error) error {
 				return fmt.Errorf("cannot end the earlier session: %w", err)
 			}
 		} else if time.Now().After(deadline) {
-			return &inUseError{fmt.Sprintf("slot %s is in use by %q from %s (process %s of the server): a slot serves one source. "+
-				"Give each pipeline a logrepl.slotName and a logrepl.publicationName of its own", st.settings.Slot, r[1], r[2], r[0]), cause}
+			return &inUseError{fmt.Sprintf("slot %s is in use by %q from %s (process %s of the server): a slot "+
+				"serves one source. "+
+				"Give each pipeline a logrepl.slotName and a logrepl.publicationName of its own", st.settings.Slot,
+				r[1], r[2], r[0]), cause}
 		}
 		if err := wait.Wait(ctx); err != nil {
 			return err
@@ -268,7 +272,9 @@ func (st *stream) message(ctx context.Context, m pg.Message) error {
 	case *pg.Insert:
 		return st.change(m.Relation, len(m.New), func(r *relation) error { return st.create(ctx, r, m.New) })
 	case *pg.Update:
-		return st.change(m.Relation, max(len(m.New), len(m.Old)), func(r *relation) error { return st.update(ctx, r, m) })
+		return st.change(m.Relation, max(len(m.New), len(m.Old)), func(r *relation) error {
+			return st.update(ctx, r, m)
+		})
 	case *pg.Delete:
 		return st.change(m.Relation, len(m.Old), func(r *relation) error {
 			return st.add(r, record.OperationDelete, m.Old, m.Old, nil)
@@ -308,7 +314,8 @@ func (st *stream) change(oid uint32, columns int, do func(*relation) error) erro
 		return fmt.Errorf("cannot read a change of a table: the server did not describe %d", oid)
 	}
 	if columns > len(r.columns) {
-		return fmt.Errorf("cannot read a change of table %s: it has %d columns instead of %d", r.id(), columns, len(r.columns))
+		return fmt.Errorf("cannot read a change of table %s: it has %d columns instead of %d", r.id(), columns,
+			len(r.columns))
 	}
 	return do(r)
 }
@@ -393,7 +400,8 @@ func (st *stream) add(r *relation, op record.Operation, key, before, after pg.Tu
 		return err
 	}
 	rec := record.Record{Operation: op, Metadata: r.recordMetadata(st, before, after)}
-	rec.Position = appendStream(make(record.Position, 0, 96+len(st.seenJSON)), st.begin.Commit, st.index, st.system, st.seenJSON)
+	rec.Position = appendStream(make(record.Position, 0, 96+len(st.seenJSON)), st.begin.Commit, st.index, st.system,
+		st.seenJSON)
 	if len(r.keys) > 0 {
 		values := make(map[string]any, len(r.keys))
 		for _, k := range r.keys {
@@ -489,7 +497,8 @@ type relation struct {
 func (r *relation) id() string { return r.schema + "." + r.name }
 
 func (st *stream) relation(ctx context.Context, m *pg.Relation) (*relation, error) {
-	r := &relation{oid: m.OID, schema: m.Schema, name: m.Name, full: m.Identity == 'f', ctx: ctx, attached: map[string]record.Metadata{}}
+	r := &relation{oid: m.OID, schema: m.Schema, name: m.Name, full: m.Identity == 'f', ctx: ctx,
+		attached: map[string]record.Metadata{}}
 	known, err := st.known(ctx, m.OID, r.id())
 	if err != nil {
 		return nil, err

@@ -102,14 +102,16 @@ func (d *database) apply(ctx context.Context, group []*change) error {
 func explain(c *change, err error) error {
 	const noConstraint = "42P10"
 	if pg.Code(err) == noConstraint {
-		return fmt.Errorf("cannot write to table %s: its columns (%s) need a primary key or a unique index, since records have them as their key: %w", c.Table.SQL, pg.List(c.Key), err)
+		return fmt.Errorf("cannot write to table %s: its columns (%s) need a primary key or a unique index, since "+
+			"records have them as their key: %w", c.Table.SQL, pg.List(c.Key), err)
 	}
 	return fmt.Errorf("cannot write to table %s: %w", c.Table.SQL, err)
 }
 
 // statements returns the SQL for the change. Its parameters are a text array per column.
 func statements(c *change) []string {
-	names, casts, arrays, sets := make([]string, len(c.Columns)), make([]string, len(c.Columns)), make([]string, len(c.Columns)), []string{}
+	names, casts, arrays, sets := make([]string, len(c.Columns)), make([]string, len(c.Columns)),
+		make([]string, len(c.Columns)), []string{}
 	for i, n := range c.Columns {
 		names[i] = pg.Quote(n)
 		casts[i] = "u." + pg.Quote(n) + "::" + c.Table.Columns[n].TypeName
@@ -146,7 +148,8 @@ func statements(c *change) []string {
 	if len(sets) > 0 {
 		conflict = "DO UPDATE SET " + pg.List(sets)
 	}
-	return []string{"INSERT INTO " + c.Table.SQL + " (" + pg.List(names) + ") SELECT " + pg.List(casts) + " FROM " + from +
+	return []string{"INSERT INTO " + c.Table.SQL + " (" + pg.List(names) + ") SELECT " + pg.List(casts) + " FROM " +
+		from +
 		" ON CONFLICT (" + pg.List(keys) + ") " + conflict}
 }
 
@@ -171,7 +174,8 @@ func (d *database) copyIn(ctx context.Context, group []*change) error {
 		rows = append(rows, '\n')
 	}
 	d.rows = nil // after a failed copy the client still reads for a moment
-	if _, err := d.conn.CopyFrom(ctx, bytes.NewReader(rows), "COPY "+first.Table.SQL+" ("+pg.List(names)+") FROM STDIN"); err != nil {
+	if _, err := d.conn.CopyFrom(ctx, bytes.NewReader(rows),
+		"COPY "+first.Table.SQL+" ("+pg.List(names)+") FROM STDIN"); err != nil {
 		return explain(first, err)
 	}
 	d.rows = rows

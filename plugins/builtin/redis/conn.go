@@ -52,7 +52,8 @@ func database(u *url.URL) (int, error) {
 	}
 	n, err := strconv.Atoi(path)
 	if err != nil || n < 0 {
-		return 0, sdk.SettingError{Setting: "url", Message: "must have the number of a database as its path, such as /0"}
+		return 0, sdk.SettingError{Setting: "url",
+			Message: "must have the number of a database as its path, such as /0"}
 	}
 	return n, nil
 }
@@ -121,7 +122,8 @@ func isRefusal(err error) bool {
 
 // passes reports whether a retry of the command may succeed.
 func passes(err error) bool {
-	return hasCode(err, "OOM", "LOADING", "READONLY", "MISCONF", "BUSY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "NOREPLICAS", "UNKILLABLE")
+	return hasCode(err, "OOM", "LOADING", "READONLY", "MISCONF", "BUSY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN",
+		"NOREPLICAS", "UNKILLABLE")
 }
 
 func hasCode(err error, codes ...string) bool {

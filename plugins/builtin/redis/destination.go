@@ -27,7 +27,8 @@ type destinationSettings struct {
 
 func (s *destinationSettings) check() error {
 	if s.Type == "pubsub" && s.Positions != "" {
-		return sdk.SettingError{Setting: "positionKey", Message: "needs type stream or list: what is published has no effect that lasts"}
+		return sdk.SettingError{Setting: "positionKey",
+			Message: "needs type stream or list: what is published has no effect that lasts"}
 	}
 	if s.Type != "stream" && s.MaxLength > 0 {
 		return sdk.SettingError{Setting: "maxLength", Message: "needs type stream"}

@@ -40,9 +40,12 @@ func (s *sourceSettings) processing(ctx context.Context) string {
 	return keyOf(ctx, s.Key[0]+":conduit")
 }
 
-func newList(ctx context.Context, settings *sourceSettings, log *slog.Logger, latest *progress.Latest, pos record.Position) (*list, error) {
+func newList(
+	ctx context.Context, settings *sourceSettings, log *slog.Logger, latest *progress.Latest, pos record.Position,
+) (*list, error) {
 	n, err := common.NewNumbers(pos)
-	return &list{settings: settings, log: log, latest: latest, processing: settings.processing(ctx), numbers: n, base: -1}, err
+	return &list{settings: settings, log: log, latest: latest, processing: settings.processing(ctx), numbers: n,
+		base: -1}, err
 }
 
 // counter returns the key of the counter of elements removed from the processing list.
@@ -124,7 +127,8 @@ func (l *list) move(c redis.Conn) (elements [][]byte, err error) {
 	if len(elements) > 0 {
 		return elements, nil
 	}
-	e, err := redis.Bytes(redis.DoWithTimeout(c, blockTime+l.settings.Timeout, "BLMOVE", l.settings.Key[0], l.processing, "LEFT", "RIGHT", blockTime.Seconds()))
+	e, err := redis.Bytes(redis.DoWithTimeout(c, blockTime+l.settings.Timeout, "BLMOVE", l.settings.Key[0],
+		l.processing, "LEFT", "RIGHT", blockTime.Seconds()))
 	if err != nil {
 		return nil, ignoreNil(err)
 	}
@@ -185,7 +189,8 @@ func (l *list) remove(ctx context.Context) (err error) {
 	if n <= 0 {
 		return nil
 	}
-	for _, command := range [][]any{{"MULTI"}, {"LTRIM", l.processing, n, -1}, {"INCRBY", counter(l.processing), n}, {"EXEC"}} {
+	for _, command := range [][]any{{"MULTI"}, {"LTRIM", l.processing, n, -1}, {"INCRBY", counter(l.processing), n},
+		{"EXEC"}} {
 		if err := l.conn.Send(command[0].(string), command[1:]...); err != nil {
 			return err
 		}

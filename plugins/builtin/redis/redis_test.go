@@ -18,17 +18,20 @@ func TestSettings(t *testing.T) {
 		`"field": needs type strea`: {"url": "redis://x", "key": "a", "type": "list", "field": "a"},
 	} {
 		s := &redis.Source{}
-		if err := s.Configure(t.Context(), s.Parameters().ApplyDefaults(settings)); err == nil || !strings.Contains(err.Error(), text) {
+		if err := s.Configure(t.Context(), s.Parameters().ApplyDefaults(settings)); err == nil ||
+			!strings.Contains(err.Error(), text) {
 			t.Errorf("got %v, want %q", err, text)
 		}
 	}
-	for text, more := range map[string]string{`"positionKey": needs`: "positionKey", `"maxLength": needs`: "maxLength", `"key"`: "key"} {
+	for text, more := range map[string]string{`"positionKey": needs`: "positionKey", `"maxLength": needs`: "maxLength",
+		`"key"`: "key"} {
 		d := &redis.Destination{}
 		settings := map[string]string{"url": "redis://x", "key": "a", "type": "pubsub", more: "5"}
 		if more == "key" {
 			settings["key"] = "{{ .Nothing"
 		}
-		if err := d.Configure(t.Context(), d.Parameters().ApplyDefaults(settings)); err == nil || !strings.Contains(err.Error(), text) {
+		if err := d.Configure(t.Context(), d.Parameters().ApplyDefaults(settings)); err == nil ||
+			!strings.Contains(err.Error(), text) {
 			t.Errorf("got %v, want %q", err, text)
 		}
 	}

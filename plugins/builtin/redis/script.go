@@ -65,7 +65,8 @@ func (d *Destination) call(all []element) (int, error) {
 			ids = append(ids, e.id...)
 		}
 	}
-	args = append(args, d.settings.Type, strconv.FormatInt(d.settings.MaxLength, 10), d.settings.Field, old, ids, len(keys))
+	args = append(args, d.settings.Type, strconv.FormatInt(d.settings.MaxLength, 10), d.settings.Field, old, ids,
+		len(keys))
 	for _, e := range all {
 		args = append(args, e.value)
 	}
@@ -79,7 +80,8 @@ func (d *Destination) call(all []element) (int, error) {
 		return 0, fmt.Errorf("cannot understand the server: %w", err)
 	}
 	if written < 0 || written > len(all) || refusal != "" && written == len(all) {
-		return 0, fmt.Errorf("cannot understand the server: it says that it has written %d of %d elements", written, len(all))
+		return 0, fmt.Errorf("cannot understand the server: it says that it has written %d of %d elements", written,
+			len(all))
 	}
 	if refusal != "" {
 		return written, redis.Error(refusal)

@@ -52,7 +52,9 @@ func parseID(text string) (id entryID, err error) {
 	return id, err
 }
 
-func newStream(settings *sourceSettings, log *slog.Logger, latest *progress.Latest, pos record.Position) (*stream, error) {
+func newStream(
+	settings *sourceSettings, log *slog.Logger, latest *progress.Latest, pos record.Position,
+) (*stream, error) {
 	s := &stream{settings: settings, log: log, latest: latest, number: -1}
 	if len(pos) == 0 {
 		return s, nil
@@ -212,7 +214,8 @@ func (s *stream) read(_ context.Context, c redis.Conn) ([]record.Record, error) 
 	}
 	if len(entries) == 0 {
 		s.report(&now)
-		_, err := redis.DoWithTimeout(c, blockTime+s.settings.Timeout, "XREAD", "BLOCK", blockTime.Milliseconds(), "COUNT", 1, "STREAMS", s.settings.Key[0], s.at.String())
+		_, err := redis.DoWithTimeout(c, blockTime+s.settings.Timeout, "XREAD", "BLOCK", blockTime.Milliseconds(),
+			"COUNT", 1, "STREAMS", s.settings.Key[0], s.at.String())
 		return nil, err
 	}
 	if err := s.askAhead(c, entries); err != nil {
@@ -279,13 +282,16 @@ func (s *stream) gap(now *state) error {
 	var err error
 	switch trimmed := now.trimmed(); {
 	case !now.exists:
-		err = fmt.Errorf("entries may have been missed: stream %q does not exist any more, which was read up to %s", key, s.at)
+		err = fmt.Errorf("entries may have been missed: stream %q does not exist any more, which was read up to %s",
+			key, s.at)
 	case now.last.compare(s.at) < 0:
-		err = fmt.Errorf("entries may have been missed: stream %q ends with %s, before %s, which was read last: it was recreated, or the server lost its end", key, now.last, s.at)
+		err = fmt.Errorf("entries may have been missed: stream %q ends with %s, before %s, which was read last: it "+
+			"was recreated, or the server lost its end", key, now.last, s.at)
 	case now.length > 0 && now.first.compare(s.at) <= 0 || s.number < 0 || trimmed <= s.number:
 		return nil
 	default:
-		err = fmt.Errorf("up to %d entries of stream %q were missed: they were trimmed before they were read, between %s and %s", trimmed-s.number, key, s.at, now.first)
+		err = fmt.Errorf("up to %d entries of stream %q were missed: they were trimmed before they were read, "+
+			"between %s and %s", trimmed-s.number, key, s.at, now.first)
 	}
 	if s.settings.Gap != "continue" {
 		return gapError{fmt.Errorf("%w. To go on with what there is set gap to continue", err)}

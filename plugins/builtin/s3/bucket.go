@@ -50,8 +50,11 @@ func open(ctx context.Context, s *bucketSettings) (*bucket, error) {
 
 		MaxResponseHeaderBytes: peer.MaxHeader,
 	}}
-	b := &bucket{name: s.Bucket, region: s.Region, scheme: u.Scheme, host: u.Host, inPath: s.inPath(u), identity: s.credentials(ctx), clock: c, timeout: s.Timeout,
-		client: &http.Client{Transport: c, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}
+	b := &bucket{name: s.Bucket, region: s.Region, scheme: u.Scheme, host: u.Host, inPath: s.inPath(u),
+		identity: s.credentials(ctx), clock: c, timeout: s.Timeout,
+		client: &http.Client{Transport: c, CheckRedirect: func(*http.Request, []*http.Request) error {
+			return http.ErrUseLastResponse
+		}}}
 	if !b.inPath {
 		b.host = s.Bucket + "." + b.host
 	}
@@ -76,7 +79,8 @@ func (b *bucket) ask(ctx context.Context, query url.Values, answer any, doing st
 		err = page.check()
 	}
 	if err != nil {
-		return storeError{doing: fmt.Sprintf(doing+" %q", b.name), text: "the answer cannot be read: " + err.Error(), passes: true}
+		return storeError{doing: fmt.Sprintf(doing+" %q", b.name), text: "the answer cannot be read: " + err.Error(),
+			passes: true}
 	}
 	return nil
 }
@@ -101,14 +105,18 @@ func (b *bucket) versioned(ctx context.Context) (bool, error) {
 }
 
 // get returns the content of an object and the header of the response.
-func (b *bucket) get(ctx context.Context, key, version string, size int64, header http.Header) ([]byte, http.Header, error) {
+func (b *bucket) get(
+	ctx context.Context, key, version string, size int64, header http.Header,
+) ([]byte, http.Header, error) {
 	query := url.Values{}
 	if version != "" {
 		query.Set("versionId", version)
 	}
-	answer, content, err := b.do(ctx, request{method: http.MethodGet, key: key, query: query, header: header, size: size}, "cannot read object %q", key)
+	answer, content, err := b.do(ctx, request{method: http.MethodGet, key: key, query: query, header: header,
+		size: size}, "cannot read object %q", key)
 	if n, known := answer.Get("Content-Length"), err == nil; known && n != strconv.Itoa(len(content)) {
-		err = storeError{doing: fmt.Sprintf("cannot read object %q", key), text: fmt.Sprintf("%d bytes of %s came", len(content), n), passes: true}
+		err = storeError{doing: fmt.Sprintf("cannot read object %q", key),
+			text: fmt.Sprintf("%d bytes of %s came", len(content), n), passes: true}
 	}
 	return content, answer, err
 }
@@ -121,7 +129,8 @@ func (b *bucket) head(ctx context.Context, key string) (http.Header, error) {
 
 // put writes an object.
 func (b *bucket) put(ctx context.Context, key string, content []byte, header http.Header) error {
-	_, _, err := b.do(ctx, request{method: http.MethodPut, key: key, header: header, body: content}, "cannot write object %q", key)
+	_, _, err := b.do(ctx, request{method: http.MethodPut, key: key, header: header, body: content},
+		"cannot write object %q", key)
 	return err
 }
 
@@ -170,7 +179,8 @@ const pageSize = 1000
 
 // page returns the next objects after a key, in key order, and none at the end.
 func (b *bucket) page(ctx context.Context, prefix, after string) ([]object, error) {
-	query := url.Values{"list-type": {"2"}, "prefix": {prefix}, "encoding-type": {"url"}, "max-keys": {strconv.Itoa(pageSize)}}
+	query := url.Values{"list-type": {"2"}, "prefix": {prefix}, "encoding-type": {"url"},
+		"max-keys": {strconv.Itoa(pageSize)}}
 	if after != "" {
 		query.Set("start-after", after)
 	}
@@ -189,8 +199,11 @@ func (b *bucket) page(ctx context.Context, prefix, after string) ([]object, erro
 type marker struct{ key, version string }
 
 // versionPage returns the next versions and delete markers, in key order and newest first within a key.
-func (b *bucket) versionPage(ctx context.Context, prefix string, from marker) (all []object, next marker, more bool, err error) {
-	query := url.Values{"versions": {""}, "prefix": {prefix}, "encoding-type": {"url"}, "max-keys": {strconv.Itoa(pageSize)}}
+func (b *bucket) versionPage(
+	ctx context.Context, prefix string, from marker,
+) (all []object, next marker, more bool, err error) {
+	query := url.Values{"versions": {""}, "prefix": {prefix}, "encoding-type": {"url"},
+		"max-keys": {strconv.Itoa(pageSize)}}
 	if from.key != "" {
 		query.Set("key-marker", from.key)
 	}

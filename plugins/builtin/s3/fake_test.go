@@ -66,7 +66,8 @@ func (f *fake) put(key, body string, at time.Time) {
 		f.entries = slices.DeleteFunc(f.entries, func(v version) bool { return v.Key == key })
 	}
 	f.written++
-	v := version{XMLName: xml.Name{Local: "Version"}, Key: key, LastModified: stamp(at), ETag: fmt.Sprintf(`"%d"`, f.written), Size: len(body), body: body}
+	v := version{XMLName: xml.Name{Local: "Version"}, Key: key, LastModified: stamp(at),
+		ETag: fmt.Sprintf(`"%d"`, f.written), Size: len(body), body: body}
 	if f.versions {
 		v.VersionID = fmt.Sprintf("v%d", f.written)
 	} else {
@@ -147,7 +148,9 @@ func (f *fake) get(w http.ResponseWriter, key, id string) {
 
 // page lists entries in key order, newest first within a key.
 func (f *fake) page(w http.ResponseWriter, q url.Values) {
-	all := slices.DeleteFunc(slices.Clone(f.entries), func(v version) bool { return !strings.HasPrefix(v.Key, q.Get("prefix")) })
+	all := slices.DeleteFunc(slices.Clone(f.entries), func(v version) bool {
+		return !strings.HasPrefix(v.Key, q.Get("prefix"))
+	})
 	slices.Reverse(all)
 	slices.SortStableFunc(all, func(a, b version) int { return strings.Compare(a.Key, b.Key) })
 	name := ""
@@ -171,7 +174,9 @@ func (f *fake) list(w http.ResponseWriter, all []version, name string, most int)
 	_, _ = fmt.Fprint(w, "<List>")
 	if most > 0 && len(all) > most {
 		last := all[most-1]
-		_, _ = fmt.Fprintf(w, "<IsTruncated>true</IsTruncated><NextKeyMarker>%s</NextKeyMarker><NextVersionIdMarker>%s</NextVersionIdMarker>", last.Key, last.VersionID)
+		_,
+			_ = fmt.Fprintf(w,
+			"<IsTruncated>true</IsTruncated><NextKeyMarker>%s</NextKeyMarker><NextVersionIdMarker>%s</NextVersionIdMarker>", last.Key, last.VersionID)
 		all = all[:most]
 	}
 	for _, v := range all {
@@ -223,7 +228,10 @@ func TestProgress(t *testing.T) {
 	for _, rows := range []int64{2, 3, 5} { // this store has pages of two
 		want(t, r.read(t, 1), "snapshot:"+firsts[rows]+"=1")
 		r.ahead = nil
-		wait.For(t, "the objects are counted", func() bool { p := report(); return len(p.Snapshots) == 1 && p.Snapshots[0].Total > 0 })
+		wait.For(t, "the objects are counted", func() bool {
+			p := report()
+			return len(p.Snapshots) == 1 && p.Snapshots[0].Total > 0
+		})
 		if p := report().Snapshots[0]; p.Of != "bkt/p/,q/" || p.Rows != rows || p.Total != 5 || p.StartedAt.IsZero() {
 			t.Errorf("the progress is %+v, want %d rows of 5", p, rows)
 		}
@@ -274,8 +282,10 @@ func TestConduitPositions(t *testing.T) {
 	f.put("key_c1", "2", at)
 	f.put("same", "3", at)
 	f.put("new", "4", at.Add(time.Second))
-	want(t, source(t, quick(f.addr()), record.Position(fmt.Sprintf("key_c1_c%d", at.Unix()))).read(t, 3), "create:key_c1=2 create:same=3 create:new=4")
-	want(t, source(t, quick(f.addr()), record.Position(fmt.Sprintf("new_s%d", at.Unix()))).read(t, 4), "snapshot:key_c1=2 snapshot:new=4 snapshot:old=1 snapshot:same=3")
+	want(t, source(t, quick(f.addr()), record.Position(fmt.Sprintf("key_c1_c%d", at.Unix()))).read(t, 3),
+		"create:key_c1=2 create:same=3 create:new=4")
+	want(t, source(t, quick(f.addr()), record.Position(fmt.Sprintf("new_s%d", at.Unix()))).read(t, 4),
+		"snapshot:key_c1=2 snapshot:new=4 snapshot:old=1 snapshot:same=3")
 }
 
 // TestVersionsResumed reads each version once, in the order of writing, also versions of the same second.

@@ -93,7 +93,8 @@ type tooLargeError struct {
 }
 
 func (e tooLargeError) Error() string {
-	return fmt.Sprintf("object %q has %d bytes, more than object.maxBytes: set that to what the memory of this machine allows, or choose another prefix", e.key, e.size)
+	return fmt.Sprintf("object %q has %d bytes, more than object.maxBytes: set that to what the memory of this "+
+		"machine allows, or choose another prefix", e.key, e.size)
 }
 
 // fetched is the result of reading an object.
@@ -171,7 +172,8 @@ func (s *Source) miss(o *object) {
 	}
 	h := o.hash()
 	if s.missed[h]++; s.missed[h] == 2 {
-		s.log.Warn("an object is listed and cannot be read as it is listed: trying again while it is in listing.lookback", "key", o.Key, "etag", o.etag)
+		s.log.Warn("an object is listed and cannot be read as it is listed: trying again while it is in "+
+			"listing.lookback", "key", o.Key, "etag", o.etag)
 	}
 }
 

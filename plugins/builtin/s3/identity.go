@@ -38,7 +38,8 @@ func roleEndpoint() string {
 	if os.Getenv("AWS_WEB_IDENTITY_TOKEN_FILE") != "" {
 		return os.Getenv("AWS_ENDPOINT_URL_STS")
 	}
-	if os.Getenv("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI") != "" || os.Getenv("AWS_CONTAINER_CREDENTIALS_FULL_URI") != "" {
+	if os.Getenv("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI") != "" ||
+		os.Getenv("AWS_CONTAINER_CREDENTIALS_FULL_URI") != "" {
 		return ""
 	}
 	return os.Getenv("AWS_EC2_METADATA_SERVICE_ENDPOINT")

@@ -15,11 +15,13 @@ func TestSessionToken(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got = r.Header }))
 	defer s.Close()
 	src := &s3.Source{}
-	if err := src.Configure(t.Context(), settings(strings.TrimPrefix(s.URL, "http://"), "aws.sessionToken", "session")); err != nil {
+	if err := src.Configure(t.Context(), settings(strings.TrimPrefix(s.URL, "http://"), "aws.sessionToken",
+		"session")); err != nil {
 		t.Fatal(err)
 	}
 	_ = src.Open(t.Context(), nil) // the answer is not a listing
-	if got.Get("X-Amz-Security-Token") != "session" || !strings.Contains(got.Get("Authorization"), "Credential=conduit/") {
+	if got.Get("X-Amz-Security-Token") != "session" ||
+		!strings.Contains(got.Get("Authorization"), "Credential=conduit/") {
 		t.Errorf("sent %v", got)
 	}
 }

@@ -108,7 +108,8 @@ func (l *listing) isRead(o *object) bool {
 // objectOf converts an entry of a listing.
 func objectOf(e *listEntry, encoding string) object {
 	etag := etagOf(e.ETag)
-	o := object{place: place{e.LastModified.UTC(), decoded(e.Key, encoding), etag}, operation: record.OperationCreate, etag: etag, versionID: e.VersionID, latest: e.IsLatest, size: e.Size}
+	o := object{place: place{e.LastModified.UTC(), decoded(e.Key, encoding), etag}, operation: record.OperationCreate,
+		etag: etag, versionID: e.VersionID, latest: e.IsLatest, size: e.Size}
 	if o.versionID != "" && o.versionID != noVersion { // a version without an id overwrites the previous one
 		o.Version = o.versionID
 	}
@@ -163,7 +164,9 @@ func (l *listing) keep(o object) {
 func (l *listing) objects() []object {
 	l.endGroup()
 	found := []object(l.found)
-	slices.SortStableFunc(found, func(a, b object) int { return cmp.Or(a.compare(b.place), cmp.Compare(a.index, b.index)) })
+	slices.SortStableFunc(found, func(a, b object) int {
+		return cmp.Or(a.compare(b.place), cmp.Compare(a.index, b.index))
+	})
 	return append(l.uploaded, found...)
 }
 

@@ -68,7 +68,8 @@ func TestParquet(t *testing.T) {
 		t.Fatalf("read %d of %d rows: %v", len(got), len(rows), err)
 	}
 	for i := range rows {
-		if fmt.Sprintf("%q", got[i]) != fmt.Sprintf("%q", rows[i]) || !reflect.DeepEqual(got[i].Metadata, rows[i].Metadata) {
+		if fmt.Sprintf("%q", got[i]) != fmt.Sprintf("%q", rows[i]) ||
+			!reflect.DeepEqual(got[i].Metadata, rows[i].Metadata) {
 			t.Fatalf("row %d: got %q, want %q", i, got[i], rows[i])
 		}
 	}

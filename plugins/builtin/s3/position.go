@@ -53,7 +53,8 @@ func parsePosition(pos record.Position, bucket string) (p position, err error) {
 	d.DisallowUnknownFields()
 	if err := d.Decode(&p); err == nil && p.Resume == 1 && p.Key != "" {
 		if p.Bucket != bucket {
-			return p, sdk.Permanent(fmt.Errorf("cannot resume: the position is one of bucket %q, and aws.bucket is %q now: set it back; %s", p.Bucket, bucket, sdk.StartOver))
+			return p, sdk.Permanent(fmt.Errorf("cannot resume: the position is one of bucket %q, and aws.bucket is "+
+				"%q now: set it back; %s", p.Bucket, bucket, sdk.StartOver))
 		}
 		return p, nil
 	}

@@ -79,7 +79,9 @@ func (s *Source) extend(p *position) {
 		return
 	}
 	s.snapshot, s.began = nil, nil
-	if added := slices.DeleteFunc(slices.Clone(s.prefixes), func(prefix string) bool { return !below(prefix, unread) && !below(prefix, p.Added) }); len(added) > 0 {
+	if added := slices.DeleteFunc(slices.Clone(s.prefixes), func(prefix string) bool {
+		return !below(prefix, unread) && !below(prefix, p.Added)
+	}); len(added) > 0 {
 		since := s.window.since
 		s.added, s.snapshot, s.began = added, &since, &since
 	}
@@ -105,5 +107,7 @@ func below(prefix string, others []string) bool {
 
 // behind returns the prefixes that may have objects after a key.
 func behind(key string, prefixes []string) []string {
-	return slices.DeleteFunc(slices.Clone(prefixes), func(prefix string) bool { return prefix < key && !strings.HasPrefix(key, prefix) })
+	return slices.DeleteFunc(slices.Clone(prefixes), func(prefix string) bool {
+		return prefix < key && !strings.HasPrefix(key, prefix)
+	})
 }

@@ -33,7 +33,8 @@ func otherPrefixes(t *testing.T, seed uint64) {
 	var written []string
 	put := func(prefix string, within time.Duration) {
 		written = append(written, fmt.Sprintf("%s%02d", prefix, len(written)))
-		f.put(written[len(written)-1], "content", time.Now().Add(-2*time.Second-time.Duration(random.Int64N(int64(within)))).Truncate(time.Second))
+		f.put(written[len(written)-1], "content",
+			time.Now().Add(-2*time.Second-time.Duration(random.Int64N(int64(within)))).Truncate(time.Second))
 	}
 	choose := func() []string {
 		random.Shuffle(len(keys), func(i, j int) { keys[i], keys[j] = keys[j], keys[i] })
@@ -47,8 +48,11 @@ func otherPrefixes(t *testing.T, seed uint64) {
 	for round := range 6 {
 		prefixes := choose()
 		chosen := func(key string) bool { return slices.Contains(prefixes, key[:2]) }
-		maps.DeleteFunc(known, func(key string, _ bool) bool { return !chosen(key) || begunAgain(position, prefixes, key) })
-		r := source(t, quick(f.addr(), "prefixes", strings.Join(prefixes, ","), "listing.lookback", lookback.String(), "pollingPeriod", "1ms"), position)
+		maps.DeleteFunc(known, func(key string, _ bool) bool {
+			return !chosen(key) || begunAgain(position, prefixes, key)
+		})
+		r := source(t, quick(f.addr(), "prefixes", strings.Join(prefixes, ","), "listing.lookback", lookback.String(),
+			"pollingPeriod", "1ms"), position)
 		for range random.IntN(3) {
 			put(keys[random.IntN(len(keys))], lookback/2)
 		}
@@ -81,7 +85,8 @@ func begunAgain(pos record.Position, prefixes []string, key string) bool {
 	}
 	_ = json.Unmarshal(pos, &p) // stays empty without a position
 	isNew := func(prefix string) bool { return !slices.Contains(p.Prefixes, prefix) }
-	return p.Snapshot != nil && slices.ContainsFunc(prefixes, isNew) && (p.Added == nil || slices.Contains(p.Added, key[:2]))
+	return p.Snapshot != nil && slices.ContainsFunc(prefixes, isNew) &&
+		(p.Added == nil || slices.Contains(p.Added, key[:2]))
 }
 
 // TestPrefixOfBefore reads all prefixes again if the position does not name its prefixes.
@@ -107,7 +112,8 @@ func TestWrongPrefixes(t *testing.T) {
 		"has an empty prefix":          {"prefixes", "a/,"},
 		"may have 16384 bytes at most": {"prefixes", strings.Repeat("a", 10_000) + "," + strings.Repeat("b", 10_000)},
 	} {
-		if err := (&s3.Source{}).Configure(t.Context(), settings("127.0.0.1:1", more...)); err == nil || !strings.Contains(err.Error(), wanted) {
+		if err := (&s3.Source{}).Configure(t.Context(), settings("127.0.0.1:1", more...)); err == nil ||
+			!strings.Contains(err.Error(), wanted) {
 			t.Errorf("got %v, want %s", err, wanted)
 		}
 	}
@@ -116,7 +122,8 @@ func TestWrongPrefixes(t *testing.T) {
 // TestLedgersAreApart checks that no two destinations share a ledger.
 func TestLedgersAreApart(t *testing.T) {
 	taken := map[string]string{}
-	for _, connector := range []string{"shop:out", "a:b:c", "a-b:c", "a:b-c", "a:b/c", "..:x", strings.Repeat("a", 128) + ":b-c", strings.Repeat("a", 128) + ":b:c"} {
+	for _, connector := range []string{"shop:out", "a:b:c", "a-b:c", "a:b-c", "a:b/c", "..:x",
+		strings.Repeat("a", 128) + ":b-c", strings.Repeat("a", 128) + ":b:c"} {
 		dir := s3.LedgerDir(sdk.WithEnv(t.Context(), &sdk.Env{ConnectorID: connector}))
 		if other := taken[dir]; other != "" || strings.Count(dir, "/") != 2 {
 			t.Errorf("%s keeps its positions in %s, as does %q", connector, dir, other)

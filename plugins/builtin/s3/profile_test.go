@@ -19,16 +19,19 @@ func TestProfiles(t *testing.T) {
 	for _, c := range []struct{ name, config, credentials, profile, want string }{
 		{"default", "", "[default]\n" + keys, "", "id a/secret+key= "},
 		{"config", "[default]\n" + keys, "", "", "id a/secret+key= "},
-		{"profile of config", "[profile other]\n" + keys + "[other]\naws_access_key_id = no\n", "", "other", "id a/secret+key= "},
+		{"profile of config", "[profile other]\n" + keys + "[other]\naws_access_key_id = no\n", "", "other",
+			"id a/secret+key= "},
 		{"profile of credentials", "", "[other]\n" + keys + "aws_session_token=t", "other", "id a/secret+key= t"},
-		{"credentials count more", "[default]\naws_access_key_id = no\naws_secret_access_key = no\n", "[default]\n" + keys, "",
+		{"credentials count more", "[default]\naws_access_key_id = no\naws_secret_access_key = no\n",
+			"[default]\n" + keys, "",
 			"id a/secret+key= "},
 		{"comments, indented, quoted", "", "# x\n[default] ; x\ns3 =\n  aws_access_key_id = no\n" +
 			"aws_access_key_id=\"id\" # x\r\n  aws_secret_access_key\t=\ta/secret+key= ; x\n", "", "id a/secret+key= "},
 		{"half", "", "[default]\naws_access_key_id = id\n", "", "both are required"},
 		{"none", "[profile a]\n" + keys, "[b]\n" + keys, "a b", "file: there is none"},
 		{"program", "[default]\ncredential_process = /usr/bin/touch " + ran + "\n", "", "", "credential_process"},
-		{"program beside keys", "[default]\ncredential_process = /usr/bin/touch " + ran + "\n", "[default]\n" + keys, "",
+		{"program beside keys", "[default]\ncredential_process = /usr/bin/touch " + ran + "\n", "[default]\n" + keys,
+			"",
 			"id a/secret+key= "},
 		{"sso", "[profile s]\nsso_session = x\nsso_role_name = y\n", "", "s", "sso_session"},
 		{"other profile", "[profile s]\nrole_arn = x\nsource_profile = y\n", "", "s", "source_profile"},
@@ -64,16 +67,20 @@ func TestProfiles(t *testing.T) {
 // other identities ignore the file.
 func TestFileThatIsNotAllowed(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "keys")
-	if err := os.WriteFile(path, []byte("[default]\naws_access_key_id = id\naws_secret_access_key = s\n"), 0o600); err != nil {
+	if err := os.WriteFile(path, []byte("[default]\naws_access_key_id = id\naws_secret_access_key = s\n"),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	t.Setenv("HOME", t.TempDir())
 	t.Setenv("AWS_SHARED_CREDENTIALS_FILE", path)
 	t.Setenv("AWS_EC2_METADATA_SERVICE_ENDPOINT", "http://127.0.0.1:1")
-	ctx := sdk.WithEnv(t.Context(), &sdk.Env{AllowPath: func(p string) error { return errors.New(p + " is not allowed") }})
+	ctx := sdk.WithEnv(t.Context(), &sdk.Env{AllowPath: func(p string) error {
+		return errors.New(p + " is not allowed")
+	}})
 	var refused sdk.SettingError
 	err := checkIdentity(ctx)
-	if !errors.As(err, &refused) || refused.Setting != "aws.identity" || !strings.Contains(err.Error(), "aws.accessKeyId") {
+	if !errors.As(err, &refused) || refused.Setting != "aws.identity" ||
+		!strings.Contains(err.Error(), "aws.accessKeyId") {
 		t.Errorf("the check says %v", err)
 	}
 	if v, err := newIdentity(ctx, "auto", "", "r").GetWithContext(nil); err == nil ||

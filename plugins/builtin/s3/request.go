@@ -136,7 +136,8 @@ func (b *bucket) sign(ctx context.Context, r request) (*http.Request, error) {
 	if b.inPath {
 		path = "/" + b.name + path
 	}
-	u := url.URL{Scheme: b.scheme, Host: b.host, Path: path, RawPath: s3utils.EncodePath(path), RawQuery: r.query.Encode()}
+	u := url.URL{Scheme: b.scheme, Host: b.host, Path: path, RawPath: s3utils.EncodePath(path),
+		RawQuery: r.query.Encode()}
 	req, err := http.NewRequestWithContext(ctx, r.method, u.String(), bytes.NewReader(r.body))
 	if err != nil {
 		return nil, errors.New("the key cannot be part of a URL")
@@ -193,7 +194,8 @@ func codeOf(resp *http.Response) string {
 // passes reports whether a repeated request may succeed.
 func passes(status int, code string) bool {
 	switch code {
-	case "RequestTimeout", "Throttling", "ThrottlingException", "RequestLimitExceeded", "TemporaryRedirect", "ConditionalRequestConflict", "OperationAborted":
+	case "RequestTimeout", "Throttling", "ThrottlingException", "RequestLimitExceeded", "TemporaryRedirect",
+		"ConditionalRequestConflict", "OperationAborted":
 		return true
 	case notImplemented:
 		return false

@@ -27,12 +27,14 @@ func TestSettings(t *testing.T) {
 	} {
 		set := maps.Clone(good)
 		set[more[0]] = more[1]
-		if err := (&s3.Source{}).Configure(t.Context(), set); err == nil || !strings.Contains(err.Error(), `"`+setting+`"`) {
+		if err := (&s3.Source{}).Configure(t.Context(), set); err == nil ||
+			!strings.Contains(err.Error(), `"`+setting+`"`) {
 			t.Errorf("%v: got %v", more, err)
 		}
 	}
 	good["format"], good["encryption.kmsKey"] = "json", "k"
-	if err := (&s3.Destination{}).Configure(t.Context(), good); err == nil || !strings.Contains(err.Error(), "aws:kms") {
+	if err := (&s3.Destination{}).Configure(t.Context(), good); err == nil ||
+		!strings.Contains(err.Error(), "aws:kms") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -67,7 +69,8 @@ const secret = "topsecret"
 
 // settings returns the settings for the bucket b of the store at addr.
 func settings(addr string, more ...string) map[string]string {
-	all := map[string]string{"aws.accessKeyId": "conduit", "aws.secretAccessKey": secret, "aws.region": "us-east-1", "aws.bucket": "bkt", "aws.endpoint": "http://" + addr}
+	all := map[string]string{"aws.accessKeyId": "conduit", "aws.secretAccessKey": secret, "aws.region": "us-east-1",
+		"aws.bucket": "bkt", "aws.endpoint": "http://" + addr}
 	for i := 0; i < len(more); i += 2 {
 		all[more[i]] = more[i+1]
 	}

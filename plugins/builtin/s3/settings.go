@@ -47,7 +47,8 @@ func (s *bucketSettings) check(ctx context.Context) error {
 	case keys && s.Identity != "auto" && s.Identity != "keys":
 		return wrong("aws.accessKeyId", "cannot be set with aws.identity "+s.Identity)
 	}
-	if u, err := s.endpoint(); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || strings.Trim(u.Path, "/") != "" || u.User != nil || u.RawQuery != "" {
+	if u, err := s.endpoint(); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" ||
+		strings.Trim(u.Path, "/") != "" || u.User != nil || u.RawQuery != "" {
 		return wrong("aws.endpoint", "must be a URL such as https://minio.example.com:9000, without a path or a user")
 	}
 	if s.Identity == "file" {
@@ -82,5 +83,6 @@ func (s *bucketSettings) amazon() string {
 // inPath reports whether URLs have the bucket in the path. Certificates do not cover the host for a bucket with a dot
 // in its name.
 func (s *bucketSettings) inPath(u *url.URL) bool {
-	return s.PathStyle || strings.Contains(s.Bucket, ".") || net.ParseIP(u.Hostname()) != nil || u.Hostname() == "localhost"
+	return s.PathStyle || strings.Contains(s.Bucket, ".") || net.ParseIP(u.Hostname()) != nil ||
+		u.Hostname() == "localhost"
 }

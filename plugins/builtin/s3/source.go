@@ -153,7 +153,8 @@ func (s *Source) follow() {
 	defer s.mu.Unlock()
 	s.report.Snapshots = nil
 	if s.snapshot != nil {
-		s.report.Snapshots = []progress.Snapshot{{Of: s.settings.Bucket + "/" + strings.Join(s.listed(), ","), StartedAt: time.Now()}}
+		s.report.Snapshots = []progress.Snapshot{{Of: s.settings.Bucket + "/" + strings.Join(s.listed(), ","),
+			StartedAt: time.Now()}}
 	}
 }
 
@@ -181,9 +182,11 @@ func (s *Source) underWay(ctx context.Context) ([]upload, error) {
 		return nil, err
 	case err != nil && !s.denied:
 		s.denied = true
-		s.log.Warn("uploads in parts cannot be listed: where a store gives objects the time at which their upload began, they may be missed", "err", err)
+		s.log.Warn("uploads in parts cannot be listed: where a store gives objects the time at which their upload "+
+			"began, they may be missed", "err", err)
 	case older > 0:
-		s.log.Warn("uploads that began long ago are not waited for: have the bucket abort incomplete ones", "uploads", older)
+		s.log.Warn("uploads that began long ago are not waited for: have the bucket abort incomplete ones", "uploads",
+			older)
 	}
 	return now, nil
 }
@@ -263,7 +266,8 @@ func (s *Source) listedAll() {
 	s.snapshot = nil
 	s.follow()
 	if s.missing > 0 {
-		s.log.Warn("objects were listed for the snapshot and were gone or replaced when they were to be read", "objects", s.missing)
+		s.log.Warn("objects were listed for the snapshot and were gone or replaced when they were to be read",
+			"objects", s.missing)
 	}
 }
 
@@ -315,7 +319,8 @@ func (s *Source) resume(ctx context.Context) error {
 	}
 	s.added = nil
 	if again := s.window.resolve(listed); again > 0 {
-		s.log.Warn("cannot tell which objects were read before the restart: these objects of listing.lookback come again",
+		s.log.Warn("cannot tell which objects were read before the restart: these objects of listing.lookback "+
+			"come again",
 			"objects", again)
 	}
 	return nil

@@ -65,7 +65,8 @@ func TestAPrefixForEachCollectionAndHour(t *testing.T) {
 	got := stored{}
 	d := byTemplate(t, got.serve(t, ""), byCollectionAndHour)
 	write(t, d, in("a", 7, "1"), in("b", 7, "2"), in("a", 8, "3"), in("a", 7, "4"), in("b", 7, "5"))
-	want := stored{"data/a/2026-02-28/07": {"1\n4\n"}, "data/b/2026-02-28/07": {"2\n5\n"}, "data/a/2026-02-28/08": {"3\n"}}
+	want := stored{"data/a/2026-02-28/07": {"1\n4\n"}, "data/b/2026-02-28/07": {"2\n5\n"},
+		"data/a/2026-02-28/08": {"3\n"}}
 	if fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
@@ -76,8 +77,9 @@ func TestAPrefixForEachCollectionAndHour(t *testing.T) {
 func TestRefusedPrefixes(t *testing.T) {
 	t.Parallel()
 	for name, bad := range map[string]record.Record{
-		"..": in("..", 7, "x"), "climbing": in("../../../x", 7, "x"), "empty": in("", 7, "x"), "control": in("a\nb", 7, "x"),
-		"long": in(strings.Repeat("a/", 500), 7, "x"), "no text": in("\xff", 7, "x"), "no time": made("x", "x"),
+		"..": in("..", 7, "x"), "climbing": in("../../../x", 7, "x"), "empty": in("", 7, "x"),
+		"control": in("a\nb", 7, "x"),
+		"long":    in(strings.Repeat("a/", 500), 7, "x"), "no text": in("\xff", 7, "x"), "no time": made("x", "x"),
 		"too large": in("a", 7, "huge"),
 		"no line": {Position: record.Position("x"), Metadata: in("b", 7, "").Metadata, After: record.Structured(
 			map[string]any{"x": func() {}})},
@@ -119,7 +121,8 @@ func TestTemplatesThatCannotBe(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"prefix", "prefixes"} {
-		if err := (&s3.Source{}).Configure(t.Context(), settings("127.0.0.1:1", name, "x/{{ .Operation }}")); err == nil ||
+		if err := (&s3.Source{}).Configure(t.Context(), settings("127.0.0.1:1", name, "x/{{ .Operation }}")); err ==
+			nil ||
 			!strings.Contains(err.Error(), "template") {
 			t.Errorf("%s of a source: %v", name, err)
 		}

@@ -45,7 +45,9 @@ func (b *bucket) uploads(ctx context.Context, prefixes []string) (all []upload, 
 }
 
 // uploadPage returns the next uploads, in key order.
-func (b *bucket) uploadPage(ctx context.Context, prefix string, from marker) (all []upload, next marker, more bool, err error) {
+func (b *bucket) uploadPage(
+	ctx context.Context, prefix string, from marker,
+) (all []upload, next marker, more bool, err error) {
 	query := url.Values{"uploads": {""}, "prefix": {prefix}, "encoding-type": {"url"}}
 	if from.key != "" {
 		query.Set("key-marker", from.key)

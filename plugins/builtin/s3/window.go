@@ -162,10 +162,12 @@ func (w *window) resolve(listed map[uint64]int64) (unknown int) {
 func (w *window) warning(now time.Time) string {
 	switch {
 	case now.Before(w.since):
-		return fmt.Sprintf("the clock of the store is at %s, which is more than listing.lookback before the objects that were read: what is written until %s is not read",
+		return fmt.Sprintf("the clock of the store is at %s, which is more than listing.lookback before the objects "+
+			"that were read: what is written until %s is not read",
 			now.UTC().Format(time.DateTime), w.since.UTC().Format(time.DateTime))
 	case w.cut:
-		return fmt.Sprintf("listing.lookback has more than %d objects: one that appears later than %v after its time is not read", mostKnown, now.Sub(w.since).Truncate(time.Second))
+		return fmt.Sprintf("listing.lookback has more than %d objects: one that appears later than %v after its time "+
+			"is not read", mostKnown, now.Sub(w.since).Truncate(time.Second))
 	}
 	return ""
 }

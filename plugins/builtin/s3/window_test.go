@@ -46,7 +46,8 @@ func TestLate(t *testing.T) {
 	all = append(all, r.read(t, 4)...)
 	f.put("o", "9", now.Add(12*time.Second))
 	all = append(all, r.read(t, 1)...)
-	want(t, all, "snapshot:a=1 snapshot:k=1 create:b=2 create:m=3 create:y=6 create:z=4 create:c=5 create:n=7 create:o=9")
+	want(t, all, "snapshot:a=1 snapshot:k=1 create:b=2 create:m=3 create:y=6 create:z=4 create:c=5 create:n=7 "+
+		"create:o=9")
 	for i := 2; i < 8; i++ { // after the snapshot
 		resumed := source(t, set, all[i].Position).read(t, 8-i)
 		if got, wanted := sorted(resumed), sorted(all[i+1:]); !slices.Equal(got, wanted) {
@@ -84,7 +85,8 @@ type simulation struct {
 }
 
 func simulate(t *testing.T, seed uint64, versions bool) {
-	s := &simulation{t: t, random: rand.New(rand.NewPCG(seed, 0)), fake: newFake(t, versions), present: map[string]string{}, written: map[string]bool{}}
+	s := &simulation{t: t, random: rand.New(rand.NewPCG(seed, 0)), fake: newFake(t, versions),
+		present: map[string]string{}, written: map[string]bool{}}
 	s.fake.perPage = 100
 	s.newest = time.Now().Add(-10 * time.Hour).Truncate(time.Second)
 	s.set = quick(s.fake.addr(), "listing.lookback", lookback.String(), "pollingPeriod", "1ms")
@@ -215,7 +217,8 @@ func TestFullWindow(t *testing.T) {
 		t.Errorf("the warning is %q", warning)
 	}
 	for i := 0; i < len(all)-1; i += 3 {
-		if got, wanted := sorted(source(t, set, all[i].Position).read(t, len(all)-i-1)), sorted(all[i+1:]); !slices.Equal(got, wanted) {
+		if got, wanted := sorted(source(t, set, all[i].Position).read(t,
+			len(all)-i-1)), sorted(all[i+1:]); !slices.Equal(got, wanted) {
 			t.Fatalf("behind %s: got %v, want %v", text(all[i:i+1]), got, wanted)
 		}
 	}
@@ -240,7 +243,8 @@ func TestBusyWindow(t *testing.T) {
 	f.remove("1")
 	f.put("late", "", begin.Add(time.Second))
 	f.put("9", "", begin.Add(9*time.Second))
-	want(t, source(t, set, position.Position).read(t, 6), "create:0= create:late= create:2= create:3= create:4= create:9=")
+	want(t, source(t, set, position.Position).read(t, 6),
+		"create:0= create:late= create:2= create:3= create:4= create:9=")
 }
 
 // TestFormerPosition reads the objects of listing.lookback again, after a position in the format of earlier versions.

@@ -66,7 +66,8 @@ func (s *Source) Configure(ctx context.Context, values map[string]string) error 
 // whose path is no longer allowed.
 func (s *Source) LifecycleOnDeleted(ctx context.Context, settings map[string]string) error {
 	if err := sdk.CheckPath(ctx, "path", settings["path"]); err != nil {
-		sdk.Logger(ctx).Warn("a spool goes on keeping records for a source that is deleted", "reader", readerName(ctx), "err", err)
+		sdk.Logger(ctx).Warn("a spool goes on keeping records for a source that is deleted", "reader", readerName(ctx),
+			"err", err)
 		return nil
 	}
 	log, release, err := share(ctx, settings["path"])
@@ -104,7 +105,8 @@ func (s *Source) Open(ctx context.Context, pos record.Position) (err error) {
 	s.detach = s.reader.Attach()
 	if p.id != s.log.ID() {
 		if len(pos) > 0 {
-			sdk.Logger(ctx).Warn("the spool is not the one that was read: reading begins with its oldest record", "path", s.settings.Path)
+			sdk.Logger(ctx).Warn("the spool is not the one that was read: reading begins with its oldest record",
+				"path", s.settings.Path)
 		}
 		p = place{id: s.log.ID()}
 	}
@@ -147,7 +149,8 @@ func (s *Source) readNewest(ctx context.Context) ([]record.Record, error) {
 		if len(records) == 0 {
 			return nil, err
 		}
-		if s.settings.Order == "newest-first" && time.Since(s.newest.Time()) > backlogAge && len(s.place.gaps) < mostGaps {
+		if s.settings.Order == "newest-first" && time.Since(s.newest.Time()) > backlogAge &&
+			len(s.place.gaps) < mostGaps {
 			_, end := s.log.Bounds()
 			s.place.gaps = append(s.place.gaps, gap{from, max(end, s.newest.Next())})
 			s.place.next = max(end, s.newest.Next())

@@ -50,7 +50,8 @@ func write(t *testing.T, d *spool.Destination, from, to int) {
 	t.Helper()
 	var records []record.Record
 	for ; from < to; from++ {
-		records = append(records, record.Record{Operation: record.OperationCreate, After: record.Raw(strconv.AppendInt(nil, int64(from), 10))})
+		records = append(records, record.Record{Operation: record.OperationCreate,
+			After: record.Raw(strconv.AppendInt(nil, int64(from), 10))})
 	}
 	if n, err := d.Write(t.Context(), records); n != len(records) || err != nil {
 		t.Fatalf("wrote %d of %d records: %v", n, len(records), err)
@@ -247,7 +248,8 @@ func TestHybrid(t *testing.T) {
 		start := time.Now()
 		write(t, d, 100, 101) // without a reader
 		if took := time.Since(start); took != time.Second || bytes() == before {
-			t.Errorf("acknowledged after %v with %d bytes written, want after 1s when it is on the disk", took, bytes()-before)
+			t.Errorf("acknowledged after %v with %d bytes written, want after 1s when it is on the disk", took,
+				bytes()-before)
 		}
 		start = time.Now()
 		write(t, d, 101, 102)
@@ -292,7 +294,8 @@ func TestProgress(t *testing.T) {
 	if *report.Records != 9 || report.Warning != "11 records were dropped because the spool was full" {
 		t.Errorf("%d records behind, and the warning %q", *report.Records, report.Warning)
 	}
-	if text := fmt.Sprint(report.Skipped); !strings.Contains(text, "records that were dropped 11, because the spool was full") {
+	if text := fmt.Sprint(report.Skipped); !strings.Contains(text,
+		"records that were dropped 11, because the spool was full") {
 		t.Errorf("left out: %s", text)
 	}
 }
@@ -302,8 +305,10 @@ func TestProgress(t *testing.T) {
 func TestDropsAreLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log logbuf.Buffer
-		d, ctx := &spool.Destination{}, sdk.WithEnv(t.Context(), &sdk.Env{ConnectorID: "in:spool", Logger: slog.New(slog.NewTextHandler(&log, nil))})
-		settings := map[string]string{"path": filepath.Join(t.TempDir(), "spool"), "limit.bytes": "1000000", "full": "drop-newest"}
+		d, ctx := &spool.Destination{}, sdk.WithEnv(t.Context(),
+			&sdk.Env{ConnectorID: "in:spool", Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		settings := map[string]string{"path": filepath.Join(t.TempDir(), "spool"), "limit.bytes": "1000000",
+			"full": "drop-newest"}
 		if err := errors.Join(d.Configure(ctx, settings), d.Open(ctx)); err != nil {
 			t.Fatal(err)
 		}
@@ -326,7 +331,8 @@ func TestDropsAreLogged(t *testing.T) {
 				lines = append(lines, strings.TrimSpace(counts))
 			}
 		}
-		if got := strings.Join(lines, "; "); got != "newest records=1 dropped=1; newest records=11 dropped=12; newest records=4 dropped=16" {
+		if got := strings.Join(lines, "; "); got != "newest records=1 dropped=1; newest records=11 dropped=12; "+
+			"newest records=4 dropped=16" {
 			t.Errorf("logged %s", got)
 		}
 	})
@@ -342,18 +348,21 @@ func TestLinksAfterTheCheck(t *testing.T) {
 	allowed, secret := filepath.Join(root, "allowed"), filepath.Join(root, "secret")
 	settings := map[string]string{"path": allowed}
 	swapped := false // names are checked against their earlier targets
-	ctx := sdk.WithEnv(t.Context(), &sdk.Env{ConnectorID: "p:in", Logger: slog.New(slog.DiscardHandler), AllowPath: func(path string) error {
-		if path != allowed || swapped {
-			return errors.New("not allowed")
-		}
-		return nil
-	}})
+	ctx := sdk.WithEnv(t.Context(), &sdk.Env{ConnectorID: "p:in", Logger: slog.New(slog.DiscardHandler),
+		AllowPath: func(path string) error {
+			if path != allowed || swapped {
+				return errors.New("not allowed")
+			}
+			return nil
+		}})
 	s, d, running := &spool.Source{}, &spool.Destination{}, &spool.Destination{}
-	if err := errors.Join(s.Configure(ctx, settings), d.Configure(ctx, settings), running.Configure(ctx, settings), running.Open(ctx)); err != nil {
+	if err := errors.Join(s.Configure(ctx, settings), d.Configure(ctx, settings), running.Configure(ctx, settings),
+		running.Open(ctx)); err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = running.Teardown(ctx) }()
-	if err := errors.Join(os.Mkdir(secret, 0o755), os.Rename(allowed, filepath.Join(root, "away")), os.Symlink(secret, allowed)); err != nil {
+	if err := errors.Join(os.Mkdir(secret, 0o755), os.Rename(allowed, filepath.Join(root, "away")),
+		os.Symlink(secret, allowed)); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Open(ctx, nil); err == nil || !strings.Contains(err.Error(), "not allowed") {

@@ -144,7 +144,9 @@ func (c *Capture) prepare(ctx context.Context, conn *sql.Conn, tables, again []s
 	}
 	for _, w := range wanted {
 		// A pending run already has its positions, and no position was saved.
-		first := over && c.Snapshot && !slices.ContainsFunc(c.Runs, func(r captureRun) bool { return r.Table == w.Name })
+		first := over && c.Snapshot && !slices.ContainsFunc(c.Runs, func(r captureRun) bool {
+			return r.Table == w.Name
+		})
 		if err := c.capture(ctx, conn, w, first || slices.Contains(again, w.Name)); err != nil {
 			return fmt.Errorf("table %s: %w", w.Name, err)
 		}
@@ -206,8 +208,10 @@ func (c *Capture) capture(ctx context.Context, conn *sql.Conn, w *Shape, read bo
 		}
 	}
 	if old.Missed > 0 && (c.Reread || read) {
-		c.Log.Warn("changes of a table were missed, because changes.max was reached: its rows are read again; rows deleted meanwhile are not noticed", "table", w.Name, "missed", old.Missed)
-		if _, err := conn.ExecContext(ctx, "UPDATE "+c.name("_tables")+" SET missed = 0 WHERE shape = ?", old.Number); err != nil {
+		c.Log.Warn("changes of a table were missed, because changes.max was reached: its rows are read again; rows "+
+			"deleted meanwhile are not noticed", "table", w.Name, "missed", old.Missed)
+		if _, err := conn.ExecContext(ctx, "UPDATE "+c.name("_tables")+" SET missed = 0 WHERE shape = ?",
+			old.Number); err != nil {
 			return err
 		}
 		read = true
@@ -236,10 +240,14 @@ func (c *Capture) name(suffix string) string { return Quote(c.Table + suffix) }
 // own creates the tables of c if they do not exist, and checks that they belong to this source.
 func (c *Capture) own(ctx context.Context, conn *sql.Conn) error {
 	for _, statement := range []string{
-		"CREATE TABLE IF NOT EXISTS " + c.name("") + " (id INTEGER PRIMARY KEY AUTOINCREMENT, shape INTEGER NOT NULL, op INTEGER NOT NULL, at INTEGER NOT NULL)",
-		"CREATE TABLE IF NOT EXISTS " + c.name("_tables") + " (shape INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL, columns TEXT NOT NULL, active INTEGER NOT NULL, missed INTEGER NOT NULL DEFAULT 0)",
-		"CREATE TABLE IF NOT EXISTS " + c.name("_runs") + " (run INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL)",
-		"CREATE TABLE IF NOT EXISTS " + c.name("_source") + " (connector TEXT NOT NULL, db TEXT NOT NULL, removed INTEGER NOT NULL)",
+		"CREATE TABLE IF NOT EXISTS " + c.name("") +
+			" (id INTEGER PRIMARY KEY AUTOINCREMENT, shape INTEGER NOT NULL, op INTEGER NOT NULL, at INTEGER NOT NULL)",
+		"CREATE TABLE IF NOT EXISTS " + c.name("_tables") + " (shape INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT " +
+			"NOT NULL, columns TEXT NOT NULL, active INTEGER NOT NULL, missed INTEGER NOT NULL DEFAULT 0)",
+		"CREATE TABLE IF NOT EXISTS " + c.name("_runs") +
+			" (run INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL)",
+		"CREATE TABLE IF NOT EXISTS " + c.name("_source") +
+			" (connector TEXT NOT NULL, db TEXT NOT NULL, removed INTEGER NOT NULL)",
 	} {
 		if _, err := conn.ExecContext(ctx, statement); err != nil {
 			return err
@@ -255,7 +263,8 @@ func (c *Capture) own(ctx context.Context, conn *sql.Conn) error {
 		return err
 	}
 	if err == nil && owner != c.Connector {
-		return fmt.Errorf("table %s belongs to connector %s: give each source a changes.table of its own", c.Table, owner)
+		return fmt.Errorf("table %s belongs to connector %s: give each source a changes.table of its own", c.Table,
+			owner)
 	}
 	return err
 }
@@ -263,26 +272,28 @@ func (c *Capture) own(ctx context.Context, conn *sql.Conn) error {
 // Load reads the captured tables and the pending runs.
 func (c *Capture) Load(ctx context.Context, conn *sql.Conn) error {
 	c.Tables, c.Runs = map[int64]*Shape{}, nil
-	err := sqlsink.EachRow(ctx, conn, "SELECT shape, name, columns, active, missed FROM "+c.name("_tables"), func(rows *sql.Rows) error {
-		s := &Shape{}
-		var columns string
-		if err := rows.Scan(&s.Number, &s.Name, &columns, &s.Active, &s.Missed); err != nil {
-			return err
-		}
-		c.Tables[s.Number] = s
-		return json.Unmarshal([]byte(columns), &s.Columns)
-	})
+	err := sqlsink.EachRow(ctx, conn, "SELECT shape, name, columns, active, missed FROM "+c.name("_tables"),
+		func(rows *sql.Rows) error {
+			s := &Shape{}
+			var columns string
+			if err := rows.Scan(&s.Number, &s.Name, &columns, &s.Active, &s.Missed); err != nil {
+				return err
+			}
+			c.Tables[s.Number] = s
+			return json.Unmarshal([]byte(columns), &s.Columns)
+		})
 	if err != nil {
 		return err
 	}
-	return sqlsink.EachRow(ctx, conn, "SELECT run, name FROM "+c.name("_runs")+" ORDER BY run", func(rows *sql.Rows) error {
-		var r captureRun
-		err := rows.Scan(&r.Number, &r.Table)
-		if c.Of(r.Table) != nil {
-			c.Runs = append(c.Runs, r)
-		}
-		return err
-	})
+	return sqlsink.EachRow(ctx, conn, "SELECT run, name FROM "+c.name("_runs")+" ORDER BY run",
+		func(rows *sql.Rows) error {
+			var r captureRun
+			err := rows.Scan(&r.Number, &r.Table)
+			if c.Of(r.Table) != nil {
+				c.Runs = append(c.Runs, r)
+			}
+			return err
+		})
 }
 
 // resolve returns the tables that match the items of the setting tables.
@@ -303,22 +314,27 @@ func (c *Capture) resolve(ctx context.Context, conn *sql.Conn, items []string) (
 	}
 	for _, name := range names {
 		s := &Shape{Name: name}
-		err := sqlsink.EachRow(ctx, conn, `SELECT name, type, pk, "notnull" FROM pragma_table_xinfo(?) WHERE hidden = 0 ORDER BY cid`, func(rows *sql.Rows) error {
-			var col Column
-			var strict bool
-			err := rows.Scan(&col.Name, &col.Type, &col.Key, &strict)
-			col.Null = !strict
-			s.Columns = append(s.Columns, col)
-			return err
-		}, name)
+		err := sqlsink.EachRow(ctx, conn,
+			`SELECT name, type, pk, "notnull" FROM pragma_table_xinfo(?) WHERE hidden = 0 ORDER BY cid`,
+			func(rows *sql.Rows) error {
+				var col Column
+				var strict bool
+				err := rows.Scan(&col.Name, &col.Type, &col.Key, &strict)
+				col.Null = !strict
+				s.Columns = append(s.Columns, col)
+				return err
+			}, name)
 		if err != nil {
 			return nil, err
 		}
-		if err := conn.QueryRowContext(ctx, `SELECT count(*) > 0 FROM pragma_index_list(?) WHERE "unique" AND origin <> 'pk'`, name).Scan(&s.Unique); err != nil {
+		if err := conn.QueryRowContext(ctx,
+			`SELECT count(*) > 0 FROM pragma_index_list(?) WHERE "unique" AND origin <> 'pk'`,
+			name).Scan(&s.Unique); err != nil {
 			return nil, err
 		}
 		if len(s.Columns) > maxColumns {
-			why := fmt.Errorf("it has %d columns, and changes of more than %d cannot be noted", len(s.Columns), maxColumns)
+			why := fmt.Errorf("it has %d columns, and changes of more than %d cannot be noted", len(s.Columns),
+				maxColumns)
 			if !every {
 				return nil, fmt.Errorf("cannot capture table %s: %w: remove it from tables", name, why)
 			}

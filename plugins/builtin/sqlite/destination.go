@@ -100,7 +100,9 @@ func (d *dialect) setUp(ctx context.Context, db *sql.DB) error {
 func (d *dialect) Quote(name string) string { return Quote(name) }
 
 // Describe implements sqlsink.Dialect.
-func (d *dialect) Describe(ctx context.Context, conn *sql.Conn, schema, name string) (found sqlsink.Description, err error) {
+func (d *dialect) Describe(
+	ctx context.Context, conn *sql.Conn, schema, name string,
+) (found sqlsink.Description, err error) {
 	if schema != "" && schema != "main" { // attached databases are not allowed
 		return found, nil
 	}
@@ -132,7 +134,9 @@ func (d *dialect) Describe(ctx context.Context, conn *sql.Conn, schema, name str
 		found.Unique = append(found.Unique, key)
 	}
 	// ON CONFLICT supports only unique indexes over all rows.
-	indexes, err := sqlsink.Indexes(ctx, conn, `SELECT i.name, c.name FROM pragma_index_list(?) i, pragma_index_info(i.name) c WHERE i."unique" AND NOT i.partial AND c.name IS NOT NULL ORDER BY i.name, c.name`, name)
+	indexes, err := sqlsink.Indexes(ctx, conn,
+		`SELECT i.name, c.name FROM pragma_index_list(?) i, pragma_index_info(i.name) c WHERE i."unique" AND NOT `+
+			`i.partial AND c.name IS NOT NULL ORDER BY i.name, c.name`, name)
 	found.Unique = append(found.Unique, indexes...)
 	return found, err
 }

@@ -29,7 +29,9 @@ func (w *world) destination(more ...string) (sdk.Destination, context.Context) {
 }
 
 func (w *world) sink() *sqltest.Destination {
-	return &sqltest.Destination{DB: w.db, Open: func(more ...string) (sdk.Destination, context.Context) { return w.destination(more...) }}
+	return &sqltest.Destination{DB: w.db, Open: func(more ...string) (sdk.Destination, context.Context) {
+		return w.destination(more...)
+	}}
 }
 
 func (w *world) write(records []record.Record, more ...string) {
@@ -38,7 +40,8 @@ func (w *world) write(records []record.Record, more ...string) {
 }
 
 func TestOperations(t *testing.T) {
-	w := newWorld(t, "CREATE TABLE t (id INTEGER PRIMARY KEY, x TEXT, y DEFAULT 'kept'); CREATE TABLE only (a, b, PRIMARY KEY (a, b))")
+	w := newWorld(t, "CREATE TABLE t (id INTEGER PRIMARY KEY, x TEXT, y DEFAULT 'kept'); CREATE TABLE only (a, b, "+
+		"PRIMARY KEY (a, b))")
 	raw := plugintest.Row(9, record.OperationCreate, nil, nil)
 	raw.Key, raw.After = record.Raw([]byte("9")), record.Raw([]byte(`{"id": 9, "x": 12345678901234567890}`))
 	only := plugintest.Row(11, record.OperationCreate, m{"a": 1, "b": "z"}, nil)
@@ -54,7 +57,8 @@ func TestOperations(t *testing.T) {
 		plugintest.Row(8, record.OperationUpdate, m{"id": 5}, m{"id": 5, "x": "not there"}),
 		raw, only, only,
 	})
-	if got, want := w.query("SELECT * FROM t ORDER BY id"), "1|d|e\n3||kept\n4||kept\n5|not there|kept\n9|12345678901234567890|kept"; got != want {
+	if got, want := w.query("SELECT * FROM t ORDER BY id"), "1|d|e\n3||kept\n4||kept\n5|not "+
+		"there|kept\n9|12345678901234567890|kept"; got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 	if got := w.query("SELECT * FROM only"); got != "1|z" {
@@ -66,20 +70,28 @@ func TestOperations(t *testing.T) {
 func TestRefused(t *testing.T) {
 	w := newWorld(t, "CREATE TABLE t (id INTEGER PRIMARY KEY, x TEXT CHECK (x <> 'bad'), n INT UNIQUE)")
 	w.sink().CheckRefused(t, map[string]sqltest.Refused{
-		"check":       {Record: plugintest.Row(0, record.OperationCreate, m{"id": 50}, m{"id": 50, "x": "bad"}), Want: "CHECK constraint failed"},
-		"no number":   {Record: plugintest.Row(0, record.OperationCreate, m{"id": "x"}, m{"id": "x"}), Want: "datatype mismatch"},
-		"column":      {Record: plugintest.Row(0, record.OperationCreate, m{"id": 50}, m{"id": 50, "y": 1}), Want: `it has no column "y"`},
-		"no key":      {Record: plugintest.Row(0, record.OperationDelete, nil, nil), Want: "the record has no key"},
-		"constraint":  {Record: plugintest.Row(0, record.OperationCreate, m{"x": "k"}, m{"id": 50, "x": "k"}), Want: "need a primary key or a unique index"},
-		"not without": {Record: plugintest.Row(0, record.OperationCreate, nil, m{"id": 1}), Want: "UNIQUE constraint failed"},
-		"other index": {Record: plugintest.Row(0, record.OperationCreate, m{"id": 50}, m{"id": 50, "n": 1}), Want: "UNIQUE constraint failed"},
+		"check": {Record: plugintest.Row(0, record.OperationCreate, m{"id": 50}, m{"id": 50, "x": "bad"}),
+			Want: "CHECK constraint failed"},
+		"no number": {Record: plugintest.Row(0, record.OperationCreate, m{"id": "x"}, m{"id": "x"}),
+			Want: "datatype mismatch"},
+		"column": {Record: plugintest.Row(0, record.OperationCreate, m{"id": 50}, m{"id": 50, "y": 1}),
+			Want: `it has no column "y"`},
+		"no key": {Record: plugintest.Row(0, record.OperationDelete, nil, nil), Want: "the record has no key"},
+		"constraint": {Record: plugintest.Row(0, record.OperationCreate, m{"x": "k"}, m{"id": 50, "x": "k"}),
+			Want: "need a primary key or a unique index"},
+		"not without": {Record: plugintest.Row(0, record.OperationCreate, nil, m{"id": 1}),
+			Want: "UNIQUE constraint failed"},
+		"other index": {Record: plugintest.Row(0, record.OperationCreate, m{"id": 50}, m{"id": 50, "n": 1}),
+			Want: "UNIQUE constraint failed"},
 	})
 }
 
 func TestWrittenValues(t *testing.T) {
 	w := newWorld(t, "CREATE TABLE t (id INTEGER PRIMARY KEY, b, f, n, ba, j, ts, u, f4)")
 	at := time.Date(2026, 1, 2, 3, 4, 5, 678000000, time.FixedZone("", 7200))
-	w.write([]record.Record{plugintest.Row(1, record.OperationCreate, m{"id": 1}, m{"id": int64(1), "b": true, "f": 1.5, "n": uint64(1 << 63), "ba": []byte{0, 255}, "j": m{"a": []any{1, "x"}}, "ts": at, "u": uint16(7), "f4": float32(0.1)})})
+	w.write([]record.Record{plugintest.Row(1, record.OperationCreate, m{"id": 1}, m{"id": int64(1), "b": true, "f": 1.5,
+		"n": uint64(1 << 63), "ba": []byte{0, 255}, "j": m{"a": []any{1, "x"}}, "ts": at, "u": uint16(7),
+		"f4": float32(0.1)})})
 	const want = `1|1|1.5|9223372036854775808|00FF|{"a":[1,"x"]}|2026-01-02 01:04:05|7|0.1`
 	if got := w.query("SELECT id, b, f, n, hex(ba), j, datetime(ts), u, f4 FROM t"); got != want {
 		t.Errorf("got %s, want %s", got, want)
@@ -97,7 +109,8 @@ func TestOnce(t *testing.T) {
 func TestSetup(t *testing.T) {
 	dir := t.TempDir()
 	w := &world{TB: t, path: filepath.Join(dir, "new.db")}
-	w.write([]record.Record{plugintest.Row(1, record.OperationCreate, nil, m{"n": 1})}, "setup", "CREATE TABLE IF NOT EXISTS t (n INT)")
+	w.write([]record.Record{plugintest.Row(1, record.OperationCreate, nil, m{"n": 1})}, "setup",
+		"CREATE TABLE IF NOT EXISTS t (n INT)")
 	w.connect()
 	if got := w.query("SELECT n FROM t") + w.query("PRAGMA journal_mode"); got != "1wal" {
 		t.Errorf("got %s", got)
@@ -106,7 +119,8 @@ func TestSetup(t *testing.T) {
 		other := filepath.Join(dir, "other.db")
 		d := sdk.Standard(sqlite.Connector()).NewDestination()
 		ctx := plugintest.Context(t, sqlite.Connector(), "p:destination")
-		if err := d.Configure(ctx, map[string]string{"path": w.path, "setup": fmt.Sprintf(statement, other)}); err != nil {
+		if err := d.Configure(ctx, map[string]string{"path": w.path, "setup": fmt.Sprintf(statement, other)}); err !=
+			nil {
 			t.Fatal(err)
 		}
 		if err := d.Open(ctx); err == nil || !strings.Contains(err.Error(), "too many attached databases") {
@@ -128,7 +142,8 @@ func TestBusy(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	w.exec("COMMIT")
-	if n, err := d.Write(ctx, []record.Record{plugintest.Row(1, record.OperationCreate, nil, m{"n": 1})}); n != 1 || err != nil {
+	if n, err := d.Write(ctx, []record.Record{plugintest.Row(1, record.OperationCreate, nil, m{"n": 1})}); n != 1 ||
+		err != nil {
 		t.Errorf("afterwards: %d, %v", n, err)
 	}
 }
@@ -136,10 +151,12 @@ func TestBusy(t *testing.T) {
 // TestRoundTrip copies tables to another database, through changes of every kind.
 func TestRoundTrip(t *testing.T) {
 	const table = "CREATE TABLE t (a TEXT NOT NULL, b INT NOT NULL, x BLOB, y REAL, PRIMARY KEY (a, b));"
-	from, to := newWorld(t, table+"INSERT INTO t VALUES ('a', 1, x'00', 1.5), ('b', 2, NULL, -1e300)"), newWorld(t, table)
+	from, to := newWorld(t, table+"INSERT INTO t VALUES ('a', 1, x'00', 1.5), ('b', 2, NULL, -1e300)"),
+		newWorld(t, table)
 	s := from.open(from.settings("t"), nil)
 	records := s.Next(2)
-	from.exec("UPDATE t SET x = 'text' WHERE b = 1; INSERT INTO t VALUES ('c', 3, 4, 5); DELETE FROM t WHERE a = 'b'; UPDATE t SET b = 9 WHERE a = 'c'")
+	from.exec("UPDATE t SET x = 'text' WHERE b = 1; INSERT INTO t VALUES ('c', 3, 4, 5); DELETE FROM t WHERE a = " +
+		"'b'; UPDATE t SET b = 9 WHERE a = 'c'")
 	to.write(append(records, s.Next(5)...))
 	const all = "SELECT a, b, quote(x), y FROM t ORDER BY a"
 	if got, want := to.query(all), from.query(all); got != want || want == "" {
@@ -169,7 +186,8 @@ func TestSettings(t *testing.T) {
 		`"changes.max"`:   {"path": "x", "changes.max": "-1"},
 		`"snapshotMode"`:  {"path": "x", "snapshotMode": "always"},
 	} {
-		if err := sdk.Standard(sqlite.Connector()).NewSource().Configure(ctx, s); err == nil || !strings.Contains(err.Error(), want) {
+		if err := sdk.Standard(sqlite.Connector()).NewSource().Configure(ctx, s); err == nil ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%v: %v, want %q", s, err, want)
 		}
 	}

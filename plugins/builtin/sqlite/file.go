@@ -44,7 +44,8 @@ func (s *databaseSettings) Open(ctx context.Context, create bool) (*sql.DB, erro
 	if create {
 		mode = "rwc"
 	}
-	dsn := fmt.Sprintf("file:%s?mode=%s&_busy_timeout=%d&_synchronous=FULL&_foreign_keys=on", (&url.URL{Path: s.Path}).EscapedPath(), mode, s.Timeout.Milliseconds())
+	dsn := fmt.Sprintf("file:%s?mode=%s&_busy_timeout=%d&_synchronous=FULL&_foreign_keys=on",
+		(&url.URL{Path: s.Path}).EscapedPath(), mode, s.Timeout.Milliseconds())
 	db := sql.OpenDB(&connector{dsn: dsn, allow: sdk.EnvFrom(ctx).AllowPath, most: sdk.Budget(ctx)})
 	db.SetMaxOpenConns(1)
 	first := "SELECT count(*) FROM sqlite_schema" // reads the file, so that an invalid one fails here
@@ -107,7 +108,8 @@ const (
 
 // setupDatabase runs the SQL of a setting within timeout.
 func setupDatabase(ctx context.Context, db *sql.DB, text string, timeout time.Duration) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("it runs for more than %v (setup.timeout)", timeout))
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout,
+		fmt.Errorf("it runs for more than %v (setup.timeout)", timeout))
 	defer cancel()
 	conn, err := db.Conn(ctx)
 	if err != nil {
@@ -117,7 +119,8 @@ func setupDatabase(ctx context.Context, db *sql.DB, text string, timeout time.Du
 	limit := func(length, columns int) (lengthBefore, columnsBefore int, err error) {
 		err = conn.Raw(func(c any) error {
 			own := c.(*sqlite3.SQLiteConn)
-			lengthBefore, columnsBefore = own.SetLimit(sqlite3.SQLITE_LIMIT_LENGTH, length), own.SetLimit(sqlite3.SQLITE_LIMIT_COLUMN, columns)
+			lengthBefore, columnsBefore = own.SetLimit(sqlite3.SQLITE_LIMIT_LENGTH, length),
+				own.SetLimit(sqlite3.SQLITE_LIMIT_COLUMN, columns)
 			return nil
 		})
 		return lengthBefore, columnsBefore, err
@@ -146,7 +149,8 @@ func Transient(err error) bool {
 		return errors.Is(err, fs.ErrNotExist) || errors.Is(err, driver.ErrBadConn)
 	}
 	switch e.Code {
-	case sqlite3.ErrBusy, sqlite3.ErrLocked, sqlite3.ErrIoErr, sqlite3.ErrCantOpen, sqlite3.ErrFull, sqlite3.ErrProtocol, sqlite3.ErrNomem,
+	case sqlite3.ErrBusy, sqlite3.ErrLocked, sqlite3.ErrIoErr, sqlite3.ErrCantOpen, sqlite3.ErrFull,
+		sqlite3.ErrProtocol, sqlite3.ErrNomem,
 		sqlite3.ErrReadonly, sqlite3.ErrPerm, sqlite3.ErrSchema:
 		return true
 	}

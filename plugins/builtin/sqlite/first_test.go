@@ -21,7 +21,8 @@ func TestChangesBeforeTheFirstRow(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = db.Close() }()
-	sqltest.Exec(t, db, "PRAGMA journal_mode = WAL; CREATE TABLE t (n INTEGER PRIMARY KEY); INSERT INTO t VALUES (1), (2)")
+	sqltest.Exec(t, db, "PRAGMA journal_mode = WAL; CREATE TABLE t (n INTEGER PRIMARY KEY); INSERT INTO t VALUES "+
+		"(1), (2)")
 	ctx := sdk.WithEnv(t.Context(), &sdk.Env{ConnectorID: "p:in"})
 	s := &Source{}
 	if err := s.Configure(ctx, map[string]string{"path": path, "tables": "t"}); err != nil {
@@ -66,7 +67,8 @@ func TestReplaceIsWarnedOf(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = db.Close() }()
-	sqltest.Exec(t, db, "CREATE TABLE t (id INTEGER PRIMARY KEY, mail TEXT UNIQUE); CREATE TABLE plain (id TEXT PRIMARY KEY); CREATE TABLE late (id INTEGER PRIMARY KEY, x)")
+	sqltest.Exec(t, db, "CREATE TABLE t (id INTEGER PRIMARY KEY, mail TEXT UNIQUE); CREATE TABLE plain (id TEXT "+
+		"PRIMARY KEY); CREATE TABLE late (id INTEGER PRIMARY KEY, x)")
 	var log strings.Builder
 	ctx := sdk.WithEnv(t.Context(), &sdk.Env{ConnectorID: "p:in", Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	s := &Source{}
@@ -80,7 +82,8 @@ func TestReplaceIsWarnedOf(t *testing.T) {
 			t.Fatal(err)
 		}
 		s.disconnect()
-		if got := log.String(); strings.Contains(got, "recursive_triggers") != (want != "") || !strings.Contains(got, want) {
+		if got := log.String(); strings.Contains(got, "recursive_triggers") != (want != "") ||
+			!strings.Contains(got, want) {
 			t.Errorf("the log has %q, want %q", got, want)
 		}
 		if want == "" {

@@ -15,22 +15,24 @@ import (
 // trigger, and quotes the quotation marks around a name.
 var (
 	usingModule = texts.Regexp("(?is)^\\s*CREATE\\s+VIRTUAL\\s+TABLE\\s.*?\\sUSING\\s+[\"'`\\[]?(\\w+)")
-	writesTo    = texts.Regexp("(?is)\\b(?:INTO|UPDATE(?:\\s+OR\\s+\\w+)?|FROM)\\s+(\"[^\"]+\"|\\[[^\\]]+\\]|`[^`]+`|'[^']+'|\\w+)")
-	quotes      = texts.Regexp("^[\"'`\\[]|[\"'`\\]]$")
+	writesTo    = texts.Regexp(
+		"(?is)\\b(?:INTO|UPDATE(?:\\s+OR\\s+\\w+)?|FROM)\\s+(\"[^\"]+\"|\\[[^\\]]+\\]|`[^`]+`|'[^']+'|\\w+)")
+	quotes = texts.Regexp("^[\"'`\\[]|[\"'`\\]]$")
 )
 
 // VirtualTables returns the modules of the virtual tables of a database, by table name in lower case. The SQLite of the
 // agent may lack these modules.
 func VirtualTables(ctx context.Context, conn *sql.Conn) (map[string]string, error) {
 	modules := map[string]string{}
-	err := sqlsink.EachRow(ctx, conn, "SELECT name, sql FROM sqlite_schema WHERE type = 'table' AND rootpage = 0", func(rows *sql.Rows) error {
-		var name, text string
-		err := rows.Scan(&name, &text)
-		if m := usingModule().FindStringSubmatch(text); m != nil {
-			modules[strings.ToLower(name)] = strings.ToLower(m[1])
-		}
-		return err
-	})
+	err := sqlsink.EachRow(ctx, conn, "SELECT name, sql FROM sqlite_schema WHERE type = 'table' AND rootpage = 0",
+		func(rows *sql.Rows) error {
+			var name, text string
+			err := rows.Scan(&name, &text)
+			if m := usingModule().FindStringSubmatch(text); m != nil {
+				modules[strings.ToLower(name)] = strings.ToLower(m[1])
+			}
+			return err
+		})
 	return modules, err
 }
 
@@ -61,8 +63,10 @@ func CheckModules(ctx context.Context, conn *sql.Conn, table string) error {
 	var seen []string
 	for next := []string{strings.ToLower(table)}; len(next) > 0; next = next[1:] {
 		if module := missing[next[0]]; module != "" {
-			return fmt.Errorf("what is written to table %s goes to the virtual table %s of the module %s, too, which the SQLite of this agent does not have: "+
-				"build the agent with the tag sqlite_%s, or drop the triggers that write to %s", table, next[0], module, module, next[0])
+			return fmt.Errorf("what is written to table %s goes to the virtual table %s of the module %s, too, which "+
+				"the SQLite of this agent does not have: "+
+				"build the agent with the tag sqlite_%s, or drop the triggers that write to %s", table, next[0], module,
+				module, next[0])
 		}
 		if !slices.Contains(seen, next[0]) {
 			seen = append(seen, next[0])
@@ -75,13 +79,14 @@ func CheckModules(ctx context.Context, conn *sql.Conn, table string) error {
 // writtenByTriggers returns the tables that the triggers of each table write to or read, all in lower case.
 func writtenByTriggers(ctx context.Context, conn *sql.Conn) (map[string][]string, error) {
 	tables := map[string][]string{}
-	err := sqlsink.EachRow(ctx, conn, "SELECT lower(tbl_name), sql FROM sqlite_schema WHERE type = 'trigger'", func(rows *sql.Rows) error {
-		var table, text string
-		err := rows.Scan(&table, &text)
-		for _, m := range writesTo().FindAllStringSubmatch(text, -1) {
-			tables[table] = append(tables[table], strings.ToLower(quotes().ReplaceAllString(m[1], "")))
-		}
-		return err
-	})
+	err := sqlsink.EachRow(ctx, conn, "SELECT lower(tbl_name), sql FROM sqlite_schema WHERE type = 'trigger'",
+		func(rows *sql.Rows) error {
+			var table, text string
+			err := rows.Scan(&table, &text)
+			for _, m := range writesTo().FindAllStringSubmatch(text, -1) {
+				tables[table] = append(tables[table], strings.ToLower(quotes().ReplaceAllString(m[1], "")))
+			}
+			return err
+		})
 	return tables, err
 }

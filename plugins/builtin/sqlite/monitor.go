@@ -50,7 +50,8 @@ func (m *monitor) fails(err error) {
 func (m *monitor) toSettle() (acked position, measured time.Time, due bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	due = (m.acked.ID > m.removed.ID || finished(m.acked) > finished(m.removed)) && time.Since(m.settledAt) >= settleEvery
+	due = (m.acked.ID > m.removed.ID || finished(m.acked) > finished(m.removed)) &&
+		time.Since(m.settledAt) >= settleEvery
 	return m.acked, m.at, due
 }
 
@@ -62,7 +63,8 @@ func (m *monitor) report() progress.Report {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	behind := max(0, m.last-m.acked.ID)
-	r := progress.Report{Records: &behind, At: m.at, Snapshots: append([]progress.Snapshot(nil), m.snapshots...), Warning: m.lost, Skipped: m.skips.List()}
+	r := progress.Report{Records: &behind, At: m.at, Snapshots: append([]progress.Snapshot(nil), m.snapshots...),
+		Warning: m.lost, Skipped: m.skips.List()}
 	r.SetAge(m.newest, m.current)
 	return r
 }

@@ -16,7 +16,8 @@ func TestOddFiles(t *testing.T) {
 	for _, path := range []string{"/dev/zero", "/dev/null", fifo, t.TempDir()} {
 		s := databaseSettings{Path: path}
 		for _, create := range []bool{false, true} {
-			if db, err := s.Open(t.Context(), create); err == nil || !strings.Contains(err.Error(), "not a regular file") {
+			if db, err := s.Open(t.Context(), create); err == nil ||
+				!strings.Contains(err.Error(), "not a regular file") {
 				t.Errorf("%s, create %t: %v, %v", path, create, db, err)
 			}
 		}

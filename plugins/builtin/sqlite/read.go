@@ -45,7 +45,9 @@ func (s *Source) read(ctx context.Context) (records []record.Record, all bool, e
 		return records, false, err
 	}
 	for all && len(records) < maxRecords {
-		i := slices.IndexFunc(s.captured.Runs, func(r captureRun) bool { return r.Number > s.at.Run || r.Number == s.at.Run && s.at.Key != nil })
+		i := slices.IndexFunc(s.captured.Runs, func(r captureRun) bool {
+			return r.Number > s.at.Run || r.Number == s.at.Run && s.at.Key != nil
+		})
 		if i < 0 {
 			return records, true, nil
 		}
@@ -67,7 +69,8 @@ func (s *Source) missed() (again bool, err error) {
 		case s.captured.Reread:
 			again = true
 		default:
-			return false, fmt.Errorf("%d changes of table %s were missed, because %s had changes.max changes: put %s/1, or another word behind the slash, into snapshot.again to have it read again",
+			return false, fmt.Errorf("%d changes of table %s were missed, because %s had changes.max changes: put "+
+				"%s/1, or another word behind the slash, into snapshot.again to have it read again",
 				t.Missed, t.Name, s.settings.Changes, t.Name)
 		}
 	}
@@ -76,7 +79,8 @@ func (s *Source) missed() (again bool, err error) {
 
 // readChanges returns changes after the position. all reports whether there are no more.
 func (s *Source) readChanges(ctx context.Context) (records []record.Record, all bool, err error) {
-	rows, err := s.conn.QueryContext(ctx, "SELECT * FROM "+Quote(s.settings.Changes)+" WHERE id > ? ORDER BY id LIMIT ?", s.at.ID, maxRecords)
+	rows, err := s.conn.QueryContext(ctx,
+		"SELECT * FROM "+Quote(s.settings.Changes)+" WHERE id > ? ORDER BY id LIMIT ?", s.at.ID, maxRecords)
 	if err != nil {
 		return nil, false, fmt.Errorf("cannot read changes: %w", err)
 	}
@@ -140,7 +144,8 @@ func (s *Source) change(row []any) (r record.Record, err error) {
 	at, _ := row[3].(int64)
 	t := s.captured.Tables[shape]
 	if t == nil || len(row) < 4+2*len(t.Columns) {
-		return r, fmt.Errorf("cannot read change %d: its table is not known: %s was changed by another program", id, s.settings.Changes)
+		return r, fmt.Errorf("cannot read change %d: its table is not known: %s was changed by another program", id,
+			s.settings.Changes)
 	}
 	s.at.ID = id
 	s.monitor.set(func() { s.monitor.newest, s.monitor.current = time.UnixMilli(at), false })
@@ -169,7 +174,8 @@ func (s *Source) change(row []any) (r record.Record, err error) {
 
 // value returns the value of a column. SQLite has no type for booleans.
 func value(c Column, v any) any {
-	if n, ok := v.(int64); ok && (n == 0 || n == 1) && (strings.EqualFold(c.Type, "BOOLEAN") || strings.EqualFold(c.Type, "BOOL")) {
+	if n, ok := v.(int64); ok && (n == 0 || n == 1) &&
+		(strings.EqualFold(c.Type, "BOOLEAN") || strings.EqualFold(c.Type, "BOOL")) {
 		return n == 1
 	}
 	return v

@@ -150,5 +150,6 @@ func (s *Source) row(run captureRun, t *Shape, row []any, n int) record.Record {
 	for i, c := range t.Columns {
 		fields[c.Name] = value(c, row[n+i])
 	}
-	return record.Record{Position: s.at.append(), Operation: record.OperationSnapshot, Metadata: metadata(t, 0), Key: keyOf(t, fields), After: record.Structured(fields)}
+	return record.Record{Position: s.at.append(), Operation: record.OperationSnapshot, Metadata: metadata(t, 0),
+		Key: keyOf(t, fields), After: record.Structured(fields)}
 }

@@ -50,7 +50,8 @@ func (s *sourceSettings) parse(ctx context.Context, given map[string]string) err
 	}
 	for _, a := range s.Again {
 		if table, word, ok := cutLast(a); !ok || table == "" || word == "" {
-			return sdk.SettingError{Setting: "snapshot.again", Message: fmt.Sprintf("%q: want table/word, for example orders/1", a)}
+			return sdk.SettingError{Setting: "snapshot.again",
+				Message: fmt.Sprintf("%q: want table/word, for example orders/1", a)}
 		}
 	}
 	return s.Check(ctx)
@@ -68,7 +69,8 @@ func cutLast(item string) (table, word string, ok bool) {
 // capture returns the Capture for the settings.
 func (s *sourceSettings) capture(ctx context.Context) *Capture {
 	env := sdk.EnvFrom(ctx)
-	return &Capture{Table: s.Changes, Connector: env.ConnectorID, Snapshot: s.SnapshotMode == "initial", Max: s.Max, Reread: s.OnMax == "snapshot", Log: env.Logger}
+	return &Capture{Table: s.Changes, Connector: env.ConnectorID, Snapshot: s.SnapshotMode == "initial", Max: s.Max,
+		Reread: s.OnMax == "snapshot", Log: env.Logger}
 }
 
 // Source reads tables and their changes.
@@ -148,16 +150,20 @@ func (s *Source) locate(last, removed int64) error {
 		}
 		return nil
 	case s.at.DB != s.captured.DB:
-		return fmt.Errorf("the position is of another database: the file %s is not the one that was read: %s", s.settings.Path, startOver)
+		return fmt.Errorf("the position is of another database: the file %s is not the one that was read: %s",
+			s.settings.Path, startOver)
 	case s.at.ID < removed:
-		return fmt.Errorf("changes were missed: the position is behind change %d, and those up to %d have been removed from %s: %s", s.at.ID, removed, s.settings.Changes, startOver)
+		return fmt.Errorf("changes were missed: the position is behind change %d, and those up to %d have been "+
+			"removed from %s: %s", s.at.ID, removed, s.settings.Changes, startOver)
 	case s.at.ID > last:
-		return fmt.Errorf("changes may have been missed: the position is behind change %d, and the database has had %d: it is an older copy: %s", s.at.ID, last, startOver)
+		return fmt.Errorf("changes may have been missed: the position is behind change %d, and the database has had "+
+			"%d: it is an older copy: %s", s.at.ID, last, startOver)
 	}
 	return nil
 }
 
-const startOver = "delete the pipeline and declare it again, or give the source a new id and a new changes.table: then all rows are read"
+const startOver = "delete the pipeline and declare it again, or give the source a new id and a new changes.table: " +
+	"then all rows are read"
 
 // prepare updates triggers and tables.
 func (s *Source) prepare(ctx context.Context, again []string, over bool) error {
@@ -174,7 +180,8 @@ func (s *Source) leaveOut() {
 	var logged []string
 	s.monitor.set(func() { logged, s.monitor.unique = s.monitor.unique, s.captured.Unique })
 	if now := s.captured.Unique; len(now) > 0 && !slices.Equal(now, logged) {
-		s.log.Warn("rows that INSERT OR REPLACE removes because of a unique index are captured only with PRAGMA recursive_triggers = ON", "tables", now)
+		s.log.Warn("rows that INSERT OR REPLACE removes because of a unique index are captured only with PRAGMA "+
+			"recursive_triggers = ON", "tables", now)
 	}
 	for _, skip := range s.monitor.skips.List() {
 		if !slices.ContainsFunc(s.captured.LeftOut, func(l LeftOut) bool { return l.Table == skip.Of }) {
@@ -329,7 +336,9 @@ func (s *Source) send(ctx context.Context, records []record.Record) bool {
 
 // lifecycle opens the database for a lifecycle call, with other settings than Configure's. A database that does not
 // exist needs no cleanup.
-func lifecycle(ctx context.Context, given map[string]string, do func(*sourceSettings, *Capture, *sql.Conn) error) error {
+func lifecycle(
+	ctx context.Context, given map[string]string, do func(*sourceSettings, *Capture, *sql.Conn) error,
+) error {
 	s := &sourceSettings{}
 	if err := s.parse(ctx, given); err != nil {
 		return err

@@ -13,11 +13,15 @@ import (
 )
 
 func TestSnapshotAndChanges(t *testing.T) {
-	w := newWorld(t, "CREATE TABLE t (id INTEGER PRIMARY KEY, x TEXT); INSERT INTO t VALUES (-1, 'a'), (0, 'tab\there'), (7, NULL)")
+	w := newWorld(t, "CREATE TABLE t (id INTEGER PRIMARY KEY, x TEXT); INSERT INTO t VALUES (-1, 'a'), (0, "+
+		"'tab\there'), (7, NULL)")
 	s := w.open(w.settings("t"), nil)
-	rows := s.Want(`snapshot t {"id":-1} to {"id":-1,"x":"a"}`, `snapshot t {"id":0} to {"id":0,"x":"tab\there"}`, `snapshot t {"id":7} to {"id":7,"x":null}`)
-	w.exec("INSERT INTO t VALUES (8, 'b'); UPDATE t SET x = 'c' WHERE id = 8; DELETE FROM t WHERE id = 7; UPDATE t SET id = 9 WHERE id = 8")
-	changes := s.Want(`create t {"id":8} to {"id":8,"x":"b"}`, `update t {"id":8} from {"id":8,"x":"b"} to {"id":8,"x":"c"}`, `delete t {"id":7} from {"id":7,"x":null}`,
+	rows := s.Want(`snapshot t {"id":-1} to {"id":-1,"x":"a"}`, `snapshot t {"id":0} to {"id":0,"x":"tab\there"}`,
+		`snapshot t {"id":7} to {"id":7,"x":null}`)
+	w.exec("INSERT INTO t VALUES (8, 'b'); UPDATE t SET x = 'c' WHERE id = 8; DELETE FROM t WHERE id = 7; UPDATE t " +
+		"SET id = 9 WHERE id = 8")
+	changes := s.Want(`create t {"id":8} to {"id":8,"x":"b"}`,
+		`update t {"id":8} from {"id":8,"x":"b"} to {"id":8,"x":"c"}`, `delete t {"id":7} from {"id":7,"x":null}`,
 		`delete t {"id":8} from {"id":8,"x":"c"}`, `create t {"id":9} to {"id":9,"x":"c"}`)
 	for _, r := range changes {
 		if r.Metadata.Get(record.KeyCreatedAt) == "" {
@@ -25,7 +29,9 @@ func TestSnapshotAndChanges(t *testing.T) {
 		}
 	}
 	s.Settle(append(rows, changes[:2]...)...)
-	wait.For(s, "what is acknowledged is removed", func() bool { return w.query("SELECT count(*) FROM conduit_changes") == "3" })
+	wait.For(s, "what is acknowledged is removed", func() bool {
+		return w.query("SELECT count(*) FROM conduit_changes") == "3"
+	})
 	s.Close()
 	s = w.open(w.settings("t"), changes[1].Position)
 	s.Want(`delete t {"id":7} from {"id":7,"x":null}`, `delete t {"id":8} from {"id":8,"x":"c"}`)
@@ -40,13 +46,17 @@ func TestMissed(t *testing.T) {
 	w.exec("INSERT INTO t VALUES (1), (2), (3)")
 	got := s.Next(3)
 	s.Settle(got...)
-	wait.For(s, "what is acknowledged is removed", func() bool { return w.query("SELECT count(*) FROM conduit_changes") == "0" })
+	wait.For(s, "what is acknowledged is removed", func() bool {
+		return w.query("SELECT count(*) FROM conduit_changes") == "0"
+	})
 	s.Close()
-	if err := w.source().TryOpen(w.settings("t"), got[0].Position); err == nil || !strings.Contains(err.Error(), "changes were missed: the position is behind change 1, and those up to 3 have been removed") {
+	if err := w.source().TryOpen(w.settings("t"), got[0].Position); err == nil || !strings.Contains(err.Error(),
+		"changes were missed: the position is behind change 1, and those up to 3 have been removed") {
 		t.Errorf("got %v", err)
 	}
 	w.exec("UPDATE sqlite_sequence SET seq = 2 WHERE name = 'conduit_changes'")
-	if err := w.source().TryOpen(w.settings("t"), got[2].Position); err == nil || !strings.Contains(err.Error(), "an older copy") {
+	if err := w.source().TryOpen(w.settings("t"), got[2].Position); err == nil ||
+		!strings.Contains(err.Error(), "an older copy") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -69,9 +79,12 @@ func TestKeys(t *testing.T) {
 	w := newWorld(t, `CREATE TABLE a (u TEXT PRIMARY KEY, n INT); CREATE TABLE b (x TEXT, y REAL NOT NULL, z BLOB NOT NULL, PRIMARY KEY (z, y)) WITHOUT ROWID;
 		CREATE TABLE c (rowid TEXT, n INT); CREATE TABLE d (k TEXT NOT NULL COLLATE NOCASE PRIMARY KEY);
 		INSERT INTO a VALUES ('b', 1), (NULL, 2), ('a', 3); INSERT INTO b VALUES ('q', 2.5, x'00ff'), ('r', -1, x'00ff'); INSERT INTO c VALUES ('r', 1), ('r', 1); INSERT INTO d VALUES ('B'), ('a')`)
-	lines := []string{`snapshot a {"u":"b"} to {"n":1,"u":"b"}`, `snapshot a {"u":null} to {"n":2,"u":null}`, `snapshot a {"u":"a"} to {"n":3,"u":"a"}`,
-		`snapshot b {"y":-1,"z":"AP8="} to {"x":"r","y":-1,"z":"AP8="}`, `snapshot b {"y":2.5,"z":"AP8="} to {"x":"q","y":2.5,"z":"AP8="}`,
-		`snapshot c null to {"n":1,"rowid":"r"}`, `snapshot c null to {"n":1,"rowid":"r"}`, `snapshot d {"k":"a"} to {"k":"a"}`, `snapshot d {"k":"B"} to {"k":"B"}`}
+	lines := []string{`snapshot a {"u":"b"} to {"n":1,"u":"b"}`, `snapshot a {"u":null} to {"n":2,"u":null}`,
+		`snapshot a {"u":"a"} to {"n":3,"u":"a"}`,
+		`snapshot b {"y":-1,"z":"AP8="} to {"x":"r","y":-1,"z":"AP8="}`,
+		`snapshot b {"y":2.5,"z":"AP8="} to {"x":"q","y":2.5,"z":"AP8="}`,
+		`snapshot c null to {"n":1,"rowid":"r"}`, `snapshot c null to {"n":1,"rowid":"r"}`,
+		`snapshot d {"k":"a"} to {"k":"a"}`, `snapshot d {"k":"B"} to {"k":"B"}`}
 	rows := w.open(w.settings("a,b,c,d"), nil).Want(lines...)
 	for i := range rows { // resumes after every row
 		s := w.open(w.settings("a,b,c,d"), rows[i].Position)
@@ -80,8 +93,10 @@ func TestKeys(t *testing.T) {
 	}
 	s := w.open(w.settings("a,b,c,d"), rows[len(rows)-1].Position)
 	w.exec("DELETE FROM b WHERE y = -1; UPDATE c SET n = 2; UPDATE d SET k = 'b' WHERE k = 'B'")
-	s.Want(`delete b {"y":-1,"z":"AP8="} from {"x":"r","y":-1,"z":"AP8="}`, `update c null from {"n":1,"rowid":"r"} to {"n":2,"rowid":"r"}`,
-		`update c null from {"n":1,"rowid":"r"} to {"n":2,"rowid":"r"}`, `delete d {"k":"B"} from {"k":"B"}`, `create d {"k":"b"} to {"k":"b"}`)
+	s.Want(`delete b {"y":-1,"z":"AP8="} from {"x":"r","y":-1,"z":"AP8="}`,
+		`update c null from {"n":1,"rowid":"r"} to {"n":2,"rowid":"r"}`,
+		`update c null from {"n":1,"rowid":"r"} to {"n":2,"rowid":"r"}`, `delete d {"k":"B"} from {"k":"B"}`,
+		`create d {"k":"b"} to {"k":"b"}`)
 }
 
 // TestTypes checks that snapshots and changes have the same values.
@@ -89,7 +104,8 @@ func TestTypes(t *testing.T) {
 	w := newWorld(t, `CREATE TABLE t (id INTEGER PRIMARY KEY, b BOOLEAN, i INT, r REAL, x TEXT, bl BLOB, d DATETIME, n NUMERIC, big INT, odd INT, nul, g GENERATED ALWAYS AS (i * 2));
 		INSERT INTO t VALUES (1, 1, -2, 1.5, 'ü"\', x'00ff', '2026-01-02 03:04:05', 12345678901234567890, 9223372036854775807, 'text', NULL)`)
 	s := w.open(w.settings("t"), nil)
-	const want = `{"b":true,"big":9223372036854775807,"bl":"AP8=","d":"2026-01-02 03:04:05","i":-2,"id":1,"n":12345678901234567000,"nul":null,"odd":"text","r":1.5,"x":"ü\"\\"}`
+	const want = `{"b":true,"big":9223372036854775807,"bl":"AP8=","d":"2026-01-02 ` +
+		`03:04:05","i":-2,"id":1,"n":12345678901234567000,"nul":null,"odd":"text","r":1.5,"x":"ü\"\\"}`
 	rows := s.Next(1)
 	w.exec("UPDATE t SET nul = NULL")
 	changes := s.Next(1)
@@ -114,17 +130,20 @@ func TestTablesCome(t *testing.T) {
 	s.Want(`create late {"id":2} to {"id":2}`, `create a {"id":2} to {"id":2}`)
 	w.exec("ALTER TABLE a ADD COLUMN x DEFAULT 'y'")
 	s.Want(`snapshot a {"id":1} to {"id":1,"x":"y"}`, `snapshot a {"id":2} to {"id":2,"x":"y"}`)
-	w.exec("BEGIN; CREATE TABLE made (id INTEGER PRIMARY KEY, z); INSERT INTO made SELECT id, x FROM a; DROP TABLE a; ALTER TABLE made RENAME TO a; COMMIT")
+	w.exec("BEGIN; CREATE TABLE made (id INTEGER PRIMARY KEY, z); INSERT INTO made SELECT id, x FROM a; DROP TABLE " +
+		"a; ALTER TABLE made RENAME TO a; COMMIT")
 	s.Want(`snapshot a {"id":1} to {"id":1,"z":"y"}`, `snapshot a {"id":2} to {"id":2,"z":"y"}`)
 	w.exec("INSERT INTO a VALUES (3, 4)")
 	s.Want(`create a {"id":3} to {"id":3,"z":4}`)
-	w.exec("DROP TRIGGER " + w.query("SELECT name FROM sqlite_schema WHERE type = 'trigger' AND tbl_name = 'late' AND name LIKE '%insert'"))
+	w.exec("DROP TRIGGER " + w.query("SELECT name FROM sqlite_schema WHERE type = 'trigger' AND tbl_name = 'late' "+
+		"AND name LIKE '%insert'"))
 	s.Want(`snapshot late {"id":1} to {"id":1}`, `snapshot late {"id":2} to {"id":2}`)
 }
 
 // TestReadAgain reads one table in full again, and leaves another one alone.
 func TestReadAgain(t *testing.T) {
-	w := newWorld(t, "CREATE TABLE a (id INTEGER PRIMARY KEY); INSERT INTO a VALUES (1); CREATE TABLE b (id INTEGER PRIMARY KEY); INSERT INTO b VALUES (1)")
+	w := newWorld(t, "CREATE TABLE a (id INTEGER PRIMARY KEY); INSERT INTO a VALUES (1); CREATE TABLE b (id INTEGER "+
+		"PRIMARY KEY); INSERT INTO b VALUES (1)")
 	before := w.settings("a,b")
 	s := w.open(before, nil)
 	first := s.Next(2)
@@ -141,7 +160,8 @@ func TestReadAgain(t *testing.T) {
 	if err := s.TryOpen(after, last[0].Position); err != nil {
 		t.Fatal(err)
 	}
-	got := s.Want(`create a {"id":3} to {"id":3}`, `create b {"id":2} to {"id":2}`, `snapshot a {"id":1} to {"id":1}`, `snapshot a {"id":2} to {"id":2}`, `snapshot a {"id":3} to {"id":3}`)
+	got := s.Want(`create a {"id":3} to {"id":3}`, `create b {"id":2} to {"id":2}`, `snapshot a {"id":1} to {"id":1}`,
+		`snapshot a {"id":2} to {"id":2}`, `snapshot a {"id":3} to {"id":3}`)
 	seen := map[string]bool{}
 	for _, r := range append(append(first, last...), got...) {
 		if seen[string(r.Position)] {
@@ -153,7 +173,8 @@ func TestReadAgain(t *testing.T) {
 
 // TestSnapshotWhileWriting reads a large table while its rows change: in the end each row is as in the database.
 func TestSnapshotWhileWriting(t *testing.T) {
-	w := newWorld(t, "CREATE TABLE t (id INTEGER PRIMARY KEY, x INT); WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 3000) INSERT INTO t SELECT i, 0 FROM n")
+	w := newWorld(t, "CREATE TABLE t (id INTEGER PRIMARY KEY, x INT); WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL "+
+		"SELECT i + 1 FROM n WHERE i < 3000) INSERT INTO t SELECT i, 0 FROM n")
 	s := w.open(w.settings("t"), nil)
 	state, rows := map[int64]any{}, 0
 	apply := func(records []record.Record) {
@@ -176,7 +197,8 @@ func TestSnapshotWhileWriting(t *testing.T) {
 		got := s.Next(100)
 		apply(got)
 		last = got[99].Position
-		w.exec(fmt.Sprintf("UPDATE t SET x = %d WHERE id %% 500 = %d; DELETE FROM t WHERE id = %d; INSERT INTO t VALUES (%d, %d)", round, round, 3000-round, 3000+round, round))
+		w.exec(fmt.Sprintf("UPDATE t SET x = %d WHERE id %% 500 = %d; DELETE FROM t WHERE id = %d; INSERT INTO t "+
+			"VALUES (%d, %d)", round, round, 3000-round, 3000+round, round))
 		if round%7 == 0 { // resumes after a restart
 			s.Close()
 			s = w.open(w.settings("t"), last)
@@ -209,12 +231,15 @@ func TestMax(t *testing.T) {
 	w.exec("INSERT INTO t VALUES (1)")
 	last := s.Next(1)
 	s.Settle(last...)
-	wait.For(s, "what is acknowledged is removed", func() bool { return w.query("SELECT count(*) FROM conduit_changes") == "0" })
+	wait.For(s, "what is acknowledged is removed", func() bool {
+		return w.query("SELECT count(*) FROM conduit_changes") == "0"
+	})
 	s.Close()
 	w.exec("INSERT INTO t VALUES (2), (3), (4), (5), (6)")
 	s = w.open(settings, last[0].Position)
 	last = s.Want(`create t {"id":2} to {"id":2}`, `create t {"id":3} to {"id":3}`, `create t {"id":4} to {"id":4}`)
-	if err := s.Fails(); !strings.Contains(err.Error(), "2 changes of table t were missed") || !strings.Contains(err.Error(), "snapshot.again") {
+	if err := s.Fails(); !strings.Contains(err.Error(), "2 changes of table t were missed") ||
+		!strings.Contains(err.Error(), "snapshot.again") {
 		t.Errorf("got %v", err)
 	}
 	s.Close()
@@ -238,7 +263,8 @@ func TestLifecycle(t *testing.T) {
 	}
 	s.Want(`create t {"id":2} to {"id":2}`)
 	other := plugintest.NewOpened(t, sqlite.Connector(), "other:source")
-	if err := other.TryOpen(never, nil); err == nil || !strings.Contains(err.Error(), "belongs to connector "+sourceID) {
+	if err := other.TryOpen(never, nil); err == nil ||
+		!strings.Contains(err.Error(), "belongs to connector "+sourceID) {
 		t.Errorf("a second source with the same table opens: %v", err)
 	}
 	other = plugintest.NewOpened(t, sqlite.Connector(), "other:source")
@@ -257,7 +283,8 @@ func TestLifecycle(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if got := w.query("SELECT count(*) FROM sqlite_schema WHERE name LIKE 'conduit%' AND type = 'trigger'"); got != "4" {
+	if got := w.query("SELECT count(*) FROM sqlite_schema WHERE name LIKE 'conduit%' AND type = 'trigger'"); got !=
+		"4" {
 		t.Errorf("%s triggers are there", got)
 	}
 	if err := s.LifecycleOnUpdated(s.Ctx, w.settings("t"), moved); err != nil {

@@ -9,9 +9,11 @@ const version = "v1.0.0"
 // Connector describes the source and the destination.
 func Connector() sdk.Connector {
 	return sdk.Connector{
-		Name:           "sqlite",
-		Summary:        "Reads tables of a SQLite database and their changes, or writes to tables.",
-		Description:    "A source that reads tables of a database file, first their rows and then every change, which triggers note in a table of the same file; and a destination that inserts, updates and deletes rows by their key, if wanted exactly once.",
+		Name:    "sqlite",
+		Summary: "Reads tables of a SQLite database and their changes, or writes to tables.",
+		Description: "A source that reads tables of a database file, first their rows and then every change, " +
+			"which triggers note in a table of the same file; and a destination that inserts, updates and deletes " +
+			"rows by their key, if wanted exactly once.",
 		Version:        version,
 		Author:         "conduit",
 		NewSource:      func() sdk.Source { return &Source{} },

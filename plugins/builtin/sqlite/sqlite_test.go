@@ -31,7 +31,8 @@ func newWorld(t testing.TB, setup string) *world {
 
 func (w *world) connect() {
 	w.Helper()
-	db, err := sql.Open("sqlite3", "file:"+strings.NewReplacer("?", "%3f", "%", "%25", " ", "%20").Replace(w.path)+"?_busy_timeout=10000")
+	db, err := sql.Open("sqlite3", "file:"+strings.NewReplacer("?", "%3f", "%", "%25", " ", "%20").Replace(w.path)+
+		"?_busy_timeout=10000")
 	if err != nil {
 		w.Fatal(err)
 	}

@@ -30,12 +30,13 @@ func (c *Capture) list(ctx context.Context, conn *sql.Conn) (l list, err error) 
 		return l, err
 	}
 	types := map[string]string{}
-	err = sqlsink.EachRow(ctx, conn, "SELECT name, type FROM pragma_table_list WHERE schema = 'main'", func(rows *sql.Rows) error {
-		var name, typ string
-		err := rows.Scan(&name, &typ)
-		types[name] = typ
-		return err
-	})
+	err = sqlsink.EachRow(ctx, conn, "SELECT name, type FROM pragma_table_list WHERE schema = 'main'",
+		func(rows *sql.Rows) error {
+			var name, typ string
+			err := rows.Scan(&name, &typ)
+			types[name] = typ
+			return err
+		})
 	if err != nil {
 		return l, err
 	}
@@ -46,15 +47,20 @@ func (c *Capture) list(ctx context.Context, conn *sql.Conn) (l list, err error) 
 		switch {
 		case strings.HasPrefix(name, "sqlite_"):
 		case typ == "virtual":
-			l.refused[name] = "it is a virtual table, which has no changes of its own: capture the table that its content comes from"
+			l.refused[name] = "it is a virtual table, which has no changes of its own: capture the table that its " +
+				"content comes from"
 		case typ == "view":
 			l.refused[name] = "it is a view, which has no changes of its own: capture its tables"
 		case typ == "shadow" || owned && of.known:
 			l.refused[name] = "a virtual table keeps its content in it: programs could not write to that any more"
 		case owned:
-			l.refused[name] = fmt.Sprintf("the virtual table %s of the module %s may keep its content in it, and programs could not write to that any more: a table of another name can be captured", of.table, of.module)
+			l.refused[name] = fmt.Sprintf("the virtual table %s of the module %s may keep its content in it, and "+
+				"programs could not write to that any more: a table of another name can be captured", of.table,
+				of.module)
 			l.unclear = append(l.unclear, name)
-		case isNote(name, c.Table) || slices.ContainsFunc(captures, func(table string) bool { return isNote(name, table) }):
+		case isNote(name, c.Table) || slices.ContainsFunc(captures, func(table string) bool {
+			return isNote(name, table)
+		}):
 			l.refused[name] = "a source notes changes in it"
 		case typ == "table":
 			l.tables = append(l.tables, name)

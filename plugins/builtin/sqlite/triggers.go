@@ -17,7 +17,8 @@ func (c *Capture) add(ctx context.Context, conn *sql.Conn, w *Shape) error {
 		return err
 	}
 	columns, _ := json.Marshal(w.Columns) // cannot fail
-	result, err := conn.ExecContext(ctx, "INSERT INTO "+c.name("_tables")+" (name, columns, active) VALUES (?, ?, 1)", w.Name, string(columns))
+	result, err := conn.ExecContext(ctx, "INSERT INTO "+c.name("_tables")+" (name, columns, active) VALUES (?, ?, 1)",
+		w.Name, string(columns))
 	if err != nil {
 		return err
 	}
@@ -36,7 +37,8 @@ func (c *Capture) widen(ctx context.Context, conn *sql.Conn, n int) error {
 	}
 	for i := (have-fixed)/2 + 1; i <= n; i++ {
 		for _, side := range "ba" {
-			if _, err := conn.ExecContext(ctx, fmt.Sprintf("ALTER TABLE %s ADD COLUMN %c%d", c.name(""), side, i)); err != nil {
+			if _, err := conn.ExecContext(ctx,
+				fmt.Sprintf("ALTER TABLE %s ADD COLUMN %c%d", c.name(""), side, i)); err != nil {
 				return err
 			}
 		}
@@ -89,7 +91,8 @@ func (c *Capture) triggerName(s *Shape, event string) string {
 // triggers returns the SQL of the existing triggers of a shape, on its table.
 func (c *Capture) triggers(ctx context.Context, conn *sql.Conn, s *Shape) (there []string, err error) {
 	prefix := fmt.Sprintf("%s_%d_", c.Table, s.Number)
-	err = sqlsink.EachRow(ctx, conn, "SELECT sql FROM sqlite_schema WHERE type = 'trigger' AND tbl_name = ? AND substr(name, 1, ?) = ? ORDER BY name", func(rows *sql.Rows) error {
+	err = sqlsink.EachRow(ctx, conn, "SELECT sql FROM sqlite_schema WHERE type = 'trigger' AND tbl_name = ? AND "+
+		"substr(name, 1, ?) = ? ORDER BY name", func(rows *sql.Rows) error {
 		var text string
 		err := rows.Scan(&text)
 		there = append(there, text)
@@ -124,14 +127,16 @@ func (c *Capture) statements(s *Shape) []string {
 }
 
 func (c *Capture) statement(s *Shape, event, on, when, body string) string {
-	return "CREATE TRIGGER " + c.triggerName(s, event) + " AFTER " + on + " ON " + Quote(s.Name) + when + " BEGIN " + body + "END"
+	return "CREATE TRIGGER " + c.triggerName(s, event) + " AFTER " + on + " ON " + Quote(s.Name) + when + " BEGIN " +
+		body + "END"
 }
 
 // note returns the statement that records a change, with the values of columns before and after it. Above the limit, it
 // only counts the change as missed.
 func (c *Capture) note(s *Shape, op int, before, after []int) string {
 	names := []string{"shape", "op", "at"}
-	values := []string{fmt.Sprint(s.Number), fmt.Sprint(op), "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)"}
+	values := []string{fmt.Sprint(s.Number), fmt.Sprint(op),
+		"CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)"}
 	for _, i := range before {
 		names, values = append(names, fmt.Sprintf("b%d", i+1)), append(values, "OLD."+Quote(s.Columns[i].Name))
 	}
@@ -143,7 +148,8 @@ func (c *Capture) note(s *Shape, op int, before, after []int) string {
 		return insert + "; "
 	}
 	kept := fmt.Sprintf("coalesce((SELECT max(id) FROM %s) - (SELECT min(id) FROM %s) + 1, 0)", c.name(""), c.name(""))
-	return fmt.Sprintf("UPDATE %s SET missed = missed + 1 WHERE shape = %d AND %s >= %d; ", c.name("_tables"), s.Number, kept, c.Max) +
+	return fmt.Sprintf("UPDATE %s SET missed = missed + 1 WHERE shape = %d AND %s >= %d; ", c.name("_tables"), s.Number,
+		kept, c.Max) +
 		fmt.Sprintf("%s WHERE %s < %d; ", insert, kept, c.Max)
 }
 
@@ -152,7 +158,8 @@ func (c *Capture) note(s *Shape, op int, before, after []int) string {
 func (c *Capture) Settle(ctx context.Context, conn *sql.Conn, id, run int64) (done bool, err error) {
 	err = Transaction(ctx, conn, func() error {
 		const most = 5000 // so that other writers wait only briefly
-		result, err := conn.ExecContext(ctx, "DELETE FROM "+c.name("")+" WHERE id <= min(?, (SELECT min(id) FROM "+c.name("")+") + ?)", id, most)
+		result, err := conn.ExecContext(ctx, "DELETE FROM "+c.name("")+" WHERE id <= min(?, (SELECT min(id) FROM "+
+			c.name("")+") + ?)", id, most)
 		if err != nil {
 			return err
 		}
@@ -174,6 +181,7 @@ func (c *Capture) Settle(ctx context.Context, conn *sql.Conn, id, run int64) (do
 
 // Bounds returns the numbers of the last change, and of the last removed change.
 func (c *Capture) Bounds(ctx context.Context, conn *sql.Conn) (last, removed int64, err error) {
-	err = conn.QueryRowContext(ctx, "SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = ?), 0), removed FROM "+c.name("_source"), c.Table).Scan(&last, &removed)
+	err = conn.QueryRowContext(ctx, "SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = ?), 0), "+
+		"removed FROM "+c.name("_source"), c.Table).Scan(&last, &removed)
 	return last, removed, err
 }

@@ -48,7 +48,8 @@ func TestRowsThatGoUnnamed(t *testing.T) {
 				"VALUES (1, 1), (2, 2)")
 			s := plugintest.NewOpened(w, sqlite.Connector(), "p:source")
 			var log logbuf.Buffer
-			s.Ctx = sdk.WithEnv(s.Ctx, &sdk.Env{ConnectorID: "p:source", Logger: slog.New(slog.NewTextHandler(&log, nil))})
+			s.Ctx = sdk.WithEnv(s.Ctx, &sdk.Env{ConnectorID: "p:source",
+				Logger: slog.New(slog.NewTextHandler(&log, nil))})
 			if err := s.TryOpen(w.settings("*"), nil); err != nil {
 				t.Fatal(err)
 			}

@@ -25,8 +25,10 @@ func BenchmarkWrite(b *testing.B) {
 	}
 	var all []record.Record
 	for i := range 1000 {
-		line := fmt.Sprintf(`{"id":%d,"customer":"customer %d","total":%d.25,"placed":"2026-01-02T03:04:05Z","note":"%s"}`, i, i, i, strings.Repeat("x", 50))
-		all = append(all, record.Record{Position: record.Position(strconv.Itoa(i)), Operation: record.OperationCreate, Key: record.Raw([]byte(strconv.Itoa(i))), After: record.Raw([]byte(line))})
+		line := fmt.Sprintf(`{"id":%d,"customer":"customer `+
+			`%d","total":%d.25,"placed":"2026-01-02T03:04:05Z","note":"%s"}`, i, i, i, strings.Repeat("x", 50))
+		all = append(all, record.Record{Position: record.Position(strconv.Itoa(i)), Operation: record.OperationCreate,
+			Key: record.Raw([]byte(strconv.Itoa(i))), After: record.Raw([]byte(line))})
 	}
 	b.ReportAllocs()
 	for b.Loop() {

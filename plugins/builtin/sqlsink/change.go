@@ -20,7 +20,10 @@ type Table[C any] struct {
 
 // columnsOf returns the sorted names of the fields. Each must have a column.
 func (t *Table[C]) columnsOf(name string, fields map[string]any) ([]string, error) {
-	if len(fields) > 0 && len(fields) == len(t.last) && !slices.ContainsFunc(t.last, func(n string) bool { _, ok := fields[n]; return !ok }) {
+	if len(fields) > 0 && len(fields) == len(t.last) && !slices.ContainsFunc(t.last, func(n string) bool {
+		_, ok := fields[n]
+		return !ok
+	}) {
 		return t.last, nil // most records have the same fields as the previous one
 	}
 	if len(fields) == 0 {
@@ -29,7 +32,8 @@ func (t *Table[C]) columnsOf(name string, fields map[string]any) ([]string, erro
 	names := slices.Sorted(maps.Keys(fields))
 	for i, n := range names {
 		if _, ok := t.Columns[n]; !ok {
-			return nil, Refuse("cannot write to table %s: it has no column %q: add it, or remove the field with a processor", name, n)
+			return nil, Refuse("cannot write to table %s: it has no column %q: add it, or remove the field with a "+
+				"processor", name, n)
 		}
 		names[i] = strings.Clone(n) // does not retain the text of the record
 	}

@@ -17,7 +17,8 @@ func (d *DB) open(ctx context.Context, ledger *Ledger) error {
 	query := "SELECT batch, hashes FROM " + d.name(d.Positions) + " WHERE connector = ? ORDER BY batch"
 	rows, err := d.conn.QueryContext(ctx, query, ledger.Connector)
 	if err != nil && d.Dialect.Missing(err) {
-		if err = d.execute(ctx, "CREATE TABLE IF NOT EXISTS "+d.name(d.Positions)+" "+d.Dialect.Positions()); err == nil {
+		if err = d.execute(ctx, "CREATE TABLE IF NOT EXISTS "+d.name(d.Positions)+" "+d.Dialect.Positions()); err ==
+			nil {
 			rows, err = d.conn.QueryContext(ctx, query, ledger.Connector)
 		}
 	}
@@ -40,9 +41,11 @@ func (d *DB) open(ctx context.Context, ledger *Ledger) error {
 // note adds the hashes of a transaction, and deletes expired ones.
 func (d *DB) note(ctx context.Context, ledger *Ledger, hashes []byte) error {
 	number, last := ledger.Next(hashes)
-	_, err := d.prepared(ctx, "INSERT INTO "+d.name(d.Positions)+" (connector, batch, hashes) VALUES (?, ?, ?)", ledger.Connector, number, hashes)
+	_, err := d.prepared(ctx, "INSERT INTO "+d.name(d.Positions)+" (connector, batch, hashes) VALUES (?, ?, ?)",
+		ledger.Connector, number, hashes)
 	if err == nil && last >= 0 {
-		_, err = d.prepared(ctx, "DELETE FROM "+d.name(d.Positions)+" WHERE connector = ? AND batch <= ?", ledger.Connector, last)
+		_, err = d.prepared(ctx, "DELETE FROM "+d.name(d.Positions)+" WHERE connector = ? AND batch <= ?",
+			ledger.Connector, last)
 	}
 	if err != nil {
 		return Blameless(fmt.Errorf("cannot note positions in %s: %w", d.Positions, err))

@@ -185,10 +185,13 @@ func (d *DB) applyGroup(ctx context.Context, group []*change) error {
 	}
 	description := d.described[first.Table]
 	if !slices.ContainsFunc(description.Unique, func(u []string) bool { return slices.Equal(u, first.Key) }) {
-		return Refuse("cannot write to table %s: its columns (%s) need a primary key or a unique index, since records have them as their key", first.Table.SQL, strings.Join(first.Key, ", "))
+		return Refuse("cannot write to table %s: its columns (%s) need a primary key or a unique index, since "+
+			"records have them as their key", first.Table.SQL, strings.Join(first.Key, ", "))
 	}
 	if first.Kind == Upsert {
-		others := slices.DeleteFunc(slices.Clone(first.Columns), func(c string) bool { return slices.Contains(first.Key, c) })
+		others := slices.DeleteFunc(slices.Clone(first.Columns), func(c string) bool {
+			return slices.Contains(first.Key, c)
+		})
 		if end, ok := d.Dialect.Upsert(description, d.quoteAll(first.Key), d.quoteAll(others)); ok {
 			return d.insert(ctx, group, end)
 		}
@@ -227,7 +230,9 @@ func (d *DB) insert(ctx context.Context, group []*change, end string) error {
 func (d *DB) update(ctx context.Context, group []*change) error {
 	first := group[0]
 	var sets []string
-	others := slices.DeleteFunc(slices.Clone(first.Columns), func(c string) bool { return slices.Contains(first.Key, c) })
+	others := slices.DeleteFunc(slices.Clone(first.Columns), func(c string) bool {
+		return slices.Contains(first.Key, c)
+	})
 	for _, c := range others {
 		sets = append(sets, d.Dialect.Quote(c)+" = ?")
 	}
@@ -262,7 +267,8 @@ func (d *DB) remove(ctx context.Context, group []*change) error {
 				return err
 			}
 		}
-		if _, err := d.run(ctx, first, "DELETE FROM "+first.Table.SQL+" WHERE "+strings.Repeat(where+" OR ", len(rows)-1)+where); err != nil {
+		if _, err := d.run(ctx, first, "DELETE FROM "+first.Table.SQL+" WHERE "+strings.Repeat(where+" OR ",
+			len(rows)-1)+where); err != nil {
 			return err
 		}
 	}

@@ -29,7 +29,9 @@ func BenchmarkDestination(b *testing.B) {
 			d := destination(b, l.Addr().String()).(sdk.AsyncDestination)
 			var batch []record.Record
 			for i := range size {
-				batch = append(batch, some(fmt.Sprintf("203.0.113.%d - - [10/Oct/2026:13:55:36 +0000] \"GET /index.html HTTP/1.1\" 200 2326", i%256))...)
+				batch = append(batch,
+					some(fmt.Sprintf("203.0.113.%d - - [10/Oct/2026:13:55:36 +0000] \"GET /index.html HTTP/1.1\" "+
+						"200 2326", i%256))...)
 			}
 			begin := cpuTime(b)
 			for b.Loop() {

@@ -76,15 +76,18 @@ func (d *Destination) Configure(_ context.Context, values map[string]string) (er
 		setting, text string
 		known         []string
 	}{
-		{&d.parts.facility, "facility", s.Facility, facilities}, {&d.parts.severity, "severity", s.Severity, severities},
+		{&d.parts.facility, "facility", s.Facility, facilities}, {&d.parts.severity, "severity", s.Severity,
+			severities},
 		{&d.parts.host, "hostname", s.Host, nil}, {&d.parts.app, "appname", s.App, nil},
 		{&d.parts.process, "procid", s.Process, nil}, {&d.parts.id, "msgid", s.ID, nil},
 	} {
 		if *part.into, err = common.ParseTemplate(part.setting, part.text, nil); err != nil {
 			return err
 		}
-		if value, constant := (*part.into).Constant(); constant && part.known != nil && !slices.Contains(part.known, value) {
-			return sdk.SettingError{Setting: part.setting, Message: fmt.Sprintf("must be one of %v, or a template", part.known)}
+		if value, constant := (*part.into).Constant(); constant && part.known != nil &&
+			!slices.Contains(part.known, value) {
+			return sdk.SettingError{Setting: part.setting,
+				Message: fmt.Sprintf("must be one of %v, or a template", part.known)}
 		}
 	}
 	if d.tls, err = s.Client(); err == nil {
@@ -173,7 +176,8 @@ func (d *Destination) message(ctx context.Context, r *record.Record) (*message, 
 		name string
 		of   *template.Template
 	}{
-		{&facility, "facility", d.parts.facility}, {&severity, "severity", d.parts.severity}, {&m.host, "hostname", d.parts.host},
+		{&facility, "facility", d.parts.facility}, {&severity, "severity", d.parts.severity},
+		{&m.host, "hostname", d.parts.host},
 		{&m.app, "appname", d.parts.app}, {&m.process, "procid", d.parts.process}, {&m.id, "msgid", d.parts.id},
 	} {
 		text, err := part.of.Append(&d.timeLimit, nil, r)

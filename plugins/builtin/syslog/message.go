@@ -25,7 +25,8 @@ type message struct {
 	version  int // 1: RFC 5424; 0: RFC 3164
 }
 
-var facilities = []string{"kern", "user", "mail", "daemon", "auth", "syslog", "lpr", "news", "uucp", "cron", "authpriv", "ftp",
+var facilities = []string{"kern", "user", "mail", "daemon", "auth", "syslog", "lpr", "news", "uucp", "cron", "authpriv",
+	"ftp",
 	"ntp", "audit", "alert", "clock", "local0", "local1", "local2", "local3", "local4", "local5", "local6", "local7"}
 
 var severities = []string{"emerg", "alert", "crit", "err", "warning", "notice", "info", "debug"}
@@ -174,7 +175,8 @@ func (m *message) parse3164(b []byte, now time.Time, zone *time.Location) {
 func (m *message) parseTime(b []byte, now time.Time, zone *time.Location) (rest []byte, ok bool) {
 	const layout = "Jan _2 15:04:05"
 	if len(b) > len(layout) && b[len(layout)] == ' ' {
-		t, err := time.ParseInLocation("2006 "+layout, strconv.Itoa(now.In(zone).Year())+" "+string(b[:len(layout)]), zone)
+		t, err := time.ParseInLocation("2006 "+layout, strconv.Itoa(now.In(zone).Year())+" "+string(b[:len(layout)]),
+			zone)
 		if err == nil {
 			m.time = nearest(t, now)
 			return b[len(layout)+1:], true
@@ -227,9 +229,11 @@ func parseTag(b []byte) (app, process string, text []byte) {
 // payload returns the message as the payload of a record.
 func (m *message) payload() map[string]any {
 	object := map[string]any{
-		"facility": facilities[m.priority/8], "severity": severities[m.priority%8], "priority": int64(m.priority), "message": text(m.text),
+		"facility": facilities[m.priority/8], "severity": severities[m.priority%8], "priority": int64(m.priority),
+		"message": text(m.text),
 	}
-	for name, value := range map[string]string{"hostname": m.host, "appname": m.app, "procid": m.process, "msgid": m.id} {
+	for name, value := range map[string]string{"hostname": m.host, "appname": m.app, "procid": m.process,
+		"msgid": m.id} {
 		if value != "" {
 			object[name] = record.ValidName(value)
 		}
@@ -254,14 +258,16 @@ func text(b []byte) any {
 // append appends the message in the format of RFC 5424, or RFC 3164.
 func (m *message) append(dst []byte, format string) []byte {
 	if format == "rfc3164" {
-		dst = fmt.Appendf(dst, "<%d>%s %s %s", m.priority, m.time.Format(time.Stamp), header(m.host, "-"), header(m.app, "conduit"))
+		dst = fmt.Appendf(dst, "<%d>%s %s %s", m.priority, m.time.Format(time.Stamp), header(m.host, "-"),
+			header(m.app, "conduit"))
 		if m.process != "" {
 			dst = fmt.Appendf(dst, "[%s]", header(m.process, "-"))
 		}
 		return append(append(dst, ": "...), m.text...)
 	}
 	const micro = "2006-01-02T15:04:05.999999Z07:00"
-	dst = fmt.Appendf(dst, "<%d>1 %s %s %s %s %s -", m.priority, m.time.Format(micro), header(m.host, "-"), header(m.app, "-"), header(m.process, "-"), header(m.id, "-"))
+	dst = fmt.Appendf(dst, "<%d>1 %s %s %s %s %s -", m.priority, m.time.Format(micro), header(m.host, "-"),
+		header(m.app, "-"), header(m.process, "-"), header(m.id, "-"))
 	if len(m.text) > 0 {
 		dst = append(append(dst, ' '), m.text...)
 	}

@@ -48,7 +48,8 @@ func (s *sourceSettings) check() error {
 		}
 	}
 	if s.Cert != "" && s.has("udp") {
-		return sdk.SettingError{Setting: "protocols", Message: "must be tcp with tls.cert: what comes over UDP is not encrypted"}
+		return sdk.SettingError{Setting: "protocols",
+			Message: "must be tcp with tls.cert: what comes over UDP is not encrypted"}
 	}
 	_, err := s.Server()
 	return err
@@ -200,7 +201,8 @@ func (s *Source) receive() {
 			time.Sleep(100 * time.Millisecond)
 			continue
 		}
-		s.inbox.offer(received{hostOf(from), "udp", slices.Clone(buf[:min(n, s.settings.MaxBytes)]), n > s.settings.MaxBytes})
+		s.inbox.offer(received{hostOf(from), "udp", slices.Clone(buf[:min(n, s.settings.MaxBytes)]),
+			n > s.settings.MaxBytes})
 	}
 }
 
@@ -255,7 +257,8 @@ func (s *Source) Progress() progress.Report {
 		dropped += kernelDrops(s.packets.LocalAddr())
 	}
 	if n := s.cut.Load(); n > 0 {
-		r.Warn(fmt.Sprintf("%d messages were cut off, which had more than maxBytes: they have syslog.truncated in their metadata", n))
+		r.Warn(fmt.Sprintf("%d messages were cut off, which had more than maxBytes: they have syslog.truncated in "+
+			"their metadata", n))
 	}
 	if dropped > 0 {
 		r.Warn(fmt.Sprintf("%d messages over UDP were dropped: they come faster than they are written", dropped))
@@ -287,5 +290,6 @@ func (s *Source) Teardown(context.Context) error {
 
 // isEnd reports whether err is a normal end of a connection.
 func isEnd(err error) bool {
-	return errors.Is(err, net.ErrClosed) || strings.Contains(err.Error(), "EOF") || strings.Contains(err.Error(), "connection reset")
+	return errors.Is(err, net.ErrClosed) || strings.Contains(err.Error(), "EOF") ||
+		strings.Contains(err.Error(), "connection reset")
 }

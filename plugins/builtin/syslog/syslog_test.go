@@ -64,18 +64,31 @@ func TestMessages(t *testing.T) {
 	s, addr := source(t, "timezone", "Europe/Vienna")
 	year := time.Now().Year()
 	for message, want := range map[string]string{
-		`<165>1 2003-10-11T22:14:15.003Z mymachine.example.com evntslog 42 ID47 [ex@32473 iut="3" s="a\"b\]\\"][x] ` + "\xef\xbb\xbfhé": `{"appname":"evntslog","facility":"local4","hostname":"mymachine.example.com","message":"hé","msgid":"ID47","priority":165,"procid":"42","severity":"notice","structured_data":{"ex@32473":{"iut":"3","s":"a\"b]\\"},"x":{}},"timestamp":"2003-10-11T22:14:15.003Z"}`,
+		`<165>1 2003-10-11T22:14:15.003Z mymachine.example.com evntslog 42 ID47 [ex@32473 iut="3" s="a\"b\]\\"][x] ` +
+			"\xef\xbb\xbfhé": `{"appname":"evntslog","facility":"local4","hostname":"mymachine.example.com","message":"hé","msgid":"ID47","priority":165,"procid":"42","severity":"notice","structured_data":{"ex@32473":{"iut":"3","s":"a\"b]\\"},"x":{}},"timestamp":"2003-10-11T22:14:15.003Z"}`,
 		`<13>1 - h - - - [origin ip="192.0.2.1" ip="192.0.2.129"][b x="1"][b x="2" y="3"] m`: `{"facility":"user","hostname":"h",` +
 			`"message":"m","priority":13,"severity":"notice","structured_data":{"b":{"x":["1","2"],"y":"3"},"origin":{"ip":["192.0.2.1","192.0.2.129"]}}}`,
 		`<0>1 - - - - - -`: `{"facility":"kern","message":"","priority":0,"severity":"emerg"}`,
-		`<34>Oct 11 22:14:15 mymachine su[7]: 'su root' failed`: fmt.Sprintf(`{"appname":"su","facility":"auth","hostname":"mymachine","message":"'su root' failed","priority":34,"procid":"7","severity":"crit","timestamp":"%d-10-11T22:14:15+02:00"}`, yearOf(year, time.October)),
-		`<13>Feb  5 17:32:18 10.0.0.99 Use the BFG!`:            fmt.Sprintf(`{"facility":"user","hostname":"10.0.0.99","message":"Use the BFG!","priority":13,"severity":"notice","timestamp":"%d-02-05T17:32:18+01:00"}`, yearOf(year, time.February)),
-		`<13>2026-11-22T08:00:00+01:00 box app: x`:              `{"appname":"app","facility":"user","hostname":"box","message":"x","priority":13,"severity":"notice","timestamp":"2026-11-22T08:00:00+01:00"}`,
-		`<13>Feb  5 17:32:18 app: no host`:                      fmt.Sprintf(`{"appname":"app","facility":"user","message":"no host","priority":13,"severity":"notice","timestamp":"%d-02-05T17:32:18+01:00"}`, yearOf(year, time.February)),
-		`<13>1 2003 broken header`:                              `{"facility":"user","message":"1 2003 broken header","priority":13,"severity":"notice"}`,
-		`<13>1 - - - - - [x a="b" nothing`:                      `{"facility":"user","message":"1 - - - - - [x a=\"b\" nothing","priority":13,"severity":"notice"}`,
-		`no priority at all`:                                    `{"facility":"user","message":"no priority at all","priority":13,"severity":"notice"}`,
-		`<999>x`:                                                `{"facility":"user","message":"<999>x","priority":13,"severity":"notice"}`,
+		`<34>Oct 11 22:14:15 mymachine su[7]: 'su root' failed`: fmt.Sprintf(
+			`{"appname":"su","facility":"auth","hostname":"mymachine","message":"'su root' `+
+				`failed","priority":34,"procid":"7","severity":"crit","timestamp":"%d-10-11T22:14:15+02:00"}`,
+			yearOf(year, time.October)),
+		`<13>Feb  5 17:32:18 10.0.0.99 Use the BFG!`: fmt.Sprintf(
+			`{"facility":"user","hostname":"10.0.0.99","message":"Use the `+
+				`BFG!","priority":13,"severity":"notice","timestamp":"%d-02-05T17:32:18+01:00"}`,
+			yearOf(year, time.February)),
+		`<13>2026-11-22T08:00:00+01:00 box app: x`: `{"appname":"app","facility":"user","hostname":"box","message":"x","priority":13,"severity":"notice","timestamp":"2026-11-22T08:00:00+01:00"}`,
+		`<13>Feb  5 17:32:18 app: no host`: fmt.Sprintf(
+			`{"appname":"app","facility":"user","message":"no `+
+				`host","priority":13,"severity":"notice","timestamp":"%d-02-05T17:32:18+01:00"}`,
+			yearOf(year, time.February)),
+		`<13>1 2003 broken header`: `{"facility":"user","message":"1 2003 broken ` +
+			`header","priority":13,"severity":"notice"}`,
+		`<13>1 - - - - - [x a="b" nothing`: `{"facility":"user","message":"1 - - - - - [x ` +
+			`a=\"b\" nothing","priority":13,"severity":"notice"}`,
+		`no priority at all`: `{"facility":"user","message":"no priority at ` +
+			`all","priority":13,"severity":"notice"}`,
+		`<999>x`: `{"facility":"user","message":"<999>x","priority":13,"severity":"notice"}`,
 	} {
 		send(t, "udp", addr, message)
 		r := read(t, s, 1)[0]
@@ -132,7 +145,8 @@ func TestFraming(t *testing.T) {
 	send(t, "tcp", addr, "600 "+long+"<1>"+long+"\n4 next")
 	if got := read(t, s, 3); len(texts(got[:1])) != 480 || len(texts(got[1:2])) != 480 || texts(got[2:]) != "next" {
 		t.Errorf("got %q", texts(got))
-	} else if got[0].Metadata.Get("syslog.truncated") != "true" || got[1].Metadata.Get("syslog.truncated") != "true" || got[2].Metadata.Get("syslog.truncated") != "" {
+	} else if got[0].Metadata.Get("syslog.truncated") != "true" || got[1].Metadata.Get("syslog.truncated") != "true" ||
+		got[2].Metadata.Get("syslog.truncated") != "" {
 		t.Error("what is cut off is not marked")
 	} else if w := s.Progress().Warning; !strings.Contains(w, "2 messages were cut off") {
 		t.Errorf("the warning is %q", w)
@@ -157,7 +171,9 @@ func TestLimit(t *testing.T) {
 	_, _ = io.WriteString(c, "1 12 ab3 abc4 abcd")
 	records := read(t, s, 3)
 	send(t, "udp", addr, "dropped")
-	wait.For(t, "a packet is dropped", func() bool { return strings.HasPrefix(s.Progress().Warning, "1 messages over UDP were dropped") })
+	wait.For(t, "a packet is dropped", func() bool {
+		return strings.HasPrefix(s.Progress().Warning, "1 messages over UDP were dropped")
+	})
 	if r := s.Progress(); *r.Records != 3 {
 		t.Errorf("%d messages wait", *r.Records)
 	}
@@ -183,14 +199,17 @@ func TestMemory(t *testing.T) {
 	const size, messages = 1000, 50
 	memory := &plugintest.Memory{Bytes: 3 * size}
 	ctx, s, addr := memory.Context(t.Context()), &syslog.Source{}, fmt.Sprintf("127.0.0.1:%d", network.FreePort(t))
-	if err := errors.Join(s.Configure(ctx, map[string]string{"address": addr, "raw": "true"}), s.Open(ctx, nil)); err != nil {
+	if err := errors.Join(s.Configure(ctx, map[string]string{"address": addr, "raw": "true"}),
+		s.Open(ctx, nil)); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = s.Teardown(context.WithoutCancel(ctx)) })
 	send(t, "tcp", addr, strings.Repeat(strings.Repeat("a", size)+"\n", messages))
 	wait.For(t, "the memory is used up", func() bool { return memory.Used() == 3*size })
 	send(t, "udp", addr, "dropped")
-	wait.For(t, "a packet is dropped", func() bool { return strings.HasPrefix(s.Progress().Warning, "1 messages over UDP were dropped") })
+	wait.For(t, "a packet is dropped", func() bool {
+		return strings.HasPrefix(s.Progress().Warning, "1 messages over UDP were dropped")
+	})
 	if records := read(t, s, messages); strings.Contains(texts(records), "dropped") {
 		t.Error("a packet was read that was dropped")
 	}
@@ -201,7 +220,8 @@ func TestMemory(t *testing.T) {
 
 func destination(t testing.TB, addr string, more ...string) sdk.Destination {
 	t.Helper()
-	settings := map[string]string{"address": addr, "sdk.record.format": "template", "sdk.record.format.options": `{{ printf "%s" .Payload.After }}`, "retry.timeout": "0s"}
+	settings := map[string]string{"address": addr, "sdk.record.format": "template",
+		"sdk.record.format.options": `{{ printf "%s" .Payload.After }}`, "retry.timeout": "0s"}
 	for i := 0; i < len(more); i += 2 {
 		settings[more[i]] = more[i+1]
 	}
@@ -218,7 +238,8 @@ func destination(t testing.TB, addr string, more ...string) sdk.Destination {
 
 func some(texts ...string) (all []record.Record) {
 	for _, text := range texts {
-		r := record.Record{Position: record.Position(text), Operation: record.OperationCreate, After: record.Raw([]byte(text))}
+		r := record.Record{Position: record.Position(text), Operation: record.OperationCreate,
+			After: record.Raw([]byte(text))}
 		r.Metadata.Set("level", "warning")
 		all = append(all, r)
 	}
@@ -231,21 +252,25 @@ func TestRoundTrip(t *testing.T) {
 	begin := time.Now().Truncate(time.Second) // the precision of RFC 3164
 	s, addr := source(t, "timezone", "Local")
 	for _, more := range [][]string{
-		{"protocol", "tcp"}, {"protocol", "udp"}, {"protocol", "tcp", "format", "rfc3164"}, {"protocol", "tcp", "framing", "newline"},
+		{"protocol", "tcp"}, {"protocol", "udp"}, {"protocol", "tcp", "format", "rfc3164"},
+		{"protocol", "tcp", "framing", "newline"},
 	} {
-		d := destination(t, addr, append(more, "severity", "{{ .Metadata.level }}", "facility", "local7", "hostname", "a box", "appname", "{{ .Operation }}", "procid", "9")...)
+		d := destination(t, addr, append(more, "severity", "{{ .Metadata.level }}", "facility", "local7", "hostname",
+			"a box", "appname", "{{ .Operation }}", "procid", "9")...)
 		if n, err := d.Write(t.Context(), some("with\nnewline", "x")); n != 2 || err != nil {
 			t.Fatalf("%v: wrote %d: %v", more, n, err)
 		}
 		m, _ := read(t, s, 2)[0].After.Structured()
-		if m["severity"] != "warning" || m["facility"] != "local7" || m["hostname"] != "a_box" || m["appname"] != "create" || m["procid"] != "9" || !strings.HasPrefix(m["message"].(string), "with") {
+		if m["severity"] != "warning" || m["facility"] != "local7" || m["hostname"] != "a_box" ||
+			m["appname"] != "create" || m["procid"] != "9" || !strings.HasPrefix(m["message"].(string), "with") {
 			t.Errorf("%v: got %v", more, m)
 		}
 		if at, err := time.Parse(time.RFC3339Nano, m["timestamp"].(string)); err != nil || at.Before(begin) ||
 			at.After(time.Now()) {
 			t.Errorf("%v: got the time %v: %v", more, m["timestamp"], err)
 		}
-		if _, err := d.Write(t.Context(), []record.Record{{Position: record.Position("x")}}); err == nil || errors.As(err, new(interface{ Lost() bool })) {
+		if _, err := d.Write(t.Context(), []record.Record{{Position: record.Position("x")}}); err == nil ||
+			errors.As(err, new(interface{ Lost() bool })) {
 			t.Errorf("%v: a record without a severity is not refused: %v", more, err)
 		}
 	}
@@ -384,7 +409,8 @@ func TestSettings(t *testing.T) {
 		`"timezone": must be a time zone`: {"timezone": "Nowhere"},
 	} {
 		s := &syslog.Source{}
-		if err := s.Configure(t.Context(), s.Parameters().ApplyDefaults(settings)); err == nil || !strings.Contains(err.Error(), text) {
+		if err := s.Configure(t.Context(), s.Parameters().ApplyDefaults(settings)); err == nil ||
+			!strings.Contains(err.Error(), text) {
 			t.Errorf("got %v, want %q", err, text)
 		}
 	}

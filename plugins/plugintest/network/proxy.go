@@ -41,7 +41,8 @@ func NewProxy(t testing.TB, target string) *Proxy {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &Proxy{target: target, listener: l, done: make(chan struct{}), conns: map[net.Conn]struct{}{}, links: map[*link]struct{}{}}
+	p := &Proxy{target: target, listener: l, done: make(chan struct{}), conns: map[net.Conn]struct{}{},
+		links: map[*link]struct{}{}}
 	p.change, p.relay = sync.NewCond(&p.mu), p.copy
 	ended := make(chan struct{})
 	go func() { defer close(ended); p.accept() }()

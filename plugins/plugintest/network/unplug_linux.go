@@ -33,7 +33,8 @@ func drop(c *net.TCPConn) error {
 	none := unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K} // lets 0 bytes pass
 	var failed error
 	err = raw.Control(func(fd uintptr) {
-		failed = unix.SetsockoptSockFprog(int(fd), unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &unix.SockFprog{Len: 1, Filter: &none})
+		failed = unix.SetsockoptSockFprog(int(fd), unix.SOL_SOCKET, unix.SO_ATTACH_FILTER,
+			&unix.SockFprog{Len: 1, Filter: &none})
 	})
 	if errors.Is(err, net.ErrClosed) {
 		return nil // it has just ended

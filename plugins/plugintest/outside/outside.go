@@ -35,7 +35,8 @@ var homeFiles = []string{".aws/credentials", ".aws/config", ".pgpass", ".pg_serv
 	".docker/config.json", ".ssh/id_rsa", ".ssh/config"}
 
 // variables name files to clients.
-var variables = []string{"AWS_SHARED_CREDENTIALS_FILE", "AWS_CONFIG_FILE", "PGPASSFILE", "PGSERVICEFILE", "PGSSLROOTCERT",
+var variables = []string{"AWS_SHARED_CREDENTIALS_FILE", "AWS_CONFIG_FILE", "PGPASSFILE", "PGSERVICEFILE",
+	"PGSSLROOTCERT",
 	"PGSSLCERT", "PGSSLKEY", "PGSSLCRL", "NETRC", "KRB5_CONFIG", "KRB5_KTNAME", "SSLKEYLOGFILE", "MYSQL_HOME",
 	"SQLITE_HISTORY", "MINIO_CONFIG_DIR", "REDISCLI_RCFILE"}
 
@@ -67,7 +68,8 @@ func New(t *testing.T, withVariables bool) *Place {
 		p.listen(t, filepath.Join(short, name))
 	}
 	go p.watch()
-	p.Context = sdk.WithEnv(t.Context(), &sdk.Env{ConnectorID: "p:c", Logger: sdk.Logger(t.Context()), AllowPath: p.allow})
+	p.Context = sdk.WithEnv(t.Context(),
+		&sdk.Env{ConnectorID: "p:c", Logger: sdk.Logger(t.Context()), AllowPath: p.allow})
 	return p
 }
 
@@ -140,8 +142,10 @@ func (p *Place) Touched() string {
 // Spellings are values of settings that name a file or a socket to some client. The bare names come first.
 func (p *Place) Spellings() (names, addresses []string) {
 	out := filepath.Dir(p.FIFO)
-	names = []string{p.FIFO, filepath.Join(p.Allowed, "link"), filepath.Join(p.Allowed, "dir", "fifo"), "link", "dir/fifo",
-		"../" + filepath.Base(out) + "/fifo", "dir/../dir/fifo", "dir/../002/dir/fifo", "dir/../003/dir/fifo", "/proc/self/cwd/link", "/proc/self/root" + p.FIFO,
+	names = []string{p.FIFO, filepath.Join(p.Allowed, "link"), filepath.Join(p.Allowed, "dir", "fifo"), "link",
+		"dir/fifo",
+		"../" + filepath.Base(out) + "/fifo", "dir/../dir/fifo", "dir/../002/dir/fifo", "dir/../003/dir/fifo",
+		"/proc/self/cwd/link", "/proc/self/root" + p.FIFO,
 		"/proc/thread-self/cwd/dir/fifo", "/." + p.FIFO, "//" + p.FIFO}
 	for _, path := range []string{p.FIFO, "link"} {
 		addresses = append(addresses, "file:"+path, "file://"+path, "file://localhost"+path, "unix://"+path, "@"+path,
@@ -158,11 +162,14 @@ func (p *Place) Spellings() (names, addresses []string) {
 	for _, dir := range []string{p.Sockets, filepath.Join(p.Allowed, "sockets"), p.Allowed + "/../" + p.Sockets,
 		"/proc/self/cwd/sockets"} {
 		escaped := strings.ReplaceAll(dir, "/", "%2F")
-		addresses = append(addresses, "host="+dir+" user=u sslmode=disable", "host="+dir+" port=1", "host='"+dir+"' user=u",
+		addresses = append(addresses, "host="+dir+" user=u sslmode=disable", "host="+dir+" port=1",
+			"host='"+dir+"' user=u",
 			"host=127.0.0.1,"+dir+" port=1,1", "hostaddr="+dir, "postgres://u@"+escaped+"/d",
-			"postgres:///d?host="+dir, "postgres://u@127.0.0.1:1,"+escaped+":1/d", "postgres:///d?host="+escaped+"&port=1")
+			"postgres:///d?host="+dir, "postgres://u@127.0.0.1:1,"+escaped+":1/d", "postgres:///d?host="+escaped+
+				"&port=1")
 		socket := dir + "/socket"
-		for _, scheme := range []string{"unix", "redis+unix", "redis", "rediss", "redis+socket", "nats", "tls", "mqtt", "mqtts",
+		for _, scheme := range []string{"unix", "redis+unix", "redis", "rediss", "redis+socket", "nats", "tls", "mqtt",
+			"mqtts",
 			"ws", "http", "https", "http+unix", "file", "tcp", "postgres"} {
 			addresses = append(addresses, scheme+"://"+socket, scheme+"://"+escaped+"%2Fsocket", scheme+":"+socket)
 		}

@@ -80,11 +80,13 @@ func (d *Destination) CheckRefused(t testing.TB, all map[string]Refused) {
 		Exec(t, d.DB, "DELETE FROM t")
 		var records []record.Record
 		for i := range 40 {
-			records = append(records, plugintest.Row(i, record.OperationCreate, map[string]any{"id": i}, map[string]any{"id": i, "x": "ok", "n": i}))
+			records = append(records, plugintest.Row(i, record.OperationCreate, map[string]any{"id": i},
+				map[string]any{"id": i, "x": "ok", "n": i}))
 		}
 		records[23] = c.Record
 		open, ctx := d.Open()
-		if n, err := open.Write(ctx, records); n != 23 || err == nil || !strings.Contains(err.Error(), c.Want) || Lost(err) {
+		if n, err := open.Write(ctx, records); n != 23 || err == nil || !strings.Contains(err.Error(), c.Want) ||
+			Lost(err) {
 			t.Errorf("%s: wrote %d: %v", name, n, err)
 		}
 		if got := Query(t, d.DB, "SELECT count(*) FROM t"); got != "23" {

@@ -104,7 +104,8 @@ func (p *processor[S]) configureService() error {
 	if o.key.value != "" {
 		p.header.Set("Authorization", "Bearer "+o.key.value)
 	}
-	p.client = httpcall.Client{Timeout: o.timeout, MaxResponse: maxAnswer, Retry: o.retry, Secrets: []string{o.key.value}}
+	p.client = httpcall.Client{Timeout: o.timeout, MaxResponse: maxAnswer, Retry: o.retry,
+		Secrets: []string{o.key.value}}
 	return nil
 }
 

@@ -52,11 +52,13 @@ var suspicious = []string{"rm -rf", "drop table", "<script>", "javascript:", "da
 
 func ollama(s ollamaSettings) (operation, error) {
 	if len(s.Prompt) > maxPrompt {
-		return operation{}, sdk.SettingError{Setting: "prompt", Message: fmt.Sprintf("it is longer than %d bytes", maxPrompt)}
+		return operation{}, sdk.SettingError{Setting: "prompt",
+			Message: fmt.Sprintf("it is longer than %d bytes", maxPrompt)}
 	}
 	for _, text := range suspicious {
 		if strings.Contains(strings.ToLower(s.Prompt), text) {
-			return operation{}, sdk.SettingError{Setting: "prompt", Message: fmt.Sprintf("it holds %q, which is refused", text)}
+			return operation{}, sdk.SettingError{Setting: "prompt",
+				Message: fmt.Sprintf("it holds %q, which is refused", text)}
 		}
 	}
 	return operation{
@@ -108,7 +110,8 @@ func (s *openaiSettings) operation() operation {
 	return operation{
 		url: setting{"base_url", s.BaseURL}, key: setting{"api_key", s.APIKey}, timeout: s.Timeout,
 		retry: httpcall.Retry{Count: s.MaxRetries, Factor: s.BackoffFactor,
-			Min: time.Duration(s.InitialBackoff) * time.Millisecond, Max: time.Duration(s.MaxBackoff) * time.Millisecond},
+			Min: time.Duration(s.InitialBackoff) * time.Millisecond,
+			Max: time.Duration(s.MaxBackoff) * time.Millisecond},
 		from: setting{"field", s.Field}, to: setting{"field", s.Field}, texts: 1,
 	}
 }
@@ -159,11 +162,15 @@ func openaiTextgen(s textgenSettings) (operation, error) {
 	o := s.operation()
 	o.path, o.purpose = "/chat/completions", "ask the model"
 	o.request = func(texts []string) (any, error) {
-		return chatRequest{Model: s.Model, Messages: []chatMessage{{"developer", s.DeveloperMessage}, {"user", texts[0]}},
-			MaxTokens: s.MaxTokens, MaxCompletionTokens: s.MaxCompletionTokens, N: s.N, Seed: s.Seed, TopLogProbs: s.TopLogProbs,
-			Temperature: s.Temperature, TopP: s.TopP, PresencePenalty: s.PresencePenalty, FrequencyPenalty: s.FrequencyPenalty,
-			Stop: s.Stop, LogitBias: s.LogitBias, LogProbs: s.LogProbs, Store: s.Store, ReasoningEffort: s.ReasoningEffort,
-			User: s.User}, nil
+		return chatRequest{Model: s.Model,
+			Messages:  []chatMessage{{"developer", s.DeveloperMessage}, {"user", texts[0]}},
+			MaxTokens: s.MaxTokens, MaxCompletionTokens: s.MaxCompletionTokens, N: s.N, Seed: s.Seed,
+			TopLogProbs: s.TopLogProbs,
+			Temperature: s.Temperature, TopP: s.TopP, PresencePenalty: s.PresencePenalty,
+			FrequencyPenalty: s.FrequencyPenalty,
+			Stop:             s.Stop, LogitBias: s.LogitBias, LogProbs: s.LogProbs, Store: s.Store,
+			ReasoningEffort: s.ReasoningEffort,
+			User:            s.User}, nil
 	}
 	o.results, o.value = oneAt("choices.0.message.content"), textOf("it has no text")
 	return o, nil

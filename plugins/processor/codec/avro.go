@@ -49,7 +49,9 @@ func checkStructured(f *fieldref.Ref) error {
 	case fieldref.Key, fieldref.Before, fieldref.After:
 		return nil
 	}
-	return sdk.SettingError{Setting: "field", Message: fmt.Sprintf("%s cannot hold structured data: want something in .Key, .Payload.Before or .Payload.After", f)}
+	return sdk.SettingError{Setting: "field",
+		Message: fmt.Sprintf(
+			"%s cannot hold structured data: want something in .Key, .Payload.Before or .Payload.After", f)}
 }
 
 // Open implements sdk.Processor.
@@ -79,7 +81,8 @@ func (d *avroDecode) Process(ctx context.Context, b *sdk.ProcessBatch) error {
 			return fmt.Errorf("%s: %w", d.ref, unexpected(v))
 		}
 		if len(data) < header || data[0] != 0 {
-			return fmt.Errorf("cannot decode %s: the data does not begin with a zero byte and the id of a schema", d.ref)
+			return fmt.Errorf("cannot decode %s: the data does not begin with a zero byte and the id of a schema",
+				d.ref)
 		}
 		codec, err := d.codec(ctx, binary.BigEndian.Uint32(data[1:]))
 		if err != nil {
@@ -127,7 +130,8 @@ func (d *avroDecode) codec(ctx context.Context, id uint32) (*schema.Codec, error
 	if err != nil {
 		err = fmt.Errorf("cannot get schema %d: %w", id, err)
 		if errors.Is(err, schema.ErrSubjectNotFound) {
-			err = fmt.Errorf("%w: the schema registry has no schema with this id; set schema-registry to the one at which the "+
+			err = fmt.Errorf("%w: the schema registry has no schema with this id; set schema-registry to the one at "+
+				"which the "+
 				"producer registered it", err)
 		}
 		return nil, err
@@ -179,11 +183,14 @@ func (e *avroEncode) Configure(_ context.Context, settings map[string]string) er
 	}
 	switch {
 	case s.Strategy == "autoRegister" && s.Auto == "":
-		return sdk.SettingError{Setting: "schema.autoRegister.subject", Message: "subject required for schema strategy 'autoRegister'"}
+		return sdk.SettingError{Setting: "schema.autoRegister.subject",
+			Message: "subject required for schema strategy 'autoRegister'"}
 	case s.Strategy == "preRegistered" && s.Subject == "":
-		return sdk.SettingError{Setting: "schema.preRegistered.subject", Message: "subject required for schema strategy 'preRegistered'"}
+		return sdk.SettingError{Setting: "schema.preRegistered.subject",
+			Message: "subject required for schema strategy 'preRegistered'"}
 	case s.Strategy == "preRegistered" && s.Version == nil:
-		return sdk.SettingError{Setting: "schema.preRegistered.version", Message: "version needs to be positive: it is not set"}
+		return sdk.SettingError{Setting: "schema.preRegistered.version",
+			Message: "version needs to be positive: it is not set"}
 	}
 	return checkStructured(e.ref)
 }

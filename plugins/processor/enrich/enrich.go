@@ -14,15 +14,18 @@ func Plugins() []sdk.ProcessorPlugin {
 	return []sdk.ProcessorPlugin{
 		{
 			Name: "enrich.file", Version: "v0.1.0", Author: "conduit",
-			Summary:     "Adds fields from a table in a file.",
-			Description: "The table is CSV with a line of names, or a JSON list of objects. It is read again when the file changes; while it cannot be read, the table from before is used.",
-			New:         func() sdk.Processor { return &file{} },
+			Summary: "Adds fields from a table in a file.",
+			Description: "The table is CSV with a line of names, or a JSON list of objects. It is read again when " +
+				"the file changes; while it cannot be read, the table from before is used.",
+			New: func() sdk.Processor { return &file{} },
 		},
 		{
 			Name: "enrich.http", Version: "v0.1.0", Author: "conduit",
-			Summary:     "Adds the answer of an HTTP service.",
-			Description: "Answers are cached by URL. A request that fails, or is answered with 429 or 5xx, is repeated with exponential backoff and jitter; any other answer from 400 on refuses the record, except 404, which means that there is nothing.",
-			New:         func() sdk.Processor { return &web{} },
+			Summary: "Adds the answer of an HTTP service.",
+			Description: "Answers are cached by URL. A request that fails, or is answered with 429 or 5xx, is " +
+				"repeated with exponential backoff and jitter; any other answer from 400 on refuses the record, " +
+				"except 404, which means that there is nothing.",
+			New: func() sdk.Processor { return &web{} },
 		},
 	}
 }

@@ -79,7 +79,8 @@ func (p *file) refresh(ctx context.Context) {
 	}
 	p.next = now.Add(checkInterval)
 	info, err := os.Stat(p.settings.Path)
-	if err == nil && os.SameFile(info, p.seen) && info.ModTime().Equal(p.seen.ModTime()) && info.Size() == p.seen.Size() {
+	if err == nil && os.SameFile(info, p.seen) && info.ModTime().Equal(p.seen.ModTime()) &&
+		info.Size() == p.seen.Size() {
 		return
 	}
 	var table map[string]map[string]any
@@ -88,7 +89,8 @@ func (p *file) refresh(ctx context.Context) {
 		table, err = readTable(ctx, p.settings)
 	}
 	if err != nil {
-		sdk.Logger(ctx).Warn("the table cannot be read again; the one from before is used", "component", "processor", "err", err)
+		sdk.Logger(ctx).Warn("the table cannot be read again; the one from before is used", "component", "processor",
+			"err", err)
 		return
 	}
 	p.table = table

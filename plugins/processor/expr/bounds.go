@@ -296,7 +296,8 @@ func (b bound) Visit(node *ast.Node) {
 // checked returns a check of the value of n, or n itself if it cannot be a list or object.
 func checked(n ast.Node) ast.Node {
 	switch n.(type) {
-	case *ast.NilNode, *ast.StringNode, *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode, *ast.ConstantNode, *ast.ArrayNode:
+	case *ast.NilNode, *ast.StringNode, *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode, *ast.ConstantNode,
+		*ast.ArrayNode:
 		return n
 	}
 	t := n.Type()

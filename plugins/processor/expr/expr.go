@@ -7,7 +7,8 @@ import "github.com/conduit-agent/conduit/plugins/sdk"
 // Plugins returns the processors of this package.
 func Plugins() []sdk.ProcessorPlugin { return []sdk.ProcessorPlugin{Filter(), Map()} }
 
-const ofNumbers = " A number that a float would change, such as 12345678901234567890.12, keeps its digits where it is passed on, ordered or made text; " +
+const ofNumbers = " A number that a float would change, such as 12345678901234567890.12, keeps its digits where it " +
+	"is passed on, ordered or made text; " +
 	"to compute with it rounds it to a float, and it equals nothing but itself."
 
 // Map describes expr.map.
@@ -15,7 +16,8 @@ func Map() sdk.ProcessorPlugin {
 	return sdk.ProcessorPlugin{
 		Name:    "expr.map",
 		Summary: "Set fields to what expressions make of a record.",
-		Description: "Evaluates a line \"reference = expression\" for each field to set. All expressions see the record as it came. " +
+		Description: "Evaluates a line \"reference = expression\" for each field to set. All expressions see the " +
+			"record as it came. " +
 			"They may refer to operation, position, metadata, key, before and after." + ofNumbers + language,
 		Version: "v0.1.0", Author: "conduit",
 		New: newMapper,

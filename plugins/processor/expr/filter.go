@@ -29,7 +29,8 @@ func (p *filter) Configure(ctx context.Context, settings map[string]string) (err
 		return err
 	}
 	p.environment = newEnvironment(ctx)
-	p.program, err = p.environment.compile(source{setting: "expression", text: c.Expression}, c.Expression, lang.AsBool())
+	p.program, err = p.environment.compile(source{setting: "expression", text: c.Expression}, c.Expression,
+		lang.AsBool())
 	if err != nil {
 		return sdk.SettingError{Setting: "expression", Message: err.Error()}
 	}

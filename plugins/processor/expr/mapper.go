@@ -75,7 +75,8 @@ func (e *environment) compileAssignment(s source) (a assignment, err error) {
 	reference, expression, ok := cutAssignment(statement)
 	if !ok {
 		s.column = 0
-		return a, fmt.Errorf("%s:%d: want reference = expression, for example: .Payload.After.total = after.price * after.count", s.setting, s.line+1)
+		return a, fmt.Errorf("%s:%d: want reference = expression, for example: .Payload.After.total = after.price * "+
+			"after.count", s.setting, s.line+1)
 	}
 	if a.field, err = fieldref.Parse(strings.TrimSpace(reference)); err != nil {
 		return a, fmt.Errorf("%s:%d: %w", s.setting, s.line+1, err)

@@ -74,7 +74,8 @@ func (e *environment) compile(in source, expression string, options ...lang.Opti
 	}
 	options = append([]lang.Option{
 		lang.Patch(countSteps{}), lang.Patch(uses), lang.Patch(bound{map[ast.Node]bool{}}),
-		lang.Function("countText", e.countText, new(func(string) string)), lang.Function("countAny", e.countText, new(func(any) any)),
+		lang.Function("countText", e.countText, new(func(string) string)),
+		lang.Function("countAny", e.countText, new(func(any) any)),
 		lang.Function("checkEqual", e.checkEqual, new(func(any) any)),
 		lang.Function("countStep", e.countStep, new(func(any) any)),
 		lang.DisableBuiltin("now"), lang.Function("now", e.now, new(func() time.Time)),

@@ -41,7 +41,8 @@ func (f *Ref) Get(r *record.Record) (any, bool, error) {
 	case Operation:
 		return r.Operation, r.Operation != 0, nil
 	case Payload:
-		return map[string]any{"before": Value(r.Before), "after": Value(r.After)}, !r.Before.IsNone() || !r.After.IsNone(), nil
+		return map[string]any{"before": Value(r.Before), "after": Value(r.After)}, !r.Before.IsNone() ||
+			!r.After.IsNone(), nil
 	}
 	return r.Map(), true, nil
 }

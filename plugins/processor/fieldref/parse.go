@@ -26,7 +26,8 @@ const (
 	After
 )
 
-var rootNames = [...]string{".", ".Position", ".Operation", ".Metadata", ".Key", ".Payload", ".Payload.Before", ".Payload.After"}
+var rootNames = [...]string{".", ".Position", ".Operation", ".Metadata", ".Key", ".Payload", ".Payload.Before",
+	".Payload.After"}
 
 // Ref is a reference to a field. It is safe for concurrent use.
 type Ref struct {
@@ -113,7 +114,8 @@ func splitName(text string) (name, rest string, err error) {
 			break
 		}
 		if !(r == '_' || unicode.IsLetter(r) || unicode.IsDigit(r)) || i == 0 && r >= '0' && r <= '9' {
-			return "", "", fmt.Errorf("bad character %q in a name: write [\"…\"] for names of other than letters, digits and '_'", r)
+			return "", "", fmt.Errorf("bad character %q in a name: write [\"…\"] for names of other than letters, "+
+				"digits and '_'", r)
 		}
 	}
 	if end == 0 {
@@ -143,7 +145,8 @@ func resolve(segments []string) (*Ref, error) {
 		return &Ref{root: map[string]Root{"Position": Position, "Operation": Operation}[name]}, nil
 	case "Metadata":
 		if len(rest) > 1 {
-			return nil, fmt.Errorf("unexpected field %q: .Metadata fields are not structured; write .Metadata[\"a.b\"] for a key with dots", rest[1])
+			return nil, fmt.Errorf("unexpected field %q: .Metadata fields are not structured; write "+
+				".Metadata[\"a.b\"] for a key with dots", rest[1])
 		}
 		return &Ref{Metadata, rest}, nil
 	case "Key":
@@ -151,7 +154,8 @@ func resolve(segments []string) (*Ref, error) {
 	case "Payload":
 		return resolvePayload(rest)
 	}
-	return nil, fmt.Errorf("unexpected field %q: a record has .Position, .Operation, .Metadata, .Key and .Payload", segments[0])
+	return nil, fmt.Errorf("unexpected field %q: a record has .Position, .Operation, .Metadata, .Key and .Payload",
+		segments[0])
 }
 
 func resolvePayload(rest []string) (*Ref, error) {

@@ -40,7 +40,8 @@ func (c *convert) Configure(_ context.Context, settings map[string]string) error
 		return sdk.SettingError{Setting: "field", Message: "want one field of the key or the payload"}
 	}
 	if !ref.IsNested() && s.Type != "string" {
-		return sdk.SettingError{Setting: "field", Message: fmt.Sprintf("%s cannot hold a %s; name a field inside it", ref, s.Type)}
+		return sdk.SettingError{Setting: "field", Message: fmt.Sprintf("%s cannot hold a %s; name a field inside it",
+			ref, s.Type)}
 	}
 	c.read, c.bits = readers[s.Type], s.Type == "int" || s.Type == "float"
 	return nil

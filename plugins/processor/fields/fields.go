@@ -11,17 +11,27 @@ import (
 // Plugins returns the processors of this package.
 func Plugins() []sdk.ProcessorPlugin {
 	return []sdk.ProcessorPlugin{
-		plugin("field.convert", "Converts a field to another type.", "The value becomes text and that is read as the type. Times are read from Unix nanoseconds and from RFC 3339. A field that is not there, or null, is left alone.",
+		plugin("field.convert", "Converts a field to another type.",
+			"The value becomes text and that is read as the type. Times are read from Unix nanoseconds and from RFC "+
+				"3339. A field that is not there, or null, is left alone.",
 			func() sdk.Processor { return &convert{} }),
-		plugin("field.exclude", "Removes fields.", "A removed key, payload or metadata is left empty. A missing field is ignored.",
+		plugin("field.exclude", "Removes fields.",
+			"A removed key, payload or metadata is left empty. A missing field is ignored.",
 			func() sdk.Processor { return &exclude{} }),
-		plugin("field.include", "Keeps only the fields that are listed.", "Everything else is removed from the key, from both sides of the payload and from the metadata, each only when a field in it is listed. Metadata that begins with opencdc. or conduit. stays.",
+		plugin("field.include", "Keeps only the fields that are listed.",
+			"Everything else is removed from the key, from both sides of the payload and from the metadata, each "+
+				"only when a field in it is listed. Metadata that begins with opencdc. or conduit. stays.",
 			func() sdk.Processor { return &include{} }),
-		plugin("field.mask", "Hides confidential values.", "Values are replaced by a text, by a keyed hash, or are cut. They are chosen by field, or by pattern: then all texts below the fields are searched, and only what matches is hidden.",
+		plugin("field.mask", "Hides confidential values.",
+			"Values are replaced by a text, by a keyed hash, or are cut. They are chosen by field, or by pattern: "+
+				"then all texts below the fields are searched, and only what matches is hidden.",
 			func() sdk.Processor { return &mask{} }),
-		plugin("field.rename", "Renames fields.", "A field keeps its place. One that is not there is left alone; a name that is taken is an error.",
+		plugin("field.rename", "Renames fields.",
+			"A field keeps its place. One that is not there is left alone; a name that is taken is an error.",
 			func() sdk.Processor { return &rename{} }),
-		plugin("field.set", "Sets a field.", "The value is a template over the record. It is text unless a type is asked for. A template that reads a field that is not there is an error.",
+		plugin("field.set", "Sets a field.",
+			"The value is a template over the record. It is text unless a type is asked for. A template that reads a "+
+				"field that is not there is an error.",
 			func() sdk.Processor { return &set{} }),
 	}
 }

@@ -46,7 +46,8 @@ func (m *mask) Configure(_ context.Context, settings map[string]string) error {
 	for _, name := range s.Patterns {
 		p, ok := patterns[name]
 		if !ok {
-			return sdk.SettingError{Setting: "patterns", Message: fmt.Sprintf("%q is none of card, email, ssn, iban, ipv4, phone", name)}
+			return sdk.SettingError{Setting: "patterns",
+				Message: fmt.Sprintf("%q is none of card, email, ssn, iban, ipv4, phone", name)}
 		}
 		m.find = append(m.find, pattern{regexp.MustCompile(p.expr), p.check})
 	}
@@ -58,7 +59,8 @@ func (m *mask) Configure(_ context.Context, settings map[string]string) error {
 		m.find = append(m.find, pattern{expr: re})
 	}
 	if s.Method == "hash" && s.Key == "" {
-		return sdk.SettingError{Setting: "key", Message: "is required for method hash: without a secret, short values are found by trying"}
+		return sdk.SettingError{Setting: "key",
+			Message: "is required for method hash: without a secret, short values are found by trying"}
 	}
 	m.hide = hider(s)
 	return nil

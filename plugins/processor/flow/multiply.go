@@ -85,7 +85,8 @@ func (p *split) Configure(_ context.Context, settings map[string]string) error {
 		return sdk.SettingError{Setting: "field", Message: err.Error()}
 	}
 	if !p.ref.IsNested() {
-		return sdk.SettingError{Setting: "field", Message: fmt.Sprintf("%s cannot hold a list; name a field inside it", p.ref)}
+		return sdk.SettingError{Setting: "field", Message: fmt.Sprintf("%s cannot hold a list; name a field inside it",
+			p.ref)}
 	}
 	return nil
 }

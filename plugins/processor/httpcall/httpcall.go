@@ -132,7 +132,8 @@ func (c *Client) Do(ctx context.Context, r Request) (Response, error) {
 // pause returns the time to wait before the next attempt, and whether there is one.
 func (c *Client) pause(try int, answer Response, err error) (time.Duration, bool) {
 	var status *StatusError
-	if errors.As(err, &status) && status.Status != http.StatusTooManyRequests && status.Status < 500 || errors.Is(err, errInvalid) || errors.Is(err, ErrTooLarge) {
+	if errors.As(err, &status) && status.Status != http.StatusTooManyRequests && status.Status < 500 ||
+		errors.Is(err, errInvalid) || errors.Is(err, ErrTooLarge) {
 		return 0, false
 	}
 	if try >= c.Retry.Count {

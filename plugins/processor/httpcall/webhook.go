@@ -21,8 +21,10 @@ func Plugins() []sdk.ProcessorPlugin {
 	return []sdk.ProcessorPlugin{{
 		Name:    "webhook.http",
 		Summary: "Send an HTTP request for every record and keep the answer.",
-		Description: "A request that gets no answer, 429 or 5xx is sent again as often as backoffRetry.count says, after pauses that grow; " +
-			"every record has as many tries. A record whose request fails in the end, or gets a status that is not accepted, is refused.",
+		Description: "A request that gets no answer, 429 or 5xx is sent again as often as backoffRetry.count says, " +
+			"after pauses that grow; " +
+			"every record has as many tries. A record whose request fails in the end, or gets a status that is not " +
+			"accepted, is refused.",
 		Version: "v0.1.0", Author: "conduit",
 		New: func() sdk.Processor { return &processor{} },
 	}}
@@ -126,7 +128,8 @@ func (p *processor) configureHeaders(c config) error {
 	}
 	if c.ContentType != "" {
 		if p.header.Get("Content-Type") != "" {
-			return settingError("request.contentType", errors.New("headers.Content-Type is set, too: leave one of them out"))
+			return settingError("request.contentType",
+				errors.New("headers.Content-Type is set, too: leave one of them out"))
 		}
 		p.header.Set("Content-Type", c.ContentType)
 	}
@@ -171,7 +174,8 @@ func parseStatuses(list []string) (accepts func(int) bool, err error) {
 		case err == nil && !isClass && n >= 100 && n <= 599:
 			statuses[n] = true
 		default:
-			return nil, settingError("response.acceptStatus", fmt.Errorf("%q is no status: want for example 404 or 4xx", item))
+			return nil, settingError("response.acceptStatus",
+				fmt.Errorf("%q is no status: want for example 404 or 4xx", item))
 		}
 	}
 	return func(status int) bool { return status < 400 || statuses[status] || classes[status/100] }, nil

@@ -38,8 +38,10 @@ func (n *natives) checks() map[string]check {
 			all[owner+name] = f
 		}
 	}
-	add("Array.prototype.", n.readList, "indexOf", "lastIndexOf", "includes", "slice", "forEach", "map", "filter", "some",
-		"every", "find", "findIndex", "findLast", "findLastIndex", "reduce", "reduceRight", "with", "toSpliced", "toReversed")
+	add("Array.prototype.", n.readList, "indexOf", "lastIndexOf", "includes", "slice", "forEach", "map", "filter",
+		"some",
+		"every", "find", "findIndex", "findLast", "findLastIndex", "reduce", "reduceRight", "with", "toSpliced",
+		"toReversed")
 	add("Array.prototype.", n.changeList, "fill", "reverse", "splice", "shift", "unshift", "copyWithin")
 	add("Array.prototype.", n.sort(n.changeList), "sort")
 	add("Array.prototype.", n.sort(n.readList), "toSorted")

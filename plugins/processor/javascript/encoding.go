@@ -148,7 +148,8 @@ func (n *natives) newDecoder(label, options goja.Value) *textDecoder {
 	d := &textDecoder{encoding: charset.Standard(name),
 		fatal: n.option(options, "fatal"), ignoreBOM: n.option(options, "ignoreBOM")}
 	if d.encoding == nil {
-		n.throw(fmt.Sprintf("the encoding %.50q is not known: there are utf-8, utf-16le, utf-16be and those of one byte a character, such as windows-1252",
+		n.throw(fmt.Sprintf("the encoding %.50q is not known: there are utf-8, utf-16le, utf-16be and those of one "+
+			"byte a character, such as windows-1252",
 			name))
 	}
 	return d
@@ -210,7 +211,8 @@ func (n *natives) decode(d *textDecoder, bytes []byte, stream bool) goja.Value {
 		panic(n.vm.NewTypeError("%s", err.Error()))
 	}
 	const mark = "\ufeff"
-	if text := string(out); begun || d.ignoreBOM || d.encoding.Mark() == "" || len(text) < len(mark) || text[:len(mark)] != mark {
+	if text := string(out); begun || d.ignoreBOM || d.encoding.Mark() == "" || len(text) < len(mark) ||
+		text[:len(mark)] != mark {
 		return n.vm.ToValue(text)
 	}
 	return n.vm.ToValue(string(out[len(mark):]))

@@ -76,7 +76,8 @@ func evaluate(t *testing.T, declaration string, expressions map[string]string, n
 		script += "rec => { const " + declaration + "; return " + expression + " },\n"
 	}
 	p := open(t,
-		map[string]string{"timeout": "10s", "script": script + "]\nfunction process(rec) { rec.Key = String(all[rec.Metadata.i](rec)); return rec }"},
+		map[string]string{"timeout": "10s",
+			"script": script + "]\nfunction process(rec) { rec.Key = String(all[rec.Metadata.i](rec)); return rec }"},
 		nil)
 	for i, expression := range all {
 		r := newRecord()

@@ -81,8 +81,10 @@ var examplesCases = []struct {
 			rec.Payload.After = RawData("hello, " + text);
 			return rec;
 		}`,
-	record.Record{Metadata: record.Metadata{{Key: "existing-key", Value: "existing-value"}}, After: record.Raw([]byte("world"))},
-	record.Record{Metadata: record.Metadata{{Key: "existing-key", Value: "existing-value"}, {Key: "processed", Value: "true"}},
+	record.Record{Metadata: record.Metadata{{Key: "existing-key", Value: "existing-value"}},
+		After: record.Raw([]byte("world"))},
+	record.Record{Metadata: record.Metadata{{Key: "existing-key", Value: "existing-value"},
+		{Key: "processed", Value: "true"}},
 		After: record.Raw([]byte("hello, world"))},
 }, {
 	"everything",
@@ -95,7 +97,8 @@ var examplesCases = []struct {
 		}`,
 	record.Record{Operation: record.OperationCreate, Key: record.Raw([]byte("bar")),
 		After: record.Structured(map[string]any{"aaa": 111, "bbb": []any{"foo", "bar"}})},
-	record.Record{Operation: record.OperationUpdate, Metadata: record.Metadata{{Key: "returned", Value: "JS"}}, Key: record.Raw([]byte("baz")),
+	record.Record{Operation: record.OperationUpdate, Metadata: record.Metadata{{Key: "returned", Value: "JS"}},
+		Key:   record.Raw([]byte("baz")),
 		After: record.Structured(map[string]any{"aaa": 111, "bbb": []any{"foo", "bar"}, "ccc": "baz"})},
 }, {
 	"a record of its own",
@@ -105,9 +108,12 @@ var examplesCases = []struct {
 			r.Key.id = rec.Key.id; r.Payload.Before = rec.Payload.After;
 			return r;
 		}`,
-	record.Record{Operation: record.OperationCreate, Key: record.Structured(map[string]any{"id": 7}), After: record.Structured(map[string]any{"x": "y"})},
-	record.Record{Operation: record.OperationDelete, Metadata: record.Metadata{{Key: "a", Value: "5"}, {Key: "b", Value: ""}},
-		Key: record.Structured(map[string]any{"id": int64(7)}), Before: record.Structured(map[string]any{"x": "y"})},
+	record.Record{Operation: record.OperationCreate, Key: record.Structured(map[string]any{"id": 7}),
+		After: record.Structured(map[string]any{"x": "y"})},
+	record.Record{Operation: record.OperationDelete,
+		Metadata: record.Metadata{{Key: "a", Value: "5"}, {Key: "b", Value: ""}},
+		Key:      record.Structured(map[string]any{"id": int64(7)}),
+		Before:   record.Structured(map[string]any{"x": "y"})},
 }, {
 	"types",
 	`function process(rec) {
@@ -117,9 +123,11 @@ var examplesCases = []struct {
 			return rec;
 		}`,
 	record.Record{Metadata: record.Metadata{{Key: "gone", Value: "x"}}},
-	record.Record{Metadata: record.Metadata{}, After: record.Structured(map[string]any{"i": int64(1), "f": 1.5, "big": 1e300, "s": "é", "n": nil, "u": nil,
-		"t": time.UnixMilli(1700000000000), "list": []any{int64(1), []any{int64(2), map[string]any{"a": true}}}, "raw": []byte{1, 2},
-		"nested": map[string]any{"deep": map[string]any{"er": "x"}}})},
+	record.Record{Metadata: record.Metadata{},
+		After: record.Structured(map[string]any{"i": int64(1), "f": 1.5, "big": 1e300, "s": "é", "n": nil, "u": nil,
+			"t": time.UnixMilli(1700000000000), "list": []any{int64(1), []any{int64(2), map[string]any{"a": true}}},
+			"raw":    []byte{1, 2},
+			"nested": map[string]any{"deep": map[string]any{"er": "x"}}})},
 }, {
 	"nested data in place",
 	`function process(rec) {
@@ -130,26 +138,32 @@ var examplesCases = []struct {
 			return rec;
 		}`,
 	record.Record{After: record.Structured(map[string]any{"gone": 1, "untouched": int32(5),
-		"o": map[string]any{"x": 1, "deep": map[string]any{}}, "l": []any{map[string]any{"k": 5}, map[string]any{"k": 3}}})},
+		"o": map[string]any{"x": 1, "deep": map[string]any{}},
+		"l": []any{map[string]any{"k": 5}, map[string]any{"k": 3}}})},
 	record.Record{After: record.Structured(map[string]any{"untouched": int32(5),
-		"o": map[string]any{"x": int64(2), "deep": map[string]any{"y": "z"}}, "copy": map[string]any{"x": int64(2), "deep": map[string]any{"y": "z"}},
-		"l": []any{map[string]any{"k": int64(2)}, map[string]any{"k": 3}, map[string]any{"k": 5, "q": int64(1)}}})},
+		"o":    map[string]any{"x": int64(2), "deep": map[string]any{"y": "z"}},
+		"copy": map[string]any{"x": int64(2), "deep": map[string]any{"y": "z"}},
+		"l":    []any{map[string]any{"k": int64(2)}, map[string]any{"k": 3}, map[string]any{"k": 5, "q": int64(1)}}})},
 }, {
 	"unwrapped", `function process(rec) { rec.Payload.After = rec.Payload.After.inner; return rec }`,
 	record.Record{After: record.Structured(map[string]any{"inner": map[string]any{"a": 1}})},
 	record.Record{After: record.Structured(map[string]any{"a": 1})},
 }, {
-	"text as raw data", `const process = async rec => { rec.Payload.After = "text é"; rec.Payload.Before = null; rec.Key = undefined; return rec }`,
+	"text as raw data", `const process = async rec => { rec.Payload.After = "text é"; rec.Payload.Before = null; ` +
+		`rec.Key = undefined; return rec }`,
 	record.Record{Key: record.Raw([]byte("k")), Before: record.Raw([]byte("b"))},
 	record.Record{After: record.Raw([]byte("text é"))},
 }, {
-	"raw data in place", `function process(rec) { rec.Key[0] = 65; rec.Key.push(66); rec.Metadata = {m: rec.Key.length}; return rec }`,
+	"raw data in place",
+	`function process(rec) { rec.Key[0] = 65; rec.Key.push(66); rec.Metadata = {m: rec.Key.length}; return rec }`,
 	record.Record{Key: record.Raw([]byte("xy"))},
 	record.Record{Key: record.Raw([]byte("AyB")), Metadata: record.Metadata{{Key: "m", Value: "3"}}},
 }, {
 	"the same record", `function process(rec) { JSON.stringify(rec); Object.keys(rec.Payload.After); return rec }`,
-	record.Record{Operation: record.OperationSnapshot, After: record.Structured(map[string]any{"t": time.Unix(1, 5), "o": map[string]any{"n": nil}})},
-	record.Record{Operation: record.OperationSnapshot, After: record.Structured(map[string]any{"t": time.Unix(1, 5), "o": map[string]any{"n": nil}})},
+	record.Record{Operation: record.OperationSnapshot,
+		After: record.Structured(map[string]any{"t": time.Unix(1, 5), "o": map[string]any{"n": nil}})},
+	record.Record{Operation: record.OperationSnapshot,
+		After: record.Structured(map[string]any{"t": time.Unix(1, 5), "o": map[string]any{"n": nil}})},
 }}
 
 func TestExamples(t *testing.T) {
@@ -170,10 +184,12 @@ func TestFilters(t *testing.T) {
 	if fate, _ := process(t, script, record.Record{}); fate.Kind != sdk.Filtered {
 		t.Errorf("without keepme: %+v", fate)
 	}
-	if fate, _ := process(t, script, record.Record{Metadata: record.Metadata{{Key: "keepme", Value: "1"}}}); fate.Kind != sdk.Kept {
+	if fate, _ := process(t, script,
+		record.Record{Metadata: record.Metadata{{Key: "keepme", Value: "1"}}}); fate.Kind != sdk.Kept {
 		t.Errorf("with keepme: %+v", fate)
 	}
-	for _, script := range []string{`function process() {}`, `function process() { return undefined }`, `function process() { return [] }`} {
+	for _, script := range []string{`function process() {}`, `function process() { return undefined }`,
+		`function process() { return [] }`} {
 		if fate, _ := process(t, script, record.Record{}); fate.Kind != sdk.Filtered {
 			t.Errorf("%s: %+v", script, fate)
 		}
@@ -181,8 +197,9 @@ func TestFilters(t *testing.T) {
 }
 
 func TestSplits(t *testing.T) {
-	in := record.Record{Position: position, Operation: record.OperationCreate, Metadata: record.Metadata{{Key: "m", Value: "v"}},
-		After: record.Structured(map[string]any{"items": []any{map[string]any{"n": 1}, map[string]any{"n": 2}}})}
+	in := record.Record{Position: position, Operation: record.OperationCreate,
+		Metadata: record.Metadata{{Key: "m", Value: "v"}},
+		After:    record.Structured(map[string]any{"items": []any{map[string]any{"n": 1}, map[string]any{"n": 2}}})}
 	before := in.Clone()
 	fate, after := process(t, `function process(rec) {
 		rec.Metadata.changed = "yes";
@@ -195,10 +212,12 @@ func TestSplits(t *testing.T) {
 	equal(t, after, before)
 	whole := before.Clone()
 	whole.Metadata.Set("changed", "yes")
-	whole.After = record.Structured(map[string]any{"items": []any{map[string]any{"n": 1, "seen": true}, map[string]any{"n": 2, "seen": true}}})
+	whole.After = record.Structured(map[string]any{"items": []any{map[string]any{"n": 1, "seen": true},
+		map[string]any{"n": 2, "seen": true}}})
 	equal(t, fate.Pieces[0], whole)
-	equal(t, fate.Pieces[3], record.Record{Position: position, Operation: record.OperationCreate, Metadata: record.Metadata{{Key: "n", Value: "2"}},
-		After: record.Structured(map[string]any{"n": 2, "seen": true})})
+	equal(t, fate.Pieces[3], record.Record{Position: position, Operation: record.OperationCreate,
+		Metadata: record.Metadata{{Key: "n", Value: "2"}},
+		After:    record.Structured(map[string]any{"n": 2, "seen": true})})
 	// Records do not share data that a later processor may change.
 	m, _ := fate.Pieces[0].After.Structured()
 	m["items"].([]any)[1].(map[string]any)["n"] = 9
@@ -216,19 +235,31 @@ func TestRefusals(t *testing.T) {
 		{"array of objects", "function process(rec) { return [rec, {}] }", "an array in which [1] is no record"},
 		{"promise", "function process() { return new Promise(() => {}) }", "a promise that nothing settles"},
 		{"rejected", "async function process() { throw new Error('late') }", "Error: late"},
-		{"array as payload", "function process(rec) { rec.Payload.After = [1]; return rec }", "script:1:37: TypeError: cannot set Payload.After: want an object, RawData, text or null, not a Array"},
-		{"number as key", "function process(rec) { rec.Key = 5; return rec }", "TypeError: cannot set Key: want an object, RawData, text or null, not 5"},
-		{"operation", "function process(rec) { rec.Operation = 'upsert'; return rec }", `TypeError: cannot set Operation: cannot parse operation "upsert"`},
-		{"position", "function process(rec) { rec.Position = 'other'; return rec }", "cannot set Position: it belongs to the source"},
-		{"function", "function process(rec) { rec.Payload.After = {f() {}}; return rec }", "cannot set Payload.After: f: a function cannot be a value of a record"},
-		{"NaN", "function process(rec) { rec.Payload.After = {f: {x: NaN}}; return rec }", "f: x: NaN cannot be a value"},
-		{"cycle", "function process(rec) { let a = {}; a.a = a; rec.Payload.After = a; return rec }", "nested deeper than 1000"},
-		{"cycle through the record", "function process(rec) { rec.Payload.After.a = rec.Payload.After; return rec }", "nested deeper than 1000"},
-		{"getter", "function process(rec) { rec.Payload.After = { get a() { throw new Error('get') } }; return rec }", "Error: get"},
-		{"require", "function process(rec) { return require('/etc/passwd') }", `cannot require "/etc/passwd": scripts cannot load files or modules`},
+		{"array as payload", "function process(rec) { rec.Payload.After = [1]; return rec }",
+			"script:1:37: TypeError: cannot set Payload.After: want an object, RawData, text or null, not a Array"},
+		{"number as key", "function process(rec) { rec.Key = 5; return rec }",
+			"TypeError: cannot set Key: want an object, RawData, text or null, not 5"},
+		{"operation", "function process(rec) { rec.Operation = 'upsert'; return rec }",
+			`TypeError: cannot set Operation: cannot parse operation "upsert"`},
+		{"position", "function process(rec) { rec.Position = 'other'; return rec }",
+			"cannot set Position: it belongs to the source"},
+		{"function", "function process(rec) { rec.Payload.After = {f() {}}; return rec }",
+			"cannot set Payload.After: f: a function cannot be a value of a record"},
+		{"NaN", "function process(rec) { rec.Payload.After = {f: {x: NaN}}; return rec }",
+			"f: x: NaN cannot be a value"},
+		{"cycle", "function process(rec) { let a = {}; a.a = a; rec.Payload.After = a; return rec }",
+			"nested deeper than 1000"},
+		{"cycle through the record", "function process(rec) { rec.Payload.After.a = rec.Payload.After; return rec }",
+			"nested deeper than 1000"},
+		{"getter", "function process(rec) { rec.Payload.After = { get a() { throw new Error('get') } }; return rec }",
+			"Error: get"},
+		{"require", "function process(rec) { return require('/etc/passwd') }",
+			`cannot require "/etc/passwd": scripts cannot load files or modules`},
 		{"depth", "function process(rec) { return process(rec) }", "RangeError: calls are nested deeper than"},
-		{"member", "function process(rec) { rec.payload = {}; return rec }", "a record has only Position, Operation, Metadata, Key and Payload"},
-		{"metadata", "function process(rec) { rec.Metadata.a = {}; return rec }", "TypeError: cannot set Metadata.a: want text, not a Object"},
+		{"member", "function process(rec) { rec.payload = {}; return rec }",
+			"a record has only Position, Operation, Metadata, Key and Payload"},
+		{"metadata", "function process(rec) { rec.Metadata.a = {}; return rec }",
+			"TypeError: cannot set Metadata.a: want text, not a Object"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			in := record.Record{Position: position, After: record.Structured(map[string]any{"x": 1})}
@@ -242,7 +273,8 @@ func TestRefusals(t *testing.T) {
 
 // A refused record is unchanged, whatever the script did before.
 func TestRefusedRecordIsUnchanged(t *testing.T) {
-	in := record.Record{Position: position, Metadata: record.Metadata{{Key: "a", Value: "1"}}, Key: record.Raw([]byte("k")),
+	in := record.Record{Position: position, Metadata: record.Metadata{{Key: "a", Value: "1"}},
+		Key:   record.Raw([]byte("k")),
 		After: record.Structured(map[string]any{"x": 1, "o": map[string]any{"y": 1}, "l": []any{1}})}
 	want := in.Clone()
 	fate, got := process(t, `function process(rec) {
@@ -264,8 +296,10 @@ func TestConfigureFindsMistakes(t *testing.T) {
 		settings map[string]string
 		want     string
 	}{
-		{"syntax", map[string]string{"script": "function process(rec) {\n  let a = ;\n}"}, `"script": script:2:11: SyntaxError: Unexpected token ;`},
-		{"compiler", map[string]string{"script": "function process(rec) {\n  let a; let a;\n}"}, `"script": script:2:14: SyntaxError: Identifier 'a' has already been declared`},
+		{"syntax", map[string]string{"script": "function process(rec) {\n  let a = ;\n}"},
+			`"script": script:2:11: SyntaxError: Unexpected token ;`},
+		{"compiler", map[string]string{"script": "function process(rec) {\n  let a; let a;\n}"},
+			`"script": script:2:14: SyntaxError: Identifier 'a' has already been declared`},
 		{"file", map[string]string{"script.path": file}, file + ":2:13: SyntaxError"},
 		{"no file", map[string]string{"script.path": file + "x"}, `"script.path": cannot read the script`},
 		{"directory", map[string]string{"script.path": filepath.Dir(file)}, "not a regular file"},
@@ -275,12 +309,14 @@ func TestConfigureFindsMistakes(t *testing.T) {
 		{"both", map[string]string{"script": "x", "script.path": file}, "only one of script and script.path"},
 		{"neither", nil, "one of script and script.path must be set"},
 		{"timeout", map[string]string{"script": "x", "timeout": "1h"}, `"timeout"`},
-		{"source map", map[string]string{"script": "function process(rec) { return rec }\n//# sourceMappingURL=/nonexistent/map.json"}, ""},
+		{"source map", map[string]string{"script": "function process(rec) { return rec }\n//# " +
+			"sourceMappingURL=/nonexistent/map.json"}, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			p := javascript.Plugin().New()
 			err := p.Configure(t.Context(), p.Parameters().ApplyDefaults(test.settings))
-			if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
+			if test.want == "" && err != nil || test.want != "" &&
+				(err == nil || !strings.Contains(err.Error(), test.want)) {
 				t.Errorf("error is %v, want %q", err, test.want)
 			}
 		})
@@ -289,11 +325,14 @@ func TestConfigureFindsMistakes(t *testing.T) {
 
 func TestScriptPathAlone(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "script.js")
-	if err := os.WriteFile(file, []byte("function process(rec) { rec.Metadata.a = 'b'; return rec }"), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte("function process(rec) { rec.Metadata.a = 'b'; return rec }"),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
-	forbidden := sdk.WithEnv(t.Context(), &sdk.Env{Logger: slog.New(slog.DiscardHandler), AllowPath: func(string) error { return errors.New("not here") }})
-	if err := javascript.Plugin().New().Configure(forbidden, map[string]string{"script.path": file}); err == nil || !strings.Contains(err.Error(), "not here") {
+	forbidden := sdk.WithEnv(t.Context(), &sdk.Env{Logger: slog.New(slog.DiscardHandler),
+		AllowPath: func(string) error { return errors.New("not here") }})
+	if err := javascript.Plugin().New().Configure(forbidden, map[string]string{"script.path": file}); err == nil ||
+		!strings.Contains(err.Error(), "not here") {
 		t.Errorf("a file that may not be named: %v", err)
 	}
 	_, got := feed(t, open(t, map[string]string{"script.path": file}, nil), record.Record{})
@@ -329,7 +368,8 @@ func TestLimits(t *testing.T) {
 			if err := p.Process(t.Context(), b); err != nil {
 				t.Fatal(err)
 			}
-			if f := b.Fates(); f[0].Kind != sdk.Refused || !strings.Contains(f[0].Err.Error(), test.want) || f[1].Kind != sdk.Kept {
+			if f := b.Fates(); f[0].Kind != sdk.Refused || !strings.Contains(f[0].Err.Error(), test.want) ||
+				f[1].Kind != sdk.Kept {
 				t.Errorf("fates are %+v, want a refusal with %q", f, test.want)
 			}
 		})
@@ -353,7 +393,8 @@ func TestBoundsAreNotSeen(t *testing.T) {
 		t.Fatalf("fate is %+v", fate)
 	}
 	m, _ := got.After.Structured()
-	want := map[string]any{"twice": []any{int64(2), int64(4)}, "mine": true, "is": true, "bytes": true, "named": "Array", "of": int64(1), "call": int64(2), "self": true,
+	want := map[string]any{"twice": []any{int64(2), int64(4)}, "mine": true, "is": true, "bytes": true,
+		"named": "Array", "of": int64(1), "call": int64(2), "self": true,
 		"pad": "005", "repeat": "abab", "max": int64(3), "spread": int64(1), "hidden": int64(0), "thrown": "mine"}
 	if d := cmp.Diff(want, m); d != "" {
 		t.Error(d)
@@ -391,7 +432,8 @@ func TestLeaksEnd(t *testing.T) {
 				t.Fatalf("fate is %+v", f)
 			}
 		}
-		if n := records[511].Metadata.Get("n"); n < "600" && strings.Contains(lines.String(), "the memory grew too much") && len(n) <= 3 {
+		if n := records[511].Metadata.Get("n"); n < "600" &&
+			strings.Contains(lines.String(), "the memory grew too much") && len(n) <= 3 {
 			return
 		}
 	}
@@ -432,14 +474,16 @@ level=ERROR msg=bad
 func BenchmarkJavaScript(b *testing.B) {
 	for _, bench := range []struct{ name, script string }{
 		{"identity", "function process(rec) { return rec }"},
-		{"two fields", `function process(rec) { rec.Payload.After.a = "x"; rec.Payload.After.n = rec.Payload.After.id + 1; return rec }`},
+		{"two fields", `function process(rec) { rec.Payload.After.a = "x"; rec.Payload.After.n = ` +
+			`rec.Payload.After.id + 1; return rec }`},
 	} {
 		b.Run(bench.name, func(b *testing.B) {
 			p := open(b, map[string]string{"script": bench.script}, nil)
 			records := make([]record.Record, 100)
 			for i := range records {
-				records[i] = record.Record{Position: position, Operation: record.OperationCreate, Metadata: record.Metadata{{Key: "a", Value: "b"}},
-					After: record.Structured(map[string]any{"id": i, "name": "name", "on": true, "x": 1.5})}
+				records[i] = record.Record{Position: position, Operation: record.OperationCreate,
+					Metadata: record.Metadata{{Key: "a", Value: "b"}},
+					After:    record.Structured(map[string]any{"id": i, "name": "name", "on": true, "x": 1.5})}
 			}
 			batch := sdk.NewProcessBatch(nil, records, nil)
 			b.ReportAllocs()
@@ -458,7 +502,8 @@ func BenchmarkJavaScript(b *testing.B) {
 func TestWithIsRefused(t *testing.T) {
 	t.Parallel()
 	err := javascript.Compile("function process(rec) {\n  with (rec) { Key = 'x' }\n  return rec\n}")
-	if err == nil || !strings.Contains(err.Error(), "script:2:3: SyntaxError: scripts cannot use with: name the object") {
+	if err == nil || !strings.Contains(err.Error(),
+		"script:2:3: SyntaxError: scripts cannot use with: name the object") {
 		t.Errorf("error is %v", err)
 	}
 }

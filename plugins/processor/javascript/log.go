@@ -56,7 +56,8 @@ func (l *scriptLog) write(level slog.Level, text string, fields []any) {
 const levelTrace = slog.LevelDebug - 4
 
 var loggerLevels = map[string]slog.Level{
-	"Trace": levelTrace, "Debug": slog.LevelDebug, "Info": slog.LevelInfo, "Warn": slog.LevelWarn, "Error": slog.LevelError,
+	"Trace": levelTrace, "Debug": slog.LevelDebug, "Info": slog.LevelInfo, "Warn": slog.LevelWarn,
+	"Error": slog.LevelError,
 }
 
 // logger returns the global logger: logger.Info().Str("key", "value").Msg("text").
@@ -123,7 +124,8 @@ func sprintf(format string, args []any) string {
 var wide = texts.Regexp(`([0-9]{3})[0-9]+|\*`)
 
 var consoleLevels = map[string]slog.Level{
-	"trace": levelTrace, "debug": slog.LevelDebug, "log": slog.LevelInfo, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError,
+	"trace": levelTrace, "debug": slog.LevelDebug, "log": slog.LevelInfo, "info": slog.LevelInfo,
+	"warn": slog.LevelWarn, "error": slog.LevelError,
 }
 
 // console returns the global console, whose functions join their arguments with spaces. Objects are written as JSON.

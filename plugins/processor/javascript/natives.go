@@ -133,7 +133,8 @@ func (n *natives) install(more ...goja.Value) error {
 		all = new([]member)
 		found, _ := n.call(members(), list)
 		for m := range slices.Chunk(found, 4) {
-			*all = append(*all, member{owner: int(m[0].ToInteger()), key: m[1], part: m[2].String(), path: m[3].String()})
+			*all = append(*all, member{owner: int(m[0].ToInteger()), key: m[1], part: m[2].String(),
+				path: m[3].String()})
 		}
 		allMembers.Store(all)
 	}

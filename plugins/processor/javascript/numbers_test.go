@@ -30,7 +30,8 @@ func TestScriptsPassNumbersOn(t *testing.T) {
 		`rec.Payload.After.l = rec.Payload.After.l.map(x => x); return rec`,
 		`rec.Payload.After.l = [...rec.Payload.After.l].reverse().reverse(); return rec`,
 		`const {d, ...rest} = rec.Payload.After; rec.Payload.After = {...rest, d}; return rec`,
-		`rec.Payload.After.d = Object(rec.Payload.After.d); rec.Payload.After.i = Object(rec.Payload.After.i); return rec`,
+		`rec.Payload.After.d = Object(rec.Payload.After.d); rec.Payload.After.i = Object(rec.Payload.After.i); ` +
+			`return rec`,
 	} {
 		f, r := process(t, "function process(rec) { "+body+" }", record.Record{After: record.Structured(exact())})
 		if f.Kind != 0 && f.Err == nil && len(f.Pieces) == 1 {
@@ -72,7 +73,8 @@ var exactNumbers = map[string]string{
 	`JSON.parse('{"a":[1.2345678901234567890]}', (k, v) => k === "0" ? String(v) : v).a[0]`: "1.2345678901234567890",
 	`(a.x = 2n ** 63n, a.x)`:                                                                "9223372036854775808",
 	`Number.prototype.valueOf.call(1) + a.d.valueOf()`:                                      "12345678901234567000",
-	`Object.getPrototypeOf(a.d).toString.call({})`:                                          "TypeError: this is no number of a record",
+	`Object.getPrototypeOf(a.d).toString.call({})`: "TypeError: this is no " +
+		"number of a record",
 }
 
 func TestNumbersThatADoubleWouldChange(t *testing.T) {

@@ -36,7 +36,8 @@ func (n *natives) defineOperand() {
 			return v
 		}
 		limit := c.Argument(1).ToInteger()
-		if bits := c.Argument(2).ToBoolean(); bits && int64(i.BitLen()) > limit || !bits && i.CmpAbs(big.NewInt(limit)) > 0 {
+		if bits := c.Argument(2).ToBoolean(); bits && int64(i.BitLen()) > limit || !bits &&
+			i.CmpAbs(big.NewInt(limit)) > 0 {
 			n.throw("a BigInt is too large for this operator")
 		}
 		return v
@@ -52,20 +53,23 @@ func checkOperators(tree *ast.Program) error {
 		todo = todo[:len(todo)-1]
 		switch v.Kind() {
 		case reflect.Interface:
-			if t, ok := v.Interface().(*ast.TemplateLiteral); ok && v.CanSet() && t.Tag == nil && len(t.Expressions) > 2 {
+			if t, ok := v.Interface().(*ast.TemplateLiteral); ok && v.CanSet() && t.Tag == nil &&
+				len(t.Expressions) > 2 {
 				v.Set(reflect.ValueOf(splitTemplate(t)))
 			}
 			if !v.IsNil() {
 				todo = append(todo, v.Elem())
 			}
 		case reflect.Pointer:
-			if v.IsNil() || v.Type().Elem().PkgPath() != reflect.TypeFor[ast.Program]().PkgPath() || seen[v.Interface()] {
+			if v.IsNil() || v.Type().Elem().PkgPath() != reflect.TypeFor[ast.Program]().PkgPath() ||
+				seen[v.Interface()] {
 				continue
 			}
 			seen[v.Interface()] = true
 			switch node := v.Interface().(type) {
 			case *ast.WithStatement:
-				return &goja.CompilerSyntaxError{CompilerError: goja.CompilerError{File: tree.File, Offset: int(node.With) - 1,
+				return &goja.CompilerSyntaxError{CompilerError: goja.CompilerError{File: tree.File,
+					Offset:  int(node.With) - 1,
 					Message: "scripts cannot use with: name the object before each of its members"}}
 			case *ast.BinaryExpression:
 				node.Left, node.Right = checkOperands(node.Operator, node.Left, node.Right)

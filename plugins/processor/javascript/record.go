@@ -322,7 +322,9 @@ type metadataObject struct {
 
 func (o *metadataObject) find(key string) int {
 	o.record.call.check()
-	i, ok := slices.BinarySearchFunc(o.record.r.Metadata, key, func(f record.Field, key string) int { return strings.Compare(f.Key, key) })
+	i, ok := slices.BinarySearchFunc(o.record.r.Metadata, key, func(f record.Field, key string) int {
+		return strings.Compare(f.Key, key)
+	})
 	if !ok {
 		return -1
 	}

@@ -48,7 +48,8 @@ func newRuntime(program *goja.Program, l *scriptLog, g *guard) (*runtime, error)
 	}
 	process, ok := goja.AssertFunction(r.vm.Get("process"))
 	if !ok {
-		return nil, errors.New("the script has no function process: begin with: function process(record) { return record }")
+		return nil,
+			errors.New("the script has no function process: begin with: function process(record) { return record }")
 	}
 	r.process = process
 	r.read, _ = goja.AssertFunction(r.vm.ToValue(func(c goja.FunctionCall) goja.Value {

@@ -81,7 +81,8 @@ func compile(name, text string) (*goja.Program, error) {
 	case r := <-done:
 		return r.program, r.err
 	case <-late:
-		return nil, fmt.Errorf("%s: the script takes longer than %v to compile: it is nested too deep", name, maxCompile)
+		return nil, fmt.Errorf("%s: the script takes longer than %v to compile: it is nested too deep", name,
+			maxCompile)
 	}
 }
 

@@ -227,7 +227,8 @@ func typedArray(o *goja.Object) ([]byte, bool) {
 
 var bigInt = reflect.TypeFor[*big.Int]()
 
-var collections = []reflect.Type{reflect.TypeFor[map[string]any](), reflect.TypeFor[[]any](), reflect.TypeFor[[][2]any]()}
+var collections = []reflect.Type{reflect.TypeFor[map[string]any](), reflect.TypeFor[[]any](),
+	reflect.TypeFor[[][2]any]()}
 
 // exported returns the Go value behind o, or nil for an object, array, Map or Set that a script made, because exporting
 // these would copy all their content.

@@ -271,7 +271,8 @@ const maxFloatInteger = 1 << 53
 
 func parseNumber(s string, integer bool) any {
 	if integer && len(s) <= len("9007199254740992") { // the most common case
-		if n, err := strconv.ParseInt(s, 10, 64); err == nil && n != 0 && n >= -maxFloatInteger && n <= maxFloatInteger {
+		if n, err := strconv.ParseInt(s, 10, 64); err == nil && n != 0 && n >= -maxFloatInteger &&
+			n <= maxFloatInteger {
 			return float64(n)
 		}
 	}

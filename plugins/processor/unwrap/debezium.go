@@ -14,7 +14,8 @@ import (
 )
 
 var debeziumOperations = map[string]record.Operation{
-	"c": record.OperationCreate, "u": record.OperationUpdate, "d": record.OperationDelete, "r": record.OperationSnapshot,
+	"c": record.OperationCreate, "u": record.OperationUpdate, "d": record.OperationDelete,
+	"r":      record.OperationSnapshot,
 	"$unset": record.OperationUpdate,
 }
 

@@ -33,7 +33,9 @@ func Plugins() []sdk.ProcessorPlugin {
 			func() sdk.Processor {
 				return &unwrapper{parameters: sdk.ParametersOf(payloadSettings{}), unwrap: kafkaConnect}
 			}),
-		plugin("unwrap.opencdc", "Unwraps a record in the form of OpenCDC.", "The field holds the record, structured or as JSON. It takes the place of the one around it, whose position stays.",
+		plugin("unwrap.opencdc", "Unwraps a record in the form of OpenCDC.",
+			"The field holds the record, structured or as JSON. It takes the place of the one around it, whose "+
+				"position stays.",
 			func() sdk.Processor { return &unwrapper{parameters: sdk.ParametersOf(anySettings{}), unwrap: openCDC} }),
 	}
 }

@@ -61,7 +61,8 @@ func instantiateHost(ctx context.Context, r wazero.Runtime) error {
 			stack[0] = uint64(code)
 		}
 		builder = builder.NewFunctionBuilder().
-			WithGoModuleFunction(api.GoModuleFunc(call), []api.ValueType{api.ValueTypeI32, api.ValueTypeI32}, []api.ValueType{api.ValueTypeI32}).
+			WithGoModuleFunction(api.GoModuleFunc(call), []api.ValueType{api.ValueTypeI32, api.ValueTypeI32},
+				[]api.ValueType{api.ValueTypeI32}).
 			Export(name)
 	}
 	_, err := builder.Instantiate(ctx)
@@ -134,7 +135,9 @@ func (g *guest) commandResponse(ctx context.Context, b buffer) uint32 {
 type parked struct{ request, answer []byte }
 
 // service wraps f, which answers a request, as a host function.
-func service(f func(g *guest, ctx context.Context, request []byte) (answer proto.Message, code uint32)) func(*guest, context.Context, buffer) uint32 {
+func service(
+	f func(g *guest, ctx context.Context, request []byte) (answer proto.Message, code uint32),
+) func(*guest, context.Context, buffer) uint32 {
 	return func(g *guest, ctx context.Context, b buffer) uint32 {
 		request, ok := b.bytes()
 		if !ok || len(request) > maxReply {
@@ -190,7 +193,8 @@ func (g *guest) getSchema(ctx context.Context, request []byte) (proto.Message, u
 }
 
 func schemaMessage(s schema.Schema) *schemav1.Schema {
-	return &schemav1.Schema{Subject: s.Subject, Version: int32(s.Version), Id: int32(s.ID), Type: schemav1.Schema_Type(s.Type), Bytes: []byte(s.Text)}
+	return &schemav1.Schema{Subject: s.Subject, Version: int32(s.Version), Id: int32(s.ID),
+		Type: schemav1.Schema_Type(s.Type), Bytes: []byte(s.Text)}
 }
 
 func schemaCode(err error) uint32 {

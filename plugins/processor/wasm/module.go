@@ -121,7 +121,9 @@ func (m *module) specify(ctx context.Context) (*processorv1.Specify_Response, er
 		return nil, err
 	}
 	defer g.stop(ctx)
-	answer, err := g.ask(ctx, &processorv1.CommandRequest{Request: &processorv1.CommandRequest_Specify{Specify: &processorv1.Specify_Request{}}})
+	answer,
+		err := g.ask(ctx, &processorv1.CommandRequest{
+		Request: &processorv1.CommandRequest_Specify{Specify: &processorv1.Specify_Request{}}})
 	if err != nil {
 		return nil, err
 	}
@@ -132,8 +134,10 @@ func (m *module) specify(ctx context.Context) (*processorv1.Specify_Response, er
 	if n := len(spec.GetParameters()); n > maxParameters {
 		return nil, fmt.Errorf("it has %d parameters, more than %d", n, maxParameters)
 	}
-	if _, err := g.ask(ctx, &processorv1.CommandRequest{Request: &processorv1.CommandRequest_Teardown{Teardown: &processorv1.Teardown_Request{}}}); err != nil {
-		m.modules.Log.Debug("a processor that was only asked what it is did not end well", "plugin_path", m.path, "err", err)
+	if _, err := g.ask(ctx, &processorv1.CommandRequest{
+		Request: &processorv1.CommandRequest_Teardown{Teardown: &processorv1.Teardown_Request{}}}); err != nil {
+		m.modules.Log.Debug("a processor that was only asked what it is did not end well", "plugin_path", m.path, "err",
+			err)
 	}
 	return spec, nil
 }

@@ -96,7 +96,8 @@ func (m *Modules) Problems() (problems []Problem) {
 		if f.err != nil {
 			problems = append(problems, Problem{path, f.err.Error()})
 		} else if !slices.Contains(m.plugins, f.module) {
-			problems = append(problems, Problem{path, fmt.Sprintf("another file is processor %s@%s, too", f.module.spec.Name, f.module.spec.Version)})
+			problems = append(problems, Problem{path,
+				fmt.Sprintf("another file is processor %s@%s, too", f.module.spec.Name, f.module.spec.Version)})
 		}
 	}
 	return problems

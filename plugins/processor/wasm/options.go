@@ -36,7 +36,8 @@ type Options struct {
 
 	// Watch calls scan when the paths that the last scan returned may have changed, and after the duration again if it
 	// is not 0. It returns when ctx ends. If Watch is nil, scan is called at intervals.
-	Watch          func(ctx context.Context, wake <-chan struct{}, scan func() (paths []string, again time.Duration)) error
+	Watch func(ctx context.Context, wake <-chan struct{},
+		scan func() (paths []string, again time.Duration)) error
 	Interval       time.Duration // time between two scans of Dir without Watch; 0: 1 s
 	SpecifyTimeout time.Duration // time limit for getting the specification of a compiled module; 0: 10 s
 }

@@ -111,7 +111,8 @@ func (o *output) emit(level slog.Level, size int, message string, attrs []any) {
 }
 
 var levels = map[string]slog.Level{
-	"trace": slog.LevelDebug - 4, "debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError,
+	"trace": slog.LevelDebug - 4, "debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn,
+	"error": slog.LevelError,
 	"fatal": slog.LevelError, "panic": slog.LevelError,
 }
 

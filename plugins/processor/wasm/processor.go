@@ -49,7 +49,8 @@ func (p *processor) Parameters() sdk.Parameters {
 func parameterFrom(p *configv1.Parameter) sdk.Parameter {
 	out := sdk.Parameter{Default: p.GetDefault(), Description: p.GetDescription(), Type: sdk.ParameterType(p.GetType())}
 	for _, v := range p.GetValidations() {
-		out.Validations = append(out.Validations, sdk.Validation{Type: sdk.ValidationType(v.GetType()), Value: v.GetValue()})
+		out.Validations = append(out.Validations,
+			sdk.Validation{Type: sdk.ValidationType(v.GetType()), Value: v.GetValue()})
 	}
 	return out
 }
@@ -116,7 +117,8 @@ func (p *processor) start(ctx context.Context) (err error) {
 func (p *processor) Open(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, lifecycleTimeout)
 	defer cancel()
-	_, err := p.guest.ask(ctx, &processorv1.CommandRequest{Request: &processorv1.CommandRequest_Open{Open: &processorv1.Open_Request{}}})
+	_, err := p.guest.ask(ctx,
+		&processorv1.CommandRequest{Request: &processorv1.CommandRequest_Open{Open: &processorv1.Open_Request{}}})
 	return err
 }
 
@@ -224,7 +226,8 @@ func (p *processor) processRange(ctx context.Context, b *sdk.ProcessBatch, at, e
 		return 0, fmt.Errorf("cannot process: %w", err)
 	}
 	if len(results) == 0 || len(results) > len(sent) {
-		return 0, fmt.Errorf("cannot process: the processor was given %d records and returned %d", len(sent), len(results))
+		return 0, fmt.Errorf("cannot process: the processor was given %d records and returned %d", len(sent),
+			len(results))
 	}
 	for i, r := range results {
 		r.apply(b, sent[i])
@@ -315,7 +318,8 @@ func (p *processor) Teardown(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, teardownTimeout)
 	defer cancel()
-	_, err := p.guest.ask(ctx, &processorv1.CommandRequest{Request: &processorv1.CommandRequest_Teardown{Teardown: &processorv1.Teardown_Request{}}})
+	_, err := p.guest.ask(ctx, &processorv1.CommandRequest{
+		Request: &processorv1.CommandRequest_Teardown{Teardown: &processorv1.Teardown_Request{}}})
 	p.guest.stop(ctx)
 	p.guest = nil
 	return err

@@ -40,7 +40,8 @@ func (m *Modules) Changes() []Change {
 	for r := range m.running {
 		if reason, what := m.changed(r.module); reason != "" {
 			name := r.module.spec.GetName() + "@" + r.module.spec.GetVersion()
-			all = append(all, Change{r.processorID, reason, fmt.Sprintf("processor %s runs %s as it was started, but %s", r.processorID, name, what), r.at})
+			all = append(all, Change{r.processorID, reason,
+				fmt.Sprintf("processor %s runs %s as it was started, but %s", r.processorID, name, what), r.at})
 		}
 	}
 	slices.SortFunc(all, func(a, b Change) int {
@@ -63,8 +64,10 @@ func (m *Modules) changed(was *module) (reason, what string) {
 	case now == nil:
 		return "PluginGone", was.path + " is gone, and the processor cannot be started again until it is back"
 	case now.err != nil:
-		return "PluginBroken", fmt.Sprintf("%s cannot be used any more, nor can the processor be started again: %v", was.path, now.err)
+		return "PluginBroken", fmt.Sprintf("%s cannot be used any more, nor can the processor be started again: %v",
+			was.path, now.err)
 	default:
-		return "PluginReplaced", fmt.Sprintf("%s is %s@%s by now%s", was.path, now.module.spec.GetName(), now.module.spec.GetVersion(), next)
+		return "PluginReplaced", fmt.Sprintf("%s is %s@%s by now%s", was.path, now.module.spec.GetName(),
+			now.module.spec.GetVersion(), next)
 	}
 }

@@ -30,7 +30,8 @@ func (g *guest) httpRequest(ctx context.Context, b []byte) (proto.Message, uint3
 	if err := proto.Unmarshal(b, m); err != nil {
 		return nil, codeEgressInvalid
 	}
-	r := egress.Request{Method: m.GetMethod(), URL: m.GetUrl(), Header: http.Header{}, Body: m.GetBody(), Secret: m.GetAuthSecretRef()}
+	r := egress.Request{Method: m.GetMethod(), URL: m.GetUrl(), Header: http.Header{}, Body: m.GetBody(),
+		Secret: m.GetAuthSecretRef()}
 	for _, h := range m.GetHeaders() {
 		r.Header[h.GetKey()] = append(r.Header[h.GetKey()], h.GetValues()...)
 	}
@@ -55,7 +56,8 @@ func egressCode(err error) uint32 {
 		return codeEgressInvalid
 	case errors.Is(err, egress.ErrTooLarge):
 		return codeEgressTooLarge
-	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded), errors.As(err, &timeout) &&
+		timeout.Timeout():
 		return codeEgressTimeout
 	case errors.As(err, &dns):
 		return codeEgressDNS

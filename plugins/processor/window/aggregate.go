@@ -71,7 +71,8 @@ func (a *aggregate) Configure(_ context.Context, values map[string]string) (err 
 	}
 	for _, ref := range a.key {
 		if !ref.IsNested() {
-			return sdk.SettingError{Setting: "key", Message: fmt.Sprintf("%s has no name for the results; name a field inside it", ref)}
+			return sdk.SettingError{Setting: "key",
+				Message: fmt.Sprintf("%s has no name for the results; name a field inside it", ref)}
 		}
 	}
 	if s.Time != "" {
@@ -165,7 +166,8 @@ func (a *aggregate) gather(b *sdk.ProcessBatch, i int, now time.Time) error {
 			b.Filter(i)
 			return nil
 		}
-		return fmt.Errorf("it is late: its time is %s, and windows up to %s have ended", at.UTC().Format(time.RFC3339Nano), time.Unix(0, a.watermark).UTC().Format(time.RFC3339Nano))
+		return fmt.Errorf("it is late: its time is %s, and windows up to %s have ended",
+			at.UTC().Format(time.RFC3339Nano), time.Unix(0, a.watermark).UTC().Format(time.RFC3339Nano))
 	}
 	key, id, err := a.keyOf(r)
 	if err != nil {
@@ -390,7 +392,9 @@ func (a *aggregate) endAll(b *sdk.ProcessBatch) { a.endEach(b, func(*span) bool 
 // end emits the records of a window, one for each group.
 func (a *aggregate) end(b *sdk.ProcessBatch, w *span) {
 	delete(a.windows, w.begin)
-	for _, g := range slices.SortedFunc(maps.Values(w.groups), func(x, y *group) int { return cmp.Compare(fmt.Sprint(x.key), fmt.Sprint(y.key)) }) {
+	for _, g := range slices.SortedFunc(maps.Values(w.groups), func(x, y *group) int {
+		return cmp.Compare(fmt.Sprint(x.key), fmt.Sprint(y.key))
+	}) {
 		if !slices.ContainsFunc(g.values, func(v value) bool { return v.count > 0 }) && len(g.held) == 0 {
 			continue
 		}

@@ -39,7 +39,9 @@ func (s *settings) columns() ([]column, error) {
 		setting := "fields." + name
 		m := callPattern().FindStringSubmatch(s.Fields[name])
 		if m == nil || m[2] == "" && m[1] != "count" {
-			return nil, sdk.SettingError{Setting: setting, Message: fmt.Sprintf("cannot compute %q: want count, or sum(…), min(…), max(…), first(…) or last(…) of a reference", s.Fields[name])}
+			return nil, sdk.SettingError{Setting: setting,
+				Message: fmt.Sprintf("cannot compute %q: want count, or sum(…), min(…), max(…), first(…) or last(…) "+
+					"of a reference", s.Fields[name])}
 		}
 		c := column{name: name, function: m[1]}
 		if m[2] != "" {
@@ -62,9 +64,12 @@ func (s *settings) check() error {
 	}
 	switch {
 	case s.Slide < 0 || s.Slide > s.Size:
-		return sdk.SettingError{Setting: "window.slide", Message: fmt.Sprintf("must be between 0 and window.size, which is %s: records between two windows would be lost", s.Size)}
+		return sdk.SettingError{Setting: "window.slide",
+			Message: fmt.Sprintf("must be between 0 and window.size, which is %s: records between two windows would "+
+				"be lost", s.Size)}
 	case s.Size/s.Slide > maxOverlap:
-		return sdk.SettingError{Setting: "window.slide", Message: fmt.Sprintf("each record would be in %d windows; the most is %d", s.Size/s.Slide, maxOverlap)}
+		return sdk.SettingError{Setting: "window.slide",
+			Message: fmt.Sprintf("each record would be in %d windows; the most is %d", s.Size/s.Slide, maxOverlap)}
 	case s.Lateness < 0:
 		return sdk.SettingError{Setting: "lateness", Message: "must not be negative"}
 	}

@@ -125,14 +125,16 @@ func appendEmpty(dst []byte, number protowire.Number) []byte { return appendMess
 
 // appendError appends err as a message Error.
 func appendError(dst []byte, number protowire.Number, err error) []byte {
-	e := protowire.AppendVarint(protowire.AppendTag(nil, 1, protowire.VarintType), 1) // the code: an error without a kind
+	// the code: an error without a kind
+	e := protowire.AppendVarint(protowire.AppendTag(nil, 1, protowire.VarintType), 1)
 	return appendMessage(dst, number, appendText(e, 2, err.Error()))
 }
 
 // specification returns the response to specify.
 func (s *server) specification() []byte {
 	var b []byte
-	for i, text := range []string{s.plugin.Name, s.plugin.Summary, s.plugin.Description, s.plugin.Version, s.plugin.Author} {
+	for i, text := range []string{s.plugin.Name, s.plugin.Summary, s.plugin.Description, s.plugin.Version,
+		s.plugin.Author} {
 		b = appendText(b, protowire.Number(i+1), text)
 	}
 	params := s.processor.Parameters()

@@ -42,16 +42,17 @@ func newLogger(out io.Writer, level string) *slog.Logger {
 			least = slog.LevelDebug - 4
 		}
 	}
-	return slog.New(slog.NewJSONHandler(out, &slog.HandlerOptions{Level: least, ReplaceAttr: func(groups []string, a slog.Attr) slog.Attr {
-		switch {
-		case len(groups) > 0:
-		case a.Key == slog.LevelKey:
-			return slog.String("level", strings.ToLower(a.Value.String()))
-		case a.Key == slog.MessageKey:
-			a.Key = "message"
-		}
-		return a
-	}}))
+	return slog.New(slog.NewJSONHandler(out,
+		&slog.HandlerOptions{Level: least, ReplaceAttr: func(groups []string, a slog.Attr) slog.Attr {
+			switch {
+			case len(groups) > 0:
+			case a.Key == slog.LevelKey:
+				return slog.String("level", strings.ToLower(a.Value.String()))
+			case a.Key == slog.MessageKey:
+				a.Key = "message"
+			}
+			return a
+		}}))
 }
 
 // execute returns the encoded response to an encoded command.

@@ -55,7 +55,8 @@ func TestPluginsWithoutNetwork(t *testing.T) {
 		enter.Args = append([]string{"unshare", "--map-root-user"}, enter.Args[1:]...)
 	}
 	enter.Env = []string{
-		"ROOT=" + root, "HOST_GOROOT=" + goEnv(t, "GOROOT"), "HOST_GOCACHE=" + goEnv(t, "GOCACHE"), "COMMANDS=" + makePlugins,
+		"ROOT=" + root, "HOST_GOROOT=" + goEnv(t, "GOROOT"), "HOST_GOCACHE=" + goEnv(t, "GOCACHE"),
+		"COMMANDS=" + makePlugins,
 		"HOME=/tmp", "GOROOT=/go", "GOCACHE=/cache", "PATH=/bin:/go/bin:/usr/bin:/usr/sbin:/sbin",
 		"GOFLAGS=-mod=vendor -trimpath", "GOPROXY=off", "GOTOOLCHAIN=local", "CGO_ENABLED=0",
 	}

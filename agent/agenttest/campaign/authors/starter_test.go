@@ -46,7 +46,8 @@ func TestBuildProcessor(t *testing.T) {
 	}
 	p := plugins[0].New()
 	defer func() { _ = p.Teardown(context.Background()) }()
-	if err := errors.Join(p.Configure(t.Context(), p.Parameters().ApplyDefaults(nil)), p.Open(t.Context())); err != nil {
+	if err := errors.Join(p.Configure(t.Context(), p.Parameters().ApplyDefaults(nil)),
+		p.Open(t.Context())); err != nil {
 		t.Fatal(err)
 	}
 	records := []record.Record{{After: record.Raw([]byte("x"))}}

@@ -15,7 +15,8 @@ import (
 var ackLag = suite{
 	name:  "ack lag",
 	title: "From being made to being acknowledged to the source, an executable; positions are committed every 50 ms",
-	columns: append(slices.Clone(times), column{name: "of it, 99 % wait after being written at most ms", format: "%.0f"},
+	columns: append(slices.Clone(times),
+		column{name: "of it, 99 % wait after being written at most ms", format: "%.0f"},
 		column{name: "a commit, mean ms", format: "%.2f"}),
 	cases: []testCase{
 		acknowledged("1,000 records/s", "rate: 1000"),
@@ -27,9 +28,10 @@ func acknowledged(name, rate string) testCase {
 	return testCase{name: name, measure: func(ctx context.Context, b *bench) ([]float64, error) {
 		var metrics string
 		from := source("standalone:timed", rate+", acks: acks.txt, "+twoFields)
-		_, err := b.pass(ctx, []string{pipeline(0, from, toFile("builtin", 0))}, func(ctx context.Context, _ *bench, a *agent) (func() error, error) {
-			return func() (err error) { metrics, err = a.metrics(ctx); return err }, nil
-		})
+		_, err := b.pass(ctx, []string{pipeline(0, from, toFile("builtin", 0))},
+			func(ctx context.Context, _ *bench, a *agent) (func() error, error) {
+				return func() (err error) { metrics, err = a.metrics(ctx); return err }, nil
+			})
 		if err != nil {
 			return nil, err
 		}
@@ -38,7 +40,8 @@ func acknowledged(name, rate string) testCase {
 			return nil, err
 		}
 		values, err := distribution(late)
-		return append(values, 1000*within(metrics, "conduit_source_ack_lag_seconds", .99), 1000*mean(metrics, "conduit_commit_duration_seconds")), err
+		return append(values, 1000*within(metrics, "conduit_source_ack_lag_seconds", .99),
+			1000*mean(metrics, "conduit_commit_duration_seconds")), err
 	}}
 }
 

@@ -36,7 +36,8 @@ func (b *bench) start(ctx context.Context, pipelines ...string) (*agent, error) 
 	if arguments == nil {
 		arguments = []string{"--api.http.address", "127.0.0.1:0"}
 	}
-	a := &agent{Cmd: b.command(ctx, append([]string{"run", "--connectors.path", b.connectors}, arguments...)...), log: b.path("log")}
+	a := &agent{Cmd: b.command(ctx, append([]string{"run", "--connectors.path", b.connectors}, arguments...)...),
+		log: b.path("log")}
 	out, err := os.Create(a.log)
 	if err != nil {
 		return nil, err

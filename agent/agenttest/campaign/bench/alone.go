@@ -9,9 +9,10 @@ import (
 
 // alone compares the binary with a build without clusters, for an agent outside a cluster.
 var alone = suite{
-	name:    "no cluster",
-	title:   "An agent that is no member of a cluster",
-	columns: []column{{name: "records/s", format: "%.0f"}, {name: "CPU µs/record", format: "%.2f"}, {name: "MiB of its own", format: "%.1f"}},
+	name:  "no cluster",
+	title: "An agent that is no member of a cluster",
+	columns: []column{{name: "records/s", format: "%.0f"}, {name: "CPU µs/record", format: "%.2f"},
+		{name: "MiB of its own", format: "%.1f"}},
 	cases: []testCase{
 		ofBuild("generator → file", "", fromGenerator("builtin", fast)),
 		ofBuild("generator → file, -tags no_cluster", "no_cluster", fromGenerator("builtin", fast)),

@@ -11,14 +11,18 @@ import (
 // beside runs the same pipeline files with the agent and with the Conduit that -conduit names, one after the other.
 // Both save positions in SQLite; Conduit's API is off.
 func beside(conduit string) suite {
-	one := []column{{name: "records/s", format: "%.0f"}, {name: "CPU µs/record", format: "%.2f"}, {name: "peak MiB", format: "%.0f"}, {name: "s to records in all outputs", format: "%.2f"}}
+	one := []column{{name: "records/s", format: "%.0f"}, {name: "CPU µs/record", format: "%.2f"},
+		{name: "peak MiB", format: "%.0f"}, {name: "s to records in all outputs", format: "%.2f"}}
 	columns := slices.Clone(one)
 	for _, c := range one {
 		columns = append(columns, column{name: "Conduit, " + c.name, format: c.format})
 	}
-	columns = append(columns, column{name: "CPU time, of Conduit's", format: "%.3f"}, column{name: "time to records, of Conduit's", format: "%.2f"})
+	columns = append(columns, column{name: "CPU time, of Conduit's", format: "%.3f"},
+		column{name: "time to records, of Conduit's", format: "%.2f"})
 	pair := func(name string, pipelines []string) testCase {
-		return testCase{name: name, measure: func(ctx context.Context, b *bench) ([]float64, error) { return b.besides(ctx, conduit, pipelines) }}
+		return testCase{name: name, measure: func(ctx context.Context, b *bench) ([]float64, error) {
+			return b.besides(ctx, conduit, pipelines)
+		}}
 	}
 	return suite{
 		name:    "conduit",
@@ -26,7 +30,8 @@ func beside(conduit string) suite {
 		columns: columns,
 		cases: []testCase{
 			pair("generator → file", fromGenerator("builtin", fast)),
-			pair("generator → file, schemas", fromGenerator("builtin", "rate: 0, format.type: structured, format.options.id: int, format.options.name: string")),
+			pair("generator → file, schemas", fromGenerator("builtin",
+				"rate: 0, format.type: structured, format.options.id: int, format.options.name: string")),
 			pair("1,000 pipelines at 1 record/s", many(1000, "rate: 1, "+twoFields)),
 		},
 	}
@@ -43,7 +48,9 @@ func (b *bench) besides(ctx context.Context, conduit string, pipelines []string)
 	other.arguments = []string{"--api.enabled=false", "--db.type=sqlite", "--db.sqlite.path=conduit.db"}
 	var values []float64
 	for _, of := range []*bench{b, &other} {
-		v, err := of.measure(ctx, testCase{measure: func(ctx context.Context, b *bench) ([]float64, error) { return b.fromStart(ctx, pipelines) }})
+		v, err := of.measure(ctx, testCase{measure: func(ctx context.Context, b *bench) ([]float64, error) {
+			return b.fromStart(ctx, pipelines)
+		}})
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", filepath.Base(of.binary), err)
 		}

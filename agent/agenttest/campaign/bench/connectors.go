@@ -14,9 +14,11 @@ import (
 // Each case uses a separate server, which must be installed. A compared case, usually one with an agent, is compared
 // with the last bare case before it.
 var connectors = suite{
-	name:    "connectors",
-	title:   "Connectors and the tools of their systems, the same rows",
-	columns: []column{{name: "records/s", format: "%.0f"}, {name: "of the line without an agent", format: "%.2f"}, {name: "CPU µs/record of the agent or loop", format: "%.2f"}, {name: "MiB of the agent at most", format: "%.0f"}},
+	name:  "connectors",
+	title: "Connectors and the tools of their systems, the same rows",
+	columns: []column{{name: "records/s", format: "%.0f"}, {name: "of the line without an agent", format: "%.2f"},
+		{name: "CPU µs/record of the agent or loop", format: "%.2f"},
+		{name: "MiB of the agent at most", format: "%.0f"}},
 	cases: []testCase{
 		bare("postgres: COPY TO STDOUT", "BenchmarkPostgres/copy-to-stdout"),
 		compared("postgres → file, snapshot", "BenchmarkPostgres/snapshot"),

@@ -9,7 +9,8 @@ var fairness = suite{
 	cases: []testCase{
 		alongside("alone"),
 		alongside("alongside generator → file", pipeline(1, source("builtin:generator", fast), toFile("builtin", 1))),
-		alongside("alongside generator → file, executables", pipeline(1, source("standalone:generator", fast), toFile("standalone", 1))),
+		alongside("alongside generator → file, executables",
+			pipeline(1, source("standalone:generator", fast), toFile("standalone", 1))),
 	},
 }
 
@@ -22,10 +23,11 @@ func alongside(name string, others ...string) testCase {
 }
 
 var sharing = suite{
-	name:    "sharing",
-	title:   "Two pipelines generator → file at full speed",
-	columns: []column{{name: "records", format: "%.0f", total: true}, {name: "the greater count by the smaller", format: "%.3f"}},
-	cases:   []testCase{{name: "two alike", measure: twoAlike}},
+	name:  "sharing",
+	title: "Two pipelines generator → file at full speed",
+	columns: []column{{name: "records", format: "%.0f", total: true},
+		{name: "the greater count by the smaller", format: "%.3f"}},
+	cases: []testCase{{name: "two alike", measure: twoAlike}},
 }
 
 func twoAlike(ctx context.Context, b *bench) ([]float64, error) {

@@ -13,7 +13,8 @@ import (
 	"time"
 )
 
-var times = []column{{name: "records", format: "%.0f", total: true}, {name: "p50 ms", format: "%.2f"}, {name: "p99 ms", format: "%.2f"}, {name: "p99.9 ms", format: "%.2f"}, {name: "longest ms", format: "%.2f"}}
+var times = []column{{name: "records", format: "%.0f", total: true}, {name: "p50 ms", format: "%.2f"},
+	{name: "p99 ms", format: "%.2f"}, {name: "p99.9 ms", format: "%.2f"}, {name: "longest ms", format: "%.2f"}}
 
 var latency = suite{
 	name:    "latency",
@@ -36,7 +37,8 @@ func arriving(name, kind string, rate int) testCase {
 		if rate == 1 {
 			took = max(took, slowest)
 		}
-		return b.arrivals(ctx, took, pipeline(0, source(kind+":generator", fmt.Sprintf("rate: %d, %s", rate, twoFields)), toFile(kind, 0)))
+		return b.arrivals(ctx, took, pipeline(0,
+			source(kind+":generator", fmt.Sprintf("rate: %d, %s", rate, twoFields)), toFile(kind, 0)))
 	}}
 }
 

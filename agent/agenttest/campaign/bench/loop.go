@@ -9,16 +9,19 @@ import (
 )
 
 var loop = suite{
-	name:    "loop",
-	title:   "The engine and the bare loop, generator → file; a spool, and a bare loop of write and fsync",
-	columns: []column{{name: "records", format: "%.0f", total: true}, {name: "records/s", format: "%.0f"}, {name: "CPU µs/record", format: "%.3f"}},
-	cases:   loopCases(),
+	name:  "loop",
+	title: "The engine and the bare loop, generator → file; a spool, and a bare loop of write and fsync",
+	columns: []column{{name: "records", format: "%.0f", total: true}, {name: "records/s", format: "%.0f"},
+		{name: "CPU µs/record", format: "%.3f"}},
+	cases: loopCases(),
 }
 
 func loopCases() (cases []testCase) {
 	for _, batch := range []int{1, 10, 100, 1000} {
-		for _, of := range []struct{ name, benchmark string }{{"loop", "BenchmarkFloor"}, {"engine", "BenchmarkPipeline"}} {
-			cases = append(cases, benchmark(fmt.Sprintf("%s, batches of %d", of.name, batch), fmt.Sprintf("^%s$/^batch=%d$", of.benchmark, batch)))
+		for _, of := range []struct{ name, benchmark string }{{"loop", "BenchmarkFloor"},
+			{"engine", "BenchmarkPipeline"}} {
+			cases = append(cases, benchmark(fmt.Sprintf("%s, batches of %d", of.name, batch),
+				fmt.Sprintf("^%s$/^batch=%d$", of.benchmark, batch)))
 		}
 	}
 	for _, of := range []string{"floor", "in", "out"} {
@@ -32,7 +35,8 @@ var reported = regexp.MustCompile(`\s(\d+)\s.*\s([\d.]+) cpu-ns/record\s+([\d.]+
 // benchmark is a case that runs a benchmark of package e2e.
 func benchmark(name, pattern string) testCase {
 	return testCase{name: name, measure: func(ctx context.Context, b *bench) ([]float64, error) {
-		cmd := exec.CommandContext(ctx, b.loop, "-test.run=^$", "-test.bench="+pattern, fmt.Sprintf("-test.benchtime=%v", b.seconds/2))
+		cmd := exec.CommandContext(ctx, b.loop, "-test.run=^$", "-test.bench="+pattern,
+			fmt.Sprintf("-test.benchtime=%v", b.seconds/2))
 		cmd.Dir = b.dir
 		out, err := cmd.CombinedOutput()
 		found := reported.FindSubmatch(out)

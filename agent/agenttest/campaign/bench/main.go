@@ -55,7 +55,8 @@ type bench struct {
 
 // suites returns all suites, including the comparison with a Conduit if its executable is named.
 func suites(conduit string) []suite {
-	all := []suite{throughput, sizes, scale, small, alone, memory, quota, observers, deadLetters, host, latency, fairness, sharing, ackLag, loop, processors, stages, modules, connectors, peers}
+	all := []suite{throughput, sizes, scale, small, alone, memory, quota, observers, deadLetters, host, latency,
+		fairness, sharing, ackLag, loop, processors, stages, modules, connectors, peers}
 	if conduit != "" {
 		all = append(all, beside(conduit))
 	}
@@ -116,7 +117,8 @@ func run(ctx context.Context, selected []suite, rounds int, seconds time.Duratio
 	}
 	defer os.RemoveAll(work)
 	b := &bench{binary: filepath.Join(work, "conduit"), connectors: filepath.Join(work, "connectors"),
-		loop: filepath.Join(work, "loop"), kill: filepath.Join(work, "kill"), dir: filepath.Join(work, "run"), seconds: seconds}
+		loop: filepath.Join(work, "loop"), kill: filepath.Join(work, "kill"), dir: filepath.Join(work, "run"),
+		seconds: seconds}
 	if err := b.build(ctx); err != nil {
 		return err
 	}
@@ -139,7 +141,8 @@ func (b *bench) build(ctx context.Context) error {
 		b.binary: {"build", "-ldflags", "-s -w", "-o", b.binary, repository + "/cmd/conduit"},
 		b.loop:   {"test", "-c", "-o", b.loop, repository + "/agent/agenttest/e2e"},
 		b.kill:   {"test", "-c", "-o", b.kill, repository + "/agent/agenttest/campaign/kill"},
-		filepath.Join(b.connectors, "conduit-connector-generator"): {"build", "-ldflags", "-s -w", "-o", b.connectors + "/conduit-connector-generator", connector},
+		filepath.Join(b.connectors, "conduit-connector-generator"): {"build", "-ldflags", "-s -w", "-o",
+			b.connectors + "/conduit-connector-generator", connector},
 	} {
 		build := exec.CommandContext(ctx, "go", args...)
 		build.Stderr = os.Stderr
@@ -149,7 +152,8 @@ func (b *bench) build(ctx context.Context) error {
 	}
 	// The name of the executable selects the connector.
 	for _, name := range []string{"file", "refusing", "timed"} {
-		if err := os.Link(b.connectors+"/conduit-connector-generator", b.connectors+"/conduit-connector-"+name); err != nil {
+		if err := os.Link(b.connectors+"/conduit-connector-generator",
+			b.connectors+"/conduit-connector-"+name); err != nil {
 			return err
 		}
 	}

@@ -18,37 +18,43 @@ import (
 // its pages are charged to the control group. It needs root, and -dir on a disk; the result depends on the read-ahead
 // of the disk.
 var memory = suite{
-	name:    "little memory",
-	title:   "Ten pipelines at 10 records/s in a control group",
-	columns: []column{{name: "records", format: "%.0f", total: true}, {name: "s to the first records of all", format: "%.1f"}, {name: "records/s", format: "%.0f"}, {name: "major faults", format: "%.0f"}, {name: "MiB of its own", format: "%.0f"}},
-	cases:   []testCase{inMemory(256), inMemory(48), inMemory(32), inMemory(24)},
+	name:  "little memory",
+	title: "Ten pipelines at 10 records/s in a control group",
+	columns: []column{{name: "records", format: "%.0f", total: true}, {name: "s to the first records of all",
+		format: "%.1f"}, {name: "records/s", format: "%.0f"}, {name: "major faults", format: "%.0f"},
+		{name: "MiB of its own", format: "%.0f"}},
+	cases: []testCase{inMemory(256), inMemory(48), inMemory(32), inMemory(24)},
 }
 
 // inMemory is a case of an agent with a limit in MiB.
 func inMemory(mib int) testCase {
-	return testCase{name: fmt.Sprintf("%d MiB", mib), long: true, measure: func(ctx context.Context, b *bench) (_ []float64, err error) {
-		group, err := newGroup("memory", map[string]string{"memory.limit_in_bytes": strconv.Itoa(mib << 20)}, map[string]string{"memory.max": strconv.Itoa(mib << 20)})
-		if err != nil {
-			return nil, err
-		}
-		defer func() { err = errors.Join(err, removeGroup(ctx, group)) }()
-		alone := *b
-		b = &alone
-		b.group, b.connectors = group, b.path("none") // specifications would be read within the group
-		if out, err := exec.CommandContext(ctx, "dd", "if="+b.binary, "iflag=nocache", "count=0").CombinedOutput(); err != nil {
-			return nil, fmt.Errorf("cannot take %s out of the page cache: %w: %s", b.binary, err, out)
-		}
-		began := time.Now()
-		var first, faults, own float64
-		f, err := b.pass(ctx, many(10, "rate: 10, "+twoFields), func(_ context.Context, _ *bench, a *agent) (func() error, error) {
-			first = time.Since(began).Seconds()
-			return func() (err error) {
-				faults, own, err = a.memory()
-				return err
-			}, nil
-		})
-		return []float64{f.records, first, f.perSecond(), faults, own}, err
-	}}
+	return testCase{name: fmt.Sprintf("%d MiB", mib), long: true,
+		measure: func(ctx context.Context, b *bench) (_ []float64, err error) {
+			group, err := newGroup("memory", map[string]string{"memory.limit_in_bytes": strconv.Itoa(mib << 20)},
+				map[string]string{"memory.max": strconv.Itoa(mib << 20)})
+			if err != nil {
+				return nil, err
+			}
+			defer func() { err = errors.Join(err, removeGroup(ctx, group)) }()
+			alone := *b
+			b = &alone
+			b.group, b.connectors = group, b.path("none") // specifications would be read within the group
+			if out, err := exec.CommandContext(ctx, "dd", "if="+b.binary, "iflag=nocache",
+				"count=0").CombinedOutput(); err != nil {
+				return nil, fmt.Errorf("cannot take %s out of the page cache: %w: %s", b.binary, err, out)
+			}
+			began := time.Now()
+			var first, faults, own float64
+			f, err := b.pass(ctx, many(10, "rate: 10, "+twoFields),
+				func(_ context.Context, _ *bench, a *agent) (func() error, error) {
+					first = time.Since(began).Seconds()
+					return func() (err error) {
+						faults, own, err = a.memory()
+						return err
+					}, nil
+				})
+			return []float64{f.records, first, f.perSecond(), faults, own}, err
+		}}
 }
 
 // newGroup creates a control group with limits and returns its directory. The first limits are for version 1 of control
@@ -78,7 +84,8 @@ func (b *bench) command(ctx context.Context, args ...string) *exec.Cmd {
 	if b.group == "" {
 		return exec.CommandContext(ctx, b.binary, args...)
 	}
-	return exec.CommandContext(ctx, "sh", append([]string{"-c", `echo $$ >"$0/cgroup.procs" && exec "$@"`, b.group, b.binary}, args...)...)
+	return exec.CommandContext(ctx, "sh",
+		append([]string{"-c", `echo $$ >"$0/cgroup.procs" && exec "$@"`, b.group, b.binary}, args...)...)
 }
 
 // memory returns the number of pages that the agent had to read from the disk, and its memory without files in MiB.

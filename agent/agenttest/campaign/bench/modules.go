@@ -14,7 +14,8 @@ var modules = suite{
 	columns: throughput.columns,
 	cases: []testCase{
 		guest("module of the SDK, 1 worker", "with-sdk", 1), guest("module of the SDK, 2 workers", "with-sdk", 2),
-		guest("module of the contract's messages, 1 worker", "contract", 1), guest("module of the contract's messages, 2 workers", "contract", 2),
+		guest("module of the contract's messages, 1 worker", "contract", 1),
+		guest("module of the contract's messages, 2 workers", "contract", 2),
 		passing("field.set of a constant", []string{pipeline(0, source("builtin:generator", raw), toFile("builtin", 0),
 			"processors: [{id: set, plugin: field.set, settings: {field: .Metadata.foo, value: bar}}]")}),
 	},
@@ -26,7 +27,8 @@ func guest(name, plugin string, workers int) testCase {
 			return nil, err
 		}
 		processor := fmt.Sprintf("processors: [{id: guest, plugin: %s, workers: %d}]", plugin, workers)
-		f, err := b.pass(ctx, []string{pipeline(0, source("builtin:generator", raw), toFile("builtin", 0), processor)}, nil)
+		f, err := b.pass(ctx, []string{pipeline(0, source("builtin:generator", raw), toFile("builtin", 0), processor)},
+			nil)
 		return f.values(), err
 	}}
 }
@@ -40,7 +42,8 @@ func (b *bench) provideModules(ctx context.Context) error {
 		if _, err := os.Stat(path); err == nil {
 			continue
 		}
-		build := exec.CommandContext(ctx, "go", "build", "-o", path, repository+"/plugins/processor/wasm/testdata/"+name)
+		build := exec.CommandContext(ctx, "go", "build", "-o", path,
+			repository+"/plugins/processor/wasm/testdata/"+name)
 		build.Env, build.Stderr = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm", "CGO_ENABLED=0"), os.Stderr
 		if err := build.Run(); err != nil {
 			return fmt.Errorf("cannot build module %s: %w", name, err)

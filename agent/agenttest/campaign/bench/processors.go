@@ -9,29 +9,35 @@ import (
 )
 
 const (
-	fourFields    = "format.options.id: int, format.options.name: string, format.options.active: bool, format.options.price: int" + noSchemas
-	structured    = "rate: 0, format.type: structured, " + fourFields
-	raw           = "rate: 0, format.type: raw, " + fourFields
-	rawTemplate   = `, sdk.record.format: template, sdk.record.format.options: '{{ printf "%s" .Payload.After }}'`
-	setField      = `{id: set, plugin: field.set, settings: {field: .Payload.After.foo, value: bar}}`
-	decodeJSON    = `{id: decode, plugin: json.decode, settings: {field: .Payload.After}}`
-	mapTwoFields  = `{id: map, plugin: expr.map, settings: {mapping: ".Payload.After.total = after.price * 2\n.Payload.After.label = after.name + \"!\""}}`
+	fourFields = "format.options.id: int, format.options.name: string, format.options.active: bool, " +
+		"format.options.price: int" + noSchemas
+	structured   = "rate: 0, format.type: structured, " + fourFields
+	raw          = "rate: 0, format.type: raw, " + fourFields
+	rawTemplate  = `, sdk.record.format: template, sdk.record.format.options: '{{ printf "%s" .Payload.After }}'`
+	setField     = `{id: set, plugin: field.set, settings: {field: .Payload.After.foo, value: bar}}`
+	decodeJSON   = `{id: decode, plugin: json.decode, settings: {field: .Payload.After}}`
+	mapTwoFields = `{id: map, plugin: expr.map, settings: {mapping: ".Payload.After.total = after.price * ` +
+		`2\n.Payload.After.label = after.name + \"!\""}}`
 	conditionally = `{id: filter, plugin: filter, condition: '{{ eq .Payload.After.name "x" }}'}`
-	script        = `{id: js, plugin: custom.javascript, settings: {script: "function process(r) { r.Payload.After.total = r.Payload.After.price * 2; r.Payload.After.label = 'x'; return r }"}}`
+	script        = `{id: js, plugin: custom.javascript, settings: {script: "function process(r) { ` +
+		`r.Payload.After.total = r.Payload.After.price * 2; r.Payload.After.label = 'x'; return r }"}}`
 )
 
 var processors = suite{
 	name:  "processors",
 	title: "Processors between generator and file, four fields",
-	columns: []column{{name: "records", format: "%.0f", total: true}, {name: "records/s", format: "%.0f"}, {name: "CPU µs/record", format: "%.2f"},
+	columns: []column{{name: "records", format: "%.0f", total: true}, {name: "records/s", format: "%.0f"},
+		{name: "CPU µs/record", format: "%.2f"},
 		{name: "% of the rate without, in turn", format: "%.0f"}},
 	cases: []testCase{
 		processed("no processor", structured, ""), processed("field.set of a constant", structured, setField),
 		processed("a condition on the payload, which no record meets", structured, conditionally),
 		processed("json.decode", raw, decodeJSON), processed("expr.map of two fields", structured, mapTwoFields),
 		processed("custom.javascript, two fields", structured, script),
-		inAlternation("raw payload, a line of a template instead of JSON", pipeline(0, source("builtin:generator", raw), toFile("builtin", 0)),
-			pipeline(0, source("builtin:generator", raw), destination("builtin:file", "path: "+outputOf(0)+rawTemplate))),
+		inAlternation("raw payload, a line of a template instead of JSON",
+			pipeline(0, source("builtin:generator", raw), toFile("builtin", 0)),
+			pipeline(0, source("builtin:generator", raw),
+				destination("builtin:file", "path: "+outputOf(0)+rawTemplate))),
 	},
 }
 
@@ -62,14 +68,18 @@ func inAlternation(name, without, with string) testCase {
 var stages = suite{
 	name:  "stages",
 	title: "What a processor adds to a record of four fields, in multiples of the bare loop of generator → file",
-	columns: []column{{name: "records", format: "%.0f", total: true}, {name: "of the bare loop, CPU µs/record", format: "%.3f"},
+	columns: []column{{name: "records", format: "%.0f", total: true},
+		{name: "of the bare loop, CPU µs/record", format: "%.3f"},
 		{name: "of the processor, CPU µs/record", format: "%.3f"}, {name: "multiple", format: "%.2f"}},
-	cases: stageCases("none", "condition", "condition on the payload", "field.set", "json.decode", "expr.map", "expr.filter", "custom.javascript", "field.mask"),
+	cases: stageCases("none", "condition", "condition on the payload", "field.set", "json.decode", "expr.map",
+		"expr.filter", "custom.javascript", "field.mask"),
 }
 
 func stageCases(names ...string) (cases []testCase) {
 	for _, name := range names {
-		cases = append(cases, testCase{name: name, measure: func(ctx context.Context, b *bench) ([]float64, error) { return b.stage(ctx, name) }})
+		cases = append(cases, testCase{name: name, measure: func(ctx context.Context, b *bench) ([]float64, error) {
+			return b.stage(ctx, name)
+		}})
 	}
 	return cases
 }
@@ -78,7 +88,8 @@ var stageTimes = regexp.MustCompile(`BenchmarkStage/(\w+)/.*\s(\d+)\s+[\d.]+ ns/
 
 // stage runs the bare loop, reading alone, and reading with a processor.
 func (b *bench) stage(ctx context.Context, name string) ([]float64, error) {
-	cmd := exec.CommandContext(ctx, b.loop, "-test.run=^$", "-test.bench=^BenchmarkStage$/^(loop|read|process)$/^"+regexp.QuoteMeta(name)+"$",
+	cmd := exec.CommandContext(ctx, b.loop, "-test.run=^$", "-test.bench=^BenchmarkStage$/^(loop|read|process)$/^"+
+		regexp.QuoteMeta(name)+"$",
 		fmt.Sprintf("-test.benchtime=%v", b.seconds/4))
 	cmd.Dir = b.dir
 	out, err := cmd.CombinedOutput()

@@ -13,7 +13,8 @@ import (
 var sizes = suite{
 	name:  "sizes",
 	title: "Records of all sizes, generator → file (raw payload, which the file has in base64)",
-	columns: []column{{name: "records", format: "%.0f", total: true}, {name: "records/s", format: "%.0f"}, {name: "MB/s of payload", format: "%.1f"},
+	columns: []column{{name: "records", format: "%.0f", total: true}, {name: "records/s", format: "%.0f"},
+		{name: "MB/s of payload", format: "%.1f"},
 		{name: "CPU µs/record", format: "%.2f"}, {name: "peak MiB", format: "%.0f"}},
 	cases: []testCase{
 		ofSize("100 B", 100), ofSize("1 B", 1), ofSize("1 KiB", 1<<10), ofSize("10 KiB", 10<<10),
@@ -74,6 +75,7 @@ func together(name string, pipelines []string) testCase {
 			}, err
 		})
 		const lag = "conduit_source_ack_lag_seconds"
-		return append(f.values(), 1000*answered.Seconds(), 1000*total(metrics, lag+"_sum")/total(metrics, lag+"_count")), err
+		return append(f.values(), 1000*answered.Seconds(),
+			1000*total(metrics, lag+"_sum")/total(metrics, lag+"_count")), err
 	}}
 }

@@ -18,13 +18,16 @@ import (
 // (-dir): a file system in memory writes nothing. Where strace is installed it counts the syncs, in a second period
 // because tracing slows the agent down.
 var small = suite{
-	name:    "small hosts",
-	title:   "What one pipeline writes to the disk, generator → file",
-	columns: []column{{name: "records", format: "%.0f", total: true}, {name: "syncs a day", format: "%.0f"}, {name: "MB written a day", format: "%.1f"}, {name: "CPU s a day", format: "%.0f"}, {name: "peak MiB", format: "%.0f"}},
+	name:  "small hosts",
+	title: "What one pipeline writes to the disk, generator → file",
+	columns: []column{{name: "records", format: "%.0f", total: true}, {name: "syncs a day", format: "%.0f"},
+		{name: "MB written a day", format: "%.1f"}, {name: "CPU s a day", format: "%.0f"},
+		{name: "peak MiB", format: "%.0f"}},
 	cases: []testCase{
 		wearing("idle", "", "50ms"),
 		wearing("1 record/s", "1", "50ms"), wearing("1 record/s, committed every 10s", "1", "10s"),
-		wearing("10 records/s", "10", "50ms"), wearing("10 records/s, committed every 1s", "10", "1s"), wearing("10 records/s, committed every 10s", "10", "10s"),
+		wearing("10 records/s", "10", "50ms"), wearing("10 records/s, committed every 1s", "10", "1s"),
+		wearing("10 records/s, committed every 10s", "10", "10s"),
 	},
 }
 
@@ -34,7 +37,8 @@ const settled = 2 * time.Second
 // wearing is a case of a pipeline with a rate, or with a silent source.
 func wearing(name, rate, interval string) testCase {
 	return testCase{name: name, measure: func(ctx context.Context, b *bench) ([]float64, error) {
-		if err := os.WriteFile(b.path("conduit.yaml"), []byte("pipelines:\n  confirm: 100ms\ndb:\n  commit-interval: "+interval+"\n"), 0o644); err != nil {
+		if err := os.WriteFile(b.path("conduit.yaml"),
+			[]byte("pipelines:\n  confirm: 100ms\ndb:\n  commit-interval: "+interval+"\n"), 0o644); err != nil {
 			return nil, err
 		}
 		pipelines, out := fromGenerator("builtin", "rate: "+rate+", "+twoFields), b.outputs(1)
@@ -101,7 +105,8 @@ func (a *agent) syncs(ctx context.Context, b *bench) (float64, error) {
 		return math.NaN(), nil
 	}
 	log := filepath.Join(b.dir, "syncs")
-	tracer := exec.CommandContext(ctx, path, "-f", "-q", "-o", log, "-e", "trace=fsync,fdatasync,sync_file_range", "-p", strconv.Itoa(a.Process.Pid))
+	tracer := exec.CommandContext(ctx, path, "-f", "-q", "-o", log, "-e", "trace=fsync,fdatasync,sync_file_range", "-p",
+		strconv.Itoa(a.Process.Pid))
 	var complaints bytes.Buffer
 	tracer.Stderr = &complaints
 	if err := tracer.Start(); err != nil {
@@ -114,7 +119,8 @@ func (a *agent) syncs(ctx context.Context, b *bench) (float64, error) {
 		return 0, fmt.Errorf("cannot trace the agent: %w: %s", errors.Join(err, tracer.Wait()), complaints.Bytes())
 	}
 	var exit *exec.ExitError
-	if err := tracer.Wait(); err != nil && (!errors.As(err, &exit) || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGINT) {
+	if err := tracer.Wait(); err != nil &&
+		(!errors.As(err, &exit) || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGINT) {
 		return 0, fmt.Errorf("cannot trace the agent: %w: %s", err, complaints.Bytes())
 	}
 	calls, err := os.ReadFile(log)

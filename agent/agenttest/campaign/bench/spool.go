@@ -57,7 +57,8 @@ func (b *bench) observeSpool(ctx context.Context, a *agent) (f flow, err error) 
 
 // fromSpool fills a spool, and measures until all records have arrived in a file.
 func fromSpool(ctx context.Context, b *bench) ([]float64, error) {
-	a, err := b.start(ctx, pipeline(0, source("builtin:generator", fast+", recordCount: 3000000"), destination("builtin:spool", "path: spool")))
+	a, err := b.start(ctx, pipeline(0, source("builtin:generator", fast+", recordCount: 3000000"),
+		destination("builtin:spool", "path: spool")))
 	if err != nil {
 		return nil, err
 	}

@@ -7,21 +7,27 @@ import (
 )
 
 var throughput = suite{
-	name:    "throughput",
-	title:   "How much passes",
-	columns: []column{{name: "records", format: "%.0f", total: true}, {name: "records/s", format: "%.0f"}, {name: "CPU µs/record", format: "%.2f"}, {name: "peak MiB", format: "%.0f"}},
+	name:  "throughput",
+	title: "How much passes",
+	columns: []column{{name: "records", format: "%.0f", total: true}, {name: "records/s", format: "%.0f"},
+		{name: "CPU µs/record", format: "%.2f"}, {name: "peak MiB", format: "%.0f"}},
 	cases: []testCase{
 		passing("generator → file", fromGenerator("builtin", fast)),
-		passing("generator → file, fsync: false", []string{pipeline(0, source("builtin:generator", fast), destination("builtin:file", "path: "+outputOf(0)+", fsync: false"))}),
-		passing("generator → file, schemas", fromGenerator("builtin", "rate: 0, format.type: structured, format.options.id: int, format.options.name: string")),
+		passing("generator → file, fsync: false",
+			[]string{pipeline(0, source("builtin:generator", fast),
+				destination("builtin:file", "path: "+outputOf(0)+", fsync: false"))}),
+		passing("generator → file, schemas", fromGenerator("builtin",
+			"rate: 0, format.type: structured, format.options.id: int, format.options.name: string")),
 		{name: "file → file, 140-byte lines", measure: fileToFile},
 		{name: "generator → log", measure: toLog},
 		{name: "generator → spool", measure: toSpool},
 		{name: "spool → file", measure: fromSpool},
 		passing("generator → file, 10 pipelines", many(10, fast)),
 		passing("generator → file, executables", fromGenerator("standalone", fast)),
-		passing("generator → file, executables, schemas", fromGenerator("standalone", "rate: 0, format.type: structured, format.options.id: int, format.options.name: string")),
-		passing("generator → file, executables, one record a message", fromGenerator("standalone", fast+", sdk.batch.size: 1")),
+		passing("generator → file, executables, schemas", fromGenerator("standalone",
+			"rate: 0, format.type: structured, format.options.id: int, format.options.name: string")),
+		passing("generator → file, executables, one record a message",
+			fromGenerator("standalone", fast+", sdk.batch.size: 1")),
 	},
 }
 

@@ -13,7 +13,8 @@ func TestWithoutCgo(t *testing.T) {
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	out, err := cmd.CombinedOutput()
 	said := strings.TrimSpace(string(out))
-	if err == nil || !strings.Contains(said, "set CGO_ENABLED=1 and install a C compiler") || strings.Contains(said, "undefined") {
+	if err == nil || !strings.Contains(said, "set CGO_ENABLED=1 and install a C compiler") ||
+		strings.Contains(said, "undefined") {
 		t.Errorf("the build ended with %v:\n%s", err, said)
 	}
 }

@@ -41,7 +41,8 @@ func TestCompletionInFish(t *testing.T) {
 		"conduit cluster status --che": "", // a flag of another status
 		"conduit status va":            "", // a command of pipelines
 	} {
-		cmd := exec.CommandContext(t.Context(), "fish", "--no-config", "--command", "source "+path+"; complete --do-complete '"+line+"'")
+		cmd := exec.CommandContext(t.Context(), "fish", "--no-config", "--command",
+			"source "+path+"; complete --do-complete '"+line+"'")
 		cmd.Dir, cmd.Env = t.TempDir(), append(os.Environ(), "HOME="+t.TempDir())
 		out, err := cmd.CombinedOutput()
 		if got := strings.TrimSpace(string(out)); err != nil || got != want {

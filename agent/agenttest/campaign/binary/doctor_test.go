@@ -14,7 +14,8 @@ import (
 // A shortage of a resource of the machine is detected and reported with the documented level and a remedy.
 func TestDoctorFindsWhatIsShort(t *testing.T) {
 	disk := t.TempDir()
-	if out, err := exec.Command("mount", "-t", "tmpfs", "-o", "size=8m,nr_inodes=200", "tmpfs", disk).CombinedOutput(); err != nil {
+	if out, err := exec.Command("mount", "-t", "tmpfs", "-o", "size=8m,nr_inodes=200", "tmpfs",
+		disk).CombinedOutput(); err != nil {
 		t.Fatalf("cannot mount a small file system: %v %s", err, out)
 	}
 	t.Cleanup(func() { _ = exec.Command("umount", "-l", disk).Run() })
@@ -46,7 +47,8 @@ func TestDoctorFindsWhatIsShort(t *testing.T) {
 		`warning +inodes +\d+ free at `,
 		`warning +file system +.* is in memory \(tmpfs\)`, " +→ set db.sqlite.path to a disk$",
 		`warning +open files +at most 256$`, " +→ raise it, for a service by LimitNOFILE=",
-		`error +agent +none answers, and .*address already in use, by process \d+ `, " +→ set another api.http.address$",
+		`error +agent +none answers, and .*address already in use, by process \d+ `,
+		" +→ set another api.http.address$",
 	} {
 		if !regexp.MustCompile("(?m)^" + line).Match(out) {
 			t.Errorf("doctor has no line %q:\n%s", line, out)

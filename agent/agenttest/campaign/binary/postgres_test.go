@@ -38,7 +38,8 @@ func TestPipelinesInitOfPostgres(t *testing.T) {
 	}
 	if err == nil {
 		err = os.WriteFile(path,
-			bytes.Replace(file, []byte(`url: ""`), fmt.Appendf(nil, `url: postgres://postgres@%s/postgres`, s.Addr), 1), 0o600)
+			bytes.Replace(file, []byte(`url: ""`), fmt.Appendf(nil, `url: postgres://postgres@%s/postgres`, s.Addr), 1),
+			0o600)
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -23,7 +23,8 @@ func TestStartAllocatesLittle(t *testing.T) {
 	}
 	const each, all = 80_000, 450_000
 	sum, most := 0, strings.Builder{}
-	for _, m := range regexp.MustCompile(`(?m)^init github.com/conduit-agent/conduit/(\S+) .* clock, (\d+) bytes,`).FindAllSubmatch(out, -1) {
+	for _, m := range regexp.MustCompile(
+		`(?m)^init github.com/conduit-agent/conduit/(\S+) .* clock, (\d+) bytes,`).FindAllSubmatch(out, -1) {
 		n, err := strconv.Atoi(string(m[2]))
 		if err != nil {
 			t.Fatal(err)

@@ -58,7 +58,8 @@ func start() (ctx context.Context, end func(), err error) {
 	if err != nil {
 		return nil, func() {}, err
 	}
-	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.WindowSize(1100, 900),
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox,
+		chromedp.WindowSize(1100, 900),
 		chromedp.WSURLReadTimeout(limit))
 	processes, endProcesses := chromedp.NewExecAllocator(context.Background(), options...)
 	ctx, endContext := chromedp.NewContext(processes)

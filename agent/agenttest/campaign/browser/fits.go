@@ -46,14 +46,18 @@ func violations(ctx context.Context, path string) ([]string, error) {
 		}
 	}
 	return chromedp.Run(ctx, chromedp.Evaluate[[]string](
-		`axe.run(document, {resultTypes: ["violations"]}).then((r) => r.violations.map((v) => v.id + ": " + v.help + ": " + v.nodes.slice(0, 3).map((n) => n.html.slice(0, 200) + " " + (n.any[0]?.message || "")).join(" | ")))`,
+		`axe.run(document, {resultTypes: ["violations"]}).then((r) => r.violations.map((v) => v.id + ": " + v.help + `+
+			`": " + v.nodes.slice(0, 3).map((n) => n.html.slice(0, 200) + " " + (n.any[0]?.message || `+
+			`"")).join(" | ")))`,
 		func(e *runtime.EvaluateParams) { wait := true; e.AwaitPromise = &wait }))
 }
 
 // Colours emulates a preference for light or dark in pages.
 func Colours(scheme string) chromedp.Action[chromedp.Void] {
 	return func(ctx context.Context, t *chromedp.Target) (chromedp.Void, error) {
-		_, err := cdp.Call(ctx, t, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}})
+		_, err := cdp.Call(ctx, t, emulation.SetEmulatedMedia,
+			emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme",
+				Value: scheme}}})
 		return chromedp.Void{}, err
 	}
 }

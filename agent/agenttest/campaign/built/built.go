@@ -56,7 +56,8 @@ func stay(checkout, name string) (string, error) {
 	if err != nil {
 		cache = os.TempDir()
 	}
-	root := filepath.Join(cache, "conduit-tests", strings.ReplaceAll(strings.Trim(checkout, string(filepath.Separator)), string(filepath.Separator), "-"))
+	root := filepath.Join(cache, "conduit-tests", strings.ReplaceAll(strings.Trim(checkout, string(filepath.Separator)),
+		string(filepath.Separator), "-"))
 	dir := filepath.Join(root, name)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return "", err

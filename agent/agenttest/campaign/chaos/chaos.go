@@ -55,7 +55,9 @@ type specifier struct {
 }
 
 // Specify describes the connector.
-func (specifier) Specify(context.Context, *connectorv2.Specifier_Specify_Request) (*connectorv2.Specifier_Specify_Response, error) {
+func (specifier) Specify(
+	context.Context, *connectorv2.Specifier_Specify_Request,
+) (*connectorv2.Specifier_Specify_Response, error) {
 	mode := &configv1.Parameter{Type: configv1.Parameter_TYPE_STRING, Description: "How to misbehave."}
 	count := &configv1.Parameter{Type: configv1.Parameter_TYPE_INT, Description: "Number of records.", Default: "10"}
 	return &connectorv2.Specifier_Specify_Response{Specification: &connectorv2.Specification{

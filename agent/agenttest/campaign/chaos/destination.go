@@ -31,18 +31,24 @@ type destination struct {
 }
 
 // Configure accepts any settings.
-func (d *destination) Configure(_ context.Context, req *connectorv2.Destination_Configure_Request) (*connectorv2.Destination_Configure_Response, error) {
+func (d *destination) Configure(
+	_ context.Context, req *connectorv2.Destination_Configure_Request,
+) (*connectorv2.Destination_Configure_Response, error) {
 	d.mode = req.GetConfig()["mode"]
 	return &connectorv2.Destination_Configure_Response{}, nil
 }
 
 // Open does nothing.
-func (d *destination) Open(context.Context, *connectorv2.Destination_Open_Request) (*connectorv2.Destination_Open_Response, error) {
+func (d *destination) Open(
+	context.Context, *connectorv2.Destination_Open_Request,
+) (*connectorv2.Destination_Open_Response, error) {
 	return &connectorv2.Destination_Open_Response{}, nil
 }
 
 // Run acknowledges records according to the mode.
-func (d *destination) Run(stream grpc.BidiStreamingServer[connectorv2.Destination_Run_Request, connectorv2.Destination_Run_Response]) error {
+func (d *destination) Run(
+	stream grpc.BidiStreamingServer[connectorv2.Destination_Run_Request, connectorv2.Destination_Run_Response],
+) error {
 	for {
 		req, err := stream.Recv()
 		if errors.Is(err, io.EOF) {
@@ -77,7 +83,9 @@ func ended(err error) error {
 }
 
 // answer returns the acknowledgements to send instead of acks, and how to end the stream.
-func (d *destination) answer(acks []*connectorv2.Destination_Run_Response_Ack) ([]*connectorv2.Destination_Run_Response_Ack, error) {
+func (d *destination) answer(
+	acks []*connectorv2.Destination_Run_Response_Ack,
+) ([]*connectorv2.Destination_Run_Response_Ack, error) {
 	n := len(acks)
 	switch d.mode {
 	case Crash:
@@ -114,7 +122,9 @@ func (d *destination) answer(acks []*connectorv2.Destination_Run_Response_Ack) (
 }
 
 // Stop does nothing: no records are buffered.
-func (d *destination) Stop(context.Context, *connectorv2.Destination_Stop_Request) (*connectorv2.Destination_Stop_Response, error) {
+func (d *destination) Stop(
+	context.Context, *connectorv2.Destination_Stop_Request,
+) (*connectorv2.Destination_Stop_Response, error) {
 	if d.mode == StopHang || d.mode == Hang {
 		select {}
 	}
@@ -122,7 +132,9 @@ func (d *destination) Stop(context.Context, *connectorv2.Destination_Stop_Reques
 }
 
 // Teardown ends the destination.
-func (d *destination) Teardown(context.Context, *connectorv2.Destination_Teardown_Request) (*connectorv2.Destination_Teardown_Response, error) {
+func (d *destination) Teardown(
+	context.Context, *connectorv2.Destination_Teardown_Request,
+) (*connectorv2.Destination_Teardown_Response, error) {
 	tearDown(d.mode)
 	return &connectorv2.Destination_Teardown_Response{}, nil
 }

@@ -65,7 +65,9 @@ func newSource(out *output) *source {
 const late = 10
 
 // Configure accepts any settings.
-func (s *source) Configure(_ context.Context, req *connectorv2.Source_Configure_Request) (*connectorv2.Source_Configure_Response, error) {
+func (s *source) Configure(
+	_ context.Context, req *connectorv2.Source_Configure_Request,
+) (*connectorv2.Source_Configure_Response, error) {
 	s.mode = req.GetConfig()["mode"]
 	if s.count, _ = strconv.Atoi(req.GetConfig()["count"]); s.count == 0 {
 		s.count = 10
@@ -74,7 +76,9 @@ func (s *source) Configure(_ context.Context, req *connectorv2.Source_Configure_
 }
 
 // Open resumes after the position.
-func (s *source) Open(ctx context.Context, req *connectorv2.Source_Open_Request) (*connectorv2.Source_Open_Response, error) {
+func (s *source) Open(
+	ctx context.Context, req *connectorv2.Source_Open_Request,
+) (*connectorv2.Source_Open_Response, error) {
 	switch s.mode {
 	case OpenFails:
 		return nil, errors.New("there is nothing to open")
@@ -86,7 +90,9 @@ func (s *source) Open(ctx context.Context, req *connectorv2.Source_Open_Request)
 }
 
 // Run sends records until it is stopped.
-func (s *source) Run(stream grpc.BidiStreamingServer[connectorv2.Source_Run_Request, connectorv2.Source_Run_Response]) error {
+func (s *source) Run(
+	stream grpc.BidiStreamingServer[connectorv2.Source_Run_Request, connectorv2.Source_Run_Response],
+) error {
 	acks := make(chan error, 1)
 	go func() {
 		for {
@@ -159,7 +165,8 @@ func (s *source) step(stream grpc.ServerStream, nth int) error {
 	case s.mode == Malformed && n == 5:
 		return stream.SendMsg(&connectorv2.Source_Open_Request{Position: []byte("\xff\xff\xff")})
 	case s.mode == NotUTF8 && n == 5:
-		return s.sendRaw(stream, message(1, message(1, "5")+message(3, message(1, "opencdc.collection")+message(2, "\xff\xfe"))))
+		return s.sendRaw(stream, message(1,
+			message(1, "5")+message(3, message(1, "opencdc.collection")+message(2, "\xff\xfe"))))
 	}
 	return s.send(stream, s.record(n))
 }
@@ -213,7 +220,9 @@ func (s *source) sendRaw(stream grpc.ServerStream, encoded string) error {
 }
 
 // Stop answers with the position of the last record.
-func (s *source) Stop(ctx context.Context, _ *connectorv2.Source_Stop_Request) (*connectorv2.Source_Stop_Response, error) {
+func (s *source) Stop(
+	ctx context.Context, _ *connectorv2.Source_Stop_Request,
+) (*connectorv2.Source_Stop_Response, error) {
 	if s.mode == StopHang || s.mode == Hang {
 		select {}
 	}
@@ -236,7 +245,9 @@ func (s *source) Stop(ctx context.Context, _ *connectorv2.Source_Stop_Request) (
 }
 
 // Teardown ends the source.
-func (s *source) Teardown(context.Context, *connectorv2.Source_Teardown_Request) (*connectorv2.Source_Teardown_Response, error) {
+func (s *source) Teardown(
+	context.Context, *connectorv2.Source_Teardown_Request,
+) (*connectorv2.Source_Teardown_Response, error) {
 	tearDown(s.mode)
 	return &connectorv2.Source_Teardown_Response{}, nil
 }

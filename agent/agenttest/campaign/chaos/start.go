@@ -57,7 +57,8 @@ var afterReady = map[string]func(){
 	"stdout flood": func() { pour(os.Stdout, "x") },
 	"stderr flood": func() { pour(os.Stderr, "x") },
 	"forged logs": func() {
-		fmt.Fprintln(os.Stderr, `{"@level":"info","@message":"stopped","component":"agent","pipeline_id":"other","connector_id":"other"}`)
+		fmt.Fprintln(os.Stderr,
+			`{"@level":"info","@message":"stopped","component":"agent","pipeline_id":"other","connector_id":"other"}`)
 		fmt.Fprintln(os.Stderr, `{"@level":7,"@message":{"a":1},"@timestamp":[]}`)
 		fmt.Fprintln(os.Stderr, "\x1b[2J\x1b[1;1Htime=now level=ERROR msg=forged\r\x07")
 	},

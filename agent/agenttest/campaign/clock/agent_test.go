@@ -57,7 +57,8 @@ func newHost(t *testing.T) *host {
 	h.write("conduit.yaml", `pipelines: {deletion-grace: 200ms, confirm: 100ms, error-recovery: {min-delay: 100ms, max-delay: 500ms}}
 api: {http: {address: "127.0.0.1:0"}, auth: {admin-token-file: token}}
 `)
-	h.declare("ticks", fmt.Sprintf(`builtin:generator, settings: {rate: "%d", format.type: raw}`, rate), "ticks.txt", ".Position")
+	h.declare("ticks", fmt.Sprintf(`builtin:generator, settings: {rate: "%d", format.type: raw}`, rate), "ticks.txt",
+		".Position")
 	h.declare("gone", `builtin:generator, settings: {rate: "1", format.type: raw}`, "gone.txt", ".Position")
 	h.declare("broken", `builtin:generator, settings: {rate: "1", format.type: raw}`, "missing/out.txt", ".Position")
 	h.declare("copy", "builtin:file, settings: {path: in.txt}", "copy.txt", ".Payload.After")
@@ -189,7 +190,8 @@ func (h *host) leap(ahead time.Duration) {
 	}
 	h.edits()
 	h.answers(ahead)
-	if err := errorsOf(os.Remove(h.path("gone.txt")), os.Rename(h.path("gone.yaml"), h.path("pipelines/gone.yaml"))); err != nil {
+	if err := errorsOf(os.Remove(h.path("gone.txt")),
+		os.Rename(h.path("gone.yaml"), h.path("pipelines/gone.yaml"))); err != nil {
 		h.t.Fatal(err)
 	}
 }
@@ -231,11 +233,15 @@ func (h *host) edits() {
 	line := fmt.Sprintf("line-%d", len(h.sent))
 	h.sent = append(h.sent, line)
 	out := "copy-" + line + ".txt"
-	h.logs("pipeline changed while it runs component=reconcile pipeline_id=copy", func() { h.declare("copy", from, out, ".Payload.After") })
+	h.logs("pipeline changed while it runs component=reconcile pipeline_id=copy", func() {
+		h.declare("copy", from, out, ".Payload.After")
+	})
 	if err := appendTo(h.path("in.txt"), line+"\n"); err != nil {
 		h.t.Fatal(err)
 	}
-	h.await("the line "+line+" at its new place", func() bool { return strings.Contains(strings.Join(h.lines(out), " "), line) })
+	h.await("the line "+line+" at its new place", func() bool {
+		return strings.Contains(strings.Join(h.lines(out), " "), line)
+	})
 	h.logs("rolled back to the last known good version component=reconcile pipeline_id=copy", func() {
 		h.declare("copy", from, "missing/copy.txt", ".Payload.After")
 	})
@@ -281,7 +287,8 @@ func (h *host) answers(ahead time.Duration) {
 		h.t.Fatalf("%v ahead: conduit status: %v\n%s", ahead, err, out)
 	}
 	for _, p := range answer.Pipelines {
-		if p.ID == "ticks" && (p.State.Phase != "running" || p.Rates != nil && (p.Rates.RecordsPerSecond < 0 || p.Rates.RecordsPerSecond > 10*rate)) {
+		if p.ID == "ticks" && (p.State.Phase != "running" || p.Rates != nil &&
+			(p.Rates.RecordsPerSecond < 0 || p.Rates.RecordsPerSecond > 10*rate)) {
 			h.t.Errorf("%v ahead: %+v", ahead, p)
 		}
 	}

@@ -44,7 +44,8 @@ func New(t testing.TB) *Clock {
 	if err := os.WriteFile(path, source, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := exec.Command(compiler, "-O1", "-Wall", "-fPIC", "-shared", "-o", c.library, path).CombinedOutput(); err != nil {
+	if out, err := exec.Command(compiler, "-O1", "-Wall", "-fPIC", "-shared", "-o", c.library,
+		path).CombinedOutput(); err != nil {
 		t.Fatalf("cannot compile the library of the clock: %v\n%s", err, out)
 	}
 	c.SetAhead(0)

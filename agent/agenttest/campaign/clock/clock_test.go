@@ -47,7 +47,8 @@ func TestSet(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	for _, ahead := range []time.Duration{time.Until(time.Unix(1, 0)), 0, time.Hour, -time.Hour, 100 * 365 * 24 * time.Hour, time.Nanosecond} {
+	for _, ahead := range []time.Duration{time.Until(time.Unix(1, 0)), 0, time.Hour, -time.Hour,
+		100 * 365 * 24 * time.Hour, time.Nanosecond} {
 		c.SetAhead(ahead)
 		earliest := c.Now()
 		if _, err := fmt.Fprintln(in, "?"); err != nil {
@@ -62,7 +63,8 @@ func TestSet(t *testing.T) {
 			t.Errorf("%v ahead: the clock shows %v, want between %v and %v", ahead, at, earliest, c.Now())
 		}
 		if running <= last || running > time.Since(began) {
-			t.Errorf("%v ahead: %v passed of the monotonic clock after %v, within %v", ahead, running, last, time.Since(began))
+			t.Errorf("%v ahead: %v passed of the monotonic clock after %v, within %v", ahead, running, last,
+				time.Since(began))
 		}
 	}
 	if err := in.Close(); err != nil {

@@ -47,7 +47,8 @@ func (m *member) address() string {
 // request sends a request to the API of a member, with names and values of headers.
 func (m *member) request(method, path, body string, headers ...string) (status int, answer string) {
 	m.t.Helper()
-	request, err := http.NewRequestWithContext(m.t.Context(), method, "http://"+m.address()+path, strings.NewReader(body))
+	request, err := http.NewRequestWithContext(m.t.Context(), method, "http://"+m.address()+path,
+		strings.NewReader(body))
 	if err != nil {
 		m.t.Fatal(err)
 	}
@@ -106,7 +107,8 @@ func TestDrain(t *testing.T) {
 	f.feed(10)
 	f.await()
 	m0, m1 := f.members[0], f.members[1]
-	if c := decoded[rest.Cluster](m0, "POST", "/v1/cluster/drain"); c.State != rest.ClusterDrained || owned(&c, "m0") != 0 {
+	if c := decoded[rest.Cluster](m0, "POST", "/v1/cluster/drain"); c.State != rest.ClusterDrained ||
+		owned(&c, "m0") != 0 {
 		t.Errorf("after a drain: %+v", c)
 	}
 	m1.awaitCluster("it has all", func(c *rest.Cluster) bool { return owned(c, "m1") == pipelines })
@@ -114,7 +116,8 @@ func TestDrain(t *testing.T) {
 	f.await()
 	for _, s := range decoded[[]rest.PipelineStatus](m0, "GET", "/v1/status") {
 		if s.Placement == nil || s.Placement.Member != "m1" || s.Placement.Since == nil || s.State.StoppedByUser {
-			t.Errorf("the drained member says of %s: placement %+v, state %+v, want it on m1", s.ID, s.Placement, s.State)
+			t.Errorf("the drained member says of %s: placement %+v, state %+v, want it on m1", s.ID, s.Placement,
+				s.State)
 		}
 	}
 	for _, s := range decoded[[]rest.PipelineStatus](m1, "GET", "/v1/status") {
@@ -122,8 +125,10 @@ func TestDrain(t *testing.T) {
 			t.Errorf("the member that runs %s says that it is elsewhere: %+v", s.ID, s.Placement)
 		}
 	}
-	if text := m1.call("GET", "/metrics"); !strings.Contains(text, fmt.Sprintf("conduit_cluster_pipelines %d\n", pipelines)) ||
-		!strings.Contains(text, `conduit_cluster_notices_total{reason="Claimed"}`) || strings.Count(text, "conduit_cluster_claim_since_timestamp_seconds{") != pipelines {
+	if text := m1.call("GET", "/metrics"); !strings.Contains(text,
+		fmt.Sprintf("conduit_cluster_pipelines %d\n", pipelines)) ||
+		!strings.Contains(text, `conduit_cluster_notices_total{reason="Claimed"}`) ||
+		strings.Count(text, "conduit_cluster_claim_since_timestamp_seconds{") != pipelines {
 		t.Error("the metrics of the member that runs all do not say so")
 	}
 	if text := m1.call("GET", "/v1/events?limit=1000"); !strings.Contains(text, `"reason":"Claimed"`) {
@@ -132,7 +137,9 @@ func TestDrain(t *testing.T) {
 	if c := decoded[rest.Cluster](m0, "POST", "/v1/cluster/resume"); c.State == rest.ClusterDrained {
 		t.Errorf("after it was resumed: %+v", c)
 	}
-	m0.awaitCluster("it takes pipelines again", func(c *rest.Cluster) bool { return c.State == rest.ClusterJoined && owned(c, "m0") > 0 })
+	m0.awaitCluster("it takes pipelines again", func(c *rest.Cluster) bool {
+		return c.State == rest.ClusterJoined && owned(c, "m0") > 0
+	})
 	f.feed(10)
 	f.await()
 }
@@ -143,10 +150,13 @@ func (f *fleet) owner(pipeline string) (owner string) {
 	f.t.Helper()
 	for _, m := range f.members {
 		wait.For(f.t, m.name+" has read the file of "+pipeline, func() bool {
-			return slices.ContainsFunc(decoded[[]rest.PipelineStatus](m, "GET", "/v1/status"), func(s rest.PipelineStatus) bool { return s.ID == pipeline })
+			return slices.ContainsFunc(decoded[[]rest.PipelineStatus](m, "GET", "/v1/status"),
+				func(s rest.PipelineStatus) bool { return s.ID == pipeline })
 		})
 		m.awaitCluster(pipeline+" has an owner", func(c *rest.Cluster) bool {
-			i := slices.IndexFunc(c.Pipelines, func(p rest.ClusterPipeline) bool { return p.ID == pipeline && p.Member != "" })
+			i := slices.IndexFunc(c.Pipelines, func(p rest.ClusterPipeline) bool {
+				return p.ID == pipeline && p.Member != ""
+			})
 			if i >= 0 {
 				owner = c.Pipelines[i].Member
 			}
@@ -171,7 +181,9 @@ func TestStopOnAnyMember(t *testing.T) {
 	}
 	other.call("POST", "/v1/pipelines/p0/stop")
 	for _, m := range f.members {
-		m.awaitCluster("p0 has no owner", func(c *rest.Cluster) bool { return c.Pipelines[0].ID == "p0" && c.Pipelines[0].Member == "" })
+		m.awaitCluster("p0 has no owner", func(c *rest.Cluster) bool {
+			return c.Pipelines[0].ID == "p0" && c.Pipelines[0].Member == ""
+		})
 		if s := status(m); s.Override != spec.StatusStopped || s.State.Phase != spec.PhaseStopped {
 			t.Errorf("%s says of a pipeline that was stopped on %s: %+v", m.name, other.name, s)
 		}
@@ -197,7 +209,8 @@ func TestResetOnAnyMember(t *testing.T) {
 		other = f.members[1]
 	}
 	const position = "/v1/connectors/p0:in/position"
-	if status, answer := other.request("DELETE", position, ""); status != http.StatusBadRequest || !strings.Contains(answer, rest.ReasonPipelineRunning) {
+	if status, answer := other.request("DELETE", position, ""); status != http.StatusBadRequest ||
+		!strings.Contains(answer, rest.ReasonPipelineRunning) {
 		t.Errorf("the position of a pipeline that runs is reset: %d %s", status, answer)
 	}
 	other.call("POST", "/v1/pipelines/p0/stop")

@@ -99,9 +99,13 @@ type disturbance struct {
 // disturbances are made in turn.
 var disturbances = []disturbance{
 	{"kill -9", true, killMember, startMember},
-	{"stalled links", true, func(c *campaign, at int) { c.links(at, func(p *network.Proxy) { p.Hold(true) }) }, healLinks},
+	{"stalled links", true, func(c *campaign, at int) {
+		c.links(at, func(p *network.Proxy) { p.Hold(true) })
+	}, healLinks},
 	{"drain", true, drainMember, func(c *campaign, at int) { c.members[at].call("POST", "/v1/cluster/resume") }},
-	{"SIGSTOP", true, func(c *campaign, at int) { c.members[at].signal(syscall.SIGSTOP) }, func(c *campaign, at int) { c.members[at].signal(syscall.SIGCONT) }},
+	{"SIGSTOP", true, func(c *campaign, at int) {
+		c.members[at].signal(syscall.SIGSTOP)
+	}, func(c *campaign, at int) { c.members[at].signal(syscall.SIGCONT) }},
 	{"clocks and kill -9", true, func(c *campaign, at int) {
 		for _, one := range c.clocks {
 			one.SetAhead(rand.N(2*time.Hour) - time.Hour)
@@ -114,7 +118,10 @@ var disturbances = []disturbance{
 		c.links(-1, (*network.Proxy).Muddle)
 		killMember(c, at)
 	}, func(c *campaign, at int) { healLinks(c, -1); startMember(c, at) }},
-	{"kill -9 of a server and of a member", true, func(c *campaign, at int) { killServer(c, at); killMember(c, at) }, func(c *campaign, at int) { startServer(c, at); startMember(c, at) }},
+	{"kill -9 of a server and of a member", true, func(c *campaign, at int) {
+		killServer(c, at)
+		killMember(c, at)
+	}, func(c *campaign, at int) { startServer(c, at); startMember(c, at) }},
 	{"slow links and kill -9", true, func(c *campaign, at int) {
 		c.links(-1, func(p *network.Proxy) { p.Delay(rand.N(100 * time.Millisecond)) })
 		killMember(c, at)
@@ -241,9 +248,12 @@ func (c *campaign) round(cluster int, d disturbance) {
 	})
 	took := time.Since(begin)
 	d.recover(c, at)
-	c.members[at].awaitCluster("it is a member again", func(now *rest.Cluster) bool { return now.State == rest.ClusterJoined })
+	c.members[at].awaitCluster("it is a member again", func(now *rest.Cluster) bool {
+		return now.State == rest.ClusterJoined
+	})
 	c.report.add(d, took, asked, len(had))
-	c.t.Logf("cluster %d: %s at %s with %d pipelines: all go on after %v, after %d lines", cluster, d.name, c.members[at].name, most, took.Round(time.Millisecond), c.fed.Load())
+	c.t.Logf("cluster %d: %s at %s with %d pipelines: all go on after %v, after %d lines", cluster, d.name,
+		c.members[at].name, most, took.Round(time.Millisecond), c.fed.Load())
 }
 
 // finish waits until every line is written, and checks the traffic that the proxies recorded.
@@ -258,11 +268,13 @@ func (c *campaign) finish(cluster int) {
 		for _, b := range s.begun {
 			got, known := taken[b.epoch]
 			if want := lineAt(got.position) + 1; !known || b.first != want {
-				c.t.Errorf("%s begins with line %d under the epoch %d, which the proxies saw: %v, and which goes on from line %d", s.name, b.first, b.epoch, known, want)
+				c.t.Errorf("%s begins with line %d under the epoch %d, which the proxies saw: %v, and which goes on "+
+					"from line %d", s.name, b.first, b.epoch, known, want)
 			}
 			if repeats := b.behind + 1 - b.first; known {
 				if got.from == "" && got.after == b.by && repeats > 0 {
-					c.t.Errorf("%s repeats %d lines under the epoch %d, of an owner that gave the pipeline away", s.name, repeats, b.epoch)
+					c.t.Errorf("%s repeats %d lines under the epoch %d, of an owner that gave the pipeline away",
+						s.name, repeats, b.epoch)
 				}
 				c.report.change(got, repeats)
 			}
@@ -325,7 +337,8 @@ func (r *campaignReport) ended(c *campaign, verdict string) {
 
 // log logs the whole report.
 func (r *campaignReport) log(t *testing.T) {
-	t.Logf("%d faults, %d failovers of %d pipelines; %d lines, 0 lost, %d repeats; %d were written by a former owner after the next one began", r.faults,
+	t.Logf("%d faults, %d failovers of %d pipelines; %d lines, 0 lost, %d repeats; %d were written by a former owner "+
+		"after the next one began", r.faults,
 		len(r.took["all failovers"]), r.moved, r.lines, r.repeats, r.late)
 	for _, what := range slices.Sorted(maps.Keys(r.took)) {
 		t.Logf("%s: %s", what, spread(r.took[what]))

@@ -113,11 +113,13 @@ func testCancelReplay(t *testing.T, url string) {
 	if page := decoded[rest.DeadLetterPage](b, "GET", lettersPath); page.Replay == nil || page.Replay.Member != "a" {
 		t.Errorf("the dead letters that b lists have the replay %+v", page.Replay)
 	}
-	if status, answer := b.request("POST", replayPath, `{"all":true}`); status != http.StatusConflict || !strings.Contains(answer, "on the member a ") {
+	if status, answer := b.request("POST", replayPath, `{"all":true}`); status != http.StatusConflict ||
+		!strings.Contains(answer, "on the member a ") {
 		t.Errorf("b replays them, too: %d %s", status, answer)
 	}
 	for range 2 {
-		if r := decoded[rest.Replay](b, "DELETE", replayPath); !r.Running || !r.Cancelled || r.Member != "a" || r.Message != "" {
+		if r := decoded[rest.Replay](b, "DELETE", replayPath); !r.Running || !r.Cancelled || r.Member != "a" ||
+			r.Message != "" {
 			t.Errorf("when it is to end it is %+v", r)
 		}
 	}
@@ -132,11 +134,15 @@ func TestCancelReplayOnThePage(t *testing.T) {
 	load.Parallel(t, load.Server+2*load.Agent+load.Browser)
 	s := newStuckReplay(t, server.StartNATS(t, 1)[0].URL())
 	p := openPage(t, s.b, "pipelines/p/dead-letters")
-	p.until("the replay of the other member", `/^Replaying on a: 0 settled, 0 refused again…/.test(document.querySelector('#replay').innerText)`)
+	p.until("the replay of the other member",
+		`/^Replaying on a: 0 settled, 0 refused again…/.test(document.querySelector('#replay').innerText)`)
 	p.click("#replay button")
-	p.until("that it is to end", `/^Ending the replay on a: /.test(document.querySelector('#replay').innerText) && !document.querySelector('#replay button')`)
+	p.until("that it is to end", `/^Ending the replay on a: /.test(document.querySelector('#replay').innerText) && `+
+		`!document.querySelector('#replay button')`)
 	settled := s.awaitEnd()
-	p.until("how it ended", fmt.Sprintf(`/^Replayed \d+: %d settled, 0 refused again\./.test(document.querySelector('#replay').innerText)`, settled))
+	p.until("how it ended",
+		fmt.Sprintf(`/^Replayed \d+: %d settled, 0 refused again\./.test(document.querySelector('#replay').innerText)`,
+			settled))
 }
 
 // awaitReplay waits until the view that a member has of the replay satisfies done.

@@ -72,7 +72,8 @@ func TestWrongClocks(t *testing.T) {
 	f.await()
 	f.members[1-at].awaitLog("reason=TookOver")
 	for i := range f.written {
-		if moved, epochs := owners[fmt.Sprintf("p%d", i)] == f.members[at].name, f.epochs(i); slices.Contains(epochs, 0) || !slices.IsSorted(epochs) || moved && len(epochs) < 2 {
+		if moved, epochs := owners[fmt.Sprintf("p%d", i)] == f.members[at].name, f.epochs(i); slices.Contains(epochs,
+			0) || !slices.IsSorted(epochs) || moved && len(epochs) < 2 {
 			t.Errorf("p%d, which was taken over: %v, wrote records of the epochs %v", i, moved, epochs)
 		}
 	}

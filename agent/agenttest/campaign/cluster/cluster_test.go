@@ -91,7 +91,9 @@ func (f *fleet) start() {
 	}
 	for _, m := range f.members { // wait until every member has passed the time in which it leaves pipelines to others
 		m.awaitCluster("all are there", func(c *rest.Cluster) bool {
-			return len(c.Members) == len(f.members) && !slices.ContainsFunc(c.Members, func(m rest.ClusterMember) bool { return time.Since(m.StartedAt) < 3*time.Second })
+			return len(c.Members) == len(f.members) && !slices.ContainsFunc(c.Members, func(m rest.ClusterMember) bool {
+				return time.Since(m.StartedAt) < 3*time.Second
+			})
 		})
 	}
 	for i := range f.written {
@@ -128,7 +130,8 @@ pipelines:
         plugin: builtin:file
         settings: {path: %q, sdk.record.format: template, sdk.record.format.options: '{{ printf "%%s" .Payload.After }}%s'}
 `, i, f.terms[i], f.in(i), f.out(i), f.behind)
-	for path, text := range map[string]string{f.in(i): "", filepath.Join(f.dir, "pipelines", fmt.Sprintf("p%d.yaml", i)): yaml} {
+	for path, text := range map[string]string{f.in(i): "",
+		filepath.Join(f.dir, "pipelines", fmt.Sprintf("p%d.yaml", i)): yaml} {
 		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 			f.t.Fatal(err)
 		}

@@ -60,10 +60,12 @@ pipelines:
 	})
 	declare("b")
 	b.awaitLog("reason=Claimed")
-	if status, answer := b.request("POST", "/v1/pipelines/p/dead-letter-replay", `{"all":true}`); status == 200 || !strings.Contains(answer, "a at "+elsewhere(b)[0].Address+" has 5") {
+	if status, answer := b.request("POST", "/v1/pipelines/p/dead-letter-replay", `{"all":true}`); status == 200 ||
+		!strings.Contains(answer, "a at "+elsewhere(b)[0].Address+" has 5") {
 		t.Errorf("b replays dead letters that a has, or does not say where they are: %d %s", status, answer)
 	}
-	if status, answer := b.request("GET", path+"/1", ""); status != 404 || !strings.Contains(answer, "a at "+elsewhere(b)[0].Address+" has 5") {
+	if status, answer := b.request("GET", path+"/1", ""); status != 404 ||
+		!strings.Contains(answer, "a at "+elsewhere(b)[0].Address+" has 5") {
 		t.Errorf("b does not say who has a dead letter: %d %s", status, answer)
 	}
 	b.awaitCluster("a has five dead letters", func(c *rest.Cluster) bool {
@@ -71,7 +73,8 @@ pipelines:
 			return false
 		}
 		p := c.Pipelines[0].DeadLetters
-		return len(p) == 1 && p[0].Member == "a" && p[0].Count == 5 && c.Pipelines[0].SharedDeadLetters == 0 && c.Pipelines[0].Member == "b"
+		return len(p) == 1 && p[0].Member == "a" && p[0].Count == 5 && c.Pipelines[0].SharedDeadLetters == 0 &&
+			c.Pipelines[0].Member == "b"
 	})
 	a.awaitCluster("b claimed the pipeline that a released", func(c *rest.Cluster) bool {
 		return len(c.Pipelines) == 1 && c.Pipelines[0].Member == "b" && c.Pipelines[0].Reason == "Claimed"

@@ -26,7 +26,9 @@ func TestAPIPipelines(t *testing.T) {
 			files := t.TempDir()
 			m := newMember(t, fmt.Sprint("m", i), files, url, ttl)
 			if i == 2 {
-				text := fmt.Sprintf("version: \"2.2\"\npipelines:\n  - id: filed\n    status: running\n    connectors:\n      - {id: in, type: source, plugin: \"builtin:file\", settings: {path: %q}}\n      - {id: out, type: destination, plugin: builtin:log}\n", filepath.Join(f.dir, "filed"))
+				text := fmt.Sprintf("version: \"2.2\"\npipelines:\n  - id: filed\n    status: running\n    "+
+					"connectors:\n      - {id: in, type: source, plugin: \"builtin:file\", settings: {path: %q}}\n   "+
+					"   - {id: out, type: destination, plugin: builtin:log}\n", filepath.Join(f.dir, "filed"))
 				writeFile(t, filepath.Join(f.dir, "filed"), "")
 				writeFile(t, filepath.Join(files, "filed.yaml"), text)
 			}
@@ -39,9 +41,12 @@ func TestAPIPipelines(t *testing.T) {
 		f.members[2].awaitLog("reason=Claimed") // the pipeline in the file that m0 lacks
 		m0 := f.members[0]
 		m0.awaitCluster("there is a claim of filed", func(c *rest.Cluster) bool {
-			return slices.ContainsFunc(c.Pipelines, func(p rest.ClusterPipeline) bool { return p.ID == "filed" && p.Member == "m2" })
+			return slices.ContainsFunc(c.Pipelines, func(p rest.ClusterPipeline) bool {
+				return p.ID == "filed" && p.Member == "m2"
+			})
 		})
-		if status, answer := m0.request("POST", "/v1/pipelines", `{"id":"filed","config":{"name":"other"}}`); status != http.StatusConflict {
+		if status, answer := m0.request("POST", "/v1/pipelines", `{"id":"filed","config":{"name":"other"}}`); status !=
+			http.StatusConflict {
 			t.Errorf("the id of a file of another member is given again: %d %s", status, answer)
 		}
 		writeFile(t, f.in(0), "")
@@ -52,7 +57,8 @@ func TestAPIPipelines(t *testing.T) {
 		f.await()
 		owner := f.member(f.owner("own"))
 		for _, m := range f.members {
-			if s := decoded[rest.PipelineStatus](m, "GET", "/v1/pipelines/own/status"); s.Owner.Kind != spec.OwnerAPI || (s.Placement == nil) != (m == owner) {
+			if s := decoded[rest.PipelineStatus](m, "GET", "/v1/pipelines/own/status"); s.Owner.Kind != spec.OwnerAPI ||
+				(s.Placement == nil) != (m == owner) {
 				t.Errorf("%s has it of %+v, on %+v; want it on %s", m.name, s.Owner, s.Placement, owner.name)
 			}
 		}
@@ -69,7 +75,9 @@ func TestAPIPipelines(t *testing.T) {
 		a.awaitName("first")
 		a.call("POST", "/v1/pipelines/own/stop")
 		b.awaitCluster("no member runs it", func(c *rest.Cluster) bool {
-			return slices.ContainsFunc(c.Pipelines, func(p rest.ClusterPipeline) bool { return p.ID == "own" && p.Member == "" })
+			return slices.ContainsFunc(c.Pipelines, func(p rest.ClusterPipeline) bool {
+				return p.ID == "own" && p.Member == ""
+			})
 		})
 		for _, path := range []string{"/v1/connectors/own:in", "/v1/connectors/own:out", "/v1/pipelines/own"} {
 			a.call("DELETE", path)

@@ -35,7 +35,9 @@ func testDeletedPipeline(t *testing.T, urls string) {
 		t.Fatal(err)
 	}
 	for _, m := range f.members {
-		m.awaitCluster("only the other pipeline is left", func(c *rest.Cluster) bool { return len(c.Pipelines) == 1 && c.Pipelines[0].ID == "p1" })
+		m.awaitCluster("only the other pipeline is left", func(c *rest.Cluster) bool {
+			return len(c.Pipelines) == 1 && c.Pipelines[0].ID == "p1"
+		})
 		wait.For(t, m.name+" to forget the pipeline", func() bool {
 			status, _ := m.request("GET", "/v1/pipelines/p0/status", "")
 			return status == http.StatusNotFound
@@ -78,7 +80,9 @@ pipelines:
 	if n := query(slots); n != "1" {
 		t.Fatalf("there are %s slots", n)
 	}
-	at := slices.IndexFunc(f.members, func(m *member) bool { return strings.Contains(m.log.String(), "reason=Claimed pipeline_id=shop") })
+	at := slices.IndexFunc(f.members, func(m *member) bool {
+		return strings.Contains(m.log.String(), "reason=Claimed pipeline_id=shop")
+	})
 	dead, other := f.members[at], f.members[1-at]
 	dead.kill()
 	if err := os.Remove(file); err != nil {

@@ -24,7 +24,9 @@ var faults = []struct {
 	name     string
 	do, heal func(m *member, p *network.Proxy)
 }{
-	{"stalled link", func(_ *member, p *network.Proxy) { p.Hold(true) }, func(_ *member, p *network.Proxy) { p.Heal() }},
+	{"stalled link", func(_ *member, p *network.Proxy) {
+		p.Hold(true)
+	}, func(_ *member, p *network.Proxy) { p.Heal() }},
 	{"kill -9", func(m *member, _ *network.Proxy) { m.kill() }, func(m *member, _ *network.Proxy) { m.start() }},
 	{"cut link", func(_ *member, p *network.Proxy) { p.Refuse(true); p.Cut() },
 		func(_ *member, p *network.Proxy) { p.Heal() }},

@@ -40,7 +40,9 @@ func TestFormerOwnerHolds(t *testing.T) {
 	f.await()
 	f.noneUnder(epoch, 12)
 	proxies[at].Heal()
-	f.members[at].awaitCluster("it is a member again", func(c *rest.Cluster) bool { return c.State == rest.ClusterJoined })
+	f.members[at].awaitCluster("it is a member again", func(c *rest.Cluster) bool {
+		return c.State == rest.ClusterJoined
+	})
 	f.checkpoint(f.members[0])
 
 	at, _ = f.busiest()

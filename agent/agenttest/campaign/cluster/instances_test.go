@@ -35,12 +35,14 @@ func newHot(t *testing.T, members int) *hot {
 	t.Helper()
 	k := server.StartKafka(t, server.KafkaOptions{Topics: "in:12,out:1", Config: "group.min.session.timeout.ms=1000"})
 	nats := server.StartNATS(t, 1)[0]
-	client, err := kgo.NewClient(kgo.SeedBrokers(k.Addr), kgo.ConsumeTopics("out"), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
+	client, err := kgo.NewClient(kgo.SeedBrokers(k.Addr), kgo.ConsumeTopics("out"),
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(client.Close)
-	h := &hot{fleet: joined(t, slices.Repeat([]string{nats.URL()}, members), 0, 5*time.Second), kafka: k, client: client, seen: map[int]int{}}
+	h := &hot{fleet: joined(t, slices.Repeat([]string{nats.URL()}, members), 0, 5*time.Second), kafka: k,
+		client: client, seen: map[int]int{}}
 	ctx := t.Context()
 	go func() {
 		for ctx.Err() == nil {
@@ -92,7 +94,9 @@ func (h *hot) awaitAll(when string) {
 	h.t.Helper()
 	begun := time.Now()
 	arrived := func() int { h.mu.Lock(); defer h.mu.Unlock(); return len(h.seen) }
-	wait.For(h.t, "all numbers "+when, func() bool { return arrived() == h.n }, func() string { return fmt.Sprintf("%d of %d arrived", arrived(), h.n) })
+	wait.For(h.t, "all numbers "+when, func() bool {
+		return arrived() == h.n
+	}, func() string { return fmt.Sprintf("%d of %d arrived", arrived(), h.n) })
 	h.t.Logf("%s: all after %v", when, time.Since(begun).Round(time.Millisecond))
 }
 
@@ -133,10 +137,11 @@ func (h *hot) awaitGroup(n int) {
 		}
 		g := groups["g"]
 		state = fmt.Sprintf("%s, %d members", g.State, len(g.Members))
-		return g.State == "Stable" && len(g.Members) == n && !slices.ContainsFunc(g.Members, func(m kadm.DescribedGroupMember) bool {
-			assigned, ok := m.Assigned.AsConsumer()
-			return !ok || len(assigned.Topics) == 0
-		})
+		return g.State == "Stable" && len(g.Members) == n &&
+			!slices.ContainsFunc(g.Members, func(m kadm.DescribedGroupMember) bool {
+				assigned, ok := m.Assigned.AsConsumer()
+				return !ok || len(assigned.Topics) == 0
+			})
 	}, func() string { return state })
 }
 
@@ -171,7 +176,8 @@ func TestInstances(t *testing.T) {
 	h.feed(100)
 	h.awaitAll("with one on each member")
 	s := decoded[rest.PipelineStatus](kept, "GET", "/v1/pipelines/hot/status")
-	if s.Instances == nil || s.Instances.Declared != "all" || len(s.Instances.Running) != 3 || s.Instances.Message != "" {
+	if s.Instances == nil || s.Instances.Declared != "all" || len(s.Instances.Running) != 3 ||
+		s.Instances.Message != "" {
 		t.Errorf("the status of the pipeline has the instances %+v", s.Instances)
 	}
 	h.stopAndStart(killed, kept)

@@ -39,8 +39,11 @@ func TestStateOnHost(t *testing.T) {
 	spool := fmt.Sprintf("%s/pipelines/p%d.yaml", f.dir, spools)
 	replace(t, spool, "plugin: builtin:file", "plugin: builtin:spool")
 	for _, m := range f.members {
-		for i, says := range map[int]string{silent: "remembers keys on the disk of the host", spools: "keeps records on the disk of the host"} {
-			wait.For(t, fmt.Sprintf("%s to refuse the file of p%d", m.name, i), func() bool { return strings.Contains(m.call("GET", "/v1/files"), says) })
+		for i, says := range map[int]string{silent: "remembers keys on the disk of the host",
+			spools: "keeps records on the disk of the host"} {
+			wait.For(t, fmt.Sprintf("%s to refuse the file of p%d", m.name, i), func() bool {
+				return strings.Contains(m.call("GET", "/v1/files"), says)
+			})
 		}
 	}
 	say := func(lines ...string) {
@@ -54,7 +57,9 @@ func TestStateOnHost(t *testing.T) {
 	}
 	await := func(i int, want string) {
 		t.Helper()
-		wait.For(t, fmt.Sprintf("p%d to write %q", i, want), func() bool { return wrote(i) == want }, func() string { return wrote(i) })
+		wait.For(t, fmt.Sprintf("p%d to write %q", i, want), func() bool {
+			return wrote(i) == want
+		}, func() string { return wrote(i) })
 	}
 	say("a", "a", "b")
 	await(moves, "a b")
@@ -90,7 +95,9 @@ func TestOpenWindowsMove(t *testing.T) {
 	load.Parallel(t, load.Server+2*load.Agent)
 	url := server.StartNATS(t, 1)[0].URL()
 	f := joined(t, []string{url, url}, 0, ttl)
-	f.written, f.terms = make([]int, 1), map[int]string{0: "processors: [{id: sum, plugin: aggregate, settings: {window.size: 1h, window.records: '10', fields.n: count}}]"}
+	f.written, f.terms = make([]int, 1),
+		map[int]string{0: "processors: [{id: sum, plugin: aggregate, settings: {window.size: 1h, window.records: " +
+			"'10', fields.n: count}}]"}
 	f.behind = ` {{ .Payload.After.n }}`
 	f.declare(0)
 	replace(t, f.dir+"/pipelines/p0.yaml", `{{ printf "%s" .Payload.After }}`, "n")
@@ -113,7 +120,9 @@ func TestOpenWindowsMove(t *testing.T) {
 		}
 		return n
 	}
-	wait.For(t, "all records to be counted", func() bool { return total() >= 20 }, func() string { return fmt.Sprint(total()) })
+	wait.For(t, "all records to be counted", func() bool {
+		return total() >= 20
+	}, func() string { return fmt.Sprint(total()) })
 	if n := total(); n != 20 {
 		t.Errorf("%d of 20 records were counted", n)
 	}

@@ -28,7 +28,8 @@ func TestLagOfAnotherMember(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer pg.Close(conn)
-	if err := pg.Execute(t.Context(), conn, "BEGIN; SELECT FROM \"conduit-test\" WHERE key = '"+protocol.ClaimKey("p0")+"' FOR UPDATE"); err != nil {
+	if err := pg.Execute(t.Context(), conn, "BEGIN; SELECT FROM \"conduit-test\" WHERE key = '"+protocol.ClaimKey("p0")+
+		"' FOR UPDATE"); err != nil {
 		t.Fatal(err)
 	}
 	f.feed(10)
@@ -46,7 +47,9 @@ func TestLagOfAnotherMember(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, m := range f.members {
-		m.awaitCluster("no position waits", func(c *rest.Cluster) bool { return len(lags(c)) == 2 && slices.Max(lags(c)) < 1 })
+		m.awaitCluster("no position waits", func(c *rest.Cluster) bool {
+			return len(lags(c)) == 2 && slices.Max(lags(c)) < 1
+		})
 	}
 	f.feed(10)
 	f.await()

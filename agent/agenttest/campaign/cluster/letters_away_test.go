@@ -45,14 +45,17 @@ func TestLettersWithoutNATS(t *testing.T) {
 			proxy.Heal()
 			m.awaitLetters(20)
 			for i := 1; i < r.lines; i += 2 {
-				wait.For(t, "every good line to be written", func() bool { return r.written(t)[fmt.Sprint("good ", i)] > 0 })
+				wait.For(t, "every good line to be written", func() bool {
+					return r.written(t)[fmt.Sprint("good ", i)] > 0
+				})
 			}
 			refused := map[string]bool{}
 			for _, l := range m.letters() {
 				var record struct {
 					Payload struct{ After json.RawMessage }
 				}
-				if err := json.Unmarshal(decoded[rest.DeadLetter](m, "GET", fmt.Sprint(lettersPath, "/", l.ID)).Record, &record); err != nil {
+				if err := json.Unmarshal(decoded[rest.DeadLetter](m, "GET", fmt.Sprint(lettersPath, "/", l.ID)).Record,
+					&record); err != nil {
 					t.Fatal(err)
 				}
 				refused[string(record.Payload.After)] = true

@@ -37,7 +37,8 @@ func runMember(ctx context.Context, text string) error {
 		return err
 	}
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
-	return agent.Run(ctx, agent.Options{Config: cfg, Plugins: parts.Plugins(), Cluster: parts.Cluster(), Log: log, Wired: agenttest.Unlimited})
+	return agent.Run(ctx, agent.Options{Config: cfg, Plugins: parts.Plugins(), Cluster: parts.Cluster(), Log: log,
+		Wired: agenttest.Unlimited})
 }
 
 // member is an agent in a separate process.
@@ -67,7 +68,8 @@ func newMember(t *testing.T, name, pipelines, urls string, ttl time.Duration) *m
 	cfg.Pipelines.ErrorRecovery.MinDelay = 50 * time.Millisecond
 	cfg.Pipelines.ErrorRecovery.MaxDelay = time.Second
 	cfg.API.HTTP.Address = "127.0.0.1:0"
-	cfg.Cluster = config.Cluster{Name: "test", Member: name, Capacity: 1, TTL: ttl, Keep: time.Hour, NATS: config.NATS{URL: urls, Replicas: strings.Count(urls, ",") + 1}}
+	cfg.Cluster = config.Cluster{Name: "test", Member: name, Capacity: 1, TTL: ttl, Keep: time.Hour,
+		NATS: config.NATS{URL: urls, Replicas: strings.Count(urls, ",") + 1}}
 	if strings.HasPrefix(urls, "postgres:") {
 		cfg.Cluster.NATS, cfg.Cluster.Postgres.URL = config.NATS{}, urls
 	}
@@ -103,7 +105,9 @@ func (m *member) start() {
 // awaitLog waits until the running process has logged a line with text.
 func (m *member) awaitLog(text string) {
 	m.t.Helper()
-	wait.For(m.t, fmt.Sprintf("%s to log %q", m.name, text), func() bool { return strings.Contains(m.log.String()[m.before:], text) })
+	wait.For(m.t, fmt.Sprintf("%s to log %q", m.name, text), func() bool {
+		return strings.Contains(m.log.String()[m.before:], text)
+	})
 }
 
 // kill ends the process with SIGKILL.

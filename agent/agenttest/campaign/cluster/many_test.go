@@ -60,9 +60,12 @@ func (f *fleet) declareMany(pipelines int) {
 		var text strings.Builder
 		text.WriteString("version: \"2.2\"\npipelines:\n")
 		for i := first; i < min(first+100, pipelines); i++ {
-			fmt.Fprintf(&text, "  - {id: many-%d, status: running, connectors: [{id: in, type: source, plugin: 'builtin:file', settings: {path: %q}}, {id: out, type: destination, plugin: 'builtin:log'}]}\n", i, empty)
+			fmt.Fprintf(&text, "  - {id: many-%d, status: running, connectors: [{id: in, type: source, plugin: "+
+				"'builtin:file', settings: {path: %q}}, {id: out, type: destination, plugin: 'builtin:log'}]}\n", i,
+				empty)
 		}
-		if err := os.WriteFile(filepath.Join(f.dir, "pipelines", fmt.Sprintf("many-%d.yaml", first)), []byte(text.String()), 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(f.dir, "pipelines", fmt.Sprintf("many-%d.yaml", first)),
+			[]byte(text.String()), 0o644); err != nil {
 			f.t.Fatal(err)
 		}
 	}
@@ -115,7 +118,8 @@ func (f *fleet) usage(when string) {
 			memory = append(memory, kilobytes/1024)
 		}
 		slices.Sort(memory)
-		f.t.Logf("%s: %s took %v of CPU time until now, and have %v MiB", when, what, cpu.Round(10*time.Millisecond), memory)
+		f.t.Logf("%s: %s took %v of CPU time until now, and have %v MiB", when, what, cpu.Round(10*time.Millisecond),
+			memory)
 	}
 	var members, servers []int
 	for _, m := range f.members {

@@ -91,7 +91,9 @@ func TestFileOfOneMember(t *testing.T) {
 func (f *fleet) mustKeep(by *member) {
 	f.t.Helper()
 	began := time.Now()
-	wait.For(f.t, "many times as long as deleted claims are kept", func() bool { return time.Since(began) > 15*time.Second })
+	wait.For(f.t, "many times as long as deleted claims are kept", func() bool {
+		return time.Since(began) > 15*time.Second
+	})
 	c := decoded[rest.Cluster](by, "GET", "/v1/cluster")
 	for i := range f.written {
 		id := fmt.Sprint("p", i)

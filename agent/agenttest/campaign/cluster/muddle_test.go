@@ -54,5 +54,6 @@ func TestMuddledLinks(t *testing.T) {
 		a, l := p.Muddled()
 		again, late = again+a, late+l
 	}
-	t.Logf("%d lines of each of %d pipelines, %d messages came twice, %d late: 0 lost, %d repeats", f.written[0], len(f.written), again, late, repeats)
+	t.Logf("%d lines of each of %d pipelines, %d messages came twice, %d late: 0 lost, %d repeats", f.written[0],
+		len(f.written), again, late, repeats)
 }

@@ -79,7 +79,9 @@ func TestPostgres(t *testing.T) {
 	at, _ := f.busiest()
 	f.members[at].kill()
 	f.after("after a member was killed")
-	if !slices.ContainsFunc(f.members, func(m *member) bool { return strings.Contains(m.log.String(), "reason=TookOver") }) {
+	if !slices.ContainsFunc(f.members, func(m *member) bool {
+		return strings.Contains(m.log.String(), "reason=TookOver")
+	}) {
 		t.Error("no pipeline was taken over from the member that was killed")
 	}
 }

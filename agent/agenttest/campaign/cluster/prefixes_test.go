@@ -76,7 +76,8 @@ func (h *hotBucket) feed(numbers int) {
 	h.t.Helper()
 	for range numbers {
 		h.n++
-		h.store.Must(h.t, "PUT", fmt.Sprintf("/bkt/%s%06d", hotPrefixes[h.n%len(hotPrefixes)], h.n), "", fmt.Sprint(h.n))
+		h.store.Must(h.t, "PUT", fmt.Sprintf("/bkt/%s%06d", hotPrefixes[h.n%len(hotPrefixes)], h.n), "",
+			fmt.Sprint(h.n))
 	}
 }
 

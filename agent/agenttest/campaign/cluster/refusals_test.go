@@ -70,7 +70,8 @@ func TestHeavyRefusal(t *testing.T) {
 				count = decoded[rest.DeadLetterPage](m, "GET", lettersPath+"?limit=1").Totals.Count
 				return count == int64(lines/2)
 			}, func() string { return fmt.Sprintf("there are %d, want %d", count, lines/2) })
-			t.Logf("%d of %d lines refused in %v: %.0f dead letters a second", lines/2, lines, took.Round(time.Millisecond), float64(lines/2)/took.Seconds())
+			t.Logf("%d of %d lines refused in %v: %.0f dead letters a second", lines/2, lines,
+				took.Round(time.Millisecond), float64(lines/2)/took.Seconds())
 		})
 	}
 }

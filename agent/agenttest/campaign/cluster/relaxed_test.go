@@ -44,13 +44,15 @@ func TestRelaxedWithoutNATS(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(file, []byte(strings.ReplaceAll(string(text), `printf "%s"`, `printf "0%s"`)), 0o644); err != nil {
+	if err := os.WriteFile(file, []byte(strings.ReplaceAll(string(text), `printf "%s"`, `printf "0%s"`)),
+		0o644); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Remove(filepath.Join(f.dir, "pipelines", fmt.Sprintf("p%d.yaml", removed))); err != nil {
 		t.Fatal(err)
 	}
-	if status, answer := m.request("POST", fmt.Sprintf("/v1/pipelines/p%d/stop", stopped), ""); status != http.StatusServiceUnavailable {
+	if status, answer := m.request("POST", fmt.Sprintf("/v1/pipelines/p%d/stop", stopped),
+		""); status != http.StatusServiceUnavailable {
 		t.Errorf("a stop that the other members cannot learn of is answered with %d %s", status, answer)
 	}
 	phase := func(i int) spec.Phase {

@@ -25,7 +25,9 @@ func TestRestoredStream(t *testing.T) {
 			nats, js := f.servers[0], filepath.Join(f.servers[0].Dir, "js")
 			f.feed(10)
 			f.await()
-			f.replaceStream(func() error { return exec.Command("cp", "-a", js, filepath.Join(nats.Dir, "backup")).Run() })
+			f.replaceStream(func() error {
+				return exec.Command("cp", "-a", js, filepath.Join(nats.Dir, "backup")).Run()
+			})
 			for _, m := range f.members {
 				m.awaitLog("connected to NATS")
 			}

@@ -52,14 +52,17 @@ func TestRollbackIsShared(t *testing.T) {
 		second := kill(first)
 		last := kill(second)
 		// An edit is tried.
-		if err := os.WriteFile(path, []byte(strings.ReplaceAll(string(text), f.out(0), f.out(0)+"-2")), 0o644); err != nil {
+		if err := os.WriteFile(path, []byte(strings.ReplaceAll(string(text), f.out(0), f.out(0)+"-2")),
+			0o644); err != nil {
 			t.Fatal(err)
 		}
 		wait.For(t, "the next version to run", func() bool {
 			s := decoded[rest.PipelineStatus](last, "GET", "/v1/pipelines/p0/status")
 			return s.State.RunningGeneration == s.Generation && s.State.LastAttempt.Error == ""
 		})
-		last.awaitCluster("no version failed", func(c *rest.Cluster) bool { return len(c.Pipelines) == 1 && c.Pipelines[0].Failed == nil })
+		last.awaitCluster("no version failed", func(c *rest.Cluster) bool {
+			return len(c.Pipelines) == 1 && c.Pipelines[0].Failed == nil
+		})
 	})
 }
 
@@ -85,7 +88,8 @@ func (m *member) awaitFailed(on *member) {
 		s = decoded[rest.PipelineStatus](m, "GET", "/v1/pipelines/p0/status")
 		return s.Placement != nil && s.Placement.Failed != nil
 	})
-	if failed := s.Placement.Failed; failed.Member != on.name || !strings.Contains(failed.Error, "missing") || failed.Generation != 2 {
+	if failed := s.Placement.Failed; failed.Member != on.name || !strings.Contains(failed.Error, "missing") ||
+		failed.Generation != 2 {
 		m.t.Errorf("%s says that %+v", m.name, failed)
 	}
 }
@@ -94,14 +98,19 @@ func (m *member) awaitFailed(on *member) {
 func (m *member) mustRollBack(failedOn *member) {
 	m.t.Helper()
 	s := decoded[rest.PipelineStatus](m, "GET", "/v1/pipelines/p0/status")
-	if s.Generation != 2 || s.State.RunningGeneration != 1 || s.State.LastAttempt == nil || s.State.LastAttempt.Generation != 2 || !strings.Contains(s.State.LastAttempt.Error, "on the member "+failedOn.name) {
-		m.t.Errorf("%s has version %d declared, %d runs, and tried %+v", m.name, s.Generation, s.State.RunningGeneration, s.State.LastAttempt)
+	if s.Generation != 2 || s.State.RunningGeneration != 1 || s.State.LastAttempt == nil ||
+		s.State.LastAttempt.Generation != 2 ||
+		!strings.Contains(s.State.LastAttempt.Error, "on the member "+failedOn.name) {
+		m.t.Errorf("%s has version %d declared, %d runs, and tried %+v", m.name, s.Generation,
+			s.State.RunningGeneration, s.State.LastAttempt)
 	}
 	rolledBack := false
 	for _, c := range s.Conditions {
 		rolledBack = rolledBack || c.Type == spec.ConditionRolledBack && c.Status == spec.ConditionTrue
 	}
-	if log := m.log.String()[m.before:]; !rolledBack || strings.Contains(log, "pipeline cannot be updated") || strings.Contains(log, "pipeline failed") {
-		m.t.Errorf("%s tried the version that failed elsewhere, or does not say that it rolled back: %+v", m.name, s.Conditions)
+	if log := m.log.String()[m.before:]; !rolledBack || strings.Contains(log, "pipeline cannot be updated") ||
+		strings.Contains(log, "pipeline failed") {
+		m.t.Errorf("%s tried the version that failed elsewhere, or does not say that it rolled back: %+v", m.name,
+			s.Conditions)
 	}
 }

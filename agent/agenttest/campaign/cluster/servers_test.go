@@ -36,7 +36,9 @@ func TestServers(t *testing.T) {
 	for _, m := range f.members {
 		m.awaitLog("reason=SelfStopped")
 		m.awaitCluster("the other is silent for longer than a session lives", func(c *rest.Cluster) bool {
-			return slices.ContainsFunc(c.Members, func(m rest.ClusterMember) bool { return m.SilentSeconds > lives.Seconds()+1 })
+			return slices.ContainsFunc(c.Members, func(m rest.ClusterMember) bool {
+				return m.SilentSeconds > lives.Seconds()+1
+			})
 		})
 	}
 	late, early := f.members[at], f.members[1-at]
@@ -49,9 +51,13 @@ func TestServers(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	wait.For(t, "one member to have a session", func() bool { return strings.Count(early.log.String(), "reason=Joined") > joined })
+	wait.For(t, "one member to have a session", func() bool {
+		return strings.Count(early.log.String(), "reason=Joined") > joined
+	})
 	back := time.Now()
-	early.awaitCluster("it had the time to take over what the other has", func(*rest.Cluster) bool { return time.Since(back) > lives/3 })
+	early.awaitCluster("it had the time to take over what the other has", func(*rest.Cluster) bool {
+		return time.Since(back) > lives/3
+	})
 	late.signal(syscall.SIGCONT)
 	f.await()
 	t.Logf("after the quorum came back: %v", time.Since(begin))

@@ -169,10 +169,14 @@ func testSharedLetters(t *testing.T, url string) {
 	}
 	awaitCounted(members, 100)
 	members[1].send("POST", "/v1/pipelines/p/stop", "")
-	members[0].awaitCluster("no member has the pipeline", func(c *rest.Cluster) bool { return c.Pipelines[0].Member == "" })
+	members[0].awaitCluster("no member has the pipeline", func(c *rest.Cluster) bool {
+		return c.Pipelines[0].Member == ""
+	})
 	awaitCounted(members, 100)
 	members[2].send("POST", "/v1/pipelines/p/start", "")
-	members[0].awaitCluster("a member has the pipeline", func(c *rest.Cluster) bool { return c.Pipelines[0].Member != "" })
+	members[0].awaitCluster("a member has the pipeline", func(c *rest.Cluster) bool {
+		return c.Pipelines[0].Member != ""
+	})
 	for range *kills {
 		c := decoded[rest.Cluster](members[0], "GET", "/v1/cluster")
 		at := slices.IndexFunc(members, func(m *member) bool { return owned(&c, m.name) > 0 })
@@ -188,7 +192,8 @@ func testSharedLetters(t *testing.T, url string) {
 		members[at].awaitLog("reason=Joined")
 	}
 	dropped := members[1].letters()[0]
-	if one := decoded[rest.DeadLetter](members[2], "GET", fmt.Sprint(lettersPath, "/", dropped.ID)); one.ID != dropped.ID || one.Record == nil {
+	if one := decoded[rest.DeadLetter](members[2], "GET", fmt.Sprint(lettersPath, "/", dropped.ID)); one.ID !=
+		dropped.ID || one.Record == nil {
 		t.Fatalf("dead letter %d is %+v on another member", dropped.ID, one)
 	}
 	members[2].call("DELETE", fmt.Sprint(lettersPath, "/", dropped.ID))
@@ -215,7 +220,9 @@ func testSharedLetters(t *testing.T, url string) {
 	}
 	r.declare(t, false)
 	wait.For(t, "the version that refuses lines to run", func() bool {
-		return slices.ContainsFunc(members, func(m *member) bool { return strings.Contains(m.log.String(), "generation=3") })
+		return slices.ContainsFunc(members, func(m *member) bool {
+			return strings.Contains(m.log.String(), "generation=3")
+		})
 	})
 	before := r.lines
 	r.feed(t, 2*maxLetters+600)

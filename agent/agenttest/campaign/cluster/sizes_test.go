@@ -10,10 +10,11 @@ var (
 	failovers = flag.Int("failovers", 4, "faults of TestFailovers, in all of its clusters")
 	clusters  = flag.Int("clusters", 1, "clusters of TestFailovers, side by side")
 	members   = flag.Int("members", 3, "members of each cluster of TestFailovers")
-	session   = flag.Duration("session", 5*time.Second, "time that a session lives in TestFailovers and TestMuddledLinks")
-	jumps     = flag.Int("jumps", 1, "jumps of the clocks of TestWrongClocks")
-	kills     = flag.Int("kills", 1, "kills of TestSharedLetters")
-	refusals  = flag.Int("refusals", 400, "lines of TestHeavyRefusal, of which every second one is refused")
+	session   = flag.Duration("session", 5*time.Second,
+		"time that a session lives in TestFailovers and TestMuddledLinks")
+	jumps    = flag.Int("jumps", 1, "jumps of the clocks of TestWrongClocks")
+	kills    = flag.Int("kills", 1, "kills of TestSharedLetters")
+	refusals = flag.Int("refusals", 400, "lines of TestHeavyRefusal, of which every second one is refused")
 
 	manyPipelines = flag.Int("many.pipelines", 40, "pipelines of TestManyPipelines")
 	manyMembers   = flag.Int("many.members", 2, "members of TestManyPipelines")

@@ -45,7 +45,8 @@ func TestTerms(t *testing.T) {
 	if n, _ := f.arrived(strict); n != before {
 		t.Errorf("the strict pipeline wrote %d lines without a session", n-before)
 	}
-	if status, answer := m.request("GET", "/readyz", ""); status != http.StatusServiceUnavailable || !strings.Contains(answer, "no session in the cluster") {
+	if status, answer := m.request("GET", "/readyz", ""); status != http.StatusServiceUnavailable ||
+		!strings.Contains(answer, "no session in the cluster") {
 		t.Errorf("a member without a session says of its readiness: %d %s", status, answer)
 	}
 	if events := m.call("GET", "/v1/events?limit=1000"); !strings.Contains(events, `"reason":"Disconnected"`) {
@@ -68,7 +69,8 @@ func TestTerms(t *testing.T) {
 			p2 != nil && p2.Reason == "Local" && p2.Member == m.name && of("p3") == nil
 	})
 	s := decoded[rest.PipelineStatus](m, "GET", "/v1/pipelines/p3/status")
-	if n, _ := f.arrived(inRome); n != 0 || s.Placement == nil || s.Placement.Member != "" || s.Terms.Eligible || len(s.Terms.OnHost) != 2 {
+	if n, _ := f.arrived(inRome); n != 0 || s.Placement == nil || s.Placement.Member != "" || s.Terms.Eligible ||
+		len(s.Terms.OnHost) != 2 {
 		t.Errorf("the pipeline for rome wrote %d lines, its status is %+v", n, s)
 	}
 	f.terms[inRome] = "cluster: local"

@@ -55,7 +55,8 @@ func (w *wire) of(member int) func(ofServer bool, message []byte) {
 		switch {
 		case ofServer && (fields[0] == "MSG" || fields[0] == "HMSG"):
 			w.answered(now, fields[1], body)
-		case !ofServer && fields[0] == "HPUB" && len(fields) == 5 && strings.HasPrefix(fields[1], "$KV.conduit-test."+protocol.ClaimPrefix):
+		case !ofServer && fields[0] == "HPUB" && len(fields) == 5 &&
+			strings.HasPrefix(fields[1], "$KV.conduit-test."+protocol.ClaimPrefix):
 			w.called(now, member, fields, body)
 		}
 	}
@@ -114,7 +115,9 @@ func (w *wire) answered(now time.Duration, subject string, body []byte) {
 	case said.Error.Code == 10164:
 		one.kind = "busy"
 	}
-	if slices.ContainsFunc(a.answers, func(o answer) bool { return o.kind == "applied" && o.revision == one.revision }) {
+	if slices.ContainsFunc(a.answers, func(o answer) bool {
+		return o.kind == "applied" && o.revision == one.revision
+	}) {
 		return // two servers lead for a moment, and both answer
 	}
 	a.answers = append(a.answers, one)
@@ -127,9 +130,12 @@ func (w *wire) history() (*server.History, int) {
 	defer w.mu.Unlock()
 	h, n := &server.History{}, 0
 	// The first copy of each write counts.
-	inOrder := slices.SortedFunc(maps.Values(w.asked), func(a, b *asked) int { return cmp.Compare(a.calls[0], b.calls[0]) })
+	inOrder := slices.SortedFunc(maps.Values(w.asked), func(a, b *asked) int {
+		return cmp.Compare(a.calls[0], b.calls[0])
+	})
 	for _, a := range inOrder {
-		o := server.Operation{Key: a.key, Client: a.member, Call: int64(a.calls[0]), Expected: a.expected, Stamp: fmt.Sprint(a.claim.Stamp.Session, "/", a.claim.Stamp.Write)}
+		o := server.Operation{Key: a.key, Client: a.member, Call: int64(a.calls[0]), Expected: a.expected,
+			Stamp: fmt.Sprint(a.claim.Stamp.Session, "/", a.claim.Stamp.Write)}
 		for _, one := range a.answers {
 			if o.Kind, o.Revision, o.Return = one.kind, one.revision, int64(one.at); o.Kind != "busy" {
 				h.Add(o)
@@ -185,7 +191,9 @@ func chained(t *testing.T, key string, known []write, open []*asked) (chain []wr
 		if next.expected != last {
 			at := slices.IndexFunc(open, func(a *asked) bool { return a.expected == last })
 			if at < 0 || next.expected < last {
-				t.Errorf("%s: revision %d, which member %d wrote as %+v, took the place of %d, and the present one was %d: %+v", key, next.revision, next.member, next.claim, next.expected, last, chain[max(0, len(chain)-1):])
+				t.Errorf("%s: revision %d, which member %d wrote as %+v, took the place of %d, and the present one "+
+					"was %d: %+v", key, next.revision, next.member, next.claim, next.expected, last,
+					chain[max(0, len(chain)-1):])
 				return chain
 			}
 			chain = append(chain, write{open[at], next.expected, 0})
@@ -208,13 +216,16 @@ func (w *wire) check(t *testing.T) map[uint64]handover {
 			switch {
 			case now.claim.Owner == "":
 			case now.claim.Epoch == 0: // a new owner takes the claim
-				taken[now.revision] = handover{write: now, from: before.owner(), after: epoch, position: positionOf(t, now.state)}
+				taken[now.revision] = handover{write: now, from: before.owner(), after: epoch,
+					position: positionOf(t, now.state)}
 				epoch = now.revision
 				if i > 0 && !bytes.Equal(now.state, before.state) {
-					t.Errorf("%s: %s got it in revision %d and changed the state from %s to %s", key, now.claim.Owner, epoch, before.state, now.state)
+					t.Errorf("%s: %s got it in revision %d and changed the state from %s to %s", key, now.claim.Owner,
+						epoch, before.state, now.state)
 				}
 			case now.claim.Epoch != epoch || now.claim.Owner != taken[epoch].claim.Owner:
-				t.Errorf("%s: %s writes revision %d under the epoch %d, and %s has it under %d", key, now.claim.Owner, now.revision, now.claim.Epoch, taken[epoch].claim.Owner, epoch)
+				t.Errorf("%s: %s writes revision %d under the epoch %d, and %s has it under %d", key, now.claim.Owner,
+					now.revision, now.claim.Epoch, taken[epoch].claim.Owner, epoch)
 			}
 			before = now
 		}

@@ -30,7 +30,8 @@ func TestWritesSurviveAKill(t *testing.T) {
 	b := agenttest.StartWeb(t, dir)
 	if again := create(b); created.Status != http.StatusOK || again.Body != created.Body ||
 		again.Header.Get("Etag") != created.Header.Get("Etag") {
-		t.Errorf("repeated with the same key: %d %s, first %d %s", again.Status, again.Body, created.Status, created.Body)
+		t.Errorf("repeated with the same key: %d %s, first %d %s", again.Status, again.Body, created.Status,
+			created.Body)
 	}
 	b.WaitPhase("p", spec.PhaseRunning, 0)
 	b.More(t, "p")

@@ -135,7 +135,8 @@ func TestKillLosesNoDeadLetters(t *testing.T) {
 	m.save(`{{ contains "no such line" (printf "%s" .Payload.After) }}`)
 	replays := m.replayWithKills(n, kept, before)
 	m.Terminate(t)
-	t.Logf("%d lines, %d kills, %d dead letters, %d replays, %d repeated", last, n+replays, len(kept), replays, len(m.written())-before-len(kept))
+	t.Logf("%d lines, %d kills, %d dead letters, %d replays, %d repeated", last, n+replays, len(kept), replays,
+		len(m.written())-before-len(kept))
 }
 
 func (m *killable) output() string { return filepath.Join(m.dir, "out.jsonl") }

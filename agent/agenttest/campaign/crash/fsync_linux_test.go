@@ -71,7 +71,8 @@ func failSyncsOf(path string) error {
 		return err
 	}
 	filter := unix.SockFprog{Len: uint16(len(program)), Filter: &program[0]}
-	_, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_TSYNC, uintptr(unsafe.Pointer(&filter)))
+	_, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_TSYNC,
+		uintptr(unsafe.Pointer(&filter)))
 	if errno != 0 {
 		return fmt.Errorf("cannot install the filter: %w", errno)
 	}
@@ -128,7 +129,8 @@ func TestRecordsComeAgainAfterAFailedFsync(t *testing.T) {
 	times := process.Written(t, out)
 	for n := 1; n <= len(times); n++ {
 		if times[n] == 0 || n >= first && n <= highest && times[n] == 1 {
-			t.Errorf("record %d arrived %d times; those from %d to %d were written and not synced", n, times[n], first, highest)
+			t.Errorf("record %d arrived %d times; those from %d to %d were written and not synced", n, times[n], first,
+				highest)
 		}
 	}
 }

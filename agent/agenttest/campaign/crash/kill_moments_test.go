@@ -64,8 +64,10 @@ func (k *killed) String() string {
 	after := func(share float64) time.Duration {
 		return k.lives[int(share*float64(len(k.lives)-1))].Round(time.Millisecond)
 	}
-	return fmt.Sprintf("%d kills, 10 %% within %v of the start, half within %v, 99 %% within %v, the last after %v: %d records, %d repeated, read at most %v before the kill",
-		len(k.lives), after(0.1), after(0.5), after(0.99), after(1), k.records, k.repeated, k.oldest.Round(time.Millisecond))
+	return fmt.Sprintf("%d kills, 10 %% within %v of the start, half within %v, 99 %% within %v, the last after %v: "+
+		"%d records, %d repeated, read at most %v before the kill",
+		len(k.lives), after(0.1), after(0.5), after(0.99), after(1), k.records, k.repeated,
+		k.oldest.Round(time.Millisecond))
 }
 
 // feedRotated appends numbered lines until ctx ends and returns their number. Once rotate is closed, it renames the

@@ -71,7 +71,8 @@ func killOften(t *testing.T, n int) *killed {
 		o := process.Inspect(t, path, k.at)
 		k.records, k.repeated, k.oldest = k.records+o.Last, k.repeated+o.Repeated, max(k.oldest, o.Oldest)
 		if o.Oldest > repeatBound {
-			t.Errorf("%s: a record was repeated that was read %v before the kill, want at most %v", path, o.Oldest, repeatBound)
+			t.Errorf("%s: a record was repeated that was read %v before the kill, want at most %v", path, o.Oldest,
+				repeatBound)
 		}
 		if o.Torn > n {
 			t.Errorf("%s: %d torn lines with %d kills", path, o.Torn, n)

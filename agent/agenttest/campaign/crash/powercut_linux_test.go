@@ -39,7 +39,8 @@ func TestPowerCutsLoseNothing(t *testing.T) {
 	lines := make(chan int)
 	go func() { lines <- process.FeedLines(feed, input, rate) }()
 
-	made, tailed, spooledOut := filepath.Join(d.dir, "made.jsonl"), filepath.Join(d.dir, "tailed.jsonl"), filepath.Join(d.dir, "out.jsonl")
+	made, tailed, spooledOut := filepath.Join(d.dir, "made.jsonl"), filepath.Join(d.dir, "tailed.jsonl"),
+		filepath.Join(d.dir, "out.jsonl")
 	rotated := filepath.Join(d.dir, "rotated.jsonl")
 	n := *cuts
 	cuts := make([]time.Time, n)
@@ -198,7 +199,8 @@ func (d *disk) cut(t *testing.T) {
 	}
 	defer f.Close()
 	how := uint32(noLogFlush)
-	if _, _, errno := syscall.Syscall(syscall.SYS_IOCTL, f.Fd(), ext4Shutdown, uintptr(unsafe.Pointer(&how))); errno != 0 {
+	if _, _, errno := syscall.Syscall(syscall.SYS_IOCTL, f.Fd(), ext4Shutdown,
+		uintptr(unsafe.Pointer(&how))); errno != 0 {
 		t.Fatalf("cannot cut the power: %v", errno)
 	}
 }

@@ -114,7 +114,8 @@ func TestKillLosesNothingWithProcessors(t *testing.T) {
 	want := <-lines
 	p.WaitFor(t, fmt.Sprintf("the last of %d lines", want), func() bool {
 		for _, path := range outputs {
-			if last := agenttest.LastOutput(t, path); max(agenttest.Number(last, "n"), agenttest.Number(last, "last")) < want {
+			if last := agenttest.LastOutput(t, path); max(agenttest.Number(last, "n"),
+				agenttest.Number(last, "last")) < want {
 				return false
 			}
 		}
@@ -138,7 +139,8 @@ func checkProcessed(t *testing.T, dir string, want int, killed []time.Time) {
 			check(t, agenttest.OutputsIn(t, filepath.Join(dir, id+".jsonl")), want, seen)
 			t.Logf("of %d records %d came again, read at most %v before the kill", want, seen.repeated, seen.oldest)
 			if seen.oldest > repeatBound {
-				t.Errorf("a record came again that was read %v before the kill, want at most %v", seen.oldest, repeatBound)
+				t.Errorf("a record came again that was read %v before the kill, want at most %v", seen.oldest,
+					repeatBound)
 			}
 		})
 	}

@@ -65,7 +65,8 @@ func spoolArrived(t *testing.T, path string, want, ends int) {
 			torn++
 			continue
 		case e.Number > highest+1, e.Number > last+1 && e.place > at:
-			t.Fatalf("%d, at %x of the spool, follows %d, at %x; %d was the highest", e.Number, e.place, last, at, highest)
+			t.Fatalf("%d, at %x of the spool, follows %d, at %x; %d was the highest", e.Number, e.place, last, at,
+				highest)
 		case e.Number <= last:
 			back++
 		}

@@ -26,7 +26,9 @@ func TestTerminationsRepeatNothing(t *testing.T) {
 		p := process.Start(t, dir)
 		p.WaitGrowth(t, made, tailed)
 		// Before this line is logged, SIGTERM would end the process at once.
-		p.WaitFor(t, fmt.Sprintf("start %d", i), func() bool { return strings.Contains(p.Log.String(), "agent started") })
+		p.WaitFor(t, fmt.Sprintf("start %d", i), func() bool {
+			return strings.Contains(p.Log.String(), "agent started")
+		})
 		p.Terminate(t)
 	}
 	fed()
@@ -34,7 +36,8 @@ func TestTerminationsRepeatNothing(t *testing.T) {
 	process.CatchUp(t, dir, tailed, want)
 	for _, path := range []string{made, tailed} {
 		o := process.Inspect(t, path, nil)
-		t.Logf("%s: %d records, %d times SIGTERM, %d repeated, %d torn lines", filepath.Base(path), o.Last, n, o.Repeated,
+		t.Logf("%s: %d records, %d times SIGTERM, %d repeated, %d torn lines", filepath.Base(path), o.Last, n,
+			o.Repeated,
 			o.Torn)
 		if o.Repeated+o.Torn > 0 {
 			t.Errorf("%s: %d repeated, %d torn lines", path, o.Repeated, o.Torn)

@@ -24,12 +24,15 @@ func TestPipelinesCannotAskForTooMuch(t *testing.T) {
 		"a device":        {"{format.type: file, format.options.path: /dev/zero}", "", "is not a regular file"},
 		"a repeated text": {generated, template(`{{ repeat 1000000000 "x" }}`), "bytes"},
 		"a long list":     {generated, template(`{{ until 2000000000 }}`), "bytes"},
-		"nested loops":    {generated, template(`{{ range until 50000 }}{{ range until 50000 }}{{ end }}{{ end }}`), "longer than"},
+		"nested loops": {generated, template(`{{ range until 50000 }}{{ range until 50000 }}{{ end }}{{ end }}`),
+			"longer than"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			load.Parallel(t, load.Agent)
 			dir := agenttest.NewDir(t)
-			a := agenttest.Start(t, dir, agenttest.RetryLater, func(c *config.Config) { c.Shutdown.Timeout = 2 * time.Second })
+			a := agenttest.Start(t, dir, agenttest.RetryLater, func(c *config.Config) {
+				c.Shutdown.Timeout = 2 * time.Second
+			})
 			a.Save("good.yaml", agenttest.Generated(dir, "good", 100, ""))
 			a.WaitPhase("good", spec.PhaseRunning, 1)
 			a.Save("bad.yaml", fmt.Sprintf(`version: "2.2"

@@ -79,7 +79,8 @@ func TestMemoryLimitIsKept(t *testing.T) {
 	for i := range n {
 		fmt.Fprintf(&text, "  - id: p%[1]d\n    connectors:\n"+
 			"      - {id: src, type: source, plugin: \"builtin:file\", settings: {path: %[2]s}}\n"+
-			"      - {id: dst, type: destination, plugin: \"builtin:http\", settings: {url: %[3]s/p%[1]d, timeout: 1h}}\n", i, great, s.URL)
+			"      - {id: dst, type: destination, plugin: \"builtin:http\", settings: {url: %[3]s/p%[1]d, "+
+			"timeout: 1h}}\n", i, great, s.URL)
 	}
 	process.WritePipelines(t, dir, text.String())
 	address := filepath.Join(dir, "address")
@@ -91,7 +92,8 @@ func TestMemoryLimitIsKept(t *testing.T) {
 	}
 	await("sources that wait for memory", func() bool {
 		var waiting int
-		_, _ = fmt.Sscanf(metric(address, "conduit_memory_waiting_sources"), "conduit_memory_waiting_sources %d", &waiting)
+		_, _ = fmt.Sscanf(metric(address, "conduit_memory_waiting_sources"), "conduit_memory_waiting_sources %d",
+			&waiting)
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		return s.asked > 0 && waiting+s.asked >= n
@@ -99,7 +101,9 @@ func TestMemoryLimitIsKept(t *testing.T) {
 	t.Logf("sink dead: peak %d MiB, %s", peak(t, p)>>20, metric(address, "conduit_memory"))
 	close(s.alive)
 	for i := range n {
-		await(fmt.Sprintf("all records of p%d", i), func() bool { return s.of(fmt.Sprintf("/p%d", i)) >= 2*greatRecord })
+		await(fmt.Sprintf("all records of p%d", i), func() bool {
+			return s.of(fmt.Sprintf("/p%d", i)) >= 2*greatRecord
+		})
 	}
 	t.Logf("%d pipelines, %d records of 16 MiB: peak %d MiB", n, 2*n, peak(t, p)>>20)
 	if got := peak(t, p); got > limit {

@@ -60,7 +60,8 @@ func TestMemoryIsShared(t *testing.T) {
 	t.Logf("refused: peak %d MiB", peak(t, p)>>20)
 	addLines(t, filepath.Join(dir, "great.log"), bytes.Repeat(line, 2))
 	await("sources that wait, and records that inspectors do not get to see", func() bool {
-		return value(address, "conduit_memory_waiting_sources") > 0 && value(address, "conduit_inspector_dropped_records_total") > 0
+		return value(address, "conduit_memory_waiting_sources") > 0 &&
+			value(address, "conduit_inspector_dropped_records_total") > 0
 	})
 	addLines(t, small, bytes.Repeat(append(bytes.Repeat([]byte{'y'}, hybridRecord-1), '\n'), hybridRecords))
 	await("spools that hold all records, on the disk but for what there is memory for", func() bool {
@@ -127,7 +128,8 @@ func sharedPipelines(dir, sink string, greats int) string {
 	var text strings.Builder
 	text.WriteString("version: \"2.2\"\npipelines:\n")
 	add := func(id, source, destination string) {
-		fmt.Fprintf(&text, "  - id: %s\n    connectors:\n      - {id: src, type: source, %s}\n      - {id: dst, type: destination, %s}\n", id, source, destination)
+		fmt.Fprintf(&text, "  - id: %s\n    connectors:\n      - {id: src, type: source, %s}\n      - {id: dst, "+
+			"type: destination, %s}\n", id, source, destination)
 	}
 	http := func(id string) string {
 		return fmt.Sprintf("plugin: \"builtin:http\", settings: {url: %s/%s, timeout: 1h}", sink, id)
@@ -138,12 +140,17 @@ func sharedPipelines(dir, sink string, greats int) string {
 	}
 	for i := range hybrids {
 		spool := filepath.Join(dir, fmt.Sprintf("spool%d", i))
-		add(fmt.Sprintf("in%d", i), fmt.Sprintf("plugin: \"builtin:file\", settings: {path: %s}", filepath.Join(dir, "small.log")),
+		add(fmt.Sprintf("in%d", i), fmt.Sprintf("plugin: \"builtin:file\", settings: {path: %s}",
+			filepath.Join(dir, "small.log")),
 			fmt.Sprintf("plugin: \"builtin:spool\", settings: {path: %s, mode: hybrid, hybrid.delay: 1h}", spool))
-		add(fmt.Sprintf("out%d", i), fmt.Sprintf("plugin: \"builtin:spool\", settings: {path: %s}", spool), http(fmt.Sprintf("spool%d", i)))
+		add(fmt.Sprintf("out%d", i), fmt.Sprintf("plugin: \"builtin:spool\", settings: {path: %s}", spool),
+			http(fmt.Sprintf("spool%d", i)))
 	}
-	add("refused", strings.Replace(great, "great.log", "refused.log", 1), "plugin: \"builtin:file\", settings: {path: "+filepath.Join(dir, "refused.txt")+", sdk.record.format: template, sdk.record.format.options: '{{ fail \"no\" }}'}")
-	text.WriteString("    dead-letter-queue: {plugin: \"builtin:file\", settings: {path: /dev/null}, window-size: 10, window-nack-threshold: 9}\n")
+	add("refused", strings.Replace(great, "great.log", "refused.log", 1), "plugin: \"builtin:file\", settings: {path: "+
+		filepath.Join(dir, "refused.txt")+
+		", sdk.record.format: template, sdk.record.format.options: '{{ fail \"no\" }}'}")
+	text.WriteString("    dead-letter-queue: {plugin: \"builtin:file\", settings: {path: /dev/null}, window-size: " +
+		"10, window-nack-threshold: 9}\n")
 	return text.String()
 }
 
@@ -159,7 +166,8 @@ func inspectNothing(t *testing.T, address, connector string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { c.Close() })
-	if _, err := fmt.Fprintf(c, "GET /v1/connectors/%s/inspect HTTP/1.1\r\nHost: localhost\r\n\r\n", connector); err != nil {
+	if _, err := fmt.Fprintf(c, "GET /v1/connectors/%s/inspect HTTP/1.1\r\nHost: localhost\r\n\r\n",
+		connector); err != nil {
 		t.Fatal(err)
 	}
 	first := make([]byte, 1)
@@ -177,7 +185,10 @@ func showDeadLetters(t *testing.T, address string, shown int) {
 		t.Fatal(err)
 	}
 	url := "http://" + strings.TrimSpace(string(at)) + "/v1/pipelines/refused/dead-letters/1"
-	wait.For(t, "a dead letter", func() bool { code, _ := ask(url); return code == http.StatusOK }, func() string { return fmt.Sprint(ask(url)) })
+	wait.For(t, "a dead letter", func() bool {
+		code, _ := ask(url)
+		return code == http.StatusOK
+	}, func() string { return fmt.Sprint(ask(url)) })
 	var all sync.WaitGroup
 	for range shown {
 		all.Go(func() {

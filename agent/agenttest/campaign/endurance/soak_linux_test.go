@@ -135,7 +135,8 @@ func TestSoakStaysFlat(t *testing.T) {
 	}
 	records := sum(t, metric(address, `conduit_connector_records_total{component_id="fast:dst"`))
 	failures := sum(t, metric(address, `conduit_pipeline_phases_total{phase="recovering"`))
-	t.Logf("%v, %+v, %v failures of pipelines, %v records: at most %+v, %+v in the first third", length, faults, failures, records, most, base)
+	t.Logf("%v, %+v, %v failures of pipelines, %v records: at most %+v, %+v in the first third", length, faults,
+		failures, records, most, base)
 	if records < 1000 || failures < 1 {
 		t.Errorf("%v records, %v failures", records, failures)
 	}

@@ -119,7 +119,9 @@ func TestSlowStart(t *testing.T) {
 		_, err := c.Specify(testContext(t))
 		specified <- err
 	}()
-	wait.For(t, "the connector is about to get ready", func() bool { return strings.Contains(out.String(), "chaos waits") })
+	wait.For(t, "the connector is about to get ready", func() bool {
+		return strings.Contains(out.String(), "chaos waits")
+	})
 	select {
 	case err := <-specified:
 		t.Fatalf("specified before it is ready: %v", err)
@@ -147,7 +149,8 @@ func TestFloodsAreTaken(t *testing.T) {
 				t.Error(err)
 			}
 			most := 2<<20 + int(time.Since(begun).Seconds()*(1<<20)) // the log is limited to this much per second
-			if n := len(out.String()); n > most || start == "stderr flood" && (n < 1<<20 || !strings.Contains(out.String(), "left out")) {
+			if n := len(out.String()); n > most || start == "stderr flood" &&
+				(n < 1<<20 || !strings.Contains(out.String(), "left out")) {
 				t.Errorf("%d bytes of the output are logged", n)
 			}
 		})
@@ -166,7 +169,8 @@ func TestLogsAreNotForged(t *testing.T) {
 		if strings.ContainsAny(line, "\x1b\x07\r") {
 			t.Errorf("control characters in %q", line)
 		}
-		if strings.Contains(line, "stopped") && (!strings.Contains(line, `"connector_id":"pipe:src"`) || strings.Contains(line, `"component":"agent"`)) {
+		if strings.Contains(line, "stopped") &&
+			(!strings.Contains(line, `"connector_id":"pipe:src"`) || strings.Contains(line, `"component":"agent"`)) {
 			t.Errorf("passes for a line of the agent: %s", line)
 		}
 	}
@@ -328,7 +332,8 @@ func TestOversizedMessages(t *testing.T) { // alone: it measures the memory
 	before := allocated()
 	for range 3 {
 		err := runPipeline(t, plugins{c, c}, wait.Limit, s, chaos.Oversized, "", func() bool { return false })
-		says(t, "the run", err, "cannot read from connector pipe:src: a message is too large: received message larger than max (8388")
+		says(t, "the run", err, "cannot read from connector pipe:src: a message is too large: received message "+
+			"larger than max (8388")
 	}
 	if n := allocated() - before; n > 20<<20 { // of 24 MiB
 		t.Errorf("%d bytes were allocated for messages that were not read", n)
@@ -379,7 +384,8 @@ func TestCallsThatFail(t *testing.T) {
 
 func TestTeardownAlwaysEnds(t *testing.T) {
 	load.Parallel(t, load.Agent)
-	for mode, want := range map[string]string{chaos.TeardownCrash: "chaos in teardown", chaos.TeardownHang: "deadline exceeded"} {
+	for mode, want := range map[string]string{chaos.TeardownCrash: "chaos in teardown",
+		chaos.TeardownHang: "deadline exceeded"} {
 		c, _ := client(t, "")
 		s := open(t, c, mode, nil)
 		ctx, cancel := context.WithTimeout(t.Context(), teardownLimit(mode == chaos.TeardownHang))
@@ -394,7 +400,8 @@ func TestTeardownAlwaysEnds(t *testing.T) {
 // A destination that ends incorrectly has settled its written records, and its process has ended.
 func TestDestinationTeardownAlwaysEnds(t *testing.T) {
 	load.Parallel(t, load.Agent)
-	for mode, want := range map[string]string{chaos.TeardownCrash: "chaos in teardown", chaos.TeardownHang: "deadline exceeded"} {
+	for mode, want := range map[string]string{chaos.TeardownCrash: "chaos in teardown",
+		chaos.TeardownHang: "deadline exceeded"} {
 		c, _ := client(t, "")
 		d, err := c.Destination(testContext(t), "pipe:dst")
 		if err != nil {
@@ -404,7 +411,10 @@ func TestDestinationTeardownAlwaysEnds(t *testing.T) {
 			t.Fatal(err)
 		}
 		var written atomic.Int64
-		if err := d.Open(testContext(t), func(n int, err error) { says(t, "settled", err, ""); written.Add(int64(n)) }); err != nil {
+		if err := d.Open(testContext(t), func(n int, err error) {
+			says(t, "settled", err, "")
+			written.Add(int64(n))
+		}); err != nil {
 			t.Fatal(err)
 		}
 		if err := d.Write(testContext(t), batch(4)); err != nil {
@@ -516,7 +526,8 @@ func (f *fate) now() (written, refused int, broken error) {
 func batch(n int) *record.Batch {
 	records := make([]record.Record, n)
 	for i := range records {
-		records[i] = record.Record{Position: record.Position(strconv.Itoa(i)), Operation: record.OperationCreate, After: record.Raw([]byte("x"))}
+		records[i] = record.Record{Position: record.Position(strconv.Itoa(i)), Operation: record.OperationCreate,
+			After: record.Raw([]byte("x"))}
 	}
 	return record.NewBatch(records)
 }

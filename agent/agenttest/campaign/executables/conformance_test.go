@@ -34,7 +34,8 @@ const connectorVariable = "EXECUTABLES_TEST_CONNECTOR"
 func targets() map[string]plugintest.Target {
 	return map[string]plugintest.Target{
 		"generator": {Connector: generator.Connector(), Source: func(_ testing.TB, n int) map[string]string {
-			return map[string]string{"format.type": "structured", "format.options.id": "int", "recordCount": strconv.Itoa(n)}
+			return map[string]string{"format.type": "structured", "format.options.id": "int",
+				"recordCount": strconv.Itoa(n)}
 		}},
 		"file": {Connector: file.Connector(), Source: fileOfLines, Written: payloadsIn,
 			Destination: func(t testing.TB) map[string]string {
@@ -43,13 +44,16 @@ func targets() map[string]plugintest.Target {
 		"log": {Connector: log.Connector(), Destination: func(testing.TB) map[string]string {
 			return map[string]string{"level": "debug"}
 		}},
-		"exec": {Connector: exec.Connector(exec.Options{Enabled: true}), Source: func(t testing.TB, n int) map[string]string {
-			return map[string]string{"command": command(t, "seq", strconv.Itoa(n)), "resume": "skip", "format": "raw"}
-		}, Written: payloadsIn, Destination: func(t testing.TB) map[string]string {
-			const confirm = `while IFS= read -r line; do printf '%s\n' "$line" >>"$0" && echo ok; done`
-			path := out(t)
-			return map[string]string{"command": command(t, "sh", "-c", confirm, path), "confirm": "true", "backoff.min": "1ms"}
-		}},
+		"exec": {Connector: exec.Connector(exec.Options{Enabled: true}),
+			Source: func(t testing.TB, n int) map[string]string {
+				return map[string]string{"command": command(t, "seq", strconv.Itoa(n)), "resume": "skip",
+					"format": "raw"}
+			}, Written: payloadsIn, Destination: func(t testing.TB) map[string]string {
+				const confirm = `while IFS= read -r line; do printf '%s\n' "$line" >>"$0" && echo ok; done`
+				path := out(t)
+				return map[string]string{"command": command(t, "sh", "-c", confirm, path), "confirm": "true",
+					"backoff.min": "1ms"}
+			}},
 	}
 }
 

@@ -110,7 +110,8 @@ func TestPipelines(t *testing.T) {
 			if tt.want == "has not answered" {
 				ackTimeout = 500 * time.Millisecond
 			}
-			err := runPipeline(t, plugins{impatient(t, tt.source), impatient(t, tt.destination)}, ackTimeout, s, tt.source,
+			err := runPipeline(t, plugins{impatient(t, tt.source), impatient(t, tt.destination)}, ackTimeout, s,
+				tt.source,
 				tt.destination, func() bool {
 					c, _ := s.Checkpoint(t.Context(), "")
 					return tt.want == "" && string(c.Position) == "10"

@@ -46,7 +46,8 @@ type image struct {
 func Watch(t testing.TB, cmd *exec.Cmd, dir string) *Watcher {
 	t.Helper()
 	var sizes [3]uint16
-	if _, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_GET_NOTIF_SIZES, 0, uintptr(unsafe.Pointer(&sizes))); errno != 0 {
+	if _, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_GET_NOTIF_SIZES, 0,
+		uintptr(unsafe.Pointer(&sizes))); errno != 0 {
 		t.Fatalf("the kernel does not ask about calls: %v", errno)
 	}
 	path := filepath.Join(t.TempDir(), "faults")
@@ -139,7 +140,8 @@ func install() (int, error) {
 	}
 	filter := unix.SockFprog{Len: uint16(len(program)), Filter: &program[0]}
 	const flags = unix.SECCOMP_FILTER_FLAG_TSYNC | unix.SECCOMP_FILTER_FLAG_TSYNC_ESRCH | unix.SECCOMP_FILTER_FLAG_NEW_LISTENER
-	fd, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, flags, uintptr(unsafe.Pointer(&filter)))
+	fd, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, flags,
+		uintptr(unsafe.Pointer(&filter)))
 	if errno != 0 {
 		return 0, fmt.Errorf("cannot install the filter: %w", errno)
 	}

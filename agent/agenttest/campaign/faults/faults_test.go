@@ -75,7 +75,9 @@ func saveAll(path string) error {
 			return err
 		}
 		fmt.Println("dead-letter", n)
-		if err := until(func() error { return db.SaveCheckpoints(ctx, []spec.Checkpoint{checkpoint(epoch, n)}) }); err != nil {
+		if err := until(func() error {
+			return db.SaveCheckpoints(ctx, []spec.Checkpoint{checkpoint(epoch, n)})
+		}); err != nil {
 			return err
 		}
 		fmt.Println("position", n)
@@ -113,11 +115,13 @@ func until(try func() error) error {
 
 func deadLetter(n int64) *engine.DeadLetter {
 	return &engine.DeadLetter{SourceID: "p:in", RefusedBy: "p:out", Entry: "p:out", Err: errors.New("no"),
-		Record: record.Record{Position: record.Position(strconv.FormatInt(n, 10)), After: record.Raw([]byte(strconv.FormatInt(n, 10)))}}
+		Record: record.Record{Position: record.Position(strconv.FormatInt(n, 10)),
+			After: record.Raw([]byte(strconv.FormatInt(n, 10)))}}
 }
 
 func checkpoint(epoch, n int64) spec.Checkpoint {
-	return spec.Checkpoint{ConnectorID: "p:in", PipelineID: "p", Position: record.Position(strconv.FormatInt(n, 10)), Epoch: epoch, Sequence: n}
+	return spec.Checkpoint{ConnectorID: "p:in", PipelineID: "p", Position: record.Position(strconv.FormatInt(n, 10)),
+		Epoch: epoch, Sequence: n}
 }
 
 // fault is one kind of failure.
@@ -176,7 +180,8 @@ func prepared(t *testing.T) string {
 		err = db.Close()
 	}
 	dead := &deadletter.Store{Path: deadletter.PathOf(path), Log: slog.New(slog.DiscardHandler)}
-	if err = errors.Join(err, dead.Keep(t.Context(), &spec.Declaration{Pipeline: spec.Pipeline{ID: "p"}}, deadLetter(0)), dead.Close()); err != nil {
+	if err = errors.Join(err, dead.Keep(t.Context(), &spec.Declaration{Pipeline: spec.Pipeline{ID: "p"}},
+		deadLetter(0)), dead.Close()); err != nil {
 		t.Fatal(err)
 	}
 	return dir
@@ -205,7 +210,8 @@ func run(t *testing.T, f fault, at int) (calls int) {
 				return syscall.EIO                          // nothing reaches the disk any more
 			}
 		}
-		if !strings.Contains(f.calls, c.Name) || strings.HasSuffix(c.Path, ".lock") || strings.HasSuffix(c.Path, "-shm") {
+		if !strings.Contains(f.calls, c.Name) || strings.HasSuffix(c.Path, ".lock") ||
+			strings.HasSuffix(c.Path, "-shm") {
 			return 0
 		}
 		calls++

@@ -70,7 +70,8 @@ func TestTheDiskOfTheStateIsFull(t *testing.T) {
 	a.Wait("the agent to say that there is no space", func() bool {
 		feed()
 		err := a.Ready(t.Context())
-		return err != nil && strings.Contains(err.Error(), "no space left for the store") && strings.Contains(err.Error(), "free some space")
+		return err != nil && strings.Contains(err.Error(), "no space left for the store") &&
+			strings.Contains(err.Error(), "free some space")
 	})
 	a.Wait("the pipeline to say why", func() bool {
 		s := a.State("p")
@@ -79,11 +80,14 @@ func TestTheDiskOfTheStateIsFull(t *testing.T) {
 	if all, err := a.Agent.Store.Declarations(t.Context()); err != nil || len(all) != 1 {
 		t.Errorf("reading: %v, %v", all, err)
 	}
-	if body := fetch(t, "http://"+a.Address()+"/v1/agent"); !strings.Contains(body, `"problem":"`) || !strings.Contains(body, `"fileSystem":"tmpfs"`) {
+	if body := fetch(t, "http://"+a.Address()+"/v1/agent"); !strings.Contains(body, `"problem":"`) ||
+		!strings.Contains(body, `"fileSystem":"tmpfs"`) {
 		t.Errorf("/v1/agent says %.600s", body)
 	}
 
-	a.Wait("the log to say so", func() bool { return strings.Contains(a.Log(), "the state of the agent cannot be saved") })
+	a.Wait("the log to say so", func() bool {
+		return strings.Contains(a.Log(), "the state of the agent cannot be saved")
+	})
 	if err := os.Remove(fill); err != nil {
 		t.Fatal(err)
 	}
@@ -91,9 +95,12 @@ func TestTheDiskOfTheStateIsFull(t *testing.T) {
 	a.WaitPhase("p", spec.PhaseRunning, 0)
 	a.Wait("all lines", func() bool { return distinct(t, a.Path("out.txt")) == lines })
 	a.Wait("all dead letters", func() bool {
-		return strings.Contains(fetch(t, "http://"+a.Address()+"/v1/pipelines/p/dead-letters?limit=1"), fmt.Sprintf(`"count":%d`, bad))
+		return strings.Contains(fetch(t, "http://"+a.Address()+"/v1/pipelines/p/dead-letters?limit=1"),
+			fmt.Sprintf(`"count":%d`, bad))
 	})
-	a.Wait("the log to say that it is over", func() bool { return strings.Contains(a.Log(), "the state of the agent is saved again") })
+	a.Wait("the log to say that it is over", func() bool {
+		return strings.Contains(a.Log(), "the state of the agent is saved again")
+	})
 }
 
 // add appends to a file.
@@ -145,7 +152,8 @@ func fetch(t *testing.T, url string) string {
 
 // While the disk of the state fails, or is read-only, the agent reports it, and it continues when the fault ends.
 func TestTheDiskOfTheStateFails(t *testing.T) {
-	for errno, says := range map[syscall.Errno]string{syscall.EIO: "store cannot be read or written", syscall.EROFS: "store is read-only"} {
+	for errno, says := range map[syscall.Errno]string{syscall.EIO: "store cannot be read or written",
+		syscall.EROFS: "store is read-only"} {
 		t.Run(errno.Error(), func(t *testing.T) {
 			load.Parallel(t, load.Agent)
 			dir := agenttest.NewDir(t)
@@ -158,7 +166,8 @@ func TestTheDiskOfTheStateFails(t *testing.T) {
 			w := faults.Watch(t, p.Cmd, dir)
 			var failing atomic.Bool
 			w.Decide(func(c faults.Call) syscall.Errno {
-				if failing.Load() && strings.HasPrefix(filepath.Base(c.Path), "conduit.db") && !strings.HasSuffix(c.Path, "-shm") {
+				if failing.Load() && strings.HasPrefix(filepath.Base(c.Path), "conduit.db") &&
+					!strings.HasSuffix(c.Path, "-shm") {
 					return errno
 				}
 				return 0

@@ -27,7 +27,8 @@ func TestNetworkFileSystemsAreRefused(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = syscall.Unmount(dir, syscall.MNT_DETACH) })
 	err = sqlitefile.RefuseNetwork(filepath.Join(dir, "conduit.db"))
-	if !errors.Is(err, sqlitefile.ErrNetwork) || !strings.Contains(err.Error(), "FUSE") || !strings.Contains(err.Error(), "db.sqlite.network-filesystem") {
+	if !errors.Is(err, sqlitefile.ErrNetwork) || !strings.Contains(err.Error(), "FUSE") ||
+		!strings.Contains(err.Error(), "db.sqlite.network-filesystem") {
 		t.Errorf("on FUSE: %v", err)
 	}
 }

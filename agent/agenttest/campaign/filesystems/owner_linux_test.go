@@ -59,7 +59,8 @@ func populate(t *testing.T, path string) {
 	epoch, err := db.BeginRun(t.Context(), "p")
 	must(t, err)
 	must(t, db.SaveCheckpoints(t.Context(), []spec.Checkpoint{
-		{ConnectorID: "p:in", PipelineID: "p", Plugin: "file", Position: record.Position("1"), Epoch: epoch, Sequence: 1}}))
+		{ConnectorID: "p:in", PipelineID: "p", Plugin: "file", Position: record.Position("1"), Epoch: epoch,
+			Sequence: 1}}))
 	dead := &deadletter.Store{Path: deadletter.PathOf(path), Log: slog.New(slog.DiscardHandler)}
 	must(t, dead.Keep(t.Context(), &spec.Declaration{Pipeline: spec.Pipeline{ID: "p"}},
 		&engine.DeadLetter{SourceID: "p:in", RefusedBy: "p:out",

@@ -40,7 +40,8 @@ func TestFuzz(t *testing.T) {
 		for _, fuzz := range function.FindAllStringSubmatch(string(text), -1) {
 			found++
 			t.Run(fuzz[1], func(t *testing.T) {
-				cmd := exec.Command("go", "test", "-run", "^$", "-fuzz", "^"+fuzz[1]+"$", "-fuzztime", each.String(), ".")
+				cmd := exec.Command("go", "test", "-run", "^$", "-fuzz", "^"+fuzz[1]+"$", "-fuzztime", each.String(),
+					".")
 				cmd.Dir = filepath.Dir(name)
 				if out, err := cmd.CombinedOutput(); err != nil {
 					t.Errorf("%s: %v\n%s", cmd.Dir, err, out)

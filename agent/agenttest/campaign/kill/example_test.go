@@ -48,7 +48,8 @@ func TestFileExample(t *testing.T) {
 	file := example(t, "plugins/builtin/README.md", "\n## file (destination)")
 	file = replace(t, file, "path: logs/*.log", "path: "+a.Path("*.log"))
 	file = replace(t, file, "path: archive.jsonl", "path: "+a.Path("archive.jsonl"))
-	if err := os.WriteFile(a.Path("x.log"), []byte("2026-11-22 it failed\n  at x\n2026-11-22 more\n"), 0o600); err != nil {
+	if err := os.WriteFile(a.Path("x.log"), []byte("2026-11-22 it failed\n  at x\n2026-11-22 more\n"),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	a.Save("archive.yaml", file)
@@ -104,8 +105,10 @@ func TestExecExample(t *testing.T) {
 	load.Parallel(t, load.Agent)
 	enable := func(c *config.Config) { c.Connectors.Exec.Enabled = true }
 	a := agenttest.Start(t, "", enable)
-	file := replace(t, example(t, "plugins/builtin/exec/README.md"), `"-n", "0", "-F", "/var/log/syslog"`, `"-n", "+1", "-F", "`+a.Path("log")+`"`)
-	file = replace(t, file, `["/usr/local/bin/upload"]`, `["sh", "-c", "while read -r l; do echo \"$$l\" >>`+a.Path("out")+`; echo ok; done"]`)
+	file := replace(t, example(t, "plugins/builtin/exec/README.md"), `"-n", "0", "-F", "/var/log/syslog"`,
+		`"-n", "+1", "-F", "`+a.Path("log")+`"`)
+	file = replace(t, file, `["/usr/local/bin/upload"]`, `["sh", "-c", "while read -r l; do echo \"$$l\" >>`+
+		a.Path("out")+`; echo ok; done"]`)
 	if err := os.WriteFile(a.Path("log"), []byte("one\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -121,12 +124,15 @@ func TestExecExample(t *testing.T) {
 func TestPostgresExample(t *testing.T) {
 	load.Parallel(t, load.Agent+load.Server)
 	p := &postgresSystem{Postgres: server.StartPostgres(t, "")}
-	if err := p.exec(t.Context(), "CREATE TABLE orders (id int PRIMARY KEY, total numeric); CREATE TABLE customers (id int PRIMARY KEY); INSERT INTO orders VALUES (1, 9.90)"); err != nil {
+	if err := p.exec(t.Context(), "CREATE TABLE orders (id int PRIMARY KEY, total numeric); CREATE TABLE customers "+
+		"(id int PRIMARY KEY); INSERT INTO orders VALUES (1, 9.90)"); err != nil {
 		t.Fatal(err)
 	}
 	a := agenttest.Start(t, "")
 	file := example(t, "plugins/builtin/postgres/README.md")
-	file = replace(t, file, "postgres://conduit:${file:/etc/conduit/shop-password}@db.example.com/shop?sslmode=verify-full", fmt.Sprintf("postgres://postgres@%s/postgres", p.Addr))
+	file = replace(t, file,
+		"postgres://conduit:${file:/etc/conduit/shop-password}@db.example.com/shop?sslmode=verify-full",
+		fmt.Sprintf("postgres://postgres@%s/postgres", p.Addr))
 	file = replace(t, file, "path: orders.jsonl", "path: "+a.Path("orders.jsonl"))
 	a.Save("orders.yaml", file)
 	a.WaitPhase("orders", spec.PhaseRunning, 1)
@@ -158,7 +164,8 @@ func TestHTTPExample(t *testing.T) {
 	file := example(t, "plugins/builtin/http/README.md")
 	file = replace(t, file, "127.0.0.1:8090", own)
 	file = replace(t, file, "/etc/conduit/hooks-token", collector.token)
-	file = replace(t, file, "url: https://collector.example.com/events", "url: http://"+collector.addr+"/\n          auth.token: ${file:"+collector.token+"}")
+	file = replace(t, file, "url: https://collector.example.com/events",
+		"url: http://"+collector.addr+"/\n          auth.token: ${file:"+collector.token+"}")
 	a.Save("hooks.yaml", file)
 	a.WaitPhase("hooks", spec.PhaseRunning, 1)
 	if _, err := call(t.Context(), "POST", own+"/events", collector.token, numbered(1, 2)); err != nil {
@@ -168,7 +175,8 @@ func TestHTTPExample(t *testing.T) {
 	if err != nil || strings.Count(string(stored), `"operation":"create"`) != 2 {
 		t.Errorf("the collector has %q: %v", stored, err)
 	}
-	if _, err := call(t.Context(), "POST", own+"/other", collector.token, numbered(3, 1)); err == nil || !strings.Contains(err.Error(), "404") {
+	if _, err := call(t.Context(), "POST", own+"/other", collector.token, numbered(3, 1)); err == nil ||
+		!strings.Contains(err.Error(), "404") {
 		t.Errorf("another path is answered %v", err)
 	}
 }
@@ -180,20 +188,24 @@ func TestSQLiteExample(t *testing.T) {
 	a := agenttest.Start(t, "")
 	m := startMosquitto(t, t.TempDir(), "")
 	page := "plugins/builtin/sqlite/README.md"
-	file := replace(t, example(t, page), "mqtt://broker.example.com:1883", "mqtt://"+m.Addr+"\n          clientID: hall")
+	file := replace(t, example(t, page), "mqtt://broker.example.com:1883",
+		"mqtt://"+m.Addr+"\n          clientID: hall")
 	file = replace(t, file, "/etc/conduit/mqtt-password", m.password)
 	file = replace(t, file, "path: readings.db", "path: "+a.Path("readings.db"))
 	m.subscribe("hall", "hall/+/temperature")
 	a.Save("readings.yaml", file)
 	a.WaitPhase("readings", spec.PhaseRunning, 1)
-	if err := m.publish(t.Context(), "hall/3/temperature", `{"celsius": 21.5, "at": "2026-01-02T03:04:05Z"}`); err != nil {
+	if err := m.publish(t.Context(), "hall/3/temperature", `{"celsius": 21.5, "at": "2026-01-02T03:04:05Z"}`); err !=
+		nil {
 		t.Fatal(err)
 	}
-	forward := replace(t, example(t, page, "Another pipeline reads the table:"), "path: readings.db", "path: "+a.Path("readings.db"))
+	forward := replace(t, example(t, page, "Another pipeline reads the table:"), "path: readings.db",
+		"path: "+a.Path("readings.db"))
 	a.Save("forward.yaml", replace(t, forward, "path: readings.jsonl", "path: "+a.Path("readings.jsonl")))
 	a.Wait("the row", func() bool {
 		content, _ := os.ReadFile(a.Path("readings.jsonl"))
-		return strings.Contains(string(content), `"after":{"at":"2026-01-02T03:04:05Z","celsius":21.5,"topic":"hall/3/temperature"}`)
+		return strings.Contains(string(content),
+			`"after":{"at":"2026-01-02T03:04:05Z","celsius":21.5,"topic":"hall/3/temperature"}`)
 	})
 }
 

@@ -28,7 +28,8 @@ func TestExecSource(t *testing.T) {
 			path := filepath.Join(dir, "ledger")
 			return &kill.System{
 				Settings: func(string) map[string]string {
-					return map[string]string{"command": list(t, "tail", "-n", "+1", "-s", "0.01", "-F", path), "resume": "skip", "format": "json"}
+					return map[string]string{"command": list(t, "tail", "-n", "+1", "-s", "0.01", "-F", path),
+						"resume": "skip", "format": "json"}
 				},
 				Produce: func(_ context.Context, first, n int) error { return appendNumbers(path, first, n) },
 			}
@@ -45,7 +46,8 @@ func TestExecDestination(t *testing.T) {
 			path := filepath.Join(dir, "out")
 			return &kill.System{
 				Settings: func(string) map[string]string {
-					return map[string]string{"command": list(t, "sh", "-c", `while read -r n; do echo "$$n" >>"$$1"; echo ok; done`, "sh", path), "confirm": "true",
+					return map[string]string{"command": list(t, "sh", "-c",
+						`while read -r n; do echo "$$n" >>"$$1"; echo ok; done`, "sh", path), "confirm": "true",
 						"sdk.record.format": "template", "sdk.record.format.options": "{{ .Payload.After.n }}"}
 				},
 				Stored: func(context.Context) ([]int, error) { return numbersIn(path) },

@@ -59,7 +59,9 @@ func TestFilesSource(t *testing.T) {
 		Group:  func(number int) int { return of[number-1] },
 		System: func(_ *testing.T, dir string) *kill.System {
 			return &kill.System{
-				Settings: func(string) map[string]string { return map[string]string{"path": filepath.Join(dir, "*.log")} },
+				Settings: func(string) map[string]string {
+					return map[string]string{"path": filepath.Join(dir, "*.log")}
+				},
 				Produce: func(_ context.Context, first, n int) error {
 					k := first % files
 					path := filepath.Join(dir, strconv.Itoa(k)+".log")
@@ -82,7 +84,8 @@ func TestFilesSource(t *testing.T) {
 // positionHas reports whether the store of an agent has a position with a file.
 func positionHas(dir, path string) bool {
 	for _, name := range []string{"conduit.db", "conduit.db-wal"} {
-		if content, err := os.ReadFile(filepath.Join(dir, name)); err == nil && bytes.Contains(content, []byte(path+"=")) {
+		if content, err := os.ReadFile(filepath.Join(dir, name)); err == nil &&
+			bytes.Contains(content, []byte(path+"=")) {
 			return true
 		}
 	}
@@ -180,7 +183,8 @@ func unpacked(ctx context.Context, path string) ([]byte, error) {
 	}
 	s := file.Connector().NewSource()
 	defer func() { _ = s.Teardown(ctx) }()
-	if err := s.Configure(ctx, map[string]string{"path": path, "compression": "zstd", "multiline.start": "^never$", "multiline.timeout": "1ms"}); err != nil {
+	if err := s.Configure(ctx, map[string]string{"path": path, "compression": "zstd", "multiline.start": "^never$",
+		"multiline.timeout": "1ms"}); err != nil {
 		return nil, err
 	}
 	if err := s.Open(ctx, nil); err != nil {

@@ -278,7 +278,8 @@ func (f *flow) halfOpen() error {
 	if err := f.until(func(got []int) bool { return len(got) > 0 && slices.Max(got) > later }); err != nil {
 		return fmt.Errorf("a half-open connection is not given up: %w", err)
 	}
-	f.t.Logf("%s: records arrive %.1f s after %d connections became half-open", f.t.Name(), time.Since(began).Seconds(), n)
+	f.t.Logf("%s: records arrive %.1f s after %d connections became half-open", f.t.Name(), time.Since(began).Seconds(),
+		n)
 	return nil
 }
 

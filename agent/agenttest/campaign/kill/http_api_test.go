@@ -160,10 +160,11 @@ func startAPI(t *testing.T, dir string) *api {
 	if err := a.rotate(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	a.Process = &server.Process{Path: program, Dir: a.dir, Env: []string{apiAddr + "=" + a.addr}, Ready: func(ctx context.Context) error {
-		_, err := a.do(ctx, "GET", "")
-		return err
-	}}
+	a.Process = &server.Process{Path: program, Dir: a.dir, Env: []string{apiAddr + "=" + a.addr},
+		Ready: func(ctx context.Context) error {
+			_, err := a.do(ctx, "GET", "")
+			return err
+		}}
 	a.Launch(t)
 	return a
 }

@@ -30,8 +30,11 @@ var httpLine = `{"id":12345,"text":"` + strings.Repeat("x", 100) + `"}`
 
 // BenchmarkHTTP moves requests of a hundred records with an agent, and with only the standard library on both sides.
 func BenchmarkHTTP(b *testing.B) {
-	runBenchmarks(b, httpRecords, []benchmark{{"requests-to-handler", benchReceiveBare}, {"requests-to-file", func(b *testing.B) { benchReceive(b, "") }},
-		{"requests-to-lines", func(b *testing.B) { benchReceive(b, ", "+payloads) }}, {"loop-to-handler", benchSendBare}, {"file-to-handler", benchSend}})
+	runBenchmarks(b, httpRecords, []benchmark{{"requests-to-handler", benchReceiveBare},
+		{"requests-to-file", func(b *testing.B) { benchReceive(b, "") }},
+		{"requests-to-lines", func(b *testing.B) {
+			benchReceive(b, ", "+payloads)
+		}}, {"loop-to-handler", benchSendBare}, {"file-to-handler", benchSend}})
 }
 
 // writeLines makes the input file of a benchmark.

@@ -66,8 +66,10 @@ func TestHTTPPollSource(t *testing.T) {
 			return &kill.System{
 				Addr: a.addr, Server: a, Rotate: a.rotate,
 				Settings: func(addr string) map[string]string {
-					return map[string]string{"url": "http://" + addr + "/", "auth.token": "${file:" + a.token + "}", "pollingPeriod": "20ms", "timeout": "2s",
-						"records.path": "items", "cursor.field": "seq", "cursor.param": "since", "pagination": "token", "pagination.path": "next", "pagination.param": "offset"}
+					return map[string]string{"url": "http://" + addr + "/", "auth.token": "${file:" + a.token + "}",
+						"pollingPeriod": "20ms", "timeout": "2s",
+						"records.path": "items", "cursor.field": "seq", "cursor.param": "since", "pagination": "token",
+						"pagination.path": "next", "pagination.param": "offset"}
 				},
 				Produce: func(ctx context.Context, first, n int) error {
 					_, err := a.do(ctx, "POST", numbered(first, n))
@@ -97,8 +99,10 @@ func TestHTTPDestination(t *testing.T) {
 					return &kill.System{
 						Addr: a.addr, Server: a, Rotate: a.rotate, Stored: a.stored,
 						Settings: func(addr string) map[string]string {
-							return map[string]string{"url": "http://" + addr + "/", "auth.token": "${file:" + a.token + "}", "timeout": "2s", "body.format": format, "retry.timeout": "1s",
-								"sdk.record.format": "template", "sdk.record.format.options": "{{ toJson .Payload.After }}"}
+							return map[string]string{"url": "http://" + addr + "/", "auth.token": "${file:" + a.token +
+								"}", "timeout": "2s", "body.format": format, "retry.timeout": "1s",
+								"sdk.record.format":         "template",
+								"sdk.record.format.options": "{{ toJson .Payload.After }}"}
 						},
 					}
 				},

@@ -64,7 +64,8 @@ func TestJournaldExample(t *testing.T) {
 	a := agenttest.Start(t, "")
 	file := example(t, "plugins/builtin/journald/README.md")
 	file = replace(t, file, "{priority: info}", "{priority: info, directory: "+j.Dir+"}")
-	file = replace(t, file, "{url: https://collector.example.com/events}", "{url: 'http://"+collector.addr+"/', auth.token: '${file:"+collector.token+"}'}")
+	file = replace(t, file, "{url: https://collector.example.com/events}",
+		"{url: 'http://"+collector.addr+"/', auth.token: '${file:"+collector.token+"}'}")
 	a.Save("journal.yaml", file)
 	a.WaitPhase("journal", spec.PhaseRunning, 1)
 	has := func(text string) func() bool {

@@ -18,10 +18,16 @@ const kafkaRecords = 2_000_000
 // BenchmarkKafka moves messages through a kfake with an agent, and with bare loops of the same client.
 func BenchmarkKafka(b *testing.B) {
 	producer := func(window int) func(b *testing.B) { return func(b *testing.B) { benchProducer(b, window) } }
-	consumer := func(out, lines string) func(b *testing.B) { return func(b *testing.B) { benchConsumer(b, out, lines) } }
-	runBenchmarks(b, kafkaRecords, []benchmark{{"producer", producer(0)}, {"producer-with-window", producer(agentWindow)}, {"file-to-kafka", benchToKafka},
-		{"consumer", consumer("", "")}, {"consumer-to-file", consumer("out", "records")}, {"kafka-to-file", func(b *testing.B) { benchFromKafka(b, "") }},
-		{"consumer-to-lines", consumer("out", "payloads")}, {"kafka-to-lines", func(b *testing.B) { benchFromKafka(b, ", "+payloads) }}})
+	consumer := func(out, lines string) func(b *testing.B) {
+		return func(b *testing.B) { benchConsumer(b, out, lines) }
+	}
+	runBenchmarks(b, kafkaRecords, []benchmark{{"producer", producer(0)},
+		{"producer-with-window", producer(agentWindow)}, {"file-to-kafka", benchToKafka},
+		{"consumer", consumer("", "")}, {"consumer-to-file", consumer("out", "records")},
+		{"kafka-to-file", func(b *testing.B) { benchFromKafka(b, "") }},
+		{"consumer-to-lines", consumer("out", "payloads")}, {"kafka-to-lines", func(b *testing.B) {
+			benchFromKafka(b, ", "+payloads)
+		}}})
 }
 
 // agentWindow is about how many of these messages an agent has in flight.

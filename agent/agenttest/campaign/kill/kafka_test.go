@@ -33,7 +33,8 @@ const kafkaPartitions = 3
 
 func startKafka(t *testing.T, dir string) *kafkaSystem {
 	k := &kafkaSystem{t: t, password: filepath.Join(dir, "password")}
-	k.Kafka = server.StartKafka(t, server.KafkaOptions{Topics: fmt.Sprintf("ledger:%d", kafkaPartitions), Users: k.users(1)})
+	k.Kafka = server.StartKafka(t, server.KafkaOptions{Topics: fmt.Sprintf("ledger:%d", kafkaPartitions),
+		Users: k.users(1)})
 	if err := os.WriteFile(k.password, []byte(secret(1)), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -50,7 +51,8 @@ func (k *kafkaSystem) users(n int) []string {
 func (k *kafkaSystem) settings(more map[string]string) func(addr string) map[string]string {
 	return func(addr string) map[string]string {
 		k.Advertise(k.t, addr)
-		all := map[string]string{"servers": addr, "saslMechanism": "SCRAM-SHA-256", "saslUsername": "conduit", "saslPassword": fmt.Sprintf("${file:%s}", k.password), "timeout": "2s"}
+		all := map[string]string{"servers": addr, "saslMechanism": "SCRAM-SHA-256", "saslUsername": "conduit",
+			"saslPassword": fmt.Sprintf("${file:%s}", k.password), "timeout": "2s"}
 		for name, value := range more {
 			all[name] = value
 		}
@@ -74,13 +76,15 @@ func (k *kafkaSystem) rotate(ctx context.Context) error {
 
 // client returns a client for the test. It bypasses the proxy that the broker advertises.
 func (k *kafkaSystem) client(opts ...kgo.Opt) (*kgo.Client, error) {
-	return kgo.NewClient(append(opts, kgo.SeedBrokers(k.Addr), kgo.SASL(plain.Auth{User: "test", Pass: "test"}.AsMechanism()))...)
+	return kgo.NewClient(append(opts, kgo.SeedBrokers(k.Addr),
+		kgo.SASL(plain.Auth{User: "test", Pass: "test"}.AsMechanism()))...)
 }
 
 // produce writes each number to partition number modulo kafkaPartitions.
 func (k *kafkaSystem) produce(ctx context.Context, first, n int) error {
 	// Without retries: a kfake that was killed does not know which batches it has.
-	client, err := k.client(kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.DisableIdempotentWrite(), kgo.RecordRetries(0), kgo.ProducerLinger(5*time.Millisecond))
+	client, err := k.client(kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.DisableIdempotentWrite(),
+		kgo.RecordRetries(0), kgo.ProducerLinger(5*time.Millisecond))
 	if err != nil {
 		return err
 	}
@@ -95,7 +99,8 @@ func (k *kafkaSystem) produce(ctx context.Context, first, n int) error {
 
 // stored reads the committed records of the topic.
 func (k *kafkaSystem) stored(ctx context.Context) ([]int, error) {
-	client, err := k.client(kgo.ConsumeTopics("ledger"), kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords(), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
+	client, err := k.client(kgo.ConsumeTopics("ledger"), kgo.FetchIsolationLevel(kgo.ReadCommitted()),
+		kgo.KeepControlRecords(), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
 	if err != nil {
 		return nil, err
 	}
@@ -145,7 +150,8 @@ func TestKafkaSource(t *testing.T) {
 		System: func(t *testing.T, dir string) *kill.System {
 			k := startKafka(t, dir)
 			return &kill.System{Addr: k.Addr, Server: k, Rotate: k.rotate, Produce: k.produce,
-				Settings: k.settings(map[string]string{"topics": "ledger", "groupID": "kill", "readFromBeginning": "true", "sessionTimeout": "6s"})}
+				Settings: k.settings(map[string]string{"topics": "ledger", "groupID": "kill",
+					"readFromBeginning": "true", "sessionTimeout": "6s"})}
 		},
 		Group: func(n int) int { return n % kafkaPartitions },
 	})
@@ -193,17 +199,21 @@ func TestKafkaDestinationExample(t *testing.T) {
 	load.Parallel(t, load.Agent+2*load.Server)
 	k := &kafkaSystem{t: t, Kafka: server.StartKafka(t, server.KafkaOptions{Topics: "orders:1,customers:1"})}
 	p := &postgresSystem{Postgres: server.StartPostgres(t, "")}
-	if err := p.exec(t.Context(), "CREATE TABLE orders (id int PRIMARY KEY, total numeric); CREATE TABLE customers (id int PRIMARY KEY); INSERT INTO orders VALUES (1, 9.90)"); err != nil {
+	if err := p.exec(t.Context(), "CREATE TABLE orders (id int PRIMARY KEY, total numeric); CREATE TABLE customers "+
+		"(id int PRIMARY KEY); INSERT INTO orders VALUES (1, 9.90)"); err != nil {
 		t.Fatal(err)
 	}
 	a := agenttest.Start(t, "")
 	file := example(t, "plugins/builtin/kafka/README.md", "## Destination")
-	file = replace(t, file, "postgres://conduit:${file:/etc/conduit/shop-password}@db.example.com/shop?sslmode=verify-full", fmt.Sprintf("postgres://postgres@%s/postgres", p.Addr))
+	file = replace(t, file,
+		"postgres://conduit:${file:/etc/conduit/shop-password}@db.example.com/shop?sslmode=verify-full",
+		fmt.Sprintf("postgres://postgres@%s/postgres", p.Addr))
 	file = replace(t, file, "kafka1.example.com:9093, kafka2.example.com:9093", k.Addr)
 	file = replace(t, file, "tls.enabled: 'true'", "tls.enabled: 'false'")
 	a.Save("shop.yaml", file)
 	a.WaitPhase("shop-to-kafka", spec.PhaseRunning, 1)
-	client, err := kgo.NewClient(kgo.SeedBrokers(k.Addr), kgo.ConsumeTopics("orders"), kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
+	client, err := kgo.NewClient(kgo.SeedBrokers(k.Addr), kgo.ConsumeTopics("orders"),
+		kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -227,7 +237,8 @@ func TestKafkaDestinationExample(t *testing.T) {
 // TestKafkaExample runs the example of the connector's page, with the servers and paths of the test.
 func TestKafkaExample(t *testing.T) {
 	load.Parallel(t, load.Agent+load.Server)
-	k := &kafkaSystem{t: t, Kafka: server.StartKafka(t, server.KafkaOptions{Topics: fmt.Sprintf("orders:1,ledger:%d", kafkaPartitions), Users: []string{"PLAIN test test", "SCRAM-SHA-512 conduit secret1"}})}
+	k := &kafkaSystem{t: t, Kafka: server.StartKafka(t, server.KafkaOptions{Topics: fmt.Sprintf("orders:1,ledger:%d",
+		kafkaPartitions), Users: []string{"PLAIN test test", "SCRAM-SHA-512 conduit secret1"}})}
 	a := agenttest.Start(t, "")
 	if err := os.WriteFile(a.Path("password"), []byte("secret1\n"), 0o600); err != nil {
 		t.Fatal(err)

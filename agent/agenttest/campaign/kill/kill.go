@@ -159,7 +159,8 @@ func RunSource(t *testing.T, c Source) {
 	f := newFlow(t, dir, c.System(t, dir))
 	output := filepath.Join(dir, "output.jsonl")
 	f.pipeline = spec.Pipeline{ID: "kill", Status: spec.StatusRunning, Connectors: []spec.Connector{
-		{ID: "source", Type: spec.TypeSource, Plugin: c.Plugin, Settings: f.system.Settings(f.addr()), Processors: c.Processors},
+		{ID: "source", Type: spec.TypeSource, Plugin: c.Plugin, Settings: f.system.Settings(f.addr()),
+			Processors: c.Processors},
 		{ID: "file", Type: spec.TypeDestination, Plugin: "builtin:file", Settings: map[string]string{"path": output}},
 	}}
 	number := c.Number
@@ -177,7 +178,8 @@ func RunDestination(t *testing.T, c Destination) {
 	dir := newDir(t)
 	f := newFlow(t, dir, c.System(t, dir))
 	input := filepath.Join(dir, "input.jsonl")
-	decode := spec.Processor{ID: "decode", Plugin: "json.decode", Settings: map[string]string{"field": ".Payload.After"}, Workers: 1}
+	decode := spec.Processor{ID: "decode", Plugin: "json.decode",
+		Settings: map[string]string{"field": ".Payload.After"}, Workers: 1}
 	f.pipeline = spec.Pipeline{ID: "kill", Status: spec.StatusRunning, Connectors: []spec.Connector{
 		{ID: "file", Type: spec.TypeSource, Plugin: "builtin:file", Settings: map[string]string{"path": input}},
 		{ID: "destination", Type: spec.TypeDestination, Plugin: c.Plugin, Settings: f.system.Settings(f.addr())},
@@ -260,7 +262,8 @@ func (f *flow) fault(t *testing.T, fault maker) {
 		t.Fatal(err)
 	}
 	verdict := f.ledger.judge(got, f.promise)
-	t.Logf("%d records, %d with this fault, %d repeated", f.ledger.count(), f.ledger.count()-began, verdict.repeated-f.repeated)
+	t.Logf("%d records, %d with this fault, %d repeated", f.ledger.count(), f.ledger.count()-began,
+		verdict.repeated-f.repeated)
 	if err := verdict.err; err != nil {
 		t.Fatal(err)
 	}

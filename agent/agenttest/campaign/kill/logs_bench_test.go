@@ -27,7 +27,8 @@ const (
 
 // BenchmarkLogs reads lines from several files, a command and a connection with an agent, and with bare loops.
 func BenchmarkLogs(b *testing.B) {
-	runBenchmarks(b, logRecords, []benchmark{{"scanner", benchScanFiles}, {"files-to-file", benchFiles}, {"pipe", benchPipe}, {"exec-to-file", benchExec},
+	runBenchmarks(b, logRecords, []benchmark{{"scanner", benchScanFiles}, {"files-to-file", benchFiles},
+		{"pipe", benchPipe}, {"exec-to-file", benchExec},
 		{"connection", benchConnection}, {"syslog-to-file", benchSyslog}})
 }
 
@@ -40,7 +41,8 @@ func BenchmarkJournald(b *testing.B) {
 func writeLogs(b *testing.B, dir string) {
 	b.Helper()
 	for i := range logFiles {
-		if err := os.WriteFile(fmt.Sprintf("%s/%d.log", dir, i), []byte(strings.Repeat(httpLine+"\n", logRecords/logFiles)), 0o600); err != nil {
+		if err := os.WriteFile(fmt.Sprintf("%s/%d.log", dir, i),
+			[]byte(strings.Repeat(httpLine+"\n", logRecords/logFiles)), 0o600); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -197,7 +199,8 @@ func benchJournalctl(b *testing.B) {
 	b.StopTimer()
 	j := fillJournal(b)
 	b.StartTimer()
-	if out, err := exec.Command("journalctl", "--directory="+j.Dir, "--output=json", "--all").Output(); err != nil || strings.Count(string(out), "\n") != journalRecords {
+	if out, err := exec.Command("journalctl", "--directory="+j.Dir, "--output=json", "--all").Output(); err != nil ||
+		strings.Count(string(out), "\n") != journalRecords {
 		b.Fatalf("%v, %d bytes", err, len(out))
 	}
 }

@@ -31,7 +31,8 @@ type loopOf struct {
 	Window              int // messages in flight; 0: the default of the library
 }
 
-var bareLoops = map[string]func(ctx context.Context, l loopOf) error{"http": sendLines, "producer": produceLines, "consumer": consume}
+var bareLoops = map[string]func(ctx context.Context, l loopOf) error{"http": sendLines, "producer": produceLines,
+	"consumer": consume}
 
 func runBareLoop(ctx context.Context, spec string) error {
 	var l loopOf
@@ -159,7 +160,8 @@ func (o *output) write(text []byte) error {
 // consume reads all messages in a group. To a file it writes the payload of each message as a line or, depending on
 // l.In, the same text as an agent, and commits the offsets of synced messages.
 func consume(ctx context.Context, l loopOf) error {
-	client, err := kgo.NewClient(kgo.SeedBrokers(l.Addr), kgo.ConsumeTopics("bench"), kgo.ConsumerGroup("bench"), kgo.DisableAutoCommit(),
+	client, err := kgo.NewClient(kgo.SeedBrokers(l.Addr), kgo.ConsumeTopics("bench"), kgo.ConsumerGroup("bench"),
+		kgo.DisableAutoCommit(),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
 	if err != nil {
 		return err
@@ -205,7 +207,8 @@ func consume(ctx context.Context, l loopOf) error {
 func appendMessage(dst []byte, m *kgo.Record, readAt int64) []byte {
 	var buf [256]byte
 	position := strconv.AppendInt(append(buf[:0], `{"Topic":"bench","Partition":0,"Offset":`...), m.Offset, 10)
-	position = append(position, `,"@resume":1,"GroupID":"bench","Next":{"bench":{"0":1000000}},"IDs":{"bench":"0123456789abcdef01234w=="}}`...)
+	position = append(position,
+		`,"@resume":1,"GroupID":"bench","Next":{"bench":{"0":1000000}},"IDs":{"bench":"0123456789abcdef01234w=="}}`...)
 	dst = base64.StdEncoding.AppendEncode(append(dst, `{"position":"`...), position)
 	dst = append(dst, `","operation":"create","metadata":{"conduit.source.connector.id":"bench:in","kafka.offset":"`...)
 	dst = strconv.AppendInt(dst, m.Offset, 10)

@@ -47,8 +47,9 @@ func benchSubscriber(b *testing.B, m *mosquitto) {
 	m.queue(b, "bench")
 	var n atomic.Int64
 	b.StartTimer()
-	c, err := m.connectWith(b.Context(), "bench", paho.ClientConfig{OnPublishReceived: []func(paho.PublishReceived) (bool, error){
-		func(paho.PublishReceived) (bool, error) { n.Add(1); return true, nil }}})
+	c, err := m.connectWith(b.Context(), "bench",
+		paho.ClientConfig{OnPublishReceived: []func(paho.PublishReceived) (bool, error){
+			func(paho.PublishReceived) (bool, error) { n.Add(1); return true, nil }}})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -81,8 +82,9 @@ func benchPublish(b *testing.B, m *mosquitto) {
 	dir := agenttest.NewDir(b)
 	writeLines(b, dir, mqttRecords)
 	var n atomic.Int64
-	c, err := m.connectWith(b.Context(), "bench", paho.ClientConfig{OnPublishReceived: []func(paho.PublishReceived) (bool, error){
-		func(paho.PublishReceived) (bool, error) { n.Add(1); return true, nil }}})
+	c, err := m.connectWith(b.Context(), "bench",
+		paho.ClientConfig{OnPublishReceived: []func(paho.PublishReceived) (bool, error){
+			func(paho.PublishReceived) (bool, error) { n.Add(1); return true, nil }}})
 	if err == nil { // without acknowledgements, which take time from the server
 		_, err = c.Subscribe(b.Context(), &paho.Subscribe{Subscriptions: []paho.SubscribeOptions{{Topic: "bench"}}})
 	}

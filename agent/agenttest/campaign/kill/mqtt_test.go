@@ -79,14 +79,16 @@ func (m *mosquitto) connectWith(ctx context.Context, id string, config paho.Clie
 	}
 	config.Conn = conn
 	c, day := paho.NewClient(config), uint32(86400)
-	_, err = c.Connect(ctx, &paho.Connect{ClientID: id, KeepAlive: 30, UsernameFlag: true, Username: "conduit", PasswordFlag: true, Password: word,
+	_, err = c.Connect(ctx, &paho.Connect{ClientID: id, KeepAlive: 30, UsernameFlag: true, Username: "conduit",
+		PasswordFlag: true, Password: word,
 		Properties: &paho.ConnectProperties{SessionExpiryInterval: &day}})
 	return c, err
 }
 
 func (m *mosquitto) settings(more map[string]string) func(addr string) map[string]string {
 	return func(addr string) map[string]string {
-		all := map[string]string{"url": "mqtt://" + addr, "auth.username": "conduit", "auth.password": "${file:" + m.password + "}", "timeout": "2s", "keepAlive": "2s"}
+		all := map[string]string{"url": "mqtt://" + addr, "auth.username": "conduit",
+			"auth.password": "${file:" + m.password + "}", "timeout": "2s", "keepAlive": "2s"}
 		for k, v := range more {
 			all[k] = v
 		}
@@ -99,7 +101,8 @@ func (m *mosquitto) subscribe(id, topic string) {
 	m.t.Helper()
 	c, err := m.connect(m.t.Context(), id)
 	if err == nil {
-		_, err = c.Subscribe(m.t.Context(), &paho.Subscribe{Subscriptions: []paho.SubscribeOptions{{Topic: topic, QoS: 1}}})
+		_, err = c.Subscribe(m.t.Context(),
+			&paho.Subscribe{Subscriptions: []paho.SubscribeOptions{{Topic: topic, QoS: 1}}})
 	}
 	if err != nil {
 		m.t.Fatal(err)
@@ -163,7 +166,8 @@ func TestMQTTDestination(t *testing.T) {
 			a := attend(t, startMosquitto(t, dir, ""))
 			return &kill.System{
 				Addr: a.proxy.Addr(), Server: a, Rotate: a.rotate, Stored: a.c.stored,
-				Settings: a.settings(map[string]string{"topic": "out", "retry.timeout": "1s", "sdk.record.format": "template", "sdk.record.format.options": "{{ toJson .Payload.After }}"}),
+				Settings: a.settings(map[string]string{"topic": "out", "retry.timeout": "1s",
+					"sdk.record.format": "template", "sdk.record.format.options": "{{ toJson .Payload.After }}"}),
 			}
 		},
 	})
@@ -278,7 +282,8 @@ func (c *collector) run(ctx context.Context) {
 // receive returns when nothing more can be read: messages may still arrive after writing fails.
 func (c *collector) receive(conn net.Conn) {
 	word, _ := os.ReadFile(c.m.password)
-	connect := packets.Connect{ProtocolName: "MQTT", ProtocolVersion: 5, ClientID: "collector", CleanStart: true, UsernameFlag: true, Username: "conduit", PasswordFlag: true, Password: word, Properties: &packets.Properties{}}
+	connect := packets.Connect{ProtocolName: "MQTT", ProtocolVersion: 5, ClientID: "collector", CleanStart: true,
+		UsernameFlag: true, Username: "conduit", PasswordFlag: true, Password: word, Properties: &packets.Properties{}}
 	_, _ = connect.WriteTo(conn)
 	in := bufio.NewReader(conn)
 	for {
@@ -298,7 +303,8 @@ func (c *collector) answer(p packets.Packet) packets.Packet {
 	defer c.mu.Unlock()
 	switch p := p.(type) {
 	case *packets.Connack:
-		return &packets.Subscribe{PacketID: 1, Properties: &packets.Properties{}, Subscriptions: []packets.SubOptions{{Topic: "out", QoS: 1}}}
+		return &packets.Subscribe{PacketID: 1, Properties: &packets.Properties{},
+			Subscriptions: []packets.SubOptions{{Topic: "out", QoS: 1}}}
 	case *packets.Suback:
 		c.connected++
 	case *packets.Publish:

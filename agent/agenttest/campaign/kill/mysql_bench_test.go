@@ -16,7 +16,8 @@ const mysqlRecords = 200_000
 // BenchmarkMySQL writes rows with an agent, and with a bare loop of the same driver whose statements have as many rows.
 // It reads rows and the log with an agent, and with the programs of MariaDB.
 func BenchmarkMySQL(b *testing.B) {
-	runBenchmarks(b, mysqlRecords, []benchmark{{"inserts", benchRows500}, {"file-to-mysql", benchToMySQL}, {"select", benchMySQLSelect}, {"snapshot", benchMySQLSnapshot},
+	runBenchmarks(b, mysqlRecords, []benchmark{{"inserts", benchRows500}, {"file-to-mysql", benchToMySQL},
+		{"select", benchMySQLSelect}, {"snapshot", benchMySQLSnapshot},
 		{"mariadb-binlog", benchBinlog}, {"changes", benchMySQLChanges}})
 }
 
@@ -24,12 +25,15 @@ func BenchmarkMySQL(b *testing.B) {
 // before after the first transaction.
 func filled(b *testing.B, dir string, before func(d *mysqlServer)) *mysqlServer {
 	b.Helper()
-	d := startReplicated(b, dir, "CREATE TABLE bench (id int PRIMARY KEY, text varchar(200)); INSERT INTO bench VALUES (0, 'first')")
+	d := startReplicated(b, dir, "CREATE TABLE bench (id int PRIMARY KEY, text varchar(200)); INSERT INTO bench "+
+		"VALUES (0, 'first')")
 	if before != nil {
 		before(d)
 	}
 	for n := 1; n <= mysqlRecords; n += 1000 {
-		if _, err := d.db.ExecContext(b.Context(), fmt.Sprintf("INSERT INTO shop.bench SELECT seq, repeat('x', 100) FROM seq_%d_to_%d", n, n+999)); err != nil {
+		if _, err := d.db.ExecContext(b.Context(),
+			fmt.Sprintf("INSERT INTO shop.bench SELECT seq, repeat('x', 100) FROM seq_%d_to_%d", n,
+				n+999)); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -42,7 +46,8 @@ func (d *mysqlServer) runs(b *testing.B, program string, args ...string) {
 	path := server.Need(b, program, "mariadb-client", "/usr/bin")
 	host, port, _ := strings.Cut(d.Addr, ":")
 	b.StartTimer()
-	if out, err := exec.Command(path, append([]string{"--no-defaults", "--host=" + host, "--port=" + port, "--user=root"}, args...)...).CombinedOutput(); err != nil {
+	if out, err := exec.Command(path, append([]string{"--no-defaults", "--host=" + host, "--port=" + port,
+		"--user=root"}, args...)...).CombinedOutput(); err != nil {
 		b.Fatalf("%v\n%.500s", err, out)
 	}
 	b.StopTimer()
@@ -55,7 +60,8 @@ func benchMySQLSelect(b *testing.B) {
 
 func benchBinlog(b *testing.B) {
 	b.StopTimer()
-	filled(b, b.TempDir(), nil).runs(b, "mariadb-binlog", "--read-from-remote-server", "--base64-output=decode-rows", "--verbose", "--to-last-log", "bin.000001")
+	filled(b, b.TempDir(), nil).runs(b, "mariadb-binlog", "--read-from-remote-server", "--base64-output=decode-rows",
+		"--verbose", "--to-last-log", "bin.000001")
 }
 
 func (d *mysqlServer) toFile(dir string) string {
@@ -94,7 +100,8 @@ func benchRows500(b *testing.B) {
 	b.StopTimer()
 	const rows = 500
 	d, text := startMariaDB(b, b.TempDir(), mysqlTable), strings.Repeat("x", 100)
-	insert, err := d.db.PrepareContext(b.Context(), "INSERT INTO shop.bench (id, text) VALUES "+strings.Repeat("(?, ?), ", rows-1)+"(?, ?)")
+	insert, err := d.db.PrepareContext(b.Context(),
+		"INSERT INTO shop.bench (id, text) VALUES "+strings.Repeat("(?, ?), ", rows-1)+"(?, ?)")
 	if err != nil {
 		b.Fatal(err)
 	}

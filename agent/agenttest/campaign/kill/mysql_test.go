@@ -39,8 +39,11 @@ func withShop(t testing.TB, s *server.MySQL, dir, setup string) *mysqlServer {
 	t.Helper()
 	d := &mysqlServer{MySQL: s, password: filepath.Join(dir, "password")}
 	var err error
-	if d.db, err = sql.Open("mysql", "root@tcp("+d.Addr+")/?multiStatements=true&timeout=5s&readTimeout=10s"); err == nil {
-		_, err = d.db.ExecContext(t.Context(), "CREATE DATABASE shop CHARACTER SET utf8mb4; CREATE USER conduit@'127.0.0.1', conduit@localhost; GRANT ALL ON shop.* TO conduit@'127.0.0.1', conduit@localhost; USE shop; "+setup)
+	if d.db, err = sql.Open("mysql", "root@tcp("+d.Addr+")/?multiStatements=true&timeout=5s&readTimeout=10s"); err ==
+		nil {
+		_, err = d.db.ExecContext(t.Context(),
+			"CREATE DATABASE shop CHARACTER SET utf8mb4; CREATE USER conduit@'127.0.0.1', conduit@localhost; GRANT "+
+				"ALL ON shop.* TO conduit@'127.0.0.1', conduit@localhost; USE shop; "+setup)
 	}
 	if err == nil {
 		err = d.rotate(t.Context())
@@ -56,7 +59,8 @@ func withShop(t testing.TB, s *server.MySQL, dir, setup string) *mysqlServer {
 func (d *mysqlServer) rotate(ctx context.Context) error {
 	d.n++
 	word := fmt.Sprintf("secret%d", d.n)
-	if _, err := d.db.ExecContext(ctx, fmt.Sprintf("SET PASSWORD FOR conduit@'127.0.0.1' = PASSWORD('%s'); SET PASSWORD FOR conduit@localhost = PASSWORD('%s')", word, word)); err != nil {
+	if _, err := d.db.ExecContext(ctx, fmt.Sprintf("SET PASSWORD FOR conduit@'127.0.0.1' = PASSWORD('%s'); SET "+
+		"PASSWORD FOR conduit@localhost = PASSWORD('%s')", word, word)); err != nil {
 		return err
 	}
 	if err := os.WriteFile(d.password+".new", []byte(word), 0o600); err != nil {
@@ -74,7 +78,8 @@ func (d *mysqlServer) rotate(ctx context.Context) error {
 
 func (d *mysqlServer) settings(more map[string]string) func(addr string) map[string]string {
 	return func(addr string) map[string]string {
-		all := map[string]string{"address": addr, "database": "shop", "user": "conduit", "password": "${file:" + d.password + "}", "timeout": "3s"}
+		all := map[string]string{"address": addr, "database": "shop", "user": "conduit",
+			"password": "${file:" + d.password + "}", "timeout": "3s"}
 		for k, v := range more {
 			all[k] = v
 		}
@@ -95,14 +100,16 @@ func startReplicated(t testing.TB, dir, setup string) *mysqlServer {
 
 // produce commits the numbers, some one by one and some together, each exactly once however often it is called.
 func (d *mysqlServer) produce(ctx context.Context, first, n int) error {
-	_, err := d.db.ExecContext(ctx, "USE shop; "+transactions(first, n, "INSERT IGNORE INTO ledger VALUES (%d, 'record %[1]d');"))
+	_, err := d.db.ExecContext(ctx, "USE shop; "+transactions(first, n,
+		"INSERT IGNORE INTO ledger VALUES (%d, 'record %[1]d');"))
 	return err
 }
 
 // TestMySQLSource loses nothing, keeps the order of commits and, unless the agent is killed, repeats nothing.
 func TestMySQLSource(t *testing.T) {
 	t.Parallel()
-	for name, start := range map[string]func(testing.TB, string, string) *mysqlServer{"MariaDB": startReplicated, "MySQL": startReplicatedMySQL} {
+	for name, start := range map[string]func(testing.TB, string, string) *mysqlServer{"MariaDB": startReplicated,
+		"MySQL": startReplicatedMySQL} {
 		t.Run(name, func(t *testing.T) {
 			load.Parallel(t, load.Agent+load.Server)
 			kill.RunSource(t, kill.Source{
@@ -123,7 +130,8 @@ func TestMySQLSource(t *testing.T) {
 // startReplicatedMySQL is startReplicated for a MySQL with GTIDs.
 func startReplicatedMySQL(t testing.TB, dir, setup string) *mysqlServer {
 	t.Helper()
-	options := []string{"--log-bin=bin", "--binlog-format=ROW", "--server-id=1", "--gtid-mode=ON", "--enforce-gtid-consistency", "--log-slave-updates"}
+	options := []string{"--log-bin=bin", "--binlog-format=ROW", "--server-id=1", "--gtid-mode=ON",
+		"--enforce-gtid-consistency", "--log-slave-updates"}
 	// Without RELOAD, a row written while the snapshot begins may arrive twice.
 	const mayLock = "; GRANT RELOAD ON *.* TO conduit@'127.0.0.1', conduit@localhost"
 	return withShop(t, server.StartMySQL(t, options...), dir, setup+mayReplicate+mayLock)
@@ -132,19 +140,22 @@ func startReplicatedMySQL(t testing.TB, dir, setup string) *mysqlServer {
 // TestMySQLDestination writes each record exactly once, without a key.
 func TestMySQLDestination(t *testing.T) {
 	t.Parallel()
-	for name, start := range map[string]func(testing.TB, ...string) *server.MySQL{"MariaDB": server.StartMariaDB, "MySQL": server.StartMySQL} {
+	for name, start := range map[string]func(testing.TB, ...string) *server.MySQL{"MariaDB": server.StartMariaDB,
+		"MySQL": server.StartMySQL} {
 		t.Run(name, func(t *testing.T) {
 			load.Parallel(t, load.Agent+load.Server)
 			kill.RunDestination(t, kill.Destination{
 				Plugin: "builtin:mysql", Once: true,
 				System: func(t *testing.T, dir string) *kill.System {
-					d := withShop(t, start(t), dir, "CREATE TABLE ledger (written bigint AUTO_INCREMENT PRIMARY KEY, n int, text text)")
+					d := withShop(t, start(t), dir,
+						"CREATE TABLE ledger (written bigint AUTO_INCREMENT PRIMARY KEY, n int, text text)")
 					stored := func(ctx context.Context) ([]int, error) {
 						return numbersOf(ctx, d.db, "SELECT n FROM shop.ledger ORDER BY written")
 					}
 					return &kill.System{
 						Addr: d.Addr, Server: d, Rotate: d.rotate, Stored: stored,
-						Settings: d.settings(map[string]string{"table": "ledger", "positionTable": "conduit_positions"}),
+						Settings: d.settings(map[string]string{"table": "ledger",
+							"positionTable": "conduit_positions"}),
 					}
 				},
 			})
@@ -157,7 +168,8 @@ func TestMySQLExample(t *testing.T) {
 	load.Parallel(t, load.Agent+load.Server)
 	a := agenttest.Start(t, "")
 	d := startMariaDB(t, t.TempDir(), "CREATE TABLE orders (id int PRIMARY KEY, total decimal(10,2))")
-	if err := os.WriteFile(a.Path("orders.jsonl"), []byte(`{"id": 1, "total": "9.90"}`+"\n"+`{"id": 2, "total": "1"}`+"\n"), 0o600); err != nil {
+	if err := os.WriteFile(a.Path("orders.jsonl"),
+		[]byte(`{"id": 1, "total": "9.90"}`+"\n"+`{"id": 2, "total": "1"}`+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	file := example(t, "plugins/builtin/mysql/README.md", "\n## Destination")
@@ -176,7 +188,8 @@ func TestMySQLExample(t *testing.T) {
 func TestMySQLSourceExample(t *testing.T) {
 	load.Parallel(t, load.Agent+load.Server)
 	a := agenttest.Start(t, "")
-	d := startReplicated(t, t.TempDir(), "CREATE TABLE orders (id int PRIMARY KEY, total decimal(10,2)); CREATE TABLE customers (id int PRIMARY KEY); INSERT INTO orders VALUES (1, 9.90); INSERT INTO customers VALUES (7)")
+	d := startReplicated(t, t.TempDir(), "CREATE TABLE orders (id int PRIMARY KEY, total decimal(10,2)); CREATE "+
+		"TABLE customers (id int PRIMARY KEY); INSERT INTO orders VALUES (1, 9.90); INSERT INTO customers VALUES (7)")
 	file := example(t, "plugins/builtin/mysql/README.md", "# mysql\n")
 	file = replace(t, file, "address: db.example.com", "address: "+d.Addr)
 	file = replace(t, file, "tls.enabled: 'true'", "tls.enabled: 'false'")

@@ -33,7 +33,8 @@ func BenchmarkNATS(b *testing.B) {
 				b.Fatal(err)
 			}
 			defer c.Close()
-			js, err := jetstream.New(c, jetstream.WithPublishAsyncMaxPending(1000), jetstream.WithPublishAsyncTimeout(time.Minute))
+			js, err := jetstream.New(c, jetstream.WithPublishAsyncMaxPending(1000),
+				jetstream.WithPublishAsyncTimeout(time.Minute))
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -58,7 +59,8 @@ func benchConsume(b *testing.B, s *natsSystem, js jetstream.JetStream) {
 	b.StopTimer()
 	benchPublishNATS(b, s, js)
 	b.StartTimer()
-	c, err := js.CreateConsumer(b.Context(), "LEDGER", jetstream.ConsumerConfig{AckPolicy: jetstream.AckExplicitPolicy, MaxAckPending: 5000})
+	c, err := js.CreateConsumer(b.Context(), "LEDGER",
+		jetstream.ConsumerConfig{AckPolicy: jetstream.AckExplicitPolicy, MaxAckPending: 5000})
 	if err != nil {
 		b.Fatal(err)
 	}

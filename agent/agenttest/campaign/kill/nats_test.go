@@ -41,7 +41,8 @@ func startNATS(t testing.TB, dir string, lines ...string) *natsSystem {
 	defer c.Close()
 	js, err := jetstream.New(c)
 	if err == nil {
-		_, err = js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "LEDGER", Subjects: []string{"ledger", "orders.>"}})
+		_, err = js.CreateStream(t.Context(),
+			jetstream.StreamConfig{Name: "LEDGER", Subjects: []string{"ledger", "orders.>"}})
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -55,7 +56,8 @@ func (s *natsSystem) relative() string {
 }
 
 func (s *natsSystem) authorization() string {
-	return fmt.Sprintf("authorization: {users: [{user: test, password: test}, {user: conduit, password: word-%d}]}\n", s.n)
+	return fmt.Sprintf("authorization: {users: [{user: test, password: test}, {user: conduit, password: word-%d}]}\n",
+		s.n)
 }
 
 func (s *natsSystem) write(path, content string) {
@@ -86,7 +88,8 @@ func (s *natsSystem) connect() (*client.Conn, error) {
 
 func (s *natsSystem) settings(more ...string) func(addr string) map[string]string {
 	return func(addr string) map[string]string {
-		all := map[string]string{"url": "nats://" + addr, "auth.username": "conduit", "auth.password": "${file:" + s.password + "}", "timeout": "2s"}
+		all := map[string]string{"url": "nats://" + addr, "auth.username": "conduit",
+			"auth.password": "${file:" + s.password + "}", "timeout": "2s"}
 		for i := 0; i < len(more); i += 2 {
 			all[more[i]] = more[i+1]
 		}
@@ -106,7 +109,8 @@ func (s *natsSystem) produce(ctx context.Context, first, n int) error {
 		return err
 	}
 	for i := first; i < first+n; i++ {
-		if _, err := js.Publish(ctx, "ledger", fmt.Appendf(nil, `{"n":%d}`, i), jetstream.WithMsgID(fmt.Sprint(i))); err != nil {
+		if _, err := js.Publish(ctx, "ledger", fmt.Appendf(nil, `{"n":%d}`, i),
+			jetstream.WithMsgID(fmt.Sprint(i))); err != nil {
 			return err
 		}
 	}
@@ -158,7 +162,8 @@ func TestNATSSource(t *testing.T) {
 		Plugin: "builtin:nats",
 		System: func(t *testing.T, dir string) *kill.System {
 			s := startNATS(t, dir)
-			return &kill.System{Addr: s.Addr, Server: s, Rotate: s.rotate, Produce: s.produce, Settings: s.settings("stream", "LEDGER")}
+			return &kill.System{Addr: s.Addr, Server: s, Rotate: s.rotate, Produce: s.produce,
+				Settings: s.settings("stream", "LEDGER")}
 		},
 	})
 }
@@ -171,7 +176,8 @@ func TestNATSDestination(t *testing.T) {
 		System: func(t *testing.T, dir string) *kill.System {
 			s := startNATS(t, dir)
 			return &kill.System{Addr: s.Addr, Server: s, Rotate: s.rotate, Stored: s.stored,
-				Settings: s.settings("subject", "ledger", "retry.timeout", "1s", "sdk.record.format", "template", "sdk.record.format.options", "{{ toJson .Payload.After }}")}
+				Settings: s.settings("subject", "ledger", "retry.timeout", "1s", "sdk.record.format", "template",
+					"sdk.record.format.options", "{{ toJson .Payload.After }}")}
 		},
 	})
 }

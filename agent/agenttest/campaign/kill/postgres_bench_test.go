@@ -26,9 +26,11 @@ import (
 const benchRows = 300_000
 
 // benchTable has rows of about a hundred bytes.
-const benchTable = "CREATE TABLE bench (id int PRIMARY KEY, customer text, total numeric, placed timestamptz, note text)"
+const benchTable = "CREATE TABLE bench (id int PRIMARY KEY, customer text, total numeric, placed timestamptz, " +
+	"note text)"
 
-const benchInsert = `INSERT INTO bench SELECT i, 'customer ' || i %% 1000, i * 1.25, '2026-01-02 03:04:05+00'::timestamptz + i * interval '1 second', repeat('x', 50) FROM generate_series(%d, %d) i`
+const benchInsert = `INSERT INTO bench SELECT i, 'customer ' || i %% 1000, i * 1.25, '2026-01-02 ` +
+	`03:04:05+00'::timestamptz + i * interval '1 second', repeat('x', 50) FROM generate_series(%d, %d) i`
 
 // BenchmarkPostgres moves the same rows with an agent and with the tools of PostgreSQL.
 func BenchmarkPostgres(b *testing.B) {
@@ -180,7 +182,8 @@ func benchSnapshot(b *testing.B, s *postgresSystem) {
 
 func (p *postgresSystem) logical(b *testing.B, slot string) {
 	b.Helper()
-	p.must(b, "DROP PUBLICATION IF EXISTS conduitpub; CREATE PUBLICATION conduitpub FOR TABLE bench WITH (publish = 'insert, update, delete')")
+	p.must(b, "DROP PUBLICATION IF EXISTS conduitpub; CREATE PUBLICATION conduitpub FOR TABLE bench WITH (publish = "+
+		"'insert, update, delete')")
 	p.query(b, fmt.Sprintf("SELECT pg_create_logical_replication_slot('%s', 'pgoutput')", slot))
 	p.fill(b)
 }
@@ -192,7 +195,8 @@ func benchRecvlogical(b *testing.B, s *postgresSystem) {
 	end := s.query(b, "SELECT pg_current_wal_lsn()")
 	host, port, _ := strings.Cut(s.Addr, ":")
 	b.StartTimer()
-	cmd := exec.Command(receiver, "-h", host, "-p", port, "-U", "postgres", "-d", "postgres", "-S", "bench", "--start", "--endpos", end,
+	cmd := exec.Command(receiver, "-h", host, "-p", port, "-U", "postgres", "-d", "postgres", "-S", "bench", "--start",
+		"--endpos", end,
 		"-o", "proto_version=1", "-o", "publication_names=conduitpub", "-f", os.DevNull)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		b.Fatalf("%v\n%s", err, out)
@@ -219,7 +223,8 @@ func benchInserts(b *testing.B, s *postgresSystem) {
 	}
 	w := bufio.NewWriter(f)
 	for i := 1; i <= benchRows; i++ {
-		fmt.Fprintf(w, `{"id":%d,"customer":"customer %d","total":%.2f,"placed":"2026-01-02T03:04:05Z","note":"%s"}`+"\n", i, i%1000, float64(i)*1.25, strings.Repeat("x", 50))
+		fmt.Fprintf(w, `{"id":%d,"customer":"customer %d","total":%.2f,"placed":"2026-01-02T03:04:05Z","note":"%s"}`+
+			"\n", i, i%1000, float64(i)*1.25, strings.Repeat("x", 50))
 	}
 	if err := errors.Join(w.Flush(), f.Close()); err != nil {
 		b.Fatal(err)

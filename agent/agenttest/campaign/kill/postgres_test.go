@@ -30,7 +30,8 @@ type postgresSystem struct {
 // startPostgres starts a server from the programs in bin with the table ledger, which the role owns.
 func startPostgres(t *testing.T, bin, dir, table string) *postgresSystem {
 	p := &postgresSystem{Postgres: server.StartPostgres(t, bin), password: filepath.Join(dir, "password")}
-	hba := "local all all trust\nhost all postgres 127.0.0.1/32 trust\nhost all all 127.0.0.1/32 scram-sha-256\nhost replication all 127.0.0.1/32 scram-sha-256\n"
+	hba := "local all all trust\nhost all postgres 127.0.0.1/32 trust\nhost all all 127.0.0.1/32 scram-sha-256\nhost " +
+		"replication all 127.0.0.1/32 scram-sha-256\n"
 	if err := os.WriteFile(p.HBA(), []byte(hba), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -38,7 +39,8 @@ func startPostgres(t *testing.T, bin, dir, table string) *postgresSystem {
 	if err := p.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err := p.exec(t.Context(), "CREATE ROLE conduit LOGIN REPLICATION; GRANT CREATE ON DATABASE postgres TO conduit; GRANT ALL ON SCHEMA public TO conduit; SET ROLE conduit; "+table); err != nil {
+	if err := p.exec(t.Context(), "CREATE ROLE conduit LOGIN REPLICATION; GRANT CREATE ON DATABASE postgres TO "+
+		"conduit; GRANT ALL ON SCHEMA public TO conduit; SET ROLE conduit; "+table); err != nil {
 		t.Fatal(err)
 	}
 	if err := p.rotate(t.Context()); err != nil {
@@ -62,7 +64,8 @@ func (p *postgresSystem) exec(ctx context.Context, sql string) error {
 
 func (p *postgresSystem) settings(more map[string]string) func(addr string) map[string]string {
 	return func(addr string) map[string]string {
-		all := map[string]string{"url": fmt.Sprintf("postgres://conduit:${file:%s}@%s/postgres?sslmode=disable", p.password, addr), "timeout": "2s"}
+		all := map[string]string{"url": fmt.Sprintf("postgres://conduit:${file:%s}@%s/postgres?sslmode=disable",
+			p.password, addr), "timeout": "2s"}
 		for k, v := range more {
 			all[k] = v
 		}
@@ -93,7 +96,8 @@ func (p *postgresSystem) produce(ctx context.Context, first, n int) error {
 		return err
 	}
 	defer func() { _ = c.Close(context.Background()) }()
-	return c.Exec(ctx, transactions(first, n, "INSERT INTO ledger VALUES (%d, 'record %[1]d') ON CONFLICT DO NOTHING;")).Close()
+	return c.Exec(ctx, transactions(first, n,
+		"INSERT INTO ledger VALUES (%d, 'record %[1]d') ON CONFLICT DO NOTHING;")).Close()
 }
 
 // transactions returns statements that insert the numbers, some one by one and some together. insert has a placeholder
@@ -152,7 +156,8 @@ func eachPostgres(t *testing.T, run func(t *testing.T, bin string, skip map[kill
 			load.Parallel(t, load.Agent+load.Server)
 			run(t, bin, faults)
 		})
-		for _, one := range []kill.Fault{kill.None, kill.AgentStopped, kill.ConnectionCut, kill.ConnectionRefused, kill.ConnectionDelayed, kill.ConnectionStalled, kill.ConnectionHalfOpen, kill.CredentialsRotated} {
+		for _, one := range []kill.Fault{kill.None, kill.AgentStopped, kill.ConnectionCut, kill.ConnectionRefused,
+			kill.ConnectionDelayed, kill.ConnectionStalled, kill.ConnectionHalfOpen, kill.CredentialsRotated} {
 			skip[one] = done
 		}
 	}

@@ -18,8 +18,12 @@ func BenchmarkRedis(b *testing.B) {
 		name string
 		run  func(b *testing.B, c redis.Conn, addr string)
 	}{
-		{"reader", benchRedisReader}, {"redis-to-file", func(b *testing.B, c redis.Conn, addr string) { benchRedisSource(b, c, addr, "") }},
-		{"redis-to-lines", func(b *testing.B, c redis.Conn, addr string) { benchRedisSource(b, c, addr, ", "+payloads) }},
+		{"reader", benchRedisReader}, {"redis-to-file", func(b *testing.B, c redis.Conn, addr string) {
+			benchRedisSource(b, c, addr, "")
+		}},
+		{"redis-to-lines", func(b *testing.B, c redis.Conn, addr string) {
+			benchRedisSource(b, c, addr, ", "+payloads)
+		}},
 		{"writer", benchRedisWriter}, {"file-to-redis", benchRedisDestination},
 	} {
 		b.Run(one.name, func(b *testing.B) {

@@ -44,7 +44,8 @@ func (r *redisSystem) rotate(ctx context.Context) error {
 
 // do sends commands in one transaction, and returns the reply to the first one.
 func (r *redisSystem) do(ctx context.Context, commands ...[]any) (any, error) {
-	c, err := redis.DialContext(ctx, "tcp", r.Addr, redis.DialUsername("conduit"), redis.DialPassword(r.word), redis.DialReadTimeout(5*time.Second))
+	c, err := redis.DialContext(ctx, "tcp", r.Addr, redis.DialUsername("conduit"), redis.DialPassword(r.word),
+		redis.DialReadTimeout(5*time.Second))
 	if err != nil {
 		return nil, err
 	}
@@ -66,7 +67,8 @@ func (r *redisSystem) do(ctx context.Context, commands ...[]any) (any, error) {
 
 func (r *redisSystem) settings(more map[string]string) func(addr string) map[string]string {
 	return func(addr string) map[string]string {
-		all := map[string]string{"url": "redis://" + addr, "auth.username": "conduit", "auth.password": "${file:" + r.path + "}", "timeout": "2s"}
+		all := map[string]string{"url": "redis://" + addr, "auth.username": "conduit",
+			"auth.password": "${file:" + r.path + "}", "timeout": "2s"}
 		for k, v := range more {
 			all[k] = v
 		}
@@ -122,7 +124,8 @@ func TestRedisListSource(t *testing.T) {
 // TestRedisDestination writes to a list and to a stream exactly once.
 func TestRedisDestination(t *testing.T) {
 	t.Parallel()
-	for kind, read := range map[string]func(*redisSystem, context.Context) ([][]byte, error){"list": (*redisSystem).elements, "stream": (*redisSystem).entries} {
+	for kind, read := range map[string]func(*redisSystem, context.Context) ([][]byte,
+		error){"list": (*redisSystem).elements, "stream": (*redisSystem).entries} {
 		t.Run(kind, func(t *testing.T) {
 			load.Parallel(t, load.Agent+load.Server)
 			kill.RunDestination(t, kill.Destination{
@@ -132,8 +135,10 @@ func TestRedisDestination(t *testing.T) {
 					return &kill.System{
 						Addr: r.Addr, Server: r, Rotate: r.rotate,
 						Stored: func(ctx context.Context) ([]int, error) { return stored(read(r, ctx)) },
-						Settings: r.settings(map[string]string{"key": "out", "type": kind, "positionKey": "positions", "retry.timeout": "1s",
-							"sdk.record.format": "template", "sdk.record.format.options": "{{ toJson .Payload.After }}"}),
+						Settings: r.settings(map[string]string{"key": "out", "type": kind, "positionKey": "positions",
+							"retry.timeout":             "1s",
+							"sdk.record.format":         "template",
+							"sdk.record.format.options": "{{ toJson .Payload.After }}"}),
 					}
 				},
 			})

@@ -58,7 +58,8 @@ func benchPuts(b *testing.B, s *s3System) {
 
 // bench is a pipeline between the bucket and a file in dir.
 func (s *s3System) bench(dir, in, out string) string {
-	reach := fmt.Sprintf("aws.accessKeyId: conduit, aws.secretAccessKey: secret-0, aws.region: us-east-1, aws.bucket: ledger, aws.endpoint: 'http://%s'", s.Addr)
+	reach := fmt.Sprintf("aws.accessKeyId: conduit, aws.secretAccessKey: secret-0, aws.region: us-east-1, "+
+		"aws.bucket: ledger, aws.endpoint: 'http://%s'", s.Addr)
 	text := strings.NewReplacer("DIR", dir, "REACH", reach).Replace
 	return text(fmt.Sprintf(`version: "2.2"
 pipelines:
@@ -120,5 +121,6 @@ func benchReadS3(b *testing.B, s *s3System) {
 	s.fill(b)
 	b.StopTimer()
 	dir := agenttest.NewDir(b)
-	agentMoves(b, dir, s.bench(dir, "builtin:s3, settings: {REACH, prefix: read/, listing.delay: 1ms}", "builtin:file, settings: {path: DIR/out}"), lines(dir+"/out", s3Objects))
+	agentMoves(b, dir, s.bench(dir, "builtin:s3, settings: {REACH, prefix: read/, listing.delay: 1ms}",
+		"builtin:file, settings: {path: DIR/out}"), lines(dir+"/out", s3Objects))
 }

@@ -57,7 +57,8 @@ func (s *s3System) rotate(ctx context.Context) error {
 
 func (s *s3System) settings(more ...string) func(addr string) map[string]string {
 	return func(addr string) map[string]string {
-		all := map[string]string{"aws.accessKeyId": "conduit", "aws.secretAccessKey": "${file:" + s.secret + "}", "aws.region": "us-east-1", "aws.bucket": "ledger",
+		all := map[string]string{"aws.accessKeyId": "conduit", "aws.secretAccessKey": "${file:" + s.secret + "}",
+			"aws.region": "us-east-1", "aws.bucket": "ledger",
 			"aws.endpoint": "http://" + addr, "timeout": "2s"}
 		for i := 0; i < len(more); i += 2 {
 			all[more[i]] = more[i+1]
@@ -80,7 +81,8 @@ func (s *s3System) stored(context.Context) (all []int, err error) {
 		for line := range strings.Lines(files[name]) {
 			var l struct{ Payload string }
 			var payload struct{ N int }
-			if err := cmp.Or(json.Unmarshal([]byte(line), &l), json.Unmarshal([]byte(l.Payload), &payload)); err != nil {
+			if err := cmp.Or(json.Unmarshal([]byte(line), &l), json.Unmarshal([]byte(l.Payload), &payload)); err !=
+				nil {
 				return nil, err
 			}
 			all = append(all, payload.N)
@@ -106,8 +108,10 @@ func TestS3Source(t *testing.T) {
 				Produce: func(ctx context.Context, first, n int) error {
 					for i := first; i < first+n; i++ {
 						header := http.Header{"If-None-Match": {"*"}} // written twice, it would be read twice
-						_, _, err := s.Do(ctx, "PUT", fmt.Sprintf("/ledger/%08d", i), "", header, fmt.Appendf(nil, `{"n":%d}`, i))
-						if refused := new(server.RefusedError); err != nil && !(errors.As(err, &refused) && refused.Status == http.StatusPreconditionFailed) {
+						_, _, err := s.Do(ctx, "PUT", fmt.Sprintf("/ledger/%08d", i), "", header,
+							fmt.Appendf(nil, `{"n":%d}`, i))
+						if refused := new(server.RefusedError); err != nil &&
+							!(errors.As(err, &refused) && refused.Status == http.StatusPreconditionFailed) {
 							return err
 						}
 					}
@@ -131,7 +135,8 @@ func TestS3Destination(t *testing.T) {
 					s := startS3(t, dir)
 					return &kill.System{
 						Addr: s.Addr, Server: s, Rotate: s.rotate, Stored: s.stored,
-						Settings: s.settings("format", "json", "retry.timeout", "1s", "sdk.batch.delay", "20ms", "exactlyOnce", fmt.Sprint(once)),
+						Settings: s.settings("format", "json", "retry.timeout", "1s", "sdk.batch.delay", "20ms",
+							"exactlyOnce", fmt.Sprint(once)),
 					}
 				},
 			})

@@ -15,7 +15,8 @@ const sqliteRecords = 200_000
 // BenchmarkSQLite moves rows with an agent, and with bare loops of the same driver: transactions with as many inserts
 // as the agent writes at once, and one query.
 func BenchmarkSQLite(b *testing.B) {
-	runBenchmarks(b, sqliteRecords, []benchmark{{"inserts", benchInsertLoop}, {"file-to-sqlite", benchToSQLite}, {"select", benchSelect}, {"sqlite-to-file", benchFromSQLite}})
+	runBenchmarks(b, sqliteRecords, []benchmark{{"inserts", benchInsertLoop}, {"file-to-sqlite", benchToSQLite},
+		{"select", benchSelect}, {"sqlite-to-file", benchFromSQLite}})
 }
 
 // benchDB makes a database with the table bench.
@@ -82,7 +83,8 @@ pipelines:
 }
 
 // fill is SQL that fills the table.
-var fill = fmt.Sprintf("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < %d) INSERT INTO bench SELECT i, '%s' FROM n", sqliteRecords, strings.Repeat("x", 100))
+var fill = fmt.Sprintf("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < %d) INSERT INTO "+
+	"bench SELECT i, '%s' FROM n", sqliteRecords, strings.Repeat("x", 100))
 
 func benchSelect(b *testing.B) {
 	b.StopTimer()

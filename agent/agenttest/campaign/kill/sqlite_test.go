@@ -97,7 +97,8 @@ func TestSQLiteDestination(t *testing.T) {
 		System: func(t *testing.T, dir string) *kill.System {
 			f := newSQLite(t, dir, "CREATE TABLE ledger (n INTEGER, text TEXT)")
 			return &kill.System{Stored: f.stored, Settings: func(string) map[string]string {
-				return map[string]string{"path": f.path, "table": "ledger", "positionTable": "conduit_positions", "timeout": "30s"}
+				return map[string]string{"path": f.path, "table": "ledger", "positionTable": "conduit_positions",
+					"timeout": "30s"}
 			}}
 		},
 	})

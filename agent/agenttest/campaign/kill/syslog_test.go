@@ -60,7 +60,8 @@ func TestSyslogSource(t *testing.T) {
 		},
 		Skip: map[kill.Fault]string{
 			kill.AgentKilled: unconfirmed, kill.AgentStopped: unconfirmed, kill.ConnectionCut: unconfirmed,
-			kill.ConnectionRefused: unconfirmed, kill.ConnectionStalled: unconfirmed, kill.ConnectionHalfOpen: unconfirmed, kill.Everything: unconfirmed,
+			kill.ConnectionRefused: unconfirmed, kill.ConnectionStalled: unconfirmed,
+			kill.ConnectionHalfOpen: unconfirmed, kill.Everything: unconfirmed,
 		},
 	})
 }
@@ -82,7 +83,8 @@ func connected(ctx context.Context, own, through string) (net.Conn, error) {
 // acknowledged are lost if the daemon or the proxy did not read them before it ended or closed the connection.
 func TestSyslogDestination(t *testing.T) {
 	load.Parallel(t, load.Agent+load.Server)
-	const unconfirmed = "the protocol has no acknowledgements: what the kernel took and the process did not read is lost"
+	const unconfirmed = "the protocol has no acknowledgements: what the kernel took and the process did not read " +
+		"is lost"
 	kill.RunDestination(t, kill.Destination{
 		Plugin: "builtin:syslog", Unordered: true, Reread: true, // by the daemon, with several connections
 		System: func(t *testing.T, _ string) *kill.System {
@@ -90,7 +92,8 @@ func TestSyslogDestination(t *testing.T) {
 			return &kill.System{
 				Addr: r.Addr, Server: r, ByKernel: true,
 				Settings: func(addr string) map[string]string {
-					return map[string]string{"address": addr, "sdk.record.format": "template", "sdk.record.format.options": "{{ .Payload.After.n }}"}
+					return map[string]string{"address": addr, "sdk.record.format": "template",
+						"sdk.record.format.options": "{{ .Payload.After.n }}"}
 				},
 				Stored: func(context.Context) ([]int, error) { return numbersIn(r.Output) },
 			}

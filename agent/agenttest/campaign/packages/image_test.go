@@ -45,7 +45,8 @@ func TestContainer(t *testing.T) {
 	b, files := newBuilder(t), filepath.Join(crossBuilds(t), "container")
 	base := t.TempDir()
 	must(t, os.MkdirAll(filepath.Join(base, "base/tmp"), 0o755))
-	put(t, filepath.Join(base, "base/etc/passwd"), []byte("nonroot:x:65532:65532:nonroot:/home/nonroot:/sbin/nologin\n"), 0o644)
+	put(t, filepath.Join(base, "base/etc/passwd"),
+		[]byte("nonroot:x:65532:65532:nonroot:/home/nonroot:/sbin/nologin\n"), 0o644)
 	put(t, filepath.Join(base, "Containerfile"), []byte(standIn), 0o644)
 	b.run("bud", "--isolation=chroot", "--tag="+baseName(t, files), base)
 	b.run("bud", "--isolation=chroot", "--format=docker", "--pull=never", "--tag="+imageName, files)
@@ -103,7 +104,8 @@ func newBuilder(t *testing.T) *builder {
 // run runs a command of buildah, which must succeed, and returns its output.
 func (b *builder) run(args ...string) string {
 	b.t.Helper()
-	cmd := exec.Command("buildah", append([]string{"--storage-driver=vfs", "--root=" + b.dir + "/images", "--runroot=" + b.dir + "/run"}, args...)...)
+	cmd := exec.Command("buildah", append([]string{"--storage-driver=vfs", "--root=" + b.dir + "/images",
+		"--runroot=" + b.dir + "/run"}, args...)...)
 	var complaints strings.Builder
 	cmd.Stderr = &complaints
 	out, err := cmd.Output()
@@ -182,8 +184,10 @@ type image struct {
 
 // command returns a command that runs words in the image.
 func (i *image) command(words []string) *exec.Cmd {
-	cmd := exec.Command("unshare", append([]string{"--mount", "--pid", "--fork", "--kill-child", "sh", "-c", startImage, "sh", i.User}, words...)...)
-	cmd.Env = []string{"ROOT=" + i.root, "STATE=" + i.state, "CONDUIT_API_HTTP_ADDRESS=0.0.0.0" + i.address, "PATH=" + os.Getenv("PATH")}
+	cmd := exec.Command("unshare", append([]string{"--mount", "--pid", "--fork", "--kill-child", "sh", "-c", startImage,
+		"sh", i.User}, words...)...)
+	cmd.Env = []string{"ROOT=" + i.root, "STATE=" + i.state, "CONDUIT_API_HTTP_ADDRESS=0.0.0.0" + i.address,
+		"PATH=" + os.Getenv("PATH")}
 	return cmd
 }
 
@@ -210,7 +214,8 @@ func (i *image) check(t *testing.T) {
 	}
 	wait.For(t, "the health check", func() bool { return i.command(i.Healthcheck.Test[1:]).Run() == nil }, text)
 	for token, want := range map[string]int{"": http.StatusUnauthorized, "secret": http.StatusOK} {
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://127.0.0.1"+i.address+"/v1/pipelines", http.NoBody)
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet,
+			"http://127.0.0.1"+i.address+"/v1/pipelines", http.NoBody)
 		must(t, err)
 		if token != "" {
 			request.Header.Set("Authorization", "Bearer "+token)

@@ -43,7 +43,8 @@ func TestPackage(t *testing.T) {
 func debLife(t *testing.T, packages string) {
 	root := debian(t)
 	const older, newer = "/packages/conduit_0.1.0_amd64.deb", "/packages/conduit_0.2.0_amd64.deb"
-	m := &container{t: t, etc: filepath.Join(root, "etc/conduit"), known: strings.NewReplacer("./conduit_*_amd64.deb", "--no-install-recommends "+older)}
+	m := &container{t: t, etc: filepath.Join(root, "etc/conduit"),
+		known: strings.NewReplacer("./conduit_*_amd64.deb", "--no-install-recommends "+older)}
 	m.boot("--directory="+root, "--bind-ro="+packages+":/packages")
 	began := time.Now()
 	m.follow(installBlock)
@@ -53,7 +54,8 @@ func debLife(t *testing.T, packages string) {
 	}
 	m.follow(breakBlock)
 	m.shows(map[string]string{"ActiveState": "active", "UnitFileState": "enabled", "NRestarts": "0"})
-	for _, path := range []string{"/usr/share/man/man1/conduit-status.1.gz", "/usr/share/bash-completion/completions/conduit", "/var/lib/conduit/admin-token"} {
+	for _, path := range []string{"/usr/share/man/man1/conduit-status.1.gz",
+		"/usr/share/bash-completion/completions/conduit", "/var/lib/conduit/admin-token"} {
 		m.must("test", "-s", path)
 	}
 
@@ -86,7 +88,8 @@ func debLife(t *testing.T, packages string) {
 
 	m.follow(backupBlock)
 	m.must("dpkg", "--purge", "conduit")
-	for _, path := range []string{"/usr/bin/conduit", "/var/lib/conduit", "/var/lib/private/conduit", "/etc/conduit/conduit.yaml", "/run/conduit"} {
+	for _, path := range []string{"/usr/bin/conduit", "/var/lib/conduit", "/var/lib/private/conduit",
+		"/etc/conduit/conduit.yaml", "/run/conduit"} {
 		if out, err := m.run("ls", "-d", path); err == nil {
 			t.Errorf("purged, and still there: %s", out)
 		}
@@ -201,6 +204,7 @@ func debian(t *testing.T) string {
 	}
 	server.Need(t, "debootstrap", "debootstrap")
 	output(t,
-		exec.Command("debootstrap", "--variant=minbase", "--include=systemd,systemd-sysv,dbus,procps", "bookworm", root))
+		exec.Command("debootstrap", "--variant=minbase", "--include=systemd,systemd-sysv,dbus,procps", "bookworm",
+			root))
 	return root
 }

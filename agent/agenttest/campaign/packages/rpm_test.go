@@ -24,14 +24,16 @@ func rpmLife(t *testing.T, packages string) {
 	t.Cleanup(func() { must(t, unix.Unmount(changes, unix.MNT_DETACH)) })
 	must(t, unix.Mkdir(filepath.Join(changes, "usr"), 0o755))
 	m := &container{t: t}
-	m.boot("--volatile=yes", "--directory=/", "--overlay=/usr:"+filepath.Join(changes, "usr")+":/usr", "--bind-ro="+packages+":/packages")
+	m.boot("--volatile=yes", "--directory=/", "--overlay=/usr:"+filepath.Join(changes, "usr")+":/usr",
+		"--bind-ro="+packages+":/packages")
 	m.etc = fmt.Sprintf("/proc/%d/root/etc/conduit", m.leader)
 	older, newer := "/packages/"+rpmFile(t, packages, "0.1.0"), "/packages/"+rpmFile(t, packages, "0.2.0")
 
 	m.rpm("--install", "--nodeps", older)
 	m.rpm("--verify", "--nodeps", "conduit")
 	m.shows(map[string]string{"ActiveState": "active", "UnitFileState": "enabled", "NRestarts": "0"})
-	if flags := m.rpm("--query", "--queryformat", `[%{FILEFLAGS:fflags} %{FILENAMES}\n]`, "conduit"); !strings.Contains(flags, "cn /etc/conduit/conduit.yaml\n") {
+	if flags := m.rpm("--query", "--queryformat", `[%{FILEFLAGS:fflags} %{FILENAMES}\n]`,
+		"conduit"); !strings.Contains(flags, "cn /etc/conduit/conduit.yaml\n") {
 		t.Errorf("the settings are no configuration that is not replaced:\n%s", flags)
 	}
 	token := m.must("cat", "/var/lib/conduit/admin-token")
@@ -48,7 +50,8 @@ func rpmLife(t *testing.T, packages string) {
 
 	first = m.property("MainPID")
 	for flag, want := range map[string]string{"--nodeps": "which is newer than", "--oldpackage": "does not read"} { // dnf downgrade implies the latter
-		if out, err := m.run("rpm", rpmDatabase, "--upgrade", "--nodeps", flag, older); err == nil || !strings.Contains(out, want) {
+		if out, err := m.run("rpm", rpmDatabase, "--upgrade", "--nodeps", flag, older); err == nil ||
+			!strings.Contains(out, want) {
 			t.Errorf("with %s the downgrade ended with %v: %s", flag, err, out)
 		}
 	}
@@ -57,7 +60,9 @@ func rpmLife(t *testing.T, packages string) {
 	}
 
 	m.rpm("--erase", "conduit")
-	for _, gone := range []string{"pgrep -x conduit", "ls /usr/bin/conduit", "ls /usr/lib/systemd/system/conduit.service", "ls /etc/systemd/system/multi-user.target.wants/conduit.service", "ls /run/conduit"} {
+	for _, gone := range []string{"pgrep -x conduit", "ls /usr/bin/conduit",
+		"ls /usr/lib/systemd/system/conduit.service", "ls /etc/systemd/system/multi-user.target.wants/conduit.service",
+		"ls /run/conduit"} {
 		if out, err := m.run("sh", "-c", gone); err == nil {
 			t.Errorf("erased, and %s still finds %s", gone, out)
 		}

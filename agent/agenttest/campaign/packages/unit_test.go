@@ -33,7 +33,9 @@ func TestUnit(t *testing.T) {
 	m.grows("numbers.txt")
 	m.checkAccess()
 	m.checkPolicy()
-	m.doctorSays("ok +unit +active: 3 running", `ok +sandbox +exposure 1\.[0-5] of 10`, "ok +agent +version .* answers at ", "ok +pipelines +none of 3 fails", `ok +store +/var/lib/conduit/conduit\.db: \d+ bytes, whole`)
+	m.doctorSays("ok +unit +active: 3 running", `ok +sandbox +exposure 1\.[0-5] of 10`,
+		"ok +agent +version .* answers at ", "ok +pipelines +none of 3 fails",
+		`ok +store +/var/lib/conduit/conduit\.db: \d+ bytes, whole`)
 
 	first := m.property("MainPID")
 	m.must("systemctl", "restart", "conduit.service")
@@ -49,13 +51,15 @@ func TestUnit(t *testing.T) {
 
 	// The unit's sandbox still lets connectors start when they are confined further.
 	m.must("mkdir", "/etc/systemd/system/conduit.service.d")
-	m.must("sh", "-c", `printf '[Service]\nEnvironment=CONDUIT_CONNECTORS_SANDBOX=strict\n' >/etc/systemd/system/conduit.service.d/strict.conf`)
+	m.must("sh", "-c", `printf '[Service]\nEnvironment=CONDUIT_CONNECTORS_SANDBOX=strict\n' `+
+		`>/etc/systemd/system/conduit.service.d/strict.conf`)
 	m.must("systemctl", "daemon-reload")
 	m.must("systemctl", "restart", "conduit.service")
 	m.grows("numbers.txt")
 
 	m.must("systemctl", "stop", "conduit.service")
-	m.shows(map[string]string{"ActiveState": "inactive", "SubState": "dead", "Result": "success", "ExecMainStatus": "0", "NRestarts": "0"})
+	m.shows(map[string]string{"ActiveState": "inactive", "SubState": "dead", "Result": "success", "ExecMainStatus": "0",
+		"NRestarts": "0"})
 	m.doctorSays("error +unit +the service is inactive", "ok +agent +none runs; 127.0.0.1:8080 is free")
 	if out, err := m.run("pgrep", "-l", "conduit"); err == nil {
 		t.Errorf("still there after the stop: %s", out)
@@ -76,7 +80,8 @@ func (m *container) doctorSays(lines ...string) {
 		}
 	}
 	wanted := strings.Count(strings.Join(lines, "\n"), "error ")
-	if failed := len(regexp.MustCompile("(?m)^error ").FindAllString(out, -1)); failed != wanted || failed > 0 != (err != nil) {
+	if failed := len(regexp.MustCompile("(?m)^error ").FindAllString(out, -1)); failed != wanted ||
+		failed > 0 != (err != nil) {
 		m.t.Errorf("doctor has %d errors, want %d, and ended with %v:\n%s", failed, wanted, err, out)
 	}
 }
@@ -85,7 +90,8 @@ func (m *container) doctorSays(lines ...string) {
 func (m *container) checkJournal() {
 	m.t.Helper()
 	wait.For(m.t, "the lines of one pipeline in the journal", func() bool {
-		out, err := m.run("journalctl", "--no-pager", "--unit=conduit", "--output=verbose", "PIPELINE_ID=lines", "COMPONENT=reconcile", "PRIORITY=6")
+		out, err := m.run("journalctl", "--no-pager", "--unit=conduit", "--output=verbose", "PIPELINE_ID=lines",
+			"COMPONENT=reconcile", "PRIORITY=6")
 		return err == nil && strings.Contains(out, "MESSAGE=INF pipeline runs")
 	})
 }
@@ -94,10 +100,12 @@ func (m *container) checkJournal() {
 func (m *container) checkAccess() {
 	m.t.Helper()
 	const port = "--api.address=http://127.0.0.1:8080"
-	if mode := m.must("stat", "--dereference", "--format=%a", "/var/lib/conduit/admin-token"); strings.TrimSpace(mode) != "600" {
+	if mode := m.must("stat", "--dereference", "--format=%a",
+		"/var/lib/conduit/admin-token"); strings.TrimSpace(mode) != "600" {
 		m.t.Errorf("the token's file has the mode %s", mode)
 	}
-	if out := m.must("conduit", "status", "--config.path=/etc/conduit/conduit.yaml"); strings.Count(out, "running") != 3 {
+	if out := m.must("conduit", "status", "--config.path=/etc/conduit/conduit.yaml"); strings.Count(out,
+		"running") != 3 {
 		m.t.Errorf("through the socket:\n%s", out)
 	}
 	if out, err := m.run("conduit", "status", port); err == nil || !strings.Contains(out, "token") {
@@ -118,7 +126,8 @@ func (m *container) checkPolicy() {
 	}
 	for _, pid := range pids {
 		status := m.must("cat", "/proc/"+pid+"/status")
-		for _, want := range []string{"NoNewPrivs:\t1\n", "Seccomp:\t2\n", "CapEff:\t0000000000000000\n", "CapBnd:\t0000000000000000\n"} {
+		for _, want := range []string{"NoNewPrivs:\t1\n", "Seccomp:\t2\n", "CapEff:\t0000000000000000\n",
+			"CapBnd:\t0000000000000000\n"} {
 			if !strings.Contains(status, want) {
 				m.t.Errorf("process %s has no %q", pid, want)
 			}
@@ -199,7 +208,8 @@ func bootInstalled(t *testing.T) *container {
 func needNspawn(t *testing.T) {
 	t.Helper()
 	header, data := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}, [2]unix.CapUserData{}
-	if err := unix.Capget(&header, &data[0]); err != nil || os.Geteuid() != 0 || data[0].Effective&(1<<unix.CAP_SYS_ADMIN) == 0 {
+	if err := unix.Capget(&header, &data[0]); err != nil || os.Geteuid() != 0 ||
+		data[0].Effective&(1<<unix.CAP_SYS_ADMIN) == 0 {
 		t.Fatal("only root with CAP_SYS_ADMIN can boot systemd in a container")
 	}
 	for _, tool := range []string{"systemd-nspawn", "nsenter"} {
@@ -219,13 +229,16 @@ func (m *container) start(usr string) {
 
 // boot boots a machine from the arguments of systemd-nspawn.
 func (m *container) boot(from ...string) {
-	args := append(from, "--quiet", "--register=no", "--private-network", "--machine=conduit-"+strconv.Itoa(os.Getpid()), "--console=pipe", "--boot",
-		"--system-call-filter=landlock_create_ruleset landlock_add_rule landlock_restrict_self", // systemd 252 denies them in containers
+	args := append(from, "--quiet", "--register=no", "--private-network",
+		"--machine=conduit-"+strconv.Itoa(os.Getpid()), "--console=pipe", "--boot",
+		// systemd 252 denies them in containers
+		"--system-call-filter=landlock_create_ruleset landlock_add_rule landlock_restrict_self",
 		"systemd.unit=basic.target", "systemd.firstboot=off")
 	if _, err := os.Stat("/run/systemd/system"); err != nil { // no systemd to create a scope
 		args = slices.Insert(args, 0, "--keep-unit")
 	}
-	for _, unit := range []string{"networkd-wait-online.service", "networkd.service", "networkd.socket", "resolved.service", "timesyncd.service", "firstboot.service"} {
+	for _, unit := range []string{"networkd-wait-online.service", "networkd.service", "networkd.socket",
+		"resolved.service", "timesyncd.service", "firstboot.service"} {
 		args = append(args, "systemd.mask=systemd-"+unit)
 	}
 	var console bytes.Buffer
@@ -279,7 +292,8 @@ func processOne(nspawn int) int {
 
 // run runs a command in the machine as root, and returns its output.
 func (m *container) run(command ...string) (string, error) {
-	args := append([]string{"--target", strconv.Itoa(m.leader), "--mount", "--uts", "--ipc", "--net", "--pid", "--cgroup", "--", "env", "-i",
+	args := append([]string{"--target", strconv.Itoa(m.leader), "--mount", "--uts", "--ipc", "--net", "--pid",
+		"--cgroup", "--", "env", "-i",
 		"PATH=/usr/sbin:/usr/bin"}, command...)
 	out, err := exec.Command("nsenter", args...).CombinedOutput()
 	return string(out), err
@@ -345,7 +359,9 @@ func (m *container) read(name string) string {
 // delivers waits until the file has the given number of lines.
 func (m *container) delivers(name string, n int) {
 	m.t.Helper()
-	wait.For(m.t, fmt.Sprintf("%s has %d lines", name, n), func() bool { return strings.Count(m.read(name), "\n") >= n })
+	wait.For(m.t, fmt.Sprintf("%s has %d lines", name, n), func() bool {
+		return strings.Count(m.read(name), "\n") >= n
+	})
 }
 
 // grows waits until the file grows.

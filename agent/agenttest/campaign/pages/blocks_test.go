@@ -18,7 +18,8 @@ type block struct {
 var fence = regexp.MustCompile("(?ms)^```sh\n(.*?)^```$")
 
 // otherFence begins a block of commands in a form that commandBlocks does not find.
-var otherFence = regexp.MustCompile("(?mi)^([ \t]+```sh|[ \t]*(```|~~~)[ \t]*(bash|zsh|fish|shell|console|shell-session|terminal)|~~~sh|```[ \t]+sh)\\b.*")
+var otherFence = regexp.MustCompile("(?mi)^([ \t]+```sh|[ \t]*(```|~~~)[ " +
+	"\t]*(bash|zsh|fish|shell|console|shell-session|terminal)|~~~sh|```[ \t]+sh)\\b.*")
 
 // commandBlocks returns the blocks of commands of a page.
 func commandBlocks(t *testing.T, path string) (blocks []block) {
@@ -96,7 +97,8 @@ func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + 
 func TestOtherFence(t *testing.T) {
 	for text, other := range map[string]bool{
 		"a\n```sh\nls\n```\n": false, "```yaml\n": false, "```\n$ ls\n```\n": false, "```\nshow\n": false,
-		"```bash\n": true, "```console\n": true, "- item\n  ```sh\n": true, "~~~sh\n": true, "``` sh\n": true, "```Shell\n": true,
+		"```bash\n": true, "```console\n": true, "- item\n  ```sh\n": true, "~~~sh\n": true, "``` sh\n": true,
+		"```Shell\n": true,
 	} {
 		if otherFence.MatchString(text) != other {
 			t.Errorf("%q: want %v", text, other)
@@ -117,10 +119,11 @@ func TestScript(t *testing.T) {
 		"go test ./a/b":                                   "grep -q '^func Test' ./a/b/*_test.go",
 		"go test ./...    # everything":                   "go list ./... >/dev/null",
 		"GOFLAGS=-race go test ./...    # everything":     "go list ./... >/dev/null",
-		"sudo go test ./...":                              "echo 'not a known form of go test: sudo go test ./...'; exit 1",
-		".ci/run --all   # what CI checks":                "test -x .ci/run",
-		"just campaign kills":                             "grep -q '^campaign[ :]' justfile",
-		"cd a/b && go test ./c -run TestD/e -kills=100":   "grep -q '^func TestD' ./a/b/c/*_test.go",
+		"sudo go test ./...": "echo 'not a known form of go test: sudo go test " +
+			"./...'; exit 1",
+		".ci/run --all   # what CI checks":              "test -x .ci/run",
+		"just campaign kills":                           "grep -q '^campaign[ :]' justfile",
+		"cd a/b && go test ./c -run TestD/e -kills=100": "grep -q '^func TestD' ./a/b/c/*_test.go",
 	} {
 		if got := script(line); got != want {
 			t.Errorf("%s\n got %s\nwant %s", line, got, want)

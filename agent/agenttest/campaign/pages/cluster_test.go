@@ -40,7 +40,8 @@ func TestThreeHosts(t *testing.T) {
 	shared, bin := t.TempDir(), filepath.Join(build(t), "conduit")
 	for i := range pipelines {
 		for name, text := range files {
-			writeFile(t, filepath.Join(shared, fmt.Sprintf("%d-%s", i, name)), strings.ReplaceAll(text, "id: demo", fmt.Sprintf("id: demo%d", i)))
+			writeFile(t, filepath.Join(shared, fmt.Sprintf("%d-%s", i, name)),
+				strings.ReplaceAll(text, "id: demo", fmt.Sprintf("id: demo%d", i)))
 		}
 	}
 	var hosts []*host
@@ -48,9 +49,12 @@ func TestThreeHosts(t *testing.T) {
 		h := &host{t: t, name: fmt.Sprintf("conduit-%d", i), dir: t.TempDir(), bin: bin}
 		writeFile(t, filepath.Join(h.dir, "conduit.yaml"), settings)
 		writeFile(t, filepath.Join(h.dir, "token"), "secret\n")
-		h.env = append(os.Environ(), "CONDUIT_API_HTTP_ADDRESS=127.0.0.1:0", "CONDUIT_API_HTTP_SOCKET="+filepath.Join(h.dir, "api.sock"),
-			"CONDUIT_API_AUTH_ADMIN_TOKEN_FILE="+filepath.Join(h.dir, "token"), "CONDUIT_PIPELINES_PATH="+shared, "CONDUIT_PIPELINES_ALLOWED_PATHS="+shared,
-			"CONDUIT_CONNECTORS_PATH="+h.dir, "CONDUIT_DB_SQLITE_PATH="+filepath.Join(h.dir, "conduit.db"), "CONDUIT_CLUSTER_NATS_URL="+strings.Join(urls, ","),
+		h.env = append(os.Environ(), "CONDUIT_API_HTTP_ADDRESS=127.0.0.1:0",
+			"CONDUIT_API_HTTP_SOCKET="+filepath.Join(h.dir, "api.sock"),
+			"CONDUIT_API_AUTH_ADMIN_TOKEN_FILE="+filepath.Join(h.dir, "token"), "CONDUIT_PIPELINES_PATH="+shared,
+			"CONDUIT_PIPELINES_ALLOWED_PATHS="+shared,
+			"CONDUIT_CONNECTORS_PATH="+h.dir, "CONDUIT_DB_SQLITE_PATH="+filepath.Join(h.dir, "conduit.db"),
+			"CONDUIT_CLUSTER_NATS_URL="+strings.Join(urls, ","),
 			"CONDUIT_CLUSTER_MEMBER="+h.name, "CONDUIT_CLUSTER_TTL=10s")
 		hosts = append(hosts, h)
 		h.start()
@@ -58,17 +62,22 @@ func TestThreeHosts(t *testing.T) {
 	runs := func(h *host) int { return hosts[1].cluster().owned(h.name) }
 	hosts[0].await("three members", func(c cluster) bool { return len(c.Members) == len(hosts) })
 	hosts[1].await("a share for each", func(c cluster) bool {
-		return c.owned(hosts[0].name) > 0 && c.owned(hosts[1].name) > 0 && c.owned(hosts[2].name) > 0 && c.owned("") == pipelines
+		return c.owned(hosts[0].name) > 0 && c.owned(hosts[1].name) > 0 && c.owned(hosts[2].name) > 0 &&
+			c.owned("") == pipelines
 	})
 	hosts[1].output("cluster", "drain")
-	hosts[1].await("nothing for the one that is drained", func(c cluster) bool { return c.owned(hosts[1].name) == 0 && c.owned("") == pipelines })
+	hosts[1].await("nothing for the one that is drained", func(c cluster) bool {
+		return c.owned(hosts[1].name) == 0 && c.owned("") == pipelines
+	})
 	hosts[1].output("cluster", "resume")
 	hosts[1].await("a share for the one that resumes", func(c cluster) bool { return c.owned(hosts[1].name) > 0 })
 	if runs(hosts[0]) == 0 {
 		t.Fatal("the host that is to die runs nothing")
 	}
 	_ = hosts[0].agent.Process.Kill()
-	hosts[1].await("all pipelines on two hosts", func(c cluster) bool { return c.owned(hosts[1].name)+c.owned(hosts[2].name) == pipelines })
+	hosts[1].await("all pipelines on two hosts", func(c cluster) bool {
+		return c.owned(hosts[1].name)+c.owned(hosts[2].name) == pipelines
+	})
 	if events := hosts[1].output("events") + hosts[2].output("events"); !strings.Contains(events, "TookOver") {
 		t.Errorf("no event says that a pipeline was taken over:\n%s", events)
 	}

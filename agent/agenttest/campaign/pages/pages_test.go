@@ -24,11 +24,13 @@ type stand struct {
 
 // readers are the pages with commands. Every reader has an empty directory and the conduit on PATH.
 var readers = map[string]stand{
-	"README.md":                      {checkout: true},
-	"api/README.md":                  {before: []string{"conduit run"}, replace: []string{"http://localhost:8080", "http://$CONDUIT_API_HTTP_ADDRESS"}},
-	"plugins/README.md":              {},
-	"cmd/conduit/docs/ACCESS.md":     {before: []string{"conduit init"}},
-	"cmd/conduit/docs/BACKUP.md":     {before: []string{"conduit init", "conduit pipelines init", "conduit run", "conduit reload --wait"}},
+	"README.md": {checkout: true},
+	"api/README.md": {before: []string{"conduit run"},
+		replace: []string{"http://localhost:8080", "http://$CONDUIT_API_HTTP_ADDRESS"}},
+	"plugins/README.md":          {},
+	"cmd/conduit/docs/ACCESS.md": {before: []string{"conduit init"}},
+	"cmd/conduit/docs/BACKUP.md": {before: []string{"conduit init", "conduit pipelines init", "conduit run",
+		"conduit reload --wait"}},
 	"cmd/conduit/docs/METRICS.md":    {},
 	"cmd/conduit/docs/OPERATING.md":  {},
 	"plugins/builtin/exec/README.md": {checkout: true},
@@ -52,14 +54,16 @@ var elsewhere = map[string]string{
 func TestPages(t *testing.T) {
 	bin := build(t)
 	for path, test := range elsewhere {
-		if out, err := exec.Command("grep", "-rq", "--include=*_test.go", "^func "+test+"(", root).CombinedOutput(); err != nil {
+		if out, err := exec.Command("grep", "-rq", "--include=*_test.go", "^func "+test+"(",
+			root).CombinedOutput(); err != nil {
 			t.Errorf("there is no %s that could execute %s: %v %s", test, path, err, out)
 		}
 	}
 	for _, path := range documents(t) {
 		blocks := commandBlocks(t, path)
 		if found := otherFence.FindString(read(t, path)); found != "" {
-			t.Errorf("%s has commands that no test executes: begin their block with ```sh at the margin, not with %q", path, found)
+			t.Errorf("%s has commands that no test executes: begin their block with ```sh at the margin, not with %q",
+				path, found)
 		}
 		reader, ok := readers[path]
 		switch {
@@ -120,7 +124,8 @@ func TestCommandsExist(t *testing.T) {
 		t.Fatalf("only %d commands are named: %v", len(named), named)
 	}
 	for words, path := range named {
-		out, err := exec.Command(filepath.Join(bin, "conduit"), append(strings.Fields(words), "--help")...).CombinedOutput()
+		out, err := exec.Command(filepath.Join(bin, "conduit"),
+			append(strings.Fields(words), "--help")...).CombinedOutput()
 		if err != nil {
 			t.Errorf("%s names 'conduit %s': %v\n%s", path, words, err, out)
 		}

@@ -32,7 +32,8 @@ func TestSite(t *testing.T) {
 		width  int64
 		scheme string
 	}{{400, "dark"}, {1280, "light"}}
-	for _, name := range []string{"", "settings.html", "pipeline-file.html", "connector-file.html", "processor-field.set.html"} {
+	for _, name := range []string{"", "settings.html", "pipeline-file.html", "connector-file.html",
+		"processor-field.set.html"} {
 		do(t, tab, chromedp.Navigate("http://"+address+"/docs/"+name))
 		until(t, tab, name+" has no text", `document.querySelector("article h1").innerText.length > 0`)
 		for _, view := range views {
@@ -48,8 +49,10 @@ func TestSite(t *testing.T) {
 	browser.Fits(tab, t, "search")
 	do(t, tab, chromedp.Click(`#found a[href^="connector-mqtt.html"]`))
 	wait.For(t, "the page that was found", func() bool { // the context of the previous page ends at any moment
-		shown, err := chromedp.Run(tab, chromedp.Evaluate[string](`location.pathname + " " + document.querySelector("article h1")?.innerText`))
-		return err == nil && strings.HasPrefix(shown, "/docs/connector-mqtt.html ") && strings.Contains(strings.ToLower(shown[1:]), " mqtt")
+		shown, err := chromedp.Run(tab,
+			chromedp.Evaluate[string](`location.pathname + " " + document.querySelector("article h1")?.innerText`))
+		return err == nil && strings.HasPrefix(shown, "/docs/connector-mqtt.html ") &&
+			strings.Contains(strings.ToLower(shown[1:]), " mqtt")
 	})
 }
 
@@ -94,7 +97,8 @@ func do(t *testing.T, tab context.Context, actions ...chromedp.Action[chromedp.V
 // until waits until an expression of JavaScript is true.
 func until(t *testing.T, tab context.Context, failure, expression string) {
 	t.Helper()
-	if _, err := chromedp.Run(tab, chromedp.Poll[bool](expression, chromedp.WithPollingTimeout(wait.Limit))); err != nil {
+	if _, err := chromedp.Run(tab, chromedp.Poll[bool](expression, chromedp.WithPollingTimeout(wait.Limit))); err !=
+		nil {
 		t.Fatalf("%s: %v", failure, err)
 	}
 }

@@ -79,7 +79,9 @@ func (o *terminal) execute(path string, blocks []block) {
 // agentLog returns the log of the agent, without records.
 func (o *terminal) agentLog() string {
 	log, _ := os.ReadFile(filepath.Join(o.scratch, "agent.log")) // missing before the agent is started
-	lines := slices.DeleteFunc(strings.SplitAfter(string(log), "\n"), func(line string) bool { return strings.Contains(line, " record=") })
+	lines := slices.DeleteFunc(strings.SplitAfter(string(log), "\n"), func(line string) bool {
+		return strings.Contains(line, " record=")
+	})
 	return strings.Join(lines, "")
 }
 

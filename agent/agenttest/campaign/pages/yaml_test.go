@@ -85,10 +85,11 @@ func withSettings(t *testing.T, path, plugin, text string) *spec.Pipeline {
 	if len(settings) == 0 {
 		t.Errorf("%s: no settings in\n%s", path, text)
 	}
-	return &spec.Pipeline{ID: path, Name: path, Status: spec.StatusRunning, DLQ: spec.DLQ{Plugin: "builtin:log"}, Connectors: []spec.Connector{
-		{ID: "in", Type: spec.TypeSource, Plugin: plugin, Settings: settings},
-		{ID: "out", Type: spec.TypeDestination, Plugin: "builtin:log"},
-	}}
+	return &spec.Pipeline{ID: path, Name: path, Status: spec.StatusRunning, DLQ: spec.DLQ{Plugin: "builtin:log"},
+		Connectors: []spec.Connector{
+			{ID: "in", Type: spec.TypeSource, Plugin: plugin, Settings: settings},
+			{ID: "out", Type: spec.TypeDestination, Plugin: "builtin:log"},
+		}}
 }
 
 // checkSettings checks a block as conduit.yaml.

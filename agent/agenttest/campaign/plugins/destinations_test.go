@@ -76,7 +76,8 @@ func TestDeadLetterQueueChangesUnderLoad(t *testing.T) {
 	names := []string{"one.jsonl", "two.jsonl"}
 	version := func(i, window int) agenttest.Variant {
 		return agenttest.Variant{Source: "journal", Destination: "chaos", Settings: "mode: refuse", More: fmt.Sprintf(
-			"    dead-letter-queue: {plugin: file, settings: {path: %q}, window-size: %d, window-nack-threshold: %[2]d}\n",
+			"    dead-letter-queue: {plugin: file, settings: {path: %q}, window-size: %d, window-nack-threshold: "+
+				"%[2]d}\n",
 			d.Path(names[i%2]), window)}
 	}
 	d.Become(version(0, 0), 0)

@@ -143,7 +143,8 @@ func TestTypesBetweenExecutables(t *testing.T) {
 // wantTyped checks that the JSON of a record contains the exact values.
 func wantTyped(t *testing.T, who, text string) {
 	t.Helper()
-	for _, want := range []string{`"big":9007199254740993`, `"in":{"n":-9007199254740995}`, `"at":"2026-01-02T03:04:05.678901Z"`, `"half":0.5`, `"text":"ä"`, `"yes":true`} {
+	for _, want := range []string{`"big":9007199254740993`, `"in":{"n":-9007199254740995}`,
+		`"at":"2026-01-02T03:04:05.678901Z"`, `"half":0.5`, `"text":"ä"`, `"yes":true`} {
 		if !strings.Contains(text, want) {
 			t.Fatalf("%s shows no %s: %s", who, want, text)
 		}
@@ -157,7 +158,8 @@ func wantTyped(t *testing.T, who, text string) {
 func typedPipeline(dir, id, source, destination string) string {
 	s := agenttest.Moving(dir, id, source, destination, 200)
 	if source == "typed" {
-		s = strings.Replace(s, "settings: {rate: 200, format.type: structured, format.options.n: int}", "settings: {}", 1)
+		s = strings.Replace(s, "settings: {rate: 200, format.type: structured, format.options.n: int}", "settings: {}",
+			1)
 	}
 	s = strings.Replace(s, "format.options.n: int", "format.options.n: int, format.options.at: time", 1)
 	if strings.HasSuffix(destination, "log") {
@@ -208,7 +210,8 @@ func TestTypesFromBuiltIns(t *testing.T) {
 		return lines
 	}
 	a.Wait("records", func() bool {
-		return len(agenttest.CompleteLines(a.Path("p.jsonl"))) > 10 && len(agenttest.CompleteLines(a.Path("q.jsonl"))) > 10 &&
+		return len(agenttest.CompleteLines(a.Path("p.jsonl"))) > 10 &&
+			len(agenttest.CompleteLines(a.Path("q.jsonl"))) > 10 &&
 			len(logged()) > 10
 	})
 	a.Stop()

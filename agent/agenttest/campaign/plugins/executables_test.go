@@ -22,7 +22,8 @@ import (
 func TestExecutablesMoveRecords(t *testing.T) {
 	a := agenttest.Start(t, "", func(c *config.Config) { c.Pipelines.ErrorRecovery.MinDelay = time.Hour })
 	for id, ends := range map[string][2]string{
-		"in": {"xgenerator", "builtin:file"}, "out": {"builtin:generator", "standalone:xfile"}, "both": {"./xgenerator", "xfile@v1.0.0"},
+		"in": {"xgenerator", "builtin:file"}, "out": {"builtin:generator", "standalone:xfile"},
+		"both": {"./xgenerator", "xfile@v1.0.0"},
 	} {
 		a.Save(id+".yaml", agenttest.Moving(a.Dir, id, ends[0], ends[1], 2000))
 		a.WaitPhase(id, spec.PhaseDegraded, 0) // the executables do not exist yet
@@ -140,7 +141,8 @@ func TestManyExecutablesLeaveNothing(t *testing.T) {
 		b.WriteString("version: \"2.2\"\npipelines:\n")
 		for i := range count {
 			one := agenttest.Moving(dir, fmt.Sprint("p", i), "xgenerator", "xfile", rate)
-			b.WriteString(strings.Replace(strings.SplitAfterN(one, "pipelines:\n", 2)[1], "connectors:", "status: "+status+"\n    connectors:", 1))
+			b.WriteString(strings.Replace(strings.SplitAfterN(one, "pipelines:\n", 2)[1], "connectors:",
+				"status: "+status+"\n    connectors:", 1))
 		}
 		a.Save("all.yaml", b.String())
 	}
@@ -276,7 +278,8 @@ func (l *lifecycle) save(v, status string, phase spec.Phase) {
 	l.Save("p.yaml", journaled(l.Dir, v, status))
 	l.Wait("the declaration counts", func() bool {
 		d, err := l.Store.Declarations(l.Context())
-		return err == nil && len(d) == 1 && d[0].Pipeline.Connectors[0].Settings["v"] == v && string(d[0].Pipeline.Status) == status
+		return err == nil && len(d) == 1 && d[0].Pipeline.Connectors[0].Settings["v"] == v &&
+			string(d[0].Pipeline.Status) == status
 	})
 	l.WaitPhase("p", phase, 0)
 }
@@ -455,7 +458,8 @@ func TestCleanUpOfAReplacedPlugin(t *testing.T) {
 	a.Save("p.yaml", journaled(dir, "1", "running"))
 	a.WaitPhase("p", spec.PhaseRunning, 1)
 	other := strings.Replace(journaled(dir, "1", "running"), "plugin: journal", "plugin: builtin:generator", 1)
-	a.Save("p.yaml", strings.Replace(other, `settings: {v: "1"}`, `settings: {format.type: raw, format.options.n: int, rate: "100"}`, 1))
+	a.Save("p.yaml", strings.Replace(other, `settings: {v: "1"}`,
+		`settings: {format.type: raw, format.options.n: int, rate: "100"}`, 1))
 	a.WaitPhase("p", spec.PhaseRunning, 2)
 	a.Wait("the plugin is cleaned up", func() bool {
 		all, err := a.Store.ConnectorStates(t.Context())

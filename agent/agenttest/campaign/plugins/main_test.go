@@ -27,7 +27,9 @@ func TestMain(m *testing.M) {
 	agenttest.ServeExecutable(
 		served("typed", func() sdk.Source { return &typed{} }, nil),
 		served("seen", nil, func() sdk.Destination { return &seen{} }),
-		served("stuck", func() sdk.Source { return &stuckSource{} }, func() sdk.Destination { return &stuckDestination{} }),
+		served("stuck", func() sdk.Source {
+			return &stuckSource{}
+		}, func() sdk.Destination { return &stuckDestination{} }),
 		served("brittle", nil, func() sdk.Destination { return &brittle{} }),
 		served("hopeless", nil, func() sdk.Destination { return &brittle{hopeless: true} }),
 	)

@@ -36,7 +36,8 @@ var greeter = sync.OnceValues(func() (m struct {
 	}
 	defer os.RemoveAll(dir)
 	path := filepath.Join(dir, "one")
-	if err := built.Binary(path, "github.com/conduit-agent/conduit/plugins/processor/wasm/testdata/sdk", "GOOS=wasip1", "GOARCH=wasm", "CGO_ENABLED=0"); err != nil {
+	if err := built.Binary(path, "github.com/conduit-agent/conduit/plugins/processor/wasm/testdata/sdk", "GOOS=wasip1",
+		"GOARCH=wasm", "CGO_ENABLED=0"); err != nil {
 		return m, err
 	}
 	if m.one, err = os.ReadFile(path); err != nil {
@@ -135,7 +136,9 @@ pipelines:
 `, setting, dir)
 	}
 	a.Save("p.yaml", text(`prefix: "hi:"`))
-	a.Wait("the pipeline waits for its processor", func() bool { return strings.Contains(said(t, a), "cannot find processor") })
+	a.Wait("the pipeline waits for its processor", func() bool {
+		return strings.Contains(said(t, a), "cannot find processor")
+	})
 	if err := os.MkdirAll(filepath.Join(dir, "processors"), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -152,7 +155,9 @@ pipelines:
 	a.Wait("records pass the module", func() bool { return len(rawsIn(t, a.Path("p.jsonl"), "hi:")) > 10 })
 	// The module is replaced while records flow.
 	a.Save("p.yaml", text(`prefix: "ho:"`))
-	a.Wait("records pass the module with the other setting", func() bool { return len(rawsIn(t, a.Path("p.jsonl"), "ho:")) > 10 })
+	a.Wait("records pass the module with the other setting", func() bool {
+		return len(rawsIn(t, a.Path("p.jsonl"), "ho:")) > 10
+	})
 	a.Save("p.yaml", text(`count: none`))
 	a.Wait("a setting that is wrong is refused", func() bool { return strings.Contains(said(t, a), "count") })
 	if s := a.State("p"); s.Phase != spec.PhaseRunning {
@@ -184,7 +189,9 @@ func TestModuleThatIsReplaced(t *testing.T) {
 	shown := func() (c spec.Condition) {
 		s, err := w.API.Status(t.Context(), "p")
 		if err == nil {
-			c = s.Conditions[slices.IndexFunc(s.Conditions, func(c spec.Condition) bool { return c.Type == spec.ConditionPlugin })]
+			c = s.Conditions[slices.IndexFunc(s.Conditions, func(c spec.Condition) bool {
+				return c.Type == spec.ConditionPlugin
+			})]
 		}
 		return c
 	}
@@ -201,8 +208,12 @@ pipelines:
 		t.Errorf("before it is replaced: %+v", c)
 	}
 	install(other)
-	w.Wait("the condition", func() bool { c := shown(); return c.Status == spec.ConditionTrue && c.Reason == "PluginReplaced" })
-	if c := shown(); !strings.Contains(c.Message, "processor p:dst:greet runs with-sdk@v1.0.0") || !strings.Contains(c.Message, path) {
+	w.Wait("the condition", func() bool {
+		c := shown()
+		return c.Status == spec.ConditionTrue && c.Reason == "PluginReplaced"
+	})
+	if c := shown(); !strings.Contains(c.Message, "processor p:dst:greet runs with-sdk@v1.0.0") ||
+		!strings.Contains(c.Message, path) {
 		t.Errorf("it is shown as %+v", c)
 	}
 	w.Wait("one event", func() bool {
@@ -212,7 +223,10 @@ pipelines:
 	n := len(rawsIn(t, w.Path("p.jsonl"), "hello,"))
 	w.Wait("more records", func() bool { return len(rawsIn(t, w.Path("p.jsonl"), "hello,")) > n+20 })
 	w.Must("POST", "/v1/pipelines/p/restart", "", nil)
-	w.Wait("the condition to end", func() bool { c := shown(); return c.Status == spec.ConditionFalse && c.Reason == "NotChanged" })
+	w.Wait("the condition to end", func() bool {
+		c := shown()
+		return c.Status == spec.ConditionFalse && c.Reason == "NotChanged"
+	})
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
 	}

@@ -57,7 +57,8 @@ func (b *brittle) Write(_ context.Context, records []record.Record) (int, error)
 
 // brittlePipeline tails lines into an executable.
 func brittlePipeline(dir, plugin, more string) string {
-	return strings.Replace(agenttest.Picky(dir, `{{ eq 1 2 }}`, more), "id: dst, type: destination, plugin: builtin:file",
+	return strings.Replace(agenttest.Picky(dir, `{{ eq 1 2 }}`, more),
+		"id: dst, type: destination, plugin: builtin:file",
 		"id: dst, type: destination, plugin: standalone:"+plugin, 1)
 }
 
@@ -81,7 +82,8 @@ func TestPoisonBecomesADeadLetter(t *testing.T) {
 	w.Wait("two dead letters", func() bool { return len(w.DeadLetters()) == 2 })
 	w.Wait("the last line", func() bool { return slices.Contains(agenttest.Payloads(t, w.Path("out.jsonl")), "8") })
 	for i, l := range w.DeadLetters() {
-		if want := []string{"poison 7", "poison 4"}[i]; l.Stage != rest.StageDestination || l.RefusedBy != "p:dst" || !strings.Contains(l.Error, "ended 2 times when it was given this record alone") {
+		if want := []string{"poison 7", "poison 4"}[i]; l.Stage != rest.StageDestination || l.RefusedBy != "p:dst" ||
+			!strings.Contains(l.Error, "ended 2 times when it was given this record alone") {
 			t.Errorf("dead letter of %s is %+v", want, l)
 		}
 	}

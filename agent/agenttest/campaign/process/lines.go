@@ -115,7 +115,8 @@ func Inspect(t *testing.T, path string, killed []time.Time) (o Outcome) {
 		}
 		if e.Number <= seen[len(seen)-1].Number {
 			if !o.repeat(seen, e, killed) {
-				t.Errorf("%s: %d follows %d although nothing was killed in between", path, e.Number, seen[len(seen)-1].Number)
+				t.Errorf("%s: %d follows %d although nothing was killed in between", path, e.Number,
+					seen[len(seen)-1].Number)
 			}
 		}
 		seen = append(seen, e)

@@ -52,9 +52,11 @@ func TestPromises(t *testing.T) {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"eventually": script.Eventually, "exits": script.Exits,
-			"start": onHost((*host).start), "unread": onHost((*host).unread), "terminate": onHost((*host).terminate), "crash": onHost((*host).crash), "signal": onHost((*host).signal),
-			"logged": onHost((*host).logged), "lines": onHost((*host).lines), "read": onHost((*host).read), "untouched": onHost((*host).untouched),
-			"waiting": onHost((*host).waiting), "peak": onHost((*host).peak),
+			"start": onHost((*host).start), "unread": onHost((*host).unread), "terminate": onHost((*host).terminate),
+			"crash": onHost((*host).crash), "signal": onHost((*host).signal),
+			"logged": onHost((*host).logged), "lines": onHost((*host).lines), "read": onHost((*host).read),
+			"untouched": onHost((*host).untouched),
+			"waiting":   onHost((*host).waiting), "peak": onHost((*host).peak),
 			"processes": processes, "storm": storm, "scribble": scribble, "service": onHost((*host).service),
 			"notified": notified, "silent": silent,
 		},
@@ -127,7 +129,8 @@ func (h *host) run(ts *testscript.TestScript, command, env []string) {
 	ts.Check(err)
 	h.launch(ts, command, env, log)
 	h.logged(ts, false, []string{"API ready"})
-	ts.Setenv("CONDUIT_API_HTTP_ADDRESS", regexp.MustCompile(`API ready .*address=(\S+)`).FindStringSubmatch(h.log(ts))[1])
+	ts.Setenv("CONDUIT_API_HTTP_ADDRESS",
+		regexp.MustCompile(`API ready .*address=(\S+)`).FindStringSubmatch(h.log(ts))[1])
 }
 
 // unread [FLAG...] starts an agent whose log and stderr are a full pipe without a reader. Its API is at a socket.
@@ -233,7 +236,8 @@ func (h *host) lines(ts *testscript.TestScript, _ bool, args []string) {
 // of their progress downstream.
 func (h *host) read(ts *testscript.TestScript, _ bool, args []string) {
 	want, n := float64(atoi(ts, args[0])), 0.0
-	series := regexp.MustCompile(`(?m)^conduit_connector_records_total\{.*pipeline_id="` + regexp.QuoteMeta(args[1]) + `",.*type="source"\} (\S+)$`)
+	series := regexp.MustCompile(`(?m)^conduit_connector_records_total\{.*pipeline_id="` + regexp.QuoteMeta(args[1]) +
+		`",.*type="source"\} (\S+)$`)
 	c := client.Client{URL: "http://" + ts.Getenv("CONDUIT_API_HTTP_ADDRESS")}
 	if !script.InTime(func() bool {
 		text, err := c.Metrics(context.Background())

@@ -24,7 +24,8 @@ func (h *host) service(ts *testscript.TestScript, _ bool, args []string) {
 	settings, err := os.ReadFile(filepath.Join(h.shipped, "conduit.yaml"))
 	ts.Check(err)
 	// The administrator adds the directory that the pipelines read and write.
-	allowed := strings.Replace(moved.Replace(string(settings)), "allowed-paths: ", "allowed-paths: "+ts.MkAbs(".")+",", 1)
+	allowed := strings.Replace(moved.Replace(string(settings)), "allowed-paths: ", "allowed-paths: "+ts.MkAbs(".")+",",
+		1)
 	ts.Check(os.WriteFile(ts.MkAbs("etc/conduit.yaml"), []byte(allowed), 0o644))
 	unit, err := os.ReadFile(filepath.Join(h.shipped, "conduit.service"))
 	ts.Check(err)

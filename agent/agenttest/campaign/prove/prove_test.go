@@ -53,7 +53,8 @@ func runAgent() error {
 	if err != nil {
 		return err
 	}
-	return agent.Run(ctx, agent.Options{Config: cfg, Plugins: parts.Plugins(), Cluster: parts.Cluster(), Log: slog.New(slog.NewJSONHandler(os.Stderr, nil))})
+	return agent.Run(ctx, agent.Options{Config: cfg, Plugins: parts.Plugins(), Cluster: parts.Cluster(),
+		Log: slog.New(slog.NewJSONHandler(os.Stderr, nil))})
 }
 
 const files = `version: "2.2"
@@ -93,8 +94,10 @@ func run(t *testing.T, sabotage string, kills, seed int) *prove.Report {
 	}
 	var progress bytes.Buffer
 	r, err := prove.Run(t.Context(), prove.Options{
-		Pipelines: pipelines(t), Registry: &processor.Registry{Builtin: processors.All()}, Command: []string{own, "run"}, Env: os.Environ(),
-		Dir: t.TempDir(), Kills: kills, Time: 5*time.Minute + time.Duration(kills)*10*time.Second, Seed: uint64(seed), Progress: &progress, Sabotage: sabotage,
+		Pipelines: pipelines(t), Registry: &processor.Registry{Builtin: processors.All()},
+		Command: []string{own, "run"}, Env: os.Environ(),
+		Dir: t.TempDir(), Kills: kills, Time: 5*time.Minute + time.Duration(kills)*10*time.Second, Seed: uint64(seed),
+		Progress: &progress, Sabotage: sabotage,
 	})
 	if r != nil && r.AgentLog != "" && sabotage == "" {
 		log, _ := os.ReadFile(r.AgentLog)
@@ -170,7 +173,8 @@ func promisesHold(t *testing.T, kills, seed int) *prove.Report {
 	for _, n := range r.Notes {
 		fmt.Fprintln(&notes, n.What, n.Why)
 	}
-	for _, want := range []string{"orders:ask (webhook.http) left out: it asks another system", "orders:half (split) left out"} {
+	for _, want := range []string{"orders:ask (webhook.http) left out: it asks another system",
+		"orders:half (split) left out"} {
 		if !strings.Contains(notes.String(), want) {
 			t.Errorf("the notes lack %q:\n%s", want, notes.String())
 		}

@@ -64,7 +64,8 @@ func (o *operator) randomContent() (*agenttest.ModelContent, string) {
 // act makes one change to the files.
 func (o *operator) act() {
 	name := o.anyFile()
-	switch what := o.pick("save", "save", "save", "write", "write", "break", "empty", "delete", "rename", "touch", "chmod"); what {
+	switch what := o.pick("save", "save", "save", "write", "write", "break", "empty", "delete", "rename", "touch",
+		"chmod"); what {
 	case "save", "write":
 		c, text := o.randomContent()
 		if what == "save" {
@@ -142,7 +143,8 @@ func (o *operator) step(t *testing.T) {
 		o.act()
 		o.check()
 		for id, d := range o.Model.Declared {
-			if b := before[id]; b.ModelVersion == d.ModelVersion && b.Wants() && d.Wants() && o.Starts(id) != starts[id] {
+			if b := before[id]; b.ModelVersion == d.ModelVersion && b.Wants() && d.Wants() &&
+				o.Starts(id) != starts[id] {
 				t.Errorf("%s was restarted for nothing", id)
 			}
 		}
@@ -201,7 +203,8 @@ func TestAnythingMayHappenToTheFiles(t *testing.T) {
 			if err := os.WriteFile(dir+"/pipelines/keep.yaml", keep, 0o600); err != nil {
 				t.Fatal(err)
 			}
-			o := &operator{Desk: agenttest.DeskIn(t, dir, longDeletionGrace), Rand: rand.New(rand.NewPCG(seed, 0)), made: 100,
+			o := &operator{Desk: agenttest.DeskIn(t, dir, longDeletionGrace), Rand: rand.New(rand.NewPCG(seed, 0)),
+				made:  100,
 				Model: agenttest.NewModel()}
 			o.Files["keep.yaml"] = &agenttest.ModelContent{}
 			defer func() {

@@ -76,7 +76,8 @@ pipelines:
 			slices.Sort(all)
 			agenttest.WantConsecutive(t, all)
 			slices.Sort(took)
-			t.Logf("%d reloads, %d records, none lost, none twice; a reload took %v in the median, %v at most", *reloads,
+			t.Logf("%d reloads, %d records, none lost, none twice; a reload took %v in the median, %v at most",
+				*reloads,
 				len(all), took[len(took)/2], took[len(took)-1])
 		})
 	}

@@ -90,8 +90,9 @@ func choose(top, base string, all bool) ([]Campaign, error) {
 			return nil, err
 		}
 		if since == "" {
-			fmt.Println("there is no commit to compare with, so all campaigns of the gate run but builds of a release: " +
-				"name one with -base")
+			fmt.Println(
+				"there is no commit to compare with, so all campaigns of the gate run but builds of a release: " +
+					"name one with -base")
 			why = withoutBase
 		} else {
 			packages, err := list(top)
@@ -159,7 +160,8 @@ func runAll(top string, chosen []Campaign, full bool, extra []string) error {
 	}
 	took := time.Since(began).Round(time.Second)
 	if len(failed) > 0 {
-		return fmt.Errorf("campaigns: %d of %d failed in %v: %s", len(failed), len(chosen), took, strings.Join(failed, " "))
+		return fmt.Errorf("campaigns: %d of %d failed in %v: %s", len(failed), len(chosen), took,
+			strings.Join(failed, " "))
 	}
 	fmt.Printf("campaigns: %d passed in %v\n", len(chosen), took)
 	return nil

@@ -39,7 +39,8 @@ func TestAffects(t *testing.T) {
 		want  map[string]string // reasons by campaign
 	}{
 		{nil, map[string]string{}},
-		{[]string{"plugins/builtin/kafka/source.go"}, map[string]string{"kafka": "plugins/builtin/kafka/source.go changed"}},
+		{[]string{"plugins/builtin/kafka/source.go"},
+			map[string]string{"kafka": "plugins/builtin/kafka/source.go changed"}},
 		{[]string{"plugins/builtin/mysql/binlog/event.go"}, map[string]string{
 			"mysql": "plugins/builtin/mysql/binlog/event.go changed, on which plugins/builtin/mysql depends"}},
 		{[]string{"agent/engine/run.go"},
@@ -51,8 +52,9 @@ func TestAffects(t *testing.T) {
 			map[string]string{"ui": "api/web/assets/app.js changed, on which api/web depends"}},
 		{[]string{"agent/run.go"}, map[string]string{}},
 		{[]string{"agent/engine/run_test.go", "plugins/sdk/testdata/a.json"}, map[string]string{}},
-		{[]string{"plugins/builtin/kafka/README.md"}, map[string]string{"pages": "plugins/builtin/kafka/README.md changed",
-			"kafka": "plugins/builtin/kafka/README.md changed"}},
+		{[]string{"plugins/builtin/kafka/README.md"},
+			map[string]string{"pages": "plugins/builtin/kafka/README.md changed",
+				"kafka": "plugins/builtin/kafka/README.md changed"}},
 		{[]string{"README.md"}, map[string]string{"pages": "README.md changed"}},
 		{[]string{".ci/release"}, map[string]string{"packages": ".ci/release changed"}},
 		{[]string{"plugins/builtin/x/x.c"}, map[string]string{"packages": "plugins/builtin/x/x.c changed"}},

@@ -121,7 +121,8 @@ func checkTests(t *testing.T, command, dir, pattern string) (in []Campaign) {
 		return nil
 	}
 	found := false
-	for _, m := range regexp.MustCompile(`(?m)^func (Test\w+)\(\w+ \*testing\.T\)`).FindAllSubmatch(sources(t, dir), -1) {
+	for _, m := range regexp.MustCompile(`(?m)^func (Test\w+)\(\w+ \*testing\.T\)`).FindAllSubmatch(sources(t, dir),
+		-1) {
 		name := string(m[1])
 		if !selects.MatchString(name) {
 			continue

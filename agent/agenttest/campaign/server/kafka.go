@@ -37,7 +37,8 @@ func StartKafka(t testing.TB, o KafkaOptions) *Kafka {
 	path := goServer(t, "kfake")
 	k := &Kafka{Addr: fmt.Sprintf("127.0.0.1:%d", network.FreePort(t)), dir: Dir(t)}
 	_, port, _ := strings.Cut(k.Addr, ":")
-	args := []string{"-port", port, "-data", filepath.Join(k.dir, "data"), "-advertise", k.file("advertise"), "-topics", o.Topics, "-config", o.Config}
+	args := []string{"-port", port, "-data", filepath.Join(k.dir, "data"), "-advertise", k.file("advertise"), "-topics",
+		o.Topics, "-config", o.Config}
 	if len(o.Users) > 0 {
 		k.SetUsers(t, o.Users...)
 		args = append(args, "-users", k.file("users"))
@@ -46,7 +47,9 @@ func StartKafka(t testing.TB, o KafkaOptions) *Kafka {
 		k.write(t, "cert", o.Cert)
 		args = append(args, "-cert", k.file("cert"))
 	}
-	k.Process = &Process{Path: path, Args: args, Dir: k.dir, Ready: func(ctx context.Context) error { return accepts(ctx, k.Addr) }}
+	k.Process = &Process{Path: path, Args: args, Dir: k.dir, Ready: func(ctx context.Context) error {
+		return accepts(ctx, k.Addr)
+	}}
 	k.Launch(t)
 	return k
 }

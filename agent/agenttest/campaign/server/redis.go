@@ -25,7 +25,8 @@ func StartRedis(t testing.TB, password, more string) *Redis {
 	path := Need(t, "redis-server", "redis-server", "/usr/bin")
 	dir, port := Dir(t), network.FreePort(t)
 	r := &Redis{Addr: fmt.Sprintf("127.0.0.1:%d", port)}
-	config := fmt.Sprintf("port %d\nbind 127.0.0.1\ndir %s\nappendonly yes\nappendfsync always\nsave \"\"\n%s\n", port, dir, more)
+	config := fmt.Sprintf("port %d\nbind 127.0.0.1\ndir %s\nappendonly yes\nappendfsync always\nsave \"\"\n%s\n", port,
+		dir, more)
 	if password != "" {
 		r.acl = filepath.Join(dir, "users.acl")
 		config += "aclfile " + r.acl + "\n"

@@ -35,14 +35,15 @@ if $inputname == "imtcp" then action(type="omfile" file=%q template="text" async
 	if err := os.WriteFile(file, []byte(config), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	r.Process = &Process{Path: path, Args: []string{"-n", "-f", file, "-i", filepath.Join(dir, "pid")}, Dir: dir, Ready: func(ctx context.Context) error {
-		var d net.Dialer
-		c, err := d.DialContext(ctx, "tcp", r.Addr)
-		if err == nil {
-			err = c.Close()
-		}
-		return err
-	}}
+	r.Process = &Process{Path: path, Args: []string{"-n", "-f", file, "-i", filepath.Join(dir, "pid")}, Dir: dir,
+		Ready: func(ctx context.Context) error {
+			var d net.Dialer
+			c, err := d.DialContext(ctx, "tcp", r.Addr)
+			if err == nil {
+				err = c.Close()
+			}
+			return err
+		}}
 	r.Launch(t)
 	return r
 }

@@ -38,7 +38,8 @@ func StartS3(t testing.TB, secret, cert string) *S3 {
 	t.Helper()
 	path := goServer(t, "versitygw")
 	s := &S3{Addr: fmt.Sprintf("127.0.0.1:%d", network.FreePort(t)), dir: Dir(t)}
-	args := []string{"-addr", s.Addr, "-secret", s.file("secret"), "-data", s.directory(t, "data"), "-versions", s.directory(t, "versions"), "-domain", S3Domain}
+	args := []string{"-addr", s.Addr, "-secret", s.file("secret"), "-data", s.directory(t, "data"), "-versions",
+		s.directory(t, "versions"), "-domain", S3Domain}
 	if cert != "" {
 		args = append(args, "-cert", s.file("cert"))
 		if err := os.WriteFile(s.file("cert"), []byte(cert), 0o644); err != nil {
@@ -46,7 +47,9 @@ func StartS3(t testing.TB, secret, cert string) *S3 {
 		}
 	}
 	s.SetSecret(t, secret)
-	s.Process = &Process{Path: path, Args: args, Dir: s.dir, Ready: func(ctx context.Context) error { return accepts(ctx, s.Addr) }}
+	s.Process = &Process{Path: path, Args: args, Dir: s.dir, Ready: func(ctx context.Context) error {
+		return accepts(ctx, s.Addr)
+	}}
 	s.Launch(t)
 	return s
 }
@@ -70,7 +73,9 @@ func (s *S3) SetSecret(t testing.TB, secret string) {
 
 // Do sends a signed request, and returns header and body of the answer. path is /BUCKET/KEY, escaped, query such as
 // versions&prefix=x. Every status but 2xx is an error, a *RefusedError.
-func (s *S3) Do(ctx context.Context, method, path, query string, header http.Header, body []byte) (http.Header, []byte, error) {
+func (s *S3) Do(
+	ctx context.Context, method, path, query string, header http.Header, body []byte,
+) (http.Header, []byte, error) {
 	secret, err := os.ReadFile(s.file("secret"))
 	if err != nil {
 		return nil, nil, err
@@ -125,7 +130,9 @@ func (s *S3) Must(t testing.TB, method, path, query, body string) []byte {
 // Keep enables versions for a bucket.
 func (s *S3) Keep(t testing.TB, bucket string) {
 	t.Helper()
-	s.Must(t, "PUT", "/"+bucket, "versioning=", `<VersioningConfiguration xmlns="http://s3.amazonaws.com/doc/2006-03-01/"><Status>Enabled</Status></VersioningConfiguration>`)
+	s.Must(t, "PUT", "/"+bucket, "versioning=",
+		`<VersioningConfiguration `+
+			`xmlns="http://s3.amazonaws.com/doc/2006-03-01/"><Status>Enabled</Status></VersioningConfiguration>`)
 }
 
 // Link writes an object that appears now with an earlier time, as in a store that assigns the time of an object before
@@ -135,7 +142,8 @@ func (s *S3) Link(t testing.TB, bucket, key, body string, at time.Time) {
 	stage := s.directory(t, "data/stage-"+key)
 	s.Must(t, "PUT", "/stage-"+key+"/"+key, "", body)
 	path := filepath.Join(stage, key)
-	if err := cmp.Or(os.Chtimes(path, at, at), os.Rename(path, filepath.Join(s.file("data"), bucket, key))); err != nil {
+	if err := cmp.Or(os.Chtimes(path, at, at), os.Rename(path, filepath.Join(s.file("data"), bucket, key))); err !=
+		nil {
 		t.Fatal(err)
 	}
 }

@@ -35,7 +35,8 @@ type user struct {
 func newUser(t *testing.T) *user {
 	t.Helper()
 	u := &user{t: t, dir: t.TempDir()}
-	if err := built.Binary(filepath.Join(u.dir, "conduit"), "github.com/conduit-agent/conduit/cmd/conduit"); err != nil {
+	if err := built.Binary(filepath.Join(u.dir, "conduit"), "github.com/conduit-agent/conduit/cmd/conduit"); err !=
+		nil {
 		t.Fatal(err)
 	}
 	u.conduit("init")
@@ -140,7 +141,8 @@ func TestDemo(t *testing.T) {
 	records := func() int { return strings.Count(a.log.String(), "INF record={") }
 	version := func(n int) func() bool {
 		return func() bool {
-			running := regexp.MustCompile(`(?m)^demo-pipeline +running +` + strconv.Itoa(n) + ` +` + strconv.Itoa(n) + ` `)
+			running := regexp.MustCompile(`(?m)^demo-pipeline +running +` + strconv.Itoa(n) + ` +` + strconv.Itoa(n) +
+				` `)
 			return running.MatchString(status())
 		}
 	}
@@ -157,7 +159,9 @@ func TestDemo(t *testing.T) {
 		return regexp.MustCompile(`demo-pipeline\.yaml:9:15`).MatchString(a.log.String())
 	}, a.log.String)
 	before = records()
-	wait.For(t, "the pipeline goes on with its last good version", func() bool { return records() > before+1000 }, status)
+	wait.For(t, "the pipeline goes on with its last good version", func() bool {
+		return records() > before+1000
+	}, status)
 	if out, err := u.try("pipelines", "validate"); err == nil ||
 		!strings.Contains(out, "demo-pipeline.yaml:9:15: error: ") {
 		t.Errorf("validate ended with %v and printed:\n%s", err, out)

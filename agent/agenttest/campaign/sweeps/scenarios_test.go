@@ -37,9 +37,10 @@ func scenarios() []scenario {
 	return []scenario{
 		{name: "first start", steps: copies, lasting: []step{runs(1)}},
 		{
-			name:    "a changed file is rolled out",
-			setup:   copies,
-			steps:   []step{save(strings.ReplaceAll(copying(marking), text, text+", sdk.batch.size: 3, sdk.batch.delay: 5ms")), rollsOut(2), feed("line", 5), arrives()},
+			name:  "a changed file is rolled out",
+			setup: copies,
+			steps: []step{save(strings.ReplaceAll(copying(marking), text,
+				text+", sdk.batch.size: 3, sdk.batch.delay: 5ms")), rollsOut(2), feed("line", 5), arrives()},
 			lasting: []step{runs(2)},
 		},
 		{
@@ -187,7 +188,8 @@ func rollsOut(generation int64) step {
 			return true
 		}
 		s, err := w.agent.api.Status(w.t.Context(), "p")
-		if err == nil && strings.HasSuffix(w.at.call, " out") && s.State.RunningGeneration == generation-1 && s.State.LastAttempt.Error != "" {
+		if err == nil && strings.HasSuffix(w.at.call, " out") && s.State.RunningGeneration == generation-1 &&
+			s.State.LastAttempt.Error != "" {
 			_ = w.agent.api.RestartPipeline(w.t.Context(), "p") // otherwise it is retried
 		}
 		return false
@@ -205,7 +207,8 @@ func refused() step {
 // imports declares pipeline p over the API.
 func imports() step {
 	return step{do: func(w *world) error {
-		_, err := w.agent.api.Import(w.t.Context(), []byte(strings.ReplaceAll(copying(""), "ROOT", w.root)), client.Key("import"))
+		_, err := w.agent.api.Import(w.t.Context(), []byte(strings.ReplaceAll(copying(""), "ROOT", w.root)),
+			client.Key("import"))
 		return err
 	}}
 }

@@ -26,8 +26,10 @@ const unwritten = "the write-ahead log was not written back"
 
 var kinds = []fault{
 	{name: "kill", errno: syscall.EIO, kill: true},
-	{name: "EIO", errno: syscall.EIO, says: []string{"input/output error", "disk I/O error", "is read-only", "cannot be read or written", unwritten}},
-	{name: "ENOSPC", errno: syscall.ENOSPC, says: []string{"no space left", "disk is full", "is read-only", "cannot be read or written", unwritten}},
+	{name: "EIO", errno: syscall.EIO, says: []string{"input/output error", "disk I/O error", "is read-only",
+		"cannot be read or written", unwritten}},
+	{name: "ENOSPC", errno: syscall.ENOSPC,
+		says: []string{"no space left", "disk is full", "is read-only", "cannot be read or written", unwritten}},
 }
 
 // place is a call: its number, from 1, among the calls with the same operation on files of the same name.

@@ -127,7 +127,8 @@ func TestDocumentedDeployment(t *testing.T) {
 	load.Parallel(t, load.Agent)
 	script := documented(t, "../../../../cmd/conduit/docs/DEPLOY.md", "")
 	d := agenttest.DeskIn(t, "", agenttest.ConfirmSoon)
-	script = strings.NewReplacer("/etc/conduit/pipelines", d.Path("pipelines"), "/var/lib/conduit", d.Dir).Replace(script)
+	script = strings.NewReplacer("/etc/conduit/pipelines", d.Path("pipelines"), "/var/lib/conduit",
+		d.Dir).Replace(script)
 	deploy := func(content string) (string, error) {
 		d.Must(os.WriteFile(d.Path("orders.yaml"), []byte(content), 0o600))
 		cmd := exec.CommandContext(t.Context(), "sh", "-c", script)

@@ -115,10 +115,12 @@ func saveAs(tool string, args []string) int {
 // installedTools are commands that save new as pipelines/p.yaml, which contains old. Both have the same length and
 // possibly the same modification time in seconds.
 var installedTools = map[string]string{
-	"vim":             "vim -N -u NONE -i NONE -es -c '%s/rate: 1/rate: 2/' -c 'wq' pipelines/p.yaml",
-	"vim, backup":     "vim -N -u NONE -i NONE -es -c 'set backup backupcopy=yes' -c '%s/rate: 1/rate: 2/' -c 'wq' pipelines/p.yaml",
-	"ed":              "printf '%s\\n' ',s/rate: 1/rate: 2/' w q | ed -s pipelines/p.yaml",
-	"emacs":           "emacs -Q --batch pipelines/p.yaml --eval '(progn (while (search-forward \"rate: 1\" nil t) (replace-match \"rate: 2\")) (save-buffer))'",
+	"vim": "vim -N -u NONE -i NONE -es -c '%s/rate: 1/rate: 2/' -c 'wq' pipelines/p.yaml",
+	"vim, backup": "vim -N -u NONE -i NONE -es -c 'set backup backupcopy=yes' -c '%s/rate: 1/rate: 2/' -c 'wq' " +
+		"pipelines/p.yaml",
+	"ed": "printf '%s\\n' ',s/rate: 1/rate: 2/' w q | ed -s pipelines/p.yaml",
+	"emacs": "emacs -Q --batch pipelines/p.yaml --eval '(progn (while (search-forward \"rate: 1\" nil t) " +
+		"(replace-match \"rate: 2\")) (save-buffer))'",
 	"sed -i":          "sed -i 's/rate: 1/rate: 2/' pipelines/p.yaml",
 	"perl -i":         "perl -pi -e 's/rate: 1/rate: 2/' pipelines/p.yaml",
 	"patch":           "diff -u pipelines/p.yaml new | patch -s pipelines/p.yaml",
@@ -128,8 +130,10 @@ var installedTools = map[string]string{
 	"tee":             "tee pipelines/p.yaml < new > /dev/null",
 	"rsync":           "rsync -t --checksum new pipelines/p.yaml",
 	"rsync --inplace": "rsync -t --checksum --inplace new pipelines/p.yaml",
-	"git": "git init -q work && cp pipelines/* work && export GIT_AUTHOR_NAME=a GIT_AUTHOR_EMAIL=a@b GIT_COMMITTER_NAME=a GIT_COMMITTER_EMAIL=a@b && " +
-		"git -C work add . && git -C work commit -qm 1 && cp work/.git/index index && cp new work/p.yaml && git -C work commit -qam 2 && cp index work/.git/index && " +
+	"git": "git init -q work && cp pipelines/* work && export GIT_AUTHOR_NAME=a GIT_AUTHOR_EMAIL=a@b " +
+		"GIT_COMMITTER_NAME=a GIT_COMMITTER_EMAIL=a@b && " +
+		"git -C work add . && git -C work commit -qm 1 && cp work/.git/index index && cp new work/p.yaml && git -C " +
+		"work commit -qam 2 && cp index work/.git/index && " +
 		"git --git-dir work/.git --work-tree pipelines reset -q --hard",
 }
 

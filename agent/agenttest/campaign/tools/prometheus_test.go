@@ -73,7 +73,8 @@ func startPrometheus(t *testing.T, agent string) promClient {
 		rules[i].For = "0s"
 	}
 	file := filepath.Join(dir, "conduit.rules.yml")
-	config := fmt.Sprintf("global: {scrape_interval: 200ms, scrape_timeout: 200ms, evaluation_interval: 200ms}\nrule_files: [%s]\n"+
+	config := fmt.Sprintf("global: {scrape_interval: 200ms, scrape_timeout: 200ms, evaluation_interval: "+
+		"200ms}\nrule_files: [%s]\n"+
 		"scrape_configs: [{job_name: conduit, static_configs: [{targets: ['%s']}]}]\n", file, agent)
 	for name, text := range map[string]string{file: string(telemetry.Alerts(rules)),
 		filepath.Join(dir, "prometheus.yml"): config} {
@@ -81,11 +82,13 @@ func startPrometheus(t *testing.T, agent string) promClient {
 			t.Fatal(err)
 		}
 	}
-	if out, err := exec.Command(tool, "check", "config", "--lint=all", filepath.Join(dir, "prometheus.yml")).CombinedOutput(); err != nil {
+	if out, err := exec.Command(tool, "check", "config", "--lint=all",
+		filepath.Join(dir, "prometheus.yml")).CombinedOutput(); err != nil {
 		t.Errorf("promtool: %v\n%s", err, out)
 	}
 	p := promClient{fmt.Sprintf("127.0.0.1:%d", network.FreePort(t))}
-	process := &server.Process{Path: path, Dir: dir, Args: []string{"--config.file=prometheus.yml", "--storage.tsdb.path=data", "--web.listen-address=" + p.address},
+	process := &server.Process{Path: path, Dir: dir, Args: []string{"--config.file=prometheus.yml",
+		"--storage.tsdb.path=data", "--web.listen-address=" + p.address},
 		Ready: func(ctx context.Context) error { return p.get(ctx, "/api/v1/status/buildinfo", &struct{}{}) }}
 	process.Launch(t)
 	return p
@@ -111,7 +114,8 @@ func TestPrometheus(t *testing.T) {
 	// A slow scrape looks like an absence.
 	a.Wait("the alerts, and none of another pipeline or of an absent agent", func() bool {
 		firing := p.firing(t.Context())
-		return slices.Contains(firing, "ConduitPipelineDegraded broken") && slices.Contains(firing, "ConduitSpoolFull") && !slices.ContainsFunc(firing, func(alert string) bool {
+		return slices.Contains(firing, "ConduitPipelineDegraded broken") &&
+			slices.Contains(firing, "ConduitSpoolFull") && !slices.ContainsFunc(firing, func(alert string) bool {
 			return strings.HasSuffix(alert, " works") || alert == "ConduitAbsent"
 		})
 	})
@@ -125,7 +129,8 @@ func results(t *testing.T, p promClient) (found int) {
 	for _, panel := range telemetry.Panels() {
 		for _, q := range panel.Queries {
 			var data struct{ Result []any }
-			if err := p.get(t.Context(), "/api/v1/query?query="+url.QueryEscape(with.Replace(q.Expr)), &data); err != nil {
+			if err := p.get(t.Context(), "/api/v1/query?query="+url.QueryEscape(with.Replace(q.Expr)),
+				&data); err != nil {
 				t.Fatalf("%s: %s: %v", panel.Title, q.Expr, err)
 			}
 			if len(data.Result) > 0 {

@@ -42,7 +42,8 @@ func TestUIDeadLetters(t *testing.T) {
 	p.press("Replay 2 selected ones")
 	p.shows("Replayed 2: 2 settled, 0 refused again.")
 	p.until("two are not left", `document.querySelectorAll("table.log tbody tr").length === 2`)
-	if got, want := agenttest.Payloads(t, w.Path("out.jsonl")), []string{"bad 1", "mended 4"}; !slices.Equal(got, want) {
+	if got, want := agenttest.Payloads(t, w.Path("out.jsonl")), []string{"bad 1", "mended 4"}; !slices.Equal(got,
+		want) {
 		t.Errorf("written is %q, want %q", got, want)
 	}
 	w.Save("p.yaml", agenttest.Picky(w.Dir, agenttest.IsBad, agenttest.Tolerant))
@@ -69,9 +70,11 @@ func (p *page) editsADeadLetter() {
 	p.fits("dead-letter")
 	p.press("Edit")
 	const before, after = "bad worse 4", "mended 4"
-	p.until("there is no record to edit", `document.querySelector("#dead-letter-record").value.includes(`+quoted(before)+`)`)
+	p.until("there is no record to edit", `document.querySelector("#dead-letter-record").value.includes(`+
+		quoted(before)+`)`)
 	p.fits("dead-letter-edited")
-	p.eval(`window.record = document.querySelector("#dead-letter-record").value.replace(` + quoted(before) + `, ` + quoted(after) + `)`)
+	p.eval(`window.record = document.querySelector("#dead-letter-record").value.replace(` + quoted(before) + `, ` +
+		quoted(after) + `)`)
 	text, err := chromedp.Run(p.ctx, chromedp.Evaluate[string]("window.record"))
 	if err != nil {
 		p.t.Fatal(err)

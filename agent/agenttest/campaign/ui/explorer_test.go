@@ -45,7 +45,8 @@ func TestExplorerInABrowser(t *testing.T) {
 
 	x.run(chromedp.SendKeys("#find", "dead-letter"))
 	shown, err := chromedp.Run(x.ctx, chromedp.Text("#operations"))
-	if err != nil || !strings.Contains(shown, "/dead-letter-queue") || strings.Contains(shown, "/v1/events") || strings.Contains(shown, "Processors") {
+	if err != nil || !strings.Contains(shown, "/dead-letter-queue") || strings.Contains(shown, "/v1/events") ||
+		strings.Contains(shown, "Processors") {
 		t.Errorf("finding dead-letter shows %s, error %v", shown, err)
 	}
 	picture(t, x.ctx, "found")
@@ -78,7 +79,8 @@ func (x *explorer) try(id string) { x.t.Helper(); x.run(chromedp.Click("#" + id 
 // answered waits until an operation shows the wanted answer.
 func (x *explorer) answered(id, want string) {
 	x.t.Helper()
-	x.until(id+" does not answer "+want, `document.querySelector("#`+id+` form > pre").textContent.includes(`+"`"+want+"`)")
+	x.until(id+" does not answer "+want, `document.querySelector("#`+id+` form > pre").textContent.includes(`+"`"+want+
+		"`)")
 }
 
 // filled waits until a field is filled with existing values.
@@ -89,7 +91,8 @@ func (x *explorer) filled(field, want string) {
 
 func (x *explorer) until(otherwise, condition string) {
 	x.t.Helper()
-	if _, err := chromedp.Run(x.ctx, chromedp.Poll[bool](whenThere(condition), chromedp.WithPollingTimeout(wait.Limit))); err != nil {
+	if _, err := chromedp.Run(x.ctx, chromedp.Poll[bool](whenThere(condition),
+		chromedp.WithPollingTimeout(wait.Limit))); err != nil {
 		picture(x.t, x.ctx, "failure")
 		x.t.Fatalf("%s: %v", otherwise, err)
 	}
@@ -97,7 +100,8 @@ func (x *explorer) until(otherwise, condition string) {
 
 func (x *explorer) showsAllOperations() {
 	x.t.Helper()
-	operations, err := chromedp.Run(x.ctx, chromedp.Evaluate[int](`document.querySelectorAll("details.operation").length`))
+	operations, err := chromedp.Run(x.ctx,
+		chromedp.Evaluate[int](`document.querySelectorAll("details.operation").length`))
 	if err != nil {
 		x.t.Fatal(err)
 	}
@@ -144,7 +148,8 @@ func (x *explorer) inspects() {
 	x.run(chromedp.SetValue("#inspectConnector form input", "p:none"))
 	x.try("inspectConnector")
 	x.answered("inspectConnector", "404 ")
-	if _, err := chromedp.Run(x.ctx, chromedp.Evaluate[string](`document.querySelector("#inspectConnector form input").value = ""`)); err != nil {
+	if _, err := chromedp.Run(x.ctx,
+		chromedp.Evaluate[string](`document.querySelector("#inspectConnector form input").value = ""`)); err != nil {
 		x.t.Fatal(err)
 	}
 	x.run(chromedp.SendKeys("#inspectConnector form input", "p:src"))
@@ -162,7 +167,8 @@ func (x *explorer) deletes() {
 	x.run(chromedp.Click("#deletePipeline form button.plain"))
 	x.answered("deletePipeline", "curl -X DELETE "+x.API.URL+"/v1/pipelines/made-here")
 	confirm := func(answer string) {
-		if _, err := chromedp.Run(x.ctx, chromedp.Evaluate[bool]("window.confirm = () => "+answer+", true")); err != nil {
+		if _, err := chromedp.Run(x.ctx, chromedp.Evaluate[bool]("window.confirm = () => "+answer+", true")); err !=
+			nil {
 			x.t.Fatal(err)
 		}
 		x.try("deletePipeline")

@@ -74,7 +74,8 @@ func (p *page) do(actions ...chromedp.Action[chromedp.Void]) {
 // until waits until an expression of JavaScript is true.
 func (p *page) until(what, expression string) {
 	p.t.Helper()
-	if _, err := chromedp.Run(p.ctx, chromedp.Poll[bool](whenThere(expression), chromedp.WithPollingTimeout(wait.Limit))); err != nil {
+	if _, err := chromedp.Run(p.ctx, chromedp.Poll[bool](whenThere(expression),
+		chromedp.WithPollingTimeout(wait.Limit))); err != nil {
 		picture(p.t, p.ctx, "failure-"+p.t.Name())
 		text, _ := chromedp.Run(p.ctx, chromedp.Evaluate[string]("document.body.innerText"))
 		p.t.Fatalf("%s: %v; the page shows:\n%s", what, err, text)
@@ -83,7 +84,8 @@ func (p *page) until(what, expression string) {
 
 // whenThere is false while the expression dereferences null because an element does not exist yet.
 func whenThere(expression string) string {
-	return "(() => { try { return !!(" + expression + ") } catch (e) { if (e instanceof TypeError) return false; throw e } })()"
+	return "(() => { try { return !!(" + expression +
+		") } catch (e) { if (e instanceof TypeError) return false; throw e } })()"
 }
 
 // shows waits until the page contains a text.
@@ -107,7 +109,8 @@ func (p *page) press(name string) {
 
 // button is the expression for an enabled button or link.
 func button(name string) string {
-	return `[...(document.querySelector("dialog") || document).querySelectorAll("button, a, summary, [role=tab]")].find((e) => e.innerText.trim() === ` + quoted(name) + ` && !e.disabled)`
+	return `[...(document.querySelector("dialog") || document).querySelectorAll("button, a, summary, ` +
+		`[role=tab]")].find((e) => e.innerText.trim() === ` + quoted(name) + ` && !e.disabled)`
 }
 
 func (p *page) eval(expression string) {
@@ -121,7 +124,9 @@ func (p *page) eval(expression string) {
 func (p *page) enter(selector, text string) {
 	p.t.Helper()
 	p.until("there is no field "+selector, "!!document.querySelector("+quoted(selector)+")")
-	p.eval(fmt.Sprintf(`(() => { const e = document.querySelector(%s); e.focus(); e.value = %s; e.dispatchEvent(new Event("input", {bubbles: true})); e.dispatchEvent(new Event("change", {bubbles: true})); })()`, quoted(selector), quoted(text)))
+	p.eval(fmt.Sprintf(`(() => { const e = document.querySelector(%s); e.focus(); e.value = %s; e.dispatchEvent(new `+
+		`Event("input", {bubbles: true})); e.dispatchEvent(new Event("change", {bubbles: true})); })()`,
+		quoted(selector), quoted(text)))
 }
 
 func quoted(text string) string {
@@ -209,7 +214,8 @@ func TestUIDryRun(t *testing.T) {
 	p.press("Take 5 records from src")
 	p.until("five records are not taken", `document.querySelector("textarea.lines").value.split("\n").length === 5`)
 	p.press("Run the processors")
-	p.until("the change is not shown", `[...document.querySelectorAll(".steps .added")].filter((e) => e.innerText.includes("seen")).length === 5`)
+	p.until("the change is not shown",
+		`[...document.querySelectorAll(".steps .added")].filter((e) => e.innerText.includes("seen")).length === 5`)
 	p.shows("dst would get 5")
 }
 
@@ -262,7 +268,8 @@ func TestUICreateInspectDelete(t *testing.T) {
 	w.Wait("records pass while the page is paused", func() bool { return readBy(w, "by-hand") > before+20 })
 	p.until("the record did not stay", `document.querySelector("article.record").innerText === window.kept`)
 	p.press("Resume")
-	p.until("no other record comes", `document.querySelector("article.record") && document.querySelector("article.record").innerText !== window.kept`)
+	p.until("no other record comes",
+		`document.querySelector("article.record") && document.querySelector("article.record").innerText !== window.kept`)
 
 	p.press("Stop")
 	w.WaitPhase("by-hand", spec.PhaseStopped, 0)
@@ -286,7 +293,8 @@ func readBy(w *agenttest.Web, id string) int {
 	total := 0.0
 	for line := range strings.Lines(w.Do("GET", "/metrics", "").Body) {
 		var v float64
-		if strings.HasPrefix(line, "conduit_connector_records_total{") && strings.Contains(line, `pipeline_id="`+id+`"`) && strings.Contains(line, `type="source"`) {
+		if strings.HasPrefix(line, "conduit_connector_records_total{") &&
+			strings.Contains(line, `pipeline_id="`+id+`"`) && strings.Contains(line, `type="source"`) {
 			if _, err := fmt.Sscan(line[strings.LastIndexByte(line, ' ')+1:], &v); err == nil {
 				total += v
 			}
@@ -306,18 +314,24 @@ func TestUIEditPlanApplyRollBack(t *testing.T) {
 	w.Must("POST", "/v1/pipelines/apply", `{"config":`+apiPipeline+`,"hash":"`+plan.Hash+`"}`, nil)
 	w.WaitPhase("api", spec.PhaseRunning, 1)
 	p := openPage(t, w.API.URL, "pipelines/api/declaration")
-	p.until("the declaration is not shown", `document.querySelector(".editor textarea")?.value.includes("rate: \"10\"")`)
+	p.until("the declaration is not shown",
+		`document.querySelector(".editor textarea")?.value.includes("rate: \"10\"")`)
 	editing := func(from, to string) string {
-		return fmt.Sprintf(`(() => { const e = document.querySelector(".editor textarea"); e.value = e.value.replace(%s, %s); e.dispatchEvent(new Event("input", {bubbles: true})); })()`, quoted(from), quoted(to))
+		return fmt.Sprintf(`(() => { const e = document.querySelector(".editor textarea"); e.value = `+
+			`e.value.replace(%s, %s); e.dispatchEvent(new Event("input", {bubbles: true})); })()`, quoted(from),
+			quoted(to))
 	}
 	edit := func(from, to string) { p.eval(editing(from, to)) }
 	edit("type: source", "type: sauce")
 	p.shows(`must be source or destination, not "sauce"`)
-	p.until("the line is not marked", `(() => { const e = document.querySelector(".gutter .error"), line = document.querySelector(".editor textarea").value.split("\n").findIndex((l) => l.includes("sauce")); return e?.innerText === String(line + 1); })()`)
+	p.until("the line is not marked", `(() => { const e = document.querySelector(".gutter .error"), line = `+
+		`document.querySelector(".editor textarea").value.split("\n").findIndex((l) => l.includes("sauce")); return `+
+		`e?.innerText === String(line + 1); })()`)
 	edit("type: sauce", "type: source")
 	edit(`rate: "10"`, `rate: "9"`)
 	p.until("the button cannot be pressed", "!!"+button("Plan and apply…"))
-	p.eval(editing(`rate: "9"`, `rate: "11"`) + "; " + button("Plan and apply…") + ".click()") // before the agent has checked the edit
+	// before the agent has checked the edit
+	p.eval(editing(`rate: "9"`, `rate: "11"`) + "; " + button("Plan and apply…") + ".click()")
 	p.shows("restarts the pipeline from its saved position")
 	p.press("Apply")
 	w.WaitPhase("api", spec.PhaseRunning, 2)
@@ -374,10 +388,12 @@ func TestUIEditorCompletes(t *testing.T) {
 	w := agenttest.StartWeb(t, "")
 	p := openPage(t, w.API.URL, "new")
 	p.press("YAML")
-	p.enter(".editor textarea", "version: \"2.2\"\npipelines:\n  - id: p\n    connectors:\n      - id: in\n        type: source\n        plugin: gen")
+	p.enter(".editor textarea", "version: \"2.2\"\npipelines:\n  - id: p\n    connectors:\n      - id: in\n        "+
+		"type: source\n        plugin: gen")
 	p.until("generator is not proposed", `document.querySelector(".menu")?.innerText.includes("generator")`)
 	p.do(chromedp.SendKeys(".editor textarea", "\r"))
-	p.until("it was not completed", `document.querySelector(".editor textarea").value.trim().endsWith("plugin: generator")`)
+	p.until("it was not completed",
+		`document.querySelector(".editor textarea").value.trim().endsWith("plugin: generator")`)
 }
 
 // Everything can be reached with the keyboard.
@@ -396,7 +412,8 @@ func TestUIKeyboard(t *testing.T) {
 	for _, step := range []struct{ key, until string }{
 		{kb.Tab, focused("a.skip")},
 		{"/", focused("#search")},
-		{"p", `document.querySelector("#search").value === "p" && document.querySelectorAll("tbody th a").length === 1`},
+		{"p",
+			`document.querySelector("#search").value === "p" && document.querySelectorAll("tbody th a").length === 1`},
 		{kb.ArrowDown, focused(`a[href="#/pipelines/p"]`)},
 		{kb.Enter, `location.hash === "#/pipelines/p" && !!document.querySelector(".node")`},
 		{"2", `!!document.querySelector("article.record")`},
@@ -431,12 +448,15 @@ func TestUISlowStage(t *testing.T) {
 	w.Save("p.yaml", agenttest.Generated(w.Dir, "p", 50, ""))
 	w.WaitPhase("p", spec.PhaseRunning, 1)
 	p := openPage(t, w.API.URL, "pipelines/p")
-	p.until("the source is not marked", `document.querySelector(".node.source.slow .words")?.textContent === "dst waits for src"`)
+	p.until("the source is not marked",
+		`document.querySelector(".node.source.slow .words")?.textContent === "dst waits for src"`)
 	// On a busy machine a script may exceed its one-second limit: such a record is refused, and the pipeline
 	// continues.
-	busy := "dead-letter-queue: {window-size: 0}\n    processors: [{id: busy, plugin: custom.javascript, settings: {script: 'function process(r) { for (let end = Date.now() + 200; Date.now() < end;); return r; }'}}]"
+	busy := "dead-letter-queue: {window-size: 0}\n    processors: [{id: busy, plugin: custom.javascript, settings: " +
+		"{script: 'function process(r) { for (let end = Date.now() + 200; Date.now() < end;); return r; }'}}]"
 	w.Save("p.yaml", agenttest.Generated(w.Dir, "p", 50, busy))
-	p.until("the processor is not marked", `document.querySelector(".node.processor.slow .words")?.textContent === "src waits for busy"`)
+	p.until("the processor is not marked",
+		`document.querySelector(".node.processor.slow .words")?.textContent === "src waits for busy"`)
 }
 
 // With tokens configured, the page asks for a token, and reports a wrong one.
@@ -459,7 +479,8 @@ func TestUILogin(t *testing.T) {
 	p.press("Log out")
 	p.enter("#token", "admin-secret")
 	p.press("Log in")
-	p.until("there is no button to stop it", `[...document.querySelectorAll("button")].some((b) => b.innerText === "Stop")`)
+	p.until("there is no button to stop it",
+		`[...document.querySelectorAll("button")].some((b) => b.innerText === "Stop")`)
 	p.press("Records")
 	p.until("no record comes over the WebSocket", `!!document.querySelector("article.record")`)
 	for len(p.errors) > 0 { // the browser reports that requests were refused
@@ -516,7 +537,9 @@ func TestUIThousandPipelines(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("version: \"2.2\"\npipelines:\n")
 	for i := range n {
-		fmt.Fprintf(&b, "  - {id: p%04d, connectors: [{id: in, type: source, plugin: generator, settings: {rate: \"0.2\", format.type: raw, format.options.n: int}}, {id: out, type: destination, plugin: file, settings: {path: %q}}]}\n", i, w.Path("out.jsonl"))
+		fmt.Fprintf(&b, "  - {id: p%04d, connectors: [{id: in, type: source, plugin: generator, settings: {rate: "+
+			"\"0.2\", format.type: raw, format.options.n: int}}, {id: out, type: destination, plugin: file, "+
+			"settings: {path: %q}}]}\n", i, w.Path("out.jsonl"))
 	}
 	w.Save("many.yaml", b.String())
 	p := openPageIn(t, browser.Alone(t, *watch), w.API.URL, "")
@@ -528,7 +551,8 @@ func TestUIThousandPipelines(t *testing.T) {
 	})
 	heap := func() float64 {
 		t.Helper()
-		size, err := chromedp.Run(p.ctx, chromedp.Evaluate[float64](`(window.gc?.(), performance.memory.usedJSHeapSize)`))
+		size, err := chromedp.Run(p.ctx,
+			chromedp.Evaluate[float64](`(window.gc?.(), performance.memory.usedJSHeapSize)`))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -546,7 +570,8 @@ func TestUIThousandPipelines(t *testing.T) {
 	}
 	p.enter("#search", "p0777")
 	p.until("it is not found", `document.querySelectorAll("tbody th a").length === 1`)
-	t.Logf("of %d tasks the longest ran for %v; by wall time it took %v, and %d took more than 50 ms; heap %.1f MB, then %.1f MB", s.n, s.longest, s.wall, s.long, first/1e6, heap()/1e6)
+	t.Logf("of %d tasks the longest ran for %v; by wall time it took %v, and %d took more than 50 ms; heap %.1f MB, "+
+		"then %.1f MB", s.n, s.longest, s.wall, s.long, first/1e6, heap()/1e6)
 	if s.longest > time.Duration(slowness*float64(50*time.Millisecond)) {
 		t.Errorf("a task ran for %v, on a machine that is %.1f times slower than it may be", s.longest, slowness)
 	}
@@ -560,7 +585,9 @@ func (p *page) scrollAbout(d time.Duration) {
 	p.t.Helper()
 	for end := time.Now().Add(d); time.Now().Before(end); {
 		p.eval("scrollTo(0, 30000)")
-		p.until("the rows in sight are not rendered", `(() => { const e = document.elementFromPoint(400, 500)?.closest("tr"); return !!e && e.innerText.includes("p0"); })()`)
+		p.until("the rows in sight are not rendered",
+			`(() => { const e = document.elementFromPoint(400, 500)?.closest("tr"); return !!e && `+
+				`e.innerText.includes("p0"); })()`)
 		p.eval("scrollTo(0, 0)")
 		p.until("the first rows are not rendered", `!!document.querySelector('a[href="#/pipelines/p0000"]')`)
 	}

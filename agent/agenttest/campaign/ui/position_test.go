@@ -40,14 +40,16 @@ pipelines:
 	p.shows("To move it, stop the pipeline.")
 	p.press("Stop")
 	w.WaitPhase("p", spec.PhaseStopped, 0)
-	p.until("the position is not shown", `document.querySelector("form[aria-label=Position] code").innerText.startsWith("6;3;")`)
+	p.until("the position is not shown",
+		`document.querySelector("form[aria-label=Position] code").innerText.startsWith("6;3;")`)
 	p.fits("position")
 
 	p.enter("#position", "4")
 	p.press("Resume from it…")
 	p.shows("From 4 it delivers again what is between (4 instead of 6).")
 	p.press("Cancel")
-	p.until("the position moved without being confirmed", `document.querySelector("form[aria-label=Position] code").innerText.startsWith("6;3;")`)
+	p.until("the position moved without being confirmed",
+		`document.querySelector("form[aria-label=Position] code").innerText.startsWith("6;3;")`)
 	p.press("Resume from it…")
 	p.press("Move it")
 	p.until("the position did not move", `document.querySelector("form[aria-label=Position] code").innerText === "4"`)

@@ -24,7 +24,8 @@ func TestUIProgressOfSources(t *testing.T) {
 	w := agenttest.StartWeb(t, "", func(c *config.Config) { c.Shutdown.Timeout = 100 * time.Millisecond })
 	db, err := sql.Open("sqlite3", "file:"+w.Path("shop.db")+"?_busy_timeout=10000")
 	if err == nil {
-		_, err = db.ExecContext(t.Context(), "CREATE TABLE orders (id INTEGER PRIMARY KEY); WITH RECURSIVE n (i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n WHERE i < 20000) INSERT INTO orders SELECT i FROM n")
+		_, err = db.ExecContext(t.Context(), "CREATE TABLE orders (id INTEGER PRIMARY KEY); WITH RECURSIVE n (i) AS "+
+			"(VALUES (1) UNION ALL SELECT i + 1 FROM n WHERE i < 20000) INSERT INTO orders SELECT i FROM n")
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -64,12 +65,14 @@ func TestUIProgressOfSources(t *testing.T) {
 	if rows <= 0 || rows >= total || total != 20000 {
 		t.Errorf("the metrics have %v of %v rows", rows, total)
 	}
-	if text := behind.String(); !regexp.MustCompile(`^orders \d+ % \(\d+ of 20000 rows, .+ left\), 2 records behind$`).MatchString(text) {
+	if text := behind.String(); !regexp.MustCompile(
+		`^orders \d+ % \(\d+ of 20000 rows, .+ left\), 2 records behind$`).MatchString(text) {
 		t.Errorf("in a terminal it is %q", text)
 	}
 
 	p := openPage(t, w.API.URL, "pipelines/p")
 	p.until("the source cannot be chosen", `!!document.querySelector(".node.source")`)
 	p.eval(`document.querySelector(".node.source").dispatchEvent(new MouseEvent("click", {bubbles: true}))`)
-	p.until("the card of the source does not show it", `/orders: \d+ % \(.+ of .+ rows, .+ left\), 2 records/.test(document.querySelector("dl.facts")?.innerText)`)
+	p.until("the card of the source does not show it",
+		`/orders: \d+ % \(.+ of .+ rows, .+ left\), 2 records/.test(document.querySelector("dl.facts")?.innerText)`)
 }

@@ -45,7 +45,8 @@ func TestUIReader(t *testing.T) {
 	p := openPage(t, w.API.URL, "")
 	login := func(token string) { p.enter("#token", token); p.press("Log in") }
 	named := func(name string) string {
-		return `[...document.querySelectorAll("main button, main a.button, main thead th")].some((e) => e.innerText.trim() === ` + quoted(name) + `)`
+		return `[...document.querySelectorAll("main button, main a.button, main thead th")].some((e) => ` +
+			`e.innerText.trim() === ` + quoted(name) + `)`
 	}
 	login("read-secret")
 	p.shows("read only")
@@ -109,10 +110,16 @@ func TestUIInspectsEveryStage(t *testing.T) {
 		{"before dst:mark", true, false}, {"after dst:mark", true, true},
 		{"destination dst", true, true},
 	} {
-		find := `[...document.querySelectorAll(".inspector select option")].find((o) => o.innerText === ` + quoted(stage.label) + `)`
+		find := `[...document.querySelectorAll(".inspector select option")].find((o) => o.innerText === ` +
+			quoted(stage.label) + `)`
 		p.until("there is no stage "+stage.label, "!!"+find)
-		p.eval(`(() => { const option = ` + find + `, list = option.parentElement; list.value = option.value; list.dispatchEvent(new Event("change", {bubbles: true})); })()`)
-		p.until("at "+stage.label+" no record is shown as it passes", `document.querySelector(".inspector select").selectedOptions[0].innerText === `+quoted(stage.label)+
-			` && !!`+record+` && `+record+`.includes("was here") === `+strconv.FormatBool(stage.common)+` && `+record+`.includes("seen") === `+strconv.FormatBool(stage.mark))
+		p.eval(`(() => { const option = ` + find +
+			`, list = option.parentElement; list.value = option.value; list.dispatchEvent(new Event("change", ` +
+			`{bubbles: true})); })()`)
+		p.until("at "+stage.label+" no record is shown as it passes",
+			`document.querySelector(".inspector select").selectedOptions[0].innerText === `+quoted(stage.label)+
+				` && !!`+record+` && `+record+`.includes("was here") === `+strconv.FormatBool(stage.common)+` && `+
+				record+
+				`.includes("seen") === `+strconv.FormatBool(stage.mark))
 	}
 }

@@ -24,7 +24,9 @@ func TestRendererInABrowser(t *testing.T) {
 		default:
 			w.Header().Set("Content-Security-Policy", web.ContentSecurityPolicy)
 			w.Header().Set("Content-Type", "text/html")
-			_, _ = w.Write([]byte(`<!doctype html><title>test</title><body><script type="module" src="/test.js"></script>`))
+			_,
+				_ = w.Write([]byte(`<!doctype html><title>test</title><body><script type="module" ` +
+				`src="/test.js"></script>`))
 		}
 	}))
 	t.Cleanup(server.Close)
@@ -32,7 +34,8 @@ func TestRendererInABrowser(t *testing.T) {
 	if err := chromedp.Do(ctx, chromedp.Navigate(server.URL)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := chromedp.Run(ctx, chromedp.Poll[bool]("window.results !== undefined", chromedp.WithPollingTimeout(5*time.Minute))); err != nil {
+	if _, err := chromedp.Run(ctx, chromedp.Poll[bool]("window.results !== undefined",
+		chromedp.WithPollingTimeout(5*time.Minute))); err != nil {
 		t.Fatalf("the tests do not end: %v", err)
 	}
 	results, err := chromedp.Run(ctx, chromedp.Evaluate[[]struct{ Name, Error string }]("window.results"))

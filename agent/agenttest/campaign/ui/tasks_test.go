@@ -50,7 +50,8 @@ func (s *tasks) trace(p *page, what func()) {
 	}); err != nil {
 		p.t.Fatal(err)
 	}
-	config := &tracing.TraceConfig{IncludedCategories: []string{"disabled-by-default-devtools.timeline"}, ExcludedCategories: []string{"*"}}
+	config := &tracing.TraceConfig{IncludedCategories: []string{"disabled-by-default-devtools.timeline"},
+		ExcludedCategories: []string{"*"}}
 	p.do(func(ctx context.Context, t *chromedp.Target) (chromedp.Void, error) {
 		_, err := cdp.Call(ctx, t, tracing.Start, tracing.StartParams{TraceConfig: config})
 		return chromedp.Void{}, err
@@ -83,7 +84,8 @@ func (p *page) slowness() float64 {
 	var s tasks
 	for s.longest < referenceTime/10 {
 		s.trace(p, func() {
-			p.eval(`(() => { const rows = Array.from({length: 60000}, (_, i) => ({id: "p" + (i * 7919) % 60000, n: i})); rows.sort((a, b) => a.id < b.id ? -1 : 1); return rows.length })()`)
+			p.eval(`(() => { const rows = Array.from({length: 60000}, (_, i) => ({id: "p" + (i * 7919) % 60000, n: ` +
+				`i})); rows.sort((a, b) => a.id < b.id ? -1 : 1); return rows.length })()`)
 		})
 	}
 	p.t.Logf("the reference takes %v", s.longest)

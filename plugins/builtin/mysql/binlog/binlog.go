@@ -202,7 +202,8 @@ func (d *Decoder) decode(h *Header, body []byte) (any, error) {
 		return &XID{}, nil
 	case t == typeTableMap:
 		return d.tableMap(r)
-	case t >= typeWriteV1 && t <= typeDeleteV1, t >= typeWriteV2 && t <= typeDeleteV2, t >= typeWriteCompressed && t <= typeDeleteV2Compessed:
+	case t >= typeWriteV1 && t <= typeDeleteV1, t >= typeWriteV2 && t <= typeDeleteV2, t >= typeWriteCompressed &&
+		t <= typeDeleteV2Compessed:
 		return d.rows(r, t)
 	case t == typeHeartbeat:
 		return &Heartbeat{string(r.rest())}, nil
@@ -222,7 +223,8 @@ func (d *Decoder) decode(h *Header, body []byte) (any, error) {
 func unsupported(t byte) any {
 	switch t {
 	case typeBeginLoad, typeExecuteLoad:
-		return &Unsupported{"it is a statement LOAD DATA instead of rows: binlog_format is not ROW in the session that ran it"}
+		return &Unsupported{"it is a statement LOAD DATA instead of rows: binlog_format is not ROW in the session " +
+			"that ran it"}
 	case typePartialUpdate:
 		return &Unsupported{"it has parts of JSON values instead of rows: SET GLOBAL binlog_row_value_options = ''"}
 	case typeTaggedGTID:

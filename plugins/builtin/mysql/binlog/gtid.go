@@ -126,7 +126,9 @@ func (s *GTIDSet) HasMaria(domain uint32, sequence uint64) bool {
 
 // HasMySQL reports whether the set contains a transaction of MySQL.
 func (s *GTIDSet) HasMySQL(server [16]byte, sequence uint64) bool {
-	return slices.ContainsFunc(s.servers[server], func(i gtidInterval) bool { return i.from <= sequence && sequence <= i.to })
+	return slices.ContainsFunc(s.servers[server], func(i gtidInterval) bool {
+		return i.from <= sequence && sequence <= i.to
+	})
 }
 
 // Missing returns the transactions of other that are not in s. For MariaDB it returns the domains that are ahead in

@@ -140,7 +140,8 @@ func (c *Conn) proof(plugin, password string, scramble []byte) ([]byte, error) {
 	case pluginEd25519:
 		return ed25519Proof(password, scramble)
 	}
-	return nil, fmt.Errorf("the server asks for authentication by %.64s, which is not supported: use mysql_native_password or caching_sha2_password for the user", plugin)
+	return nil, fmt.Errorf("the server asks for authentication by %.64s, which is not supported: use "+
+		"mysql_native_password or caching_sha2_password for the user", plugin)
 }
 
 // nativeProof returns SHA1(password) XOR SHA1(scramble, SHA1(SHA1(password))).

@@ -51,7 +51,8 @@ func (d *Decoder) payload(r *reader) (any, error) {
 	switch kind {
 	case compressionNone:
 	case compressionZSTD:
-		z, err := zstd.NewReader(p.from, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(maxWindow))
+		z, err := zstd.NewReader(p.from, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
+			zstd.WithDecoderMaxWindow(maxWindow))
 		if err != nil {
 			return nil, fmt.Errorf("cannot expand it: %w", err)
 		}

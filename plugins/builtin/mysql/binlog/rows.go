@@ -126,7 +126,8 @@ func (rows *Rows) image(present []byte, count int, into []any, skip bool) error 
 			err = bounded(uint64(r.made))
 		}
 		if err != nil {
-			return fmt.Errorf("cannot read column %d (%s) of table %s.%s: %w", i+1, c.Name, rows.Table.Schema, rows.Table.Name, err)
+			return fmt.Errorf("cannot read column %d (%s) of table %s.%s: %w", i+1, c.Name, rows.Table.Schema,
+				rows.Table.Name, err)
 		}
 		if !skip {
 			into[i] = v

@@ -87,7 +87,8 @@ func (d *Decoder) tableMap(r *reader) (any, error) {
 		return known, nil
 	}
 	if len(raw) > maxTableMap {
-		return nil, fmt.Errorf("the description of a table has %d bytes, and at most %d are read", len(raw), maxTableMap)
+		return nil, fmt.Errorf("the description of a table has %d bytes, and at most %d are read", len(raw),
+			maxTableMap)
 	}
 	t.raw = bytes.Clone(raw)
 	r.take(2)
@@ -122,7 +123,8 @@ func (d *Decoder) tableMap(r *reader) (any, error) {
 		d.kept -= known.size()
 	}
 	if d.kept += t.size(); d.kept > maxKept {
-		return nil, fmt.Errorf("a transaction describes %d tables in %d bytes, and at most %d are kept", len(d.tables)+1,
+		return nil, fmt.Errorf("a transaction describes %d tables in %d bytes, and at most %d are kept",
+			len(d.tables)+1,
 			d.kept, maxKept)
 	}
 	d.tables[t.ID] = t
@@ -141,7 +143,8 @@ func (t *Table) size() int {
 func columnOf(typ byte, meta *reader) Column {
 	c := Column{Type: typ}
 	switch typ {
-	case TypeFloat, TypeDouble, TypeBlob, TypeTinyBlob, TypeMediumBlob, TypeLongBlob, TypeJSON, TypeGeometry, TypeVector, TypeBlobCompressed, TypeTimestamp2, TypeDateTime2, TypeTime2:
+	case TypeFloat, TypeDouble, TypeBlob, TypeTinyBlob, TypeMediumBlob, TypeLongBlob, TypeJSON, TypeGeometry,
+		TypeVector, TypeBlobCompressed, TypeTimestamp2, TypeDateTime2, TypeTime2:
 		c.Meta = uint16(meta.uint8())
 	case TypeVarchar, TypeVarString, TypeVarcharCompressed, TypeBit:
 		c.Meta = meta.uint16()
@@ -270,7 +273,8 @@ func isNumeric(typ byte) bool {
 // isCharacter reports whether the metadata has a character set for a column type.
 func isCharacter(typ byte) bool {
 	switch typ {
-	case TypeString, TypeVarString, TypeVarchar, TypeVarcharCompressed, TypeBlobCompressed, TypeTinyBlob, TypeMediumBlob, TypeLongBlob, TypeBlob:
+	case TypeString, TypeVarString, TypeVarchar, TypeVarcharCompressed, TypeBlobCompressed, TypeTinyBlob,
+		TypeMediumBlob, TypeLongBlob, TypeBlob:
 		return true
 	}
 	return false

@@ -36,7 +36,8 @@ func (c *Column) value(r *reader, skip bool) (any, error) {
 		return c.member(r)
 	case TypeNull:
 		return nil, nil
-	case TypeVarchar, TypeVarString, TypeString, TypeTinyBlob, TypeMediumBlob, TypeLongBlob, TypeBlob, TypeGeometry, TypeVector, TypeJSON, TypeBlobCompressed, TypeVarcharCompressed:
+	case TypeVarchar, TypeVarString, TypeString, TypeTinyBlob, TypeMediumBlob, TypeLongBlob, TypeBlob, TypeGeometry,
+		TypeVector, TypeJSON, TypeBlobCompressed, TypeVarcharCompressed:
 		return c.bytes(r, skip)
 	}
 	return c.moment(r)
@@ -217,7 +218,8 @@ func dateTime(year, month, day, hour, minute, second, micros, digits int) any {
 	if valid(t, year, month, day) && hour < 24 && minute < 60 && second < 60 {
 		return t
 	}
-	return fmt.Sprintf("%04d-%02d-%02d %02d:%02d:%02d%s", year, month, day, hour, minute, second, digitsOf(micros, digits))
+	return fmt.Sprintf("%04d-%02d-%02d %02d:%02d:%02d%s", year, month, day, hour, minute, second,
+		digitsOf(micros, digits))
 }
 
 func valid(t time.Time, year, month, day int) bool {

@@ -30,7 +30,10 @@ func ConnectAs(ctx context.Context, url, password string) (*pgconn.PgConn, error
 	return connect(ctx, url, nil, password, nil)
 }
 
-func connect(ctx context.Context, url string, params map[string]string, password string, dialing func(pgconn.DialFunc) pgconn.DialFunc) (*pgconn.PgConn, error) {
+func connect(
+	ctx context.Context, url string, params map[string]string, password string,
+	dialing func(pgconn.DialFunc) pgconn.DialFunc,
+) (*pgconn.PgConn, error) {
 	c, err := ParseConfig(ctx, url)
 	if err != nil {
 		return nil, err
@@ -179,7 +182,8 @@ func Transient(err error) bool {
 	if c == "" {
 		var network net.Error
 		var connecting *pgconn.ConnectError
-		return errors.As(err, &network) || errors.As(err, &connecting) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
+		return errors.As(err, &network) || errors.As(err, &connecting) || errors.Is(err, io.EOF) ||
+			errors.Is(err, io.ErrUnexpectedEOF) ||
 			errors.Is(err, net.ErrClosed) || errors.Is(err, ErrAgain)
 	}
 	switch c[:2] {

@@ -18,7 +18,9 @@ import (
 // arrives for silence while an answer is due, it queries the state of the session over another connection. As long as
 // the server works on the answer, the session waits. If the server waits for this end, and still does after another
 // half of silence, the connection is half-open: it is closed, and the session is terminated, which releases its locks.
-func ConnectGuarded(ctx context.Context, url string, silence time.Duration, params map[string]string) (*pgconn.PgConn, error) {
+func ConnectGuarded(
+	ctx context.Context, url string, silence time.Duration, params map[string]string,
+) (*pgconn.PgConn, error) {
 	var g *guard
 	conn, err := connect(ctx, url, params, "", func(dial pgconn.DialFunc) pgconn.DialFunc {
 		return func(ctx context.Context, network, addr string) (net.Conn, error) {
@@ -131,7 +133,9 @@ func (g *guard) Read(b []byte) (int, error) {
 			suspected = true
 		default:
 			_ = g.Close()
-			return 0, &net.OpError{Op: "read", Net: "tcp", Addr: g.RemoteAddr(), Err: fmt.Errorf("the connection is half-open: nothing came for %v, and the server waits, too", g.silence)}
+			return 0, &net.OpError{Op: "read", Net: "tcp", Addr: g.RemoteAddr(),
+				Err: fmt.Errorf("the connection is half-open: nothing came for %v, and the server waits, too",
+					g.silence)}
 		}
 	}
 }

@@ -22,7 +22,8 @@ func ParseLSN(s string) (LSN, error) {
 	h, err1 := strconv.ParseUint(high, 16, 32)
 	l, err2 := strconv.ParseUint(low, 16, 32)
 	if !ok || err1 != nil || err2 != nil {
-		return 0, fmt.Errorf("cannot parse %q as a place in the write-ahead log: want two hexadecimal numbers with a slash between them", s)
+		return 0, fmt.Errorf("cannot parse %q as a place in the write-ahead log: want two hexadecimal numbers with a "+
+			"slash between them", s)
 	}
 	return LSN(h<<32 | l), nil
 }

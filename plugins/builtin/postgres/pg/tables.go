@@ -300,7 +300,8 @@ ORDER BY a.attnum`
 // send them. If a column of the key is missing, the table has no key.
 func (t *Table) Narrow(published []string, generated bool) {
 	t.Columns = slices.DeleteFunc(t.Columns, func(c Column) bool {
-		return c.generated && (!generated || published == nil) || published != nil && !slices.Contains(published, c.Name)
+		return c.generated && (!generated || published == nil) || published != nil &&
+			!slices.Contains(published, c.Name)
 	})
 	for _, k := range t.Key {
 		if !slices.ContainsFunc(t.Columns, func(c Column) bool { return c.Name == k }) {

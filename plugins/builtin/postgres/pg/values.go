@@ -116,7 +116,8 @@ func parseTime(text []byte) (t time.Time, ok bool) {
 	for range len(form) + len(".000000") - max(len(text), len(form)+1) {
 		numbers[6] *= 10
 	}
-	year, month, day, hour, minute, second := numbers[0], time.Month(numbers[1]), numbers[2], numbers[3], numbers[4], numbers[5]
+	year, month, day, hour, minute, second := numbers[0], time.Month(numbers[1]), numbers[2], numbers[3], numbers[4],
+		numbers[5]
 	if hour > 23 || minute > 59 || second > 59 {
 		return t, false
 	}

@@ -30,11 +30,13 @@ func run() error {
 	topics := flag.String("topics", "", "topics to begin with, as name:partitions,…")
 	advertise := flag.String("advertise", "", "file with the host:port to advertise to clients")
 	users := flag.String("users", "", "file with a line MECHANISM user password for each user")
-	cert := flag.String("cert", "", "file with certificate and key, for TLS; clients prove themselves by the same certificate")
+	cert := flag.String("cert", "", "file with certificate and key, for TLS; clients prove themselves by the same "+
+		"certificate")
 	config := flag.String("config", "", "configuration of the broker, as key=value,…")
 	flag.Parse()
 
-	opts := []kfake.Opt{kfake.Ports(*port), kfake.AllowAutoTopicCreation(), kfake.DefaultNumPartitions(3), kfake.ListenFn(listen(*advertise)), kfake.DataDir(*data), kfake.SyncWrites()}
+	opts := []kfake.Opt{kfake.Ports(*port), kfake.AllowAutoTopicCreation(), kfake.DefaultNumPartitions(3),
+		kfake.ListenFn(listen(*advertise)), kfake.DataDir(*data), kfake.SyncWrites()}
 	for topic := range strings.SplitSeq(*topics, ",") {
 		name, partitions, _ := strings.Cut(topic, ":")
 		if n, err := strconv.Atoi(partitions); err == nil {

@@ -35,14 +35,16 @@ func run() error {
 	if err != nil {
 		return err
 	}
-	be, err := posix.New(*data, meta.XattrMeta{}, posix.PosixOpts{VersioningDir: *versions, ValidateBucketNames: true, Concurrency: 100})
+	be, err := posix.New(*data, meta.XattrMeta{}, posix.PosixOpts{VersioningDir: *versions, ValidateBucketNames: true,
+		Concurrency: 100})
 	if err != nil {
 		return err
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
 	return embedgw.RunVersityGW(ctx, be, &embedgw.Config{
-		RootUserAccess: "conduit", RootUserSecret: strings.TrimSpace(string(word)), Region: "us-east-1", Ports: []string{*addr}, CertFile: *cert, KeyFile: *cert,
+		RootUserAccess: "conduit", RootUserSecret: strings.TrimSpace(string(word)), Region: "us-east-1",
+		Ports: []string{*addr}, CertFile: *cert, KeyFile: *cert,
 		VirtualDomain: *domain, MaxConnections: 1000, MaxRequests: 1000, MultipartMaxParts: 10_000, Quiet: true,
 	})
 }

@@ -96,7 +96,8 @@ func (p Policy) permitted(asked []destination, log *slog.Logger) (allow []destin
 		if len(ceiling) == 0 || slices.Contains(ceiling, d) {
 			allow = append(allow, d)
 		} else {
-			log.Warn("the processor asks for a destination that processors.egress.allow does not name", "destination", d.String())
+			log.Warn("the processor asks for a destination that processors.egress.allow does not name", "destination",
+				d.String())
 		}
 	}
 	return allow, nil
@@ -165,7 +166,8 @@ var (
 )
 
 // reserved are the headers that a guest may not set.
-var reserved = []string{"Host", "Authorization", "Accept-Encoding", "Connection", "Content-Length", "Transfer-Encoding", "Upgrade", "Te", "Trailer", "Keep-Alive"}
+var reserved = []string{"Host", "Authorization", "Accept-Encoding", "Connection", "Content-Length", "Transfer-Encoding",
+	"Upgrade", "Te", "Trailer", "Keep-Alive"}
 
 // Do sends a request. The error is ErrForbidden, ErrInvalid or ErrTooLarge, or describes why there is no response.
 func (e *Client) Do(ctx context.Context, r Request) (Response, error) {
@@ -206,7 +208,8 @@ func (e *Client) check(ctx context.Context, r Request) (*http.Request, error) {
 	if r.Secret != "" {
 		value, ok := e.secret(r.Secret)
 		if !ok {
-			return nil, fmt.Errorf("%w: secret %q is not in sdk.egress.secretRefs, or has no value", ErrForbidden, r.Secret)
+			return nil, fmt.Errorf("%w: secret %q is not in sdk.egress.secretRefs, or has no value", ErrForbidden,
+				r.Secret)
 		}
 		req.Header.Set("Authorization", value)
 	}
@@ -283,7 +286,8 @@ func (e *Client) dial(ctx context.Context, dialer *net.Dialer, network, address 
 	for _, ip := range addrs {
 		ip = ip.Unmap()
 		if !isPublic(ip) && !e.lists(ip, port) {
-			err = fmt.Errorf("%w: the address of %s is not a public one, and sdk.egress.allow does not name it", ErrForbidden, host)
+			err = fmt.Errorf("%w: the address of %s is not a public one, and sdk.egress.allow does not name it",
+				ErrForbidden, host)
 			continue
 		}
 		var conn net.Conn
@@ -304,15 +308,18 @@ func (e *Client) lists(ip netip.Addr, port string) bool {
 // special lists the ranges that do not lead to public hosts: carrier-grade NAT, protocol assignments, documentation and
 // benchmarks, NAT64, 6to4, Teredo, and the like.
 var special = func() (out []netip.Prefix) {
-	for _, text := range []string{"0.0.0.0/8", "100.64.0.0/10", "192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "198.18.0.0/15", "198.51.100.0/24",
-		"203.0.113.0/24", "240.0.0.0/4", "64:ff9b::/96", "64:ff9b:1::/48", "100::/64", "2001::/32", "2001:db8::/32", "2002::/16", "::/96"} {
+	for _, text := range []string{"0.0.0.0/8", "100.64.0.0/10", "192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24",
+		"198.18.0.0/15", "198.51.100.0/24",
+		"203.0.113.0/24", "240.0.0.0/4", "64:ff9b::/96", "64:ff9b:1::/48", "100::/64", "2001::/32", "2001:db8::/32",
+		"2002::/16", "::/96"} {
 		out = append(out, netip.MustParsePrefix(text))
 	}
 	return out
 }()
 
 func isPublic(ip netip.Addr) bool {
-	if !ip.IsGlobalUnicast() || ip.IsPrivate() || ip.IsLoopback() || ip.IsLinkLocalUnicast() || ip.IsMulticast() || ip.IsUnspecified() || ip.Zone() != "" {
+	if !ip.IsGlobalUnicast() || ip.IsPrivate() || ip.IsLoopback() || ip.IsLinkLocalUnicast() || ip.IsMulticast() ||
+		ip.IsUnspecified() || ip.Zone() != "" {
 		return false
 	}
 	return !slices.ContainsFunc(special, func(p netip.Prefix) bool { return p.Contains(ip) })

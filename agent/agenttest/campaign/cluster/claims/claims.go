@@ -104,7 +104,8 @@ func (w *Writers) write(s cluster.Store, client int, e protocol.Entry) protocol.
 	defer cancel()
 	called := time.Since(w.begin)
 	o := s.Write(ctx, protocol.Write{Entry: e})
-	op := server.Operation{Key: e.Key, Client: client, Call: int64(called), Return: int64(time.Since(w.begin)), Expected: e.Revision, Stamp: string(e.Value), Revision: o.Revision}
+	op := server.Operation{Key: e.Key, Client: client, Call: int64(called), Return: int64(time.Since(w.begin)),
+		Expected: e.Revision, Stamp: string(e.Value), Revision: o.Revision}
 	switch o.Result {
 	case protocol.Applied:
 		op.Kind = "applied"

@@ -48,7 +48,8 @@ func TestStreamMadeAgain(t *testing.T) {
 			if _, err := old.Read(t.Context(), claim.Key); err == nil || !strings.Contains(err.Error(), "made again") {
 				t.Errorf("the agent that joined the stream before reads, or fails with %v", err)
 			}
-			if o := old.Write(t.Context(), protocol.Write{Entry: protocol.Entry{Key: "s.S", Value: []byte("v")}}); o.Result != protocol.Unknown {
+			if o := old.Write(t.Context(),
+				protocol.Write{Entry: protocol.Entry{Key: "s.S", Value: []byte("v")}}); o.Result != protocol.Unknown {
 				t.Errorf("a session of the agent that joined the stream before is made: %+v", o)
 			}
 		})

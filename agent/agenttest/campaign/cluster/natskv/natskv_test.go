@@ -94,18 +94,22 @@ func TestUnfitStreams(t *testing.T) {
 		bucket jetstream.KeyValueConfig
 		wants  string
 	}{
-		"markers":     {jetstream.KeyValueConfig{Bucket: "conduit-markers", LimitMarkerTTL: time.Minute}, "must leave no markers"},
-		"history":     {jetstream.KeyValueConfig{Bucket: "conduit-history", History: 5}, "one message for each subject"},
+		"markers": {jetstream.KeyValueConfig{Bucket: "conduit-markers", LimitMarkerTTL: time.Minute},
+			"must leave no markers"},
+		"history": {jetstream.KeyValueConfig{Bucket: "conduit-history", History: 5},
+			"one message for each subject"},
 		"no expiry":   {jetstream.KeyValueConfig{Bucket: "conduit-none"}, "allow_msg_ttl"},
 		"direct gets": {jetstream.KeyValueConfig{Bucket: "conduit-direct"}, "allow_direct"},
-		"memory":      {jetstream.KeyValueConfig{Bucket: "conduit-memory", Storage: jetstream.MemoryStorage}, "stored in files"},
-		"max age":     {jetstream.KeyValueConfig{Bucket: "conduit-age", TTL: time.Hour}, "for ever"},
+		"memory": {jetstream.KeyValueConfig{Bucket: "conduit-memory", Storage: jetstream.MemoryStorage},
+			"stored in files"},
+		"max age": {jetstream.KeyValueConfig{Bucket: "conduit-age", TTL: time.Hour}, "for ever"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, err := js.CreateKeyValue(t.Context(), c.bucket); err != nil {
 				t.Fatal(err)
 			}
-			o := natskv.Options{URL: servers[0].URL(), Cluster: strings.TrimPrefix(c.bucket.Bucket, "conduit-"), Replicas: 1, Log: slog.New(slog.DiscardHandler)}
+			o := natskv.Options{URL: servers[0].URL(), Cluster: strings.TrimPrefix(c.bucket.Bucket, "conduit-"),
+				Replicas: 1, Log: slog.New(slog.DiscardHandler)}
 			s, err := natskv.Open(o)
 			if err != nil {
 				t.Fatal(err)
@@ -122,7 +126,8 @@ func TestUnfitStreams(t *testing.T) {
 // TestSmallMessages has a server whose message limit is below the size of dead letters: a member does not join.
 func TestSmallMessages(t *testing.T) {
 	load.Parallel(t, load.Server)
-	o := natskv.Options{URL: server.StartNATS(t, 1, "max_payload: 512KB")[0].URL(), Cluster: "c", Replicas: 1, Log: slog.New(slog.DiscardHandler)}
+	o := natskv.Options{URL: server.StartNATS(t, 1, "max_payload: 512KB")[0].URL(), Cluster: "c", Replicas: 1,
+		Log: slog.New(slog.DiscardHandler)}
 	s, err := natskv.Open(o)
 	if err != nil {
 		t.Fatal(err)
@@ -132,7 +137,8 @@ func TestSmallMessages(t *testing.T) {
 	wait.For(t, "the server to be refused", func() bool {
 		err := s.Ready(t.Context(), o)
 		last = fmt.Sprint(err)
-		return errors.As(err, new(*natskv.UnfitError)) && strings.Contains(last, "up to 524288 bytes (max_payload), and 1000000 are needed")
+		return errors.As(err, new(*natskv.UnfitError)) &&
+			strings.Contains(last, "up to 524288 bytes (max_payload), and 1000000 are needed")
 	}, func() string { return last })
 }
 
@@ -151,8 +157,9 @@ func TestServersThatCannotKeepTheStream(t *testing.T) {
 		"no JetStream": {1, 1, []string{"jetstream: disabled"}, "start the server with --jetstream"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			o := natskv.Options{URL: urls(server.StartNATS(t, c.servers, c.lines...)), Cluster: "c", Replicas: c.replicas,
-				Log: slog.New(slog.DiscardHandler)}
+			o := natskv.Options{URL: urls(server.StartNATS(t, c.servers, c.lines...)), Cluster: "c",
+				Replicas: c.replicas,
+				Log:      slog.New(slog.DiscardHandler)}
 			s, err := natskv.Open(o)
 			if err != nil {
 				t.Fatal(err)
@@ -181,13 +188,19 @@ func TestUnfitChanges(t *testing.T) {
 		change func(c *jetstream.StreamConfig)
 		wants  string
 	}{
-		"discard":   {func(c *jetstream.StreamConfig) { c.Discard = jetstream.DiscardOld }, "must refuse new messages when it is full"},
-		"retention": {func(c *jetstream.StreamConfig) { c.Retention = jetstream.WorkQueuePolicy }, "must keep messages that were read"},
+		"discard": {func(c *jetstream.StreamConfig) {
+			c.Discard = jetstream.DiscardOld
+		}, "must refuse new messages when it is full"},
+		"retention": {func(c *jetstream.StreamConfig) {
+			c.Retention = jetstream.WorkQueuePolicy
+		}, "must keep messages that were read"},
 		"mirror": {func(c *jetstream.StreamConfig) {
 			c.Mirror, c.Subjects, c.FirstSeq = &jetstream.StreamSource{Name: "other"}, nil, 0
 		}, "must not be a mirror"},
-		"size":    {func(c *jetstream.StreamConfig) { c.MaxMsgSize = 500_000 }, "must take messages of 1000000 bytes"},
-		"sources": {func(c *jetstream.StreamConfig) { c.Sources = []*jetstream.StreamSource{{Name: "other"}} }, "must not be a mirror"},
+		"size": {func(c *jetstream.StreamConfig) { c.MaxMsgSize = 500_000 }, "must take messages of 1000000 bytes"},
+		"sources": {func(c *jetstream.StreamConfig) {
+			c.Sources = []*jetstream.StreamSource{{Name: "other"}}
+		}, "must not be a mirror"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := natskv.Options{URL: servers[0].URL(), Cluster: name, Replicas: 1}
@@ -205,7 +218,8 @@ func TestUnfitChanges(t *testing.T) {
 				t.Fatal(err)
 			}
 			err = s.Ready(t.Context(), o)
-			if unfit := new(natskv.UnfitError); !errors.As(err, &unfit) || len(unfit.Wrong) != 1 || !strings.Contains(err.Error(), c.wants) {
+			if unfit := new(natskv.UnfitError); !errors.As(err, &unfit) || len(unfit.Wrong) != 1 ||
+				!strings.Contains(err.Error(), c.wants) {
 				t.Errorf("the stream is accepted, or refused for more than %q: %v", c.wants, err)
 			}
 		})
@@ -216,7 +230,8 @@ func TestUnfitChanges(t *testing.T) {
 func TestOldServer(t *testing.T) {
 	load.Parallel(t, load.Server)
 	servers := server.StartNATS(t, 1)
-	o := natskv.Options{URL: "nats://" + aged(t, servers[0].Addr), Cluster: "test", Replicas: 1, Log: slog.New(slog.DiscardHandler)}
+	o := natskv.Options{URL: "nats://" + aged(t, servers[0].Addr), Cluster: "test", Replicas: 1,
+		Log: slog.New(slog.DiscardHandler)}
 	s, err := natskv.Open(o)
 	if err != nil {
 		t.Fatal(err)
@@ -225,7 +240,8 @@ func TestOldServer(t *testing.T) {
 	refused := func() {
 		t.Helper()
 		err := s.Ready(t.Context(), o)
-		if unfit := new(natskv.UnfitError); !errors.As(err, &unfit) || !strings.Contains(err.Error(), "the server is of version 2.11.9, and 2.12 is needed") {
+		if unfit := new(natskv.UnfitError); !errors.As(err, &unfit) ||
+			!strings.Contains(err.Error(), "the server is of version 2.11.9, and 2.12 is needed") {
 			t.Errorf("the server is accepted, or refused for something else: %v", err)
 		}
 	}

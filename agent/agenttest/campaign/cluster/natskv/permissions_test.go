@@ -27,7 +27,8 @@ var needed = []string{
 
 // user is a line in a list of users, with the subjects that the user may publish to.
 func user(name string, publish []string, subscribe string) string {
-	return fmt.Sprintf("{user: %s, password: x, permissions: {publish: [%s], subscribe: %q}}", name, `"`+strings.Join(publish, `", "`)+`"`, subscribe)
+	return fmt.Sprintf("{user: %s, password: x, permissions: {publish: [%s], subscribe: %q}}", name,
+		`"`+strings.Join(publish, `", "`)+`"`, subscribe)
 }
 
 // TestLeastPermissions runs the conformance tests as a user with exactly the permissions on the page, and checks that
@@ -41,7 +42,8 @@ func TestLeastPermissions(t *testing.T) {
 	}
 	s := server.StartNATS(t, 1, "authorization: {users: ["+strings.Join(users, ", ")+"]}")[0]
 	options := func(user string) natskv.Options {
-		return natskv.Options{URL: "nats://" + user + ":x@" + s.Addr, Cluster: "least", Replicas: 1, Log: slog.New(slog.DiscardHandler)}
+		return natskv.Options{URL: "nats://" + user + ":x@" + s.Addr, Cluster: "least", Replicas: 1,
+			Log: slog.New(slog.DiscardHandler)}
 	}
 	open(t, options("admin")) // creates the stream
 	t.Run("conformance", func(t *testing.T) {
@@ -80,7 +82,8 @@ func use(t *testing.T, o natskv.Options, key string, timeout time.Duration) erro
 	if err := s.Ready(ctx, o); err != nil {
 		return err
 	}
-	if o := s.Write(ctx, protocol.Write{Entry: protocol.Entry{Key: "p." + key, Value: []byte("{}")}}); o.Result != protocol.Applied {
+	if o := s.Write(ctx, protocol.Write{Entry: protocol.Entry{Key: "p." + key, Value: []byte("{}")}}); o.Result !=
+		protocol.Applied {
 		return fmt.Errorf("cannot write: %v", o)
 	}
 	if _, err := s.Read(ctx, "p."+key); err != nil {

@@ -95,7 +95,8 @@ func TestScale(t *testing.T) {
 
 func (s *scale) join(name string, o natskv.Options) {
 	m := &cluster.Member{
-		Store: counting{open(s.t, o), &s.writes, &s.reads}, Self: protocol.Session{Agent: name}, Timing: protocol.TimingOf(20 * time.Second),
+		Store: counting{open(s.t, o), &s.writes, &s.reads}, Self: protocol.Session{Agent: name},
+		Timing: protocol.TimingOf(20 * time.Second),
 		Log:    slog.New(slog.DiscardHandler),
 		Adopt:  func(context.Context, string, []byte) error { return nil },
 		Placed: func(string) {}, Lost: func(string) {},
@@ -148,7 +149,8 @@ func (s *scale) measure(what string, f func()) int64 {
 	var memory runtime.MemStats
 	runtime.ReadMemStats(&memory)
 	writes, reads = s.writes.Load()-writes, s.reads.Load()-reads
-	s.t.Logf("%s: %v, %v of CPU time, %d writes, %d reads, %d KB of heap", what, took.Round(time.Millisecond), cpu.Round(time.Millisecond), writes, reads, memory.HeapAlloc/1024)
+	s.t.Logf("%s: %v, %v of CPU time, %d writes, %d reads, %d KB of heap", what, took.Round(time.Millisecond),
+		cpu.Round(time.Millisecond), writes, reads, memory.HeapAlloc/1024)
 	return writes
 }
 

@@ -35,10 +35,12 @@ func TestTLS(t *testing.T) {
 	load.Parallel(t, load.Server)
 	dir, authority := server.Dir(t), network.NewAuthority(t)
 	certificate, key := authority.Pair(t)
-	p := server.StartPostgres(t, "", append([]string{"ssl=on", "ssl_cert_file=" + write(t, dir, "cert.pem", certificate), "ssl_key_file=" + write(t, dir, "key.pem", key)}, durable...)...)
+	p := server.StartPostgres(t, "", append([]string{"ssl=on", "ssl_cert_file=" + write(t, dir, "cert.pem",
+		certificate), "ssl_key_file=" + write(t, dir, "key.pem", key)}, durable...)...)
 	_, port, _ := net.SplitHostPort(p.Addr)
 	url := func(host, authority string) string {
-		return "postgres://postgres:not-to-be-shown@" + host + ":" + port + "/postgres?sslmode=verify-full&sslrootcert=" + authority
+		return "postgres://postgres:not-to-be-shown@" + host + ":" + port +
+			"/postgres?sslmode=verify-full&sslrootcert=" + authority
 	}
 	trusted := write(t, dir, "ca.pem", authority.PEM)
 	s := opened(t, url("127.0.0.1", trusted), "tls")
@@ -49,7 +51,8 @@ func TestTLS(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer pg.Close(conn)
-	row, err := pg.Row(t.Context(), conn, "SELECT count(*) FILTER (WHERE ssl) > 1, bool_and(ssl) FROM pg_stat_ssl JOIN pg_stat_activity USING (pid) WHERE application_name = 'conduit' AND pid <> pg_backend_pid()")
+	row, err := pg.Row(t.Context(), conn, "SELECT count(*) FILTER (WHERE ssl) > 1, bool_and(ssl) FROM pg_stat_ssl "+
+		"JOIN pg_stat_activity USING (pid) WHERE application_name = 'conduit' AND pid <> pg_backend_pid()")
 	if err != nil || row[0] != "t" || row[1] != "t" {
 		t.Errorf("there are encrypted sessions, and no others: %q, %v", row, err)
 	}
@@ -58,7 +61,8 @@ func TestTLS(t *testing.T) {
 		"another host":      url("localhost", trusted),
 	} {
 		err := ready(t, open(t, refused, "tls"))
-		if err == nil || !strings.Contains(err.Error(), "certificate") || strings.Contains(err.Error(), "not-to-be-shown") {
+		if err == nil || !strings.Contains(err.Error(), "certificate") ||
+			strings.Contains(err.Error(), "not-to-be-shown") {
 			t.Errorf("%s: %v, want an error about the certificate, without the password", name, err)
 		}
 	}
@@ -71,13 +75,15 @@ func TestPassword(t *testing.T) {
 	p := server.StartPostgres(t, "", durable...)
 	execute(t, urlOf(p), "CREATE ROLE agent LOGIN PASSWORD 'first-secret'")
 	execute(t, urlOf(p), "GRANT ALL ON SCHEMA public TO agent")
-	rules := write(t, server.Dir(t), "hba", "host all agent 127.0.0.1/32 scram-sha-256\nhost all postgres 127.0.0.1/32 trust\n")
+	rules := write(t, server.Dir(t), "hba",
+		"host all agent 127.0.0.1/32 scram-sha-256\nhost all postgres 127.0.0.1/32 trust\n")
 	server.Run(t, "/", "cp", rules, p.HBA())
 	execute(t, urlOf(p), "SELECT pg_reload_conf()")
 	var password atomic.Value
 	password.Store("first-secret")
 	s, err := pgkv.Open(pgkv.Options{
-		URL: "postgres://agent:of-the-url@" + p.Addr + "/postgres?sslmode=disable", Cluster: "secret", Log: slog.New(slog.DiscardHandler),
+		URL: "postgres://agent:of-the-url@" + p.Addr + "/postgres?sslmode=disable", Cluster: "secret",
+		Log:      slog.New(slog.DiscardHandler),
 		Password: func() (string, error) { return password.Load().(string), nil },
 	})
 	if err != nil {
@@ -121,11 +127,12 @@ pool_mode = transaction
 default_pool_size = 3
 `, behind, port)
 	url := fmt.Sprintf("postgres://postgres@127.0.0.1:%d/postgres?sslmode=disable", port)
-	pooler := &server.Process{Path: program, Args: []string{write(t, dir, "pgbouncer.ini", settings)}, Dir: dir, Ready: func(ctx context.Context) error {
-		conn, err := pg.Connect(ctx, url, nil)
-		pg.Close(conn)
-		return err
-	}}
+	pooler := &server.Process{Path: program, Args: []string{write(t, dir, "pgbouncer.ini", settings)}, Dir: dir,
+		Ready: func(ctx context.Context) error {
+			conn, err := pg.Connect(ctx, url, nil)
+			pg.Close(conn)
+			return err
+		}}
 	pooler.Launch(t)
 	storetest.Run(t, func(t *testing.T) cluster.Store { return opened(t, url, "pooled") })
 }

@@ -81,8 +81,10 @@ func TestUnfitTables(t *testing.T) {
 	for _, c := range []struct{ name, change, wants string }{
 		{"unlogged", `ALTER TABLE "conduit-unlogged" SET UNLOGGED`, "must be logged"},
 		{"columns", `ALTER TABLE "conduit-columns" ALTER COLUMN revision TYPE numeric`, "must have the columns"},
-		{"view", `ALTER TABLE "conduit-view" RENAME TO base; CREATE VIEW "conduit-view" AS SELECT * FROM base`, "must be a table"},
-		{"trigger", `CREATE TRIGGER t BEFORE UPDATE ON "conduit-trigger" FOR EACH ROW EXECUTE FUNCTION suppress_redundant_updates_trigger()`, "neither row security nor triggers"},
+		{"view", `ALTER TABLE "conduit-view" RENAME TO base; CREATE VIEW "conduit-view" AS SELECT * FROM base`,
+			"must be a table"},
+		{"trigger", `CREATE TRIGGER t BEFORE UPDATE ON "conduit-trigger" FOR EACH ROW EXECUTE FUNCTION ` +
+			`suppress_redundant_updates_trigger()`, "neither row security nor triggers"},
 		{"key", `ALTER TABLE "conduit-key" DROP CONSTRAINT "conduit-key_pkey"`, "must have the primary key"},
 		{"incarnation", `DELETE FROM "conduit-incarnation"`, "has no row"},
 		{"server", `ALTER ROLE postgres SET synchronous_commit = off`, "synchronous_commit is off"},
@@ -110,7 +112,8 @@ func TestClaimsAreLinearizable(t *testing.T) {
 	}
 	w := claims.NewWriters(t, stores...)
 	w.Break(proxies)
-	execute(t, urlOf(p), "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND backend_type = 'client backend'")
+	execute(t, urlOf(p), "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND "+
+		"backend_type = 'client backend'")
 	w.More()
 	p.Kill()
 	if err := p.Start(t.Context()); err != nil {
@@ -127,7 +130,8 @@ func TestPromotion(t *testing.T) {
 	p := server.StartPostgres(t, server.PostgresWith(t, "pg_basebackup"), durable...)
 	before := put(t, opened(t, urlOf(p), "lag"), "p.A", "kept", 0)
 	standby := p.Standby(t)
-	s := opened(t, "postgres://postgres@"+p.Addr+","+standby.Addr+"/postgres?sslmode=disable&target_session_attrs=read-write", "lag")
+	s := opened(t, "postgres://postgres@"+p.Addr+","+standby.Addr+
+		"/postgres?sslmode=disable&target_session_attrs=read-write", "lag")
 	standby.Kill()
 	lost := before
 	for range 100 {
@@ -197,7 +201,8 @@ func (o *observed) until(revision uint64) {
 func put(t *testing.T, s *pgkv.Store, key, state string, revision uint64) protocol.Outcome {
 	ctx, cancel := context.WithTimeout(t.Context(), wait.Limit)
 	defer cancel()
-	return s.Write(ctx, protocol.Write{Entry: protocol.Entry{Key: key, Value: []byte("{}"), State: []byte(state), Revision: revision}})
+	return s.Write(ctx, protocol.Write{Entry: protocol.Entry{Key: key, Value: []byte("{}"), State: []byte(state),
+		Revision: revision}})
 }
 
 // TestLateCommit commits a write with a smaller revision after a write with a greater revision.
@@ -216,7 +221,8 @@ func TestLateCommit(t *testing.T) {
 	if err := pg.Execute(t.Context(), conn, "BEGIN"); err != nil {
 		t.Fatal(err)
 	}
-	row, err := pg.Row(t.Context(), conn, `UPDATE "conduit-late" SET revision = revision + 1, xid = DEFAULT WHERE key = 'p.LATE' RETURNING revision`)
+	row, err := pg.Row(t.Context(), conn,
+		`UPDATE "conduit-late" SET revision = revision + 1, xid = DEFAULT WHERE key = 'p.LATE' RETURNING revision`)
 	if err != nil {
 		t.Fatal(err)
 	}

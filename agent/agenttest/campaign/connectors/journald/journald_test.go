@@ -85,7 +85,8 @@ func TestContract(t *testing.T) {
 func TestFollows(t *testing.T) {
 	load.Parallel(t, load.Server)
 	j := server.NewJournal(t)
-	write(t, j, "_SYSTEMD_UNIT=a.service\nPRIORITY=3\nTWICE=1\nTWICE=2\nBINARY\n\x03\x00\x00\x00\x00\x00\x00\x00a\n\xff\n",
+	write(t, j,
+		"_SYSTEMD_UNIT=a.service\nPRIORITY=3\nTWICE=1\nTWICE=2\nBINARY\n\x03\x00\x00\x00\x00\x00\x00\x00a\n\xff\n",
 		"one")
 	write(t, j, "_SYSTEMD_UNIT=b.service\nPRIORITY=6\n", "two")
 	s := source(t, j, nil)
@@ -139,7 +140,8 @@ func TestGap(t *testing.T) {
 		t.Fatal(err)
 	}
 	write(t, j, "", "four")
-	if err := fails(t, source(t, j, pos)); err == nil || !strings.Contains(err.Error(), "entries may have been missed") ||
+	if err := fails(t, source(t, j, pos)); err == nil ||
+		!strings.Contains(err.Error(), "entries may have been missed") ||
 		!strings.Contains(err.Error(), "set gap to continue") {
 		t.Errorf("got %v", err)
 	}

@@ -18,7 +18,9 @@ import (
 func TestBadItems(t *testing.T) {
 	load.Parallel(t, load.Server)
 	w := in(t, server.StartKafka(t, server.KafkaOptions{}).Addr, 1)
-	client := w.newClient(kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerBatchCompression(kgo.GzipCompression()), kgo.ProducerBatchMaxBytes(900_000), kgo.MaxBufferedBytes(100<<20))
+	client := w.newClient(kgo.RecordPartitioner(kgo.ManualPartitioner()),
+		kgo.ProducerBatchCompression(kgo.GzipCompression()), kgo.ProducerBatchMaxBytes(900_000),
+		kgo.MaxBufferedBytes(100<<20))
 	produce := func(records ...*kgo.Record) {
 		for _, r := range records {
 			r.Topic = w.topic
@@ -32,7 +34,8 @@ func TestBadItems(t *testing.T) {
 	w.produceBytes(kgo.CodecGzip, 3, []byte("damaged"))
 	produce(message("two"))
 	odd := message("\xff\x00")
-	odd.Key, odd.Headers = []byte("\xe9"), []kgo.RecordHeader{{Key: "\xe9", Value: []byte("\xff")}, {Key: "", Value: nil}}
+	odd.Key, odd.Headers = []byte("\xe9"), []kgo.RecordHeader{{Key: "\xe9", Value: []byte("\xff")},
+		{Key: "", Value: nil}}
 	produce(odd)
 	produce(&kgo.Record{})
 	produce(message("three"))
@@ -50,7 +53,8 @@ func TestBadItems(t *testing.T) {
 		t.Errorf("got %s", text)
 	}
 	skipped := s.Source.(sdk.Reporter).Progress().Skipped
-	if len(skipped) != 3 || !strings.Contains(skipped[0].Error, "cannot decompress") || !strings.HasSuffix(skipped[2].Of, "at offset 1") {
+	if len(skipped) != 3 || !strings.Contains(skipped[0].Error, "cannot decompress") ||
+		!strings.HasSuffix(skipped[2].Of, "at offset 1") {
 		t.Errorf("left out is %v", skipped)
 	}
 	s.ack(got[:1]...)

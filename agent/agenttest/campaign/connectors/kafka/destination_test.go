@@ -35,7 +35,8 @@ var destinationTests = map[string]func(*world){
 func TestDestination(t *testing.T) { load.Parallel(t, load.Server); runAll(t, destinationTests) }
 
 func checkMessages(w *world) {
-	d := w.openDestination(plainValue(w.destinationSettings("headers", "true", "timestamp", "record", "partition", `{{ index .Metadata "kafka.partition" }}`)))
+	d := w.openDestination(plainValue(w.destinationSettings("headers", "true", "timestamp", "record", "partition",
+		`{{ index .Metadata "kafka.partition" }}`)))
 	r := one(1, "v")
 	r.Metadata.Set("kafka.partition", "1")
 	r.Metadata.Set("kafka.header.a", "x")
@@ -78,9 +79,11 @@ func checkDefaults(w *world) {
 // checkAcks writes with each acknowledgement and compression setting.
 func checkAcks(w *world) {
 	codecs := map[string]uint8{"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4} // in the attributes of a batch
-	for acks, compressions := range map[string][]string{"none": {"none"}, "one": {"gzip"}, "all": {"snappy", "lz4", "zstd"}} {
+	for acks, compressions := range map[string][]string{"none": {"none"}, "one": {"gzip"},
+		"all": {"snappy", "lz4", "zstd"}} {
 		for _, compression := range compressions {
-			w.openDestination(plainValue(w.destinationSettings("acks", acks, "compression", compression, "partition", "0"))).write(one(1, compression+strings.Repeat(" ", 1000)))
+			w.openDestination(plainValue(w.destinationSettings("acks", acks, "compression", compression, "partition",
+				"0"))).write(one(1, compression+strings.Repeat(" ", 1000)))
 		}
 	}
 	wait.For(w, "all messages", func() bool { return len(w.stored()) == len(codecs) })
@@ -113,7 +116,8 @@ func checkTopics(w *world) {
 		w.Errorf("without collection: %d written: %v", n, err)
 	}
 	bad.Metadata.Set(record.KeyCollection, "no/topic")
-	if n, err := d.Write(d.ctx, []record.Record{bad}); n != 0 || err == nil || !strings.Contains(err.Error(), "no topic can have that name") {
+	if n, err := d.Write(d.ctx, []record.Record{bad}); n != 0 || err == nil ||
+		!strings.Contains(err.Error(), "no topic can have that name") {
 		w.Errorf("with a collection that is no topic: %d written: %v", n, err)
 	}
 	w.wantStored("a")
@@ -130,7 +134,8 @@ func (d *destination) writeAgain(records []record.Record) {
 // checkRefused refuses one record of many, in two partitions: the error names exactly that record, and later records
 // that are already written are not written again.
 func checkRefused(w *world) {
-	d := w.openDestination(plainValue(w.destinationSettings("partition", `{{ index .Metadata "p" }}`, "batchBytes", "2000", "compression", "none")))
+	d := w.openDestination(plainValue(w.destinationSettings("partition", `{{ index .Metadata "p" }}`, "batchBytes",
+		"2000", "compression", "none")))
 	var all []record.Record
 	for i := range 40 {
 		value := fmt.Sprintf("%02d", i)
@@ -185,7 +190,8 @@ func (d *destination) overlap(batches ...[]record.Record) (settled string) {
 
 // checkOverlap refuses one message of many in overlapping writes: the others are written once, in order.
 func checkOverlap(w *world) {
-	d := w.openDestination(plainValue(w.destinationSettings("partition", `{{ index .Metadata "p" }}`, "batchBytes", "2000", "compression", "none")))
+	d := w.openDestination(plainValue(w.destinationSettings("partition", `{{ index .Metadata "p" }}`, "batchBytes",
+		"2000", "compression", "none")))
 	var batches [][]record.Record
 	var want []string
 	for i := range 20 {
@@ -206,7 +212,8 @@ func checkOverlap(w *world) {
 		}
 		batches = append(batches, b)
 	}
-	if got, want := d.overlap(batches...), strings.Repeat("+3", 5)+"+1-+1"+strings.Repeat("+3", 3)+"-+2"+strings.Repeat("+3", 10); got != want {
+	if got, want := d.overlap(batches...), strings.Repeat("+3", 5)+"+1-+1"+strings.Repeat("+3", 3)+"-+2"+
+		strings.Repeat("+3", 10); got != want {
 		w.Errorf("settled %s, want %s", got, want)
 	}
 	w.wantStored(want...)
@@ -217,7 +224,8 @@ func checkOverlap(w *world) {
 func checkLargeOverlap(w *world) {
 	w.limitMessages("1000")
 	// The client makes a batch of ten records, and adds no more to it.
-	d := w.openDestination(plainValue(w.destinationSettings("partition", "0", "compression", "none", "batchBytes", "2300")))
+	d := w.openDestination(plainValue(w.destinationSettings("partition", "0", "compression", "none", "batchBytes",
+		"2300")))
 	batch := func(from, n int) (b []record.Record) {
 		for i := range n {
 			b = append(b, one(from+i, fmt.Sprintf("%04d", from+i)+strings.Repeat("x", 200)))
@@ -245,7 +253,8 @@ func checkLargeOverlap(w *world) {
 // limitMessages sets the limit of the topic in bytes per batch of messages.
 func (w *world) limitMessages(bytes string) {
 	w.Helper()
-	if _, err := w.admin.AlterTopicConfigs(w.Context(), []kadm.AlterConfig{{Name: "max.message.bytes", Value: &bytes}}, w.topic); err != nil {
+	if _, err := w.admin.AlterTopicConfigs(w.Context(), []kadm.AlterConfig{{Name: "max.message.bytes", Value: &bytes}},
+		w.topic); err != nil {
 		w.Fatal(err)
 	}
 }
@@ -300,7 +309,8 @@ func checkOnce(w *world) {
 }
 
 func checkOnceRefused(w *world) {
-	settings := plainValue(w.destinationSettings("exactlyOnce", "true", "partition", "0", "batchBytes", "2000", "compression", "none"))
+	settings := plainValue(w.destinationSettings("exactlyOnce", "true", "partition", "0", "batchBytes", "2000",
+		"compression", "none"))
 	d := w.openDestination(settings)
 	all := []record.Record{one(1, "a"), one(2, "b"), one(3, strings.Repeat("x", 4000)), one(4, "d")}
 	if n, err := d.Write(d.ctx, all); n != 2 || err == nil || unavailable(err) {
@@ -327,7 +337,8 @@ func checkFenced(w *world) {
 	first := w.openDestination(settings)
 	first.write(one(1, "a"))
 	w.openDestination(settings).write(one(2, "b"))
-	if _, err := first.Write(first.ctx, []record.Record{one(3, "c")}); err == nil || !unavailable(err) || !strings.Contains(err.Error(), "another producer has taken over transactional id") {
+	if _, err := first.Write(first.ctx, []record.Record{one(3, "c")}); err == nil || !unavailable(err) ||
+		!strings.Contains(err.Error(), "another producer has taken over transactional id") {
 		w.Errorf("got %v", err)
 	}
 	w.wantStored("a", "b")

@@ -100,7 +100,8 @@ func TestManyTinyElements(t *testing.T) {
 				w.produce(0, "before")
 				w.produceRaw(codec, c.n, c.messages)
 				w.produce(0, "behind")
-				s := &source{world: w, Source: sdk.Standard(kafka.Connector()).NewSource(), ctx: w.env(w.topic + ":source")}
+				s := &source{world: w, Source: sdk.Standard(kafka.Connector()).NewSource(),
+					ctx: w.env(w.topic + ":source")}
 				w.Cleanup(s.close)
 				sdk.EnvFrom(s.ctx).Budget = budget
 				if err := s.Configure(s.ctx, w.settings()); err != nil {

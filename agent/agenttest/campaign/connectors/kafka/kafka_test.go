@@ -253,7 +253,8 @@ func (d *destination) write(records ...record.Record) {
 			d.Errorf("record %d: %v", n, err)
 		}
 	}
-	if err := errors.Join(async.WriteAsync(d.ctx, records, settled), async.Flush(d.ctx)); err != nil || n != len(records) {
+	if err := errors.Join(async.WriteAsync(d.ctx, records, settled), async.Flush(d.ctx)); err != nil ||
+		n != len(records) {
 		d.Fatalf("%d of %d records written: %v", n, len(records), err)
 	}
 }
@@ -270,7 +271,8 @@ func one(n int, value string) record.Record {
 // plainValue configures the destination to write the payload alone.
 func plainValue(settings map[string]string) map[string]string {
 	settings = maps.Clone(settings)
-	settings["sdk.record.format"], settings["sdk.record.format.options"] = "template", `{{ printf "%s" .Payload.After }}`
+	settings["sdk.record.format"], settings["sdk.record.format.options"] = "template",
+		`{{ printf "%s" .Payload.After }}`
 	return settings
 }
 
@@ -339,7 +341,8 @@ func TestContract(t *testing.T) {
 			if err := client.Flush(tb.Context()); err != nil {
 				tb.Fatal(err)
 			}
-			return map[string]string{"servers": k.Addr, "topics": name, "readFromBeginning": "true", "sessionTimeout": "6s"}
+			return map[string]string{"servers": k.Addr, "topics": name, "readFromBeginning": "true",
+				"sessionTimeout": "6s"}
 		},
 		Destination: func(tb testing.TB) map[string]string {
 			return map[string]string{"servers": k.Addr, "topic": newTopic(tb, k.Addr, 1)}

@@ -25,7 +25,8 @@ func startMock(t *testing.T) string {
 		t.Fatal("the mock cluster of librdkafka is not installed: the package librdkafka-dev has it")
 	}
 	path := filepath.Join(t.TempDir(), "mock")
-	if out, err := exec.Command(cc, "-Wall", "-Werror", "-o", path, "testdata/mock.c", "-lrdkafka").CombinedOutput(); err != nil {
+	if out, err := exec.Command(cc, "-Wall", "-Werror", "-o", path, "testdata/mock.c",
+		"-lrdkafka").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	cmd := exec.Command(path)
@@ -92,7 +93,8 @@ func TestMockCluster(t *testing.T) {
 	t.Run("position", func(t *testing.T) {
 		t.Parallel()
 		position := strings.Replace(string(got[59].Position), `"GroupID":"first"`, `"GroupID":"second"`, 1)
-		if rest := w.of(t).open(w.settings("groupID", "second", "readFromBeginning", "false"), record.Position(position)).read(40); len(rest) != 40 {
+		if rest := w.of(t).open(w.settings("groupID", "second", "readFromBeginning", "false"),
+			record.Position(position)).read(40); len(rest) != 40 {
 			t.Errorf("behind the position %d records came, want 40", len(rest))
 		}
 	})

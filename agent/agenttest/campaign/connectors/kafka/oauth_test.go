@@ -136,7 +136,8 @@ func TestTokenOfEachSession(t *testing.T) {
 	g := newGate(t, k.Addr)
 	k.Advertise(t, g.listener.Addr().String())
 	w := in(t, g.listener.Addr().String(), 1)
-	s := w.open(w.settings("saslMechanism", "OAUTHBEARER", "saslTokenURL", issuer.URL, "saslUsername", "me", "saslPassword", "secret"), nil)
+	s := w.open(w.settings("saslMechanism", "OAUTHBEARER", "saslTokenURL", issuer.URL, "saslUsername", "me",
+		"saslPassword", "secret"), nil)
 	n := 0
 	wait.For(t, "a connection authenticates again", func() bool {
 		n++

@@ -25,8 +25,10 @@ func certificate(t *testing.T) (cert, key string) {
 		t.Fatal(err)
 	}
 	c := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true,
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"},
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		NotBefore:   time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IsCA: true,
+		BasicConstraintsValid: true,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, c, c, private.Public(), private)
 	if err != nil {
@@ -50,7 +52,8 @@ func TestSecurity(t *testing.T) {
 		Users: []string{"PLAIN plain secret1", "SCRAM-SHA-256 scram256 secret2", "SCRAM-SHA-512 scram512 secret3"}})
 	w := &world{T: t, addr: k.Addr, topic: "t"}
 	settings := func(mechanism, user, password string) map[string]string {
-		return plainValue(w.destinationSettings("tls.enabled", "true", "caCert", cert, "clientCert", cert, "clientKey", key,
+		return plainValue(w.destinationSettings("tls.enabled", "true", "caCert", cert, "clientCert", cert, "clientKey",
+			key,
 			"saslMechanism", mechanism, "saslUsername", user, "saslPassword", password))
 	}
 	for user, password := range map[string]string{"plain": "secret1", "scram256": "secret2", "scram512": "secret3"} {
@@ -58,7 +61,8 @@ func TestSecurity(t *testing.T) {
 		w.openDestination(settings(mechanism, user, password)).write(one(1, "v"))
 
 		refused := w.destination(settings(mechanism, user, "wrong-secret"))
-		if err := refused.Open(refused.ctx); err == nil || strings.Contains(err.Error(), "wrong-secret") || !unavailable(err) {
+		if err := refused.Open(refused.ctx); err == nil || strings.Contains(err.Error(), "wrong-secret") ||
+			!unavailable(err) {
 			t.Errorf("%s with a wrong password: %v", mechanism, err)
 		}
 	}

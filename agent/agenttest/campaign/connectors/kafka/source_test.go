@@ -47,7 +47,8 @@ var sourceTests = map[string]func(*world){
 func TestSource(t *testing.T) { load.Parallel(t, load.Server); runAll(t, sourceTests) }
 
 func checkRecords(w *world) {
-	m := &kgo.Record{Topic: w.topic, Partition: 1, Key: []byte("key"), Value: []byte("value"), Headers: []kgo.RecordHeader{{Key: "a", Value: []byte("1")}, {Key: "a", Value: []byte("2")}}}
+	m := &kgo.Record{Topic: w.topic, Partition: 1, Key: []byte("key"), Value: []byte("value"),
+		Headers: []kgo.RecordHeader{{Key: "a", Value: []byte("1")}, {Key: "a", Value: []byte("2")}}}
 	if err := w.client.ProduceSync(w.Context(), m).FirstErr(); err != nil {
 		w.Fatal(err)
 	}
@@ -75,10 +76,12 @@ func checkRecords(w *world) {
 }
 
 func checkTombstones(w *world) {
-	if err := w.client.ProduceSync(w.Context(), &kgo.Record{Topic: w.topic, Key: []byte("gone")}).FirstErr(); err != nil {
+	if err := w.client.ProduceSync(w.Context(), &kgo.Record{Topic: w.topic, Key: []byte("gone")}).FirstErr(); err !=
+		nil {
 		w.Fatal(err)
 	}
-	for setting, want := range map[string]record.Operation{"false": record.OperationCreate, "true": record.OperationDelete} {
+	for setting, want := range map[string]record.Operation{"false": record.OperationCreate,
+		"true": record.OperationDelete} {
 		s := w.open(w.settings("tombstones", setting, "groupID", w.topic+setting), nil)
 		if r := s.read(1)[0]; r.Operation != want || !r.After.IsNone() {
 			w.Errorf("tombstones: %s: got %v with %v, want %v with nothing", setting, r.Operation, r.After, want)
@@ -120,17 +123,20 @@ func checkConduitPosition(w *world) {
 		GroupID, Topic    string
 		Partition, Offset int
 	}
-	if err := json.Unmarshal(r.Position, &p); err != nil || p.GroupID != w.topic || p.Topic != w.topic || p.Partition != 0 || p.Offset != 2 {
+	if err := json.Unmarshal(r.Position, &p); err != nil || p.GroupID != w.topic || p.Topic != w.topic ||
+		p.Partition != 0 || p.Offset != 2 {
 		w.Errorf("the position is %s: %v", r.Position, err)
 	}
 }
 
 func checkAnotherGroup(w *world) {
 	pos := fmt.Sprintf(`{"GroupID":"former","Topic":"%s","Partition":0,"Offset":1}`, w.topic)
-	if _, err := w.tryOpen(w.settings(), record.Position(pos)); err == nil || !strings.Contains(err.Error(), "the old position contains a different consumer group ID than the connector configuration") {
+	if _, err := w.tryOpen(w.settings(), record.Position(pos)); err == nil || !strings.Contains(err.Error(),
+		"the old position contains a different consumer group ID than the connector configuration") {
 		w.Errorf("got %v", err)
 	}
-	if _, err := w.tryOpen(w.settings(), record.Position("17")); err == nil || !strings.Contains(err.Error(), "not a position of kafka") {
+	if _, err := w.tryOpen(w.settings(), record.Position("17")); err == nil ||
+		!strings.Contains(err.Error(), "not a position of kafka") {
 		w.Errorf("with a position of another connector: %v", err)
 	}
 }
@@ -172,12 +178,14 @@ func checkCommitSize(w *world) {
 // checkJoin makes the broker refuse the member: joining is retried, unless the settings say to fail.
 func checkJoin(w *world) {
 	refused := []string{"sessionTimeout", "24h", "retryGroupJoinErrors"}
-	if err := w.open(w.settings(append(refused, "false")...), nil).fails(); !strings.Contains(err.Error(), "unable to join group session") || !unavailable(err) {
+	if err := w.open(w.settings(append(refused, "false")...), nil).fails(); !strings.Contains(err.Error(),
+		"unable to join group session") || !unavailable(err) {
 		w.Errorf("without another try: %v", err)
 	}
 	ctx, cancel := context.WithTimeout(w.Context(), 2*time.Second)
 	defer cancel()
-	if _, err := w.open(w.settings(append(refused, "true")...), nil).Read(ctx); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := w.open(w.settings(append(refused, "true")...), nil).Read(ctx); !errors.Is(err,
+		context.DeadlineExceeded) {
 		w.Errorf("with another try: %v", err)
 	}
 }
@@ -207,7 +215,8 @@ func checkAborted(w *world) {
 		if err := producer.BeginTransaction(); err != nil {
 			w.Fatal(err)
 		}
-		if err := producer.ProduceSync(w.Context(), &kgo.Record{Topic: w.topic, Value: []byte(value)}).FirstErr(); err != nil {
+		if err := producer.ProduceSync(w.Context(),
+			&kgo.Record{Topic: w.topic, Value: []byte(value)}).FirstErr(); err != nil {
 			w.Fatal(err)
 		}
 		if err := producer.EndTransaction(w.Context(), end); err != nil {
@@ -244,7 +253,8 @@ func checkAdded(w *world) {
 	}
 	producer := w.newClient(kgo.RecordPartitioner(kgo.ManualPartitioner()))
 	wait.For(w, "the partition can be written to", func() bool {
-		return producer.ProduceSync(w.Context(), &kgo.Record{Topic: w.topic, Partition: 2, Value: []byte("b")}).FirstErr() == nil
+		return producer.ProduceSync(w.Context(),
+			&kgo.Record{Topic: w.topic, Partition: 2, Value: []byte("b")}).FirstErr() == nil
 	})
 	w.open(w.settings("readFromBeginning", "false"), first[0].Position).want("b")
 }
@@ -274,7 +284,8 @@ func checkGap(w *world) {
 	for range 2 {
 		s = w.open(w.settings(), all[0].Position)
 		err := s.fails()
-		want := fmt.Sprintf("2 messages of partition 0 of topic %q are gone: offsets 1 to 2 were removed before they were read, the oldest one is 3", w.topic)
+		want := fmt.Sprintf("2 messages of partition 0 of topic %q are gone: offsets 1 to 2 were removed before they "+
+			"were read, the oldest one is 3", w.topic)
 		if !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "set gap: continue") {
 			w.Fatalf("got %v", err)
 		}
@@ -427,10 +438,14 @@ func checkLag(w *world) {
 	s.ack(all[0])
 	wait.For(w, "two are behind", func() bool {
 		p := s.progress()
-		return p.Records != nil && *p.Records == 2 && p.Seconds != nil && *p.Seconds > 0 && partsAre(p.Parts, w.topic, all[1:])
+		return p.Records != nil && *p.Records == 2 && p.Seconds != nil && *p.Seconds > 0 &&
+			partsAre(p.Parts, w.topic, all[1:])
 	})
 	s.ack(all[1:]...)
-	wait.For(w, "none is behind", func() bool { p := s.progress(); return *p.Records == 0 && *p.Seconds == 0 && p.Warning == "" })
+	wait.For(w, "none is behind", func() bool {
+		p := s.progress()
+		return *p.Records == 0 && *p.Seconds == 0 && p.Warning == ""
+	})
 }
 
 // partsAre reports whether the parts are the partitions of the records.
@@ -470,7 +485,8 @@ func checkCleanup(w *world) {
 // messages.
 func checkExpands(w *world) {
 	w.produce(0, "before")
-	large := w.newClient(kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerBatchCompression(kgo.GzipCompression()),
+	large := w.newClient(kgo.RecordPartitioner(kgo.ManualPartitioner()),
+		kgo.ProducerBatchCompression(kgo.GzipCompression()),
 		kgo.ProducerBatchMaxBytes(64<<20), kgo.BrokerMaxWriteBytes(100<<20))
 	m := &kgo.Record{Topic: w.topic, Partition: 0, Value: make([]byte, 20<<20)}
 	if err := large.ProduceSync(w.Context(), m).FirstErr(); err != nil {

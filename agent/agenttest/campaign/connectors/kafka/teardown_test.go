@@ -24,7 +24,8 @@ func TestDeliveryTimeout(t *testing.T) {
 	k.Stop()
 	ctx, cancel := context.WithTimeout(d.ctx, wait.Limit)
 	defer cancel()
-	if n, err := d.Write(ctx, []record.Record{one(2, "b")}); n != 0 || err == nil || !unavailable(err) || ctx.Err() != nil {
+	if n, err := d.Write(ctx, []record.Record{one(2, "b")}); n != 0 || err == nil || !unavailable(err) ||
+		ctx.Err() != nil {
 		t.Errorf("%d written: %v", n, err)
 	}
 }

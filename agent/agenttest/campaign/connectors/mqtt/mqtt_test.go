@@ -70,7 +70,8 @@ func publish(t testing.TB, addr, topic string, payloads ...string) {
 	for _, p := range payloads {
 		if _, err := c.Publish(t.Context(), &paho.Publish{Topic: topic, QoS: 1, Payload: []byte(p),
 			Properties: &paho.PublishProperties{ContentType: "text/plain",
-				User: paho.UserProperties{{Key: "tenant", Value: "acme"}, {Key: "tenant", Value: "two"}}}}); err != nil {
+				User: paho.UserProperties{{Key: "tenant", Value: "acme"},
+					{Key: "tenant", Value: "two"}}}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -102,7 +103,8 @@ func acknowledges(t *testing.T, id string) {
 		t.Fatalf("got %s", got)
 	}
 	md := records[0].Metadata
-	if md.Get(record.KeyCollection) != "a/x" || md.Get("mqtt.qos") != "1" || md.Get("mqtt.contentType") != "text/plain" ||
+	if md.Get(record.KeyCollection) != "a/x" || md.Get("mqtt.qos") != "1" ||
+		md.Get("mqtt.contentType") != "text/plain" ||
 		md.Get("mqtt.user.tenant") != "acme" || md.Get("mqtt.user.tenant[1]") != "two" {
 		t.Errorf("metadata is %v", md)
 	}
@@ -183,7 +185,8 @@ func sessionLost(t *testing.T, end func(ctx context.Context, set map[string]stri
 		s := source(t, set, records[0].Position)
 		_, err := s.Read(ctx)
 		since := time.Now().UTC().Format("2006-01-02T15:")
-		if err == nil || !strings.Contains(err.Error(), `messages were missed: the session of client "reader" is gone`) ||
+		if err == nil || !strings.Contains(err.Error(),
+			`messages were missed: the session of client "reader" is gone`) ||
 			!strings.Contains(err.Error(), since) {
 			t.Fatalf("got %v", err)
 		}
@@ -217,7 +220,8 @@ func TestServerKilled(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), wait.Limit)
 	defer cancel()
-	if _, err := s.Read(ctx); err == nil || !strings.Contains(err.Error(), "messages were missed: the session of client") {
+	if _, err := s.Read(ctx); err == nil ||
+		!strings.Contains(err.Error(), "messages were missed: the session of client") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -252,7 +256,8 @@ func TestRefused(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), wait.Limit)
 		defer cancel()
 		if _, err := source(t, set, nil).Read(ctx); err == nil ||
-			!strings.Contains(err.Error(), "the server refuses the connection") || strings.Contains(err.Error(), "topsecret") {
+			!strings.Contains(err.Error(), "the server refuses the connection") ||
+			strings.Contains(err.Error(), "topsecret") {
 			t.Errorf("got %v", err)
 		}
 	}
@@ -281,8 +286,9 @@ func TestTLS(t *testing.T) {
 	set["tls.cert"], set["tls.key"] = clientCert, clientKey
 	s := source(t, set, nil)
 	subscribed(t, s)
-	d := open(t, map[string]string{"url": "mqtts://" + m.Addr, "topic": "b", "tls.ca": serverCert, "tls.cert": clientCert,
-		"tls.key": clientKey})
+	d := open(t, map[string]string{"url": "mqtts://" + m.Addr, "topic": "b", "tls.ca": serverCert,
+		"tls.cert": clientCert,
+		"tls.key":  clientKey})
 	one := []record.Record{{
 		Position: record.Position("1"), Operation: record.OperationCreate, After: record.Raw([]byte("x")),
 	}}

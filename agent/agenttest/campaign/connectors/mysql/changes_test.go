@@ -14,7 +14,10 @@ import (
 // streaming waits until a source with few rows has read them all, and the server has no more.
 func streaming(s *plugintest.Opened) *plugintest.Opened {
 	s.Helper()
-	wait.For(s, "the source has read all there is", func() bool { p := s.Progress(); return p.Seconds != nil && *p.Seconds == 0 && len(p.Snapshots) == 0 })
+	wait.For(s, "the source has read all there is", func() bool {
+		p := s.Progress()
+		return p.Seconds != nil && *p.Seconds == 0 && len(p.Snapshots) == 0
+	})
 	return s
 }
 
@@ -44,8 +47,10 @@ func insideTransaction(w *world) {
 	w.exec("CREATE TABLE t (id int PRIMARY KEY); CREATE TABLE other (id int PRIMARY KEY)")
 	settings := w.sourceSettings("t")
 	s := streaming(w.open(settings, nil))
-	w.exec("BEGIN; INSERT INTO t VALUES (1), (2); INSERT INTO other VALUES (1); INSERT INTO t VALUES (3); UPDATE t SET id = 9 WHERE id = 2; COMMIT; INSERT INTO t VALUES (4)")
-	lines := []string{`create t {"id":1} to {"id":1}`, `create t {"id":2} to {"id":2}`, `create t {"id":3} to {"id":3}`, `delete t {"id":2} from {"id":2}`, `create t {"id":9} to {"id":9}`, `create t {"id":4} to {"id":4}`}
+	w.exec("BEGIN; INSERT INTO t VALUES (1), (2); INSERT INTO other VALUES (1); INSERT INTO t VALUES (3); UPDATE t " +
+		"SET id = 9 WHERE id = 2; COMMIT; INSERT INTO t VALUES (4)")
+	lines := []string{`create t {"id":1} to {"id":1}`, `create t {"id":2} to {"id":2}`, `create t {"id":3} to {"id":3}`,
+		`delete t {"id":2} from {"id":2}`, `create t {"id":9} to {"id":9}`, `create t {"id":4} to {"id":4}`}
 	got := s.Want(lines...)
 	s.Close()
 	for i := range got {
@@ -115,9 +120,12 @@ func interleaved(w *world) {
 func tableChanges(w *world) {
 	w.exec("CREATE TABLE t (id int PRIMARY KEY, a text)")
 	s := streaming(w.open(w.sourceSettings("*"), nil))
-	w.exec("INSERT INTO t VALUES (1, 'x'); ALTER TABLE t ADD b int unsigned FIRST; INSERT INTO t VALUES (4294967295, 2, 'y'); ALTER TABLE t DROP a; INSERT INTO t VALUES (5, 3)")
-	s.Want(`create t {"id":1} to {"a":"x","id":1}`, `create t {"id":2} to {"a":"y","b":4294967295,"id":2}`, `create t {"id":3} to {"b":5,"id":3}`)
-	w.exec("RENAME TABLE t TO renamed; INSERT INTO renamed VALUES (6, 4); TRUNCATE TABLE renamed; CREATE TABLE copy AS SELECT 7 AS n; INSERT INTO copy VALUES (8); DROP TABLE copy")
+	w.exec("INSERT INTO t VALUES (1, 'x'); ALTER TABLE t ADD b int unsigned FIRST; INSERT INTO t VALUES (4294967295, " +
+		"2, 'y'); ALTER TABLE t DROP a; INSERT INTO t VALUES (5, 3)")
+	s.Want(`create t {"id":1} to {"a":"x","id":1}`, `create t {"id":2} to {"a":"y","b":4294967295,"id":2}`,
+		`create t {"id":3} to {"b":5,"id":3}`)
+	w.exec("RENAME TABLE t TO renamed; INSERT INTO renamed VALUES (6, 4); TRUNCATE TABLE renamed; CREATE TABLE copy " +
+		"AS SELECT 7 AS n; INSERT INTO copy VALUES (8); DROP TABLE copy")
 	s.Want(`create renamed {"id":4} to {"b":6,"id":4}`, `create copy null to {"n":7}`, `create copy null to {"n":8}`)
 }
 
@@ -138,17 +146,21 @@ func unnamed(w *world) {
 
 // minimal reads from a log that does not name columns.
 func minimal(w *world) {
-	w.exec("SET GLOBAL binlog_row_metadata = MINIMAL; CREATE TABLE t (id int unsigned, e enum('a','b'), x varchar(10) CHARACTER SET latin1, b varbinary(3), g bigint AS (id + 1), PRIMARY KEY (id))")
+	w.exec("SET GLOBAL binlog_row_metadata = MINIMAL; CREATE TABLE t (id int unsigned, e enum('a','b'), x " +
+		"varchar(10) CHARACTER SET latin1, b varbinary(3), g bigint AS (id + 1), PRIMARY KEY (id))")
 	s := streaming(w.open(w.sourceSettings("t"), nil))
-	w.exec("INSERT INTO t (id, e, x, b) VALUES (4294967295, 'b', 'ß', x'00'); SET SESSION binlog_row_image = MINIMAL; UPDATE t SET e = 'a'; SET SESSION binlog_row_image = FULL; SET GLOBAL binlog_row_metadata = FULL")
-	s.Want(`create t {"id":4294967295} to {"b":"AA==","e":"b","id":4294967295,"x":"ß"}`, `update t {"id":4294967295} from {"id":4294967295} to {"e":"a","id":4294967295}`)
+	w.exec("INSERT INTO t (id, e, x, b) VALUES (4294967295, 'b', 'ß', x'00'); SET SESSION binlog_row_image = " +
+		"MINIMAL; UPDATE t SET e = 'a'; SET SESSION binlog_row_image = FULL; SET GLOBAL binlog_row_metadata = FULL")
+	s.Want(`create t {"id":4294967295} to {"b":"AA==","e":"b","id":4294967295,"x":"ß"}`,
+		`update t {"id":4294967295} from {"id":4294967295} to {"e":"a","id":4294967295}`)
 }
 
 // compressed reads from a log that is compressed.
 func compressed(w *world) {
 	w.exec("CREATE TABLE t (id int PRIMARY KEY, x text)")
 	s := streaming(w.open(w.sourceSettings("t"), nil))
-	w.exec("SET GLOBAL log_bin_compress = ON; INSERT INTO t VALUES (1, repeat('a', 1000)); UPDATE t SET x = repeat('b', 2000); DELETE FROM t; SET GLOBAL log_bin_compress = OFF")
+	w.exec("SET GLOBAL log_bin_compress = ON; INSERT INTO t VALUES (1, repeat('a', 1000)); UPDATE t SET x = " +
+		"repeat('b', 2000); DELETE FROM t; SET GLOBAL log_bin_compress = OFF")
 	got := s.Next(3)
 	for i, op := range []record.Operation{record.OperationCreate, record.OperationUpdate, record.OperationDelete} {
 		if got[i].Operation != op {
@@ -166,8 +178,11 @@ func keys(w *world) {
 		INSERT INTO a VALUES ('q''\\', 2, x'00', 3), ('q', 1, x'27', 1), ('q', 1, x'28', 2); INSERT INTO b VALUES (1), (1); INSERT INTO c VALUES ('a'), ('z')`)
 	s := w.open(w.sourceSettings("a,b,c"), nil)
 	lines := []string{
-		`snapshot a {"x":"q","y":1,"z":"Jw=="} to {"n":1,"x":"q","y":1,"z":"Jw=="}`, `snapshot a {"x":"q","y":1,"z":"KA=="} to {"n":2,"x":"q","y":1,"z":"KA=="}`, `snapshot a {"x":"q'\\","y":2,"z":"AA=="} to {"n":3,"x":"q'\\","y":2,"z":"AA=="}`,
-		`snapshot b null to {"n":1}`, `snapshot b null to {"n":1}`, `snapshot c {"e":"z"} to {"e":"z"}`, `snapshot c {"e":"a"} to {"e":"a"}`,
+		`snapshot a {"x":"q","y":1,"z":"Jw=="} to {"n":1,"x":"q","y":1,"z":"Jw=="}`,
+		`snapshot a {"x":"q","y":1,"z":"KA=="} to {"n":2,"x":"q","y":1,"z":"KA=="}`,
+		`snapshot a {"x":"q'\\","y":2,"z":"AA=="} to {"n":3,"x":"q'\\","y":2,"z":"AA=="}`,
+		`snapshot b null to {"n":1}`, `snapshot b null to {"n":1}`, `snapshot c {"e":"z"} to {"e":"z"}`,
+		`snapshot c {"e":"a"} to {"e":"a"}`,
 	}
 	got := s.Want(lines...)
 	s.Close()

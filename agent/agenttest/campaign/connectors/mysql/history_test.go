@@ -19,7 +19,8 @@ func TestHistory(t *testing.T) {
 	for _, one := range []struct {
 		name string
 		test func(*world)
-	}{{"Rotation", rotation}, {"Purged", purged}, {"ResetMaster", resetMaster}, {"ResetBehind", resetBehind}, {"SameLog", sameLog}, {"Requirements", requirements}, {"SourceRights", sourceRights}, {"OldLog", oldLog}} {
+	}{{"Rotation", rotation}, {"Purged", purged}, {"ResetMaster", resetMaster}, {"ResetBehind", resetBehind},
+		{"SameLog", sameLog}, {"Requirements", requirements}, {"SourceRights", sourceRights}, {"OldLog", oldLog}} {
 		t.Run(one.name, func(t *testing.T) { one.test(in(t, s, "DO 1")) })
 	}
 }
@@ -72,7 +73,8 @@ func rotation(w *world) {
 	w.exec("CREATE TABLE t (id int PRIMARY KEY)")
 	settings := w.sourceSettings("t")
 	s := streaming(w.open(settings, nil))
-	w.exec("INSERT INTO t VALUES (1); FLUSH BINARY LOGS; INSERT INTO t VALUES (2); FLUSH BINARY LOGS; FLUSH BINARY LOGS; INSERT INTO t VALUES (3)")
+	w.exec("INSERT INTO t VALUES (1); FLUSH BINARY LOGS; INSERT INTO t VALUES (2); FLUSH BINARY LOGS; FLUSH BINARY " +
+		"LOGS; INSERT INTO t VALUES (3)")
 	got := s.Want(`create t {"id":1} to {"id":1}`, `create t {"id":2} to {"id":2}`, `create t {"id":3} to {"id":3}`)
 	s.Close()
 	w.exec("FLUSH BINARY LOGS")
@@ -95,7 +97,8 @@ func resetMaster(w *world) {
 	settings, last := w.lastOf()
 	w.exec("RESET MASTER")
 	w.refuses(settings, last, "changes are missed", "RESET MASTER", "new snapshot is needed")
-	w.exec("CREATE TABLE u (id int); INSERT INTO t VALUES (2), (3), (4); INSERT INTO t VALUES (5); INSERT INTO t VALUES (6)")
+	w.exec("CREATE TABLE u (id int); INSERT INTO t VALUES (2), (3), (4); INSERT INTO t VALUES (5); INSERT INTO t " +
+		"VALUES (6)")
 	w.refuses(settings, last, "changes are missed", "new snapshot is needed")
 }
 
@@ -114,15 +117,18 @@ func sameLog(w *world) {
 	began := w.query("SELECT unix_timestamp()")
 	settings, last := w.lastOf()
 	wait.For(w, "the clock goes on", func() bool { return w.query("SELECT unix_timestamp() > 1 + "+began) == "1" })
-	w.exec("SET SESSION sql_log_bin = 0; DROP TABLE t; SET SESSION sql_log_bin = 1; RESET MASTER; CREATE TABLE t (id int PRIMARY KEY); INSERT INTO t VALUES (1); INSERT INTO t VALUES (2)")
-	w.refuses(settings, last, "changes are missed", "begun anew (RESET MASTER): bin.000001 is of", "new snapshot is needed")
+	w.exec("SET SESSION sql_log_bin = 0; DROP TABLE t; SET SESSION sql_log_bin = 1; RESET MASTER; CREATE TABLE t (id " +
+		"int PRIMARY KEY); INSERT INTO t VALUES (1); INSERT INTO t VALUES (2)")
+	w.refuses(settings, last, "changes are missed", "begun anew (RESET MASTER): bin.000001 is of",
+		"new snapshot is needed")
 }
 
 // requirements removes each requirement of the server in turn.
 func requirements(w *world) {
 	w.exec("CREATE TABLE t (id int PRIMARY KEY)")
 	settings := w.sourceSettings("t")
-	for variable, words := range map[string]string{"binlog_format = MIXED": "SET GLOBAL binlog_format = 'ROW'", "binlog_row_image = NOBLOB": "SET GLOBAL binlog_row_image = 'FULL'"} {
+	for variable, words := range map[string]string{"binlog_format = MIXED": "SET GLOBAL binlog_format = 'ROW'",
+		"binlog_row_image = NOBLOB": "SET GLOBAL binlog_row_image = 'FULL'"} {
 		w.exec("SET GLOBAL " + variable)
 		w.refuses(settings, nil, words)
 		w.exec("SET GLOBAL binlog_format = ROW; SET GLOBAL binlog_row_image = FULL")
@@ -142,10 +148,13 @@ func requirements(w *world) {
 // sourceRights grants the privileges one by one: each error names the next one.
 func sourceRights(w *world) {
 	user := w.name + "user"
-	w.exec("CREATE TABLE t (id int PRIMARY KEY); INSERT INTO t VALUES (1); CREATE USER " + user + "@'127.0.0.1' IDENTIFIED BY 'secret word'; GRANT USAGE ON *.* TO " + user + "@'127.0.0.1'; GRANT INSERT ON " + w.name + ".* TO " + user + "@'127.0.0.1'")
+	w.exec("CREATE TABLE t (id int PRIMARY KEY); INSERT INTO t VALUES (1); CREATE USER " + user +
+		"@'127.0.0.1' IDENTIFIED BY 'secret word'; GRANT USAGE ON *.* TO " + user + "@'127.0.0.1'; GRANT INSERT ON " +
+		w.name + ".* TO " + user + "@'127.0.0.1'")
 	settings := w.sourceSettings("t", "user", user, "password", "secret word")
 	for _, right := range []struct{ words, grant string }{
-		{"GRANT REPLICATION SLAVE ON *.* TO `" + user + "`@`127.0.0.1`", "REPLICATION SLAVE ON *.*"}, {"GRANT BINLOG MONITOR", "BINLOG MONITOR ON *.*"}, {"GRANT SELECT", "SELECT ON " + w.name + ".*"},
+		{"GRANT REPLICATION SLAVE ON *.* TO `" + user + "`@`127.0.0.1`", "REPLICATION SLAVE ON *.*"},
+		{"GRANT BINLOG MONITOR", "BINLOG MONITOR ON *.*"}, {"GRANT SELECT", "SELECT ON " + w.name + ".*"},
 	} {
 		err := w.fails(settings, nil)
 		if !strings.Contains(err.Error(), right.words) || strings.Contains(err.Error(), "secret word") {
@@ -166,9 +175,14 @@ func oldLog(w *world) {
 	s := streaming(w.open(w.sourceSettings("t"), nil))
 	w.exec("INSERT INTO t VALUES (1)")
 	s.Settle(s.Next(1)...)
-	wait.For(s, "nothing is behind", func() bool { p := s.Progress(); return p.Bytes != nil && *p.Bytes == 0 && p.Warning == "" })
+	wait.For(s, "nothing is behind", func() bool {
+		p := s.Progress()
+		return p.Bytes != nil && *p.Bytes == 0 && p.Warning == ""
+	})
 	w.exec("FLUSH BINARY LOGS; INSERT INTO other VALUES (1); FLUSH BINARY LOGS")
-	wait.For(s, "a warning", func() bool { return strings.Contains(s.Progress().Warning, "the oldest of 3 files of the binary log") })
+	wait.For(s, "a warning", func() bool {
+		return strings.Contains(s.Progress().Warning, "the oldest of 3 files of the binary log")
+	})
 	w.exec("INSERT INTO t VALUES (2)")
 	s.Settle(s.Next(1)...)
 	wait.For(s, "no warning", func() bool { return s.Progress().Warning == "" })
@@ -177,18 +191,22 @@ func oldLog(w *world) {
 // TestFailover resumes at a replica, also within a transaction, and not at a server with another history.
 func TestFailover(t *testing.T) {
 	load.Parallel(t, 2*load.Server)
-	failover(t, server.StartMariaDB, replicated, "master_use_gtid = slave_pos", "SELECT @@gtid_slave_pos", "changes are missed behind GTID")
+	failover(t, server.StartMariaDB, replicated, "master_use_gtid = slave_pos", "SELECT @@gtid_slave_pos",
+		"changes are missed behind GTID")
 }
 
 // failover resumes at a replica, which follows a server by its GTIDs with the given option. executed is the query for
 // the GTIDs of the replica.
-func failover(t *testing.T, start func(testing.TB, ...string) *server.MySQL, options []string, follows, executed, missed string) {
+func failover(
+	t *testing.T, start func(testing.TB, ...string) *server.MySQL, options []string, follows, executed, missed string,
+) {
 	w := in(t, start(t, options...), "CREATE TABLE t (id int PRIMARY KEY)")
 	standby := start(t, append(options[:len(options):len(options)], "--server-id=2", "--log-slave-updates")...)
 	host, port, _ := strings.Cut(w.addr, ":")
 	r := &world{TB: t, addr: standby.Addr, name: w.name}
 	r.db = r.connect("")
-	r.exec("CHANGE MASTER TO master_host = '" + host + "', master_port = " + port + ", master_user = 'root', " + follows + ", master_connect_retry = 1; START SLAVE")
+	r.exec("CHANGE MASTER TO master_host = '" + host + "', master_port = " + port + ", master_user = 'root', " +
+		follows + ", master_connect_retry = 1; START SLAVE")
 	settings := w.sourceSettings("t")
 	s := streaming(w.open(settings, nil))
 	w.exec("BEGIN; INSERT INTO t VALUES (1); INSERT INTO t VALUES (2); COMMIT; INSERT INTO t VALUES (3)")

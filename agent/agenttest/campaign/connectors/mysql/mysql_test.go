@@ -68,7 +68,9 @@ func (w *world) destination(more ...string) (sdk.Destination, context.Context) {
 }
 
 func (w *world) sink() *sqltest.Destination {
-	return &sqltest.Destination{DB: w.db, Open: func(more ...string) (sdk.Destination, context.Context) { return w.destination(more...) }}
+	return &sqltest.Destination{DB: w.db, Open: func(more ...string) (sdk.Destination, context.Context) {
+		return w.destination(more...)
+	}}
 }
 
 func (w *world) write(records []record.Record, more ...string) {

@@ -16,14 +16,16 @@ func TestPage(t *testing.T) {
 	load.Parallel(t, 2*load.Server)
 	settings, grants := page.Blocks(t, readme, "ini"), page.Blocks(t, readme, "sql")
 	if len(settings) != 1 || len(grants) != 1 {
-		t.Fatalf("the page has %d blocks of settings and %d of SQL, and one of each is known here", len(settings), len(grants))
+		t.Fatalf("the page has %d blocks of settings and %d of SQL, and one of each is known here", len(settings),
+			len(grants))
 	}
 	var options []string
 	for line := range strings.SplitSeq(settings[0], "\n") {
 		name, value, _ := strings.Cut(line, " = ")
 		options = append(options, "--loose-"+name+"="+value) // loose: MySQL 5.6 has no binlog_row_metadata
 	}
-	for name, start := range map[string]func(testing.TB, ...string) *server.MySQL{"MariaDB": server.StartMariaDB, "MySQL": server.StartMySQL} {
+	for name, start := range map[string]func(testing.TB, ...string) *server.MySQL{"MariaDB": server.StartMariaDB,
+		"MySQL": server.StartMySQL} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := &world{TB: t, addr: start(t, options...).Addr, name: "shop"}

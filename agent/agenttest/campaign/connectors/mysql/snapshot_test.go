@@ -19,7 +19,9 @@ func TestSnapshot(t *testing.T) {
 	load.Parallel(t, load.Server)
 	s := server.StartMariaDB(t, replicated...)
 	for name, test := range map[string]func(*world){
-		"Chunks": chunks, "Killed": killedSnapshot, "Again": readAgain, "Added": tablesAdded, "Never": never, "Written": writtenMeanwhile, "Cut": cutSnapshot, "HeldUp": heldUp, "HalfOpen": halfOpenSnapshot, "HalfOpenRows": halfOpenRows,
+		"Chunks": chunks, "Killed": killedSnapshot, "Again": readAgain, "Added": tablesAdded, "Never": never,
+		"Written": writtenMeanwhile, "Cut": cutSnapshot, "HeldUp": heldUp, "HalfOpen": halfOpenSnapshot,
+		"HalfOpenRows": halfOpenRows,
 	} {
 		t.Run(name, func(t *testing.T) { test(in(t, s, "CREATE TABLE t (id int PRIMARY KEY, x varchar(100))")) })
 	}
@@ -30,7 +32,8 @@ func numbers(first, last int) string {
 	from, sum := []string{}, fmt.Sprint(first)
 	for unit := 1; unit <= last-first; unit *= 10 {
 		name := fmt.Sprintf("d%d", len(from))
-		from = append(from, "(SELECT 0 d UNION ALL SELECT 1 UNION ALL SELECT 2 UNION ALL SELECT 3 UNION ALL SELECT 4 UNION ALL SELECT 5 UNION ALL SELECT 6 UNION ALL SELECT 7 UNION ALL SELECT 8 UNION ALL SELECT 9) "+name)
+		from = append(from, "(SELECT 0 d UNION ALL SELECT 1 UNION ALL SELECT 2 UNION ALL SELECT 3 UNION ALL SELECT 4 "+
+			"UNION ALL SELECT 5 UNION ALL SELECT 6 UNION ALL SELECT 7 UNION ALL SELECT 8 UNION ALL SELECT 9) "+name)
 		sum += fmt.Sprintf(" + %d * %s.d", unit, name)
 	}
 	if len(from) == 0 {
@@ -85,7 +88,8 @@ func killedSnapshot(w *world) {
 	s := w.open(settings, nil)
 	got := s.Next(1500)
 	s.Close()
-	w.exec("UPDATE t SET x = 'early' WHERE id = 5; UPDATE t SET x = 'late' WHERE id = 2900; DELETE FROM t WHERE id = 2950; INSERT INTO t VALUES (4000, 'more')")
+	w.exec("UPDATE t SET x = 'early' WHERE id = 5; UPDATE t SET x = 'late' WHERE id = 2900; DELETE FROM t WHERE id = " +
+		"2950; INSERT INTO t VALUES (4000, 'more')")
 	for _, at := range []int{0, 700, 1499} {
 		s := w.open(settings, got[at].Position)
 		n := 3000 - (at + 1) - 1 + 1 // one row was deleted and one inserted
@@ -96,7 +100,8 @@ func killedSnapshot(w *world) {
 		// Every change since the beginning of the snapshot follows, including the changes that the rows already
 		// contain.
 		changes := s.Next(4)
-		if got := strings.Join(plugintest.Show(changes), "\n"); !strings.Contains(got, `"x":"early"`) || !strings.Contains(got, "delete t") || !strings.Contains(got, `create t {"id":4000}`) {
+		if got := strings.Join(plugintest.Show(changes), "\n"); !strings.Contains(got, `"x":"early"`) ||
+			!strings.Contains(got, "delete t") || !strings.Contains(got, `create t {"id":4000}`) {
 			w.Errorf("the changes are\n%s", got)
 		}
 		s.Close()
@@ -193,12 +198,14 @@ func halfOpenSnapshot(w *world) {
 // receives.
 func halfOpenRows(w *world) {
 	const rows = 300
-	w.exec(fmt.Sprintf("CREATE TABLE v (id int PRIMARY KEY, x longtext); INSERT INTO v SELECT n, repeat('x', 100000) FROM (%s) numbers", numbers(1, rows)))
+	w.exec(fmt.Sprintf("CREATE TABLE v (id int PRIMARY KEY, x longtext); INSERT INTO v SELECT n, repeat('x', 100000) "+
+		"FROM (%s) numbers", numbers(1, rows)))
 	proxy := network.NewProxy(w, w.addr)
 	s := w.open(w.sourceSettings("v", "timeout", "4s", "address", proxy.Addr()), nil)
 	got, session := ids(s.Next(2)), ""
 	wait.For(w, "the server to wait until rows are taken", func() bool {
-		session = w.query("SELECT id FROM information_schema.processlist WHERE db = database() AND state = 'Writing to net'")
+		session = w.query("SELECT id FROM information_schema.processlist WHERE db = database() AND state = 'Writing " +
+			"to net'")
 		return session != ""
 	})
 	proxy.Unplug(w)
@@ -213,7 +220,8 @@ func writtenMeanwhile(w *world) {
 	w.fill(1, 5000)
 	s := w.open(w.sourceSettings("t"), nil)
 	first := s.Next(10)
-	w.exec("UPDATE t SET x = 'changed' WHERE id > 4990; DELETE FROM t WHERE id = 4980; INSERT INTO t VALUES (6000, 'new')")
+	w.exec("UPDATE t SET x = 'changed' WHERE id > 4990; DELETE FROM t WHERE id = 4980; INSERT INTO t VALUES " +
+		"(6000, 'new')")
 	rows := append(first, s.Next(4990)...)
 	w.inOrder(ids(rows), 1)
 	for _, r := range rows {
@@ -222,7 +230,8 @@ func writtenMeanwhile(w *world) {
 		}
 	}
 	changes := s.Next(12)
-	if changes[0].Operation != record.OperationUpdate || changes[10].Operation != record.OperationDelete || changes[11].Operation != record.OperationCreate {
+	if changes[0].Operation != record.OperationUpdate || changes[10].Operation != record.OperationDelete ||
+		changes[11].Operation != record.OperationCreate {
 		w.Errorf("the changes are %v", plugintest.Show(changes))
 	}
 }
@@ -238,7 +247,8 @@ func readAgain(w *world) {
 	w.exec("INSERT INTO t VALUES (3, 'c'); INSERT INTO u VALUES (2)") // the first is in the rows that are read again
 	settings := w.sourceSettings("t,u", "snapshot.again", "t/1")
 	s = w.open(settings, last[0].Position)
-	rows := s.Want(`snapshot t {"id":1} to {"id":1,"x":"a"}`, `snapshot t {"id":2} to {"id":2,"x":"b"}`, `snapshot t {"id":3} to {"id":3,"x":"c"}`)
+	rows := s.Want(`snapshot t {"id":1} to {"id":1,"x":"a"}`, `snapshot t {"id":2} to {"id":2,"x":"b"}`,
+		`snapshot t {"id":3} to {"id":3,"x":"c"}`)
 	s.Close()
 	for _, from := range rows[1:] {
 		s = w.open(settings, from.Position)

@@ -16,14 +16,16 @@ import (
 )
 
 // replicated are the options of a server whose log has complete rows.
-var replicated = []string{"--log-bin=bin", "--binlog-format=ROW", "--binlog-row-image=FULL", "--binlog-row-metadata=FULL", "--server-id=1"}
+var replicated = []string{"--log-bin=bin", "--binlog-format=ROW", "--binlog-row-image=FULL",
+	"--binlog-row-metadata=FULL", "--server-id=1"}
 
 // TestSource runs against one server.
 func TestSource(t *testing.T) {
 	load.Parallel(t, load.Server)
 	s := server.StartMariaDB(t, replicated...)
 	for name, test := range map[string]func(*world){
-		"SnapshotAndChanges": snapshotAndChanges, "Types": types, "InsideTransaction": insideTransaction, "Interleaved": interleaved, "LargeTransaction": largeTransaction,
+		"SnapshotAndChanges": snapshotAndChanges, "Types": types, "InsideTransaction": insideTransaction,
+		"Interleaved": interleaved, "LargeTransaction": largeTransaction,
 		"TableChanges": tableChanges, "Minimal": minimal, "Unnamed": unnamed, "Compressed": compressed, "Keys": keys,
 		"Sequences": sequences, "Unlogged": unlogged, "Kinds": kinds,
 	} {
@@ -56,7 +58,8 @@ func unlogged(w *world) {
 		CREATE USER ` + user + `@'127.0.0.1'; GRANT REPLICATION SLAVE, BINLOG MONITOR ON *.* TO ` + user + `@'127.0.0.1'; GRANT SELECT ON ` + w.name + `.* TO ` + user + `@'127.0.0.1'`)
 	s := plugintest.NewOpened(w, mysql.Connector(), w.name+":source")
 	var log logbuf.Buffer
-	s.Ctx = sdk.WithEnv(s.Ctx, &sdk.Env{ConnectorID: w.name + ":source", Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	s.Ctx = sdk.WithEnv(s.Ctx, &sdk.Env{ConnectorID: w.name + ":source",
+		Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	if err := s.TryOpen(w.sourceSettings("c,kept,parts", "user", user), nil); err != nil {
 		w.Fatal(err)
 	}
@@ -112,13 +115,15 @@ func programsWrite(w *world) {
 		defer close(done)
 		_, _ = long.ExecContext(w.Context(), "SELECT id, sleep(600) FROM t")
 	}()
-	const running = "SELECT id FROM information_schema.processlist WHERE info LIKE '%sleep(600)%' AND info NOT LIKE '%processlist%'"
+	const running = "SELECT id FROM information_schema.processlist WHERE info LIKE '%sleep(600)%' AND info NOT LIKE " +
+		"'%processlist%'"
 	wait.For(w, "the query to run for long", func() bool { return w.query(running+" AND time > 3") != "" })
 	s := w.open(w.sourceSettings("*"), nil)
 	s.Want(`snapshot t {"id":1} to {"id":1}`)
 	streaming(s)
 	w.exec("INSERT INTO t VALUES (2); UPDATE t SET id = 3 WHERE id = 2; INSERT INTO other VALUES (1)")
-	s.Want(`create t {"id":2} to {"id":2}`, `delete t {"id":2} from {"id":2}`, `create t {"id":3} to {"id":3}`, `create other {"id":1} to {"id":1}`)
+	s.Want(`create t {"id":2} to {"id":2}`, `delete t {"id":2} from {"id":2}`, `create t {"id":3} to {"id":3}`,
+		`create other {"id":1} to {"id":1}`)
 	if id := w.query(running); id == "" {
 		w.Error("the query did not outlast the writes")
 	} else {
@@ -130,11 +135,14 @@ func programsWrite(w *world) {
 func snapshotAndChanges(w *world) {
 	w.exec("CREATE TABLE t (id int PRIMARY KEY, x text); INSERT INTO t VALUES (-1, 'a'), (0, 'tab\there'), (7, NULL)")
 	s := w.open(w.sourceSettings("t"), nil)
-	rows := s.Want(`snapshot t {"id":-1} to {"id":-1,"x":"a"}`, `snapshot t {"id":0} to {"id":0,"x":"tab\there"}`, `snapshot t {"id":7} to {"id":7,"x":null}`)
+	rows := s.Want(`snapshot t {"id":-1} to {"id":-1,"x":"a"}`, `snapshot t {"id":0} to {"id":0,"x":"tab\there"}`,
+		`snapshot t {"id":7} to {"id":7,"x":null}`)
 	w.exec("INSERT INTO t VALUES (8, 'b'); UPDATE t SET x = 'c' WHERE id = 8; DELETE FROM t WHERE id = 7")
-	changes := s.Want(`create t {"id":8} to {"id":8,"x":"b"}`, `update t {"id":8} from {"id":8,"x":"b"} to {"id":8,"x":"c"}`, `delete t {"id":7} from {"id":7,"x":null}`)
+	changes := s.Want(`create t {"id":8} to {"id":8,"x":"b"}`,
+		`update t {"id":8} from {"id":8,"x":"b"} to {"id":8,"x":"c"}`, `delete t {"id":7} from {"id":7,"x":null}`)
 	for _, r := range changes {
-		if r.Metadata.Get("mysql.database") != w.name || r.Metadata.Get("mysql.gtid") == "" || r.Metadata.Get(record.KeyCreatedAt) == "" || r.Metadata.Get("mysql.binlog.file") == "" {
+		if r.Metadata.Get("mysql.database") != w.name || r.Metadata.Get("mysql.gtid") == "" ||
+			r.Metadata.Get(record.KeyCreatedAt) == "" || r.Metadata.Get("mysql.binlog.file") == "" {
 			w.Errorf("metadata is %v", r.Metadata)
 		}
 	}

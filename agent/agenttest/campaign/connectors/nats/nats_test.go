@@ -69,7 +69,8 @@ func (s *system) publish(t testing.TB, subject string, payloads ...string) {
 	t.Helper()
 	for _, p := range payloads {
 		if _, err := s.js.PublishMsg(t.Context(),
-			&client.Msg{Subject: subject, Data: []byte(p), Header: client.Header{"Tenant": {"acme", "two"}}}); err != nil {
+			&client.Msg{Subject: subject, Data: []byte(p), Header: client.Header{"Tenant": {"acme", "two"}}}); err !=
+			nil {
 			t.Fatal(err)
 		}
 	}
@@ -151,7 +152,10 @@ func TestStream(t *testing.T) {
 				t.Errorf("metadata is %v", md)
 			}
 			ack(t, src, 2)
-			wait.For(t, "two are behind", func() bool { r := src.Progress(); return r.Records != nil && *r.Records == 2 })
+			wait.For(t, "two are behind", func() bool {
+				r := src.Progress()
+				return r.Records != nil && *r.Records == 2
+			})
 			if err := src.Teardown(t.Context()); err != nil {
 				t.Fatal(err)
 			}
@@ -426,7 +430,8 @@ func TestCredentials(t *testing.T) {
 	issue := func(by nkeys.KeyPair, issuer, subject, claims string) string {
 		encode := base64.RawURLEncoding.EncodeToString
 		text := encode([]byte(`{"typ":"JWT","alg":"ed25519-nkey"}`)) + "." +
-			encode(fmt.Appendf(nil, `{"jti":"1","iat":1,"iss":%q,"sub":%q,"name":"test","nats":{"version":2,%s}}`, issuer,
+			encode(fmt.Appendf(nil, `{"jti":"1","iat":1,"iss":%q,"sub":%q,"name":"test","nats":{"version":2,%s}}`,
+				issuer,
 				subject, claims))
 		signature, err := by.Sign([]byte(text))
 		if err != nil {
@@ -438,7 +443,8 @@ func TestCredentials(t *testing.T) {
 	s := start(t, fmt.Sprintf("operator: %q", issue(operator, operatorID, operatorID, `"type":"operator"`)),
 		"resolver: MEMORY", "jetstream: false", fmt.Sprintf("resolver_preload: {%s: %q}", accountID,
 			issue(operator, operatorID, accountID,
-				`"type":"account","limits":{`+unlimited+`,"imports":-1,"exports":-1,"wildcards":true,"conn":-1,"leaf":-1}`)))
+				`"type":"account","limits":{`+unlimited+
+					`,"imports":-1,"exports":-1,"wildcards":true,"conn":-1,"leaf":-1}`)))
 	seed, err := user.Seed()
 	if err != nil {
 		t.Fatal(err)
@@ -451,7 +457,8 @@ func TestCredentials(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), wait.Limit)
 	defer cancel()
 	anonymous := source(t, map[string]string{"url": s.URL(), "type": "core", "subjects": "a"}, nil)
-	if _, err := anonymous.Read(ctx); err == nil || !strings.Contains(err.Error(), "the server refuses the connection") {
+	if _, err := anonymous.Read(ctx); err == nil ||
+		!strings.Contains(err.Error(), "the server refuses the connection") {
 		t.Errorf("without credentials: %v", err)
 	}
 }
@@ -509,8 +516,9 @@ func open(t testing.TB, set map[string]string) sdk.Destination {
 
 func made(to, payload string) record.Record {
 	return record.Record{Position: record.Position(payload), Operation: record.OperationCreate,
-		After:    record.Raw([]byte(payload)),
-		Metadata: record.NewMetadata(map[string]string{"to": to, "nats.header.X": "1", "nats.header.Nats-Msg-Id": "no"})}
+		After: record.Raw([]byte(payload)),
+		Metadata: record.NewMetadata(map[string]string{"to": to, "nats.header.X": "1",
+			"nats.header.Nats-Msg-Id": "no"})}
 }
 
 // TestPublish publishes, refuses records that cannot be published, and lets the stream drop duplicates.
@@ -638,7 +646,8 @@ func TestTooManyHeaders(t *testing.T) {
 			src := source(t, map[string]string{"url": s.URL(), "type": "core", "subjects": "a"}, nil)
 			wait.For(t, "it is subscribed", func() bool { return !src.Progress().At.IsZero() })
 			for payload, h := range []client.Header{nil, header, header, nil, {"x": {"y"}}} {
-				if err := s.nc.PublishMsg(&client.Msg{Subject: "a", Header: h, Data: []byte{byte('0' + payload)}}); err != nil {
+				if err := s.nc.PublishMsg(&client.Msg{Subject: "a", Header: h,
+					Data: []byte{byte('0' + payload)}}); err != nil {
 					t.Fatal(err)
 				}
 			}

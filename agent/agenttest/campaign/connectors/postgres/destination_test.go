@@ -69,10 +69,12 @@ func operations(w *world) {
 		plugintest.Row(7, record.OperationCreate, nil, m{"id": 4, "x": nil}),
 		plugintest.Row(8, record.OperationCreate, nil, m{"id": 5, "x": "tab\tline\n\\"}),
 	)
-	if got := w.query(`SELECT id, coalesce(x, 'NULL') FROM t ORDER BY id`); got != "1|d\n3|NULL\n4|NULL\n5|tab\tline\n\\" {
+	if got := w.query(`SELECT id, coalesce(x, 'NULL') FROM t ORDER BY id`); got !=
+		"1|d\n3|NULL\n4|NULL\n5|tab\tline\n\\" {
 		w.Errorf("got %q", got)
 	}
-	raw := record.Record{Position: record.Position("9"), Operation: record.OperationCreate, Key: record.Raw([]byte("9")), After: record.Raw([]byte(`{"id": 9, "x": 12345678901234567890}`))}
+	raw := record.Record{Position: record.Position("9"), Operation: record.OperationCreate,
+		Key: record.Raw([]byte("9")), After: record.Raw([]byte(`{"id": 9, "x": 12345678901234567890}`))}
 	raw.Metadata.Set(record.KeyCollection, "t")
 	d.write(raw)
 	if got := w.query(`SELECT x FROM t WHERE id = 9`); got != "12345678901234567890" {
@@ -84,7 +86,8 @@ func m2s() map[string]string { return map[string]string{} }
 
 // absentColumns updates rows with records that omit columns: omitted columns keep their values.
 func absentColumns(w *world) {
-	w.exec("CREATE TABLE t (id int PRIMARY KEY, n int, big text NOT NULL DEFAULT 'none'); INSERT INTO t VALUES (1, 1, 'large')")
+	w.exec("CREATE TABLE t (id int PRIMARY KEY, n int, big text NOT NULL DEFAULT 'none'); INSERT INTO t VALUES (1, " +
+		"1, 'large')")
 	w.destination(m2s()).write(
 		plugintest.Row(1, record.OperationUpdate, m{"id": 1}, m{"id": 1, "n": 2}),
 		plugintest.Row(2, record.OperationUpdate, m{"id": 2}, m{"id": 2, "n": 3}),
@@ -102,12 +105,15 @@ func refusedRecords(w *world) {
 		bad  record.Record
 		want string
 	}{
-		"check":       {plugintest.Row(0, record.OperationCreate, m{"id": 50}, m{"id": 50, "x": "bad"}), "violates check constraint"},
-		"too long":    {plugintest.Row(0, record.OperationCreate, m{"id": 50}, m{"id": 50, "x": "long"}), "too long"},
-		"no number":   {plugintest.Row(0, record.OperationCreate, m{"id": "x"}, m{"id": "x"}), "invalid input syntax"},
-		"column":      {plugintest.Row(0, record.OperationCreate, m{"id": 50}, m{"id": 50, "y": 1}), `it has no column "y"`},
-		"no key":      {plugintest.Row(0, record.OperationDelete, nil, nil), "the record has no key"},
-		"constraint":  {plugintest.Row(0, record.OperationCreate, m{"x": "k"}, m{"id": 50, "x": "k"}), "need a primary key or a unique index"},
+		"check": {plugintest.Row(0, record.OperationCreate, m{"id": 50}, m{"id": 50, "x": "bad"}),
+			"violates check constraint"},
+		"too long":  {plugintest.Row(0, record.OperationCreate, m{"id": 50}, m{"id": 50, "x": "long"}), "too long"},
+		"no number": {plugintest.Row(0, record.OperationCreate, m{"id": "x"}, m{"id": "x"}), "invalid input syntax"},
+		"column": {plugintest.Row(0, record.OperationCreate, m{"id": 50}, m{"id": 50, "y": 1}),
+			`it has no column "y"`},
+		"no key": {plugintest.Row(0, record.OperationDelete, nil, nil), "the record has no key"},
+		"constraint": {plugintest.Row(0, record.OperationCreate, m{"x": "k"}, m{"id": 50, "x": "k"}),
+			"need a primary key or a unique index"},
 		"not without": {plugintest.Row(0, record.OperationCreate, nil, m{"id": 1}), "duplicate key"},
 	} {
 		w.exec("TRUNCATE t")
@@ -132,19 +138,24 @@ func refusedRecords(w *world) {
 }
 
 func writtenValues(w *world) {
-	w.exec(`CREATE TABLE t (id int PRIMARY KEY, b bool, f float8, n numeric, ba bytea, j jsonb, ts timestamptz, a int[], at text[], iv interval, u uuid, c char(3))`)
+	w.exec(`CREATE TABLE t (id int PRIMARY KEY, b bool, f float8, n numeric, ba bytea, j jsonb, ts timestamptz, a ` +
+		`int[], at text[], iv interval, u uuid, c char(3))`)
 	at := time.Date(2026, 1, 2, 3, 4, 5, 678000000, time.FixedZone("", 7200))
-	row := m{"id": int64(1), "b": true, "f": 1.5, "n": "1.10", "ba": []byte{0, 255}, "j": m{"a": []any{1, "x"}}, "ts": at, "a": []any{1, nil, 3},
+	row := m{"id": int64(1), "b": true, "f": 1.5, "n": "1.10", "ba": []byte{0, 255}, "j": m{"a": []any{1, "x"}},
+		"ts": at, "a": []any{1, nil, 3},
 		"at": []any{"a,b", `q"\`, nil}, "iv": time.Minute, "u": "6b86b273-ff34-4ce1-9d6b-804eff5a3f57", "c": "ab"}
 	d := w.destination(m2s())
-	const want = `1|t|1.5|1.10|\x00ff|{"a": [1, "x"]}|2026-01-02 01:04:05.678+00|{1,NULL,3}|{"a,b","q\"\\",NULL}|00:01:00|6b86b273-ff34-4ce1-9d6b-804eff5a3f57|ab `
+	const want = `1|t|1.5|1.10|\x00ff|{"a": [1, "x"]}|2026-01-02 ` +
+		`01:04:05.678+00|{1,NULL,3}|{"a,b","q\"\\",NULL}|00:01:00|6b86b273-ff34-4ce1-9d6b-804eff5a3f57|ab `
 	d.write(plugintest.Row(1, record.OperationCreate, m{"id": 1}, row))
-	if got := w.query("SELECT id, b, f, n, ba, j, ts AT TIME ZONE 'UTC' || '+00', a, at, iv, u, c FROM t"); got != want {
+	if got := w.query("SELECT id, b, f, n, ba, j, ts AT TIME ZONE 'UTC' || '+00', a, at, iv, u, c FROM t"); got !=
+		want {
 		w.Errorf("with a key:\n got %s\nwant %s", got, want)
 	}
 	w.exec("TRUNCATE t")
 	d.write(plugintest.Row(2, record.OperationCreate, nil, row))
-	if got := w.query("SELECT id, b, f, n, ba, j, ts AT TIME ZONE 'UTC' || '+00', a, at, iv, u, c FROM t"); got != want {
+	if got := w.query("SELECT id, b, f, n, ba, j, ts AT TIME ZONE 'UTC' || '+00', a, at, iv, u, c FROM t"); got !=
+		want {
 		w.Errorf("without a key:\n got %s\nwant %s", got, want)
 	}
 }
@@ -164,7 +175,8 @@ func once(w *world) {
 	if got := w.query("SELECT count(*), count(DISTINCT n) FROM t"); got != "100|100" {
 		w.Errorf("got %s", got)
 	}
-	if err := d.LifecycleOnDeleted(d.ctx, map[string]string{"url": w.url(), "positionTable": "conduit_positions"}); err != nil {
+	if err := d.LifecycleOnDeleted(d.ctx,
+		map[string]string{"url": w.url(), "positionTable": "conduit_positions"}); err != nil {
 		w.Fatal(err)
 	}
 	if got := w.query("SELECT count(*) FROM conduit_positions"); got != "0" {
@@ -177,7 +189,8 @@ func once(w *world) {
 func lostAnswer(w *world) {
 	w.exec("CREATE TABLE t (n int)")
 	proxy := network.NewProxy(w.T, w.server.Addr)
-	d := w.destination(map[string]string{"positionTable": "conduit_positions", "url": strings.Replace(w.url(), w.server.Addr, proxy.Addr(), 1)})
+	d := w.destination(map[string]string{"positionTable": "conduit_positions",
+		"url": strings.Replace(w.url(), w.server.Addr, proxy.Addr(), 1)})
 	stop := make(chan struct{})
 	done := make(chan struct{})
 	go func() {
@@ -210,16 +223,21 @@ func lostAnswer(w *world) {
 }
 
 func names(w *world) {
-	w.exec(`CREATE SCHEMA s; CREATE TABLE s.t (id int); CREATE TABLE "a.b" (id int); CREATE TABLE "Odd ""name" ("Col umn" int)`)
+	w.exec(`CREATE SCHEMA s; CREATE TABLE s.t (id int); CREATE TABLE "a.b" (id int); CREATE TABLE "Odd ""name" ("Col ` +
+		`umn" int)`)
 	w.destination(map[string]string{"table": "s.t"}).write(plugintest.Row(1, record.OperationCreate, nil, m{"id": 1}))
 	w.destination(map[string]string{"table": "a.b"}).write(plugintest.Row(1, record.OperationCreate, nil, m{"id": 1}))
-	w.destination(map[string]string{"table": `Odd "name`}).write(plugintest.Row(1, record.OperationCreate, nil, m{"Col umn": 1}))
-	w.destination(map[string]string{"table": `s.{{ index .Metadata "opencdc.collection" }}`}).write(plugintest.Row(1, record.OperationCreate, nil, m{"id": 2}))
-	if got := w.query(`SELECT (SELECT count(*) FROM s.t), (SELECT count(*) FROM "a.b"), (SELECT count(*) FROM "Odd ""name")`); got != "2|1|1" {
+	w.destination(map[string]string{"table": `Odd "name`}).write(plugintest.Row(1, record.OperationCreate, nil,
+		m{"Col umn": 1}))
+	w.destination(map[string]string{"table": `s.{{ index .Metadata "opencdc.collection" }}`}).write(plugintest.Row(1,
+		record.OperationCreate, nil, m{"id": 2}))
+	if got := w.query(`SELECT (SELECT count(*) FROM s.t), (SELECT count(*) FROM "a.b"), (SELECT count(*) FROM "Odd ` +
+		`""name")`); got != "2|1|1" {
 		w.Errorf("got %s", got)
 	}
 	d := w.destination(map[string]string{"table": "none"})
-	if _, err := d.Write(d.ctx, []record.Record{plugintest.Row(1, record.OperationCreate, nil, m{"id": 1})}); err == nil || !strings.Contains(err.Error(), "cannot find table none: create it") {
+	if _, err := d.Write(d.ctx, []record.Record{plugintest.Row(1, record.OperationCreate, nil, m{"id": 1})}); err ==
+		nil || !strings.Contains(err.Error(), "cannot find table none: create it") {
 		w.Errorf("got %v", err)
 	}
 }
@@ -235,7 +253,8 @@ func roundTrip(w *world) {
 	s := w.open(w.settings("t"), nil)
 	d := w.destination(map[string]string{"table": "copy.t"})
 	d.write(s.Next(2)...)
-	w.exec("UPDATE t SET v = 'new' WHERE id = 1; UPDATE t SET id = 3 WHERE id = 2; INSERT INTO t (id, big) VALUES (4, 'x'); DELETE FROM t WHERE id = 4")
+	w.exec("UPDATE t SET v = 'new' WHERE id = 1; UPDATE t SET id = 3 WHERE id = 2; INSERT INTO t (id, big) VALUES " +
+		"(4, 'x'); DELETE FROM t WHERE id = 4")
 	d.write(s.Next(5)...)
 	const all = "SELECT string_agg(t::text, E'\\n' ORDER BY id) FROM "
 	if a, b := w.query(all+"t"), w.query(all+"copy.t AS t"); a != b {

@@ -32,14 +32,16 @@ var relationKinds = []struct {
 		"AS (id * 2) STORED); INSERT INTO r VALUES (1)", since: 18,
 		publication: "CREATE PUBLICATION %s FOR TABLE r WITH (publish_generated_columns = " +
 			"stored)", program: "INSERT INTO r VALUES (2)",
-		rows: []string{`snapshot r {"id":1} to {"g":2,"id":1}`}, changes: []string{`create r {"id":2} to {"g":4,"id":2}`}},
+		rows:    []string{`snapshot r {"id":1} to {"g":2,"id":1}`},
+		changes: []string{`create r {"id":2} to {"g":4,"id":2}`}},
 	{name: "generated key", schema: "CREATE TABLE r (x int, g int GENERATED ALWAYS AS (x * 2) STORED PRIMARY " +
 		"KEY)", program: "INSERT INTO r VALUES (2); UPDATE r SET x = 3", left: "public.r",
 		named: "generated column"},
 	{name: "generated key, and the whole row", schema: "CREATE TABLE r (x int, g int GENERATED ALWAYS AS (x * 2) " +
 		"STORED PRIMARY KEY); ALTER TABLE r REPLICA IDENTITY FULL; INSERT INTO r VALUES (1)", before: 18,
 		program: "UPDATE r SET x = " +
-			"2", rows: []string{`snapshot r null to {"x":1}`}, changes: []string{`update r null from {"x":1} to {"x":2}`}},
+			"2", rows: []string{`snapshot r null to {"x":1}`},
+		changes: []string{`update r null from {"x":1} to {"x":2}`}},
 	{name: "partitioned", schema: "CREATE TABLE r (id int PRIMARY KEY) PARTITION BY RANGE (id); CREATE TABLE r_1 " +
 		"PARTITION OF r FOR VALUES FROM (0) TO (10); " +
 		"CREATE TABLE r_2 PARTITION OF r FOR VALUES FROM (10) TO (20) PARTITION BY RANGE (id); CREATE TABLE r_3 " +
@@ -95,7 +97,8 @@ var relationKinds = []struct {
 		"INSERT INTO r VALUES (1, 1, 's'), (2, 2, 's')",
 		publication: "CREATE PUBLICATION %s FOR TABLE r (id, x) WHERE (id > 1)", program: "INSERT INTO r VALUES (0, " +
 			"0, 's'), (3, 3, 's')",
-		rows: []string{`snapshot r {"id":2} to {"id":2,"x":2}`}, changes: []string{`create r {"id":3} to {"id":3,"x":3}`}},
+		rows:    []string{`snapshot r {"id":2} to {"id":2,"x":2}`},
+		changes: []string{`create r {"id":3} to {"id":3,"x":3}`}},
 	{name: "columns of a publication without the key", schema: "CREATE TABLE r (id int PRIMARY KEY, x int); INSERT " +
 		"INTO r VALUES (1, 1)",
 		publication: "CREATE PUBLICATION %s FOR TABLE r (x) WITH (publish = 'insert')", program: "INSERT INTO r " +

@@ -22,7 +22,9 @@ func TestPage(t *testing.T) {
 	load.Parallel(t, load.Server)
 	w := &world{T: t, server: server.StartPostgres(t, ""), db: "shop"}
 	run(t, w.server, "postgres", "CREATE DATABASE shop")
-	w.exec("CREATE ROLE shop_owner; CREATE ROLE reader LOGIN REPLICATION; CREATE TABLE orders (id int PRIMARY KEY); CREATE TABLE customers (id int PRIMARY KEY); ALTER TABLE orders OWNER TO shop_owner; ALTER TABLE customers OWNER TO shop_owner; INSERT INTO orders VALUES (1)")
+	w.exec("CREATE ROLE shop_owner; CREATE ROLE reader LOGIN REPLICATION; CREATE TABLE orders (id int PRIMARY KEY); " +
+		"CREATE TABLE customers (id int PRIMARY KEY); ALTER TABLE orders OWNER TO shop_owner; ALTER TABLE customers " +
+		"OWNER TO shop_owner; INSERT INTO orders VALUES (1)")
 	blocks := page.Blocks(t, readme, "sql")
 	if len(blocks) != 2 {
 		t.Fatalf("the page has %d blocks of SQL, and two are known here", len(blocks))
@@ -38,14 +40,17 @@ func TestPage(t *testing.T) {
 		s.streaming()
 		w.exec("INSERT INTO customers VALUES (7)")
 		s.Want(`create customers {"id":7} to {"id":7}`)
-		if got := w.query(pageQuery(t, `SELECT slot_name[^\x60]*`)); !regexp.MustCompile(`(?m)^` + role + `\|t\|\d+$`).MatchString(got) {
+		if got := w.query(pageQuery(t, `SELECT slot_name[^\x60]*`)); !regexp.MustCompile(`(?m)^` + role +
+			`\|t\|\d+$`).MatchString(got) {
 			t.Errorf("the query of slots shows %q", got)
 		}
 		s.Close()
 		w.exec("DELETE FROM customers; DROP PUBLICATION conduitpub")
 	}
-	d, ctx := plugintest.OpenDestination(t, postgres.Connector(), "PIPELINE:CONNECTOR", map[string]string{"url": w.url(), "table": "orders", "positionTable": "conduit_positions"})
-	if n, err := d.Write(ctx, []record.Record{plugintest.Row(1, record.OperationCreate, map[string]any{"id": 11}, map[string]any{"id": 11})}); n != 1 || err != nil {
+	d, ctx := plugintest.OpenDestination(t, postgres.Connector(), "PIPELINE:CONNECTOR",
+		map[string]string{"url": w.url(), "table": "orders", "positionTable": "conduit_positions"})
+	if n, err := d.Write(ctx, []record.Record{plugintest.Row(1, record.OperationCreate, map[string]any{"id": 11},
+		map[string]any{"id": 11})}); n != 1 || err != nil {
 		t.Fatalf("wrote %d records: %v", n, err)
 	}
 	const kept = "SELECT count(*) > 0 FROM conduit_positions"

@@ -106,7 +106,8 @@ type source struct{ *plugintest.Opened }
 
 // settings returns the usual settings of a source, with a separate slot and publication for the test.
 func (w *world) settings(tables string, more ...string) map[string]string {
-	s := map[string]string{"url": w.url(), "tables": tables, "logrepl.slotName": w.db, "logrepl.publicationName": w.db, "heartbeat": "200ms"}
+	s := map[string]string{"url": w.url(), "tables": tables, "logrepl.slotName": w.db, "logrepl.publicationName": w.db,
+		"heartbeat": "200ms"}
 	for i := 0; i < len(more); i += 2 {
 		s[more[i]] = more[i+1]
 	}
@@ -130,7 +131,10 @@ func (w *world) open(settings map[string]string, pos record.Position) *source {
 // streaming waits until a source with few rows has read them all, and the server has no more.
 func (s *source) streaming() *source {
 	s.Helper()
-	wait.For(s, "the source has read all there is", func() bool { p := s.Progress(); return p.Seconds != nil && *p.Seconds == 0 })
+	wait.For(s, "the source has read all there is", func() bool {
+		p := s.Progress()
+		return p.Seconds != nil && *p.Seconds == 0
+	})
 	return s
 }
 

@@ -23,14 +23,16 @@ func slotWaits(w *world) {
 	s := w.newSource(w.db + ":source")
 	ctx, cancel := context.WithTimeout(s.Ctx, 500*time.Millisecond)
 	defer cancel()
-	if err := s.LifecycleOnCreated(ctx, w.settings("t")); err == nil || !strings.Contains(err.Error(), "waits until transactions end") {
+	if err := s.LifecycleOnCreated(ctx, w.settings("t")); err == nil ||
+		!strings.Contains(err.Error(), "waits until transactions end") {
 		w.Errorf("while a transaction is open: %v", err)
 	}
 	slots := fmt.Sprintf("SELECT count(*) FROM pg_replication_slots WHERE slot_name = '%s'", w.db)
 	wait.For(w, "the slot is given up", func() bool { return w.query(slots) == "0" })
 	making, made := w.connect(), make(chan error, 1)
 	go func() {
-		made <- making.Exec(w.Context(), fmt.Sprintf("SELECT pg_create_logical_replication_slot('%s', 'pgoutput')", w.db)).Close()
+		made <- making.Exec(w.Context(), fmt.Sprintf("SELECT pg_create_logical_replication_slot('%s', 'pgoutput')",
+			w.db)).Close()
 	}()
 	wait.For(w, "the slot is begun", func() bool { return w.query(slots) == "1" })
 	if err := s.TryOpen(w.settings("t"), nil); err == nil || !strings.Contains(err.Error(), "is still being made") {
@@ -50,10 +52,12 @@ func lost(w *world) {
 	s.Settle(last...)
 	w.exec("INSERT INTO t VALUES (2)")
 	last = s.Next(1)
-	w.exec(fmt.Sprintf("SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE slot_name = '%s'", w.db))
+	w.exec(fmt.Sprintf("SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE slot_name = '%s'",
+		w.db))
 	wait.For(w, "the slot is dropped", func() bool {
 		c := w.connect()
-		return c.Exec(w.Context(), fmt.Sprintf("SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE slot_name = '%s' AND active; SELECT pg_drop_replication_slot('%s')", w.db, w.db)).Close() == nil
+		return c.Exec(w.Context(), fmt.Sprintf("SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots "+
+			"WHERE slot_name = '%s' AND active; SELECT pg_drop_replication_slot('%s')", w.db, w.db)).Close() == nil
 	})
 	const want = "slot lost, a new snapshot is needed: slot"
 	if err := s.Fails(); !strings.Contains(err.Error(), want) {
@@ -61,7 +65,8 @@ func lost(w *world) {
 	}
 	s.Close()
 	s = w.newSource(w.db + ":source")
-	if err := s.TryOpen(w.settings("t"), last[0].Position); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "delete the pipeline") {
+	if err := s.TryOpen(w.settings("t"), last[0].Position); err == nil || !strings.Contains(err.Error(), want) ||
+		!strings.Contains(err.Error(), "delete the pipeline") {
 		w.Errorf("at the next start: %v", err)
 	}
 }
@@ -86,15 +91,18 @@ func invalidated(w *world) {
 	wait.For(w, "the server gives up the slot", func() bool {
 		w.exec("CREATE TABLE more (id int); DROP TABLE more; SELECT pg_switch_wal()")
 		w.exec("CHECKPOINT")
-		return w.query(fmt.Sprintf("SELECT wal_status FROM pg_replication_slots WHERE slot_name = '%s'", w.db)) == "lost"
+		return w.query(fmt.Sprintf("SELECT wal_status FROM pg_replication_slots WHERE slot_name = '%s'", w.db)) ==
+			"lost"
 	})
 	const want = "slot lost, a new snapshot is needed: slot"
-	if err := s.Fails(); !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "was invalidated by the server") {
+	if err := s.Fails(); !strings.Contains(err.Error(), want) ||
+		!strings.Contains(err.Error(), "was invalidated by the server") {
 		w.Errorf("while it runs: %v", err)
 	}
 	s.Close()
 	s = w.newSource(w.db + ":source")
-	if err := s.TryOpen(w.settings("t"), last[0].Position); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "was invalidated by the server") {
+	if err := s.TryOpen(w.settings("t"), last[0].Position); err == nil || !strings.Contains(err.Error(), want) ||
+		!strings.Contains(err.Error(), "was invalidated by the server") {
 		w.Errorf("at the next start: %v", err)
 	}
 }
@@ -102,7 +110,8 @@ func invalidated(w *world) {
 func maxLag(w *world) {
 	w.exec("CREATE TABLE t (id int PRIMARY KEY, x text); INSERT INTO t VALUES (1)")
 	write := func() {
-		w.exec("INSERT INTO t SELECT 10 + (SELECT max(id) FROM t) + i, repeat('x', 1000) FROM generate_series(1, 300) i")
+		w.exec(
+			"INSERT INTO t SELECT 10 + (SELECT max(id) FROM t) + i, repeat('x', 1000) FROM generate_series(1, 300) i")
 	}
 	s := w.open(w.settings("t", "slot.max-lag", "100kB"), nil)
 	write()
@@ -136,7 +145,8 @@ func failover(w *world) {
 	if err != nil {
 		w.Fatal(err)
 	}
-	if got := w.query(fmt.Sprintf("SELECT failover FROM pg_replication_slots WHERE slot_name = '%s'", w.db)); got != "t" {
+	if got := w.query(fmt.Sprintf("SELECT failover FROM pg_replication_slots WHERE slot_name = '%s'", w.db)); got !=
+		"t" {
 		w.Errorf("failover of the slot is %s", got)
 	}
 }
@@ -150,7 +160,8 @@ func anotherServer(w *world) {
 	other := strings.Replace(string(s.Next(1)[0].Position), system, "7", 1)
 	s.Close()
 	s = w.newSource(w.db + ":source")
-	if err := s.TryOpen(w.settings("t"), record.Position(other)); err == nil || !strings.Contains(err.Error(), "the position is of another server: that one's data has the identifier 7, this one's "+system) {
+	if err := s.TryOpen(w.settings("t"), record.Position(other)); err == nil || !strings.Contains(err.Error(),
+		"the position is of another server: that one's data has the identifier 7, this one's "+system) {
 		w.Errorf("got %v", err)
 	}
 }

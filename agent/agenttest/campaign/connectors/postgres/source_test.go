@@ -30,15 +30,18 @@ func TestSource(t *testing.T) {
 			s := server.StartPostgres(t, bin)
 			// Slots are created when no transaction is open in any database, so tests with open transactions come
 			// before the others.
-			for name, test := range map[string]func(*world){"InterleavedCommits": interleavedCommits, "SlotWaits": slotWaits, "Invalidated": invalidated} {
+			for name, test := range map[string]func(*world){"InterleavedCommits": interleavedCommits,
+				"SlotWaits": slotWaits, "Invalidated": invalidated} {
 				t.Run(name, func(t *testing.T) { test(in(t, s)) })
 			}
 			for name, test := range map[string]func(*world){
 				"SnapshotAndChanges": snapshotAndChanges,
-				"Toast":              toast, "Keys": keys, "Types": types, "TablesAdded": tablesAdded, "AllTables": allTables, "Patterns": patterns,
+				"Toast":              toast, "Keys": keys, "Types": types, "TablesAdded": tablesAdded,
+				"AllTables": allTables, "Patterns": patterns,
 				"ReadAgain": readAgain, "TwoPipelines": twoPipelines, "Heartbeat": heartbeat, "Lost": lost,
 				"MaxLag": maxLag, "ConduitPositions": conduitPositions, "ResumeSnapshot": resumeSnapshot,
-				"Lifecycle": lifecycle, "Hidden": hidden, "Reconnect": reconnect, "KeyChange": keyChange, "Confirms": confirms, "Rights": rights,
+				"Lifecycle": lifecycle, "Hidden": hidden, "Reconnect": reconnect, "KeyChange": keyChange,
+				"Confirms": confirms, "Rights": rights,
 				"Failover": failover, "AnotherServer": anotherServer, "ResumeChanges": resumeChanges, "Never": never,
 				"ProgramsGoOnWriting": programsGoOnWriting, "Keyless": keyless, "KeyDropped": keyDropped,
 				"Upgraded": upgraded, "Inherited": inherited, "IncompleteRows": incompleteRows,
@@ -56,12 +59,16 @@ func TestSource(t *testing.T) {
 func snapshotAndChanges(w *world) {
 	w.exec("CREATE TABLE t (id int PRIMARY KEY, x text); INSERT INTO t VALUES (-1, 'a'), (0, E'tab\\there'), (7, NULL)")
 	s := w.open(w.settings("t"), nil)
-	rows := s.Want(`snapshot t {"id":-1} to {"id":-1,"x":"a"}`, `snapshot t {"id":0} to {"id":0,"x":"tab\there"}`, `snapshot t {"id":7} to {"id":7,"x":null}`)
+	rows := s.Want(`snapshot t {"id":-1} to {"id":-1,"x":"a"}`, `snapshot t {"id":0} to {"id":0,"x":"tab\there"}`,
+		`snapshot t {"id":7} to {"id":7,"x":null}`)
 	w.exec("INSERT INTO t VALUES (8, 'b'); UPDATE t SET x = 'c' WHERE id = 8; DELETE FROM t WHERE id = 7")
-	changes := s.Want(`create t {"id":8} to {"id":8,"x":"b"}`, `update t {"id":8} to {"id":8,"x":"c"}`, `delete t {"id":7} from {"id":7}`)
+	changes := s.Want(`create t {"id":8} to {"id":8,"x":"b"}`, `update t {"id":8} to {"id":8,"x":"c"}`,
+		`delete t {"id":7} from {"id":7}`)
 	for _, r := range changes {
-		if r.Metadata.Get("postgres.schema") != "public" || r.Metadata.Get("postgres.lsn") == "" || r.Metadata.Get(record.KeyCreatedAt) == "" ||
-			r.Metadata.Get("opencdc.payload.schema.subject") != "t_payload" || r.Metadata.Get("opencdc.key.schema.subject") != "t_key" {
+		if r.Metadata.Get("postgres.schema") != "public" || r.Metadata.Get("postgres.lsn") == "" ||
+			r.Metadata.Get(record.KeyCreatedAt) == "" ||
+			r.Metadata.Get("opencdc.payload.schema.subject") != "t_payload" ||
+			r.Metadata.Get("opencdc.key.schema.subject") != "t_key" {
 			w.Errorf("metadata is %v", r.Metadata)
 		}
 	}
@@ -85,7 +92,8 @@ func interleavedCommits(w *world) {
 	second := s.Want(`create t {"id":2} to {"id":2}`)
 	s.Settle(second...)
 	wait.For(w, "the second transaction is confirmed", func() bool {
-		return w.query(fmt.Sprintf("SELECT confirmed_flush_lsn > '%s' FROM pg_replication_slots WHERE slot_name = '%s'", second[0].Metadata.Get("postgres.lsn"), w.db)) == "t"
+		return w.query(fmt.Sprintf("SELECT confirmed_flush_lsn > '%s' FROM pg_replication_slots WHERE slot_name = '%s'",
+			second[0].Metadata.Get("postgres.lsn"), w.db)) == "t"
 	})
 	s.Close()
 	if err := early.Exec(w.Context(), "INSERT INTO t VALUES (3); COMMIT").Close(); err != nil {
@@ -121,11 +129,14 @@ func keys(w *world) {
 		INSERT INTO a VALUES ('6b86b273-ff34-4ce1-9d6b-804eff5a3f57', 1); INSERT INTO b VALUES (E'q"\\', 2, 3), ('q', 1, 3); INSERT INTO c VALUES (1), (1);
 		ALTER TABLE c REPLICA IDENTITY FULL`)
 	s := w.open(w.settings("a,b,c"), nil)
-	s.Want(`snapshot a {"u":"6b86b273-ff34-4ce1-9d6b-804eff5a3f57"} to {"n":1,"u":"6b86b273-ff34-4ce1-9d6b-804eff5a3f57"}`,
-		`snapshot b {"x":"q","y":1} to {"x":"q","y":1,"z":3}`, `snapshot b {"x":"q\"\\","y":2} to {"x":"q\"\\","y":2,"z":3}`,
+	s.Want(`snapshot a {"u":"6b86b273-ff34-4ce1-9d6b-804eff5a3f57"} to `+
+		`{"n":1,"u":"6b86b273-ff34-4ce1-9d6b-804eff5a3f57"}`,
+		`snapshot b {"x":"q","y":1} to {"x":"q","y":1,"z":3}`,
+		`snapshot b {"x":"q\"\\","y":2} to {"x":"q\"\\","y":2,"z":3}`,
 		`snapshot c null to {"n":1}`, `snapshot c null to {"n":1}`)
 	w.exec("DELETE FROM b WHERE y = 1; UPDATE c SET n = 2")
-	s.Want(`delete b {"x":"q","y":1} from {"x":"q","y":1}`, `update c null from {"n":1} to {"n":2}`, `update c null from {"n":1} to {"n":2}`)
+	s.Want(`delete b {"x":"q","y":1} from {"x":"q","y":1}`, `update c null from {"n":1} to {"n":2}`,
+		`update c null from {"n":1} to {"n":2}`)
 }
 
 // keyChange changes the key of a row: the old key is deleted, so that nothing stale is left downstream.
@@ -133,7 +144,8 @@ func keyChange(w *world) {
 	w.exec("CREATE TABLE t (id int PRIMARY KEY, x text)")
 	s := w.open(w.settings("t"), nil).streaming()
 	w.exec("INSERT INTO t VALUES (1, 'a'); UPDATE t SET id = 2")
-	got := s.Want(`create t {"id":1} to {"id":1,"x":"a"}`, `delete t {"id":1} from {"id":1}`, `create t {"id":2} to {"id":2,"x":"a"}`)
+	got := s.Want(`create t {"id":1} to {"id":1,"x":"a"}`, `delete t {"id":1} from {"id":1}`,
+		`create t {"id":2} to {"id":2,"x":"a"}`)
 	s.Close()
 	s = w.open(w.settings("t"), got[1].Position)
 	s.Want(`create t {"id":2} to {"id":2,"x":"a"}`)
@@ -145,7 +157,8 @@ func incompleteRows(w *world) {
 	w.exec(`CREATE TABLE t (id int PRIMARY KEY, n int, big text, j jsonb, a text[]); ALTER TABLE t ALTER big SET STORAGE EXTERNAL, ALTER j SET STORAGE EXTERNAL, ALTER a SET STORAGE EXTERNAL;
 		CREATE TABLE k (id int, name text, n int, PRIMARY KEY (id, name)); ALTER TABLE k ALTER name SET STORAGE EXTERNAL`)
 	s := w.open(w.settings("t,k"), nil).streaming()
-	w.exec(`INSERT INTO t VALUES (1, 1, repeat('x', 9000), jsonb_build_object('b', repeat('y', 9000)), ARRAY[repeat('z', 9000), NULL]); INSERT INTO k VALUES (1, repeat('n', 2500), 1)`)
+	w.exec(`INSERT INTO t VALUES (1, 1, repeat('x', 9000), jsonb_build_object('b', repeat('y', 9000)), ` +
+		`ARRAY[repeat('z', 9000), NULL]); INSERT INTO k VALUES (1, repeat('n', 2500), 1)`)
 	whole := s.Next(2)
 	check := func(got record.Record, as record.Record, changed map[string]any) {
 		w.Helper()
@@ -299,9 +312,12 @@ func types(w *world) {
 	if string(snapshot) != string(change) {
 		w.Errorf("a snapshot reads\n%s\na change\n%s", snapshot, change)
 	}
-	const want = `{"a":"{1,NULL}","b":true,"ba":"AP8=","bits":"101","c":"ab ","d":"2026-01-02T00:00:00Z","dom":"4","e":"ok","f4":1.5,"f8":2.25,"i2":-2,"i4":3,"id":1,` +
-		`"inf":"infinity","ip":"10.0.0.1","iv":"1 day 02:00:00","j":{"a":1},"jb":{"b":2},"m":"$1.50","mac":"08:00:2b:01:02:03","n":"12345678901234567890.123",` +
-		`"nul":null,"p":"(1,z)","pt":"(1,2)","r":"[1,5)","ti":"03:04:05","ts":"2026-01-02T03:04:05.678Z","tsv":"'a' 'b'","tz":"2026-01-02T01:04:05Z","u":"6b86b273-ff34-4ce1-9d6b-804eff5a3f57","v":"vc","x":"\u003cx/\u003e"}`
+	const want = `{"a":"{1,NULL}","b":true,"ba":"AP8=","bits":"101","c":"ab ` +
+		`","d":"2026-01-02T00:00:00Z","dom":"4","e":"ok","f4":1.5,"f8":2.25,"i2":-2,"i4":3,"id":1,` +
+		`"inf":"infinity","ip":"10.0.0.1","iv":"1 day ` +
+		`02:00:00","j":{"a":1},"jb":{"b":2},"m":"$1.50","mac":"08:00:2b:01:02:03","n":"12345678901234567890.123",` +
+		`"nul":null,"p":"(1,z)","pt":"(1,2)","r":"[1,5)","ti":"03:04:05","ts":"2026-01-02T03:04:05.678Z","tsv":"'a' ` +
+		`'b'","tz":"2026-01-02T01:04:05Z","u":"6b86b273-ff34-4ce1-9d6b-804eff5a3f57","v":"vc","x":"\u003cx/\u003e"}`
 	if got := strings.ReplaceAll(strings.ReplaceAll(string(snapshot), "<", `\u003c`), ">", `\u003e`); got != want {
 		w.Errorf("got\n%s\nwant\n%s", got, want)
 	}
@@ -310,7 +326,8 @@ func types(w *world) {
 // tablesAdded adds a table to the settings of an existing source: it reads the rows of the table, also when it is
 // closed in between.
 func tablesAdded(w *world) {
-	w.exec("CREATE TABLE a (id int PRIMARY KEY); INSERT INTO a VALUES (1); CREATE TABLE b (id int PRIMARY KEY); INSERT INTO b VALUES (1), (2)")
+	w.exec("CREATE TABLE a (id int PRIMARY KEY); INSERT INTO a VALUES (1); CREATE TABLE b (id int PRIMARY KEY); " +
+		"INSERT INTO b VALUES (1), (2)")
 	s := w.open(w.settings("a"), nil)
 	s.Settle(s.Next(1)...)
 	w.exec("INSERT INTO a VALUES (2)")
@@ -330,7 +347,8 @@ func tablesAdded(w *world) {
 	s.Want(`create b {"id":3} to {"id":3}`)
 	s.Settle(rows[0], change[0])
 	wait.For(w, "nothing is pending", func() bool {
-		return !strings.Contains(w.query("SELECT obj_description(oid, 'pg_publication') FROM pg_publication"), "pending")
+		return !strings.Contains(w.query("SELECT obj_description(oid, 'pg_publication') FROM pg_publication"),
+			"pending")
 	})
 }
 
@@ -347,8 +365,10 @@ func allTables(w *world) {
 
 // patterns has names of tables with *. One of the tables is created while the source runs.
 func patterns(w *world) {
-	w.exec("CREATE SCHEMA s; CREATE TABLE a_1 (id int PRIMARY KEY); CREATE TABLE ab1 (id int PRIMARY KEY); CREATE TABLE s.x_end (id int PRIMARY KEY); CREATE TABLE s.y (id int PRIMARY KEY); " +
-		"CREATE UNLOGGED TABLE a_u (id int); INSERT INTO a_1 VALUES (1); INSERT INTO ab1 VALUES (1); INSERT INTO s.x_end VALUES (1); INSERT INTO s.y VALUES (1)")
+	w.exec("CREATE SCHEMA s; CREATE TABLE a_1 (id int PRIMARY KEY); CREATE TABLE ab1 (id int PRIMARY KEY); CREATE " +
+		"TABLE s.x_end (id int PRIMARY KEY); CREATE TABLE s.y (id int PRIMARY KEY); " +
+		"CREATE UNLOGGED TABLE a_u (id int); INSERT INTO a_1 VALUES (1); INSERT INTO ab1 VALUES (1); INSERT INTO " +
+		"s.x_end VALUES (1); INSERT INTO s.y VALUES (1)")
 	s := w.open(w.settings("a_*,s.*_end,none*"), nil)
 	s.Want(`snapshot a_1 {"id":1} to {"id":1}`, `snapshot x_end {"id":1} to {"id":1}`)
 	w.exec("CREATE TABLE a_2 (id int PRIMARY KEY); INSERT INTO a_2 VALUES (1); INSERT INTO ab1 VALUES (2)")
@@ -357,7 +377,8 @@ func patterns(w *world) {
 
 // readAgain reads one table again, and does not read the other one.
 func readAgain(w *world) {
-	w.exec("CREATE TABLE a (id int PRIMARY KEY); INSERT INTO a VALUES (1); CREATE TABLE b (id int PRIMARY KEY); INSERT INTO b VALUES (1)")
+	w.exec("CREATE TABLE a (id int PRIMARY KEY); INSERT INTO a VALUES (1); CREATE TABLE b (id int PRIMARY KEY); " +
+		"INSERT INTO b VALUES (1)")
 	before := w.settings("a,b")
 	s := w.open(before, nil)
 	s.Settle(s.Next(2)...)
@@ -374,7 +395,8 @@ func readAgain(w *world) {
 	if err := s.TryOpen(after, last[0].Position); err != nil {
 		w.Fatal(err)
 	}
-	s.Want(`snapshot a {"id":1} to {"id":1}`, `snapshot a {"id":2} to {"id":2}`, `snapshot a {"id":3} to {"id":3}`, `create b {"id":2} to {"id":2}`)
+	s.Want(`snapshot a {"id":1} to {"id":1}`, `snapshot a {"id":2} to {"id":2}`, `snapshot a {"id":3} to {"id":3}`,
+		`create b {"id":2} to {"id":2}`)
 	s.nothing(func() {
 		w.exec("CREATE TABLE x (id int); ALTER TABLE a ADD m text; INSERT INTO a VALUES (9, 'marker')")
 	})
@@ -384,11 +406,13 @@ func twoPipelines(w *world) {
 	w.exec("CREATE TABLE t (id int PRIMARY KEY)")
 	w.open(w.settings("t"), nil)
 	other := w.newSource("other:source")
-	if err := other.TryOpen(w.settings("t"), nil); err == nil || !strings.Contains(err.Error(), "belongs to connector "+w.db+":source") {
+	if err := other.TryOpen(w.settings("t"), nil); err == nil ||
+		!strings.Contains(err.Error(), "belongs to connector "+w.db+":source") {
 		w.Errorf("a second source with the same names opens: %v", err)
 	}
 	other = w.newSource("other:source")
-	if err := other.TryOpen(w.settings("t", "logrepl.publicationName", w.db+"_other"), nil); err == nil || !strings.Contains(err.Error(), "slot "+w.db+" belongs to connector") {
+	if err := other.TryOpen(w.settings("t", "logrepl.publicationName", w.db+"_other"), nil); err == nil ||
+		!strings.Contains(err.Error(), "slot "+w.db+" belongs to connector") {
 		w.Errorf("a second source with the same slot opens: %v", err)
 	}
 	wait.For(w, "the slot to be in use", func() bool {
@@ -412,7 +436,8 @@ func heartbeat(w *world) {
 	w.exec("INSERT INTO busy SELECT repeat('x', 1000) FROM generate_series(1, 1000)")
 	at := w.query("SELECT pg_current_wal_lsn()")
 	wait.For(w, "the slot has moved", func() bool {
-		return w.query(fmt.Sprintf("SELECT confirmed_flush_lsn >= '%s' FROM pg_replication_slots WHERE slot_name = '%s'", at, w.db)) == "t"
+		return w.query(fmt.Sprintf(
+			"SELECT confirmed_flush_lsn >= '%s' FROM pg_replication_slots WHERE slot_name = '%s'", at, w.db)) == "t"
 	})
 	wait.For(w, "lag is reported", func() bool {
 		p := s.Progress()
@@ -422,7 +447,8 @@ func heartbeat(w *world) {
 
 // conduitPositions resumes from positions of Conduit's connector.
 func conduitPositions(w *world) {
-	w.exec("CREATE TABLE t (id int PRIMARY KEY); INSERT INTO t VALUES (1), (2), (3); CREATE TABLE u (id int PRIMARY KEY); INSERT INTO u VALUES (1)")
+	w.exec("CREATE TABLE t (id int PRIMARY KEY); INSERT INTO t VALUES (1), (2), (3); CREATE TABLE u (id int PRIMARY " +
+		"KEY); INSERT INTO u VALUES (1)")
 	made := w.newSource(w.db + ":source")
 	if err := made.LifecycleOnCreated(made.Ctx, w.settings("t,u")); err != nil {
 		w.Fatal(err)
@@ -443,9 +469,13 @@ func conduitPositions(w *world) {
 
 // resumeSnapshot closes a source during its snapshot, and changes rows before it is reopened.
 func resumeSnapshot(w *world) {
-	w.exec("CREATE TABLE a (id int PRIMARY KEY, x int); INSERT INTO a SELECT i, 0 FROM generate_series(1, 2000) i; CREATE TABLE b (id int PRIMARY KEY); INSERT INTO b VALUES (1)")
+	w.exec("CREATE TABLE a (id int PRIMARY KEY, x int); INSERT INTO a SELECT i, 0 FROM generate_series(1, 2000) i; " +
+		"CREATE TABLE b (id int PRIMARY KEY); INSERT INTO b VALUES (1)")
 	s := w.open(w.settings("a,b"), nil)
-	wait.For(w, "progress is reported", func() bool { p := s.Progress(); return len(p.Snapshots) > 0 && p.Snapshots[0].Of == "public.a" })
+	wait.For(w, "progress is reported", func() bool {
+		p := s.Progress()
+		return len(p.Snapshots) > 0 && p.Snapshots[0].Of == "public.a"
+	})
 	rows := s.Next(1000)
 	s.Settle(rows...)
 	s.Close()
@@ -465,7 +495,8 @@ func resumeSnapshot(w *world) {
 		}
 	}
 	if _, there := final["a501"]; len(final) != 2000 || there || fmt.Sprint(final["a500"], final["a1500"]) != "1 1" {
-		w.Errorf("%d rows, changed ones %v %v, the deleted one is there: %v", len(final), final["a500"], final["a1500"], there)
+		w.Errorf("%d rows, changed ones %v %v, the deleted one is there: %v", len(final), final["a500"], final["a1500"],
+			there)
 	}
 }
 
@@ -474,12 +505,15 @@ func resumeChanges(w *world) {
 	w.exec("CREATE TABLE t (id int PRIMARY KEY)")
 	settings := w.settings("t")
 	s := w.open(settings, nil).streaming()
-	w.exec("BEGIN; INSERT INTO t VALUES (1), (2), (3); UPDATE t SET id = 4 WHERE id = 3; DELETE FROM t WHERE id = 1; COMMIT")
+	w.exec("BEGIN; INSERT INTO t VALUES (1), (2), (3); UPDATE t SET id = 4 WHERE id = 3; DELETE FROM t WHERE id = " +
+		"1; COMMIT")
 	w.exec("INSERT INTO t VALUES (5)")
 	w.exec("BEGIN; INSERT INTO t VALUES (6); INSERT INTO t VALUES (7); COMMIT")
 	lines := []string{
-		`create t {"id":1} to {"id":1}`, `create t {"id":2} to {"id":2}`, `create t {"id":3} to {"id":3}`, `delete t {"id":3} from {"id":3}`, `create t {"id":4} to {"id":4}`,
-		`delete t {"id":1} from {"id":1}`, `create t {"id":5} to {"id":5}`, `create t {"id":6} to {"id":6}`, `create t {"id":7} to {"id":7}`,
+		`create t {"id":1} to {"id":1}`, `create t {"id":2} to {"id":2}`, `create t {"id":3} to {"id":3}`,
+		`delete t {"id":3} from {"id":3}`, `create t {"id":4} to {"id":4}`,
+		`delete t {"id":1} from {"id":1}`, `create t {"id":5} to {"id":5}`, `create t {"id":6} to {"id":6}`,
+		`create t {"id":7} to {"id":7}`,
 	}
 	got := s.Want(lines...)
 	s.Close()
@@ -533,7 +567,9 @@ func confirms(w *world) {
 	second := s.Next(1)
 	beats := func() {
 		began := time.Now()
-		wait.For(w, "some statuses were sent", func() bool { return s.Progress().At.After(began.Add(600 * time.Millisecond)) })
+		wait.For(w, "some statuses were sent", func() bool {
+			return s.Progress().At.After(began.Add(600 * time.Millisecond))
+		})
 	}
 	beats()
 	if got := at(); got != begin {
@@ -546,7 +582,8 @@ func confirms(w *world) {
 	}
 	s.Settle(rows...)
 	between := func() bool {
-		return w.query(fmt.Sprintf("SELECT '%[1]s'::pg_lsn > '%[2]s' AND '%[1]s'::pg_lsn <= '%[3]s'", at(), first[0].Metadata.Get("postgres.lsn"), second[0].Metadata.Get("postgres.lsn"))) == "t"
+		return w.query(fmt.Sprintf("SELECT '%[1]s'::pg_lsn > '%[2]s' AND '%[1]s'::pg_lsn <= '%[3]s'", at(),
+			first[0].Metadata.Get("postgres.lsn"), second[0].Metadata.Get("postgres.lsn"))) == "t"
 	}
 	wait.For(w, "the first change is confirmed", between)
 	beats()
@@ -580,7 +617,8 @@ func lifecycle(w *world) {
 	if err := s.LifecycleOnUpdated(s.Ctx, before, after); err != nil {
 		w.Fatal(err)
 	}
-	if got := w.query("SELECT slot_name FROM pg_replication_slots WHERE database = current_database()"); got != w.db+"_2" {
+	if got := w.query("SELECT slot_name FROM pg_replication_slots WHERE database = current_database()"); got != w.db+
+		"_2" {
 		w.Errorf("slots are %s", got)
 	}
 	if got := w.query("SELECT tablename FROM pg_publication_tables"); got != "t" {
@@ -595,7 +633,8 @@ func lifecycle(w *world) {
 	if err := d.LifecycleOnDeleted(d.Ctx, after); err != nil {
 		w.Fatal(err)
 	}
-	if got := w.query("SELECT count(*) FROM pg_replication_slots WHERE database = current_database()") + w.query("SELECT count(*) FROM pg_publication"); got != "00" {
+	if got := w.query("SELECT count(*) FROM pg_replication_slots WHERE database = current_database()") +
+		w.query("SELECT count(*) FROM pg_publication"); got != "00" {
 		w.Errorf("slots and publications left: %s", got)
 	}
 	if err := d.LifecycleOnDeleted(d.Ctx, after); err != nil {
@@ -607,7 +646,8 @@ func lifecycle(w *world) {
 // is deleted.
 func never(w *world) {
 	w.exec("CREATE TABLE t (id int PRIMARY KEY); INSERT INTO t VALUES (1)")
-	settings := w.settings("t", "snapshotMode", "never", "logrepl.withAvroSchema", "false", "logrepl.autoCleanup", "false", "cdcMode", "logrepl")
+	settings := w.settings("t", "snapshotMode", "never", "logrepl.withAvroSchema", "false", "logrepl.autoCleanup",
+		"false", "cdcMode", "logrepl")
 	s := w.newSource(w.db + ":source")
 	if err := s.LifecycleOnCreated(s.Ctx, settings); err != nil {
 		w.Fatal(err)
@@ -617,14 +657,16 @@ func never(w *world) {
 		w.Fatal(err)
 	}
 	got := s.Want(`create t {"id":2} to {"id":2}`)
-	if md := got[0].Metadata; md.Get("opencdc.payload.schema.subject") != "" || md.Get("opencdc.key.schema.subject") != "" {
+	if md := got[0].Metadata; md.Get("opencdc.payload.schema.subject") != "" ||
+		md.Get("opencdc.key.schema.subject") != "" {
 		w.Errorf("metadata is %v", md)
 	}
 	s.Close()
 	if err := s.LifecycleOnDeleted(s.Ctx, settings); err != nil {
 		w.Fatal(err)
 	}
-	if got := w.query("SELECT count(*) FROM pg_replication_slots WHERE database = current_database()") + w.query("SELECT count(*) FROM pg_publication"); got != "11" {
+	if got := w.query("SELECT count(*) FROM pg_replication_slots WHERE database = current_database()") +
+		w.query("SELECT count(*) FROM pg_publication"); got != "11" {
 		w.Errorf("slots and publications left: %s", got)
 	}
 }
@@ -658,7 +700,9 @@ func reconnect(w *world) {
 		}
 	}
 	proxy.Hold(true)
-	wait.For(w, "it is known that the connection is lost", func() bool { return strings.Contains(s.Progress().Warning, "not connected") })
+	wait.For(w, "it is known that the connection is lost", func() bool {
+		return strings.Contains(s.Progress().Warning, "not connected")
+	})
 	proxy.Cut()
 	proxy.Heal()
 	rounds(10)
@@ -667,11 +711,13 @@ func reconnect(w *world) {
 
 // rights uses a role without a necessary privilege: the error names the privilege.
 func rights(w *world) {
-	w.exec("CREATE TABLE t (id int PRIMARY KEY); DROP ROLE IF EXISTS weak; CREATE ROLE weak LOGIN; GRANT USAGE ON SCHEMA public TO weak")
+	w.exec("CREATE TABLE t (id int PRIMARY KEY); DROP ROLE IF EXISTS weak; CREATE ROLE weak LOGIN; GRANT USAGE ON " +
+		"SCHEMA public TO weak")
 	s := w.newSource(w.db + ":source")
 	settings := w.settings("t", "url", strings.Replace(w.url(), "postgres@", "weak@", 1))
 	err := s.TryOpen(settings, nil)
-	if err == nil || !strings.Contains(err.Error(), "the role must own the tables public.t and may CREATE in the database") {
+	if err == nil || !strings.Contains(err.Error(),
+		"the role must own the tables public.t and may CREATE in the database") {
 		w.Errorf("without any right: %v", err)
 	}
 	w.exec(fmt.Sprintf("CREATE PUBLICATION %s FOR TABLE t", w.db))
@@ -697,7 +743,8 @@ func rights(w *world) {
 	s.Close()
 	w.exec("CREATE TABLE u (id int PRIMARY KEY)")
 	s = w.newSource(w.db + ":source")
-	if err := s.TryOpen(w.settings("t,u", "url", settings["url"]), nil); err == nil || !strings.Contains(err.Error(), `ALTER PUBLICATION "`) {
+	if err := s.TryOpen(w.settings("t,u", "url", settings["url"]), nil); err == nil ||
+		!strings.Contains(err.Error(), `ALTER PUBLICATION "`) {
 		w.Errorf("with a table that the publication does not have: %v", err)
 	}
 }
@@ -711,7 +758,8 @@ func TestContract(t *testing.T) {
 		Connector: postgres.Connector(),
 		Source: func(tb testing.TB, n int) map[string]string {
 			name := database(tb, s)
-			run(tb, s, name, fmt.Sprintf("CREATE TABLE t (id int PRIMARY KEY); INSERT INTO t SELECT * FROM generate_series(1, %d)", n))
+			run(tb, s, name, fmt.Sprintf("CREATE TABLE t (id int PRIMARY KEY); INSERT INTO t SELECT * FROM "+
+				"generate_series(1, %d)", n))
 			return map[string]string{"url": fmt.Sprintf("postgres://postgres@%s/%s", s.Addr, name), "tables": "t",
 				"logrepl.slotName": name, "logrepl.publicationName": name}
 		},

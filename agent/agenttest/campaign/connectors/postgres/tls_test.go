@@ -41,8 +41,10 @@ func startTLS(t *testing.T) (s *server.Postgres, root, cert, key string) {
 		settings = append(settings, "ssl_"+name+"_file="+path)
 	}
 	s = server.StartPostgres(t, "", settings...)
-	run(t, s, "postgres", "CREATE ROLE test SUPERUSER LOGIN REPLICATION; CREATE TABLE t (id int PRIMARY KEY); INSERT INTO t VALUES (1)")
-	const hba = "local all all trust\nhost all postgres 127.0.0.1/32 trust\nhostssl all all 127.0.0.1/32 cert\nhostssl replication all 127.0.0.1/32 cert\n"
+	run(t, s, "postgres", "CREATE ROLE test SUPERUSER LOGIN REPLICATION; CREATE TABLE t (id int PRIMARY KEY); INSERT "+
+		"INTO t VALUES (1)")
+	const hba = "local all all trust\nhost all postgres 127.0.0.1/32 trust\nhostssl all all 127.0.0.1/32 " +
+		"cert\nhostssl replication all 127.0.0.1/32 cert\n"
 	if err := os.WriteFile(s.HBA(), []byte(hba), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -61,14 +63,17 @@ func TestTLS(t *testing.T) {
 	client := "&sslcert=" + cert + "&sslkey=" + key
 	url := "postgres://test@" + s.Addr + "/postgres?sslmode=verify-full&sslrootcert=" + root + client
 	w.open(map[string]string{"url": url, "tables": "t"}, nil).Want(`snapshot t {"id":1} to {"id":1}`)
-	w.destination(map[string]string{"url": url}).write(plugintest.Row(1, record.OperationCreate, m{"id": 2}, m{"id": 2}))
+	w.destination(map[string]string{"url": url}).write(plugintest.Row(1, record.OperationCreate, m{"id": 2},
+		m{"id": 2}))
 	byName := strings.Replace(url, "127.0.0.1", "localhost", 1)
-	w.destination(map[string]string{"url": strings.Replace(byName, "verify-full", "verify-ca", 1)}).write(plugintest.Row(2, record.OperationCreate, m{"id": 3}, m{"id": 3}))
+	w.destination(map[string]string{"url": strings.Replace(byName, "verify-full", "verify-ca", 1)}).write(
+		plugintest.Row(2, record.OperationCreate, m{"id": 3}, m{"id": 3}))
 	for name, c := range map[string]struct{ url, want string }{
-		"another authority": {strings.Replace(url, "sslrootcert="+root, "sslrootcert="+cert, 1), "certificate signed by unknown authority"},
-		"another name":      {byName, "wanted to match localhost"},
-		"no certificate":    {strings.Replace(url, client, "", 1), "certificate"},
-		"no TLS":            {"postgres://test@" + s.Addr + "/postgres?sslmode=disable", "pg_hba.conf"},
+		"another authority": {strings.Replace(url, "sslrootcert="+root, "sslrootcert="+cert, 1),
+			"certificate signed by unknown authority"},
+		"another name":   {byName, "wanted to match localhost"},
+		"no certificate": {strings.Replace(url, client, "", 1), "certificate"},
+		"no TLS":         {"postgres://test@" + s.Addr + "/postgres?sslmode=disable", "pg_hba.conf"},
 	} {
 		err := w.newSource("p:other").TryOpen(map[string]string{"url": c.url, "tables": "t"}, nil)
 		if err == nil || !strings.Contains(err.Error(), c.want) {

@@ -201,7 +201,9 @@ func TestGap(t *testing.T) {
 		says    string
 		rest    []int // with gap continue
 	}{
-		"trimmed up to the place": {func(key string) { c.do("XTRIM", key, "MAXLEN", 7) }, "", []int{4, 5, 6, 7, 8, 9, 10}},
+		"trimmed up to the place": {func(key string) {
+			c.do("XTRIM", key, "MAXLEN", 7)
+		}, "", []int{4, 5, 6, 7, 8, 9, 10}},
 		"trimmed behind it": {func(key string) { c.do("XTRIM", key, "MAXLEN", 5) },
 			"up to 2 entries of stream", []int{6, 7, 8, 9, 10}},
 		"trimmed to nothing": {func(key string) { c.do("XTRIM", key, "MAXLEN", 0); c.add(key, 11, 1) },
@@ -415,7 +417,8 @@ func TestSilentChannels(t *testing.T) {
 			t.Parallel()
 			c := start(t)
 			c.do("ACL", "SETUSER", "reader", "on", ">word", "allchannels", "+subscribe", rights)
-			s := c.source(nil, "key", "a", "type", "pubsub", "timeout", "2s", "auth.username", "reader", "auth.password", "word")
+			s := c.source(nil, "key", "a", "type", "pubsub", "timeout", "2s", "auth.username", "reader",
+				"auth.password", "word")
 			done := make(chan error, 1)
 			go func() { _, err := read(t, s, 1); done <- err }()
 			var first string

@@ -69,8 +69,10 @@ func destination(t testing.TB, settings map[string]string) sdk.Destination {
 }
 
 func made(position, payload string) record.Record {
-	return record.Record{Position: record.Position(position), Operation: record.OperationCreate, Key: record.Raw([]byte("k<")),
-		Metadata: record.NewMetadata(map[string]string{"a": "1", record.KeySourceConnectorID: "p:s"}), After: record.Raw([]byte(payload))}
+	return record.Record{Position: record.Position(position), Operation: record.OperationCreate,
+		Key:      record.Raw([]byte("k<")),
+		Metadata: record.NewMetadata(map[string]string{"a": "1", record.KeySourceConnectorID: "p:s"}),
+		After:    record.Raw([]byte(payload))}
 }
 
 func write(t testing.TB, d sdk.Destination, records ...record.Record) {
@@ -116,14 +118,18 @@ func TestFormats(t *testing.T) {
 	cat.Stdin = strings.NewReader(content)
 	out, err := cat.CombinedOutput()
 	row := func(operation, payload, position string) string {
-		return fmt.Sprintf(`{"key":"azw=","metadata":[{"key":"a","value":"1"},{"key":"conduit.source.connector.id","value":"p:s"}],`+
-			`"operation":%q,"payload":%q,"position":%q}`+"\n", operation, payload, position)
+		return fmt.Sprintf(
+			`{"key":"azw=","metadata":[{"key":"a","value":"1"},{"key":"conduit.source.connector.id","value":"p:s"}],`+
+				`"operation":%q,"payload":%q,"position":%q}`+"\n", operation, payload, position)
 	}
-	if wanted := row("Y3JlYXRl", "Yf8=", "MQ==") + row("Y3JlYXRl", "eyJ4IjoxfQ==", "Mg==") + row("ZGVsZXRl", "", "Mw=="); err != nil || string(out) != wanted {
+	if wanted := row("Y3JlYXRl", "Yf8=", "MQ==") + row("Y3JlYXRl", "eyJ4IjoxfQ==", "Mg==") + row("ZGVsZXRl", "",
+		"Mw=="); err != nil || string(out) != wanted {
 		t.Errorf("%v: %s", err, out)
 	}
-	lines := destination(t, settings(s.Addr, "format", "lines", "compression", "gzip", "sdk.record.format", "template", "sdk.record.format.options", `{{ printf "%s" .Payload.After }}`))
-	if n, err := lines.Write(t.Context(), []record.Record{made("1", "a"), made("2", "b"), made("3", "c\nd")}); n != 2 || err == nil || !strings.Contains(err.Error(), "line break") {
+	lines := destination(t, settings(s.Addr, "format", "lines", "compression", "gzip", "sdk.record.format", "template",
+		"sdk.record.format.options", `{{ printf "%s" .Payload.After }}`))
+	if n, err := lines.Write(t.Context(), []record.Record{made("1", "a"), made("2", "b"), made("3", "c\nd")}); n != 2 ||
+		err == nil || !strings.Contains(err.Error(), "line break") {
 		t.Errorf("wrote %d: %v", n, err)
 	}
 	_, content = one(t, s, ".jsonl.gz")
@@ -131,7 +137,8 @@ func TestFormats(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 	header, _, err := s.Do(t.Context(), "HEAD", "/bkt/"+name, "", nil, nil)
-	if err != nil || header.Get("Content-Type") != "application/json" || header.Get("Content-Disposition") != "attachment" {
+	if err != nil || header.Get("Content-Type") != "application/json" ||
+		header.Get("Content-Disposition") != "attachment" {
 		t.Errorf("header is %v: %v", header, err)
 	}
 }

@@ -32,7 +32,8 @@ func identities(t *testing.T) string {
 		case r.URL.Path == "/latest/meta-data/iam/security-credentials/":
 			_, _ = fmt.Fprint(w, "r")
 		case strings.HasSuffix(r.URL.Path, "/r") && r.Header.Get("X-Aws-Ec2-Metadata-Token") == "metadata-token":
-			_, _ = fmt.Fprintf(w, `{"Code":"Success","AccessKeyId":"conduit","SecretAccessKey":%q,"Token":"","Expiration":%q}`,
+			_, _ = fmt.Fprintf(w,
+				`{"Code":"Success","AccessKeyId":"conduit","SecretAccessKey":%q,"Token":"","Expiration":%q}`,
 				secret, expires)
 		default:
 			w.WriteHeader(http.StatusForbidden)
@@ -92,7 +93,8 @@ func TestTLS(t *testing.T) {
 	s := server.StartS3(t, secret, cert+key)
 	for ca, wanted := range map[string]string{cert: `bucket "bkt" does not exist`, other: "certificate"} {
 		src := &s3.Source{}
-		if err := src.Configure(t.Context(), settings(s.Addr, "aws.endpoint", "https://"+s.Addr, "tls.ca", ca)); err != nil {
+		if err := src.Configure(t.Context(), settings(s.Addr, "aws.endpoint", "https://"+s.Addr, "tls.ca", ca)); err !=
+			nil {
 			t.Fatal(err)
 		}
 		if err := src.Open(t.Context(), nil); err == nil || !strings.Contains(err.Error(), wanted) {

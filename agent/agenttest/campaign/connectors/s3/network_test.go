@@ -93,7 +93,8 @@ func TestClientCertificate(t *testing.T) {
 	}
 	s := store(t)
 	front := httptest.NewUnstartedServer(forward(s.Addr))
-	front.TLS = &tls.Config{Certificates: []tls.Certificate{pair}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: authority.Pool(), MinVersion: tls.VersionTLS12}
+	front.TLS = &tls.Config{Certificates: []tls.Certificate{pair}, ClientAuth: tls.RequireAndVerifyClientCert,
+		ClientCAs: authority.Pool(), MinVersion: tls.VersionTLS12}
 	front.Config.ErrorLog = log.New(io.Discard, "", 0)
 	front.StartTLS()
 	defer front.Close()

@@ -201,8 +201,9 @@ func TestRefused(t *testing.T) {
 	load.Parallel(t, load.Server)
 	s := store(t)
 	for wanted, set := range map[string]map[string]string{
-		`bucket "nothing" does not exist`:                     settings(s.Addr, "aws.bucket", "nothing"),
-		`cannot reach bucket "bkt": the store answered`:       settings(s.Addr, "aws.secretAccessKey", "wrong-topsecret"),
+		`bucket "nothing" does not exist`: settings(s.Addr, "aws.bucket", "nothing"),
+		`cannot reach bucket "bkt": the store answered`: settings(s.Addr, "aws.secretAccessKey",
+			"wrong-topsecret"),
 		`cannot reach bucket "bkt": dial tcp 127.0.0.1:1: `:   settings("127.0.0.1:1"),
 		`the position is one of bucket "bkt", and aws.bucket`: settings(s.Addr, "aws.bucket", "other"),
 	} {
@@ -235,7 +236,8 @@ func TestOneBadObject(t *testing.T) {
 			if r.Request.Method == http.MethodGet && strings.HasPrefix(r.Request.URL.Path, denied.Load().(string)) &&
 				strings.TrimPrefix(r.Request.URL.Path, "/bkt/") != "" && r.Request.URL.Path != "/bkt" {
 				r.StatusCode = http.StatusForbidden
-				r.Body = io.NopCloser(strings.NewReader("<Error><Code>AccessDenied</Code><Message>no</Message></Error>"))
+				r.Body = io.NopCloser(strings.NewReader(
+					"<Error><Code>AccessDenied</Code><Message>no</Message></Error>"))
 				r.ContentLength = -1
 				r.Header.Del("Content-Length")
 			}
@@ -305,7 +307,9 @@ func TestContract(t *testing.T) {
 		set["format"], set["sdk.batch.delay"], set["sdk.batch.size"] = "json", "0", "0"
 		return set
 	}
-	target.Written = func(t testing.TB, set map[string]string) (all []string) { return payloads(t, s, set["aws.bucket"]) }
+	target.Written = func(t testing.TB, set map[string]string) (all []string) {
+		return payloads(t, s, set["aws.bucket"])
+	}
 	plugintest.Run(t, target)
 }
 

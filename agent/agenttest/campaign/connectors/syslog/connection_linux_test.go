@@ -20,7 +20,9 @@ import (
 func small(t *testing.T) net.Listener {
 	t.Helper()
 	of := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error {
-		return c.Control(func(fd uintptr) { _ = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF, 4<<10) })
+		return c.Control(func(fd uintptr) {
+			_ = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF, 4<<10)
+		})
 	}}
 	l, err := of.Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -137,7 +139,8 @@ func TestRecordIsLarge(t *testing.T) {
 				}
 				got <- len(slowly(c, func(time.Time) (int64, time.Duration) { return 2 << 20, timeout / 10 }))
 			}()
-			d := destination(t, l.Addr().String(), "protocol", protocol, "tls.ca", cert, "timeout", timeout.String(), "retry.timeout", "0s")
+			d := destination(t, l.Addr().String(), "protocol", protocol, "tls.ca", cert, "timeout", timeout.String(),
+				"retry.timeout", "0s")
 			begin := time.Now()
 			if n, err := d.Write(t.Context(), some(strings.Repeat("x", size))); n != 1 || err != nil {
 				t.Fatalf("wrote %d after %v: %v", n, time.Since(begin), err)
@@ -204,7 +207,8 @@ func TestHalfOpen(t *testing.T) {
 			if !slices.Equal(got, []any{"after", "again"}) {
 				t.Errorf("got %q", got)
 			}
-			if n, err := hasty.Write(t.Context(), some("never")); n != 0 || !errors.As(err, new(interface{ Lost() bool })) {
+			if n, err := hasty.Write(t.Context(), some("never")); n != 0 ||
+				!errors.As(err, new(interface{ Lost() bool })) {
 				t.Errorf("wrote %d: %v", n, err)
 			}
 		})

@@ -16,16 +16,19 @@ const nestedVariable = "JAVASCRIPT_TEST_NESTED"
 // nested maps the name of a nested script to its parts: the second is inside of as many of the first as of the third.
 var nested = map[string][3]string{
 	"lists": {"[", "1", "]"}, "parentheses": {"(", "1", ")"}, "blocks": {"{", "1", "}"}, "open lists": {"["},
-	"open parentheses": {"("}, "open blocks": {"{"}, "objects": {"({a:", "1", "})"}, "functions": {"function f(){", "", "}"},
+	"open parentheses": {"("}, "open blocks": {"{"}, "objects": {"({a:", "1", "})"},
+	"functions":       {"function f(){", "", "}"},
 	"function values": {"(()=>{", "", "})"}, "templates": {"`${", "1", "}`"}, "open templates": {"`${"},
 	"negations": {"!", "1"}, "signs": {"- ", "1"}, "complements": {"~", "1"}, "arrows": {"a=>", "1"},
 	"conditions": {"a?", "1", ":a"}, "if": {"if(1)", ";"}, "else": {"if(1);else ", ";"}, "new": {"new ", "A"},
 	"assignments": {"a=", "1"}, "sums": {"1+", "1"}, "calls": {"a", "", "()"}, "properties": {"a", "", ".b"},
-	"elements": {"a", "", "[1]"}, "powers": {"2**", "2"}, "labels": {"a:", ";"}, "and": {"a&&", "a"}, "or": {"a??", "a"},
+	"elements": {"a", "", "[1]"}, "powers": {"2**", "2"}, "labels": {"a:", ";"}, "and": {"a&&", "a"},
+	"or":       {"a??", "a"},
 	"patterns": {"[", "a", "]"}, "spread": {"[...", "a", "]"}, "classes": {"(class extends ", "A", "{})"},
 	"loops": {"for(;;)", ";"}, "do": {"do ", ";", "while(1)"}, "typeof": {"typeof ", "a"}, "optional": {"a", "", "?.b"},
-	"tagged": {"a", "", "``"}, "regular expressions": {"(?=", "", ")"}, "broken try": {"try;"}, "broken condition": {"a?b,"},
-	"broken if": {"if;x;"},
+	"tagged": {"a", "", "``"}, "regular expressions": {"(?=", "", ")"}, "broken try": {"try;"},
+	"broken condition": {"a?b,"},
+	"broken if":        {"if;x;"},
 }
 
 // TestMain compiles the largest nested script that is not refused for its size, because it needs the largest stack.

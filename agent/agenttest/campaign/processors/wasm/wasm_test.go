@@ -44,7 +44,8 @@ func TestMain(m *testing.M) {
 		}
 		wait.CollectLess()
 		code := m.Run()
-		if err := goleak.Find(goleak.IgnoreTopFunction("net/http.(*persistConn).readLoop"), goleak.IgnoreTopFunction("net/http.(*persistConn).writeLoop")); err != nil {
+		if err := goleak.Find(goleak.IgnoreTopFunction("net/http.(*persistConn).readLoop"),
+			goleak.IgnoreTopFunction("net/http.(*persistConn).writeLoop")); err != nil {
 			fmt.Println(err)
 			return 1
 		}
@@ -54,7 +55,8 @@ func TestMain(m *testing.M) {
 
 func build(dir, name string) string {
 	path := filepath.Join(dir, name+".wasm")
-	if err := built.Binary(path, "github.com/conduit-agent/conduit/plugins/processor/wasm/testdata/"+name, "GOOS=wasip1", "GOARCH=wasm", "CGO_ENABLED=0"); err != nil {
+	if err := built.Binary(path, "github.com/conduit-agent/conduit/plugins/processor/wasm/testdata/"+name,
+		"GOOS=wasip1", "GOARCH=wasm", "CGO_ENABLED=0"); err != nil {
 		panic(err)
 	}
 	return path
@@ -188,7 +190,8 @@ func process(t testing.TB, p sdk.Processor, texts ...string) (fates []sdk.Fate, 
 func tryProcess(ctx context.Context, p sdk.Processor, texts ...string) ([]sdk.Fate, []record.Record, error) {
 	records := make([]record.Record, len(texts))
 	for i, text := range texts {
-		records[i] = record.Record{Position: record.Position(fmt.Sprint(i)), Operation: record.OperationCreate, After: record.Raw([]byte(text))}
+		records[i] = record.Record{Position: record.Position(fmt.Sprint(i)), Operation: record.OperationCreate,
+			After: record.Raw([]byte(text))}
 	}
 	b := sdk.NewProcessBatch(nil, records, nil)
 	err := p.Process(ctx, b)
@@ -207,18 +210,21 @@ func after(r record.Record) string {
 func TestSpecification(t *testing.T) {
 	m := newModules(t, wasm.Options{}, map[string]string{"a": contractModule, "b.wasm": sdkModule})
 	p := find(t, m, "contract")
-	if p.Summary != "A test." || p.Description != "It does what mode says." || p.Version != "v1.2.3" || p.Author != "test" {
+	if p.Summary != "A test." || p.Description != "It does what mode says." || p.Version != "v1.2.3" ||
+		p.Author != "test" {
 		t.Errorf("got %+v", p)
 	}
 	params := p.New().Parameters()
-	if q := params["mode"]; q.Default != "prefix" || q.Type != sdk.TypeString || len(q.Validations) != 1 || q.Validations[0].Type != sdk.ValidationRequired {
+	if q := params["mode"]; q.Default != "prefix" || q.Type != sdk.TypeString || len(q.Validations) != 1 ||
+		q.Validations[0].Type != sdk.ValidationRequired {
 		t.Errorf("mode is %+v", q)
 	}
 	if _, ok := params["sdk.egress.allow"]; !ok {
 		t.Errorf("there is no sdk.egress.allow in %v", params)
 	}
 	q := find(t, m, "with-sdk").New().Parameters()["prefix"]
-	if q.Default != "hello, " || q.Description != "What to put before the payload." || len(q.Validations) != 1 || q.Validations[0] != (sdk.Validation{Type: sdk.ValidationExclusion, Value: "x"}) {
+	if q.Default != "hello, " || q.Description != "What to put before the payload." || len(q.Validations) != 1 ||
+		q.Validations[0] != (sdk.Validation{Type: sdk.ValidationExclusion, Value: "x"}) {
 		t.Errorf("prefix is %+v", q)
 	}
 	if len(m.Problems()) > 0 {
@@ -228,13 +234,16 @@ func TestSpecification(t *testing.T) {
 
 func TestResults(t *testing.T) {
 	p := open(t, find(t, newModules(t, wasm.Options{}, map[string]string{"a": contractModule}), "contract"), setup{})
-	fates, records := process(t, p, "one", "filter", "error", "unset", "split a b", "split ", strings.Repeat("x", 100_000))
-	for i, want := range []sdk.FateKind{sdk.Kept, sdk.Filtered, sdk.Refused, sdk.Refused, sdk.Replaced, sdk.Filtered, sdk.Kept} {
+	fates, records := process(t, p, "one", "filter", "error", "unset", "split a b", "split ",
+		strings.Repeat("x", 100_000))
+	for i, want := range []sdk.FateKind{sdk.Kept, sdk.Filtered, sdk.Refused, sdk.Refused, sdk.Replaced, sdk.Filtered,
+		sdk.Kept} {
 		if fates[i].Kind != want {
 			t.Errorf("fate of record %d is %+v, want %v", i, fates[i], want)
 		}
 	}
-	if after(records[0]) != "hello, one" || len(after(records[6])) != 100_007 || string(records[0].Position) != "0" || records[0].Operation != record.OperationCreate {
+	if after(records[0]) != "hello, one" || len(after(records[6])) != 100_007 || string(records[0].Position) != "0" ||
+		records[0].Operation != record.OperationCreate {
 		t.Errorf("records are %.300v", records)
 	}
 	if got := fates[2].Err.Error(); got != "a bad record" {
@@ -250,7 +259,8 @@ func TestRecordsSurvive(t *testing.T) {
 	t.Parallel()
 	want := record.Record{Position: record.Position("p"), Operation: record.OperationSnapshot,
 		Metadata: record.NewMetadata(map[string]string{"a": "b"}), Key: record.Raw([]byte{0, 255}),
-		Before: record.Structured(map[string]any{}), After: record.Structured(map[string]any{"n": nil, "f": 1.5, "b": true, "s": "é", "l": []any{1.0, map[string]any{"x": "y"}}})}
+		Before: record.Structured(map[string]any{}), After: record.Structured(map[string]any{"n": nil, "f": 1.5,
+			"b": true, "s": "é", "l": []any{1.0, map[string]any{"x": "y"}}})}
 	m := newModules(t, wasm.Options{}, map[string]string{"a": contractModule, "b": sdkModule})
 	for name, change := range map[string]func(*record.Record){
 		"contract": func(r *record.Record) { r.Metadata.Set("calls", "1") },
@@ -258,7 +268,8 @@ func TestRecordsSurvive(t *testing.T) {
 	} {
 		records := []record.Record{want.Clone()}
 		b := sdk.NewProcessBatch(nil, records, nil)
-		if err := open(t, find(t, m, name), setup{}).Process(t.Context(), b); err != nil || b.Fates() != nil && b.Fates()[0].Kind != sdk.Kept {
+		if err := open(t, find(t, m, name), setup{}).Process(t.Context(), b); err != nil || b.Fates() != nil &&
+			b.Fates()[0].Kind != sdk.Kept {
 			t.Fatal(err, b.Fates())
 		}
 		wanted := want.Clone()
@@ -282,7 +293,8 @@ func TestCounts(t *testing.T) {
 	}
 	for _, mode := range []string{"many", "none"} {
 		p := open(t, plugin, setup{settings: map[string]string{"mode": mode}})
-		if _, _, err := tryProcess(t.Context(), p, "a", "b"); err == nil || !strings.Contains(err.Error(), "was given 2 records and returned") {
+		if _, _, err := tryProcess(t.Context(), p, "a", "b"); err == nil ||
+			!strings.Contains(err.Error(), "was given 2 records and returned") {
 			t.Errorf("%s: error is %v", mode, err)
 		}
 	}
@@ -300,7 +312,8 @@ func TestDeadGuests(t *testing.T) {
 		var log journal
 		p := open(t, plugin, setup{log: log.logger()})
 		fates, records := process(t, p, "a", text, "b", text)
-		if fates[0].Kind != sdk.Kept || fates[2].Kind != sdk.Kept || after(records[0]) != "hello, a" || after(records[2]) != "hello, b" {
+		if fates[0].Kind != sdk.Kept || fates[2].Kind != sdk.Kept || after(records[0]) != "hello, a" ||
+			after(records[2]) != "hello, b" {
 			t.Errorf("%s: fates are %+v, records are %v", text, fates, records)
 		}
 		for _, i := range []int{1, 3} {
@@ -370,16 +383,19 @@ func TestHangingRecords(t *testing.T) {
 			t.Errorf("fate of %d is %+v, the record %v", i, fates[i], records[i])
 		}
 	}
-	if err := fates[2].Err; err == nil || !strings.Contains(err.Error(), "it takes longer than 2s (processors.timeout)") {
+	if err := fates[2].Err; err == nil ||
+		!strings.Contains(err.Error(), "it takes longer than 2s (processors.timeout)") {
 		t.Errorf("refused with %v", err)
 	}
 }
 
 func TestMemoryLimit(t *testing.T) {
 	t.Parallel()
-	p := open(t, find(t, newModules(t, wasm.Options{Memory: 64 << 20}, map[string]string{"a": contractModule}), "contract"), setup{})
+	p := open(t, find(t, newModules(t, wasm.Options{Memory: 64 << 20}, map[string]string{"a": contractModule}),
+		"contract"), setup{})
 	fates, _ := process(t, p, "grow 5", "grow 200")
-	if fates[0].Kind != sdk.Kept || fates[1].Kind != sdk.Refused || !strings.Contains(fates[1].Err.Error(), "out of memory") {
+	if fates[0].Kind != sdk.Kept || fates[1].Kind != sdk.Refused ||
+		!strings.Contains(fates[1].Err.Error(), "out of memory") {
 		t.Errorf("fates are %+v", fates)
 	}
 }
@@ -432,17 +448,20 @@ func TestRandomnessIsReal(t *testing.T) {
 
 func TestEnvironment(t *testing.T) {
 	t.Setenv("SECRET", "x")
-	p := open(t, find(t, newModules(t, wasm.Options{}, map[string]string{"a": contractModule}), "contract"), setup{log: (&journal{}).logger()})
+	p := open(t, find(t, newModules(t, wasm.Options{}, map[string]string{"a": contractModule}), "contract"),
+		setup{log: (&journal{}).logger()})
 	_, records := process(t, p, "environment")
 	got := records[0].Metadata.Map()
-	if got["id"] != "pipe:proc" || got["level"] != "debug" || got["environment"] != "" || got["args"] != "0" || !strings.Contains(got["file"], "/etc/passwd") || got["year"] != fmt.Sprint(time.Now().UTC().Year()) {
+	if got["id"] != "pipe:proc" || got["level"] != "debug" || got["environment"] != "" || got["args"] != "0" ||
+		!strings.Contains(got["file"], "/etc/passwd") || got["year"] != fmt.Sprint(time.Now().UTC().Year()) {
 		t.Errorf("got %v", got)
 	}
 }
 
 func TestLog(t *testing.T) {
 	var log journal
-	open(t, find(t, newModules(t, wasm.Options{}, map[string]string{"a": contractModule}), "contract"), setup{log: log.logger()})
+	open(t, find(t, newModules(t, wasm.Options{}, map[string]string{"a": contractModule}), "contract"),
+		setup{log: log.logger()})
 	for _, want := range []string{`level=INFO msg=opened mode=prefix`, `level=INFO msg="plain text"`} {
 		if !strings.Contains(log.String(), want) {
 			t.Errorf("there is no %s in %s", want, log.String())
@@ -451,7 +470,8 @@ func TestLog(t *testing.T) {
 }
 
 func TestSchemas(t *testing.T) {
-	p := open(t, find(t, newModules(t, wasm.Options{}, map[string]string{"a": contractModule, "b": sdkModule}), "contract"), setup{schemas: &schema.Memory{}})
+	p := open(t, find(t, newModules(t, wasm.Options{}, map[string]string{"a": contractModule, "b": sdkModule}),
+		"contract"), setup{schemas: &schema.Memory{}})
 	_, records := process(t, p, "schema", "schema")
 	want := `s 1 {"type":"record","name":"r","fields":[{"name":"a","type":"long"}]} 4294967289`
 	if got := records[0].Metadata.Get("schema"); got != want {
@@ -486,17 +506,20 @@ func TestOurSDK(t *testing.T) {
 		fmt.Fprint(w, strings.Repeat("a", 3000))
 	}))
 	defer server.Close()
-	p := open(t, find(t, m, "with-sdk"), setup{log: log.logger(), schemas: &schema.Memory{}, settings: map[string]string{"prefix": "hi:", "sdk.egress.allow": server.URL}})
+	p := open(t, find(t, m, "with-sdk"), setup{log: log.logger(), schemas: &schema.Memory{},
+		settings: map[string]string{"prefix": "hi:", "sdk.egress.allow": server.URL}})
 	fates, records := process(t, p, "one", "filter", "refuse", "clone", "schema", server.URL)
 	for i, want := range []sdk.FateKind{sdk.Kept, sdk.Filtered, sdk.Refused, sdk.Replaced, sdk.Kept, sdk.Kept} {
 		if fates[i].Kind != want {
 			t.Errorf("fate of record %d is %+v, want %v", i, fates[i], want)
 		}
 	}
-	if after(records[0]) != "hi:one" || fates[2].Err.Error() != "refused" || len(fates[3].Pieces) != 2 || after(fates[3].Pieces[1]) != "clone" {
+	if after(records[0]) != "hi:one" || fates[2].Err.Error() != "refused" || len(fates[3].Pieces) != 2 ||
+		after(fates[3].Pieces[1]) != "clone" {
 		t.Errorf("fates are %+v, records are %v", fates, records)
 	}
-	if got := records[4].Metadata; got.Get("schema") != `s1{"type":"record","name":"r","fields":[]}<nil>` || got.Get("missing") != schema.ErrSubjectNotFound.Error() {
+	if got := records[4].Metadata; got.Get("schema") != `s1{"type":"record","name":"r","fields":[]}<nil>` ||
+		got.Get("missing") != schema.ErrSubjectNotFound.Error() {
 		t.Errorf("schemas: %v", got)
 	}
 	if got := records[5].Metadata.Get("http"); got != "201"+strings.Repeat("a", 3000)+"[a] <nil>" {
@@ -505,8 +528,10 @@ func TestOurSDK(t *testing.T) {
 	if !strings.Contains(log.String(), `level=WARN msg=opened prefix=hi:`) {
 		t.Errorf("log is %s", log.String())
 	}
-	for text, want := range map[string]string{"panic": "panic: oh no", "break": "broken", "hold": "cannot hold records back"} {
-		if fates, _ := process(t, p, text); fates[0].Kind != sdk.Refused || !strings.Contains(fates[0].Err.Error(), want) {
+	for text, want := range map[string]string{"panic": "panic: oh no", "break": "broken",
+		"hold": "cannot hold records back"} {
+		if fates, _ := process(t, p, text); fates[0].Kind != sdk.Refused ||
+			!strings.Contains(fates[0].Err.Error(), want) {
 			t.Errorf("%s: fate is %+v", text, fates[0])
 		}
 	}
@@ -537,7 +562,8 @@ func TestEgress(t *testing.T) {
 	policy := egress.Policy{Enabled: true, MaxResponseBytes: 4000, SecretRefs: []string{"my-key"}, Timeout: time.Second}
 	plugin := find(t, newModules(t, wasm.Options{Egress: policy}, map[string]string{"a": contractModule}), "contract")
 	p := open(t, plugin, setup{log: log.logger(), settings: map[string]string{
-		"sdk.egress.allow": server.URL + ",localhost:" + port + ",nowhere.invalid", "sdk.egress.secretRefs": "my-key,other"}})
+		"sdk.egress.allow":      server.URL + ",localhost:" + port + ",nowhere.invalid",
+		"sdk.egress.secretRefs": "my-key,other"}})
 	for text, want := range map[string]string{
 		server.URL + "/ok X-Mine:v":              "200 ok v",
 		server.URL + "/ok my-key":                "200 ok ",
@@ -565,14 +591,17 @@ func TestEgress(t *testing.T) {
 	if strings.Contains(log.String(), "s3cret") || strings.Contains(log.String(), "password") {
 		t.Error("the log has a secret")
 	}
-	if !strings.Contains(log.String(), "egress call denied") || !strings.Contains(log.String(), `msg="egress call" decision=allowed method=GET`) {
+	if !strings.Contains(log.String(), "egress call denied") ||
+		!strings.Contains(log.String(), `msg="egress call" decision=allowed method=GET`) {
 		t.Errorf("log is %s", log.String())
 	}
 }
 
 // A module cannot request permissions that the agent does not grant.
 func TestEgressIsBoundedByTheAgent(t *testing.T) {
-	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("a request arrived") }))
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		t.Error("a request arrived")
+	}))
 	defer server.Close()
 	for name, c := range map[string]struct {
 		policy egress.Policy
@@ -581,8 +610,10 @@ func TestEgressIsBoundedByTheAgent(t *testing.T) {
 		"not enabled":            {egress.Policy{}, "code 4294967286"},
 		"outside of the ceiling": {egress.Policy{Enabled: true, Allow: []string{"example.com"}}, "code 4294967285"},
 	} {
-		plugin := find(t, newModules(t, wasm.Options{Egress: c.policy}, map[string]string{"a": contractModule}), "contract")
-		_, records := process(t, open(t, plugin, setup{settings: map[string]string{"sdk.egress.allow": server.URL}}), server.URL+"/ok")
+		plugin := find(t, newModules(t, wasm.Options{Egress: c.policy}, map[string]string{"a": contractModule}),
+			"contract")
+		_, records := process(t, open(t, plugin, setup{settings: map[string]string{"sdk.egress.allow": server.URL}}),
+			server.URL+"/ok")
 		if got := records[0].Metadata.Get("http"); got != c.want {
 			t.Errorf("%s: got %s, want %s", name, got, c.want)
 		}
@@ -594,7 +625,9 @@ func TestDirectoryIsLive(t *testing.T) {
 	dir := t.TempDir()
 	var log journal
 	changed := make(chan struct{}, 100)
-	m := newModules(t, wasm.Options{Dir: dir, Log: log.logger(), Interval: 10 * time.Millisecond, Changed: func() { changed <- struct{}{} }}, nil)
+	m := newModules(t, wasm.Options{Dir: dir, Log: log.logger(), Interval: 10 * time.Millisecond, Changed: func() {
+		changed <- struct{}{}
+	}}, nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
 	go func() { ended <- m.Run(ctx) }()
@@ -628,8 +661,10 @@ func TestDirectoryIsLive(t *testing.T) {
 func TestProblems(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	for name, content := range map[string]string{"text": "no module", "empty": "\x00asm\x01\x00\x00\x00", ".hidden": "x",
-		"program": "\x00asm\x01\x00\x00\x00" + "\x01\x04\x01\x60\x00\x00" + "\x03\x02\x01\x00" + "\x0a\x04\x01\x02\x00\x0b"} {
+	for name, content := range map[string]string{"text": "no module", "empty": "\x00asm\x01\x00\x00\x00",
+		".hidden": "x",
+		"program": "\x00asm\x01\x00\x00\x00" + "\x01\x04\x01\x60\x00\x00" + "\x03\x02\x01\x00" +
+			"\x0a\x04\x01\x02\x00\x0b"} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -703,7 +738,8 @@ func TestKeptCode(t *testing.T) {
 			for _, again := range []bool{name != "nothing", false} {
 				before := filesAt(t, code)
 				m := newModules(t, wasm.Options{Dir: dir, CacheDir: cache}, nil)
-				if _, records := process(t, open(t, find(t, m, "contract"), setup{}), "x"); after(records[0]) != "hello, x" {
+				if _, records := process(t, open(t, find(t, m, "contract"), setup{}),
+					"x"); after(records[0]) != "hello, x" {
 					t.Errorf("it makes %v", records)
 				}
 				same := slices.EqualFunc(before, filesAt(t, code), os.SameFile)
@@ -757,13 +793,17 @@ func TestPruning(t *testing.T) {
 	ended := make(chan error)
 	go func() { ended <- m.Run(ctx) }()
 	defer func() { cancel(); <-ended }()
-	cache.until("what is old, or too large", func(kept []string) bool { return len(kept) == 2 && slices.Contains(kept, "recent") })
+	cache.until("what is old, or too large", func(kept []string) bool {
+		return len(kept) == 2 && slices.Contains(kept, "recent")
+	})
 
 	cache.age(30 * day)
 	if err := os.Remove(filepath.Join(dir, "it")); err != nil {
 		t.Fatal(err)
 	}
-	cache.until("with a module that is gone and runs", func(kept []string) bool { return len(kept) == 1 && !slices.Contains(kept, "recent") })
+	cache.until("with a module that is gone and runs", func(kept []string) bool {
+		return len(kept) == 1 && !slices.Contains(kept, "recent")
+	})
 	cache.age(30 * day)
 	if err := p.Teardown(t.Context()); err != nil {
 		t.Fatal(err)
@@ -819,7 +859,9 @@ func (c compiledCache) kept() []string {
 
 func (c compiledCache) until(what string, done func(kept []string) bool) {
 	c.t.Helper()
-	wait.For(c.t, what, func() bool { return done(c.kept()) }, func() string { return fmt.Sprintf("kept is %v", c.kept()) })
+	wait.For(c.t, what, func() bool {
+		return done(c.kept())
+	}, func() string { return fmt.Sprintf("kept is %v", c.kept()) })
 }
 
 // Each worker has a separate instance.

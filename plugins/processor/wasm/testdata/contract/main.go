@@ -85,19 +85,23 @@ func execute(request *processorv1.CommandRequest) *processorv1.CommandResponse {
 		if mode == "badconfig" {
 			return failure("config invalid: mode")
 		}
-		return &processorv1.CommandResponse{Response: &processorv1.CommandResponse_Configure{Configure: &processorv1.Configure_Response{}}}
+		return &processorv1.CommandResponse{
+			Response: &processorv1.CommandResponse_Configure{Configure: &processorv1.Configure_Response{}}}
 	case *processorv1.CommandRequest_Open:
 		fmt.Println(`{"level":"info","message":"opened","time":"x","mode":"` + mode + `"}`)
 		fmt.Fprintln(os.Stderr, "plain text")
-		return &processorv1.CommandResponse{Response: &processorv1.CommandResponse_Open{Open: &processorv1.Open_Response{}}}
+		return &processorv1.CommandResponse{
+			Response: &processorv1.CommandResponse_Open{Open: &processorv1.Open_Response{}}}
 	case *processorv1.CommandRequest_Process:
 		return process(r.Process.Records)
 	}
-	return &processorv1.CommandResponse{Response: &processorv1.CommandResponse_Teardown{Teardown: &processorv1.Teardown_Response{}}}
+	return &processorv1.CommandResponse{
+		Response: &processorv1.CommandResponse_Teardown{Teardown: &processorv1.Teardown_Response{}}}
 }
 
 func specification() *processorv1.Specify_Response {
-	return &processorv1.Specify_Response{Name: "contract", Summary: "A test.", Description: "It does what mode says.", Version: "v1.2.3", Author: "test",
+	return &processorv1.Specify_Response{Name: "contract", Summary: "A test.", Description: "It does what mode says.",
+		Version: "v1.2.3", Author: "test",
 		Parameters: map[string]*configv1.Parameter{
 			"mode": {Default: "prefix", Description: "What to do.", Type: configv1.Parameter_TYPE_STRING,
 				Validations: []*configv1.Validation{{Type: configv1.Validation_TYPE_REQUIRED}}},
@@ -106,7 +110,8 @@ func specification() *processorv1.Specify_Response {
 }
 
 func failure(message string) *processorv1.CommandResponse {
-	return &processorv1.CommandResponse{Response: &processorv1.CommandResponse_Error{Error: &processorv1.Error{Code: 1, Message: message}}}
+	return &processorv1.CommandResponse{Response: &processorv1.CommandResponse_Error{Error: &processorv1.Error{Code: 1,
+		Message: message}}}
 }
 
 // dedupe drops records it has already seen. It answers some calls with an error after it has seen their records.
@@ -174,10 +179,12 @@ func processOne(r *opencdcv1.Record, text string) *processorv1.ProcessedRecord {
 	}
 	switch {
 	case text == "filter":
-		return &processorv1.ProcessedRecord{Record: &processorv1.ProcessedRecord_FilterRecord{FilterRecord: &processorv1.FilterRecord{}}}
+		return &processorv1.ProcessedRecord{
+			Record: &processorv1.ProcessedRecord_FilterRecord{FilterRecord: &processorv1.FilterRecord{}}}
 	case text == "error":
-		return &processorv1.ProcessedRecord{Record: &processorv1.ProcessedRecord_ErrorRecord{ErrorRecord: &processorv1.ErrorRecord{
-			Error: &processorv1.Error{Code: 5, Message: "a bad record"}}}}
+		return &processorv1.ProcessedRecord{
+			Record: &processorv1.ProcessedRecord_ErrorRecord{ErrorRecord: &processorv1.ErrorRecord{
+				Error: &processorv1.Error{Code: 5, Message: "a bad record"}}}}
 	case text == "unset":
 		return &processorv1.ProcessedRecord{}
 	case strings.HasPrefix(text, "split "):
@@ -254,7 +261,8 @@ func number(text string) int {
 }
 
 func raw(text string) *opencdcv1.Record {
-	return &opencdcv1.Record{Payload: &opencdcv1.Change{After: &opencdcv1.Data{Data: &opencdcv1.Data_RawData{RawData: []byte(text)}}}}
+	return &opencdcv1.Record{Payload: &opencdcv1.Change{
+		After: &opencdcv1.Data{Data: &opencdcv1.Data_RawData{RawData: []byte(text)}}}}
 }
 
 // call calls a function of the host according to the contract: it calls again with more space if the answer is longer
@@ -300,7 +308,8 @@ func schemas() string {
 		return fmt.Sprintf("create: %d", code)
 	}
 	got := &procutilsv1.GetSchemaResponse{}
-	if code := call(getSchema, &procutilsv1.GetSchemaRequest{Subject: "s", Version: created.Schema.Version}, got); code != 0 {
+	if code := call(getSchema, &procutilsv1.GetSchemaRequest{Subject: "s", Version: created.Schema.Version},
+		got); code != 0 {
 		return fmt.Sprintf("get: %d", code)
 	}
 	missing := call(getSchema, &procutilsv1.GetSchemaRequest{Subject: "other", Version: 1}, got)

@@ -13,8 +13,9 @@ import (
 
 func main() {
 	wasmguest.Serve(sdk.ProcessorPlugin{
-		Name: "with-sdk", Summary: "A test.", Description: "Does what the payload says.", Version: "v1.0.0", Author: "test",
-		New: func() sdk.Processor { return &processor{} },
+		Name: "with-sdk", Summary: "A test.", Description: "Does what the payload says.", Version: "v1.0.0",
+		Author: "test",
+		New:    func() sdk.Processor { return &processor{} },
 	})
 }
 
@@ -65,7 +66,8 @@ func (p *processor) Process(ctx context.Context, b *sdk.ProcessBatch) error {
 			_, err = sdk.EnvFrom(ctx).Schemas.Get(ctx, "none", 1)
 			r.Metadata.Set("missing", fmt.Sprint(err))
 		case len(raw) > 4 && string(raw[:4]) == "http":
-			answer, err := wasmguest.HTTP(wasmguest.Request{Method: "POST", URL: string(raw), Header: map[string][]string{"X-Test": {"a"}}, Body: []byte("body")})
+			answer, err := wasmguest.HTTP(wasmguest.Request{Method: "POST", URL: string(raw),
+				Header: map[string][]string{"X-Test": {"a"}}, Body: []byte("body")})
 			r.Metadata.Set("http", fmt.Sprint(answer.Status, string(answer.Body), answer.Header["X-Answer"], err))
 		default:
 			r.After = record.Raw(append([]byte(p.settings.Prefix), raw...))
