@@ -127,7 +127,8 @@ func describeUnreported(t *testing.T) string {
 	for _, m := range regexp.MustCompile(
 		`(?m)^\t(\w+) += `+
 			`"(conduit_(?:source_(?:behind_\w+|warning|snapshot_\w+)|cluster_\w+|notifications_total|pipeline_silent))"`).FindAllStringSubmatch(string(table), -1) {
-		found := regexp.MustCompile(`desc\(` + m[1] + `, "[^"]*"(.*)\)`).FindStringSubmatch(string(source))
+		found := regexp.MustCompile(`(?s)desc\(` + m[1] + `,\s+"[^"]*"(?:\s\+\s+"[^"]*")*(.*?)\)\n`).
+			FindStringSubmatch(string(source))
 		if found == nil {
 			t.Fatalf("%s is not described", m[1])
 		}
