@@ -157,7 +157,7 @@ var (
 	exampleDried = []json.RawMessage{json.RawMessage(
 		`{"position":"MQ==","operation":"create","metadata":{"shop":"bern"},"key":null,"payload":{"before":null,"after":{"id":1}}}`)}
 
-	exampleEvent = spec.Event{ID: 7, At: exampleTime, Pipeline: "orders", Type: "normal", Reason: "Started",
+	exampleEvent = spec.Event{ID: 7, At: exampleTime, Pipeline: "orders", Type: spec.EventNormal, Reason: "Started",
 		Message: "runs generation 2"}
 	exampleInfo      = rest.Info{Version: "v0.1.0", OS: "linux", Arch: "amd64"}
 	exampleHealth    = rest.Health{Status: "SERVING"}

@@ -37,7 +37,7 @@ func (s *ownerHandlers) Adopt(w http.ResponseWriter, r *http.Request) (any, erro
 		p.Status = d.Want() // only a status declared by a file can be overridden
 	}
 	changes := &spec.Changes{Declare: []spec.Declare{{Pipeline: p, Owner: owner, Origin: "adopted by " + by}},
-		Events: []spec.Event{{Pipeline: d.Pipeline.ID, File: cmp.Or(owner.Path, d.Owner.Path), Type: "normal",
+		Events: []spec.Event{{Pipeline: d.Pipeline.ID, File: cmp.Or(owner.Path, d.Owner.Path), Type: spec.EventNormal,
 			Reason: "Adopted", Message: by + " takes it over"}}}
 	if err := s.Desired.Apply(r.Context(), changes, map[string]*spec.Declaration{d.Pipeline.ID: d}); err != nil {
 		return nil, conflict(err)

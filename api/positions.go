@@ -161,7 +161,7 @@ func (s *positionHandlers) stopped(d *spec.Declaration) error {
 
 // positionMoved describes the change of the source with this id.
 func positionMoved(d *spec.Declaration, id string, before, after record.Position) spec.Event {
-	e := spec.Event{Pipeline: d.Pipeline.ID, Type: "normal", Reason: "PositionSet",
+	e := spec.Event{Pipeline: d.Pipeline.ID, Type: spec.EventNormal, Reason: "PositionSet",
 		Message: fmt.Sprintf("source %s resumes from %s, no longer from %s", id, positionWords(after),
 			positionWords(before))}
 	if after == nil {

@@ -56,8 +56,8 @@ func (l *Loop) act(a plan.Action) {
 func (p *pipelineState) flap() {
 	p.Flapping = true
 	policy := p.loop.Policy
-	p.event(warning, "Flapping", fmt.Sprintf("%d versions within %v: more of them wait until the limit allows them, "+
-		"and the latest counts", policy.MaxChanges, policy.ChangesWindow))
+	p.event(spec.EventWarning, "Flapping", fmt.Sprintf("%d versions within %v: more of them wait until the limit "+
+		"allows them, and the latest counts", policy.MaxChanges, policy.ChangesWindow))
 	p.log().Warn("pipeline changes too often, changes wait", "versions", policy.MaxChanges, "within",
 		policy.ChangesWindow)
 }
@@ -104,10 +104,10 @@ func (p *pipelineState) cleaned(c spec.ConnectorState, err error) {
 		p.connectors.replace(c)
 		p.log().Warn("cannot clean up after a connector, trying again", "connector_id", c.ID, "retry_at", c.RetryAt,
 			"err", err)
-		p.event(warning, "CleanupFailed", "cannot clean up after connector "+c.ID+": "+err.Error())
+		p.event(spec.EventWarning, "CleanupFailed", "cannot clean up after connector "+c.ID+": "+err.Error())
 	} else {
 		p.connectors.drop(c.ID)
-		p.event(normal, "CleanedUp", "connector "+c.ID+" is deleted")
+		p.event(spec.EventNormal, "CleanedUp", "connector "+c.ID+" is deleted")
 	}
 	p.touch()
 }

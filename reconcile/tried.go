@@ -89,7 +89,7 @@ func (p *pipelineState) inherit(t Tried) {
 		return
 	}
 	p.Refused, p.retriable = d.Generation, false
-	p.event(warning, "UpdateFailed", fmt.Sprintf("generation %d failed at %s, the last known good version is "+
+	p.event(spec.EventWarning, "UpdateFailed", fmt.Sprintf("generation %d failed at %s, the last known good version is "+
 		"started: %s", d.Generation, t.Failed.At.UTC().Format(time.RFC3339), t.Failed.Error))
 	p.log().Warn("pipeline is not updated, another agent tried that: the last known good version is started",
 		"generation", d.Generation, "err", t.Failed.Error)

@@ -33,6 +33,6 @@ func (p *pipelineState) warnOfLostPositions(before, now *spec.Pipeline) {
 			continue
 		}
 		p.log().Warn(message, "connector_id", now.QualifiedID(old.ID), "reason", "PositionLost")
-		p.event(warning, "PositionLost", message)
+		p.event(spec.EventWarning, "PositionLost", message)
 	}
 }

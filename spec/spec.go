@@ -187,10 +187,16 @@ type Event struct {
 	At       time.Time `json:"at"`
 	Pipeline string    `json:"pipeline,omitempty"`
 	File     string    `json:"file,omitempty"`
-	Type     string    `json:"type"`   // "normal" or "warning"
+	Type     string    `json:"type"`   // EventNormal or EventWarning
 	Reason   string    `json:"reason"` // CamelCase word: Started, RolledBack, …
 	Message  string    `json:"message"`
 }
+
+// The types of events.
+const (
+	EventNormal  = "normal"
+	EventWarning = "warning"
+)
 
 // Revision is a change of a pipeline's desired state.
 type Revision struct {

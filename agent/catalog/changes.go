@@ -50,7 +50,8 @@ func (r *Recorder) Run(ctx context.Context) error {
 		for _, c := range r.Catalog.changes() {
 			now[c] = true
 			if id, ok := r.Pipeline(c.ID); ok && !recorded[c] {
-				events = append(events, spec.Event{Pipeline: id, Type: "warning", Reason: c.Reason, Message: c.Message})
+				events = append(events, spec.Event{Pipeline: id, Type: spec.EventWarning, Reason: c.Reason,
+					Message: c.Message})
 			}
 		}
 		recorded = now

@@ -261,7 +261,8 @@ func (s *Declarations) keepTaken(
 			"another one: this agent leaves the cluster's alone, and runs its own only if that is local; choose "+
 			"another id, or delete one of them", r.Member, where)
 		s.Log.Warn("two pipelines have one id", "component", "cluster", "pipeline_id", id, "err", message)
-		event := spec.Event{At: time.Now(), Pipeline: id, File: have.Owner.Path, Type: "warning", Reason: "IDTaken",
+		event := spec.Event{At: time.Now(), Pipeline: id, File: have.Owner.Path, Type: spec.EventWarning,
+			Reason:  "IDTaken",
 			Message: message}
 		if err := s.Store.Apply(ctx, &spec.Changes{Events: []spec.Event{event}}); err != nil {
 			s.Log.Warn("cannot save an event of the cluster", "component", "cluster", "err", err)

@@ -79,7 +79,7 @@ func (l *NoticeLog) init() { l.once.Do(func() { l.wake = notify.NewSignal() }) }
 func (l *NoticeLog) Add(n protocol.Notice) {
 	l.init()
 	pipeline, number := protocol.InstanceOf(n.Pipeline)
-	e := spec.Event{At: time.Now(), Pipeline: pipeline, Type: "normal", Reason: string(n.Reason),
+	e := spec.Event{At: time.Now(), Pipeline: pipeline, Type: spec.EventNormal, Reason: string(n.Reason),
 		Message: NoticeText(n)}
 	if number > 1 {
 		e.Message = fmt.Sprintf("instance %d: %s", number, e.Message)

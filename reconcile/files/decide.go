@@ -184,7 +184,7 @@ func (d *decision) declare(have *spec.Declaration, c claim) {
 		reason = "Moved"
 	}
 	if reason != "" {
-		d.event(want.ID, c.path, normal, reason, "declared in "+c.path)
+		d.event(want.ID, c.path, spec.EventNormal, reason, "declared in "+c.path)
 	}
 }
 
@@ -211,7 +211,7 @@ func (d *decision) refuseConnector(c claim, clash *spec.SameIDError) {
 func (d *decision) restore(have *spec.Declaration) {
 	d.restored[have.Pipeline.ID] = true
 	d.declareAgain(have)
-	d.event(have.Pipeline.ID, have.Owner.Path, normal, "Restored",
+	d.event(have.Pipeline.ID, have.Owner.Path, spec.EventNormal, "Restored",
 		have.Owner.Path+" is back with errors, its last good version counts")
 }
 
@@ -225,7 +225,7 @@ func (d *decision) unclaimed(have *spec.Declaration) {
 	switch {
 	case have.Withdrawn.IsZero() && !unreadable:
 		d.changes.Withdraw = append(d.changes.Withdraw, spec.Withdraw{ID: id, Origin: origin(have.Owner)})
-		d.event(id, have.Owner.Path, normal, "Withdrawn", have.Owner.Path+" no longer declares it")
+		d.event(id, have.Owner.Path, spec.EventNormal, "Withdrawn", have.Owner.Path+" no longer declares it")
 	case !have.Withdrawn.IsZero() && !have.Purge && unreadable && d.known[have.Owner.Path] == nil:
 		d.restore(have)
 	case have.Withdrawn.IsZero():
@@ -265,10 +265,10 @@ func (d *decision) record(f *Scanned) {
 	first, bad := firstError(s.Problems)
 	switch {
 	case bad:
-		d.event("", f.Path, warning, "FileRejected", Place(first)+first.Message)
+		d.event("", f.Path, spec.EventWarning, "FileRejected", Place(first)+first.Message)
 	case before != nil:
 		if _, bad := firstError(before.Problems); bad {
-			d.event("", f.Path, normal, "FileAccepted", f.Path+" is in order again")
+			d.event("", f.Path, spec.EventNormal, "FileAccepted", f.Path+" is in order again")
 		}
 	}
 }

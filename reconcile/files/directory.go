@@ -59,11 +59,11 @@ func (r *Reconciler) observe(ctx context.Context, before spec.Directory) {
 	if ctx.Err() != nil || first || now.State == before.State && now.Message == before.Message {
 		return
 	}
-	log, e := r.Log.With("component", "files"), spec.Event{Type: warning, Reason: directoryReasons[now.State],
+	log, e := r.Log.With("component", "files"), spec.Event{Type: spec.EventWarning, Reason: directoryReasons[now.State],
 		Message: now.Message}
 	switch now.State {
 	case spec.DirectoryOK:
-		e.Type, e.Message = normal, "the pipelines directory is in order again, its files are followed"
+		e.Type, e.Message = spec.EventNormal, "the pipelines directory is in order again, its files are followed"
 		log.Info("pipeline files are followed again")
 	case spec.DirectoryPolled:
 		log.Warn("cannot watch the pipelines directory, polling it instead", "err", now.Message)

@@ -63,12 +63,6 @@ type Store interface {
 	Apply(ctx context.Context, c *spec.Changes) error
 }
 
-// Event types.
-const (
-	normal  = "normal"
-	warning = "warning"
-)
-
 // Status is the outcome of reading the pipeline files.
 type Status struct {
 	Err       error          // why the directory or the store could not be used, nil when all is well
@@ -348,7 +342,7 @@ func (r *Reconciler) report(c *spec.Changes) {
 	}
 	for _, e := range c.Events {
 		switch {
-		case e.Type == normal:
+		case e.Type == spec.EventNormal:
 			about(log, e.Pipeline).Info(e.Message, "file", e.File, "reason", e.Reason)
 		case e.Pipeline != "": // the problems of the file are logged above
 			about(log, e.Pipeline).Warn(e.Message, "file", e.File, "reason", e.Reason)

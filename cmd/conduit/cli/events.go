@@ -88,7 +88,7 @@ func showEvent(r *Remote, e spec.Event) error {
 	}
 	about := cmp.Or(e.Pipeline, e.File)
 	color := ""
-	if e.Type == "warning" {
+	if e.Type == spec.EventWarning {
 		color = terminal.Yellow
 	}
 	_, err := fmt.Fprintf(r.Stdout, "%s  %s  %s  %s\n", terminal.Moment(e.At), terminal.Dash(about),
