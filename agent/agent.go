@@ -22,6 +22,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/notification"
 	"github.com/conduit-agent/conduit/agent/reference"
 	"github.com/conduit-agent/conduit/agent/runner"
+	"github.com/conduit-agent/conduit/agent/statusfiles"
 	"github.com/conduit-agent/conduit/agent/store"
 	"github.com/conduit-agent/conduit/agent/telemetry"
 	"github.com/conduit-agent/conduit/api"
@@ -61,6 +62,11 @@ type Agent struct {
 	Files     *files.Reconciler
 	Loop      *reconcile.Loop
 	Delivery  *delivery.Watch
+	Rates     *telemetry.Rates
+	Silence   *notification.Silence
+	Guard     *store.Guard
+	// StatusFiles writes the status of each pipeline file, unless the settings do not want it.
+	StatusFiles *statusfiles.Writer
 
 	options     Options
 	deadLetters *deadletter.Store
@@ -76,11 +82,9 @@ type Agent struct {
 	phases      telemetry.Phases
 	metrics     *telemetry.Collector
 	summary     *telemetry.Summary
-	rates       *telemetry.Rates
 	changes     notify.Broadcast // closed at changes of observed state, files or plugins
 	plugged     notify.Signal    // plugins were added, removed or changed
 	notifier    *notification.Notifier
-	silence     *notification.Silence
 	syncs       measure.Histogram // durations of the syncs of the store
 	degraded    chan spec.State   // capacity 1
 	address     string            // address of server
@@ -143,16 +147,16 @@ func (a *Agent) run(ctx context.Context) error {
 	services.Go(func() error { return a.Catalog.Executables.Run(serving) })
 	services.Go(func() error { return a.Catalog.Modules.Run(serving) })
 	services.Go(func() error { return a.recorder().Run(serving) })
-	services.Go(func() error { return a.storeGuard().Run(serving) })
+	services.Go(func() error { return a.Guard.Run(serving) })
 	services.Go(func() error { return a.deadLetters.Run(serving) })
 	services.Go(func() error { return (&store.Pruner{Prune: a.Store.Prune, Log: a.options.Log}).Run(serving) })
-	services.Go(func() error { return a.rates.Run(serving) })
-	services.Go(func() error { return a.silence.Run(serving) })
+	services.Go(func() error { return a.Rates.Run(serving) })
+	services.Go(func() error { return a.Silence.Run(serving) })
 	services.Go(func() error { return a.Delivery.Run(serving) })
 	services.Go(func() error { return a.notifier.Run(serving) })
 	services.Go(func() error { return service.Watchdog(serving) })
 	if a.options.Config.Pipelines.StatusFiles {
-		services.Go(func() error { return a.statusFiles().Run(serving) })
+		services.Go(func() error { return a.StatusFiles.Run(serving) })
 	}
 
 	g, gctx := errgroup.WithContext(ctx)

@@ -60,7 +60,7 @@ func (a *Agent) serveAPI() (func(ctx context.Context) error, error) {
 		Plan:        a.plan,
 		WriteFile:   a.writeFile,
 		DryRun:      dryRun(a),
-		Rates:       a.rates.All,
+		Rates:       a.Rates.All,
 		Insight:     a.insight(),
 		DeadLetters: a.letters,
 		Replays:     a.replays,

@@ -19,7 +19,7 @@ import (
 // wireNotifications creates the detector of silent pipelines and the notifier that sends notifications to the targets
 // in the settings.
 func wireNotifications(ctx context.Context, a *Agent) error {
-	a.silence = &notification.Silence{
+	a.Silence = &notification.Silence{
 		Declarations: a.Store.DeclarationsSince,
 		State:        a.Loop.State,
 		Records:      func(id string) uint64 { return recordsRead(a, id) },
@@ -41,7 +41,7 @@ func wireNotifications(ctx context.Context, a *Agent) error {
 		Changes:  &a.changes,
 		Log:      a.options.Log,
 	}
-	a.metrics.Silent, a.metrics.Notifications = a.silence.All, a.notifier.Counts
+	a.metrics.Silent, a.metrics.Notifications = a.Silence.All, a.notifier.Counts
 	return a.notifier.Begin(ctx)
 }
 

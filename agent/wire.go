@@ -91,6 +91,8 @@ func (a *Agent) wire() {
 	}
 	a.wireReconcilers()
 	a.wireTelemetry()
+	a.wireGuard()
+	a.wireStatusFiles()
 	a.wireEvents()
 }
 
@@ -128,11 +130,11 @@ func (a *Agent) wireTelemetry() {
 	a.Delivery = &delivery.Watch{
 		Loop:     a.Loop,
 		Runs:     a.Runner,
-		Silent:   func(id string) (time.Time, bool) { return a.silence.Of(id) },
+		Silent:   func(id string) (time.Time, bool) { return a.Silence.Of(id) },
 		Unplaced: func(id string) bool { return a.cluster.Unplaced(id) },
 		Log:      a.options.Log,
 	}
-	a.rates = &telemetry.Rates{Runs: a.Runner, Stages: a.Delivery.Stages}
+	a.Rates = &telemetry.Rates{Runs: a.Runner, Stages: a.Delivery.Stages}
 	a.metrics = &telemetry.Collector{
 		Version:     a.options.Version,
 		Store:       a.Store,
@@ -246,8 +248,8 @@ func (a *Agent) alive(ctx context.Context) error {
 	return a.Loop.Check(ctx)
 }
 
-func (a *Agent) statusFiles() *statusfiles.Writer {
-	return &statusfiles.Writer{
+func (a *Agent) wireStatusFiles() {
+	a.StatusFiles = &statusfiles.Writer{
 		Dir:     a.options.Config.DB.SQLite.Path + ".status",
 		Store:   a.Store,
 		State:   a.Loop.State,
@@ -256,9 +258,9 @@ func (a *Agent) statusFiles() *statusfiles.Writer {
 	}
 }
 
-func (a *Agent) storeGuard() *store.Guard {
+func (a *Agent) wireGuard() {
 	files := storage{a.Store, a.deadLetters, a.options.Config.DB.SQLite.Path}
-	return &store.Guard{InPlace: a.Store.InPlace, Fault: files.fault, Past: files.past, Probe: files.probe,
+	a.Guard = &store.Guard{InPlace: a.Store.InPlace, Fault: files.fault, Past: files.past, Probe: files.probe,
 		Retry: a.Loop.Retry, Changed: a.changes.Notify, Log: a.options.Log}
 }
 

@@ -65,6 +65,7 @@ func StartWired(t testing.TB, dir string, wired func(*agent.Agent), change ...fu
 		a.err <- agent.Run(ctx, agent.Options{Config: cfg, Plugins: parts.Plugins(), Cluster: parts.Cluster(), Log: log,
 			Wired: func(a *agent.Agent) {
 				Unlimited(a)
+				a.StatusFiles.Pause = 20 * time.Millisecond
 				wired(a)
 			}, Started: func(up *agent.Agent) { started <- up }})
 	}()

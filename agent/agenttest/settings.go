@@ -16,6 +16,12 @@ func Hasty(a *agent.Agent) {
 		Steady: 300 * time.Millisecond, Idle: 5 * time.Second, Regular: time.Minute}
 }
 
+// Attentive shortens the intervals between observations of pipelines and of the store to a moment.
+func Attentive(a *agent.Agent) {
+	const interval = 20 * time.Millisecond
+	a.Rates.Interval, a.Silence.Interval, a.Delivery.Interval, a.Guard.Interval = interval, interval, interval, interval
+}
+
 // AtOnce stops and deletes pipelines as soon as no file declares them.
 func AtOnce(c *config.Config) { c.Pipelines.DeletionGrace, c.Pipelines.CleanupDelay = 0, 0 }
 

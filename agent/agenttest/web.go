@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/conduit-agent/conduit/agent"
 	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/api/client"
 	"github.com/conduit-agent/conduit/api/rest"
@@ -27,7 +28,13 @@ type Web struct {
 // StartWeb starts an agent like Start, and returns it with a client.
 func StartWeb(t testing.TB, dir string, change ...func(*config.Config)) *Web {
 	t.Helper()
-	a := Start(t, dir, change...)
+	return StartWiredWeb(t, dir, func(*agent.Agent) {}, change...)
+}
+
+// StartWiredWeb is StartWeb for an agent whose parts are changed by wired before they run.
+func StartWiredWeb(t testing.TB, dir string, wired func(*agent.Agent), change ...func(*config.Config)) *Web {
+	t.Helper()
+	a := StartWired(t, dir, wired, change...)
 	return &Web{Agent: a, T: t, API: &client.Client{URL: "http://" + a.Address()}}
 }
 

@@ -1,6 +1,7 @@
 package notification
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -11,8 +12,8 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// silenceInterval is the interval between counts of the records of pipelines.
-const silenceInterval = time.Second
+// defaultInterval is the default interval between counts of the records of pipelines.
+const defaultInterval = time.Second
 
 // The reasons of the events.
 const (
@@ -29,6 +30,7 @@ type Silence struct {
 	Records      func(pipeline string) uint64 // returns the number of records that the sources have read
 	Save         func(context.Context, *spec.Changes) error
 	Log          *slog.Logger
+	Interval     time.Duration // between two counts; 0: a second
 
 	revision int64                    // of limits; owned by Run
 	limits   map[string]time.Duration // max-silence by pipeline; owned by Run
@@ -47,7 +49,7 @@ type heard struct {
 
 // Run counts until ctx ends, then it returns nil.
 func (s *Silence) Run(ctx context.Context) error {
-	tick := time.NewTicker(silenceInterval)
+	tick := time.NewTicker(cmp.Or(s.Interval, defaultInterval))
 	defer tick.Stop()
 	for {
 		select {

@@ -26,7 +26,7 @@ const (
 	writeShare = 10
 	minPause   = 200 * time.Millisecond
 	maxPause   = 2 * time.Second
-	firstPause = time.Second // in which the agent starts the declared pipelines
+	firstPause = time.Second
 	retryPause = 5 * time.Second
 )
 
@@ -42,6 +42,8 @@ type Writer struct {
 	State   func(id string) (spec.State, bool) // of a pipeline
 	Changes *notify.Broadcast                  // changes of the data in the files
 	Log     *slog.Logger
+	// Pause is the time before the first write, in which the agent starts the declared pipelines; 0: a second.
+	Pause time.Duration
 
 	written map[string][sha256.Size]byte // of the content, by path of the pipeline file; owned by Run
 	failing bool                         // the last write failed; owned by Run
@@ -80,7 +82,7 @@ type pipelineResult struct {
 func (s *Writer) Run(ctx context.Context) error {
 	s.find()
 	last := context.WithoutCancel(ctx)
-	pause := firstPause
+	pause := cmp.Or(s.Pause, firstPause)
 	for {
 		select {
 		case <-ctx.Done():

@@ -1,12 +1,13 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"time"
 )
 
-// placeInterval is the interval between checks that the files of the store are in place.
+// placeInterval is the default interval between checks that the files of the store are in place.
 const placeInterval = 2 * time.Second
 
 // Guard logs when the files of the store were deleted or replaced, or cannot be written, and when that is over.
@@ -19,11 +20,13 @@ type Guard struct {
 	Retry   func()                          // called when saving works again
 	Changed func()                          // called when the result of a check has changed
 	Log     *slog.Logger
+
+	Interval time.Duration // between two checks; 0: 2 seconds
 }
 
 // Run checks until ctx ends, then it returns nil.
 func (g *Guard) Run(ctx context.Context) error {
-	tick := time.NewTicker(placeInterval)
+	tick := time.NewTicker(cmp.Or(g.Interval, placeInterval))
 	defer tick.Stop()
 	moved, failing := false, false
 	for {

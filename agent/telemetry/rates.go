@@ -16,15 +16,16 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// sampleInterval is the interval between samples of the counters.
-const sampleInterval = time.Second
+// defaultInterval is the default interval between samples of the counters.
+const defaultInterval = time.Second
 
 // Rates turns the counters of pipelines into rates over the last seconds, and keeps a short
 // history of the records read per second. Set Runs, then call Run.
 type Rates struct {
 	Runs Runs
 	// Stages returns the observed stages of a running pipeline; nil: stages are not observed.
-	Stages func(id string) []delivery.Stage
+	Stages   func(id string) []delivery.Stage
+	Interval time.Duration // between two samples; 0: a second
 
 	mu        sync.Mutex
 	pipelines map[string]*history // by id; guarded by mu
@@ -32,7 +33,7 @@ type Rates struct {
 
 // Run samples until ctx ends, then it returns nil.
 func (r *Rates) Run(ctx context.Context) error {
-	tick := time.NewTicker(sampleInterval)
+	tick := time.NewTicker(cmp.Or(r.Interval, defaultInterval))
 	defer tick.Stop()
 	for {
 		r.sample(time.Now())

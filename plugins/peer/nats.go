@@ -2,6 +2,7 @@ package peer
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"encoding/json"
@@ -171,9 +172,10 @@ func length(field []byte) (int64, error) {
 // NATSDialer dials for a client of NATS, which must be configured not to look up hosts. It starts TLS itself if TLS is
 // wanted, so that the checks see the decrypted data.
 type NATSDialer struct {
-	Timeout time.Duration // limit for connecting
-	TLS     *tls.Config   // nil: only if the server requires it
-	Host    string        // host name in the certificate of servers known only by address
+	Context context.Context // closes the connections when it ends; nil: it never ends
+	Timeout time.Duration   // limit for connecting
+	TLS     *tls.Config     // nil: only if the server requires it
+	Host    string          // host name in the certificate of servers known only by address
 }
 
 // SkipTLSHandshake makes the client leave TLS to d.
@@ -181,12 +183,14 @@ func (*NATSDialer) SkipTLSHandshake() bool { return true }
 
 // Dial connects, and reads the first line of the server; the client reads the line again.
 func (d *NATSDialer) Dial(network, address string) (net.Conn, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), d.Timeout)
+	parent := cmp.Or(d.Context, context.Background())
+	ctx, cancel := context.WithTimeout(parent, d.Timeout)
 	defer cancel()
 	conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
 	if err != nil {
 		return nil, err
 	}
+	context.AfterFunc(parent, func() { _ = conn.Close() })
 	started, err := d.start(ctx, conn, address)
 	if err != nil {
 		_ = conn.Close()

@@ -28,6 +28,12 @@ func (d *desk) again(meanwhile func(), change ...func(*config.Config)) *desk {
 // web is an agenttest.Web with further requests of a client.
 type web struct{ *agenttest.Web }
 
+// startAttentive is startWeb for an agent that observes its pipelines and its store all the time.
+func startAttentive(t testing.TB) *web {
+	t.Helper()
+	return &web{agenttest.StartWiredWeb(t, "", agenttest.Attentive)}
+}
+
 func startWeb(t testing.TB, dir string, change ...func(*config.Config)) *web {
 	t.Helper()
 	return &web{agenttest.StartWeb(t, dir, change...)}

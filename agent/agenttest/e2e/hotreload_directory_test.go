@@ -154,7 +154,7 @@ func TestTheStateOfTheDirectoryIsShown(t *testing.T) {
 // reports the danger.
 func TestTheStoreIsNotInItsPlace(t *testing.T) {
 	t.Parallel()
-	w := startWeb(t, "")
+	w := startAttentive(t)
 	d := &desk{&agenttest.Desk{Agent: w.Agent, T: t}}
 	d.Save("p.yaml", d.Generated("p", 1000))
 	d.Runs("p", 1000)

@@ -167,7 +167,7 @@ func TestPageListsAllMetrics(t *testing.T) {
 // The status of a pipeline shows its rates while it runs.
 func TestRatesAreInTheStatusOfAnAgent(t *testing.T) {
 	t.Parallel()
-	w := startWeb(t, "")
+	w := startAttentive(t)
 	w.Save("p.yaml", agenttest.Generated(w.Dir, "p", 1000, ""))
 	w.WaitPhase("p", spec.PhaseRunning, 0)
 	var rates *rest.PipelineRates
@@ -211,7 +211,7 @@ func TestCountsOfDeletedPipelinesAreForgotten(t *testing.T) {
 // The status distinguishes a source that has delivered nothing from one that is idle.
 func TestStatusShowsSourcesWithoutRecords(t *testing.T) {
 	t.Parallel()
-	w := startWeb(t, "")
+	w := startAttentive(t)
 	begin := time.Now()
 	in := w.Path("in.txt")
 	if err := os.WriteFile(in, nil, 0o644); err != nil {

@@ -60,7 +60,7 @@ func TestNotifications(t *testing.T) {
 	if err := os.WriteFile(dir+"/secret", []byte(secret+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	a := agenttest.Start(t, dir, func(c *config.Config) {
+	a := agenttest.StartWired(t, dir, agenttest.Attentive, func(c *config.Config) {
 		c.Notify.Webhook.URL, c.Notify.Webhook.SecretFile = server.URL+"/in/PATHT0KEN", dir+"/secret"
 		line, _ := json.Marshal([]string{"/bin/sh", "-c", "cat >>" + dir + "/commanded; echo >>" + dir + "/commanded"})
 		c.Notify.Command.Run = string(line)
@@ -69,7 +69,7 @@ func TestNotifications(t *testing.T) {
 	  {id: src, type: source, plugin: builtin:generator, settings: {format.type: raw, rate: "1"}},
 	  {id: dst, type: destination, plugin: "builtin:nothing", settings: {password: "${DOWNSTREAM_PASSWORD}"}}]}]}`)
 	a.Save("broken.yaml", "version: \"2.2\"\npipelines:\n- id: [")
-	a.Save("silent.yaml", `{version: "2.2", pipelines: [{id: silent, max-silence: 1s, connectors: [
+	a.Save("silent.yaml", `{version: "2.2", pipelines: [{id: silent, max-silence: 200ms, connectors: [
 	  {id: src, type: source, plugin: builtin:generator, settings: {format.type: raw, recordCount: "1"}},
 	  {id: dst, type: destination, plugin: builtin:log}]}]}`)
 	a.WaitPhase("degraded", spec.PhaseDegraded, 0)

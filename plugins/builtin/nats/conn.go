@@ -88,13 +88,20 @@ func (c *conn) failure() error {
 	return errors.New("the connection was lost")
 }
 
+// connect connects to the server. The end of ctx ends the attempt, even while the server is silent, and does not end a
+// connection.
 func (s *serverSettings) connect(ctx context.Context) (*conn, error) {
 	lost := make(chan struct{})
+	lives, end := context.WithCancel(context.WithoutCancel(ctx))
+	defer context.AfterFunc(ctx, end)()
 	log := sdk.Logger(ctx)
 	options := []client.Option{
 		client.Name("conduit " + sdk.EnvFrom(ctx).ConnectorID), client.Timeout(s.Timeout), client.NoReconnect(),
 		client.PingInterval(s.Timeout), client.MaxPingsOutstanding(1),
-		client.ClosedHandler(func(*client.Conn) { close(lost) }),
+		client.ClosedHandler(func(*client.Conn) {
+			close(lost)
+			end()
+		}),
 		client.ErrorHandler(func(_ *client.Conn, _ *client.Subscription, err error) {
 			if !errors.Is(err, client.ErrSlowConsumer) { // sources report slow consumers themselves
 				log.Warn("the NATS server reports an error", "err", err)
@@ -103,9 +110,10 @@ func (s *serverSettings) connect(ctx context.Context) (*conn, error) {
 	}
 	secure, err := s.secure()
 	if err != nil {
+		end()
 		return nil, err
 	}
-	dialer := &peer.NATSDialer{Timeout: s.Timeout, TLS: secure}
+	dialer := &peer.NATSDialer{Context: lives, Timeout: s.Timeout, TLS: secure}
 	options = append(options, client.SkipHostLookup(), client.SetCustomDialer(dialer))
 	if secure != nil {
 		options = append(options, client.Secure(secure))
@@ -114,6 +122,8 @@ func (s *serverSettings) connect(ctx context.Context) (*conn, error) {
 	switch {
 	case err == nil:
 		return &conn{c, lost}, nil
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
 	case isDenied(err):
 		return nil, refusedError{fmt.Errorf("the server refuses the connection: %w", err)}
 	}
