@@ -3,6 +3,7 @@ package cluster_test
 import (
 	"context"
 	"testing"
+	"testing/synctest"
 
 	"github.com/conduit-agent/conduit/agent/cluster"
 	"github.com/conduit-agent/conduit/agent/cluster/protocol"
@@ -11,8 +12,9 @@ import (
 
 // TestEachClaimIsCountedOnce checks that the owner counts its own claim, that the first member counts a claim without
 // an owner, and that a member without a session counts nothing.
-func TestEachClaimIsCountedOnce(t *testing.T) {
-	t.Parallel()
+func TestEachClaimIsCountedOnce(t *testing.T) { synctest.Test(t, testEachClaimIsCountedOnce) }
+
+func testEachClaimIsCountedOnce(t *testing.T) {
 	m := &memory{}
 	a, b := prepareHost(t, "a", m), newHost(t, "b", m) // a has no declaration, so b has the pipeline
 	a.run(t)

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/conduit-agent/conduit/agent/cluster"
 	"github.com/conduit-agent/conduit/agent/cluster/protocol"
@@ -104,8 +105,9 @@ func must(t *testing.T, err error) {
 
 // TestOfTwoChangesOneWins declares and changes a pipeline on two members. The member that does not know the other's
 // declaration gets a conflict, and has that declaration afterwards.
-func TestOfTwoChangesOneWins(t *testing.T) {
-	t.Parallel()
+func TestOfTwoChangesOneWins(t *testing.T) { synctest.Test(t, testOfTwoChangesOneWins) }
+
+func testOfTwoChangesOneWins(t *testing.T) {
 	m := &storetest.Memory{}
 	a, b := newDeclaredHost(t, "a", m), newDeclaredHost(t, "b", m)
 	must(t, a.declare(pipeline("1"), api, ""))
@@ -143,8 +145,9 @@ func TestOfTwoChangesOneWins(t *testing.T) {
 
 // TestOvertakenChange lets another member be faster during a change, and notes the other's declaration in between. The
 // change is refused because its base version is out of date.
-func TestOvertakenChange(t *testing.T) {
-	t.Parallel()
+func TestOvertakenChange(t *testing.T) { synctest.Test(t, testOvertakenChange) }
+
+func testOvertakenChange(t *testing.T) {
 	m := &storetest.Memory{}
 	a, b := newDeclaredHost(t, "a", m), newDeclaredHost(t, "b", m).run(m)
 	must(t, a.declare(pipeline("1"), api, ""))
@@ -165,8 +168,9 @@ func TestOvertakenChange(t *testing.T) {
 
 // TestTakenIDs checks an id that is used in a file of a member. A declaration is refused while a claim exists;
 // otherwise that member keeps its own pipeline until the file is gone.
-func TestTakenIDs(t *testing.T) {
-	t.Parallel()
+func TestTakenIDs(t *testing.T) { synctest.Test(t, testTakenIDs) }
+
+func testTakenIDs(t *testing.T) {
 	m := &storetest.Memory{}
 	a, b := newDeclaredHost(t, "a", m).run(m), newDeclaredHost(t, "b", m).run(m)
 	b.local(pipeline("of the file"), file)
@@ -217,8 +221,9 @@ func TestTakenIDs(t *testing.T) {
 }
 
 // TestAdoption moves a pipeline from the files of two members to the API, and back.
-func TestAdoption(t *testing.T) {
-	t.Parallel()
+func TestAdoption(t *testing.T) { synctest.Test(t, testAdoption) }
+
+func testAdoption(t *testing.T) {
 	m := &storetest.Memory{}
 	a, b := newDeclaredHost(t, "a", m).run(m), newDeclaredHost(t, "b", m).run(m)
 	a.local(pipeline("1"), file)

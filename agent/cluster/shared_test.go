@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"path/filepath"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -47,6 +48,7 @@ func prepareHost(t *testing.T, name string, m *memory) *host {
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { _ = db.Close() })
 	h := &host{db: db, placed: make(chan string, 100), cleaned: make(chan string, 100)}
 	h.member = &cluster.Member{
 		Store: m, Self: protocol.Session{Agent: name}, Timing: protocol.TimingOf(20 * time.Second),
@@ -65,7 +67,7 @@ func (h *host) run(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() { defer close(ended); _ = h.member.Run(ctx) }()
-	h.end = func() { cancel(); <-ended; _ = h.db.Close() }
+	h.end = func() { cancel(); <-ended }
 }
 
 // save begins a new run and saves a position in it.
@@ -87,8 +89,9 @@ func (h *host) save(t *testing.T, position string) error {
 
 // TestStateGoesFromOwnerToOwner checks that the next owner of a pipeline has the previous owner's positions and
 // connector states, and no state of its own.
-func TestStateGoesFromOwnerToOwner(t *testing.T) {
-	t.Parallel()
+func TestStateGoesFromOwnerToOwner(t *testing.T) { synctest.Test(t, testStateGoesFromOwnerToOwner) }
+
+func testStateGoesFromOwnerToOwner(t *testing.T) {
 	shared := &memory{}
 	b := newHost(t, "b", &memory{}) // a member of another cluster, at first
 	<-b.placed
@@ -137,8 +140,9 @@ func TestStateGoesFromOwnerToOwner(t *testing.T) {
 
 // TestLabels checks that a pipeline runs on a member with the required labels, moves when the required labels change,
 // and runs nowhere when no member has them.
-func TestLabels(t *testing.T) {
-	t.Parallel()
+func TestLabels(t *testing.T) { synctest.Test(t, testLabels) }
+
+func testLabels(t *testing.T) {
 	shared := &memory{}
 	hosts := map[string]*host{}
 	unplaced := make(chan protocol.Notice, 100)
@@ -177,8 +181,9 @@ func TestLabels(t *testing.T) {
 
 // TestMovePosition moves the position of a source in the claim of a pipeline that no member runs. The next owner
 // resumes there.
-func TestMovePosition(t *testing.T) {
-	t.Parallel()
+func TestMovePosition(t *testing.T) { synctest.Test(t, testMovePosition) }
+
+func testMovePosition(t *testing.T) {
 	shared := &memory{}
 	a, b := newHost(t, "a", shared), prepareHost(t, "b", shared)
 	<-a.placed
@@ -222,48 +227,49 @@ func TestMovePosition(t *testing.T) {
 		t.Errorf("after it was reset the position is %+v, %v", c, err)
 	}
 	a.end()
-	_ = b.db.Close()
 }
 
 // TestStoreGoesBack restores an older state of the store under an owner, and then empties the store. The owner stops
 // and does not overwrite it.
 func TestStoreGoesBack(t *testing.T) {
-	t.Parallel()
 	for name, keep := range map[string]bool{"backup": true, "another stream": false} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			shared := &memory{}
-			a := prepareHost(t, "a", shared)
-			lost, rolledBack := make(chan string, 10), make(chan string, 10)
-			a.member.Lost = func(id string) { lost <- id }
-			a.member.Happened = func(n protocol.Notice) {
-				if n.Reason == protocol.RolledBack && n.Pipeline != "" {
-					rolledBack <- n.Pipeline
-				}
-			}
-			a.run(t)
-			a.member.Declare(t.Context(), protocol.Declared{Wanted: map[string]protocol.Wanted{"p": {Digest: "d"}}})
-			wait.For(t, "a to run the pipeline", func() bool { return a.member.Here("p") })
-			if err := a.save(t, "1"); err != nil {
-				t.Fatal(err)
-			}
-			backup := shared.claimOf("p")
-			if err := a.save(t, "2"); err != nil {
-				t.Fatal(err)
-			}
-			shared.restore("p", backup, keep)
-			if err := a.save(t, "3"); !errors.Is(err, cluster.ErrNotOwner) {
-				t.Errorf("a position is saved over what the store went back to: %v", err)
-			}
-			wait.For(t, "the pipeline to be stopped for this reason", func() bool {
-				return len(lost) == 1 && len(rolledBack) == 1
-			})
-			if got := shared.claimOf("p"); keep != (got.Revision == backup.Revision) || !keep && got.Value != nil {
-				t.Errorf("the claim is written over: %+v", got)
-			}
-			a.end()
+			synctest.Test(t, func(t *testing.T) { testStoreGoesBack(t, keep) })
 		})
 	}
+}
+
+func testStoreGoesBack(t *testing.T, keep bool) {
+	shared := &memory{}
+	a := prepareHost(t, "a", shared)
+	lost, rolledBack := make(chan string, 10), make(chan string, 10)
+	a.member.Lost = func(id string) { lost <- id }
+	a.member.Happened = func(n protocol.Notice) {
+		if n.Reason == protocol.RolledBack && n.Pipeline != "" {
+			rolledBack <- n.Pipeline
+		}
+	}
+	a.run(t)
+	a.member.Declare(t.Context(), protocol.Declared{Wanted: map[string]protocol.Wanted{"p": {Digest: "d"}}})
+	wait.For(t, "a to run the pipeline", func() bool { return a.member.Here("p") })
+	if err := a.save(t, "1"); err != nil {
+		t.Fatal(err)
+	}
+	backup := shared.claimOf("p")
+	if err := a.save(t, "2"); err != nil {
+		t.Fatal(err)
+	}
+	shared.restore("p", backup, keep)
+	if err := a.save(t, "3"); !errors.Is(err, cluster.ErrNotOwner) {
+		t.Errorf("a position is saved over what the store went back to: %v", err)
+	}
+	wait.For(t, "the pipeline to be stopped for this reason", func() bool {
+		return len(lost) == 1 && len(rolledBack) == 1
+	})
+	if got := shared.claimOf("p"); keep != (got.Revision == backup.Revision) || !keep && got.Value != nil {
+		t.Errorf("the claim is written over: %+v", got)
+	}
+	a.end()
 }
 
 func (m *memory) claimOf(pipeline string) protocol.Entry {

@@ -3,6 +3,7 @@ package cluster_test
 import (
 	"encoding/json"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/conduit-agent/conduit/agent/cluster"
@@ -12,8 +13,9 @@ import (
 
 // TestOtherFiles checks that a member with another version of a declaration leaves the pipeline to the members that
 // have the running version, and that a member without the file changes nothing.
-func TestOtherFiles(t *testing.T) {
-	t.Parallel()
+func TestOtherFiles(t *testing.T) { synctest.Test(t, testOtherFiles) }
+
+func testOtherFiles(t *testing.T) {
 	shared := &memory{}
 	a := newHost(t, "a", shared)
 	<-a.placed
@@ -62,8 +64,9 @@ func TestOtherFiles(t *testing.T) {
 // TestOtherFilesForLong checks that a member with another version of a declaration takes the pipeline over when the
 // members that have the running version have left it alone for long enough. It resumes from the position of the last
 // owner.
-func TestOtherFilesForLong(t *testing.T) {
-	t.Parallel()
+func TestOtherFilesForLong(t *testing.T) { synctest.Test(t, testOtherFilesForLong) }
+
+func testOtherFilesForLong(t *testing.T) {
 	shared := &memory{}
 	a := newHost(t, "a", shared)
 	<-a.placed
@@ -108,8 +111,9 @@ func TestOtherFilesForLong(t *testing.T) {
 }
 
 // TestNewerVersion checks that a claim written by a newer version is left alone.
-func TestNewerVersion(t *testing.T) {
-	t.Parallel()
+func TestNewerVersion(t *testing.T) { synctest.Test(t, testNewerVersion) }
+
+func testNewerVersion(t *testing.T) {
 	shared := &memory{}
 	key := protocol.ClaimKey("p")
 	newer := protocol.Entry{Key: key, Value: []byte(`{"format":99,"pipeline":"p","stamp":{"session":"x","write":1}}`)}

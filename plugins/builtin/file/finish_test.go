@@ -46,7 +46,7 @@ func TestFinish(t *testing.T) {
 			[]string{"one"}, []string{"two"}, true},
 		"a file that is not there": {"in", nil, nil, nil, nil, false},
 	} {
-		t.Run(name, func(t *testing.T) {
+		runVirtual(t, name, func(t *testing.T) {
 			dir := t.TempDir()
 			for name, text := range c.files {
 				if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
@@ -69,7 +69,7 @@ func TestFinish(t *testing.T) {
 // A missing file is reported as unfinished. A pattern without a match only causes a warning.
 func TestMissingFileIsUnfinished(t *testing.T) {
 	for path, unfinished := range map[string]bool{"in": true, "in/": true, "in*": false, "there": false, "th*": false} {
-		t.Run(path, func(t *testing.T) {
+		runVirtual(t, path, func(t *testing.T) {
 			dir := t.TempDir()
 			if err := os.WriteFile(filepath.Join(dir, "there"), []byte("one"), 0o600); err != nil {
 				t.Fatal(err)

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/conduit-agent/conduit/plugins/builtin/file"
@@ -77,7 +78,7 @@ func TestOneBadFileAmongSeveral(t *testing.T) {
 			return os.WriteFile(path, append(make([]byte, 1), strings.Repeat("x", 17<<20)+"\n"...), 0o600)
 		}, "longer than 16 MiB"},
 	} {
-		t.Run(name, func(t *testing.T) {
+		runVirtual(t, name, func(t *testing.T) {
 			dir := t.TempDir()
 			write(t, filepath.Join(dir, "a.log"), "a\n")
 			write(t, filepath.Join(dir, "c.log"), "c\n")
@@ -110,7 +111,9 @@ func TestOneBadFileAmongSeveral(t *testing.T) {
 
 // A file without read permission is read once permission is granted. Reading resumes from the last position, also after
 // a restart.
-func TestUnreadableFileIsTriedAgain(t *testing.T) {
+func TestUnreadableFileIsTriedAgain(t *testing.T) { synctest.Test(t, testUnreadableFileIsTriedAgain) }
+
+func testUnreadableFileIsTriedAgain(t *testing.T) {
 	dir := t.TempDir()
 	a, b := filepath.Join(dir, "a.log"), filepath.Join(dir, "b.log")
 	write(t, a, "a1\n")
@@ -162,7 +165,9 @@ func TestUnreadableDirectory(t *testing.T) {
 }
 
 // A compressed file that is damaged in the middle is read up to the damage, and to the end after it was repaired.
-func TestDamagedInTheMiddle(t *testing.T) {
+func TestDamagedInTheMiddle(t *testing.T) { synctest.Test(t, testDamagedInTheMiddle) }
+
+func testDamagedInTheMiddle(t *testing.T) {
 	dir := t.TempDir()
 	packed, other := filepath.Join(dir, "p.log.gz"), filepath.Join(dir, "other.log")
 	pack(t, packed, strings.Repeat("line\n", 100_000))

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/conduit-agent/conduit/plugins/builtin/file"
@@ -303,7 +304,10 @@ func TestOverwrittenWhileRead(t *testing.T) {
 // TestSaysThatFirstLinesAreMissing checks the warning for a file that appears between two scans together with its
 // rotated file.
 func TestSaysThatFirstLinesAreMissing(t *testing.T) {
-	t.Parallel()
+	synctest.Test(t, testSaysThatFirstLinesAreMissing)
+}
+
+func testSaysThatFirstLinesAreMissing(t *testing.T) {
 	var log bytes.Buffer
 	logger := slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	dir, stage := t.TempDir(), t.TempDir()

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/klauspost/compress/zstd"
@@ -51,7 +52,7 @@ func (s *source) unordered(lines ...string) []record.Record {
 // file in order.
 func TestSeveralFiles(t *testing.T) {
 	for name, pattern := range map[string]string{"directory": "", "pattern": "*.log"} {
-		t.Run(name, func(t *testing.T) {
+		runVirtual(t, name, func(t *testing.T) {
 			dir := t.TempDir()
 			for _, f := range []string{"a.log", "b.log", "c d=e.log"} {
 				for i := range 20 {
@@ -82,7 +83,9 @@ func TestSeveralFiles(t *testing.T) {
 	}
 }
 
-func TestFilesComeAndGo(t *testing.T) {
+func TestFilesComeAndGo(t *testing.T) { synctest.Test(t, testFilesComeAndGo) }
+
+func testFilesComeAndGo(t *testing.T) {
 	defer file.LeaveAfter(10 * time.Millisecond)()
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }
@@ -106,6 +109,7 @@ func TestFilesComeAndGo(t *testing.T) {
 		if time.Now().After(deadline) {
 			t.Fatalf("the removed file is still in %s", last[0].Position)
 		}
+		time.Sleep(time.Second) // a scan is due
 		write(t, at("a.log"), "more\n")
 		last = s.want("more")
 	}

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/conduit-agent/conduit/plugins/builtin/file"
@@ -122,6 +123,12 @@ func rename(t testing.TB, from, to string) {
 	if err := os.Rename(from, to); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// runVirtual runs a subtest in virtual time.
+func runVirtual(t *testing.T, name string, test func(t *testing.T)) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) { synctest.Test(t, test) })
 }
 
 func newPath(t testing.TB) string { return filepath.Join(t.TempDir(), "app.log") }

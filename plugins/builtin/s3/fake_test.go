@@ -19,7 +19,8 @@ import (
 )
 
 // fake is a store whose times come from the test, in whole seconds like Amazon's. The last of several versions of a key
-// is the newest.
+// is the newest. Its clock moves only while a source lists, so objects that are written between two reads of a source
+// have times that the source cannot have passed.
 type fake struct {
 	*httptest.Server
 	versions bool // versioning is enabled
@@ -31,7 +32,8 @@ type fake struct {
 	refuses int           // guarded by mu: number of requests to answer with 503
 	listed  int           // guarded by mu: number of listings served
 	written int           // guarded by mu: objects and removals so far
-	behind  time.Duration // guarded by mu: how far its clock is set back
+	clock   time.Time     // guarded by mu: moves only with listings
+	step    time.Duration // guarded by mu: how far a listing moves the clock
 }
 
 type version struct {
@@ -46,7 +48,7 @@ type version struct {
 }
 
 func newFake(t *testing.T, versions bool) *fake {
-	f := &fake{versions: versions, perPage: 2}
+	f := &fake{versions: versions, perPage: 2, clock: time.Now(), step: 250 * time.Millisecond}
 	f.Server = httptest.NewServer(f)
 	t.Cleanup(f.Close)
 	return f
@@ -79,11 +81,18 @@ func (f *fake) put(key, body string, at time.Time) {
 	f.entries = append(f.entries, v)
 }
 
-// setBack sets the clock of the store back.
-func (f *fake) setBack(d time.Duration) {
+// now returns the time of the store.
+func (f *fake) now() time.Time {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.behind = d
+	return f.clock
+}
+
+// move sets the clock of the store forward, or back, and then by step with each listing.
+func (f *fake) move(d, step time.Duration) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.clock, f.step = f.clock.Add(d), step
 }
 
 // remove removes an object of a bucket without versions.
@@ -111,7 +120,7 @@ func (f *fake) finish(key, body string, at time.Time) {
 func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	w.Header().Set("Date", time.Now().Add(-f.behind).UTC().Format(http.TimeFormat))
+	w.Header().Set("Date", f.clock.UTC().Format(http.TimeFormat))
 	if f.refuses > 0 {
 		f.refuses--
 		w.WriteHeader(http.StatusServiceUnavailable)
@@ -129,6 +138,7 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		f.list(w, f.uploads, "Upload", 0)
 	case q.Has("versions"), q.Has("list-type"):
 		f.listed++
+		f.clock = f.clock.Add(f.step)
 		f.page(w, q)
 	default:
 		_, _ = fmt.Fprint(w, "<x/>")
@@ -193,7 +203,7 @@ func (f *fake) list(w http.ResponseWriter, all []version, name string, most int)
 func TestSameSecond(t *testing.T) {
 	t.Parallel()
 	f := newFake(t, false)
-	now := time.Now().Truncate(time.Second)
+	now := f.now().Truncate(time.Second)
 	for i, key := range []string{"d", "b", "e"} {
 		f.put(key, fmt.Sprint(i), now.Add(-time.Hour))
 	}
@@ -203,6 +213,7 @@ func TestSameSecond(t *testing.T) {
 	want(t, all, "snapshot:b=1 snapshot:d=0 snapshot:e=2")
 	f.put("z", "3", now.Add(-2*time.Second)) // the first second after the snapshot's
 	all = append(all, r.read(t, 1)...)
+	now = f.now().Truncate(time.Second)
 	f.put("y", "4", now)
 	f.put("x", "5", now)
 	f.put("a", "6", now.Add(time.Second))
@@ -220,7 +231,7 @@ func TestProgress(t *testing.T) {
 	t.Parallel()
 	f := newFake(t, false)
 	for _, key := range []string{"p/a", "p/b", "p/c", "q/a", "q/b", "r/a"} {
-		f.put(key, "1", time.Now().Add(-time.Hour))
+		f.put(key, "1", f.now().Add(-time.Hour))
 	}
 	r := source(t, quick(f.addr(), "prefixes", "p/,q/"), nil)
 	report := r.source.(*s3.Source).Progress
@@ -236,7 +247,7 @@ func TestProgress(t *testing.T) {
 			t.Errorf("the progress is %+v, want %d rows of 5", p, rows)
 		}
 	}
-	at := time.Now()
+	at := f.now()
 	for _, key := range []string{"p/d", "p/e", "p/f"} {
 		f.put(key, "2", at)
 	}
@@ -256,6 +267,7 @@ func TestProgress(t *testing.T) {
 func TestPresentSecond(t *testing.T) {
 	t.Parallel()
 	f := newFake(t, false)
+	f.move(0, 0)
 	r := source(t, quick(f.addr()), nil)
 	got := make(chan []record.Record)
 	go func() { defer close(got); got <- r.read(t, 2) }()
@@ -264,11 +276,13 @@ func TestPresentSecond(t *testing.T) {
 		defer f.mu.Unlock()
 		return f.listed
 	}
-	at := time.Now()
+	at := f.now()
 	f.put("b", "1", at)
+	f.move(999*time.Millisecond, 0)
 	before := listings()
 	wait.For(t, "the bucket is listed", func() bool { return listings() > before+1 })
 	f.put("a", "2", at)
+	f.move(time.Second, 0)
 	want(t, <-got, "create:a=2 create:b=1")
 }
 
@@ -277,7 +291,7 @@ func TestPresentSecond(t *testing.T) {
 func TestConduitPositions(t *testing.T) {
 	t.Parallel()
 	f := newFake(t, false)
-	at := time.Now().Add(-time.Hour).Truncate(time.Second)
+	at := f.now().Add(-time.Hour).Truncate(time.Second)
 	f.put("old", "1", at.Add(-time.Second))
 	f.put("key_c1", "2", at)
 	f.put("same", "3", at)
@@ -292,10 +306,10 @@ func TestConduitPositions(t *testing.T) {
 func TestVersionsResumed(t *testing.T) {
 	t.Parallel()
 	f := newFake(t, true)
-	f.put("a", "0", time.Now().Add(-time.Hour))
+	f.put("a", "0", f.now().Add(-time.Hour))
 	r := source(t, quick(f.addr()), nil)
 	all := r.read(t, 1)
-	at := time.Now()
+	at := f.now()
 	for _, body := range []string{"1", "2", "-", "3", "4"} {
 		f.put("a", body, at)
 	}
@@ -312,13 +326,13 @@ func TestVersionsResumed(t *testing.T) {
 func TestUploads(t *testing.T) {
 	t.Parallel()
 	f := newFake(t, false)
-	began := time.Now().Add(-time.Hour)
+	began := f.now().Add(-time.Hour)
 	f.put("a", "1", began.Add(-time.Minute))
 	f.begin("large", began)
 	f.begin("aborted", began)
 	r := source(t, quick(f.addr()), nil)
 	all := r.read(t, 1)
-	later := time.Now()
+	later := f.now()
 	f.begin("second", later)
 	f.put("b", "2", later.Add(time.Second))
 	all = append(all, r.read(t, 1)...)
@@ -342,7 +356,7 @@ func TestReconnects(t *testing.T) {
 	f.mu.Lock()
 	f.refuses = 3
 	f.mu.Unlock()
-	f.put("a", "1", time.Now())
+	f.put("a", "1", f.now())
 	want(t, r.read(t, 1), "create:a=1")
 }
 

@@ -79,7 +79,7 @@ func settings(addr string, more ...string) map[string]string {
 
 // quick returns the settings of a source with short delays.
 func quick(addr string, more ...string) map[string]string {
-	return settings(addr, append([]string{"pollingPeriod", "50ms", "listing.delay", "1s"}, more...)...)
+	return settings(addr, append([]string{"pollingPeriod", "1ms", "listing.delay", "1s"}, more...)...)
 }
 
 // reader reads a source and keeps records for later calls.

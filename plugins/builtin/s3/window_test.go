@@ -270,9 +270,9 @@ func TestClockSetBack(t *testing.T) {
 	t.Parallel()
 	f := newFake(t, false)
 	r := source(t, quick(f.addr(), "listing.lookback", "1s"), nil)
-	f.put("a", "1", time.Now())
+	f.put("a", "1", f.now())
 	want(t, r.read(t, 1), "create:a=1")
-	f.setBack(time.Hour)
+	f.move(-time.Hour, 0)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() {
