@@ -14,6 +14,7 @@ import (
 
 	"github.com/conduit-agent/conduit/plugins/builtin/file"
 	"github.com/conduit-agent/conduit/plugins/sdk"
+	"github.com/conduit-agent/conduit/plugins/zstd"
 )
 
 func TestRotation(t *testing.T) {
@@ -315,7 +316,7 @@ func TestSaysThatFirstLinesAreMissing(t *testing.T) {
 		write(t, filepath.Join(stage, name), text)
 	}
 	rename(t, filepath.Join(stage, "one"), filepath.Join(dir, "one"))
-	s := source{file.Connector().NewSource(), t}
+	s := source{file.Connector(zstd.Codec{}).NewSource(), t}
 	ctx := sdk.WithEnv(t.Context(), &sdk.Env{Logger: logger})
 	if err := errors.Join(s.Configure(ctx, map[string]string{"path": filepath.Join(dir, "*", "*.log")}),
 		s.Open(ctx, nil)); err != nil {
@@ -345,7 +346,7 @@ func TestSaysThatLinesAreMissing(t *testing.T) {
 			logger := slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))
 			path := newPath(t)
 			write(t, path, "a1\n")
-			s := source{file.Connector().NewSource(), t}
+			s := source{file.Connector(zstd.Codec{}).NewSource(), t}
 			ctx := sdk.WithEnv(t.Context(), &sdk.Env{Logger: logger})
 			if err := errors.Join(s.Configure(ctx, map[string]string{"path": path}), s.Open(ctx, nil)); err != nil {
 				t.Fatal(err)
