@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"os"
 	"time"
 
@@ -47,6 +48,8 @@ type Options struct {
 	// Wired, if set, is called once the parts are connected and before any part runs. It may change the fields of the
 	// agent and its parts.
 	Wired func(*Agent)
+	// Profiles serves profiles of the agent. It is nil in a binary that contains none.
+	Profiles http.Handler
 	// Docs, if set, returns a file of the documentation by name.
 	Docs func(name string) ([]byte, bool)
 	// Reload, if set, makes the agent read the pipeline files at each signal.

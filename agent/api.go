@@ -56,6 +56,7 @@ func (a *Agent) serveAPI() (func(ctx context.Context) error, error) {
 		Log:         a.options.Log,
 		Version:     a.options.Version,
 		Debug:       c.Debug,
+		Profiles:    a.options.Profiles,
 		Reload:      a.reload,
 		Plan:        a.plan,
 		WriteFile:   a.writeFile,

@@ -66,6 +66,8 @@ type Server struct {
 	Down    error
 	Version string
 	Debug   bool // serve profiles under /debug/pprof/
+	// Profiles serves profiles. It is nil in a binary that contains none.
+	Profiles http.Handler
 
 	// names, in addition to localhost and addresses of the machine, that may be in the Host header
 	Hosts      []string

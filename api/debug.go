@@ -2,8 +2,6 @@ package api
 
 import (
 	"net/http"
-	"net/http/pprof"
-	"strings"
 
 	"github.com/julienschmidt/httprouter"
 
@@ -22,7 +20,7 @@ func (s *Server) profile(base shared, router *httprouter.Router) {
 		}
 		ctx, cancel := base.Long(w, r) // a CPU profile takes as long as the request asks for
 		defer cancel()
-		serveProfile(w, r.WithContext(ctx))
+		s.Profiles.ServeHTTP(w, r.WithContext(ctx))
 	}
 	router.GET(profiles+"*name", serve)
 	router.POST(profiles+"*name", serve)
@@ -34,25 +32,12 @@ func (s *Server) profilable(r *http.Request) error {
 	switch {
 	case !s.Debug:
 		return notFound().Suggest("profiles are served with api.debug: true")
+	case s.Profiles == nil:
+		return notFound().Suggest("this binary has no profiles; the full binary, conduit, serves them")
 	case s.AdminToken == "":
 		return rest.Errorf(rest.PermissionDenied, rest.ReasonForbidden,
 			"profiles need the admin token, and none is set").
 			Suggest("set api.auth.admin-token-file")
 	}
 	return s.guard.Authorize(r, guard.Admin)
-}
-
-func serveProfile(w http.ResponseWriter, r *http.Request) {
-	switch strings.TrimPrefix(r.URL.Path, profiles) {
-	case "cmdline":
-		pprof.Cmdline(w, r)
-	case "profile":
-		pprof.Profile(w, r)
-	case "symbol":
-		pprof.Symbol(w, r)
-	case "trace":
-		pprof.Trace(w, r)
-	default:
-		pprof.Index(w, r) // which also serves profiles by name
-	}
 }

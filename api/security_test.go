@@ -2,6 +2,7 @@ package api_test
 
 import (
 	"bytes"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/url"
@@ -175,19 +176,25 @@ func TestWaiting(t *testing.T) {
 func TestProfilesNeedTheAdminToken(t *testing.T) {
 	for _, test := range []struct {
 		what        string
-		debug       bool
+		debug, have bool
 		admin, sent string
 		status      int
 		says        string
 	}{
-		{"off", false, "admin", "admin", 404, "api.debug"},
-		{"on, without tokens", true, "", "", 403, "api.auth.admin-token-file"},
-		{"on, no token sent", true, "admin", "", 401, ""},
-		{"on, the read token", true, "admin", "reader", 403, ""},
-		{"on, the admin token", true, "admin", "admin", 200, "goroutine profile"},
+		{"off", false, true, "admin", "admin", 404, "api.debug"},
+		{"not in the binary", true, false, "admin", "admin", 404, "the full binary, conduit, serves them"},
+		{"on, without tokens", true, true, "", "", 403, "api.auth.admin-token-file"},
+		{"on, no token sent", true, true, "admin", "", 401, ""},
+		{"on, the read token", true, true, "admin", "reader", 403, ""},
+		{"on, the admin token", true, true, "admin", "admin", 200, "goroutine profile"},
 	} {
 		s := newServer(newWorld(t))
 		s.Debug, s.AdminToken = test.debug, test.admin
+		if test.have {
+			s.Profiles = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				_, _ = io.WriteString(w, "goroutine profile")
+			})
+		}
 		if test.admin != "" {
 			s.ReadToken = "reader"
 		}

@@ -24,6 +24,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/processor/fields"
 	"github.com/conduit-agent/conduit/plugins/processor/window"
 	"github.com/conduit-agent/conduit/plugins/sdk"
+	"github.com/conduit-agent/conduit/plugins/zstd"
 	"github.com/conduit-agent/conduit/spec"
 )
 
@@ -37,7 +38,7 @@ func offline(t *testing.T) *catalog.Catalog {
 func contained() catalog.Plugins {
 	connectors := func(o exec.Options) []sdk.Connector {
 		return []sdk.Connector{
-			exec.Connector(o), file.Connector(), generator.Connector(), http.Connector(), kafka.Connector(),
+			exec.Connector(o), file.Connector(zstd.Codec{}), generator.Connector(), http.Connector(), kafka.Connector(),
 			clog.Connector(),
 			mqtt.Connector(), nats.Connector(), postgres.Connector(), spool.Connector(), syslog.Connector(),
 		}

@@ -29,6 +29,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/processor/fields"
 	"github.com/conduit-agent/conduit/plugins/processor/flow"
 	"github.com/conduit-agent/conduit/plugins/sdk"
+	"github.com/conduit-agent/conduit/plugins/zstd"
 	"github.com/conduit-agent/conduit/reconcile"
 	"github.com/conduit-agent/conduit/spec"
 )
@@ -53,7 +54,7 @@ func newRunner(t *testing.T) *runner.Runner {
 // contained returns the plugins of the tests.
 func contained() catalog.Plugins {
 	connectors := func(exec.Options) []sdk.Connector {
-		return []sdk.Connector{file.Connector(), generator.Connector(), kafka.Connector(), clog.Connector(),
+		return []sdk.Connector{file.Connector(zstd.Codec{}), generator.Connector(), kafka.Connector(), clog.Connector(),
 			s3.Connector()}
 	}
 	return catalog.Plugins{Connectors: connectors, Processors: slices.Concat(fields.Plugins(), flow.Plugins())}

@@ -35,7 +35,7 @@ func main() {
 }
 
 func connectors(o exec.Options) []sdk.Connector {
-	return []sdk.Connector{exec.Connector(o), file.Connector(), generator.Connector(), log.Connector(),
+	return []sdk.Connector{exec.Connector(o), file.Connector(nil), generator.Connector(), log.Connector(),
 		spool.Connector()}
 }
 

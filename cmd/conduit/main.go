@@ -20,6 +20,7 @@ func main() {
 	cli.Main(cli.Parts{
 		Plugins:        parts.Plugins(),
 		Cluster:        parts.Cluster(),
+		Profiles:       parts.Profiles(),
 		Site:           docs.Of,
 		Commands:       []func(*cli.Program) *ffcli.Command{tools.Prove},
 		PluginCommands: []func(*cli.Program) *ffcli.Command{tools.PluginsInit, tools.PluginsSDK},

@@ -19,6 +19,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/builtin/sqlite"
 	"github.com/conduit-agent/conduit/plugins/builtin/syslog"
 	"github.com/conduit-agent/conduit/plugins/sdk"
+	"github.com/conduit-agent/conduit/plugins/zstd"
 )
 
 // All returns the connectors, sorted by name. exec is disabled.
@@ -28,7 +29,7 @@ func All() []sdk.Connector { return Connectors(exec.Options{}) }
 func Connectors(o exec.Options) []sdk.Connector {
 	return []sdk.Connector{
 		exec.Connector(o),
-		file.Connector(),
+		file.Connector(zstd.Codec{}),
 		generator.Connector(),
 		http.Connector(),
 		journald.Connector(),

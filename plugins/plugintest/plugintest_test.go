@@ -17,6 +17,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/builtin/log"
 	"github.com/conduit-agent/conduit/plugins/plugintest"
 	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/zstd"
 )
 
 // faultVariable makes TestFaulty check the connector with this fault.
@@ -29,7 +30,7 @@ func targets() map[string]plugintest.Target {
 			return map[string]string{"format.type": "structured", "format.options.id": "int",
 				"recordCount": strconv.Itoa(n)}
 		}},
-		"file": {Connector: file.Connector(), Source: fileOfLines, Destination: newFile, Written: payloadsIn},
+		"file": {Connector: file.Connector(zstd.Codec{}), Source: fileOfLines, Destination: newFile, Written: payloadsIn},
 		"log": {Connector: log.Connector(), Destination: func(testing.TB) map[string]string {
 			return map[string]string{"level": "debug"}
 		}},

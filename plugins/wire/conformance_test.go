@@ -18,6 +18,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/plugintest/protocol"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
+	"github.com/conduit-agent/conduit/plugins/zstd"
 )
 
 // targets returns the connectors that need no server. Their own packages check them in process.
@@ -27,7 +28,7 @@ func targets() map[string]plugintest.Target {
 			return map[string]string{"format.type": "structured", "format.options.id": "int",
 				"recordCount": strconv.Itoa(n)}
 		}},
-		"file": {Connector: file.Connector(), Source: fileOfLines, Written: payloadsIn,
+		"file": {Connector: file.Connector(zstd.Codec{}), Source: fileOfLines, Written: payloadsIn,
 			Destination: func(t testing.TB) map[string]string {
 				return map[string]string{"path": out(t)}
 			}},

@@ -7,6 +7,17 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
+// Codec has the functions of this package as methods.
+type Codec struct{}
+
+// NewReader is the function NewReader.
+func (Codec) NewReader(r io.Reader, memory uint64) (io.ReadCloser, error) {
+	return NewReader(r, memory)
+}
+
+// NewWriter is the function NewWriter.
+func (Codec) NewWriter(w io.Writer) (io.WriteCloser, error) { return NewWriter(w) }
+
 // NewReader returns a reader of the decompressed content of r. A frame that needs more than memory bytes is an error.
 func NewReader(r io.Reader, memory uint64) (io.ReadCloser, error) {
 	d, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),

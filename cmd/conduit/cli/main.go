@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"os"
 	"slices"
 	"strings"
@@ -25,6 +26,8 @@ import (
 type Parts struct {
 	Plugins catalog.Plugins
 	Cluster *membership.Cluster
+	// Profiles serves profiles of the agent; nil: there are none.
+	Profiles http.Handler
 	// Site returns a function that returns the files of the documentation by name; nil: there is none.
 	Site func(root *ffcli.Command, version string, usage func(*ffcli.Command) string) func() (map[string][]byte, error)
 	// Commands are the further commands of 'conduit', PluginCommands those of 'conduit plugins'.

@@ -11,14 +11,13 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
-
-	"github.com/conduit-agent/conduit/plugins/zstd"
 )
 
 // archive compresses rotated files and removes the oldest ones in the background. After a failure or an interruption it
 // tries again with the next rotated file, and when the destination is opened.
 type archive struct {
 	settings rotateSettings
+	zstd     Zstd
 	log      *slog.Logger
 	checkIn  func(dir *os.File, name string) error
 
@@ -28,8 +27,8 @@ type archive struct {
 	running sync.WaitGroup
 }
 
-func newArchive(s rotateSettings, log *slog.Logger, checkIn func(*os.File, string) error) *archive {
-	a := &archive{settings: s, log: log, checkIn: checkIn}
+func newArchive(s rotateSettings, z Zstd, log *slog.Logger, checkIn func(*os.File, string) error) *archive {
+	a := &archive{settings: s, zstd: z, log: log, checkIn: checkIn}
 	a.ctx, a.stop = context.WithCancel(context.Background())
 	return a
 }
@@ -142,7 +141,7 @@ func (a *archive) copy(root *os.Root, to, from string) error {
 	if err != nil {
 		return err
 	}
-	err = pack(out, interruptible{a.ctx, in}, a.settings.Compression)
+	err = a.pack(out, interruptible{a.ctx, in})
 	if err == nil {
 		err = syncFile(out)
 	}
@@ -152,11 +151,11 @@ func (a *archive) copy(root *os.Root, to, from string) error {
 	return root.Chtimes(to, info.ModTime(), info.ModTime())
 }
 
-func pack(out io.Writer, in io.Reader, kind string) error {
+func (a *archive) pack(out io.Writer, in io.Reader) error {
 	var w io.WriteCloser = gzip.NewWriter(out)
-	if kind == "zstd" {
+	if a.settings.Compression == "zstd" {
 		var err error
-		if w, err = zstd.NewWriter(out); err != nil {
+		if w, err = a.zstd.NewWriter(out); err != nil {
 			return err
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
+	"github.com/conduit-agent/conduit/plugins/zstd"
 )
 
 // confinedTo allows the files whose directory, with links resolved at the time of the check, is dir.
@@ -48,8 +49,8 @@ func TestLinksAfterTheCheck(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	s, d := file.Connector().NewSource(), file.Connector().NewDestination()
-	running := file.Connector().NewDestination()
+	s, d := file.Connector(zstd.Codec{}).NewSource(), file.Connector(zstd.Codec{}).NewDestination()
+	running := file.Connector(zstd.Codec{}).NewDestination()
 	for _, c := range []interface {
 		Configure(context.Context, map[string]string) error
 	}{s, d, running} {
@@ -87,7 +88,7 @@ func TestNothingIsCreatedElsewhere(t *testing.T) {
 			t.Fatal(err)
 		}
 		ctx := confinedTo(t, dir)
-		d := file.Connector().NewDestination()
+		d := file.Connector(zstd.Codec{}).NewDestination()
 		if err := d.Configure(ctx, map[string]string{"path": filepath.Join(dir, "out")}); err != nil {
 			t.Fatal(err)
 		}

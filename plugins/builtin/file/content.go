@@ -9,8 +9,6 @@ import (
 	"os"
 	"strings"
 	"time"
-
-	"github.com/conduit-agent/conduit/plugins/zstd"
 )
 
 // content is a file with lines, plain or decompressed.
@@ -19,10 +17,10 @@ type content struct {
 	packed *unpacker // nil: plain
 }
 
-func newContent(f *os.File, compression string) *content {
+func newContent(f *os.File, compression string, z Zstd) *content {
 	c := &content{File: f}
 	if kind := kindOf(compression, f.Name()); kind != "none" {
-		c.packed = &unpacker{file: f, kind: kind}
+		c.packed = &unpacker{file: f, kind: kind, zstd: z}
 	}
 	return c
 }
@@ -89,6 +87,7 @@ func (c *content) complete() bool { return c.packed != nil && c.packed.complete 
 type unpacker struct {
 	file *os.File
 	kind string
+	zstd Zstd
 
 	r        io.ReadCloser // nil: not decompressing
 	at       int64         // offset of r in the content
@@ -172,8 +171,11 @@ func (u *unpacker) begin() (err error) {
 		}
 		return err
 	}
+	if u.zstd == nil {
+		return errNoZstd
+	}
 	const memory = 128 << 20 // memory limit of a frame, as large as zstd needs without --ultra
-	r, err := zstd.NewReader(raw, memory)
+	r, err := u.zstd.NewReader(raw, memory)
 	if err == nil {
 		u.r = r
 	}

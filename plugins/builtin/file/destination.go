@@ -36,6 +36,7 @@ type destinationSettings struct {
 type Destination struct {
 	sdk.DestinationBase
 
+	zstd      Zstd
 	settings  destinationSettings
 	path      *template.Template
 	below     string // directory that contains all files of a template
@@ -63,6 +64,9 @@ func (d *Destination) Configure(ctx context.Context, values map[string]string) (
 		return err
 	}
 	if err := d.settings.check(); err != nil {
+		return err
+	}
+	if err := checkZstd(d.zstd, "rotate.compression", d.settings.Compression); err != nil {
 		return err
 	}
 	if d.path, err = template.Parse(d.settings.Path, template.Exact); err != nil {
@@ -96,7 +100,7 @@ func (d *Destination) Open(ctx context.Context) error {
 		settings: d.settings,
 		check:    func(f *os.File) error { return sdk.CheckOpen(ctx, "path", f) },
 		checkIn:  checkIn,
-		archive:  newArchive(d.settings.rotateSettings, sdk.Logger(ctx), checkIn),
+		archive:  newArchive(d.settings.rotateSettings, d.zstd, sdk.Logger(ctx), checkIn),
 		defers:   sdk.EnvFrom(ctx).Defer,
 	}
 	d.open, d.only, d.pending = map[string]*output{}, nil, nil

@@ -18,11 +18,12 @@ import (
 	"github.com/conduit-agent/conduit/plugins/builtin/file"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
+	"github.com/conduit-agent/conduit/plugins/zstd"
 )
 
 func tryDestination(t testing.TB, path string, settings ...string) (sdk.Destination, error) {
 	t.Helper()
-	d := file.Connector().NewDestination()
+	d := file.Connector(zstd.Codec{}).NewDestination()
 	if err := d.Configure(t.Context(), settingsOf(path, settings)); err != nil {
 		t.Fatal(err)
 	}

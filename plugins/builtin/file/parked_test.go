@@ -19,6 +19,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
+	"github.com/conduit-agent/conduit/plugins/zstd"
 )
 
 // forbid opens a source that may not open files with this name while the switch is on.
@@ -32,7 +33,7 @@ func forbid(t *testing.T, path, name string, pos record.Position) (*source, *ato
 		}
 		return nil
 	}})
-	s := &source{file.Connector().NewSource(), t}
+	s := &source{file.Connector(zstd.Codec{}).NewSource(), t}
 	t.Cleanup(func() { _ = s.Teardown(context.Background()) })
 	if err := errors.Join(s.Configure(ctx, map[string]string{"path": path}), s.Open(ctx, pos)); err != nil {
 		t.Fatal(err)

@@ -15,6 +15,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/builtin/file"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
+	"github.com/conduit-agent/conduit/plugins/zstd"
 )
 
 const byCollection = "/{{ .Metadata.GetCollection }}.jsonl"
@@ -136,7 +137,7 @@ func TestForbiddenPathOfARecord(t *testing.T) {
 		}
 		return nil
 	}})
-	d := file.Connector().NewDestination()
+	d := file.Connector(zstd.Codec{}).NewDestination()
 	if err := errors.Join(d.Configure(ctx, settingsOf(dir+byCollection, nil)), d.Open(ctx)); err != nil {
 		t.Fatal(err)
 	}
@@ -150,7 +151,7 @@ func TestForbiddenPathOfARecord(t *testing.T) {
 	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 1 {
 		t.Errorf("there are %v, %v", entries, err)
 	}
-	if err := file.Connector().NewDestination().Configure(ctx,
+	if err := file.Connector(zstd.Codec{}).NewDestination().Configure(ctx,
 		settingsOf("/forbidden/{{ .Operation }}", nil)); err == nil {
 		t.Error("a forbidden directory is taken")
 	}
@@ -160,7 +161,7 @@ func TestTemplatesThatMakeNoPath(t *testing.T) {
 	for path, want := range map[string]string{
 		"{{ nothing }}.jsonl": `function "nothing" not defined`, "{{ .Operation": "unclosed action",
 	} {
-		err := file.Connector().NewDestination().Configure(t.Context(), settingsOf(path, nil))
+		err := file.Connector(zstd.Codec{}).NewDestination().Configure(t.Context(), settingsOf(path, nil))
 		var setting sdk.SettingError
 		if !errors.As(err, &setting) || setting.Setting != "path" || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", path, err, want)

@@ -13,6 +13,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
+	"github.com/conduit-agent/conduit/plugins/zstd"
 )
 
 // names returns the sorted names of the files in the directory of path.
@@ -33,7 +34,7 @@ var plain = []string{"sdk.record.format", "template", "sdk.record.format.options
 
 func rotating(t testing.TB, path string, settings ...string) sdk.Destination {
 	t.Helper()
-	d := sdk.Standard(file.Connector()).NewDestination()
+	d := sdk.Standard(file.Connector(zstd.Codec{})).NewDestination()
 	if err := d.Configure(t.Context(), settingsOf(path, append(settings, plain...))); err != nil {
 		t.Fatal(err)
 	}
@@ -204,7 +205,7 @@ func TestRotatesTheTarget(t *testing.T) {
 
 func TestRotationSettings(t *testing.T) {
 	for setting, value := range map[string]string{"rotate.compression": "gzip", "rotate.keep": "3"} {
-		err := file.Connector().NewDestination().Configure(t.Context(),
+		err := file.Connector(zstd.Codec{}).NewDestination().Configure(t.Context(),
 			map[string]string{"path": "x", "rotate.compression": "none", setting: value})
 		if err == nil || !strings.Contains(err.Error(), "needs rotate.size or rotate.interval") {
 			t.Errorf("%s: got %v", setting, err)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/conduit-agent/conduit/plugins/builtin/file"
 	"github.com/conduit-agent/conduit/plugins/sdk"
+	"github.com/conduit-agent/conduit/plugins/zstd"
 )
 
 func TestRotation(t *testing.T) {
@@ -319,7 +320,7 @@ func testSaysThatFirstLinesAreMissing(t *testing.T) {
 		write(t, filepath.Join(stage, name), text)
 	}
 	rename(t, filepath.Join(stage, "one"), filepath.Join(dir, "one"))
-	s := source{file.Connector().NewSource(), t}
+	s := source{file.Connector(zstd.Codec{}).NewSource(), t}
 	ctx := sdk.WithEnv(t.Context(), &sdk.Env{Logger: logger})
 	if err := errors.Join(s.Configure(ctx, map[string]string{"path": filepath.Join(dir, "*", "*.log")}),
 		s.Open(ctx, nil)); err != nil {
@@ -349,7 +350,7 @@ func TestSaysThatLinesAreMissing(t *testing.T) {
 			logger := slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))
 			path := newPath(t)
 			write(t, path, "a1\n")
-			s := source{file.Connector().NewSource(), t}
+			s := source{file.Connector(zstd.Codec{}).NewSource(), t}
 			ctx := sdk.WithEnv(t.Context(), &sdk.Env{Logger: logger})
 			if err := errors.Join(s.Configure(ctx, map[string]string{"path": path}), s.Open(ctx, nil)); err != nil {
 				t.Fatal(err)

@@ -13,11 +13,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/klauspost/compress/zstd"
-
 	"github.com/conduit-agent/conduit/plugins/builtin/file"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/zstd"
 )
 
 // pack writes a file compressed according to its extension.
@@ -191,7 +190,7 @@ func TestGroups(t *testing.T) {
 }
 
 func TestGroupsRefuseNoExpression(t *testing.T) {
-	err := file.Connector().NewSource().Configure(t.Context(), settingsOf("x", []string{"multiline.start", "("}))
+	err := file.Connector(zstd.Codec{}).NewSource().Configure(t.Context(), settingsOf("x", []string{"multiline.start", "("}))
 	if err == nil || !strings.Contains(err.Error(), `"multiline.start"`) {
 		t.Errorf("got %v", err)
 	}

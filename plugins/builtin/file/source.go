@@ -34,8 +34,11 @@ type settings struct {
 }
 
 // options returns the options for converting content to records.
-func (c *settings) options() (*options, error) {
-	o := &options{compression: c.Compression, groupWait: c.GroupWait}
+func (c *settings) options(z Zstd) (*options, error) {
+	if err := checkZstd(z, "compression", c.Compression); err != nil {
+		return nil, err
+	}
+	o := &options{compression: c.Compression, zstd: z, groupWait: c.GroupWait}
 	if c.GroupBegin == "" {
 		return o, nil
 	}
@@ -51,6 +54,7 @@ func (c *settings) options() (*options, error) {
 type Source struct {
 	sdk.SourceBase
 
+	zstd     Zstd
 	settings settings
 	options  *options
 	reader   reader // nil before Open
@@ -80,7 +84,7 @@ func (s *Source) Configure(ctx context.Context, values map[string]string) (err e
 	if err := sdk.Decode(values, &s.settings); err != nil {
 		return err
 	}
-	if s.options, err = s.settings.options(); err != nil {
+	if s.options, err = s.settings.options(s.zstd); err != nil {
 		return err
 	}
 	if err := sdk.CheckPath(ctx, "path", fixedPart(s.settings.Path)); err != nil {

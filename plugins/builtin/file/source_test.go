@@ -18,6 +18,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
+	"github.com/conduit-agent/conduit/plugins/zstd"
 )
 
 // source is a source under test, closed when the test ends.
@@ -28,7 +29,7 @@ type source struct {
 
 func tryOpen(t testing.TB, path string, pos record.Position, settings ...string) (*source, error) {
 	t.Helper()
-	s := &source{file.Connector().NewSource(), t}
+	s := &source{file.Connector(zstd.Codec{}).NewSource(), t}
 	t.Cleanup(func() {
 		if err := s.Teardown(context.Background()); err != nil {
 			t.Error(err)
@@ -382,11 +383,11 @@ func TestFollowsLink(t *testing.T) {
 }
 
 func TestRequiresPath(t *testing.T) {
-	if err := file.Connector().NewSource().Configure(t.Context(), nil); err == nil ||
+	if err := file.Connector(zstd.Codec{}).NewSource().Configure(t.Context(), nil); err == nil ||
 		!strings.Contains(err.Error(), `"path"`) {
 		t.Errorf("got %v", err)
 	}
-	if err := file.Connector().NewDestination().Configure(t.Context(), nil); err == nil ||
+	if err := file.Connector(zstd.Codec{}).NewDestination().Configure(t.Context(), nil); err == nil ||
 		!strings.Contains(err.Error(), `"path"`) {
 		t.Errorf("got %v", err)
 	}

@@ -49,6 +49,7 @@ type options struct {
 	groupBegin  *regexp.Regexp // see lines.begins
 	groupWait   time.Duration  // how long lines of a group may delay others
 	compression string
+	zstd        Zstd
 	leaveAfter  time.Duration // how long a path may be free before its last file is finished; 0: forever
 	finish      atomic.Bool   // the ends of the files count as complete lines
 }
@@ -348,7 +349,7 @@ func (t *tail) openRegular(path string) (*content, error) {
 		f.Close()
 		return nil, fmt.Errorf("cannot read lines from %s: %w", path, err)
 	}
-	return newContent(f, t.compression), nil
+	return newContent(f, t.compression, t.zstd), nil
 }
 
 func describe(mode fs.FileMode) string {

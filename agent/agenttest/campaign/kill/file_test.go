@@ -15,6 +15,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/kill"
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
 	"github.com/conduit-agent/conduit/plugins/builtin/file"
+	"github.com/conduit-agent/conduit/plugins/zstd"
 )
 
 // appendNumbers appends a line for each number to a file, in one write.
@@ -181,7 +182,7 @@ func unpacked(ctx context.Context, path string) ([]byte, error) {
 	if _, err := os.Stat(path); err != nil {
 		return nil, err
 	}
-	s := file.Connector().NewSource()
+	s := file.Connector(zstd.Codec{}).NewSource()
 	defer func() { _ = s.Teardown(ctx) }()
 	if err := s.Configure(ctx, map[string]string{"path": path, "compression": "zstd", "multiline.start": "^never$",
 		"multiline.timeout": "1ms"}); err != nil {
