@@ -9,7 +9,6 @@ import (
 
 	"google.golang.org/protobuf/encoding/protowire"
 
-	"github.com/conduit-agent/conduit/plugins/processor/wasm/egress"
 	"github.com/conduit-agent/conduit/plugins/processor/wasm/wasmpb/processorv1"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
@@ -28,7 +27,7 @@ const (
 // processor is an instance of a module.
 type processor struct {
 	module *module
-	policy egress.Policy
+	policy EgressPolicy
 
 	settings map[string]string // settings of the guest
 	config   guestConfig
@@ -39,7 +38,7 @@ type processor struct {
 
 // Parameters returns the parameters of the module, and those that declare its HTTP access.
 func (p *processor) Parameters() sdk.Parameters {
-	params := sdk.ParametersOf(egress.Config{})
+	params := sdk.ParametersOf(egressConfig{})
 	for name, q := range p.module.spec.GetParameters() {
 		params[name] = parameterFrom(q)
 	}
@@ -65,7 +64,7 @@ var schemaSettings = []string{
 // Configure starts a guest, which validates the settings.
 func (p *processor) Configure(ctx context.Context, settings map[string]string) error {
 	env := sdk.EnvFrom(ctx)
-	var wanted egress.Config
+	var wanted egressConfig
 	p.settings = maps.Clone(settings)
 	asked := map[string]string{}
 	for name := range sdk.ParametersOf(wanted) {

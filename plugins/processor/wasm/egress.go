@@ -1,4 +1,4 @@
-package egress
+package wasm
 
 import (
 	"context"
@@ -19,8 +19,17 @@ import (
 	"github.com/conduit-agent/conduit/plugins/peer"
 )
 
-// Client sends the HTTP requests of a processor, only to the destinations that the processor has declared.
-type Client struct {
+// EgressPolicy limits the access of processors to HTTP. The zero value permits none.
+type EgressPolicy struct {
+	Enabled          bool
+	Allow            []string      // destinations that processors may request; none: any
+	SecretRefs       []string      // names of secrets that processors may request; none: any
+	Timeout          time.Duration // maximum time limit of a processor; 0: no bound
+	MaxResponseBytes int64         // maximum response size of a processor; 0: no bound
+}
+
+// egressClient sends the HTTP requests of a processor, only to the destinations that the processor has declared.
+type egressClient struct {
 	allow       []destination
 	secrets     []string
 	timeout     time.Duration
@@ -36,8 +45,8 @@ type destination struct {
 
 func (d destination) String() string { return d.scheme + "://" + net.JoinHostPort(d.host, d.port) }
 
-// Config is the access that a processor requests in its settings.
-type Config struct {
+// egressConfig is the access that a processor requests in its settings.
+type egressConfig struct {
 	Allow       []string      `json:"sdk.egress.allow" desc:"Where the processor may send HTTP requests to: a comma list of host, host:port, https://host:port, or http://IP:port of a private address."`
 	Timeout     time.Duration `json:"sdk.egress.timeout" default:"30s" desc:"How long an HTTP request of the processor may take." validate:"gt=0s"`
 	MaxResponse int64         `json:"sdk.egress.maxResponseBytes" default:"4194304" desc:"How many bytes the answer to an HTTP request may have." validate:"gt=0"`
@@ -46,7 +55,7 @@ type Config struct {
 
 // NewClient returns a client for the requested access, restricted by the policy. It returns nil if no destination is
 // allowed.
-func (p Policy) NewClient(c Config, log *slog.Logger) (*Client, error) {
+func (p EgressPolicy) NewClient(c egressConfig, log *slog.Logger) (*egressClient, error) {
 	var asked []destination
 	for _, text := range c.Allow {
 		d, err := parseDestination(strings.TrimSpace(text))
@@ -61,7 +70,7 @@ func (p Policy) NewClient(c Config, log *slog.Logger) (*Client, error) {
 		}
 		return nil, nil
 	}
-	e := &Client{timeout: c.Timeout, maxResponse: c.MaxResponse, log: log}
+	e := &egressClient{timeout: c.Timeout, maxResponse: c.MaxResponse, log: log}
 	if p.Timeout > 0 {
 		e.timeout = min(e.timeout, p.Timeout)
 	}
@@ -83,7 +92,7 @@ func (p Policy) NewClient(c Config, log *slog.Logger) (*Client, error) {
 	return e, nil
 }
 
-func (p Policy) permitted(asked []destination, log *slog.Logger) (allow []destination, err error) {
+func (p EgressPolicy) permitted(asked []destination, log *slog.Logger) (allow []destination, err error) {
 	var ceiling []destination
 	for _, text := range p.Allow {
 		d, err := parseDestination(strings.TrimSpace(text))
@@ -143,16 +152,16 @@ func defaultPort(scheme string) string {
 	return "443"
 }
 
-// Request is one HTTP request of a guest.
-type Request struct {
+// egressRequest is one HTTP request of a guest.
+type egressRequest struct {
 	Method, URL string
 	Header      http.Header
 	Body        []byte
 	Secret      string // name of the secret to send as authorization; empty: none
 }
 
-// Response is the response to a Request.
-type Response struct {
+// egressResponse is the response to an egressRequest.
+type egressResponse struct {
 	Status int
 	Header http.Header
 	Body   []byte
@@ -160,27 +169,27 @@ type Response struct {
 
 // Reasons why a request is not sent or has no response.
 var (
-	ErrForbidden = errors.New("forbidden")
-	ErrInvalid   = errors.New("invalid request")
-	ErrTooLarge  = errors.New("answer too large")
+	errForbidden = errors.New("forbidden")
+	errInvalid   = errors.New("invalid request")
+	errTooLarge  = errors.New("answer too large")
 )
 
 // reserved are the headers that a guest may not set.
 var reserved = []string{"Host", "Authorization", "Accept-Encoding", "Connection", "Content-Length", "Transfer-Encoding",
 	"Upgrade", "Te", "Trailer", "Keep-Alive"}
 
-// Do sends a request. The error is ErrForbidden, ErrInvalid or ErrTooLarge, or describes why there is no response.
-func (e *Client) Do(ctx context.Context, r Request) (Response, error) {
+// Do sends a request. The error is errForbidden, errInvalid or errTooLarge, or describes why there is no response.
+func (e *egressClient) Do(ctx context.Context, r egressRequest) (egressResponse, error) {
 	req, err := e.check(ctx, r)
 	if err != nil {
 		e.log.Warn("egress call denied", "reason", err)
-		return Response{}, err
+		return egressResponse{}, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, e.timeout)
 	defer cancel()
 	start := time.Now()
 	answer, err := e.send(req.WithContext(ctx))
-	if errors.Is(err, ErrForbidden) {
+	if errors.Is(err, errForbidden) {
 		e.log.Warn("egress call denied", "method", req.Method, "request_host", req.URL.Host, "reason", err)
 		return answer, err
 	}
@@ -190,25 +199,25 @@ func (e *Client) Do(ctx context.Context, r Request) (Response, error) {
 }
 
 // check builds the request if it is allowed. Its errors contain no text of the request: a URL may hold a secret.
-func (e *Client) check(ctx context.Context, r Request) (*http.Request, error) {
+func (e *egressClient) check(ctx context.Context, r egressRequest) (*http.Request, error) {
 	req, err := http.NewRequestWithContext(ctx, r.Method, r.URL, strings.NewReader(string(r.Body)))
 	if err != nil || req.URL.User != nil || req.URL.Hostname() == "" {
-		return nil, fmt.Errorf("%w: cannot use its method or URL", ErrInvalid)
+		return nil, fmt.Errorf("%w: cannot use its method or URL", errInvalid)
 	}
 	if d := destinationOf(req.URL); !slices.Contains(e.allow, d) {
-		return nil, fmt.Errorf("%w: sdk.egress.allow does not name %s", ErrForbidden, d)
+		return nil, fmt.Errorf("%w: sdk.egress.allow does not name %s", errForbidden, d)
 	}
 	for name, values := range r.Header {
 		name = http.CanonicalHeaderKey(name)
 		if slices.Contains(reserved, name) || strings.HasPrefix(name, "Proxy-") {
-			return nil, fmt.Errorf("%w: header %s may not be set", ErrInvalid, name)
+			return nil, fmt.Errorf("%w: header %s may not be set", errInvalid, name)
 		}
 		req.Header[name] = values
 	}
 	if r.Secret != "" {
 		value, ok := e.secret(r.Secret)
 		if !ok {
-			return nil, fmt.Errorf("%w: secret %q is not in sdk.egress.secretRefs, or has no value", ErrForbidden,
+			return nil, fmt.Errorf("%w: secret %q is not in sdk.egress.secretRefs, or has no value", errForbidden,
 				r.Secret)
 		}
 		req.Header.Set("Authorization", value)
@@ -224,7 +233,7 @@ func destinationOf(u *url.URL) destination {
 	return d
 }
 
-func (e *Client) secret(name string) (string, bool) {
+func (e *egressClient) secret(name string) (string, bool) {
 	if !slices.Contains(e.secrets, name) {
 		return "", false
 	}
@@ -238,7 +247,7 @@ func (e *Client) secret(name string) (string, bool) {
 	return value, value != ""
 }
 
-func (e *Client) send(req *http.Request) (answer Response, err error) {
+func (e *egressClient) send(req *http.Request) (answer egressResponse, err error) {
 	resp, err := e.client.Do(req)
 	if err != nil {
 		return answer, err
@@ -247,13 +256,13 @@ func (e *Client) send(req *http.Request) (answer Response, err error) {
 	answer.Status, answer.Header = resp.StatusCode, resp.Header
 	answer.Body, err = io.ReadAll(io.LimitReader(resp.Body, e.maxResponse+1))
 	if err == nil && int64(len(answer.Body)) > e.maxResponse {
-		return Response{Status: answer.Status}, fmt.Errorf("%w: more than %d bytes", ErrTooLarge, e.maxResponse)
+		return egressResponse{Status: answer.Status}, fmt.Errorf("%w: more than %d bytes", errTooLarge, e.maxResponse)
 	}
 	return answer, err
 }
 
 // newClient returns a client that follows no redirect, uses no proxy, and connects only to permitted addresses.
-func (e *Client) newClient() *http.Client {
+func (e *egressClient) newClient() *http.Client {
 	dialer := &net.Dialer{Timeout: 10 * time.Second}
 	return &http.Client{
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
@@ -273,7 +282,7 @@ func (e *Client) newClient() *http.Client {
 
 // dial resolves the address and connects to the address that was checked, because a second resolution may return
 // another one.
-func (e *Client) dial(ctx context.Context, dialer *net.Dialer, network, address string) (net.Conn, error) {
+func (e *egressClient) dial(ctx context.Context, dialer *net.Dialer, network, address string) (net.Conn, error) {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
 		return nil, err
@@ -282,12 +291,12 @@ func (e *Client) dial(ctx context.Context, dialer *net.Dialer, network, address 
 	if err != nil {
 		return nil, err
 	}
-	err = fmt.Errorf("%w: %s has no address", ErrForbidden, host)
+	err = fmt.Errorf("%w: %s has no address", errForbidden, host)
 	for _, ip := range addrs {
 		ip = ip.Unmap()
 		if !isPublic(ip) && !e.lists(ip, port) {
 			err = fmt.Errorf("%w: the address of %s is not a public one, and sdk.egress.allow does not name it",
-				ErrForbidden, host)
+				errForbidden, host)
 			continue
 		}
 		var conn net.Conn
@@ -298,7 +307,7 @@ func (e *Client) dial(ctx context.Context, dialer *net.Dialer, network, address 
 	return nil, err
 }
 
-func (e *Client) lists(ip netip.Addr, port string) bool {
+func (e *egressClient) lists(ip netip.Addr, port string) bool {
 	return slices.ContainsFunc(e.allow, func(d destination) bool {
 		listed, err := netip.ParseAddr(d.host)
 		return err == nil && listed.Unmap() == ip && d.port == port
