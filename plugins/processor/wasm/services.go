@@ -9,7 +9,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"github.com/conduit-agent/conduit/plugins/processor/wasm/wasmpb/procutilsv1"
+	"github.com/conduit-agent/conduit/plugins/processor/wasm/wasmpb"
 	"github.com/conduit-agent/conduit/plugins/schema"
 )
 
@@ -25,7 +25,7 @@ func (g *guest) httpRequest(ctx context.Context, b []byte) (proto.Message, uint3
 	if g.services.egress == nil {
 		return nil, codeEgressDisabled
 	}
-	m := &procutilsv1.HTTPRequest{}
+	m := &wasmpb.HTTPRequest{}
 	if err := proto.Unmarshal(b, m); err != nil {
 		return nil, codeEgressInvalid
 	}
@@ -38,9 +38,9 @@ func (g *guest) httpRequest(ctx context.Context, b []byte) (proto.Message, uint3
 	if err != nil {
 		return nil, egressCode(err)
 	}
-	out := &procutilsv1.HTTPResponse{StatusCode: int32(answer.Status), Body: answer.Body}
+	out := &wasmpb.HTTPResponse{StatusCode: int32(answer.Status), Body: answer.Body}
 	for name, values := range answer.Header {
-		out.Headers = append(out.Headers, &procutilsv1.HTTPHeader{Key: name, Values: values})
+		out.Headers = append(out.Headers, &wasmpb.HTTPHeader{Key: name, Values: values})
 	}
 	return out, 0
 }

@@ -4,10 +4,10 @@
 // 	protoc        v3.21.12
 // source: procutils/v1/procutils.proto
 
-package procutilsv1
+package wasmpb
 
 import (
-	schemav1 "github.com/conduit-agent/conduit/plugins/wire/wirepb/schemav1"
+	commonv1 "github.com/conduit-agent/conduit/plugins/wire/wirepb/commonv1"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	reflect "reflect"
@@ -25,7 +25,7 @@ const (
 type CreateSchemaRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Subject       string                 `protobuf:"bytes,1,opt,name=subject,proto3" json:"subject,omitempty"`
-	Type          schemav1.Schema_Type   `protobuf:"varint,2,opt,name=type,proto3,enum=schema.v1.Schema_Type" json:"type,omitempty"`
+	Type          commonv1.Schema_Type   `protobuf:"varint,2,opt,name=type,proto3,enum=schema.v1.Schema_Type" json:"type,omitempty"`
 	Bytes         []byte                 `protobuf:"bytes,3,opt,name=bytes,proto3" json:"bytes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -68,11 +68,11 @@ func (x *CreateSchemaRequest) GetSubject() string {
 	return ""
 }
 
-func (x *CreateSchemaRequest) GetType() schemav1.Schema_Type {
+func (x *CreateSchemaRequest) GetType() commonv1.Schema_Type {
 	if x != nil {
 		return x.Type
 	}
-	return schemav1.Schema_Type(0)
+	return commonv1.Schema_Type(0)
 }
 
 func (x *CreateSchemaRequest) GetBytes() []byte {
@@ -84,7 +84,7 @@ func (x *CreateSchemaRequest) GetBytes() []byte {
 
 type CreateSchemaResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Schema        *schemav1.Schema       `protobuf:"bytes,1,opt,name=schema,proto3" json:"schema,omitempty"`
+	Schema        *commonv1.Schema       `protobuf:"bytes,1,opt,name=schema,proto3" json:"schema,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -119,7 +119,7 @@ func (*CreateSchemaResponse) Descriptor() ([]byte, []int) {
 	return file_procutils_v1_procutils_proto_rawDescGZIP(), []int{1}
 }
 
-func (x *CreateSchemaResponse) GetSchema() *schemav1.Schema {
+func (x *CreateSchemaResponse) GetSchema() *commonv1.Schema {
 	if x != nil {
 		return x.Schema
 	}
@@ -180,7 +180,7 @@ func (x *GetSchemaRequest) GetVersion() int32 {
 
 type GetSchemaResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Schema        *schemav1.Schema       `protobuf:"bytes,1,opt,name=schema,proto3" json:"schema,omitempty"`
+	Schema        *commonv1.Schema       `protobuf:"bytes,1,opt,name=schema,proto3" json:"schema,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -215,7 +215,7 @@ func (*GetSchemaResponse) Descriptor() ([]byte, []int) {
 	return file_procutils_v1_procutils_proto_rawDescGZIP(), []int{3}
 }
 
-func (x *GetSchemaResponse) GetSchema() *schemav1.Schema {
+func (x *GetSchemaResponse) GetSchema() *commonv1.Schema {
 	if x != nil {
 		return x.Schema
 	}
@@ -440,7 +440,7 @@ const file_procutils_v1_procutils_proto_rawDesc = "" +
 	"\n" +
 	"HTTPHeader\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x16\n" +
-	"\x06values\x18\x02 \x03(\tR\x06valuesBLZJgithub.com/conduit-agent/conduit/plugins/processor/wasm/wasmpb/procutilsv1b\x06proto3"
+	"\x06values\x18\x02 \x03(\tR\x06valuesB@Z>github.com/conduit-agent/conduit/plugins/processor/wasm/wasmpbb\x06proto3"
 
 var (
 	file_procutils_v1_procutils_proto_rawDescOnce sync.Once
@@ -463,8 +463,8 @@ var file_procutils_v1_procutils_proto_goTypes = []any{
 	(*HTTPRequest)(nil),          // 4: procutils.v1.HTTPRequest
 	(*HTTPResponse)(nil),         // 5: procutils.v1.HTTPResponse
 	(*HTTPHeader)(nil),           // 6: procutils.v1.HTTPHeader
-	(schemav1.Schema_Type)(0),    // 7: schema.v1.Schema.Type
-	(*schemav1.Schema)(nil),      // 8: schema.v1.Schema
+	(commonv1.Schema_Type)(0),    // 7: schema.v1.Schema.Type
+	(*commonv1.Schema)(nil),      // 8: schema.v1.Schema
 }
 var file_procutils_v1_procutils_proto_depIdxs = []int32{
 	7, // 0: procutils.v1.CreateSchemaRequest.type:type_name -> schema.v1.Schema.Type

@@ -4,7 +4,7 @@
 // 	protoc        v3.21.12
 // source: config/v1/parameter.proto
 
-package configv1
+package commonv1
 
 import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
@@ -294,7 +294,7 @@ const file_config_v1_parameter_proto_rawDesc = "" +
 	"\x0eTYPE_INCLUSION\x10\x04\x12\x12\n" +
 	"\x0eTYPE_EXCLUSION\x10\x05\x12\x0e\n" +
 	"\n" +
-	"TYPE_REGEX\x10\x06B?Z=github.com/conduit-agent/conduit/plugins/wire/wirepb/configv1b\x06proto3"
+	"TYPE_REGEX\x10\x06B?Z=github.com/conduit-agent/conduit/plugins/wire/wirepb/commonv1b\x06proto3"
 
 var (
 	file_config_v1_parameter_proto_rawDescOnce sync.Once

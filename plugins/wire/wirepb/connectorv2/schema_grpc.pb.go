@@ -4,7 +4,7 @@
 // - protoc             v3.21.12
 // source: connutils/v1/schema.proto
 
-package connutilsv1
+package connectorv2
 
 import (
 	context "context"

@@ -4,7 +4,7 @@
 // 	protoc        v3.21.12
 // source: schema/v1/schema.proto
 
-package schemav1
+package commonv1
 
 import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
@@ -156,7 +156,7 @@ const file_schema_v1_schema_proto_rawDesc = "" +
 	"\x05bytes\x18\x05 \x01(\fR\x05bytes\"+\n" +
 	"\x04Type\x12\x14\n" +
 	"\x10TYPE_UNSPECIFIED\x10\x00\x12\r\n" +
-	"\tTYPE_AVRO\x10\x01B?Z=github.com/conduit-agent/conduit/plugins/wire/wirepb/schemav1b\x06proto3"
+	"\tTYPE_AVRO\x10\x01B?Z=github.com/conduit-agent/conduit/plugins/wire/wirepb/commonv1b\x06proto3"
 
 var (
 	file_schema_v1_schema_proto_rawDescOnce sync.Once

@@ -4,10 +4,10 @@
 // 	protoc        v3.21.12
 // source: connutils/v1/schema.proto
 
-package connutilsv1
+package connectorv2
 
 import (
-	schemav1 "github.com/conduit-agent/conduit/plugins/wire/wirepb/schemav1"
+	commonv1 "github.com/conduit-agent/conduit/plugins/wire/wirepb/commonv1"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	reflect "reflect"
@@ -25,7 +25,7 @@ const (
 type CreateSchemaRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Subject       string                 `protobuf:"bytes,1,opt,name=subject,proto3" json:"subject,omitempty"`
-	Type          schemav1.Schema_Type   `protobuf:"varint,2,opt,name=type,proto3,enum=schema.v1.Schema_Type" json:"type,omitempty"`
+	Type          commonv1.Schema_Type   `protobuf:"varint,2,opt,name=type,proto3,enum=schema.v1.Schema_Type" json:"type,omitempty"`
 	Bytes         []byte                 `protobuf:"bytes,3,opt,name=bytes,proto3" json:"bytes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -68,11 +68,11 @@ func (x *CreateSchemaRequest) GetSubject() string {
 	return ""
 }
 
-func (x *CreateSchemaRequest) GetType() schemav1.Schema_Type {
+func (x *CreateSchemaRequest) GetType() commonv1.Schema_Type {
 	if x != nil {
 		return x.Type
 	}
-	return schemav1.Schema_Type(0)
+	return commonv1.Schema_Type(0)
 }
 
 func (x *CreateSchemaRequest) GetBytes() []byte {
@@ -84,7 +84,7 @@ func (x *CreateSchemaRequest) GetBytes() []byte {
 
 type CreateSchemaResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Schema        *schemav1.Schema       `protobuf:"bytes,1,opt,name=schema,proto3" json:"schema,omitempty"`
+	Schema        *commonv1.Schema       `protobuf:"bytes,1,opt,name=schema,proto3" json:"schema,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -119,7 +119,7 @@ func (*CreateSchemaResponse) Descriptor() ([]byte, []int) {
 	return file_connutils_v1_schema_proto_rawDescGZIP(), []int{1}
 }
 
-func (x *CreateSchemaResponse) GetSchema() *schemav1.Schema {
+func (x *CreateSchemaResponse) GetSchema() *commonv1.Schema {
 	if x != nil {
 		return x.Schema
 	}
@@ -180,7 +180,7 @@ func (x *GetSchemaRequest) GetVersion() int32 {
 
 type GetSchemaResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Schema        *schemav1.Schema       `protobuf:"bytes,1,opt,name=schema,proto3" json:"schema,omitempty"`
+	Schema        *commonv1.Schema       `protobuf:"bytes,1,opt,name=schema,proto3" json:"schema,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -215,7 +215,7 @@ func (*GetSchemaResponse) Descriptor() ([]byte, []int) {
 	return file_connutils_v1_schema_proto_rawDescGZIP(), []int{3}
 }
 
-func (x *GetSchemaResponse) GetSchema() *schemav1.Schema {
+func (x *GetSchemaResponse) GetSchema() *commonv1.Schema {
 	if x != nil {
 		return x.Schema
 	}
@@ -240,7 +240,7 @@ const file_connutils_v1_schema_proto_rawDesc = "" +
 	"\x06schema\x18\x01 \x01(\v2\x11.schema.v1.SchemaR\x06schema2\xb4\x01\n" +
 	"\rSchemaService\x12U\n" +
 	"\fCreateSchema\x12!.connutils.v1.CreateSchemaRequest\x1a\".connutils.v1.CreateSchemaResponse\x12L\n" +
-	"\tGetSchema\x12\x1e.connutils.v1.GetSchemaRequest\x1a\x1f.connutils.v1.GetSchemaResponseBBZ@github.com/conduit-agent/conduit/plugins/wire/wirepb/connutilsv1b\x06proto3"
+	"\tGetSchema\x12\x1e.connutils.v1.GetSchemaRequest\x1a\x1f.connutils.v1.GetSchemaResponseBBZ@github.com/conduit-agent/conduit/plugins/wire/wirepb/connectorv2b\x06proto3"
 
 var (
 	file_connutils_v1_schema_proto_rawDescOnce sync.Once
@@ -260,8 +260,8 @@ var file_connutils_v1_schema_proto_goTypes = []any{
 	(*CreateSchemaResponse)(nil), // 1: connutils.v1.CreateSchemaResponse
 	(*GetSchemaRequest)(nil),     // 2: connutils.v1.GetSchemaRequest
 	(*GetSchemaResponse)(nil),    // 3: connutils.v1.GetSchemaResponse
-	(schemav1.Schema_Type)(0),    // 4: schema.v1.Schema.Type
-	(*schemav1.Schema)(nil),      // 5: schema.v1.Schema
+	(commonv1.Schema_Type)(0),    // 4: schema.v1.Schema.Type
+	(*commonv1.Schema)(nil),      // 5: schema.v1.Schema
 }
 var file_connutils_v1_schema_proto_depIdxs = []int32{
 	4, // 0: connutils.v1.CreateSchemaRequest.type:type_name -> schema.v1.Schema.Type

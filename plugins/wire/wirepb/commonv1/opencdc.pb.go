@@ -4,7 +4,7 @@
 // 	protoc        v3.21.12
 // source: opencdc/v1/opencdc.proto
 
-package opencdcv1
+package commonv1
 
 import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
@@ -315,7 +315,7 @@ const file_opencdc_v1_opencdc_proto_rawDesc = "" +
 	"\x10OPERATION_CREATE\x10\x01\x12\x14\n" +
 	"\x10OPERATION_UPDATE\x10\x02\x12\x14\n" +
 	"\x10OPERATION_DELETE\x10\x03\x12\x16\n" +
-	"\x12OPERATION_SNAPSHOT\x10\x04B@Z>github.com/conduit-agent/conduit/plugins/wire/wirepb/opencdcv1b\x06proto3"
+	"\x12OPERATION_SNAPSHOT\x10\x04B?Z=github.com/conduit-agent/conduit/plugins/wire/wirepb/commonv1b\x06proto3"
 
 var (
 	file_opencdc_v1_opencdc_proto_rawDescOnce sync.Once

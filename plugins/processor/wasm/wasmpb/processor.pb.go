@@ -4,11 +4,10 @@
 // 	protoc        v3.21.12
 // source: processor/v1/processor.proto
 
-package processorv1
+package wasmpb
 
 import (
-	configv1 "github.com/conduit-agent/conduit/plugins/wire/wirepb/configv1"
-	opencdcv1 "github.com/conduit-agent/conduit/plugins/wire/wirepb/opencdcv1"
+	commonv1 "github.com/conduit-agent/conduit/plugins/wire/wirepb/commonv1"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	reflect "reflect"
@@ -532,7 +531,7 @@ func (x *ProcessedRecord) GetRecord() isProcessedRecord_Record {
 	return nil
 }
 
-func (x *ProcessedRecord) GetSingleRecord() *opencdcv1.Record {
+func (x *ProcessedRecord) GetSingleRecord() *commonv1.Record {
 	if x != nil {
 		if x, ok := x.Record.(*ProcessedRecord_SingleRecord); ok {
 			return x.SingleRecord
@@ -573,7 +572,7 @@ type isProcessedRecord_Record interface {
 }
 
 type ProcessedRecord_SingleRecord struct {
-	SingleRecord *opencdcv1.Record `protobuf:"bytes,1,opt,name=single_record,json=singleRecord,proto3,oneof"`
+	SingleRecord *commonv1.Record `protobuf:"bytes,1,opt,name=single_record,json=singleRecord,proto3,oneof"`
 }
 
 type ProcessedRecord_FilterRecord struct {
@@ -678,7 +677,7 @@ func (x *ErrorRecord) GetError() *Error {
 
 type MultiRecord struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Records       []*opencdcv1.Record    `protobuf:"bytes,1,rep,name=records,proto3" json:"records,omitempty"`
+	Records       []*commonv1.Record     `protobuf:"bytes,1,rep,name=records,proto3" json:"records,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -713,7 +712,7 @@ func (*MultiRecord) Descriptor() ([]byte, []int) {
 	return file_processor_v1_processor_proto_rawDescGZIP(), []int{10}
 }
 
-func (x *MultiRecord) GetRecords() []*opencdcv1.Record {
+func (x *MultiRecord) GetRecords() []*commonv1.Record {
 	if x != nil {
 		return x.Records
 	}
@@ -815,7 +814,7 @@ type Specify_Response struct {
 	Description   string                         `protobuf:"bytes,3,opt,name=description,proto3" json:"description,omitempty"`
 	Version       string                         `protobuf:"bytes,4,opt,name=version,proto3" json:"version,omitempty"`
 	Author        string                         `protobuf:"bytes,5,opt,name=author,proto3" json:"author,omitempty"`
-	Parameters    map[string]*configv1.Parameter `protobuf:"bytes,6,rep,name=parameters,proto3" json:"parameters,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	Parameters    map[string]*commonv1.Parameter `protobuf:"bytes,6,rep,name=parameters,proto3" json:"parameters,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -885,7 +884,7 @@ func (x *Specify_Response) GetAuthor() string {
 	return ""
 }
 
-func (x *Specify_Response) GetParameters() map[string]*configv1.Parameter {
+func (x *Specify_Response) GetParameters() map[string]*commonv1.Parameter {
 	if x != nil {
 		return x.Parameters
 	}
@@ -1046,7 +1045,7 @@ func (*Open_Response) Descriptor() ([]byte, []int) {
 
 type Process_Request struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Records       []*opencdcv1.Record    `protobuf:"bytes,1,rep,name=records,proto3" json:"records,omitempty"`
+	Records       []*commonv1.Record     `protobuf:"bytes,1,rep,name=records,proto3" json:"records,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1081,7 +1080,7 @@ func (*Process_Request) Descriptor() ([]byte, []int) {
 	return file_processor_v1_processor_proto_rawDescGZIP(), []int{5, 0}
 }
 
-func (x *Process_Request) GetRecords() []*opencdcv1.Record {
+func (x *Process_Request) GetRecords() []*commonv1.Record {
 	if x != nil {
 		return x.Records
 	}
@@ -1275,7 +1274,7 @@ const file_processor_v1_processor_proto_rawDesc = "" +
 	"\arecords\x18\x01 \x03(\v2\x12.opencdc.v1.RecordR\arecords\"5\n" +
 	"\x05Error\x12\x12\n" +
 	"\x04code\x18\x01 \x01(\rR\x04code\x12\x18\n" +
-	"\amessage\x18\x02 \x01(\tR\amessageBLZJgithub.com/conduit-agent/conduit/plugins/processor/wasm/wasmpb/processorv1b\x06proto3"
+	"\amessage\x18\x02 \x01(\tR\amessageB@Z>github.com/conduit-agent/conduit/plugins/processor/wasm/wasmpbb\x06proto3"
 
 var (
 	file_processor_v1_processor_proto_rawDescOnce sync.Once
@@ -1315,8 +1314,8 @@ var file_processor_v1_processor_proto_goTypes = []any{
 	(*Process_Response)(nil),   // 21: processor.v1.Process.Response
 	(*Teardown_Request)(nil),   // 22: processor.v1.Teardown.Request
 	(*Teardown_Response)(nil),  // 23: processor.v1.Teardown.Response
-	(*opencdcv1.Record)(nil),   // 24: opencdc.v1.Record
-	(*configv1.Parameter)(nil), // 25: config.v1.Parameter
+	(*commonv1.Record)(nil),    // 24: opencdc.v1.Record
+	(*commonv1.Parameter)(nil), // 25: config.v1.Parameter
 }
 var file_processor_v1_processor_proto_depIdxs = []int32{
 	12, // 0: processor.v1.CommandRequest.specify:type_name -> processor.v1.Specify.Request
