@@ -1,4 +1,4 @@
-package unwrap
+package fields
 
 import (
 	"encoding/base64"

@@ -1,4 +1,4 @@
-package codec
+package fields
 
 import (
 	"context"
@@ -12,8 +12,8 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// convert replaces a value by another representation.
-type convert struct {
+// fieldCodec replaces a value by another representation.
+type fieldCodec struct {
 	field
 	do func(v any, budget int) (any, error) // budget: bytes of memory that it may allocate
 }
@@ -23,10 +23,10 @@ type base64Settings struct {
 }
 
 // Parameters implements sdk.Processor.
-func (c *convert) Parameters() sdk.Parameters { return sdk.ParametersOf(base64Settings{}) }
+func (c *fieldCodec) Parameters() sdk.Parameters { return sdk.ParametersOf(base64Settings{}) }
 
 // Configure implements sdk.Processor.
-func (c *convert) Configure(_ context.Context, settings map[string]string) error {
+func (c *fieldCodec) Configure(_ context.Context, settings map[string]string) error {
 	var s base64Settings
 	if err := sdk.Decode(settings, &s); err != nil {
 		return err
@@ -46,7 +46,7 @@ func (c *convert) Configure(_ context.Context, settings map[string]string) error
 }
 
 // Process implements sdk.Processor.
-func (c *convert) Process(ctx context.Context, b *sdk.ProcessBatch) error {
+func (c *fieldCodec) Process(ctx context.Context, b *sdk.ProcessBatch) error {
 	budget := sdk.Budget(ctx)
 	return b.EachUntil(ctx, func(r *record.Record) error {
 		return c.change(r, func(v any) (any, error) {
@@ -59,15 +59,15 @@ func (c *convert) Process(ctx context.Context, b *sdk.ProcessBatch) error {
 	})
 }
 
-// jsonConvert is a convert for a key or payload.
-type jsonConvert struct{ convert }
+// jsonCodec is a fieldCodec for a key or payload.
+type jsonCodec struct{ fieldCodec }
 
 type jsonSettings struct {
 	Field string `json:"field" validate:"required,exclusion=.Payload,regex=^\\.([Pp]ayload|[Kk]ey).*" desc:"Reference to the field, in the key or the payload."`
 }
 
 // Parameters implements sdk.Processor.
-func (c *jsonConvert) Parameters() sdk.Parameters { return sdk.ParametersOf(jsonSettings{}) }
+func (c *jsonCodec) Parameters() sdk.Parameters { return sdk.ParametersOf(jsonSettings{}) }
 
 func base64Encode(v any, _ int) (any, error) {
 	var b []byte
@@ -88,7 +88,7 @@ func base64Encode(v any, _ int) (any, error) {
 }
 
 func base64Decode(v any, _ int) (any, error) {
-	b, ok := textOf(v)
+	b, ok := bytesOf(v)
 	if !ok {
 		return nil, unexpected(v)
 	}
@@ -105,7 +105,7 @@ func jsonDecode(v any, budget int) (any, error) {
 	case map[string]any, []any:
 		return v, nil
 	}
-	b, ok := textOf(v)
+	b, ok := bytesOf(v)
 	if !ok {
 		return nil, unexpected(v)
 	}
@@ -127,8 +127,8 @@ func jsonEncode(v any, _ int) (any, error) {
 	return string(b), nil
 }
 
-// textOf returns v as bytes if it is bytes or text.
-func textOf(v any) ([]byte, bool) {
+// bytesOf returns v as bytes if it is bytes or text.
+func bytesOf(v any) ([]byte, bool) {
 	switch v := v.(type) {
 	case []byte:
 		return v, true

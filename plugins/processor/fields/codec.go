@@ -1,5 +1,4 @@
-// Package codec has the processors that encode and decode a field: avro, base64, json.
-package codec
+package fields
 
 import (
 	"fmt"
@@ -10,8 +9,8 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// Plugins returns the processors of this package.
-func Plugins() []sdk.ProcessorPlugin {
+// codecs returns the processors that encode and decode a field.
+func codecs() []sdk.ProcessorPlugin {
 	return []sdk.ProcessorPlugin{
 		plugin("avro.decode", "Decodes a field from Avro.",
 			"The data begins with a zero byte and the schema id in four bytes, as in the schema registry of "+
@@ -27,26 +26,19 @@ func Plugins() []sdk.ProcessorPlugin {
 		plugin("base64.decode", "Decodes a field from base64.",
 			"The alphabet is the standard one, with padding. The result is text. A field that is not there is "+
 				"left alone.",
-			func() sdk.Processor { return &convert{do: base64Decode} }),
+			func() sdk.Processor { return &fieldCodec{do: base64Decode} }),
 		plugin("base64.encode", "Encodes a field to base64.",
 			"The alphabet is the standard one, with padding. Numbers and booleans are encoded as their text. A field "+
 				"that is not there is left alone.",
-			func() sdk.Processor { return &convert{do: base64Encode} }),
+			func() sdk.Processor { return &fieldCodec{do: base64Encode} }),
 		plugin("json.decode", "Decodes a field from JSON.",
 			"A structured value, and a missing field, is left alone; empty text becomes null. Numbers become floats, "+
 				"and those that a float would change keep their digits: integers of 64 bits as such, others as the "+
 				"text of the number.",
-			func() sdk.Processor { return &jsonConvert{convert{do: jsonDecode}} }),
+			func() sdk.Processor { return &jsonCodec{fieldCodec{do: jsonDecode}} }),
 		plugin("json.encode", "Encodes a field to JSON.",
 			"The text is compact and has its keys sorted. A field that is not there is left alone.",
-			func() sdk.Processor { return &jsonConvert{convert{do: jsonEncode}} }),
-	}
-}
-
-func plugin(name, summary, description string, instance func() sdk.Processor) sdk.ProcessorPlugin {
-	return sdk.ProcessorPlugin{
-		Name: name, Summary: summary, Description: description, Version: "v0.1.0", Author: "conduit",
-		New: instance,
+			func() sdk.Processor { return &jsonCodec{fieldCodec{do: jsonEncode}} }),
 	}
 }
 

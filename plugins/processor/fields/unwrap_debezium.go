@@ -1,4 +1,4 @@
-package unwrap
+package fields
 
 import (
 	"encoding/json"
@@ -41,9 +41,9 @@ func debezium(r *record.Record, ref *fieldref.Ref, budget int) error {
 			return fmt.Errorf("invalid record: the %q field is missing from debezium payload", field)
 		}
 	}
-	op, ok := debeziumOperations[textOf(p["op"])]
+	op, ok := debeziumOperations[jsonText(p["op"])]
 	if !ok {
-		return fmt.Errorf("%q is an invalid operation", textOf(p["op"]))
+		return fmt.Errorf("%q is an invalid operation", jsonText(p["op"]))
 	}
 	before, err := side(p["before"])
 	if err != nil {

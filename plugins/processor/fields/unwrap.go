@@ -1,6 +1,4 @@
-// Package unwrap has the processors that take a record out of the envelope of another system: Debezium, Kafka Connect,
-// or OpenCDC.
-package unwrap
+package fields
 
 import (
 	"context"
@@ -15,8 +13,8 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// Plugins returns the processors of this package.
-func Plugins() []sdk.ProcessorPlugin {
+// unwrappers returns the processors that take a record out of the envelope of another system.
+func unwrappers() []sdk.ProcessorPlugin {
 	return []sdk.ProcessorPlugin{
 		plugin("unwrap.debezium", "Unwraps a record of Debezium.", "The field holds the envelope, structured or as "+
 			"JSON. Operation, before and after come from the payload; the members of the source go to the metadata, "+
@@ -37,13 +35,6 @@ func Plugins() []sdk.ProcessorPlugin {
 			"The field holds the record, structured or as JSON. It takes the place of the one around it, whose "+
 				"position stays.",
 			func() sdk.Processor { return &unwrapper{parameters: sdk.ParametersOf(anySettings{}), unwrap: openCDC} }),
-	}
-}
-
-func plugin(name, summary, description string, instance func() sdk.Processor) sdk.ProcessorPlugin {
-	return sdk.ProcessorPlugin{
-		Name: name, Summary: summary, Description: description, Version: "v0.1.0", Author: "conduit",
-		New: instance,
 	}
 }
 
@@ -140,7 +131,7 @@ func unwrapKey(r *record.Record, budget int) {
 	case map[string]any:
 		r.Key = record.Structured(v)
 	default:
-		r.Key = record.Raw([]byte(textOf(v)))
+		r.Key = record.Raw([]byte(jsonText(v)))
 	}
 	forget(r, record.KeyKeySchemaSubject, record.KeyKeySchemaVersion)
 }
@@ -163,13 +154,13 @@ func flatten(md *record.Metadata, prefix string, m map[string]any) {
 		case map[string]any:
 			flatten(md, prefix+k+".", v)
 		default:
-			md.Add(prefix+k, textOf(v))
+			md.Add(prefix+k, jsonText(v))
 		}
 	}
 }
 
-// textOf returns the text of a value read from JSON. Every such value has one.
-func textOf(v any) string {
+// jsonText returns the text of a value read from JSON. Every such value has one.
+func jsonText(v any) string {
 	text, _ := record.Text(v)
 	return text
 }

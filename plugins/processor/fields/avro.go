@@ -1,4 +1,4 @@
-package codec
+package fields
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-const header = 5 // a zero byte and the schema id
+const avroHeader = 5 // a zero byte and the schema id
 
 // maxCodecs bounds the schemas that an instance caches.
 const maxCodecs = 1024
@@ -76,11 +76,11 @@ func (d *avroDecode) Process(ctx context.Context, b *sdk.ProcessBatch) error {
 		if err != nil {
 			return err
 		}
-		data, ok := textOf(v)
+		data, ok := bytesOf(v)
 		if !ok {
 			return fmt.Errorf("%s: %w", d.ref, unexpected(v))
 		}
-		if len(data) < header || data[0] != 0 {
+		if len(data) < avroHeader || data[0] != 0 {
 			return fmt.Errorf("cannot decode %s: the data does not begin with a zero byte and the id of a schema",
 				d.ref)
 		}
@@ -91,7 +91,7 @@ func (d *avroDecode) Process(ctx context.Context, b *sdk.ProcessBatch) error {
 			}
 			return fmt.Errorf("cannot decode %s: %w", d.ref, err)
 		}
-		m, n, err := codec.DecodeWithin(data[header:], sdk.Budget(ctx))
+		m, n, err := codec.DecodeWithin(data[avroHeader:], sdk.Budget(ctx))
 		if err != nil {
 			return fmt.Errorf("cannot decode %s: %w", d.ref, err)
 		}
@@ -249,7 +249,7 @@ func (e *avroEncode) object(r *record.Record, budget int) (map[string]any, error
 	if m, ok := v.(map[string]any); ok {
 		return m, nil
 	}
-	b, ok := textOf(v)
+	b, ok := bytesOf(v)
 	if !ok {
 		return nil, fmt.Errorf("%s: %w", e.ref, unexpected(v))
 	}

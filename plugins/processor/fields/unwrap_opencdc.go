@@ -1,4 +1,4 @@
-package unwrap
+package fields
 
 import (
 	"encoding/base64"
@@ -82,7 +82,7 @@ func openCDCMetadata(m map[string]any) (record.Metadata, error) {
 	md := make(record.Metadata, 0, len(object))
 	for k, v := range object {
 		if v != nil {
-			md.Add(k, textOf(v))
+			md.Add(k, jsonText(v))
 		}
 	}
 	md.Sort()
