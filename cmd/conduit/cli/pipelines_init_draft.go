@@ -1,5 +1,4 @@
-// Package scaffold writes pipeline files as a starting point for people.
-package scaffold
+package cli
 
 import (
 	"bytes"
@@ -15,33 +14,33 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// File is a pipeline file that a person completes.
-type File struct {
+// Draft is a pipeline file that a person completes.
+type Draft struct {
 	ID, Description string
 	Missing         []string // settings to fill in before it can run, as "setting of connector"
-	Connectors      []connector
+	Connectors      []draftConnector
 }
 
-type connector struct {
+type draftConnector struct {
 	ID       string
 	Type     spec.ConnectorType
 	Plugin   string
-	Settings []setting
+	Settings []draftSetting
 }
 
-type setting struct {
+type draftSetting struct {
 	Name, Value string
 	Comment     string
 	Off         bool // commented out
 }
 
-// Demo returns a pipeline that shows a newcomer moving records.
-func Demo(id string) *File {
-	return &File{
+// DemoDraft returns a pipeline that shows a newcomer moving records.
+func DemoDraft(id string) *Draft {
+	return &Draft{
 		ID:          id,
 		Description: "A generator makes one flight a second, the log shows it.",
-		Connectors: []connector{
-			{ID: "generator-source", Type: spec.TypeSource, Plugin: "generator", Settings: []setting{
+		Connectors: []draftConnector{
+			{ID: "generator-source", Type: spec.TypeSource, Plugin: "generator", Settings: []draftSetting{
 				{Name: "format.type", Value: "structured",
 					Comment: "Every record is an object with the fields below. Type: string."},
 				{Name: "format.options.airline", Value: "string",
@@ -57,27 +56,27 @@ func Demo(id string) *File {
 
 // Add appends a connector with all its parameters: first the required ones, which are empty if they have no default. A
 // default is literal text: it comes from a plugin, which must not get the value of a reference in it.
-func (s *File) Add(plugin string, typ spec.ConnectorType, parameters sdk.Parameters) {
-	c := connector{ID: PlainName(plugin) + "-" + string(typ), Type: typ, Plugin: plugin}
-	for _, name := range Ordered(parameters) {
+func (s *Draft) Add(plugin string, typ spec.ConnectorType, parameters sdk.Parameters) {
+	c := draftConnector{ID: PlainName(plugin) + "-" + string(typ), Type: typ, Plugin: plugin}
+	for _, name := range orderedParameters(parameters) {
 		p := parameters[name]
 		pattern := strings.Contains(name, "*")
-		missing := required(p) && p.Default == "" && !pattern
+		missing := isRequired(p) && p.Default == "" && !pattern
 		if missing {
 			s.Missing = append(s.Missing, name+" of "+c.ID)
 		}
-		c.Settings = append(c.Settings, setting{
-			Name: name, Value: spec.EscapeReferences(p.Default), Comment: Explain(p),
+		c.Settings = append(c.Settings, draftSetting{
+			Name: name, Value: spec.EscapeReferences(p.Default), Comment: ExplainParameter(p),
 			Off: p.Default == "" && !missing || pattern,
 		})
 	}
 	s.Connectors = append(s.Connectors, c)
 }
 
-// Ordered returns the names of parameters: required parameters first, and each group by name.
-func Ordered(parameters sdk.Parameters) []string {
+// orderedParameters returns the names of parameters: required parameters first, and each group by name.
+func orderedParameters(parameters sdk.Parameters) []string {
 	return slices.SortedFunc(maps.Keys(parameters), func(a, b string) int {
-		if x, y := required(parameters[a]), required(parameters[b]); x != y {
+		if x, y := isRequired(parameters[a]), isRequired(parameters[b]); x != y {
 			if x {
 				return -1
 			}
@@ -87,17 +86,17 @@ func Ordered(parameters sdk.Parameters) []string {
 	})
 }
 
-func required(p sdk.Parameter) bool {
+func isRequired(p sdk.Parameter) bool {
 	return slices.ContainsFunc(p.Validations, func(v sdk.Validation) bool { return v.Type == sdk.ValidationRequired })
 }
 
-// Explain describes a parameter: its purpose, its type, whether it is required, and the rules for its value.
-func Explain(p sdk.Parameter) string {
+// ExplainParameter describes a parameter: its purpose, its type, whether it is required, and the rules for its value.
+func ExplainParameter(p sdk.Parameter) string {
 	need := "Optional"
-	if required(p) {
+	if isRequired(p) {
 		need = "Required"
 	}
-	text := fmt.Sprintf("Type: %s. %s.", TypeName(p.Type), need)
+	text := fmt.Sprintf("Type: %s. %s.", parameterTypeName(p.Type), need)
 	for _, v := range p.Validations {
 		if rule := rules[v.Type]; rule != "" {
 			value := v.Value
@@ -122,8 +121,8 @@ var rules = map[sdk.ValidationType]string{
 	sdk.ValidationRegex:       "Matches %s",
 }
 
-// TypeName is the word for a type in pipeline files and help.
-func TypeName(t sdk.ParameterType) string {
+// parameterTypeName is the word for a type in pipeline files and help.
+func parameterTypeName(t sdk.ParameterType) string {
 	switch t {
 	case sdk.TypeInt:
 		return "int"
@@ -148,20 +147,20 @@ func PlainName(plugin string) string {
 	return name
 }
 
-// SchemaFile is the name of the JSON Schema next to a rendered file.
-const SchemaFile = "pipeline.schema.json"
+// schemaFile is the name of the JSON Schema next to a rendered file.
+const schemaFile = "pipeline.schema.json"
 
-// Render returns the YAML file. Its first line makes editors complete and check it with SchemaFile.
-func (s *File) Render() []byte {
+// Render returns the YAML file. Its first line makes editors complete and check it with schemaFile.
+func (s *Draft) Render() []byte {
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "# yaml-language-server: $schema=./%s\n", SchemaFile)
+	fmt.Fprintf(&b, "# yaml-language-server: $schema=./%s\n", schemaFile)
 	fmt.Fprintf(&b, "version: \"2.2\"\npipelines:\n  - id: %s\n    description: %s\n    status: running\n    "+
 		"connectors:\n",
-		quote(spec.EscapeReferences(s.ID)), quote(spec.EscapeReferences(s.Description)))
+		quoteYAML(spec.EscapeReferences(s.ID)), quoteYAML(spec.EscapeReferences(s.Description)))
 	for _, c := range s.Connectors {
-		fmt.Fprintf(&b, "      - id: %s\n        type: %s\n        plugin: %s\n", quote(spec.EscapeReferences(c.ID)),
+		fmt.Fprintf(&b, "      - id: %s\n        type: %s\n        plugin: %s\n", quoteYAML(spec.EscapeReferences(c.ID)),
 			c.Type,
-			quote(spec.EscapeReferences(c.Plugin)))
+			quoteYAML(spec.EscapeReferences(c.Plugin)))
 		if len(c.Settings) > 0 {
 			fmt.Fprint(&b, "        settings:\n")
 		}
@@ -172,7 +171,7 @@ func (s *File) Render() []byte {
 	return b.Bytes()
 }
 
-func (s *setting) writeTo(b *bytes.Buffer) {
+func (s *draftSetting) writeTo(b *bytes.Buffer) {
 	const indent = "          "
 	for line := range strings.Lines(s.Comment) {
 		fmt.Fprintf(b, "%s# %s\n", indent, strings.TrimSpace(printable(line)))
@@ -181,7 +180,7 @@ func (s *setting) writeTo(b *bytes.Buffer) {
 	if s.Off {
 		off = "# "
 	}
-	fmt.Fprintf(b, "%s%s%s: %s\n", indent, off, quote(s.Name), quote(s.Value))
+	fmt.Fprintf(b, "%s%s%s: %s\n", indent, off, quoteYAML(s.Name), quoteYAML(s.Value))
 }
 
 // printable replaces characters that would end a comment or control a terminal that prints the file.
@@ -194,9 +193,9 @@ func printable(line string) string {
 	}, line)
 }
 
-// quote returns s as a YAML string of printable characters. YAML reads the escapes of Go. A byte that is not UTF-8,
+// quoteYAML returns s as a YAML string of printable characters. YAML reads the escapes of Go. A byte that is not UTF-8,
 // which YAML cannot represent, becomes U+FFFD.
-func quote(s string) string {
+func quoteYAML(s string) string {
 	if plainYAML(s) {
 		return s
 	}

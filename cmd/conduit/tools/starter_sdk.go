@@ -1,4 +1,4 @@
-package starter
+package tools
 
 import (
 	"bytes"
@@ -53,7 +53,7 @@ func WriteSDK(dir string) error {
 	if err != nil {
 		return fmt.Errorf("cannot read the SDK: %w", err)
 	}
-	return write(dir, files)
+	return writeFiles(dir, files)
 }
 
 // module is a version of a module.
@@ -83,7 +83,7 @@ func vendored(path string, required []module) (map[string][]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot read modules: %w: %w", ErrModules, err)
 	}
-	files, err := unpack(archive)
+	files, err := unpackModules(archive)
 	if err != nil {
 		return nil, fmt.Errorf("cannot read modules from %s: %w: %w", path, ErrModules, err)
 	}

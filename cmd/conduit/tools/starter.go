@@ -1,5 +1,4 @@
-// Package starter writes the initial directory of a new connector or processor.
-package starter
+package tools
 
 import (
 	"bytes"
@@ -17,18 +16,18 @@ var templates embed.FS
 // Module is the path of the agent's module, which contains the SDK.
 const Module = "github.com/conduit-agent/conduit"
 
-// Kind is the kind of a plugin.
-type Kind string
+// PluginKind is the kind of a plugin.
+type PluginKind string
 
 // The kinds. Their texts are the names of the template folders.
 const (
-	Connector Kind = "connector" // an executable
-	Processor Kind = "processor" // a WebAssembly module
+	ConnectorPlugin PluginKind = "connector" // an executable
+	ProcessorPlugin PluginKind = "processor" // a WebAssembly module
 )
 
 // Plugin describes a plugin to create.
 type Plugin struct {
-	Kind    Kind
+	Kind    PluginKind
 	Name    string // name of the plugin and its module: letters, digits, '-', '_' and '.'
 	Version string // required version of the module with package sdk
 	Replace string // directory that replaces the module; empty: a copy in the directory sdk
@@ -112,5 +111,5 @@ func (p Plugin) Write(dir string) error {
 	if err != nil {
 		return fmt.Errorf("cannot make the files of %s %s: %w", p.Kind, p.Name, err)
 	}
-	return write(dir, files)
+	return writeFiles(dir, files)
 }

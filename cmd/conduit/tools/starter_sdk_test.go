@@ -1,4 +1,4 @@
-package starter_test
+package tools_test
 
 import (
 	"bytes"
@@ -17,7 +17,7 @@ import (
 
 	"golang.org/x/mod/modfile"
 
-	"github.com/conduit-agent/conduit/cmd/conduit/starter"
+	"github.com/conduit-agent/conduit/cmd/conduit/tools"
 )
 
 var update = flag.Bool("update", false, "rewrite the example and the modules of the SDK")
@@ -33,10 +33,10 @@ var imported = []string{
 // all other packages.
 func TestSDKIsComplete(t *testing.T) {
 	dir := t.TempDir()
-	if err := starter.WriteSDK(dir); err != nil {
+	if err := tools.WriteSDK(dir); err != nil {
 		t.Fatal(err)
 	}
-	if err := starter.WriteSDK(dir); !errors.Is(err, fs.ErrExist) {
+	if err := tools.WriteSDK(dir); !errors.Is(err, fs.ErrExist) {
 		t.Errorf("written twice: %v", err)
 	}
 	modules := parse(t, filepath.Join(dir, "go.mod"))
@@ -48,7 +48,7 @@ func TestSDKIsComplete(t *testing.T) {
 		}
 		for _, file := range files {
 			for _, name := range imports(t, file) {
-				below, ours := strings.CutPrefix(name, starter.Module+"/")
+				below, ours := strings.CutPrefix(name, tools.Module+"/")
 				switch {
 				case ours && !slices.Contains(needed, below):
 					needed = append(needed, below)
@@ -146,7 +146,7 @@ func TestModulesAreTheRepositorys(t *testing.T) {
 			}
 		}
 		if !bytes.Equal(read(t, name), want) {
-			t.Errorf("%s is not that of the repository: run go test ./cmd/conduit/starter -update", name)
+			t.Errorf("%s is not that of the repository: run go test ./cmd/conduit/tools -update", name)
 		}
 	}
 }
@@ -159,8 +159,8 @@ func TestWrongModules(t *testing.T) {
 		if err := os.WriteFile(archive, []byte(content), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		err := starter.Plugin{Kind: starter.Connector, Name: "mine", Version: "v0.0.0", Modules: archive}.Write(dir)
-		if !errors.Is(err, starter.ErrModules) || !strings.Contains(err.Error(), path.Join(here, name)) {
+		err := tools.Plugin{Kind: tools.ConnectorPlugin, Name: "mine", Version: "v0.0.0", Modules: archive}.Write(dir)
+		if !errors.Is(err, tools.ErrModules) || !strings.Contains(err.Error(), path.Join(here, name)) {
 			t.Errorf("%s: %v", name, err)
 		}
 		if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {

@@ -1,4 +1,4 @@
-package starter_test
+package tools_test
 
 import (
 	"bytes"
@@ -10,12 +10,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/conduit-agent/conduit/cmd/conduit/starter"
+	"github.com/conduit-agent/conduit/cmd/conduit/tools"
 )
 
 // TestExample checks that the example equals the generated files.
 func TestExample(t *testing.T) {
-	files, err := starter.Plugin{Kind: starter.Connector, Name: "example", Version: "v0.0.0"}.Files()
+	files, err := tools.Plugin{Kind: tools.ConnectorPlugin, Name: "example", Version: "v0.0.0"}.Files()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,7 +43,7 @@ func TestNothingIsOverwritten(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "source.go"), []byte("mine"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := (starter.Plugin{Kind: starter.Connector, Name: "x"}).Write(dir); !errors.Is(err, fs.ErrExist) {
+	if err := (tools.Plugin{Kind: tools.ConnectorPlugin, Name: "x"}).Write(dir); !errors.Is(err, fs.ErrExist) {
 		t.Errorf("got %v", err)
 	}
 	if left, _ := os.ReadDir(dir); len(left) != 1 {

@@ -8,7 +8,6 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/conduit-agent/conduit/cmd/conduit/scaffold"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 	"github.com/conduit-agent/conduit/spec"
 )
@@ -18,7 +17,7 @@ func TestDemoPipelineIsTheOneInTheCheckout(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := scaffold.Demo("demo-pipeline").Render(); string(got) != string(file) {
+	if got := DemoDraft("demo-pipeline").Render(); string(got) != string(file) {
 		t.Errorf("conduit pipelines init writes\n%s", got)
 	}
 }
@@ -33,7 +32,7 @@ func TestScaffoldIsReadBackTheSame(t *testing.T) {
 			var file struct {
 				Pipelines []struct{ Description any }
 			}
-			text := (&scaffold.File{ID: "p", Description: s}).Render()
+			text := (&Draft{ID: "p", Description: s}).Render()
 			if err := yaml.Unmarshal(text, &file); err != nil || len(file.Pipelines) != 1 ||
 				file.Pipelines[0].Description != s {
 				t.Errorf("%q is read %+v, %v, in\n%s", s, file, err, text)
@@ -50,7 +49,7 @@ func TestPluginsWriteTextOnlyIntoAScaffold(t *testing.T) {
 		"\x1b]0;x\a\x1b[2J", "\u009b2J", "\u202e", "\xff\x9b", "'", "\"", "\\", "# x", "*a", "&a", "!!binary x",
 		"{a: b}", "- x", "%", "@", "`"}
 	for _, text := range hostile {
-		f := &scaffold.File{ID: "p", Description: "d"}
+		f := &Draft{ID: "p", Description: "d"}
 		f.Add("evil", spec.TypeSource, sdk.Parameters{
 			"needed": {Default: text, Description: text,
 				Validations: []sdk.Validation{{Type: sdk.ValidationRequired},
@@ -82,7 +81,7 @@ func TestPluginsWriteTextOnlyIntoAScaffold(t *testing.T) {
 			t.Errorf("%q: settings are %q", text, got)
 		}
 	}
-	if again := (&scaffold.File{ID: "${file:/x}", Description: "$HOME"}).Render(); !bytes.Contains(again,
+	if again := (&Draft{ID: "${file:/x}", Description: "$HOME"}).Render(); !bytes.Contains(again,
 		[]byte("$${file:/x}")) || !bytes.Contains(again, []byte("$$HOME")) {
 		t.Errorf("id and description are references in\n%s", again)
 	}

@@ -1,4 +1,4 @@
-package starter
+package tools
 
 import (
 	"archive/tar"
@@ -18,8 +18,8 @@ import (
 // maxUnpacked is the maximum size of the content of an archive, in bytes.
 const maxUnpacked = 64 << 20
 
-// unpack returns the files of a tar archive that is compressed with Zstandard, by name.
-func unpack(archive []byte) (map[string][]byte, error) {
+// unpackModules returns the files of a tar archive that is compressed with Zstandard, by name.
+func unpackModules(archive []byte) (map[string][]byte, error) {
 	z, err := zstd.NewReader(bytes.NewReader(archive), maxUnpacked)
 	if err != nil {
 		return nil, fmt.Errorf("cannot decompress: %w", err)
@@ -44,9 +44,9 @@ func unpack(archive []byte) (map[string][]byte, error) {
 	}
 }
 
-// write writes files to dir and nowhere else, and creates dir if necessary. If an entry to write at the top of dir
+// writeFiles writes files to dir and nowhere else, and creates dir if necessary. If an entry to write at the top of dir
 // exists, it writes nothing and the error wraps fs.ErrExist.
-func write(dir string, files map[string][]byte) error {
+func writeFiles(dir string, files map[string][]byte) error {
 	for name := range files {
 		top, _, _ := strings.Cut(name, "/")
 		if _, err := os.Lstat(filepath.Join(dir, top)); !errors.Is(err, fs.ErrNotExist) {
