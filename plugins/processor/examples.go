@@ -1,13 +1,18 @@
-// Package examples has the examples of the built-in processors, for the documentation page, for 'conduit plugins
-// describe', and for the test that runs them. It has none in a minimal build.
-package examples
+package processor
 
 import (
 	"bytes"
+	"embed"
 	"fmt"
 
 	"go.yaml.in/yaml/v3"
 )
+
+// exampleFiles has the examples of the built-in processors, in a file for each. The documentation page and 'conduit
+// plugins describe' show them, and a test runs them.
+//
+//go:embed examples/*.yaml
+var exampleFiles embed.FS
 
 // Example is a record and the result of a processor. In the file of an example, text is raw data and an object is
 // structured data.
@@ -16,15 +21,15 @@ type Example struct {
 	Settings  map[string]string `yaml:"settings"`
 	Condition string            `yaml:"condition"`
 	Schemas   []string          `yaml:"schemas"` // registered with the ids 1, 2, …
-	Before    []Record          `yaml:"before"`  // records that were processed before
-	In        Record            `yaml:"in"`
-	Out       []Record          `yaml:"out"`
+	Before    []ExampleRecord   `yaml:"before"`  // records that were processed before
+	In        ExampleRecord     `yaml:"in"`
+	Out       []ExampleRecord   `yaml:"out"`
 	Error     string            `yaml:"error"` // why the record is refused
 	NoRun     bool              `yaml:"norun"` // it needs a service; tests in the processor's package run it
 }
 
-// Record is a record of an example.
-type Record struct {
+// ExampleRecord is a record of an example.
+type ExampleRecord struct {
 	Operation string            `yaml:"operation,omitempty"`
 	Metadata  map[string]string `yaml:"metadata,omitempty,flow"`
 	Key       any               `yaml:"key,omitempty,flow"`
@@ -32,9 +37,9 @@ type Record struct {
 	After     any               `yaml:"after,omitempty,flow"`
 }
 
-// Of returns the examples of the processor with this name, or none if the processor is not built in.
-func Of(name string) ([]Example, error) {
-	b, err := files.ReadFile(name + ".yaml")
+// Examples returns the examples of the processor with this name, or none if the processor is not built in.
+func Examples(name string) ([]Example, error) {
+	b, err := exampleFiles.ReadFile("examples/" + name + ".yaml")
 	if err != nil {
 		return nil, nil //nolint:nilerr // modules have no examples
 	}
@@ -47,10 +52,10 @@ func Of(name string) ([]Example, error) {
 	return all, nil
 }
 
-// Names returns the names of the processors with examples.
-func Names() []string {
+// ExampleNames returns the names of the processors with examples.
+func ExampleNames() []string {
 	var names []string
-	found, _ := files.ReadDir(".") // cannot fail: the files are compiled in
+	found, _ := exampleFiles.ReadDir("examples") // cannot fail: the files are compiled in
 	for _, f := range found {
 		names = append(names, f.Name()[:len(f.Name())-len(".yaml")])
 	}
