@@ -12,7 +12,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/conduit-agent/conduit/plugins/zstd"
+	"github.com/klauspost/compress/zstd"
 )
 
 // archive compresses rotated files and removes the oldest ones in the background. After a failure or an interruption it
@@ -156,7 +156,7 @@ func pack(out io.Writer, in io.Reader, kind string) error {
 	var w io.WriteCloser = gzip.NewWriter(out)
 	if kind == "zstd" {
 		var err error
-		if w, err = zstd.NewWriter(out); err != nil {
+		if w, err = zstd.NewWriter(out, zstd.WithEncoderConcurrency(1)); err != nil {
 			return err
 		}
 	}

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/conduit-agent/conduit/plugins/zstd"
+	"github.com/klauspost/compress/zstd"
 )
 
 // content is a file with lines, plain or decompressed.
@@ -173,9 +173,10 @@ func (u *unpacker) begin() (err error) {
 		return err
 	}
 	const memory = 128 << 20 // memory limit of a frame, as large as zstd needs without --ultra
-	r, err := zstd.NewReader(raw, memory)
+	r, err := zstd.NewReader(raw, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
+		zstd.WithDecoderMaxMemory(memory))
 	if err == nil {
-		u.r = r
+		u.r = r.IOReadCloser()
 	}
 	return err
 }
