@@ -1,12 +1,12 @@
-// Package logbuf collects the log output of several goroutines, which tests can read at any time.
-package logbuf
+package wait
 
 import (
 	"bytes"
 	"sync"
 )
 
-// Buffer is a buffer for several goroutines. The zero value is empty.
+// Buffer collects output of several goroutines, such as a log. A test can read it at any time. The zero value is
+// empty.
 type Buffer struct {
 	mu  sync.Mutex
 	buf bytes.Buffer

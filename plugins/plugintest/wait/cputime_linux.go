@@ -1,12 +1,12 @@
-package cputime
+package wait
 
 import (
 	"syscall"
 	"time"
 )
 
-// thread returns the CPU time of this thread.
-func thread() time.Duration {
+// threadTime returns the CPU time of this thread.
+func threadTime() time.Duration {
 	const self = 1 // RUSAGE_THREAD of getrusage(2)
 	var u syscall.Rusage
 	if err := syscall.Getrusage(self, &u); err != nil {
