@@ -12,7 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/conduit-agent/conduit/plugins/plugintest/logbuf"
+	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/reconcile"
 	"github.com/conduit-agent/conduit/reconcile/plan"
 	"github.com/conduit-agent/conduit/spec"
@@ -1158,7 +1158,7 @@ func TestLoopDistrustsTheFuture(t *testing.T) {
 // The loop asks a store that cannot delete a pipeline less and less often.
 func TestLoopDeletesLessOften(t *testing.T) {
 	inWorld(t, func(w *world) {
-		var log logbuf.Buffer
+		var log wait.Buffer
 		w.log = slog.New(slog.NewTextHandler(&log, nil))
 		w.start()
 		w.declare(pipeline("p", "1"))
@@ -1319,7 +1319,7 @@ func TestLoopOutlivesItsStore(t *testing.T) {
 // reports it all the while.
 func TestLoopSaysSeldomThatAFaultLasts(t *testing.T) {
 	inWorld(t, func(w *world) {
-		var log logbuf.Buffer
+		var log wait.Buffer
 		w.log = slog.New(slog.NewTextHandler(&log, nil))
 		w.start()
 		said := func(reads, saves int, over bool) {

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/conduit-agent/conduit/plugins/plugintest/logbuf"
+	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
 
 // TestLoopReadsOnlyWhatChanged wakes the loop often while a pipeline is withdrawn: unchanged states of connectors are
@@ -38,7 +38,7 @@ func TestLoopReadsOnlyWhatChanged(t *testing.T) {
 // TestLoopSaysWhyItActs runs a pipeline through its life with the log at debug level.
 func TestLoopSaysWhyItActs(t *testing.T) {
 	inWorld(t, func(w *world) {
-		var log logbuf.Buffer
+		var log wait.Buffer
 		w.log = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 		w.start()
 		w.declare(pipeline("p", "1"))

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/conduit-agent/conduit/plugins/plugintest/cputime"
+	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/spec"
 )
 
@@ -19,7 +19,7 @@ func TestManyPipelines(t *testing.T) {
 			"plugin: l}]\n", i)
 	}
 	var f spec.File
-	took := cputime.Of(func() { f = spec.ParseFile("f.yaml", []byte(b.String())) })
+	took := wait.CPUTime(func() { f = spec.ParseFile("f.yaml", []byte(b.String())) })
 	if len(f.Pipelines) != 4000 || took > 20*time.Second {
 		t.Errorf("read %d pipelines in %v", len(f.Pipelines), took)
 	}

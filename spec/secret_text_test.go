@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/conduit-agent/conduit/plugins/plugintest/cputime"
+	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/spec"
 )
 
@@ -56,7 +56,7 @@ func TestTextOfOneLine(t *testing.T) {
 		took := func(size int) time.Duration {
 			text := strings.Repeat(repeated, size/len(repeated))
 			var got string
-			took := cputime.Of(func() { got = spec.RedactText(text) })
+			took := wait.CPUTime(func() { got = spec.RedactText(text) })
 			if got != text {
 				t.Errorf("%s: it was changed", repeated)
 			}

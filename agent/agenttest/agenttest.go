@@ -14,7 +14,6 @@ import (
 	"github.com/conduit-agent/conduit/agent"
 	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/agent/parts"
-	"github.com/conduit-agent/conduit/plugins/plugintest/logbuf"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/spec"
 )
@@ -25,7 +24,7 @@ type Agent struct {
 	Dir string // contains pipelines/, conduit.db and files of the test
 
 	t    testing.TB
-	log  *logbuf.Buffer
+	log  *wait.Buffer
 	stop context.CancelFunc
 	err  chan error
 }
@@ -56,7 +55,7 @@ func StartWired(t testing.TB, dir string, wired func(*agent.Agent), change ...fu
 	for _, f := range change {
 		f(&cfg)
 	}
-	a := &Agent{Dir: dir, t: t, log: &logbuf.Buffer{}, err: make(chan error, 1)}
+	a := &Agent{Dir: dir, t: t, log: &wait.Buffer{}, err: make(chan error, 1)}
 	ctx, stop := context.WithCancel(context.Background())
 	a.stop = stop
 	started := make(chan *agent.Agent, 1)

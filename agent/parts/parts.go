@@ -9,7 +9,6 @@ import (
 	"github.com/conduit-agent/conduit/plugins/builtin"
 	"github.com/conduit-agent/conduit/plugins/builtin/processors"
 	"github.com/conduit-agent/conduit/plugins/processor/wasm"
-	"github.com/conduit-agent/conduit/plugins/processor/wasm/egress"
 	"github.com/conduit-agent/conduit/reconcile/watch"
 )
 
@@ -29,7 +28,7 @@ func newModules(o catalog.ModuleOptions) catalog.Modules {
 		Memory:   int64(o.Processors.Memory),
 		Log:      o.Log,
 		Bounds:   o.Bounds,
-		Egress: egress.Policy{
+		Egress: wasm.EgressPolicy{
 			Enabled: e.Enabled, Allow: listed(e.Allow), SecretRefs: listed(e.SecretRefs),
 			Timeout: e.Timeout, MaxResponseBytes: int64(e.MaxResponseBytes),
 		},

@@ -11,13 +11,13 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/agent/store"
-	"github.com/conduit-agent/conduit/plugins/plugintest/logbuf"
+	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
 
 // A save fault is over when the probe passes, not when some other save does.
 func TestAFaultLastsAsLongAsTheProbeFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var log logbuf.Buffer
+		var log wait.Buffer
 		full := errors.New("full")
 		var saves, probes atomic.Bool // they pass
 		var retried atomic.Int32
@@ -61,7 +61,7 @@ func TestAFaultLastsAsLongAsTheProbeFails(t *testing.T) {
 // A fault that is over before it is observed is reported once, even if the agent ends.
 func TestAFaultOfAMomentIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var log logbuf.Buffer
+		var log wait.Buffer
 		past := make(chan error, 1)
 		var retried atomic.Int32
 		none := func() error { return nil }

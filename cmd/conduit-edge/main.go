@@ -12,12 +12,10 @@ import (
 	"github.com/conduit-agent/conduit/plugins/builtin/generator"
 	"github.com/conduit-agent/conduit/plugins/builtin/log"
 	"github.com/conduit-agent/conduit/plugins/builtin/spool"
-	"github.com/conduit-agent/conduit/plugins/processor/codec"
 	"github.com/conduit-agent/conduit/plugins/processor/enrich"
 	"github.com/conduit-agent/conduit/plugins/processor/fields"
 	"github.com/conduit-agent/conduit/plugins/processor/flow"
 	"github.com/conduit-agent/conduit/plugins/processor/httpcall"
-	"github.com/conduit-agent/conduit/plugins/processor/unwrap"
 	"github.com/conduit-agent/conduit/plugins/processor/window"
 	"github.com/conduit-agent/conduit/plugins/sandbox"
 	"github.com/conduit-agent/conduit/plugins/sdk"
@@ -40,6 +38,5 @@ func connectors(o exec.Options) []sdk.Connector {
 }
 
 func processors() []sdk.ProcessorPlugin {
-	return slices.Concat(codec.Plugins(), enrich.Plugins(), fields.Plugins(), flow.Plugins(), httpcall.Plugins(),
-		unwrap.Plugins(), window.Plugins())
+	return slices.Concat(enrich.Plugins(), fields.Plugins(), flow.Plugins(), httpcall.Plugins(), window.Plugins())
 }

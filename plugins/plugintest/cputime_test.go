@@ -5,18 +5,18 @@ import (
 	"testing"
 	"time"
 
-	"github.com/conduit-agent/conduit/plugins/plugintest/cputime"
+	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
 
 func TestOf(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("CPU time of a thread is known on Linux only")
 	}
-	if took := cputime.Of(func() { <-time.After(200 * time.Millisecond) }); took > 100*time.Millisecond {
+	if took := wait.CPUTime(func() { <-time.After(200 * time.Millisecond) }); took > 100*time.Millisecond {
 		t.Errorf("waiting took %v of CPU time", took)
 	}
 	began := time.Now()
-	took := cputime.Of(func() {
+	took := wait.CPUTime(func() {
 		for n := 0; time.Since(began) < 100*time.Millisecond || n < 1_000_000; n++ {
 		}
 	})

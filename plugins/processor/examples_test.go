@@ -15,7 +15,6 @@ import (
 
 	"github.com/conduit-agent/conduit/plugins/connector"
 	"github.com/conduit-agent/conduit/plugins/processor"
-	"github.com/conduit-agent/conduit/plugins/processor/examples"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/schema"
 	"github.com/conduit-agent/conduit/plugins/sdk"
@@ -24,7 +23,7 @@ import (
 
 var update = flag.Bool("update", false, "write the pages of the processors into README.md")
 
-func exampleRecord(t *testing.T, e examples.Record) record.Record {
+func exampleRecord(t *testing.T, e processor.ExampleRecord) record.Record {
 	t.Helper()
 	r := record.Record{Position: record.Position("1"), Operation: record.OperationCreate,
 		Metadata: record.NewMetadata(e.Metadata)}
@@ -53,9 +52,9 @@ func exampleData(t *testing.T, v any) record.Data {
 	return record.Data{}
 }
 
-func examplesOf(t *testing.T, name string) []examples.Example {
+func examplesOf(t *testing.T, name string) []processor.Example {
 	t.Helper()
-	all, err := examples.Of(name)
+	all, err := processor.Examples(name)
 	if err != nil || len(all) == 0 {
 		t.Fatalf("%s has %d examples: %v", name, len(all), err)
 	}
@@ -81,7 +80,7 @@ func TestExamples(t *testing.T) {
 
 // declareExample returns the processor of an example, after checking its settings.
 func declareExample(t *testing.T, plugin sdk.ProcessorPlugin,
-	e examples.Example) (processor.Options, []spec.Processor) {
+	e processor.Example) (processor.Options, []spec.Processor) {
 	t.Helper()
 	schemas, ctx := &schema.Memory{}, context.Background()
 	for i, text := range e.Schemas {
@@ -98,7 +97,7 @@ func declareExample(t *testing.T, plugin sdk.ProcessorPlugin,
 	return o, declared
 }
 
-func runExample(t *testing.T, o processor.Options, declared []spec.Processor, e examples.Example) {
+func runExample(t *testing.T, o processor.Options, declared []spec.Processor, e processor.Example) {
 	t.Helper()
 	ctx := context.Background()
 	c, err := processor.Open(ctx, "p", declared, o)
@@ -122,7 +121,7 @@ func runExample(t *testing.T, o processor.Options, declared []spec.Processor, e 
 	compareExample(t, e, out)
 }
 
-func compareExample(t *testing.T, e examples.Example, out connector.Outcome) {
+func compareExample(t *testing.T, e processor.Example, out connector.Outcome) {
 	t.Helper()
 	if e.Error != "" {
 		if len(out.Refused) != 1 || !strings.Contains(out.Refused[0].Err.Error(), e.Error) {
@@ -177,7 +176,7 @@ func wantEverySetting(t *testing.T, plugin sdk.ProcessorPlugin, set map[string]s
 }
 
 func TestEveryExampleIsOfAProcessor(t *testing.T) {
-	for _, name := range examples.Names() {
+	for _, name := range processor.ExampleNames() {
 		if !slices.ContainsFunc(processors.All(), func(p sdk.ProcessorPlugin) bool { return p.Name == name }) {
 			t.Errorf("there is no processor %s", name)
 		}

@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/conduit-agent/conduit/plugins/plugintest"
-	"github.com/conduit-agent/conduit/plugins/plugintest/cputime"
+	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/plugins/processor/expr"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
@@ -173,7 +173,7 @@ func TestRefusals(t *testing.T) {
 	} {
 		var fate sdk.Fate
 		var got record.Record
-		took := cputime.Of(func() { fate, got = exprProcess(t, expr.Map(), "mapping", mapping, order()) })
+		took := wait.CPUTime(func() { fate, got = exprProcess(t, expr.Map(), "mapping", mapping, order()) })
 		if fate.Kind != sdk.Refused || !strings.Contains(fate.Err.Error(), want) {
 			t.Errorf("%s: fate is %+v, want %q", mapping, fate, want)
 		}

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/conduit-agent/conduit/plugins/plugintest/cputime"
+	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
@@ -47,12 +47,12 @@ func TestManyMetadata(t *testing.T) {
 		return len(r.Metadata), err
 	}
 	few, many := encode(record.MaxMetadata/10), encode(record.MaxMetadata)
-	short := cputime.Of(func() {
+	short := wait.CPUTime(func() {
 		if n, err := decode(few); err != nil || n < 100 {
 			t.Errorf("%d pairs, %v", n, err)
 		}
 	})
-	long := cputime.Of(func() {
+	long := wait.CPUTime(func() {
 		if n, err := decode(many); err != nil || n < 1000 {
 			t.Errorf("%d pairs, %v", n, err)
 		}

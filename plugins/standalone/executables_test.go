@@ -17,7 +17,6 @@ import (
 
 	"github.com/conduit-agent/conduit/plugins"
 	"github.com/conduit-agent/conduit/plugins/pluginname"
-	"github.com/conduit-agent/conduit/plugins/plugintest/logbuf"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sandbox"
@@ -54,7 +53,7 @@ func (c *counter) Read(context.Context) ([]record.Record, error) {
 type directory struct {
 	*testing.T
 	dir string
-	log logbuf.Buffer
+	log wait.Buffer
 	*standalone.Executables
 }
 

@@ -11,9 +11,8 @@ import (
 	"testing"
 
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
-	"github.com/conduit-agent/conduit/plugins/wire/wirepb/configv1"
+	"github.com/conduit-agent/conduit/plugins/wire/wirepb/commonv1"
 	"github.com/conduit-agent/conduit/plugins/wire/wirepb/connectorv2"
-	"github.com/conduit-agent/conduit/plugins/wire/wirepb/opencdcv1"
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/types/known/structpb"
@@ -44,11 +43,11 @@ type hostileSpecifier struct {
 
 func (hostileSpecifier) Specify(context.Context, *connectorv2.Specifier_Specify_Request) (
 	*connectorv2.Specifier_Specify_Response, error) {
-	s := &connectorv2.Specification{Name: "hostile", Version: "v1.0.0", SourceParams: map[string]*configv1.Parameter{}}
+	s := &connectorv2.Specification{Name: "hostile", Version: "v1.0.0", SourceParams: map[string]*commonv1.Parameter{}}
 	switch os.Getenv(hostileSpecification) {
 	case "parameters":
 		for i := range 20_000 {
-			s.SourceParams[strconv.Itoa(i)] = &configv1.Parameter{}
+			s.SourceParams[strconv.Itoa(i)] = &commonv1.Parameter{}
 		}
 	case "text":
 		s.Summary = strings.Repeat("x", 2<<20)
@@ -79,23 +78,23 @@ func (s *hostileSource) Run(stream connectorv2.SourcePlugin_RunServer) error {
 			return err
 		}
 	}
-	r := &opencdcv1.Record{Position: []byte("1"), Metadata: map[string]string{}}
+	r := &commonv1.Record{Position: []byte("1"), Metadata: map[string]string{}}
 	switch s.mode {
 	case "metadata":
 		for i := range 20_000 {
 			r.Metadata[strconv.Itoa(i)] = ""
 		}
 	case "values":
-		r.Payload = &opencdcv1.Change{After: list(structpb.NewStructValue(&structpb.Struct{}), 1_000_000)}
+		r.Payload = &commonv1.Change{After: list(structpb.NewStructValue(&structpb.Struct{}), 1_000_000)}
 	case "depth":
 		v := structpb.NewNullValue()
 		for range 3000 {
 			v = structpb.NewListValue(&structpb.ListValue{Values: []*structpb.Value{v}})
 		}
-		r.Payload = &opencdcv1.Change{After: list(v, 1)}
+		r.Payload = &commonv1.Change{After: list(v, 1)}
 	}
 	if s.mode != "records" {
-		if err := stream.Send(&connectorv2.Source_Run_Response{Records: []*opencdcv1.Record{r}}); err != nil {
+		if err := stream.Send(&connectorv2.Source_Run_Response{Records: []*commonv1.Record{r}}); err != nil {
 			return err
 		}
 	}
@@ -110,13 +109,13 @@ func manyRecords(n int) *connectorv2.Source_Run_Response {
 	return m
 }
 
-func list(v *structpb.Value, n int) *opencdcv1.Data {
+func list(v *structpb.Value, n int) *commonv1.Data {
 	values := make([]*structpb.Value, n)
 	for i := range values {
 		values[i] = v
 	}
 	fields := map[string]*structpb.Value{"l": structpb.NewListValue(&structpb.ListValue{Values: values})}
-	return &opencdcv1.Data{Data: &opencdcv1.Data_StructuredData{StructuredData: &structpb.Struct{Fields: fields}}}
+	return &commonv1.Data{Data: &commonv1.Data_StructuredData{StructuredData: &structpb.Struct{Fields: fields}}}
 }
 
 type hostileDestination struct {

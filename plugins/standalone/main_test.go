@@ -11,7 +11,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/conduit-agent/conduit/plugins/plugintest/logbuf"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sandbox"
@@ -55,13 +54,13 @@ var roles = map[string]func(){
 }
 
 // client returns a client of this binary in the given role.
-func client(t *testing.T, role string) (*standalone.Client, *logbuf.Buffer) {
+func client(t *testing.T, role string) (*standalone.Client, *wait.Buffer) {
 	t.Helper()
 	exe, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	out := &logbuf.Buffer{}
+	out := &wait.Buffer{}
 	return &standalone.Client{
 		Path: exe, Env: append(os.Environ(), roleVariable+"="+role, "CONDUIT_CONNECTOR_ID=stray",
 			"PLUGIN_MULTIPLEX_GRPC=true", "GORACE=atexit_sleep_ms=0"),

@@ -19,8 +19,8 @@ import (
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/standalone"
+	"github.com/conduit-agent/conduit/plugins/wire/wirepb/commonv1"
 	"github.com/conduit-agent/conduit/plugins/wire/wirepb/connectorv2"
-	"github.com/conduit-agent/conduit/plugins/wire/wirepb/opencdcv1"
 	"google.golang.org/grpc"
 )
 
@@ -67,8 +67,8 @@ func (s *oddSource) Run(stream connectorv2.SourcePlugin_RunServer) error {
 	for _, n := range []string{"", "1", "", "2"} {
 		resp := &connectorv2.Source_Run_Response{}
 		if n != "" {
-			resp.Records = []*opencdcv1.Record{{Position: []byte(n),
-				Payload: &opencdcv1.Change{Before: &opencdcv1.Data{}}}}
+			resp.Records = []*commonv1.Record{{Position: []byte(n),
+				Payload: &commonv1.Change{Before: &commonv1.Data{}}}}
 		}
 		if err := stream.Send(resp); err != nil {
 			return err
@@ -80,7 +80,7 @@ func (s *oddSource) Run(stream connectorv2.SourcePlugin_RunServer) error {
 			if _, err := stream.Recv(); err != nil { // an acknowledgement, once Stop has answered
 				return err
 			}
-			return stream.Send(&connectorv2.Source_Run_Response{Records: []*opencdcv1.Record{{Position: []byte("99")}}})
+			return stream.Send(&connectorv2.Source_Run_Response{Records: []*commonv1.Record{{Position: []byte("99")}}})
 		}
 		return nil
 	case <-stream.Context().Done():
@@ -94,7 +94,7 @@ const crowded = 300
 // crowd sends crowded messages, and dies at an acknowledgement or ends the stream at Stop.
 func (s *oddSource) crowd(stream connectorv2.SourcePlugin_RunServer) error {
 	for n := range crowded {
-		resp := &connectorv2.Source_Run_Response{Records: []*opencdcv1.Record{{Position: []byte(strconv.Itoa(n + 1))}}}
+		resp := &connectorv2.Source_Run_Response{Records: []*commonv1.Record{{Position: []byte(strconv.Itoa(n + 1))}}}
 		if err := stream.Send(resp); err != nil {
 			return err
 		}

@@ -13,7 +13,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sandbox"
 	"github.com/conduit-agent/conduit/plugins/schema"
 	"github.com/conduit-agent/conduit/plugins/wire"
-	"github.com/conduit-agent/conduit/plugins/wire/wirepb/connutilsv1"
+	"github.com/conduit-agent/conduit/plugins/wire/wirepb/connectorv2"
 	"golang.org/x/net/netutil"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -54,7 +54,7 @@ type SchemaServer struct {
 
 // schemaService is the view that one connector has of the registry.
 type schemaService struct {
-	connutilsv1.UnimplementedSchemaServiceServer
+	connectorv2.UnimplementedSchemaServiceServer
 
 	registry    schema.Registry
 	bounds      *schema.Bounds
@@ -91,7 +91,7 @@ func (s *SchemaServer) serve(connectorID, token, dir string) (*schemaService, er
 		grpc.InitialWindowSize(schemaWindow), grpc.InitialConnWindowSize(schemaWindow),
 		grpc.ConnectionTimeout(schemaHandshake),
 		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: schemaIdle}))
-	connutilsv1.RegisterSchemaServiceServer(service.server, service)
+	connectorv2.RegisterSchemaServiceServer(service.server, service)
 	limited := netutil.LimitListener(ownListener{listener.(*net.UnixListener)}, schemaConnections)
 	go func() { _ = service.server.Serve(limited) }() // fails when stop is called, which removes its socket
 	return service, nil
@@ -157,22 +157,22 @@ func (s *schemaService) authenticate(ctx context.Context, call *tap.Info) (conte
 }
 
 // CreateSchema stores a schema.
-func (s *schemaService) CreateSchema(ctx context.Context, req *connutilsv1.CreateSchemaRequest) (
-	*connutilsv1.CreateSchemaResponse, error) {
+func (s *schemaService) CreateSchema(ctx context.Context, req *connectorv2.CreateSchemaRequest) (
+	*connectorv2.CreateSchemaResponse, error) {
 	got, err := s.bounds.Create(ctx, s.registry, s.connectorID, req.GetSubject(), schema.Type(req.GetType()),
 		string(req.GetBytes()))
 	if err != nil {
 		return nil, wire.SchemaStatus(err)
 	}
-	return &connutilsv1.CreateSchemaResponse{Schema: wire.SchemaMessage(got)}, nil
+	return &connectorv2.CreateSchemaResponse{Schema: wire.SchemaMessage(got)}, nil
 }
 
 // GetSchema returns a schema.
-func (s *schemaService) GetSchema(ctx context.Context, req *connutilsv1.GetSchemaRequest) (
-	*connutilsv1.GetSchemaResponse, error) {
+func (s *schemaService) GetSchema(ctx context.Context, req *connectorv2.GetSchemaRequest) (
+	*connectorv2.GetSchemaResponse, error) {
 	got, err := s.bounds.Get(ctx, s.registry, s.connectorID, req.GetSubject(), int(req.GetVersion()))
 	if err != nil {
 		return nil, wire.SchemaStatus(err)
 	}
-	return &connutilsv1.GetSchemaResponse{Schema: wire.SchemaMessage(got)}, nil
+	return &connectorv2.GetSchemaResponse{Schema: wire.SchemaMessage(got)}, nil
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/schema"
 	"github.com/conduit-agent/conduit/plugins/standalone"
-	"github.com/conduit-agent/conduit/plugins/wire/wirepb/connutilsv1"
-	"github.com/conduit-agent/conduit/plugins/wire/wirepb/schemav1"
+	"github.com/conduit-agent/conduit/plugins/wire/wirepb/commonv1"
+	"github.com/conduit-agent/conduit/plugins/wire/wirepb/connectorv2"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
@@ -25,7 +25,7 @@ import (
 const schemaText = `{"type":"record","name":"record","fields":[]}`
 
 // schemaClient serves the registry to a connector and returns the client and the socket path of the connector.
-func schemaClient(t *testing.T, registry schema.Registry, token string) (_ connutilsv1.SchemaServiceClient,
+func schemaClient(t *testing.T, registry schema.Registry, token string) (_ connectorv2.SchemaServiceClient,
 	path string) {
 	t.Helper()
 	target, stop, err := standalone.ServeSchemas(&standalone.SchemaServer{Registry: registry}, "pipe:src", token,
@@ -39,7 +39,7 @@ func schemaClient(t *testing.T, registry schema.Registry, token string) (_ connu
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = conn.Close() })
-	return connutilsv1.NewSchemaServiceClient(conn), strings.TrimPrefix(target, "unix:")
+	return connectorv2.NewSchemaServiceClient(conn), strings.TrimPrefix(target, "unix:")
 }
 
 // A socket without a file works like one in a directory.
@@ -59,8 +59,8 @@ func TestSchemaServerWithoutADirectory(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = conn.Close() }()
-	client := connutilsv1.NewSchemaServiceClient(conn)
-	request := &connutilsv1.GetSchemaRequest{Subject: "s", Version: 1}
+	client := connectorv2.NewSchemaServiceClient(conn)
+	request := &connectorv2.GetSchemaRequest{Subject: "s", Version: 1}
 	if _, err := client.GetSchema(withToken(ctx, "the token"), request); status.Convert(
 		err).Message() != schema.ErrSubjectNotFound.Error() {
 		t.Errorf("with the token: %v", err)
@@ -78,7 +78,7 @@ func TestSchemaServer(t *testing.T) {
 	ctx := testContext(t)
 	const token = "the token"
 	client, _ := schemaClient(t, &schema.Memory{}, token)
-	create := &connutilsv1.CreateSchemaRequest{Subject: "s", Type: schemav1.Schema_TYPE_AVRO, Bytes: []byte(schemaText)}
+	create := &connectorv2.CreateSchemaRequest{Subject: "s", Type: commonv1.Schema_TYPE_AVRO, Bytes: []byte(schemaText)}
 	with := func(token string) context.Context { return withToken(ctx, token) }
 	for _, wrong := range []context.Context{ctx, with("guess"), with("")} {
 		if _, err := client.CreateSchema(wrong, create); status.Code(err) != codes.Unauthenticated {
@@ -89,9 +89,9 @@ func TestSchemaServer(t *testing.T) {
 	if err != nil || created.GetSchema().GetVersion() != 1 || created.GetSchema().GetId() == 0 {
 		t.Fatalf("got %v, %v", created, err)
 	}
-	got, err := client.GetSchema(with(token), &connutilsv1.GetSchemaRequest{Subject: "s", Version: 1})
+	got, err := client.GetSchema(with(token), &connectorv2.GetSchemaRequest{Subject: "s", Version: 1})
 	if err != nil || string(got.GetSchema().GetBytes()) != schemaText ||
-		got.GetSchema().GetType() != schemav1.Schema_TYPE_AVRO {
+		got.GetSchema().GetType() != commonv1.Schema_TYPE_AVRO {
 		t.Errorf("got %v, %v", got, err)
 	}
 	for _, tt := range []struct {
@@ -99,7 +99,7 @@ func TestSchemaServer(t *testing.T) {
 		version int32
 		want    string
 	}{{"none", 1, "schema subject not found"}, {"s", 2, "schema version not found"}} {
-		_, err := client.GetSchema(with(token), &connutilsv1.GetSchemaRequest{Subject: tt.subject, Version: tt.version})
+		_, err := client.GetSchema(with(token), &connectorv2.GetSchemaRequest{Subject: tt.subject, Version: tt.version})
 		if status.Convert(err).Message() != tt.want {
 			t.Errorf("%s %d: got %v, want %s", tt.subject, tt.version, err, tt.want)
 		}
@@ -116,12 +116,12 @@ func TestSchemaServerBounds(t *testing.T) {
 	ctx := testContext(t)
 	const token = "the token"
 	client, path := schemaClient(t, &schema.Memory{}, token)
-	large := &connutilsv1.CreateSchemaRequest{Subject: "s", Bytes: make([]byte, 5<<20)}
+	large := &connectorv2.CreateSchemaRequest{Subject: "s", Bytes: make([]byte, 5<<20)}
 	if _, err := client.CreateSchema(withToken(ctx, token), large); status.Code(err) != codes.ResourceExhausted {
 		t.Errorf("a request of 5 MiB: got %v", err)
 	}
 	headers := metadata.AppendToOutgoingContext(withToken(ctx, token), "padding", strings.Repeat("x", 64<<10))
-	if _, err := client.GetSchema(headers, &connutilsv1.GetSchemaRequest{Subject: "s", Version: 1}); err == nil ||
+	if _, err := client.GetSchema(headers, &connectorv2.GetSchemaRequest{Subject: "s", Version: 1}); err == nil ||
 		status.Convert(err).Message() == schema.ErrSubjectNotFound.Error() {
 		t.Errorf("headers of 64 KiB: got %v", err)
 	}
@@ -160,12 +160,12 @@ func TestSchemaServerRefusesBeforeTheMessage(t *testing.T) {
 	}
 	defer func() { _ = conn.Close() }()
 	stream, err := conn.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true},
-		connutilsv1.SchemaService_CreateSchema_FullMethodName)
+		connectorv2.SchemaService_CreateSchema_FullMethodName)
 	if err != nil {
 		t.Fatal(err)
 	}
 	// nothing is sent
-	if err := stream.RecvMsg(&connutilsv1.CreateSchemaResponse{}); status.Code(err) != codes.Unauthenticated {
+	if err := stream.RecvMsg(&connectorv2.CreateSchemaResponse{}); status.Code(err) != codes.Unauthenticated {
 		t.Errorf("got %v", err)
 	}
 }

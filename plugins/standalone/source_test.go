@@ -9,7 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/conduit-agent/conduit/plugins/plugintest/logbuf"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/schema"
@@ -142,7 +141,7 @@ func readToTheStop(ctx context.Context, t *testing.T, s *standalone.Source) []re
 }
 
 // wantLogs waits for the log lines and the output of the connector, with the attributes that identify it.
-func wantLogs(t *testing.T, out *logbuf.Buffer) {
+func wantLogs(t *testing.T, out *wait.Buffer) {
 	t.Helper()
 	wait.For(t, "logs arrive", func() bool {
 		return strings.Contains(out.String(), "created") && strings.Contains(out.String(), "printed to stdout")

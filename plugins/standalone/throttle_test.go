@@ -8,7 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/conduit-agent/conduit/plugins/plugintest/logbuf"
+	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/plugins/standalone"
 )
 
@@ -16,7 +16,7 @@ import (
 // dropped output.
 func TestLogThrottle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		out := &logbuf.Buffer{}
+		out := &wait.Buffer{}
 		w, end := standalone.NewLogWriter(slog.New(slog.NewTextHandler(out,
 			&slog.HandlerOptions{Level: slog.LevelDebug})))
 		line := []byte(strings.Repeat("x", 1023) + "\n")

@@ -9,8 +9,8 @@ import (
 	"strconv"
 
 	"github.com/conduit-agent/conduit/plugins/sdk"
+	"github.com/conduit-agent/conduit/plugins/wire/wirepb/commonv1"
 	"github.com/conduit-agent/conduit/plugins/wire/wirepb/connectorv1"
-	"github.com/conduit-agent/conduit/plugins/wire/wirepb/opencdcv1"
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 
@@ -85,7 +85,7 @@ func (s *source1) Run(stream connectorv1.SourcePlugin_RunServer) error {
 	}()
 	for s.s.at++; s.s.at <= s.s.count; s.s.at++ {
 		n := strconv.Itoa(s.s.at)
-		rec := &opencdcv1.Record{Position: []byte(n), Operation: opencdcv1.Operation_OPERATION_CREATE}
+		rec := &commonv1.Record{Position: []byte(n), Operation: commonv1.Operation_OPERATION_CREATE}
 		if err := stream.Send(&connectorv1.Source_Run_Response{Record: rec}); err != nil {
 			return err
 		}

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/conduit-agent/conduit/plugins/plugintest/cputime"
+	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/schema"
 	"github.com/conduit-agent/conduit/plugins/template"
@@ -147,7 +147,7 @@ func TestTemplatesAreBounded(t *testing.T) {
 				t.Fatal(err)
 			}
 			var out []byte
-			took := cputime.Of(func() { out, err = tpl.Append(new(template.TimeLimit), []byte("kept"), sample()) })
+			took := wait.CPUTime(func() { out, err = tpl.Append(new(template.TimeLimit), []byte("kept"), sample()) })
 			// It depends on the machine which of two bounds is reached first.
 			met := func(want string) bool { return err != nil && strings.Contains(err.Error(), want) }
 			if !slices.ContainsFunc(strings.Split(want, " or "), met) || string(out) != "kept" {

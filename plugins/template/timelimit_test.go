@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/conduit-agent/conduit/plugins/plugintest/cputime"
+	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/plugins/template"
 )
 
@@ -22,7 +22,7 @@ func TestBatchesHaveATimeLimit(t *testing.T) {
 	timeLimit.Begin(t.Context())
 	timeLimit.Shorten(20 * time.Millisecond)
 	// The first execution uses up the time limit of the batch; the others take no more time.
-	if d := cputime.Of(func() {
+	if d := wait.CPUTime(func() {
 		for i := range 1000 {
 			if _, err := tpl.Append(&timeLimit, nil, sample()); err == nil ||
 				!strings.Contains(err.Error(), "of one batch together") {

@@ -5,8 +5,8 @@ import (
 
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/wire"
+	"github.com/conduit-agent/conduit/plugins/wire/wirepb/commonv1"
 	"github.com/conduit-agent/conduit/plugins/wire/wirepb/connectorv2"
-	"github.com/conduit-agent/conduit/plugins/wire/wirepb/opencdcv1"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/structpb"
 	"pgregory.net/rapid"
@@ -20,30 +20,30 @@ func object() *rapid.Generator[map[string]any] {
 	return rapid.MapOf(rapid.String(), inner)
 }
 
-func data() *rapid.Generator[*opencdcv1.Data] {
-	return rapid.Custom(func(t *rapid.T) *opencdcv1.Data {
+func data() *rapid.Generator[*commonv1.Data] {
+	return rapid.Custom(func(t *rapid.T) *commonv1.Data {
 		switch rapid.IntRange(0, 2).Draw(t, "kind") {
 		case 0:
 			return nil
 		case 1:
-			return &opencdcv1.Data{Data: &opencdcv1.Data_RawData{RawData: rapid.SliceOf(rapid.Byte()).Draw(t, "raw")}}
+			return &commonv1.Data{Data: &commonv1.Data_RawData{RawData: rapid.SliceOf(rapid.Byte()).Draw(t, "raw")}}
 		}
 		s, err := structpb.NewStruct(object().Draw(t, "object"))
 		if err != nil {
 			t.Fatal(err)
 		}
-		return &opencdcv1.Data{Data: &opencdcv1.Data_StructuredData{StructuredData: s}}
+		return &commonv1.Data{Data: &commonv1.Data_StructuredData{StructuredData: s}}
 	})
 }
 
 func TestRecordsAsProtobufSeesThem(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		want := &opencdcv1.Record{
+		want := &commonv1.Record{
 			Position:  rapid.SliceOf(rapid.Byte()).Draw(t, "position"),
-			Operation: opencdcv1.Operation(rapid.Int32().Draw(t, "operation")),
+			Operation: commonv1.Operation(rapid.Int32().Draw(t, "operation")),
 			Metadata:  rapid.MapOf(rapid.String(), rapid.String()).Draw(t, "metadata"),
 			Key:       data().Draw(t, "key"),
-			Payload:   &opencdcv1.Change{Before: data().Draw(t, "before"), After: data().Draw(t, "after")},
+			Payload:   &commonv1.Change{Before: data().Draw(t, "before"), After: data().Draw(t, "after")},
 		}
 		b, err := proto.Marshal(want)
 		if err != nil {
@@ -60,7 +60,7 @@ func TestRecordsAsProtobufSeesThem(t *testing.T) {
 		if len(again) != len(b) {
 			t.Errorf("encoded in %d bytes, want %d", len(again), len(b))
 		}
-		got := &opencdcv1.Record{}
+		got := &commonv1.Record{}
 		if err := proto.Unmarshal(again, got); err != nil || !proto.Equal(got, want) {
 			t.Fatalf("got  %v, %v\nwant %v", got, err, want)
 		}
@@ -69,15 +69,15 @@ func TestRecordsAsProtobufSeesThem(t *testing.T) {
 
 // ParseWire accepts every message that protobuf accepts, with the same meaning.
 func FuzzParseAsProtobuf(f *testing.F) {
-	seed, err := proto.Marshal(&opencdcv1.Record{Position: []byte("1"), Metadata: map[string]string{"a": "b"},
-		Payload: &opencdcv1.Change{After: &opencdcv1.Data{Data: &opencdcv1.Data_StructuredData{
+	seed, err := proto.Marshal(&commonv1.Record{Position: []byte("1"), Metadata: map[string]string{"a": "b"},
+		Payload: &commonv1.Change{After: &commonv1.Data{Data: &commonv1.Data_StructuredData{
 			StructuredData: &structpb.Struct{Fields: map[string]*structpb.Value{"a": structpb.NewNumberValue(1)}}}}}})
 	if err != nil {
 		f.Fatal(err)
 	}
 	f.Add(seed)
 	f.Fuzz(func(t *testing.T, in []byte) {
-		want := &opencdcv1.Record{}
+		want := &commonv1.Record{}
 		if proto.Unmarshal(in, want) != nil {
 			return
 		}
@@ -89,7 +89,7 @@ func FuzzParseAsProtobuf(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got := &opencdcv1.Record{}
+		got := &commonv1.Record{}
 		if err := proto.Unmarshal(b, got); err != nil {
 			t.Fatal(err)
 		}
@@ -100,23 +100,23 @@ func FuzzParseAsProtobuf(f *testing.F) {
 }
 
 // plain returns the message's text without insignificant parts: unknown fields and empty data.
-func plain(t *testing.T, r *opencdcv1.Record) string {
-	clean := func(d *opencdcv1.Data) *opencdcv1.Data {
+func plain(t *testing.T, r *commonv1.Record) string {
+	clean := func(d *commonv1.Data) *commonv1.Data {
 		switch v := d.GetData().(type) {
-		case *opencdcv1.Data_RawData:
-			return &opencdcv1.Data{Data: &opencdcv1.Data_RawData{RawData: v.RawData}}
-		case *opencdcv1.Data_StructuredData:
+		case *commonv1.Data_RawData:
+			return &commonv1.Data{Data: &commonv1.Data_RawData{RawData: v.RawData}}
+		case *commonv1.Data_StructuredData:
 			s, err := structpb.NewStruct(v.StructuredData.AsMap())
 			if err != nil {
 				t.Fatal(err)
 			}
-			return &opencdcv1.Data{Data: &opencdcv1.Data_StructuredData{StructuredData: s}}
+			return &commonv1.Data{Data: &commonv1.Data_StructuredData{StructuredData: s}}
 		}
 		return nil
 	}
-	c := &opencdcv1.Record{Position: r.GetPosition(), Operation: r.GetOperation(), Metadata: r.GetMetadata(),
+	c := &commonv1.Record{Position: r.GetPosition(), Operation: r.GetOperation(), Metadata: r.GetMetadata(),
 		Key:     clean(r.GetKey()),
-		Payload: &opencdcv1.Change{Before: clean(r.GetPayload().GetBefore()), After: clean(r.GetPayload().GetAfter())}}
+		Payload: &commonv1.Change{Before: clean(r.GetPayload().GetBefore()), After: clean(r.GetPayload().GetAfter())}}
 	b, err := proto.MarshalOptions{Deterministic: true}.Marshal(c)
 	if err != nil {
 		t.Fatal(err)
@@ -125,7 +125,7 @@ func plain(t *testing.T, r *opencdcv1.Record) string {
 }
 
 func TestMessagesOfSourcesAndDestinationsAreTheSame(t *testing.T) {
-	out := &connectorv2.Source_Run_Response{Records: []*opencdcv1.Record{{Position: []byte("1")},
+	out := &connectorv2.Source_Run_Response{Records: []*commonv1.Record{{Position: []byte("1")},
 		{Position: []byte("2")}}}
 	b, err := proto.Marshal(out)
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 	"github.com/conduit-agent/conduit/plugins/wire"
+	"github.com/conduit-agent/conduit/plugins/wire/wirepb/commonv1"
 	"github.com/conduit-agent/conduit/plugins/wire/wirepb/connectorv2"
-	"github.com/conduit-agent/conduit/plugins/wire/wirepb/opencdcv1"
 	hclog "github.com/hashicorp/go-hclog"
 	plugin "github.com/hashicorp/go-plugin"
 	"google.golang.org/grpc"
@@ -152,7 +152,7 @@ func TestStopOfADestinationThatHasFailed(t *testing.T) {
 	var sendErr error
 	for _, position := range []string{"1", "2", "3"} {
 		sendErr = stream.Send(&connectorv2.Destination_Run_Request{
-			Records: []*opencdcv1.Record{{Position: []byte(position)}}})
+			Records: []*commonv1.Record{{Position: []byte(position)}}})
 		if sendErr != nil {
 			break // it has failed already
 		}

@@ -6,8 +6,8 @@ import (
 	"fmt"
 
 	"github.com/conduit-agent/conduit/plugins/schema"
-	"github.com/conduit-agent/conduit/plugins/wire/wirepb/connutilsv1"
-	"github.com/conduit-agent/conduit/plugins/wire/wirepb/schemav1"
+	"github.com/conduit-agent/conduit/plugins/wire/wirepb/commonv1"
+	"github.com/conduit-agent/conduit/plugins/wire/wirepb/connectorv2"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
@@ -18,7 +18,7 @@ import (
 // hostSchemas is the host's registry as seen by a plugin.
 type hostSchemas struct {
 	conn   *grpc.ClientConn
-	client connutilsv1.SchemaServiceClient
+	client connectorv2.SchemaServiceClient
 	token  string
 }
 
@@ -31,7 +31,7 @@ func DialSchemas(target, token string) (schema.Registry, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot use schema service %s: %w", target, err)
 	}
-	return &hostSchemas{conn: conn, client: connutilsv1.NewSchemaServiceClient(conn), token: token}, nil
+	return &hostSchemas{conn: conn, client: connectorv2.NewSchemaServiceClient(conn), token: token}, nil
 }
 
 // Close closes the connection.
@@ -39,8 +39,8 @@ func (h *hostSchemas) Close() error { return h.conn.Close() }
 
 // Create stores text as the newest version of subject.
 func (h *hostSchemas) Create(ctx context.Context, subject string, typ schema.Type, text string) (schema.Schema, error) {
-	resp, err := h.client.CreateSchema(h.withToken(ctx), &connutilsv1.CreateSchemaRequest{
-		Subject: subject, Type: schemav1.Schema_Type(typ), Bytes: []byte(text)})
+	resp, err := h.client.CreateSchema(h.withToken(ctx), &connectorv2.CreateSchemaRequest{
+		Subject: subject, Type: commonv1.Schema_Type(typ), Bytes: []byte(text)})
 	if err != nil {
 		return schema.Schema{}, fmt.Errorf("cannot create schema of %q: %w", subject, schemaError(err))
 	}
@@ -50,7 +50,7 @@ func (h *hostSchemas) Create(ctx context.Context, subject string, typ schema.Typ
 // Get returns one version of a subject.
 func (h *hostSchemas) Get(ctx context.Context, subject string, version int) (schema.Schema, error) {
 	resp, err := h.client.GetSchema(h.withToken(ctx),
-		&connutilsv1.GetSchemaRequest{Subject: subject, Version: int32(version)})
+		&connectorv2.GetSchemaRequest{Subject: subject, Version: int32(version)})
 	if err != nil {
 		return schema.Schema{}, fmt.Errorf("cannot get schema %q version %d: %w", subject, version, schemaError(err))
 	}
@@ -86,12 +86,12 @@ func SchemaStatus(err error) error {
 }
 
 // SchemaMessage returns the wire form of a schema.
-func SchemaMessage(s schema.Schema) *schemav1.Schema {
-	return &schemav1.Schema{Subject: s.Subject, Version: int32(s.Version), Id: int32(s.ID),
-		Type: schemav1.Schema_Type(s.Type), Bytes: []byte(s.Text)}
+func SchemaMessage(s schema.Schema) *commonv1.Schema {
+	return &commonv1.Schema{Subject: s.Subject, Version: int32(s.Version), Id: int32(s.ID),
+		Type: commonv1.Schema_Type(s.Type), Bytes: []byte(s.Text)}
 }
 
-func schemaFrom(s *schemav1.Schema) schema.Schema {
+func schemaFrom(s *commonv1.Schema) schema.Schema {
 	return schema.Schema{Subject: s.GetSubject(), Version: int(s.GetVersion()), ID: int(s.GetId()),
 		Type: schema.Type(s.GetType()), Text: string(s.GetBytes())}
 }

@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"github.com/conduit-agent/conduit/plugins/sdk"
-	"github.com/conduit-agent/conduit/plugins/wire/wirepb/configv1"
+	"github.com/conduit-agent/conduit/plugins/wire/wirepb/commonv1"
 	"github.com/conduit-agent/conduit/plugins/wire/wirepb/connectorv1"
 	"github.com/conduit-agent/conduit/plugins/wire/wirepb/connectorv2"
 	"google.golang.org/protobuf/proto"
@@ -53,20 +53,20 @@ func specificationFrom(s *connectorv2.Specification) sdk.Specification {
 	}
 }
 
-func parametersTo(params sdk.Parameters) map[string]*configv1.Parameter {
-	out := make(map[string]*configv1.Parameter, len(params))
+func parametersTo(params sdk.Parameters) map[string]*commonv1.Parameter {
+	out := make(map[string]*commonv1.Parameter, len(params))
 	for name, p := range params {
-		q := &configv1.Parameter{Default: p.Default, Description: p.Description, Type: configv1.Parameter_Type(p.Type)}
+		q := &commonv1.Parameter{Default: p.Default, Description: p.Description, Type: commonv1.Parameter_Type(p.Type)}
 		for _, v := range p.Validations {
 			q.Validations = append(q.Validations,
-				&configv1.Validation{Type: configv1.Validation_Type(v.Type), Value: v.Value})
+				&commonv1.Validation{Type: commonv1.Validation_Type(v.Type), Value: v.Value})
 		}
 		out[name] = q
 	}
 	return out
 }
 
-func parametersFrom(params map[string]*configv1.Parameter) sdk.Parameters {
+func parametersFrom(params map[string]*commonv1.Parameter) sdk.Parameters {
 	if len(params) == 0 {
 		return nil
 	}

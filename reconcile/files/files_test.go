@@ -16,7 +16,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/conduit-agent/conduit/plugins/plugintest/logbuf"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/reconcile/files"
 	"github.com/conduit-agent/conduit/reconcile/watch"
@@ -223,7 +222,7 @@ func TestFilesNameBothFiles(t *testing.T) {
 }
 
 func TestFilesLogAProblemOnce(t *testing.T) {
-	var b logbuf.Buffer
+	var b wait.Buffer
 	store := newMemory()
 	r := &files.Reconciler{Store: store, Parse: parse, Log: slog.New(slog.NewTextHandler(&b, nil))}
 	for range 3 {
@@ -239,7 +238,7 @@ func TestFilesLogAProblemOnce(t *testing.T) {
 // is gone.
 func TestFilesSaySeldomThatTheyAreNotFollowed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var b logbuf.Buffer
+		var b wait.Buffer
 		store := newMemory()
 		r := &files.Reconciler{Store: store, Parse: parse, Log: slog.New(slog.NewTextHandler(&b, nil))}
 		take := func(at string, fail error, times int, want string) {

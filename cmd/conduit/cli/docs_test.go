@@ -1,4 +1,4 @@
-package cli
+package cli_test
 
 import (
 	"context"
@@ -20,6 +20,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/builtin/processors"
 
 	"github.com/conduit-agent/conduit/agent/config"
+	"github.com/conduit-agent/conduit/cmd/conduit/cli"
 	"github.com/conduit-agent/conduit/cmd/conduit/docs"
 	"github.com/conduit-agent/conduit/plugins/builtin"
 )
@@ -42,8 +43,8 @@ var writtenSite = sync.OnceValues(func() (map[string]string, error) {
 		return nil, err
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	p := &Program{Stdout: io.Discard, Stderr: os.Stderr, Version: "v1.2.3", Parts: Parts{Site: docs.Of}}
-	if code := p.Run(context.Background(), root(p), []string{"docs", dir}); code != 0 {
+	p := &cli.Program{Stdout: io.Discard, Stderr: os.Stderr, Version: "v1.2.3", Parts: cli.Parts{Site: docs.Of}}
+	if code := cli.Run(context.Background(), p, []string{"docs", dir}); code != 0 {
 		return nil, fmt.Errorf("conduit docs ends with %d", code)
 	}
 	entries, err := os.ReadDir(dir)

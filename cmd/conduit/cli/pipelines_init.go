@@ -15,7 +15,6 @@ import (
 	"github.com/peterbourgon/ff/v3/ffcli"
 
 	"github.com/conduit-agent/conduit/agent/config"
-	"github.com/conduit-agent/conduit/cmd/conduit/scaffold"
 	"github.com/conduit-agent/conduit/cmd/conduit/terminal"
 	"github.com/conduit-agent/conduit/schemas"
 	"github.com/conduit-agent/conduit/spec"
@@ -81,7 +80,7 @@ func initPipeline(ctx context.Context, p *Program, a *initArgs) error {
 	if err := os.MkdirAll(a.dir, 0o755); err != nil {
 		return fmt.Errorf("cannot make directory: %w", err)
 	}
-	if err := WriteNew(filepath.Join(a.dir, scaffold.SchemaFile), schemas.Source(schemas.PipelineFile),
+	if err := WriteNew(filepath.Join(a.dir, schemaFile), schemas.Source(schemas.PipelineFile),
 		true); err != nil {
 		return err
 	}
@@ -102,17 +101,17 @@ func initPipeline(ctx context.Context, p *Program, a *initArgs) error {
 	return nil
 }
 
-func draft(ctx context.Context, p *Program, c config.Config, a *initArgs) (*scaffold.File, error) {
+func draft(ctx context.Context, p *Program, c config.Config, a *initArgs) (*Draft, error) {
 	if a.source == "" && a.destination == "" {
-		return scaffold.Demo(cmp.Or(a.name, "demo-pipeline")), nil
+		return DemoDraft(cmp.Or(a.name, "demo-pipeline")), nil
 	}
 	return draftOf(ctx, p, p.Catalog(c, slog.New(slog.DiscardHandler)), a)
 }
 
-func draftOf(ctx context.Context, p *Program, plugins Catalog, a *initArgs) (*scaffold.File, error) {
+func draftOf(ctx context.Context, p *Program, plugins Catalog, a *initArgs) (*Draft, error) {
 	source, destination := cmp.Or(a.source, "generator"), cmp.Or(a.destination, "log")
-	s := &scaffold.File{
-		ID:          cmp.Or(a.name, scaffold.PlainName(source)+"-to-"+scaffold.PlainName(destination)),
+	s := &Draft{
+		ID:          cmp.Or(a.name, PlainName(source)+"-to-"+PlainName(destination)),
 		Description: "Moves records from " + source + " to " + destination + ".",
 	}
 	for _, end := range []struct {
@@ -124,7 +123,7 @@ func draftOf(ctx context.Context, p *Program, plugins Catalog, a *initArgs) (*sc
 			return nil, Invalidf("%v", err)
 		}
 		s.Add(end.plugin, end.typ, parameters)
-		if name := scaffold.PlainName(end.plugin); name == "exec" { // neither setting is required alone, but either is
+		if name := PlainName(end.plugin); name == "exec" { // neither setting is required alone, but either is
 			s.Missing = append(s.Missing, "command or shell of "+name+"-"+string(end.typ))
 		}
 	}

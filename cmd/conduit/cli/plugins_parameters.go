@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/conduit-agent/conduit/cmd/conduit/scaffold"
 	"github.com/conduit-agent/conduit/cmd/conduit/terminal"
 	"github.com/conduit-agent/conduit/plugins"
 	"github.com/conduit-agent/conduit/plugins/pluginname"
@@ -20,10 +19,10 @@ func writeParameters(p *Program, title string, parameters sdk.Parameters) {
 	if len(parameters) == 0 {
 		fmt.Fprintln(p.Stdout, "  it lists none")
 	}
-	for _, name := range scaffold.Ordered(parameters) {
+	for _, name := range orderedParameters(parameters) {
 		parameter := parameters[name]
 		fmt.Fprintf(p.Stdout, "  %s\n", terminal.OneLine(name))
-		for line := range strings.Lines(terminal.Clean(scaffold.Explain(parameter))) {
+		for line := range strings.Lines(terminal.Clean(ExplainParameter(parameter))) {
 			fmt.Fprintf(p.Stdout, "      %s\n", strings.TrimSpace(line))
 		}
 		if parameter.Default != "" {
@@ -90,7 +89,7 @@ func parametersToJSON(parameters sdk.Parameters) map[string]parameterJSON {
 		for _, v := range p.Validations {
 			validations = append(validations, validationJSON{ruleNames[v.Type], v.Value})
 		}
-		all[name] = parameterJSON{Type: scaffold.TypeName(p.Type), Description: p.Description, Default: p.Default,
+		all[name] = parameterJSON{Type: parameterTypeName(p.Type), Description: p.Description, Default: p.Default,
 			Validations: validations}
 	}
 	return all

@@ -12,7 +12,6 @@ import (
 	"github.com/conduit-agent/conduit/plugins"
 	"github.com/conduit-agent/conduit/plugins/pluginname"
 	"github.com/conduit-agent/conduit/plugins/processor"
-	"github.com/conduit-agent/conduit/plugins/processor/examples"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 	"github.com/conduit-agent/conduit/spec/texts"
 )
@@ -153,11 +152,11 @@ func describeProcessor(p *Program, plugin sdk.ProcessorPlugin, builtin bool, nam
 }
 
 // exampleOf returns the first example of a processor, nil when there is none.
-func exampleOf(k *known) (*examples.Example, error) {
+func exampleOf(k *known) (*processor.Example, error) {
 	if !k.builtin {
 		return nil, nil
 	}
-	all, err := examples.Of(k.plugin.Name)
+	all, err := processor.Examples(k.plugin.Name)
 	if err != nil || len(all) == 0 {
 		return nil, err
 	}

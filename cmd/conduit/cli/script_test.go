@@ -25,7 +25,6 @@ import (
 	"github.com/conduit-agent/conduit/agent/parts"
 	"github.com/conduit-agent/conduit/cmd/conduit/cli"
 	"github.com/conduit-agent/conduit/cmd/conduit/docs"
-	"github.com/conduit-agent/conduit/cmd/conduit/scaffold"
 	"github.com/conduit-agent/conduit/cmd/conduit/tools"
 	"github.com/conduit-agent/conduit/plugins"
 	"github.com/conduit-agent/conduit/plugins/pluginname"
@@ -164,7 +163,7 @@ var fakeParameters = map[string]sdk.Parameters{
 }
 
 func (fakeCatalog) Parameters(_ context.Context, plugin string, typ spec.ConnectorType) (sdk.Parameters, error) {
-	p, ok := fakeParameters[string(typ)+" "+scaffold.PlainName(plugin)]
+	p, ok := fakeParameters[string(typ)+" "+cli.PlainName(plugin)]
 	if !ok {
 		return nil, fmt.Errorf("no such %s plugin: %s", typ, plugin)
 	}
@@ -215,7 +214,7 @@ func (fakeCatalog) KnownProcessors(context.Context) *processor.Registry {
 
 func (fakeCatalog) Plugin(_ context.Context, ref string) (plugins.Installed, error) {
 	for _, p := range fakePlugins {
-		if p.Name == scaffold.PlainName(ref) {
+		if p.Name == cli.PlainName(ref) {
 			return p, nil
 		}
 	}

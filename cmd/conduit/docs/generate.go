@@ -13,7 +13,7 @@ import (
 	"github.com/peterbourgon/ff/v3/ffcli"
 
 	"github.com/conduit-agent/conduit/agent/config"
-	"github.com/conduit-agent/conduit/cmd/conduit/scaffold"
+	"github.com/conduit-agent/conduit/cmd/conduit/cli"
 	"github.com/conduit-agent/conduit/plugins/builtin"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 	"github.com/conduit-agent/conduit/schemas"
@@ -83,7 +83,7 @@ func parameters(title string, p sdk.Parameters) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "\n## %s\n\n| setting | default | meaning |\n|---|---|---|\n", title)
 	for _, name := range slices.Sorted(maps.Keys(p)) {
-		fmt.Fprintf(&b, "| %s | %s | %s |\n", code(name), code(p[name].Default), cell(scaffold.Explain(p[name])))
+		fmt.Fprintf(&b, "| %s | %s | %s |\n", code(name), code(p[name].Default), cell(cli.ExplainParameter(p[name])))
 	}
 	return b.String()
 }

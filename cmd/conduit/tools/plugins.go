@@ -14,7 +14,6 @@ import (
 	"golang.org/x/mod/semver"
 
 	"github.com/conduit-agent/conduit/cmd/conduit/cli"
-	"github.com/conduit-agent/conduit/cmd/conduit/starter"
 	"github.com/conduit-agent/conduit/spec/texts"
 )
 
@@ -46,9 +45,9 @@ Example:
 			if err != nil {
 				return err
 			}
-			plugin := starter.Plugin{Kind: starter.Connector, Name: name, Replace: *replace, Modules: *modules}
+			plugin := Plugin{Kind: ConnectorPlugin, Name: name, Replace: *replace, Modules: *modules}
 			if *processor {
-				plugin.Kind = starter.Processor
+				plugin.Kind = ProcessorPlugin
 			}
 			return initPlugin(p, plugin, cmp.Or(*dir, name))
 		},
@@ -61,7 +60,7 @@ var pluginName = texts.Regexp(`^[a-z][a-z0-9-]{0,59}$`)
 // installedModules is the path at which packages install the archive of modules.
 const installedModules = "/usr/share/conduit/modules.tar.zst"
 
-func initPlugin(p *cli.Program, plugin starter.Plugin, dir string) (err error) {
+func initPlugin(p *cli.Program, plugin Plugin, dir string) (err error) {
 	if !pluginName().MatchString(plugin.Name) {
 		return cli.Invalidf("not a name for a %s: %q; use small letters, digits and '-', at most 60", plugin.Kind,
 			plugin.Name)
@@ -80,7 +79,7 @@ func initPlugin(p *cli.Program, plugin starter.Plugin, dir string) (err error) {
 			plugin.Modules = installedModules
 		}
 	}
-	if err := plugin.Write(dir); errors.Is(err, fs.ErrExist) || errors.Is(err, starter.ErrModules) {
+	if err := plugin.Write(dir); errors.Is(err, fs.ErrExist) || errors.Is(err, ErrModules) {
 		return cli.Invalidf("%v", err)
 	} else if err != nil {
 		return err
@@ -119,7 +118,7 @@ Example:
 			if err != nil {
 				return err
 			}
-			if err := starter.WriteSDK(dir); errors.Is(err, fs.ErrExist) {
+			if err := WriteSDK(dir); errors.Is(err, fs.ErrExist) {
 				return cli.Invalidf("%v", err)
 			} else if err != nil {
 				return err
@@ -140,9 +139,9 @@ func checkout(dir string) (string, error) {
 	if err != nil {
 		return "", cli.Invalidf("--replace %s is no checkout of the agent: %v", dir, err)
 	}
-	if is := modfile.ModulePath(text); is != starter.Module {
+	if is := modfile.ModulePath(text); is != Module {
 		return "", cli.Invalidf("--replace %s is no checkout of the agent: its go.mod is that of %q, not of %s", dir,
-			is, starter.Module)
+			is, Module)
 	}
 	if _, err := os.Stat(filepath.Join(path, "plugins", "sdk")); err != nil {
 		return "", cli.Invalidf("--replace %s is no checkout of the agent: it has no plugins/sdk", dir)

@@ -5,20 +5,18 @@ import (
 	"slices"
 
 	"github.com/conduit-agent/conduit/plugins/processor/ai"
-	"github.com/conduit-agent/conduit/plugins/processor/codec"
 	"github.com/conduit-agent/conduit/plugins/processor/enrich"
 	"github.com/conduit-agent/conduit/plugins/processor/expr"
 	"github.com/conduit-agent/conduit/plugins/processor/fields"
 	"github.com/conduit-agent/conduit/plugins/processor/flow"
 	"github.com/conduit-agent/conduit/plugins/processor/httpcall"
 	"github.com/conduit-agent/conduit/plugins/processor/javascript"
-	"github.com/conduit-agent/conduit/plugins/processor/unwrap"
 	"github.com/conduit-agent/conduit/plugins/processor/window"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
 // All returns the processors.
 func All() []sdk.ProcessorPlugin {
-	return slices.Concat(codec.Plugins(), fields.Plugins(), flow.Plugins(), unwrap.Plugins(),
-		enrich.Plugins(), window.Plugins(), expr.Plugins(), javascript.Plugins(), httpcall.Plugins(), ai.Plugins())
+	return slices.Concat(fields.Plugins(), flow.Plugins(), enrich.Plugins(), window.Plugins(),
+		expr.Plugins(), javascript.Plugins(), httpcall.Plugins(), ai.Plugins())
 }

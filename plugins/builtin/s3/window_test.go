@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/plugins/builtin/s3"
-	"github.com/conduit-agent/conduit/plugins/plugintest/logbuf"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
@@ -75,7 +74,7 @@ type simulation struct {
 	fake   *fake
 	set    map[string]string
 	source *reader
-	log    logbuf.Buffer // of the reopened sources
+	log    wait.Buffer // of the reopened sources
 
 	newest  time.Time
 	n       int               // number of contents so far

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/plugins/builtin/spool"
-	"github.com/conduit-agent/conduit/plugins/plugintest/logbuf"
+	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
@@ -304,7 +304,7 @@ func TestProgress(t *testing.T) {
 // numbers include every dropped record.
 func TestDropsAreLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var log logbuf.Buffer
+		var log wait.Buffer
 		d, ctx := &spool.Destination{}, sdk.WithEnv(t.Context(),
 			&sdk.Env{ConnectorID: "in:spool", Logger: slog.New(slog.NewTextHandler(&log, nil))})
 		settings := map[string]string{"path": filepath.Join(t.TempDir(), "spool"), "limit.bytes": "1000000",

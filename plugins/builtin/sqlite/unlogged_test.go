@@ -8,7 +8,6 @@ import (
 
 	"github.com/conduit-agent/conduit/plugins/builtin/sqlite"
 	"github.com/conduit-agent/conduit/plugins/plugintest"
-	"github.com/conduit-agent/conduit/plugins/plugintest/logbuf"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
@@ -47,7 +46,7 @@ func TestRowsThatGoUnnamed(t *testing.T) {
 				"REFERENCES p ON DELETE CASCADE ON UPDATE CASCADE); INSERT INTO p VALUES (1), (2); INSERT INTO t "+
 				"VALUES (1, 1), (2, 2)")
 			s := plugintest.NewOpened(w, sqlite.Connector(), "p:source")
-			var log logbuf.Buffer
+			var log wait.Buffer
 			s.Ctx = sdk.WithEnv(s.Ctx, &sdk.Env{ConnectorID: "p:source",
 				Logger: slog.New(slog.NewTextHandler(&log, nil))})
 			if err := s.TryOpen(w.settings("*"), nil); err != nil {

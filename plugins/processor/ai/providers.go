@@ -10,11 +10,12 @@ import (
 	"strings"
 	"time"
 
+	"github.com/klauspost/compress/zstd"
+
 	"github.com/conduit-agent/conduit/plugins/processor/httpcall"
 	"github.com/conduit-agent/conduit/plugins/processor/jsonvalue"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
-	"github.com/conduit-agent/conduit/plugins/zstd"
 )
 
 // timeLimit is a setting of all processors of this package.
@@ -288,7 +289,7 @@ func cohereEmbed(s embedSettings) (operation, error) {
 		return operation{}, sdk.SettingError{Setting: "inputType", Message: fmt.Sprintf("model %s needs it: "+
 			"one of search_document, search_query, classification, clustering, image", s.Model)}
 	}
-	compress, err := zstd.NewFramer()
+	encoder, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1))
 	if err != nil {
 		return operation{}, fmt.Errorf("cannot compress: %w", err)
 	}
@@ -312,7 +313,7 @@ func cohereEmbed(s embedSettings) (operation, error) {
 	}
 	o.value = func(_ string, result json.RawMessage) (any, error) {
 		text, err := vectorText(result)
-		return compress([]byte(text)), err
+		return encoder.EncodeAll([]byte(text), nil), err
 	}
 	o.done = func(r *record.Record) { r.Metadata.Set("cohere.embed.model", s.Model) }
 	return o, nil

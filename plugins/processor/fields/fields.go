@@ -1,8 +1,11 @@
-// Package fields has the processors that work on fields: convert, exclude, include, mask,
-// rename, set.
+// Package fields has the processors that change the content of a record. They convert, exclude, include, mask, rename
+// and set fields (field.*), decode and encode them (avro.*, base64.*, json.*), and take a record out of the envelope of
+// another system (unwrap.*).
 package fields
 
 import (
+	"slices"
+
 	"github.com/conduit-agent/conduit/plugins/processor/fieldref"
 	"github.com/conduit-agent/conduit/plugins/schema"
 	"github.com/conduit-agent/conduit/plugins/sdk"
@@ -10,6 +13,11 @@ import (
 
 // Plugins returns the processors of this package.
 func Plugins() []sdk.ProcessorPlugin {
+	return slices.Concat(codecs(), editors(), unwrappers())
+}
+
+// editors returns the processors that change fields.
+func editors() []sdk.ProcessorPlugin {
 	return []sdk.ProcessorPlugin{
 		plugin("field.convert", "Converts a field to another type.",
 			"The value becomes text and that is read as the type. Times are read from Unix nanoseconds and from RFC "+

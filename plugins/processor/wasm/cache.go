@@ -13,7 +13,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"github.com/conduit-agent/conduit/plugins/processor/wasm/wasmpb/processorv1"
+	"github.com/conduit-agent/conduit/plugins/processor/wasm/wasmpb"
 )
 
 // made is the version of the cached files. wazero never uses the code that another version compiled; with the version
@@ -56,16 +56,16 @@ func (c *cache) specificationFile(sum string) string {
 	return filepath.Join(c.dirOf(sum), "specification")
 }
 
-func (c *cache) specification(sum string) *processorv1.Specify_Response {
+func (c *cache) specification(sum string) *wasmpb.Specify_Response {
 	b := c.read(c.specificationFile(sum))
-	spec := &processorv1.Specify_Response{}
+	spec := &wasmpb.Specify_Response{}
 	if b == nil || proto.Unmarshal(b, spec) != nil || spec.GetName() == "" {
 		return nil
 	}
 	return spec
 }
 
-func (c *cache) keepSpecification(sum string, spec *processorv1.Specify_Response) {
+func (c *cache) keepSpecification(sum string, spec *wasmpb.Specify_Response) {
 	b, err := proto.Marshal(spec)
 	if err != nil {
 		c.log.Warn("cannot keep what a processor says of itself", "err", err)

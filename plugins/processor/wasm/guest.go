@@ -11,7 +11,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/conduit-agent/conduit/plugins/processor/wasm/wasmpb/processorv1"
+	"github.com/conduit-agent/conduit/plugins/processor/wasm/wasmpb"
 	"github.com/conduit-agent/conduit/spec/texts"
 )
 
@@ -101,7 +101,7 @@ func (g *guest) call(ctx context.Context, command []byte) ([]byte, error) {
 }
 
 // ask makes the guest execute any command except process.
-func (g *guest) ask(ctx context.Context, request *processorv1.CommandRequest) (*processorv1.CommandResponse, error) {
+func (g *guest) ask(ctx context.Context, request *wasmpb.CommandRequest) (*wasmpb.CommandResponse, error) {
 	command, err := proto.Marshal(request)
 	if err != nil {
 		return nil, fmt.Errorf("cannot encode the command: %w", err)
@@ -113,7 +113,7 @@ func (g *guest) ask(ctx context.Context, request *processorv1.CommandRequest) (*
 	if err != nil {
 		return nil, err
 	}
-	response := &processorv1.CommandResponse{}
+	response := &wasmpb.CommandResponse{}
 	if err := proto.Unmarshal(reply, response); err != nil {
 		return nil, fmt.Errorf("cannot read the answer of the processor: %w", err)
 	}

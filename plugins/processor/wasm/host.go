@@ -11,9 +11,9 @@ import (
 	"github.com/tetratelabs/wazero/sys"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/conduit-agent/conduit/plugins/processor/wasm/wasmpb/procutilsv1"
+	"github.com/conduit-agent/conduit/plugins/processor/wasm/wasmpb"
 	"github.com/conduit-agent/conduit/plugins/schema"
-	"github.com/conduit-agent/conduit/plugins/wire/wirepb/schemav1"
+	"github.com/conduit-agent/conduit/plugins/wire/wirepb/commonv1"
 )
 
 // Codes that host functions return instead of a size.
@@ -167,7 +167,7 @@ func service(
 }
 
 func (g *guest) createSchema(ctx context.Context, request []byte) (proto.Message, uint32) {
-	r := &procutilsv1.CreateSchemaRequest{}
+	r := &wasmpb.CreateSchemaRequest{}
 	if err := proto.Unmarshal(request, r); err != nil || g.services.schemas == nil {
 		return nil, codeInternal
 	}
@@ -177,11 +177,11 @@ func (g *guest) createSchema(ctx context.Context, request []byte) (proto.Message
 		g.output.warn("the processor cannot create a schema", err)
 		return nil, schemaCode(err)
 	}
-	return &procutilsv1.CreateSchemaResponse{Schema: schemaMessage(s)}, 0
+	return &wasmpb.CreateSchemaResponse{Schema: schemaMessage(s)}, 0
 }
 
 func (g *guest) getSchema(ctx context.Context, request []byte) (proto.Message, uint32) {
-	r := &procutilsv1.GetSchemaRequest{}
+	r := &wasmpb.GetSchemaRequest{}
 	if err := proto.Unmarshal(request, r); err != nil || g.services.schemas == nil {
 		return nil, codeInternal
 	}
@@ -189,12 +189,12 @@ func (g *guest) getSchema(ctx context.Context, request []byte) (proto.Message, u
 	if err != nil {
 		return nil, schemaCode(err)
 	}
-	return &procutilsv1.GetSchemaResponse{Schema: schemaMessage(s)}, 0
+	return &wasmpb.GetSchemaResponse{Schema: schemaMessage(s)}, 0
 }
 
-func schemaMessage(s schema.Schema) *schemav1.Schema {
-	return &schemav1.Schema{Subject: s.Subject, Version: int32(s.Version), Id: int32(s.ID),
-		Type: schemav1.Schema_Type(s.Type), Bytes: []byte(s.Text)}
+func schemaMessage(s schema.Schema) *commonv1.Schema {
+	return &commonv1.Schema{Subject: s.Subject, Version: int32(s.Version), Id: int32(s.ID),
+		Type: commonv1.Schema_Type(s.Type), Bytes: []byte(s.Text)}
 }
 
 func schemaCode(err error) uint32 {

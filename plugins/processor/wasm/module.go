@@ -11,7 +11,7 @@ import (
 
 	"github.com/tetratelabs/wazero"
 
-	"github.com/conduit-agent/conduit/plugins/processor/wasm/wasmpb/processorv1"
+	"github.com/conduit-agent/conduit/plugins/processor/wasm/wasmpb"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
@@ -21,7 +21,7 @@ type module struct {
 	path    string
 	stamp   stamp
 	sum     string // SHA-256 in hexadecimal
-	spec    *processorv1.Specify_Response
+	spec    *wasmpb.Specify_Response
 	users   users
 
 	mu       sync.Mutex
@@ -112,7 +112,7 @@ func (m *module) content() ([]byte, error) {
 }
 
 // specify gets the specification of the processor from the module.
-func (m *module) specify(ctx context.Context) (*processorv1.Specify_Response, error) {
+func (m *module) specify(ctx context.Context) (*wasmpb.Specify_Response, error) {
 	ctx, cancel := context.WithTimeout(ctx, cmp.Or(m.modules.SpecifyTimeout, defaultSpecifyTimeout))
 	defer cancel()
 	log := m.modules.Log
@@ -122,8 +122,8 @@ func (m *module) specify(ctx context.Context) (*processorv1.Specify_Response, er
 	}
 	defer g.stop(ctx)
 	answer,
-		err := g.ask(ctx, &processorv1.CommandRequest{
-		Request: &processorv1.CommandRequest_Specify{Specify: &processorv1.Specify_Request{}}})
+		err := g.ask(ctx, &wasmpb.CommandRequest{
+		Request: &wasmpb.CommandRequest_Specify{Specify: &wasmpb.Specify_Request{}}})
 	if err != nil {
 		return nil, err
 	}
@@ -134,8 +134,8 @@ func (m *module) specify(ctx context.Context) (*processorv1.Specify_Response, er
 	if n := len(spec.GetParameters()); n > maxParameters {
 		return nil, fmt.Errorf("it has %d parameters, more than %d", n, maxParameters)
 	}
-	if _, err := g.ask(ctx, &processorv1.CommandRequest{
-		Request: &processorv1.CommandRequest_Teardown{Teardown: &processorv1.Teardown_Request{}}}); err != nil {
+	if _, err := g.ask(ctx, &wasmpb.CommandRequest{
+		Request: &wasmpb.CommandRequest_Teardown{Teardown: &wasmpb.Teardown_Request{}}}); err != nil {
 		m.modules.Log.Debug("a processor that was only asked what it is did not end well", "plugin_path", m.path, "err",
 			err)
 	}

@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/conduit-agent/conduit/plugins/processor/wasm/egress"
 	"github.com/conduit-agent/conduit/plugins/schema"
 )
 
@@ -29,7 +28,7 @@ type Options struct {
 	Dir      string         // need not exist yet; subdirectories and hidden files are ignored
 	CacheDir string         // for compiled code and specifications of modules; empty: no cache
 	Memory   int64          // maximum bytes of memory for each instance; 0: 512 MiB
-	Egress   egress.Policy  // limits the HTTP access of modules
+	Egress   EgressPolicy   // limits the HTTP access of modules
 	Bounds   *schema.Bounds // bounds of the schemas that processors create; nil: none
 	Log      *slog.Logger   // nil discards
 	Changed  func()         // if set, called after modules appeared, disappeared or changed; must not block

@@ -9,11 +9,10 @@ import (
 
 	"google.golang.org/protobuf/encoding/protowire"
 
-	"github.com/conduit-agent/conduit/plugins/processor/wasm/egress"
-	"github.com/conduit-agent/conduit/plugins/processor/wasm/wasmpb/processorv1"
+	"github.com/conduit-agent/conduit/plugins/processor/wasm/wasmpb"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
-	"github.com/conduit-agent/conduit/plugins/wire/wirepb/configv1"
+	"github.com/conduit-agent/conduit/plugins/wire/wirepb/commonv1"
 )
 
 const (
@@ -28,7 +27,7 @@ const (
 // processor is an instance of a module.
 type processor struct {
 	module *module
-	policy egress.Policy
+	policy EgressPolicy
 
 	settings map[string]string // settings of the guest
 	config   guestConfig
@@ -39,14 +38,14 @@ type processor struct {
 
 // Parameters returns the parameters of the module, and those that declare its HTTP access.
 func (p *processor) Parameters() sdk.Parameters {
-	params := sdk.ParametersOf(egress.Config{})
+	params := sdk.ParametersOf(egressConfig{})
 	for name, q := range p.module.spec.GetParameters() {
 		params[name] = parameterFrom(q)
 	}
 	return params
 }
 
-func parameterFrom(p *configv1.Parameter) sdk.Parameter {
+func parameterFrom(p *commonv1.Parameter) sdk.Parameter {
 	out := sdk.Parameter{Default: p.GetDefault(), Description: p.GetDescription(), Type: sdk.ParameterType(p.GetType())}
 	for _, v := range p.GetValidations() {
 		out.Validations = append(out.Validations,
@@ -65,7 +64,7 @@ var schemaSettings = []string{
 // Configure starts a guest, which validates the settings.
 func (p *processor) Configure(ctx context.Context, settings map[string]string) error {
 	env := sdk.EnvFrom(ctx)
-	var wanted egress.Config
+	var wanted egressConfig
 	p.settings = maps.Clone(settings)
 	asked := map[string]string{}
 	for name := range sdk.ParametersOf(wanted) {
@@ -108,8 +107,8 @@ func (p *processor) start(ctx context.Context) (err error) {
 	if p.guest, err = p.module.start(ctx, p.config); err != nil {
 		return err
 	}
-	_, err = p.guest.ask(ctx, &processorv1.CommandRequest{Request: &processorv1.CommandRequest_Configure{
-		Configure: &processorv1.Configure_Request{Parameters: p.settings}}})
+	_, err = p.guest.ask(ctx, &wasmpb.CommandRequest{Request: &wasmpb.CommandRequest_Configure{
+		Configure: &wasmpb.Configure_Request{Parameters: p.settings}}})
 	return err
 }
 
@@ -118,7 +117,7 @@ func (p *processor) Open(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, lifecycleTimeout)
 	defer cancel()
 	_, err := p.guest.ask(ctx,
-		&processorv1.CommandRequest{Request: &processorv1.CommandRequest_Open{Open: &processorv1.Open_Request{}}})
+		&wasmpb.CommandRequest{Request: &wasmpb.CommandRequest_Open{Open: &wasmpb.Open_Request{}}})
 	return err
 }
 
@@ -318,8 +317,8 @@ func (p *processor) Teardown(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, teardownTimeout)
 	defer cancel()
-	_, err := p.guest.ask(ctx, &processorv1.CommandRequest{
-		Request: &processorv1.CommandRequest_Teardown{Teardown: &processorv1.Teardown_Request{}}})
+	_, err := p.guest.ask(ctx, &wasmpb.CommandRequest{
+		Request: &wasmpb.CommandRequest_Teardown{Teardown: &wasmpb.Teardown_Request{}}})
 	p.guest.stop(ctx)
 	p.guest = nil
 	return err

@@ -9,8 +9,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"github.com/conduit-agent/conduit/plugins/processor/wasm/egress"
-	"github.com/conduit-agent/conduit/plugins/processor/wasm/wasmpb/procutilsv1"
+	"github.com/conduit-agent/conduit/plugins/processor/wasm/wasmpb"
 	"github.com/conduit-agent/conduit/plugins/schema"
 )
 
@@ -19,18 +18,18 @@ type services struct {
 	processorID string
 	schemas     schema.Registry // nil: none
 	bounds      *schema.Bounds  // bounds of the schemas that it may create
-	egress      *egress.Client  // nil: none
+	egress      *egressClient   // nil: none
 }
 
 func (g *guest) httpRequest(ctx context.Context, b []byte) (proto.Message, uint32) {
 	if g.services.egress == nil {
 		return nil, codeEgressDisabled
 	}
-	m := &procutilsv1.HTTPRequest{}
+	m := &wasmpb.HTTPRequest{}
 	if err := proto.Unmarshal(b, m); err != nil {
 		return nil, codeEgressInvalid
 	}
-	r := egress.Request{Method: m.GetMethod(), URL: m.GetUrl(), Header: http.Header{}, Body: m.GetBody(),
+	r := egressRequest{Method: m.GetMethod(), URL: m.GetUrl(), Header: http.Header{}, Body: m.GetBody(),
 		Secret: m.GetAuthSecretRef()}
 	for _, h := range m.GetHeaders() {
 		r.Header[h.GetKey()] = append(r.Header[h.GetKey()], h.GetValues()...)
@@ -39,9 +38,9 @@ func (g *guest) httpRequest(ctx context.Context, b []byte) (proto.Message, uint3
 	if err != nil {
 		return nil, egressCode(err)
 	}
-	out := &procutilsv1.HTTPResponse{StatusCode: int32(answer.Status), Body: answer.Body}
+	out := &wasmpb.HTTPResponse{StatusCode: int32(answer.Status), Body: answer.Body}
 	for name, values := range answer.Header {
-		out.Headers = append(out.Headers, &procutilsv1.HTTPHeader{Key: name, Values: values})
+		out.Headers = append(out.Headers, &wasmpb.HTTPHeader{Key: name, Values: values})
 	}
 	return out, 0
 }
@@ -50,11 +49,11 @@ func egressCode(err error) uint32 {
 	var dns *net.DNSError
 	var timeout interface{ Timeout() bool }
 	switch {
-	case errors.Is(err, egress.ErrForbidden):
+	case errors.Is(err, errForbidden):
 		return codeEgressForbidden
-	case errors.Is(err, egress.ErrInvalid):
+	case errors.Is(err, errInvalid):
 		return codeEgressInvalid
-	case errors.Is(err, egress.ErrTooLarge):
+	case errors.Is(err, errTooLarge):
 		return codeEgressTooLarge
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded), errors.As(err, &timeout) &&
 		timeout.Timeout():

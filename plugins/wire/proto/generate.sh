@@ -1,5 +1,6 @@
 #!/bin/sh
-# Writes plugins/wire/wirepb from the proto files next to this script.
+# Writes plugins/wire/wirepb from the proto files next to this script: package commonv1 has the messages that connectors
+# and processors share, package connectorv2 the services, package connectorv1 the older services.
 set -eu
 cd "$(dirname "$0")/.."
 tools=$(mktemp -d)

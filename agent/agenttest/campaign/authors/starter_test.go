@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/built"
-	"github.com/conduit-agent/conduit/cmd/conduit/starter"
+	"github.com/conduit-agent/conduit/cmd/conduit/tools"
 	"github.com/conduit-agent/conduit/plugins/processor/wasm"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
@@ -19,12 +19,12 @@ import (
 
 // TestBuildConnector builds a connector as a new user without a checkout does.
 func TestBuildConnector(t *testing.T) {
-	specify(t, build(t, starter.Connector))
+	specify(t, build(t, tools.ConnectorPlugin))
 }
 
 // TestBuildProcessor builds a processor and processes a record with it.
 func TestBuildProcessor(t *testing.T) {
-	path := build(t, starter.Processor, "GOOS=wasip1", "GOARCH=wasm", "CGO_ENABLED=0")
+	path := build(t, tools.ProcessorPlugin, "GOOS=wasip1", "GOARCH=wasm", "CGO_ENABLED=0")
 	old := time.Now().Add(-time.Hour) // so that the file does not look incomplete
 	if err := os.Chtimes(path, old, old); err != nil {
 		t.Fatal(err)
@@ -59,15 +59,15 @@ func TestBuildProcessor(t *testing.T) {
 
 // build writes the template of a plugin to a directory and builds it, with environment added to the environment of the
 // build. It also runs the tests of a processor, and returns the path of the executable.
-func build(t *testing.T, kind starter.Kind, environment ...string) string {
+func build(t *testing.T, kind tools.PluginKind, environment ...string) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "mine")
-	if err := (starter.Plugin{Kind: kind, Name: "mine", Version: "v0.0.0"}).Write(dir); err != nil {
+	if err := (tools.Plugin{Kind: kind, Name: "mine", Version: "v0.0.0"}).Write(dir); err != nil {
 		t.Fatal(err)
 	}
 	// With -trimpath the build cache serves a build in any directory.
 	goCommand(t, dir, environment, "build", "-trimpath", "-mod=readonly", "-ldflags=-w", "-o", "mine", ".")
-	if kind == starter.Processor {
+	if kind == tools.ProcessorPlugin {
 		goCommand(t, dir, nil, "test", "-trimpath", "-mod=readonly", ".")
 	}
 	return filepath.Join(dir, "mine")

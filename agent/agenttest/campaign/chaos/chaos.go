@@ -14,7 +14,7 @@ import (
 
 	"google.golang.org/grpc"
 
-	"github.com/conduit-agent/conduit/plugins/wire/wirepb/configv1"
+	"github.com/conduit-agent/conduit/plugins/wire/wirepb/commonv1"
 	"github.com/conduit-agent/conduit/plugins/wire/wirepb/connectorv2"
 )
 
@@ -58,11 +58,11 @@ type specifier struct {
 func (specifier) Specify(
 	context.Context, *connectorv2.Specifier_Specify_Request,
 ) (*connectorv2.Specifier_Specify_Response, error) {
-	mode := &configv1.Parameter{Type: configv1.Parameter_TYPE_STRING, Description: "How to misbehave."}
-	count := &configv1.Parameter{Type: configv1.Parameter_TYPE_INT, Description: "Number of records.", Default: "10"}
+	mode := &commonv1.Parameter{Type: commonv1.Parameter_TYPE_STRING, Description: "How to misbehave."}
+	count := &commonv1.Parameter{Type: commonv1.Parameter_TYPE_INT, Description: "Number of records.", Default: "10"}
 	return &connectorv2.Specifier_Specify_Response{Specification: &connectorv2.Specification{
 		Name: "chaos", Summary: "Misbehaves on command.", Version: "v1.0.0", Author: "conduit",
-		SourceParams:      map[string]*configv1.Parameter{"mode": mode, "count": count},
-		DestinationParams: map[string]*configv1.Parameter{"mode": mode},
+		SourceParams:      map[string]*commonv1.Parameter{"mode": mode, "count": count},
+		DestinationParams: map[string]*commonv1.Parameter{"mode": mode},
 	}}, nil
 }

@@ -14,8 +14,8 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
+	"github.com/conduit-agent/conduit/plugins/wire/wirepb/commonv1"
 	"github.com/conduit-agent/conduit/plugins/wire/wirepb/connectorv2"
-	"github.com/conduit-agent/conduit/plugins/wire/wirepb/opencdcv1"
 )
 
 // The modes of a source. It reads the numbers from 1 to count.
@@ -171,10 +171,10 @@ func (s *source) step(stream grpc.ServerStream, nth int) error {
 	return s.send(stream, s.record(n))
 }
 
-func (s *source) record(n int) *opencdcv1.Record {
+func (s *source) record(n int) *commonv1.Record {
 	text := strconv.Itoa(n)
-	r := &opencdcv1.Record{Position: []byte(text), Operation: opencdcv1.Operation_OPERATION_CREATE,
-		Payload: &opencdcv1.Change{After: raw([]byte(text))}}
+	r := &commonv1.Record{Position: []byte(text), Operation: commonv1.Operation_OPERATION_CREATE,
+		Payload: &commonv1.Change{After: raw([]byte(text))}}
 	switch {
 	case s.mode == SamePosition:
 		r.Position = []byte("same")
@@ -188,16 +188,16 @@ func (s *source) record(n int) *opencdcv1.Record {
 	return r
 }
 
-func raw(b []byte) *opencdcv1.Data {
-	return &opencdcv1.Data{Data: &opencdcv1.Data_RawData{RawData: b}}
+func raw(b []byte) *commonv1.Data {
+	return &commonv1.Data{Data: &commonv1.Data_RawData{RawData: b}}
 }
 
 // send counts the record first: Stop may be called as soon as the record arrives.
-func (s *source) send(stream grpc.ServerStream, r *opencdcv1.Record) error {
+func (s *source) send(stream grpc.ServerStream, r *commonv1.Record) error {
 	s.mu.Lock()
 	s.sent = string(r.GetPosition())
 	s.mu.Unlock()
-	m := &connectorv2.Source_Run_Response{Records: []*opencdcv1.Record{r}}
+	m := &connectorv2.Source_Run_Response{Records: []*commonv1.Record{r}}
 	s.last, _ = proto.Marshal(m) // SendMsg returns the error
 	return stream.SendMsg(m)
 }

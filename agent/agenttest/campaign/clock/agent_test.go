@@ -21,7 +21,6 @@ import (
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/built"
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/clock"
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
-	"github.com/conduit-agent/conduit/plugins/plugintest/logbuf"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
 
@@ -39,7 +38,7 @@ type host struct {
 	dir  string
 	at   *clock.Clock
 	cmd  *exec.Cmd
-	log  *logbuf.Buffer
+	log  *wait.Buffer
 	url  string
 	sent []string // lines for the pipeline copy
 }
@@ -98,7 +97,7 @@ pipelines:
 
 func (h *host) start() {
 	h.t.Helper()
-	h.log = &logbuf.Buffer{}
+	h.log = &wait.Buffer{}
 	h.cmd = exec.Command(h.path("conduit"), "run")
 	h.cmd.Dir, h.cmd.Stdout, h.cmd.Stderr = h.dir, h.log, h.log
 	h.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}

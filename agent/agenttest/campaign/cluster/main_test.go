@@ -19,7 +19,6 @@ import (
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/browser"
 	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/agent/parts"
-	"github.com/conduit-agent/conduit/plugins/plugintest/logbuf"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
 
@@ -47,7 +46,7 @@ type member struct {
 	name   string
 	config config.Config
 	cmd    *exec.Cmd
-	log    *logbuf.Buffer
+	log    *wait.Buffer
 	before int             // bytes that earlier processes logged
 	join   func(*exec.Cmd) // when set, is called before the process is started
 }
@@ -73,7 +72,7 @@ func newMember(t *testing.T, name, pipelines, urls string, ttl time.Duration) *m
 	if strings.HasPrefix(urls, "postgres:") {
 		cfg.Cluster.NATS, cfg.Cluster.Postgres.URL = config.NATS{}, urls
 	}
-	m := &member{t: t, name: name, config: cfg, log: &logbuf.Buffer{}}
+	m := &member{t: t, name: name, config: cfg, log: &wait.Buffer{}}
 	t.Cleanup(func() {
 		m.kill()
 		if t.Failed() {

@@ -19,19 +19,18 @@ import (
 
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/chaos"
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
-	"github.com/conduit-agent/conduit/plugins/plugintest/logbuf"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/standalone"
 )
 
-func client(t *testing.T, start string, env ...string) (*standalone.Client, *logbuf.Buffer) {
+func client(t *testing.T, start string, env ...string) (*standalone.Client, *wait.Buffer) {
 	t.Helper()
 	exe, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	out := &logbuf.Buffer{}
+	out := &wait.Buffer{}
 	env = append(env, serveVariable+"=1", chaos.StartVariable+"="+start, "GORACE=atexit_sleep_ms=0")
 	return &standalone.Client{Path: exe, Env: append(os.Environ(), env...),
 		Log: slog.New(slog.NewJSONHandler(out, &slog.HandlerOptions{Level: slog.LevelDebug}))}, out

@@ -17,7 +17,7 @@ var libraries = []string{
 	"plugins/builtin/syslog", "github.com/twmb/franz-go", "github.com/eclipse/paho", "github.com/go-sql-driver/mysql",
 	"github.com/jackc/pgx", "github.com/gomodule/redigo", "github.com/minio/minio-go", "github.com/dop251/goja",
 	"github.com/tetratelabs/wazero", "github.com/expr-lang/expr", "agent/cluster/", "agent/prove",
-	"cmd/conduit/starter",
+	"cmd/conduit/tools",
 	"cmd/conduit/docs",
 }
 

@@ -20,7 +20,6 @@ import (
 	"github.com/conduit-agent/conduit/agent/parts"
 	"github.com/conduit-agent/conduit/agent/process"
 	"github.com/conduit-agent/conduit/api/client"
-	"github.com/conduit-agent/conduit/plugins/plugintest/logbuf"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
 
@@ -91,7 +90,7 @@ func run(ctx context.Context, dir string) error {
 // Process is an agent in a separate process.
 type Process struct {
 	Cmd *exec.Cmd
-	Log logbuf.Buffer
+	Log wait.Buffer
 }
 
 // Start starts an agent in dir, which has a directory pipelines, with variables of the environment.

@@ -108,7 +108,7 @@ var campaigns = []Campaign{
 			"agent/runner"}},
 	{Name: "authors", Dir: module + "/authors", Limit: 2 * time.Hour,
 		About:    "The templates for a connector and a processor, also without a network, and a connector in Python.",
-		Subjects: []string{"cmd/conduit/starter/...", "plugins/sdk/...", "plugins/wire/...", ".ci/modules"}},
+		Subjects: []string{"cmd/conduit/tools/...", "plugins/sdk/...", "plugins/wire/...", ".ci/modules"}},
 	{Name: "processors", Dir: module + "/processors",
 		About:    "Processors with hostile and with large records, and builds without some processors.",
 		Subjects: []string{"plugins/processor/..."}},

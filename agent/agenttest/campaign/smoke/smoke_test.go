@@ -17,7 +17,6 @@ import (
 	"testing"
 
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/built"
-	"github.com/conduit-agent/conduit/plugins/plugintest/logbuf"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
 
@@ -89,7 +88,7 @@ func (u *user) replace(name, before, after string) {
 // agent is a running agent.
 type agent struct {
 	*exec.Cmd
-	log     logbuf.Buffer
+	log     wait.Buffer
 	address string
 }
 

@@ -20,7 +20,6 @@ import (
 	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/agent/parts"
 	"github.com/conduit-agent/conduit/api/client"
-	"github.com/conduit-agent/conduit/plugins/plugintest/logbuf"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
 
@@ -62,7 +61,7 @@ func runAgent(ctx context.Context, root string) error {
 // process is an agent in a separate process.
 type process struct {
 	cmd   *exec.Cmd
-	log   logbuf.Buffer
+	log   wait.Buffer
 	ended chan struct{} // closed when it ended with err
 	err   error
 	api   *client.Client // nil until it is up

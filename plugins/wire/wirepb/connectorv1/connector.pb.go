@@ -7,7 +7,7 @@
 package connectorv1
 
 import (
-	opencdcv1 "github.com/conduit-agent/conduit/plugins/wire/wirepb/opencdcv1"
+	commonv1 "github.com/conduit-agent/conduit/plugins/wire/wirepb/commonv1"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	reflect "reflect"
@@ -966,7 +966,7 @@ func (x *Source_Run_Request) GetAckPosition() []byte {
 
 type Source_Run_Response struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Record        *opencdcv1.Record      `protobuf:"bytes,1,opt,name=record,proto3" json:"record,omitempty"`
+	Record        *commonv1.Record       `protobuf:"bytes,1,opt,name=record,proto3" json:"record,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1001,7 +1001,7 @@ func (*Source_Run_Response) Descriptor() ([]byte, []int) {
 	return file_connector_v1_connector_proto_rawDescGZIP(), []int{1, 2, 1}
 }
 
-func (x *Source_Run_Response) GetRecord() *opencdcv1.Record {
+func (x *Source_Run_Response) GetRecord() *commonv1.Record {
 	if x != nil {
 		return x.Record
 	}
@@ -1886,7 +1886,7 @@ func (*Destination_Start_Response) Descriptor() ([]byte, []int) {
 
 type Destination_Run_Request struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Record        *opencdcv1.Record      `protobuf:"bytes,1,opt,name=record,proto3" json:"record,omitempty"`
+	Record        *commonv1.Record       `protobuf:"bytes,1,opt,name=record,proto3" json:"record,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1921,7 +1921,7 @@ func (*Destination_Run_Request) Descriptor() ([]byte, []int) {
 	return file_connector_v1_connector_proto_rawDescGZIP(), []int{2, 2, 0}
 }
 
-func (x *Destination_Run_Request) GetRecord() *opencdcv1.Record {
+func (x *Destination_Run_Request) GetRecord() *commonv1.Record {
 	if x != nil {
 		return x.Record
 	}
@@ -2758,8 +2758,8 @@ var file_connector_v1_connector_proto_goTypes = []any{
 	nil, // 68: connector.v1.Destination.Lifecycle.OnUpdated.Request.ConfigAfterEntry
 	(*Destination_Lifecycle_OnDeleted_Request)(nil),  // 69: connector.v1.Destination.Lifecycle.OnDeleted.Request
 	(*Destination_Lifecycle_OnDeleted_Response)(nil), // 70: connector.v1.Destination.Lifecycle.OnDeleted.Response
-	nil,                      // 71: connector.v1.Destination.Lifecycle.OnDeleted.Request.ConfigEntry
-	(*opencdcv1.Record)(nil), // 72: opencdc.v1.Record
+	nil,                     // 71: connector.v1.Destination.Lifecycle.OnDeleted.Request.ConfigEntry
+	(*commonv1.Record)(nil), // 72: opencdc.v1.Record
 }
 var file_connector_v1_connector_proto_depIdxs = []int32{
 	0,  // 0: connector.v1.Specifier.Parameter.type:type_name -> connector.v1.Specifier.Parameter.Type

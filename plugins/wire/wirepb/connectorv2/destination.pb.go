@@ -7,7 +7,7 @@
 package connectorv2
 
 import (
-	opencdcv1 "github.com/conduit-agent/conduit/plugins/wire/wirepb/opencdcv1"
+	commonv1 "github.com/conduit-agent/conduit/plugins/wire/wirepb/commonv1"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	reflect "reflect"
@@ -428,7 +428,7 @@ func (*Destination_Open_Response) Descriptor() ([]byte, []int) {
 
 type Destination_Run_Request struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Records       []*opencdcv1.Record    `protobuf:"bytes,1,rep,name=records,proto3" json:"records,omitempty"`
+	Records       []*commonv1.Record     `protobuf:"bytes,1,rep,name=records,proto3" json:"records,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -463,7 +463,7 @@ func (*Destination_Run_Request) Descriptor() ([]byte, []int) {
 	return file_connector_v2_destination_proto_rawDescGZIP(), []int{0, 2, 0}
 }
 
-func (x *Destination_Run_Request) GetRecords() []*opencdcv1.Record {
+func (x *Destination_Run_Request) GetRecords() []*commonv1.Record {
 	if x != nil {
 		return x.Records
 	}
@@ -1194,8 +1194,8 @@ var file_connector_v2_destination_proto_goTypes = []any{
 	nil, // 28: connector.v2.Destination.Lifecycle.OnUpdated.Request.ConfigAfterEntry
 	(*Destination_Lifecycle_OnDeleted_Request)(nil),  // 29: connector.v2.Destination.Lifecycle.OnDeleted.Request
 	(*Destination_Lifecycle_OnDeleted_Response)(nil), // 30: connector.v2.Destination.Lifecycle.OnDeleted.Response
-	nil,                      // 31: connector.v2.Destination.Lifecycle.OnDeleted.Request.ConfigEntry
-	(*opencdcv1.Record)(nil), // 32: opencdc.v1.Record
+	nil,                     // 31: connector.v2.Destination.Lifecycle.OnDeleted.Request.ConfigEntry
+	(*commonv1.Record)(nil), // 32: opencdc.v1.Record
 }
 var file_connector_v2_destination_proto_depIdxs = []int32{
 	9,  // 0: connector.v2.Destination.Configure.Request.config:type_name -> connector.v2.Destination.Configure.Request.ConfigEntry

@@ -7,7 +7,7 @@
 package connectorv2
 
 import (
-	opencdcv1 "github.com/conduit-agent/conduit/plugins/wire/wirepb/opencdcv1"
+	commonv1 "github.com/conduit-agent/conduit/plugins/wire/wirepb/commonv1"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	reflect "reflect"
@@ -480,7 +480,7 @@ func (x *Source_Run_Request) GetAckPositions() [][]byte {
 
 type Source_Run_Response struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Records       []*opencdcv1.Record    `protobuf:"bytes,1,rep,name=records,proto3" json:"records,omitempty"`
+	Records       []*commonv1.Record     `protobuf:"bytes,1,rep,name=records,proto3" json:"records,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -515,7 +515,7 @@ func (*Source_Run_Response) Descriptor() ([]byte, []int) {
 	return file_connector_v2_source_proto_rawDescGZIP(), []int{0, 2, 1}
 }
 
-func (x *Source_Run_Response) GetRecords() []*opencdcv1.Record {
+func (x *Source_Run_Response) GetRecords() []*commonv1.Record {
 	if x != nil {
 		return x.Records
 	}
@@ -1145,8 +1145,8 @@ var file_connector_v2_source_proto_goTypes = []any{
 	nil, // 27: connector.v2.Source.Lifecycle.OnUpdated.Request.ConfigAfterEntry
 	(*Source_Lifecycle_OnDeleted_Request)(nil),  // 28: connector.v2.Source.Lifecycle.OnDeleted.Request
 	(*Source_Lifecycle_OnDeleted_Response)(nil), // 29: connector.v2.Source.Lifecycle.OnDeleted.Response
-	nil,                      // 30: connector.v2.Source.Lifecycle.OnDeleted.Request.ConfigEntry
-	(*opencdcv1.Record)(nil), // 31: opencdc.v1.Record
+	nil,                     // 30: connector.v2.Source.Lifecycle.OnDeleted.Request.ConfigEntry
+	(*commonv1.Record)(nil), // 31: opencdc.v1.Record
 }
 var file_connector_v2_source_proto_depIdxs = []int32{
 	9,  // 0: connector.v2.Source.Configure.Request.config:type_name -> connector.v2.Source.Configure.Request.ConfigEntry

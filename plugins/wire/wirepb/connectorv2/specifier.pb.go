@@ -7,7 +7,7 @@
 package connectorv2
 
 import (
-	configv1 "github.com/conduit-agent/conduit/plugins/wire/wirepb/configv1"
+	commonv1 "github.com/conduit-agent/conduit/plugins/wire/wirepb/commonv1"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	reflect "reflect"
@@ -65,8 +65,8 @@ type Specification struct {
 	Description       string                         `protobuf:"bytes,3,opt,name=description,proto3" json:"description,omitempty"`
 	Version           string                         `protobuf:"bytes,4,opt,name=version,proto3" json:"version,omitempty"`
 	Author            string                         `protobuf:"bytes,5,opt,name=author,proto3" json:"author,omitempty"`
-	DestinationParams map[string]*configv1.Parameter `protobuf:"bytes,6,rep,name=destination_params,json=destinationParams,proto3" json:"destination_params,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	SourceParams      map[string]*configv1.Parameter `protobuf:"bytes,7,rep,name=source_params,json=sourceParams,proto3" json:"source_params,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	DestinationParams map[string]*commonv1.Parameter `protobuf:"bytes,6,rep,name=destination_params,json=destinationParams,proto3" json:"destination_params,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	SourceParams      map[string]*commonv1.Parameter `protobuf:"bytes,7,rep,name=source_params,json=sourceParams,proto3" json:"source_params,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache
 }
@@ -136,14 +136,14 @@ func (x *Specification) GetAuthor() string {
 	return ""
 }
 
-func (x *Specification) GetDestinationParams() map[string]*configv1.Parameter {
+func (x *Specification) GetDestinationParams() map[string]*commonv1.Parameter {
 	if x != nil {
 		return x.DestinationParams
 	}
 	return nil
 }
 
-func (x *Specification) GetSourceParams() map[string]*configv1.Parameter {
+func (x *Specification) GetSourceParams() map[string]*commonv1.Parameter {
 	if x != nil {
 		return x.SourceParams
 	}
@@ -314,7 +314,7 @@ var file_connector_v2_specifier_proto_goTypes = []any{
 	(*Specifier_Specify_Response)(nil), // 4: connector.v2.Specifier.Specify.Response
 	nil,                                // 5: connector.v2.Specification.DestinationParamsEntry
 	nil,                                // 6: connector.v2.Specification.SourceParamsEntry
-	(*configv1.Parameter)(nil),         // 7: config.v1.Parameter
+	(*commonv1.Parameter)(nil),         // 7: config.v1.Parameter
 }
 var file_connector_v2_specifier_proto_depIdxs = []int32{
 	5, // 0: connector.v2.Specification.destination_params:type_name -> connector.v2.Specification.DestinationParamsEntry

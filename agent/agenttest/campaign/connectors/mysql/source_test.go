@@ -9,7 +9,6 @@ import (
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/server"
 	"github.com/conduit-agent/conduit/plugins/builtin/mysql"
 	"github.com/conduit-agent/conduit/plugins/plugintest"
-	"github.com/conduit-agent/conduit/plugins/plugintest/logbuf"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
@@ -57,7 +56,7 @@ func unlogged(w *world) {
 		CREATE TABLE beside (id int PRIMARY KEY); INSERT INTO p VALUES (1); INSERT INTO c VALUES (1, 1);
 		CREATE USER ` + user + `@'127.0.0.1'; GRANT REPLICATION SLAVE, BINLOG MONITOR ON *.* TO ` + user + `@'127.0.0.1'; GRANT SELECT ON ` + w.name + `.* TO ` + user + `@'127.0.0.1'`)
 	s := plugintest.NewOpened(w, mysql.Connector(), w.name+":source")
-	var log logbuf.Buffer
+	var log wait.Buffer
 	s.Ctx = sdk.WithEnv(s.Ctx, &sdk.Env{ConnectorID: w.name + ":source",
 		Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	if err := s.TryOpen(w.sourceSettings("c,kept,parts", "user", user), nil); err != nil {

@@ -15,7 +15,6 @@ import (
 	"github.com/conduit-agent/conduit/plugins/builtin/postgres"
 	"github.com/conduit-agent/conduit/plugins/builtin/postgres/pg"
 	"github.com/conduit-agent/conduit/plugins/plugintest"
-	"github.com/conduit-agent/conduit/plugins/plugintest/logbuf"
 	"github.com/conduit-agent/conduit/plugins/plugintest/network"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/plugins/record"
@@ -236,7 +235,7 @@ func unlogged(w *world) {
 		CREATE TABLE p_1 PARTITION OF p FOR VALUES FROM (0) TO (10); CREATE TABLE p_2 (id int PRIMARY KEY); INSERT INTO p_2 VALUES (11)`)
 	w.exec(fmt.Sprintf("CREATE PUBLICATION %s WITH (publish = 'insert, update')", w.db))
 	s := w.newSource(w.db + ":source")
-	var log logbuf.Buffer
+	var log wait.Buffer
 	w.Cleanup(func() {
 		if w.Failed() {
 			w.Log(log.String())

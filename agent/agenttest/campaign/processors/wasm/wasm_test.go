@@ -22,7 +22,6 @@ import (
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/built"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/plugins/processor/wasm"
-	"github.com/conduit-agent/conduit/plugins/processor/wasm/egress"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/schema"
 	"github.com/conduit-agent/conduit/plugins/sdk"
@@ -499,7 +498,7 @@ func TestSettings(t *testing.T) {
 // A module built with our SDK behaves like the same processor in the agent.
 func TestOurSDK(t *testing.T) {
 	var log journal
-	m := newModules(t, wasm.Options{Egress: egress.Policy{Enabled: true}}, map[string]string{"b": sdkModule})
+	m := newModules(t, wasm.Options{Egress: wasm.EgressPolicy{Enabled: true}}, map[string]string{"b": sdkModule})
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("X-Answer", r.Header.Get("X-Test"))
 		w.WriteHeader(http.StatusCreated)
@@ -559,7 +558,8 @@ func TestEgress(t *testing.T) {
 	_, port, _ := net.SplitHostPort(other.Listener.Addr().String())
 
 	var log journal
-	policy := egress.Policy{Enabled: true, MaxResponseBytes: 4000, SecretRefs: []string{"my-key"}, Timeout: time.Second}
+	policy := wasm.EgressPolicy{Enabled: true, MaxResponseBytes: 4000, SecretRefs: []string{"my-key"},
+		Timeout: time.Second}
 	plugin := find(t, newModules(t, wasm.Options{Egress: policy}, map[string]string{"a": contractModule}), "contract")
 	p := open(t, plugin, setup{log: log.logger(), settings: map[string]string{
 		"sdk.egress.allow":      server.URL + ",localhost:" + port + ",nowhere.invalid",
@@ -604,11 +604,11 @@ func TestEgressIsBoundedByTheAgent(t *testing.T) {
 	}))
 	defer server.Close()
 	for name, c := range map[string]struct {
-		policy egress.Policy
+		policy wasm.EgressPolicy
 		want   string
 	}{
-		"not enabled":            {egress.Policy{}, "code 4294967286"},
-		"outside of the ceiling": {egress.Policy{Enabled: true, Allow: []string{"example.com"}}, "code 4294967285"},
+		"not enabled":            {wasm.EgressPolicy{}, "code 4294967286"},
+		"outside of the ceiling": {wasm.EgressPolicy{Enabled: true, Allow: []string{"example.com"}}, "code 4294967285"},
 	} {
 		plugin := find(t, newModules(t, wasm.Options{Egress: c.policy}, map[string]string{"a": contractModule}),
 			"contract")

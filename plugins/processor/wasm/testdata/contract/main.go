@@ -16,11 +16,8 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"github.com/conduit-agent/conduit/plugins/processor/wasm/wasmpb/processorv1"
-	"github.com/conduit-agent/conduit/plugins/processor/wasm/wasmpb/procutilsv1"
-	"github.com/conduit-agent/conduit/plugins/wire/wirepb/configv1"
-	"github.com/conduit-agent/conduit/plugins/wire/wirepb/opencdcv1"
-	"github.com/conduit-agent/conduit/plugins/wire/wirepb/schemav1"
+	"github.com/conduit-agent/conduit/plugins/processor/wasm/wasmpb"
+	"github.com/conduit-agent/conduit/plugins/wire/wirepb/commonv1"
 )
 
 //go:wasmimport conduit command_request
@@ -62,7 +59,7 @@ func main() {
 			buffer = make([]byte, n)
 			continue
 		}
-		request := &processorv1.CommandRequest{}
+		request := &wasmpb.CommandRequest{}
 		if err := proto.Unmarshal(buffer[:n], request); err != nil {
 			os.Exit(4)
 		}
@@ -76,47 +73,47 @@ func main() {
 	}
 }
 
-func execute(request *processorv1.CommandRequest) *processorv1.CommandResponse {
+func execute(request *wasmpb.CommandRequest) *wasmpb.CommandResponse {
 	switch r := request.Request.(type) {
-	case *processorv1.CommandRequest_Specify:
-		return &processorv1.CommandResponse{Response: &processorv1.CommandResponse_Specify{Specify: specification()}}
-	case *processorv1.CommandRequest_Configure:
+	case *wasmpb.CommandRequest_Specify:
+		return &wasmpb.CommandResponse{Response: &wasmpb.CommandResponse_Specify{Specify: specification()}}
+	case *wasmpb.CommandRequest_Configure:
 		mode = r.Configure.Parameters["mode"]
 		if mode == "badconfig" {
 			return failure("config invalid: mode")
 		}
-		return &processorv1.CommandResponse{
-			Response: &processorv1.CommandResponse_Configure{Configure: &processorv1.Configure_Response{}}}
-	case *processorv1.CommandRequest_Open:
+		return &wasmpb.CommandResponse{
+			Response: &wasmpb.CommandResponse_Configure{Configure: &wasmpb.Configure_Response{}}}
+	case *wasmpb.CommandRequest_Open:
 		fmt.Println(`{"level":"info","message":"opened","time":"x","mode":"` + mode + `"}`)
 		fmt.Fprintln(os.Stderr, "plain text")
-		return &processorv1.CommandResponse{
-			Response: &processorv1.CommandResponse_Open{Open: &processorv1.Open_Response{}}}
-	case *processorv1.CommandRequest_Process:
+		return &wasmpb.CommandResponse{
+			Response: &wasmpb.CommandResponse_Open{Open: &wasmpb.Open_Response{}}}
+	case *wasmpb.CommandRequest_Process:
 		return process(r.Process.Records)
 	}
-	return &processorv1.CommandResponse{
-		Response: &processorv1.CommandResponse_Teardown{Teardown: &processorv1.Teardown_Response{}}}
+	return &wasmpb.CommandResponse{
+		Response: &wasmpb.CommandResponse_Teardown{Teardown: &wasmpb.Teardown_Response{}}}
 }
 
-func specification() *processorv1.Specify_Response {
-	return &processorv1.Specify_Response{Name: "contract", Summary: "A test.", Description: "It does what mode says.",
+func specification() *wasmpb.Specify_Response {
+	return &wasmpb.Specify_Response{Name: "contract", Summary: "A test.", Description: "It does what mode says.",
 		Version: "v1.2.3", Author: "test",
-		Parameters: map[string]*configv1.Parameter{
-			"mode": {Default: "prefix", Description: "What to do.", Type: configv1.Parameter_TYPE_STRING,
-				Validations: []*configv1.Validation{{Type: configv1.Validation_TYPE_REQUIRED}}},
-			"sdk.schema.decode.payload.enabled": {Default: "true", Type: configv1.Parameter_TYPE_BOOL},
+		Parameters: map[string]*commonv1.Parameter{
+			"mode": {Default: "prefix", Description: "What to do.", Type: commonv1.Parameter_TYPE_STRING,
+				Validations: []*commonv1.Validation{{Type: commonv1.Validation_TYPE_REQUIRED}}},
+			"sdk.schema.decode.payload.enabled": {Default: "true", Type: commonv1.Parameter_TYPE_BOOL},
 		}}
 }
 
-func failure(message string) *processorv1.CommandResponse {
-	return &processorv1.CommandResponse{Response: &processorv1.CommandResponse_Error{Error: &processorv1.Error{Code: 1,
+func failure(message string) *wasmpb.CommandResponse {
+	return &wasmpb.CommandResponse{Response: &wasmpb.CommandResponse_Error{Error: &wasmpb.Error{Code: 1,
 		Message: message}}}
 }
 
 // dedupe drops records it has already seen. It answers some calls with an error after it has seen their records.
-func dedupe(records []*opencdcv1.Record) *processorv1.CommandResponse {
-	out := &processorv1.Process_Response{}
+func dedupe(records []*commonv1.Record) *wasmpb.CommandResponse {
+	out := &wasmpb.Process_Response{}
 	for _, r := range records {
 		key, err := proto.MarshalOptions{Deterministic: true}.Marshal(r.GetPayload().GetAfter())
 		if err != nil {
@@ -124,8 +121,8 @@ func dedupe(records []*opencdcv1.Record) *processorv1.CommandResponse {
 		}
 		one := single(r)
 		if seen[string(key)] {
-			one = &processorv1.ProcessedRecord{
-				Record: &processorv1.ProcessedRecord_FilterRecord{FilterRecord: &processorv1.FilterRecord{}}}
+			one = &wasmpb.ProcessedRecord{
+				Record: &wasmpb.ProcessedRecord_FilterRecord{FilterRecord: &wasmpb.FilterRecord{}}}
 		}
 		seen[string(key)] = true
 		out.Records = append(out.Records, one)
@@ -133,15 +130,15 @@ func dedupe(records []*opencdcv1.Record) *processorv1.CommandResponse {
 	if calls%3 == 2 && len(records) > 1 {
 		return failure("cannot do these together")
 	}
-	return &processorv1.CommandResponse{Response: &processorv1.CommandResponse_Process{Process: out}}
+	return &wasmpb.CommandResponse{Response: &wasmpb.CommandResponse_Process{Process: out}}
 }
 
-func process(records []*opencdcv1.Record) *processorv1.CommandResponse {
+func process(records []*commonv1.Record) *wasmpb.CommandResponse {
 	calls++
 	if mode == "dedupe" {
 		return dedupe(records)
 	}
-	out := &processorv1.Process_Response{}
+	out := &wasmpb.Process_Response{}
 	for i, r := range records {
 		text := string(r.GetPayload().GetAfter().GetRawData())
 		switch {
@@ -157,7 +154,7 @@ func process(records []*opencdcv1.Record) *processorv1.CommandResponse {
 		case text == "fail":
 			return failure("cannot do any of these")
 		case mode == "short" && i == 2:
-			return &processorv1.CommandResponse{Response: &processorv1.CommandResponse_Process{Process: out}}
+			return &wasmpb.CommandResponse{Response: &wasmpb.CommandResponse_Process{Process: out}}
 		case mode == "many":
 			out.Records = append(out.Records, single(r), single(r))
 			continue
@@ -166,33 +163,33 @@ func process(records []*opencdcv1.Record) *processorv1.CommandResponse {
 		}
 		out.Records = append(out.Records, processOne(r, text))
 	}
-	return &processorv1.CommandResponse{Response: &processorv1.CommandResponse_Process{Process: out}}
+	return &wasmpb.CommandResponse{Response: &wasmpb.CommandResponse_Process{Process: out}}
 }
 
-func single(r *opencdcv1.Record) *processorv1.ProcessedRecord {
-	return &processorv1.ProcessedRecord{Record: &processorv1.ProcessedRecord_SingleRecord{SingleRecord: r}}
+func single(r *commonv1.Record) *wasmpb.ProcessedRecord {
+	return &wasmpb.ProcessedRecord{Record: &wasmpb.ProcessedRecord_SingleRecord{SingleRecord: r}}
 }
 
-func processOne(r *opencdcv1.Record, text string) *processorv1.ProcessedRecord {
+func processOne(r *commonv1.Record, text string) *wasmpb.ProcessedRecord {
 	if r.Metadata == nil {
 		r.Metadata = map[string]string{}
 	}
 	switch {
 	case text == "filter":
-		return &processorv1.ProcessedRecord{
-			Record: &processorv1.ProcessedRecord_FilterRecord{FilterRecord: &processorv1.FilterRecord{}}}
+		return &wasmpb.ProcessedRecord{
+			Record: &wasmpb.ProcessedRecord_FilterRecord{FilterRecord: &wasmpb.FilterRecord{}}}
 	case text == "error":
-		return &processorv1.ProcessedRecord{
-			Record: &processorv1.ProcessedRecord_ErrorRecord{ErrorRecord: &processorv1.ErrorRecord{
-				Error: &processorv1.Error{Code: 5, Message: "a bad record"}}}}
+		return &wasmpb.ProcessedRecord{
+			Record: &wasmpb.ProcessedRecord_ErrorRecord{ErrorRecord: &wasmpb.ErrorRecord{
+				Error: &wasmpb.Error{Code: 5, Message: "a bad record"}}}}
 	case text == "unset":
-		return &processorv1.ProcessedRecord{}
+		return &wasmpb.ProcessedRecord{}
 	case strings.HasPrefix(text, "split "):
-		multi := &processorv1.MultiRecord{}
+		multi := &wasmpb.MultiRecord{}
 		for _, word := range strings.Fields(text)[1:] {
 			multi.Records = append(multi.Records, raw(word))
 		}
-		return &processorv1.ProcessedRecord{Record: &processorv1.ProcessedRecord_MultiRecord{MultiRecord: multi}}
+		return &wasmpb.ProcessedRecord{Record: &wasmpb.ProcessedRecord_MultiRecord{MultiRecord: multi}}
 	case strings.HasPrefix(text, "grow "):
 		n, _ := strconv.Atoi(strings.TrimPrefix(text, "grow "))
 		for range n {
@@ -206,28 +203,28 @@ func processOne(r *opencdcv1.Record, text string) *processorv1.ProcessedRecord {
 			r.Metadata[strconv.Itoa(i)] = ""
 		}
 	case strings.HasPrefix(text, "pieces "):
-		pieces := make([]*opencdcv1.Record, number(text))
+		pieces := make([]*commonv1.Record, number(text))
 		for i := range pieces {
-			pieces[i] = &opencdcv1.Record{}
+			pieces[i] = &commonv1.Record{}
 		}
-		return &processorv1.ProcessedRecord{Record: &processorv1.ProcessedRecord_MultiRecord{
-			MultiRecord: &processorv1.MultiRecord{Records: pieces}}}
+		return &wasmpb.ProcessedRecord{Record: &wasmpb.ProcessedRecord_MultiRecord{
+			MultiRecord: &wasmpb.MultiRecord{Records: pieces}}}
 	case strings.HasPrefix(text, "long "):
 		text = strings.Repeat("x", number(text))
 	case strings.HasPrefix(text, "refuse "):
-		return &processorv1.ProcessedRecord{Record: &processorv1.ProcessedRecord_ErrorRecord{
-			ErrorRecord: &processorv1.ErrorRecord{
-				Error: &processorv1.Error{Code: 5, Message: strings.Repeat("x", number(text))}}}}
+		return &wasmpb.ProcessedRecord{Record: &wasmpb.ProcessedRecord_ErrorRecord{
+			ErrorRecord: &wasmpb.ErrorRecord{
+				Error: &wasmpb.Error{Code: 5, Message: strings.Repeat("x", number(text))}}}}
 	case strings.HasPrefix(text, "print "):
 		for range number(text) {
 			fmt.Println(strings.Repeat("x", 60_000))
 		}
 	case strings.HasPrefix(text, "schemas "):
-		created := &procutilsv1.CreateSchemaResponse{}
+		created := &wasmpb.CreateSchemaResponse{}
 		for i := range number(text) {
 			r.Metadata["schemas"] = strconv.Itoa(
-				int(call(createSchema, &procutilsv1.CreateSchemaRequest{Subject: strconv.Itoa(i),
-					Type:  schemav1.Schema_TYPE_AVRO,
+				int(call(createSchema, &wasmpb.CreateSchemaRequest{Subject: strconv.Itoa(i),
+					Type:  commonv1.Schema_TYPE_AVRO,
 					Bytes: []byte(`{"type":"map","values":"long"}`)}, created)))
 		}
 	case text == "random":
@@ -260,9 +257,9 @@ func number(text string) int {
 	return n
 }
 
-func raw(text string) *opencdcv1.Record {
-	return &opencdcv1.Record{Payload: &opencdcv1.Change{
-		After: &opencdcv1.Data{Data: &opencdcv1.Data_RawData{RawData: []byte(text)}}}}
+func raw(text string) *commonv1.Record {
+	return &commonv1.Record{Payload: &commonv1.Change{
+		After: &commonv1.Data{Data: &commonv1.Data_RawData{RawData: []byte(text)}}}}
 }
 
 // call calls a function of the host according to the contract: it calls again with more space if the answer is longer
@@ -285,15 +282,15 @@ func call(f func(unsafe.Pointer, uint32) uint32, request proto.Message, answer p
 
 func get(text string) string {
 	words := strings.Fields(text)
-	request := &procutilsv1.HTTPRequest{Method: "GET", Url: words[0]}
+	request := &wasmpb.HTTPRequest{Method: "GET", Url: words[0]}
 	for _, w := range words[1:] {
 		if name, value, ok := strings.Cut(w, ":"); ok {
-			request.Headers = append(request.Headers, &procutilsv1.HTTPHeader{Key: name, Values: []string{value}})
+			request.Headers = append(request.Headers, &wasmpb.HTTPHeader{Key: name, Values: []string{value}})
 		} else {
 			request.AuthSecretRef = w
 		}
 	}
-	answer := &procutilsv1.HTTPResponse{}
+	answer := &wasmpb.HTTPResponse{}
 	if code := call(httpRequest, request, answer); code != 0 {
 		return fmt.Sprintf("code %d", code)
 	}
@@ -301,17 +298,17 @@ func get(text string) string {
 }
 
 func schemas() string {
-	created := &procutilsv1.CreateSchemaResponse{}
-	code := call(createSchema, &procutilsv1.CreateSchemaRequest{Subject: "s", Type: schemav1.Schema_TYPE_AVRO,
+	created := &wasmpb.CreateSchemaResponse{}
+	code := call(createSchema, &wasmpb.CreateSchemaRequest{Subject: "s", Type: commonv1.Schema_TYPE_AVRO,
 		Bytes: []byte(`{"type":"record","name":"r","fields":[{"name":"a","type":"long"}]}`)}, created)
 	if code != 0 {
 		return fmt.Sprintf("create: %d", code)
 	}
-	got := &procutilsv1.GetSchemaResponse{}
-	if code := call(getSchema, &procutilsv1.GetSchemaRequest{Subject: "s", Version: created.Schema.Version},
+	got := &wasmpb.GetSchemaResponse{}
+	if code := call(getSchema, &wasmpb.GetSchemaRequest{Subject: "s", Version: created.Schema.Version},
 		got); code != 0 {
 		return fmt.Sprintf("get: %d", code)
 	}
-	missing := call(getSchema, &procutilsv1.GetSchemaRequest{Subject: "other", Version: 1}, got)
+	missing := call(getSchema, &wasmpb.GetSchemaRequest{Subject: "other", Version: 1}, got)
 	return fmt.Sprintf("%s %d %s %d", got.Schema.Subject, got.Schema.Version, got.Schema.Bytes, missing)
 }

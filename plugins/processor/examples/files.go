@@ -1,6 +1,0 @@
-package examples
-
-import "embed"
-
-//go:embed *.yaml
-var files embed.FS
