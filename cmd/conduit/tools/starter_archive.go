@@ -12,7 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/klauspost/compress/zstd"
+	"github.com/conduit-agent/conduit/plugins/zstd"
 )
 
 // maxUnpacked is the maximum size of the content of an archive, in bytes.
@@ -20,12 +20,11 @@ const maxUnpacked = 64 << 20
 
 // unpackModules returns the files of a tar archive that is compressed with Zstandard, by name.
 func unpackModules(archive []byte) (map[string][]byte, error) {
-	z, err := zstd.NewReader(bytes.NewReader(archive), zstd.WithDecoderConcurrency(1),
-		zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxMemory(maxUnpacked))
+	z, err := zstd.NewReader(bytes.NewReader(archive), maxUnpacked)
 	if err != nil {
 		return nil, fmt.Errorf("cannot decompress: %w", err)
 	}
-	defer z.Close()
+	defer func() { _ = z.Close() }()
 	files := map[string][]byte{}
 	r := tar.NewReader(io.LimitReader(z, maxUnpacked))
 	for {

@@ -10,12 +10,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/klauspost/compress/zstd"
-
 	"github.com/conduit-agent/conduit/plugins/processor/httpcall"
 	"github.com/conduit-agent/conduit/plugins/processor/jsonvalue"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
+	"github.com/conduit-agent/conduit/plugins/zstd"
 )
 
 // timeLimit is a setting of all processors of this package.
@@ -289,7 +288,7 @@ func cohereEmbed(s embedSettings) (operation, error) {
 		return operation{}, sdk.SettingError{Setting: "inputType", Message: fmt.Sprintf("model %s needs it: "+
 			"one of search_document, search_query, classification, clustering, image", s.Model)}
 	}
-	encoder, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1))
+	compress, err := zstd.NewFramer()
 	if err != nil {
 		return operation{}, fmt.Errorf("cannot compress: %w", err)
 	}
@@ -313,7 +312,7 @@ func cohereEmbed(s embedSettings) (operation, error) {
 	}
 	o.value = func(_ string, result json.RawMessage) (any, error) {
 		text, err := vectorText(result)
-		return encoder.EncodeAll([]byte(text), nil), err
+		return compress([]byte(text)), err
 	}
 	o.done = func(r *record.Record) { r.Metadata.Set("cohere.embed.model", s.Model) }
 	return o, nil
