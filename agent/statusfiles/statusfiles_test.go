@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/agent/statusfiles"
-	"github.com/conduit-agent/conduit/plugins/plugintest/logbuf"
+	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/spec"
 	"github.com/conduit-agent/conduit/spec/notify"
 )
@@ -32,7 +32,7 @@ func TestFailuresAreLoggedOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	synctest.Test(t, func(t *testing.T) {
-		var log logbuf.Buffer
+		var log wait.Buffer
 		changes := &notify.Broadcast{}
 		w := &statusfiles.Writer{Dir: dir, Store: oneFile{}, Changes: changes,
 			State: func(string) (spec.State, bool) { return spec.State{}, false },
