@@ -189,8 +189,14 @@ func (r *Redactor) in(text string) []pair {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var all []pair
+	mayHave := func(string) bool { return true }
+	if len(r.values) > manyValues {
+		var b bigrams
+		b.add(text)
+		mayHave = b.has
+	}
 	for value, reference := range r.values {
-		if strings.Contains(text, value) {
+		if mayHave(value) && strings.Contains(text, value) {
 			all = append(all, pair{value, reference})
 		}
 	}
@@ -198,6 +204,30 @@ func (r *Redactor) in(text string) []pair {
 		return cmp.Or(cmp.Compare(len(b.value), len(a.value)), cmp.Compare(a.value, b.value))
 	})
 	return all
+}
+
+// manyValues is the number of values from which on a look at the bigrams of a text saves time.
+const manyValues = 16
+
+// bigrams is a set of pairs of adjacent bytes. Most values have a pair that a text lacks.
+type bigrams [1 << 16 / 64]uint64
+
+func (b *bigrams) add(text string) {
+	for i := 1; i < len(text); i++ {
+		pair := uint16(text[i-1])<<8 | uint16(text[i])
+		b[pair/64] |= 1 << (pair % 64)
+	}
+}
+
+// has reports whether b contains all pairs of value.
+func (b *bigrams) has(value string) bool {
+	for i := 1; i < len(value); i++ {
+		pair := uint16(value[i-1])<<8 | uint16(value[i])
+		if b[pair/64]&(1<<(pair%64)) == 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // isWhole reports whether text[from:to] is likely to be a complete value and not part of a longer word.

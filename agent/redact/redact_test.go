@@ -35,6 +35,23 @@ func TestText(t *testing.T) {
 	}
 }
 
+// A text is searched for each of many values.
+func TestTextOfManyValues(t *testing.T) {
+	var all, text, want []string
+	for i := range 200 {
+		value := fmt.Sprintf("%dsecret%d", i, i*i)
+		reference := fmt.Sprintf("${V%d}", i)
+		all = append(all, reference, value)
+		if i%3 == 0 {
+			text, want = append(text, value), append(want, reference)
+		}
+	}
+	all, text, want = append(all, "${SHORT}", "7"), append(text, `"7"`), append(want, `"${SHORT}"`)
+	if got := redactor(all...).Text(strings.Join(text, " ")); got != strings.Join(want, " ") {
+		t.Errorf("got %s", got)
+	}
+}
+
 func TestError(t *testing.T) {
 	r := redactor("${V}", "canary-51c0a7")
 	if err := r.Error(nil); err != nil {

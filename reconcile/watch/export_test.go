@@ -59,3 +59,6 @@ func PolledAfter(events int, at, now time.Time) bool {
 	}
 	return b.isPolled("dir", now)
 }
+
+// Mounts returns the mount points below dir.
+func Mounts(dir string) map[string]bool { return mounts(dir) }

@@ -139,7 +139,7 @@ func (s *scanner) warnOfMounts(dir string, names []string) {
 	if len(names) == 0 {
 		return
 	}
-	at := mounts()
+	at := mounts(dir)
 	for _, name := range names {
 		if path := filepath.Join(dir, name); at[path] {
 			s.log.Warn("pipeline file is mounted by itself, so that most changes made to it outside do not arrive "+

@@ -2,18 +2,23 @@ package watch
 
 import (
 	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 )
 
-// mounts returns the mount points.
-func mounts() map[string]bool {
+// mounts returns the mount points below dir.
+func mounts(dir string) map[string]bool {
 	text, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
 		return nil
 	}
 	at := map[string]bool{}
+	within := escape.Replace(filepath.Clean(dir))
 	for line := range strings.Lines(string(text)) {
+		if !strings.Contains(line, within) {
+			continue // most lines
+		}
 		if fields := strings.Fields(line); len(fields) > 4 {
 			at[unescape.Replace(fields[4])] = true
 		}
@@ -21,7 +26,10 @@ func mounts() map[string]bool {
 	return at
 }
 
-var unescape = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
+var (
+	escape   = strings.NewReplacer(" ", `\040`, "\t", `\011`, "\n", `\012`, `\`, `\134`)
+	unescape = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
+)
 
 // remote reports whether dir is on a file system that has no events of changes made
 // elsewhere: NFS, SMB, CIFS, 9P, FUSE, Ceph, AFS.

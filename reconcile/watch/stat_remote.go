@@ -6,5 +6,5 @@ package watch
 // system: the rescan finds changes without events.
 func remote(string) bool { return false }
 
-// mounts returns the mount points. They are unknown on this system.
-func mounts() map[string]bool { return nil }
+// mounts returns the mount points below a directory. They are unknown on this system.
+func mounts(string) map[string]bool { return nil }

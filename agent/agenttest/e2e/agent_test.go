@@ -60,6 +60,7 @@ func TestFullDiskIsWaitedFor(t *testing.T) {
 }
 
 func TestSavingAFileChangesThatPipelineOnly(t *testing.T) {
+	t.Parallel()
 	a := agenttest.Start(t, "")
 	a.Save("one.yaml", agenttest.Generated(a.Dir, "one", 1000, ""))
 	a.Save("two.yaml", agenttest.Generated(a.Dir, "two", 1000, ""))
@@ -186,6 +187,7 @@ func TestStatusAndDeletion(t *testing.T) {
 
 // A pipeline whose destination cannot be opened starts working as soon as the file is corrected.
 func TestFailuresAreMendedByASave(t *testing.T) {
+	t.Parallel()
 	a := agenttest.Start(t, "", func(c *config.Config) { c.Pipelines.ErrorRecovery.MinDelay = time.Hour })
 	a.Save("p.yaml", agenttest.Generated(a.Dir+"/missing", "p", 1000, ""))
 	a.WaitPhase("p", spec.PhaseRecovering, 0)
@@ -197,6 +199,7 @@ func TestFailuresAreMendedByASave(t *testing.T) {
 }
 
 func TestRollbackToTheLastVersionThatRan(t *testing.T) {
+	t.Parallel()
 	a := agenttest.Start(t, "")
 	a.Save("p.yaml", agenttest.Generated(a.Dir, "p", 1000, ""))
 	a.WaitPhase("p", spec.PhaseRunning, 1)
@@ -235,6 +238,7 @@ func TestReferencesAreResolvedAtStart(t *testing.T) {
 }
 
 func TestASecondAgentIsRefused(t *testing.T) {
+	t.Parallel()
 	a := agenttest.Start(t, "")
 	cfg, _, err := config.Load(config.Sources{})
 	if err != nil {
@@ -249,6 +253,7 @@ func TestASecondAgentIsRefused(t *testing.T) {
 }
 
 func TestExitOnDegraded(t *testing.T) {
+	t.Parallel()
 	dir := agenttest.NewDir(t)
 	cfg, _, err := config.Load(config.Sources{})
 	if err != nil {
@@ -271,6 +276,7 @@ func TestExitOnDegraded(t *testing.T) {
 }
 
 func TestTheDemoLogsWhatTheSpecNames(t *testing.T) {
+	t.Parallel()
 	dir := agenttest.NewDir(t)
 	demo, err := os.ReadFile("../../../pipelines/demo-pipeline.yaml")
 	if err != nil {

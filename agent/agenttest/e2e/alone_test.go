@@ -10,12 +10,16 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/agent"
+	"github.com/conduit-agent/conduit/agent/agenttest"
 	"github.com/conduit-agent/conduit/agent/parts"
+	"github.com/conduit-agent/conduit/spec"
 )
 
 // An agent outside a cluster runs no cluster goroutine and makes no cluster allocation while a pipeline runs.
 func TestNothingOfAClusterWithoutOne(t *testing.T) {
 	cfg := onePipeline(t)
+	// Recording the many allocations that compile the schema takes seconds.
+	spec.ParseFile("p.yaml", []byte(agenttest.Generated("", "p", 1, "")))
 	defer func(rate int) { runtime.MemProfileRate = rate }(runtime.MemProfileRate)
 	runtime.MemProfileRate = 1 // records every allocation
 	cluster := parts.Cluster()

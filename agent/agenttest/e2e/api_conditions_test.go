@@ -10,6 +10,7 @@ import (
 
 // TestConditionsOfAnAgent follows the conditions of a pipeline while the file changes.
 func TestConditionsOfAnAgent(t *testing.T) {
+	t.Parallel()
 	w := startWeb(t, "")
 	condition := func(of spec.ConditionType) (c spec.Condition) {
 		status, err := w.API.Status(t.Context(), "p")

@@ -15,6 +15,7 @@ import (
 // A document creates a pipeline and others change it. Each is one revision of the API, and changes no more of the
 // running pipeline than its plan says.
 func TestDocumentsTakeEffect(t *testing.T) {
+	t.Parallel()
 	w := startWeb(t, "")
 	doc := w.Document("p", "one.jsonl", 2000)
 	w.wantPlanOnly(doc, 3)
@@ -100,6 +101,7 @@ func (w *web) wantApplied(id string, revisions int) {
 // A file owns the pipelines that it declares: documents that change them are refused with the place in the file, and no
 // document makes the file the owner of a pipeline.
 func TestDocumentsLeaveFilesAlone(t *testing.T) {
+	t.Parallel()
 	w := startWeb(t, "")
 	w.Save("p.yaml", agenttest.Generated(w.Dir, "p", 1000, ""))
 	w.WaitPhase("p", spec.PhaseRunning, 1)

@@ -14,6 +14,7 @@ import (
 // A rollback of a pipeline that a file declares is written to the file, and leaves the rest of the file as it is. A
 // file whose rest cannot be preserved is not changed.
 func TestRollbackWritesTheFile(t *testing.T) {
+	t.Parallel()
 	w := startWeb(t, "")
 	file := w.Path("pipelines/shop.yaml")
 	write := func(content string) {

@@ -32,6 +32,7 @@ func waitForever(c *config.Config) { c.Shutdown.Timeout = time.Hour }
 // An inspector sees the records before and after a restart of the pipeline, and the records of each version. It
 // ends soon after the agent does.
 func TestInspectorOutlivesThePipeline(t *testing.T) {
+	t.Parallel()
 	w := startWeb(t, "", waitForever)
 	w.Save("p.yaml", agenttest.Generated(w.Dir, "p", 200, ""))
 	w.WaitPhase("p", spec.PhaseRunning, 1)
@@ -78,6 +79,7 @@ func TestInspectorOutlivesThePipeline(t *testing.T) {
 
 // Sessions of clients that do not read do not delay the end of the agent.
 func TestInspectorsEndWithTheAgent(t *testing.T) {
+	t.Parallel()
 	w := startWeb(t, "", waitForever)
 	w.Save("p.yaml", agenttest.Generated(w.Dir, "p", 1000, ""))
 	w.WaitPhase("p", spec.PhaseRunning, 1)

@@ -28,6 +28,7 @@ func (w *web) status(id string) (s statusBody) {
 
 // Every write is a revision; a rollback takes effect like any other change.
 func TestWritesAreRevisions(t *testing.T) {
+	t.Parallel()
 	w := startWeb(t, "")
 	w.GenerateOverAPI("p")
 	w.Must("PUT", "/v1/pipelines/p", `{"config":{"name":"p","description":"second"}}`, nil)
@@ -70,6 +71,7 @@ func TestWritesAreRevisions(t *testing.T) {
 }
 
 func TestFilesWin(t *testing.T) {
+	t.Parallel()
 	w := startWeb(t, "")
 	w.Save("p.yaml", agenttest.Generated(w.Dir, "p", 1000, ""))
 	w.WaitPhase("p", spec.PhaseRunning, 1)
@@ -98,6 +100,7 @@ func TestFilesWin(t *testing.T) {
 
 // A pipeline of a file can be stopped and started over the API until the file changes.
 func TestOverridesLastUntilTheFileChanges(t *testing.T) {
+	t.Parallel()
 	w := startWeb(t, "")
 	w.Save("p.yaml", agenttest.Generated(w.Dir, "p", 1000, ""))
 	w.WaitPhase("p", spec.PhaseRunning, 1)
@@ -199,6 +202,7 @@ func TestOwnershipMovesBothWays(t *testing.T) {
 
 // A pipeline stopped over the API stays stopped when the API takes it over, and can be started.
 func TestOverridesMoveToTheAPI(t *testing.T) {
+	t.Parallel()
 	w := startWeb(t, "")
 	w.Save("p.yaml", agenttest.Generated(w.Dir, "p", 1000, ""))
 	w.WaitPhase("p", spec.PhaseRunning, 1)

@@ -25,6 +25,7 @@ import (
 
 // Requests that a page of another site can make a browser send change nothing and show nothing.
 func TestPagesOfOtherSitesReachNothing(t *testing.T) {
+	t.Parallel()
 	w := startWeb(t, "")
 	w.Save("p.yaml", agenttest.Generated(w.Dir, "p", 100, ""))
 	w.WaitPhase("p", spec.PhaseRunning, 1)
@@ -176,6 +177,7 @@ func TestRawRequests(t *testing.T) {
 
 // Whatever clients send, each line of the log is one entry written by the agent.
 func TestClientsCannotWriteTheLog(t *testing.T) {
+	t.Parallel()
 	const forged = `{"level":"ERROR","msg":"forged"}`
 	w := startWeb(t, "")
 	name, err := json.Marshal("n\n" + forged + "\r\n\x1b[31m")
@@ -204,6 +206,7 @@ func TestClientsCannotWriteTheLog(t *testing.T) {
 
 // A secret appears nowhere: not in answers, errors, the history, files or the log.
 func TestSecretsAreShownNowhere(t *testing.T) {
+	t.Parallel()
 	const secret = "canary-51c0a7"
 	dir := agenttest.NewDir(t)
 	agenttest.InstallExecutables(t, dir, "journal")
@@ -271,6 +274,7 @@ func TestExposedAddressesNeedProtection(t *testing.T) {
 
 // Tokens that protect less than they seem to are reported.
 func TestTokensThatProtectLittle(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		what, read, admin string
 		mode              os.FileMode
@@ -324,6 +328,7 @@ func settings(t *testing.T, address string) config.Config {
 
 // An agent that listens on all addresses does not accept them as host names.
 func TestListeningOnAllAddresses(t *testing.T) {
+	t.Parallel()
 	w := startWeb(t, "", func(c *config.Config) { c.API.HTTP.Address, c.API.AllowUnauthenticated = "0.0.0.0:0", true })
 	_, port, err := net.SplitHostPort(w.Address())
 	if err != nil {
@@ -340,6 +345,7 @@ func TestListeningOnAllAddresses(t *testing.T) {
 
 // Guessing tokens is rate-limited, and does not lock out clients that have a valid token.
 func TestGuessingTokens(t *testing.T) {
+	t.Parallel()
 	w := startWeb(t, "", func(c *config.Config) { c.API.Auth.AdminTokenFile = agenttest.SecretFile(t, "admin") })
 	guess := func() int { return w.Do("GET", "/v1/pipelines", "", "Authorization", "Bearer guess").Status }
 	n := 0
@@ -355,6 +361,7 @@ func TestGuessingTokens(t *testing.T) {
 }
 
 func TestTokensOfAnAgent(t *testing.T) {
+	t.Parallel()
 	w := startWeb(t, "", func(c *config.Config) {
 		c.API.Auth = config.Auth{ReadTokenFile: agenttest.SecretFile(t, "reader\n"),
 			AdminTokenFile: agenttest.SecretFile(t, "admin\n")}
@@ -414,6 +421,7 @@ func (w *web) doBriefly(method, path string, headers ...string) int {
 
 // Profiles are served when the settings enable them, to the admin token only.
 func TestProfilesOfAnAgent(t *testing.T) {
+	t.Parallel()
 	for _, debug := range []bool{false, true} {
 		w := startWeb(t, "", func(c *config.Config) {
 			c.API.Debug, c.API.Auth.AdminTokenFile = debug, agenttest.SecretFile(t, "admin")

@@ -167,6 +167,7 @@ func TestLifecycleOverTheAPI(t *testing.T) {
 }
 
 func TestCreatingIsAbortedWhenThePluginRefuses(t *testing.T) {
+	t.Parallel()
 	w, calls := journalAt(t)
 	for name, c := range map[string]struct{ body, field string }{
 		"unknown setting": {strings.Replace(fmt.Sprintf(journalSource, "1"), `"v"`, `"w"`, 1), "config.settings.w"},

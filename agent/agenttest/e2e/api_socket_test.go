@@ -42,6 +42,7 @@ func shortDir(t *testing.T) string {
 
 // TestSocket sends requests through the socket without a token, and over TCP, where a token is required.
 func TestSocket(t *testing.T) {
+	t.Parallel()
 	me, err := user.Current()
 	if err != nil {
 		t.Fatal(err)
@@ -95,6 +96,7 @@ func TestSocket(t *testing.T) {
 
 // TestSocketsThatAreRefused has socket settings that cannot be served.
 func TestSocketsThatAreRefused(t *testing.T) {
+	t.Parallel()
 	dir := shortDir(t)
 	served, err := net.Listen("unix", filepath.Join(dir, "served"))
 	if err != nil {
@@ -135,6 +137,7 @@ func TestSocketsThatAreRefused(t *testing.T) {
 
 // TestPortWithoutHost listens on this machine only, unless authentication is configured.
 func TestPortWithoutHost(t *testing.T) {
+	t.Parallel()
 	a := agenttest.Start(t, "", func(c *config.Config) { c.API.HTTP.Address = ":0" })
 	if host, _, err := net.SplitHostPort(a.Address()); host != "127.0.0.1" || err != nil {
 		t.Errorf("listens on %s, error %v", a.Address(), err)
@@ -156,6 +159,7 @@ func TestPortWithoutHost(t *testing.T) {
 
 // TestFilesOfTheAPIAreBounded names endless files where small files are expected.
 func TestFilesOfTheAPIAreBounded(t *testing.T) {
+	t.Parallel()
 	for what, set := range map[string]func(*config.API){
 		"token":       func(c *config.API) { c.Auth.AdminTokenFile = "/dev/zero" },
 		"certificate": func(c *config.API) { c.TLS.CertFile, c.TLS.KeyFile = "/dev/zero", "/dev/zero" },
@@ -179,6 +183,7 @@ func TestFilesOfTheAPIAreBounded(t *testing.T) {
 
 // TestOriginsThatAreRefused has settings that no browser can send as an origin.
 func TestOriginsThatAreRefused(t *testing.T) {
+	t.Parallel()
 	for _, setting := range []string{"*", "ui.example", "https://ui.example/", "https://"} {
 		c, _, err := config.Load(config.Sources{Path: os.DevNull})
 		if err != nil {

@@ -24,6 +24,7 @@ func catalogOf(dir string) *catalog.Catalog {
 }
 
 func TestCatalogKnowsExecutables(t *testing.T) {
+	t.Parallel()
 	dir := agenttest.NewDir(t)
 	agenttest.InstallExecutables(t, dir, "xfile", "nothing")
 	c := catalogOf(dir)
@@ -52,6 +53,7 @@ func TestCatalogKnowsExecutables(t *testing.T) {
 }
 
 func TestCatalogChecksSettingsOfExecutables(t *testing.T) {
+	t.Parallel()
 	dir := agenttest.NewDir(t)
 	agenttest.InstallExecutables(t, dir, "xfile")
 	problems := catalogOf(dir).Check(t.Context(), &spec.Pipeline{

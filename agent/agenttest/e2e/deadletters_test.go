@@ -14,6 +14,7 @@ import (
 
 // The record that stops a pipeline is kept once, however often it stops it.
 func TestDeadLetterThatStopsThePipeline(t *testing.T) {
+	t.Parallel()
 	w := startWeb(t, "")
 	agenttest.AppendTo(t, w.Path("in.log"), "good\nbad one\n")
 	w.Save("p.yaml", agenttest.Picky(w.Dir, agenttest.IsBad, ""))
@@ -55,6 +56,7 @@ func (w *web) replay(request rest.ReplayRequest) (status rest.Replay) {
 
 // Records that the corrected pipeline accepts are settled, in order; records that it refuses again keep both errors.
 func TestReplay(t *testing.T) {
+	t.Parallel()
 	w := startWeb(t, "")
 	agenttest.AppendTo(t, w.Path("in.log"), "bad 1\ngood\nbad 2\nbad worse 3\nbad 4\n")
 	w.Save("p.yaml", agenttest.Picky(w.Dir, agenttest.IsBad, agenttest.Tolerant))
@@ -98,6 +100,7 @@ func TestReplay(t *testing.T) {
 // A replayed dead letter enters at the place that refused it: neither the processors before nor the destinations that
 // have it receive it again. The same holds while the pipeline is stopped.
 func TestReplayEntersWhereItWasRefused(t *testing.T) {
+	t.Parallel()
 	w := startWeb(t, "")
 	pipeline := func(status, condition string) string {
 		add := func(id, text string) string {

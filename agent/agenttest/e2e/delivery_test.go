@@ -18,11 +18,11 @@ import (
 // is a file.
 func destinations(addr, path string) map[string]string {
 	return map[string]string{
-		"http":     `url: "http://` + addr + `/", timeout: 500ms`,
-		"redis":    `url: "redis://` + addr + `/0", key: k, timeout: 500ms`,
+		"http":     `url: "http://` + addr + `/", timeout: 200ms`,
+		"redis":    `url: "redis://` + addr + `/0", key: k, timeout: 200ms`,
 		"kafka":    `servers: "` + addr + `", topic: t`,
 		"nats":     `url: "nats://` + addr + `", subject: s`,
-		"mqtt":     `url: "mqtt://` + addr + `", topic: t, timeout: 500ms`,
+		"mqtt":     `url: "mqtt://` + addr + `", topic: t, timeout: 200ms`,
 		"syslog":   `address: "` + addr + `"`,
 		"postgres": `url: "postgres://u:p@` + addr + `/db?sslmode=disable", table: t`,
 		"mysql":    `address: "` + addr + `", database: d, user: u, table: t`,
@@ -37,11 +37,11 @@ func destinations(addr, path string) map[string]string {
 // sources are the settings of the sources with an external system.
 func sources(addr, path string) map[string]string {
 	return map[string]string{
-		"http":     `url: "http://` + addr + `/", timeout: 500ms`,
-		"redis":    `url: "redis://` + addr + `/0", key: k, timeout: 500ms`,
+		"http":     `url: "http://` + addr + `/", timeout: 200ms`,
+		"redis":    `url: "redis://` + addr + `/0", key: k, timeout: 200ms`,
 		"kafka":    `servers: "` + addr + `", topics: t`,
-		"nats":     `url: "nats://` + addr + `", stream: s, timeout: 500ms`,
-		"mqtt":     `url: "mqtt://` + addr + `", topics: t, timeout: 500ms`,
+		"nats":     `url: "nats://` + addr + `", stream: s, timeout: 200ms`,
+		"mqtt":     `url: "mqtt://` + addr + `", topics: t, timeout: 200ms`,
 		"postgres": `url: "postgres://u:p@` + addr + `/db?sslmode=disable", tables: t`,
 		"mysql":    `address: "` + addr + `", database: d, user: u, tables: t`,
 		"s3": `aws.bucket: b, aws.region: r, aws.endpoint: "http://` + addr +

@@ -75,6 +75,7 @@ func TestChangedWhileTheAgentStops(t *testing.T) {
 
 // The agent dies between recording a change and applying it: the next start applies it.
 func TestCrashBetweenSavedAndApplied(t *testing.T) {
+	t.Parallel()
 	d := atDesk(t)
 	d = d.again(func() {
 		db, err := store.Open(context.Background(), d.Path("conduit.db"))
@@ -97,6 +98,7 @@ func TestCrashBetweenSavedAndApplied(t *testing.T) {
 
 // A version that fails to start is not retried until the file is edited.
 func TestRefusedVersionsWaitForAnEdit(t *testing.T) {
+	t.Parallel()
 	d := atDesk(t)
 	attempts := func() int { return strings.Count(d.Log(), "pipeline cannot be updated") }
 	d.Save("p.yaml", agenttest.Generated(d.Dir+"/missing", "p", 2, ""))
@@ -142,6 +144,7 @@ func TestTheRollbackFailsToo(t *testing.T) {
 
 // With hold, a failed version stays the desired one, and runs as soon as its missing dependency exists.
 func TestHeldVersionsAreRetried(t *testing.T) {
+	t.Parallel()
 	d := atDesk(t, func(c *config.Config) { c.Pipelines.OnFailedUpdate = "hold" })
 	d.Save("p.yaml", agenttest.Generated(d.Path("later"), "p", 2, ""))
 	d.Wait("its failure", func() bool { return d.State("p").Phase == spec.PhaseRecovering })

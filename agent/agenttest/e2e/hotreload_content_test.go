@@ -111,6 +111,7 @@ func TestWrongFilesStopNothing(t *testing.T) {
 
 // A file that was never valid affects no other file, not even at the first start.
 func TestAWrongFileAtTheFirstStart(t *testing.T) {
+	t.Parallel()
 	dir := agenttest.NewDir(t)
 	for name, content := range map[string]string{"a.yaml": "pipelines: [",
 		"p.yaml": agenttest.Generated(dir, "p", 1, ""),
@@ -127,6 +128,7 @@ func TestAWrongFileAtTheFirstStart(t *testing.T) {
 
 // Settings are strings: values that YAML would read as numbers, dates or booleans stay as written.
 func TestSettingsStayAsWritten(t *testing.T) {
+	t.Parallel()
 	d := deskIn(t, "")
 	d.Save("p.yaml", strings.Replace(d.Generated("p", 1), "rate: 1,",
 		`rate: 1, a: no, b: 012, c: 1_000, d: 2024-01-01, e: 1e3, f: 0x1F, g: "1.0", h: 1.10, i: ON, j: .5, k: `+

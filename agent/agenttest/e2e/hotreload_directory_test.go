@@ -357,7 +357,7 @@ func TestReleases(t *testing.T) {
 	release("1", map[string]string{"p.yaml": p(1), "q.yaml": q})
 	d.Agent = agenttest.Start(t, dir, func(c *config.Config) {
 		c.Pipelines.Path = filepath.Join(base, "current", "pipelines")
-		c.Pipelines.DeletionGrace = time.Second // a release that is removed during a scan looks empty
+		c.Pipelines.DeletionGrace = time.Hour // a release that is removed during a scan looks empty
 	})
 	d.Runs("p", 1)
 	d.Runs("q", 1)
@@ -370,7 +370,7 @@ func TestReleases(t *testing.T) {
 	d.WantStarts("p", 3)
 	d.WantStarts("q", 1)
 	release("4", map[string]string{"q.yaml": q, "r.yaml": agenttest.Generated(dir, "r", 1, "")})
-	d.Stopped("p")
+	d.WaitWithdrawn("p")
 	if s := d.State("q"); s.Phase != spec.PhaseRunning || d.Starts("q") != 1 {
 		t.Errorf("q: %+v", s)
 	}

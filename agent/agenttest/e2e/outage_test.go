@@ -22,16 +22,16 @@ import (
 
 // unreachable are destinations whose system is at %s.
 var unreachable = map[string]string{
-	"http":     `url: "http://%s/", body.format: lines, retry.timeout: 100ms`,
+	"http":     `url: "http://%s/", body.format: lines, retry.timeout: 10ms`,
 	"kafka":    `servers: "%s", topic: t`,
-	"mqtt":     `url: "mqtt://%s", topic: t, retry.timeout: 100ms`,
+	"mqtt":     `url: "mqtt://%s", topic: t, retry.timeout: 10ms`,
 	"mysql":    `address: "%s", database: d, user: u, table: t`,
-	"nats":     `url: "nats://%s", subject: s, retry.timeout: 100ms`,
+	"nats":     `url: "nats://%s", subject: s, retry.timeout: 10ms`,
 	"postgres": `url: "postgres://u:p@%s/d", table: t`,
-	"redis":    `url: "redis://%s/0", key: k, retry.timeout: 100ms`,
+	"redis":    `url: "redis://%s/0", key: k, retry.timeout: 10ms`,
 	"s3": `aws.bucket: b, aws.region: r, format: json, aws.endpoint: "http://%s", aws.accessKeyId: a, ` +
-		`aws.secretAccessKey: s, retry.timeout: 100ms`,
-	"syslog": `address: "%s", protocol: tcp, retry.timeout: 100ms`,
+		`aws.secretAccessKey: s, retry.timeout: 10ms`,
+	"syslog": `address: "%s", protocol: tcp, retry.timeout: 10ms`,
 }
 
 // unreachableSources are sources whose system is at %s.

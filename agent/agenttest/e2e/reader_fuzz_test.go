@@ -29,7 +29,7 @@ func TestReadersReachNoSecretAndChangeNothing(t *testing.T) {
 	admin, reader := agenttest.SecretFile(t, adminToken), agenttest.SecretFile(t, readToken)
 	w := startWeb(t, dir, func(c *config.Config) {
 		c.API.Auth.AdminTokenFile, c.API.Auth.ReadTokenFile = admin, reader
-		c.Pipelines.ErrorRecovery.MaxRetries = 1
+		c.Pipelines.ErrorRecovery.MaxRetries = 0
 		c.Log.Level = "error"
 	})
 	w.API = &client.Client{URL: w.API.URL, Token: adminToken}

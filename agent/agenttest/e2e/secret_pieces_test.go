@@ -14,6 +14,7 @@ import (
 // A password with every character that has a meaning in URLs works, and a failed connection shows no part of the
 // password in the log, in answers of the API, or on disk.
 func TestPartsOfSecretsAreShownNowhere(t *testing.T) {
+	t.Parallel()
 	parts := []string{"hunter2", "s3cret", "Xk9", "7yQ", "p4ss", "w0rd"}
 	password := "hunter2@s3cret.x/Xk9-aB?7yQz#p4ss:w0rd%41&"
 	l, err := net.Listen("tcp", "127.0.0.1:0") // closed below: no listener

@@ -11,12 +11,17 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
+// secret is the value of references.
+const secret = "canary-51c0a7"
+
+// Setting the variables in the tests would prevent them from running in parallel with others.
+func init() {
+	_, _, _ = os.Setenv("LEAK", secret), os.Setenv("LEAK_PATH", "/nonexistent/"+secret), os.Setenv("LEAK_SHORT", "x")
+}
+
 // Values of references appear nowhere, whatever fails and whenever.
 func TestValuesOfReferencesAreShownNowhere(t *testing.T) {
-	const secret = "canary-51c0a7"
-	t.Setenv("LEAK", secret)
-	t.Setenv("LEAK_PATH", "/nonexistent/"+secret)
-	t.Setenv("LEAK_SHORT", "x")
+	t.Parallel()
 	cases := map[string]struct{ from, to, want string }{
 		"refused":             {"rate: 1,", "rate: '${LEAK}',", `not "${LEAK}"`},
 		"refused, short":      {"rate: 1,", "rate: '${LEAK_SHORT}',", `not "${LEAK_SHORT}"`},
@@ -29,6 +34,7 @@ func TestValuesOfReferencesAreShownNowhere(t *testing.T) {
 	for name, c := range cases {
 		for _, update := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, update %v", name, update), func(t *testing.T) {
+				t.Parallel()
 				dir := agenttest.NewDir(t)
 				w := startWeb(t, dir, agenttest.RetryLater)
 				if err := os.WriteFile(w.Path("secret"), []byte(secret+"\n"), 0o600); err != nil {
@@ -77,35 +83,35 @@ func TestValuesOfReferencesAreShownNowhere(t *testing.T) {
 
 // Log lines of connectors in the agent's process are redacted, too.
 func TestValuesOfReferencesAreNotLoggedByConnectors(t *testing.T) {
-	t.Setenv("LEAK", "canary-51c0a7")
+	t.Parallel()
 	d := deskIn(t, "")
-	d.Must(os.WriteFile(d.Path("canary-51c0a7"), []byte("1\n2\n"), 0o600))
+	d.Must(os.WriteFile(d.Path(secret), []byte("1\n2\n"), 0o600))
 	d.Save("p.yaml", strings.NewReplacer("builtin:generator", "builtin:file", "rate: 1,",
 		"path: '"+d.Dir+"/${LEAK}'} #").Replace(d.Generated("p", 1)))
 	d.Wait("records", func() bool {
 		b, _ := os.ReadFile(d.Path("p.jsonl"))
 		return strings.Count(string(b), "\n") == 2
 	})
-	d = d.again(func() { d.Must(os.Truncate(d.Path("canary-51c0a7"), 2)) })
+	d = d.again(func() { d.Must(os.Truncate(d.Path(secret), 2)) })
 	d.Wait("the connector to log", func() bool { return strings.Contains(d.Log(), "/${LEAK}") })
-	if strings.Contains(d.Log(), "canary-51c0a7") {
+	if strings.Contains(d.Log(), secret) {
 		t.Error("the log shows it")
 	}
 }
 
 // The dead-letter queue gives the reason of a refusal, but no values.
 func TestValuesOfReferencesAreNotInDeadLetters(t *testing.T) {
+	t.Parallel()
 	if _, err := os.Stat("/dev/full"); err != nil {
 		t.Skip("this system has no device that is always full")
 	}
-	t.Setenv("LEAK", "canary-51c0a7")
 	d := deskIn(t, "")
-	d.Must(os.Symlink("/dev/full", d.Path("canary-51c0a7")))
+	d.Must(os.Symlink("/dev/full", d.Path(secret)))
 	d.Save("p.yaml",
 		strings.Replace(agenttest.Generated(d.Dir, "p", 1, "dead-letter-queue: {window-size: 0}"), "p.jsonl", "${LEAK}",
 			1))
 	d.Wait("a dead letter", func() bool { return strings.Contains(d.Log(), "cannot write to "+d.Dir+"/${LEAK}") })
-	if strings.Contains(d.Log(), "canary-51c0a7") {
+	if strings.Contains(d.Log(), secret) {
 		t.Error("the log shows it")
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 // Parts that are used without settings behave as with the defaults of the settings.
 func TestPartsHaveTheDefaultsOfTheSettings(t *testing.T) {
+	t.Parallel()
 	cfg := onePipeline(t)
 	ctx, end := context.WithCancel(t.Context())
 	err := agent.Run(ctx, agent.Options{Config: cfg, Log: slog.New(slog.DiscardHandler), Wired: func(a *agent.Agent) {
