@@ -499,31 +499,29 @@ func TestProcessorsLearnWhatIsCommitted(t *testing.T) {
 
 // A processor that breaks, or does not return, ends its pipeline with an error that names it.
 func TestProcessorsThatBreak(t *testing.T) {
-	t.Parallel()
-	never := make(chan struct{})
-	t.Cleanup(func() { close(never) })
 	tests := map[string]struct {
-		process func(ctx context.Context, b *sdk.ProcessBatch) error
+		process func(never <-chan struct{}) error
 		want    string
 	}{
-		"error": {func(context.Context, *sdk.ProcessBatch) error { return errors.New("out of ink") }, "out of ink"},
-		"panic": {func(context.Context, *sdk.ProcessBatch) error { panic("ouch") }, "ouch"},
-		"hang": {func(context.Context, *sdk.ProcessBatch) error {
+		"error": {func(<-chan struct{}) error { return errors.New("out of ink") }, "out of ink"},
+		"panic": {func(<-chan struct{}) error { panic("ouch") }, "ouch"},
+		"hang": {func(never <-chan struct{}) error {
 			<-never
 			return nil
 		}, "it takes longer than 20ms (processors.timeout)"},
 	}
 	for name, test := range tests {
 		for _, at := range []string{"src", "", "dst"} {
-			t.Run(name+" at "+at, func(t *testing.T) {
-				t.Parallel()
+			inVirtualTime(t, name+" at "+at, func(t *testing.T) {
+				never := make(chan struct{})
+				t.Cleanup(func() { close(never) })
 				w := newWorld(t)
 				if w.plugins.options.Timeout = wait.Limit; name == "hang" {
 					w.plugins.options.Timeout = 20 * time.Millisecond
 				}
 				s := w.source("src", 5)
 				w.destination("dst", &fakeDestination{})
-				w.processor(at, "x", test.process)
+				w.processor(at, "x", func(context.Context, *sdk.ProcessBatch) error { return test.process(never) })
 				err := w.run(func() bool { return false })
 				if err == nil || !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), ":x: ") {
 					t.Errorf("run ended with %v", err)
@@ -534,6 +532,12 @@ func TestProcessorsThatBreak(t *testing.T) {
 			})
 		}
 	}
+}
+
+// inVirtualTime runs a subtest in virtual time.
+func inVirtualTime(t *testing.T, name string, test func(t *testing.T)) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) { synctest.Test(t, test) })
 }
 
 // If a processor holds more than may be outstanding, for ever, the run fails and does not hang.

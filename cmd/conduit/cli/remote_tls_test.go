@@ -74,7 +74,7 @@ func startGuarded(t *testing.T) *guarded {
 	serverCert, serverKey := certificate(t)
 	g.server = serverCert
 	g.cert, g.key = certificate(t)
-	g.Agent = agenttest.Start(t, "", func(c *config.Config) {
+	g.Agent = agenttest.Start(t, "", agenttest.ConfirmSoon, func(c *config.Config) {
 		c.API.TLS = config.TLS{CertFile: serverCert, KeyFile: serverKey, ClientCAFile: g.cert}
 		c.API.Auth = config.Auth{ReadTokenFile: file(t, "reader"), AdminTokenFile: file(t, "admin")}
 	})

@@ -184,7 +184,8 @@ func TestHalfOpen(t *testing.T) {
 			t.Parallel()
 			s, addr := source(t, append(own, "protocols", "tcp")...)
 			network := network.NewProxy(t, addr)
-			settings := []string{"protocol", protocol, "tls.ca", cert, "timeout", "1s"}
+			// Longer than a TLS handshake on a busy machine.
+			settings := []string{"protocol", protocol, "tls.ca", cert, "timeout", "5s"}
 			patient := destination(t, network.Addr(), append(settings, "retry.timeout", "1m")...)
 			hasty := destination(t, network.Addr(), append(settings, "retry.timeout", "0s")...)
 			for _, d := range []sdk.Destination{patient, hasty} {
