@@ -1,8 +1,8 @@
 package api
 
 import (
-	"cmp"
 	"slices"
+	"sort"
 	"strconv"
 	"strings"
 	"unicode"
@@ -37,8 +37,9 @@ func complete(text string, line, column int, plugins []pluginSettings) []rest.Co
 	all = slices.DeleteFunc(all, func(c rest.Completion) bool {
 		return !strings.Contains(strings.ToLower(c.Label), typed) || c.Label == at.typed
 	})
-	slices.SortStableFunc(all, func(a, b rest.Completion) int {
-		return cmp.Compare(startsWith(b.Label, typed), startsWith(a.Label, typed))
+	sort.SliceStable(all, func(i, j int) bool {
+		a, b := &all[i], &all[j]
+		return startsWith(a.Label, typed) > startsWith(b.Label, typed)
 	})
 	for i := range all {
 		all[i].Replace = len([]rune(at.typed))
@@ -88,15 +89,12 @@ func settings(at *location, params map[string]rest.Parameter) []rest.Completion 
 		}
 		all = append(all, rest.Completion{Label: name, Detail: detail, Insert: quoted(name) + ": "})
 	}
-	slices.SortFunc(all, func(a, b rest.Completion) int {
-		ra, rb := required(params[a.Label]), required(params[b.Label])
-		switch {
-		case ra != rb && ra:
-			return -1
-		case ra != rb:
-			return 1
+	sort.Slice(all, func(i, j int) bool {
+		a, b := all[i].Label, all[j].Label
+		if ra, rb := required(params[a]), required(params[b]); ra != rb {
+			return ra
 		}
-		return strings.Compare(a.Label, b.Label)
+		return a < b
 	})
 	return all
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"sort"
 	"strings"
 	"sync"
 
@@ -84,7 +85,10 @@ func fields(path []string) []field {
 		}
 		all = append(all, f)
 	}
-	slices.SortFunc(all, func(a, b field) int { return order(a.name, b.name) })
+	sort.Slice(all, func(i, j int) bool {
+		a, b := &all[i], &all[j]
+		return order(a.name, b.name) < 0
+	})
 	return all
 }
 

@@ -4,8 +4,8 @@ import (
 	"cmp"
 	"net/http"
 	"slices"
+	"sort"
 	"strconv"
-	"strings"
 
 	"github.com/conduit-agent/conduit/api/guard"
 	"github.com/conduit-agent/conduit/api/rest"
@@ -13,7 +13,7 @@ import (
 )
 
 func sortByID[T any](list []T, id func(T) string) {
-	slices.SortStableFunc(list, func(a, b T) int { return strings.Compare(id(a), id(b)) })
+	sort.SliceStable(list, func(i, j int) bool { return id(list[i]) < id(list[j]) })
 }
 
 func shownProcessor(view *view, d *spec.Declaration, c processorChain, i int) rest.Processor {

@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"slices"
+	"sort"
 	"strings"
 	"sync"
 
@@ -103,7 +103,10 @@ func (h *Host) Installed() []Installed {
 	for _, r := range h.registries() {
 		all = append(all, r.Installed()...)
 	}
-	slices.SortFunc(all, func(a, b Installed) int { return a.FullName().Compare(b.FullName()) })
+	sort.Slice(all, func(i, j int) bool {
+		a, b := &all[i], &all[j]
+		return a.FullName().Compare(b.FullName()) < 0
+	})
 	return all
 }
 

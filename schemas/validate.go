@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"regexp"
 	"slices"
+	"sort"
 	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v5"
@@ -43,8 +44,9 @@ func (d *document) validate(v any) []Violation {
 		return []Violation{{Keyword: "type", Message: err.Error()}}
 	}
 	found := d.collect(invalid, v, nil)
-	slices.SortStableFunc(found, func(a, b Violation) int {
-		return cmp.Or(cmp.Compare(a.InstancePointer, b.InstancePointer), cmp.Compare(a.Property, b.Property))
+	sort.SliceStable(found, func(i, j int) bool {
+		a, b := &found[i], &found[j]
+		return cmp.Or(cmp.Compare(a.InstancePointer, b.InstancePointer), cmp.Compare(a.Property, b.Property)) < 0
 	})
 	return found
 }

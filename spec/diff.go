@@ -1,9 +1,9 @@
 package spec
 
 import (
-	"cmp"
 	"maps"
 	"slices"
+	"sort"
 
 	"github.com/conduit-agent/conduit/plugins/pluginname"
 	"github.com/conduit-agent/conduit/schemas"
@@ -69,7 +69,7 @@ func Diff(a, b *Pipeline) []Change {
 	default:
 		d.pipeline(a, b)
 	}
-	slices.SortStableFunc(d.changes, func(x, y Change) int { return cmp.Compare(x.Path, y.Path) })
+	sort.SliceStable(d.changes, func(i, j int) bool { return d.changes[i].Path < d.changes[j].Path })
 	return d.changes
 }
 

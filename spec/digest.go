@@ -1,11 +1,10 @@
 package spec
 
 import (
-	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"slices"
+	"sort"
 )
 
 // Digest identifies everything in p that affects how it runs, its status included: two normalized pipelines with the
@@ -26,7 +25,7 @@ func digest(p *Pipeline, status Status) string {
 		c.Connectors[i].Processors = normalizeProcessors(c.Connectors[i].Processors)
 	}
 	c.Processors = normalizeProcessors(c.Processors)
-	slices.SortStableFunc(c.Connectors, func(a, b Connector) int { return cmp.Compare(a.ID, b.ID) })
+	sort.SliceStable(c.Connectors, func(i, j int) bool { return c.Connectors[i].ID < c.Connectors[j].ID })
 	if len(c.Connectors) == 0 {
 		c.Connectors = nil
 	}

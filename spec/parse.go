@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"sort"
 	"strings"
 
 	"github.com/conduit-agent/conduit/spec/yamldoc"
@@ -154,15 +155,16 @@ func times(n int) string {
 // finish sets the file of all problems, limits their number, keeping errors first, and orders them.
 func finish(path string, all []Problem) []Problem {
 	if extra := len(all) - maxProblems; extra > 0 {
-		slices.SortStableFunc(all, func(a, b Problem) int { return cmp.Compare(a.Severity, b.Severity) })
+		sort.SliceStable(all, func(i, j int) bool { return all[i].Severity < all[j].Severity })
 		all = append(all[:maxProblems:maxProblems], Problem{Line: all[maxProblems-1].Line, Severity: all[0].Severity,
 			Code: CodeParse, Message: fmt.Sprintf("and %d more problems", extra)})
 	}
 	for i := range all {
 		all[i].File = path
 	}
-	slices.SortStableFunc(all, func(a, b Problem) int {
-		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column), cmp.Compare(a.Path, b.Path))
+	sort.SliceStable(all, func(i, j int) bool {
+		a, b := &all[i], &all[j]
+		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column), cmp.Compare(a.Path, b.Path)) < 0
 	})
 	return all
 }

@@ -2,7 +2,7 @@ package catalog
 
 import (
 	"cmp"
-	"slices"
+	"sort"
 
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins/processor"
@@ -36,7 +36,7 @@ func (c *Catalog) DescribedProcessors() []rest.ProcessorPlugin {
 	if c.Processors.Standalone != nil {
 		add("standalone", c.Processors.Standalone())
 	}
-	slices.SortFunc(all, func(a, b rest.ProcessorPlugin) int { return cmp.Compare(a.Name, b.Name) })
+	sort.Slice(all, func(i, j int) bool { return all[i].Name < all[j].Name })
 	return all
 }
 

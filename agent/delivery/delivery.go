@@ -5,6 +5,7 @@ package delivery
 import (
 	"cmp"
 	"slices"
+	"sort"
 	"strings"
 	"time"
 
@@ -189,8 +190,9 @@ func (o *Observed) worst(now time.Time) *spec.Stall {
 	if len(all) == 0 {
 		return nil
 	}
-	slices.SortStableFunc(all, func(a, b found) int {
-		return cmp.Or(cmp.Compare(blame[a.Kind], blame[b.Kind]), a.Stall.Since.Compare(b.Stall.Since))
+	sort.SliceStable(all, func(i, j int) bool {
+		a, b := &all[i], &all[j]
+		return cmp.Or(cmp.Compare(blame[a.Kind], blame[b.Kind]), a.Stall.Since.Compare(b.Stall.Since)) < 0
 	})
 	worst := all[0].Stall
 	for _, other := range all[1:min(len(all), maxNamed)] {

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sort"
 	"strings"
 
 	"github.com/conduit-agent/conduit/agent/store"
@@ -35,8 +36,8 @@ func (f *Found) note(format string, args ...any) {
 // finish completes the data: redacted settings come from the pipeline with the same id in files, or become references.
 // Other settings remain literal values: text in the form of a reference is escaped.
 func (f *Found) finish(files []spec.Pipeline) {
-	slices.SortFunc(f.Pipelines, func(a, b spec.Pipeline) int { return cmp.Compare(a.ID, b.ID) })
-	slices.SortFunc(f.Checkpoints, func(a, b spec.Checkpoint) int { return cmp.Compare(a.ConnectorID, b.ConnectorID) })
+	sort.Slice(f.Pipelines, func(i, j int) bool { return f.Pipelines[i].ID < f.Pipelines[j].ID })
+	sort.Slice(f.Checkpoints, func(i, j int) bool { return f.Checkpoints[i].ConnectorID < f.Checkpoints[j].ConnectorID })
 	for i := range f.Pipelines {
 		p := &f.Pipelines[i]
 		j := slices.IndexFunc(files, func(o spec.Pipeline) bool { return o.ID == p.ID })

@@ -10,6 +10,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"sort"
 	"strconv"
 	"strings"
 	"time"
@@ -106,7 +107,7 @@ func (m *plan) read(ctx context.Context, request *rest.PlanRequest) (err error) 
 		}
 		m.add(watch.File{Path: f.Path, Data: []byte(f.Content)})
 	}
-	slices.SortFunc(m.snap.Files, func(a, b watch.File) int { return cmp.Compare(a.Path, b.Path) })
+	sort.Slice(m.snap.Files, func(i, j int) bool { return m.snap.Files[i].Path < m.snap.Files[j].Path })
 	for _, f := range m.snap.Files {
 		seen := files.Scanned{Path: f.Path, Hash: f.Hash, Err: f.Err}
 		if f.Err == nil {
@@ -152,7 +153,7 @@ func (m *plan) pipelines(changes *spec.Changes) {
 	for _, c := range changes.Withdraw {
 		m.pipeline(c.ID, m.have[c.ID].Owner, nil)
 	}
-	slices.SortFunc(m.plan.Pipelines, func(a, b rest.PlannedPipeline) int { return cmp.Compare(a.ID, b.ID) })
+	sort.Slice(m.plan.Pipelines, func(i, j int) bool { return m.plan.Pipelines[i].ID < m.plan.Pipelines[j].ID })
 }
 
 // pipeline adds the changes from the declared pipeline to the one that owner wants.
@@ -223,8 +224,9 @@ func (m *plan) problems(changes *spec.Changes) {
 		for j := range f.Pipelines {
 			found = append(found, m.needs(f.Path, &f.Pipelines[j])...)
 		}
-		slices.SortStableFunc(found, func(a, b spec.Problem) int {
-			return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
+		sort.SliceStable(found, func(i, j int) bool {
+			a, b := &found[i], &found[j]
+			return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column)) < 0
 		})
 		m.plan.Problems = append(m.plan.Problems, found...)
 	}

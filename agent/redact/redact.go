@@ -6,6 +6,7 @@ import (
 	"maps"
 	"net/url"
 	"slices"
+	"sort"
 	"strings"
 	"sync"
 	"unicode"
@@ -124,8 +125,9 @@ func (r *Redactor) Text(text string) string {
 	if len(found) == 0 {
 		return text
 	}
-	slices.SortFunc(found, func(a, b span) int {
-		return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(b.to, a.to), cmp.Compare(a.reference, b.reference))
+	sort.Slice(found, func(i, j int) bool {
+		a, b := &found[i], &found[j]
+		return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(b.to, a.to), cmp.Compare(a.reference, b.reference)) < 0
 	})
 	var b strings.Builder
 	end := 0
@@ -200,8 +202,9 @@ func (r *Redactor) in(text string) []pair {
 			all = append(all, pair{value, reference})
 		}
 	}
-	slices.SortFunc(all, func(a, b pair) int {
-		return cmp.Or(cmp.Compare(len(b.value), len(a.value)), cmp.Compare(a.value, b.value))
+	sort.Slice(all, func(i, j int) bool {
+		a, b := &all[i], &all[j]
+		return cmp.Or(cmp.Compare(len(b.value), len(a.value)), cmp.Compare(a.value, b.value)) < 0
 	})
 	return all
 }

@@ -3,6 +3,7 @@ package telemetry
 import (
 	"cmp"
 	"slices"
+	"sort"
 	"sync"
 	"time"
 
@@ -120,7 +121,7 @@ func (l *LogTail) Read(ids []string, after int64, limit int) []rest.LogLine {
 			all = append(all, r.lines[first:]...)
 		}
 	}
-	slices.SortFunc(all, func(a, b rest.LogLine) int { return cmp.Compare(a.ID, b.ID) })
+	sort.Slice(all, func(i, j int) bool { return all[i].ID < all[j].ID })
 	return all[max(0, len(all)-limit):]
 }
 

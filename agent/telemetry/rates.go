@@ -5,7 +5,7 @@ import (
 	"context"
 	"maps"
 	"reflect"
-	"slices"
+	"sort"
 	"sync"
 	"time"
 
@@ -74,7 +74,7 @@ func (r *Rates) All() []rest.PipelineRates {
 			all = append(all, *one)
 		}
 	}
-	slices.SortFunc(all, func(a, b rest.PipelineRates) int { return cmp.Compare(a.ID, b.ID) })
+	sort.Slice(all, func(i, j int) bool { return all[i].ID < all[j].ID })
 	return all
 }
 

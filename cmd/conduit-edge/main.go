@@ -1,5 +1,6 @@
 // Command conduit-edge is conduit for small hosts: the same agent with the same commands, without the connectors and
-// processors that need large libraries, clusters, and the documentation. Executables in connectors.path run as usual.
+// processors that need large libraries, clusters, the documentation, profiles and Zstandard. Executables in
+// connectors.path run as usual.
 package main
 
 import (

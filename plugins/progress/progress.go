@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"sort"
 	"strings"
 	"time"
 )
@@ -41,8 +42,9 @@ const maxParts = 20
 // SetParts sets the parts. It keeps those with the most records behind.
 func (r *Report) SetParts(parts []Part) {
 	parts = slices.DeleteFunc(parts, func(p Part) bool { return p.Records <= 0 })
-	slices.SortFunc(parts, func(a, b Part) int {
-		return cmp.Or(cmp.Compare(b.Records, a.Records), strings.Compare(a.Of, b.Of))
+	sort.Slice(parts, func(i, j int) bool {
+		a, b := &parts[i], &parts[j]
+		return cmp.Or(cmp.Compare(b.Records, a.Records), strings.Compare(a.Of, b.Of)) < 0
 	})
 	r.Parts = parts[:min(len(parts), maxParts)]
 }

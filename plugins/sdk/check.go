@@ -8,6 +8,7 @@ import (
 	"math"
 	"regexp"
 	"slices"
+	"sort"
 	"strconv"
 	"strings"
 	"time"
@@ -70,8 +71,9 @@ func (p Parameters) check(settings map[string]string) []SettingError {
 	for name, param := range instances {
 		errs = param.check(errs, name, settings[name])
 	}
-	slices.SortFunc(errs, func(a, b SettingError) int {
-		return cmp.Or(strings.Compare(a.Setting, b.Setting), strings.Compare(a.Message, b.Message))
+	sort.Slice(errs, func(i, j int) bool {
+		a, b := &errs[i], &errs[j]
+		return cmp.Or(strings.Compare(a.Setting, b.Setting), strings.Compare(a.Message, b.Message)) < 0
 	})
 	return errs
 }

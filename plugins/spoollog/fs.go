@@ -6,8 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
+	"sort"
 	"time"
 )
 
@@ -91,7 +90,7 @@ func (d *directory) ReadDir(string) (files []FileInfo, err error) {
 			files = append(files, FileInfo{e.Name(), info.Size(), info.ModTime()})
 		}
 	}
-	slices.SortFunc(files, func(a, b FileInfo) int { return strings.Compare(a.Name, b.Name) })
+	sort.Slice(files, func(i, j int) bool { return files[i].Name < files[j].Name })
 	return files, nil
 }
 

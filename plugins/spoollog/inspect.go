@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sort"
 	"time"
 
 	"github.com/conduit-agent/conduit/plugins/record"
@@ -66,7 +67,7 @@ func Inspect(dir string) (Summary, error) {
 		}
 		s.Readers = append(s.Readers, info)
 	}
-	slices.SortFunc(s.Readers, func(a, b ReaderInfo) int { return cmp.Compare(a.Name, b.Name) })
+	sort.Slice(s.Readers, func(i, j int) bool { return s.Readers[i].Name < s.Readers[j].Name })
 	return s, nil
 }
 

@@ -1,8 +1,7 @@
 package spoollog
 
 import (
-	"cmp"
-	"slices"
+	"sort"
 )
 
 // Stats describes the content and the counters of a log.
@@ -45,7 +44,7 @@ func (l *Log) Stats() Stats {
 	for _, p := range l.readers.byName {
 		s.Readers = append(s.Readers, ReaderInfo{p.name, p.low, l.from(p.low)})
 	}
-	slices.SortFunc(s.Readers, func(a, b ReaderInfo) int { return cmp.Compare(a.Name, b.Name) })
+	sort.Slice(s.Readers, func(i, j int) bool { return s.Readers[i].Name < s.Readers[j].Name })
 	return s
 }
 

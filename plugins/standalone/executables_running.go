@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"slices"
+	"sort"
 	"time"
 
 	"github.com/conduit-agent/conduit/plugins"
@@ -53,8 +53,9 @@ func (e *Executables) Processes() []plugins.Process {
 	for r := range e.running {
 		all = append(all, plugins.Process{ConnectorID: r.connectorID, PID: r.pid})
 	}
-	slices.SortFunc(all, func(a, b plugins.Process) int {
-		return cmp.Or(cmp.Compare(a.ConnectorID, b.ConnectorID), cmp.Compare(a.PID, b.PID))
+	sort.Slice(all, func(i, j int) bool {
+		a, b := &all[i], &all[j]
+		return cmp.Or(cmp.Compare(a.ConnectorID, b.ConnectorID), cmp.Compare(a.PID, b.PID)) < 0
 	})
 	return all
 }
@@ -70,8 +71,9 @@ func (e *Executables) Changes() []Change {
 			all = append(all, Change{r.connectorID, r.plugin, reason, message, r.at})
 		}
 	}
-	slices.SortFunc(all, func(a, b Change) int {
-		return cmp.Or(cmp.Compare(a.ConnectorID, b.ConnectorID), a.Started.Compare(b.Started))
+	sort.Slice(all, func(i, j int) bool {
+		a, b := &all[i], &all[j]
+		return cmp.Or(cmp.Compare(a.ConnectorID, b.ConnectorID), a.Started.Compare(b.Started)) < 0
 	})
 	return all
 }

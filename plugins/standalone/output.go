@@ -9,6 +9,7 @@ import (
 	"github.com/conduit-agent/conduit/spec/texts"
 	"log/slog"
 	"slices"
+	"sort"
 	"strings"
 	"sync"
 )
@@ -191,7 +192,7 @@ func parseLogObject(line []byte) (slog.Level, string, []slog.Attr, bool) {
 			attrs = append(attrs, slog.Any(key, value))
 		}
 	}
-	slices.SortFunc(attrs, func(a, b slog.Attr) int { return strings.Compare(a.Key, b.Key) })
+	sort.Slice(attrs, func(i, j int) bool { return attrs[i].Key < attrs[j].Key })
 	return level, msg, attrs, true
 }
 

@@ -3,7 +3,7 @@ package files
 import (
 	"runtime"
 	"slices"
-	"strings"
+	"sort"
 	"sync"
 	"sync/atomic"
 
@@ -292,9 +292,9 @@ func (x *index) take(
 			declared = append(declared, *d)
 		}
 	}
-	slices.SortFunc(files, func(a, b Scanned) int { return strings.Compare(a.Path, b.Path) })
-	slices.SortFunc(known, func(a, b spec.FileState) int { return strings.Compare(a.Path, b.Path) })
-	slices.SortFunc(declared, func(a, b spec.Declaration) int { return strings.Compare(a.Pipeline.ID, b.Pipeline.ID) })
+	sort.Slice(files, func(i, j int) bool { return files[i].Path < files[j].Path })
+	sort.Slice(known, func(i, j int) bool { return known[i].Path < known[j].Path })
+	sort.Slice(declared, func(i, j int) bool { return declared[i].Pipeline.ID < declared[j].Pipeline.ID })
 	return files, declared, known
 }
 

@@ -1,11 +1,11 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"maps"
 	"slices"
+	"sort"
 	"time"
 
 	"github.com/conduit-agent/conduit/agent/engine/measure"
@@ -97,7 +97,7 @@ func (w *onceWait) observe(
 		all = append(all, r)
 		done = w.rests(d, &state, lags, seen[id], now) && done
 	}
-	slices.SortFunc(all, func(a, b finished) int { return cmp.Compare(a.ID, b.ID) })
+	sort.Slice(all, func(i, j int) bool { return all[i].ID < all[j].ID })
 	return all, done, nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sort"
 
 	"github.com/peterbourgon/ff/v3/ffcli"
 
@@ -160,7 +161,7 @@ func (r *report) check(ctx context.Context, file pipelineFile) {
 // add adds problems to the problems of a file, which are sorted by line.
 func (r *report) add(f *fileReport, problems ...spec.Problem) {
 	f.Problems = append(f.Problems, problems...)
-	slices.SortStableFunc(f.Problems, func(a, b spec.Problem) int { return a.Line - b.Line })
+	sort.SliceStable(f.Problems, func(i, j int) bool { return f.Problems[i].Line < f.Problems[j].Line })
 	for _, problem := range problems {
 		if problem.Severity == spec.SeverityError {
 			r.Errors++

@@ -1,10 +1,9 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"slices"
+	"sort"
 	"strings"
 	"text/tabwriter"
 
@@ -89,7 +88,7 @@ func allProcessors(registry *processor.Registry) []known {
 			all = append(all, known{plugin, false})
 		}
 	}
-	slices.SortStableFunc(all, func(a, b known) int { return cmp.Compare(a.plugin.Name, b.plugin.Name) })
+	sort.SliceStable(all, func(i, j int) bool { return all[i].plugin.Name < all[j].plugin.Name })
 	return all
 }
 

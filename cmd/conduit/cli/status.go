@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"os"
 	"slices"
+	"sort"
 	"strings"
 	"time"
 
@@ -181,8 +182,8 @@ func (v *statusView) watch(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return nil
 		}
-		slices.SortStableFunc(s.Pipelines, func(a, b pipelineStatus) int { // urgent ones stay visible
-			return cmp.Compare(attention(&a), attention(&b))
+		sort.SliceStable(s.Pipelines, func(i, j int) bool { // urgent ones stay visible
+			return attention(&s.Pipelines[i]) < attention(&s.Pipelines[j])
 		})
 		if err != nil && first {
 			return err

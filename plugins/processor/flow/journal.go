@@ -2,14 +2,13 @@ package flow
 
 import (
 	"bufio"
-	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
+	"sort"
 	"time"
 )
 
@@ -78,7 +77,7 @@ func (j *journal) read() ([]sighting, error) {
 		known = append(known, s)
 	}
 	// Batches from the same source are committed in order, batches from different sources in any order.
-	slices.SortStableFunc(known, func(a, b sighting) int { return cmp.Compare(a.at.UnixNano(), b.at.UnixNano()) })
+	sort.SliceStable(known, func(i, j int) bool { return known[i].at.UnixNano() < known[j].at.UnixNano() })
 	return known, nil
 }
 

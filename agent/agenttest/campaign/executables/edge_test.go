@@ -18,7 +18,7 @@ var libraries = []string{
 	"github.com/jackc/pgx", "github.com/gomodule/redigo", "github.com/minio/minio-go", "github.com/dop251/goja",
 	"github.com/tetratelabs/wazero", "github.com/expr-lang/expr", "agent/cluster/", "agent/prove",
 	"cmd/conduit/tools",
-	"cmd/conduit/docs",
+	"cmd/conduit/docs", "net/http/pprof", "plugins/zstd", "github.com/klauspost/compress",
 }
 
 // TestEdgeContainsLittle checks that conduit-edge contains none of the libraries.
@@ -99,6 +99,24 @@ pipelines:
 	run(hint, "pipelines", "validate", "other.yaml")
 	write("processors/mine.wasm", "x")
 	run("cannot run WebAssembly; the full binary, conduit, can", "plugins", "ls")
+	write("packed/p.yaml", `version: "2.2"
+pipelines:
+  - id: reads
+    connectors:
+      - {id: in, type: source, plugin: builtin:file, settings: {path: in.zst, compression: zstd}}
+      - {id: out, type: destination, plugin: builtin:log}
+  - id: writes
+    connectors:
+      - {id: in, type: source, plugin: builtin:file, settings: {path: in.txt}}
+      - id: out
+        type: destination
+        plugin: builtin:file
+        settings: {path: out, rotate.size: 1000, rotate.compression: zstd}
+`)
+	for _, setting := range []string{"compression", "rotate.compression"} {
+		run(`"`+setting+`": this binary has no Zstandard; the full binary, conduit, has`,
+			"run", "--once", "--api.enabled=false", "--pipelines.path=packed", "--db.sqlite.path=packed.db")
+	}
 	write("conduit.yaml", "cluster:\n  name: edge\n  nats:\n    url: nats://127.0.0.1:1\n")
 	run("this binary has no clusters", "run")
 	run("this binary has no clusters", "doctor")
