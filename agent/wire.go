@@ -200,6 +200,7 @@ func (a *Agent) wireEvents() {
 		a.changes.Notify()
 		a.cluster.Changed()
 	}
+	a.Loop.Rechecked = a.Files.Recheck
 	a.Files.Notify = a.changes.Notify
 	a.Store.Synced = a.syncs.Took
 	a.Loop.Observed = a.observe

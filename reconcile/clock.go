@@ -1,6 +1,7 @@
 package reconcile
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -19,13 +20,14 @@ func since(t, now time.Time) time.Time {
 	return now.Add(-max(now.Sub(t), 0))
 }
 
-// withdrawn returns the time of d's withdrawal. If this loop has seen the pipeline declared, it was withdrawn just now.
-func (p *pipelineState) withdrawn(d *spec.Declaration, now time.Time) time.Time {
-	switch {
-	case p.desired == nil || d.Withdrawn.IsZero():
+// withdrawnAt returns the time of d's withdrawal. If this loop has seen the pipeline declared, it was withdrawn just
+// now.
+func (p *pipelineState) withdrawnAt(d *spec.Declaration, now time.Time) time.Time {
+	switch latest := cmp.Or(p.newer, p.desired); {
+	case latest == nil || d.Withdrawn.IsZero():
 		return since(d.Withdrawn, now)
-	case p.stored.Withdrawn.Equal(d.Withdrawn):
-		return p.desired.Withdrawn
+	case latest.Withdrawn.Equal(d.Withdrawn):
+		return p.withdrawn
 	}
 	return now
 }

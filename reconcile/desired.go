@@ -43,8 +43,8 @@ func (l *Loop) read(ctx context.Context) error {
 		return err
 	}
 	now := time.Now()
-	for i := range declarations.Rows {
-		l.declare(&declarations.Rows[i], now)
+	for _, d := range declarations.Rows {
+		l.declare(d, now)
 	}
 	for _, id := range gone(l.pipelines, &declarations) {
 		if p := l.pipelines[id]; p != nil && p.desired != nil {
@@ -63,8 +63,8 @@ func gone(pipelines map[string]*pipelineState, delta *spec.Delta[spec.Declaratio
 		return delta.Gone
 	}
 	left := make(map[string]bool, len(delta.Rows))
-	for i := range delta.Rows {
-		left[delta.Rows[i].Pipeline.ID] = true
+	for _, d := range delta.Rows {
+		left[d.Pipeline.ID] = true
 	}
 	var gone []string
 	for id := range pipelines {
@@ -84,16 +84,15 @@ func (l *Loop) declare(d *spec.Declaration, now time.Time) {
 		l.pipelines[id] = p
 		l.observer.publish(p.State)
 	}
-	before := p.desired
-	if before != nil && sameToRun(&p.stored, d) {
+	before, latest := p.desired, cmp.Or(p.newer, p.desired)
+	if latest != nil && sameToRun(&latest.Declaration, d) {
 		p.relocate(d)
 		return
 	}
 	p.touch()
+	p.withdrawn = p.withdrawnAt(d, now)
 	declared := &plan.Desired{Declaration: *d}
-	declared.Withdrawn = p.withdrawn(d, now)
-	p.stored = *d
-	if latest := cmp.Or(p.newer, before); latest != nil && latest.Digest != "" && latest.Digest == d.Digest {
+	if latest != nil && latest.Digest != "" && latest.Digest == d.Digest {
 		declared.RunDigest = latest.RunDigest
 	} else {
 		declared.RunDigest = l.RunDigest(&d.Pipeline)
@@ -105,7 +104,7 @@ func (l *Loop) declare(d *spec.Declaration, now time.Time) {
 	}
 	wished := *before
 	wished.Pipeline.Status, wished.Override, wished.Withdrawn, wished.Purge = d.Pipeline.Status, d.Override,
-		declared.Withdrawn, d.Purge
+		d.Withdrawn, d.Purge
 	p.desired, p.newer = &wished, declared
 }
 
@@ -117,11 +116,10 @@ func sameToRun(a, b *spec.Declaration) bool {
 
 // relocate updates the place of the latest declaration in its file.
 func (p *pipelineState) relocate(d *spec.Declaration) {
-	if p.stored.Owner == d.Owner {
+	latest := *cmp.Or(p.newer, p.desired)
+	if latest.Owner == d.Owner {
 		return
 	}
-	p.stored = *d
-	latest := *cmp.Or(p.newer, p.desired)
 	latest.Owner = d.Owner
 	if p.newer != nil {
 		p.newer = &latest
@@ -138,7 +136,7 @@ func (l *Loop) takeConnectors(delta *spec.Delta[spec.ConnectorState], now time.T
 	}
 	for _, c := range delta.Rows {
 		if p := l.pipelines[c.PipelineID]; p != nil {
-			p.connectors.replace(p.connectors.timed(c, now, p.loop.Policy.MaxDelay))
+			p.connectors.replace(p.connectors.timed(*c, now, p.loop.Policy.MaxDelay))
 			p.touch()
 		}
 	}
@@ -152,11 +150,11 @@ func (l *Loop) takeConnectors(delta *spec.Delta[spec.ConnectorState], now time.T
 	}
 }
 
-func takeAllConnectors(pipelines map[string]*pipelineState, all []spec.ConnectorState, now time.Time) {
+func takeAllConnectors(pipelines map[string]*pipelineState, all []*spec.ConnectorState, now time.Time) {
 	byPipeline := map[*pipelineState][]spec.ConnectorState{}
 	for _, c := range all {
 		if p := pipelines[c.PipelineID]; p != nil {
-			byPipeline[p] = append(byPipeline[p], p.connectors.timed(c, now, p.loop.Policy.MaxDelay))
+			byPipeline[p] = append(byPipeline[p], p.connectors.timed(*c, now, p.loop.Policy.MaxDelay))
 		}
 	}
 	for _, p := range pipelines {

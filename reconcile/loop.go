@@ -32,6 +32,8 @@ type Loop struct {
 	// Elsewhere, when set, reports whether another agent has to run a pipeline, or to clean up after a pipeline that is
 	// withdrawn here. Replan makes the loop call it again.
 	Elsewhere func(pipelineID string, withdrawn bool) bool
+	// Rechecked, when set, is called once a minute, when the loop reads and plans everything. It must not block.
+	Rechecked func()
 	// Tried, when set, is called when the outcome of a pipeline's versions has changed. It must not block.
 	Tried func(pipelineID string, t Tried)
 	// Deleted, when set, is called after a pipeline was deleted, before another with its id may run. It must not block.
@@ -355,6 +357,7 @@ func (l *Loop) plan() {
 		p.report()
 		if p.desired != nil {
 			d := *p.desired
+			d.Withdrawn = p.withdrawn
 			d.Elsewhere = l.Elsewhere != nil && l.Elsewhere(d.Pipeline.ID, !d.Withdrawn.IsZero())
 			desired = append(desired, d)
 		}
@@ -408,6 +411,9 @@ func (l *Loop) wait(ctx context.Context, all <-chan time.Time) {
 	case <-all:
 		l.reread()
 		l.touched = nil
+		if l.Rechecked != nil {
+			l.Rechecked()
+		}
 		return
 	}
 	l.mail.drain()

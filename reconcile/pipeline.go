@@ -12,9 +12,9 @@ import (
 type pipelineState struct {
 	plan.Observed
 	loop       *Loop
-	stored     spec.Declaration // as it was read; desired has adjusted times
-	desired    *plan.Desired
+	desired    *plan.Desired // shares its content with the declaration in the store
 	newer      *plan.Desired // the declared version, when it differs from desired
+	withdrawn  time.Time     // time of the withdrawal, with a monotonic clock reading
 	connectors connectorStates
 	run        *run
 	next       *launch

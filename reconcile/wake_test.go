@@ -4,10 +4,12 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
+	"github.com/conduit-agent/conduit/reconcile"
 )
 
 // TestLoopReadsOnlyWhatChanged wakes the loop often while a pipeline is withdrawn: unchanged states of connectors are
@@ -31,6 +33,20 @@ func TestLoopReadsOnlyWhatChanged(t *testing.T) {
 		w.store.mu.Unlock()
 		if before == 0 || read > 0 {
 			t.Errorf("%d states of connectors were read before and %d in 30 wakes that changed nothing", before, read)
+		}
+	})
+}
+
+// TestLoopRechecksOnceAMinute counts the rechecks of an idle loop.
+func TestLoopRechecksOnceAMinute(t *testing.T) {
+	inWorld(t, func(w *world) {
+		var rechecks atomic.Int64
+		w.set = func(l *reconcile.Loop) { l.Rechecked = func() { rechecks.Add(1) } }
+		w.start()
+		w.declare(pipeline("p", "1"))
+		w.pass(10*time.Minute + time.Second)
+		if n := rechecks.Load(); n != 10 {
+			t.Errorf("%d rechecks in ten minutes", n)
 		}
 	})
 }

@@ -7,7 +7,6 @@ import (
 	"io"
 	"log/slog"
 	"maps"
-	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -61,8 +60,11 @@ func (m *memory) declare(p spec.Pipeline) {
 func (m *memory) DeclarationsSince(context.Context, int64) (d spec.Delta[spec.Declaration], err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return spec.Delta[spec.Declaration]{Revision: m.revision, All: true, Rows: slices.Collect(maps.Values(m.declared))},
-		nil
+	d = spec.Delta[spec.Declaration]{Revision: m.revision, All: true}
+	for _, row := range m.declared {
+		d.Rows = append(d.Rows, &row)
+	}
+	return d, nil
 }
 
 func (m *memory) States(context.Context) ([]spec.State, error) {

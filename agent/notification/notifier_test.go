@@ -322,7 +322,7 @@ func TestSilence(t *testing.T) {
 		var reasons []string
 		limited := spec.Declaration{Pipeline: spec.Pipeline{ID: "p", MaxSilence: "1m"}}
 		changes := spec.Delta[spec.Declaration]{Revision: 1, All: true,
-			Rows: []spec.Declaration{limited, {Pipeline: spec.Pipeline{ID: "q"}}}}
+			Rows: []*spec.Declaration{&limited, {Pipeline: spec.Pipeline{ID: "q"}}}}
 		s := &notification.Silence{
 			Declarations: func(_ context.Context, revision int64) (spec.Delta[spec.Declaration], error) {
 				mu.Lock()
@@ -380,9 +380,9 @@ func TestSilenceFollowsDeclarations(t *testing.T) {
 		limited, free := spec.Declaration{Pipeline: spec.Pipeline{ID: "p", MaxSilence: "1m"}},
 			spec.Declaration{Pipeline: spec.Pipeline{ID: "p"}}
 		changes := []spec.Delta[spec.Declaration]{
-			{All: true, Rows: []spec.Declaration{limited, {Pipeline: spec.Pipeline{ID: "q"}}}},
-			{Rows: []spec.Declaration{free}},
-			{Rows: []spec.Declaration{limited}}, {Gone: []string{"p"}}, {All: true, Rows: []spec.Declaration{limited}},
+			{All: true, Rows: []*spec.Declaration{&limited, {Pipeline: spec.Pipeline{ID: "q"}}}},
+			{Rows: []*spec.Declaration{&free}},
+			{Rows: []*spec.Declaration{&limited}}, {Gone: []string{"p"}}, {All: true, Rows: []*spec.Declaration{&limited}},
 			{All: true},
 		}
 		for i, want := range []int{1, 0, 1, 0, 1, 0} {

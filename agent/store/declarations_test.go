@@ -53,7 +53,11 @@ func TestDeclarationsSince(t *testing.T) {
 		if d.All {
 			all, err := db.Declarations(ctx)
 			must(t, err)
-			wantEqual(t, d.Rows, all)
+			var rows []spec.Declaration
+			for _, row := range d.Rows {
+				rows = append(rows, *row)
+			}
+			wantEqual(t, rows, all)
 		}
 		before = d.Revision
 	}

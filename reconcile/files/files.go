@@ -34,6 +34,7 @@ type Reconciler struct {
 	wake    notify.Signal
 	scanned chan struct{}                // closed after the first scan was taken
 	own     atomic.Pointer[spec.Changes] // being applied by this reconciler
+	recheck atomic.Bool                  // decide about everything the next time
 
 	mu        sync.Mutex // guards the following fields
 	last      *watch.Snapshot
@@ -45,9 +46,6 @@ type Reconciler struct {
 	status    Status
 	throttle  notify.Throttle
 }
-
-// fullInterval is the interval at which everything is compared, in case a change went unnoticed.
-const fullInterval = time.Minute
 
 // wakeDelay is the delay before the files are compared with a change by others.
 const wakeDelay = 50 * time.Millisecond
@@ -88,8 +86,6 @@ func (r *Reconciler) Run(ctx context.Context) error {
 	watched := make(chan error, 1)
 	go func() { watched <- r.Watch.Run(ctx, func(s watch.Snapshot) { _ = r.Take(ctx, s) }) }()
 	var due <-chan time.Time // when changes of others are compared
-	all := time.NewTicker(fullInterval)
-	defer all.Stop()
 	for ctx.Err() == nil {
 		var retry <-chan time.Time
 		if r.pending() {
@@ -107,9 +103,6 @@ func (r *Reconciler) Run(ctx context.Context) error {
 				_ = r.retry(ctx)
 			}
 		case <-retry:
-			_ = r.retry(ctx)
-		case <-all.C:
-			r.invalidate()
 			_ = r.retry(ctx)
 		}
 	}
@@ -130,10 +123,17 @@ func (r *Reconciler) Wake() {
 	r.wake.Notify()
 }
 
+// Recheck makes the reconciler compare all files with all of desired state, in case a change went unnoticed. It never
+// blocks.
+func (r *Reconciler) Recheck() {
+	r.recheck.Store(true)
+	r.Wake()
+}
+
 // Reload reads all files and returns when the store is in line with them, or the reason why it is not. With prune, the
 // absence of all files counts: their pipelines are withdrawn.
 func (r *Reconciler) Reload(ctx context.Context, prune bool) error {
-	r.invalidate()
+	r.recheck.Store(true)
 	if err := r.Watch.Reload(ctx); err != nil {
 		return fmt.Errorf("cannot reload the pipeline files: %w", err)
 	}
@@ -164,13 +164,6 @@ func (r *Reconciler) Status() Status {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.status
-}
-
-// invalidate makes the reconciler decide everything again the next time.
-func (r *Reconciler) invalidate() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.upTo = 0
 }
 
 // pending reports whether the last snapshot could not be applied.
@@ -305,6 +298,9 @@ func AllGone(known map[string]*spec.FileState, files []watch.File) []string {
 
 // read reads the changes that others made to desired state.
 func (r *Reconciler) read(ctx context.Context) error {
+	if r.recheck.Swap(false) {
+		r.upTo = 0
+	}
 	delta, err := r.Store.DeclarationsSince(ctx, r.upTo)
 	if err != nil {
 		return fmt.Errorf("cannot read the desired state: %w", err)
@@ -318,8 +314,8 @@ func (r *Reconciler) read(ctx context.Context) error {
 		r.upTo = delta.Revision
 		return nil
 	}
-	for i := range delta.Rows {
-		r.index.declare(&delta.Rows[i])
+	for _, d := range delta.Rows {
+		r.index.declare(d)
 	}
 	for _, id := range delta.Gone {
 		r.index.undeclare(id)

@@ -407,7 +407,7 @@ func TestFilesAreParsedAtTheSameTime(t *testing.T) {
 }
 
 // TestFilesIgnoreTheirOwnChanges changes desired state by a file and by another client, with a store that reports every
-// change: only changes of the other client are read again.
+// change: only changes of the other client are read again. A recheck finds a change that nothing reports.
 func TestFilesIgnoreTheirOwnChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newMemory()
@@ -437,6 +437,26 @@ func TestFilesIgnoreTheirOwnChanges(t *testing.T) {
 		synctest.Wait()
 		if got := store.show(); store.reads == reads || got != "a:1@x.yaml" {
 			t.Errorf("after another client withdrew it: %d reads more, %s", store.reads-reads, got)
+		}
+		r.Wake()
+		time.Sleep(time.Second)
+		synctest.Wait() // its own change was read
+		store.mu.Lock()
+		unnoticed := store.declared["a"]
+		unnoticed.Withdrawn = time.Now()
+		store.declared["a"] = unnoticed
+		store.mu.Unlock()
+		r.Wake()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if got := store.show(); got == "a:1@x.yaml" {
+			t.Error("a change without a revision was noticed")
+		}
+		r.Recheck()
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if got := store.show(); got != "a:1@x.yaml" {
+			t.Errorf("after a recheck: %s", got)
 		}
 		cancel()
 		if err := <-ended; err != nil {

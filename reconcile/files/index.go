@@ -38,13 +38,13 @@ type indexed struct {
 func newIndex() *index { return &index{files: map[string]*indexed{}, claims: map[string][]string{}} }
 
 // reset replaces the content of the index by all declarations and all known file states.
-func (x *index) reset(declared []spec.Declaration, known []spec.FileState) {
+func (x *index) reset(declared []*spec.Declaration, known []spec.FileState) {
 	x.declared, x.owned, x.withdrawn = make(map[string]*spec.Declaration, len(declared)), map[string]map[string]bool{},
 		map[string]bool{}
 	x.known, x.clashes = make(map[string]*spec.FileState, len(known)), map[string]bool{}
 	x.paths, x.ids = map[string]bool{}, map[string]bool{}
-	for i := range declared {
-		x.declare(&declared[i])
+	for _, d := range declared {
+		x.declare(d)
 	}
 	for i := range known {
 		x.note(&known[i])

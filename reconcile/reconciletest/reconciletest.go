@@ -30,7 +30,7 @@ func Delta[V any](rows map[string]V, changed []string, revision int64) spec.Delt
 	slices.Sort(ids)
 	for _, id := range slices.Compact(ids) {
 		if now, ok := rows[id]; ok {
-			d.Rows = append(d.Rows, now)
+			d.Rows = append(d.Rows, &now)
 		} else {
 			d.Gone = append(d.Gone, id)
 		}
