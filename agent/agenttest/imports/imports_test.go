@@ -43,8 +43,7 @@ var directions = []direction{
 
 // parents are the packages that may import a package above them. Helpers of tests may do so, too.
 var parents = []string{"agent/cluster/deadletters", "agent/cluster/member", "agent/cluster/storetest",
-	"plugins/standalone",
-	"plugins/sdk/example", "plugins/sdk/wasmguest"}
+	"plugins/standalone", "plugins/sdk/wasmguest"}
 
 // homes maps outside libraries to the package that may import them. A library that is not listed may be imported
 // anywhere.
