@@ -14,7 +14,7 @@ import (
 
 	"github.com/conduit-agent/conduit/plugins/builtin"
 	"github.com/conduit-agent/conduit/plugins/builtin/exec"
-	"github.com/conduit-agent/conduit/plugins/plugintest/outside"
+	"github.com/conduit-agent/conduit/plugins/plugintest/builtintest"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
@@ -23,7 +23,7 @@ import (
 func TestNoSettingLeadsOutside(t *testing.T) {
 	for _, withVariables := range []bool{false, true} {
 		t.Run(fmt.Sprintf("variables %t", withVariables), func(t *testing.T) {
-			place, tried := outside.New(t, withVariables), 0
+			place, tried := builtintest.NewPlace(t, withVariables), 0
 			step := 1
 			switch {
 			case *everySpelling:
@@ -68,7 +68,7 @@ var everySpelling = flag.Bool("every-spelling", false, "try each setting with ea
 
 // tryAll runs a connector with every step-th spelling of a path as each of its settings, in addition to the minimal
 // ones, and returns the number of values that it tried.
-func tryAll(t *testing.T, place *outside.Place, what string, parameters sdk.Parameters, step int,
+func tryAll(t *testing.T, place *builtintest.Place, what string, parameters sdk.Parameters, step int,
 	run func(ctx context.Context, settings map[string]string)) (tried int) {
 	names, addresses := place.Spellings()
 	base := maps.Clone(minimal[what])

@@ -12,13 +12,13 @@ import (
 
 	"github.com/conduit-agent/conduit/plugins/builtin/processors"
 
-	"github.com/conduit-agent/conduit/plugins/plugintest/outside"
+	"github.com/conduit-agent/conduit/plugins/plugintest/builtintest"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
 // No setting of any processor reaches outside the allowed paths, in any spelling.
 func TestNoSettingLeadsOutside(t *testing.T) {
-	place, tried := outside.New(t, true), 0
+	place, tried := builtintest.NewPlace(t, true), 0
 	names, addresses := place.Spellings()
 	base := map[string]string{"field": ".Payload.After", "fields": ".Payload.After.x", "url": "http://127.0.0.1:1",
 		"request.url": "http://127.0.0.1:1", "mapping": ".Payload.After.x: y", "key": ".Payload.After.x",

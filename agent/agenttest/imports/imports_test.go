@@ -43,8 +43,7 @@ var directions = []direction{
 
 // parents are the packages that may import a package above them. Helpers of tests may do so, too.
 var parents = []string{"agent/cluster/deadletters", "agent/cluster/member", "agent/cluster/storetest",
-	"plugins/standalone",
-	"plugins/sdk/example", "plugins/sdk/wasmguest"}
+	"plugins/standalone", "plugins/sdk/wasmguest"}
 
 // homes maps outside libraries to the package that may import them. A library that is not listed may be imported
 // anywhere.
@@ -54,7 +53,8 @@ var homes = map[string][]string{
 	"github.com/mattn/go-sqlite3": {"agent/store", "agent/deadletter", "agent/sqlitefile",
 		"plugins/builtin/sqlite"},
 	"database/sql": {"agent/store", "agent/deadletter", "agent/sqlitefile",
-		"plugins/builtin/mysql", "plugins/builtin/sqlite", "plugins/builtin/sqlsink", "plugins/plugintest/sqltest"},
+		"plugins/builtin/mysql", "plugins/builtin/sqlite", "plugins/builtin/sqlsink",
+		"plugins/plugintest/builtintest"},
 	"github.com/fsnotify/fsnotify":             {"reconcile/watch"},
 	"github.com/julienschmidt/httprouter":      {"api"},
 	"nhooyr.io/websocket":                      {"api/inspect", "api/client"},

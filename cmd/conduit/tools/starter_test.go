@@ -26,7 +26,7 @@ func TestExample(t *testing.T) {
 		t.Errorf("%d files, want 5", len(files))
 	}
 	for name, want := range files {
-		path := filepath.Join(repository, "plugins/sdk/example", name)
+		path := filepath.Join(repository, "plugins/example", name)
 		if *update {
 			if err := os.WriteFile(path, want, 0o644); err != nil {
 				t.Fatal(err)

@@ -12,7 +12,7 @@ import (
 
 	"github.com/conduit-agent/conduit/plugins/builtin/sqlite"
 	"github.com/conduit-agent/conduit/plugins/plugintest"
-	"github.com/conduit-agent/conduit/plugins/plugintest/sqltest"
+	"github.com/conduit-agent/conduit/plugins/plugintest/builtintest"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
@@ -28,8 +28,8 @@ func (w *world) destination(more ...string) (sdk.Destination, context.Context) {
 	return plugintest.OpenDestination(w, sqlite.Connector(), "p:destination", settings)
 }
 
-func (w *world) sink() *sqltest.Destination {
-	return &sqltest.Destination{DB: w.db, Open: func(more ...string) (sdk.Destination, context.Context) {
+func (w *world) sink() *builtintest.SQLDestination {
+	return &builtintest.SQLDestination{DB: w.db, Open: func(more ...string) (sdk.Destination, context.Context) {
 		return w.destination(more...)
 	}}
 }
@@ -69,7 +69,7 @@ func TestOperations(t *testing.T) {
 // TestRefused checks that the records before a refused one are written, and that the error gives the reason.
 func TestRefused(t *testing.T) {
 	w := newWorld(t, "CREATE TABLE t (id INTEGER PRIMARY KEY, x TEXT CHECK (x <> 'bad'), n INT UNIQUE)")
-	w.sink().CheckRefused(t, map[string]sqltest.Refused{
+	w.sink().CheckRefused(t, map[string]builtintest.Refused{
 		"check": {Record: plugintest.Row(0, record.OperationCreate, m{"id": 50}, m{"id": 50, "x": "bad"}),
 			Want: "CHECK constraint failed"},
 		"no number": {Record: plugintest.Row(0, record.OperationCreate, m{"id": "x"}, m{"id": "x"}),
@@ -138,7 +138,7 @@ func TestBusy(t *testing.T) {
 	d, ctx := w.destination("timeout", "10ms")
 	w.exec("BEGIN IMMEDIATE")
 	_, err := d.Write(ctx, []record.Record{plugintest.Row(1, record.OperationCreate, nil, m{"n": 1})})
-	if !sqltest.Lost(err) || !strings.Contains(err.Error(), "database is locked") {
+	if !builtintest.LostWrite(err) || !strings.Contains(err.Error(), "database is locked") {
 		t.Errorf("got %v", err)
 	}
 	w.exec("COMMIT")

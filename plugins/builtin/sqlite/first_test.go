@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/conduit-agent/conduit/plugins/plugintest/sqltest"
+	"github.com/conduit-agent/conduit/plugins/plugintest/builtintest"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
@@ -21,7 +21,7 @@ func TestChangesBeforeTheFirstRow(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = db.Close() }()
-	sqltest.Exec(t, db, "PRAGMA journal_mode = WAL; CREATE TABLE t (n INTEGER PRIMARY KEY); INSERT INTO t VALUES "+
+	builtintest.ExecSQL(t, db, "PRAGMA journal_mode = WAL; CREATE TABLE t (n INTEGER PRIMARY KEY); INSERT INTO t VALUES "+
 		"(1), (2)")
 	ctx := sdk.WithEnv(t.Context(), &sdk.Env{ConnectorID: "p:in"})
 	s := &Source{}
@@ -33,12 +33,12 @@ func TestChangesBeforeTheFirstRow(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.disconnect()
-	sqltest.Exec(t, db, "INSERT INTO t VALUES (3)")
+	builtintest.ExecSQL(t, db, "INSERT INTO t VALUES (3)")
 	first, _, err := s.read(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
-	sqltest.Exec(t, db, "INSERT INTO t VALUES (4)")
+	builtintest.ExecSQL(t, db, "INSERT INTO t VALUES (4)")
 	second, _, err := s.read(ctx)
 	if err != nil {
 		t.Fatal(err)
@@ -67,7 +67,7 @@ func TestReplaceIsWarnedOf(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = db.Close() }()
-	sqltest.Exec(t, db, "CREATE TABLE t (id INTEGER PRIMARY KEY, mail TEXT UNIQUE); CREATE TABLE plain (id TEXT "+
+	builtintest.ExecSQL(t, db, "CREATE TABLE t (id INTEGER PRIMARY KEY, mail TEXT UNIQUE); CREATE TABLE plain (id TEXT "+
 		"PRIMARY KEY); CREATE TABLE late (id INTEGER PRIMARY KEY, x)")
 	var log strings.Builder
 	ctx := sdk.WithEnv(t.Context(), &sdk.Env{ConnectorID: "p:in", Logger: slog.New(slog.NewTextHandler(&log, nil))})
@@ -87,7 +87,7 @@ func TestReplaceIsWarnedOf(t *testing.T) {
 			t.Errorf("the log has %q, want %q", got, want)
 		}
 		if want == "" {
-			sqltest.Exec(t, db, "CREATE UNIQUE INDEX i ON late (x)")
+			builtintest.ExecSQL(t, db, "CREATE UNIQUE INDEX i ON late (x)")
 		}
 	}
 }

@@ -10,7 +10,7 @@ import (
 
 	"github.com/conduit-agent/conduit/plugins/builtin/sqlite"
 	"github.com/conduit-agent/conduit/plugins/plugintest"
-	"github.com/conduit-agent/conduit/plugins/plugintest/sqltest"
+	"github.com/conduit-agent/conduit/plugins/plugintest/builtintest"
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
@@ -41,9 +41,9 @@ func (w *world) connect() {
 	w.db = db
 }
 
-func (w *world) exec(text string) { w.Helper(); sqltest.Exec(w, w.db, text) }
+func (w *world) exec(text string) { w.Helper(); builtintest.ExecSQL(w, w.db, text) }
 
-func (w *world) query(text string) string { w.Helper(); return sqltest.Query(w, w.db, text) }
+func (w *world) query(text string) string { w.Helper(); return builtintest.QuerySQL(w, w.db, text) }
 
 func (w *world) settings(tables string, more ...string) map[string]string {
 	s := map[string]string{"path": w.path, "tables": tables, "poll": "5ms"}

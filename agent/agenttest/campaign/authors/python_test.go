@@ -19,7 +19,7 @@ func TestPythonConnector(t *testing.T) {
 	if out, err := exec.Command("/usr/bin/python3", "-c", "import grpc").CombinedOutput(); err != nil {
 		t.Fatalf("Python with grpcio is not installed (Debian: python3-grpcio): %v: %s", err, out)
 	}
-	path, err := filepath.Abs(filepath.Join(script.Root, "plugins/sdk/example/python/connector.py"))
+	path, err := filepath.Abs(filepath.Join(script.Root, "plugins/example/python/connector.py"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -54,7 +54,7 @@ func python(t *testing.T) string {
 	if out, err := exec.Command("/usr/bin/python3", "-c", "import grpc").CombinedOutput(); err != nil {
 		t.Fatalf("Python with grpcio is not installed (Debian: python3-grpcio): %v: %s", err, out)
 	}
-	path, err := filepath.Abs("../../../../plugins/sdk/example/python/connector.py")
+	path, err := filepath.Abs("../../../../plugins/example/python/connector.py")
 	if err != nil {
 		t.Fatal(err)
 	}

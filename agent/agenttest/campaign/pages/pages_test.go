@@ -37,8 +37,8 @@ var readers = map[string]stand{
 	"plugins/processor/README.md": {before: []string{
 		"conduit plugins init name --processor && cd name",
 	}},
-	"plugins/sdk/example/README.md":        {before: []string{"conduit plugins init example && cd example"}},
-	"plugins/sdk/example/python/README.md": {checkout: true},
+	"plugins/example/README.md":        {before: []string{"conduit plugins init example && cd example"}},
+	"plugins/example/python/README.md": {checkout: true},
 }
 
 // elsewhere are the pages whose commands need another machine, and the tests that execute them.

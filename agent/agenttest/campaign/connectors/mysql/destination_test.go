@@ -14,8 +14,8 @@ import (
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/server"
 	"github.com/conduit-agent/conduit/plugins/builtin/mysql"
 	"github.com/conduit-agent/conduit/plugins/plugintest"
+	"github.com/conduit-agent/conduit/plugins/plugintest/builtintest"
 	"github.com/conduit-agent/conduit/plugins/plugintest/network"
-	"github.com/conduit-agent/conduit/plugins/plugintest/sqltest"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
@@ -73,7 +73,7 @@ func refusedRecords(t *testing.T, s *server.MySQL) {
 	w := in(t, s, "CREATE TABLE t (id int PRIMARY KEY, x varchar(3) CHECK (x <> 'bad'), n int NOT NULL DEFAULT 0); "+
 		"CREATE TRIGGER tr BEFORE INSERT ON t FOR EACH ROW IF NEW.x = 'sig' THEN SIGNAL SQLSTATE '45000' SET "+
 		"MESSAGE_TEXT = 'not this one'; END IF")
-	refused := map[string]sqltest.Refused{
+	refused := map[string]builtintest.Refused{
 		"too long": {Record: plugintest.Row(0, record.OperationCreate, m{"id": 50}, m{"id": 50, "x": "long"}),
 			Want: "Data too long"},
 		"no number": {Record: plugintest.Row(0, record.OperationCreate, m{"id": "x"}, m{"id": "x"}),
@@ -92,7 +92,7 @@ func refusedRecords(t *testing.T, s *server.MySQL) {
 		"not without": {Record: plugintest.Row(0, record.OperationCreate, nil, m{"id": 1}), Want: "Duplicate entry"},
 	}
 	if w.isMariaDB() { // the MySQL of tests ignores CHECK
-		refused["check"] = sqltest.Refused{Record: plugintest.Row(0, record.OperationCreate, m{"id": 50},
+		refused["check"] = builtintest.Refused{Record: plugintest.Row(0, record.OperationCreate, m{"id": 50},
 			m{"id": 50, "x": "bad"}), Want: "CONSTRAINT"}
 	}
 	w.sink().CheckRefused(t, refused)
@@ -156,7 +156,7 @@ func engine(t *testing.T, s *server.MySQL) {
 	w := in(t, s, "CREATE TABLE t (n int) ENGINE=MyISAM")
 	d, ctx := w.destination("positionTable", "conduit_positions")
 	if _, err := d.Write(ctx, []record.Record{plugintest.Row(1, record.OperationCreate, nil, m{"n": 1})}); err == nil ||
-		!strings.Contains(err.Error(), "MyISAM is not InnoDB") || !sqltest.Lost(err) {
+		!strings.Contains(err.Error(), "MyISAM is not InnoDB") || !builtintest.LostWrite(err) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -185,7 +185,7 @@ func lostAnswer(t *testing.T, s *server.MySQL) {
 			all = append(all, plugintest.Row(n+i, record.OperationCreate, nil, m{"n": n + i}))
 		}
 		done, err := d.Write(ctx, all)
-		if err != nil && !sqltest.Lost(err) {
+		if err != nil && !builtintest.LostWrite(err) {
 			t.Fatalf("a record is refused for a lost connection: %v", err)
 		}
 		n += done
@@ -240,7 +240,7 @@ func large(t *testing.T, s *server.MySQL) {
 		plugintest.Row(2, record.OperationCreate, nil, m{"x": strings.Repeat("y", 10<<20)}),
 		plugintest.Row(3, record.OperationCreate, nil, m{"x": strings.Repeat("z", 20<<20)})}
 	n, err := d.Write(ctx, all)
-	if n != 2 || err == nil || sqltest.Lost(err) {
+	if n != 2 || err == nil || builtintest.LostWrite(err) {
 		t.Errorf("wrote %d: %.200v", n, err)
 	}
 	if n, err := d.Write(ctx, all[:1]); n != 1 || err != nil {
@@ -256,7 +256,7 @@ func rights(t *testing.T, s *server.MySQL) {
 		".* TO reader@localhost")
 	d, ctx := w.destination("user", "reader", "password", "secret")
 	if _, err := d.Write(ctx, []record.Record{plugintest.Row(1, record.OperationCreate, nil, m{"n": 1})}); err == nil ||
-		!strings.Contains(err.Error(), "INSERT command denied") || !sqltest.Lost(err) {
+		!strings.Contains(err.Error(), "INSERT command denied") || !builtintest.LostWrite(err) {
 		t.Errorf("got %v", err)
 	}
 	wrong := sdk.Standard(mysql.Connector()).NewDestination()

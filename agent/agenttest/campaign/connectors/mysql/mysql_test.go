@@ -13,7 +13,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/server"
 	"github.com/conduit-agent/conduit/plugins/builtin/mysql"
 	"github.com/conduit-agent/conduit/plugins/plugintest"
-	"github.com/conduit-agent/conduit/plugins/plugintest/sqltest"
+	"github.com/conduit-agent/conduit/plugins/plugintest/builtintest"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
@@ -50,9 +50,9 @@ func (w *world) connect(database string) *sql.DB {
 	return db
 }
 
-func (w *world) exec(text string) { w.Helper(); sqltest.Exec(w, w.db, text) }
+func (w *world) exec(text string) { w.Helper(); builtintest.ExecSQL(w, w.db, text) }
 
-func (w *world) query(text string) string { w.Helper(); return sqltest.Query(w, w.db, text) }
+func (w *world) query(text string) string { w.Helper(); return builtintest.QuerySQL(w, w.db, text) }
 
 func (w *world) settings(more ...string) map[string]string {
 	s := map[string]string{"address": w.addr, "database": w.name, "user": "root"}
@@ -67,8 +67,8 @@ func (w *world) destination(more ...string) (sdk.Destination, context.Context) {
 	return plugintest.OpenDestination(w, mysql.Connector(), "p:destination", w.settings(more...))
 }
 
-func (w *world) sink() *sqltest.Destination {
-	return &sqltest.Destination{DB: w.db, Open: func(more ...string) (sdk.Destination, context.Context) {
+func (w *world) sink() *builtintest.SQLDestination {
+	return &builtintest.SQLDestination{DB: w.db, Open: func(more ...string) (sdk.Destination, context.Context) {
 		return w.destination(more...)
 	}}
 }

@@ -1,5 +1,6 @@
-// Package sqltest contains shared parts of the tests of SQL connectors.
-package sqltest
+// Package builtintest has checks for built-in connectors and processors: for destinations of SQL databases, and that no
+// setting leads to a file, socket or program outside the allowed paths.
+package builtintest
 
 import (
 	"bytes"
@@ -14,16 +15,16 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// Exec runs statements.
-func Exec(t testing.TB, db *sql.DB, text string) {
+// ExecSQL runs statements.
+func ExecSQL(t testing.TB, db *sql.DB, text string) {
 	t.Helper()
 	if _, err := db.ExecContext(t.Context(), text); err != nil {
 		t.Fatalf("%s: %v", text, err)
 	}
 }
 
-// Query returns the rows of a query, columns joined by |. NULL is nothing.
-func Query(t testing.TB, db *sql.DB, text string) string {
+// QuerySQL returns the rows of a query, columns joined by |. NULL is nothing.
+func QuerySQL(t testing.TB, db *sql.DB, text string) string {
 	t.Helper()
 	rows, err := db.QueryContext(t.Context(), text)
 	if err != nil {
@@ -51,14 +52,14 @@ func Query(t testing.TB, db *sql.DB, text string) string {
 	return strings.Join(lines, "\n")
 }
 
-// Destination is a destination that writes to the table t of a database.
-type Destination struct {
+// SQLDestination is a destination that writes to the table t of a database.
+type SQLDestination struct {
 	DB   *sql.DB
 	Open func(settings ...string) (sdk.Destination, context.Context)
 }
 
 // Write writes all records with a new destination.
-func (d *Destination) Write(t testing.TB, records []record.Record, settings ...string) {
+func (d *SQLDestination) Write(t testing.TB, records []record.Record, settings ...string) {
 	t.Helper()
 	open, ctx := d.Open(settings...)
 	if n, err := open.Write(ctx, records); n != len(records) || err != nil {
@@ -74,10 +75,10 @@ type Refused struct {
 
 // CheckRefused writes each of the records as one of many: the records before it are written to the table, which has the
 // columns id, x and n, and the error contains the text.
-func (d *Destination) CheckRefused(t testing.TB, all map[string]Refused) {
+func (d *SQLDestination) CheckRefused(t testing.TB, all map[string]Refused) {
 	t.Helper()
 	for name, c := range all {
-		Exec(t, d.DB, "DELETE FROM t")
+		ExecSQL(t, d.DB, "DELETE FROM t")
 		var records []record.Record
 		for i := range 40 {
 			records = append(records, plugintest.Row(i, record.OperationCreate, map[string]any{"id": i},
@@ -86,10 +87,10 @@ func (d *Destination) CheckRefused(t testing.TB, all map[string]Refused) {
 		records[23] = c.Record
 		open, ctx := d.Open()
 		if n, err := open.Write(ctx, records); n != 23 || err == nil || !strings.Contains(err.Error(), c.Want) ||
-			Lost(err) {
+			LostWrite(err) {
 			t.Errorf("%s: wrote %d: %v", name, n, err)
 		}
-		if got := Query(t, d.DB, "SELECT count(*) FROM t"); got != "23" {
+		if got := QuerySQL(t, d.DB, "SELECT count(*) FROM t"); got != "23" {
 			t.Errorf("%s: %s rows are written", name, got)
 		}
 	}
@@ -97,7 +98,7 @@ func (d *Destination) CheckRefused(t testing.TB, all map[string]Refused) {
 
 // CheckOnce writes records to the table, which has the column n, again after a restart, as an agent does after a kill,
 // and then deletes the connector.
-func (d *Destination) CheckOnce(t testing.TB) {
+func (d *SQLDestination) CheckOnce(t testing.TB) {
 	t.Helper()
 	var all []record.Record
 	for i := range 100 {
@@ -113,26 +114,26 @@ func (d *Destination) CheckOnce(t testing.TB) {
 	}
 	d.Write(t, pieces[:2], "positionTable", "conduit_positions")
 	d.Write(t, pieces, "positionTable", "conduit_positions")
-	if got := Query(t, d.DB, "SELECT count(*), count(DISTINCT n) FROM t"); got != "105|105" {
+	if got := QuerySQL(t, d.DB, "SELECT count(*), count(DISTINCT n) FROM t"); got != "105|105" {
 		t.Errorf("got %s", got)
 	}
 }
 
 // CheckForgets deletes the connector: no positions are left.
-func (d *Destination) CheckForgets(t testing.TB, settings map[string]string) {
+func (d *SQLDestination) CheckForgets(t testing.TB, settings map[string]string) {
 	t.Helper()
 	open, ctx := d.Open()
 	settings["positionTable"] = "conduit_positions"
 	if err := open.LifecycleOnDeleted(ctx, settings); err != nil {
 		t.Fatal(err)
 	}
-	if got := Query(t, d.DB, "SELECT count(*) FROM conduit_positions"); got != "0" {
+	if got := QuerySQL(t, d.DB, "SELECT count(*) FROM conduit_positions"); got != "0" {
 		t.Errorf("%s rows of positions are left", got)
 	}
 }
 
-// Lost reports whether an error blames no record.
-func Lost(err error) bool {
+// LostWrite reports whether an error blames no record.
+func LostWrite(err error) bool {
 	var lost interface{ Lost() bool }
 	return errors.As(err, &lost)
 }

@@ -1,7 +1,6 @@
 //go:build unix
 
-// Package outside lets tests check that settings lead to no file, socket or program outside the allowed paths.
-package outside
+package builtintest
 
 import (
 	"context"
@@ -40,9 +39,9 @@ var variables = []string{"AWS_SHARED_CREDENTIALS_FILE", "AWS_CONFIG_FILE", "PGPA
 	"PGSSLCERT", "PGSSLKEY", "PGSSLCRL", "NETRC", "KRB5_CONFIG", "KRB5_KTNAME", "SSLKEYLOGFILE", "MYSQL_HOME",
 	"SQLITE_HISTORY", "MINIO_CONFIG_DIR", "REDISCLI_RCFILE"}
 
-// New returns a place whose files are also in the home directory. With withVariables, environment variables name them,
+// NewPlace returns a place whose files are also in the home directory. With withVariables, environment variables name them,
 // too.
-func New(t *testing.T, withVariables bool) *Place {
+func NewPlace(t *testing.T, withVariables bool) *Place {
 	t.Helper()
 	out, home := t.TempDir(), t.TempDir()
 	short, err := os.MkdirTemp("", "o") // the length of socket paths is limited
