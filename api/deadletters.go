@@ -47,7 +47,7 @@ var (
 		{Name: "limit", Description: "most to list; default 100, at most 500"}}, filterParams...)
 	dropParams = append([]param{
 		{Name: "ids", Description: "which, separated by commas", Example: "17,18"},
-		{Name: "all", Description: "all of the pipeline"}}, filterParams...)
+		{Name: "all", Description: "all dead letters of the pipeline"}}, filterParams...)
 
 	exampleDeadLetter = rest.DeadLetter{ID: 17, PipelineID: "orders", Time: exampleTime, LastTime: exampleTime,
 		Times: 1, SourceID: "orders:shop",
@@ -97,7 +97,8 @@ func (s *Server) deadLetterRoutes(base shared) []route {
 		{operation{Method: post, Path: "/v1/pipelines/{id}/dead-letter-replay", ID: "replayDeadLetters",
 			Tag: "dead letters", Summary: "Replay dead letters",
 			Description: "Which ones is said by ids, a filter or all. In the order in which they were refused, they " +
-				"pass the present version of the pipeline, from the processor or to the destination that refused them; " +
+				"pass the present version of the pipeline, from the processor or to the destination that refused " +
+				"them; " +
 				"connectors and processors are started for it. A dead letter is gone when its record is settled; one " +
 				"that is refused again comes back. The answer does not wait for the end.",
 			Headers: postHeaders, Request: rest.ReplayRequest{IDs: []int64{17}}, Response: exampleReplay,

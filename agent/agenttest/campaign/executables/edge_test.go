@@ -100,6 +100,6 @@ pipelines:
 	write("processors/mine.wasm", "x")
 	run("cannot run WebAssembly; the full binary, conduit, can", "plugins", "ls")
 	write("conduit.yaml", "cluster:\n  name: edge\n  nats:\n    url: nats://127.0.0.1:1\n")
-	run("this binary has no clusters", "run")
-	run("this binary has no clusters", "doctor")
+	run("this binary does not support clusters", "run")
+	run("this binary does not support clusters", "doctor")
 }
