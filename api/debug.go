@@ -36,7 +36,7 @@ func (s *Server) profilable(r *http.Request) error {
 		return notFound().Suggest("this binary has no profiles; the full binary, conduit, serves them")
 	case s.AdminToken == "":
 		return rest.Errorf(rest.PermissionDenied, rest.ReasonForbidden,
-			"profiles need the admin token, and none is set").
+			"profiles need the admin token, which is not set").
 			Suggest("set api.auth.admin-token-file")
 	}
 	return s.guard.Authorize(r, guard.Admin)

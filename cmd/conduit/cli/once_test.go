@@ -183,7 +183,7 @@ func TestOnceSaysWhatIsUnread(t *testing.T) {
 	}{
 		"at its end": {progress.Report{Bytes: &zero}, "", false},
 		"bytes":      {progress.Report{Bytes: &some}, "source p:in has 5 unread bytes", false},
-		"records": {progress.Report{Records: &some}, "source p:in has 5 records that it has not read",
+		"records": {progress.Report{Records: &some}, "source p:in has 5 unread records",
 			false},
 		"of others": {progress.Report{Bytes: &some, Seconds: &now}, "", false},
 		"seconds":   {progress.Report{Seconds: &late}, "source p:in is 7 s behind", false},

@@ -309,8 +309,8 @@ func (r *Remote) About(id string) { r.subject = id }
 
 // advice is the command that helps, in place of the request that the API suggests. %[1]s is the subject of the request.
 var advice = map[string]string{
-	rest.ReasonPipelineNotFound: "'conduit pipelines ls' lists the pipelines there are",
-	rest.ReasonConnectorNotFound: "'conduit connectors ls' lists the connectors there are; an id has the form " +
+	rest.ReasonPipelineNotFound: "'conduit pipelines ls' lists the pipelines",
+	rest.ReasonConnectorNotFound: "'conduit connectors ls' lists the connectors; an id has the form " +
 		"PIPELINE:CONNECTOR",
 	rest.ReasonRevisionNotFound: "'conduit pipelines history %[1]s' lists the generations",
 	rest.ReasonFileNotWritten: "print the revision with 'conduit pipelines export %[1]s --revision N', and save " +
