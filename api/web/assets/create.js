@@ -27,7 +27,7 @@ export function create() {
   if (!draft()) queueMicrotask(() => draft.set(start()));
   const d = draft();
   if (!d || !plugins()?.length) return h('p', { class: 'quiet' }, 'Loading…');
-  if (!agent.mayWrite()) return empty('This token may only read', h('p', null, 'Log in with the admin token to make a pipeline.'));
+  if (!agent.mayWrite()) return empty('This token may only read', h('p', null, 'Log in with the admin token to create a pipeline.'));
   return h('div', { class: 'stack' },
     h('div', { class: 'title' }, h('h1', null, 'New pipeline'), h('span', { class: 'grow' }),
       h('div', { class: 'segments', role: 'group', 'aria-label': 'How' }, h('button', { 'aria-pressed': String(!asYAML()), onclick: () => asYAML.set(false) }, 'Form'), h('button', { 'aria-pressed': String(asYAML()), onclick: toYAML }, 'YAML'))),
@@ -163,7 +163,7 @@ const fileEdits = new Map();
 
 /** Trying an edit of a pipeline file: what it would do, without saving it. */
 export function fileEditor(path) {
-  if (!agent.mayWrite()) return empty('This token may only read', h('p', null, 'Files may hold what readers are not to see. Log in with the admin token to read them here.'));
+  if (!agent.mayWrite()) return empty('This token may only read', h('p', null, 'Files may contain secrets. Log in with the admin token to read them here.'));
   const state = agent.files().find((f) => f.path === path);
   if (!fileEdits.has(path)) {
     fileEdits.set(path, signal(null));

@@ -25,7 +25,7 @@ func TestInspectedRecordsForPeople(t *testing.T) {
 	}
 }
 
-func TestInspectorSaysWhyNothingComes(t *testing.T) {
+func TestInspectorExplainsSilence(t *testing.T) {
 	running := spec.State{Phase: spec.PhaseRunning}
 	rates := func(stage rest.StageRates, series ...float64) *rest.PipelineRates {
 		return &rest.PipelineRates{Stages: map[string]rest.StageRates{"p:in": stage}, Series: series}
@@ -64,7 +64,7 @@ func TestInspectorSaysWhyNothingComes(t *testing.T) {
 
 // The computed time of a second in the series depends on the time of the request. Times of the same second are shown as
 // one, to the second.
-func TestInspectorSaysSinceWhenNothingComes(t *testing.T) {
+func TestInspectorShowsIdleTime(t *testing.T) {
 	status := func(series ...float64) *rest.PipelineStatus {
 		return &rest.PipelineStatus{ID: "p", State: spec.State{Phase: spec.PhaseRunning},
 			Rates: &rest.PipelineRates{Stages: map[string]rest.StageRates{"p:in": {}}, Series: series}}

@@ -173,8 +173,8 @@ func TestOnceNoticesWhatCompletingFinds(t *testing.T) {
 	}
 }
 
-// TestOnceSaysWhatIsUnread reports the known unread data of sources.
-func TestOnceSaysWhatIsUnread(t *testing.T) {
+// TestOnceReportsUnreadData reports the known unread data of sources.
+func TestOnceReportsUnreadData(t *testing.T) {
 	zero, some, now, late := int64(0), int64(5), 0.0, 7.0
 	for name, c := range map[string]struct {
 		report  progress.Report

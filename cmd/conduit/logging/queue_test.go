@@ -66,7 +66,7 @@ func TestQueueNeverKeepsWhoLogsWaiting(t *testing.T) {
 	}
 }
 
-func TestQueueHoldsBackOnlyWhatDeliversRecordsToTheLog(t *testing.T) {
+func TestQueueBlocksOnlyTheLogDestination(t *testing.T) {
 	g := newGate()
 	q := NewQueue(g)
 	log := slog.New(NewHandler(q, "journal", "info", false))
@@ -94,7 +94,7 @@ func TestQueueHoldsBackOnlyWhatDeliversRecordsToTheLog(t *testing.T) {
 	q.Close()
 }
 
-func TestQueueWritesLinesAsTheyComeAndAllAtItsEnd(t *testing.T) {
+func TestQueueFlushesOnClose(t *testing.T) {
 	r, w := io.Pipe()
 	q := NewQueue(w)
 	log := slog.New(NewHandler(q, "json", "info", false))
