@@ -27,7 +27,8 @@ func main() {
 		Plugins: catalog.Plugins{
 			Connectors: connectors,
 			Processors: processors(),
-			Hint: "this is conduit-edge, which contains few plugins; the full binary, conduit, contains all of " +
+			Hint: "this is conduit-edge, which contains few plugins; the full binary, conduit, contains all of them " +
+				"of " +
 				"them",
 		},
 	})

@@ -148,7 +148,7 @@ func listDeadLetters(
 	if err := r.Show(all, &t); err != nil || r.JSON || before == 0 {
 		return err
 	}
-	_, err := fmt.Fprintf(r.Stdout, "for older ones: --before %d\n", before)
+	_, err := fmt.Fprintf(r.Stdout, "for for older ones: --before %d\n", before)
 	return err
 }
 

@@ -140,7 +140,7 @@ func checkout(dir string) (string, error) {
 		return "", cli.Invalidf("--replace %s is not a checkout of the agent: %v", dir, err)
 	}
 	if is := modfile.ModulePath(text); is != Module {
-		return "", cli.Invalidf("--replace %s is no checkout of the agent: its go.mod is that of %q, not of %s", dir,
+		return "", cli.Invalidf("--replace %s is not a checkout of the agent: its go.mod declares %q, not %s", dir,
 			is, Module)
 	}
 	if _, err := os.Stat(filepath.Join(path, "plugins", "sdk")); err != nil {
