@@ -67,7 +67,8 @@ func restError(log *slog.Logger, r *http.Request, err error) *rest.Error {
 	case errors.As(err, &e):
 		return e
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
-		return rest.Errorf(rest.DeadlineExceeded, rest.ReasonTimeout, "the request ended before it was done")
+		return rest.Errorf(rest.DeadlineExceeded, rest.ReasonTimeout, "the request ended before the operation "+
+			"completed")
 	}
 	switch {
 	case errors.Is(err, spec.ErrBusy), errors.Is(err, spec.ErrConflict):
@@ -82,5 +83,5 @@ func restError(log *slog.Logger, r *http.Request, err error) *rest.Error {
 // notFound returns the error for an unknown path.
 func notFound() *rest.Error {
 	return rest.Errorf(rest.NotFound, rest.ReasonNotFound,
-		"there is nothing at this path").Suggest("/openapi/ shows what there is")
+		"no such path").Suggest("/openapi/ lists all operations")
 }

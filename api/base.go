@@ -163,14 +163,14 @@ func (s *shared) vacant(r *http.Request, id string) error {
 		return pipelineExists(id)
 	}
 	return rest.Errorf(rest.NotOwner, rest.ReasonOwnedByFile,
-		"pipeline %q was declared in %s a short while ago and keeps its position in case the file comes back", id,
+		"pipeline %q was declared in %s until recently and keeps its position in case the file returns", id,
 		d.Owner.Path).
 		Suggest("choose another id, or DELETE /v1/pipelines/%s to end the wait", id)
 }
 
 func beingDeleted(id string) error {
 	return rest.Errorf(rest.Aborted, rest.ReasonPipelineBeingDeleted, "pipeline %q is being deleted",
-		id).Suggest("try again when that is done")
+		id).Suggest("try again after the deletion")
 }
 
 func pipelineExists(id string) error {
@@ -201,9 +201,9 @@ func (s *shared) wait(
 		case <-changed:
 		case <-tick.C:
 		case <-ctx.Done():
-			return rest.Errorf(rest.DeadlineExceeded, rest.ReasonTimeout, "%s, but not done after %v", what,
+			return rest.Errorf(rest.DeadlineExceeded, rest.ReasonTimeout, "%s, but not completed after %v", what,
 				limit).
-				Suggest("it goes on; ask for its status, or give ?wait= more time")
+				Suggest("the operation continues; query its status, or set a longer ?wait=")
 		}
 	}
 }
@@ -226,12 +226,12 @@ func (s *shared) elsewhere(id string) error {
 		return nil
 	case p.Member == "":
 		return rest.Errorf(rest.FailedPrecondition, rest.ReasonPipelineElsewhere,
-			"no member of the cluster runs pipeline %q at present", id).
-			Suggest("GET /v1/cluster says who runs what")
+			"no member of the cluster currently runs pipeline %q", id).
+			Suggest("GET /v1/cluster shows which member runs each pipeline")
 	}
 	return rest.Errorf(rest.FailedPrecondition, rest.ReasonPipelineElsewhere,
-		"pipeline %q runs on the member %q of the cluster", id, p.Member).
-		Suggest("ask the agent of that member")
+		"pipeline %q runs on cluster member %q", id, p.Member).
+		Suggest("send the request to that member")
 }
 
 // notRunning returns the error for an operation that requires a running pipeline.

@@ -24,16 +24,16 @@ func (s *Server) clusterRoutes() []route {
 	c := &clusterHandlers{Member: s.Cluster}
 	return []route{
 		{operation{Method: get, Path: "/v1/cluster", ID: "getCluster", Tag: "cluster",
-			Summary:     "Get who runs which pipeline since when",
-			Description: "As the agent that answers knows it. One that is no member of a cluster has the state alone.",
+			Summary:     "Get the pipelines and members of the cluster",
+			Description: "The cluster as this agent sees it. An agent outside a cluster returns the state alone.",
 			Response:    exampleCluster, Errors: []int{503}}, c.Get, guard.Read, nil},
 		{operation{Method: post, Path: "/v1/cluster/drain", ID: "drainMember", Tag: "cluster",
-			Summary:     "Give the pipelines of this agent to other members",
-			Description: "Answers when it has none. It takes none until it is resumed or starts again.",
+			Summary:     "Move the pipelines of this agent to other members",
+			Description: "Returns when the agent has no pipelines left. It accepts none until a resume or a restart.",
 			Query:       waits, Headers: postHeaders, Response: exampleCluster, Errors: []int{400, 503, 504}}, c.Drain,
 			guard.Admin, nil},
 		{operation{Method: post, Path: "/v1/cluster/resume", ID: "resumeMember", Tag: "cluster",
-			Summary: "Take pipelines again after a drain",
+			Summary: "Accept pipelines again after a drain",
 			Headers: postHeaders, Response: exampleCluster, Errors: []int{400, 503}}, c.Resume, guard.Admin, nil},
 	}
 }
@@ -66,8 +66,8 @@ func (c *clusterHandlers) Drain(w http.ResponseWriter, r *http.Request) (any, er
 	defer cancel()
 	if err := c.Member.Drain(ctx); err != nil && limit != 0 {
 		return nil, rest.Errorf(rest.DeadlineExceeded, rest.ReasonTimeout,
-			"the pipelines of this member are being given away, and still not all are").
-			Suggest("it goes on; ask for the status of the cluster, or give ?wait= more time")
+			"the drain of this member is not complete").
+			Suggest("the drain continues; query the status of the cluster, or set a longer ?wait=")
 	}
 	return c.Get(w, r)
 }
@@ -84,6 +84,6 @@ func (c *clusterHandlers) Resume(w http.ResponseWriter, r *http.Request) (any, e
 }
 
 func alone() error {
-	return rest.Errorf(rest.FailedPrecondition, rest.ReasonAlone, "this agent is no member of a cluster").
-		Suggest("set cluster.name and cluster.nats.url or cluster.postgres.url, and start it again")
+	return rest.Errorf(rest.FailedPrecondition, rest.ReasonAlone, "this agent is not a member of a cluster").
+		Suggest("set cluster.name and cluster.nats.url or cluster.postgres.url, and restart the agent")
 }

@@ -28,20 +28,20 @@ func (s *Server) connectorRoutes(base shared) []route {
 			Response: list(exampleConnector)}, connectors.List, guard.Read, nil},
 		{operation{Method: post, Path: "/v1/connectors", ID: "createConnector", Tag: "connectors",
 			Summary:     "Create a connector",
-			Description: "The plugin is started to accept the settings, and ended.",
+			Description: "The plugin is started to check the settings, and stopped.",
 			Query:       live, Headers: postHeaders, Request: requestConnector, Answer: generation,
 			Response: exampleConnector, Errors: []int{400, 404, 409}}, connectors.Create, guard.Admin, nil},
 		{operation{Method: get, Path: "/v1/connectors/{id}", ID: "getConnector", Tag: "connectors",
-			Summary:  "Get a connector and how far it got",
+			Summary:  "Get a connector and its position",
 			Response: exampleConnector, Errors: []int{404}}, connectors.Get, guard.Read, nil},
 		{operation{Method: put, Path: "/v1/connectors/{id}", ID: "updateConnector", Tag: "connectors",
 			Summary:     "Replace the settings of a connector",
-			Description: "Without plugin the plugin stays, and settings that are *** keep their value.",
+			Description: "If plugin is omitted, it does not change. Settings sent as *** keep their values.",
 			Query:       live, Headers: ifMatch, Request: updateConnector, Answer: generation,
 			Response: exampleConnector, Errors: []int{400, 404, 409, 412}}, connectors.Update, guard.Admin, nil},
 		{operation{Method: remove, Path: "/v1/connectors/{id}", ID: "deleteConnector", Tag: "connectors",
 			Summary:     "Delete a connector",
-			Description: "If it was ever started, its plugin is started once more to clean up.",
+			Description: "If the connector ever ran, its plugin is started once more to clean up.",
 			Query:       []param{liveParam, waitParam}, Headers: ifMatch, Answer: generation, Response: empty,
 			Errors: []int{400, 404, 409, 412, 500, 504}}, connectors.Delete, guard.Admin, nil},
 		{operation{Method: post, Path: "/v1/connectors/validate", ID: "validateConnector", Tag: "connectors",
@@ -49,12 +49,12 @@ func (s *Server) connectorRoutes(base shared) []route {
 			Request: exampleValidation, Response: empty, Errors: []int{400, 404}}, connectors.Validate, guard.Admin,
 			nil},
 		{inspection("/v1/connectors/{id}/inspect", "inspectConnector", "connectors",
-			"See the records that pass a connector"), s.inspect, guard.Read, nil},
+			"Watch the records that pass through a connector"), s.inspect, guard.Read, nil},
 		{inspection("/v1/connectors/{id}/inspect-in", "inspectDestinationIn", "connectors",
-			"See the records that come to a destination, before its processors"), s.inspectDestination(InspectIn),
+			"Watch the records of a destination before its processors"), s.inspectDestination(InspectIn),
 			guard.Read, nil},
 		{inspection("/v1/connectors/{id}/inspect-out", "inspectDestinationOut", "connectors",
-			"See what the processors of a destination leave for it to write"), s.inspectDestination(InspectOut),
+			"Watch the records of a destination after its processors"), s.inspectDestination(InspectOut),
 			guard.Read, nil},
 	}
 }
@@ -154,7 +154,7 @@ func (s *connectorHandlers) Create(w http.ResponseWriter, r *http.Request) (any,
 	}
 	if body.PipelineID == "" {
 		return nil, fieldError(spec.CodeRequired, "pipelineId",
-			"pipelineId is missing: it says which pipeline the connector is part of")
+			"pipelineId is missing: set the id of the connector's pipeline")
 	}
 	d, err := s.Desired.Pipeline(r.Context(), body.PipelineID)
 	if err != nil {
@@ -319,13 +319,13 @@ func (s *connectorHandlers) cleanUp(w http.ResponseWriter, r *http.Request, limi
 		}
 		return rest.Errorf(rest.Aborted, rest.ReasonConnectorCleanUp, "connector %q is deleted, but its clean-up "+
 			"failed: %v", id, err).
-			Suggest("the agent tries again when its pipeline runs or is deleted")
+			Suggest("the agent retries when its pipeline runs or is deleted")
 	case <-timer.C:
 	case <-r.Context().Done():
 	}
 	return rest.Errorf(rest.DeadlineExceeded, rest.ReasonTimeout,
-		"connector %q is deleted and being cleaned up, which is still not done", id).
-		Suggest("it goes on; if it fails, it is tried again when its pipeline runs or is deleted")
+		"connector %q is deleted, but its clean-up is not complete", id).
+		Suggest("the clean-up continues; if it fails, it is retried when its pipeline runs or is deleted")
 }
 
 // Validate checks a connector without creating it.

@@ -20,13 +20,13 @@ import (
 func consequence(from, to record.Position) string {
 	switch {
 	case len(from) == 0 && len(to) == 0:
-		return "It has no position, so there is nothing to forget."
+		return "The source has no position, so there is nothing to reset."
 	case len(to) == 0:
-		return "Without a position it begins as its settings say: it delivers again what it delivered before and is " +
-			"still there, and " +
-			"skips what came since, if its settings have it begin with what is new."
+		return "Without a position the source starts as its settings say: it delivers all records again that are " +
+			"still available, and " +
+			"skips records since the position, if its settings start with new records."
 	case bytes.Equal(from, to):
-		return "That is what it is to resume from."
+		return "The source already resumes from this position."
 	}
 	return fmt.Sprintf("From %s %s", positionText(to), direction(from, to))
 }
@@ -54,11 +54,12 @@ func direction(from, to record.Position) string {
 	}
 	switch {
 	case len(earlier) > 0 && len(later) == 0:
-		return fmt.Sprintf("it delivers again what is between (%s).", strings.Join(earlier, ", "))
+		return fmt.Sprintf("it delivers the records in between again (%s).", strings.Join(earlier, ", "))
 	case len(later) > 0 && len(earlier) == 0:
-		return fmt.Sprintf("it skips what is between (%s).", strings.Join(later, ", "))
+		return fmt.Sprintf("it skips the records in between (%s).", strings.Join(later, ", "))
 	}
-	return "it delivers again what is between if that is earlier, and skips it if it is later: only the plugin can " +
+	return "it delivers the records in between again if the position is earlier, and skips them if it is later: only " +
+		"the plugin can " +
 		"compare them."
 }
 

@@ -35,19 +35,19 @@ type DeadLetterStore interface {
 
 var (
 	filterParams = []param{
-		{Name: "error", Description: "only those whose error contains this text, in any case", Example: "timeout"},
+		{Name: "error", Description: "only those whose error contains this text, ignoring case", Example: "timeout"},
 		{Name: "key", Description: "only those whose key contains this text"},
 		{Name: "stage", Description: "only those of a stage: source-processor, pipeline-processor, " +
 			"destination-processor or destination"},
-		{Name: "since", Description: "only those refused then or later", Example: "2026-01-02T15:04:05Z"},
-		{Name: "until", Description: "only those refused before"},
+		{Name: "since", Description: "only those refused at this time or later", Example: "2026-01-02T15:04:05Z"},
+		{Name: "until", Description: "only those refused before this time"},
 	}
 	pageParams = append([]param{
-		{Name: "before", Description: "only those with a lower id: next of the page before"},
-		{Name: "limit", Description: "most to list; default 100, at most 500"}}, filterParams...)
+		{Name: "before", Description: "only those with a lower id: next of the previous page"},
+		{Name: "limit", Description: "maximum number to list; default 100, at most 500"}}, filterParams...)
 	dropParams = append([]param{
-		{Name: "ids", Description: "which, separated by commas", Example: "17,18"},
-		{Name: "all", Description: "all of the pipeline"}}, filterParams...)
+		{Name: "ids", Description: "ids, separated by commas", Example: "17,18"},
+		{Name: "all", Description: "all dead letters of the pipeline"}}, filterParams...)
 
 	exampleDeadLetter = rest.DeadLetter{ID: 17, PipelineID: "orders", Time: exampleTime, LastTime: exampleTime,
 		Times: 1, SourceID: "orders:shop",
@@ -75,13 +75,13 @@ func (s *Server) deadLetterRoutes(base shared) []route {
 			Response: list(exampleTotals), Errors: []int{404}}, l.Totals, guard.Read, nil},
 		{operation{Method: get, Path: "/v1/pipelines/{id}/dead-letters", ID: "listDeadLetters", Tag: "dead letters",
 			Summary: "List the records that a pipeline refused, newest first",
-			Description: "Whatever its dead-letter queue is, a pipeline keeps its refused records. Records and all " +
-				"errors are in the answer for one.",
+			Description: "A pipeline keeps refused records, whatever its dead-letter queue is. Records and all " +
+				"errors are in the response for a single dead letter.",
 			Query: pageParams, Response: exampleDeadLetterPage, Errors: []int{400, 404}}, l.List, guard.Read,
 			nil},
 		{operation{Method: remove, Path: "/v1/pipelines/{id}/dead-letters", ID: "dropDeadLetters", Tag: "dead letters",
 			Summary:     "Drop dead letters",
-			Description: "Which ones is said by ids, by a filter or by all.",
+			Description: "Select them by ids, by a filter or by all.",
 			Query:       dropParams, Response: rest.DeadLettersDropped{Dropped: 2}, Errors: []int{400, 404}},
 			l.DeleteSome, guard.Admin, nil},
 		{operation{Method: get, Path: "/v1/pipelines/{id}/dead-letters/{letter}", ID: "getDeadLetter",
@@ -96,20 +96,21 @@ func (s *Server) deadLetterRoutes(base shared) []route {
 			Response: rest.DeadLettersDropped{Dropped: 1}, Errors: []int{404}}, l.Delete, guard.Admin, nil},
 		{operation{Method: post, Path: "/v1/pipelines/{id}/dead-letter-replay", ID: "replayDeadLetters",
 			Tag: "dead letters", Summary: "Replay dead letters",
-			Description: "Which ones is said by ids, a filter or all. In the order in which they were refused, they " +
-				"pass the present version of the pipeline, from the processor or to the destination that refused them; " +
+			Description: "Select them by ids, a filter or all. In the order of refusal, they " +
+				"pass the present version of the pipeline, from the processor or to the destination that refused " +
+				"them; " +
 				"connectors and processors are started for it. A dead letter is gone when its record is settled; one " +
-				"that is refused again comes back. The answer does not wait for the end.",
+				"that is refused again stays. The response does not wait for the end.",
 			Headers: postHeaders, Request: rest.ReplayRequest{IDs: []int64{17}}, Response: exampleReplay,
 			Errors: []int{404, 409}}, l.Replay, guard.Admin, nil},
 		{operation{Method: get, Path: "/v1/pipelines/{id}/dead-letter-replay", ID: "getReplay", Tag: "dead letters",
-			Summary:     "Get how far the replay is that runs, or ran last",
-			Description: "In a cluster any member knows, whichever runs it.",
+			Summary:     "Get the progress of the current or last replay",
+			Description: "In a cluster any member can be queried.",
 			Response:    exampleReplay, Errors: []int{404}}, l.ReplayStatus, guard.Read, nil},
 		{operation{Method: remove, Path: "/v1/pipelines/{id}/dead-letter-replay", ID: "cancelReplay",
-			Tag: "dead letters", Summary: "End a replay once what is outstanding is settled",
-			Description: "In a cluster any member can be asked, whichever runs it; it waits up to six seconds for " +
-				"that one to know. The answer does not wait for the end; it may be asked again.",
+			Tag: "dead letters", Summary: "End a replay after in-flight records are settled",
+			Description: "In a cluster any member can be called; it waits up to six seconds for " +
+				"the member that runs the replay. The response does not wait for the end; the request may be repeated.",
 			Response: exampleReplay, Errors: []int{404}}, l.CancelReplay, guard.Admin, nil},
 	}
 }
@@ -192,7 +193,8 @@ func (s *deadLetterHandlers) Update(w http.ResponseWriter, r *http.Request) (any
 		return nil, fieldError(spec.CodeInvalid, "record", err.Error())
 	}
 	if len(edited.Position) == 0 {
-		return nil, fieldError(spec.CodeRequired, "record.position", "record.position is missing; leave it as it was")
+		return nil, fieldError(spec.CodeRequired, "record.position", "record.position is missing; send the original "+
+			"value")
 	}
 	l, err := s.Store.Edit(r.Context(), r.PathValue("id"), id, &edited)
 	return s.readable(r, l, err)
@@ -262,7 +264,7 @@ func (s *deadLetterHandlers) here(ctx context.Context, pipeline string) error {
 	return rest.Errorf(rest.FailedPrecondition, rest.ReasonDeadLettersElsewhere,
 		"neither this member of the cluster nor its store has dead letters of pipeline %q: %s", pipeline,
 		rest.DeadLettersText(away)).
-		With("pipelineId", pipeline).Suggest("ask that member, as with --api.address; it replays them whichever " +
+		With("pipelineId", pipeline).Suggest("query that member, as with --api.address; it replays them whichever " +
 		"member runs the pipeline")
 }
 
@@ -278,7 +280,7 @@ func checkSelection(ids []int64, f rest.DeadLetterFilter, all bool) error {
 	if ways == 1 {
 		return nil
 	}
-	return fieldError(spec.CodeInvalid, "ids", "say which dead letters: give either ids, or a filter, or all")
+	return fieldError(spec.CodeInvalid, "ids", "no dead letters selected: give either ids, a filter, or all")
 }
 
 // id returns the id of the dead letter in the path of the request.
@@ -299,13 +301,13 @@ func (s *deadLetterHandlers) notFound(r *http.Request) error {
 			"there is no dead letter %.40q of pipeline %.200q on this member of the cluster; %s", letter, pipeline,
 			rest.DeadLettersText(away)).
 			With("configPath", "letter").With("pipelineId",
-			pipeline).Suggest("ask the member that has it, as with --api.address; each member numbers those on its " +
+			pipeline).Suggest("query the member that has it, as with --api.address; each member numbers those on its " +
 			"own disk")
 	}
 	return rest.Errorf(rest.NotFound, rest.ReasonNotFound, "there is no dead letter %.40q of pipeline %.200q", letter,
 		pipeline).
 		With("configPath", "letter").Suggest("it may have been replayed or dropped; GET "+
-		"/v1/pipelines/%s/dead-letters lists those there are", pipeline)
+		"/v1/pipelines/%s/dead-letters lists the dead letters", pipeline)
 }
 
 func found[T any](s *deadLetterHandlers, r *http.Request, v T, err error) (any, error) {

@@ -31,12 +31,12 @@ func (s *Server) profile(base shared, router *httprouter.Router) {
 func (s *Server) profilable(r *http.Request) error {
 	switch {
 	case !s.Debug:
-		return notFound().Suggest("profiles are served with api.debug: true")
+		return notFound().Suggest("profiles are disabled: set api.debug: true")
 	case s.Profiles == nil:
 		return notFound().Suggest("this binary has no profiles; the full binary, conduit, serves them")
 	case s.AdminToken == "":
 		return rest.Errorf(rest.PermissionDenied, rest.ReasonForbidden,
-			"profiles need the admin token, and none is set").
+			"profiles need the admin token, which is not set").
 			Suggest("set api.auth.admin-token-file")
 	}
 	return s.guard.Authorize(r, guard.Admin)

@@ -36,8 +36,9 @@ func (s *documentHandlers) Apply(w http.ResponseWriter, r *http.Request) (any, e
 		return nil, err
 	}
 	if body.Hash == "" {
-		return nil, fieldError(spec.CodeRequired, "hash", "hash is missing: a document is applied as it was planned").
-			Suggest("POST it to /v1/pipelines/plan and send the hash of the answer")
+		return nil, fieldError(spec.CodeRequired, "hash", "hash is missing: a document is applied with the hash of "+
+			"its plan").
+			Suggest("POST it to /v1/pipelines/plan and send the hash of the response")
 	}
 	d, err := s.draft(r, &body.Config)
 	if err != nil {
@@ -70,8 +71,8 @@ func (s *documentHandlers) Apply(w http.ResponseWriter, r *http.Request) (any, e
 
 func planStale(id string) error {
 	return rest.Errorf(rest.PreconditionFailed, rest.ReasonPlanStale,
-		"the plan for pipeline %q is out of date: the document or what is declared is another by now", id).
-		Suggest("POST the document to /v1/pipelines/plan again, review what it changes, and send the new hash")
+		"the plan for pipeline %q is out of date: the document or the declaration has changed", id).
+		Suggest("POST the document to /v1/pipelines/plan again, review the changes, and send the new hash")
 }
 
 // draft is a document compared with the declaration it changes.

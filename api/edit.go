@@ -86,7 +86,7 @@ func (s *desired) Editable(r *http.Request, d *spec.Declaration, e *edit) error 
 // running returns the error for a change that requires a stopped pipeline.
 func running(id string) *rest.Error {
 	return rest.Errorf(rest.FailedPrecondition, rest.ReasonPipelineRunning, "pipeline %q is running", id).
-		Suggest("stop it first, or add ?live to have it go on with the change")
+		Suggest("stop it first, or add ?live to change it while it runs")
 }
 
 // owned returns an error if d belongs to a file.

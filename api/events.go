@@ -56,7 +56,7 @@ func (s *eventHandlers) List(w http.ResponseWriter, r *http.Request) (any, error
 func (s *eventHandlers) stream(w http.ResponseWriter, r *http.Request) (ctx context.Context, end func(), err error) {
 	if s.streams.Add(1) > maxStreams {
 		s.streams.Add(-1)
-		return nil, nil, rest.Errorf(rest.ResourceExhausted, rest.ReasonTooMany, "there are %d streams already",
+		return nil, nil, rest.Errorf(rest.ResourceExhausted, rest.ReasonTooMany, "the limit of %d streams is reached",
 			maxStreams)
 	}
 	guard.Release(r)

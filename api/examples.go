@@ -174,7 +174,7 @@ var exampleErrors = []*rest.Error{
 	guard.TokenNeeded(),
 	guard.ReadOnly(),
 	rest.Errorf(rest.NotFound, rest.ReasonPipelineNotFound, "pipeline %q not found",
-		"orders").Suggest("GET /v1/pipelines lists the pipelines there are"),
+		"orders").Suggest("GET /v1/pipelines lists the pipelines"),
 	ownedByFile(&spec.Declaration{Pipeline: exampleDeclared,
 		Owner: spec.Owner{Kind: spec.OwnerFile, Path: "orders.yaml", Line: 3}}),
 	outOfDate(),
@@ -184,14 +184,15 @@ var exampleErrors = []*rest.Error{
 		"example.org").Suggest("use localhost, or add the name to api.allowed-hosts"),
 	rest.Errorf(rest.ResourceExhausted, rest.ReasonTooMany,
 		"too many wrong tokens came from this address").Suggest("send a valid token, or wait a second"),
-	rest.Errorf(rest.Internal, rest.ReasonInternal, "this is a mistake in the agent, its log says more"),
+	rest.Errorf(rest.Internal, rest.ReasonInternal, "this is a fault of the agent; see its log"),
 	rest.Errorf(rest.Unimplemented, rest.ReasonUnimplemented,
-		"processor %q cannot be inspected: the agent has no processor plugins, so no records pass it", "orders:mark"),
-	rest.Errorf(rest.Unavailable, rest.ReasonTooMany, "there are %d connections already",
+		"processor %q cannot be inspected: the agent has no processor plugins, so no records pass through it",
+		"orders:mark"),
+	rest.Errorf(rest.Unavailable, rest.ReasonTooMany, "the limit of %d connections is reached",
 		guard.MaxConns).Suggest("close some, or try again later"),
 	rest.Errorf(rest.DeadlineExceeded, rest.ReasonTimeout,
-		"pipeline orders is stopping, and still not done").Suggest("it goes on; ask for its status, or give ?wait= " +
-		"more time"),
+		"pipeline orders is stopping, but not completed after 25s").Suggest("the operation continues; query its " +
+		"status, or set a longer ?wait="),
 }
 
 var (

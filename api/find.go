@@ -86,5 +86,5 @@ func matches(r *http.Request, current string) error {
 // outOfDate returns the error for a change that is based on an outdated ETag.
 func outOfDate() *rest.Error {
 	return rest.Errorf(rest.PreconditionFailed, rest.ReasonChanged, "another client changed it in the meantime").
-		Suggest("read it again, repeat the change and send the new ETag in If-Match")
+		Suggest("read the resource again, repeat the change and send the new ETag in If-Match")
 }

@@ -30,7 +30,7 @@ var services = []string{"PipelineService", "ConnectorService", "ProcessorService
 // Live reports that the agent answers. Ready reports more.
 func (s *healthHandlers) Live(_ http.ResponseWriter, r *http.Request) (any, error) {
 	if name := r.URL.Query().Get("service"); name != "" && !slices.Contains(services, name) {
-		return nil, rest.Errorf(rest.NotFound, rest.ReasonNotFound, "there is no service %.60q", name)
+		return nil, rest.Errorf(rest.NotFound, rest.ReasonNotFound, "unknown service %.60q", name)
 	}
 	return rest.Health{Status: "SERVING"}, nil
 }

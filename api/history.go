@@ -47,7 +47,7 @@ func (s *historyHandlers) Purge(_ http.ResponseWriter, r *http.Request) (any, er
 	err := s.Desired.Purge(r.Context(), id)
 	switch {
 	case errors.Is(err, spec.ErrNotFound):
-		return nil, rest.Errorf(rest.NotFound, rest.ReasonPipelineNotFound, "nothing is kept of a pipeline %q", id).
+		return nil, rest.Errorf(rest.NotFound, rest.ReasonPipelineNotFound, "pipeline %q has no history", id).
 			With("pipelineId", id)
 	case errors.Is(err, spec.ErrConflict):
 		return nil, rest.Errorf(rest.FailedPrecondition, rest.ReasonPipelineNotDeleted, "pipeline %q is not deleted",
@@ -89,7 +89,7 @@ func (s *historyHandlers) Rollback(w http.ResponseWriter, r *http.Request) (any,
 	})
 	var owned *rest.Error
 	if errors.As(err, &owned) && owned.Reason == rest.ReasonOwnedByFile && s.WriteFile != nil {
-		owned.Suggest("have the revision written to the file: \"file\": true")
+		owned.Suggest("set \"file\": true to write the revision to the file")
 	}
 	return s.present(w, d, err)
 }
@@ -103,7 +103,7 @@ func (s *historyHandlers) restoreFile(r *http.Request, id string, revision int64
 		return nil, err
 	case d.Owner.Kind != spec.OwnerFile:
 		return nil, fieldError(spec.CodeInvalid, "file",
-			fmt.Sprintf("pipeline %q belongs to the API, not to a file", id))
+			fmt.Sprintf("pipeline %q is owned by the API, not by a file", id))
 	case s.WriteFile == nil:
 		return nil, notFound()
 	}
@@ -132,7 +132,7 @@ func revisionOf(revisions []spec.Revision, id string, number int64) (*spec.Pipel
 	if i < 0 {
 		return nil, rest.Errorf(rest.NotFound, rest.ReasonRevisionNotFound,
 			"revision %d of pipeline %q not found", number, id).
-			With("configPath", "revision").Suggest("GET /v1/pipelines/%s/history lists the revisions there are", id)
+			With("configPath", "revision").Suggest("GET /v1/pipelines/%s/history lists the revisions", id)
 	}
 	return revisions[i].Spec, nil
 }
@@ -193,7 +193,7 @@ func (s *historyHandlers) versionAt(id, field, word string, revisions []spec.Rev
 	}
 	return nil, rest.Errorf(rest.NotFound, rest.ReasonRevisionNotFound, "generation %d of pipeline %q not found",
 		generation, id).
-		With("configPath", field).Suggest("GET /v1/pipelines/%s/history lists the generations there are", id)
+		With("configPath", field).Suggest("GET /v1/pipelines/%s/history lists the generations", id)
 }
 
 // before returns the last revision before to that differs from it, nil if there is none.

@@ -113,7 +113,7 @@ func (q *repeats) remember(
 			}
 		}
 		if err := q.Answers.KeepAnswer(context.WithoutCancel(r.Context()), key, a); err != nil {
-			q.Log.Error("cannot keep what a request was answered, repeating it would do it again", "path",
+			q.Log.Error("cannot save the response to a request; a repeated request would be executed again", "path",
 				r.URL.EscapedPath(), "err", err)
 		}
 	}

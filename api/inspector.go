@@ -10,11 +10,11 @@ import (
 // inspection describes an operation that shows records as they pass.
 func inspection(path, id, tag, summary string) operation {
 	return operation{Method: get, Path: path, ID: id, Tag: tag, Summary: summary,
-		Description: "Over WebSocket one message per record, otherwise one line. What is too much to show is left " +
-			"out, and {\"dropped\":n} says how much of what the filters select.",
+		Description: "Over WebSocket one message per record, otherwise one line. Records beyond the rate are " +
+			"dropped, and {\"dropped\":n} counts the matching ones.",
 		Query: []param{{Name: "filter", Description: "operation=NAME or metadata.KEY=VALUE; may be repeated",
 			Example: "operation=create"},
-			{Name: "rate", Description: "most records per second", Example: "10"}},
+			{Name: "rate", Description: "maximum number of records per second", Example: "10"}},
 		Response: exampleRecord, MediaType: "application/x-ndjson", Streaming: true, Errors: []int{400, 404, 429}}
 }
 
@@ -37,8 +37,8 @@ func (s *Server) inspectDestination(side string) handle {
 			return nil, err
 		case d.Pipeline.Connectors[at].Type != spec.TypeDestination:
 			return nil, rest.Errorf(rest.InvalidArgument, spec.CodeInvalid,
-				"connector %q is a source: only destinations have records before and behind their processors", id).
-				Suggest("GET /v1/connectors/%s/inspect shows what it reads", id)
+				"connector %q is a source: only destinations have records before and after their processors", id).
+				Suggest("GET /v1/connectors/%s/inspect shows the records that it reads", id)
 		case side == InspectIn:
 			id += side
 		}

@@ -28,7 +28,7 @@ func (s *runHandlers) Start(w http.ResponseWriter, r *http.Request) (any, error)
 		err = s.elsewhere(id)
 	case s.Desired.Active(d):
 		err = rest.Errorf(rest.FailedPrecondition, rest.ReasonPipelineRunning, "pipeline %q is running", id).
-			Suggest("it runs already; restart it if that is what you want")
+			Suggest("the pipeline already runs; restart it if needed")
 	default:
 		err = s.Observed.Restart(r.Context(), id)
 	}
@@ -88,7 +88,7 @@ func (s *runHandlers) unlessOverruled(r *http.Request, id string, want spec.Stat
 		case d.Want() != want:
 			return false, rest.Errorf(rest.Aborted, rest.ReasonPipelineOverruled, "another request, or its file, "+
 				"declared pipeline %q %s in the meantime", id, d.Want()).
-				Suggest("repeat the request to overrule that")
+				Suggest("repeat the request to override it")
 		}
 		return false, nil
 	}
@@ -182,7 +182,7 @@ func (s *runHandlers) started(_ *http.Request, id string, since time.Time) (bool
 		e := rest.Errorf(rest.FailedPrecondition, rest.ReasonPipelineStartFailed, "cannot start pipeline %q: %s", id,
 			state.Error)
 		if state.RetryAt != nil {
-			e.Suggest("it is tried again at %s", state.RetryAt.UTC().Format(time.RFC3339))
+			e.Suggest("the agent retries at %s", state.RetryAt.UTC().Format(time.RFC3339))
 		}
 		return false, e
 	}

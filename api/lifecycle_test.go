@@ -239,7 +239,7 @@ func TestWhatIsLeftOutOfProcessors(t *testing.T) {
 }
 
 // A field left out of a dead-letter queue has the same meaning as in a pipeline file.
-func TestWhatIsLeftOutOfDeadLetterQueues(t *testing.T) {
+func TestDeadLetterQueueDefaults(t *testing.T) {
 	w := newWorld(t)
 	w.fromAPI(pipelineOf("p", spec.StatusStopped))
 	h := newServer(w).Handler()

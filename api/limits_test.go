@@ -66,7 +66,7 @@ func TestTooManyConnections(t *testing.T) {
 	for range 3 {
 		err := other.Healthy(t.Context())
 		if client.Reason(err) != rest.ReasonTooMany ||
-			!strings.Contains(err.Error(), fmt.Sprintf("there are %d connections already", api.MaxConns)) {
+			!strings.Contains(err.Error(), fmt.Sprintf("the limit of %d connections is reached", api.MaxConns)) {
 			t.Errorf("one more than there may be: %v", err)
 		}
 	}

@@ -27,12 +27,12 @@ func (s *Server) logRoutes(base shared) []route {
 	l := &logHandlers{shared: base, Lines: s.Logs}
 	return []route{
 		{operation{Method: get, Path: "/v1/pipelines/{id}/logs", ID: "listLogs", Tag: "pipelines",
-			Summary: "List the last lines that the agent logged of a pipeline, oldest first",
-			Description: "Those of its connectors, too. The last 200 of the pipeline and of each connector are kept " +
-				"in memory until the agent ends.",
+			Summary: "List the last log lines of a pipeline, oldest first",
+			Description: "Includes its connectors. The last 200 lines of the pipeline and of each connector are kept " +
+				"in memory until the agent stops.",
 			Query: []param{{Name: "after", Description: "only lines after the one with this id"},
-				{Name: "limit", Description: "most lines, the newest; default 100, at most 1000"},
-				{Name: "wait", Description: "when there is none: how long to wait for one: 30, 2m; default 0",
+				{Name: "limit", Description: "maximum number of lines, the newest; default 100, at most 1000"},
+				{Name: "wait", Description: "time to wait for a line if there is none: 30, 2m; default 0",
 					Example: "0"}},
 			Response: list(exampleLogLine), Errors: []int{400, 404}}, l.List, guard.Read, nil},
 	}

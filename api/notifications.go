@@ -14,8 +14,8 @@ func (s *Server) testNotifications(_ http.ResponseWriter, r *http.Request) (any,
 	}
 	if len(results) == 0 {
 		return nil, rest.Errorf(rest.FailedPrecondition, rest.ReasonNoTarget,
-			"notifications go nowhere: neither notify.webhook.url nor notify.command.run is set").
-			Suggest("set one of them, and start the agent again")
+			"notifications are not configured: neither notify.webhook.url nor notify.command.run is set").
+			Suggest("set one of them, and restart the agent")
 	}
 	return results, nil
 }

@@ -124,7 +124,7 @@ func (s schemaSet) content(media string, example any) map[string]any {
 	if text, ok := example.(string); ok {
 		return map[string]any{media: map[string]any{"schema": map[string]any{"type": "string"}, "example": text}}
 	}
-	return map[string]any{media: map[string]any{"schema": s.of(example), "example": example}}
+	return map[string]any{media: map[string]any{"schema": s.schemaOf(example), "example": example}}
 }
 
 func (s schemaSet) headers(all []param) map[string]any {

@@ -284,7 +284,7 @@ func TestErrorsOfTheDocument(t *testing.T) {
 	}
 }
 
-func TestExplorerLoadsNothingFromElsewhere(t *testing.T) {
+func TestExplorerLoadsOnlyOwnFiles(t *testing.T) {
 	h := newServer(newWorld(t)).Handler()
 	for _, path := range []string{"/openapi/", "/openapi/explorer.js", "/openapi/explorer.css"} {
 		got := do(h, "GET", path, "")

@@ -52,15 +52,15 @@ func (s *ownerHandlers) newOwner(r *http.Request, d *spec.Declaration, body *res
 	case spec.OwnerFile, "":
 		if d.Owner.Kind == spec.OwnerFile {
 			return spec.Owner{}, rest.Errorf(rest.FailedPrecondition, spec.CodeInvalid,
-				"pipeline %q belongs to %s already", d.Pipeline.ID, d.Owner.Path).
-				With("configPath", "owner").Suggest("to have another file declare it, move it there")
+				"pipeline %q is already owned by %s", d.Pipeline.ID, d.Owner.Path).
+				With("configPath", "owner").Suggest("to change the file, move the declaration there")
 		}
 		path, err := s.declaring(r, d.Pipeline.ID, body.Path)
 		return spec.Owner{Kind: spec.OwnerFile, Path: path}, err
 	case spec.OwnerAPI:
 		if d.Owner.Kind == spec.OwnerAPI {
 			return spec.Owner{}, rest.Errorf(rest.FailedPrecondition, spec.CodeInvalid,
-				"pipeline %q belongs to the API already", d.Pipeline.ID).With("configPath", "owner")
+				"pipeline %q is already owned by the API", d.Pipeline.ID).With("configPath", "owner")
 		}
 		return spec.Owner{Kind: spec.OwnerAPI}, nil
 	}
@@ -93,8 +93,8 @@ func (s *ownerHandlers) declaring(r *http.Request, id, path string) (string, err
 		return paths[0], nil
 	case 0:
 		return "", rest.Errorf(rest.FailedPrecondition, rest.ReasonNoFile, "no file declares pipeline %q", id).
-			Suggest("write it to a file first: POST /v1/pipelines/%s/export shows what to write", id)
+			Suggest("write it to a file first: POST /v1/pipelines/%s/export returns the content", id)
 	}
 	return "", fieldError(spec.CodeRequired, "path",
-		fmt.Sprintf("%d files declare pipeline %q: say which one takes it over", len(paths), id))
+		fmt.Sprintf("%d files declare pipeline %q: set the file that takes it over", len(paths), id))
 }

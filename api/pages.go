@@ -42,7 +42,8 @@ type pageHandlers struct {
 func (s *pageHandlers) Watch(w http.ResponseWriter, r *http.Request) (any, error) {
 	if s.streams.Add(1) > maxStreams {
 		s.streams.Add(-1)
-		return nil, rest.Errorf(rest.ResourceExhausted, rest.ReasonTooMany, "there are %d streams already", maxStreams)
+		return nil, rest.Errorf(rest.ResourceExhausted, rest.ReasonTooMany, "the limit of %d streams is "+
+			"reached", maxStreams)
 	}
 	defer s.streams.Add(-1)
 	guard.Release(r)
@@ -116,7 +117,7 @@ func (s *pageHandlers) Content(_ http.ResponseWriter, r *http.Request) (any, err
 	}
 	known := slices.ContainsFunc(files, func(f spec.FileState) bool { return f.Path == path })
 	if !known || s.Insight.ReadFile == nil {
-		return nil, rest.Errorf(rest.NotFound, rest.ReasonNotFound, "there is no pipeline file %.200q",
+		return nil, rest.Errorf(rest.NotFound, rest.ReasonNotFound, "pipeline file %.200q not found",
 			path).With("configPath", "path")
 	}
 	content, err := s.Insight.ReadFile(path)

@@ -20,7 +20,7 @@ func (*Server) pipelineRoutes(base shared) []route {
 			Response: list(examplePipeline), Errors: []int{400}}, pipelines.List, guard.Read, nil},
 		{operation{Method: post, Path: "/v1/pipelines", ID: "createPipeline", Tag: "pipelines",
 			Summary:     "Create a pipeline",
-			Description: "The pipeline is stopped and empty. The id may be chosen.", Headers: postHeaders,
+			Description: "The pipeline is stopped and empty. The id is optional.", Headers: postHeaders,
 			Request: requestPipeline, Answer: generation, Response: examplePipeline, Errors: []int{400, 409}},
 			pipelines.Create, guard.Admin, nil},
 		{operation{Method: get, Path: "/v1/pipelines/{id}", ID: "getPipeline", Tag: "pipelines",
@@ -36,14 +36,14 @@ func (*Server) pipelineRoutes(base shared) []route {
 			guard.Admin, nil},
 		{operation{Method: post, Path: "/v1/pipelines/{id}/start", ID: "startPipeline", Tag: "pipelines",
 			Summary: "Start all connectors of a pipeline",
-			Description: "Answers when the pipeline runs, or with the reason why it does not. The pipeline of a file " +
+			Description: "Returns when the pipeline runs, or with the reason why it cannot. The pipeline of a file " +
 				"runs until the file changes.",
 			Query: waits, Headers: actHeaders, Answer: generation, Response: empty,
 			Errors: []int{400, 404, 409, 412, 504}}, runs.Start, guard.Admin, nil},
 		{operation{Method: post, Path: "/v1/pipelines/{id}/stop", ID: "stopPipeline", Tag: "pipelines",
 			Summary: "Stop all connectors of a pipeline",
-			Description: "Answers when all outstanding records are settled and the connectors are closed. With " +
-				"force, outstanding records are not waited for, and delivered again.",
+			Description: "Returns when all in-flight records are settled and the connectors are closed. With " +
+				"force it does not wait for in-flight records; they are delivered again.",
 			Query: waits, Headers: actHeaders, Request: exampleStop, Optional: true, Answer: generation,
 			Response: empty, Errors: []int{400, 404, 409, 412, 504}}, runs.Stop, guard.Admin, nil},
 		{operation{Method: post, Path: "/v1/pipelines/{id}/restart", ID: "restartPipeline", Tag: "pipelines",
@@ -55,7 +55,7 @@ func (*Server) pipelineRoutes(base shared) []route {
 			Response: exampleDLQ, Errors: []int{404}}, dlq.Get, guard.Read, nil},
 		{operation{Method: put, Path: "/v1/pipelines/{id}/dead-letter-queue", ID: "updateDLQ", Tag: "pipelines",
 			Summary: "Replace the dead-letter queue",
-			Description: "What is left out has the defaults of pipeline files: the log plugin, a window of 1, a " +
+			Description: "Omitted fields have the defaults of pipeline files: the log plugin, a window of 1, a " +
 				"threshold of 0.",
 			Query: live, Headers: ifMatch, Request: requestDLQ, Answer: generation, Response: exampleDLQ,
 			Errors: []int{400, 404, 409, 412}}, dlq.Update, guard.Admin, nil},

@@ -35,19 +35,20 @@ func (s *Server) positionRoutes(base shared) []route {
 	p := &positionHandlers{shared: base, Store: s.Positions}
 	const path = "/v1/connectors/{id}/position"
 	return []route{
-		{operation{Method: get, Path: path, ID: "getPosition", Tag: "connectors", Summary: "Get where a source resumes",
+		{operation{Method: get, Path: path, ID: "getPosition", Tag: "connectors", Summary: "Get the position of a " +
+			"source",
 			Query: []param{{Name: "to",
-				Description: "A position in base64, or nothing for none: has the answer say what moving it there " +
+				Description: "A position in base64, or empty for none: adds to the response what moving it there " +
 					"would do.", Example: "NDA="}},
 			Response: examplePosition, Errors: []int{400, 404}}, p.Get, guard.Read, nil},
 		{operation{Method: put, Path: path, ID: "setPosition", Tag: "connectors",
-			Summary: "Have a source resume from another position",
-			Description: "Only while its pipeline is stopped. What is between the positions is delivered again or " +
-				"skipped; nothing checks the position but the plugin, when the pipeline starts.",
+			Summary: "Set the position of a source",
+			Description: "Only while its pipeline is stopped. Records between the positions are delivered again or " +
+				"skipped. Only the plugin checks the position, when the pipeline starts.",
 			Headers: ifMatch, Request: exampleSetPosition, Response: examplePosition, Errors: []int{400, 404, 412}},
 			p.Set, guard.Admin, nil},
 		{operation{Method: remove, Path: path, ID: "resetPosition", Tag: "connectors",
-			Summary:     "Have a source begin anew",
+			Summary:     "Delete the position of a source",
 			Description: "Only while its pipeline is stopped.", Headers: ifMatch, Response: examplePosition,
 			Errors: []int{400, 404, 412}}, p.Reset, guard.Admin, nil},
 	}
@@ -86,7 +87,7 @@ func (s *positionHandlers) Set(w http.ResponseWriter, r *http.Request) (any, err
 	switch n := len(body.Position); {
 	case n == 0:
 		return nil, fieldError(spec.CodeRequired, "position",
-			"position is missing; to have the source begin anew, DELETE it")
+			"position is missing; to start over, DELETE it")
 	case n > record.MaxPosition:
 		return nil, fieldError(spec.CodeInvalid, "position",
 			fmt.Sprintf("position has %d bytes, more than %d", n, record.MaxPosition))
@@ -155,7 +156,7 @@ func (s *positionHandlers) stopped(d *spec.Declaration) error {
 		return nil
 	}
 	return rest.Errorf(rest.FailedPrecondition, rest.ReasonPipelineRunning,
-		"pipeline %q is not stopped: the position of a source can be moved only while nothing reads", id).
+		"pipeline %q is not stopped: the position of a source can be moved only while the pipeline is stopped", id).
 		Suggest("stop the pipeline first")
 }
 
@@ -166,7 +167,7 @@ func positionMoved(d *spec.Declaration, id string, before, after record.Position
 			positionWords(before))}
 	if after == nil {
 		e.Reason, e.Message = "PositionReset", fmt.Sprintf(
-			"source %s begins anew, and no longer resumes from %s", id, positionWords(before),
+			"source %s starts over, and no longer resumes from %s", id, positionWords(before),
 		)
 	}
 	return e

@@ -35,7 +35,7 @@ func (s *Server) processorRoutes(base shared) []route {
 				Description: "only those of this pipeline or connector; may be repeated"}},
 			Response: list(exampleProcessor)}, processors.List, guard.Read, nil},
 		{operation{Method: post, Path: "/v1/processors", ID: "createProcessor", Tag: "processors",
-			Summary: "Create a processor, the last of its parent",
+			Summary: "Create a processor as the last one of its parent",
 			Query:   live, Headers: postHeaders, Request: requestProcessor, Answer: generation,
 			Response: exampleProcessor, Errors: []int{400, 404, 409}}, processors.Create, guard.Admin, nil},
 		{operation{Method: get, Path: "/v1/processors/{id}", ID: "getProcessor", Tag: "processors",
@@ -43,7 +43,7 @@ func (s *Server) processorRoutes(base shared) []route {
 			Response: exampleProcessor, Errors: []int{404}}, processors.Get, guard.Read, nil},
 		{operation{Method: put, Path: "/v1/processors/{id}", ID: "updateProcessor", Tag: "processors",
 			Summary: "Replace settings and condition of a processor",
-			Description: "Without plugin, condition or workers they stay as they are, and settings that are *** keep " +
+			Description: "If plugin, condition or workers are omitted, they do not change. Settings sent as *** keep " +
 				"their value.",
 			Query: live, Headers: ifMatch, Request: updateProcessor, Answer: generation,
 			Response: exampleProcessor, Errors: []int{400, 404, 409, 412}}, processors.Update, guard.Admin, nil},
@@ -52,9 +52,9 @@ func (s *Server) processorRoutes(base shared) []route {
 			Query:   live, Headers: ifMatch, Answer: generation, Response: empty, Errors: []int{400, 404, 409, 412}},
 			processors.Delete, guard.Admin, nil},
 		{inspection("/v1/processors/{id}/inspect-in", "inspectProcessorIn", "processors",
-			"See the records that a processor is given"), s.inspectProcessor(InspectIn), guard.Read, nil},
+			"Watch the input of a processor"), s.inspectProcessor(InspectIn), guard.Read, nil},
 		{inspection("/v1/processors/{id}/inspect-out", "inspectProcessorOut", "processors",
-			"See what a processor lets go on"), s.inspectProcessor(InspectOut), guard.Read, nil},
+			"Watch the output of a processor"), s.inspectProcessor(InspectOut), guard.Read, nil},
 	}
 }
 

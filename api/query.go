@@ -30,7 +30,7 @@ func numberParam(r *http.Request, name string, otherwise int64) (int64, error) {
 	}
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || n < 0 {
-		return 0, fieldError(spec.CodeInvalid, name, name+" must be a whole number from 0, not "+strconv.Quote(text))
+		return 0, fieldError(spec.CodeInvalid, name, name+" must be a non-negative integer, not "+strconv.Quote(text))
 	}
 	return n, nil
 }
@@ -62,7 +62,7 @@ func namePattern(r *http.Request) (*regexp.Regexp, error) {
 		return nil, fieldError(spec.CodeInvalid, "name", "name is not a regular expression: "+err.Error())
 	}
 	if instructions(parsed) > maxInstructions {
-		return nil, fieldError(spec.CodeTooLong, "name", "name repeats so much that it takes too much memory")
+		return nil, fieldError(spec.CodeTooLong, "name", "name has repetitions that need too much memory")
 	}
 	return regexp.Compile("^(?:" + name + ")$")
 }

@@ -72,7 +72,7 @@ func checkMedia(r *http.Request, also ...string) error {
 	}
 	if e := r.Header.Get("Content-Encoding"); e != "" && e != "identity" {
 		return rest.Errorf(rest.UnsupportedMedia, rest.ReasonMediaType,
-			"bodies with Content-Encoding %.40q are not read", e)
+			"Content-Encoding %.40q is not supported", e)
 	}
 	if !fromBrowser(r) {
 		return nil
@@ -119,7 +119,7 @@ func decode(body []byte, v any) error {
 	err := w.value("", reflect.TypeOf(v).Elem(), 0)
 	if err == nil {
 		if _, end := w.Token(); !errors.Is(end, io.EOF) {
-			err = rest.Errorf(rest.InvalidArgument, rest.ReasonParse, "there is more after the end of the JSON value")
+			err = rest.Errorf(rest.InvalidArgument, rest.ReasonParse, "there is data after the JSON value")
 		}
 	}
 	if err == nil && w.snake {
@@ -147,10 +147,10 @@ func decodeError(body []byte, err error) error {
 		errors.As(json.Unmarshal(body, new(json.RawMessage)), &syntax) // it reports the exact place
 		read := body[:min(max(syntax.Offset-1, 0), int64(len(body)))]  // the faulty character is the next one
 		line, column := 1+bytes.Count(read, []byte("\n")), len(read)-bytes.LastIndexByte(read, '\n')
-		return rest.Errorf(rest.InvalidArgument, rest.ReasonParse, "the body is no JSON: line %d, column %d: %v", line,
+		return rest.Errorf(rest.InvalidArgument, rest.ReasonParse, "the body is not JSON: line %d, column %d: %v", line,
 			column, err)
 	}
-	return rest.Errorf(rest.InvalidArgument, rest.ReasonParse, "the body is not what it should be: %v", err)
+	return rest.Errorf(rest.InvalidArgument, rest.ReasonParse, "the body is invalid: %v", err)
 }
 
 // fieldError returns the error for a field of a request.
@@ -175,7 +175,7 @@ func wrongType(field string, want reflect.Type, got string) error {
 
 func typeName(t reflect.Type) string {
 	if t == reflect.TypeFor[rest.Count]() {
-		return "a whole number from 0"
+		return "a non-negative integer"
 	}
 	switch t.Kind() {
 	case reflect.String:
@@ -187,7 +187,7 @@ func typeName(t reflect.Type) string {
 	case reflect.Slice:
 		return "a list"
 	}
-	return "a whole number"
+	return "an integer"
 }
 
 // walker reads JSON token by token, along with the type that it is decoded to.
@@ -279,7 +279,7 @@ func (w *walker) object(path string, t reflect.Type, depth int) error {
 			name = known
 		}
 		if seen[name] {
-			return fieldError(spec.CodeDuplicateKey, field, fmt.Sprintf("%s is there twice", field))
+			return fieldError(spec.CodeDuplicateKey, field, fmt.Sprintf("%s appears twice", field))
 		}
 		seen[name] = true
 		of := fields[name]

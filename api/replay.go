@@ -46,7 +46,7 @@ func (s *deadLetterHandlers) Replay(w http.ResponseWriter, r *http.Request) (any
 	if errors.Is(err, spec.ErrConflict) {
 		return nil, rest.Errorf(rest.Aborted, rest.ReasonPipelineRunning,
 			"dead letters of pipeline %q are being replayed already", id).
-			With("pipelineId", id).Suggest("wait until that has ended, or DELETE /v1/pipelines/%s/dead-letter-replay",
+			With("pipelineId", id).Suggest("wait until it has ended, or DELETE /v1/pipelines/%s/dead-letter-replay",
 			id)
 	}
 	return answer(status, err)

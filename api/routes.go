@@ -81,7 +81,7 @@ func methods(rt *route) []string {
 }
 
 func methodNotAllowed(r *http.Request) error {
-	return rest.Errorf(rest.MethodNotAllowed, rest.ReasonMethod, "%.20q is not possible here", r.Method)
+	return rest.Errorf(rest.MethodNotAllowed, rest.ReasonMethod, "method %.20q is not allowed here", r.Method)
 }
 
 // allowed lists the methods that are possible where pattern has an id.
@@ -119,7 +119,7 @@ func (s *Server) dispatch(words map[string]*route, allow func() string) httprout
 func (s *Server) serve(rt *route, w http.ResponseWriter, r *http.Request) {
 	err := s.guard.Authorize(r, rt.need)
 	if err == nil && s.Down != nil && !slices.Contains(ofAgent, rt.ID) {
-		err = rest.Errorf(rest.Unavailable, rest.ReasonStore, "the agent waits, and no pipeline runs: %v", s.Down)
+		err = rest.Errorf(rest.Unavailable, rest.ReasonStore, "the agent is waiting, and no pipeline runs: %v", s.Down)
 	}
 	if err == nil {
 		err = checkMedia(r, rt.media...)
@@ -184,8 +184,8 @@ var document = sync.OnceValue(func() []byte {
 		failures[e.HTTP] = e.Body()
 	}
 	return openAPI("conduit API", "v1",
-		"Pipelines, connectors and processors of a conduit agent, their state, and the records that pass. "+
-			"Lists are in the order of ids. Errors have the form of google.rpc.Status. ?pretty indents every answer.",
+		"Pipelines, connectors and processors of a conduit agent, their state, and their records. "+
+			"Lists are ordered by id. Errors have the form of google.rpc.Status. ?pretty indents responses.",
 		all, pathIDs, failures, rest.Values)
 })
 

@@ -17,8 +17,8 @@ type schemaSet struct {
 	enums enumValues
 }
 
-// of returns the schema of example's type.
-func (s schemaSet) of(example any) map[string]any {
+// schemaOf returns the schema of example's type.
+func (s schemaSet) schemaOf(example any) map[string]any {
 	if example == nil {
 		return map[string]any{}
 	}

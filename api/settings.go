@@ -21,7 +21,7 @@ func keepSecrets(settings, old map[string]string, at string) (map[string]string,
 		if !ok {
 			field := joinPath(at, name)
 			return nil, fieldError(spec.CodeInvalid, field,
-				fmt.Sprintf("%s is %s, which keeps a secret, but there is none yet", field, rest.Redacted)).
+				fmt.Sprintf("%s is %s, which keeps an existing secret, but none is set", field, rest.Redacted)).
 				Suggest("write the value or a reference such as ${file:/path}")
 		}
 		settings[name] = value

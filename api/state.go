@@ -101,7 +101,7 @@ func (s *desired) Pipeline(ctx context.Context, id string) (*spec.Declaration, e
 	switch {
 	case errors.Is(err, spec.ErrNotFound), err == nil && !d.Withdrawn.IsZero():
 		return nil, rest.Errorf(rest.NotFound, rest.ReasonPipelineNotFound, "pipeline %q not found", id).
-			Suggest("GET /v1/pipelines lists the pipelines there are")
+			Suggest("GET /v1/pipelines lists the pipelines")
 	case err != nil:
 		return nil, err
 	}
@@ -116,7 +116,7 @@ func (s *desired) Connector(ctx context.Context, id string) (d *spec.Declaration
 	})
 	if d == nil && err == nil {
 		err = connectorNotFound(id).
-			Suggest("GET /v1/connectors lists the connectors there are; an id has the form <pipeline>:<connector>")
+			Suggest("GET /v1/connectors lists the connectors; an id has the form <pipeline>:<connector>")
 	}
 	return d, at, err
 }
@@ -133,7 +133,7 @@ func (s *desired) Processor(ctx context.Context, id string) (d *spec.Declaration
 		return ok && d.Withdrawn.IsZero()
 	})
 	if d == nil && err == nil {
-		err = processorNotFound(id).Suggest("GET /v1/processors lists the processors there are")
+		err = processorNotFound(id).Suggest("GET /v1/processors lists the processors")
 	}
 	return d, c, at, err
 }

@@ -67,7 +67,7 @@ func exported(view *view, p *spec.Pipeline) []byte {
 		}
 	})
 	if lacks {
-		file = append([]byte("# "+rest.Redacted+" stands for a secret that is left out: replace it by the value or a "+
+		file = append([]byte("# "+rest.Redacted+" stands for a redacted secret: replace it by the value or a "+
 			"reference such as ${file:/path}.\n"), file...)
 	}
 	return file

@@ -100,7 +100,7 @@ func (s *desired) checkChain(ctx context.Context, chain processorChain, field na
 		path := field(p.Path)
 		if p.Code == spec.CodeProcessorNotFound {
 			return rest.Errorf(rest.NotFound, spec.CodeProcessorNotFound, "%s", p.Message).With("configPath", path).
-				Suggest("GET /v1/processors/plugins lists the processors there are")
+				Suggest("GET /v1/processors/plugins lists the processors")
 		}
 		e := rest.Errorf(rest.FailedPrecondition, p.Code, "invalid processor config: %s", p.Message).With("configPath",
 			path)
@@ -146,7 +146,7 @@ func (s *desired) CheckPlugin(
 	switch wrong := settingErrors(err); {
 	case errors.Is(err, ErrPluginNotFound):
 		return rest.Errorf(rest.NotFound, rest.ReasonPluginNotFound, "%v", err).With("configPath", pluginField).
-			Suggest("GET /v1/connectors/plugins lists the plugins there are")
+			Suggest("GET /v1/connectors/plugins lists the plugins")
 	case len(wrong) > 0:
 		e := rest.Errorf(rest.FailedPrecondition, spec.CodeInvalid, "invalid connector config: %s", hide(err.Error()))
 		for _, w := range wrong {

@@ -93,7 +93,7 @@ func advice(field string) string {
 	return "add it"
 }
 
-var kinds = map[string]string{"object": "a map", "array": "a list", "string": "text", "integer": "a whole number"}
+var kinds = map[string]string{"object": "a map", "array": "a list", "string": "text", "integer": "an integer"}
 
 func kind(value any) string {
 	switch value.(type) {

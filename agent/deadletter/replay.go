@@ -156,7 +156,7 @@ func (s *Replays) Run(ctx context.Context) error {
 	s.closed = true
 	for _, r := range s.last {
 		r.exhausted()
-		stop := time.AfterFunc(drainTimeout, func() { r.cancel(errors.New("the agent has ended")) })
+		stop := time.AfterFunc(drainTimeout, func() { r.cancel(errors.New("the agent has shut down")) })
 		defer stop.Stop()
 	}
 	s.mu.Unlock()

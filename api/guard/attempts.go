@@ -21,10 +21,10 @@ type attempts struct {
 }
 
 // tooMany counts a wrong token, and reports whether there were too many recently.
-func (a *attempts) tooMany(remote string) bool { return !a.of(network(remote)).Allow() }
+func (a *attempts) tooMany(remote string) bool { return !a.limiter(network(remote)).Allow() }
 
-// of returns the bucket of a network. When there are too many networks, all unknown ones share a bucket.
-func (a *attempts) of(n netip.Prefix) *rate.Limiter {
+// limiter returns the bucket of a network. When there are too many networks, all unknown ones share a bucket.
+func (a *attempts) limiter(n netip.Prefix) *rate.Limiter {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.from[n] == nil && len(a.from) >= maxAddresses {

@@ -66,7 +66,7 @@ func (g *Guard) Protect(next http.Handler) http.Handler {
 		switch {
 		case isRefused(r):
 			w.Header().Set("Connection", "close")
-			g.Fail(rec, r, rest.Errorf(rest.Unavailable, rest.ReasonTooMany, "there are %d connections already",
+			g.Fail(rec, r, rest.Errorf(rest.Unavailable, rest.ReasonTooMany, "the limit of %d connections is reached",
 				MaxConns).Suggest("close some, or try again later"))
 		case !g.hostAllowed(r):
 			g.Fail(rec, r, rest.Errorf(rest.Misdirected, rest.ReasonHost,
@@ -100,7 +100,7 @@ func (g *Guard) finish(w *recorder, r *http.Request, began time.Time) {
 			string(debug.Stack()))
 		if w.status == 0 {
 			g.Fail(w, r, rest.Errorf(rest.Internal, rest.ReasonInternal,
-				"this is a mistake in the agent, its log says more"))
+				"this is a fault of the agent; see its log"))
 		}
 	}
 	who := []any{"remote", r.RemoteAddr}
@@ -109,7 +109,7 @@ func (g *Guard) finish(w *recorder, r *http.Request, began time.Time) {
 	}
 	level, message := slog.LevelDebug, "request"
 	if mayWrite(r) { // audit trail of changes
-		level, message = slog.LevelInfo, "request that may change something"
+		level, message = slog.LevelInfo, "request with side effects"
 	}
 	g.Log.With(who...).Log(r.Context(), level, message, "method", r.Method, "path", r.URL.EscapedPath(), "status",
 		w.status,
@@ -229,13 +229,13 @@ func (g *Guard) Authorize(r *http.Request, need Role) error {
 
 // TokenNeeded returns the error for a request without a token.
 func TokenNeeded() *rest.Error {
-	return rest.Errorf(rest.Unauthenticated, rest.ReasonUnauthenticated, "a token is needed").
+	return rest.Errorf(rest.Unauthenticated, rest.ReasonUnauthenticated, "the request needs a token").
 		Suggest("send the header Authorization: Bearer TOKEN")
 }
 
 // ReadOnly returns the error for a request that the read token does not allow.
 func ReadOnly() *rest.Error {
-	return rest.Errorf(rest.PermissionDenied, rest.ReasonForbidden, "this token lets read only")
+	return rest.Errorf(rest.PermissionDenied, rest.ReasonForbidden, "this token allows only reading")
 }
 
 // RoleOf returns the role of the client. A client that may open the Unix socket may do everything.

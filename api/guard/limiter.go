@@ -97,7 +97,7 @@ func (l *Limiter) refuse() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.refusing {
-		l.log.Warn("too many connections, new ones are refused until one ends", "limit", MaxConns)
+		l.log.Warn("too many connections; refusing new ones until one ends", "limit", MaxConns)
 	}
 	l.refusing = true
 }

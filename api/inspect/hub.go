@@ -92,7 +92,7 @@ func (h *Hub) Serve(w http.ResponseWriter, r *http.Request, connectorID string) 
 	}
 	s := h.join(connectorID, wanted) // before the client learns that it sees records
 	if s == nil {
-		return rest.Errorf(rest.ResourceExhausted, rest.ReasonTooMany, "there are %d inspector sessions already",
+		return rest.Errorf(rest.ResourceExhausted, rest.ReasonTooMany, "the limit of %d inspector sessions is reached",
 			maxSessions(files()))
 	}
 	if !isUpgrade(r) {

@@ -75,5 +75,5 @@ type Setting struct {
 // FileContent is the content of a pipeline file on the disk of the agent.
 type FileContent struct {
 	Path    string `json:"path"`
-	Content string `json:"content" doc:"Secrets are *** in it."`
+	Content string `json:"content" doc:"Secrets are shown as ***."`
 }

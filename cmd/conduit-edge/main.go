@@ -28,7 +28,9 @@ func main() {
 		Plugins: catalog.Plugins{
 			Connectors: connectors,
 			Processors: processors(),
-			Hint:       "this is conduit-edge, which contains few plugins; the full binary, conduit, contains all",
+			Hint: "this is conduit-edge, which contains few plugins; the full binary, conduit, contains all of them " +
+				"of " +
+				"them",
 		},
 	})
 }

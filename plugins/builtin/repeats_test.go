@@ -8,9 +8,9 @@ import (
 	"github.com/conduit-agent/conduit/plugins/builtin"
 )
 
-// TestErrorsOfConnectionsSayThingsOnce opens the connectors that connect in Open at an address without a server. The
+// TestConnectionErrorsHaveNoRepetition opens the connectors that connect in Open at an address without a server. The
 // error must not contain any part twice; clients that try several ways repeat themselves.
-func TestErrorsOfConnectionsSayThingsOnce(t *testing.T) {
+func TestConnectionErrorsHaveNoRepetition(t *testing.T) {
 	failed := map[string]bool{}
 	for _, address := range []string{"127.0.0.1:1", "localhost:1"} {
 		at := func(settings map[string]string) map[string]string {

@@ -29,7 +29,7 @@ type Error struct {
 
 // Error implements error.
 func (e *Error) Error() string {
-	return fmt.Sprintf("cannot read what the %s server sends: %s", e.Protocol, e.Reason)
+	return fmt.Sprintf("cannot read the response of the %s server: %s", e.Protocol, e.Reason)
 }
 
 // Reader is a reader that checks the bytes read. After the first violation every read fails with the same error.

@@ -238,7 +238,7 @@ func checkWithheld(c *checker) {
 	r.drain()
 	r.close("stopping without any acknowledgement")
 	r = c.open(settings, nil)
-	c.same(r.read(n), all, "reading again what was not acknowledged")
+	c.same(r.read(n), all, "rereading unacknowledged records")
 	r.close("Read")
 }
 

@@ -156,7 +156,7 @@ func TestChainKeepsOrderAndOrigins(t *testing.T) {
 	}
 }
 
-func TestChainThatChangesNothingButContentIsTheBatch(t *testing.T) {
+func TestChainReusesBatch(t *testing.T) {
 	c := chainOf(t, processor.Options{}, upper)
 	in := recordsOf("a", "b")
 	out, err := c.Process(context.Background(), 1, in)
@@ -188,7 +188,7 @@ func TestRefusedPieceSendsWhatWasSplit(t *testing.T) {
 	}
 }
 
-func TestConditionThatCannotBeEvaluatedRefusesItsRecord(t *testing.T) {
+func TestFailedConditionRefusesRecord(t *testing.T) {
 	s := upper
 	s.condition = `{{ eq .Payload.After 1 }}`
 	c := chainOf(t, processor.Options{}, s)
@@ -211,7 +211,7 @@ func gather(name string, n int) stage {
 	})}
 }
 
-func TestHeldRecordsAreSettledByWhatIsMadeOfThem(t *testing.T) {
+func TestHeldRecordsSettleWithTheirResults(t *testing.T) {
 	c := chainOf(t, processor.Options{}, gather("pairs", 2), gather("quads", 2), upper)
 	process := func(token any, in ...string) connector.Outcome {
 		t.Helper()
@@ -239,7 +239,7 @@ func TestHeldRecordsAreSettledByWhatIsMadeOfThem(t *testing.T) {
 	}
 }
 
-func TestRefusedEmissionNamesWhatItWasMadeOf(t *testing.T) {
+func TestRefusedEmissionNamesItsRecords(t *testing.T) {
 	c := chainOf(t, processor.Options{}, gather("pairs", 2), refuse1)
 	out, err := c.Process(context.Background(), "one", recordsOf("a", "1", "c"))
 	if err != nil || len(out.Emitted) > 0 || len(out.Refused) != 1 {
@@ -317,7 +317,7 @@ func TestProcessorThatHangsIsLeft(t *testing.T) {
 	})
 }
 
-func TestProcessorThatObeysItsTimeIsEnded(t *testing.T) {
+func TestCooperativeProcessorIsStopped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ended := 0
 		c := chainOf(t, processor.Options{Timeout: time.Minute}, stage{name: "slow", ended: &ended,

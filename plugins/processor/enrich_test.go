@@ -232,7 +232,7 @@ func TestHTTPIsBoundedInTime(t *testing.T) {
 	}
 }
 
-func TestHTTPCacheForgetsWhatWasNotUsedForLongest(t *testing.T) {
+func TestHTTPCacheEvictsLeastRecentlyUsed(t *testing.T) {
 	var asked atomic.Int32
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		asked.Add(1)

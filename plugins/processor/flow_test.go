@@ -91,7 +91,7 @@ func TestDedupeForgetsByCountAndTime(t *testing.T) {
 	})
 }
 
-func TestDedupeKeepsWhatIsCommittedOverARestart(t *testing.T) {
+func TestDedupeKeepsCommittedKeysAcrossRestart(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "state")
 	p, ctx := openFlow(t, "dedupe", dir, nil)
 	processKeys(t, p, ctx, "one", "a", "b")
@@ -190,7 +190,7 @@ func commitAndCompact(t *testing.T, p sdk.Processor, ctx context.Context, dir st
 
 // Compaction makes only committed keys durable: neither the keys of an outstanding batch nor keys from records whose
 // commit is not reported.
-func TestDedupeCompactsOnlyWhatIsCommitted(t *testing.T) {
+func TestDedupeCompactsOnlyCommittedKeys(t *testing.T) {
 	dir := t.TempDir()
 	settings := map[string]string{"window.count": "100"}
 	p, ctx := openFlow(t, "dedupe", dir, settings)
@@ -208,7 +208,7 @@ func TestDedupeCompactsOnlyWhatIsCommitted(t *testing.T) {
 }
 
 // The next run is prepared while the previous one still learns keys.
-func TestDedupeKnowsWhatTheRunBeforeLearnedLast(t *testing.T) {
+func TestDedupeRemembersLastKeysOfPreviousRun(t *testing.T) {
 	dir := t.TempDir()
 	settings := map[string]string{"window.count": "100"}
 	p, ctx := openFlow(t, "dedupe", dir, settings)

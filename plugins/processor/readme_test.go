@@ -48,7 +48,7 @@ func TestREADME(t *testing.T) {
 func writePage(t *testing.T, w *strings.Builder, p sdk.ProcessorPlugin) {
 	fmt.Fprintf(w, "\n### %s\n\n%s %s\n", p.Name, p.Summary, p.Description)
 	if p.Stateful {
-		fmt.Fprint(w, "\nIt keeps state: `workers` must be 1.\n")
+		fmt.Fprint(w, "\nIt is stateful: `workers` must be 1.\n")
 	}
 	params := p.New().Parameters()
 	if len(params) > 0 {

@@ -241,7 +241,7 @@ func TestWindowsByTheTimeOfRecords(t *testing.T) {
 	})
 }
 
-func TestWindowEndsEarlyWhenItHoldsAsManyAsItMay(t *testing.T) {
+func TestWindowEndsEarlyWhenFull(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := windowOpen(t, map[string]string{"window.size": "1h", "window.records": "3"})
 		out := windowProcess(t, p, 1, object(), object(), object(), object())

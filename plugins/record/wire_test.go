@@ -192,7 +192,7 @@ func TestJoin(t *testing.T) {
 }
 
 // Changes of records of an encoded batch do not affect its copies.
-func TestEncodedBatchesShareNothingThatChanges(t *testing.T) {
+func TestEncodedBatchesShareNoMutableState(t *testing.T) {
 	r := record.Record{Position: record.Position("1"), After: record.Raw([]byte("abc"))}
 	buf, err := record.NewBatch([]record.Record{r}).AppendWire(nil, 0, 1)
 	if err != nil {

@@ -170,7 +170,7 @@ func (t ParameterType) check(value string) string {
 	want := ""
 	switch t {
 	case TypeInt:
-		want = "a whole number"
+		want = "an integer"
 		if _, err = strconv.ParseInt(value, 10, 64); err != nil {
 			_, err = strconv.ParseUint(value, 10, 64)
 		}

@@ -65,7 +65,7 @@ func TestProcessBatchForgetsOnReset(t *testing.T) {
 	}
 }
 
-func TestProcessBatchTakesNoMemoryWhenAllGoOn(t *testing.T) {
+func TestProcessBatchDoesNotAllocate(t *testing.T) {
 	records := recordsAt("a", "b", "c")
 	b := sdk.NewProcessBatch(nil, records, nil)
 	if n := testing.AllocsPerRun(100, func() {

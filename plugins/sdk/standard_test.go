@@ -312,7 +312,7 @@ func TestSourceBatchAtStop(t *testing.T) {
 	}
 }
 
-func TestSourceBatchLeavesTheConnectorsArrayAlone(t *testing.T) {
+func TestSourceBatchDoesNotModifyConnectorArray(t *testing.T) {
 	f := &feed{}
 	s := openSource(t, t.Context(), f, map[string]string{"sdk.batch.size": "3"})
 	array := numbered(0, 4)
@@ -527,7 +527,7 @@ func TestDestinationUnavailable(t *testing.T) {
 	}
 }
 
-func TestDestinationWithoutBatchesHoldsNothing(t *testing.T) {
+func TestDestinationWithoutBatchesWritesAtOnce(t *testing.T) {
 	s := &sink{}
 	d := openDestination(t, t.Context(), s, nil)
 	rs := numbered(1, 5)
@@ -544,7 +544,7 @@ func TestDestinationWithoutBatchesHoldsNothing(t *testing.T) {
 }
 
 // A refusal may end the pipeline, which then writes the record again. So no later record may be written before.
-func TestDestinationWritesNothingBehindAFinalRefusal(t *testing.T) {
+func TestDestinationStopsAfterFinalRefusal(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	s := &sink{}
 	d := openDestination(t, ctx, s, nil)
@@ -818,7 +818,7 @@ func TestDestinationThatDecodesNothing(t *testing.T) {
 }
 
 // The destination does not change the records, because other destinations and the dead-letter queue share them.
-func TestDestinationLeavesRecordsAsTheyAre(t *testing.T) {
+func TestDestinationDoesNotModifyRecords(t *testing.T) {
 	registry := &schema.Memory{}
 	text, err := schema.Infer(map[string]any{"n": int64(1)})
 	if err != nil {

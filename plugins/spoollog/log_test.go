@@ -260,7 +260,7 @@ func TestFramesInsideOfRecordsAreNone(t *testing.T) {
 	}
 }
 
-func TestRemovesWhatAllReadersAcknowledged(t *testing.T) {
+func TestRemovesSegmentsAcknowledgedByAllReaders(t *testing.T) {
 	dir := t.TempDir()
 	l := open(t, dir)
 	a, err := l.Reader("a")

@@ -74,7 +74,7 @@ func TestRefusesWhatIsNoBody(t *testing.T) {
 	}
 }
 
-func TestNothingIsLeftOfWhatCannotBeEncoded(t *testing.T) {
+func TestUnencodableRecordLeavesNoBytes(t *testing.T) {
 	var e spoollog.RecordEncoder
 	e.Reset(nil)
 	good := samples()[0]

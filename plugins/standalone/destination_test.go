@@ -197,7 +197,7 @@ func TestDestinationKeepsTheOrderOfManyBatches(t *testing.T) {
 	}
 }
 
-func TestDestinationRefusesWhatCannotBeEncoded(t *testing.T) {
+func TestDestinationRefusesUnencodableRecords(t *testing.T) {
 	ctx := testContext(t)
 	c, _ := client(t, "connector")
 	path := filepath.Join(t.TempDir(), "out")

@@ -81,7 +81,7 @@ func (e *Executables) Changes() []Change {
 // changed describes the change of the file that r was started from. It returns "" if the file is unchanged, or if the
 // new content is not specified yet. The caller holds mu.
 func (e *Executables) changed(r *running) (reason, what string) {
-	const next = "; a restart of the pipeline uses what is there then"
+	const next = "; a restart of the pipeline uses the file present at that time"
 	if now := e.plugins[r.plugin]; now != nil {
 		if now.sum == r.file.sum {
 			return "", ""

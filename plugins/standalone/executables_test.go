@@ -407,7 +407,7 @@ func TestPluginsGivenByPath(t *testing.T) {
 	}
 }
 
-func TestWhatDoesNotNeedASlowPluginIsNotHeldUp(t *testing.T) {
+func TestSlowPluginDoesNotBlockOtherCalls(t *testing.T) {
 	t.Parallel()
 	d := newDirectory(t)
 	d.script("hangs", "exec sleep 1000")

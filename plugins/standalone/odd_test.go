@@ -414,7 +414,7 @@ func TestDestinationThatDiesUnheard(t *testing.T) {
 }
 
 // Plugins made with common SDKs refuse, along with a record, all records after it in the same message.
-func TestRecordsBehindARefusedOneAreSentAgain(t *testing.T) {
+func TestRecordsAfterRefusedOneAreResent(t *testing.T) {
 	for _, stopAndWait := range []bool{false, true} {
 		t.Run(fmt.Sprint("stop-and-wait=", stopAndWait), func(t *testing.T) {
 			ctx := testContext(t)

@@ -64,7 +64,7 @@ func (m *machine) Write(p []byte) (int, error) {
 }
 
 var (
-	errOutput = fmt.Errorf("it makes more than %d bytes", maxOutput)
+	errOutput = fmt.Errorf("its output exceeds %d bytes", maxOutput)
 	errNodes  = fmt.Errorf("it makes a value of more than %d values, or nested more than %d deep", maxNodes, maxDepth)
 	errTime   = fmt.Errorf("it takes longer than %s", maxTime)
 	// The records after the slow ones are refused, too, because they may be just as slow.

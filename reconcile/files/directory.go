@@ -41,8 +41,8 @@ func massDeletion(retained []string) string {
 	if more := len(retained) - mostNamed; more > 0 {
 		names += fmt.Sprintf(" and %d more", more)
 	}
-	return fmt.Sprintf("all pipeline files are gone (%s), so nothing is withdrawn until one appears; to confirm that "+
-		"it is meant: conduit reload --prune", names)
+	return fmt.Sprintf("all pipeline files are gone (%s), so no pipeline is withdrawn until one appears; to "+
+		"confirm the removal: conduit reload --prune", names)
 }
 
 // directoryReasons are the reasons of the events that report a state of the directory.

@@ -100,7 +100,7 @@ func (s *sharedStore) MoveCheckpoint(
 		return err
 	case errors.As(err, &owned):
 		return rest.Errorf(rest.FailedPrecondition, rest.ReasonPipelineRunning,
-			"%v: the position of a source can be moved only while nothing reads", owned).
+			"%v: the position of a source can be moved only while the pipeline is stopped", owned).
 			Suggest("stop the pipeline, and try again when conduit cluster status shows no member for it")
 	case err != nil:
 		return rest.Errorf(rest.Unavailable, rest.ReasonCluster, "%v",

@@ -47,7 +47,7 @@ function members() {
   const columns = ['Member', 'State', 'Pipelines', 'Capacity', 'Labels', 'Version', 'Started', 'Silent for', 'Address', 'Dead letters'];
   return h('section', { class: 'card', id: 'cluster' }, h('div', { class: 'title' }, h('h2', null, 'Cluster ' + c.name), h('span', { class: 'grow' }),
     agent.mayWrite() && c.state === 'joined' ? act('the pipelines run on other members', '/v1/cluster/drain') : null,
-    agent.mayWrite() && (c.state === 'drained' || c.state === 'draining') ? act('this member takes pipelines again', '/v1/cluster/resume') : null),
+    agent.mayWrite() && (c.state === 'drained' || c.state === 'draining') ? act('this member accepts pipelines again', '/v1/cluster/resume') : null),
     h('p', { class: 'quiet' }, `This agent is ${c.member}, ${c.state}${c.message ? ': ' + c.message : ''}.`),
     h('div', { class: 'scroll', tabindex: 0 }, h('table', { class: 'params' }, h('thead', null, h('tr', null, columns.map((t) => h('th', { key: t, scope: 'col' }, t)))), h('tbody', null, c.members.map((m) => h('tr', { key: m.name },
       h('th', { scope: 'row' }, m.name), [m.state, m.pipelines, m.capacity, Object.entries(m.labels || {}).map(([k, v]) => `${k}=${v}`).join(', ') || '–', m.version || '–', clock(m.startedAt), duration(m.silentSeconds), m.address || '–', m.deadLetters || 0].map((v, i) => h('td', { key: i }, v))))))),

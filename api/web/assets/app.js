@@ -91,7 +91,7 @@ function login() {
       agent.token() ? h('p', { class: 'bad', role: 'alert' }, 'The token is wrong.') : null,
       h('label', { for: 'token' }, 'Token'),
       h('input', { id: 'token', name: 'token', type: 'password', autocomplete: 'off', required: true, ref: (el) => el?.focus() }),
-      h('p', { class: 'quiet' }, 'It is in the file that api.auth.admin-token-file or api.auth.read-token-file names. The page keeps it until this tab is closed.'),
+      h('p', { class: 'quiet' }, 'The token is in the file api.auth.admin-token-file or api.auth.read-token-file. The page keeps it until this tab is closed.'),
       h('button', { class: 'primary' }, 'Log in')));
 }
 

@@ -27,7 +27,7 @@ export function create() {
   if (!draft()) queueMicrotask(() => draft.set(start()));
   const d = draft();
   if (!d || !plugins()?.length) return h('p', { class: 'quiet' }, 'Loading…');
-  if (!agent.mayWrite()) return empty('This token may only read', h('p', null, 'Log in with the admin token to make a pipeline.'));
+  if (!agent.mayWrite()) return empty('This token may only read', h('p', null, 'Log in with the admin token to create a pipeline.'));
   return h('div', { class: 'stack' },
     h('div', { class: 'title' }, h('h1', null, 'New pipeline'), h('span', { class: 'grow' }),
       h('div', { class: 'segments', role: 'group', 'aria-label': 'How' }, h('button', { 'aria-pressed': String(!asYAML()), onclick: () => asYAML.set(false) }, 'Form'), h('button', { 'aria-pressed': String(asYAML()), onclick: toYAML }, 'YAML'))),
@@ -153,7 +153,7 @@ function toYAML() {
 
 function yamlView() {
   return h('div', { class: 'stack' },
-    h('p', { class: 'quiet' }, 'As in a pipeline file. Ctrl-Space completes; what is wrong stands below, as conduit pipelines validate says it.'),
+    h('p', { class: 'quiet' }, 'Write it as in a pipeline file. Ctrl-Space completes. Problems appear below, as conduit pipelines validate prints them.'),
     editor.view(), editor.problems(),
     h('div', { class: 'bar' }, copyButton(() => editor.text.peek(), 'Copy YAML'), h('span', { class: 'grow' }),
       action('Plan and create…', 'create', async () => { const documents = await editor.documents(); if (documents) await finish(documents); }, { kind: 'primary', disabled: editor.broken || !(editor.check().documents || []).length })));
@@ -163,7 +163,7 @@ const fileEdits = new Map();
 
 /** Trying an edit of a pipeline file: what it would do, without saving it. */
 export function fileEditor(path) {
-  if (!agent.mayWrite()) return empty('This token may only read', h('p', null, 'Files may hold what readers are not to see. Log in with the admin token to read them here.'));
+  if (!agent.mayWrite()) return empty('This token may only read', h('p', null, 'Files may contain secrets. Log in with the admin token to read them here.'));
   const state = agent.files().find((f) => f.path === path);
   if (!fileEdits.has(path)) {
     fileEdits.set(path, signal(null));
@@ -174,7 +174,7 @@ export function fileEditor(path) {
   return h('div', { class: 'stack', key: path },
     h('div', { class: 'title' }, h('div', null, h('a', { href: '#/', class: 'quiet' }, 'Pipelines'), h('h1', { class: 'mono' }, path)), h('span', { class: 'grow' }),
       edit?.editor ? [copyButton(() => edit.editor.text.peek(), 'Copy'), h('button', { onclick: () => { fileEdits.delete(path); location.reload(); } }, 'Read again'), action('What would this change?', 'plan', () => planFile(path, edit.editor.text.peek()), { kind: 'primary' })] : null),
-    h('p', { class: 'note' }, 'This is the file as it is on the disk of the agent, secrets left out. Try an edit here; to make it, save the file there.'),
+    h('p', { class: 'note' }, 'This is the file on the disk of the agent, with secrets redacted. Try an edit here; to apply it, save the file there.'),
     state ? null : h('p', { class: 'quiet' }, 'The agent knows no such file.'),
     !edit ? h('p', { class: 'quiet' }, 'Loading…') : edit.error ? h('div', { class: 'problem bad' }, edit.error.message) : [edit.editor.view(path), edit.editor.problems()],
     questionDialog());

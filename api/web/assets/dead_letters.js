@@ -158,7 +158,7 @@ function one() {
         action('Replay', 'replay-one', () => begin({ ids: [l.id] }), { kind: 'primary', disabled: l.stopped }),
         action('Edit', 'edit-one', async () => edited.set(l.text), { disabled: !agent.keepsDigits }),
         action('Drop', 'drop-one', () => drop(`Drop dead letter ${l.id}?`, path('/' + l.id)), { kind: 'danger' })]),
-    l.stopped ? h('p', { class: 'problem warn' }, 'It stopped the pipeline. Its source delivers it again when that runs, so it is not replayed.') : null,
+    l.stopped ? h('p', { class: 'problem warn' }, 'This record stopped the pipeline. Its source delivers it again when the pipeline runs, so it is not replayed.') : null,
     h('dl', { class: 'facts' }, fact('Refused by', h('code', null, l.refusedBy)), fact('Stage', l.stage), fact('Source', h('code', null, l.sourceId)), fact('Times', l.times),
       l.refusals.map((r) => fact(`${clock(r.time)}, generation ${r.generation}${r.replay ? ', replayed' : ''}`, h('pre', { class: 'wrap' }, r.error))),
       readable(l.record).map(([name, text]) => fact(name, h('pre', { class: 'wrap' }, text)))),
@@ -169,7 +169,7 @@ function editor() {
   let wrong = '';
   try { JSON.parse(edited()); } catch (e) { wrong = e.message; }
   return h('form', { class: 'stack', onsubmit: (e) => { e.preventDefault(); save(); } },
-    h('label', { for: 'dead-letter-record' }, 'Record; raw data is text, or base64 behind base64:'),
+    h('label', { for: 'dead-letter-record' }, 'Record; raw data is text, or base64 with the prefix base64:'),
     h('textarea', { id: 'dead-letter-record', class: 'lines', rows: 16, spellcheck: 'false', value: edited(), oninput: (e) => edited.set(e.target.value) }),
     wrong ? h('p', { class: 'problem bad', role: 'alert' }, wrong) : null,
     h('div', { class: 'actions' }, h('button', { type: 'button', onclick: () => edited.set(null) }, 'Cancel'), h('button', { class: 'primary', disabled: !!wrong }, 'Save')));

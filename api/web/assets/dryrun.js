@@ -41,8 +41,8 @@ export function dryRun(s, detail) {
   if (!detail) return h('p', { class: 'quiet' }, 'Loading…');
   if (of !== s.id) { of = s.id; queueMicrotask(() => { records.set(''); result.set(null); state.set(''); }); }
   const sources = detail.connectors.filter((c) => c.type === 'TYPE_SOURCE');
-  if (!detail.processors.length) return empty('No processors', h('p', null, 'A dry run shows what the processors of a pipeline make of records. This one has none.'));
-  if (!agent.mayWrite()) return empty('This token may only read', h('p', null, 'A dry run runs processors, which takes the admin token.'));
+  if (!detail.processors.length) return empty('No processors', h('p', null, 'A dry run shows the effect of the processors of a pipeline on records. This pipeline has none.'));
+  if (!agent.mayWrite()) return empty('This token may only read', h('p', null, 'A dry run runs processors, which requires the admin token.'));
   return h('div', { class: 'stack' },
     h('div', { class: 'bar' }, sources.map((c) => h('button', { key: c.id, onclick: () => take(c.id), disabled: s.state.phase !== 'running' }, `Take ${wanted} records from ${c.id.slice(s.id.length + 1)}`)),
       h('span', { class: 'quiet', role: 'status' }, state()), h('span', { class: 'grow' }),

@@ -84,7 +84,7 @@ function shown({ running }) {
 }
 
 function articles(list, running) {
-  if (!list.length) return empty('Waiting for data…', h('p', null, running ? 'Nothing has passed since this page was opened.' : 'The pipeline does not run.'));
+  if (!list.length) return empty('Waiting for data…', h('p', null, running ? 'No records since this page was opened.' : 'The pipeline does not run.'));
   return list.map((r) => h('article', { class: 'record card', key: r.id }, recordHead(r), recordBody(r)));
 }
 

@@ -40,7 +40,7 @@ const exported = (id, revision) => agent.call('POST', agent.pipelinePath(id) + '
 export function pipeline(id, tab = '') {
   const s = agent.pipelines().get(id);
   if (!s) {
-    return agent.link() === 'live' ? empty(`There is no pipeline ${id}`, h('p', null, 'It may have been deleted, or its file not been saved yet.'), h('a', { href: '#/', class: 'button' }, 'All pipelines')) : h('p', { class: 'quiet' }, 'Asking the agent…');
+    return agent.link() === 'live' ? empty(`There is no pipeline ${id}`, h('p', null, 'It may have been deleted, or its file may not be saved yet.'), h('a', { href: '#/', class: 'button' }, 'All pipelines')) : h('p', { class: 'quiet' }, 'Asking the agent…');
   }
   load(s);
   queueMicrotask(() => agent.watchStages(id));
@@ -84,7 +84,7 @@ function instances(i) {
 
 async function drop(s) {
   const d = detail.peek();
-  if (!await ask({ title: `Delete ${s.id}?`, text: 'It is stopped, its connectors clean up after themselves, and its positions are forgotten.', yes: 'Delete', danger: true })) return;
+  if (!await ask({ title: `Delete ${s.id}?`, text: 'The pipeline is stopped, its connectors clean up, and its positions are deleted.', yes: 'Delete', danger: true })) return;
   const done = await agent.attempt(`${s.id} is deleted`, async () => {
     await agent.post(agent.pipelinePath(s.id) + '/stop?wait=1m').catch((e) => { if (e.reason !== 'pipeline.not_running') throw e; });
     for (const p of d.processors) await agent.call('DELETE', '/v1/processors/' + encodeURIComponent(p.id));
@@ -197,7 +197,7 @@ function revisions(s) {
       h('button', { class: 'plain', onclick: () => compare(s, r, list[i + 1]) }, h('b', null, `version ${r.generation}`), ' ', h('span', { class: 'quiet' }, `revision ${r.number} · ${r.action}`), r.generation === s.state.runningGeneration ? h('span', { class: 'badge good' }, 'runs') : null,
         h('br'), h('small', { class: 'quiet' }, `${r.origin} · ${clock(r.at)}`)),
       r.spec && r.number !== list[0].number && !s.withdrawn ? action(s.owner.kind === 'api' ? 'Roll back to this' : 'Write this to the file', 'rollback' + r.number, () => rollback(s, r)) : null))),
-    h('section', { class: 'card', 'aria-live': 'polite' }, compared() ? comparison(compared()) : h('p', { class: 'quiet' }, 'Choose a revision to see what it changed and declared.')));
+    h('section', { class: 'card', 'aria-live': 'polite' }, compared() ? comparison(compared()) : h('p', { class: 'quiet' }, 'Choose a revision to see its changes and content.')));
 }
 
 async function compare(s, r, before) {
@@ -241,7 +241,7 @@ function deadLetterTab(s) {
   return h('div', { class: 'stack' }, deadLetters(s), h('section', { class: 'card' }, h('h2', null, 'Dead-letter queue'),
     h('p', null, `Refused records go to ${q.plugin}. `, Number(q.windowSize) === 0 ? 'Any number of refusals is tolerated.' : Number(q.windowNackThreshold) === 0 ? 'The first refusal stops the pipeline.' : `More than ${q.windowNackThreshold} refusals among ${q.windowSize} records stop the pipeline.`),
     h('dl', { class: 'facts' }, fact('Refused since start', r ? count(r.refused || 0) : '–'), Object.entries(q.settings).map(([k, v]) => fact(k, h('code', null, v)))),
-    agent.events().some((e) => e.pipeline === s.id && e.reason === 'Failed') ? h('p', { class: 'quiet' }, 'Why the last refusal stopped the pipeline stands in its events.') : null));
+    agent.events().some((e) => e.pipeline === s.id && e.reason === 'Failed') ? h('p', { class: 'quiet' }, 'Its events show why the last refusal stopped the pipeline.') : null));
 }
 
 addEventListener('keydown', (e) => {

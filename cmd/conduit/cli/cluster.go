@@ -21,15 +21,15 @@ func clusterCommand(p *Program) *ffcli.Command {
 	return p.Group(&ffcli.Command{
 		Name:       "cluster",
 		ShortUsage: "conduit cluster COMMAND [flags]",
-		ShortHelp:  "See which agent of a cluster runs what, and give pipelines to others.",
-		LongHelp: `Agents with the same cluster.name run one set of pipelines, each pipeline on one
-of them. The commands ask one running agent, which answers as it knows it.
+		ShortHelp:  "Show which member of a cluster runs which pipeline; move pipelines to others.",
+		LongHelp: `Agents with the same cluster.name share one set of pipelines; each pipeline runs on one
+member. The commands query one running agent and show the cluster as that agent sees it.
 
 Examples:
-  conduit cluster status    who runs which pipeline since when
-  conduit cluster members   the agents
-  conduit cluster drain     give the pipelines of this agent to others, before maintenance
-  conduit cluster resume    take pipelines again`,
+  conduit cluster status    list pipelines with their members
+  conduit cluster members   list the members
+  conduit cluster drain     move the pipelines of this agent to other members, before maintenance
+  conduit cluster resume    accept pipelines again`,
 		Subcommands: []*ffcli.Command{clusterStatusCommand(p), membersCommand(p), drainCommand(p), resumeCommand(p)},
 	})
 }
@@ -37,18 +37,18 @@ Examples:
 func clusterStatusCommand(p *Program) *ffcli.Command {
 	return p.Remote("status", RemoteCommand{
 		Usage: "conduit cluster status [PIPELINE]",
-		Short: "Show who runs which pipeline since when, and why.",
-		Long: `REASON is what the agent that answers noticed of the pipeline last, or how its owner got it. LAG is how long a
-position has waited to be in the claim, of another member from one second on, as it said last;
-held is said of a strict pipeline that writes nothing more until it is there.
-MODE is strict, relaxed or local, and NEEDS are the labels that a member must have, as the
-agent that answers has the pipeline declared. A pipeline with several instances has a line for
-each, as in orders (2 of 3). DEAD LETTERS are how many of the pipeline are in the store of the cluster,
-which every member lists and replays, and how many on the disks of which members, as in 12,m2=3;
-'conduit dlq' with the address of such a member lists and replays those. A pipeline that is only to be
-seen for them, such as one that is local to another member, has a line, too.
-Below the table it says of which pipelines the declared version failed, so that the last known
-good one runs in its place, on whichever member.
+		Short: "Show which member runs each pipeline, since when and why.",
+		Long: `REASON is the latest event that the queried agent knows about, or how the owner got the pipeline.
+LAG is the time that a position has waited to be saved in the claim. Other members report it from
+one second on. held means that a strict pipeline stops writing until its position is saved.
+MODE is strict, relaxed or local. NEEDS lists the labels that a member must have. Both come from
+the declaration on the queried agent. A pipeline with several instances has one line for each,
+as in orders (2 of 3). DEAD LETTERS counts the dead letters in the store of the cluster, which
+every member lists and replays, and those on the disks of members, as in 12,m2=3; to list and
+replay the latter, run 'conduit dlq' with the address of that member. Pipelines that have only
+dead letters here, such as one that is local to another member, have a line, too.
+Below the table are the pipelines whose declared version failed, so that the last known good
+version runs instead, on any member.
 
 Example:
   conduit cluster status`,
@@ -71,10 +71,10 @@ Example:
 func membersCommand(p *Program) *ffcli.Command {
 	return p.Remote("members", RemoteCommand{
 		Usage: "conduit cluster members",
-		Short: "Show the agents of the cluster.",
-		Long: `SILENT is for how long the agent that answers has not seen the session of the member
-renewed. One that is silent for cluster.ttl is gone, and others take its pipelines over. DEAD LETTERS
-are those on its own disk.
+		Short: "List the members of the cluster.",
+		Long: `SILENT is the time since the queried agent last saw the member renew its session. After
+cluster.ttl without renewal the member counts as gone, and others take its pipelines over.
+DEAD LETTERS counts those on the member's own disk.
 
 Example:
   conduit cluster members`,
@@ -92,14 +92,14 @@ func drainCommand(p *Program) *ffcli.Command {
 	timeout := time.Minute
 	return p.Remote("drain", RemoteCommand{
 		Usage: "conduit cluster drain",
-		Short: "Give the pipelines of the agent to other members.",
-		Long: `It returns when the agent has none. The agent takes none until 'conduit cluster resume',
-or until it starts again. An agent that ends in order does the same by itself.
+		Short: "Move the pipelines of the agent to other members.",
+		Long: `Returns when the agent has no pipelines left. The agent accepts none until 'conduit cluster
+resume' or a restart. An agent that shuts down gracefully drains by itself.
 
 Example:
   conduit cluster drain --api.address m1:8080`,
 		Flags: func(fs *flag.FlagSet) {
-			fs.DurationVar(&timeout, "timeout", timeout, "how long to wait at most")
+			fs.DurationVar(&timeout, "timeout", timeout, "maximum time to wait")
 		},
 		Exec: func(ctx context.Context, r *Remote, _ []string) error {
 			c, err := r.DrainMember(ctx, client.Query("wait", timeout.String()))
@@ -114,9 +114,8 @@ Example:
 func resumeCommand(p *Program) *ffcli.Command {
 	return p.Remote("resume", RemoteCommand{
 		Usage: "conduit cluster resume",
-		Short: "Have the agent take pipelines again.",
-		Long: `It is a member again within a few seconds, and takes pipelines that belong to it as others
-hand them over.
+		Short: "Let the agent accept pipelines again.",
+		Long: `The agent rejoins within a few seconds. Other members hand over the pipelines that belong to it.
 
 Example:
   conduit cluster resume`,
@@ -125,7 +124,7 @@ Example:
 			if err != nil {
 				return err
 			}
-			return r.Say(c, "%s takes pipelines again", c.Member)
+			return r.Say(c, "%s accepts pipelines again", c.Member)
 		},
 	})
 }
@@ -134,7 +133,7 @@ Example:
 func sayState(r *Remote, c *rest.Cluster) {
 	switch {
 	case c.State == rest.ClusterAlone:
-		fmt.Fprintln(r.Stdout, "the agent is no member of a cluster")
+		fmt.Fprintln(r.Stdout, "the agent is not a member of a cluster")
 	case c.State != rest.ClusterJoined:
 		fmt.Fprintf(r.Stdout, "%s is %s\n", c.Member,
 			strings.TrimSuffix(r.Paint(string(c.State), terminal.Yellow)+": "+c.Message, ": "))

@@ -21,7 +21,7 @@ func Completion(c *ffcli.Command, shell string) ([]byte, error) {
 	case "fish":
 		return fish(c), nil
 	}
-	return nil, fmt.Errorf("no such shell: %s; there are bash, zsh and fish", shell)
+	return nil, fmt.Errorf("unknown shell %s; use bash, zsh or fish", shell)
 }
 
 // zshFirst completes the line for which zsh has just loaded the script, as the function of that name. When the script

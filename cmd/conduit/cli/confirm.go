@@ -8,7 +8,7 @@ func (p *Program) Confirm(yes bool, question string) error {
 	case yes:
 		return nil
 	case p.Ask == nil:
-		return Invalidf("nothing was done: to do it without being asked, add --yes")
+		return Invalidf("nothing was done: confirm, or add --yes")
 	case !p.Ask(question):
 		return errors.New("nothing was done")
 	}

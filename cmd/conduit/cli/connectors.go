@@ -19,8 +19,8 @@ func connectorsCommand(p *Program) *ffcli.Command {
 	return p.Group(&ffcli.Command{
 		Name:       "connectors",
 		ShortUsage: "conduit connectors COMMAND [flags]",
-		ShortHelp:  "Show connectors and the records that pass them.",
-		LongHelp:   "They ask the running agent.\n\nExample:\n  conduit connectors inspect orders:shop",
+		ShortHelp:  "Show connectors and the records that pass through them.",
+		LongHelp:   "These commands talk to the running agent.\n\nExample:\n  conduit connectors inspect orders:shop",
 		Subcommands: []*ffcli.Command{connectorsListCommand(p), connectorsDescribeCommand(p), positionCommand(p),
 			inspectCommand(p)},
 	})
@@ -33,7 +33,7 @@ func connectorsListCommand(p *Program) *ffcli.Command {
 		Short: "List the connectors.",
 		Long:  "Example:\n  conduit connectors ls --pipeline orders",
 		Flags: func(fs *flag.FlagSet) {
-			fs.StringVar(&pipeline, "pipeline", "", "only those of the pipeline `ID`")
+			fs.StringVar(&pipeline, "pipeline", "", "only those of pipeline `ID`")
 		},
 		Exec: func(ctx context.Context, r *Remote, _ []string) error {
 			list, err := r.Connectors(ctx, pipeline)
@@ -65,7 +65,7 @@ func connectorType(c rest.Connector) string {
 func connectorsDescribeCommand(p *Program) *ffcli.Command {
 	return p.Remote("describe", RemoteCommand{
 		Usage: "conduit connectors describe ID",
-		Short: "Show a connector, its settings and how far it got.",
+		Short: "Show a connector, its settings and its position.",
 		Long: "ID is PIPELINE:CONNECTOR. Secrets are shown as ***.\n\nExample:\n  conduit connectors describe " +
 			"orders:shop",
 		Arguments: 1,

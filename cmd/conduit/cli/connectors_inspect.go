@@ -40,14 +40,14 @@ func inspectCommand(p *Program) *ffcli.Command {
 	var i inspection
 	return p.Remote("inspect", RemoteCommand{
 		Usage: "conduit connectors inspect ID",
-		Short: "Show the records that pass a connector, as they do.",
-		Long: `ID is PIPELINE:CONNECTOR. Shows records of a source as they were read, of a destination as they are
-written. On a terminal every field has a line, and text is shown as text; elsewhere each record is a line
-of JSON as in dead letters: raw data is text, or "base64:…" when it is bytes that are no text. --pretty and
---pretty=false choose.
+		Short: "Watch the records that pass through a connector.",
+		Long: `ID is PIPELINE:CONNECTOR. Shows the records that a source reads or a destination writes. On a terminal
+every field has its own line, and text is shown as text. Elsewhere each record is one line of JSON, as
+in dead letters: raw data is text, or "base64:…" for bytes that are not text. --pretty and
+--pretty=false override the choice.
 
-It goes on over restarts of the pipeline, and slows nothing down: what is too much to show is left
-out, and counted. When no record comes it says why.
+The command continues across restarts of the pipeline and never slows it down: records that exceed the
+rate or arrive too fast are dropped from the output and counted. While no record arrives it shows why.
 
 Examples:
   conduit connectors inspect orders:shop --rate 2
@@ -56,11 +56,11 @@ Examples:
 		Arguments: 1,
 		Flags: func(fs *flag.FlagSet) {
 			fs.Var(&i.filters, "filter",
-				"only records with operation=`NAME` or metadata.KEY=VALUE; several must all hold")
-			fs.Float64Var(&i.rate, "rate", 0, "at most this `NUMBER` of records per second")
-			fs.BoolVar(&i.before, "before", false, "of a destination, the records before its processors")
-			fs.BoolVar(&i.pretty, "pretty", p.Terminal, "show fields and text for people; default on a terminal")
-			fs.Func("n", "end after this `NUMBER` of records", i.setNumber)
+				"only records with operation=`NAME` or metadata.KEY=VALUE; all filters must match")
+			fs.Float64Var(&i.rate, "rate", 0, "maximum `NUMBER` of records per second")
+			fs.BoolVar(&i.before, "before", false, "for a destination, show records before its processors")
+			fs.BoolVar(&i.pretty, "pretty", p.Terminal, "human-readable output; default on a terminal")
+			fs.Func("n", "exit after this `NUMBER` of records", i.setNumber)
 		},
 		Exec: func(ctx context.Context, r *Remote, args []string) error { return inspect(ctx, r, args[0], &i) },
 	})
@@ -68,7 +68,7 @@ Examples:
 
 func (i *inspection) setNumber(text string) (err error) {
 	if i.n, err = strconv.Atoi(text); err != nil || i.n < 1 {
-		return errors.New("must be a whole number from 1")
+		return errors.New("must be an integer of at least 1")
 	}
 	return nil
 }
@@ -102,7 +102,7 @@ func inspect(ctx context.Context, r *Remote, id string, i *inspection) error {
 	case errors.Is(err, errSeen), ctx.Err() != nil:
 		return nil
 	case errors.Is(err, io.EOF):
-		return errors.New("the agent has ended")
+		return errors.New("the agent has shut down")
 	}
 	return err
 }
@@ -113,7 +113,7 @@ func (i *inspection) show(r *Remote, m client.Message) error {
 			_, err := fmt.Fprintf(r.Stdout, `{"dropped":%d}`+"\n", m.Dropped)
 			return err
 		}
-		fmt.Fprintf(r.Stderr, "conduit: %s left out\n", terminal.Count(int(m.Dropped), "record"))
+		fmt.Fprintf(r.Stderr, "conduit: %s dropped\n", terminal.Count(int(m.Dropped), "record"))
 		return nil
 	}
 	if err := i.write(r, m.Result); err != nil {

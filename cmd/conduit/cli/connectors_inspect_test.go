@@ -25,7 +25,7 @@ func TestInspectedRecordsForPeople(t *testing.T) {
 	}
 }
 
-func TestInspectorSaysWhyNothingComes(t *testing.T) {
+func TestInspectorExplainsSilence(t *testing.T) {
 	running := spec.State{Phase: spec.PhaseRunning}
 	rates := func(stage rest.StageRates, series ...float64) *rest.PipelineRates {
 		return &rest.PipelineRates{Stages: map[string]rest.StageRates{"p:in": stage}, Series: series}
@@ -34,21 +34,21 @@ func TestInspectorSaysWhyNothingComes(t *testing.T) {
 		status   rest.PipelineStatus
 		filtered bool
 	}{
-		"stopped by hand since": {rest.PipelineStatus{Override: spec.StatusStopped,
+		"was stopped manually at": {rest.PipelineStatus{Override: spec.StatusStopped,
 			State: spec.State{Phase: spec.PhaseStopped, Since: time.Unix(1, 0)}}, false},
 		"declared stopped": {rest.PipelineStatus{Declared: spec.StatusStopped,
 			State: spec.State{Phase: spec.PhaseStopped}}, false},
 		"degraded: no such file": {rest.PipelineStatus{State: spec.State{Phase: spec.PhaseDegraded,
 			Error: "no such file"}}, false},
-		"tried again: refused": {rest.PipelineStatus{State: spec.State{Phase: spec.PhaseRecovering,
+		"will be retried: refused": {rest.PipelineStatus{State: spec.State{Phase: spec.PhaseRecovering,
 			Error: "refused"}}, false},
-		"is starting":      {rest.PipelineStatus{State: spec.State{Phase: spec.PhaseStarting}}, false},
-		"on the member m2": {rest.PipelineStatus{Placement: &rest.Placement{Member: "m2"}}, false},
-		"declared no more": {rest.PipelineStatus{Withdrawn: &time.Time{}}, false},
-		"not measured yet": {rest.PipelineStatus{State: running}, false},
+		"is starting":          {rest.PipelineStatus{State: spec.State{Phase: spec.PhaseStarting}}, false},
+		"on cluster member m2": {rest.PipelineStatus{Placement: &rest.Placement{Member: "m2"}}, false},
+		"no longer declared":   {rest.PipelineStatus{Withdrawn: &time.Time{}}, false},
+		"has no rates yet":     {rest.PipelineStatus{State: running}, false},
 		"p:in: no record yet": {rest.PipelineStatus{State: running,
 			Rates: rates(rest.StageRates{Waiting: "no record yet"})}, false},
-		"filters select none": {rest.PipelineStatus{State: running, Rates: rates(rest.StageRates{Records: 3})},
+		"no filter matches them": {rest.PipelineStatus{State: running, Rates: rates(rest.StageRates{Records: 3})},
 			true},
 		"waits for out": {rest.PipelineStatus{State: running,
 			Rates: rates(rest.StageRates{Slow: "in waits for out"})}, false},
@@ -64,7 +64,7 @@ func TestInspectorSaysWhyNothingComes(t *testing.T) {
 
 // The computed time of a second in the series depends on the time of the request. Times of the same second are shown as
 // one, to the second.
-func TestInspectorSaysSinceWhenNothingComes(t *testing.T) {
+func TestInspectorShowsIdleTime(t *testing.T) {
 	status := func(series ...float64) *rest.PipelineStatus {
 		return &rest.PipelineStatus{ID: "p", State: spec.State{Phase: spec.PhaseRunning},
 			Rates: &rest.PipelineRates{Stages: map[string]rest.StageRates{"p:in": {}}, Series: series}}

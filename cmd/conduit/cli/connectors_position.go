@@ -19,13 +19,14 @@ func positionCommand(p *Program) *ffcli.Command {
 	var yes, encoded bool
 	return p.Remote("position", RemoteCommand{
 		Usage: "conduit connectors position ID [set POSITION | reset]",
-		Short: "Show where a source resumes; move it, or have it begin anew.",
-		Long: `ID is PIPELINE:CONNECTOR. Without more it shows the position that is saved: every record up to it is
-settled. set and reset need a pipeline that is stopped. They say first what will be delivered again
-or skipped, and ask, unless --yes is given. Events and history of the pipeline have what was done.
+		Short: "Show, move or reset the position of a source.",
+		Long: `ID is PIPELINE:CONNECTOR. Without an action the command shows the saved position: all records up to it
+are settled. set and reset require a stopped pipeline. They first show which records will be delivered
+again or skipped, and ask for confirmation unless --yes is given. The change is recorded in the events
+and the history of the pipeline.
 
-A position is what its plugin made it; it is read when the pipeline starts. set takes the text that
-is shown, or base64 with --base64. reset forgets the position: the source begins as its settings say.
+The format of a position depends on the plugin, which reads it when the pipeline starts. set takes the
+text shown, or base64 with --base64. reset deletes the position: the source starts as its settings say.
 
 Examples:
   conduit connectors position orders:shop
@@ -34,7 +35,7 @@ Examples:
 		Arguments: 1,
 		Optional:  2,
 		Flags: func(fs *flag.FlagSet) {
-			fs.BoolVar(&yes, "yes", false, "do not ask")
+			fs.BoolVar(&yes, "yes", false, "do not ask for confirmation")
 			fs.BoolVar(&encoded, "base64", false, "POSITION is base64")
 		},
 		Exec: func(ctx context.Context, r *Remote, args []string) error {
@@ -54,7 +55,7 @@ Examples:
 				return err
 			}
 			if s, err := r.Status(ctx, now.PipelineID); err == nil && !Stopped(&s) {
-				return Invalidf("pipeline %q is not stopped: a position can be moved only while nothing reads; stop "+
+				return Invalidf("pipeline %q is not stopped: a position can be moved only while no source reads; stop "+
 					"it first: conduit pipelines stop %[1]s", s.ID)
 			}
 			from := "the beginning"
@@ -77,9 +78,9 @@ func target(words []string, encoded bool) ([]byte, error) {
 	case len(words) == 0, len(words) == 1 && words[0] == "reset":
 		return nil, nil
 	case words[0] != "set":
-		return nil, Invalidf("%s is neither set nor reset", strings.Join(words, " "))
+		return nil, Invalidf("unknown action %s; use set or reset", strings.Join(words, " "))
 	case len(words) == 1 || words[1] == "":
-		return nil, Invalidf("set needs a position; to have the source begin anew: reset")
+		return nil, Invalidf("set needs a position; to start over, use reset")
 	case !encoded:
 		return []byte(words[1]), nil
 	}
@@ -95,13 +96,13 @@ func showPosition(r *Remote, p *rest.Position) error {
 	t.Add("source", p.ConnectorID)
 	t.Add("plugin", p.Plugin)
 	if p.Position == nil {
-		t.Add("position", "none: it begins as its settings say")
+		t.Add("position", "none: the source starts as its settings say")
 		return r.Show(p, &t)
 	}
 	t.Add("position", positionText(p.Position))
 	t.Add("saved by", fmt.Sprintf("run %d, after %s", p.Epoch, terminal.Count(int(p.Records), "record")))
 	if unreadable(p) {
-		t.Add("", fmt.Sprintf("of the plugin %s, which %s cannot read: the source begins anew", p.SavedBy, p.Plugin))
+		t.Add("", fmt.Sprintf("of the plugin %s, which %s cannot read: the source starts over", p.SavedBy, p.Plugin))
 	}
 	return r.Show(p, &t)
 }
@@ -133,6 +134,6 @@ func movePosition(ctx context.Context, r *Remote, now *rest.Position, to []byte,
 		return r.Say(moved, "%s has no position; to start: conduit pipelines start %s", moved.ConnectorID,
 			moved.PipelineID)
 	}
-	return r.Say(moved, "%s is to resume from %s; to start: conduit pipelines start %s", moved.ConnectorID,
+	return r.Say(moved, "%s will resume from %s; to start: conduit pipelines start %s", moved.ConnectorID,
 		terminal.Clean(positionText(moved.Position)), moved.PipelineID)
 }

@@ -16,19 +16,19 @@ func silence(s *rest.PipelineStatus, connector string, filtered bool, idle *time
 	state := &s.State
 	switch {
 	case s.Placement != nil && s.Placement.Member != "":
-		return fmt.Sprintf("pipeline %s runs on the member %s of the cluster: inspect it there", s.ID,
+		return fmt.Sprintf("pipeline %s runs on cluster member %s: inspect it there", s.ID,
 			s.Placement.Member)
 	case s.Withdrawn != nil:
-		return fmt.Sprintf("pipeline %s is declared no more", s.ID)
+		return fmt.Sprintf("pipeline %s is no longer declared", s.ID)
 	case state.Phase == spec.PhaseStopped && s.Override == spec.StatusStopped:
-		return fmt.Sprintf("pipeline %s is stopped by hand since %s; to start it: conduit pipelines start %s", s.ID,
+		return fmt.Sprintf("pipeline %s was stopped manually at %s; to start it: conduit pipelines start %s", s.ID,
 			terminal.Moment(state.Since), s.ID)
 	case state.Phase == spec.PhaseStopped && s.Declared == spec.StatusStopped:
 		return fmt.Sprintf("pipeline %s is declared stopped; to start it: conduit pipelines start %s", s.ID, s.ID)
 	case state.Phase == spec.PhaseDegraded:
 		return fmt.Sprintf("pipeline %s is degraded: %s", s.ID, state.Error)
 	case state.Phase == spec.PhaseRecovering:
-		return fmt.Sprintf("pipeline %s failed and is tried again: %s", s.ID, state.Error)
+		return fmt.Sprintf("pipeline %s failed and will be retried: %s", s.ID, state.Error)
 	case state.Phase != spec.PhaseRunning:
 		return fmt.Sprintf("pipeline %s is %s", s.ID, state.Phase)
 	}
@@ -40,7 +40,7 @@ const accuracy = 2 * time.Second
 
 // idleness returns the reason why no record passes a connector of a running pipeline.
 func idleness(s *rest.PipelineStatus, connector string, filtered bool, idle *time.Time) string {
-	const measured = "pipeline %s runs, and what it moves is not measured yet"
+	const measured = "pipeline %s runs, but has no rates yet"
 	if s.Rates == nil {
 		return fmt.Sprintf(measured, s.ID)
 	}
@@ -49,7 +49,7 @@ func idleness(s *rest.PipelineStatus, connector string, filtered bool, idle *tim
 	case stage.Waiting != "":
 		return connector + ": " + stage.Waiting
 	case stage.Records > 0 && filtered:
-		return "records pass, and the filters select none of them"
+		return "records pass, but no filter matches them"
 	case stage.Records > 0:
 		return "" // a mean over some seconds, and the last second had no records
 	case stage.Slow != "":
@@ -62,7 +62,7 @@ func idleness(s *rest.PipelineStatus, connector string, filtered bool, idle *tim
 			if since.Sub(*idle).Abs() > accuracy {
 				*idle = since
 			}
-			return fmt.Sprintf("idle: the pipeline runs, and its sources have read nothing since %s",
+			return fmt.Sprintf("idle: the pipeline runs, but its sources have read nothing since %s",
 				terminal.Moment(*idle))
 		}
 	}
@@ -71,5 +71,5 @@ func idleness(s *rest.PipelineStatus, connector string, filtered bool, idle *tim
 			return fmt.Sprintf("idle: %s: %s", id, other.Waiting)
 		}
 	}
-	return "idle: the pipeline runs, and its sources have read nothing for minutes"
+	return "idle: the pipeline runs, but its sources have read nothing for minutes"
 }

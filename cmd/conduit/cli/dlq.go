@@ -20,14 +20,15 @@ func dlqCommand(p *Program) *ffcli.Command {
 	return p.Group(&ffcli.Command{
 		Name:       "dlq",
 		ShortUsage: "conduit dlq COMMAND [flags]",
-		ShortHelp:  "See, edit, replay and drop the records that pipelines refused.",
-		LongHelp: `Whatever the dead-letter queue of a pipeline is, the agent keeps its refused
-records on disk, also the one that stopped it. They ask the running agent.
+		ShortHelp:  "List, edit, replay and drop dead letters.",
+		LongHelp: `A dead letter is a record that a pipeline refused, with its error. The agent keeps dead letters on
+disk, whatever the dead-letter queue of the pipeline is, including the record that stopped the
+pipeline. These commands talk to the running agent.
 
 Examples:
-  conduit dlq ls                          what there is of each pipeline
-  conduit dlq ls orders --error timeout   those with a certain error
-  conduit dlq show orders 17              one with its record`,
+  conduit dlq ls                          count dead letters by pipeline
+  conduit dlq ls orders --error timeout   list those with a certain error
+  conduit dlq show orders 17              show one with its record`,
 		Subcommands: []*ffcli.Command{dlqListCommand(p), showCommand(p), editCommand(p), replayCommand(p),
 			cancelCommand(p), dropCommand(p)},
 	})
@@ -37,13 +38,13 @@ Examples:
 type deadLetterFilter struct{ rest.DeadLetterFilter }
 
 func (f *deadLetterFilter) flags(fs *flag.FlagSet) {
-	fs.StringVar(&f.Error, "error", "", "only those whose error contains this `TEXT`, in any case")
-	fs.StringVar(&f.Key, "key", "", "only those whose key contains this `TEXT`")
+	fs.StringVar(&f.Error, "error", "", "only those whose error contains `TEXT`, ignoring case")
+	fs.StringVar(&f.Key, "key", "", "only those whose key contains `TEXT`")
 	fs.StringVar((*string)(&f.Stage), "stage", "",
-		"only those of this `STAGE`: source-processor, pipeline-processor, destination-processor or destination")
-	fs.Func("since", "only those refused since this `TIME`: 2026-01-02T15:04:05Z, or 2h for two hours ago",
+		"only those of `STAGE`: source-processor, pipeline-processor, destination-processor or destination")
+	fs.Func("since", "only those refused since `TIME`: 2026-01-02T15:04:05Z, or 2h for two hours ago",
 		f.time(&f.Since))
-	fs.Func("until", "only those refused before this `TIME`", f.time(&f.Until))
+	fs.Func("until", "only those refused before `TIME`", f.time(&f.Until))
 }
 
 func (f *deadLetterFilter) time(to *time.Time) func(string) error {
@@ -53,7 +54,7 @@ func (f *deadLetterFilter) time(to *time.Time) func(string) error {
 			return nil
 		}
 		if *to, err = time.Parse(time.RFC3339, text); err != nil {
-			return fmt.Errorf("must be a time such as 2026-01-02T15:04:05Z, or how long ago, such as 2h")
+			return fmt.Errorf("must be a time such as 2026-01-02T15:04:05Z, or an age such as 2h")
 		}
 		return nil
 	}
@@ -71,9 +72,10 @@ func dlqListCommand(p *Program) *ffcli.Command {
 	var before int64
 	return p.Remote("ls", RemoteCommand{
 		Usage: "conduit dlq ls [PIPELINE]",
-		Short: "List dead letters, newest first, or how many there are of each pipeline.",
-		Long: `DROPPED is how many were dropped because of dead-letters.max-count and its like. An agent lists
-those on its own disk and those of its cluster, and says which other members have some on theirs.
+		Short: "List dead letters, newest first, or their number by pipeline.",
+		Long: `DROPPED counts those deleted because of dead-letters.max-count and the other limits. The list has the
+dead letters on the agent's disk and in the store of its cluster, and names other members with
+dead letters on their disks.
 
 Examples:
   conduit dlq ls
@@ -81,8 +83,8 @@ Examples:
 		Optional: 1,
 		Flags: func(fs *flag.FlagSet) {
 			f.flags(fs)
-			fs.IntVar(&limit, "limit", 50, "at most this `NUMBER`")
-			fs.Int64Var(&before, "before", 0, "only those before the one with this `ID`")
+			fs.IntVar(&limit, "limit", 50, "maximum `NUMBER` to list")
+			fs.Int64Var(&before, "before", 0, "only those older than dead letter `ID`")
 		},
 		Exec: func(ctx context.Context, r *Remote, args []string) error {
 			if len(args) == 0 {
@@ -126,11 +128,11 @@ func listDeadLetters(
 		}
 	}
 	if replay != nil && !r.JSON {
-		defer fmt.Fprintf(r.Stdout, "those of %s are being replayed%s: %d settled, %d refused again\n", pipeline,
+		defer fmt.Fprintf(r.Stdout, "replay of %s%s: %d settled, %d refused again\n", pipeline,
 			onMember(replay), replay.Settled, replay.Refused)
 	}
 	if len(elsewhere) > 0 && !r.JSON {
-		defer fmt.Fprintf(r.Stdout, "on other members, to be asked with --api.address: %s\n",
+		defer fmt.Fprintf(r.Stdout, "on other members; query them with --api.address: %s\n",
 			rest.DeadLettersText(elsewhere))
 	}
 	if len(all) == 0 && !r.JSON {
@@ -146,7 +148,7 @@ func listDeadLetters(
 	if err := r.Show(all, &t); err != nil || r.JSON || before == 0 {
 		return err
 	}
-	_, err := fmt.Fprintf(r.Stdout, "older ones: --before %d\n", before)
+	_, err := fmt.Fprintf(r.Stdout, "for for older ones: --before %d\n", before)
 	return err
 }
 
@@ -163,8 +165,8 @@ func excerpt(text string) string {
 func showCommand(p *Program) *ffcli.Command {
 	return p.Remote("show", RemoteCommand{
 		Usage: "conduit dlq show PIPELINE ID",
-		Short: "Show a dead letter: where, when and why it was refused, and its record.",
-		Long: `Raw data and the position are text, or "base64:…" when they are bytes that are no text.
+		Short: "Show a dead letter: its stage, time, error and record.",
+		Long: `Raw data and the position are text, or "base64:…" for bytes that are not text.
 
 Example:
   conduit dlq show orders 17`,
@@ -195,7 +197,7 @@ func showDeadLetter(r *Remote, l *rest.DeadLetter) error {
 	t.Add("key", terminal.Dash(l.Key))
 	t.Add("times", l.Times)
 	if l.Stopped {
-		t.Add("stopped", "the pipeline; its source delivers the record again when it runs")
+		t.Add("stopped", "the pipeline; its source delivers the record again when the pipeline runs")
 	}
 	if l.Edited {
 		t.Add("edited", "yes")
@@ -228,8 +230,8 @@ func dropCommand(p *Program) *ffcli.Command {
 	var all bool
 	return p.Remote("drop", RemoteCommand{
 		Usage: "conduit dlq drop PIPELINE [ID...]",
-		Short: "Drop dead letters for good.",
-		Long: `Which ones is said by their ids, by the flags of 'conduit dlq ls', or by --all.
+		Short: "Delete dead letters permanently.",
+		Long: `Select them by id, by the flags of 'conduit dlq ls', or with --all.
 
 Examples:
   conduit dlq drop orders 17 18
@@ -239,7 +241,7 @@ Examples:
 		Optional:  maxSelected,
 		Flags: func(fs *flag.FlagSet) {
 			f.flags(fs)
-			fs.BoolVar(&all, "all", false, "all of the pipeline")
+			fs.BoolVar(&all, "all", false, "all dead letters of the pipeline")
 		},
 		Exec: func(ctx context.Context, r *Remote, args []string) error {
 			ids, err := selection(args[1:], &f, all)
@@ -264,7 +266,7 @@ func selection(args []string, f *deadLetterFilter, all bool) (ids []int64, err e
 	for _, text := range args {
 		id, err := strconv.ParseInt(text, 10, 64)
 		if err != nil {
-			return nil, Invalidf("not the id of a dead letter: %q; 'conduit dlq ls PIPELINE' lists them", text)
+			return nil, Invalidf("%q is not the id of a dead letter; 'conduit dlq ls PIPELINE' lists them", text)
 		}
 		ids = append(ids, id)
 	}
@@ -275,7 +277,7 @@ func selection(args []string, f *deadLetterFilter, all bool) (ids []int64, err e
 		}
 	}
 	if ways != 1 {
-		return nil, Invalidf("say which dead letters: give either ids, or flags that select some, or --all")
+		return nil, Invalidf("no dead letters selected: give ids, selecting flags, or --all")
 	}
 	return ids, nil
 }

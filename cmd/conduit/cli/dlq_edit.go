@@ -20,9 +20,9 @@ func editCommand(p *Program) *ffcli.Command {
 	var file string
 	return p.Remote("edit", RemoteCommand{
 		Usage: "conduit dlq edit PIPELINE ID",
-		Short: "Change the record of a dead letter, to replay it so.",
-		Long: `The record is opened in the editor that VISUAL or EDITOR names, or read from a file. Raw data and the
-position are text, or "base64:…" when they are bytes that are no text.
+		Short: "Edit the record of a dead letter before a replay.",
+		Long: `Opens the record in the editor that VISUAL or EDITOR names, or reads it from a file. Raw data and the
+position are text, or "base64:…" for bytes that are not text.
 
 Examples:
   conduit dlq edit orders 17
@@ -30,7 +30,7 @@ Examples:
 		Arguments: 2,
 		Flags: func(fs *flag.FlagSet) {
 			fs.StringVar(&file, "file", "",
-				"take the record from this `FILE`, - for the standard input, and start no editor")
+				"read the record from `FILE`, or from standard input if -, instead of starting an editor")
 		},
 		Exec: func(ctx context.Context, r *Remote, args []string) error {
 			edited, err := editedRecord(ctx, r, args, file)
@@ -85,12 +85,12 @@ func edit(ctx context.Context, p *Program, record json.RawMessage) ([]byte, erro
 	before.WriteByte('\n')
 	dir, err := os.MkdirTemp("", "conduit-dlq-")
 	if err != nil {
-		return nil, fmt.Errorf("cannot make a place to edit the record: %w", err)
+		return nil, fmt.Errorf("cannot create a directory to edit the record in: %w", err)
 	}
 	defer os.RemoveAll(dir)
 	path := filepath.Join(dir, "record.json")
 	if err := os.WriteFile(path, before.Bytes(), 0o600); err != nil {
-		return nil, fmt.Errorf("cannot write the record to edit: %w", err)
+		return nil, fmt.Errorf("cannot write the record for the editor: %w", err)
 	}
 	editor := cmp.Or(p.Getenv("VISUAL"), p.Getenv("EDITOR"), "vi")
 	c := exec.CommandContext(ctx, "sh", "-c", editor+` "$1"`, "sh", path) // the setting may include arguments

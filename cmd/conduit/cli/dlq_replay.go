@@ -19,12 +19,12 @@ func replayCommand(p *Program) *ffcli.Command {
 	var all, noWait bool
 	return p.Remote("replay", RemoteCommand{
 		Usage: "conduit dlq replay PIPELINE [ID...]",
-		Short: "Send dead letters through the present version of their pipeline again.",
-		Long: `In the order in which they were refused, each enters at the processor, or goes to
-the destination, that refused it. One is gone when its record is settled; one that is
-refused again comes back with both errors. Which ones is said by their ids, by the
-flags of 'conduit dlq ls', or by --all. The pipeline need not run. Ctrl-C ends it once
-what is outstanding is settled, and so does 'conduit dlq cancel'.
+		Short: "Replay dead letters through the current version of their pipeline.",
+		Long: `Replays dead letters in the order of refusal, each from the processor or destination
+that refused it. A dead letter is deleted when its record is settled. If it is refused
+again, it stays with both errors. Select dead letters by id, by the flags of
+'conduit dlq ls', or with --all. The pipeline need not run. Ctrl-C and
+'conduit dlq cancel' end the replay after in-flight records are settled.
 
 Examples:
   conduit dlq replay orders 17
@@ -34,8 +34,8 @@ Examples:
 		Optional:  maxSelected,
 		Flags: func(fs *flag.FlagSet) {
 			f.flags(fs)
-			fs.BoolVar(&all, "all", false, "all of the pipeline")
-			fs.BoolVar(&noWait, "no-wait", false, "do not wait for the end")
+			fs.BoolVar(&all, "all", false, "all dead letters of the pipeline")
+			fs.BoolVar(&noWait, "no-wait", false, "return without waiting for the end")
 		},
 		Exec: func(ctx context.Context, r *Remote, args []string) error {
 			ids, err := selection(args[1:], &f, all)
@@ -61,9 +61,9 @@ Examples:
 func cancelCommand(p *Program) *ffcli.Command {
 	return p.Remote("cancel", RemoteCommand{
 		Usage: "conduit dlq cancel PIPELINE",
-		Short: "End a replay of dead letters once what is outstanding is settled.",
-		Long: `In a cluster any member can be asked, whichever replays them. It does not wait for the end. What is
-not settled stays, and can be replayed again.
+		Short: "End a replay after in-flight records are settled.",
+		Long: `In a cluster, any member can cancel the replay. Returns without waiting for the end. Dead letters that
+are not settled stay and can be replayed again.
 
 Example:
   conduit dlq cancel orders`,
@@ -76,8 +76,8 @@ Example:
 			if !status.Running {
 				return sayReplay(r, &status)
 			}
-			return r.Say(status, "the replay%s ends once what is outstanding is settled; %s", onMember(&status),
-				cmp.Or(status.Message, fmt.Sprintf("%d settled and %d refused again until now", status.Settled,
+			return r.Say(status, "the replay%s ends after in-flight records are settled; %s", onMember(&status),
+				cmp.Or(status.Message, fmt.Sprintf("%d settled and %d refused again so far", status.Settled,
 					status.Refused)))
 		},
 	})
@@ -119,12 +119,12 @@ func replayed(ctx context.Context, r *Remote, pipeline string, status rest.Repla
 
 func sayReplay(r *Remote, s *rest.Replay) error {
 	if s.Running {
-		return r.Say(s, "the replay has begun")
+		return r.Say(s, "the replay has started")
 	}
 	err := r.Say(s, "%s, of which %d settled and %d refused again",
 		terminal.Count(int(s.Read), "dead letter")+" replayed", s.Settled, s.Refused)
 	if err == nil && s.Skipped > 0 && !r.JSON {
-		err = r.Say(s, "%d left out: they stopped the pipeline, and their source delivers them again when it runs",
+		err = r.Say(s, "%d skipped: they stopped the pipeline, and their source delivers them again when it runs",
 			s.Skipped)
 	}
 	if err == nil && s.Error != "" {

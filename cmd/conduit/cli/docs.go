@@ -15,14 +15,14 @@ func docsCommand(p *Program, site func() (map[string][]byte, error)) *ffcli.Comm
 	return &ffcli.Command{
 		Name: "docs", ShortUsage: "conduit docs DIR",
 		ShortHelp: "Write the documentation of this version as a static site.",
-		LongHelp: `The agent serves the same below /docs/. Open index.html of the directory in a browser, or put the
-directory on a web server. llms.txt lists all pages for machines, which are there as Markdown, too.
+		LongHelp: `The agent serves the same site at /docs/. Open index.html in a browser, or copy the
+directory to a web server. llms.txt lists all pages for machines; each page is also available as Markdown.
 
 Example:
   conduit docs site`,
 		FlagSet: flags,
 		Exec: func(_ context.Context, args []string) error {
-			dir, err := Argument(flags, args, "where to? conduit docs DIR")
+			dir, err := Argument(flags, args, "no directory given; usage: conduit docs DIR")
 			if err != nil {
 				return err
 			}
@@ -33,7 +33,7 @@ Example:
 			if err := writeSite(dir, files); err != nil {
 				return fmt.Errorf("cannot write the documentation: %w", err)
 			}
-			_, err = fmt.Fprintf(p.Stdout, "wrote %d files, begin with %s\n", len(files),
+			_, err = fmt.Fprintf(p.Stdout, "wrote %d files; start with %s\n", len(files),
 				filepath.Join(dir, "index.html"))
 			return err
 		},

@@ -22,15 +22,15 @@ func doctorCommand(p *Program) *ffcli.Command {
 	return &ffcli.Command{
 		Name:       "doctor",
 		ShortUsage: "conduit doctor [flags]",
-		ShortHelp:  "Examine the agent, its files and the machine, and say what to do.",
-		LongHelp: `Examines settings, pipeline files and their references, plugins, the store, the disk, the clock,
-limits of the kernel and the control group, the unit of systemd, and the agent if one runs: all that
-is in the table "What it needs" of 'conduit docs'. Limits are those of the agent that runs, or else
-those of this command. It changes nothing but for a file of some KiB that it writes next to the
-store, to measure the disk, and removes.
+		ShortHelp:  "Check the agent, its files and the host, and print remedies.",
+		LongHelp: `Checks settings, pipeline files and their references, plugins, the store, the disk, the clock,
+limits of the kernel and the control group, the systemd unit, and the running agent, if any: all
+rows of the table "What it needs" of 'conduit docs'. Limits are those of the running agent, or else
+those of this command. The command changes nothing, except that it writes a file of a few KiB next to
+the store to measure the disk, and removes it.
 
-The exit code is 1 when something is an error: the agent could not run, or would lose something.
-References are looked up as whoever runs this sees them: the service may see other variables.
+The exit code is 1 when a check finds an error: the agent could not run, or could lose data.
+References are resolved for the user who runs this command; the service may see other variables.
 
 Examples:
   conduit doctor
@@ -91,7 +91,7 @@ func finding(check string, level Level, advice, format string, args ...any) Find
 func (e *examination) all(ctx context.Context) {
 	c, err := e.at.Load(e.Program)
 	if err != nil {
-		e.add("settings", Error, "correct the line; 'conduit schema config' prints what there is", "%v", err)
+		e.add("settings", Error, "correct the line; 'conduit schema config' prints the settings", "%v", err)
 		e.clock()
 		return
 	}
@@ -146,10 +146,11 @@ func (e *examination) clock() {
 	synchronized, known := clockSynchronized()
 	switch {
 	case now.Before(earliest):
-		e.add("clock", Error, "set the clock, or wait for the network: TLS certificates count as not yet valid",
+		e.add("clock", Error, "set the clock, or wait for the network: TLS certificates appear not yet valid",
 			"it is %s", now.Format(time.RFC3339))
 	case known && !synchronized:
-		e.add("clock", Warning, "run a time service: systemd-timesyncd, chrony", "%s, and nothing keeps it right",
+		e.add("clock", Warning, "run a time service: systemd-timesyncd, chrony", "%s, but no service synchronizes "+
+			"the clock",
 			now.UTC().Format(time.RFC3339))
 	default:
 		e.add("clock", OK, "", "%s", now.UTC().Format(time.RFC3339))

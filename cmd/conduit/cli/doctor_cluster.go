@@ -17,13 +17,13 @@ func examineCluster(ctx context.Context, c config.Cluster, contained *membership
 	configured := c.Name != "" || c.NATS.URL != "" || c.Postgres.URL != ""
 	switch {
 	case !configured, c.Name == "" && contained != nil:
-		return finding("cluster", OK, "", "the agent is no member of one")
+		return finding("cluster", OK, "", "the agent is not in a cluster")
 	case contained == nil:
 		return finding(
 			"cluster", Error,
 			"remove cluster.* from the settings, or use the full binary, conduit: with cluster.name the agent does "+
 				"not start",
-			"this binary has no clusters",
+			"this binary does not support clusters",
 		)
 	}
 	ctx, cancel := context.WithTimeout(ctx, doctorDialTimeout)
@@ -41,5 +41,5 @@ func examineCluster(ctx context.Context, c config.Cluster, contained *membership
 			"%s: %v", c.Name, err,
 		)
 	}
-	return finding("cluster", OK, "", "%s: %s can be used", c.Name, product)
+	return finding("cluster", OK, "", "%s: %s is usable", c.Name, product)
 }

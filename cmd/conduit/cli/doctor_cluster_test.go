@@ -25,21 +25,22 @@ func TestDoctorExaminesTheCluster(t *testing.T) {
 		message   string
 	}{
 		"reached": {config.Cluster{Name: "edge", NATS: config.NATS{URL: url}}, parts.Cluster(), OK,
-			"NATS can be used"},
+			"NATS is usable"},
 		"the second": {config.Cluster{Name: "edge", NATS: config.NATS{URL: "nats://127.0.0.1:1," + url}},
-			parts.Cluster(), OK, "NATS can be used"},
+			parts.Cluster(), OK, "NATS is usable"},
 		"not reached": {config.Cluster{Name: "edge", NATS: config.NATS{URL: "nats://127.0.0.1:1"}},
 			parts.Cluster(), Error, "refused"},
 		"no PostgreSQL": {config.Cluster{Name: "edge", Postgres: config.Postgres{URL: closed}}, parts.Cluster(),
 			Error, "edge: "},
 		"no store": {config.Cluster{Name: "edge"}, parts.Cluster(), Error, "neither cluster.nats.url nor"},
-		"alone":    {config.Cluster{}, parts.Cluster(), OK, "no member of one"},
+		"alone":    {config.Cluster{}, parts.Cluster(), OK, "not in a cluster"},
 		"NATS, none": {config.Cluster{Name: "edge", NATS: config.NATS{URL: url}}, nil, Error,
-			"this binary has no clusters"},
+			"this binary does not support clusters"},
 		"PostgreSQL, none": {config.Cluster{Name: "edge", Postgres: config.Postgres{URL: closed}}, nil, Error,
-			"this binary has no clusters"},
-		"only a URL, none": {config.Cluster{NATS: config.NATS{URL: url}}, nil, Error, "this binary has no clusters"},
-		"alone, none":      {config.Cluster{}, nil, OK, "no member of one"},
+			"this binary does not support clusters"},
+		"only a URL, none": {config.Cluster{NATS: config.NATS{URL: url}}, nil, Error, "this binary does not support " +
+			"clusters"},
+		"alone, none": {config.Cluster{}, nil, OK, "not in a cluster"},
 	} {
 		found := examineCluster(t.Context(), c.settings, c.contained)
 		if found.Level != c.level || !strings.Contains(found.Message, c.message) ||

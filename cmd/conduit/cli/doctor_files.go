@@ -26,20 +26,21 @@ func (e *examination) pipelines(ctx context.Context) {
 	files, err := planner.FilesAt(ctx, dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		e.add("pipeline files", Error, "'conduit init' makes the directory; or set pipelines.path",
-			"there is no directory %s", dir)
+		e.add("pipeline files", Error, "run 'conduit init' to create the directory, or set pipelines.path",
+			"directory %s does not exist", dir)
 		return
 	case err != nil:
-		e.add("pipeline files", Error, "let the agent's user read it", "%v", err)
+		e.add("pipeline files", Error, "give the agent's user read access", "%v", err)
 		return
 	}
 	if kind, network := sqlitefile.FileSystem(dir); network {
 		e.add("pipelines directory", Warning,
-			"changes made on other machines are found by polling; a local directory is followed at once", "%s is on %s",
+			"changes from other hosts are found by polling; use a local directory to detect changes at once",
+			"%s is on %s",
 			dir, kind)
 	} else {
-		e.add("pipelines directory", OK, "", "changes in %s are followed at once (%s)", dir,
-			cmp.Or(kind, "a file system without a name here"))
+		e.add("pipelines directory", OK, "", "changes in %s are detected at once (%s)", dir,
+			cmp.Or(kind, "unknown file system"))
 	}
 	e.directoriesBelow(dir)
 	before, broken, pipelines := len(e.findings), 0, 0
@@ -60,7 +61,7 @@ func (e *examination) pipelines(ctx context.Context) {
 		}
 	}
 	if !slices.ContainsFunc(e.findings[before:], func(f Finding) bool { return f.Check == "references" }) {
-		e.add("references", OK, "", "all lead to a value")
+		e.add("references", OK, "", "all resolve to a value")
 	}
 	if broken == 0 {
 		e.add("pipeline files", OK, "", "%s with %s in %s", terminal.Count(len(files), "file"),
@@ -81,7 +82,8 @@ func (e *examination) file(f watch.File) ([]spec.Parsed, bool) {
 	}
 	switch {
 	case HasErrors(parsed.Problems):
-		e.add("pipeline files", Error, "'conduit pipelines validate' shows all of it; what ran before goes on", "%s",
+		e.add("pipeline files", Error, "run 'conduit pipelines validate' for details; running pipelines are not "+
+			"affected", "%s",
 			strings.Join(lines, "; "))
 		return parsed.Pipelines, false
 	case len(lines) > 0:
@@ -106,8 +108,8 @@ func (e *examination) directoriesBelow(dir string) {
 		}
 	}
 	if len(unread) > 0 {
-		e.add("pipeline files", Warning, "move what is to run into the directory itself",
-			"directories below %s are not read: %s", dir, strings.Join(unread, ", "))
+		e.add("pipeline files", Warning, "move pipeline files into the directory itself",
+			"subdirectories of %s are not read: %s", dir, strings.Join(unread, ", "))
 	}
 }
 
@@ -126,7 +128,7 @@ func (e *examination) references(ctx context.Context, path string, p *spec.Parse
 	for _, problem := range e.catalog.Check(ctx, &p.Pipeline) {
 		if problem.Severity == spec.SeverityError {
 			problem = p.Locate(problem, path)
-			e.add("plugins", Error, "'conduit plugins describe PLUGIN' says what settings it has", "%s",
+			e.add("plugins", Error, "'conduit plugins describe PLUGIN' lists its settings", "%s",
 				placed(&problem))
 		}
 	}
@@ -138,5 +140,5 @@ func (e *examination) plugins(ctx context.Context) {
 	for _, p := range problems {
 		e.add("plugins", Warning, "replace or remove the file", "%s: %s", p.Path, p.Reason)
 	}
-	e.add("plugins", OK, "", "%s can be used", terminal.Count(len(installed), "plugin"))
+	e.add("plugins", OK, "", "%s is usable", terminal.Count(len(installed), "plugin"))
 }

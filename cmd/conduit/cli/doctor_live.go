@@ -35,15 +35,15 @@ func (e *examination) agent(ctx context.Context) {
 	if info.Version == e.Version {
 		e.add("agent", OK, "", "version %s answers at %s", info.Version, r.URL)
 	} else {
-		e.add("agent", Warning, "restart the agent to have it run the version that is installed",
-			"version %s runs, and this is %s", info.Version, e.Version)
+		e.add("agent", Warning, "restart the agent to run the installed version",
+			"version %s runs, but this is %s", info.Version, e.Version)
 	}
 	if a, err := r.Client.Agent(ctx); err == nil && OnThisMachine(&a) {
 		e.pid = a.PID
 	}
 	if follows := r.Follows(ctx); Elsewhere(follows, e.config.Pipelines.Path) {
-		e.add("agent", Warning, "run doctor where that agent was started, or name its settings with --config.path",
-			"the agent follows %s, and the files checked here are in %s", follows, e.config.Pipelines.Path)
+		e.add("agent", Warning, "run doctor in the agent's working directory, or name its settings with --config.path",
+			"the agent watches %s, but the checked files are in %s", follows, e.config.Pipelines.Path)
 	}
 	statuses, err := r.Statuses(ctx)
 	if err != nil {
@@ -60,7 +60,7 @@ func (e *examination) agent(ctx context.Context) {
 		}
 	}
 	if failed == 0 {
-		e.add("pipelines", OK, "", "none of %d fails", len(statuses))
+		e.add("pipelines", OK, "", "none of %d pipelines fails", len(statuses))
 	}
 }
 
@@ -90,7 +90,7 @@ func (e *examination) port() {
 	l, err := net.Listen("tcp", address)
 	if err == nil {
 		l.Close()
-		e.add("agent", OK, "", "none runs; %s is free", address)
+		e.add("agent", OK, "", "no agent runs; %s is free", address)
 		return
 	}
 	_, port, _ := net.SplitHostPort(address)
@@ -108,14 +108,14 @@ const mostExposed = 1.5
 // unit checks the service, if systemd runs and knows it.
 func (e *examination) unit(ctx context.Context) {
 	if _, err := os.Stat("/run/systemd/system"); err != nil {
-		e.add("unit", OK, "", "systemd does not run here")
-		e.add("sandbox", OK, "", "systemd does not run here")
+		e.add("unit", OK, "", "systemd does not run on this host")
+		e.add("sandbox", OK, "", "systemd does not run on this host")
 		return
 	}
 	out, err := exec.CommandContext(ctx, "systemctl", "show", "--property=LoadState,ActiveState,NRestarts,StatusText",
 		"conduit.service").Output()
 	if err != nil {
-		e.add("unit", Unknown, "", "cannot ask systemd: %v", err)
+		e.add("unit", Unknown, "", "cannot query systemd: %v", err)
 		return
 	}
 	shown := map[string]string{}
@@ -129,12 +129,12 @@ func (e *examination) unit(ctx context.Context) {
 		e.add("sandbox", OK, "", "conduit is not installed as a service")
 		return
 	case version > 0 && version < leastSystemd:
-		e.add("unit", Warning, "'systemd-analyze verify conduit.service' names the lines that it ignores",
-			"the unit is for systemd %d, and this is %d", leastSystemd, version)
+		e.add("unit", Warning, "'systemd-analyze verify conduit.service' lists ignored lines",
+			"the unit requires systemd %d, but this is %d", leastSystemd, version)
 	case shown["ActiveState"] != "active":
-		e.add("unit", Error, "'journalctl -u conduit' says why", "the service is %s", shown["ActiveState"])
+		e.add("unit", Error, "'journalctl -u conduit' shows the reason", "the service is %s", shown["ActiveState"])
 	case shown["NRestarts"] != "0":
-		e.add("unit", Warning, "'journalctl -u conduit' says why", "the service was started again %s times",
+		e.add("unit", Warning, "'journalctl -u conduit' shows the reason", "the service was restarted %s times",
 			shown["NRestarts"])
 	default:
 		e.add("unit", OK, "", "active: %s", shown["StatusText"])
@@ -161,9 +161,9 @@ func (e *examination) exposure(ctx context.Context) {
 	score, serr := strconv.ParseFloat(strings.Fields(rest + " -")[0], 64)
 	switch {
 	case err != nil || !found || serr != nil:
-		e.add("sandbox", Unknown, "", "systemd-analyze does not say how exposed the service is")
+		e.add("sandbox", Unknown, "", "systemd-analyze does not report the exposure of the service")
 	case score > mostExposed:
-		e.add("sandbox", Warning, "'systemd-analyze security conduit' shows what a drop-in opened",
+		e.add("sandbox", Warning, "'systemd-analyze security conduit' shows which drop-in settings weaken the sandbox",
 			"exposure %.1f of 10", score)
 	default:
 		e.add("sandbox", OK, "", "exposure %.1f of 10", score)

@@ -24,7 +24,7 @@ func (e *examination) machine() {
 		n, perr := strconv.Atoi(strings.TrimSpace(string(text)))
 		switch {
 		case err != nil || perr != nil:
-			e.add("inotify", Unknown, "", "the limit %s is not known", name)
+			e.add("inotify", Unknown, "", "limit %s is unknown", name)
 		case n < leastWatches[name]:
 			e.add("inotify", Warning, fmt.Sprintf("sysctl fs.inotify.%s=%d: beyond it changes of files are found by "+
 				"polling", name, 2*leastWatches[name]), "%s is %d", name, n)
@@ -59,7 +59,7 @@ func (e *examination) memory() {
 	case limit == 0:
 		e.add("memory", OK, "", "the control group has no limit")
 	case limit < 32<<20:
-		e.add("memory", Warning, "ten pipelines need about 32 MiB, and the executable some to be read into",
+		e.add("memory", Warning, "ten pipelines need about 32 MiB, plus page cache for the executable",
 			"the control group allows %d MiB", limit>>20)
 	default:
 		e.add("memory", OK, "", "the control group allows %d MiB", limit>>20)
@@ -91,10 +91,10 @@ func (e *examination) kernel() {
 	case e.config.Connectors.Sandbox == "off":
 		e.add("kernel", OK, "", "Linux %s", release)
 	case sandbox.Version() == 0:
-		e.add("kernel", Error, "start it with lsm=landlock among others, or set connectors.sandbox: off",
-			"Linux %s has no Landlock, with which connectors are to be confined", release)
+		e.add("kernel", Error, "add landlock to the kernel parameter lsm=, or set connectors.sandbox: off",
+			"Linux %s lacks Landlock, which the sandbox of connectors requires", release)
 	default:
-		e.add("kernel", OK, "", "Linux %s, which can confine connectors", release)
+		e.add("kernel", OK, "", "Linux %s supports the sandbox of connectors", release)
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 func (e *examination) notifications() {
 	c := e.config.Notify
 	if c.Webhook.URL == "" && c.Command.Run == "" {
-		e.add("notifications", OK, "", "none are to be sent")
+		e.add("notifications", OK, "", "not configured")
 		return
 	}
 	before := len(e.findings)
@@ -24,7 +24,7 @@ func (e *examination) notifications() {
 		e.notifyCommand()
 	}
 	if len(e.findings) == before {
-		e.add("notifications", OK, "", "in order; 'conduit notify test' sends one")
+		e.add("notifications", OK, "", "valid; 'conduit notify test' sends one")
 	}
 }
 
@@ -36,12 +36,12 @@ func (e *examination) webhook() {
 	}
 	if u, err := url.Parse(c.URL); err == nil && u.Scheme == "http" && u.Hostname() != "localhost" &&
 		!net.ParseIP(u.Hostname()).IsLoopback() {
-		e.add("notifications", Warning, "use https: anyone on the way can read what is sent",
+		e.add("notifications", Warning, "use https: without it anyone on the network path can read notifications",
 			"notify.webhook.url is not encrypted")
 	}
 	if c.SecretFile == "" {
-		e.add("notifications", Warning, "'openssl rand -base64 32' makes a secret for the file that "+
-			"notify.webhook.secret-file names", "the receiver cannot know who sends: notifications are not signed")
+		e.add("notifications", Warning, "'openssl rand -base64 32' generates a secret for the file that "+
+			"notify.webhook.secret-file names", "notifications are not signed: the receiver cannot verify the sender")
 	}
 }
 

@@ -23,9 +23,9 @@ func (e *examination) state(ctx context.Context) {
 	path := e.config.DB.SQLite.Path
 	switch info, err := os.Stat(path); {
 	case errors.Is(err, fs.ErrNotExist):
-		e.add("store", OK, "", "%s is made by the first run", path)
+		e.add("store", OK, "", "%s is created by the first run", path)
 	case err != nil:
-		e.add("store", Error, "let the agent's user read it", "%v", err)
+		e.add("store", Error, "give the agent's user read access", "%v", err)
 	case info.Mode().Perm()&0o077 != 0:
 		e.add("store", Warning, "chmod 600 "+path+": it holds settings and positions", "others can open %s (mode %o)",
 			path, info.Mode().Perm())
@@ -47,23 +47,23 @@ func (e *examination) permissions() {
 		file := files[key]
 		switch info, err := os.Stat(file); {
 		case errors.Is(err, fs.ErrNotExist) && filepath.Base(file) == file && e.config.File == e.ServiceFile:
-			e.add("permissions", Unknown, "", "%s in %s may be a credential of systemd, which only the service sees",
+			e.add("permissions", Unknown, "", "%s in %s may be a systemd credential, which only the service can read",
 				file, key)
 		case errors.Is(err, fs.ErrPermission): // a file of another user, possibly the agent's
 			e.add("permissions", Unknown, "", "%v", err)
 		case err != nil:
-			e.add("permissions", Error, "correct "+key+", or make the file", "%v", err)
+			e.add("permissions", Error, "correct "+key+", or create the file", "%v", err)
 		case info.Mode().Perm()&0o077 != 0:
 			e.add("permissions", Warning, "chmod 600 "+file, "others can read %s (mode %o)", file, info.Mode().Perm())
 		}
 	}
 	if len(e.findings) == before {
-		e.add("permissions", OK, "", "tokens and keys are for the agent alone")
+		e.add("permissions", OK, "", "only the agent should read tokens and keys")
 	}
 }
 
 func (e *examination) whole(ctx context.Context, path string) {
-	const advice = "'conduit store repair' saves what can be read; or restore a backup"
+	const advice = "run 'conduit store repair' to keep readable rows, or restore a backup"
 	all, err := maintenance.Check(ctx, path)
 	if err != nil {
 		e.add("store", Error, advice, "%v", err)
@@ -74,7 +74,7 @@ func (e *examination) whole(ctx context.Context, path string) {
 			e.add("store", Error, advice, "%s: %s", one.Path, strings.Join(one.Found, "; "))
 			continue
 		}
-		e.add("store", OK, "", "%s: %d bytes, whole", one.Path, one.Bytes)
+		e.add("store", OK, "", "%s: %d bytes, intact", one.Path, one.Bytes)
 	}
 }
 
@@ -92,14 +92,14 @@ func (e *examination) disk(dir string) {
 		e.add("disk", Unknown, "", "%v", err)
 		return
 	}
-	const advice = "make room: when the disk is full pipelines wait, and nothing is lost"
+	const advice = "free disk space: on a full disk pipelines wait, and nothing is lost"
 	e.add("disk", roomLevel(free, noRoom, littleRoom), advice, "%d MiB free at %s", free>>20, dir)
 	if inodes < 0 {
-		e.add("inodes", OK, "", "the file system at %s has no limit of files", dir)
+		e.add("inodes", OK, "", "the file system at %s has no inode limit", dir)
 		return
 	}
 	e.add("inodes", roomLevel(inodes, noInodes, littleInodes),
-		"remove files: without inodes no file can be made, as if the disk were full", "%d free at %s", inodes, dir)
+		"remove files: without free inodes no file can be created, as on a full disk", "%d free at %s", inodes, dir)
 }
 
 func roomLevel(free, none, little int64) Level {
@@ -121,12 +121,12 @@ func (e *examination) fileSystem(path string) {
 		e.add("file system", Error, "set db.sqlite.path to a local disk", "%v", err)
 	case err != nil:
 		e.add("file system", Warning, "set db.sqlite.path to a local disk",
-			"%s is on %s: locks and fsync are only as good as its server", dir, kind)
+			"%s is on %s: locks and fsync depend on its server", dir, kind)
 	case kind == "tmpfs" || kind == "ramfs":
 		e.add("file system", Warning, "set db.sqlite.path to a disk",
 			"%s is in memory (%s): positions do not survive a restart of the machine", dir, kind)
 	default:
-		e.add("file system", OK, "", "%s is local (%s)", dir, cmp.Or(kind, "it has no name here"))
+		e.add("file system", OK, "", "%s is local (%s)", dir, cmp.Or(kind, "unknown file system"))
 	}
 }
 
@@ -146,7 +146,8 @@ func (e *examination) syncing(dir string) {
 	if median > slowSync {
 		level = Warning
 	}
-	e.add("fsync", level, "a slow disk makes acknowledgements late; db.commit-interval gathers more of them in one",
+	e.add("fsync", level, "a slow disk delays acknowledgements; a longer db.commit-interval groups more of them into "+
+		"one",
 		"%s, at most %s", median.Round(10*time.Microsecond), longest.Round(10*time.Microsecond))
 }
 

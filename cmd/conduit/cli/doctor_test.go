@@ -15,7 +15,7 @@ import (
 )
 
 // conduit doctor checks all requirements that the page lists.
-func TestDoctorChecksWhatThePageSaysIsNeeded(t *testing.T) {
+func TestDoctorChecksDocumentedNeeds(t *testing.T) {
 	page, err := os.ReadFile("../docs/OPERATING.md")
 	if err != nil {
 		t.Fatal(err)

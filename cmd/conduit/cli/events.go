@@ -19,16 +19,16 @@ func eventsCommand(p *Program) *ffcli.Command {
 	return p.Remote("events", RemoteCommand{
 		Usage: "conduit events",
 		Short: "Show what happened to pipelines and files.",
-		Long: `Prints the newest events, the latest last: what was declared, started, stopped, failed and
-rolled back. With --json each is an object on a line of its own.
+		Long: `Prints the newest events, the latest last: declarations, starts, stops, failures and
+rollbacks. With --json each event is one line of JSON.
 
 Examples:
   conduit events -n 50
   conduit events -f --pipeline orders`,
 		Flags: func(fs *flag.FlagSet) {
-			fs.BoolVar(&follow, "f", false, "go on with events as they happen")
-			fs.IntVar(&most, "n", 20, "how many of those there are to show at most")
-			fs.StringVar(&pipeline, "pipeline", "", "only those of the pipeline `ID`")
+			fs.BoolVar(&follow, "f", false, "follow: print new events as they occur")
+			fs.IntVar(&most, "n", 20, "maximum number to show")
+			fs.StringVar(&pipeline, "pipeline", "", "only those of pipeline `ID`")
 		},
 		Exec: func(ctx context.Context, r *Remote, _ []string) error {
 			if most < 0 {

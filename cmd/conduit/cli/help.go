@@ -15,7 +15,7 @@ func helpCommand(p *Program, root *ffcli.Command) *ffcli.Command {
 		Name:       "help",
 		ShortUsage: "conduit help [COMMAND...]",
 		ShortHelp:  "Show the help of a command.",
-		LongHelp:   "It is what COMMAND --help shows.\n\nExample:\n  conduit help pipelines plan",
+		LongHelp:   "The same as COMMAND --help.\n\nExample:\n  conduit help pipelines plan",
 		Exec: func(ctx context.Context, args []string) error {
 			c := root
 			args = WithoutAliases(root, args)
@@ -40,8 +40,8 @@ func completionCommand(p *Program, root *ffcli.Command) *ffcli.Command {
 	return &ffcli.Command{
 		Name:       "completion",
 		ShortUsage: "conduit completion bash|zsh|fish",
-		ShortHelp:  "Print a script with which a shell completes commands and flags.",
-		LongHelp: `Packages bring these scripts along.
+		ShortHelp:  "Print a shell completion script.",
+		LongHelp: `Packages install these scripts.
 
 Examples:
   conduit completion bash > ~/.local/share/bash-completion/completions/conduit
@@ -49,7 +49,7 @@ Examples:
   conduit completion fish > ~/.config/fish/completions/conduit.fish`,
 		FlagSet: flags,
 		Exec: func(_ context.Context, args []string) error {
-			shell, err := Argument(flags, args, "which shell? bash, zsh or fish")
+			shell, err := Argument(flags, args, "no shell given; use bash, zsh or fish")
 			if err != nil {
 				return err
 			}
@@ -83,7 +83,7 @@ func manCommand(p *Program, root *ffcli.Command) *ffcli.Command {
 			}
 			page, ok := pages[Name(words)]
 			if !ok {
-				return Invalidf("there is no page %s", Name(words))
+				return Invalidf("no manual page %s", Name(words))
 			}
 			_, err = p.Document().Write(page)
 			return err

@@ -19,14 +19,14 @@ import (
 func initCommand(p *Program) *ffcli.Command {
 	flags := NewFlags("init")
 	dir := flags.String("path", ".", "`DIR` to set up")
-	force := flags.Bool("force", false, "overwrite conduit.yaml when it exists")
-	token := flags.String("token-file", "", "make `FILE` with a token for api.auth.admin-token-file, and nothing else")
+	force := flags.Bool("force", false, "overwrite an existing conduit.yaml")
+	token := flags.String("token-file", "", "only create `FILE` with a token for api.auth.admin-token-file")
 	return &ffcli.Command{
 		Name:       "init",
 		ShortUsage: "conduit init [flags]",
-		ShortHelp:  "Make the directories and conduit.yaml.",
-		LongHelp: `Makes the directories processors, connectors and pipelines, and conduit.yaml with every
-setting explained, next to it the schema by which editors complete and check it. What exists is kept.
+		ShortHelp:  "Create the directories and conduit.yaml.",
+		LongHelp: `Creates the directories processors, connectors and pipelines, conduit.yaml with an explanation of
+every setting, and its JSON Schema, which lets editors complete and check it. Existing files are kept.
 
 Examples:
   conduit init --path /srv/conduit
@@ -68,13 +68,13 @@ func initialize(p *Program, dir string, force bool) error {
 func initToken(path string) error {
 	if info, err := os.Stat(path); err == nil {
 		if !info.Mode().IsRegular() || info.Size() == 0 {
-			return fmt.Errorf("cannot use %s for a token: it is empty or no regular file; remove it", path)
+			return fmt.Errorf("cannot use %s as a token file: it is empty or not a regular file; remove it", path)
 		}
 		return nil
 	}
 	f, err := os.CreateTemp(filepath.Dir(path), ".token-")
 	if err != nil {
-		return fmt.Errorf("cannot make a token: %w", err)
+		return fmt.Errorf("cannot create a token: %w", err)
 	}
 	defer os.Remove(f.Name())
 	_, err = fmt.Fprintln(f, rand.Text())
@@ -82,7 +82,7 @@ func initToken(path string) error {
 		err = os.Link(f.Name(), path)
 	}
 	if err != nil && !errors.Is(err, fs.ErrExist) { // another command was faster
-		return fmt.Errorf("cannot make a token: %w", err)
+		return fmt.Errorf("cannot create a token: %w", err)
 	}
 	return nil
 }
@@ -93,7 +93,7 @@ func makeDir(p *Program, path string) error {
 		word = "kept   "
 	}
 	if err := os.MkdirAll(path, 0o755); err != nil {
-		return fmt.Errorf("cannot make directory: %w", err)
+		return fmt.Errorf("cannot create directory: %w", err)
 	}
 	fmt.Fprintf(p.Stdout, "%s  %s%c\n", word, terminal.Line(path), filepath.Separator)
 	return nil

@@ -20,17 +20,17 @@ func logsCommand(p *Program) *ffcli.Command {
 	var most int
 	return p.Remote("logs", RemoteCommand{
 		Usage: "conduit logs ID",
-		Short: "Show what the running agent logged of a pipeline.",
+		Short: "Show the log lines of a pipeline.",
 		Long: `Prints the last lines about the pipeline and its connectors, the latest last. The agent keeps 200
-of each in memory; all are where its log goes. With --json each is an object on a line of its own.
+lines of each in memory; its log has all of them. With --json each line is an object.
 
 Examples:
   conduit logs -f orders
   conduit logs orders -n 500 --json`,
 		Arguments: 1,
 		Flags: func(fs *flag.FlagSet) {
-			fs.BoolVar(&follow, "f", false, "go on with lines as they come")
-			fs.IntVar(&most, "n", 50, "how many of those there are to show at most")
+			fs.BoolVar(&follow, "f", false, "follow: print new lines as they are logged")
+			fs.IntVar(&most, "n", 50, "maximum number to show")
 		},
 		Exec: func(ctx context.Context, r *Remote, args []string) error {
 			if most < 0 {
@@ -86,7 +86,7 @@ func showLine(r *Remote, line *rest.LogLine) error {
 		return r.WriteLine(line)
 	}
 	if line.Dropped > 0 {
-		fmt.Fprintf(r.Stderr, "conduit: %s left out\n", terminal.Count(line.Dropped, "line"))
+		fmt.Fprintf(r.Stderr, "conduit: %s dropped\n", terminal.Count(line.Dropped, "line"))
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s  %s  %s", terminal.Moment(line.At),

@@ -40,15 +40,15 @@ func page(c *ffcli.Command, words []string, version string) []byte {
 	}
 	own, shared := Flags(c.FlagSet)
 	writeManualFlags(&b, "OPTIONS", own)
-	writeManualFlags(&b, "OPTIONS OF MANY COMMANDS", shared)
+	writeManualFlags(&b, "COMMON OPTIONS", shared)
 	if len(c.Subcommands) > 0 {
 		b.WriteString(".SH COMMANDS\n")
 		for _, below := range c.Subcommands {
 			fmt.Fprintf(&b, ".TP\n.BR %s (1)\n%s\n", roff(name+"-"+below.Name), roff(below.ShortHelp))
 		}
 	}
-	b.WriteString(".SH EXIT STATUS\n0 done, 1 failed while running, 2 something that the caller wrote is wrong, 3 " +
-		"the machine is in the way.\n")
+	b.WriteString(".SH EXIT STATUS\n0 success, 1 failure at run time, 2 error in arguments or files, 3 " +
+		"problem of the host.\n")
 	if len(words) > 0 {
 		fmt.Fprintf(&b, ".SH SEE ALSO\n.BR %s (1)\n", roff(strings.TrimSuffix(Name(words[:len(words)-1]), ".1")))
 	}

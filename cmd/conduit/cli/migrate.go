@@ -33,26 +33,26 @@ type migration struct {
 func migrateCommand(p *Program) *ffcli.Command {
 	flags := NewFlags("migrate")
 	m := &migration{Program: p, settings: SettingFlags(flags, "db.sqlite.path", "connectors.path", "processors.path")}
-	flags.StringVar(&m.from, "from", "", "`SOURCE`: the SQLite file of a Conduit, or the URL of one that runs")
-	flags.StringVar(&m.files, "files", "", "`DIR` of its pipeline files, for settings that its API hides")
+	flags.StringVar(&m.from, "from", "", "`SOURCE`: the SQLite file of a Conduit, or the URL of a running one")
+	flags.StringVar(&m.files, "files", "", "`DIR` of its pipeline files, for settings that its API redacts")
 	flags.StringVar(&m.toFiles, "to-files", "",
-		"write the pipelines as files into `DIR`, instead of having the API own them")
-	flags.BoolVar(&m.write, "write", false, "write it; without this it is only shown")
+		"write the pipelines as files into `DIR` instead of declaring them over the API")
+	flags.BoolVar(&m.write, "write", false, "write the changes; without it they are only shown")
 	flags.BoolVar(&m.json, "json", false, "print JSON")
 	return &ffcli.Command{
 		Name:       "migrate",
 		ShortUsage: "conduit migrate --from SOURCE [flags]",
-		ShortHelp:  "Take over pipelines and positions from a Conduit.",
-		LongHelp: `Takes over pipelines, connectors, processors and dead-letter queues with all settings, and the
-positions of sources. Nothing of the Conduit is changed, and nothing is started: pipelines are
-taken over as stopped. Neither it nor this agent may run, unless SOURCE is a URL: then the
-pipelines there must be stopped, and this agent must not run.
+		ShortHelp:  "Import pipelines and positions from a Conduit.",
+		LongHelp: `Imports pipelines, connectors, processors and dead-letter queues with all settings, and the
+positions of sources. The Conduit is not changed, and no pipeline is started: pipelines are
+imported as stopped. Stop the Conduit and this agent first. If SOURCE is a URL, stop the
+pipelines there and this agent.
 
-From a SQLite file everything is known. The API of a running Conduit hides every setting, so that
-settings come from its pipeline files (--files); what is found nowhere becomes a reference to a
-variable, which is listed. A Conduit that keeps its state in badger or Postgres is asked over its API.
+A SQLite file contains everything. The API of a running Conduit redacts all settings; they are read
+from its pipeline files (--files). A setting that is found nowhere becomes a reference to a variable,
+and the command lists it. For a Conduit that keeps its state in badger or Postgres, use its API.
 
-Without --write the command shows what it would write, and what has no equal here.
+Without --write the command shows the changes, and the features that have no equivalent here.
 
 Examples:
   conduit migrate --from /var/lib/conduit/conduit.db --db.sqlite.path agent.db
@@ -105,7 +105,7 @@ func (m *migration) find(ctx context.Context, c config.Config) (*migrate.Found, 
 		return nil, err
 	}
 	if same(path, c.DB.SQLite.Path) {
-		return nil, Invalidf("%s is the state of the Conduit and would be the store, too: give --db.sqlite.path "+
+		return nil, Invalidf("%s is both the state of the Conduit and the store of this agent: give --db.sqlite.path "+
 			"another name", m.from)
 	}
 	return migrate.FromDatabase(ctx, path)
@@ -126,7 +126,7 @@ func databaseFile(path string) (string, error) {
 	}
 	return "", Invalidf("%s is a directory without a SQLite file, so the state is in badger, which only that Conduit "+
 		"can read: "+
-		"start it and take over from its API, with conduit migrate --from http://localhost:8080 --files DIR", path)
+		"start it and import from its API: conduit migrate --from http://localhost:8080 --files DIR", path)
 }
 
 func same(a, b string) bool {
@@ -254,8 +254,8 @@ func (m *migration) print(r *migrationResult) {
 		fmt.Fprintf(m.Stdout, "not equal: %s\n", terminal.Clean(text))
 	}
 	if r.Written {
-		fmt.Fprintf(m.Stdout, "%s taken over, stopped\n", terminal.Count(len(r.Pipelines), "pipeline"))
+		fmt.Fprintf(m.Stdout, "%s imported, stopped\n", terminal.Count(len(r.Pipelines), "pipeline"))
 		return
 	}
-	fmt.Fprintln(m.Stdout, "Nothing is written. Repeat it with --write.")
+	fmt.Fprintln(m.Stdout, "Nothing is written. Repeat the command with --write.")
 }

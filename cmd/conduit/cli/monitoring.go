@@ -9,7 +9,8 @@ import (
 )
 
 func dashboards(p *Program) *ffcli.Command {
-	return printing(p, "dashboards", "Print a dashboard for Grafana.", `It is made of the metrics of this version, for Dashboards > New > Import, or a directory that
+	return printing(p, "dashboards", "Print a dashboard for Grafana.", `It shows the metrics of this version.
+Use it with Dashboards > New > Import, or in a directory that
 Grafana provisions dashboards from.
 
 Example:
@@ -17,7 +18,8 @@ Example:
 }
 
 func alerts(p *Program) *ffcli.Command {
-	return printing(p, "alerts", "Print alert rules for Prometheus.", `They are made of the metrics of this version, for rule_files in prometheus.yml.
+	return printing(p, "alerts", "Print alert rules for Prometheus.", `They use the metrics of this version.
+List the file in rule_files of prometheus.yml.
 
 Example:
   conduit alerts > /etc/prometheus/conduit.rules.yml`, func() []byte {

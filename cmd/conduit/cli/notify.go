@@ -16,9 +16,9 @@ func notifyCommand(p *Program) *ffcli.Command {
 	return p.Group(&ffcli.Command{
 		Name:       "notify",
 		ShortUsage: "conduit notify COMMAND [flags]",
-		ShortHelp:  "Try the notifications of the agent.",
+		ShortHelp:  "Test the notifications of the agent.",
 		LongHelp: `An agent with notify.webhook.url or notify.command.run sends a notification when a pipeline
-fails, is rolled back, is silent for longer than its max-silence or works again, and when a
+fails, is rolled back, is silent for longer than its max-silence or recovers, and when a
 pipeline file has a problem.
 
 Example:
@@ -33,9 +33,9 @@ var errFailed = errors.New("")
 func notifyTestCommand(p *Program) *ffcli.Command {
 	return p.Remote("test", RemoteCommand{
 		Usage: "conduit notify test",
-		Short: "Have the running agent send a notification.",
-		Long: `The agent sends it, with its secret and from where it runs. The exit code is 1 when the
-webhook or the command did not take it; nothing is tried again.
+		Short: "Send a test notification from the running agent.",
+		Long: `The agent signs it with its secret and sends it from its host. The exit code is 1 when the
+webhook or the command failed. The agent does not retry.
 
 Example:
   conduit notify test`,

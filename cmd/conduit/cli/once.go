@@ -44,7 +44,7 @@ func runOnce(ctx context.Context, p *Program, s *Settings, idle time.Duration) e
 	case err := <-o.outcome:
 		return err
 	default: // the agent ended before
-		return errors.New("ended before all pipelines had come to rest")
+		return errors.New("ended before all pipelines were idle")
 	}
 }
 
@@ -52,7 +52,7 @@ func runOnce(ctx context.Context, p *Program, s *Settings, idle time.Duration) e
 func (o *once) prepare(c *config.Config, s *Settings) error {
 	if c.Cluster.Name != "" {
 		return Invalidf(
-			"--once is not for a member of a cluster, whose pipelines may run elsewhere: unset cluster.name")
+			"--once cannot be used in a cluster, where pipelines may run on other members: unset cluster.name")
 	}
 	if _, given := s.Given["pipelines.error-recovery.max-retries"]; !given && c.Pipelines.ErrorRecovery.MaxRetries < 0 {
 		c.Pipelines.ErrorRecovery.MaxRetries = onceRetries
@@ -116,7 +116,7 @@ func (o *once) report(ctx context.Context, a *agent.Agent, all []finished) error
 		n, refused := counts(a, all[i].ID)
 		read += n
 		for _, id := range all[i].Endless {
-			fmt.Fprintf(o.Stderr, "conduit: pipeline %s: source %s cannot know its end; it delivered "+
+			fmt.Fprintf(o.Stderr, "conduit: pipeline %s: source %s has no end; it delivered "+
 				"nothing for %s\n", all[i].ID, id, o.idle)
 		}
 		for _, words := range nothing(a, all[i].ID) {
@@ -130,7 +130,7 @@ func (o *once) report(ctx context.Context, a *agent.Agent, all []finished) error
 			}
 		}
 	}
-	fmt.Fprintf(o.Stderr, "conduit: %s at rest, %s read\n", terminal.Count(len(all), "pipeline"),
+	fmt.Fprintf(o.Stderr, "conduit: %s idle, %s read\n", terminal.Count(len(all), "pipeline"),
 		terminal.Count(int(read), "record"))
 	if failed {
 		return errUnwell

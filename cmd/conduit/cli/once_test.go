@@ -173,8 +173,8 @@ func TestOnceNoticesWhatCompletingFinds(t *testing.T) {
 	}
 }
 
-// TestOnceSaysWhatIsUnread reports the known unread data of sources.
-func TestOnceSaysWhatIsUnread(t *testing.T) {
+// TestOnceReportsUnreadData reports the known unread data of sources.
+func TestOnceReportsUnreadData(t *testing.T) {
 	zero, some, now, late := int64(0), int64(5), 0.0, 7.0
 	for name, c := range map[string]struct {
 		report  progress.Report
@@ -182,14 +182,14 @@ func TestOnceSaysWhatIsUnread(t *testing.T) {
 		endless bool
 	}{
 		"at its end": {progress.Report{Bytes: &zero}, "", false},
-		"bytes":      {progress.Report{Bytes: &some}, "source p:in has 5 bytes that it has not read", false},
-		"records": {progress.Report{Records: &some}, "source p:in has 5 records that it has not read",
+		"bytes":      {progress.Report{Bytes: &some}, "source p:in has 5 unread bytes", false},
+		"records": {progress.Report{Records: &some}, "source p:in has 5 unread records",
 			false},
 		"of others": {progress.Report{Bytes: &some, Seconds: &now}, "", false},
 		"seconds":   {progress.Report{Seconds: &late}, "source p:in is 7 s behind", false},
 		"current":   {progress.Report{Seconds: &now}, "", false},
 		"a snapshot": {progress.Report{Bytes: &zero, Snapshots: []progress.Snapshot{{Of: "orders"}}}, "source p:in " +
-			"has read orders in part only", false},
+			"has read only part of orders", false},
 		"not connected": {progress.Report{Warning: "connection refused"}, "source p:in: connection refused",
 			false},
 		"a command that runs": {progress.Report{Unfinished: "its command has not ended"}, "source p:in may have more " +

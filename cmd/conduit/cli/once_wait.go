@@ -63,7 +63,7 @@ func (w *onceWait) Run(ctx context.Context) ([]finished, error) {
 		}
 		select {
 		case <-ctx.Done():
-			return nil, fmt.Errorf("cannot wait for the pipelines to come to rest: %w", context.Cause(ctx))
+			return nil, fmt.Errorf("cannot wait for the pipelines to become idle: %w", context.Cause(ctx))
 		case <-tick.C:
 		}
 	}
@@ -167,11 +167,11 @@ func unread(lags map[string]measure.Lag) (known, endless []string) {
 		case b.Unfinished != "":
 			known = append(known, fmt.Sprintf("source %s may have more to read: %s", id, b.Unfinished))
 		case len(b.Snapshots) > 0:
-			known = append(known, fmt.Sprintf("source %s has read %s in part only", id, b.Snapshots[0].Of))
+			known = append(known, fmt.Sprintf("source %s has read only part of %s", id, b.Snapshots[0].Of))
 		case b.Bytes != nil && *b.Bytes > 0 && !current:
-			known = append(known, fmt.Sprintf("source %s has %d bytes that it has not read", id, *b.Bytes))
+			known = append(known, fmt.Sprintf("source %s has %d unread bytes", id, *b.Bytes))
 		case b.Records != nil && *b.Records > 0 && !current:
-			known = append(known, fmt.Sprintf("source %s has %d records that it has not read", id, *b.Records))
+			known = append(known, fmt.Sprintf("source %s has %d unread records", id, *b.Records))
 		case b.Bytes == nil && b.Records == nil && b.Seconds != nil && !current:
 			known = append(known, fmt.Sprintf("source %s is %.0f s behind", id, *b.Seconds))
 		case b.Endless, b.Bytes == nil && b.Records == nil && !current:

@@ -10,7 +10,7 @@ func pipelinesCommand(p *Program) *ffcli.Command {
 		Name:       "pipelines",
 		ShortUsage: "conduit pipelines COMMAND [flags]",
 		ShortHelp:  "Write and check pipeline files; show and control pipelines.",
-		LongHelp: `init, validate, plan, test and dry-run need no running agent, the others do.
+		LongHelp: `init, validate, plan, test and dry-run need no running agent; all other commands do.
 
 Example:
   conduit pipelines validate pipelines`,

@@ -11,21 +11,22 @@ import (
 
 func startCommand(p *Program) *ffcli.Command {
 	return act(p, "start", "started", "Start a pipeline.",
-		`Returns when the pipeline runs, or with the reason why it does not. A pipeline of a file
-that declares it stopped runs until the file changes.`, (*client.Client).StartPipeline)
+		`Returns when the pipeline runs, or with the reason why it cannot. If its file declares it
+stopped, the pipeline runs until the file changes.`, (*client.Client).StartPipeline)
 }
 
 func stopCommand(p *Program) *ffcli.Command {
 	return act(p, "stop", "stopped", "Stop a pipeline.",
-		`Returns when outstanding records are settled and all connectors are closed. A pipeline of a
-file that declares it running is stopped until the file changes. With --force it does not wait for
-the outstanding records: they are delivered again when the pipeline starts.`, (*client.Client).StopPipeline)
+		`Returns when in-flight records are settled and all connectors are closed. If its file declares it
+running, the pipeline stays stopped until the file changes. With --force the command does not wait
+for in-flight records: they are delivered again when the pipeline starts.`, (*client.Client).StopPipeline)
 }
 
 func restartCommand(p *Program) *ffcli.Command {
 	return act(p, "restart", "restarted", "Stop a pipeline and start it again.",
-		`Returns when it runs again. It resumes from its saved position, and uses what is now
-installed of its plugins. A pipeline that waits for a retry is tried at once.`, (*client.Client).RestartPipeline)
+		`Returns when the pipeline runs again. It resumes from its saved position, with the currently
+installed versions of its plugins. A pipeline that waits for a
+retry is retried at once.`, (*client.Client).RestartPipeline)
 }
 
 // act returns a command that performs an action on a pipeline.
@@ -43,16 +44,16 @@ func act(
 		Optional: 1,
 		Flags: func(fs *flag.FlagSet) {
 			selectFlag(fs, &selected)
-			fs.BoolVar(&noWait, "no-wait", false, "return when the agent has noted it")
+			fs.BoolVar(&noWait, "no-wait", false, "return when the agent has accepted the request")
 			if name == "stop" {
-				fs.BoolVar(&force, "force", false, "cut off what does not come to rest")
+				fs.BoolVar(&force, "force", false, "do not wait for in-flight records")
 			}
 		},
 		Exec: func(ctx context.Context, r *Remote, args []string) error {
 			var options []client.Option
 			said := "is " + done
 			if noWait {
-				options, said = append(options, client.NoWait()), "is to be "+done
+				options, said = append(options, client.NoWait()), "will be "+done
 			}
 			if force {
 				options = append(options, client.Force())

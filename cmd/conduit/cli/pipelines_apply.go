@@ -18,15 +18,15 @@ func importCommand(p *Program) *ffcli.Command {
 	var live bool
 	return p.Remote("import", RemoteCommand{
 		Usage: "conduit pipelines import FILE",
-		Short: "Have the API declare the pipelines of a file.",
-		Long: `Takes what 'conduit pipelines export' prints; *** keeps the secret of a pipeline that exists.
-The file is read once: to have it followed, put it into the directory of pipeline files instead.
+		Short: "Declare the pipelines of a file over the API.",
+		Long: `Accepts the output of 'conduit pipelines export'; *** keeps the secret of an existing pipeline.
+The file is read once. To apply later changes of the file, put it into the directory of pipeline files.
 
 Example:
   conduit pipelines import orders.yaml`,
 		Arguments: 1,
 		Flags: func(fs *flag.FlagSet) {
-			fs.BoolVar(&live, "live", false, "change pipelines that run, too")
+			fs.BoolVar(&live, "live", false, "change running pipelines, too")
 		},
 		Exec: func(ctx context.Context, r *Remote, args []string) error {
 			r.About("") // the file may declare several
@@ -67,9 +67,9 @@ func refusedOf(file []byte, err error) string {
 func applyCommand(p *Program) *ffcli.Command {
 	return p.Remote("apply", RemoteCommand{
 		Usage: "conduit pipelines apply FILE",
-		Short: "Make pipelines of the API what a file says, and print what changes.",
-		Long: `Each pipeline of the file is planned, and applied as it was planned, running or not. It is
-refused for a pipeline that a file in the directory of pipeline files declares: change that file.
+		Short: "Apply a file to pipelines of the API, and print the changes.",
+		Long: `Plans and applies each pipeline of the file, running or stopped. If a file in the directory of
+pipeline files declares the pipeline, the command fails: change that file instead.
 
 Example:
   conduit pipelines apply orders.yaml`,
@@ -112,7 +112,7 @@ func applyAll(ctx context.Context, r *Remote, all []spec.Parsed) error {
 	}
 	for _, d := range diffs {
 		if len(d.Changes) == 0 {
-			fmt.Fprintf(r.Stdout, "%s is so already\n", d.PipelineID)
+			fmt.Fprintf(r.Stdout, "%s is unchanged\n", d.PipelineID)
 		}
 		for _, c := range d.Changes {
 			fmt.Fprintln(r.Stdout, strings.TrimSpace(fmt.Sprintf("%s %s: %s %s", c.Resource, c.ID, c.Action,
@@ -128,8 +128,8 @@ func deleteCommand(p *Program) *ffcli.Command {
 	return p.Remote("delete", RemoteCommand{
 		Usage: "conduit pipelines delete ID|-l LABELS",
 		Short: "Delete pipelines of the API, with their positions.",
-		Long: `Their connectors clean up at once. One that runs is deleted only with --stop, which stops it
-first. A pipeline of a file goes when its file does.
+		Long: `Their connectors clean up at once. To delete a running pipeline, add --stop, which stops it
+first. To delete a pipeline of a file, remove it from the file.
 
 Examples:
   conduit pipelines delete orders
@@ -138,7 +138,7 @@ Examples:
 		Optional: 1,
 		Flags: func(fs *flag.FlagSet) {
 			selectFlag(fs, &selected)
-			fs.BoolVar(&stop, "stop", false, "stop what runs first, when outstanding records are settled")
+			fs.BoolVar(&stop, "stop", false, "first stop running pipelines, after in-flight records are settled")
 		},
 		Exec: func(ctx context.Context, r *Remote, args []string) error {
 			return each(ctx, r, args, selected, func(id string) error {

@@ -13,9 +13,9 @@ import (
 func diffCommand(p *Program) *ffcli.Command {
 	return p.Remote("diff", RemoteCommand{
 		Usage: "conduit pipelines diff ID [FROM [TO]]",
-		Short: "Show what a change of a pipeline was: fields, values and effect.",
-		Long: `FROM and TO are generations, as 'conduit pipelines history' lists them, or the word running. TO
-is the latest if left out; without FROM, too, it is the last change. Secrets are shown as ***.
+		Short: "Show a change of a pipeline: fields, values and effect.",
+		Long: `FROM and TO are generations listed by 'conduit pipelines history', or the word running. TO defaults
+to the latest generation. Without FROM the command shows the last change. Secrets are shown as ***.
 
 Examples:
   conduit pipelines diff orders

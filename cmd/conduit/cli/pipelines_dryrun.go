@@ -25,33 +25,34 @@ func dryRunCommand(p *Program) *ffcli.Command {
 	flags := NewFlags("dry-run")
 	at := NewAgentFlags(flags, "pipelines.path", "processors.path")
 	var a dryRun
-	flags.IntVar(&a.take, "take", 0, "take this `NUMBER` of records from what the source reads in the running agent")
-	flags.StringVar(&a.input, "input", "-", "file with one record a line, as JSON; - is standard input")
-	flags.BoolVar(&a.Base64, "base64", false, "raw data in the input is base64, as in a file of the file destination")
-	flags.StringVar(&a.Pipeline, "pipeline", "", "id of the pipeline, when the file declares several")
-	flags.StringVar(&a.Source, "source", "", "id of the source that reads the records, when there are several")
-	flags.DurationVar(&a.advance, "advance", 0, "time that passes after the last record, for windows to end")
-	flags.StringVar(&a.start, "start", "", "time at the beginning, as in RFC 3339; it is now when left out")
+	flags.IntVar(&a.take, "take", 0, "take `NUMBER` records that the source reads in the running agent")
+	flags.StringVar(&a.input, "input", "-", "file with one JSON record per line; - is standard input")
+	flags.BoolVar(&a.Base64, "base64", false, "raw data in the input is base64, as the file destination writes it")
+	flags.StringVar(&a.Pipeline, "pipeline", "", "id of the pipeline, if the file declares several")
+	flags.StringVar(&a.Source, "source", "", "id of the source that reads the records, if there are several")
+	flags.DurationVar(&a.advance, "advance", 0, "virtual time to wait after the last record, so that windows end")
+	flags.StringVar(&a.start, "start", "", "virtual start time in RFC 3339; default now")
 	flags.BoolVar(&a.json, "json", false, "print JSON")
 	return &ffcli.Command{
 		Name:       "dry-run",
 		ShortUsage: "conduit pipelines dry-run FILE [--input RECORDS | --take NUMBER] [flags]",
-		ShortHelp:  "Show what the processors of a pipeline make of records.",
-		LongHelp: `Runs records through the processors of a pipeline file and shows, for each processor, which fields
-it changed. No connector is opened, and time is virtual. Records have the form of dead letters and of the
-log: {"position":…,"operation":…,"metadata":…,"key":…,"payload":{"before":…,"after":…}}, where raw data is
-text, or "base64:…" when it is bytes that are no text, and all but the payload may be left out. With --base64
+		ShortHelp:  "Show the effect of the processors of a pipeline on records.",
+		LongHelp: `Runs records through the processors of a pipeline file and shows the fields that each processor
+changes. No connector is opened, and time is virtual. Records have the same form as in dead letters and
+the log: {"position":…,"operation":…,"metadata":…,"key":…,"payload":{"before":…,"after":…}}. Raw data is
+text, or "base64:…" for bytes that are not text. Only the payload is required. With --base64
 all positions and raw data are base64, as the file destination writes them unless sdk.record.format is
 opencdc/text.
 
-With --take they are the next ones that the source reads in the running agent, which goes on with them as it would.
+With --take the records are the next ones that the source reads in the running agent. The running
+pipeline processes them as usual.
 
 Examples:
   conduit pipelines dry-run pipelines/orders.yaml --input orders.jsonl
   conduit pipelines dry-run pipelines/orders.yaml --take 10`,
 		FlagSet: flags,
 		Exec: func(ctx context.Context, args []string) error {
-			path, err := Argument(flags, args, "name a pipeline file")
+			path, err := Argument(flags, args, "no pipeline file given")
 			if err != nil {
 				return err
 			}
@@ -82,7 +83,7 @@ func runDry(ctx context.Context, p *Program, path string, at *AgentFlags, a *dry
 	if a.start != "" {
 		start, err := time.Parse(time.RFC3339, a.start)
 		if err != nil {
-			return Invalidf("--start %q is no time: want for example 2024-01-31T12:00:00Z", a.start)
+			return Invalidf("--start %q is not a time; write for example 2024-01-31T12:00:00Z", a.start)
 		}
 		a.Start = &start
 	}
@@ -128,7 +129,7 @@ func readRecords(path string) ([]json.RawMessage, error) {
 			continue
 		}
 		if !json.Valid(line) {
-			return nil, Invalidf("%s: line %d: it is no JSON", path, n)
+			return nil, Invalidf("%s: line %d: not JSON", path, n)
 		}
 		records = append(records, line)
 	}
@@ -164,7 +165,7 @@ func printDryRun(p *Program, r *rest.DryRun) {
 func stepWords(s *rest.DryRunStep) string {
 	switch {
 	case len(s.Records) == 0:
-		return ": nothing goes on"
+		return ": no records left"
 	case len(s.Diff) == 0:
 		return ": unchanged"
 	case len(s.Records) > 1:

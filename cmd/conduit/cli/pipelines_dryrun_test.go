@@ -74,7 +74,7 @@ func dryRunPayloads(t *testing.T, records []json.RawMessage) (all []string) {
 	return all
 }
 
-func TestDryRunRefusedPieceIsOneDeadLetterOfTheWhole(t *testing.T) {
+func TestDryRunRefusedPieceIsOneDeadLetter(t *testing.T) {
 	file := fmt.Sprintf(dryRunFile, `{id: split, plugin: split, settings: {field: .Payload.After.l}}`,
 		`{id: no-b, plugin: error, condition: '{{ eq .Payload.After.l "b" }}'}, {id: no-c, plugin: error, condition: `+
 			`'{{ eq .Payload.After.l "c" }}'}`, "")

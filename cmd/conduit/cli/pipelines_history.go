@@ -18,10 +18,10 @@ import (
 func historyCommand(p *Program) *ffcli.Command {
 	return p.Remote("history", RemoteCommand{
 		Usage: "conduit pipelines history ID",
-		Short: "List what was declared of a pipeline, oldest first.",
-		Long: `Each revision stands with who made it and what it changed. The last 100 are
-kept, as far as they take no more than 8 MiB. Those of a pipeline that is deleted are kept, without the values of
-secret settings, as db.history.max-age and its like say.
+		Short: "List the revisions of a pipeline, oldest first.",
+		Long: `Each revision has its author and its changes. The last 100 revisions are kept, up to 8 MiB.
+Revisions of a deleted pipeline are kept, without the values of secret settings, up to the limits
+db.history.max-age, db.history.max-pipelines and db.history.max-bytes.
 
 Example:
   conduit pipelines history orders`,
@@ -48,11 +48,11 @@ Example:
 func purgeCommand(p *Program) *ffcli.Command {
 	return p.Remote("purge", RemoteCommand{
 		Usage: "conduit pipelines purge ID",
-		Short: "Forget the history, events and dead letters of a deleted pipeline now.",
-		Long: `Without this, history and events are forgotten when they exceed
-db.history.max-age, db.history.max-pipelines or db.history.max-bytes, and dead
-letters when they exceed the limits of dead-letters. Nothing of them is left in
-the files of the stores. It cannot be undone.
+		Short: "Delete the history, events and dead letters of a deleted pipeline.",
+		Long: `Otherwise history and events are deleted when they exceed db.history.max-age,
+db.history.max-pipelines or db.history.max-bytes, and dead letters when they exceed
+the limits of dead-letters. The data is erased from the files of the stores.
+This cannot be undone.
 
 Example:
   conduit pipelines purge orders`,
@@ -61,7 +61,7 @@ Example:
 			if err := r.Purge(ctx, args[0]); err != nil {
 				return err
 			}
-			return r.Say(struct{}{}, "nothing is kept of %s any more", args[0])
+			return r.Say(struct{}{}, "the history of %s is deleted", args[0])
 		},
 	})
 }
@@ -89,13 +89,13 @@ func rollbackCommand(p *Program) *ffcli.Command {
 	var file bool
 	return p.Remote("rollback", RemoteCommand{
 		Usage: "conduit pipelines rollback ID REVISION [--file]",
-		Short: "Declare again what a revision declared.",
-		Long: `It takes effect at once, also while the pipeline runs, and is a revision of its own. What is
-running stays so, and what is stopped.
+		Short: "Return a pipeline to an earlier revision.",
+		Long: `Declares the content of an earlier revision as a new revision. It takes effect at once, also while
+the pipeline runs. A running pipeline keeps running, and a stopped one stays stopped.
 
-The pipeline of a file takes --file: the agent writes the revision into the file, where other
-pipelines and comments stay as they are, and applies it as after any other save. It refuses when the
-file is a link, has errors, or is written in a way that it cannot keep. 'conduit pipelines export ID
+A pipeline of a file needs --file: the agent writes the revision into the file, keeps other
+pipelines and comments, and applies the file as after any other save. The command fails if the file
+is a link, has errors, or uses YAML that the agent cannot preserve. 'conduit pipelines export ID
 --revision REVISION' prints the revision instead.
 
 Examples:
@@ -103,12 +103,12 @@ Examples:
   conduit pipelines rollback orders 4 --file`,
 		Arguments: 2,
 		Flags: func(fs *flag.FlagSet) {
-			fs.BoolVar(&file, "file", false, "write it to the file that declares the pipeline")
+			fs.BoolVar(&file, "file", false, "write the revision to the file that declares the pipeline")
 		},
 		Exec: func(ctx context.Context, r *Remote, args []string) error {
 			revision, err := strconv.ParseInt(args[1], 10, 64)
 			if err != nil {
-				return Invalidf("not a revision: %q; 'conduit pipelines history %s' lists them", args[1], args[0])
+				return Invalidf("%q is not a revision; 'conduit pipelines history %s' lists them", args[1], args[0])
 			}
 			if file {
 				now, _, err := r.RollbackFile(ctx, args[0], revision)
@@ -119,18 +119,18 @@ Examples:
 				if err != nil {
 					return err
 				}
-				return r.Say(now, "%s declares what revision %d declared of %s", status.Owner.Path, revision, args[0])
+				return r.Say(now, "%s contains revision %d of %s", status.Owner.Path, revision, args[0])
 			}
 			now, _, err := r.Rollback(ctx, args[0], revision, client.Live())
 			if client.Reason(err) == rest.ReasonOwnedByFile {
-				return Invalidf("pipeline %q is declared in a file: to have the agent write revision %d there, add "+
+				return Invalidf("pipeline %q is declared in a file: to write revision %d to the file, add "+
 					"--file; to see it, "+
 					"conduit pipelines export %s --revision %d", args[0], revision, args[0], revision)
 			}
 			if err != nil {
 				return err
 			}
-			return r.Say(now, "%s is what revision %d declared", args[0], revision)
+			return r.Say(now, "%s is rolled back to revision %d", args[0], revision)
 		},
 	})
 }

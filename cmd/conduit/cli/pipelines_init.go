@@ -36,14 +36,14 @@ func pipelinesInitCommand(p *Program) *ffcli.Command {
 	flags.StringVar(&a.destination, "destination", "", "`PLUGIN` to write to (default log)")
 	flags.StringVar(&a.name, "name", "", "`NAME` of the pipeline and, with .yaml, of the file (default demo-pipeline)")
 	flags.StringVar(&a.dir, "path", "", "`DIR` to write the file to (default pipelines.path)")
-	flags.BoolVar(&a.force, "force", false, "overwrite the file when it exists")
+	flags.BoolVar(&a.force, "force", false, "overwrite an existing file")
 	return &ffcli.Command{
 		Name:       "init",
 		ShortUsage: "conduit pipelines init [NAME] [flags]",
 		ShortHelp:  "Write a pipeline file to start from.",
 		LongHelp: `Without flags it writes a demo: a generator of one record per second, and the log. With a
-source or a destination it writes every setting of the two, explained. Those that must be
-given come first; the pipeline runs when they are filled in.
+source or a destination it writes every setting of both with an explanation. Required settings
+come first; fill them in to run the pipeline.
 
 Examples:
   conduit pipelines init
@@ -75,10 +75,10 @@ func initPipeline(ctx context.Context, p *Program, a *initArgs) error {
 		return err
 	}
 	if !pipelineName().MatchString(s.ID) {
-		return Invalidf("not a name for a pipeline: %q; use letters, digits, '-', '_' and '.', at most 100", s.ID)
+		return Invalidf("invalid pipeline name %q; use at most 100 letters, digits, '-', '_' and '.'", s.ID)
 	}
 	if err := os.MkdirAll(a.dir, 0o755); err != nil {
-		return fmt.Errorf("cannot make directory: %w", err)
+		return fmt.Errorf("cannot create directory: %w", err)
 	}
 	if err := WriteNew(filepath.Join(a.dir, schemaFile), schemas.Source(schemas.PipelineFile),
 		true); err != nil {
@@ -96,7 +96,7 @@ func initPipeline(ctx context.Context, p *Program, a *initArgs) error {
 	}
 	fmt.Fprintf(p.Stdout, "created  %s\n", terminal.Line(path))
 	if len(s.Missing) > 0 {
-		fmt.Fprintf(p.Stdout, "To have it run, fill in %s.\n", terminal.OneLine(strings.Join(s.Missing, ", ")))
+		fmt.Fprintf(p.Stdout, "To run it, fill in %s.\n", terminal.OneLine(strings.Join(s.Missing, ", ")))
 	}
 	return nil
 }

@@ -38,7 +38,7 @@ type draftSetting struct {
 func DemoDraft(id string) *Draft {
 	return &Draft{
 		ID:          id,
-		Description: "A generator makes one flight a second, the log shows it.",
+		Description: "A generator creates one flight per second, and the log shows it.",
 		Connectors: []draftConnector{
 			{ID: "generator-source", Type: spec.TypeSource, Plugin: "generator", Settings: []draftSetting{
 				{Name: "format.type", Value: "structured",
@@ -158,7 +158,8 @@ func (s *Draft) Render() []byte {
 		"connectors:\n",
 		quoteYAML(spec.EscapeReferences(s.ID)), quoteYAML(spec.EscapeReferences(s.Description)))
 	for _, c := range s.Connectors {
-		fmt.Fprintf(&b, "      - id: %s\n        type: %s\n        plugin: %s\n", quoteYAML(spec.EscapeReferences(c.ID)),
+		fmt.Fprintf(&b, "      - id: %s\n        type: %s\n        plugin: "+
+			"%s\n", quoteYAML(spec.EscapeReferences(c.ID)),
 			c.Type,
 			quoteYAML(spec.EscapeReferences(c.Plugin)))
 		if len(c.Settings) > 0 {

@@ -12,7 +12,7 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-func TestDemoPipelineIsTheOneInTheCheckout(t *testing.T) {
+func TestDemoPipelineEqualsCheckout(t *testing.T) {
 	file, err := os.ReadFile("../../../pipelines/demo-pipeline.yaml")
 	if err != nil {
 		t.Fatal(err)

@@ -95,7 +95,7 @@ var PhaseColors = map[spec.Phase]string{
 func pipelinesDescribeCommand(p *Program) *ffcli.Command {
 	return p.Remote("describe", RemoteCommand{
 		Usage:     "conduit pipelines describe ID",
-		Short:     "Show what is declared of a pipeline, what runs, and what happened.",
+		Short:     "Show the declaration, state and latest events of a pipeline.",
 		Long:      "Example:\n  conduit pipelines describe orders",
 		Arguments: 1,
 		Exec: func(ctx context.Context, r *Remote, args []string) error {
@@ -171,7 +171,7 @@ func instancesWords(i *rest.Instances) string {
 
 // memberWords names the other member that has to run a pipeline, and the version that failed there.
 func memberWords(p *rest.Placement) string {
-	member := cmp.Or(p.Member, "none takes it: conduit cluster status says why")
+	member := cmp.Or(p.Member, "no member can run it: 'conduit cluster status' shows the reason")
 	if p.Failed != nil {
 		return member + "; " + p.Failed.Text()
 	}

@@ -19,21 +19,21 @@ func planCommand(p *Program) *ffcli.Command {
 		"pipelines.deletion-grace", "pipelines.cleanup-delay")
 	asJSON := flags.Bool("json", false, "print JSON")
 	exitCode := flags.Bool("exit-code", false,
-		"exit with 0 when nothing would change, 2 when something would, 1 on any error")
+		"exit with 0 for no changes, 2 for changes, 1 on any error")
 	return &ffcli.Command{
 		Name:       "plan",
 		ShortUsage: "conduit pipelines plan [PATH...] [flags]",
-		ShortHelp:  "Show what saved pipeline files would change, and how severely.",
-		LongHelp: `Asks the running agent what pipeline files would change, and what would keep their pipelines
-from running. PATH is a directory to be used as pipelines.path, or files to be saved in there.
-Each change stands with its line and its effect; values of settings are never shown.
+		ShortHelp:  "Show the changes that pipeline files would make, and their effects.",
+		LongHelp: `Compares pipeline files with the running agent and shows the changes that they would make, and the
+problems that would keep pipelines from running. PATH is a directory to use as pipelines.path, or
+files to add to it. Each change has its line and effect; values of settings are never shown.
 
-When no agent answers, or --db.sqlite.path or a directory is given by a flag, the store is read
-instead, and the plan is what an agent would do that starts now. References such as ${VAR} are
-looked up by the agent only. Files are named by their paths from where one stands.
+When no agent answers, or --db.sqlite.path or a directory is given by a flag, the command reads the
+store instead and shows the plan of an agent that starts now. Only the agent resolves references such
+as ${VAR}. Paths of files are relative to the working directory.
 
-The agent applies a file in its pipelines.path as soon as it is saved. A plan of that directory has
-nothing left to show then: plan a copy in another directory, such as a checkout, before it is saved.
+The agent applies a file in its pipelines.path as soon as it is saved, so a plan of that directory is
+usually empty. Plan a copy in another directory, such as a checkout, before you save it there.
 
   +    the pipeline is new
   ~    it changes while its sources stay open, or while it is stopped
@@ -125,14 +125,14 @@ func (m *planMaker) write(plan *rest.Plan) error {
 func (m *planMaker) nothingWords(plan *rest.Plan) string {
 	switch {
 	case len(plan.Held) > 0:
-		return "no changes: all pipeline files are gone, and nothing is withdrawn until one appears; to confirm that " +
-			"it is meant: conduit reload --prune"
+		return "no changes: all pipeline files are gone, and no pipeline is withdrawn until one appears; to confirm " +
+			"the removal: conduit reload --prune"
 	case plan.Files == 0:
 		return "no changes: there are no pipeline files"
 	case HasErrors(plan.Problems):
-		return "no changes: what has errors stays as it is declared"
+		return "no changes: pipelines with errors keep their declaration"
 	}
-	words := "no changes: the files say what is declared"
+	words := "no changes: the files match the declared pipelines"
 	if m.live {
 		words += "; the agent applies a file in " + terminal.Line(cmp.Or(m.dir, "its directory")) +
 			" as soon as it is saved: to see a change before that, plan a copy of the file in another directory"
@@ -157,7 +157,7 @@ var (
 	symbolColors  = map[string]string{"+": terminal.Green, "~": terminal.Yellow, "-/+": terminal.Yellow,
 		"-": terminal.Red}
 	effectWords = map[spec.Effect]string{
-		spec.EffectNone:               "nothing running is touched",
+		spec.EffectNone:               "no effect on running pipelines",
 		spec.EffectInPlace:            "changes in place",
 		spec.EffectRestartDestination: "restarts destinations, sources stay open",
 		spec.EffectRestart:            "restarts from its saved position",

@@ -128,7 +128,7 @@ func (m *planMaker) ask(ctx context.Context, request rest.PlanRequest, paths []s
 	}
 	if !m.json {
 		fmt.Fprintf(m.Stderr, "conduit: the agent at %s did not answer (%v), so the store is read; references are "+
-			"not looked up\n", r.URL, brief(err))
+			"not resolved\n", r.URL, brief(err))
 	}
 	return nil, nil
 }
@@ -142,7 +142,7 @@ func (m *planMaker) follow(ctx context.Context, r *Remote, paths []string) {
 	m.live = !slices.ContainsFunc(paths, func(path string) bool { return !within(follows, path) })
 	if len(paths) == 0 && !m.json && Elsewhere(follows, m.config.Pipelines.Path) {
 		here := terminal.Line(m.config.Pipelines.Path)
-		fmt.Fprintf(m.Stderr, "conduit: the agent at %s follows %s, not %s; for the files here: conduit pipelines "+
+		fmt.Fprintf(m.Stderr, "conduit: the agent at %s watches %s, not %s; for the files here: conduit pipelines "+
 			"plan %s\n",
 			r.URL, terminal.Line(follows), here, here)
 	}

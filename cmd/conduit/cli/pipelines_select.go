@@ -21,9 +21,9 @@ func each(ctx context.Context, r *Remote, args []string, selected LabelSelector,
 	case len(args) == 1 && selected == nil:
 		return do(args[0])
 	case len(args) == 1:
-		return Invalidf("say which pipeline or which labels, not both")
+		return Invalidf("give either a pipeline or labels, not both")
 	case selected == nil:
-		return Invalidf("say which pipeline, or which ones by labels: -l key=value")
+		return Invalidf("no pipeline given: give an id, or select pipelines by labels: -l key=value")
 	}
 	list, err := r.Pipelines(ctx)
 	if err != nil {
@@ -43,7 +43,7 @@ func each(ctx context.Context, r *Remote, args []string, selected LabelSelector,
 		}
 	}
 	if none {
-		return Invalidf("no pipeline has such labels")
+		return Invalidf("no pipeline matches the labels")
 	}
 	if failed != nil {
 		return &reported{failed}

@@ -26,11 +26,11 @@ const offlineTimeout = time.Minute
 func pipelinesTestCommand(p *Program) *ffcli.Command {
 	return checkCommand(p, ffcli.Command{
 		Name:      "test",
-		ShortHelp: "Run the tests that lie next to pipeline files.",
-		LongHelp: `Runs NAME.test.yaml, which has the tests of NAME.yaml: records that a source reads, and what a
-destination or the dead-letter queue must get. Only processors run, and time is virtual. PATH is
-a file of tests, a pipeline file or a directory; without PATH it is the setting pipelines.path.
-At the end stands which processors and conditions no test reached. The exit code is 2 when a test fails.
+		ShortHelp: "Run the tests of pipeline files.",
+		LongHelp: `Runs NAME.test.yaml, which contains the tests of NAME.yaml: records that a source reads, and the
+records that a destination or the dead-letter queue must get. Only processors run, and time is virtual.
+PATH is a test file, a pipeline file or a directory; the default is the setting pipelines.path.
+The last lines list processors and conditions that no test covers. The exit code is 2 when a test fails.
 
 Example:
   conduit pipelines test pipelines/orders.yaml`,
@@ -90,7 +90,7 @@ func testFiles(c config.Config, paths []string) ([]string, error) {
 	}
 	slices.Sort(files)
 	if files = slices.Compact(files); len(files) == 0 {
-		return nil, Invalidf("there are no tests: those of NAME.yaml are in NAME.test.yaml next to it")
+		return nil, Invalidf("no tests found: the tests of NAME.yaml belong in NAME.test.yaml next to it")
 	}
 	return files, nil
 }
@@ -106,7 +106,7 @@ func testFilesAt(path string, isDir bool) ([]string, error) {
 			if _, err := readFile(path); err != nil {
 				return nil, err
 			}
-			return nil, Invalidf("%s has no tests: they would be in %s", path, tests)
+			return nil, Invalidf("%s has no tests: write them to %s", path, tests)
 		}
 		return []string{tests}, nil
 	}

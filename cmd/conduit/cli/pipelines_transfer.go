@@ -15,16 +15,16 @@ func exportCommand(p *Program) *ffcli.Command {
 	return p.Remote("export", RemoteCommand{
 		Usage: "conduit pipelines export ID [--revision N]",
 		Short: "Print a pipeline as a pipeline file.",
-		Long: `Secrets are *** in it: replace them by their values or by references such as ${file:/path}.
-A file in which something is *** is not accepted. With --revision it is what that revision declared,
-also of a pipeline that was deleted; 'conduit pipelines history ID' lists them.
+		Long: `Secrets are shown as ***: replace them by their values or by references such as ${file:/path}.
+A file that contains *** is not accepted. --revision prints an earlier revision, also of a deleted
+pipeline; 'conduit pipelines history ID' lists revisions.
 
 Examples:
   conduit pipelines export orders > pipelines/orders.yaml
   conduit pipelines export orders --revision 4`,
 		Arguments: 1,
 		Flags: func(fs *flag.FlagSet) {
-			fs.Int64Var(&revision, "revision", 0, "what the revision `N` declared")
+			fs.Int64Var(&revision, "revision", 0, "print revision `N`")
 		},
 		Exec: func(ctx context.Context, r *Remote, args []string) error {
 			file, err := export(ctx, r, args[0], revision)
@@ -56,13 +56,13 @@ func adoptCommand(p *Program) *ffcli.Command {
 	owner := string(spec.OwnerFile)
 	return p.Remote("adopt", RemoteCommand{
 		Usage: "conduit pipelines adopt ID [FILE]",
-		Short: "Hand a pipeline over to the file that declares it, or to the API.",
-		Long: `Nothing restarts, unless the file declares something else. FILE is relative to pipelines.path
-and only needed when several files declare the pipeline. With --owner api the API takes it over
-from its file; then remove it from the file.
+		Short: "Transfer a pipeline to the file that declares it, or to the API.",
+		Long: `The pipeline restarts only if the file declares a different version. FILE is relative to
+pipelines.path and only required when several files declare the pipeline. With --owner api the API
+becomes the owner; then remove the pipeline from its file.
 
-A file declares everything, secrets too: replace each *** of an export by the secret or by a
-reference such as ${file:/path}. Until then the file has an error, and what runs stays as it is.
+A file must contain secrets, too: replace each *** of an export by the secret or by a
+reference such as ${file:/path}. Until then the file has an error, and the running version stays.
 
 Examples:
   conduit pipelines export orders > orders.yaml
@@ -72,7 +72,7 @@ Examples:
   conduit pipelines adopt orders --owner api`,
 		Arguments: 1, Optional: 1,
 		Flags: func(fs *flag.FlagSet) {
-			fs.StringVar(&owner, "owner", owner, "`OWNER` that takes it over: file or api")
+			fs.StringVar(&owner, "owner", owner, "new `OWNER`: file or api")
 		},
 		Exec: func(ctx context.Context, r *Remote, args []string) error {
 			id, path := args[0], strings.Join(args[1:], "")
@@ -82,7 +82,7 @@ Examples:
 				_, _, err = r.Adopt(ctx, id, path)
 			case spec.OwnerAPI:
 				if path != "" {
-					return Invalidf("unexpected argument: %s; the API has no files", path)
+					return Invalidf("unexpected argument: %s; --owner api takes no file", path)
 				}
 				_, _, err = r.Release(ctx, id)
 			default:

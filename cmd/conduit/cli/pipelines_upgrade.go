@@ -18,8 +18,8 @@ func upgradeCommand(p *Program) *ffcli.Command {
 		Name:       "migrate",
 		ShortUsage: "conduit pipelines migrate FILE [flags]",
 		ShortHelp:  "Write a pipeline file of version 1.x or 2.x as version 2.2.",
-		LongHelp: `Prints the file with lists instead of maps and with the names that fields have now. Comments
-stay. Processors come in the order of the file; in versions 1.x it was random.
+		LongHelp: `Prints the file with lists instead of maps and with current field names, and keeps comments.
+Processors keep the order of the file; in versions 1.x the order was random.
 
 Example:
   conduit pipelines migrate -w pipelines/orders.yaml`,
@@ -50,7 +50,7 @@ func upgradeFile(p *Program, path string, inPlace bool) error {
 		return err
 	}
 	if HasErrors(f.Problems) {
-		return Invalidf("%s has errors, so it is left as it is", path)
+		return Invalidf("%s has errors and is not changed", path)
 	}
 	return replaceFile(path, out)
 }

@@ -23,9 +23,9 @@ func validateCommand(p *Program) *ffcli.Command {
 	return checkCommand(p, ffcli.Command{
 		Name:      "validate",
 		ShortHelp: "Check pipeline files without running them.",
-		LongHelp: `Checks files, and all *.yaml and *.yml files of directories; without PATH those of the
-setting pipelines.path. Every problem is one line, file:line:column: severity: message, with the
-path of the file as seen from here; what the agent says has its name within the directory.
+		LongHelp: `Checks files, and all *.yaml and *.yml files of directories; the default is the setting
+pipelines.path. Every problem is one line, file:line:column: severity: message, with the path
+relative to the working directory; problems from the agent have the path relative to pipelines.path.
 The exit code is 2 when there are errors.
 
 Example:
@@ -140,8 +140,8 @@ func (r *report) check(ctx context.Context, file pipelineFile) {
 		one := &parsed.Pipelines[i]
 		f.Pipelines = append(f.Pipelines, one.Pipeline.ID)
 		if n := one.Pipeline.Instances; n.Several() {
-			f.Notes = append(f.Notes, fmt.Sprintf("pipeline %q: with instances %s it runs on several members of a "+
-				"cluster; an agent that is no member of one runs it once", one.Pipeline.ID, n))
+			f.Notes = append(f.Notes, fmt.Sprintf("pipeline %q: instances %s applies only to a "+
+				"cluster; an agent outside a cluster runs one instance", one.Pipeline.ID, n))
 		}
 		f.Problems = append(f.Problems, r.claims.Add(path, one)...)
 		f.Problems = append(f.Problems, unresolved(ctx, path, one)...)
@@ -176,7 +176,7 @@ func unresolved(ctx context.Context, path string, one *spec.Parsed) (all []spec.
 	_, problems := (&reference.Resolver{}).Resolve(ctx, &spec.Declaration{Pipeline: one.Pipeline})
 	for _, problem := range problems {
 		problem.Severity = spec.SeverityWarning
-		problem.Message += " (seen from here: the agent may have other variables and files)"
+		problem.Message += " (checked in this environment; the agent may have other variables and files)"
 		all = append(all, one.Locate(problem, path))
 	}
 	return all

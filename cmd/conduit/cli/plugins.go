@@ -19,10 +19,10 @@ func pluginsCommand(p *Program) *ffcli.Command {
 	return p.Group(&ffcli.Command{
 		Name:       "plugins",
 		ShortUsage: "conduit plugins COMMAND [flags]",
-		ShortHelp:  "Show the connectors and processors there are, and write new ones.",
-		LongHelp: `Plugins are built in, or files: executables in the directory that the setting connectors.path
-names are connectors, WebAssembly modules in processors.path are processors. No agent needs to run:
-every file is asked what it is.
+		ShortHelp:  "List connectors and processors, and create new ones.",
+		LongHelp: `Plugins are built in or files: executables in the directory connectors.path are connectors, and
+WebAssembly modules in processors.path are processors. These commands need no running agent: they
+query the files themselves.
 
 Examples:
   conduit plugins describe file
@@ -41,8 +41,8 @@ func pluginsListCommand(p *Program) *ffcli.Command {
 		Name:       "ls",
 		ShortUsage: "conduit plugins ls [flags]",
 		ShortHelp:  "List the plugins.",
-		LongHelp: `Lists the connectors, or with --processors the processors, and behind them the files in
-connectors.path and processors.path that are not used, each with the reason.
+		LongHelp: `Lists the connectors, or with --processors the processors, followed by unused files in
+connectors.path and processors.path with the reason.
 
 Examples:
   conduit plugins ls --json
@@ -76,16 +76,16 @@ func pluginsDescribeCommand(p *Program) *ffcli.Command {
 		Name:       "describe",
 		ShortUsage: "conduit plugins describe NAME [flags]",
 		ShortHelp:  "Explain a plugin and all its settings.",
-		LongHelp: `NAME is that of a connector or a processor, written as in a pipeline file: file, builtin:file,
-standalone:kafka@v0.9.1, field.mask. A processor that is built in has an example. The name of a script
-(FILE.js) stands for custom.javascript, which runs scripts; modules go by the names that they have themselves.
+		LongHelp: `NAME is the name of a connector or processor as in a pipeline file: file, builtin:file,
+standalone:kafka@v0.9.1, field.mask. Built-in processors have an example. The name of a script
+(FILE.js) stands for custom.javascript, which runs scripts; modules define their own names.
 
 Examples:
   conduit plugins describe generator
   conduit plugins describe expr.map`,
 		FlagSet: flags,
 		Exec: func(ctx context.Context, args []string) error {
-			name, err := Argument(flags, args, "which plugin? 'conduit plugins ls' lists them")
+			name, err := Argument(flags, args, "no plugin given; 'conduit plugins ls' lists them")
 			if err != nil {
 				return err
 			}

@@ -17,7 +17,7 @@ func writeParameters(p *Program, title string, parameters sdk.Parameters) {
 	}
 	fmt.Fprintf(p.Stdout, "\n%s:\n", title)
 	if len(parameters) == 0 {
-		fmt.Fprintln(p.Stdout, "  it lists none")
+		fmt.Fprintln(p.Stdout, "  none")
 	}
 	for _, name := range orderedParameters(parameters) {
 		parameter := parameters[name]

@@ -50,8 +50,9 @@ func describeNamedPlugin(ctx context.Context, p *Program, catalog Catalog, name 
 // notFound returns the error for an unknown connector. The name may be the name of a processor.
 func notFound(name string, err error, registry *processor.Registry) error {
 	if strings.HasSuffix(name, ".wasm") {
-		return Invalidf("cannot find plugin %q: a module goes by the name that it has itself; "+
-			"'conduit plugins ls --processors' lists them, and why a file in processors.path is not used", name)
+		return Invalidf("cannot find plugin %q: a module defines its own name; "+
+			"'conduit plugins ls --processors' lists the names, and unused files in processors.path with the "+
+			"reason", name)
 	}
 	var names []string
 	for _, known := range allProcessors(registry) {
@@ -122,7 +123,7 @@ func describeProcessor(p *Program, plugin sdk.ProcessorPlugin, builtin bool, nam
 	one := known{plugin, builtin}
 	writeAbout(p, one.name(), plugin.Summary, plugin.Description, plugin.Author)
 	if plugin.Stateful {
-		fmt.Fprintln(p.Stdout, "It keeps state: workers must be 1.")
+		fmt.Fprintln(p.Stdout, "It is stateful: workers must be 1.")
 	}
 	writeParameters(p, "Settings as a processor", processor.Parameters(plugin))
 	if strings.HasSuffix(named, ".js") {

@@ -19,20 +19,20 @@ func reloadCommand(p *Program) *ffcli.Command {
 	timeout := time.Minute
 	return p.Remote("reload", RemoteCommand{
 		Usage: "conduit reload",
-		Short: "Have the agent read the pipeline files now.",
-		Long: `It reads them anyway when they change; this reports that it did, and with which result, file
-by file. With --wait it returns when every pipeline runs as it is declared,
-new versions for as long as pipelines.confirm, or has failed to, and what was deleted has stopped.
-It then also says of which sources the files, as they are now, had the position lost.
-The exit code is 2 when a file has errors, and with --wait it is 1 when a pipeline does not run as
-it is declared, or has not got there in time.
+		Short: "Make the agent read the pipeline files now.",
+		Long: `The agent reads changed files anyway; this command also reports the result for each file.
+With --wait it returns when every pipeline runs as declared, new versions for the time
+pipelines.confirm, or has failed, and deleted pipelines have stopped.
+It then also lists the sources that lost their positions because of the files.
+The exit code is 2 when a file has errors. With --wait it is 1 when a pipeline does not run as
+declared, or does not within the time limit.
 
 Example:
   conduit reload --wait`,
 		Flags: func(fs *flag.FlagSet) {
-			fs.BoolVar(&wait, "wait", false, "return when every pipeline runs as declared, or has failed to")
-			fs.DurationVar(&timeout, "timeout", timeout, "how long to wait at most")
-			fs.BoolVar(&prune, "prune", false, "withdraw the pipelines of all files even if no file is left")
+			fs.BoolVar(&wait, "wait", false, "return when every pipeline runs as declared or has failed")
+			fs.DurationVar(&timeout, "timeout", timeout, "maximum time to wait")
+			fs.BoolVar(&prune, "prune", false, "withdraw all pipelines of files even if no file is left")
 		},
 		Exec: func(ctx context.Context, r *Remote, _ []string) error {
 			result, err := reload(ctx, r, wait, prune, timeout)
@@ -149,7 +149,7 @@ func reloadReport(r *Remote, result *reloadResult) error {
 	case len(result.Failed) > 0:
 		return fmt.Errorf("%s not run as declared", does(len(result.Failed), "pipeline"))
 	case len(result.Waiting) > 0:
-		return fmt.Errorf("%s not got there yet", has(len(result.Waiting), "pipeline"))
+		return fmt.Errorf("%s not ready yet", has(len(result.Waiting), "pipeline"))
 	}
 	return nil
 }
@@ -184,7 +184,7 @@ func writeReload(r *Remote, result *reloadResult) {
 		fmt.Fprintf(r.Stdout, "%s: %s\n", result.Failed[i].ID, terminal.OneError(errorWords(&result.Failed[i])))
 	}
 	for _, id := range result.Waiting {
-		fmt.Fprintf(r.Stdout, "%s: not there yet\n", id)
+		fmt.Fprintf(r.Stdout, "%s: not ready yet\n", id)
 	}
 }
 

@@ -117,7 +117,7 @@ func (p *Program) Dial(c config.Config, address string) (*Remote, error) {
 	}
 	at, err := AgentURL(scheme, address)
 	if err != nil {
-		return nil, Invalidf("not the address of an agent: %q; write host:port or a URL", address)
+		return nil, Invalidf("invalid address of an agent %q; write host:port or a URL", address)
 	}
 	t, err := transport(c.API)
 	if err != nil {
@@ -203,7 +203,7 @@ func trust(t *tls.Config, c config.API) error {
 	}
 	pem, err := os.ReadFile(c.Client.CAFile)
 	if err == nil && !pool.AppendCertsFromPEM(pem) {
-		err = fmt.Errorf("there is no PEM certificate in %s", c.Client.CAFile)
+		err = fmt.Errorf("%s contains no PEM certificate", c.Client.CAFile)
 	}
 	if err != nil {
 		return Invalidf("cannot read api.client.ca-file: %v", err)
@@ -256,7 +256,7 @@ func (r *Remote) Explain(err error) error {
 	var unreachable *url.Error
 	switch {
 	case foreign(err) != "":
-		return &remoteError{fmt.Sprintf("what answers at %s is no agent of this kind: %s\nSay where the agent is: "+
+		return &remoteError{fmt.Sprintf("the server at %s is not a conduit agent: %s\nSet the address of the agent: "+
 			"--api.address, "+
 			"CONDUIT_API_HTTP_ADDRESS or api.http.address in conduit.yaml.", r.URL, foreign(err)), err, true}
 	case errors.As(err, &refused):
@@ -265,9 +265,9 @@ func (r *Remote) Explain(err error) error {
 		return &remoteError{fmt.Sprintf("the agent at %s and this command do not trust each other: %v\n%s", r.URL,
 			unreachable.Err, mistrust(err)), err, true}
 	case errors.As(err, &unreachable):
-		return &remoteError{fmt.Sprintf("no agent answers at %s: %v\nStart one with 'conduit run', or say where it "+
-			"is: --api.address, "+
-			"CONDUIT_API_HTTP_ADDRESS or api.http.address in conduit.yaml.", r.URL, unreachable.Err), err, true}
+		return &remoteError{fmt.Sprintf("no agent answers at %s: %v\nStart one with 'conduit run', or set its "+
+			"address: --api.address, CONDUIT_API_HTTP_ADDRESS or api.http.address in "+
+			"conduit.yaml.", r.URL, unreachable.Err), err, true}
 	}
 	return err
 }
@@ -281,9 +281,9 @@ func foreign(err error) string {
 	case errors.As(err, &refused) && refused.Reason == "" &&
 		slices.Contains([]int{http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotImplemented},
 			refused.HTTP):
-		return fmt.Sprintf("it knows no such request (%d %s)", refused.HTTP, http.StatusText(refused.HTTP))
+		return fmt.Sprintf("it does not know the request (%d %s)", refused.HTTP, http.StatusText(refused.HTTP))
 	case errors.As(err, &syntax):
-		return "its answer is not JSON"
+		return "its response is not JSON"
 	}
 	return ""
 }
@@ -294,10 +294,11 @@ func mistrust(err error) string {
 	var op *net.OpError
 	switch {
 	case errors.As(err, &unverified):
-		return "If it is the right one, name the authority of its certificate: api.client.ca-file, as a setting or " +
+		return "If the address is correct, name the authority of its certificate: api.client.ca-file, as a setting " +
+			"or " +
 			"a flag."
 	case errors.As(err, &op) && op.Op == "remote error":
-		return "Show a certificate that it accepts: api.client.cert-file and api.client.key-file, as settings or flags."
+		return "Give a certificate that it accepts: api.client.cert-file and api.client.key-file, as settings or flags."
 	}
 	return ""
 }
@@ -308,28 +309,28 @@ func (r *Remote) About(id string) { r.subject = id }
 
 // advice is the command that helps, in place of the request that the API suggests. %[1]s is the subject of the request.
 var advice = map[string]string{
-	rest.ReasonPipelineNotFound: "'conduit pipelines ls' lists the pipelines there are",
-	rest.ReasonConnectorNotFound: "'conduit connectors ls' lists the connectors there are; an id has the form " +
+	rest.ReasonPipelineNotFound: "'conduit pipelines ls' lists the pipelines",
+	rest.ReasonConnectorNotFound: "'conduit connectors ls' lists the connectors; an id has the form " +
 		"PIPELINE:CONNECTOR",
-	rest.ReasonRevisionNotFound: "'conduit pipelines history %[1]s' lists what there is",
+	rest.ReasonRevisionNotFound: "'conduit pipelines history %[1]s' lists the generations",
 	rest.ReasonFileNotWritten: "print the revision with 'conduit pipelines export %[1]s --revision N', and save " +
 		"the text in the file yourself",
 	rest.ReasonPipelineNotDeleted: "remove its file, or, if it belongs to the API, conduit pipelines delete %[1]s; " +
 		"it is deleted after pipelines.cleanup-delay",
 	rest.ReasonPipelineRunning: "stop it first: conduit pipelines stop %[1]s; to start it again: conduit " +
 		"pipelines restart %[1]s",
-	rest.ReasonPipelineNotRunning: "'conduit pipelines describe %[1]s' says why",
+	rest.ReasonPipelineNotRunning: "'conduit pipelines describe %[1]s' shows the reason",
 	rest.ReasonOwnedByFile: "change or remove the file, which takes effect when it is saved, or hand the " +
 		"pipeline over first: conduit pipelines adopt %[1]s --owner api",
 	rest.ReasonNoFile:          "write it to a file first: conduit pipelines export %[1]s > pipelines/%[1]s.yaml",
-	rest.ReasonTimeout:         "it goes on: 'conduit pipelines describe %[1]s' says how far it is",
+	rest.ReasonTimeout:         "the operation continues: 'conduit pipelines describe %[1]s' shows its progress",
 	rest.ReasonUnauthenticated: "put a token into the variable " + TokenVariable,
 	rest.ReasonForbidden:       "put the admin token into the variable " + TokenVariable,
 }
 
 // noDeadLetter is the advice for an unknown number of a dead letter. The reason of that error is the general one for a
 // missing resource.
-const noDeadLetter = "it may have been replayed or dropped; 'conduit dlq ls %[1]s' lists those there are"
+const noDeadLetter = "it may have been replayed or dropped; 'conduit dlq ls %[1]s' lists the dead letters"
 
 // advise returns e with the advice of this command line in place of the API's.
 func (r *Remote) advise(e *client.Error) *client.Error {
@@ -352,7 +353,7 @@ func (r *Remote) explainRefusal(e *client.Error) error {
 	e = r.advise(e)
 	switch {
 	case e.HTTP == http.StatusBadRequest && e.Reason == "" && strings.HasPrefix(r.URL, "http://"):
-		return &remoteError{fmt.Sprintf("%v\nIf it speaks HTTPS, write so: --api.address %s", e,
+		return &remoteError{fmt.Sprintf("%v\nIf it uses HTTPS, include the scheme: --api.address %s", e,
 			"https"+strings.TrimPrefix(r.URL, "http")), e, true}
 	case e.HTTP == http.StatusUnauthorized:
 		if e.Reason == "" {

@@ -234,8 +234,8 @@ func TestAgentIsFoundBySettings(t *testing.T) {
 // Another program that answers at the address is reported as such.
 func TestForeignServer(t *testing.T) {
 	for name, answer := range map[string]http.HandlerFunc{
-		"knows no such request (404 Not Found)": http.NotFound,
-		"answer is not JSON": func(w http.ResponseWriter, _ *http.Request) {
+		"does not know the request (404 Not Found)": http.NotFound,
+		"response is not JSON": func(w http.ResponseWriter, _ *http.Request) {
 			w.Write([]byte("<html>welcome</html>"))
 		},
 	} {
@@ -244,7 +244,7 @@ func TestForeignServer(t *testing.T) {
 		code := (&Program{Stdout: &out, Stderr: &err}).Run(t.Context(), root(&Program{Stdout: &out, Stderr: &err}),
 			[]string{"status", "--api.address", server.URL})
 		server.Close()
-		if code != ExitEnvironment || !strings.Contains(err.String(), "is no agent of this kind: ") ||
+		if code != ExitEnvironment || !strings.Contains(err.String(), "is not a conduit agent: ") ||
 			!strings.Contains(err.String(), name) || out.Len() > 0 {
 			t.Errorf("%s: ended with %d: %s%s", name, code, out.String(), err.String())
 		}

@@ -27,14 +27,14 @@ func root(p *Program) *ffcli.Command {
 	all := p.Group(&ffcli.Command{
 		Name:       "conduit",
 		ShortUsage: "conduit COMMAND [flags]",
-		ShortHelp:  "Keep the pipelines declared in a directory of YAML files running.",
-		LongHelp: `Edit a file and save: that pipeline, and only that one, becomes what the file says.
+		ShortHelp:  "Run the pipelines declared in a directory of YAML files.",
+		LongHelp: `Edit and save a file: the agent applies the change to that pipeline and to no other.
 
 Examples:
-  conduit init             make the directories and conduit.yaml
+  conduit init             create the directories and conduit.yaml
   conduit pipelines init   write a demo pipeline
   conduit run              run everything under pipelines
-  conduit status           see what runs`,
+  conduit status           show the state of all pipelines`,
 		FlagSet:     flags,
 		Subcommands: subcommands,
 	})

@@ -22,9 +22,9 @@ func runCommand(p *Program) *ffcli.Command {
 	s := SettingFlags(flags)
 	s.Own = true
 	var o onceFlags
-	flags.BoolVar(&o.once, "once", false, "end when every source is at its end, or idle")
+	flags.BoolVar(&o.once, "once", false, "exit when every source is at its end or idle")
 	flags.DurationVar(&o.idle, "idle", 5*time.Second,
-		"with --once: how long a source is idle that does not know its end")
+		"with --once: idle time after which a source without an end counts as done")
 	return &ffcli.Command{
 		Name:       "run",
 		ShortUsage: "conduit run [flags]",
@@ -32,18 +32,17 @@ func runCommand(p *Program) *ffcli.Command {
 		LongHelp: `Settings come from conduit.yaml, from variables such as CONDUIT_LOG_LEVEL, and from these
 flags; the later ones win.
 
-SIGINT or SIGTERM ends it gracefully: sources stop, and outstanding records are written and
-acknowledged first. A second signal ends it at once. SIGHUP has the pipeline files read again,
-except on a terminal, where it means that the terminal is gone.
+SIGINT or SIGTERM stops the agent gracefully: sources stop, and in-flight records are written and
+acknowledged first. A second signal ends it at once. SIGHUP reloads the pipeline files, except on a
+terminal, where it means that the terminal is gone.
 
-With --once it ends by itself: when every source has read all there is, or delivered nothing for the
-time of --idle, and all records are settled. What a file ends with is a line then, though no newline is
-behind it, and incomplete batches and windows are written. The exit code is 0 if all pipelines ran as
-declared, refused no record and left out nothing, such as a file that cannot be read, and no source
-knows of anything that it has not read; it is 1 if not. So a file, table or bucket that is named must be
-there; a pattern or a prefix may match nothing, and for files that is a warning.
-A source that cannot know its end, such as mqtt or syslog, is named. A pipeline that fails is tried three times again, unless
-pipelines.error-recovery.max-retries says otherwise.
+With --once the agent exits when every source has read all its data, or delivered nothing for the
+time --idle, and all records are settled. The last line of a file counts even without a newline, and
+incomplete batches and windows are written. The exit code is 0 if all pipelines ran as declared,
+refused no record and skipped nothing, such as an unreadable file, and no source has unread data;
+otherwise it is 1. A named file, table or bucket must exist; a pattern or a prefix may match nothing,
+which is a warning for files. Sources that have no end, such as mqtt or syslog, are listed.
+A failed pipeline is retried three times, unless pipelines.error-recovery.max-retries is set.
 
 Examples:
   conduit run --log.level debug
@@ -78,7 +77,8 @@ func runAgent(ctx context.Context, p *Program, s *Settings, o *once) error {
 		}
 	}
 	if NothingAt(config.DefaultPath, c.Pipelines.Path, c.DB.SQLite.Path) { // probably the wrong directory
-		fmt.Fprintf(p.Stderr, "conduit: nothing is set up here: there is no %s, no directory %s and no state in %s.\n"+
+		fmt.Fprintf(p.Stderr, "conduit: nothing is set up here: %s, the directory %s and the state in %s do not "+
+			"exist.\n"+
 			"'conduit init' and 'conduit pipelines init' in this directory write a first pipeline, which starts at "+
 			"once.\n", config.DefaultPath, c.Pipelines.Path, c.DB.SQLite.Path)
 	}
@@ -93,7 +93,7 @@ func runAgent(ctx context.Context, p *Program, s *Settings, o *once) error {
 	defer endLog()
 	log := slog.New(handler)
 	if err := process.Isolate(); err != nil {
-		log.Warn("the agent is not fully apart from the connectors that it starts", "component", "agent", "err", err)
+		log.Warn("the agent is not fully isolated from its connector processes", "component", "agent", "err", err)
 	}
 	if p.Getenv("GOMEMLIMIT") == "" { // or else the runtime has read it
 		process.LimitMemory(process.MemoryLimitOf(c.Memory.Limit))
@@ -106,7 +106,7 @@ func runAgent(ctx context.Context, p *Program, s *Settings, o *once) error {
 		}
 		time.AfterFunc(startupTime, func() {
 			if err := process.ReleaseMemory(); err != nil {
-				log.Debug("memory that only starting needed is kept", "component", "agent", "err", err)
+				log.Debug("cannot release memory used only during startup", "component", "agent", "err", err)
 			}
 		})
 	}

@@ -14,7 +14,7 @@ func schemaCommand(p *Program) *ffcli.Command {
 		Name:       "schema",
 		ShortUsage: "conduit schema [pipeline|config]",
 		ShortHelp:  "Print the JSON Schema of pipeline files or of conduit.yaml.",
-		LongHelp: `An editor that knows the schema completes and checks while you type.
+		LongHelp: `With the schema, an editor completes and checks the file as you type.
 
 Example:
   conduit schema pipeline > pipeline.schema.json`,
@@ -28,7 +28,7 @@ Example:
 			if len(words) == 1 && words[0] == "config" {
 				doc = schemas.AgentConfig
 			} else if len(words) == 1 && words[0] != "pipeline" {
-				return Invalidf("no such schema: %s; there are pipeline and config", words[0])
+				return Invalidf("unknown schema %s; use pipeline or config", words[0])
 			}
 			_, err = p.Document().Write(schemas.Source(doc))
 			return err

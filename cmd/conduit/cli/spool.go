@@ -20,14 +20,15 @@ func spoolCommand(p *Program) *ffcli.Command {
 	return p.Group(&ffcli.Command{
 		Name:       "spool",
 		ShortUsage: "conduit spool COMMAND DIRECTORY [flags]",
-		ShortHelp:  "See what is in a spool, check it, print it, or remove what is old.",
-		LongHelp: `A spool is the directory that the connector "spool" writes to. All commands but truncate work
+		ShortHelp:  "List, check and print the records of a spool, or remove old ones.",
+		LongHelp: `A spool is the directory that the connector "spool" writes to. All commands except truncate work
 while an agent uses it.`,
 		Subcommands: []*ffcli.Command{
 			spoolListCommand(p),
 			spoolCheckCommand(p),
 			spool(p, "export", "Print the records of a spool, one JSON object per line.",
-				"Records are in OpenCDC's JSON: raw data is in base64. What is damaged is skipped, and named on stderr.",
+				"Records are in OpenCDC's JSON, with raw data in base64. Damaged records are skipped and reported on "+
+					"stderr.",
 				NewFlags("export"), exportSpool),
 			truncateCommand(p),
 		},
@@ -72,7 +73,7 @@ func exportSpool(p *Program, dir string) error {
 		_, err = out.Write(append(line, '\n'))
 		return err
 	}, func(d spoollog.Damage) {
-		fmt.Fprintf(p.Stderr, "%s: %d records are damaged and left out\n", terminal.Line(d.Path), d.Records)
+		fmt.Fprintf(p.Stderr, "%s: %d damaged records skipped\n", terminal.Line(d.Path), d.Records)
 	})
 	if err != nil {
 		return err
@@ -82,7 +83,7 @@ func exportSpool(p *Program, dir string) error {
 
 func truncateCommand(p *Program) *ffcli.Command {
 	flags := NewFlags("truncate")
-	older := flags.Duration("older-than", 0, "age of the last record of what is removed, such as 24h")
+	older := flags.Duration("older-than", 0, "minimum age of the last record of a removed segment, such as 24h")
 	all := flags.Bool("all", false, "remove everything")
 	asJSON := jsonFlag(flags)
 	return &ffcli.Command{

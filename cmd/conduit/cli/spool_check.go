@@ -25,8 +25,8 @@ type damage struct {
 func spoolCheckCommand(p *Program) *ffcli.Command {
 	flags := NewFlags("check")
 	asJSON := jsonFlag(flags)
-	return spool(p, "check", "Read everything in a spool, and say what is damaged.",
-		"It changes nothing, and fails when something is damaged.", flags,
+	return spool(p, "check", "Verify all records of a spool.",
+		"The command changes nothing, and fails when a record is damaged.", flags,
 		func(p *Program, dir string) error { return checkSpool(p, dir, *asJSON) })
 }
 

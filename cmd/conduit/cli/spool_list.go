@@ -76,7 +76,7 @@ func (l *listing) write(p *Program) error {
 	}
 	fmt.Fprintf(p.Stdout, "\n%d records, %d bytes, %d segments\n", l.Records, l.Bytes, len(l.Segments))
 	if len(l.Readers) == 0 {
-		_, err := fmt.Fprintln(p.Stdout, "no readers: everything is kept")
+		_, err := fmt.Fprintln(p.Stdout, "no readers: all segments are kept")
 		return err
 	}
 	fmt.Fprintln(p.Stdout)

@@ -31,20 +31,20 @@ func statusCommand(p *Program) *ffcli.Command {
 	var selected LabelSelector
 	return p.Remote("status", RemoteCommand{
 		Usage: "conduit status [ID]",
-		Short: "Show the status of the pipelines, and what is wrong with their files.",
-		Long: `The table has for each pipeline its phase, the generation that is declared and the one that
-runs, the records per second that are read (in) and that its slowest destination accepts (out), and
-the error if there is one. Then follow the problems of files. A pipeline of which nothing is
-delivered, because a stage of it retries, refuses, does not answer or fails again and again, is
-"not delivering" until a record is delivered again.
-With an ID a table of its stages follows: what goes in and out of each per second, how many records
-it holds, what it does, since when nothing passed it, and the last error that it reported.
-Before it stands what is wrong with the agent, or with the directory of the pipeline files.
-With -w what needs attention comes first: problems of files, then pipelines that fail or deliver
-nothing, and those that were stopped or started by hand.
+		Short: "Show the status of the pipelines, and the problems of their files.",
+		Long: `For each pipeline the table shows its phase, the declared and the running generation, the records per
+second that are read (in) and that its slowest destination accepts (out), and its error. Problems of
+files follow. A pipeline is "not delivering" while a stage retries, refuses records, does not respond
+or fails repeatedly, until a record is delivered again.
+With an ID a table of its stages follows: records in and out per second, records held, activity,
+time of the last record, and last reported error.
+Problems of the agent and of the directory of pipeline files come first.
+With -w the order is: problems of files, pipelines that fail or do not deliver, pipelines that were
+stopped or started manually, all others.
 
-With --check the exit code is 1 when a pipeline does not run as declared, as one that was stopped by
-hand, or delivers nothing although records wait, which is noticed within half a minute, when a file has an error, or the agent is not ready: for monitoring.
+With --check, for monitoring, the exit code is 1 when a pipeline does not run as declared, for example
+because it was stopped manually, when it delivers nothing although records wait, which is detected
+within half a minute, when a file has an error, or when the agent is not ready.
 
 Examples:
   conduit status
@@ -53,12 +53,12 @@ Examples:
   conduit status --failed --check`,
 		Flags: func(fs *flag.FlagSet) {
 			fs.BoolVar(&failed, "failed", false, "only pipelines that do not run as declared")
-			fs.BoolVar(&check, "check", false, "end with 1 unless all is well")
+			fs.BoolVar(&check, "check", false, "exit with 1 if a pipeline, a file or the agent has a problem")
 			fs.Var(&selected, "l", "only pipelines with these `LABELS`: key=value, key!=value, key or !key, "+
 				"separated by commas")
-			fs.BoolVar(&watch, "w", false, "go on, and refresh in place on a terminal")
+			fs.BoolVar(&watch, "w", false, "refresh continuously, in place on a terminal")
 			fs.DurationVar(&interval, "interval", interval,
-				"time to wait for the rates of pipelines that have only begun to run, and between two refreshes")
+				"time to wait for the rates of newly started pipelines, and between refreshes")
 		},
 		Optional: 1,
 		Exec: func(ctx context.Context, r *Remote, args []string) error {
@@ -360,7 +360,7 @@ func writeStatus(r *Remote, to io.Writer, s agentStatus, l layout) error {
 func writeConcerns(r *Remote, to io.Writer, s agentStatus) {
 	writeWarnings(r, to, s.Pipelines)
 	if len(s.Files) > 0 && s.Files[0].Unseen != "" {
-		fmt.Fprintln(to, "when the files were last seen:")
+		fmt.Fprintln(to, "when the files were last read:")
 	}
 	for _, f := range s.Files {
 		r.ProblemsTo(to, f.Problems)
@@ -403,7 +403,7 @@ func phaseWords(s *pipelineStatus) terminal.Cell {
 	}
 	switch p := s.Placement; {
 	case p != nil && p.Member == "" && s.State.Phase == spec.PhaseStopped:
-		return terminal.Colored("on no member yet"+count, terminal.Yellow)
+		return terminal.Colored("not assigned yet"+count, terminal.Yellow)
 	case p != nil && s.State.Phase == spec.PhaseStopped:
 		return terminal.Cell{Text: "on " + p.Member + " since " + terminal.Moment(*p.Since) + count}
 	}
@@ -427,7 +427,7 @@ func writeWarnings(r *Remote, to io.Writer, all []pipelineStatus) {
 				continue
 			}
 			for _, skip := range stage.Behind.Skipped {
-				fmt.Fprintf(to, "%s %s leaves out %s since %s: %s\n", r.Paint("warning:", terminal.Yellow), id, skip.Of,
+				fmt.Fprintf(to, "%s %s skips %s since %s: %s\n", r.Paint("warning:", terminal.Yellow), id, skip.Of,
 					terminal.Moment(skip.Since), skip.Error)
 			}
 		}
@@ -457,7 +457,7 @@ func errorWords(s *pipelineStatus) string {
 	case s.State.Error != "":
 		return s.State.Error
 	case s.State.Stale():
-		return fmt.Sprintf("generation %d runs, but could not be applied again: %s", a.Generation, a.Error)
+		return fmt.Sprintf("generation %d runs, but could not be re-applied: %s", a.Generation, a.Error)
 	case a != nil && a.Error != "" && a.Generation == s.Generation:
 		return fmt.Sprintf("generation %d cannot start: %s", a.Generation, a.Error)
 	case s.Placement != nil && s.Placement.Failed != nil:

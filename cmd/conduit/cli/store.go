@@ -19,26 +19,28 @@ func storeCommand(p *Program) *ffcli.Command {
 		Name:       "store",
 		ShortUsage: "conduit store COMMAND [flags]",
 		ShortHelp:  "Check, back up, restore or repair the state of the agent.",
-		LongHelp: `The state is in the file of the setting db.sqlite.path: what is declared, positions, history. Refused
-records are in a file next to it, with .dead-letters behind its name; each command is about both. A check and a
-backup may be made while the agent runs.
+		LongHelp: `The file db.sqlite.path contains declarations, positions and history. Dead letters are in a file next
+to it with the suffix .dead-letters. Each command processes both files. check and backup work while
+the agent runs.
 
 Examples:
   conduit store backup /backup/conduit-monday.db
   conduit store restore /backup/conduit-monday.db`,
 		Subcommands: []*ffcli.Command{
-			storeCommandOn(p, "check", "", "Read all of the state, and say what is damaged.",
-				"It changes nothing, and fails when something is damaged.", check),
-			storeCommandOn(p, "backup", "FILE", "Copy the state as it is at this moment.",
-				`Writes FILE and, when there are refused records, FILE.dead-letters, neither of which may be there yet. They hold
-the secrets that settings hold, and have mode 0600. The agent goes on. A copy made by other means while the agent runs
-is not complete without the write-ahead log, and is refused when an agent starts with it.`, backup),
-			storeCommandOn(p, "restore", "FILE", "Put a backup in the place of the state.",
-				`The agent must not run, or wait because its state is damaged. What is replaced is kept. Sources go on after the positions of
-the backup: those that deliver records again, and those that start over, are listed.`, restore),
-			storeCommandOn(p, "repair", "", "Keep what can be read of a damaged state.",
-				`The agent must not run, or wait because its state is damaged. Rows that can be read are copied to a new file, table by
-table, and what could not be read is said. What is replaced is kept. What is whole is left as it is.`, repair),
+			storeCommandOn(p, "check", "", "Verify the state.",
+				"The command changes nothing, and fails when a file is damaged.", check),
+			storeCommandOn(p, "backup", "FILE", "Write a consistent copy of the state.",
+				`Writes FILE and, if there are dead letters, FILE.dead-letters; neither may exist. The files contain
+secrets of settings and have mode 0600. The agent keeps running. A copy made by other means while the
+agent runs is incomplete without the write-ahead log, and an agent refuses to start with it.`, backup),
+			storeCommandOn(p, "restore", "FILE", "Replace the state by a backup.",
+				`Stop the agent first, unless it waits because its state is damaged. The replaced files are
+kept. Sources resume from the positions of the backup; the command lists sources that deliver
+records again or start over.`, restore),
+			storeCommandOn(p, "repair", "", "Recover the readable rows of a damaged state.",
+				`Stop the agent first, unless it waits because its state is damaged. The command copies
+readable rows to a new file, table by table, and reports unreadable ones. The replaced files are
+kept. Intact files are not changed.`, repair),
 		},
 	})
 }
@@ -110,8 +112,8 @@ func check(ctx context.Context, r *storeRun) error {
 		}
 	}
 	if damaged > 0 {
-		return fmt.Errorf("%d of %d files are damaged: conduit store restore FILE puts a backup in their place, "+
-			"conduit store repair keeps what can be read", damaged, len(all))
+		return fmt.Errorf("%d of %d files are damaged: conduit store restore FILE replaces them by a backup, "+
+			"conduit store repair keeps readable rows", damaged, len(all))
 	}
 	return nil
 }
@@ -164,12 +166,12 @@ func (r *storeRun) say(o maintenance.Outcome) error {
 		return r.WriteJSON(o)
 	}
 	for _, name := range o.Whole {
-		fmt.Fprintf(r.Stdout, "%s is whole and left as it is\n", name)
+		fmt.Fprintf(r.Stdout, "%s is intact and not changed\n", name)
 	}
 	for _, t := range o.Read {
 		fmt.Fprintf(r.Stdout, "table %s: %s", t.Table, terminal.Count(t.Rows, "row"))
 		if t.Error != "" {
-			fmt.Fprintf(r.Stdout, "; the rest cannot be read: %s", terminal.OneLine(t.Error))
+			fmt.Fprintf(r.Stdout, "; the other rows cannot be read: %s", terminal.OneLine(t.Error))
 		}
 		fmt.Fprintln(r.Stdout)
 	}
@@ -177,21 +179,21 @@ func (r *storeRun) say(o maintenance.Outcome) error {
 		fmt.Fprintf(r.Stdout, "lost: %s\n", terminal.OneLine(row))
 	}
 	for _, name := range o.Kept {
-		fmt.Fprintf(r.Stdout, "what was there is kept as %s\n", name)
+		fmt.Fprintf(r.Stdout, "the replaced file is kept as %s\n", name)
 	}
 	for _, m := range o.Moved {
-		fmt.Fprintf(r.Stdout, "source %s goes on after position %s and delivers again what it delivered since",
+		fmt.Fprintf(r.Stdout, "source %s resumes from position %s and delivers all later records again",
 			m.ConnectorID, m.From)
 		if m.Was != "" {
-			fmt.Fprintf(r.Stdout, "; it had got to %s", m.Was)
+			fmt.Fprintf(r.Stdout, "; it had reached %s", m.Was)
 		}
 		fmt.Fprintln(r.Stdout)
 	}
 	for _, id := range o.Anew {
-		fmt.Fprintf(r.Stdout, "source %s begins from its beginning: no position of it is known\n", id)
+		fmt.Fprintf(r.Stdout, "source %s starts over: it has no saved position\n", id)
 	}
 	if len(o.Kept) > 0 && len(o.Moved)+len(o.Anew) == 0 {
-		fmt.Fprintln(r.Stdout, "no source delivers anything again")
+		fmt.Fprintln(r.Stdout, "no source delivers records again")
 	}
 	return nil
 }

@@ -25,7 +25,7 @@ func Usage(c *ffcli.Command) string {
 			fmt.Fprintf(tw, "  %s\t%s\n", s.Name, s.ShortHelp)
 		}
 		tw.Flush()
-		fmt.Fprintf(&b, "\n'%s COMMAND --help' says more about one.\n", Path(c))
+		fmt.Fprintf(&b, "\nUse '%s COMMAND --help' for more information about a command.\n", Path(c))
 	}
 	writeFlags(&b, c.FlagSet)
 	return b.String()
@@ -39,7 +39,7 @@ func writeFlags(b *strings.Builder, fs *flag.FlagSet) {
 		writeHeaded(b, "\nFlags:\n", shared)
 		return
 	}
-	writeHeaded(b, "\nFlags that many commands have:\n", shared)
+	writeHeaded(b, "\nFlags of many commands:\n", shared)
 }
 
 func writeHeaded(b *strings.Builder, heading string, flags []Flag) {

@@ -54,7 +54,7 @@ func connectorPages() (all []page) {
 			p.Text = fmt.Sprintf("# %s\n\n%s\n\n%s\n\nSee also [what is built in](README.md).\n", s.Name, s.Summary,
 				s.Description)
 		}
-		p.Text += parameters("All settings as a source", s.Source) + parameters("All settings as a destination",
+		p.Text += parameters("All source settings", s.Source) + parameters("All destination settings",
 			s.Destination)
 		all = append(all, p)
 	}

@@ -46,7 +46,7 @@ var written = []page{
 	{Name: "dead-letters", Title: "Dead letters and replay", Section: "Operate",
 		Source: "cmd/conduit/docs/DEADLETTERS.md", About: "Refused records: list, edit, replay, drop."},
 	{Name: "spool", Title: "Spool", Section: "Operate", Source: "cmd/conduit/docs/SPOOL.md",
-		About: "Keep records on disk while a system is away."},
+		About: "Buffer records on disk while a system is unavailable."},
 	{Name: "metrics", Title: "Metrics and alerts", Section: "Operate", Source: "cmd/conduit/docs/METRICS.md",
 		About: "Every metric, a dashboard, alert rules."},
 	{Name: "notifications", Title: "Notifications", Section: "Operate", Source: "cmd/conduit/docs/NOTIFICATIONS.md",
@@ -74,7 +74,7 @@ var written = []page{
 	{Name: "reliability", Title: "Reliability", Section: "Guarantees", Source: "agent/RELIABILITY.md",
 		About: "The contract, and its tests with results."},
 	{Name: "promises", Title: "Promises", Section: "Guarantees", Source: "cmd/conduit/docs/PROMISES.md",
-		About: "Situations in which agents of this kind lose data, each tried on the built binary."},
+		About: "Situations in which data agents lose data, each tested with the built binary."},
 	{Name: "prove", Title: "Prove it on your host", Section: "Guarantees", Source: "cmd/conduit/docs/PROVE.md",
 		About: "Kills, power cuts and hangs for your own pipelines."},
 	{Name: "benchmarks", Title: "Benchmarks", Section: "Guarantees", Source: "agent/engine/BENCHMARKS.md",
@@ -100,7 +100,7 @@ var written = []page{
 	{Name: "api", Title: "REST API", Section: "Reference", Source: "api/README.md",
 		About: "Resources, plan and apply, the inspector, tokens, limits."},
 	{Name: "glance", Title: "Commands at a glance", Section: "Reference", Source: "cmd/conduit/docs/COMMANDS.md",
-		About: "What there is to do from the command line, in a table."},
+		About: "All commands in a table."},
 	{Name: "schemas", Title: "JSON Schemas", Section: "Reference", Source: "schemas/README.md", About: "For editors."},
 }
 
@@ -204,14 +204,14 @@ func addAssets(site map[string][]byte) error {
 // front returns the first page: a list of the others.
 func front(menus []menu, version string) page {
 	return page{Name: "index", Title: "Documentation", Text: "# conduit " + version + "\n\n" +
-		"Keeps the pipelines declared in a directory of YAML files running. " +
+		"Runs the pipelines declared in a directory of YAML files. " +
 		"This is the documentation of this version; it is part of the program.\n" + contents(menus, "html") +
 		"\n[Changes by version](https://github.com/conduit-agent/conduit/blob/main/CHANGELOG.md).\n"}
 }
 
 // forMachines returns llms.txt: see https://llmstxt.org.
 func forMachines(menus []menu, version string) []byte {
-	return []byte("# conduit\n\n> A data-pipeline agent: one binary keeps the pipelines declared in a directory " +
+	return []byte("# conduit\n\n> A data-pipeline agent: one binary runs the pipelines declared in a directory " +
 		"of YAML " +
 		"files running. Documentation of version " + version + ".\n" + contents(menus, "md"))
 }

@@ -96,7 +96,7 @@ func TestLogColor(t *testing.T) {
 	}
 }
 
-func TestRecordComesBeforeOtherFieldsForPeople(t *testing.T) {
+func TestRecordIsFirstFieldInText(t *testing.T) {
 	for format, want := range map[string]string{
 		"cli":     ` INF m record={"a":1} component=plugin n=1` + "\n",
 		"journal": `<6>INF m record={"a":1} component=plugin n=1` + "\n",

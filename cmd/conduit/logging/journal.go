@@ -96,7 +96,7 @@ func (w *Journal) run() {
 // deliver sends an entry, after the number of dropped entries before it.
 func (w *Journal) deliver(entry []byte) {
 	if n := w.dropped.Load(); n > 0 {
-		lost := fmt.Sprintf("%d lines of the log are missing: the journal did not take them in time", n)
+		lost := fmt.Sprintf("%d log lines were dropped: the journal was too slow", n)
 		if w.send(newEntry(lost, slog.LevelWarn)) == nil {
 			w.dropped.Add(-n)
 		}

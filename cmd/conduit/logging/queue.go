@@ -113,7 +113,7 @@ func (q *Queue) flush() error {
 	q.mu.Unlock()
 	if dropped > 0 && enc != nil {
 		r := slog.NewRecord(time.Now(), slog.LevelWarn,
-			fmt.Sprintf("%d lines of the log are missing: they were not read in time", dropped), 0)
+			fmt.Sprintf("%d log lines were dropped: the reader was too slow", dropped), 0)
 		lines = enc.end(enc.begin(lines, &r))
 	}
 	if len(lines) == 0 {

@@ -54,7 +54,7 @@ func TestQueueNeverKeepsWhoLogsWaiting(t *testing.T) {
 	text := g.text()
 	var missing int
 	last := text[strings.LastIndex(strings.TrimSuffix(text, "\n"), "\n")+1:]
-	const report = "<4>WRN %d lines of the log are missing: they were not read in time\n"
+	const report = "<4>WRN %d log lines were dropped: the reader was too slow\n"
 	if _, err := fmt.Sscanf(last, report, &missing); err != nil {
 		t.Fatalf("the last line is %q: %v", last, err)
 	}
@@ -66,7 +66,7 @@ func TestQueueNeverKeepsWhoLogsWaiting(t *testing.T) {
 	}
 }
 
-func TestQueueHoldsBackOnlyWhatDeliversRecordsToTheLog(t *testing.T) {
+func TestQueueBlocksOnlyTheLogDestination(t *testing.T) {
 	g := newGate()
 	q := NewQueue(g)
 	log := slog.New(NewHandler(q, "journal", "info", false))
@@ -94,7 +94,7 @@ func TestQueueHoldsBackOnlyWhatDeliversRecordsToTheLog(t *testing.T) {
 	q.Close()
 }
 
-func TestQueueWritesLinesAsTheyComeAndAllAtItsEnd(t *testing.T) {
+func TestQueueFlushesOnClose(t *testing.T) {
 	r, w := io.Pipe()
 	q := NewQueue(w)
 	log := slog.New(NewHandler(q, "json", "info", false))

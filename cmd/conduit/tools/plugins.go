@@ -21,7 +21,7 @@ import (
 func PluginsInit(p *cli.Program) *ffcli.Command {
 	flags := cli.NewFlags("init")
 	dir := flags.String("path", "", "`DIR` to write to (default the name)")
-	processor := flags.Bool("processor", false, "write a processor, a WebAssembly module, instead of a connector")
+	processor := flags.Bool("processor", false, "create a processor (a WebAssembly module) instead of a connector")
 	replace := flags.String("replace", "", "build against the checkout of the agent in `DIR`, not a copy of the SDK")
 	modules := flags.String("modules", "",
 		"archive `FILE` of a release with all modules, for builds without a network (default "+installedModules+
@@ -29,19 +29,19 @@ func PluginsInit(p *cli.Program) *ffcli.Command {
 	return &ffcli.Command{
 		Name:       "init",
 		ShortUsage: "conduit plugins init NAME [flags]",
-		ShortHelp:  "Write a connector or a processor to start from.",
-		LongHelp: `Writes the folder of a Go program that is a connector: a source, a destination, a test of
-both, and a README that says how to build and run it; with --processor, that of a processor,
-which is built as a WebAssembly module. It overwrites nothing. The folder has a copy of the SDK,
-so that no checkout is needed. With --modules nothing is downloaded either: the folder gets all
-other modules, too, from the archive that packages install and releases have.
+		ShortHelp:  "Create the source code of a connector or a processor.",
+		LongHelp: `Writes a directory with a Go program that implements a connector: a source, a destination, tests of
+both, and a README with build instructions. With --processor it implements a processor, which is
+built as a WebAssembly module. Existing files are not overwritten. The directory contains a copy of
+the SDK, so that no checkout is needed. With --modules it also contains all other modules, from the
+archive that packages install and releases contain, so that nothing is downloaded.
 
 Example:
   conduit plugins init mine
   conduit plugins init --processor mine`,
 		FlagSet: flags,
 		Exec: func(_ context.Context, args []string) error {
-			name, err := cli.Argument(flags, args, "which name? For example: conduit plugins init mine")
+			name, err := cli.Argument(flags, args, "no name given; for example: conduit plugins init mine")
 			if err != nil {
 				return err
 			}
@@ -62,13 +62,13 @@ const installedModules = "/usr/share/conduit/modules.tar.zst"
 
 func initPlugin(p *cli.Program, plugin Plugin, dir string) (err error) {
 	if !pluginName().MatchString(plugin.Name) {
-		return cli.Invalidf("not a name for a %s: %q; use small letters, digits and '-', at most 60", plugin.Kind,
+		return cli.Invalidf("invalid name for a %s: %q; use at most 60 lower-case letters, digits and '-'", plugin.Kind,
 			plugin.Name)
 	}
 	plugin.Version = sdkVersion(p.Version)
 	switch {
 	case plugin.Replace != "" && plugin.Modules != "":
-		return cli.Invalidf("--modules goes with the copy of the SDK: leave out --replace, or run 'go mod vendor' in " +
+		return cli.Invalidf("--modules requires the copy of the SDK: omit --replace, or run 'go mod vendor' in " +
 			"the folder")
 	case plugin.Replace != "":
 		if plugin.Replace, err = checkout(plugin.Replace); err != nil {
@@ -84,7 +84,7 @@ func initPlugin(p *cli.Program, plugin Plugin, dir string) (err error) {
 	} else if err != nil {
 		return err
 	}
-	fmt.Fprintf(p.Stdout, "created  %s%c\nIts README.md says how to go on.\n", dir, filepath.Separator)
+	fmt.Fprintf(p.Stdout, "created  %s%c\nSee its README.md for the next steps.\n", dir, filepath.Separator)
 	return nil
 }
 
@@ -102,19 +102,19 @@ func PluginsSDK(p *cli.Program) *ffcli.Command {
 	return &ffcli.Command{
 		Name:       "sdk",
 		ShortUsage: "conduit plugins sdk DIR",
-		ShortHelp:  "Write the Go packages that plugins are made with.",
-		LongHelp: `Writes the module of the SDK to DIR: its packages, a go.mod file and a go.sum file. It overwrites
-nothing. A plugin is built against it after
+		ShortHelp:  "Write the Go packages of the plugin SDK.",
+		LongHelp: `Writes the module of the SDK to DIR: its packages, a go.mod file and a go.sum file. Existing
+files are not overwritten. To build a plugin against it, run
 
   go mod edit -replace github.com/conduit-agent/conduit=DIR
 
-The folder that 'conduit plugins init' writes has it in the directory sdk.
+'conduit plugins init' puts the same module into the directory sdk.
 
 Example:
   conduit plugins sdk sdk`,
 		FlagSet: flags,
 		Exec: func(_ context.Context, args []string) error {
-			dir, err := cli.Argument(flags, args, "to which directory? For example: conduit plugins sdk sdk")
+			dir, err := cli.Argument(flags, args, "no directory given; for example: conduit plugins sdk sdk")
 			if err != nil {
 				return err
 			}
@@ -137,14 +137,14 @@ func checkout(dir string) (string, error) {
 	}
 	text, err := os.ReadFile(filepath.Join(path, "go.mod"))
 	if err != nil {
-		return "", cli.Invalidf("--replace %s is no checkout of the agent: %v", dir, err)
+		return "", cli.Invalidf("--replace %s is not a checkout of the agent: %v", dir, err)
 	}
 	if is := modfile.ModulePath(text); is != Module {
-		return "", cli.Invalidf("--replace %s is no checkout of the agent: its go.mod is that of %q, not of %s", dir,
+		return "", cli.Invalidf("--replace %s is not a checkout of the agent: its go.mod declares %q, not %s", dir,
 			is, Module)
 	}
 	if _, err := os.Stat(filepath.Join(path, "plugins", "sdk")); err != nil {
-		return "", cli.Invalidf("--replace %s is no checkout of the agent: it has no plugins/sdk", dir)
+		return "", cli.Invalidf("--replace %s is not a checkout of the agent: it has no plugins/sdk", dir)
 	}
 	return path, nil
 }

@@ -44,22 +44,24 @@ func Prove(p *cli.Program) *ffcli.Command {
 	flags := cli.NewFlags("prove")
 	at := cli.SettingFlags(flags, "pipelines.path", "processors.path")
 	var o options
-	flags.IntVar(&o.kills, "kills", 100, "how often the agent is killed")
-	flags.DurationVar(&o.time, "time", 5*time.Minute, "the most that it may take")
-	flags.Uint64Var(&o.seed, "seed", 0, "of the faults; 0: a random one, which the report names")
+	flags.IntVar(&o.kills, "kills", 100, "number of kills of the agent")
+	flags.DurationVar(&o.time, "time", 5*time.Minute, "maximum duration")
+	flags.Uint64Var(&o.seed, "seed", 0, "of the faults; 0 selects a random one, which the report shows")
 	flags.BoolVar(&o.json, "json", false, "print JSON")
 	return &ffcli.Command{
 		Name:       "prove",
 		ShortUsage: "conduit prove [PATH...] [flags]",
-		ShortHelp:  "Show on this host that pipelines lose nothing, whatever happens to the agent.",
-		LongHelp: `Runs the pipelines of files and directories, without PATH those of the setting pipelines.path, in an agent of
-its own, in a directory below $TMPDIR. Stand-ins take the place of all their systems: sources send numbered records,
-destinations note what they get on the disk. The agent is killed at random moments, its connectors crash and
-hang, it is paused, and its files are edited all the while; as root on Linux, the power of its disk is cut, the disk is filled, and
-the clock that timers go by jumps. At the end it is counted what was lost, repeated and reordered.
+		ShortHelp:  "Prove on this host that pipelines lose no records under faults.",
+		LongHelp: `Runs the pipelines of files and directories (default: the setting pipelines.path) in a separate
+agent, in a directory below $TMPDIR. Test doubles replace all external systems: sources send numbered
+records, and destinations log what they receive to disk. Meanwhile the command kills the agent at
+random moments, crashes and hangs its connectors, pauses it, and edits its files. As root on Linux it
+also cuts the power of the agent's disk, fills the disk, and makes the monotonic clock jump. At the end it
+counts lost, repeated and reordered records.
 
-Your state, files and systems are not touched. Processors are kept where records of the stand-ins pass them; the report
-says which are not. The exit code is 0 only when all promises were kept; if not, the working directory is kept for inspection.
+Your state, files and systems are not touched. Processors are kept if the records of the test doubles
+pass them; the report lists the others. The exit code is 0 only if all promises were kept; otherwise the
+working directory is kept for inspection.
 
 Example:
   conduit prove pipelines/orders.yaml --kills 20`,
@@ -76,7 +78,7 @@ func runProof(
 		return err
 	}
 	if o.kills < 1 || o.time < time.Minute {
-		return cli.Invalidf("there must be at least one kill, and a minute of time")
+		return cli.Invalidf("--kills must be at least 1, and the duration at least one minute")
 	}
 	for o.seed == 0 {
 		o.seed = rand.Uint64()
@@ -193,8 +195,8 @@ func print(p *cli.Program, r *prove.Report) error {
 		fmt.Fprintf(p.Stdout, "BROKEN: %s\n", b)
 	}
 	if r.Held {
-		fmt.Fprintln(p.Stdout, "All promises were kept: nothing is lost or out of order, and only what was "+
-			"outstanding at a fault is repeated.")
+		fmt.Fprintln(p.Stdout, "All promises were kept: no record was lost or reordered, and only records "+
+			"in flight at a fault were repeated.")
 	}
 	return nil
 }

@@ -109,7 +109,7 @@ func (p Plugin) addFiles(files map[string][]byte, dir string) error {
 func (p Plugin) Write(dir string) error {
 	files, err := p.Files()
 	if err != nil {
-		return fmt.Errorf("cannot make the files of %s %s: %w", p.Kind, p.Name, err)
+		return fmt.Errorf("cannot create the files of %s %s: %w", p.Kind, p.Name, err)
 	}
 	return writeFiles(dir, files)
 }

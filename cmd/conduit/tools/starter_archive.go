@@ -54,7 +54,7 @@ func writeFiles(dir string, files map[string][]byte) error {
 		}
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return fmt.Errorf("cannot make directory: %w", err)
+		return fmt.Errorf("cannot create directory: %w", err)
 	}
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -63,7 +63,7 @@ func writeFiles(dir string, files map[string][]byte) error {
 	defer func() { _ = root.Close() }()
 	for name, content := range files {
 		if err := root.MkdirAll(path.Dir(name), 0o755); err != nil {
-			return fmt.Errorf("cannot make directory: %w", err)
+			return fmt.Errorf("cannot create directory: %w", err)
 		}
 		if err := root.WriteFile(name, content, 0o644); err != nil {
 			return fmt.Errorf("cannot write file: %w", err)

@@ -74,7 +74,7 @@ func requirements() (all []module, err error) {
 }
 
 // ErrModules is wrapped by the errors of an unusable archive of modules.
-var ErrModules = errors.New("it is no archive of modules for this version of conduit")
+var ErrModules = errors.New("not an archive of modules for this version of conduit")
 
 // vendored returns the files of an archive that holds the directory vendor of a plugin. It refuses an archive that was
 // made for other versions than the required ones.

@@ -16,7 +16,7 @@ func CheckItems(setting string, items []string, wrong func(item string) string, 
 			return sdk.SettingError{Setting: setting, Message: fmt.Sprintf("%q %s", item, message)}
 		}
 		if slices.Contains(items[:i], item) {
-			return sdk.SettingError{Setting: setting, Message: fmt.Sprintf("%q is there twice: remove one", item)}
+			return sdk.SettingError{Setting: setting, Message: fmt.Sprintf("%q appears twice: remove one", item)}
 		}
 		for _, other := range items[:i] {
 			if overlap != nil && overlap(other, item) {

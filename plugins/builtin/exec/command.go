@@ -20,8 +20,8 @@ import (
 
 // commandSettings define the command, and when it runs again.
 type commandSettings struct {
-	Command string `json:"command" desc:"What to run: the program and its arguments as a JSON list. No shell sees it."`
-	Shell   string `json:"shell" desc:"What to run instead of command, as a line for /bin/sh."`
+	Command string `json:"command" desc:"Command to run: the program and its arguments as a JSON list. It runs without a shell."`
+	Shell   string `json:"shell" desc:"Command to run with /bin/sh, instead of command."`
 	Restart string `json:"restart" default:"on-failure" validate:"inclusion=always|on-failure|never" desc:"When to run the command again after it has ended."`
 	Backoff struct {
 		Min time.Duration `json:"min" default:"1s" validate:"gt=0" desc:"First pause before the command runs again. It doubles while the command does nothing."`

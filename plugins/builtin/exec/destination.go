@@ -19,7 +19,7 @@ import (
 
 type destinationSettings struct {
 	commandSettings
-	Confirm bool `json:"confirm" default:"false" desc:"Whether the command prints a line for every record when it is done with it: ok, or why it refuses the record. Otherwise a record counts as written when the command was given it."`
+	Confirm bool `json:"confirm" default:"false" desc:"Whether the command prints a line after it has processed a record: ok, or the reason why it refuses the record. Otherwise a record counts as written once it is in the standard input of the command."`
 }
 
 // destination writes records to a command.

@@ -21,8 +21,8 @@ import (
 
 type sourceSettings struct {
 	commandSettings
-	Format string `json:"format" default:"raw" validate:"inclusion=raw|json|singer" desc:"What a line is: text (raw), an object (json) or a message of the Singer format (singer)."`
-	Resume string `json:"resume" default:"no" validate:"inclusion=no|skip" desc:"For raw and json: whether a command that is run again prints the same lines again, which are skipped then."`
+	Format string `json:"format" default:"raw" validate:"inclusion=raw|json|singer" desc:"Format of a line: text (raw), an object (json) or a message of the Singer format (singer)."`
+	Resume string `json:"resume" default:"no" validate:"inclusion=no|skip" desc:"For raw and json: whether a restarted command prints the same lines again, so that the source skips them."`
 }
 
 // source converts the output lines of a command to records.
@@ -140,10 +140,10 @@ func (s *source) keepRunning(ctx context.Context) {
 		case ctx.Err() != nil:
 			return
 		case err != nil && (!again || errors.As(err, new(*formatError))):
-			s.failed <- fmt.Errorf("cannot go on after command %s: %w", s.args[0], err)
+			s.failed <- fmt.Errorf("cannot resume after command %s: %w", s.args[0], err)
 			return
 		case !again:
-			s.log.Info("command has ended, there is nothing more to read")
+			s.log.Info("command has ended, no more data to read")
 			s.ended.Store(true)
 			return
 		case err != nil:
@@ -214,7 +214,7 @@ func (s *source) takeAll(ctx context.Context, r *bufio.Reader) (rest []byte, err
 
 // leaveOut reports an invalid line, which yields no record.
 func (s *source) leaveOut(err error) {
-	s.log.Warn("a line is left out", "after", s.place.Seq, "err", err)
+	s.log.Warn("skipping a line", "after", s.place.Seq, "err", err)
 	s.skips.Add(fmt.Sprintf("a line behind record %d", s.place.Seq), err)
 }
 

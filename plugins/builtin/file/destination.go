@@ -27,8 +27,8 @@ type destinationSettings struct {
 	rotateSettings
 
 	Path      string `json:"path" template:"true" validate:"required" desc:"Path of the file to append to, or a template of it, such as out/{{ .Metadata.GetCollection }}.jsonl. The file is created if it does not exist, and with a template the directories behind the first {{, too. Other directories must exist."`
-	OpenFiles int    `json:"openFiles" default:"100" validate:"gt=0" desc:"Most files that are open at a time when path is a template. The one that was written to the longest ago is closed for another."`
-	Fsync     bool   `json:"fsync" default:"true" desc:"Whether records are on the disk, safe from a power cut, before they are acknowledged. What is no file, such as a pipe or a terminal, needs none."`
+	OpenFiles int    `json:"openFiles" default:"100" validate:"gt=0" desc:"Maximum number of open files when path is a template. The least recently written file is closed to open another."`
+	Fsync     bool   `json:"fsync" default:"true" desc:"Whether records are synced to disk, safe from a power cut, before they are acknowledged. It has no effect on pipes and terminals."`
 }
 
 // Destination appends each record to a file, in the record format of the connector and followed by a newline. The path

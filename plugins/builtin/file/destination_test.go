@@ -198,7 +198,7 @@ func TestDestinationTakesBackShortWrite(t *testing.T) {
 	wantContent(t, path, want)
 }
 
-func TestDestinationLeavesWhatOthersWrote(t *testing.T) {
+func TestDestinationKeepsForeignContent(t *testing.T) {
 	path := newPath(t)
 	records := someRecords(1, 10, 100)
 	d := destination(t, path)
@@ -258,7 +258,7 @@ func TestDestinationWritesNothingToARemovedFile(t *testing.T) {
 	}
 }
 
-func TestDestinationSaysThatItCannotFollow(t *testing.T) {
+func TestDestinationReportsRemovedDirectory(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "dir")
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)

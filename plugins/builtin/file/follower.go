@@ -247,7 +247,7 @@ func readable(dir string) error {
 // skip reports a matching file that is not read.
 func (f *follower) skip(path string, err error) {
 	if f.skips.Add(path, err) {
-		f.log.Warn("a file cannot be read and is left out", "path", path, "err", err)
+		f.log.Warn("cannot read file, skipping it", "path", path, "err", err)
 	}
 }
 

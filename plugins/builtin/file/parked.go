@@ -30,7 +30,7 @@ func (s *single) park(err error) {
 	_ = s.close() // nothing was written to it
 	s.parked = at
 	if s.skips.Add(s.path, err) {
-		s.log.Warn("a file cannot be read and is left out until it can", "path", s.path, "err", err)
+		s.log.Warn("cannot read file, skipping it until it is readable", "path", s.path, "err", err)
 	}
 }
 
@@ -48,6 +48,6 @@ func (s *single) retry() {
 	}
 	s.parked = nil
 	if s.skips.Remove(s.path) {
-		s.log.Info("a file that was left out is read again", "path", s.path)
+		s.log.Info("reading a skipped file again", "path", s.path)
 	}
 }

@@ -20,8 +20,8 @@ import (
 
 const byCollection = "/{{ .Metadata.GetCollection }}.jsonl"
 
-// of returns records of these collections.
-func of(collections ...string) []record.Record {
+// recordsIn returns records of these collections.
+func recordsIn(collections ...string) []record.Record {
 	records := someRecords(1, len(collections), 5)
 	for i, c := range collections {
 		records[i].Metadata.Set(record.KeyCollection, c)
@@ -70,7 +70,7 @@ func wantFiles(t *testing.T, dir string, all []record.Record, want map[string][]
 func TestAFileForEachCollection(t *testing.T) {
 	dir := t.TempDir()
 	d := destination(t, dir+byCollection)
-	records := of("a", "b", "a", "c", "b", "a", "dir/e")
+	records := recordsIn("a", "b", "a", "c", "b", "a", "dir/e")
 	mustWrite(t, d, records[:4])
 	mustWrite(t, d, records[4:])
 	wantFiles(
@@ -110,7 +110,7 @@ func TestNoRecordLeadsOutside(t *testing.T) {
 		"a\x00b", "a\nb", strings.Repeat("n", 300), strings.Repeat("dir/", 2000),
 	} {
 		d := destination(t, dir+byCollection, "fsync", "false")
-		records := of("good", name, "good")
+		records := recordsIn("good", name, "good")
 		if name == "" {
 			d = destination(t, dir+"/{{ .Metadata.GetCollection }}", "fsync", "false")
 		}
@@ -143,7 +143,7 @@ func TestForbiddenPathOfARecord(t *testing.T) {
 	}
 	defer func() { _ = d.Teardown(ctx) }()
 	for _, name := range []string{"forbidden", "forbidden/x"} {
-		if n, err := d.Write(ctx, of("a", name)); n != 1 || err == nil ||
+		if n, err := d.Write(ctx, recordsIn("a", name)); n != 1 || err == nil ||
 			!strings.Contains(err.Error(), "not allowed") {
 			t.Errorf("%s: wrote %d, %v", name, n, err)
 		}
@@ -184,7 +184,7 @@ func TestOpenFilesAreBounded(t *testing.T) {
 		names = append(names, name)
 		want[name+".jsonl"] = append(want[name+".jsonl"], i)
 	}
-	records := of(names...)
+	records := recordsIn(names...)
 	d := destination(t, dir+byCollection, "openFiles", fmt.Sprint(most), "fsync", "false")
 	for batch := range slices.Chunk(records, 17) {
 		mustWrite(t, d, batch)
@@ -200,7 +200,7 @@ func TestIdleFilesAreClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
 		d := destination(t, dir+byCollection)
-		records := of("a", "b", "b", "a")
+		records := recordsIn("a", "b", "b", "a")
 		mustWrite(t, d, records[:2])
 		time.Sleep(40 * time.Second)
 		mustWrite(t, d, records[2:3])
@@ -221,7 +221,7 @@ func TestAFailureTakesBackOtherFiles(t *testing.T) {
 	write(t, filepath.Join(dir, "full.jsonl"), long)
 	write(t, filepath.Join(dir, "torn.jsonl"), "to")
 	d := destination(t, dir+byCollection)
-	records := of("a", "torn", "full", "a")
+	records := recordsIn("a", "torn", "full", "a")
 	mustWrite(t, d, records[:1])
 	lift := limitFileSize(t, uint64(len(long)))
 	n, err := d.Write(t.Context(), records[1:])
@@ -247,7 +247,7 @@ func TestAFailureTakesBackOtherFiles(t *testing.T) {
 func TestFilesOfATemplateAreRotatedAndFollowed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
-		records := of("x/a", "x/b", "x/a", "x/a")
+		records := recordsIn("x/a", "x/b", "x/a", "x/a")
 		d := destination(t, dir+byCollection, "rotate.size", fmt.Sprint(len(encode(t, records[:1]))))
 		mustWrite(t, d, records[:3])
 		var rotated []string

@@ -463,7 +463,7 @@ func TestTruncation(t *testing.T) {
 	}
 }
 
-func TestSameContentAgainHasOtherPositions(t *testing.T) {
+func TestRepeatedContentHasNewPositions(t *testing.T) {
 	path := newPath(t)
 	write(t, path, "one\n")
 	s := open(t, path, nil)
@@ -556,7 +556,7 @@ var resumptions = map[string]struct {
 	}, []string{"uno"}},
 }
 
-func TestResumeBehindTheLastLineOfARotatedFile(t *testing.T) {
+func TestResumeAfterLastLineOfRotatedFile(t *testing.T) {
 	path := newPath(t)
 	write(t, path, "one\ntwo")
 	s := open(t, path, nil)

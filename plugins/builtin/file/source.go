@@ -28,9 +28,9 @@ const (
 
 type settings struct {
 	Path        string        `json:"path" literal:"true" validate:"required" desc:"Path of the file to read, a directory, or a pattern such as /var/log/*.log. It need not exist yet."`
-	Compression string        `json:"compression" default:"auto" validate:"inclusion=auto|none|gzip|zstd" desc:"How the content is compressed. auto: as the extension says, .gz or .zst."`
-	GroupBegin  string        `json:"multiline.start" desc:"Regular expression that matches the first line of a record, such as ^[0-9]{4}-. Lines that it does not match belong to the record before them. Nothing: every line is a record."`
-	GroupWait   time.Duration `json:"multiline.timeout" default:"1s" validate:"gt=0" desc:"How long a record waits for more lines."`
+	Compression string        `json:"compression" default:"auto" validate:"inclusion=auto|none|gzip|zstd" desc:"Compression of the content. auto: by the extension, .gz or .zst."`
+	GroupBegin  string        `json:"multiline.start" desc:"Regular expression that matches the first line of a record, such as ^[0-9]{4}-. Lines that do not match belong to the previous record. Empty: every line is a record."`
+	GroupWait   time.Duration `json:"multiline.timeout" default:"1s" validate:"gt=0" desc:"Maximum time that a record waits for more lines."`
 }
 
 // options returns the options for converting content to records.

@@ -64,7 +64,7 @@ func (t *tail) next() ([]byte, bool) {
 		}
 		err := fmt.Errorf("%w: it has %d bytes from offset %d on", errLineTooLong, t.omitted.bytes,
 			t.offset-t.omitted.bytes)
-		t.log.Warn("a line is too long and is left out", "path", t.path, "line", t.start, "offset",
+		t.log.Warn("line too long, skipping it", "path", t.path, "line", t.start, "offset",
 			t.offset-t.omitted.bytes, "bytes", t.omitted.bytes)
 		t.skips.Add(fmt.Sprintf("line %d of %s", t.start, t.path), err)
 	}
@@ -75,7 +75,7 @@ var errLineTooLong = errors.New("the line is longer than 16 MiB")
 // nextOrOmitted returns the next complete line, or nil in place of an omitted line.
 func (t *tail) nextOrOmitted() ([]byte, bool) {
 	if n := t.leaveHole(); n > 0 {
-		t.log.Warn("a hole in the file is left out", "path", t.path, "offset", t.offset-n, "bytes", n)
+		t.log.Warn("skipping a hole in the file", "path", t.path, "offset", t.offset-n, "bytes", n)
 	}
 	if t.hole {
 		return nil, false

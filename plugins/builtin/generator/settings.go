@@ -17,12 +17,12 @@ import (
 
 // settings are the decoded settings.
 type settings struct {
-	Rate        *float64       `json:"rate" desc:"Most records per second, over all collections. 0 or nothing means no limit."`
-	RecordCount int64          `json:"recordCount" default:"0" validate:"gt=-1" desc:"How many records to make, counted over restarts. 0 means no end."`
-	ReadTime    *time.Duration `json:"readTime" desc:"Time to make one record. Deprecated: use rate."`
+	Rate        *float64       `json:"rate" desc:"Maximum number of records per second over all collections. 0 or empty: no limit."`
+	RecordCount int64          `json:"recordCount" default:"0" validate:"gt=-1" desc:"Number of records to generate, counted across restarts. 0: no end."`
+	ReadTime    *time.Duration `json:"readTime" desc:"Time to generate one record. Deprecated: use rate."`
 	Burst       struct {
-		SleepTime    time.Duration `json:"sleepTime" desc:"Pause between two bursts. Without it there are no bursts."`
-		GenerateTime time.Duration `json:"generateTime" default:"1s" desc:"How long a burst lasts, when there are bursts."`
+		SleepTime    time.Duration `json:"sleepTime" desc:"Pause between bursts. 0: no bursts."`
+		GenerateTime time.Duration `json:"generateTime" default:"1s" desc:"Duration of a burst."`
 	} `json:"burst"`
 	collectionSettings
 	Collections map[string]collectionSettings `json:"collections"`
@@ -30,9 +30,9 @@ type settings struct {
 
 // collectionSettings are the settings of a collection.
 type collectionSettings struct {
-	Operations []string `json:"operations" default:"create" validate:"required" desc:"Comma-separated operations (create, update, delete, snapshot); each record has a random one of them."`
+	Operations []string `json:"operations" default:"create" validate:"required" desc:"Comma-separated operations (create, update, delete, snapshot). Each record gets a random one."`
 	Format     struct {
-		Type    string            `json:"type" validate:"inclusion=raw|structured|file" desc:"What the payload is: structured (an object), raw (the JSON text of an object) or file (the content of a file)."`
+		Type    string            `json:"type" validate:"inclusion=raw|structured|file" desc:"Format of the payload: structured (an object), raw (the JSON text of an object) or file (the content of a file)."`
 		Options map[string]string `json:"options" desc:"For raw and structured: the type of the field of this name: int, string, time, bool or duration."`
 		Path    string            `json:"options.path" literal:"true" desc:"For file: the path of the file."`
 	} `json:"format"`
@@ -66,7 +66,7 @@ func (s *settings) check() ([]collection, error) {
 	}
 	if len(collections) == 0 {
 		errs = append(errs,
-			errors.New(`there is nothing to generate: set "format.type" or "collections.*.format.type"`))
+			errors.New(`no data to generate: set "format.type" or "collections.*.format.type"`))
 	}
 	return collections, errors.Join(errs...)
 }

@@ -20,7 +20,7 @@ type authSettings struct {
 	Username   string `json:"auth.username" desc:"User of basic authentication."`
 	Password   string `json:"auth.password" desc:"Password of basic authentication. By reference."`
 	HMACSecret string `json:"auth.hmac.secret" desc:"Key of an HMAC-SHA256 over the body, in the header auth.hmac.header. By reference."`
-	HMACHeader string `json:"auth.hmac.header" default:"X-Hub-Signature-256" desc:"Header with the HMAC: sha256= and hexadecimal digits. A server accepts digits alone, too."`
+	HMACHeader string `json:"auth.hmac.header" default:"X-Hub-Signature-256" desc:"Header with the HMAC: sha256= and hexadecimal digits. A server also accepts digits without the prefix."`
 }
 
 // none reports whether the settings have no credentials.

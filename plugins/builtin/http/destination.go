@@ -16,14 +16,14 @@ type destinationSettings struct {
 	URL         string            `json:"url" literal:"true" validate:"required" desc:"URL to send records to."`
 	Method      string            `json:"method" default:"POST" validate:"inclusion=POST|PUT|PATCH" desc:"Method of the requests."`
 	Headers     map[string]string `json:"headers" literal:"true" desc:"Header of the requests, by name."`
-	Body        string            `json:"body.format" default:"single" validate:"inclusion=single|json|lines" desc:"single: a record a request. json: a JSON array of records a request. lines: one record a line. Each record is in the format of sdk.record.format."`
-	ContentType string            `json:"body.contentType" literal:"true" desc:"Content-Type of the requests. Nothing: application/json, or application/x-ndjson with lines."`
-	Compression string            `json:"body.compression" default:"none" validate:"inclusion=none|gzip" desc:"How bodies are compressed."`
-	MaxRecords  int               `json:"batch.maxRecords" default:"100" validate:"gt=0" desc:"Most records in a request, with json and lines."`
-	MaxBytes    int               `json:"batch.maxBytes" default:"1048576" validate:"gt=0" desc:"Most bytes of a body with several records, before it is compressed."`
-	Idempotency string            `json:"idempotency.header" literal:"true" default:"Idempotency-Key" desc:"Header with a key that is the same each time the same records are sent, also after a restart with single."`
-	Timeout     time.Duration     `json:"timeout" default:"30s" validate:"gt=0" desc:"How long a request may take."`
-	RetryFor    time.Duration     `json:"retry.timeout" default:"1m" validate:"gt=-1" desc:"How long a request is sent again that failed in a way that may pass. Then the pipeline starts again, with pauses, for ever."`
+	Body        string            `json:"body.format" default:"single" validate:"inclusion=single|json|lines" desc:"Content of a request. single: one record. json: a JSON array of records. lines: one record per line. Each record is in the format of sdk.record.format."`
+	ContentType string            `json:"body.contentType" literal:"true" desc:"Content-Type of the requests. Default: application/json, or application/x-ndjson with lines."`
+	Compression string            `json:"body.compression" default:"none" validate:"inclusion=none|gzip" desc:"Compression of bodies."`
+	MaxRecords  int               `json:"batch.maxRecords" default:"100" validate:"gt=0" desc:"Maximum number of records in a request, with json and lines."`
+	MaxBytes    int               `json:"batch.maxBytes" default:"1048576" validate:"gt=0" desc:"Maximum size in bytes of a body with several records, before compression."`
+	Idempotency string            `json:"idempotency.header" literal:"true" default:"Idempotency-Key" desc:"Header with an idempotency key: retries of the same records have the same key, with single also after a restart."`
+	Timeout     time.Duration     `json:"timeout" default:"30s" validate:"gt=0" desc:"Timeout of a request."`
+	RetryFor    time.Duration     `json:"retry.timeout" default:"1m" validate:"gt=-1" desc:"Time for which a request with a temporary failure is retried. After that the pipeline fails and is restarted with backoff."`
 
 	authSettings
 	common.TLS

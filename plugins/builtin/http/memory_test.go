@@ -176,7 +176,7 @@ func TestPollManyRecords(t *testing.T) {
 		go func() { defer close(ended); _, _ = s.Read(ctx) }()
 		wait.For(t, "the response is left out", func() bool {
 			skipped := s.Progress().Skipped
-			return len(skipped) == 1 && strings.Contains(skipped[0].Error, "have pages made smaller")
+			return len(skipped) == 1 && strings.Contains(skipped[0].Error, "request smaller pages")
 		})
 		if n := allocated() - before; n > 64<<20 {
 			t.Errorf("%s: after %d bytes", name, n)

@@ -71,7 +71,7 @@ func (p *poller) unusable(err error) {
 // leaveOut reports skipped data.
 func (p *poller) leaveOut(what string, err error) {
 	if p.skips.Add(what, err) {
-		p.log.Warn("a part of what the server has is left out", "what", what, "err", err)
+		p.log.Warn("skipping part of the server's data", "what", what, "err", err)
 	}
 }
 

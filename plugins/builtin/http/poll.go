@@ -97,7 +97,7 @@ func (p *poller) fetch(ctx context.Context) (*response, error) {
 		case ctx.Err() != nil:
 			return nil, ctx.Err()
 		case errors.Is(err, errTooLarge):
-			return nil, fmt.Errorf("%w: set body.maxBytes, or have pages made smaller", err)
+			return nil, fmt.Errorf("%w: set body.maxBytes, or request smaller pages", err)
 		case err == nil && !passes(r.status):
 			p.latest.Note("")
 			return r, p.refused(r)
@@ -140,16 +140,16 @@ func (p *poller) request() (target string, header http.Header, err error) {
 	case strings.Contains(page, "://"):
 		return page, nil, nil // it contains the cursor
 	case s.Pages == "page":
-		u.RawQuery = with(u.RawQuery, s.PagesParam, strconv.Itoa(p.number()))
+		u.RawQuery = withParam(u.RawQuery, s.PagesParam, strconv.Itoa(p.number()))
 	case page != "":
-		u.RawQuery = with(u.RawQuery, s.PagesParam, page)
+		u.RawQuery = withParam(u.RawQuery, s.PagesParam, page)
 	}
 	cursor := p.place.Cursor
 	if s.CursorField != "" {
 		cursor = p.since
 	}
 	if s.CursorParam != "" && cursor != "" {
-		u.RawQuery = with(u.RawQuery, s.CursorParam, cursor)
+		u.RawQuery = withParam(u.RawQuery, s.CursorParam, cursor)
 	}
 	header = http.Header{}
 	if p.place.ETag != "" {
@@ -166,8 +166,8 @@ func (p *poller) number() int {
 	return max(1, n)
 }
 
-// with returns the query with the parameter set. It replaces parameters with the same name.
-func with(query, name, value string) string {
+// withParam returns the query with the parameter set. It replaces parameters with the same name.
+func withParam(query, name, value string) string {
 	values, _ := url.ParseQuery(query)
 	values.Set(name, value)
 	return values.Encode()

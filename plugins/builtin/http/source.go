@@ -14,33 +14,33 @@ import (
 )
 
 type sourceSettings struct {
-	Address        string        `json:"address" default:"127.0.0.1:8090" desc:"Host and port to receive requests at, unless there is a url."`
-	Path           string        `json:"path" default:"/" validate:"regex=^/[^\\s{}]*$" desc:"Path to receive requests at; with / at its end also those below it."`
-	Methods        []string      `json:"methods" default:"POST" desc:"Methods of the requests that are received."`
+	Address        string        `json:"address" default:"127.0.0.1:8090" desc:"Host and port to listen on, unless url is set."`
+	Path           string        `json:"path" default:"/" validate:"regex=^/[^\\s{}]*$" desc:"Path of accepted requests; with a trailing / it includes all paths below."`
+	Methods        []string      `json:"methods" default:"POST" desc:"Methods of accepted requests."`
 	Headers        []string      `json:"metadata.headers" desc:"Headers of received requests, or of polled responses, that become metadata http.header.NAME."`
-	AckTimeout     time.Duration `json:"ack.timeout" default:"30s" validate:"gt=0" desc:"How long a request waits until its records are acknowledged. Then it is answered 503."`
-	MaxBody        int64         `json:"body.maxBytes" default:"8388608" validate:"gt=0" desc:"Most bytes of a body, uncompressed."`
-	Body           string        `json:"body.format" default:"auto" validate:"inclusion=auto|raw|lines|json" desc:"How a body becomes records. raw: one record. lines: one for each line. json: one for each element of an array, or one. auto: by its Content-Type."`
-	MaxRequests    int           `json:"limit.requests" default:"1000" validate:"gt=0" desc:"Most requests that wait for acknowledgements. More are answered 503."`
-	Connections    int           `json:"limit.connections" default:"1000" validate:"gt=0" desc:"Maximum number of connections. Beyond it, connections that wait for a request are closed in favour of new ones. All sources together hold at most half of the file descriptors of the agent."`
-	MaxBytes       int64         `json:"limit.bytes" default:"33554432" validate:"gt=0" desc:"Most bytes of the bodies that wait. More are answered 503."`
-	Rate           float64       `json:"limit.requestsPerSecond" default:"0" validate:"gt=-1" desc:"Most requests per second. More are answered 429. 0: no limit."`
-	AllowAnonymous bool          `json:"auth.allowAnonymous" default:"false" desc:"Whether others than this machine may send requests without any credentials."`
+	AckTimeout     time.Duration `json:"ack.timeout" default:"30s" validate:"gt=0" desc:"Maximum time that a request waits for the acknowledgement of its records. Then the response is 503."`
+	MaxBody        int64         `json:"body.maxBytes" default:"8388608" validate:"gt=0" desc:"Maximum size of an uncompressed body in bytes."`
+	Body           string        `json:"body.format" default:"auto" validate:"inclusion=auto|raw|lines|json" desc:"Conversion of a body to records. raw: one record. lines: one for each line. json: one for each element of an array, or one. auto: by its Content-Type."`
+	MaxRequests    int           `json:"limit.requests" default:"1000" validate:"gt=0" desc:"Maximum number of requests that wait for acknowledgements. Further requests get 503."`
+	Connections    int           `json:"limit.connections" default:"1000" validate:"gt=0" desc:"Maximum number of connections. At the limit, idle connections are closed in favour of new ones. All sources together hold at most half of the file descriptors of the agent."`
+	MaxBytes       int64         `json:"limit.bytes" default:"33554432" validate:"gt=0" desc:"Maximum total size in bytes of waiting bodies. Further requests get 503."`
+	Rate           float64       `json:"limit.requestsPerSecond" default:"0" validate:"gt=-1" desc:"Maximum number of requests per second. Further requests get 429. 0: no limit."`
+	AllowAnonymous bool          `json:"auth.allowAnonymous" default:"false" desc:"Whether other hosts may send requests without credentials."`
 
-	URL           string            `json:"url" literal:"true" desc:"URL to poll. Without one, requests are received."`
+	URL           string            `json:"url" literal:"true" desc:"URL to poll. Without it the source is a server."`
 	Method        string            `json:"method" default:"GET" validate:"inclusion=GET|POST" desc:"Method of the requests that poll."`
 	Request       string            `json:"request.body" desc:"Body of the requests that poll."`
 	RequestHeader map[string]string `json:"headers" literal:"true" desc:"Header of the requests that poll, by name."`
-	Period        time.Duration     `json:"pollingPeriod" default:"1m" validate:"gt=0" desc:"Pause between two polls, when the last one found nothing more."`
-	Timeout       time.Duration     `json:"timeout" default:"30s" validate:"gt=0" desc:"How long it may take to send, or to receive, a request or a response."`
-	Records       string            `json:"records.path" desc:"Where the records are in a JSON response, such as data.items."`
-	CursorField   string            `json:"cursor.field" desc:"Field of each record that grows from record to record, such as updated_at or meta.id. Polling goes on behind its last value."`
-	CursorPath    string            `json:"cursor.path" desc:"Where the value to go on with is in a JSON response, such as next_cursor. Instead of cursor.field."`
-	CursorParam   string            `json:"cursor.param" desc:"Parameter of the query that gets the last value."`
-	CursorStart   string            `json:"cursor.initial" desc:"Value of the parameter at the first poll. Nothing: the parameter is left out."`
-	Pages         string            `json:"pagination" default:"none" validate:"inclusion=none|link|token|page" desc:"How a response leads to the next page. link: header Link with rel=next. token: a URL or token at pagination.path. page: the number in pagination.param grows until a page is empty."`
-	PagesPath     string            `json:"pagination.path" desc:"Where the URL or token of the next page is in a JSON response."`
-	PagesParam    string            `json:"pagination.param" desc:"Parameter of the query that gets the token, or the number of the page, from 1."`
+	Period        time.Duration     `json:"pollingPeriod" default:"1m" validate:"gt=0" desc:"Pause before the next poll when the last response had no more records."`
+	Timeout       time.Duration     `json:"timeout" default:"30s" validate:"gt=0" desc:"Timeout for sending or receiving a request or a response."`
+	Records       string            `json:"records.path" desc:"Path of the records in a JSON response, such as data.items."`
+	CursorField   string            `json:"cursor.field" desc:"Field that increases from record to record, such as updated_at or meta.id. Polling resumes after its last value."`
+	CursorPath    string            `json:"cursor.path" desc:"Path of the next cursor in a JSON response, such as next_cursor. Instead of cursor.field."`
+	CursorParam   string            `json:"cursor.param" desc:"Query parameter that receives the last value."`
+	CursorStart   string            `json:"cursor.initial" desc:"Value of the parameter in the first poll. Empty: the parameter is omitted."`
+	Pages         string            `json:"pagination" default:"none" validate:"inclusion=none|link|token|page" desc:"Method to find the next page. link: header Link with rel=next. token: a URL or token at pagination.path. page: the number in pagination.param grows until a page is empty."`
+	PagesPath     string            `json:"pagination.path" desc:"Path of the URL or token of the next page in a JSON response."`
+	PagesParam    string            `json:"pagination.param" desc:"Query parameter that receives the token or the page number, which starts at 1."`
 
 	authSettings
 	common.TLS

@@ -101,7 +101,7 @@ func (j *journal) failed(err error) error {
 		return err
 	}
 	if !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
-		return fmt.Errorf("cannot read what %s prints: %w", program, err)
+		return fmt.Errorf("cannot read the output of %s: %w", program, err)
 	}
 	err = subprocess.Wait(j.cmd)
 	if text := j.errors.text(); text != "" {

@@ -12,7 +12,7 @@ func Connector() sdk.Connector {
 		Name:    "journald",
 		Summary: "Reads the journal of systemd.",
 		Description: "A source that follows the journal of systemd from its position, with the fields of each entry, " +
-			"and says when entries are gone before they were read.",
+			"and reports entries that were removed before they were read.",
 		Version:   version,
 		Author:    "conduit",
 		NewSource: func() sdk.Source { return &Source{} },

@@ -18,13 +18,13 @@ import (
 )
 
 type settings struct {
-	Directory string   `json:"directory" literal:"true" desc:"Directory with journal files. Nothing: the journal of this machine."`
+	Directory string   `json:"directory" literal:"true" desc:"Directory with journal files. Default: the journal of this host."`
 	Namespace string   `json:"namespace" literal:"true" desc:"Namespace of the journal."`
-	Units     []string `json:"units" literal:"true" desc:"Units whose entries are read, such as nginx.service or ssh*. Nothing: all."`
-	Priority  string   `json:"priority" validate:"inclusion=emerg|alert|crit|err|warning|notice|info|debug" desc:"Lowest priority of the entries that are read: emerg, alert, crit, err, warning, notice, info or debug. Nothing: all."`
-	Matches   []string `json:"matches" desc:"Fields that entries have, as NAME=VALUE. Those with the same name are alternatives."`
-	Start     string   `json:"start" default:"oldest" validate:"inclusion=oldest|boot|newest" desc:"Where to begin without a position: with the oldest entry, the first one since the machine started, or with those that come."`
-	Gap       string   `json:"gap" default:"stop" validate:"inclusion=stop|continue" desc:"When entries are gone before they were read: stop with an error, or log one and continue with what there is."`
+	Units     []string `json:"units" literal:"true" desc:"Units to read, such as nginx.service or ssh*. Default: all."`
+	Priority  string   `json:"priority" validate:"inclusion=emerg|alert|crit|err|warning|notice|info|debug" desc:"Lowest priority of entries to read: emerg, alert, crit, err, warning, notice, info or debug. Default: all."`
+	Matches   []string `json:"matches" desc:"Fields that an entry must have, as NAME=VALUE. Values of the same field are alternatives."`
+	Start     string   `json:"start" default:"oldest" validate:"inclusion=oldest|boot|newest" desc:"Starting point without a position: the oldest entry, the first one since boot, or new entries."`
+	Gap       string   `json:"gap" default:"stop" validate:"inclusion=stop|continue" desc:"Action when entries were removed before they were read: stop with an error, or log it and continue with the remaining entries."`
 }
 
 var match = texts.Regexp(`^[A-Z0-9_]+=`)
@@ -216,7 +216,7 @@ func (s *Source) Progress() progress.Report {
 // leaveOut reports a skipped entry, or a skipped part of an entry.
 func (s *Source) leaveOut(what string, err error) {
 	if s.skips.Add(what, err) {
-		s.log.Warn("a part of the journal cannot be read and is left out", "what", what, "err", err)
+		s.log.Warn("cannot read part of the journal, skipping it", "what", what, "err", err)
 	}
 }
 
@@ -256,12 +256,13 @@ func (s *Source) gap(ctx context.Context) error {
 		text = fmt.Sprintf("up to %d entries of the journal were missed, those not asked for included: they were "+
 			"removed before they were read", missed)
 	}
-	err = fmt.Errorf("%s. Raise SystemMaxUse in journald.conf to keep more. To go on with what there is set gap to "+
+	err = fmt.Errorf("%s. Raise SystemMaxUse in journald.conf to keep more. To continue with the remaining entries "+
+		"set gap to "+
 		"continue", text)
 	if s.settings.Gap != "continue" {
 		return gapError{err}
 	}
-	s.log.Error("going on without entries", "err", err)
+	s.log.Error("continuing without the missing entries", "err", err)
 	s.skips.Add("entries behind "+s.cursor, err)
 	return nil
 }

@@ -34,7 +34,7 @@ func (s *Source) begin(ctx context.Context) error {
 	}
 	offsets, err := list(ctx, topics...)
 	if err != nil {
-		return sdk.Unavailable(fmt.Errorf("cannot ask for the offsets of topics %v: %w", topics, err))
+		return sdk.Unavailable(fmt.Errorf("cannot list the offsets of topics %v: %w", topics, err))
 	}
 	offsets.Each(func(o kadm.ListedOffset) {
 		if o.Err == nil {
@@ -83,7 +83,7 @@ func (s *Source) assign(
 				err = kerr.UnknownTopicOrPartition
 			}
 			if err != nil {
-				return nil, fmt.Errorf("cannot learn the offsets of partition %d of topic %q: %w", number, topic, err)
+				return nil, fmt.Errorf("cannot get the offsets of partition %d of topic %q: %w", number, topic, err)
 			}
 			p := s.partition(topic, number)
 			p.committed, p.end = committed.EpochOffset().Offset, end.Offset

@@ -22,14 +22,14 @@ import (
 
 // clientSettings are the connection settings of source and destination.
 type clientSettings struct {
-	Servers            []string      `json:"servers" validate:"required" desc:"Brokers to connect to first, as host:port. They name the others."`
-	ClientID           string        `json:"clientID" literal:"true" default:"conduit-connector-kafka" desc:"Name under which brokers log this client and limit its rate."`
-	TLS                bool          `json:"tls.enabled" default:"false" desc:"Whether connections are encrypted. Without it the certificates have no effect."`
+	Servers            []string      `json:"servers" validate:"required" desc:"Brokers for the initial connection, as host:port. They report the other brokers."`
+	ClientID           string        `json:"clientID" literal:"true" default:"conduit-connector-kafka" desc:"Client name in the logs and quotas of brokers."`
+	TLS                bool          `json:"tls.enabled" default:"false" desc:"Whether connections use TLS. Otherwise the certificate settings have no effect."`
 	CACert             string        `json:"caCert" desc:"Certificates, in PEM, to trust in addition to those of the system."`
 	ClientCert         string        `json:"clientCert" desc:"Certificate of this client, in PEM."`
 	ClientKey          string        `json:"clientKey" desc:"Key of the certificate, in PEM."`
-	InsecureSkipVerify bool          `json:"insecureSkipVerify" default:"false" desc:"Whether any certificate of a broker will do. Then anybody can pose as one."`
-	Timeout            time.Duration `json:"timeout" default:"10s" validate:"gt=0" desc:"How long a broker may take to answer, in addition to the time for which it is asked to wait. Then the connection is lost."`
+	InsecureSkipVerify bool          `json:"insecureSkipVerify" default:"false" desc:"Whether to skip verification of broker certificates. Anyone can then impersonate a broker."`
+	Timeout            time.Duration `json:"timeout" default:"10s" validate:"gt=0" desc:"Timeout of a broker's response, in addition to the wait time of the request. Then the connection is closed."`
 	saslSettings
 }
 

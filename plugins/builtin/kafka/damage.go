@@ -69,7 +69,7 @@ func (s *Source) leaveOut(topic string, number int32, next int64, err error) {
 		what = fmt.Sprintf("message of partition %d of topic %s at offset %d", number, topic, p.seen)
 	}
 	if s.skips.Add(what, err) {
-		s.log.Warn("messages cannot be read and are left out", "what", what, "err", err)
+		s.log.Warn("cannot read messages, skipping them", "what", what, "err", err)
 	}
 	p.seen = next
 	s.next.set(topic, number, next)

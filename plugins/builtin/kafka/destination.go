@@ -21,16 +21,16 @@ import (
 
 type destinationSettings struct {
 	clientSettings
-	Topic           string        `json:"topic" template:"true" default:"{{ index .Metadata \"opencdc.collection\" }}" desc:"Topic, or a Go template that makes its name of each record."`
-	Acks            string        `json:"acks" default:"all" validate:"inclusion=none|one|all" desc:"How many replicas have a message before it counts as written. With less than all, messages can be lost, repeated and reordered."`
+	Topic           string        `json:"topic" template:"true" default:"{{ index .Metadata \"opencdc.collection\" }}" desc:"Topic, or a Go template of its name."`
+	Acks            string        `json:"acks" default:"all" validate:"inclusion=none|one|all" desc:"Number of replicas that must have a message before it counts as written. With less than all, messages can be lost, repeated and reordered."`
 	Compression     string        `json:"compression" default:"snappy" validate:"inclusion=none|gzip|snappy|lz4|zstd" desc:"Compression of batches, if the brokers know it."`
 	BatchBytes      int32         `json:"batchBytes" default:"1000012" validate:"gt=0" desc:"Largest batch of messages, before compression. No more than max.message.bytes of the topic."`
 	DeliveryTimeout time.Duration `json:"deliveryTimeout" default:"0" validate:"gt=-1" desc:"Longest time to try to write a message before the pipeline fails. 0: for ever."`
 
 	Headers    bool   `json:"headers" default:"false" desc:"Whether metadata kafka.header.NAME become headers."`
-	Timestamp  string `json:"timestamp" default:"now" validate:"inclusion=now|record" desc:"Time of messages. now: when they are written. record: when the record came to be (opencdc.createdAt), if it says so."`
+	Timestamp  string `json:"timestamp" default:"now" validate:"inclusion=now|record" desc:"Timestamp of messages. now: the time of the write. record: the creation time of the record (opencdc.createdAt), if set."`
 	Partition  string `json:"partition" template:"true" desc:"Partition, or a Go template that makes its number of each record. Empty: by the key."`
-	Tombstones bool   `json:"tombstones" default:"false" desc:"Whether records that delete become messages without a value, for compacted topics."`
+	Tombstones bool   `json:"tombstones" default:"false" desc:"Whether delete records become messages without a value, for compacted topics."`
 
 	onceSettings
 }

@@ -91,7 +91,7 @@ func (s *Source) takePartition(records []record.Record, p *partition, messages [
 			continue
 		}
 		p.delivered, p.newest = m.Offset+1, m.Timestamp
-		records = append(records, recordOf(m, run.position(m.Offset), s.settings.Tombstones, all.of(m, arena)))
+		records = append(records, recordOf(m, run.position(m.Offset), s.settings.Tombstones, all.metadata(m, arena)))
 	}
 	for _, m := range messages {
 		m.Recycle() // records have copied all they need
@@ -126,8 +126,8 @@ func newLastMetadata(p *partition) *lastMetadata {
 	}}
 }
 
-// of returns the metadata of the next message.
-func (c *lastMetadata) of(m *kgo.Record, arena *record.Arena) record.Metadata {
+// metadata returns the metadata of the next message.
+func (c *lastMetadata) metadata(m *kgo.Record, arena *record.Arena) record.Metadata {
 	offset, millis, nanos := &c.fields[0].Value, &c.fields[2].Value, &c.fields[5].Value
 	if *offset == "" || !m.Timestamp.Equal(c.time) {
 		c.time, *millis, *nanos = m.Timestamp, arena.Int(m.Timestamp.UnixMilli()), arena.Int(m.Timestamp.UnixNano())

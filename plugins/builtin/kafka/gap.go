@@ -11,7 +11,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-const howToGoOn = "set gap: continue to go on with the oldest message"
+const howToGoOn = "set gap: continue to read from the oldest message"
 
 // behind describes missing messages.
 func behind(topic string, number int32, offset int64) string {
@@ -34,7 +34,7 @@ func missing(p *partition, at, start int64) error {
 // gap returns the error for messages that are missing. With gap: continue it returns nil, and the status names them.
 func (s *Source) gap(of string, missing error) error {
 	if s.settings.Gap == "continue" {
-		s.log.Warn("messages are missing, going on with the oldest one", "err", missing)
+		s.log.Warn("messages are missing, continuing with the oldest one", "err", missing)
 		s.skips.Add(of, missing)
 		return nil
 	}

@@ -34,7 +34,7 @@ const reservedBytes = 1 << 20
 
 // message sets m to the message of a record, and appends its value to values.
 func (d *Destination) message(m *kgo.Record, r *record.Record, values []byte) (_ []byte, err error) {
-	if m.Topic, err = d.topic.of(&d.timeLimit, r); err != nil {
+	if m.Topic, err = d.topic.execute(&d.timeLimit, r); err != nil {
 		return values, fmt.Errorf("cannot make the name of the topic: %w", err)
 	}
 	if m.Topic == "" {
@@ -72,7 +72,7 @@ func (d *Destination) message(m *kgo.Record, r *record.Record, values []byte) (_
 const byKey = -1
 
 func (d *Destination) partitionOf(r *record.Record) (int32, error) {
-	s, err := d.partition.of(&d.timeLimit, r)
+	s, err := d.partition.execute(&d.timeLimit, r)
 	if err != nil {
 		return 0, fmt.Errorf("cannot make the number of the partition: %w", err)
 	}

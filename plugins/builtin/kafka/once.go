@@ -14,9 +14,9 @@ import (
 )
 
 type onceSettings struct {
-	ExactlyOnce     bool   `json:"exactlyOnce" default:"false" desc:"Whether records are written in transactions, together with their positions, so that none is there twice after a restart. For consumers that read committed transactions only."`
-	TransactionalID string `json:"transactionalID" literal:"true" desc:"Transactional id, of this destination alone. Empty: conduit- and a name made of the connector's id."`
-	PositionsTopic  string `json:"positionsTopic" literal:"true" desc:"Topic for the positions of the records written last, of this destination alone and with one partition. Empty: conduit-positions- and a name made of the connector's id. It is made if it does not exist."`
+	ExactlyOnce     bool   `json:"exactlyOnce" default:"false" desc:"Whether records and their positions are written in one transaction, so that no record is duplicated after a restart. For consumers that read only committed transactions."`
+	TransactionalID string `json:"transactionalID" literal:"true" desc:"Transactional id, used by this destination only. Default: conduit- and a name derived from the connector's id."`
+	PositionsTopic  string `json:"positionsTopic" literal:"true" desc:"Topic for the positions of the last written records, used by this destination only, with one partition. Default: conduit-positions- and a name derived from the connector's id. It is created if it does not exist."`
 }
 
 // once writes records together with their positions in transactions. After a restart an agent resends the outstanding

@@ -16,12 +16,12 @@ import (
 
 // saslSettings are the settings for authentication.
 type saslSettings struct {
-	Mechanism string `json:"saslMechanism" validate:"inclusion=PLAIN|SCRAM-SHA-256|SCRAM-SHA-512|OAUTHBEARER" desc:"How this client authenticates. Empty: not at all, or by its certificate."`
+	Mechanism string `json:"saslMechanism" validate:"inclusion=PLAIN|SCRAM-SHA-256|SCRAM-SHA-512|OAUTHBEARER" desc:"Authentication mechanism of this client. Empty: none, or the certificate."`
 	Username  string `json:"saslUsername" desc:"User, or id of the OAuth client."`
 	Password  string `json:"saslPassword" desc:"Password, or secret of the OAuth client."`
 	Token     string `json:"saslToken" desc:"Token for OAUTHBEARER, when saslTokenURL does not give one. By reference, such as ${file:/run/conduit/kafka-token}."`
-	TokenURL  string `json:"saslTokenURL" desc:"Where OAUTHBEARER gets tokens, with the client credentials grant of OAuth 2."`
-	Scope     string `json:"saslScope" desc:"Scopes to ask for there, separated by spaces."`
+	TokenURL  string `json:"saslTokenURL" desc:"URL from which OAUTHBEARER gets tokens, with the client credentials grant of OAuth 2."`
+	Scope     string `json:"saslScope" desc:"Scopes to request, separated by spaces."`
 }
 
 // mechanism returns the SASL mechanism, or nil if the settings name none.

@@ -27,15 +27,15 @@ type sourceSettings struct {
 	clientSettings
 	Topics               []string      `json:"topics" literal:"true" validate:"required" desc:"Topics to read, by their exact names."`
 	GroupID              string        `json:"groupID" literal:"true" desc:"Consumer group. Empty: one of its own, whose name is kept in the position."`
-	ReadFromBeginning    bool          `json:"readFromBeginning" default:"false" desc:"Where a partition begins for which neither position nor group has an offset: with its oldest message, or with those to come."`
-	RetryGroupJoinErrors bool          `json:"retryGroupJoinErrors" default:"true" desc:"Whether joining the group is tried again after an error. Otherwise the pipeline fails."`
+	ReadFromBeginning    bool          `json:"readFromBeginning" default:"false" desc:"Starting point in a partition without an offset in the position or the group: its oldest message, or new messages."`
+	RetryGroupJoinErrors bool          `json:"retryGroupJoinErrors" default:"true" desc:"Whether joining the group is retried after an error. Otherwise the pipeline fails."`
 	CommitOffsetsSize    int           `json:"commitOffsetsSize" default:"1000" validate:"gt=-1" desc:"Number of acknowledged messages after which offsets are committed to the group."`
 	CommitOffsetsDelay   time.Duration `json:"commitOffsetsDelay" default:"5s" validate:"gt=-1" desc:"Longest time after which they are."`
 
 	SessionTimeout time.Duration `json:"sessionTimeout" default:"10s" validate:"gt=0" desc:"Time after which the group gives the partitions of a member that is silent to others: to this one, after a crash. Brokers allow 6s to 30m by default."`
 
-	Gap         string `json:"gap" default:"fail" validate:"inclusion=fail|continue" desc:"What happens when messages were removed before they were read. fail: an error says which. continue: a warning does, and reading goes on with the oldest message."`
-	Tombstones  bool   `json:"tombstones" default:"false" desc:"Whether messages without a value are records that delete, instead of ones that create nothing."`
+	Gap         string `json:"gap" default:"fail" validate:"inclusion=fail|continue" desc:"Action when messages were removed before they were read. fail: stop with an error that names them. continue: log a warning and read from the oldest message."`
+	Tombstones  bool   `json:"tombstones" default:"false" desc:"Whether messages without a value become delete records instead of create records without a payload."`
 	AutoCleanup bool   `json:"autoCleanup" default:"false" desc:"Whether the group named by groupID is removed when the pipeline is deleted."`
 }
 

@@ -29,7 +29,7 @@ func parseText(s string) (text, error) {
 	return text{template: t}, err
 }
 
-func (t *text) of(b *template.TimeLimit, r *record.Record) (string, error) {
+func (t *text) execute(b *template.TimeLimit, r *record.Record) (string, error) {
 	switch {
 	case t.template != nil:
 		out, err := t.template.Append(b, nil, r)

@@ -22,11 +22,11 @@ import (
 // serverSettings are the settings for the connection to a server, on both sides.
 type serverSettings struct {
 	URL       string        `json:"url" validate:"required" desc:"mqtt://HOST:PORT, or mqtts://HOST:PORT for TLS."`
-	ClientID  string        `json:"clientID" literal:"true" desc:"Name of the client at the server, of which it has one connection. Nothing: one made of the connector's id, which stays the same."`
+	ClientID  string        `json:"clientID" literal:"true" desc:"Client id, unique at the server. Default: a stable id derived from the connector's id."`
 	Username  string        `json:"auth.username" desc:"User."`
 	Password  string        `json:"auth.password" desc:"Password. By reference, such as ${file:/etc/conduit/mqtt-password}."`
-	KeepAlive time.Duration `json:"keepAlive" default:"30s" validate:"gt=0" desc:"After so long without a packet the server is asked for one. One that does not answer in half as long more is lost."`
-	Timeout   time.Duration `json:"timeout" default:"10s" validate:"gt=0" desc:"How long connecting, and every answer of the server, may take."`
+	KeepAlive time.Duration `json:"keepAlive" default:"30s" validate:"gt=0" desc:"Keep-alive interval: after this time without a packet the client sends a ping. Without a response within another half of it the connection is closed."`
+	Timeout   time.Duration `json:"timeout" default:"10s" validate:"gt=0" desc:"Timeout of connecting and of every response of the server."`
 
 	common.TLS
 }

@@ -20,8 +20,8 @@ type destinationSettings struct {
 
 	Topic    string        `json:"topic" template:"true" validate:"required" desc:"Topic to publish to, or a template of it, such as orders/{{ .Metadata.region }}."`
 	QoS      int           `json:"qos" default:"1" validate:"inclusion=0|1|2" desc:"0: records may be lost. 1: at least once. 2: once between the agent and the server, while the connection lasts."`
-	Retain   bool          `json:"retain" default:"false" desc:"Whether the server keeps the last message of each topic for those that subscribe later."`
-	RetryFor time.Duration `json:"retry.timeout" default:"1m" validate:"gt=-1" desc:"How long connecting and publishing are tried again. Then the pipeline starts again, with pauses, for ever."`
+	Retain   bool          `json:"retain" default:"false" desc:"Whether the server retains the last message of each topic for later subscribers."`
+	RetryFor time.Duration `json:"retry.timeout" default:"1m" validate:"gt=-1" desc:"Time for which connecting and publishing are retried. After that the pipeline fails and is restarted with backoff."`
 }
 
 // Destination publishes records in order.

@@ -21,10 +21,10 @@ type sourceSettings struct {
 	serverSettings
 
 	Topics  []string      `json:"topics" literal:"true" validate:"required" desc:"Topics, or filters with + and #, such as sensors/+/temperature."`
-	QoS     int           `json:"qos" default:"1" validate:"inclusion=0|1" desc:"0: messages may be lost. 1: none is while the session exists."`
-	Expiry  time.Duration `json:"session.expiry" default:"24h" validate:"gt=0" desc:"How long the server keeps the session, and messages for it, while the source is away. The server may keep it for less."`
-	Lost    string        `json:"session.lost" default:"stop" validate:"inclusion=stop|continue" desc:"When the session is gone, and messages with it: stop with an error, or log one and continue with what comes."`
-	Maximum int           `json:"receiveMaximum" default:"1000" validate:"gt=0,lt=65536" desc:"Most messages that were received and are not acknowledged. The server may send fewer."`
+	QoS     int           `json:"qos" default:"1" validate:"inclusion=0|1" desc:"0: messages may be lost. 1: no message is lost while the session exists."`
+	Expiry  time.Duration `json:"session.expiry" default:"24h" validate:"gt=0" desc:"Time for which the server keeps the session and its messages while the source is disconnected. The server may enforce a shorter time."`
+	Lost    string        `json:"session.lost" default:"stop" validate:"inclusion=stop|continue" desc:"Action when the session and its messages are gone: stop with an error, or log it and continue with new messages."`
+	Maximum int           `json:"receiveMaximum" default:"1000" validate:"gt=0,lt=65536" desc:"Maximum number of received messages without acknowledgement. The server may send fewer."`
 }
 
 // Source subscribes to topics. The session at the server keeps unacknowledged messages.
@@ -166,10 +166,10 @@ func (s *Source) gap(ack *paho.Connack) error {
 	}
 	err := fmt.Errorf("messages were missed: the session of client %q is gone at the server, which keeps none of "+
 		"what was published after %s, when the last message was received. "+
-		"It expired, was removed, or the server lost it. To go on without them set session.lost to continue", s.id,
+		"It expired, was removed, or the server lost it. To continue without them set session.lost to continue", s.id,
 		s.numbers.at().UTC().Format(time.RFC3339))
 	if s.settings.Lost == "continue" {
-		s.log.Error("going on without messages", "err", err)
+		s.log.Error("continuing without the missing messages", "err", err)
 		s.skips.Add("messages after "+s.numbers.at().UTC().Format(time.RFC3339), err)
 		return nil
 	}
@@ -206,7 +206,7 @@ func (s *Source) received(on *session, p *paho.Publish) {
 	if tooManyProperties(p) {
 		what := "message with topic " + record.ValidName(p.Topic)
 		if s.skips.Add(what, errProperties) {
-			s.log.Warn("a message is left out", "what", what, "err", errProperties)
+			s.log.Warn("skipping a message", "what", what, "err", errProperties)
 		}
 		s.inbox.leaveOut(on, p)
 		return

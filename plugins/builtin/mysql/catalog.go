@@ -114,7 +114,7 @@ func missing(ctx context.Context, db *sql.DB, p Pattern) error {
 			"own: name the tables that its rows come from",
 			p.Name, p.Schema, kind)
 	}
-	return fmt.Errorf("cannot find table %s in database %s: there is none of that name, or the user may not read it: "+
+	return fmt.Errorf("cannot find table %s in database %s: no such table, or the user lacks the right to read it: "+
 		"GRANT SELECT ON %s.* TO the user",
 		p.Name, p.Schema, Quote(p.Schema))
 }

@@ -75,7 +75,7 @@ func isNumber(err error, number uint16) bool {
 }
 
 // errAgain makes the source open a new session.
-var errAgain = errors.New("the session is to be made anew")
+var errAgain = errors.New("the session must be recreated")
 
 // newSnapshot tells the user how to recover from missed changes.
 const newSnapshot = "A new snapshot is needed: delete the pipeline and declare it again, or give the source a new id"

@@ -160,8 +160,8 @@ func (s *seen) hasPlace(file string, pos uint64) bool {
 	return file < s.File || file == s.File && pos < s.Pos
 }
 
-// of reports whether the snapshot read the rows of a table.
-func (s *seen) of(patterns []pattern, schema, name string) bool {
+// includes reports whether the snapshot read the rows of a table.
+func (s *seen) includes(patterns []pattern, schema, name string) bool {
 	read := parseItems(s.Items)
 	return slices.ContainsFunc(patterns, func(p pattern) bool { return read.has(p.item) && p.Matches(schema, name) })
 }

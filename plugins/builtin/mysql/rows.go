@@ -119,7 +119,7 @@ func (r *relation) checkWhole(op record.Operation, key []any) error {
 func (st *stream) add(r *relation, op record.Operation, key, before, after []any) error {
 	tx := &st.tx
 	tx.index++
-	if tx.index <= tx.skip || tx.hidden && st.seen.of(st.settings.patterns, r.Schema, r.Name) {
+	if tx.index <= tx.skip || tx.hidden && st.seen.includes(st.settings.patterns, r.Schema, r.Name) {
 		return nil
 	}
 	if err := r.checkWhole(op, key); err != nil {

@@ -34,7 +34,7 @@ func identify(ctx context.Context, db *sql.DB) (info serverInfo, err error) {
 		return err
 	})
 	if err != nil {
-		return info, fmt.Errorf("cannot ask the server for its settings: %w", err)
+		return info, fmt.Errorf("cannot query the settings of the server: %w", err)
 	}
 	v := info.variables
 	info.maria = strings.Contains(v["version"], "MariaDB")
@@ -46,7 +46,7 @@ func identify(ctx context.Context, db *sql.DB) (info serverInfo, err error) {
 		}
 	}
 	if err := db.QueryRowContext(ctx, "SELECT current_user()").Scan(&info.user); err != nil {
-		return info, fmt.Errorf("cannot ask the server who the user is: %w", err)
+		return info, fmt.Errorf("cannot query the current user of the server: %w", err)
 	}
 	if i := strings.LastIndexByte(info.user, '@'); i >= 0 {
 		info.user = Quote(info.user[:i]) + "@" + Quote(info.user[i+1:])
@@ -67,14 +67,15 @@ func (s *serverInfo) check() error {
 			"configuration file, and restart it")
 	case v["binlog_format"] != "" && v["binlog_format"] != "ROW":
 		return fmt.Errorf("the binary log has statements instead of rows: binlog_format is %s: SET GLOBAL "+
-			"binlog_format = 'ROW', also in section [mysqld] of the configuration file, and have all sessions made anew", v["binlog_format"])
+			"binlog_format = 'ROW', also in section [mysqld] of the configuration file, and restart all "+
+			"sessions", v["binlog_format"])
 	case v["binlog_row_image"] != "" && !strings.HasPrefix(v["binlog_row_image"], "FULL"):
 		return fmt.Errorf("the binary log has parts of rows: binlog_row_image is %s: SET GLOBAL binlog_row_image = "+
-			"'FULL', also in section [mysqld] of the configuration file, and have all sessions made anew",
+			"'FULL', also in section [mysqld] of the configuration file, and restart all sessions",
 			v["binlog_row_image"])
 	case v["binlog_row_value_options"] != "":
 		return fmt.Errorf("the binary log has parts of JSON values: SET GLOBAL binlog_row_value_options = '', also " +
-			"in section [mysqld] of the configuration file, and have all sessions made anew")
+			"in section [mysqld] of the configuration file, and restart all sessions")
 	}
 	return nil
 }
@@ -151,7 +152,7 @@ func (s *serverInfo) end(ctx context.Context, q querier) (p place, err error) {
 		}
 	}
 	if err != nil {
-		return p, fmt.Errorf("cannot ask for the place in the log: %w", err)
+		return p, fmt.Errorf("cannot query the log position: %w", err)
 	}
 	return p, nil
 }
@@ -386,7 +387,7 @@ func (s *serverInfo) transactions(ctx context.Context, q querier) (has, gone bin
 	var executed, purged string
 	if err = q.QueryRowContext(ctx, "SELECT @@GLOBAL.gtid_executed, @@GLOBAL.gtid_purged").Scan(&executed,
 		&purged); err != nil {
-		return has, gone, fmt.Errorf("cannot ask for the place in the log: %w", err)
+		return has, gone, fmt.Errorf("cannot query the log position: %w", err)
 	}
 	if has, err = binlog.ParseGTIDSet(executed); err == nil {
 		gone, err = binlog.ParseGTIDSet(purged)

@@ -22,12 +22,12 @@ type (
 
 // server holds the settings for connecting to a server.
 type server struct {
-	Address  string        `json:"address" validate:"required" desc:"The server, as HOST:PORT or HOST; the port is 3306 then."`
+	Address  string        `json:"address" validate:"required" desc:"Server, as HOST:PORT or HOST; the default port is 3306."`
 	Database string        `json:"database" validate:"required" desc:"Database of the tables."`
 	User     string        `json:"user" validate:"required" desc:"User to log in as."`
 	Password string        `json:"password" desc:"Password, by reference: ${file:/etc/conduit/mysql-password}."`
-	Timeout  time.Duration `json:"timeout" default:"30s" validate:"gt=0" desc:"How long connecting, and every answer, may take. While a source reads rows: how long nothing may come from a server that does not work on the answer."`
-	TLS      bool          `json:"tls.enabled" default:"false" desc:"Whether to connect with TLS only. The certificate of the server is checked, unless tls.insecureSkipVerify says otherwise."`
+	Timeout  time.Duration `json:"timeout" default:"30s" validate:"gt=0" desc:"Timeout of connecting and of every response. While a source reads rows: maximum silence of a server that does not work on the response."`
+	TLS      bool          `json:"tls.enabled" default:"false" desc:"Whether to connect with TLS only. The certificate of the server is verified, unless tls.insecureSkipVerify is true."`
 	tlsSettings
 }
 

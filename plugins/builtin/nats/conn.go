@@ -28,7 +28,7 @@ type serverSettings struct {
 	Token       string        `json:"auth.token" desc:"Token. By reference."`
 	NKey        string        `json:"auth.nkey" desc:"Seed of an NKey. By reference."`
 	Credentials string        `json:"auth.credentials" desc:"Content of a file with a JWT and its key. By reference, such as ${file:/etc/conduit/nats.creds}."`
-	Timeout     time.Duration `json:"timeout" default:"10s" validate:"gt=0" desc:"How long connecting, and every answer of the server, may take."`
+	Timeout     time.Duration `json:"timeout" default:"10s" validate:"gt=0" desc:"Timeout of connecting and of every response of the server."`
 
 	common.TLS
 }

@@ -68,7 +68,7 @@ func (s *sourceSettings) stream(ctx context.Context, js jetstream.JetStream) (je
 		return nil, refusedError{fmt.Errorf("stream %q does not exist", s.Stream)}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("cannot ask for stream %q: %w", s.Stream, err)
+		return nil, fmt.Errorf("cannot query stream %q: %w", s.Stream, err)
 	}
 	return stream, nil
 }

@@ -111,7 +111,7 @@ var (
 // leaveOut reports a message with too many headers. Streams refuse such messages.
 func (s *subscriber) leaveOut(what string) {
 	if s.skips.Add(what, errHeaders) {
-		s.log.Warn("a message is left out", "what", what, "err", errHeaders)
+		s.log.Warn("skipping a message", "what", what, "err", errHeaders)
 	}
 }
 

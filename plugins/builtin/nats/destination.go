@@ -20,10 +20,10 @@ type destinationSettings struct {
 	serverSettings
 
 	Subject  string        `json:"subject" template:"true" validate:"required" desc:"Subject to publish to, or a template of it, such as orders.{{ .Metadata.region }}."`
-	Stream   string        `json:"stream" literal:"true" desc:"Stream that is to have the messages: another one refuses them. Nothing: any."`
-	IDs      bool          `json:"messageIDs" default:"true" desc:"Whether messages of type jetstream have ids made of the records' positions: the stream drops those that come twice within its duplicate window."`
+	Stream   string        `json:"stream" literal:"true" desc:"Stream that must receive the messages; otherwise they are refused. Default: any."`
+	IDs      bool          `json:"messageIDs" default:"true" desc:"Whether messages of type jetstream have ids derived from record positions, so that the stream drops duplicates within its duplicate window."`
 	Headers  bool          `json:"headers" default:"false" desc:"Whether metadata nats.header.NAME become headers."`
-	RetryFor time.Duration `json:"retry.timeout" default:"1m" validate:"gt=-1" desc:"How long connecting and publishing are tried again. Then the pipeline starts again, with pauses, for ever."`
+	RetryFor time.Duration `json:"retry.timeout" default:"1m" validate:"gt=-1" desc:"Time for which connecting and publishing are retried. After that the pipeline fails and is restarted with backoff."`
 }
 
 func (s *destinationSettings) check() error {

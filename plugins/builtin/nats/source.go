@@ -14,13 +14,13 @@ type sourceSettings struct {
 	serverSettings
 
 	Stream     string   `json:"stream" literal:"true" desc:"Stream to read, of type jetstream."`
-	Subjects   []string `json:"subjects" literal:"true" desc:"Subjects, also with * and >. Of a stream, only messages with them are read; nothing: all."`
-	Consumer   string   `json:"consumer" validate:"regex=^[a-zA-Z0-9_-]{0,64}$" desc:"What the name of the consumer at the server begins with, of this source alone. Nothing: conduit- and digits made of the connector's id."`
-	Start      string   `json:"start" default:"oldest" validate:"inclusion=oldest|newest" desc:"Where to begin a stream: with the oldest message, or with those that come after the connector was made."`
-	Gap        string   `json:"gap" default:"stop" validate:"inclusion=stop|continue" desc:"When messages of a stream are gone before they were read: stop with an error, or log one and continue with what there is."`
-	Maximum    int      `json:"maxAckPending" default:"5000" validate:"gt=0" desc:"Most messages received and not acknowledged."`
+	Subjects   []string `json:"subjects" literal:"true" desc:"Subjects, also with * and >. From a stream, only messages with these subjects are read. Default: all."`
+	Consumer   string   `json:"consumer" validate:"regex=^[a-zA-Z0-9_-]{0,64}$" desc:"Prefix of the consumer's name at the server; it must be unique. Default: conduit- and digits derived from the connector's id."`
+	Start      string   `json:"start" default:"oldest" validate:"inclusion=oldest|newest" desc:"Starting point in a stream: the oldest message, or messages sent after the connector was created."`
+	Gap        string   `json:"gap" default:"stop" validate:"inclusion=stop|continue" desc:"Action when messages of a stream were removed before they were read: stop with an error, or log it and continue with the remaining messages."`
+	Maximum    int      `json:"maxAckPending" default:"5000" validate:"gt=0" desc:"Maximum number of received messages without acknowledgement."`
 	Queue      string   `json:"queue" literal:"true" desc:"Queue group, of type core: each message goes to one of its members."`
-	BufferSize int64    `json:"buffer.maxBytes" default:"8388608" validate:"gt=0" desc:"Most bytes of messages that wait to be read. Those of type core that come then are dropped, with a warning."`
+	BufferSize int64    `json:"buffer.maxBytes" default:"8388608" validate:"gt=0" desc:"Maximum size in bytes of waiting messages. Beyond it, messages of type core are dropped with a warning."`
 }
 
 func (s *sourceSettings) check() error {

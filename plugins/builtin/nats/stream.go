@@ -173,12 +173,13 @@ func (s *stream) gap(info *jetstream.StreamInfo, last uint64) error {
 // missing returns the error for missed messages; nil if the settings allow gaps.
 func (s *stream) missing(err error) error {
 	if s.settings.Gap == "continue" {
-		s.log.Error("messages are missing, going on with the oldest one", "err", err)
+		s.log.Error("messages are missing, continuing with the oldest one", "err", err)
 		_, last := s.inbox.at()
 		s.skips.Add(fmt.Sprintf("messages of stream %s behind %d", s.settings.Stream, last), err)
 		return nil
 	}
-	return gapError{fmt.Errorf("messages were missed: %w. To go on with what there is, set gap to continue", err)}
+	return gapError{fmt.Errorf("messages were missed: %w. To continue with the remaining messages, set gap to "+
+		"continue", err)}
 }
 
 const (

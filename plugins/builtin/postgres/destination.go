@@ -21,7 +21,7 @@ type destinationSettings struct {
 	URL string `json:"url" validate:"required" desc:"How to connect: postgres://user:password@host:5432/database, or key=value pairs. TLS as with libpq: sslmode, sslrootcert, sslcert, sslkey."`
 	sqlsink.Settings
 
-	Timeout time.Duration `json:"timeout" default:"20s" validate:"gt=0" desc:"How long an answer of the server is waited for before it is asked, over another connection, whether it still works on it. A connection on which it does not is given up after half as long more."`
+	Timeout time.Duration `json:"timeout" default:"20s" validate:"gt=0" desc:"Time to wait for a response before another connection checks whether the server still works on it. If not, the connection is closed after another half of this time."`
 }
 
 // Destination writes records to tables.

@@ -17,22 +17,22 @@ import (
 // connector.
 type settings struct {
 	URL            string   `json:"url" validate:"required" desc:"How to connect: postgres://user:password@host:5432/database, or key=value pairs. TLS as with libpq: sslmode, sslrootcert, sslcert, sslkey."`
-	Tables         []string `json:"tables" literal:"true" default:"*" validate:"required" desc:"Tables to read: name or schema.name, public without a schema. * alone stands for all of schema public, schema.* for all of that schema, orders_* for those that begin so, also such as come later."`
-	SnapshotMode   string   `json:"snapshotMode" default:"initial" validate:"inclusion=initial|never" desc:"initial: first the rows that are there, then changes. never: only changes from now on."`
-	FetchSize      int      `json:"snapshot.fetchSize" default:"50000" validate:"gt=0" desc:"Most rows of a snapshot handed on at once. Above 512 it has no effect: memory is bounded."`
-	CDCMode        string   `json:"cdcMode" default:"auto" validate:"inclusion=auto|logrepl" desc:"How changes are read. Both values mean logical replication."`
-	Publication    string   `json:"logrepl.publicationName" literal:"true" default:"conduitpub" desc:"Publication that names the tables. It is made if it does not exist."`
-	Slot           string   `json:"logrepl.slotName" default:"conduitslot" validate:"regex=^[a-z0-9_]+$" desc:"Replication slot, of this source alone. It is made if it does not exist."`
-	AutoCleanup    bool     `json:"logrepl.autoCleanup" default:"true" desc:"Whether slot and publication are removed when the pipeline is deleted. A slot that stays holds write-ahead log for ever."`
-	WithAvroSchema bool     `json:"logrepl.withAvroSchema" default:"true" desc:"Whether records name an Avro schema, made of the types of the columns: TABLE_key and TABLE_payload."`
+	Tables         []string `json:"tables" literal:"true" default:"*" validate:"required" desc:"Tables to read: name or schema.name, public without a schema. * selects all tables of schema public, schema.* all tables of that schema, orders_* all with that prefix, including future tables."`
+	SnapshotMode   string   `json:"snapshotMode" default:"initial" validate:"inclusion=initial|never" desc:"initial: first existing rows, then changes. never: only changes from now on."`
+	FetchSize      int      `json:"snapshot.fetchSize" default:"50000" validate:"gt=0" desc:"Maximum number of snapshot rows in a batch. Values above 512 have no effect, because memory is bounded."`
+	CDCMode        string   `json:"cdcMode" default:"auto" validate:"inclusion=auto|logrepl" desc:"Method of change data capture. Both values mean logical replication."`
+	Publication    string   `json:"logrepl.publicationName" literal:"true" default:"conduitpub" desc:"Publication with the tables. It is created if it does not exist."`
+	Slot           string   `json:"logrepl.slotName" default:"conduitslot" validate:"regex=^[a-z0-9_]+$" desc:"Replication slot, used by this source only. It is created if it does not exist."`
+	AutoCleanup    bool     `json:"logrepl.autoCleanup" default:"true" desc:"Whether slot and publication are removed when the pipeline is deleted. A remaining slot retains write-ahead log indefinitely."`
+	WithAvroSchema bool     `json:"logrepl.withAvroSchema" default:"true" desc:"Whether records reference Avro schemas derived from the column types: TABLE_key and TABLE_payload."`
 
-	Again     []string      `json:"snapshot.again" desc:"Tables to read whole again: table/word, where another word asks once more. Changes wait meanwhile."`
-	MaxLag    string        `json:"slot.max-lag" default:"0" desc:"Most write-ahead log that the slot may hold on the server, as 500MB or 10GB. 0: no limit."`
-	OnMaxLag  string        `json:"slot.max-lag-action" default:"warn" validate:"inclusion=warn|stop|drop" desc:"What happens beyond slot.max-lag. warn: a warning. stop: the pipeline fails, the slot stays. drop: the slot goes, which frees the disk; then a new snapshot is needed."`
-	Failover  bool          `json:"slot.failover" default:"false" desc:"Whether a new slot is kept on standbys, too, so that it survives a failover. Needs PostgreSQL 17."`
-	Heartbeat time.Duration `json:"heartbeat" default:"10s" validate:"gt=0" desc:"How often the place in the log is confirmed to the server, also while the tables are idle, and lag is measured. A connection that is silent for three times as long is recreated."`
+	Again     []string      `json:"snapshot.again" desc:"Tables to read completely again: table/word; a new word starts another snapshot. Changes wait meanwhile."`
+	MaxLag    string        `json:"slot.max-lag" default:"0" desc:"Maximum write-ahead log that the slot may retain on the server, such as 500MB or 10GB. 0: no limit."`
+	OnMaxLag  string        `json:"slot.max-lag-action" default:"warn" validate:"inclusion=warn|stop|drop" desc:"Action beyond slot.max-lag. warn: log a warning. stop: fail the pipeline and keep the slot. drop: drop the slot, which frees the disk but requires a new snapshot."`
+	Failover  bool          `json:"slot.failover" default:"false" desc:"Whether a new slot is synchronized to standbys, so that it survives a failover. Needs PostgreSQL 17."`
+	Heartbeat time.Duration `json:"heartbeat" default:"10s" validate:"gt=0" desc:"Interval at which the log position is confirmed to the server, also for idle tables, and lag is measured. A connection that is silent for three times as long is recreated."`
 
-	Timeout time.Duration `json:"timeout" default:"20s" validate:"gt=0" desc:"How long an answer of the server is waited for before it is asked, over another connection, whether it still works on it. A connection on which it does not is given up after half as long more."`
+	Timeout time.Duration `json:"timeout" default:"20s" validate:"gt=0" desc:"Time to wait for a response before another connection checks whether the server still works on it. If not, the connection is closed after another half of this time."`
 
 	maxLag int64
 }

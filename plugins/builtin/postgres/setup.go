@@ -389,7 +389,8 @@ func (s *setup) ensureSlot(ctx context.Context, begun bool) error {
 		return fmt.Errorf("cannot use slot %s: it is one of database %s: choose another logrepl.slotName", s.Slot,
 			found.db)
 	case found.confirmed == "": // a snapshot taken now could miss commits before the start of the slot
-		return fmt.Errorf("slot %s is still being made by process %s of the server: it waits until the transactions "+
+		return fmt.Errorf("slot %s is still being created by process %s of the server: it waits until the "+
+			"transactions "+
 			"end that are open now", s.Slot, found.activePID)
 	}
 	return nil
@@ -479,10 +480,10 @@ func (s *setup) check(ctx context.Context) error {
 	r, err := pg.Row(ctx, s.conn, "SELECT current_setting('wal_level'), current_setting('server_version_num'), "+
 		"current_setting('server_version')")
 	if err != nil {
-		return fmt.Errorf("cannot ask the server for its settings: %w", err)
+		return fmt.Errorf("cannot query the settings of the server: %w", err)
 	}
 	if len(r) != 3 {
-		return fmt.Errorf("cannot ask the server for its settings: the answer has %d values instead of 3",
+		return fmt.Errorf("cannot query the settings of the server: the answer has %d values instead of 3",
 			len(r))
 	}
 	if v, _ := strconv.Atoi(r[1]); v < oldest {

@@ -90,7 +90,7 @@ func (s *Source) Open(ctx context.Context, p record.Position) error {
 	}
 	if pos.System != "" && pos.System != s.system {
 		return fmt.Errorf("the position is of another server: that one's data has the identifier %s, this one's %s: "+
-			"the url leads to a server that is no copy of it", pos.System, s.system)
+			"the url leads to a server that is not a replica of it", pos.System, s.system)
 	}
 	s.start(ctx)
 	return nil
@@ -286,7 +286,7 @@ func (s *Source) leaveOut(left []pg.LeftOut) {
 	}
 	for _, l := range left {
 		if s.monitor.skips.Add(l.ID(), l.Err) {
-			s.log.Warn("a table is left out", "table", l.ID(), "err", l.Err)
+			s.log.Warn("skipping a table", "table", l.ID(), "err", l.Err)
 		}
 	}
 }

@@ -23,9 +23,9 @@ import (
 // serverSettings are the settings for the connection to a server, on both sides.
 type serverSettings struct {
 	URL      string        `json:"url" validate:"required" desc:"redis://HOST:PORT/DATABASE, or rediss:// for TLS."`
-	Username string        `json:"auth.username" desc:"User. Nothing: the one called default."`
+	Username string        `json:"auth.username" desc:"User. Default: the user named default."`
 	Password string        `json:"auth.password" desc:"Password. By reference, such as ${file:/etc/conduit/redis-password}."`
-	Timeout  time.Duration `json:"timeout" default:"10s" validate:"gt=0" desc:"How long connecting, and every answer of the server, may take."`
+	Timeout  time.Duration `json:"timeout" default:"10s" validate:"gt=0" desc:"Timeout of connecting and of every response of the server."`
 
 	common.TLS
 }

@@ -17,18 +17,18 @@ import (
 type destinationSettings struct {
 	serverSettings
 
-	Type      string        `json:"type" default:"stream" validate:"inclusion=stream|list|pubsub" desc:"What to write to: a stream, a list, or a channel."`
+	Type      string        `json:"type" default:"stream" validate:"inclusion=stream|list|pubsub" desc:"Type of the target: a stream, a list or a channel."`
 	Key       string        `json:"key" template:"true" validate:"required" desc:"Stream, list or channel, or a template of it, such as orders:{{ .Metadata.region }}."`
-	Field     string        `json:"field" literal:"true" default:"record" desc:"Field of a stream's entry that gets the record, in the format of sdk.record.format."`
-	MaxLength int64         `json:"maxLength" default:"0" validate:"gt=-1" desc:"How many entries of a stream are kept, about. 0: all."`
-	Positions string        `json:"positionKey" literal:"true" desc:"List, with digits behind it that are made of the connector's id, in which the transaction that writes records notes their positions: then each has its effect exactly once, on one node. Empty: at least once."`
-	RetryFor  time.Duration `json:"retry.timeout" default:"1m" validate:"gt=-1" desc:"How long connecting and writing are tried again. Then the pipeline starts again, with pauses, for ever."`
+	Field     string        `json:"field" literal:"true" default:"record" desc:"Field of a stream entry that contains the record, in the format of sdk.record.format."`
+	MaxLength int64         `json:"maxLength" default:"0" validate:"gt=-1" desc:"Approximate number of stream entries to keep. 0: all."`
+	Positions string        `json:"positionKey" literal:"true" desc:"Name of a list, to which digits derived from the connector's id are appended. The transaction that writes records also stores their positions in it, for exactly-once delivery on one node. Empty: at least once."`
+	RetryFor  time.Duration `json:"retry.timeout" default:"1m" validate:"gt=-1" desc:"Time for which connecting and writing are retried. After that the pipeline fails and is restarted with backoff."`
 }
 
 func (s *destinationSettings) check() error {
 	if s.Type == "pubsub" && s.Positions != "" {
 		return sdk.SettingError{Setting: "positionKey",
-			Message: "needs type stream or list: what is published has no effect that lasts"}
+			Message: "needs type stream or list: published messages are not stored"}
 	}
 	if s.Type != "stream" && s.MaxLength > 0 {
 		return sdk.SettingError{Setting: "maxLength", Message: "needs type stream"}

@@ -160,7 +160,7 @@ func (l *list) ack(ctx context.Context, n int) error {
 	}
 	if err := l.remove(ctx); err != nil {
 		l.tried = time.Now()
-		l.log.Warn("cannot remove what is acknowledged, trying again", "err", err)
+		l.log.Warn("cannot remove acknowledged elements, retrying", "err", err)
 	}
 	return nil
 }
@@ -211,7 +211,7 @@ func (l *list) close(ctx context.Context) {
 	defer l.mu.Unlock()
 	if l.base >= 0 {
 		if err := l.remove(ctx); err != nil {
-			l.log.Warn("cannot remove what is acknowledged: it comes again", "err", err)
+			l.log.Warn("cannot remove acknowledged elements: they will be delivered again", "err", err)
 		}
 	}
 	l.disconnect()
@@ -221,7 +221,7 @@ func (l *list) close(ctx context.Context) {
 func (s *sourceSettings) giveBack(ctx context.Context) error {
 	c, err := s.dial(ctx)
 	if err != nil {
-		return fmt.Errorf("cannot give back what was not acknowledged: %w", err)
+		return fmt.Errorf("cannot return unacknowledged elements: %w", err)
 	}
 	defer func() { _ = c.Close() }()
 	processing := s.processing(ctx)
@@ -231,7 +231,7 @@ func (s *sourceSettings) giveBack(ctx context.Context) error {
 			break
 		}
 		if err != nil {
-			return fmt.Errorf("cannot give back what was not acknowledged: %w", err)
+			return fmt.Errorf("cannot return unacknowledged elements: %w", err)
 		}
 	}
 	if _, err := c.Do("DEL", counter(processing)); err != nil {

@@ -80,7 +80,7 @@ func (d *Destination) call(all []element) (int, error) {
 		return 0, fmt.Errorf("cannot understand the server: %w", err)
 	}
 	if written < 0 || written > len(all) || refusal != "" && written == len(all) {
-		return 0, fmt.Errorf("cannot understand the server: it says that it has written %d of %d elements", written,
+		return 0, fmt.Errorf("unexpected response of the server: it wrote %d of %d elements", written,
 			len(all))
 	}
 	if refusal != "" {

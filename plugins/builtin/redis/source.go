@@ -18,13 +18,13 @@ import (
 type sourceSettings struct {
 	serverSettings
 
-	Type       string   `json:"type" default:"stream" validate:"inclusion=stream|list|pubsub" desc:"What key is: a stream, a list, or channels."`
+	Type       string   `json:"type" default:"stream" validate:"inclusion=stream|list|pubsub" desc:"Type of key: a stream, a list or channels."`
 	Key        []string `json:"key" literal:"true" validate:"required" desc:"Stream or list to read, or channels to subscribe to, also as patterns such as orders.*."`
-	Field      string   `json:"field" literal:"true" desc:"Field of a stream's entry whose value becomes the payload. Nothing: all fields do, as an object."`
-	Start      string   `json:"start" default:"oldest" validate:"inclusion=oldest|newest" desc:"Where to begin a stream without a position: with the oldest entry, or with those that come."`
-	Gap        string   `json:"gap" default:"stop" validate:"inclusion=stop|continue" desc:"When entries of a stream are gone before they were read: stop with an error, or log one and continue with what there is."`
-	Processing string   `json:"processing" literal:"true" desc:"List in which elements of a list wait to be acknowledged, one for each source. Nothing: the key, and behind it :conduit: and digits made of the connector's id."`
-	Maximum    int      `json:"batch" default:"500" validate:"gt=0" desc:"Most entries or elements that are read at once."`
+	Field      string   `json:"field" literal:"true" desc:"Field of a stream entry whose value becomes the payload. Default: all fields as an object."`
+	Start      string   `json:"start" default:"oldest" validate:"inclusion=oldest|newest" desc:"Starting point in a stream without a position: the oldest entry or new entries."`
+	Gap        string   `json:"gap" default:"stop" validate:"inclusion=stop|continue" desc:"Action when stream entries were removed before they were read: stop with an error, or log it and continue with the remaining entries."`
+	Processing string   `json:"processing" literal:"true" desc:"List that holds elements until they are acknowledged; each source needs its own. Default: the key, followed by :conduit: and digits derived from the connector's id."`
+	Maximum    int      `json:"batch" default:"500" validate:"gt=0" desc:"Maximum number of entries or elements in one read."`
 }
 
 func (s *sourceSettings) check() error {

@@ -294,9 +294,9 @@ func (s *stream) gap(now *state) error {
 			"between %s and %s", trimmed-s.number, key, s.at, now.first)
 	}
 	if s.settings.Gap != "continue" {
-		return gapError{fmt.Errorf("%w. To go on with what there is set gap to continue", err)}
+		return gapError{fmt.Errorf("%w. To continue with the remaining entries set gap to continue", err)}
 	}
-	s.log.Error("going on without entries", "err", err)
+	s.log.Error("continuing without the missing entries", "err", err)
 	s.skips.Add(fmt.Sprintf("entries of stream %s behind %s", key, s.at), err)
 	if !now.exists || now.last.compare(s.at) < 0 {
 		s.at, s.begun = entryID{}, false

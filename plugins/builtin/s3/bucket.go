@@ -123,7 +123,7 @@ func (b *bucket) get(
 
 // head returns the header of an object.
 func (b *bucket) head(ctx context.Context, key string) (http.Header, error) {
-	header, _, err := b.do(ctx, request{method: http.MethodHead, key: key}, "cannot ask for object %q", key)
+	header, _, err := b.do(ctx, request{method: http.MethodHead, key: key}, "cannot query object %q", key)
 	return header, err
 }
 

@@ -18,15 +18,15 @@ import (
 type destinationSettings struct {
 	bucketSettings
 
-	Prefix      string        `json:"prefix" template:"true" desc:"Beginning of the keys of the objects, or a template of it, such as {{ .Metadata.GetCollection }}/{{ .Metadata.GetCreatedAt.UTC.Format \"2006/01/02/15\" }}. Objects have records of one prefix then."`
+	Prefix      string        `json:"prefix" template:"true" desc:"Prefix of object keys, or a template of it, such as {{ .Metadata.GetCollection }}/{{ .Metadata.GetCreatedAt.UTC.Format \"2006/01/02/15\" }}. Each object then has records of one prefix."`
 	Format      string        `json:"format" validate:"required,inclusion=parquet|json|lines" desc:"json and parquet: operation, position, payload, key and metadata of each record. lines: each record in the format of sdk.record.format on a line."`
-	Compression string        `json:"compression" default:"none" validate:"inclusion=none|gzip" desc:"How objects of json and lines are compressed. Parquet is always."`
-	Largest     int           `json:"object.maxBytes" default:"67108864" validate:"gt=0" desc:"Most bytes of an object with several records, before it is compressed."`
-	Encryption  string        `json:"encryption" default:"AES256" validate:"inclusion=AES256|aws:kms|none" desc:"How the store encrypts objects. none: as the bucket says."`
-	KMSKey      string        `json:"encryption.kmsKey" desc:"Id of the key for aws:kms. Nothing: the one of the account."`
-	ExactlyOnce bool          `json:"exactlyOnce" default:"false" desc:"Whether the positions of records are kept in the bucket, so that none is there twice after a restart. The store must know conditional writes."`
-	Ledger      string        `json:"positionsPrefix" literal:"true" desc:"What the keys of the objects with positions begin with, of this destination alone. Nothing: .conduit-positions/, a name made of the connector's id, and /."`
-	RetryFor    time.Duration `json:"retry.timeout" default:"1m" validate:"gt=-1" desc:"How long a request is sent again that failed in a way that may pass. Then the pipeline starts again, with pauses, for ever."`
+	Compression string        `json:"compression" default:"none" validate:"inclusion=none|gzip" desc:"Compression of json and lines objects. Parquet is always compressed."`
+	Largest     int           `json:"object.maxBytes" default:"67108864" validate:"gt=0" desc:"Maximum size in bytes of an object with several records, before compression."`
+	Encryption  string        `json:"encryption" default:"AES256" validate:"inclusion=AES256|aws:kms|none" desc:"Server-side encryption of objects. none: the default of the bucket."`
+	KMSKey      string        `json:"encryption.kmsKey" desc:"Id of the key for aws:kms. Default: the key of the account."`
+	ExactlyOnce bool          `json:"exactlyOnce" default:"false" desc:"Whether record positions are kept in the bucket, so that no record is duplicated after a restart. The store must support conditional writes."`
+	Ledger      string        `json:"positionsPrefix" literal:"true" desc:"Key prefix of the objects with positions; each destination needs its own. Default: .conduit-positions/, a name derived from the connector's id, and /."`
+	RetryFor    time.Duration `json:"retry.timeout" default:"1m" validate:"gt=-1" desc:"Time for which a request with a temporary failure is retried. After that the pipeline fails and is restarted with backoff."`
 }
 
 // Destination writes objects.

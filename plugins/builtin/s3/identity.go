@@ -66,7 +66,7 @@ func (id *identity) RetrieveWithCredContext(c *credentials.CredContext) (credent
 type noKeyError struct{ error }
 
 // Error lists the places that were searched for a key.
-func (e noKeyError) Error() string { return "there is no access key:\n" + e.error.Error() }
+func (e noKeyError) Error() string { return "no access key found:\n" + e.error.Error() }
 
 // Retrieve implements credentials.Provider.
 func (id *identity) Retrieve() (credentials.Value, error) { return id.RetrieveWithCredContext(nil) }

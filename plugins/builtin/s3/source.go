@@ -17,12 +17,12 @@ import (
 type sourceSettings struct {
 	bucketSettings
 
-	Prefix   string        `json:"prefix" literal:"true" desc:"Beginning of the keys of the objects to read."`
-	Prefixes []string      `json:"prefixes" literal:"true" desc:"Several prefixes instead of one, none of which begins with another. Several instances of the pipeline divide them."`
-	Period   time.Duration `json:"pollingPeriod" default:"1s" validate:"gt=0" desc:"How often the bucket is listed for changes."`
-	Delay    time.Duration `json:"listing.delay" default:"2s" validate:"gt=0" desc:"How old an object must be to be read. Longer than the clocks of the store differ, and than objects of one second take to appear."`
-	Lookback time.Duration `json:"listing.lookback" default:"5m" validate:"gt=0" desc:"How much later than its time says an object may appear, or the clock of the store be set back, so that the object is read."`
-	Largest  int64         `json:"object.maxBytes" default:"268435456" validate:"gt=0" desc:"Most bytes of an object, which is in memory as a whole. A larger one is left out, and that is said."`
+	Prefix   string        `json:"prefix" literal:"true" desc:"Key prefix of the objects to read."`
+	Prefixes []string      `json:"prefixes" literal:"true" desc:"Several prefixes instead of one; none may be a prefix of another. Instances of the pipeline divide them."`
+	Period   time.Duration `json:"pollingPeriod" default:"1s" validate:"gt=0" desc:"Interval between listings of the bucket."`
+	Delay    time.Duration `json:"listing.delay" default:"2s" validate:"gt=0" desc:"Minimum age of an object. It must exceed the clock differences of the store and the time that objects of one second take to appear."`
+	Lookback time.Duration `json:"listing.lookback" default:"5m" validate:"gt=0" desc:"Maximum delay between the timestamp and the appearance of an object, or step back of the store's clock, for which objects are still read."`
+	Largest  int64         `json:"object.maxBytes" default:"268435456" validate:"gt=0" desc:"Maximum size of an object in bytes, because it is held in memory. Larger objects are skipped and reported."`
 }
 
 // Source reads objects: first the existing ones, by key, then changes by time. Its fields are owned by Read, except
@@ -93,7 +93,7 @@ func (s *Source) Open(ctx context.Context, pos record.Position) (err error) {
 	case p.Snapshot == nil && p.Reached == nil && p.Key == "":
 		return s.begin(ctx)
 	case p.Prefixes == nil && len(s.settings.Prefixes) > 0:
-		s.log.Warn("the position does not say of which prefixes it is: all objects are read again")
+		s.log.Warn("the position has no prefixes: all objects are read again")
 		return s.begin(ctx)
 	case isNew && p.Snapshot != nil && p.Added == nil:
 		s.log.Info("there are prefixes that were not read before: the snapshot begins again")

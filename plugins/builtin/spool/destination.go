@@ -10,12 +10,12 @@ import (
 )
 
 type destinationSettings struct {
-	Path  string        `json:"path" literal:"true" validate:"required" desc:"Directory of the spool, which is created if it does not exist. Nothing else is to be in it."`
-	Bytes int64         `json:"limit.bytes" default:"0" validate:"gt=-1" desc:"Most bytes that the spool takes on disk, about. 0: no limit."`
-	Age   time.Duration `json:"limit.age" default:"0s" desc:"Greatest age of a record that not every source of the spool has acknowledged. 0: no limit."`
-	Mode  string        `json:"mode" default:"disk" validate:"inclusion=disk|hybrid" desc:"disk: every record goes to the disk. hybrid: only those that the sources of the spool do not acknowledge in time."`
-	Delay time.Duration `json:"hybrid.delay" default:"1s" desc:"How long a record waits in memory for the sources of a hybrid spool, and its own source with it."`
-	Full  string        `json:"full" default:"block" validate:"inclusion=block|drop-oldest|drop-newest" desc:"What happens when a limit is reached: records wait, the oldest ones are dropped, or those that come."`
+	Path  string        `json:"path" literal:"true" validate:"required" desc:"Directory of the spool, which is created if it does not exist. It must contain nothing else."`
+	Bytes int64         `json:"limit.bytes" default:"0" validate:"gt=-1" desc:"Approximate maximum size of the spool on disk in bytes. 0: no limit."`
+	Age   time.Duration `json:"limit.age" default:"0s" desc:"Maximum age of a record that not every source of the spool has acknowledged. 0: no limit."`
+	Mode  string        `json:"mode" default:"disk" validate:"inclusion=disk|hybrid" desc:"disk: every record is written to disk. hybrid: only records that the sources of the spool do not acknowledge in time."`
+	Delay time.Duration `json:"hybrid.delay" default:"1s" desc:"Time that a record, and its own source, waits in memory for the sources of a hybrid spool."`
+	Full  string        `json:"full" default:"block" validate:"inclusion=block|drop-oldest|drop-newest" desc:"Action when a limit is reached: records wait, the oldest records are dropped, or new records are dropped."`
 }
 
 var fullOf = map[string]spoollog.Full{

@@ -26,7 +26,7 @@ const (
 
 type sourceSettings struct {
 	Path  string `json:"path" literal:"true" validate:"required" desc:"Directory of the spool, which is created if it does not exist."`
-	Order string `json:"order" default:"oldest-first" validate:"inclusion=oldest-first|newest-first" desc:"oldest-first: records come in order. newest-first: those that come now go before those that have waited."`
+	Order string `json:"order" default:"oldest-first" validate:"inclusion=oldest-first|newest-first" desc:"oldest-first: records come in order. newest-first: new records come before waiting ones."`
 }
 
 // Source reads a spool. The connector's id is the name of the reader. Until the connector is deleted, the spool keeps
@@ -66,7 +66,7 @@ func (s *Source) Configure(ctx context.Context, values map[string]string) error 
 // whose path is no longer allowed.
 func (s *Source) LifecycleOnDeleted(ctx context.Context, settings map[string]string) error {
 	if err := sdk.CheckPath(ctx, "path", settings["path"]); err != nil {
-		sdk.Logger(ctx).Warn("a spool goes on keeping records for a source that is deleted", "reader", readerName(ctx),
+		sdk.Logger(ctx).Warn("the spool keeps retaining records for a deleted source", "reader", readerName(ctx),
 			"err", err)
 		return nil
 	}
@@ -105,7 +105,7 @@ func (s *Source) Open(ctx context.Context, pos record.Position) (err error) {
 	s.detach = s.reader.Attach()
 	if p.id != s.log.ID() {
 		if len(pos) > 0 {
-			sdk.Logger(ctx).Warn("the spool is not the one that was read: reading begins with its oldest record",
+			sdk.Logger(ctx).Warn("this is not the spool that was read before: reading starts with its oldest record",
 				"path", s.settings.Path)
 		}
 		p = place{id: s.log.ID()}

@@ -22,7 +22,7 @@ type (
 type destinationSettings struct {
 	fileSettings
 	tableSettings
-	SetupTimeout time.Duration `json:"setup.timeout" default:"1m" validate:"gt=0" desc:"How long the SQL of setup may run."`
+	SetupTimeout time.Duration `json:"setup.timeout" default:"1m" validate:"gt=0" desc:"Timeout of the setup SQL."`
 	Setup        string        `json:"setup" desc:"SQL that is run whenever the database is opened, such as CREATE TABLE IF NOT EXISTS readings (at TEXT, value REAL)."`
 }
 

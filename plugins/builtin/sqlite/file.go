@@ -20,8 +20,8 @@ import (
 
 // databaseSettings are embedded in the settings of source and destination.
 type databaseSettings struct {
-	Path    string        `json:"path" literal:"true" validate:"required" desc:"The database file. It must be on a disk of this machine: locks of network file systems are not to be relied on."`
-	Timeout time.Duration `json:"timeout" default:"5s" validate:"gt=0" desc:"How long to wait for others that write to the database."`
+	Path    string        `json:"path" literal:"true" validate:"required" desc:"The database file. It must be on a local disk: locks of network file systems are unreliable."`
+	Timeout time.Duration `json:"timeout" default:"5s" validate:"gt=0" desc:"Maximum time to wait for other writers of the database."`
 }
 
 // Check returns an error if settings may not name the file.

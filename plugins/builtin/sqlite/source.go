@@ -22,13 +22,13 @@ import (
 type sourceSettings struct {
 	fileSettings
 
-	Tables       []string      `json:"tables" literal:"true" default:"*" validate:"required" desc:"Tables to read. * alone stands for all, also those that come later."`
-	SnapshotMode string        `json:"snapshotMode" default:"initial" validate:"inclusion=initial|never" desc:"initial: first the rows that are there, then changes. never: only changes from now on."`
-	Again        []string      `json:"snapshot.again" desc:"Tables to read whole again: table/word, where another word asks once more. Changes go on meanwhile."`
-	Changes      string        `json:"changes.table" default:"conduit_changes" validate:"regex=^[A-Za-z_][A-Za-z0-9_]*$" desc:"Table in which triggers note changes, of this source alone. It is made, with others whose names begin like it."`
-	Max          int64         `json:"changes.max" default:"0" validate:"gt=-1" desc:"Most changes kept in the database while the source is away. 0: no limit."`
-	OnMax        string        `json:"changes.max-action" default:"stop" validate:"inclusion=stop|snapshot" desc:"What happens when changes were missed beyond changes.max. stop: the pipeline fails until the table is in snapshot.again. snapshot: the table is read again."`
-	Poll         time.Duration `json:"poll" default:"100ms" validate:"gt=0" desc:"How often to check whether others have written."`
+	Tables       []string      `json:"tables" literal:"true" default:"*" validate:"required" desc:"Tables to read. * selects all, including future tables."`
+	SnapshotMode string        `json:"snapshotMode" default:"initial" validate:"inclusion=initial|never" desc:"initial: first existing rows, then changes. never: only changes from now on."`
+	Again        []string      `json:"snapshot.again" desc:"Tables to read completely again: table/word; a new word starts another snapshot. Changes continue meanwhile."`
+	Changes      string        `json:"changes.table" default:"conduit_changes" validate:"regex=^[A-Za-z_][A-Za-z0-9_]*$" desc:"Table to which triggers write changes, used by this source only. It is created, with others whose names have it as a prefix."`
+	Max          int64         `json:"changes.max" default:"0" validate:"gt=-1" desc:"Maximum number of changes kept in the database while the source is stopped. 0: no limit."`
+	OnMax        string        `json:"changes.max-action" default:"stop" validate:"inclusion=stop|snapshot" desc:"Action when changes beyond changes.max were missed. stop: the pipeline fails until the table is in snapshot.again. snapshot: the table is read again."`
+	Poll         time.Duration `json:"poll" default:"100ms" validate:"gt=0" desc:"Interval at which to check for new changes."`
 }
 
 func (s *sourceSettings) parse(ctx context.Context, given map[string]string) error {
@@ -190,7 +190,7 @@ func (s *Source) leaveOut() {
 	}
 	for _, l := range s.captured.LeftOut {
 		if s.monitor.skips.Add(l.Table, l.Err) {
-			s.log.Warn("a table is left out", "table", l.Table, "err", l.Err)
+			s.log.Warn("skipping a table", "table", l.Table, "err", l.Err)
 		}
 	}
 }

@@ -104,7 +104,7 @@ func (w *Writer[C]) change(ctx context.Context, c *Change[C], r *record.Record) 
 	}
 	payload, err := object(r.After)
 	if err != nil {
-		return Refuse("cannot write to table %s: the payload is no object: %w", name, err)
+		return Refuse("cannot write to table %s: the payload is not an object: %w", name, err)
 	}
 	c.Values = withKey(payload, key)
 	if c.Columns, err = t.columnsOf(name, c.Values); err != nil {

@@ -21,17 +21,17 @@ import (
 
 type destinationSettings struct {
 	Address  string        `json:"address" validate:"required" desc:"Host and port of the server, such as logs.example.com:6514."`
-	Protocol string        `json:"protocol" default:"tcp" validate:"inclusion=udp|tcp|tls" desc:"How messages are sent."`
+	Protocol string        `json:"protocol" default:"tcp" validate:"inclusion=udp|tcp|tls" desc:"Transport of messages."`
 	Format   string        `json:"format" default:"rfc5424" validate:"inclusion=rfc5424|rfc3164" desc:"Format of the messages."`
-	Framing  string        `json:"framing" default:"octet-counting" validate:"inclusion=octet-counting|newline" desc:"What separates messages on a connection: their lengths, or newlines. Newlines in a message become spaces then."`
+	Framing  string        `json:"framing" default:"octet-counting" validate:"inclusion=octet-counting|newline" desc:"Framing of messages on a connection: their lengths, or newlines. With newlines, those in a message become spaces."`
 	Facility string        `json:"facility" template:"true" default:"user" desc:"Facility, such as local0, or a template of it."`
 	Severity string        `json:"severity" template:"true" default:"info" desc:"Severity, such as warning, or a template of it, such as {{ .Payload.After.level }}."`
 	Host     string        `json:"hostname" template:"true" desc:"Host, or a template of it. Nothing: that of this machine."`
 	App      string        `json:"appname" template:"true" default:"conduit" desc:"Application, or a template of it."`
 	Process  string        `json:"procid" template:"true" desc:"Process, or a template of it."`
 	ID       string        `json:"msgid" template:"true" desc:"Kind of the message, or a template of it. Not with rfc3164."`
-	Timeout  time.Duration `json:"timeout" default:"10s" validate:"gt=0" desc:"How long connecting and sending may take, and how long the server's machine may acknowledge nothing of what was sent."`
-	RetryFor time.Duration `json:"retry.timeout" default:"1m" validate:"gt=-1" desc:"How long connecting and sending are tried again. Then the pipeline starts again, with pauses, for ever."`
+	Timeout  time.Duration `json:"timeout" default:"10s" validate:"gt=0" desc:"Timeout of connecting and sending, and of TCP acknowledgements by the server's host."`
+	RetryFor time.Duration `json:"retry.timeout" default:"1m" validate:"gt=-1" desc:"Time for which connecting and sending are retried. After that the pipeline fails and is restarted with backoff."`
 
 	common.TLS
 }

@@ -22,11 +22,11 @@ import (
 type sourceSettings struct {
 	Address     string        `json:"address" default:"127.0.0.1:5514" desc:"Host and port to receive messages at."`
 	Protocols   []string      `json:"protocols" default:"udp,tcp" desc:"udp, tcp, or both. With tls.cert, tcp is TLS, and udp must not be there."`
-	Raw         bool          `json:"raw" default:"false" desc:"Whether the payload is the message as it came. Otherwise it is an object with its parts."`
-	MaxBytes    int           `json:"maxBytes" default:"65536" validate:"gt=479" desc:"Most bytes of a message. What is longer is cut off."`
-	Waiting     int           `json:"limit.messages" default:"10000" validate:"gt=0" desc:"Most messages that were received and are not acknowledged. Beyond that, connections wait, and what comes over UDP is dropped."`
-	Connections int           `json:"limit.connections" default:"1000" validate:"gt=0" desc:"Most connections. More are closed."`
-	Idle        time.Duration `json:"idleTimeout" default:"0s" validate:"gt=-1" desc:"After so long without a message a connection is closed. 0: never."`
+	Raw         bool          `json:"raw" default:"false" desc:"Whether the payload is the unparsed message. Otherwise it is an object with its parts."`
+	MaxBytes    int           `json:"maxBytes" default:"65536" validate:"gt=479" desc:"Maximum size of a message in bytes. Longer messages are truncated."`
+	Waiting     int           `json:"limit.messages" default:"10000" validate:"gt=0" desc:"Maximum number of received messages without acknowledgement. Beyond it, connections wait, and UDP messages are dropped."`
+	Connections int           `json:"limit.connections" default:"1000" validate:"gt=0" desc:"Maximum number of connections. Further ones are closed."`
+	Idle        time.Duration `json:"idleTimeout" default:"0s" validate:"gt=-1" desc:"Idle time after which a connection is closed. 0: never."`
 	Zone        string        `json:"timezone" default:"UTC" desc:"Time zone of times without one, such as Local or Europe/Vienna."`
 
 	common.TLS
@@ -49,7 +49,7 @@ func (s *sourceSettings) check() error {
 	}
 	if s.Cert != "" && s.has("udp") {
 		return sdk.SettingError{Setting: "protocols",
-			Message: "must be tcp with tls.cert: what comes over UDP is not encrypted"}
+			Message: "must be tcp with tls.cert: UDP is not encrypted"}
 	}
 	_, err := s.Server()
 	return err

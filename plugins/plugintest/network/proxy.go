@@ -27,11 +27,11 @@ type Proxy struct {
 	refuse bool                  // new connections are closed at once
 	closed bool
 
-	relay   func(to, from net.Conn) // forwards data until either end closes
-	muddled bool                    // guarded by mu: see Muddle
-	observe func(bool, []byte)      // guarded by mu: see Observe; may be nil
-	again   atomic.Int64            // duplicated messages
-	late    atomic.Int64            // messages that others may have overtaken
+	relay     func(to, from net.Conn) // forwards data until either end closes
+	reordered bool                    // guarded by mu: see Reorder
+	observe   func(bool, []byte)      // guarded by mu: see Observe; may be nil
+	again     atomic.Int64            // duplicated messages
+	late      atomic.Int64            // messages that others may have overtaken
 }
 
 // NewProxy returns a proxy to the server at target. It is closed when the test ends.
@@ -90,7 +90,7 @@ func (p *Proxy) Holds() int {
 
 // Heal ends all faults.
 func (p *Proxy) Heal() {
-	p.set(func() { p.held, p.refuse, p.delay, p.muddled = false, false, 0, false })
+	p.set(func() { p.held, p.refuse, p.delay, p.reordered = false, false, 0, false })
 }
 
 func (p *Proxy) set(change func()) {

@@ -19,13 +19,13 @@ import (
 
 // timeLimit is a setting of all processors of this package.
 type timeLimit struct {
-	Timeout time.Duration `json:"timeout" default:"1m" desc:"How long one try may take." validate:"gt=0s"`
+	Timeout time.Duration `json:"timeout" default:"1m" desc:"Timeout of one attempt." validate:"gt=0s"`
 }
 
 // backoff holds the retry settings of most processors of this package.
 type backoff struct {
-	Count  int           `json:"backoffRetry.count" default:"0" desc:"How often a request is sent again." validate:"gt=-1"`
-	Factor float64       `json:"backoffRetry.factor" default:"2" desc:"Factor by which each pause is longer than the one before." validate:"gt=0"`
+	Count  int           `json:"backoffRetry.count" default:"0" desc:"Maximum number of retries of a request." validate:"gt=-1"`
+	Factor float64       `json:"backoffRetry.factor" default:"2" desc:"Factor between consecutive retry delays." validate:"gt=0"`
 	Min    time.Duration `json:"backoffRetry.min" default:"100ms" desc:"The first pause." validate:"gt=-1s"`
 	Max    time.Duration `json:"backoffRetry.max" default:"5s" desc:"The longest pause." validate:"gt=-1s"`
 }
@@ -94,14 +94,14 @@ func ollama(s ollamaSettings) (operation, error) {
 // openaiSettings are the settings of all openai.* processors.
 type openaiSettings struct {
 	APIKey         string  `json:"api_key" desc:"Key of the API." validate:"required"`
-	BaseURL        string  `json:"base_url" default:"https://api.openai.com/v1" desc:"Where the API is."`
+	BaseURL        string  `json:"base_url" default:"https://api.openai.com/v1" desc:"URL of the API."`
 	Model          string  `json:"model" desc:"Name of the model." validate:"required"`
 	Field          string  `json:"field" default:".Payload.After" desc:"Reference to the field."`
 	User           string  `json:"user" desc:"Who the request is for, as the service gets it."`
-	MaxRetries     int     `json:"max_retries" default:"3" desc:"How often a request is sent again." validate:"gt=-1"`
+	MaxRetries     int     `json:"max_retries" default:"3" desc:"Maximum number of retries of a request." validate:"gt=-1"`
 	InitialBackoff int     `json:"initial_backoff" default:"1000" desc:"The first pause, in milliseconds." validate:"gt=-1"`
 	MaxBackoff     int     `json:"max_backoff" default:"30000" desc:"The longest pause, in milliseconds." validate:"gt=-1"`
-	BackoffFactor  float64 `json:"backoff_factor" default:"2.0" desc:"Factor by which each pause is longer than the one before." validate:"gt=0"`
+	BackoffFactor  float64 `json:"backoff_factor" default:"2.0" desc:"Factor between consecutive retry delays." validate:"gt=0"`
 	timeLimit
 }
 
@@ -119,11 +119,11 @@ func (s *openaiSettings) operation() operation {
 type textgenSettings struct {
 	openaiSettings
 	DeveloperMessage    string            `json:"developer_message" desc:"Instruction for the model." validate:"required"`
-	MaxTokens           *int              `json:"max_tokens" desc:"How many tokens may be made."`
-	MaxCompletionTokens *int              `json:"max_completion_tokens" desc:"How many tokens may be made, with those of reasoning."`
-	N                   *int              `json:"n" desc:"How many answers are made. The first is used."`
+	MaxTokens           *int              `json:"max_tokens" desc:"Maximum number of generated tokens."`
+	MaxCompletionTokens *int              `json:"max_completion_tokens" desc:"Maximum number of generated tokens, including reasoning."`
+	N                   *int              `json:"n" desc:"Number of generated answers. The first is used."`
 	Seed                *int              `json:"seed" desc:"Seed for answers that are the same again, as far as the service can."`
-	TopLogProbs         *int              `json:"top_log_probs" desc:"How many probable tokens are returned for each place."`
+	TopLogProbs         *int              `json:"top_log_probs" desc:"Number of probable tokens to return for each position."`
 	Temperature         *float64          `json:"temperature" desc:"Temperature of sampling."`
 	TopP                *float64          `json:"top_p" desc:"Share of probability that is sampled from."`
 	PresencePenalty     *float64          `json:"presence_penalty" desc:"Penalty for tokens that were there."`
@@ -131,8 +131,8 @@ type textgenSettings struct {
 	Stop                []string          `json:"stop" desc:"Texts at which to stop: a comma list."`
 	LogitBias           map[string]int    `json:"logit_bias" desc:"Bias of tokens, by their ids."`
 	LogProbs            *bool             `json:"log_probs" desc:"Whether probabilities of tokens are returned."`
-	Store               *bool             `json:"store" desc:"Whether the service keeps the answer."`
-	ReasoningEffort     string            `json:"reasoning_effort" desc:"How much the model reasons."`
+	Store               *bool             `json:"store" desc:"Whether the service stores the response."`
+	ReasoningEffort     string            `json:"reasoning_effort" desc:"Reasoning effort of the model."`
 	StrictOutput        bool              `json:"strict_output" default:"false" desc:"Not used."`
 	Stream              *bool             `json:"stream" desc:"Not used."`
 	Metadata            map[string]string `json:"metadata" desc:"Not used."`
@@ -178,8 +178,8 @@ func openaiTextgen(s textgenSettings) (operation, error) {
 
 type embeddingsSettings struct {
 	openaiSettings
-	Dimensions     *int   `json:"dimensions" desc:"How many numbers the embedding has."`
-	EncodingFormat string `json:"encoding_format" desc:"How numbers travel: float or base64. It makes no difference to the record." validate:"inclusion=float|base64"`
+	Dimensions     *int   `json:"dimensions" desc:"Number of dimensions of the embedding."`
+	EncodingFormat string `json:"encoding_format" desc:"Encoding of numbers in transit: float or base64. It does not affect the record." validate:"inclusion=float|base64"`
 }
 
 func openaiEmbeddings(s embeddingsSettings) (operation, error) {
@@ -228,7 +228,7 @@ func vectorText(raw json.RawMessage) (string, error) {
 // cohereSettings are the settings of all cohere.* processors.
 type cohereSettings struct {
 	APIKey  string `json:"apiKey" desc:"Key of the API." validate:"required"`
-	BaseURL string `json:"baseURL" default:"https://api.cohere.com" desc:"Where the API is."`
+	BaseURL string `json:"baseURL" default:"https://api.cohere.com" desc:"URL of the API."`
 	timeLimit
 	backoff
 }
@@ -280,7 +280,7 @@ type embedSettings struct {
 	InputType string `json:"inputType" desc:"Use of the embedding, such as search_document. Models from v3 on need it."`
 	From      string `json:"inputField" default:".Payload.After" desc:"Reference to the field to send."`
 	To        string `json:"outputField" default:".Payload.After" desc:"Reference to the field for the embedding."`
-	MaxTexts  int    `json:"maxTextsPerRequest" default:"96" desc:"How many records go into one request; at most 96." validate:"gt=0,lt=97"`
+	MaxTexts  int    `json:"maxTextsPerRequest" default:"96" desc:"Number of records in one request; at most 96." validate:"gt=0,lt=97"`
 }
 
 func cohereEmbed(s embedSettings) (operation, error) {

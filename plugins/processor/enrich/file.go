@@ -33,7 +33,7 @@ type fileSettings struct {
 	Column  string   `json:"column" desc:"Column of the table in which it is searched. Empty: the first one of a CSV table."`
 	Columns []string `json:"columns" desc:"Comma list of the columns that are added. Empty: all but that of the key."`
 	Target  string   `json:"target" default:".Payload.After" desc:"Reference to the object that the columns are added to."`
-	Missing string   `json:"missing" default:"pass" validate:"inclusion=pass|refuse|filter" desc:"What becomes of a record that is not in the table."`
+	Missing string   `json:"missing" default:"pass" validate:"inclusion=pass|refuse|filter" desc:"Action for a record that is not in the table."`
 }
 
 // Parameters implements sdk.Processor.
@@ -89,7 +89,7 @@ func (p *file) refresh(ctx context.Context) {
 		table, err = readTable(ctx, p.settings)
 	}
 	if err != nil {
-		sdk.Logger(ctx).Warn("the table cannot be read again; the one from before is used", "component", "processor",
+		sdk.Logger(ctx).Warn("cannot reload the table; using the previous one", "component", "processor",
 			"err", err)
 		return
 	}

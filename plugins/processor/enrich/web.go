@@ -36,10 +36,10 @@ type webSettings struct {
 	Body     string            `json:"body" default:"json" validate:"inclusion=json|text" desc:"Form of the answer."`
 	Timeout  time.Duration     `json:"timeout" default:"5s" validate:"gt=0" desc:"Longest wait for an answer."`
 	MaxBytes int64             `json:"maxBytes" default:"1048576" validate:"gt=0,lt=67108865" desc:"Longest answer."`
-	Missing  string            `json:"missing" default:"pass" validate:"inclusion=pass|refuse|filter" desc:"What becomes of a record for which the answer is 404."`
-	TTL      time.Duration     `json:"cache.ttl" default:"1m" desc:"How long an answer is used again. 0: never."`
+	Missing  string            `json:"missing" default:"pass" validate:"inclusion=pass|refuse|filter" desc:"Action for a record when the response is 404."`
+	TTL      time.Duration     `json:"cache.ttl" default:"1m" desc:"Time for which a response is cached. 0: never."`
 	Size     int               `json:"cache.size" default:"10000" validate:"gt=0,lt=1000001" desc:"Answers that are remembered. The least recently used are forgotten first, also when all take more than an eighth of memory.limit (at most 256 MiB)."`
-	Retries  int               `json:"retries" default:"3" validate:"gt=-1,lt=101" desc:"How often a request is repeated."`
+	Retries  int               `json:"retries" default:"3" validate:"gt=-1,lt=101" desc:"Maximum number of retries of a request."`
 	Min      time.Duration     `json:"backoff.min" default:"100ms" validate:"gt=0" desc:"Pause before the first repetition. It doubles from one to the next."`
 	Max      time.Duration     `json:"backoff.max" default:"5s" validate:"gt=0" desc:"Longest pause."`
 }

@@ -15,7 +15,7 @@ const ofNumbers = " A number that a float would change, such as 1234567890123456
 func Map() sdk.ProcessorPlugin {
 	return sdk.ProcessorPlugin{
 		Name:    "expr.map",
-		Summary: "Set fields to what expressions make of a record.",
+		Summary: "Set fields to the results of expressions over a record.",
 		Description: "Evaluates a line \"reference = expression\" for each field to set. All expressions see the " +
 			"record as it came. " +
 			"They may refer to operation, position, metadata, key, before and after." + ofNumbers + language,

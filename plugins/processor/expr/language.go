@@ -4,7 +4,7 @@ package expr
 const language = `
 
 Expressions are those of expr-lang 1.17, https://expr-lang.org/docs/language-definition. They are compiled, and their types checked, when
-the file is saved; what fails for a record refuses it.
+the file is saved; a record for which an expression fails is refused.
 
 - names: ` + "`operation` (`\"create\"`, `\"update\"`, `\"delete\"` or `\"snapshot\"`), `metadata` (texts by name), `key`, `before` and `after`" + `
   (objects; raw data is bytes, and ` + "`text(after)`" + ` converts it to text), ` + "`position`" + ` (bytes)

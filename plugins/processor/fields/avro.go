@@ -163,7 +163,7 @@ type encoding struct {
 
 type avroEncodeSettings struct {
 	Field    string `json:"field" default:".Payload.After" desc:"Reference to the field."`
-	Strategy string `json:"schema.strategy" validate:"required,inclusion=preRegistered|autoRegister" desc:"Where the schema is from: preRegistered is one that is registered, autoRegister one that is inferred from the data and registered."`
+	Strategy string `json:"schema.strategy" validate:"required,inclusion=preRegistered|autoRegister" desc:"Origin of the schema. preRegistered: a registered one. autoRegister: one inferred from the data and registered."`
 	Subject  string `json:"schema.preRegistered.subject" desc:"Subject of the registered schema."`
 	Version  *int   `json:"schema.preRegistered.version" validate:"gt=0" desc:"Version of the registered schema."`
 	Auto     string `json:"schema.autoRegister.subject" desc:"Subject under which inferred schemas are registered."`

@@ -37,7 +37,7 @@ func codecs() []sdk.ProcessorPlugin {
 				"text of the number.",
 			func() sdk.Processor { return &jsonCodec{fieldCodec{do: jsonDecode}} }),
 		plugin("json.encode", "Encodes a field to JSON.",
-			"The text is compact and has its keys sorted. A field that is not there is left alone.",
+			"The text is compact and has its keys sorted. A missing field is ignored.",
 			func() sdk.Processor { return &jsonCodec{fieldCodec{do: jsonEncode}} }),
 	}
 }

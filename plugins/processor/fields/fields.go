@@ -21,7 +21,7 @@ func editors() []sdk.ProcessorPlugin {
 	return []sdk.ProcessorPlugin{
 		plugin("field.convert", "Converts a field to another type.",
 			"The value becomes text and that is read as the type. Times are read from Unix nanoseconds and from RFC "+
-				"3339. A field that is not there, or null, is left alone.",
+				"3339. A field that is missing or null is ignored.",
 			func() sdk.Processor { return &convert{} }),
 		plugin("field.exclude", "Removes fields.",
 			"A removed key, payload or metadata is left empty. A missing field is ignored.",

@@ -35,7 +35,7 @@ type sighting struct {
 type dedupeSettings struct {
 	Key   string        `json:"key" default:".Key" desc:"Comma list of references to the fields that identify a record."`
 	Count int           `json:"window.count" default:"100000" validate:"gt=0,lt=10000001" desc:"Keys that are remembered. The oldest is forgotten first."`
-	Time  time.Duration `json:"window.time" default:"0" desc:"How long a key is remembered after it was first seen. 0: until count others came."`
+	Time  time.Duration `json:"window.time" default:"0" desc:"Time for which a key is remembered after its first record. 0: until count other keys were seen."`
 }
 
 // Parameters implements sdk.Processor.

@@ -29,8 +29,8 @@ type waiting struct {
 type throttleSettings struct {
 	Rate     int           `json:"rate" validate:"required,gt=0" desc:"Records per interval."`
 	Interval time.Duration `json:"interval" default:"1s" validate:"gt=0" desc:"The interval."`
-	Burst    int           `json:"burst" default:"0" validate:"gt=-1" desc:"Most records at once. 0: as many as rate."`
-	Exceed   string        `json:"exceed" default:"delay" validate:"inclusion=delay|drop" desc:"What happens to records that come faster: delay or drop."`
+	Burst    int           `json:"burst" default:"0" validate:"gt=-1" desc:"Maximum burst of records. 0: same as rate."`
+	Exceed   string        `json:"exceed" default:"delay" validate:"inclusion=delay|drop" desc:"Action for records above the rate: delay or drop."`
 }
 
 // Parameters implements sdk.Processor.

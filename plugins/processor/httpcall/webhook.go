@@ -35,15 +35,15 @@ type config struct {
 	Method      string            `json:"request.method" default:"GET" desc:"Method of the request."`
 	Body        string            `json:"request.body" desc:"Body of the request, which may be a template over the record; empty: none."`
 	ContentType string            `json:"request.contentType" desc:"The header Content-Type; use headers.Content-Type instead."`
-	Timeout     time.Duration     `json:"request.timeout" default:"30s" desc:"How long one try may take." validate:"gt=0s"`
+	Timeout     time.Duration     `json:"request.timeout" default:"30s" desc:"Timeout of one attempt." validate:"gt=0s"`
 	Headers     map[string]string `json:"headers" desc:"Headers of the request. Content-Type is application/json unless it is set."`
 
 	ResponseBody   string   `json:"response.body" default:".Payload.After" desc:"Reference to the field for the body of the answer."`
 	ResponseStatus string   `json:"response.status" desc:"Reference to the field for the status of the answer, as text; empty: it is not kept."`
-	Accept         []string `json:"response.acceptStatus" desc:"Statuses from 400 on that are no error: a comma list such as 404,422 or 4xx."`
-	MaxBytes       int64    `json:"response.maxBytes" default:"10485760" desc:"How many bytes the body of an answer may have." validate:"gt=0"`
+	Accept         []string `json:"response.acceptStatus" desc:"Statuses from 400 on that do not count as errors: a comma-separated list such as 404,422 or 4xx."`
+	MaxBytes       int64    `json:"response.maxBytes" default:"10485760" desc:"Maximum size of a response body in bytes." validate:"gt=0"`
 
-	RetryCount  int           `json:"backoffRetry.count" default:"0" desc:"How often a request is sent again." validate:"gt=-1"`
+	RetryCount  int           `json:"backoffRetry.count" default:"0" desc:"Maximum number of retries of a request." validate:"gt=-1"`
 	RetryFactor float64       `json:"backoffRetry.factor" default:"2" desc:"Growth factor of the pauses." validate:"gt=0"`
 	RetryMin    time.Duration `json:"backoffRetry.min" default:"100ms" desc:"The first pause." validate:"gt=-1s"`
 	RetryMax    time.Duration `json:"backoffRetry.max" default:"5s" desc:"The longest pause." validate:"gt=-1s"`

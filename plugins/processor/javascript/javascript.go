@@ -14,7 +14,7 @@ import (
 type config struct {
 	Script  string        `json:"script" desc:"The text of the script. It has to define a function process, which gets a record and returns the result."`
 	Path    string        `json:"script.path" desc:"A file with the script, instead of script."`
-	Timeout time.Duration `json:"timeout" default:"1s" desc:"How long the script may take for one record; at most 10s." validate:"gt=0s,lt=10001ms"`
+	Timeout time.Duration `json:"timeout" default:"1s" desc:"Timeout of the script for one record; at most 10s." validate:"gt=0s,lt=10001ms"`
 	Memory  int64         `json:"memory" default:"134217728" desc:"By how many bytes the memory of the agent may grow while the script handles one record." validate:"gt=1048575"`
 }
 

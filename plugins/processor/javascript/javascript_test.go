@@ -410,7 +410,7 @@ func TestKeptRecords(t *testing.T) {
 		t.Fatalf("%+v %+v", fate, got)
 	}
 	fate, _ := feed(t, p, in)
-	if fate.Kind != sdk.Refused || !strings.Contains(fate.Err.Error(), "this record has been handed on") {
+	if fate.Kind != sdk.Refused || !strings.Contains(fate.Err.Error(), "this record has been passed on") {
 		t.Errorf("fate is %+v", fate)
 	}
 }

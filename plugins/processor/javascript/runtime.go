@@ -155,7 +155,7 @@ func (c *call) settled(p *goja.Promise) (outcome, error) {
 		return outcome{}, fmt.Errorf("%s", limitText(p.Result().String()))
 	}
 	return outcome{}, errors.New("process returned a promise that nothing settles: " +
-		"there are no timers and no network in a script")
+		"scripts have no timers and no network")
 }
 
 func (c *call) split(o *goja.Object) (out outcome, err error) {

@@ -50,7 +50,7 @@ func (c *call) charge(n int) error {
 // check throws if the call is over.
 func (c *call) check() {
 	if c.over {
-		panic(c.vm.NewTypeError("this record has been handed on: copy what is to be kept of it"))
+		panic(c.vm.NewTypeError("this record has been passed on: copy the parts that you keep"))
 	}
 }
 

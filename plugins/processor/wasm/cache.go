@@ -68,7 +68,7 @@ func (c *cache) specification(sum string) *wasmpb.Specify_Response {
 func (c *cache) keepSpecification(sum string, spec *wasmpb.Specify_Response) {
 	b, err := proto.Marshal(spec)
 	if err != nil {
-		c.log.Warn("cannot keep what a processor says of itself", "err", err)
+		c.log.Warn("cannot cache the specification of a processor", "err", err)
 		return
 	}
 	c.write(c.specificationFile(sum), b)
@@ -122,6 +122,6 @@ func (c *cache) write(path string, b []byte) {
 		err = os.Rename(path+".new", path)
 	}
 	if err != nil {
-		c.log.Warn("cannot keep what was made of a processor", "err", err)
+		c.log.Warn("cannot cache the compiled module of a processor", "err", err)
 	}
 }

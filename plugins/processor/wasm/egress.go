@@ -47,9 +47,9 @@ func (d destination) String() string { return d.scheme + "://" + net.JoinHostPor
 
 // egressConfig is the access that a processor requests in its settings.
 type egressConfig struct {
-	Allow       []string      `json:"sdk.egress.allow" desc:"Where the processor may send HTTP requests to: a comma list of host, host:port, https://host:port, or http://IP:port of a private address."`
-	Timeout     time.Duration `json:"sdk.egress.timeout" default:"30s" desc:"How long an HTTP request of the processor may take." validate:"gt=0s"`
-	MaxResponse int64         `json:"sdk.egress.maxResponseBytes" default:"4194304" desc:"How many bytes the answer to an HTTP request may have." validate:"gt=0"`
+	Allow       []string      `json:"sdk.egress.allow" desc:"Allowed targets of HTTP requests of the processor: a comma-separated list of host, host:port, https://host:port, or http://IP:port of a private address."`
+	Timeout     time.Duration `json:"sdk.egress.timeout" default:"30s" desc:"Timeout of an HTTP request of the processor." validate:"gt=0s"`
+	MaxResponse int64         `json:"sdk.egress.maxResponseBytes" default:"4194304" desc:"Maximum size of an HTTP response in bytes." validate:"gt=0"`
 	SecretRefs  []string      `json:"sdk.egress.secretRefs" desc:"Names of secrets the processor may send as authorization: a comma list. The value of NAME is that of the environment variable CONDUIT_SECRET_NAME."`
 }
 

@@ -136,7 +136,8 @@ func (m *module) specify(ctx context.Context) (*wasmpb.Specify_Response, error) 
 	}
 	if _, err := g.ask(ctx, &wasmpb.CommandRequest{
 		Request: &wasmpb.CommandRequest_Teardown{Teardown: &wasmpb.Teardown_Request{}}}); err != nil {
-		m.modules.Log.Debug("a processor that was only asked what it is did not end well", "plugin_path", m.path, "err",
+		m.modules.Log.Debug("a processor failed to exit after it returned its specification", "plugin_path", m.path,
+			"err",
 			err)
 	}
 	return spec, nil

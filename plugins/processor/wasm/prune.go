@@ -65,7 +65,7 @@ func (c *cache) prune(used map[string]bool, now time.Time) {
 			continue
 		}
 		if err := os.RemoveAll(u.path); err != nil {
-			c.log.Warn("cannot remove what was made of a processor that is gone", "path", u.path, "err", err)
+			c.log.Warn("cannot remove the compiled module of a deleted processor", "path", u.path, "err", err)
 		}
 	}
 }

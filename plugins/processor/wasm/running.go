@@ -53,7 +53,7 @@ func (m *Modules) Changes() []Change {
 // changed describes how the file of a loaded module changed, and returns empty strings if it did not. The caller holds
 // mu.
 func (m *Modules) changed(was *module) (reason, what string) {
-	const next = "; a restart of the pipeline uses what is there then"
+	const next = "; a restart of the pipeline uses the file present at that time"
 	if i := slices.IndexFunc(m.plugins, was.sameName); i >= 0 {
 		if m.plugins[i].sum == was.sum {
 			return "", ""

@@ -14,11 +14,11 @@ import (
 type settings struct {
 	Key      string            `json:"key" desc:"Comma list of references to the fields that group the records. Without one there is one group."`
 	Size     time.Duration     `json:"window.size" validate:"required,gt=0" desc:"Length of a window. Windows begin at multiples of this length, or of window.slide, since 1970."`
-	Slide    time.Duration     `json:"window.slide" default:"0" desc:"Time between the beginnings of two windows: less than window.size makes them overlap. 0: each begins where the one before ends."`
+	Slide    time.Duration     `json:"window.slide" default:"0" desc:"Time between the starts of two windows; if less than window.size, windows overlap. 0: each starts at the end of the previous one."`
 	Records  int               `json:"window.records" default:"4000" validate:"gt=0,lt=8001" desc:"Records that may be held at once, at most as many as may be outstanding. When there are as many, all windows end early."`
 	Time     string            `json:"time" desc:"Reference to the time of a record: a time, RFC 3339, or Unix nanoseconds. Without one it is opencdc.createdAt, or opencdc.readAt where the source does not give that."`
-	Lateness time.Duration     `json:"lateness" default:"0" desc:"With time: how much later than others a record may come."`
-	Late     string            `json:"late" default:"refuse" validate:"inclusion=refuse|drop" desc:"With time: what becomes of a record whose windows have ended."`
+	Lateness time.Duration     `json:"lateness" default:"0" desc:"With time: maximum lateness of a record."`
+	Late     string            `json:"late" default:"refuse" validate:"inclusion=refuse|drop" desc:"With time: action for a record whose windows have ended."`
 	Fields   map[string]string `json:"fields.*" desc:"Results by the name of their field: count, or sum, min, max, first or last of a reference, as in sum(.Payload.After.amount)."`
 }
 

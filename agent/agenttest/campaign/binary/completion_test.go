@@ -33,11 +33,11 @@ func TestCompletionInFish(t *testing.T) {
 	server.Need(t, "fish", "fish")
 	path := completion(t, "fish", "conduit.fish")
 	for line, want := range map[string]string{
-		"conduit doct":                 "doctor\tExamine the agent, its files and the machine, and say what to do.",
+		"conduit doct":                 "doctor\tCheck the agent, its files and the host, and print remedies.",
 		"conduit pipelines va":         "validate\tCheck pipeline files without running them.",
 		"conduit pipelines list --js":  "--json\tprint JSON",
-		"conduit pipelines rm --st":    "--stop\tstop what runs first, when outstanding records are settled",
-		"conduit status --che":         "--check\tend with 1 unless all is well",
+		"conduit pipelines rm --st":    "--stop\tfirst stop running pipelines, after in-flight records are settled",
+		"conduit status --che":         "--check\texit with 1 if a pipeline, a file or the agent has a problem",
 		"conduit cluster status --che": "", // a flag of another status
 		"conduit status va":            "", // a command of pipelines
 	} {

@@ -28,7 +28,7 @@ func TestPipelinesInitOfPostgres(t *testing.T) {
 		return cmd.ProcessState.ExitCode(), string(text)
 	}
 	if code, out := run("pipelines", "init", "p", "--source", "postgres"); code != 0 ||
-		!strings.Contains(out, "To have it run, fill in url of postgres-source.\n") {
+		!strings.Contains(out, "To run it, fill in url of postgres-source.\n") {
 		t.Fatalf("exit code %d: %s", code, out)
 	}
 	path := filepath.Join(dir, "p.yaml")

@@ -115,7 +115,7 @@ var disturbances = []disturbance{
 	{"cut links", true,
 		func(c *campaign, at int) { c.links(at, func(p *network.Proxy) { p.Refuse(true); p.Cut() }) }, healLinks},
 	{"links that double and reorder, and kill -9", true, func(c *campaign, at int) {
-		c.links(-1, (*network.Proxy).Muddle)
+		c.links(-1, (*network.Proxy).Reorder)
 		killMember(c, at)
 	}, func(c *campaign, at int) { healLinks(c, -1); startMember(c, at) }},
 	{"kill -9 of a server and of a member", true, func(c *campaign, at int) {

@@ -11,7 +11,7 @@ var (
 	clusters  = flag.Int("clusters", 1, "clusters of TestFailovers, side by side")
 	members   = flag.Int("members", 3, "members of each cluster of TestFailovers")
 	session   = flag.Duration("session", 5*time.Second,
-		"time that a session lives in TestFailovers and TestMuddledLinks")
+		"time that a session lives in TestFailovers and TestReorderedLinks")
 	jumps    = flag.Int("jumps", 1, "jumps of the clocks of TestWrongClocks")
 	kills    = flag.Int("kills", 1, "kills of TestSharedLetters")
 	refusals = flag.Int("refusals", 400, "lines of TestHeavyRefusal, of which every second one is refused")

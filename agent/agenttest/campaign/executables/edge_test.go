@@ -118,6 +118,6 @@ pipelines:
 			"run", "--once", "--api.enabled=false", "--pipelines.path=packed", "--db.sqlite.path=packed.db")
 	}
 	write("conduit.yaml", "cluster:\n  name: edge\n  nats:\n    url: nats://127.0.0.1:1\n")
-	run("this binary has no clusters", "run")
-	run("this binary has no clusters", "doctor")
+	run("this binary does not support clusters", "run")
+	run("this binary does not support clusters", "doctor")
 }

@@ -110,7 +110,7 @@ func run(t *testing.T, sabotage string, kills, seed int) *prove.Report {
 }
 
 var (
-	kills = flag.Int("kills", 3, "how often the agent is killed")
+	kills = flag.Int("kills", 3, "number of kills of the agent")
 	seed  = flag.Int("seed", 1, "of the first proof")
 )
 

@@ -58,7 +58,7 @@ pipelines:
 
 	p.press("Stop")
 	p.press("Begin anew…")
-	p.shows("it delivers again what it delivered before")
+	p.shows("it delivers all records again")
 	p.press("Forget the position")
 	p.shows("its beginning: there is no position")
 	p.press("Start")

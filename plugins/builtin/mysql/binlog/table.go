@@ -178,19 +178,19 @@ func (t *Table) optional(kind byte, r *reader, maria bool) bool {
 	switch kind {
 	case metaSigns:
 		bits := r.rest()
-		for i, c := range t.of(func(typ byte) bool { return isNumeric(typ) || maria && typ == TypeYear }) {
+		for i, c := range t.columns(func(typ byte) bool { return isNumeric(typ) || maria && typ == TypeYear }) {
 			c.Unsigned = i/8 < len(bits) && bits[i/8]&(0x80>>(i%8)) != 0
 		}
 	case metaDefaultCharset:
-		return r.charsets(t.of(isCharacter))
+		return r.charsets(t.columns(isCharacter))
 	case metaMemberDefault:
-		return r.charsets(t.of(isMember))
+		return r.charsets(t.columns(isMember))
 	case metaCharsets:
-		for _, c := range t.of(isCharacter) {
+		for _, c := range t.columns(isCharacter) {
 			c.Charset = r.length()
 		}
 	case metaMemberCharsets:
-		for _, c := range t.of(isMember) {
+		for _, c := range t.columns(isMember) {
 			c.Charset = r.length()
 		}
 	case metaNames:
@@ -239,7 +239,7 @@ func (t *Table) values(r *reader, of byte) bool {
 	for i := range t.Columns {
 		left -= len(t.Columns[i].Values)
 	}
-	for _, c := range t.of(func(typ byte) bool { return typ == of }) {
+	for _, c := range t.columns(func(typ byte) bool { return typ == of }) {
 		for n := r.length(); n > 0 && !r.failed; n-- {
 			if left--; left < 0 {
 				return false
@@ -250,7 +250,7 @@ func (t *Table) values(r *reader, of byte) bool {
 	return true
 }
 
-func (t *Table) of(is func(typ byte) bool) (all []*Column) {
+func (t *Table) columns(is func(typ byte) bool) (all []*Column) {
 	for i := range t.Columns {
 		if is(t.Columns[i].Type) {
 			all = append(all, &t.Columns[i])

@@ -191,7 +191,7 @@ func missing(ctx context.Context, conn *pgconn.PgConn, schema, name string) erro
 	case err != nil:
 		return fmt.Errorf("cannot look up table %s.%s: %w", schema, name, err)
 	case r == nil:
-		return fmt.Errorf("cannot find table %s: there is none of that name in schema %s of this "+
+		return fmt.Errorf("cannot find table %s: no such table in schema %s of this "+
 			"database", name, schema)
 	case r[0] == "partition":
 		return fmt.Errorf("cannot read table %s.%s by itself: it is a partition: name the partitioned table "+

@@ -92,7 +92,7 @@ var relationKinds = []struct {
 		named: "it is a partition: name the partitioned table p"},
 	{name: "unlogged", schema: "CREATE UNLOGGED TABLE r (id int PRIMARY KEY); INSERT INTO r VALUES " +
 		"(1)", program: "INSERT INTO r VALUES (2)", named: "unlogged or temporary"},
-	{name: "nothing", schema: "SELECT 1", program: "SELECT 1", named: "there is none of that name"},
+	{name: "nothing", schema: "SELECT 1", program: "SELECT 1", named: "no such table"},
 	{name: "columns and rows of a publication", schema: "CREATE TABLE r (id int PRIMARY KEY, x int, secret text); " +
 		"INSERT INTO r VALUES (1, 1, 's'), (2, 2, 's')",
 		publication: "CREATE PUBLICATION %s FOR TABLE r (id, x) WHERE (id > 1)", program: "INSERT INTO r VALUES (0, " +

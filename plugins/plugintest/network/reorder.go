@@ -16,7 +16,7 @@ import (
 // mostLate is the maximum delay of a reordered message, and of the second copy of a duplicated one.
 const mostLate = 30 * time.Millisecond
 
-// NewNATSProxy returns a proxy to the NATS server at target, which can Muddle the messages. It is closed when the test
+// NewNATSProxy returns a proxy to the NATS server at target, which can Reorder the messages. It is closed when the test
 // ends.
 func NewNATSProxy(t testing.TB, target string) *Proxy {
 	t.Helper()
@@ -25,11 +25,11 @@ func NewNATSProxy(t testing.TB, target string) *Proxy {
 	return p
 }
 
-// Muddle duplicates one message in ten from now on, and moves one in ten behind later ones, in both directions.
-func (p *Proxy) Muddle() { p.set(func() { p.muddled = true }) }
+// Reorder duplicates one message in ten from now on, and moves one in ten behind later ones, in both directions.
+func (p *Proxy) Reorder() { p.set(func() { p.reordered = true }) }
 
-// Muddled returns how many messages were duplicated, and how many delayed.
-func (p *Proxy) Muddled() (again, late int64) { return p.again.Load(), p.late.Load() }
+// Reordered returns how many messages were duplicated, and how many delayed.
+func (p *Proxy) Reordered() (again, late int64) { return p.again.Load(), p.late.Load() }
 
 // Observe makes the proxy call see with every further message on further connections: with a message of a client each
 // time just before it is forwarded, with a message of the server as soon as it arrives. Several goroutines may call
@@ -69,10 +69,10 @@ func (p *Proxy) messages(to, from net.Conn) {
 // forward forwards a frame, now, later, or both.
 func (p *Proxy) forward(frame []byte, isMessage bool, write func([]byte) error) error {
 	p.mu.Lock()
-	muddled := p.muddled && isMessage
+	reordered := p.reordered && isMessage
 	p.mu.Unlock()
 	kind := 2
-	if muddled {
+	if reordered {
 		kind = rand.IntN(10)
 	}
 	if kind < 2 {

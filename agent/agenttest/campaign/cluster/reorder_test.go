@@ -9,9 +9,9 @@ import (
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
 
-// TestMuddledLinks duplicates and reorders messages between members and NATS while lines are copied, and a member is
+// TestReorderedLinks duplicates and reorders messages between members and NATS while lines are copied, and a member is
 // killed and comes back: every line arrives, in order.
-func TestMuddledLinks(t *testing.T) {
+func TestReorderedLinks(t *testing.T) {
 	load.Parallel(t, load.Server+3*load.Agent)
 	nats := server.StartNATS(t, 1)[0]
 	proxies, urls := make([]*network.Proxy, 3), make([]string, 3)
@@ -24,14 +24,14 @@ func TestMuddledLinks(t *testing.T) {
 	f.feed(lines)
 	f.await()
 	for _, p := range proxies {
-		p.Muddle()
+		p.Reorder()
 	}
-	feedUntil := func(muddled int64) {
+	feedUntil := func(reordered int64) {
 		for _, p := range proxies {
 			wait.For(t, "messages to come twice and late", func() bool {
 				f.feed(1)
-				again, late := p.Muddled()
-				return again >= muddled && late >= muddled
+				again, late := p.Reordered()
+				return again >= reordered && late >= reordered
 			})
 		}
 		f.await()
@@ -51,7 +51,7 @@ func TestMuddledLinks(t *testing.T) {
 	}
 	again, late := int64(0), int64(0)
 	for _, p := range proxies {
-		a, l := p.Muddled()
+		a, l := p.Reordered()
 		again, late = again+a, late+l
 	}
 	t.Logf("%d lines of each of %d pipelines, %d messages came twice, %d late: 0 lost, %d repeats", f.written[0],
