@@ -36,6 +36,8 @@ import (
 type Options struct {
 	Config  config.Config
 	Plugins catalog.Plugins // that the binary contains
+	// References are the kinds of references that the binary contains.
+	References spec.ReferenceKinds
 	// Cluster makes the agent a member of the cluster that its settings name. If it is nil, the agent refuses such
 	// settings.
 	Cluster *membership.Cluster

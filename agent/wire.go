@@ -3,7 +3,6 @@ package agent
 import (
 	"context"
 	"log/slog"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -65,8 +64,8 @@ func (a *Agent) wire() {
 		return a.Loop.Reapply(ctx, id)
 	}, Log: log, Watch: watch.Trigger{Log: log}}
 	paths := catalog.NewPaths(c)
-	a.references.AllowFile, a.references.AllowCredential, a.references.AllowEnv = paths.Check, paths.CheckCredential,
-		config.CheckVariable
+	a.references.Kinds = a.options.References
+	a.references.Access = spec.ReferenceAccess{File: paths.Check, Credential: paths.CheckCredential}
 	a.Runner = &runner.Runner{
 		Catalog:    a.Catalog,
 		References: a.references,
@@ -109,10 +108,13 @@ func (a *Agent) wireReconcilers() {
 	a.Files = &files.Reconciler{
 		Store: a.Store,
 		Watch: &watch.Watcher{Dir: c.Pipelines.Path, Log: log},
-		Parse: spec.Parser{Env: os.LookupEnv, AllowEnv: config.CheckVariable}.File,
+		Parse: a.parser().File,
 		Log:   log,
 	}
 }
+
+// parser returns the parser of pipelines with the references that the binary contains.
+func (a *Agent) parser() spec.Parser { return spec.Parser{References: a.options.References} }
 
 // startedPipelineOf returns the pipeline of a connector that was started.
 func (a *Agent) startedPipelineOf(ctx context.Context, connectorID string) (string, bool) {

@@ -62,7 +62,8 @@ func StartWired(t testing.TB, dir string, wired func(*agent.Agent), change ...fu
 	started := make(chan *agent.Agent, 1)
 	log := slog.New(slog.NewJSONHandler(a.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	go func() {
-		a.err <- agent.Run(ctx, agent.Options{Config: cfg, Plugins: parts.Plugins(), Cluster: parts.Cluster(), Log: log,
+		a.err <- agent.Run(ctx, agent.Options{Config: cfg, Plugins: parts.Plugins(),
+			References: parts.References(), Cluster: parts.Cluster(), Log: log,
 			Wired: func(a *agent.Agent) {
 				Unlimited(a)
 				wired(a)

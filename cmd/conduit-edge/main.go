@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/conduit-agent/conduit/agent/catalog"
+	"github.com/conduit-agent/conduit/agent/reference"
 	"github.com/conduit-agent/conduit/cmd/conduit/cli"
 	"github.com/conduit-agent/conduit/plugins/builtin/exec"
 	"github.com/conduit-agent/conduit/plugins/builtin/file"
@@ -21,6 +22,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/processor/window"
 	"github.com/conduit-agent/conduit/plugins/sandbox"
 	"github.com/conduit-agent/conduit/plugins/sdk"
+	"github.com/conduit-agent/conduit/spec"
 )
 
 func main() {
@@ -31,6 +33,7 @@ func main() {
 			Processors: processors(),
 			Hint:       "this is conduit-edge, which contains few plugins; the full binary, conduit, contains all",
 		},
+		References: spec.ReferenceKinds{reference.Env(), reference.File(), reference.Credential()},
 	})
 }
 

@@ -19,6 +19,7 @@ func main() {
 	}
 	cli.Main(cli.Parts{
 		Plugins:        parts.Plugins(),
+		References:     parts.References(),
 		Cluster:        parts.Cluster(),
 		Site:           docs.Of,
 		Commands:       []func(*cli.Program) *ffcli.Command{tools.Prove},

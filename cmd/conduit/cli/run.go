@@ -111,7 +111,7 @@ func runAgent(ctx context.Context, p *Program, s *Settings, o *once) error {
 		})
 	}
 	return p.Agent(ctx, agent.Options{
-		Config: c, Plugins: p.Parts.Plugins, Cluster: p.Parts.Cluster,
+		Config: c, Plugins: p.Parts.Plugins, References: p.Parts.References, Cluster: p.Parts.Cluster,
 		Log: log, Version: version, Started: started, Reload: reload, Docs: p.Docs,
 	})
 }
