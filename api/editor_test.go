@@ -134,14 +134,14 @@ func TestProposalsOfPluginsAreText(t *testing.T) {
 			"zone":   {Validations: []rest.ParameterRule{{Type: "TYPE_INCLUSION", Value: proposed}}},
 		}}}
 		for _, name := range []string{"region", "zone"} {
-			all := api.Complete(text+name+": ", 9, 11+len(name)+2, evil)
+			all := api.Complete(text+name+": ", 9, 11+len(name)+2, evil, nil)
 			if len(all) != 1 || all[0].Insert != want {
 				t.Errorf("%s proposes %+v for %q, want %s", name, all, proposed, want)
 			}
 		}
 	}
 	evil := []api.PluginSettings{{Name: "evil", Source: map[string]rest.Parameter{"a\nb": {}}}}
-	if all := api.Complete(text, 9, 11, evil); len(all) != 1 || all[0].Insert != `"a\nb": ` {
+	if all := api.Complete(text, 9, 11, evil, nil); len(all) != 1 || all[0].Insert != `"a\nb": ` {
 		t.Errorf("the name of a setting is proposed as %+v", all)
 	}
 }
