@@ -16,9 +16,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/process"
 	"github.com/conduit-agent/conduit/agent/reference"
 	"github.com/conduit-agent/conduit/agent/runner"
-	"github.com/conduit-agent/conduit/agent/statusfiles"
 	"github.com/conduit-agent/conduit/agent/store"
-	"github.com/conduit-agent/conduit/agent/systemd"
 	"github.com/conduit-agent/conduit/agent/telemetry"
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins"
@@ -226,8 +224,8 @@ func (a *Agent) forget(id string) {
 	a.logs.Forget(id)
 }
 
-func (a *Agent) service() *systemd.Service {
-	return &systemd.Service{
+func (a *Agent) service() *process.Service {
+	return &process.Service{
 		Loop:            a.Loop,
 		Files:           a.Files,
 		Reload:          a.options.Reload,
@@ -248,8 +246,8 @@ func (a *Agent) alive(ctx context.Context) error {
 	return a.Loop.Check(ctx)
 }
 
-func (a *Agent) statusFiles() *statusfiles.Writer {
-	return &statusfiles.Writer{
+func (a *Agent) statusFiles() *statusWriter {
+	return &statusWriter{
 		Dir:     a.options.Config.DB.SQLite.Path + ".status",
 		Store:   a.Store,
 		State:   a.Loop.State,

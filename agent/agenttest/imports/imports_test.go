@@ -65,7 +65,7 @@ var homes = map[string][]string{
 	"github.com/twmb/avro":                     {"plugins/schema"},
 	"github.com/prometheus/client_golang":      {"agent/telemetry"},
 	"github.com/Masterminds/sprig/v3":          {"plugins/template"},
-	"github.com/coreos/go-systemd":             {"agent/systemd", "cmd/conduit"},
+	"github.com/coreos/go-systemd":             {"agent/process", "cmd/conduit"},
 	"github.com/klauspost/compress":            {"plugins/zstd", "plugins/builtin/mysql/binlog"},
 	"github.com/expr-lang/expr":                {"plugins/processor/expr"},
 	"github.com/tetratelabs/wazero":            {"plugins/processor/wasm"},
