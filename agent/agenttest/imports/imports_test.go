@@ -42,7 +42,7 @@ var directions = []direction{
 }
 
 // parents are the packages that may import a package above them. Helpers of tests may do so, too.
-var parents = []string{"agent/cluster/deadletters", "agent/cluster/member", "agent/cluster/storetest",
+var parents = []string{"agent/cluster/deadletters", "agent/cluster/member",
 	"plugins/standalone",
 	"plugins/sdk/example", "plugins/sdk/wasmguest"}
 
