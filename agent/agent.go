@@ -23,7 +23,6 @@ import (
 	"github.com/conduit-agent/conduit/agent/notification"
 	"github.com/conduit-agent/conduit/agent/reference"
 	"github.com/conduit-agent/conduit/agent/runner"
-	"github.com/conduit-agent/conduit/agent/statusfiles"
 	"github.com/conduit-agent/conduit/agent/store"
 	"github.com/conduit-agent/conduit/agent/telemetry"
 	"github.com/conduit-agent/conduit/api"
@@ -38,6 +37,8 @@ import (
 type Options struct {
 	Config  config.Config
 	Plugins catalog.Plugins // that the binary contains
+	// References are the kinds of references that the binary contains.
+	References spec.ReferenceKinds
 	// Cluster makes the agent a member of the cluster that its settings name. If it is nil, the agent refuses such
 	// settings.
 	Cluster *membership.Cluster
@@ -69,7 +70,7 @@ type Agent struct {
 	Silence   *notification.Silence
 	Guard     *store.Guard
 	// StatusFiles writes the status of each pipeline file, unless the settings do not want it.
-	StatusFiles *statusfiles.Writer
+	StatusFiles *StatusWriter
 
 	options     Options
 	deadLetters *deadletter.Store

@@ -46,6 +46,7 @@ func (a *Agent) serveAPI() (func(ctx context.Context) error, error) {
 	}
 	server := &api.Server{
 		Desired:     a.desired,
+		Parser:      a.parser(),
 		Observed:    &observed{a, a.cluster},
 		Plugins:     pluginList{a.Catalog, a.Runner, a.references},
 		Taps:        &a.taps,
@@ -107,7 +108,7 @@ func (a *Agent) plan(ctx context.Context, request rest.PlanRequest) (*rest.Plan,
 	if err != nil {
 		return nil, err
 	}
-	p := planner.Of(a.options.Config.Pipelines)
+	p := planner.Of(a.options.Config.Pipelines, a.parser())
 	p.Guarded = a.Files.Guarded
 	rescan := sync.OnceFunc(func() { a.Catalog.Rescan(ctx) })
 	p.Check = func(pipeline *spec.Pipeline) []spec.Problem {

@@ -9,9 +9,9 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/conduit-agent/conduit/agent/process"
 	"github.com/conduit-agent/conduit/agent/sqlitefile"
 	"github.com/conduit-agent/conduit/agent/store"
-	"github.com/conduit-agent/conduit/agent/systemd"
 	"github.com/conduit-agent/conduit/api"
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/spec"
@@ -77,7 +77,7 @@ func (w *waiting) run(ctx context.Context) (*store.DB, error) {
 		return nil, errors.Join(w.problem, err)
 	}
 	w.options.Log.Info("API ready, for what the agent says of itself", "component", "api", "address", w.address)
-	service := &systemd.Service{Check: func(context.Context) error { return nil }, Log: w.options.Log}
+	service := &process.Service{Check: func(context.Context) error { return nil }, Log: w.options.Log}
 	waited, end := context.WithCancel(ctx)
 	defer end()
 	g, gctx := errgroup.WithContext(waited)

@@ -3,7 +3,6 @@ package agent
 import (
 	"context"
 	"log/slog"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -17,9 +16,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/process"
 	"github.com/conduit-agent/conduit/agent/reference"
 	"github.com/conduit-agent/conduit/agent/runner"
-	"github.com/conduit-agent/conduit/agent/statusfiles"
 	"github.com/conduit-agent/conduit/agent/store"
-	"github.com/conduit-agent/conduit/agent/systemd"
 	"github.com/conduit-agent/conduit/agent/telemetry"
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins"
@@ -65,8 +62,8 @@ func (a *Agent) wire() {
 		return a.Loop.Reapply(ctx, id)
 	}, Log: log, Watch: watch.Trigger{Log: log}}
 	paths := catalog.NewPaths(c)
-	a.references.AllowFile, a.references.AllowCredential, a.references.AllowEnv = paths.Check, paths.CheckCredential,
-		config.CheckVariable
+	a.references.Kinds = a.options.References
+	a.references.Access = spec.ReferenceAccess{File: paths.Check, Credential: paths.CheckCredential}
 	a.Runner = &runner.Runner{
 		Catalog:    a.Catalog,
 		References: a.references,
@@ -111,10 +108,13 @@ func (a *Agent) wireReconcilers() {
 	a.Files = &files.Reconciler{
 		Store: a.Store,
 		Watch: &watch.Watcher{Dir: c.Pipelines.Path, Log: log},
-		Parse: spec.Parser{Env: os.LookupEnv, AllowEnv: config.CheckVariable}.File,
+		Parse: a.parser().File,
 		Log:   log,
 	}
 }
+
+// parser returns the parser of pipelines with the references that the binary contains.
+func (a *Agent) parser() spec.Parser { return spec.Parser{References: a.options.References} }
 
 // startedPipelineOf returns the pipeline of a connector that was started.
 func (a *Agent) startedPipelineOf(ctx context.Context, connectorID string) (string, bool) {
@@ -227,8 +227,8 @@ func (a *Agent) forget(id string) {
 	a.logs.Forget(id)
 }
 
-func (a *Agent) service() *systemd.Service {
-	return &systemd.Service{
+func (a *Agent) service() *process.Service {
+	return &process.Service{
 		Loop:            a.Loop,
 		Files:           a.Files,
 		Reload:          a.options.Reload,
@@ -250,7 +250,7 @@ func (a *Agent) alive(ctx context.Context) error {
 }
 
 func (a *Agent) wireStatusFiles() {
-	a.StatusFiles = &statusfiles.Writer{
+	a.StatusFiles = &StatusWriter{
 		Dir:     a.options.Config.DB.SQLite.Path + ".status",
 		Store:   a.Store,
 		State:   a.Loop.State,

@@ -28,6 +28,7 @@ import (
 // Server serves the API. Desired, Observed, Plugins, Taps and Answers must be set, before first use.
 type Server struct {
 	Desired  Store
+	Parser   spec.Parser // of pipelines in requests
 	Observed Observed
 	Plugins  KnownPlugins
 	Taps     inspect.Taps
@@ -98,7 +99,7 @@ func (s *Server) init() {
 		if s.limits == nil {
 			s.limits = &inspect.DefaultLimits
 		}
-		s.state = &desired{Store: s.Desired, States: s.Observed, Plugins: s.Plugins}
+		s.state = &desired{Store: s.Desired, States: s.Observed, Parser: s.Parser, Plugins: s.Plugins}
 		s.guard = &guard.Guard{Hosts: s.Hosts, Origins: s.Origins, ReadToken: s.ReadToken, AdminToken: s.AdminToken,
 			Log: s.log, Fail: s.fail}
 		s.inspector = &inspect.Hub{Taps: s.Taps, Show: s.Show, Closing: s.closing, Changed: s.Observed.Changed,

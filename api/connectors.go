@@ -341,7 +341,7 @@ func (s *connectorHandlers) Validate(w http.ResponseWriter, r *http.Request) (an
 	p := &spec.Pipeline{ID: "validate", Status: spec.StatusStopped, Connectors: []spec.Connector{
 		{ID: "connector", Type: typ, Plugin: body.Plugin, Name: body.Config.Name, Settings: body.Config.Settings}}}
 	spec.Normalize(p)
-	if err := validate(p, within("/connectors/0")); err != nil {
+	if err := validate(s.Desired.Parser, p, within("/connectors/0")); err != nil {
 		return nil, err
 	}
 	err = s.Desired.CheckPlugin(r.Context(), typ, body.Plugin, body.Config.Settings, "plugin", "config.settings")

@@ -91,7 +91,7 @@ func (s *documentHandlers) draft(r *http.Request, doc *rest.PipelineDocument) (*
 	if err != nil {
 		return nil, err
 	}
-	if err := validate(p, documentField); err != nil {
+	if err := validate(s.Desired.Parser, p, documentField); err != nil {
 		return nil, err
 	}
 	old, seen := &spec.Pipeline{}, []any{p}

@@ -122,7 +122,7 @@ func (s *desired) Active(d *spec.Declaration) bool {
 func (s *desired) replace(ctx context.Context, d *spec.Declaration, p *spec.Pipeline, e *edit) error {
 	spec.Normalize(p)
 	field := within(e.Path)
-	if err := validate(p, field); err != nil {
+	if err := validate(s.Parser, p, field); err != nil {
 		return err
 	}
 	if err := s.CheckPlugins(ctx, &d.Pipeline, p, field); err != nil {

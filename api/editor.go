@@ -22,14 +22,18 @@ type pluginSettings struct {
 
 // complete returns the completions possible at line and column, both from 1, the most likely first. Columns count
 // characters. The part of a word that is already typed selects completions, and they replace it.
-func complete(text string, line, column int, plugins []pluginSettings) []rest.Completion {
+func complete(
+	text string, line, column int, plugins []pluginSettings, kinds spec.ReferenceKinds,
+) []rest.Completion {
 	at := locate(text, line, column)
 	if at == nil {
 		return nil
 	}
 	var all []rest.Completion
 	if at.value {
-		all = values(at, plugins)
+		if all = values(at, plugins); strings.HasPrefix(at.typed, "$") {
+			all = append(all, references(at, kinds)...)
+		}
 	} else {
 		all = keys(at, plugins)
 	}
@@ -124,6 +128,19 @@ func values(at *location, plugins []pluginSettings) []rest.Completion {
 			for _, v := range f.values {
 				all = append(all, rest.Completion{Label: v, Insert: v})
 			}
+		}
+	}
+	return all
+}
+
+// references proposes the references that the value of a setting may contain.
+func references(at *location, kinds spec.ReferenceKinds) (all []rest.Completion) {
+	if len(at.path) == 0 || at.path[len(at.path)-1] != "settings" {
+		return nil
+	}
+	for _, k := range kinds {
+		for form := range strings.SplitSeq(k.Syntax, ", ") {
+			all = append(all, rest.Completion{Label: form, Detail: k.Description, Insert: quoted(form)})
 		}
 	}
 	return all

@@ -7,6 +7,7 @@ import (
 
 	"github.com/conduit-agent/conduit/api"
 	"github.com/conduit-agent/conduit/api/rest"
+	"github.com/conduit-agent/conduit/spec"
 )
 
 var plugins = []api.PluginSettings{
@@ -31,7 +32,8 @@ func complete(t *testing.T, text string) []string {
 	line := strings.Count(before, "\n") + 1
 	column := len([]rune(before[strings.LastIndexByte(before, '\n')+1:])) + 1
 	var labels []string
-	for _, c := range api.Complete(before+after, line, column, plugins) {
+	for _, c := range api.Complete(before+after, line, column, plugins,
+		spec.ReferenceKinds{{Name: "env", Syntax: "${VAR}, ${VAR:-default}"}, {Name: "file", Syntax: "${file:/path}"}}) {
 		labels = append(labels, c.Label)
 	}
 	return labels
@@ -76,6 +78,9 @@ func TestWhatMayStandHere(t *testing.T) {
 			"destination\n        plugin: log\n", []string{"level"}, []string{"rate"}},
 		"setting, values": {head + "    connectors:\n      - id: in\n        type: source\n        plugin: " +
 			"generator\n        settings:\n          format.type: ‸", []string{"raw", "structured"}, nil},
+		"setting, references": {head + "    connectors:\n      - id: in\n        type: source\n        plugin: " +
+			"generator\n        settings:\n          rate: ${‸", []string{"${VAR}", "${VAR:-default}", "${file:/path}"},
+			nil},
 		"setting, bool": {head + "    connectors:\n      - id: in\n        type: source\n        plugin: " +
 			"generator\n        settings:\n          burst: ‸", []string{"true", "false"}, nil},
 		"own processors": {head + "    connectors:\n      - id: in\n        type: source\n        plugin: " +
@@ -106,11 +111,11 @@ func TestWhatMayStandHere(t *testing.T) {
 }
 
 func TestCompletionReplacesWhatWasTyped(t *testing.T) {
-	all := api.Complete(head+"    sta", 4, 8, plugins)
+	all := api.Complete(head+"    sta", 4, 8, plugins, nil)
 	if len(all) == 0 || all[0].Insert != "status: " || all[0].Replace != 3 {
 		t.Errorf("proposed %+v", all)
 	}
-	all = api.Complete(head+"    con", 4, 8, plugins)
+	all = api.Complete(head+"    con", 4, 8, plugins, nil)
 	if len(all) != 1 || all[0].Insert != "connectors:\n      - " {
 		t.Errorf("proposed %+v", all)
 	}
@@ -129,14 +134,14 @@ func TestProposalsOfPluginsAreText(t *testing.T) {
 			"zone":   {Validations: []rest.ParameterRule{{Type: "TYPE_INCLUSION", Value: proposed}}},
 		}}}
 		for _, name := range []string{"region", "zone"} {
-			all := api.Complete(text+name+": ", 9, 11+len(name)+2, evil)
+			all := api.Complete(text+name+": ", 9, 11+len(name)+2, evil, nil)
 			if len(all) != 1 || all[0].Insert != want {
 				t.Errorf("%s proposes %+v for %q, want %s", name, all, proposed, want)
 			}
 		}
 	}
 	evil := []api.PluginSettings{{Name: "evil", Source: map[string]rest.Parameter{"a\nb": {}}}}
-	if all := api.Complete(text, 9, 11, evil); len(all) != 1 || all[0].Insert != `"a\nb": ` {
+	if all := api.Complete(text, 9, 11, evil, nil); len(all) != 1 || all[0].Insert != `"a\nb": ` {
 		t.Errorf("the name of a setting is proposed as %+v", all)
 	}
 }
@@ -146,6 +151,6 @@ func FuzzComplete(f *testing.F) {
 	f.Add(head+"    connectors:\n      - id: in\n        settings:\n          x", 6, 12)
 	f.Add("- - a: b\n -\n: :\n", 2, 2)
 	f.Fuzz(func(t *testing.T, text string, line, column int) {
-		api.Complete(text, line, column, plugins)
+		api.Complete(text, line, column, plugins, nil)
 	})
 }

@@ -137,7 +137,7 @@ func (s *runHandlers) setStatus(w http.ResponseWriter, r *http.Request, d *spec.
 	if d.Owner.Kind == spec.OwnerFile {
 		p := d.Pipeline.Clone()
 		p.Status = status
-		if err := runnable(p); err != nil {
+		if err := runnable(s.Desired.Parser, p); err != nil {
 			return err
 		}
 		err := s.Desired.SetOverride(r.Context(), d.Pipeline.ID, status)
@@ -149,17 +149,17 @@ func (s *runHandlers) setStatus(w http.ResponseWriter, r *http.Request, d *spec.
 	_, err := s.edit(w, r, &edit{ID: d.Pipeline.ID, Of: d, Live: true, Current: pipelineTag,
 		Apply: func(p *spec.Pipeline) error {
 			p.Status = status
-			return runnable(p)
+			return runnable(s.Desired.Parser, p)
 		}})
 	return err
 }
 
 // runnable returns the reason why a pipeline cannot run.
-func runnable(p *spec.Pipeline) error {
+func runnable(parser spec.Parser, p *spec.Pipeline) error {
 	if p.Status != spec.StatusRunning {
 		return nil
 	}
-	err := validate(p, within(""))
+	err := validate(parser, p, within(""))
 	if e, ok := err.(*rest.Error); ok {
 		e.Kind = rest.FailedPrecondition
 	}

@@ -133,7 +133,7 @@ func (s *pageHandlers) Edit(w http.ResponseWriter, r *http.Request) (any, error)
 	if err := readJSON(w, r, &body); err != nil {
 		return nil, err
 	}
-	file := spec.ParseExport([]byte(body.Content))
+	file := s.Desired.Parser.Export([]byte(body.Content))
 	answer := rest.EditorAnswer{Problems: []spec.Problem{}, Completions: []rest.Completion{},
 		Documents: []rest.PipelineDocument{}}
 	answer.Problems = append(answer.Problems, file.Problems...)
@@ -150,7 +150,8 @@ func (s *pageHandlers) Edit(w http.ResponseWriter, r *http.Request) (any, error)
 		answer.Problems[i].File = body.Path
 	}
 	if body.Line > 0 {
-		answer.Completions = append(answer.Completions, complete(body.Content, body.Line, body.Column, s.plugins())...)
+		answer.Completions = append(answer.Completions, complete(body.Content, body.Line, body.Column, s.plugins(),
+			s.Desired.Parser.References)...)
 	}
 	return answer, nil
 }

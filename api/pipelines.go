@@ -99,7 +99,7 @@ func (s *pipelineHandlers) Create(w http.ResponseWriter, r *http.Request) (any, 
 	p := &spec.Pipeline{ID: identify(body.ID, ""), Status: spec.StatusStopped, Name: body.Config.Name,
 		Description: body.Config.Description, Labels: body.Config.Labels}
 	spec.Normalize(p)
-	if err := validate(p, within("")); err != nil {
+	if err := validate(s.Desired.Parser, p, within("")); err != nil {
 		return nil, err
 	}
 	if err := s.vacant(r, p.ID); err != nil {

@@ -75,6 +75,7 @@ const maxID = 256 * utf8.UTFMax
 type desired struct {
 	Store
 	States  states
+	Parser  spec.Parser // of pipelines in requests
 	Plugins KnownPlugins
 
 	unique sync.Mutex // held while changing values that must be unique among pipelines

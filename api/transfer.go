@@ -79,7 +79,7 @@ func (s *transferHandlers) Import(w http.ResponseWriter, r *http.Request) (any, 
 	if err != nil {
 		return nil, err
 	}
-	file := spec.ParseExport(body)
+	file := s.Desired.Parser.Export(body)
 	if err := problemsError(file.Problems); err != nil {
 		return nil, err
 	}

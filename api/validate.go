@@ -21,9 +21,9 @@ const dLQPath = "/dead-letter-queue"
 type naming func(pointer string) (path string)
 
 // validate returns the first error of p, with all its errors as violations.
-func validate(p *spec.Pipeline, field naming) error {
+func validate(parser spec.Parser, p *spec.Pipeline, field naming) error {
 	var e *rest.Error
-	for _, problem := range spec.Validate(p) {
+	for _, problem := range parser.Validate(p) {
 		if problem.Severity != spec.SeverityError {
 			continue
 		}

@@ -138,7 +138,7 @@ var (
 // checkPlugin reports a plugin name that is not [builtin:|standalone:|any:]name[@version]. A name with references is
 // checked when they are resolved.
 func checkPlugin(r *report, at, plugin string) {
-	refs, problem := ScanReferences(plugin)
+	refs, problem := r.kinds.Scan(plugin)
 	if problem != "" {
 		r.add(at, SeverityError, CodeReference, "%s", problem)
 		return
@@ -182,7 +182,7 @@ func checkSecrets(r *report, at string, p *Pipeline) {
 // checkSettings reports malformed references in settings. at is the pointer of the owner of the settings.
 func checkSettings(r *report, at string, settings map[string]string) {
 	for _, name := range slices.Sorted(maps.Keys(settings)) {
-		if _, problem := ScanReferences(settings[name]); problem != "" {
+		if _, problem := r.kinds.Scan(settings[name]); problem != "" {
 			r.add(at+"/settings/"+schemas.EscapePointer(name), SeverityError, CodeReference, "setting %q: %s", name,
 				problem)
 		}

@@ -34,7 +34,8 @@ type declared struct {
 const latest = 2
 
 func readDocument(from *yamldoc.Document, export bool, lookup Lookup) *document {
-	d := &document{export: export, report: report{places: from.Places, problems: problemsOf(from.Faults)}}
+	d := &document{export: export,
+		report: report{kinds: lookup.Kinds, places: from.Places, problems: problemsOf(from.Faults)}}
 	if from.TooLarge {
 		d.broken = true
 		return d
@@ -137,7 +138,7 @@ func (d *document) readPipelines(fields map[string]any) {
 	outside := hasError(d.problems)
 	for i, item := range list {
 		at := fmt.Sprintf("/pipelines/%d", i)
-		own := &report{places: d.places, problems: problems[at]}
+		own := &report{kinds: d.kinds, places: d.places, problems: problems[at]}
 		d.readPipeline(own, item, at, marks[at], outside)
 		d.problems = append(d.problems, own.problems...)
 	}

@@ -39,21 +39,33 @@ const maxProblems = 100
 // contain.
 func ParseFile(path string, data []byte) File { return Parser{}.File(path, data) }
 
-// Parser reads pipeline files that may refer to variables outside of settings and plugin names: in ids, names,
-// descriptions, types and statuses. The values are needed there to know the declarations of the file. These references
-// are replaced after the YAML is read, so that a value cannot change the structure of the document.
+// Parser reads and checks pipelines. The zero Parser accepts references of any kind in settings and plugin names.
 type Parser struct {
-	Env      func(name string) (value string, ok bool) // nil: such references are errors
-	AllowEnv func(name string) error                   // returns why a variable may not be used; nil: all may
+	// References are the kinds of references that pipelines may contain; others are errors. The values of Early kinds
+	// also replace references in ids, names, descriptions, types and statuses: there they are needed to know the
+	// declarations of a file. They replace them after the YAML is read, so that a value cannot change the structure of
+	// the document.
+	References ReferenceKinds
 }
 
-// File is ParseFile with the variables of p.
-func (p Parser) File(path string, data []byte) File {
-	return parseFile(path, data, false, Lookup{Env: p.Env, AllowEnv: p.AllowEnv})
+// File is ParseFile with the references of p.
+func (p Parser) File(path string, data []byte) File { return parseFile(path, data, false, p.early()) }
+
+// Export is File for an export, which is compared with the existing declaration: settings may be Redacted, and only
+// settings and plugin names may contain references.
+func (p Parser) Export(data []byte) File {
+	lookup := p.early()
+	lookup.Read = func(kind *ReferenceKind, argument string) (string, error) {
+		r := Reference{Kind: kind.Name, Argument: argument}
+		return "", fmt.Errorf("%s cannot be used here", r.title())
+	}
+	return parseFile("", data, true, lookup)
 }
 
-// ParseExport is ParseFile for an export, which is compared with the existing declaration: settings may be Redacted.
-func ParseExport(data []byte) File { return parseFile("", data, true, Lookup{}) }
+func (p Parser) early() Lookup { return Lookup{Kinds: p.References, Early: true} }
+
+// ParseExport is Export with references of any kind.
+func ParseExport(data []byte) File { return Parser{}.Export(data) }
 
 func parseFile(path string, data []byte, export bool, lookup Lookup) File {
 	var f File

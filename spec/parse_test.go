@@ -145,7 +145,7 @@ func pipelines(f spec.File) []spec.Pipeline {
 
 func parse(t *testing.T, path string) spec.File {
 	t.Helper()
-	return spec.ParseFile(filepath.Base(path), read(t, path))
+	return spec.Parser{References: unread()}.File(filepath.Base(path), read(t, path))
 }
 
 func read(t testing.TB, path string) []byte {
@@ -183,7 +183,9 @@ func golden(t *testing.T, path string, got []byte) {
 // of the document. References in settings stay.
 func TestReferencesOutsideOfSettings(t *testing.T) {
 	env := map[string]string{"ENV": "prod", "STATUS": "stopped", "EVIL": "x\n  - id: other", "TYPE": "source"}
-	parser := spec.Parser{Env: func(name string) (string, bool) { v, ok := env[name]; return v, ok }}
+	variables := kinds(func(name string) (string, bool) { v, ok := env[name]; return v, ok }, nil, nil)
+	variables[0].Early = true
+	parser := spec.Parser{References: variables}
 	text := `version: "2.2"
 pipelines:
   - id: orders-${ENV}

@@ -1,6 +1,8 @@
 package spec
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -8,21 +10,11 @@ import (
 	"github.com/conduit-agent/conduit/spec/texts"
 )
 
-// ReferenceKind is the kind of source from which a reference gets its value.
-type ReferenceKind string
-
-// The kinds of references.
-const (
-	EnvReference        ReferenceKind = "env"        // $VAR, ${VAR}, ${VAR:-default}, ${VAR:?message}
-	FileReference       ReferenceKind = "file"       // ${file:/path}
-	CredentialReference ReferenceKind = "credential" // ${credential:name}
-)
-
 // Reference is a use of a value from outside the pipeline.
 type Reference struct {
 	Path     string // JSON pointer of the text within the pipeline
-	Kind     ReferenceKind
-	Name     string // of the variable or credential, or the path of the file
+	Kind     string // name of the kind
+	Argument string // name of the variable or credential, or path of the file
 	Optional bool   // it has a default
 }
 
@@ -36,14 +28,11 @@ type piece struct {
 	strict   bool   // an empty value counts as unset
 }
 
-var (
-	variableName   = texts.Regexp(`^[A-Za-z_][A-Za-z0-9_]*`)
-	credentialName = texts.Regexp(`^[A-Za-z0-9._-]+$`)
-)
+var variableName = texts.Regexp(`^[A-Za-z_][A-Za-z0-9_]*`)
 
-// ScanReferences returns the references of text, without their Path, or a description of the fault in them.
-func ScanReferences(text string) (found []Reference, problem string) {
-	pieces, problem := cutReferences(text)
+// Scan returns the references of text, without their Path, or a description of the fault in them.
+func (kinds ReferenceKinds) Scan(text string) (found []Reference, problem string) {
+	pieces, problem := kinds.cut(text)
 	for _, p := range pieces {
 		if p.Kind != "" {
 			found = append(found, p.Reference)
@@ -55,7 +44,7 @@ func ScanReferences(text string) (found []Reference, problem string) {
 // LiteralText returns the meaning of a text without references: $$ is $. It returns false when text has references, or
 // is malformed.
 func LiteralText(text string) (string, bool) {
-	pieces, problem := cutReferences(text)
+	pieces, problem := ReferenceKinds(nil).cut(text)
 	if problem != "" {
 		return "", false
 	}
@@ -78,8 +67,8 @@ func EscapeReferences(text string) string {
 	return strings.ReplaceAll(text, "$", "$$")
 }
 
-// cutReferences splits text into literals and references, up to the first malformed one.
-func cutReferences(text string) (pieces []piece, problem string) {
+// cut splits text into literals and references, up to the first malformed one.
+func (kinds ReferenceKinds) cut(text string) (pieces []piece, problem string) {
 	for {
 		before, after, found := strings.Cut(text, "$")
 		pieces = append(pieces, piece{literal: before})
@@ -94,7 +83,7 @@ func cutReferences(text string) (pieces []piece, problem string) {
 			if !closed {
 				return pieces, "the reference ${ is not closed with }; write $${ for a literal ${"
 			}
-			p, problem := bracedReference(inner)
+			p, problem := kinds.braced(inner)
 			if problem != "" {
 				return pieces, problem
 			}
@@ -102,7 +91,11 @@ func cutReferences(text string) (pieces []piece, problem string) {
 			pieces, text = append(pieces, p), rest
 		default:
 			if name := variableName().FindString(after); name != "" {
-				pieces = append(pieces, piece{Reference: Reference{Kind: EnvReference, Name: name}, source: "$" + name})
+				p := piece{Reference: Reference{Kind: EnvReference, Argument: name}, source: "$" + name}
+				if problem := kinds.fault(p.Reference, p.source); problem != "" {
+					return pieces, problem
+				}
+				pieces = append(pieces, p)
 				text = after[len(name):]
 			} else {
 				pieces = append(pieces, piece{literal: "$"})
@@ -112,42 +105,34 @@ func cutReferences(text string) (pieces []piece, problem string) {
 	}
 }
 
-// bracedReference parses the text between ${ and }.
-func bracedReference(inner string) (piece, string) {
+// braced parses the text between ${ and }.
+func (kinds ReferenceKinds) braced(inner string) (piece, string) {
 	name := variableName().FindString(inner)
 	rest := inner[len(name):]
-	p := piece{Reference: Reference{Kind: EnvReference, Name: name}}
+	p := piece{Reference: Reference{Kind: EnvReference, Argument: name}}
 	switch {
 	case strings.Contains(inner, "${"):
 		return p, fmt.Sprintf("the reference ${%s} contains another one, which is not supported", inner)
 	case name != "" && rest == "":
-		return p, ""
 	case name != "" && strings.HasPrefix(rest, ":-"):
 		p.Optional, p.strict, p.fallback = true, true, rest[2:]
-		return p, ""
 	case name != "" && strings.HasPrefix(rest, ":?"):
 		p.strict, p.demand = true, rest[2:]
-		return p, ""
-	case name == "file" && strings.HasPrefix(rest, ":/"):
-		p.Kind, p.Name = FileReference, rest[1:]
-		return p, ""
-	case name == "file" && strings.HasPrefix(rest, ":"):
-		return p, fmt.Sprintf("the path of ${%s} must be absolute", inner)
-	case name == "credential" && strings.HasPrefix(rest, ":") && credentialName().MatchString(rest[1:]):
-		p.Kind, p.Name = CredentialReference, rest[1:]
-		return p, ""
+	case name != "" && name == strings.ToLower(name) && len(rest) > 1 && rest[0] == ':':
+		p.Kind, p.Argument = name, rest[1:]
+	default:
+		return p, fmt.Sprintf("${%s} is not a reference: %s", inner, kinds.advice())
 	}
-	return p, fmt.Sprintf("${%s} is not a reference: write ${VAR}, ${VAR:-default}, ${VAR:?message}, ${file:/path} "+
-		"or ${credential:name}, or $${ for a literal ${", inner)
+	return p, kinds.fault(p.Reference, "${"+inner+"}")
 }
 
-// Lookup finds the values of references. A nil function refuses its kind.
+// Lookup finds the values of references. The zero Lookup refuses all references.
 type Lookup struct {
-	Env func(name string) (value string, ok bool)
-	// AllowEnv, when set, returns the reason why a reference may not use an environment variable.
-	AllowEnv   func(name string) error
-	File       func(path string) (string, error)
-	Credential func(name string) (string, error)
+	Kinds ReferenceKinds
+	// Early refuses the kinds whose values are not known when a file is read.
+	Early bool
+	// Read, when set, reads values in place of the function of the kind.
+	Read func(kind *ReferenceKind, argument string) (string, error)
 	// Found, when set, is called with the value of every reference, and of every text that
 	// holds references.
 	Found func(declared, value string)
@@ -157,7 +142,7 @@ type Lookup struct {
 // escaped as a URL component, unless it is the host; within key=value pairs of PostgreSQL and JSON strings it is
 // escaped by their rules. If text is a single reference, Expand returns the value unchanged.
 func (l Lookup) Expand(text string) (string, error) {
-	pieces, problem := cutReferences(text)
+	pieces, problem := ReferenceKinds(nil).cut(text)
 	if problem != "" {
 		return "", fmt.Errorf("%s", problem)
 	}
@@ -189,49 +174,54 @@ func (l Lookup) found(declared, value string) {
 }
 
 func (l Lookup) value(p piece) (string, error) {
-	switch p.Kind {
-	case EnvReference:
-		return l.env(p)
-	case FileReference:
-		return readReference(l.File, "file", p.Name)
-	case CredentialReference:
-		return readReference(l.Credential, "credential", p.Name)
+	if p.Kind == "" {
+		return p.literal, nil
 	}
-	return p.literal, nil
-}
-
-func (l Lookup) env(p piece) (string, error) {
-	if l.Env == nil {
-		return "", fmt.Errorf("environment variable %s cannot be used here", p.Name)
+	kind := l.Kinds.find(p.Kind)
+	switch problem := l.Kinds.fault(p.Reference, p.source); {
+	case l.Early && (kind == nil || !kind.Early), l.Kinds == nil:
+		return "", fmt.Errorf("%s cannot be used here", p.title())
+	case problem != "":
+		return "", errors.New(problem)
 	}
-	if l.AllowEnv != nil {
-		if err := l.AllowEnv(p.Name); err != nil {
-			return "", err
-		}
-	}
-	value, ok := l.Env(p.Name)
+	value, err := l.read(kind, p.Argument)
 	switch {
-	case ok && (value != "" || !p.strict):
-		return value, nil
-	case p.Optional:
-		return p.fallback, nil
-	case p.demand != "":
-		return "", fmt.Errorf("environment variable %s is not set: %s", p.Name, p.demand)
-	}
-	return "", fmt.Errorf("environment variable %s is not set: set it for the agent, write ${%s:-default}, or $$ for "+
-		"a literal $", p.Name, p.Name)
-}
-
-func readReference(from func(string) (string, error), what, name string) (string, error) {
-	if from == nil {
-		return "", fmt.Errorf("%s %s cannot be used here", what, name)
-	}
-	value, err := from(name)
-	if err != nil {
-		return "", fmt.Errorf("cannot read %s %s: %w", what, name, err)
+	case p.Kind == EnvReference && (errors.Is(err, ErrUnset) || err == nil && value == "" && p.strict):
+		return p.unset()
+	case p.Kind == EnvReference:
+		return value, err
+	case err != nil:
+		return "", fmt.Errorf("cannot read %s: %w", p.title(), err)
 	}
 	if line, ok := strings.CutSuffix(value, "\n"); ok {
 		return strings.TrimSuffix(line, "\r"), nil
 	}
 	return value, nil
+}
+
+func (l Lookup) read(kind *ReferenceKind, argument string) (string, error) {
+	if l.Read != nil {
+		return l.Read(kind, argument)
+	}
+	return kind.Read(context.Background(), argument, ReferenceAccess{})
+}
+
+// title names the target of a reference.
+func (r *Reference) title() string {
+	if r.Kind == EnvReference {
+		return "environment variable " + r.Argument
+	}
+	return r.Kind + " " + r.Argument
+}
+
+// unset returns the value of a reference to a variable that is not set.
+func (p *piece) unset() (string, error) {
+	switch {
+	case p.Optional:
+		return p.fallback, nil
+	case p.demand != "":
+		return "", fmt.Errorf("environment variable %s is not set: %s", p.Argument, p.demand)
+	}
+	return "", fmt.Errorf("environment variable %s is not set: set it for the agent, write ${%s:-default}, or $$ for "+
+		"a literal $", p.Argument, p.Argument)
 }

@@ -19,7 +19,10 @@ func expand(t *testing.T, text string) string {
 		"P": "a@b/c?d#e%41&f=g:h i+j", "U": "us er", "BOTH": "u:p@q:r", "HOST": "h:5432", "SCHEME": "https",
 		"Q": "a=b&c=d%20e#f", "HOOK": "T0/B1/x?y", "E": "", "Z": `it's \a "b"`, "J": `x\n`,
 	}
-	got, err := spec.Lookup{Env: func(name string) (string, bool) { v, ok := values[name]; return v, ok }}.Expand(text)
+	got, err := spec.Lookup{Kinds: kinds(func(name string) (string, bool) {
+		v, ok := values[name]
+		return v, ok
+	}, nil, nil)}.Expand(text)
 	if err != nil {
 		t.Fatalf("%q: %v", text, err)
 	}
@@ -84,9 +87,9 @@ func TestContexts(t *testing.T) {
 func TestValuesStayInTheirPlace(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		value := rapid.StringOf(rapid.SampledFrom([]rune("a1@/#?%&=:+ \n\t\"'\\,;{}$é\x7f"))).Draw(t, "value")
-		text, err := spec.Lookup{File: func(string) (string, error) {
+		text, err := spec.Lookup{Kinds: kinds(nil, func(string) (string, error) {
 			return value + "\n", nil
-		}}.Expand("postgres://${file:/u}:${file:/p}@h:1/x${file:/d}?a=${file:/q}&b=c#f${file:/f}")
+		}, nil)}.Expand("postgres://${file:/u}:${file:/p}@h:1/x${file:/d}?a=${file:/q}&b=c#f${file:/f}")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -101,9 +104,9 @@ func TestValuesStayInTheirPlace(t *testing.T) {
 			t.Fatalf("%q: host %q, user %q, password %q, path %q, query %q, fragment %q, %v; want %q", text, u.Host,
 				u.User.Username(), password, u.Path, q, u.Fragment, err, value)
 		}
-		in, err := spec.Lookup{File: func(string) (string, error) {
+		in, err := spec.Lookup{Kinds: kinds(nil, func(string) (string, error) {
 			return value, nil
-		}}.Expand(`{"a": "x${file:/p}", "b": 1}`)
+		}, nil)}.Expand(`{"a": "x${file:/p}", "b": 1}`)
 		var out struct{ A string }
 		if err != nil || json.Unmarshal([]byte(in), &out) != nil {
 			t.Fatalf("%q is no JSON, %v", in, err)

@@ -16,15 +16,15 @@ func TestScan(t *testing.T) {
 		"":                     nil,
 		"plain":                nil,
 		"5 $ and $$HOME $${A}": nil,
-		"$HOME/x":              {{Kind: spec.EnvReference, Name: "HOME"}},
-		"${A}${_b1}":           {{Kind: spec.EnvReference, Name: "A"}, {Kind: spec.EnvReference, Name: "_b1"}},
-		"${A:-}":               {{Kind: spec.EnvReference, Name: "A", Optional: true}},
-		"${A:?say what}":       {{Kind: spec.EnvReference, Name: "A"}},
-		"${file:/a b.txt}":     {{Kind: spec.FileReference, Name: "/a b.txt"}},
-		"${credential:db.pw}":  {{Kind: spec.CredentialReference, Name: "db.pw"}},
-		"${file}":              {{Kind: spec.EnvReference, Name: "file"}},
+		"$HOME/x":              {{Kind: spec.EnvReference, Argument: "HOME"}},
+		"${A}${_b1}":           {{Kind: spec.EnvReference, Argument: "A"}, {Kind: spec.EnvReference, Argument: "_b1"}},
+		"${A:-}":               {{Kind: spec.EnvReference, Argument: "A", Optional: true}},
+		"${A:?say what}":       {{Kind: spec.EnvReference, Argument: "A"}},
+		"${file:/a b.txt}":     {{Kind: "file", Argument: "/a b.txt"}},
+		"${credential:db.pw}":  {{Kind: "credential", Argument: "db.pw"}},
+		"${file}":              {{Kind: spec.EnvReference, Argument: "file"}},
 	} {
-		if got, problem := spec.ScanReferences(text); problem != "" || !slices.Equal(got, want) {
+		if got, problem := spec.ReferenceKinds(nil).Scan(text); problem != "" || !slices.Equal(got, want) {
 			t.Errorf("%q: %+v, problem %q, want %+v", text, got, problem, want)
 		}
 	}
@@ -34,16 +34,16 @@ func TestProblems(t *testing.T) {
 	for text, want := range map[string]string{
 		"${A":               "is not closed with }; write $${",
 		"${A:-${B}}":        "contains another one",
-		"${file:relative}":  "must be absolute",
+		"${file:relative}":  "is not a reference",
 		"${credential:a/b}": "is not a reference",
 		"${1}":              "is not a reference",
 		"${}":               "is not a reference",
 		"${A-x}":            "write ${VAR}, ${VAR:-default}",
 	} {
-		if _, problem := spec.ScanReferences(text); !strings.Contains(problem, want) {
+		if _, problem := unread().Scan(text); !strings.Contains(problem, want) {
 			t.Errorf("%q: problem %q, want one with %q", text, problem, want)
 		}
-		if _, err := (spec.Lookup{}).Expand(text); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := (spec.Lookup{Kinds: unread()}).Expand(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: error %v, want one with %q", text, err, want)
 		}
 		if _, ok := spec.LiteralText(text); ok {
@@ -87,15 +87,14 @@ func lookup(found func(declared, value string)) spec.Lookup {
 			return "", errGone
 		}
 	}
-	return spec.Lookup{
-		Env: func(name string) (string, bool) {
+	return spec.Lookup{Kinds: kinds(
+		func(name string) (string, bool) {
 			value, ok := map[string]string{"A": "1", "EMPTY": ""}[name]
 			return value, ok
 		},
-		File:       from(map[string]string{"/unix": "x\n", "/dos": "x\r\n", "/two": "x\n\n", "/cr": "x\r"}),
-		Credential: from(map[string]string{"pw": "secret\n"}),
-		Found:      found,
-	}
+		from(map[string]string{"/unix": "x\n", "/dos": "x\r\n", "/two": "x\n\n", "/cr": "x\r"}),
+		from(map[string]string{"pw": "secret\n"}),
+	), Found: found}
 }
 
 func TestExpand(t *testing.T) {
@@ -151,24 +150,5 @@ func TestFound(t *testing.T) {
 	}
 	if want := []string{"${A}=1", "${file:/unix}=x", "u:${A}@${file:/unix}=u:1@x"}; !slices.Equal(got, want) {
 		t.Errorf("found %q, want %q", got, want)
-	}
-}
-
-// A variable that is not allowed is not read, with a default or without.
-func TestAllowEnv(t *testing.T) {
-	l := lookup(nil)
-	l.AllowEnv = func(name string) error {
-		if name == "A" {
-			return errGone
-		}
-		return nil
-	}
-	for _, text := range []string{"$A", "${A}", "x${A:-y}", "${A:?z}"} {
-		if got, err := l.Expand(text); !errors.Is(err, errGone) {
-			t.Errorf("%q is %q, error %v", text, got, err)
-		}
-	}
-	if got, err := l.Expand("${NONE:-y}"); got != "y" || err != nil {
-		t.Errorf("another variable is %q, error %v", got, err)
 	}
 }

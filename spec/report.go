@@ -32,6 +32,7 @@ const (
 
 // report collects the problems of a document. places is nil when it has no text.
 type report struct {
+	kinds    ReferenceKinds // of references that are no problems
 	places   map[string]yamldoc.Place
 	problems []Problem
 }

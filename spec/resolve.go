@@ -78,7 +78,7 @@ func checkResolvedPlugin(r *report, path, plugin string) {
 func References(p *Pipeline) []Reference {
 	var all []Reference
 	eachText(p.Clone(), func(path, _ string, text *string) {
-		found, _ := ScanReferences(*text)
+		found, _ := ReferenceKinds(nil).Scan(*text)
 		for _, one := range found {
 			one.Path = path
 			all = append(all, one)

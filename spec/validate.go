@@ -5,9 +5,12 @@ import (
 	"strings"
 )
 
+// Validate is Parser.Validate with references of any kind.
+func Validate(p *Pipeline) []Problem { return Parser{}.Validate(p) }
+
 // Validate returns the problems of p, which need not be normalized, by the rules for pipeline files. Paths are JSON
 // pointers within the pipeline: "/connectors/0/plugin".
-func Validate(p *Pipeline) []Problem {
+func (by Parser) Validate(p *Pipeline) []Problem {
 	p = p.Clone()
 	Normalize(p)
 	var fields map[string]any
@@ -15,7 +18,7 @@ func Validate(p *Pipeline) []Problem {
 		_ = json.Unmarshal(text, &fields) // valid, as it was just encoded
 	}
 	const at = "/pipelines/0"
-	r := &report{}
+	r := &report{kinds: by.References}
 	checkSchema(r, map[string]any{"pipelines": []any{fields}})
 	check(r, at, p)
 	for i := range r.problems {

@@ -23,19 +23,19 @@ func sample() *spec.Pipeline {
 }
 
 func TestResolve(t *testing.T) {
-	lookup := spec.Lookup{
-		Env: func(name string) (string, bool) {
+	lookup := spec.Lookup{Kinds: kinds(
+		func(name string) (string, bool) {
 			v, ok := map[string]string{"A": "one", "EMPTY": "", "REF": "$A ${A}"}[name]
 			return v, ok
 		},
-		File: func(path string) (string, error) {
+		func(path string) (string, error) {
 			if path == "/k" {
 				return "secret\r\n", nil
 			}
 			return "", errors.New("no such file")
 		},
-		Credential: func(name string) (string, error) { return name + "\n\n", nil },
-	}
+		func(name string) (string, error) { return name + "\n\n", nil },
+	)}
 	tests := []struct{ text, want, problem string }{
 		{"plain $ 5$ $1", "plain $ 5$ $1", ""},
 		{"$A-${A}x", "one-onex", ""},
@@ -84,31 +84,33 @@ func TestResolveReachesEveryText(t *testing.T) {
 	p.Connectors[0].Processors = []spec.Processor{{ID: "z", Plugin: "$C", Settings: map[string]string{"k": "${D:-1}"}}}
 	p.DLQ.Settings = map[string]string{"k": "${file:/e}"}
 	want := []spec.Reference{
-		{Path: "/connectors/0/processors/0/plugin", Kind: spec.EnvReference, Name: "C"},
-		{Path: "/connectors/0/processors/0/settings/k", Kind: spec.EnvReference, Name: "D", Optional: true},
-		{Path: "/connectors/1/plugin", Kind: spec.EnvReference, Name: "A"},
-		{Path: "/processors/0/settings/k", Kind: spec.EnvReference, Name: "B"},
-		{Path: "/dead-letter-queue/settings/k", Kind: spec.FileReference, Name: "/e"},
+		{Path: "/connectors/0/processors/0/plugin", Kind: spec.EnvReference, Argument: "C"},
+		{Path: "/connectors/0/processors/0/settings/k", Kind: spec.EnvReference, Argument: "D", Optional: true},
+		{Path: "/connectors/1/plugin", Kind: spec.EnvReference, Argument: "A"},
+		{Path: "/processors/0/settings/k", Kind: spec.EnvReference, Argument: "B"},
+		{Path: "/dead-letter-queue/settings/k", Kind: "file", Argument: "/e"},
 	}
 	if diff := cmp.Diff(want, spec.References(p)); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 	env := func(string) (string, bool) { return "v", true }
-	if _, problems := spec.Resolve(p, spec.Lookup{Env: env}); len(problems) != 1 ||
+	variables := kinds(env, nil, nil)
+	variables[0].Early = true
+	if _, problems := spec.Resolve(p, spec.Lookup{Kinds: variables, Early: true}); len(problems) != 1 ||
 		!strings.Contains(problems[0].Message, "file /e cannot be used here") {
 		t.Errorf("a lookup without files read one: %+v", problems)
 	}
 	bad := func(string) (string, bool) { return "no name", true }
-	if _, problems := spec.Resolve(p, spec.Lookup{Env: bad, File: func(string) (string, error) {
+	if _, problems := spec.Resolve(p, spec.Lookup{Kinds: kinds(bad, func(string) (string, error) {
 		return "", nil
-	}}); len(problems) != 2 {
+	}, nil)}); len(problems) != 2 {
 		t.Errorf("want both plugin names refused, got %+v", problems)
 	}
 }
 
 // A pipeline without references is not copied; a single reference is enough, wherever it is.
 func TestResolveFindsTheOnlyReference(t *testing.T) {
-	lookup := spec.Lookup{Env: func(string) (string, bool) { return "log", true }}
+	lookup := spec.Lookup{Kinds: kinds(func(string) (string, bool) { return "log", true }, nil, nil)}
 	literal := func() *spec.Pipeline {
 		p := sample()
 		for i := range p.Connectors {

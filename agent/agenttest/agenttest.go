@@ -65,7 +65,8 @@ func StartWired(t testing.TB, dir string, wired func(*agent.Agent), change ...fu
 	started := make(chan *agent.Agent, 1)
 	log := slog.New(slog.NewJSONHandler(a.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	go func() {
-		a.err <- agent.Run(ctx, agent.Options{Config: cfg, Plugins: parts.Plugins(), Cluster: parts.Cluster(), Profiles: parts.Profiles(), Log: log,
+		a.err <- agent.Run(ctx, agent.Options{Config: cfg, Plugins: parts.Plugins(), References: parts.References(),
+			Cluster: parts.Cluster(), Profiles: parts.Profiles(), Log: log,
 			Wired: func(a *agent.Agent) {
 				Unlimited(a)
 				a.StatusFiles.Pause = 20 * time.Millisecond

@@ -10,9 +10,9 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/conduit-agent/conduit/agent/agenttest/storetest"
 	"github.com/conduit-agent/conduit/agent/cluster"
 	"github.com/conduit-agent/conduit/agent/cluster/protocol"
-	"github.com/conduit-agent/conduit/agent/cluster/storetest"
 	"github.com/conduit-agent/conduit/agent/store"
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"

@@ -121,14 +121,26 @@ func choose(id string, pipelines []spec.Parsed) (*spec.Pipeline, error) {
 // resolve replaces references in the settings of processors by the variables of the test. References in connectors do
 // not matter.
 func resolve(p *spec.Pipeline, variables map[string]string) (*spec.Pipeline, error) {
-	resolved, problems := spec.Resolve(Processors(p), spec.Lookup{Env: func(name string) (string, bool) {
+	resolved, problems := spec.Resolve(Processors(p), Variables(func(name string) (string, bool) {
 		v, ok := variables[name]
 		return v, ok
-	}})
+	}))
 	if len(problems) > 0 {
 		return nil, fmt.Errorf("%s; tests take variables from the list variables of their file", problems[0].Message)
 	}
 	return resolved, nil
+}
+
+// Variables returns a lookup that knows only these variables.
+func Variables(find func(name string) (value string, ok bool)) spec.Lookup {
+	read := func(_ context.Context, name string, _ spec.ReferenceAccess) (string, error) {
+		value, ok := find(name)
+		if !ok {
+			return "", spec.ErrUnset
+		}
+		return value, nil
+	}
+	return spec.Lookup{Kinds: spec.ReferenceKinds{{Name: spec.EnvReference, Early: true, Read: read}}, Early: true}
 }
 
 func feed(ctx context.Context, run *Run, t *Test, p *spec.Pipeline) error {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/conduit-agent/conduit/agent/engine/settle"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
@@ -119,7 +118,7 @@ func (d *destinationRun) branch(f inFlight, records []record.Record, origins []i
 	if len(records) > 0 {
 		d.parts = append(d.parts, part{f, record.NewBatch(records), len(records)})
 	}
-	f.src().track(f, time.Now(), func() settle.Change { return f.src().tracker.Branch(f.Batch, d.index, origins) })
+	f.src().track(f, time.Now(), func() Change { return f.src().tracker.Branch(f.Batch, d.index, origins) })
 	if len(records) == 0 {
 		f.src().done(d.index)
 	}
@@ -132,6 +131,6 @@ func (d *destinationRun) emit(s *sourceRun, emitted []sdk.Emission) {
 			s.under[d.index].Add(1)
 			d.parts = append(d.parts, part{f, f.Records, n})
 		}
-		s.track(f, time.Time{}, func() settle.Change { return s.tracker.Check(f.Batch) })
+		s.track(f, time.Time{}, func() Change { return s.tracker.Check(f.Batch) })
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/conduit-agent/conduit/agent/engine/settle"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
@@ -137,7 +136,7 @@ func (s *sourceRun) hand(ctx context.Context, f inFlight) error {
 	none := f.Records.Len() == 0
 	s.parts.made.Add(int64(f.Records.Memory()))
 	if f.Emitted() {
-		s.track(f, time.Time{}, func() settle.Change { return s.tracker.Check(f.Batch) })
+		s.track(f, time.Time{}, func() Change { return s.tracker.Check(f.Batch) })
 	} else {
 		s.stats.Filtered.Add(f.Filtered(f.Inputs(), f.Origins, f.IsRefused))
 		s.add(f)

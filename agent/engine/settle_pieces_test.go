@@ -7,7 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/conduit-agent/conduit/agent/engine/settle"
+	"github.com/conduit-agent/conduit/agent/engine"
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
@@ -18,7 +18,7 @@ type piecesModel struct {
 	low  int
 }
 
-func (m *piecesModel) check(t *rapid.T, tr *settle.Tracker) {
+func (m *piecesModel) check(t *rapid.T, tr *engine.Tracker) {
 	for m.low < len(m.open) && m.open[m.low] == 0 {
 		m.low++
 	}
@@ -29,7 +29,7 @@ func (m *piecesModel) check(t *rapid.T, tr *settle.Tracker) {
 
 // pieceWay holds the records of a batch that one destination has not got or settled yet.
 type pieceWay struct {
-	batch    *settle.Batch
+	batch    *engine.Batch
 	dest     int
 	pieces   []int // indices in the model of the unsettled records, in order; -1 for those of an emission
 	prepared bool  // the processors of the destination have seen it
@@ -38,7 +38,7 @@ type pieceWay struct {
 
 // heldPiece is a piece that a processor holds.
 type heldPiece struct {
-	batch *settle.Batch
+	batch *engine.Batch
 	input int
 	model int
 }
@@ -67,7 +67,7 @@ func TestTrackerFollowsPieces(t *testing.T) {
 // piecesWorld is a tracker, its model, and the records on the way to each destination.
 type piecesWorld struct {
 	*rapid.T
-	tr   settle.Tracker
+	tr   engine.Tracker
 	m    piecesModel
 	ways [][]*pieceWay // each destination settles in order
 	held []heldPiece
@@ -139,7 +139,7 @@ func numbered(first, n int) *record.Batch {
 }
 
 // processPieces lets the processors of a destination decide about its records of a batch.
-func processPieces(t *rapid.T, tr *settle.Tracker, m *piecesModel, w *pieceWay, fate func() int) (held []heldPiece) {
+func processPieces(t *rapid.T, tr *engine.Tracker, m *piecesModel, w *pieceWay, fate func() int) (held []heldPiece) {
 	var pieces []int
 	var origins []int32
 	for i, model := range w.pieces {
@@ -162,7 +162,7 @@ func processPieces(t *rapid.T, tr *settle.Tracker, m *piecesModel, w *pieceWay, 
 	return held
 }
 
-func settlePieces(t *rapid.T, tr *settle.Tracker, m *piecesModel, w *pieceWay) {
+func settlePieces(t *rapid.T, tr *engine.Tracker, m *piecesModel, w *pieceWay) {
 	if len(w.pieces) == 0 {
 		return
 	}
@@ -184,7 +184,7 @@ func settlePieces(t *rapid.T, tr *settle.Tracker, m *piecesModel, w *pieceWay) {
 
 // emitPieces emits the first k held pieces as one record, for one destination or all.
 func emitPieces(
-	t *rapid.T, tr *settle.Tracker, m *piecesModel, ways [][]*pieceWay, held []heldPiece, k int,
+	t *rapid.T, tr *engine.Tracker, m *piecesModel, ways [][]*pieceWay, held []heldPiece, k int,
 ) [][]*pieceWay {
 	settles := slices.Clone(held[:k])
 	release := func() {

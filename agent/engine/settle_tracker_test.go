@@ -7,14 +7,14 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/conduit-agent/conduit/agent/engine/settle"
+	"github.com/conduit-agent/conduit/agent/engine"
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
 // tracker is a Tracker whose batches have numbers.
 type tracker struct {
-	settle.Tracker
-	all       []*settle.Batch
+	engine.Tracker
+	all       []*engine.Batch
 	observers []*trackerObserver // of the batches
 	awaiting  []*trackerObserver // of the marks
 	over      int                // settled ranges that are acknowledged completely
@@ -81,7 +81,7 @@ func (t *tracker) commit() (record.Position, error) {
 // ack acknowledges committed records, some at a time.
 func (t *tracker) ack() ([]record.Position, error) {
 	p := t.Ackable(nil, 1024)
-	return p, t.SetAcked(len(p), func(*settle.Range) { t.over++ })
+	return p, t.SetAcked(len(p), func(*engine.Range) { t.over++ })
 }
 
 // trackerModel is a naive model of the tracker: one flag per record and destination.

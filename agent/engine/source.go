@@ -11,7 +11,6 @@ import (
 
 	"github.com/conduit-agent/conduit/agent/engine/backpressure"
 	"github.com/conduit-agent/conduit/agent/engine/measure"
-	"github.com/conduit-agent/conduit/agent/engine/settle"
 	"github.com/conduit-agent/conduit/plugins/connector"
 	"github.com/conduit-agent/conduit/plugins/pluginname"
 	"github.com/conduit-agent/conduit/plugins/record"
@@ -50,13 +49,13 @@ type sourceRun struct {
 	parts    parts
 
 	mu       sync.Mutex
-	tracker  settle.Tracker // guarded by mu
-	dirty    bool           // guarded by mu: it is in the list of the committer
-	saving   bool           // guarded by mu: the committer is saving its checkpoint
-	taken    uint64         // guarded by mu: the mark being saved
-	finished bool           // guarded by mu: reading has ended
-	drained  bool           // guarded by mu: destinations have settled all records that they will get
-	blocked  bool           // guarded by mu: it had no space in the window at the last check
+	tracker  Tracker // guarded by mu
+	dirty    bool    // guarded by mu: it is in the list of the committer
+	saving   bool    // guarded by mu: the committer is saving its checkpoint
+	taken    uint64  // guarded by mu: the mark being saved
+	finished bool    // guarded by mu: reading has ended
+	drained  bool    // guarded by mu: destinations have settled all records that they will get
+	blocked  bool    // guarded by mu: it had no space in the window at the last check
 
 	acking  atomic.Bool   // a call of Ack has not returned
 	commits notify.Signal // the committer is done with the source, or reading has ended
@@ -65,15 +64,15 @@ type sourceRun struct {
 
 // inFlight is a batch on its way from src to every destination, or an emission that processors made from its records.
 type inFlight struct {
-	*settle.Batch // its owner is a sourceRun
-	*passage      // nil for a batch that passed no processors
+	*Batch   // its owner is a sourceRun
+	*passage // nil for a batch that passed no processors
 }
 
 // src returns the source whose mu guards f.
 func (f inFlight) src() *sourceRun { return f.Owner.(*sourceRun) }
 
 // observe makes o observe f as a whole.
-func (f inFlight) observe(o settle.Observer) {
+func (f inFlight) observe(o Observer) {
 	f.src().mu.Lock()
 	defer f.src().mu.Unlock()
 	f.Observers = append(f.Observers, o)
@@ -201,7 +200,7 @@ func (s *sourceRun) waitForWindow(ctx context.Context) error {
 }
 
 // mayRead reports whether the source may read more with this much outstanding.
-func (s *sourceRun) mayRead(m settle.Marks, bytes int) bool {
+func (s *sourceRun) mayRead(m Marks, bytes int) bool {
 	unacked, unsettled := m.Read-m.Acked, m.Read-m.Low
 	return unacked < s.limit &&
 		(s.run.Window.Allows(unacked, unsettled, bytes) || unsettled < uint64(s.run.minUnsettled.Load()) ||
@@ -297,23 +296,23 @@ func (s *sourceRun) inFlight(b *record.Batch) inFlight {
 // add adds f to the tracker. From then on f belongs to the goroutines that receive it from the queue of a destination,
 // until they have settled it completely.
 func (s *sourceRun) add(f inFlight) {
-	s.track(f, time.Time{}, func() settle.Change { return s.tracker.Add(f.Batch) })
+	s.track(f, time.Time{}, func() Change { return s.tracker.Add(f.Batch) })
 }
 
 // settle records that a destination just settled the next n records of f; refused says that they went to the
 // dead-letter queue.
 func (s *sourceRun) settle(f inFlight, destination, n int, refused bool, now time.Time) {
-	s.track(f, now, func() settle.Change { return s.tracker.Settle(f.Batch, destination, n, refused) })
+	s.track(f, now, func() Change { return s.tracker.Settle(f.Batch, destination, n, refused) })
 }
 
 // release records that a held piece of an input is settled.
 func (s *sourceRun) release(f inFlight, input int) {
-	s.track(f, time.Now(), func() settle.Change { return s.tracker.Release(f.Batch, input) })
+	s.track(f, time.Now(), func() Change { return s.tracker.Release(f.Batch, input) })
 }
 
 // track applies event to the tracker under mu and acts on the resulting change. now is when a destination or a
 // processor settled something, zero when none did.
-func (s *sourceRun) track(f inFlight, now time.Time, event func() settle.Change) {
+func (s *sourceRun) track(f inFlight, now time.Time, event func() Change) {
 	s.mu.Lock()
 	if !now.IsZero() {
 		f.SettledAt = now // keep the time of the last settled batch
@@ -436,7 +435,7 @@ func (s *sourceRun) acknowledge(ctx context.Context) error {
 // acked records that the source took n more acknowledgements. The caller holds mu.
 func (s *sourceRun) acked(n int) error {
 	now := time.Now()
-	err := s.tracker.SetAcked(n, func(over *settle.Range) {
+	err := s.tracker.SetAcked(n, func(over *Range) {
 		s.run.Stats.AckLags.Observe(measure.DurationBounds, now.Sub(over.SettledAt).Seconds(), over.N)
 	})
 	if err != nil {

@@ -17,20 +17,21 @@ import (
 // Offline plans for an agent with these settings that has not started. An agent may be using the store meanwhile.
 // check is Planner.Check; references are not resolved, because the agent may see other variables and files.
 func Offline(
-	ctx context.Context, c config.Config, request rest.PlanRequest, check func(*spec.Pipeline) []spec.Problem,
+	ctx context.Context, c config.Config, parser spec.Parser, request rest.PlanRequest,
+	check func(*spec.Pipeline) []spec.Problem,
 ) (*rest.Plan, error) {
 	declared, known, err := store.Peek(ctx, c.DB.SQLite.Path)
 	if err != nil {
 		return nil, err
 	}
-	p := Of(c.Pipelines)
+	p := Of(c.Pipelines, parser)
 	p.Guarded, p.Check = new(files.Reconciler).Guarded, check
 	return p.Plan(ctx, request, declared, known)
 }
 
 // Of returns a planner for these settings. The caller sets its functions.
-func Of(c config.Pipelines) *Planner {
-	return &Planner{Dir: c.Path, DeletionGrace: c.DeletionGrace, CleanupDelay: c.CleanupDelay}
+func Of(c config.Pipelines, parser spec.Parser) *Planner {
+	return &Planner{Dir: c.Path, Parse: parser.File, DeletionGrace: c.DeletionGrace, CleanupDelay: c.CleanupDelay}
 }
 
 // Files reads the pipeline files of a directory, or one file, for a request.

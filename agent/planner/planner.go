@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	"os"
 	"slices"
 	"sort"
 	"strconv"
@@ -26,6 +25,7 @@ import (
 // set before use.
 type Planner struct {
 	Dir           string // pipelines.path
+	Parse         func(path string, data []byte) spec.File
 	DeletionGrace time.Duration
 	CleanupDelay  time.Duration
 	// Guarded reports whether no pipeline is withdrawn although all known files are gone from dir:
@@ -111,7 +111,7 @@ func (m *plan) read(ctx context.Context, request *rest.PlanRequest) (err error) 
 	for _, f := range m.snap.Files {
 		seen := files.Scanned{Path: f.Path, Hash: f.Hash, Err: f.Err}
 		if f.Err == nil {
-			seen.File = spec.Parser{Env: os.LookupEnv, AllowEnv: config.CheckVariable}.File(f.Path, f.Data)
+			seen.File = m.Parse(f.Path, f.Data)
 		}
 		m.files = append(m.files, seen)
 	}

@@ -1,5 +1,5 @@
 // Package process handles the process of the agent: its limits of memory and CPU, its isolation from other processes,
-// and its description.
+// its service manager, and its description.
 package process
 
 import (

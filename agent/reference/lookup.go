@@ -3,39 +3,20 @@ package reference
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"time"
 
 	"golang.org/x/sync/singleflight"
 
 	"github.com/conduit-agent/conduit/reconcile/watch"
-	"github.com/conduit-agent/conduit/spec"
 	"github.com/conduit-agent/conduit/spec/fingerprint"
 )
 
-// readTimeout is the maximum time to read a file that a reference names.
+// readTimeout is the maximum time to read the value of a reference.
 const readTimeout = 5 * time.Second
 
 var errTimeout = errors.New("the file system does not answer")
-
-// lookup resolves references in settings, until ctx ends. It opens a file only if allow returns no error for it; nil
-// allows all files.
-func (r *reads) lookup(ctx context.Context, allow func(path string) error) spec.Lookup {
-	return spec.Lookup{
-		Env: os.LookupEnv,
-		File: func(path string) (string, error) {
-			return within(ctx, r, readTimeout, "file "+path, func() (string, error) { return readAllowed(path, allow) })
-		},
-		Credential: func(name string) (string, error) {
-			return within(ctx, r, readTimeout, "credential "+name, func() (string, error) {
-				return ReadCredential(name)
-			})
-		},
-	}
-}
 
 // reads are the reads of files in progress, at most one for each name.
 type reads struct{ singleflight.Group }
@@ -83,33 +64,4 @@ func readAllowed(path string, allow func(path string) error) (string, error) {
 		return f, nil
 	})
 	return string(b), err
-}
-
-// credentialsVariable names the directory of the credentials passed by systemd.
-const credentialsVariable = "CREDENTIALS_DIRECTORY"
-
-// HasCredentials reports whether systemd passed credentials (LoadCredential=).
-func HasCredentials() bool { return os.Getenv(credentialsVariable) != "" }
-
-// ReadCredential returns a credential passed by systemd.
-func ReadCredential(name string) (string, error) {
-	if !HasCredentials() {
-		return "", errors.New("there are no credentials: set LoadCredential= in the systemd unit")
-	}
-	root, err := os.OpenRoot(os.Getenv(credentialsVariable))
-	if err != nil {
-		return "", fmt.Errorf("cannot open the credentials directory: %w", err)
-	}
-	defer root.Close()
-	info, err := root.Stat(name)
-	if err != nil {
-		return "", err
-	}
-	b, err := watch.ReadFile(name, info, root.OpenFile)
-	return string(b), err
-}
-
-// credentialPath returns the path at which systemd puts a credential.
-func credentialPath(name string) string {
-	return filepath.Join(os.Getenv(credentialsVariable), name)
 }

@@ -22,12 +22,10 @@ type Resolver struct {
 	// Apply applies a pipeline again. Run calls it when a referenced file has changed.
 	Apply func(ctx context.Context, pipelineID string) error
 	Log   *slog.Logger
-	// AllowFile, AllowCredential and AllowEnv return the reason why a reference may not lead to a file, credential or
-	// variable; nil allows all.
-	AllowFile       func(path string) error
-	AllowEnv        func(name string) error
-	AllowCredential func(name string) error
-	Watch           watch.Trigger // triggers scans of the files; Run sets its times
+	// Kinds are the kinds of references that exist.
+	Kinds  spec.ReferenceKinds
+	Access spec.ReferenceAccess
+	Watch  watch.Trigger // triggers scans of the files; Run sets its times
 
 	once  sync.Once
 	wake  notify.Signal // the set of files in use has changed
@@ -57,25 +55,22 @@ type Resolution struct {
 // then on.
 func (r *Resolver) Resolve(ctx context.Context, d *spec.Declaration) (*Resolution, []spec.Problem) {
 	resolved := &Resolution{files: map[string]digest{}}
-	find := r.reads.lookup(ctx, r.AllowFile)
-	find.AllowEnv = r.AllowEnv
-	lookup := find
+	lookup := r.Lookup(ctx)
 	lookup.Found = resolved.Secrets.Add
 	unread := 0 // each is one problem that a retry may fix
-	lookup.File = allowed(r.AllowFile, func(path string) (string, error) {
-		text, err := note(resolved.files, path, path, find.File)
-		if err != nil {
+	lookup.Read = func(kind *spec.ReferenceKind, argument string) (string, error) {
+		if err := r.allowed(kind, argument); err != nil {
+			return "", err
+		}
+		text, err := r.read(ctx, kind, argument)
+		if kind.File != nil {
+			resolved.record(kind.File(argument), text, err)
+		}
+		if err != nil && (kind.Retry || errors.Is(err, errTimeout)) {
 			unread++
 		}
 		return text, err
-	})
-	lookup.Credential = allowed(r.AllowCredential, func(name string) (string, error) {
-		text, err := note(resolved.files, credentialPath(name), name, find.Credential)
-		if errors.Is(err, errTimeout) {
-			unread++
-		}
-		return text, err
-	})
+	}
 	var problems []spec.Problem
 	resolved.Pipeline, problems = spec.Resolve(&d.Pipeline, lookup)
 	resolved.Hopeless = len(problems) > unread
@@ -88,35 +83,41 @@ func (r *Resolver) Resolve(ctx context.Context, d *spec.Declaration) (*Resolutio
 	return resolved, problems
 }
 
-// note reads name and records the digest of the file at path, the zero digest if it cannot be read.
-func note(files map[string]digest, path, name string, read func(string) (string, error)) (string, error) {
-	text, err := read(name)
-	files[path] = digest{}
+// record records the digest of the content of the file at path, the zero digest if it cannot be read.
+func (r *Resolution) record(path, content string, err error) {
+	r.files[path] = digest{}
 	if err == nil {
-		files[path] = sha256.Sum256([]byte(text))
+		r.files[path] = sha256.Sum256([]byte(content))
 	}
-	return text, err
 }
 
 // Lookup returns a function that resolves references, until ctx ends. The time for each reference is bounded.
 func (r *Resolver) Lookup(ctx context.Context) spec.Lookup {
-	l := r.reads.lookup(ctx, r.AllowFile)
-	l.AllowEnv = r.AllowEnv
-	l.File, l.Credential = allowed(r.AllowFile, l.File), allowed(r.AllowCredential, l.Credential)
-	return l
-}
-
-// allowed returns find, restricted to names for which allow returns no error.
-func allowed(allow func(string) error, find func(string) (string, error)) func(string) (string, error) {
-	if allow == nil {
-		return find
-	}
-	return func(name string) (string, error) {
-		if err := allow(name); err != nil {
+	return spec.Lookup{Kinds: r.Kinds, Read: func(kind *spec.ReferenceKind, argument string) (string, error) {
+		if err := r.allowed(kind, argument); err != nil {
 			return "", err
 		}
-		return find(name)
+		return r.read(ctx, kind, argument)
+	}}
+}
+
+// allowed returns the reason why a pipeline may not refer to argument.
+func (r *Resolver) allowed(kind *spec.ReferenceKind, argument string) error {
+	if kind.Allowed == nil {
+		return nil
 	}
+	return kind.Allowed(argument, r.Access)
+}
+
+func (r *Resolver) read(ctx context.Context, kind *spec.ReferenceKind, argument string) (string, error) {
+	if kind.Early {
+		return kind.Read(ctx, argument, r.Access)
+	}
+	return within(ctx, &r.reads, readTimeout, kind.Name+" "+argument, func() (string, error) {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readTimeout)
+		defer cancel()
+		return kind.Read(ctx, argument, r.Access)
+	})
 }
 
 // Settings resolves the references in the settings of one connector, and adds their values, and secrets outside

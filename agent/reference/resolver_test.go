@@ -19,7 +19,7 @@ func TestForget(t *testing.T) {
 	if err := os.WriteFile(path, []byte("7\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	r := &Resolver{Log: slog.New(slog.DiscardHandler)}
+	r := &Resolver{Kinds: spec.ReferenceKinds{Env(), File(), Credential()}, Log: slog.New(slog.DiscardHandler)}
 	d := &spec.Declaration{Generation: 1, Pipeline: spec.Pipeline{ID: "p",
 		Connectors: []spec.Connector{{ID: "a", Settings: map[string]string{"rate": "${file:" + path + "}"}}}}}
 	resolved, problems := r.Resolve(t.Context(), d)
@@ -38,7 +38,7 @@ func TestForget(t *testing.T) {
 func TestRecall(t *testing.T) {
 	t.Setenv("KNOWN", "canary-51c0a7")
 	var secrets redact.Redactor
-	r := &Resolver{Log: slog.New(slog.DiscardHandler)}
+	r := &Resolver{Kinds: spec.ReferenceKinds{Env(), File(), Credential()}, Log: slog.New(slog.DiscardHandler)}
 	settings, lost := r.Recall(map[string]string{"a": "x${KNOWN}", "c": "${GONE_NOW}", "b": "${GONE_TOO}",
 		"d": "plain"}, &secrets)
 	if want := map[string]string{"a": "xcanary-51c0a7", "b": "", "c": "", "d": "plain"}; !maps.Equal(settings, want) {
@@ -56,12 +56,13 @@ func TestRecall(t *testing.T) {
 func TestHopeless(t *testing.T) {
 	t.Setenv("SET", "x")
 	t.Setenv("CREDENTIALS_DIRECTORY", t.TempDir())
-	r := &Resolver{Log: slog.New(slog.DiscardHandler), AllowFile: func(path string) error {
-		if path == "/refused" {
-			return errors.New("outside")
-		}
-		return nil
-	}}
+	r := &Resolver{Kinds: spec.ReferenceKinds{Env(), File(), Credential()}, Log: slog.New(slog.DiscardHandler),
+		Access: spec.ReferenceAccess{File: func(path string) error {
+			if path == "/refused" {
+				return errors.New("outside")
+			}
+			return nil
+		}}}
 	missing := filepath.Join(t.TempDir(), "missing")
 	for settings, want := range map[string]struct {
 		problems int

@@ -46,7 +46,8 @@ func newRunner(t *testing.T) *runner.Runner {
 	var c config.Config
 	c.Connectors.Path = filepath.Join(dir, "connectors")
 	return &runner.Runner{
-		Catalog: catalog.Offline(contained(), c, log), References: &reference.Resolver{Log: log}, Store: db,
+		Catalog:    catalog.Offline(contained(), c, log),
+		References: &reference.Resolver{Kinds: spec.ReferenceKinds{reference.Env(), reference.File()}, Log: log}, Store: db,
 		Committer: &engine.Committer{Store: db}, Taps: &engine.TapPoints{}, Window: backpressure.Default, Log: log,
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/conduit-agent/conduit/agent/catalog"
+	"github.com/conduit-agent/conduit/agent/reference"
 	"github.com/conduit-agent/conduit/cmd/conduit/cli"
 	"github.com/conduit-agent/conduit/plugins/builtin/exec"
 	"github.com/conduit-agent/conduit/plugins/builtin/file"
@@ -20,6 +21,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/processor/window"
 	"github.com/conduit-agent/conduit/plugins/sandbox"
 	"github.com/conduit-agent/conduit/plugins/sdk"
+	"github.com/conduit-agent/conduit/spec"
 )
 
 func main() {
@@ -32,6 +34,7 @@ func main() {
 				"of " +
 				"them",
 		},
+		References: spec.ReferenceKinds{reference.Env(), reference.File(), reference.Credential()},
 	})
 }
 

@@ -19,6 +19,7 @@ func main() {
 	}
 	cli.Main(cli.Parts{
 		Plugins:        parts.Plugins(),
+		References:     parts.References(),
 		Cluster:        parts.Cluster(),
 		Profiles:       parts.Profiles(),
 		Site:           docs.Of,

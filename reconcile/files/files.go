@@ -24,7 +24,7 @@ import (
 type Reconciler struct {
 	Store Store
 	Watch *watch.Watcher
-	// Parse is spec.ParseFile. It is called concurrently.
+	// Parse is spec.Parser.File. It is called concurrently.
 	Parse func(path string, data []byte) spec.File
 	Log   *slog.Logger
 	// Notify, when set, is called after a change of desired state, or of the state of the directory.

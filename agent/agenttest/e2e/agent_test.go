@@ -245,7 +245,8 @@ func TestASecondAgentIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	cfg.DB.SQLite.Path = a.Path("conduit.db")
-	err = agent.Run(context.Background(), agent.Options{Config: cfg, Plugins: parts.Plugins(), Cluster: parts.Cluster(),
+	err = agent.Run(context.Background(), agent.Options{Config: cfg, Plugins: parts.Plugins(),
+		References: parts.References(), Cluster: parts.Cluster(),
 		Log: slog.New(slog.DiscardHandler)})
 	if err == nil || !strings.Contains(err.Error(), strconv.Itoa(os.Getpid())) {
 		t.Errorf("the second agent ended with %v; want an error that names the first one's pid", err)
@@ -267,7 +268,8 @@ func TestExitOnDegraded(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(cfg.Pipelines.Path, "p.yaml"), []byte(bad), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	err = agent.Run(t.Context(), agent.Options{Config: cfg, Plugins: parts.Plugins(), Cluster: parts.Cluster(),
+	err = agent.Run(t.Context(), agent.Options{Config: cfg, Plugins: parts.Plugins(),
+		References: parts.References(), Cluster: parts.Cluster(),
 		Log: slog.New(slog.DiscardHandler)})
 	if err == nil || !strings.Contains(err.Error(), "pipeline p is degraded") ||
 		!strings.Contains(err.Error(), "rate") {

@@ -29,7 +29,8 @@ func TestNothingOfAClusterWithoutOne(t *testing.T) {
 		ctx, end := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() {
-			ended <- runIn(ctx, agent.Options{Config: cfg, Plugins: parts.Plugins(), Cluster: cluster,
+			ended <- runIn(ctx, agent.Options{Config: cfg, Plugins: parts.Plugins(),
+				References: parts.References(), Cluster: cluster,
 				Log: slog.New(slog.DiscardHandler)}, sim)
 		}()
 		time.Sleep(time.Second)

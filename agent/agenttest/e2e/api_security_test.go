@@ -292,7 +292,8 @@ func TestTokensThatProtectLittle(t *testing.T) {
 		}
 		var log bytes.Buffer
 		ctx, stop := context.WithCancel(t.Context())
-		options := agent.Options{Config: cfg, Plugins: parts.Plugins(), Cluster: parts.Cluster(),
+		options := agent.Options{Config: cfg, Plugins: parts.Plugins(),
+			References: parts.References(), Cluster: parts.Cluster(),
 			Log:     slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn})),
 			Started: func(*agent.Agent) { stop() }}
 		if err := agent.Run(ctx, options); err != nil {
@@ -308,7 +309,8 @@ func TestTokensThatProtectLittle(t *testing.T) {
 
 // quiet runs an agent without a log.
 func quiet(cfg config.Config) agent.Options {
-	return agent.Options{Config: cfg, Plugins: parts.Plugins(), Cluster: parts.Cluster(),
+	return agent.Options{Config: cfg, Plugins: parts.Plugins(),
+		References: parts.References(), Cluster: parts.Cluster(),
 		Log: slog.New(slog.DiscardHandler)}
 }
 

@@ -124,7 +124,8 @@ func TestSocketsThatAreRefused(t *testing.T) {
 			filepath.Join(root, "pipelines"), filepath.Join(root, "connectors")
 		c.API.HTTP = config.HTTP{Address: "127.0.0.1:0", Socket: filepath.Join(dir, test.name), SocketMode: test.mode,
 			SocketGroup: test.group}
-		err = agent.Run(t.Context(), agent.Options{Config: c, Plugins: parts.Plugins(), Cluster: parts.Cluster(),
+		err = agent.Run(t.Context(), agent.Options{Config: c, Plugins: parts.Plugins(),
+			References: parts.References(), Cluster: parts.Cluster(),
 			Log: slog.New(slog.NewTextHandler(io.Discard, nil)), Started: func(*agent.Agent) { t.Error("started") }})
 		if err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: %v, want %q", test.name, err, test.want)
@@ -173,7 +174,8 @@ func TestFilesOfTheAPIAreBounded(t *testing.T) {
 			filepath.Join(root, "pipelines"), filepath.Join(root, "connectors")
 		c.API.HTTP.Address = "127.0.0.1:0"
 		set(&c.API)
-		err = agent.Run(t.Context(), agent.Options{Config: c, Plugins: parts.Plugins(), Cluster: parts.Cluster(),
+		err = agent.Run(t.Context(), agent.Options{Config: c, Plugins: parts.Plugins(),
+			References: parts.References(), Cluster: parts.Cluster(),
 			Log: slog.New(slog.DiscardHandler), Started: func(*agent.Agent) { t.Error("started") }})
 		if err == nil || !strings.Contains(err.Error(), "regular file") {
 			t.Errorf("%s: %v", what, err)
@@ -193,7 +195,8 @@ func TestOriginsThatAreRefused(t *testing.T) {
 		c.DB.SQLite.Path, c.Pipelines.Path, c.Connectors.Path = filepath.Join(root, "conduit.db"),
 			filepath.Join(root, "pipelines"), filepath.Join(root, "connectors")
 		c.API.HTTP.Address, c.API.HTTP.CORS.AllowedOrigins = "127.0.0.1:0", setting
-		err = agent.Run(t.Context(), agent.Options{Config: c, Plugins: parts.Plugins(), Cluster: parts.Cluster(),
+		err = agent.Run(t.Context(), agent.Options{Config: c, Plugins: parts.Plugins(),
+			References: parts.References(), Cluster: parts.Cluster(),
 			Log: slog.New(slog.DiscardHandler), Started: func(*agent.Agent) { t.Error("started") }})
 		if err == nil || !strings.Contains(err.Error(), "is not an origin") {
 			t.Errorf("%s: %v", setting, err)

@@ -50,7 +50,8 @@ func TestNotReadyWhileNothingCanBeSaved(t *testing.T) {
 		ctx, end := context.WithCancel(t.Context())
 		up, ended := make(chan *agent.Agent, 1), make(chan error, 1)
 		go func() {
-			ended <- runIn(ctx, agent.Options{Config: cfg, Plugins: parts.Plugins(), Cluster: parts.Cluster(),
+			ended <- runIn(ctx, agent.Options{Config: cfg, Plugins: parts.Plugins(),
+				References: parts.References(), Cluster: parts.Cluster(),
 				Log: slog.New(slog.DiscardHandler), Started: func(a *agent.Agent) { up <- a }}, sim)
 		}()
 		a := <-up

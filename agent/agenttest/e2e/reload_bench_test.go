@@ -126,7 +126,8 @@ func BenchmarkStart(b *testing.B) {
 		up, ended := make(chan *agent.Agent, 1), make(chan error, 1)
 		began := time.Now()
 		go func() {
-			ended <- agent.Run(ctx, agent.Options{Config: cfg, Plugins: parts.Plugins(), Cluster: parts.Cluster(),
+			ended <- agent.Run(ctx, agent.Options{Config: cfg, Plugins: parts.Plugins(),
+				References: parts.References(), Cluster: parts.Cluster(),
 				Log: slog.New(slog.DiscardHandler), Wired: agenttest.Unlimited, Started: func(a *agent.Agent) {
 					up <- a
 				}})

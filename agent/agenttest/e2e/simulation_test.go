@@ -174,7 +174,8 @@ func (s *simulation) start() {
 	s.end, s.ended = end, make(chan error, 1)
 	started := make(chan *agent.Agent, 1)
 	go func() {
-		s.ended <- runIn(ctx, agent.Options{Config: s.cfg, Plugins: parts.Plugins(), Cluster: parts.Cluster(),
+		s.ended <- runIn(ctx, agent.Options{Config: s.cfg, Plugins: parts.Plugins(),
+			References: parts.References(), Cluster: parts.Cluster(),
 			Log:     slog.New(slog.DiscardHandler),
 			Started: func(a *agent.Agent) { started <- a }}, m.simulation())
 	}()

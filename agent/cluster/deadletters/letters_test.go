@@ -14,10 +14,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/conduit-agent/conduit/agent/agenttest/storetest"
 	"github.com/conduit-agent/conduit/agent/cluster"
 	"github.com/conduit-agent/conduit/agent/cluster/deadletters"
 	"github.com/conduit-agent/conduit/agent/cluster/protocol"
-	"github.com/conduit-agent/conduit/agent/cluster/storetest"
 	"github.com/conduit-agent/conduit/agent/deadletter"
 	"github.com/conduit-agent/conduit/agent/engine"
 	"github.com/conduit-agent/conduit/api/rest"

@@ -6,14 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
-	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/agent/planner"
-	"github.com/conduit-agent/conduit/agent/reference"
 	"github.com/conduit-agent/conduit/agent/sqlitefile"
 	"github.com/conduit-agent/conduit/cmd/conduit/terminal"
 	"github.com/conduit-agent/conduit/reconcile/watch"
@@ -61,7 +58,7 @@ func (e *examination) pipelines(ctx context.Context) {
 		}
 	}
 	if !slices.ContainsFunc(e.findings[before:], func(f Finding) bool { return f.Check == "references" }) {
-		e.add("references", OK, "", "all resolve to a value")
+		e.add("references", OK, "", "all resolve to a value; this binary has %s", e.Parts.References)
 	}
 	if broken == 0 {
 		e.add("pipeline files", OK, "", "%s with %s in %s", terminal.Count(len(files), "file"),
@@ -75,7 +72,7 @@ func (e *examination) file(f watch.File) ([]spec.Parsed, bool) {
 		e.add("pipeline files", Error, "", "%s:1:1: %v", f.Path, f.Err)
 		return nil, false
 	}
-	parsed := spec.Parser{Env: os.LookupEnv, AllowEnv: config.CheckVariable}.File(f.Path, f.Data)
+	parsed := e.Parser().File(f.Path, f.Data)
 	var lines []string
 	for _, p := range parsed.Problems {
 		lines = append(lines, placed(&p))
@@ -116,8 +113,7 @@ func (e *examination) directoriesBelow(dir string) {
 // references checks the targets of references in the settings of a pipeline in the file at path, and then the plugins
 // that it names.
 func (e *examination) references(ctx context.Context, path string, p *spec.Parsed) {
-	_, problems := (&reference.Resolver{}).Resolve(ctx, &spec.Declaration{Pipeline: p.Pipeline})
-	for _, problem := range problems {
+	for _, problem := range e.resolve(ctx, &p.Pipeline) {
 		problem = p.Locate(problem, path)
 		e.add("references", Warning, "set it for the agent: for a service in its unit, see systemctl edit conduit",
 			"%s", placed(&problem))

@@ -18,20 +18,33 @@ import (
 	"github.com/conduit-agent/conduit/agent/catalog"
 	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/agent/membership"
+	"github.com/conduit-agent/conduit/agent/reference"
 	"github.com/conduit-agent/conduit/cmd/conduit/logging"
 	"github.com/conduit-agent/conduit/cmd/conduit/terminal"
+	"github.com/conduit-agent/conduit/spec"
 )
 
 // Parts are the parts that a binary contains, as its main lists them. Everything else is in every binary.
 type Parts struct {
-	Plugins catalog.Plugins
-	Cluster *membership.Cluster
+	Plugins    catalog.Plugins
+	References spec.ReferenceKinds
+	Cluster    *membership.Cluster
 	// Profiles serves profiles of the agent; nil: there are none.
 	Profiles http.Handler
 	// Site returns a function that returns the files of the documentation by name; nil: there is none.
 	Site func(root *ffcli.Command, version string, usage func(*ffcli.Command) string) func() (map[string][]byte, error)
 	// Commands are the further commands of 'conduit', PluginCommands those of 'conduit plugins'.
 	Commands, PluginCommands []func(*Program) *ffcli.Command
+}
+
+// Parser returns the parser of pipelines with the references that the binary contains.
+func (p *Program) Parser() spec.Parser { return spec.Parser{References: p.Parts.References} }
+
+// resolve returns the problems of the references of a pipeline, seen from this process.
+func (p *Program) resolve(ctx context.Context, pipeline *spec.Pipeline) []spec.Problem {
+	r := &reference.Resolver{Kinds: p.Parts.References}
+	_, problems := r.Resolve(ctx, &spec.Declaration{Pipeline: *pipeline})
+	return problems
 }
 
 // optional returns the commands that only some binaries contain.

@@ -154,7 +154,7 @@ func (m *migration) pipelineFiles() ([]spec.Pipeline, error) {
 		if err != nil {
 			return nil, fmt.Errorf("cannot read the pipeline files: %w", err)
 		}
-		f := ParseAnyVersion(path, text)
+		f := m.ParseAnyVersion(path, text)
 		m.ProblemsTo(m.Stderr, f.Problems)
 		for _, parsed := range f.Pipelines {
 			all = append(all, parsed.Pipeline)
@@ -225,7 +225,7 @@ func (m *migration) describe(ctx context.Context, c config.Config, found *migrat
 		}
 		result.Pipelines = append(result.Pipelines,
 			migratedPipeline{p.ID, len(p.Connectors), processors, found.Running[p.ID]})
-		for _, problem := range append(spec.Validate(p), plugins.Check(ctx, p)...) {
+		for _, problem := range append(m.Parser().Validate(p), plugins.Check(ctx, p)...) {
 			result.Unequal = append(result.Unequal, fmt.Sprintf("pipeline %q: %s", p.ID, problem.Message))
 		}
 	}

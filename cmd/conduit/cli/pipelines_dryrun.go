@@ -14,7 +14,6 @@ import (
 
 	"github.com/peterbourgon/ff/v3/ffcli"
 
-	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/agent/dryrun"
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/cmd/conduit/terminal"
@@ -98,7 +97,7 @@ func runDry(ctx context.Context, p *Program, path string, at *AgentFlags, a *dry
 	}
 	r, err := dryrun.Do(ctx, a.DryRunRequest,
 		dryrun.Options{Registry: processorRegistry(ctx, p, c), Timeout: offlineTimeout},
-		spec.Lookup{Env: os.LookupEnv, AllowEnv: config.CheckVariable})
+		spec.Lookup{Kinds: p.Parts.References, Early: true})
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}

@@ -16,7 +16,6 @@ import (
 	"github.com/conduit-agent/conduit/agent/dryrun"
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins/processor"
-	"github.com/conduit-agent/conduit/spec"
 )
 
 const dryRunFile = `version: "2.2"
@@ -46,7 +45,7 @@ func tryDryRun(t *testing.T, file string, records ...string) (dryRunOutcome, *re
 	for _, r := range records {
 		request.Records = append(request.Records, json.RawMessage(r))
 	}
-	lookup := spec.Lookup{Env: func(name string) (string, bool) { return "x", name == "THERE" }}
+	lookup := dryrun.Variables(func(name string) (string, bool) { return "x", name == "THERE" })
 	r, err := dryrun.Do(context.Background(), request,
 		dryrun.Options{Registry: &processor.Registry{Builtin: processors.All()}, Timeout: time.Minute}, lookup)
 	if err != nil {

@@ -183,7 +183,7 @@ func brief(err error) error {
 
 func (m *planMaker) fromStore(ctx context.Context, request rest.PlanRequest) (*rest.Plan, error) {
 	catalog := m.Catalog(m.config, slog.New(slog.DiscardHandler))
-	plan, err := planner.Offline(ctx, m.config, request, func(p *spec.Pipeline) []spec.Problem {
+	plan, err := planner.Offline(ctx, m.config, m.Parser(), request, func(p *spec.Pipeline) []spec.Problem {
 		return catalog.Check(ctx, p)
 	})
 	var refused *rest.Error

@@ -61,7 +61,7 @@ func testPipelines(ctx context.Context, p *Program, c config.Config, paths []str
 	runner := &dryrun.Runner{Registry: processorRegistry(ctx, p, c), Timeout: offlineTimeout}
 	r := &testReport{Files: []testFileReport{}}
 	for _, path := range files {
-		r.add(runTestFile(ctx, runner, path))
+		r.add(runTestFile(ctx, p, runner, path))
 	}
 	r.Coverage = runner.Coverage()
 	return r, nil
@@ -123,9 +123,9 @@ func testFilesAt(path string, isDir bool) ([]string, error) {
 	return files, nil
 }
 
-func runTestFile(ctx context.Context, runner *dryrun.Runner, path string) testFileReport {
+func runTestFile(ctx context.Context, p *Program, runner *dryrun.Runner, path string) testFileReport {
 	r := testFileReport{Path: path, Tests: []dryrun.Result{}}
-	pipelines, tests, err := loadTests(path)
+	pipelines, tests, err := loadTests(p, path)
 	if err != nil {
 		r.Error = err.Error()
 		return r
@@ -136,7 +136,7 @@ func runTestFile(ctx context.Context, runner *dryrun.Runner, path string) testFi
 	return r
 }
 
-func loadTests(path string) ([]spec.Parsed, *dryrun.File, error) {
+func loadTests(p *Program, path string) ([]spec.Parsed, *dryrun.File, error) {
 	data, err := watch.ReadNamed(path)
 	if err != nil {
 		return nil, nil, fmt.Errorf("cannot read tests: %w", err)
@@ -146,17 +146,17 @@ func loadTests(path string) ([]spec.Parsed, *dryrun.File, error) {
 		return nil, nil, fmt.Errorf("cannot read tests: %w", err)
 	}
 	of, _ := dryrun.PipelineFile(path)
-	pipelines, err := loadPipelines(of)
+	pipelines, err := loadPipelines(p, of)
 	return pipelines, tests, err
 }
 
 // loadPipelines returns the pipelines of a file without errors.
-func loadPipelines(path string) ([]spec.Parsed, error) {
+func loadPipelines(p *Program, path string) ([]spec.Parsed, error) {
 	data, err := readFile(path)
 	if err != nil {
 		return nil, err
 	}
-	parsed := spec.Parser{Env: os.LookupEnv, AllowEnv: config.CheckVariable}.File(path, data)
+	parsed := p.Parser().File(path, data)
 	for _, problem := range parsed.Problems {
 		if problem.Severity == spec.SeverityError {
 			return nil, Invalidf("%s:%d:%d: %s", path, problem.Line, problem.Column, problem.Message)

@@ -7,7 +7,6 @@ import (
 
 	"github.com/peterbourgon/ff/v3/ffcli"
 
-	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/spec"
 )
 
@@ -43,7 +42,7 @@ func upgradeFile(p *Program, path string, inPlace bool) error {
 	if err != nil {
 		return Invalidf("%s: %v", path, err)
 	}
-	f := spec.Parser{Env: os.LookupEnv, AllowEnv: config.CheckVariable}.File(path, out)
+	f := p.Parser().File(path, out)
 	p.ProblemsTo(p.Stderr, f.Problems)
 	if !inPlace {
 		_, err = p.Document().Write(out)
@@ -69,9 +68,9 @@ func replaceFile(path string, content []byte) error {
 }
 
 // ParseAnyVersion reads a pipeline file of any version.
-func ParseAnyVersion(path string, text []byte) spec.File {
+func (p *Program) ParseAnyVersion(path string, text []byte) spec.File {
 	if out, err := spec.Upgrade(text); err == nil {
 		text = out
 	}
-	return spec.Parser{Env: os.LookupEnv, AllowEnv: config.CheckVariable}.File(path, text)
+	return p.Parser().File(path, text)
 }

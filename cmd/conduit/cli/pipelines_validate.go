@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"slices"
 	"sort"
@@ -13,7 +12,6 @@ import (
 
 	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/agent/planner"
-	"github.com/conduit-agent/conduit/agent/reference"
 	"github.com/conduit-agent/conduit/cmd/conduit/terminal"
 	"github.com/conduit-agent/conduit/reconcile/watch"
 	"github.com/conduit-agent/conduit/spec"
@@ -40,7 +38,7 @@ func validate(ctx context.Context, p *Program, c config.Config, paths []string) 
 	if err != nil {
 		return nil, err
 	}
-	r := &report{Files: []fileReport{}, plugins: p.Catalog(c, slog.New(slog.DiscardHandler))}
+	r := &report{program: p, Files: []fileReport{}, plugins: p.Catalog(c, slog.New(slog.DiscardHandler))}
 	if c.Cluster.Name != "" && p.Parts.Cluster != nil {
 		r.inFile = p.Parts.Cluster.InFile
 	}
@@ -112,6 +110,7 @@ type report struct {
 	Errors   int          `json:"errors"`
 	Warnings int          `json:"warnings"`
 
+	program *Program
 	inFile  func(path string, f spec.File) spec.File // adds the problems of members of a cluster; nil: no cluster
 	plugins Catalog
 	claims  planner.Claims
@@ -127,7 +126,7 @@ type fileReport struct {
 // check adds a file to the report.
 func (r *report) check(ctx context.Context, file pipelineFile) {
 	path := file.path
-	parsed := spec.Parser{Env: os.LookupEnv, AllowEnv: config.CheckVariable}.File(path, file.content)
+	parsed := r.program.Parser().File(path, file.content)
 	if r.inFile != nil {
 		parsed = r.inFile(path, parsed)
 	}
@@ -144,7 +143,7 @@ func (r *report) check(ctx context.Context, file pipelineFile) {
 				"cluster; an agent outside a cluster runs one instance", one.Pipeline.ID, n))
 		}
 		f.Problems = append(f.Problems, r.claims.Add(path, one)...)
-		f.Problems = append(f.Problems, unresolved(ctx, path, one)...)
+		f.Problems = append(f.Problems, unresolved(ctx, r.program, path, one)...)
 		for _, problem := range r.plugins.Check(ctx, &one.Pipeline) {
 			if one.Pipeline.Status == spec.StatusStopped { // it only matters once the pipeline should run
 				problem.Severity = spec.SeverityWarning
@@ -172,9 +171,8 @@ func (r *report) add(f *fileReport, problems ...spec.Problem) {
 }
 
 // unresolved warns of references that cannot be resolved here. The agent may have other variables.
-func unresolved(ctx context.Context, path string, one *spec.Parsed) (all []spec.Problem) {
-	_, problems := (&reference.Resolver{}).Resolve(ctx, &spec.Declaration{Pipeline: one.Pipeline})
-	for _, problem := range problems {
+func unresolved(ctx context.Context, p *Program, path string, one *spec.Parsed) (all []spec.Problem) {
+	for _, problem := range p.resolve(ctx, &one.Pipeline) {
 		problem.Severity = spec.SeverityWarning
 		problem.Message += " (checked in this environment; the agent may have other variables and files)"
 		all = append(all, one.Locate(problem, path))

@@ -46,7 +46,7 @@ func TestMain(m *testing.M) {
 			},
 			Agent: fakeAgent,
 			Parts: cli.Parts{
-				Plugins: parts.Plugins(), Cluster: parts.Cluster(), Site: docs.Of,
+				Plugins: parts.Plugins(), References: parts.References(), Cluster: parts.Cluster(), Site: docs.Of,
 				Commands:       []func(*cli.Program) *ffcli.Command{tools.Prove},
 				PluginCommands: []func(*cli.Program) *ffcli.Command{tools.PluginsInit, tools.PluginsSDK},
 			},

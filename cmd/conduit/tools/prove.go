@@ -155,7 +155,7 @@ func read(ctx context.Context, p *cli.Program, paths []string) (all []spec.Pipel
 
 // parse returns the pipelines of a file, unless the file has errors.
 func parse(p *cli.Program, path string, data []byte) (all []spec.Pipeline, err error) {
-	parsed := spec.Parser{Env: os.LookupEnv, AllowEnv: config.CheckVariable}.File(path, data)
+	parsed := p.Parser().File(path, data)
 	for _, problem := range parsed.Problems {
 		if problem.Severity == spec.SeverityError {
 			p.PrintProblems(parsed.Problems)

@@ -36,7 +36,8 @@ func runMember(ctx context.Context, text string) error {
 		return err
 	}
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
-	return agent.Run(ctx, agent.Options{Config: cfg, Plugins: parts.Plugins(), Cluster: parts.Cluster(), Log: log,
+	return agent.Run(ctx, agent.Options{Config: cfg, Plugins: parts.Plugins(),
+		References: parts.References(), Cluster: parts.Cluster(), Log: log,
 		Wired: agenttest.Unlimited})
 }
 

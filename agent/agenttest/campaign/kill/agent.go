@@ -48,7 +48,8 @@ func runAgent(ctx context.Context, dir string) error {
 	cfg.API.HTTP.Address = "127.0.0.1:0"
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
 	started := func(*agent.Agent) { _ = os.WriteFile(upFile(dir), nil, 0o600) }
-	return agent.Run(ctx, agent.Options{Config: cfg, Plugins: parts.Plugins(), Cluster: parts.Cluster(), Log: log,
+	return agent.Run(ctx, agent.Options{Config: cfg, Plugins: parts.Plugins(),
+		References: parts.References(), Cluster: parts.Cluster(), Log: log,
 		Wired: agenttest.Unlimited, Started: started})
 }
 

@@ -83,7 +83,8 @@ func run(ctx context.Context, dir string) error {
 			}
 		}
 	}
-	return agent.Run(ctx, agent.Options{Config: cfg, Plugins: parts.Plugins(), Cluster: parts.Cluster(), Log: log,
+	return agent.Run(ctx, agent.Options{Config: cfg, Plugins: parts.Plugins(),
+		References: parts.References(), Cluster: parts.Cluster(), Log: log,
 		Wired: agenttest.Unlimited, Started: started})
 }
 

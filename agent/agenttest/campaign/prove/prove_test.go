@@ -53,7 +53,8 @@ func runAgent() error {
 	if err != nil {
 		return err
 	}
-	return agent.Run(ctx, agent.Options{Config: cfg, Plugins: parts.Plugins(), Cluster: parts.Cluster(),
+	return agent.Run(ctx, agent.Options{Config: cfg, Plugins: parts.Plugins(),
+		References: parts.References(), Cluster: parts.Cluster(),
 		Log: slog.New(slog.NewJSONHandler(os.Stderr, nil))})
 }
 

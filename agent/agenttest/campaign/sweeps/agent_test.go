@@ -54,7 +54,8 @@ func runAgent(ctx context.Context, root string) error {
 		}
 	}
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
-	return agent.Run(ctx, agent.Options{Config: cfg, Plugins: parts.Plugins(), Cluster: parts.Cluster(), Log: log,
+	return agent.Run(ctx, agent.Options{Config: cfg, Plugins: parts.Plugins(),
+		References: parts.References(), Cluster: parts.Cluster(), Log: log,
 		Wired: agenttest.Unlimited, Started: started})
 }
 

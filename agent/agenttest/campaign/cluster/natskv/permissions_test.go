@@ -12,10 +12,10 @@ import (
 
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/server"
+	"github.com/conduit-agent/conduit/agent/agenttest/storetest"
 	"github.com/conduit-agent/conduit/agent/cluster"
 	"github.com/conduit-agent/conduit/agent/cluster/natskv"
 	"github.com/conduit-agent/conduit/agent/cluster/protocol"
-	"github.com/conduit-agent/conduit/agent/cluster/storetest"
 )
 
 // needed are the subjects that an agent of a cluster named least publishes to.

@@ -1,5 +1,4 @@
-// Package statusfiles writes the status of each pipeline file, for tools that deploy files and cannot use the API.
-package statusfiles
+package agent
 
 import (
 	"bytes"
@@ -30,10 +29,10 @@ const (
 	retryPause = 5 * time.Second
 )
 
-// Writer writes the status of each pipeline file, for tools that deploy files and cannot query the API. A status
+// StatusWriter writes the status of each pipeline file, for tools that deploy files and cannot query the API. A status
 // file exists as long as its pipeline file does, or a pipeline that was declared in it runs. All exported fields are
 // set before use.
-type Writer struct {
+type StatusWriter struct {
 	Dir   string // created when there is a file to write
 	Store interface {
 		FileStates(ctx context.Context) ([]spec.FileState, error)
@@ -79,7 +78,7 @@ type pipelineResult struct {
 }
 
 // Run keeps the status files up to date until ctx ends, and then writes the final states.
-func (s *Writer) Run(ctx context.Context) error {
+func (s *StatusWriter) Run(ctx context.Context) error {
 	s.find()
 	last := context.WithoutCancel(ctx)
 	pause := cmp.Or(s.Pause, firstPause)
@@ -106,7 +105,7 @@ func (s *Writer) Run(ctx context.Context) error {
 }
 
 // find records the status files that remain from an earlier run.
-func (s *Writer) find() {
+func (s *StatusWriter) find() {
 	s.written = map[string][sha256.Size]byte{}
 	entries, _ := os.ReadDir(s.Dir) // there may be none
 	for _, e := range entries {
@@ -117,7 +116,7 @@ func (s *Writer) find() {
 }
 
 // update writes changed files.
-func (s *Writer) update(ctx context.Context) {
+func (s *StatusWriter) update(ctx context.Context) {
 	all, err := s.collect(ctx)
 	if err == nil {
 		err = s.write(all)
@@ -134,7 +133,7 @@ func (s *Writer) update(ctx context.Context) {
 }
 
 // collect returns the content of the status files, by path of the pipeline file.
-func (s *Writer) collect(ctx context.Context) (map[string]*fileStatus, error) {
+func (s *StatusWriter) collect(ctx context.Context) (map[string]*fileStatus, error) {
 	// Files are read before declarations, so that no declaration is older than the content for which it is reported.
 	files, err := s.Store.FileStates(ctx)
 	if err != nil {
@@ -205,7 +204,7 @@ func (f *fileStatus) conclude() {
 
 // write writes the files whose content has changed, and removes those without content. It continues after an error,
 // and returns one error.
-func (s *Writer) write(all map[string]*fileStatus) (failed error) {
+func (s *StatusWriter) write(all map[string]*fileStatus) (failed error) {
 	for path, f := range all {
 		text, err := json.Marshal(f)
 		sum := sha256.Sum256(text)
@@ -233,7 +232,7 @@ func (s *Writer) write(all map[string]*fileStatus) (failed error) {
 
 // replace atomically replaces a status file by text, indented. Owner and group of the agent may read it, but not
 // others: errors of plugins may quote settings.
-func (s *Writer) replace(path string, text []byte) error {
+func (s *StatusWriter) replace(path string, text []byte) error {
 	if err := os.MkdirAll(s.Dir, 0o750); err != nil {
 		return err
 	}
@@ -250,4 +249,4 @@ func (s *Writer) replace(path string, text []byte) error {
 }
 
 // place returns the path of the status file for a pipeline file.
-func (s *Writer) place(path string) string { return filepath.Join(s.Dir, path+".json") }
+func (s *StatusWriter) place(path string) string { return filepath.Join(s.Dir, path+".json") }

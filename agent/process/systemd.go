@@ -1,5 +1,4 @@
-// Package systemd keeps systemd informed of the state of the agent.
-package systemd
+package process
 
 import (
 	"context"

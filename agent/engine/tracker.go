@@ -1,6 +1,4 @@
-// Package settle tracks which records of a source are settled. It keeps the low-water mark, up to which every
-// destination has settled the records, and the marks of committed and acknowledged records.
-package settle
+package engine
 
 import (
 	"fmt"
@@ -19,12 +17,12 @@ import (
 type Tracker struct {
 	Marks
 
-	inFlight []*Batch // not completely settled, oldest first
-	settled  []Range  // settled and not completely acked, oldest first
-	awaited  []mark   // records that wait for their commit, ascending
-	idle     []*Batch // batches to reuse
-	bytes    int      // memory of the outstanding batches
-	emitted  int      // emissions with unsettled records or inputs
+	inFlight []*Batch      // not completely settled, oldest first
+	settled  []Range       // settled and not completely acked, oldest first
+	awaited  []settledMark // records that wait for their commit, ascending
+	idle     []*Batch      // batches to reuse
+	bytes    int           // memory of the outstanding batches
+	emitted  int           // emissions with unsettled records or inputs
 }
 
 // Marks are the numbers of the last record of a source in each state.
@@ -35,8 +33,8 @@ type Marks struct {
 	Acked     uint64 // acknowledged to the source
 }
 
-// mark is the number of a record with the action to take once it is committed.
-type mark struct {
+// settledMark is the number of a record with the action to take once it is committed.
+type settledMark struct {
 	sequence uint64
 	do       func()
 }
@@ -246,7 +244,7 @@ func (t *Tracker) WhenCommitted(seq uint64, do func()) {
 	for i > 0 && t.awaited[i-1].sequence > seq {
 		i--
 	}
-	t.awaited = slices.Insert(t.awaited, i, mark{seq, do})
+	t.awaited = slices.Insert(t.awaited, i, settledMark{seq, do})
 }
 
 // Ackable appends to dst the first positions that are durable and not yet acked. It appends no more than most.

@@ -1,4 +1,4 @@
-package statusfiles_test
+package agent_test
 
 import (
 	"context"
@@ -10,7 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/conduit-agent/conduit/agent/statusfiles"
+	"github.com/conduit-agent/conduit/agent"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/spec"
 	"github.com/conduit-agent/conduit/spec/notify"
@@ -34,7 +34,7 @@ func TestFailuresAreLoggedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log wait.Buffer
 		changes := &notify.Broadcast{}
-		w := &statusfiles.Writer{Dir: dir, Store: oneFile{}, Changes: changes,
+		w := &agent.StatusWriter{Dir: dir, Store: oneFile{}, Changes: changes,
 			State: func(string) (spec.State, bool) { return spec.State{}, false },
 			Log:   slog.New(slog.NewTextHandler(&log, nil))}
 		ctx, end := context.WithCancel(t.Context())
