@@ -4,7 +4,6 @@ import (
 	"context"
 	"net"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -40,34 +39,6 @@ func schemaClient(t *testing.T, registry schema.Registry, token string) (_ conne
 	}
 	t.Cleanup(func() { _ = conn.Close() })
 	return connectorv2.NewSchemaServiceClient(conn), strings.TrimPrefix(target, "unix:")
-}
-
-// A socket without a file works like one in a directory.
-func TestSchemaServerWithoutADirectory(t *testing.T) {
-	if runtime.GOOS != "linux" {
-		t.Skip("only Linux has sockets without a file")
-	}
-	ctx := testContext(t)
-	target, stop, err := standalone.ServeSchemas(&standalone.SchemaServer{Registry: &schema.Memory{}}, "pipe:src",
-		"the token", "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer stop()
-	conn, err := grpc.NewClient(target, grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = conn.Close() }()
-	client := connectorv2.NewSchemaServiceClient(conn)
-	request := &connectorv2.GetSchemaRequest{Subject: "s", Version: 1}
-	if _, err := client.GetSchema(withToken(ctx, "the token"), request); status.Convert(
-		err).Message() != schema.ErrSubjectNotFound.Error() {
-		t.Errorf("with the token: %v", err)
-	}
-	if _, err := client.GetSchema(ctx, request); status.Code(err) != codes.Unauthenticated {
-		t.Errorf("without the token: %v", err)
-	}
 }
 
 func withToken(ctx context.Context, token string) context.Context {
