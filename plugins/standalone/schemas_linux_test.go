@@ -3,13 +3,14 @@ package standalone_test
 import (
 	"testing"
 
-	"github.com/conduit-agent/conduit/plugins/schema"
-	"github.com/conduit-agent/conduit/plugins/standalone"
-	"github.com/conduit-agent/conduit/plugins/wire/wirepb/connectorv2"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
+
+	"github.com/conduit-agent/conduit/plugins/schema"
+	"github.com/conduit-agent/conduit/plugins/standalone"
+	"github.com/conduit-agent/conduit/plugins/wire/wirepb/connectorv2"
 )
 
 // A socket without a file works like one in a directory.
