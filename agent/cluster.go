@@ -31,7 +31,8 @@ func (a *Agent) wireCluster() error {
 	}
 	a.cluster, a.members = m, parts.API
 	a.desired = parts.Desired(ownStore{a.Store, parts.DeadLetters})
-	a.letters, a.replays.DeadLetters = parts.DeadLetters, parts.Replayed
+	a.letters = parts.DeadLetters
+	a.replays.DeadLetters, a.replays.Reservations = parts.Replayed, parts.Reservations
 	a.Runner.Store, a.Runner.Keep, a.Runner.Instance, a.Runner.Epoch, a.Runner.Hold = parts.Runs, parts.Keep,
 		parts.Instance, parts.Epoch, parts.Hold
 	a.Committer.Replicas = parts.Replicas

@@ -46,7 +46,7 @@ func (a *Agent) wire() {
 	}
 	a.letters, a.desired = a.deadLetters, ownStore{a.Store, a.deadLetters}
 	syncs := &plugins.SyncGroup{}
-	a.Committer = &engine.Committer{Store: checkpoints{a.Store, a.deadLetters}, Interval: c.DB.CommitInterval,
+	a.Committer = &engine.Committer{Store: a.Store, Before: a.deadLetters.Before, Interval: c.DB.CommitInterval,
 		Barrier: syncs}
 	a.Catalog = catalog.New(a.options.Plugins, c, a.schemas.Registry, func() {
 		a.Loop.Retry()
@@ -80,7 +80,7 @@ func (a *Agent) wire() {
 		Log:              log,
 	}
 	a.replays = &deadletter.Replays{
-		DeadLetters: deadletter.Unshared{Store: a.deadLetters},
+		DeadLetters: a.deadLetters,
 		Store:       a.Store,
 		Declared:    a.Store.Get,
 		Assemble:    a.Runner.Assemble,
@@ -163,20 +163,6 @@ func (s withState) DeletePipeline(ctx context.Context, id string) error {
 		return err
 	}
 	return s.Store.DeletePipeline(ctx, id)
-}
-
-// checkpoints saves checkpoints once the dead letters that they cover are durable.
-type checkpoints struct {
-	store       engine.CheckpointStore
-	deadLetters *deadletter.Store
-}
-
-// SaveCheckpoints implements engine.CheckpointStore.
-func (c checkpoints) SaveCheckpoints(ctx context.Context, all []spec.Checkpoint) error {
-	if err := c.deadLetters.Before(ctx, all); err != nil {
-		return err
-	}
-	return c.store.SaveCheckpoints(ctx, all)
 }
 
 // totalsOf returns a function that reports the number of dead letters, nothing while they cannot be read.

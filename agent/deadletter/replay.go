@@ -16,8 +16,8 @@ import (
 	"github.com/conduit-agent/conduit/spec/texts"
 )
 
-// DeadLetters is the dead-letter store.
-type DeadLetters interface {
+// Reservations keep several members of a cluster from replaying the dead letters of a pipeline at the same time.
+type Reservations interface {
 	// Begin reserves the replay of a pipeline until end is called with its final status. It fails when another member
 	// of a cluster has the reservation. status returns the progress, for other members. cancel is called when another
 	// member cancels the replay, or with an error when the reservation is lost; it must not block, and may be called
@@ -30,6 +30,10 @@ type DeadLetters interface {
 	// Cancel requests the cancellation of a replay on another member. It waits for some seconds for that member to
 	// answer; Elsewhere shows whether it has.
 	Cancel(ctx context.Context, pipeline string) error
+}
+
+// DeadLetters is the dead-letter store.
+type DeadLetters interface {
 	// Select returns an iterator over the present dead letters of a pipeline that the request selects.
 	Select(ctx context.Context, pipeline string, request rest.ReplayRequest, reserve Reserve) (Next, error)
 	// Settled removes dead letters that were settled in the version that was loaded. A dead letter that was edited
@@ -44,8 +48,9 @@ type DeadLetters interface {
 
 // Replays runs replays, at most one per pipeline. Set the exported fields before use.
 type Replays struct {
-	DeadLetters DeadLetters
-	Store       engine.Store
+	DeadLetters  DeadLetters
+	Reservations Reservations // nil: no other agent replays these dead letters
+	Store        engine.Store
 	// Declared returns the present version of a pipeline.
 	Declared func(ctx context.Context, id string) (spec.Declaration, error)
 	// Assemble returns an unprepared run of d's pipeline, and a function that redacts secrets in its errors.
@@ -73,8 +78,11 @@ func (s *Replays) Start(ctx context.Context, pipeline string, request rest.Repla
 		return rest.Replay{}, err
 	}
 	r := newRun(s, &d)
-	if r.end, err = s.DeadLetters.Begin(ctx, pipeline, r.status, r.endEarly); err != nil {
-		return rest.Replay{}, err
+	r.end = func(rest.Replay) {}
+	if s.Reservations != nil {
+		if r.end, err = s.Reservations.Begin(ctx, pipeline, r.status, r.endEarly); err != nil {
+			return rest.Replay{}, err
+		}
 	}
 	if r.next, err = s.DeadLetters.Select(ctx, pipeline, request, sdk.Reserve); err != nil {
 		r.end(r.ended(err))
@@ -115,10 +123,10 @@ func (s *Replays) Status(ctx context.Context, pipeline string) (status rest.Repl
 	if r := s.here(pipeline); r != nil {
 		status, ok = r.status(), true
 	}
-	if status.Running {
-		return status, true
+	if status.Running || s.Reservations == nil {
+		return status, ok
 	}
-	if other, there := s.DeadLetters.Elsewhere(ctx, pipeline); there &&
+	if other, there := s.Reservations.Elsewhere(ctx, pipeline); there &&
 		(!ok || other.Running || other.Started.After(status.Started)) {
 		return other, true
 	}
@@ -139,8 +147,10 @@ func (s *Replays) Cancel(ctx context.Context, pipeline string) (status rest.Repl
 		r.endEarly(nil)
 		return r.status(), true, nil
 	}
-	if err := s.DeadLetters.Cancel(ctx, pipeline); err != nil {
-		return status, false, err
+	if s.Reservations != nil {
+		if err := s.Reservations.Cancel(ctx, pipeline); err != nil {
+			return status, false, err
+		}
 	}
 	status, ok = s.Status(ctx, pipeline)
 	return status, ok, nil

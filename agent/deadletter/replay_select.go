@@ -39,22 +39,6 @@ const (
 	loadBytes  = 1 << 20
 )
 
-// Unshared holds the dead letters of a standalone agent, which no other agent replays.
-type Unshared struct{ *Store }
-
-// Begin reserves nothing.
-func (Unshared) Begin(context.Context, string, func() rest.Replay, func(why error)) (end func(rest.Replay), err error) {
-	return func(rest.Replay) {}, nil
-}
-
-// Elsewhere returns no replay.
-func (Unshared) Elsewhere(context.Context, string) (status rest.Replay, ok bool) {
-	return status, false
-}
-
-// Cancel does nothing.
-func (Unshared) Cancel(context.Context, string) error { return nil }
-
 // Select returns an iterator over the present dead letters that the request selects.
 func (s *Store) Select(
 	ctx context.Context, pipeline string, request rest.ReplayRequest, reserve Reserve,

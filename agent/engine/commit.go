@@ -20,6 +20,8 @@ import (
 type Committer struct {
 	Store    CheckpointStore
 	Interval time.Duration
+	// Before makes the dead letters durable that checkpoints cover, before those are saved; nil: there are none.
+	Before   func(ctx context.Context, checkpoints []spec.Checkpoint) error
 	Barrier  Barrier  // nil when destinations leave nothing to sync
 	Replicas Replicas // nil when there are no copies of the checkpoints elsewhere
 
@@ -352,6 +354,11 @@ func (c *Committer) saved(s Checkpointer, err error) {
 
 func (c *Committer) store(ctx context.Context, checkpoints []spec.Checkpoint) error {
 	begin := time.Now()
+	if c.Before != nil {
+		if err := c.Before(ctx, checkpoints); err != nil {
+			return err
+		}
+	}
 	if err := c.Store.SaveCheckpoints(ctx, checkpoints); err != nil {
 		return err
 	}

@@ -151,3 +151,31 @@ func TestCommitOfASourceThatAdvances(t *testing.T) {
 		}
 	})
 }
+
+// TestCommitsFollowDeadLetters checks that no checkpoint is saved before the dead letters that it covers are durable,
+// nor when they cannot be.
+func TestCommitsFollowDeadLetters(t *testing.T) {
+	for _, failure := range []error{nil, errors.New("disk full")} {
+		synctest.Test(t, func(t *testing.T) {
+			log := &commitLog{start: time.Now()}
+			saved := errors.New("not reported")
+			c := &engine.Committer{Store: log, Interval: time.Millisecond,
+				Before: func(_ context.Context, all []spec.Checkpoint) error {
+					if len(log.commits) > 0 || len(all) != 1 || all[0].ConnectorID != "a" {
+						t.Errorf("called with %v after commits %v", all, log.commits)
+					}
+					return failure
+				}}
+			ctx, cancel := context.WithCancel(t.Context())
+			ended := make(chan error)
+			go func() { ended <- c.Run(ctx) }()
+			c.MarkDirty(dirty("a", &saved), false)
+			time.Sleep(time.Second)
+			cancel()
+			<-ended
+			if !errors.Is(saved, failure) || (failure == nil) != (len(log.commits) == 1) {
+				t.Errorf("with error %v: reported %v, commits %v", failure, saved, log.commits)
+			}
+		})
+	}
+}

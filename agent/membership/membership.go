@@ -68,6 +68,8 @@ type Parts struct {
 	DeadLetters DeadLetters
 	// Replayed is DeadLetters for replays: this agent need not own the pipeline.
 	Replayed deadletter.DeadLetters
+	// Reservations keep other members from replaying the dead letters of a pipeline at the same time.
+	Reservations deadletter.Reservations
 	// Keep takes over a record that a run on this agent refuses.
 	Keep func(ctx context.Context, d *spec.Declaration, l *engine.DeadLetter) error
 	// Totals returns the totals of the dead letters that this agent, and no other member, reports in its metrics.

@@ -237,7 +237,7 @@ func (s *Share) Deleted(ctx context.Context, claim string, revision uint64, ttl 
 	}
 }
 
-// Begin implements deadletter.DeadLetters.
+// Begin implements deadletter.Reservations.
 func (s *Share) Begin(
 	ctx context.Context, pipeline string, status func() rest.Replay, cancel func(why error),
 ) (end func(rest.Replay), err error) {
@@ -247,12 +247,12 @@ func (s *Share) Begin(
 	return s.leases.begin(ctx, pipeline, status, cancel)
 }
 
-// Elsewhere implements deadletter.DeadLetters.
+// Elsewhere implements deadletter.Reservations.
 func (s *Share) Elsewhere(ctx context.Context, pipeline string) (status rest.Replay, ok bool) {
 	return s.leases.status(ctx, pipeline)
 }
 
-// Cancel implements deadletter.DeadLetters. It waits for some seconds for the replaying member to answer.
+// Cancel implements deadletter.Reservations. It waits for some seconds for the replaying member to answer.
 func (s *Share) Cancel(ctx context.Context, pipeline string) error {
 	if len(s.claims(pipeline)) == 0 {
 		return nil
