@@ -107,7 +107,7 @@ var campaigns = []Campaign{
 		Subjects: []string{"plugins", "plugins/standalone", "plugins/wire/...", "plugins/processor/wasm",
 			"agent/runner"}},
 	{Name: "authors", Dir: module + "/authors", Limit: 2 * time.Hour,
-		About:    "The templates for a connector and a processor, also without a network, and a connector in Python.",
+		About: "The templates for a connector and a processor, also without a network, and a connector in Python.",
 		Subjects: []string{"cmd/conduit/tools/...", "plugins/example/...", "plugins/sdk/...", "plugins/wire/...",
 			".ci/modules"}},
 	{Name: "processors", Dir: module + "/processors",
