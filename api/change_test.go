@@ -205,7 +205,7 @@ func TestExportsSayWhatTheyLack(t *testing.T) {
 	w.fromFile("q.yaml", pipelineOf("q", spec.StatusStopped))
 	h := newServer(w).Handler()
 	file := do(h, "POST", "/v1/pipelines/p/export", "").body
-	if text := string(file); !strings.HasPrefix(text, "# *** stands for a secret") ||
+	if text := string(file); !strings.HasPrefix(text, "# *** stands for a redacted secret") ||
 		!strings.Contains(text, "message: '***'") {
 		t.Errorf("%s", text)
 	}

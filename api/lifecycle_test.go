@@ -262,7 +262,7 @@ func TestDeadLetterQueueDefaults(t *testing.T) {
 		}
 	}
 	if got := do(h, "PUT", "/v1/pipelines/p/dead-letter-queue",
-		`{"windowSize":-1}`); !strings.Contains(string(got.body), "windowSize must be a whole number from 0") {
+		`{"windowSize":-1}`); !strings.Contains(string(got.body), "windowSize must be a non-negative integer") {
 		t.Errorf("%d %s", got.status, got.body)
 	}
 }

@@ -64,7 +64,7 @@ func TestPosition(t *testing.T) {
 	}{
 		{"GET", "still:in", "", "", 200, "", `"position":"NDE=","savedBy":"generator","epoch":1,"records":7`},
 		{"GET", "still:in?to=Mg%3D%3D", "", "", 200, "",
-			`"consequence":"From 2 it delivers again what is between (2 instead of 41)."`},
+			`"consequence":"From 2 it delivers the records in between again (2 instead of 41)."`},
 		{"GET", "still:in?to=", "", "", 200, "", `"consequence":"Without a position the source starts`},
 		{"GET", "still:in?to=%21", "", "", 400, spec.CodeInvalid, "base64"},
 		{"GET", "still:none", "", "", 404, rest.ReasonConnectorNotFound, ""},
@@ -104,11 +104,11 @@ func TestConsequenceOfMovingAPosition(t *testing.T) {
 	h := s.Handler()
 	const unknown = "only the plugin can compare them."
 	tests := []struct{ name, from, to, want string }{
-		{"a number back", "6;3;x", "2", "From 2 it delivers again what is between (2 instead of 6)."},
+		{"a number back", "6;3;x", "2", "From 2 it delivers the records in between again (2 instead of 6)."},
 		{"a number on", "6", "9;1", "From 9;1 it skips the records in between (9 instead of 6)."},
 		{
 			"fields back", `{"file":"a","offset":120}`, `{"file":"a","offset":20}`,
-			"it delivers again what is between (offset 20 instead of 120).",
+			"it delivers the records in between again (offset 20 instead of 120).",
 		},
 		{"fields both ways", `{"a":1,"b":2}`, `{"a":2,"b":1}`, unknown},
 		{"fields that there were not", `{"a":1}`, `{"b":1}`, unknown},
@@ -118,12 +118,12 @@ func TestConsequenceOfMovingAPosition(t *testing.T) {
 				"is later: " +
 				unknown,
 		},
-		{"bytes", "\x00\x01", "\x00\x02", "From base64 AAI= it delivers again"},
+		{"bytes", "\x00\x01", "\x00\x02", "From base64 AAI= it delivers the records"},
 		{"bytes that are no text", "1", "\xff", "From base64 /w== "},
 		{"from the beginning", "", "7", "From 7 it delivers the records in between again if the position is earlier, " +
 			"and skips them"},
 		{"none", "6", "", "Without a position the source starts as its settings say"},
-		{"none of none", "", "", "so there is nothing to forget."},
+		{"none of none", "", "", "so there is nothing to reset."},
 		{"the same", "6", "6", "The source already resumes from this position."},
 	}
 	for _, tt := range tests {

@@ -208,7 +208,7 @@ func (o observation) declaredRuns() bool {
 
 // stale describes a version that runs as declared, but with outdated reference values.
 func (o observation) stale() string {
-	return fmt.Sprintf("generation %d runs, but could not be re-applied: %s", o.d.Generation, o.s.LastAttempt.Error)
+	return fmt.Sprintf("generation %d runs, but could not be applied again: %s", o.d.Generation, o.s.LastAttempt.Error)
 }
 
 // failed reports whether the declared generation was tried last, and failed.

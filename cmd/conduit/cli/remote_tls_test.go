@@ -145,7 +145,7 @@ func TestEveryCommandReachesAGuardedAgent(t *testing.T) {
 		code, stdout, stderr := g.run(admin, slices.Concat(words, []string{"--json"}, g.flags())...)
 		refused := code == ExitInvalid &&
 			regexp.MustCompile(
-				`"orders" is not deleted|no dead letter|no member of a cluster|notifications go nowhere`).MatchString(
+				`"orders" is not deleted|no dead letter|not a member of a cluster|notifications are not configured`).MatchString(
 				stderr)
 		if !refused && (code != ExitOK || !json.Valid([]byte(stdout))) {
 			t.Errorf("%s ended with %d: %s%s", command, code, stdout, stderr)

@@ -46,7 +46,7 @@ pipelines:
 
 	p.enter("#position", "4")
 	p.press("Resume from it…")
-	p.shows("From 4 it delivers again what is between (4 instead of 6).")
+	p.shows("From 4 it delivers the records in between again (4 instead of 6).")
 	p.press("Cancel")
 	p.until("the position moved without being confirmed",
 		`document.querySelector("form[aria-label=Position] code").innerText.startsWith("6;3;")`)
