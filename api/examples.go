@@ -126,7 +126,7 @@ var (
 		State: spec.State{PipelineID: "orders", Phase: spec.PhaseRunning, RunningGeneration: 2,
 			LastAttempt: &spec.Attempt{Generation: 2, At: exampleTime}, Since: exampleTime},
 		Conditions: []spec.Condition{{Type: spec.ConditionReady, Status: spec.ConditionTrue, Reason: "Running",
-			Message: "generation 2 runs", ObservedGeneration: 2}}}
+			Message: "generation 2 is running", ObservedGeneration: 2}}}
 
 	examplePlugin = rest.Plugin{Name: "builtin:log@v1.0.0", Summary: "Writes records to the log.", Description: "",
 		Version: "v1.0.0", Author: "conduit",

@@ -18,7 +18,7 @@ type Lines interface {
 	Changed() <-chan struct{}
 }
 
-var exampleLogLine = rest.LogLine{ID: 12, At: exampleTime, Level: "warn", Message: "pipeline failed, trying again",
+var exampleLogLine = rest.LogLine{ID: 12, At: exampleTime, Level: "warn", Message: "pipeline failed, restarting it",
 	Fields: map[string]string{"component": "reconcile", "pipeline_id": "orders",
 		"err": "cannot open source orders:shop: connection refused"}}
 

@@ -405,7 +405,7 @@ func (a *fakeAmendment) Apply(drained func()) error {
 		}
 	}
 	if isEnded(a.r.ended) {
-		return errors.New("it does not run")
+		return errors.New("it is not running")
 	}
 	if errors.Is(bad, spec.ErrNeedsRestart) {
 		f.with(func() { f.rigid = true })

@@ -112,7 +112,7 @@ func (l *Loop) ask(ctx context.Context, id string, again plan.Kind) error {
 	request := func() {
 		p := l.pipelines[id]
 		if p == nil || p.desired == nil || !p.desired.Wanted() {
-			noted <- busy("cannot %s pipeline %q: it is not to run, or not known yet", again, id)
+			noted <- busy("cannot %s pipeline %q: it is stopped, or the agent does not know it yet", again, id)
 			return
 		}
 		if p.Again != plan.Restart {
@@ -143,7 +143,7 @@ func (l *Loop) Replan(ctx context.Context, id string, cut bool) error {
 		p.touch()
 	}
 	if err := l.mail.send(ctx, request); err != nil {
-		return fmt.Errorf("cannot plan pipeline %q again: %w", id, err)
+		return fmt.Errorf("cannot reconcile pipeline %q: %w", id, err)
 	}
 	return nil
 }
@@ -157,7 +157,7 @@ func (l *Loop) Idle(ctx context.Context, id string) (bool, error) {
 		idle <- p == nil || p.run == nil && p.next == nil
 	}
 	if err := l.mail.send(ctx, request); err != nil {
-		return false, fmt.Errorf("cannot find out whether pipeline %q runs: %w", id, err)
+		return false, fmt.Errorf("cannot determine whether pipeline %q is running: %w", id, err)
 	}
 	return <-idle, nil
 }
@@ -194,7 +194,7 @@ func (l *Loop) CleanUp(ctx context.Context, connectorID string) error {
 		}
 		p := l.pipelines[states[i].PipelineID]
 		if p == nil || slices.Contains(p.Cleaning, connectorID) {
-			cleaned <- busy("cannot clean up after connector %q: it is being done", connectorID)
+			cleaned <- busy("cannot clean up after connector %q: a clean-up is in progress", connectorID)
 			return
 		}
 		p.cleanUp(states[i], func(err error) { cleaned <- err })
@@ -220,7 +220,7 @@ func (l *Loop) SetStall(ctx context.Context, id string, before, now *spec.Stall)
 		}
 	}
 	if err := l.mail.send(ctx, request); err != nil {
-		return fmt.Errorf("cannot record whether pipeline %q delivers: %w", id, err)
+		return fmt.Errorf("cannot record the delivery status of pipeline %q: %w", id, err)
 	}
 	return nil
 }
@@ -240,7 +240,7 @@ func (l *Loop) Check(ctx context.Context) error {
 			err = ctx.Err()
 		}
 	}
-	return fmt.Errorf("the pipelines are not reconciled: %w", err)
+	return fmt.Errorf("cannot reconcile the pipelines: %w", err)
 }
 
 // checks are the pending calls of Check.
@@ -281,7 +281,7 @@ func (l *Loop) Run(ctx context.Context) error {
 	l.base = base
 	l.slots = make(chan struct{}, cmp.Or(l.Parallel, 128))
 	l.reading = notify.Throttle{Fails: "cannot read the desired state, trying again",
-		Recovered: "the desired state is read again"}
+		Recovered: "the desired state can be read again"}
 	saving, finish := context.WithCancel(context.WithoutCancel(ctx))
 	saved := make(chan struct{})
 	go func() { defer close(saved); l.observer.saver.run(saving) }()
@@ -425,7 +425,7 @@ func (l *Loop) shutdown(hard context.CancelFunc) {
 	limit := cmp.Or(l.ShutdownTimeout, 30*time.Second)
 	waits := l.waits()
 	if waits != "" {
-		l.Log.Info("the agent stops when its pipelines have settled what they have read", "component", "reconcile",
+		l.Log.Info("stopping: draining the pipelines", "component", "reconcile",
 			"pipelines", waits, "limit", limit)
 	}
 	for _, p := range l.pipelines {
@@ -446,11 +446,11 @@ func (l *Loop) shutdown(hard context.CancelFunc) {
 			f()
 		case <-again.C:
 			if waits = l.waits(); waits != "" {
-				l.Log.Info("pipelines still have something to settle", "component", "reconcile", "pipelines", waits)
+				l.Log.Info("waiting for pipelines to drain", "component", "reconcile", "pipelines", waits)
 			}
 		case <-timer.C:
 			again.Stop()
-			l.Log.Warn("pipelines did not drain in time, ending them", "component", "reconcile", "pipelines", l.waits())
+			l.Log.Warn("pipelines did not drain in time, stopping them now", "component", "reconcile", "pipelines", l.waits())
 			hard()
 		}
 	}

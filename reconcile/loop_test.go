@@ -226,7 +226,7 @@ func TestLoopReportsWhatCannotBeAppliedAgain(t *testing.T) {
 		w.store.mu.Lock()
 		message := w.store.events[len(w.store.events)-1].Message
 		w.store.mu.Unlock()
-		if want := "generation 1 runs, but could not be applied again: it is broken"; message != want {
+		if want := "generation 1 is running, but could not be re-applied: it is broken"; message != want {
 			w.Errorf("reported %q, want %q", message, want)
 		}
 		w.unpreparable(false)
@@ -676,7 +676,7 @@ func TestLoopKnowsTheLastGoodVersion(t *testing.T) {
 	})
 }
 
-// A version that ends in order before its probation is over has proved nothing: that version, and its successors, are
+// A version that ends in order before the probation has ended has proved nothing: that version, and its successors, are
 // rolled back to the last known good one.
 func TestLoopGoesBackToWhatProvedItself(t *testing.T) {
 	other := flexible("p", "3")
@@ -953,7 +953,7 @@ func TestLoopHoldsAcrossRestarts(t *testing.T) {
 				w.store.mu.Lock()
 				message := w.store.events[len(w.store.events)-1].Message
 				w.store.mu.Unlock()
-				if want := "generation 2 fails, generation 1 stays for as long as it runs: it is broken"; message !=
+				if want := "generation 2 failed, generation 1 keeps running: it is broken"; message !=
 					want {
 					w.Errorf("reported %q, want %q", message, want)
 				}
@@ -1331,7 +1331,8 @@ func TestLoopSaysSeldomThatAFaultLasts(t *testing.T) {
 					w.Errorf("said %d times %q, want %d", n, what, want)
 				}
 			}
-			for _, what := range []string{"the desired state is read again", "states of pipelines are saved again"} {
+			for _, what := range []string{"the desired state can be read again", "states of pipelines can be saved " +
+				"again"} {
 				if strings.Contains(log, what) != over {
 					w.Errorf("said %q: %v", what, !over)
 				}

@@ -256,7 +256,7 @@ var orphans = []actionCase{
 
 // planFlapping are cases about files that change too often.
 var planFlapping = []actionCase{
-	{"another version is declared", desired(nil),
+	{"the declaration changed", desired(nil),
 		plan.Observed{State: running, Run: v(2, "new"), Newer: true, Changes: lately(99)}, nil, "take-up", 0},
 	{"too many versions", desired(nil), plan.Observed{State: running, Run: v(2, "new"), Newer: true,
 		Changes: lately(100)}, nil, "flap", time.Second},

@@ -93,7 +93,7 @@ func (s *saver) giveBack(p *pending) {
 // run saves until ctx ends, and then saves the remaining states.
 func (s *saver) run(ctx context.Context) {
 	s.throttle = notify.Throttle{Fails: "cannot save the states of pipelines, trying again",
-		Recovered: "states of pipelines are saved again"}
+		Recovered: "states of pipelines can be saved again"}
 	for ctx.Err() == nil {
 		select {
 		case <-s.wake:

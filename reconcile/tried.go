@@ -66,7 +66,7 @@ func (l *Loop) Inherit(ctx context.Context, id string, t Tried) error {
 		})
 	}
 	if err != nil {
-		return fmt.Errorf("cannot take over which version of pipeline %q is to run: %w", id, err)
+		return fmt.Errorf("cannot take over the last known good version of pipeline %q: %w", id, err)
 	}
 	return nil
 }

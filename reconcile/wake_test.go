@@ -69,13 +69,13 @@ func TestLoopSaysWhyItActs(t *testing.T) {
 			}
 		}
 		want := []string{
-			`action=start reason="generation 1 is to run and nothing runs"`,
-			`action=take-up reason="another version is declared"`,
-			`action=restart reason="generation 2 is declared and generation 1 runs"`,
-			`action=stop reason="its declared status is stopped"`,
-			`action=mark-stopped reason="its declared status is stopped"`,
-			`action=clean-up reason="it is being deleted"`,
-			`action=delete reason="it is withdrawn and all its connectors are cleaned up"`,
+			`action=start reason="generation 1 is declared, but nothing is running"`,
+			`action=take-up reason="the declaration changed"`,
+			`action=restart reason="generation 2 is declared, but generation 1 is running"`,
+			`action=stop reason="the declared status is stopped"`,
+			`action=mark-stopped reason="the declared status is stopped"`,
+			`action=clean-up reason="the pipeline is being deleted"`,
+			`action=delete reason="the pipeline is withdrawn and all its connectors are cleaned up"`,
 		}
 		if got, want := strings.Join(decisions, "\n"), strings.Join(want, "\n"); got != want {
 			t.Errorf("decisions:\n%s\nwant:\n%s", got, want)

@@ -22,12 +22,11 @@ func (p *pipelineState) warnOfLostPositions(before, now *spec.Pipeline) {
 		var message string
 		switch {
 		case k < 0:
-			message = fmt.Sprintf("source %q is gone, and what takes its place started over; "+
-				"to go on from its position declare a source with its id again within pipelines.cleanup-delay", old.ID)
+			message = fmt.Sprintf("source %q was removed, and its replacement started over; to resume from its "+
+				"position, declare a source with its id again within pipelines.cleanup-delay", old.ID)
 		case pluginname.Bare(now.Connectors[k].Plugin) != pluginname.Bare(old.Plugin):
-			message = fmt.Sprintf("source %q has the plugin %s instead of %s, whose position means nothing to it, "+
-				"and started over; "+
-				"the other plugin is cleaned up after pipelines.cleanup-delay", old.ID, now.Connectors[k].Plugin,
+			message = fmt.Sprintf("source %q started over, because plugin %s cannot use a position of %s; the former "+
+				"plugin is cleaned up after pipelines.cleanup-delay", old.ID, now.Connectors[k].Plugin,
 				old.Plugin)
 		default:
 			continue

@@ -57,7 +57,8 @@ func checkTopology(r *report, at string, p *Pipeline) {
 func checkConnector(r *report, at string, p *Pipeline, c *Connector) {
 	if n := len(p.QualifiedID(c.ID)); n > maxQualifiedID && !r.failed(at+"/id") {
 		r.add(at+"/id", SeverityError, CodeTooLong,
-			"id of connector %q is too long: together with the id of its pipeline it is %d characters, the most is %d",
+			"id of connector %q is too long: together with the id of its pipeline it has %d characters, the maximum "+
+				"is %d",
 			c.ID, n, maxQualifiedID)
 	}
 	checkPlugin(r, at+"/plugin", c.Plugin)
@@ -95,7 +96,8 @@ func checkDLQ(r *report, at string, q *DLQ) {
 	checkSettings(r, at, q.Settings)
 	if n, err := strconv.Atoi(q.Settings["sdk.batch.size"]); err == nil && n > 1 {
 		r.add(at+"/settings/sdk.batch.size", SeverityError, CodeInvalid,
-			"the dead-letter queue cannot batch records: the pipeline waits for each of them; remove sdk.batch.size")
+			"the dead-letter queue cannot batch records, because the pipeline waits for each record; remove "+
+				"sdk.batch.size")
 	}
 	if q.WindowSize > 0 && q.WindowNackThreshold >= q.WindowSize {
 		r.add(at+"/window-nack-threshold", SeverityError, CodeInvalid,
@@ -125,7 +127,7 @@ func checkIDs(r *report, at, what string, id func(int) (string, bool)) {
 			where = fmt.Sprintf("at lines %d and %d", m.Line, r.find(fmt.Sprintf("%s/%d/id", at, i)).Value.Line)
 		}
 		r.add(fmt.Sprintf("%s/%d/id", at, i), SeverityError, CodeDuplicateID,
-			"two %ss have the id %q, %s: give each an id of its own", what, id, where)
+			"two %ss have the id %q, %s: give each a different id", what, id, where)
 	}
 }
 
@@ -170,11 +172,11 @@ func checkSecrets(r *report, at string, p *Pipeline) {
 	eachText(p, func(path, what string, text *string) {
 		if *text == Redacted {
 			r.add(at+path, SeverityError, CodeInvalid,
-				"%s is %s, which stands for a secret that an export leaves out: write a reference such as ${file:/path}", what, Redacted)
+				"%s is %s, the placeholder of an exported secret: write a reference such as ${file:/path}", what, Redacted)
 		} else if IsLiteralSecret(schemas.UnescapePointer(lastToken(path)), *text) {
 			r.add(at+path, SeverityWarning, CodeSecretLiteral,
-				"%s has a secret in the file, for all who read it or a copy: write a reference in place of the "+
-					"secret, such as ${file:/path} or ${VAR}", what)
+				"%s contains a secret in plain text, which everyone who can read the file sees: write a reference "+
+					"instead, such as ${file:/path} or ${VAR}", what)
 		}
 	})
 }

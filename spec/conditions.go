@@ -112,14 +112,14 @@ func (o observation) applied() Condition {
 	}
 	switch {
 	case want == StatusStopped && o.s.Phase == PhaseStopped:
-		c.Status, c.Reason, c.Message = ConditionTrue, "Stopped", "it is stopped"+o.override()
+		c.Status, c.Reason, c.Message = ConditionTrue, "Stopped", "the pipeline is stopped"+o.override()
 		c.ObservedGeneration, c.LastTransitionTime = o.d.Generation, o.s.Since
 	case want == StatusStopped:
-		c.Reason, c.Message = "InProgress", "it is to be stopped"+o.override()
+		c.Reason, c.Message = "InProgress", "the pipeline is stopping"+o.override()
 	case o.declaredRuns() && o.s.Stale():
 		c.Reason, c.Message, c.File, c.Line = "UpdateFailed", o.stale(), o.d.Owner.Path, o.d.Owner.Line
 	case o.declaredRuns():
-		c.Status, c.Reason, c.Message = ConditionTrue, "Running", fmt.Sprintf("generation %d runs%s", o.d.Generation,
+		c.Status, c.Reason, c.Message = ConditionTrue, "Running", fmt.Sprintf("generation %d is running%s", o.d.Generation,
 			o.override())
 		if a := o.s.LastAttempt; a != nil && a.Generation == o.d.Generation && a.Error == "" {
 			c.LastTransitionTime = a.At
@@ -129,7 +129,7 @@ func (o observation) applied() Condition {
 	case o.failed():
 		c.Reason, c.Message, c.File, c.Line = "UpdateFailed", o.s.LastAttempt.Error, o.d.Owner.Path, o.d.Owner.Line
 	default:
-		c.Reason, c.Message = "InProgress", fmt.Sprintf("generation %d is to run", o.d.Generation)
+		c.Reason, c.Message = "InProgress", fmt.Sprintf("generation %d has not started yet", o.d.Generation)
 	}
 	return c
 }
@@ -143,17 +143,17 @@ func (o observation) ready() Condition {
 	case o.s.Phase == PhaseRunning && o.s.Stall != nil:
 		c.Reason, c.Message = "NotDelivering", o.s.Stall.Message
 	case o.declaredRuns() && good != nil && good.Generation == o.d.Generation:
-		c.Status, c.Reason, c.Message = ConditionTrue, "Running", fmt.Sprintf("generation %d runs", o.d.Generation)
+		c.Status, c.Reason, c.Message = ConditionTrue, "Running", fmt.Sprintf("generation %d is running", o.d.Generation)
 	case o.declaredRuns():
-		c.Reason, c.Message = "Proving", fmt.Sprintf("generation %d runs, but not for long enough yet to be relied on",
+		c.Reason, c.Message = "Proving", fmt.Sprintf("generation %d is running, and is still on probation",
 			o.d.Generation)
 	case o.replaced():
 		c.Reason, c.Message = "RolledBack", o.replacement()
 	case o.s.Phase == PhaseRunning:
-		c.Reason, c.Message = "Outdated", fmt.Sprintf("generation %d runs, and %d is to", o.s.RunningGeneration,
+		c.Reason, c.Message = "Outdated", fmt.Sprintf("generation %d is running, but generation %d is declared", o.s.RunningGeneration,
 			o.d.Generation)
 	default:
-		c.Reason, c.Message = phaseReasons[o.s.Phase], "it is "+string(o.s.Phase)
+		c.Reason, c.Message = phaseReasons[o.s.Phase], "the pipeline is "+string(o.s.Phase)
 	}
 	return c
 }
@@ -166,7 +166,7 @@ func (o observation) draining() Condition {
 	c := Condition{Type: ConditionDraining, Status: ConditionFalse, Reason: "NotStopping", ObservedGeneration: o.seen()}
 	if o.s.Phase == PhaseStopping {
 		c.Status, c.Reason, c.Message, c.LastTransitionTime = ConditionTrue, "Stopping",
-			"outstanding records are settled", o.s.Since
+			"settling in-flight records", o.s.Since
 	}
 	return c
 }
@@ -208,7 +208,7 @@ func (o observation) declaredRuns() bool {
 
 // stale describes a version that runs as declared, but with outdated reference values.
 func (o observation) stale() string {
-	return fmt.Sprintf("generation %d runs, but could not be applied again: %s", o.d.Generation, o.s.LastAttempt.Error)
+	return fmt.Sprintf("generation %d is running, but could not be re-applied: %s", o.d.Generation, o.s.LastAttempt.Error)
 }
 
 // failed reports whether the declared generation was tried last, and failed.
@@ -223,16 +223,16 @@ func (o observation) replaced() bool {
 }
 
 func (o observation) replacement() string {
-	return fmt.Sprintf("generation %d runs because %d failed", o.s.RunningGeneration, o.d.Generation)
+	return fmt.Sprintf("generation %d is running because generation %d failed", o.s.RunningGeneration, o.d.Generation)
 }
 
 // override explains a status that differs from the declared one.
 func (o observation) override() string {
 	switch {
 	case !o.d.Withdrawn.IsZero():
-		return ", as it is declared no more"
+		return ", because it is no longer declared"
 	case o.d.Override == "":
 		return ""
 	}
-	return ", as was asked for; the declaration says " + string(o.d.Pipeline.Status)
+	return ", because of a request; the declared status is " + string(o.d.Pipeline.Status)
 }

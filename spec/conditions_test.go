@@ -56,51 +56,54 @@ var conditionsOfFiles = []conditionCase{
 var conditionsOfVersions = []conditionCase{
 	{"has to prove itself", "running", "", spec.State{Phase: spec.PhaseRunning, RunningGeneration: 2,
 		LastAttempt: attempt(2, ""), LastGood: lastGood(1)}, nil,
-		"Ready=False Proving (generation 2 runs, but not for long enough yet to be relied on) gen 2"},
+		"Ready=False Proving (generation 2 is running, and is still on probation) gen 2"},
 	{"rolled back", "running", "", spec.State{Phase: spec.PhaseRunning, RunningGeneration: 1,
 		LastAttempt: attempt(2, "why"), LastGood: lastGood(1)}, nil,
-		"Applied=False UpdateFailed (why) p.yaml:3:0 gen 2; Ready=False RolledBack (generation 1 runs because 2 " +
-			"failed) gen 2; " +
-			"RolledBack=True UpdateFailed (generation 1 runs because 2 failed: why) p.yaml:3:0 gen 2"},
+		"Applied=False UpdateFailed (why) p.yaml:3:0 gen 2; Ready=False RolledBack (generation 1 is running because " +
+			"generation 2 failed) gen 2; RolledBack=True UpdateFailed (generation 1 is running because generation 2 " +
+			"failed: why) p.yaml:3:0 gen 2"},
 	{"could not be applied again", "running", "", spec.State{Phase: spec.PhaseRunning, RunningGeneration: 2,
 		LastAttempt: attempt(2, "why"), LastGood: lastGood(2)}, nil,
-		"Applied=False UpdateFailed (generation 2 runs, but could not be applied again: why) p.yaml:3:0 gen 2; " +
-			"Ready=False Outdated (generation 2 runs, but could not be applied again: why) gen 2"},
+		"Applied=False UpdateFailed (generation 2 is running, but could not be re-applied: why) p.yaml:3:0 gen 2; " +
+			"Ready=False Outdated (generation 2 is running, but could not be re-applied: why) gen 2"},
 	{"about to be updated", "running", "", spec.State{Phase: spec.PhaseRunning, RunningGeneration: 1,
 		LastAttempt: attempt(1, ""), LastGood: lastGood(1)}, nil,
-		"Applied=False InProgress (generation 2 is to run) gen 1; Ready=False Outdated (generation 1 runs, and 2 is " +
-			"to) gen 1"},
+		"Applied=False InProgress (generation 2 has not started yet) gen 1; Ready=False Outdated (generation 1 is " +
+			"running, but generation 2 is declared) gen 1"},
 	{"an earlier update failed", "running", "", spec.State{Phase: spec.PhaseRunning, RunningGeneration: 0,
 		LastAttempt: attempt(1, "old"), LastGood: lastGood(0)}, nil,
-		"Applied=False InProgress (generation 2 is to run) gen 1; Ready=False Outdated (generation 0 runs, and 2 is " +
-			"to) gen 1"},
+		"Applied=False InProgress (generation 2 has not started yet) gen 1; Ready=False Outdated (generation 0 is " +
+			"running, but generation 2 is declared) gen 1"},
 	{"drains to be updated", "running", "", spec.State{Phase: spec.PhaseStopping, RunningGeneration: 1,
 		LastAttempt: attempt(1, ""), LastGood: lastGood(1), Since: since}, nil,
-		"Applied=False InProgress (generation 2 is to run) gen 1; Ready=False Stopping (it is stopping) gen 1; " +
-			"Draining=True Stopping (outstanding records are settled) gen 1 at 100"},
+		"Applied=False InProgress (generation 2 has not started yet) gen 1; Ready=False Stopping (the pipeline is " +
+			"stopping) gen 1; " +
+			"Draining=True Stopping (settling in-flight records) gen 1 at 100"},
 	{"starts for the first time", "running", "", spec.State{Phase: spec.PhaseStarting}, nil,
-		"Applied=False InProgress (generation 2 is to run); Ready=False Starting (it is starting)"},
+		"Applied=False InProgress (generation 2 has not started yet); Ready=False Starting (the pipeline is starting)"},
 	{"recovers", "running", "", spec.State{Phase: spec.PhaseRecovering, LastAttempt: attempt(2, ""),
 		LastGood: lastGood(2), Error: "why"}, nil,
-		"Applied=False Failed (why) p.yaml:3:0 gen 2; Ready=False Recovering (it is recovering) gen 2"},
+		"Applied=False Failed (why) p.yaml:3:0 gen 2; Ready=False Recovering (the pipeline is recovering) gen 2"},
 	{"failed for good", "running", "", spec.State{Phase: spec.PhaseDegraded, LastAttempt: attempt(2, "why"),
 		Error: "why"}, nil,
-		"Applied=False Failed (why) p.yaml:3:0 gen 2; Ready=False Degraded (it is degraded) gen 2"},
+		"Applied=False Failed (why) p.yaml:3:0 gen 2; Ready=False Degraded (the pipeline is degraded) gen 2"},
 }
 
 var conditionsOfStops = []conditionCase{
 	{"stopped as declared", "stopped", "", spec.State{Phase: spec.PhaseStopped, Since: since}, nil,
-		"Applied=True Stopped (it is stopped) gen 2 at 100; Ready=False Stopped (it is stopped)"},
+		"Applied=True Stopped (the pipeline is stopped) gen 2 at 100; Ready=False Stopped (the pipeline is stopped)"},
 	{"stopped as asked for", "running", "stopped",
 		spec.State{Phase: spec.PhaseStopped, LastAttempt: attempt(2, ""), Since: since}, nil,
-		"Applied=True Stopped (it is stopped, as was asked for; the declaration says running) gen 2 at 100; " +
-			"Ready=False Stopped (it is stopped) gen 2"},
+		"Applied=True Stopped (the pipeline is stopped, because of a request; the declared status is running) gen 2 " +
+			"at 100; " +
+			"Ready=False Stopped (the pipeline is stopped) gen 2"},
 	{"is to stop", "stopped", "", sound, nil,
-		"Applied=False InProgress (it is to be stopped) gen 2"},
+		"Applied=False InProgress (the pipeline is stopping) gen 2"},
 	{"runs as asked for", "stopped", "running", sound, nil,
-		"Applied=True Running (generation 2 runs, as was asked for; the declaration says stopped) gen 2 at 200"},
+		"Applied=True Running (generation 2 is running, because of a request; the declared status is stopped) gen 2 " +
+			"at 200"},
 	{"withdrawn", "running", "", sound, nil,
-		"Applied=False InProgress (it is to be stopped, as it is declared no more) gen 2"},
+		"Applied=False InProgress (the pipeline is stopping, because it is no longer declared) gen 2"},
 	{"its plugins changed", "running", "", sound, nil,
 		"PluginChanged=True PluginGone (one is gone; one was replaced) gen 2"},
 }
@@ -118,8 +121,8 @@ func TestConditions(t *testing.T) {
 				{Pipeline: "p", Reason: "PluginReplaced", Message: "one was replaced"}}
 		}
 		usual := map[string]bool{"Valid=True Valid () gen 2": true,
-			"Applied=True Running (generation 2 runs) gen 2 at 200": true,
-			"Ready=True Running (generation 2 runs) gen 2":          true}
+			"Applied=True Running (generation 2 is running) gen 2 at 200": true,
+			"Ready=True Running (generation 2 is running) gen 2":          true}
 		var got, types []string
 		for _, c := range spec.Conditions(d, &tt.state, tt.problems, changes) {
 			types = append(types, string(c.Type))
@@ -165,10 +168,11 @@ func TestDelivering(t *testing.T) {
 		state spec.State
 		want  string
 	}{
-		"runs":             {sound, "Delivering=True Delivering (nothing that was read waits for long) gen 2"},
+		"runs":             {sound, "Delivering=True Delivering (records are delivered) gen 2"},
 		"delivers nothing": {stalled, "Delivering=False DestinationStuck (why) gen 2 at 150"},
 		"recovers":         {recovering, "Delivering=False DestinationStuck (why) at 150"},
-		"is stopped":       {spec.State{Phase: spec.PhaseStopped}, "Delivering=False Stopped (it is stopped)"},
+		"is stopped": {spec.State{Phase: spec.PhaseStopped}, "Delivering=False Stopped (the pipeline is " +
+			"stopped)"},
 	} {
 		d := &spec.Declaration{Pipeline: spec.Pipeline{ID: "p", Status: spec.StatusRunning}, Generation: 2}
 		ready := ""

@@ -11,5 +11,5 @@ var (
 	// ErrBusy reports that an operation in progress prevents the request, and that a retry may succeed.
 	ErrBusy = errors.New("another operation is in progress")
 	// ErrNeedsRestart says that a run cannot be amended to a version, which needs a new run.
-	ErrNeedsRestart = errors.New("the change takes a restart of the pipeline")
+	ErrNeedsRestart = errors.New("the change requires a restart of the pipeline")
 )

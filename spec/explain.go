@@ -35,7 +35,7 @@ func explain(r *report, fields map[string]any, v schemas.Violation) {
 	case "minLength", "pattern":
 		explainText(r, at, of, value)
 	case "maxLength":
-		r.add(at, SeverityError, CodeTooLong, "%s of %s is %d characters long, the most is %s",
+		r.add(at, SeverityError, CodeTooLong, "%s of %s is %d characters long, the maximum is %s",
 			name, of, len([]rune(fmt.Sprint(value))), strings.Join(v.Want, ""))
 	case "minimum":
 		r.add(at, SeverityError, CodeInvalid, "%s of %s must be at least %s, not %v", name, of,
@@ -51,7 +51,7 @@ func explainType(r *report, at, of string, value any, want []string) {
 	case inSettings(at):
 		name = schemas.UnescapePointer(name)
 		r.add(at, SeverityError, CodeInvalid,
-			"setting %q of %s must be a single value, not %s: write its parts as settings of their own, like "+
+			"setting %q of %s must be a single value, not %s: write its parts as separate settings, like "+
 				"%s.part: value",
 			name, of, kind(value), name)
 	case want[0] == "integer":

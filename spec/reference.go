@@ -112,7 +112,7 @@ func (kinds ReferenceKinds) braced(inner string) (piece, string) {
 	p := piece{Reference: Reference{Kind: EnvReference, Argument: name}}
 	switch {
 	case strings.Contains(inner, "${"):
-		return p, fmt.Sprintf("the reference ${%s} contains another one, which is not supported", inner)
+		return p, fmt.Sprintf("the reference ${%s} contains another reference, which is not supported", inner)
 	case name != "" && rest == "":
 	case name != "" && strings.HasPrefix(rest, ":-"):
 		p.Optional, p.strict, p.fallback = true, true, rest[2:]

@@ -63,13 +63,13 @@ func isLiteral(p *Pipeline) bool {
 // checkResolvedPlugin checks a plugin name from outside the pipeline. Its problems do not contain the name.
 func checkResolvedPlugin(r *report, path, plugin string) {
 	if plugin == "" {
-		r.add(path, SeverityError, CodeRequired, "plugin is empty once its references are resolved")
+		r.add(path, SeverityError, CodeRequired, "plugin is empty after its references are resolved")
 		return
 	}
 	probe := &report{}
 	checkPlugin(probe, path, strings.ReplaceAll(plugin, "$", "$$")) // a remaining $ is literal
 	if len(probe.problems) > 0 {
-		r.add(path, SeverityError, CodeInvalid, "plugin is not the name of a plugin once its references are resolved")
+		r.add(path, SeverityError, CodeInvalid, "plugin is not the name of a plugin after its references are resolved")
 	}
 }
 

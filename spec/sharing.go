@@ -59,12 +59,12 @@ func checkSharedSource(plugin string, values map[string]string, resolved bool, i
 		return nil
 	case name == "":
 		return &sharingFault{
-			Message: "an executable does not say whether its instances divide the records, so each might read all " +
-				"of them"}
+			Message: "connector executables do not declare whether instances share the records, so each might read " +
+				"all of them"}
 	}
 	why := unsharedSources[name]
 	if why == "" {
-		why = "each instance would read all of the records"
+		why = "each instance would read all records"
 	}
 	return &sharingFault{Message: why}
 }
@@ -82,23 +82,23 @@ var sharedSources = map[string]func(pluginSettings) *sharingFault{
 		switch {
 		case s.other("type", "core"):
 			return &sharingFault{"type",
-				"a stream is read in order by a consumer of its own: " +
-					"read the subjects with type core and a queue, or give each part of them a pipeline"}
+				"each instance would read the whole stream with its own consumer: use type core with a queue, or one " +
+					"pipeline for each part of the subjects"}
 		case known && queue == "":
-			return &sharingFault{"", "the instances divide the messages as a queue group: set queue"}
+			return &sharingFault{"", "instances share messages only in a queue group: set queue"}
 		}
 		return nil
 	},
 	"mqtt": func(s pluginSettings) *sharingFault {
 		if s.given("clientID") {
 			return &sharingFault{"clientID",
-				"the server has one connection of each client, and every instance is one: leave clientID out"}
+				"the server allows one connection per client id, and each instance needs its own: remove clientID"}
 		}
 		topics, known := s.get("topics")
 		for topic := range strings.SplitSeq(topics, ",") {
 			if known && !strings.HasPrefix(strings.TrimSpace(topic), "$share/") {
 				return &sharingFault{"topics",
-					"the server divides the messages of shared subscriptions only: write each topic as " +
+					"the server distributes only the messages of shared subscriptions: write each topic as " +
 						"$$share/GROUP/TOPIC"}
 			}
 		}
@@ -108,32 +108,32 @@ var sharedSources = map[string]func(pluginSettings) *sharingFault{
 		switch {
 		case s.other("type", "list"):
 			return &sharingFault{"type",
-				"each instance would read all of a stream, or of the channels: only the elements of a list are divided"}
+				"each instance would read the whole stream or all channels: only type list distributes its elements"}
 		case s.given("processing"):
 			return &sharingFault{"processing",
-				"each instance has a list of its own for elements that are not acknowledged: leave processing out"}
+				"each instance needs its own list of unacknowledged elements: remove processing"}
 		}
 		return nil
 	},
 	"http": func(s pluginSettings) *sharingFault {
 		if s.given("url") {
 			return &sharingFault{"url",
-				"each instance would poll all of the records: only requests that are received are divided, by what " +
-					"sends them"}
+				"each instance would poll all records: remove url, and let a load balancer distribute requests to " +
+					"the instances"}
 		}
 		return nil
 	},
 	"s3": func(s pluginSettings) *sharingFault {
-		const leave = "the instances divide the prefixes: "
+		const leave = "the instances share the work by prefix: "
 		list, known := s.get(prefixesSetting)
 		switch n, all := s.instances.Number(), strings.Split(list, ","); {
 		case s.instances == EachMember:
-			return &sharingFault{"", leave + "set instances to a number of them"}
+			return &sharingFault{"", leave + "set instances to a number"}
 		case known && list == "":
 			return &sharingFault{"", leave + "set prefixes, one or more for each instance"}
 		case known && len(all) < n:
 			return &sharingFault{prefixesSetting,
-				fmt.Sprintf("%s%d of them are too few for %d instances", leave, len(all), n)}
+				fmt.Sprintf("%s%d prefixes are too few for %d instances", leave, len(all), n)}
 		}
 		return nil
 	},
@@ -181,13 +181,13 @@ func withSetting(values map[string]string, name, value string) map[string]string
 
 // unsharedSources has the reasons why other built-in sources cannot divide their records, by name.
 var unsharedSources = map[string]string{
-	"postgres":  "a replication slot has one reader",
-	"mysql":     "the binary log is read in order, by one reader",
-	"file":      "what is on the disk of a host is read there",
-	"sqlite":    "what is on the disk of a host is read there",
-	"journald":  "the journal of a host is read there: use cluster: local, with which every member reads its own",
-	"spool":     "what is on the disk of a host is read there",
-	"generator": "each instance would generate all of the records",
+	"postgres":  "only one process can read a replication slot",
+	"mysql":     "the binary log is read in order by one reader",
+	"file":      "it reads the disk of a host",
+	"sqlite":    "it reads the disk of a host",
+	"journald":  "it reads the journal of a host: use cluster: local, so that every member reads its own",
+	"spool":     "it reads the disk of a host",
+	"generator": "each instance would generate all records",
 }
 
 // checkSharedDestination returns the reason why several instances cannot write to a destination at the same time, or
@@ -195,12 +195,12 @@ var unsharedSources = map[string]string{
 func checkSharedDestination(plugin string, values map[string]string, resolved bool) *sharingFault {
 	s, name := pluginSettings{values: values, resolved: resolved}, bareName(plugin)
 	if name == "spool" {
-		return &sharingFault{Message: "its records are on the disk of the host that wrote them"}
+		return &sharingFault{Message: "it keeps its records on the disk of one host"}
 	}
 	for _, setting := range ownSettings[name] {
 		if s.given(setting) {
-			return &sharingFault{setting, "each instance needs one of its own: leave " + setting +
-				" out, and it is made of the ids of connector and instance"}
+			return &sharingFault{setting, "each instance needs its own: remove " + setting +
+				", and it is derived from the ids of the connector and the instance"}
 		}
 	}
 	return nil
@@ -217,10 +217,10 @@ var ownSettings = map[string][]string{
 func checkSharedProcessor(plugin string) *sharingFault {
 	switch bareName(plugin) {
 	case "dedupe":
-		return &sharingFault{Message: "each instance would remember the keys that it saw itself, and let the others' " +
+		return &sharingFault{Message: "each instance would remember only its own keys, and let the others' " +
 			"through"}
 	case "aggregate":
-		return &sharingFault{Message: "each instance would have windows of its own, with a part of the records each"}
+		return &sharingFault{Message: "each instance would have its own windows, each with a part of the records"}
 	}
 	return nil
 }

@@ -33,32 +33,32 @@ func TestSharedSources(t *testing.T) {
 		{"kafka", sharedValues{"groupID": "${GROUP}"}, ""},
 		{"kafka", nil, ": the instances share the partitions"},
 		{"nats", sharedValues{"type": "core", "queue": "q"}, ""},
-		{"nats", sharedValues{"type": "core"}, ": the instances divide the messages as a queue group"},
-		{"nats", sharedValues{"queue": "q"}, "type: a stream is read in order"},
+		{"nats", sharedValues{"type": "core"}, ": instances share messages only in a queue group"},
+		{"nats", sharedValues{"queue": "q"}, "type: each instance would read the whole stream"},
 		{"mqtt", sharedValues{"topics": "$$share/g/a, $$share/g/b"}, ""},
-		{"mqtt", sharedValues{"topics": "$$share/g/a,b"}, "topics: the server divides"},
-		{"mqtt", sharedValues{"topics": "$$share/g/a", "clientID": "c"}, "clientID: the server has one connection"},
+		{"mqtt", sharedValues{"topics": "$$share/g/a,b"}, "topics: the server distributes"},
+		{"mqtt", sharedValues{"topics": "$$share/g/a", "clientID": "c"}, "clientID: the server allows one connection"},
 		{"redis", sharedValues{"type": "list", "key": "k"}, ""},
-		{"redis", sharedValues{"key": "k"}, "type: each instance would read all"},
-		{"redis", sharedValues{"type": "list", "processing": "p"}, "processing: each instance has a list"},
+		{"redis", sharedValues{"key": "k"}, "type: each instance would read the whole"},
+		{"redis", sharedValues{"type": "list", "processing": "p"}, "processing: each instance needs its own list"},
 		{"http", nil, ""},
 		{"http", sharedValues{"url": "http://a"}, "url: each instance would poll"},
 		{"syslog", nil, ""},
 		{"s3", sharedValues{"prefixes": "a/,b/"}, ""},
 		{"s3", sharedValues{"prefixes": "${PREFIXES}"}, ""},
 		{"s3", sharedValues{"prefixes": "a/"},
-			"prefixes: the instances divide the prefixes: 1 of them are too few for 2"},
-		{"s3", sharedValues{"prefix": "a/"}, ": the instances divide the prefixes: set prefixes"},
-		{"postgres", nil, ": a replication slot has one reader"},
+			"prefixes: the instances share the work by prefix: 1 prefixes are too few for 2"},
+		{"s3", sharedValues{"prefix": "a/"}, ": the instances share the work by prefix: set prefixes"},
+		{"postgres", nil, ": only one process can read a replication slot"},
 		{"unheard", nil, ": each instance would read all"},
-		{"standalone:kafka", sharedValues{"groupID": "g"}, ": an executable does not say"},
-		{"/opt/kafka", sharedValues{"groupID": "g"}, ": an executable does not say"},
+		{"standalone:kafka", sharedValues{"groupID": "g"}, ": connector executables do not declare"},
+		{"/opt/kafka", sharedValues{"groupID": "g"}, ": connector executables do not declare"},
 		{"${PLUGIN}", nil, ""},
 	} {
 		checkFaults(t, faultText(checkSharedSource(c.plugin, c.settings, false, "2")), c.want, c.plugin, c.settings)
 	}
 	checkFaults(t, faultText(checkSharedSource("s3", sharedValues{"prefixes": "a/,b/"}, false, EachMember)),
-		": the instances divide the prefixes: set instances to a number")
+		": the instances share the work by prefix: set instances to a number")
 	checkFaults(t, faultText(checkSharedSource("mqtt", sharedValues{"topics": "$share/g/a"}, true, "2")), "",
 		"resolved topics")
 	checkFaults(t, faultText(checkSharedSource("mqtt", sharedValues{"topics": "$share/g/a"}, false, "2")), "",
@@ -88,16 +88,16 @@ func TestSharedDestinationsAndProcessors(t *testing.T) {
 		want     string
 	}{
 		{"kafka", sharedValues{"exactlyOnce": "true"}, ""},
-		{"kafka", sharedValues{"positionsTopic": "p"}, "positionsTopic: each instance needs one"},
-		{"mqtt", sharedValues{"clientID": "c"}, "clientID: each instance needs one"},
-		{"s3", sharedValues{"positionsPrefix": "p/"}, "positionsPrefix: each instance needs one"},
-		{"spool", nil, ": its records are on the disk"},
+		{"kafka", sharedValues{"positionsTopic": "p"}, "positionsTopic: each instance needs its own"},
+		{"mqtt", sharedValues{"clientID": "c"}, "clientID: each instance needs its own"},
+		{"s3", sharedValues{"positionsPrefix": "p/"}, "positionsPrefix: each instance needs its own"},
+		{"spool", nil, ": it keeps its records on the disk"},
 		{"standalone:own", nil, ""},
 	} {
 		checkFaults(t, faultText(checkSharedDestination(c.plugin, c.settings, false)), c.want, c.plugin, c.settings)
 	}
 	for plugin, want := range map[string]string{"builtin:dedupe": ": each instance would remember",
-		"aggregate": ": each instance would have windows", "field.set": ""} {
+		"aggregate": ": each instance would have its own windows", "field.set": ""} {
 		checkFaults(t, faultText(checkSharedProcessor(plugin)), want, plugin)
 	}
 }

@@ -17,7 +17,7 @@ import (
 func Splice(file []byte, p *Pipeline) ([]byte, error) {
 	before := ParseFile("", file)
 	if i := slices.IndexFunc(before.Problems, isError); i >= 0 {
-		return nil, fmt.Errorf("it has an error, which is to be corrected first: %s", before.Problems[i].Message)
+		return nil, fmt.Errorf("it has an error; correct that first: %s", before.Problems[i].Message)
 	}
 	item, err := findItem(file, p.ID)
 	if err != nil {
@@ -33,7 +33,7 @@ func Splice(file []byte, p *Pipeline) ([]byte, error) {
 		return nil, fmt.Errorf("it would have an error: %s", after.Problems[i].Message)
 	}
 	if !onlyChanges(before.Pipelines, after.Pipelines, p) {
-		return nil, errors.New("the way in which it is written cannot be kept")
+		return nil, errors.New("its formatting cannot be preserved")
 	}
 	return spliced, nil
 }
@@ -74,7 +74,7 @@ func findItem(file []byte, id string) (*listItem, error) {
 			break
 		}
 		if err != nil {
-			return nil, errors.New("its documents cannot be told apart")
+			return nil, errors.New("its documents cannot be distinguished")
 		}
 		list := valueOf(&doc, "pipelines")
 		if list == nil || list.Kind != yaml.SequenceNode {
@@ -85,9 +85,9 @@ func findItem(file []byte, id string) (*listItem, error) {
 			switch {
 			case name == nil || name.Value != id:
 			case found != nil:
-				return nil, errors.New("it has the pipeline in several places")
+				return nil, errors.New("it declares the pipeline more than once")
 			case list.Style&yaml.FlowStyle != 0 || one.Style&yaml.FlowStyle != 0:
-				return nil, errors.New("the pipeline is written in braces, not in lines of its own")
+				return nil, errors.New("the pipeline is written in braces, not on separate lines")
 			default:
 				found = one
 			}
@@ -95,7 +95,7 @@ func findItem(file []byte, id string) (*listItem, error) {
 	}
 	if found == nil {
 		return nil,
-			errors.New("it has no pipeline whose id is written like that: the id may be a reference or an alias")
+			errors.New("no pipeline in it has this literal id: the id may be a reference or an alias")
 	}
 	if anchored(found) {
 		return nil, errors.New("the pipeline has anchors, aliases or merged keys (&, * or <<)")
@@ -172,7 +172,7 @@ func (l *listItem) merged(p *Pipeline) ([]byte, error) {
 	}
 	var doc yaml.Node
 	if err := yaml.Unmarshal([]byte(alone.String()), &doc); err != nil || len(doc.Content) != 1 {
-		return nil, errors.New("the lines of the pipeline cannot be told from others")
+		return nil, errors.New("the lines of the pipeline cannot be separated from others")
 	}
 	want := pipelineNode(p)
 	if valueOf(&doc, "status") == nil && p.Status == StatusRunning {

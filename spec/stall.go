@@ -76,7 +76,7 @@ func (p *Pipeline) StageKind(id string) string {
 
 // NotAgain ends the error of a degraded pipeline: it says that the pipeline stays stopped, and how to start it.
 func NotAgain(id string) string {
-	return "; the pipeline does not start again by itself: change it, or run 'conduit pipelines start " + id + "'"
+	return "; the pipeline is not restarted automatically: change it, or run 'conduit pipelines start " + id + "'"
 }
 
 // Failure returns the stall of a pipeline whose run ended with an error at now. before is its previous stall or nil.
@@ -112,9 +112,9 @@ func (o observation) delivering() Condition {
 	case stall != nil:
 		c.Reason, c.Message, c.LastTransitionTime = stall.Reason, stall.Message, stall.Since
 	case o.s.Phase == PhaseRunning:
-		c.Status, c.Reason, c.Message = ConditionTrue, "Delivering", "nothing that was read waits for long"
+		c.Status, c.Reason, c.Message = ConditionTrue, "Delivering", "records are delivered"
 	default:
-		c.Reason, c.Message = phaseReasons[o.s.Phase], "it is "+string(o.s.Phase)
+		c.Reason, c.Message = phaseReasons[o.s.Phase], "the pipeline is "+string(o.s.Phase)
 	}
 	return c
 }

@@ -85,7 +85,7 @@ func upgradeList(in *yaml.Node, key string, each func(*yaml.Node) error) error {
 	}
 	for _, item := range items.Content {
 		if item.Kind != yaml.MappingNode {
-			return fmt.Errorf("line %d: an item of %s is no map", item.Line, key)
+			return fmt.Errorf("line %d: an item of %s is not a map", item.Line, key)
 		}
 		if err := each(item); err != nil {
 			return err
@@ -106,7 +106,7 @@ func listFromMap(n *yaml.Node) error {
 			item = &yaml.Node{Kind: yaml.MappingNode, Line: item.Line}
 		}
 		if item.Kind != yaml.MappingNode || strings.HasPrefix(id.Value, "<<") {
-			return fmt.Errorf("line %d: %s is no map", id.Line, id.Value)
+			return fmt.Errorf("line %d: %s is not a map", id.Line, id.Value)
 		}
 		item.Style = 0
 		text := &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: id.Value, LineComment: id.LineComment}

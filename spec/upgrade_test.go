@@ -88,11 +88,11 @@ func TestFilesThatCannotBeUpgraded(t *testing.T) {
 	for text, want := range map[string]string{
 		"a: [":                                 "cannot read the file",
 		"- x":                                  "line 1: a pipeline file starts with",
-		"version: 1.0\npipelines: {a: 5}":      "line 2: a is no map",
+		"version: 1.0\npipelines: {a: 5}":      "line 2: a is not a map",
 		"x: &x {a: {}}\npipelines: *x":         "line 2: pipelines is an alias",
 		"x: &x {}\npipelines: {a: *x}":         "line 2: a is an alias",
-		"pipelines: [5]":                       "line 1: an item of pipelines is no map",
-		"pipelines: {a: {connectors: {b: 5}}}": "b is no map",
+		"pipelines: [5]":                       "line 1: an item of pipelines is not a map",
+		"pipelines: {a: {connectors: {b: 5}}}": "b is not a map",
 	} {
 		if _, err := spec.Upgrade([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: got %v, want %q", text, err, want)

@@ -147,7 +147,7 @@ func (d *Desk) Scan() {
 func (d *Desk) Starts(id string) int {
 	times := 0
 	for _, message := range []string{"pipeline runs",
-		"pipeline runs again, rolled back to the last known good version"} {
+		"pipeline was rolled back to the last known good version"} {
 		times += strings.Count(d.Log(), fmt.Sprintf(`"msg":%q,"component":"reconcile","pipeline_id":%q`, message, id))
 	}
 	return times

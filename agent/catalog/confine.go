@@ -159,5 +159,5 @@ func resolvePath(path string) (string, error) {
 		}
 		return filepath.Join(parent, name), nil
 	}
-	return "", errors.New("too many levels of links")
+	return "", errors.New("too many levels of symbolic links")
 }

@@ -215,7 +215,7 @@ func TestJudgeStalls(t *testing.T) {
 			"DestinationStuck p:out 300"},
 		"it stops, to be replaced, while stuck": {spec.PhaseStopping, time.Second, stuck, []delivery.Stage{waits}, nil,
 			"DestinationStuck p:out 300"},
-		"it is stopped":              {spec.PhaseStopped, time.Hour, nil, nil, nil, ""},
+		"the pipeline is stopped":    {spec.PhaseStopped, time.Hour, nil, nil, nil, ""},
 		"it starts":                  {spec.PhaseStarting, 29 * time.Second, nil, nil, nil, ""},
 		"its plugins do not come up": {spec.PhaseStarting, 30 * time.Second, nil, nil, nil, "StartStuck 30"},
 		"a destination hangs while it starts": {spec.PhaseStarting, 25 * time.Second, nil,

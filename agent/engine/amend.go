@@ -15,7 +15,7 @@ import (
 )
 
 // errNotRunning is the error when there is no run to amend, or no longer one.
-var errNotRunning = errors.New("it does not run")
+var errNotRunning = errors.New("it is not running")
 
 // Amendment changes a run to another version without a restart. It holds the connectors and processors that the
 // version replaces, configured and ready to open. The caller calls either Apply or Discard, once.
@@ -270,7 +270,7 @@ func (a *Amendment) exchange(r *run) error {
 			continue
 		}
 		if former[st.ID], ok = st.Install(chain); !ok {
-			former[st.ID], err = chain, fmt.Errorf("cannot exchange the processors of %s: they hold records by now",
+			former[st.ID], err = chain, fmt.Errorf("cannot replace the processors of %s: they hold records",
 				st.ID)
 		} else if chain != nil && !slices.ContainsFunc(r.dests, func(d *destinationRun) bool { return d.stage == st }) {
 			r.startTending(st)

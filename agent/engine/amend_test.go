@@ -241,7 +241,7 @@ func TestAmendmentOfADestinationThatBreaks(t *testing.T) {
 	close(old.hold)
 	// The run may have ended before Apply reached it.
 	if err := <-applied; err == nil || !strings.Contains(err.Error(), "disk on fire") &&
-		!strings.Contains(err.Error(), "it does not run") {
+		!strings.Contains(err.Error(), "it is not running") {
 		t.Errorf("Apply returned %v", err)
 	}
 	if err := l.wait(); err == nil || !strings.Contains(err.Error(), "disk on fire") {

@@ -331,7 +331,7 @@ func (d *destinationRun) expect() (*record.Batch, error) {
 	return b, nil
 }
 
-var errSurplus = errors.New("it settled more records than were written")
+var errSurplus = errors.New("it answered for more records than were written")
 
 // settledBy returns the function through which o reports results. It ignores results of a connector that was replaced.
 func (d *destinationRun) settledBy(o *opened[connector.Destination]) func(n int, refused error) {

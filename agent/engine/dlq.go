@@ -114,7 +114,7 @@ func (q *deadLetters) put(ctx context.Context, l *DeadLetter) error {
 		}
 		if refusal == nil {
 			if i > 0 {
-				q.run.Log.Warn("the dead-letter queue has refused a record, which was written to it in another form",
+				q.run.Log.Warn("the dead-letter queue refused a record, which was written to it in another form",
 					"connector", q.id,
 					"source", l.SourceID, "form", []string{"as it is", "escaped",
 						"without the record, which the agent keeps"}[i], "err", refused)
@@ -168,7 +168,7 @@ func (q *deadLetters) deliver(ctx context.Context, deadLetter *record.Batch) (re
 		limit += out.batching.Takes(1)
 		defer time.AfterFunc(limit, func() {
 			q.run.fail(failedIn(q.id,
-				fmt.Errorf("dead-letter queue %s has not answered for %v although a record was written to it", q.id,
+				fmt.Errorf("dead-letter queue %s has not answered for %v, although a record was written to it", q.id,
 					limit)))
 		}).Stop()
 	}

@@ -128,7 +128,7 @@ func TestDeadLetterQueueThatAnswersTooMuch(t *testing.T) {
 	w.destination("dst", &fakeDestination{refuse: refuseEvery(10)})
 	err := w.run(func() bool { return false })
 	if err == nil || !strings.Contains(err.Error(),
-		"cannot trust the dead-letter queue p:dead-letter-queue: it settled more records than were written") {
+		"cannot trust the dead-letter queue p:dead-letter-queue: it answered for more records than were written") {
 		t.Errorf("the run ended with %v", err)
 	}
 	wantPermanent(t, err)

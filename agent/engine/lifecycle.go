@@ -97,7 +97,7 @@ func (s *lifecycleStart) send(ctx context.Context, state *spec.ConnectorState) e
 	}
 	before, lost := s.Recall(state.Active)
 	if len(lost) > 0 {
-		s.Log.Warn("cannot resolve references in the settings that the connector had before, its update event has "+
+		s.Log.Warn("cannot resolve references in the previous settings of the connector, its update event has "+
 			"them empty", "connector_id", s.ID, "settings", lost)
 	}
 	return s.Connector.LifecycleOnUpdated(ctx, before, s.Settings)

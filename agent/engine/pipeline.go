@@ -183,8 +183,8 @@ func (p *Pipeline) startDeadLetters(ctx context.Context, o *opened[connector.Des
 		return err
 	}
 	if o.batching.NeverAlone() {
-		return failedIn(o.id, Permanent(fmt.Errorf("cannot use the dead-letter queue %s: it would wait for "+
-			"%d records before it writes any, and gets one at a time; set its sdk.batch.size to 0", o.id,
+		return failedIn(o.id, Permanent(fmt.Errorf("cannot use the dead-letter queue %s: it would wait for %d "+
+			"records before it writes one, but the pipeline sends one at a time; set its sdk.batch.size to 0", o.id,
 			o.batching.Size)))
 	}
 	return nil

@@ -233,8 +233,8 @@ func (r *run) checkHeld() error {
 		}
 	}
 	return Permanent(fmt.Errorf(
-		"cannot read on: processors hold more records than may be outstanding, and wait for others before they let " +
-			"them go"))
+		"cannot read more records: processors hold as many records as may be in flight, and wait for others before " +
+			"they release them go"))
 }
 
 // recheck makes sources without space check again whether the window can open.

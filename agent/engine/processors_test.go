@@ -424,7 +424,8 @@ func TestRefusedEmission(t *testing.T) {
 			}
 			var want []string
 			for _, v := range []int{4, 5, 6} {
-				want = append(want, fmt.Sprintf("%d by %s: the record made of this one and 2 others: no (piece <nil>)",
+				want = append(want, fmt.Sprintf("%d by %s: the record joined from this one and 2 others: no (piece "+
+					"<nil>)",
 					v, test.who))
 			}
 			wantStrings(t, "dead letters", w.deadLetters(), want)
@@ -550,7 +551,7 @@ func TestProcessorsThatHoldTooMuch(t *testing.T) {
 			w.destination("dst", &fakeDestination{})
 			w.scripted(at, "gather", func() sdk.Processor { return &gather{n: 100} })
 			err := w.run(func() bool { return false })
-			if err == nil || !strings.Contains(err.Error(), "processors hold more records than may be outstanding") {
+			if err == nil || !strings.Contains(err.Error(), "processors hold as many records as may be in flight") {
 				t.Errorf("run ended with %v", err)
 			}
 			wantPermanent(t, err)

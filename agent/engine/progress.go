@@ -11,14 +11,14 @@ func (r *run) waitForDrain(ctx context.Context) error {
 	var all []watchedConnector
 	for _, d := range r.dests {
 		all = append(all, watchedConnector{Progress: d.progress, Stalled: func() error {
-			return failedIn(d.id, fmt.Errorf("destination %s has not answered for %v although records were "+
-				"written to it", d.id, r.AckTimeout))
+			return failedIn(d.id, fmt.Errorf("destination %s has not answered for %v, although records were written "+
+				"to it", d.id, r.AckTimeout))
 		}})
 	}
 	for _, s := range r.sources {
 		all = append(all, watchedConnector{Progress: s.progress, Stalled: func() error {
-			return failedIn(s.id, fmt.Errorf("source %s has not answered for %v although records were "+
-				"acknowledged to it", s.id, r.AckTimeout))
+			return failedIn(s.id, fmt.Errorf("source %s has not answered for %v, although records were acknowledged "+
+				"to it", s.id, r.AckTimeout))
 		}})
 	}
 	return watchConnectors(ctx, r.drain, r.AckTimeout, all)

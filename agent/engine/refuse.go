@@ -32,7 +32,7 @@ func (r *run) refuseAll(ctx context.Context, t *token, refusals []connector.Refu
 // refuseSettled sends the records from which an emission was made to the dead-letter queue.
 func (r *run) refuseSettled(ctx context.Context, settles []sdk.Held, l DeadLetter) error {
 	if n := len(settles) - 1; n > 0 {
-		l.Err = fmt.Errorf("the record made of this one and %d others: %w", n, l.Err)
+		l.Err = fmt.Errorf("the record joined from this one and %d others: %w", n, l.Err)
 	}
 	for _, h := range settles {
 		t := h.Batch.(*token)

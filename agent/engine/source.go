@@ -150,7 +150,7 @@ func (s *sourceRun) next(ctx, reading context.Context) (b *record.Batch, err err
 	case errors.Is(err, io.EOF) && s.run.draining():
 		return nil, nil
 	case errors.Is(err, io.EOF):
-		return nil, failedIn(s.id, fmt.Errorf("cannot read from source %s: it ended by itself", s.id))
+		return nil, failedIn(s.id, fmt.Errorf("cannot read from source %s: it ended unexpectedly", s.id))
 	case err != nil:
 		return nil, failedIn(s.id, fmt.Errorf("cannot read from source %s: %w", s.id, err))
 	}
@@ -163,7 +163,7 @@ func (s *sourceRun) next(ctx, reading context.Context) (b *record.Batch, err err
 		}
 	}
 	if b.Shallow() {
-		s.run.Log.Warn("a record of the source has data that is nested too deeply, or contains itself: destinations "+
+		s.run.Log.Warn("a record of the source has data that is nested too deeply or contains itself: destinations "+
 			"refuse it", "source", s.id)
 	}
 	s.memory.End(b.Memory())

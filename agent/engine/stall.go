@@ -157,11 +157,10 @@ func (d *destinationRun) renew(ctx context.Context) (err error) {
 		return err
 	}
 	d.renewed.Do(func() {
-		r.Log.Warn("the destination was restarted to write out an incomplete batch, and will be again: its sources "+
-			"cannot read more before the records of the batch are written, "+
-			"and an executable writes them out only when it ends. Set a smaller sdk.batch.size, or an "+
-			"sdk.batch.delay that "+
-			"is shorter than it takes the sources to read as many records as may be outstanding",
+		r.Log.Warn("the destination was restarted to write an incomplete batch, and this will happen again: its "+
+			"sources cannot read more records before the batch is written, and a connector executable writes an "+
+			"incomplete batch only when it ends. Set a smaller sdk.batch.size, or a shorter sdk.batch.delay, so that "+
+			"a batch is complete before the limit of in-flight records is reached",
 			"connector", d.id, "sdk.batch.size", fmt.Sprint(o.batching.Size), "sdk.batch.delay",
 			o.batching.Delay.String())
 	})

@@ -35,7 +35,7 @@ func (c *Claims) Add(path string, p *spec.Parsed) (problems []spec.Problem) {
 		}
 		problems = append(problems, p.Locate(spec.Problem{
 			Path: "/id", Severity: spec.SeverityError, Code: spec.CodeDeclaredTwice,
-			Message: fmt.Sprintf("pipeline %q is declared in %s already; remove it from %s or from there, or choose "+
+			Message: fmt.Sprintf("pipeline %q is already declared in %s; remove it from %s or from there, or choose "+
 				"another id", id, place(first.path, first.parsed), path),
 		}, path))
 	} else {

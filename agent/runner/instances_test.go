@@ -16,7 +16,7 @@ func TestRefusedInstances(t *testing.T) {
 	}{
 		"a group without a name": {"builtin:kafka", "${GROUP_OF_TEST}",
 			"the instances share the partitions as members of a group"},
-		"another plugin": {"${PLUGIN_OF_TEST}", "g", "each instance would generate all of the records"},
+		"another plugin": {"${PLUGIN_OF_TEST}", "g", "each instance would generate all records"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv("GROUP_OF_TEST", "")
@@ -45,7 +45,7 @@ func TestDividedSettings(t *testing.T) {
 	for instance, want := range map[int]string{
 		0: `"a/b/", which is below "a/"`, // this agent is in no cluster
 		1: "", 2: "",
-		3: "cannot run instance 3 of pipeline p: there are to be 2",
+		3: "cannot run instance 3 of pipeline p: it now has 2",
 	} {
 		r := newRunner(t)
 		r.Instance = func(string) int { return instance }

@@ -57,7 +57,7 @@ func (r *Runner) divided(resolved *spec.Pipeline) (*spec.Pipeline, error) {
 		return resolved, nil
 	}
 	if of != spec.EachMember && instance > of.Number() {
-		return nil, fmt.Errorf("cannot run instance %d of pipeline %s: there are to be %s of them now", instance,
+		return nil, fmt.Errorf("cannot run instance %d of pipeline %s: it now has %s", instance,
 			resolved.ID, of)
 	}
 	p := *resolved

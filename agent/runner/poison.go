@@ -103,7 +103,7 @@ func (g *Guard) refuses(id string, at record.Position) error {
 	if s == nil || !bytes.Equal(s.poison, at) {
 		return nil
 	}
-	return fmt.Errorf("the process of the destination ended %d times when it was given this record alone: %w", s.atEnds,
+	return fmt.Errorf("the process of the destination ended %d times while it wrote this record alone: %w", s.atEnds,
 		s.cause)
 }
 

@@ -162,7 +162,7 @@ func (r *Runner) Delete(ctx context.Context, c *spec.ConnectorState) error {
 	var secrets redact.Redactor
 	settings, lost := r.References.Recall(c.Active, &secrets)
 	if len(lost) > 0 {
-		r.Log.Warn("cannot resolve references in the settings of a connector that is gone, its deletion event has "+
+		r.Log.Warn("cannot resolve references in the settings of a removed connector, its deletion event has "+
 			"them empty",
 			"component", "agent", "pipeline_id", c.PipelineID, "connector_id", c.ID, "settings", lost)
 	}

@@ -55,13 +55,13 @@ func (r *Runner) AdoptState(declared []spec.Declaration) {
 	for former, all := range owners {
 		if len(all) == 1 {
 			if err := adopt(former, all[0].dir); err != nil {
-				r.Log.Warn("cannot take over the state of a processor, it starts without", "component", "agent",
+				r.Log.Warn("cannot take over the state of a processor, it starts without state", "component", "agent",
 					"processor_id", all[0].id, "dir", former, "err", err)
 			}
 		}
 	}
 	if err := r.discardFormer(owners); err != nil {
-		r.Log.Warn("cannot discard the state of processors of an earlier version", "component", "agent", "dir",
+		r.Log.Warn("cannot discard the state of processors of a previous version", "component", "agent", "dir",
 			r.StateDir, "err", err)
 	}
 }
@@ -79,7 +79,7 @@ func (r *Runner) formerOwners(declared []spec.Declaration) map[string][]owner {
 					if _, err := os.Stat(filepath.Join(r.StateDir, former)); err != nil {
 						continue
 					}
-					r.Log.Warn("state of a processor outside of the state directory is not taken over", "component",
+					r.Log.Warn("ignoring state of a processor outside of the state directory", "component",
 						"agent", "processor_id", id, "dir", filepath.Join(r.StateDir, former))
 					continue
 				}
@@ -154,7 +154,7 @@ func (r *Runner) warnOfFormer(dir string, owners map[string][]owner) error {
 			return err
 		}
 		in := filepath.Dir(path)
-		why := "no declared processor has it"
+		why := "no declared processor uses it"
 		switch all := owners[in]; {
 		case len(all) == 1:
 			why = fmt.Sprintf("%s has newer state", all[0].id)
@@ -163,10 +163,10 @@ func (r *Runner) warnOfFormer(dir string, owners map[string][]owner) error {
 			for _, o := range all {
 				ids = append(ids, o.id)
 			}
-			why = fmt.Sprintf("%d processors shared it, which start without state: %s", len(all),
+			why = fmt.Sprintf("%d processors shared it, and start without state: %s", len(all),
 				strings.Join(ids, ", "))
 		}
-		r.Log.Warn("discarding state that processors of an earlier version kept", "component", "agent", "file", path,
+		r.Log.Warn("discarding state of processors of a previous version", "component", "agent", "file", path,
 			"reason", why)
 		return nil
 	})

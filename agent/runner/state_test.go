@@ -100,7 +100,8 @@ func TestAdoptState(t *testing.T) {
 		}
 	}
 	for _, text := range []string{
-		"2 processors shared it, which start without state: shop:eu:once, shop:eu:once", "no declared processor has it",
+		"2 processors shared it, and start without state: shop:eu:once, shop:eu:once", "no declared processor uses " +
+			"it",
 		"newer:once has newer state",
 		"outside of the state directory",
 	} {

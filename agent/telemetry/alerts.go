@@ -31,7 +31,7 @@ func pipelineRules() []AlertRule {
 	const pipeline = "pipeline {{ $labels.pipeline_id }} on {{ $labels.instance }}"
 	return []AlertRule{
 		alertRule("ConduitPipelineDegraded", "critical", "1m", PipelineStatus+" == 3",
-			pipeline+" failed and is not tried again",
+			pipeline+" failed and is not restarted",
 			"conduit status {{ $labels.pipeline_id }} says why. It runs again when its file, or what it needs, is "+
 				"mended."),
 		alertRule("ConduitPipelineFailing", "warning", "10m", PipelineFailures+" > 0",

@@ -87,7 +87,7 @@ func (d *decision) assign(id string, claims []claim) {
 		d.grant(id, nil, claims)
 	case !have.Withdrawn.IsZero() && have.Purge:
 		d.refuse(id, claims, "pipeline.being_deleted",
-			"pipeline %q is being deleted; it is declared as soon as that is done", id)
+			"pipeline %q is being deleted; it is declared again when the deletion is complete", id)
 	case have.Owner.Kind != spec.OwnerFile && have.Withdrawn.IsZero():
 		d.refuse(id, claims, spec.CodeOwnedByAPI,
 			"pipeline %q belongs to the API; hand it over with `conduit pipelines adopt %s`, or choose another id", id,
@@ -96,7 +96,7 @@ func (d *decision) assign(id string, claims []claim) {
 		d.keep(id, have, claims)
 	case have.Withdrawn.IsZero() && d.unreadable(have.Owner.Path):
 		d.refuse(id, claims, spec.CodeDeclaredTwice,
-			"pipeline %q belongs to %s, which has errors; mend or remove it first", id, have.Owner.Path)
+			"pipeline %q belongs to %s, which has errors; correct or remove it first", id, have.Owner.Path)
 	default:
 		d.grant(id, have, claims)
 	}
@@ -118,7 +118,7 @@ func (d *decision) keep(id string, have *spec.Declaration, claims []claim) {
 		switch {
 		case c.path != have.Owner.Path:
 			d.refuse(id, []claim{c}, spec.CodeDeclaredTwice,
-				"pipeline %q is declared in %s already; remove it from %s or from there, or choose another id", id,
+				"pipeline %q is already declared in %s; remove it from %s or from there, or choose another id", id,
 				have.Owner.Path, c.path)
 		case c.parsed != nil:
 			d.declare(have, c)
@@ -142,7 +142,7 @@ func (d *decision) grant(id string, have *spec.Declaration, claims []claim) {
 	for _, c := range claims {
 		paths = append(paths, c.path)
 	}
-	d.refuse(id, claims, spec.CodeDeclaredTwice, "pipeline %q is declared in %s; it can be in one of them only", id,
+	d.refuse(id, claims, spec.CodeDeclaredTwice, "pipeline %q is declared in %s; keep it in one of them", id,
 		strings.Join(paths, " and "))
 }
 

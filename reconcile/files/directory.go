@@ -24,7 +24,8 @@ func directory(s *watch.Snapshot, retained []string, before spec.Directory) spec
 		now.State, now.Message = spec.DirectoryHeld, massDeletion(retained)
 	case s.NoEvents != nil:
 		now.State, now.Message = spec.DirectoryPolled,
-			fmt.Sprintf("changes of the pipeline files are found a little later, because events cannot be had: %v",
+			fmt.Sprintf("changes of pipeline files are noticed with a delay, because file system events are not "+
+				"available: %v",
 				s.NoEvents)
 	}
 	if now.State != before.State {
@@ -70,7 +71,7 @@ func (r *Reconciler) observe(ctx context.Context, before spec.Directory) {
 	case spec.DirectoryHeld:
 		log.Warn(now.Message)
 	default:
-		log.Error("pipeline files are not followed, what runs keeps running", "err", now.Message)
+		log.Error("cannot follow the pipeline files; running pipelines continue", "err", now.Message)
 	}
 	if err := r.Store.Apply(ctx, &spec.Changes{Events: []spec.Event{e}}); err != nil {
 		log.Error("cannot record an event", "reason", e.Reason, "err", err)

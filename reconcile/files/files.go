@@ -72,8 +72,8 @@ type Status struct {
 func (r *Reconciler) init() {
 	r.once.Do(func() {
 		r.wake, r.scanned, r.index = notify.NewSignal(), make(chan struct{}), newIndex()
-		r.throttle = notify.Throttle{Fails: "pipeline files are not followed, what runs keeps running",
-			Recovered: "pipeline files are followed again"}
+		r.throttle = notify.Throttle{Fails: "cannot follow the pipeline files; running pipelines continue",
+			Recovered: "pipeline files are watched again"}
 		if r.Log == nil {
 			r.Log = slog.New(slog.DiscardHandler)
 		}
@@ -308,7 +308,7 @@ func (r *Reconciler) read(ctx context.Context) error {
 	if delta.All {
 		known, err := r.Store.FileStates(ctx)
 		if err != nil {
-			return fmt.Errorf("cannot read what is known of the pipeline files: %w", err)
+			return fmt.Errorf("cannot read the stored states of the pipeline files: %w", err)
 		}
 		r.index.reset(delta.Rows, known)
 		r.upTo = delta.Revision

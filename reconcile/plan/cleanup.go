@@ -24,7 +24,7 @@ func (p *planner) withdrawn(d *Desired, o *Observed, connectors []spec.Connector
 		p.cleanUp(o, &connectors[i], time.Time{}, unwanted(d))
 	}
 	if len(connectors) == 0 && !o.Deleting && len(o.Cleaning) == 0 && !p.before(o.NotBefore) {
-		p.do(Delete, id, "it is withdrawn and all its connectors are cleaned up")
+		p.do(Delete, id, "the pipeline is withdrawn and all its connectors are cleaned up")
 	}
 }
 
@@ -40,10 +40,10 @@ func (p *planner) orphans(d *Desired, o *Observed, connectors []spec.ConnectorSt
 		case declares(d, c.ID):
 		case c.Orphaned.IsZero():
 			p.actions = append(p.actions, Action{Kind: MarkOrphaned, ID: d.Pipeline.ID, Connector: c,
-				Reason: "connector " + c.ID + " is declared no more"})
+				Reason: "connector " + c.ID + " is no longer declared"})
 		default:
 			p.cleanUp(o, c, c.Orphaned.Add(p.policy.CleanupDelay),
-				"connector "+c.ID+" is declared no more, and the clean-up delay is over")
+				"connector "+c.ID+" is no longer declared, and pipelines.cleanup-delay has passed")
 		}
 	}
 }

@@ -158,11 +158,11 @@ func (p *planner) takesUp(d *Desired, o *Observed) bool {
 	id := d.Pipeline.ID
 	if d.Wanted() && o.Again != Restart && p.before(p.policy.nextChange(o.Changes)) {
 		if !o.Flapping {
-			p.do(Flap, id, fmt.Sprintf("%d versions were taken up within %v", len(o.Changes), p.policy.ChangesWindow))
+			p.do(Flap, id, fmt.Sprintf("%d versions were applied within %v", len(o.Changes), p.policy.ChangesWindow))
 		}
 		return false
 	}
-	p.do(TakeUp, id, "another version is declared")
+	p.do(TakeUp, id, "the declaration changed")
 	return true
 }
 
@@ -175,15 +175,15 @@ func (d *Desired) Wanted() bool {
 func unwanted(d *Desired) string {
 	switch {
 	case d.Purge:
-		return "it is being deleted"
+		return "the pipeline is being deleted"
 	case !d.Withdrawn.IsZero():
-		return "it was withdrawn"
+		return "the pipeline was withdrawn"
 	case d.Elsewhere && d.Want() == spec.StatusRunning:
-		return "another member of the cluster is to run it"
+		return "another member of the cluster should run the pipeline"
 	case d.Override != "":
-		return "it was stopped by a person"
+		return "the pipeline was stopped through the API"
 	}
-	return "its declared status is stopped"
+	return "the declared status is stopped"
 }
 
 // graceEnd returns the time when a withdrawn pipeline has to stop.
@@ -207,7 +207,7 @@ func (p *planner) preparing(d *Desired, o *Observed) {
 	case !d.Wanted():
 		p.do(Abandon, d.Pipeline.ID, unwanted(d))
 	case obsolete:
-		p.do(Abandon, d.Pipeline.ID, "another version is declared than the one that is being prepared")
+		p.do(Abandon, d.Pipeline.ID, "the declaration changed while this version was being prepared")
 	}
 }
 
@@ -215,10 +215,10 @@ func (p *planner) preparing(d *Desired, o *Observed) {
 func (p *planner) running(d *Desired, o *Observed) {
 	id := d.Pipeline.ID
 	if o.State.Failures > 0 && o.State.Phase == spec.PhaseRunning && o.State.RetryAt == nil && !p.before(o.Steady) {
-		p.do(MarkSteady, id, "it runs long enough for its failures not to count any more")
+		p.do(MarkSteady, id, "the pipeline has run long enough to reset its failure count")
 	}
 	if !o.Probation.IsZero() && !p.before(o.Probation) {
-		p.do(Confirm, id, "its probation is over")
+		p.do(Confirm, id, "the probation has ended")
 	}
 	switch {
 	case !d.Wanted():
@@ -227,16 +227,16 @@ func (p *planner) running(d *Desired, o *Observed) {
 		}
 	case p.cleaning(d, o), o.Amending, p.before(o.OpensBy):
 	case o.Again == Amend && o.State.RunningGeneration != 0:
-		p.do(Amend, id, "it is to be applied again")
+		p.do(Amend, id, "a re-apply was requested")
 	case o.Again != "":
-		p.do(Restart, id, "it is to be started again")
+		p.do(Restart, id, "a restart was requested")
 	case o.Run.Digest == d.RunDigest && (o.State.RetryAt == nil || edited(d, o)):
 		if o.State.RunningGeneration != 0 && o.Run.Generation != d.Generation {
-			p.do(Adopt, id, fmt.Sprintf("generation %d runs like generation %d", d.Generation, o.Run.Generation))
+			p.do(Adopt, id, fmt.Sprintf("generation %d has no effect on the running generation %d", d.Generation, o.Run.Generation))
 		}
 	case o.Refused == d.Generation || p.backingOff(d, o):
 	case amends(d, o):
-		p.do(Amend, id, differs(d, o)+", which takes no restart")
+		p.do(Amend, id, differs(d, o)+"; no restart is needed")
 	default:
 		p.do(Restart, id, differs(d, o))
 	}
@@ -244,7 +244,7 @@ func (p *planner) running(d *Desired, o *Observed) {
 
 // differs says that the running version is not the declared one.
 func differs(d *Desired, o *Observed) string {
-	return fmt.Sprintf("generation %d is declared and generation %d runs", d.Generation, o.Run.Generation)
+	return fmt.Sprintf("generation %d is declared, but generation %d is running", d.Generation, o.Run.Generation)
 }
 
 // amends reports whether the run can become the declared version without ending.
@@ -267,21 +267,21 @@ func (p *planner) idle(d *Desired, o *Observed) {
 		}
 	case o.Deleting || p.cleaning(d, o):
 	case o.Again != "":
-		p.do(Start, id, "it is to be started again")
+		p.do(Start, id, "a restart was requested")
 	case o.State.Phase == spec.PhaseDegraded && !edited(d, o):
 	case o.State.Phase == spec.PhaseRecovering && p.backingOff(d, o):
 	case o.Refused == d.Generation && o.State.LastGood != nil && !p.policy.Hold:
-		p.do(Rollback, id, fmt.Sprintf("generation %d fails", d.Generation))
+		p.do(Rollback, id, fmt.Sprintf("generation %d failed", d.Generation))
 	case o.State.Phase == spec.PhaseRecovering && !edited(d, o):
-		p.do(Start, id, fmt.Sprintf("its backoff after %d failures is over", o.State.Failures))
+		p.do(Start, id, fmt.Sprintf("the backoff after %d failures has ended", o.State.Failures))
 	default:
-		p.do(Start, id, fmt.Sprintf("generation %d is to run and nothing runs", d.Generation))
+		p.do(Start, id, fmt.Sprintf("generation %d is declared, but nothing is running", d.Generation))
 	}
 }
 
 // undeclared handles a pipeline that is neither declared nor withdrawn.
 func (p *planner) undeclared(o *Observed) {
-	id, reason := o.State.PipelineID, "nothing declares it"
+	id, reason := o.State.PipelineID, "the pipeline is not declared"
 	switch {
 	case o.Next != nil && !o.Abandoned:
 		p.do(Abandon, id, reason)

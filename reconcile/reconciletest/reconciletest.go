@@ -56,7 +56,7 @@ func Apply(
 	for _, w := range c.Withdraw {
 		now, ok := declared[w.ID]
 		if !ok || !now.Withdrawn.IsZero() && !w.Purge {
-			return changed, fmt.Errorf("withdrawal of %q, which is not declared", w.ID)
+			return changed, fmt.Errorf("cannot withdraw %q: it is not declared", w.ID)
 		}
 		now.Withdrawn, now.Purge = at.Round(0), w.Purge
 		declared[w.ID] = now

@@ -78,7 +78,7 @@ func explainLink(dir, name string, err error) error {
 		}
 		real = target
 	}
-	return fmt.Errorf("it is a link to %s, and links are followed within the directory only: move the file here, or "+
+	return fmt.Errorf("it is a symbolic link to %s, outside of the directory: move the file here, or "+
 		"link the whole directory", real)
 }
 
@@ -192,8 +192,8 @@ func ReadNamed(path string) ([]byte, error) {
 // regular returns an error with a remedy if something other than a regular file has the name of a pipeline file.
 func regular(name string, fi fs.FileInfo) error {
 	if err := readable(fi); err != nil && !fi.Mode().IsRegular() {
-		return fmt.Errorf("%w: pipeline files lie directly in the directory and are regular files; rename it, so "+
-			"that it does not end in %s, or move it", err, filepath.Ext(name))
+		return fmt.Errorf("%w: a pipeline file must be a regular file directly in the directory; move it, or give it "+
+			"a name that does not end in %s", err, filepath.Ext(name))
 	}
 	return nil
 }
@@ -245,7 +245,7 @@ func special(mode fs.FileMode) string {
 
 func unreadable(name string, err error) *entry {
 	if errors.Is(err, syscall.ELOOP) {
-		err = fmt.Errorf("%w: it is a link that leads back to itself; remove it, or have it lead to a file", err)
+		err = fmt.Errorf("%w: it is a symbolic link that points to itself; remove it, or point it to a file", err)
 	}
 	return &entry{file: File{Path: name, Err: err}}
 }

@@ -116,7 +116,7 @@ func (h *hints) wait(
 		case <-timer.C:
 			return
 		case err := <-h.errors():
-			h.log.Warn("events of the file system were lost, scanning everything", "err", err)
+			h.log.Warn("file system events were lost, rescanning the directory", "err", err)
 			return
 		case ev := <-h.events():
 			d := quiet(ev)

@@ -49,7 +49,7 @@ func newScanner(w *Watcher) *scanner {
 	return s
 }
 
-var errPollOnly = errors.New("no events were asked for")
+var errPollOnly = errors.New("file system events are disabled")
 
 // scan scans everything. It returns false while a file that was never read before is being written: the snapshot would
 // be incomplete.
@@ -142,8 +142,8 @@ func (s *scanner) warnOfMounts(dir string, names []string) {
 	at := mounts(dir)
 	for _, name := range names {
 		if path := filepath.Join(dir, name); at[path] {
-			s.log.Warn("pipeline file is mounted by itself, so that most changes made to it outside do not arrive "+
-				"here; mount its directory instead", "file", path)
+			s.log.Warn("pipeline file is a mount point of its own, so most changes outside of the mount are not "+
+				"seen; mount its directory instead", "file", path)
 		}
 	}
 }
@@ -234,7 +234,8 @@ func trail(path string) (real string, found []string, err error) {
 			continue
 		}
 		if links++; links > maxLinks {
-			return real, found, &fs.PathError{Op: "open", Path: path, Err: errors.New("too many levels of links")}
+			return real, found, &fs.PathError{Op: "open", Path: path, Err: errors.New("too many levels of symbolic " +
+				"links")}
 		}
 		target, err := os.Readlink(next)
 		if err != nil {

@@ -37,7 +37,7 @@ func checkBounds(root *yaml.Node, nodes *int) *Fault {
 	case m.fault != nil:
 		at, why = m.fault, fmt.Sprintf("the anchor %q contains itself", m.fault.Value)
 	case e.depth > maxDepth:
-		why = fmt.Sprintf("it is nested more than %d levels deep", maxDepth)
+		why = fmt.Sprintf("the file is nested more than %d levels deep", maxDepth)
 	case e.bytes > maxExpanded:
 		why = fmt.Sprintf("its aliases expand to more than %d bytes", maxExpanded)
 	case *nodes > maxNodes:

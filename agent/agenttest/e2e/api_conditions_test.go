@@ -54,7 +54,7 @@ func TestConditionsOfAnAgent(t *testing.T) {
 	w.Save("p.yaml", strings.Replace(good, "plugin: log", "plugin: file, settings: {path: no/such/directory/f}", 1))
 	c := wait(spec.ConditionRolledBack, spec.ConditionTrue, "UpdateFailed")
 	if c.ObservedGeneration != 2 || c.File != "p.yaml" ||
-		!strings.Contains(c.Message, "generation 1 runs because 2 failed: ") {
+		!strings.Contains(c.Message, "generation 1 is running because generation 2 failed: ") {
 		t.Errorf("rolled back: %+v", c)
 	}
 	if c := condition(spec.ConditionReady); c.Status != spec.ConditionFalse || c.Reason != "RolledBack" {

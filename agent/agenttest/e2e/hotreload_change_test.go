@@ -100,7 +100,7 @@ func TestCrashBetweenSavedAndApplied(t *testing.T) {
 func TestRefusedVersionsWaitForAnEdit(t *testing.T) {
 	t.Parallel()
 	d := atDesk(t)
-	attempts := func() int { return strings.Count(d.Log(), "pipeline cannot be updated") }
+	attempts := func() int { return strings.Count(d.Log(), "cannot update the pipeline") }
 	d.Save("p.yaml", agenttest.Generated(d.Dir+"/missing", "p", 2, ""))
 	d.Wait("the rollback", func() bool { return d.State("p").RunningGeneration == 1 && attempts() == 1 })
 	d.Save("p.yaml", "# a comment\n"+agenttest.Generated(d.Dir+"/missing", "p", 2, ""))
@@ -207,7 +207,8 @@ func TestLostPositionsAreReported(t *testing.T) {
 		}, map[string]int{"PositionLost": 1}},
 		"the plugin of a source": {func(d *desk) {
 			d.Save("p.yaml", strings.Replace(d.Generated("p", 1),
-				"plugin: builtin:generator\n        settings: {rate: 1, format.type: structured, format.options.n: int}",
+				"plugin: builtin:generator\n        settings: {rate: 1, format.type: structured, format.options.n: "+
+					"int}",
 				"plugin: builtin:file\n        settings: {path: "+d.Path("in")+"}", 1))
 		}, map[string]int{"PositionLost": 1}},
 		"how the plugin is called": {func(d *desk) {

@@ -73,7 +73,8 @@ func TestNewIdentitiesStartFromScratch(t *testing.T) {
 		"another plugin and the first one again": func(d *desk) {
 			d.Must(os.WriteFile(d.Path("in"), []byte("one\ntwo\n"), 0o644))
 			d.Save("p.yaml", strings.NewReplacer(
-				"plugin: builtin:generator\n        settings: {rate: 1, format.type: structured, format.options.n: int}", "plugin: file\n        settings: {path: "+d.Path("in")+"}",
+				"plugin: builtin:generator\n        settings: {rate: 1, format.type: structured, format.options.n: "+
+					"int}", "plugin: file\n        settings: {path: "+d.Path("in")+"}",
 				"p.jsonl", "other.jsonl").Replace(d.Generated("p", 1)))
 			d.Wait("all of the file", func() bool {
 				out, _ := os.ReadFile(d.Path("other.jsonl"))
@@ -189,7 +190,7 @@ func (d *desk) back() { d.Must(os.Rename(d.Path("away"), d.Path("pipelines"))) }
 // missing waits until the agent reports that the directory is missing.
 func (d *desk) missing() {
 	d.Wait("its absence to be logged", func() bool {
-		return strings.Contains(d.Log(), "pipeline files are not followed")
+		return strings.Contains(d.Log(), "cannot follow the pipeline files")
 	})
 }
 
@@ -225,7 +226,7 @@ var missingWhileItRuns = map[string]func(d *desk) *desk{
 		d.away()
 		d.Must(os.Mkdir(d.Path("pipelines"), 0o755))
 		d.Wait("that nothing is withdrawn", func() bool {
-			return strings.Contains(d.Log(), "all pipeline files are gone")
+			return strings.Contains(d.Log(), "all pipeline files are missing")
 		})
 		d.WantStarts("p", 1)
 		d.Must(os.Remove(d.Path("pipelines")))
@@ -247,7 +248,7 @@ var missingAtStart = map[string]func(d *desk) *desk{
 	"at start, a file in its place": func(d *desk) *desk {
 		d = d.again(func() { d.away(); d.Must(os.WriteFile(d.Path("pipelines"), nil, 0o600)) })
 		d.Wait("that nothing is withdrawn", func() bool {
-			return strings.Contains(d.Log(), "all pipeline files are gone")
+			return strings.Contains(d.Log(), "all pipeline files are missing")
 		})
 		d.WantStarts("p", 1)
 		d.WantStarts("q", 1)
@@ -258,7 +259,7 @@ var missingAtStart = map[string]func(d *desk) *desk{
 	"empty at start": func(d *desk) *desk {
 		d = d.again(func() { d.away(); d.Must(os.Mkdir(d.Path("pipelines"), 0o755)) })
 		d.Wait("that nothing is withdrawn", func() bool {
-			return strings.Contains(d.Log(), "all pipeline files are gone")
+			return strings.Contains(d.Log(), "all pipeline files are missing")
 		})
 		d.WantStarts("p", 1)
 		d.WantStarts("q", 1)

@@ -151,7 +151,7 @@ func TestProcessorsWithStateAreExchanged(t *testing.T) {
 		t.Errorf("it failed: %s", s.Error)
 	}
 	started, amended := strings.Count(a.Log(), "pipeline runs"),
-		strings.Count(a.Log(), "pipeline changed while it runs")
+		strings.Count(a.Log(), "pipeline was changed without a restart")
 	if started != 1 || amended != last-20 {
 		t.Errorf("it was started %d times and changed %d times while it ran, want 1 and %d", started, amended, last-20)
 	}

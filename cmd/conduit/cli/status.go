@@ -457,7 +457,7 @@ func errorWords(s *pipelineStatus) string {
 	case s.State.Error != "":
 		return s.State.Error
 	case s.State.Stale():
-		return fmt.Sprintf("generation %d runs, but could not be applied again: %s", a.Generation, a.Error)
+		return fmt.Sprintf("generation %d is running, but could not be re-applied: %s", a.Generation, a.Error)
 	case a != nil && a.Error != "" && a.Generation == s.Generation:
 		return fmt.Sprintf("generation %d cannot start: %s", a.Generation, a.Error)
 	case s.Placement != nil && s.Placement.Failed != nil:

@@ -232,7 +232,7 @@ func (h *host) edits() {
 	line := fmt.Sprintf("line-%d", len(h.sent))
 	h.sent = append(h.sent, line)
 	out := "copy-" + line + ".txt"
-	h.logs("pipeline changed while it runs component=reconcile pipeline_id=copy", func() {
+	h.logs("pipeline was changed without a restart component=reconcile pipeline_id=copy", func() {
 		h.declare("copy", from, out, ".Payload.After")
 	})
 	if err := appendTo(h.path("in.txt"), line+"\n"); err != nil {

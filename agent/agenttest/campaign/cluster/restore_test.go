@@ -84,7 +84,7 @@ func (f *fleet) awaitInClaims() {
 	}
 }
 
-var pipelineEnded = regexp.MustCompile(`msg="pipeline (?:stopped|failed, trying again)" .*pipeline_id=(\S+)`)
+var pipelineEnded = regexp.MustCompile(`msg="pipeline (?:stopped|failed, restarting it)" .*pipeline_id=(\S+)`)
 
 // replaceStream changes the files of the server of the fleet while it does not run.
 func (f *fleet) replaceStream(change func() error) {

@@ -30,7 +30,7 @@ func TestRollbackIsShared(t *testing.T) {
 			t.Fatal(err)
 		}
 		first := f.member(f.owner("p0"))
-		first.awaitLog("pipeline runs again, rolled back")
+		first.awaitLog("pipeline was rolled back")
 		late := newMember(t, "late", filepath.Join(f.dir, "pipelines"), url, ttl)
 		late.start()
 		f.members = append(f.members, late)
@@ -108,7 +108,7 @@ func (m *member) mustRollBack(failedOn *member) {
 	for _, c := range s.Conditions {
 		rolledBack = rolledBack || c.Type == spec.ConditionRolledBack && c.Status == spec.ConditionTrue
 	}
-	if log := m.log.String()[m.before:]; !rolledBack || strings.Contains(log, "pipeline cannot be updated") ||
+	if log := m.log.String()[m.before:]; !rolledBack || strings.Contains(log, "cannot update the pipeline") ||
 		strings.Contains(log, "pipeline failed") {
 		m.t.Errorf("%s tried the version that failed elsewhere, or does not say that it rolled back: %+v", m.name,
 			s.Conditions)

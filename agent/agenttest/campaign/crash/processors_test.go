@@ -102,7 +102,7 @@ func TestKillLosesNothingWithProcessors(t *testing.T) {
 		process.WritePipelines(t, dir, processedAs(dir, i+1))
 		if i == 0 {
 			p.WaitFor(t, "an exchange of processors", func() bool {
-				return strings.Contains(p.Log.String(), "pipeline changed while it runs")
+				return strings.Contains(p.Log.String(), "pipeline was changed without a restart")
 			})
 		}
 		p.AwaitBytes(t, outputs[rand.IntN(len(outputs))], rand.Int64N(40_000)) // any moment

@@ -127,7 +127,7 @@ func TestQueueOverflow(t *testing.T) {
 		write(t, o.path("b.yaml"), "b")
 		o.until("another file", is("a.yaml=b b.yaml=b"))
 	})
-	if !strings.Contains(log.String(), "events of the file system were lost") {
+	if !strings.Contains(log.String(), "file system events were lost") {
 		t.Errorf("nothing was lost:\n%s", log.String())
 	}
 }

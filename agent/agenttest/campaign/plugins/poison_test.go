@@ -83,7 +83,7 @@ func TestPoisonBecomesADeadLetter(t *testing.T) {
 	w.Wait("the last line", func() bool { return slices.Contains(agenttest.Payloads(t, w.Path("out.jsonl")), "8") })
 	for i, l := range w.DeadLetters() {
 		if want := []string{"poison 7", "poison 4"}[i]; l.Stage != rest.StageDestination || l.RefusedBy != "p:dst" ||
-			!strings.Contains(l.Error, "ended 2 times when it was given this record alone") {
+			!strings.Contains(l.Error, "ended 2 times while it wrote this record alone") {
 			t.Errorf("dead letter of %s is %+v", want, l)
 		}
 	}

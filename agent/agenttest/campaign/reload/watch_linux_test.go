@@ -33,7 +33,10 @@ func TestDirectoryIsUnmounted(t *testing.T) {
 	d.Runs("p", 1)
 	d.Must(syscall.Unmount(d.Path("pipelines"), 0))
 	d.Scan() // an unmount causes no event
-	d.Wait("that nothing is withdrawn", func() bool { return strings.Contains(d.Log(), "all pipeline files are gone") })
+	d.Wait("that nothing is withdrawn", func() bool {
+		return strings.Contains(d.Log(), "all pipeline files are "+
+			"missing")
+	})
 	mount()
 	d.Save("p.yaml", d.Generated("p", 1))
 	d.WantStarts("p", 1)
