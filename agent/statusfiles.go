@@ -123,11 +123,11 @@ func (s *StatusWriter) update(ctx context.Context) {
 	}
 	switch {
 	case err != nil && !s.failing:
-		s.Log.Error("cannot write status files, trying again; tools that wait for them "+
-			"do not see what becomes of pipeline files",
+		s.Log.Error("cannot write status files, trying again; tools that wait for them do not see the status of "+
+			"pipeline files",
 			"component", "agent", "dir", s.Dir, "err", err)
 	case err == nil && s.failing:
-		s.Log.Info("status files are written again", "component", "agent", "dir", s.Dir)
+		s.Log.Info("status files can be written again", "component", "agent", "dir", s.Dir)
 	}
 	s.failing = err != nil
 }

@@ -32,7 +32,7 @@ func openStore(ctx context.Context, o Options) (*store.DB, error) {
 	if !unusable(err) || !o.Config.API.Enabled {
 		return db, err
 	}
-	o.Log.Error("no pipeline runs until the store is whole: the agent waits for that", "component", "agent", "err", err)
+	o.Log.Error("no pipeline runs until the store is complete: waiting for it", "component", "agent", "err", err)
 	w := &waiting{Agent: &Agent{options: o, started: time.Now()}, open: open, problem: err}
 	return w.run(ctx)
 }
@@ -46,10 +46,10 @@ func sayAdopted(db *store.DB, o Options) {
 	if db.Adopted() == nil {
 		return
 	}
-	o.Log.Warn("an earlier file was put in the place of the store: what sources delivered since is delivered again",
+	o.Log.Warn("the store was replaced by an older file: sources deliver again what they delivered since",
 		"component", "agent", "sources", len(db.Adopted().Sources))
 	for _, c := range db.Adopted().Sources {
-		o.Log.Warn("source goes on after an earlier position", "component", "agent", "pipeline_id", c.PipelineID,
+		o.Log.Warn("source resumes after an earlier position", "component", "agent", "pipeline_id", c.PipelineID,
 			"connector_id", c.ConnectorID, "position", store.PositionText(c.Position))
 	}
 }
@@ -88,7 +88,7 @@ func (w *waiting) run(ctx context.Context) (*store.DB, error) {
 	if err := g.Wait(); err != nil || w.db == nil {
 		return nil, err
 	}
-	w.options.Log.Info("the store is whole again", "component", "agent")
+	w.options.Log.Info("the store is complete again", "component", "agent")
 	return w.db, nil
 }
 
@@ -115,7 +115,7 @@ func (w *waiting) retry(ctx context.Context) error {
 		}
 		if !errors.Is(err, store.ErrLocked) { // by a repair that is still in progress
 			seen = now
-			w.options.Log.Error("the store is still not whole", "component", "agent", "err", err)
+			w.options.Log.Error("the store is still not complete", "component", "agent", "err", err)
 		}
 	}
 }

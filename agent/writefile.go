@@ -28,9 +28,9 @@ func replaceInFile(path string, p *spec.Pipeline) error {
 	case err != nil:
 		return withoutPath(err)
 	case info.Mode()&fs.ModeSymlink != 0:
-		return errors.New("it is a link, as of a ConfigMap: change what it leads to")
+		return errors.New("it is a symbolic link, for example of a ConfigMap: change its target")
 	case !info.Mode().IsRegular():
-		return errors.New("it is no regular file")
+		return errors.New("it is not a regular file")
 	}
 	before, err := os.ReadFile(path)
 	if err != nil {
@@ -69,7 +69,7 @@ func replaceFile(path string, info fs.FileInfo, before, after []byte) (err error
 		return withoutPath(err)
 	}
 	if now, err := os.ReadFile(path); err != nil || !bytes.Equal(now, before) {
-		return errors.New("it has just been changed; look at it, and try again")
+		return errors.New("it has just been changed by someone else; read it again, and retry")
 	}
 	if err = os.Rename(draft.Name(), path); err != nil {
 		return withoutPath(err)

@@ -20,7 +20,7 @@ func keepOwner(draft *os.File, info fs.FileInfo) error {
 		return nil
 	}
 	if draft.Chown(int(is.Uid), int(is.Gid)) != nil {
-		return errors.New("it belongs to another user or group than the agent, who would lose it")
+		return errors.New("it belongs to another user or group than the agent, and writing it would change its owner")
 	}
 	return nil
 }

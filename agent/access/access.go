@@ -69,7 +69,7 @@ func secure(server *api.Server, c config.API, log *slog.Logger) (err error) {
 		return err
 	}
 	if server.ReadToken != "" && server.ReadToken == server.AdminToken {
-		log.Warn("the read token is the admin token, so that who reads may do everything", "component", "api")
+		log.Warn("the read token equals the admin token, so readers may do everything", "component", "api")
 	}
 	if server.TLS, err = encryption(c.TLS); err != nil {
 		return err

@@ -34,12 +34,13 @@ func tcpAddress(log *slog.Logger, c config.API, s *api.Server) (string, error) {
 		return c.HTTP.Address, nil
 	case host == "":
 		address := net.JoinHostPort("127.0.0.1", port)
-		log.Warn("the API listens on this machine only, as api.http.address has no host and nothing keeps others out: "+
-			"set api.auth.admin-token-file, or api.tls.client-ca-file, to serve them", "component", "api", "address",
+		log.Warn("the API listens on this machine only, because api.http.address has no host and no authentication "+
+			"is configured: set api.auth.admin-token-file, or api.tls.client-ca-file, to serve them", "component", "api", "address",
 			address)
 		return address, nil
 	}
-	return "", fmt.Errorf("api.http.address %s can be reached by others and nothing keeps them out: set "+
+	return "", fmt.Errorf("api.http.address %s can be reached by other machines, and no authentication is "+
+		"configured: set "+
 		"api.auth.admin-token-file, or api.tls.client-ca-file, "+
 		"or listen on 127.0.0.1; api.allow-unauthenticated: true lets every client in", c.HTTP.Address)
 }

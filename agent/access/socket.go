@@ -23,7 +23,7 @@ func listenSocket(c config.HTTP) (net.Listener, error) {
 	mode, err := strconv.ParseUint(c.SocketMode, 8, 32)
 	switch {
 	case err != nil || mode > 0o777:
-		return nil, config.Invalid(fmt.Errorf("api.http.socket-mode %q is no mode such as 0660", c.SocketMode))
+		return nil, config.Invalid(fmt.Errorf("api.http.socket-mode %q is not a mode such as 0660", c.SocketMode))
 	case mode&0o007 != 0:
 		return nil,
 			config.Invalid(fmt.Errorf("api.http.socket-mode %s lets every user of this machine do everything: leave "+
@@ -65,7 +65,7 @@ func removeStale(path string) error {
 		return fmt.Errorf("cannot listen on api.http.socket: %w", err)
 	}
 	if info.Mode().Type() != os.ModeSocket {
-		return fmt.Errorf("cannot listen on api.http.socket: %s is there and is no socket", path)
+		return fmt.Errorf("cannot listen on api.http.socket: %s exists and is not a socket", path)
 	}
 	dialer := net.Dialer{Timeout: time.Second}
 	if c, err := dialer.DialContext(context.Background(), "unix", path); err == nil {

@@ -227,7 +227,7 @@ func parameters(host *plugins.Host, plugin string, typ spec.ConnectorType) (plug
 		params = found.Destination
 	}
 	if params == nil {
-		return found, nil, fmt.Errorf("plugin %s is no %s", found.FullName(), typ)
+		return found, nil, fmt.Errorf("plugin %s is not a %s", found.FullName(), typ)
 	}
 	return found, params, nil
 }

@@ -31,7 +31,7 @@ type Paths struct {
 func (p *Paths) Check(path string) error {
 	real, err := p.resolve(path)
 	if err != nil {
-		return fmt.Errorf("cannot find out where %s leads to: %w", path, err)
+		return fmt.Errorf("cannot resolve %s: %w", path, err)
 	}
 	if mine, err := p.ofAgent(real); mine || err != nil {
 		return fmt.Errorf("%s belongs to the agent itself", path)

@@ -46,7 +46,7 @@ func checkSelections(ctx context.Context, host *plugins.Host, p *spec.Pipeline) 
 		for _, other := range sources {
 			if now.readsSame(&other) {
 				found := problem(path, codeReadTwice, fmt.Sprintf("sources %q and %q have the same settings: every "+
-					"record comes twice", other.id, now.id))
+					"record is delivered twice", other.id, now.id))
 				found.Severity = spec.SeverityWarning
 				problems = append(problems, found)
 			}

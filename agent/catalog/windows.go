@@ -19,8 +19,8 @@ const (
 	codeSendersGiveUp   = "connector.senders_give_up"
 )
 
-const spoolInstead = "Write what the source receives to a spool in one pipeline, and read it with a source spool in " +
-	"another, where this is"
+const spoolInstead = "Write the records of the source to a spool in one pipeline, and read the spool in another one " +
+	"that contains this"
 
 // holder is a processor or a destination that holds records.
 type holder struct {
@@ -63,12 +63,12 @@ func checkHeld(ctx context.Context, host *plugins.Host, p *spec.Pipeline) (probl
 					h.what, c.ID, limit, spoolInstead)
 			}
 			if patience > 0 && h.time >= patience {
-				lasts := "may wait for more records for ever"
+				lasts := "may wait for more records forever"
 				if h.time < math.MaxInt64 {
 					lasts = "lasts " + h.time.String()
 				}
-				warn(h.path, codeSendersGiveUp, "%s %s, but those who send to source %q wait %v for an "+
-					"acknowledgement: they give up, and send the same again. %s", h.what, lasts, c.ID, patience,
+				warn(h.path, codeSendersGiveUp, "%s %s, but clients of source %q wait only %v for an "+
+					"acknowledgement: they give up, and send the same records again. %s", h.what, lasts, c.ID, patience,
 					spoolInstead)
 			}
 		}

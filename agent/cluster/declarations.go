@@ -121,8 +121,8 @@ func (s *Declarations) Recheck() {
 // Run applies declarations of other members to the store of this agent until ctx ends.
 func (s *Declarations) Run(ctx context.Context) {
 	s.init()
-	fails := &notify.Throttle{Fails: "cannot take over what another member of the cluster declared, trying again",
-		Recovered: "what other members of the cluster declared is taken over again"}
+	fails := &notify.Throttle{Fails: "cannot apply a declaration of another member of the cluster, trying again",
+		Recovered: "declarations of other members of the cluster can be applied again"}
 	s.behind.Run(ctx, s.Log.With("component", "cluster"), fails, s.follow)
 }
 
@@ -192,7 +192,7 @@ func contentOf(p *spec.Pipeline) string {
 
 var (
 	errNewer = errors.New("a newer version of conduit declared it")
-	errGoing = errors.New("a pipeline of this id that was deleted is still being cleaned up after")
+	errGoing = errors.New("the clean-up after a deleted pipeline of this id is still in progress")
 )
 
 // take applies the cluster's record of a pipeline to the store of this agent.
@@ -253,7 +253,7 @@ func (s *Declarations) keepTaken(
 		return
 	}
 	if taken {
-		where := "the API of this agent, for itself"
+		where := "the API of this agent"
 		if have.Owner.Kind == spec.OwnerFile {
 			where = have.Owner.Path
 		}

@@ -122,15 +122,15 @@ func (s *Declarations) declare(d spec.Declare, have ownDeclaration) (*declaratio
 	switch {
 	case local.Local() && was:
 		return nil, rest.Errorf(rest.FailedPrecondition, spec.CodeInvalid,
-			"pipeline %q is declared for all members of the cluster and cannot become one of this member only: %s",
+			"pipeline %q is declared for all members of the cluster and cannot become local to this member: %s",
 			one.id, local.Reason).
-			Suggest("import the whole pipeline under another id, which is this member's alone then")
+			Suggest("import the whole pipeline under another id, which makes it local to this member")
 	case local.Local(), have.live && have.Owner.Kind == spec.OwnerAPI && !was:
 		return nil, nil // the pipeline is, or stays, private to this agent
 	}
 	if wrong := Problems(&d.Pipeline); len(wrong) > 0 {
 		return nil, rest.Errorf(rest.FailedPrecondition, spec.CodeInvalid, "%s",
-			wrong[0].Message).Suggest("import the whole pipeline, from a file that says which")
+			wrong[0].Message).Suggest("import the whole pipeline from a file that contains it")
 	}
 	state, err := json.Marshal(&d.Pipeline)
 	if err != nil {
@@ -184,7 +184,7 @@ func (s *Declarations) publish(ctx context.Context, c *declarationChange) error 
 
 func unavailable(id string, err error) error {
 	return rest.Errorf(rest.Unavailable, rest.ReasonCluster, "cannot change pipeline %q for the cluster: %v", id, err).
-		Suggest("try again when the store of the cluster can be reached; it may have taken effect nevertheless")
+		Suggest("try again when the store of the cluster can be reached; the change may have taken effect already")
 }
 
 // keep applies a change of this agent to its store, unless another member was faster with the next change; Run applies
@@ -253,10 +253,10 @@ func (s *Declarations) vacant(ctx context.Context, id string, present *declarati
 	}
 	if claim.Withdrawn != "" || claim.Retiring || present.Deleted && !present.Files {
 		return rest.Errorf(rest.Aborted, rest.ReasonPipelineBeingDeleted,
-			"pipeline %q was deleted, and the cluster keeps its claim until its connectors are cleaned up after", id).
-			Suggest("try again when conduit cluster status does not have it any more, or choose another id")
+			"pipeline %q was deleted, and the cluster keeps its claim until its connectors are cleaned up", id).
+			Suggest("try again when conduit cluster status no longer shows it, or choose another id")
 	}
 	return rest.Errorf(rest.AlreadyExists, rest.ReasonPipelineExists,
-		"a member of the cluster has a pipeline %q in a file that this member has not", id).With("pipelineId", id).
+		"a member of the cluster declares pipeline %q in a file that this member does not have", id).With("pipelineId", id).
 		Suggest("choose another id; conduit cluster status shows which member runs it")
 }

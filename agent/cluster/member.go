@@ -195,7 +195,7 @@ func (m *Member) watch(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		m.Log.Warn("the cluster's store is not watched, trying again", "component", "cluster", "err", err)
+		m.Log.Warn("cannot watch the store of the cluster, trying again", "component", "cluster", "err", err)
 		if time.Since(began) > maxWatchPause {
 			pause = watchPause
 		}
@@ -430,7 +430,7 @@ func (m *Member) Save(pipeline string, epoch uint64, state []byte, done func(ok 
 // Drain moves all pipelines to other members and waits until that is done.
 func (m *Member) Drain(ctx context.Context) error {
 	failed := func(err error) error {
-		return fmt.Errorf("cannot give the pipelines to other members: %w", err)
+		return fmt.Errorf("cannot hand over the pipelines to other members: %w", err)
 	}
 	if err := m.ask(ctx, func() { m.node.Drain(m.now()) }); err != nil {
 		return failed(err)

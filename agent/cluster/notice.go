@@ -22,33 +22,35 @@ func NoticeText(n protocol.Notice) string {
 // texts maps reasons to texts. A text about another member is a verb that follows the member's name.
 var texts = map[protocol.Reason]string{
 	protocol.Joined:      "this agent is a member of the cluster",
-	protocol.SessionLost: "its session ended, and other members may have its pipelines",
-	protocol.NameTaken: "another session has the name %s; if that is not its own of before, cluster.member " +
-		"must differ",
+	protocol.SessionLost: "its session ended, and other members may have taken over its pipelines",
+	protocol.NameTaken: "member name %s is in use by another session; if another agent uses it, set cluster.member " +
+		"to a unique name",
 	protocol.Claimed:  "this member runs the pipeline",
-	protocol.TookOver: "this member runs the pipeline, which the member %s had that is gone",
-	protocol.Released: "this member gave the pipeline to others",
-	protocol.Fenced:   "another member has the claim of the pipeline, so this one stopped it",
-	protocol.RolledBack: "the store of the cluster has older data than it acknowledged, so nothing is written over " +
-		"it; see the page on clusters",
-	protocol.Differs: "the member %s ran another version of the declaration, and this member leaves the " +
-		"pipeline alone for a while",
-	protocol.NewerFormat: "a newer version of conduit on the member %s wrote the claim, and this one leaves it alone",
-	protocol.SelfStopped: "the cluster's store was out of reach for too long, so this member stopped its strict " +
+	protocol.TookOver: "this member took over the pipeline from the member %s, which is gone",
+	protocol.Released: "this member handed over the pipeline",
+	protocol.Fenced:   "another member holds the claim of the pipeline, so this one stopped it",
+	protocol.RolledBack: "the store of the cluster has older data than it acknowledged, so this member does not " +
+		"overwrite it; see the page on clusters",
+	protocol.Differs: "the member %s ran another version of the declaration, so this member does not claim the " +
+		"pipeline for a while",
+	protocol.NewerFormat: "a newer version of conduit on the member %s wrote the claim, so this member does not " +
+		"change it",
+	protocol.SelfStopped: "the store of the cluster was unreachable for too long, so this member stopped its strict " +
 		"pipelines",
-	protocol.Disconnected: "the cluster's store is out of reach, and the pipeline, which is relaxed, goes on without " +
+	protocol.Disconnected: "the store of the cluster is unreachable, and the relaxed pipeline continues without " +
 		"acknowledging",
-	protocol.Reconnected: "the cluster's store answers again, and the pipeline still is this member's",
-	protocol.Retiring:    "this member cleans up after the connectors of the pipeline, which no member has a file of",
-	protocol.Withdrawn: "this member has no file of the pipeline any more; claim and positions are kept for " +
-		"cluster.keep-deleted, or as long as another member has one",
-	protocol.Deleted: "no member had a file of the pipeline for cluster.keep-deleted: its claim and positions " +
-		"are deleted",
-	protocol.Outdated: "the pipeline was deleted from the cluster, and this member's file is taken for an old " +
-		"one: remove it, and add it again if the pipeline is to begin anew",
-	protocol.Waiting: "every member of the cluster that may run the pipeline has an instance of it, so this one " +
-		"waits for a further member",
-	protocol.Unplaced: "no member of the cluster that takes pipelines has the labels that the pipeline asks for",
+	protocol.Reconnected: "the store of the cluster is reachable again, and this member still holds the claim of the " +
+		"pipeline",
+	protocol.Retiring: "this member cleans up after the connectors of the pipeline, because no member has its file",
+	protocol.Withdrawn: "this member no longer has the file of the pipeline; claim and positions are kept for " +
+		"cluster.keep-deleted, or as long as another member has the file",
+	protocol.Deleted: "no member had the file of the pipeline for cluster.keep-deleted: its claim and positions are " +
+		"deleted",
+	protocol.Outdated: "the pipeline was deleted from the cluster, so this member ignores its old file: remove it, " +
+		"and add it again to start the pipeline anew",
+	protocol.Waiting: "every member of the cluster that may run the pipeline already runs an instance, so this " +
+		"instance waits for another member",
+	protocol.Unplaced: "no member of the cluster that takes pipelines has the labels that the pipeline requires",
 }
 
 // warns reports whether people should see the notice.

@@ -61,7 +61,7 @@ func TestLogOfAMember(t *testing.T) {
 			protocol.Joined:  "INFO this agent is a member of the cluster",
 			protocol.Claimed: "INFO this member runs the pipeline",
 			protocol.Unplaced: "WARN no member of the cluster that takes pipelines has the labels that the pipeline " +
-				"asks for",
+				"requires",
 		} {
 			if got[string(reason)] != want {
 				t.Errorf("%s: logged %q, want %q:\n%s", reason, got[string(reason)], want, log.String())

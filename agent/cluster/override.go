@@ -60,7 +60,7 @@ func (m *Member) SetOverride(ctx context.Context, pipeline string, status spec.S
 		Member: m.Self.Agent, At: time.Now()}
 	value, err := json.Marshal(o)
 	if err != nil {
-		return fmt.Errorf("cannot encode what was asked of pipeline %q: %w", pipeline, err)
+		return fmt.Errorf("cannot encode the request for pipeline %q: %w", pipeline, err)
 	}
 	err = Swap(ctx, m.Store, protocol.OverrideKey(pipeline), func(e *protocol.Entry) (done bool, err error) {
 		var present Override
@@ -69,7 +69,7 @@ func (m *Member) SetOverride(ctx context.Context, pipeline string, status spec.S
 		return done, nil
 	}, func(e protocol.Entry) { m.noteOverride(e) })
 	if err != nil {
-		return fmt.Errorf("cannot publish to the other members of the cluster what was asked of pipeline %q: %w",
+		return fmt.Errorf("cannot publish the request for pipeline %q to the other members of the cluster: %w",
 			pipeline, err)
 	}
 	return nil
@@ -108,7 +108,7 @@ func dropVersions(ctx context.Context, store Store, id string, ttl time.Duration
 }
 
 // errUnreachable reports that the store gave no answer in time.
-var errUnreachable = errors.New("its store is out of reach")
+var errUnreachable = errors.New("its store is unreachable")
 
 // Swap changes a key by compare-and-swap and calls swapped with the resulting entry. After an attempt with an unknown
 // outcome it reads the entry again; change then reports in done whether the entry already has its change. Swap gives up

@@ -39,11 +39,12 @@ func PlacementOf(d *spec.Declaration) Placement {
 	}
 	switch spool := spoolOf(&d.Pipeline); {
 	case d.Owner.Kind == spec.OwnerAPI && !IsShared(d) && t.Mode != spec.ClusterLocal && spool == "":
-		t.Mode, t.Reason = spec.ClusterLocal, "the API of this agent declared it when that was not for the cluster"
+		t.Mode, t.Reason = spec.ClusterLocal, "the API of this agent declared it before it declared pipelines for "+
+			"the cluster"
 	case spool != "":
 		t.Mode, t.Reason = spec.ClusterLocal, fmt.Sprintf("connector %q keeps records on the disk of this host", spool)
 	case t.Mode == spec.ClusterLocal:
-		t.Reason = "its declaration says so"
+		t.Reason = "it is declared so"
 	}
 	if t.Local() {
 		t.Instances = ""

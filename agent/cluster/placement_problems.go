@@ -23,10 +23,10 @@ func Problems(p *spec.Pipeline) (problems []spec.Problem) {
 		for i := range all {
 			if nameOf(all[i].Plugin) == "dedupe" && p.Cluster == "" {
 				add(fmt.Sprintf("%s/processors/%d", at, i),
-					fmt.Sprintf("processor %q remembers keys on the disk of the host, so pipeline %q would let "+
-						"through again what it saw before it moved to another member of the cluster: "+
-						"set cluster: local, which needs placement.labels that one member has, or cluster: strict or "+
-						"relaxed to have it move nevertheless", all[i].ID, p.ID))
+					fmt.Sprintf("processor %q remembers keys on the disk of the host, so pipeline %q would pass "+
+						"duplicates of keys that it saw before it moved to another member of the cluster: set "+
+						"cluster: local, which needs placement.labels that only one member has, or cluster: strict "+
+						"or relaxed to allow the move nevertheless", all[i].ID, p.ID))
 			}
 		}
 	}
@@ -35,7 +35,7 @@ func Problems(p *spec.Pipeline) (problems []spec.Problem) {
 		if nameOf(c.Plugin) == "spool" {
 			add(at, fmt.Sprintf("connector %q keeps records on the disk of the host, so pipeline %q cannot move to "+
 				"another member of the cluster: "+
-				"set cluster: local, with which every member runs it that has the labels of placement.labels", c.ID,
+				"set cluster: local, so that every member with the labels of placement.labels runs it", c.ID,
 				p.ID))
 		}
 		processors(at, c.Processors)

@@ -17,7 +17,7 @@ type OwnedError struct{ Pipeline, Member string }
 
 // Error names the pipeline and the member that has its claim.
 func (e *OwnedError) Error() string {
-	return fmt.Sprintf("the member %q of the cluster still has the claim of pipeline %q", e.Member, e.Pipeline)
+	return fmt.Sprintf("the member %q of the cluster still holds the claim of pipeline %q", e.Member, e.Pipeline)
 }
 
 // Position returns the checkpoint from which a source of a cluster pipeline resumes, or nil for the beginning.

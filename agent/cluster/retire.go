@@ -43,7 +43,7 @@ func (r retirements) ended(m *Member, c protocol.Start, err error) {
 		m.node.Retired(m.now(), c.Pipeline, c.Epoch)
 		return
 	}
-	m.Log.Warn("a pipeline that is deleted is not cleaned up after, a member of the cluster tries again", "component",
+	m.Log.Warn("cannot clean up after a deleted pipeline, a member of the cluster will try again", "component",
 		"cluster", "pipeline_id", pipeline, "instance", number, "err", err)
 	m.node.Stopped(m.now(), c.Pipeline, c.Epoch)
 }
@@ -67,7 +67,7 @@ func (s *Shared) Retire(
 		if err == nil || ctx.Err() != nil {
 			return err
 		}
-		s.Member.Log.Warn("cannot clean up after a pipeline that is deleted, trying again", "component", "cluster",
+		s.Member.Log.Warn("cannot clean up after a deleted pipeline, trying again", "component", "cluster",
 			"pipeline_id", pipeline, "err", err)
 		select {
 		case <-time.After(pause(pipeline, attempts)):

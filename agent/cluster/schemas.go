@@ -39,8 +39,8 @@ type SchemaRegistry struct {
 }
 
 var (
-	errSchemasUnreachable = errors.New("the cluster's store, which keeps schemas that this agent has not seen, is " +
-		"out of reach")
+	errSchemasUnreachable = errors.New("the store of the cluster, which has schemas that this agent has not seen, is " +
+		"unreachable")
 	errNewerSchemas = errors.New("a newer version of conduit wrote it")
 )
 
@@ -85,7 +85,7 @@ func (r *SchemaRegistry) Create(
 
 func (r *SchemaRegistry) create(ctx context.Context, subject, text string) (schemaEntry, error) {
 	if len(text) > maxText {
-		return schemaEntry{}, fmt.Errorf("it has %d bytes, more than %d", len(text), maxText)
+		return schemaEntry{}, fmt.Errorf("it has %d bytes, the maximum is %d", len(text), maxText)
 	}
 	first, err := r.version(ctx, subject, 1)
 	if err != nil {

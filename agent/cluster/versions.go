@@ -140,8 +140,9 @@ func (s *Versions) Tried(pipeline string, t reconcile.Tried) {
 // Run publishes queued results until ctx ends.
 func (s *Versions) Run(ctx context.Context) {
 	s.init()
-	fails := &notify.Throttle{Fails: "cannot publish to the cluster which versions of pipelines work, trying again",
-		Recovered: "the cluster knows again which versions of pipelines work"}
+	fails := &notify.Throttle{Fails: "cannot publish the last known good versions of pipelines to the cluster, " +
+		"trying again",
+		Recovered: "the last known good versions of pipelines can be published to the cluster again"}
 	s.pending.Run(ctx, s.Log.With("component", "cluster"), fails, s.publish)
 }
 
@@ -158,7 +159,7 @@ func (s *Versions) publish(ctx context.Context, pipeline string, t reconcile.Tri
 	}
 	value, err := json.Marshal(r)
 	if err != nil {
-		return fmt.Errorf("cannot encode what is known of the versions of pipeline %q: %w", pipeline, err)
+		return fmt.Errorf("cannot encode the states of the versions of pipeline %q: %w", pipeline, err)
 	}
 	good, err := json.Marshal(&t.Good.Pipeline)
 	if err != nil {
@@ -177,7 +178,7 @@ func (s *Versions) publish(ctx context.Context, pipeline string, t reconcile.Tri
 		return done, nil
 	}, func(e protocol.Entry) { s.Note(e) })
 	if err != nil {
-		return fmt.Errorf("cannot publish which version of pipeline %q works: %w", pipeline, err)
+		return fmt.Errorf("cannot publish the last known good version of pipeline %q: %w", pipeline, err)
 	}
 	return nil
 }
@@ -214,7 +215,7 @@ func (f *FailedVersion) same(o *FailedVersion) bool {
 func (s *Versions) Inherit(ctx context.Context, id string) error {
 	e, err := s.read(ctx, protocol.VersionsKey(id))
 	if err != nil {
-		return fmt.Errorf("cannot read which version of a pipeline works: %w", err)
+		return fmt.Errorf("cannot read the state of the versions of a pipeline: %w", err)
 	}
 	var r versionRecord
 	if e.Value == nil || json.Unmarshal(e.Value, &r) != nil || r.Format > versionFormat || r.Good == "" {

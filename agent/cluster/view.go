@@ -86,13 +86,13 @@ func (m *Member) ask(ctx context.Context, f func()) error {
 	select {
 	case m.posts <- func() { f(); close(done) }:
 	case <-ctx.Done():
-		return fmt.Errorf("cannot ask this member of the cluster: %w", ctx.Err())
+		return fmt.Errorf("cannot query this member of the cluster: %w", ctx.Err())
 	}
 	select {
 	case <-done:
 		return nil
 	case <-ctx.Done():
-		return fmt.Errorf("cannot ask this member of the cluster, which does not take part yet: %w", ctx.Err())
+		return fmt.Errorf("cannot query this member of the cluster, which has not joined yet: %w", ctx.Err())
 	}
 }
 

@@ -96,7 +96,7 @@ func (l *loader) flatten(path, key string, n *yaml.Node, depth int) []leaf {
 	l.nodes++
 	switch {
 	case depth > maxDepth || l.nodes == maxNodes:
-		l.failAt(fmt.Sprintf("%s:%d:%d", path, n.Line, n.Column), "too much, or nested too deeply")
+		l.failAt(fmt.Sprintf("%s:%d:%d", path, n.Line, n.Column), "the file is too large, or nested too deeply")
 		return nil
 	case l.nodes > maxNodes:
 		return nil

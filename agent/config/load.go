@@ -84,10 +84,10 @@ func (l *loader) cluster(c Cluster) {
 	switch {
 	case c.Name == "":
 	case c.NATS.URL != "" && c.Postgres.URL != "":
-		l.failAt(l.origins[postgres], "%s: %s is set, too, at %s: a cluster has one store, so remove one of them",
+		l.failAt(l.origins[postgres], "%s: %s is also set, at %s: a cluster has one store; remove one of them",
 			postgres, nats, l.origins[nats])
 	case c.NATS.URL == "" && c.Postgres.URL == "":
-		l.failAt(l.origins["cluster.name"], "cluster.name: a cluster needs a store, so set %s or %s", nats, postgres)
+		l.failAt(l.origins["cluster.name"], "cluster.name: a cluster needs a store: set %s or %s", nats, postgres)
 	}
 }
 
@@ -103,8 +103,8 @@ func readFile(path string) ([]byte, error) {
 	if path == "" && errors.Is(err, fs.ErrNotExist) {
 		if to, err := os.Readlink(name); err == nil {
 			return nil,
-				fmt.Errorf("cannot read settings: %s is a link to %s, which is not there: make that file, or remove "+
-					"the link to have defaults", name, to)
+				fmt.Errorf("cannot read settings: %s is a symbolic link to %s, which does not exist: create that "+
+					"file, or remove the link to use the defaults", name, to)
 		}
 		return nil, nil
 	}

@@ -83,7 +83,8 @@ func TestProblems(t *testing.T) {
 		{"no YAML", "log:\n  level: info\n format: json\n", nil, nil,
 			`conduit.yaml:3:2: the YAML is not valid here or shortly after: did not find expected key; check the ` +
 				`indentation of this block and that its quotes and brackets are closed`},
-		{"nested in itself", "log: &a\n  level: *a\n", nil, nil, "conduit.yaml:2:10: too much, or nested too deeply"},
+		{"nested in itself", "log: &a\n  level: *a\n", nil, nil, "conduit.yaml:2:10: the file is too large, or " +
+			"nested too deeply"},
 		{"all at once", "a: 1\nb: 2\n", nil, nil,
 			"conduit.yaml:1:1: no such setting: a\nconduit.yaml:2:1: no such setting: b"},
 		{"variable", "", []string{"CONDUIT_SHUTDOWN_TIMEOUT=soon"}, nil,
@@ -92,15 +93,15 @@ func TestProblems(t *testing.T) {
 		{"unknown flag", "", nil, map[string]string{"x": "y"}, `--x: no such setting`},
 		{"two stores of a cluster",
 			"cluster:\n  name: edge\n  nats: {url: 'nats://n1'}\n  postgres:\n    url: 'postgres://db'\n", nil, nil,
-			"conduit.yaml:5:5: cluster.postgres.url: cluster.nats.url is set, too, at conduit.yaml:3:10: a " +
-				"cluster has one store, so remove one of them"},
+			"conduit.yaml:5:5: cluster.postgres.url: cluster.nats.url is also set, at conduit.yaml:3:10: a cluster " +
+				"has one store; remove one of them"},
 		{"a reference in a setting of a cluster",
 			"cluster:\n  name: edge\n  nats:\n    url: 'nats://me:${env:NATS_PASSWORD}@n1'\n", nil, nil,
 			"conduit.yaml:4:5: cluster.nats.url: references ${…} are for pipeline files: set the variable " +
 				"CONDUIT_CLUSTER_NATS_URL to the whole value, or name a file with the secret in " +
 				"cluster.nats.credentials-file or cluster.postgres.password-file"},
 		{"no store of a cluster", "cluster.name: edge\n", nil, nil,
-			"conduit.yaml:1:1: cluster.name: a cluster needs a store, so set cluster.nats.url or cluster.postgres.url"},
+			"conduit.yaml:1:1: cluster.name: a cluster needs a store: set cluster.nats.url or cluster.postgres.url"},
 		{"empty path", "pipelines.path: ''", nil, nil, "conduit.yaml:1:1: pipelines.path: must not be empty"},
 	}
 	for _, tt := range tests {
@@ -118,7 +119,7 @@ func TestAliasesOfAliases(t *testing.T) {
 	for i := range 12 {
 		fmt.Fprintf(&yaml, "l%d: &l%d {a: *l%[3]d, b: *l%[3]d, c: *l%[3]d, d: *l%[3]d}\n", i+1, i+1, i)
 	}
-	if _, _, err := load(t, yaml.String(), nil, nil); !strings.Contains(err, "too much") {
+	if _, _, err := load(t, yaml.String(), nil, nil); !strings.Contains(err, "the file is too large") {
 		t.Error("4^12 settings are not too much")
 	}
 }
@@ -165,8 +166,8 @@ func TestWarnings(t *testing.T) {
 		{"group of another agent", "api:\n  grpc:\n    address: :8084\n", nil,
 			"conduit.yaml:3:5: api.grpc.address has no effect: the API is served over HTTP only, at api.http.address"},
 		{"other store", "db.type: badger\n", nil,
-			"conduit.yaml:1:1: db.type has no effect: state is kept in SQLite, at db.sqlite.path; conduit " +
-				"migrate takes over the state of a Conduit"},
+			"conduit.yaml:1:1: db.type has no effect: state is kept in SQLite, at db.sqlite.path; conduit migrate " +
+				"takes over the state of a Conduit"},
 		{"this store", "db.type: sqlite\n", nil, ""},
 		{"variable of another agent", "", []string{"CONDUIT_DB_BADGER_PATH=x"},
 			"CONDUIT_DB_BADGER_PATH: has no effect: state is kept in SQLite, at db.sqlite.path; conduit migrate " +
@@ -209,10 +210,11 @@ func TestNoFileOfSettings(t *testing.T) {
 			"conduit.yaml is not a regular file but a directory: rename it, or name the file of settings with " +
 				"--config.path"},
 		{"FIFO", func(path string) error { return syscall.Mkfifo(path, 0o600) },
-			"conduit.yaml is not a regular file but a FIFO: rename it, or name the file of settings with --config.path"},
+			"conduit.yaml is not a regular file but a FIFO: rename it, or name the file of settings with " +
+				"--config.path"},
 		{"link to nothing", func(path string) error { return os.Symlink("gone.yaml", path) },
-			"conduit.yaml is a link to gone.yaml, which is not there: make that file, or remove the link to have " +
-				"defaults"},
+			"conduit.yaml is a symbolic link to gone.yaml, which does not exist: create that file, or remove the " +
+				"link to use the defaults"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Chdir(t.TempDir())

@@ -56,7 +56,7 @@ func (s *Store) dropOld(ctx context.Context) {
 		return s.bounded(ctx, db, func(*sql.Tx) error { return nil })
 	})
 	if err != nil && ctx.Err() == nil {
-		s.Log.Warn("dead letters are kept for longer than they should be, trying again later", "component",
+		s.Log.Warn("cannot prune dead letters, trying again later", "component",
 			"dead-letters", "err", err)
 	}
 }

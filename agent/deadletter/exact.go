@@ -51,11 +51,11 @@ func decode(body []byte) (record.Record, error) {
 		Exact []byte `json:"exact"`
 	}
 	if err := json.Unmarshal(body, &kept); err != nil {
-		return r, fmt.Errorf("cannot parse the record that is kept: %w", err)
+		return r, fmt.Errorf("cannot parse the stored record: %w", err)
 	}
 	all, err := spoollog.DecodeRecords(nil, kept.Exact, 1)
 	if err != nil {
-		return r, fmt.Errorf("cannot decode the record that is kept: %w", err)
+		return r, fmt.Errorf("cannot decode the stored record: %w", err)
 	}
 	all[0].Position = r.Position // Position has no binary form
 	return all[0], nil

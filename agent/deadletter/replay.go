@@ -115,7 +115,7 @@ func (s *Replays) free(pipeline string) error {
 	return nil
 }
 
-var errEnding = errors.New("the agent is ending")
+var errEnding = errors.New("the agent is shutting down")
 
 // Status returns the running or last replay of a pipeline, also on another member of a cluster; ok is false if none is
 // known since the agent started.

@@ -43,7 +43,7 @@ func routeOf(p *spec.Pipeline, l *Replay) (route, error) {
 	case i < 0 && l.Stage == rest.StageSourceProcessor:
 		return route{place: atPipeline}, nil
 	case i < 0:
-		return route{}, fmt.Errorf("cannot replay dead letter %d: pipeline %s has no destination %q any more", l.ID,
+		return route{}, fmt.Errorf("cannot replay dead letter %d: pipeline %s no longer has a destination %q", l.ID,
 			p.ID, e.Connector)
 	case e.Processor == "":
 		return route{place: inDestination, connector: e.Connector}, nil

@@ -107,7 +107,7 @@ func ReserveFor(ctx context.Context, memory func() Memory, n int) error {
 	if !m.Take(n) {
 		m.Close()
 		return rest.Errorf(rest.ResourceExhausted, rest.ReasonTooMany,
-			"there is no memory to show dead letters of %d bytes: try again, or raise memory.limit", n)
+			"not enough memory to show dead letters of %d bytes: try again, or raise memory.limit", n)
 	}
 	context.AfterFunc(ctx, m.Close)
 	return nil
@@ -223,8 +223,8 @@ func connect(path string) (*sql.DB, error) {
 // an empty file is always a damaged one.
 func create(ctx context.Context, path string) error {
 	if info, err := os.Stat(path); err == nil && info.Size() == 0 {
-		return fmt.Errorf("%w: %s is empty; put a backup in its place with conduit store restore FILE, or move it "+
-			"away: what was in it is lost", sqlitefile.ErrDamaged, path)
+		return fmt.Errorf("%w: %s is empty; restore a backup with conduit store restore FILE, or move the file away, "+
+			"which loses its dead letters", sqlitefile.ErrDamaged, path)
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -283,10 +283,10 @@ func identify(id, have int) error {
 	case id == applicationID && have == version:
 		return nil
 	case id == applicationID && have > version:
-		return fmt.Errorf("it was written by a later version of the agent (version %d of its tables, this agent "+
-			"knows %d); run that one, or move the file away", have, version)
+		return fmt.Errorf("it was written by a newer version of the agent (schema version %d, this agent knows %d); "+
+			"run that version, or move the file away", have, version)
 	}
-	return errors.New("it is no dead-letter store; move the file away")
+	return errors.New("it is not a dead-letter store; move the file away")
 }
 
 // migrate creates the tables. It refuses files of another kind.

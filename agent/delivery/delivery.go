@@ -81,7 +81,7 @@ func Judge(now time.Time, o *Observed) *spec.Stall {
 			return after(before, s)
 		}
 		if before == nil && now.Sub(o.State.Since) >= o.Limits.Start {
-			return &spec.Stall{Reason: spec.StallStart, Since: o.State.Since, Message: "its plugins do not start"}
+			return &spec.Stall{Reason: spec.StallStart, Since: o.State.Since, Message: "its plugins have not started"}
 		}
 	case spec.PhaseRunning:
 		if before.Silent() {
@@ -222,11 +222,11 @@ func (s *Stage) judge(now time.Time, l *Limits) *spec.Stall {
 	case refusal.Count > 1 && refusal.Last.Sub(refusal.First) >= l.Stuck:
 		return s.stall(spec.StallRefuses, refusal.First, "it refuses every record: "+refusal.Text)
 	case waits && s.Doing == measure.Opening:
-		return s.stall(spec.StallStuck, s.Since, "opening it does not end"+s.last())
+		return s.stall(spec.StallStuck, s.Since, "it has not opened yet"+s.last())
 	case waits && s.Kind == spec.StageProcessor:
-		return s.stall(spec.StallStuck, s.Since, "its call does not end")
+		return s.stall(spec.StallStuck, s.Since, "its call has not returned")
 	case waits:
-		return s.stall(spec.StallStuck, s.Since, "it does not answer, and records wait"+s.last())
+		return s.stall(spec.StallStuck, s.Since, "it has not answered, and records are waiting"+s.last())
 	}
 	return nil
 }
@@ -248,16 +248,16 @@ func (s *Stage) source(now time.Time, l *Limits) *spec.Stall {
 	case r.Count > 1 && r.Last.Sub(r.First) >= l.Report && now.Sub(r.Last) < l.fresh(&r):
 		return s.stall(spec.StallRetrying, r.First, r.Text)
 	case waits && now.Sub(s.Since) >= l.Stuck && s.Doing == measure.Opening:
-		return s.stall(spec.StallStuck, s.Since, "opening it does not end")
+		return s.stall(spec.StallStuck, s.Since, "it has not opened yet")
 	case waits && now.Sub(s.Since) >= l.Stuck:
-		return s.stall(spec.StallStuck, s.Since, "it does not return from an acknowledgement")
+		return s.stall(spec.StallStuck, s.Since, "it has not returned from an acknowledgement")
 	}
 	return nil
 }
 
 // idles maps a kind of stage to its activity while it has nothing to do.
 var idles = map[string]string{spec.StageSource: "reads nothing", spec.StageDestination: "accepts nothing",
-	spec.StageQueue: "accepts nothing", spec.StageProcessor: "passes nothing on"}
+	spec.StageQueue: "accepts nothing", spec.StageProcessor: "passes on nothing"}
 
 // stall returns a stall of the stage. Its message has no time, since it may become that of an earlier stall.
 func (s *Stage) stall(done string, since time.Time, why string) *spec.Stall {

@@ -196,7 +196,7 @@ func (r *Run) Advance(ctx context.Context, d time.Duration) error {
 			return err
 		}
 		if !chain.Deadline().IsZero() && !chain.Deadline().After(at) {
-			return fmt.Errorf("a processor of pipeline %q asks for a time that has come", r.pipeline.ID)
+			return fmt.Errorf("a processor of pipeline %q asks for a time in the past", r.pipeline.ID)
 		}
 	}
 }

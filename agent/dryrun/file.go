@@ -128,7 +128,7 @@ func Parse(data []byte) (*File, error) {
 		return nil, err
 	}
 	if len(f.Tests) == 0 {
-		return nil, errors.New("line 1: it has no tests: want a list under tests")
+		return nil, errors.New("line 1: there are no tests: want a list under tests")
 	}
 	for i := range f.Tests {
 		f.Tests[i].Line = nodes.Tests[i].Line
@@ -141,10 +141,10 @@ func Parse(data []byte) (*File, error) {
 
 func (t *Test) check() error {
 	if t.Name == "" {
-		return errors.New("it has no name")
+		return errors.New("the test has no name")
 	}
 	if len(t.Expect) == 0 {
-		return errors.New("it expects nothing: want a list under expect")
+		return errors.New("the test expects nothing: want a list under expect")
 	}
 	for _, in := range t.Input {
 		if _, err := in.Record.record(0); err != nil {
@@ -170,7 +170,7 @@ func (e *Expectation) check() error {
 		return errors.New("an expectation says nothing: want equal, contains, each, count or error")
 	}
 	if e.DeadLetters && e.Destination != "" || e.Error != "" && !e.DeadLetters {
-		return errors.New("an expectation is of a destination, or of dead-letters, which alone have an error")
+		return errors.New("an expectation names either a destination, or dead-letters; only dead-letters have an error")
 	}
 	if _, err := template.ParseCondition(e.Each); err != nil {
 		return err

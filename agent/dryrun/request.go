@@ -31,7 +31,7 @@ func invalidf(format string, args ...any) error { return &InvalidError{fmt.Sprin
 // processors with lookup; connectors are not opened, and their references do not matter.
 func Do(ctx context.Context, request rest.DryRunRequest, o Options, lookup spec.Lookup) (*rest.DryRun, error) {
 	if n := len(request.Records); n > maxRecords {
-		return nil, invalidf("there are %d records; the most is %d", n, maxRecords)
+		return nil, invalidf("there are %d records; the maximum is %d", n, maxRecords)
 	}
 	p, source, err := Choose(request)
 	if err != nil {
@@ -44,7 +44,7 @@ func Do(ctx context.Context, request rest.DryRunRequest, o Options, lookup spec.
 	var advance time.Duration
 	if request.Advance != "" {
 		if advance, err = time.ParseDuration(request.Advance); err != nil || advance < 0 {
-			return nil, invalidf("advance %q is no duration: want for example 1m", request.Advance)
+			return nil, invalidf("advance %q is not a duration: want for example 1m", request.Advance)
 		}
 	}
 	if o.Start = time.Now(); request.Start != nil {
@@ -93,7 +93,7 @@ func Choose(request rest.DryRunRequest) (*spec.Pipeline, string, error) {
 	if request.Pipeline != "" {
 		return nil, "", invalidf("the file declares no pipeline %q", request.Pipeline)
 	}
-	return nil, "", invalidf("the file declares %d pipelines: say which one is meant", len(file.Pipelines))
+	return nil, "", invalidf("the file declares %d pipelines: name one", len(file.Pipelines))
 }
 
 func chooseSource(p *spec.Pipeline, id string) (string, error) {
@@ -109,7 +109,7 @@ func chooseSource(p *spec.Pipeline, id string) (string, error) {
 	case id != "":
 		return "", invalidf("pipeline %q has no source %q", p.ID, id)
 	case len(sources) != 1:
-		return "", invalidf("pipeline %q has %d sources: say which one reads the records", p.ID, len(sources))
+		return "", invalidf("pipeline %q has %d sources: name the one that reads the records", p.ID, len(sources))
 	}
 	return sources[0], nil
 }

@@ -115,7 +115,7 @@ func choose(id string, pipelines []spec.Parsed) (*spec.Pipeline, error) {
 	case len(pipelines) == 1:
 		return &pipelines[0].Pipeline, nil
 	}
-	return nil, fmt.Errorf("say which pipeline is meant: the pipeline file declares %d", len(pipelines))
+	return nil, fmt.Errorf("name the pipeline: the pipeline file declares %d", len(pipelines))
 }
 
 // resolve replaces references in the settings of processors by the variables of the test. References in connectors do
@@ -179,7 +179,7 @@ func findConnector(id string, p *spec.Pipeline, typ spec.ConnectorType) (string,
 	case len(ids) == 1:
 		return ids[0], nil
 	}
-	return "", fmt.Errorf("say which %s is meant: pipeline %q has %d", typ, p.ID, len(ids))
+	return "", fmt.Errorf("name the %s: pipeline %q has %d", typ, p.ID, len(ids))
 }
 
 // compare returns the differences from the expectation.

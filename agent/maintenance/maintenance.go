@@ -47,7 +47,7 @@ func present(path string) (all []part, err error) {
 		case err == nil:
 			all = append(all, p)
 		case i == 0 && errors.Is(err, fs.ErrNotExist):
-			return nil, fmt.Errorf("there is no store at %s: db.sqlite.path, or --db.sqlite.path, says where it is",
+			return nil, fmt.Errorf("there is no store at %s: set db.sqlite.path, or --db.sqlite.path",
 				path)
 		case !errors.Is(err, fs.ErrNotExist):
 			return nil, err
@@ -152,7 +152,7 @@ func (o *Outcome) outcome(ctx context.Context, path string, before []spec.Checkp
 	known := map[string]bool{}
 	adopted := db.Adopted()
 	if adopted == nil {
-		return errors.New("the file that was put in place is not the one that was opened")
+		return errors.New("the replaced file is not the file that was opened")
 	}
 	for _, c := range adopted.Sources {
 		known[c.ConnectorID] = true
@@ -274,7 +274,7 @@ func identify(files []part) error {
 			err = store.Identify(p.Path)
 		}
 		if errors.Is(err, sqlitefile.ErrDamaged) || errors.Is(err, store.ErrOther) {
-			return fmt.Errorf("%s is no backup of a store: make one with conduit store backup", p.Path)
+			return fmt.Errorf("%s is not a backup of a store: make one with conduit store backup", p.Path)
 		}
 		if err != nil {
 			return err
@@ -291,8 +291,8 @@ func complete(_ context.Context, files []part) error {
 			return err
 		}
 		if s.Log > 0 || p.Generations && s.Generation > 0 && s.Generation%2 == 1 {
-			return fmt.Errorf("%w: %s is no backup, but the file of an agent that was copied while it ran, or ended "+
-				"by force: make one with conduit store backup", sqlitefile.ErrIncomplete, p.Path)
+			return fmt.Errorf("%w: %s is not a backup, but the file of an agent that was copied while the agent ran, "+
+				"or after it was killed: make one with conduit store backup", sqlitefile.ErrIncomplete, p.Path)
 		}
 	}
 	return nil

@@ -366,7 +366,7 @@ func TestRepairOfAnother(t *testing.T) {
 		}
 		if file == path {
 			o, err = maintenance.Restore(t.Context(), path, filepath.Join(t.TempDir(), "conduit.db"), ".replaced")
-			if err == nil || !strings.Contains(err.Error(), path+" is no backup of a store") {
+			if err == nil || !strings.Contains(err.Error(), path+" is not a backup of a store") {
 				t.Errorf("restored %+v, %v", o, err)
 			}
 		}

@@ -9,8 +9,8 @@ import (
 )
 
 // ErrNone refuses the settings of a cluster in a binary that has no clusters.
-var ErrNone = errors.New("this binary has no clusters: remove cluster.name from the settings, or use the full " +
-	"binary, conduit")
+var ErrNone = errors.New("this binary does not support clusters: remove cluster.name from the settings, or use the " +
+	"full binary, conduit")
 
 // Alone is an agent outside a cluster. It runs all pipelines itself.
 type Alone struct{}
@@ -55,5 +55,6 @@ func RunsOnce(d *spec.Declaration) *rest.Instances {
 		return nil
 	}
 	return &rest.Instances{Declared: d.Pipeline.Instances, Running: []rest.InstancePlacement{},
-		Message: "this agent runs it once: it is no member of a cluster, or the pipeline is none of the cluster's"}
+		Message: "this agent runs only one: it is not a member of a cluster, or the pipeline does not belong to the " +
+			"cluster"}
 }

@@ -27,7 +27,7 @@ func TestAlone(t *testing.T) {
 	}
 	several := &spec.Declaration{Pipeline: spec.Pipeline{ID: "p", Terms: spec.Terms{Instances: "2"}}}
 	if i := a.Instances(several); i == nil || i.Declared != "2" || len(i.Running) != 0 ||
-		!strings.Contains(i.Message, "this agent runs it once") {
+		!strings.Contains(i.Message, "this agent runs only one") {
 		t.Errorf("instances: %+v", i)
 	}
 	if i := a.Instances(&spec.Declaration{}); i != nil {

@@ -29,7 +29,7 @@ type Command struct {
 func NewCommand(line string, env []string, timeout time.Duration) (*Command, error) {
 	var args []string
 	if err := json.Unmarshal([]byte(line), &args); err != nil || len(args) == 0 || args[0] == "" {
-		return nil, errors.New(`it is no JSON list such as ["/usr/local/bin/page", "--team", "data"]`)
+		return nil, errors.New(`it is not a JSON list such as ["/usr/local/bin/page", "--team", "data"]`)
 	}
 	return &Command{args, env, timeout}, nil
 }

@@ -154,7 +154,7 @@ func (d *decider) changed(now time.Time, s *subject, name string) []Notification
 	case s.failing != nil && now.Sub(s.failing.At) >= failingAfter:
 		n := *s.failing
 		s.failing = nil
-		n.Message = fmt.Sprintf("it has failed since %s and is tried again: %s", n.At.UTC().Format(time.RFC3339),
+		n.Message = fmt.Sprintf("it has failed since %s and is restarted: %s", n.At.UTC().Format(time.RFC3339),
 			n.Message)
 		return d.decide(now, s, n)
 	case works && s.problem != "" && s.problem != Silent:

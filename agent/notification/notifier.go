@@ -135,7 +135,7 @@ type Result struct {
 // Test sends a notification to every target at once, without retries.
 func (n *Notifier) Test(ctx context.Context) []Result {
 	one := Notification{ID: fmt.Sprintf("conduit-%s-test-%d", runID(), n.serial.Add(1)), At: time.Now(), Kind: Test,
-		Message: "notifications of this agent arrive"}
+		Message: "this is a test notification"}
 	one.describe(n.Agent)
 	results := make([]Result, len(n.Targets))
 	var all sync.WaitGroup

@@ -56,7 +56,7 @@ func (q *queue) add(n Notification) {
 	q.mu.Unlock()
 	if dropped {
 		q.counts("dropped")
-		q.log.Warn("too many notifications wait, the oldest is dropped", "limit", maxQueue)
+		q.log.Warn("too many notifications are waiting, dropping the oldest", "limit", maxQueue)
 	}
 	q.wake.Notify()
 }
@@ -74,7 +74,7 @@ func (q *queue) next() (n Notification, ok bool) {
 // run sends until ctx ends, and then tries the waiting notifications once more.
 func (q *queue) run(ctx context.Context) {
 	failing := notify.Throttle{Fails: "cannot send a notification, trying again",
-		Recovered: "notifications are sent again"}
+		Recovered: "notifications can be sent again"}
 	for ctx.Err() == nil {
 		n, ok := q.next()
 		if !ok {
@@ -128,7 +128,7 @@ func (q *queue) finish(err error, n *Notification) {
 		return
 	}
 	q.counts("dropped")
-	q.log.Error("a notification is dropped, it cannot be sent", "kind", n.Kind, "pipeline_id", n.Pipeline, "err", err)
+	q.log.Error("cannot send a notification, dropping it", "kind", n.Kind, "pipeline_id", n.Pipeline, "err", err)
 }
 
 func (q *queue) try(ctx context.Context, n *Notification) error {

@@ -153,7 +153,7 @@ func (s *Silence) observe(now time.Time, id string, most time.Duration, state *s
 	e := spec.Event{At: now, Pipeline: id, Type: spec.EventWarning, Reason: silent,
 		Message: fmt.Sprintf("no record for %v, max-silence is %v", now.Sub(h.at).Round(time.Second), most)}
 	if !is {
-		e.Type, e.Reason, e.Message = "normal", recordsAgain, "records come again"
+		e.Type, e.Reason, e.Message = "normal", recordsAgain, "records are being read again"
 	}
 	return []spec.Event{e}
 }

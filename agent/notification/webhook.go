@@ -38,7 +38,7 @@ type Webhook struct {
 func NewWebhook(at string, secret func() (string, error), version string) (*Webhook, error) {
 	u, err := url.Parse(at)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return nil, errors.New("it is no URL such as https://example.com/hooks/conduit") // the URL may contain a secret
+		return nil, errors.New("it is not a URL such as https://example.com/hooks/conduit") // the URL may contain a secret
 	}
 	return &Webhook{url: u, secret: secret, version: version, client: &http.Client{
 		Transport: peer.Transport(),
@@ -55,7 +55,7 @@ func (w *Webhook) Name() string { return "webhook " + w.url.Scheme + "://" + w.u
 func (w *Webhook) Send(ctx context.Context, n *Notification, body []byte) error {
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, w.url.String(), bytes.NewReader(body))
 	if err != nil {
-		return &refused{errors.New("cannot make the request")}
+		return &refused{errors.New("cannot create the request")}
 	}
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("User-Agent", "conduit/"+w.version)
@@ -116,7 +116,7 @@ func (w *Webhook) key() ([]byte, error) {
 	}
 	key, err := base64.StdEncoding.DecodeString(encoded)
 	if err != nil {
-		return nil, errors.New("what follows whsec_ in the secret is not base64")
+		return nil, errors.New("the part of the secret after whsec_ is not base64")
 	}
 	return key, nil
 }

@@ -54,7 +54,7 @@ func (c *Claims) Owners() (problems []spec.Problem) {
 	for _, o := range c.shared {
 		problems = append(problems, o.parsed.Locate(spec.Problem{
 			Path: "/id", Severity: spec.SeverityError, Code: spec.CodeDeclaredTwice,
-			Message: fmt.Sprintf("pipeline %q is declared in %s, too; remove it from %s or from there, or choose "+
+			Message: fmt.Sprintf("pipeline %q is also declared in %s; remove it from %s or from there, or choose "+
 				"another id", o.parsed.Pipeline.ID, strings.Join(o.others, " and "), o.path),
 		}, o.path))
 	}

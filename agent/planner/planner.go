@@ -125,7 +125,7 @@ func (m *plan) refuse(path string) string {
 		return "is not read from pipelines.path: the name of a pipeline file ends in .yaml or .yml and has no " +
 			"directory before it"
 	case slices.Contains(m.named, path):
-		return "is there twice"
+		return "appears twice"
 	}
 	return ""
 }

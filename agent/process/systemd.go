@@ -78,9 +78,9 @@ func (s *Service) Run(ctx context.Context) error {
 // reload reads the files and returns when their changes are being applied, or are known to be wrong.
 func (s *Service) reload(ctx context.Context) {
 	log := s.Log.With("component", "agent")
-	log.Info("reading the pipeline files again")
+	log.Info("reloading the pipeline files")
 	if err := s.ReadFiles(ctx); err != nil {
-		log.Error("cannot read the pipeline files, what runs keeps running", "err", err)
+		log.Error("cannot read the pipeline files; running pipelines continue", "err", err)
 	}
 	_ = s.Loop.Check(ctx)
 }

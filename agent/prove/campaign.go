@@ -40,11 +40,11 @@ const (
 func (c *campaign) prepare() error {
 	for _, name := range []string{"pipelines", "connectors", "ledger", "state"} {
 		if err := os.Mkdir(filepath.Join(c.dir, name), 0o700); err != nil {
-			return fmt.Errorf("cannot make a directory to work in: %w", err)
+			return fmt.Errorf("cannot create a working directory: %w", err)
 		}
 	}
 	if err := c.install(); err != nil {
-		return fmt.Errorf("cannot make the stand-in for outside systems: %w", err)
+		return fmt.Errorf("cannot build the stand-in for outside systems: %w", err)
 	}
 	for i := range c.pipelines {
 		if err := c.write(&c.pipelines[i]); err != nil {
@@ -58,9 +58,9 @@ func (c *campaign) prepare() error {
 		c.skip("a full disk", why)
 	}
 	if c.clocks, why = clocks(); why != "" {
-		c.skip("jumps of the clock that timers go by", why)
+		c.skip("jumps of the monotonic clock", why)
 	}
-	c.skip("jumps of the time of day", "they would be those of the host; the agent uses it for no decision")
+	c.skip("jumps of the time of day", "they would affect the host; the agent uses the time of day for no decision")
 	return nil
 }
 
@@ -124,7 +124,7 @@ func (c *campaign) run(ctx context.Context) error {
 		}
 	}
 	if n := c.report.Faults.Kills; n < c.Kills {
-		c.report.Notes = append(c.report.Notes, Note{"kills", fmt.Sprintf("%d of %d: the time was over", n, c.Kills)})
+		c.report.Notes = append(c.report.Notes, Note{"kills", fmt.Sprintf("%d of %d: the time limit was reached", n, c.Kills)})
 	}
 	return c.end(ctx)
 }

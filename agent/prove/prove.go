@@ -77,7 +77,7 @@ const mostRepeated = 1 << 17
 func Run(ctx context.Context, o Options) (*Report, error) {
 	dir, err := os.MkdirTemp(o.Dir, "conduit-prove-")
 	if err != nil {
-		return nil, fmt.Errorf("cannot make a directory to work in: %w", err)
+		return nil, fmt.Errorf("cannot create a working directory: %w", err)
 	}
 	c := &campaign{Options: o, dir: dir, random: rand.New(rand.NewPCG(o.Seed, 0)),
 		ledgers: ledgers{filepath.Join(dir, "ledger")},
@@ -86,7 +86,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	c.pipelines, c.report.Notes = replaced(ctx, o.Pipelines, c.ledgers, o.Registry, o.Sabotage)
 	if c.flows = flowsOf(c.pipelines); len(c.flows) == 0 {
 		return nil,
-			errors.Join(errors.New("cannot prove anything: there is no pipeline with a source and a destination"),
+			errors.Join(errors.New("cannot prove anything: no pipeline has a source and a destination"),
 				os.RemoveAll(dir))
 	}
 	err = c.prepare()

@@ -46,9 +46,9 @@ func (r *Resolver) scan(ctx context.Context) (stable bool) {
 	changed, stable := r.compare(ctx)
 	for _, c := range changed {
 		log := r.Log.With("component", "agent", "pipeline_id", c.pipeline)
-		log.Info("a file that the pipeline refers to has changed, applying it again", "file", c.path)
+		log.Info("a file that the pipeline refers to has changed, re-applying the pipeline", "file", c.path)
 		if err := r.Apply(ctx, c.pipeline); err != nil && ctx.Err() == nil {
-			log.Debug("pipeline is not applied again", "err", err)
+			log.Debug("cannot re-apply the pipeline", "err", err)
 		}
 	}
 	return stable

@@ -22,12 +22,12 @@ var (
 
 // advice maps faults to their remedies. The texts of the other faults contain their remedy.
 var advice = map[error]string{
-	ErrFull: "free some space on its file system, and saving goes on by itself",
+	ErrFull: "free some space on its file system; saving then resumes automatically",
 	ErrReadOnly: "make the directory writable, or remount its file system (dmesg says why the kernel made it " +
-		"read-only); saving then goes on by itself",
-	ErrIO: "check the disk (dmesg says more); saving goes on by itself once it can be written",
-	ErrDamaged: "see what is damaged with conduit store check; conduit store restore FILE puts a backup in its " +
-		"place, conduit store repair keeps what can be read",
+		"read-only); saving then resumes automatically",
+	ErrIO: "check the disk (dmesg says more); saving resumes automatically when the disk can be written",
+	ErrDamaged: "show the damage with conduit store check; restore a backup with conduit store restore FILE, or keep " +
+		"the readable rows with conduit store repair",
 }
 
 // environmentError is an error with a cause outside of the agent, which only a person can fix there.

@@ -72,12 +72,12 @@ func readHeader(path string) ([]byte, error) {
 	defer f.Close()
 	header := make([]byte, headerSize)
 	if n, err := io.ReadFull(f, header); err != nil || string(header[:len(headerMagic)]) != headerMagic {
-		return nil, fmt.Errorf("%w: not a database (%d bytes of header); put a backup in its place with conduit "+
-			"store restore FILE, or move it away to start over: every source then starts from its beginning",
+		return nil, fmt.Errorf("%w: not a database (%d bytes of header); restore a backup with conduit store restore "+
+			"FILE, or move the file away to start over: every source then starts from its beginning",
 			ErrDamaged, n)
 	}
 	if w, r := header[headerForms], header[headerForms+1]; w < 1 || w > 2 || r < 1 || r > 2 {
-		return nil, fmt.Errorf("%w: its header says that it has the form %d/%d, which there is not; %s", ErrDamaged, w,
+		return nil, fmt.Errorf("%w: its header has the unknown format version %d/%d; %s", ErrDamaged, w,
 			r, advice[ErrDamaged])
 	}
 	return header, nil
@@ -99,14 +99,13 @@ func (s State) Err(path string) error {
 	case s.Last < 0:
 		return nil
 	case s.Generation%2 == 1 && s.Log == 0:
-		return fmt.Errorf("%w: %s was copied without its log %s while an agent ran, or the log was removed: what was "+
-			"saved last is missing, and its pages may not fit together; "+
-			"put the log next to it, or a backup in its place with conduit store restore FILE, or take it as it is "+
-			"with conduit store repair", ErrIncomplete, path, path+"-wal")
+		return fmt.Errorf("%w: %s was copied without its log %s while an agent ran, or the log was removed: the "+
+			"latest changes are missing, and its pages may be inconsistent; put the log next to it, restore a backup "+
+			"with conduit store restore FILE, or accept the file with conduit store repair", ErrIncomplete, path, path+"-wal")
 	case s.Log > 0 && s.Last > 0 && s.Last > s.Generation:
-		return fmt.Errorf("%w: the log %s belongs to a later state than %s, which another file was put in the "+
-			"place of; "+
-			"conduit store restore FILE puts a backup in its place, conduit store repair takes the file without the log", ErrIncomplete, path+"-wal", path)
+		return fmt.Errorf("%w: the log %s belongs to a later state than %s, which was replaced by another file; "+
+			"restore a backup with conduit store restore FILE, or use the file without the log with conduit store "+
+			"repair", ErrIncomplete, path+"-wal", path)
 	}
 	return nil
 }
@@ -179,8 +178,7 @@ func EmptyLog(ctx context.Context, writer *sql.DB, path string) (busy bool, err 
 func WarnOfLog(log *slog.Logger, path string) {
 	if info, err := os.Stat(path + "-wal"); err == nil && info.Size() > 0 {
 		log.Warn("the write-ahead log was not written back when its file was closed, because the disk failed or "+
-			"another process reads the file: "+
-			"that is done when the file is opened next", "file", path)
+			"another process reads the file; it is written back when the file is next opened", "file", path)
 	}
 }
 

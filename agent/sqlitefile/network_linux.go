@@ -51,8 +51,8 @@ func RefuseNetwork(path string) error {
 		path = filepath.Dir(path)
 	}
 	if name, network := FileSystem(path); network {
-		return fmt.Errorf("%w: %s is on %s, where neither its lock nor its commits can be relied on; "+
-			"give db.sqlite.path a place on a disk of this machine, or set db.sqlite.network-filesystem: true if "+
+		return fmt.Errorf("%w: %s is on %s, where neither locks nor commits are reliable; set db.sqlite.path to a "+
+			"disk of this machine, or set db.sqlite.network-filesystem: true if "+
 			"only one machine uses it and it keeps locks, mappings and fsync", ErrNetwork, path, name)
 	}
 	return nil

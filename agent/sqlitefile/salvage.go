@@ -34,7 +34,7 @@ func (f File) Salvage(ctx context.Context, to string, mend []string) (all []Salv
 	}
 	defer func() { err = errors.Join(err, target.Close()) }()
 	if _, err := source.ExecContext(ctx, `SELECT count(*) FROM sqlite_schema`); err != nil {
-		return nil, fmt.Errorf("nothing can be read of %q: %w; put a backup in its place with conduit store "+
+		return nil, fmt.Errorf("nothing of %q can be read: %w; restore a backup with conduit store "+
 			"restore FILE", f.Path, err)
 	}
 	tables, err := tablesOf(ctx, target)

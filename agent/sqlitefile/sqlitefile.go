@@ -114,7 +114,7 @@ func findings(ctx context.Context, db *sql.DB, pragma string) (found []string, e
 // is marked as a backup. An agent may have the file open.
 func (f File) Copy(ctx context.Context, to string) (err error) {
 	if _, err := os.Lstat(to); err == nil {
-		return fmt.Errorf("cannot write a backup to %q: it is there already", to)
+		return fmt.Errorf("cannot write a backup to %q: the file already exists", to)
 	}
 	draft := to + ".new"
 	if err := removeAll(draft); err != nil {

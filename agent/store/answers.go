@@ -48,7 +48,7 @@ func scanAnswer(s scanner) (a spec.Answer, err error) {
 func (s answers) KeepAnswer(ctx context.Context, key string, a *spec.Answer) error {
 	header, err := encode(&a.Header)
 	if err != nil {
-		return wrap(err, "cannot keep an answer")
+		return wrap(err, "cannot store an answer")
 	}
 	err = s.write(ctx, func(tx *sql.Tx) error {
 		now := s.now()
@@ -66,5 +66,5 @@ func (s answers) KeepAnswer(ctx context.Context, key string, a *spec.Answer) err
 			(SELECT id, sum(length(body) + length(header)) OVER (ORDER BY id DESC) AS size FROM answers) WHERE size > ?)`, keepAnswersBytes)
 		return err
 	}, nil)
-	return wrap(err, "cannot keep an answer")
+	return wrap(err, "cannot store an answer")
 }

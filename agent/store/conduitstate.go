@@ -46,7 +46,7 @@ func refuseConduitDatabase(path string) error {
 }
 
 func refuseConduit(path, command string) error {
-	return fmt.Errorf("%w, which is left as it is: give db.sqlite.path another name than %s, and take the state over "+
+	return fmt.Errorf("%w, which is not changed: set db.sqlite.path to another file than %s, and take the state over "+
 		"with: %s", errConduit, path, command)
 }
 

@@ -136,7 +136,7 @@ func checkDeletable(tx *sql.Tx, id string) error {
 		return err
 	}
 	if connectors > 0 {
-		return fmt.Errorf("%d of its connectors are not cleaned up", connectors)
+		return fmt.Errorf("%d of its connectors are not cleaned up yet", connectors)
 	}
 	return nil
 }

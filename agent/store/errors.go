@@ -13,9 +13,9 @@ var (
 	ErrFenced           = errors.New("a later run of the pipeline has begun")
 	ErrOutOfOrder       = errors.New("position is behind the one saved before")
 	ErrNewer            = errors.New("store was written by a newer version")
-	ErrOther            = errors.New("it is no store")
+	ErrOther            = errors.New("it is not a store")
 	ErrForeign          = errConduit
-	ErrMoved      error = environmentError("store is not in its place any more")
+	ErrMoved      error = environmentError("store file was moved or deleted")
 	ErrClosed           = errors.New("store is closed")
 
 	ErrLocked   = sqlitefile.ErrLocked

@@ -23,7 +23,7 @@ func createFile(ctx context.Context, path string, now func() time.Time) error {
 		return err
 	}
 	if info, err := os.Stat(path + "-wal"); err == nil && info.Size() > 0 {
-		return fmt.Errorf("%w: its log %q is there but the file itself is not; restore the file, or move the log "+
+		return fmt.Errorf("%w: its log %q exists but the file itself is missing; restore the file, or move the log "+
 			"away to start over", ErrDamaged, path+"-wal")
 	}
 	draft := path + ".new"
@@ -63,7 +63,7 @@ func Identify(path string) error {
 		}
 	}
 	if !info.Mode().IsRegular() {
-		return fmt.Errorf("%w: not a regular file; give db.sqlite.path another name", ErrOther)
+		return fmt.Errorf("%w: it is not a regular file; set db.sqlite.path to another file", ErrOther)
 	}
 	id, err := sqlitefile.ApplicationID(path)
 	if err != nil {
@@ -75,7 +75,7 @@ func Identify(path string) error {
 				return err
 			}
 		}
-		return fmt.Errorf("%w: a database of another application (id %#x); give db.sqlite.path another name", ErrOther,
+		return fmt.Errorf("%w: it is a database of another application (id %#x); set db.sqlite.path to another file", ErrOther,
 			id)
 	}
 	return nil

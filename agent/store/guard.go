@@ -45,7 +45,7 @@ func (g *Guard) Run(ctx context.Context) error {
 		}
 		moved = err != nil
 		if moved {
-			g.Log.Error("the store is in danger, the pipelines go on", "component", "agent", "err", err)
+			g.Log.Error("the store is in danger, pipelines continue", "component", "agent", "err", err)
 		} else {
 			g.Log.Info("the store is in its place again", "component", "agent")
 		}
@@ -57,7 +57,7 @@ func (g *Guard) Run(ctx context.Context) error {
 // a fault that was already reported. Operations that failed because of the fault are retried.
 func (g *Guard) reportPast(reported bool) {
 	if err := g.Past(); err != nil && !reported {
-		g.Log.Warn("the state of the agent could not be saved, and was when that was tried again",
+		g.Log.Warn("saving the state of the agent failed once, and succeeded when retried",
 			"component", "agent", "err", err)
 		g.Retry()
 	}
@@ -73,10 +73,10 @@ func (g *Guard) observeFault(ctx context.Context, failing bool) bool {
 		return failing
 	}
 	if err != nil {
-		g.Log.Error("the state of the agent cannot be saved: what needs that is not acknowledged and is tried again",
+		g.Log.Error("cannot save the state of the agent: retrying, nothing that depends on it is acknowledged",
 			"component", "agent", "err", err)
 	} else {
-		g.Log.Info("the state of the agent is saved again", "component", "agent")
+		g.Log.Info("the state of the agent can be saved again", "component", "agent")
 		g.Retry()
 	}
 	g.Changed()

@@ -48,9 +48,9 @@ func TestAFaultLastsAsLongAsTheProbeFails(t *testing.T) {
 				t.Errorf("%s: retried %d times, log:\n%s", after, retried.Load(), got)
 			}
 		}
-		expect("nothing is saved", "cannot be saved", 0)
+		expect("nothing is saved", "cannot save the state", 0)
 		saves.Store(true)
-		expect("a small save passed", "cannot be saved", 0)
+		expect("a small save passed", "cannot save the state", 0)
 		probes.Store(true)
 		expect("the probe passes", "saved again", 1)
 		cancel()

@@ -45,7 +45,7 @@ func peek(ctx context.Context, path string) ([]spec.Declaration, []spec.FileStat
 	}
 	tx, err := reader.BeginTx(ctx, &sql.TxOptions{ReadOnly: true}) // for a consistent view of both tables
 	if err != nil {
-		return nil, nil, fmt.Errorf("cannot begin to read: %w", err)
+		return nil, nil, fmt.Errorf("cannot begin a read transaction: %w", err)
 	}
 	defer func() { _ = tx.Rollback() }() // nothing was written
 	db := newDB(path)

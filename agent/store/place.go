@@ -17,7 +17,7 @@ func (q *sqlite) InPlace() error {
 		return err
 	}
 	if info, err := q.lock.File().Stat(); err == nil && !leadsTo(q.lock.File().Name(), info) {
-		return fmt.Errorf("%w: %q was deleted or replaced, so that nothing keeps a second agent away from the store; "+
+		return fmt.Errorf("%w: %q was deleted or replaced, so nothing prevents a second agent from using the store; "+
 			"restart this agent", ErrMoved, q.lock.File().Name())
 	}
 	return nil
@@ -41,8 +41,8 @@ func (p *pools) identify(path string) {
 func (p *pools) inPlace() error {
 	for _, f := range p.files {
 		if !leadsTo(f.path, f.info) {
-			return fmt.Errorf("%w: %q was deleted or replaced, so that all that is saved is lost when the agent "+
-				"ends; put a copy of the store there before it starts again", ErrMoved, f.path)
+			return fmt.Errorf("%w: %q was deleted or replaced, so everything saved since is lost when the agent "+
+				"ends; put a copy of the store there before the agent starts again", ErrMoved, f.path)
 		}
 	}
 	return nil

@@ -22,7 +22,7 @@ func (p *Pruner) Run(ctx context.Context) error {
 	defer tick.Stop()
 	for {
 		if err := p.Prune(ctx); err != nil && ctx.Err() == nil {
-			p.Log.Warn("history is kept for longer than it should be, trying again later", "component", "agent", "err",
+			p.Log.Warn("cannot prune history, trying again later", "component", "agent", "err",
 				err)
 		}
 		select {

@@ -48,8 +48,8 @@ func fence(ctx context.Context, tx *sql.Tx, sources []spec.Checkpoint, generatio
 		if _, err := tx.ExecContext(ctx,
 			`INSERT INTO events (at, pipeline_id, file, type, reason, message) VALUES (?, ?, '', 'warning', `+
 				`'StoreReplaced', ?)`, now.UnixNano(), c.PipelineID,
-			fmt.Sprintf("an earlier file was put in the place of the store: source %s goes on after position %s, and "+
-				"what it delivered since is delivered again", c.ConnectorID, PositionText(c.Position))); err != nil {
+			fmt.Sprintf("the store was replaced by an older file: source %s resumes after position %s, and delivers "+
+				"later records again", c.ConnectorID, PositionText(c.Position))); err != nil {
 			return err
 		}
 	}

@@ -35,7 +35,7 @@ func (db *DB) Prune(ctx context.Context) error {
 	if err == nil && (forgotten || db.logKept.Load()) {
 		err = db.truncateLog(ctx)
 	}
-	return wrap(err, "cannot forget the history of deleted pipelines")
+	return wrap(err, "cannot prune the history of deleted pipelines")
 }
 
 // Purge deletes the history and the events of a deleted pipeline now, and erases them from the file and its log. It

@@ -16,8 +16,8 @@ type RowError struct {
 
 // Error implements error.
 func (e *RowError) Error() string {
-	return fmt.Sprintf("%v: row %q of table %s cannot be read: %v; conduit store restore FILE puts a backup in its "+
-		"place, conduit store repair goes on without the row", ErrDamaged, e.ID, e.Table, e.Err)
+	return fmt.Sprintf("%v: row %q of table %s cannot be read: %v; restore a backup with conduit store restore FILE, "+
+		"or drop the row with conduit store repair", ErrDamaged, e.ID, e.Table, e.Err)
 }
 
 // Unwrap returns ErrDamaged and the reason.

@@ -239,7 +239,7 @@ func (q *sqlite) prepare(ctx context.Context, p *pools) error {
 	if a := q.adopted; a != nil && !a.done {
 		sources, err := fenceRestored(ctx, p.writer, a.generation, q.now())
 		if err != nil {
-			return fmt.Errorf("cannot take over a file that was put in place: %w", err)
+			return fmt.Errorf("cannot take over a replaced file: %w", err)
 		}
 		a.Sources, a.done = sources, true
 	}
@@ -269,6 +269,6 @@ func (q *sqlite) backUp(ctx context.Context, reader *sql.DB) error {
 	if err := File(q.path).Copy(ctx, to); err != nil {
 		return fmt.Errorf("cannot migrate without a backup: %w", err)
 	}
-	q.log.Info("the store was backed up before its tables are changed", "component", "store", "file", to)
+	q.log.Info("backed up the store before a migration", "component", "store", "file", to)
 	return nil
 }

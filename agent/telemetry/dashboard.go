@@ -66,11 +66,11 @@ func Panels() []Panel {
 			one(OldestUnacked+ofConnector, "{{component_id}}")},
 		{"Read to written, 99th percentile", "timeseries", "s", 12, "",
 			one(promQuantile(PipelineSeconds, ofConnector, "pipeline_id"), pipelineSelector)},
-		{"Behind its system", "timeseries", "s", 12, "Age of the newest data that a source read.",
+		{"Behind its system", "timeseries", "s", 12, "Age of the newest data that a source has read.",
 			one(BehindSeconds+ofConnector, "{{component_id}}")},
 		{
 			"Behind its system, records and bytes", "timeseries", "short", 12,
-			"What the system of a source holds and the source has not confirmed.",
+			"Data that the system of a source holds and the source has not confirmed.",
 			[]Query{
 				{BehindRecords + ofConnector, "{{component_id}} records"},
 				{BehindBytes + ofConnector, "{{component_id}} bytes"}},
@@ -84,10 +84,10 @@ func Panels() []Panel {
 		{"Silent", "timeseries", "bool", 8, "Pipelines with max-silence that read nothing.",
 			one(PipelineSilent+ofConnector, pipelineSelector)},
 		{
-			"Files with problems", "timeseries", "none", 8, "The last good versions run.",
+			"Files with problems", "timeseries", "none", 8, "The last known good versions run.",
 			one(FilesWithProblems+ofAgent, "{{instance}}"),
 		},
-		{"Versions that were tried", "timeseries", "cps", 8, "",
+		{"Attempts to run a version", "timeseries", "cps", 8, "",
 			one(promPerSecond(ReconcileAttempts, ofAgent, "result"), "{{result}}")},
 		{"fsync, 99th percentile", "timeseries", "s", 8, "Sources are acknowledged only after it.",
 			one(promQuantile(FsyncSeconds, ofAgent, "instance"), "{{instance}}")},

@@ -280,7 +280,7 @@ func TestTokensThatProtectLittle(t *testing.T) {
 		mode              os.FileMode
 		words             string
 	}{
-		{"one token", "s3cret", "s3cret", 0o600, "the read token is the admin token"},
+		{"one token", "s3cret", "s3cret", 0o600, "the read token equals the admin token"},
 		{"a file that all can read", "r", "s3cret", 0o644, "every user of this machine can read a token"},
 		{"as they should be", "r", "s3cret", 0o640, ""},
 	} {

@@ -108,10 +108,10 @@ func TestSocketsThatAreRefused(t *testing.T) {
 	}
 	for _, test := range []struct{ name, mode, group, want string }{
 		{"served", "0600", "", "another process serves"},
-		{"file", "0600", "", "is no socket"},
+		{"file", "0600", "", "is not a socket"},
 		{"none/there", "0600", "", "cannot listen on api.http.socket"},
 		{"open", "0666", "", "lets every user"},
-		{"odd", "rw", "", "is no mode"},
+		{"odd", "rw", "", "is not a mode"},
 		{"group", "0660", "no-such-group-here", "api.http.socket-group"},
 		{strings.Repeat("x", 100), "0600", "", "longer than"},
 	} {

@@ -252,7 +252,7 @@ func TestStatusFilesThatCannotBeWritten(t *testing.T) {
 	if n := failures(); n != 1 {
 		t.Errorf("it was logged %d times", n)
 	}
-	d.Wait("the all-clear", func() bool { return strings.Contains(d.Log(), "status files are written again") })
+	d.Wait("the all-clear", func() bool { return strings.Contains(d.Log(), "status files can be written again") })
 }
 
 // However many changes there are, a status file is written at most five times a second.

@@ -74,7 +74,7 @@ func compareAndSwap(t *testing.T, open func() cluster.Store) {
 	a, b := open(), open()
 	k := key(protocol.ClaimPrefix)
 	if e := read(t, a, k); e.Value != nil || e.Revision != 0 {
-		t.Errorf("entry of a key that there is not: %+v", e)
+		t.Errorf("entry of a missing key: %+v", e)
 	}
 	first := must(t, write(t, a, k, `{"a":"ä \" ,"}`, "state \x00\xff", 0, 0))
 	if e := read(t, b, k); string(e.Value) != `{"a":"ä \" ,"}` || string(e.State) != "state \x00\xff" ||
@@ -206,7 +206,7 @@ func watch(t *testing.T, open func() cluster.Store) {
 	select {
 	case <-synced:
 	case <-time.After(wait.Limit):
-		t.Fatal("the watch does not say that it showed everything")
+		t.Fatal("the watch does not report that it is complete")
 	}
 	revision := must(t, write(t, writer, session, "{}", "", 0, time.Minute))
 	if e := next(session); e.Revision != revision {

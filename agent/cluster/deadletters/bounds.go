@@ -38,7 +38,7 @@ func (b *bounds) enforce(ctx context.Context) {
 			return
 		}
 		if err := b.trim(ctx, claim, n); err != nil && !errors.Is(err, errChanged) {
-			b.log.Warn("there are more dead letters in the store of the cluster than there should be, trying "+
+			b.log.Warn("cannot enforce the limits of dead letters in the store of the cluster, trying "+
 				"again later", "component", "dead-letters", "err", err)
 			return
 		}
@@ -101,7 +101,7 @@ func (b *bounds) tidy(ctx context.Context) {
 		err = errors.Join(err, b.count(try, id, len(old)))
 		cancel()
 		if err != nil && ctx.Err() == nil {
-			b.log.Warn("dead letters are kept in the store of the cluster for longer than they should be, trying "+
+			b.log.Warn("cannot prune dead letters in the store of the cluster, trying "+
 				"again later", "component", "dead-letters", "err", err)
 		}
 	}

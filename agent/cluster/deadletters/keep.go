@@ -46,7 +46,7 @@ func (s *Share) fits(l *deadletter.Letter) bool {
 		_, err = pack([]*deadletter.Letter{l})
 	}
 	if err != nil {
-		s.needs.Log.Warn("a refused record is too large for the cluster's store, and is kept on this host", "component",
+		s.needs.Log.Warn("a refused record is too large for the store of the cluster, keeping it on this host", "component",
 			"dead-letters", "pipeline_id", l.PipelineID, "bytes", l.Bytes)
 	}
 	return err == nil
@@ -80,8 +80,8 @@ func (s *Share) Replicate(checkpoints []spec.Checkpoint, done func(pipeline stri
 // Run writes pending dead letters even if no position is saved, and enforces the limits, until ctx ends.
 func (s *Share) Run(ctx context.Context) {
 	defer s.end()
-	fails := notify.Throttle{Fails: "cannot keep refused records in the store of the cluster, trying again",
-		Recovered: "refused records are kept in the store of the cluster again"}
+	fails := notify.Throttle{Fails: "cannot write refused records to the store of the cluster, trying again",
+		Recovered: "refused records can be written to the store of the cluster again"}
 	tidy := time.NewTicker(tidyInterval)
 	defer tidy.Stop()
 	for {

@@ -16,7 +16,7 @@ const tryTimeout = 2 * time.Second // for one read or write
 var retryPause = 100 * time.Millisecond
 
 var (
-	errUnreachable = errors.New("the cluster's store, which has the dead letters of the pipeline, is out of reach")
+	errUnreachable = errors.New("the store of the cluster, which has the dead letters of the pipeline, is unreachable")
 	errAgain       = errors.New("to be tried again") // does not leave this package
 )
 

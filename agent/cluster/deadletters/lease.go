@@ -113,8 +113,8 @@ func (ls *leases) begin(
 	case holder != "":
 		return nil, rest.Errorf(rest.Aborted, rest.ReasonPipelineRunning,
 			"dead letters of pipeline %q are being replayed on the member %s of the cluster", pipeline, holder).
-			With("pipelineId", pipeline).Suggest("wait until that has ended, or end it, as with conduit dlq cancel; " +
-			"half a minute after that member died they can be replayed")
+			With("pipelineId", pipeline).Suggest("wait until the replay has ended, or cancel it, for example with " +
+			"conduit dlq cancel; if that member has died, they can be replayed after half a minute")
 	}
 	ls.mu.Lock()
 	ls.reserved[r.key] = r
@@ -165,9 +165,9 @@ func (r *reservation) put(e *protocol.Entry, now rest.Replay) (err error) {
 }
 
 // errLeaseLost ends a replay whose dead letters another member may replay.
-var errLeaseLost = errors.New("the replay was ended: it had no lease from the store of the cluster for half a " +
-	"minute, so that another member may replay the same dead letters; what was not settled is still there, so replay " +
-	"it again")
+var errLeaseLost = errors.New("the replay ended: it had no lease from the store of the cluster for half a minute, so " +
+	"another member may replay the same dead letters; unsettled dead letters are still in the queue, so replay it " +
+	"again")
 
 // renew renews the lease until ctx ends. It ends the replay when another member cancels it or the lease is lost.
 func (r *reservation) renew(ctx context.Context) {
@@ -233,8 +233,8 @@ func (ls *leases) status(ctx context.Context, pipeline string) (status rest.Repl
 		switch {
 		case err != nil:
 			status = l.status(pipeline)
-			status.Message = fmt.Sprintf("the member %s has not said for %s how far it is, and the store of the "+
-				"cluster is out of reach", l.Member, time.Since(l.at).Round(time.Second))
+			status.Message = fmt.Sprintf("the member %s has not reported its progress for %s, and the store of the "+
+				"cluster is unreachable", l.Member, time.Since(l.at).Round(time.Second))
 			return status, true
 		case e.Value == nil:
 			return ls.expired(pipeline, l), true
@@ -245,7 +245,7 @@ func (ls *leases) status(ctx context.Context, pipeline string) (status rest.Repl
 	status = l.status(pipeline)
 	if l.Cancel && !l.answered() {
 		status.Message = fmt.Sprintf(
-			"the member %s has not answered: the replay ends when it does, or with that member", l.Member)
+			"the member %s has not answered: the replay ends when it answers, or when that member ends", l.Member)
 	}
 	return status, true
 }
@@ -262,7 +262,8 @@ func (ls *leases) of(pipeline string) (l seenLease, ok bool) {
 func (ls *leases) expired(pipeline string, l seenLease) rest.Replay {
 	status := l.status(pipeline)
 	status.Running, status.Error = false,
-		fmt.Sprintf("it ended with the member %s, which did not say how; what was not settled is still there", l.Member)
+		fmt.Sprintf("it ended with the member %s, which did not report a result; unsettled dead letters are still in "+
+			"the queue", l.Member)
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	if key := leaseKey(pipeline); ls.seen[key].revision == l.revision {

@@ -40,7 +40,7 @@ func kindOf(c config.Cluster, kinds []StoreKind) (StoreKind, error) {
 	case 1:
 		return found[0], nil
 	case 0:
-		return StoreKind{}, fmt.Errorf("cluster.name is set, and neither %s is: members of a cluster need the "+
+		return StoreKind{}, fmt.Errorf("cluster.name is set, but neither %s is: members of a cluster need the "+
 			"address of a store", settings)
 	}
 	return StoreKind{}, fmt.Errorf("%s and %s are both set: a cluster has one store, so remove one of them",

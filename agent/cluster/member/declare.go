@@ -22,7 +22,7 @@ func (m *Membership) declare(ctx context.Context) {
 		}
 		all, err := m.needs.Store.Declarations(ctx)
 		if err != nil {
-			m.needs.Log.Error("cannot read what is declared for the cluster, trying again", "component", "cluster",
+			m.needs.Log.Error("cannot read the declarations of the cluster, trying again", "component", "cluster",
 				"err", err)
 			time.AfterFunc(time.Second, m.declared.Notify)
 			continue
@@ -80,7 +80,7 @@ func (m *Membership) forget(ctx context.Context, gone map[string]protocol.Wanted
 			continue
 		}
 		if err := m.shared.Forget(ctx, id); err != nil {
-			m.needs.Log.Error("cannot forget a pipeline that was deleted from the cluster, trying again", "component",
+			m.needs.Log.Error("cannot remove a pipeline that was deleted from the cluster, trying again", "component",
 				"cluster", "pipeline_id", id, "err", err)
 			time.AfterFunc(time.Second, m.declared.Notify)
 			continue
@@ -97,7 +97,7 @@ func (m *Membership) obey(ctx context.Context, d *spec.Declaration) {
 		return
 	}
 	if err := m.needs.Store.SetOverride(ctx, d.Pipeline.ID, o.Status); err != nil && !errors.Is(err, spec.ErrNotFound) {
-		m.needs.Log.Error("cannot do what another member was asked for, trying again", "component", "cluster",
+		m.needs.Log.Error("cannot apply a request that another member received, trying again", "component", "cluster",
 			"pipeline_id", d.Pipeline.ID, "err", err)
 		time.AfterFunc(time.Second, m.declared.Notify)
 		return

@@ -235,7 +235,7 @@ func (m *Membership) Joined() error {
 	if m.member.Joined() {
 		return nil
 	}
-	return fmt.Errorf("this agent has no session in the cluster %q, so that it runs none of its pipelines",
+	return fmt.Errorf("this agent has no session in the cluster %q, so it runs none of its pipelines",
 		m.needs.Settings.Name)
 }
 
@@ -246,7 +246,7 @@ func (m *Membership) Leave(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, leaveTimeout)
 	defer cancel()
 	if err := m.member.Drain(ctx); err != nil {
-		m.needs.Log.Warn("cannot leave the cluster in order, other members wait for the session to expire", "component",
+		m.needs.Log.Warn("cannot leave the cluster cleanly, other members wait for the session to expire", "component",
 			"cluster", "err", err)
 	}
 }

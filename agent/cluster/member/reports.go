@@ -19,8 +19,8 @@ const (
 
 // report publishes the number of dead letters on this member's disk, and the lags, until ctx ends.
 func (m *Membership) report(ctx context.Context) {
-	fails := notify.Throttle{Fails: "cannot publish to the cluster how many dead letters are here, trying again",
-		Recovered: "the cluster knows again how many dead letters are here"}
+	fails := notify.Throttle{Fails: "cannot publish the number of local dead letters to the cluster, trying again",
+		Recovered: "the number of local dead letters can be published to the cluster again"}
 	ticker := time.NewTicker(reportInterval)
 	defer ticker.Stop()
 	for {

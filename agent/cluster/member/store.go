@@ -63,7 +63,8 @@ func (s *sharedStore) SetOverride(ctx context.Context, id string, status spec.St
 		}
 		if err := s.override(ctx, id, status, declared.Digest); err != nil {
 			return rest.Errorf(rest.Unavailable, rest.ReasonCluster, "%v", err).
-				Suggest("try again when the store of the cluster can be reached; it may have taken effect nevertheless")
+				Suggest("try again when the store of the cluster can be reached; the change may have taken effect " +
+					"already")
 		}
 	}
 	return s.OwnStore.SetOverride(ctx, id, status)
@@ -88,9 +89,9 @@ func (s *sharedStore) MoveCheckpoint(
 	}
 	if declared.Pipeline.Instances.Several() {
 		return rest.Errorf(rest.FailedPrecondition, rest.ReasonPipelineInstances,
-			"pipeline %q is to have several instances, each with a position of its own, and their sources share what "+
-				"the other system keeps", declared.Pipeline.ID).
-			Suggest("move what is kept there, such as the offsets of a group")
+			"pipeline %q has several instances, each with its own position, and their sources share state in the "+
+				"source system", declared.Pipeline.ID).
+			Suggest("move that state, such as the offsets of a group")
 	}
 	try, cancel := context.WithTimeout(ctx, overrideTimeout)
 	defer cancel()
@@ -105,7 +106,7 @@ func (s *sharedStore) MoveCheckpoint(
 	case err != nil:
 		return rest.Errorf(rest.Unavailable, rest.ReasonCluster, "%v",
 			err).Suggest(
-			"try again when the store of the cluster can be reached; it may have taken effect nevertheless")
+			"try again when the store of the cluster can be reached; the change may have taken effect already")
 	}
 	own, err := s.OwnStore.Checkpoint(ctx, c.ConnectorID)
 	if err != nil {

@@ -56,7 +56,7 @@ func (m *Membership) Instances(d *spec.Declaration) *rest.Instances {
 	}
 	if all.Message = ""; d.Want() == spec.StatusRunning && all.Declared != spec.EachMember &&
 		len(all.Running) < all.Declared.Number() {
-		all.Message = "the rest waits for members that may run it and have no other instance of it"
+		all.Message = "the other instances wait for members that may run them and have no instance yet"
 	}
 	return all
 }
@@ -178,8 +178,8 @@ func (m *Membership) declaredTerms(id string) *rest.ClusterTerms {
 		return nil
 	}
 	if m.apis.Taken(id) && !t.Local() {
-		t.Reason = "the API of another member declared a pipeline of this id for the cluster, which this member " +
-			"leaves alone, and this one runs nowhere: choose another id"
+		t.Reason = "the API of another member declared a pipeline of this id for the cluster, so this one runs " +
+			"nowhere, and this member does not run the other: choose another id"
 	}
 	return &rest.ClusterTerms{Mode: t.Mode, Reason: t.Reason, Labels: t.Rules.Labels,
 		Eligible: t.Rules.Allow(m.member.Self.Labels), OnHost: t.Kept, Instances: t.Instances}
@@ -191,7 +191,7 @@ func stateOf(v *protocol.View) (rest.ClusterState, string) {
 	case v.Draining && v.Held:
 		return rest.ClusterDraining, ""
 	case v.Draining:
-		return rest.ClusterDrained, "it was drained, and takes no pipelines until it is resumed"
+		return rest.ClusterDrained, "it is drained, and takes no pipelines until it is resumed"
 	case v.Held:
 		return rest.ClusterJoined, ""
 	case v.Last.Reason == protocol.SelfStopped || v.Last.Reason == protocol.SessionLost:

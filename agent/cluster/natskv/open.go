@@ -92,8 +92,8 @@ func (o *Options) host() (first string, err error) {
 		}
 		u, err := url.Parse(one)
 		if err != nil || u.Scheme != "nats" && u.Scheme != "tls" {
-			return "", errors.New("cannot connect to NATS: " +
-				"its address must be nats://HOST:PORT or tls://HOST:PORT, several separated by commas")
+			return "", errors.New("cannot connect to NATS: its address must be nats://HOST:PORT or tls://HOST:PORT, " +
+				"several separated by commas")
 		}
 		first = cmp.Or(first, u.Hostname())
 	}
@@ -195,7 +195,7 @@ func differences(want, is jetstream.StreamConfig) (wrong []string) {
 	check(is.SubjectDeleteMarkerTTL == 0, "must leave no markers (subject_delete_marker_ttl)")
 	check(!is.AllowDirect, "must be read from its leader (allow_direct is set)")
 	check(is.Discard == jetstream.DiscardNew, "must refuse new messages when it is full (discard)")
-	check(is.MaxAge == 0, "must keep claims for ever (max_age)")
+	check(is.MaxAge == 0, "must keep claims forever (max_age)")
 	check(is.Storage == jetstream.FileStorage, "must be stored in files")
 	check(is.Retention == jetstream.LimitsPolicy, "must keep messages that were read (retention)")
 	check(is.MaxMsgSize <= 0 || is.MaxMsgSize >= minMessage,
@@ -215,7 +215,7 @@ func fit(version string, message int64) error {
 	case version == "":
 		return nats.ErrDisconnected
 	case err != nil, major < 2, major == 2 && minor < 12:
-		return &UnfitError{[]string{"the server is of version " + version + ", and 2.12 is needed"}}
+		return &UnfitError{[]string{"the server has version " + version + ", but 2.12 or later is required"}}
 	case message < minMessage:
 		return &UnfitError{[]string{fmt.Sprintf("the server takes messages of up to %d bytes (max_payload), and %d "+
 			"are needed", message, minMessage)}}

@@ -105,8 +105,8 @@ func outcome(err error) protocol.Outcome {
 
 var (
 	errNotReady = errors.New("cannot read from NATS, which has not answered yet")
-	errAnother  = errors.New("the stream of the cluster was made again since this agent joined: start all members " +
-		"again, once it has what it should")
+	errAnother  = errors.New("the stream of the cluster was recreated since this agent joined: restart all members " +
+		"after you have restored it")
 )
 
 // joined returns the stream that the agent joined.

@@ -77,7 +77,7 @@ func (s *Store) identify(ctx context.Context, conn *pgconn.PgConn) error {
 	}
 	if incarnation == nil {
 		return &UnfitError{[]string{"the table " + s.sql.table + " has no row \"" + incarnationKey +
-			"\", which is made with it"}}
+			"\", which is created together with it"}}
 	}
 	if err := pg.Execute(ctx, conn, "DELETE FROM "+s.sql.table+
 		" WHERE expires_at < clock_timestamp() - interval '1 day'"); err != nil {
@@ -94,12 +94,13 @@ func unfitServer(is []string) (wrong []string) {
 			wrong = append(wrong, what)
 		}
 	}
-	check(is[0] == "t", "the server is of version "+is[1]+", and 13 is needed")
+	check(is[0] == "t", "the server has version "+is[1]+", but 13 or later is required")
 	check(is[2] == "on" && is[3] == "on",
-		"the server must keep what it acknowledged over a power cut (fsync and full_page_writes must be on)")
-	check(is[4] != "off", "the server must acknowledge what is on its disk only (synchronous_commit is off; ALTER "+
+		"the server must keep acknowledged writes after a power cut (fsync and full_page_writes must be on)")
+	check(is[4] != "off", "the server must acknowledge only writes that are on its disk (synchronous_commit is off; "+
+		"ALTER "+
 		"ROLE … SET synchronous_commit = on)")
-	check(is[5] == "UTF8", "the database must have the encoding UTF8, and has "+is[5])
+	check(is[5] == "UTF8", "the database must have the encoding UTF8, but has "+is[5])
 	return wrong
 }
 

@@ -35,8 +35,8 @@ func Open(o Options) (*Store, error) {
 	}
 	return &Store{
 		options: o, sql: statementsOf(o.Cluster), sessions: newSessions(o.connect),
-		fails: notify.Throttle{Fails: "cannot write to PostgreSQL for the cluster, trying again",
-			Recovered: "PostgreSQL takes writes for the cluster again"},
+		fails: notify.Throttle{Fails: "cannot write the state of the cluster to PostgreSQL, trying again",
+			Recovered: "the state of the cluster can be written to PostgreSQL again"},
 	}, nil
 }
 
@@ -53,9 +53,9 @@ func (o *Options) connect(ctx context.Context) (*pgconn.PgConn, error) {
 }
 
 var (
-	errNotReady = errors.New("cannot use PostgreSQL for the cluster, whose table was not checked yet")
-	errAnother  = errors.New("the table of the cluster was made again since this agent joined: start all members " +
-		"again, once it has what it should")
+	errNotReady = errors.New("cannot use PostgreSQL for the cluster: its table has not been checked yet")
+	errAnother  = errors.New("the table of the cluster was recreated since this agent joined: restart all members " +
+		"after you have restored it")
 )
 
 // Write performs a compare-and-swap. It returns when the store has answered or ctx ends. A write during which the
@@ -151,7 +151,7 @@ func query(ctx context.Context, conn *pgconn.PgConn, columns int, sql string, ar
 	r := conn.ExecParams(ctx, sql, args, nil, []int16{0, 0, 1, 0, 0, 0}[:len(args)], nil).Read()
 	for _, row := range r.Rows {
 		if len(row) < columns {
-			return nil, fmt.Errorf("the server answers with %d columns in place of %d", len(row), columns)
+			return nil, fmt.Errorf("the server answers with %d columns instead of %d", len(row), columns)
 		}
 	}
 	return r.Rows, r.Err

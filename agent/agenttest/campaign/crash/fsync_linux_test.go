@@ -114,7 +114,7 @@ func TestRecordsComeAgainAfterAFailedFsync(t *testing.T) {
 		t.Fatalf("cannot make syncs fail here: %s", result)
 	}
 	first, highest := 0, 0 // of the repeated records
-	p.WaitFor(t, "records come again", func() bool { first, highest = stepBack(t, out); return first > 0 })
+	p.WaitFor(t, "records are being read again", func() bool { first, highest = stepBack(t, out); return first > 0 })
 	p.Kill()
 	for _, want := range []string{"pipeline failed", "input/output error"} {
 		if !strings.Contains(p.Log.String(), want) {

@@ -86,7 +86,7 @@ func TestTheDiskOfTheStateIsFull(t *testing.T) {
 	}
 
 	a.Wait("the log to say so", func() bool {
-		return strings.Contains(a.Log(), "the state of the agent cannot be saved")
+		return strings.Contains(a.Log(), "cannot save the state of the agent")
 	})
 	if err := os.Remove(fill); err != nil {
 		t.Fatal(err)
@@ -99,7 +99,7 @@ func TestTheDiskOfTheStateIsFull(t *testing.T) {
 			fmt.Sprintf(`"count":%d`, bad))
 	})
 	a.Wait("the log to say that it is over", func() bool {
-		return strings.Contains(a.Log(), "the state of the agent is saved again")
+		return strings.Contains(a.Log(), "the state of the agent can be saved again")
 	})
 }
 
@@ -179,7 +179,7 @@ func TestTheDiskOfTheStateFails(t *testing.T) {
 			p.WaitFor(t, "records are written", func() bool { return len(process.Written(t, out)) >= 200 })
 			failing.Store(true)
 			p.WaitFor(t, "the agent says that it cannot save", func() bool {
-				return strings.Contains(p.Log.String(), "the state of the agent cannot be saved")
+				return strings.Contains(p.Log.String(), "cannot save the state of the agent")
 			})
 			p.WaitFor(t, "the pipeline says why", func() bool {
 				return strings.Contains(p.Log.String(), "pipeline failed") && strings.Contains(p.Log.String(), says)
@@ -187,7 +187,7 @@ func TestTheDiskOfTheStateFails(t *testing.T) {
 			before := len(process.Written(t, out))
 			failing.Store(false)
 			p.WaitFor(t, "the agent saves again", func() bool {
-				return strings.Contains(p.Log.String(), "the state of the agent is saved again")
+				return strings.Contains(p.Log.String(), "the state of the agent can be saved again")
 			})
 			p.WaitFor(t, "records go on", func() bool { return len(process.Written(t, out)) > before+500 })
 			p.Terminate(t)

@@ -153,10 +153,10 @@ func TestStuckExecutablesAreNamed(t *testing.T) {
 			"destination, %s}\n", id, source, destination)
 	}
 	tests := map[string]struct{ source, destination, stage, message, slow string }{
-		"source-open":       {"Open", "", "in", "opening it does not end", "out waits for in"},
-		"source-ack":        {"Ack", "", "in", "it does not return from an acknowledgement", "out waits for in"},
-		"destination-open":  {"", "Open", "out", "opening it does not end", "in waits for out"},
-		"destination-write": {"", "Write", "out", "it does not answer, and records wait", "in waits for out"},
+		"source-open":       {"Open", "", "in", "it has not opened yet", "out waits for in"},
+		"source-ack":        {"Ack", "", "in", "it has not returned from an acknowledgement", "out waits for in"},
+		"destination-open":  {"", "Open", "out", "it has not opened yet", "in waits for out"},
+		"destination-write": {"", "Write", "out", "it has not answered, and records are waiting", "in waits for out"},
 		"silent":            {source: "Read"},
 	}
 	for id, test := range tests {

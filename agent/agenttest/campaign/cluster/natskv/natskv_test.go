@@ -241,7 +241,7 @@ func TestOldServer(t *testing.T) {
 		t.Helper()
 		err := s.Ready(t.Context(), o)
 		if unfit := new(natskv.UnfitError); !errors.As(err, &unfit) ||
-			!strings.Contains(err.Error(), "the server is of version 2.11.9, and 2.12 is needed") {
+			!strings.Contains(err.Error(), "the server has version 2.11.9, but 2.12 or later is required") {
 			t.Errorf("the server is accepted, or refused for something else: %v", err)
 		}
 	}

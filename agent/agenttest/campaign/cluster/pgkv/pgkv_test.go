@@ -266,7 +266,7 @@ func TestMadeAgain(t *testing.T) {
 		t.Error("the watch outlives its table")
 	}
 	err := s.Watch(t.Context(), func(e protocol.Entry) { t.Errorf("another table shows %+v", e) }, func() {})
-	if err == nil || !strings.Contains(err.Error(), "was made again") {
+	if err == nil || !strings.Contains(err.Error(), "was recreated") {
 		t.Errorf("another table is watched: %v", err)
 	}
 }
