@@ -36,7 +36,8 @@ func (a *Agent) wireCluster() error {
 	a.Runner.Store, a.Runner.Keep, a.Runner.Instance, a.Runner.Epoch, a.Runner.Hold = parts.Runs, parts.Keep,
 		parts.Instance, parts.Epoch, parts.Hold
 	a.Committer.Replicas = parts.Replicas
-	a.Loop.Store, a.Loop.Elsewhere, a.Loop.Tried = parts.States, parts.Elsewhere, parts.Tried
+	a.Loop.Store, a.Loop.OwnedElsewhere = parts.States, parts.OwnedElsewhere
+	a.Loop.OnVersionOutcome = parts.OnVersionOutcome
 	a.metrics.Cluster, a.metrics.DeadLetters = parts.Stats, totalsOf(parts.Totals, a.deadLetters, a.options.Log)
 	parse := a.Files.Parse
 	a.Files.Parse = func(path string, data []byte) spec.File { return parts.InFile(path, parse(path, data)) }

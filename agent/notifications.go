@@ -37,7 +37,7 @@ func wireNotifications(ctx context.Context, a *Agent) error {
 		Interval: a.options.Config.Notify.Interval,
 		Events:   a.Store.Events,
 		State:    a.Loop.State,
-		Here:     func(id string) bool { return a.Loop.Elsewhere == nil || !a.Loop.Elsewhere(id, false) },
+		Here:     func(id string) bool { return a.Loop.OwnedElsewhere == nil || !a.Loop.OwnedElsewhere(id, false) },
 		Changes:  &a.changes,
 		Log:      a.options.Log,
 	}

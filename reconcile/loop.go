@@ -111,7 +111,7 @@ func (l *Loop) ask(ctx context.Context, id string, again plan.Kind) error {
 	noted := make(chan error, 1)
 	request := func() {
 		p := l.pipelines[id]
-		if p == nil || p.desired == nil || !p.desired.Wanted() {
+		if p == nil || p.desired == nil || !p.desired.ShouldRun() {
 			noted <- busy("cannot %s pipeline %q: it is stopped, or the agent does not know it yet", again, id)
 			return
 		}
@@ -170,7 +170,7 @@ func (l *Loop) ForceStop(ctx context.Context, id string) error {
 	}
 	request := func() {
 		if p := l.pipelines[id]; p != nil && p.run != nil && p.run.stopping &&
-			(p.desired == nil || !p.desired.Wanted()) {
+			(p.desired == nil || !p.desired.ShouldRun()) {
 			p.run.cancel()
 		}
 	}
@@ -450,7 +450,8 @@ func (l *Loop) shutdown(hard context.CancelFunc) {
 			}
 		case <-timer.C:
 			again.Stop()
-			l.Log.Warn("pipelines did not drain in time, stopping them now", "component", "reconcile", "pipelines", l.waits())
+			l.Log.Warn("pipelines did not drain in time, stopping them now", "component", "reconcile", "pipelines",
+				l.waits())
 			hard()
 		}
 	}

@@ -19,9 +19,9 @@ type pipelineState struct {
 	run        *run
 	next       *launch
 	failures   failures
-	undeleted  int   // failed attempts to delete the pipeline
-	reported   Tried // last value passed to Loop.Tried
-	retriable  bool  // Retry may try Refused again: a retry disturbs nothing, or the version was not to blame
+	undeleted  int            // failed attempts to delete the pipeline
+	reported   VersionOutcome // last value passed to Loop.OnVersionOutcome
+	retriable  bool           // Retry may try Refused again: a retry disturbs nothing, or the version was not to blame
 }
 
 // newPipeline returns the state of a pipeline that does not run.
@@ -75,7 +75,7 @@ func (p *pipelineState) takeUp() {
 	now := time.Now()
 	p.Changes = without(p.Changes, func(at time.Time) bool { return !now.Before(at.Add(p.loop.Policy.ChangesWindow)) })
 	p.Flapping = p.Flapping && len(p.Changes) > 0
-	if p.newer.Wanted() {
+	if p.newer.ShouldRun() {
 		p.Changes = append(p.Changes, now)
 	}
 	p.Changes = p.Changes[max(len(p.Changes)-p.loop.Policy.MaxChanges, 0):]

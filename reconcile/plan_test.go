@@ -56,7 +56,7 @@ func added(d *plan.Desired) {
 
 func stopped(d *plan.Desired) { d.Override = spec.StatusStopped }
 
-func elsewhere(d *plan.Desired) { d.Elsewhere = true }
+func elsewhere(d *plan.Desired) { d.OwnedElsewhere = true }
 
 func withdrawn(ago time.Duration) func(*plan.Desired) {
 	return func(d *plan.Desired) { d.Withdrawn = now.Add(-ago) }

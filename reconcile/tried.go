@@ -8,9 +8,9 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// Tried is the outcome of the versions of a pipeline that were tried. An agent that takes the pipeline over from
-// another one continues from there.
-type Tried struct {
+// VersionOutcome is the outcome of the versions of a pipeline that were tried. An agent that takes the pipeline over
+// from another one continues from there.
+type VersionOutcome struct {
 	Good   *spec.LastGood // the last known good version; nil when there is none
 	Failed *FailedVersion // the declared version, when Good runs in its place
 }
@@ -22,7 +22,7 @@ type FailedVersion struct {
 }
 
 // same reports whether t and o are equal.
-func (t Tried) same(o Tried) bool {
+func (t VersionOutcome) same(o VersionOutcome) bool {
 	if t.Failed == nil || o.Failed == nil {
 		return t.Good == o.Good && t.Failed == o.Failed
 	}
@@ -31,8 +31,8 @@ func (t Tried) same(o Tried) bool {
 
 // tried returns the outcome for other agents. It leaves out a version that could not be prepared, or that failed
 // because of this machine, as it may run on another machine.
-func (p *pipelineState) tried() Tried {
-	t := Tried{Good: p.State.LastGood}
+func (p *pipelineState) tried() VersionOutcome {
+	t := VersionOutcome{Good: p.State.LastGood}
 	a, d := p.State.LastAttempt, p.desired
 	if a != nil && d != nil && a.Error != "" && a.Generation == d.Generation && p.Refused == d.Generation &&
 		!p.retriable && !p.loop.Policy.Hold {
@@ -41,14 +41,14 @@ func (p *pipelineState) tried() Tried {
 	return t
 }
 
-// report calls Loop.Tried if the outcome has changed.
+// report calls Loop.OnVersionOutcome if the outcome has changed.
 func (p *pipelineState) report() {
-	if p.loop.Tried == nil {
+	if p.loop.OnVersionOutcome == nil {
 		return
 	}
 	if t := p.tried(); !t.same(p.reported) {
 		p.reported = t
-		p.loop.Tried(p.State.PipelineID, t)
+		p.loop.OnVersionOutcome(p.State.PipelineID, t)
 	}
 }
 
@@ -56,7 +56,7 @@ func (p *pipelineState) report() {
 // version of that agent becomes the one here. If the version that failed there is the declared one, the good version is
 // started in its place, unless Policy.Hold is set. Without a good version nothing changes. Inherit returns when the
 // request is recorded.
-func (l *Loop) Inherit(ctx context.Context, id string, t Tried) error {
+func (l *Loop) Inherit(ctx context.Context, id string, t VersionOutcome) error {
 	err := l.Check(ctx) // the declaration was read
 	if err == nil {
 		err = l.mail.send(ctx, func() {
@@ -71,7 +71,7 @@ func (l *Loop) Inherit(ctx context.Context, id string, t Tried) error {
 	return nil
 }
 
-func (p *pipelineState) inherit(t Tried) {
+func (p *pipelineState) inherit(t VersionOutcome) {
 	p.touch()
 	p.Refused = 0
 	d := p.desired

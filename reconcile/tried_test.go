@@ -13,19 +13,21 @@ import (
 )
 
 // tried makes the loop of the world report the outcome of p's versions.
-func (w *world) tried() *atomic.Pointer[reconcile.Tried] {
-	var last atomic.Pointer[reconcile.Tried]
-	w.set = func(l *reconcile.Loop) { l.Tried = func(_ string, t reconcile.Tried) { last.Store(&t) } }
+func (w *world) tried() *atomic.Pointer[reconcile.VersionOutcome] {
+	var last atomic.Pointer[reconcile.VersionOutcome]
+	w.set = func(l *reconcile.Loop) {
+		l.OnVersionOutcome = func(_ string, t reconcile.VersionOutcome) { last.Store(&t) }
+	}
 	w.start()
 	return &last
 }
 
 // inherits creates a world whose loop does not run the pipeline while two versions are declared, and then takes it
 // over.
-func inherits(t *testing.T, policy plan.Policy, tried reconcile.Tried, bad string, test func(w *world)) {
+func inherits(t *testing.T, policy plan.Policy, tried reconcile.VersionOutcome, bad string, test func(w *world)) {
 	inWorld(t, func(w *world) {
 		var here atomic.Bool
-		w.set = func(l *reconcile.Loop) { l.Elsewhere = func(string, bool) bool { return !here.Load() } }
+		w.set = func(l *reconcile.Loop) { l.OwnedElsewhere = func(string, bool) bool { return !here.Load() } }
 		w.policy(policy)
 		w.plant.with(func() { w.plant.badStart[bad] = errBroken })
 		w.declare(pipeline("p", "1"))
@@ -84,7 +86,7 @@ func TestTriedIsReported(t *testing.T) {
 // in place of the version that failed there, and that an edit ends the rollback.
 func TestInheritedRollback(t *testing.T) {
 	two := pipeline("p", "2")
-	tried := reconcile.Tried{
+	tried := reconcile.VersionOutcome{
 		Good: &spec.LastGood{Generation: 1, Pipeline: pipeline("p", "1")},
 		Failed: &reconcile.FailedVersion{RunDigest: runDigest(&two),
 			Attempt: spec.Attempt{Generation: 2, At: time.Now(), Error: "it broke there"}},

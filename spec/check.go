@@ -172,7 +172,8 @@ func checkSecrets(r *report, at string, p *Pipeline) {
 	eachText(p, func(path, what string, text *string) {
 		if *text == Redacted {
 			r.add(at+path, SeverityError, CodeInvalid,
-				"%s is %s, the placeholder of an exported secret: write a reference such as ${file:/path}", what, Redacted)
+				"%s is %s, the placeholder of an exported secret: write a reference such as ${file:/path}", what,
+				Redacted)
 		} else if IsLiteralSecret(schemas.UnescapePointer(lastToken(path)), *text) {
 			r.add(at+path, SeverityWarning, CodeSecretLiteral,
 				"%s contains a secret in plain text, which everyone who can read the file sees: write a reference "+

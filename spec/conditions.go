@@ -119,8 +119,8 @@ func (o observation) applied() Condition {
 	case o.declaredRuns() && o.s.Stale():
 		c.Reason, c.Message, c.File, c.Line = "UpdateFailed", o.stale(), o.d.Owner.Path, o.d.Owner.Line
 	case o.declaredRuns():
-		c.Status, c.Reason, c.Message = ConditionTrue, "Running", fmt.Sprintf("generation %d is running%s", o.d.Generation,
-			o.override())
+		c.Status, c.Reason, c.Message = ConditionTrue, "Running", fmt.Sprintf("generation %d is running%s",
+			o.d.Generation, o.override())
 		if a := o.s.LastAttempt; a != nil && a.Generation == o.d.Generation && a.Error == "" {
 			c.LastTransitionTime = a.At
 		}
@@ -143,15 +143,16 @@ func (o observation) ready() Condition {
 	case o.s.Phase == PhaseRunning && o.s.Stall != nil:
 		c.Reason, c.Message = "NotDelivering", o.s.Stall.Message
 	case o.declaredRuns() && good != nil && good.Generation == o.d.Generation:
-		c.Status, c.Reason, c.Message = ConditionTrue, "Running", fmt.Sprintf("generation %d is running", o.d.Generation)
+		c.Status, c.Reason, c.Message = ConditionTrue, "Running", fmt.Sprintf("generation %d is running",
+			o.d.Generation)
 	case o.declaredRuns():
 		c.Reason, c.Message = "Proving", fmt.Sprintf("generation %d is running, and is still on probation",
 			o.d.Generation)
 	case o.replaced():
 		c.Reason, c.Message = "RolledBack", o.replacement()
 	case o.s.Phase == PhaseRunning:
-		c.Reason, c.Message = "Outdated", fmt.Sprintf("generation %d is running, but generation %d is declared", o.s.RunningGeneration,
-			o.d.Generation)
+		c.Reason, c.Message = "Outdated", fmt.Sprintf("generation %d is running, but generation %d is declared",
+			o.s.RunningGeneration, o.d.Generation)
 	default:
 		c.Reason, c.Message = phaseReasons[o.s.Phase], "the pipeline is "+string(o.s.Phase)
 	}
@@ -208,7 +209,8 @@ func (o observation) declaredRuns() bool {
 
 // stale describes a version that runs as declared, but with outdated reference values.
 func (o observation) stale() string {
-	return fmt.Sprintf("generation %d is running, but could not be re-applied: %s", o.d.Generation, o.s.LastAttempt.Error)
+	return fmt.Sprintf("generation %d is running, but could not be re-applied: %s", o.d.Generation,
+		o.s.LastAttempt.Error)
 }
 
 // failed reports whether the declared generation was tried last, and failed.

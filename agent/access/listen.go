@@ -35,7 +35,8 @@ func tcpAddress(log *slog.Logger, c config.API, s *api.Server) (string, error) {
 	case host == "":
 		address := net.JoinHostPort("127.0.0.1", port)
 		log.Warn("the API listens on this machine only, because api.http.address has no host and no authentication "+
-			"is configured: set api.auth.admin-token-file, or api.tls.client-ca-file, to serve them", "component", "api", "address",
+			"is configured: set api.auth.admin-token-file, or api.tls.client-ca-file, to serve them",
+			"component", "api", "address",
 			address)
 		return address, nil
 	}

@@ -166,7 +166,7 @@ func (m *Member) Run(ctx context.Context) error {
 			return nil
 		}
 		m.heldUntil.Store(int64(m.node.HeldUntil()))
-		m.obey(ctx)
+		m.executeCommands(ctx)
 	}
 }
 
@@ -207,8 +207,8 @@ func (m *Member) watch(ctx context.Context) {
 	}
 }
 
-// obey carries out the commands of the node.
-func (m *Member) obey(ctx context.Context) {
+// executeCommands carries out the commands of the node.
+func (m *Member) executeCommands(ctx context.Context) {
 	for commands := m.node.Commands(); len(commands) > 0; commands = m.node.Commands() {
 		for _, c := range commands {
 			m.carryOut(ctx, c)

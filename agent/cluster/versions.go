@@ -59,7 +59,7 @@ type LocalVersions interface {
 
 // VersionLoop runs the pipelines of the agent.
 type VersionLoop interface {
-	Inherit(ctx context.Context, id string, t reconcile.Tried) error
+	Inherit(ctx context.Context, id string, t reconcile.VersionOutcome) error
 }
 
 // Versions tracks the versions of all pipelines of the cluster for one member. Set the exported fields, pass entries of
@@ -74,7 +74,7 @@ type Versions struct {
 	Owner func(pipeline string) (claim string, epoch uint64, ok bool)
 
 	once    sync.Once
-	pending *notify.Queue[reconcile.Tried] // to be published, by pipeline
+	pending *notify.Queue[reconcile.VersionOutcome] // to be published, by pipeline
 	mu      sync.Mutex
 	known   map[string]notedVersion // guarded by mu: by claim id
 }
@@ -87,7 +87,7 @@ type notedVersion struct {
 
 func (s *Versions) init() {
 	s.once.Do(func() {
-		s.known, s.pending = map[string]notedVersion{}, notify.NewQueue[reconcile.Tried]()
+		s.known, s.pending = map[string]notedVersion{}, notify.NewQueue[reconcile.VersionOutcome]()
 	})
 }
 
@@ -112,7 +112,7 @@ func (s *Versions) Note(e protocol.Entry) bool {
 // Failed returns the failed version that the last known good version runs in place of. id is the claim id of a pipeline
 // or an instance. Failed returns nil if there is none, or if this agent has another version declared.
 func (s *Versions) Failed(ctx context.Context, id string) *FailedVersion {
-	f := s.of(id).Failed
+	f := s.record(id).Failed
 	if f == nil {
 		return nil
 	}
@@ -123,16 +123,16 @@ func (s *Versions) Failed(ctx context.Context, id string) *FailedVersion {
 	return f
 }
 
-func (s *Versions) of(id string) versionRecord {
+func (s *Versions) record(id string) versionRecord {
 	s.init()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.known[id].versionRecord
 }
 
-// Tried queues the result of a version from this agent's reconcile loop, to be published while the agent owns the
+// Record queues the result of a version from this agent's reconcile loop, to be published while the agent owns the
 // pipeline. It does not block.
-func (s *Versions) Tried(pipeline string, t reconcile.Tried) {
+func (s *Versions) Record(pipeline string, t reconcile.VersionOutcome) {
 	s.init()
 	s.pending.Put(pipeline, t)
 }
@@ -148,13 +148,13 @@ func (s *Versions) Run(ctx context.Context) {
 
 // publish replaces the record of a pipeline that this agent owns, unless the present one is equal or was written by a
 // later owner.
-func (s *Versions) publish(ctx context.Context, pipeline string, t reconcile.Tried) error {
+func (s *Versions) publish(ctx context.Context, pipeline string, t reconcile.VersionOutcome) error {
 	claim, epoch, owned := s.Owner(pipeline)
 	if !owned || t.Good == nil {
 		return nil
 	}
 	r := s.recordOf(claim, epoch, t)
-	if known := s.of(r.ID); known.Good == r.Good && known.Failed.same(r.Failed) {
+	if known := s.record(r.ID); known.Good == r.Good && known.Failed.same(r.Failed) {
 		return nil
 	}
 	value, err := json.Marshal(r)
@@ -183,7 +183,7 @@ func (s *Versions) publish(ctx context.Context, pipeline string, t reconcile.Tri
 	return nil
 }
 
-func (s *Versions) recordOf(id string, epoch uint64, t reconcile.Tried) versionRecord {
+func (s *Versions) recordOf(id string, epoch uint64, t reconcile.VersionOutcome) versionRecord {
 	r := versionRecord{
 		Format: versionFormat, ID: id, Stamp: rand.Text(), Epoch: epoch, Member: s.Member, At: time.Now(),
 		Good: spec.RunDigest(&t.Good.Pipeline), Generation: t.Good.Generation,
@@ -195,7 +195,7 @@ func (s *Versions) recordOf(id string, epoch uint64, t reconcile.Tried) versionR
 	r.Failed = &FailedVersion{Digest: f.RunDigest, Generation: f.Generation, Member: s.Member, At: f.At,
 		Error: strings.ToValidUTF8(f.Error[:min(len(f.Error), maxError)], "")}
 	// A version that failed on another member keeps that member's record.
-	if known := s.of(id).Failed; known != nil && known.Digest == f.RunDigest && known.At.Equal(f.At) {
+	if known := s.record(id).Failed; known != nil && known.Digest == f.RunDigest && known.At.Equal(f.At) {
 		r.Failed = known
 	}
 	return r
@@ -230,7 +230,7 @@ func (s *Versions) Inherit(ctx context.Context, id string) error {
 	if good.Generation, err = s.number(ctx, pipeline, &r); err != nil {
 		return err
 	}
-	t := reconcile.Tried{Good: &good}
+	t := reconcile.VersionOutcome{Good: &good}
 	if f := r.Failed; f != nil {
 		t.Failed = &reconcile.FailedVersion{RunDigest: f.Digest,
 			Attempt: spec.Attempt{Generation: f.Generation, At: f.At, Error: f.Error}}

@@ -76,7 +76,7 @@ func rollbacks(t *testing.T, seed uint64) {
 		hosts = append(hosts, h)
 		go h.share.Run(ctx)
 	}
-	var last reconcile.Tried
+	var last reconcile.VersionOutcome
 	epoch := uint64(0)
 	for range 5 {
 		owner := store.below(len(hosts))
@@ -91,7 +91,7 @@ func rollbacks(t *testing.T, seed uint64) {
 				failed = "9"
 			}
 			last = version(4, good, failed, "no such table")
-			hosts[owner].share.Tried("p", last)
+			hosts[owner].share.Record("p", last)
 			time.Sleep(time.Duration(store.below(3000)) * time.Millisecond)
 		}
 	}

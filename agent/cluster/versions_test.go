@@ -27,7 +27,7 @@ type versionsHost struct {
 	declared  spec.Declaration
 	revisions []spec.Revision
 	epoch     uint64 // of the member's claim; 0 if it has none
-	inherited []reconcile.Tried
+	inherited []reconcile.VersionOutcome
 }
 
 func newVersionsHost(t *testing.T, name string, m *storetest.Memory, generation int64, version string) *versionsHost {
@@ -60,7 +60,7 @@ func (h *versionsHost) RaiseGeneration(_ context.Context, _ string, least int64)
 	return nil
 }
 
-func (h *versionsHost) Inherit(_ context.Context, id string, t reconcile.Tried) error {
+func (h *versionsHost) Inherit(_ context.Context, id string, t reconcile.VersionOutcome) error {
 	if id != "p" {
 		h.Errorf("inherited %s", id)
 	}
@@ -69,11 +69,11 @@ func (h *versionsHost) Inherit(_ context.Context, id string, t reconcile.Tried) 
 }
 
 // tried publishes a result of the member's loop and expects the given number of writes in total.
-func (h *versionsHost) tried(t reconcile.Tried, writes int) {
+func (h *versionsHost) tried(t reconcile.VersionOutcome, writes int) {
 	h.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	go h.share.Run(ctx)
-	h.share.Tried("p", t)
+	h.share.Record("p", t)
 	synctest.Wait()
 	cancel()
 	synctest.Wait()
@@ -83,8 +83,8 @@ func (h *versionsHost) tried(t reconcile.Tried, writes int) {
 }
 
 // version returns a result with a good version and, if failed is not empty, a failed one.
-func version(generation int64, good, failed, why string) reconcile.Tried {
-	t := reconcile.Tried{Good: &spec.LastGood{Generation: generation, Pipeline: versionsPipeline(good)}}
+func version(generation int64, good, failed, why string) reconcile.VersionOutcome {
+	t := reconcile.VersionOutcome{Good: &spec.LastGood{Generation: generation, Pipeline: versionsPipeline(good)}}
 	if failed != "" {
 		p := versionsPipeline(failed)
 		t.Failed = &reconcile.FailedVersion{RunDigest: spec.RunDigest(&p),
@@ -111,7 +111,7 @@ func testNextOwner(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := version(4, "1", "2", "on the member a of the cluster: no such table")
-	if diff := cmp.Diff([]reconcile.Tried{want}, b.inherited); diff != "" {
+	if diff := cmp.Diff([]reconcile.VersionOutcome{want}, b.inherited); diff != "" {
 		t.Errorf("inherited (-want +got):\n%s", diff)
 	}
 	if b.declared.Generation != 7 {

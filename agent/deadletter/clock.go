@@ -73,7 +73,8 @@ func (s *Store) move(tx *sql.Tx, now int64) error {
 	if err != nil || moved == 0 {
 		return err
 	}
-	s.Log.Info("the clock of the host was changed, the times of dead letters were adjusted", "component", "dead-letters",
+	s.Log.Info("the clock of the host was changed, the times of dead letters were adjusted",
+		"component", "dead-letters",
 		"by", s.jump, "dead_letters", moved)
 	return tx.QueryRow(`SELECT max(at) FROM letters`).Scan(&s.last)
 }

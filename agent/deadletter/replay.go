@@ -24,11 +24,11 @@ type Reservations interface {
 	// again.
 	Begin(ctx context.Context, pipeline string, status func() rest.Replay,
 		cancel func(why error)) (end func(rest.Replay), err error)
-	// Elsewhere returns the running or last replay of a pipeline on another member of a cluster; ok is false if none is
-	// known.
-	Elsewhere(ctx context.Context, pipeline string) (status rest.Replay, ok bool)
+	// RemoteReplay returns the running or last replay of a pipeline on another member of a cluster; ok is false if none
+	// is known.
+	RemoteReplay(ctx context.Context, pipeline string) (status rest.Replay, ok bool)
 	// Cancel requests the cancellation of a replay on another member. It waits for some seconds for that member to
-	// answer; Elsewhere shows whether it has.
+	// answer; RemoteReplay shows whether it has.
 	Cancel(ctx context.Context, pipeline string) error
 }
 

@@ -32,7 +32,7 @@ func (g *gate) Process(ctx context.Context, token any, records []record.Record) 
 	if len(records) == 0 {
 		return g.wake(ctx)
 	}
-	r := g.routes.of(records[0].Position)
+	r := g.routes.get(records[0].Position)
 	parent, declared := g.parent(r)
 	from, ok := r.through(g.place, parent, len(declared))
 	switch {

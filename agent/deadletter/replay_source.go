@@ -24,8 +24,9 @@ type inFlightReplay struct {
 	refused bool // refused again
 }
 
-// of returns the route of a record. A record that is not a dead letter was made by processors, and has the route whole.
-func (s *routes) of(position record.Position) route {
+// get returns the route of a record. A record that is not a dead letter was made by processors, and has the route
+// whole.
+func (s *routes) get(position record.Position) route {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if f := s.inFlight[string(position)]; f != nil {

@@ -119,7 +119,7 @@ func (c *Committer) Run(ctx context.Context) error {
 			c.finish(context.WithoutCancel(ctx))
 			return nil
 		}
-		c.save(ctx)
+		c.saveSynced(ctx)
 		if wait := time.Until(last.Add(c.Interval)); wait > 0 && !c.due() {
 			timer.Reset(wait)
 			continue
@@ -135,7 +135,7 @@ func (c *Committer) finish(ctx context.Context) {
 	c.commit(ctx)
 	for c.busy() {
 		<-c.wake
-		c.save(ctx)
+		c.saveSynced(ctx)
 		c.commit(ctx)
 	}
 }
@@ -162,7 +162,7 @@ func (c *Committer) commit(ctx context.Context) bool {
 		return false
 	}
 	if c.Barrier == nil {
-		c.saveAll(ctx, pointers(all))
+		c.saveTogether(ctx, pointers(all))
 		return true
 	}
 	slices.SortFunc(all, byPipeline)
@@ -172,8 +172,8 @@ func (c *Committer) commit(ctx context.Context) bool {
 			pipelines = append(pipelines, id)
 		}
 	}
-	c.Barrier.Sync(pipelines, func(pipelines []string, err error) { c.settled(all, pipelines, err) })
-	c.save(ctx)
+	c.Barrier.Sync(pipelines, func(pipelines []string, err error) { c.syncDone(all, pipelines, err) })
+	c.saveSynced(ctx)
 	return true
 }
 
@@ -207,7 +207,7 @@ func (c *Committer) take() (all []taken) {
 			all = append(all, taken{source: s, checkpoint: p})
 			continue
 		}
-		c.saved(s, nil)
+		c.notifySource(s, nil)
 	}
 	clear(marked)
 	c.spareDirty = marked
@@ -231,9 +231,9 @@ func (c *Committer) startSyncing(dirty []Checkpointer) []Checkpointer {
 	return free
 }
 
-// settled records the outcome of syncing the data on which the checkpoints of the pipelines depend. round is sorted by
+// syncDone records the outcome of syncing the data on which the checkpoints of the pipelines depend. round is sorted by
 // pipeline.
-func (c *Committer) settled(round []taken, pipelines []string, err error) {
+func (c *Committer) syncDone(round []taken, pipelines []string, err error) {
 	c.mu.Lock()
 	for _, id := range pipelines {
 		i, _ := slices.BinarySearchFunc(round, id, func(t taken, id string) int {
@@ -248,9 +248,9 @@ func (c *Committer) settled(round []taken, pipelines []string, err error) {
 	c.wake.Notify()
 }
 
-// save saves the positions whose data was synced, and reports the failures. The sources of a pipeline may depend on
-// the same data: when it could not be synced, no position of the pipeline is saved.
-func (c *Committer) save(ctx context.Context) {
+// saveSynced saves the positions whose data was synced, and reports the failures. The sources of a pipeline may depend
+// on the same data: when it could not be synced, no position of the pipeline is saved.
+func (c *Committer) saveSynced(ctx context.Context) {
 	c.report()
 	c.mu.Lock()
 	synced := c.synced
@@ -267,20 +267,20 @@ func (c *Committer) save(ctx context.Context) {
 	}
 	good := synced[:0]
 	for _, t := range synced {
-		if err := cmp.Or(t.err, failed[t.checkpoint.PipelineID]); err != nil { // settled may be reading t
-			c.saved(t.source, err)
+		if err := cmp.Or(t.err, failed[t.checkpoint.PipelineID]); err != nil { // syncDone may be reading t
+			c.notifySource(t.source, err)
 			continue
 		}
 		good = append(good, t)
 	}
-	c.saveAll(ctx, good)
+	c.saveTogether(ctx, good)
 	clear(synced)
 	c.spareSynced = synced
 }
 
-// saveAll saves the checkpoints in one transaction, or each alone when that fails: a source that fails must not affect
-// the others.
-func (c *Committer) saveAll(ctx context.Context, all []*taken) {
+// saveTogether saves the checkpoints in one transaction, or each alone when that fails: a source that fails must not
+// affect the others.
+func (c *Committer) saveTogether(ctx context.Context, all []*taken) {
 	if len(all) == 0 {
 		return
 	}
@@ -294,11 +294,11 @@ func (c *Committer) saveAll(ctx context.Context, all []*taken) {
 		return
 	}
 	if len(all) == 1 {
-		c.saved(all[0].source, err)
+		c.notifySource(all[0].source, err)
 		return
 	}
 	for i := range all {
-		c.saveAll(ctx, all[i:i+1])
+		c.saveTogether(ctx, all[i:i+1])
 	}
 }
 
@@ -306,7 +306,7 @@ func (c *Committer) saveAll(ctx context.Context, all []*taken) {
 func (c *Committer) replicate(all []*taken) {
 	if c.Replicas == nil {
 		for _, t := range all {
-			c.saved(t.source, nil)
+			c.notifySource(t.source, nil)
 		}
 		return
 	}
@@ -334,12 +334,12 @@ func (c *Committer) report() {
 	c.copied = nil
 	c.mu.Unlock()
 	for _, t := range copied {
-		c.saved(t.source, t.err)
+		c.notifySource(t.source, t.err)
 	}
 }
 
-// saved reports the outcome to a source, and marks it for another commit if it is dirty again.
-func (c *Committer) saved(s Checkpointer, err error) {
+// notifySource reports the outcome to a source, and marks it for another commit if it is dirty again.
+func (c *Committer) notifySource(s Checkpointer, err error) {
 	if c.Barrier != nil || c.Replicas != nil {
 		c.mu.Lock()
 		if c.syncing[s] {

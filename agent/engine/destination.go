@@ -264,7 +264,7 @@ func (d *destinationRun) next(ctx context.Context, batches []inFlight) (_ []inFl
 	for len(batches) == 0 {
 		select {
 		case p := <-d.gate.Requests(): // requests take precedence over queued batches
-			if d.gate.Hold(p); ctx.Err() != nil {
+			if d.gate.Yield(p); ctx.Err() != nil {
 				return nil, false
 			}
 			continue
@@ -279,7 +279,7 @@ func (d *destinationRun) next(ctx context.Context, batches []inFlight) (_ []inFl
 		case <-d.stage.Wake:
 			return nil, true
 		case p := <-d.gate.Requests():
-			if d.gate.Hold(p); ctx.Err() != nil {
+			if d.gate.Yield(p); ctx.Err() != nil {
 				return nil, false
 			}
 		case <-ctx.Done():

@@ -39,8 +39,8 @@ func (g *writeGate) Unlock() { <-g.held }
 // Requests returns the channel of requested pauses.
 func (g *writeGate) Requests() <-chan pauseRequest { return g.requests }
 
-// Hold holds the gate for a pause.
-func (g *writeGate) Hold(r pauseRequest) {
+// Yield holds the gate for the time of a pause.
+func (g *writeGate) Yield(r pauseRequest) {
 	g.Lock()
 	defer g.Unlock()
 	close(r.begun)

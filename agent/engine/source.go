@@ -136,7 +136,7 @@ func (s *sourceRun) next(ctx, reading context.Context) (b *record.Batch, err err
 		return nil, err
 	}
 	s.stalled.Store(false)
-	if s.memory.Wanted() {
+	if s.memory.Contended() {
 		s.relieve()
 	}
 	err = s.reads.Time(&s.stats.Reads, &s.stats.Busy, func() (n int, err error) {
@@ -235,16 +235,16 @@ func (s *sourceRun) dispatch(ctx context.Context, b *record.Batch) (over bool, e
 	f := s.inFlight(b)
 	s.tap.Publish(b)
 	s.add(f)
-	if s.mayWrite() {
+	if s.lockGate() {
 		return s.write(ctx, f)
 	}
 	return false, s.run.queue(ctx, f)
 }
 
-// mayWrite reports whether the goroutine that reads must also write; it then holds the gate of the destination. Waking
+// lockGate reports whether the goroutine that reads must also write; it then holds the gate of the destination. Waking
 // another goroutine would cost more than all the rest. The goroutine may write if no batch is ahead, the source is
 // slow and the only destination is fast.
-func (s *sourceRun) mayWrite() bool {
+func (s *sourceRun) lockGate() bool {
 	if !s.reads.Slow() || !s.settled || len(s.run.dests) != 1 {
 		return false
 	}

@@ -26,7 +26,7 @@ func (s *sourceRun) stall() {
 func (s *sourceRun) starves() bool {
 	s.mu.Lock()
 	m, bytes := s.tracker.Marks, s.tracker.Bytes()
-	stalled := s.stalled.Load() || s.memory.Wanted() || s.blocked && !s.mayRead(m, bytes)
+	stalled := s.stalled.Load() || s.memory.Contended() || s.blocked && !s.mayRead(m, bytes)
 	s.mu.Unlock()
 	if !stalled || m.Acked < m.Low || m.Low == m.Read { // a commit helps, or it has nothing outstanding
 		return false

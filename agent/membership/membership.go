@@ -82,10 +82,11 @@ type Parts struct {
 	Epoch func(pipelineID string) (epoch uint64, ok bool)
 	// Hold blocks until a run of a pipeline that began with a claim may write its next records, or ctx ends.
 	Hold func(ctx context.Context, pipelineID string) error
-	// Elsewhere reports whether this agent should neither run a pipeline nor, if it is withdrawn, clean up after it.
-	Elsewhere func(pipelineID string, withdrawn bool) bool
-	// Tried records the results of versions of a pipeline, for the next owner. It does not block.
-	Tried func(pipelineID string, t reconcile.Tried)
+	// OwnedElsewhere reports whether this agent should neither run a pipeline nor, if it is withdrawn, clean up after
+	// it.
+	OwnedElsewhere func(pipelineID string, withdrawn bool) bool
+	// OnVersionOutcome records the results of versions of a pipeline, for the next owner. It does not block.
+	OnVersionOutcome func(pipelineID string, t reconcile.VersionOutcome)
 	// InFile returns f. Pipelines that members of a cluster do not run as declared are marked as invalid. path is the
 	// name of the file.
 	InFile func(path string, f spec.File) spec.File

@@ -93,7 +93,7 @@ func (c *campaign) install() error {
 
 // path returns the path of the file of a pipeline.
 func (c *campaign) path(p *spec.Pipeline) string {
-	return filepath.Join(c.dir, "pipelines", fmt.Sprintf("%s.yaml", ledgers{}.of(p.ID)))
+	return filepath.Join(c.dir, "pipelines", fmt.Sprintf("%s.yaml", ledgers{}.path(p.ID)))
 }
 
 // write saves the file of a pipeline the way most editors do.
@@ -124,7 +124,8 @@ func (c *campaign) run(ctx context.Context) error {
 		}
 	}
 	if n := c.report.Faults.Kills; n < c.Kills {
-		c.report.Notes = append(c.report.Notes, Note{"kills", fmt.Sprintf("%d of %d: the time limit was reached", n, c.Kills)})
+		c.report.Notes = append(c.report.Notes,
+			Note{"kills", fmt.Sprintf("%d of %d: the time limit was reached", n, c.Kills)})
 	}
 	return c.end(ctx)
 }

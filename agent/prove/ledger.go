@@ -86,17 +86,17 @@ func readAcked(ledger string) (int64, error) {
 // ledgers are the files of the stand-ins.
 type ledgers struct{ dir string }
 
-func (l ledgers) of(qualifiedID string) string {
+func (l ledgers) path(qualifiedID string) string {
 	return filepath.Join(l.dir, texts.PathElement(qualifiedID))
 }
 
 // audit returns the records that arrived, and the objections of sources.
 func (l ledgers) audit(flows []Flow) (audited []Flow, objected []string, err error) {
 	for _, f := range flows {
-		if f.Acked, err = readAcked(l.of(f.Pipeline + ":" + f.Source)); err != nil {
+		if f.Acked, err = readAcked(l.path(f.Pipeline + ":" + f.Source)); err != nil {
 			return nil, nil, err
 		}
-		content, err := os.ReadFile(l.of(f.Pipeline + ":" + f.Destination))
+		content, err := os.ReadFile(l.path(f.Pipeline + ":" + f.Destination))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, nil, fmt.Errorf("cannot read the ledger: %w", err)
 		}
@@ -136,7 +136,7 @@ func (f *Flow) read(content []byte) error {
 
 // size returns the size in bytes of the ledger of a connector.
 func (l ledgers) size(qualifiedID string) int64 {
-	info, err := os.Stat(l.of(qualifiedID))
+	info, err := os.Stat(l.path(qualifiedID))
 	if err != nil {
 		return 0
 	}

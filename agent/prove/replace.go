@@ -57,7 +57,7 @@ func replaced(
 		for k := range p.Connectors {
 			c := &p.Connectors[k]
 			id := p.QualifiedID(c.ID)
-			c.Plugin, c.Settings = "standalone:"+standIn, map[string]string{"ledger": l.of(id)}
+			c.Plugin, c.Settings = "standalone:"+standIn, map[string]string{"ledger": l.path(id)}
 			if c.Type == spec.TypeSource {
 				c.Settings["id"] = id
 			} else if sabotage != "" {

@@ -19,8 +19,8 @@ type processorStats struct {
 	all map[string]*processor.Stats // guarded by mu
 }
 
-// of returns the stats of a processor, nil when it never ran.
-func (s *processorStats) of(id string) *processor.Stats {
+// get returns the stats of a processor, nil when it never ran.
+func (s *processorStats) get(id string) *processor.Stats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.all[id]
@@ -70,7 +70,7 @@ func (r *Runner) processorStats(pipelineID string) *processorStats {
 
 // Processor returns the counters of a processor by its qualified id, nil if it never ran.
 func (r *Runner) Processor(pipelineID, id string) *processor.Stats {
-	return r.processorStats(pipelineID).of(id)
+	return r.processorStats(pipelineID).get(id)
 }
 
 // EachProcessor calls f for every processor of a pipeline that ran, by its qualified id.

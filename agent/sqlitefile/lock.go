@@ -31,7 +31,8 @@ func LockFile(path string) (*Lock, error) {
 	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		defer f.Close()
 		if errors.Is(err, syscall.EWOULDBLOCK) {
-			return nil, fmt.Errorf("%w by %s; stop it first, or set db.sqlite.path of this agent to another file", ErrLocked,
+			return nil, fmt.Errorf("%w by %s; stop it first, or set db.sqlite.path of this agent to another file",
+				ErrLocked,
 				holder(f))
 		}
 		return nil, fmt.Errorf("cannot lock %q: %w", f.Name(), err)

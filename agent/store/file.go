@@ -75,7 +75,8 @@ func Identify(path string) error {
 				return err
 			}
 		}
-		return fmt.Errorf("%w: it is a database of another application (id %#x); set db.sqlite.path to another file", ErrOther,
+		return fmt.Errorf("%w: it is a database of another application (id %#x); set db.sqlite.path to another file",
+			ErrOther,
 			id)
 	}
 	return nil

@@ -37,8 +37,10 @@ var (
 		"Time that a processor takes for a record: the time of a batch divided by its records. Every eighth batch is "+
 			"measured, and stands for the batches between.", processorLabels...)
 
-	lastReadDesc = desc(LastRead,
-		"Time when a source last read a record, in seconds since 1970; 0: not since the agent started.", connectorLabels...)
+	lastReadDesc = desc(
+		LastRead,
+		"Time when a source last read a record, in seconds since 1970; 0: not since the agent started.",
+		connectorLabels...)
 	recordsDesc  = desc(Records, "Records read by a source, or written by a destination.", connectorLabels...)
 	ackedDesc    = desc(AckedRecords, "Records acknowledged to a source.", connectorLabels...)
 	nackedDesc   = desc(NackedRecords, "Records that a destination refused.", connectorLabels...)
@@ -67,8 +69,8 @@ var (
 		"pipeline_id", "component_id")
 	snapshotRowsDesc = desc(SnapshotRows, "Rows that a running snapshot has read.", "pipeline_name", "pipeline_id",
 		"component_id", "of")
-	snapshotTotalDesc = desc(SnapshotTotal,
-		"Estimated number of rows that a running snapshot reads in total.", "pipeline_name", "pipeline_id", "component_id", "of")
+	snapshotTotalDesc = desc(SnapshotTotal, "Estimated number of rows that a running snapshot reads in total.",
+		"pipeline_name", "pipeline_id", "component_id", "of")
 
 	startsDesc = desc(PluginStarts,
 		"Times a connector was started: for a run, a check of settings or a clean-up.", "plugin")

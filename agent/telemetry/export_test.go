@@ -17,4 +17,4 @@ func (r *Rates) Histories() int {
 }
 
 // Of returns how often a pipeline entered each phase.
-func (p *Phases) Of(id string) map[spec.Phase]uint64 { return p.of(id) }
+func (p *Phases) Of(id string) map[spec.Phase]uint64 { return p.counts(id) }

@@ -60,8 +60,8 @@ func (p *Phases) Forget(id string) {
 	delete(p.pipelines, id)
 }
 
-// of returns how often a pipeline entered each phase.
-func (p *Phases) of(id string) map[spec.Phase]uint64 {
+// counts returns how often a pipeline entered each phase.
+func (p *Phases) counts(id string) map[spec.Phase]uint64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if one := p.pipelines[id]; one != nil {

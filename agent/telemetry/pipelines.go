@@ -62,7 +62,7 @@ func (c *Collector) state(to chan<- prometheus.Metric, p *spec.Pipeline, s *spec
 		stalled = max(0, time.Since(s.Stall.Since).Seconds())
 	}
 	gauge(notDeliveringDesc, stalled, p.Name, p.ID)
-	for phase, n := range c.Phases.of(p.ID) {
+	for phase, n := range c.Phases.counts(p.ID) {
 		counter(phasesDesc, n, p.Name, p.ID, string(phase))
 		if phase == spec.PhaseRecovering {
 			counter(recoveringDesc, n, p.Name, p.ID)

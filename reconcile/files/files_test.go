@@ -250,8 +250,12 @@ func TestFilesSaySeldomThatTheyAreNotFollowed(t *testing.T) {
 			}
 			var got []string
 			for line := range strings.Lines(b.Take()) {
-				if _, said, ok := strings.Cut(line, "pipeline files are "); ok {
-					got = append(got, strings.Fields(said)[0])
+				if _, said, ok := strings.Cut(line, "pipeline files"); ok {
+					state := "not"
+					if strings.HasPrefix(said, " are watched again") {
+						state = "followed"
+					}
+					got = append(got, state)
 				}
 			}
 			if got := strings.Join(got, " "); got != want {

@@ -17,7 +17,7 @@ func (p *planner) withdrawn(d *Desired, o *Observed, connectors []spec.Connector
 	if o.State.Phase != spec.PhaseStopped || !o.State.StoppedByUser {
 		p.do(MarkStopped, id, unwanted(d))
 	}
-	if d.Elsewhere || !d.Purge && p.before(stop.Add(p.policy.CleanupDelay)) {
+	if d.OwnedElsewhere || !d.Purge && p.before(stop.Add(p.policy.CleanupDelay)) {
 		return
 	}
 	for i := range connectors {
@@ -31,7 +31,7 @@ func (p *planner) withdrawn(d *Desired, o *Observed, connectors []spec.Connector
 // orphans cleans up after connectors that the pipeline dropped, once it runs without them: until then it may be rolled
 // back to a version that has them.
 func (p *planner) orphans(d *Desired, o *Observed, connectors []spec.ConnectorState) {
-	if !d.Wanted() || o.State.RunningGeneration == 0 || !o.Probation.IsZero() || o.Run.Digest != d.RunDigest {
+	if !d.ShouldRun() || o.State.RunningGeneration == 0 || !o.Probation.IsZero() || o.Run.Digest != d.RunDigest {
 		return
 	}
 	for i := range connectors {

@@ -15,8 +15,8 @@ import (
 // with the current desired status.
 type Desired struct {
 	spec.Declaration
-	RunDigest string // of Pipeline: versions with equal digests run alike
-	Elsewhere bool   // another agent has to run it
+	RunDigest      string // of Pipeline: versions with equal digests run alike
+	OwnedElsewhere bool   // another agent has to run it
 }
 
 // Observed is the observed state of a pipeline.
@@ -156,7 +156,7 @@ func (p *planner) plan(d *Desired, o *Observed, connectors []spec.ConnectorState
 // and a requested restart, do not wait.
 func (p *planner) takesUp(d *Desired, o *Observed) bool {
 	id := d.Pipeline.ID
-	if d.Wanted() && o.Again != Restart && p.before(p.policy.nextChange(o.Changes)) {
+	if d.ShouldRun() && o.Again != Restart && p.before(p.policy.nextChange(o.Changes)) {
 		if !o.Flapping {
 			p.do(Flap, id, fmt.Sprintf("%d versions were applied within %v", len(o.Changes), p.policy.ChangesWindow))
 		}
@@ -166,9 +166,9 @@ func (p *planner) takesUp(d *Desired, o *Observed) bool {
 	return true
 }
 
-// Wanted reports whether the pipeline should run.
-func (d *Desired) Wanted() bool {
-	return d.Withdrawn.IsZero() && d.Want() == spec.StatusRunning && !d.Elsewhere
+// ShouldRun reports whether the pipeline should run.
+func (d *Desired) ShouldRun() bool {
+	return d.Withdrawn.IsZero() && d.Want() == spec.StatusRunning && !d.OwnedElsewhere
 }
 
 // unwanted says why the pipeline should not run.
@@ -178,7 +178,7 @@ func unwanted(d *Desired) string {
 		return "the pipeline is being deleted"
 	case !d.Withdrawn.IsZero():
 		return "the pipeline was withdrawn"
-	case d.Elsewhere && d.Want() == spec.StatusRunning:
+	case d.OwnedElsewhere && d.Want() == spec.StatusRunning:
 		return "another member of the cluster should run the pipeline"
 	case d.Override != "":
 		return "the pipeline was stopped through the API"
@@ -204,7 +204,7 @@ func (p *planner) preparing(d *Desired, o *Observed) {
 		obsolete = o.Next.Instead != d.Generation
 	}
 	switch {
-	case !d.Wanted():
+	case !d.ShouldRun():
 		p.do(Abandon, d.Pipeline.ID, unwanted(d))
 	case obsolete:
 		p.do(Abandon, d.Pipeline.ID, "the declaration changed while this version was being prepared")
@@ -221,8 +221,8 @@ func (p *planner) running(d *Desired, o *Observed) {
 		p.do(Confirm, id, "the probation has ended")
 	}
 	switch {
-	case !d.Wanted():
-		if d.Withdrawn.IsZero() || d.Elsewhere || d.Want() != spec.StatusRunning || !p.before(p.graceEnd(d)) {
+	case !d.ShouldRun():
+		if d.Withdrawn.IsZero() || d.OwnedElsewhere || d.Want() != spec.StatusRunning || !p.before(p.graceEnd(d)) {
 			p.do(Stop, id, unwanted(d))
 		}
 	case p.cleaning(d, o), o.Amending, p.before(o.OpensBy):
@@ -232,7 +232,8 @@ func (p *planner) running(d *Desired, o *Observed) {
 		p.do(Restart, id, "a restart was requested")
 	case o.Run.Digest == d.RunDigest && (o.State.RetryAt == nil || edited(d, o)):
 		if o.State.RunningGeneration != 0 && o.Run.Generation != d.Generation {
-			p.do(Adopt, id, fmt.Sprintf("generation %d has no effect on the running generation %d", d.Generation, o.Run.Generation))
+			p.do(Adopt, id,
+				fmt.Sprintf("generation %d has no effect on the running generation %d", d.Generation, o.Run.Generation))
 		}
 	case o.Refused == d.Generation || p.backingOff(d, o):
 	case amends(d, o):
@@ -257,11 +258,11 @@ func amends(d *Desired, o *Observed) bool {
 func (p *planner) idle(d *Desired, o *Observed) {
 	id := d.Pipeline.ID
 	switch {
-	case d.Elsewhere && d.Want() == spec.StatusRunning:
+	case d.OwnedElsewhere && d.Want() == spec.StatusRunning:
 		if o.State.Phase != spec.PhaseStopped || o.State.StoppedByUser {
 			p.do(MarkAway, id, unwanted(d))
 		}
-	case !d.Wanted():
+	case !d.ShouldRun():
 		if o.State.Phase != spec.PhaseStopped || !o.State.StoppedByUser {
 			p.do(MarkStopped, id, unwanted(d))
 		}

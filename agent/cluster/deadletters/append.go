@@ -52,7 +52,7 @@ func (h *head) put(e *protocol.Entry, tail []*deadletter.Letter) (err error) {
 func (qs *queues) add(
 	ctx context.Context, claim string, epoch uint64, all []*deadletter.Letter, may func() bool,
 ) error {
-	q := qs.of(claim)
+	q := qs.get(claim)
 	q.appending.Lock()
 	defer q.appending.Unlock()
 	a := &addition{queues: qs, queue: q, claim: claim, epoch: epoch, all: all, stamp: rand.Text(),

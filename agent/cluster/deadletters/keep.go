@@ -46,7 +46,8 @@ func (s *Share) fits(l *deadletter.Letter) bool {
 		_, err = pack([]*deadletter.Letter{l})
 	}
 	if err != nil {
-		s.needs.Log.Warn("a refused record is too large for the store of the cluster, keeping it on this host", "component",
+		s.needs.Log.Warn("a refused record is too large for the store of the cluster, keeping it on this host",
+			"component",
 			"dead-letters", "pipeline_id", l.PipelineID, "bytes", l.Bytes)
 	}
 	return err == nil

@@ -224,7 +224,7 @@ func (r *reservation) giveUp(ctx context.Context, last rest.Replay) error {
 
 // status returns the progress or the final status of the replay of a pipeline; ok is false if no replay is known.
 func (ls *leases) status(ctx context.Context, pipeline string) (status rest.Replay, ok bool) {
-	l, ok := ls.of(pipeline)
+	l, ok := ls.get(pipeline)
 	if !ok || l.Member == "" && l.Replay == nil {
 		return status, false
 	}
@@ -240,7 +240,7 @@ func (ls *leases) status(ctx context.Context, pipeline string) (status rest.Repl
 			return ls.expired(pipeline, l), true
 		}
 		ls.noted(e)
-		l, _ = ls.of(pipeline)
+		l, _ = ls.get(pipeline)
 	}
 	status = l.status(pipeline)
 	if l.Cancel && !l.answered() {
@@ -250,8 +250,8 @@ func (ls *leases) status(ctx context.Context, pipeline string) (status rest.Repl
 	return status, true
 }
 
-// of returns the lease of a pipeline as this member last saw it.
-func (ls *leases) of(pipeline string) (l seenLease, ok bool) {
+// get returns the lease of a pipeline as this member last saw it.
+func (ls *leases) get(pipeline string) (l seenLease, ok bool) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	l, ok = ls.seen[leaseKey(pipeline)]
@@ -287,7 +287,7 @@ func (ls *leases) cancel(ctx context.Context, pipeline string) error {
 		e.Value, err = json.Marshal(&l)
 		return leaseTTL, false, err // written once, so that the lease of a dead member expires
 	})
-	switch l, known := ls.of(pipeline); {
+	switch l, known := ls.get(pipeline); {
 	case err != nil:
 		return unavailable(pipeline, err)
 	case !runs && known && l.Member != "": // it expired
@@ -296,7 +296,7 @@ func (ls *leases) cancel(ctx context.Context, pipeline string) error {
 	waiting, stop := context.WithTimeout(ctx, cancelWait)
 	defer stop()
 	for runs && waiting.Err() == nil {
-		if l, _ := ls.of(pipeline); l.answered() {
+		if l, _ := ls.get(pipeline); l.answered() {
 			break
 		}
 		select {

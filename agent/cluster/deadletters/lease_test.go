@@ -63,7 +63,7 @@ func replayer(t *testing.T) (m *memory, a, b *host, r *replaying) {
 // elsewhere returns the replay of a pipeline from the view of a member.
 func (h *host) elsewhere(pipeline string) rest.Replay {
 	h.Helper()
-	r, ok := h.Elsewhere(h.Context(), pipeline)
+	r, ok := h.RemoteReplay(h.Context(), pipeline)
 	if !ok {
 		h.Fatal("no replay is known")
 	}
@@ -78,7 +78,7 @@ func TestCancelOnAnotherMember(t *testing.T) {
 		r.mu.Lock()
 		r.now.Settled = 3
 		r.mu.Unlock()
-		if _, ok := b.Elsewhere(t.Context(), "q"); ok {
+		if _, ok := b.RemoteReplay(t.Context(), "q"); ok {
 			t.Error("a replay of a pipeline of which there was none")
 		}
 		time.Sleep(11 * time.Second)

@@ -232,7 +232,8 @@ func (s *Share) Deleted(ctx context.Context, claim string, revision uint64, ttl 
 		return
 	}
 	if _, err := s.queues.forgetQueue(ctx, claim, revision, ttl); err != nil {
-		s.needs.Log.Warn("cannot remove the dead letters of a deleted pipeline from the store of the cluster", "component",
+		s.needs.Log.Warn("cannot remove the dead letters of a deleted pipeline from the store of the cluster",
+			"component",
 			"dead-letters", "pipeline_id", claim, "err", err)
 	}
 }

@@ -39,8 +39,8 @@ type pending struct {
 	epoch    uint64
 }
 
-// of returns the pending dead letters of a claim.
-func (o *outbox) of(claim string) *pending {
+// get returns the pending dead letters of a claim.
+func (o *outbox) get(claim string) *pending {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.at(claim)
@@ -87,7 +87,7 @@ func (o *outbox) forget(p *pending, n int) {
 
 // flush writes the pending dead letters of a claim. It retries as long as this agent owns the claim.
 func (o *outbox) flush(ctx context.Context, claim string) error {
-	p := o.of(claim)
+	p := o.get(claim)
 	p.flushing.Lock()
 	defer p.flushing.Unlock()
 	pipeline, _ := protocol.InstanceOf(claim)

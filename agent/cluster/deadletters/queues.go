@@ -71,8 +71,8 @@ type queues struct {
 	byClaim map[string]*queue // the map, and all fields of a queue except appending and ids, are guarded by mu
 }
 
-// of returns the queue of a claim.
-func (qs *queues) of(claim string) *queue {
+// get returns the queue of a claim.
+func (qs *queues) get(claim string) *queue {
 	qs.mu.Lock()
 	defer qs.mu.Unlock()
 	return qs.at(claim)

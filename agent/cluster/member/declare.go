@@ -47,8 +47,8 @@ func (m *Membership) share(ctx context.Context, all []spec.Declaration) {
 		if m.apis.Taken(d.Pipeline.ID) {
 			continue // it is not the cluster's pipeline with this id
 		}
-		m.obey(ctx, d)
-		if t.Runs = d.Withdrawn.IsZero() && d.Want() == spec.StatusRunning; t.Runs { // obey may have changed it
+		m.applyOverride(ctx, d)
+		if t.Runs = d.Withdrawn.IsZero() && d.Want() == spec.StatusRunning; t.Runs { // may have changed
 			known.Wanted[d.Pipeline.ID] = protocol.Wanted{Digest: d.Digest, Labels: t.Rules.Labels,
 				Relaxed:   t.Mode == spec.ClusterRelaxed,
 				Instances: t.Instances.Number(), Each: t.Instances == spec.EachMember}
@@ -90,8 +90,8 @@ func (m *Membership) forget(ctx context.Context, gone map[string]protocol.Wanted
 	return forgotten
 }
 
-// obey applies an override that a person set on another member.
-func (m *Membership) obey(ctx context.Context, d *spec.Declaration) {
+// applyOverride applies an override that a person set on another member.
+func (m *Membership) applyOverride(ctx context.Context, d *spec.Declaration) {
 	o := m.member.Override(d.Pipeline.ID)
 	if o.Pipeline == "" || o.Digest != d.Digest || o.Status == d.Want() || !d.Withdrawn.IsZero() {
 		return

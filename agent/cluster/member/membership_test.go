@@ -84,7 +84,7 @@ func TestMember(t *testing.T) {
 	if err := m.Joined(); err == nil || !strings.Contains(err.Error(), `no session in the cluster "shop"`) {
 		t.Errorf("joined: %v", err)
 	}
-	if !m.Parts().Elsewhere("p", false) || !m.KeepsConnectors("p") {
+	if !m.Parts().OwnedElsewhere("p", false) || !m.KeepsConnectors("p") {
 		t.Error("this agent runs a pipeline of which it has no claim, or cleans up after it")
 	}
 	if p := m.Placement("p"); p == nil || p.Member != "" {

@@ -50,7 +50,7 @@ func (c *claim) fetched(n *Node, e Entry, ok bool) {
 		delete(n.claims, c.pipeline)
 		return
 	}
-	if !n.mayWrite(n, c, e) {
+	if !n.mayWriteClaim(n, c, e) {
 		delete(n.claims, c.pipeline)
 		return
 	}

@@ -110,14 +110,14 @@ func (w *table) until(end time.Duration) {
 			n.Tick(w.now)
 			for commands := n.Commands(); len(commands) > 0; commands = n.Commands() {
 				for _, c := range commands {
-					w.obey(n, c)
+					w.executeCommands(n, c)
 				}
 			}
 		}
 	}
 }
 
-func (w *table) obey(n *Node, c Command) {
+func (w *table) executeCommands(n *Node, c Command) {
 	switch c := c.(type) {
 	case Read:
 		e := w.entries[c.Key]

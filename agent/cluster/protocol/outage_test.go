@@ -33,7 +33,7 @@ func (w *lone) down() bool {
 	return false
 }
 
-func (w *lone) obey() {
+func (w *lone) executeCommands() {
 	for all := w.n.Commands(); len(all) > 0; all = w.n.Commands() {
 		for _, c := range all {
 			switch c := c.(type) {
@@ -130,7 +130,7 @@ func TestTakeOverAfterAnOutage(t *testing.T) {
 				}
 				w.answer()
 				w.n.Tick(now)
-				w.obey()
+				w.executeCommands()
 				if got, _ := decode[Claim](w.keys[claim.Key].Value); got.Owner == "b" {
 					if took := now - died; took < c.least || took > c.most {
 						t.Errorf("taken over after %v, want %v to %v", took, c.least, c.most)

@@ -91,8 +91,9 @@ func (r *retiring) due(n *Node, id string, s seen) bool {
 	return s.Owner == n.Agent.Agent || len(all) > 0 && all[0].Agent == n.Agent.Agent
 }
 
-// mayWrite reports whether this agent may take the claim that it read, to run the pipeline or to clean up after it.
-func (r *retiring) mayWrite(n *Node, c *claim, e Entry) bool {
+// mayWriteClaim reports whether this agent may take the claim that it read, to run the pipeline or to clean up after
+// it.
+func (r *retiring) mayWriteClaim(n *Node, c *claim, e Entry) bool {
 	s := n.entries[c.pipeline]
 	if !c.retire {
 		_, may := n.mayClaim(c.pipeline, n.live(n.session.value))

@@ -38,7 +38,7 @@ func (a *agent) keepFile(file bool) {
 // declareAnew passes the changed declarations to the node of a live agent.
 func (a *agent) declareAnew() {
 	if a.node != nil {
-		a.at(a.life, func() { a.declare(); a.obey() })
+		a.at(a.life, func() { a.declare(); a.executeCommands() })
 	}
 }
 
@@ -70,7 +70,7 @@ func (a *agent) cleanUp(r *run) {
 			delete(a.runs, r.pipeline)
 			a.ends(r.pipeline)
 			a.node.Retired(w.now, r.pipeline, r.epoch)
-			a.obey()
+			a.executeCommands()
 		})
 	})
 }

@@ -74,7 +74,7 @@ func (a *agent) moved(r *run, number uint64) {
 	r.saving[r.token] = number
 	// A run that was asked to stop still saves its in-flight number.
 	a.node.Save(a.w.now, r.pipeline, r.epoch, state(number), r.token)
-	a.obey()
+	a.executeCommands()
 	if !r.stopped {
 		a.move(r)
 	}
@@ -110,7 +110,7 @@ func (a *agent) stop(c Stop) {
 				delete(a.runs, c.Pipeline)
 			}
 			a.node.Stopped(w.now, c.Pipeline, r.epoch)
-			a.obey()
+			a.executeCommands()
 		})
 	})
 }
@@ -154,10 +154,10 @@ func (w *world) fault() {
 		w.setBack(a)
 	case 5:
 		a.node.Drain(w.now)
-		a.obey()
+		a.executeCommands()
 		life := a.life
 		w.after(w.between(time.Second, 20*time.Second), func() {
-			a.at(life, func() { a.node.Resume(w.now); a.obey() })
+			a.at(life, func() { a.node.Resume(w.now); a.executeCommands() })
 		})
 	}
 }
@@ -193,7 +193,7 @@ func (w *world) pause(a *agent, d time.Duration) {
 		}
 		w.log("%s goes on", a.name)
 		a.node.Tick(w.now) // an agent reads the clock before it does anything else
-		a.obey()
+		a.executeCommands()
 		held := a.held
 		a.held = nil
 		for _, f := range held {

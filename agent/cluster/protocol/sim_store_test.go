@@ -14,7 +14,7 @@ func (a *agent) write(c Write) {
 		if !answered {
 			answered = true
 			w.record(a, c, called, o)
-			a.at(life, func() { a.node.Wrote(w.now, c.ID, c.Key, o); a.obey() })
+			a.at(life, func() { a.node.Wrote(w.now, c.ID, c.Key, o); a.executeCommands() })
 		}
 	}
 	w.after(2*time.Second, func() { answer(Outcome{Result: Unknown}) })
@@ -95,7 +95,7 @@ func (w *world) show(a *agent, s stored) {
 		a.at(life, func() {
 			if a.node != nil {
 				a.observe(s)
-				a.obey()
+				a.executeCommands()
 			}
 		})
 	})
@@ -123,7 +123,7 @@ func (a *agent) read(c Read) {
 	answer := func(e Entry, ok bool) {
 		if !answered {
 			answered = true
-			a.at(life, func() { a.node.Got(w.now, e, ok); a.obey() })
+			a.at(life, func() { a.node.Got(w.now, e, ok); a.executeCommands() })
 		}
 	}
 	w.after(2*time.Second, func() { answer(Entry{Key: c.Key}, false) })

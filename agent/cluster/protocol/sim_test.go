@@ -253,7 +253,7 @@ func (a *agent) sync() {
 		a.node.Observe(w.now, w.keys[k].Entry)
 	}
 	a.node.Synced(w.now)
-	a.obey()
+	a.executeCommands()
 }
 
 func (a *agent) tickLater(life int) {
@@ -264,13 +264,13 @@ func (a *agent) tickLater(life int) {
 		a.tickLater(life)
 		if !a.paused {
 			a.node.Tick(a.w.now)
-			a.obey()
+			a.executeCommands()
 		}
 	})
 }
 
-// obey carries out the commands of the node.
-func (a *agent) obey() {
+// executeCommands carries out the commands of the node.
+func (a *agent) executeCommands() {
 	for commands := a.node.Commands(); len(commands) > 0; commands = a.node.Commands() {
 		for _, c := range commands {
 			switch c := c.(type) {

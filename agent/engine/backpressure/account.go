@@ -71,8 +71,8 @@ func (a *Account) Notify(wake notify.Signal, onWait func() bool, onWanted func()
 	}
 }
 
-// Wanted reports whether others wait for memory that the source has beyond its own part.
-func (a *Account) Wanted() bool {
+// Contended reports whether others wait for memory that the source has beyond its own part.
+func (a *Account) Contended() bool {
 	return a != nil && a.shared.waiting.Load() > 0 && a.held.Load() > int64(a.shared.each())
 }
 

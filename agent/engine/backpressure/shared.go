@@ -143,7 +143,7 @@ func (m *Shared) remove(i int) {
 // wanted returns the accounts to notify that other accounts need their memory. The caller holds mu.
 func (m *Shared) wanted() (all []*Account) {
 	for a := range m.notified {
-		if a.Wanted() {
+		if a.Contended() {
 			all = append(all, a)
 		}
 	}
