@@ -76,7 +76,7 @@ func (w *waiting) run(ctx context.Context) (*store.DB, error) {
 	if err != nil {
 		return nil, errors.Join(w.problem, err)
 	}
-	w.options.Log.Info("API ready, for what the agent says of itself", "component", "api", "address", w.address)
+	w.options.Log.Info("API ready, for the status of the agent only", "component", "api", "address", w.address)
 	service := &process.Service{Check: func(context.Context) error { return nil }, Log: w.options.Log}
 	waited, end := context.WithCancel(ctx)
 	defer end()

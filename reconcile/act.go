@@ -56,9 +56,9 @@ func (l *Loop) act(a plan.Action) {
 func (p *pipelineState) flap() {
 	p.Flapping = true
 	policy := p.loop.Policy
-	p.event(spec.EventWarning, "Flapping", fmt.Sprintf("%d versions within %v: more of them wait until the limit "+
-		"allows them, and the latest counts", policy.MaxChanges, policy.ChangesWindow))
-	p.log().Warn("pipeline changes too often, changes wait", "versions", policy.MaxChanges, "within",
+	p.event(spec.EventWarning, "Flapping", fmt.Sprintf("%d versions within %v: further versions wait until the limit "+
+		"allows one, which is the latest", policy.MaxChanges, policy.ChangesWindow))
+	p.log().Warn("pipeline changes too often, further changes wait", "versions", policy.MaxChanges, "within",
 		policy.ChangesWindow)
 }
 

@@ -33,20 +33,21 @@ func (p *pipelineState) notStarted(v plan.Version, err error) {
 		return
 	}
 	if again {
-		p.event(spec.EventWarning, "UpdateFailed", fmt.Sprintf("generation %d runs, but could not be applied again: %v",
+		p.event(spec.EventWarning, "UpdateFailed", fmt.Sprintf("generation %d is running, but could not be "+
+			"re-applied: %v",
 			v.Generation, err))
-		p.log().Error("pipeline cannot be applied again, what runs goes on", "generation", v.Generation, "err", err)
+		p.log().Error("cannot re-apply the pipeline, the current run continues", "generation", v.Generation, "err", err)
 		return
 	}
-	stays := "the last known good version is started again"
+	stays := "starting the last known good version again"
 	switch {
 	case p.run != nil && !p.loop.Policy.Hold:
-		stays = "the last known good version stays"
+		stays = "the last known good version keeps running"
 	case p.run != nil:
-		stays = fmt.Sprintf("generation %d stays for as long as it runs", p.run.version.Generation)
+		stays = fmt.Sprintf("generation %d keeps running", p.run.version.Generation)
 	}
-	p.event(spec.EventWarning, "UpdateFailed", fmt.Sprintf("generation %d fails, %s: %v", v.Generation, stays, err))
-	p.log().Error("pipeline cannot be updated, "+stays, "generation", v.Generation, "err", err)
+	p.event(spec.EventWarning, "UpdateFailed", fmt.Sprintf("generation %d failed, %s: %v", v.Generation, stays, err))
+	p.log().Error("cannot update the pipeline, "+stays, "generation", v.Generation, "err", err)
 }
 
 // recover schedules a restart of the pipeline after a failure of version v, unless a restart is pointless.
@@ -62,12 +63,12 @@ func (p *pipelineState) recover(v plan.Version, err error) {
 	if final {
 		p.update(func(s *spec.State) { s.Phase, s.Error, s.RetryAt = spec.PhaseDegraded, err.Error(), nil })
 		p.event(spec.EventWarning, "Degraded", err.Error())
-		p.log().Error("pipeline failed and is not tried again until something changes", "err", cause)
+		p.log().Error("pipeline failed for good, it needs a change or a start", "err", cause)
 		return
 	}
 	p.update(func(s *spec.State) { s.Phase, s.Error = spec.PhaseRecovering, err.Error() })
 	p.event(spec.EventWarning, "Failed", err.Error())
-	p.log().Warn("pipeline failed, trying again", "retry_at", s.RetryAt, "err", err)
+	p.log().Warn("pipeline failed, restarting it", "retry_at", s.RetryAt, "err", err)
 }
 
 // stalled records that a run of version v failed, until a record is delivered.
@@ -96,11 +97,11 @@ func (p *pipelineState) setStall(now *spec.Stall) {
 	p.update(func(s *spec.State) { s.Stall = now })
 	switch {
 	case now.Silent() && !before.Silent(): // notification.Silence records the event
-		p.log().Warn("pipeline reads nothing", "reason", now.Reason, "stage", now.Stage, "since", now.Since, "err",
+		p.log().Warn("pipeline is silent", "reason", now.Reason, "stage", now.Stage, "since", now.Since, "err",
 			now.Message)
 	case now.Silent():
 	case before.Silent() && now == nil:
-		p.log().Info("pipeline reads again, or does not run", "reason", before.Reason, "stage", before.Stage, "since",
+		p.log().Info("pipeline is not silent any more", "reason", before.Reason, "stage", before.Stage, "since",
 			before.Since)
 	case now != nil && (before == nil || before.Silent()):
 		p.event(spec.EventWarning, "NotDelivering", fmt.Sprintf("since %s: %s", now.Since.UTC().Format(time.RFC3339),
@@ -108,7 +109,8 @@ func (p *pipelineState) setStall(now *spec.Stall) {
 		p.log().Warn("pipeline does not deliver", "reason", now.Reason, "stage", now.Stage, "since", now.Since, "err",
 			now.Message)
 	case before != nil && now == nil && p.State.Phase == spec.PhaseRunning:
-		p.event(spec.EventNormal, "Delivering", "it delivers again, after "+time.Since(before.Since).Round(time.Second).String())
+		p.event(spec.EventNormal, "Delivering", "delivers again, after "+
+			time.Since(before.Since).Round(time.Second).String())
 		p.log().Info("pipeline delivers again", "reason", before.Reason, "stage", before.Stage, "since", before.Since)
 	}
 }
@@ -141,7 +143,7 @@ func (p *pipelineState) retrySoon() {
 	}
 	failed := p.State.Phase == spec.PhaseRecovering || p.State.Phase == spec.PhaseDegraded
 	switch {
-	case p.desired == nil || !p.desired.Wanted():
+	case p.desired == nil || !p.desired.ShouldRun():
 	case p.run == nil && failed:
 		p.Again = plan.Restart
 	case p.run != nil && p.State.Stale():

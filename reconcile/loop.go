@@ -29,13 +29,13 @@ type Loop struct {
 	RunDigest func(*spec.Pipeline) string
 	// Observed, when set, is called with every new state of a pipeline. It must not block.
 	Observed func(spec.State)
-	// Elsewhere, when set, reports whether another agent has to run a pipeline, or to clean up after a pipeline that is
-	// withdrawn here. Replan makes the loop call it again.
-	Elsewhere func(pipelineID string, withdrawn bool) bool
+	// OwnedElsewhere, when set, reports whether another agent has to run a pipeline, or to clean up after a pipeline
+	// that is withdrawn here. Replan makes the loop call it again.
+	OwnedElsewhere func(pipelineID string, withdrawn bool) bool
 	// Rechecked, when set, is called once a minute, when the loop reads and plans everything. It must not block.
 	Rechecked func()
-	// Tried, when set, is called when the outcome of a pipeline's versions has changed. It must not block.
-	Tried func(pipelineID string, t Tried)
+	// OnVersionOutcome, when set, is called when the outcome of a version of a pipeline has changed. It must not block.
+	OnVersionOutcome func(pipelineID string, t VersionOutcome)
 	// Deleted, when set, is called after a pipeline was deleted, before another with its id may run. It must not block.
 	Deleted func(pipelineID string)
 
@@ -358,7 +358,7 @@ func (l *Loop) plan() {
 		if p.desired != nil {
 			d := *p.desired
 			d.Withdrawn = p.withdrawn
-			d.Elsewhere = l.Elsewhere != nil && l.Elsewhere(d.Pipeline.ID, !d.Withdrawn.IsZero())
+			d.OwnedElsewhere = l.OwnedElsewhere != nil && l.OwnedElsewhere(d.Pipeline.ID, !d.Withdrawn.IsZero())
 			desired = append(desired, d)
 		}
 		observed = append(observed, p.observed())

@@ -28,7 +28,7 @@ const (
 	amendTimeout   = 5 * time.Second
 )
 
-var errUnasked = errors.New("the pipeline ended although nothing asked it to")
+var errUnasked = errors.New("the pipeline ended unexpectedly")
 
 // launch is a version that is being started.
 type launch struct {
@@ -290,9 +290,10 @@ func (p *pipelineState) ran(r *run, reason string) {
 	if changed && !again {
 		p.warnOfLostPositions(&good.Pipeline, v.Pipeline)
 	}
-	message := fmt.Sprintf("generation %d runs", v.Generation)
+	message := fmt.Sprintf("generation %d is running", v.Generation)
 	if v.Instead != 0 {
-		reason, message = "RolledBack", fmt.Sprintf("generation %d runs because %d failed", v.Generation, v.Instead)
+		reason, message = "RolledBack", fmt.Sprintf("generation %d is running because generation %d failed",
+			v.Generation, v.Instead)
 	}
 	p.event(spec.EventNormal, reason, message)
 	p.touch()
@@ -301,10 +302,10 @@ func (p *pipelineState) ran(r *run, reason string) {
 func (p *pipelineState) logRuns(v plan.Version, reason string) {
 	switch {
 	case v.Instead != 0:
-		p.log().Info("pipeline runs again, rolled back to the last known good version", "generation", v.Generation,
+		p.log().Info("pipeline was rolled back to the last known good version", "generation", v.Generation,
 			"failed_generation", v.Instead)
 	case reason == "Amended":
-		p.log().Info("pipeline changed while it runs", "generation", v.Generation)
+		p.log().Info("pipeline was changed without a restart", "generation", v.Generation)
 	default:
 		p.log().Info("pipeline runs", "generation", v.Generation)
 	}
@@ -345,7 +346,7 @@ func (p *pipelineState) ended(r *run, err error) {
 	case r.stopping:
 		p.disturbed(err)
 		p.update(func(s *spec.State) { s.Phase = spec.PhaseStopped })
-		p.event(spec.EventNormal, "Stopped", fmt.Sprintf("generation %d has stopped", r.version.Generation))
+		p.event(spec.EventNormal, "Stopped", fmt.Sprintf("generation %d stopped", r.version.Generation))
 		p.log().Info("pipeline stopped")
 	case r.amending:
 		p.disturbed(err)
@@ -370,6 +371,6 @@ func (p *pipelineState) disturbed(err error) {
 	if err == nil {
 		return
 	}
-	p.log().Warn("pipeline did not end cleanly, outstanding records will be delivered again", "err", err)
+	p.log().Warn("pipeline did not end cleanly, in-flight records will be delivered again", "err", err)
 	p.event(spec.EventWarning, "StopFailed", err.Error())
 }

@@ -89,8 +89,8 @@ func (p *pipelineState) inherit(t VersionOutcome) {
 		return
 	}
 	p.Refused, p.retriable = d.Generation, false
-	p.event(spec.EventWarning, "UpdateFailed", fmt.Sprintf("generation %d failed at %s, the last known good version is "+
-		"started: %s", d.Generation, t.Failed.At.UTC().Format(time.RFC3339), t.Failed.Error))
-	p.log().Warn("pipeline is not updated, another agent tried that: the last known good version is started",
+	p.event(spec.EventWarning, "UpdateFailed", fmt.Sprintf("generation %d failed at %s, starting the last known good "+
+		"version: %s", d.Generation, t.Failed.At.UTC().Format(time.RFC3339), t.Failed.Error))
+	p.log().Warn("this version already failed on another agent, starting the last known good version",
 		"generation", d.Generation, "err", t.Failed.Error)
 }

@@ -33,7 +33,7 @@ func TestScan(t *testing.T) {
 func TestProblems(t *testing.T) {
 	for text, want := range map[string]string{
 		"${A":               "is not closed with }; write $${",
-		"${A:-${B}}":        "contains another one",
+		"${A:-${B}}":        "contains another reference",
 		"${file:relative}":  "is not a reference",
 		"${credential:a/b}": "is not a reference",
 		"${1}":              "is not a reference",

@@ -257,10 +257,10 @@ func (s *Declarations) keepTaken(
 		if have.Owner.Kind == spec.OwnerFile {
 			where = have.Owner.Path
 		}
-		message := fmt.Sprintf("the API of the member %s declared a pipeline of this id for the cluster, and %s has "+
-			"another one: this agent leaves the cluster's alone, and runs its own only if that is local; choose "+
-			"another id, or delete one of them", r.Member, where)
-		s.Log.Warn("two pipelines have one id", "component", "cluster", "pipeline_id", id, "err", message)
+		message := fmt.Sprintf("the API of the member %s declared a pipeline of this id for the cluster, but %s "+
+			"declares another one: this agent does not run the pipeline of the cluster, and runs its own only if "+
+			"that is local; choose another id, or delete one of them", r.Member, where)
+		s.Log.Warn("two pipelines have the same id", "component", "cluster", "pipeline_id", id, "err", message)
 		event := spec.Event{At: time.Now(), Pipeline: id, File: have.Owner.Path, Type: spec.EventWarning,
 			Reason:  "IDTaken",
 			Message: message}

@@ -257,6 +257,7 @@ func (s *Declarations) vacant(ctx context.Context, id string, present *declarati
 			Suggest("try again when conduit cluster status no longer shows it, or choose another id")
 	}
 	return rest.Errorf(rest.AlreadyExists, rest.ReasonPipelineExists,
-		"a member of the cluster declares pipeline %q in a file that this member does not have", id).With("pipelineId", id).
+		"a member of the cluster declares pipeline %q in a file that this member does not have", id).
+		With("pipelineId", id).
 		Suggest("choose another id; conduit cluster status shows which member runs it")
 }

@@ -126,7 +126,7 @@ func (s *Replays) Status(ctx context.Context, pipeline string) (status rest.Repl
 	if status.Running || s.Reservations == nil {
 		return status, ok
 	}
-	if other, there := s.Reservations.Elsewhere(ctx, pipeline); there &&
+	if other, there := s.Reservations.RemoteReplay(ctx, pipeline); there &&
 		(!ok || other.Running || other.Started.After(status.Started)) {
 		return other, true
 	}

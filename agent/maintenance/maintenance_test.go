@@ -262,7 +262,7 @@ func TestOldBackupsFenceLaterRuns(t *testing.T) {
 			events, err := db.Events(t.Context(), -1, 10)
 			must(t, err)
 			if len(events) != 1 || events[0].Reason != "StoreReplaced" ||
-				!strings.Contains(events[0].Message, "p:in goes on after position 7") {
+				!strings.Contains(events[0].Message, "p:in resumes after position 7") {
 				t.Errorf("events: %+v", events)
 			}
 			must(t, db.Close())
@@ -361,7 +361,7 @@ func TestRepairOfAnother(t *testing.T) {
 		content[applicationID] ^= 2
 		must(t, os.WriteFile(file, content, 0o600))
 		o, err := maintenance.Repair(t.Context(), path, ".damaged")
-		if err == nil || !strings.Contains(err.Error(), file) || !strings.Contains(err.Error(), "it is no ") {
+		if err == nil || !strings.Contains(err.Error(), file) || !strings.Contains(err.Error(), "it is ") {
 			t.Errorf("%s: repaired %+v, %v", filepath.Base(file), o, err)
 		}
 		if file == path {

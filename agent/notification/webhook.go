@@ -38,7 +38,8 @@ type Webhook struct {
 func NewWebhook(at string, secret func() (string, error), version string) (*Webhook, error) {
 	u, err := url.Parse(at)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return nil, errors.New("it is not a URL such as https://example.com/hooks/conduit") // the URL may contain a secret
+		// the URL may contain a secret
+		return nil, errors.New("it is not a URL such as https://example.com/hooks/conduit")
 	}
 	return &Webhook{url: u, secret: secret, version: version, client: &http.Client{
 		Transport: peer.Transport(),

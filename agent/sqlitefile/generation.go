@@ -101,7 +101,8 @@ func (s State) Err(path string) error {
 	case s.Generation%2 == 1 && s.Log == 0:
 		return fmt.Errorf("%w: %s was copied without its log %s while an agent ran, or the log was removed: the "+
 			"latest changes are missing, and its pages may be inconsistent; put the log next to it, restore a backup "+
-			"with conduit store restore FILE, or accept the file with conduit store repair", ErrIncomplete, path, path+"-wal")
+			"with conduit store restore FILE, or accept the file with conduit store repair", ErrIncomplete, path,
+			path+"-wal")
 	case s.Log > 0 && s.Last > 0 && s.Last > s.Generation:
 		return fmt.Errorf("%w: the log %s belongs to a later state than %s, which was replaced by another file; "+
 			"restore a backup with conduit store restore FILE, or use the file without the log with conduit store "+

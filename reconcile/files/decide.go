@@ -212,7 +212,7 @@ func (d *decision) restore(have *spec.Declaration) {
 	d.restored[have.Pipeline.ID] = true
 	d.declareAgain(have)
 	d.event(have.Pipeline.ID, have.Owner.Path, spec.EventNormal, "Restored",
-		have.Owner.Path+" is back with errors, its last good version counts")
+		have.Owner.Path+" is back with errors; its last good version stays in effect")
 }
 
 // unclaimed withdraws a pipeline that its file no longer declares.

@@ -42,7 +42,7 @@ func massDeletion(retained []string) string {
 	if more := len(retained) - mostNamed; more > 0 {
 		names += fmt.Sprintf(" and %d more", more)
 	}
-	return fmt.Sprintf("all pipeline files are gone (%s), so no pipeline is withdrawn until one appears; to "+
+	return fmt.Sprintf("all pipeline files are missing (%s), so no pipeline is withdrawn until one appears; to "+
 		"confirm the removal: conduit reload --prune", names)
 }
 
@@ -64,8 +64,8 @@ func (r *Reconciler) observe(ctx context.Context, before spec.Directory) {
 		Message: now.Message}
 	switch now.State {
 	case spec.DirectoryOK:
-		e.Type, e.Message = spec.EventNormal, "the pipelines directory is in order again, its files are followed"
-		log.Info("pipeline files are followed again")
+		e.Type, e.Message = spec.EventNormal, "the pipelines directory can be read again, watching its files"
+		log.Info("pipeline files are watched again")
 	case spec.DirectoryPolled:
 		log.Warn("cannot watch the pipelines directory, polling it instead", "err", now.Message)
 	case spec.DirectoryHeld:

@@ -37,7 +37,7 @@ func TestTheStateOfTheDirectoryIsReported(t *testing.T) {
 				"SourceMissing", "open pipes: file does not exist"},
 			{watch.Snapshot{Err: errors.New("it is locked")}, spec.DirectoryUnreadable, "SourceUnreadable",
 				"it is locked"},
-			{other, spec.DirectoryHeld, "MassDeletionHeld", "all pipeline files are gone (x), so no pipeline is " +
+			{other, spec.DirectoryHeld, "MassDeletionHeld", "all pipeline files are missing (x), so no pipeline is " +
 				"withdrawn"},
 			{deaf, spec.DirectoryPolled, "WatchDegraded", "no instances left"},
 			{dir("x=a:1"), spec.DirectoryOK, "SourceFollowed", ""},

@@ -25,8 +25,9 @@ func (d *decision) warnOfRenames(declared []spec.Declaration) {
 		}
 		if id := old[anonymous(p)]; id != "" {
 			d.event(p.ID, d.claims[p.ID][0].path, spec.EventWarning, "LooksRenamed",
-				fmt.Sprintf("pipeline %q is what %q was, which is withdrawn: with another id its sources start over; "+
-					"to go on from where %[2]q got, give it that id again within pipelines.cleanup-delay; its name may "+
+				fmt.Sprintf("pipeline %q has the content of %q, which is withdrawn: under another id its sources "+
+					"start over; to resume from the checkpoint of %[2]q, give it that id again within "+
+					"pipelines.cleanup-delay; its name may "+
 					"be another", p.ID, id))
 		}
 	}

@@ -375,7 +375,8 @@ func TestFilesThatCannotBeRead(t *testing.T) {
 			write(t, p, strings.Repeat("#", watch.MaxSize+1))
 		}, "larger than 1 MiB"},
 		{"loop", func(t *testing.T, p string) { must(t, os.Symlink(filepath.Base(p), p)) }, "too many levels"},
-		{"link out", func(t *testing.T, p string) { must(t, os.Symlink("/etc/passwd", p)) }, "a symbolic link to /etc/passwd"},
+		{"link out", func(t *testing.T, p string) { must(t, os.Symlink("/etc/passwd", p)) },
+			"a symbolic link to /etc/passwd"},
 		{"link out, to nothing", func(t *testing.T, p string) {
 			must(t, os.Symlink("/no/such.yaml", p))
 		}, "a symbolic link to /no/such.yaml"},

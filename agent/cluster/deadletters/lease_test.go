@@ -177,7 +177,7 @@ func TestCancelOfAMemberThatIsAway(t *testing.T) {
 		}
 		time.Sleep(30 * time.Second)
 		m.set(func() { m.down = true })
-		if s := b.elsewhere("p"); !s.Running || !strings.Contains(s.Message, "out of reach") {
+		if s := b.elsewhere("p"); !s.Running || !strings.Contains(s.Message, "unreachable") {
 			t.Errorf("without the store b knows %+v", s)
 		}
 		m.set(func() { m.down = false })

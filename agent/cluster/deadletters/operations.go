@@ -248,8 +248,8 @@ func (s *Share) Begin(
 	return s.leases.begin(ctx, pipeline, status, cancel)
 }
 
-// Elsewhere implements deadletter.Reservations.
-func (s *Share) Elsewhere(ctx context.Context, pipeline string) (status rest.Replay, ok bool) {
+// RemoteReplay implements deadletter.Reservations.
+func (s *Share) RemoteReplay(ctx context.Context, pipeline string) (status rest.Replay, ok bool) {
 	return s.leases.status(ctx, pipeline)
 }
 

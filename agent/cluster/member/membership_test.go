@@ -98,7 +98,7 @@ func TestMember(t *testing.T) {
 		t.Errorf("got %+v, %v", seen, err)
 	}
 	if _, err := n.Schemas.Get(ended, "of-the-cluster", 1); err == nil ||
-		!strings.Contains(err.Error(), "cluster's store") {
+		!strings.Contains(err.Error(), "store of the cluster") {
 		t.Errorf("a schema that only the cluster can have: %v", err)
 	}
 }

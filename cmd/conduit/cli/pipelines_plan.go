@@ -125,7 +125,8 @@ func (m *planMaker) write(plan *rest.Plan) error {
 func (m *planMaker) nothingWords(plan *rest.Plan) string {
 	switch {
 	case len(plan.Held) > 0:
-		return "no changes: all pipeline files are gone, and no pipeline is withdrawn until one appears; to confirm " +
+		return "no changes: all pipeline files are missing, and no pipeline is withdrawn until one appears; to " +
+			"confirm " +
 			"the removal: conduit reload --prune"
 	case plan.Files == 0:
 		return "no changes: there are no pipeline files"

@@ -228,7 +228,8 @@ func TestWaitingInstances(t *testing.T) {
 		})
 	})
 	s := decoded[rest.PipelineStatus](h.members[1], "GET", "/v1/pipelines/hot/status")
-	if s.Instances == nil || len(s.Instances.Running) != 2 || !strings.Contains(s.Instances.Message, "the other instances wait") {
+	if s.Instances == nil || len(s.Instances.Running) != 2 ||
+		!strings.Contains(s.Instances.Message, "the other instances wait") {
 		t.Errorf("the status of the pipeline has the instances %+v", s.Instances)
 	}
 	h.members[1].call("POST", "/v1/cluster/drain")
