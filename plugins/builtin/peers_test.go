@@ -460,7 +460,7 @@ var hostile = map[string]map[string]struct {
 		"strange": {text("\x00\x00\xf0\x00"), ""},
 		// A message of 2 MB with 400,000 properties, and an acknowledgement longer than the limit.
 		"properties": {text("\x30\x86\x89\x7a\x00\x01t\x80\x89\x7a" +
-			strings.Repeat("\x26\x00\x00\x00\x00", 400_000)), "left out"},
+			strings.Repeat("\x26\x00\x00\x00\x00", 400_000)), "skipping a message"},
 		"acknowledgement": {endless("\x90\xff\xff\xff\x01\x00\x01\x00", "\x00"), "announces a packet of type 9"},
 	},
 	"kafka": {

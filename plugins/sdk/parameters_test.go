@@ -150,7 +150,7 @@ func TestDecodeErrors(t *testing.T) {
 		"regex": {map[string]string{"topic": "t", "name": "A"},
 			[]string{`"name": must match the expression ^[a-z,]{1,9}$`}},
 		"int": {map[string]string{"topic": "t", "small": "1.5"},
-			[]string{`"small": must be a whole number, not "1.5"`}},
+			[]string{`"small": must be an integer, not "1.5"`}},
 		"int range": {map[string]string{"topic": "t", "small": "128"},
 			[]string{`"small": must fit int8, not "128"`}},
 		"unsigned": {map[string]string{"topic": "t", "net.port": "-1"},
@@ -194,7 +194,7 @@ func TestCheckNamesTheSetting(t *testing.T) {
 	p := sdk.Parameters{"a": {Type: sdk.TypeInt}, "any": {},
 		"b": {Validations: []sdk.Validation{{Type: sdk.ValidationRequired}}}}
 	got := p.Check(map[string]string{"a": "x", "any": "x"})
-	want := []sdk.SettingError{{Setting: "a", Message: `must be a whole number, not "x"`},
+	want := []sdk.SettingError{{Setting: "a", Message: `must be an integer, not "x"`},
 		{Setting: "b", Message: "is required"}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Fatal(diff)

@@ -101,7 +101,7 @@ func TestRollbackWritesTheFile(t *testing.T) {
 	w.GenerateOverAPI("q")
 	if got := w.Do("POST", "/v1/pipelines/q/rollback?live",
 		`{"revision":1,"file":true}`); got.Status != http.StatusBadRequest ||
-		!strings.Contains(got.Body, "belongs to the API") {
+		!strings.Contains(got.Body, "owned by the API") {
 		t.Errorf("a pipeline of the API: %d %s", got.Status, got.Body)
 	}
 }

@@ -104,7 +104,7 @@ func TestMalformedRequests(t *testing.T) {
 		{"an object twice", "POST", create, `{"config":{"name":"a"},"config":{"name":"b"}}`, 400,
 			"config appears twice"},
 		{"another case", "POST", create, `{"Config":{"name":"a"}}`, 400, "Config"},
-		{"two values", "POST", create, `{"config":{"name":"a"}}{"config":{"name":"b"}}`, 400, "after the end"},
+		{"two values", "POST", create, `{"config":{"name":"a"}}{"config":{"name":"b"}}`, 400, "there is data after"},
 		{"not UTF-8", "POST", create, "{\"config\":{\"name\":\"\xff\"}}", 400, "UTF-8"},
 		{"a list", "POST", create, `[]`, 400, ""},
 		{"a large number", "POST", "/v1/processors", `{"plugin":"x","config":{"workers":1e999}}`, 400, ""},

@@ -132,8 +132,8 @@ func (p *poller) parse(r *response) (pg page, err error) {
 const recordBytes = 600
 
 func (p *poller) tooMany(n int) error {
-	return fmt.Errorf("it has %d records, which take more memory than the %d MiB that one response may: have pages "+
-		"made smaller", n, p.budget>>20)
+	return fmt.Errorf("it has %d records, which take more memory than the %d MiB that one response may: request "+
+		"smaller pages", n, p.budget>>20)
 }
 
 // payloads returns all payloads of a response at once: the poller compares its records with those of the previous
