@@ -67,7 +67,7 @@ func TestRollbackWritesTheFile(t *testing.T) {
 			if err := errors.Join(os.Rename(file, real), os.Symlink(real, file)); err != nil {
 				t.Fatal(err)
 			}
-			return "it is a link"
+			return "it is a symbolic link"
 		},
 		"an anchor": func() string {
 			write(strings.Replace(text("three"), "id: p\n", "id: &id p\n", 1))

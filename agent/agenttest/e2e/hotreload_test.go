@@ -187,7 +187,7 @@ var savesThatChangeNothingCases = map[string]func(d *desk){
 	},
 	"moved, the new place first": func(d *desk) {
 		d.Save("r.yaml", d.Generated("p", 1))
-		d.WaitProblem("r.yaml", "declared in p.yaml already")
+		d.WaitProblem("r.yaml", "already declared in p.yaml")
 		d.Save("p.yaml", "version: \"2.2\"\npipelines: []\n")
 		d.Wait("the new owner, without problems", func() bool {
 			return d.Declared("p").Owner.Path == "r.yaml" && d.Problems("r.yaml") == ""
@@ -201,7 +201,7 @@ var savesThatChangeNothingCases = map[string]func(d *desk){
 	},
 	"a second file with the same id": func(d *desk) {
 		d.Save("a.yaml", d.Generated("p", 2)) // before p.yaml in every order
-		d.WaitProblem("a.yaml", "declared in p.yaml already")
+		d.WaitProblem("a.yaml", "already declared in p.yaml")
 		d.Save("p.yaml", d.Generated("p", 1)+"# saved again\n")
 	},
 	"the same id twice in the file": func(d *desk) {

@@ -136,5 +136,5 @@ func (e *examination) plugins(ctx context.Context) {
 	for _, p := range problems {
 		e.add("plugins", Warning, "replace or remove the file", "%s: %s", p.Path, p.Reason)
 	}
-	e.add("plugins", OK, "", "%s is usable", terminal.Count(len(installed), "plugin"))
+	e.add("plugins", OK, "", "%s found", terminal.Count(len(installed), "plugin"))
 }

@@ -152,7 +152,7 @@ func TestDryRunInvalidRequests(t *testing.T) {
 		}
 	}
 	if _, _, err := tryDryRun(t, good, make([]string, 1001)...); err == nil ||
-		!strings.Contains(err.Error(), "the most is 1000") {
+		!strings.Contains(err.Error(), "the maximum is 1000") {
 		t.Errorf("too many records: %v", err)
 	}
 }

@@ -43,7 +43,7 @@ func TestDoctorFindsWhatIsShort(t *testing.T) {
 		t.Errorf("doctor ended with %v", err)
 	}
 	for _, line := range []string{
-		`error +disk +[0-9] MiB free at `, " +→ make room: ",
+		`error +disk +[0-9] MiB free at `, " +→ free disk space: ",
 		`warning +inodes +\d+ free at `,
 		`warning +file system +.* is in memory \(tmpfs\)`, " +→ set db.sqlite.path to a disk$",
 		`warning +open files +at most 256$`, " +→ raise it, for a service by LimitNOFILE=",

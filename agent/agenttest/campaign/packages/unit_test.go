@@ -60,7 +60,7 @@ func TestUnit(t *testing.T) {
 	m.must("systemctl", "stop", "conduit.service")
 	m.shows(map[string]string{"ActiveState": "inactive", "SubState": "dead", "Result": "success", "ExecMainStatus": "0",
 		"NRestarts": "0"})
-	m.doctorSays("error +unit +the service is inactive", "ok +agent +none runs; 127.0.0.1:8080 is free")
+	m.doctorSays("error +unit +the service is inactive", "ok +agent +no agent runs; 127.0.0.1:8080 is free")
 	if out, err := m.run("pgrep", "-l", "conduit"); err == nil {
 		t.Errorf("still there after the stop: %s", out)
 	}

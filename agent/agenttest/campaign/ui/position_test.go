@@ -37,7 +37,7 @@ pipelines:
 	p := openPage(t, w.API.URL, "pipelines/p")
 	p.until("the source cannot be chosen", `!!document.querySelector(".node.source")`)
 	p.eval(`document.querySelector(".node.source").dispatchEvent(new MouseEvent("click", {bubbles: true}))`)
-	p.shows("To move it, stop the pipeline.")
+	p.shows("To change the position, stop the pipeline.")
 	p.press("Stop")
 	w.WaitPhase("p", spec.PhaseStopped, 0)
 	p.until("the position is not shown",

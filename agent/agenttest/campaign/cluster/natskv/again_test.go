@@ -45,7 +45,7 @@ func TestStreamMadeAgain(t *testing.T) {
 			if err := <-watched; err != nil {
 				t.Errorf("the watch goes on: %v", err)
 			}
-			if _, err := old.Read(t.Context(), claim.Key); err == nil || !strings.Contains(err.Error(), "made again") {
+			if _, err := old.Read(t.Context(), claim.Key); err == nil || !strings.Contains(err.Error(), "was recreated") {
 				t.Errorf("the agent that joined the stream before reads, or fails with %v", err)
 			}
 			if o := old.Write(t.Context(),
@@ -63,7 +63,7 @@ func watchUntilMadeAgain(ctx context.Context, s *natskv.Store) error {
 	for {
 		err := s.Watch(ctx, func(protocol.Entry) {}, func() {})
 		switch {
-		case err != nil && strings.Contains(err.Error(), "made again"):
+		case err != nil && strings.Contains(err.Error(), "was recreated"):
 			return nil
 		case ctx.Err() != nil:
 			return err

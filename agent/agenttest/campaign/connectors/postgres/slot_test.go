@@ -35,7 +35,7 @@ func slotWaits(w *world) {
 			w.db)).Close()
 	}()
 	wait.For(w, "the slot is begun", func() bool { return w.query(slots) == "1" })
-	if err := s.TryOpen(w.settings("t"), nil); err == nil || !strings.Contains(err.Error(), "is still being made") {
+	if err := s.TryOpen(w.settings("t"), nil); err == nil || !strings.Contains(err.Error(), "is still being created") {
 		w.Errorf("with an unfinished slot: %v", err)
 	}
 	if err := errors.Join(open.Exec(w.Context(), "COMMIT").Close(), <-made); err != nil {
