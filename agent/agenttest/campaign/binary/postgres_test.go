@@ -44,7 +44,7 @@ func TestPipelinesInitOfPostgres(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if code, out := run("run", "--once", "--idle", "500ms"); code != 0 || !strings.Contains(out, "1 pipeline at rest") {
+	if code, out := run("run", "--once", "--idle", "500ms"); code != 0 || !strings.Contains(out, "1 pipeline idle") {
 		t.Errorf("exit code %d: %s", code, out)
 	}
 }
