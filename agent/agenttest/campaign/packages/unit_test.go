@@ -34,8 +34,8 @@ func TestUnit(t *testing.T) {
 	m.checkAccess()
 	m.checkPolicy()
 	m.doctorSays("ok +unit +active: 3 running", `ok +sandbox +exposure 1\.[0-5] of 10`,
-		"ok +agent +version .* answers at ", "ok +pipelines +none of 3 fails",
-		`ok +store +/var/lib/conduit/conduit\.db: \d+ bytes, whole`)
+		"ok +agent +version .* answers at ", "ok +pipelines +none of 3 pipelines fails",
+		`ok +store +/var/lib/conduit/conduit\.db: \d+ bytes, intact`)
 
 	first := m.property("MainPID")
 	m.must("systemctl", "restart", "conduit.service")
