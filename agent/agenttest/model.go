@@ -61,8 +61,8 @@ func (c *ModelContent) String() string {
 	return s
 }
 
-// Model predicts the declarations and running versions of an agent from complete scans of its pipeline files, API
-// requests, and the time.
+// Model predicts the declarations and running versions of an agent from complete scans of the pipeline files, from API
+// requests, and from the time.
 type Model struct {
 	Dir     int  // identifies the directory of the pipeline files
 	Missing bool // the directory does not exist

@@ -1,6 +1,5 @@
-// Package membership declares what an agent and the cluster of which it is a member need of each other. An agent
-// outside a cluster is Alone. Package member implements the membership in a cluster; a binary without it has no
-// clusters.
+// Package membership declares the interface between an agent and its cluster. An agent outside a cluster is Alone.
+// Package member implements the membership in a cluster; a binary without that package cannot join one.
 package membership
 
 import (

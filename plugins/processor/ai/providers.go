@@ -19,7 +19,7 @@ import (
 
 // timeLimit is a setting of all processors of this package.
 type timeLimit struct {
-	Timeout time.Duration `json:"timeout" default:"1m" desc:"Timeout of one attempt." validate:"gt=0s"`
+	Timeout time.Duration `json:"timeout" default:"1m" desc:"Timeout for each attempt." validate:"gt=0s"`
 }
 
 // backoff holds the retry settings of most processors of this package.

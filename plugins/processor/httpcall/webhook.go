@@ -35,7 +35,7 @@ type config struct {
 	Method      string            `json:"request.method" default:"GET" desc:"Method of the request."`
 	Body        string            `json:"request.body" desc:"Body of the request, which may be a template over the record; empty: none."`
 	ContentType string            `json:"request.contentType" desc:"The header Content-Type; use headers.Content-Type instead."`
-	Timeout     time.Duration     `json:"request.timeout" default:"30s" desc:"Timeout of one attempt." validate:"gt=0s"`
+	Timeout     time.Duration     `json:"request.timeout" default:"30s" desc:"Timeout for each attempt." validate:"gt=0s"`
 	Headers     map[string]string `json:"headers" desc:"Headers of the request. Content-Type is application/json unless it is set."`
 
 	ResponseBody   string   `json:"response.body" default:".Payload.After" desc:"Reference to the field for the body of the answer."`
