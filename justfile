@@ -8,7 +8,7 @@ run *args:
 
 # Build bin/conduit.
 build:
-    go build -trimpath -tags grpcnotrace -ldflags "-s -w -X github.com/conduit-agent/conduit/cmd/conduit/cli.commit=$(git rev-parse --short HEAD)" -o bin/conduit ./cmd/conduit
+    .ci/build conduit bin/conduit "-X github.com/conduit-agent/conduit/cmd/conduit/cli.commit=$(git rev-parse --short HEAD)"
 
 # Run the tests: what needs no server and no other program.
 test:

@@ -38,9 +38,9 @@ func TestReproducible(t *testing.T) {
 func TestCrossBuilds(t *testing.T) {
 	dir := crossBuilds(t)
 	for target, files := range map[string][]string{
-		"amd64":  {"conduit_*_amd64.deb", "conduit-*.x86_64.rpm"},
-		"arm64":  {"conduit_*_arm64.deb", "conduit-*.aarch64.rpm"},
-		"armv7":  {"conduit_*_armhf.deb", "conduit-*.armv7hl.rpm"},
+		"amd64":  {"conduit_*_amd64.deb", "conduit-*.x86_64.rpm", "conduit-edge-linux-amd64"},
+		"arm64":  {"conduit_*_arm64.deb", "conduit-*.aarch64.rpm", "conduit-edge-linux-arm64"},
+		"armv7":  {"conduit_*_armhf.deb", "conduit-*.armv7hl.rpm", "conduit-edge-linux-armv7"},
 		"static": {"conduit-static-linux-amd64", "conduit-edge-static-linux-amd64", "container/conduit"},
 	} {
 		if !strings.Contains(" "+*cross+" ", " "+target+" ") {
