@@ -1,13 +1,34 @@
 package runner_test
 
 import (
+	"context"
 	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/sdk"
 	"github.com/conduit-agent/conduit/spec"
 )
+
+// shared stands for the sources of Kafka and S3, of whose settings instances share some, and refuses several prefixes.
+type shared struct{ sdk.SourceBase }
+
+func (*shared) Parameters() sdk.Parameters {
+	return sdk.Parameters{"servers": {}, "topics": {}, "groupID": {}, "prefixes": {}, "aws.bucket": {}, "aws.region": {}}
+}
+
+func (*shared) Configure(_ context.Context, settings map[string]string) error {
+	if prefixes := settings["prefixes"]; strings.Contains(prefixes, ",") {
+		return fmt.Errorf("prefixes are %s", prefixes)
+	}
+	return nil
+}
+
+func (*shared) Open(context.Context, record.Position) error { return nil }
+
+func (*shared) Read(context.Context) ([]record.Record, error) { return nil, sdk.ErrBackoffRetry }
 
 // Only the values of references at the start show whether several instances can run.
 func TestRefusedInstances(t *testing.T) {
@@ -43,7 +64,7 @@ func TestDividedSettings(t *testing.T) {
 	d.Pipeline.Connectors[0] = spec.Connector{ID: "in", Type: spec.TypeSource, Plugin: "builtin:s3",
 		Settings: map[string]string{"prefixes": "a/,a/b/", "aws.bucket": "b", "aws.region": "r"}}
 	for instance, want := range map[int]string{
-		0: `"a/b/", which is below "a/"`, // this agent is in no cluster
+		0: "prefixes are a/,a/b/", // this agent is in no cluster
 		1: "", 2: "",
 		3: "cannot run instance 3 of pipeline p: it now has 2",
 	} {

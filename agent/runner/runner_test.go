@@ -22,9 +22,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/builtin/exec"
 	"github.com/conduit-agent/conduit/plugins/builtin/file"
 	"github.com/conduit-agent/conduit/plugins/builtin/generator"
-	"github.com/conduit-agent/conduit/plugins/builtin/kafka"
 	clog "github.com/conduit-agent/conduit/plugins/builtin/log"
-	"github.com/conduit-agent/conduit/plugins/builtin/s3"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/plugins/processor/fields"
 	"github.com/conduit-agent/conduit/plugins/processor/flow"
@@ -55,8 +53,9 @@ func newRunner(t *testing.T) *runner.Runner {
 // contained returns the plugins of the tests.
 func contained() catalog.Plugins {
 	connectors := func(exec.Options) []sdk.Connector {
-		return []sdk.Connector{file.Connector(zstd.Codec{}), generator.Connector(), kafka.Connector(), clog.Connector(),
-			s3.Connector()}
+		return []sdk.Connector{file.Connector(zstd.Codec{}), generator.Connector(), clog.Connector(),
+			{Name: "kafka", NewSource: func() sdk.Source { return &shared{} }},
+			{Name: "s3", NewSource: func() sdk.Source { return &shared{} }}}
 	}
 	return catalog.Plugins{Connectors: connectors, Processors: slices.Concat(fields.Plugins(), flow.Plugins())}
 }
