@@ -69,7 +69,7 @@ func hostOfOrphans() {
 	fmt.Print(running(orphan), " ")
 	teardown(s, orphan)
 	fmt.Println(unix.Kill(orphan, 0))
-	fmt.Println(own.Process.Signal(os.Interrupt), subprocess.Wait(own))
+	fmt.Println(own.Process.Signal(unix.SIGTERM), subprocess.Wait(own))
 	stop()
 	<-done
 }
@@ -104,7 +104,7 @@ func TestOrphansEndWithTheirConnector(t *testing.T) {
 	host.Env = append(os.Environ(), roleVariable+"=orphans", pidFileVariable+"="+filepath.Join(t.TempDir(), "pid"))
 	host.Stderr = os.Stderr
 	out, err := host.Output()
-	if got := strings.TrimSpace(string(out)); err != nil || got != "true no such process\n<nil> signal: interrupt" {
+	if got := strings.TrimSpace(string(out)); err != nil || got != "true no such process\n<nil> signal: terminated" {
 		t.Errorf("while the connector ran, and after: %q, %v", got, err)
 	}
 }
