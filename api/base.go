@@ -74,7 +74,7 @@ func (s *shared) shown(d *spec.Declaration) rest.Pipeline {
 	p := &d.Pipeline
 	body := rest.Pipeline{
 		ID: p.ID, State: s.stateOf(d), Config: rest.PipelineConfig{Name: p.Name, Description: p.Description,
-			Labels: p.Labels},
+			Labels: p.Labels, Routing: p.Routing},
 		ConnectorIDs: []string{}, ProcessorIDs: []string{},
 		CreatedAt: d.CreatedAt, UpdatedAt: d.UpdatedAt,
 	}

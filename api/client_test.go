@@ -115,8 +115,39 @@ func (e *everything) connectors() {
 	_, _, err = e.c.CreateConnector(e.Context(), rest.Connector{ID: "out", Type: rest.TypeDestination, Plugin: "log",
 		PipelineID: "p"})
 	e.must(nil, err)
+	e.routes()
 	e.must(e.c.Connectors(e.Context(), "p"))
 	e.must(nil, e.c.ValidateConnector(e.Context(), rest.Validation{Type: rest.TypeSource, Plugin: "generator"}))
+}
+
+// routes changes which records the destination of p gets. What a change leaves out stays.
+func (e *everything) routes() {
+	condition, none, yes := "{{ true }}", "", true
+	for _, step := range []struct {
+		change rest.ConnectorConfig
+		want   string
+	}{
+		{rest.ConnectorConfig{Condition: &condition}, "{{ true }} false"},
+		{rest.ConnectorConfig{}, "{{ true }} false"},
+		{rest.ConnectorConfig{Condition: &none, Default: &yes}, " true"},
+		{rest.ConnectorConfig{}, " true"},
+	} {
+		got, _, err := e.c.UpdateConnector(e.Context(), "p:out", "", step.change)
+		e.must(nil, err)
+		shown := fmt.Sprint(got.Config.Condition != nil, got.Config.Default != nil)
+		stored := e.w.declared["p"].Pipeline.Connectors[1]
+		if s := fmt.Sprint(stored.Condition, " ", stored.Default); s != step.want ||
+			shown != fmt.Sprint(stored.Condition != "", stored.Default) {
+			e.Errorf("after %+v: %s, shown %s", step.change, s, shown)
+		}
+	}
+	p, _, err := e.c.UpdatePipeline(e.Context(), "p", rest.PipelineConfig{Name: "x", Routing: spec.RouteToFirst})
+	if err != nil || p.Config.Routing != spec.RouteToFirst {
+		e.Errorf("%+v %v", p, err)
+	}
+	if p, _, err = e.c.UpdatePipeline(e.Context(), "p", rest.PipelineConfig{Name: "x"}); p.Config.Routing != spec.RouteToFirst {
+		e.Errorf("%+v %v", p, err)
+	}
 }
 
 // processors creates, changes and deletes a processor.

@@ -83,6 +83,12 @@ func (s *connectorHandlers) shown(ctx context.Context, view *view, d *spec.Decla
 		ProcessorIDs: []string{},
 		CreatedAt:    d.CreatedAt, UpdatedAt: d.UpdatedAt,
 	}
+	if c.Condition != "" {
+		body.Config.Condition = &c.Condition
+	}
+	if c.Default {
+		body.Config.Default = &c.Default
+	}
 	for j := range c.Processors {
 		body.ProcessorIDs = append(body.ProcessorIDs, body.ID+":"+c.Processors[j].ID)
 	}
@@ -95,6 +101,16 @@ func (s *connectorHandlers) shown(ctx context.Context, view *view, d *spec.Decla
 		body.SourceState = &rest.SourceState{Position: position}
 	}
 	return body, err
+}
+
+// setRoute sets which records c gets, as far as the request says so.
+func setRoute(c *spec.Connector, of rest.ConnectorConfig) {
+	if of.Condition != nil {
+		c.Condition = *of.Condition
+	}
+	if of.Default != nil {
+		c.Default = *of.Default
+	}
 }
 
 // List answers with all connectors, or with the connectors of a pipeline.
@@ -166,6 +182,7 @@ func (s *connectorHandlers) Create(w http.ResponseWriter, r *http.Request) (any,
 	}
 	c := spec.Connector{ID: identify(body.ID, body.PipelineID), Type: typ, Plugin: body.Plugin, Name: body.Config.Name,
 		Settings: settings}
+	setRoute(&c, body.Config)
 	id := d.Pipeline.QualifiedID(c.ID)
 	if connectorIn(&d.Pipeline, id) >= 0 {
 		return nil, rest.Errorf(rest.AlreadyExists, rest.ReasonConnectorExists, "connector %q exists already", id).
@@ -236,6 +253,7 @@ func (s *connectorHandlers) Update(w http.ResponseWriter, r *http.Request) (any,
 		if body.Config.Name != "" {
 			c.Name = body.Config.Name
 		}
+		setRoute(c, body.Config)
 		return err
 	})
 	if err != nil {

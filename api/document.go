@@ -120,13 +120,14 @@ func (s *documentHandlers) feasible(r *http.Request, d *draft) error {
 // pipelineIn returns the pipeline that doc describes, normalized.
 func pipelineIn(doc *rest.PipelineDocument) *spec.Pipeline {
 	p := &spec.Pipeline{ID: doc.ID, Status: doc.Status, Name: doc.Name, Description: doc.Description,
-		MaxSilence: doc.MaxSilence, Labels: doc.Labels,
+		MaxSilence: doc.MaxSilence, Labels: doc.Labels, Routing: doc.Routing,
 		Terms:      spec.Terms{Cluster: doc.Cluster, Placement: doc.Placement, Instances: doc.Instances},
 		Processors: processorsIn(doc.Processors, doc.ID), DLQ: dlqIn(doc.DLQ)}
 	for _, c := range doc.Connectors {
 		id := strings.TrimPrefix(c.ID, doc.ID+":")
 		p.Connectors = append(p.Connectors, spec.Connector{ID: id, Type: c.Type, Plugin: c.Plugin, Name: c.Name,
-			Settings: c.Settings, Processors: processorsIn(c.Processors, doc.ID+":"+id)})
+			Condition: c.Condition, Default: c.Default, Settings: c.Settings,
+			Processors: processorsIn(c.Processors, doc.ID+":"+id)})
 	}
 	spec.Normalize(p)
 	return p

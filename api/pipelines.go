@@ -97,7 +97,8 @@ func (s *pipelineHandlers) Create(w http.ResponseWriter, r *http.Request) (any, 
 		return nil, nameMissing()
 	}
 	p := &spec.Pipeline{ID: identify(body.ID, ""), Status: spec.StatusStopped, Name: body.Config.Name,
-		Description: body.Config.Description, Labels: body.Config.Labels}
+		Description: body.Config.Description, Labels: body.Config.Labels,
+		Routing: body.Config.Routing}
 	spec.Normalize(p)
 	if err := validate(s.Desired.Parser, p, within("")); err != nil {
 		return nil, err
@@ -140,6 +141,10 @@ func (s *pipelineHandlers) Update(w http.ResponseWriter, r *http.Request) (any, 
 		p.Name, p.Description = body.Config.Name, body.Config.Description
 		if body.Config.Labels != nil {
 			p.Labels = body.Config.Labels
+		}
+		if body.Config.Routing != "" {
+			p.Routing = body.Config.Routing
+			spec.Normalize(p)
 		}
 		return nil
 	}})

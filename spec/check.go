@@ -29,6 +29,7 @@ func check(r *report, at string, p *Pipeline) {
 		return "", false
 	})
 	checkProcessors(r, at+"/processors", p.Processors)
+	checkRoutes(r, at, p)
 	checkDLQ(r, at+"/dead-letter-queue", &p.DLQ)
 	for _, one := range CheckInstances(p, false) {
 		r.add(at+one.Path, one.Severity, one.Code, "%s", one.Message)

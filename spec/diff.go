@@ -151,11 +151,29 @@ func (d *differ) allProcessors(a, b *Pipeline) {
 		effect = EffectRestart
 	}
 	d.processors("", a.Processors, b.Processors, effect)
+	d.routes(a, b, effect)
 	each(a.Connectors, b.Connectors, func(c *Connector) string { return c.ID }, func(id string, a, b *Connector) {
 		if a != nil && b != nil {
 			d.processors("/connectors/"+schemas.EscapePointer(id), a.Processors, b.Processors, effect)
 		}
 	})
+}
+
+// routes compares what chooses the destinations of records. The order of destinations counts only where the first one
+// is chosen.
+func (d *differ) routes(a, b *Pipeline, effect Effect) {
+	changed(d, "/routing", a.Routing, b.Routing, effect)
+	each(a.Connectors, b.Connectors, func(c *Connector) string { return c.ID }, func(id string, a, b *Connector) {
+		if a != nil && b != nil {
+			at := "/connectors/" + schemas.EscapePointer(id)
+			changed(d, at+"/condition", a.Condition, b.Condition, effect)
+			changed(d, at+"/default", a.Default, b.Default, effect)
+		}
+	})
+	x, y := a.routeOrder(), b.routeOrder()
+	if !slices.Equal(x, y) && slices.Equal(slices.Sorted(slices.Values(x)), slices.Sorted(slices.Values(y))) {
+		d.add("/connectors", ActionChange, effect)
+	}
 }
 
 func (d *differ) processors(at string, a, b []Processor, effect Effect) {

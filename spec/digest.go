@@ -9,7 +9,8 @@ import (
 
 // Digest identifies everything in p that affects how it runs, its status included: two normalized pipelines with the
 // same digest are the same to the agent. Names, descriptions, labels, max-silence, the terms of a cluster, and the
-// order of settings and connectors do not count. A number of instances counts, if it determines the part that each
+// order of settings and connectors do not count, except for destinations where the first one with a true condition gets
+// a record. A number of instances counts, if it determines the part that each
 // instance reads. The digest of a pipeline is the same in every version of the agent.
 func Digest(p *Pipeline) string { return digest(p, p.Status) }
 
@@ -33,6 +34,9 @@ func digest(p *Pipeline, status Status) string {
 	text, err := json.Marshal(c)
 	if err != nil {
 		panic(err) // strings, numbers, maps and slices can always be encoded
+	}
+	for _, id := range p.routeOrder() {
+		text = append(append(text, 0), id...)
 	}
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:])

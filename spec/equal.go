@@ -9,7 +9,7 @@ import (
 // map equals an empty one.
 func Equal(a, b *Pipeline) bool {
 	return a.ID == b.ID && a.Status == b.Status && a.Name == b.Name && a.Description == b.Description &&
-		a.MaxSilence == b.MaxSilence && maps.Equal(a.Labels, b.Labels) && a.Terms.Equal(b.Terms) &&
+		a.MaxSilence == b.MaxSilence && a.Routing == b.Routing && maps.Equal(a.Labels, b.Labels) && a.Terms.Equal(b.Terms) &&
 		slices.EqualFunc(a.Connectors, b.Connectors, equalConnectors) &&
 		slices.EqualFunc(a.Processors, b.Processors, equalProcessors) &&
 		a.DLQ.SameQueue(&b.DLQ) && a.DLQ.WindowSize == b.DLQ.WindowSize &&
@@ -17,7 +17,7 @@ func Equal(a, b *Pipeline) bool {
 }
 
 func equalConnectors(a, b Connector) bool {
-	return a.ID == b.ID && a.Name == b.Name && a.SameSystem(&b) &&
+	return a.ID == b.ID && a.Name == b.Name && a.Condition == b.Condition && a.Default == b.Default && a.SameSystem(&b) &&
 		slices.EqualFunc(a.Processors, b.Processors, equalProcessors)
 }
 

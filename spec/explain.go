@@ -54,6 +54,9 @@ func explainType(r *report, at, of string, value any, want []string) {
 			"setting %q of %s must be a single value, not %s: write its parts as separate settings, like "+
 				"%s.part: value",
 			name, of, kind(value), name)
+	case want[0] == "boolean":
+		r.add(at, SeverityError, CodeInvalid, "%s of %s must be true or false without quotes, not %q", name, of,
+			fmt.Sprint(value))
 	case want[0] == "integer":
 		r.add(at, SeverityError, CodeInvalid, "%s of %s must be a whole number without quotes, not %q", name, of,
 			fmt.Sprint(value))

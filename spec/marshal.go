@@ -7,8 +7,9 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/conduit-agent/conduit/spec/yamldoc"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/conduit-agent/conduit/spec/yamldoc"
 )
 
 // Marshal returns a pipeline file, version 2.2, that declares all. ParseFile reads the same pipelines from it, provided
@@ -64,6 +65,7 @@ func pipelineNode(p *Pipeline) *yaml.Node {
 	f.Text("description", EscapeReferences(p.Description), "")
 	f.Text("max-silence", p.MaxSilence, "")
 	f.Texts("labels", p.Labels)
+	f.Text("routing", string(p.Routing), "")
 	f.Text("cluster", string(p.Cluster), "")
 	if !p.Placement.IsZero() {
 		var rules yamldoc.Fields
@@ -93,6 +95,10 @@ func connectorNode(c *Connector) *yaml.Node {
 	f.Text("type", string(c.Type), "")
 	f.Text("plugin", c.Plugin, "")
 	f.Text("name", EscapeReferences(c.Name), c.ID)
+	f.Text("condition", c.Condition, "")
+	if c.Default {
+		f.Node("default", &yaml.Node{Kind: yaml.ScalarNode, Value: "true"})
+	}
 	f.Texts("settings", c.Settings)
 	addProcessors(&f, c.Processors)
 	return f.Mapping()

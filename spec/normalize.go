@@ -27,6 +27,9 @@ func Normalize(p *Pipeline) {
 	if p.Name == "" {
 		p.Name = p.ID
 	}
+	if p.Routing == RouteToAll {
+		p.Routing = ""
+	}
 	if p.Connectors == nil {
 		p.Connectors = []Connector{}
 	}

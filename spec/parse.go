@@ -95,13 +95,13 @@ func (f *File) read(data []byte, export bool, lookup Lookup) {
 	f.accept(all)
 }
 
-// numbers are the fields with whole numbers; all other scalars are text.
-var numbers = []string{"workers", "window-size", "window-nack-threshold"}
+// typed are the fields with whole numbers or bools; all other scalars are text.
+var typed = []string{"workers", "window-size", "window-nack-threshold", "default"}
 
 // grammar defines the meaning of scalars in a pipeline file.
 var grammar = yamldoc.Grammar{
-	Number: func(at string) bool {
-		return !inSettings(at) && !strings.Contains(at, "/labels/") && slices.Contains(numbers, lastToken(at))
+	Typed: func(at string) bool {
+		return !inSettings(at) && !strings.Contains(at, "/labels/") && slices.Contains(typed, lastToken(at))
 	},
 	Text: inSettings,
 }

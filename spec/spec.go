@@ -16,6 +16,7 @@ type Pipeline struct {
 	MaxSilence  string `json:"max-silence,omitempty"` // a duration: longer silence of its sources is reported
 	// Labels are for people and tools to select pipelines. They have no effect on the run.
 	Labels     map[string]string `json:"labels,omitempty"`
+	Routing    Routing           `json:"routing,omitempty"` // empty: RouteToAll
 	Connectors []Connector       `json:"connectors"`
 	Processors []Processor       `json:"processors,omitempty"`
 	DLQ        DLQ               `json:"dead-letter-queue"`
@@ -37,6 +38,8 @@ type Connector struct {
 	Type       ConnectorType     `json:"type"`
 	Plugin     string            `json:"plugin"`
 	Name       string            `json:"name"`
+	Condition  string            `json:"condition,omitempty"` // of a destination: Go template that yields a bool; empty means always
+	Default    bool              `json:"default,omitempty"`   // of a destination: takes the records for which no condition holds
 	Settings   map[string]string `json:"settings,omitempty"`
 	Processors []Processor       `json:"processors,omitempty"`
 }

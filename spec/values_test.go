@@ -221,6 +221,16 @@ var digestAndDiffCases = []struct {
 	{"order of processors", func(p *spec.Pipeline) {
 		p.Processors[0], p.Processors[1] = p.Processors[1], p.Processors[0]
 	}, true, true, []spec.Change{{Path: "/processors", Action: "change", Effect: "in-place"}}},
+	{"routes", func(p *spec.Pipeline) {
+		p.Connectors[1].Condition, p.Routing = "c", spec.RouteToFirst
+	}, true, true, []spec.Change{
+		{Path: "/connectors/d/condition", Action: "change", Effect: "in-place"},
+		{Path: "/routing", Action: "change", Effect: "in-place"}}},
+	{"default and destination", func(p *spec.Pipeline) {
+		p.Connectors[1].Default, p.Connectors[1].Plugin = true, "k"
+	}, true, true, []spec.Change{
+		{Path: "/connectors/d/default", Action: "change", Effect: "restart"},
+		{Path: "/connectors/d/plugin", Action: "change", Effect: "restart-destination"}}},
 	{"dead-letter queue", func(p *spec.Pipeline) {
 		p.DLQ.WindowSize = 5
 		p.DLQ.Plugin = "q"
@@ -268,6 +278,25 @@ func TestDigestOfInstances(t *testing.T) {
 		if changed, effect := spec.RunDigest(a) != spec.RunDigest(b), spec.EffectOf(a, b); changed != counts ||
 			effect != want {
 			t.Errorf("%s: with two instances the digest changes: %v, and the effect is %s", plugin, changed, effect)
+		}
+	}
+}
+
+// The order of destinations counts only where the first one with a true condition gets a record.
+func TestDigestOfRoutes(t *testing.T) {
+	for routing, counts := range map[spec.Routing]bool{"": false, spec.RouteToFirst: true} {
+		a := &spec.Pipeline{ID: "p", Routing: routing, Connectors: []spec.Connector{
+			{ID: "in", Type: spec.TypeSource}, {ID: "x", Type: spec.TypeDestination, Condition: "c"},
+			{ID: "y", Type: spec.TypeDestination, Condition: "d"}}}
+		b := a.Clone()
+		b.Connectors[1], b.Connectors[2] = b.Connectors[2], b.Connectors[1]
+		want := spec.EffectNone
+		if counts {
+			want = spec.EffectInPlace
+		}
+		if changed, effect := spec.RunDigest(a) != spec.RunDigest(b), spec.EffectOf(a, b); changed != counts ||
+			effect != want {
+			t.Errorf("routing %q: another order changes the digest: %v, and the effect is %s", routing, changed, effect)
 		}
 	}
 }

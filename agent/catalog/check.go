@@ -13,6 +13,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/builtin/file"
 	"github.com/conduit-agent/conduit/plugins/pluginname"
 	"github.com/conduit-agent/conduit/plugins/sdk"
+	"github.com/conduit-agent/conduit/plugins/template"
 	"github.com/conduit-agent/conduit/schemas"
 	"github.com/conduit-agent/conduit/spec"
 )
@@ -42,6 +43,10 @@ func (c *Catalog) check(ctx context.Context, host *plugins.Host, p *spec.Pipelin
 		path := fmt.Sprintf("/connectors/%d", i)
 		problems = append(problems, c.checkPlugin(host, path, connector.Plugin, connector.Type, connector.Settings)...)
 		problems = append(problems, c.Processors.Check(ctx, path+"/processors", connector.Processors)...)
+		if _, err := template.ParseCondition(connector.Condition); err != nil {
+			problems = append(problems, problem(path+"/condition", "config.field_invalid",
+				fmt.Sprintf("condition of destination %q: %v", connector.ID, err)))
+		}
 	}
 	problems = append(problems, c.checkPlugin(host, "/dead-letter-queue", p.DLQ.Plugin, spec.TypeDestination,
 		p.DLQ.Settings)...)

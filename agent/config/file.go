@@ -178,7 +178,7 @@ func join(group, key string) string {
 // that is known.
 func (l *loader) failSyntax(path string, content []byte, err error) {
 	nowhere := func(string) bool { return false }
-	if _, faults := yamldoc.Read(content, yamldoc.Grammar{Number: nowhere, Text: nowhere}); len(faults) > 0 {
+	if _, faults := yamldoc.Read(content, yamldoc.Grammar{Typed: nowhere, Text: nowhere}); len(faults) > 0 {
 		l.failAt(fmt.Sprintf("%s:%d:%d", path, faults[0].Line, faults[0].Column), "%s", faults[0].Message)
 		return
 	}

@@ -26,8 +26,8 @@ func entryOf(p *spec.Pipeline, qualified string) Entry {
 			return Entry{Connector: c.ID, Processor: c.Processors[i].ID, Index: i}
 		}
 	}
-	if i := indexOf(p.Processors, p.ID, qualified); i >= 0 {
-		return Entry{Processor: p.Processors[i].ID, Index: i}
+	if i := indexOf(p.Chain(nil), p.ID, qualified); i >= 0 {
+		return Entry{Processor: p.Chain(nil)[i].ID, Index: i}
 	}
 	return Entry{Processor: strings.TrimPrefix(qualified, p.ID+":")} // the version was just replaced
 }

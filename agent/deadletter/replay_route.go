@@ -34,7 +34,7 @@ var whole = route{}
 func routeOf(p *spec.Pipeline, l *Replay) (route, error) {
 	e := l.Entry
 	if e.Connector == "" {
-		return route{place: atPipeline, from: position(p.Processors, e)}, nil
+		return route{place: atPipeline, from: position(p.Chain(nil), e)}, nil
 	}
 	i := slices.IndexFunc(p.Connectors, func(c spec.Connector) bool { return c.ID == e.Connector })
 	switch {

@@ -170,7 +170,7 @@ func (s plugins) Processors(
 	}
 	switch parent {
 	case p.ID:
-		g.place, g.parent = atPipeline, func(route) (string, []spec.Processor) { return "", p.Processors }
+		g.place, g.parent = atPipeline, func(route) (string, []spec.Processor) { return "", p.Chain(nil) }
 	case p.QualifiedID(sourceID):
 		g.place, g.parent = atSource, func(r route) (string, []spec.Processor) {
 			if r.place != atSource {

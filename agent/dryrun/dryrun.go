@@ -91,7 +91,7 @@ func (r *Run) open(ctx context.Context, o Options) (err error) {
 		}
 		return processor.Open(ctx, parent, declared, options)
 	}
-	if r.shared, err = chain(r.pipeline.ID, r.pipeline.Processors); err != nil {
+	if r.shared, err = chain(r.pipeline.ID, r.pipeline.Chain(nil)); err != nil {
 		return err
 	}
 	for _, c := range r.pipeline.Connectors {
@@ -158,10 +158,12 @@ func (r *Run) onward(ctx context.Context, items []item) error {
 }
 
 func (r *Run) deliver(ctx context.Context, items []item) error {
-	for _, d := range r.destinations {
-		own := make([]item, len(items))
-		for i, it := range items {
-			own[i] = item{it.record.Clone(), it.origin}
+	for n, d := range r.destinations {
+		var own []item
+		for _, it := range items {
+			if it.record.GoesTo(n) {
+				own = append(own, item{it.record.Clone(), it.origin})
+			}
 		}
 		out, err := r.pass(ctx, d.chain, own)
 		if err != nil {
@@ -251,7 +253,7 @@ func (r *Run) Coverage() []Coverage {
 	}
 	for _, typ := range []spec.ConnectorType{spec.TypeSource, "", spec.TypeDestination} {
 		if typ == "" {
-			add(r.pipeline.ID, r.pipeline.Processors)
+			add(r.pipeline.ID, r.pipeline.Chain(nil))
 		}
 		for _, c := range r.pipeline.Connectors {
 			if c.Type == typ {

@@ -57,7 +57,7 @@ func (a *Amendment) effect() spec.Effect {
 // prepare starts the new connectors and processors.
 func (a *Amendment) prepare(ctx context.Context) (err error) {
 	a.layOut()
-	changed, r := changedChains(a.from, a.to), a.p.running.Load()
+	changed, r := changedChains(a.from, a.to, a.p.order), a.p.running.Load()
 	if len(changed) > 0 && (len(a.destinations) > 0 || a.dlq != nil) {
 		return spec.ErrNeedsRestart // records queued for a destination have passed the old chains
 	}
@@ -262,6 +262,9 @@ func (a *Amendment) adopt(r *run) error {
 
 // exchange replaces the old chains by the new ones, each between two batches.
 func (a *Amendment) exchange(r *run) error {
+	if a.to.declared.Routed() {
+		r.routed.Store(true)
+	}
 	former := map[string]connector.Chain{}
 	var err error
 	for _, st := range r.stages() {

@@ -16,15 +16,16 @@ import (
 // declaredChain holds the processors of a pipeline or connector.
 type declaredChain struct{ declared, resolved []spec.Processor }
 
-// chains returns the processors of v by the qualified id of the declaring pipeline or connector.
-func (v *version) chains() map[string]declaredChain {
+// chains returns the processors of v by the qualified id of the declaring pipeline or connector. order lists the ids of
+// the destinations by their number.
+func (v *version) chains(order []string) map[string]declaredChain {
 	all := map[string]declaredChain{}
 	add := func(id string, declared, resolved []spec.Processor) {
 		if len(declared) > 0 {
 			all[id] = declaredChain{declared, resolved}
 		}
 	}
-	add(v.declared.ID, v.declared.Processors, v.resolved.Processors)
+	add(v.declared.ID, v.declared.Chain(order), v.resolved.Chain(order))
 	for i, c := range v.declared.Connectors {
 		add(v.declared.QualifiedID(c.ID), c.Processors, v.resolved.Connectors[i].Processors)
 	}
@@ -33,8 +34,8 @@ func (v *version) chains() map[string]declaredChain {
 
 // changedChains returns the chains that differ between the versions. A chain that b no longer has is in the result
 // without processors.
-func changedChains(a, b *version) map[string]declaredChain {
-	before, changed := a.chains(), b.chains()
+func changedChains(a, b *version, order []string) map[string]declaredChain {
+	before, changed := a.chains(order), b.chains(order)
 	for id, chain := range before {
 		if now, ok := changed[id]; !ok {
 			changed[id] = declaredChain{}

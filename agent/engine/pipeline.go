@@ -53,6 +53,7 @@ type Pipeline struct {
 	Log  *slog.Logger
 
 	version      atomic.Pointer[version] // the current version of the run, or the first one before it begins
+	order        []string                // ids of the destinations, by their number
 	sources      []*opened[connector.Source]
 	destinations []*opened[connector.Destination] // while it runs, guarded by run.replacing
 	dlq          *opened[connector.Destination]   // while it runs, guarded by run.amending
@@ -107,8 +108,13 @@ func (p *Pipeline) layOut(ctx context.Context) error {
 		p.Stats = &measure.Pipeline{}
 	}
 	v := &version{p.Declared, p.Resolved}
+	for _, c := range v.declared.Connectors {
+		if c.Type == spec.TypeDestination {
+			p.order = append(p.order, c.ID)
+		}
+	}
 	var err error
-	if p.chains, err = p.openChains(ctx, v.chains(), nil); err != nil {
+	if p.chains, err = p.openChains(ctx, v.chains(p.order), nil); err != nil {
 		return err
 	}
 	for i, c := range v.declared.Connectors {

@@ -41,28 +41,26 @@ func (d *destinationRun) prepare(ctx context.Context, batches []inFlight) (left 
 	return nil, d.stage.Unfinished(), nil
 }
 
-// part appends the records of f for a destination without processors. It omits pieces of a record that was refused
-// meanwhile.
+// part appends the records of f for a destination without processors.
 func (d *destinationRun) part(f inFlight) {
+	if f.passage != nil {
+		if records, origins, fewer := d.remaining(f); fewer {
+			d.before.Publish(record.NewBatch(records))
+			d.branch(f, records, origins)
+			return
+		}
+	}
 	d.before.Publish(f.Records)
-	if f.passage == nil {
-		d.parts = append(d.parts, part{f, f.Records, f.Records.Len()})
-		return
-	}
-	records, origins, dropped := d.remaining(f)
-	if dropped {
-		d.branch(f, records, origins)
-		return
-	}
 	d.parts = append(d.parts, part{f, f.Records, f.Records.Len()})
 }
 
-// remaining returns the records of f, except those whose input or emission was refused while another piece was on its
-// way here.
-func (d *destinationRun) remaining(f inFlight) (records []record.Record, origins []int32, dropped bool) {
+// remaining returns the records of f that the destination gets. It omits those for other destinations, and those whose
+// input or emission was refused while another piece was on its way here. fewer is false if the destination gets all.
+func (d *destinationRun) remaining(f inFlight) (records []record.Record, origins []int32, fewer bool) {
 	f.src().mu.Lock()
 	defer f.src().mu.Unlock()
-	if f.Refused() == 0 || f.Origins == nil && !f.Emitted() {
+	refused := f.Refused() > 0 && (f.Origins != nil || f.Emitted())
+	if !refused && !d.run.routed.Load() {
 		return nil, nil, false
 	}
 	all, err := f.Records.Records()
@@ -70,32 +68,28 @@ func (d *destinationRun) remaining(f inFlight) (records []record.Record, origins
 		return nil, nil, false // impossible: the batch was decoded for the processors
 	}
 	records, origins = make([]record.Record, 0, len(all)), make([]int32, 0, len(all))
-	for i, r := range all {
+	for i := range all {
 		input := f.Origin(d.index, i)
-		pieces, _ := f.Pieces(d.index, input, i)
-		if !f.Emitted() && (pieces == 1 || !f.IsRefused(input)) {
-			records, origins = append(records, r), append(origins, int32(input))
+		if !all[i].GoesTo(d.index) || refused && d.lacksPieces(f, input, i) {
+			continue
 		}
+		records, origins = append(records, all[i]), append(origins, int32(input))
 	}
 	return records, origins, len(records) < len(all)
 }
 
+// lacksPieces reports whether record i of f, which was made from an input, is not written because another record made
+// from that input was refused. The caller holds the mutex of the source.
+func (d *destinationRun) lacksPieces(f inFlight, input, i int) bool {
+	pieces, _ := f.Pieces(d.index, input, i)
+	return f.Emitted() || pieces > 1 && f.IsRefused(input)
+}
+
 // process runs the processors of the destination over f.
 func (d *destinationRun) process(ctx context.Context, f inFlight) error {
-	d.before.PublishCopy(f.Records)
-	b := f.Records
-	if len(d.run.dests) > 1 {
-		b = b.Clone() // other destinations get the same records
-	}
-	records, err := b.Records()
+	records, origins, err := d.own(f)
 	if err != nil {
-		return fmt.Errorf("cannot decode records for processors: %w", err)
-	}
-	origins := f.Origins
-	if f.passage != nil {
-		if left, origin, dropped := d.remaining(f); dropped {
-			records, origins = left, origin
-		}
+		return err
 	}
 	f, m, err := d.stage.process(ctx, f, records, origins)
 	if err != nil {
@@ -111,6 +105,31 @@ func (d *destinationRun) process(ctx context.Context, f inFlight) error {
 	}
 	d.emit(f.src(), m.Emitted)
 	return nil
+}
+
+// own returns the records of f for the processors of the destination, which may change them.
+func (d *destinationRun) own(f inFlight) (records []record.Record, origins []int32, err error) {
+	if f.passage != nil {
+		var fewer bool
+		if records, origins, fewer = d.remaining(f); fewer {
+			for i := range records {
+				if records[i].Shared() {
+					records[i] = records[i].Clone()
+				}
+			}
+			d.before.PublishCopy(record.NewBatch(records))
+			return records, origins, nil
+		}
+	}
+	d.before.PublishCopy(f.Records)
+	b := f.Records
+	if len(d.run.dests) > 1 {
+		b = b.Clone() // other destinations get the same records
+	}
+	if records, err = b.Records(); err != nil {
+		return nil, nil, fmt.Errorf("cannot decode records for processors: %w", err)
+	}
+	return records, f.Origins, nil
 }
 
 // branch records that the destination gets these records of f, and appends them to the parts.

@@ -27,6 +27,8 @@ type run struct {
 	// a checkpoint could not be saved: no later one may be saved, since it may depend on the failed one
 	unsaved atomic.Bool
 
+	routed atomic.Bool // processors choose the destinations of records, or did
+
 	checking sync.Mutex // held while checking whether only held records are outstanding
 
 	amending  sync.Mutex // held while an amendment is applied
@@ -63,6 +65,7 @@ func (r *run) wire() {
 		r.sources = append(r.sources, newSourceRun(r, o))
 	}
 	r.stage = newStage(r.ID())
+	r.routed.Store(r.Declared.Routed())
 	for _, st := range r.stages() {
 		if chain := r.chains[st.ID]; chain != nil {
 			st.Install(chain)

@@ -46,7 +46,7 @@ func (s *processorStats) retain(p *spec.Pipeline) {
 			declared[parent+":"+d.ID] = true
 		}
 	}
-	add(p.ID, p.Processors)
+	add(p.ID, p.Chain(nil))
 	for _, c := range p.Connectors {
 		add(p.QualifiedID(c.ID), c.Processors)
 	}

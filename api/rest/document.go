@@ -12,6 +12,7 @@ type PipelineDocument struct {
 	Description string              `json:"description,omitempty"`
 	MaxSilence  string              `json:"maxSilence,omitempty" doc:"How long its sources may read no record before that is reported, such as 15m."`
 	Labels      map[string]string   `json:"labels,omitempty" doc:"For selecting pipelines."`
+	Routing     spec.Routing        `json:"routing,omitempty" doc:"Which of the destinations with a condition get a record: all whose condition is true, which is the default, or the first."`
 	Cluster     spec.ClusterMode    `json:"cluster,omitempty" doc:"What it does in a cluster of agents while the store of the cluster is out of reach: strict, which is the default, relaxed or local."`
 	Placement   spec.Placement      `json:"placement,omitzero" doc:"On which members of a cluster it may run."`
 	Instances   spec.Instances      `json:"instances,omitempty" doc:"How many members of a cluster run it at the same time: a number, or all. A pipeline that the API declares has one."`
@@ -26,6 +27,8 @@ type ConnectorDocument struct {
 	Type       spec.ConnectorType  `json:"type" doc:"source or destination."`
 	Plugin     string              `json:"plugin" doc:"[builtin:|standalone:|any:]name[@version]"`
 	Name       string              `json:"name,omitempty" doc:"The id when left out."`
+	Condition  string              `json:"condition,omitempty" doc:"Of a destination: the template that is true for the records that it gets. All records when left out."`
+	Default    bool                `json:"default,omitempty" doc:"Of a destination: it gets the records for which no condition is true."`
 	Settings   map[string]string   `json:"settings,omitempty" doc:"*** keeps the value there is."`
 	Processors []ProcessorDocument `json:"processors,omitempty"`
 }
@@ -52,7 +55,7 @@ func DocumentOf(p *spec.Pipeline) PipelineDocument {
 	size := Count(p.DLQ.WindowSize)
 	doc := PipelineDocument{
 		ID: p.ID, Status: p.Status, Name: p.Name, Description: p.Description, MaxSilence: p.MaxSilence,
-		Labels:  p.Labels,
+		Labels: p.Labels, Routing: p.Routing,
 		Cluster: p.Cluster, Placement: p.Placement, Instances: p.Instances,
 		Processors: processorDocuments(p.Processors),
 		DLQ: &DLQDocument{Plugin: p.DLQ.Plugin, Settings: p.DLQ.Settings, WindowSize: &size,
@@ -60,8 +63,8 @@ func DocumentOf(p *spec.Pipeline) PipelineDocument {
 	}
 	for _, c := range p.Connectors {
 		doc.Connectors = append(doc.Connectors, ConnectorDocument{
-			ID: c.ID, Type: c.Type, Plugin: c.Plugin, Name: c.Name, Settings: c.Settings,
-			Processors: processorDocuments(c.Processors),
+			ID: c.ID, Type: c.Type, Plugin: c.Plugin, Name: c.Name, Condition: c.Condition,
+			Default: c.Default, Settings: c.Settings, Processors: processorDocuments(c.Processors),
 		})
 	}
 	return doc

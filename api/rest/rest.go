@@ -39,6 +39,7 @@ type PipelineConfig struct {
 	Name        string            `json:"name"`
 	Description string            `json:"description"`
 	Labels      map[string]string `json:"labels,omitempty" doc:"For selecting pipelines. Left out of a change, they stay."`
+	Routing     spec.Routing      `json:"routing,omitempty" doc:"Which of the destinations with a condition get a record: all whose condition is true, or the first. Left out of a change, it stays."`
 }
 
 // PipelineState is the observed state of a pipeline.
@@ -106,8 +107,10 @@ type DestinationState struct {
 
 // ConnectorConfig is the name and the settings of a connector.
 type ConnectorConfig struct {
-	Name     string            `json:"name"`
-	Settings map[string]string `json:"settings" doc:"Secrets are read as ***, and *** written keeps them."`
+	Name      string            `json:"name"`
+	Settings  map[string]string `json:"settings" doc:"Secrets are read as ***, and *** written keeps them."`
+	Condition *string           `json:"condition,omitempty" doc:"Of a destination: the template that is true for the records that it gets; empty for all. Left out of a change, it stays."`
+	Default   *bool             `json:"default,omitempty" doc:"Of a destination: it gets the records for which no condition is true. Left out of a change, it stays."`
 }
 
 // ConnectorType is one of the two kinds of connectors.

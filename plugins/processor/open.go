@@ -159,6 +159,9 @@ const maxWorkers = 256
 
 // find returns the plugin of a declared processor, or an error if the processor cannot run as declared.
 func (r *Registry) find(d spec.Processor) (sdk.ProcessorPlugin, error) {
+	if d.Plugin == spec.RoutingPlugin {
+		return routingPlugin, nil
+	}
 	plugin, _, err := r.Find(d.Plugin)
 	if err != nil {
 		return plugin, err

@@ -8,6 +8,7 @@ package record
 import (
 	"bytes"
 	"fmt"
+	"math/bits"
 )
 
 // Position is a record's place in its source. Only the source that made it can interpret it. Elsewhere it is an opaque
@@ -80,6 +81,20 @@ type Record struct {
 	Key       Data
 	Before    Data // state before the change; none for create and snapshot
 	After     Data // state after the change; none for delete
+
+	destinations uint64 // set of the destinations that get the record, by their numbers; 0: all
+}
+
+// SetDestinations makes the record one for the destinations in set, whose bits are their numbers in the pipeline. It is
+// for hosts: a record that is encoded, compared or stored has no destinations.
+func (r *Record) SetDestinations(set uint64) { r.destinations = set }
+
+// Shared reports whether several destinations may get the record.
+func (r *Record) Shared() bool { return bits.OnesCount64(r.destinations) != 1 }
+
+// GoesTo reports whether the destination with this number, from 0 to 63, gets the record.
+func (r *Record) GoesTo(destination int) bool {
+	return r.destinations == 0 || r.destinations&(1<<destination) != 0
 }
 
 // Equal reports whether r and o hold the same values.
@@ -98,6 +113,8 @@ func (r Record) Clone() Record {
 		Key:       r.Key.Clone(),
 		Before:    r.Before.Clone(),
 		After:     r.After.Clone(),
+
+		destinations: r.destinations,
 	}
 }
 

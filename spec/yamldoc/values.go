@@ -47,8 +47,8 @@ func (r *reader) scalar(n *yaml.Node, at string) (any, bool) {
 	case "!!null":
 		return "", r.Text(at)
 	case "!!str", "!!int", "!!float", "!!bool", "!!timestamp", "!!merge":
-		if number, ok := wholeNumber(n); ok && r.Number(at) {
-			return number, true
+		if r.Typed(at) {
+			return typed(n), true
 		}
 		return n.Value, true
 	case "!!binary":
@@ -67,6 +67,17 @@ func (r *reader) binary(n *yaml.Node, at string) (any, bool) {
 		return nil, false
 	}
 	return string(b), true
+}
+
+// typed returns n as a number or a bool if it is one, and otherwise as text.
+func typed(n *yaml.Node) any {
+	if number, ok := wholeNumber(n); ok {
+		return number
+	}
+	if n.ShortTag() == "!!bool" && (n.Value == "true" || n.Value == "false") {
+		return n.Value == "true"
+	}
+	return n.Value
 }
 
 // wholeNumber reads n as a decimal number. It refuses a leading zero, which some readers take for octal.

@@ -40,8 +40,8 @@ type Document struct {
 
 // Grammar defines the meaning of scalars by the JSON pointers of their values.
 type Grammar struct {
-	Number func(at string) bool // a whole number there is an int; all else is text, as written
-	Text   func(at string) bool // a null there is the empty text; elsewhere the value is absent
+	Typed func(at string) bool // a whole number there is an int, and true or false a bool; all else is text, as written
+	Text  func(at string) bool // a null there is the empty text; elsewhere the value is absent
 }
 
 // Read returns the non-empty documents of text, and the faults that belong to no document: a syntax error ends its

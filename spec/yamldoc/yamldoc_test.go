@@ -11,8 +11,8 @@ import (
 
 // grammar has numbers called n and texts called t.
 var grammar = yamldoc.Grammar{
-	Number: func(at string) bool { return strings.HasSuffix(at, "/n") },
-	Text:   func(at string) bool { return strings.HasSuffix(at, "/t") },
+	Typed: func(at string) bool { return strings.HasSuffix(at, "/n") },
+	Text:  func(at string) bool { return strings.HasSuffix(at, "/t") },
 }
 
 type object = map[string]any

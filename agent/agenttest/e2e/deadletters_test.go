@@ -3,6 +3,7 @@ package e2e_test
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -156,5 +157,58 @@ pipelines:
 	want = []string{"bad-one" + all, "good" + all, "bad-source" + all, "bad-pipeline" + all}
 	if got := agenttest.Payloads(t, w.Path("two.jsonl")); !slices.Equal(got, want) {
 		t.Errorf("two has %q, want %q", got, want)
+	}
+}
+
+// A record for which a condition of a destination failed gets its destination in a replay. A record that a destination
+// refused goes back to that one, whatever its condition is now.
+func TestReplayIsRouted(t *testing.T) {
+	t.Parallel()
+	w := startWeb(t, "")
+	text := `(printf "%s" .Payload.After)`
+	pipeline := func(condition, refused string) string {
+		return fmt.Sprintf(`version: "2.2"
+pipelines:
+  - id: p
+    routing: first
+    connectors:
+      - {id: src, type: source, plugin: builtin:file, settings: {path: %[1]s/in.log}}
+      - id: a
+        type: destination
+        plugin: builtin:file
+        condition: '%[2]s'
+        settings: {path: %[1]s/a.jsonl}
+      - id: b
+        type: destination
+        plugin: builtin:file
+        default: true
+        settings: {path: %[1]s/b.jsonl}
+        processors:
+          - {id: check, plugin: error, condition: '{{ contains "%[3]s" %[4]s }}', settings: {message: no}}
+    dead-letter-queue: {window-size: 0}
+`, w.Dir, condition, refused, text)
+	}
+	agenttest.AppendTo(t, w.Path("in.log"), "to a\nodd a\nto b\nrefused\nodd b\n")
+	w.Save("p.yaml", pipeline(`{{ if contains "odd" `+text+` }}maybe{{ else }}{{ contains "a" `+text+` }}{{ end }}`,
+		"refused"))
+	w.WaitPhase("p", spec.PhaseRunning, 0)
+	w.Wait("three dead letters", func() bool { return len(w.DeadLetters()) == 3 })
+	by := map[string]rest.DeadLetterStage{}
+	for _, l := range w.DeadLetters() {
+		by[l.RefusedBy] = l.Stage
+	}
+	if want := map[string]rest.DeadLetterStage{"p:@routing": rest.StagePipelineProcessor,
+		"p:b:check": rest.StageDestinationProcessor}; !maps.Equal(by, want) {
+		t.Errorf("refused by %v", by)
+	}
+	w.Save("p.yaml", pipeline(`{{ or (contains "a" `+text+`) (contains "refused" `+text+`) }}`, "nothing"))
+	w.WaitPhase("p", spec.PhaseRunning, 2)
+	if s := w.replay(rest.ReplayRequest{All: true}); s.Settled != 3 {
+		t.Fatalf("%+v", s)
+	}
+	for name, want := range map[string][]string{"a.jsonl": {"odd a", "to a"}, "b.jsonl": {"odd b", "refused", "to b"}} {
+		if got := agenttest.Payloads(t, w.Path(name)); !slices.Equal(slices.Sorted(slices.Values(got)), want) {
+			t.Errorf("%s has %q, want %q", name, got, want)
+		}
 	}
 }

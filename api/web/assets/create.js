@@ -54,12 +54,13 @@ function form(d) {
     h('fieldset', { class: 'card' }, h('legend', null, 'Pipeline'),
       field('id', 'Id', h('input', { id: 'id', required: true, pattern: '[A-Za-z0-9_.:\\-]+', maxlength: 128, value: d.id, oninput: (e) => change({ id: e.target.value }) }), 'letters, digits, - _ and .'),
       field('name', 'Name', h('input', { id: 'name', value: d.name, oninput: (e) => change({ name: e.target.value }) }), 'for people; the id when left empty'),
-      field('status', 'Status', h('select', { id: 'status', onchange: (e) => change({ status: e.target.value }) }, ['running', 'stopped'].map((v) => h('option', { key: v, value: v, selected: d.status === v }, v))), 'whether it starts at once')),
+      field('status', 'Status', h('select', { id: 'status', onchange: (e) => change({ status: e.target.value }) }, ['running', 'stopped'].map((v) => h('option', { key: v, value: v, selected: d.status === v }, v))), 'whether it starts at once'),
+      field('routing', 'Routing', h('select', { id: 'routing', onchange: (e) => change({ routing: e.target.value }) }, [['', 'all'], ['first', 'first']].map(([v, text]) => h('option', { key: text, value: v, selected: (d.routing || '') === v }, text))), 'which destinations with a true condition get a record')),
     d.connectors.map((c, i) => connectorForm(c, i, one('connectors', i), remove('connectors', i))),
     d.processors.map((p, i) => processorForm(p, i, one('processors', i), remove('processors', i))),
     h('div', { class: 'bar' },
       h('button', { type: 'button', onclick: add('connectors', (n) => ({ id: 'in' + n, type: 'source', plugin: '', settings: {} })) }, 'Add source'),
-      h('button', { type: 'button', onclick: add('connectors', (n) => ({ id: 'out' + n, type: 'destination', plugin: '', settings: {} })) }, 'Add destination'),
+      h('button', { type: 'button', onclick: add('connectors', (n) => ({ id: 'out' + n, type: 'destination', plugin: '', condition: '', settings: {} })) }, 'Add destination'),
       processors().length ? h('button', { type: 'button', onclick: add('processors', (n) => ({ id: 'step' + n, plugin: '', settings: {}, condition: '' })) }, 'Add processor') : null,
       h('span', { class: 'grow' }), h('button', { class: 'primary' }, 'Plan and create…')));
 }
@@ -75,6 +76,8 @@ function connectorForm(c, i, change, remove) {
   return h('fieldset', { class: 'card', key: 'c' + i }, h('legend', null, c.type === 'source' ? 'Source' : 'Destination'),
     field(`c${i}id`, 'Id', h('input', { id: `c${i}id`, required: true, value: c.id, oninput: (e) => change({ id: e.target.value }) })),
     field(`c${i}plugin`, 'Plugin', h('select', { id: `c${i}plugin`, required: true, onchange: (e) => change({ plugin: e.target.value, settings: {} }) }, h('option', { value: '', selected: !c.plugin }, 'choose…'), usable.map((p) => h('option', { key: p.name, value: short(p.name), selected: short(p.name) === c.plugin }, short(p.name)))), plugin?.summary),
+    c.type === 'destination' ? field(`c${i}condition`, 'Condition', h('input', { id: `c${i}condition`, class: 'wide mono', value: c.condition || '', placeholder: '{{ eq .Metadata.kind "order" }}', oninput: (e) => change({ condition: e.target.value }) }), 'a template that is true for the records that it gets; empty for all records') : null,
+    c.type === 'destination' ? field(`c${i}default`, 'Default', h('input', { id: `c${i}default`, type: 'checkbox', checked: !!c.default, onchange: (e) => change({ default: e.target.checked }) }), 'it gets the records for which no condition is true') : null,
     parameters(`c${i}`, params, c.settings, (edit) => change((x) => ({ settings: edit(x.settings) }))),
     h('button', { type: 'button', class: 'plain remove', 'aria-label': 'Remove ' + (c.id || 'it'), onclick: remove }, 'Remove'));
 }
@@ -132,7 +135,7 @@ function starred(prefix, name, p, settings, change) {
 /** A draft without what is empty. */
 function clean(d) {
   const some = (o) => Object.fromEntries(Object.entries(o).filter(([, v]) => v !== ''));
-  return { id: d.id, status: d.status, ...(d.name ? { name: d.name } : {}), connectors: d.connectors.map((c) => ({ ...c, settings: some(c.settings) })), processors: d.processors.map((p) => ({ ...some({ ...p, settings: '' }), settings: some(p.settings) })) };
+  return { id: d.id, status: d.status, ...(d.name ? { name: d.name } : {}), ...(d.routing ? { routing: d.routing } : {}), connectors: d.connectors.map((c) => ({ ...some({ ...c, settings: '', default: c.default || '' }), settings: some(c.settings) })), processors: d.processors.map((p) => ({ ...some({ ...p, settings: '' }), settings: some(p.settings) })) };
 }
 
 const escaped = (c) => '\\u' + c.charCodeAt(0).toString(16).padStart(4, '0');
@@ -141,8 +144,8 @@ const quote = (v) => (/^[A-Za-z_/][\w./:@-]*$/.test(v) && !/^(true|false|yes|no|
 function yaml(d) {
   const settings = (s, pad) => (Object.keys(s).length ? [`${pad}settings:`, ...Object.entries(s).map(([k, v]) => `${pad}  ${k}: ${quote(v)}`)] : []);
   const processor = (p) => [`      - id: ${quote(p.id)}`, `        plugin: ${quote(p.plugin || 'field.set')}`, ...(p.condition ? [`        condition: ${quote(p.condition)}`] : []), ...settings(p.settings, '        ')];
-  return ['version: "2.2"', 'pipelines:', `  - id: ${quote(d.id || 'my-pipeline')}`, `    status: ${d.status}`, ...(d.name ? [`    name: ${quote(d.name)}`] : []), '    connectors:',
-    ...d.connectors.flatMap((c) => [`      - id: ${quote(c.id)}`, `        type: ${c.type}`, `        plugin: ${quote(c.plugin || (c.type === 'source' ? 'generator' : 'log'))}`, ...settings(c.settings, '        ')]),
+  return ['version: "2.2"', 'pipelines:', `  - id: ${quote(d.id || 'my-pipeline')}`, `    status: ${d.status}`, ...(d.name ? [`    name: ${quote(d.name)}`] : []), ...(d.routing ? [`    routing: ${d.routing}`] : []), '    connectors:',
+    ...d.connectors.flatMap((c) => [`      - id: ${quote(c.id)}`, `        type: ${c.type}`, `        plugin: ${quote(c.plugin || (c.type === 'source' ? 'generator' : 'log'))}`, ...(c.condition ? [`        condition: ${quote(c.condition)}`] : []), ...(c.default ? ['        default: true'] : []), ...settings(c.settings, '        ')]),
     ...(d.processors.length ? ['    processors:', ...d.processors.flatMap(processor)] : []), ''].join('\n');
 }
 

@@ -34,7 +34,7 @@ export function topology(p, rate) {
     list.forEach((x, i) => stages.push(put(after + tail - list.length + i, processorNode(x, rate))));
     put(after + tail, node);
     [...stages, node].reduce((from, to, i) => {
-      for (const f of i ? [from] : heads) links.push({ from: f, to, label: edge(rate(i ? from.id : c.id)) });
+      for (const f of i ? [from] : heads) links.push({ from: f, to, label: edge(rate(i ? from.id : c.id)), title: i ? '' : route(c) });
       return to;
     }, null);
   }
@@ -48,11 +48,14 @@ export function topology(p, rate) {
   return { columns: columns.filter(Boolean), links };
 }
 
+/** Which records a destination gets. */
+export const route = (c) => (c.config.condition ? `if ${c.config.condition}` : c.config.default ? 'if no condition is true' : '');
+
 const edge = (r) => (r ? `${count(r.records)}/s` : '');
 
 function connectorNode(c, rate) {
   const r = rate(c.id), id = c.id.slice(c.pipelineId.length + 1);
-  return { id: c.id, title: c.config.name || id, sub: c.plugin, kind: c.type === 'TYPE_SOURCE' ? 'source' : 'destination', note: r?.waiting ? 'no record yet' : r ? bytes(r.bytes) + '/s' : '', slow: r?.slow };
+  return { id: c.id, title: c.config.name || id, sub: c.plugin, kind: c.type === 'TYPE_SOURCE' ? 'source' : 'destination', note: [r?.waiting ? 'no record yet' : r ? bytes(r.bytes) + '/s' : '', c.config.condition ? 'conditional' : c.config.default ? 'default' : ''].filter(Boolean).join(' · '), slow: r?.slow };
 }
 
 function processorNode(x, rate) {
@@ -96,7 +99,7 @@ function link(l, down) {
   // Labels stand where curves are nearly straight and no other begins or ends.
   const label = down ? { x: l.fans ? x2 + 7 : x1 + (x2 > x1 ? -7 : 7), y: l.fans ? y2 - 8 : y1 + 15, 'text-anchor': !l.fans && x2 > x1 ? 'end' : 'start' } : l.fans ? { x: x2 - 5, y: y2 + (y1 > y2 ? -7 : y1 < y2 ? 15 : -5), 'text-anchor': 'end' } : { x: x1 + 6, y: y1 + (y2 < y1 ? 15 : -7) };
   return h('g', { key: l.from.id + '>' + l.to.id, class: 'edge ' + (l.kind || '') + (l.slow ? ' slow' : '') + (l.slow && !l.to.slow ? ' waits' : '') },
-    h('path', { d: `M${x1} ${y1}C${curve} ${x2} ${y2}` }), l.label ? h('text', label, l.label) : null);
+    l.title ? h('title', null, l.title) : null, h('path', { d: `M${x1} ${y1}C${curve} ${x2} ${y2}` }), l.label ? h('text', label, l.label) : null);
 }
 
 const clip = (text, n) => (text.length > n ? text.slice(0, n - 1) + '…' : text);

@@ -4,7 +4,7 @@ import { h, signal } from './ui.js';
 import * as agent from './agent.js';
 import { ago, bytes, clock, count, duration, place, plural, severity, version } from './format.js';
 import { action, ask, empty, phase, problem, question, questionDialog, sparkline, tabs } from './parts.js';
-import { graph, topology } from './graph.js';
+import { graph, route, topology } from './graph.js';
 import { inspector } from './inspector.js';
 import { declaration } from './editor.js';
 import { dryRun } from './dryrun.js';
@@ -135,7 +135,7 @@ function stageCard(d, id, r, s) {
   const processor = !!c.parent;
   return h('section', { class: 'card', 'aria-label': id },
     h('div', { class: 'title' }, h('h2', null, id), h('span', { class: 'grow' }), h('a', { class: 'button', href: `#/pipelines/${encodeURIComponent(s.id)}/records` }, 'Its records')),
-    h('dl', { class: 'facts' }, fact('Plugin', h('code', null, c.plugin)), processor && c.condition ? fact('Condition', h('code', null, c.condition)) : null,
+    h('dl', { class: 'facts' }, fact('Plugin', h('code', null, c.plugin)), processor ? (c.condition ? fact('Condition', h('code', null, c.condition)) : null) : route(c) ? fact('Gets records', h('code', null, route(c))) : null,
       r?.waiting ? fact('Delivery', h('span', { class: 'problem warn' }, r.waiting)) : null,
       r?.since ? fact('Passed nothing since', clock(r.since)) : null,
       r?.outstanding ? fact('Outstanding', count(r.outstanding)) : null,

@@ -83,6 +83,8 @@ var written = []page{
 		About: "Threat model, secrets, reporting."},
 	{Name: "pipelines", Title: "Writing pipeline files", Section: "Pipelines", Source: "spec/README.md",
 		About: "Every field, references, what a change does."},
+	{Name: "routing", Title: "Send records to different destinations", Section: "Pipelines",
+		Source: "cmd/conduit/docs/ROUTING.md", About: "Conditions of destinations, the first that matches, a default."},
 	{Name: "processors", Title: "Processors", Section: "Pipelines", Source: "plugins/processor/README.md",
 		About: "All processors with examples, tests of pipelines, processors of your own."},
 	{Name: "plugins", Title: "Connectors and plugins", Section: "Connectors", Source: "plugins/README.md",
