@@ -54,8 +54,14 @@ func replaced(
 			return kept
 		}
 		p.Processors = keep(p.ID, p.Processors)
+		if p.Routed() {
+			notes = append(notes, Note{"conditions of the destinations of " + p.ID,
+				"left out: each destination gets every record, so that the records of each can be counted"})
+		}
+		p.Routing = ""
 		for k := range p.Connectors {
 			c := &p.Connectors[k]
+			c.Condition, c.Default = "", false
 			id := p.QualifiedID(c.ID)
 			c.Plugin, c.Settings = "standalone:"+standIn, map[string]string{"ledger": l.path(id)}
 			if c.Type == spec.TypeSource {

@@ -32,7 +32,17 @@ var benchStages = []struct {
 	{"custom.javascript", spec.Processor{Plugin: "custom.javascript", Settings: map[string]string{
 		"script": `function process(r) { r.Payload.After.total = r.Payload.After.price * 2; r.Payload.After.label = ` +
 			`"x"; return r }`}}},
+	{"routing", benchRouting()},
 	{"field.mask", spec.Processor{Plugin: "field.mask", Settings: map[string]string{"patterns": "card,email"}}},
+}
+
+// benchRouting chooses the first of three destinations.
+func benchRouting() spec.Processor {
+	p := spec.Pipeline{Routing: spec.RouteToFirst, Connectors: []spec.Connector{
+		{ID: "a", Type: spec.TypeDestination, Condition: `{{ eq .Metadata.m "x" }}`},
+		{ID: "b", Type: spec.TypeDestination, Condition: `{{ eq .Payload.After.name "x" }}`},
+		{ID: "c", Type: spec.TypeDestination, Default: true}}}
+	return p.Chain(nil)[0]
 }
 
 // benchFour is a generator of records with four fields, or of the same records as JSON.

@@ -72,7 +72,7 @@ var stages = suite{
 		{name: "of the bare loop, CPU µs/record", format: "%.3f"},
 		{name: "of the processor, CPU µs/record", format: "%.3f"}, {name: "multiple", format: "%.2f"}},
 	cases: stageCases("none", "condition", "condition on the payload", "field.set", "json.decode", "expr.map",
-		"expr.filter", "custom.javascript", "field.mask"),
+		"expr.filter", "custom.javascript", "field.mask", "routing"),
 }
 
 func stageCases(names ...string) (cases []testCase) {

@@ -69,7 +69,11 @@ pipelines:
         plugin: builtin:http
         settings: {url: "http://nowhere.invalid"}
         processors: [{id: stamp, plugin: field.set, settings: {field: .Metadata.team, value: orders}}]
-      - {id: archive, type: destination, plugin: builtin:file, settings: {path: /nowhere/archive}}
+      - id: archive
+        type: destination
+        plugin: builtin:file
+        condition: '{{ eq .Metadata.kind "old" }}'
+        settings: {path: /nowhere/archive}
     processors:
       - {id: ask, plugin: webhook.http, settings: {request.url: "http://nowhere.invalid"}}
       - {id: half, plugin: split, settings: {field: .Payload.After.parts}}
@@ -175,7 +179,7 @@ func promisesHold(t *testing.T, kills, seed int) *prove.Report {
 		fmt.Fprintln(&notes, n.What, n.Why)
 	}
 	for _, want := range []string{"orders:ask (webhook.http) left out: it asks another system",
-		"orders:half (split) left out"} {
+		"orders:half (split) left out", "conditions of the destinations of orders left out"} {
 		if !strings.Contains(notes.String(), want) {
 			t.Errorf("the notes lack %q:\n%s", want, notes.String())
 		}
