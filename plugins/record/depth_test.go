@@ -1,10 +1,17 @@
 package record_test
 
 import (
+	"runtime/debug"
 	"strings"
 	"testing"
 
 	"github.com/conduit-agent/conduit/plugins/record"
+)
+
+// Functions that call themselves for each level of values of endlessDepth need more stack than maxStack.
+const (
+	endlessDepth = 50_000
+	maxStack     = 4 << 20
 )
 
 // endless returns values that contain themselves, or are deeper than a stack.
@@ -18,21 +25,22 @@ func endless() map[string]map[string]any {
 	typed["self"] = typed
 	type node struct{ Next *node }
 	chain := &node{}
-	for range 1_000_000 {
+	for range endlessDepth {
 		chain = &node{chain}
 	}
 	var objects any = 1
-	for range 1_000_000 {
+	for range endlessDepth {
 		objects = map[string]any{"a": objects}
 	}
 	return map[string]map[string]any{
-		"an object in itself": object, "a list in itself": {"v": list}, "a deep list": {"v": deep(1_000_000)},
+		"an object in itself": object, "a list in itself": {"v": list}, "a deep list": {"v": deep(endlessDepth)},
 		"a deep object": {"v": objects}, "a type of its own": {"v": typed}, "a chain": {"v": chain},
 	}
 }
 
 // Data that contains itself can be measured, copied and written as a dead letter, and every encoder refuses it.
 func TestEndlessData(t *testing.T) {
+	defer debug.SetMaxStack(debug.SetMaxStack(maxStack))
 	for name, m := range endless() {
 		t.Run(name, func(t *testing.T) {
 			for _, avro := range []bool{false, true} {
@@ -73,6 +81,7 @@ func TestEndlessData(t *testing.T) {
 
 // Shallow truncates such data in the records of a batch, once, and leaves other data alone.
 func TestShallow(t *testing.T) {
+	defer debug.SetMaxStack(debug.SetMaxStack(maxStack))
 	all := endless()
 	for _, name := range []string{"an object in itself", "a list in itself", "a deep list", "a deep object"} {
 		plain := record.Record{After: record.Structured(map[string]any{"a": []any{1, map[string]any{"b": 2}}})}
