@@ -1,5 +1,7 @@
 package javascript
 
+import "time"
+
 // SetMaxNativeDepth sets the bound for nested calls of built-in functions until restore is called.
 func SetMaxNativeDepth(n int) (restore func()) {
 	before := maxNativeDepth
@@ -11,4 +13,11 @@ func SetMaxNativeDepth(n int) (restore func()) {
 func Compile(text string) error {
 	_, err := compile("script", text)
 	return err
+}
+
+// SetGuardClock sets the clock of guards, and the interval between their checks, until restore is called.
+func SetGuardClock(now func() time.Time, tick time.Duration) (restore func()) {
+	clock, interval := guardNow, guardTick
+	guardNow, guardTick = now, tick
+	return func() { guardNow, guardTick = clock, interval }
 }

@@ -16,6 +16,9 @@ import (
 // of a timer.
 var guardTick = 10 * time.Millisecond
 
+// guardNow is the clock of guards; tests replace it.
+var guardNow = time.Now
+
 // guard interrupts calls of a script that take too long, and calls during which the memory of the process grows too
 // much. The JavaScript engine does not count the memory of a script, so the guard measures the heap of the whole
 // process.
@@ -86,7 +89,7 @@ func (g *guard) seenBefore() bool {
 	if g.seen == g.calls && !g.since.IsZero() {
 		return true
 	}
-	g.seen, g.since, g.allocated = g.calls, time.Now(), 0
+	g.seen, g.since, g.allocated = g.calls, guardNow(), 0
 	g.heap, g.goal = heapSize(), heapMetric("/gc/heap/goal:bytes")
 	return false
 }
@@ -135,7 +138,7 @@ func (g *guard) check() {
 	}
 	switch {
 	case !g.seenBefore():
-	case time.Since(g.since) >= g.timeout:
+	case guardNow().Sub(g.since) >= g.timeout:
 		g.interrupt(g.late)
 	default:
 		g.checkMemory()
