@@ -13,15 +13,16 @@ import (
 	"strings"
 	"time"
 
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sandbox"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 	"github.com/conduit-agent/conduit/plugins/wire"
 	"github.com/conduit-agent/conduit/plugins/wire/wirepb/connectorv2"
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/metadata"
-	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/proto"
 )
 
 // Client runs connectors of one plugin executable, each in its own process.
@@ -46,6 +47,8 @@ type Client struct {
 	StartTimeout time.Duration // until a process is ready; 0: a minute
 	CallTimeout  time.Duration // for Configure, Open and lifecycle calls; 0: a minute
 	StopTimeout  time.Duration // for a source to report its last position, and for a destination to flush; 0: 65 s
+
+	ends *endTimeouts // nil: defaultEndTimeouts; tests set it
 }
 
 // Specify starts the plugin, queries its specification, and ends it.
@@ -125,13 +128,13 @@ func (c *Client) start(ctx context.Context, connectorID string, log *slog.Logger
 		return c.Schemas.serve(connectorID, token, dir)
 	}
 	r := newExecutable(c.Path, c.environment(connectorID, token), serve)
-	r.sandbox = c.Sandbox
+	r.sandbox, r.terminate = c.Sandbox, c.endTimeouts().terminate
 	if c.TempDir != "" {
 		if err := os.MkdirAll(c.TempDir, 0o700); err != nil {
 			return nil, fmt.Errorf("cannot make the directory for sockets of plugins: %w", err)
 		}
 	}
-	return startProcess(ctx, r, c.TempDir, c.maxReceive(), log)
+	return startProcess(ctx, r, c.TempDir, c.maxReceive(), c.endTimeouts(), log)
 }
 
 func (c *Client) name() string {
@@ -194,6 +197,13 @@ func (c *Client) stopTimeout() time.Duration {
 		return defaultStopTimeout
 	}
 	return c.StopTimeout
+}
+
+func (c *Client) endTimeouts() endTimeouts {
+	if c.ends == nil {
+		return defaultEndTimeouts
+	}
+	return *c.ends
 }
 
 // quietTimeout returns the time to wait after Stop for messages that may never come.

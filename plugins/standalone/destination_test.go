@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/plugins/record"
@@ -260,6 +261,7 @@ func TestUnavailableIsNoRefusal(t *testing.T) {
 			t.Parallel()
 			ctx := testContext(t)
 			c, _ := client(t, "connector")
+			standalone.SetEndTimeouts(c, time.Hour) // the host does not wait for the end of a plugin that answers
 			settings["path"] = filepath.Join(t.TempDir(), "out")
 			d, r := openDestination(ctx, t, c, settings)
 			if err := d.Write(ctx, batch("a", "full", "c")); err != nil {

@@ -16,10 +16,11 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/conduit-agent/conduit/plugins/sandbox"
-	"github.com/conduit-agent/conduit/plugins/wire"
 	hclog "github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/go-plugin/runner"
+
+	"github.com/conduit-agent/conduit/plugins/sandbox"
+	"github.com/conduit-agent/conduit/plugins/wire"
 )
 
 // executable runs an executable for go-plugin, in its own process group, with bounded output. The process ends with the
@@ -29,6 +30,8 @@ type executable struct {
 	cmd     *exec.Cmd
 	sandbox *sandbox.Policy // nil: not confined
 	dir     string          // private directory for its socket; go-plugin creates it
+
+	terminate time.Duration // from SIGTERM to SIGKILL
 
 	serve  func(dir string) (*schemaService, error) // serves schemas in that directory
 	served *schemaService                           // set by prepare; stopped when the process ends
@@ -164,7 +167,7 @@ func (r *executable) Wait(context.Context) error {
 // Kill sends SIGTERM to the process and all its children, and SIGKILL if they do not end.
 func (r *executable) Kill(context.Context) error {
 	r.signal(syscall.SIGTERM)
-	timer := time.NewTimer(terminateTimeout)
+	timer := time.NewTimer(r.terminate)
 	defer timer.Stop()
 	select {
 	case <-r.ended:

@@ -51,6 +51,10 @@ type Executables struct {
 	Interval       time.Duration // between two scans of Dir without Watch; 0: a second
 	SpecifyTimeout time.Duration // time limit for an executable to return its specification; 0: 30 s
 
+	// Tests shorten these.
+	firstAgain     time.Duration // 0: firstAgain
+	substituteWait time.Duration // 0: substituteWait
+
 	prepare    sync.Once
 	endOrphans func(context.Context) // set by Prepare
 

@@ -26,13 +26,13 @@ func mayPass(err error) bool {
 	return killed || errors.Is(err, context.DeadlineExceeded)
 }
 
-// answered records whether f needs another attempt.
-func (f *file) answered(err error, now time.Time) {
+// answered records whether f needs another attempt, first after the given delay.
+func (f *file) answered(err error, now time.Time, first time.Duration) {
 	if err == nil || !mayPass(err) || f.tries >= maxAgain {
 		f.tries, f.again = 0, time.Time{}
 		return
 	}
-	f.again = now.Add(firstAgain << f.tries)
+	f.again = now.Add(first << f.tries)
 	f.tries++
 }
 

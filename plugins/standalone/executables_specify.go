@@ -71,7 +71,7 @@ func (e *Executables) specified(ctx context.Context, f file) file {
 	if ctx.Err() != nil || errors.Is(err, syscall.ETXTBSY) {
 		return f // still pending
 	}
-	f.answered(err, time.Now())
+	f.answered(err, time.Now(), cmp.Or(e.firstAgain, firstAgain))
 	f.pending, f.sum, f.spec, f.err = false, digest, &spec, explainStart(err)
 	if f.err == nil {
 		f.err = checkName(&spec)

@@ -1,6 +1,7 @@
 package standalone
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,7 +28,7 @@ func (e *Executables) Await(ctx context.Context, ref pluginname.Name, substitute
 		e.wake.Notify()
 		limit := specifyTimeout(e)
 		if substitute || some {
-			limit = substituteWait
+			limit = cmp.Or(e.substituteWait, substituteWait)
 		}
 		timer := time.NewTimer(time.Until(start.Add(limit)))
 		select {

@@ -1,9 +1,27 @@
 package standalone
 
 import (
+	"context"
 	"io"
 	"log/slog"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/types/known/emptypb"
+
+	"github.com/conduit-agent/conduit/spec/fingerprint"
 )
+
+// SetEndTimeouts makes c wait d for each step in the end of a plugin.
+func SetEndTimeouts(c *Client, d time.Duration) {
+	c.ends = &endTimeouts{stream: d, exit: d, shutdown: d, terminate: d}
+}
+
+// SetFirstAgain sets the delay of the first retry to specify a file.
+func SetFirstAgain(e *Executables, d time.Duration) { e.firstAgain = d }
+
+// SetSubstituteWait sets the time that Await waits for a better plugin.
+func SetSubstituteWait(e *Executables, d time.Duration) { e.substituteWait = d }
 
 // ServeSchemas serves a connector with the token in dir until stop.
 func ServeSchemas(s *SchemaServer, connectorID, token, dir string) (target string, stop func(), err error) {
@@ -51,3 +69,30 @@ func Waiting(s *Source) int { return len(s.stream.received) }
 
 // MakeSpace makes space for messages received ahead, as Read does.
 func MakeSpace(s *Source) { s.makeSpace() }
+
+// Due returns how long a new file waits that was last written age ago.
+func Due(age time.Duration) time.Duration {
+	now := time.Now()
+	f := &file{pending: true, print: fingerprint.Print{Mtime: now.Add(-age).UnixNano()}}
+	return f.due(now)
+}
+
+// RequestExit asks the plugin behind conn to exit, and returns how often its process is killed.
+func RequestExit(ctx context.Context, conn *grpc.ClientConn) (kills int, err error) {
+	r := &killed{}
+	p := &process{runner: r, ends: defaultEndTimeouts}
+	err = p.shutdown(ctx, "/plugin.GRPCController/Shutdown", &emptypb.Empty{}, &emptypb.Empty{}, conn,
+		func(ctx context.Context, method string, req, reply any, conn *grpc.ClientConn, options ...grpc.CallOption,
+		) error {
+			return conn.Invoke(ctx, method, req, reply, options...)
+		})
+	return r.times, err
+}
+
+// killed counts calls of Kill.
+type killed struct {
+	attached
+	times int
+}
+
+func (k *killed) Kill(context.Context) error { k.times++; return nil }

@@ -9,13 +9,16 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
-	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
-	"github.com/conduit-agent/conduit/plugins/wire/wirepb/commonv1"
-	"github.com/conduit-agent/conduit/plugins/wire/wirepb/connectorv2"
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/types/known/structpb"
+
+	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
+	"github.com/conduit-agent/conduit/plugins/standalone"
+	"github.com/conduit-agent/conduit/plugins/wire/wirepb/commonv1"
+	"github.com/conduit-agent/conduit/plugins/wire/wirepb/connectorv2"
 )
 
 // hostileSpecification selects the specification of a hostile plugin.
@@ -74,7 +77,7 @@ func (*hostileSource) Open(context.Context, *connectorv2.Source_Open_Request) (*
 func (s *hostileSource) Run(stream connectorv2.SourcePlugin_RunServer) error {
 	switch s.mode {
 	case "records":
-		if err := stream.Send(manyRecords(100_000)); err != nil {
+		if err := stream.Send(manyRecords(30_000)); err != nil {
 			return err
 		}
 	}
@@ -85,7 +88,7 @@ func (s *hostileSource) Run(stream connectorv2.SourcePlugin_RunServer) error {
 			r.Metadata[strconv.Itoa(i)] = ""
 		}
 	case "values":
-		r.Payload = &commonv1.Change{After: list(structpb.NewStructValue(&structpb.Struct{}), 1_000_000)}
+		r.Payload = &commonv1.Change{After: list(structpb.NewStructValue(&structpb.Struct{}), 100_000)}
 	case "depth":
 		v := structpb.NewNullValue()
 		for range 3000 {
@@ -140,7 +143,7 @@ func (*hostileDestination) Run(stream connectorv2.DestinationPlugin_RunServer) e
 	}
 	ack := protowire.AppendBytes([]byte{0x0a}, req.GetRecords()[0].GetPosition())
 	m := &connectorv2.Destination_Run_Response{}
-	m.ProtoReflect().SetUnknown(bytes.Repeat(protowire.AppendBytes([]byte{0x0a}, ack), 1_000_000))
+	m.ProtoReflect().SetUnknown(bytes.Repeat(protowire.AppendBytes([]byte{0x0a}, ack), 100_000))
 	if err := stream.Send(m); err != nil {
 		return err
 	}
@@ -153,12 +156,14 @@ func (*hostileDestination) Run(stream connectorv2.DestinationPlugin_RunServer) e
 func TestHostileSources(t *testing.T) {
 	for mode, want := range map[string]string{
 		"metadata": "its metadata has 20000 entries, more than 10000",
-		"values":   "bytes of memory when it is decoded, more than 67108864",
+		"values":   "bytes of memory when it is decoded, more than 4194304",
 		"depth":    "nested deeper than 1000",
 	} {
 		t.Run(mode, func(t *testing.T) {
 			ctx := testContext(t)
 			c, _ := client(t, "hostile")
+			standalone.SetEndTimeouts(c, 10*time.Millisecond)
+			c.MaxReceive = 1 << 20
 			s := openSource(ctx, t, c, map[string]string{"mode": mode})
 			b, err := s.Read(ctx)
 			if err == nil || !strings.Contains(err.Error(), want) {
@@ -172,8 +177,9 @@ func TestHostileSources(t *testing.T) {
 func TestManyRecordsInAMessage(t *testing.T) {
 	ctx := testContext(t)
 	c, _ := client(t, "hostile")
+	standalone.SetEndTimeouts(c, 10*time.Millisecond)
 	s := openSource(ctx, t, c, map[string]string{"mode": "records"})
-	for n := 0; n < 100_000; {
+	for n := 0; n < 30_000; {
 		b, err := s.Read(ctx)
 		if err != nil || b.Len() == 0 || b.Len() > 10_000 {
 			t.Fatalf("after %d records: %d, %v", n, b.Len(), err)
@@ -186,6 +192,7 @@ func TestManyRecordsInAMessage(t *testing.T) {
 func TestManyAnswers(t *testing.T) {
 	ctx := testContext(t)
 	c, _ := client(t, "hostile")
+	standalone.SetEndTimeouts(c, 10*time.Millisecond)
 	d, r := openDestination(ctx, t, c, nil)
 	if err := d.Write(ctx, batch("a", "b")); err != nil {
 		t.Fatal(err)

@@ -9,12 +9,13 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/conduit-agent/conduit/plugins/schema"
-	"github.com/conduit-agent/conduit/plugins/sdk"
-	"github.com/conduit-agent/conduit/plugins/wire"
 	plugin "github.com/hashicorp/go-plugin"
 	"github.com/hashicorp/go-plugin/runner"
 	"google.golang.org/grpc"
+
+	"github.com/conduit-agent/conduit/plugins/schema"
+	"github.com/conduit-agent/conduit/plugins/sdk"
+	"github.com/conduit-agent/conduit/plugins/wire"
 )
 
 // inProcess serves a connector from this process to go-plugin, which treats it as a process that is already running.
@@ -35,7 +36,7 @@ func (c *Client) serveHere(connectorID, token string, log *slog.Logger) (*proces
 	if err != nil {
 		return nil, fmt.Errorf("cannot serve connector %s: %w", c.Connector.Name, err)
 	}
-	p := newProcess(r, c.maxReceive(), log)
+	p := newProcess(r, c.maxReceive(), c.endTimeouts(), log)
 	config := p.config()
 	config.Reattach = &plugin.ReattachConfig{Protocol: plugin.ProtocolGRPC, Addr: address,
 		ReattachFunc: func() (runner.AttachedRunner, error) { return r, nil }}

@@ -15,13 +15,14 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/grpc"
+
 	"github.com/conduit-agent/conduit/plugins/connector"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/standalone"
 	"github.com/conduit-agent/conduit/plugins/wire/wirepb/commonv1"
 	"github.com/conduit-agent/conduit/plugins/wire/wirepb/connectorv2"
-	"google.golang.org/grpc"
 )
 
 // serveOdd serves a plugin whose setting "mode" selects its behavior. It has no services of go-plugin.
@@ -141,7 +142,8 @@ func TestOddSources(t *testing.T) {
 			ctx := testContext(t)
 			c, _ := client(t, "odd")
 			if c.StopTimeout = wait.Limit; mode == "hang" || mode == "unknown last" {
-				c.StopTimeout = 200 * time.Millisecond
+				c.StopTimeout = 10 * time.Millisecond
+				standalone.SetEndTimeouts(c, 10*time.Millisecond)
 			}
 			ended := filepath.Join(t.TempDir(), "ended")
 			c.Env = append(c.Env, streamEnded+"="+ended)
@@ -361,7 +363,9 @@ func TestOddDestinations(t *testing.T) {
 			t.Parallel()
 			ctx := testContext(t)
 			c, _ := client(t, "odd")
-			c.StopTimeout = 200 * time.Millisecond
+			if c.StopTimeout = wait.Limit; tt.mode == "hang" || tt.mode == "silent" {
+				c.StopTimeout = 10 * time.Millisecond
+			}
 			d, r := openDestination(ctx, t, c,
 				map[string]string{"mode": tt.mode, "path": filepath.Join(t.TempDir(), "x")})
 			if err := d.Write(ctx, batch("a", "b")); err != nil {
@@ -373,6 +377,9 @@ func TestOddDestinations(t *testing.T) {
 					t.Errorf("got %v, want %s", broken, tt.broken)
 				}
 				return
+			}
+			if tt.mode == "hang" { // only Stop does
+				wait.For(t, "all is settled", func() bool { n, _, _ := r.get(); return n == 2 })
 			}
 			err := d.Flush(ctx)
 			n, _, _ := r.get()

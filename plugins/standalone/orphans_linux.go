@@ -14,10 +14,11 @@ import (
 	"time"
 	"unsafe"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/conduit-agent/conduit/plugins/subprocess"
 	"github.com/conduit-agent/conduit/plugins/wire"
 	"github.com/conduit-agent/conduit/spec/notify"
-	"golang.org/x/sys/unix"
 )
 
 // started holds the processes of connectors, to distinguish them from other children of this process.
@@ -57,7 +58,7 @@ func Ended(pid int) {
 	started.changed.Notify()
 }
 
-// interval is the time between two scans for processes left behind by connectors.
+// interval is the time between two lists of the processes of connectors in the file.
 const interval = time.Second
 
 // Prepare marks all processes that this process starts from now on, and stores the mark in the file at record before it
@@ -69,8 +70,11 @@ const interval = time.Second
 // runs. The function does this only in a process that adopts such processes, as child subreaper or as the first process
 // of a container. First it ends the processes left behind by earlier, killed agents with the same file.
 func Prepare(record string, log *slog.Logger) (end func(ctx context.Context)) {
-	r := &recorder{path: record, log: log}
-	if record != "" {
+	return newRecorder(record, log).prepare()
+}
+
+func (r *recorder) prepare() (end func(ctx context.Context)) {
+	if r.path != "" {
 		r.begin()
 	}
 	return r.end

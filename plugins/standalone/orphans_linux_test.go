@@ -13,6 +13,9 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/plugins/record"
@@ -20,7 +23,6 @@ import (
 	"github.com/conduit-agent/conduit/plugins/standalone"
 	"github.com/conduit-agent/conduit/plugins/subprocess"
 	"github.com/conduit-agent/conduit/plugins/wire"
-	"golang.org/x/sys/unix"
 )
 
 // pidFileVariable names the file with the id of the process that a parentSource leaves behind.
@@ -139,7 +141,8 @@ func serveFork() {
 // hostThatRecords runs a forkSource until it is killed.
 func hostThatRecords() {
 	_ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-	go standalone.Prepare(os.Getenv(recordVariable), slog.New(slog.DiscardHandler))(context.Background())
+	go standalone.PrepareEvery(10*time.Millisecond, os.Getenv(recordVariable),
+		slog.New(slog.DiscardHandler))(context.Background())
 	exe, _ := os.Executable()
 	c := &standalone.Client{Path: exe, Env: append(os.Environ(), roleVariable+"=fork")}
 	s, err := c.Source(context.Background(), "pipe:src")

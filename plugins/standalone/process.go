@@ -10,8 +10,6 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/conduit-agent/conduit/plugins/sdk"
-	"github.com/conduit-agent/conduit/plugins/wire"
 	hclog "github.com/hashicorp/go-hclog"
 	plugin "github.com/hashicorp/go-plugin"
 	"github.com/hashicorp/go-plugin/runner"
@@ -20,6 +18,9 @@ import (
 	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
+
+	"github.com/conduit-agent/conduit/plugins/sdk"
+	"github.com/conduit-agent/conduit/plugins/wire"
 )
 
 // process is a running plugin and the connection to it.
@@ -32,6 +33,7 @@ type process struct {
 	printed *logWriter // output of the connector itself on stdout and stderr
 
 	maxReceive int // maximum size of a message from it, in bytes
+	ends       endTimeouts
 }
 
 // attached is the process, or the goroutines of this process, that a plugin runs in.
@@ -42,17 +44,17 @@ type attached interface {
 	pid() int                // 0: served from this process
 }
 
-func newProcess(r attached, maxReceive int, log *slog.Logger) *process {
+func newProcess(r attached, maxReceive int, ends endTimeouts, log *slog.Logger) *process {
 	stderr := newLogWriter(log)
 	return &process{runner: r, stderr: stderr, printed: &logWriter{log: log, throttle: stderr.throttle},
-		maxReceive: maxReceive}
+		maxReceive: maxReceive, ends: ends}
 }
 
 // startProcess starts the executable, with a private directory in tempDir, and connects to it.
 func startProcess(
-	ctx context.Context, r *executable, tempDir string, maxReceive int, log *slog.Logger,
+	ctx context.Context, r *executable, tempDir string, maxReceive int, ends endTimeouts, log *slog.Logger,
 ) (*process, error) {
-	p := newProcess(r, maxReceive, log)
+	p := newProcess(r, maxReceive, ends, log)
 	config := p.config()
 	config.RunnerFunc = r.prepare
 	config.UnixSocketConfig = &plugin.UnixSocketConfig{TempDir: tempDir}
@@ -123,7 +125,7 @@ func (p *process) unlink(ctx context.Context, dir string) error {
 }
 
 // shutdown limits the time of the exit request, which go-plugin makes without a deadline. A plugin that does not know
-// the request receives a signal at once, where go-plugin would wait first.
+// the request, or that there is no connection to, receives a signal at once, where go-plugin would wait first.
 func (p *process) shutdown(
 	ctx context.Context, method string, req, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker,
 	options ...grpc.CallOption,
@@ -131,10 +133,11 @@ func (p *process) shutdown(
 	if method != "/plugin.GRPCController/Shutdown" {
 		return invoke(ctx, method, req, reply, conn, options...)
 	}
-	ctx, cancel := context.WithTimeout(ctx, shutdownTimeout)
+	ctx, cancel := context.WithTimeout(ctx, p.ends.shutdown)
 	defer cancel()
+	unreachable := conn.GetState() == connectivity.TransientFailure
 	err := invoke(ctx, method, req, reply, conn, options...)
-	if status.Code(err) == codes.Unimplemented {
+	if status.Code(err) == codes.Unimplemented || err != nil && unreachable {
 		_ = p.runner.Kill(ctx)
 	}
 	return err
@@ -185,7 +188,10 @@ func (p *process) exitedWithin(d time.Duration) bool {
 
 // explain returns the error of a call in the plugin's words. If the connection broke, explain adds how the process
 // ended and its last output.
-func (p *process) explain(err error) error {
+func (p *process) explain(err error) error { return p.explainWithin(p.ends.exit, err) }
+
+// explainWithin is like explain. If the connection may be broken, it waits that long for the end of the process.
+func (p *process) explainWithin(exit time.Duration, err error) error {
 	if err == nil {
 		return nil
 	}
@@ -201,7 +207,7 @@ func (p *process) explain(err error) error {
 	if lost || code == codes.DeadlineExceeded {
 		err = lostError{err}
 	}
-	if !lost || !p.exitedWithin(time.Second) {
+	if !lost || !p.exitedWithin(exit) {
 		return err
 	}
 	if said := p.stderr.last(); said != "" {
@@ -212,8 +218,11 @@ func (p *process) explain(err error) error {
 
 // meant is like explain for the error of a call with this trailer, which may mark the error as permanent.
 func (p *process) meant(err error, trailer metadata.MD) error {
-	err = p.explain(err)
-	if wire.IsPermanent(trailer) {
+	permanent, answered := wire.IsPermanent(trailer)
+	if !answered {
+		return p.explain(err)
+	}
+	if err = p.explainWithin(0, err); permanent { // the connection is not broken
 		return sdk.Permanent(err)
 	}
 	return err

@@ -35,7 +35,7 @@ func TestPluginsThatDoNotStart(t *testing.T) {
 			t.Parallel()
 			c, _ := client(t, tt.role)
 			if tt.role == "silent" {
-				c.StartTimeout = 500 * time.Millisecond
+				c.StartTimeout = 50 * time.Millisecond
 			}
 			_, err := c.Specify(testContext(t))
 			if err == nil || !strings.Contains(err.Error(), tt.want) ||
@@ -66,6 +66,7 @@ func sayCertificate() {
 func TestPluginWithACertificate(t *testing.T) {
 	t.Parallel()
 	c, _ := client(t, "certificate")
+	standalone.SetEndTimeouts(c, 10*time.Millisecond)
 	if _, err := c.Specify(testContext(t)); err == nil || !strings.Contains(err.Error(), "/nowhere") {
 		t.Errorf("got %v, want that it cannot be dialled", err)
 	}

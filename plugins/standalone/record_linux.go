@@ -15,8 +15,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/conduit-agent/conduit/plugins/wire"
 	"golang.org/x/sys/unix"
+
+	"github.com/conduit-agent/conduit/plugins/wire"
 )
 
 // kept is the list of processes started by connectors, as stored in the file.
@@ -34,6 +35,12 @@ type recorder struct {
 	old    kept   // list of agents that were killed; empty once their processes have ended
 	last   []byte // content of the file
 	failed bool   // writing the file failed, which was logged
+
+	interval time.Duration // between two lists of the processes
+}
+
+func newRecorder(path string, log *slog.Logger) *recorder {
+	return &recorder{path: path, log: log, interval: interval}
 }
 
 // begin reads the file, marks this process, and adds the mark to the file before any process has it.
@@ -80,7 +87,7 @@ func (r *recorder) keep() (again <-chan time.Time) {
 	if len(tokens) == 0 {
 		return nil
 	}
-	return time.After(interval)
+	return time.After(r.interval)
 }
 
 // replace replaces the content of the file. It logs the first of consecutive errors, because keep tries again.

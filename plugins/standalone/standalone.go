@@ -34,8 +34,17 @@ const (
 	defaultCallTimeout  = time.Minute
 	teardownTimeout     = 65 * time.Second // plugins wait up to 60 s for their own readers
 	defaultStopTimeout  = 65 * time.Second
-	streamEndTimeout    = time.Second // from half-closing a stream to cancelling it
 	maxQuiet            = 2 * time.Second
-	shutdownTimeout     = 2 * time.Second // from asking a process to exit to SIGTERM
-	terminateTimeout    = time.Second     // from SIGTERM to SIGKILL
 )
+
+// endTimeouts limit how long the host waits for a plugin that ends.
+type endTimeouts struct {
+	stream    time.Duration // from half-closing a stream to cancelling it
+	exit      time.Duration // from the loss of the connection to the end of the process, which gives the reason
+	shutdown  time.Duration // from asking a process to exit to SIGTERM
+	terminate time.Duration // from SIGTERM to SIGKILL
+}
+
+var defaultEndTimeouts = endTimeouts{
+	stream: time.Second, exit: time.Second, shutdown: 2 * time.Second, terminate: time.Second,
+}

@@ -10,9 +10,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"google.golang.org/grpc"
+
 	"github.com/conduit-agent/conduit/plugins/wire"
 	"github.com/conduit-agent/conduit/spec/notify"
-	"google.golang.org/grpc"
 )
 
 // stream is the Run call of a connector. Its messages stay encoded.
@@ -153,7 +154,7 @@ func (s *stream) half() { s.closeOnce.Do(func() { _ = s.grpc.CloseSend() }) }
 func (s *stream) close() {
 	s.half()
 	s.makeSpace(math.MaxInt32) // messages received from now on are dropped
-	timer := time.NewTimer(streamEndTimeout)
+	timer := time.NewTimer(s.conn.p.ends.stream)
 	defer timer.Stop()
 	for {
 		select {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 
 	"google.golang.org/grpc"
@@ -53,35 +54,37 @@ func streamError(err error) error {
 	return err
 }
 
-// PermanentTrailer is a trailer of a failed call. The value true means that no retry can fix the error (sdk.Permanent).
-// A host that does not know the trailer shows only the error.
+// PermanentTrailer is a trailer of a failed call. The value true means that no retry can fix the error
+// (sdk.Permanent), false that a retry may. A call without the trailer may not have reached the plugin, or the plugin
+// does not know the trailer. A host that does not know the trailer shows only the error.
 const PermanentTrailer = "conduit-permanent"
 
-// IsPermanent reports whether the trailer of a failed call marks the error as permanent.
-func IsPermanent(trailer metadata.MD) bool {
+// IsPermanent reports whether the trailer of a failed call marks the error as permanent. If answered is false, there is
+// no mark.
+func IsPermanent(trailer metadata.MD) (permanent, answered bool) {
 	values := trailer.Get(PermanentTrailer)
-	return len(values) > 0 && values[0] == "true"
+	return len(values) > 0 && values[0] == "true", len(values) > 0
 }
 
 // permanentTrailer returns the trailer that goes with err, nil for none.
 func permanentTrailer(err error) metadata.MD {
-	var p interface{ Permanent() bool }
-	if errors.As(err, &p) && p.Permanent() {
-		return metadata.Pairs(PermanentTrailer, "true")
+	if err == nil {
+		return nil
 	}
-	return nil
+	var p interface{ Permanent() bool }
+	return metadata.Pairs(PermanentTrailer, strconv.FormatBool(errors.As(err, &p) && p.Permanent()))
 }
 
-// markCall sets the trailer of a call whose error is permanent.
+// markCall sets the trailer of a call that fails.
 func markCall(ctx context.Context, req any, _ *grpc.UnaryServerInfo, call grpc.UnaryHandler) (any, error) {
 	resp, err := call(ctx, req)
 	if trailer := permanentTrailer(err); trailer != nil {
-		_ = grpc.SetTrailer(ctx, trailer) // without it the call is retried
+		_ = grpc.SetTrailer(ctx, trailer) // without it a permanent error is retried
 	}
 	return resp, err
 }
 
-// markStream sets the trailer of a stream whose error is permanent.
+// markStream sets the trailer of a stream that fails.
 func markStream(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, run grpc.StreamHandler) error {
 	err := run(srv, stream)
 	if trailer := permanentTrailer(err); trailer != nil {
