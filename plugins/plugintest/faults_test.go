@@ -106,8 +106,11 @@ func faulty(f fault) plugintest.Target {
 		f.connector(&c)
 	}
 	timeout := 500 * time.Millisecond // waited for where an event never happens
-	if f.found == "" {
+	switch f.found {
+	case "":
 		timeout = 20 * time.Second
+	case "source/stop while waiting": // every wait of this check ends late
+		timeout = 50 * time.Millisecond
 	}
 	return plugintest.Target{Connector: c, Timeout: timeout, Destination: newFile, Written: payloadsIn,
 		Source: func(_ testing.TB, n int) map[string]string { return map[string]string{"count": strconv.Itoa(n)} }}

@@ -427,10 +427,14 @@ func TestSlowPluginDoesNotBlockOtherCalls(t *testing.T) {
 		return &counter{}
 	}}}, Standalone: d}
 	for _, ref := range []string{"builtin:generator", "counter@v1.0.0", "generator"} {
-		s, err := h.Source(testContext(t), ref, "p:src")
+		ctx := testContext(t)
+		s, err := h.Source(ctx, ref, "p:src")
 		if err != nil {
 			t.Errorf("%s: %v", ref, err)
 			continue
+		}
+		if ctx.Err() != nil {
+			t.Errorf("%s waits for the slow one", ref)
 		}
 		_ = s.Teardown(t.Context())
 	}

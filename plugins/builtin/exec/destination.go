@@ -189,6 +189,7 @@ func (d *destination) Teardown(ctx context.Context) error {
 	if d.cancel == nil {
 		return nil
 	}
+	defer d.throttle.Report()
 	defer d.cancel()
 	defer context.AfterFunc(ctx, d.endNow)()
 	if err := d.end(); err != nil {

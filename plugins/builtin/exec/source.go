@@ -122,6 +122,7 @@ func (s *source) Teardown(context.Context) error {
 	}
 	s.cancel()
 	<-s.done
+	s.throttle.Report()
 	if s.dir == "" {
 		return nil
 	}
