@@ -6,6 +6,7 @@ import (
 	"maps"
 	"net/http"
 	"path"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -51,7 +52,7 @@ func openAPI(
 	title, version, description string, operations []operation, ids map[string]param, failures map[int]any,
 	enums enumValues,
 ) []byte {
-	s := schemaSet{map[string]any{}, enums}
+	s := schemaSet{map[string]any{}, map[string]reflect.Type{}, enums}
 	responses := map[string]any{}
 	for status, example := range failures {
 		responses[strconv.Itoa(status)] = map[string]any{"description": http.StatusText(status) + ".",

@@ -2,10 +2,12 @@ package api
 
 import (
 	"encoding/json"
-	"path"
+	"fmt"
 	"reflect"
 	"strings"
 	"time"
+
+	"github.com/conduit-agent/conduit/spec"
 )
 
 // enumValues are the values of string types without a method Enum that lists them.
@@ -14,7 +16,29 @@ type enumValues map[reflect.Type][]string
 // schemaSet holds the JSON Schemas of types.
 type schemaSet struct {
 	named map[string]any
+	types map[string]reflect.Type // by the name of the schema
 	enums enumValues
+}
+
+// schemaNames are the names of schemas that differ from the names of their types. Clients that are generated from the
+// document use these names, so a schema keeps its name when its type is renamed.
+var schemaNames = map[reflect.Type]string{
+	reflect.TypeFor[spec.Attempt]():   "SpecAttempt",
+	reflect.TypeFor[spec.Condition](): "SpecCondition",
+	reflect.TypeFor[spec.Connector](): "SpecConnector",
+	reflect.TypeFor[spec.DLQ]():       "SpecDLQ",
+	reflect.TypeFor[spec.Directory](): "SpecDirectory",
+	reflect.TypeFor[spec.Event]():     "SpecEvent",
+	reflect.TypeFor[spec.FileState](): "SpecFileState",
+	reflect.TypeFor[spec.LastGood]():  "SpecLastGood",
+	reflect.TypeFor[spec.Owner]():     "SpecOwner",
+	reflect.TypeFor[spec.Pipeline]():  "SpecPipeline",
+	reflect.TypeFor[spec.Placement](): "SpecPlacement",
+	reflect.TypeFor[spec.Problem]():   "SpecProblem",
+	reflect.TypeFor[spec.Processor](): "SpecProcessor",
+	reflect.TypeFor[spec.Revision]():  "SpecRevision",
+	reflect.TypeFor[spec.Stall]():     "SpecStall",
+	reflect.TypeFor[spec.State]():     "SpecState",
 }
 
 // schemaOf returns the schema of example's type.
@@ -76,11 +100,14 @@ func (s schemaSet) reference(t reflect.Type) map[string]any {
 	if name == "" {
 		return s.object(t)
 	}
-	if path.Base(t.PkgPath()) == "spec" {
-		name = "Spec" + name
+	if given, ok := schemaNames[t]; ok {
+		name = given
+	}
+	if other := s.types[name]; other != nil && other != t {
+		panic(fmt.Sprintf("the schemas of %v and %v have the same name", other, t))
 	}
 	if s.named[name] == nil {
-		s.named[name] = true // a type may contain itself
+		s.named[name], s.types[name] = true, t // a type may contain itself
 		s.named[name] = s.object(t)
 	}
 	return map[string]any{"$ref": "#/components/schemas/" + name}
