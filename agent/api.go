@@ -99,7 +99,7 @@ func (a *Agent) Summary(ctx context.Context) string { return a.summary.Text(ctx)
 // plan compares pipeline files, with the files of the request saved among them, with desired state. It also reports
 // problems that would keep the pipelines from running: plugins that do not exist, settings that plugins refuse,
 // references that cannot be resolved.
-func (a *Agent) plan(ctx context.Context, request rest.PlanRequest) (*rest.Plan, error) {
+func (a *Agent) plan(ctx context.Context, request spec.PlanRequest) (*spec.Plan, error) {
 	declared, err := a.Store.Declarations(ctx)
 	if err != nil {
 		return nil, err
@@ -123,9 +123,9 @@ const dryRunTimeout = 10 * time.Second
 
 // dryRun returns a function that runs records through the processors of a pipeline. Schemas that they make exist for
 // this run only.
-func dryRun(a *Agent) func(ctx context.Context, request rest.DryRunRequest) (*rest.DryRun, error) {
+func dryRun(a *Agent) func(ctx context.Context, request spec.DryRunRequest) (*spec.DryRun, error) {
 	o := dryrun.Options{Registry: a.Catalog.Processors, Timeout: dryRunTimeout}
-	return func(ctx context.Context, request rest.DryRunRequest) (*rest.DryRun, error) {
+	return func(ctx context.Context, request spec.DryRunRequest) (*spec.DryRun, error) {
 		return dryrun.Do(ctx, request, o, a.references.Lookup(ctx))
 	}
 }

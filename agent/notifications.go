@@ -11,7 +11,6 @@ import (
 	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/agent/engine/measure"
 	"github.com/conduit-agent/conduit/agent/notification"
-	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/spec"
 	"github.com/conduit-agent/conduit/spec/texts"
 )
@@ -107,10 +106,10 @@ func notifierName(a *Agent) string {
 }
 
 // testNotifications returns a function that sends a notification to every target.
-func testNotifications(n *notification.Notifier) func(ctx context.Context) []rest.NotificationResult {
-	return func(ctx context.Context) (results []rest.NotificationResult) {
+func testNotifications(n *notification.Notifier) func(ctx context.Context) []spec.NotificationResult {
+	return func(ctx context.Context) (results []spec.NotificationResult) {
 		for _, r := range n.Test(ctx) {
-			one := rest.NotificationResult{Target: r.Target, Delivered: r.Err == nil, Seconds: r.Took.Seconds()}
+			one := spec.NotificationResult{Target: r.Target, Delivered: r.Err == nil, Seconds: r.Took.Seconds()}
 			if r.Err != nil {
 				one.Error = texts.TruncateError(r.Err.Error())
 			}

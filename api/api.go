@@ -43,12 +43,12 @@ type Server struct {
 	Reload func(ctx context.Context, prune bool) error
 	// Plan returns the changes that the pipeline files would make, as if the files of the request were saved among
 	// them. It changes nothing. nil: planning is not available.
-	Plan func(ctx context.Context, request rest.PlanRequest) (*rest.Plan, error)
+	Plan func(ctx context.Context, request spec.PlanRequest) (*spec.Plan, error)
 	// WriteFile replaces the declaration in the file of the owner by p. It returns when desired state is in line with
 	// the file, or an error that says why the file is unchanged. nil: files cannot be written.
 	WriteFile func(ctx context.Context, owner spec.Owner, p *spec.Pipeline) error
 	// DryRun returns the output of a pipeline's processors for records. nil: dry runs are not available.
-	DryRun func(ctx context.Context, request rest.DryRunRequest) (*rest.DryRun, error)
+	DryRun func(ctx context.Context, request spec.DryRunRequest) (*spec.DryRun, error)
 	// Rates returns the rates of the running pipelines. nil: rates are not measured.
 	Rates       func() []rest.PipelineRates
 	Insight     Insight         // content of pages besides pipelines; a nil field cannot be requested
@@ -60,7 +60,7 @@ type Server struct {
 	// Docs returns a file of the documentation by its name; nil: there is none.
 	Docs func(name string) ([]byte, bool)
 	// Notify sends a notification to every target, and returns the results.
-	Notify func(ctx context.Context) []rest.NotificationResult
+	Notify func(ctx context.Context) []spec.NotificationResult
 	Log    *slog.Logger // nil discards
 	// Down is the reason why the agent has no pipelines. While it is set, only the endpoints about the agent itself are
 	// available.

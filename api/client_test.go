@@ -464,16 +464,16 @@ func TestPlan(t *testing.T) {
 
 	s = newServer(w)
 	s.ReadToken, s.AdminToken = "read", "admin"
-	var asked []rest.PlanRequest
+	var asked []spec.PlanRequest
 	var failure error
-	s.Plan = func(_ context.Context, r rest.PlanRequest) (*rest.Plan, error) {
+	s.Plan = func(_ context.Context, r spec.PlanRequest) (*spec.Plan, error) {
 		asked = append(asked, r)
-		return &rest.Plan{Files: 7}, failure
+		return &spec.Plan{Files: 7}, failure
 	}
 	c, _ = serve(t, s)
-	request := rest.PlanRequest{Files: []rest.PlanFile{{Path: "a.yaml", Content: "pipelines: []"}}, Replace: true}
+	request := spec.PlanRequest{Files: []spec.PlanFile{{Path: "a.yaml", Content: "pipelines: []"}}, Replace: true}
 	if plan, err := c.PlanFiles(t.Context(), request); err != nil || plan.Files != 7 ||
-		!reflect.DeepEqual(asked, []rest.PlanRequest{request}) {
+		!reflect.DeepEqual(asked, []spec.PlanRequest{request}) {
 		t.Errorf("got %+v, %v, asked %+v", plan, err, asked)
 	}
 	failure = rest.Errorf(rest.InvalidArgument, spec.CodeInvalid, "no")

@@ -13,13 +13,13 @@ import (
 type dryRunHandlers struct {
 	// Do runs the processors on the records of the request. An error with a method Invalid describes a fault in the
 	// request. nil: dry runs are not available.
-	Do func(ctx context.Context, request rest.DryRunRequest) (*rest.DryRun, error)
+	Do func(ctx context.Context, request spec.DryRunRequest) (*spec.DryRun, error)
 }
 
 // Run answers with the output of the processors for the records. It requires the admin token, because processors may
 // read files and call services.
 func (s *dryRunHandlers) Run(w http.ResponseWriter, r *http.Request) (any, error) {
-	var body rest.DryRunRequest
+	var body spec.DryRunRequest
 	if err := read(w, r, &body, s.Do != nil); err != nil {
 		return nil, err
 	}

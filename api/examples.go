@@ -15,7 +15,7 @@ var (
 	exampleTime = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	empty       = rest.Empty{}
 
-	exampleNotificationResults = []rest.NotificationResult{{Target: "webhook https://alerts.example.com",
+	exampleNotificationResults = []spec.NotificationResult{{Target: "webhook https://alerts.example.com",
 		Delivered: true, Seconds: 0.12}}
 
 	requestPipeline = struct {
@@ -141,19 +141,19 @@ var (
 
 	exampleFileState = spec.FileState{Path: "orders.yaml", Hash: "9f86d081", Pipelines: []string{"orders"},
 		SeenAt: exampleTime}
-	examplePlanRequest = rest.PlanRequest{Files: []rest.PlanFile{{Path: "orders.yaml", Content: exampleFile}}}
-	examplePlan        = rest.Plan{Pipelines: []rest.PlannedPipeline{{ID: "orders", Action: spec.ActionChange,
+	examplePlanRequest = spec.PlanRequest{Files: []spec.PlanFile{{Path: "orders.yaml", Content: exampleFile}}}
+	examplePlan        = spec.Plan{Pipelines: []spec.PlannedPipeline{{ID: "orders", Action: spec.ActionChange,
 		Effect: spec.EffectRestart,
 		From:   spec.StatusRunning, To: spec.StatusRunning, File: "orders.yaml", Line: 3,
-		Changes: []rest.PlannedChange{{Change: spec.Change{Path: "/connectors/shop/settings/rate",
+		Changes: []spec.PlannedChange{{Change: spec.Change{Path: "/connectors/shop/settings/rate",
 			Action: spec.ActionChange, Effect: spec.EffectRestart}, Line: 9, Column: 17}}}},
 		Problems: []spec.Problem{}, Files: 1, DeletionGrace: "10s", CleanupDelay: "10m"}
-	exampleDryRunRequest = rest.DryRunRequest{File: exampleFile,
+	exampleDryRunRequest = spec.DryRunRequest{File: exampleFile,
 		Records: []json.RawMessage{json.RawMessage(`{"payload":{"after":{"id":1}}}`)}, Advance: "1m"}
-	exampleDryRun = rest.DryRun{Records: []rest.DryRunRecord{{Number: 1,
-		Steps: []rest.DryRunStep{{Processor: "orders:mark", Diff: []string{`+ .Metadata.shop: "bern"`},
+	exampleDryRun = spec.DryRun{Records: []spec.DryRunRecord{{Number: 1,
+		Steps: []spec.DryRunStep{{Processor: "orders:mark", Diff: []string{`+ .Metadata.shop: "bern"`},
 			Records: exampleDried}}}},
-		Destinations: map[string][]json.RawMessage{"warehouse": exampleDried}, DeadLetters: []rest.DryRunDeadLetter{}}
+		Destinations: map[string][]json.RawMessage{"warehouse": exampleDried}, DeadLetters: []spec.DryRunDeadLetter{}}
 	exampleDried = []json.RawMessage{json.RawMessage(
 		`{"position":"MQ==","operation":"create","metadata":{"shop":"bern"},"key":null,"payload":{"before":null,"after":{"id":1}}}`)}
 

@@ -17,7 +17,7 @@ type fileHandlers struct {
 	Reloaded func(ctx context.Context, prune bool) error
 	// Planned returns the changes that the files would make, as if the files of the request were saved among them. It
 	// changes nothing. nil: planning is not available.
-	Planned func(ctx context.Context, request rest.PlanRequest) (*rest.Plan, error)
+	Planned func(ctx context.Context, request spec.PlanRequest) (*spec.Plan, error)
 }
 
 // Reload reads the files now, and answers with their states afterwards.
@@ -59,20 +59,20 @@ func (s *fileHandlers) all(ctx context.Context) ([]spec.FileState, error) {
 
 // Plan answers with the changes that the current files would make.
 func (s *fileHandlers) Plan(_ http.ResponseWriter, r *http.Request) (any, error) {
-	return s.plan(r.Context(), rest.PlanRequest{})
+	return s.plan(r.Context(), spec.PlanRequest{})
 }
 
 // PlanChanges answers with the changes that the files of the request would make. It requires the admin token, because
 // problems with references reveal the read access of the agent.
 func (s *fileHandlers) PlanChanges(w http.ResponseWriter, r *http.Request) (any, error) {
-	var body rest.PlanRequest
+	var body spec.PlanRequest
 	if err := readJSON(w, r, &body); err != nil {
 		return nil, err
 	}
 	return s.plan(r.Context(), body)
 }
 
-func (s *fileHandlers) plan(ctx context.Context, request rest.PlanRequest) (any, error) {
+func (s *fileHandlers) plan(ctx context.Context, request spec.PlanRequest) (any, error) {
 	if s.Planned == nil {
 		return nil, notFound()
 	}

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/api/guard"
-	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/spec"
 )
 
@@ -13,12 +12,12 @@ import (
 type Lines interface {
 	// Read returns up to limit of the newest lines after the line with the id after, oldest first, about the pipelines
 	// and connectors with these ids.
-	Read(ids []string, after int64, limit int) []rest.LogLine
+	Read(ids []string, after int64, limit int) []spec.LogLine
 	// Changed returns a channel that is closed when the next line comes.
 	Changed() <-chan struct{}
 }
 
-var exampleLogLine = rest.LogLine{ID: 12, At: exampleTime, Level: "warn", Message: "pipeline failed, restarting it",
+var exampleLogLine = spec.LogLine{ID: 12, At: exampleTime, Level: "warn", Message: "pipeline failed, restarting it",
 	Fields: map[string]string{"component": "reconcile", "pipeline_id": "orders",
 		"err": "cannot open source orders:shop: connection refused"}}
 

@@ -18,12 +18,12 @@ type fakeLines struct {
 	from    time.Time
 }
 
-func (l *fakeLines) Read(ids []string, after int64, limit int) []rest.LogLine {
+func (l *fakeLines) Read(ids []string, after int64, limit int) []spec.LogLine {
 	if strings.Join(ids, " ") != "orders orders:dead-letter-queue orders:shop orders:out" || after >= 1 || limit < 1 ||
 		time.Now().Before(l.from) {
-		return []rest.LogLine{}
+		return []spec.LogLine{}
 	}
-	return []rest.LogLine{{ID: 1, Level: strings.ToLower(slog.LevelInfo.String()), Message: "one"}}
+	return []spec.LogLine{{ID: 1, Level: strings.ToLower(slog.LevelInfo.String()), Message: "one"}}
 }
 
 func (l *fakeLines) Changed() <-chan struct{} { return l.changed.Next() }

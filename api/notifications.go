@@ -4,11 +4,12 @@ import (
 	"net/http"
 
 	"github.com/conduit-agent/conduit/api/rest"
+	"github.com/conduit-agent/conduit/spec"
 )
 
 // testNotifications sends a notification to every target.
 func (s *Server) testNotifications(_ http.ResponseWriter, r *http.Request) (any, error) {
-	var results []rest.NotificationResult
+	var results []spec.NotificationResult
 	if s.Notify != nil {
 		results = s.Notify(r.Context())
 	}

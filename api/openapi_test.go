@@ -165,15 +165,15 @@ func exampleCall(t *testing.T, method, path string, op operation) []byte {
 	store := &fakeDeadLetters{}
 	s.DeadLetters, s.Replays, s.Positions, s.Logs = store, store, checkpoints{w}, &fakeLines{}
 	s.Cluster = &member{state: rest.ClusterJoined}
-	s.Notify = func(context.Context) []rest.NotificationResult { return exampleResults }
+	s.Notify = func(context.Context) []spec.NotificationResult { return exampleResults }
 	s.Metrics = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte("# metrics\n")) })
 	s.Reload = func(context.Context, bool) error { return nil }
-	s.Plan = func(context.Context, rest.PlanRequest) (*rest.Plan, error) {
-		return &rest.Plan{Pipelines: []rest.PlannedPipeline{}, Problems: []spec.Problem{}}, nil
+	s.Plan = func(context.Context, spec.PlanRequest) (*spec.Plan, error) {
+		return &spec.Plan{Pipelines: []spec.PlannedPipeline{}, Problems: []spec.Problem{}}, nil
 	}
-	s.DryRun = func(context.Context, rest.DryRunRequest) (*rest.DryRun, error) {
-		return &rest.DryRun{Records: []rest.DryRunRecord{}, Destinations: map[string][]json.RawMessage{},
-			DeadLetters: []rest.DryRunDeadLetter{}}, nil
+	s.DryRun = func(context.Context, spec.DryRunRequest) (*spec.DryRun, error) {
+		return &spec.DryRun{Records: []spec.DryRunRecord{}, Destinations: map[string][]json.RawMessage{},
+			DeadLetters: []spec.DryRunDeadLetter{}}, nil
 	}
 	if op.Streaming {
 		observed := "orders:shop"
@@ -350,4 +350,4 @@ func TestOtherSpellings(t *testing.T) {
 }
 
 // exampleResults are results of notifications.
-var exampleResults = []rest.NotificationResult{{Target: "command page", Error: "exit status 1"}}
+var exampleResults = []spec.NotificationResult{{Target: "command page", Error: "exit status 1"}}

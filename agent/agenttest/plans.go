@@ -5,12 +5,12 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/conduit-agent/conduit/api/rest"
+	"github.com/conduit-agent/conduit/spec"
 )
 
 // Lines formats a plan: a line for each pipeline that changes, with its changes and their places, and a line for each
 // problem.
-func Lines(plan *rest.Plan) []string {
+func Lines(plan *spec.Plan) []string {
 	var lines []string
 	for _, p := range plan.Pipelines {
 		var changes []string

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/spec"
 	"github.com/conduit-agent/conduit/spec/texts"
@@ -29,7 +28,7 @@ func invalidf(format string, args ...any) error { return &InvalidError{fmt.Sprin
 
 // Do does a dry run. It returns an InvalidError if the request is wrong. It resolves references in the settings of
 // processors with lookup; connectors are not opened, and their references do not matter.
-func Do(ctx context.Context, request rest.DryRunRequest, o Options, lookup spec.Lookup) (*rest.DryRun, error) {
+func Do(ctx context.Context, request spec.DryRunRequest, o Options, lookup spec.Lookup) (*spec.DryRun, error) {
 	if n := len(request.Records); n > maxRecords {
 		return nil, invalidf("there are %d records; the maximum is %d", n, maxRecords)
 	}
@@ -50,8 +49,8 @@ func Do(ctx context.Context, request rest.DryRunRequest, o Options, lookup spec.
 	if o.Start = time.Now(); request.Start != nil {
 		o.Start = *request.Start
 	}
-	r := &report{rest.DryRun{Records: []rest.DryRunRecord{}, Destinations: map[string][]json.RawMessage{},
-		DeadLetters: []rest.DryRunDeadLetter{}}}
+	r := &report{spec.DryRun{Records: []spec.DryRunRecord{}, Destinations: map[string][]json.RawMessage{},
+		DeadLetters: []spec.DryRunDeadLetter{}}}
 	o.Steps = r.step
 	run, err := Open(ctx, resolved, o)
 	if err != nil {
@@ -76,7 +75,7 @@ func Processors(p *spec.Pipeline) *spec.Pipeline {
 }
 
 // Choose returns the pipeline and the id of the source of a request, or an InvalidError.
-func Choose(request rest.DryRunRequest) (*spec.Pipeline, string, error) {
+func Choose(request spec.DryRunRequest) (*spec.Pipeline, string, error) {
 	file := spec.ParseFile("", []byte(request.File))
 	for _, problem := range file.Problems {
 		if problem.Severity == spec.SeverityError {
@@ -115,9 +114,9 @@ func chooseSource(p *spec.Pipeline, id string) (string, error) {
 }
 
 // report is a dry run in progress.
-type report struct{ rest.DryRun }
+type report struct{ spec.DryRun }
 
-func (r *report) feed(ctx context.Context, run *Run, source string, request *rest.DryRunRequest,
+func (r *report) feed(ctx context.Context, run *Run, source string, request *spec.DryRunRequest,
 	advance time.Duration) error {
 	parse := record.ParseReadable
 	if request.Base64 {
@@ -134,17 +133,17 @@ func (r *report) feed(ctx context.Context, run *Run, source string, request *res
 		if len(rec.Position) == 0 {
 			rec.Position = fmt.Append(nil, i+1)
 		}
-		r.Records = append(r.Records, rest.DryRunRecord{Number: i + 1, Steps: []rest.DryRunStep{}})
+		r.Records = append(r.Records, spec.DryRunRecord{Number: i + 1, Steps: []spec.DryRunStep{}})
 		if err := run.Feed(ctx, source, rec); err != nil {
 			return err
 		}
 	}
-	r.Records = append(r.Records, rest.DryRunRecord{Steps: []rest.DryRunStep{}})
+	r.Records = append(r.Records, spec.DryRunRecord{Steps: []spec.DryRunStep{}})
 	return run.Advance(ctx, advance)
 }
 
 func (r *report) step(s Step) {
-	one := rest.DryRunStep{Processor: s.Processor, Diff: []string{}, Records: asJSON(s.Out)}
+	one := spec.DryRunStep{Processor: s.Processor, Diff: []string{}, Records: asJSON(s.Out)}
 	for i := range max(len(s.In), len(s.Out)) {
 		var before, after map[string]string
 		if i < len(s.In) {
@@ -169,7 +168,7 @@ func (r *report) finish(run *Run, p *spec.Pipeline) {
 		}
 	}
 	for _, l := range run.DeadLetters() {
-		r.DeadLetters = append(r.DeadLetters, rest.DryRunDeadLetter{Record: asJSON([]record.Record{l.Record})[0],
+		r.DeadLetters = append(r.DeadLetters, spec.DryRunDeadLetter{Record: asJSON([]record.Record{l.Record})[0],
 			Processor: l.Processor, Error: texts.TruncateError(l.Err.Error())})
 	}
 }

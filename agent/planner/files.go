@@ -8,7 +8,6 @@ import (
 
 	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/agent/store"
-	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/reconcile/files"
 	"github.com/conduit-agent/conduit/reconcile/watch"
 	"github.com/conduit-agent/conduit/spec"
@@ -17,9 +16,9 @@ import (
 // Offline plans for an agent with these settings that has not started. An agent may be using the store meanwhile.
 // check is Planner.Check; references are not resolved, because the agent may see other variables and files.
 func Offline(
-	ctx context.Context, c config.Config, parser spec.Parser, request rest.PlanRequest,
+	ctx context.Context, c config.Config, parser spec.Parser, request spec.PlanRequest,
 	check func(*spec.Pipeline) []spec.Problem,
-) (*rest.Plan, error) {
+) (*spec.Plan, error) {
 	declared, known, err := store.Peek(ctx, c.DB.SQLite.Path)
 	if err != nil {
 		return nil, err
@@ -35,12 +34,12 @@ func Of(c config.Pipelines, parser spec.Parser) *Planner {
 }
 
 // Files reads the pipeline files of a directory, or one file, for a request.
-func Files(ctx context.Context, path string) ([]rest.PlanFile, error) {
+func Files(ctx context.Context, path string) ([]spec.PlanFile, error) {
 	files, err := FilesAt(ctx, path)
 	if err != nil {
 		return nil, err
 	}
-	list := make([]rest.PlanFile, len(files))
+	list := make([]spec.PlanFile, len(files))
 	for i, f := range files {
 		if f.Err != nil {
 			return nil, fmt.Errorf("cannot read pipeline file %s: %w", f.Path, f.Err)
@@ -48,7 +47,7 @@ func Files(ctx context.Context, path string) ([]rest.PlanFile, error) {
 		if !utf8.Valid(f.Data) {
 			return nil, fmt.Errorf("cannot read pipeline file %s: it is not UTF-8", f.Path)
 		}
-		list[i] = rest.PlanFile{Path: f.Path, Content: string(f.Data)}
+		list[i] = spec.PlanFile{Path: f.Path, Content: string(f.Data)}
 	}
 	return list, nil
 }

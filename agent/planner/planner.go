@@ -37,11 +37,11 @@ type Planner struct {
 
 // Plan returns the changes. declared and known are the current desired state.
 func (p *Planner) Plan(
-	ctx context.Context, request rest.PlanRequest, declared []spec.Declaration, known []spec.FileState,
-) (*rest.Plan, error) {
+	ctx context.Context, request spec.PlanRequest, declared []spec.Declaration, known []spec.FileState,
+) (*spec.Plan, error) {
 	m := &plan{Planner: p, declared: declared, known: known, have: map[string]*spec.Declaration{},
 		parsed: map[string]*spec.Parsed{},
-		plan: rest.Plan{Pipelines: []rest.PlannedPipeline{}, Problems: []spec.Problem{},
+		plan: spec.Plan{Pipelines: []spec.PlannedPipeline{}, Problems: []spec.Problem{},
 			DeletionGrace: config.DurationText(p.DeletionGrace), CleanupDelay: config.DurationText(p.CleanupDelay)}}
 	for i := range declared {
 		m.have[declared[i].Pipeline.ID] = &declared[i]
@@ -60,10 +60,10 @@ type plan struct {
 	files  []files.Scanned              // content of the files
 	parsed map[string]*spec.Parsed      // by path and id
 	named  []string                     // paths in the scope of the plan; all if nil
-	plan   rest.Plan
+	plan   spec.Plan
 }
 
-func (m *plan) make(ctx context.Context, request rest.PlanRequest) (*rest.Plan, error) {
+func (m *plan) make(ctx context.Context, request spec.PlanRequest) (*spec.Plan, error) {
 	if err := m.read(ctx, &request); err != nil {
 		return nil, err
 	}
@@ -89,7 +89,7 @@ func (m *plan) gone() []string {
 
 // read collects the files after the change, and parses them. Files that replace all others do so in the existing
 // directory.
-func (m *plan) read(ctx context.Context, request *rest.PlanRequest) (err error) {
+func (m *plan) read(ctx context.Context, request *spec.PlanRequest) (err error) {
 	m.snap, err = snapshot(ctx, m.Dir)
 	switch {
 	case request.Replace:
@@ -159,7 +159,7 @@ func (m *plan) pipelines(changes *spec.Changes) {
 // pipeline adds the changes from the declared pipeline to the one that owner wants.
 func (m *plan) pipeline(id string, owner spec.Owner, want *spec.Pipeline) {
 	var before *spec.Pipeline
-	one := rest.PlannedPipeline{ID: id, Action: spec.ActionChange, Effect: spec.EffectNone, File: owner.Path,
+	one := spec.PlannedPipeline{ID: id, Action: spec.ActionChange, Effect: spec.EffectNone, File: owner.Path,
 		Line: owner.Line}
 	if have := m.have[id]; have != nil && have.Withdrawn.IsZero() {
 		before, one.From = &have.Pipeline, have.Want()
@@ -190,8 +190,8 @@ func (m *plan) owner(id string) string {
 }
 
 // addChange adds one change. The place is known only for objects in a file.
-func addChange(one *rest.PlannedPipeline, change spec.Change, parsed *spec.Parsed) {
-	c := rest.PlannedChange{Change: change}
+func addChange(one *spec.PlannedPipeline, change spec.Change, parsed *spec.Parsed) {
+	c := spec.PlannedChange{Change: change}
 	if parsed != nil {
 		mark := parsed.Place(change)
 		c.Line, c.Column = mark.Line, mark.Column

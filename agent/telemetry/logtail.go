@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/conduit-agent/conduit/api/rest"
+	"github.com/conduit-agent/conduit/spec"
 	"github.com/conduit-agent/conduit/spec/notify"
 )
 
@@ -32,7 +32,7 @@ type LogTail struct {
 
 // logRing holds the lines of a pipeline or connector, oldest first.
 type logRing struct {
-	lines   []rest.LogLine
+	lines   []spec.LogLine
 	bytes   int
 	second  int64 // Unix time of the second that counted applies to
 	counted int
@@ -64,7 +64,7 @@ func (l *LogTail) admit(id string, at time.Time) bool {
 }
 
 // keep keeps a line.
-func (l *LogTail) keep(id string, line rest.LogLine) {
+func (l *LogTail) keep(id string, line spec.LogLine) {
 	size := logLineSize(&line)
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -91,7 +91,7 @@ func (l *LogTail) keep(id string, line rest.LogLine) {
 func (l *LogTail) removeOldest(id string, r *logRing) {
 	size := logLineSize(&r.lines[0])
 	r.bytes, l.bytes = r.bytes-size, l.bytes-size
-	r.lines[0] = rest.LogLine{}
+	r.lines[0] = spec.LogLine{}
 	if r.lines = r.lines[1:]; len(r.lines) == 0 {
 		delete(l.rings, id)
 	}
@@ -109,13 +109,13 @@ func (l *LogTail) largest() (id string, largest *logRing) {
 
 // Read returns the newest lines, up to limit, of the pipelines and connectors with these ids that came after the line
 // with the id after, oldest first.
-func (l *LogTail) Read(ids []string, after int64, limit int) []rest.LogLine {
+func (l *LogTail) Read(ids []string, after int64, limit int) []spec.LogLine {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	all := []rest.LogLine{}
+	all := []spec.LogLine{}
 	for _, id := range ids {
 		if r := l.rings[id]; r != nil {
-			first, _ := slices.BinarySearchFunc(r.lines, after+1, func(line rest.LogLine, id int64) int {
+			first, _ := slices.BinarySearchFunc(r.lines, after+1, func(line spec.LogLine, id int64) int {
 				return cmp.Compare(line.ID, id)
 			})
 			all = append(all, r.lines[first:]...)
@@ -139,7 +139,7 @@ func (l *LogTail) Forget(id string) {
 }
 
 // logLineSize is the approximate memory of a line in bytes.
-func logLineSize(line *rest.LogLine) int {
+func logLineSize(line *spec.LogLine) int {
 	n := logLineOverhead + len(line.Message)
 	for key, value := range line.Fields {
 		n += len(key) + len(value) + 2*16

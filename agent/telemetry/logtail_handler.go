@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/conduit-agent/conduit/api/rest"
+	"github.com/conduit-agent/conduit/spec"
 )
 
 // Handler returns a handler that passes records on to next and keeps those of pipelines and connectors.
@@ -47,8 +47,8 @@ func (h *logTailHandler) owner(id string, a slog.Attr) string {
 	return id
 }
 
-func (h *logTailHandler) line(r *slog.Record) rest.LogLine {
-	line := rest.LogLine{At: r.Time, Level: strings.ToLower(r.Level.String()), Message: shortened(r.Message),
+func (h *logTailHandler) line(r *slog.Record) spec.LogLine {
+	line := spec.LogLine{At: r.Time, Level: strings.ToLower(r.Level.String()), Message: shortened(r.Message),
 		Fields: map[string]string{}}
 	for _, a := range h.attrs {
 		addLogField(line.Fields, "", a)

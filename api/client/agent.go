@@ -85,19 +85,19 @@ func (c *Client) Reload(ctx context.Context, prune bool) ([]spec.FileState, erro
 }
 
 // Plan returns the changes that the current pipeline files would make.
-func (c *Client) Plan(ctx context.Context) (rest.Plan, error) {
-	return get[rest.Plan](ctx, c, "/v1/plan")
+func (c *Client) Plan(ctx context.Context) (spec.Plan, error) {
+	return get[spec.Plan](ctx, c, "/v1/plan")
 }
 
 // PlanFiles returns the changes that pipeline files would make once they are saved.
-func (c *Client) PlanFiles(ctx context.Context, request rest.PlanRequest) (rest.Plan, error) {
-	plan, _, err := with[rest.Plan](ctx, c, http.MethodPost, "/v1/plan", request, nil)
+func (c *Client) PlanFiles(ctx context.Context, request spec.PlanRequest) (spec.Plan, error) {
+	plan, _, err := with[spec.Plan](ctx, c, http.MethodPost, "/v1/plan", request, nil)
 	return plan, err
 }
 
 // DryRun returns the output of a pipeline's processors for records.
-func (c *Client) DryRun(ctx context.Context, request rest.DryRunRequest) (rest.DryRun, error) {
-	result, _, err := with[rest.DryRun](ctx, c, http.MethodPost, "/v1/dry-run", request, nil)
+func (c *Client) DryRun(ctx context.Context, request spec.DryRunRequest) (spec.DryRun, error) {
+	result, _, err := with[spec.DryRun](ctx, c, http.MethodPost, "/v1/dry-run", request, nil)
 	return result, err
 }
 
@@ -226,8 +226,8 @@ func dialError(err error, at string, response *http.Response) error {
 }
 
 // TestNotifications makes the agent send a notification to every target, and returns the results.
-func (c *Client) TestNotifications(ctx context.Context) ([]rest.NotificationResult, error) {
-	results, _, err := with[[]rest.NotificationResult](ctx, c, http.MethodPost, "/v1/notifications/test", nil, nil)
+func (c *Client) TestNotifications(ctx context.Context) ([]spec.NotificationResult, error) {
+	results, _, err := with[[]spec.NotificationResult](ctx, c, http.MethodPost, "/v1/notifications/test", nil, nil)
 	return results, err
 }
 
@@ -235,10 +235,10 @@ func (c *Client) TestNotifications(ctx context.Context) ([]rest.NotificationResu
 // there are none and wait is set, it waits some seconds at most for one.
 func (c *Client) Logs(
 	ctx context.Context, pipelineID string, after int64, limit int, wait bool,
-) ([]rest.LogLine, error) {
+) ([]spec.LogLine, error) {
 	options := []Option{Query("after", strconv.FormatInt(after, 10)), Query("limit", strconv.Itoa(limit))}
 	if wait {
 		options = append(options, Query("wait", "20"))
 	}
-	return get[[]rest.LogLine](ctx, c, at(pipelines, pipelineID, "/logs"), options...)
+	return get[[]spec.LogLine](ctx, c, at(pipelines, pipelineID, "/logs"), options...)
 }

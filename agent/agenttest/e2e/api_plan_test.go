@@ -31,7 +31,7 @@ func TestPlanOfAnAgent(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) { c.check(t, w) })
 	}
 	for _, path := range []string{"../p.yaml", "sub/p.yaml", "/etc/passwd", "p.txt", ".p.yaml", ""} {
-		_, err := w.API.PlanFiles(t.Context(), rest.PlanRequest{Files: []rest.PlanFile{{Path: path}}})
+		_, err := w.API.PlanFiles(t.Context(), spec.PlanRequest{Files: []spec.PlanFile{{Path: path}}})
 		if client.Reason(err) != spec.CodeInvalid || !strings.Contains(err.Error(), "pipelines.path") {
 			t.Errorf("path %q: %v", path, err)
 		}
@@ -44,7 +44,7 @@ func TestPlanOfAnAgent(t *testing.T) {
 // planCase is a plan for files, by an agent that runs version 1 of p.yaml.
 type planCase struct {
 	name    string
-	request rest.PlanRequest
+	request spec.PlanRequest
 	want    []string
 	at      []string // places of problems
 }
@@ -53,27 +53,27 @@ var wrongPlan = strings.NewReplacer("plugin: log", "plugin: nowhere", `rate: "hu
 	`rate: "hunter2", password: "${NOT_SET}"`).Replace(agenttest.File("n", "running", "hunter2"))
 
 var planCases = []planCase{
-	{"saved", rest.PlanRequest{Files: []rest.PlanFile{{Path: "p.yaml", Content: agenttest.File("p", "running", "2")}}},
+	{"saved", spec.PlanRequest{Files: []spec.PlanFile{{Path: "p.yaml", Content: agenttest.File("p", "running", "2")}}},
 		[]string{"change p: restart running→running at p.yaml:3 [/connectors/in/settings/rate@6:68]"}, nil},
 	{"another file",
-		rest.PlanRequest{Files: []rest.PlanFile{{Path: "n.yaml", Content: agenttest.File("n", "running", "2")}}},
+		spec.PlanRequest{Files: []spec.PlanFile{{Path: "n.yaml", Content: agenttest.File("n", "running", "2")}}},
 		[]string{"add n: restart →running at n.yaml:3 [@3:5]"}, nil},
-	{"all files", rest.PlanRequest{Files: []rest.PlanFile{{Path: "n.yaml",
+	{"all files", spec.PlanRequest{Files: []spec.PlanFile{{Path: "n.yaml",
 		Content: agenttest.File("n", "running", "2")}}, Replace: true},
 		[]string{"add n: restart →running at n.yaml:3 [@3:5]", "remove p: position-lost running→ at p.yaml:0 [@0:0]"},
 		nil},
-	{"no files", rest.PlanRequest{Replace: true}, []string{"remove p: position-lost running→ at p.yaml:0 [@0:0]"}, nil},
-	{"broken", rest.PlanRequest{Files: []rest.PlanFile{{Path: "p.yaml", Content: "pipelines: ["}}},
+	{"no files", spec.PlanRequest{Replace: true}, []string{"remove p: position-lost running→ at p.yaml:0 [@0:0]"}, nil},
+	{"broken", spec.PlanRequest{Files: []spec.PlanFile{{Path: "p.yaml", Content: "pipelines: ["}}},
 		[]string{"p.yaml: config.parse_error"}, []string{"2:1"}},
-	{"plugins and references", rest.PlanRequest{Files: []rest.PlanFile{{Path: "n.yaml", Content: wrongPlan}}},
+	{"plugins and references", spec.PlanRequest{Files: []spec.PlanFile{{Path: "n.yaml", Content: wrongPlan}}},
 		[]string{"add n: restart →running at n.yaml:3 [@3:5]", "n.yaml: config.field_invalid",
 			"n.yaml: config.reference_unresolved", "n.yaml: connector.plugin_not_found"},
 		[]string{"6:68", "6:89", "7:46"}},
-	{"a file without an end", rest.PlanRequest{Files: []rest.PlanFile{{Path: "n.yaml",
+	{"a file without an end", spec.PlanRequest{Files: []spec.PlanFile{{Path: "n.yaml",
 		Content: agenttest.File("n", "running", "${file:/dev/zero}")}}},
 		[]string{"add n: restart →running at n.yaml:3 [@3:5]", "n.yaml: config.reference_unresolved"},
 		[]string{"6:68"}},
-	{"a plugin from a variable", rest.PlanRequest{Files: []rest.PlanFile{{Path: "n.yaml",
+	{"a plugin from a variable", spec.PlanRequest{Files: []spec.PlanFile{{Path: "n.yaml",
 		Content: strings.Replace(agenttest.File("n", "stopped", "1"), "plugin: log", `plugin: "${PLANNED_SECRET}"`,
 			1)}}},
 		[]string{"add n: none →stopped at n.yaml:3 [@3:5]", "n.yaml: config.field_invalid"}, []string{"7:46"}},
@@ -125,7 +125,7 @@ func TestPlanWithoutFiles(t *testing.T) {
 		plan, err := w.API.Plan(t.Context())
 		return err == nil && len(plan.Pipelines) == 0 && slices.Equal(plan.Held, []string{"p.yaml"})
 	})
-	if plan, err := w.API.PlanFiles(t.Context(), rest.PlanRequest{Replace: true}); err != nil ||
+	if plan, err := w.API.PlanFiles(t.Context(), spec.PlanRequest{Replace: true}); err != nil ||
 		!slices.Equal(plan.Held, []string{"p.yaml"}) {
 		t.Errorf("no files in an empty directory: %+v, %v", plan, err)
 	}
@@ -134,7 +134,7 @@ func TestPlanWithoutFiles(t *testing.T) {
 	if err := w.Files.Reload(t.Context(), false); err != nil {
 		t.Fatal(err)
 	}
-	plan, err := w.API.PlanFiles(t.Context(), rest.PlanRequest{Replace: true})
+	plan, err := w.API.PlanFiles(t.Context(), spec.PlanRequest{Replace: true})
 	if err != nil || len(plan.Held) > 0 || len(plan.Pipelines) != 1 {
 		t.Errorf("no files any more: %+v, %v", plan, err)
 	}

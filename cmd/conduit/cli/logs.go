@@ -11,8 +11,8 @@ import (
 
 	"github.com/peterbourgon/ff/v3/ffcli"
 
-	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/cmd/conduit/terminal"
+	"github.com/conduit-agent/conduit/spec"
 )
 
 func logsCommand(p *Program) *ffcli.Command {
@@ -81,7 +81,7 @@ var knownFields = []string{"pipeline_id", "component", "record"}
 // fieldColors are the colors of fields that are not dim.
 var fieldColors = map[string]string{"err": terminal.Red}
 
-func showLine(r *Remote, line *rest.LogLine) error {
+func showLine(r *Remote, line *spec.LogLine) error {
 	if r.JSON {
 		return r.WriteLine(line)
 	}

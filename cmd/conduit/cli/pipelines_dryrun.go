@@ -15,7 +15,6 @@ import (
 	"github.com/peterbourgon/ff/v3/ffcli"
 
 	"github.com/conduit-agent/conduit/agent/dryrun"
-	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/cmd/conduit/terminal"
 	"github.com/conduit-agent/conduit/spec"
 )
@@ -62,7 +61,7 @@ Examples:
 
 // dryRun has the options of a dry run.
 type dryRun struct {
-	rest.DryRunRequest
+	spec.DryRunRequest
 	input, start string
 	take         int
 	advance      time.Duration
@@ -139,7 +138,7 @@ func readRecords(path string) ([]json.RawMessage, error) {
 }
 
 // printDryRun writes the result for people.
-func printDryRun(p *Program, r *rest.DryRun) {
+func printDryRun(p *Program, r *spec.DryRun) {
 	for _, one := range r.Records {
 		if one.Number > 0 {
 			fmt.Fprintf(p.Stdout, "record %d\n", one.Number)
@@ -161,7 +160,7 @@ func printDryRun(p *Program, r *rest.DryRun) {
 	}
 }
 
-func stepWords(s *rest.DryRunStep) string {
+func stepWords(s *spec.DryRunStep) string {
 	switch {
 	case len(s.Records) == 0:
 		return ": no records left"

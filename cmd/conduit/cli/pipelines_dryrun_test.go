@@ -14,8 +14,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/conduit-agent/conduit/agent/dryrun"
-	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins/processor"
+	"github.com/conduit-agent/conduit/spec"
 )
 
 const dryRunFile = `version: "2.2"
@@ -38,9 +38,9 @@ pipelines:
 // dryRunOutcome is the outcome of a dry run, in short.
 type dryRunOutcome struct{ Out, Plain, Dead []string }
 
-func tryDryRun(t *testing.T, file string, records ...string) (dryRunOutcome, *rest.DryRun, error) {
+func tryDryRun(t *testing.T, file string, records ...string) (dryRunOutcome, *spec.DryRun, error) {
 	t.Helper()
-	request := rest.DryRunRequest{File: file, Advance: "1m", Start: new(time.Time)}
+	request := spec.DryRunRequest{File: file, Advance: "1m", Start: new(time.Time)}
 	*request.Start = time.Date(2024, 1, 1, 0, 0, 10, 0, time.UTC)
 	for _, r := range records {
 		request.Records = append(request.Records, json.RawMessage(r))
@@ -129,7 +129,7 @@ func TestDryRunDestinationsDoNotShareRecords(t *testing.T) {
 		got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	want := []rest.DryRunRecord{{Number: 1, Steps: []rest.DryRunStep{{Processor: "p:out:set",
+	want := []spec.DryRunRecord{{Number: 1, Steps: []spec.DryRunStep{{Processor: "p:out:set",
 		Diff: []string{`- .Payload.After.a.b: "y"`, `+ .Payload.After.a.b: "x"`}, Records: r.Destinations["out"]}}}}
 	if diff := cmp.Diff(want, r.Records); diff != "" {
 		t.Errorf("steps (-want +got):\n%s", diff)

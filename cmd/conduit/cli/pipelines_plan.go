@@ -8,7 +8,6 @@ import (
 
 	"github.com/peterbourgon/ff/v3/ffcli"
 
-	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/cmd/conduit/terminal"
 	"github.com/conduit-agent/conduit/spec"
 )
@@ -65,7 +64,7 @@ Examples:
 }
 
 // makePlan makes a plan and prints it.
-func makePlan(ctx context.Context, p *Program, at *AgentFlags, asJSON bool, paths []string) (*rest.Plan, error) {
+func makePlan(ctx context.Context, p *Program, at *AgentFlags, asJSON bool, paths []string) (*spec.Plan, error) {
 	c, err := at.Load(p)
 	if err != nil {
 		return nil, err
@@ -82,7 +81,7 @@ func makePlan(ctx context.Context, p *Program, at *AgentFlags, asJSON bool, path
 }
 
 // detailed returns the error for the exit code: 1 for every error, and 2 for changes only.
-func detailed(plan *rest.Plan, err error) error {
+func detailed(plan *spec.Plan, err error) error {
 	switch {
 	case err != nil:
 		return errors.New(err.Error()) // without methods that select another exit code
@@ -94,7 +93,7 @@ func detailed(plan *rest.Plan, err error) error {
 	return nil
 }
 
-func (m *planMaker) write(plan *rest.Plan) error {
+func (m *planMaker) write(plan *spec.Plan) error {
 	p := m.Program
 	counts := map[string]int{}
 	for i := range plan.Pipelines {
@@ -122,7 +121,7 @@ func (m *planMaker) write(plan *rest.Plan) error {
 }
 
 // nothingWords returns the reason why nothing would change.
-func (m *planMaker) nothingWords(plan *rest.Plan) string {
+func (m *planMaker) nothingWords(plan *spec.Plan) string {
 	switch {
 	case len(plan.Held) > 0:
 		return "no changes: all pipeline files are missing, and no pipeline is withdrawn until one appears; to " +
@@ -142,7 +141,7 @@ func (m *planMaker) nothingWords(plan *rest.Plan) string {
 }
 
 // writePlanned writes a line for each change of a pipeline that is not removed.
-func writePlanned(p *Program, one *rest.PlannedPipeline) error {
+func writePlanned(p *Program, one *spec.PlannedPipeline) error {
 	if one.Action != spec.ActionChange {
 		return nil
 	}
@@ -166,7 +165,7 @@ var (
 	}
 )
 
-func planSymbol(one *rest.PlannedPipeline) string {
+func planSymbol(one *spec.PlannedPipeline) string {
 	switch {
 	case one.Action != spec.ActionChange:
 		return actionSymbols[one.Action]
@@ -178,7 +177,7 @@ func planSymbol(one *rest.PlannedPipeline) string {
 }
 
 // planWords describes the planned change of a pipeline.
-func planWords(one *rest.PlannedPipeline, plan *rest.Plan) string {
+func planWords(one *spec.PlannedPipeline, plan *spec.Plan) string {
 	var words string
 	switch runs := one.From == spec.StatusRunning; {
 	case one.Action == spec.ActionRemove && runs:

@@ -31,7 +31,7 @@ type planMaker struct {
 	live  bool              // the files belong to the agent, which applies them when they are saved
 }
 
-func (m *planMaker) make(ctx context.Context, paths []string) (*rest.Plan, error) {
+func (m *planMaker) make(ctx context.Context, paths []string) (*spec.Plan, error) {
 	request, err := m.read(ctx, paths)
 	if err != nil {
 		return nil, err
@@ -48,7 +48,7 @@ func (m *planMaker) make(ctx context.Context, paths []string) (*rest.Plan, error
 }
 
 // place changes the file names in the plan to paths from the current directory, if they are known.
-func (m *planMaker) place(plan *rest.Plan) {
+func (m *planMaker) place(plan *spec.Plan) {
 	path := func(name *string) {
 		switch at, ok := m.named[*name]; {
 		case ok:
@@ -69,7 +69,7 @@ func (m *planMaker) place(plan *rest.Plan) {
 }
 
 // read reads the files that the user names.
-func (m *planMaker) read(ctx context.Context, paths []string) (request rest.PlanRequest, err error) {
+func (m *planMaker) read(ctx context.Context, paths []string) (request spec.PlanRequest, err error) {
 	for _, path := range paths {
 		directory, err := directoryAt(m.config, path)
 		if err != nil {
@@ -101,7 +101,7 @@ func (m *planMaker) read(ctx context.Context, paths []string) (request rest.Plan
 
 // ask requests the plan from the agent. Without paths it is the plan of the current files. It returns nil when the
 // store has to be read instead.
-func (m *planMaker) ask(ctx context.Context, request rest.PlanRequest, paths []string) (*rest.Plan, error) {
+func (m *planMaker) ask(ctx context.Context, request spec.PlanRequest, paths []string) (*spec.Plan, error) {
 	elsewhere := !m.config.API.Enabled
 	for _, key := range []string{"db.sqlite.path", "pipelines.path", "connectors.path", "processors.path"} {
 		_, given := m.at.Given[key]
@@ -114,7 +114,7 @@ func (m *planMaker) ask(ctx context.Context, request rest.PlanRequest, paths []s
 	if err != nil {
 		return nil, err
 	}
-	var plan rest.Plan
+	var plan spec.Plan
 	if len(paths) == 0 {
 		plan, err = r.Plan(ctx)
 	} else {
@@ -181,7 +181,7 @@ func brief(err error) error {
 	return err
 }
 
-func (m *planMaker) fromStore(ctx context.Context, request rest.PlanRequest) (*rest.Plan, error) {
+func (m *planMaker) fromStore(ctx context.Context, request spec.PlanRequest) (*spec.Plan, error) {
 	catalog := m.Catalog(m.config, slog.New(slog.DiscardHandler))
 	plan, err := planner.Offline(ctx, m.config, m.Parser(), request, func(p *spec.Pipeline) []spec.Problem {
 		return catalog.Check(ctx, p)

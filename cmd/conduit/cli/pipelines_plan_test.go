@@ -11,7 +11,6 @@ import (
 	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/agent/planner"
 	"github.com/conduit-agent/conduit/agent/store"
-	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/spec"
 )
 
@@ -82,7 +81,7 @@ func TestPlanOffline(t *testing.T) {
 }
 
 // planRequestOf returns the request for files to be saved, or for a directory.
-func planRequestOf(t *testing.T, paths ...string) (request rest.PlanRequest) {
+func planRequestOf(t *testing.T, paths ...string) (request spec.PlanRequest) {
 	t.Helper()
 	for _, path := range paths {
 		files, err := planner.Files(t.Context(), path)

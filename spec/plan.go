@@ -1,6 +1,4 @@
-package rest
-
-import "github.com/conduit-agent/conduit/spec"
+package spec
 
 // PlanRequest has pipeline files to be saved in pipelines.path.
 type PlanRequest struct {
@@ -17,7 +15,7 @@ type PlanFile struct {
 // Plan is the set of changes that pipeline files would make if the agent read them now.
 type Plan struct {
 	Pipelines []PlannedPipeline `json:"pipelines" doc:"Those that change, by id."`
-	Problems  []spec.Problem    `json:"problems" doc:"Of the files, and of what their pipelines need. What has errors stays as it is."`
+	Problems  []Problem         `json:"problems" doc:"Of the files, and of what their pipelines need. What has errors stays as it is."`
 	Files     int               `json:"files" doc:"Number of pipeline files there would be."`
 	Held      []string          `json:"held,omitempty" doc:"Files that are gone with all others, so that nothing is withdrawn until one appears or a reload with prune confirms it."`
 
@@ -28,10 +26,10 @@ type Plan struct {
 // PlannedPipeline is the planned change of a pipeline.
 type PlannedPipeline struct {
 	ID      string          `json:"id"`
-	Action  spec.Action     `json:"action"`
-	Effect  spec.Effect     `json:"effect" doc:"The severest of its changes; none if it neither runs nor will."`
-	From    spec.Status     `json:"from,omitempty"`
-	To      spec.Status     `json:"to,omitempty"`
+	Action  Action          `json:"action"`
+	Effect  Effect          `json:"effect" doc:"The severest of its changes; none if it neither runs nor will."`
+	From    Status          `json:"from,omitempty"`
+	To      Status          `json:"to,omitempty"`
 	File    string          `json:"file" doc:"That declares it, or did."`
 	Line    int             `json:"line,omitempty" doc:"Of the pipeline in the file."`
 	Changes []PlannedChange `json:"changes"`
@@ -39,7 +37,7 @@ type PlannedPipeline struct {
 
 // PlannedChange is a change and its place in the file.
 type PlannedChange struct {
-	spec.Change
+	Change
 	Line   int `json:"line,omitempty"`
 	Column int `json:"column,omitempty"`
 }

@@ -1,4 +1,4 @@
-package rest
+package spec
 
 // NotificationResult is the result of a test notification.
 type NotificationResult struct {
