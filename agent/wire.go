@@ -18,7 +18,6 @@ import (
 	"github.com/conduit-agent/conduit/agent/runner"
 	"github.com/conduit-agent/conduit/agent/store"
 	"github.com/conduit-agent/conduit/agent/telemetry"
-	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 	"github.com/conduit-agent/conduit/reconcile"
@@ -167,9 +166,9 @@ func (s withState) DeletePipeline(ctx context.Context, id string) error {
 
 // totalsOf returns a function that reports the number of dead letters, nothing while they cannot be read.
 func totalsOf(
-	count func(context.Context) ([]rest.DeadLetterTotals, error), store *deadletter.Store, log *slog.Logger,
-) func(context.Context) ([]rest.DeadLetterTotals, uint64) {
-	return func(ctx context.Context) ([]rest.DeadLetterTotals, uint64) {
+	count func(context.Context) ([]spec.DeadLetterTotals, error), store *deadletter.Store, log *slog.Logger,
+) func(context.Context) ([]spec.DeadLetterTotals, uint64) {
+	return func(ctx context.Context) ([]spec.DeadLetterTotals, uint64) {
 		totals, err := count(ctx)
 		if err != nil {
 			log.Warn("cannot read the dead-letter store for metrics", "component", "dead-letters", "err", err)

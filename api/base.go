@@ -30,7 +30,7 @@ type Observed interface {
 	// Instances returns the instances of a pipeline that has several, nil for a pipeline with a single instance.
 	Instances(d *spec.Declaration) *rest.Instances
 	// Refused returns the numbers of dead letters of a pipeline on the disks of other members of the cluster.
-	Refused(id string) []rest.MemberDeadLetters
+	Refused(id string) []spec.MemberDeadLetters
 	// Changed returns a channel that is closed soon after the next change of any state or
 	// of desired state. Waiting requests also poll from time to time.
 	Changed() <-chan struct{}

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/spec"
 )
@@ -31,35 +30,35 @@ func (d *fakeDeadLetters) has(pipeline string, id int64) bool {
 	return !d.gone && pipeline == "orders" && id == 17
 }
 
-func (d *fakeDeadLetters) deadLetter() rest.DeadLetter {
-	return rest.DeadLetter{ID: 17, PipelineID: "orders", Stage: rest.StageDestination, Error: "no",
-		Refusals: []rest.Refusal{{Error: "no"}}, Record: json.RawMessage(`{"position":"MQ=="}`)}
+func (d *fakeDeadLetters) deadLetter() spec.DeadLetter {
+	return spec.DeadLetter{ID: 17, PipelineID: "orders", Stage: spec.RefusedByDestination, Error: "no",
+		Refusals: []spec.Refusal{{Error: "no"}}, Record: json.RawMessage(`{"position":"MQ=="}`)}
 }
 
-func (d *fakeDeadLetters) Totals(context.Context) ([]rest.DeadLetterTotals, error) {
-	return []rest.DeadLetterTotals{{PipelineID: "orders", Count: 1}}, d.call("totals", nil)
+func (d *fakeDeadLetters) Totals(context.Context) ([]spec.DeadLetterTotals, error) {
+	return []spec.DeadLetterTotals{{PipelineID: "orders", Count: 1}}, d.call("totals", nil)
 }
 
 func (d *fakeDeadLetters) List(
-	_ context.Context, pipeline string, f rest.DeadLetterFilter, before int64, limit int,
-) (rest.DeadLetterPage, error) {
-	page := rest.DeadLetterPage{DeadLetters: []rest.DeadLetter{}, Totals: rest.DeadLetterTotals{PipelineID: pipeline}}
+	_ context.Context, pipeline string, f spec.DeadLetterFilter, before int64, limit int,
+) (spec.DeadLetterPage, error) {
+	page := spec.DeadLetterPage{DeadLetters: []spec.DeadLetter{}, Totals: spec.DeadLetterTotals{PipelineID: pipeline}}
 	if d.has(pipeline, 17) {
 		page.DeadLetters, page.Totals.Count = append(page.DeadLetters, d.deadLetter()), 1
 	}
 	return page, d.call("list", []any{pipeline, f, before, limit})
 }
 
-func (d *fakeDeadLetters) Get(_ context.Context, pipeline string, id int64) (rest.DeadLetter, error) {
+func (d *fakeDeadLetters) Get(_ context.Context, pipeline string, id int64) (spec.DeadLetter, error) {
 	if err := d.call("get", []any{pipeline, id}); err != nil || d.has(pipeline, id) {
 		return d.deadLetter(), err
 	}
-	return rest.DeadLetter{}, spec.ErrNotFound
+	return spec.DeadLetter{}, spec.ErrNotFound
 }
 
 func (d *fakeDeadLetters) Edit(
 	ctx context.Context, pipeline string, id int64, r *record.Record,
-) (rest.DeadLetter, error) {
+) (spec.DeadLetter, error) {
 	d.call("edit", r)
 	return d.Get(ctx, pipeline, id)
 }
@@ -73,20 +72,20 @@ func (d *fakeDeadLetters) Drop(_ context.Context, pipeline string, ids []int64) 
 	return n, d.call("drop", ids)
 }
 
-func (d *fakeDeadLetters) DropAll(_ context.Context, pipeline string, f rest.DeadLetterFilter) (int64, error) {
+func (d *fakeDeadLetters) DropAll(_ context.Context, pipeline string, f spec.DeadLetterFilter) (int64, error) {
 	return 3, d.call("drop all", []any{pipeline, f})
 }
 
-func (d *fakeDeadLetters) Start(_ context.Context, pipeline string, request rest.ReplayRequest) (rest.Replay, error) {
-	return rest.Replay{PipelineID: pipeline, Running: true}, d.call("replay", request)
+func (d *fakeDeadLetters) Start(_ context.Context, pipeline string, request spec.ReplayRequest) (spec.Replay, error) {
+	return spec.Replay{PipelineID: pipeline, Running: true}, d.call("replay", request)
 }
 
-func (d *fakeDeadLetters) Status(_ context.Context, pipeline string) (rest.Replay, bool) {
-	return rest.Replay{PipelineID: pipeline}, d.call("status", pipeline) == nil && pipeline == "orders"
+func (d *fakeDeadLetters) Status(_ context.Context, pipeline string) (spec.Replay, bool) {
+	return spec.Replay{PipelineID: pipeline}, d.call("status", pipeline) == nil && pipeline == "orders"
 }
 
-func (d *fakeDeadLetters) Cancel(_ context.Context, pipeline string) (rest.Replay, bool, error) {
-	return rest.Replay{PipelineID: pipeline, Cancelled: true, Member: "m2"}, pipeline == "orders",
+func (d *fakeDeadLetters) Cancel(_ context.Context, pipeline string) (spec.Replay, bool, error) {
+	return spec.Replay{PipelineID: pipeline, Cancelled: true, Member: "m2"}, pipeline == "orders",
 		d.call("cancel", pipeline)
 }
 
@@ -199,7 +198,7 @@ func TestDeadLettersElsewhere(t *testing.T) {
 	w := newWorld(t)
 	w.declared["orders"] = &spec.Declaration{Pipeline: pipelineOf("orders", spec.StatusRunning),
 		Owner: spec.Owner{Kind: spec.OwnerAPI}}
-	w.refused = []rest.MemberDeadLetters{{Member: "m2", Address: "10.0.0.2:8080", Count: 3}}
+	w.refused = []spec.MemberDeadLetters{{Member: "m2", Address: "10.0.0.2:8080", Count: 3}}
 	s, store := newServer(w), &fakeDeadLetters{gone: true}
 	s.DeadLetters, s.Replays = store, store
 	const path, away = "/v1/pipelines/orders/dead-letters", "m2 at 10.0.0.2:8080 has 3"

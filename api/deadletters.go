@@ -18,19 +18,19 @@ import (
 // DeadLetterStore is the dead-letter store.
 type DeadLetterStore interface {
 	// Totals returns the totals of all dead letters, by pipeline id.
-	Totals(ctx context.Context) ([]rest.DeadLetterTotals, error)
+	Totals(ctx context.Context) ([]spec.DeadLetterTotals, error)
 	// List returns a page of up to limit dead letters that match the filter, newest first, with ids below before; 0
 	// begins with the newest.
-	List(ctx context.Context, pipeline string, f rest.DeadLetterFilter, before int64, limit int) (rest.DeadLetterPage,
+	List(ctx context.Context, pipeline string, f spec.DeadLetterFilter, before int64, limit int) (spec.DeadLetterPage,
 		error)
 	// Get returns a dead letter with its record, spec.ErrNotFound if there is none.
-	Get(ctx context.Context, pipeline string, id int64) (rest.DeadLetter, error)
+	Get(ctx context.Context, pipeline string, id int64) (spec.DeadLetter, error)
 	// Edit replaces the record of a dead letter.
-	Edit(ctx context.Context, pipeline string, id int64, r *record.Record) (rest.DeadLetter, error)
+	Edit(ctx context.Context, pipeline string, id int64, r *record.Record) (spec.DeadLetter, error)
 	// Drop drops dead letters and returns their number.
 	Drop(ctx context.Context, pipeline string, ids []int64) (int64, error)
 	// DropAll drops the dead letters that match the filter.
-	DropAll(ctx context.Context, pipeline string, f rest.DeadLetterFilter) (int64, error)
+	DropAll(ctx context.Context, pipeline string, f spec.DeadLetterFilter) (int64, error)
 }
 
 var (
@@ -49,18 +49,18 @@ var (
 		{Name: "ids", Description: "ids, separated by commas", Example: "17,18"},
 		{Name: "all", Description: "all dead letters of the pipeline"}}, filterParams...)
 
-	exampleDeadLetter = rest.DeadLetter{ID: 17, PipelineID: "orders", Time: exampleTime, LastTime: exampleTime,
+	exampleDeadLetter = spec.DeadLetter{ID: 17, PipelineID: "orders", Time: exampleTime, LastTime: exampleTime,
 		Times: 1, SourceID: "orders:shop",
-		Stage: rest.StageDestination, RefusedBy: "orders:warehouse", Generation: 2, Digest: "9f86d081", Key: "4711",
+		Stage: spec.RefusedByDestination, RefusedBy: "orders:warehouse", Generation: 2, Digest: "9f86d081", Key: "4711",
 		Error: "value too long for column \"city\"", Bytes: 120,
-		Refusals: []rest.Refusal{{Time: exampleTime, By: "orders:warehouse", Generation: 2,
+		Refusals: []spec.Refusal{{Time: exampleTime, By: "orders:warehouse", Generation: 2,
 			Error: "value too long for column \"city\""}}, Record: exampleDeadRecord}
 	exampleDeadRecord = json.RawMessage(
 		`{"position":"MQ==","operation":"create","metadata":{"opencdc.version":"v1"},"key":"NDcxMQ==","payload":{"before":null,"after":{"city":"Bern"}}}`)
-	exampleTotals         = rest.DeadLetterTotals{PipelineID: "orders", Count: 1, Bytes: 120}
-	exampleDeadLetterPage = rest.DeadLetterPage{DeadLetters: []rest.DeadLetter{exampleDeadLetter},
+	exampleTotals         = spec.DeadLetterTotals{PipelineID: "orders", Count: 1, Bytes: 120}
+	exampleDeadLetterPage = spec.DeadLetterPage{DeadLetters: []spec.DeadLetter{exampleDeadLetter},
 		Totals: exampleTotals}
-	exampleReplay = rest.Replay{PipelineID: "orders", Generation: 3, Started: exampleTime,
+	exampleReplay = spec.Replay{PipelineID: "orders", Generation: 3, Started: exampleTime,
 		Ended: exampleTime.Add(time.Second), Read: 1, Settled: 1}
 	exampleDeadLetterEdit = rest.DeadLetterEdit{Record: exampleDeadRecord}
 )
@@ -101,7 +101,7 @@ func (s *Server) deadLetterRoutes(base shared) []route {
 				"them; " +
 				"connectors and processors are started for it. A dead letter is gone when its record is settled; one " +
 				"that is refused again stays. The response does not wait for the end.",
-			Headers: postHeaders, Request: rest.ReplayRequest{IDs: []int64{17}}, Response: exampleReplay,
+			Headers: postHeaders, Request: spec.ReplayRequest{IDs: []int64{17}}, Response: exampleReplay,
 			Errors: []int{404, 409}}, l.Replay, guard.Admin, nil},
 		{operation{Method: get, Path: "/v1/pipelines/{id}/dead-letter-replay", ID: "getReplay", Tag: "dead letters",
 			Summary:     "Get the progress of the current or last replay",
@@ -201,7 +201,7 @@ func (s *deadLetterHandlers) Update(w http.ResponseWriter, r *http.Request) (any
 }
 
 // readable answers with a dead letter in the human-readable form. Its record is stored in the JSON form.
-func (s *deadLetterHandlers) readable(r *http.Request, l rest.DeadLetter, err error) (any, error) {
+func (s *deadLetterHandlers) readable(r *http.Request, l spec.DeadLetter, err error) (any, error) {
 	if err == nil && len(l.Record) > 0 {
 		l.Record, err = record.Readable(l.Record)
 	}
@@ -257,22 +257,22 @@ func (s *deadLetterHandlers) here(ctx context.Context, pipeline string) error {
 	if len(away) == 0 {
 		return nil
 	}
-	page, err := s.Store.List(ctx, pipeline, rest.DeadLetterFilter{}, 0, 1)
+	page, err := s.Store.List(ctx, pipeline, spec.DeadLetterFilter{}, 0, 1)
 	if err != nil || page.Totals.Count > 0 {
 		return err
 	}
 	return rest.Errorf(rest.FailedPrecondition, rest.ReasonDeadLettersElsewhere,
 		"neither this member of the cluster nor its store has dead letters of pipeline %q: %s", pipeline,
-		rest.DeadLettersText(away)).
+		spec.DeadLettersText(away)).
 		With("pipelineId", pipeline).Suggest("query that member, as with --api.address; it replays them whichever " +
 		"member runs the pipeline")
 }
 
 // checkSelection returns an error unless the request selects dead letters in exactly one way: by ids, by a filter, or
 // all.
-func checkSelection(ids []int64, f rest.DeadLetterFilter, all bool) error {
+func checkSelection(ids []int64, f spec.DeadLetterFilter, all bool) error {
 	ways := 0
-	for _, given := range []bool{len(ids) > 0, f != rest.DeadLetterFilter{}, all} {
+	for _, given := range []bool{len(ids) > 0, f != spec.DeadLetterFilter{}, all} {
 		if given {
 			ways++
 		}
@@ -299,7 +299,7 @@ func (s *deadLetterHandlers) notFound(r *http.Request) error {
 	if away := s.Observed.Refused(pipeline); len(away) > 0 {
 		return rest.Errorf(rest.NotFound, rest.ReasonDeadLettersElsewhere,
 			"there is no dead letter %.40q of pipeline %.200q on this member of the cluster; %s", letter, pipeline,
-			rest.DeadLettersText(away)).
+			spec.DeadLettersText(away)).
 			With("configPath", "letter").With("pipelineId",
 			pipeline).Suggest("query the member that has it, as with --api.address; each member numbers those on its " +
 			"own disk")
@@ -329,9 +329,9 @@ func answer[T any](v T, err error) (any, error) {
 }
 
 // filter returns the filter that the query describes.
-func filter(r *http.Request) (f rest.DeadLetterFilter, err error) {
+func filter(r *http.Request) (f spec.DeadLetterFilter, err error) {
 	q := r.URL.Query()
-	f.Error, f.Key, f.Stage = q.Get("error"), q.Get("key"), rest.DeadLetterStage(q.Get("stage"))
+	f.Error, f.Key, f.Stage = q.Get("error"), q.Get("key"), spec.DeadLetterStage(q.Get("stage"))
 	if f.Since, err = moment(r, "since"); err != nil {
 		return f, err
 	}
@@ -341,10 +341,10 @@ func filter(r *http.Request) (f rest.DeadLetterFilter, err error) {
 	return f, checkFilter(f)
 }
 
-func checkFilter(f rest.DeadLetterFilter) error {
+func checkFilter(f spec.DeadLetterFilter) error {
 	switch f.Stage {
-	case "", rest.StageSourceProcessor, rest.StagePipelineProcessor, rest.StageDestinationProcessor,
-		rest.StageDestination:
+	case "", spec.RefusedBySourceProcessor, spec.RefusedByPipelineProcessor, spec.RefusedByDestinationProcessor,
+		spec.RefusedByDestination:
 		return nil
 	}
 	return fieldError(spec.CodeInvalid, "stage",

@@ -213,7 +213,7 @@ var (
 		Pipelines: []rest.ClusterPipeline{
 			{ID: "orders", Placement: rest.Placement{Member: "m1", Since: &exampleTime, From: "m2", Reason: "TookOver"},
 				Epoch: 17, Digest: "9f86d081", LagSeconds: 0.01,
-				DeadLetters: []rest.MemberDeadLetters{{Member: "m1", Address: "10.0.0.1:8080", Count: 3}},
+				DeadLetters: []spec.MemberDeadLetters{{Member: "m1", Address: "10.0.0.1:8080", Count: 3}},
 				Terms: &rest.ClusterTerms{Mode: spec.ClusterRelaxed, Labels: map[string]string{"zone": "a"},
 					Eligible: true}},
 			{ID: "readings", Instance: 2,

@@ -45,7 +45,7 @@ type world struct {
 	cut        []string
 	answers    map[string]*spec.Answer
 	placed     map[string]rest.Placement // pipelines assigned to other members of a cluster
-	refused    []rest.MemberDeadLetters  // on other members
+	refused    []spec.MemberDeadLetters  // on other members
 	frozen     bool                      // the observed state does not change
 	notReady   error
 	directory  spec.Directory
@@ -506,7 +506,7 @@ func (w *world) CheckProcessors(_ context.Context, at string, declared []spec.Pr
 	return all
 }
 
-func (w *world) Refused(string) []rest.MemberDeadLetters { return w.refused }
+func (w *world) Refused(string) []spec.MemberDeadLetters { return w.refused }
 
 func (w *world) Terms(id string) *rest.ClusterTerms {
 	if w.Placement(id) == nil {

@@ -12,11 +12,11 @@ import (
 // Replays replays dead letters, with at most one replay of each pipeline at a time.
 type Replays interface {
 	// Start begins a replay. It returns spec.ErrConflict if a replay of the pipeline is in progress.
-	Start(ctx context.Context, pipeline string, request rest.ReplayRequest) (rest.Replay, error)
+	Start(ctx context.Context, pipeline string, request spec.ReplayRequest) (spec.Replay, error)
 	// Status returns the current or last replay, on whichever member of a cluster; ok is false when there was none.
-	Status(ctx context.Context, pipeline string) (status rest.Replay, ok bool)
+	Status(ctx context.Context, pipeline string) (status spec.Replay, ok bool)
 	// Cancel ends a replay once its outstanding records are settled, on whichever member of the cluster it runs.
-	Cancel(ctx context.Context, pipeline string) (status rest.Replay, ok bool, err error)
+	Cancel(ctx context.Context, pipeline string) (status spec.Replay, ok bool, err error)
 }
 
 // Replay begins a replay and answers at once.
@@ -24,11 +24,11 @@ func (s *deadLetterHandlers) Replay(w http.ResponseWriter, r *http.Request) (any
 	if s.Replays == nil {
 		return nil, notFound()
 	}
-	var body rest.ReplayRequest
+	var body spec.ReplayRequest
 	if err := readJSON(w, r, &body); err != nil {
 		return nil, err
 	}
-	var f rest.DeadLetterFilter
+	var f spec.DeadLetterFilter
 	if body.Filter != nil {
 		f = *body.Filter
 	}
@@ -54,7 +54,7 @@ func (s *deadLetterHandlers) Replay(w http.ResponseWriter, r *http.Request) (any
 
 // ReplayStatus answers with the progress of a replay.
 func (s *deadLetterHandlers) ReplayStatus(_ http.ResponseWriter, r *http.Request) (any, error) {
-	return s.replay(r, func(id string) (rest.Replay, bool, error) {
+	return s.replay(r, func(id string) (spec.Replay, bool, error) {
 		status, ok := s.Replays.Status(r.Context(), id)
 		return status, ok, nil
 	})
@@ -62,10 +62,10 @@ func (s *deadLetterHandlers) ReplayStatus(_ http.ResponseWriter, r *http.Request
 
 // CancelReplay ends a replay.
 func (s *deadLetterHandlers) CancelReplay(_ http.ResponseWriter, r *http.Request) (any, error) {
-	return s.replay(r, func(id string) (rest.Replay, bool, error) { return s.Replays.Cancel(r.Context(), id) })
+	return s.replay(r, func(id string) (spec.Replay, bool, error) { return s.Replays.Cancel(r.Context(), id) })
 }
 
-func (s *deadLetterHandlers) replay(r *http.Request, of func(id string) (rest.Replay, bool, error)) (any, error) {
+func (s *deadLetterHandlers) replay(r *http.Request, of func(id string) (spec.Replay, bool, error)) (any, error) {
 	if s.Replays == nil {
 		return nil, notFound()
 	}

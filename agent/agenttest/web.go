@@ -134,9 +134,9 @@ func (w *Web) Records(connector string, n int) (all []json.RawMessage) {
 }
 
 // DeadLetters returns the dead letters of the pipeline p, newest first.
-func (w *Web) DeadLetters() []rest.DeadLetter {
+func (w *Web) DeadLetters() []spec.DeadLetter {
 	w.T.Helper()
-	page, err := w.API.DeadLetters(w.T.Context(), "p", rest.DeadLetterFilter{}, 0, 1000)
+	page, err := w.API.DeadLetters(w.T.Context(), "p", spec.DeadLetterFilter{}, 0, 1000)
 	if err != nil {
 		w.T.Fatal(err)
 	}

@@ -8,13 +8,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/spec"
 )
 
 // Edit replaces the record of a dead letter.
-func (s *Store) Edit(ctx context.Context, pipeline string, id int64, r *record.Record) (l rest.DeadLetter, err error) {
+func (s *Store) Edit(ctx context.Context, pipeline string, id int64, r *record.Record) (l spec.DeadLetter, err error) {
 	body := encode(*r)
 	if err := s.Flush(ctx); err != nil {
 		return l, err
@@ -83,8 +82,8 @@ func list(ids []int64) string {
 }
 
 // DropAll drops the present dead letters of a pipeline that match the filter.
-func (s *Store) DropAll(ctx context.Context, pipeline string, f rest.DeadLetterFilter) (n int64, err error) {
-	err = s.each(ctx, pipeline, f, removeAtOnce, func(found []rest.DeadLetter) error {
+func (s *Store) DropAll(ctx context.Context, pipeline string, f spec.DeadLetterFilter) (n int64, err error) {
+	err = s.each(ctx, pipeline, f, removeAtOnce, func(found []spec.DeadLetter) error {
 		ids := make([]int64, len(found))
 		for i := range found {
 			ids[i] = found[i].ID
@@ -98,7 +97,7 @@ func (s *Store) DropAll(ctx context.Context, pipeline string, f rest.DeadLetterF
 
 // Forget drops all dead letters of a pipeline and its totals. found reports whether there were any.
 func (s *Store) Forget(ctx context.Context, pipeline string) (found bool, err error) {
-	if _, err := s.DropAll(ctx, pipeline, rest.DeadLetterFilter{}); err != nil || !exists(s.Path) {
+	if _, err := s.DropAll(ctx, pipeline, spec.DeadLetterFilter{}); err != nil || !exists(s.Path) {
 		return false, err
 	}
 	err = s.change(ctx, func(tx *sql.Tx) error {
@@ -121,7 +120,7 @@ func (s *Store) Forget(ctx context.Context, pipeline string) (found bool, err er
 
 // each calls f with the present dead letters of a pipeline that match the filter, oldest first, up to n at a time.
 func (s *Store) each(
-	ctx context.Context, pipeline string, filter rest.DeadLetterFilter, n int, f func([]rest.DeadLetter) error,
+	ctx context.Context, pipeline string, filter spec.DeadLetterFilter, n int, f func([]spec.DeadLetter) error,
 ) error {
 	if err := s.Flush(ctx); err != nil || !exists(s.Path) {
 		return err
@@ -131,7 +130,7 @@ func (s *Store) each(
 		return err
 	}
 	for low > 0 {
-		var found []rest.DeadLetter
+		var found []spec.DeadLetter
 		err := s.use(ctx, func(db *sql.DB) (err error) {
 			scan := scanner{db: db, pipeline: pipeline, filter: filter, limit: n, until: time.Now().Add(scanTime)}
 			found, low, err = scan.run(ctx, low, high)
@@ -148,7 +147,7 @@ func (s *Store) each(
 }
 
 // idsBetween returns the range of ids, low <= id < high, of the present dead letters in the time range of f.
-func idsBetween(ctx context.Context, s *Store, pipeline string, f rest.DeadLetterFilter) (low, high int64, err error) {
+func idsBetween(ctx context.Context, s *Store, pipeline string, f spec.DeadLetterFilter) (low, high int64, err error) {
 	err = s.use(ctx, func(db *sql.DB) (err error) {
 		var newest int64
 		if err := db.QueryRowContext(ctx, `SELECT coalesce(max(id), 0) FROM letters WHERE pipeline_id = ?`,
@@ -166,7 +165,7 @@ func idsBetween(ctx context.Context, s *Store, pipeline string, f rest.DeadLette
 type Replay struct {
 	ID       int64
 	Edits    int64 // number of edits
-	Stage    rest.DeadLetterStage
+	Stage    spec.DeadLetterStage
 	Stopped  bool
 	SourceID string
 	Entry    Entry

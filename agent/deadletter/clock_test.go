@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/agent/deadletter"
-	"github.com/conduit-agent/conduit/api/rest"
+	"github.com/conduit-agent/conduit/spec"
 )
 
 // clocks holds the clocks of a host.
@@ -64,7 +64,7 @@ func (a *aged) refuse(times int, pause time.Duration) {
 // expect checks the ages of the remaining dead letters in days, within a minute.
 func (a *aged) expect(days ...int) {
 	a.Helper()
-	page, err := a.store.List(a.Context(), "p", rest.DeadLetterFilter{}, 0, 100)
+	page, err := a.store.List(a.Context(), "p", spec.DeadLetterFilter{}, 0, 100)
 	must(a, err)
 	now, _ := a.read()
 	var got []int

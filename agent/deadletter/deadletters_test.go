@@ -16,7 +16,6 @@ import (
 
 	"github.com/conduit-agent/conduit/agent/deadletter"
 	"github.com/conduit-agent/conduit/agent/engine"
-	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/spec"
 )
@@ -66,7 +65,7 @@ func keep(t testing.TB, s *deadletter.Store, d *spec.Declaration, refused ...*en
 }
 
 // ids lists all dead letters that match the filter, page by page.
-func ids(t testing.TB, s *deadletter.Store, pipeline string, f rest.DeadLetterFilter, limit int) (all []int64) {
+func ids(t testing.TB, s *deadletter.Store, pipeline string, f spec.DeadLetterFilter, limit int) (all []int64) {
 	t.Helper()
 	for before := int64(0); ; {
 		page, err := s.List(t.Context(), pipeline, f, before, limit)
@@ -90,7 +89,7 @@ func TestDeadLettersSurvive(t *testing.T) {
 
 	got, err := open(t, path, deadletter.Limits{}).Get(t.Context(), "p", 1)
 	must(t, err)
-	if got.Stage != rest.StageDestination || got.RefusedBy != "p:dst" || got.SourceID != "p:src" ||
+	if got.Stage != spec.RefusedByDestination || got.RefusedBy != "p:dst" || got.SourceID != "p:src" ||
 		got.Generation != 3 || got.Digest != "d3" ||
 		got.Key != "key-1" || got.Error != "too long" || !got.Stopped || got.Times != 1 || got.Time.IsZero() {
 		t.Errorf("got %+v", got)
@@ -107,18 +106,18 @@ func TestStages(t *testing.T) {
 	s := openStore(t, deadletter.Limits{})
 	for i, c := range []struct {
 		by    string
-		stage rest.DeadLetterStage
+		stage spec.DeadLetterStage
 		entry deadletter.Entry
 	}{
-		{"p:src:s1", rest.StageSourceProcessor, deadletter.Entry{Connector: "src", Processor: "s1", Index: 1}},
-		{"p:p0", rest.StagePipelineProcessor, deadletter.Entry{Processor: "p0"}},
-		{"p:dst:d1", rest.StageDestinationProcessor, deadletter.Entry{Connector: "dst", Processor: "d1", Index: 1}},
-		{"p:dst", rest.StageDestination, deadletter.Entry{Connector: "dst"}},
+		{"p:src:s1", spec.RefusedBySourceProcessor, deadletter.Entry{Connector: "src", Processor: "s1", Index: 1}},
+		{"p:p0", spec.RefusedByPipelineProcessor, deadletter.Entry{Processor: "p0"}},
+		{"p:dst:d1", spec.RefusedByDestinationProcessor, deadletter.Entry{Connector: "dst", Processor: "d1", Index: 1}},
+		{"p:dst", spec.RefusedByDestination, deadletter.Entry{Connector: "dst"}},
 	} {
 		keep(t, s, declared("p"), deadLetter(i, c.by, "no"))
 		got, err := s.Get(t.Context(), "p", int64(i+1))
 		must(t, err)
-		next, err := s.Select(t.Context(), "p", rest.ReplayRequest{IDs: []int64{int64(i + 1)}}, nil)
+		next, err := s.Select(t.Context(), "p", spec.ReplayRequest{IDs: []int64{int64(i + 1)}}, nil)
 		must(t, err)
 		loaded, _, err := next(t.Context())
 		must(t, err)
@@ -141,7 +140,7 @@ func TestRecordsThatComeAgain(t *testing.T) {
 	again := deadLetter(1, "p:dst", "second")
 	again.Record.Metadata.Set("opencdc.readAt", "later")
 	keep(t, s, d, again, deadLetter(1, "p:p0", "another place"))
-	if got := ids(t, s, "p", rest.DeadLetterFilter{}, 10); !slices.Equal(got, []int64{3, 2, 1}) {
+	if got := ids(t, s, "p", spec.DeadLetterFilter{}, 10); !slices.Equal(got, []int64{3, 2, 1}) {
 		t.Fatalf("there are %v", got)
 	}
 	got, err := s.Get(t.Context(), "p", 1)
@@ -175,7 +174,7 @@ func TestDeadLettersAreDurableBeforePositions(t *testing.T) {
 	must(t, s.Before(t.Context(), other))
 	must(t, os.Mkdir(dir, 0o700))
 	must(t, s.Before(t.Context(), mine))
-	if got := ids(t, open(t, filepath.Join(dir, "refused.db"), deadletter.Limits{}), "p", rest.DeadLetterFilter{},
+	if got := ids(t, open(t, filepath.Join(dir, "refused.db"), deadletter.Limits{}), "p", spec.DeadLetterFilter{},
 		10); len(got) != 1 {
 		t.Errorf("on disk are %v", got)
 	}
@@ -190,17 +189,17 @@ func TestFilters(t *testing.T) {
 	one, err := s.Get(t.Context(), "p", 2)
 	must(t, err)
 	for _, c := range []struct {
-		f    rest.DeadLetterFilter
+		f    spec.DeadLetterFilter
 		want []int64
 	}{
-		{rest.DeadLetterFilter{}, []int64{3, 2, 1}},
-		{rest.DeadLetterFilter{Error: "TIMEOUT"}, []int64{3, 1}},
-		{rest.DeadLetterFilter{Key: "key-2"}, []int64{2}},
-		{rest.DeadLetterFilter{Stage: rest.StagePipelineProcessor}, []int64{3}},
-		{rest.DeadLetterFilter{Error: "timeout", Stage: rest.StageDestination}, []int64{1}},
-		{rest.DeadLetterFilter{Since: one.Time}, []int64{3, 2}},
-		{rest.DeadLetterFilter{Until: one.Time}, []int64{1}},
-		{rest.DeadLetterFilter{Since: one.Time.Add(time.Hour)}, nil},
+		{spec.DeadLetterFilter{}, []int64{3, 2, 1}},
+		{spec.DeadLetterFilter{Error: "TIMEOUT"}, []int64{3, 1}},
+		{spec.DeadLetterFilter{Key: "key-2"}, []int64{2}},
+		{spec.DeadLetterFilter{Stage: spec.RefusedByPipelineProcessor}, []int64{3}},
+		{spec.DeadLetterFilter{Error: "timeout", Stage: spec.RefusedByDestination}, []int64{1}},
+		{spec.DeadLetterFilter{Since: one.Time}, []int64{3, 2}},
+		{spec.DeadLetterFilter{Until: one.Time}, []int64{1}},
+		{spec.DeadLetterFilter{Since: one.Time.Add(time.Hour)}, nil},
 	} {
 		for limit := 1; limit < 4; limit++ {
 			if got := ids(t, s, "p", c.f, limit); !slices.Equal(got, c.want) {
@@ -208,12 +207,12 @@ func TestFilters(t *testing.T) {
 			}
 		}
 	}
-	n, err := s.DropAll(t.Context(), "p", rest.DeadLetterFilter{Error: "timeout"})
+	n, err := s.DropAll(t.Context(), "p", spec.DeadLetterFilter{Error: "timeout"})
 	must(t, err)
-	if got := ids(t, s, "p", rest.DeadLetterFilter{}, 10); n != 2 || !slices.Equal(got, []int64{2}) {
+	if got := ids(t, s, "p", spec.DeadLetterFilter{}, 10); n != 2 || !slices.Equal(got, []int64{2}) {
 		t.Errorf("dropped %d, left %v", n, got)
 	}
-	if got := ids(t, s, "other", rest.DeadLetterFilter{}, 10); len(got) != 1 {
+	if got := ids(t, s, "other", spec.DeadLetterFilter{}, 10); len(got) != 1 {
 		t.Errorf("those of another pipeline: %v", got)
 	}
 }
@@ -255,11 +254,11 @@ func TestLimits(t *testing.T) {
 	for i := range 25 {
 		keep(t, s, declared("p"), deadLetter(i, "p:dst", "no"))
 	}
-	if got := ids(t, s, "p", rest.DeadLetterFilter{}, 100); !slices.Equal(got,
+	if got := ids(t, s, "p", spec.DeadLetterFilter{}, 100); !slices.Equal(got,
 		[]int64{26, 25, 24, 23, 22, 21, 20, 19, 18}) {
 		t.Errorf("left %v", got)
 	}
-	if got := ids(t, s, "small", rest.DeadLetterFilter{}, 100); len(got) != 1 {
+	if got := ids(t, s, "small", spec.DeadLetterFilter{}, 100); len(got) != 1 {
 		t.Errorf("the pipeline that has few lost them: %v", got)
 	}
 	totals, err := s.Totals(t.Context())
@@ -272,7 +271,7 @@ func TestLimits(t *testing.T) {
 	for i := range 100 {
 		keep(t, bytes, declared("p"), deadLetter(i, "p:dst", "no"))
 	}
-	page, err := bytes.List(t.Context(), "p", rest.DeadLetterFilter{}, 0, 100)
+	page, err := bytes.List(t.Context(), "p", spec.DeadLetterFilter{}, 0, 100)
 	must(t, err)
 	if page.Totals.Bytes > 1000 || page.Totals.Bytes < 900 || int64(page.Totals.Dropped)+page.Totals.Count != 100 ||
 		page.DeadLetters[0].ID != 100 {
@@ -284,13 +283,13 @@ func TestLimits(t *testing.T) {
 	old.Clock.Read = host.read
 	must(t, old.Flush(t.Context()))
 	keep(t, old, declared("p"), deadLetter(0, "p:dst", "no"))
-	if got := ids(t, old, "p", rest.DeadLetterFilter{}, 10); len(got) != 1 {
+	if got := ids(t, old, "p", spec.DeadLetterFilter{}, 10); len(got) != 1 {
 		t.Errorf("within an hour of the start %v are left", got)
 	}
 	host.running = 2 * time.Hour
 	keep(t, old, declared("p"), deadLetter(1, "p:dst", "no"))
 	host.running += time.Second
-	if page, err := old.List(t.Context(), "p", rest.DeadLetterFilter{}, 0, 10); err != nil || page.Totals.Count != 0 ||
+	if page, err := old.List(t.Context(), "p", spec.DeadLetterFilter{}, 0, 10); err != nil || page.Totals.Count != 0 ||
 		page.Totals.Dropped != 2 {
 		t.Errorf("too old and there: %+v, %v", page.Totals, err)
 	}
@@ -307,7 +306,7 @@ func TestWideModesAreTightened(t *testing.T) {
 	var log bytes.Buffer
 	s = open(t, path, deadletter.Limits{})
 	s.Log = slog.New(slog.NewTextHandler(&log, nil))
-	if got := ids(t, s, "p", rest.DeadLetterFilter{}, 10); len(got) != 1 {
+	if got := ids(t, s, "p", spec.DeadLetterFilter{}, 10); len(got) != 1 {
 		t.Fatalf("it has %v", got)
 	}
 	for _, name := range []string{path, path + "-wal", path + "-shm"} {
@@ -328,7 +327,7 @@ func TestForeignFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "refused.db")
 	must(t, os.WriteFile(path, []byte(strings.Repeat("not a database", 100)), 0o640))
 	s := open(t, path, deadletter.Limits{})
-	if _, err := s.List(t.Context(), "p", rest.DeadLetterFilter{}, 0, 1); err == nil ||
+	if _, err := s.List(t.Context(), "p", spec.DeadLetterFilter{}, 0, 1); err == nil ||
 		!strings.Contains(err.Error(), path) {
 		t.Errorf("it says %v", err)
 	}
@@ -357,14 +356,14 @@ func TestPages(t *testing.T) {
 	}
 	must(t, s.Flush(t.Context()))
 	for name, c := range map[string]struct {
-		filter              rest.DeadLetterFilter
+		filter              spec.DeadLetterFilter
 		found               int
 		pages, pagesInHaste int
 	}{
-		"all":          {rest.DeadLetterFilter{}, n, n/deadletter.MaxPage + 1, n/deadletter.MaxPage + 1},
-		"rare error":   {rest.DeadLetterFilter{Error: "rare"}, 1, 1, 4},
-		"common error": {rest.DeadLetterFilter{Error: "column 7"}, common, common/deadletter.MaxPage + 1, 4},
-		"key":          {rest.DeadLetterFilter{Key: fmt.Sprint("key-", n/3, "x")}, 0, 1, 4},
+		"all":          {spec.DeadLetterFilter{}, n, n/deadletter.MaxPage + 1, n/deadletter.MaxPage + 1},
+		"rare error":   {spec.DeadLetterFilter{Error: "rare"}, 1, 1, 4},
+		"common error": {spec.DeadLetterFilter{Error: "column 7"}, common, common/deadletter.MaxPage + 1, 4},
+		"key":          {spec.DeadLetterFilter{Key: fmt.Sprint("key-", n/3, "x")}, 0, 1, 4},
 	} {
 		for limit, pages := range map[time.Duration]int{time.Hour: c.pages, 0: c.pagesInHaste} {
 			restore := deadletter.SetScanTime(limit)
@@ -387,7 +386,7 @@ func TestPages(t *testing.T) {
 }
 
 // selected returns all dead letters that a request selects.
-func selected(t testing.TB, s *deadletter.Store, request rest.ReplayRequest) (all []deadletter.Replay, skipped int) {
+func selected(t testing.TB, s *deadletter.Store, request spec.ReplayRequest) (all []deadletter.Replay, skipped int) {
 	t.Helper()
 	next, err := s.Select(t.Context(), "p", request, nil)
 	must(t, err)
@@ -415,20 +414,20 @@ func TestSelection(t *testing.T) {
 		l.Stopped = i == 599
 		keep(t, s, declared("p"), l)
 	}
-	all, skipped := selected(t, s, rest.ReplayRequest{All: true})
+	all, skipped := selected(t, s, spec.ReplayRequest{All: true})
 	if got := numbersOf(all); len(got) != 599 || skipped != 1 || !slices.IsSorted(got) {
 		t.Errorf("of 600 there are %d, %d skipped", len(got), skipped)
 	}
-	all, skipped = selected(t, s, rest.ReplayRequest{Filter: &rest.DeadLetterFilter{Error: "error 1"}})
+	all, skipped = selected(t, s, spec.ReplayRequest{Filter: &spec.DeadLetterFilter{Error: "error 1"}})
 	if got := numbersOf(all); len(got) != 299 || got[0] != 2 || got[298] != 598 || skipped != 1 {
 		t.Errorf("the filter selects %v", got)
 	}
-	all, _ = selected(t, s, rest.ReplayRequest{IDs: []int64{7, 5, 7, 9999}})
+	all, _ = selected(t, s, spec.ReplayRequest{IDs: []int64{7, 5, 7, 9999}})
 	if got := numbersOf(all); !slices.Equal(got, []int64{5, 7}) {
 		t.Errorf("named were 5 and 7, got %v", got)
 	}
 	// Dead letters that are added during the replay are not selected.
-	next, err := s.Select(t.Context(), "p", rest.ReplayRequest{Filter: &rest.DeadLetterFilter{Key: "key-1000"}}, nil)
+	next, err := s.Select(t.Context(), "p", spec.ReplayRequest{Filter: &spec.DeadLetterFilter{Key: "key-1000"}}, nil)
 	must(t, err)
 	keep(t, s, declared("p"), deadLetter(1000, "p:dst", "no"))
 	must(t, s.Flush(t.Context()))
@@ -441,37 +440,37 @@ func TestSettledAndRefusedAgain(t *testing.T) {
 	s := openStore(t, deadletter.Limits{})
 	d := declared("p")
 	keep(t, s, d, deadLetter(1, "p:p0", "a"), deadLetter(2, "p:p0", "b"), deadLetter(3, "p:p0", "c"))
-	all, _ := selected(t, s, rest.ReplayRequest{All: true})
+	all, _ := selected(t, s, spec.ReplayRequest{All: true})
 	edited := all[1].Record
 	edited.Key = record.Raw([]byte("edited"))
 	_, err := s.Edit(t.Context(), "p", 2, &edited)
 	must(t, err)
 	must(t, s.Settled(t.Context(), "p", all[:2])) // the second was edited since
-	if got := ids(t, s, "p", rest.DeadLetterFilter{}, 10); !slices.Equal(got, []int64{3, 2}) || s.Replayed.Load() != 2 {
+	if got := ids(t, s, "p", spec.DeadLetterFilter{}, 10); !slices.Equal(got, []int64{3, 2}) || s.Replayed.Load() != 2 {
 		t.Errorf("left are %v", got)
 	}
 	d.Generation = 9
 	must(t, s.Again(t.Context(), d, 3, deadLetter(3, "p:dst", "d"), true))
 	must(t, s.Again(t.Context(), d, 3, deadLetter(3, "p:other", "e"), false))
-	if got := ids(t, s, "p", rest.DeadLetterFilter{}, 10); !slices.Equal(got, []int64{4, 3, 2}) {
+	if got := ids(t, s, "p", spec.DeadLetterFilter{}, 10); !slices.Equal(got, []int64{4, 3, 2}) {
 		t.Errorf("left are %v", got)
 	}
 	l, err := s.Get(t.Context(), "p", 3)
 	must(t, err)
-	if l.RefusedBy != "p:dst" || l.Stage != rest.StageDestination || l.Generation != 9 || len(l.Refusals) != 2 ||
+	if l.RefusedBy != "p:dst" || l.Stage != spec.RefusedByDestination || l.Generation != 9 || len(l.Refusals) != 2 ||
 		l.Refusals[0].Error != "c" || l.Refusals[1].Error != "d" || !l.Refusals[1].Replay {
 		t.Errorf("refused again: %+v", l)
 	}
 	// The source's pipeline refuses the record once more, at the new place: this is the same dead letter.
 	keep(t, s, d, deadLetter(3, "p:dst", "f"))
 	must(t, s.Again(t.Context(), d, 2, deadLetter(3, "p:dst", "g"), true)) // 2 becomes the same as 3
-	if got := ids(t, s, "p", rest.DeadLetterFilter{}, 10); !slices.Equal(got, []int64{4, 3}) {
+	if got := ids(t, s, "p", spec.DeadLetterFilter{}, 10); !slices.Equal(got, []int64{4, 3}) {
 		t.Errorf("left are %v", got)
 	}
 	totals, err := s.Totals(t.Context())
 	must(t, err)
 	var bytes int64
-	page, err := s.List(t.Context(), "p", rest.DeadLetterFilter{}, 0, 10)
+	page, err := s.List(t.Context(), "p", spec.DeadLetterFilter{}, 0, 10)
 	must(t, err)
 	for _, l := range page.DeadLetters {
 		bytes += l.Bytes
@@ -503,8 +502,8 @@ func TestUnusualRecordsAreKept(t *testing.T) {
 				record.Structured(map[string]any{"v": v, "n": 1})
 			keep(t, s, declared("p"), l)
 			must(t, s.Flush(t.Context()))
-			listed := ids(t, s, "p", rest.DeadLetterFilter{}, 10)
-			all, skipped := selected(t, s, rest.ReplayRequest{})
+			listed := ids(t, s, "p", spec.DeadLetterFilter{}, 10)
+			all, skipped := selected(t, s, spec.ReplayRequest{})
 			if len(listed) != 1 || len(all) != 1 || skipped != 0 {
 				t.Fatalf("listed %v, to be replayed %d, skipped %d", listed, len(all), skipped)
 			}

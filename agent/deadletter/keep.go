@@ -12,7 +12,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/conduit-agent/conduit/agent/engine"
-	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/spec"
 )
@@ -31,10 +30,10 @@ const maxQueued = 8 << 20
 // deadLetter is a dead letter to be written.
 type deadLetter struct {
 	pipeline, source, refusedBy string
-	stage                       rest.DeadLetterStage
+	stage                       spec.DeadLetterStage
 	entry                       Entry
 	hash, body                  []byte
-	refusal                     rest.Refusal
+	refusal                     spec.Refusal
 	digest, key                 string
 	stopped                     bool
 }
@@ -58,7 +57,7 @@ func newDeadLetter(d *spec.Declaration, l *engine.DeadLetter, at time.Time) *dea
 		pipeline: p.ID, source: l.SourceID, refusedBy: l.RefusedBy, stage: stageOf(p, l.RefusedBy),
 		entry: entryOf(p, l.Entry),
 		body:  body, digest: d.Digest, key: keyText(l.Record.Key), stopped: l.Stopped,
-		refusal: rest.Refusal{Time: at, By: l.RefusedBy, Generation: d.Generation,
+		refusal: spec.Refusal{Time: at, By: l.RefusedBy, Generation: d.Generation,
 			Error: cut(l.Err.Error(), maxFullText)},
 	}
 	one.hash = one.identity(l.Record)
@@ -163,7 +162,7 @@ func (s *Store) insert(tx *sql.Tx, l *deadLetter) error {
 	}
 	s.last = max(nanos(l.refusal.Time), s.last+1)
 	l.refusal.Time = fromNanos(s.last)
-	entry, refusals := toJSON(l.entry), toJSON([]rest.Refusal{l.refusal})
+	entry, refusals := toJSON(l.entry), toJSON([]spec.Refusal{l.refusal})
 	result, err := tx.Exec(`INSERT INTO letters (pipeline_id, hash, at, last_at, times, source_id, stage, refused_by, entry, generation, digest, key, error, stopped, bytes)
 		VALUES (?, ?, ?, ?, 1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, l.pipeline, l.hash, s.last, s.last, l.source, string(l.stage), l.refusedBy, entry,
 		l.refusal.Generation, l.digest, l.key, cut(l.refusal.Error, maxError), l.stopped, len(l.body))
@@ -183,12 +182,12 @@ func (s *Store) insert(tx *sql.Tx, l *deadLetter) error {
 }
 
 // refuseAgain adds a refusal to a dead letter.
-func refuseAgain(tx *sql.Tx, id int64, r *rest.Refusal, digest string, stopped bool) error {
+func refuseAgain(tx *sql.Tx, id int64, r *spec.Refusal, digest string, stopped bool) error {
 	var text string
 	if err := tx.QueryRow(`SELECT refusals FROM bodies WHERE id = ?`, id).Scan(&text); err != nil {
 		return err
 	}
-	var refusals []rest.Refusal
+	var refusals []spec.Refusal
 	if err := json.Unmarshal([]byte(text), &refusals); err != nil {
 		return err
 	}

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/agent/engine"
-	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/spec"
 )
@@ -15,7 +14,7 @@ import (
 const maxSharedExact = 128 << 10
 
 // Whole returns the dead letter for display, with the record in JSON only.
-func (l *Letter) Whole() rest.DeadLetter {
+func (l *Letter) Whole() spec.DeadLetter {
 	one := l.DeadLetter
 	one.Record = withoutExact(l.Record)
 	return one
@@ -23,7 +22,7 @@ func (l *Letter) Whole() rest.DeadLetter {
 
 // Letter is a dead letter that is kept outside of a Store. It is complete, with its record and refusals.
 type Letter struct {
-	rest.DeadLetter
+	spec.DeadLetter
 	Hash  []byte `json:"hash"` // identity of the record and the place of the refusal
 	Entry Entry  `json:"entry"`
 	Edits int64  `json:"edits,omitempty"`
@@ -40,12 +39,12 @@ func NewLetter(d *spec.Declaration, l *engine.DeadLetter, at time.Time) *Letter 
 	}
 	one.refusal.Error = cut(one.refusal.Error, maxSharedText)
 	return &Letter{
-		DeadLetter: rest.DeadLetter{
+		DeadLetter: spec.DeadLetter{
 			PipelineID: one.pipeline, Time: at, LastTime: at, Times: 1, SourceID: one.source, Stage: one.stage,
 			RefusedBy:  one.refusedBy,
 			Generation: d.Generation, Digest: one.digest, Key: one.key, Error: one.refusal.Error, Stopped: one.stopped,
 			Bytes:    int64(len(one.body)),
-			Refusals: []rest.Refusal{one.refusal}, Record: one.body,
+			Refusals: []spec.Refusal{one.refusal}, Record: one.body,
 		},
 		Hash: one.hash, Entry: one.entry,
 	}
@@ -59,7 +58,7 @@ func (l *Letter) RefuseAgain(by *Letter) {
 }
 
 // keepRefusals appends r to all, and removes refusals from the middle if there are too many.
-func keepRefusals(all []rest.Refusal, r rest.Refusal) []rest.Refusal {
+func keepRefusals(all []spec.Refusal, r spec.Refusal) []spec.Refusal {
 	if n := len(all); n >= maxRefusals {
 		all = append(all[:1], all[n-maxRefusals+2:]...)
 	}
@@ -82,14 +81,14 @@ func (l *Letter) Edit(r *record.Record) {
 }
 
 // Listed returns the dead letter as an entry of a page.
-func (l *Letter) Listed() rest.DeadLetter {
+func (l *Letter) Listed() spec.DeadLetter {
 	one := l.DeadLetter
 	one.Error, one.Record, one.Refusals = cut(l.Error, maxError), nil, nil
 	return one
 }
 
 // Selected reports whether the dead letter matches a filter.
-func (l *Letter) Selected(f *rest.DeadLetterFilter) bool {
+func (l *Letter) Selected(f *spec.DeadLetterFilter) bool {
 	return (f.Since.IsZero() || !l.Time.Before(f.Since)) && (f.Until.IsZero() || l.Time.Before(f.Until)) &&
 		(f.Stage == "" || l.Stage == f.Stage) && strings.Contains(l.Key, f.Key) &&
 		strings.Contains(lowerASCII(cut(l.Error, maxError)), lowerASCII(f.Error))

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/spec"
 )
 
@@ -33,9 +32,9 @@ const columns = `id, pipeline_id, at, last_at, times, source_id, stage, refused_
 // List returns a page of up to limit dead letters of a pipeline that match the filter, newest first, with ids below
 // before; 0 starts with the newest.
 func (s *Store) List(
-	ctx context.Context, pipeline string, f rest.DeadLetterFilter, before int64, limit int,
-) (rest.DeadLetterPage, error) {
-	page := rest.DeadLetterPage{DeadLetters: []rest.DeadLetter{}, Totals: rest.DeadLetterTotals{PipelineID: pipeline}}
+	ctx context.Context, pipeline string, f spec.DeadLetterFilter, before int64, limit int,
+) (spec.DeadLetterPage, error) {
+	page := spec.DeadLetterPage{DeadLetters: []spec.DeadLetter{}, Totals: spec.DeadLetterTotals{PipelineID: pipeline}}
 	if err := s.Flush(ctx); err != nil {
 		return page, err
 	}
@@ -64,7 +63,7 @@ func (s *Store) List(
 	return page, err
 }
 
-func totalsOf(ctx context.Context, db *sql.DB, t *rest.DeadLetterTotals) error {
+func totalsOf(ctx context.Context, db *sql.DB, t *spec.DeadLetterTotals) error {
 	err := db.QueryRowContext(ctx, `SELECT count, bytes, dropped FROM totals WHERE pipeline_id = ?`,
 		t.PipelineID).Scan(&t.Count, &t.Bytes, &t.Dropped)
 	if errors.Is(err, sql.ErrNoRows) {
@@ -79,7 +78,7 @@ const maxID = 1 << 62
 // timeBounds returns the range of ids of the dead letters in the time range of the filter: low <= id < high. Times
 // ascend with ids.
 func timeBounds(
-	ctx context.Context, db *sql.DB, pipeline string, f rest.DeadLetterFilter,
+	ctx context.Context, db *sql.DB, pipeline string, f spec.DeadLetterFilter,
 ) (low, high int64, err error) {
 	first := func(at time.Time, otherwise int64) (id int64, err error) {
 		if at.IsZero() {
@@ -103,7 +102,7 @@ func timeBounds(
 type scanner struct {
 	db         *sql.DB
 	pipeline   string
-	filter     rest.DeadLetterFilter
+	filter     spec.DeadLetterFilter
 	descending bool
 	limit      int
 	until      time.Time
@@ -111,8 +110,8 @@ type scanner struct {
 
 // run returns the matches with low <= id < high until it has enough or its time is over. next is the exclusive bound on
 // that side for the next call, or 0 when all are read.
-func (c *scanner) run(ctx context.Context, low, high int64) (found []rest.DeadLetter, next int64, err error) {
-	found = []rest.DeadLetter{}
+func (c *scanner) run(ctx context.Context, low, high int64) (found []spec.DeadLetter, next int64, err error) {
+	found = []spec.DeadLetter{}
 	for {
 		edge, more, err := c.edge(ctx, low, high)
 		if err != nil {
@@ -164,7 +163,7 @@ func (c *scanner) edge(ctx context.Context, low, high int64) (id int64, more boo
 }
 
 // step adds the matches with from <= id < to.
-func (c *scanner) step(ctx context.Context, from, to int64, found *[]rest.DeadLetter) error {
+func (c *scanner) step(ctx context.Context, from, to int64, found *[]spec.DeadLetter) error {
 	query := `SELECT ` + columns + ` FROM letters WHERE pipeline_id = ? AND id >= ? AND id < ?`
 	arguments := []any{c.pipeline, from, to}
 	add := func(condition, value string) {
@@ -204,7 +203,7 @@ func lowerASCII(text string) string {
 	}, text)
 }
 
-func scanDeadLetter(row interface{ Scan(...any) error }, more ...any) (l rest.DeadLetter, err error) {
+func scanDeadLetter(row interface{ Scan(...any) error }, more ...any) (l spec.DeadLetter, err error) {
 	var at, last, edits int64
 	err = row.Scan(append([]any{&l.ID, &l.PipelineID, &at, &last, &l.Times, &l.SourceID, (*string)(&l.Stage),
 		&l.RefusedBy, &l.Generation, &l.Digest, &l.Key, &l.Error, &l.Stopped, &edits, &l.Bytes}, more...)...)
@@ -213,7 +212,7 @@ func scanDeadLetter(row interface{ Scan(...any) error }, more ...any) (l rest.De
 }
 
 // Get returns a dead letter with its record and refusals, or spec.ErrNotFound.
-func (s *Store) Get(ctx context.Context, pipeline string, id int64) (l rest.DeadLetter, err error) {
+func (s *Store) Get(ctx context.Context, pipeline string, id int64) (l spec.DeadLetter, err error) {
 	if err := s.Flush(ctx); err != nil {
 		return l, err
 	}
@@ -248,7 +247,7 @@ func (s *Store) Get(ctx context.Context, pipeline string, id int64) (l rest.Dead
 }
 
 // complete adds the record and the refusals.
-func complete(l *rest.DeadLetter, body []byte, refusals string) error {
+func complete(l *spec.DeadLetter, body []byte, refusals string) error {
 	if err := json.Unmarshal([]byte(refusals), &l.Refusals); err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/deadletter"
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/spec"
 )
 
 // memory has space for a number of bytes, for all users together.
@@ -50,7 +51,7 @@ func keepLarge(t *testing.T, s *deadletter.Store, n int) {
 func TestLargeDeadLettersAreLoadedOneByOne(t *testing.T) {
 	s := openStore(t, deadletter.Limits{})
 	keepLarge(t, s, 5)
-	for name, request := range map[string]rest.ReplayRequest{"all": {}, "named": {IDs: []int64{1, 2, 3, 4, 5, 9999}}} {
+	for name, request := range map[string]spec.ReplayRequest{"all": {}, "named": {IDs: []int64{1, 2, 3, 4, 5, 9999}}} {
 		reserved := 0
 		next, err := s.Select(t.Context(), "p", request, func(_ context.Context, n int) error {
 			reserved = n

@@ -4,7 +4,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/spec"
 )
 
@@ -37,16 +36,16 @@ func indexOf(all []spec.Processor, parent, qualified string) int {
 }
 
 // stageOf returns the stage of a qualified id.
-func stageOf(p *spec.Pipeline, qualified string) rest.DeadLetterStage {
+func stageOf(p *spec.Pipeline, qualified string) spec.DeadLetterStage {
 	e := entryOf(p, qualified)
 	i := slices.IndexFunc(p.Connectors, func(c spec.Connector) bool { return c.ID == e.Connector })
 	switch {
 	case i < 0:
-		return rest.StagePipelineProcessor
+		return spec.RefusedByPipelineProcessor
 	case p.Connectors[i].Type == spec.TypeSource:
-		return rest.StageSourceProcessor
+		return spec.RefusedBySourceProcessor
 	case e.Processor != "":
-		return rest.StageDestinationProcessor
+		return spec.RefusedByDestinationProcessor
 	}
-	return rest.StageDestination
+	return spec.RefusedByDestination
 }

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/agent/engine"
-	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 	"github.com/conduit-agent/conduit/spec"
 	"github.com/conduit-agent/conduit/spec/texts"
@@ -22,11 +21,11 @@ type Reservations interface {
 	// of a cluster has the reservation. status returns the progress, for other members. cancel is called when another
 	// member cancels the replay, or with an error when the reservation is lost; it must not block, and may be called
 	// again.
-	Begin(ctx context.Context, pipeline string, status func() rest.Replay,
-		cancel func(why error)) (end func(rest.Replay), err error)
+	Begin(ctx context.Context, pipeline string, status func() spec.Replay,
+		cancel func(why error)) (end func(spec.Replay), err error)
 	// RemoteReplay returns the running or last replay of a pipeline on another member of a cluster; ok is false if none
 	// is known.
-	RemoteReplay(ctx context.Context, pipeline string) (status rest.Replay, ok bool)
+	RemoteReplay(ctx context.Context, pipeline string) (status spec.Replay, ok bool)
 	// Cancel requests the cancellation of a replay on another member. It waits for some seconds for that member to
 	// answer; RemoteReplay shows whether it has.
 	Cancel(ctx context.Context, pipeline string) error
@@ -35,7 +34,7 @@ type Reservations interface {
 // DeadLetters is the dead-letter store.
 type DeadLetters interface {
 	// Select returns an iterator over the present dead letters of a pipeline that the request selects.
-	Select(ctx context.Context, pipeline string, request rest.ReplayRequest, reserve Reserve) (Next, error)
+	Select(ctx context.Context, pipeline string, request spec.ReplayRequest, reserve Reserve) (Next, error)
 	// Settled removes dead letters that were settled in the version that was loaded. A dead letter that was edited
 	// since then stays.
 	Settled(ctx context.Context, pipeline string, all []Replay) error
@@ -67,32 +66,32 @@ type Replays struct {
 }
 
 // Start begins a replay of dead letters of a pipeline. It returns spec.ErrConflict if one is running.
-func (s *Replays) Start(ctx context.Context, pipeline string, request rest.ReplayRequest) (rest.Replay, error) {
+func (s *Replays) Start(ctx context.Context, pipeline string, request spec.ReplayRequest) (spec.Replay, error) {
 	d, err := s.Declared(ctx, pipeline)
 	if err != nil {
-		return rest.Replay{}, err
+		return spec.Replay{}, err
 	}
 	s.starting.Lock()
 	defer s.starting.Unlock()
 	if err := s.free(pipeline); err != nil {
-		return rest.Replay{}, err
+		return spec.Replay{}, err
 	}
 	r := newRun(s, &d)
-	r.end = func(rest.Replay) {}
+	r.end = func(spec.Replay) {}
 	if s.Reservations != nil {
 		if r.end, err = s.Reservations.Begin(ctx, pipeline, r.status, r.endEarly); err != nil {
-			return rest.Replay{}, err
+			return spec.Replay{}, err
 		}
 	}
 	if r.next, err = s.DeadLetters.Select(ctx, pipeline, request, sdk.Reserve); err != nil {
 		r.end(r.ended(err))
-		return rest.Replay{}, err
+		return spec.Replay{}, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
 		go r.end(r.ended(errEnding))
-		return rest.Replay{}, errEnding
+		return spec.Replay{}, errEnding
 	}
 	if s.last == nil {
 		s.last = map[string]*run{}
@@ -119,7 +118,7 @@ var errEnding = errors.New("the agent is shutting down")
 
 // Status returns the running or last replay of a pipeline, also on another member of a cluster; ok is false if none is
 // known since the agent started.
-func (s *Replays) Status(ctx context.Context, pipeline string) (status rest.Replay, ok bool) {
+func (s *Replays) Status(ctx context.Context, pipeline string) (status spec.Replay, ok bool) {
 	if r := s.here(pipeline); r != nil {
 		status, ok = r.status(), true
 	}
@@ -142,7 +141,7 @@ func (s *Replays) here(pipeline string) *run {
 
 // Cancel ends a replay once its in-flight records are settled, on any member of a cluster, and returns the result of
 // Status. It does not wait for the end, and may be called again.
-func (s *Replays) Cancel(ctx context.Context, pipeline string) (status rest.Replay, ok bool, err error) {
+func (s *Replays) Cancel(ctx context.Context, pipeline string) (status spec.Replay, ok bool, err error) {
 	if r := s.here(pipeline); r != nil && r.status().Running {
 		r.endEarly(nil)
 		return r.status(), true, nil
@@ -181,7 +180,7 @@ func (s *Replays) fail(r *run, err error) {
 }
 
 // progress is the progress of a replay.
-type progress = rest.Replay
+type progress = spec.Replay
 
 // count changes the progress of a run.
 func (r *run) count(change func(p *progress)) {
@@ -193,7 +192,7 @@ func (r *run) count(change func(p *progress)) {
 	}
 }
 
-func (r *run) status() rest.Replay {
+func (r *run) status() spec.Replay {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.progress
@@ -226,7 +225,7 @@ func (r *run) do() {
 }
 
 // ended returns the final status of the run.
-func (r *run) ended(err error) rest.Replay {
+func (r *run) ended(err error) spec.Replay {
 	last := r.status()
 	last.Running, last.Ended = false, time.Now().UTC()
 	if err != nil {

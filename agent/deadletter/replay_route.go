@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/spec"
 )
 
@@ -40,7 +39,7 @@ func routeOf(p *spec.Pipeline, l *Replay) (route, error) {
 	switch {
 	case i >= 0 && p.Connectors[i].Type == spec.TypeSource:
 		return route{place: atSource, connector: e.Connector, from: position(p.Connectors[i].Processors, e)}, nil
-	case i < 0 && l.Stage == rest.StageSourceProcessor:
+	case i < 0 && l.Stage == spec.RefusedBySourceProcessor:
 		return route{place: atPipeline}, nil
 	case i < 0:
 		return route{}, fmt.Errorf("cannot replay dead letter %d: pipeline %s no longer has a destination %q", l.ID,

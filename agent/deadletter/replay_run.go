@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/agent/engine"
-	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins/connector"
 	"github.com/conduit-agent/conduit/spec"
 )
@@ -27,7 +26,7 @@ type run struct {
 	next     Next
 	source   *source
 	secrets  func(error) error
-	end      func(rest.Replay) // releases the reservation of Begin
+	end      func(spec.Replay) // releases the reservation of Begin
 
 	ctx       context.Context
 	cancel    context.CancelCauseFunc

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/agent/engine"
-	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/spec"
 )
 
@@ -25,7 +24,7 @@ type cursor struct {
 	reserve  Reserve
 	store    *Store
 	pipeline string
-	filter   rest.DeadLetterFilter
+	filter   spec.DeadLetterFilter
 	ids      []int64 // ascending; remaining ids of a selection by id
 	named    bool
 	low      int64 // start of the next read; 0 at the end
@@ -41,7 +40,7 @@ const (
 
 // Select returns an iterator over the present dead letters that the request selects.
 func (s *Store) Select(
-	ctx context.Context, pipeline string, request rest.ReplayRequest, reserve Reserve,
+	ctx context.Context, pipeline string, request spec.ReplayRequest, reserve Reserve,
 ) (Next, error) {
 	c := &cursor{reserve: reserve, store: s, pipeline: pipeline, ids: slices.Clone(request.IDs),
 		named: len(request.IDs) > 0}

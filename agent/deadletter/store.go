@@ -360,11 +360,11 @@ func (s *Store) Close() error {
 }
 
 // Totals returns the totals by pipeline id.
-func (s *Store) Totals(ctx context.Context) ([]rest.DeadLetterTotals, error) {
+func (s *Store) Totals(ctx context.Context) ([]spec.DeadLetterTotals, error) {
 	if err := s.Flush(ctx); err != nil {
 		return nil, err
 	}
-	all := []rest.DeadLetterTotals{}
+	all := []spec.DeadLetterTotals{}
 	if !exists(s.Path) {
 		return all, nil
 	}
@@ -375,7 +375,7 @@ func (s *Store) Totals(ctx context.Context) ([]rest.DeadLetterTotals, error) {
 		}
 		defer rows.Close()
 		for rows.Next() {
-			var t rest.DeadLetterTotals
+			var t spec.DeadLetterTotals
 			if err := rows.Scan(&t.PipelineID, &t.Count, &t.Bytes, &t.Dropped); err != nil {
 				return err
 			}

@@ -46,7 +46,7 @@ func (Alone) Instances(d *spec.Declaration) *rest.Instances { return RunsOnce(d)
 func (Alone) Terms(string) *rest.ClusterTerms { return nil }
 
 // Refused returns nil: all dead letters are here.
-func (Alone) Refused(string) []rest.MemberDeadLetters { return nil }
+func (Alone) Refused(string) []spec.MemberDeadLetters { return nil }
 
 // RunsOnce returns the instances of a pipeline with several declared instances that runs on this agent only. It returns
 // nil for other pipelines.

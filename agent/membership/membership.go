@@ -72,7 +72,7 @@ type Parts struct {
 	// Keep takes over a record that a run on this agent refuses.
 	Keep func(ctx context.Context, d *spec.Declaration, l *engine.DeadLetter) error
 	// Totals returns the totals of the dead letters that this agent, and no other member, reports in its metrics.
-	Totals func(ctx context.Context) ([]rest.DeadLetterTotals, error)
+	Totals func(ctx context.Context) ([]spec.DeadLetterTotals, error)
 	// Stats returns the counters of the cluster. It returns within seconds.
 	Stats func() telemetry.Cluster
 	// Instance returns the number of the instance of a pipeline whose claim this agent has, or 0 if it has none.
@@ -128,5 +128,5 @@ type Membership interface {
 	// Terms returns how a pipeline takes part in the cluster, nil if it does not.
 	Terms(id string) *rest.ClusterTerms
 	// Refused returns the numbers of dead letters of a pipeline on other members.
-	Refused(id string) []rest.MemberDeadLetters
+	Refused(id string) []spec.MemberDeadLetters
 }

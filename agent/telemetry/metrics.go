@@ -59,7 +59,7 @@ type Collector struct {
 	Cluster   func() Cluster           // nil for an agent outside a cluster
 	// DeadLetters returns the number and size of dead letters by pipeline, and the number settled by replays since the
 	// start.
-	DeadLetters func(ctx context.Context) (totals []rest.DeadLetterTotals, replayed uint64)
+	DeadLetters func(ctx context.Context) (totals []spec.DeadLetterTotals, replayed uint64)
 	// Silent reports, for each pipeline that has a max-silence, whether it is silent.
 	Silent func() map[string]bool
 	// Notifications calls f with the number of notifications by target and result.

@@ -10,35 +10,36 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/api/rest"
+	"github.com/conduit-agent/conduit/spec"
 )
 
 // DeadLetterTotals returns the number of dead letters of each pipeline.
-func (c *Client) DeadLetterTotals(ctx context.Context) ([]rest.DeadLetterTotals, error) {
-	return get[[]rest.DeadLetterTotals](ctx, c, "/v1/dead-letters")
+func (c *Client) DeadLetterTotals(ctx context.Context) ([]spec.DeadLetterTotals, error) {
+	return get[[]spec.DeadLetterTotals](ctx, c, "/v1/dead-letters")
 }
 
 // DeadLetters returns a page of dead letters, newest first, with ids below before; 0 begins
 // with the newest.
 func (c *Client) DeadLetters(
-	ctx context.Context, pipeline string, f rest.DeadLetterFilter, before int64, limit int,
-) (rest.DeadLetterPage, error) {
+	ctx context.Context, pipeline string, f spec.DeadLetterFilter, before int64, limit int,
+) (spec.DeadLetterPage, error) {
 	options := append(filterQuery(f), Query("limit", strconv.Itoa(limit)))
 	if before > 0 {
 		options = append(options, Query("before", strconv.FormatInt(before, 10)))
 	}
-	return get[rest.DeadLetterPage](ctx, c, at(pipelines, pipeline, "/dead-letters"), options...)
+	return get[spec.DeadLetterPage](ctx, c, at(pipelines, pipeline, "/dead-letters"), options...)
 }
 
 // DeadLetter returns a dead letter with its record.
-func (c *Client) DeadLetter(ctx context.Context, pipeline, id string) (rest.DeadLetter, error) {
-	return get[rest.DeadLetter](ctx, c, deadLetterAt(pipeline, id))
+func (c *Client) DeadLetter(ctx context.Context, pipeline, id string) (spec.DeadLetter, error) {
+	return get[spec.DeadLetter](ctx, c, deadLetterAt(pipeline, id))
 }
 
 // EditDeadLetter replaces the record of a dead letter.
 func (c *Client) EditDeadLetter(
 	ctx context.Context, pipeline, id string, record json.RawMessage,
-) (rest.DeadLetter, error) {
-	l, _, err := with[rest.DeadLetter](ctx, c, http.MethodPut, deadLetterAt(pipeline, id),
+) (spec.DeadLetter, error) {
+	l, _, err := with[spec.DeadLetter](ctx, c, http.MethodPut, deadLetterAt(pipeline, id),
 		rest.DeadLetterEdit{Record: record}, nil)
 	return l, err
 }
@@ -46,13 +47,13 @@ func (c *Client) EditDeadLetter(
 // DropDeadLetters drops the dead letters with these ids, or the matches of the filter, or, with neither, all. It
 // returns their number.
 func (c *Client) DropDeadLetters(
-	ctx context.Context, pipeline string, ids []int64, f rest.DeadLetterFilter,
+	ctx context.Context, pipeline string, ids []int64, f spec.DeadLetterFilter,
 ) (int64, error) {
 	options := filterQuery(f)
 	switch {
 	case len(ids) > 0:
 		options = append(options, Query("ids", joined(ids)))
-	case f == rest.DeadLetterFilter{}:
+	case f == spec.DeadLetterFilter{}:
 		options = append(options, Query("all", "true"))
 	}
 	var dropped rest.DeadLettersDropped
@@ -72,7 +73,7 @@ func joined(ids []int64) string {
 	return strings.Join(text, ",")
 }
 
-func filterQuery(f rest.DeadLetterFilter) (options []Option) {
+func filterQuery(f spec.DeadLetterFilter) (options []Option) {
 	add := func(name, value string) {
 		if value != "" {
 			options = append(options, Query(name, value))
@@ -95,20 +96,20 @@ func timeText(t time.Time) string {
 
 // ReplayDeadLetters begins to replay dead letters.
 func (c *Client) ReplayDeadLetters(
-	ctx context.Context, pipeline string, request rest.ReplayRequest,
-) (rest.Replay, error) {
-	status, _, err := with[rest.Replay](ctx, c, http.MethodPost, at(pipelines, pipeline, replayPath), request, nil)
+	ctx context.Context, pipeline string, request spec.ReplayRequest,
+) (spec.Replay, error) {
+	status, _, err := with[spec.Replay](ctx, c, http.MethodPost, at(pipelines, pipeline, replayPath), request, nil)
 	return status, err
 }
 
 // Replay returns the progress of the current or last replay.
-func (c *Client) Replay(ctx context.Context, pipeline string) (rest.Replay, error) {
-	return get[rest.Replay](ctx, c, at(pipelines, pipeline, replayPath))
+func (c *Client) Replay(ctx context.Context, pipeline string) (spec.Replay, error) {
+	return get[spec.Replay](ctx, c, at(pipelines, pipeline, replayPath))
 }
 
 // CancelReplay ends a replay once its outstanding records are settled.
-func (c *Client) CancelReplay(ctx context.Context, pipeline string) (rest.Replay, error) {
-	status, _, err := with[rest.Replay](ctx, c, http.MethodDelete, at(pipelines, pipeline, replayPath), nil, nil)
+func (c *Client) CancelReplay(ctx context.Context, pipeline string) (spec.Replay, error) {
+	status, _, err := with[spec.Replay](ctx, c, http.MethodDelete, at(pipelines, pipeline, replayPath), nil, nil)
 	return status, err
 }
 

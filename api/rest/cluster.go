@@ -54,11 +54,11 @@ type ClusterPipeline struct {
 	ID       string `json:"id"`
 	Instance int    `json:"instance,omitempty" doc:"Which of several instances, from 1; none for a pipeline that has one."`
 	Placement
-	Epoch       uint64              `json:"epoch,omitempty" doc:"Grows with each owner."`
-	Digest      string              `json:"digest,omitempty" doc:"Of the declaration that the owner runs."`
-	LagSeconds  float64             `json:"lagSeconds,omitempty" doc:"How long a position has waited to be in the claim. That of another member is what it said last, a few seconds ago, and none when it is less than a second."`
-	Held        bool                `json:"held,omitempty" doc:"The position of a strict pipeline has waited for so long that it writes nothing more until it is in the claim."`
-	DeadLetters []MemberDeadLetters `json:"deadLetters,omitempty" doc:"On the disks of the members, and not in the store of the cluster. Of several instances the first row has those of all."`
+	Epoch       uint64                   `json:"epoch,omitempty" doc:"Grows with each owner."`
+	Digest      string                   `json:"digest,omitempty" doc:"Of the declaration that the owner runs."`
+	LagSeconds  float64                  `json:"lagSeconds,omitempty" doc:"How long a position has waited to be in the claim. That of another member is what it said last, a few seconds ago, and none when it is less than a second."`
+	Held        bool                     `json:"held,omitempty" doc:"The position of a strict pipeline has waited for so long that it writes nothing more until it is in the claim."`
+	DeadLetters []spec.MemberDeadLetters `json:"deadLetters,omitempty" doc:"On the disks of the members, and not in the store of the cluster. Of several instances the first row has those of all."`
 	// SharedDeadLetters counts the dead letters that every member can list, replay and drop.
 	SharedDeadLetters int64         `json:"sharedDeadLetters,omitempty" doc:"Dead letters in the store of the cluster. Of several instances the first row has those of all."`
 	Terms             *ClusterTerms `json:"terms,omitempty" doc:"As the agent that answers has the pipeline declared; none when it has not."`

@@ -18,6 +18,6 @@ var Values = map[reflect.Type][]string{
 	reflect.TypeFor[spec.Effect]():        {"none", "in-place", "restart-destination", "restart", "position-lost"},
 	reflect.TypeFor[spec.ConditionType](): {"Valid", "Applied", "Ready", "Delivering", "Draining", "Conflict",
 		"RolledBack", "PluginChanged"},
-	reflect.TypeFor[DeadLetterStage](): {"source-processor", "pipeline-processor", "destination-processor",
+	reflect.TypeFor[spec.DeadLetterStage](): {"source-processor", "pipeline-processor", "destination-processor",
 		"destination"},
 }

@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/conduit-agent/conduit/agent/agenttest"
-	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/spec"
 )
 
@@ -20,7 +19,7 @@ func TestDeadLetterThatStopsThePipeline(t *testing.T) {
 	agenttest.AppendTo(t, w.Path("in.log"), "good\nbad one\n")
 	w.Save("p.yaml", agenttest.Picky(w.Dir, agenttest.IsBad, ""))
 	w.WaitPhase("p", spec.PhaseDegraded, 0)
-	if l := w.DeadLetters(); len(l) != 1 || !l[0].Stopped || l[0].Stage != rest.StagePipelineProcessor ||
+	if l := w.DeadLetters(); len(l) != 1 || !l[0].Stopped || l[0].Stage != spec.RefusedByPipelineProcessor ||
 		l[0].RefusedBy != "p:check" || l[0].Generation != 1 || !strings.Contains(l[0].Error, "it is bad") {
 		t.Fatalf("kept is %+v", l)
 	}
@@ -40,7 +39,7 @@ func TestDeadLetterThatStopsThePipeline(t *testing.T) {
 }
 
 // replay starts the requested replay and returns its final status.
-func (w *web) replay(request rest.ReplayRequest) (status rest.Replay) {
+func (w *web) replay(request spec.ReplayRequest) (status spec.Replay) {
 	w.T.Helper()
 	status, err := w.API.ReplayDeadLetters(w.T.Context(), "p", request)
 	if err != nil {
@@ -63,12 +62,12 @@ func TestReplay(t *testing.T) {
 	w.Save("p.yaml", agenttest.Picky(w.Dir, agenttest.IsBad, agenttest.Tolerant))
 	w.WaitPhase("p", spec.PhaseRunning, 0)
 	w.Wait("four dead letters", func() bool { return len(w.DeadLetters()) == 4 })
-	if s := w.replay(rest.ReplayRequest{All: true}); s.Read != 4 || s.Settled != 0 || s.Refused != 4 || s.Error != "" {
+	if s := w.replay(spec.ReplayRequest{All: true}); s.Read != 4 || s.Settled != 0 || s.Refused != 4 || s.Error != "" {
 		t.Errorf("through the same version: %+v", s)
 	}
 	w.Save("p.yaml", agenttest.Picky(w.Dir, `{{ contains "worse" (printf "%s" .Payload.After) }}`, agenttest.Tolerant))
 	w.WaitPhase("p", spec.PhaseRunning, 2)
-	if s := w.replay(rest.ReplayRequest{All: true}); s.Read != 4 || s.Settled != 3 || s.Refused != 1 || s.Error != "" ||
+	if s := w.replay(spec.ReplayRequest{All: true}); s.Read != 4 || s.Settled != 3 || s.Refused != 1 || s.Error != "" ||
 		s.Generation != 2 {
 		t.Errorf("through the corrected one: %+v", s)
 	}
@@ -89,7 +88,7 @@ func TestReplay(t *testing.T) {
 	if _, err := w.API.EditDeadLetter(t.Context(), "p", "3", json.RawMessage(edited)); err != nil {
 		t.Fatal(err)
 	}
-	if s := w.replay(rest.ReplayRequest{IDs: []int64{3}}); s.Settled != 1 {
+	if s := w.replay(spec.ReplayRequest{IDs: []int64{3}}); s.Settled != 1 {
 		t.Errorf("edited: %+v", s)
 	}
 	if got := agenttest.Payloads(t, w.Path("out.jsonl")); len(got) != 5 || got[4] != "fine 3" ||
@@ -145,7 +144,7 @@ pipelines:
 	})
 	w.Save("p.yaml", pipeline("stopped", "false"))
 	w.WaitPhase("p", spec.PhaseStopped, 0)
-	if s := w.replay(rest.ReplayRequest{All: true}); s.Settled != 3 {
+	if s := w.replay(spec.ReplayRequest{All: true}); s.Settled != 3 {
 		t.Fatalf("%+v", s)
 	}
 	all := "-s0-s2-p0-p2"
@@ -193,17 +192,17 @@ pipelines:
 		"refused"))
 	w.WaitPhase("p", spec.PhaseRunning, 0)
 	w.Wait("three dead letters", func() bool { return len(w.DeadLetters()) == 3 })
-	by := map[string]rest.DeadLetterStage{}
+	by := map[string]spec.DeadLetterStage{}
 	for _, l := range w.DeadLetters() {
 		by[l.RefusedBy] = l.Stage
 	}
-	if want := map[string]rest.DeadLetterStage{"p:@routing": rest.StagePipelineProcessor,
-		"p:b:check": rest.StageDestinationProcessor}; !maps.Equal(by, want) {
+	if want := map[string]spec.DeadLetterStage{"p:@routing": spec.RefusedByPipelineProcessor,
+		"p:b:check": spec.RefusedByDestinationProcessor}; !maps.Equal(by, want) {
 		t.Errorf("refused by %v", by)
 	}
 	w.Save("p.yaml", pipeline(`{{ or (contains "a" `+text+`) (contains "refused" `+text+`) }}`, "nothing"))
 	w.WaitPhase("p", spec.PhaseRunning, 2)
-	if s := w.replay(rest.ReplayRequest{All: true}); s.Settled != 3 {
+	if s := w.replay(spec.ReplayRequest{All: true}); s.Settled != 3 {
 		t.Fatalf("%+v", s)
 	}
 	for name, want := range map[string][]string{"a.jsonl": {"odd a", "to a"}, "b.jsonl": {"odd b", "refused", "to b"}} {

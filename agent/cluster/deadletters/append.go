@@ -12,7 +12,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/cluster"
 	"github.com/conduit-agent/conduit/agent/cluster/protocol"
 	"github.com/conduit-agent/conduit/agent/deadletter"
-	"github.com/conduit-agent/conduit/api/rest"
+	"github.com/conduit-agent/conduit/spec"
 )
 
 const (
@@ -166,7 +166,7 @@ func (a *addition) known(ctx context.Context) error {
 		}
 		for _, one := range by {
 			// An earlier attempt may have added this refusal.
-			if at := one.Refusals[0].Time; !slices.ContainsFunc(l.Refusals, func(r rest.Refusal) bool {
+			if at := one.Refusals[0].Time; !slices.ContainsFunc(l.Refusals, func(r spec.Refusal) bool {
 				return r.Time.Equal(at)
 			}) {
 				l.RefuseAgain(one)

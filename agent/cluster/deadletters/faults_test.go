@@ -11,8 +11,8 @@ import (
 
 	"github.com/conduit-agent/conduit/agent/cluster/deadletters"
 	"github.com/conduit-agent/conduit/agent/deadletter"
-	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/spec"
 )
 
 // The size of TestFaults.
@@ -117,7 +117,7 @@ func dropSome(h *host, l *ledger, r *mathrand.Rand, steps, ended chan struct{}) 
 			return
 		case <-steps:
 		}
-		page, err := h.List(h.Context(), "p", rest.DeadLetterFilter{}, 0, 100)
+		page, err := h.List(h.Context(), "p", spec.DeadLetterFilter{}, 0, 100)
 		if err != nil || len(page.DeadLetters) == 0 {
 			continue
 		}
@@ -139,7 +139,7 @@ func dropSome(h *host, l *ledger, r *mathrand.Rand, steps, ended chan struct{}) 
 func (l *ledger) check(t *testing.T, h *host) {
 	t.Helper()
 	there := map[string]bool{}
-	all := h.list("p", rest.DeadLetterFilter{}, 100)
+	all := h.list("p", spec.DeadLetterFilter{}, 100)
 	for i, one := range all {
 		if there[one.Key] || i > 0 && one.ID >= all[i-1].ID {
 			t.Errorf("dead letter %d of %s is there twice, or out of order", one.ID, one.Key)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/conduit-agent/conduit/agent/cluster/protocol"
 	"github.com/conduit-agent/conduit/api/rest"
+	"github.com/conduit-agent/conduit/spec"
 	"github.com/conduit-agent/conduit/spec/notify"
 )
 
@@ -37,12 +38,12 @@ type lease struct {
 	Stamp  string `json:"stamp"`
 	Cancel bool   `json:"cancel,omitempty"` // a cancellation was requested
 	// Replay is the progress of the replay at the last write of the lease. Its Member stays after the release.
-	Replay *rest.Replay `json:"replay,omitempty"`
+	Replay *spec.Replay `json:"replay,omitempty"`
 }
 
 // status returns the progress of the replay that has this lease.
-func (l *lease) status(pipeline string) rest.Replay {
-	r := rest.Replay{}
+func (l *lease) status(pipeline string) spec.Replay {
+	r := spec.Replay{}
 	if l.Replay != nil {
 		r = *l.Replay
 	}
@@ -76,7 +77,7 @@ type reservation struct {
 	leases *leases
 	key    string
 	mine   lease
-	status func() rest.Replay
+	status func() spec.Replay
 	cancel func(why error)
 	asked  notify.Signal // a cancellation was requested
 }
@@ -100,8 +101,8 @@ func (ls *leases) note(e protocol.Entry) {
 // begin takes the lease of a replay, and renews it until end is called with the final status of the replay. cancel is
 // called when the lease is lost, or when another member cancels the replay.
 func (ls *leases) begin(
-	ctx context.Context, pipeline string, status func() rest.Replay, cancel func(why error),
-) (end func(rest.Replay), err error) {
+	ctx context.Context, pipeline string, status func() spec.Replay, cancel func(why error),
+) (end func(spec.Replay), err error) {
 	r := &reservation{leases: ls, key: leaseKey(pipeline), mine: lease{Format: format, Member: ls.member,
 		Stamp: rand.Text()}, status: status, cancel: cancel, asked: notify.NewSignal()}
 	try, stop := context.WithTimeout(ctx, askTimeout)
@@ -121,7 +122,7 @@ func (ls *leases) begin(
 	ls.mu.Unlock()
 	renewing, stop := context.WithCancel(context.WithoutCancel(ctx))
 	go r.renew(renewing)
-	return func(last rest.Replay) {
+	return func(last spec.Replay) {
 		stop()
 		ls.mu.Lock()
 		delete(ls.reserved, r.key)
@@ -154,7 +155,7 @@ func leaseOf(e *protocol.Entry) (l lease) {
 }
 
 // put encodes the lease with the present progress into an entry.
-func (r *reservation) put(e *protocol.Entry, now rest.Replay) (err error) {
+func (r *reservation) put(e *protocol.Entry, now spec.Replay) (err error) {
 	l := r.mine
 	if now.Member = r.leases.member; !now.Started.IsZero() {
 		l.Replay = &now
@@ -212,7 +213,7 @@ func (r *reservation) extend(ctx context.Context) (there bool, err error) {
 }
 
 // giveUp releases the lease with the final status of the replay.
-func (r *reservation) giveUp(ctx context.Context, last rest.Replay) error {
+func (r *reservation) giveUp(ctx context.Context, last spec.Replay) error {
 	return r.leases.swap(ctx, always, r.key, func(e *protocol.Entry) (time.Duration, bool, error) {
 		if there := leaseOf(e); there.Stamp != r.mine.Stamp || there.Member == "" {
 			return 0, true, nil
@@ -223,7 +224,7 @@ func (r *reservation) giveUp(ctx context.Context, last rest.Replay) error {
 }
 
 // status returns the progress or the final status of the replay of a pipeline; ok is false if no replay is known.
-func (ls *leases) status(ctx context.Context, pipeline string) (status rest.Replay, ok bool) {
+func (ls *leases) status(ctx context.Context, pipeline string) (status spec.Replay, ok bool) {
 	l, ok := ls.get(pipeline)
 	if !ok || l.Member == "" && l.Replay == nil {
 		return status, false
@@ -259,7 +260,7 @@ func (ls *leases) get(pipeline string) (l seenLease, ok bool) {
 }
 
 // expired handles a lease that expired without a release.
-func (ls *leases) expired(pipeline string, l seenLease) rest.Replay {
+func (ls *leases) expired(pipeline string, l seenLease) spec.Replay {
 	status := l.status(pipeline)
 	status.Running, status.Error = false,
 		fmt.Sprintf("it ended with the member %s, which did not report a result; unsettled dead letters are still in "+

@@ -10,18 +10,18 @@ import (
 
 	"github.com/conduit-agent/conduit/agent/cluster/protocol"
 	"github.com/conduit-agent/conduit/agent/deadletter"
-	"github.com/conduit-agent/conduit/api/rest"
+	"github.com/conduit-agent/conduit/spec"
 )
 
 // replayStatus is the status of a running replay.
-func replayStatus() rest.Replay { return rest.Replay{Running: true, Started: time.Now()} }
+func replayStatus() spec.Replay { return spec.Replay{Running: true, Started: time.Now()} }
 
 // replaying is a replay on a member.
 type replaying struct {
 	mu      sync.Mutex
-	now     rest.Replay // guarded by mu
+	now     spec.Replay // guarded by mu
 	reasons []error     // guarded by mu: reasons passed to cancel
-	end     func(rest.Replay)
+	end     func(spec.Replay)
 }
 
 func (h *host) replay(pipeline string) *replaying {
@@ -33,7 +33,7 @@ func (h *host) replay(pipeline string) *replaying {
 	return r
 }
 
-func (r *replaying) status() rest.Replay {
+func (r *replaying) status() spec.Replay {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.now
@@ -61,7 +61,7 @@ func replayer(t *testing.T) (m *memory, a, b *host, r *replaying) {
 }
 
 // elsewhere returns the replay of a pipeline from the view of a member.
-func (h *host) elsewhere(pipeline string) rest.Replay {
+func (h *host) elsewhere(pipeline string) spec.Replay {
 	h.Helper()
 	r, ok := h.RemoteReplay(h.Context(), pipeline)
 	if !ok {
@@ -110,7 +110,7 @@ func TestCancelOnAnotherMember(t *testing.T) {
 		if s := b.elsewhere("p"); !s.Running || !s.Cancelled {
 			t.Errorf("while what is outstanding is settled b knows %+v", s)
 		}
-		r.end(rest.Replay{Started: r.now.Started, Cancelled: true, Settled: 5})
+		r.end(spec.Replay{Started: r.now.Started, Cancelled: true, Settled: 5})
 		if s := b.elsewhere("p"); s.Running || !s.Cancelled || s.Settled != 5 || s.Member != "a" {
 			t.Errorf("when it has ended b knows %+v", s)
 		}
@@ -154,7 +154,7 @@ func TestCancelOfAMemberThatIsAway(t *testing.T) {
 		m := &memory{}
 		b := newMember(t, "b", m, m, deadletter.Limits{})
 		value, _ := json.Marshal(map[string]any{"format": 1, "member": "a", "stamp": "x",
-			"replay": rest.Replay{Running: true, Started: time.Now(), Settled: 7}})
+			"replay": spec.Replay{Running: true, Started: time.Now(), Settled: 7}})
 		leased := func(pipeline string) (key string) {
 			key = protocol.LettersKey(pipeline) + ".replay"
 			m.Memory.Write(t.Context(), protocol.Write{Entry: protocol.Entry{Key: key, Value: value}})

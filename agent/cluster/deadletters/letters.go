@@ -19,7 +19,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/cluster/protocol"
 	"github.com/conduit-agent/conduit/agent/deadletter"
 	"github.com/conduit-agent/conduit/agent/engine"
-	"github.com/conduit-agent/conduit/api/rest"
+	"github.com/conduit-agent/conduit/spec"
 	"github.com/conduit-agent/conduit/spec/notify"
 )
 
@@ -102,12 +102,12 @@ func (s *Share) claims(pipeline string) (all []string) {
 }
 
 // Totals implements api.DeadLetterStore.
-func (s *Share) Totals(ctx context.Context) ([]rest.DeadLetterTotals, error) {
+func (s *Share) Totals(ctx context.Context) ([]spec.DeadLetterTotals, error) {
 	return s.totals(ctx, func(string) bool { return true })
 }
 
 // TotalsHere returns the totals on the disk of this agent, and the totals of the claims that this agent counts.
-func (s *Share) TotalsHere(ctx context.Context) ([]rest.DeadLetterTotals, error) {
+func (s *Share) TotalsHere(ctx context.Context) ([]spec.DeadLetterTotals, error) {
 	return s.totals(ctx, s.Counts(ctx))
 }
 
@@ -125,7 +125,7 @@ func (s *Share) InStore() map[string]int64 {
 	return all
 }
 
-func (s *Share) totals(ctx context.Context, which func(claim string) bool) ([]rest.DeadLetterTotals, error) {
+func (s *Share) totals(ctx context.Context, which func(claim string) bool) ([]spec.DeadLetterTotals, error) {
 	all, err := s.needs.Local.Totals(ctx)
 	if err != nil {
 		return nil, err
@@ -137,14 +137,14 @@ func (s *Share) totals(ctx context.Context, which func(claim string) bool) ([]re
 			continue
 		}
 		pipeline, _ := protocol.InstanceOf(claim)
-		i := slices.IndexFunc(all, func(t rest.DeadLetterTotals) bool { return t.PipelineID == pipeline })
+		i := slices.IndexFunc(all, func(t spec.DeadLetterTotals) bool { return t.PipelineID == pipeline })
 		if i < 0 {
-			all, i = append(all, rest.DeadLetterTotals{PipelineID: pipeline}), len(all)
+			all, i = append(all, spec.DeadLetterTotals{PipelineID: pipeline}), len(all)
 		}
 		count, bytes := q.total()
 		all[i].Count, all[i].Bytes, all[i].Dropped = all[i].Count+count, all[i].Bytes+bytes,
 			all[i].Dropped+q.head.Dropped
 	}
-	slices.SortFunc(all, func(a, b rest.DeadLetterTotals) int { return strings.Compare(a.PipelineID, b.PipelineID) })
+	slices.SortFunc(all, func(a, b spec.DeadLetterTotals) int { return strings.Compare(a.PipelineID, b.PipelineID) })
 	return all, nil
 }

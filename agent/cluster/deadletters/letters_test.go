@@ -20,7 +20,6 @@ import (
 	"github.com/conduit-agent/conduit/agent/cluster/protocol"
 	"github.com/conduit-agent/conduit/agent/deadletter"
 	"github.com/conduit-agent/conduit/agent/engine"
-	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/spec"
@@ -193,7 +192,7 @@ func (h *host) commit(pipeline string) error {
 }
 
 // list returns all dead letters, newest first, read in pages.
-func (h *host) list(pipeline string, f rest.DeadLetterFilter, limit int) (all []rest.DeadLetter) {
+func (h *host) list(pipeline string, f spec.DeadLetterFilter, limit int) (all []spec.DeadLetter) {
 	h.Helper()
 	for before := int64(0); ; {
 		page, err := h.List(h.Context(), pipeline, f, before, limit)
@@ -211,7 +210,7 @@ func (h *host) list(pipeline string, f rest.DeadLetterFilter, limit int) (all []
 
 func (h *host) keys(pipeline string) (keys []string) {
 	h.Helper()
-	for _, l := range h.list(pipeline, rest.DeadLetterFilter{}, 100) {
+	for _, l := range h.list(pipeline, spec.DeadLetterFilter{}, 100) {
 		keys = append(keys, l.Key)
 	}
 	return keys
@@ -243,7 +242,7 @@ func TestEveryMemberHasThem(t *testing.T) {
 	if len(a.saved) != 1 {
 		t.Fatalf("%d positions were saved", len(a.saved))
 	}
-	all := b.list("p", rest.DeadLetterFilter{Error: "NO <2>", Key: "2", Stage: rest.StageDestination}, 10)
+	all := b.list("p", spec.DeadLetterFilter{Error: "NO <2>", Key: "2", Stage: spec.RefusedByDestination}, 10)
 	if len(all) != 1 || all[0].Key != "2" || all[0].Record != nil || all[0].ID != 2 || all[0].Times != 1 ||
 		all[0].RefusedBy != "p:out" {
 		t.Fatalf("found %+v", all)
@@ -269,7 +268,7 @@ func TestEveryMemberHasThem(t *testing.T) {
 	if totals, err := a.Totals(t.Context()); err != nil || len(totals) != 1 || totals[0].Count != 2 {
 		t.Errorf("totals %+v %v", totals, err)
 	}
-	if n, err := b.DropAll(t.Context(), "p", rest.DeadLetterFilter{Key: "mended"}); n != 1 || err != nil {
+	if n, err := b.DropAll(t.Context(), "p", spec.DeadLetterFilter{Key: "mended"}); n != 1 || err != nil {
 		t.Errorf("dropped %d: %v", n, err)
 	}
 	a.must("p", "3")
@@ -367,7 +366,7 @@ func TestRefusedAgain(t *testing.T) {
 	must(t, a.commit("p"))
 	b.keep("p", "1", "new", "1")
 	must(t, b.commit("p"))
-	all := b.list("p", rest.DeadLetterFilter{}, 100)
+	all := b.list("p", spec.DeadLetterFilter{}, 100)
 	if len(all) != 303 || all[302].Key != "1" || all[302].Times != 5 || all[301].Times != 1 || all[0].Key != "new" {
 		t.Errorf("%d dead letters, the first %+v, the last %+v", len(all), all[len(all)-1], all[0])
 	}
@@ -382,7 +381,7 @@ func TestRefusedAgain(t *testing.T) {
 	}
 	a.owns("p", 9).keep("p", "1")
 	must(t, a.commit("p"))
-	if all := b.list("p", rest.DeadLetterFilter{Key: "1"}, 500); all[0].Key != "1" || all[0].Times != 1 ||
+	if all := b.list("p", spec.DeadLetterFilter{Key: "1"}, 500); all[0].Key != "1" || all[0].Times != 1 ||
 		all[0].ID != 304 {
 		t.Errorf("what was dropped and comes again is %+v", all[0])
 	}
@@ -416,7 +415,7 @@ func TestManyAndLarge(t *testing.T) {
 	if largest > deadletters.MaxPacked || largest < 300_000 || len(m.All()) > 20 {
 		t.Errorf("%d keys have at most %d bytes", len(m.All()), largest)
 	}
-	all := b.list("p", rest.DeadLetterFilter{}, 70)
+	all := b.list("p", spec.DeadLetterFilter{}, 70)
 	if len(all) != most+1 || all[0].Key != "large" {
 		t.Fatalf("%d dead letters", len(all))
 	}
@@ -425,11 +424,11 @@ func TestManyAndLarge(t *testing.T) {
 			t.Fatalf("dead letter %d in place %d", l.ID, i)
 		}
 	}
-	if some := b.list("p", rest.DeadLetterFilter{Since: all[5].Time, Until: all[1].Time}, 70); len(some) != 4 ||
+	if some := b.list("p", spec.DeadLetterFilter{Since: all[5].Time, Until: all[1].Time}, 70); len(some) != 4 ||
 		some[0].ID != all[2].ID {
 		t.Errorf("%d of a time", len(some))
 	}
-	here := a.list("p", rest.DeadLetterFilter{}, 70)
+	here := a.list("p", spec.DeadLetterFilter{}, 70)
 	if len(here) != most+2 || here[0].Key != "too large" || here[0].ID != deadletters.HostIDs+1 {
 		t.Fatalf("%d dead letters on the host that has the one that is too large, first %d", len(here), here[0].ID)
 	}
@@ -439,7 +438,7 @@ func TestManyAndLarge(t *testing.T) {
 	if n, err := a.Drop(t.Context(), "p", []int64{here[0].ID, 1, most}); n != 3 || err != nil {
 		t.Errorf("dropped %d: %v", n, err)
 	}
-	if n, err := a.DropAll(t.Context(), "p", rest.DeadLetterFilter{}); n != most-1 || err != nil {
+	if n, err := a.DropAll(t.Context(), "p", spec.DeadLetterFilter{}); n != most-1 || err != nil {
 		t.Errorf("dropped %d: %v", n, err)
 	}
 	b.must("p")
@@ -462,7 +461,7 @@ func TestDropsWhatTakesLong(t *testing.T) {
 		}
 		writes := 0
 		m.set(func() { m.fault = func() fault { writes++; time.Sleep(1500 * time.Millisecond); return fine } })
-		if n, err := a.DropAll(t.Context(), "p", rest.DeadLetterFilter{}); n != most || err != nil || writes < 10 {
+		if n, err := a.DropAll(t.Context(), "p", spec.DeadLetterFilter{}); n != most || err != nil || writes < 10 {
 			t.Errorf("dropped %d with %d writes: %v", n, writes, err)
 		}
 	})
@@ -482,7 +481,7 @@ func TestBounds(t *testing.T) {
 			must(t, a.commit("p"))
 		}
 	}
-	all := b.list("p", rest.DeadLetterFilter{}, 100)
+	all := b.list("p", spec.DeadLetterFilter{}, 100)
 	if len(all) != 499 || all[0].Key != "899" || all[498].Key != "401" {
 		t.Errorf("%d are left, up to %s", len(all), all[len(all)-1].Key)
 	}
@@ -539,7 +538,7 @@ func TestTwoMembersDrop(t *testing.T) {
 			}
 		}
 		a.Tidy(t.Context())
-		all := a.list("p", rest.DeadLetterFilter{}, 100)
+		all := a.list("p", spec.DeadLetterFilter{}, 100)
 		totals, err := b.Totals(t.Context())
 		must(t, err)
 		if !met || len(all) != 850 || all[849].Key != "150" || totals[0].Count != 850 || totals[0].Dropped != 150 {
@@ -561,7 +560,7 @@ func TestExpiredSegment(t *testing.T) {
 		}
 	}
 	var ids []int64
-	for _, l := range a.list("p", rest.DeadLetterFilter{}, 100)[200:] {
+	for _, l := range a.list("p", spec.DeadLetterFilter{}, 100)[200:] {
 		ids = append(ids, l.ID)
 	}
 	if n, err := a.Drop(t.Context(), "p", ids); err != nil || n != 100 {
@@ -572,7 +571,7 @@ func TestExpiredSegment(t *testing.T) {
 	b.Tidy(t.Context())
 	totals, err := b.Totals(t.Context())
 	must(t, err)
-	if all := b.list("p", rest.DeadLetterFilter{}, 100); len(all) != 150 || totals[0].Count != 150 ||
+	if all := b.list("p", spec.DeadLetterFilter{}, 100); len(all) != 150 || totals[0].Count != 150 ||
 		totals[0].Dropped != 50 {
 		t.Errorf("%d are left, totals %+v", len(all), totals)
 	}

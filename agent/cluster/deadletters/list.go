@@ -8,7 +8,6 @@ import (
 
 	"github.com/conduit-agent/conduit/agent/cluster/protocol"
 	"github.com/conduit-agent/conduit/agent/deadletter"
-	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/spec"
 )
 
@@ -51,8 +50,8 @@ func unavailable(pipeline string, err error) error {
 // List implements api.DeadLetterStore. Dead letters on the disk of this agent come first, then those of the
 // cluster.
 func (s *Share) List(
-	ctx context.Context, pipeline string, f rest.DeadLetterFilter, before int64, limit int,
-) (rest.DeadLetterPage, error) {
+	ctx context.Context, pipeline string, f spec.DeadLetterFilter, before int64, limit int,
+) (spec.DeadLetterPage, error) {
 	claims := s.claims(pipeline)
 	if len(claims) == 0 {
 		return s.needs.Local.List(ctx, pipeline, f, before, limit)
@@ -78,7 +77,7 @@ func (s *Share) List(
 		}
 	}
 	totals, err := s.Totals(ctx)
-	if i := slices.IndexFunc(totals, func(t rest.DeadLetterTotals) bool { return t.PipelineID == pipeline }); i >= 0 {
+	if i := slices.IndexFunc(totals, func(t spec.DeadLetterTotals) bool { return t.PipelineID == pipeline }); i >= 0 {
 		page.Totals = totals[i]
 	}
 	return page, err
@@ -86,11 +85,11 @@ func (s *Share) List(
 
 // listHost lists the dead letters on the disk of this agent.
 func (s *Share) listHost(
-	ctx context.Context, pipeline string, f rest.DeadLetterFilter, before int64, limit int,
-) (rest.DeadLetterPage, error) {
+	ctx context.Context, pipeline string, f spec.DeadLetterFilter, before int64, limit int,
+) (spec.DeadLetterPage, error) {
 	if before > 0 && before <= hostIDs {
-		return rest.DeadLetterPage{DeadLetters: []rest.DeadLetter{},
-			Totals: rest.DeadLetterTotals{PipelineID: pipeline}}, nil
+		return spec.DeadLetterPage{DeadLetters: []spec.DeadLetter{},
+			Totals: spec.DeadLetterTotals{PipelineID: pipeline}}, nil
 	}
 	page, err := s.needs.Local.List(ctx, pipeline, f, max(before-hostIDs, 0), limit)
 	for i := range page.DeadLetters {
@@ -105,11 +104,11 @@ func (s *Share) listHost(
 // scan builds a page from the queues of a pipeline.
 type scan struct {
 	queues *queues
-	filter rest.DeadLetterFilter
+	filter spec.DeadLetterFilter
 	before int64
 	limit  int
 	until  time.Time
-	page   *rest.DeadLetterPage
+	page   *spec.DeadLetterPage
 }
 
 // queue adds the dead letters of a queue to the page, newest first, until the page is full or the time is over.
@@ -139,12 +138,12 @@ func (c *scan) want(p part) bool {
 	return (c.before == 0 || p.First < c.before) && overlaps(p, &c.filter)
 }
 
-func overlaps(p part, f *rest.DeadLetterFilter) bool {
+func overlaps(p part, f *spec.DeadLetterFilter) bool {
 	return (f.Since.IsZero() || !p.To.Before(f.Since)) && (f.Until.IsZero() || p.From.Before(f.Until))
 }
 
 // Get implements api.DeadLetterStore.
-func (s *Share) Get(ctx context.Context, pipeline string, id int64) (found rest.DeadLetter, err error) {
+func (s *Share) Get(ctx context.Context, pipeline string, id int64) (found spec.DeadLetter, err error) {
 	claim, own, local := s.claimOf(pipeline, id)
 	if local {
 		found, err = s.needs.Local.Get(ctx, pipeline, own)
@@ -166,9 +165,9 @@ func (s *Share) Get(ctx context.Context, pipeline string, id int64) (found rest.
 		})
 	switch {
 	case err != nil:
-		return rest.DeadLetter{}, unavailable(pipeline, err)
+		return spec.DeadLetter{}, unavailable(pipeline, err)
 	case short != nil:
-		return rest.DeadLetter{}, short
+		return spec.DeadLetter{}, short
 	case found.ID == 0:
 		return found, spec.ErrNotFound
 	}
@@ -177,7 +176,7 @@ func (s *Share) Get(ctx context.Context, pipeline string, id int64) (found rest.
 
 // Select implements deadletter.DeadLetters.
 func (s *Share) Select(
-	ctx context.Context, pipeline string, request rest.ReplayRequest, reserve deadletter.Reserve,
+	ctx context.Context, pipeline string, request spec.ReplayRequest, reserve deadletter.Reserve,
 ) (deadletter.Next, error) {
 	claims := s.claims(pipeline)
 	if len(claims) == 0 {
@@ -237,7 +236,7 @@ func onHost(next deadletter.Next) deadletter.Next {
 
 // cursor iterates over the present dead letters of a queue that are named by ids, or that the filter selects.
 func (s *Share) cursor(
-	ctx context.Context, claim string, f *rest.DeadLetterFilter, ids map[int64]bool, named bool,
+	ctx context.Context, claim string, f *spec.DeadLetterFilter, ids map[int64]bool, named bool,
 	reserve deadletter.Reserve,
 ) (deadletter.Next, error) {
 	try, cancel := context.WithTimeout(ctx, askTimeout)
@@ -247,7 +246,7 @@ func (s *Share) cursor(
 		return nil, err
 	}
 	if f == nil {
-		f = &rest.DeadLetterFilter{}
+		f = &spec.DeadLetterFilter{}
 	}
 	after, within := int64(0), withIDs(ids)
 	want := func(p part) bool {

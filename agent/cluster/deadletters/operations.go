@@ -35,7 +35,7 @@ func (s *Share) changeOne(
 }
 
 // Edit implements api.DeadLetterStore.
-func (s *Share) Edit(ctx context.Context, pipeline string, id int64, r *record.Record) (rest.DeadLetter, error) {
+func (s *Share) Edit(ctx context.Context, pipeline string, id int64, r *record.Record) (spec.DeadLetter, error) {
 	claim, own, local := s.claimOf(pipeline, id)
 	if local {
 		l, err := s.needs.Local.Edit(ctx, pipeline, own, r)
@@ -45,12 +45,12 @@ func (s *Share) Edit(ctx context.Context, pipeline string, id int64, r *record.R
 	found, err := s.changeOne(ctx, pipeline, claim, id, func(l *deadletter.Letter) { l.Edit(r) })
 	switch {
 	case errors.Is(err, errTooLarge):
-		return rest.DeadLetter{}, rest.Errorf(rest.InvalidArgument, spec.CodeInvalid, "%v: make the record smaller",
+		return spec.DeadLetter{}, rest.Errorf(rest.InvalidArgument, spec.CodeInvalid, "%v: make the record smaller",
 			err)
 	case err != nil:
-		return rest.DeadLetter{}, err
+		return spec.DeadLetter{}, err
 	case !found:
-		return rest.DeadLetter{}, spec.ErrNotFound
+		return spec.DeadLetter{}, spec.ErrNotFound
 	}
 	return s.Get(ctx, pipeline, id)
 }
@@ -149,7 +149,7 @@ func (s *Share) dropFrom(
 }
 
 // DropAll implements api.DeadLetterStore.
-func (s *Share) DropAll(ctx context.Context, pipeline string, f rest.DeadLetterFilter) (n int64, err error) {
+func (s *Share) DropAll(ctx context.Context, pipeline string, f spec.DeadLetterFilter) (n int64, err error) {
 	for _, claim := range s.claims(pipeline) {
 		until, err := s.queues.nextID(ctx, claim)
 		if err != nil {
@@ -240,16 +240,16 @@ func (s *Share) Deleted(ctx context.Context, claim string, revision uint64, ttl 
 
 // Begin implements deadletter.Reservations.
 func (s *Share) Begin(
-	ctx context.Context, pipeline string, status func() rest.Replay, cancel func(why error),
-) (end func(rest.Replay), err error) {
+	ctx context.Context, pipeline string, status func() spec.Replay, cancel func(why error),
+) (end func(spec.Replay), err error) {
 	if len(s.claims(pipeline)) == 0 {
-		return func(rest.Replay) {}, nil
+		return func(spec.Replay) {}, nil
 	}
 	return s.leases.begin(ctx, pipeline, status, cancel)
 }
 
 // RemoteReplay implements deadletter.Reservations.
-func (s *Share) RemoteReplay(ctx context.Context, pipeline string) (status rest.Replay, ok bool) {
+func (s *Share) RemoteReplay(ctx context.Context, pipeline string) (status spec.Replay, ok bool) {
 	return s.leases.status(ctx, pipeline)
 }
 

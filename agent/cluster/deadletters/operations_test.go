@@ -12,10 +12,11 @@ import (
 	"github.com/conduit-agent/conduit/agent/deadletter"
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/spec"
 )
 
 // selected returns the dead letters that a replay on a member would read.
-func (h *host) selected(request rest.ReplayRequest) (all []deadletter.Replay, skipped int) {
+func (h *host) selected(request spec.ReplayRequest) (all []deadletter.Replay, skipped int) {
 	h.Helper()
 	next, err := h.Select(h.Context(), "p", request, nil)
 	must(h.T, err)
@@ -42,7 +43,7 @@ func TestReplay(t *testing.T) {
 	stopped.Stopped = true
 	must(t, a.Keep(t.Context(), declared("p"), stopped))
 	must(t, a.commit("p"))
-	next, err := b.Select(t.Context(), "p", rest.ReplayRequest{All: true}, nil)
+	next, err := b.Select(t.Context(), "p", spec.ReplayRequest{All: true}, nil)
 	must(t, err)
 	a.keep("p", "later")
 	must(t, a.commit("p"))
@@ -60,11 +61,11 @@ func TestReplay(t *testing.T) {
 		all[0].Entry.Connector != "out" || all[0].SourceID != "p:in" {
 		t.Fatalf("%d are to be replayed and %d skipped, first %+v", len(all), skipped, all[0])
 	}
-	if some, _ := b.selected(rest.ReplayRequest{IDs: []int64{3, 299, 999}}); len(some) != 2 || some[0].ID != 3 ||
+	if some, _ := b.selected(spec.ReplayRequest{IDs: []int64{3, 299, 999}}); len(some) != 2 || some[0].ID != 3 ||
 		some[1].ID != 299 {
 		t.Errorf("named: %+v", some)
 	}
-	if some, _ := b.selected(rest.ReplayRequest{Filter: &rest.DeadLetterFilter{Key: "29"}}); len(some) != 13 {
+	if some, _ := b.selected(spec.ReplayRequest{Filter: &spec.DeadLetterFilter{Key: "29"}}); len(some) != 13 {
 		t.Errorf("%d are selected, want 29, 129, 229 and 290 to 299", len(some))
 	}
 	_, err = b.Edit(t.Context(), "p", 4,
@@ -81,13 +82,13 @@ func TestReplay(t *testing.T) {
 		"edited")
 	one, err := a.Get(t.Context(), "p", 296)
 	must(t, err)
-	if one.Times != 2 || one.RefusedBy != "p:refuse" || one.Stage != rest.StagePipelineProcessor ||
+	if one.Times != 2 || one.RefusedBy != "p:refuse" || one.Stage != spec.RefusedByPipelineProcessor ||
 		!one.Refusals[1].Replay || one.Refusals[0].Replay {
 		t.Errorf("what was refused again is %+v", one)
 	}
 	a.keep("p", "piece", "next") // the owner continues, and knows of the additions of the replay
 	must(t, a.commit("p"))
-	if all := b.list("p", rest.DeadLetterFilter{}, 3); all[0].Key != "next" || all[1].Key != "piece" ||
+	if all := b.list("p", spec.DeadLetterFilter{}, 3); all[0].Key != "next" || all[1].Key != "piece" ||
 		all[1].Times != 2 {
 		t.Errorf("there are %+v and %+v", all[0], all[1])
 	}
@@ -147,10 +148,10 @@ func TestInstances(t *testing.T) {
 	must(t, a.commit("p"))
 	must(t, b.commit("p"))
 	a.must("p", "4", "3", "2", "1")
-	if got := a.list("p", rest.DeadLetterFilter{}, 1); len(got) != 4 {
+	if got := a.list("p", spec.DeadLetterFilter{}, 1); len(got) != 4 {
 		t.Errorf("%d in pages of one", len(got))
 	}
-	some, _ := a.selected(rest.ReplayRequest{All: true})
+	some, _ := a.selected(spec.ReplayRequest{All: true})
 	ids := []int64{}
 	for _, r := range some {
 		ids = append(ids, r.ID)
@@ -204,7 +205,7 @@ func TestLocalPipelines(t *testing.T) {
 	a := newHost(t, m, deadletter.Limits{})
 	a.keep("local", "1", "2")
 	must(t, a.commit("local"))
-	if all := a.list("local", rest.DeadLetterFilter{}, 1); len(all) != 2 || all[0].ID != 2 || len(m.All()) != 0 {
+	if all := a.list("local", spec.DeadLetterFilter{}, 1); len(all) != 2 || all[0].ID != 2 || len(m.All()) != 0 {
 		t.Errorf("there are %+v, and %d keys", all, len(m.All()))
 	}
 	if n, err := a.Drop(t.Context(), "local", []int64{2}); n != 1 || err != nil {

@@ -8,6 +8,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/cluster"
 	"github.com/conduit-agent/conduit/agent/cluster/member"
 	"github.com/conduit-agent/conduit/api/rest"
+	"github.com/conduit-agent/conduit/spec"
 )
 
 // TestDeadLettersAreShownOnce checks that every dead letter is in exactly one row. Those of several instances are in
@@ -23,12 +24,12 @@ func TestDeadLettersAreShownOnce(t *testing.T) {
 	want := []rest.ClusterPipeline{
 		{ID: "several", Instance: 1, SharedDeadLetters: 6},
 		{ID: "several", Instance: 2},
-		{ID: "large", SharedDeadLetters: 7, DeadLetters: []rest.MemberDeadLetters{{Member: "m1", Count: 2}}},
+		{ID: "large", SharedDeadLetters: 7, DeadLetters: []spec.MemberDeadLetters{{Member: "m1", Count: 2}}},
 		{ID: "quiet"},
-		{ID: "local", DeadLetters: []rest.MemberDeadLetters{{Member: "m1", Count: 3},
+		{ID: "local", DeadLetters: []spec.MemberDeadLetters{{Member: "m1", Count: 3},
 			{Member: "m2", Address: "m2:8080", Count: 4}}},
 		{ID: "gone", SharedDeadLetters: 8},
-		{ID: "local to m2", DeadLetters: []rest.MemberDeadLetters{{Member: "m2", Address: "m2:8080", Count: 5}}},
+		{ID: "local to m2", DeadLetters: []spec.MemberDeadLetters{{Member: "m2", Address: "m2:8080", Count: 5}}},
 	}
 	if diff := cmp.Diff(want, member.WithRefused(shared, reports, rows)); diff != "" {
 		t.Errorf("rows (-want +got):\n%s", diff)

@@ -8,7 +8,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/cluster"
 	"github.com/conduit-agent/conduit/agent/cluster/protocol"
 	"github.com/conduit-agent/conduit/agent/telemetry"
-	"github.com/conduit-agent/conduit/api/rest"
+	"github.com/conduit-agent/conduit/spec"
 	"github.com/conduit-agent/conduit/spec/notify"
 )
 
@@ -54,10 +54,10 @@ func (m *Membership) publish(ctx context.Context) error {
 }
 
 // onDisks returns the numbers of dead letters of a pipeline on the disks of all members except but.
-func onDisks(reports []cluster.Report, id, but string) (all []rest.MemberDeadLetters) {
+func onDisks(reports []cluster.Report, id, but string) (all []spec.MemberDeadLetters) {
 	for _, r := range reports {
 		if n := r.DeadLetters[id]; n > 0 && r.Member != but {
-			all = append(all, rest.MemberDeadLetters{Member: r.Member, Address: r.Address, Count: n})
+			all = append(all, spec.MemberDeadLetters{Member: r.Member, Address: r.Address, Count: n})
 		}
 	}
 	return all

@@ -146,7 +146,7 @@ func (m *Membership) Cluster(ctx context.Context) (rest.Cluster, error) {
 }
 
 // Refused returns the numbers of dead letters of a pipeline on other members of the cluster.
-func (m *Membership) Refused(id string) []rest.MemberDeadLetters {
+func (m *Membership) Refused(id string) []spec.MemberDeadLetters {
 	return onDisks(m.reports.All(), id, m.member.Self.Agent)
 }
 

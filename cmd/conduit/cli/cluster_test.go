@@ -9,14 +9,15 @@ import (
 	"testing"
 
 	"github.com/conduit-agent/conduit/api/rest"
+	"github.com/conduit-agent/conduit/spec"
 )
 
 // TestClusterStatusCountsDeadLetters shows dead letters in the store of the cluster as a number, and dead letters on
 // disks with their members.
 func TestClusterStatusCountsDeadLetters(t *testing.T) {
 	c := rest.Cluster{Name: "edge", Member: "m1", State: rest.ClusterJoined, Pipelines: []rest.ClusterPipeline{
-		{ID: "both", SharedDeadLetters: 12, DeadLetters: []rest.MemberDeadLetters{{Member: "m2", Count: 3}}},
-		{ID: "disks", DeadLetters: []rest.MemberDeadLetters{{Member: "m1", Count: 1}, {Member: "m2", Count: 2}}},
+		{ID: "both", SharedDeadLetters: 12, DeadLetters: []spec.MemberDeadLetters{{Member: "m2", Count: 3}}},
+		{ID: "disks", DeadLetters: []spec.MemberDeadLetters{{Member: "m1", Count: 1}, {Member: "m2", Count: 2}}},
 		{ID: "none"},
 		{ID: "store", SharedDeadLetters: 4},
 	}}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/cmd/conduit/terminal"
+	"github.com/conduit-agent/conduit/spec"
 )
 
 // dlqCommand returns 'conduit dlq' and the commands below it.
@@ -35,7 +36,7 @@ Examples:
 }
 
 // deadLetterFilter is the flags that select dead letters.
-type deadLetterFilter struct{ rest.DeadLetterFilter }
+type deadLetterFilter struct{ spec.DeadLetterFilter }
 
 func (f *deadLetterFilter) flags(fs *flag.FlagSet) {
 	fs.StringVar(&f.Error, "error", "", "only those whose error contains `TEXT`, ignoring case")
@@ -61,7 +62,7 @@ func (f *deadLetterFilter) time(to *time.Time) func(string) error {
 }
 
 // empty reports whether nothing is selected.
-func (f *deadLetterFilter) empty() bool { return f.DeadLetterFilter == rest.DeadLetterFilter{} }
+func (f *deadLetterFilter) empty() bool { return f.DeadLetterFilter == spec.DeadLetterFilter{} }
 
 // pageSize is the number of dead letters per request.
 const pageSize = 500
@@ -112,11 +113,11 @@ func listTotals(ctx context.Context, r *Remote) error {
 }
 
 func listDeadLetters(
-	ctx context.Context, r *Remote, pipeline string, f rest.DeadLetterFilter, before int64, limit int,
+	ctx context.Context, r *Remote, pipeline string, f spec.DeadLetterFilter, before int64, limit int,
 ) error {
-	all := []rest.DeadLetter{}
-	var elsewhere []rest.MemberDeadLetters
-	var replay *rest.Replay
+	all := []spec.DeadLetter{}
+	var elsewhere []spec.MemberDeadLetters
+	var replay *spec.Replay
 	for {
 		page, err := r.DeadLetters(ctx, pipeline, f, before, min(pageSize, limit-len(all)))
 		if err != nil {
@@ -133,7 +134,7 @@ func listDeadLetters(
 	}
 	if len(elsewhere) > 0 && !r.JSON {
 		defer fmt.Fprintf(r.Stdout, "on other members; query them with --api.address: %s\n",
-			rest.DeadLettersText(elsewhere))
+			spec.DeadLettersText(elsewhere))
 	}
 	if len(all) == 0 && !r.JSON {
 		return r.Say(nil, "no dead letters")
@@ -188,7 +189,7 @@ func showJSON(r *Remote, v any, err error) error {
 	return r.WriteJSON(v)
 }
 
-func showDeadLetter(r *Remote, l *rest.DeadLetter) error {
+func showDeadLetter(r *Remote, l *spec.DeadLetter) error {
 	var t terminal.Table
 	t.Add("id", l.ID)
 	t.Add("pipeline", fmt.Sprintf("%s, generation %d", l.PipelineID, l.Generation))

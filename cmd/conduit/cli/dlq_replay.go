@@ -10,8 +10,8 @@ import (
 
 	"github.com/peterbourgon/ff/v3/ffcli"
 
-	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/cmd/conduit/terminal"
+	"github.com/conduit-agent/conduit/spec"
 )
 
 func replayCommand(p *Program) *ffcli.Command {
@@ -42,7 +42,7 @@ Examples:
 			if err != nil {
 				return err
 			}
-			request := rest.ReplayRequest{IDs: ids, All: all}
+			request := spec.ReplayRequest{IDs: ids, All: all}
 			if !f.empty() {
 				request.Filter = &f.DeadLetterFilter
 			}
@@ -84,7 +84,7 @@ Example:
 }
 
 // onMember names the other member of a cluster that runs the replay.
-func onMember(s *rest.Replay) string {
+func onMember(s *spec.Replay) string {
 	if s.Member == "" {
 		return ""
 	}
@@ -95,7 +95,7 @@ func onMember(s *rest.Replay) string {
 const replayInterval = 100 * time.Millisecond
 
 // replayed returns when the replay has ended. A signal ends it.
-func replayed(ctx context.Context, r *Remote, pipeline string, status rest.Replay) (rest.Replay, error) {
+func replayed(ctx context.Context, r *Remote, pipeline string, status spec.Replay) (spec.Replay, error) {
 	interrupted, stop := UntilSignal(ctx)
 	defer stop()
 	signal := interrupted.Done()
@@ -117,7 +117,7 @@ func replayed(ctx context.Context, r *Remote, pipeline string, status rest.Repla
 	return status, nil
 }
 
-func sayReplay(r *Remote, s *rest.Replay) error {
+func sayReplay(r *Remote, s *spec.Replay) error {
 	if s.Running {
 		return r.Say(s, "the replay has started")
 	}

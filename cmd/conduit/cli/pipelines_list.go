@@ -200,7 +200,7 @@ func writeDescription(r *Remote, d description) error {
 		}
 	}
 	if len(s.DeadLettersElsewhere) > 0 {
-		facts.Add("dead letters", rest.DeadLettersText(s.DeadLettersElsewhere))
+		facts.Add("dead letters", spec.DeadLettersText(s.DeadLettersElsewhere))
 	}
 	facts.Add("declared", fmt.Sprintf("%s by %s, generation %d", s.Declared, ownerWords(s.Owner), s.Generation))
 	if s.Override != "" {

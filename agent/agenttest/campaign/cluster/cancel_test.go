@@ -13,8 +13,8 @@ import (
 
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/server"
-	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
+	"github.com/conduit-agent/conduit/spec"
 )
 
 // TestCancelReplayOnAnyMember cancels, through one member, the replay on another member, which waits for its
@@ -88,7 +88,7 @@ func newStuckReplay(t *testing.T, url string) *stuckReplay {
 	s.a.awaitLog("reason=Changed")
 	s.a.send("POST", replayPath, `{"all":true}`)
 	<-arrived
-	s.b.awaitReplay("a replays", func(r *rest.Replay) bool { return r.Running && r.Member == "a" && !r.Cancelled })
+	s.b.awaitReplay("a replays", func(r *spec.Replay) bool { return r.Running && r.Member == "a" && !r.Cancelled })
 	return s
 }
 
@@ -98,7 +98,7 @@ func newStuckReplay(t *testing.T, url string) *stuckReplay {
 func (s *stuckReplay) awaitEnd() (settled int64) {
 	s.release()
 	for _, m := range []*member{s.a, s.b} {
-		m.awaitReplay("the replay to have ended", func(r *rest.Replay) bool {
+		m.awaitReplay("the replay to have ended", func(r *spec.Replay) bool {
 			settled = r.Settled
 			return !r.Running && r.Cancelled && r.Error == "" && r.Settled > 0 && r.Settled <= s.requests.Load()
 		})
@@ -110,7 +110,7 @@ func (s *stuckReplay) awaitEnd() (settled int64) {
 func testCancelReplay(t *testing.T, url string) {
 	s := newStuckReplay(t, url)
 	a, b := s.a, s.b
-	if page := decoded[rest.DeadLetterPage](b, "GET", lettersPath); page.Replay == nil || page.Replay.Member != "a" {
+	if page := decoded[spec.DeadLetterPage](b, "GET", lettersPath); page.Replay == nil || page.Replay.Member != "a" {
 		t.Errorf("the dead letters that b lists have the replay %+v", page.Replay)
 	}
 	if status, answer := b.request("POST", replayPath, `{"all":true}`); status != http.StatusConflict ||
@@ -118,12 +118,12 @@ func testCancelReplay(t *testing.T, url string) {
 		t.Errorf("b replays them, too: %d %s", status, answer)
 	}
 	for range 2 {
-		if r := decoded[rest.Replay](b, "DELETE", replayPath); !r.Running || !r.Cancelled || r.Member != "a" ||
+		if r := decoded[spec.Replay](b, "DELETE", replayPath); !r.Running || !r.Cancelled || r.Member != "a" ||
 			r.Message != "" {
 			t.Errorf("when it is to end it is %+v", r)
 		}
 	}
-	if r := decoded[rest.Replay](a, "GET", replayPath); !r.Running || !r.Cancelled || r.Member != "" {
+	if r := decoded[spec.Replay](a, "GET", replayPath); !r.Running || !r.Cancelled || r.Member != "" {
 		t.Errorf("a knows %+v", r)
 	}
 	s.awaitEnd()
@@ -146,14 +146,14 @@ func TestCancelReplayOnThePage(t *testing.T) {
 }
 
 // awaitReplay waits until the view that a member has of the replay satisfies done.
-func (m *member) awaitReplay(what string, done func(r *rest.Replay) bool) {
+func (m *member) awaitReplay(what string, done func(r *spec.Replay) bool) {
 	m.t.Helper()
-	var r rest.Replay
+	var r spec.Replay
 	wait.For(m.t, what+", as "+m.name+" knows", func() bool {
 		if status, _ := m.request("GET", replayPath, ""); status != http.StatusOK {
 			return false
 		}
-		r = decoded[rest.Replay](m, "GET", replayPath)
+		r = decoded[spec.Replay](m, "GET", replayPath)
 		return done(&r)
 	}, func() string { return fmt.Sprintf("it knows %+v", r) })
 }

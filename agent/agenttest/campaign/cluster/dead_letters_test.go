@@ -13,6 +13,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/server"
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
+	"github.com/conduit-agent/conduit/spec"
 )
 
 // TestLargeDeadLetters moves a pipeline away from a member with dead letters that are too large for the store of the
@@ -51,8 +52,8 @@ pipelines:
 	a, b := labelled(t, file, server.StartNATS(t, 1)[0].URL())
 	b.awaitLog("reason=Declared")
 	const path = "/v1/pipelines/p/dead-letters"
-	elsewhere := func(m *member) (all []rest.MemberDeadLetters) {
-		return decoded[rest.DeadLetterPage](m, "GET", path).Elsewhere
+	elsewhere := func(m *member) (all []spec.MemberDeadLetters) {
+		return decoded[spec.DeadLetterPage](m, "GET", path).Elsewhere
 	}
 	wait.For(t, "b to know of the dead letters of a", func() bool {
 		all := elsewhere(b)

@@ -12,9 +12,9 @@ import (
 
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/server"
-	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins/plugintest/network"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
+	"github.com/conduit-agent/conduit/spec"
 )
 
 // TestLettersWithoutNATS makes a pipeline refuse lines while NATS is unreachable: a strict pipeline stops, a relaxed
@@ -54,7 +54,7 @@ func TestLettersWithoutNATS(t *testing.T) {
 				var record struct {
 					Payload struct{ After json.RawMessage }
 				}
-				if err := json.Unmarshal(decoded[rest.DeadLetter](m, "GET", fmt.Sprint(lettersPath, "/", l.ID)).Record,
+				if err := json.Unmarshal(decoded[spec.DeadLetter](m, "GET", fmt.Sprint(lettersPath, "/", l.ID)).Record,
 					&record); err != nil {
 					t.Fatal(err)
 				}

@@ -11,8 +11,8 @@ import (
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/server"
 	"github.com/conduit-agent/conduit/agent/config"
-	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
+	"github.com/conduit-agent/conduit/spec"
 )
 
 // TestHeavyRefusal runs a pipeline that refuses every second of many lines. It measures the time until every refused
@@ -67,7 +67,7 @@ func TestHeavyRefusal(t *testing.T) {
 			took := time.Since(began)
 			var count int64
 			wait.For(t, "all dead letters to be counted", func() bool {
-				count = decoded[rest.DeadLetterPage](m, "GET", lettersPath+"?limit=1").Totals.Count
+				count = decoded[spec.DeadLetterPage](m, "GET", lettersPath+"?limit=1").Totals.Count
 				return count == int64(lines/2)
 			}, func() string { return fmt.Sprintf("there are %d, want %d", count, lines/2) })
 			t.Logf("%d of %d lines refused in %v: %.0f dead letters a second", lines/2, lines,

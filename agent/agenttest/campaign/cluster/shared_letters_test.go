@@ -14,6 +14,7 @@ import (
 
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
+	"github.com/conduit-agent/conduit/spec"
 )
 
 // TestSharedLetters repeatedly kills a member while it refuses records: the other members list, replay and drop every
@@ -99,10 +100,10 @@ const maxLetters = 2000
 const lettersPath = "/v1/pipelines/p/dead-letters"
 
 // letters returns the dead letters that a member lists.
-func (m *member) letters() (all []rest.DeadLetter) {
+func (m *member) letters() (all []spec.DeadLetter) {
 	m.t.Helper()
 	for before := int64(0); ; {
-		page := decoded[rest.DeadLetterPage](m, "GET", fmt.Sprintf("%s?limit=500&before=%d", lettersPath, before))
+		page := decoded[spec.DeadLetterPage](m, "GET", fmt.Sprintf("%s?limit=500&before=%d", lettersPath, before))
 		all = append(all, page.DeadLetters...)
 		if before = page.Next; before == 0 {
 			return all
@@ -192,7 +193,7 @@ func testSharedLetters(t *testing.T, url string) {
 		members[at].awaitLog("reason=Joined")
 	}
 	dropped := members[1].letters()[0]
-	if one := decoded[rest.DeadLetter](members[2], "GET", fmt.Sprint(lettersPath, "/", dropped.ID)); one.ID !=
+	if one := decoded[spec.DeadLetter](members[2], "GET", fmt.Sprint(lettersPath, "/", dropped.ID)); one.ID !=
 		dropped.ID || one.Record == nil {
 		t.Fatalf("dead letter %d is %+v on another member", dropped.ID, one)
 	}
@@ -229,10 +230,10 @@ func testSharedLetters(t *testing.T, url string) {
 	wait.For(t, "all lines", func() bool { return r.written(t)[fmt.Sprint("good ", r.lines-1)] > 0 })
 	for _, m := range members {
 		m.awaitLetters(maxLetters)
-		var totals rest.DeadLetterTotals
+		var totals spec.DeadLetterTotals
 		// A member that is slow to renew its claim loses it, and the next owner reads some lines again.
 		wait.For(t, m.name+" to count what was dropped", func() bool {
-			totals = decoded[rest.DeadLetterPage](m, "GET", lettersPath).Totals
+			totals = decoded[spec.DeadLetterPage](m, "GET", lettersPath).Totals
 			return totals.Dropped >= uint64(r.lines-before)/2-maxLetters && totals.Count == maxLetters
 		}, func() string { return fmt.Sprintf("it has %+v of %d lines", totals, r.lines-before) })
 	}

@@ -15,8 +15,8 @@ import (
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/process"
 	"github.com/conduit-agent/conduit/api/client"
-	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/spec"
 )
 
 // killable is an agent in a separate process, which is killed.
@@ -48,7 +48,7 @@ func (m *killable) live() {
 func (m *killable) deadLetters() (all []int) {
 	m.t.Helper()
 	for before := int64(0); ; {
-		page, err := m.api.DeadLetters(m.t.Context(), "p", rest.DeadLetterFilter{}, before, 1000)
+		page, err := m.api.DeadLetters(m.t.Context(), "p", spec.DeadLetterFilter{}, before, 1000)
 		if err != nil {
 			m.t.Fatal(err)
 		}
@@ -177,7 +177,7 @@ func (m *killable) replayWithKills(n int, kept []int, before int) (replays int) 
 			return replays
 		}
 		from := agenttest.FileSize(m.output())
-		if _, err := m.api.ReplayDeadLetters(m.t.Context(), "p", rest.ReplayRequest{All: true}); err != nil {
+		if _, err := m.api.ReplayDeadLetters(m.t.Context(), "p", spec.ReplayRequest{All: true}); err != nil {
 			m.t.Fatal(err)
 		}
 		if replays < n && rand.IntN(2) == 0 {

@@ -12,7 +12,6 @@ import (
 
 	"github.com/conduit-agent/conduit/agent/deadletter"
 	"github.com/conduit-agent/conduit/agent/engine"
-	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/spec"
 )
@@ -46,13 +45,13 @@ func TestPagesComeSoon(t *testing.T) {
 		}
 	}
 	for name, c := range map[string]struct {
-		filter rest.DeadLetterFilter
+		filter spec.DeadLetterFilter
 		found  int // -1: many
 	}{
-		"all":          {rest.DeadLetterFilter{}, *count},
-		"rare error":   {rest.DeadLetterFilter{Error: "rare"}, 1},
-		"common error": {rest.DeadLetterFilter{Error: "column 7"}, -1},
-		"key":          {rest.DeadLetterFilter{Key: fmt.Sprint("key-", *count/3, "x")}, 0},
+		"all":          {spec.DeadLetterFilter{}, *count},
+		"rare error":   {spec.DeadLetterFilter{Error: "rare"}, 1},
+		"common error": {spec.DeadLetterFilter{Error: "column 7"}, -1},
+		"key":          {spec.DeadLetterFilter{Key: fmt.Sprint("key-", *count/3, "x")}, 0},
 	} {
 		found, pages, again := 0, 0, 0
 		for before := int64(0); ; pages++ {
@@ -76,8 +75,8 @@ func TestPagesComeSoon(t *testing.T) {
 	}
 }
 
-func list(t *testing.T, s *deadletter.Store, f rest.DeadLetterFilter,
-	before int64) (rest.DeadLetterPage, time.Duration) {
+func list(t *testing.T, s *deadletter.Store, f spec.DeadLetterFilter,
+	before int64) (spec.DeadLetterPage, time.Duration) {
 	t.Helper()
 	begin := time.Now()
 	page, err := s.List(t.Context(), "p", f, before, deadletter.MaxPage)

@@ -10,7 +10,6 @@ import (
 
 	"github.com/conduit-agent/conduit/agent/agenttest"
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
-	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 	"github.com/conduit-agent/conduit/spec"
@@ -82,7 +81,7 @@ func TestPoisonBecomesADeadLetter(t *testing.T) {
 	w.Wait("two dead letters", func() bool { return len(w.DeadLetters()) == 2 })
 	w.Wait("the last line", func() bool { return slices.Contains(agenttest.Payloads(t, w.Path("out.jsonl")), "8") })
 	for i, l := range w.DeadLetters() {
-		if want := []string{"poison 7", "poison 4"}[i]; l.Stage != rest.StageDestination || l.RefusedBy != "p:dst" ||
+		if want := []string{"poison 7", "poison 4"}[i]; l.Stage != spec.RefusedByDestination || l.RefusedBy != "p:dst" ||
 			!strings.Contains(l.Error, "ended 2 times while it wrote this record alone") {
 			t.Errorf("dead letter of %s is %+v", want, l)
 		}

@@ -199,7 +199,7 @@ func rollsOut(generation int64) step {
 // refused waits until each bad line is one dead letter.
 func refused() step {
 	return step{done: func(w *world) bool {
-		page, err := w.agent.api.DeadLetters(w.t.Context(), "p", rest.DeadLetterFilter{}, 0, 1000)
+		page, err := w.agent.api.DeadLetters(w.t.Context(), "p", spec.DeadLetterFilter{}, 0, 1000)
 		return err == nil && len(page.DeadLetters) == w.bad
 	}}
 }
