@@ -20,7 +20,6 @@ import (
 
 	"github.com/conduit-agent/conduit/api/guard"
 	"github.com/conduit-agent/conduit/api/inspect"
-	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/spec"
 )
@@ -50,7 +49,7 @@ type Server struct {
 	// DryRun returns the output of a pipeline's processors for records. nil: dry runs are not available.
 	DryRun func(ctx context.Context, request spec.DryRunRequest) (*spec.DryRun, error)
 	// Rates returns the rates of the running pipelines. nil: rates are not measured.
-	Rates       func() []rest.PipelineRates
+	Rates       func() []spec.PipelineRates
 	Insight     Insight         // content of pages besides pipelines; a nil field cannot be requested
 	DeadLetters DeadLetterStore // nil: dead letters are not available
 	Replays     Replays         // set with DeadLetters

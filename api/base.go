@@ -22,13 +22,13 @@ var ErrStarting = errors.New("the agent is starting")
 type Observed interface {
 	// State returns the state of a pipeline, and false when none has been observed.
 	State(id string) (spec.State, bool)
-	// Placement returns the placement of a pipeline that another member of the cluster has to run, nil for a pipeline
+	// Assignment returns the placement of a pipeline that another member of the cluster has to run, nil for a pipeline
 	// that this agent has to run.
-	Placement(id string) *rest.Placement
+	Assignment(id string) *spec.Assignment
 	// Terms returns the cluster terms of a pipeline, nil for an agent outside a cluster.
-	Terms(id string) *rest.ClusterTerms
+	Terms(id string) *spec.EffectiveTerms
 	// Instances returns the instances of a pipeline that has several, nil for a pipeline with a single instance.
-	Instances(d *spec.Declaration) *rest.Instances
+	Instances(d *spec.Declaration) *spec.RunningInstances
 	// Refused returns the numbers of dead letters of a pipeline on the disks of other members of the cluster.
 	Refused(id string) []spec.MemberDeadLetters
 	// Changed returns a channel that is closed soon after the next change of any state or
@@ -60,7 +60,7 @@ type shared struct {
 	Desired  *desired
 	Observed Observed
 	Guard    *guard.Guard
-	Rates    func() []rest.PipelineRates // of running pipelines; nil: rates are not measured
+	Rates    func() []spec.PipelineRates // of running pipelines; nil: rates are not measured
 	Closing  <-chan struct{}             // closed to end long-running responses
 }
 
@@ -220,7 +220,7 @@ func (s *shared) replaceable(r *http.Request, id string) (*spec.Declaration, err
 // elsewhere returns the error for an operation that only the member running the pipeline can perform, nil if this agent
 // runs it.
 func (s *shared) elsewhere(id string) error {
-	p := s.Observed.Placement(id)
+	p := s.Observed.Assignment(id)
 	switch {
 	case p == nil:
 		return nil

@@ -502,9 +502,9 @@ func TestRatesAreInTheStatus(t *testing.T) {
 	w.fromFile("a.yaml", pipelineOf("a", spec.StatusRunning))
 	w.fromFile("b.yaml", pipelineOf("b", spec.StatusStopped))
 	s := newServer(w)
-	s.Rates = func() []rest.PipelineRates {
-		return []rest.PipelineRates{{ID: "a", Records: 12.5, Series: []float64{12, 13},
-			Stages: map[string]rest.StageRates{"a:gen": {Records: 0.5}}}}
+	s.Rates = func() []spec.PipelineRates {
+		return []spec.PipelineRates{{ID: "a", Records: 12.5, Series: []float64{12, 13},
+			Stages: map[string]spec.StageRates{"a:gen": {Records: 0.5}}}}
 	}
 	c, _ := serve(t, s)
 	all, err := c.Statuses(t.Context())

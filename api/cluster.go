@@ -6,12 +6,13 @@ import (
 
 	"github.com/conduit-agent/conduit/api/guard"
 	"github.com/conduit-agent/conduit/api/rest"
+	"github.com/conduit-agent/conduit/spec"
 )
 
 // Member is this agent as a member of a cluster.
 type Member interface {
 	// Cluster returns this agent's view of the cluster.
-	Cluster(ctx context.Context) (rest.Cluster, error)
+	Cluster(ctx context.Context) (spec.Cluster, error)
 	// Drain hands this agent's pipelines to other members, and makes it take no more. It returns when the agent has
 	// none, or with an error when ctx ends before.
 	Drain(ctx context.Context) error
@@ -46,8 +47,8 @@ type clusterHandlers struct {
 // Get answers with the member that runs each pipeline.
 func (c *clusterHandlers) Get(_ http.ResponseWriter, r *http.Request) (any, error) {
 	if c.Member == nil {
-		return rest.Cluster{State: rest.ClusterAlone, Members: []rest.ClusterMember{},
-			Pipelines: []rest.ClusterPipeline{}}, nil
+		return spec.Cluster{State: spec.MembershipAlone, Members: []spec.ClusterMember{},
+			Pipelines: []spec.ClusterPipeline{}}, nil
 	}
 	return c.Member.Cluster(r.Context())
 }

@@ -13,35 +13,35 @@ import (
 
 // member is an agent in a cluster that drains at once, or never.
 type member struct {
-	state rest.ClusterState
+	state spec.MembershipState
 	stuck bool
 }
 
-func (m *member) Cluster(context.Context) (rest.Cluster, error) {
+func (m *member) Cluster(context.Context) (spec.Cluster, error) {
 	since := time.Unix(1000, 0).UTC()
-	return rest.Cluster{Name: "edge", Member: "m1", State: m.state,
-		Members:   []rest.ClusterMember{{Name: "m1", State: "live", StartedAt: since}},
-		Pipelines: []rest.ClusterPipeline{{ID: "orders", Placement: rest.Placement{Member: "m1", Since: &since}}}}, nil
+	return spec.Cluster{Name: "edge", Member: "m1", State: m.state,
+		Members:   []spec.ClusterMember{{Name: "m1", State: "live", StartedAt: since}},
+		Pipelines: []spec.ClusterPipeline{{ID: "orders", Assignment: spec.Assignment{Member: "m1", Since: &since}}}}, nil
 }
 
 func (m *member) Drain(ctx context.Context) error {
 	if m.stuck {
-		m.state = rest.ClusterDraining
+		m.state = spec.MembershipDraining
 		<-ctx.Done()
 		return ctx.Err()
 	}
-	m.state = rest.ClusterDrained
+	m.state = spec.MembershipDrained
 	return nil
 }
 
 func (m *member) Resume(context.Context) error {
-	m.state = rest.ClusterJoined
+	m.state = spec.MembershipJoined
 	return nil
 }
 
 func TestCluster(t *testing.T) {
 	s := newServer(newWorld(t))
-	m := &member{state: rest.ClusterJoined}
+	m := &member{state: spec.MembershipJoined}
 	s.Cluster = m
 	h := s.Handler()
 	for _, step := range []struct {
@@ -83,7 +83,7 @@ func TestAlone(t *testing.T) {
 func TestElsewhere(t *testing.T) {
 	w := newWorld(t)
 	since := time.Unix(1000, 0).UTC()
-	w.placed = map[string]rest.Placement{"orders": {Member: "m2", Since: &since}}
+	w.placed = map[string]spec.Assignment{"orders": {Member: "m2", Since: &since}}
 	w.frozen = true
 	w.declare(spec.Declare{Pipeline: spec.Pipeline{ID: "orders", Status: spec.StatusRunning}})
 	w.declare(

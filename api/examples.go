@@ -114,11 +114,11 @@ var (
 			Action: spec.ActionChange, Effect: spec.EffectRestart}, Old: &exampleRate1, New: &exampleRate2}}}
 	exampleBytes  = int64(4096)
 	exampleBehind = progress.Report{Bytes: &exampleBytes, At: exampleTime}
-	exampleRates  = rest.PipelineRates{ID: "orders", Records: 1000, Delivered: 1000, Bytes: 64000,
+	exampleRates  = spec.PipelineRates{ID: "orders", Records: 1000, Delivered: 1000, Bytes: 64000,
 		Series: []float64{980, 1000},
-		Stages: map[string]rest.StageRates{"orders:shop": {Kind: rest.KindSource, Records: 1000, In: 1000, Out: 1000,
+		Stages: map[string]spec.StageRates{"orders:shop": {Kind: spec.StageSource, Records: 1000, In: 1000, Out: 1000,
 			Bytes: 64000, Busy: 0.1, Doing: "waiting for destinations", Outstanding: 4096, Behind: &exampleBehind},
-			"orders:warehouse": {Kind: rest.KindDestination, Records: 1000, In: 1000, Out: 1000, Bytes: 64000,
+			"orders:warehouse": {Kind: spec.StageDestination, Records: 1000, In: 1000, Out: 1000, Bytes: 64000,
 				Busy: 0.97, Doing: "writing", Outstanding: 4000, Slow: "shop waits for warehouse"}}}
 	exampleStatus = rest.PipelineStatus{ID: "orders",
 		Owner: spec.Owner{Kind: spec.OwnerFile, Path: "orders.yaml", Line: 3}, Generation: 2,
@@ -206,20 +206,20 @@ var (
 		Memory: rest.Memory{Resident: 23 << 20, Limit: 64 << 20}, Store: rest.Store{Path: "/var/lib/conduit/conduit.db",
 			Bytes: 1 << 20, WALBytes: 4 << 20, DiskFree: 20 << 30, DiskTotal: 32 << 30},
 		Settings: []rest.Setting{{Name: "db.commit-interval", Value: "50ms", Origin: "default"}}}
-	exampleCluster = rest.Cluster{Name: "edge", Member: "m1", State: rest.ClusterJoined,
-		Members: []rest.ClusterMember{{Name: "m1", Version: "v1.0.0", Labels: map[string]string{"zone": "a"},
+	exampleCluster = spec.Cluster{Name: "edge", Member: "m1", State: spec.MembershipJoined,
+		Members: []spec.ClusterMember{{Name: "m1", Version: "v1.0.0", Labels: map[string]string{"zone": "a"},
 			Capacity: 1, State: "live", StartedAt: exampleTime, Pipelines: 1, Address: "10.0.0.1:8080",
 			DeadLetters: 3}},
-		Pipelines: []rest.ClusterPipeline{
-			{ID: "orders", Placement: rest.Placement{Member: "m1", Since: &exampleTime, From: "m2", Reason: "TookOver"},
+		Pipelines: []spec.ClusterPipeline{
+			{ID: "orders", Assignment: spec.Assignment{Member: "m1", Since: &exampleTime, From: "m2", Reason: "TookOver"},
 				Epoch: 17, Digest: "9f86d081", LagSeconds: 0.01,
 				DeadLetters: []spec.MemberDeadLetters{{Member: "m1", Address: "10.0.0.1:8080", Count: 3}},
-				Terms: &rest.ClusterTerms{Mode: spec.ClusterRelaxed, Labels: map[string]string{"zone": "a"},
+				Terms: &spec.EffectiveTerms{Mode: spec.ClusterRelaxed, Labels: map[string]string{"zone": "a"},
 					Eligible: true}},
 			{ID: "readings", Instance: 2,
-				Placement: rest.Placement{Member: "m1", Since: &exampleTime, Reason: "Claimed"},
-				Epoch:     19, Digest: "9f86d081",
-				Terms: &rest.ClusterTerms{Mode: spec.ClusterStrict, Eligible: true, Instances: "3"}},
+				Assignment: spec.Assignment{Member: "m1", Since: &exampleTime, Reason: "Claimed"},
+				Epoch:      19, Digest: "9f86d081",
+				Terms: &spec.EffectiveTerms{Mode: spec.ClusterStrict, Eligible: true, Instances: "3"}},
 		}}
 	exampleFileContent   = rest.FileContent{Path: "orders.yaml", Content: exampleFile}
 	exampleEditorRequest = rest.EditorRequest{Path: "orders.yaml",

@@ -44,9 +44,9 @@ type world struct {
 	cleaned    []string
 	cut        []string
 	answers    map[string]*spec.Answer
-	placed     map[string]rest.Placement // pipelines assigned to other members of a cluster
-	refused    []spec.MemberDeadLetters  // on other members
-	frozen     bool                      // the observed state does not change
+	placed     map[string]spec.Assignment // pipelines assigned to other members of a cluster
+	refused    []spec.MemberDeadLetters   // on other members
+	frozen     bool                       // the observed state does not change
 	notReady   error
 	directory  spec.Directory
 	checks     int
@@ -508,23 +508,23 @@ func (w *world) CheckProcessors(_ context.Context, at string, declared []spec.Pr
 
 func (w *world) Refused(string) []spec.MemberDeadLetters { return w.refused }
 
-func (w *world) Terms(id string) *rest.ClusterTerms {
-	if w.Placement(id) == nil {
+func (w *world) Terms(id string) *spec.EffectiveTerms {
+	if w.Assignment(id) == nil {
 		return nil
 	}
-	return &rest.ClusterTerms{Mode: spec.ClusterRelaxed, Labels: map[string]string{"site": "berlin"}}
+	return &spec.EffectiveTerms{Mode: spec.ClusterRelaxed, Labels: map[string]string{"site": "berlin"}}
 }
 
-func (w *world) Instances(d *spec.Declaration) *rest.Instances {
+func (w *world) Instances(d *spec.Declaration) *spec.RunningInstances {
 	if !d.Pipeline.Instances.Several() {
 		return nil
 	}
-	return &rest.Instances{Declared: d.Pipeline.Instances,
-		Running: []rest.InstancePlacement{{Instance: 1, Member: "m2", Since: time.Unix(1000, 0).UTC()}},
+	return &spec.RunningInstances{Declared: d.Pipeline.Instances,
+		Running: []spec.InstanceAssignment{{Instance: 1, Member: "m2", Since: time.Unix(1000, 0).UTC()}},
 		Message: "the rest waits"}
 }
 
-func (w *world) Placement(id string) *rest.Placement {
+func (w *world) Assignment(id string) *spec.Assignment {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if p, ok := w.placed[id]; ok {

@@ -169,7 +169,7 @@ func runnable(parser spec.Parser, p *spec.Pipeline) error {
 // started reports whether the pipeline runs since then, or returns the reason why it does not.
 func (s *runHandlers) started(_ *http.Request, id string, since time.Time) (bool, error) {
 	state, _ := s.Observed.State(id)
-	if p := s.Observed.Placement(id); p != nil && p.Member != "" {
+	if p := s.Observed.Assignment(id); p != nil && p.Member != "" {
 		return true, nil // that member has the details
 	}
 	if state.Since.Before(since.Round(0)) {
@@ -207,7 +207,7 @@ func (s *runHandlers) running(r *http.Request, id string, since time.Time) (bool
 
 // stopped reports whether a pipeline does not run, on any member of a cluster.
 func (s *runHandlers) stopped(id string) bool {
-	if p := s.Observed.Placement(id); p != nil && p.Member != "" {
+	if p := s.Observed.Assignment(id); p != nil && p.Member != "" {
 		return false
 	}
 	state, known := s.Observed.State(id)

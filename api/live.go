@@ -34,7 +34,7 @@ type source struct {
 	// there are none.
 	Events func(ctx context.Context, after int64, limit int) ([]spec.Event, error)
 	// Rates returns the rates of the running pipelines, with their series.
-	Rates func() []rest.PipelineRates
+	Rates func() []spec.PipelineRates
 	// Stages is the id of the pipeline whose rates are sent with connector and processor rates. With a
 	// thousand pipelines, stage rates would dominate the messages.
 	Stages string
@@ -195,7 +195,7 @@ func (f *follower) newEvents(ctx context.Context) error {
 
 // rates sends the rates of the pipelines. The series are sent once, after the first rates.
 func (f *follower) rates() error {
-	all := append([]rest.PipelineRates{}, f.Rates()...)
+	all := append([]spec.PipelineRates{}, f.Rates()...)
 	series := make([]rest.WatchSeries, len(all))
 	for i := range all {
 		series[i] = rest.WatchSeries{ID: all[i].ID, Series: all[i].Series}

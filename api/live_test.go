@@ -58,10 +58,10 @@ func (w *liveWorld) source() *api.Source {
 			}
 			return all, nil
 		},
-		Rates: func() []rest.PipelineRates {
-			return []rest.PipelineRates{{ID: "p", Records: 5, Series: []float64{1, 2},
-				Stages: map[string]rest.StageRates{"p:in": {}}},
-				{ID: "q", Stages: map[string]rest.StageRates{"q:in": {}}}}
+		Rates: func() []spec.PipelineRates {
+			return []spec.PipelineRates{{ID: "p", Records: 5, Series: []float64{1, 2},
+				Stages: map[string]spec.StageRates{"p:in": {}}},
+				{ID: "q", Stages: map[string]spec.StageRates{"q:in": {}}}}
 		},
 		Stages: "p",
 		Changed: func() <-chan struct{} {

@@ -164,7 +164,7 @@ func exampleCall(t *testing.T, method, path string, op operation) []byte {
 	s := newServer(w)
 	store := &fakeDeadLetters{}
 	s.DeadLetters, s.Replays, s.Positions, s.Logs = store, store, checkpoints{w}, &fakeLines{}
-	s.Cluster = &member{state: rest.ClusterJoined}
+	s.Cluster = &member{state: spec.MembershipJoined}
 	s.Notify = func(context.Context) []spec.NotificationResult { return exampleResults }
 	s.Metrics = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte("# metrics\n")) })
 	s.Reload = func(context.Context, bool) error { return nil }

@@ -92,9 +92,9 @@ func (s *pageHandlers) source(r *http.Request) *source {
 	}
 }
 
-func (s *pageHandlers) rates() []rest.PipelineRates {
+func (s *pageHandlers) rates() []spec.PipelineRates {
 	if s.Rates == nil {
-		return []rest.PipelineRates{}
+		return []spec.PipelineRates{}
 	}
 	return s.Rates()
 }

@@ -36,12 +36,12 @@ func (s *statusHandlers) List(_ http.ResponseWriter, r *http.Request) (any, erro
 }
 
 // rates returns the rates of the running pipelines, by id.
-func (s *statusHandlers) rates() map[string]*rest.PipelineRates {
+func (s *statusHandlers) rates() map[string]*spec.PipelineRates {
 	if s.Rates == nil {
 		return nil
 	}
 	all := s.Rates()
-	byID := make(map[string]*rest.PipelineRates, len(all))
+	byID := make(map[string]*spec.PipelineRates, len(all))
 	for i := range all {
 		byID[all[i].ID] = &all[i]
 	}
@@ -84,7 +84,7 @@ func (s *statusHandlers) statusOf(
 		Labels: d.Pipeline.Labels, Declared: d.Pipeline.Status, Override: d.Override, State: state,
 		Problems: []spec.Problem{}}
 	if d.Withdrawn.IsZero() && d.Want() == spec.StatusRunning {
-		body.Placement = s.Observed.Placement(d.Pipeline.ID)
+		body.Placement = s.Observed.Assignment(d.Pipeline.ID)
 	}
 	body.Instances = s.Observed.Instances(d)
 	body.Terms, body.DeadLettersElsewhere = s.Observed.Terms(d.Pipeline.ID), s.Observed.Refused(d.Pipeline.ID)

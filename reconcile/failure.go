@@ -76,7 +76,8 @@ func (p *pipelineState) stalled(v plan.Version, err error) {
 	if p.desired == nil {
 		return
 	}
-	var stage, kind string
+	var stage string
+	var kind spec.StageKind
 	var processors, refused bool
 	if staged := Staged(nil); errors.As(err, &staged) {
 		stage, processors, refused = staged.Stage()

@@ -1,9 +1,6 @@
 package spec
 
-import (
-	"strings"
-	"time"
-)
+import "time"
 
 // Stall is the reason why a pipeline that should run delivers nothing. It is kept across restarts of the run and of the
 // agent until a record is delivered again.
@@ -27,15 +24,7 @@ func (s *Stall) State() string {
 	return "not delivering"
 }
 
-// The kinds of stages.
-const (
-	StageSource      = "Source"
-	StageDestination = "Destination"
-	StageProcessor   = "Processor"
-	StageQueue       = "DeadLetterQueue"
-)
-
-// The states of a stage that delivers nothing. A reason is the kind of the stage followed by a state.
+// The states of a stage that delivers nothing, for StageKind.Reason.
 const (
 	StallRefuses  = "Refuses"  // it refuses records and accepts none
 	StallRetrying = "Retrying" // it reports errors and tries again
@@ -47,7 +36,7 @@ const (
 
 // Silent reports whether the reason is that no source has read a record for longer than max-silence. No records that
 // were read are waiting then.
-func (s *Stall) Silent() bool { return s != nil && s.Reason == StageSource+StallSilent }
+func (s *Stall) Silent() bool { return s != nil && s.Reason == StageSource.Reason(StallSilent) }
 
 // The reasons that blame no stage.
 const (
@@ -55,24 +44,6 @@ const (
 	StallStart    = "StartStuck"        // its plugins do not come up
 	StallCluster  = "WaitingForCluster" // no member of the cluster runs it, or this one may not write
 )
-
-// StageKind returns the kind of the stage of p with this qualified id.
-func (p *Pipeline) StageKind(id string) string {
-	part := strings.TrimPrefix(id, p.ID+":")
-	if part == QueueID {
-		return StageQueue
-	}
-	for i := range p.Connectors {
-		switch c := &p.Connectors[i]; {
-		case c.ID != part:
-		case c.Type == TypeSource:
-			return StageSource
-		default:
-			return StageDestination
-		}
-	}
-	return StageProcessor
-}
 
 // NotAgain ends the error of a degraded pipeline: it says that the pipeline stays stopped, and how to start it.
 func NotAgain(id string) string {
@@ -82,7 +53,7 @@ func NotAgain(id string) string {
 // Failure returns the stall of a pipeline whose run ended with an error at now. before is its previous stall or nil.
 // stage is the qualified id of the failed stage of this kind, or "". refused reports whether the stage refused a
 // record.
-func Failure(before *Stall, stage, kind string, refused bool, message string, now time.Time) *Stall {
+func Failure(before *Stall, stage string, kind StageKind, refused bool, message string, now time.Time) *Stall {
 	s := &Stall{Reason: StallPipeline, Stage: stage, Message: message, Since: now, Failed: true}
 	if before != nil && !before.Since.IsZero() {
 		s.Since = before.Since
@@ -92,7 +63,7 @@ func Failure(before *Stall, stage, kind string, refused bool, message string, no
 		if refused {
 			done = StallRefuses
 		}
-		s.Reason = kind + done
+		s.Reason = kind.Reason(done)
 	}
 	return s
 }

@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"slices"
 	"sort"
-	"strings"
 	"time"
 
 	"github.com/conduit-agent/conduit/agent/engine/measure"
@@ -45,7 +44,7 @@ func (l *Limits) fresh(r *measure.Report) time.Duration {
 // Stage is a stage of a pipeline as observed over time.
 type Stage struct {
 	measure.Stage
-	Kind string // as in package spec
+	Kind spec.StageKind
 	// Since is the start of the current period with work but without progress: the later of the acceptance of the last
 	// record and the arrival of the first waiting record. It is zero when the stage has nothing to do.
 	Since time.Time
@@ -102,7 +101,7 @@ func (o *Observed) silence() *spec.Stall {
 	if o.Silent.IsZero() {
 		return nil
 	}
-	s := &spec.Stall{Reason: spec.StageSource + spec.StallSilent, Since: o.Silent,
+	s := &spec.Stall{Reason: spec.StageSource.Reason(spec.StallSilent), Since: o.Silent,
 		Message: "no source has read a record for longer than max-silence"}
 	for i := range o.Stages {
 		st := &o.Stages[i]
@@ -170,7 +169,8 @@ func (o *Observed) passed(id string) bool {
 }
 
 // blame orders the kinds of stages by blame, highest first: a stage that waits is held up by a later stage.
-var blame = map[string]int{spec.StageQueue: 0, spec.StageDestination: 1, spec.StageProcessor: 2, spec.StageSource: 3}
+var blame = map[spec.StageKind]int{spec.StageQueue: 0, spec.StageDestination: 1, spec.StageProcessor: 2,
+	spec.StageSource: 3}
 
 // maxNamed is the maximum number of stages that a message names.
 const maxNamed = 3
@@ -256,13 +256,13 @@ func (s *Stage) source(now time.Time, l *Limits) *spec.Stall {
 }
 
 // idles maps a kind of stage to its activity while it has nothing to do.
-var idles = map[string]string{spec.StageSource: "reads nothing", spec.StageDestination: "accepts nothing",
+var idles = map[spec.StageKind]string{spec.StageSource: "reads nothing", spec.StageDestination: "accepts nothing",
 	spec.StageQueue: "accepts nothing", spec.StageProcessor: "passes on nothing"}
 
 // stall returns a stall of the stage. Its message has no time, since it may become that of an earlier stall.
 func (s *Stage) stall(done string, since time.Time, why string) *spec.Stall {
 	message := s.name() + " " + idles[s.Kind] + ": " + why
-	return &spec.Stall{Reason: s.Kind + done, Stage: s.ID, Since: since, Message: message}
+	return &spec.Stall{Reason: s.Kind.Reason(done), Stage: s.ID, Since: since, Message: message}
 }
 
 // last returns the last error that the stage reported, as an addition to a message.
@@ -274,7 +274,7 @@ func (s *Stage) last() string {
 }
 
 func (s *Stage) name() string {
-	kind := strings.ToLower(s.Kind)
+	kind := string(s.Kind)
 	if s.Kind == spec.StageQueue {
 		kind = "dead-letter queue"
 	}

@@ -257,7 +257,7 @@ func (p *pipeline) note(now time.Time, i int, m *measure.Stage, declared *spec.P
 }
 
 // clearReports clears the reports of a stage.
-func clearReports(stats *measure.Pipeline, kind, id string) {
+func clearReports(stats *measure.Pipeline, kind spec.StageKind, id string) {
 	if stats == nil {
 		return
 	}

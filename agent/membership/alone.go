@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 
-	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/spec"
 )
 
@@ -36,25 +35,25 @@ func (Alone) KeepsConnectors(string) bool { return false }
 // Unplaced returns false: all pipelines run here.
 func (Alone) Unplaced(string) bool { return false }
 
-// Placement returns nil: all pipelines run here.
-func (Alone) Placement(string) *rest.Placement { return nil }
+// Assignment returns nil: all pipelines run here.
+func (Alone) Assignment(string) *spec.Assignment { return nil }
 
 // Instances returns the instances of a pipeline that declares several. This agent runs one.
-func (Alone) Instances(d *spec.Declaration) *rest.Instances { return RunsOnce(d) }
+func (Alone) Instances(d *spec.Declaration) *spec.RunningInstances { return RunsOnce(d) }
 
 // Terms returns nil.
-func (Alone) Terms(string) *rest.ClusterTerms { return nil }
+func (Alone) Terms(string) *spec.EffectiveTerms { return nil }
 
 // Refused returns nil: all dead letters are here.
 func (Alone) Refused(string) []spec.MemberDeadLetters { return nil }
 
 // RunsOnce returns the instances of a pipeline with several declared instances that runs on this agent only. It returns
 // nil for other pipelines.
-func RunsOnce(d *spec.Declaration) *rest.Instances {
+func RunsOnce(d *spec.Declaration) *spec.RunningInstances {
 	if !d.Pipeline.Instances.Several() {
 		return nil
 	}
-	return &rest.Instances{Declared: d.Pipeline.Instances, Running: []rest.InstancePlacement{},
+	return &spec.RunningInstances{Declared: d.Pipeline.Instances, Running: []spec.InstanceAssignment{},
 		Message: "this agent runs only one: it is not a member of a cluster, or the pipeline does not belong to the " +
 			"cluster"}
 }

@@ -12,7 +12,6 @@ import (
 	"github.com/conduit-agent/conduit/agent/store"
 	"github.com/conduit-agent/conduit/agent/telemetry"
 	"github.com/conduit-agent/conduit/api"
-	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins/schema"
 	"github.com/conduit-agent/conduit/reconcile"
 	"github.com/conduit-agent/conduit/spec"
@@ -121,12 +120,12 @@ type Membership interface {
 	KeepsConnectors(pipeline string) bool
 	// Unplaced reports whether a pipeline belongs to the cluster and no member has it.
 	Unplaced(id string) bool
-	// Placement returns where a pipeline runs, if another member should run it; otherwise nil.
-	Placement(id string) *rest.Placement
+	// Assignment returns where a pipeline runs, if another member should run it; otherwise nil.
+	Assignment(id string) *spec.Assignment
 	// Instances returns the instances of a pipeline that declares several; otherwise nil.
-	Instances(d *spec.Declaration) *rest.Instances
+	Instances(d *spec.Declaration) *spec.RunningInstances
 	// Terms returns how a pipeline takes part in the cluster, nil if it does not.
-	Terms(id string) *rest.ClusterTerms
+	Terms(id string) *spec.EffectiveTerms
 	// Refused returns the numbers of dead letters of a pipeline on other members.
 	Refused(id string) []spec.MemberDeadLetters
 }

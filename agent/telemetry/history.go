@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/agent/engine/measure"
-	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins/processor"
 	"github.com/conduit-agent/conduit/spec"
 )
@@ -44,7 +43,7 @@ type stage struct {
 // counters are the counters of a connector at one time.
 type counters struct {
 	records, bytes, refused, filtered uint64
-	in, out                           uint64 // as in rest.StageRates
+	in, out                           uint64 // as in spec.StageRates
 	busy, blocked                     passed
 }
 
@@ -139,11 +138,11 @@ func (h *history) window() []int {
 }
 
 // rates returns the rates of the pipeline id over the kept samples. There must be at least two.
-func (h *history) rates(id string) *rest.PipelineRates {
+func (h *history) rates(id string) *spec.PipelineRates {
 	kept := h.window()
 	from, to := kept[0], kept[len(kept)-1]
 	seconds := h.at[to].Sub(h.at[from]).Seconds()
-	all := &rest.PipelineRates{ID: id, Stages: make(map[string]rest.StageRates, len(h.stages)), Series: h.seriesSoFar()}
+	all := &spec.PipelineRates{ID: id, Stages: make(map[string]spec.StageRates, len(h.stages)), Series: h.seriesSoFar()}
 	slowest := math.Inf(1)
 	for _, s := range h.stages {
 		one := s.rates(from, to, seconds)
@@ -170,8 +169,8 @@ func (h *history) rates(id string) *rest.PipelineRates {
 }
 
 // kindsByType maps the type of a connector, "" for a processor, to the kind of stage.
-var kindsByType = map[spec.ConnectorType]rest.StageKind{"": rest.KindProcessor, spec.TypeSource: rest.KindSource,
-	spec.TypeDestination: rest.KindDestination}
+var kindsByType = map[spec.ConnectorType]spec.StageKind{"": spec.StageProcessor, spec.TypeSource: spec.StageSource,
+	spec.TypeDestination: spec.StageDestination}
 
 // seriesSoFar returns the series, the oldest value first.
 func (h *history) seriesSoFar() []float64 {
@@ -183,9 +182,9 @@ func (h *history) seriesSoFar() []float64 {
 	return all
 }
 
-func (s *stage) rates(from, to int, seconds float64) rest.StageRates {
+func (s *stage) rates(from, to int, seconds float64) spec.StageRates {
 	before, now := s.samples[from], s.samples[to]
-	return rest.StageRates{
+	return spec.StageRates{
 		Records:  perSecond(before.records, now.records, seconds),
 		Bytes:    perSecond(before.bytes, now.bytes, seconds),
 		Refused:  perSecond(before.refused, now.refused, seconds),

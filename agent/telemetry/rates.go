@@ -11,7 +11,6 @@ import (
 
 	"github.com/conduit-agent/conduit/agent/delivery"
 	"github.com/conduit-agent/conduit/agent/engine/measure"
-	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins/processor"
 	"github.com/conduit-agent/conduit/spec"
 )
@@ -67,8 +66,8 @@ func (r *Rates) sample(now time.Time) {
 }
 
 // All returns the rates of the running pipelines, by id, with their series.
-func (r *Rates) All() []rest.PipelineRates {
-	all := []rest.PipelineRates{}
+func (r *Rates) All() []spec.PipelineRates {
+	all := []spec.PipelineRates{}
 	for id := range r.Runs.Running() {
 		if one := r.Of(id); one != nil {
 			all = append(all, *one)
@@ -79,7 +78,7 @@ func (r *Rates) All() []rest.PipelineRates {
 }
 
 // Of returns the rates of a pipeline with their series, nil if it does not run or was not sampled twice yet.
-func (r *Rates) Of(id string) *rest.PipelineRates {
+func (r *Rates) Of(id string) *spec.PipelineRates {
 	running, stats := r.Runs.Pipeline(id)
 	if running == nil || stats == nil {
 		return nil
@@ -108,23 +107,19 @@ func (r *Rates) Of(id string) *rest.PipelineRates {
 	return all
 }
 
-// kinds maps kinds of stages to their names in the API.
-var kinds = map[string]rest.StageKind{spec.StageSource: rest.KindSource, spec.StageProcessor: rest.KindProcessor,
-	spec.StageDestination: rest.KindDestination, spec.StageQueue: rest.KindQueue}
-
 // worthShowing is the time for which a stage must be busy before it is shown as busy: most stages are busy for a
 // moment.
 const worthShowing = 2 * time.Second
 
 // addStages adds the observed stages to all. The dead-letter queue is included if it is active or has failed.
-func addStages(all *rest.PipelineRates, stages []delivery.Stage) {
+func addStages(all *spec.PipelineRates, stages []delivery.Stage) {
 	for i := range stages {
 		s := &stages[i]
 		one, ok := all.Stages[s.ID]
 		if !ok && s.Since.IsZero() && s.Report == nil {
 			continue
 		}
-		one.Kind, one.Doing, one.Outstanding = kinds[s.Kind], string(s.Doing), s.Outstanding
+		one.Kind, one.Doing, one.Outstanding = s.Kind, string(s.Doing), s.Outstanding
 		if !s.Since.IsZero() && time.Since(s.Since) >= worthShowing {
 			one.Since = &s.Since
 		}
@@ -138,7 +133,7 @@ func addStages(all *rest.PipelineRates, stages []delivery.Stage) {
 	markStuck(all, stages)
 }
 
-func (r *Rates) measured(id string) *rest.PipelineRates {
+func (r *Rates) measured(id string) *spec.PipelineRates {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	h := r.pipelines[id]

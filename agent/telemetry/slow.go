@@ -8,7 +8,6 @@ import (
 
 	"github.com/conduit-agent/conduit/agent/delivery"
 	"github.com/conduit-agent/conduit/agent/engine/measure"
-	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/spec"
 )
 
@@ -22,7 +21,7 @@ const (
 // markSlow marks the stages that hold the pipeline back: busy processors and destinations; or else destinations that
 // do not settle their records, which calls do not show; or else sources for which destinations wait while records
 // arrive.
-func (h *history) markSlow(all *rest.PipelineRates, kept []int, seconds float64) {
+func (h *history) markSlow(all *spec.PipelineRates, kept []int, seconds float64) {
 	var sources, destinations, slow []string // by qualified id
 	blocked := false
 	for _, s := range h.stages {
@@ -56,7 +55,7 @@ func (h *history) markSlow(all *rest.PipelineRates, kept []int, seconds float64)
 }
 
 // busiest returns the busiest stage of ids, none if ids is empty.
-func busiest(all *rest.PipelineRates, ids []string) []string {
+func busiest(all *spec.PipelineRates, ids []string) []string {
 	slices.Sort(ids)
 	if len(ids) == 0 {
 		return nil
@@ -67,7 +66,7 @@ func busiest(all *rest.PipelineRates, ids []string) []string {
 }
 
 // mark marks a stage as slow, with the ids and kind of the stages that wait for it.
-func mark(all *rest.PipelineRates, id string, waiting []string, kind string) {
+func mark(all *spec.PipelineRates, id string, waiting []string, kind string) {
 	names := make([]string, len(waiting))
 	for i, w := range waiting {
 		names[i] = strings.TrimPrefix(w, all.ID+":")
@@ -89,8 +88,8 @@ func mark(all *rest.PipelineRates, id string, waiting []string, kind string) {
 
 // markStuck marks the stages that work and make no progress instead of the slow ones: the state of other stages is
 // then a consequence. It does nothing if there are none.
-func markStuck(all *rest.PipelineRates, stages []delivery.Stage) {
-	connectors := map[string][]string{} // qualified ids by kind
+func markStuck(all *spec.PipelineRates, stages []delivery.Stage) {
+	connectors := map[spec.StageKind][]string{} // qualified ids by kind
 	var stuck []delivery.Stage
 	for _, s := range stages {
 		connectors[s.Kind] = append(connectors[s.Kind], s.ID)

@@ -267,13 +267,13 @@ type PipelineStatus struct {
 	Override             spec.Status              `json:"override,omitempty" doc:"Status that was asked for over the API instead."`
 	Withdrawn            *time.Time               `json:"withdrawn,omitempty" doc:"Since when it is declared no more. It is about to stop."`
 	State                spec.State               `json:"state"`
-	Placement            *Placement               `json:"placement,omitempty" doc:"Where it runs, when another member of the cluster is to run it."`
-	Terms                *ClusterTerms            `json:"terms,omitempty" doc:"How it takes part in the cluster of the agent; none for an agent that is alone."`
-	Instances            *Instances               `json:"instances,omitempty" doc:"Of a pipeline that is to have several."`
+	Placement            *spec.Assignment         `json:"placement,omitempty" doc:"Where it runs, when another member of the cluster is to run it."`
+	Terms                *spec.EffectiveTerms     `json:"terms,omitempty" doc:"How it takes part in the cluster of the agent; none for an agent that is alone."`
+	Instances            *spec.RunningInstances   `json:"instances,omitempty" doc:"Of a pipeline that is to have several."`
 	DeadLettersElsewhere []spec.MemberDeadLetters `json:"deadLettersElsewhere,omitempty" doc:"On the disks of other members of the cluster."`
 	Labels               map[string]string        `json:"labels,omitempty" doc:"For selecting pipelines."`
 	Problems             []spec.Problem           `json:"problems" doc:"Of the files that declare it."`
-	Rates                *PipelineRates           `json:"rates,omitempty" doc:"What it moves, while it runs. Lists leave out the series."`
+	Rates                *spec.PipelineRates      `json:"rates,omitempty" doc:"What it moves, while it runs. Lists leave out the series."`
 	Conditions           []spec.Condition         `json:"conditions" doc:"Valid, Applied, Ready, Delivering, Draining, Conflict, RolledBack and PluginChanged, each true or false."`
 }
 

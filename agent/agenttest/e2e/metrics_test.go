@@ -170,7 +170,7 @@ func TestRatesAreInTheStatusOfAnAgent(t *testing.T) {
 	w := startAttentive(t)
 	w.Save("p.yaml", agenttest.Generated(w.Dir, "p", 1000, ""))
 	w.WaitPhase("p", spec.PhaseRunning, 0)
-	var rates *rest.PipelineRates
+	var rates *spec.PipelineRates
 	w.Wait("rates", func() bool {
 		var status rest.PipelineStatus
 		if err := json.Unmarshal([]byte(w.Do("GET", "/v1/pipelines/p/status", "").Body), &status); err != nil {

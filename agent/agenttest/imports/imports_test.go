@@ -26,7 +26,7 @@ type direction struct {
 // store, the reconciler, the API and the plugins meet only in agent.
 var directions = []direction{
 	{"schemas", nil},
-	{"spec", []string{"schemas", "plugins/record", "plugins/pluginname"}},
+	{"spec", []string{"schemas", "plugins/record", "plugins/pluginname", "plugins/progress"}},
 	{"plugins/record", []string{"spec/*"}},
 	{"plugins/pluginname", []string{"spec/*"}},
 	{"plugins", []string{"spec", "schemas"}},

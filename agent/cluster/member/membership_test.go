@@ -16,7 +16,6 @@ import (
 	"github.com/conduit-agent/conduit/agent/deadletter"
 	"github.com/conduit-agent/conduit/agent/membership"
 	"github.com/conduit-agent/conduit/agent/store"
-	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/reconcile"
 	"github.com/conduit-agent/conduit/spec"
 )
@@ -87,13 +86,13 @@ func TestMember(t *testing.T) {
 	if !m.Parts().OwnedElsewhere("p", false) || !m.KeepsConnectors("p") {
 		t.Error("this agent runs a pipeline of which it has no claim, or cleans up after it")
 	}
-	if p := m.Placement("p"); p == nil || p.Member != "" {
+	if p := m.Assignment("p"); p == nil || p.Member != "" {
 		t.Errorf("placement: %+v", p)
 	}
 	ended, end := context.WithCancel(t.Context())
 	end()
 	seen, err := m.Cluster(ended)
-	if err != nil || seen.Name != "shop" || seen.Member != "north" || seen.State != rest.ClusterJoining ||
+	if err != nil || seen.Name != "shop" || seen.Member != "north" || seen.State != spec.MembershipJoining ||
 		seen.Message != "PostgreSQL has not answered yet" {
 		t.Errorf("got %+v, %v", seen, err)
 	}

@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/conduit-agent/conduit/agent/cluster"
-	"github.com/conduit-agent/conduit/api/rest"
+	"github.com/conduit-agent/conduit/spec"
 )
 
 // refused holds the numbers of dead letters by place and pipeline. Each number must be shown once.
@@ -20,7 +20,7 @@ func (m *Membership) refused() *refused {
 }
 
 // show adds the numbers to the first row of a pipeline.
-func (r *refused) show(p *rest.ClusterPipeline) {
+func (r *refused) show(p *spec.ClusterPipeline) {
 	if r.shown[p.ID] {
 		return
 	}
@@ -30,14 +30,14 @@ func (r *refused) show(p *rest.ClusterPipeline) {
 
 // rest returns rows for the pipelines that have dead letters but no row yet. Such a pipeline is local to other members,
 // does not run, or is no longer declared.
-func (r *refused) rest(terms func(id string) *rest.ClusterTerms) (all []rest.ClusterPipeline) {
+func (r *refused) rest(terms func(id string) *spec.EffectiveTerms) (all []spec.ClusterPipeline) {
 	ids := maps.Clone(r.shared)
 	for _, report := range r.reports {
 		maps.Copy(ids, report.DeadLetters)
 	}
 	for _, id := range slices.Sorted(maps.Keys(ids)) {
 		if ids[id] > 0 && !r.shown[id] {
-			p := rest.ClusterPipeline{ID: id, Terms: terms(id)}
+			p := spec.ClusterPipeline{ID: id, Terms: terms(id)}
 			r.show(&p)
 			all = append(all, p)
 		}

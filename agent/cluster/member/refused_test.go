@@ -7,7 +7,6 @@ import (
 
 	"github.com/conduit-agent/conduit/agent/cluster"
 	"github.com/conduit-agent/conduit/agent/cluster/member"
-	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/spec"
 )
 
@@ -19,9 +18,9 @@ func TestDeadLettersAreShownOnce(t *testing.T) {
 		{Member: "m2", Address: "m2:8080", DeadLetters: map[string]int64{"local": 4, "local to m2": 5, "none": 0}},
 	}
 	shared := map[string]int64{"several": 6, "large": 7, "gone": 8}
-	rows := []rest.ClusterPipeline{{ID: "several", Instance: 1}, {ID: "several", Instance: 2}, {ID: "large"},
+	rows := []spec.ClusterPipeline{{ID: "several", Instance: 1}, {ID: "several", Instance: 2}, {ID: "large"},
 		{ID: "quiet"}, {ID: "local"}}
-	want := []rest.ClusterPipeline{
+	want := []spec.ClusterPipeline{
 		{ID: "several", Instance: 1, SharedDeadLetters: 6},
 		{ID: "several", Instance: 2},
 		{ID: "large", SharedDeadLetters: 7, DeadLetters: []spec.MemberDeadLetters{{Member: "m1", Count: 2}}},

@@ -10,24 +10,23 @@ import (
 	"github.com/conduit-agent/conduit/agent/cluster"
 	"github.com/conduit-agent/conduit/agent/cluster/protocol"
 	"github.com/conduit-agent/conduit/agent/membership"
-	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/spec"
 )
 
 // viewTimeout bounds the time to query the member. A member whose store has not answered yet does not take part.
 const viewTimeout = 2 * time.Second
 
-// Placement returns where a pipeline runs, if another member of the cluster should run it; otherwise nil.
-func (m *Membership) Placement(id string) *rest.Placement {
+// Assignment returns where a pipeline runs, if another member of the cluster should run it; otherwise nil.
+func (m *Membership) Assignment(id string) *spec.Assignment {
 	if !m.elsewhere(id, false) {
 		return nil
 	}
 	if !m.clustered(id) {
-		return &rest.Placement{} // this agent lacks a label
+		return &spec.Assignment{} // this agent lacks a label
 	}
 	claims := m.member.Claims(id)
 	owned := max(0, slices.IndexFunc(claims, func(c protocol.Claim) bool { return c.Owner != "" }))
-	p := placementOf(claims[owned])
+	p := assignmentOf(claims[owned])
 	p.Failed = m.failed(cmp.Or(claims[owned].Pipeline, id))
 	return &p
 }
@@ -41,7 +40,7 @@ func (m *Membership) Unplaced(id string) bool {
 }
 
 // Instances returns the instances of a pipeline that declares several, or nil if it declares one.
-func (m *Membership) Instances(d *spec.Declaration) *rest.Instances {
+func (m *Membership) Instances(d *spec.Declaration) *spec.RunningInstances {
 	all := membership.RunsOnce(d)
 	if all == nil || !m.clustered(d.Pipeline.ID) {
 		return all
@@ -51,7 +50,7 @@ func (m *Membership) Instances(d *spec.Declaration) *rest.Instances {
 			continue
 		}
 		_, number := protocol.InstanceOf(c.Pipeline)
-		all.Running = append(all.Running, rest.InstancePlacement{Instance: number, Member: c.Owner, Since: c.Since,
+		all.Running = append(all.Running, spec.InstanceAssignment{Instance: number, Member: c.Owner, Since: c.Since,
 			From: c.From})
 	}
 	if all.Message = ""; d.Want() == spec.StatusRunning && all.Declared != spec.EachMember &&
@@ -61,21 +60,21 @@ func (m *Membership) Instances(d *spec.Declaration) *rest.Instances {
 	return all
 }
 
-func placementOf(c protocol.Claim) rest.Placement {
+func assignmentOf(c protocol.Claim) spec.Assignment {
 	if c.Owner == "" {
-		return rest.Placement{}
+		return spec.Assignment{}
 	}
-	return rest.Placement{Member: c.Owner, Since: &c.Since, From: c.From}
+	return spec.Assignment{Member: c.Owner, Since: &c.Since, From: c.From}
 }
 
 // failed returns the declared version of a claim's pipeline, if that version failed and the last known good one runs in
 // its place.
-func (m *Membership) failed(claim string) *rest.FailedVersion {
+func (m *Membership) failed(claim string) *spec.FailedVersion {
 	f := m.versions.Failed(context.Background(), claim)
 	if f == nil {
 		return nil
 	}
-	return &rest.FailedVersion{Generation: f.Generation, Member: f.Member, At: f.At, Error: f.Error}
+	return &spec.FailedVersion{Generation: f.Generation, Member: f.Member, At: f.At, Error: f.Error}
 }
 
 // past holds the reasons of notices that precede the present owner of a claim.
@@ -94,9 +93,9 @@ func why(c *protocol.ClaimView) protocol.Reason {
 }
 
 // Cluster returns this agent's view of the cluster.
-func (m *Membership) Cluster(ctx context.Context) (rest.Cluster, error) {
-	body := rest.Cluster{Name: m.needs.Settings.Name, Member: m.member.Self.Agent, State: rest.ClusterJoining,
-		Members: []rest.ClusterMember{}, Pipelines: []rest.ClusterPipeline{}}
+func (m *Membership) Cluster(ctx context.Context) (spec.Cluster, error) {
+	body := spec.Cluster{Name: m.needs.Settings.Name, Member: m.member.Self.Agent, State: spec.MembershipJoining,
+		Members: []spec.ClusterMember{}, Pipelines: []spec.ClusterPipeline{}}
 	ctx, cancel := context.WithTimeout(ctx, viewTimeout)
 	defer cancel()
 	seen, err := m.member.View(ctx)
@@ -110,7 +109,7 @@ func (m *Membership) Cluster(ctx context.Context) (rest.Cluster, error) {
 	for _, one := range seen.Claims {
 		runs[one.Owner]++
 		id, number := protocol.InstanceOf(one.Pipeline)
-		p := rest.ClusterPipeline{ID: id, Placement: placementOf(one.Claim), Epoch: one.Epoch, Digest: one.Digest,
+		p := spec.ClusterPipeline{ID: id, Assignment: assignmentOf(one.Claim), Epoch: one.Epoch, Digest: one.Digest,
 			LagSeconds: one.Pending.Seconds(), Terms: m.declaredTerms(id)}
 		p.Failed = m.failed(one.Pipeline)
 		if p.LagSeconds == 0 && one.Owner != m.member.Self.Agent {
@@ -126,11 +125,11 @@ func (m *Membership) Cluster(ctx context.Context) (rest.Cluster, error) {
 	}
 	body.Pipelines = append(body.Pipelines, m.local(refused)...)
 	body.Pipelines = append(body.Pipelines, refused.rest(m.declaredTerms)...)
-	slices.SortStableFunc(body.Pipelines, func(a, b rest.ClusterPipeline) int {
+	slices.SortStableFunc(body.Pipelines, func(a, b spec.ClusterPipeline) int {
 		return cmp.Or(cmp.Compare(a.ID, b.ID), cmp.Compare(a.Instance, b.Instance))
 	})
 	for _, one := range seen.Members {
-		member := rest.ClusterMember{Name: one.Agent, Version: one.Version, Labels: one.Labels, Capacity: one.Capacity,
+		member := spec.ClusterMember{Name: one.Agent, Version: one.Version, Labels: one.Labels, Capacity: one.Capacity,
 			State:     "live",
 			StartedAt: one.Started, SilentSeconds: one.Silent.Seconds(), Pipelines: runs[one.Agent]}
 		member.Address, member.DeadLetters = reportedBy(reports, one.Agent)
@@ -151,18 +150,18 @@ func (m *Membership) Refused(id string) []spec.MemberDeadLetters {
 }
 
 // Terms returns how a pipeline takes part in the cluster.
-func (m *Membership) Terms(id string) *rest.ClusterTerms {
+func (m *Membership) Terms(id string) *spec.EffectiveTerms {
 	return m.declaredTerms(id)
 }
 
 // local returns the pipelines that this agent runs without a claim.
-func (m *Membership) local(refused *refused) (all []rest.ClusterPipeline) {
+func (m *Membership) local(refused *refused) (all []spec.ClusterPipeline) {
 	m.mu.Lock()
 	ids := slices.Collect(maps.Keys(m.terms))
 	m.mu.Unlock()
 	for _, id := range ids {
 		if t := m.termsOf(id); t.Local() && t.Runs && !m.elsewhere(id, false) {
-			p := rest.ClusterPipeline{ID: id, Placement: rest.Placement{Member: m.member.Self.Agent, Reason: "Local"},
+			p := spec.ClusterPipeline{ID: id, Assignment: spec.Assignment{Member: m.member.Self.Agent, Reason: "Local"},
 				Terms: m.declaredTerms(id)}
 			refused.show(&p)
 			all = append(all, p)
@@ -172,7 +171,7 @@ func (m *Membership) local(refused *refused) (all []rest.ClusterPipeline) {
 }
 
 // declaredTerms returns the terms in this agent's declaration of a pipeline, or nil if it has none.
-func (m *Membership) declaredTerms(id string) *rest.ClusterTerms {
+func (m *Membership) declaredTerms(id string) *spec.EffectiveTerms {
 	t := m.termsOf(id)
 	if t.Mode == "" {
 		return nil
@@ -181,25 +180,25 @@ func (m *Membership) declaredTerms(id string) *rest.ClusterTerms {
 		t.Reason = "the API of another member declared a pipeline of this id for the cluster, so this one runs " +
 			"nowhere, and this member does not run the other: choose another id"
 	}
-	return &rest.ClusterTerms{Mode: t.Mode, Reason: t.Reason, Labels: t.Rules.Labels,
+	return &spec.EffectiveTerms{Mode: t.Mode, Reason: t.Reason, Labels: t.Rules.Labels,
 		Eligible: t.Rules.Allow(m.member.Self.Labels), OnHost: t.Kept, Instances: t.Instances}
 }
 
 // stateOf returns this agent's state in the cluster, and the reason if it runs no pipeline of the cluster.
-func stateOf(v *protocol.View) (rest.ClusterState, string) {
+func stateOf(v *protocol.View) (spec.MembershipState, string) {
 	switch {
 	case v.Draining && v.Held:
-		return rest.ClusterDraining, ""
+		return spec.MembershipDraining, ""
 	case v.Draining:
-		return rest.ClusterDrained, "it is drained, and takes no pipelines until it is resumed"
+		return spec.MembershipDrained, "it is drained, and takes no pipelines until it is resumed"
 	case v.Held:
-		return rest.ClusterJoined, ""
+		return spec.MembershipJoined, ""
 	case v.Last.Reason == protocol.SelfStopped || v.Last.Reason == protocol.SessionLost:
-		return rest.ClusterDisconnected, cluster.NoticeText(v.Last)
+		return spec.MembershipDisconnected, cluster.NoticeText(v.Last)
 	case v.Last.Reason != "":
-		return rest.ClusterJoining, cluster.NoticeText(v.Last)
+		return spec.MembershipJoining, cluster.NoticeText(v.Last)
 	}
-	return rest.ClusterJoining, ""
+	return spec.MembershipJoining, ""
 }
 
 // Drain hands this agent's pipelines to other members, and accepts no more. It returns when none is left, or with an

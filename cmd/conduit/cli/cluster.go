@@ -12,8 +12,8 @@ import (
 	"github.com/peterbourgon/ff/v3/ffcli"
 
 	"github.com/conduit-agent/conduit/api/client"
-	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/cmd/conduit/terminal"
+	"github.com/conduit-agent/conduit/spec"
 )
 
 // clusterCommand returns 'conduit cluster' and the commands below it.
@@ -59,7 +59,7 @@ Example:
 				return err
 			}
 			if len(args) == 1 {
-				c.Pipelines = slices.DeleteFunc(c.Pipelines, func(p rest.ClusterPipeline) bool {
+				c.Pipelines = slices.DeleteFunc(c.Pipelines, func(p spec.ClusterPipeline) bool {
 					return p.ID != args[0]
 				})
 			}
@@ -130,17 +130,17 @@ Example:
 }
 
 // sayState describes the agent's relation to a cluster, unless all is in order.
-func sayState(r *Remote, c *rest.Cluster) {
+func sayState(r *Remote, c *spec.Cluster) {
 	switch {
-	case c.State == rest.ClusterAlone:
+	case c.State == spec.MembershipAlone:
 		fmt.Fprintln(r.Stdout, "the agent is not a member of a cluster")
-	case c.State != rest.ClusterJoined:
+	case c.State != spec.MembershipJoined:
 		fmt.Fprintf(r.Stdout, "%s is %s\n", c.Member,
 			strings.TrimSuffix(r.Paint(string(c.State), terminal.Yellow)+": "+c.Message, ": "))
 	}
 }
 
-func showPipelines(r *Remote, c *rest.Cluster) error {
+func showPipelines(r *Remote, c *spec.Cluster) error {
 	if !r.JSON {
 		sayState(r, c)
 		if len(c.Pipelines) == 0 {
@@ -180,7 +180,7 @@ func showPipelines(r *Remote, c *rest.Cluster) error {
 }
 
 // claimWords returns the id of a pipeline, with the number of the instance and the number of instances.
-func claimWords(p *rest.ClusterPipeline) string {
+func claimWords(p *spec.ClusterPipeline) string {
 	switch {
 	case p.Instance == 0:
 		return p.ID
@@ -191,7 +191,7 @@ func claimWords(p *rest.ClusterPipeline) string {
 }
 
 // refused returns the number of dead letters in the store of the cluster, and the members that have some on disk.
-func refused(p *rest.ClusterPipeline) string {
+func refused(p *spec.ClusterPipeline) string {
 	var texts []string
 	if p.SharedDeadLetters > 0 {
 		texts = append(texts, strconv.FormatInt(p.SharedDeadLetters, 10))
@@ -202,7 +202,7 @@ func refused(p *rest.ClusterPipeline) string {
 	return strings.Join(texts, ",")
 }
 
-func showMembers(r *Remote, c *rest.Cluster) error {
+func showMembers(r *Remote, c *spec.Cluster) error {
 	if !r.JSON {
 		sayState(r, c)
 		if len(c.Members) == 0 {

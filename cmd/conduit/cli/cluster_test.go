@@ -8,14 +8,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/spec"
 )
 
 // TestClusterStatusCountsDeadLetters shows dead letters in the store of the cluster as a number, and dead letters on
 // disks with their members.
 func TestClusterStatusCountsDeadLetters(t *testing.T) {
-	c := rest.Cluster{Name: "edge", Member: "m1", State: rest.ClusterJoined, Pipelines: []rest.ClusterPipeline{
+	c := spec.Cluster{Name: "edge", Member: "m1", State: spec.MembershipJoined, Pipelines: []spec.ClusterPipeline{
 		{ID: "both", SharedDeadLetters: 12, DeadLetters: []spec.MemberDeadLetters{{Member: "m2", Count: 3}}},
 		{ID: "disks", DeadLetters: []spec.MemberDeadLetters{{Member: "m1", Count: 1}, {Member: "m2", Count: 2}}},
 		{ID: "none"},
@@ -34,8 +33,8 @@ func TestClusterStatusCountsDeadLetters(t *testing.T) {
 
 // TestClusterStatusSaysHeld shows that a pipeline writes nothing until its position is in the claim.
 func TestClusterStatusSaysHeld(t *testing.T) {
-	shown := clusterStatus(t, &rest.Cluster{Name: "edge", Member: "m1", State: rest.ClusterJoined,
-		Pipelines: []rest.ClusterPipeline{
+	shown := clusterStatus(t, &spec.Cluster{Name: "edge", Member: "m1", State: spec.MembershipJoined,
+		Pipelines: []spec.ClusterPipeline{
 			{ID: "held", LagSeconds: 1.5, Held: true}, {ID: "late", LagSeconds: 1.5},
 		}})
 	if n := strings.Count(shown, "1.5s"); n != 2 || strings.Count(shown, "1.5s, held") != 1 {
@@ -44,7 +43,7 @@ func TestClusterStatusSaysHeld(t *testing.T) {
 }
 
 // clusterStatus returns the output of the command.
-func clusterStatus(t *testing.T, c *rest.Cluster) string {
+func clusterStatus(t *testing.T, c *spec.Cluster) string {
 	t.Helper()
 	agent := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		_ = json.NewEncoder(w).Encode(c)

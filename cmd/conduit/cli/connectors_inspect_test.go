@@ -27,8 +27,8 @@ func TestInspectedRecordsForPeople(t *testing.T) {
 
 func TestInspectorExplainsSilence(t *testing.T) {
 	running := spec.State{Phase: spec.PhaseRunning}
-	rates := func(stage rest.StageRates, series ...float64) *rest.PipelineRates {
-		return &rest.PipelineRates{Stages: map[string]rest.StageRates{"p:in": stage}, Series: series}
+	rates := func(stage spec.StageRates, series ...float64) *spec.PipelineRates {
+		return &spec.PipelineRates{Stages: map[string]spec.StageRates{"p:in": stage}, Series: series}
 	}
 	for want, c := range map[string]struct {
 		status   rest.PipelineStatus
@@ -43,18 +43,18 @@ func TestInspectorExplainsSilence(t *testing.T) {
 		"will be retried: refused": {rest.PipelineStatus{State: spec.State{Phase: spec.PhaseRecovering,
 			Error: "refused"}}, false},
 		"is starting":          {rest.PipelineStatus{State: spec.State{Phase: spec.PhaseStarting}}, false},
-		"on cluster member m2": {rest.PipelineStatus{Placement: &rest.Placement{Member: "m2"}}, false},
+		"on cluster member m2": {rest.PipelineStatus{Placement: &spec.Assignment{Member: "m2"}}, false},
 		"no longer declared":   {rest.PipelineStatus{Withdrawn: &time.Time{}}, false},
 		"has no rates yet":     {rest.PipelineStatus{State: running}, false},
 		"p:in: no record yet": {rest.PipelineStatus{State: running,
-			Rates: rates(rest.StageRates{Waiting: "no record yet"})}, false},
-		"no filter matches them": {rest.PipelineStatus{State: running, Rates: rates(rest.StageRates{Records: 3})},
+			Rates: rates(spec.StageRates{Waiting: "no record yet"})}, false},
+		"no filter matches them": {rest.PipelineStatus{State: running, Rates: rates(spec.StageRates{Records: 3})},
 			true},
 		"waits for out": {rest.PipelineStatus{State: running,
-			Rates: rates(rest.StageRates{Slow: "in waits for out"})}, false},
-		"have read nothing since": {rest.PipelineStatus{State: running, Rates: rates(rest.StageRates{}, 1, 0, 0)},
+			Rates: rates(spec.StageRates{Slow: "in waits for out"})}, false},
+		"have read nothing since": {rest.PipelineStatus{State: running, Rates: rates(spec.StageRates{}, 1, 0, 0)},
 			false},
-		"read nothing for minutes": {rest.PipelineStatus{State: running, Rates: rates(rest.StageRates{}, 0, 0)}, false},
+		"read nothing for minutes": {rest.PipelineStatus{State: running, Rates: rates(spec.StageRates{}, 0, 0)}, false},
 	} {
 		if got := silence(&c.status, "p:in", c.filtered, new(time.Time)); !strings.Contains(got, want) {
 			t.Errorf("%s, want %s", got, want)
@@ -67,7 +67,7 @@ func TestInspectorExplainsSilence(t *testing.T) {
 func TestInspectorShowsIdleTime(t *testing.T) {
 	status := func(series ...float64) *rest.PipelineStatus {
 		return &rest.PipelineStatus{ID: "p", State: spec.State{Phase: spec.PhaseRunning},
-			Rates: &rest.PipelineRates{Stages: map[string]rest.StageRates{"p:in": {}}, Series: series}}
+			Rates: &spec.PipelineRates{Stages: map[string]spec.StageRates{"p:in": {}}, Series: series}}
 	}
 	var idle time.Time
 	first := silence(status(1, 0, 0), "p:in", false, &idle)
@@ -86,7 +86,7 @@ func TestInspectorShowsIdleTime(t *testing.T) {
 		t.Errorf("%s after %s", later, was)
 	}
 	passing := status(1, 0, 0)
-	passing.Rates.Stages["p:in"] = rest.StageRates{Records: 0.2}
+	passing.Rates.Stages["p:in"] = spec.StageRates{Records: 0.2}
 	if got := silence(passing, "p:in", false, &idle); got != "" {
 		t.Errorf("of a connector that records passed a moment ago: %s", got)
 	}

@@ -143,7 +143,7 @@ func describePipeline(ctx context.Context, r *Remote, id string) (d description,
 }
 
 // termsWords describes the settings of a pipeline for a cluster.
-func termsWords(t *rest.ClusterTerms) string {
+func termsWords(t *spec.EffectiveTerms) string {
 	text := string(t.Mode)
 	if t.Reason != "" {
 		text += ", because " + t.Reason
@@ -155,7 +155,7 @@ func termsWords(t *rest.ClusterTerms) string {
 }
 
 // instancesWords names the members that run the instances of a pipeline.
-func instancesWords(i *rest.Instances) string {
+func instancesWords(i *spec.RunningInstances) string {
 	var all []string
 	for _, one := range i.Running {
 		all = append(all, fmt.Sprintf("%d on %s since %s", one.Instance, one.Member, terminal.Moment(one.Since)))
@@ -170,7 +170,7 @@ func instancesWords(i *rest.Instances) string {
 }
 
 // memberWords names the other member that has to run a pipeline, and the version that failed there.
-func memberWords(p *rest.Placement) string {
+func memberWords(p *spec.Assignment) string {
 	member := cmp.Or(p.Member, "no member can run it: 'conduit cluster status' shows the reason")
 	if p.Failed != nil {
 		return member + "; " + p.Failed.Text()

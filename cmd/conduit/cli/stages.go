@@ -8,13 +8,13 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/cmd/conduit/terminal"
+	"github.com/conduit-agent/conduit/spec"
 )
 
 // writeStages writes a table of the stages of a pipeline, in the order in which records pass them, and names the stage
 // that the others wait for.
-func writeStages(r *Remote, to io.Writer, rates *rest.PipelineRates) error {
+func writeStages(r *Remote, to io.Writer, rates *spec.PipelineRates) error {
 	fmt.Fprintln(to)
 	if err := stageTable(rates).Write(to, r.Paint); err != nil {
 		return err
@@ -28,11 +28,11 @@ func writeStages(r *Remote, to io.Writer, rates *rest.PipelineRates) error {
 }
 
 // kindOrder is the order in which records pass the kinds of stages.
-var kindOrder = map[rest.StageKind]int{
-	rest.KindSource: 0, rest.KindProcessor: 1, rest.KindDestination: 2, rest.KindQueue: 3,
+var kindOrder = map[spec.StageKind]int{
+	spec.StageSource: 0, spec.StageProcessor: 1, spec.StageDestination: 2, spec.StageQueue: 3,
 }
 
-func stagesInOrder(rates *rest.PipelineRates) []string {
+func stagesInOrder(rates *spec.PipelineRates) []string {
 	ids := slices.Collect(maps.Keys(rates.Stages))
 	slices.SortFunc(ids, func(a, b string) int {
 		return cmp.Or(kindOrder[rates.Stages[a].Kind]-kindOrder[rates.Stages[b].Kind], strings.Compare(a, b))
@@ -40,7 +40,7 @@ func stagesInOrder(rates *rest.PipelineRates) []string {
 	return ids
 }
 
-func stageTable(rates *rest.PipelineRates) *terminal.Table {
+func stageTable(rates *spec.PipelineRates) *terminal.Table {
 	t := &terminal.Table{}
 	t.Add("STAGE", "KIND", "IN/S", "OUT/S", "OUTSTANDING", "DOING", "NOTHING SINCE", "LAST ERROR")
 	for _, id := range stagesInOrder(rates) {

@@ -491,7 +491,7 @@ func rateWords(rate *float64) string {
 
 // behindWords says how far the sources are behind their systems, for sources that report it, and which sources have
 // delivered nothing yet.
-func behindWords(r *rest.PipelineRates) string {
+func behindWords(r *spec.PipelineRates) string {
 	if r == nil {
 		return ""
 	}

@@ -16,7 +16,7 @@ import (
 
 func TestStatusShowsWhichSourcesWait(t *testing.T) {
 	const waiting = "no record yet, open since 2026-01-02T03:04:05Z"
-	got := behindWords(&rest.PipelineRates{Stages: map[string]rest.StageRates{"p:b": {Waiting: waiting},
+	got := behindWords(&spec.PipelineRates{Stages: map[string]spec.StageRates{"p:b": {Waiting: waiting},
 		"p:a": {Records: 1}}})
 	if got != "p:b: "+waiting {
 		t.Errorf("got %q", got)
@@ -25,7 +25,7 @@ func TestStatusShowsWhichSourcesWait(t *testing.T) {
 
 func TestStatusShowsHowFarSourcesAre(t *testing.T) {
 	behind := int64(2)
-	got := behindWords(&rest.PipelineRates{Stages: map[string]rest.StageRates{
+	got := behindWords(&spec.PipelineRates{Stages: map[string]spec.StageRates{
 		"p:a": {Behind: &progress.Report{Records: &behind,
 			Snapshots: []progress.Snapshot{{Of: "orders", Rows: 100, Total: 400,
 				StartedAt: time.Now().Add(-time.Minute)}}}},

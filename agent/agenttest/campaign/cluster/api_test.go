@@ -78,17 +78,17 @@ func decoded[T any](m *member, method, path string) (v T) {
 }
 
 // awaitCluster waits until the view that a member has of the cluster satisfies ok.
-func (m *member) awaitCluster(what string, ok func(*rest.Cluster) bool) {
+func (m *member) awaitCluster(what string, ok func(*spec.Cluster) bool) {
 	m.t.Helper()
-	var c rest.Cluster
+	var c spec.Cluster
 	wait.For(m.t, m.name+" knows that "+what, func() bool {
-		c = decoded[rest.Cluster](m, "GET", "/v1/cluster")
+		c = decoded[spec.Cluster](m, "GET", "/v1/cluster")
 		return ok(&c)
 	}, func() string { return fmt.Sprintf("it knows %+v", c) })
 }
 
 // owned counts the pipelines that a member owns.
-func owned(c *rest.Cluster, member string) (n int) {
+func owned(c *spec.Cluster, member string) (n int) {
 	for i := range c.Pipelines {
 		if c.Pipelines[i].Member == member {
 			n++
@@ -107,11 +107,11 @@ func TestDrain(t *testing.T) {
 	f.feed(10)
 	f.await()
 	m0, m1 := f.members[0], f.members[1]
-	if c := decoded[rest.Cluster](m0, "POST", "/v1/cluster/drain"); c.State != rest.ClusterDrained ||
+	if c := decoded[spec.Cluster](m0, "POST", "/v1/cluster/drain"); c.State != spec.MembershipDrained ||
 		owned(&c, "m0") != 0 {
 		t.Errorf("after a drain: %+v", c)
 	}
-	m1.awaitCluster("it has all", func(c *rest.Cluster) bool { return owned(c, "m1") == pipelines })
+	m1.awaitCluster("it has all", func(c *spec.Cluster) bool { return owned(c, "m1") == pipelines })
 	f.feed(10)
 	f.await()
 	for _, s := range decoded[[]rest.PipelineStatus](m0, "GET", "/v1/status") {
@@ -134,11 +134,11 @@ func TestDrain(t *testing.T) {
 	if text := m1.call("GET", "/v1/events?limit=1000"); !strings.Contains(text, `"reason":"Claimed"`) {
 		t.Errorf("the events do not say who claimed a pipeline: %s", text)
 	}
-	if c := decoded[rest.Cluster](m0, "POST", "/v1/cluster/resume"); c.State == rest.ClusterDrained {
+	if c := decoded[spec.Cluster](m0, "POST", "/v1/cluster/resume"); c.State == spec.MembershipDrained {
 		t.Errorf("after it was resumed: %+v", c)
 	}
-	m0.awaitCluster("it takes pipelines again", func(c *rest.Cluster) bool {
-		return c.State == rest.ClusterJoined && owned(c, "m0") > 0
+	m0.awaitCluster("it takes pipelines again", func(c *spec.Cluster) bool {
+		return c.State == spec.MembershipJoined && owned(c, "m0") > 0
 	})
 	f.feed(10)
 	f.await()
@@ -153,8 +153,8 @@ func (f *fleet) owner(pipeline string) (owner string) {
 			return slices.ContainsFunc(decoded[[]rest.PipelineStatus](m, "GET", "/v1/status"),
 				func(s rest.PipelineStatus) bool { return s.ID == pipeline })
 		})
-		m.awaitCluster(pipeline+" has an owner", func(c *rest.Cluster) bool {
-			i := slices.IndexFunc(c.Pipelines, func(p rest.ClusterPipeline) bool {
+		m.awaitCluster(pipeline+" has an owner", func(c *spec.Cluster) bool {
+			i := slices.IndexFunc(c.Pipelines, func(p spec.ClusterPipeline) bool {
 				return p.ID == pipeline && p.Member != ""
 			})
 			if i >= 0 {
@@ -181,7 +181,7 @@ func TestStopOnAnyMember(t *testing.T) {
 	}
 	other.call("POST", "/v1/pipelines/p0/stop")
 	for _, m := range f.members {
-		m.awaitCluster("p0 has no owner", func(c *rest.Cluster) bool {
+		m.awaitCluster("p0 has no owner", func(c *spec.Cluster) bool {
 			return c.Pipelines[0].ID == "p0" && c.Pipelines[0].Member == ""
 		})
 		if s := status(m); s.Override != spec.StatusStopped || s.State.Phase != spec.PhaseStopped {
@@ -214,7 +214,7 @@ func TestResetOnAnyMember(t *testing.T) {
 		t.Errorf("the position of a pipeline that runs is reset: %d %s", status, answer)
 	}
 	other.call("POST", "/v1/pipelines/p0/stop")
-	other.awaitCluster("p0 has no owner", func(c *rest.Cluster) bool { return c.Pipelines[0].Member == "" })
+	other.awaitCluster("p0 has no owner", func(c *spec.Cluster) bool { return c.Pipelines[0].Member == "" })
 	if p := decoded[rest.Position](other, "GET", position); len(p.Position) == 0 {
 		t.Errorf("a member that never ran the pipeline does not know where it got: %+v", p)
 	}
@@ -234,7 +234,7 @@ func TestEndsWithoutNATS(t *testing.T) {
 	m := newMember(t, "m", t.TempDir(), "nats://127.0.0.1:1", ttl)
 	m.start()
 	m.awaitLog("agent started")
-	if c := decoded[rest.Cluster](m, "GET", "/v1/cluster"); c.State != rest.ClusterJoining || c.Message == "" {
+	if c := decoded[spec.Cluster](m, "GET", "/v1/cluster"); c.State != spec.MembershipJoining || c.Message == "" {
 		t.Errorf("a member that never reached NATS: %+v", c)
 	}
 	m.mustEnd()

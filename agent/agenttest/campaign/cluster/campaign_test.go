@@ -21,9 +21,9 @@ import (
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/clock"
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/server"
-	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins/plugintest/network"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
+	"github.com/conduit-agent/conduit/spec"
 )
 
 // campaign is a cluster on three NATS servers whose members, links, servers and clocks fail while lines are copied.
@@ -230,7 +230,7 @@ func (c *campaign) round(cluster int, d disturbance) {
 	c.t.Helper()
 	at, most := c.busiest()
 	had := map[string]uint64{} // epochs of the member's pipelines; one may just have got another owner
-	for _, p := range decoded[rest.Cluster](c.members[at], "GET", "/v1/cluster").Pipelines {
+	for _, p := range decoded[spec.Cluster](c.members[at], "GET", "/v1/cluster").Pipelines {
 		if p.Member == c.members[at].name {
 			had[p.ID] = p.Epoch
 		}
@@ -248,8 +248,8 @@ func (c *campaign) round(cluster int, d disturbance) {
 	})
 	took := time.Since(begin)
 	d.recover(c, at)
-	c.members[at].awaitCluster("it is a member again", func(now *rest.Cluster) bool {
-		return now.State == rest.ClusterJoined
+	c.members[at].awaitCluster("it is a member again", func(now *spec.Cluster) bool {
+		return now.State == spec.MembershipJoined
 	})
 	c.report.add(d, took, asked, len(had))
 	c.t.Logf("cluster %d: %s at %s with %d pipelines: all go on after %v, after %d lines", cluster, d.name,

@@ -14,8 +14,8 @@ import (
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/clock"
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/server"
-	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
+	"github.com/conduit-agent/conduit/spec"
 )
 
 // TestWrongClocks sets the wall clocks of two members two hours apart, and lets them jump by two hours while the
@@ -44,7 +44,7 @@ func TestWrongClocks(t *testing.T) {
 	}
 	f.feed(20)
 	f.await()
-	started := decoded[rest.Cluster](f.members[0], "GET", "/v1/cluster").Members
+	started := decoded[spec.Cluster](f.members[0], "GET", "/v1/cluster").Members
 	if len(started) != 2 || started[0].StartedAt.Sub(started[1].StartedAt).Abs() < 90*time.Minute {
 		t.Fatalf("the clocks of the members do not differ: %+v", started)
 	}

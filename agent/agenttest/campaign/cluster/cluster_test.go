@@ -19,6 +19,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
+	"github.com/conduit-agent/conduit/spec"
 )
 
 const ttl = 6 * time.Second
@@ -90,8 +91,8 @@ func (f *fleet) start() {
 		m.awaitLog("reason=Joined")
 	}
 	for _, m := range f.members { // wait until every member has passed the time in which it leaves pipelines to others
-		m.awaitCluster("all are there", func(c *rest.Cluster) bool {
-			return len(c.Members) == len(f.members) && !slices.ContainsFunc(c.Members, func(m rest.ClusterMember) bool {
+		m.awaitCluster("all are there", func(c *spec.Cluster) bool {
+			return len(c.Members) == len(f.members) && !slices.ContainsFunc(c.Members, func(m spec.ClusterMember) bool {
 				return time.Since(m.StartedAt) < 3*time.Second
 			})
 		})

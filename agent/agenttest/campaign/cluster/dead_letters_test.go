@@ -11,7 +11,6 @@ import (
 
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/server"
-	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/spec"
 )
@@ -69,7 +68,7 @@ pipelines:
 		!strings.Contains(answer, "a at "+elsewhere(b)[0].Address+" has 5") {
 		t.Errorf("b does not say who has a dead letter: %d %s", status, answer)
 	}
-	b.awaitCluster("a has five dead letters", func(c *rest.Cluster) bool {
+	b.awaitCluster("a has five dead letters", func(c *spec.Cluster) bool {
 		if len(c.Pipelines) != 1 {
 			return false
 		}
@@ -77,7 +76,7 @@ pipelines:
 		return len(p) == 1 && p[0].Member == "a" && p[0].Count == 5 && c.Pipelines[0].SharedDeadLetters == 0 &&
 			c.Pipelines[0].Member == "b"
 	})
-	a.awaitCluster("b claimed the pipeline that a released", func(c *rest.Cluster) bool {
+	a.awaitCluster("b claimed the pipeline that a released", func(c *spec.Cluster) bool {
 		return len(c.Pipelines) == 1 && c.Pipelines[0].Member == "b" && c.Pipelines[0].Reason == "Claimed"
 	})
 	a.send("POST", "/v1/pipelines/p/dead-letter-replay", `{"all":true}`)

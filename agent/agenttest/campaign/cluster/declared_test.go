@@ -40,8 +40,8 @@ func TestAPIPipelines(t *testing.T) {
 		}
 		f.members[2].awaitLog("reason=Claimed") // the pipeline in the file that m0 lacks
 		m0 := f.members[0]
-		m0.awaitCluster("there is a claim of filed", func(c *rest.Cluster) bool {
-			return slices.ContainsFunc(c.Pipelines, func(p rest.ClusterPipeline) bool {
+		m0.awaitCluster("there is a claim of filed", func(c *spec.Cluster) bool {
+			return slices.ContainsFunc(c.Pipelines, func(p spec.ClusterPipeline) bool {
 				return p.ID == "filed" && p.Member == "m2"
 			})
 		})
@@ -74,8 +74,8 @@ func TestAPIPipelines(t *testing.T) {
 		}
 		a.awaitName("first")
 		a.call("POST", "/v1/pipelines/own/stop")
-		b.awaitCluster("no member runs it", func(c *rest.Cluster) bool {
-			return slices.ContainsFunc(c.Pipelines, func(p rest.ClusterPipeline) bool {
+		b.awaitCluster("no member runs it", func(c *spec.Cluster) bool {
+			return slices.ContainsFunc(c.Pipelines, func(p spec.ClusterPipeline) bool {
 				return p.ID == "own" && p.Member == ""
 			})
 		})

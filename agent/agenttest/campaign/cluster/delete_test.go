@@ -13,8 +13,8 @@ import (
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/server"
 	"github.com/conduit-agent/conduit/agent/config"
-	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
+	"github.com/conduit-agent/conduit/spec"
 )
 
 // TestDeletedPipeline removes the file of a pipeline from the directory that the members share: the cluster and each
@@ -35,7 +35,7 @@ func testDeletedPipeline(t *testing.T, urls string) {
 		t.Fatal(err)
 	}
 	for _, m := range f.members {
-		m.awaitCluster("only the other pipeline is left", func(c *rest.Cluster) bool {
+		m.awaitCluster("only the other pipeline is left", func(c *spec.Cluster) bool {
 			return len(c.Pipelines) == 1 && c.Pipelines[0].ID == "p1"
 		})
 		wait.For(t, m.name+" to forget the pipeline", func() bool {

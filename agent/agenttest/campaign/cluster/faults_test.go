@@ -6,15 +6,15 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins/plugintest/network"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
+	"github.com/conduit-agent/conduit/spec"
 )
 
 // awaitTakeOver waits until other members own the pipelines of a member.
 func (f *fleet) awaitTakeOver(at int) {
 	f.t.Helper()
-	f.members[(at+1)%len(f.members)].awaitCluster("others have its pipelines", func(c *rest.Cluster) bool {
+	f.members[(at+1)%len(f.members)].awaitCluster("others have its pipelines", func(c *spec.Cluster) bool {
 		return owned(c, f.members[at].name) == 0 && owned(c, "") == 0
 	})
 }
@@ -43,7 +43,7 @@ func (f *fleet) busiest() (at, most int) {
 	wait.For(f.t, "the members to agree on who has how many pipelines", func() bool {
 		views = nil
 		for _, m := range f.members {
-			c := decoded[rest.Cluster](m, "GET", "/v1/cluster")
+			c := decoded[spec.Cluster](m, "GET", "/v1/cluster")
 			view := make([]int, len(f.members))
 			for i := range f.members {
 				view[i] = owned(&c, f.members[i].name)
@@ -60,7 +60,7 @@ func (f *fleet) busiest() (at, most int) {
 func (f *fleet) owners() map[string]string {
 	f.t.Helper()
 	all := map[string]string{}
-	f.members[0].awaitCluster("every pipeline has an owner", func(c *rest.Cluster) bool {
+	f.members[0].awaitCluster("every pipeline has an owner", func(c *spec.Cluster) bool {
 		for _, p := range c.Pipelines {
 			all[p.ID] = p.Member
 		}

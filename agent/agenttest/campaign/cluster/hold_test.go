@@ -10,8 +10,8 @@ import (
 
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/server"
-	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins/plugintest/network"
+	"github.com/conduit-agent/conduit/spec"
 )
 
 // TestFormerOwnerHolds stalls the link of the owner of a pipeline, and then pauses the owner. With a stalled link, it
@@ -33,15 +33,15 @@ func TestFormerOwnerHolds(t *testing.T) {
 	proxies[at].Hold(true)
 	f.feed(1)
 	f.await() // its session lives, and no position waits
-	f.members[at].awaitCluster("its position to wait", func(c *rest.Cluster) bool {
+	f.members[at].awaitCluster("its position to wait", func(c *spec.Cluster) bool {
 		return len(c.Pipelines) == 1 && c.Pipelines[0].LagSeconds >= 0.3 && c.Pipelines[0].Held
 	})
 	f.feed(10)
 	f.await()
 	f.noneUnder(epoch, 12)
 	proxies[at].Heal()
-	f.members[at].awaitCluster("it is a member again", func(c *rest.Cluster) bool {
-		return c.State == rest.ClusterJoined
+	f.members[at].awaitCluster("it is a member again", func(c *spec.Cluster) bool {
+		return c.State == spec.MembershipJoined
 	})
 	f.checkpoint(f.members[0])
 
@@ -52,8 +52,8 @@ func TestFormerOwnerHolds(t *testing.T) {
 	f.feed(10)
 	f.await()
 	f.members[at].signal(syscall.SIGCONT)
-	f.members[at].awaitCluster("it is a member again", func(c *rest.Cluster) bool {
-		return c.State == rest.ClusterJoined && owned(c, f.members[at].name) == 0
+	f.members[at].awaitCluster("it is a member again", func(c *spec.Cluster) bool {
+		return c.State == spec.MembershipJoined && owned(c, f.members[at].name) == 0
 	})
 	f.feed(10)
 	f.await()
@@ -63,7 +63,7 @@ func TestFormerOwnerHolds(t *testing.T) {
 // epoch returns the epoch of the claim of the first pipeline, as a member sees it.
 func (f *fleet) epoch(m *member) uint64 {
 	f.t.Helper()
-	return decoded[rest.Cluster](m, "GET", "/v1/cluster").Pipelines[0].Epoch
+	return decoded[spec.Cluster](m, "GET", "/v1/cluster").Pipelines[0].Epoch
 }
 
 // noneUnder checks that the first pipeline wrote no line with number from or higher under an epoch.

@@ -18,6 +18,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/server"
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
+	"github.com/conduit-agent/conduit/spec"
 )
 
 // hot is a pipeline with several instances, which read a topic as a group and write its messages to another topic.
@@ -101,7 +102,7 @@ func (h *hot) awaitAll(when string) {
 }
 
 // owners returns the owner of each instance, as one member sees it.
-func owners(c *rest.Cluster) map[int]string {
+func owners(c *spec.Cluster) map[int]string {
 	all := map[int]string{}
 	for _, p := range c.Pipelines {
 		if p.ID == "hot" && p.Member != "" {
@@ -114,7 +115,7 @@ func owners(c *rest.Cluster) map[int]string {
 // awaitInstances waits until n members own one instance each, and returns those members.
 func (h *hot) awaitInstances(by *member, n int) (all map[int]string) {
 	h.t.Helper()
-	by.awaitCluster(fmt.Sprintf("%d members have an instance each", n), func(c *rest.Cluster) bool {
+	by.awaitCluster(fmt.Sprintf("%d members have an instance each", n), func(c *spec.Cluster) bool {
 		all = owners(c)
 		members := map[string]bool{}
 		for _, m := range all {
@@ -163,7 +164,7 @@ func TestInstances(t *testing.T) {
 	killed, kept := h.named(before[2]), h.named(before[1])
 	killed.kill()
 	h.feed(100)
-	kept.awaitCluster("the instance of the member that was killed moved", func(c *rest.Cluster) bool {
+	kept.awaitCluster("the instance of the member that was killed moved", func(c *spec.Cluster) bool {
 		after := owners(c)
 		return after[1] == before[1] && after[2] != "" && after[2] != before[1] && after[2] != before[2]
 	})
@@ -208,7 +209,7 @@ func (h *hot) stopAndStart(stops, starts *member) {
 // awaitOne waits until the first instance is the only one.
 func (h *hot) awaitOne(by *member) {
 	h.t.Helper()
-	by.awaitCluster("one member has the pipeline", func(c *rest.Cluster) bool {
+	by.awaitCluster("one member has the pipeline", func(c *spec.Cluster) bool {
 		all := owners(c)
 		return len(all) == 1 && all[0] != ""
 	})
@@ -222,8 +223,8 @@ func TestWaitingInstances(t *testing.T) {
 	h.feed(20)
 	h.awaitInstances(h.members[0], 2)
 	h.awaitAll("with two of three instances")
-	h.members[0].awaitCluster("the third instance waits", func(c *rest.Cluster) bool {
-		return slices.ContainsFunc(c.Pipelines, func(p rest.ClusterPipeline) bool {
+	h.members[0].awaitCluster("the third instance waits", func(c *spec.Cluster) bool {
+		return slices.ContainsFunc(c.Pipelines, func(p spec.ClusterPipeline) bool {
 			return p.ID == "hot" && p.Instance == 3 && p.Member == "" && p.Reason == "Waiting"
 		})
 	})

@@ -11,8 +11,8 @@ import (
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/server"
 	"github.com/conduit-agent/conduit/agent/config"
-	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
+	"github.com/conduit-agent/conduit/spec"
 )
 
 // TestStateOnHost has pipelines with state on their hosts: without a setting for that state no member runs them;
@@ -75,7 +75,7 @@ func TestStateOnHost(t *testing.T) {
 	await(moves, "a b a c") // its state of a is lost
 	await(stays, "a b c")   // its state of a is kept
 	for _, m := range f.members {
-		c := decoded[rest.Cluster](m, "GET", "/v1/cluster")
+		c := decoded[spec.Cluster](m, "GET", "/v1/cluster")
 		for _, p := range c.Pipelines {
 			if p.ID == fmt.Sprint("p", silent) || p.ID == fmt.Sprint("p", spools) {
 				t.Errorf("%s has %+v, whose file says nothing of what it keeps", m.name, p)
@@ -103,7 +103,7 @@ func TestOpenWindowsMove(t *testing.T) {
 	replace(t, f.dir+"/pipelines/p0.yaml", `{{ printf "%s" .Payload.After }}`, "n")
 	f.feed(7)
 	owner := f.member(f.owner("p0"))
-	owner.awaitCluster("it runs the pipeline", func(c *rest.Cluster) bool { return owned(c, owner.name) == 1 })
+	owner.awaitCluster("it runs the pipeline", func(c *spec.Cluster) bool { return owned(c, owner.name) == 1 })
 	wait.For(t, "the records to be held", func() bool {
 		return heldRecords.MatchString(owner.call("GET", "/metrics"))
 	}, func() string { return owner.call("GET", "/metrics") })

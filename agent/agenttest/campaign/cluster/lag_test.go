@@ -7,8 +7,8 @@ import (
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/server"
 	"github.com/conduit-agent/conduit/agent/cluster/protocol"
-	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins/builtin/postgres/pg"
+	"github.com/conduit-agent/conduit/spec"
 )
 
 // TestLagOfAnotherMember locks the row with the claim of one of two pipelines: the member that does not run that
@@ -33,13 +33,13 @@ func TestLagOfAnotherMember(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.feed(10)
-	lags := func(c *rest.Cluster) (all []float64) {
+	lags := func(c *spec.Cluster) (all []float64) {
 		for i := range c.Pipelines {
 			all = append(all, c.Pipelines[i].LagSeconds)
 		}
 		return all
 	}
-	other.awaitCluster("the position of p0 waits", func(c *rest.Cluster) bool {
+	other.awaitCluster("the position of p0 waits", func(c *spec.Cluster) bool {
 		all := lags(c)
 		return len(all) == 2 && all[0] >= 1 && all[1] < 1
 	})
@@ -47,7 +47,7 @@ func TestLagOfAnotherMember(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, m := range f.members {
-		m.awaitCluster("no position waits", func(c *rest.Cluster) bool {
+		m.awaitCluster("no position waits", func(c *spec.Cluster) bool {
 			return len(lags(c)) == 2 && slices.Max(lags(c)) < 1
 		})
 	}

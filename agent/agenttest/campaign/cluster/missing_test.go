@@ -15,6 +15,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
+	"github.com/conduit-agent/conduit/spec"
 )
 
 // TestFileOfOneMember has two members with separate directories. The first member never had the file of the first
@@ -66,7 +67,7 @@ func TestFileOfOneMember(t *testing.T) {
 	if err := os.Remove(filepath.Join(own, fmt.Sprintf("p%d.yaml", lost))); err != nil {
 		t.Fatal(err)
 	}
-	has.awaitCluster("it has all", func(c *rest.Cluster) bool { return owned(c, has.name) == len(f.written) })
+	has.awaitCluster("it has all", func(c *spec.Cluster) bool { return owned(c, has.name) == len(f.written) })
 	has.call("POST", fmt.Sprintf("/v1/pipelines/p%d/stop", lost))
 	f.mustKeep(has)
 	has.call("POST", fmt.Sprintf("/v1/pipelines/p%d/start", lost))
@@ -94,13 +95,13 @@ func (f *fleet) mustKeep(by *member) {
 	wait.For(f.t, "many times as long as deleted claims are kept", func() bool {
 		return time.Since(began) > 15*time.Second
 	})
-	c := decoded[rest.Cluster](by, "GET", "/v1/cluster")
+	c := decoded[spec.Cluster](by, "GET", "/v1/cluster")
 	for i := range f.written {
 		id := fmt.Sprint("p", i)
 		if p := decoded[rest.Position](by, "GET", "/v1/connectors/"+id+":in/position"); len(p.Position) == 0 {
 			f.t.Errorf("the position of %s is gone", id)
 		}
-		if !slices.ContainsFunc(c.Pipelines, func(p rest.ClusterPipeline) bool { return p.ID == id }) {
+		if !slices.ContainsFunc(c.Pipelines, func(p spec.ClusterPipeline) bool { return p.ID == id }) {
 			f.t.Errorf("the claim of %s is gone", id)
 		}
 	}

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/conduit-agent/conduit/api/rest"
+	"github.com/conduit-agent/conduit/spec"
 )
 
 // TestStopAfterOwnerDied stops a pipeline whose owner was killed before it could release it: the request is answered
@@ -23,7 +23,7 @@ func testStopAfterOwnerDied(t *testing.T, urls string) {
 	dead, other := f.members[at], f.members[1-at]
 	dead.kill()
 	other.call("POST", "/v1/pipelines/p0/stop?wait=10m")
-	if c := decoded[rest.Cluster](other, "GET", "/v1/cluster"); c.Pipelines[0].Member != "" {
+	if c := decoded[spec.Cluster](other, "GET", "/v1/cluster"); c.Pipelines[0].Member != "" {
 		t.Errorf("the member that was killed owns the pipeline that was stopped: %+v", c.Pipelines[0])
 	}
 	before, _ := f.arrived(0)

@@ -10,8 +10,8 @@ import (
 
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/browser"
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
-	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
+	"github.com/conduit-agent/conduit/spec"
 )
 
 // TestPage opens the page of a member in a browser: it lists the members, and the owner of each pipeline with the time
@@ -22,7 +22,7 @@ func TestPage(t *testing.T) {
 	f.feed(10)
 	f.await()
 	m := f.members[0]
-	m.awaitCluster("all have an owner", func(c *rest.Cluster) bool {
+	m.awaitCluster("all have an owner", func(c *spec.Cluster) bool {
 		return owned(c, "m0")+owned(c, "m1") == 4 && len(c.Pipelines) == 4
 	})
 	p := openPage(t, m, "agent")

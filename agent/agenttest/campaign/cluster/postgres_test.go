@@ -8,9 +8,9 @@ import (
 
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/server"
-	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins/builtin/postgres/pg"
 	"github.com/conduit-agent/conduit/plugins/plugintest/network"
+	"github.com/conduit-agent/conduit/spec"
 )
 
 // eachStore runs a test, which starts the given number of agents, with each kind of store of the cluster, at its URL.
@@ -174,8 +174,8 @@ func TestPasswordOfTheStore(t *testing.T) {
 	}
 	m.start()
 	m.awaitLog("cannot use PostgreSQL for the cluster")
-	m.awaitCluster("it waits for PostgreSQL", func(c *rest.Cluster) bool {
-		return c.State == rest.ClusterJoining && strings.Contains(c.Message, "PostgreSQL has not answered yet")
+	m.awaitCluster("it waits for PostgreSQL", func(c *spec.Cluster) bool {
+		return c.State == spec.MembershipJoining && strings.Contains(c.Message, "PostgreSQL has not answered yet")
 	})
 	settings := m.call("GET", "/v1/agent")
 	if !strings.Contains(settings, `"cluster.postgres.url","value":"***"`) {

@@ -14,7 +14,7 @@ import (
 
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/server"
-	"github.com/conduit-agent/conduit/api/rest"
+	"github.com/conduit-agent/conduit/spec"
 )
 
 // hotBucket is a pipeline with several instances, which divide the prefixes of a bucket and send its objects to a
@@ -108,7 +108,7 @@ func TestInstancesOfPrefixes(t *testing.T) {
 	killed, kept := h.named(before[2]), h.named(before[1])
 	killed.kill()
 	h.feed(20)
-	kept.awaitCluster("the instance of the member that was killed moved", func(c *rest.Cluster) bool {
+	kept.awaitCluster("the instance of the member that was killed moved", func(c *spec.Cluster) bool {
 		after := owners(c)
 		return after[1] == before[1] && after[2] != "" && after[2] != before[1] && after[2] != before[2]
 	})

@@ -60,7 +60,7 @@ func TestRollbackIsShared(t *testing.T) {
 			s := decoded[rest.PipelineStatus](last, "GET", "/v1/pipelines/p0/status")
 			return s.State.RunningGeneration == s.Generation && s.State.LastAttempt.Error == ""
 		})
-		last.awaitCluster("no version failed", func(c *rest.Cluster) bool {
+		last.awaitCluster("no version failed", func(c *spec.Cluster) bool {
 			return len(c.Pipelines) == 1 && c.Pipelines[0].Failed == nil
 		})
 	})

@@ -13,8 +13,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
-	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
+	"github.com/conduit-agent/conduit/spec"
 )
 
 // TestServers kills one of three NATS servers, which interrupts the cluster only briefly. Then it kills a second one,
@@ -35,8 +35,8 @@ func TestServers(t *testing.T) {
 	f.servers[1].Kill()
 	for _, m := range f.members {
 		m.awaitLog("reason=SelfStopped")
-		m.awaitCluster("the other is silent for longer than a session lives", func(c *rest.Cluster) bool {
-			return slices.ContainsFunc(c.Members, func(m rest.ClusterMember) bool {
+		m.awaitCluster("the other is silent for longer than a session lives", func(c *spec.Cluster) bool {
+			return slices.ContainsFunc(c.Members, func(m spec.ClusterMember) bool {
 				return m.SilentSeconds > lives.Seconds()+1
 			})
 		})
@@ -55,7 +55,7 @@ func TestServers(t *testing.T) {
 		return strings.Count(early.log.String(), "reason=Joined") > joined
 	})
 	back := time.Now()
-	early.awaitCluster("it had the time to take over what the other has", func(*rest.Cluster) bool {
+	early.awaitCluster("it had the time to take over what the other has", func(*spec.Cluster) bool {
 		return time.Since(back) > lives/3
 	})
 	late.signal(syscall.SIGCONT)
@@ -68,7 +68,7 @@ func TestServers(t *testing.T) {
 func (f *fleet) awaitShares() {
 	f.t.Helper()
 	for _, m := range f.members {
-		f.members[0].awaitCluster(m.name+" has a pipeline", func(c *rest.Cluster) bool { return owned(c, m.name) > 0 })
+		f.members[0].awaitCluster(m.name+" has a pipeline", func(c *spec.Cluster) bool { return owned(c, m.name) > 0 })
 	}
 }
 
@@ -108,8 +108,8 @@ func TestLostLeader(t *testing.T) {
 	})
 	elected := time.Since(begin)
 	for _, m := range f.members {
-		m.awaitCluster("every member has a session", func(c *rest.Cluster) bool {
-			return !slices.ContainsFunc(c.Members, func(m rest.ClusterMember) bool { return m.SilentSeconds > 2 })
+		m.awaitCluster("every member has a session", func(c *spec.Cluster) bool {
+			return !slices.ContainsFunc(c.Members, func(m spec.ClusterMember) bool { return m.SilentSeconds > 2 })
 		})
 	}
 	f.feed(20)

@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/spec"
 )
@@ -130,7 +129,7 @@ var deadLettersOf = regexp.MustCompile(`(?m)^conduit_dead_letters\{pipeline_id="
 func awaitCounted(members []*member, n int64) {
 	for _, m := range members {
 		m.t.Helper()
-		m.awaitCluster(fmt.Sprintf("%d dead letters are in the store", n), func(c *rest.Cluster) bool {
+		m.awaitCluster(fmt.Sprintf("%d dead letters are in the store", n), func(c *spec.Cluster) bool {
 			return len(c.Pipelines) == 1 && c.Pipelines[0].SharedDeadLetters == n && c.Pipelines[0].DeadLetters == nil
 		})
 	}
@@ -170,16 +169,16 @@ func testSharedLetters(t *testing.T, url string) {
 	}
 	awaitCounted(members, 100)
 	members[1].send("POST", "/v1/pipelines/p/stop", "")
-	members[0].awaitCluster("no member has the pipeline", func(c *rest.Cluster) bool {
+	members[0].awaitCluster("no member has the pipeline", func(c *spec.Cluster) bool {
 		return c.Pipelines[0].Member == ""
 	})
 	awaitCounted(members, 100)
 	members[2].send("POST", "/v1/pipelines/p/start", "")
-	members[0].awaitCluster("a member has the pipeline", func(c *rest.Cluster) bool {
+	members[0].awaitCluster("a member has the pipeline", func(c *spec.Cluster) bool {
 		return c.Pipelines[0].Member != ""
 	})
 	for range *kills {
-		c := decoded[rest.Cluster](members[0], "GET", "/v1/cluster")
+		c := decoded[spec.Cluster](members[0], "GET", "/v1/cluster")
 		at := slices.IndexFunc(members, func(m *member) bool { return owned(&c, m.name) > 0 })
 		if at < 0 {
 			t.Fatal("no member has the pipeline")
@@ -202,7 +201,7 @@ func testSharedLetters(t *testing.T, url string) {
 		m.awaitLetters(r.lines/2 - 1)
 	}
 	r.declare(t, true)
-	c := decoded[rest.Cluster](members[0], "GET", "/v1/cluster")
+	c := decoded[spec.Cluster](members[0], "GET", "/v1/cluster")
 	idle := slices.IndexFunc(members, func(m *member) bool { return owned(&c, m.name) == 0 })
 	members[idle].awaitLog("reason=Changed")
 	members[idle].send("POST", "/v1/pipelines/p/dead-letter-replay", `{"all":true}`)

@@ -56,9 +56,9 @@ func TestTerms(t *testing.T) {
 	m.awaitLog("reason=Reconnected")
 	f.awaitOf(strict, relaxed, local)
 	m.call("GET", "/readyz")
-	m.awaitCluster("which terms the pipelines have", func(c *rest.Cluster) bool {
-		of := func(id string) *rest.ClusterPipeline {
-			at := slices.IndexFunc(c.Pipelines, func(p rest.ClusterPipeline) bool { return p.ID == id })
+	m.awaitCluster("which terms the pipelines have", func(c *spec.Cluster) bool {
+		of := func(id string) *spec.ClusterPipeline {
+			at := slices.IndexFunc(c.Pipelines, func(p spec.ClusterPipeline) bool { return p.ID == id })
 			if at < 0 {
 				return nil
 			}

@@ -14,8 +14,8 @@ import (
 
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/server"
-	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
+	"github.com/conduit-agent/conduit/spec"
 )
 
 // host is one of the three machines on the page.
@@ -153,7 +153,7 @@ func (h *host) output(args ...string) string {
 	return string(out)
 }
 
-type cluster rest.Cluster
+type cluster spec.Cluster
 
 // owned counts the pipelines of a member, or of all members if none is named.
 func (c cluster) owned(member string) (n int) {

@@ -173,7 +173,7 @@ func TestStuckExecutablesAreNamed(t *testing.T) {
 	const waiting = "no record yet, open since "
 	for id, test := range tests {
 		var status rest.PipelineStatus
-		var stages map[string]rest.StageRates
+		var stages map[string]spec.StageRates
 		a.Wait("the status of "+id, func() bool {
 			if status = (rest.PipelineStatus{}); a.State(id).PipelineID == "" {
 				return false // the file was not read yet

@@ -1,4 +1,4 @@
-package rest
+package spec
 
 import (
 	"time"
@@ -40,20 +40,4 @@ type StageRates struct {
 	Since       *time.Time       `json:"since,omitempty" doc:"Time since which it has had work and made no progress."`
 	Errors      int              `json:"errors,omitempty" doc:"Errors that it reported since it last passed a record."`
 	Error       string           `json:"error,omitempty" doc:"The last of these errors."`
-}
-
-// StageKind is the kind of a stage of a pipeline.
-type StageKind string
-
-// The kinds.
-const (
-	KindSource      StageKind = "source"
-	KindProcessor   StageKind = "processor"
-	KindDestination StageKind = "destination"
-	KindQueue       StageKind = "dead-letter-queue"
-)
-
-// Enum lists the kinds.
-func (StageKind) Enum() []string {
-	return []string{string(KindSource), string(KindProcessor), string(KindDestination), string(KindQueue)}
 }

@@ -1,37 +1,35 @@
-package rest
+package spec
 
 import (
 	"fmt"
 	"time"
-
-	"github.com/conduit-agent/conduit/spec"
 )
 
 // Cluster is an agent's view of the cluster that it is a member of.
 type Cluster struct {
 	Name      string            `json:"name,omitempty"`
 	Member    string            `json:"member,omitempty" doc:"Name of the agent that answers."`
-	State     ClusterState      `json:"state"`
+	State     MembershipState   `json:"state"`
 	Message   string            `json:"message,omitempty" doc:"Why the agent runs no pipelines of the cluster."`
 	Members   []ClusterMember   `json:"members"`
 	Pipelines []ClusterPipeline `json:"pipelines"`
 }
 
-// ClusterState is the relation of an agent to a cluster.
-type ClusterState string
+// MembershipState is the relation of an agent to a cluster.
+type MembershipState string
 
 // The states.
 const (
-	ClusterAlone        ClusterState = "alone"        // not a member of a cluster
-	ClusterJoining      ClusterState = "joining"      // it has no session yet
-	ClusterJoined       ClusterState = "joined"       // it takes pipelines
-	ClusterDraining     ClusterState = "draining"     // it gives its pipelines away
-	ClusterDrained      ClusterState = "drained"      // it has no pipeline and takes none
-	ClusterDisconnected ClusterState = "disconnected" // its session ended, and it tries to open a new one
+	MembershipAlone        MembershipState = "alone"        // not a member of a cluster
+	MembershipJoining      MembershipState = "joining"      // it has no session yet
+	MembershipJoined       MembershipState = "joined"       // it takes pipelines
+	MembershipDraining     MembershipState = "draining"     // it gives its pipelines away
+	MembershipDrained      MembershipState = "drained"      // it has no pipeline and takes none
+	MembershipDisconnected MembershipState = "disconnected" // its session ended, and it tries to open a new one
 )
 
 // Enum lists the states.
-func (ClusterState) Enum() []string {
+func (MembershipState) Enum() []string {
 	return []string{"alone", "joining", "joined", "draining", "drained", "disconnected"}
 }
 
@@ -53,37 +51,37 @@ type ClusterMember struct {
 type ClusterPipeline struct {
 	ID       string `json:"id"`
 	Instance int    `json:"instance,omitempty" doc:"Which of several instances, from 1; none for a pipeline that has one."`
-	Placement
-	Epoch       uint64                   `json:"epoch,omitempty" doc:"Grows with each owner."`
-	Digest      string                   `json:"digest,omitempty" doc:"Of the declaration that the owner runs."`
-	LagSeconds  float64                  `json:"lagSeconds,omitempty" doc:"How long a position has waited to be in the claim. That of another member is what it said last, a few seconds ago, and none when it is less than a second."`
-	Held        bool                     `json:"held,omitempty" doc:"The position of a strict pipeline has waited for so long that it writes nothing more until it is in the claim."`
-	DeadLetters []spec.MemberDeadLetters `json:"deadLetters,omitempty" doc:"On the disks of the members, and not in the store of the cluster. Of several instances the first row has those of all."`
+	Assignment
+	Epoch       uint64              `json:"epoch,omitempty" doc:"Grows with each owner."`
+	Digest      string              `json:"digest,omitempty" doc:"Of the declaration that the owner runs."`
+	LagSeconds  float64             `json:"lagSeconds,omitempty" doc:"How long a position has waited to be in the claim. That of another member is what it said last, a few seconds ago, and none when it is less than a second."`
+	Held        bool                `json:"held,omitempty" doc:"The position of a strict pipeline has waited for so long that it writes nothing more until it is in the claim."`
+	DeadLetters []MemberDeadLetters `json:"deadLetters,omitempty" doc:"On the disks of the members, and not in the store of the cluster. Of several instances the first row has those of all."`
 	// SharedDeadLetters counts the dead letters that every member can list, replay and drop.
-	SharedDeadLetters int64         `json:"sharedDeadLetters,omitempty" doc:"Dead letters in the store of the cluster. Of several instances the first row has those of all."`
-	Terms             *ClusterTerms `json:"terms,omitempty" doc:"As the agent that answers has the pipeline declared; none when it has not."`
+	SharedDeadLetters int64           `json:"sharedDeadLetters,omitempty" doc:"Dead letters in the store of the cluster. Of several instances the first row has those of all."`
+	Terms             *EffectiveTerms `json:"terms,omitempty" doc:"As the agent that answers has the pipeline declared; none when it has not."`
 }
 
-// ClusterTerms are the settings of a pipeline for a cluster.
-type ClusterTerms struct {
-	Mode     spec.ClusterMode  `json:"mode" doc:"strict, relaxed or local."`
+// EffectiveTerms are the terms of a pipeline as an agent applies them.
+type EffectiveTerms struct {
+	Mode     ClusterMode       `json:"mode" doc:"strict, relaxed or local."`
 	Reason   string            `json:"reason,omitempty" doc:"Why it is local, or runs nowhere."`
 	Labels   map[string]string `json:"labels,omitempty" doc:"That a member must have."`
 	Eligible bool              `json:"eligible" doc:"Whether the agent that answers has them."`
 	OnHost   []string          `json:"onHost,omitempty" doc:"What is on the disk of the host that runs it, and does not move with it."`
 	// Instances is "" for a pipeline with a single instance.
-	Instances spec.Instances `json:"instances,omitempty" doc:"How many instances it is to have: a number, or all for one on each member that may run it; none for one."`
+	Instances Instances `json:"instances,omitempty" doc:"How many instances it is to have: a number, or all for one on each member that may run it; none for one."`
 }
 
-// Instances are the instances of a pipeline that several members run at the same time.
-type Instances struct {
-	Declared spec.Instances      `json:"declared" doc:"How many there are to be: a number, or all for one on each member that may run it."`
-	Running  []InstancePlacement `json:"running" doc:"Those that members have."`
-	Message  string              `json:"message,omitempty" doc:"Why there are fewer."`
+// RunningInstances are the instances of a pipeline that several members run at the same time.
+type RunningInstances struct {
+	Declared Instances            `json:"declared" doc:"How many there are to be: a number, or all for one on each member that may run it."`
+	Running  []InstanceAssignment `json:"running" doc:"Those that members have."`
+	Message  string               `json:"message,omitempty" doc:"Why there are fewer."`
 }
 
-// InstancePlacement is where an instance of a pipeline runs.
-type InstancePlacement struct {
+// InstanceAssignment is where an instance of a pipeline runs.
+type InstanceAssignment struct {
 	Instance int       `json:"instance" doc:"From 1."`
 	Member   string    `json:"member"`
 	Since    time.Time `json:"since" doc:"By the clock of that member."`
@@ -91,10 +89,10 @@ type InstancePlacement struct {
 }
 
 // Count describes how many of the instances run.
-func (i *Instances) Count() string { return fmt.Sprintf("%d of %s", len(i.Running), i.Declared) }
+func (i *RunningInstances) Count() string { return fmt.Sprintf("%d of %s", len(i.Running), i.Declared) }
 
-// Placement is where a pipeline of a cluster runs.
-type Placement struct {
+// Assignment is the member of a cluster that a pipeline runs on.
+type Assignment struct {
 	Member string     `json:"member,omitempty" doc:"That owns it; none while it has no owner."`
 	Since  *time.Time `json:"since,omitempty" doc:"By the clock of that member."`
 	From   string     `json:"from,omitempty" doc:"Member that is gone and had it before."`
