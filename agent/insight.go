@@ -5,6 +5,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 
@@ -39,15 +40,18 @@ func (a *Agent) describe(context.Context) (rest.Agent, error) {
 // facts describes the agent, including the problem with its store.
 func (a *Agent) facts(problem error) rest.Agent {
 	c := &a.options.Config
-	d := process.Describe()
-	d.Version, d.StartedAt, d.Address = a.options.Version, a.started, a.address
-	d.Store = describeStore(c.DB.SQLite.Path, problem)
-	d.Memory.Limit = process.MemoryLimitOf(c.Memory.Limit)
-	d.Settings = []rest.Setting{}
+	p := process.Describe()
+	d := rest.Agent{
+		Version: a.options.Version, OS: runtime.GOOS, Arch: runtime.GOARCH, Host: p.Host, PID: os.Getpid(),
+		StartedAt: a.started, Address: a.address, Unit: p.Unit, Goroutines: p.Goroutines,
+		Memory:   rest.Memory{Resident: p.Resident, Limit: process.MemoryLimitOf(c.Memory.Limit)},
+		Store:    describeStore(c.DB.SQLite.Path, problem),
+		Settings: []rest.Setting{},
+	}
 	for _, s := range c.Effective {
 		one := rest.Setting{Name: s.Key, Value: s.Value, Origin: s.Origin}
 		if s.Secret() {
-			one.Value = rest.Redacted
+			one.Value = spec.Redacted
 		}
 		d.Settings = append(d.Settings, one)
 	}
@@ -88,13 +92,13 @@ func pipelineFile(at string) func(path string) ([]byte, error) {
 }
 
 // memory returns a function that reports the use of the memory for records.
-func memory(shared *backpressure.Shared) func() rest.RecordMemory {
-	return func() rest.RecordMemory {
+func memory(shared *backpressure.Shared) func() spec.RecordMemory {
+	return func() spec.RecordMemory {
 		use := shared.Use()
-		by := rest.MemoryUses{Sources: use.Sources, Inspectors: use.Parts[backpressure.Inspectors],
+		by := spec.MemoryUses{Sources: use.Sources, Inspectors: use.Parts[backpressure.Inspectors],
 			Spools:  use.Parts[backpressure.Spools],
 			Clients: use.Parts[backpressure.Clients], DeadLetters: use.Parts[backpressure.DeadLetters]}
-		m := rest.RecordMemory{Bytes: use.Bytes, Used: by.Sources, Waiting: use.Waiting, By: by}
+		m := spec.RecordMemory{Bytes: use.Bytes, Used: by.Sources, Waiting: use.Waiting, By: by}
 		if shared.Strict {
 			m.Used += by.Inspectors + by.Spools + by.Clients + by.DeadLetters
 		}

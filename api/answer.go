@@ -62,10 +62,10 @@ func fail(log *slog.Logger, w http.ResponseWriter, r *http.Request, err error) {
 
 // restError returns err in the form for the client.
 func restError(log *slog.Logger, r *http.Request, err error) *rest.Error {
-	var e *rest.Error
-	switch {
-	case errors.As(err, &e):
+	if e := known(err); e != nil {
 		return e
+	}
+	switch {
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
 		return rest.Errorf(rest.DeadlineExceeded, rest.ReasonTimeout, "the request ended before the operation "+
 			"completed")
@@ -78,6 +78,27 @@ func restError(log *slog.Logger, r *http.Request, err error) *rest.Error {
 	}
 	log.Error("cannot answer request", "method", r.Method, "path", r.URL.EscapedPath(), "err", err)
 	return rest.Errorf(rest.Internal, rest.ReasonInternal, "%v", err)
+}
+
+// kinds maps the kinds of errors of the agent to those of the API.
+var kinds = map[error]rest.Kind{
+	spec.ErrInvalid: rest.InvalidArgument, spec.ErrPrecondition: rest.FailedPrecondition, spec.ErrBusy: rest.Aborted,
+	spec.ErrConflict: rest.Aborted, spec.ErrNotFound: rest.NotFound, spec.ErrExists: rest.AlreadyExists,
+	spec.ErrExhausted: rest.ResourceExhausted, spec.ErrUnavailable: rest.Unavailable,
+}
+
+// known returns err in the form for the client if it has a kind and a code, nil otherwise.
+func known(err error) *rest.Error {
+	var e *rest.Error
+	if errors.As(err, &e) {
+		return e
+	}
+	var of *spec.Error
+	if !errors.As(err, &of) {
+		return nil
+	}
+	return rest.Errorf(kinds[of.Kind], of.Code, "%s", of.Message).With("configPath", of.Field).
+		With("pipelineId", of.Pipeline).With("suggestion", of.Suggestion)
 }
 
 // notFound returns the error for an unknown path.

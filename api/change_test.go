@@ -143,7 +143,7 @@ func TestImportIsAllOrNothing(t *testing.T) {
 		t.Errorf("%d %s", got.status, got.body)
 	}
 	secret := pipelineOf("s", spec.StatusStopped)
-	secret.Connectors[0].Settings["password"] = rest.Redacted
+	secret.Connectors[0].Settings["password"] = spec.Redacted
 	if got := do(h, "POST", "/v1/pipelines/import", string(spec.Marshal(secret)), "Content-Type",
 		"application/yaml"); got.status != 400 {
 		t.Errorf("*** without a secret to keep: %d %s", got.status, got.body)
@@ -252,7 +252,7 @@ func TestPlacesOfErrors(t *testing.T) {
 	bad.Connectors[1].Plugin = "builtin:nothing"
 	bad.DLQ = spec.DLQ{Plugin: "builtin:log", Settings: map[string]string{"rate": "less"}, WindowSize: 1}
 	worse := pipelineOf("c", spec.StatusStopped)
-	worse.Connectors[0].Settings["password"] = rest.Redacted
+	worse.Connectors[0].Settings["password"] = spec.Redacted
 	file, _ := json.Marshal(rest.Import{Version: "2.2",
 		Pipelines: []spec.Pipeline{pipelineOf("a", spec.StatusStopped), bad, worse}})
 	const b, c = "pipelines[1].", "pipelines[2]."
@@ -335,7 +335,7 @@ func TestSecrets(t *testing.T) {
 		}
 	}
 	for name := range hidden {
-		if settings[name] != rest.Redacted {
+		if settings[name] != spec.Redacted {
 			t.Errorf("%s is %v, want it hidden", name, settings[name])
 		}
 	}

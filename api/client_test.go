@@ -99,7 +99,7 @@ func (e *everything) connectors() {
 	secret := map[string]string{"rate": "1", "db.password": "hunter2"}
 	got, _, err := e.c.CreateConnector(e.Context(), rest.Connector{ID: "in", Type: rest.TypeSource, Plugin: "generator",
 		PipelineID: "p", Config: rest.ConnectorConfig{Settings: secret}})
-	if err != nil || got.ID != "p:in" || got.Config.Settings["db.password"] != rest.Redacted ||
+	if err != nil || got.ID != "p:in" || got.Config.Settings["db.password"] != spec.Redacted ||
 		got.Config.Settings["rate"] != "1" {
 		e.Errorf("%+v %v", got, err)
 	}

@@ -319,8 +319,8 @@ func found[T any](s *deadLetterHandlers, r *http.Request, v T, err error) (any, 
 
 // answer returns v, or err as a rest.Error. An error of another type counts as a failure of the store.
 func answer[T any](v T, err error) (any, error) {
-	if known := (*rest.Error)(nil); errors.As(err, &known) {
-		return nil, known
+	if e := known(err); e != nil {
+		return nil, e
 	}
 	if err != nil {
 		return nil, rest.Errorf(rest.Unavailable, rest.ReasonUnavailable, "%v", err)

@@ -306,7 +306,7 @@ func TestDocumentsKeepSecrets(t *testing.T) {
 	d.Connectors[0].Settings["db.password"], d.DLQ.Settings = "canary", map[string]string{"api.token": "canary"}
 	apply(d)
 	d.Connectors[0], d.Connectors[1] = d.Connectors[1], d.Connectors[0]
-	d.Connectors[1].Settings["db.password"], d.DLQ.Settings["api.token"] = rest.Redacted, rest.Redacted
+	d.Connectors[1].Settings["db.password"], d.DLQ.Settings["api.token"] = spec.Redacted, spec.Redacted
 	if got := apply(d); !strings.Contains(string(got.body), `"changes":[]`) {
 		t.Errorf("*** changed something: %s", got.body)
 	}

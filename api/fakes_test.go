@@ -348,7 +348,7 @@ func (w *world) Check(_ context.Context, _ spec.ConnectorType, plugin string, se
 		return fmt.Errorf("cannot find plugin %q: %w", plugin, api.ErrPluginNotFound)
 	}
 	for _, value := range settings {
-		if value == rest.Redacted {
+		if value == spec.Redacted {
 			w.t.Error("a plugin was given ***")
 		}
 	}

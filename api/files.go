@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"errors"
 	"net/http"
 
 	"github.com/conduit-agent/conduit/api/rest"
@@ -77,11 +76,10 @@ func (s *fileHandlers) plan(ctx context.Context, request spec.PlanRequest) (any,
 		return nil, notFound()
 	}
 	plan, err := s.Planned(ctx, request)
-	var refused *rest.Error
 	switch {
 	case err == nil:
 		return plan, nil
-	case errors.As(err, &refused), ctx.Err() != nil:
+	case known(err) != nil, ctx.Err() != nil:
 		return nil, err
 	}
 	return nil, rest.Errorf(rest.Unavailable, rest.ReasonUnavailable, "%v", err)

@@ -15,7 +15,7 @@ import (
 type healthHandlers struct {
 	shared
 	Version string
-	Memory  func() rest.RecordMemory // nil: not reported
+	Memory  func() spec.RecordMemory // nil: not reported
 }
 
 // Info answers with the version.
@@ -70,7 +70,7 @@ func (s *healthHandlers) Ready(w http.ResponseWriter, r *http.Request) (any, err
 }
 
 // memory returns the use of record memory when sources wait for it, nil when none do.
-func (s *healthHandlers) memory() *rest.RecordMemory {
+func (s *healthHandlers) memory() *spec.RecordMemory {
 	if s.Memory == nil {
 		return nil
 	}

@@ -20,7 +20,7 @@ type Insight struct {
 	// Agent describes the process, its store and its settings.
 	Agent func(ctx context.Context) (rest.Agent, error)
 	// Memory returns the use of the memory for outstanding records.
-	Memory func() rest.RecordMemory
+	Memory func() spec.RecordMemory
 	// Check returns the problems with the plugins and settings of a pipeline in the editor. Paths are JSON pointers
 	// within the pipeline.
 	Check func(ctx context.Context, p *spec.Pipeline) []spec.Problem

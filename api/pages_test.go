@@ -105,7 +105,7 @@ func TestEditorHelps(t *testing.T) {
 		t.Errorf("problems are %+v", a.Problems)
 	}
 	if len(a.Documents) != 1 || a.Documents[0].ID != "p" ||
-		a.Documents[0].Connectors[0].Settings["password"] != rest.Redacted || len(a.Completions) != 0 {
+		a.Documents[0].Connectors[0].Settings["password"] != spec.Redacted || len(a.Completions) != 0 {
 		t.Errorf("the answer is %+v", a)
 	}
 	a = ask(strings.Replace(text, "type: source", "type: sauce", 1), 3, 5)

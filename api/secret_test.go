@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/spec"
 )
 
@@ -85,7 +84,7 @@ func TestSecretValues(t *testing.T) {
 		h := newServer(w).Handler()
 		settings := do(h, "GET", "/v1/connectors/p:gen",
 			"").decode(t)["config"].(map[string]any)["settings"].(map[string]any)
-		if shown := settings["sdk.value"]; shown != map[bool]string{true: rest.Redacted, false: value}[hidden] {
+		if shown := settings["sdk.value"]; shown != map[bool]string{true: spec.Redacted, false: value}[hidden] {
 			t.Errorf("%q is shown as %q", value, shown)
 		}
 		if file := string(do(h, "POST", "/v1/pipelines/p/export", "").body); hidden && strings.Contains(file, "pw77") {
@@ -109,7 +108,7 @@ func TestSecretNames(t *testing.T) {
 	settings := do(newServer(w).Handler(), "GET", "/v1/connectors/p:gen",
 		"").decode(t)["config"].(map[string]any)["settings"].(map[string]any)
 	for name, hidden := range names {
-		if shown := settings[name]; (shown == rest.Redacted) != hidden {
+		if shown := settings[name]; (shown == spec.Redacted) != hidden {
 			t.Errorf("%s is shown as %q", name, shown)
 		}
 	}
@@ -155,7 +154,7 @@ func TestReadersSeeHarmlessSettings(t *testing.T) {
 	}
 	settings := do(h, "GET", "/v1/connectors/p:gen", "", "Authorization",
 		"Bearer reader").decode(t)["config"].(map[string]any)["settings"].(map[string]any)
-	if want := map[string]any{"rate": "1.5", "topic": rest.Redacted, "from": "${TOPIC}",
+	if want := map[string]any{"rate": "1.5", "topic": spec.Redacted, "from": "${TOPIC}",
 		"empty": ""}; !reflect.DeepEqual(settings, want) {
 		t.Errorf("a reader sees %v, want %v", settings, want)
 	}

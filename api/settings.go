@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/spec"
 )
 
@@ -14,14 +13,14 @@ import (
 func keepSecrets(settings, old map[string]string, at string) (map[string]string, error) {
 	settings = maps.Clone(settings)
 	for _, name := range slices.Sorted(maps.Keys(settings)) {
-		if settings[name] != rest.Redacted {
+		if settings[name] != spec.Redacted {
 			continue
 		}
 		value, ok := old[name]
 		if !ok {
 			field := joinPath(at, name)
 			return nil, fieldError(spec.CodeInvalid, field,
-				fmt.Sprintf("%s is %s, which keeps an existing secret, but none is set", field, rest.Redacted)).
+				fmt.Sprintf("%s is %s, which keeps an existing secret, but none is set", field, spec.Redacted)).
 				Suggest("write the value or a reference such as ${file:/path}")
 		}
 		settings[name] = value

@@ -63,11 +63,11 @@ func exported(view *view, p *spec.Pipeline) []byte {
 	file, lacks := spec.Marshal(shown), false
 	eachSettings(&shown, func(_, _ string, settings *map[string]string) {
 		for _, value := range *settings {
-			lacks = lacks || value == rest.Redacted
+			lacks = lacks || value == spec.Redacted
 		}
 	})
 	if lacks {
-		file = append([]byte("# "+rest.Redacted+" stands for a redacted secret: replace it by the value or a "+
+		file = append([]byte("# "+spec.Redacted+" stands for a redacted secret: replace it by the value or a "+
 			"reference such as ${file:/path}.\n"), file...)
 	}
 	return file

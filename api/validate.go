@@ -172,7 +172,7 @@ func hider(settings map[string]string) func(text string) string {
 	slices.SortFunc(values, func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(a, b)) })
 	var pairs []string
 	for _, value := range slices.Compact(values) {
-		pairs = append(pairs, value, rest.Redacted)
+		pairs = append(pairs, value, spec.Redacted)
 	}
 	return strings.NewReplacer(pairs...).Replace
 }

@@ -31,7 +31,7 @@ func (v *view) Settings(typ spec.ConnectorType, plugin string, settings map[stri
 	described := v.described(typ, plugin)
 	for name, value := range settings {
 		if spec.IsSecret(name, value) || v.reader && !harmless(described, name, value) {
-			value = rest.Redacted
+			value = spec.Redacted
 		}
 		shown[name] = value
 	}

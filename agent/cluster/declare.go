@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/agent/cluster/protocol"
-	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/spec"
 )
 
@@ -121,16 +120,16 @@ func (s *Declarations) declare(d spec.Declare, have ownDeclaration) (*declaratio
 	local := PlacementOf(&spec.Declaration{Pipeline: d.Pipeline, Owner: d.Owner})
 	switch {
 	case local.Local() && was:
-		return nil, rest.Errorf(rest.FailedPrecondition, spec.CodeInvalid,
+		return nil, &spec.Error{Kind: spec.ErrPrecondition, Code: spec.CodeInvalid, Message: fmt.Sprintf(
 			"pipeline %q is declared for all members of the cluster and cannot become local to this member: %s",
-			one.id, local.Reason).
-			Suggest("import the whole pipeline under another id, which makes it local to this member")
+			one.id, local.Reason),
+			Suggestion: "import the whole pipeline under another id, which makes it local to this member"}
 	case local.Local(), have.live && have.Owner.Kind == spec.OwnerAPI && !was:
 		return nil, nil // the pipeline is, or stays, private to this agent
 	}
 	if wrong := Problems(&d.Pipeline); len(wrong) > 0 {
-		return nil, rest.Errorf(rest.FailedPrecondition, spec.CodeInvalid, "%s",
-			wrong[0].Message).Suggest("import the whole pipeline from a file that contains it")
+		return nil, &spec.Error{Kind: spec.ErrPrecondition, Code: spec.CodeInvalid, Message: wrong[0].Message,
+			Suggestion: "import the whole pipeline from a file that contains it"}
 	}
 	state, err := json.Marshal(&d.Pipeline)
 	if err != nil {
@@ -167,7 +166,7 @@ func (s *Declarations) publish(ctx context.Context, c *declarationChange) error 
 		e.Value, err = json.Marshal(&c.record)
 		return false, err
 	}, func(e protocol.Entry) { written = e.Revision; s.Note(e) })
-	refused := new(rest.Error)
+	refused := new(spec.Error)
 	switch {
 	case err == nil:
 		return s.keep(context.WithoutCancel(ctx), c, written)
@@ -183,8 +182,10 @@ func (s *Declarations) publish(ctx context.Context, c *declarationChange) error 
 }
 
 func unavailable(id string, err error) error {
-	return rest.Errorf(rest.Unavailable, rest.ReasonCluster, "cannot change pipeline %q for the cluster: %v", id, err).
-		Suggest("try again when the store of the cluster can be reached; the change may have taken effect already")
+	return &spec.Error{Kind: spec.ErrUnavailable, Code: spec.CodeCluster,
+		Message: fmt.Sprintf("cannot change pipeline %q for the cluster: %v", id, err),
+		Suggestion: "try again when the store of the cluster can be reached; the change may have taken effect " +
+			"already"}
 }
 
 // keep applies a change of this agent to its store, unless another member was faster with the next change; Run applies
@@ -252,12 +253,11 @@ func (s *Declarations) vacant(ctx context.Context, id string, present *declarati
 		return nil
 	}
 	if claim.Withdrawn != "" || claim.Retiring || present.Deleted && !present.Files {
-		return rest.Errorf(rest.Aborted, rest.ReasonPipelineBeingDeleted,
-			"pipeline %q was deleted, and the cluster keeps its claim until its connectors are cleaned up", id).
-			Suggest("try again when conduit cluster status no longer shows it, or choose another id")
+		return &spec.Error{Kind: spec.ErrBusy, Code: spec.CodePipelineDeleting, Message: fmt.Sprintf(
+			"pipeline %q was deleted, and the cluster keeps its claim until its connectors are cleaned up", id),
+			Suggestion: "try again when conduit cluster status no longer shows it, or choose another id"}
 	}
-	return rest.Errorf(rest.AlreadyExists, rest.ReasonPipelineExists,
-		"a member of the cluster declares pipeline %q in a file that this member does not have", id).
-		With("pipelineId", id).
-		Suggest("choose another id; conduit cluster status shows which member runs it")
+	return &spec.Error{Kind: spec.ErrExists, Code: spec.CodePipelineExists, Pipeline: id, Message: fmt.Sprintf(
+		"a member of the cluster declares pipeline %q in a file that this member does not have", id),
+		Suggestion: "choose another id; conduit cluster status shows which member runs it"}
 }

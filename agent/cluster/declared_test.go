@@ -14,7 +14,6 @@ import (
 	"github.com/conduit-agent/conduit/agent/cluster"
 	"github.com/conduit-agent/conduit/agent/cluster/protocol"
 	"github.com/conduit-agent/conduit/agent/store"
-	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/spec"
 )
@@ -184,18 +183,18 @@ func testTakenIDs(t *testing.T) {
 	}
 	for _, one := range []struct {
 		change func()
-		reason string
+		code   string
 	}{
-		{func() {}, rest.ReasonPipelineExists},
-		{func() { claim.Owner, claim.Withdrawn = "", "b" }, rest.ReasonPipelineBeingDeleted},
+		{func() {}, spec.CodePipelineExists},
+		{func() { claim.Owner, claim.Withdrawn = "", "b" }, spec.CodePipelineDeleting},
 		{func() { claim.Deleted = true }, ""},
 	} {
 		one.change()
 		put()
-		refused := new(rest.Error)
-		if err := a.declare(pipeline("1"), api, ""); (err == nil) != (one.reason == "") || err != nil &&
-			(!errors.As(err, &refused) || refused.Reason != one.reason) {
-			t.Errorf("with the claim %+v: %v, want %q", claim, err, one.reason)
+		refused := new(spec.Error)
+		if err := a.declare(pipeline("1"), api, ""); (err == nil) != (one.code == "") || err != nil &&
+			(!errors.As(err, &refused) || refused.Code != one.code) {
+			t.Errorf("with the claim %+v: %v, want %q", claim, err, one.code)
 		}
 	}
 	wait.For(t, "b to know that its id is taken", func() bool { return b.share.Taken("p") })
@@ -262,9 +261,7 @@ func TestLocalStaysLocal(t *testing.T) {
 	b := newDeclaredHost(t, "b", m)
 	must(t, b.declare(pipeline("1", "builtin:log"), api, ""))
 	d = b.get()
-	refused := new(rest.Error)
-	if err := b.declare(pipeline("1", "builtin:spool"), api, d.Version()); !errors.As(err, &refused) ||
-		refused.Kind != rest.FailedPrecondition {
+	if err := b.declare(pipeline("1", "builtin:spool"), api, d.Version()); !errors.Is(err, spec.ErrPrecondition) {
 		t.Errorf("what is shared becomes local: %v", err)
 	}
 }

@@ -4,11 +4,9 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"net/http"
 	"testing"
 
 	"github.com/conduit-agent/conduit/agent/deadletter"
-	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/spec"
 )
@@ -91,7 +89,7 @@ func TestDeadLettersAreShownWithinMemory(t *testing.T) {
 		t.Fatalf("%d bytes are shown, %d counted: %v", len(l.Record), m.used, err)
 	}
 	_, err := s.Get(t.Context(), "p", 2)
-	if refused := (*rest.Error)(nil); !errors.As(err, &refused) || refused.Kind.HTTP != http.StatusTooManyRequests {
+	if !errors.Is(err, spec.ErrExhausted) {
 		t.Errorf("without memory it is answered with %v", err)
 	}
 	if s.Fault() != nil {

@@ -26,7 +26,6 @@ import (
 	_ "github.com/mattn/go-sqlite3" // the driver
 
 	"github.com/conduit-agent/conduit/agent/sqlitefile"
-	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/spec"
 	"github.com/conduit-agent/conduit/spec/notify"
 )
@@ -106,8 +105,8 @@ func ReserveFor(ctx context.Context, memory func() Memory, n int) error {
 	m := memory()
 	if !m.Take(n) {
 		m.Close()
-		return rest.Errorf(rest.ResourceExhausted, rest.ReasonTooMany,
-			"not enough memory to show dead letters of %d bytes: try again, or raise memory.limit", n)
+		return &spec.Error{Kind: spec.ErrExhausted, Code: spec.CodeTooMany, Message: fmt.Sprintf(
+			"not enough memory to show dead letters of %d bytes: try again, or raise memory.limit", n)}
 	}
 	context.AfterFunc(ctx, m.Close)
 	return nil

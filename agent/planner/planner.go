@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/agent/config"
-	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/reconcile/files"
 	"github.com/conduit-agent/conduit/reconcile/watch"
 	"github.com/conduit-agent/conduit/spec"
@@ -99,8 +98,8 @@ func (m *plan) read(ctx context.Context, request *spec.PlanRequest) (err error) 
 	}
 	for i, f := range request.Files {
 		if problem := m.refuse(f.Path); problem != "" {
-			return rest.Errorf(rest.InvalidArgument, spec.CodeInvalid, "%q %s", f.Path, problem).With("configPath",
-				fmt.Sprintf("files[%d].path", i))
+			return &spec.Error{Kind: spec.ErrInvalid, Code: spec.CodeInvalid, Field: fmt.Sprintf("files[%d].path", i),
+				Message: fmt.Sprintf("%q %s", f.Path, problem)}
 		}
 		if !request.Replace {
 			m.named = append(m.named, f.Path)

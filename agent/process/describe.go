@@ -7,15 +7,21 @@ import (
 	"os"
 	"runtime"
 
-	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/spec/texts"
 )
 
+// Description is a description of this process and its machine.
+type Description struct {
+	Host       string // name of the machine; "" when it has none
+	Unit       string // of systemd; "" for none
+	Goroutines int
+	Resident   int64 // resident memory in bytes; 0 if it is unknown
+}
+
 // Describe describes this process and its machine.
-func Describe() rest.Agent {
+func Describe() Description {
 	name, _ := os.Hostname() // empty when the machine has none
-	return rest.Agent{OS: runtime.GOOS, Arch: runtime.GOARCH, Host: name, PID: os.Getpid(), Unit: unit(),
-		Goroutines: runtime.NumGoroutine(), Memory: rest.Memory{Resident: resident()}}
+	return Description{Host: name, Unit: unit(), Goroutines: runtime.NumGoroutine(), Resident: resident()}
 }
 
 // resident returns the resident memory of this process in bytes, 0 if /proc does not have it.

@@ -14,7 +14,6 @@ import (
 	"github.com/conduit-agent/conduit/agent/engine"
 	"github.com/conduit-agent/conduit/agent/engine/measure"
 	"github.com/conduit-agent/conduit/api"
-	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins"
 	"github.com/conduit-agent/conduit/plugins/processor"
 	"github.com/conduit-agent/conduit/reconcile"
@@ -52,7 +51,7 @@ type Collector struct {
 	Files     *files.Reconciler
 	Committer *engine.Committer
 	Syncs     *measure.Histogram // seconds to write a transaction of the store to disk
-	Memory    func() rest.RecordMemory
+	Memory    func() spec.RecordMemory
 	Phases    *Phases
 	Processes func() []plugins.Process // of connectors
 	API       func() api.Stats         // nil while the API is not served

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"slices"
 
+	"github.com/conduit-agent/conduit/spec"
 	"github.com/conduit-agent/conduit/spec/texts"
 )
 
@@ -43,18 +44,18 @@ const (
 	ReasonPipelineNotFound     = "pipeline.instance_not_found"
 	ReasonPipelineNameMissing  = "pipeline.name_missing"
 	ReasonPipelineNameExists   = "pipeline.name_already_exists"
-	ReasonPipelineExists       = "pipeline.already_exists"
-	ReasonPipelineRunning      = "pipeline.running"
+	ReasonPipelineExists       = spec.CodePipelineExists
+	ReasonPipelineRunning      = spec.CodePipelineRunning
 	ReasonPipelineNotRunning   = "pipeline.not_running"
 	ReasonPipelineStartFailed  = "pipeline.start_failed"
-	ReasonPipelineBeingDeleted = "pipeline.being_deleted"
+	ReasonPipelineBeingDeleted = spec.CodePipelineDeleting
 	ReasonPipelineOverruled    = "pipeline.status_changed"
 	ReasonPipelineElsewhere    = "pipeline.runs_elsewhere"
-	ReasonPipelineInstances    = "pipeline.several_instances"
+	ReasonPipelineInstances    = spec.CodePipelineInstances
 	ReasonDeadLettersElsewhere = "dead_letters.elsewhere"
 	ReasonAlone                = "cluster.alone"
 	ReasonNoTarget             = "notify.no_target"
-	ReasonCluster              = "cluster.unreachable"
+	ReasonCluster              = spec.CodeCluster
 	ReasonPipelineNotDeleted   = "pipeline.not_deleted"
 	ReasonPipelineConnectors   = "orchestrator.pipeline_has_connectors_attached"
 	ReasonPipelineProcessors   = "orchestrator.pipeline_has_processors_attached"
@@ -90,7 +91,7 @@ const (
 	ReasonMethod               = "request.method_not_allowed"
 	ReasonUnauthenticated      = "request.unauthenticated"
 	ReasonForbidden            = "request.forbidden"
-	ReasonTooMany              = "request.too_many"
+	ReasonTooMany              = spec.CodeTooMany
 	ReasonTimeout              = "request.timeout"
 	ReasonInternal             = "internal.error"
 )

@@ -16,9 +16,6 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// Redacted stands for a secret. Writing it keeps the current value.
-const Redacted = spec.Redacted
-
 // HeaderGeneration is the header of the answer to a write with the resulting generation of the pipeline; for several
 // pipelines, it has the generations in their order.
 const HeaderGeneration = "Conduit-Generation"
@@ -355,11 +352,11 @@ type Health struct {
 
 // Readiness says whether the agent is ready, and counts its pipelines.
 type Readiness struct {
-	Status    string          `json:"status" doc:"ready, starting or unavailable."`
-	Reason    string          `json:"reason,omitempty"`
-	Directory *spec.Directory `json:"directory,omitempty" doc:"Of the pipeline files. While it is not in order pipelines keep running as they were declared."`
-	Pipelines *ReadyPipelines `json:"pipelines,omitempty"`
-	Memory    *RecordMemory   `json:"memory,omitempty" doc:"While sources wait for memory."`
+	Status    string             `json:"status" doc:"ready, starting or unavailable."`
+	Reason    string             `json:"reason,omitempty"`
+	Directory *spec.Directory    `json:"directory,omitempty" doc:"Of the pipeline files. While it is not in order pipelines keep running as they were declared."`
+	Pipelines *ReadyPipelines    `json:"pipelines,omitempty"`
+	Memory    *spec.RecordMemory `json:"memory,omitempty" doc:"While sources wait for memory."`
 }
 
 // ReadyPipelines counts pipelines.

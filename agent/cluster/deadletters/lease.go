@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/agent/cluster/protocol"
-	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/spec"
 	"github.com/conduit-agent/conduit/spec/notify"
 )
@@ -112,10 +111,11 @@ func (ls *leases) begin(
 	case err != nil:
 		return nil, unavailable(pipeline, err)
 	case holder != "":
-		return nil, rest.Errorf(rest.Aborted, rest.ReasonPipelineRunning,
-			"dead letters of pipeline %q are being replayed on the member %s of the cluster", pipeline, holder).
-			With("pipelineId", pipeline).Suggest("wait until the replay has ended, or cancel it, for example with " +
-			"conduit dlq cancel; if that member has died, they can be replayed after half a minute")
+		return nil, &spec.Error{Kind: spec.ErrBusy, Code: spec.CodePipelineRunning, Pipeline: pipeline,
+			Message: fmt.Sprintf("dead letters of pipeline %q are being replayed on the member %s of the cluster",
+				pipeline, holder),
+			Suggestion: "wait until the replay has ended, or cancel it, for example with conduit dlq cancel; if that " +
+				"member has died, they can be replayed after half a minute"}
 	}
 	ls.mu.Lock()
 	ls.reserved[r.key] = r

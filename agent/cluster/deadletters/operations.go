@@ -9,7 +9,6 @@ import (
 
 	"github.com/conduit-agent/conduit/agent/deadletter"
 	"github.com/conduit-agent/conduit/agent/engine"
-	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/spec"
 )
@@ -45,8 +44,8 @@ func (s *Share) Edit(ctx context.Context, pipeline string, id int64, r *record.R
 	found, err := s.changeOne(ctx, pipeline, claim, id, func(l *deadletter.Letter) { l.Edit(r) })
 	switch {
 	case errors.Is(err, errTooLarge):
-		return spec.DeadLetter{}, rest.Errorf(rest.InvalidArgument, spec.CodeInvalid, "%v: make the record smaller",
-			err)
+		return spec.DeadLetter{}, &spec.Error{Kind: spec.ErrInvalid, Code: spec.CodeInvalid,
+			Message: err.Error() + ": make the record smaller"}
 	case err != nil:
 		return spec.DeadLetter{}, err
 	case !found:

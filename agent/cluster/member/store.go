@@ -3,11 +3,11 @@ package member
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/conduit-agent/conduit/agent/cluster"
 	"github.com/conduit-agent/conduit/agent/membership"
-	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/reconcile"
 	"github.com/conduit-agent/conduit/spec"
@@ -38,8 +38,8 @@ func (s *sharedStore) Checkpoint(ctx context.Context, connectorID string) (*spec
 	defer cancel()
 	c, err := s.member.shared.Position(try, pipeline, connectorID)
 	if err != nil {
-		return nil, rest.Errorf(rest.Unavailable, rest.ReasonCluster, "%v",
-			err).Suggest("try again when the store of the cluster can be reached")
+		return nil, &spec.Error{Kind: spec.ErrUnavailable, Code: spec.CodeCluster, Message: err.Error(),
+			Suggestion: "try again when the store of the cluster can be reached"}
 	}
 	return c, nil
 }
@@ -62,9 +62,7 @@ func (s *sharedStore) SetOverride(ctx context.Context, id string, status spec.St
 			return err
 		}
 		if err := s.override(ctx, id, status, declared.Digest); err != nil {
-			return rest.Errorf(rest.Unavailable, rest.ReasonCluster, "%v", err).
-				Suggest("try again when the store of the cluster can be reached; the change may have taken effect " +
-					"already")
+			return unconfirmed(err)
 		}
 	}
 	return s.OwnStore.SetOverride(ctx, id, status)
@@ -78,6 +76,12 @@ func (s *sharedStore) override(ctx context.Context, id string, status spec.Statu
 	return s.member.member.SetOverride(ctx, id, status, digest)
 }
 
+// unconfirmed returns the error of a change that the store of the cluster did not confirm.
+func unconfirmed(err error) error {
+	return &spec.Error{Kind: spec.ErrUnavailable, Code: spec.CodeCluster, Message: err.Error(),
+		Suggestion: "try again when the store of the cluster can be reached; the change may have taken effect already"}
+}
+
 // MoveCheckpoint implements api.Checkpoints. The checkpoint of a cluster pipeline is in its claim, which no member
 // holds while the pipeline is stopped. MoveCheckpoint changes it there, and in the store of this agent, which records
 // it in its history.
@@ -88,10 +92,10 @@ func (s *sharedStore) MoveCheckpoint(
 		return s.OwnStore.MoveCheckpoint(ctx, declared, c, before, event)
 	}
 	if declared.Pipeline.Instances.Several() {
-		return rest.Errorf(rest.FailedPrecondition, rest.ReasonPipelineInstances,
+		return &spec.Error{Kind: spec.ErrPrecondition, Code: spec.CodePipelineInstances, Message: fmt.Sprintf(
 			"pipeline %q has several instances, each with its own position, and their sources share state in the "+
-				"source system", declared.Pipeline.ID).
-			Suggest("move that state, such as the offsets of a group")
+				"source system", declared.Pipeline.ID),
+			Suggestion: "move that state, such as the offsets of a group"}
 	}
 	try, cancel := context.WithTimeout(ctx, overrideTimeout)
 	defer cancel()
@@ -100,13 +104,11 @@ func (s *sharedStore) MoveCheckpoint(
 	case errors.Is(err, spec.ErrConflict):
 		return err
 	case errors.As(err, &owned):
-		return rest.Errorf(rest.FailedPrecondition, rest.ReasonPipelineRunning,
-			"%v: the position of a source can be moved only while the pipeline is stopped", owned).
-			Suggest("stop the pipeline, and try again when conduit cluster status shows no member for it")
+		return &spec.Error{Kind: spec.ErrPrecondition, Code: spec.CodePipelineRunning,
+			Message:    owned.Error() + ": the position of a source can be moved only while the pipeline is stopped",
+			Suggestion: "stop the pipeline, and try again when conduit cluster status shows no member for it"}
 	case err != nil:
-		return rest.Errorf(rest.Unavailable, rest.ReasonCluster, "%v",
-			err).Suggest(
-			"try again when the store of the cluster can be reached; the change may have taken effect already")
+		return unconfirmed(err)
 	}
 	own, err := s.OwnStore.Checkpoint(ctx, c.ConnectorID)
 	if err != nil {

@@ -301,7 +301,7 @@ func statuses(ctx context.Context, r *Remote) ([]pipelineStatus, error) {
 }
 
 // useWords describes the uses of the memory, in MiB.
-func useWords(by rest.MemoryUses) string {
+func useWords(by spec.MemoryUses) string {
 	var words []string
 	by.Each(func(use string, bytes int64) {
 		if bytes >= 1<<20 {
