@@ -47,12 +47,11 @@ var pathParam = texts.Regexp(`\{(\w+)\}`)
 
 // openAPI returns the OpenAPI 3.1 document of the operations. ids describe the parameters
 // of paths, by the path as far as the parameter. failures are examples of the bodies of all
-// errors, by status. enums are values of types that do not list them.
+// errors, by status.
 func openAPI(
 	title, version, description string, operations []operation, ids map[string]param, failures map[int]any,
-	enums enumValues,
 ) []byte {
-	s := schemaSet{map[string]any{}, map[string]reflect.Type{}, enums}
+	s := schemaSet{map[string]any{}, map[string]reflect.Type{}}
 	responses := map[string]any{}
 	for status, example := range failures {
 		responses[strconv.Itoa(status)] = map[string]any{"description": http.StatusText(status) + ".",

@@ -186,7 +186,7 @@ var document = sync.OnceValue(func() []byte {
 	return openAPI("conduit API", "v1",
 		"Pipelines, connectors and processors of a conduit agent, their state, and their records. "+
 			"Lists are ordered by id. Errors have the form of google.rpc.Status. ?pretty indents responses.",
-		all, pathIDs, failures, rest.Values)
+		all, pathIDs, failures)
 })
 
 // pathIDs describes the parameters in paths.

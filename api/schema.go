@@ -10,14 +10,25 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// enumValues are the values of string types without a method Enum that lists them.
-type enumValues map[reflect.Type][]string
-
 // schemaSet holds the JSON Schemas of types.
 type schemaSet struct {
 	named map[string]any
 	types map[string]reflect.Type // by the name of the schema
-	enums enumValues
+}
+
+// schemaValues are the values of the string types without a method Enum that lists them.
+var schemaValues = map[reflect.Type][]string{
+	reflect.TypeFor[spec.Status]():        {"running", "stopped"},
+	reflect.TypeFor[spec.ConnectorType](): {"source", "destination"},
+	reflect.TypeFor[spec.OwnerKind]():     {"file", "api"},
+	reflect.TypeFor[spec.Phase]():         {"stopped", "starting", "running", "stopping", "recovering", "degraded"},
+	reflect.TypeFor[spec.Severity]():      {"error", "warning"},
+	reflect.TypeFor[spec.Action]():        {"add", "remove", "change"},
+	reflect.TypeFor[spec.Effect]():        {"none", "in-place", "restart-destination", "restart", "position-lost"},
+	reflect.TypeFor[spec.ConditionType](): {"Valid", "Applied", "Ready", "Delivering", "Draining", "Conflict",
+		"RolledBack", "PluginChanged"},
+	reflect.TypeFor[spec.DeadLetterStage](): {"source-processor", "pipeline-processor", "destination-processor",
+		"destination"},
 }
 
 // schemaNames are the names of schemas that differ from the names of their types. Clients that are generated from the
@@ -63,7 +74,7 @@ func (s schemaSet) schema(t reflect.Type) map[string]any {
 	if enum, ok := reflect.Zero(t).Interface().(interface{ Enum() []string }); ok {
 		return map[string]any{"type": "string", "enum": enum.Enum()}
 	}
-	if values := s.enums[t]; values != nil {
+	if values := schemaValues[t]; values != nil {
 		return map[string]any{"type": "string", "enum": values}
 	}
 	switch {

@@ -1,5 +1,5 @@
-// Package spec is the vocabulary of the agent: pipelines, their problems, and their status. It parses, validates and
-// compares; it opens nothing and keeps no state.
+// Package spec is the vocabulary of the agent: pipelines, their problems and their status, dead letters, plans, rates,
+// and the view of a cluster. It parses, validates and compares; it opens nothing and keeps no state.
 package spec
 
 import (
