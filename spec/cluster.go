@@ -10,7 +10,7 @@ type Cluster struct {
 	Name      string            `json:"name,omitempty"`
 	Member    string            `json:"member,omitempty" doc:"Name of the agent that answers."`
 	State     MembershipState   `json:"state"`
-	Message   string            `json:"message,omitempty" doc:"Why the agent runs no pipelines of the cluster."`
+	Message   string            `json:"message,omitempty" doc:"Reason why the agent runs no pipelines of the cluster."`
 	Members   []ClusterMember   `json:"members"`
 	Pipelines []ClusterPipeline `json:"pipelines"`
 }
@@ -38,54 +38,54 @@ type ClusterMember struct {
 	Name          string            `json:"name"`
 	Version       string            `json:"version,omitempty"`
 	Labels        map[string]string `json:"labels,omitempty"`
-	Capacity      float64           `json:"capacity" doc:"How many pipelines it takes, in proportion to others."`
+	Capacity      float64           `json:"capacity" doc:"Share of the pipelines that the member takes, in proportion to the capacities of the others."`
 	State         string            `json:"state" doc:"live, draining or gone."`
-	StartedAt     time.Time         `json:"startedAt" doc:"By its own clock."`
-	SilentSeconds float64           `json:"silentSeconds" doc:"Since its session was renewed last, as the agent that answers saw it."`
-	Pipelines     int               `json:"pipelines" doc:"That it runs."`
-	Address       string            `json:"address,omitempty" doc:"That its API listens on."`
-	DeadLetters   int64             `json:"deadLetters,omitempty" doc:"On its disk, of all pipelines; those in the store of the cluster are no member's."`
+	StartedAt     time.Time         `json:"startedAt" doc:"Start of the member, by its own clock."`
+	SilentSeconds float64           `json:"silentSeconds" doc:"Seconds since the last renewal of its session that the agent that answers saw."`
+	Pipelines     int               `json:"pipelines" doc:"Number of pipelines that the member runs."`
+	Address       string            `json:"address,omitempty" doc:"Address that its API listens on."`
+	DeadLetters   int64             `json:"deadLetters,omitempty" doc:"Number of dead letters on its disk, of all pipelines. Those in the store of the cluster are not included."`
 }
 
 // ClusterPipeline is a pipeline of a cluster.
 type ClusterPipeline struct {
 	ID       string `json:"id"`
-	Instance int    `json:"instance,omitempty" doc:"Which of several instances, from 1; none for a pipeline that has one."`
+	Instance int    `json:"instance,omitempty" doc:"Number of the instance, from 1; left out for a pipeline with a single instance."`
 	Assignment
-	Epoch       uint64              `json:"epoch,omitempty" doc:"Grows with each owner."`
-	Digest      string              `json:"digest,omitempty" doc:"Of the declaration that the owner runs."`
-	LagSeconds  float64             `json:"lagSeconds,omitempty" doc:"How long a position has waited to be in the claim. That of another member is what it said last, a few seconds ago, and none when it is less than a second."`
-	Held        bool                `json:"held,omitempty" doc:"The position of a strict pipeline has waited for so long that it writes nothing more until it is in the claim."`
-	DeadLetters []MemberDeadLetters `json:"deadLetters,omitempty" doc:"On the disks of the members, and not in the store of the cluster. Of several instances the first row has those of all."`
+	Epoch       uint64              `json:"epoch,omitempty" doc:"Number of the claim. It grows with each new owner."`
+	Digest      string              `json:"digest,omitempty" doc:"Digest of the declaration that the owner runs."`
+	LagSeconds  float64             `json:"lagSeconds,omitempty" doc:"Seconds that the latest position has waited to be written to the claim. For a pipeline of another member, the value is a few seconds old, and left out below one second."`
+	Held        bool                `json:"held,omitempty" doc:"The position of a strict pipeline has waited for too long: the pipeline writes no records until the claim contains the position."`
+	DeadLetters []MemberDeadLetters `json:"deadLetters,omitempty" doc:"Dead letters on the disks of members, apart from those in the store of the cluster. The row of the first instance has those of all instances."`
 	// SharedDeadLetters counts the dead letters that every member can list, replay and drop.
-	SharedDeadLetters int64           `json:"sharedDeadLetters,omitempty" doc:"Dead letters in the store of the cluster. Of several instances the first row has those of all."`
-	Terms             *EffectiveTerms `json:"terms,omitempty" doc:"As the agent that answers has the pipeline declared; none when it has not."`
+	SharedDeadLetters int64           `json:"sharedDeadLetters,omitempty" doc:"Number of dead letters in the store of the cluster. The row of the first instance has those of all instances."`
+	Terms             *EffectiveTerms `json:"terms,omitempty" doc:"Terms in the declaration of the agent that answers; left out when the agent has none."`
 }
 
 // EffectiveTerms are the terms of a pipeline as an agent applies them.
 type EffectiveTerms struct {
 	Mode     ClusterMode       `json:"mode" doc:"strict, relaxed or local."`
-	Reason   string            `json:"reason,omitempty" doc:"Why it is local, or runs nowhere."`
-	Labels   map[string]string `json:"labels,omitempty" doc:"That a member must have."`
-	Eligible bool              `json:"eligible" doc:"Whether the agent that answers has them."`
-	OnHost   []string          `json:"onHost,omitempty" doc:"What is on the disk of the host that runs it, and does not move with it."`
+	Reason   string            `json:"reason,omitempty" doc:"Reason why the pipeline is local, or runs nowhere."`
+	Labels   map[string]string `json:"labels,omitempty" doc:"Labels that a member must have."`
+	Eligible bool              `json:"eligible" doc:"The agent that answers has these labels."`
+	OnHost   []string          `json:"onHost,omitempty" doc:"State on the disk of the host, which does not move with the pipeline."`
 	// Instances is "" for a pipeline with a single instance.
-	Instances Instances `json:"instances,omitempty" doc:"How many instances it is to have: a number, or all for one on each member that may run it; none for one."`
+	Instances Instances `json:"instances,omitempty" doc:"Declared number of instances, or all for one on each member that may run the pipeline. Left out for a single instance."`
 }
 
 // RunningInstances are the instances of a pipeline that several members run at the same time.
 type RunningInstances struct {
-	Declared Instances            `json:"declared" doc:"How many there are to be: a number, or all for one on each member that may run it."`
-	Running  []InstanceAssignment `json:"running" doc:"Those that members have."`
-	Message  string               `json:"message,omitempty" doc:"Why there are fewer."`
+	Declared Instances            `json:"declared" doc:"Declared number of instances, or all for one on each member that may run the pipeline."`
+	Running  []InstanceAssignment `json:"running" doc:"Instances that members have claimed."`
+	Message  string               `json:"message,omitempty" doc:"Reason why fewer instances run than declared."`
 }
 
 // InstanceAssignment is where an instance of a pipeline runs.
 type InstanceAssignment struct {
-	Instance int       `json:"instance" doc:"From 1."`
+	Instance int       `json:"instance" doc:"Number of the instance, from 1."`
 	Member   string    `json:"member"`
-	Since    time.Time `json:"since" doc:"By the clock of that member."`
-	From     string    `json:"from,omitempty" doc:"Member that is gone and had it before."`
+	Since    time.Time `json:"since" doc:"Start of the ownership, by the clock of the member."`
+	From     string    `json:"from,omitempty" doc:"Previous owner, which is gone."`
 }
 
 // Count describes how many of the instances run.
@@ -93,20 +93,20 @@ func (i *RunningInstances) Count() string { return fmt.Sprintf("%d of %s", len(i
 
 // Assignment is the member of a cluster that a pipeline runs on.
 type Assignment struct {
-	Member string     `json:"member,omitempty" doc:"That owns it; none while it has no owner."`
-	Since  *time.Time `json:"since,omitempty" doc:"By the clock of that member."`
-	From   string     `json:"from,omitempty" doc:"Member that is gone and had it before."`
-	Reason string     `json:"reason,omitempty" doc:"What the agent that answers noticed of it last, or else how its owner got it: Claimed, TookOver, Released, Fenced, Differs, NewerFormat, RolledBack, Unplaced, Waiting, Disconnected, Reconnected, Withdrawn, Retiring, Deleted or Outdated; Local for one that runs on the agent that answers without a claim."`
+	Member string     `json:"member,omitempty" doc:"Owner; left out while there is none."`
+	Since  *time.Time `json:"since,omitempty" doc:"Start of the ownership, by the clock of the member."`
+	From   string     `json:"from,omitempty" doc:"Previous owner, which is gone."`
+	Reason string     `json:"reason,omitempty" doc:"Last event of the pipeline that the agent that answers observed, or the way in which the owner got it: Claimed, TookOver, Released, Fenced, Differs, NewerFormat, RolledBack, Unplaced, Waiting, Disconnected, Reconnected, Withdrawn, Retiring, Deleted or Outdated. Local: the pipeline runs on the agent that answers, without a claim."`
 	// Failed is nil when the running version is the declared one, or the declared one is about to be tried.
-	Failed *FailedVersion `json:"failed,omitempty" doc:"The declared version, when it failed and the last known good one runs in its place."`
+	Failed *FailedVersion `json:"failed,omitempty" doc:"The declared version, if it failed and the last known good version runs in its place."`
 }
 
 // FailedVersion is a version of a pipeline that failed before it had proved itself, which no member of a cluster tries
 // again by itself.
 type FailedVersion struct {
-	Generation int64     `json:"generation" doc:"As the member counts."`
-	Member     string    `json:"member" doc:"That it failed on."`
-	At         time.Time `json:"at" doc:"By the clock of that member."`
+	Generation int64     `json:"generation" doc:"Generation by the count of the member."`
+	Member     string    `json:"member" doc:"Member that the version failed on."`
+	At         time.Time `json:"at" doc:"Start of the ownership, by the clock of the member."`
 	Error      string    `json:"error"`
 }
 

@@ -9,24 +9,24 @@ import (
 
 // DeadLetter is a refused record in the dead-letter store.
 type DeadLetter struct {
-	ID         int64           `json:"id" doc:"Ascends in the order in which records were refused."`
+	ID         int64           `json:"id" doc:"Ascending number, in the order of the refusals."`
 	PipelineID string          `json:"pipelineId"`
-	Time       time.Time       `json:"time" doc:"When the record was refused first. It never runs backwards from one dead letter to the next."`
-	LastTime   time.Time       `json:"lastTime" doc:"When it was refused last."`
-	Times      int64           `json:"times" doc:"How often it was refused: a record that its source delivers again, or that is replayed, is the same dead letter."`
+	Time       time.Time       `json:"time" doc:"Time of the first refusal. It never decreases from one dead letter to the next."`
+	LastTime   time.Time       `json:"lastTime" doc:"Time of the last refusal."`
+	Times      int64           `json:"times" doc:"Number of refusals. A record that its source delivers again, or that is replayed, stays the same dead letter."`
 	SourceID   string          `json:"sourceId"`
 	Stage      DeadLetterStage `json:"stage"`
 	RefusedBy  string          `json:"refusedBy" doc:"Qualified id of the processor or destination."`
-	Generation int64           `json:"generation" doc:"Of the version of the pipeline that refused it last."`
-	Digest     string          `json:"digest" doc:"Of that version."`
-	Key        string          `json:"key" doc:"Key of the record, as text; its beginning if it is long."`
-	Error      string          `json:"error" doc:"The last one, without secrets; its beginning in lists if it is long."`
-	Stopped    bool            `json:"stopped" doc:"It stopped the pipeline: the source delivers it again when that runs."`
+	Generation int64           `json:"generation" doc:"Generation of the pipeline at the last refusal."`
+	Digest     string          `json:"digest" doc:"Digest of that generation."`
+	Key        string          `json:"key" doc:"Key of the record as text, shortened if it is long."`
+	Error      string          `json:"error" doc:"Error of the last refusal, without secrets. Lists shorten it."`
+	Stopped    bool            `json:"stopped" doc:"The record stopped the pipeline. The source delivers it again when the pipeline runs."`
 	Edited     bool            `json:"edited"`
 	Bytes      int64           `json:"bytes"`
 
-	Refusals []Refusal       `json:"refusals,omitempty" doc:"The first and the last ones, oldest first; not in lists."`
-	Record   json.RawMessage `json:"record,omitempty" doc:"The record as it was refused, or edited; not in lists. The position and raw data are text; bytes that are no text are base64 behind \"base64:\"."`
+	Refusals []Refusal       `json:"refusals,omitempty" doc:"The first and the last refusals, oldest first. Left out of lists."`
+	Record   json.RawMessage `json:"record,omitempty" doc:"The record as it was refused, or as edited. Left out of lists. The position and raw data are text; other bytes are base64 with the prefix \"base64:\"."`
 }
 
 // DeadLetterStage is where in a pipeline a record was refused.
@@ -46,23 +46,23 @@ type Refusal struct {
 	By         string    `json:"by" doc:"Qualified id of the processor or destination."`
 	Generation int64     `json:"generation"`
 	Error      string    `json:"error"`
-	Replay     bool      `json:"replay" doc:"It was being replayed."`
+	Replay     bool      `json:"replay" doc:"The record was refused during a replay."`
 }
 
 // DeadLetterPage is a page of dead letters, newest first.
 type DeadLetterPage struct {
 	DeadLetters []DeadLetter        `json:"deadLetters"`
-	Next        int64               `json:"next" doc:"before of the next page, 0 behind the last one. A page may have fewer dead letters than asked for, or none, and have a next: finding rare ones takes several pages."`
+	Next        int64               `json:"next" doc:"Value of before for the next page; 0 after the last page. A page before the last one can be short or empty, because a search for rare dead letters takes several pages."`
 	Totals      DeadLetterTotals    `json:"totals"`
-	Replay      *Replay             `json:"replay,omitempty" doc:"That runs, on whichever member of the cluster."`
-	Elsewhere   []MemberDeadLetters `json:"elsewhere,omitempty" doc:"Those that are on the disks of other members of the cluster, which list, replay and drop them."`
+	Replay      *Replay             `json:"replay,omitempty" doc:"Replay in progress, on any member of the cluster."`
+	Elsewhere   []MemberDeadLetters `json:"elsewhere,omitempty" doc:"Dead letters on the disks of other members of the cluster. Only those members can list, replay and drop them."`
 }
 
 // MemberDeadLetters is the number of dead letters of a pipeline on the disk of a member of a cluster.
 type MemberDeadLetters struct {
 	Member  string `json:"member"`
-	Address string `json:"address,omitempty" doc:"That its API listens on."`
-	Count   int64  `json:"count" doc:"As it said last, which is a few seconds ago while it runs."`
+	Address string `json:"address,omitempty" doc:"Address that its API listens on."`
+	Count   int64  `json:"count" doc:"Number last reported by the member; a few seconds old while the member runs."`
 }
 
 // DeadLettersText lists the members with their numbers of dead letters: m1 at 10.0.0.1:8080 has 3.
@@ -83,16 +83,16 @@ type DeadLetterTotals struct {
 	PipelineID string `json:"pipelineId"`
 	Count      int64  `json:"count"`
 	Bytes      int64  `json:"bytes"`
-	Dropped    uint64 `json:"dropped" doc:"Dropped because there were too many, or they were too old."`
+	Dropped    uint64 `json:"dropped" doc:"Number of dead letters dropped because of the limits on their number and age."`
 }
 
 // DeadLetterFilter selects dead letters. An empty field matches all.
 type DeadLetterFilter struct {
-	Error string          `json:"error,omitempty" doc:"Text that the error contains, in any case."`
+	Error string          `json:"error,omitempty" doc:"Text that the error contains. Case is ignored."`
 	Key   string          `json:"key,omitempty" doc:"Text that the key contains."`
 	Stage DeadLetterStage `json:"stage,omitempty"`
-	Since time.Time       `json:"since,omitzero" doc:"Refused then or later."`
-	Until time.Time       `json:"until,omitzero" doc:"Refused before."`
+	Since time.Time       `json:"since,omitzero" doc:"Refused at this time or later."`
+	Until time.Time       `json:"until,omitzero" doc:"Refused before this time."`
 }
 
 // ReplayRequest selects the dead letters to replay: by id, by a filter, or all.
@@ -106,15 +106,15 @@ type ReplayRequest struct {
 type Replay struct {
 	PipelineID string    `json:"pipelineId"`
 	Running    bool      `json:"running"`
-	Generation int64     `json:"generation" doc:"Of the version of the pipeline that the dead letters pass."`
+	Generation int64     `json:"generation" doc:"Generation of the pipeline that processes the dead letters."`
 	Started    time.Time `json:"started"`
 	Ended      time.Time `json:"ended,omitzero"`
 	Read       int64     `json:"read" doc:"Dead letters that entered the pipeline."`
-	Settled    int64     `json:"settled" doc:"Of those the ones that were settled, and are gone."`
-	Refused    int64     `json:"refused" doc:"Of those the ones that were refused again, and came back."`
-	Skipped    int64     `json:"skipped" doc:"Not replayed: they stopped the pipeline, and their source delivers them again."`
-	Error      string    `json:"error,omitempty" doc:"Why it ended before all was replayed. What is not settled is still there."`
-	Cancelled  bool      `json:"cancelled,omitempty" doc:"It is to end, or ended, before all was replayed: somebody asked for it, or see error."`
-	Member     string    `json:"member,omitempty" doc:"Of the cluster, that runs it, or ran it; none when that is the agent that answers. How far it is is what that member said last, a few seconds ago."`
-	Message    string    `json:"message,omitempty" doc:"That this member does not answer, and what becomes of the replay then."`
+	Settled    int64     `json:"settled" doc:"Dead letters that were settled, and are deleted."`
+	Refused    int64     `json:"refused" doc:"Dead letters that were refused again, and remain."`
+	Skipped    int64     `json:"skipped" doc:"Dead letters that were not replayed, because they stopped the pipeline and their source delivers them again."`
+	Error      string    `json:"error,omitempty" doc:"Reason why the replay ended early. Dead letters that are not settled are still there."`
+	Cancelled  bool      `json:"cancelled,omitempty" doc:"The replay ends, or ended, early: a client cancelled it, or an error occurred."`
+	Member     string    `json:"member,omitempty" doc:"Member of the cluster that runs or ran the replay; left out when it is the agent that answers. The counts of another member are a few seconds old."`
+	Message    string    `json:"message,omitempty" doc:"Set when that member does not answer, with the consequence for the replay."`
 }

@@ -3,7 +3,7 @@ package spec
 // PlanRequest has pipeline files to be saved in pipelines.path.
 type PlanRequest struct {
 	Files   []PlanFile `json:"files"`
-	Replace bool       `json:"replace,omitempty" doc:"They are to be all files there are; files that are not among them will be gone."`
+	Replace bool       `json:"replace,omitempty" doc:"The files replace all present files."`
 }
 
 // PlanFile is a pipeline file that is not saved yet.
@@ -14,24 +14,24 @@ type PlanFile struct {
 
 // Plan is the set of changes that pipeline files would make if the agent read them now.
 type Plan struct {
-	Pipelines []PlannedPipeline `json:"pipelines" doc:"Those that change, by id."`
-	Problems  []Problem         `json:"problems" doc:"Of the files, and of what their pipelines need. What has errors stays as it is."`
-	Files     int               `json:"files" doc:"Number of pipeline files there would be."`
-	Held      []string          `json:"held,omitempty" doc:"Files that are gone with all others, so that nothing is withdrawn until one appears or a reload with prune confirms it."`
+	Pipelines []PlannedPipeline `json:"pipelines" doc:"Pipelines that change, by id."`
+	Problems  []Problem         `json:"problems" doc:"Problems of the files, and of the plugins and references of their pipelines. A pipeline with errors does not change."`
+	Files     int               `json:"files" doc:"Number of pipeline files after the change."`
+	Held      []string          `json:"held,omitempty" doc:"Set when all files are missing: the missing files. Their pipelines are withdrawn only when a file appears or a reload with prune confirms it."`
 
-	DeletionGrace string `json:"deletionGrace" doc:"How long a pipeline that is no longer declared runs on. Nothing happens if it is back by then."`
-	CleanupDelay  string `json:"cleanupDelay" doc:"How long its positions are kept from then on."`
+	DeletionGrace string `json:"deletionGrace" doc:"Time for which a pipeline that is no longer declared continues to run. If it is declared again within that time, nothing happens."`
+	CleanupDelay  string `json:"cleanupDelay" doc:"Time for which its positions are kept after that."`
 }
 
 // PlannedPipeline is the planned change of a pipeline.
 type PlannedPipeline struct {
 	ID      string          `json:"id"`
 	Action  Action          `json:"action"`
-	Effect  Effect          `json:"effect" doc:"The severest of its changes; none if it neither runs nor will."`
+	Effect  Effect          `json:"effect" doc:"Strongest effect of its changes; none if the pipeline does not run before or after."`
 	From    Status          `json:"from,omitempty"`
 	To      Status          `json:"to,omitempty"`
-	File    string          `json:"file" doc:"That declares it, or did."`
-	Line    int             `json:"line,omitempty" doc:"Of the pipeline in the file."`
+	File    string          `json:"file" doc:"File that declares the pipeline, or declared it."`
+	Line    int             `json:"line,omitempty" doc:"Line of the pipeline in the file."`
 	Changes []PlannedChange `json:"changes"`
 }
 

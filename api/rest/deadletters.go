@@ -4,7 +4,7 @@ import "encoding/json"
 
 // DeadLetterEdit replaces the record of a dead letter.
 type DeadLetterEdit struct {
-	Record json.RawMessage `json:"record" doc:"Whole, in the form that GET answers with."`
+	Record json.RawMessage `json:"record" doc:"The whole record, in the form that GET returns."`
 }
 
 // DeadLettersDropped is the number of dropped dead letters.

@@ -7,46 +7,46 @@ import (
 // PipelineDocument is a pipeline with its connectors, processors and dead-letter queue.
 type PipelineDocument struct {
 	ID          string              `json:"id"`
-	Status      spec.Status         `json:"status,omitempty" doc:"running, which is the default, or stopped."`
-	Name        string              `json:"name,omitempty" doc:"The id when left out."`
+	Status      spec.Status         `json:"status,omitempty" doc:"running (default) or stopped."`
+	Name        string              `json:"name,omitempty" doc:"Default: the id."`
 	Description string              `json:"description,omitempty"`
-	MaxSilence  string              `json:"maxSilence,omitempty" doc:"How long its sources may read no record before that is reported, such as 15m."`
-	Labels      map[string]string   `json:"labels,omitempty" doc:"For selecting pipelines."`
-	Routing     spec.Routing        `json:"routing,omitempty" doc:"Which of the destinations with a condition get a record: all whose condition is true, which is the default, or the first."`
-	Cluster     spec.ClusterMode    `json:"cluster,omitempty" doc:"What it does in a cluster of agents while the store of the cluster is out of reach: strict, which is the default, relaxed or local."`
-	Placement   spec.Placement      `json:"placement,omitzero" doc:"On which members of a cluster it may run."`
-	Instances   spec.Instances      `json:"instances,omitempty" doc:"How many members of a cluster run it at the same time: a number, or all. A pipeline that the API declares has one."`
+	MaxSilence  string              `json:"maxSilence,omitempty" doc:"Time without a record from any source, such as 15m, after which the pipeline is reported as silent."`
+	Labels      map[string]string   `json:"labels,omitempty" doc:"Labels to select pipelines by."`
+	Routing     spec.Routing        `json:"routing,omitempty" doc:"Destinations that get a record, among those whose condition is true: all (default) or the first."`
+	Cluster     spec.ClusterMode    `json:"cluster,omitempty" doc:"Behavior in a cluster while the store of the cluster is unreachable: strict (default), relaxed or local."`
+	Placement   spec.Placement      `json:"placement,omitzero" doc:"Members of a cluster that may run the pipeline."`
+	Instances   spec.Instances      `json:"instances,omitempty" doc:"Number of members of a cluster that run the pipeline at the same time, or all. A pipeline that the API declares has one."`
 	Connectors  []ConnectorDocument `json:"connectors,omitempty"`
 	Processors  []ProcessorDocument `json:"processors,omitempty"`
-	DLQ         *DLQDocument        `json:"dlq,omitempty" doc:"The default one when left out."`
+	DLQ         *DLQDocument        `json:"dlq,omitempty" doc:"Left out: the default dead-letter queue."`
 }
 
 // ConnectorDocument is a connector with its processors.
 type ConnectorDocument struct {
-	ID         string              `json:"id" doc:"With or without the id of the pipeline before it."`
+	ID         string              `json:"id" doc:"Id, with or without the id of the pipeline in front."`
 	Type       spec.ConnectorType  `json:"type" doc:"source or destination."`
 	Plugin     string              `json:"plugin" doc:"[builtin:|standalone:|any:]name[@version]"`
-	Name       string              `json:"name,omitempty" doc:"The id when left out."`
-	Condition  string              `json:"condition,omitempty" doc:"Of a destination: the template that is true for the records that it gets. All records when left out."`
-	Default    bool                `json:"default,omitempty" doc:"Of a destination: it gets the records for which no condition is true."`
-	Settings   map[string]string   `json:"settings,omitempty" doc:"*** keeps the value there is."`
+	Name       string              `json:"name,omitempty" doc:"Default: the id."`
+	Condition  string              `json:"condition,omitempty" doc:"For a destination: Go template that yields true for the records that it gets. Left out: all records."`
+	Default    bool                `json:"default,omitempty" doc:"For a destination: it gets the records for which no condition is true."`
+	Settings   map[string]string   `json:"settings,omitempty" doc:"*** keeps the current value."`
 	Processors []ProcessorDocument `json:"processors,omitempty"`
 }
 
 // ProcessorDocument is a processor.
 type ProcessorDocument struct {
-	ID        string            `json:"id" doc:"With or without the id of its parent before it."`
+	ID        string            `json:"id" doc:"Id, with or without the id of the parent in front."`
 	Plugin    string            `json:"plugin"`
-	Settings  map[string]string `json:"settings,omitempty" doc:"*** keeps the value there is."`
-	Workers   int               `json:"workers,omitempty" doc:"1 when left out."`
+	Settings  map[string]string `json:"settings,omitempty" doc:"*** keeps the current value."`
+	Workers   int               `json:"workers,omitempty" doc:"Default: 1."`
 	Condition string            `json:"condition,omitempty"`
 }
 
 // DLQDocument is a dead-letter queue. Its fields are optional, as in a pipeline file.
 type DLQDocument struct {
 	Plugin              string            `json:"plugin,omitempty"`
-	Settings            map[string]string `json:"settings,omitempty" doc:"*** keeps the value there is."`
-	WindowSize          *Count            `json:"windowSize,omitempty" doc:"1 when left out."`
+	Settings            map[string]string `json:"settings,omitempty" doc:"*** keeps the current value."`
+	WindowSize          *Count            `json:"windowSize,omitempty" doc:"Default: 1."`
 	WindowNackThreshold Count             `json:"windowNackThreshold,omitempty"`
 }
 
@@ -86,14 +86,14 @@ type DocumentPlan struct {
 // DocumentApply requests that a document is applied as planned.
 type DocumentApply struct {
 	Config PipelineDocument `json:"config"`
-	Hash   string           `json:"hash" doc:"Of the plan."`
+	Hash   string           `json:"hash" doc:"Hash of the plan."`
 }
 
 // DocumentDiff is the set of changes that a document makes.
 type DocumentDiff struct {
 	PipelineID string           `json:"pipelineId"`
-	Changes    []ResourceChange `json:"changes" doc:"The pipeline first, then its connectors and processors by id; empty when there is nothing to do."`
-	Hash       string           `json:"hash" doc:"Identifies the document and what is declared so far."`
+	Changes    []ResourceChange `json:"changes" doc:"The pipeline, then connectors and processors by id. Empty when nothing changes."`
+	Hash       string           `json:"hash" doc:"Identifies the document and the present declaration."`
 }
 
 // ResourceChange is the change of a pipeline, a connector or a processor. It never contains the values of settings.
@@ -101,9 +101,9 @@ type ResourceChange struct {
 	Resource    ResourceKind   `json:"resource"`
 	ID          string         `json:"id"`
 	Action      ResourceAction `json:"action"`
-	Effect      ResourceEffect `json:"effect" doc:"On the pipeline while it runs."`
+	Effect      ResourceEffect `json:"effect" doc:"Effect on the running pipeline."`
 	ExactEffect spec.Effect    `json:"exactEffect" doc:"none, in-place, restart-destination, restart or position-lost."`
-	ConfigPaths []string       `json:"configPaths" doc:"Fields of the document that an update is about."`
+	ConfigPaths []string       `json:"configPaths" doc:"Fields of the document that an update changes."`
 	Code        string         `json:"code" doc:"Stable name of the kind of change."`
 }
 

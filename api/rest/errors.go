@@ -153,7 +153,7 @@ const (
 
 // Status is the body of an error.
 type Status struct {
-	Code    int      `json:"code" doc:"Number of the error in google.rpc.Code."`
+	Code    int      `json:"code" doc:"Error code in the numbering of google.rpc.Code."`
 	Message string   `json:"message"`
 	Details []Detail `json:"details"`
 }
@@ -161,9 +161,9 @@ type Status struct {
 // Detail is an ErrorInfo or a BadRequest, according to Type.
 type Detail struct {
 	Type       string            `json:"@type"`
-	Reason     string            `json:"reason,omitempty" doc:"Stable name of what went wrong."`
+	Reason     string            `json:"reason,omitempty" doc:"Stable name of the error."`
 	Domain     string            `json:"domain,omitempty"`
-	Metadata   map[string]string `json:"metadata,omitzero" doc:"configPath: the wrong field; suggestion: what to do."`
+	Metadata   map[string]string `json:"metadata,omitzero" doc:"configPath: the faulty field; suggestion: a remedy."`
 	Violations []Violation       `json:"fieldViolations,omitempty"`
 }
 

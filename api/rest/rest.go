@@ -1,5 +1,5 @@
-// Package rest is the vocabulary of the REST API, shared by its server and its client:
-// the bodies of requests and responses, and errors with their codes.
+// Package rest has the words that only the REST API uses, shared by its server and its client: the bodies of requests
+// and responses, and errors with their codes. Bodies also contain the words of package spec.
 //
 // The body of a request to create or replace a resource has the shape of the body that reading it returns. Fields that
 // only the agent sets, such as state and createdAt, are ignored in requests, so that a resource can be read, edited and
@@ -22,7 +22,7 @@ const HeaderGeneration = "Conduit-Generation"
 
 // Pipeline is a pipeline, apart from its connectors and processors.
 type Pipeline struct {
-	ID           string         `json:"id" doc:"May be chosen when the pipeline is created."`
+	ID           string         `json:"id" doc:"Can be set when the pipeline is created."`
 	State        PipelineState  `json:"state"`
 	Config       PipelineConfig `json:"config"`
 	ConnectorIDs []string       `json:"connectorIds"`
@@ -35,8 +35,8 @@ type Pipeline struct {
 type PipelineConfig struct {
 	Name        string            `json:"name"`
 	Description string            `json:"description"`
-	Labels      map[string]string `json:"labels,omitempty" doc:"For selecting pipelines. Left out of a change, they stay."`
-	Routing     spec.Routing      `json:"routing,omitempty" doc:"Which of the destinations with a condition get a record: all whose condition is true, or the first. Left out of a change, it stays."`
+	Labels      map[string]string `json:"labels,omitempty" doc:"Labels to select pipelines by. A change without labels keeps them."`
+	Routing     spec.Routing      `json:"routing,omitempty" doc:"Destinations that get a record, among those whose condition is true: all or the first. A change without it keeps it."`
 }
 
 // PipelineState is the observed state of a pipeline.
@@ -80,7 +80,7 @@ func (StoppedReason) Enum() []string {
 
 // Connector is one end of a pipeline.
 type Connector struct {
-	ID               string            `json:"id" doc:"<pipeline>:<connector>. May be chosen when the connector is created, with or without the pipeline."`
+	ID               string            `json:"id" doc:"<pipeline>:<connector>. Can be set when the connector is created, with or without the pipeline."`
 	SourceState      *SourceState      `json:"sourceState,omitempty"`
 	DestinationState *DestinationState `json:"destinationState,omitempty"`
 	Config           ConnectorConfig   `json:"config"`
@@ -105,9 +105,9 @@ type DestinationState struct {
 // ConnectorConfig is the name and the settings of a connector.
 type ConnectorConfig struct {
 	Name      string            `json:"name"`
-	Settings  map[string]string `json:"settings" doc:"Secrets are read as ***, and *** written keeps them."`
-	Condition *string           `json:"condition,omitempty" doc:"Of a destination: the template that is true for the records that it gets; empty for all. Left out of a change, it stays."`
-	Default   *bool             `json:"default,omitempty" doc:"Of a destination: it gets the records for which no condition is true. Left out of a change, it stays."`
+	Settings  map[string]string `json:"settings" doc:"Secrets are shown as ***. Writing *** keeps the current value."`
+	Condition *string           `json:"condition,omitempty" doc:"For a destination: Go template that yields true for the records that it gets. Empty: all records. A change without it keeps it."`
+	Default   *bool             `json:"default,omitempty" doc:"For a destination: it gets the records for which no condition is true. A change without it keeps it."`
 }
 
 // ConnectorType is one of the two kinds of connectors.
@@ -131,9 +131,9 @@ type Validation struct {
 
 // Processor changes or drops records of a pipeline or connector.
 type Processor struct {
-	ID        string          `json:"id" doc:"<parent>:<processor>. May be chosen when the processor is created."`
+	ID        string          `json:"id" doc:"<parent>:<processor>. Can be set when the processor is created."`
 	Config    ProcessorConfig `json:"config"`
-	Condition string          `json:"condition" doc:"Go template that yields true or false; empty for all records."`
+	Condition string          `json:"condition" doc:"Go template that yields true or false. Empty: all records."`
 	Plugin    string          `json:"plugin"`
 	Parent    Parent          `json:"parent"`
 	CreatedAt time.Time       `json:"createdAt"`
@@ -150,14 +150,14 @@ type ProcessorRequest struct {
 // clients may not know it.
 type ProcessorUpdate struct {
 	ProcessorRequest
-	Condition *string               `json:"condition,omitempty" doc:"Stays as it is when left out."`
+	Condition *string               `json:"condition,omitempty" doc:"Left out: unchanged."`
 	Config    ProcessorConfigUpdate `json:"config"`
 }
 
 // ProcessorConfigUpdate is a ProcessorConfig in a request to change it.
 type ProcessorConfigUpdate struct {
 	Settings map[string]string `json:"settings"`
-	Workers  *int              `json:"workers,omitempty" doc:"Stays as it is when left out."`
+	Workers  *int              `json:"workers,omitempty" doc:"Left out: unchanged."`
 }
 
 // ProcessorConfig is the settings of a processor and its number of workers.
@@ -258,26 +258,26 @@ type PipelineStatus struct {
 	ID                   string                   `json:"id"`
 	Name                 string                   `json:"name"`
 	Owner                spec.Owner               `json:"owner"`
-	Generation           int64                    `json:"generation" doc:"Version of what is declared."`
+	Generation           int64                    `json:"generation" doc:"Version of the declaration."`
 	Digest               string                   `json:"digest"`
-	Declared             spec.Status              `json:"declared" doc:"Status that the declaration asks for."`
-	Override             spec.Status              `json:"override,omitempty" doc:"Status that was asked for over the API instead."`
-	Withdrawn            *time.Time               `json:"withdrawn,omitempty" doc:"Since when it is declared no more. It is about to stop."`
+	Declared             spec.Status              `json:"declared" doc:"Status in the declaration."`
+	Override             spec.Status              `json:"override,omitempty" doc:"Status that the API requested instead."`
+	Withdrawn            *time.Time               `json:"withdrawn,omitempty" doc:"Time since which the pipeline is no longer declared. It stops after a grace period."`
 	State                spec.State               `json:"state"`
-	Placement            *spec.Assignment         `json:"placement,omitempty" doc:"Where it runs, when another member of the cluster is to run it."`
-	Terms                *spec.EffectiveTerms     `json:"terms,omitempty" doc:"How it takes part in the cluster of the agent; none for an agent that is alone."`
-	Instances            *spec.RunningInstances   `json:"instances,omitempty" doc:"Of a pipeline that is to have several."`
-	DeadLettersElsewhere []spec.MemberDeadLetters `json:"deadLettersElsewhere,omitempty" doc:"On the disks of other members of the cluster."`
-	Labels               map[string]string        `json:"labels,omitempty" doc:"For selecting pipelines."`
-	Problems             []spec.Problem           `json:"problems" doc:"Of the files that declare it."`
-	Rates                *spec.PipelineRates      `json:"rates,omitempty" doc:"What it moves, while it runs. Lists leave out the series."`
+	Placement            *spec.Assignment         `json:"placement,omitempty" doc:"Member that runs the pipeline, if another member of the cluster should run it."`
+	Terms                *spec.EffectiveTerms     `json:"terms,omitempty" doc:"Terms of the pipeline in the cluster of the agent; left out for an agent outside a cluster."`
+	Instances            *spec.RunningInstances   `json:"instances,omitempty" doc:"Instances of a pipeline that declares several."`
+	DeadLettersElsewhere []spec.MemberDeadLetters `json:"deadLettersElsewhere,omitempty" doc:"Dead letters on the disks of other members of the cluster."`
+	Labels               map[string]string        `json:"labels,omitempty" doc:"Labels to select pipelines by."`
+	Problems             []spec.Problem           `json:"problems" doc:"Problems of the files that declare the pipeline."`
+	Rates                *spec.PipelineRates      `json:"rates,omitempty" doc:"Rates of the running pipeline. Lists leave out the series."`
 	Conditions           []spec.Condition         `json:"conditions" doc:"Valid, Applied, Ready, Delivering, Draining, Conflict, RolledBack and PluginChanged, each true or false."`
 }
 
 // Inspected is a message of the inspector: a record, or the number of dropped records.
 type Inspected struct {
 	Result  *InspectedRecord `json:"result,omitempty"`
-	Dropped int              `json:"dropped,omitempty" doc:"Records that were to be shown and were not, since this was said last."`
+	Dropped int              `json:"dropped,omitempty" doc:"Number of records not shown since the last such message."`
 }
 
 // InspectedRecord is a record in the form that the inspector shows.
@@ -318,24 +318,24 @@ type Import struct {
 
 // Stop is a request to stop a pipeline.
 type Stop struct {
-	Force bool `json:"force" doc:"Do not wait for the outstanding records: they are delivered again. A stop that takes longer than pipelines.drain-timeout is forced in any case."`
+	Force bool `json:"force" doc:"Do not wait for the outstanding records, which are then delivered again. A stop that takes longer than pipelines.drain-timeout is forced in any case."`
 }
 
 // Rollback is a request to go back to a revision.
 type Rollback struct {
 	Revision int64 `json:"revision"`
-	File     bool  `json:"file,omitempty" doc:"Write it to the file that declares the pipeline. Without this, a pipeline of a file is left alone."`
+	File     bool  `json:"file,omitempty" doc:"Write the revision to the file that declares the pipeline. Otherwise, a pipeline from a file is not changed."`
 }
 
 // Adopt is a request to hand over a pipeline: to a file, or from its file to the API.
 type Adopt struct {
-	Owner spec.OwnerKind `json:"owner,omitempty" doc:"file, which is the default, or api."`
-	Path  string         `json:"path,omitempty" doc:"Of the file; not needed when only one declares the pipeline."`
+	Owner spec.OwnerKind `json:"owner,omitempty" doc:"file (default) or api."`
+	Path  string         `json:"path,omitempty" doc:"Path of the file; needed only when several files declare the pipeline."`
 }
 
 // Reload is a request to read the pipeline files.
 type Reload struct {
-	Prune bool `json:"prune" doc:"The absence of all files is no accident: withdraw what they declared."`
+	Prune bool `json:"prune" doc:"Withdraw the pipelines of missing files even if all files are missing."`
 }
 
 // Info identifies the server.
@@ -354,9 +354,9 @@ type Health struct {
 type Readiness struct {
 	Status    string             `json:"status" doc:"ready, starting or unavailable."`
 	Reason    string             `json:"reason,omitempty"`
-	Directory *spec.Directory    `json:"directory,omitempty" doc:"Of the pipeline files. While it is not in order pipelines keep running as they were declared."`
+	Directory *spec.Directory    `json:"directory,omitempty" doc:"State of the directory of pipeline files. While the directory cannot be used, pipelines run as last declared."`
 	Pipelines *ReadyPipelines    `json:"pipelines,omitempty"`
-	Memory    *spec.RecordMemory `json:"memory,omitempty" doc:"While sources wait for memory."`
+	Memory    *spec.RecordMemory `json:"memory,omitempty" doc:"Use of memory, while sources wait for memory."`
 }
 
 // ReadyPipelines counts pipelines.

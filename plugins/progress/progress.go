@@ -15,12 +15,12 @@ import (
 type Report struct {
 	Bytes     *int64     `json:"bytes,omitempty" doc:"Bytes that the system holds and the source has not confirmed."`
 	Records   *int64     `json:"records,omitempty" doc:"Records that the system holds and the source has not confirmed."`
-	Parts     []Part     `json:"parts,omitempty" doc:"Partitions, or what else the records are distributed over: those with records behind, the most first, 20 of them."`
-	Seconds   *float64   `json:"seconds,omitempty" doc:"Age of the newest data that was read, 0 when all is read."`
-	At        time.Time  `json:"at,omitzero" doc:"When the system was asked last."`
-	Snapshots []Snapshot `json:"snapshots,omitempty" doc:"Snapshots that run."`
-	Warning   string     `json:"warning,omitempty" doc:"What is going to fail unless a person acts."`
-	Skipped   []Skip     `json:"skipped,omitempty" doc:"What the source leaves out so that the rest is read, the newest first, 20 of them."`
+	Parts     []Part     `json:"parts,omitempty" doc:"Partitions, or other parts of the data, with unconfirmed records: at most 20, the largest first."`
+	Seconds   *float64   `json:"seconds,omitempty" doc:"Age of the newest data that was read, in seconds; 0 when all data is read."`
+	At        time.Time  `json:"at,omitzero" doc:"Time of the last query of the system."`
+	Snapshots []Snapshot `json:"snapshots,omitempty" doc:"Snapshots in progress."`
+	Warning   string     `json:"warning,omitempty" doc:"Failure that is about to happen unless a person acts."`
+	Skipped   []Skip     `json:"skipped,omitempty" doc:"Data that the source skips so that it can read the rest: at most 20 items, the newest first."`
 
 	// Endless means that there is no end, because others send to the source. Records is the number of received records.
 	Endless bool `json:"-"`
@@ -32,7 +32,7 @@ type Report struct {
 
 // Part is a part of a system with its own end, such as a partition.
 type Part struct {
-	Of      string `json:"of" doc:"Partition, or what else the part is."`
+	Of      string `json:"of" doc:"Name of the partition or other part."`
 	Records int64  `json:"records" doc:"Records of the part that the source has not confirmed."`
 }
 
@@ -75,11 +75,11 @@ func (r *Report) Warn(warnings ...string) {
 
 // Snapshot is the progress of reading the existing data of a table or topic.
 type Snapshot struct {
-	Of        string    `json:"of" doc:"Table, or what else is read whole."`
+	Of        string    `json:"of" doc:"Name of the table or other object that is read completely."`
 	Rows      int64     `json:"rows" doc:"Rows read."`
-	Total     int64     `json:"total,omitempty" doc:"Rows there are, an estimate; left out when it is not known."`
-	StartedAt time.Time `json:"startedAt" doc:"When reading began, or went on after a restart."`
-	Resumed   int64     `json:"resumed,omitempty" doc:"Rows that had been read before it went on."`
+	Total     int64     `json:"total,omitempty" doc:"Estimated total number of rows; left out when it is unknown."`
+	StartedAt time.Time `json:"startedAt" doc:"Time at which reading began, or resumed after a restart."`
+	Resumed   int64     `json:"resumed,omitempty" doc:"Rows that were read before reading resumed."`
 }
 
 // Percent returns the percentage of the rows read, from 0 to 100. ok is false if the total is unknown.

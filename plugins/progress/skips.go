@@ -8,9 +8,9 @@ import (
 
 // Skip is an item of a system that a source skips, so that it can read the others.
 type Skip struct {
-	Of    string    `json:"of" doc:"File, line, table, or what else is left out."`
-	Error string    `json:"error" doc:"Why it is left out."`
-	Since time.Time `json:"since" doc:"Since when."`
+	Of    string    `json:"of" doc:"Name of the skipped file, line, table or other item."`
+	Error string    `json:"error" doc:"Reason for skipping the item."`
+	Since time.Time `json:"since" doc:"Time since which the item is skipped."`
 }
 
 const (
