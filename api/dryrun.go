@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"errors"
 	"net/http"
 
 	"github.com/conduit-agent/conduit/api/rest"
@@ -11,7 +10,7 @@ import (
 
 // dryRunHandlers runs records through the processors of pipelines, declared or not.
 type dryRunHandlers struct {
-	// Do runs the processors on the records of the request. An error with a method Invalid describes a fault in the
+	// Do runs the processors on the records of the request. The error is spec.ErrInvalid for a fault in the
 	// request. nil: dry runs are not available.
 	Do func(ctx context.Context, request spec.DryRunRequest) (*spec.DryRun, error)
 }
@@ -24,12 +23,11 @@ func (s *dryRunHandlers) Run(w http.ResponseWriter, r *http.Request) (any, error
 		return nil, err
 	}
 	result, err := s.Do(r.Context(), body)
-	var invalid interface{ Invalid() bool }
 	switch {
 	case err == nil:
 		return result, nil
-	case errors.As(err, &invalid) && invalid.Invalid():
-		return nil, rest.Errorf(rest.InvalidArgument, spec.CodeInvalid, "%v", err)
+	case known(err) != nil:
+		return nil, err
 	case r.Context().Err() != nil:
 		return nil, r.Context().Err()
 	}

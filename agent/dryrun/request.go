@@ -15,18 +15,11 @@ import (
 // maxRecords bounds the records of a request.
 const maxRecords = 1000
 
-// InvalidError is a problem with a request.
-type InvalidError struct{ message string }
+func invalidf(format string, args ...any) error {
+	return &spec.Error{Kind: spec.ErrInvalid, Code: spec.CodeInvalid, Message: fmt.Sprintf(format, args...)}
+}
 
-// Error returns the problem.
-func (e *InvalidError) Error() string { return e.message }
-
-// Invalid reports that the request must change.
-func (e *InvalidError) Invalid() bool { return true }
-
-func invalidf(format string, args ...any) error { return &InvalidError{fmt.Sprintf(format, args...)} }
-
-// Do does a dry run. It returns an InvalidError if the request is wrong. It resolves references in the settings of
+// Do does a dry run. The error is spec.ErrInvalid if the request is wrong. It resolves references in the settings of
 // processors with lookup; connectors are not opened, and their references do not matter.
 func Do(ctx context.Context, request spec.DryRunRequest, o Options, lookup spec.Lookup) (*spec.DryRun, error) {
 	if n := len(request.Records); n > maxRecords {
@@ -74,7 +67,7 @@ func Processors(p *spec.Pipeline) *spec.Pipeline {
 	return p
 }
 
-// Choose returns the pipeline and the id of the source of a request, or an InvalidError.
+// Choose returns the pipeline and the id of the source of a request. The error is spec.ErrInvalid.
 func Choose(request spec.DryRunRequest) (*spec.Pipeline, string, error) {
 	file := spec.ParseFile("", []byte(request.File))
 	for _, problem := range file.Problems {

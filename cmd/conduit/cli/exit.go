@@ -7,6 +7,8 @@ import (
 	"os"
 	"slices"
 	"syscall"
+
+	"github.com/conduit-agent/conduit/spec"
 )
 
 // The exit codes.
@@ -49,7 +51,8 @@ var environmental = []error{
 }
 
 // ExitCode returns the exit code for the kind of error that err is. An error of the environment has a method
-// Environment() bool, and an error in the caller's input has a method Invalid() bool.
+// Environment() bool, and an error in the caller's input is spec.ErrInvalid or has a method
+// Invalid() bool.
 func ExitCode(err error) int {
 	var invalid *invalidError
 	var environment interface{ Environment() bool }
@@ -63,7 +66,7 @@ func ExitCode(err error) int {
 		return ExitEnvironment
 	case slices.ContainsFunc(environmental, func(e error) bool { return errors.Is(err, e) }):
 		return ExitEnvironment
-	case errors.As(err, &settings) && settings.Invalid():
+	case errors.As(err, &settings) && settings.Invalid(), errors.Is(err, spec.ErrInvalid):
 		return ExitInvalid
 	}
 	return ExitRuntime

@@ -146,8 +146,7 @@ func TestDryRunInvalidRequests(t *testing.T) {
 			"{}"},
 	} {
 		_, _, err := tryDryRun(t, c.file, c.record)
-		var invalid *dryrun.InvalidError
-		if !errors.As(err, &invalid) || !strings.Contains(err.Error(), want) {
+		if !errors.Is(err, spec.ErrInvalid) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
 		}
 	}

@@ -186,7 +186,7 @@ func (m *planMaker) fromStore(ctx context.Context, request spec.PlanRequest) (*s
 	plan, err := planner.Offline(ctx, m.config, m.Parser(), request, func(p *spec.Pipeline) []spec.Problem {
 		return catalog.Check(ctx, p)
 	})
-	if errors.Is(err, spec.ErrInvalid) || errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, fs.ErrNotExist) {
 		return nil, Invalidf("%v", err)
 	}
 	return plan, err
