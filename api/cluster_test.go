@@ -20,8 +20,9 @@ type member struct {
 func (m *member) Cluster(context.Context) (spec.Cluster, error) {
 	since := time.Unix(1000, 0).UTC()
 	return spec.Cluster{Name: "edge", Member: "m1", State: m.state,
-		Members:   []spec.ClusterMember{{Name: "m1", State: "live", StartedAt: since}},
-		Pipelines: []spec.ClusterPipeline{{ID: "orders", Assignment: spec.Assignment{Member: "m1", Since: &since}}}}, nil
+		Members: []spec.ClusterMember{{Name: "m1", State: "live", StartedAt: since}},
+		Pipelines: []spec.ClusterPipeline{
+			{ID: "orders", Assignment: spec.Assignment{Member: "m1", Since: &since}}}}, nil
 }
 
 func (m *member) Drain(ctx context.Context) error {

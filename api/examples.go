@@ -211,7 +211,8 @@ var (
 			Capacity: 1, State: "live", StartedAt: exampleTime, Pipelines: 1, Address: "10.0.0.1:8080",
 			DeadLetters: 3}},
 		Pipelines: []spec.ClusterPipeline{
-			{ID: "orders", Assignment: spec.Assignment{Member: "m1", Since: &exampleTime, From: "m2", Reason: "TookOver"},
+			{ID: "orders", Assignment: spec.Assignment{Member: "m1", Since: &exampleTime, From: "m2",
+				Reason: "TookOver"},
 				Epoch: 17, Digest: "9f86d081", LagSeconds: 0.01,
 				DeadLetters: []spec.MemberDeadLetters{{Member: "m1", Address: "10.0.0.1:8080", Count: 3}},
 				Terms: &spec.EffectiveTerms{Mode: spec.ClusterRelaxed, Labels: map[string]string{"zone": "a"},

@@ -30,8 +30,8 @@ func TestBodyIsBrief(t *testing.T) {
 func TestErrorsOfTheAgent(t *testing.T) {
 	t.Parallel()
 	for kind, want := range map[error]rest.Kind{
-		spec.ErrInvalid: rest.InvalidArgument, spec.ErrPrecondition: rest.FailedPrecondition, spec.ErrBusy: rest.Aborted,
-		spec.ErrConflict: rest.Aborted, spec.ErrNotFound: rest.NotFound, spec.ErrExists: rest.AlreadyExists,
+		spec.ErrInvalid: rest.InvalidArgument, spec.ErrPrecondition: rest.FailedPrecondition,
+		spec.ErrBusy: rest.Aborted, spec.ErrConflict: rest.Aborted, spec.ErrNotFound: rest.NotFound, spec.ErrExists: rest.AlreadyExists,
 		spec.ErrExhausted: rest.ResourceExhausted, spec.ErrUnavailable: rest.Unavailable,
 	} {
 		s := newServer(newWorld(t))

@@ -81,7 +81,8 @@ func TestPoisonBecomesADeadLetter(t *testing.T) {
 	w.Wait("two dead letters", func() bool { return len(w.DeadLetters()) == 2 })
 	w.Wait("the last line", func() bool { return slices.Contains(agenttest.Payloads(t, w.Path("out.jsonl")), "8") })
 	for i, l := range w.DeadLetters() {
-		if want := []string{"poison 7", "poison 4"}[i]; l.Stage != spec.RefusedByDestination || l.RefusedBy != "p:dst" ||
+		if want := []string{"poison 7", "poison 4"}[i]; l.Stage != spec.RefusedByDestination ||
+			l.RefusedBy != "p:dst" ||
 			!strings.Contains(l.Error, "ended 2 times while it wrote this record alone") {
 			t.Errorf("dead letter of %s is %+v", want, l)
 		}
