@@ -9,82 +9,80 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/fsnotify/fsnotify"
-
 	"github.com/conduit-agent/conduit/spec/fingerprint"
 )
 
-// hints are the events of the relevant directories. They only say when to scan: each scan determines the relevant
-// directories again, between begin and end.
+// hints are the events of the relevant paths. They only say when to scan: each scan determines the relevant paths again,
+// between begin and end.
 type hints struct {
-	notify  func() (*fsnotify.Watcher, error)
-	log     *slog.Logger
-	fsw     *fsnotify.Watcher
-	watched map[string]fingerprint.ID // watched directories, with their identity at that time
-	wanted  map[string]bool           // directories that this scan needs
-	err     error                     // why changes may come without an event
+	notify   func() (*notifier, error)
+	log      *slog.Logger
+	notifier *notifier
+	watched  map[string]subscription
+	wanted   map[string]interest // paths that this scan needs
+	err      error               // why changes may come without an event
 }
 
-func newHints(notify func() (*fsnotify.Watcher, error), log *slog.Logger) hints {
-	return hints{notify: notify, log: log, watched: map[string]fingerprint.ID{}}
+// subscription is a watched path, with the identity of the file or directory at that time.
+type subscription struct {
+	id   fingerprint.ID
+	want interest
 }
 
-func (h *hints) begin() { h.wanted, h.err = map[string]bool{}, nil }
+func newHints(notify func() (*notifier, error), log *slog.Logger) hints {
+	return hints{notify: notify, log: log, watched: map[string]subscription{}}
+}
 
-// watch subscribes to events of a directory and reports whether the subscription is new. A directory without events is
-// polled.
-func (h *hints) watch(dir string) bool {
-	if dir == "" || h.wanted[dir] {
+func (h *hints) begin() { h.wanted, h.err = map[string]interest{}, nil }
+
+// watch subscribes to events of a directory or file and reports whether the subscription is new. A path without events
+// is polled.
+func (h *hints) watch(path string, want interest) bool {
+	if path == "" || h.wanted[path]|want == h.wanted[path] {
 		return false
 	}
-	h.wanted[dir] = true
-	id, err := statDir(dir)
-	if err != nil {
+	h.wanted[path] |= want
+	want = h.wanted[path]
+	fi, err := os.Stat(path)
+	if err != nil || !fi.IsDir() && !fi.Mode().IsRegular() {
 		return false
 	}
-	if known, ok := h.watched[dir]; ok && known == id {
+	id := fingerprint.Identify(fi)
+	known, ok := h.watched[path]
+	if ok = ok && known.id == id; ok && known.want|want == known.want {
 		return false
 	}
-	if h.fsw == nil {
-		if h.fsw, err = h.notify(); err != nil {
-			h.fsw, h.err = nil, explain(err)
+	if h.notifier == nil {
+		if h.notifier, err = h.notify(); err != nil {
+			h.notifier, h.err = nil, explain(err)
 			return false
 		}
 	}
-	_ = h.fsw.Remove(dir) // of the previous directory in this place
-	if err := h.fsw.Add(dir); err != nil {
-		delete(h.watched, dir)
+	if !ok {
+		h.notifier.remove(path) // what was in this place
+	}
+	if err := h.notifier.add(path, want); err != nil {
+		delete(h.watched, path)
 		h.err = explain(err)
 		return false
 	}
-	h.watched[dir] = id
+	h.watched[path] = subscription{id, want}
 	return true
 }
 
-func statDir(dir string) (fingerprint.ID, error) {
-	fi, err := os.Stat(dir)
-	if err != nil {
-		return fingerprint.ID{}, err
-	}
-	if !fi.IsDir() {
-		return fingerprint.ID{}, syscall.ENOTDIR
-	}
-	return fingerprint.Identify(fi), nil
-}
-
-// end stops watching the directories that are no longer relevant.
+// end stops watching what is no longer relevant.
 func (h *hints) end() {
-	for dir := range h.watched {
-		if !h.wanted[dir] {
-			h.unwatch(dir)
+	for path, s := range h.watched {
+		switch want := h.wanted[path]; {
+		case want == 0:
+			h.notifier.remove(path)
+			delete(h.watched, path)
+		case want != s.want:
+			if h.notifier.add(path, want) == nil { // else more events come than are needed
+				h.watched[path] = subscription{s.id, want}
+			}
 		}
 	}
-}
-
-// unwatch stops watching a directory.
-func (h *hints) unwatch(dir string) {
-	_ = h.fsw.Remove(dir)
-	delete(h.watched, dir)
 }
 
 // explain adds a remedy to an error of the system that prevents events.
@@ -99,14 +97,15 @@ func explain(err error) error {
 }
 
 // wait returns when it is time to scan: after pause, when wake is received, when events were lost, or after events.
-// quiet returns how long to wait after an event for another one, 0 for an irrelevant event. The wait ends at the latest
-// maxWait after the first event.
+// quiet returns how long to wait after an event for another one, 0 for an irrelevant event. Only the last event of each
+// name counts. The wait ends at the latest maxWait after the first event.
 func (h *hints) wait(
-	ctx context.Context, pause, maxWait time.Duration, wake <-chan struct{}, quiet func(fsnotify.Event) time.Duration,
+	ctx context.Context, pause, maxWait time.Duration, wake <-chan struct{}, quiet func(event) time.Duration,
 ) {
 	timer := time.NewTimer(pause)
 	defer timer.Stop()
-	var first, due time.Time
+	var first time.Time
+	due := map[string]time.Time{} // by name
 	for {
 		select {
 		case <-ctx.Done():
@@ -127,38 +126,44 @@ func (h *hints) wait(
 			if first.IsZero() {
 				first = now
 			}
-			due = later(due, now.Add(d))
-			if limit := first.Add(maxWait); due.After(limit) {
-				due = limit
-			}
-			timer.Reset(time.Until(due))
+			due[ev.name] = now.Add(d)
+			timer.Reset(time.Until(earlier(latest(due), first.Add(maxWait))))
 		}
 	}
 }
 
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
 		return a
 	}
 	return b
 }
 
-func (h *hints) events() <-chan fsnotify.Event {
-	if h.fsw == nil {
+func latest(times map[string]time.Time) (last time.Time) {
+	for _, t := range times {
+		if t.After(last) {
+			last = t
+		}
+	}
+	return last
+}
+
+func (h *hints) events() <-chan event {
+	if h.notifier == nil {
 		return nil
 	}
-	return h.fsw.Events
+	return h.notifier.events
 }
 
 func (h *hints) errors() <-chan error {
-	if h.fsw == nil {
+	if h.notifier == nil {
 		return nil
 	}
-	return h.fsw.Errors
+	return h.notifier.errors
 }
 
 func (h *hints) close() {
-	if h.fsw != nil {
-		_ = h.fsw.Close()
+	if h.notifier != nil {
+		h.notifier.close()
 	}
 }

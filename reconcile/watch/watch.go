@@ -12,8 +12,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/fsnotify/fsnotify"
-
 	"github.com/conduit-agent/conduit/spec/fingerprint"
 	"github.com/conduit-agent/conduit/spec/notify"
 )
@@ -123,7 +121,7 @@ func (w *Watcher) Run(ctx context.Context, report func(Snapshot)) error {
 
 // system is the interface of the scanner to the operating system. Tests replace it.
 type system struct {
-	notify func() (*fsnotify.Watcher, error)
+	notify func() (*notifier, error)
 	print  func(fs.FileInfo) fingerprint.Print
 	remote func(dir string) bool
 }
