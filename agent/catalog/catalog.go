@@ -86,7 +86,9 @@ type Catalog struct {
 // Modules. schemas are lent to connectors. changed is called after files of plugins appeared, disappeared or changed;
 // it must not block.
 func New(contained Plugins, c config.Config, schemas schema.Registry, changed func(), log *slog.Logger) *Catalog {
-	return newCatalog(contained, c, schemas, changed, moduleCache(c), log)
+	all := newCatalog(contained, c, schemas, changed, moduleCache(c), log)
+	all.Executables.Specifications = c.DB.SQLite.Path + ".plugins"
+	return all
 }
 
 func newCatalog(

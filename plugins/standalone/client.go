@@ -53,15 +53,19 @@ type Client struct {
 
 // Specify starts the plugin, queries its specification, and ends it.
 func (c *Client) Specify(ctx context.Context) (sdk.Specification, error) {
+	spec, _, _, err := c.specify(ctx)
+	return spec, err
+}
+
+// specify is like Specify, and also returns the answer of the plugin and the version of the protocol.
+func (c *Client) specify(ctx context.Context) (spec sdk.Specification, answer wire.Frame, version int, err error) {
 	conn, err := c.connect(ctx, "load-specifications")
 	if err != nil {
-		return sdk.Specification{}, err
+		return spec, nil, 0, err
 	}
 	defer conn.end()
 	ctx, cancel := context.WithTimeout(ctx, c.callTimeout())
 	defer cancel()
-	var spec sdk.Specification
-	var answer wire.Frame
 	method := fmt.Sprintf("/connector.v%d.SpecifierPlugin/Specify", conn.p.version)
 	err = conn.p.explain(conn.p.conn.Invoke(ctx, method, wire.Frame{}, &answer))
 	if err == nil {
@@ -71,9 +75,9 @@ func (c *Client) Specify(ctx context.Context) (sdk.Specification, error) {
 		err = errors.New("it gives no name")
 	}
 	if err != nil {
-		return sdk.Specification{}, fmt.Errorf("cannot get the specification of plugin %s: %w", c.name(), err)
+		return sdk.Specification{}, nil, 0, fmt.Errorf("cannot get the specification of plugin %s: %w", c.name(), err)
 	}
-	return spec, nil
+	return spec, answer, conn.p.version, nil
 }
 
 // Source starts a process for the source with this qualified id.

@@ -21,7 +21,8 @@ import (
 )
 
 // Executables is the Registry of the connector executables in a directory. Each file runs once, in its own process, to
-// return its specification, and again when its content has changed. Problems returns the files that are no plugins;
+// return its specification, and again when its content has changed. A Go program also runs once for all Executables with
+// the same Specifications. Problems returns the files that are no plugins;
 // they do not affect the others.
 //
 // Set the exported fields, then call Run or, to scan once, Rescan.
@@ -39,7 +40,9 @@ type Executables struct {
 	TempDir    string          // directory for the private directories of plugins; empty: default of the machine
 	// file that lists the processes started by plugins and their mark, so that the next agent ends them if this one is
 	// killed; empty: none
-	Record         string
+	Record string
+	// file that keeps specifications from one start to the next; empty: none
+	Specifications string
 	RefuseWritable bool // refuse executables that others can change, instead of a warning
 
 	Changed func() // if set, called after plugins were added, removed or changed; must not block
@@ -61,6 +64,8 @@ type Executables struct {
 	once  sync.Once
 	wake  notify.Signal // there is work for Run
 	slots chan struct{} // limits the number of executables specified at a time
+
+	answers answers
 
 	scanning sync.Mutex // held during a scan of the directory
 
@@ -98,6 +103,7 @@ func (e *Executables) init() {
 	e.once.Do(func() {
 		e.wake, e.slots, e.changes = notify.NewSignal(), make(chan struct{}, parallel), make(chan struct{})
 		e.files = map[string]*file{}
+		e.answers.path = e.Specifications
 		if e.Log == nil {
 			e.Log = slog.New(slog.DiscardHandler)
 		}

@@ -43,7 +43,7 @@ func (f *file) due(now time.Time) time.Duration {
 		return -1
 	case !f.pending:
 		return max(0, f.again.Sub(now))
-	case !f.print.Quiet(now, writeDebounce): // it may still be being written
+	case !f.print.Quiet(now, writeDebounce) && mayBeWritten(f.path):
 		return writeDebounce
 	}
 	return 0

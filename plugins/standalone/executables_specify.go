@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"sync"
 	"syscall"
@@ -13,6 +14,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins"
 	"github.com/conduit-agent/conduit/plugins/pluginname"
 	"github.com/conduit-agent/conduit/plugins/sdk"
+	"github.com/conduit-agent/conduit/spec/fingerprint"
 )
 
 // specifyPending lets work specify the pending files. It returns the time until the next attempt for files that may
@@ -51,35 +53,85 @@ func (e *Executables) specify(ctx context.Context, f file) {
 			e.files[f.path] = &known
 		}
 	})
-	if !known.again.IsZero() {
+	if !known.again.IsZero() || known.pending && known.outdated() {
 		e.wake.Notify()
 	}
 }
 
+// outdated reports whether the file at f's path is another one by now.
+func (f *file) outdated() bool {
+	info, err := os.Stat(f.path)
+	return err != nil || fingerprint.Of(info) != f.print
+}
+
+// specified returns f with its specification: the known one of this content, else that of a process.
 func (e *Executables) specified(ctx context.Context, f file) file {
-	digest, err := sum(f.path)
-	if err == nil && f.spec != nil && digest == f.sum {
-		f.pending = false
+	known := e.answers.of(f.path)
+	if known.same(&f) && f.recall(known) {
 		return f
 	}
-	var spec sdk.Specification
-	if err == nil {
-		timeout, cancel := context.WithTimeout(ctx, specifyTimeout(e))
-		defer cancel()
-		spec, err = clientOf(e, &f).Specify(timeout)
+	content := sync.OnceValues(func() (digest, error) { return digestOf(f.path) })
+	if f.spec != nil || known.mayFit(&f) {
+		if now, err := content(); err == nil && e.recognize(&f, known, now) {
+			return f
+		}
 	}
-	if ctx.Err() != nil || errors.Is(err, syscall.ETXTBSY) {
+	go content() // while the process starts
+	timeout, cancel := context.WithTimeout(ctx, specifyTimeout(e))
+	defer cancel()
+	spec, given, version, err := clientOf(e, &f).specify(timeout)
+	now, unread := content()
+	if unread != nil {
+		err = unread
+	}
+	if ctx.Err() != nil || errors.Is(err, syscall.ETXTBSY) || f.outdated() {
 		return f // still pending
 	}
 	f.answered(err, time.Now(), cmp.Or(e.firstAgain, firstAgain))
-	f.pending, f.sum, f.spec, f.err = false, digest, &spec, explainStart(err)
+	f.pending, f.sum, f.spec, f.err = false, now.sum, &spec, explainStart(err)
 	if f.err == nil {
 		f.err = checkName(&spec)
 	}
 	if f.err != nil {
 		f.spec = nil
+		e.keep(&f, nil)
+		return f
 	}
+	e.keep(&f, newAnswer(&f, now, version, given))
 	return f
+}
+
+// recognize gives f the specification of its content if that is known.
+func (e *Executables) recognize(f *file, known *answer, now digest) bool {
+	same := known != nil && string(known.Sum) == now.sum
+	switch {
+	case f.spec != nil && f.sum == now.sum:
+		f.pending = false
+	case !same || !f.recall(known):
+		return false
+	}
+	if same {
+		e.keep(f, newAnswer(f, now, known.Version, known.Answer))
+	}
+	return true
+}
+
+// recall gives f the specification that a process gave for the same content.
+func (f *file) recall(known *answer) bool {
+	spec, err := known.specification()
+	if err != nil || checkName(&spec) != nil {
+		return false
+	}
+	f.pending, f.sum, f.spec = false, string(known.Sum), &spec
+	return true
+}
+
+// keep keeps the answer of f for the next start, nil for none.
+func (e *Executables) keep(f *file, given *answer) {
+	if err := e.answers.keep(f.path, given); err != nil {
+		e.Log.Warn("cannot keep the specification of a plugin, which runs once more at the next start for it",
+			"component", "plugins", "path", f.entry, "err", err)
+	}
 }
 
 func specifyTimeout(e *Executables) time.Duration {

@@ -250,23 +250,95 @@ func TestWhatIsCutShortIsAskedAgain(t *testing.T) {
 	}
 }
 
+// A file that was just written is waited for while somebody has it open for writing.
 func TestAFileInTheMakingIsWaitedFor(t *testing.T) {
 	t.Parallel()
-	d := newDirectory(t)
-	path := d.plugin("p", "v1.0.0", "")
-	for age, want := range map[time.Duration]bool{0: true, 299 * time.Millisecond: true, 300 * time.Millisecond: false,
-		-time.Hour: false} {
-		if due := standalone.Due(age); (due > 0) != want {
-			t.Errorf("a file that was written %v ago is run in %v", age, due)
-		}
-	}
-	written := time.Now()
-	if err := os.Chtimes(path, written, written); err != nil {
+	path := filepath.Join(t.TempDir(), "p")
+	f, err := os.Create(path)
+	if err != nil {
 		t.Fatal(err)
 	}
-	d.rescan()
-	if d.names() == "" {
-		t.Error("it is not run after the wait")
+	info, err := f.Stat()
+	if err != nil {
+		t.Fatal(err)
+	}
+	written := info.ModTime()
+	if wait := standalone.Due(t, path, written.Add(time.Millisecond)); wait != 300*time.Millisecond {
+		t.Errorf("while it is written to: in %v", wait)
+	}
+	if wait := standalone.Due(t, path, written.Add(300*time.Millisecond)); wait != 0 {
+		t.Errorf("a while after the last write: in %v", wait)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if wait := standalone.Due(t, path, written.Add(time.Millisecond)); wait != 0 {
+		t.Errorf("once it is complete: in %v", wait)
+	}
+}
+
+// goProgram copies this test binary, which is a plugin in the version of the environment, into the directory.
+func (d *directory) goProgram(name string, more ...byte) {
+	d.Helper()
+	exe, err := os.Executable()
+	if err != nil {
+		d.Fatal(err)
+	}
+	content, err := os.ReadFile(exe)
+	if err == nil {
+		err = os.WriteFile(filepath.Join(d.dir, name), append(content, more...), 0o755)
+	}
+	if err != nil {
+		d.Fatal(err)
+	}
+}
+
+// again returns the directory as another agent with the same store finds it. What runs says that it is version.
+func (d *directory) again(version string) *directory {
+	d.Helper()
+	return &directory{T: d.T, dir: d.dir, Executables: &standalone.Executables{Dir: d.dir,
+		Specifications: filepath.Join(filepath.Dir(d.dir), "specifications"), SpecifyTimeout: wait.Limit,
+		Env: append(os.Environ(), versionVariable+"="+version, "GORACE=atexit_sleep_ms=0")}}
+}
+
+func TestGoProgramsRunOnceForAllStarts(t *testing.T) {
+	t.Parallel()
+	d := newDirectory(t)
+	d.goProgram("p")
+	for _, step := range []struct {
+		what, version, want string
+		do                  func()
+	}{
+		{"it is new", "v1.0.0", "v1.0.0", func() {}},
+		{"the agent starts again", "v2.0.0", "v1.0.0", func() {}},
+		{"it is copied again", "v3.0.0", "v1.0.0", func() { d.goProgram("p") }},
+		{"its content changes", "v4.0.0", "v4.0.0", func() { d.goProgram("p", 0) }},
+		{"the file of specifications is damaged", "v5.0.0", "v5.0.0", func() {
+			_ = os.Truncate(filepath.Join(filepath.Dir(d.dir), "specifications"), 100)
+		}},
+		{"it has another name", "v6.0.0", "v6.0.0", func() {
+			_ = os.Rename(filepath.Join(d.dir, "p"), filepath.Join(d.dir, "q"))
+		}},
+	} {
+		step.do()
+		d := d.again(step.version)
+		d.rescan()
+		if want := "standalone:counter@" + step.want; d.names() != want {
+			t.Errorf("%s: there is %s, want %s; problems %v", step.what, d.names(), want, d.Problems())
+		}
+	}
+}
+
+// A script may have its answer from elsewhere, so each agent runs it.
+func TestScriptsRunAtEachStart(t *testing.T) {
+	t.Parallel()
+	d := newDirectory(t)
+	d.plugin("p", "v1.0.0", "")
+	for range 2 {
+		d.again("").rescan()
+	}
+	if d.runs("p") != 2 {
+		t.Errorf("it ran %d times", d.runs("p"))
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"context"
 	"io"
 	"log/slog"
+	"os"
+	"testing"
 	"time"
 
 	"google.golang.org/grpc"
@@ -22,6 +24,17 @@ func SetFirstAgain(e *Executables, d time.Duration) { e.firstAgain = d }
 
 // SetSubstituteWait sets the time that Await waits for a better plugin.
 func SetSubstituteWait(e *Executables, d time.Duration) { e.substituteWait = d }
+
+// Due returns the time from now until the file at path, which is not specified yet, runs.
+func Due(t testing.TB, path string, now time.Time) time.Duration {
+	t.Helper()
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &file{path: path, print: fingerprint.Of(info), pending: true}
+	return f.due(now)
+}
 
 // ServeSchemas serves a connector with the token in dir until stop.
 func ServeSchemas(s *SchemaServer, connectorID, token, dir string) (target string, stop func(), err error) {
@@ -69,13 +82,6 @@ func Waiting(s *Source) int { return len(s.stream.received) }
 
 // MakeSpace makes space for messages received ahead, as Read does.
 func MakeSpace(s *Source) { s.makeSpace() }
-
-// Due returns how long a new file waits that was last written age ago.
-func Due(age time.Duration) time.Duration {
-	now := time.Now()
-	f := &file{pending: true, print: fingerprint.Print{Mtime: now.Add(-age).UnixNano()}}
-	return f.due(now)
-}
 
 // RequestExit asks the plugin behind conn to exit, and returns how often its process is killed.
 func RequestExit(ctx context.Context, conn *grpc.ClientConn) (kills int, err error) {
