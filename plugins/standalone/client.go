@@ -13,16 +13,15 @@ import (
 	"strings"
 	"time"
 
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/metadata"
-	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/proto"
-
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sandbox"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 	"github.com/conduit-agent/conduit/plugins/wire"
 	"github.com/conduit-agent/conduit/plugins/wire/wirepb/connectorv2"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 )
 
 // Client runs connectors of one plugin executable, each in its own process.
@@ -53,31 +52,42 @@ type Client struct {
 
 // Specify starts the plugin, queries its specification, and ends it.
 func (c *Client) Specify(ctx context.Context) (sdk.Specification, error) {
-	spec, _, _, err := c.specify(ctx)
-	return spec, err
+	s, err := c.specify(ctx)
+	s.end()
+	return s.spec, err
 }
 
-// specify is like Specify, and also returns the answer of the plugin and the version of the protocol.
-func (c *Client) specify(ctx context.Context) (spec sdk.Specification, answer wire.Frame, version int, err error) {
+// specified is the specification of a plugin, and the process that gave it.
+type specified struct {
+	spec    sdk.Specification
+	answer  wire.Frame
+	version int    // of the protocol
+	end     func() // ends the process, which takes a while
+}
+
+// specify is like Specify, but leaves it to the caller to end the process, also after an error.
+func (c *Client) specify(ctx context.Context) (s specified, err error) {
+	s.end = func() {}
 	conn, err := c.connect(ctx, "load-specifications")
 	if err != nil {
-		return spec, nil, 0, err
+		return s, err
 	}
-	defer conn.end()
+	s.version, s.end = conn.p.version, conn.end
 	ctx, cancel := context.WithTimeout(ctx, c.callTimeout())
 	defer cancel()
 	method := fmt.Sprintf("/connector.v%d.SpecifierPlugin/Specify", conn.p.version)
-	err = conn.p.explain(conn.p.conn.Invoke(ctx, method, wire.Frame{}, &answer))
+	err = conn.p.explain(conn.p.conn.Invoke(ctx, method, wire.Frame{}, &s.answer))
 	if err == nil {
-		spec, err = wire.ParseSpecification(answer, conn.p.version)
+		s.spec, err = wire.ParseSpecification(s.answer, s.version)
 	}
-	if err == nil && spec.Name == "" {
+	if err == nil && s.spec.Name == "" {
 		err = errors.New("it gives no name")
 	}
 	if err != nil {
-		return sdk.Specification{}, nil, 0, fmt.Errorf("cannot get the specification of plugin %s: %w", c.name(), err)
+		s.spec = sdk.Specification{}
+		return s, fmt.Errorf("cannot get the specification of plugin %s: %w", c.name(), err)
 	}
-	return spec, answer, conn.p.version, nil
+	return s, nil
 }
 
 // Source starts a process for the source with this qualified id.

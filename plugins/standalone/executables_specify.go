@@ -38,14 +38,16 @@ func (e *Executables) specifyPending(ctx context.Context, work *sync.WaitGroup) 
 	return again
 }
 
-// specify runs f and stores its specification.
+// specify runs f and stores its specification. The process ends after that, because pipelines wait for the specification
+// only.
 func (e *Executables) specify(ctx context.Context, f file) {
 	known := f
 	known.running = false
+	end := func() {}
 	select {
 	case e.slots <- struct{}{}:
-		known = e.specified(ctx, known)
-		<-e.slots
+		defer func() { <-e.slots }()
+		known, end = e.specified(ctx, known)
 	case <-ctx.Done():
 	}
 	e.update(func() {
@@ -56,6 +58,7 @@ func (e *Executables) specify(ctx context.Context, f file) {
 	if !known.again.IsZero() || known.pending && known.outdated() {
 		e.wake.Notify()
 	}
+	end()
 }
 
 // outdated reports whether the file at f's path is another one by now.
@@ -64,41 +67,42 @@ func (f *file) outdated() bool {
 	return err != nil || fingerprint.Of(info) != f.print
 }
 
-// specified returns f with its specification: the known one of this content, else that of a process.
-func (e *Executables) specified(ctx context.Context, f file) file {
+// specified returns f with its specification: the known one of this content, else that of a process. end ends that
+// process.
+func (e *Executables) specified(ctx context.Context, f file) (_ file, end func()) {
 	known := e.answers.of(f.path)
 	if known.same(&f) && f.recall(known) {
-		return f
+		return f, func() {}
 	}
 	content := sync.OnceValues(func() (digest, error) { return digestOf(f.path) })
 	if f.spec != nil || known.mayFit(&f) {
 		if now, err := content(); err == nil && e.recognize(&f, known, now) {
-			return f
+			return f, func() {}
 		}
 	}
 	go content() // while the process starts
 	timeout, cancel := context.WithTimeout(ctx, specifyTimeout(e))
 	defer cancel()
-	spec, given, version, err := clientOf(e, &f).specify(timeout)
+	s, err := clientOf(e, &f).specify(timeout)
 	now, unread := content()
 	if unread != nil {
 		err = unread
 	}
 	if ctx.Err() != nil || errors.Is(err, syscall.ETXTBSY) || f.outdated() {
-		return f // still pending
+		return f, s.end // still pending
 	}
 	f.answered(err, time.Now(), cmp.Or(e.firstAgain, firstAgain))
-	f.pending, f.sum, f.spec, f.err = false, now.sum, &spec, explainStart(err)
+	f.pending, f.sum, f.spec, f.err = false, now.sum, &s.spec, explainStart(err)
 	if f.err == nil {
-		f.err = checkName(&spec)
+		f.err = checkName(&s.spec)
 	}
 	if f.err != nil {
 		f.spec = nil
 		e.keep(&f, nil)
-		return f
+		return f, s.end
 	}
-	e.keep(&f, newAnswer(&f, now, version, given))
-	return f
+	e.keep(&f, newAnswer(&f, now, s.version, s.answer))
+	return f, s.end
 }
 
 // recognize gives f the specification of its content if that is known.
