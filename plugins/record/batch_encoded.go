@@ -2,6 +2,7 @@ package record
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
 	"math"
 	"slices"
@@ -146,40 +147,73 @@ func (e *encoded) decode() ([]Record, error) {
 func (e *encoded) appendWire(dst []byte, i, j int) []byte {
 	for ; i < j; i++ {
 		body := e.buf[e.spans[i].lo:e.spans[i].hi]
-		var start int
-		dst, start = openMessage(dst, 1)
+		var few [8]bool
+		lacks := e.lacks(body, few[:])
+		size := len(body)
+		for k, d := range e.defaults {
+			if n := entrySize(d.Key, d.Value); lacks[k] {
+				size += 1 + uvarintSize(n) + n
+			}
+		}
+		dst = append(dst, 1<<3|typeBytes)
+		dst = binary.AppendUvarint(dst, uint64(size))
 		dst = append(dst, body...)
-		for _, d := range e.defaults {
-			if len(entryOf(body, d.Key)) == 0 {
+		for k, d := range e.defaults {
+			if lacks[k] {
 				dst = appendEntry(dst, d.Key, d.Value)
 			}
 		}
-		dst = closeMessage(dst, start)
 	}
 	return dst
+}
+
+// lacks reports for each default whether the metadata of the encoded record has no value for it. It uses space if that
+// is large enough.
+func (e *encoded) lacks(body []byte, space []bool) []bool {
+	if len(e.defaults) > len(space) {
+		space = make([]bool, len(e.defaults))
+	}
+	for k := range e.defaults {
+		space[k] = true
+	}
+	eachEntry(body, func(key, value []byte) {
+		for k := range e.defaults {
+			if string(key) == e.defaults[k].Key {
+				space[k] = len(value) == 0
+			}
+		}
+	})
+	return space
 }
 
 // entryOf returns the value of key in the metadata of the encoded record. Of several entries with the same key the last
 // one counts, so an entry can be overridden by appending another.
 func entryOf(body []byte, key string) (value []byte) {
-	f := fields{b: body, end: len(body)}
-	for f.next() {
-		if f.num != 3 || f.typ != typeBytes {
-			continue
-		}
-		var k, v []byte
-		entry := fields{b: body, at: f.lo, end: f.hi}
-		for entry.next() {
-			switch {
-			case entry.num == 1 && entry.typ == typeBytes:
-				k = body[entry.lo:entry.hi]
-			case entry.num == 2 && entry.typ == typeBytes:
-				v = body[entry.lo:entry.hi]
-			}
-		}
+	eachEntry(body, func(k, v []byte) {
 		if string(k) == key {
 			value = v
 		}
-	}
+	})
 	return value
+}
+
+// eachEntry calls f with the metadata of an encoded record.
+func eachEntry(body []byte, f func(key, value []byte)) {
+	r := fields{b: body, end: len(body)}
+	for r.next() {
+		if r.num != 3 || r.typ != typeBytes {
+			continue
+		}
+		var key, value []byte
+		entry := fields{b: body, at: r.lo, end: r.hi}
+		for entry.next() {
+			switch {
+			case entry.num == 1 && entry.typ == typeBytes:
+				key = body[entry.lo:entry.hi]
+			case entry.num == 2 && entry.typ == typeBytes:
+				value = body[entry.lo:entry.hi]
+			}
+		}
+		f(key, value)
+	}
 }

@@ -34,8 +34,23 @@ type fields struct {
 	lo, hi int    // content of bytes or of a fixed width value: b[lo:hi]
 }
 
-// next moves to the next field. It returns false at the end and when err is set.
+// next moves to the next field. It returns false at the end and when err is set. Most fields are short bytes with a small
+// number, whose tag and length take one byte each.
 func (f *fields) next() bool {
+	if at := f.at; f.err == nil && f.end-at >= 2 {
+		tag, n := f.b[at], int(f.b[at+1])
+		if tag&0x87 == typeBytes && tag > typeBytes && n < 0x80 && n <= f.end-at-2 {
+			f.num, f.typ = uint64(tag>>3), typeBytes
+			f.lo, f.hi = at+2, at+2+n
+			f.at = f.hi
+			return true
+		}
+	}
+	return f.nextOther()
+}
+
+// nextOther is next for any field.
+func (f *fields) nextOther() bool {
 	if f.err != nil || f.at >= f.end {
 		return false
 	}

@@ -80,7 +80,7 @@ func (e *Executables) specified(ctx context.Context, f file) (_ file, end func()
 			return f, func() {}
 		}
 	}
-	go content() // while the process starts
+	go func() { _, _ = content() }() // while the process starts
 	timeout, cancel := context.WithTimeout(ctx, specifyTimeout(e))
 	defer cancel()
 	s, err := clientOf(e, &f).specify(timeout)
