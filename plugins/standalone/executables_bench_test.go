@@ -2,6 +2,7 @@ package standalone_test
 
 import (
 	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/conduit-agent/conduit/plugins/standalone"
@@ -51,5 +52,38 @@ func benchmarkProcess(b *testing.B, c *standalone.Client, start bool) {
 		if err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+// BenchmarkKnownExecutable measures the first scan of an agent: with an executable that it must run for its
+// specification, and with one that it knows from an earlier start.
+func BenchmarkKnownExecutable(b *testing.B) {
+	exe, err := os.Executable()
+	if err != nil {
+		b.Fatal(err)
+	}
+	content, err := os.ReadFile(exe)
+	if err != nil {
+		b.Fatal(err)
+	}
+	dir := b.TempDir()
+	plugin := filepath.Join(dir, "connectors", "counter")
+	if err := os.Mkdir(filepath.Dir(plugin), 0o700); err != nil {
+		b.Fatal(err)
+	}
+	if err := os.WriteFile(plugin, content, 0o700); err != nil {
+		b.Fatal(err)
+	}
+	for name, kept := range map[string]string{"new": "", "known": filepath.Join(dir, "specifications")} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				e := &standalone.Executables{Dir: filepath.Dir(plugin), Specifications: kept,
+					Env: append(os.Environ(), versionVariable+"=v1.0.0")}
+				e.Rescan(b.Context())
+				if len(e.Installed()) != 1 {
+					b.Fatal(e.Problems())
+				}
+			}
+		})
 	}
 }
