@@ -34,8 +34,8 @@ type fields struct {
 	lo, hi int    // content of bytes or of a fixed width value: b[lo:hi]
 }
 
-// next moves to the next field. It returns false at the end and when err is set. Most fields are short bytes with a small
-// number, whose tag and length take one byte each.
+// next moves to the next field. It returns false at the end and when err is set. Most fields are short bytes with a
+// small number, whose tag and length take one byte each.
 func (f *fields) next() bool {
 	if at := f.at; f.err == nil && f.end-at >= 2 {
 		tag, n := f.b[at], int(f.b[at+1])

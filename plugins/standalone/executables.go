@@ -21,8 +21,8 @@ import (
 )
 
 // Executables is the Registry of the connector executables in a directory. Each file runs once, in its own process, to
-// return its specification, and again when its content has changed. A Go program also runs once for all Executables with
-// the same Specifications. Problems returns the files that are no plugins;
+// return its specification, and again when its content has changed. A Go program also runs once for all Executables
+// with the same Specifications. Problems returns the files that are no plugins;
 // they do not affect the others.
 //
 // Set the exported fields, then call Run or, to scan once, Rescan.

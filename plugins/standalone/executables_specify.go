@@ -38,8 +38,8 @@ func (e *Executables) specifyPending(ctx context.Context, work *sync.WaitGroup) 
 	return again
 }
 
-// specify runs f and stores its specification. The process ends after that, because pipelines wait for the specification
-// only.
+// specify runs f and stores its specification. The process ends after that, because pipelines wait for the
+// specification only.
 func (e *Executables) specify(ctx context.Context, f file) {
 	known := f
 	known.running = false

@@ -7,8 +7,8 @@ import (
 )
 
 // quiet returns how long to wait after ev without another event before a scan, 0 when ev is of no interest. A file that
-// was renamed into place is complete. A file that was closed after a write is probably complete, but its writer may open
-// it again for more. A file that is being written to, or that vanished, may be in the middle of a save.
+// was renamed into place is complete. A file that was closed after a write is probably complete, but its writer may
+// open it again for more. A file that is being written to, or that vanished, may be in the middle of a save.
 func (s *scanner) quiet(ev event) time.Duration {
 	_, ours := s.watched[ev.name]
 	if ev.op == changed && !ours && !s.unreadable(filepath.Base(ev.name)) {

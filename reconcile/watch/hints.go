@@ -12,8 +12,8 @@ import (
 	"github.com/conduit-agent/conduit/spec/fingerprint"
 )
 
-// hints are the events of the relevant paths. They only say when to scan: each scan determines the relevant paths again,
-// between begin and end.
+// hints are the events of the relevant paths. They only say when to scan: each scan determines the relevant paths
+// again, between begin and end.
 type hints struct {
 	notify   func() (*notifier, error)
 	log      *slog.Logger

@@ -73,8 +73,8 @@ func (s *scanner) scan(now time.Time, reread bool) (Snapshot, bool) {
 	return snap, stable
 }
 
-// locate returns the real path of the directory, or of the single file. It watches that, the names in every place on the
-// way where a link may be changed, and the names in the existing part of a missing path.
+// locate returns the real path of the directory, or of the single file. It watches that, the names in every place on
+// the way where a link may be changed, and the names in the existing part of a missing path.
 func (s *scanner) locate() (string, error) {
 	for {
 		real, links, err := trail(s.dir)
