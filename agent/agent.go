@@ -72,27 +72,27 @@ type Agent struct {
 	// StatusFiles writes the status of each pipeline file, unless the settings do not want it.
 	StatusFiles *StatusWriter
 
-	options     Options
-	deadLetters *deadletter.Store
-	letters     membership.DeadLetters // deadLetters, and in a cluster the dead letters of all members
-	replays     *deadletter.Replays
-	desired     membership.OwnStore // the store for the API, and in a cluster for all members
-	cluster     membership.Membership
-	members     api.Member // the cluster in the API; nil outside a cluster
-	references  *reference.Resolver
-	taps        engine.TapPoints
-	logs        *telemetry.LogTail
-	schemas     *schema.Cache // to decode records for display
-	phases      telemetry.Phases
-	metrics     *telemetry.Collector
-	summary     *telemetry.Summary
-	changes     notify.Broadcast // closed at changes of observed state, files or plugins
-	plugged     notify.Signal    // plugins were added, removed or changed
-	notifier    *notification.Notifier
-	syncs       measure.Histogram // durations of the syncs of the store
-	degraded    chan spec.State   // capacity 1
-	address     string            // address of server
-	started     time.Time
+	options        Options
+	ownDeadLetters *deadletter.Store      // on the disk of this agent
+	deadLetters    membership.DeadLetters // ownDeadLetters, and in a cluster the dead letters of all members
+	replays        *deadletter.Replays
+	desired        membership.OwnStore // the store for the API, and in a cluster for all members
+	cluster        membership.Membership
+	members        api.Member // the cluster in the API; nil outside a cluster
+	references     *reference.Resolver
+	taps           engine.TapPoints
+	logs           *telemetry.LogTail
+	schemas        *schema.Cache // to decode records for display
+	phases         telemetry.Phases
+	metrics        *telemetry.Collector
+	summary        *telemetry.Summary
+	changes        notify.Broadcast // closed at changes of observed state, files or plugins
+	plugged        notify.Signal    // plugins were added, removed or changed
+	notifier       *notification.Notifier
+	syncs          measure.Histogram // durations of the syncs of the store
+	degraded       chan spec.State   // capacity 1
+	address        string            // address of server
+	started        time.Time
 }
 
 // Run runs the agent until ctx ends, and then shuts it down gracefully: sources stop, outstanding records are written
@@ -123,7 +123,7 @@ func Run(ctx context.Context, o Options) error {
 	if o.Wired != nil {
 		o.Wired(a)
 	}
-	return errors.Join(a.run(ctx), a.deadLetters.Close(), db.Close())
+	return errors.Join(a.run(ctx), a.ownDeadLetters.Close(), db.Close())
 }
 
 // clearDir removes a directory, which need not exist.
@@ -152,7 +152,7 @@ func (a *Agent) run(ctx context.Context) error {
 	services.Go(func() error { return a.Catalog.Modules.Run(serving) })
 	services.Go(func() error { return a.recorder().Run(serving) })
 	services.Go(func() error { return a.Guard.Run(serving) })
-	services.Go(func() error { return a.deadLetters.Run(serving) })
+	services.Go(func() error { return a.ownDeadLetters.Run(serving) })
 	services.Go(func() error { return (&store.Pruner{Prune: a.Store.Prune, Log: a.options.Log}).Run(serving) })
 	services.Go(func() error { return a.Rates.Run(serving) })
 	services.Go(func() error { return a.Silence.Run(serving) })

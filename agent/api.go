@@ -25,13 +25,15 @@ import (
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/schema"
+	"github.com/conduit-agent/conduit/reconcile"
 	"github.com/conduit-agent/conduit/schemas"
 	"github.com/conduit-agent/conduit/spec"
 )
 
 var (
 	_ membership.OwnStore    = ownStore{}
-	_ api.Observed           = (*observed)(nil)
+	_ api.Loop               = (*reconcile.Loop)(nil)
+	_ api.Placements         = membership.Membership(nil)
 	_ api.KnownPlugins       = pluginList{}
 	_ membership.DeadLetters = (*deadletter.Store)(nil)
 	_ api.Answers            = (*store.DB)(nil)
@@ -45,32 +47,39 @@ func (a *Agent) serveAPI() (func(ctx context.Context) error, error) {
 		return func(context.Context) error { return nil }, nil
 	}
 	server := &api.Server{
-		Desired:     a.desired,
-		Parser:      a.parser(),
-		Observed:    &observed{a, a.cluster},
-		Plugins:     pluginList{a.Catalog, a.Runner, a.references},
-		Taps:        &a.taps,
-		Memory:      a.Runner.Window.Shared.Part(backpressure.Inspectors),
-		Answers:     a.Store,
-		Show:        a.show,
-		Metrics:     a.Metrics(),
-		Log:         a.options.Log,
-		Version:     a.options.Version,
-		Debug:       c.Debug,
-		Profiles:    a.options.Profiles,
-		Reload:      a.reload,
-		Plan:        a.plan,
-		WriteFile:   a.writeFile,
-		DryRun:      dryRun(a),
-		Rates:       a.Rates.All,
-		Insight:     a.insight(),
-		DeadLetters: a.letters,
-		Replays:     a.replays,
-		Logs:        a.logs,
-		Positions:   a.desired,
-		Notify:      testNotifications(a.notifier),
-		Docs:        a.options.Docs,
-		Cluster:     a.members,
+		Desired:       a.desired,
+		Parser:        a.parser(),
+		Loop:          a.Loop,
+		Placements:    a.cluster,
+		Changed:       a.changes.Next,
+		Position:      a.position,
+		CleanUp:       a.cleanUp,
+		PluginChanges: a.pluginChanges,
+		Ready:         a.Ready,
+		Directory:     a.directory,
+		Plugins:       pluginList{a.Catalog, a.Runner, a.references},
+		Taps:          &a.taps,
+		Memory:        a.Runner.Window.Shared.Part(backpressure.Inspectors),
+		Answers:       a.Store,
+		Show:          a.show,
+		Metrics:       a.Metrics(),
+		Log:           a.options.Log,
+		Version:       a.options.Version,
+		Debug:         c.Debug,
+		Profiles:      a.options.Profiles,
+		Reload:        a.reload,
+		Plan:          a.plan,
+		WriteFile:     a.writeFile,
+		DryRun:        dryRun(a),
+		Rates:         a.Rates.All,
+		Insight:       a.insight(),
+		DeadLetters:   a.deadLetters,
+		Replays:       a.replays,
+		Logs:          a.logs,
+		Positions:     a.desired,
+		Notify:        testNotifications(a.notifier),
+		Docs:          a.options.Docs,
+		Cluster:       a.members,
 	}
 	serve, err := a.listen(server)
 	if err == nil {
@@ -138,7 +147,7 @@ func (a *Agent) Ready(ctx context.Context) error {
 	if err := a.Store.InPlace(); err != nil {
 		return err
 	}
-	if err := (storage{store: a.Store, deadLetters: a.deadLetters}).fault(); err != nil {
+	if err := (storage{store: a.Store, deadLetters: a.ownDeadLetters}).fault(); err != nil {
 		return err
 	}
 	if err := a.Loop.Unsaved(); err != nil {
@@ -163,49 +172,28 @@ func (a *Agent) reload(ctx context.Context, prune bool) error {
 	return nil
 }
 
-// observed is observed state as the API needs it.
-type observed struct {
-	*Agent
-	membership.Membership
-}
-
-// State returns the state of a pipeline.
-func (o *observed) State(id string) (spec.State, bool) { return o.Loop.State(id) }
-
-// Changed returns a channel that is closed at the next change.
-func (o *observed) Changed() <-chan struct{} { return o.changes.Next() }
-
-// Position returns the position of a source.
-func (o *observed) Position(ctx context.Context, connectorID string) (record.Position, error) {
-	c, err := o.Store.Checkpoint(ctx, connectorID)
+// position returns the position of a source, nil if it has none.
+func (a *Agent) position(ctx context.Context, connectorID string) (record.Position, error) {
+	c, err := a.Store.Checkpoint(ctx, connectorID)
 	if c == nil {
 		return nil, err
 	}
 	return c.Position, err
 }
 
-// Restart restarts a pipeline.
-func (o *observed) Restart(ctx context.Context, id string) error { return o.Loop.Restart(ctx, id) }
-
-// Settle waits until the loop has acted on every declaration.
-func (o *observed) Settle(ctx context.Context) error { return o.Loop.Check(ctx) }
-
-// CutOff ends a stopping pipeline at once.
-func (o *observed) CutOff(ctx context.Context, id string) error { return o.Loop.ForceStop(ctx, id) }
-
-// CleanUp deletes a removed connector. Connectors of pipelines of a cluster are left to the next owner.
-func (o *observed) CleanUp(ctx context.Context, connectorID string) error {
-	if id, started := o.startedPipelineOf(ctx, connectorID); started && o.cluster.KeepsConnectors(id) {
+// cleanUp deletes a removed connector. Connectors of pipelines of a cluster are left to the next owner.
+func (a *Agent) cleanUp(ctx context.Context, connectorID string) error {
+	if id, started := a.startedPipelineOf(ctx, connectorID); started && a.cluster.KeepsConnectors(id) {
 		return nil
 	}
-	return o.Loop.CleanUp(ctx, connectorID)
+	return a.Loop.CleanUp(ctx, connectorID)
 }
 
-// PluginChanges returns changes of executables from which connectors run.
-func (o *observed) PluginChanges() []spec.PluginChange { return o.Catalog.Changes(pipelineOf(o.Store)) }
+// pluginChanges returns the changes of executables from which connectors run.
+func (a *Agent) pluginChanges() []spec.PluginChange { return a.Catalog.Changes(pipelineOf(a.Store)) }
 
-// Directory returns the state of the directory of the pipeline files.
-func (o *observed) Directory() spec.Directory { return o.Files.Status().Directory }
+// directory returns the state of the directory of the pipeline files.
+func (a *Agent) directory() spec.Directory { return a.Files.Status().Directory }
 
 // pluginList is the list of plugins as the API needs it.
 type pluginList struct {

@@ -19,7 +19,7 @@ func (a *Agent) wireCluster() error {
 		Version:     a.options.Version,
 		Log:         a.options.Log,
 		Store:       a.Store,
-		DeadLetters: a.deadLetters,
+		DeadLetters: a.ownDeadLetters,
 		Schemas:     a.schemas.Registry,
 		Loop:        a.Loop,
 		Delete:      a.Runner.Delete,
@@ -31,14 +31,14 @@ func (a *Agent) wireCluster() error {
 	}
 	a.cluster, a.members = m, parts.API
 	a.desired = parts.Desired(ownStore{a.Store, parts.DeadLetters})
-	a.letters = parts.DeadLetters
+	a.deadLetters = parts.DeadLetters
 	a.replays.DeadLetters, a.replays.Reservations = parts.Replayed, parts.Reservations
 	a.Runner.Store, a.Runner.Keep, a.Runner.Instance, a.Runner.Epoch, a.Runner.Hold = parts.Runs, parts.Keep,
 		parts.Instance, parts.Epoch, parts.Hold
 	a.Committer.Replicas = parts.Replicas
 	a.Loop.Store, a.Loop.OwnedElsewhere = parts.States, parts.OwnedElsewhere
 	a.Loop.OnVersionOutcome = parts.OnVersionOutcome
-	a.metrics.Cluster, a.metrics.DeadLetters = parts.Stats, totalsOf(parts.Totals, a.deadLetters, a.options.Log)
+	a.metrics.Cluster, a.metrics.DeadLetters = parts.Stats, totalsOf(parts.Totals, a.ownDeadLetters, a.options.Log)
 	parse := a.Files.Parse
 	a.Files.Parse = func(path string, data []byte) spec.File { return parts.InFile(path, parse(path, data)) }
 	return nil

@@ -32,7 +32,7 @@ func (a *Agent) insight() api.Insight {
 // describe returns the description of the agent.
 func (a *Agent) describe(context.Context) (rest.Agent, error) {
 	d := a.facts(cmp.Or(a.Store.InPlace(), a.Store.Fault()))
-	stored := describeStore(deadletter.PathOf(d.Store.Path), a.deadLetters.Fault())
+	stored := describeStore(deadletter.PathOf(d.Store.Path), a.ownDeadLetters.Fault())
 	d.DeadLetters, d.Memory.Records = &stored, memory(a.Runner.Window.Shared)()
 	return d, nil
 }

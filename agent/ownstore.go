@@ -12,7 +12,7 @@ import (
 // ownStore is the agent's own store for its API.
 type ownStore struct {
 	*store.DB
-	letters membership.DeadLetters // deleted when their pipeline is purged
+	deadLetters membership.DeadLetters // deleted when their pipeline is purged
 }
 
 // Purge implements api.Store. It deletes the dead letters of the pipeline together with its history.
@@ -21,7 +21,7 @@ func (s ownStore) Purge(ctx context.Context, id string) error {
 	if err != nil && !errors.Is(err, spec.ErrNotFound) {
 		return err
 	}
-	found, forgot := s.letters.Forget(ctx, id)
+	found, forgot := s.deadLetters.Forget(ctx, id)
 	if found {
 		err = nil
 	}

@@ -57,7 +57,6 @@ func sayAdopted(db *store.DB, o Options) {
 // waiting is an agent that waits for its store.
 type waiting struct {
 	*Agent
-	api.Observed // only the methods defined here are called
 
 	open    func() (*store.DB, error)
 	problem error
@@ -70,7 +69,10 @@ const retryInterval = time.Second
 // run serves the API until the store can be opened, and returns the store.
 func (w *waiting) run(ctx context.Context) (*store.DB, error) {
 	serve, err := w.listen(&api.Server{
-		Observed: w, Log: w.options.Log, Version: w.options.Version, Down: w.problem,
+		Changed:   func() <-chan struct{} { return nil },
+		Ready:     func(context.Context) error { return w.problem },
+		Directory: func() spec.Directory { return spec.Directory{} },
+		Log:       w.options.Log, Version: w.options.Version, Down: w.problem,
 		Insight: api.Insight{Agent: func(context.Context) (rest.Agent, error) { return w.facts(w.problem), nil }},
 	})
 	if err != nil {
@@ -137,12 +139,3 @@ func (w *waiting) files() (s state) {
 	}
 	return s
 }
-
-// Ready implements api.Observed.
-func (w *waiting) Ready(context.Context) error { return w.problem }
-
-// Directory implements api.Observed.
-func (w *waiting) Directory() spec.Directory { return spec.Directory{} }
-
-// Changed implements api.Observed.
-func (w *waiting) Changed() <-chan struct{} { return nil }

@@ -37,15 +37,15 @@ func (a *Agent) wire() {
 	c, log := a.options.Config, a.options.Log
 	a.Store.Retention = store.Retention(c.DB.History)
 	w := window(process.MemoryLimitOf(c.Memory.Limit))
-	a.deadLetters = &deadletter.Store{
+	a.ownDeadLetters = &deadletter.Store{
 		Memory: func() deadletter.Memory { return w.Shared.Part(backpressure.DeadLetters).Holder() },
 		Path:   deadletter.PathOf(c.DB.SQLite.Path),
 		Limits: deadletter.Limits(c.DeadLetters),
 		Log:    log,
 	}
-	a.letters, a.desired = a.deadLetters, ownStore{a.Store, a.deadLetters}
+	a.deadLetters, a.desired = a.ownDeadLetters, ownStore{a.Store, a.ownDeadLetters}
 	syncs := &plugins.SyncGroup{}
-	a.Committer = &engine.Committer{Store: a.Store, Before: a.deadLetters.Before, Interval: c.DB.CommitInterval,
+	a.Committer = &engine.Committer{Store: a.Store, Before: a.ownDeadLetters.Before, Interval: c.DB.CommitInterval,
 		Barrier: syncs}
 	a.Catalog = catalog.New(a.options.Plugins, c, a.schemas.Registry, func() {
 		a.Loop.Retry()
@@ -69,7 +69,7 @@ func (a *Agent) wire() {
 		Store:      a.Store,
 		Committer:  a.Committer,
 		Taps:       &a.taps,
-		Keep:       a.deadLetters.Keep,
+		Keep:       a.ownDeadLetters.Keep,
 		Window:     w,
 		AckTimeout: c.Pipelines.AckTimeout,
 
@@ -79,7 +79,7 @@ func (a *Agent) wire() {
 		Log:              log,
 	}
 	a.replays = &deadletter.Replays{
-		DeadLetters: a.deadLetters,
+		DeadLetters: a.ownDeadLetters,
 		Store:       a.Store,
 		Declared:    a.Store.Get,
 		Assemble:    a.Runner.Assemble,
@@ -145,7 +145,7 @@ func (a *Agent) wireTelemetry() {
 		Memory:      memory(a.Runner.Window.Shared),
 		Phases:      &a.phases,
 		Processes:   a.Catalog.Executables.Processes,
-		DeadLetters: totalsOf(a.deadLetters.Totals, a.deadLetters, a.options.Log),
+		DeadLetters: totalsOf(a.ownDeadLetters.Totals, a.ownDeadLetters, a.options.Log),
 	}
 }
 
@@ -245,7 +245,7 @@ func (a *Agent) wireStatusFiles() {
 }
 
 func (a *Agent) wireGuard() {
-	files := storage{a.Store, a.deadLetters, a.options.Config.DB.SQLite.Path}
+	files := storage{a.Store, a.ownDeadLetters, a.options.Config.DB.SQLite.Path}
 	a.Guard = &store.Guard{InPlace: a.Store.InPlace, Fault: files.fault, Past: files.past, Probe: files.probe,
 		Retry: a.Loop.Retry, Changed: a.changes.Notify, Log: a.options.Log}
 }

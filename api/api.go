@@ -24,15 +24,31 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// Server serves the API. Desired, Observed, Plugins, Taps and Answers must be set, before first use.
+// Server serves the API. Set the fields before first use. A field may be nil if its comment says so, and all fields
+// about pipelines may be nil while Down is set.
 type Server struct {
-	Desired  Store
-	Parser   spec.Parser // of pipelines in requests
-	Observed Observed
-	Plugins  KnownPlugins
-	Taps     inspect.Taps
-	Memory   inspect.Memory // limits the memory of the inspector; nil: only its own limits apply
-	Answers  Answers
+	Desired    Store
+	Parser     spec.Parser // of pipelines in requests
+	Loop       Loop
+	Placements Placements
+	Plugins    KnownPlugins
+	Taps       inspect.Taps
+	Memory     inspect.Memory // limits the memory of the inspector; nil: only its own limits apply
+	Answers    Answers
+	// Changed returns a channel that is closed soon after the next change of any state or of desired state. Waiting
+	// requests also poll from time to time.
+	Changed func() <-chan struct{}
+	// Position returns the position of the source with this qualified id, nil if it has none.
+	Position func(ctx context.Context, connectorID string) (record.Position, error)
+	// CleanUp is called after the connector was removed from its pipeline: if it was ever started, LifecycleOnDeleted
+	// is called; then its state and position are forgotten.
+	CleanUp func(ctx context.Context, connectorID string) error
+	// PluginChanges returns the changes of the executables that connectors run from, by connector.
+	PluginChanges func() []spec.PluginChange
+	// Ready returns the reason why the agent is not ready: ErrStarting, or the component that is unavailable.
+	Ready func(ctx context.Context) error
+	// Directory returns the state of the directory of the pipeline files.
+	Directory func() spec.Directory
 	// Show converts a record for display in the inspector: structured data may be encoded when it passes a connector.
 	// It may be called concurrently. nil: records are shown unconverted.
 	Show    func(*record.Record)
@@ -98,13 +114,14 @@ func (s *Server) init() {
 		if s.limits == nil {
 			s.limits = &inspect.DefaultLimits
 		}
-		s.state = &desired{Store: s.Desired, States: s.Observed, Parser: s.Parser, Plugins: s.Plugins}
+		s.state = &desired{Store: s.Desired, States: s.Loop, Parser: s.Parser, Plugins: s.Plugins}
 		s.guard = &guard.Guard{Hosts: s.Hosts, Origins: s.Origins, ReadToken: s.ReadToken, AdminToken: s.AdminToken,
 			Log: s.log, Fail: s.fail}
-		s.inspector = &inspect.Hub{Taps: s.Taps, Show: s.Show, Closing: s.closing, Changed: s.Observed.Changed,
+		s.inspector = &inspect.Hub{Taps: s.Taps, Show: s.Show, Closing: s.closing, Changed: s.Changed,
 			Gone: s.state.Forgotten, Limits: *s.limits, Memory: s.Memory}
 		s.requests = &repeats{Answers: s.Answers, Log: s.log}
-		base := shared{Desired: s.state, Observed: s.Observed, Guard: s.guard, Rates: s.Rates, Closing: s.closing}
+		base := shared{Desired: s.state, Loop: s.Loop, Placements: s.Placements, Changed: s.Changed, Guard: s.guard,
+			Rates: s.Rates, Closing: s.closing}
 		s.handler = s.guard.Protect(s.router(base))
 	})
 }

@@ -8,60 +8,51 @@ import (
 
 	"github.com/conduit-agent/conduit/api/guard"
 	"github.com/conduit-agent/conduit/api/rest"
-	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/spec"
 )
 
 // pollInterval is the time between two checks of a condition when no change is notified.
 const pollInterval = 250 * time.Millisecond
 
-// ErrStarting is returned by Observed.Ready while the agent is starting.
+// ErrStarting is returned by Server.Ready while the agent is starting.
 var ErrStarting = errors.New("the agent is starting")
 
-// Observed provides the observed state of pipelines and connectors, and acts on it.
-type Observed interface {
+// Loop runs the pipelines of the agent.
+type Loop interface {
 	// State returns the state of a pipeline, and false when none has been observed.
 	State(id string) (spec.State, bool)
-	// Assignment returns the placement of a pipeline that another member of the cluster has to run, nil for a pipeline
-	// that this agent has to run.
-	Assignment(id string) *spec.Assignment
-	// Terms returns the cluster terms of a pipeline, nil for an agent outside a cluster.
-	Terms(id string) *spec.EffectiveTerms
-	// Instances returns the instances of a pipeline that has several, nil for a pipeline with a single instance.
-	Instances(d *spec.Declaration) *spec.RunningInstances
-	// Refused returns the numbers of dead letters of a pipeline on the disks of other members of the cluster.
-	Refused(id string) []spec.MemberDeadLetters
-	// Changed returns a channel that is closed soon after the next change of any state or
-	// of desired state. Waiting requests also poll from time to time.
-	Changed() <-chan struct{}
-	// Position returns the position of the source with this qualified id, nil if it has none.
-	Position(ctx context.Context, connectorID string) (record.Position, error)
 	// Restart restarts a pipeline, or starts it at once if it waits after a failure. It returns when the request is
 	// recorded.
 	Restart(ctx context.Context, id string) error
-	// Settle returns once the loop has acted on all earlier declarations.
-	Settle(ctx context.Context) error
-	// CutOff ends a stopping pipeline without waiting for the outstanding records. It returns when the request is
+	// Check returns once the loop has acted on all earlier declarations.
+	Check(ctx context.Context) error
+	// ForceStop ends a stopping pipeline without waiting for the outstanding records. It returns when the request is
 	// recorded.
-	CutOff(ctx context.Context, id string) error
-	// CleanUp is called after the connector was removed from its pipeline: if it was ever
-	// started, LifecycleOnDeleted is called; then its state and position are forgotten.
-	CleanUp(ctx context.Context, connectorID string) error
-	// PluginChanges returns the changes of the executables that connectors run from, by connector.
-	PluginChanges() []spec.PluginChange
-	// Ready returns the reason why the agent is not ready: ErrStarting, or the component that is unavailable.
-	Ready(ctx context.Context) error
-	// Directory returns the state of the directory of the pipeline files.
-	Directory() spec.Directory
+	ForceStop(ctx context.Context, id string) error
+}
+
+// Placements is what the API shows of the pipelines of a cluster. Outside a cluster, its methods return nil.
+type Placements interface {
+	// Placement returns the placement of a pipeline that another member of the cluster has to run, nil for a pipeline
+	// that this agent has to run.
+	Assignment(id string) *spec.Assignment
+	// Terms returns the cluster terms of a pipeline.
+	Terms(id string) *spec.EffectiveTerms
+	// Instances returns the instances of a pipeline that declares several, nil for a pipeline with a single instance.
+	Instances(d *spec.Declaration) *spec.RunningInstances
+	// DeadLettersElsewhere returns the numbers of dead letters of a pipeline on the disks of other members.
+	DeadLettersElsewhere(id string) []spec.MemberDeadLetters
 }
 
 // shared holds the dependencies that all resources share.
 type shared struct {
-	Desired  *desired
-	Observed Observed
-	Guard    *guard.Guard
-	Rates    func() []spec.PipelineRates // of running pipelines; nil: rates are not measured
-	Closing  <-chan struct{}             // closed to end long-running responses
+	Desired    *desired
+	Loop       Loop
+	Placements Placements
+	Changed    func() <-chan struct{} // see Server
+	Guard      *guard.Guard
+	Rates      func() []spec.PipelineRates // of running pipelines; nil: rates are not measured
+	Closing    <-chan struct{}             // closed to end long-running responses
 }
 
 // view returns the view of settings that the client may see.
@@ -90,7 +81,7 @@ func (s *shared) shown(d *spec.Declaration) rest.Pipeline {
 // stateOf returns the observed state of a pipeline in the vocabulary of the API. A pipeline counts as running from the
 // time its connectors are open until they are closed.
 func (s *shared) stateOf(d *spec.Declaration) rest.PipelineState {
-	state, known := s.Observed.State(d.Pipeline.ID)
+	state, known := s.Loop.State(d.Pipeline.ID)
 	if !known {
 		state.Phase, state.StoppedByUser = spec.PhaseStopped, true
 	}
@@ -193,7 +184,7 @@ func (s *shared) wait(
 	tick := time.NewTicker(pollInterval)
 	defer tick.Stop()
 	for {
-		changed := s.Observed.Changed()
+		changed := s.Changed()
 		if ok, err := done(); ok || err != nil {
 			return err
 		}
@@ -220,7 +211,7 @@ func (s *shared) replaceable(r *http.Request, id string) (*spec.Declaration, err
 // elsewhere returns the error for an operation that only the member running the pipeline can perform, nil if this agent
 // runs it.
 func (s *shared) elsewhere(id string) error {
-	p := s.Observed.Assignment(id)
+	p := s.Placements.Assignment(id)
 	switch {
 	case p == nil:
 		return nil

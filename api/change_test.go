@@ -8,7 +8,6 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/conduit-agent/conduit/api"
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/spec"
 )
@@ -200,7 +199,7 @@ func named(id, name string) spec.Pipeline {
 func TestExportsSayWhatTheyLack(t *testing.T) {
 	w := newWorld(t)
 	p := pipelineOf("p", spec.StatusStopped)
-	p.DLQ.Settings = map[string]string{"level": "warn", "message": "postgres://u:hunter2@h/db"}
+	p.DeadLetterQueue.Settings = map[string]string{"level": "warn", "message": "postgres://u:hunter2@h/db"}
 	w.fromFile("p.yaml", p)
 	w.fromFile("q.yaml", pipelineOf("q", spec.StatusStopped))
 	h := newServer(w).Handler()
@@ -250,7 +249,11 @@ func TestPlacesOfErrors(t *testing.T) {
 	bad := pipelineOf("b", spec.StatusStopped)
 	bad.Connectors[0].Settings["rate"] = "much"
 	bad.Connectors[1].Plugin = "builtin:nothing"
-	bad.DLQ = spec.DLQ{Plugin: "builtin:log", Settings: map[string]string{"rate": "less"}, WindowSize: 1}
+	bad.DeadLetterQueue = spec.DeadLetterQueue{
+		Plugin:     "builtin:log",
+		Settings:   map[string]string{"rate": "less"},
+		WindowSize: 1,
+	}
 	worse := pipelineOf("c", spec.StatusStopped)
 	worse.Connectors[0].Settings["password"] = spec.Redacted
 	file, _ := json.Marshal(rest.Import{Version: "2.2",
@@ -298,7 +301,7 @@ func FuzzBody(f *testing.F) {
 		if body == "" {
 			return
 		}
-		got := do((&api.Server{Desired: newWorld(t), Observed: newWorld(t), Plugins: newWorld(t)}).Handler(), "POST",
+		got := do(newServer(newWorld(t)).Handler(), "POST",
 			"/v1/pipelines", body)
 		if got.status != 200 && (got.status < 400 || got.status > 499) {
 			t.Errorf("%q: %d %s", body, got.status, got.body)

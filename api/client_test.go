@@ -170,10 +170,10 @@ func (e *everything) processors() {
 
 // deadLettersAndRuns changes the dead-letter queue, and starts and stops p.
 func (e *everything) deadLettersAndRuns() {
-	q, qtag, err := e.c.DLQ(e.Context(), "p")
+	q, qtag, err := e.c.DeadLetterQueue(e.Context(), "p")
 	e.must(nil, err)
 	q.WindowSize = 7
-	_, _, err = e.c.UpdateDLQ(e.Context(), "p", q, client.IfMatch(qtag))
+	_, _, err = e.c.UpdateDeadLetterQueue(e.Context(), "p", q, client.IfMatch(qtag))
 	e.must(nil, err)
 	e.must(nil, e.c.StartPipeline(e.Context(), "p"))
 	e.must(nil, e.c.RestartPipeline(e.Context(), "p"))

@@ -9,6 +9,7 @@ import (
 
 	"github.com/conduit-agent/conduit/api/guard"
 	"github.com/conduit-agent/conduit/api/rest"
+	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/spec"
 	"github.com/conduit-agent/conduit/spec/texts"
 )
@@ -20,7 +21,7 @@ var connectorTypes = map[rest.ConnectorType]spec.ConnectorType{
 
 // connectorRoutes returns the operations of connectors.
 func (s *Server) connectorRoutes(base shared) []route {
-	connectors := &connectorHandlers{shared: base}
+	connectors := &connectorHandlers{shared: base, Position: s.Position, CleanUp: s.CleanUp}
 	return []route{
 		{operation{Method: get, Path: "/v1/connectors", ID: "listConnectors", Tag: "connectors",
 			Summary:  "List connectors",
@@ -60,7 +61,11 @@ func (s *Server) connectorRoutes(base shared) []route {
 }
 
 // connectorHandlers performs the operations on connectors.
-type connectorHandlers struct{ shared }
+type connectorHandlers struct {
+	shared
+	Position func(ctx context.Context, connectorID string) (record.Position, error) // see Server
+	CleanUp  func(ctx context.Context, connectorID string) error                    // see Server
+}
 
 func connectorType(t rest.ConnectorType) (spec.ConnectorType, error) {
 	if typ, ok := connectorTypes[t]; ok {
@@ -96,7 +101,7 @@ func (s *connectorHandlers) shown(ctx context.Context, view *view, d *spec.Decla
 		return body, nil
 	}
 	body.Type = rest.TypeSource
-	position, err := s.Observed.Position(ctx, body.ID)
+	position, err := s.Position(ctx, body.ID)
 	if position != nil {
 		body.SourceState = &rest.SourceState{Position: position}
 	}
@@ -318,7 +323,7 @@ func (s *connectorHandlers) cleanUp(w http.ResponseWriter, r *http.Request, limi
 	cleaned := make(chan error, 1)
 	go func() {
 		defer cancel()
-		cleaned <- s.Observed.CleanUp(ctx, id)
+		cleaned <- s.CleanUp(ctx, id)
 	}()
 	if limit == 0 {
 		return nil

@@ -155,7 +155,7 @@ func (s *deadLetterHandlers) List(_ http.ResponseWriter, r *http.Request) (any, 
 		return nil, err
 	}
 	page, err := s.Store.List(r.Context(), r.PathValue("id"), f, before, int(max(1, min(limit, maxPage))))
-	page.Elsewhere = s.Observed.Refused(r.PathValue("id"))
+	page.Elsewhere = s.Placements.DeadLettersElsewhere(r.PathValue("id"))
 	if s.Replays != nil {
 		if status, ok := s.Replays.Status(r.Context(), r.PathValue("id")); ok && status.Running {
 			page.Replay = &status
@@ -253,7 +253,7 @@ func (s *deadLetterHandlers) DeleteSome(_ http.ResponseWriter, r *http.Request) 
 // here returns an error when neither the disk of this agent nor the store of its cluster has dead letters of a
 // pipeline, but the disk of another member has.
 func (s *deadLetterHandlers) here(ctx context.Context, pipeline string) error {
-	away := s.Observed.Refused(pipeline)
+	away := s.Placements.DeadLettersElsewhere(pipeline)
 	if len(away) == 0 {
 		return nil
 	}
@@ -296,7 +296,7 @@ func (s *deadLetterHandlers) id(r *http.Request) (int64, error) {
 // disks. Each member numbers its own dead letters.
 func (s *deadLetterHandlers) notFound(r *http.Request) error {
 	letter, pipeline := r.PathValue("letter"), r.PathValue("id")
-	if away := s.Observed.Refused(pipeline); len(away) > 0 {
+	if away := s.Placements.DeadLettersElsewhere(pipeline); len(away) > 0 {
 		return rest.Errorf(rest.NotFound, rest.ReasonDeadLettersElsewhere,
 			"there is no dead letter %.40q of pipeline %.200q on this member of the cluster; %s", letter, pipeline,
 			spec.DeadLettersText(away)).

@@ -111,7 +111,7 @@ func configPath(at string) string {
 
 // inDocument converts a pointer to the form of documents, where the fields of the dead-letter queue have other names.
 func inDocument(at string) string {
-	inside, ok := strings.CutPrefix(at, dLQPath)
+	inside, ok := strings.CutPrefix(at, deadLetterQueuePath)
 	if !ok {
 		return at
 	}

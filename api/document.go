@@ -122,7 +122,7 @@ func pipelineIn(doc *rest.PipelineDocument) *spec.Pipeline {
 	p := &spec.Pipeline{ID: doc.ID, Status: doc.Status, Name: doc.Name, Description: doc.Description,
 		MaxSilence: doc.MaxSilence, Labels: doc.Labels, Routing: doc.Routing,
 		Terms:      spec.Terms{Cluster: doc.Cluster, Placement: doc.Placement, Instances: doc.Instances},
-		Processors: processorsIn(doc.Processors, doc.ID), DLQ: dlqIn(doc.DLQ)}
+		Processors: processorsIn(doc.Processors, doc.ID), DeadLetterQueue: deadLetterQueueIn(doc.DeadLetterQueue)}
 	for _, c := range doc.Connectors {
 		id := strings.TrimPrefix(c.ID, doc.ID+":")
 		p.Connectors = append(p.Connectors, spec.Connector{ID: id, Type: c.Type, Plugin: c.Plugin, Name: c.Name,
@@ -142,12 +142,12 @@ func processorsIn(docs []rest.ProcessorDocument, parent string) (all []spec.Proc
 	return all
 }
 
-// dlqIn returns the default dead-letter queue with the overrides in doc. The default settings apply to the default
-// plugin only.
-func dlqIn(doc *rest.DLQDocument) spec.DLQ {
+// deadLetterQueueIn returns the default dead-letter queue with the overrides in doc. The default settings apply to the
+// default plugin only.
+func deadLetterQueueIn(doc *rest.DeadLetterQueueDocument) spec.DeadLetterQueue {
 	var standard spec.Pipeline
 	spec.Normalize(&standard)
-	q := standard.DLQ
+	q := standard.DeadLetterQueue
 	if doc == nil {
 		return q
 	}

@@ -26,8 +26,8 @@ func documentOf(id string) *rest.PipelineDocument {
 				Processors: []rest.ProcessorDocument{{ID: "m", Plugin: "field.set"}}},
 			{ID: "out", Type: spec.TypeDestination, Plugin: "builtin:log",
 				Settings: map[string]string{"level": "info"}}},
-		Processors: []rest.ProcessorDocument{{ID: "a", Plugin: "field.set"}, {ID: "b", Plugin: "field.set"}},
-		DLQ:        &rest.DLQDocument{WindowSize: &size, WindowNackThreshold: 2}}
+		Processors:      []rest.ProcessorDocument{{ID: "a", Plugin: "field.set"}, {ID: "b", Plugin: "field.set"}},
+		DeadLetterQueue: &rest.DeadLetterQueueDocument{WindowSize: &size, WindowNackThreshold: 2}}
 }
 
 func changeLines(diff *rest.DocumentDiff) []string {
@@ -58,8 +58,8 @@ var documentChangesCases = []struct {
 	{"destination", func(d *rest.PipelineDocument) { d.Connectors[1].Settings["level"] = "warn" },
 		[]string{"p:out update: restart restart-destination [settings.level] provisioning.connector.update"}},
 	{"dead-letter queue", func(d *rest.PipelineDocument) {
-		*d.DLQ.WindowSize, d.DLQ.WindowNackThreshold = 20, 3
-		d.DLQ.Settings = map[string]string{"level": "error"}
+		*d.DeadLetterQueue.WindowSize, d.DeadLetterQueue.WindowNackThreshold = 20, 3
+		d.DeadLetterQueue.Settings = map[string]string{"level": "error"}
 	}, []string{"p update: in_place in-place [dlq.settings.level dlq.settings.message dlq.windowNackThreshold " +
 		"dlq.windowSize] provisioning.pipeline.update"}},
 	{"processors", func(d *rest.PipelineDocument) {
@@ -303,10 +303,12 @@ func TestDocumentsKeepSecrets(t *testing.T) {
 		return got
 	}
 	d := documentOf("p")
-	d.Connectors[0].Settings["db.password"], d.DLQ.Settings = "canary", map[string]string{"api.token": "canary"}
+	d.Connectors[0].Settings["db.password"], d.DeadLetterQueue.Settings = "canary", map[string]string{
+		"api.token": "canary",
+	}
 	apply(d)
 	d.Connectors[0], d.Connectors[1] = d.Connectors[1], d.Connectors[0]
-	d.Connectors[1].Settings["db.password"], d.DLQ.Settings["api.token"] = spec.Redacted, spec.Redacted
+	d.Connectors[1].Settings["db.password"], d.DeadLetterQueue.Settings["api.token"] = spec.Redacted, spec.Redacted
 	if got := apply(d); !strings.Contains(string(got.body), `"changes":[]`) {
 		t.Errorf("*** changed something: %s", got.body)
 	}
@@ -320,7 +322,7 @@ func TestDocumentsKeepSecrets(t *testing.T) {
 	}
 	p := w.declared["p"].Pipeline
 	if source := p.Connectors[1]; source.Settings["db.password"] != "canary" ||
-		p.DLQ.Settings["api.token"] != "canary" || source.Settings["rate"] != "5" {
+		p.DeadLetterQueue.Settings["api.token"] != "canary" || source.Settings["rate"] != "5" {
 		t.Errorf("declared is %+v", p)
 	}
 }

@@ -100,7 +100,7 @@ func (s *eventHandlers) sendEvents(ctx context.Context, out *streamWriter, after
 	defer tick.Stop()
 	defer alive.Stop()
 	for ctx.Err() == nil && out.err == nil {
-		changed := s.Observed.Changed()
+		changed := s.Changed()
 		list, err := s.Desired.Events(ctx, after, eventsLimit)
 		if err != nil {
 			return

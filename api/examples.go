@@ -68,18 +68,26 @@ var (
 	exampleProcessor = rest.Processor{ID: "orders:mark", Config: exampleProcessorConfig, Plugin: "field.set",
 		Parent: rest.Parent{Type: rest.ParentPipeline, ID: "orders"}, CreatedAt: exampleTime, UpdatedAt: exampleTime}
 
-	exampleWindow = rest.Count(20)
-	requestDLQ    = rest.DLQDocument{Plugin: "builtin:log", Settings: map[string]string{"level": "warn"},
-		WindowSize: &exampleWindow, WindowNackThreshold: 5}
-	exampleDLQ = rest.DLQ{Plugin: "builtin:log", Settings: map[string]string{"level": "warn"}, WindowSize: 20,
-		WindowNackThreshold: 5}
+	exampleWindow          = rest.Count(20)
+	requestDeadLetterQueue = rest.DeadLetterQueueDocument{
+		Plugin:              "builtin:log",
+		Settings:            map[string]string{"level": "warn"},
+		WindowSize:          &exampleWindow,
+		WindowNackThreshold: 5,
+	}
+	exampleDeadLetterQueue = rest.DeadLetterQueue{
+		Plugin:              "builtin:log",
+		Settings:            map[string]string{"level": "warn"},
+		WindowSize:          20,
+		WindowNackThreshold: 5,
+	}
 
 	exampleDeclared = spec.Pipeline{ID: "orders", Status: spec.StatusStopped, Name: "Orders",
 		Connectors: []spec.Connector{
 			{ID: "shop", Type: spec.TypeSource, Plugin: "builtin:generator", Name: "shop",
 				Settings: exampleConfig.Settings},
 			{ID: "warehouse", Type: spec.TypeDestination, Plugin: "builtin:log", Name: "warehouse"}},
-		DLQ: spec.DLQ{Plugin: "builtin:log", WindowSize: 1}}
+		DeadLetterQueue: spec.DeadLetterQueue{Plugin: "builtin:log", WindowSize: 1}}
 	exampleImport = struct {
 		Version   string           `json:"version"`
 		Pipelines []map[string]any `json:"pipelines"`
@@ -155,7 +163,8 @@ var (
 			Records: exampleDried}}}},
 		Destinations: map[string][]json.RawMessage{"warehouse": exampleDried}, DeadLetters: []spec.DryRunDeadLetter{}}
 	exampleDried = []json.RawMessage{json.RawMessage(
-		`{"position":"MQ==","operation":"create","metadata":{"shop":"bern"},"key":null,"payload":{"before":null,"after":{"id":1}}}`)}
+		`{"position":"MQ==","operation":"create","metadata":{"shop":"bern"},"key":null,"payload":{"before":null,"after":{"id":1}}}`,
+	)}
 
 	exampleEvent = spec.Event{ID: 7, At: exampleTime, Pipeline: "orders", Type: spec.EventNormal, Reason: "Started",
 		Message: "runs generation 2"}

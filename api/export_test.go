@@ -46,9 +46,9 @@ func ConnectionWait(d time.Duration) (restore func()) {
 
 // Limits of connections and streams.
 const (
-	MaxConns   = guard.MaxConns
-	MaxRefused = guard.MaxRefused
-	MaxStreams = maxStreams
+	MaxConns    = guard.MaxConns
+	MaxRejected = guard.MaxRejected
+	MaxStreams  = maxStreams
 )
 
 // The editor's completion, and what pages follow.

@@ -283,9 +283,12 @@ func (w *world) KeepAnswer(_ context.Context, key string, a *spec.Answer) error 
 	return nil
 }
 
-func (w *world) Settle(context.Context) error { return nil }
+// loop is the loop of a world.
+type loop struct{ *world }
 
-func (w *world) CutOff(_ context.Context, id string) error {
+func (loop) Check(context.Context) error { return nil }
+
+func (w *world) ForceStop(_ context.Context, id string) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.cut = append(w.cut, id)
@@ -421,7 +424,10 @@ func pipelineOf(id string, status spec.Status) spec.Pipeline {
 }
 
 func newServer(w *world) *api.Server {
-	return &api.Server{Desired: w, Observed: w, Plugins: w, Taps: w, Answers: w, Version: "v1.2.3",
+	return &api.Server{Desired: w, Loop: loop{w}, Placements: w, Plugins: w, Taps: w, Answers: w, Changed: w.Changed,
+		Position: w.Position, CleanUp: w.CleanUp, PluginChanges: w.PluginChanges, Ready: w.Ready,
+		Directory: w.Directory,
+		Version:   "v1.2.3",
 		Insight: api.Insight{
 			Agent: func(context.Context) (rest.Agent, error) {
 				return rest.Agent{Version: "v1.2.3", Settings: []rest.Setting{}}, nil
@@ -506,7 +512,7 @@ func (w *world) CheckProcessors(_ context.Context, at string, declared []spec.Pr
 	return all
 }
 
-func (w *world) Refused(string) []spec.MemberDeadLetters { return w.refused }
+func (w *world) DeadLettersElsewhere(string) []spec.MemberDeadLetters { return w.refused }
 
 func (w *world) Terms(id string) *spec.EffectiveTerms {
 	if w.Assignment(id) == nil {

@@ -11,6 +11,7 @@ import (
 // fileHandlers performs the operations on pipeline files.
 type fileHandlers struct {
 	shared
+	Directory func() spec.Directory // see Server
 	// Reloaded reads the files again and returns when desired state is in line with them, or the reason why it is not.
 	// With prune, the absence of all files counts. nil: reloading is not available.
 	Reloaded func(ctx context.Context, prune bool) error
@@ -44,7 +45,7 @@ func (s *fileHandlers) all(ctx context.Context) ([]spec.FileState, error) {
 	if files == nil {
 		files = []spec.FileState{}
 	}
-	directory := s.Observed.Directory().State
+	directory := s.Directory().State
 	for i := range files {
 		if files[i].Pipelines == nil {
 			files[i].Pipelines = []string{}

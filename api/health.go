@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"runtime"
@@ -14,8 +15,10 @@ import (
 // healthHandlers reports liveness, readiness and the version of the agent.
 type healthHandlers struct {
 	shared
-	Version string
-	Memory  func() spec.RecordMemory // nil: not reported
+	Version   string
+	Fault     func(ctx context.Context) error // Server.Ready
+	Directory func() spec.Directory           // see Server
+	Memory    func() spec.RecordMemory        // nil: not reported
 }
 
 // Info answers with the version.
@@ -38,7 +41,7 @@ func (s *healthHandlers) Live(_ http.ResponseWriter, r *http.Request) (any, erro
 // Ready counts pipelines and reports the state of the directory of pipeline files. Clients that may read also get the
 // reasons.
 func (s *healthHandlers) Ready(w http.ResponseWriter, r *http.Request) (any, error) {
-	if err := s.Observed.Ready(r.Context()); err != nil {
+	if err := s.Fault(r.Context()); err != nil {
 		body := rest.Readiness{Status: "unavailable", Directory: s.directory(r)}
 		if errors.Is(err, ErrStarting) {
 			body.Status = "starting"
@@ -52,7 +55,7 @@ func (s *healthHandlers) Ready(w http.ResponseWriter, r *http.Request) (any, err
 	count := &rest.ReadyPipelines{Total: len(all)}
 	for i := range all {
 		state := s.stateOf(&all[i])
-		if observed, _ := s.Observed.State(all[i].Pipeline.ID); observed.Stall != nil {
+		if observed, _ := s.Loop.State(all[i].Pipeline.ID); observed.Stall != nil {
 			count.NotDelivering++
 		}
 		switch state.Status {
@@ -83,7 +86,7 @@ func (s *healthHandlers) memory() *spec.RecordMemory {
 
 // directory returns the state of the directory of the pipeline files, nil when it has not been read yet.
 func (s *healthHandlers) directory(r *http.Request) *spec.Directory {
-	d := s.Observed.Directory()
+	d := s.Directory()
 	if d.State == "" {
 		return nil
 	}

@@ -173,7 +173,7 @@ func (s *historyHandlers) versionAt(id, field, word string, revisions []spec.Rev
 	var good *spec.LastGood
 	switch {
 	case word == wordRunning:
-		state, _ := s.Observed.State(id)
+		state, _ := s.Loop.State(id)
 		if generation, good = state.RunningGeneration, state.LastGood; generation == 0 {
 			return nil, notRunning(id)
 		}

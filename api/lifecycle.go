@@ -30,7 +30,7 @@ func (s *runHandlers) Start(w http.ResponseWriter, r *http.Request) (any, error)
 		err = rest.Errorf(rest.FailedPrecondition, rest.ReasonPipelineRunning, "pipeline %q is running", id).
 			Suggest("the pipeline already runs; restart it if needed")
 	default:
-		err = s.Observed.Restart(r.Context(), id)
+		err = s.Loop.Restart(r.Context(), id)
 	}
 	if err != nil {
 		return nil, err
@@ -59,7 +59,7 @@ func (s *runHandlers) Stop(w http.ResponseWriter, r *http.Request) (any, error) 
 		}
 	}
 	if body.Force {
-		if err := s.Observed.CutOff(r.Context(), id); err != nil {
+		if err := s.Loop.ForceStop(r.Context(), id); err != nil {
 			return nil, err
 		}
 	}
@@ -124,7 +124,7 @@ func (s *runHandlers) Restart(w http.ResponseWriter, r *http.Request) (any, erro
 	if err := s.elsewhere(id); err != nil {
 		return nil, err
 	}
-	if err := s.Observed.Restart(r.Context(), id); err != nil {
+	if err := s.Loop.Restart(r.Context(), id); err != nil {
 		return nil, err
 	}
 	return rest.Empty{}, s.wait(w, r, limit, "pipeline "+id+" is restarting",
@@ -168,8 +168,8 @@ func runnable(parser spec.Parser, p *spec.Pipeline) error {
 
 // started reports whether the pipeline runs since then, or returns the reason why it does not.
 func (s *runHandlers) started(_ *http.Request, id string, since time.Time) (bool, error) {
-	state, _ := s.Observed.State(id)
-	if p := s.Observed.Assignment(id); p != nil && p.Member != "" {
+	state, _ := s.Loop.State(id)
+	if p := s.Placements.Assignment(id); p != nil && p.Member != "" {
 		return true, nil // that member has the details
 	}
 	if state.Since.Before(since.Round(0)) {
@@ -195,21 +195,21 @@ func (s *runHandlers) running(r *http.Request, id string, since time.Time) (bool
 	if ok || err != nil {
 		return ok, err
 	}
-	if state, _ := s.Observed.State(id); state.Phase != spec.PhaseRunning {
+	if state, _ := s.Loop.State(id); state.Phase != spec.PhaseRunning {
 		return false, nil
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), time.Second)
 	defer cancel()
-	settled := s.Observed.Settle(ctx) == nil
-	state, _ := s.Observed.State(id)
+	settled := s.Loop.Check(ctx) == nil
+	state, _ := s.Loop.State(id)
 	return settled && state.Phase == spec.PhaseRunning, nil
 }
 
 // stopped reports whether a pipeline does not run, on any member of a cluster.
 func (s *runHandlers) stopped(id string) bool {
-	if p := s.Observed.Assignment(id); p != nil && p.Member != "" {
+	if p := s.Placements.Assignment(id); p != nil && p.Member != "" {
 		return false
 	}
-	state, known := s.Observed.State(id)
+	state, known := s.Loop.State(id)
 	return !known || state.Phase == spec.PhaseStopped
 }

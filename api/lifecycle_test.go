@@ -243,21 +243,21 @@ func TestDeadLetterQueueDefaults(t *testing.T) {
 	w := newWorld(t)
 	w.fromAPI(pipelineOf("p", spec.StatusStopped))
 	h := newServer(w).Handler()
-	standard := w.declared["p"].Pipeline.DLQ
-	file := spec.DLQ{Plugin: "builtin:file", Settings: map[string]string{"path": "/tmp/dlq"}, WindowSize: 1}
+	standard := w.declared["p"].Pipeline.DeadLetterQueue
+	file := spec.DeadLetterQueue{Plugin: "builtin:file", Settings: map[string]string{"path": "/tmp/dlq"}, WindowSize: 1}
 	for _, c := range []struct {
 		body string
-		want spec.DLQ
+		want spec.DeadLetterQueue
 	}{
 		{`{"plugin":"builtin:file","settings":{"path":"/tmp/dlq"}}`, file},
 		{`{}`, standard},
 		{`{"windowSize":null}`, standard},
-		{`{"settings":{"level":"warn"}}`, spec.DLQ{Plugin: "builtin:log", Settings: map[string]string{"level": "warn"},
+		{`{"settings":{"level":"warn"}}`, spec.DeadLetterQueue{Plugin: "builtin:log", Settings: map[string]string{"level": "warn"},
 			WindowSize: 1}},
-		{`{"plugin":"builtin:log","windowSize":"0"}`, spec.DLQ{Plugin: "builtin:log", Settings: standard.Settings}},
+		{`{"plugin":"builtin:log","windowSize":"0"}`, spec.DeadLetterQueue{Plugin: "builtin:log", Settings: standard.Settings}},
 	} {
 		got := do(h, "PUT", "/v1/pipelines/p/dead-letter-queue", c.body)
-		if have := w.declared["p"].Pipeline.DLQ; got.status != 200 || !reflect.DeepEqual(have, c.want) {
+		if have := w.declared["p"].Pipeline.DeadLetterQueue; got.status != 200 || !reflect.DeepEqual(have, c.want) {
 			t.Errorf("%s: %d %s: %+v, want %+v", c.body, got.status, got.body, have, c.want)
 		}
 	}

@@ -74,7 +74,7 @@ func TestTooManyConnections(t *testing.T) {
 	if _, payload, err := inspector.frame(); payload != "still here" || err != nil {
 		t.Errorf("an inspector that was there: %q, error %v", payload, err)
 	}
-	hold(t, c.URL, "", api.MaxRefused, false)
+	hold(t, c.URL, "", api.MaxRejected, false)
 	if err := other.Healthy(t.Context()); err == nil || client.Reason(err) != "" {
 		t.Errorf("more than can be reported: %v", err)
 	}

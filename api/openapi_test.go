@@ -143,7 +143,14 @@ func exampleWorld(t *testing.T, path string, op operation) (*world, string) {
 		declare(orders)
 	case "createPipeline":
 	case "createConnector", "createProcessor", "deletePipeline":
-		declare(spec.Pipeline{ID: "orders", Name: "orders", Status: spec.StatusStopped, DLQ: orders.DLQ})
+		declare(
+			spec.Pipeline{
+				ID:              "orders",
+				Name:            "orders",
+				Status:          spec.StatusStopped,
+				DeadLetterQueue: orders.DeadLetterQueue,
+			},
+		)
 	case "stopPipeline", "restartPipeline":
 		orders.Status = spec.StatusRunning
 		declare(orders)

@@ -85,10 +85,10 @@ func (s *pageHandlers) source(r *http.Request) *source {
 		Files: func(ctx context.Context) ([]spec.FileState, error) {
 			return s.Files.all(ctx)
 		},
-		Directory: s.Observed.Directory,
+		Directory: s.Files.Directory,
 		Events:    s.Desired.Events,
 		Rates:     s.rates,
-		Changed:   s.Observed.Changed,
+		Changed:   s.Changed,
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 func (*Server) pipelineRoutes(base shared) []route {
 	pipelines := &pipelineHandlers{shared: base}
 	runs := &runHandlers{shared: base}
-	dlq := &dlqHandlers{shared: base}
+	queue := &deadLetterQueueHandlers{shared: base}
 	return []route{
 		{operation{Method: get, Path: "/v1/pipelines", ID: "listPipelines", Tag: "pipelines", Summary: "List pipelines",
 			Query:    []param{nameParam},
@@ -52,13 +52,14 @@ func (*Server) pipelineRoutes(base shared) []route {
 			Errors: []int{400, 404, 409, 412, 504}}, runs.Restart, guard.Admin, nil},
 		{operation{Method: get, Path: "/v1/pipelines/{id}/dead-letter-queue", ID: "getDLQ", Tag: "pipelines",
 			Summary:  "Get the dead-letter queue",
-			Response: exampleDLQ, Errors: []int{404}}, dlq.Get, guard.Read, nil},
+			Response: exampleDeadLetterQueue, Errors: []int{404}}, queue.Get, guard.Read, nil},
 		{operation{Method: put, Path: "/v1/pipelines/{id}/dead-letter-queue", ID: "updateDLQ", Tag: "pipelines",
 			Summary: "Replace the dead-letter queue",
 			Description: "Omitted fields have the defaults of pipeline files: the log plugin, a window of 1, a " +
 				"threshold of 0.",
-			Query: live, Headers: ifMatch, Request: requestDLQ, Answer: generation, Response: exampleDLQ,
-			Errors: []int{400, 404, 409, 412}}, dlq.Update, guard.Admin, nil},
+			Query: live, Headers: ifMatch, Request: requestDeadLetterQueue, Answer: generation,
+			Response: exampleDeadLetterQueue,
+			Errors:   []int{400, 404, 409, 412}}, queue.Update, guard.Admin, nil},
 	}
 }
 

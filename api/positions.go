@@ -151,7 +151,7 @@ func (s *positionHandlers) source(r *http.Request) (d *spec.Declaration, at int,
 // stopped returns an error unless d's pipeline is declared to stop and has stopped.
 func (s *positionHandlers) stopped(d *spec.Declaration) error {
 	id := d.Pipeline.ID
-	state, known := s.Observed.State(id)
+	state, known := s.Loop.State(id)
 	if d.Want() == spec.StatusStopped && (!known || state.Phase == spec.PhaseStopped) {
 		return nil
 	}

@@ -41,7 +41,7 @@ var schemaNames = map[reflect.Type]string{
 	reflect.TypeFor[spec.Attempt]():            "SpecAttempt",
 	reflect.TypeFor[spec.Condition]():          "SpecCondition",
 	reflect.TypeFor[spec.Connector]():          "SpecConnector",
-	reflect.TypeFor[spec.DLQ]():                "SpecDLQ",
+	reflect.TypeFor[spec.DeadLetterQueue]():    "SpecDLQ",
 	reflect.TypeFor[spec.Directory]():          "SpecDirectory",
 	reflect.TypeFor[spec.Event]():              "SpecEvent",
 	reflect.TypeFor[spec.FileState]():          "SpecFileState",

@@ -124,7 +124,7 @@ func TestReadersSeeHarmlessSettings(t *testing.T) {
 	p.Connectors[1].Processors = []spec.Processor{{ID: "c", Plugin: "field.set",
 		Settings: map[string]string{"value": "canary"}}}
 	p.Processors = []spec.Processor{{ID: "m", Plugin: "field.set", Settings: map[string]string{"value": "canary"}}}
-	p.DLQ.Plugin, p.DLQ.Settings = "standalone:unknown", map[string]string{"rate": "canary"}
+	p.DeadLetterQueue.Plugin, p.DeadLetterQueue.Settings = "standalone:unknown", map[string]string{"rate": "canary"}
 	w.fromFile("p.yaml", p)
 	second := *p.Clone()
 	second.Connectors[0].Settings["topic"] = "canary-2"

@@ -51,7 +51,7 @@ func eachSettings(p *spec.Pipeline, do func(of, at string, settings *map[string]
 		eachProcessor("/connectors/"+c.ID, at, c.Processors, do)
 	}
 	eachProcessor("", "", p.Processors, do)
-	do(dLQPath, dLQPath+"/settings", &p.DLQ.Settings)
+	do(deadLetterQueuePath, deadLetterQueuePath+"/settings", &p.DeadLetterQueue.Settings)
 }
 
 func eachProcessor(of, at string, all []spec.Processor, do func(of, at string, settings *map[string]string)) {

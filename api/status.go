@@ -8,7 +8,10 @@ import (
 )
 
 // statusHandlers reports the status of pipelines.
-type statusHandlers struct{ shared }
+type statusHandlers struct {
+	shared
+	PluginChanges func() []spec.PluginChange // see Server
+}
 
 // Get answers with the declaration, the running version and the problems of a pipeline.
 func (s *statusHandlers) Get(_ http.ResponseWriter, r *http.Request) (any, error) {
@@ -17,7 +20,7 @@ func (s *statusHandlers) Get(_ http.ResponseWriter, r *http.Request) (any, error
 		return nil, err
 	}
 	files, err := s.Desired.FileStates(r.Context())
-	body := s.statusOf(s.view(r), d, files, s.Observed.PluginChanges())
+	body := s.statusOf(s.view(r), d, files, s.PluginChanges())
 	body.Rates = s.rates()[d.Pipeline.ID]
 	return body, err
 }
@@ -56,7 +59,7 @@ func (s *statusHandlers) All(r *http.Request) ([]rest.PipelineStatus, error) {
 		return nil, err
 	}
 	files, err := s.Desired.FileStates(r.Context())
-	view, changes := s.view(r), s.Observed.PluginChanges()
+	view, changes := s.view(r), s.PluginChanges()
 	list := make([]rest.PipelineStatus, 0, len(all))
 	for i := range all {
 		if one := s.statusOf(view, &all[i], files, changes); one.Withdrawn == nil ||
@@ -71,7 +74,7 @@ func (s *statusHandlers) All(r *http.Request) ([]rest.PipelineStatus, error) {
 func (s *statusHandlers) statusOf(
 	view *view, d *spec.Declaration, files []spec.FileState, changes []spec.PluginChange,
 ) rest.PipelineStatus {
-	state, known := s.Observed.State(d.Pipeline.ID)
+	state, known := s.Loop.State(d.Pipeline.ID)
 	if !known {
 		state = spec.State{PipelineID: d.Pipeline.ID, Phase: spec.PhaseStopped, StoppedByUser: true, Since: d.CreatedAt}
 	}
@@ -84,10 +87,14 @@ func (s *statusHandlers) statusOf(
 		Labels: d.Pipeline.Labels, Declared: d.Pipeline.Status, Override: d.Override, State: state,
 		Problems: []spec.Problem{}}
 	if d.Withdrawn.IsZero() && d.Want() == spec.StatusRunning {
-		body.Placement = s.Observed.Assignment(d.Pipeline.ID)
+		body.Placement = s.Placements.Assignment(d.Pipeline.ID)
 	}
-	body.Instances = s.Observed.Instances(d)
-	body.Terms, body.DeadLettersElsewhere = s.Observed.Terms(d.Pipeline.ID), s.Observed.Refused(d.Pipeline.ID)
+	body.Instances = s.Placements.Instances(d)
+	body.Terms, body.DeadLettersElsewhere = s.Placements.Terms(
+		d.Pipeline.ID,
+	), s.Placements.DeadLettersElsewhere(
+		d.Pipeline.ID,
+	)
 	if !d.Withdrawn.IsZero() {
 		body.Withdrawn = &d.Withdrawn
 	}

@@ -42,7 +42,7 @@ func (s *Server) routes(base shared) []route {
 
 // stateRoutes returns the operations on whole pipelines: their status and their history.
 func (s *Server) stateRoutes(base shared) []route {
-	status := &statusHandlers{shared: base}
+	status := &statusHandlers{shared: base, PluginChanges: s.PluginChanges}
 	history := &historyHandlers{shared: base, WriteFile: s.WriteFile}
 	owners := &ownerHandlers{shared: base}
 	transfer := &transferHandlers{shared: base}
@@ -110,11 +110,12 @@ func (s *Server) stateRoutes(base shared) []route {
 
 // agentRoutes returns the operations of the agent.
 func (s *Server) agentRoutes(base shared) []route {
-	status := &statusHandlers{shared: base}
-	files := &fileHandlers{shared: base, Reloaded: s.Reload, Planned: s.Plan}
+	status := &statusHandlers{shared: base, PluginChanges: s.PluginChanges}
+	files := &fileHandlers{shared: base, Directory: s.Directory, Reloaded: s.Reload, Planned: s.Plan}
 	dryRuns := &dryRunHandlers{Do: s.DryRun}
 	events := &eventHandlers{shared: base}
-	health := &healthHandlers{shared: base, Version: s.Version, Memory: s.Insight.Memory}
+	health := &healthHandlers{shared: base, Fault: s.Ready, Directory: s.Directory, Version: s.Version,
+		Memory: s.Insight.Memory}
 	pages := &pageHandlers{shared: base, Insight: s.Insight, Status: status, Files: files}
 	return []route{
 		{operation{Method: get, Path: "/v1/status", ID: "listStatus", Tag: "agent",

@@ -14,8 +14,8 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// dLQPath is the JSON pointer of the dead-letter queue in a pipeline.
-const dLQPath = "/dead-letter-queue"
+// deadLetterQueuePath is the JSON pointer of the dead-letter queue in a pipeline.
+const deadLetterQueuePath = "/dead-letter-queue"
 
 // naming maps a JSON pointer into the pipeline to the path of the same field in a request.
 type naming func(pointer string) (path string)
@@ -53,7 +53,7 @@ func within(prefix string) naming {
 		tokens, inside := strings.CutPrefix(at, prefix+"/")
 		first, more, _ := strings.Cut(strings.TrimPrefix(tokens, "/"), "/")
 		path, ok := requestNames[first]
-		if !ok || !inside || prefix == dLQPath && first == "settings" {
+		if !ok || !inside || prefix == deadLetterQueuePath && first == "settings" {
 			path = joinPath("", schemas.UnescapePointer(first))
 		}
 		return followPointer(path, more)
@@ -74,9 +74,10 @@ func (s *desired) CheckPlugins(ctx context.Context, old, p *spec.Pipeline, field
 		wrong = joinErrors(wrong, s.CheckPlugin(ctx, c.Type, c.Plugin, c.Settings, field(at+"/plugin"),
 			field(at+"/settings")))
 	}
-	if q := &p.DLQ; q.Plugin != old.DLQ.Plugin || !maps.Equal(q.Settings, old.DLQ.Settings) {
+	if q := &p.DeadLetterQueue; q.Plugin != old.DeadLetterQueue.Plugin ||
+		!maps.Equal(q.Settings, old.DeadLetterQueue.Settings) {
 		wrong = joinErrors(wrong, s.CheckPlugin(ctx, spec.TypeDestination, q.Plugin, q.Settings,
-			field(dLQPath+"/plugin"), field(dLQPath+"/settings")))
+			field(deadLetterQueuePath+"/plugin"), field(deadLetterQueuePath+"/settings")))
 	}
 	for i, chain := range processorChains(p) {
 		if before := processorChains(old); i < len(before) && before[i].Parent == chain.Parent &&

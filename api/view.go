@@ -56,7 +56,7 @@ func (v *view) Pipeline(p *spec.Pipeline) spec.Pipeline {
 		processors(c.Connectors[i].Processors)
 	}
 	processors(c.Processors)
-	hide(spec.TypeDestination, c.DLQ.Plugin, &c.DLQ.Settings)
+	hide(spec.TypeDestination, c.DeadLetterQueue.Plugin, &c.DeadLetterQueue.Settings)
 	return *c
 }
 

@@ -26,9 +26,9 @@ func (p *pipelineState) notStarted(v plan.Version, err error) {
 		p.backOff()
 	case again: // the running version has the wanted digest already
 	case update && (!p.loop.Policy.Hold || p.run != nil):
-		p.Refused, p.retriable = v.Generation, environmental(err)
+		p.Rejected, p.retriable = v.Generation, environmental(err)
 	default:
-		p.Refused = 0 // if this was the rollback, the declared version is next
+		p.Rejected = 0 // if this was the rollback, the declared version is next
 		p.recover(v, err)
 		return
 	}
@@ -150,7 +150,7 @@ func (p *pipelineState) retrySoon() {
 	case p.run != nil && p.State.Stale():
 		p.Again = plan.Amend
 	case p.retriable:
-		p.Refused = 0
+		p.Rejected = 0
 		p.update(func(s *spec.State) { s.RetryAt = nil })
 	}
 }

@@ -21,7 +21,7 @@ type pipelineState struct {
 	failures   failures
 	undeleted  int            // failed attempts to delete the pipeline
 	reported   VersionOutcome // last value passed to Loop.OnVersionOutcome
-	retriable  bool           // Retry may try Refused again: a retry disturbs nothing, or the version was not to blame
+	retriable  bool           // Retry may try Rejected again: a retry disturbs nothing, or the version was not to blame
 }
 
 // newPipeline returns the state of a pipeline that does not run.
@@ -86,7 +86,7 @@ func (p *pipelineState) takeUp() {
 // adopt marks the running version as the declared one.
 func (p *pipelineState) adopt() {
 	d := p.desired
-	p.run.version, p.Refused = plan.Version{Generation: d.Generation, Digest: d.RunDigest, Pipeline: &d.Pipeline}, 0
+	p.run.version, p.Rejected = plan.Version{Generation: d.Generation, Digest: d.RunDigest, Pipeline: &d.Pipeline}, 0
 	p.update(func(s *spec.State) {
 		s.RunningGeneration, s.Error, s.RetryAt = d.Generation, "", nil
 		s.LastAttempt = &spec.Attempt{Generation: d.Generation, At: time.Now()}

@@ -117,8 +117,8 @@ var versions = []actionCase{
 	{"runs another version", desired(nil), plan.Observed{State: running, Run: v(1, "old")}, nil, "restart", 0},
 	{"another destination", desired(amended), plan.Observed{State: running, Run: runs(planFlexible("p", "1"))}, nil,
 		"amend", 0},
-	{"another destination, refused", desired(amended),
-		plan.Observed{State: running, Run: runs(planFlexible("p", "1")), Refused: 2}, nil, "", 0},
+	{"another destination, rejected", desired(amended),
+		plan.Observed{State: running, Run: runs(planFlexible("p", "1")), Rejected: 2}, nil, "", 0},
 	{"another destination, restart asked", desired(amended),
 		plan.Observed{State: running, Run: runs(planFlexible("p", "1")), Again: plan.Restart}, nil, "restart", 0},
 	{"another destination, does not run yet", desired(amended),
@@ -139,9 +139,9 @@ var versions = []actionCase{
 		0},
 	{"is being amended, to be stopped", desired(stopped),
 		plan.Observed{State: running, Run: runs(planFlexible("p", "1")), Amending: true}, nil, "stop", 0},
-	{"runs another, new one refused", desired(nil), plan.Observed{State: running, Run: v(1, "old"), Refused: 2}, nil,
+	{"runs another, new one rejected", desired(nil), plan.Observed{State: running, Run: v(1, "old"), Rejected: 2}, nil,
 		"", 0},
-	{"refused another", desired(nil), plan.Observed{State: running, Run: v(1, "old"), Refused: 1}, nil, "restart", 0},
+	{"rejected another", desired(nil), plan.Observed{State: running, Run: v(1, "old"), Rejected: 1}, nil, "restart", 0},
 	{"backs off while it runs", desired(nil), plan.Observed{State: state(spec.PhaseRunning, func(s *spec.State) {
 		s.RetryAt = in(time.Second)
 	}), Run: v(1, "old")}, nil, "", time.Second},
@@ -160,7 +160,7 @@ var versions = []actionCase{
 var failures = []actionCase{
 	{"failed to start", desired(nil), plan.Observed{State: state(spec.PhaseStarting, func(s *spec.State) {
 		s.LastGood = &spec.LastGood{}
-	}), Refused: 2}, nil, "rollback", 0},
+	}), Rejected: 2}, nil, "rollback", 0},
 	{"waits for its retry", desired(nil), plan.Observed{State: state(spec.PhaseRecovering, func(s *spec.State) {
 		s.RetryAt = in(time.Minute)
 	})}, nil, "", time.Minute},
@@ -244,7 +244,7 @@ var withdrawals = []actionCase{
 var orphans = []actionCase{
 	{"connector dropped", desired(nil), plan.Observed{State: running, Run: v(2, "new")},
 		[]spec.ConnectorState{{ID: "p:old", PipelineID: "p"}}, "mark-orphaned p:old", 0},
-	{"connector dropped, not yet running", desired(nil), plan.Observed{State: running, Run: v(1, "old"), Refused: 2},
+	{"connector dropped, not yet running", desired(nil), plan.Observed{State: running, Run: v(1, "old"), Rejected: 2},
 		[]spec.ConnectorState{{ID: "p:old", PipelineID: "p"}}, "", 0},
 	{"orphan waits", desired(nil), plan.Observed{State: running, Run: v(2, "new")}, dropped(9*time.Minute, 0), "",
 		time.Minute},

@@ -72,7 +72,7 @@ type Amendment interface {
 }
 
 // Environmental is implemented by errors of a run that the machine causes, such as its disk, and not the version. Retry
-// tries a version again that was refused because of such an error.
+// tries a version again that was rejected because of such an error.
 type Environmental interface {
 	error
 	Environment() bool

@@ -17,7 +17,7 @@ import (
 //	launch → prepared → replace → ran → ended      a new run; replace first waits for the end of the old one
 //	launch → amend → drained → ran, amended        a change of the run that continues
 //
-// At prepared and amend, and until replace, a launch may end instead: abandoned, or refused.
+// At prepared and amend, and until replace, a launch may end instead: abandoned, or rejected.
 
 // slotTime is how long a slow start of a pipeline may keep others from starting. discardTimeout is the time that
 // plugins get to end when they are not needed after all. amendTimeout is how long a change waits for the end of an
@@ -69,7 +69,7 @@ func (p *pipelineState) launch(kind plan.Kind) {
 		n.declaration.Pipeline, n.declaration.Generation, n.declaration.Owner.Places = good.Pipeline, good.Generation,
 			""
 	} else {
-		p.Refused = 0
+		p.Rejected = 0
 	}
 	if p.Again != "" {
 		p.Again, p.failures = "", failures{}
@@ -86,7 +86,7 @@ func (p *pipelineState) launch(kind plan.Kind) {
 	l.mail.async(func() { next, amendment, err = n.prepare(kind == plan.Amend) }, func() {
 		switch {
 		case err != nil:
-			n.refused(err)
+			n.rejected(err)
 		case amendment != nil:
 			n.amend(amendment)
 		default:
@@ -123,8 +123,8 @@ func (n *launch) slot() (release func(), err error) {
 	return func() { timer.Stop(); give() }, nil
 }
 
-// refused: the version of n cannot run, or n was abandoned. The current run was not touched.
-func (n *launch) refused(err error) {
+// rejected: the version of n cannot run, or n was abandoned. The current run was not touched.
+func (n *launch) rejected(err error) {
 	p, abandoned := n.pipeline, n.ctx.Err() != nil
 	n.abandoned()
 	if abandoned {

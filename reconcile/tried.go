@@ -34,7 +34,7 @@ func (t VersionOutcome) same(o VersionOutcome) bool {
 func (p *pipelineState) tried() VersionOutcome {
 	t := VersionOutcome{Good: p.State.LastGood}
 	a, d := p.State.LastAttempt, p.desired
-	if a != nil && d != nil && a.Error != "" && a.Generation == d.Generation && p.Refused == d.Generation &&
+	if a != nil && d != nil && a.Error != "" && a.Generation == d.Generation && p.Rejected == d.Generation &&
 		!p.retriable && !p.loop.Policy.Hold {
 		t.Failed = &FailedVersion{RunDigest: d.RunDigest, Attempt: *a}
 	}
@@ -73,7 +73,7 @@ func (l *Loop) Inherit(ctx context.Context, id string, t VersionOutcome) error {
 
 func (p *pipelineState) inherit(t VersionOutcome) {
 	p.touch()
-	p.Refused = 0
+	p.Rejected = 0
 	d := p.desired
 	if p.newer != nil {
 		d = p.newer
@@ -88,7 +88,7 @@ func (p *pipelineState) inherit(t VersionOutcome) {
 	if !failed {
 		return
 	}
-	p.Refused, p.retriable = d.Generation, false
+	p.Rejected, p.retriable = d.Generation, false
 	p.event(spec.EventWarning, "UpdateFailed", fmt.Sprintf("generation %d failed at %s, starting the last known good "+
 		"version: %s", d.Generation, t.Failed.At.UTC().Format(time.RFC3339), t.Failed.Error))
 	p.log().Warn("this version already failed on another agent, starting the last known good version",

@@ -30,7 +30,7 @@ func check(r *report, at string, p *Pipeline) {
 	})
 	checkProcessors(r, at+"/processors", p.Processors)
 	checkRoutes(r, at, p)
-	checkDLQ(r, at+"/dead-letter-queue", &p.DLQ)
+	checkDeadLetterQueue(r, at+"/dead-letter-queue", &p.DeadLetterQueue)
 	for _, one := range CheckInstances(p, false) {
 		r.add(at+one.Path, one.Severity, one.Code, "%s", one.Message)
 	}
@@ -92,7 +92,7 @@ func parseCondition(text string) error {
 	return err
 }
 
-func checkDLQ(r *report, at string, q *DLQ) {
+func checkDeadLetterQueue(r *report, at string, q *DeadLetterQueue) {
 	checkPlugin(r, at+"/plugin", q.Plugin)
 	checkSettings(r, at, q.Settings)
 	if n, err := strconv.Atoi(q.Settings["sdk.batch.size"]); err == nil && n > 1 {

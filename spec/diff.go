@@ -101,12 +101,12 @@ func (d *differ) pipeline(a, b *Pipeline) {
 	each(a.Connectors, b.Connectors, func(c *Connector) string { return c.ID }, func(id string, a, b *Connector) {
 		d.connector("/connectors/"+schemas.EscapePointer(id), a, b)
 	})
-	d.queue(&a.DLQ, &b.DLQ)
+	d.queue(&a.DeadLetterQueue, &b.DeadLetterQueue)
 	d.allProcessors(a, b)
 }
 
 // queue compares dead-letter queues. A destination learns at Open whether refusals are tolerated.
-func (d *differ) queue(a, b *DLQ) {
+func (d *differ) queue(a, b *DeadLetterQueue) {
 	const at = "/dead-letter-queue"
 	changed(d, at+"/plugin", a.Plugin, b.Plugin, EffectInPlace)
 	window := EffectInPlace

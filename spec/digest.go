@@ -30,7 +30,7 @@ func digest(p *Pipeline, status Status) string {
 	if len(c.Connectors) == 0 {
 		c.Connectors = nil
 	}
-	c.DLQ.Settings = nilIfEmpty(c.DLQ.Settings)
+	c.DeadLetterQueue.Settings = nilIfEmpty(c.DeadLetterQueue.Settings)
 	text, err := json.Marshal(c)
 	if err != nil {
 		panic(err) // strings, numbers, maps and slices can always be encoded

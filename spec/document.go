@@ -183,7 +183,7 @@ func (d *document) prepare(pipeline map[string]any, at string) {
 		delete(pipeline, "status")
 	}
 	if queue, ok := pipeline["dead-letter-queue"].(map[string]any); ok {
-		completeDLQ(queue)
+		completeDeadLetterQueue(queue)
 	}
 	d.prepareProcessors(pipeline, at)
 	connectors, _ := pipeline["connectors"].([]any)

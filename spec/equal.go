@@ -12,8 +12,10 @@ func Equal(a, b *Pipeline) bool {
 		a.MaxSilence == b.MaxSilence && a.Routing == b.Routing && maps.Equal(a.Labels, b.Labels) && a.Terms.Equal(b.Terms) &&
 		slices.EqualFunc(a.Connectors, b.Connectors, equalConnectors) &&
 		slices.EqualFunc(a.Processors, b.Processors, equalProcessors) &&
-		a.DLQ.SameQueue(&b.DLQ) && a.DLQ.WindowSize == b.DLQ.WindowSize &&
-		a.DLQ.WindowNackThreshold == b.DLQ.WindowNackThreshold
+		a.DeadLetterQueue.SameQueue(
+			&b.DeadLetterQueue,
+		) && a.DeadLetterQueue.WindowSize == b.DeadLetterQueue.WindowSize &&
+		a.DeadLetterQueue.WindowNackThreshold == b.DeadLetterQueue.WindowNackThreshold
 }
 
 func equalConnectors(a, b Connector) bool {
@@ -33,6 +35,6 @@ func (c *Connector) SameSystem(o *Connector) bool {
 }
 
 // SameQueue reports whether q and o send refused records to the same place.
-func (q *DLQ) SameQueue(o *DLQ) bool {
+func (q *DeadLetterQueue) SameQueue(o *DeadLetterQueue) bool {
 	return q.Plugin == o.Plugin && maps.Equal(q.Settings, o.Settings)
 }

@@ -39,7 +39,7 @@ func CheckInstances(p *Pipeline, resolved bool) (problems []Problem) {
 		processors(at, c.Processors)
 	}
 	processors("", p.Processors)
-	refuse("/dead-letter-queue", "dead-letter queue", p.DLQ.Plugin,
-		checkSharedDestination(p.DLQ.Plugin, p.DLQ.Settings, resolved))
+	refuse("/dead-letter-queue", "dead-letter queue", p.DeadLetterQueue.Plugin,
+		checkSharedDestination(p.DeadLetterQueue.Plugin, p.DeadLetterQueue.Settings, resolved))
 	return problems
 }

@@ -83,7 +83,7 @@ func pipelineNode(p *Pipeline) *yaml.Node {
 	}
 	f.List("connectors", connectors)
 	addProcessors(&f, p.Processors)
-	if q := dlqNode(&p.DLQ); len(q.Content) > 0 {
+	if q := deadLetterQueueNode(&p.DeadLetterQueue); len(q.Content) > 0 {
 		f.Node("dead-letter-queue", q)
 	}
 	return f.Mapping()
@@ -104,17 +104,17 @@ func connectorNode(c *Connector) *yaml.Node {
 	return f.Mapping()
 }
 
-// dlqNode returns an empty node for the default queue.
-func dlqNode(q *DLQ) *yaml.Node {
+// deadLetterQueueNode returns an empty node for the default queue.
+func deadLetterQueueNode(q *DeadLetterQueue) *yaml.Node {
 	var f yamldoc.Fields
 	if q.Plugin == "" {
 		return f.Mapping()
 	}
-	f.Text("plugin", q.Plugin, defaultDLQPlugin)
+	f.Text("plugin", q.Plugin, defaultDeadLetterQueuePlugin)
 	switch {
 	case len(q.Settings) == 0 && isLog(q.Plugin):
 		f.Node("settings", &yaml.Node{Kind: yaml.MappingNode, Style: yaml.FlowStyle})
-	case !isLog(q.Plugin) || !maps.Equal(q.Settings, defaultDLQSettings()):
+	case !isLog(q.Plugin) || !maps.Equal(q.Settings, defaultDeadLetterQueueSettings()):
 		f.Texts("settings", q.Settings)
 	}
 	f.Number("window-size", q.WindowSize, defaultWindowSize)

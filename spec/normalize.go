@@ -8,13 +8,13 @@ import (
 )
 
 const (
-	defaultWindowSize = 1 // latest records counted
-	defaultDLQPlugin  = "builtin:log"
-	defaultWorkers    = 1
+	defaultWindowSize            = 1 // latest records counted
+	defaultDeadLetterQueuePlugin = "builtin:log"
+	defaultWorkers               = 1
 )
 
-// defaultDLQSettings returns the settings of a log dead-letter queue without settings of its own.
-func defaultDLQSettings() map[string]string {
+// defaultDeadLetterQueueSettings returns the settings of a log dead-letter queue without settings of its own.
+func defaultDeadLetterQueueSettings() map[string]string {
 	return map[string]string{"level": "warn", "message": "record delivery failed"}
 }
 
@@ -42,7 +42,7 @@ func Normalize(p *Pipeline) {
 		c.Processors = normalizeProcessors(c.Processors)
 	}
 	p.Processors = normalizeProcessors(p.Processors)
-	normalizeDLQ(&p.DLQ)
+	normalizeDeadLetterQueue(&p.DeadLetterQueue)
 }
 
 func normalizeProcessors(all []Processor) []Processor {
@@ -58,11 +58,11 @@ func normalizeProcessors(all []Processor) []Processor {
 	return all
 }
 
-func normalizeDLQ(q *DLQ) {
+func normalizeDeadLetterQueue(q *DeadLetterQueue) {
 	if q.Plugin == "" {
-		q.Plugin = defaultDLQPlugin
+		q.Plugin = defaultDeadLetterQueuePlugin
 		if q.Settings == nil {
-			q.Settings = defaultDLQSettings()
+			q.Settings = defaultDeadLetterQueueSettings()
 		}
 		if q.WindowSize == 0 {
 			q.WindowSize = defaultWindowSize
@@ -78,14 +78,14 @@ func nilIfEmpty(m map[string]string) map[string]string {
 	return m
 }
 
-// completeDLQ sets the absent fields of a dead-letter queue. Unlike in Normalize, absent and zero differ.
-func completeDLQ(fields map[string]any) {
+// completeDeadLetterQueue sets the absent fields of a dead-letter queue. Unlike in Normalize, absent and zero differ.
+func completeDeadLetterQueue(fields map[string]any) {
 	if fields["plugin"] == nil {
-		fields["plugin"] = defaultDLQPlugin
+		fields["plugin"] = defaultDeadLetterQueuePlugin
 	}
 	if plugin, _ := fields["plugin"].(string); fields["settings"] == nil && isLog(plugin) {
 		settings := map[string]any{}
-		for k, v := range defaultDLQSettings() {
+		for k, v := range defaultDeadLetterQueueSettings() {
 			settings[k] = v
 		}
 		fields["settings"] = settings
@@ -119,7 +119,7 @@ func (p *Pipeline) EachSettings() iter.Seq2[string, map[string]string] {
 				return
 			}
 		}
-		yield(p.DLQ.Plugin, p.DLQ.Settings)
+		yield(p.DeadLetterQueue.Plugin, p.DeadLetterQueue.Settings)
 	}
 }
 
@@ -132,7 +132,7 @@ func (p *Pipeline) Clone() *Pipeline {
 		c.Connectors[i].Processors = cloneProcessors(c.Connectors[i].Processors)
 	}
 	c.Processors = cloneProcessors(p.Processors)
-	c.DLQ.Settings = maps.Clone(p.DLQ.Settings)
+	c.DeadLetterQueue.Settings = maps.Clone(p.DeadLetterQueue.Settings)
 	c.Labels, c.Terms = maps.Clone(p.Labels), p.Terms.Clone()
 	return &c
 }

@@ -57,7 +57,7 @@ func isLiteral(p *Pipeline) bool {
 			return false
 		}
 	}
-	return plain(p.DLQ.Plugin, p.DLQ.Settings) && !slices.ContainsFunc(p.Processors, refers)
+	return plain(p.DeadLetterQueue.Plugin, p.DeadLetterQueue.Settings) && !slices.ContainsFunc(p.Processors, refers)
 }
 
 // checkResolvedPlugin checks a plugin name from outside the pipeline. Its problems do not contain the name.
@@ -99,8 +99,8 @@ func eachText(p *Pipeline, do func(path, what string, text *string)) {
 	}
 	eachProcessor("", p.Processors, do)
 	const queue = "the dead-letter queue"
-	do("/dead-letter-queue/plugin", "plugin of "+queue, &p.DLQ.Plugin)
-	eachSetting("/dead-letter-queue", queue, p.DLQ.Settings, do)
+	do("/dead-letter-queue/plugin", "plugin of "+queue, &p.DeadLetterQueue.Plugin)
+	eachSetting("/dead-letter-queue", queue, p.DeadLetterQueue.Settings, do)
 }
 
 func eachProcessor(at string, all []Processor, do func(path, what string, text *string)) {

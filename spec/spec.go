@@ -15,11 +15,11 @@ type Pipeline struct {
 	Description string `json:"description,omitempty"`
 	MaxSilence  string `json:"max-silence,omitempty"` // a duration: longer silence of its sources is reported
 	// Labels are for people and tools to select pipelines. They have no effect on the run.
-	Labels     map[string]string `json:"labels,omitempty"`
-	Routing    Routing           `json:"routing,omitempty"` // empty: RouteToAll
-	Connectors []Connector       `json:"connectors"`
-	Processors []Processor       `json:"processors,omitempty"`
-	DLQ        DLQ               `json:"dead-letter-queue"`
+	Labels          map[string]string `json:"labels,omitempty"`
+	Routing         Routing           `json:"routing,omitempty"` // empty: RouteToAll
+	Connectors      []Connector       `json:"connectors"`
+	Processors      []Processor       `json:"processors,omitempty"`
+	DeadLetterQueue DeadLetterQueue   `json:"dead-letter-queue"`
 	Terms
 }
 
@@ -62,8 +62,8 @@ type Processor struct {
 	Workers   int               `json:"workers"` // at least 1
 }
 
-// DLQ is the dead-letter queue: the destination of refused records, and how many of them are tolerated.
-type DLQ struct {
+// DeadLetterQueue is the dead-letter queue: the destination of refused records, and how many of them are tolerated.
+type DeadLetterQueue struct {
 	Plugin              string            `json:"plugin"`
 	Settings            map[string]string `json:"settings,omitempty"`
 	WindowSize          int               `json:"window-size"`           // records counted; 0 tolerates all refusals
@@ -71,7 +71,7 @@ type DLQ struct {
 }
 
 // Tolerant reports whether the pipeline continues when a record is refused.
-func (q *DLQ) Tolerant() bool { return q.WindowSize == 0 || q.WindowNackThreshold > 0 }
+func (q *DeadLetterQueue) Tolerant() bool { return q.WindowSize == 0 || q.WindowNackThreshold > 0 }
 
 // QualifiedID returns the id of the connector id of this pipeline in the rest of the agent and in the API:
 // "<pipeline>:<connector>".

@@ -60,7 +60,7 @@ func TestSplice(t *testing.T) {
 		p.Description = ""
 		p.Connectors[0].Settings["path"] = "new.txt"
 		p.Processors = nil
-		p.DLQ.WindowSize = 0
+		p.DeadLetterQueue.WindowSize = 0
 	}
 	for name, c := range map[string]struct {
 		file    string

@@ -16,14 +16,14 @@ func TestValue(t *testing.T) {
 			Settings: map[string]string{"a/b~c": "1", "gone": ""},
 			Processors: []spec.Processor{{ID: "x", Plugin: "field.set", Workers: 1,
 				Settings: map[string]string{"field": "f"}}}}},
-		DLQ: spec.DLQ{Plugin: "log", WindowSize: 1_000_000}}
+		DeadLetterQueue: spec.DeadLetterQueue{Plugin: "log", WindowSize: 1_000_000}}
 	now := old.Clone()
 	now.Name, now.Status, now.Description = "m", spec.StatusStopped, "d"
 	now.Connectors[0].Settings = map[string]string{"a/b~c": "2", "new": "<&>"}
 	now.Connectors[0].Processors[0].Workers, now.Connectors[0].Processors[0].Settings = 3,
 		map[string]string{"field": "g"}
 	now.Connectors = append(now.Connectors, spec.Connector{ID: "out", Type: spec.TypeDestination, Plugin: "log"})
-	now.DLQ.WindowSize = 2_000_000
+	now.DeadLetterQueue.WindowSize = 2_000_000
 	want := map[string][2]string{
 		"/status": {"running", "stopped"}, "/name": {"n", "m"}, "/description": {"-", "d"},
 		"/connectors/in/settings/a~1b~0c": {"1", "2"}, "/connectors/in/settings/gone": {"", "-"},

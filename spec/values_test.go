@@ -82,7 +82,7 @@ func TestResolveReachesEveryText(t *testing.T) {
 	p.Connectors[1].Plugin = "builtin:${A}"
 	p.Processors[0].Settings = map[string]string{"k": "$B"}
 	p.Connectors[0].Processors = []spec.Processor{{ID: "z", Plugin: "$C", Settings: map[string]string{"k": "${D:-1}"}}}
-	p.DLQ.Settings = map[string]string{"k": "${file:/e}"}
+	p.DeadLetterQueue.Settings = map[string]string{"k": "${file:/e}"}
 	want := []spec.Reference{
 		{Path: "/connectors/0/processors/0/plugin", Kind: spec.EnvReference, Argument: "C"},
 		{Path: "/connectors/0/processors/0/settings/k", Kind: spec.EnvReference, Argument: "D", Optional: true},
@@ -119,7 +119,7 @@ func TestResolveFindsTheOnlyReference(t *testing.T) {
 				Settings: map[string]string{"k": "v"}}}
 		}
 		p.Processors = []spec.Processor{{ID: "y", Plugin: "log", Settings: map[string]string{"k": "v"}}}
-		p.DLQ.Plugin, p.DLQ.Settings = "log", map[string]string{"k": "v"}
+		p.DeadLetterQueue.Plugin, p.DeadLetterQueue.Settings = "log", map[string]string{"k": "v"}
 		return p
 	}
 	p := literal()
@@ -135,8 +135,8 @@ func TestResolveFindsTheOnlyReference(t *testing.T) {
 		},
 		"plugin of a processor":         func(p *spec.Pipeline) { p.Processors[0].Plugin = "$A" },
 		"setting of a processor":        func(p *spec.Pipeline) { p.Processors[0].Settings["k"] = "$A" },
-		"plugin of dead-letter queue":   func(p *spec.Pipeline) { p.DLQ.Plugin = "$A" },
-		"settings of dead-letter queue": func(p *spec.Pipeline) { p.DLQ.Settings["k"] = "$A" },
+		"plugin of dead-letter queue":   func(p *spec.Pipeline) { p.DeadLetterQueue.Plugin = "$A" },
+		"settings of dead-letter queue": func(p *spec.Pipeline) { p.DeadLetterQueue.Settings["k"] = "$A" },
 	} {
 		p := literal()
 		refer(p)
@@ -232,13 +232,19 @@ var digestAndDiffCases = []struct {
 		{Path: "/connectors/d/default", Action: "change", Effect: "restart"},
 		{Path: "/connectors/d/plugin", Action: "change", Effect: "restart-destination"}}},
 	{"dead-letter queue", func(p *spec.Pipeline) {
-		p.DLQ.WindowSize = 5
-		p.DLQ.Plugin = "q"
+		p.DeadLetterQueue.WindowSize = 5
+		p.DeadLetterQueue.Plugin = "q"
 	}, true, true, []spec.Change{
 		{Path: "/dead-letter-queue/plugin", Action: "change", Effect: "in-place"},
 		{Path: "/dead-letter-queue/window-size", Action: "change", Effect: "in-place"}}},
-	{"whether refusals are tolerated", func(p *spec.Pipeline) { p.DLQ.WindowSize = 0 }, true, true, []spec.Change{
-		{Path: "/dead-letter-queue/window-size", Action: "change", Effect: "restart-destination"}}},
+	{
+		"whether refusals are tolerated",
+		func(p *spec.Pipeline) { p.DeadLetterQueue.WindowSize = 0 },
+		true,
+		true,
+		[]spec.Change{
+			{Path: "/dead-letter-queue/window-size", Action: "change", Effect: "restart-destination"}},
+	},
 }
 
 func TestDigestAndDiff(t *testing.T) {
@@ -348,8 +354,10 @@ func TestEffectOfIsTheSeverest(t *testing.T) {
 		edit func(p *spec.Pipeline)
 	}{
 		{spec.EffectNone, func(*spec.Pipeline) {}},
-		{spec.EffectInPlace, func(p *spec.Pipeline) { p.Name = "n"; p.DLQ.Plugin = "q" }},
-		{spec.EffectRestartDestination, func(p *spec.Pipeline) { p.DLQ.Plugin = "q"; p.Connectors[1].Plugin = "k" }},
+		{spec.EffectInPlace, func(p *spec.Pipeline) { p.Name = "n"; p.DeadLetterQueue.Plugin = "q" }},
+		{spec.EffectRestartDestination, func(p *spec.Pipeline) {
+			p.DeadLetterQueue.Plugin, p.Connectors[1].Plugin = "q", "k"
+		}},
 		{spec.EffectRestart, func(p *spec.Pipeline) { p.Connectors[0].Settings = nil; p.Connectors[1].Plugin = "k" }},
 		{spec.EffectPositionLost, func(p *spec.Pipeline) { p.Connectors = p.Connectors[1:] }},
 	} {

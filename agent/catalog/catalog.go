@@ -109,7 +109,7 @@ func newCatalog(
 		MaxSend:        c.Connectors.MaxReceiveSize,
 		TempDir:        TempDir(c),
 		Record:         c.DB.SQLite.Path + ".processes",
-		RefuseWritable: c.Connectors.WritableByOthers == "refuse",
+		RejectWritable: c.Connectors.WritableByOthers == "refuse",
 	}
 	var modules Modules = noModules{c.Processors.Path}
 	if contained.Modules != nil {

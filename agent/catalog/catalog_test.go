@@ -73,7 +73,7 @@ func TestCheck(t *testing.T) {
 			{ID: "e", Type: spec.TypeSource, Plugin: "generator",
 				Settings: map[string]string{"rate": "${RATE}", "format.type": "raw"}},
 		},
-		DLQ: spec.DLQ{Plugin: "builtin:log"},
+		DeadLetterQueue: spec.DeadLetterQueue{Plugin: "builtin:log"},
 	}
 	var got []string
 	for _, problem := range offline(t).Check(t.Context(), p) {
@@ -115,7 +115,7 @@ func TestCheckPaths(t *testing.T) {
 				Settings: settings("collections.a.format.options.path", "/etc/passwd")},
 			{ID: "e", Type: spec.TypeDestination, Plugin: "file", Settings: map[string]string{"path": "${TARGET}"}},
 		},
-		DLQ: spec.DLQ{Plugin: "builtin:file", Settings: map[string]string{"path": "/etc/dead"}},
+		DeadLetterQueue: spec.DeadLetterQueue{Plugin: "builtin:file", Settings: map[string]string{"path": "/etc/dead"}},
 	}
 	var got []string
 	for _, problem := range catalog.Offline(contained(), c, slog.New(slog.DiscardHandler)).Check(t.Context(), p) {
@@ -136,7 +136,7 @@ func TestCheckAfterRescan(t *testing.T) {
 	for plugin, want := range map[string]int{"builtin:log": 0, "nowhere": 1} {
 		scans := 0
 		p := &spec.Pipeline{Connectors: []spec.Connector{{ID: "a", Type: spec.TypeDestination, Plugin: plugin}},
-			DLQ: spec.DLQ{Plugin: "builtin:log"}}
+			DeadLetterQueue: spec.DeadLetterQueue{Plugin: "builtin:log"}}
 		problems := c.CheckAfterRescan(t.Context(), p, func() { scans++ })
 		if scans != want || len(problems) != want {
 			t.Errorf("%s: %d scans, problems %v; want %d of each", plugin, scans, problems, want)

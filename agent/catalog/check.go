@@ -48,8 +48,10 @@ func (c *Catalog) check(ctx context.Context, host *plugins.Host, p *spec.Pipelin
 				fmt.Sprintf("condition of destination %q: %v", connector.ID, err)))
 		}
 	}
-	problems = append(problems, c.checkPlugin(host, "/dead-letter-queue", p.DLQ.Plugin, spec.TypeDestination,
-		p.DLQ.Settings)...)
+	problems = append(
+		problems,
+		c.checkPlugin(host, "/dead-letter-queue", p.DeadLetterQueue.Plugin, spec.TypeDestination,
+			p.DeadLetterQueue.Settings)...)
 	problems = append(problems, c.Processors.Check(ctx, "/processors", p.Processors)...)
 	problems = append(problems, checkSelections(ctx, host, p)...)
 	return append(problems, checkHeld(ctx, host, p)...)

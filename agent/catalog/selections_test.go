@@ -67,7 +67,7 @@ func TestSelections(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var got []string
 			for _, found := range offline(t).Check(t.Context(),
-				&spec.Pipeline{ID: "p", Connectors: c.sources, DLQ: spec.DLQ{Plugin: "builtin:log"}}) {
+				&spec.Pipeline{ID: "p", Connectors: c.sources, DeadLetterQueue: spec.DeadLetterQueue{Plugin: "builtin:log"}}) {
 				if found.Code+" " == twice && found.Severity != spec.SeverityWarning {
 					t.Errorf("two sources that read the same are no warning: %+v", found)
 				}

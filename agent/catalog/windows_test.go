@@ -68,12 +68,16 @@ func TestWindowsThatSourcesDoNotAllow(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			settings := with(c.settings, "path", "out")
-			p := &spec.Pipeline{ID: "p", Processors: c.common, DLQ: spec.DLQ{Plugin: "builtin:log"},
+			p := &spec.Pipeline{
+				ID:              "p",
+				Processors:      c.common,
+				DeadLetterQueue: spec.DeadLetterQueue{Plugin: "builtin:log"},
 				Connectors: []spec.Connector{
 					{ID: "in", Type: spec.TypeSource, Plugin: c.plugin, Settings: c.source, Processors: c.own},
 					{ID: "out", Type: spec.TypeDestination, Plugin: "builtin:file", Settings: settings,
 						Processors: c.behind},
-				}}
+				},
+			}
 			var got []string
 			for _, found := range offline(t).Check(t.Context(), p) {
 				if found.Code+" " == early || found.Code+" " == giveUp {

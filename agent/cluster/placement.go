@@ -88,7 +88,7 @@ func kept(p *spec.Pipeline) (all []string) {
 		all = append(all, remembered(c.Processors)...)
 	}
 	all = append(all, remembered(p.Processors)...)
-	if what := onHost[nameOf(p.DLQ.Plugin)]; what != "" {
+	if what := onHost[nameOf(p.DeadLetterQueue.Plugin)]; what != "" {
 		all = append(all, "dead-letter queue: "+what)
 	}
 	return all

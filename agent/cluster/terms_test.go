@@ -42,8 +42,8 @@ func TestKept(t *testing.T) {
 	p := spec.Pipeline{
 		Connectors: []spec.Connector{{ID: "in", Plugin: "builtin:file@v1", Processors: dedupe},
 			{ID: "out", Plugin: "builtin:log"}},
-		Processors: []spec.Processor{{ID: "all", Plugin: "builtin:dedupe"}, {ID: "upper", Plugin: "field.set"}},
-		DLQ:        spec.DLQ{Plugin: "builtin:file"},
+		Processors:      []spec.Processor{{ID: "all", Plugin: "builtin:dedupe"}, {ID: "upper", Plugin: "field.set"}},
+		DeadLetterQueue: spec.DeadLetterQueue{Plugin: "builtin:file"},
 	}
 	want := []string{`connector "in": files`, `processor "once": the keys it has seen`,
 		`processor "all": the keys it has seen`, "dead-letter queue: files"}

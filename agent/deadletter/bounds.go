@@ -102,7 +102,7 @@ func (l *limiter) enforce(tx *sql.Tx, limits Limits, now time.Time, log *slog.Lo
 			` DESC LIMIT 1`).Scan(&pipeline); err != nil {
 			return err
 		}
-		if _, err := d.drop(pipeline, `SELECT id FROM letters WHERE pipeline_id = ? ORDER BY id LIMIT ?`, pipeline,
+		if _, err := d.drop(pipeline, `SELECT id FROM dead_letters WHERE pipeline_id = ? ORDER BY id LIMIT ?`, pipeline,
 			n); err != nil {
 			return err
 		}
@@ -118,14 +118,19 @@ func overshoot(count, bytes, limit int64) int64 {
 func (d dropper) dropBefore(at time.Time) error {
 	for {
 		var pipeline string
-		err := d.tx.QueryRow(`SELECT t.pipeline_id FROM totals t WHERE EXISTS (SELECT 1 FROM letters l WHERE `+
+		err := d.tx.QueryRow(`SELECT t.pipeline_id FROM totals t WHERE EXISTS (SELECT 1 FROM dead_letters l WHERE `+
 			`l.pipeline_id = t.pipeline_id AND l.at < ?) LIMIT 1`, nanos(at)).Scan(&pipeline)
 		if errors.Is(err, sql.ErrNoRows) {
 			return nil
 		}
 		if err == nil {
-			_, err = d.drop(pipeline, `SELECT id FROM letters WHERE pipeline_id = ? AND at < ? ORDER BY id LIMIT ?`,
-				pipeline, nanos(at), dropAtOnce)
+			_, err = d.drop(
+				pipeline,
+				`SELECT id FROM dead_letters WHERE pipeline_id = ? AND at < ? ORDER BY id LIMIT ?`,
+				pipeline,
+				nanos(at),
+				dropAtOnce,
+			)
 		}
 		if err != nil {
 			return err
@@ -150,11 +155,11 @@ func (d dropper) drop(pipeline, query string, arguments ...any) (int64, error) {
 // remove removes the selected dead letters of a pipeline.
 func remove(tx *sql.Tx, pipeline, query string, arguments ...any) (n int64, err error) {
 	var bytes int64
-	if err := tx.QueryRow(`SELECT coalesce(sum(bytes), 0) FROM letters WHERE id IN (`+query+`)`,
+	if err := tx.QueryRow(`SELECT coalesce(sum(bytes), 0) FROM dead_letters WHERE id IN (`+query+`)`,
 		arguments...).Scan(&bytes); err != nil {
 		return 0, err
 	}
-	result, err := tx.Exec(`DELETE FROM letters WHERE id IN (`+query+`)`, arguments...)
+	result, err := tx.Exec(`DELETE FROM dead_letters WHERE id IN (`+query+`)`, arguments...)
 	if err != nil {
 		return 0, err
 	}

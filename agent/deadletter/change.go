@@ -23,13 +23,14 @@ func (s *Store) Edit(ctx context.Context, pipeline string, id int64, r *record.R
 	}
 	err = s.change(ctx, func(tx *sql.Tx) error {
 		var before int64
-		if err := tx.QueryRow(`SELECT bytes FROM letters WHERE pipeline_id = ? AND id = ?`, pipeline,
+		if err := tx.QueryRow(`SELECT bytes FROM dead_letters WHERE pipeline_id = ? AND id = ?`, pipeline,
 			id).Scan(&before); errors.Is(err, sql.ErrNoRows) {
 			return spec.ErrNotFound
 		} else if err != nil {
 			return err
 		}
-		if _, err := tx.Exec(`UPDATE letters SET key = ?, bytes = ?, edited = edited + 1 WHERE id = ?`, keyText(r.Key),
+		if _, err := tx.Exec(`UPDATE dead_letters SET key = ?, bytes = ?, edited = edited + 1 WHERE id = ?`,
+			keyText(r.Key),
 			len(body), id); err != nil {
 			return err
 		}
@@ -62,7 +63,7 @@ func (s *Store) remove(ctx context.Context, pipeline string, ids []int64) (n int
 		return 0, nil
 	}
 	err = s.change(ctx, func(tx *sql.Tx) (err error) {
-		n, err = remove(tx, pipeline, `SELECT id FROM letters WHERE pipeline_id = ? AND id IN (`+list(ids)+`)`,
+		n, err = remove(tx, pipeline, `SELECT id FROM dead_letters WHERE pipeline_id = ? AND id IN (`+list(ids)+`)`,
 			pipeline)
 		return err
 	})
@@ -150,7 +151,7 @@ func (s *Store) each(
 func idsBetween(ctx context.Context, s *Store, pipeline string, f spec.DeadLetterFilter) (low, high int64, err error) {
 	err = s.use(ctx, func(db *sql.DB) (err error) {
 		var newest int64
-		if err := db.QueryRowContext(ctx, `SELECT coalesce(max(id), 0) FROM letters WHERE pipeline_id = ?`,
+		if err := db.QueryRowContext(ctx, `SELECT coalesce(max(id), 0) FROM dead_letters WHERE pipeline_id = ?`,
 			pipeline).Scan(&newest); err != nil {
 			return err
 		}

@@ -55,7 +55,7 @@ func (s *Store) followClock(tx *sql.Tx) (limits Limits, now time.Time, err error
 func (s *Store) move(tx *sql.Tx, now int64) error {
 	after, atLeast := int64(0), int64(0) // id
 	if s.jump < 0 {
-		if err := tx.QueryRow(`SELECT coalesce(max(id), 0), coalesce(max(at), 0) FROM letters WHERE at <= ?`,
+		if err := tx.QueryRow(`SELECT coalesce(max(id), 0), coalesce(max(at), 0) FROM dead_letters WHERE at <= ?`,
 			now).Scan(&after, &atLeast); err != nil {
 			return err
 		}
@@ -64,8 +64,14 @@ func (s *Store) move(tx *sql.Tx, now int64) error {
 	if s.jump > 0 {
 		until = now - int64(s.jump)
 	}
-	result, err := tx.Exec(`UPDATE letters SET at = max(at + ?1, ?4 + id - ?3), last_at = max(last_at + ?1, at + ?1) `+
-		`WHERE id > ?3 AND at <= ?2`, int64(s.jump), until, after, atLeast)
+	result, err := tx.Exec(
+		`UPDATE dead_letters SET at = max(at + ?1, ?4 + id - ?3), last_at = max(last_at + ?1, at + ?1) `+
+			`WHERE id > ?3 AND at <= ?2`,
+		int64(s.jump),
+		until,
+		after,
+		atLeast,
+	)
 	if err != nil {
 		return err
 	}
@@ -76,5 +82,5 @@ func (s *Store) move(tx *sql.Tx, now int64) error {
 	s.Log.Info("the clock of the host was changed, the times of dead letters were adjusted",
 		"component", "dead-letters",
 		"by", s.jump, "dead_letters", moved)
-	return tx.QueryRow(`SELECT max(at) FROM letters`).Scan(&s.last)
+	return tx.QueryRow(`SELECT max(at) FROM dead_letters`).Scan(&s.last)
 }

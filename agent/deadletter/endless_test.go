@@ -19,7 +19,7 @@ func TestEndlessRecordIsKept(t *testing.T) {
 	l := engine.DeadLetter{SourceID: "p:src", RefusedBy: "p:dst", Err: errors.New("no"),
 		Record: record.Record{Position: record.Position("1"), Key: record.Structured(object),
 			After: record.Structured(object)}}
-	kept := deadletter.NewLetter(&spec.Declaration{}, &l, time.Now())
+	kept := deadletter.New(&spec.Declaration{}, &l, time.Now())
 	var r record.Record
 	if err := r.UnmarshalJSON(kept.Record); err != nil {
 		t.Fatal(err)

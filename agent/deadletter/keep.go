@@ -27,8 +27,8 @@ const (
 // maxQueued is the number of bytes that may be pending; Keep blocks beyond that.
 const maxQueued = 8 << 20
 
-// deadLetter is a dead letter to be written.
-type deadLetter struct {
+// queued is a dead letter to be written.
+type queued struct {
 	pipeline, source, refusedBy string
 	stage                       spec.DeadLetterStage
 	entry                       Entry
@@ -41,7 +41,7 @@ type deadLetter struct {
 // Keep takes over a record that the pipeline of d refused. The record is on disk when Flush returns nil, or Before for
 // its pipeline.
 func (s *Store) Keep(ctx context.Context, d *spec.Declaration, l *engine.DeadLetter) error {
-	one := newDeadLetter(d, l, s.Clock.Now())
+	one := newQueued(d, l, s.Clock.Now())
 	s.init()
 	if !s.queue.add(one) {
 		return s.Flush(ctx)
@@ -50,10 +50,10 @@ func (s *Store) Keep(ctx context.Context, d *spec.Declaration, l *engine.DeadLet
 	return nil
 }
 
-func newDeadLetter(d *spec.Declaration, l *engine.DeadLetter, at time.Time) *deadLetter {
+func newQueued(d *spec.Declaration, l *engine.DeadLetter, at time.Time) *queued {
 	body := appendExact(encode(l.Record), &l.Record)
 	p := &d.Pipeline
-	one := &deadLetter{
+	one := &queued{
 		pipeline: p.ID, source: l.SourceID, refusedBy: l.RefusedBy, stage: stageOf(p, l.RefusedBy),
 		entry: entryOf(p, l.Entry),
 		body:  body, digest: d.Digest, key: keyText(l.Record.Key), stopped: l.Stopped,
@@ -78,7 +78,7 @@ func encode(r record.Record) []byte {
 
 // identity returns a hash that is the same when a source delivers a record again and the same place refuses it again.
 // It ignores metadata, which may differ, such as the time of reading.
-func (l *deadLetter) identity(r record.Record) []byte {
+func (l *queued) identity(r record.Record) []byte {
 	r.Metadata = nil
 	h := sha256.New()
 	for _, part := range [][]byte{[]byte(l.pipeline), []byte(l.source), []byte(l.refusedBy), encode(r)} {
@@ -152,9 +152,9 @@ func (s *Store) Flush(ctx context.Context) error {
 }
 
 // insert inserts a dead letter. If it exists already, insert adds a refusal.
-func (s *Store) insert(tx *sql.Tx, l *deadLetter) error {
+func (s *Store) insert(tx *sql.Tx, l *queued) error {
 	var id int64
-	switch err := tx.QueryRow(`SELECT id FROM letters WHERE hash = ?`, l.hash).Scan(&id); {
+	switch err := tx.QueryRow(`SELECT id FROM dead_letters WHERE hash = ?`, l.hash).Scan(&id); {
 	case err == nil:
 		return refuseAgain(tx, id, &l.refusal, l.digest, l.stopped)
 	case !errors.Is(err, sql.ErrNoRows):
@@ -163,9 +163,10 @@ func (s *Store) insert(tx *sql.Tx, l *deadLetter) error {
 	s.last = max(nanos(l.refusal.Time), s.last+1)
 	l.refusal.Time = fromNanos(s.last)
 	entry, refusals := toJSON(l.entry), toJSON([]spec.Refusal{l.refusal})
-	result, err := tx.Exec(`INSERT INTO letters (pipeline_id, hash, at, last_at, times, source_id, stage, refused_by, entry, generation, digest, key, error, stopped, bytes)
-		VALUES (?, ?, ?, ?, 1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, l.pipeline, l.hash, s.last, s.last, l.source, string(l.stage), l.refusedBy, entry,
-		l.refusal.Generation, l.digest, l.key, cut(l.refusal.Error, maxError), l.stopped, len(l.body))
+	result, err := tx.Exec(`INSERT INTO dead_letters (pipeline_id, hash, at, last_at, times, source_id, stage, refused_by,
+			entry, generation, digest, key, error, stopped, bytes)
+		VALUES (?, ?, ?, ?, 1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, l.pipeline, l.hash, s.last, s.last, l.source, string(l.stage),
+		l.refusedBy, entry, l.refusal.Generation, l.digest, l.key, cut(l.refusal.Error, maxError), l.stopped, len(l.body))
 	if err != nil {
 		return err
 	}
@@ -195,7 +196,7 @@ func refuseAgain(tx *sql.Tx, id int64, r *spec.Refusal, digest string, stopped b
 		id); err != nil {
 		return err
 	}
-	_, err := tx.Exec(`UPDATE letters SET last_at = ?, times = times + 1, generation = ?, digest = ?, error = ?, `+
+	_, err := tx.Exec(`UPDATE dead_letters SET last_at = ?, times = times + 1, generation = ?, digest = ?, error = ?, `+
 		`stopped = ? WHERE id = ?`,
 		nanos(r.Time), r.Generation, digest, cut(r.Error, maxError), stopped, id)
 	return err

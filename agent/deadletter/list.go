@@ -84,8 +84,10 @@ func timeBounds(
 		if at.IsZero() {
 			return otherwise, nil
 		}
-		err = db.QueryRowContext(ctx, `SELECT id FROM letters WHERE pipeline_id = ? AND at >= ? ORDER BY at LIMIT 1`,
-			pipeline, nanos(at)).Scan(&id)
+		err = db.QueryRowContext(ctx, `SELECT id FROM dead_letters WHERE pipeline_id = ? AND at >= ? ORDER BY at `+
+			`LIMIT 1`,
+			pipeline, nanos(at)).
+			Scan(&id)
 		if errors.Is(err, sql.ErrNoRows) {
 			return maxID, nil
 		}
@@ -147,11 +149,12 @@ func (c *scanner) run(ctx context.Context, low, high int64) (found []spec.DeadLe
 // edge returns the end of the next step, and whether there may be more after it.
 func (c *scanner) edge(ctx context.Context, low, high int64) (id int64, more bool, err error) {
 	if c.descending {
-		err = c.db.QueryRowContext(ctx, `SELECT id FROM letters WHERE pipeline_id = ? AND id >= ? AND id < ? ORDER `+
-			`BY id DESC LIMIT 1 OFFSET ?`, c.pipeline, low, high, scanStep-1).Scan(&id)
+		err = c.db.QueryRowContext(ctx, `SELECT id FROM dead_letters WHERE pipeline_id = ? AND id >= ? AND id < ? `+
+			`ORDER BY id DESC LIMIT 1 OFFSET ?`, c.pipeline, low, high, scanStep-1).
+			Scan(&id)
 	} else {
-		err = c.db.QueryRowContext(ctx, `SELECT id FROM letters WHERE pipeline_id = ? AND id >= ? AND id < ? ORDER `+
-			`BY id LIMIT 1 OFFSET ?`, c.pipeline, low, high, scanStep).Scan(&id)
+		err = c.db.QueryRowContext(ctx, `SELECT id FROM dead_letters WHERE pipeline_id = ? AND id >= ? AND id < ? `+
+			`ORDER BY id LIMIT 1 OFFSET ?`, c.pipeline, low, high, scanStep).Scan(&id)
 	}
 	if !errors.Is(err, sql.ErrNoRows) {
 		return id, err == nil, err
@@ -164,7 +167,7 @@ func (c *scanner) edge(ctx context.Context, low, high int64) (id int64, more boo
 
 // step adds the matches with from <= id < to.
 func (c *scanner) step(ctx context.Context, from, to int64, found *[]spec.DeadLetter) error {
-	query := `SELECT ` + columns + ` FROM letters WHERE pipeline_id = ? AND id >= ? AND id < ?`
+	query := `SELECT ` + columns + ` FROM dead_letters WHERE pipeline_id = ? AND id >= ? AND id < ?`
 	arguments := []any{c.pipeline, from, to}
 	add := func(condition, value string) {
 		if value != "" {
@@ -222,7 +225,7 @@ func (s *Store) Get(ctx context.Context, pipeline string, id int64) (l spec.Dead
 	var short error // not an error of the store
 	err = s.use(ctx, func(db *sql.DB) (err error) {
 		var size int
-		if err := db.QueryRowContext(ctx, `SELECT bytes FROM letters WHERE pipeline_id = ? AND id = ?`, pipeline,
+		if err := db.QueryRowContext(ctx, `SELECT bytes FROM dead_letters WHERE pipeline_id = ? AND id = ?`, pipeline,
 			id).Scan(&size); errors.Is(err, sql.ErrNoRows) {
 			return spec.ErrNotFound
 		} else if err != nil {
@@ -234,7 +237,8 @@ func (s *Store) Get(ctx context.Context, pipeline string, id int64) (l spec.Dead
 		var body []byte
 		var refusals string
 		row := db.QueryRowContext(ctx, `SELECT `+columns+
-			`, record, refusals FROM letters JOIN bodies USING (id) WHERE pipeline_id = ? AND id = ?`, pipeline, id)
+			`, record, refusals FROM dead_letters JOIN bodies USING (id) WHERE pipeline_id = ? AND id = ?`, pipeline,
+			id)
 		if l, err = scanDeadLetter(row, &body, &refusals); errors.Is(err, sql.ErrNoRows) {
 			return spec.ErrNotFound
 		}

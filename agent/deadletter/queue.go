@@ -10,14 +10,14 @@ import (
 // queue holds the dead letters that were taken over but are not on disk.
 type queue struct {
 	mu      sync.Mutex
-	pending []*deadLetter
+	pending []*queued
 	bytes   int
 	waiting map[string]int // number of dead letters by pipeline
 	memory  Memory         // set before first use; nil: not counted
 }
 
 // add appends a dead letter, and reports whether there is memory for more.
-func (q *queue) add(l *deadLetter) (more bool) {
+func (q *queue) add(l *queued) (more bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.pending = append(q.pending, l)
@@ -33,7 +33,7 @@ func (q *queue) add(l *deadLetter) (more bool) {
 	return false
 }
 
-func (q *queue) all() []*deadLetter {
+func (q *queue) all() []*queued {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.pending

@@ -70,7 +70,7 @@ func (r *run) load(ctx context.Context) (all []inFlightReplay, err error) {
 }
 
 // adapt turns p into a run of the replay: the source is the dead-letter store, every place for processors has a gate,
-// and refused records go back to the store. stop ends everything that adapt starts.
+// and dead letters go back to the store. stop ends everything that adapt starts.
 func (r *run) adapt(p *engine.Pipeline) (stop func()) {
 	r.resolved = p.Resolved
 	p.Plugins = plugins{p.Plugins, r}
@@ -95,7 +95,7 @@ func gated(p *spec.Pipeline) *spec.Pipeline {
 		p.Connectors[i].Processors = gate
 	}
 	p.Connectors = append(p.Connectors, spec.Connector{ID: sourceID, Type: spec.TypeSource, Processors: gate})
-	p.Processors, p.DLQ = gate, spec.DLQ{}
+	p.Processors, p.DeadLetterQueue = gate, spec.DeadLetterQueue{}
 	return p
 }
 

@@ -90,7 +90,7 @@ func (c *cursor) load(ctx context.Context) (all []Replay, skipped int, err error
 // measure returns how many of the found dead letters to load at once, and the bytes of their records.
 func (c *cursor) measure(ctx context.Context) (n, size int, err error) {
 	err = c.store.use(ctx, func(db *sql.DB) error {
-		rows, err := db.QueryContext(ctx, `SELECT id, bytes FROM letters WHERE pipeline_id = ? AND id IN (`+
+		rows, err := db.QueryContext(ctx, `SELECT id, bytes FROM dead_letters WHERE pipeline_id = ? AND id IN (`+
 			list(c.found)+`) ORDER BY id`, c.pipeline)
 		if err != nil {
 			return err
@@ -116,9 +116,10 @@ func (c *cursor) measure(ctx context.Context) (n, size int, err error) {
 // read returns the dead letters with these ids that still exist, in the order of ids.
 func (c *cursor) read(ctx context.Context, ids []int64) (all []Replay, err error) {
 	err = c.store.use(ctx, func(db *sql.DB) error {
-		rows, err := db.QueryContext(ctx,
-			`SELECT id, edited, stage, stopped, source_id, entry, record FROM letters JOIN bodies USING (id) WHERE `+
-				`pipeline_id = ? AND id IN (`+list(ids)+`) ORDER BY id`, c.pipeline)
+		rows, err := db.QueryContext(
+			ctx,
+			`SELECT id, edited, stage, stopped, source_id, entry, record FROM dead_letters JOIN bodies USING (id) `+
+				`WHERE pipeline_id = ? AND id IN (`+list(ids)+`) ORDER BY id`, c.pipeline)
 		if err != nil {
 			return err
 		}
@@ -175,11 +176,11 @@ func (c *cursor) next(ctx context.Context) (ids []int64, end bool, err error) {
 // change is durable on return.
 func (s *Store) Again(ctx context.Context, d *spec.Declaration, id int64, l *engine.DeadLetter, first bool) error {
 	l.Stopped = false
-	one := newDeadLetter(d, l, s.Clock.Now())
+	one := newQueued(d, l, s.Clock.Now())
 	one.refusal.Replay = true
 	return s.change(ctx, func(tx *sql.Tx) error {
 		var other int64
-		err := tx.QueryRow(`SELECT id FROM letters WHERE hash = ?`, one.hash).Scan(&other)
+		err := tx.QueryRow(`SELECT id FROM dead_letters WHERE hash = ?`, one.hash).Scan(&other)
 		if err != nil && !errors.Is(err, sql.ErrNoRows) {
 			return err
 		}
@@ -187,7 +188,7 @@ func (s *Store) Again(ctx context.Context, d *spec.Declaration, id int64, l *eng
 		case !first:
 			return s.insert(tx, one)
 		case err == nil && other != id: // another dead letter has the same record and place
-			if _, err := remove(tx, one.pipeline, `SELECT id FROM letters WHERE pipeline_id = ? AND id = ?`,
+			if _, err := remove(tx, one.pipeline, `SELECT id FROM dead_letters WHERE pipeline_id = ? AND id = ?`,
 				one.pipeline, id); err != nil {
 				return err
 			}
@@ -198,15 +199,15 @@ func (s *Store) Again(ctx context.Context, d *spec.Declaration, id int64, l *eng
 }
 
 // moved replaces a dead letter by the record that was refused when the dead letter was replayed.
-func moved(tx *sql.Tx, id int64, l *deadLetter) error {
+func moved(tx *sql.Tx, id int64, l *queued) error {
 	var before int64
-	switch err := tx.QueryRow(`SELECT bytes FROM letters WHERE id = ?`, id).Scan(&before); {
+	switch err := tx.QueryRow(`SELECT bytes FROM dead_letters WHERE id = ?`, id).Scan(&before); {
 	case errors.Is(err, sql.ErrNoRows): // it was dropped meanwhile
 		return nil
 	case err != nil:
 		return err
 	}
-	if _, err := tx.Exec(`UPDATE letters SET hash = ?, stage = ?, refused_by = ?, entry = ?, key = ?, bytes = ? `+
+	if _, err := tx.Exec(`UPDATE dead_letters SET hash = ?, stage = ?, refused_by = ?, entry = ?, key = ?, bytes = ? `+
 		`WHERE id = ?`,
 		l.hash, string(l.stage), l.refusedBy, toJSON(l.entry), l.key, len(l.body), id); err != nil {
 		return err
@@ -233,8 +234,8 @@ func (s *Store) Settled(ctx context.Context, pipeline string, all []Replay) erro
 	}
 	err := s.change(ctx, func(tx *sql.Tx) error {
 		for edits, ids := range byEdits {
-			if _, err := remove(tx, pipeline, `SELECT id FROM letters WHERE pipeline_id = ? AND edited = ? AND id IN (`+
-				list(ids)+`)`, pipeline, edits); err != nil {
+			if _, err := remove(tx, pipeline, `SELECT id FROM dead_letters WHERE pipeline_id = ? AND edited = ? AND `+
+				`id IN (`+list(ids)+`)`, pipeline, edits); err != nil {
 				return err
 			}
 		}

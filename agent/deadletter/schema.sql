@@ -1,5 +1,5 @@
--- Dead letters, narrow so that filters read little; what is large is in bodies.
-CREATE TABLE letters (
+-- Dead letters, narrow so that filters read little. Large values are in bodies.
+CREATE TABLE dead_letters (
     id          INTEGER PRIMARY KEY AUTOINCREMENT,
     pipeline_id TEXT    NOT NULL,
     hash        BLOB    NOT NULL UNIQUE, -- of what makes it the same record refused at the same place
@@ -18,11 +18,11 @@ CREATE TABLE letters (
     edited      INTEGER NOT NULL DEFAULT 0, -- how often
     bytes       INTEGER NOT NULL
 ) STRICT;
-CREATE INDEX letters_by_pipeline ON letters (pipeline_id, id);
-CREATE INDEX letters_by_time ON letters (pipeline_id, at);
+CREATE INDEX dead_letters_by_pipeline ON dead_letters (pipeline_id, id);
+CREATE INDEX dead_letters_by_time ON dead_letters (pipeline_id, at);
 
 CREATE TABLE bodies (
-    id       INTEGER PRIMARY KEY REFERENCES letters (id) ON DELETE CASCADE,
+    id       INTEGER PRIMARY KEY REFERENCES dead_letters (id) ON DELETE CASCADE,
     record   BLOB NOT NULL, -- in the JSON form of opencdc, which keeps whole numbers exact; see exact.go
     refusals TEXT NOT NULL  -- JSON
 ) STRICT;

@@ -1,4 +1,5 @@
-// Package deadletter keeps refused records on disk until they are replayed or dropped, and replays them.
+// Package deadletter keeps dead letters on disk until they are replayed or dropped, and replays them. A dead letter is
+// a record that a processor or destination refused.
 //
 // The store is a separate SQLite file next to the desired state, created with the first dead letter. Dead letters are
 // durable before the positions that cover them (Store.Before), so that no source receives an acknowledgment for a
@@ -82,8 +83,20 @@ var schema string
 
 const (
 	applicationID = 0x636f6e65 // in the header of the file, to distinguish it from others
-	version       = 1
+	version       = 2
 )
+
+// migrations holds, by the version of a file, the statements that turn it into a file of the next version.
+var migrations = map[int]string{
+	1: `ALTER TABLE letters RENAME TO dead_letters;
+		DROP INDEX letters_by_pipeline;
+		CREATE INDEX dead_letters_by_pipeline ON dead_letters (pipeline_id, id);
+		DROP INDEX letters_by_time;
+		CREATE INDEX dead_letters_by_time ON dead_letters (pipeline_id, at);`,
+}
+
+// Former holds, by their names, the names of tables in files of earlier versions.
+var Former = map[string]string{"dead_letters": "letters"}
 
 // dsn makes SQLite sync every commit and overwrite deleted data.
 const dsn = "_synchronous=FULL&_foreign_keys=on&_busy_timeout=5000&_txlock=immediate&_journal_mode=WAL&_secure_delete=on&_auto_vacuum=incremental&_stmt_cache_size=32"
@@ -191,6 +204,9 @@ func (s *Store) open(ctx context.Context) (err error) {
 			err = errors.Join(err, db.Close())
 		}
 	}()
+	if err := s.backUp(ctx, db); err != nil {
+		return err
+	}
 	if err := migrate(ctx, db); err != nil {
 		return err
 	}
@@ -200,13 +216,30 @@ func (s *Store) open(ctx context.Context) (err error) {
 		}
 		s.checked = true
 	}
-	if err := db.QueryRowContext(ctx, `SELECT coalesce(max(at), 0) FROM letters WHERE id = (SELECT max(id) FROM `+
-		`letters)`).Scan(&s.last); err != nil {
+	if err := db.QueryRowContext(ctx, `SELECT coalesce(max(at), 0) FROM dead_letters WHERE id = (SELECT max(id) FROM `+
+		`dead_letters)`).Scan(&s.last); err != nil {
 		return err
 	}
 	sqlitefile.TightenMode(s.Log.With("component", "dead-letters"), "the dead-letter store, which holds records",
 		s.Path, s.Path+"-wal", s.Path+"-shm")
 	s.db = db
+	return nil
+}
+
+// backUp copies a file of an earlier version before its migration, unless there is a copy. A downgrade needs the copy.
+func (s *Store) backUp(ctx context.Context, db *sql.DB) error {
+	id, have, err := header(ctx, db)
+	if err != nil || id != applicationID || have >= version {
+		return err
+	}
+	to := fmt.Sprintf("%s.before-%d", s.Path, have+1)
+	if exists(to) {
+		return nil
+	}
+	if err := (sqlitefile.File{Path: s.Path}).Copy(ctx, to); err != nil {
+		return fmt.Errorf("cannot migrate without a backup: %w", err)
+	}
+	s.Log.Info("backed up the dead-letter store before a migration", "component", "dead-letters", "file", to)
 	return nil
 }
 
@@ -239,11 +272,11 @@ func PathOf(store string) string { return store + ".dead-letters" }
 
 // Mend holds statements that, after a repair, delete rows without their parent rows and count the rest.
 var Mend = []string{
-	`DELETE FROM bodies WHERE id NOT IN (SELECT id FROM letters)`,
-	`DELETE FROM letters WHERE id NOT IN (SELECT id FROM bodies)`,
-	`INSERT OR IGNORE INTO totals (pipeline_id) SELECT DISTINCT pipeline_id FROM letters`,
-	`UPDATE totals SET count = (SELECT count(*) FROM letters l WHERE l.pipeline_id = totals.pipeline_id),
-		bytes = (SELECT coalesce(sum(l.bytes), 0) FROM letters l WHERE l.pipeline_id = totals.pipeline_id)`,
+	`DELETE FROM bodies WHERE id NOT IN (SELECT id FROM dead_letters)`,
+	`DELETE FROM dead_letters WHERE id NOT IN (SELECT id FROM bodies)`,
+	`INSERT OR IGNORE INTO totals (pipeline_id) SELECT DISTINCT pipeline_id FROM dead_letters`,
+	`UPDATE totals SET count = (SELECT count(*) FROM dead_letters l WHERE l.pipeline_id = totals.pipeline_id),
+		bytes = (SELECT coalesce(sum(l.bytes), 0) FROM dead_letters l WHERE l.pipeline_id = totals.pipeline_id)`,
 }
 
 // Create creates an empty dead-letter store at path, replacing an existing file.
@@ -279,7 +312,7 @@ func Identify(path string) error {
 // identify returns an error unless a file with this header is a dead-letter store that this agent can read.
 func identify(id, have int) error {
 	switch {
-	case id == applicationID && have == version:
+	case id == applicationID && have > 0 && have <= version:
 		return nil
 	case id == applicationID && have > version:
 		return fmt.Errorf("it was written by a newer version of the agent (schema version %d, this agent knows %d); "+
@@ -288,23 +321,35 @@ func identify(id, have int) error {
 	return errors.New("it is not a dead-letter store; move the file away")
 }
 
-// migrate creates the tables. It refuses files of another kind.
+// header returns the application id and the version of a file; both are 0 for a new one.
+func header(ctx context.Context, db *sql.DB) (id, have int, err error) {
+	err = db.QueryRowContext(ctx,
+		`SELECT application_id, user_version FROM pragma_application_id, pragma_user_version`).Scan(&id, &have)
+	return id, have, err
+}
+
+// migrate creates the tables of a new file, and migrates a file of an earlier version. It refuses files of another
+// kind.
 func migrate(ctx context.Context, db *sql.DB) error {
-	var id, have int
-	if err := db.QueryRowContext(ctx,
-		`SELECT application_id, user_version FROM pragma_application_id, pragma_user_version`).Scan(&id,
-		&have); err != nil {
+	id, have, err := header(ctx, db)
+	if err != nil {
 		return err
 	}
+	script := schema + fmt.Sprintf("; PRAGMA application_id = %d;", applicationID)
 	if id != 0 || have != 0 {
-		return identify(id, have)
+		if err := identify(id, have); err != nil || have == version {
+			return err
+		}
+		script = ""
+		for ; have < version; have++ {
+			script += migrations[have]
+		}
 	}
 	tx, err := db.BeginTx(ctx, nil)
 	if err != nil {
 		return err
 	}
-	if _, err := tx.ExecContext(ctx, schema+fmt.Sprintf("; PRAGMA application_id = %d; PRAGMA user_version = %d",
-		applicationID, version)); err != nil {
+	if _, err := tx.ExecContext(ctx, script+fmt.Sprintf("PRAGMA user_version = %d", version)); err != nil {
 		return errors.Join(err, tx.Rollback())
 	}
 	return tx.Commit()

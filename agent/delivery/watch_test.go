@@ -25,9 +25,13 @@ type agent struct {
 	stop func()
 }
 
-var declared = spec.Pipeline{ID: "p", Status: spec.StatusRunning, DLQ: spec.DLQ{Plugin: "dlq", WindowSize: 0},
+var declared = spec.Pipeline{
+	ID:              "p",
+	Status:          spec.StatusRunning,
+	DeadLetterQueue: spec.DeadLetterQueue{Plugin: "dlq", WindowSize: 0},
 	Connectors: []spec.Connector{
-		{ID: "in", Type: spec.TypeSource, Plugin: "in"}, {ID: "out", Type: spec.TypeDestination, Plugin: "out"}}}
+		{ID: "in", Type: spec.TypeSource, Plugin: "in"}, {ID: "out", Type: spec.TypeDestination, Plugin: "out"}},
+}
 
 func newFakes(of map[string]fake) *fakes {
 	return &fakes{store: newMemory(), stats: &measure.Pipeline{}, of: of}
@@ -105,9 +109,9 @@ func TestFailures(t *testing.T) {
 	for name, tt := range map[string]struct {
 		of      map[string]fake
 		process func(context.Context) error
-		dlq     *spec.DLQ     // nil: any number of refusals is tolerated
-		by      time.Duration // the time when the stall must be found
-		want    []string      // from then on, at any time
+		dlq     *spec.DeadLetterQueue // nil: any number of refusals is tolerated
+		by      time.Duration         // the time when the stall must be found
+		want    []string              // from then on, at any time
 	}{
 		"all is well": {nil, nil, nil, time.Second, []string{""}},
 		"the destination hangs": {map[string]fake{"out": {write: hangs}}, nil, nil, 25 * time.Second,
@@ -147,7 +151,7 @@ func TestFailures(t *testing.T) {
 		}, nil, 3 * time.Second, []string{"ProcessorFailed"}},
 		"it is degraded by its first refused record": {map[string]fake{"out": {write: func(context.Context, int) error {
 			return errRefused
-		}}}, nil, &spec.DLQ{Plugin: "dlq", WindowSize: 1},
+		}}}, nil, &spec.DeadLetterQueue{Plugin: "dlq", WindowSize: 1},
 			3 * time.Second, []string{"DestinationRefuses"}},
 		"it refuses every other record": {map[string]fake{"out": {write: refusesEveryOther()}}, nil, nil, time.Second,
 			[]string{""}},
@@ -160,7 +164,7 @@ func TestFailures(t *testing.T) {
 				f := newFakes(tt.of)
 				p := declared
 				if tt.dlq != nil {
-					p.DLQ = *tt.dlq
+					p.DeadLetterQueue = *tt.dlq
 				}
 				if f.process = tt.process; f.process != nil {
 					p.Processors = []spec.Processor{{ID: "mask", Plugin: "fake", Workers: 1}}

@@ -60,7 +60,7 @@ func Do(ctx context.Context, request spec.DryRunRequest, o Options, lookup spec.
 // Processors returns a copy of p whose connectors have only their processors.
 func Processors(p *spec.Pipeline) *spec.Pipeline {
 	p = p.Clone()
-	p.DLQ.Settings = nil
+	p.DeadLetterQueue.Settings = nil
 	for i := range p.Connectors {
 		p.Connectors[i].Settings, p.Connectors[i].Plugin = nil, "none"
 	}

@@ -23,7 +23,7 @@ type Amendment struct {
 	p            *Pipeline
 	from, to     *version
 	destinations map[string]*opened[connector.Destination] // the replaced ones, by qualified id
-	dlq          *opened[connector.Destination]            // nil if it stays
+	deadLetters  *opened[connector.Destination]            // nil if it stays
 	// the replaced ones, by the qualified id of the declaring object; nil for none
 	chains map[string]connector.Chain
 }
@@ -58,7 +58,7 @@ func (a *Amendment) effect() spec.Effect {
 func (a *Amendment) prepare(ctx context.Context) (err error) {
 	a.layOut()
 	changed, r := changedChains(a.from, a.to, a.p.order), a.p.running.Load()
-	if len(changed) > 0 && (len(a.destinations) > 0 || a.dlq != nil) {
+	if len(changed) > 0 && (len(a.destinations) > 0 || a.deadLetters != nil) {
 		return spec.ErrNeedsRestart // records queued for a destination have passed the old chains
 	}
 	if a.chains, err = a.p.openChains(ctx, changed, r); err != nil {
@@ -71,15 +71,15 @@ func (a *Amendment) prepare(ctx context.Context) (err error) {
 	for _, o := range a.destinations {
 		g.Go(func() error { return a.p.startDestination(gctx, o) })
 	}
-	if a.dlq != nil {
-		g.Go(func() error { return a.p.startDeadLetters(gctx, a.dlq) })
+	if a.deadLetters != nil {
+		g.Go(func() error { return a.p.startDeadLetterQueue(gctx, a.deadLetters) })
 	}
 	return g.Wait()
 }
 
 // layOut lays out the destinations and the dead-letter queue that are replaced.
 func (a *Amendment) layOut() {
-	tolerance := a.from.declared.DLQ.Tolerant() != a.to.declared.DLQ.Tolerant()
+	tolerance := a.from.declared.DeadLetterQueue.Tolerant() != a.to.declared.DeadLetterQueue.Tolerant()
 	for i, c := range a.to.declared.Connectors {
 		if c.Type != spec.TypeDestination {
 			continue
@@ -90,8 +90,9 @@ func (a *Amendment) layOut() {
 			a.destinations[o.id] = o
 		}
 	}
-	if !a.from.declared.DLQ.SameQueue(&a.to.declared.DLQ) || !a.from.resolved.DLQ.SameQueue(&a.to.resolved.DLQ) {
-		a.dlq = a.to.deadLetterQueue()
+	if !a.from.declared.DeadLetterQueue.SameQueue(&a.to.declared.DeadLetterQueue) ||
+		!a.from.resolved.DeadLetterQueue.SameQueue(&a.to.resolved.DeadLetterQueue) {
+		a.deadLetters = a.to.deadLetterQueue()
 	}
 }
 
@@ -107,8 +108,8 @@ func (a *Amendment) accepted(r *run) bool {
 // all returns the connectors that the amendment puts in place.
 func (a *Amendment) all() []*opened[connector.Destination] {
 	all := slices.Collect(maps.Values(a.destinations))
-	if a.dlq != nil {
-		all = append(all, a.dlq)
+	if a.deadLetters != nil {
+		all = append(all, a.deadLetters)
 	}
 	return all
 }
@@ -166,9 +167,9 @@ func (a *Amendment) apply(drained func()) error {
 	released := make(chan struct{})
 	defer close(released)
 	a.pause(r, released)
-	if a.dlq != nil {
-		r.dlq.write.Lock()
-		defer r.dlq.write.Unlock()
+	if a.deadLetters != nil {
+		r.deadLetters.write.Lock()
+		defer r.deadLetters.write.Unlock()
 	}
 	if err := context.Cause(r.ctx); err != nil {
 		a.Discard(r.ctx)
@@ -215,10 +216,10 @@ func (a *Amendment) swap(r *run) {
 			r.keep(i, o)
 		}
 	}
-	if a.dlq != nil {
-		old = append(old, a.p.dlq)
-		a.p.dlq = a.dlq
-		r.dlq.out.Store(newDeadLetterWriter(a.dlq))
+	if a.deadLetters != nil {
+		old = append(old, a.p.deadLetters)
+		a.p.deadLetters = a.deadLetters
+		r.deadLetters.out.Store(newDeadLetterWriter(a.deadLetters))
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.ctx), teardownTimeout)
 	defer cancel()
@@ -235,7 +236,7 @@ func (a *Amendment) open(r *run) error {
 			g.Go(func() error { return r.openDestination(ctx, a.to.declared, o, d.settledBy(o)) })
 		}
 	}
-	if a.dlq != nil {
+	if a.deadLetters != nil {
 		g.Go(func() error { return r.openDeadLetters(ctx, a.to.declared) })
 	}
 	return g.Wait()
@@ -243,9 +244,9 @@ func (a *Amendment) open(r *run) error {
 
 // adopt applies the changes of the new version other than those of destinations.
 func (a *Amendment) adopt(r *run) error {
-	before, after := &a.from.declared.DLQ, &a.to.declared.DLQ
+	before, after := &a.from.declared.DeadLetterQueue, &a.to.declared.DeadLetterQueue
 	if before.WindowSize != after.WindowSize || before.WindowNackThreshold != after.WindowNackThreshold {
-		r.dlq.setWindow(after)
+		r.deadLetters.setWindow(after)
 	}
 	r.replacing.Lock()
 	a.p.minUnsettled.Store(largestBatch(a.p.destinations))

@@ -215,8 +215,8 @@ func TestAmendmentsThatFail(t *testing.T) {
 	if err := l.wait(); err == nil || !strings.Contains(err.Error(), "cannot open destination p:dst: no such table") {
 		t.Fatalf("the run ended with %v", err)
 	}
-	if old.tornDown != 1 || bad.tornDown != 1 || w.dlq.tornDown != 1 {
-		t.Errorf("torn down %d, %d, %d times", old.tornDown, bad.tornDown, w.dlq.tornDown)
+	if old.tornDown != 1 || bad.tornDown != 1 || w.queue.tornDown != 1 {
+		t.Errorf("torn down %d, %d, %d times", old.tornDown, bad.tornDown, w.queue.tornDown)
 	}
 	if saved := w.store.saved("p:src"); saved != len(old.records()) {
 		t.Errorf("saved %d of %d", saved, len(old.records()))
@@ -355,16 +355,16 @@ func TestDeadLetterQueueIsReplaced(t *testing.T) {
 	for _, both := range []bool{false, true} {
 		t.Run(fmt.Sprint("with the destination ", both), func(t *testing.T) {
 			w := newWorld(t)
-			w.spec.DLQ.WindowSize = 0
+			w.spec.DeadLetterQueue.WindowSize = 0
 			w.source("src", 1<<30)
-			old := w.dlq
+			old := w.queue
 			old.async = true
 			d := w.destination("dst", &fakeDestination{async: true, refuse: refuseEvery(2)})
 			l := w.begin(t.Context())
 			var deadLetters []record.Record
 			for i := range 50 {
 				wait.For(t, "dead letters", func() bool { return len(old.records()) > 5 })
-				w.spec.DLQ.Settings = map[string]string{"v": strconv.Itoa(i)}
+				w.spec.DeadLetterQueue.Settings = map[string]string{"v": strconv.Itoa(i)}
 				replacement := &fakeDestination{t: t, async: i%2 == 0, instead: old}
 				w.plugins.destinations["p:dead-letter-queue"] = replacement
 				if both {
@@ -391,20 +391,20 @@ func TestDeadLetterQueueIsReplaced(t *testing.T) {
 // The nack window continues when only the queue is replaced, and starts over when the window changes.
 func TestDeadLetterQueueWindowOverAmendments(t *testing.T) {
 	for _, test := range []struct {
-		change func(q *spec.DLQ)
+		change func(q *spec.DeadLetterQueue)
 		stops  bool
 	}{
-		{func(q *spec.DLQ) { q.Settings = map[string]string{"v": "2"} }, true},
-		{func(q *spec.DLQ) { q.WindowSize = 1000 }, false},
+		{func(q *spec.DeadLetterQueue) { q.Settings = map[string]string{"v": "2"} }, true},
+		{func(q *spec.DeadLetterQueue) { q.WindowSize = 1000 }, false},
 	} {
 		w := newWorld(t)
-		w.spec.DLQ.WindowSize, w.spec.DLQ.WindowNackThreshold = 500, 1
+		w.spec.DeadLetterQueue.WindowSize, w.spec.DeadLetterQueue.WindowNackThreshold = 500, 1
 		s := w.source("src", 10) // record 10 is refused before, 20 after
 		d := w.destination("dst", &fakeDestination{refuse: refuseEvery(10)})
 		more := s.waits(20)
 		l := w.begin(t.Context())
-		wait.For(t, "the first refusal", func() bool { return len(w.dlq.records()) == 1 })
-		test.change(&w.spec.DLQ)
+		wait.For(t, "the first refusal", func() bool { return len(w.queue.records()) == 1 })
+		test.change(&w.spec.DeadLetterQueue)
 		w.plugins.destinations["p:dead-letter-queue"] = &fakeDestination{t: t}
 		l.become()
 		close(more)
@@ -436,7 +436,7 @@ func TestDestinationsAreReopenedWhenRefusalsBecomeTolerated(t *testing.T) {
 	w.plugins.defaults["gathering"] = map[string]string{"sdk.batch.delay": "1s"}
 	old := w.destination("dst", &fakeDestination{})
 	l := w.begin(t.Context())
-	w.spec.DLQ.WindowSize = 0
+	w.spec.DeadLetterQueue.WindowSize = 0
 	replacement := w.destination("dst", &fakeDestination{instead: old})
 	l.become()
 	wait.For(t, "all records", func() bool { return s.ackedUpTo() == 100 })
@@ -581,17 +581,17 @@ func TestSettingsTheEngineReadsFollowTheNewVersion(t *testing.T) {
 func TestFlushWaitsForDeadLetters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		w.spec.DLQ.WindowSize = 0
+		w.spec.DeadLetterQueue.WindowSize = 0
 		const total = 20
 		s := w.source("src", total)
 		s.maxBatch = 1 << 20 // one batch for all records
-		first := w.dlq
+		first := w.queue
 		first.hold = make(chan struct{})
 		old := w.destination("dst", &fakeDestination{async: true, reject: errors.New("bad batch")})
 		l := w.begin(t.Context())
 		l.writes("p:dst")
 		w.set(1, "v", "2")
-		w.spec.DLQ.Settings = map[string]string{"v": "2"}
+		w.spec.DeadLetterQueue.Settings = map[string]string{"v": "2"}
 		w.destination("dst", &fakeDestination{instead: old})
 		w.plugins.destinations["p:dead-letter-queue"] = &fakeDestination{t: t, instead: first}
 		a, err := l.amend()

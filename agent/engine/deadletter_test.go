@@ -48,7 +48,7 @@ func TestDeadLetterWindow(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		size := rapid.IntRange(0, 6).Draw(t, "size")
 		threshold := rapid.IntRange(0, 5).Draw(t, "threshold")
-		w := engine.NewRefusalWindow(&spec.DLQ{WindowSize: size, WindowNackThreshold: threshold})
+		w := engine.NewDeadLetterWindow(&spec.DeadLetterQueue{WindowSize: size, WindowNackThreshold: threshold})
 		var all []bool // for every record: it was refused
 		exceeded := false
 		for range rapid.IntRange(1, 40).Draw(t, "steps") {
@@ -75,7 +75,7 @@ func TestDeadLetterWindow(t *testing.T) {
 
 // A queue that tolerates no refusal is exceeded by the first, and stays exceeded.
 func TestDeadLetterWindowThatToleratesNone(t *testing.T) {
-	w := engine.NewRefusalWindow(&spec.DLQ{WindowSize: 1})
+	w := engine.NewDeadLetterWindow(&spec.DeadLetterQueue{WindowSize: 1})
 	w.Ack(1000)
 	got := []bool{w.Nack(), w.Nack()}
 	w.Ack(1000)

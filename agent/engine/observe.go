@@ -21,7 +21,7 @@ func (p *Pipeline) Stages(all []measure.Stage) []measure.Stage {
 	for _, d := range r.dests {
 		all = append(all, d.observe())
 	}
-	return append(all, r.dlq.observe())
+	return append(all, r.deadLetters.observe())
 }
 
 func (s *sourceRun) observe(opening bool) measure.Stage {
@@ -76,7 +76,7 @@ func patience(p BatchPolicy, n uint64) time.Duration {
 	return takes
 }
 
-func (q *deadLetters) observe() measure.Stage {
+func (q *deadLetterQueue) observe() measure.Stage {
 	out := q.out.Load()
 	o := measure.Stage{ID: q.id, Passed: q.stats.Records.Load(), Report: q.stats.Reports.Get()}
 	switch {

@@ -56,7 +56,7 @@ type Pipeline struct {
 	order        []string                // ids of the destinations, by their number
 	sources      []*opened[connector.Source]
 	destinations []*opened[connector.Destination] // while it runs, guarded by run.replacing
-	dlq          *opened[connector.Destination]   // while it runs, guarded by run.amending
+	deadLetters  *opened[connector.Destination]   // while it runs, guarded by run.amending
 	// until it runs, by the qualified id of the declaring pipeline or connector
 	chains  map[string]connector.Chain
 	running atomic.Pointer[run]
@@ -93,7 +93,7 @@ func (p *Pipeline) Prepare(ctx context.Context) error {
 	for _, d := range p.destinations {
 		g.Go(func() error { return p.startDestination(gctx, d) })
 	}
-	g.Go(func() error { return p.startDeadLetters(gctx, p.dlq) })
+	g.Go(func() error { return p.startDeadLetterQueue(gctx, p.deadLetters) })
 	if err := g.Wait(); err != nil {
 		p.Discard(ctx)
 		return err
@@ -124,7 +124,7 @@ func (p *Pipeline) layOut(ctx context.Context) error {
 			p.destinations = append(p.destinations, connectorOf[connector.Destination](v, i))
 		}
 	}
-	p.dlq = v.deadLetterQueue()
+	p.deadLetters = v.deadLetterQueue()
 	p.version.Store(v)
 	return nil
 }
@@ -137,8 +137,11 @@ func connectorOf[C connector.Connector](v *version, i int) *opened[C] {
 }
 
 func (v *version) deadLetterQueue() *opened[connector.Destination] {
-	return &opened[connector.Destination]{id: v.declared.QualifiedID(spec.QueueID), plugin: v.resolved.DLQ.Plugin,
-		settings: v.resolved.DLQ.Settings}
+	return &opened[connector.Destination]{
+		id:       v.declared.QualifiedID(spec.QueueID),
+		plugin:   v.resolved.DeadLetterQueue.Plugin,
+		settings: v.resolved.DeadLetterQueue.Settings,
+	}
 }
 
 // largestBatch returns the largest number of records that a destination may gather before it writes any.
@@ -183,8 +186,8 @@ func (p *Pipeline) startDestination(ctx context.Context, o *opened[connector.Des
 	return nil
 }
 
-// startDeadLetters starts a dead-letter queue. Dead letters are written one at a time.
-func (p *Pipeline) startDeadLetters(ctx context.Context, o *opened[connector.Destination]) error {
+// startDeadLetterQueue starts a dead-letter queue. Dead letters are written one at a time.
+func (p *Pipeline) startDeadLetterQueue(ctx context.Context, o *opened[connector.Destination]) error {
 	if err := p.startDestination(ctx, o); err != nil {
 		return err
 	}
@@ -211,7 +214,7 @@ func (p *Pipeline) teardown(ctx context.Context) error {
 	for _, s := range p.sources {
 		g.Go(func() error { return end(ctx, s) })
 	}
-	g.Go(func() error { return endAll(ctx, append(p.destinations, p.dlq)) })
+	g.Go(func() error { return endAll(ctx, append(p.destinations, p.deadLetters)) })
 	g.Go(func() error { return teardownChains(ctx, p.chains) })
 	return g.Wait()
 }
@@ -246,7 +249,7 @@ func (p *Pipeline) Run(ctx context.Context, drain <-chan struct{}, started func(
 	p.running.Store(r)
 	defer p.running.Store(nil)
 	err := errors.Join(r.begin(started),
-		abandonable(r.ctx, r.dlq.close, func() string { return "writing to the dead-letter queue" }))
+		abandonable(r.ctx, r.deadLetters.close, func() string { return "writing to the dead-letter queue" }))
 	terr := p.teardown(ctx)
 	// From here on no destination settles any records.
 	for _, s := range r.sources {
@@ -319,7 +322,8 @@ func (r *run) openDestination(
 		return err
 	}
 	// Where refusals are tolerated, the connector must refuse only the records that fail.
-	if c, ok := o.connector.(connector.StopAndWaiter); ok && declared.DLQ.Tolerant() && !o.batching.Gathers() {
+	if c, ok := o.connector.(connector.StopAndWaiter); ok && declared.DeadLetterQueue.Tolerant() &&
+		!o.batching.Gathers() {
 		c.StopAndWait()
 	}
 	if err := o.connector.Open(ctx, settled); err != nil {
@@ -329,8 +333,8 @@ func (r *run) openDestination(
 }
 
 func (r *run) openDeadLetters(ctx context.Context, declared *spec.Pipeline) error {
-	out := r.dlq.out.Load()
-	return r.openDestination(ctx, declared, out.opened, r.dlq.settledBy(out))
+	out := r.deadLetters.out.Load()
+	return r.openDestination(ctx, declared, out.opened, r.deadLetters.settledBy(out))
 }
 
 func (r *run) openSource(ctx context.Context, o *opened[connector.Source]) error {

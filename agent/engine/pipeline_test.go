@@ -35,7 +35,7 @@ type world struct {
 	spec      spec.Pipeline
 	store     *fakeStore
 	plugins   *fakePlugins
-	dlq       *fakeDestination
+	queue     *fakeDestination
 	committer *engine.Committer
 	window    backpressure.Window
 	taps      *engine.TapPoints
@@ -60,7 +60,7 @@ func newWorldUntil(ctx context.Context, t *testing.T, interval time.Duration) *w
 		t:      t,
 		spec:   spec.Pipeline{ID: "p"},
 		store:  newFakeStore(t),
-		dlq:    &fakeDestination{t: t},
+		queue:  &fakeDestination{t: t},
 		window: backpressure.Default,
 		plugins: &fakePlugins{
 			sources:      map[string]connector.Source{},
@@ -69,8 +69,8 @@ func newWorldUntil(ctx context.Context, t *testing.T, interval time.Duration) *w
 			defaults:     map[string]map[string]string{},
 		},
 	}
-	w.spec.DLQ = spec.DLQ{Plugin: "dlq", WindowSize: 1}
-	w.plugins.destinations["p:dead-letter-queue"] = w.dlq
+	w.spec.DeadLetterQueue = spec.DeadLetterQueue{Plugin: "dlq", WindowSize: 1}
+	w.plugins.destinations["p:dead-letter-queue"] = w.queue
 	committer := &engine.Committer{Store: w.store, Interval: interval}
 	w.committer = committer // tests may replace it
 	go func() { _ = committer.Run(ctx) }()
@@ -185,8 +185,8 @@ func TestEveryRecordArrivesInOrderAndIsAcknowledged(t *testing.T) {
 			if s.ackedUpTo() != 5000 || w.store.saved("p:src") != 5000 {
 				t.Errorf("acked %d, saved %d; want 5000", s.ackedUpTo(), w.store.saved("p:src"))
 			}
-			if s.tornDown != 1 || d.tornDown != 1 || w.dlq.tornDown != 1 {
-				t.Errorf("torn down %d, %d, %d times; want once each", s.tornDown, d.tornDown, w.dlq.tornDown)
+			if s.tornDown != 1 || d.tornDown != 1 || w.queue.tornDown != 1 {
+				t.Errorf("torn down %d, %d, %d times; want once each", s.tornDown, d.tornDown, w.queue.tornDown)
 			}
 		})
 	}
@@ -423,16 +423,16 @@ func refuseEvery(n int) func(record.Record) error {
 
 func TestRefusedRecordsGoToTheDeadLetterQueue(t *testing.T) {
 	w := newWorld(t)
-	w.spec.DLQ.WindowSize = 0
+	w.spec.DeadLetterQueue.WindowSize = 0
 	s := w.source("src", 100)
 	d := w.destination("dst", &fakeDestination{async: true, refuse: refuseEvery(10)})
-	if err := w.run(func() bool { return len(d.records()) == 90 && len(w.dlq.records()) == 10 }); err != nil {
+	if err := w.run(func() bool { return len(d.records()) == 90 && len(w.queue.records()) == 10 }); err != nil {
 		t.Fatal(err)
 	}
 	if s.ackedUpTo() != 100 {
 		t.Errorf("acked up to %d, want 100", s.ackedUpTo())
 	}
-	deadLetter := w.dlq.records()[3]
+	deadLetter := w.queue.records()[3]
 	if got, want := string(deadLetter.Position), "p:src/40"; got != want {
 		t.Errorf("position of the dead letter is %q, want %q", got, want)
 	}
@@ -500,7 +500,7 @@ func TestDestinationsStopAndWaitWhereRefusalsAreTolerated(t *testing.T) {
 			defaults: map[string]string{"sdk.batch.size": "10"}, want: true},
 	} {
 		w := newWorld(t)
-		w.spec.DLQ.WindowSize, w.spec.DLQ.WindowNackThreshold = test.size, test.threshold
+		w.spec.DeadLetterQueue.WindowSize, w.spec.DeadLetterQueue.WindowNackThreshold = test.size, test.threshold
 		s := w.source("src", 10)
 		d := w.destination("dst", &fakeDestination{})
 		w.spec.Connectors[1].Settings, w.plugins.defaults["dst"] = test.settings, test.defaults
@@ -528,17 +528,17 @@ func TestDeadLetterQueueWindow(t *testing.T) {
 	} {
 		t.Run(fmt.Sprintf("%d of %d, every %d", test.threshold, test.size, test.every), func(t *testing.T) {
 			w := newWorld(t)
-			w.spec.DLQ.WindowSize, w.spec.DLQ.WindowNackThreshold = test.size, test.threshold
+			w.spec.DeadLetterQueue.WindowSize, w.spec.DeadLetterQueue.WindowNackThreshold = test.size, test.threshold
 			w.source("src", 100)
 			d := w.destination("dst", &fakeDestination{refuse: refuseEvery(test.every)})
-			err := w.run(func() bool { return len(d.records())+len(w.dlq.records()) == 100 })
+			err := w.run(func() bool { return len(d.records())+len(w.queue.records()) == 100 })
 			if stopped := err != nil; stopped != test.stops {
 				t.Errorf("run ended with %v, want an error: %v", err, test.stops)
 			}
 			wantPermanent(t, err)
 			wantRemedies(t, err, test.threshold)
-			if len(w.dlq.records()) != test.deadLetters {
-				t.Errorf("%d dead letters, want %d", len(w.dlq.records()), test.deadLetters)
+			if len(w.queue.records()) != test.deadLetters {
+				t.Errorf("%d dead letters, want %d", len(w.queue.records()), test.deadLetters)
 			}
 			if saved := w.store.saved("p:src"); test.stops && saved >= (test.deadLetters+1)*test.every {
 				t.Errorf("saved %d although record %d went nowhere", saved, (test.deadLetters+1)*test.every)
@@ -584,8 +584,8 @@ func wantPermanent(t *testing.T, err error) {
 
 func TestDeadLetterQueueThatFailsStopsThePipeline(t *testing.T) {
 	w := newWorld(t)
-	w.spec.DLQ.WindowSize = 0
-	w.dlq.refuse = func(record.Record) error { return errors.New("queue full") }
+	w.spec.DeadLetterQueue.WindowSize = 0
+	w.queue.refuse = func(record.Record) error { return errors.New("queue full") }
 	w.source("src", 1<<30)
 	w.destination("dst", &fakeDestination{refuse: refuseEvery(10)})
 	err := w.run(func() bool { return false })
@@ -744,7 +744,7 @@ func TestFailedOpenTearsDown(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "cannot open source p:src: no such table") {
 		t.Fatalf("run ended with %v", err)
 	}
-	if s.tornDown != 1 || d.tornDown != 1 || w.dlq.tornDown != 1 {
-		t.Errorf("torn down %d, %d, %d times; want once each", s.tornDown, d.tornDown, w.dlq.tornDown)
+	if s.tornDown != 1 || d.tornDown != 1 || w.queue.tornDown != 1 {
+		t.Errorf("torn down %d, %d, %d times; want once each", s.tornDown, d.tornDown, w.queue.tornDown)
 	}
 }

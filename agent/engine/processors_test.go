@@ -94,7 +94,7 @@ func piece(r record.Record) string { return r.Metadata.Get("piece") }
 // deadLetters returns a text for each dead letter in the queue: the number of the record, the stage that refused it,
 // the error, and the index of the piece.
 func (w *world) deadLetters() (all []string) {
-	for _, r := range w.dlq.records() {
+	for _, r := range w.queue.records() {
 		_, pos, _ := strings.Cut(string(r.Position), "/")
 		m, _ := r.After.Structured()
 		md, _ := m["metadata"].(map[string]any)
@@ -115,7 +115,7 @@ func TestProcessorsDropAndRefuse(t *testing.T) {
 	for _, at := range []string{"", "src", "dst"} {
 		t.Run(at, func(t *testing.T) {
 			w := newWorld(t)
-			w.spec.DLQ.WindowSize = 0
+			w.spec.DeadLetterQueue.WindowSize = 0
 			s := w.source("src", 300)
 			d := w.destination("dst", &fakeDestination{async: true})
 			w.processor(at, "sieve", sieve)
@@ -195,7 +195,7 @@ func TestRefusedPieces(t *testing.T) {
 	for name, test := range refusedPieces {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
-			w.spec.DLQ.WindowSize = 0
+			w.spec.DeadLetterQueue.WindowSize = 0
 			s := w.source("src", 20)
 			d := w.destination("dst", &fakeDestination{})
 			test.build(w)
@@ -414,7 +414,7 @@ func TestRefusedEmission(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
-			w.spec.DLQ.WindowSize = 0
+			w.spec.DeadLetterQueue.WindowSize = 0
 			s := w.source("src", 9)
 			d := w.destination("dst", &fakeDestination{})
 			w.scripted(test.at, "gather", func() sdk.Processor { return &gather{n: 3} })
@@ -667,7 +667,7 @@ func TestProcessorsLoseNothing(t *testing.T) {
 			rnd := rand.New(rand.NewPCG(seed, 1))
 			const total = 400
 			w := newWorld(t)
-			w.spec.DLQ.WindowSize = 0
+			w.spec.DeadLetterQueue.WindowSize = 0
 			w.source("src", total)
 			d := w.destination("dst", &fakeDestination{async: rnd.IntN(2) == 0})
 			if rnd.IntN(2) == 0 {

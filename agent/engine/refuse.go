@@ -53,18 +53,18 @@ func (f inFlight) refuse(ctx context.Context, input int, l DeadLetter) error {
 	first := f.Refuse(input)
 	f.src().mu.Unlock()
 	l.SourceID = f.src().id
-	dlq := f.src().run.dlq
+	queue := f.src().run.deadLetters
 	switch whole := f.Whole(input); {
 	case !first && (!whole || len(f.Settles) > 0):
 		return nil
 	case !first:
-		return dlq.keep(ctx, &l)
+		return queue.keep(ctx, &l)
 	case len(f.Settles) > 0: // this emission has everything made from them
 		return f.src().run.refuseSettled(ctx, f.Settles, l)
 	case !whole:
 		l.Record, l.Entry = f.Original(input)
 	}
-	return dlq.nack(ctx, &l)
+	return queue.nack(ctx, &l)
 }
 
 // refuseAt sends the input of record i for the destination, which refused it, to the
@@ -72,7 +72,7 @@ func (f inFlight) refuse(ctx context.Context, input int, l DeadLetter) error {
 func (d *destinationRun) refuseAt(p part, i int, r record.Record, cause error) error {
 	l := DeadLetter{SourceID: p.src().id, Record: r, RefusedBy: d.id, Destination: true, Entry: d.id, Err: cause}
 	if p.passage == nil {
-		return d.run.dlq.nack(d.run.ctx, &l)
+		return d.run.deadLetters.nack(d.run.ctx, &l)
 	}
 	p.src().mu.Lock()
 	input := p.Origin(d.index, i)

@@ -105,7 +105,7 @@ func TestRouting(t *testing.T) {
 // A record for which a condition fails is one dead letter, and no destination gets it.
 func TestRoutingRefuses(t *testing.T) {
 	w := newWorld(t)
-	w.spec.DLQ.WindowSize = 0
+	w.spec.DeadLetterQueue.WindowSize = 0
 	s := w.source("src", 20)
 	w.processor("", "divisible", divisible)
 	a, b := w.destination("a", &fakeDestination{}), w.destination("b", &fakeDestination{})

@@ -18,10 +18,10 @@ type run struct {
 	fail  context.CancelCauseFunc // ends the run because of an error found outside its goroutines
 	drain <-chan struct{}
 
-	sources []*sourceRun
-	stage   stage // for the processors of the pipeline
-	dests   []*destinationRun
-	dlq     *deadLetters
+	sources     []*sourceRun
+	stage       stage // for the processors of the pipeline
+	dests       []*destinationRun
+	deadLetters *deadLetterQueue
 
 	goroutines *goroutines
 	// a checkpoint could not be saved: no later one may be saved, since it may depend on the failed one
@@ -52,7 +52,7 @@ func (r *run) setAmendable(amendable bool) {
 
 // wire connects sources, destinations and the dead-letter queue.
 func (r *run) wire() {
-	r.dlq = newDeadLetters(r, r.Pipeline.dlq)
+	r.deadLetters = newDeadLetterQueue(r, r.Pipeline.deadLetters)
 	var ids []string
 	for _, c := range r.Declared.Connectors {
 		ids = append(ids, r.Declared.QualifiedID(c.ID))

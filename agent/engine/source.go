@@ -342,7 +342,7 @@ func (s *sourceRun) track(f inFlight, now time.Time, event func() Change) {
 
 // advanced requests a commit of the low-water mark, which advanced by n records.
 func (s *sourceRun) advanced(n, nacked int) {
-	s.run.dlq.acked(n - nacked)
+	s.run.deadLetters.acked(n - nacked)
 	s.mu.Lock()
 	clean := !s.dirty
 	s.dirty = true

@@ -141,7 +141,7 @@ func newStateSimulation(t *testing.T, seed uint64, at []string, chain []spec.Pro
 		return p.Settings["key"] == ".Payload.After.k" && p.Plugin == "dedupe" || p.Plugin == "custom.javascript"
 	})
 	s.plugins.options.StateDir = s.dir
-	s.window.Unsettled, s.window.Unacked, s.spec.DLQ.WindowSize = 40, 60, 0
+	s.window.Unsettled, s.window.Unacked, s.spec.DeadLetterQueue.WindowSize = 40, 60, 0
 	for _, p := range processors.All() {
 		s.plugins.processors[p.Name] = p.New
 	}

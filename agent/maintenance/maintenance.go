@@ -35,8 +35,8 @@ type part struct {
 func parts(path string) []part {
 	return []part{
 		{store.File(path), "store", store.Identify, store.Create, store.Mend, store.Readable, store.RemoveUnreadable},
-		{File: sqlitefile.File{Path: deadletter.PathOf(path)}, name: "dead letters", identify: deadletter.Identify,
-			create: deadletter.Create, mend: deadletter.Mend},
+		{File: sqlitefile.File{Path: deadletter.PathOf(path), Former: deadletter.Former}, name: "dead letters",
+			identify: deadletter.Identify, create: deadletter.Create, mend: deadletter.Mend},
 	}
 }
 

@@ -44,8 +44,8 @@ func (Alone) Instances(d *spec.Declaration) *spec.RunningInstances { return Runs
 // Terms returns nil.
 func (Alone) Terms(string) *spec.EffectiveTerms { return nil }
 
-// Refused returns nil: all dead letters are here.
-func (Alone) Refused(string) []spec.MemberDeadLetters { return nil }
+// DeadLettersElsewhere returns nil: all dead letters are here.
+func (Alone) DeadLettersElsewhere(string) []spec.MemberDeadLetters { return nil }
 
 // RunsOnce returns the instances of a pipeline with several declared instances that runs on this agent only. It returns
 // nil for other pipelines.

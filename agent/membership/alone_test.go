@@ -22,7 +22,7 @@ func TestAlone(t *testing.T) {
 	if a.KeepsConnectors("p") || a.Unplaced("p") {
 		t.Error("a pipeline is left to another agent")
 	}
-	if p, terms, refused := a.Assignment("p"), a.Terms("p"), a.Refused("p"); p != nil || terms != nil ||
+	if p, terms, refused := a.Assignment("p"), a.Terms("p"), a.DeadLettersElsewhere("p"); p != nil || terms != nil ||
 		refused != nil {
 		t.Errorf("got %v, %v, %v", p, terms, refused)
 	}

@@ -126,6 +126,6 @@ type Membership interface {
 	Instances(d *spec.Declaration) *spec.RunningInstances
 	// Terms returns how a pipeline takes part in the cluster, nil if it does not.
 	Terms(id string) *spec.EffectiveTerms
-	// Refused returns the numbers of dead letters of a pipeline on other members.
-	Refused(id string) []spec.MemberDeadLetters
+	// DeadLettersElsewhere returns the numbers of dead letters of a pipeline on other members.
+	DeadLettersElsewhere(id string) []spec.MemberDeadLetters
 }

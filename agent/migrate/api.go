@@ -47,12 +47,16 @@ func (f *Found) fromAPI(ctx context.Context, c *client.Client, from *rest.Pipeli
 		f.connector(&p, &connectors[i], processors, stopped)
 	}
 	p.Processors = processorsOf(processors, rest.ParentPipeline, p.ID)
-	queue, _, err := c.DLQ(ctx, p.ID)
+	queue, _, err := c.DeadLetterQueue(ctx, p.ID)
 	if err != nil {
 		return fmt.Errorf("cannot read the dead-letter queue of pipeline %q: %w", p.ID, err)
 	}
-	p.DLQ = spec.DLQ{Plugin: queue.Plugin, Settings: queue.Settings, WindowSize: int(queue.WindowSize),
-		WindowNackThreshold: int(queue.WindowNackThreshold)}
+	p.DeadLetterQueue = spec.DeadLetterQueue{
+		Plugin:              queue.Plugin,
+		Settings:            queue.Settings,
+		WindowSize:          int(queue.WindowSize),
+		WindowNackThreshold: int(queue.WindowNackThreshold),
+	}
 	f.Pipelines = append(f.Pipelines, p)
 	return nil
 }

@@ -109,7 +109,7 @@ func (d *database) pipeline(id string, from *instance) {
 		d.connector(&p, connector, one)
 	}
 	if q := from.DLQ; q != nil {
-		p.DLQ = spec.DLQ{Plugin: q.Plugin, Settings: q.Settings, WindowSize: q.WindowSize,
+		p.DeadLetterQueue = spec.DeadLetterQueue{Plugin: q.Plugin, Settings: q.Settings, WindowSize: q.WindowSize,
 			WindowNackThreshold: q.WindowNackThreshold}
 	}
 	d.Pipelines = append(d.Pipelines, p)

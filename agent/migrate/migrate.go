@@ -73,7 +73,7 @@ func (f *Found) fill(p, known *spec.Pipeline) {
 		f.processors(c.Processors, from.Processors, p.QualifiedID(c.ID))
 	}
 	f.processors(p.Processors, known.Processors, p.ID)
-	f.settings(p.DLQ.Settings, known.DLQ.Settings, p.ID+":dead-letter-queue")
+	f.settings(p.DeadLetterQueue.Settings, known.DeadLetterQueue.Settings, p.ID+":dead-letter-queue")
 }
 
 func (f *Found) processors(all, known []spec.Processor, of string) {

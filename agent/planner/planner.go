@@ -268,6 +268,6 @@ func withoutValues(message string, p *spec.Pipeline) string {
 	for i := range p.Connectors {
 		cut(p.Connectors[i].Settings)
 	}
-	cut(p.DLQ.Settings)
+	cut(p.DeadLetterQueue.Settings)
 	return message
 }

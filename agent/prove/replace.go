@@ -41,7 +41,7 @@ func replaced(
 			notes = append(notes, Note{"pipeline " + p.ID, "runs, although it is declared to be stopped"})
 		}
 		p.Status = spec.StatusRunning
-		p.DLQ.Plugin, p.DLQ.Settings = "builtin:log", nil
+		p.DeadLetterQueue.Plugin, p.DeadLetterQueue.Settings = "builtin:log", nil
 		keep := func(where string, all []spec.Processor) (kept []spec.Processor) {
 			for _, one := range all {
 				if why := reasonAgainst(ctx, one, registry); why != "" {

@@ -25,9 +25,9 @@ type dispenser struct {
 	guard func(plugin, id string, d connector.Destination) connector.Destination
 	// instance is the number of the instance of the pipeline that runs; 0 or 1: the first.
 	instance int
-	// refusals bounds the output of a dead-letter queue that is the log; nil: no bound.
-	refusals *refusals
-	stats    *measure.Pipeline // of the pipeline; nil for connectors outside a run
+	// deadLetters bounds the output of a dead-letter queue that is the log; nil: no bound.
+	deadLetters *deadLetterLog
+	stats       *measure.Pipeline // of the pipeline; nil for connectors outside a run
 }
 
 func (r *Runner) dispense(
@@ -76,8 +76,8 @@ func (d dispenser) dispensed(typ spec.ConnectorType, plugin, id string, connecto
 	if ok && d.secrets.Len() > 0 {
 		logs.LogThrough(d.secrets.Handler, d.secrets.Text)
 	}
-	if ok && d.refusals != nil && strings.HasSuffix(id, ":"+spec.QueueID) && d.name(plugin) == "builtin:log" {
-		logs.LogThrough(d.refusals.Handler, d.secrets.Text)
+	if ok && d.deadLetters != nil && strings.HasSuffix(id, ":"+spec.QueueID) && d.name(plugin) == "builtin:log" {
+		logs.LogThrough(d.deadLetters.Handler, d.secrets.Text)
 	}
 }
 

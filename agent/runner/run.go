@@ -46,7 +46,7 @@ func (o *run) guard(plugin, id string, d connector.Destination) connector.Destin
 	})
 }
 
-// keep hands over a refused record.
+// keep hands over a dead letter.
 func (o *run) keep(ctx context.Context, l *engine.DeadLetter) error {
 	if o.runner.Keep == nil {
 		return nil
@@ -73,7 +73,7 @@ func (o *run) Amend(ctx context.Context, d *spec.Declaration) (reconcile.Amendme
 	if err != nil {
 		return nil, err
 	}
-	o.tolerant.Store(d.Pipeline.DLQ.Tolerant())
+	o.tolerant.Store(d.Pipeline.DeadLetterQueue.Tolerant())
 	a, err := o.Pipeline.Amend(ctx, &d.Pipeline, divided)
 	if errors.Is(err, spec.ErrNeedsRestart) {
 		return nil, o.secrets.Error(err)

@@ -64,7 +64,7 @@ type Runner struct {
 
 	processors map[string]*processorStats // by pipeline id; guarded by mu
 
-	logged map[string]*refusals // by pipeline id; guarded by mu
+	logged map[string]*deadLetterLog // by pipeline id; guarded by mu
 
 	poison Guard
 }
@@ -112,13 +112,13 @@ func (r *Runner) assemble(ctx context.Context, d *spec.Declaration) (*run, error
 	o.secrets.Set(&resolved.Secrets)
 	log := slog.New(o.secrets.Handler(r.Log.Handler()))
 	stats, epoch := r.statsOf(d.Pipeline.ID), r.epochOf(d.Pipeline.ID)
-	o.tolerant.Store(d.Pipeline.DLQ.Tolerant())
+	o.tolerant.Store(d.Pipeline.DeadLetterQueue.Tolerant())
 	o.Pipeline = &engine.Pipeline{
 		Declared: &d.Pipeline,
 		Resolved: resolved.Pipeline,
 		Recall:   o.recall,
 		Plugins: dispenser{r.Catalog.Host, &o.secrets, func(plugin, id string) { r.started(plugin, stats.Ran(id)) },
-			r.chains(&d.Pipeline, log), o.guard, r.instanceOf(d.Pipeline.ID), r.refusalsOf(d.Pipeline.ID), stats},
+			r.chains(&d.Pipeline, log), o.guard, r.instanceOf(d.Pipeline.ID), r.deadLetterLogOf(d.Pipeline.ID), stats},
 		Store:     r.Store,
 		Epoch:     epoch,
 		Hold:      holdOf(r.Hold, d.Pipeline.ID, epoch),
@@ -251,19 +251,19 @@ func (r *Runner) statsOf(id string) *measure.Pipeline {
 	return r.stats[id]
 }
 
-// refusalsOf returns the bound of the lines about refused records of a pipeline, nil when the records are kept nowhere
+// deadLetterLogOf returns the bound of the log lines about dead letters of a pipeline, nil when they are kept nowhere
 // else.
-func (r *Runner) refusalsOf(id string) *refusals {
+func (r *Runner) deadLetterLogOf(id string) *deadLetterLog {
 	if r.Keep == nil {
 		return nil
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.logged == nil {
-		r.logged = map[string]*refusals{}
+		r.logged = map[string]*deadLetterLog{}
 	}
 	if r.logged[id] == nil {
-		r.logged[id] = newRefusals()
+		r.logged[id] = newDeadLetterLog()
 	}
 	return r.logged[id]
 }

@@ -70,7 +70,7 @@ func declared(path, fsync string) *spec.Declaration {
 			{ID: "dst", Type: spec.TypeDestination, Plugin: "builtin:file",
 				Settings: map[string]string{"path": path, "fsync": fsync}},
 		},
-		DLQ: spec.DLQ{Plugin: "builtin:log", WindowSize: 1},
+		DeadLetterQueue: spec.DeadLetterQueue{Plugin: "builtin:log", WindowSize: 1},
 	}}
 }
 

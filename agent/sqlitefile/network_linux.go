@@ -44,9 +44,9 @@ func FileSystem(path string) (name string, network bool) {
 	}
 }
 
-// RefuseNetwork returns ErrNetwork if path is, or would be, on a network file system: the locks and the shared memory
+// CheckNetwork returns ErrNetwork if path is, or would be, on a network file system: the locks and the shared memory
 // of SQLite work only among processes under the same kernel.
-func RefuseNetwork(path string) error {
+func CheckNetwork(path string) error {
 	if _, err := os.Stat(path); err != nil {
 		path = filepath.Dir(path)
 	}

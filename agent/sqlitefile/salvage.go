@@ -42,7 +42,10 @@ func (f File) Salvage(ctx context.Context, to string, mend []string) (all []Salv
 		return nil, err
 	}
 	for _, t := range tables {
-		s := salvager{source: source, target: target, table: t}
+		s := salvager{source: source, target: target, table: t, from: t.name}
+		if former := f.Former[t.name]; former != "" && has(ctx, source, former) {
+			s.from = former
+		}
 		one, err := s.run(ctx)
 		if err != nil {
 			return all, fmt.Errorf("cannot write table %s: %w", t.name, err)
@@ -55,6 +58,12 @@ func (f File) Salvage(ctx context.Context, to string, mend []string) (all []Salv
 		}
 	}
 	return all, f.mark(ctx, target)
+}
+
+// has reports whether a file has a table.
+func has(ctx context.Context, db *sql.DB, table string) bool {
+	columns, err := findings(ctx, db, `SELECT name FROM pragma_table_xinfo('`+table+`')`)
+	return err == nil && len(columns) > 0
 }
 
 // table is a table to fill.
@@ -91,12 +100,13 @@ func tablesOf(ctx context.Context, db *sql.DB) (all []table, err error) {
 type salvager struct {
 	source, target *sql.DB
 	table          table
+	from           string // name of the table in source
 }
 
 // run reads the table from its start and, if that fails at a row, from its end.
 func (s *salvager) run(ctx context.Context) (one Salvaged, err error) {
 	one.Table = s.table.name
-	there, unreadable := findings(ctx, s.source, `SELECT name FROM pragma_table_xinfo('`+s.table.name+
+	there, unreadable := findings(ctx, s.source, `SELECT name FROM pragma_table_xinfo('`+s.from+
 		`') WHERE hidden = 0`)
 	columns := slices.DeleteFunc(slices.Clone(s.table.columns), func(c string) bool {
 		return !slices.Contains(there, c)
@@ -136,7 +146,7 @@ func (s *salvager) run(ctx context.Context) (one Salvaged, err error) {
 func (s *salvager) pass(ctx context.Context, tx *sql.Tx, columns []string, order string) (unreadable, err error) {
 	list := `"` + strings.Join(columns, `", "`) + `"`
 	by := strings.Join(s.table.key, order+`, `) + order
-	rows, unreadable := s.source.QueryContext(ctx, `SELECT `+list+` FROM "`+s.table.name+`" ORDER BY `+by)
+	rows, unreadable := s.source.QueryContext(ctx, `SELECT `+list+` FROM "`+s.from+`" ORDER BY `+by)
 	if unreadable != nil {
 		return unreadable, nil
 	}

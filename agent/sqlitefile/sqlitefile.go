@@ -32,6 +32,8 @@ type File struct {
 	Path string
 	// Generations reports whether the file has generations, as the store does: see State.
 	Generations bool
+	// Former holds, by their names, the names of tables in files of earlier versions.
+	Former map[string]string
 }
 
 // QuickCheck returns ErrDamaged if the structure of the file is damaged. It reads the whole file.

@@ -16,22 +16,22 @@ const conduitTable = "conduit_kv_store"
 // errConduit reports that a file or directory contains the state of Conduit.
 var errConduit = errors.New("it is the state of a Conduit")
 
-// refuseConduitDirectory returns an Err if Conduit keeps its state in the directory, in a SQLite file or a badger
+// rejectConduitDirectory returns an Err if Conduit keeps its state in the directory, in a SQLite file or a badger
 // database.
-func refuseConduitDirectory(path string) error {
+func rejectConduitDirectory(path string) error {
 	if inner := filepath.Join(path, "conduit.db"); isFile(inner) {
-		return refuseConduit(path, "conduit migrate --from "+inner)
+		return rejectConduit(path, "conduit migrate --from "+inner)
 	}
 	if isFile(filepath.Join(path, "MANIFEST")) || isFile(filepath.Join(path, "KEYREGISTRY")) {
-		return refuseConduit(path, "conduit migrate --from http://localhost:8080 --files DIR, while that Conduit "+
+		return rejectConduit(path, "conduit migrate --from http://localhost:8080 --files DIR, while that Conduit "+
 			"serves its API there")
 	}
 	return nil
 }
 
-// refuseConduitDatabase returns an Err if the SQLite file at path belongs to Conduit. It opens the file as immutable,
+// rejectConduitDatabase returns an Err if the SQLite file at path belongs to Conduit. It opens the file as immutable,
 // and changes nothing.
-func refuseConduitDatabase(path string) error {
+func rejectConduitDatabase(path string) error {
 	db, err := sql.Open("sqlite3", "file:"+(&url.URL{Path: path}).EscapedPath()+"?mode=ro&immutable=1")
 	if err != nil {
 		return nil //nolint:nilerr // a file that cannot be opened is no store of Conduit
@@ -42,10 +42,10 @@ func refuseConduitDatabase(path string) error {
 		conduitTable).Scan(&n) != nil || n == 0 {
 		return nil
 	}
-	return refuseConduit(path, "conduit migrate --from "+path)
+	return rejectConduit(path, "conduit migrate --from "+path)
 }
 
-func refuseConduit(path, command string) error {
+func rejectConduit(path, command string) error {
 	return fmt.Errorf("%w, which is not changed: set db.sqlite.path to another file than %s, and take the state over "+
 		"with: %s", errConduit, path, command)
 }

@@ -69,7 +69,7 @@ func TestRaiseGeneration(t *testing.T) {
 	db, ctx := newStore(t), t.Context()
 	wantError(t, db.RaiseGeneration(ctx, "p", 5), spec.ErrNotFound, `"p"`)
 	first, second, third := pipeline("p"), pipeline("p"), pipeline("p")
-	second.DLQ.Plugin, third.DLQ.Plugin = "second", "third"
+	second.DeadLetterQueue.Plugin, third.DeadLetterQueue.Plugin = "second", "third"
 	must(t, db.Apply(ctx, declare(first)))
 	must(t, db.Apply(ctx, declare(second)))
 	for _, least := range []int64{5, 3} { // it never decreases

@@ -58,7 +58,7 @@ func Identify(path string) error {
 		return err
 	}
 	if info.IsDir() {
-		if err := refuseConduitDirectory(path); err != nil {
+		if err := rejectConduitDirectory(path); err != nil {
 			return err
 		}
 	}
@@ -71,7 +71,7 @@ func Identify(path string) error {
 	}
 	if id != applicationID {
 		if id == 0 {
-			if err := refuseConduitDatabase(path); err != nil {
+			if err := rejectConduitDatabase(path); err != nil {
 				return err
 			}
 		}

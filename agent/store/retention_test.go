@@ -93,7 +93,7 @@ func TestNoSecretOutlivesItsPipeline(t *testing.T) {
 		Settings: map[string]string{"api-key": "canary-inner"}}}
 	p.Processors = []spec.Processor{{ID: "q", Plugin: "x", Workers: 1,
 		Settings: map[string]string{"token": "canary-processor"}}}
-	p.DLQ.Settings = map[string]string{"secret": "canary-dlq"}
+	p.DeadLetterQueue.Settings = map[string]string{"secret": "canary-dlq"}
 	for i := range 30 { // so many that pages are freed
 		p.Description = fmt.Sprint("description-", i)
 		must(t, db.Apply(ctx, declare(p)))

@@ -59,7 +59,7 @@ func (q *sqlite) Adopted() *Adopted { return q.adopted }
 
 func (q *sqlite) open(ctx context.Context) (err error) {
 	if !q.network {
-		if err := sqlitefile.RefuseNetwork(q.path); err != nil {
+		if err := sqlitefile.CheckNetwork(q.path); err != nil {
 			return err
 		}
 	}

@@ -12,7 +12,7 @@ import (
 // TestSQLiteFileOnAnOwnDisk checks that a disk of this machine is not a network file system, and has room.
 func TestSQLiteFileOnAnOwnDisk(t *testing.T) {
 	dir := t.TempDir()
-	if err := sqlitefile.RefuseNetwork(filepath.Join(dir, "not", "yet", "conduit.db")); err != nil {
+	if err := sqlitefile.CheckNetwork(filepath.Join(dir, "not", "yet", "conduit.db")); err != nil {
 		t.Errorf("it is taken for a network: %v", err)
 	}
 	if err := sqlitefile.Room(filepath.Join(dir, "conduit.db")); err != nil {

@@ -102,15 +102,25 @@ var (
 
 	transitsDesc = desc(PipelineSeconds, "Time from reading a record until every destination has written it.",
 		"pipeline_name", "pipeline_id")
-	dlqSizesDesc = desc(DLQBytes, "Sizes of the payloads written to the dead-letter queue.", "pipeline_name",
-		"pipeline_id", "plugin")
-	dlqWritesDesc = desc(DLQSeconds, "Time the dead-letter queue takes to write.", "pipeline_name",
-		"pipeline_id", "plugin")
+	deadLetterQueueSizesDesc = desc(
+		DeadLetterQueueBytes,
+		"Sizes of the payloads written to the dead-letter queue.",
+		"pipeline_name",
+		"pipeline_id",
+		"plugin",
+	)
+	deadLetterQueueWritesDesc = desc(
+		DeadLetterQueueSeconds,
+		"Time the dead-letter queue takes to write.",
+		"pipeline_name",
+		"pipeline_id",
+		"plugin",
+	)
 	deadLettersDesc        = desc(DeadLetters, "Dead letters in the store.", "pipeline_id")
 	deadLetterBytesDesc    = desc(DeadLetterBytes, "Bytes of dead letters in the store.", "pipeline_id")
 	deadLettersDroppedDesc = desc(DeadLettersDropped,
 		"Dead letters that were dropped because there were too many or they were too old.", "pipeline_id")
-	deadLettersReplayedDesc = desc(DeadLettersReplayed, "Refused records that a replay settled.")
+	deadLettersReplayedDesc = desc(DeadLettersReplayed, "Dead letters that a replay settled.")
 	commitsDesc             = desc(CommitSeconds, "Time to make positions durable, fsync included.")
 	syncsDesc               = desc(FsyncSeconds, "Time to write a transaction of the store to the disk, with fsync.")
 	committedDesc           = desc(CommittedPositions, "Positions made durable.")

@@ -97,8 +97,24 @@ func collectPipeline(to chan<- prometheus.Metric, p *spec.Pipeline, s *measure.P
 	}
 	histogramTo(to, transitsDesc, &s.Transits, measure.DurationBounds, p.Name, p.ID)
 	histogramTo(to, ackLagsDesc, &s.AckLags, measure.DurationBounds, p.Name, p.ID)
-	histogramTo(to, dlqSizesDesc, &s.DeadLetters.Sizes, measure.SizeBounds, p.Name, p.ID, p.DLQ.Plugin)
-	histogramTo(to, dlqWritesDesc, &s.DeadLetters.Writes, measure.DurationBounds, p.Name, p.ID, p.DLQ.Plugin)
+	histogramTo(
+		to,
+		deadLetterQueueSizesDesc,
+		&s.DeadLetters.Sizes,
+		measure.SizeBounds,
+		p.Name,
+		p.ID,
+		p.DeadLetterQueue.Plugin,
+	)
+	histogramTo(
+		to,
+		deadLetterQueueWritesDesc,
+		&s.DeadLetters.Writes,
+		measure.DurationBounds,
+		p.Name,
+		p.ID,
+		p.DeadLetterQueue.Plugin,
+	)
 }
 
 func collectLags(gauge gauge, p *spec.Pipeline, running *engine.Pipeline) {

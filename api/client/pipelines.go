@@ -169,12 +169,17 @@ func (c *Client) ApplyDocument(
 	return diff, err
 }
 
-// DLQ returns the dead-letter queue of a pipeline and its ETag.
-func (c *Client) DLQ(ctx context.Context, id string) (rest.DLQ, string, error) {
-	return with[rest.DLQ](ctx, c, http.MethodGet, at(pipelines, id, "/dead-letter-queue"), nil, nil)
+// DeadLetterQueue returns the dead-letter queue of a pipeline and its ETag.
+func (c *Client) DeadLetterQueue(ctx context.Context, id string) (rest.DeadLetterQueue, string, error) {
+	return with[rest.DeadLetterQueue](ctx, c, http.MethodGet, at(pipelines, id, "/dead-letter-queue"), nil, nil)
 }
 
-// UpdateDLQ replaces the dead-letter queue of a pipeline.
-func (c *Client) UpdateDLQ(ctx context.Context, id string, q rest.DLQ, options ...Option) (rest.DLQ, string, error) {
-	return with[rest.DLQ](ctx, c, http.MethodPut, at(pipelines, id, "/dead-letter-queue"), q, options)
+// UpdateDeadLetterQueue replaces the dead-letter queue of a pipeline.
+func (c *Client) UpdateDeadLetterQueue(
+	ctx context.Context,
+	id string,
+	q rest.DeadLetterQueue,
+	options ...Option,
+) (rest.DeadLetterQueue, string, error) {
+	return with[rest.DeadLetterQueue](ctx, c, http.MethodPut, at(pipelines, id, "/dead-letter-queue"), q, options)
 }

@@ -64,7 +64,7 @@ func (g *Guard) Protect(next http.Handler) http.Handler {
 		}
 		defer g.finish(rec, r, began)
 		switch {
-		case isRefused(r):
+		case isRejected(r):
 			w.Header().Set("Connection", "close")
 			g.Fail(rec, r, rest.Errorf(rest.Unavailable, rest.ReasonTooMany, "the limit of %d connections is reached",
 				MaxConns).Suggest("close some, or try again later"))
@@ -83,8 +83,8 @@ func (g *Guard) Protect(next http.Handler) http.Handler {
 	})
 }
 
-// isRefused reports whether there were too many connections already when the connection of r was opened.
-func isRefused(r *http.Request) bool {
+// isRejected reports whether there were too many connections already when the connection of r was opened.
+func isRejected(r *http.Request) bool {
 	c := connection(r)
 	return c != nil && c.refused
 }
@@ -133,7 +133,7 @@ type recorder struct {
 func (r *recorder) WriteHeader(status int) {
 	if r.status == 0 {
 		r.status = status
-		r.refuseBody()
+		r.rejectBody()
 		if r.conn != nil && status != http.StatusSwitchingProtocols && r.conn.limiter.full() {
 			r.Header().Set("Connection", "close") // others wait for its slot
 		}
@@ -149,9 +149,9 @@ func (r *recorder) Write(b []byte) (int, error) {
 	return r.ResponseWriter.Write(b)
 }
 
-// refuseBody closes the connection after an error answer to a request whose body was not read. Otherwise the server
+// rejectBody closes the connection after an error answer to a request whose body was not read. Otherwise the server
 // would wait for the rest of the body first.
-func (r *recorder) refuseBody() {
+func (r *recorder) rejectBody() {
 	if r.body == nil || r.body.done || r.status < http.StatusBadRequest {
 		return
 	}

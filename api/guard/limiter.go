@@ -16,7 +16,7 @@ import (
 const (
 	MaxConns      = 256
 	MaxPerAddress = 128 // from one address other than an address of this machine
-	MaxRefused    = 32  // additional connections, to answer that there are too many
+	MaxRejected   = 32  // additional connections, to answer that there are too many
 )
 
 // Limiter accepts a limited number of connections. When there are too many, each ends with the answer to its request,
@@ -117,7 +117,7 @@ func (l *Limiter) admit(c *Conn) bool {
 		}
 		c.refused = true
 	}
-	if len(l.held) >= MaxConns+MaxRefused {
+	if len(l.held) >= MaxConns+MaxRejected {
 		return false
 	}
 	l.held[c] = struct{}{}

@@ -6,19 +6,19 @@ import (
 
 // PipelineDocument is a pipeline with its connectors, processors and dead-letter queue.
 type PipelineDocument struct {
-	ID          string              `json:"id"`
-	Status      spec.Status         `json:"status,omitempty" doc:"running (default) or stopped."`
-	Name        string              `json:"name,omitempty" doc:"Default: the id."`
-	Description string              `json:"description,omitempty"`
-	MaxSilence  string              `json:"maxSilence,omitempty" doc:"Time without a record from any source, such as 15m, after which the pipeline is reported as silent."`
-	Labels      map[string]string   `json:"labels,omitempty" doc:"Labels to select pipelines by."`
-	Routing     spec.Routing        `json:"routing,omitempty" doc:"Destinations that get a record, among those whose condition is true: all (default) or the first."`
-	Cluster     spec.ClusterMode    `json:"cluster,omitempty" doc:"Behavior in a cluster while the store of the cluster is unreachable: strict (default), relaxed or local."`
-	Placement   spec.Placement      `json:"placement,omitzero" doc:"Members of a cluster that may run the pipeline."`
-	Instances   spec.Instances      `json:"instances,omitempty" doc:"Number of members of a cluster that run the pipeline at the same time, or all. A pipeline that the API declares has one."`
-	Connectors  []ConnectorDocument `json:"connectors,omitempty"`
-	Processors  []ProcessorDocument `json:"processors,omitempty"`
-	DLQ         *DLQDocument        `json:"dlq,omitempty" doc:"Left out: the default dead-letter queue."`
+	ID              string                   `json:"id"`
+	Status          spec.Status              `json:"status,omitempty" doc:"running (default) or stopped."`
+	Name            string                   `json:"name,omitempty" doc:"Default: the id."`
+	Description     string                   `json:"description,omitempty"`
+	MaxSilence      string                   `json:"maxSilence,omitempty" doc:"Time without a record from any source, such as 15m, after which the pipeline is reported as silent."`
+	Labels          map[string]string        `json:"labels,omitempty" doc:"Labels to select pipelines by."`
+	Routing         spec.Routing             `json:"routing,omitempty" doc:"Destinations that get a record, among those whose condition is true: all (default) or the first."`
+	Cluster         spec.ClusterMode         `json:"cluster,omitempty" doc:"Behavior in a cluster while the store of the cluster is unreachable: strict (default), relaxed or local."`
+	Placement       spec.Placement           `json:"placement,omitzero" doc:"Members of a cluster that may run the pipeline."`
+	Instances       spec.Instances           `json:"instances,omitempty" doc:"Number of members of a cluster that run the pipeline at the same time, or all. A pipeline that the API declares has one."`
+	Connectors      []ConnectorDocument      `json:"connectors,omitempty"`
+	Processors      []ProcessorDocument      `json:"processors,omitempty"`
+	DeadLetterQueue *DeadLetterQueueDocument `json:"dlq,omitempty" doc:"Left out: the default dead-letter queue."`
 }
 
 // ConnectorDocument is a connector with its processors.
@@ -42,8 +42,8 @@ type ProcessorDocument struct {
 	Condition string            `json:"condition,omitempty"`
 }
 
-// DLQDocument is a dead-letter queue. Its fields are optional, as in a pipeline file.
-type DLQDocument struct {
+// DeadLetterQueueDocument is a dead-letter queue. Its fields are optional, as in a pipeline file.
+type DeadLetterQueueDocument struct {
 	Plugin              string            `json:"plugin,omitempty"`
 	Settings            map[string]string `json:"settings,omitempty" doc:"*** keeps the current value."`
 	WindowSize          *Count            `json:"windowSize,omitempty" doc:"Default: 1."`
@@ -52,14 +52,18 @@ type DLQDocument struct {
 
 // DocumentOf returns a pipeline as a document.
 func DocumentOf(p *spec.Pipeline) PipelineDocument {
-	size := Count(p.DLQ.WindowSize)
+	size := Count(p.DeadLetterQueue.WindowSize)
 	doc := PipelineDocument{
 		ID: p.ID, Status: p.Status, Name: p.Name, Description: p.Description, MaxSilence: p.MaxSilence,
 		Labels: p.Labels, Routing: p.Routing,
 		Cluster: p.Cluster, Placement: p.Placement, Instances: p.Instances,
 		Processors: processorDocuments(p.Processors),
-		DLQ: &DLQDocument{Plugin: p.DLQ.Plugin, Settings: p.DLQ.Settings, WindowSize: &size,
-			WindowNackThreshold: Count(p.DLQ.WindowNackThreshold)},
+		DeadLetterQueue: &DeadLetterQueueDocument{
+			Plugin:              p.DeadLetterQueue.Plugin,
+			Settings:            p.DeadLetterQueue.Settings,
+			WindowSize:          &size,
+			WindowNackThreshold: Count(p.DeadLetterQueue.WindowNackThreshold),
+		},
 	}
 	for _, c := range p.Connectors {
 		doc.Connectors = append(doc.Connectors, ConnectorDocument{

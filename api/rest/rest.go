@@ -184,8 +184,8 @@ const (
 // Enum lists the kinds.
 func (ParentType) Enum() []string { return []string{"TYPE_PIPELINE", "TYPE_CONNECTOR"} }
 
-// DLQ is the dead-letter queue of a pipeline.
-type DLQ struct {
+// DeadLetterQueue is the dead-letter queue of a pipeline.
+type DeadLetterQueue struct {
 	Plugin              string            `json:"plugin"`
 	Settings            map[string]string `json:"settings"`
 	WindowSize          Count             `json:"windowSize"`

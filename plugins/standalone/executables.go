@@ -43,7 +43,7 @@ type Executables struct {
 	Record string
 	// file that keeps specifications from one start to the next; empty: none
 	Specifications string
-	RefuseWritable bool // refuse executables that others can change, instead of a warning
+	RejectWritable bool // refuse executables that others can change, instead of a warning
 
 	Changed func() // if set, called after plugins were added, removed or changed; must not block
 

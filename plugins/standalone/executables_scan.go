@@ -116,7 +116,7 @@ func (e *Executables) inspect(root, name string) *file {
 	if f == nil || f.err != nil {
 		return f
 	}
-	if f.writable = writableByOthers(f.path); f.writable != nil && e.RefuseWritable {
+	if f.writable = writableByOthers(f.path); f.writable != nil && e.RejectWritable {
 		f.pending, f.err = false, f.writable
 	}
 	return f

@@ -660,7 +660,7 @@ func TestPluginsThatOthersCanChange(t *testing.T) {
 	t.Parallel()
 	for _, refuse := range []bool{false, true} {
 		d := newDirectory(t)
-		d.RefuseWritable = refuse
+		d.RejectWritable = refuse
 		path := d.plugin("p", "v1.0.0", "")
 		check := func(what, reason string) {
 			t.Helper()

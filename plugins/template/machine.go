@@ -127,7 +127,7 @@ func (m *machine) bounded(name string, f any) any {
 			panic(err)
 		}
 		if mutators[name] {
-			if err := refuseCycle(args); err != nil {
+			if err := rejectCycle(args); err != nil {
 				panic(err)
 			}
 		}

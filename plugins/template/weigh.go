@@ -56,8 +56,8 @@ func (w *weight) add(v reflect.Value, depth int) error {
 	return nil
 }
 
-// refuseCycle refuses to insert the map in the first argument into itself.
-func refuseCycle(args []reflect.Value) error {
+// rejectCycle refuses to insert the map in the first argument into itself.
+func rejectCycle(args []reflect.Value) error {
 	target := indirect(args[0])
 	if target.Kind() != reflect.Map {
 		return nil

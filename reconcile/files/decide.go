@@ -167,7 +167,7 @@ func (d *decision) declare(have *spec.Declaration, c claim) {
 		return
 	}
 	if clash := want.Clash(d.others); clash != nil {
-		d.refuseConnector(c, clash)
+		d.rejectConnector(c, clash)
 		return
 	}
 	d.changes.Declare = append(d.changes.Declare, spec.Declare{Pipeline: *want, Owner: owner, Origin: origin(owner)})
@@ -201,9 +201,9 @@ func (d *decision) others(id string) (all []*spec.Pipeline) {
 	return all
 }
 
-// refuseConnector reports that a connector would have the full id of another one. Both may
+// rejectConnector reports that a connector would have the full id of another one. Both may
 // be new: then neither pipeline is declared.
-func (d *decision) refuseConnector(c claim, clash *spec.SameIDError) {
+func (d *decision) rejectConnector(c claim, clash *spec.SameIDError) {
 	d.problems[c.path] = append(d.problems[c.path], c.parsed.Locate(clash.Problem(&c.parsed.Pipeline), c.path))
 }
 

@@ -21,7 +21,7 @@ type index struct {
 	claims    map[string][]string          // paths of the files that declare a pipeline, by id
 	owned     map[string]map[string]bool   // ids of the pipelines of a file, by path
 	withdrawn map[string]bool              // ids
-	clashes   map[string]bool              // paths of files refused for connectors with taken full ids
+	clashes   map[string]bool              // paths of files rejected for connectors with taken full ids
 
 	scan  int             // number of the last scan
 	all   bool            // anything may have changed

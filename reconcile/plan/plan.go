@@ -31,7 +31,7 @@ type Observed struct {
 	OpensBy   time.Time   // until when changes wait for an amended Run to open its new connectors
 	Next      *Version    // being prepared, or waiting for Run to end; nil for none
 	Abandoned bool        // Next was given up and will soon be gone
-	Refused   int64       // generation that failed and is not retried automatically
+	Rejected  int64       // generation that failed and is not retried automatically
 	Again     Kind        // the version should be applied again: by Restart, or by Amend if that is enough
 	Probation time.Time   // end of Run's probation; zero when it has none
 	Steady    time.Time   // when State.Failures no longer count
@@ -235,7 +235,7 @@ func (p *planner) running(d *Desired, o *Observed) {
 			p.do(Adopt, id,
 				fmt.Sprintf("generation %d has no effect on the running generation %d", d.Generation, o.Run.Generation))
 		}
-	case o.Refused == d.Generation || p.backingOff(d, o):
+	case o.Rejected == d.Generation || p.backingOff(d, o):
 	case amends(d, o):
 		p.do(Amend, id, differs(d, o)+"; no restart is needed")
 	default:
@@ -271,7 +271,7 @@ func (p *planner) idle(d *Desired, o *Observed) {
 		p.do(Start, id, "a restart was requested")
 	case o.State.Phase == spec.PhaseDegraded && !edited(d, o):
 	case o.State.Phase == spec.PhaseRecovering && p.backingOff(d, o):
-	case o.Refused == d.Generation && o.State.LastGood != nil && !p.policy.Hold:
+	case o.Rejected == d.Generation && o.State.LastGood != nil && !p.policy.Hold:
 		p.do(Rollback, id, fmt.Sprintf("generation %d failed", d.Generation))
 	case o.State.Phase == spec.PhaseRecovering && !edited(d, o):
 		p.do(Start, id, fmt.Sprintf("the backoff after %d failures has ended", o.State.Failures))

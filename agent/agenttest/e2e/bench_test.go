@@ -71,10 +71,13 @@ func BenchmarkPipeline(b *testing.B) {
 			dir := b.TempDir()
 			from := benchSources(b, dir)[name]
 			from.ID, from.Type = "src", spec.TypeSource
-			declared := &spec.Pipeline{ID: "p", DLQ: spec.DLQ{Plugin: "builtin:log", WindowSize: 1},
+			declared := &spec.Pipeline{
+				ID:              "p",
+				DeadLetterQueue: spec.DeadLetterQueue{Plugin: "builtin:log", WindowSize: 1},
 				Connectors: []spec.Connector{from,
 					{ID: "dst", Type: spec.TypeDestination, Plugin: "builtin:file",
-						Settings: map[string]string{"path": filepath.Join(dir, "out"), "fsync": "false"}}}}
+						Settings: map[string]string{"path": filepath.Join(dir, "out"), "fsync": "false"}}},
+			}
 			ctx, cancel := context.WithCancel(b.Context())
 			committer := &engine.Committer{Store: memory{}, Interval: 50 * time.Millisecond}
 			committed := make(chan error, 1)

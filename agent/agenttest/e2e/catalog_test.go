@@ -62,7 +62,7 @@ func TestCatalogChecksSettingsOfExecutables(t *testing.T) {
 			{ID: "a", Type: spec.TypeSource, Plugin: "xfile", Settings: map[string]string{"path": "in", "pth": "x"}},
 			{ID: "b", Type: spec.TypeDestination, Plugin: "standalone:xfil"},
 		},
-		DLQ: spec.DLQ{Plugin: "builtin:log"},
+		DeadLetterQueue: spec.DeadLetterQueue{Plugin: "builtin:log"},
 	})
 	var got []string
 	for _, p := range problems {

@@ -38,7 +38,7 @@ func headOf(claim string, e *protocol.Entry) (h head, err error) {
 }
 
 // put encodes a head and its tail into an entry.
-func (h *head) put(e *protocol.Entry, tail []*deadletter.Letter) (err error) {
+func (h *head) put(e *protocol.Entry, tail []*deadletter.DeadLetter) (err error) {
 	h.Tail = partOf(tail)
 	if e.State, err = pack(tail); err == nil {
 		e.Value, err = json.Marshal(h)
@@ -50,7 +50,7 @@ func (h *head) put(e *protocol.Entry, tail []*deadletter.Letter) (err error) {
 // dead letter that is already in the queue gets another refusal. When add returns nil, all are in the store. add
 // retries until may returns false.
 func (qs *queues) add(
-	ctx context.Context, claim string, epoch uint64, all []*deadletter.Letter, may func() bool,
+	ctx context.Context, claim string, epoch uint64, all []*deadletter.DeadLetter, may func() bool,
 ) error {
 	q := qs.get(claim)
 	q.appending.Lock()
@@ -64,7 +64,7 @@ func (qs *queues) add(
 		if err := a.known(ctx); err != nil || len(a.all) == 0 {
 			return err
 		}
-		err := qs.swap(ctx, may, protocol.LettersKey(claim), func(e *protocol.Entry) (time.Duration, bool, error) {
+		err := qs.swap(ctx, may, protocol.DeadLettersKey(claim), func(e *protocol.Entry) (time.Duration, bool, error) {
 			done, err := a.try(ctx, e)
 			return 0, done, err
 		})
@@ -87,7 +87,7 @@ type addition struct {
 	queue     *queue
 	claim     string
 	epoch     uint64
-	all       []*deadletter.Letter
+	all       []*deadletter.DeadLetter
 	stamp     string
 	revisions map[int]uint64 // revisions of segments that were written or are in the way, by number
 	may       func() bool
@@ -109,7 +109,7 @@ func (a *addition) check(h *head) error {
 func (a *addition) lead(ctx context.Context) error {
 	qs := a.queues
 	led := a.queue.ids != nil
-	err := qs.swap(ctx, a.may, protocol.LettersKey(a.claim), func(e *protocol.Entry) (time.Duration, bool, error) {
+	err := qs.swap(ctx, a.may, protocol.DeadLettersKey(a.claim), func(e *protocol.Entry) (time.Duration, bool, error) {
 		h, err := headOf(a.claim, e)
 		if err == nil {
 			err = a.check(&h)
@@ -126,7 +126,7 @@ func (a *addition) lead(ctx context.Context) error {
 		return err
 	}
 	ids, bytes := map[string]int64{}, int64(0)
-	_, err = qs.walk(ctx, a.may, a.claim, newestFirst, anything, func(all []*deadletter.Letter) (bool, error) {
+	_, err = qs.walk(ctx, a.may, a.claim, newestFirst, anything, func(all []*deadletter.DeadLetter) (bool, error) {
 		for _, l := range all {
 			ids[string(l.Hash)] = l.ID
 			bytes += l.Bytes
@@ -141,8 +141,8 @@ func (a *addition) lead(ctx context.Context) error {
 
 // known adds refusals to the dead letters that are already in the queue, and removes these from the addition.
 func (a *addition) known(ctx context.Context) error {
-	ids, again := a.queue.ids, map[int64][]*deadletter.Letter{}
-	batch := map[string]*deadletter.Letter{}
+	ids, again := a.queue.ids, map[int64][]*deadletter.DeadLetter{}
+	batch := map[string]*deadletter.DeadLetter{}
 	fresh := a.all[:0:0]
 	for _, l := range a.all {
 		hash := string(l.Hash)
@@ -159,7 +159,7 @@ func (a *addition) known(ctx context.Context) error {
 	if len(again) == 0 {
 		return nil
 	}
-	done, err := a.queues.change(ctx, a.may, a.claim, withIDs(again), func(l *deadletter.Letter) verdict {
+	done, err := a.queues.change(ctx, a.may, a.claim, withIDs(again), func(l *deadletter.DeadLetter) verdict {
 		by := again[l.ID]
 		if len(by) == 0 || string(by[0].Hash) != string(l.Hash) {
 			return leave
@@ -228,7 +228,7 @@ func (a *addition) try(ctx context.Context, e *protocol.Entry) (done bool, err e
 	return false, h.put(e, tail)
 }
 
-func (a *addition) seal(ctx context.Context, number int, all []*deadletter.Letter) error {
+func (a *addition) seal(ctx context.Context, number int, all []*deadletter.DeadLetter) error {
 	qs := a.queues
 	e := protocol.Entry{Key: protocol.SegmentKey(a.claim, number), Revision: a.revisions[number]}
 	if err := putSegment(&e, a.claim, number, a.stamp, all); err != nil {
@@ -250,7 +250,7 @@ func (a *addition) seal(ctx context.Context, number int, all []*deadletter.Lette
 }
 
 // putSegment encodes a segment into an entry.
-func putSegment(e *protocol.Entry, claim string, number int, stamp string, all []*deadletter.Letter) (err error) {
+func putSegment(e *protocol.Entry, claim string, number int, stamp string, all []*deadletter.DeadLetter) (err error) {
 	if e.State, err = pack(all); err != nil {
 		return err
 	}

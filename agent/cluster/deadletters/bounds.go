@@ -24,7 +24,7 @@ var errChanged = errors.New("the queue changed") // does not leave this package
 // bounds keeps the dead letters of all queues within the limits of this agent.
 type bounds struct {
 	queues *queues
-	local  *Local
+	local  *deadletter.Store
 	log    *slog.Logger
 	begun  time.Time
 }
@@ -92,7 +92,7 @@ func (b *bounds) tidy(ctx context.Context) {
 		try, cancel := context.WithTimeout(ctx, askTimeout)
 		old, err := b.queues.change(try, always, id, func(p part) bool {
 			return p.From.Before(before)
-		}, func(l *deadletter.Letter) verdict {
+		}, func(l *deadletter.DeadLetter) verdict {
 			if l.Time.Before(before) {
 				return remove
 			}
@@ -125,15 +125,20 @@ func (b *bounds) count(ctx context.Context, claim string, n int) error {
 		return nil
 	}
 	stamp := rand.Text()
-	return b.queues.swap(ctx, always, protocol.LettersKey(claim), func(e *protocol.Entry) (time.Duration, bool, error) {
-		h, err := headOf(claim, e)
-		if err != nil || h.Stamp == stamp {
-			return 0, true, err
-		}
-		h.Stamp, h.Dropped = stamp, h.Dropped+uint64(n)
-		e.Value, err = json.Marshal(&h)
-		return 0, false, err
-	})
+	return b.queues.swap(
+		ctx,
+		always,
+		protocol.DeadLettersKey(claim),
+		func(e *protocol.Entry) (time.Duration, bool, error) {
+			h, err := headOf(claim, e)
+			if err != nil || h.Stamp == stamp {
+				return 0, true, err
+			}
+			h.Stamp, h.Dropped = stamp, h.Dropped+uint64(n)
+			e.Value, err = json.Marshal(&h)
+			return 0, false, err
+		},
+	)
 }
 
 // trim drops the n oldest dead letters of a queue, unless the queue has changed since this member last saw it. Whole
@@ -148,35 +153,40 @@ func (b *bounds) trim(ctx context.Context, claim string, n int64) error {
 	var next int
 	left := n
 	stamp := rand.Text()
-	err := b.queues.swap(ctx, always, protocol.LettersKey(claim), func(e *protocol.Entry) (time.Duration, bool, error) {
-		h, err := headOf(claim, e)
-		if err != nil || h.Stamp == stamp { // by an earlier attempt
-			return 0, true, err
-		}
-		if e.Revision != revision {
-			return 0, false, b.changedSince(*e)
-		}
-		next, left = h.First, n
-		for ; next < h.Next; next++ {
-			p, known := b.queues.seen(claim, next)
-			if !known || p.Count > left {
-				break
+	err := b.queues.swap(
+		ctx,
+		always,
+		protocol.DeadLettersKey(claim),
+		func(e *protocol.Entry) (time.Duration, bool, error) {
+			h, err := headOf(claim, e)
+			if err != nil || h.Stamp == stamp { // by an earlier attempt
+				return 0, true, err
 			}
-			left -= p.Count
-		}
-		tail, err := unpack(e.State)
-		if err != nil {
-			return 0, false, err
-		}
-		if next == h.Next {
-			tail = tail[min(left, int64(len(tail))):]
-			left = 0
-		} else if next == h.First {
-			return 0, true, nil
-		}
-		h.First, h.Stamp, h.Dropped = next, stamp, h.Dropped+uint64(n-left)
-		return 0, false, h.put(e, tail)
-	})
+			if e.Revision != revision {
+				return 0, false, b.changedSince(*e)
+			}
+			next, left = h.First, n
+			for ; next < h.Next; next++ {
+				p, known := b.queues.seen(claim, next)
+				if !known || p.Count > left {
+					break
+				}
+				left -= p.Count
+			}
+			tail, err := unpack(e.State)
+			if err != nil {
+				return 0, false, err
+			}
+			if next == h.Next {
+				tail = tail[min(left, int64(len(tail))):]
+				left = 0
+			} else if next == h.First {
+				return 0, true, nil
+			}
+			h.First, h.Stamp, h.Dropped = next, stamp, h.Dropped+uint64(n-left)
+			return 0, false, h.put(e, tail)
+		},
+	)
 	if err == nil && left > 0 {
 		err = b.trimSegment(ctx, claim, next, left)
 	}

@@ -38,18 +38,18 @@ func withIDs[V any](ids map[int64]V) func(part) bool {
 // the dead letters that f changed or removed, also with an error. f is called again for a dead letter when another
 // change was faster.
 func (qs *queues) change(
-	ctx context.Context, may func() bool, claim string, within func(part) bool, f func(*deadletter.Letter) verdict,
-) (all []*deadletter.Letter, err error) {
+	ctx context.Context, may func() bool, claim string, within func(part) bool, f func(*deadletter.DeadLetter) verdict,
+) (all []*deadletter.DeadLetter, err error) {
 	stamp := rand.Text()
 	var h head
-	var some []*deadletter.Letter
+	var some []*deadletter.DeadLetter
 	// A dead letter that is no longer in the tail is in a segment.
-	err = qs.swap(ctx, may, protocol.LettersKey(claim),
+	err = qs.swap(ctx, may, protocol.DeadLettersKey(claim),
 		func(e *protocol.Entry) (_ time.Duration, done bool, err error) {
 			if h, err = headOf(claim, e); err != nil || h.Stamp == stamp || !within(h.Tail) || h.Tail.Count == 0 {
 				return 0, true, err
 			}
-			var kept []*deadletter.Letter
+			var kept []*deadletter.DeadLetter
 			if kept, some, err = apply(e.State, f); err != nil || len(some) == 0 {
 				return 0, true, err
 			}
@@ -75,15 +75,15 @@ func (qs *queues) change(
 
 func (qs *queues) changeSegment(
 	ctx context.Context, may func() bool, claim string, number int, stamp string, within func(part) bool,
-	f func(*deadletter.Letter) verdict,
-) (some []*deadletter.Letter, err error) {
+	f func(*deadletter.DeadLetter) verdict,
+) (some []*deadletter.DeadLetter, err error) {
 	err = qs.swap(ctx, may, protocol.SegmentKey(claim, number),
 		func(e *protocol.Entry) (ttl time.Duration, done bool, err error) {
 			g, err := segmentOf(e)
 			if err != nil || g.Stamp == stamp || !within(g.part) || g.Count == 0 {
 				return 0, true, err
 			}
-			var kept []*deadletter.Letter
+			var kept []*deadletter.DeadLetter
 			if kept, some, err = apply(e.State, f); err != nil || len(some) == 0 {
 				return 0, true, err
 			}
@@ -107,7 +107,7 @@ func segmentOf(e *protocol.Entry) (g segment, err error) {
 }
 
 // apply calls f for packed dead letters. It returns those that remain, and those that f changed or removed.
-func apply(state []byte, f func(*deadletter.Letter) verdict) (kept, touched []*deadletter.Letter, err error) {
+func apply(state []byte, f func(*deadletter.DeadLetter) verdict) (kept, touched []*deadletter.DeadLetter, err error) {
 	all, err := unpack(state)
 	if err != nil {
 		return nil, nil, err
@@ -137,9 +137,9 @@ const (
 // they are in the order of their refusals.
 func (qs *queues) walk(
 	ctx context.Context, may func() bool, claim string, o order, want func(part) bool,
-	f func([]*deadletter.Letter) (bool, error),
+	f func([]*deadletter.DeadLetter) (bool, error),
 ) (h head, err error) {
-	e, err := qs.readOn(ctx, may, protocol.LettersKey(claim))
+	e, err := qs.readOn(ctx, may, protocol.DeadLettersKey(claim))
 	if err == nil {
 		h, err = headOf(claim, &e)
 	}
@@ -220,7 +220,7 @@ func (qs *queues) forgetQueue(
 	if err != nil || h.Stamp == "" || h.Epoch > epoch {
 		return false, err
 	}
-	err = qs.swap(ctx, always, protocol.LettersKey(claim), func(e *protocol.Entry) (time.Duration, bool, error) {
+	err = qs.swap(ctx, always, protocol.DeadLettersKey(claim), func(e *protocol.Entry) (time.Duration, bool, error) {
 		if h, err = headOf(claim, e); err != nil || h.Stamp == "" || h.Epoch > epoch {
 			return 0, true, err
 		}
@@ -249,7 +249,7 @@ func (qs *queues) sweep(ctx context.Context, claim string) error {
 	}
 	qs.mu.Unlock()
 	for _, n := range numbers {
-		_, err := qs.changeSegment(ctx, always, claim, n, rand.Text(), anything, func(*deadletter.Letter) verdict {
+		_, err := qs.changeSegment(ctx, always, claim, n, rand.Text(), anything, func(*deadletter.DeadLetter) verdict {
 			return remove
 		})
 		if err != nil {

@@ -15,7 +15,7 @@ const MaxPacked = maxPacked
 const HostIDs = hostIDs
 
 // Tidy drops old dead letters, as an agent does that has been up for long enough.
-func (s *Share) Tidy(ctx context.Context) {
+func (s *Store) Tidy(ctx context.Context) {
 	s.bounds.begun = s.bounds.begun.Add(-2 * noAgeFor)
 	s.bounds.tidy(ctx)
 }

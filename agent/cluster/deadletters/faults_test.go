@@ -73,7 +73,7 @@ func testFaults(t *testing.T, seed uint64) {
 		}
 		owning.Go(func() { // a replay
 			key := fmt.Sprint("replayed-", epoch)
-			if (deadletters.Replayed{Share: hosts[1].Share}).Keep(t.Context(), declared("p"),
+			if (deadletters.Replayed{Store: hosts[1].Store}).Keep(t.Context(), declared("p"),
 				refused("p", key, "")) == nil {
 				l.note([]string{key})
 			}

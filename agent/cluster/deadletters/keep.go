@@ -19,16 +19,16 @@ const (
 
 // Keep takes over a record that the pipeline of d refused. The record is in the store of the cluster, or on the disk of
 // this agent, before a position that covers it counts.
-func (s *Share) Keep(ctx context.Context, d *spec.Declaration, l *engine.DeadLetter) error {
+func (s *Store) Keep(ctx context.Context, d *spec.Declaration, l *engine.DeadLetter) error {
 	id := d.Pipeline.ID
 	if !s.Clustered(id) {
 		return s.needs.Local.Keep(ctx, d, l)
 	}
 	claim, epoch, owned := s.needs.Owner(id)
 	if !owned {
-		return fmt.Errorf("cannot keep a refused record of pipeline %q: %w", id, cluster.ErrNotOwner)
+		return fmt.Errorf("cannot keep a dead letter of pipeline %q: %w", id, cluster.ErrNotOwner)
 	}
-	one := deadletter.NewLetter(d, l, s.needs.Local.Clock.Now())
+	one := deadletter.New(d, l, s.needs.Local.Clock.Now())
 	if !s.fits(one) {
 		return s.needs.Local.Keep(ctx, d, l)
 	}
@@ -40,13 +40,13 @@ func (s *Share) Keep(ctx context.Context, d *spec.Declaration, l *engine.DeadLet
 }
 
 // fits reports whether a dead letter is small enough for the store of the cluster.
-func (s *Share) fits(l *deadletter.Letter) bool {
+func (s *Store) fits(l *deadletter.DeadLetter) bool {
 	var err error
 	if sizeOf(l) > maxPacked {
-		_, err = pack([]*deadletter.Letter{l})
+		_, err = pack([]*deadletter.DeadLetter{l})
 	}
 	if err != nil {
-		s.needs.Log.Warn("a refused record is too large for the store of the cluster, keeping it on this host",
+		s.needs.Log.Warn("a dead letter is too large for the store of the cluster, keeping it on this host",
 			"component",
 			"dead-letters", "pipeline_id", l.PipelineID, "bytes", l.Bytes)
 	}
@@ -54,7 +54,7 @@ func (s *Share) fits(l *deadletter.Letter) bool {
 }
 
 // Replicate implements engine.Replicas. It writes dead letters before the positions that cover them.
-func (s *Share) Replicate(checkpoints []spec.Checkpoint, done func(pipeline string, err error)) {
+func (s *Store) Replicate(checkpoints []spec.Checkpoint, done func(pipeline string, err error)) {
 	var free []spec.Checkpoint
 	waiting := map[string][]spec.Checkpoint{} // by claim
 	for _, c := range checkpoints {
@@ -79,10 +79,10 @@ func (s *Share) Replicate(checkpoints []spec.Checkpoint, done func(pipeline stri
 }
 
 // Run writes pending dead letters even if no position is saved, and enforces the limits, until ctx ends.
-func (s *Share) Run(ctx context.Context) {
+func (s *Store) Run(ctx context.Context) {
 	defer s.end()
-	fails := notify.Throttle{Fails: "cannot write refused records to the store of the cluster, trying again",
-		Recovered: "refused records can be written to the store of the cluster again"}
+	fails := notify.Throttle{Fails: "cannot write dead letters to the store of the cluster, trying again",
+		Recovered: "dead letters can be written to the store of the cluster again"}
 	tidy := time.NewTicker(tidyInterval)
 	defer tidy.Stop()
 	for {

@@ -81,7 +81,7 @@ type reservation struct {
 	asked  notify.Signal // a cancellation was requested
 }
 
-func leaseKey(pipeline string) string { return protocol.LettersKey(pipeline) + leaseSuffix }
+func leaseKey(pipeline string) string { return protocol.DeadLettersKey(pipeline) + leaseSuffix }
 
 // note records the current value of a lease.
 func (ls *leases) note(e protocol.Entry) {

@@ -130,7 +130,7 @@ func TestCancelWithoutWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, _, b, r := replayer(t)
 		defer r.end(r.status())
-		key := protocol.LettersKey("p") + ".replay"
+		key := protocol.DeadLettersKey("p") + ".replay"
 		e := m.All()[key]
 		var l map[string]any
 		must(t, json.Unmarshal(e.Value, &l))
@@ -156,7 +156,7 @@ func TestCancelOfAMemberThatIsAway(t *testing.T) {
 		value, _ := json.Marshal(map[string]any{"format": 1, "member": "a", "stamp": "x",
 			"replay": spec.Replay{Running: true, Started: time.Now(), Settled: 7}})
 		leased := func(pipeline string) (key string) {
-			key = protocol.LettersKey(pipeline) + ".replay"
+			key = protocol.DeadLettersKey(pipeline) + ".replay"
 			m.Memory.Write(t.Context(), protocol.Write{Entry: protocol.Entry{Key: key, Value: value}})
 			return key
 		}
@@ -203,7 +203,7 @@ func TestCancelOfAMemberThatIsAway(t *testing.T) {
 // during its lifetime.
 func TestReplayWithoutALease(t *testing.T) {
 	for name, lose := range map[string]func(m *memory){
-		"expired":      func(m *memory) { m.Expire(protocol.LettersKey("p") + ".replay") },
+		"expired":      func(m *memory) { m.Expire(protocol.DeadLettersKey("p") + ".replay") },
 		"out of reach": func(m *memory) { m.set(func() { m.down = true }) },
 	} {
 		t.Run(name, func(t *testing.T) {

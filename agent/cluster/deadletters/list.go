@@ -25,7 +25,7 @@ func firstID(claim string) int64 {
 }
 
 // claimOf returns the claim of a dead letter. For one on the disk of this agent, local is true and own is its id there.
-func (s *Share) claimOf(pipeline string, id int64) (claim string, own int64, local bool) {
+func (s *Store) claimOf(pipeline string, id int64) (claim string, own int64, local bool) {
 	all := s.claims(pipeline)
 	switch {
 	case len(all) == 0:
@@ -49,7 +49,7 @@ func unavailable(pipeline string, err error) error {
 
 // List implements api.DeadLetterStore. Dead letters on the disk of this agent come first, then those of the
 // cluster.
-func (s *Share) List(
+func (s *Store) List(
 	ctx context.Context, pipeline string, f spec.DeadLetterFilter, before int64, limit int,
 ) (spec.DeadLetterPage, error) {
 	claims := s.claims(pipeline)
@@ -84,7 +84,7 @@ func (s *Share) List(
 }
 
 // listHost lists the dead letters on the disk of this agent.
-func (s *Share) listHost(
+func (s *Store) listHost(
 	ctx context.Context, pipeline string, f spec.DeadLetterFilter, before int64, limit int,
 ) (spec.DeadLetterPage, error) {
 	if before > 0 && before <= hostIDs {
@@ -113,7 +113,7 @@ type scan struct {
 
 // queue adds the dead letters of a queue to the page, newest first, until the page is full or the time is over.
 func (c *scan) queue(ctx context.Context, claim string) error {
-	_, err := c.queues.walk(ctx, always, claim, newestFirst, c.want, func(all []*deadletter.Letter) (bool, error) {
+	_, err := c.queues.walk(ctx, always, claim, newestFirst, c.want, func(all []*deadletter.DeadLetter) (bool, error) {
 		for _, l := range slices.Backward(all) {
 			if c.before > 0 && l.ID >= c.before || !l.Selected(&c.filter) {
 				continue
@@ -143,7 +143,7 @@ func overlaps(p part, f *spec.DeadLetterFilter) bool {
 }
 
 // Get implements api.DeadLetterStore.
-func (s *Share) Get(ctx context.Context, pipeline string, id int64) (found spec.DeadLetter, err error) {
+func (s *Store) Get(ctx context.Context, pipeline string, id int64) (found spec.DeadLetter, err error) {
 	claim, own, local := s.claimOf(pipeline, id)
 	if local {
 		found, err = s.needs.Local.Get(ctx, pipeline, own)
@@ -154,8 +154,8 @@ func (s *Share) Get(ctx context.Context, pipeline string, id int64) (found spec.
 	defer cancel()
 	var short error
 	_, err = s.queues.walk(try, always, claim, newestFirst, withIDs(map[int64]bool{id: true}),
-		func(all []*deadletter.Letter) (bool, error) {
-			i := slices.IndexFunc(all, func(l *deadletter.Letter) bool { return l.ID == id })
+		func(all []*deadletter.DeadLetter) (bool, error) {
+			i := slices.IndexFunc(all, func(l *deadletter.DeadLetter) bool { return l.ID == id })
 			if i < 0 {
 				return true, nil
 			}
@@ -175,7 +175,7 @@ func (s *Share) Get(ctx context.Context, pipeline string, id int64) (found spec.
 }
 
 // Select implements deadletter.DeadLetters.
-func (s *Share) Select(
+func (s *Store) Select(
 	ctx context.Context, pipeline string, request spec.ReplayRequest, reserve deadletter.Reserve,
 ) (deadletter.Next, error) {
 	claims := s.claims(pipeline)
@@ -235,7 +235,7 @@ func onHost(next deadletter.Next) deadletter.Next {
 }
 
 // cursor iterates over the present dead letters of a queue that are named by ids, or that the filter selects.
-func (s *Share) cursor(
+func (s *Store) cursor(
 	ctx context.Context, claim string, f *spec.DeadLetterFilter, ids map[int64]bool, named bool,
 	reserve deadletter.Reserve,
 ) (deadletter.Next, error) {
@@ -253,7 +253,7 @@ func (s *Share) cursor(
 		return p.Last > after && p.First < h.NextID && overlaps(p, f) && (!named || within(p))
 	}
 	return func(ctx context.Context) (some []deadletter.Replay, skipped int, err error) {
-		_, err = s.queues.walk(ctx, always, claim, oldestFirst, want, func(all []*deadletter.Letter) (bool, error) {
+		_, err = s.queues.walk(ctx, always, claim, oldestFirst, want, func(all []*deadletter.DeadLetter) (bool, error) {
 			for _, l := range all {
 				if l.ID <= after || l.ID >= h.NextID || !l.Selected(f) || named && !ids[l.ID] {
 					continue

@@ -14,13 +14,13 @@ import (
 )
 
 // changeOne calls f to change a dead letter. It reports whether the dead letter exists.
-func (s *Share) changeOne(
-	ctx context.Context, pipeline, claim string, id int64, f func(*deadletter.Letter),
+func (s *Store) changeOne(
+	ctx context.Context, pipeline, claim string, id int64, f func(*deadletter.DeadLetter),
 ) (found bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	all, err := s.queues.change(ctx, always, claim, withIDs(map[int64]bool{id: true}),
-		func(l *deadletter.Letter) verdict {
+		func(l *deadletter.DeadLetter) verdict {
 			if l.ID != id {
 				return leave
 			}
@@ -34,14 +34,14 @@ func (s *Share) changeOne(
 }
 
 // Edit implements api.DeadLetterStore.
-func (s *Share) Edit(ctx context.Context, pipeline string, id int64, r *record.Record) (spec.DeadLetter, error) {
+func (s *Store) Edit(ctx context.Context, pipeline string, id int64, r *record.Record) (spec.DeadLetter, error) {
 	claim, own, local := s.claimOf(pipeline, id)
 	if local {
 		l, err := s.needs.Local.Edit(ctx, pipeline, own, r)
 		l.ID += id - own
 		return l, err
 	}
-	found, err := s.changeOne(ctx, pipeline, claim, id, func(l *deadletter.Letter) { l.Edit(r) })
+	found, err := s.changeOne(ctx, pipeline, claim, id, func(l *deadletter.DeadLetter) { l.Edit(r) })
 	switch {
 	case errors.Is(err, errTooLarge):
 		return spec.DeadLetter{}, &spec.Error{Kind: spec.ErrInvalid, Code: spec.CodeInvalid,
@@ -55,8 +55,8 @@ func (s *Share) Edit(ctx context.Context, pipeline string, id int64, r *record.R
 }
 
 // Drop implements api.DeadLetterStore.
-func (s *Share) Drop(ctx context.Context, pipeline string, ids []int64) (int64, error) {
-	return s.remove(ctx, pipeline, ids, func(*deadletter.Letter) bool {
+func (s *Store) Drop(ctx context.Context, pipeline string, ids []int64) (int64, error) {
+	return s.remove(ctx, pipeline, ids, func(*deadletter.DeadLetter) bool {
 		return true
 	}, func(own []int64) (int64, error) {
 		return s.needs.Local.Drop(ctx, pipeline, own)
@@ -64,7 +64,7 @@ func (s *Share) Drop(ctx context.Context, pipeline string, ids []int64) (int64, 
 }
 
 // Settled implements deadletter.DeadLetters.
-func (s *Share) Settled(ctx context.Context, pipeline string, all []deadletter.Replay) error {
+func (s *Store) Settled(ctx context.Context, pipeline string, all []deadletter.Replay) error {
 	edits, ids, onHost := map[int64]int64{}, []int64(nil), map[int64]deadletter.Replay{}
 	for _, r := range all {
 		ids, edits[r.ID] = append(ids, r.ID), r.Edits
@@ -73,7 +73,7 @@ func (s *Share) Settled(ctx context.Context, pipeline string, all []deadletter.R
 			onHost[own] = r
 		}
 	}
-	n, err := s.remove(ctx, pipeline, ids, func(l *deadletter.Letter) bool {
+	n, err := s.remove(ctx, pipeline, ids, func(l *deadletter.DeadLetter) bool {
 		return l.Edits == edits[l.ID]
 	}, func(own []int64) (int64, error) {
 		settled := make([]deadletter.Replay, len(own))
@@ -88,8 +88,8 @@ func (s *Share) Settled(ctx context.Context, pipeline string, all []deadletter.R
 
 // remove removes the dead letters with these ids for which still returns true. It passes the ids on the disk of this
 // agent to local.
-func (s *Share) remove(
-	ctx context.Context, pipeline string, ids []int64, still func(*deadletter.Letter) bool,
+func (s *Store) remove(
+	ctx context.Context, pipeline string, ids []int64, still func(*deadletter.DeadLetter) bool,
 	local func(own []int64) (int64, error),
 ) (n int64, err error) {
 	var here []int64
@@ -111,7 +111,7 @@ func (s *Share) remove(
 		}
 	}
 	for _, claim := range slices.Sorted(maps.Keys(byClaim)) {
-		k, err := s.dropFrom(ctx, pipeline, claim, withIDs(byClaim[claim]), func(l *deadletter.Letter) bool {
+		k, err := s.dropFrom(ctx, pipeline, claim, withIDs(byClaim[claim]), func(l *deadletter.DeadLetter) bool {
 			return byClaim[claim][l.ID] && still(l)
 		})
 		if n += k; err != nil {
@@ -123,15 +123,15 @@ func (s *Share) remove(
 
 // dropFrom removes the dead letters of a queue that match. Its time grows with the length of the queue, but it gives up
 // after askTimeout without progress.
-func (s *Share) dropFrom(
-	ctx context.Context, pipeline, claim string, within func(part) bool, match func(*deadletter.Letter) bool,
+func (s *Store) dropFrom(
+	ctx context.Context, pipeline, claim string, within func(part) bool, match func(*deadletter.DeadLetter) bool,
 ) (int64, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	limit := time.AfterFunc(askTimeout, cancel)
 	defer limit.Stop()
 	seen := map[int64]bool{}
-	all, err := s.queues.change(ctx, always, claim, within, func(l *deadletter.Letter) verdict {
+	all, err := s.queues.change(ctx, always, claim, within, func(l *deadletter.DeadLetter) verdict {
 		if !seen[l.ID] {
 			seen[l.ID] = true
 			limit.Reset(askTimeout)
@@ -148,7 +148,7 @@ func (s *Share) dropFrom(
 }
 
 // DropAll implements api.DeadLetterStore.
-func (s *Share) DropAll(ctx context.Context, pipeline string, f spec.DeadLetterFilter) (n int64, err error) {
+func (s *Store) DropAll(ctx context.Context, pipeline string, f spec.DeadLetterFilter) (n int64, err error) {
 	for _, claim := range s.claims(pipeline) {
 		until, err := s.queues.nextID(ctx, claim)
 		if err != nil {
@@ -156,7 +156,7 @@ func (s *Share) DropAll(ctx context.Context, pipeline string, f spec.DeadLetterF
 		}
 		k, err := s.dropFrom(ctx, pipeline, claim, func(p part) bool {
 			return overlaps(p, &f)
-		}, func(l *deadletter.Letter) bool { return l.ID < until && l.Selected(&f) })
+		}, func(l *deadletter.DeadLetter) bool { return l.ID < until && l.Selected(&f) })
 		if n += k; err != nil {
 			return n, err
 		}
@@ -166,18 +166,18 @@ func (s *Share) DropAll(ctx context.Context, pipeline string, f spec.DeadLetterF
 }
 
 // Again implements deadletter.DeadLetters.
-func (s *Share) Again(ctx context.Context, d *spec.Declaration, id int64, l *engine.DeadLetter, first bool) error {
+func (s *Store) Again(ctx context.Context, d *spec.Declaration, id int64, l *engine.DeadLetter, first bool) error {
 	pipeline := d.Pipeline.ID
 	claim, own, local := s.claimOf(pipeline, id)
 	if local {
 		return s.needs.Local.Again(ctx, d, own, l, first)
 	}
 	l.Stopped = false
-	one := deadletter.NewLetter(d, l, s.needs.Local.Clock.Now())
+	one := deadletter.New(d, l, s.needs.Local.Clock.Now())
 	one.Refusals[0].Replay = true
 	switch {
 	case first:
-		_, err := s.changeOne(ctx, pipeline, claim, id, func(there *deadletter.Letter) { there.Replace(one) })
+		_, err := s.changeOne(ctx, pipeline, claim, id, func(there *deadletter.DeadLetter) { there.Replace(one) })
 		return err
 	case !s.fits(one):
 		return s.needs.Local.Again(ctx, d, own, l, false)
@@ -186,17 +186,17 @@ func (s *Share) Again(ctx context.Context, d *spec.Declaration, id int64, l *eng
 }
 
 // append appends a dead letter of a replay, whichever member owns the claim.
-func (s *Share) append(ctx context.Context, pipeline, claim string, one *deadletter.Letter) error {
+func (s *Store) append(ctx context.Context, pipeline, claim string, one *deadletter.DeadLetter) error {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	if err := s.queues.add(ctx, claim, 0, []*deadletter.Letter{one}, always); err != nil {
+	if err := s.queues.add(ctx, claim, 0, []*deadletter.DeadLetter{one}, always); err != nil {
 		return unavailable(pipeline, err)
 	}
 	return nil
 }
 
-// Replayed is a Share for a replay on an agent that need not own the pipeline.
-type Replayed struct{ *Share }
+// Replayed is a Store for a replay on an agent that need not own the pipeline.
+type Replayed struct{ *Store }
 
 // Keep implements deadletter.DeadLetters.
 func (s Replayed) Keep(ctx context.Context, d *spec.Declaration, l *engine.DeadLetter) error {
@@ -204,7 +204,7 @@ func (s Replayed) Keep(ctx context.Context, d *spec.Declaration, l *engine.DeadL
 	if len(claims) == 0 {
 		return s.needs.Local.Keep(ctx, d, l)
 	}
-	one := deadletter.NewLetter(d, l, s.needs.Local.Clock.Now())
+	one := deadletter.New(d, l, s.needs.Local.Clock.Now())
 	if !s.fits(one) {
 		return s.needs.Local.Keep(ctx, d, l)
 	}
@@ -213,7 +213,7 @@ func (s Replayed) Keep(ctx context.Context, d *spec.Declaration, l *engine.DeadL
 
 // Forget drops all dead letters of a pipeline, and resets the count of dropped ones. found reports whether there was
 // anything to drop.
-func (s *Share) Forget(ctx context.Context, pipeline string) (found bool, err error) {
+func (s *Store) Forget(ctx context.Context, pipeline string) (found bool, err error) {
 	for _, claim := range s.claims(pipeline) {
 		there, err := s.queues.forgetQueue(ctx, claim, ^uint64(0), 0)
 		if found = found || there; err != nil {
@@ -226,7 +226,7 @@ func (s *Share) Forget(ctx context.Context, pipeline string) (found bool, err er
 
 // Deleted drops the dead letters of a claim that was deleted from the cluster at revision, unless a later owner has
 // some. The empty queue expires after ttl. Every member tries this once.
-func (s *Share) Deleted(ctx context.Context, claim string, revision uint64, ttl time.Duration) {
+func (s *Store) Deleted(ctx context.Context, claim string, revision uint64, ttl time.Duration) {
 	if !s.queues.has(claim) {
 		return
 	}
@@ -238,7 +238,7 @@ func (s *Share) Deleted(ctx context.Context, claim string, revision uint64, ttl 
 }
 
 // Begin implements deadletter.Reservations.
-func (s *Share) Begin(
+func (s *Store) Begin(
 	ctx context.Context, pipeline string, status func() spec.Replay, cancel func(why error),
 ) (end func(spec.Replay), err error) {
 	if len(s.claims(pipeline)) == 0 {
@@ -248,12 +248,12 @@ func (s *Share) Begin(
 }
 
 // RemoteReplay implements deadletter.Reservations.
-func (s *Share) RemoteReplay(ctx context.Context, pipeline string) (status spec.Replay, ok bool) {
+func (s *Store) RemoteReplay(ctx context.Context, pipeline string) (status spec.Replay, ok bool) {
 	return s.leases.status(ctx, pipeline)
 }
 
 // Cancel implements deadletter.Reservations. It waits for some seconds for the replaying member to answer.
-func (s *Share) Cancel(ctx context.Context, pipeline string) error {
+func (s *Store) Cancel(ctx context.Context, pipeline string) error {
 	if len(s.claims(pipeline)) == 0 {
 		return nil
 	}

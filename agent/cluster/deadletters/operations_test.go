@@ -73,7 +73,7 @@ func TestReplay(t *testing.T) {
 	must(t, b.Settled(t.Context(), "p", all[:290]))
 	again := refused("p", "295", "")
 	again.RefusedBy, again.Entry = "p:refuse", "p:refuse"
-	replayed := deadletters.Replayed{Share: b.Share}
+	replayed := deadletters.Replayed{Store: b.Store}
 	must(t, replayed.Again(t.Context(), declared("p"), 296, again, true))
 	must(t, replayed.Again(t.Context(), declared("p"), 296, refused("p", "piece", "payload"), false))
 	must(t, a.commit("p"))

@@ -35,7 +35,7 @@ type outbox struct {
 // pending holds the dead letters that are not yet in the queue of a claim.
 type pending struct {
 	flushing sync.Mutex // one write at a time
-	all      []*deadletter.Letter
+	all      []*deadletter.DeadLetter
 	epoch    uint64
 }
 
@@ -57,7 +57,7 @@ func (o *outbox) at(claim string) *pending {
 }
 
 // put adds a dead letter, and reports whether there is memory for more.
-func (o *outbox) put(claim string, epoch uint64, l *deadletter.Letter) (more bool) {
+func (o *outbox) put(claim string, epoch uint64, l *deadletter.DeadLetter) (more bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	p, n := o.at(claim), len(l.Record)
@@ -111,7 +111,7 @@ func (o *outbox) flush(ctx context.Context, claim string) error {
 	}
 	o.mu.Unlock()
 	if err != nil {
-		return fmt.Errorf("cannot keep refused records of pipeline %q in the store of the cluster: %w", pipeline, err)
+		return fmt.Errorf("cannot keep dead letters of pipeline %q in the store of the cluster: %w", pipeline, err)
 	}
 	o.written.Add(uint64(len(all)))
 	o.bounds.enforce(ctx)
@@ -120,8 +120,8 @@ func (o *outbox) flush(ctx context.Context, claim string) error {
 
 // copied returns copies of dead letters whose refusals can be extended without changing the originals, which may be
 // written again.
-func copied(all []*deadletter.Letter) []*deadletter.Letter {
-	copies := make([]*deadletter.Letter, len(all))
+func copied(all []*deadletter.DeadLetter) []*deadletter.DeadLetter {
+	copies := make([]*deadletter.DeadLetter, len(all))
 	for i, l := range all {
 		one := *l
 		one.Refusals = slices.Clip(one.Refusals)

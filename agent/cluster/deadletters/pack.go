@@ -13,11 +13,11 @@ import (
 
 // Sizes of writes: approximate and as JSON, except for maxPacked. NATS accepts messages of up to 1 MiB.
 const (
-	tailBytes      = 64 << 10
-	segmentBytes   = 512 << 10
-	segmentLetters = 1000
-	maxPacked      = 768 << 10
-	maxUnpacked    = 256 << 20
+	tailBytes    = 64 << 10
+	segmentBytes = 512 << 10
+	segmentCount = 1000
+	maxPacked    = 768 << 10
+	maxUnpacked  = 256 << 20
 )
 
 var (
@@ -26,7 +26,7 @@ var (
 )
 
 // pack encodes dead letters for the store.
-func pack(all []*deadletter.Letter) ([]byte, error) {
+func pack(all []*deadletter.DeadLetter) ([]byte, error) {
 	if len(all) == 0 {
 		return nil, nil
 	}
@@ -48,7 +48,7 @@ func pack(all []*deadletter.Letter) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-func unpack(state []byte) (all []*deadletter.Letter, err error) {
+func unpack(state []byte) (all []*deadletter.DeadLetter, err error) {
 	if len(state) == 0 {
 		return nil, nil
 	}
@@ -57,7 +57,7 @@ func unpack(state []byte) (all []*deadletter.Letter, err error) {
 		return nil, fmt.Errorf("cannot read dead letters in the store of the cluster: %w", err)
 	}
 	for d := json.NewDecoder(io.LimitReader(r, maxUnpacked)); ; {
-		l := &deadletter.Letter{}
+		l := &deadletter.DeadLetter{}
 		switch err := d.Decode(l); {
 		case errors.Is(err, io.EOF):
 			return all, nil
@@ -69,7 +69,7 @@ func unpack(state []byte) (all []*deadletter.Letter, err error) {
 }
 
 // partOf describes a list of dead letters.
-func partOf(all []*deadletter.Letter) (p part) {
+func partOf(all []*deadletter.DeadLetter) (p part) {
 	for i, l := range all {
 		if i == 0 {
 			p.First, p.From = l.ID, l.Time
@@ -82,7 +82,7 @@ func partOf(all []*deadletter.Letter) (p part) {
 }
 
 // sizeOf returns the approximate size of a dead letter as JSON, in bytes.
-func sizeOf(l *deadletter.Letter) int {
+func sizeOf(l *deadletter.DeadLetter) int {
 	n := 600 + len(l.Record) + len(l.Key) + len(l.Error)
 	for _, r := range l.Refusals {
 		n += 150 + len(r.Error)
@@ -91,14 +91,14 @@ func sizeOf(l *deadletter.Letter) int {
 }
 
 // divide returns the dead letters that go into segments, and the rest, which goes into the tail.
-func divide(all []*deadletter.Letter) (segments [][]*deadletter.Letter, tail []*deadletter.Letter) {
+func divide(all []*deadletter.DeadLetter) (segments [][]*deadletter.DeadLetter, tail []*deadletter.DeadLetter) {
 	size := 0
 	for _, l := range all {
 		size += sizeOf(l)
 	}
 	for size > tailBytes {
 		n, bytes := 0, 0
-		for n < len(all) && n < segmentLetters {
+		for n < len(all) && n < segmentCount {
 			one := sizeOf(all[n])
 			if n > 0 && bytes+one > segmentBytes {
 				break

@@ -19,7 +19,7 @@ type stepped struct {
 }
 
 func (s *stepped) Write(ctx context.Context, w protocol.Write) protocol.Outcome {
-	if w.Key == protocol.LettersKey("p") {
+	if w.Key == protocol.DeadLettersKey("p") {
 		s.heads++
 		s.before(s.heads)
 	}
@@ -53,7 +53,7 @@ func TestTwoWriters(t *testing.T) {
 		}
 	}}, deadletter.Limits{})
 	large := func(h *host, key string) error {
-		return deadletters.Replayed{Share: h.Share}.Keep(t.Context(), declared("p"),
+		return deadletters.Replayed{Store: h.Store}.Keep(t.Context(), declared("p"),
 			refused("p", key, strings.Repeat("x", 200_000)))
 	}
 	done := make(chan error, 1)

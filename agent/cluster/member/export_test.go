@@ -10,7 +10,7 @@ import (
 func WithRefused(
 	shared map[string]int64, reports []cluster.Report, rows []spec.ClusterPipeline,
 ) []spec.ClusterPipeline {
-	r := &refused{shared, reports, map[string]bool{}}
+	r := &deadLetterCounts{shared, reports, map[string]bool{}}
 	for i := range rows {
 		r.show(&rows[i])
 	}

@@ -26,18 +26,18 @@ const leaveTimeout = 5 * time.Second
 
 // Membership is an agent's membership in a cluster. Create it with New.
 type Membership struct {
-	needs    membership.Needs
-	parts    membership.Parts
-	member   *cluster.Member
-	shared   *cluster.Shared
-	claims   claimStore
-	declared notify.Signal // the declarations changed
-	ended    atomic.Bool   // no pipeline runs any more
-	notices  *cluster.NoticeLog
-	apis     *cluster.Declarations
-	reports  *cluster.Reports
-	versions *cluster.Versions
-	letters  *deadletters.Share
+	needs       membership.Needs
+	parts       membership.Parts
+	member      *cluster.Member
+	shared      *cluster.Shared
+	claims      claimStore
+	declared    notify.Signal // the declarations changed
+	ended       atomic.Bool   // no pipeline runs any more
+	notices     *cluster.NoticeLog
+	apis        *cluster.Declarations
+	reports     *cluster.Reports
+	versions    *cluster.Versions
+	deadLetters *deadletters.Store
 
 	mu        sync.Mutex
 	terms     map[string]cluster.Placement // guarded by mu: terms of the declared pipelines
@@ -79,7 +79,7 @@ func New(n membership.Needs, kinds []StoreKind) (*Membership, error) {
 		apis:     &cluster.Declarations{Member: member, Store: n.Store, Log: n.Log},
 		reports:  &cluster.Reports{Store: s},
 		versions: &cluster.Versions{Member: name, Store: s, Local: n.Store, Loop: n.Loop, Log: n.Log, Owner: owner},
-		letters: deadletters.New(deadletters.Needs{Local: n.DeadLetters, Member: name, Store: s, Log: n.Log,
+		deadLetters: deadletters.New(deadletters.Needs{Local: n.DeadLetters, Member: name, Store: s, Log: n.Log,
 			Owner: owner}),
 	}
 	m.connect()
@@ -91,11 +91,11 @@ func (m *Membership) Parts() membership.Parts { return m.parts }
 
 // connect connects the parts of the membership with each other.
 func (m *Membership) connect() {
-	m.member.Notes = []cluster.Noter{m.reports, m.versions, m.apis, m.letters}
-	m.member.Dropped = m.letters.Deleted
-	m.shared.Clustered, m.letters.Clustered = m.clustered, m.clustered
-	m.letters.Replicas = m.shared
-	m.letters.Counts = func(ctx context.Context) func(string) bool {
+	m.member.Notes = []cluster.Noter{m.reports, m.versions, m.apis, m.deadLetters}
+	m.member.Dropped = m.deadLetters.Deleted
+	m.shared.Clustered, m.deadLetters.Clustered = m.clustered, m.clustered
+	m.deadLetters.Replicas = m.shared
+	m.deadLetters.Counts = func(ctx context.Context) func(string) bool {
 		ctx, cancel := context.WithTimeout(ctx, viewTimeout)
 		defer cancel()
 		return cluster.Counts(ctx, m.member)
@@ -109,12 +109,12 @@ func (m *Membership) connect() {
 		API:              m,
 		Runs:             m.shared,
 		States:           loopStore{m.needs.Store, m.shared},
-		Replicas:         m.letters,
-		DeadLetters:      m.letters,
-		Replayed:         deadletters.Replayed{Share: m.letters},
-		Reservations:     m.letters,
-		Keep:             m.letters.Keep,
-		Totals:           m.letters.TotalsHere,
+		Replicas:         m.deadLetters,
+		DeadLetters:      m.deadLetters,
+		Replayed:         deadletters.Replayed{Store: m.deadLetters},
+		Reservations:     m.deadLetters,
+		Keep:             m.deadLetters.Keep,
+		Totals:           m.deadLetters.TotalsHere,
 		Stats:            m.stats,
 		Instance:         m.member.Instance,
 		Epoch:            m.member.Epoch,
@@ -178,7 +178,7 @@ func (m *Membership) Run(ctx, ending context.Context) error {
 	background.Go(func() { m.notices.Run(ctx) })
 	background.Go(func() { m.apis.Run(ctx) })
 	background.Go(func() { m.versions.Run(ctx) })
-	background.Go(func() { m.letters.Run(ctx) })
+	background.Go(func() { m.deadLetters.Run(ctx) })
 	if err := m.ready(ctx); err != nil {
 		return err
 	}

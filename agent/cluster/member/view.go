@@ -104,7 +104,7 @@ func (m *Membership) Cluster(ctx context.Context) (spec.Cluster, error) {
 		return body, nil
 	}
 	body.State, body.Message = stateOf(&seen)
-	reports, refused := m.reports.All(), m.refused()
+	reports, counts := m.reports.All(), m.deadLetterCounts()
 	runs, lags := map[string]int{}, lagsOf(reports, seen.Members)
 	for _, one := range seen.Claims {
 		runs[one.Owner]++
@@ -120,11 +120,11 @@ func (m *Membership) Cluster(ctx context.Context) (spec.Cluster, error) {
 		if p.Reason = string(why(&one)); number > 1 || m.termsOf(id).Instances.Several() {
 			p.Instance = number
 		}
-		refused.show(&p)
+		counts.show(&p)
 		body.Pipelines = append(body.Pipelines, p)
 	}
-	body.Pipelines = append(body.Pipelines, m.local(refused)...)
-	body.Pipelines = append(body.Pipelines, refused.rest(m.declaredTerms)...)
+	body.Pipelines = append(body.Pipelines, m.local(counts)...)
+	body.Pipelines = append(body.Pipelines, counts.rest(m.declaredTerms)...)
 	slices.SortStableFunc(body.Pipelines, func(a, b spec.ClusterPipeline) int {
 		return cmp.Or(cmp.Compare(a.ID, b.ID), cmp.Compare(a.Instance, b.Instance))
 	})
@@ -144,8 +144,8 @@ func (m *Membership) Cluster(ctx context.Context) (spec.Cluster, error) {
 	return body, nil
 }
 
-// Refused returns the numbers of dead letters of a pipeline on other members of the cluster.
-func (m *Membership) Refused(id string) []spec.MemberDeadLetters {
+// DeadLettersElsewhere returns the numbers of dead letters of a pipeline on other members of the cluster.
+func (m *Membership) DeadLettersElsewhere(id string) []spec.MemberDeadLetters {
 	return onDisks(m.reports.All(), id, m.member.Self.Agent)
 }
 
@@ -155,7 +155,7 @@ func (m *Membership) Terms(id string) *spec.EffectiveTerms {
 }
 
 // local returns the pipelines that this agent runs without a claim.
-func (m *Membership) local(refused *refused) (all []spec.ClusterPipeline) {
+func (m *Membership) local(counts *deadLetterCounts) (all []spec.ClusterPipeline) {
 	m.mu.Lock()
 	ids := slices.Collect(maps.Keys(m.terms))
 	m.mu.Unlock()
@@ -163,7 +163,7 @@ func (m *Membership) local(refused *refused) (all []spec.ClusterPipeline) {
 		if t := m.termsOf(id); t.Local() && t.Runs && !m.elsewhere(id, false) {
 			p := spec.ClusterPipeline{ID: id, Assignment: spec.Assignment{Member: m.member.Self.Agent, Reason: "Local"},
 				Terms: m.declaredTerms(id)}
-			refused.show(&p)
+			counts.show(&p)
 			all = append(all, p)
 		}
 	}

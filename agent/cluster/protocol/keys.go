@@ -29,11 +29,11 @@ func DeclaredKey(pipeline string) string {
 // VersionsKey returns the key of the version record of a pipeline or an instance. id is the claim id.
 func VersionsKey(id string) string { return VersionsPrefix + encoding.EncodeToString([]byte(id)) }
 
-// LettersKey returns the key of the dead letters of a pipeline or an instance. id is the claim id.
-func LettersKey(id string) string { return LettersPrefix + encoding.EncodeToString([]byte(id)) }
+// DeadLettersKey returns the key of the dead letters of a pipeline or an instance. id is the claim id.
+func DeadLettersKey(id string) string { return DeadLettersPrefix + encoding.EncodeToString([]byte(id)) }
 
 // SegmentKey returns the key of a segment of dead letters.
-func SegmentKey(id string, number int) string { return LettersKey(id) + "." + strconv.Itoa(number) }
+func SegmentKey(id string, number int) string { return DeadLettersKey(id) + "." + strconv.Itoa(number) }
 
 // ReportKey returns the key of an agent's report.
 func ReportKey(agent string) string { return ReportPrefix + encoding.EncodeToString([]byte(agent)) }

@@ -17,7 +17,7 @@ func TestKeysAreInjective(t *testing.T) {
 	for _, id := range ids {
 		for what, key := range map[string]string{"session": SessionKey(id), "claim": ClaimKey(id),
 			"override": OverrideKey(id), "declared": DeclaredKey(id),
-			"versions": VersionsKey(id), "letters": LettersKey(id), "segment": SegmentKey(id, 1),
+			"versions": VersionsKey(id), "dead letters": DeadLettersKey(id), "segment": SegmentKey(id, 1),
 			"report": ReportKey(id)} {
 			if other := taken[key]; other != "" || !regexp.MustCompile(`^[a-z]+\.[0-9A-V]+(\.[0-9]+)?$`).MatchString(
 				key) || len(key) > 250 {

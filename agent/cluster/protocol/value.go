@@ -12,13 +12,13 @@ const format = 1
 
 // Key prefixes.
 const (
-	SessionPrefix  = "s."
-	ClaimPrefix    = "p."
-	OverridePrefix = "o."
-	ReportPrefix   = "m."
-	VersionsPrefix = "v."
-	DeclaredPrefix = "d."
-	LettersPrefix  = "q."
+	SessionPrefix     = "s."
+	ClaimPrefix       = "p."
+	OverridePrefix    = "o."
+	ReportPrefix      = "m."
+	VersionsPrefix    = "v."
+	DeclaredPrefix    = "d."
+	DeadLettersPrefix = "q."
 )
 
 // Stamp identifies a write. It is unique.

@@ -116,7 +116,7 @@ func roomLevel(free, none, little int64) Level {
 func (e *examination) fileSystem(path string) {
 	dir := filepath.Dir(path)
 	kind, _ := sqlitefile.FileSystem(dir)
-	switch err := sqlitefile.RefuseNetwork(path); {
+	switch err := sqlitefile.CheckNetwork(path); {
 	case err != nil && !e.config.DB.SQLite.NetworkFileSystem:
 		e.add("file system", Error, "set db.sqlite.path to a local disk", "%v", err)
 	case err != nil:

@@ -67,8 +67,12 @@ func conduitOrders(url string) spec.Pipeline {
 		},
 		Processors: []spec.Processor{{ID: "p1", Plugin: "field.set", Condition: "{{ true }}",
 			Settings: map[string]string{"field": ".Key"}, Workers: 2}},
-		DLQ: spec.DLQ{Plugin: "builtin:log", Settings: map[string]string{"level": "warn"}, WindowSize: 5,
-			WindowNackThreshold: 2},
+		DeadLetterQueue: spec.DeadLetterQueue{
+			Plugin:              "builtin:log",
+			Settings:            map[string]string{"level": "warn"},
+			WindowSize:          5,
+			WindowNackThreshold: 2,
+		},
 	}
 }
 

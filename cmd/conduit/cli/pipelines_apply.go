@@ -40,7 +40,7 @@ Example:
 			}
 			list, err := r.Import(ctx, file, options...)
 			if err != nil {
-				r.About(refusedOf(file, err))
+				r.About(rejectionOf(file, err))
 				return err
 			}
 			if r.JSON {
@@ -54,8 +54,8 @@ Example:
 	})
 }
 
-// refusedOf returns the id of the pipeline in the file to which an error refers, "" when it names none.
-func refusedOf(file []byte, err error) string {
+// rejectionOf returns the id of the pipeline in the file to which an error refers, "" when it names none.
+func rejectionOf(file []byte, err error) string {
 	for _, one := range spec.ParseExport(file).Pipelines {
 		if id := one.Pipeline.ID; strings.Contains(err.Error(), fmt.Sprintf("pipeline %q ", id)) {
 			return id

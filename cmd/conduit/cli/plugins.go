@@ -116,11 +116,11 @@ func writePlugins(p *Program, all []plugins.Installed, refused []plugins.Problem
 	if err := tw.Flush(); err != nil {
 		return err
 	}
-	writeRefused(p, refused)
+	writeRejected(p, refused)
 	return nil
 }
 
-func writeRefused(p *Program, refused []plugins.Problem) {
+func writeRejected(p *Program, refused []plugins.Problem) {
 	if len(refused) > 0 {
 		fmt.Fprintln(p.Stdout, "\nNot used:")
 	}

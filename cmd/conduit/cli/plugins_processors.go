@@ -114,7 +114,7 @@ func listProcessors(p *Program, registry *processor.Registry, refused []plugins.
 	if err := tw.Flush(); err != nil {
 		return err
 	}
-	writeRefused(p, refused)
+	writeRejected(p, refused)
 	return nil
 }
 

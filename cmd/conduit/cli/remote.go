@@ -260,7 +260,7 @@ func (r *Remote) Explain(err error) error {
 			"--api.address, "+
 			"CONDUIT_API_HTTP_ADDRESS or api.http.address in conduit.yaml.", r.URL, foreign(err)), err, true}
 	case errors.As(err, &refused):
-		return r.explainRefusal(refused)
+		return r.explainRejection(refused)
 	case errors.As(err, &unreachable) && mistrust(err) != "":
 		return &remoteError{fmt.Sprintf("the agent at %s and this command do not trust each other: %v\n%s", r.URL,
 			unreachable.Err, mistrust(err)), err, true}
@@ -349,7 +349,7 @@ func (r *Remote) advise(e *client.Error) *client.Error {
 	return advised.Suggest("%s", words)
 }
 
-func (r *Remote) explainRefusal(e *client.Error) error {
+func (r *Remote) explainRejection(e *client.Error) error {
 	e = r.advise(e)
 	switch {
 	case e.HTTP == http.StatusBadRequest && e.Reason == "" && strings.HasPrefix(r.URL, "http://"):

@@ -129,8 +129,8 @@ func (c *client) failure(req *http.Request, err error) error {
 
 const mostShown = 300 // bytes of a response in an error
 
-// refusal returns an error that describes an unsuccessful response.
-func (c *client) refusal(r *response) error {
+// responseError returns an error that describes an unsuccessful response.
+func (c *client) responseError(r *response) error {
 	text := fmt.Sprintf("the server answered %d %s", r.status, http.StatusText(r.status))
 	if location := r.header.Get("Location"); r.status/100 == 3 && location != "" {
 		text += " to another URL: set url to the one it is to be"

@@ -131,9 +131,9 @@ func (d *Destination) send(ctx context.Context, b batch) (n int, err error) {
 	case r.status/100 == 2:
 		return len(b.ends), nil
 	case !blames(r.status):
-		return 0, sdk.Unavailable(fmt.Errorf("cannot send records: %w", d.client.refusal(r)))
+		return 0, sdk.Unavailable(fmt.Errorf("cannot send records: %w", d.client.responseError(r)))
 	case len(b.ends) == 1:
-		return 0, fmt.Errorf("the record is refused: %w", d.client.refusal(r))
+		return 0, fmt.Errorf("the record is refused: %w", d.client.responseError(r))
 	}
 	first, second := b.halves()
 	if n, err = d.send(ctx, first); err != nil {
@@ -170,7 +170,7 @@ func (d *Destination) try(ctx context.Context, b batch) (*response, error) {
 		case err == nil && !passes(r.status), r != nil && r.status/100 == 2: // the body of a success does not matter
 			return r, nil
 		case err == nil:
-			err = d.client.refusal(r)
+			err = d.client.responseError(r)
 		}
 		pause := pauseAfter(r, &again)
 		if time.Since(begin)+pause > d.settings.RetryFor {

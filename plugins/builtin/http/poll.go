@@ -102,7 +102,7 @@ func (p *poller) fetch(ctx context.Context) (*response, error) {
 			p.latest.Note("")
 			return r, p.refused(r)
 		case err == nil:
-			err = p.client.refusal(r)
+			err = p.client.responseError(r)
 		}
 		pause := pauseAfter(r, &again)
 		p.latest.Note(err.Error())
@@ -128,9 +128,9 @@ func (p *poller) refused(r *response) error {
 	case r.status == http.StatusGone && p.place.N > 0:
 		return fmt.Errorf("records were missed: %w: the server has nothing any more from %q on, where polling was to "+
 			"go on; start the pipeline from the beginning or with another cursor.initial",
-			p.client.refusal(r), p.place.Cursor+p.place.Page)
+			p.client.responseError(r), p.place.Cursor+p.place.Page)
 	}
-	return fmt.Errorf("cannot poll: %w", p.client.refusal(r))
+	return fmt.Errorf("cannot poll: %w", p.client.responseError(r))
 }
 
 // request returns the URL and the headers of the next request.

@@ -81,8 +81,8 @@ func address(u *url.URL, port string) string {
 	return net.JoinHostPort(u.Hostname(), port)
 }
 
-// refusedError reports that the server refuses the client: its name, its credentials or its rights.
-type refusedError struct{ error }
+// deniedError reports that the server refuses the client: its name, its credentials or its rights.
+type deniedError struct{ error }
 
 // connection is a connected client. Its Done channel is closed when the connection is lost.
 type connection struct {
@@ -115,7 +115,7 @@ func (s *serverSettings) connect(
 	case err != nil && ack != nil && ack.ReasonCode >= packets.ConnackUnspecifiedError:
 		err = fmt.Errorf("the server refuses the connection: %s", reason(ack))
 		if !passes(ack.ReasonCode) {
-			err = refusedError{err}
+			err = deniedError{err}
 		}
 		return nil, err
 	case err != nil:

@@ -41,7 +41,7 @@ func (d *Destination) publish(ctx context.Context, messages []paho.Publish) (don
 			return done, err
 		case ctx.Err() != nil:
 			return done, ctx.Err()
-		case errors.As(err, new(refusedError)), time.Since(begin) >= d.settings.RetryFor:
+		case errors.As(err, new(deniedError)), time.Since(begin) >= d.settings.RetryFor:
 			return done, sdk.Unavailable(fmt.Errorf("cannot publish: %w", err))
 		}
 		sdk.Logger(ctx).Warn("cannot publish, trying again", "err", err, "tries", again.Tries+1)
@@ -167,7 +167,7 @@ func explain(code byte, topic string, behind int) error {
 	case packets.PubackTopicNameInvalid, packets.PubackPayloadFormatInvalid:
 		return &recordError{err, behind}
 	case packets.PubackNotAuthorized:
-		return refusedError{err}
+		return deniedError{err}
 	}
 	return err
 }

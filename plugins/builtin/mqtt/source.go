@@ -79,7 +79,7 @@ func (s *Source) run(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		if errors.As(err, new(refusedError)) || errors.As(err, new(lostError)) || sdk.Panicked(err) {
+		if errors.As(err, new(deniedError)) || errors.As(err, new(lostError)) || sdk.Panicked(err) {
 			s.inbox.Fail(err)
 			return
 		}
@@ -191,7 +191,7 @@ func (s *Source) subscribe(ctx context.Context, c *connection) error {
 	if ack != nil {
 		for i, code := range ack.Reasons {
 			if code >= 0x80 && i < len(s.settings.Topics) {
-				return refusedError{fmt.Errorf("the server refuses the subscription of %q with code 0x%x: %w",
+				return deniedError{fmt.Errorf("the server refuses the subscription of %q with code 0x%x: %w",
 					s.settings.Topics[i], code, err)}
 			}
 		}

@@ -62,8 +62,8 @@ func id(ctx context.Context) string {
 	return hex.EncodeToString(sum[:bytes])
 }
 
-// refusedError reports that the server refuses the client or its request. A retry does not help.
-type refusedError struct{ error }
+// deniedError reports that the server refuses the client or its request. A retry does not help.
+type deniedError struct{ error }
 
 // conn is a connection without automatic reconnect.
 type conn struct {
@@ -125,7 +125,7 @@ func (s *serverSettings) connect(ctx context.Context) (*conn, error) {
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
 	case isDenied(err):
-		return nil, refusedError{fmt.Errorf("the server refuses the connection: %w", err)}
+		return nil, deniedError{fmt.Errorf("the server refuses the connection: %w", err)}
 	}
 	return nil, fmt.Errorf("cannot reach the server: %w", err)
 }

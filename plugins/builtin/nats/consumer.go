@@ -65,7 +65,7 @@ func (s *sourceSettings) use(
 func (s *sourceSettings) stream(ctx context.Context, js jetstream.JetStream) (jetstream.Stream, error) {
 	stream, err := js.Stream(ctx, s.Stream)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		return nil, refusedError{fmt.Errorf("stream %q does not exist", s.Stream)}
+		return nil, deniedError{fmt.Errorf("stream %q does not exist", s.Stream)}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("cannot query stream %q: %w", s.Stream, err)
@@ -103,7 +103,7 @@ func (s *sourceSettings) remove(ctx context.Context) error {
 	err := s.use(ctx, func(ctx context.Context, _ jetstream.JetStream, stream jetstream.Stream) error {
 		return s.removeBut(ctx, stream)
 	})
-	if errors.As(err, new(refusedError)) && strings.Contains(err.Error(), "does not exist") {
+	if errors.As(err, new(deniedError)) && strings.Contains(err.Error(), "does not exist") {
 		return nil // the consumers were removed with the stream
 	}
 	return err

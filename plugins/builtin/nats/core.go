@@ -52,7 +52,7 @@ func (s *subscriber) open(ctx context.Context, pos record.Position) (err error) 
 func (s *subscriber) run(ctx context.Context) {
 	defer close(s.done)
 	common.Repeat(ctx, func(works func()) error { return s.session(ctx, works) }, func(err error) bool {
-		if errors.As(err, new(refusedError)) || sdk.Panicked(err) {
+		if errors.As(err, new(deniedError)) || sdk.Panicked(err) {
 			s.fail(err)
 			return false
 		}
@@ -76,7 +76,7 @@ func (s *subscriber) session(ctx context.Context, connected func()) (err error) 
 	messages := make(chan *client.Msg, wait)
 	for _, subject := range s.settings.Subjects {
 		if _, err := c.ChanQueueSubscribe(subject, s.settings.Queue, messages); err != nil {
-			return refusedError{fmt.Errorf("cannot subscribe to %q: %w", subject, err)}
+			return deniedError{fmt.Errorf("cannot subscribe to %q: %w", subject, err)}
 		}
 	}
 	if err := c.FlushTimeout(s.settings.Timeout); err != nil {
@@ -94,7 +94,7 @@ func (s *subscriber) session(ctx context.Context, connected func()) (err error) 
 			s.put(m)
 		case <-c.lost:
 			if err := c.LastError(); isDenied(err) {
-				return refusedError{err}
+				return deniedError{err}
 			}
 			return c.failure()
 		case <-ctx.Done():

@@ -84,7 +84,7 @@ func (d *Destination) Write(ctx context.Context, records []record.Record) (n int
 			return n, ctx.Err()
 		case errors.As(err, new(recordError)):
 			return n, err
-		case errors.As(err, new(refusedError)), time.Since(begin) >= d.settings.RetryFor:
+		case errors.As(err, new(deniedError)), time.Since(begin) >= d.settings.RetryFor:
 			return n, sdk.Unavailable(fmt.Errorf("cannot publish: %w", err))
 		}
 		sdk.Logger(ctx).Warn("cannot publish, trying again", "err", err)

@@ -51,7 +51,7 @@ func (s *stream) open(ctx context.Context, pos record.Position) (err error) {
 func (s *stream) run(ctx context.Context) {
 	defer close(s.done)
 	common.Repeat(ctx, func(works func()) error { return s.session(ctx, works) }, func(err error) bool {
-		if errors.As(err, new(gapError)) || errors.As(err, new(refusedError)) || sdk.Panicked(err) {
+		if errors.As(err, new(gapError)) || errors.As(err, new(deniedError)) || sdk.Panicked(err) {
 			s.inbox.Fail(err)
 			return false
 		}

@@ -115,8 +115,8 @@ func dialChecked(ctx context.Context, network, address string, config *tls.Confi
 // isReply reports whether the error is a reply of the server, which leaves the connection intact.
 func isReply(err error) bool { return errors.As(err, new(redis.Error)) }
 
-// isRefusal reports whether the server refuses the client: its credentials or its rights.
-func isRefusal(err error) bool {
+// isDenial reports whether the server refuses the client: its credentials or its rights.
+func isDenial(err error) bool {
 	return hasCode(err, "NOAUTH", "WRONGPASS", "NOPERM", "ERR invalid password")
 }
 

@@ -145,7 +145,7 @@ func (d *Destination) write(ctx context.Context, all []element) (done int, err e
 			return done, nil
 		case ctx.Err() != nil:
 			return done, sdk.Unavailable(ctx.Err())
-		case isRefusal(err):
+		case isDenial(err):
 			d.close()
 			return done, sdk.Unavailable(fmt.Errorf("the server refuses the client: %w", err))
 		case isReply(err) && !passes(err):

@@ -111,7 +111,7 @@ func (l *link) read(ctx context.Context, from reader) ([]record.Record, error) {
 			return nil, ctx.Err()
 		case errors.As(err, new(gapError)):
 			return nil, err
-		case isRefusal(err), isReply(err) && !passes(err):
+		case isDenial(err), isReply(err) && !passes(err):
 			l.close()
 			return nil, fmt.Errorf("the server refuses to be read: %w", err)
 		case err != nil:

@@ -129,10 +129,14 @@ func runPipeline(t *testing.T, connectors plugins, ackTimeout time.Duration, s *
 	done func() bool) error {
 	t.Helper()
 	ctx, log := testContext(t), slog.New(slog.DiscardHandler)
-	declared := &spec.Pipeline{ID: "pipe", DLQ: spec.DLQ{Plugin: "chaos", WindowSize: 1}, Connectors: []spec.Connector{
-		{ID: "src", Type: spec.TypeSource, Plugin: "chaos", Settings: map[string]string{"mode": source}},
-		{ID: "dst", Type: spec.TypeDestination, Plugin: "chaos", Settings: map[string]string{"mode": destination}},
-	}}
+	declared := &spec.Pipeline{
+		ID:              "pipe",
+		DeadLetterQueue: spec.DeadLetterQueue{Plugin: "chaos", WindowSize: 1},
+		Connectors: []spec.Connector{
+			{ID: "src", Type: spec.TypeSource, Plugin: "chaos", Settings: map[string]string{"mode": source}},
+			{ID: "dst", Type: spec.TypeDestination, Plugin: "chaos", Settings: map[string]string{"mode": destination}},
+		},
+	}
 	committer := &engine.Committer{Store: s}
 	committing, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var running sync.WaitGroup

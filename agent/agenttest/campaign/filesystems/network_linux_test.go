@@ -26,7 +26,7 @@ func TestNetworkFileSystemsAreRefused(t *testing.T) {
 		t.Fatalf("cannot mount, which needs root: %v", err)
 	}
 	t.Cleanup(func() { _ = syscall.Unmount(dir, syscall.MNT_DETACH) })
-	err = sqlitefile.RefuseNetwork(filepath.Join(dir, "conduit.db"))
+	err = sqlitefile.CheckNetwork(filepath.Join(dir, "conduit.db"))
 	if !errors.Is(err, sqlitefile.ErrNetwork) || !strings.Contains(err.Error(), "FUSE") ||
 		!strings.Contains(err.Error(), "db.sqlite.network-filesystem") {
 		t.Errorf("on FUSE: %v", err)

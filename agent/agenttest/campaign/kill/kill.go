@@ -190,7 +190,10 @@ func RunDestination(t *testing.T, c Destination) {
 		f.pipeline.Connectors[1].Processors = processors
 	}
 	if c.Refused {
-		f.pipeline.DLQ = spec.DLQ{Plugin: "builtin:log", Settings: map[string]string{"level": "debug"}}
+		f.pipeline.DeadLetterQueue = spec.DeadLetterQueue{
+			Plugin:   "builtin:log",
+			Settings: map[string]string{"level": "debug"},
+		}
 	}
 	f.produce = func(_ context.Context, first, n int) error { return appendLines(input, first, n) }
 	f.arrived = f.system.Stored

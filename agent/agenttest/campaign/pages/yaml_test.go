@@ -85,11 +85,16 @@ func withSettings(t *testing.T, path, plugin, text string) *spec.Pipeline {
 	if len(settings) == 0 {
 		t.Errorf("%s: no settings in\n%s", path, text)
 	}
-	return &spec.Pipeline{ID: path, Name: path, Status: spec.StatusRunning, DLQ: spec.DLQ{Plugin: "builtin:log"},
+	return &spec.Pipeline{
+		ID:              path,
+		Name:            path,
+		Status:          spec.StatusRunning,
+		DeadLetterQueue: spec.DeadLetterQueue{Plugin: "builtin:log"},
 		Connectors: []spec.Connector{
 			{ID: "in", Type: spec.TypeSource, Plugin: plugin, Settings: settings},
 			{ID: "out", Type: spec.TypeDestination, Plugin: "builtin:log"},
-		}}
+		},
+	}
 }
 
 // checkSettings checks a block as conduit.yaml.

@@ -20,8 +20,8 @@ func TestDeadLetterQueueThatBreaksEndsTheRun(t *testing.T) {
 	for _, idle := range []bool{false, true} {
 		t.Run(fmt.Sprint("idle ", idle), func(t *testing.T) {
 			w := newWorld(t)
-			w.spec.DLQ.WindowSize = 0
-			queue := &breaking{fakeDestination: w.dlq}
+			w.spec.DeadLetterQueue.WindowSize = 0
+			queue := &breaking{fakeDestination: w.queue}
 			w.plugins.destinations["p:dead-letter-queue"] = queue
 			w.source("src", 10)
 			d := w.destination("dst", &fakeDestination{})
@@ -48,10 +48,10 @@ func TestAmendedDeadLetterQueueThatBreaks(t *testing.T) {
 	l := w.begin(t.Context())
 	queue := &breaking{fakeDestination: &fakeDestination{t: t}}
 	w.plugins.destinations["p:dead-letter-queue"] = queue
-	w.spec.DLQ.Settings = map[string]string{"v": "2"}
+	w.spec.DeadLetterQueue.Settings = map[string]string{"v": "2"}
 	l.become()
-	w.dlq.settle(0, errors.New("process of the first ended"))
-	w.spec.DLQ.WindowSize = 0
+	w.queue.settle(0, errors.New("process of the first ended"))
+	w.spec.DeadLetterQueue.WindowSize = 0
 	w.destination("dst", &fakeDestination{refuse: refuseEvery(10)})
 	l.become()
 	if err := l.wait(); err == nil || !strings.Contains(err.Error(),
@@ -94,8 +94,8 @@ func TestDeadLetterQueuesThatTakeTheirTime(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t)
 				w.ackTimeout = limit
-				w.spec.DLQ.WindowSize, w.spec.DLQ.Settings = 0, test.settings
-				w.plugins.destinations["p:dead-letter-queue"] = &slow{w.dlq, test.takes}
+				w.spec.DeadLetterQueue.WindowSize, w.spec.DeadLetterQueue.Settings = 0, test.settings
+				w.plugins.destinations["p:dead-letter-queue"] = &slow{w.queue, test.takes}
 				s := w.source("src", 5)
 				s.maxBatch = 1 << 20 // five are refused at once, while others wait
 				s.caughtUp = func() { s.total = 10 }
@@ -122,8 +122,8 @@ func TestDeadLetterQueuesThatTakeTheirTime(t *testing.T) {
 // letter.
 func TestDeadLetterQueueThatAnswersTooMuch(t *testing.T) {
 	w := newWorld(t)
-	w.spec.DLQ.WindowSize = 0
-	w.dlq.surplus = 1
+	w.spec.DeadLetterQueue.WindowSize = 0
+	w.queue.surplus = 1
 	w.source("src", 1<<30)
 	w.destination("dst", &fakeDestination{refuse: refuseEvery(10)})
 	err := w.run(func() bool { return false })
@@ -152,7 +152,7 @@ func TestDeadLetterQueuesThatGather(t *testing.T) {
 			w.source("src", 1)
 			w.destination("dst", &fakeDestination{})
 			l := w.begin(t.Context())
-			w.spec.DLQ.Plugin, w.spec.DLQ.Settings = "gathering", test.settings
+			w.spec.DeadLetterQueue.Plugin, w.spec.DeadLetterQueue.Settings = "gathering", test.settings
 			a, amended := l.amend()
 			if amended == nil {
 				a.Discard(t.Context())
@@ -224,8 +224,8 @@ func TestDeadLetterQueuesThatRefuse(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			w := newWorld(t)
-			w.spec.DLQ.WindowSize = 0
-			test.queue(w.dlq)
+			w.spec.DeadLetterQueue.WindowSize = 0
+			test.queue(w.queue)
 			s := w.source("src", 20)
 			d := w.destination("dst", &fakeDestination{})
 			refuse := refuseEvery(5)
@@ -250,12 +250,12 @@ func TestDeadLetterQueuesThatRefuse(t *testing.T) {
 			if test.failed != "" {
 				return
 			}
-			for _, r := range w.dlq.records() {
+			for _, r := range w.queue.records() {
 				if !strings.Contains(text(r), test.want) {
 					t.Errorf("written is %s", text(r))
 				}
 			}
-			if n := len(w.dlq.records()); n != 4 {
+			if n := len(w.queue.records()); n != 4 {
 				t.Errorf("%d dead letters, want 4", n)
 			}
 		})

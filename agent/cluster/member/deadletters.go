@@ -8,19 +8,19 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// refused holds the numbers of dead letters by place and pipeline. Each number must be shown once.
-type refused struct {
+// deadLetterCounts holds the numbers of dead letters by place and pipeline. Each number must be shown once.
+type deadLetterCounts struct {
 	shared  map[string]int64 // in the store of the cluster, by pipeline
 	reports []cluster.Report // with the numbers on the disks of the members
 	shown   map[string]bool
 }
 
-func (m *Membership) refused() *refused {
-	return &refused{m.letters.InStore(), m.reports.All(), map[string]bool{}}
+func (m *Membership) deadLetterCounts() *deadLetterCounts {
+	return &deadLetterCounts{m.deadLetters.InStore(), m.reports.All(), map[string]bool{}}
 }
 
 // show adds the numbers to the first row of a pipeline.
-func (r *refused) show(p *spec.ClusterPipeline) {
+func (r *deadLetterCounts) show(p *spec.ClusterPipeline) {
 	if r.shown[p.ID] {
 		return
 	}
@@ -30,7 +30,7 @@ func (r *refused) show(p *spec.ClusterPipeline) {
 
 // rest returns rows for the pipelines that have dead letters but no row yet. Such a pipeline is local to other members,
 // does not run, or is no longer declared.
-func (r *refused) rest(terms func(id string) *spec.EffectiveTerms) (all []spec.ClusterPipeline) {
+func (r *deadLetterCounts) rest(terms func(id string) *spec.EffectiveTerms) (all []spec.ClusterPipeline) {
 	ids := maps.Clone(r.shared)
 	for _, report := range r.reports {
 		maps.Copy(ids, report.DeadLetters)

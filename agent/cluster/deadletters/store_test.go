@@ -93,7 +93,7 @@ func (m *memory) set(change func()) {
 
 type host struct {
 	*testing.T
-	*deadletters.Share
+	*deadletters.Store
 	local    *deadletter.Store
 	store    *memory
 	mu       sync.Mutex
@@ -114,7 +114,7 @@ func newMember(t *testing.T, name string, m *memory, store cluster.Store, limits
 	local := &deadletter.Store{Path: filepath.Join(t.TempDir(), "dead-letters"), Limits: limits, Log: log}
 	t.Cleanup(func() { _ = local.Close() })
 	h := &host{T: t, local: local, store: m, epoch: map[string]uint64{}}
-	h.Share = deadletters.New(deadletters.Needs{Local: local, Member: name, Store: store, Log: log, Owner: h.owner})
+	h.Store = deadletters.New(deadletters.Needs{Local: local, Member: name, Store: store, Log: log, Owner: h.owner})
 	h.Clustered, h.Counts, h.Replicas = func(id string) bool { return id != "local" }, h.counts, h
 	m.Follow(func(e protocol.Entry) { h.Note(e) })
 	return h
@@ -187,7 +187,7 @@ func (h *host) keep(pipeline string, keys ...string) {
 // commit saves a position, and returns the outcome.
 func (h *host) commit(pipeline string) error {
 	outcome := make(chan error, 1)
-	h.Share.Replicate([]spec.Checkpoint{{PipelineID: pipeline}}, func(_ string, err error) { outcome <- err })
+	h.Store.Replicate([]spec.Checkpoint{{PipelineID: pipeline}}, func(_ string, err error) { outcome <- err })
 	return <-outcome
 }
 
@@ -345,7 +345,7 @@ func TestWithoutPosition(t *testing.T) {
 	a, b := newHost(t, m, deadletter.Limits{}).owns("p", 7), newHost(t, m, deadletter.Limits{})
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
-	go func() { defer close(ended); a.Share.Run(ctx) }()
+	go func() { defer close(ended); a.Store.Run(ctx) }()
 	a.keep("p", "1")
 	wait.For(t, "the dead letter", func() bool { return slices.Equal(b.keys("p"), []string{"1"}) })
 	cancel()
@@ -517,7 +517,7 @@ func (s *hooked) Write(ctx context.Context, w protocol.Write) protocol.Outcome {
 // and every dropped dead letter is counted.
 func TestTwoMembersDrop(t *testing.T) {
 	t.Parallel()
-	for _, before := range []string{protocol.LettersKey("p"), protocol.SegmentKey("p", 0),
+	for _, before := range []string{protocol.DeadLettersKey("p"), protocol.SegmentKey("p", 0),
 		protocol.SegmentKey("p", 1)} {
 		m := &memory{}
 		hook := &hooked{memory: m, before: func(string) {}}

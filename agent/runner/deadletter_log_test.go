@@ -12,7 +12,7 @@ import (
 )
 
 // A hundred lines pass at once, then one a minute, with the number of omitted lines.
-func TestRefusals(t *testing.T) {
+func TestDeadLetterLogIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
 		log := slog.New(runner.Bounded(slog.NewTextHandler(&out, nil))).With("pipeline", "p").WithGroup("g")

@@ -15,15 +15,15 @@ import (
 	"github.com/conduit-agent/conduit/spec/texts"
 )
 
-// deadLetters is the dead-letter queue of a running pipeline: a destination for refused records, and the window that
-// bounds the number of tolerated refusals.
-type deadLetters struct {
+// deadLetterQueue is the dead-letter queue of a running pipeline: the destination of dead letters, and the window that
+// bounds their number.
+type deadLetterQueue struct {
 	run   *run
 	id    string // qualified
 	stats *measure.Connector
 
 	mu     sync.Mutex
-	window RefusalWindow // guarded by mu
+	window DeadLetterWindow // guarded by mu
 
 	write sync.Mutex                       // one record at a time
 	over  bool                             // guarded by write: no more writes
@@ -41,21 +41,26 @@ func newDeadLetterWriter(o *opened[connector.Destination]) *deadLetterWriter {
 	return &deadLetterWriter{opened: o, answers: make(chan error, 1)}
 }
 
-func newDeadLetters(r *run, o *opened[connector.Destination]) *deadLetters {
-	q := &deadLetters{run: r, id: o.id, stats: &r.Stats.DeadLetters, window: NewRefusalWindow(&r.Declared.DLQ)}
+func newDeadLetterQueue(r *run, o *opened[connector.Destination]) *deadLetterQueue {
+	q := &deadLetterQueue{
+		run:    r,
+		id:     o.id,
+		stats:  &r.Stats.DeadLetters,
+		window: NewDeadLetterWindow(&r.Declared.DeadLetterQueue),
+	}
 	q.out.Store(newDeadLetterWriter(o))
 	return q
 }
 
 // setWindow replaces the nack window, which begins empty.
-func (q *deadLetters) setWindow(declared *spec.DLQ) {
+func (q *deadLetterQueue) setWindow(declared *spec.DeadLetterQueue) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.window = NewRefusalWindow(declared)
+	q.window = NewDeadLetterWindow(declared)
 }
 
 // acked counts n records in the window that were not refused.
-func (q *deadLetters) acked(n int) {
+func (q *deadLetterQueue) acked(n int) {
 	q.mu.Lock()
 	q.window.Ack(n)
 	q.mu.Unlock()
@@ -63,7 +68,7 @@ func (q *deadLetters) acked(n int) {
 
 // nack takes over a refused record: on return the record is durable in the dead-letter queue. An error must stop the
 // pipeline.
-func (q *deadLetters) nack(ctx context.Context, l *DeadLetter) error {
+func (q *deadLetterQueue) nack(ctx context.Context, l *DeadLetter) error {
 	q.mu.Lock()
 	var exceeded error
 	if l.Stopped = !q.window.Nack(); l.Stopped {
@@ -99,7 +104,7 @@ func brief(err error) error {
 // character, put writes it in a plainer form, and finally in a form that only says that the agent keeps it. A
 // destination that refuses even that does not take dead letters at all, and the run ends, as it does when the
 // destination fails in another way.
-func (q *deadLetters) put(ctx context.Context, l *DeadLetter) error {
+func (q *deadLetterQueue) put(ctx context.Context, l *DeadLetter) error {
 	forms := []func() record.Record{l.Enveloped, l.Escaped}
 	if q.run.Keep != nil { // the whole record is in the store
 		forms = append(forms, l.Bare)
@@ -132,8 +137,8 @@ func (q *deadLetters) put(ctx context.Context, l *DeadLetter) error {
 	return q.broken(refused)
 }
 
-// keep hands a refused record to the dead-letter store, with an error without secrets.
-func (q *deadLetters) keep(ctx context.Context, l *DeadLetter) error {
+// keep hands a dead letter to the dead-letter store, with an error without secrets.
+func (q *deadLetterQueue) keep(ctx context.Context, l *DeadLetter) error {
 	l.Err = q.run.redacted(l.Err)
 	if q.run.Keep == nil {
 		return nil
@@ -151,7 +156,7 @@ func (p *Pipeline) redacted(err error) error {
 
 // close waits for the current write and prevents further ones: a destination that is not torn down yet may still
 // refuse records.
-func (q *deadLetters) close() error {
+func (q *deadLetterQueue) close() error {
 	q.write.Lock()
 	defer q.write.Unlock()
 	q.over = true
@@ -161,7 +166,7 @@ func (q *deadLetters) close() error {
 // deliver writes a dead letter and waits for the answer, which may be a refusal of this dead letter. If that takes too
 // long, it ends the run with an error of the queue: the destination that refused the record waits for the queue and
 // must not be reported as the one that does not answer.
-func (q *deadLetters) deliver(ctx context.Context, deadLetter *record.Batch) (refusal, err error) {
+func (q *deadLetterQueue) deliver(ctx context.Context, deadLetter *record.Batch) (refusal, err error) {
 	out := q.out.Load()
 	limit := q.run.AckTimeout
 	if limit > 0 && limit+out.batching.Takes(1) > 0 { // avoids overflow
@@ -194,13 +199,13 @@ func (q *deadLetters) deliver(ctx context.Context, deadLetter *record.Batch) (re
 }
 
 // broken wraps an error of the destination.
-func (q *deadLetters) broken(err error) error {
+func (q *deadLetterQueue) broken(err error) error {
 	return failedIn(q.id, permanentIfRefused(fmt.Errorf("cannot write to the dead-letter queue %s: %w", q.id, err)))
 }
 
 // settledBy returns the function through which the destination of w reports results. It ignores results of a
 // destination that was replaced.
-func (q *deadLetters) settledBy(w *deadLetterWriter) func(n int, err error) {
+func (q *deadLetterQueue) settledBy(w *deadLetterWriter) func(n int, err error) {
 	return func(n int, err error) {
 		switch {
 		case q.out.Load() != w:

@@ -9,36 +9,36 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// maxSharedExact is the maximum size of a record that a Letter also holds in binary, because messages of a cluster are
-// bounded.
+// maxSharedExact is the maximum size of a record that a DeadLetter also holds in binary, because messages of a cluster
+// are bounded.
 const maxSharedExact = 128 << 10
 
 // Whole returns the dead letter for display, with the record in JSON only.
-func (l *Letter) Whole() spec.DeadLetter {
+func (l *DeadLetter) Whole() spec.DeadLetter {
 	one := l.DeadLetter
 	one.Record = withoutExact(l.Record)
 	return one
 }
 
-// Letter is a dead letter that is kept outside of a Store. It is complete, with its record and refusals.
-type Letter struct {
+// DeadLetter is a dead letter that is kept outside of a Store. It is complete, with its record and refusals.
+type DeadLetter struct {
 	spec.DeadLetter
 	Hash  []byte `json:"hash"` // identity of the record and the place of the refusal
 	Entry Entry  `json:"entry"`
 	Edits int64  `json:"edits,omitempty"`
 }
 
-// maxSharedText is the maximum number of bytes of an error in a refusal of a Letter.
+// maxSharedText is the maximum number of bytes of an error in a refusal of a DeadLetter.
 const maxSharedText = 4 << 10
 
-// NewLetter returns a dead letter without an id.
-func NewLetter(d *spec.Declaration, l *engine.DeadLetter, at time.Time) *Letter {
-	one := newDeadLetter(d, l, at)
+// New returns a dead letter without an id.
+func New(d *spec.Declaration, l *engine.DeadLetter, at time.Time) *DeadLetter {
+	one := newQueued(d, l, at)
 	if len(one.body) > maxSharedExact {
 		one.body = withoutExact(one.body)
 	}
 	one.refusal.Error = cut(one.refusal.Error, maxSharedText)
-	return &Letter{
+	return &DeadLetter{
 		DeadLetter: spec.DeadLetter{
 			PipelineID: one.pipeline, Time: at, LastTime: at, Times: 1, SourceID: one.source, Stage: one.stage,
 			RefusedBy:  one.refusedBy,
@@ -51,7 +51,7 @@ func NewLetter(d *spec.Declaration, l *engine.DeadLetter, at time.Time) *Letter 
 }
 
 // RefuseAgain adds the refusal in by.
-func (l *Letter) RefuseAgain(by *Letter) {
+func (l *DeadLetter) RefuseAgain(by *DeadLetter) {
 	l.Refusals = keepRefusals(l.Refusals, by.Refusals[len(by.Refusals)-1])
 	l.Times++
 	l.LastTime, l.Generation, l.Digest, l.Error, l.Stopped = by.LastTime, by.Generation, by.Digest, by.Error, by.Stopped
@@ -66,14 +66,14 @@ func keepRefusals(all []spec.Refusal, r spec.Refusal) []spec.Refusal {
 }
 
 // Replace replaces the dead letter by by, the record that was refused when the dead letter was replayed.
-func (l *Letter) Replace(by *Letter) {
+func (l *DeadLetter) Replace(by *DeadLetter) {
 	l.Hash, l.Stage, l.RefusedBy, l.Entry, l.Key, l.Bytes, l.Record = by.Hash, by.Stage, by.RefusedBy, by.Entry, by.Key,
 		by.Bytes, by.Record
 	l.RefuseAgain(by)
 }
 
 // Edit replaces the record.
-func (l *Letter) Edit(r *record.Record) {
+func (l *DeadLetter) Edit(r *record.Record) {
 	l.Record, l.Key = encode(*r), keyText(r.Key)
 	l.Bytes = int64(len(l.Record))
 	l.Edits++
@@ -81,21 +81,21 @@ func (l *Letter) Edit(r *record.Record) {
 }
 
 // Listed returns the dead letter as an entry of a page.
-func (l *Letter) Listed() spec.DeadLetter {
+func (l *DeadLetter) Listed() spec.DeadLetter {
 	one := l.DeadLetter
 	one.Error, one.Record, one.Refusals = cut(l.Error, maxError), nil, nil
 	return one
 }
 
 // Selected reports whether the dead letter matches a filter.
-func (l *Letter) Selected(f *spec.DeadLetterFilter) bool {
+func (l *DeadLetter) Selected(f *spec.DeadLetterFilter) bool {
 	return (f.Since.IsZero() || !l.Time.Before(f.Since)) && (f.Until.IsZero() || l.Time.Before(f.Until)) &&
 		(f.Stage == "" || l.Stage == f.Stage) && strings.Contains(l.Key, f.Key) &&
 		strings.Contains(lowerASCII(cut(l.Error, maxError)), lowerASCII(f.Error))
 }
 
 // Replay returns the dead letter for a replay.
-func (l *Letter) Replay() (Replay, error) {
+func (l *DeadLetter) Replay() (Replay, error) {
 	r := Replay{ID: l.ID, Edits: l.Edits, Stage: l.Stage, Stopped: l.Stopped, SourceID: l.SourceID, Entry: l.Entry}
 	var err error
 	r.Record, err = decode(l.Record)

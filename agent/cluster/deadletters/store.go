@@ -23,13 +23,11 @@ import (
 	"github.com/conduit-agent/conduit/spec/notify"
 )
 
-// Local is the dead-letter store of this agent. It holds the dead letters of pipelines outside the cluster, and those
-// that are too large for the store of a cluster.
-type Local = deadletter.Store
-
-// Needs holds the dependencies of a Share.
+// Needs holds the dependencies of a Store.
 type Needs struct {
-	Local  *Local
+	// Local holds the dead letters on the disk of this agent: of pipelines outside the cluster, and those that are too
+	// large for the store of a cluster.
+	Local  *deadletter.Store
 	Member string // name of this agent
 	Store  cluster.Store
 	Log    *slog.Logger
@@ -37,9 +35,9 @@ type Needs struct {
 	Owner func(pipeline string) (claim string, epoch uint64, ok bool)
 }
 
-// Share combines the dead letters of this agent and of the cluster. Create it with New, set its exported fields, pass
+// Store combines the dead letters of this agent and of the cluster. Create it with New, set its exported fields, pass
 // entries of the store to Note, and call Run.
-type Share struct {
+type Store struct {
 	Replicas engine.Replicas // for positions
 	// Clustered reports whether a pipeline belongs to the cluster.
 	Clustered func(pipeline string) bool
@@ -57,8 +55,8 @@ type Share struct {
 }
 
 // New returns the dead letters of a member.
-func New(n Needs) *Share {
-	s := &Share{needs: n, wake: notify.NewSignal()}
+func New(n Needs) *Store {
+	s := &Store{needs: n, wake: notify.NewSignal()}
 	s.running, s.end = context.WithCancel(context.Background())
 	k := keys{store: n.Store, noted: func(e protocol.Entry) { s.Note(e) }}
 	s.queues = queues{keys: k, me: rand.Text(), byClaim: map[string]*queue{}}
@@ -73,8 +71,8 @@ func New(n Needs) *Share {
 }
 
 // Note implements cluster.Noter.
-func (s *Share) Note(e protocol.Entry) bool {
-	key, is := strings.CutPrefix(e.Key, protocol.LettersPrefix)
+func (s *Store) Note(e protocol.Entry) bool {
+	key, is := strings.CutPrefix(e.Key, protocol.DeadLettersPrefix)
 	switch {
 	case !is:
 		return false
@@ -87,7 +85,7 @@ func (s *Share) Note(e protocol.Entry) bool {
 }
 
 // claims returns the claims of a pipeline that have or may have dead letters, the last instance first.
-func (s *Share) claims(pipeline string) (all []string) {
+func (s *Store) claims(pipeline string) (all []string) {
 	s.queues.mu.Lock()
 	defer s.queues.mu.Unlock()
 	for number := protocol.MaxInstances; number > 1; number-- {
@@ -102,17 +100,17 @@ func (s *Share) claims(pipeline string) (all []string) {
 }
 
 // Totals implements api.DeadLetterStore.
-func (s *Share) Totals(ctx context.Context) ([]spec.DeadLetterTotals, error) {
+func (s *Store) Totals(ctx context.Context) ([]spec.DeadLetterTotals, error) {
 	return s.totals(ctx, func(string) bool { return true })
 }
 
 // TotalsHere returns the totals on the disk of this agent, and the totals of the claims that this agent counts.
-func (s *Share) TotalsHere(ctx context.Context) ([]spec.DeadLetterTotals, error) {
+func (s *Store) TotalsHere(ctx context.Context) ([]spec.DeadLetterTotals, error) {
 	return s.totals(ctx, s.Counts(ctx))
 }
 
 // InStore returns the numbers of dead letters in the store of the cluster, by pipeline.
-func (s *Share) InStore() map[string]int64 {
+func (s *Store) InStore() map[string]int64 {
 	s.queues.mu.Lock()
 	defer s.queues.mu.Unlock()
 	all := map[string]int64{}
@@ -125,7 +123,7 @@ func (s *Share) InStore() map[string]int64 {
 	return all
 }
 
-func (s *Share) totals(ctx context.Context, which func(claim string) bool) ([]spec.DeadLetterTotals, error) {
+func (s *Store) totals(ctx context.Context, which func(claim string) bool) ([]spec.DeadLetterTotals, error) {
 	all, err := s.needs.Local.Totals(ctx)
 	if err != nil {
 		return nil, err
