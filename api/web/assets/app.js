@@ -43,7 +43,7 @@ function content() {
     case 'plugins': return view('plugins')(words[1]);
     case 'events': return view('events')();
     case 'agent': return view('about', 'about')();
-    default: return h('section', { class: 'empty' }, h('h1', null, 'There is nothing here'), h('a', { href: '#/' }, 'To the pipelines'));
+    default: return h('section', { class: 'empty' }, h('h1', null, 'Page not found'), h('a', { href: '#/' }, 'To the pipelines'));
   }
 }
 
@@ -87,7 +87,7 @@ function login() {
   };
   return h('main', { class: 'login', id: 'main', tabindex: -1 },
     h('form', { class: 'card', onsubmit: submit },
-      h('h1', null, 'This agent asks for a token'),
+      h('h1', null, 'This agent requires a token'),
       agent.token() ? h('p', { class: 'bad', role: 'alert' }, 'The token is wrong.') : null,
       h('label', { for: 'token' }, 'Token'),
       h('input', { id: 'token', name: 'token', type: 'password', autocomplete: 'off', required: true, ref: (el) => el?.focus() }),
@@ -96,7 +96,7 @@ function login() {
 }
 
 const help = signal(false);
-const shortcuts = [['g then p, l, e, a', 'pipelines, plugins, events, agent'], ['/', 'search'], ['↑ ↓ or k j', 'the pipeline before or after'], ['Enter', 'open'],
+const shortcuts = [['g then p, l, e, a', 'pipelines, plugins, events, agent'], ['/', 'search'], ['↑ ↓ or k j', 'the previous or next pipeline'], ['Enter', 'open'],
   ['1 … 6', 'the tabs of a pipeline'], ['Space', 'pause or resume the stream'], ['Esc', 'close, back']];
 
 function dialogs() {

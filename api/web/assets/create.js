@@ -156,7 +156,7 @@ function toYAML() {
 
 function yamlView() {
   return h('div', { class: 'stack' },
-    h('p', { class: 'quiet' }, 'Write it as in a pipeline file. Ctrl-Space completes. Problems appear below, as conduit pipelines validate prints them.'),
+    h('p', { class: 'quiet' }, 'Edit the pipeline as in a pipeline file. Ctrl-Space completes. Problems appear below, as conduit pipelines validate reports them.'),
     editor.view(), editor.problems(),
     h('div', { class: 'bar' }, copyButton(() => editor.text.peek(), 'Copy YAML'), h('span', { class: 'grow' }),
       action('Plan and create…', 'create', async () => { const documents = await editor.documents(); if (documents) await finish(documents); }, { kind: 'primary', disabled: editor.broken || !(editor.check().documents || []).length })));

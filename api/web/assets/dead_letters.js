@@ -57,7 +57,7 @@ async function save() {
 }
 
 async function drop(title, target) {
-  if (!await ask({ title, text: 'They are gone for good.', yes: 'Drop', danger: true })) return;
+  if (!await ask({ title, text: 'This cannot be undone.', yes: 'Drop', danger: true })) return;
   const done = await agent.attempt('', () => agent.call('DELETE', target));
   if (done) { agent.toast(plural(done.dropped, 'dead letter') + ' dropped'); open.set(null); marked.set(new Set()); load(); }
 }
@@ -101,10 +101,10 @@ export function deadLetters(s) {
     if (el) load();
   };
   return h('section', { class: 'stack', 'aria-label': 'Dead letters', ref: arrive },
-    h('div', { class: 'title' }, h('h2', null, 'Dead letters'), h('span', { class: 'quiet', role: 'status' }, p ? `${plural(p.totals.count, 'refused record')}, ${bytes(p.totals.bytes)}${p.totals.dropped ? `; ${count(p.totals.dropped)} were dropped, see dead-letters.max-count` : ''}` : ''),
+    h('div', { class: 'title' }, h('h2', null, 'Dead letters'), h('span', { class: 'quiet', role: 'status' }, p ? `${plural(p.totals.count, 'dead letter')}, ${bytes(p.totals.bytes)}${p.totals.dropped ? `; ${count(p.totals.dropped)} were dropped, see dead-letters.max-count` : ''}` : ''),
       h('span', { class: 'grow' }), h('button', { onclick: () => load() }, 'Refresh'),
       p?.totals.count ? [action(`Replay ${which()}`, 'replay', () => begin(request()), { kind: 'primary' }), action(`Drop ${which()}`, 'drop-dead-letters', () => drop(`Drop ${which()}?`, target()), { kind: 'danger' })] : null),
-    p?.elsewhere?.length ? h('p', { class: 'problem warn', id: 'elsewhere' }, 'On the disks of other members of the cluster, which list and replay them: ', p.elsewhere.map((m) => `${m.member}${m.address ? ' at ' + m.address : ''} has ${m.count}`).join(', ')) : null,
+    p?.elsewhere?.length ? h('p', { class: 'problem warn', id: 'elsewhere' }, 'Other members of the cluster have dead letters on their disks. List and replay them there: ', p.elsewhere.map((m) => `${m.member}${m.address ? ' at ' + m.address : ''} has ${m.count}`).join(', ')) : null,
     progress(), search(), list(p), one());
 }
 
@@ -131,11 +131,11 @@ function mark(id) {
 
 function list(p) {
   if (!p) return h('p', { class: 'quiet' }, 'Loading…');
-  if (!p.list.length) return p.searching ? h('p', { class: 'quiet' }, 'Searching…') : empty(filtered() ? 'No such dead letters' : 'No record was refused', null);
+  if (!p.list.length) return p.searching ? h('p', { class: 'quiet' }, 'Searching…') : empty(filtered() ? 'No such dead letters' : 'No dead letters', null);
   return h('div', { class: 'scroll card', tabindex: 0 }, h('table', { class: 'log' }, h('caption', { class: 'hidden' }, 'Dead letters'),
-    h('thead', null, h('tr', null, [agent.mayWrite() && 'Mark', 'Number', 'When', 'Refused by', 'Key', 'Error'].filter(Boolean).map((t) => h('th', { key: t, scope: 'col' }, t)))),
+    h('thead', null, h('tr', null, [agent.mayWrite() && 'Select', 'Number', 'When', 'Refused by', 'Key', 'Error'].filter(Boolean).map((t) => h('th', { key: t, scope: 'col' }, t)))),
     h('tbody', null, p.list.map((l) => h('tr', { key: l.id },
-      agent.mayWrite() ? h('td', null, h('input', { type: 'checkbox', 'aria-label': `Mark ${l.id}`, checked: marked().has(l.id), onchange: () => mark(l.id) })) : null,
+      agent.mayWrite() ? h('td', null, h('input', { type: 'checkbox', 'aria-label': `Select ${l.id}`, checked: marked().has(l.id), onchange: () => mark(l.id) })) : null,
       h('th', { scope: 'row' }, h('button', { class: 'plain', 'aria-expanded': String(open()?.id === l.id), onclick: () => (open.peek()?.id === l.id ? open.set(null) : show(l.id)) }, String(l.id))),
       h('td', { class: 'quiet nowrap' }, clock(l.lastTime)), h('td', { class: 'mono' }, l.refusedBy), h('td', { class: 'mono' }, l.key), h('td', null, h('span', { class: 'clamp' }, l.error))))),
   ), p.next ? h('button', { onclick: () => load(true) }, p.searching ? 'Searching…' : 'More') : null);

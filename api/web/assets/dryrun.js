@@ -27,7 +27,7 @@ function take(source) {
     },
     closed() { state.set('the stream ended'); },
   });
-  setTimeout(() => { close(); if (got.length < wanted) state.set(got.length ? '' : 'no record came within ten seconds'); }, 10000);
+  setTimeout(() => { close(); if (got.length < wanted) state.set(got.length ? '' : 'no record arrived within ten seconds'); }, 10000);
 }
 
 async function run(s, detail) {
@@ -55,7 +55,7 @@ export function dryRun(s, detail) {
 function outcome(r) {
   return [r.records.map((one) => h('article', { class: 'card record', key: one.number }, h('h2', null, one.number ? `Record ${one.number}` : 'By time, after the last record'),
     one.steps.length ? one.steps.map((step) => h('section', { key: step.processor }, h('h3', { class: 'mono' }, step.processor),
-      step.diff.length ? h('pre', { class: 'steps', tabindex: 0 }, step.diff.map((d, i) => h('span', { key: i, class: d.startsWith('+') ? 'added' : d.startsWith('-') ? 'removed' : '' }, d + '\n'))) : h('p', { class: 'quiet' }, step.records.length ? 'Nothing changed.' : 'Nothing goes on.'))) : h('p', { class: 'quiet' }, 'No processor got it.'))),
-    Object.entries(r.destinations).map(([id, list]) => h('section', { class: 'card', key: id }, h('h2', null, `${id} would get ${list.length}`), list.slice(0, 20).map((x, i) => h('div', { class: 'tree', key: i }, h('dd', null, tree(x)))))),
+      step.diff.length ? h('pre', { class: 'steps', tabindex: 0 }, step.diff.map((d, i) => h('span', { key: i, class: d.startsWith('+') ? 'added' : d.startsWith('-') ? 'removed' : '' }, d + '\n'))) : h('p', { class: 'quiet' }, step.records.length ? 'Nothing changed.' : 'No record leaves this processor.'))) : h('p', { class: 'quiet' }, 'No processor received it.'))),
+    Object.entries(r.destinations).map(([id, list]) => h('section', { class: 'card', key: id }, h('h2', null, `${id} would receive ${list.length}`), list.slice(0, 20).map((x, i) => h('div', { class: 'tree', key: i }, h('dd', null, tree(x)))))),
     r.deadLetters.map((d, i) => h('div', { class: 'problem bad', key: 'd' + i }, h('b', { class: 'mono' }, d.processor), ' refuses it: ', d.error))];
 }

@@ -169,7 +169,7 @@ export async function planFile(path, content) {
   const plan = await agent.attempt('', () => agent.post('/v1/plan', { files: [{ path, content }] }));
   if (!plan) return;
   const wrong = plan.problems.filter((p) => p.severity === 'error' && (!p.file || p.file === path));
-  await ask({ title: `If this were saved as ${path}`, body: [wrong.map((p, i) => h('div', { key: i }, problem(p, { link: false }))), wrong.length ? null : planView(fromFiles(plan))], yes: 'Close' });
+  await ask({ title: `Changes if this is saved as ${path}`, body: [wrong.map((p, i) => h('div', { key: i }, problem(p, { link: false }))), wrong.length ? null : planView(fromFiles(plan))], yes: 'Close' });
 }
 
 addEventListener('scroll', (e) => { if (e.target === document) for (const editor of open) editor.menu.set(null); }, { passive: true });
@@ -194,7 +194,7 @@ export function declaration(s, detail) {
   };
   return h('div', { class: 'stack', key: 'declaration ' + s.id },
     file ? h('p', { class: 'note' }, 'A file declares this pipeline: edit ', h('code', null, s.owner.path), s.owner.line ? ` at line ${s.owner.line}` : '', ' and save; the change is in effect within milliseconds. ',
-      h('a', { href: '#/files/' + encodeURIComponent(s.owner.path) }, 'Try an edit here'), ' to see what it would do.') : null,
+      h('a', { href: '#/files/' + encodeURIComponent(s.owner.path) }, 'Try an edit here'), ' to see its effect.') : null,
     h('div', { class: 'bar' },
       copyButton(() => editor.text.peek(), 'Copy YAML'), h('span', { class: 'grow' }),
       file ? null : [dirty ? action('Discard edits', 'discard', () => { edits.delete(s.id); editor.text.set(edit.base); }) : null, action('Plan and apply…', 'apply', apply, { kind: 'primary', disabled: !dirty || editor.broken })]),

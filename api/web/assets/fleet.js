@@ -59,7 +59,7 @@ function summary() {
 
 function everything() {
   const total = agent.pipelines().size;
-  if (!total) return agent.link() === 'connecting' ? h('p', { class: 'quiet' }, 'Asking the agent…') : nothing();
+  if (!total) return agent.link() === 'connecting' ? h('p', { class: 'quiet' }, 'Loading…') : nothing();
   const list = listed();
   return h('div', null, bar(list.length, total), h(table, { list }));
 }
@@ -79,7 +79,7 @@ function attention() {
   if (!wrong.length && !pipelines.length && !bad) return null;
   return h('section', { class: 'attention', 'aria-label': 'Needs attention' },
     h('h2', null, 'Needs attention'),
-    bad ? h('div', { class: 'problem bad' }, `The directory of the pipeline files is ${dir.state}: ${dir.message || ''} Pipelines go on as they were declared.`) : null,
+    bad ? h('div', { class: 'problem bad' }, `The directory of the pipeline files is ${dir.state}: ${dir.message || ''} Pipelines keep running as declared.`) : null,
     wrong.slice(0, shownProblems).map((p, i) => h('div', { key: 'f' + p.file + p.line + i }, problem(p), after(p))),
     pipelines.slice(0, shownProblems).map((s) => h('div', { class: 'problem ' + (severity(s) > 3 ? 'bad' : 'warn'), key: s.id },
       h('div', null, phase(s), ' ', h('a', { href: '#/pipelines/' + encodeURIComponent(s.id) }, s.id), ': ', version(s)),
@@ -91,7 +91,7 @@ function attention() {
 function after(p) {
   const s = p.pipeline && agent.pipelines().get(p.pipeline);
   if (!s) return null;
-  return h('p', { class: 'quiet' }, h('a', { href: '#/pipelines/' + encodeURIComponent(s.id) }, s.id), ' ', s.state.phase === 'running' ? 'goes on: it ' + version(s) + '.' : 'is ' + s.state.phase + '.');
+  return h('p', { class: 'quiet' }, h('a', { href: '#/pipelines/' + encodeURIComponent(s.id) }, s.id), ' ', s.state.phase === 'running' ? 'keeps running: it ' + version(s) + '.' : 'is ' + s.state.phase + '.');
 }
 
 const more = (n) => (n > 0 ? h('p', { class: 'quiet' }, `and ${n} more: choose “Need attention” below`) : null);

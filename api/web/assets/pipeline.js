@@ -40,7 +40,7 @@ const exported = (id, revision) => agent.call('POST', agent.pipelinePath(id) + '
 export function pipeline(id, tab = '') {
   const s = agent.pipelines().get(id);
   if (!s) {
-    return agent.link() === 'live' ? empty(`There is no pipeline ${id}`, h('p', null, 'It may have been deleted, or its file may not be saved yet.'), h('a', { href: '#/', class: 'button' }, 'All pipelines')) : h('p', { class: 'quiet' }, 'Asking the agent…');
+    return agent.link() === 'live' ? empty(`There is no pipeline ${id}`, h('p', null, 'It may have been deleted, or its file may not be saved yet.'), h('a', { href: '#/', class: 'button' }, 'All pipelines')) : h('p', { class: 'quiet' }, 'Loading…');
   }
   load(s);
   queueMicrotask(() => agent.watchStages(id));
@@ -62,7 +62,7 @@ function heading({ s }) {
       h('p', { class: 'quiet' }, phase(s), ' since ', h('time', { datetime: began, title: clock(began) }, duration((Date.now() - Date.parse(began)) / 1000)), ' · ', version(s), terms(s.terms), instances(s.instances), ' · declared in ', s.owner.kind === 'file' ? h('a', { class: 'mono', href: '#/files/' + encodeURIComponent(s.owner.path) }, place(s.owner)) : 'API')),
     h('span', { class: 'grow' }),
     active ? action('Stop', 'stop', act('stop', 'stopped')) : action('Start', 'start', act('start', 'started'), { kind: 'primary' }),
-    s.state.phase === 'stopping' ? action('Stop now', 'force', () => agent.attempt('stopped; what was outstanding is delivered again', () => agent.post(path + '/stop', { force: true })), { kind: 'danger' }) : null,
+    s.state.phase === 'stopping' ? action('Stop now', 'force', () => agent.attempt('stopped; records in flight are delivered again', () => agent.post(path + '/stop', { force: true })), { kind: 'danger' }) : null,
     action('Restart', 'restart', act('restart', 'restarted'), { disabled: !active }),
     s.owner.kind === 'api' ? action('Delete', 'delete', () => drop(s), { kind: 'danger' }) : null);
 }
@@ -99,7 +99,7 @@ function overview(s) {
   const rate = (id) => r?.stages?.[id];
   const pick = (id) => { chosen.set(chosen.peek() === id ? '' : id); };
   return h('div', { class: 'stack' },
-    e && severity(s) ? h('div', { class: 'problem ' + (severity(s) > 3 ? 'bad' : 'warn'), role: 'alert' }, h('pre', { class: 'wrap' }, e), s.state.retryAt && s.state.phase === 'recovering' ? h('p', { class: 'quiet' }, `Next try at ${clock(s.state.retryAt)}, after ${plural(s.state.failures || 1, 'failure')}. Saving or restarting tries at once.`) : null) : null,
+    e && severity(s) ? h('div', { class: 'problem ' + (severity(s) > 3 ? 'bad' : 'warn'), role: 'alert' }, h('pre', { class: 'wrap' }, e), s.state.retryAt && s.state.phase === 'recovering' ? h('p', { class: 'quiet' }, `Next attempt at ${clock(s.state.retryAt)}, after ${plural(s.state.failures || 1, 'failure')}. Saving or restarting tries at once.`) : null) : null,
     (s.problems || []).map((p, i) => h('div', { key: i }, problem(p))),
     figures(s, r),
     h(stages, { s, r }),
@@ -122,7 +122,7 @@ function stages({ s, r }) {
   agent.tick();
   const list = Object.entries(r.stages).filter(([id, x]) => x.since || x.error || id === s.state.stall.stage);
   if (!list.length) return null;
-  return h('section', { class: 'card', 'aria-label': 'Stages that wait' }, h('h2', null, 'Where it stands still'), h('ul', { class: 'events' }, list.map(([id, x]) =>
+  return h('section', { class: 'card', 'aria-label': 'Stages that wait' }, h('h2', null, 'Stages that are stuck'), h('ul', { class: 'events' }, list.map(([id, x]) =>
     h('li', { key: id, class: id === s.state.stall.stage ? 'warning' : '' }, h('b', null, id.slice(s.id.length + 1) || id), ' ', stageWords(x),
       x.error ? h('div', { class: 'quiet clamp', title: x.error }, x.error) : null))));
 }
@@ -134,15 +134,15 @@ function stageCard(d, id, r, s) {
   if (!c) return null;
   const processor = !!c.parent;
   return h('section', { class: 'card', 'aria-label': id },
-    h('div', { class: 'title' }, h('h2', null, id), h('span', { class: 'grow' }), h('a', { class: 'button', href: `#/pipelines/${encodeURIComponent(s.id)}/records` }, 'Its records')),
+    h('div', { class: 'title' }, h('h2', null, id), h('span', { class: 'grow' }), h('a', { class: 'button', href: `#/pipelines/${encodeURIComponent(s.id)}/records` }, 'Show records')),
     h('dl', { class: 'facts' }, fact('Plugin', h('code', null, c.plugin)), processor ? (c.condition ? fact('Condition', h('code', null, c.condition)) : null) : route(c) ? fact('Gets records', h('code', null, route(c))) : null,
       r?.waiting ? fact('Delivery', h('span', { class: 'problem warn' }, r.waiting)) : null,
-      r?.since ? fact('Passed nothing since', clock(r.since)) : null,
+      r?.since ? fact('No record passed since', clock(r.since)) : null,
       r?.outstanding ? fact('Outstanding', count(r.outstanding)) : null,
       r?.error ? fact('Last error', h('span', { class: 'problem warn' }, r.error)) : null,
       r?.behind ? fact('Behind', behind(r.behind)) : null,
       r?.behind?.warning ? fact('Warning', h('span', { class: 'problem warn' }, r.behind.warning)) : null,
-      (r?.behind?.skipped || []).map((x) => fact('Left out', h('span', { class: 'problem warn' }, `${x.of}: ${x.error}`))),
+      (r?.behind?.skipped || []).map((x) => fact('Skipped', h('span', { class: 'problem warn' }, `${x.of}: ${x.error}`))),
       r ? fact('Now', `${count(r.records)} records/s${processor ? '' : `, ${bytes(r.bytes)}/s`}, busy ${Math.round(r.busy * 100)} % of the time${r.slow ? `: ${r.slow}` : ''}`) : null,
       Object.entries(c.config.settings).sort().map(([k, v]) => fact(k, h('code', { class: 'wrap' }, v)))),
     !processor && c.type === 'TYPE_SOURCE' ? h(position, { s, id }) : null);
@@ -173,7 +173,7 @@ function conditions(s) {
 function recent({ s }) {
   agent.tick();
   const list = agent.events().filter((e) => e.pipeline === s.id).slice(-8).reverse();
-  return h('section', { class: 'card' }, h('h2', null, 'Events'), list.length ? h('ul', { class: 'events' }, list.map((e) => h('li', { key: e.id, class: e.type }, h('time', { class: 'quiet', title: e.at }, ago(e.at)), ' ', h('b', null, e.reason), ' ', h('span', { class: 'clamp' }, e.message)))) : h('p', { class: 'quiet' }, 'None that the agent remembers.'));
+  return h('section', { class: 'card' }, h('h2', null, 'Events'), list.length ? h('ul', { class: 'events' }, list.map((e) => h('li', { key: e.id, class: e.type }, h('time', { class: 'quiet', title: e.at }, ago(e.at)), ' ', h('b', null, e.reason), ' ', h('span', { class: 'clamp' }, e.message)))) : h('p', { class: 'quiet' }, 'There are no events.'));
 }
 
 function records(s) {
@@ -223,8 +223,8 @@ function fields(a, b) {
 
 function comparison(c) {
   return [h('h2', null, c.title), c.changes.length ? h('div', { class: 'scroll', tabindex: 0 }, h('table', { class: 'diff' }, h('thead', null, h('tr', null, h('th', { scope: 'col' }, 'Field'), h('th', { scope: 'col' }, 'Before'), h('th', { scope: 'col' }, 'After'))),
-    h('tbody', null, c.changes.map((d) => h('tr', { key: d.path }, h('th', { scope: 'row', class: 'mono' }, d.path), h('td', { class: 'removed' }, d.from === undefined ? '' : String(d.from)), h('td', { class: 'added' }, d.to === undefined ? '' : String(d.to))))))) : h('p', { class: 'quiet' }, 'Nothing that affects what runs.'),
-    c.text ? [h('h3', null, 'What it declared'), h('pre', { class: 'scroll', tabindex: 0 }, c.text)] : null];
+    h('tbody', null, c.changes.map((d) => h('tr', { key: d.path }, h('th', { scope: 'row', class: 'mono' }, d.path), h('td', { class: 'removed' }, d.from === undefined ? '' : String(d.from)), h('td', { class: 'added' }, d.to === undefined ? '' : String(d.to))))))) : h('p', { class: 'quiet' }, 'No change that affects the running pipeline.'),
+    c.text ? [h('h3', null, 'Declaration'), h('pre', { class: 'scroll', tabindex: 0 }, c.text)] : null];
 }
 
 async function rollback(s, r) {
@@ -239,8 +239,8 @@ function deadLetterTab(s) {
   if (!d) return h('p', { class: 'quiet' }, 'Loading…');
   const r = agent.rate(s.id), q = d.dlq;
   return h('div', { class: 'stack' }, deadLetters(s), h('section', { class: 'card' }, h('h2', null, 'Dead-letter queue'),
-    h('p', null, `Refused records go to ${q.plugin}. `, Number(q.windowSize) === 0 ? 'Any number of refusals is tolerated.' : Number(q.windowNackThreshold) === 0 ? 'The first refusal stops the pipeline.' : `More than ${q.windowNackThreshold} refusals among ${q.windowSize} records stop the pipeline.`),
-    h('dl', { class: 'facts' }, fact('Refused since start', r ? count(r.refused || 0) : '–'), Object.entries(q.settings).map(([k, v]) => fact(k, h('code', null, v)))),
+    h('p', null, `Dead letters go to ${q.plugin}. `, Number(q.windowSize) === 0 ? 'Any number of refusals is tolerated.' : Number(q.windowNackThreshold) === 0 ? 'The first refusal stops the pipeline.' : `More than ${q.windowNackThreshold} refusals among ${q.windowSize} records stop the pipeline.`),
+    h('dl', { class: 'facts' }, fact('Dead letters since start', r ? count(r.refused || 0) : '–'), Object.entries(q.settings).map(([k, v]) => fact(k, h('code', null, v)))),
     agent.events().some((e) => e.pipeline === s.id && e.reason === 'Failed') ? h('p', { class: 'quiet' }, 'Its events show why the last refusal stopped the pipeline.') : null));
 }
 

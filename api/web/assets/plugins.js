@@ -34,7 +34,7 @@ function one(p) {
   return h('section', { class: 'card', key: p.name }, h('a', { class: 'back quiet', href: '#/plugins' }, 'All plugins'), h('h2', null, p.name), h('p', null, p.description || p.summary), p.author ? h('p', { class: 'quiet' }, 'by ', p.author) : null,
     p.kinds.map(([kind, params]) => h('div', { key: kind }, h('h3', null, kind === 'processor' ? 'Settings' : `As a ${kind}`),
       h('div', { class: 'example' }, h('pre', { tabindex: 0 }, example(p, kind, params)), copyButton(() => example(p, kind, params))),
-      h('div', { class: 'scroll', tabindex: 0 }, h('table', { class: 'params' }, h('thead', null, h('tr', null, ['Setting', 'Type', 'Default', 'What it is'].map((t) => h('th', { key: t, scope: 'col' }, t)))),
+      h('div', { class: 'scroll', tabindex: 0 }, h('table', { class: 'params' }, h('thead', null, h('tr', null, ['Setting', 'Type', 'Default', 'Description'].map((t) => h('th', { key: t, scope: 'col' }, t)))),
         h('tbody', null, Object.keys(params).sort(byNeed(params)).map((name) => h('tr', { key: name }, h('th', { scope: 'row', class: 'mono' }, dotted(name), need(params[name]) ? h('span', { class: 'badge' }, 'required') : null), h('td', null, params[name].type.slice(5).toLowerCase()), h('td', { class: 'mono' }, params[name].default), h('td', null, params[name].description, rules(params[name]))))))))));
 }
 

@@ -24,7 +24,7 @@ func TestUIDeadLetters(t *testing.T) {
 	w.WaitPhase("p", spec.PhaseRunning, 2)
 
 	p := openPage(t, w.API.URL, "pipelines/p/dead-letters")
-	p.shows("4 refused records")
+	p.shows("4 dead letters")
 	p.enter("input[name=since]", "2001-01-01T00:00")
 	p.enter("input[name=error]", "no such error")
 	p.press("Find")
@@ -36,7 +36,7 @@ func TestUIDeadLetters(t *testing.T) {
 	p.editsADeadLetter()
 	p.keepsDigits()
 
-	mark := func(id string) { p.eval(`document.querySelector('input[aria-label="Mark ` + id + `"]').click()`) }
+	mark := func(id string) { p.eval(`document.querySelector('input[aria-label="Select ` + id + `"]').click()`) }
 	mark("1")
 	mark("4")
 	p.press("Replay 2 selected ones")

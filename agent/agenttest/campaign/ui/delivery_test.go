@@ -26,7 +26,7 @@ func TestUIDelivery(t *testing.T) {
 	p.shows("Not delivering")
 	p.shows("cannot send records, trying again")
 	p.press("refused")
-	p.shows("Where it stands still")
+	p.shows("Stages that are stuck")
 	p.shows("nothing since")
 	w.Must("POST", "/v1/pipelines/refused/stop", `{"force": true}`, nil)
 	p.press("Pipelines")

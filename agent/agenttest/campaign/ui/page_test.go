@@ -216,7 +216,7 @@ func TestUIDryRun(t *testing.T) {
 	p.press("Run the processors")
 	p.until("the change is not shown",
 		`[...document.querySelectorAll(".steps .added")].filter((e) => e.innerText.includes("seen")).length === 5`)
-	p.shows("dst would get 5")
+	p.shows("dst would receive 5")
 }
 
 // A broken file appears with its line while its pipeline keeps running, and disappears.
@@ -230,7 +230,7 @@ func TestUIBrokenFileAppearsAndDisappears(t *testing.T) {
 	w.Save("p.yaml", strings.Replace(agenttest.Generated(w.Dir, "p", 10, ""), "type: source", "type: sauce", 1))
 	p.shows("p.yaml:7:15")
 	p.shows("type: sauce")
-	p.shows("goes on: it runs version 1")
+	p.shows("keeps running: it runs version 1")
 	w.Save("p.yaml", agenttest.Generated(w.Dir, "p", 20, ""))
 	p.hides("Needs attention")
 	p.shows("runs version 2")
@@ -466,7 +466,7 @@ func TestUILogin(t *testing.T) {
 	w.Save("p.yaml", agenttest.Generated(w.Dir, "p", 10, ""))
 	w.WaitPhase("p", spec.PhaseRunning, 1)
 	p := openPage(t, w.API.URL, "pipelines/p")
-	p.shows("This agent asks for a token")
+	p.shows("This agent requires a token")
 	p.enter("#token", "wrong")
 	p.press("Log in")
 	p.shows("The token is wrong")

@@ -57,7 +57,7 @@ pipelines:
 	written("a", "b", "c", "c")
 
 	p.press("Stop")
-	p.press("Begin anew…")
+	p.press("Start from the beginning…")
 	p.shows("it delivers all records again")
 	p.press("Forget the position")
 	p.shows("its beginning: there is no position")

@@ -23,7 +23,7 @@ var changes = []struct {
 	{"files/p.yaml", "This token may only read", []string{"What would this change?"}},
 	{"pipelines/p", "Conditions", []string{"Stop", "Restart"}},
 	{"pipelines/p/dry-run", "This token may only read", []string{"Run the processors"}},
-	{"pipelines/p/dead-letters", "1 refused record", []string{"Replay all", "Drop all", "Mark"}},
+	{"pipelines/p/dead-letters", "1 dead letter", []string{"Replay all", "Drop all", "Select"}},
 	{"pipelines/api", "Conditions", []string{"Stop", "Restart", "Delete"}},
 	{"pipelines/api/declaration", "Copy YAML", []string{"Plan and apply…"}},
 	{"pipelines/api/history", "revision 1", []string{"Roll back to this"}},
