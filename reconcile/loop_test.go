@@ -599,6 +599,32 @@ func TestLoopRollsBackWhenStartFails(t *testing.T) {
 	})
 }
 
+// A request starts a version again that was rolled back. If it runs this time, its later failures are no reason for a
+// rollback.
+func TestLoopForgetsARejectionAfterARequest(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.declare(pipeline("p", "1"))
+		w.plant.with(func() { w.plant.badStart["2"] = errBroken })
+		w.declare(pipeline("p", "2"))
+		w.state("running gen=1 tried=2!")
+		w.plant.with(func() { delete(w.plant.badStart, "2") })
+		if err := w.loop.Restart(w.Context(), "p"); err != nil {
+			w.Error(err)
+		}
+		w.pass(time.Minute)
+		w.state("running gen=2 tried=2")
+		w.plant.take()
+		w.plant.fails("p", errBroken)
+		synctest.Wait()
+		w.did("end p 2")
+		w.pass(2 * time.Second)
+		w.did("prepare p 2, run p 2")
+		if r := w.store.reasons(); !strings.HasSuffix(r, "Failed Started") {
+			w.Errorf("events: %s", r)
+		}
+	})
+}
+
 // When the rollback fails as well, the declared version is tried again.
 func TestLoopTriesTheDeclaredVersionAfterAFailedRollback(t *testing.T) {
 	inWorld(t, func(w *world) {

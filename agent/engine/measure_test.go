@@ -17,8 +17,8 @@ func TestHistogram(t *testing.T) {
 	var h measure.Histogram
 	h.Observe(measure.SizeBounds, 1024, 2)
 	h.Observe(measure.SizeBounds, 1025, 1)
-	h.Share(measure.SizeBounds, 3<<20, 1)
-	h.Share(measure.SizeBounds, 100, 0) // no values
+	h.ObserveMean(measure.SizeBounds, 3<<20, 1)
+	h.ObserveMean(measure.SizeBounds, 100, 0) // no values
 	count, sum, within := h.Read(measure.SizeBounds)
 	if count != 4 || sum != 2*1024+1025+3<<20 || within[1<<10] != 2 || within[2<<10] != 3 || within[2<<20] != 3 {
 		t.Errorf("%d values, sum %v, within %v", count, sum, within)

@@ -189,7 +189,7 @@ func Truncate(dir string, before time.Time) (records uint64, bytes int64, err er
 	if _, err := Inspect(dir); err != nil { // Open would create the directory
 		return 0, 0, err
 	}
-	l, release, err := Share(dir, nil, nil)
+	l, release, err := OpenShared(dir, nil, nil)
 	if err != nil {
 		return 0, 0, err
 	}

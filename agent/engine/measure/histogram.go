@@ -26,8 +26,8 @@ func (h *Histogram) Took(d time.Duration) { h.Observe(DurationBounds, d.Seconds(
 // Observe counts n values of about v each.
 func (h *Histogram) Observe(bounds []float64, v float64, n int) { h.add(bounds, v, v*float64(n), n) }
 
-// Share counts n values whose sum is sum. All count as their mean.
-func (h *Histogram) Share(bounds []float64, sum float64, n int) {
+// ObserveMean counts n values whose sum is sum. All count as their mean.
+func (h *Histogram) ObserveMean(bounds []float64, sum float64, n int) {
 	if n > 0 {
 		h.add(bounds, sum/float64(n), sum, n)
 	}

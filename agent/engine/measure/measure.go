@@ -31,7 +31,7 @@ type Connector struct {
 // Passed counts a batch that was read or is about to be written.
 func (s *Connector) Passed(n, bytes int) {
 	s.Bytes.Add(uint64(bytes))
-	s.Sizes.Share(SizeBounds, float64(bytes), n)
+	s.Sizes.ObserveMean(SizeBounds, float64(bytes), n)
 }
 
 // Pipeline counts records that passed a pipeline since the agent started.

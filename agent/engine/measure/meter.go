@@ -72,7 +72,7 @@ func (s *Sampler) Time(h *Histogram, m *Meter, call func() (records int, err err
 	}
 	m.end(number, s.took)
 	if err == nil {
-		h.Share(DurationBounds, s.took.Seconds(), n)
+		h.ObserveMean(DurationBounds, s.took.Seconds(), n)
 	}
 	return err
 }
