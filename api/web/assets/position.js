@@ -47,12 +47,12 @@ export function position({ s, id }) {
     move(p, typed.startsWith(base64) ? typed.slice(base64.length) : toBase64(new TextEncoder().encode(typed)), when);
   };
   return h('form', { class: 'stack', 'aria-label': 'Position', onsubmit: submit },
-    h('h3', null, stopped ? 'It resumes from' : on ? `When the page was opened, or ${on} took over the pipeline, all records were settled up to` : 'When the page was opened, or the pipeline started, all records were settled up to'),
+    h('h3', null, stopped ? 'The source resumes from' : on ? `When the page was opened, or ${on} took over the pipeline, all records were settled up to` : 'When the page was opened, or the pipeline started, all records were settled up to'),
     h('p', null, p.position ? h('code', { class: 'wrap' }, words(p.position)) : 'the beginning: there is no position'),
     p.savedBy && bare(p.savedBy) !== bare(p.plugin) ? h('p', { class: 'quiet' }, `Saved by the plugin ${p.savedBy}; another plugin starts from the beginning.`) : null,
     !agent.mayWrite() || p.when !== when ? null : !stopped ? h('p', { class: 'quiet' }, 'To change the position, stop the pipeline.') : [
       h('label', { for: 'position' }, 'New position, in the format shown above; the plugin reads it when the pipeline starts'),
       h('input', { id: 'position', class: 'wide', autocomplete: 'off', spellcheck: 'false', value: typed, oninput: (e) => draft.set(e.target.value) }),
-      h('div', { class: 'actions' }, h('button', { class: 'primary', disabled: !typed }, 'Resume from it…'),
+      h('div', { class: 'actions' }, h('button', { class: 'primary', disabled: !typed }, 'Resume from this position…'),
         p.position ? action('Start from the beginning…', 'reset-position', () => move(p, '', when), { kind: 'danger' }) : null)]);
 }

@@ -45,12 +45,12 @@ pipelines:
 	p.fits("position")
 
 	p.enter("#position", "4")
-	p.press("Resume from it…")
+	p.press("Resume from this position…")
 	p.shows("From 4 it delivers the records in between again (4 instead of 6).")
 	p.press("Cancel")
 	p.until("the position moved without being confirmed",
 		`document.querySelector("form[aria-label=Position] code").innerText.startsWith("6;3;")`)
-	p.press("Resume from it…")
+	p.press("Resume from this position…")
 	p.press("Move it")
 	p.until("the position did not move", `document.querySelector("form[aria-label=Position] code").innerText === "4"`)
 	p.press("Start")
@@ -60,7 +60,7 @@ pipelines:
 	p.press("Start from the beginning…")
 	p.shows("it delivers all records again")
 	p.press("Forget the position")
-	p.shows("its beginning: there is no position")
+	p.shows("the beginning: there is no position")
 	p.press("Start")
 	written("a", "b", "c", "c", "a", "b", "c")
 }
