@@ -625,6 +625,79 @@ func TestLoopForgetsARejectionAfterARequest(t *testing.T) {
 	})
 }
 
+// A version that is abandoned while the former one drains is discarded at once.
+func TestLoopDiscardsAVersionWhileTheFormerDrains(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.plant.with(func() { w.plant.slowDrain["1"] = 10 * time.Second })
+		w.declare(pipeline("p", "1"))
+		w.declare(pipeline("p", "2"))
+		w.did("prepare p 1, run p 1, prepare p 2")
+		w.declare(halted(pipeline("p", "2")))
+		w.did("discard p 2")
+		w.pass(10 * time.Second)
+		w.did("end p 1")
+		w.state("stopped gen=0 tried=1")
+	})
+}
+
+// The probation of a version does not make its successor, which an amendment is opening, the last known good one.
+func TestLoopEndsAProbationWithAnAmendment(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.declare(flexible("p", "1"))
+		w.declare(flexible("p", "2"))
+		w.pass(4 * time.Second)
+		w.plant.with(func() { w.plant.slowApply["3"] = 3 * time.Second })
+		w.declare(flexible("p", "3"))
+		w.pass(2 * time.Second)
+		if s := w.state("starting gen=0 tried=2"); s.LastGood.Generation != 1 {
+			w.Errorf("generation %d is good while generation 3 opens", s.LastGood.Generation)
+		}
+		w.pass(2 * time.Second)
+		if s := w.state("running gen=3 tried=3"); s.LastGood.Generation != 1 {
+			w.Errorf("generation %d is good while generation 3 is on probation", s.LastGood.Generation)
+		}
+	})
+}
+
+// A version that runs does not inherit the stall of another one.
+func TestLoopForgetsTheStallOfAnotherVersion(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.plant.with(func() { w.plant.badStart["1"] = errBroken })
+		w.declare(pipeline("p", "1"))
+		if s := w.state("recovering gen=0 tried=1!"); s.Stall == nil || s.Stall.Generation != 1 {
+			w.Errorf("stall: %+v", s.Stall)
+		}
+		w.declare(pipeline("p", "2"))
+		if s := w.state("running gen=2 tried=2"); s.Stall != nil {
+			w.Errorf("stall: %+v", s.Stall)
+		}
+	})
+}
+
+// A version that runs like the last known good one needs no probation.
+func TestLoopKnowsTheLastGoodVersionAgain(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.declare(pipeline("p", "1"))
+		w.declare(halted(pipeline("p", "1")))
+		w.declare(pipeline("p", "1"))
+		if s := w.state("running gen=3 tried=3"); s.LastGood.Generation != 3 {
+			w.Errorf("generation %d is good", s.LastGood.Generation)
+		}
+	})
+}
+
+// A run that ends without an error and without a request has failed.
+func TestLoopRecoversFromAnUnexpectedEnd(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.declare(pipeline("p", "1"))
+		w.plant.fails("p", nil)
+		synctest.Wait()
+		if s := w.state("recovering gen=0 tried=1"); s.Error != "the pipeline ended unexpectedly" {
+			w.Errorf("error %q", s.Error)
+		}
+	})
+}
+
 // When the rollback fails as well, the declared version is tried again.
 func TestLoopTriesTheDeclaredVersionAfterAFailedRollback(t *testing.T) {
 	inWorld(t, func(w *world) {
