@@ -698,6 +698,47 @@ func TestLoopRecoversFromAnUnexpectedEnd(t *testing.T) {
 	})
 }
 
+// With hold, a version whose failure is final is not tried again while another one runs.
+func TestLoopHoldsWithoutRetriesOfAFinalFailure(t *testing.T) {
+	inWorld(t, func(w *world) {
+		policy := plan.DefaultPolicy()
+		policy.Hold = true
+		w.policy(policy)
+		w.declare(pipeline("p", "1"))
+		w.plant.with(func() { w.plant.badPrepare["2"] = fatal{errBroken} })
+		w.declare(pipeline("p", "2"))
+		w.did("prepare p 1, run p 1, prepare p 2")
+		w.pass(time.Minute)
+		w.did("")
+		w.state("running gen=1 tried=2!")
+	})
+}
+
+// Failures do not count as retries once the window is over, even if the pipeline did not run in between.
+func TestLoopForgetsOldRetries(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.policy(plan.Policy{Recovery: plan.Recovery{MinDelay: time.Minute, MaxDelay: time.Minute, BackoffFactor: 1,
+			MaxRetries: 2, MaxRetriesWindow: time.Second}})
+		w.plant.with(func() { w.plant.badStart["1"] = errBroken })
+		w.declare(pipeline("p", "1"))
+		w.pass(10 * time.Minute)
+		if s := w.state("recovering gen=0 tried=1!"); s.Failures != 2 {
+			w.Errorf("%d failures", s.Failures)
+		}
+	})
+}
+
+// A degraded pipeline has no time of the next attempt.
+func TestLoopDegradesWithoutATimeToRetry(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.plant.with(func() { w.plant.badStart["1"] = fatal{errBroken} })
+		w.declare(pipeline("p", "1"))
+		if s := w.state("degraded gen=0 tried=1!"); s.RetryAt != nil {
+			w.Errorf("next attempt at %v", s.RetryAt)
+		}
+	})
+}
+
 // When the rollback fails as well, the declared version is tried again.
 func TestLoopTriesTheDeclaredVersionAfterAFailedRollback(t *testing.T) {
 	inWorld(t, func(w *world) {
