@@ -163,10 +163,11 @@ func (s *Store) insert(tx *sql.Tx, l *queued) error {
 	s.last = max(nanos(l.refusal.Time), s.last+1)
 	l.refusal.Time = fromNanos(s.last)
 	entry, refusals := toJSON(l.entry), toJSON([]spec.Refusal{l.refusal})
-	result, err := tx.Exec(`INSERT INTO dead_letters (pipeline_id, hash, at, last_at, times, source_id, stage, refused_by,
-			entry, generation, digest, key, error, stopped, bytes)
-		VALUES (?, ?, ?, ?, 1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, l.pipeline, l.hash, s.last, s.last, l.source, string(l.stage),
-		l.refusedBy, entry, l.refusal.Generation, l.digest, l.key, cut(l.refusal.Error, maxError), l.stopped, len(l.body))
+	result, err := tx.Exec(`INSERT INTO dead_letters (pipeline_id, hash, at, last_at, times, source_id, stage,
+			refused_by, entry, generation, digest, key, error, stopped, bytes)
+		VALUES (?, ?, ?, ?, 1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, l.pipeline, l.hash, s.last, s.last, l.source,
+		string(l.stage), l.refusedBy, entry, l.refusal.Generation, l.digest, l.key, cut(l.refusal.Error, maxError),
+		l.stopped, len(l.body))
 	if err != nil {
 		return err
 	}

@@ -25,8 +25,8 @@ type sharedLog struct {
 // ErrLocked means that another process has the log open.
 var ErrLocked = errors.New("the spool is in use by another process")
 
-// OpenShared opens the log in dir, or returns it if this process has it open already. The log stays open until every caller
-// has called its release. If check is not nil, it is called with the open directory, since a link may have replaced the
+// OpenShared opens the log in dir, or returns it if this process has it open already. The log stays open until every
+// caller has called its release. If check is not nil, it is called with the open directory, since a link may have replaced the
 // name; if it returns an error, nothing in the directory is opened or created.
 func OpenShared(dir string, check func(*os.File) error, log *slog.Logger) (l *Log, release func() error, err error) {
 	files, err := openChecked(dir, check)

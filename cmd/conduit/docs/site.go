@@ -44,7 +44,7 @@ var written = []page{
 	{Name: "access", Title: "Access to the API", Section: "Operate", Source: "cmd/conduit/docs/ACCESS.md",
 		About: "Tokens, TLS, the socket."},
 	{Name: "dead-letters", Title: "Dead letters and replay", Section: "Operate",
-		Source: "cmd/conduit/docs/DEADLETTERS.md", About: "List, edit, replay and drop dead letters: records that were refused."},
+		Source: "cmd/conduit/docs/DEADLETTERS.md", About: "List, edit, replay and drop refused records."},
 	{Name: "spool", Title: "Spool", Section: "Operate", Source: "cmd/conduit/docs/SPOOL.md",
 		About: "Buffer records on disk while a system is unavailable."},
 	{Name: "metrics", Title: "Metrics and alerts", Section: "Operate", Source: "cmd/conduit/docs/METRICS.md",

@@ -33,5 +33,6 @@ func Connector() sdk.Connector {
 
 // share opens the spool in a directory, if the path is allowed.
 func share(ctx context.Context, path string) (l *spoollog.Log, release func() error, err error) {
-	return spoollog.OpenShared(path, func(dir *os.File) error { return sdk.CheckOpen(ctx, "path", dir) }, sdk.Logger(ctx))
+	return spoollog.OpenShared(path, func(dir *os.File) error { return sdk.CheckOpen(ctx, "path", dir) },
+		sdk.Logger(ctx))
 }
