@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/spec"
 )
 
@@ -34,26 +35,28 @@ var schemaValues = map[reflect.Type][]string{
 // schemaNames are the names of schemas that differ from the names of their types. Clients that are generated from the
 // document use these names, so a schema keeps its name when its type is renamed.
 var schemaNames = map[reflect.Type]string{
-	reflect.TypeFor[spec.Assignment]():         "Placement",
-	reflect.TypeFor[spec.EffectiveTerms]():     "ClusterTerms",
-	reflect.TypeFor[spec.InstanceAssignment](): "InstancePlacement",
-	reflect.TypeFor[spec.RunningInstances]():   "Instances",
-	reflect.TypeFor[spec.Attempt]():            "SpecAttempt",
-	reflect.TypeFor[spec.Condition]():          "SpecCondition",
-	reflect.TypeFor[spec.Connector]():          "SpecConnector",
-	reflect.TypeFor[spec.DeadLetterQueue]():    "SpecDLQ",
-	reflect.TypeFor[spec.Directory]():          "SpecDirectory",
-	reflect.TypeFor[spec.Event]():              "SpecEvent",
-	reflect.TypeFor[spec.FileState]():          "SpecFileState",
-	reflect.TypeFor[spec.LastGood]():           "SpecLastGood",
-	reflect.TypeFor[spec.Owner]():              "SpecOwner",
-	reflect.TypeFor[spec.Pipeline]():           "SpecPipeline",
-	reflect.TypeFor[spec.Placement]():          "SpecPlacement",
-	reflect.TypeFor[spec.Problem]():            "SpecProblem",
-	reflect.TypeFor[spec.Processor]():          "SpecProcessor",
-	reflect.TypeFor[spec.Revision]():           "SpecRevision",
-	reflect.TypeFor[spec.Stall]():              "SpecStall",
-	reflect.TypeFor[spec.State]():              "SpecState",
+	reflect.TypeFor[rest.DeadLetterQueue]():         "DLQ",
+	reflect.TypeFor[rest.DeadLetterQueueDocument](): "DLQDocument",
+	reflect.TypeFor[spec.Assignment]():              "Placement",
+	reflect.TypeFor[spec.EffectiveTerms]():          "ClusterTerms",
+	reflect.TypeFor[spec.InstanceAssignment]():      "InstancePlacement",
+	reflect.TypeFor[spec.RunningInstances]():        "Instances",
+	reflect.TypeFor[spec.Attempt]():                 "SpecAttempt",
+	reflect.TypeFor[spec.Condition]():               "SpecCondition",
+	reflect.TypeFor[spec.Connector]():               "SpecConnector",
+	reflect.TypeFor[spec.DeadLetterQueue]():         "SpecDLQ",
+	reflect.TypeFor[spec.Directory]():               "SpecDirectory",
+	reflect.TypeFor[spec.Event]():                   "SpecEvent",
+	reflect.TypeFor[spec.FileState]():               "SpecFileState",
+	reflect.TypeFor[spec.LastGood]():                "SpecLastGood",
+	reflect.TypeFor[spec.Owner]():                   "SpecOwner",
+	reflect.TypeFor[spec.Pipeline]():                "SpecPipeline",
+	reflect.TypeFor[spec.Placement]():               "SpecPlacement",
+	reflect.TypeFor[spec.Problem]():                 "SpecProblem",
+	reflect.TypeFor[spec.Processor]():               "SpecProcessor",
+	reflect.TypeFor[spec.Revision]():                "SpecRevision",
+	reflect.TypeFor[spec.Stall]():                   "SpecStall",
+	reflect.TypeFor[spec.State]():                   "SpecState",
 }
 
 // schemaOf returns the schema of example's type.
