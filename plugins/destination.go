@@ -15,6 +15,15 @@ type destination struct {
 	settled   func(n int, err error)
 }
 
+// lineWriter is an sdk.AsyncDestination that can also write lines.
+type lineWriter interface {
+	sdk.AsyncDestination
+	WriteLinesAsync(ctx context.Context, b *record.Batch, settled func(n int, err error)) error
+}
+
+// NoLines implements connector.LineDestination.
+func (d *destination) NoLines() string { return sdk.NoLines(d.connector) }
+
 // Open implements connector.Destination.
 func (d *destination) Open(ctx context.Context, settled func(n int, err error)) error {
 	d.settled = func(n int, err error) {
@@ -40,13 +49,16 @@ func (d *destination) Write(ctx context.Context, b *record.Batch) error {
 		return err
 	}
 	defer d.main.release()
-	records, err := b.Records()
-	if err != nil {
-		return err
-	}
 	inner := d.main.context(ctx, d.env)
 	if inner.Err() != nil {
 		return context.Cause(inner)
+	}
+	if _, ok := b.Lines(); ok && d.NoLines() == "" {
+		return d.written(inner, d.connector.(lineWriter).WriteLinesAsync(inner, b, d.settled))
+	}
+	records, err := b.Records()
+	if err != nil {
+		return err
 	}
 	return d.written(inner, d.connector.WriteAsync(inner, records[:len(records):len(records)], d.settled))
 }

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"io"
+	"strconv"
 	"sync/atomic"
+	"time"
 
 	"github.com/conduit-agent/conduit/plugins/progress"
 	"github.com/conduit-agent/conduit/plugins/record"
@@ -53,6 +55,47 @@ func (s *source) Read(ctx context.Context) (*record.Batch, error) {
 			return nil, s.readFailed(ctx, err)
 		}
 	}
+}
+
+// NoLines implements connector.LineSource.
+func (s *source) NoLines() string { return sdk.NoLines(s.connector) }
+
+// ReadLines implements connector.LineSource.
+func (s *source) ReadLines(ctx context.Context) (*record.Batch, error) {
+	if err := s.enter(&s.main); err != nil {
+		return nil, err
+	}
+	defer s.main.release()
+	if err := s.readable(); err != nil {
+		return nil, s.readFailed(ctx, err)
+	}
+	lines, records, err := s.readLines(s.main.context(ctx, s.env))
+	switch {
+	case lines != nil && lines.Len() > 0:
+		s.pending = err
+		return s.batchOfLines(lines)
+	case len(records) > 0:
+		s.pending = err
+		return s.batch(records)
+	case err == nil:
+		err = s.fault("read neither lines nor records")
+	}
+	return nil, s.readFailed(ctx, err)
+}
+
+func (s *source) readLines(ctx context.Context) (lines record.Lines, records []record.Record, err error) {
+	defer sdk.Recover(&err)
+	return s.connector.(sdk.LineSource).ReadLines(ctx)
+}
+
+// batchOfLines checks the position of the last line and puts the lines into a batch.
+func (s *source) batchOfLines(lines record.Lines) (*record.Batch, error) {
+	if n := len(lines.Position(lines.Len() - 1)); n == 0 || n > record.MaxPosition {
+		return nil, s.fail(s.fault("the position of the last of %d lines has %d bytes; it must have 1 to %d",
+			lines.Len(), n, record.MaxPosition))
+	}
+	return record.NewLines(lines, record.Field{Key: record.KeySourceConnectorID, Value: s.id},
+		record.Field{Key: record.KeyReadAt, Value: strconv.FormatInt(time.Now().UnixNano(), 10)}), nil
 }
 
 // readable returns the reason why the connector must not be read, nil if it may.

@@ -33,6 +33,8 @@ type PlannedPipeline struct {
 	File    string          `json:"file" doc:"File that declares the pipeline, or declared it."`
 	Line    int             `json:"line,omitempty" doc:"Line of the pipeline in the file."`
 	Changes []PlannedChange `json:"changes"`
+	// RawLane has the sources of lines by their id.
+	RawLane map[string]string `json:"rawLane,omitempty" doc:"For each source of lines: on if its lines pass as they are, without becoming records, or off and the reason."`
 }
 
 // PlannedChange is a change and its place in the file.

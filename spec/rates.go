@@ -32,6 +32,7 @@ type StageRates struct {
 	Behind      *progress.Report `json:"behind,omitempty" doc:"Lag of a source behind its system, if it is known."`
 	Waiting     string           `json:"waiting,omitempty" doc:"Set for a source that has delivered no record since it was opened, with the time of opening."`
 	Slow        string           `json:"slow,omitempty" doc:"Set for the stage that slows down the pipeline: the stages that wait for it, such as in waits for out."`
+	RawLane     string           `json:"rawLane,omitempty" doc:"Of a source of lines: on if its lines pass as they are, without becoming records, or off and the reason."`
 	Kind        StageKind        `json:"kind,omitempty"`
 	In          float64          `json:"in" doc:"Records per second that a source read, or that a processor or destination received."`
 	Out         float64          `json:"out" doc:"Records per second that were acknowledged to a source, passed on by a processor, or accepted by a destination."`

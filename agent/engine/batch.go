@@ -22,7 +22,8 @@ type Batch struct {
 
 	first     uint64           // number of records read before it
 	n         int              // number of inputs
-	positions record.Positions // of the inputs
+	positions record.Positions // of the inputs, unless they are lines
+	lines     record.Lines     // the inputs; nil: records
 	branches  []branch         // by destination
 	refused   []int32          // indices of refused inputs
 	held      []uint32         // number of held pieces by index of input; nil if none was held
@@ -109,6 +110,14 @@ func (b *Batch) Hold(input int) {
 	b.held[input]++
 }
 
+// position returns the position of an input.
+func (b *Batch) position(input int) record.Position {
+	if b.lines != nil {
+		return b.lines.Position(input)
+	}
+	return b.positions.At(input)
+}
+
 func (b *Batch) branch(destination int) (total int, origins []int32) {
 	br := &b.branches[destination]
 	switch {
@@ -165,6 +174,15 @@ type Range struct {
 
 	first     uint64
 	positions record.Positions
+	last      record.Position // of the last record, the only one that is known, if the records were lines
+}
+
+// position returns the position of record i.
+func (r *Range) position(i int) record.Position {
+	if r.last != nil {
+		return r.last
+	}
+	return r.positions.At(i)
 }
 
 const (
@@ -176,5 +194,5 @@ const (
 
 // takes reports whether the records of b, which come next, may join r.
 func (r *Range) takes(b *Batch) bool {
-	return r.N+b.n <= rangeRecords && b.SettledAt.Sub(r.SettledAt) < rangeTime
+	return r.last == nil && b.lines == nil && r.N+b.n <= rangeRecords && b.SettledAt.Sub(r.SettledAt) < rangeTime
 }

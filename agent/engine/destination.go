@@ -131,9 +131,13 @@ func (d *destinationRun) write(ctx context.Context) error {
 func (d *destinationRun) put(ctx context.Context, batches []inFlight) error {
 	for more := true; more; {
 		var err error
-		if batches, more, err = d.prepare(ctx, batches); err == nil && len(d.parts) > 0 {
-			err = d.putParts(ctx)
+		batches, more, err = d.prepare(ctx, batches)
+		for parts := d.parts; err == nil && len(parts) > 0; {
+			n := together(parts)
+			err = d.putParts(ctx, parts[:n])
+			parts = parts[n:]
 		}
+		clear(d.parts)
 		if err != nil {
 			return err
 		}
@@ -141,8 +145,18 @@ func (d *destinationRun) put(ctx context.Context, batches []inFlight) error {
 	return nil
 }
 
-// putParts writes the parts that prepare made.
-func (d *destinationRun) putParts(ctx context.Context) error {
+// together returns how many of the first parts are written in one Write: a single one of lines, or those before it.
+func together(parts []part) int {
+	for i, p := range parts {
+		if _, ok := p.batch.Lines(); ok {
+			return max(1, i)
+		}
+	}
+	return len(parts)
+}
+
+// putParts writes the parts together.
+func (d *destinationRun) putParts(ctx context.Context, parts []part) error {
 	if hold := d.run.Hold; hold != nil {
 		d.unclaimed.Store(true)
 		err := hold(ctx)
@@ -151,7 +165,7 @@ func (d *destinationRun) putParts(ctx context.Context) error {
 			return err
 		}
 	}
-	b, err := d.expect()
+	b, err := d.expect(parts)
 	if err != nil {
 		return err
 	}
@@ -286,6 +300,9 @@ func (d *destinationRun) next(ctx context.Context, batches []inFlight) (_ []inFl
 			return nil, false
 		}
 	}
+	if _, ok := batches[0].Records.Lines(); ok {
+		return batches, true
+	}
 	records, bytes, most := batches[0].Records.Len(), batches[0].Size(), coalesceRecords
 	if d.slow.Load() {
 		most = coalesceSlowRecords
@@ -308,7 +325,7 @@ func (d *destinationRun) next(ctx context.Context, batches []inFlight) (_ []inFl
 
 // expect records that the results of the parts come next, and joins the parts. It precedes Write, since Write may
 // already report results.
-func (d *destinationRun) expect() (*record.Batch, error) {
+func (d *destinationRun) expect(parts []part) (*record.Batch, error) {
 	d.joined = d.joined[:0]
 	d.mu.Lock()
 	if len(d.pending) == cap(d.pending) && d.first > 0 { // reuse the array instead of growing it
@@ -316,13 +333,12 @@ func (d *destinationRun) expect() (*record.Batch, error) {
 		clear(d.pending[n:])
 		d.pending, d.first = d.pending[:n], 0
 	}
-	for _, p := range d.parts {
+	for _, p := range parts {
 		d.joined = append(d.joined, p.batch)
 		d.pending = append(d.pending, p)
 		d.written += uint64(p.n)
 	}
 	d.mu.Unlock()
-	clear(d.parts)
 	b, err := record.Join(d.joined)
 	clear(d.joined)
 	if err != nil {

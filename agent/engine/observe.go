@@ -30,7 +30,8 @@ func (s *sourceRun) observe(opening bool) measure.Stage {
 	unsettled := s.tracker.Read - s.tracker.Low
 	s.mu.Unlock()
 	o := measure.Stage{ID: s.id, Type: spec.TypeSource, Doing: measure.Reading, Outstanding: unsettled,
-		Passed: s.stats.Records.Load(), Acked: s.stats.Acked.Load(), Report: s.stats.Reports.Get(), Warning: warning}
+		Passed: s.stats.Records.Load(), Acked: s.stats.Acked.Load(), Report: s.stats.Reports.Get(), Warning: warning,
+		RawLane: s.rawLane()}
 	_, blocked := s.stats.Blocked.Sum()
 	switch {
 	case opening:

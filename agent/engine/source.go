@@ -30,7 +30,8 @@ type sourceRun struct {
 	id     string // qualified
 	plugin string // name of the plugin
 	src    connector.Source
-	stage  stage // the processors of the source
+	lines  connector.LineSource // src; nil: it returns no lines
+	stage  stage                // the processors of the source
 	tap    *Tap
 	stats  *measure.Connector
 	opened *atomic.Pointer[time.Time] // when Open succeeded; holds nil before that
@@ -80,7 +81,7 @@ func (f inFlight) observe(o Observer) {
 
 func newSourceRun(r *run, o *opened[connector.Source]) *sourceRun {
 	s := &sourceRun{stage: newStage(o.id), run: r, id: o.id, plugin: pluginname.Bare(o.plugin), src: o.connector,
-		tap: r.Taps.Acquire(o.id), stats: r.Stats.Source(o.id),
+		lines: lines(o.connector), tap: r.Taps.Acquire(o.id), stats: r.Stats.Source(o.id),
 		commits: notify.NewSignal(), freed: notify.NewSignal(), opened: &o.since,
 		ignoresAcks: connector.IgnoresAcks(o.connector),
 		memory:      r.Window.Shared.Join(connector.LargestRead(o.connector)),
@@ -140,7 +141,7 @@ func (s *sourceRun) next(ctx, reading context.Context) (b *record.Batch, err err
 		s.relieve()
 	}
 	err = s.reads.Time(&s.stats.Reads, &s.stats.Busy, func() (n int, err error) {
-		if b, err = s.src.Read(reading); err == nil {
+		if b, err = s.readBatch(reading); err == nil {
 			n = b.Len()
 		}
 		return n, err
@@ -222,11 +223,8 @@ func (r *run) allowsMore(unacked, unsettled uint64, bytes int) bool {
 // dispatch runs b through the processors and hands the output to every destination. over reports that another
 // goroutine took over reading.
 func (s *sourceRun) dispatch(ctx context.Context, b *record.Batch) (over bool, err error) {
-	for i := range b.Len() {
-		if l := len(b.Position(i)); l == 0 || l > record.MaxPosition {
-			return false, failedIn(s.id, Permanent(fmt.Errorf("cannot take records from source %s: "+
-				"position of %d bytes; it must have 1 to %d", s.id, l, record.MaxPosition)))
-		}
+	if err := s.checkPositions(b); err != nil {
+		return false, err
 	}
 	if s.stage.Active() || s.run.stage.Active() || b.Len() > 1 && s.run.branches() {
 		s.tap.PublishCopy(b)
@@ -239,6 +237,20 @@ func (s *sourceRun) dispatch(ctx context.Context, b *record.Batch) (over bool, e
 		return s.write(ctx, f)
 	}
 	return false, s.run.queue(ctx, f)
+}
+
+// checkPositions returns an error for positions that cannot be kept. Of lines the host has checked them.
+func (s *sourceRun) checkPositions(b *record.Batch) error {
+	if _, ok := b.Lines(); ok {
+		return nil
+	}
+	for i := range b.Len() {
+		if l := len(b.Position(i)); l == 0 || l > record.MaxPosition {
+			return failedIn(s.id, Permanent(fmt.Errorf("cannot take records from source %s: "+
+				"position of %d bytes; it must have 1 to %d", s.id, l, record.MaxPosition)))
+		}
+	}
+	return nil
 }
 
 // lockGate reports whether the goroutine that reads must also write; it then holds the gate of the destination. Waking

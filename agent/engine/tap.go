@@ -114,12 +114,18 @@ func (p *Tap) PublishCopy(b *record.Batch) {
 	}
 }
 
-// Publish shows b to the observers.
+// observed reports whether there are observers.
+func (p *Tap) observed() bool { return p != nil && p.observers.Load() != nil }
+
+// Publish shows b to the observers. Lines become records before, since observers may keep the batch.
 func (p *Tap) Publish(b *record.Batch) {
 	if p == nil {
 		return
 	}
 	if all := p.observers.Load(); all != nil {
+		if _, ok := b.Lines(); ok {
+			_, _ = b.Records() // never fails for lines
+		}
 		for _, o := range *all {
 			o.observe(b)
 		}

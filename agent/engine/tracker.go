@@ -52,7 +52,11 @@ func (t *Tracker) Batch(b *record.Batch, destinations int) *Batch {
 		f = &Batch{branches: make([]branch, destinations)}
 	}
 	f.n, f.Records, f.size = b.Len(), b, b.Memory()
-	f.positions = record.AppendPositions(f.positions, b)
+	if l, ok := b.Lines(); ok {
+		f.lines = l
+	} else {
+		f.positions = record.AppendPositions(f.positions, b)
+	}
 	return f
 }
 
@@ -162,10 +166,15 @@ func (t *Tracker) advance() (c Change) {
 }
 
 // retire keeps the positions of b, which is completely settled, and b itself for reuse. Unless b was settled at once,
-// its positions may be in use by the goroutines that save and acknowledge.
+// its positions may be in use by the goroutines that save and acknowledge. Of lines it keeps the last position, up to
+// which the low-water mark has advanced: their source ignores acknowledgements.
 func (t *Tracker) retire(b *Batch, atOnce bool) {
 	last := len(t.settled) - 1
-	if atOnce && last >= 0 && t.settled[last].takes(b) {
+	if b.lines != nil {
+		t.settled = append(t.settled, Range{ReadAt: b.ReadAt, SettledAt: b.SettledAt, first: b.first, N: b.n,
+			last: b.lines.Position(b.n - 1)})
+		b.Records.Free()
+	} else if atOnce && last >= 0 && t.settled[last].takes(b) {
 		r := &t.settled[last]
 		r.N += b.n
 		r.positions = r.positions.Append(b.positions)
@@ -175,7 +184,7 @@ func (t *Tracker) retire(b *Batch, atOnce bool) {
 			positions: b.positions})
 		b.positions = record.Positions{}
 	}
-	b.Records, b.low, b.refused = nil, 0, b.refused[:0]
+	b.Records, b.lines, b.low, b.refused = nil, nil, 0, b.refused[:0]
 	if b.Origins != nil || b.Observers != nil || b.held != nil { // there were processors
 		b.Origins, b.Observers, b.held = nil, nil, nil
 	}
@@ -203,11 +212,11 @@ func (t *Tracker) Bytes() int { return t.bytes }
 func (t *Tracker) Position(seq uint64) record.Position {
 	if len(t.inFlight) > 0 && t.inFlight[0].first < seq {
 		b := t.inFlight[0]
-		return b.positions.At(int(seq - b.first - 1))
+		return b.position(int(seq - b.first - 1))
 	}
 	for i := len(t.settled) - 1; i >= 0; i-- {
 		if r := &t.settled[i]; r.first < seq {
-			return r.positions.At(int(seq - r.first - 1))
+			return r.position(int(seq - r.first - 1))
 		}
 	}
 	return nil
@@ -253,12 +262,12 @@ func (t *Tracker) Ackable(dst []record.Position, most uint64) []record.Position 
 	for i := range t.settled {
 		r := &t.settled[i]
 		for ; seq < end && seq < r.first+uint64(r.N); seq++ {
-			dst = append(dst, r.positions.At(int(seq-r.first)))
+			dst = append(dst, r.position(int(seq-r.first)))
 		}
 	}
 	for ; seq < end; seq++ { // the others belong to a batch that is partly settled
 		b := t.inFlight[0]
-		dst = append(dst, b.positions.At(int(seq-b.first)))
+		dst = append(dst, b.position(int(seq-b.first)))
 	}
 	return dst
 }

@@ -17,14 +17,14 @@ import (
 // check is Planner.Check; references are not resolved, because the agent may see other variables and files.
 func Offline(
 	ctx context.Context, c config.Config, parser spec.Parser, request spec.PlanRequest,
-	check func(*spec.Pipeline) []spec.Problem,
+	check func(*spec.Pipeline) []spec.Problem, rawLane func(*spec.Pipeline) map[string]string,
 ) (*spec.Plan, error) {
 	declared, known, err := store.Peek(ctx, c.DB.SQLite.Path)
 	if err != nil {
 		return nil, err
 	}
 	p := Of(c.Pipelines, parser)
-	p.Guarded, p.Check = new(files.Reconciler).Guarded, check
+	p.Guarded, p.Check, p.RawLane = new(files.Reconciler).Guarded, check, rawLane
 	return p.Plan(ctx, request, declared, known)
 }
 

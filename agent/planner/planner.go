@@ -30,6 +30,8 @@ type Planner struct {
 	// Guarded reports whether no pipeline is withdrawn although all known files are gone from dir:
 	// files.Reconciler.Guarded.
 	Guarded func(dir string) bool
+	// RawLane returns the state of the raw lane of each source of lines, by connector id; nil: it is not in the plan.
+	RawLane func(*spec.Pipeline) map[string]string
 	// Check returns the problems with a pipeline, in addition to the problems found by parsing.
 	Check func(*spec.Pipeline) []spec.Problem
 }
@@ -169,6 +171,9 @@ func (m *plan) pipeline(id string, owner spec.Owner, want *spec.Pipeline) {
 		one.Action, one.Line = spec.ActionRemove, 0
 	} else {
 		one.To = want.Status
+		if m.RawLane != nil {
+			one.RawLane = m.RawLane(want)
+		}
 	}
 	parsed := m.parsed[owner.Path+"\x00"+id]
 	for _, change := range spec.Diff(before, want) {

@@ -120,6 +120,7 @@ func addStages(all *spec.PipelineRates, stages []delivery.Stage) {
 			continue
 		}
 		one.Kind, one.Doing, one.Outstanding = s.Kind, string(s.Doing), s.Outstanding
+		one.RawLane = s.RawLane
 		if !s.Since.IsZero() && time.Since(s.Since) >= worthShowing {
 			one.Since = &s.Since
 		}

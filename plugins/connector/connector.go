@@ -57,6 +57,20 @@ func IgnoresAcks(s Source) bool {
 	return ok && i.IgnoresAcks()
 }
 
+// LineSource is a Source that can return its records as lines.
+type LineSource interface {
+	Source
+	// NoLines returns why ReadLines must not be called, "" if it may. It is called after Configure.
+	NoLines() string
+	// ReadLines is like Read, but the batch may be made of lines.
+	ReadLines(ctx context.Context) (*record.Batch, error)
+}
+
+// NoLines returns why the records of a source, or the records for a destination, cannot be lines; "" if they can.
+// Only a destination in this process that writes nothing but payloads takes lines; its Write then does not make records
+// of them.
+func NoLines(c Connector) string { return sdk.NoLines(c) }
+
 // Overlaps reports whether an open destination begins writes while earlier ones are in progress. Then it writes faster
 // with more outstanding records.
 func Overlaps(d Destination) bool {

@@ -7,15 +7,17 @@ import (
 )
 
 // Batch is a sequence of records from one source, in the source's order. It moves by ownership: after a batch is passed
-// on, the former owner no longer uses it. Between two connectors that run as processes the records stay encoded.
+// on, the former owner no longer uses it. Between two connectors that run as processes the records stay encoded, and
+// between two connectors of the agent they may stay lines.
 //
 // Reading from a batch, including decoding, is safe for concurrent use.
 type Batch struct {
-	encoded *encoded                 // nil: made of decoded records
-	decoded atomic.Pointer[[]Record] // nil: still encoded
+	encoded *encoded                 // nil: not made of encoded records
+	lines   *lines                   // nil: not made of lines
+	decoded atomic.Pointer[[]Record] // nil: still encoded, or lines
 	mu      sync.Mutex               // held while decoding
 
-	sized   sync.Once // size, content, objects and deep are set, always for an encoded batch
+	sized   sync.Once // size, content, objects and deep are set, always for encoded records and lines
 	size    int
 	content int
 	objects int  // records with structured data
@@ -31,7 +33,7 @@ func NewBatch(records []Record) *Batch {
 	return b
 }
 
-// Decoded returns the records unless they are still encoded.
+// Decoded returns the records unless they are still encoded or lines.
 func (b *Batch) Decoded() ([]Record, bool) {
 	if records := b.decoded.Load(); records != nil {
 		return *records, true
@@ -44,6 +46,9 @@ func (b *Batch) Len() int {
 	if records, ok := b.Decoded(); ok {
 		return len(records)
 	}
+	if b.lines != nil {
+		return b.lines.Len()
+	}
 	return len(b.encoded.spans)
 }
 
@@ -51,6 +56,9 @@ func (b *Batch) Len() int {
 func (b *Batch) Position(i int) Position {
 	if records, ok := b.Decoded(); ok {
 		return records[i].Position
+	}
+	if b.lines != nil {
+		return b.lines.Position(i)
 	}
 	return b.encoded.position(i)
 }
@@ -60,6 +68,9 @@ func (b *Batch) Operation(i int) Operation {
 	if records, ok := b.Decoded(); ok {
 		return records[i].Operation
 	}
+	if b.lines != nil {
+		return OperationCreate
+	}
 	return b.encoded.operation(i)
 }
 
@@ -68,11 +79,14 @@ func (b *Batch) Metadata(i int, key string) string {
 	if records, ok := b.Decoded(); ok {
 		return records[i].Metadata.Get(key)
 	}
+	if b.lines != nil {
+		return b.lines.metadata.Get(key)
+	}
 	return b.encoded.metadata(i, key)
 }
 
 // Size returns the size of the content in bytes. For a batch made of decoded records this is the sum of Record.Size at
-// the first use of a size, for others the length of the encoded records.
+// the first use of a size, for others the length of the encoded records or lines.
 func (b *Batch) Size() int {
 	size, _ := b.sizes()
 	return size
@@ -85,7 +99,7 @@ func (b *Batch) Content() int {
 }
 
 func (b *Batch) sizes() (size, content int) {
-	if b.encoded == nil {
+	if b.encoded == nil && b.lines == nil {
 		b.sized.Do(b.measure)
 	}
 	return b.size, b.content
@@ -117,6 +131,9 @@ func (b *Batch) Memory() int {
 	if records, ok := b.Decoded(); ok {
 		return max(b.memory, b.Size()+len(records)*decodedOverhead+b.structured()*objectOverhead)
 	}
+	if b.lines != nil {
+		return b.Size() + linesOverhead
+	}
 	return b.Size() + len(b.encoded.spans)*encodedOverhead
 }
 
@@ -130,7 +147,7 @@ func (b *Batch) structured() int {
 }
 
 // Records returns the records, and decodes them if necessary; then the batch stays decoded. The records belong to the
-// batch.
+// batch. Making records of lines never fails.
 func (b *Batch) Records() ([]Record, error) {
 	if records, ok := b.Decoded(); ok {
 		return records, nil
@@ -138,6 +155,11 @@ func (b *Batch) Records() ([]Record, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if records, ok := b.Decoded(); ok {
+		return records, nil
+	}
+	if b.lines != nil {
+		records := b.lines.decode()
+		b.decoded.Store(&records)
 		return records, nil
 	}
 	records, err := b.encoded.decode()
@@ -148,9 +170,18 @@ func (b *Batch) Records() ([]Record, error) {
 	return records, nil
 }
 
+// parsed returns the records, unless they are encoded. It makes them of lines.
+func (b *Batch) parsed() ([]Record, bool) {
+	if b.lines == nil {
+		return b.Decoded()
+	}
+	records, err := b.Records()
+	return records, err == nil
+}
+
 // Slice returns the records i to j-1 as a batch that shares them with b.
 func (b *Batch) Slice(i, j int) *Batch {
-	if records, ok := b.Decoded(); ok {
+	if records, ok := b.parsed(); ok {
 		return NewBatch(records[i:j:j])
 	}
 	e := b.encoded.slice(i, j)
@@ -159,7 +190,7 @@ func (b *Batch) Slice(i, j int) *Batch {
 
 // Clone returns a copy that shares no mutable data with b.
 func (b *Batch) Clone() *Batch {
-	records, ok := b.Decoded()
+	records, ok := b.parsed()
 	if !ok {
 		return &Batch{encoded: b.encoded.slice(0, b.Len()), size: b.size, content: b.content}
 	}
@@ -174,7 +205,11 @@ func (b *Batch) Clone() *Batch {
 // the batch, so only the sole owner of the batch may call it.
 func (b *Batch) SetMetadataDefault(key, value string) {
 	records, ok := b.Decoded()
-	if !ok {
+	switch {
+	case ok:
+	case b.lines != nil:
+		b.lines.metadata.SetDefault(key, value)
+	default:
 		b.encoded.setDefault(key, value)
 	}
 	for i := range records {
@@ -186,6 +221,10 @@ func (b *Batch) SetMetadataDefault(key, value string) {
 // encoded records if one of them has another value.
 func (b *Batch) SetMetadata(key, value string) error {
 	b.SetMetadataDefault(key, value)
+	if _, ok := b.Decoded(); !ok && b.lines != nil {
+		b.lines.metadata.Set(key, value)
+		return nil
+	}
 	for i := range b.Len() {
 		if b.Metadata(i, key) == value {
 			continue
@@ -205,7 +244,7 @@ func (b *Batch) SetMetadata(key, value string) error {
 // AppendWire appends the records i to j-1 to dst in the protobuf form that
 // NewEncodedBatch reads.
 func (b *Batch) AppendWire(dst []byte, i, j int) ([]byte, error) {
-	records, ok := b.Decoded()
+	records, ok := b.parsed()
 	if !ok {
 		return b.encoded.appendWire(dst, i, j), nil
 	}

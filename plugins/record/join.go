@@ -12,7 +12,7 @@ func Join(batches []*Batch) (*Batch, error) {
 	for _, b := range batches {
 		n, size, content = n+b.Len(), size+b.Size(), content+b.Content()
 	}
-	if !slices.ContainsFunc(batches, isDecoded) {
+	if !slices.ContainsFunc(batches, isParsed) {
 		return joinEncoded(batches, n, size)
 	}
 	records, objects := make([]Record, 0, n), 0
@@ -30,8 +30,8 @@ func Join(batches []*Batch) (*Batch, error) {
 	return joined, nil
 }
 
-func isDecoded(b *Batch) bool {
-	_, ok := b.Decoded()
+func isParsed(b *Batch) bool {
+	_, ok := b.parsed()
 	return ok
 }
 

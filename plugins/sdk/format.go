@@ -25,7 +25,7 @@ func RecordFormat(ctx context.Context) Format {
 // option.
 func CheckFormat(settings map[string]string) []SettingError {
 	options := settings[settingFormatOptions]
-	if _, err := newFormat(settings["sdk.record.format"], options, &template.TimeLimit{}); err != nil {
+	if _, _, err := newFormat(settings["sdk.record.format"], options, &template.TimeLimit{}); err != nil {
 		return []SettingError{{settingFormatOptions, err.Error()}}
 	}
 	return nil
@@ -37,16 +37,18 @@ const formatReadable = "opencdc/text"
 const settingFormatOptions = "sdk.record.format.options"
 
 // newFormat returns the format with that name, nil for the default JSON form. A template executes within timeLimit.
-func newFormat(name, options string, timeLimit *template.TimeLimit) (Format, error) {
+// payload reports whether the text of a raw record is its payload, and nothing else.
+func newFormat(name, options string, timeLimit *template.TimeLimit) (format Format, payload bool, err error) {
 	switch name {
 	case formatReadable:
-		return record.AppendReadable, nil
+		return record.AppendReadable, false, nil
 	case "debezium/json":
-		return newDebezium(options)
+		format, err = newDebezium(options)
+		return format, false, err
 	case "template":
 		return newTemplate(options, timeLimit)
 	}
-	return nil, nil
+	return nil, false, nil
 }
 
 // debeziumOptions are the options of the format debezium/json.

@@ -33,6 +33,7 @@ type standardDestination struct {
 	params    *standardParameters
 	options   destinationOptions
 	format    Format             // nil: the default
+	payload   bool               // format is the payload of raw records, and nothing else
 	timeLimit template.TimeLimit // limit for format
 	limiter   *rate.Limiter      // nil: no limit
 	schemas   *schema.Cache      // nil: no decoding or encoding
@@ -54,7 +55,7 @@ func (d *standardDestination) Configure(ctx context.Context, settings map[string
 	if err := checkDelay(o.BatchDelay); err != nil {
 		return err
 	}
-	if d.format, err = newFormat(o.Format, o.FormatOptions, &d.timeLimit); err != nil {
+	if d.format, d.payload, err = newFormat(o.Format, o.FormatOptions, &d.timeLimit); err != nil {
 		return SettingError{settingFormatOptions, err.Error()}
 	}
 	d.chunk = math.MaxInt

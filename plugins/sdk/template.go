@@ -7,11 +7,12 @@ import (
 	"github.com/conduit-agent/conduit/plugins/template"
 )
 
-// newTemplate returns the format that executes text for every record, within timeLimit.
-func newTemplate(text string, timeLimit *template.TimeLimit) (Format, error) {
+// newTemplate returns the format that executes text for every record, within timeLimit. payload reports whether that
+// is the payload of raw records, and nothing else.
+func newTemplate(text string, timeLimit *template.TimeLimit) (format Format, payload bool, err error) {
 	t, err := template.Parse(text, template.Strict)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	return func(dst []byte, r *record.Record) ([]byte, error) {
 		out, err := t.Append(timeLimit, dst, r)
@@ -19,5 +20,5 @@ func newTemplate(text string, timeLimit *template.TimeLimit) (Format, error) {
 			return dst, fmt.Errorf("cannot format the record: %w", err)
 		}
 		return out, nil
-	}, nil
+	}, t.PrintsPayload(), nil
 }

@@ -1,6 +1,7 @@
 package template
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"text/template/parse"
@@ -133,6 +134,26 @@ func (c compiler) operand(n parse.Node) expression {
 		return c.field(n.Ident)
 	}
 	return nil
+}
+
+// isPayload reports whether the template is .Payload.After, or its printf "%s". All actions are direct access.
+func isPayload(root *parse.ListNode) bool {
+	for _, n := range root.Nodes {
+		action, ok := n.(*parse.ActionNode)
+		if !ok {
+			continue
+		}
+		if len(action.Pipe.Cmds) != 1 {
+			return false
+		}
+		args := action.Pipe.Cmds[0].Args
+		if id, ok := args[0].(*parse.IdentifierNode); ok && id.Ident == "printf" { // its format is "%s"
+			args = args[2:]
+		}
+		field, ok := args[0].(*parse.FieldNode)
+		return ok && slices.Equal(field.Ident, []string{"Payload", "After"})
+	}
+	return false
 }
 
 func constant(v value) expression { return func(*record.Record) (value, bool) { return v, true } }

@@ -29,6 +29,7 @@ type Template struct {
 	constant bool   // it has no actions
 	text     string // text of a constant template
 	direct   []part // nil: it needs text/template
+	payload  bool   // see PrintsPayload
 	strict   bool
 	parts    schema.Parts
 	pool     sync.Pool // of *machine
@@ -69,6 +70,7 @@ func Parse(text string, mode Mode) (*Template, error) {
 	}
 	t.parts = partsOf(parsed)
 	t.direct = compiler{t.strict}.parts(parsed.Root)
+	t.payload = len(t.direct) == 1 && isPayload(parsed.Root)
 	printByText(parsed)
 	guardLoops(parsed)
 	t.pool.New = func() any { return newMachine(parsed, used, mode == Exact) }
@@ -77,6 +79,9 @@ func Parse(text string, mode Mode) (*Template, error) {
 
 // Parts returns the parts of a record in which the template reads structured data.
 func (t *Template) Parts() schema.Parts { return t.parts }
+
+// PrintsPayload reports whether the output for a record with raw data in .Payload.After is this data, and nothing else.
+func (t *Template) PrintsPayload() bool { return t.payload }
 
 // Constant returns the text of a template whose output is the same for every record.
 func (t *Template) Constant() (string, bool) { return t.text, t.constant }

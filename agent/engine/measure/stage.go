@@ -22,6 +22,7 @@ type Stage struct {
 	Report   *Report // logged errors; nil if there are none; never modified
 	Refusal  *Report // why it refused records; nil for none; never modified
 	Warning  string  // current warning of a source
+	RawLane  string  // of a source: sdk.RawLane; "" if its connector has no lines
 }
 
 // Doing is the current activity of a stage.

@@ -55,7 +55,7 @@ const edge = (r) => (r ? `${count(r.records)}/s` : '');
 
 function connectorNode(c, rate) {
   const r = rate(c.id), id = c.id.slice(c.pipelineId.length + 1);
-  return { id: c.id, title: c.config.name || id, sub: c.plugin, kind: c.type === 'TYPE_SOURCE' ? 'source' : 'destination', note: [r?.waiting ? 'no record yet' : r ? bytes(r.bytes) + '/s' : '', c.config.condition ? 'conditional' : c.config.default ? 'default' : ''].filter(Boolean).join(' · '), slow: r?.slow };
+  return { id: c.id, title: c.config.name || id, sub: c.plugin, kind: c.type === 'TYPE_SOURCE' ? 'source' : 'destination', note: [r?.waiting ? 'no record yet' : r ? bytes(r.bytes) + '/s' : '', r?.rawLane === 'on' ? 'raw lane' : '', c.config.condition ? 'conditional' : c.config.default ? 'default' : ''].filter(Boolean).join(' · '), slow: r?.slow };
 }
 
 function processorNode(x, rate) {

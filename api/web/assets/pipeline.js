@@ -139,6 +139,7 @@ function stageCard(d, id, r, s) {
       r?.waiting ? fact('Delivery', h('span', { class: 'problem warn' }, r.waiting)) : null,
       r?.since ? fact('No record passed since', clock(r.since)) : null,
       r?.outstanding ? fact('Outstanding', count(r.outstanding)) : null,
+      r?.rawLane ? fact('Raw lane', r.rawLane) : null,
       r?.error ? fact('Last error', h('span', { class: 'problem warn' }, r.error)) : null,
       r?.behind ? fact('Behind', behind(r.behind)) : null,
       r?.behind?.warning ? fact('Warning', h('span', { class: 'problem warn' }, r.behind.warning)) : null,

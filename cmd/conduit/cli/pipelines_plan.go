@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/peterbourgon/ff/v3/ffcli"
 
@@ -108,6 +110,9 @@ func (m *planMaker) write(plan *spec.Plan) error {
 			planWords(one, plan))
 		if err := writePlanned(p, one); err != nil {
 			return err
+		}
+		for _, id := range slices.Sorted(maps.Keys(one.RawLane)) {
+			fmt.Fprintf(p.Stdout, "    raw lane of %s: %s\n", id, one.RawLane[id])
 		}
 	}
 	p.PrintProblems(plan.Problems)

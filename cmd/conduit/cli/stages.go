@@ -12,8 +12,8 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// writeStages writes a table of the stages of a pipeline, in the order in which records pass them, and names the stage
-// that the others wait for.
+// writeStages writes a table of the stages of a pipeline, in the order in which records pass them, names the stage that
+// the others wait for, and tells whether lines pass on the raw lane.
 func writeStages(r *Remote, to io.Writer, rates *spec.PipelineRates) error {
 	fmt.Fprintln(to)
 	if err := stageTable(rates).Write(to, r.Paint); err != nil {
@@ -22,6 +22,9 @@ func writeStages(r *Remote, to io.Writer, rates *spec.PipelineRates) error {
 	for _, id := range stagesInOrder(rates) {
 		if slow := rates.Stages[id].Slow; slow != "" {
 			fmt.Fprintf(to, "%s %s\n", r.Paint("slow:", terminal.Yellow), slow)
+		}
+		if lane := rates.Stages[id].RawLane; lane != "" {
+			fmt.Fprintf(to, "raw lane of %s: %s\n", strings.TrimPrefix(id, rates.ID+":"), lane)
 		}
 	}
 	return nil

@@ -1,6 +1,7 @@
 package file
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -52,7 +53,7 @@ type Destination struct {
 }
 
 // buffers are shared by all destinations: of many destinations, few write at the same time.
-var buffers = sync.Pool{New: func() any { return new([]byte) }}
+var buffers = sync.Pool{New: func() any { return &[]byte{} }}
 
 // Parameters returns the descriptions of the settings.
 func (d *Destination) Parameters() sdk.Parameters { return sdk.ParametersOf(destinationSettings{}) }
@@ -159,6 +160,37 @@ func (d *Destination) Write(ctx context.Context, records []record.Record) (int, 
 	return len(records), nil
 }
 
+// NoLines implements sdk.LineDestination.
+func (d *Destination) NoLines() string {
+	if d.below != "" {
+		return "path is a template"
+	}
+	return ""
+}
+
+// WriteLines implements sdk.LineDestination. It writes as much at once as Write does.
+func (d *Destination) WriteLines(_ context.Context, lines record.Lines) (n int, err error) {
+	most, text := d.settings.most(), lines.Text()
+	for len(text) > 0 {
+		end := len(text)
+		if end > most {
+			end = most + bytes.IndexByte(text[most-1:], '\n')
+		}
+		err := d.only.follow()
+		if err == nil {
+			err = d.only.write(text[:end])
+		}
+		if err != nil {
+			return n, sdk.Unavailable(err)
+		}
+		if text = text[end:]; len(text) == 0 {
+			break
+		}
+		n = lines.Len() - bytes.Count(text, newline)
+	}
+	return lines.Len(), nil
+}
+
 // fail writes the records before record i, which cannot be written because of err.
 func (d *Destination) fail(written, i int, err error) (int, error) {
 	if failed := d.flush(); failed != nil {
@@ -174,13 +206,13 @@ func (d *Destination) append(o *output, format sdk.Format, r *record.Record) err
 	}
 	buf, err := format(o.buf, r)
 	if err != nil {
-		if len(o.buf) == 1 {
+		if len(o.buf) == 0 {
 			o.release()
 		}
 		return fmt.Errorf("cannot encode the record: %w", err)
 	}
 	d.buffered += len(buf) + 1 - len(o.buf)
-	if len(o.buf) == 1 {
+	if len(o.buf) == 0 {
 		d.pending = append(d.pending, o)
 	}
 	o.buf = append(buf, '\n')

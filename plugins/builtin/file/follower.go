@@ -277,11 +277,11 @@ func (f *follower) isOpen(path string) bool {
 	})
 }
 
-// take returns records of the next file that has some.
-func (f *follower) take() ([]record.Record, error) {
+// take returns records, or a block, of the next file that has some.
+func (f *follower) take(blocks bool) (*block, []record.Record, error) {
 	if time.Since(f.scanned) >= scanInterval {
 		if err := f.scan(); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
 	for range f.order {
@@ -293,14 +293,20 @@ func (f *follower) take() ([]record.Record, error) {
 		prefix := f.places(one)
 		size := len(prefix) + 2*textPerRecord
 		if size > record.MaxPosition {
-			return nil, fmt.Errorf("cannot follow the %d files that match %s: %w", len(f.order), f.path,
+			return nil, nil, fmt.Errorf("cannot follow the %d files that match %s: %w", len(f.order), f.path,
 				errTooManyFiles)
 		}
-		if records := one.records(min(batchRecords, batchBytes/size+1), prefix); len(records) > 0 {
-			return records, nil
+		most := min(batchRecords, batchBytes/size+1)
+		if blocks && most == batchRecords { // the positions are short
+			if b := one.block(prefix); b != nil {
+				return b, nil, nil
+			}
+		}
+		if records := one.records(most, prefix); len(records) > 0 {
+			return nil, records, nil
 		}
 	}
-	return nil, nil
+	return nil, nil, nil
 }
 
 // places returns the prefix of the positions in file one: the places in all other files, and the path of this file.

@@ -23,10 +23,12 @@ type lines struct {
 	offset int64          // offset of the next line in the file
 	before window         // content before offset
 
-	buf     []byte // read and not yet returned; has spare capacity at its end
-	skip    int64  // omitted bytes between offset and buf
-	scanned int    // bytes of buf known to hold no newline; with groups, whole lines of a group
-	want    int    // spare capacity for the next read
+	memory  *memory // of buf; nil: it is not reused
+	buf     []byte  // read and not yet returned; has spare capacity at its end
+	skip    int64   // omitted bytes between offset and buf
+	scanned int     // bytes of buf known to hold no newline; with groups, whole lines of a group
+	want    int     // spare capacity for the next read
+	blocks  bool    // the last lines were returned as a block
 
 	hole     bool    // the omitted bytes are a hole
 	long     bool    // the omitted bytes belong to a line or group that is too long
@@ -93,9 +95,10 @@ func (l *lines) rest() ([]byte, bool) {
 
 // take returns the first n bytes, and advances by skip bytes.
 func (l *lines) take(n, skip int) []byte {
+	l.memory, l.blocks = nil, false // the caller may keep the line
 	line := l.buf[:n:n]
 	if l.offset == 0 && l.skip == 0 {
-		line = bytes.TrimPrefix(line, []byte("\xef\xbb\xbf")) // a byte order mark is not text
+		line = bytes.TrimPrefix(line, byteOrderMark) // it is not text
 	}
 	l.omitted = omitted{}
 	if l.skip > 0 {
@@ -197,9 +200,17 @@ func (l *lines) grow(ctx context.Context) error {
 			return err
 		}
 	}
-	grown := make([]byte, len(l.buf), size)
+	var m *memory
+	var grown []byte
+	if l.blocks && len(l.buf) <= largeRead/2 && min(l.want, most) == largeRead {
+		m = newMemory()
+		grown = m.buf[:len(l.buf)]
+	} else {
+		grown = make([]byte, len(l.buf), size)
+	}
 	copy(grown, l.buf)
-	l.buf = grown
+	l.memory.release()
+	l.buf, l.memory = grown, m
 	return nil
 }
 
@@ -207,6 +218,7 @@ func (l *lines) grow(ctx context.Context) error {
 func (l *lines) idle() {
 	l.want = smallRead
 	if len(l.buf) == 0 && cap(l.buf) > smallRead {
-		l.buf = nil
+		l.memory.release()
+		l.buf, l.memory = nil, nil
 	}
 }

@@ -34,7 +34,7 @@ type output struct {
 	size     int64       // of file, unless others write to it too
 	torn     bool        // the file ends in the middle of a line
 	compared time.Time   // last comparison of the path with file
-	buf      []byte      // a newline and the next lines
+	buf      []byte      // the next lines; nil: none
 	wrote    time.Time   // last write to file, also before it was opened
 	used     time.Time   // time of opening, or the start of the last flush
 	durable  *durable    // syncs file
@@ -47,8 +47,8 @@ func newOutput(all *outputs, path, below string) *output {
 	return &output{outputs: all, path: path, below: below, durable: &durable{}}
 }
 
-// start allocates the buffer. It begins with the newline that ends a torn line.
-func (o *output) start() { o.buf = append((*buffers.Get().(*[]byte))[:0], '\n') }
+// start allocates the buffer.
+func (o *output) start() { o.buf = (*buffers.Get().(*[]byte))[:0] }
 
 // release releases the buffer.
 func (o *output) release() {
@@ -58,15 +58,18 @@ func (o *output) release() {
 	o.buf = nil
 }
 
-// flush writes the whole buffer or nothing. If the file was removed, nobody can read it, so flush writes the buffer
-// again to a new file at the path.
-func (o *output) flush() error {
+// flush writes the whole buffer or nothing.
+func (o *output) flush() error { return o.write(o.buf) }
+
+// write writes all lines or nothing. If the file was removed, nobody can read it, so write writes the lines again to a
+// new file at the path.
+func (o *output) write(lines []byte) error {
 	o.used = time.Now()
-	if err := o.rotate(o.used); err != nil {
+	if err := o.rotate(o.used, int64(len(lines))+1); err != nil {
 		return err
 	}
 	for {
-		if err := o.writeBuffer(); err != nil {
+		if err := o.append(lines); err != nil {
 			return err
 		}
 		if gone, err := o.isGone(); err != nil || !gone {
@@ -78,10 +81,9 @@ func (o *output) flush() error {
 	}
 }
 
-func (o *output) writeBuffer() error {
-	text := o.buf
-	if !o.torn {
-		text = text[1:]
+func (o *output) append(text []byte) error {
+	if o.torn {
+		text = append([]byte{'\n'}, text...)
 	}
 	o.before, o.wasTorn = o.size, o.torn
 	n, err := o.file.Write(text)

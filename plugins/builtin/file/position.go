@@ -1,6 +1,7 @@
 package file
 
 import (
+	"bytes"
 	"hash/crc32"
 	"hash/fnv"
 	"math"
@@ -32,6 +33,22 @@ type place struct {
 type window struct {
 	length int64
 	sum    uint32 // CRC-32C
+}
+
+// addLines adds lines, like add for one after the other.
+func (w *window) addLines(text []byte) {
+	for len(text) > 0 {
+		if w.length >= windowBytes {
+			*w = window{}
+		}
+		n := len(text)
+		if left := int(windowBytes - w.length); left < n { // the window ends with the line that fills it
+			n = left + bytes.IndexByte(text[left-1:], '\n')
+		}
+		w.length += int64(n)
+		w.sum = crc32.Update(w.sum, castagnoli, text[:n])
+		text = text[n:]
+	}
 }
 
 // windowBytes is the length at which a new window begins.

@@ -66,8 +66,8 @@ type Source struct {
 
 // reader reads one or several files.
 type reader interface {
-	// take returns records from the buffered content, if there are any.
-	take() ([]record.Record, error)
+	// take returns records from the buffered content, or with blocks maybe a block of lines, if there are any.
+	take(blocks bool) (*block, []record.Record, error)
 	// advance reads more content. It reports whether it made progress; if not, there is nothing to read at the moment.
 	advance(ctx context.Context) (bool, error)
 	// behind returns the number of unread bytes.
@@ -116,19 +116,41 @@ func (s *Source) Finish() { s.options.finish.Store(true) }
 
 // Read waits for the first line and returns all available lines.
 func (s *Source) Read(ctx context.Context) ([]record.Record, error) {
+	_, records, err := s.read(ctx, false)
+	return records, err
+}
+
+// NoLines implements sdk.LineSource.
+func (s *Source) NoLines() string {
+	if s.settings.GroupBegin != "" {
+		return "multiline.start groups the lines"
+	}
+	return ""
+}
+
+// ReadLines implements sdk.LineSource. Few lines, and lines that need a closer look, are records.
+func (s *Source) ReadLines(ctx context.Context) (record.Lines, []record.Record, error) {
+	b, records, err := s.read(ctx, true)
+	if b == nil {
+		return nil, records, err
+	}
+	return b, nil, err
+}
+
+func (s *Source) read(ctx context.Context, blocks bool) (*block, []record.Record, error) {
 	for {
 		if err := ctx.Err(); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		s.measure()
-		records, err := s.reader.take()
-		if len(records) > 0 || err != nil {
+		b, records, err := s.reader.take(blocks)
+		if b != nil || len(records) > 0 || err != nil {
 			s.pause = 0
-			return records, err
+			return b, records, err
 		}
 		more, err := s.reader.advance(ctx)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		if !more {
 			s.wait(ctx)
@@ -191,9 +213,8 @@ func (s *Source) Teardown(context.Context) error {
 // single reads the file at one path.
 type single struct {
 	tail
-	parked *parked // among several files: why the file is not read now; nil: it is read
-	// identity holds the fields of a position between the line and the window, for the first headed bytes of the file.
-	identity []byte
+	parked   *parked // among several files: why the file is not read now; nil: it is read
+	identity uint64  // place.head at offset headed, or at any offset from headBytes on
 	headed   int64
 }
 
@@ -219,7 +240,14 @@ func (s *single) open(pos record.Position) error {
 	return err
 }
 
-func (s *single) take() ([]record.Record, error) { return s.records(batchRecords, nil), nil }
+func (s *single) take(blocks bool) (*block, []record.Record, error) {
+	if blocks {
+		if b := s.block(nil); b != nil {
+			return b, nil, nil
+		}
+	}
+	return nil, s.records(batchRecords, nil), nil
+}
 
 func (s *single) advance(ctx context.Context) (bool, error) {
 	more, err := s.tail.advance(ctx)
@@ -241,48 +269,71 @@ func (s *single) close() error {
 	return nil
 }
 
-// records converts up to most buffered lines to records. Their parts share one array each. Positions begin with prefix.
+// records converts up to most buffered lines to records. Their positions begin with prefix.
 func (s *single) records(most int, prefix []byte) []record.Record {
 	line, ok := s.next()
 	if !ok {
 		return nil
 	}
-	n := min(most, bytes.Count(s.buf, []byte{'\n'})+2)
-	records := make([]record.Record, 0, n)
-	fields := make([]record.Field, n*(1+spareFields))
-	text := make([]byte, 0, n*(textPerRecord+len(prefix)))
-	s.identity = s.identity[:0]
+	s.headed = -1
+	n := min(most, bytes.Count(s.buf, newline)+2)
+	to := newMaker(n, s.path, prefix, s.head)
 	for ; ok; line, ok = s.next() {
-		start := len(text)
-		text = s.appendPosition(append(text, prefix...))
-		key := len(text)
-		text = strconv.AppendInt(text, s.start, 10)
-		fields[0] = record.Field{Key: keyPath, Value: s.path}
-		records = append(records, record.Record{
-			Position:  text[start:key:key],
-			Operation: record.OperationCreate,
-			Metadata:  fields[: 1 : 1+spareFields],
-			Key:       record.Raw(text[key:len(text):len(text)]),
-			After:     record.Raw(line),
-		})
-		fields = fields[1+spareFields:]
-		if len(records) == n {
+		to.add(&place{offset: s.offset, line: s.line, inode: s.inode, switches: s.switches, before: s.before}, s.start,
+			line)
+		if len(to.records) == n {
 			break
 		}
 	}
-	return records
+	return to.records
 }
 
 // appendPosition appends the position after the last returned line.
 func (s *single) appendPosition(dst []byte) []byte {
-	dst = strconv.AppendInt(dst, s.offset, 10)
-	dst = append(dst, ';')
-	dst = strconv.AppendInt(dst, s.line, 10)
-	if headed := min(s.offset, headBytes); len(s.identity) == 0 || s.headed != headed {
-		p := s.place()
-		s.identity, s.headed = p.appendIdentity(s.identity[:0]), headed
+	if headed := min(s.offset, headBytes); s.headed != headed {
+		s.identity, s.headed = headHash(s.head, s.offset), headed
 	}
-	return s.before.append(append(dst, s.identity...))
+	p := place{s.offset, s.line, s.inode, s.identity, s.switches, s.before}
+	return p.append(dst)
+}
+
+// maker makes records of lines. Their parts share one array each.
+type maker struct {
+	records  []record.Record
+	fields   []record.Field
+	text     []byte
+	path     string
+	prefix   []byte // of the positions
+	head     []byte // beginning of the file up to headBytes, as far as read
+	identity uint64 // hash of the first headed bytes of head
+	headed   int64
+}
+
+// newMaker returns a maker of up to n records.
+func newMaker(n int, path string, prefix, head []byte) *maker {
+	return &maker{records: make([]record.Record, 0, n), fields: make([]record.Field, n*(1+spareFields)),
+		text: make([]byte, 0, n*(textPerRecord+len(prefix))), path: path, prefix: prefix, head: head, headed: -1}
+}
+
+// add makes a record of a line, or a group that begins with line number start. p is the place after it, without head.
+func (m *maker) add(p *place, start int64, line []byte) {
+	if headed := min(p.offset, headBytes); m.headed != headed {
+		m.identity, m.headed = headHash(m.head, p.offset), headed
+	}
+	p.head = m.identity
+	at := len(m.text)
+	m.text = p.append(append(m.text, m.prefix...))
+	key := len(m.text)
+	m.text = strconv.AppendInt(m.text, start, 10)
+	m.fields[0] = record.Field{Key: keyPath, Value: m.path}
+	m.records = append(m.records, record.Record{
+		Position:  m.text[at:key:key],
+		Operation: record.OperationCreate,
+		Metadata:  m.fields[: 1 : 1+spareFields],
+		Key:       record.Raw(m.text[key:len(m.text):len(m.text)]),
+		After:     record.Raw(line),
+	})
+	m.fields = m.fields[1+spareFields:]
 }
 
 var errTooManyFiles = errors.New("where reading stands in each of them does not fit into a position: read them with " +

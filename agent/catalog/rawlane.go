@@ -1,0 +1,77 @@
+package catalog
+
+import (
+	"context"
+
+	"github.com/conduit-agent/conduit/plugins"
+	"github.com/conduit-agent/conduit/plugins/sdk"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// RawLane returns for every source of p whose connector has lines, by connector id, whether its records will pass on
+// the raw lane: "on", or "off" and the reason. Settings with references have their defaults.
+func (c *Catalog) RawLane(ctx context.Context, p *spec.Pipeline) map[string]string {
+	host := c.known(ctx)
+	var lanes map[string]string
+	for i := range p.Connectors {
+		source := &p.Connectors[i]
+		if source.Type != spec.TypeSource {
+			continue
+		}
+		why := noLinesFrom(ctx, host, source)
+		switch {
+		case why == sdk.WithoutLines:
+			continue
+		case why != "":
+		case len(p.Processors) > 0 || p.Routed() || len(source.Processors) > 0:
+			why = "processors or conditions look at the records"
+		default:
+			why = noLinesTo(ctx, host, p)
+		}
+		if lanes == nil {
+			lanes = map[string]string{}
+		}
+		lanes[source.ID] = sdk.RawLane(why)
+	}
+	return lanes
+}
+
+// noLinesFrom returns why a source has no lines, "" if it has.
+func noLinesFrom(ctx context.Context, host *plugins.Host, c *spec.Connector) string {
+	connector := builtinConnector(host, c.Plugin)
+	if connector == nil || connector.NewSource == nil {
+		return sdk.WithoutLines
+	}
+	s := sdk.Standard(*connector).NewSource()
+	if s.Configure(ctx, withoutReferences(s.Parameters(), c.Settings)) != nil {
+		return sdk.WithoutLines // the settings have a problem of their own
+	}
+	return sdk.NoLines(s)
+}
+
+// noLinesTo returns why no destination takes lines, "" if one does.
+func noLinesTo(ctx context.Context, host *plugins.Host, p *spec.Pipeline) (why string) {
+	for i := range p.Connectors {
+		c := &p.Connectors[i]
+		if c.Type != spec.TypeDestination {
+			continue
+		}
+		own := "processors look at the records"
+		if len(c.Processors) == 0 {
+			own = sdk.WithoutLines
+			if connector := builtinConnector(host, c.Plugin); connector != nil && connector.NewDestination != nil {
+				d := sdk.Standard(*connector).NewDestination()
+				if err := d.Configure(ctx, withoutReferences(d.Parameters(), c.Settings)); err == nil {
+					own = sdk.NoLines(d)
+				}
+			}
+		}
+		if own == "" {
+			return ""
+		}
+		if why == "" {
+			why = "destination " + c.ID + ": " + own
+		}
+	}
+	return why
+}
