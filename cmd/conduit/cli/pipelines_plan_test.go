@@ -69,7 +69,7 @@ func TestPlanOffline(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			plan, err := planner.Offline(t.Context(), c, spec.Parser{}, planRequestOf(t, tt.paths...), nothingWrong)
+			plan, err := planner.Offline(t.Context(), c, spec.Parser{}, planRequestOf(t, tt.paths...), nothingWrong, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
