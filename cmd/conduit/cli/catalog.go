@@ -17,6 +17,9 @@ type Catalog interface {
 	// Check returns the problems with the plugins of p and their settings. The Path of a problem is a JSON pointer
 	// within p; the caller sets File, Line and Column.
 	Check(ctx context.Context, p *spec.Pipeline) []spec.Problem
+	// RawLane returns, for every source of p whose connector has lines, by connector id, whether its records will pass
+	// on the raw lane: "on", or "off" and the reason.
+	RawLane(ctx context.Context, p *spec.Pipeline) map[string]string
 	// Plugins returns all plugins, sorted by name, and the unused files in connectors.path and processors.path.
 	Plugins(ctx context.Context) ([]plugins.Installed, []plugins.Problem)
 	// Plugin returns the plugin for ref, written as in a pipeline file.

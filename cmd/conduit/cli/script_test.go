@@ -204,6 +204,8 @@ func (fakeProcessor) Parameters() sdk.Parameters {
 		Validations: []sdk.Validation{{Type: sdk.ValidationRequired}}}}
 }
 
+func (fakeCatalog) RawLane(context.Context, *spec.Pipeline) map[string]string { return nil }
+
 func (fakeCatalog) KnownProcessors(context.Context) *processor.Registry {
 	return &processor.Registry{Builtin: processors.All(), Standalone: func() []sdk.ProcessorPlugin {
 		return []sdk.ProcessorPlugin{{Name: "mine", Version: "v0.2.0", Author: "Somebody",
