@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -154,6 +156,109 @@ func TestWindowOfNumbersWithAllDigits(t *testing.T) {
 	})
 }
 
+// aggregated returns the result of a window of values.
+func aggregated(t *testing.T, fields map[string]string, values ...any) (result map[string]any, refused []string) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		settings := map[string]string{"window.size": "1m", "window.records": "8000"}
+		for name, f := range fields {
+			settings["fields."+name] = f
+		}
+		p := windowOpen(t, settings)
+		objects := make([]map[string]any, len(values))
+		for i, v := range values {
+			objects[i] = object("a", v)
+		}
+		out := windowProcess(t, p, 1, objects...)
+		refused = out.refused
+		time.Sleep(time.Minute)
+		if all := append(out.after, windowProcess(t, p, nil).after...); len(all) == 1 {
+			result = all[0]
+			delete(result, "start")
+		}
+	})
+	return result, refused
+}
+
+func TestAverages(t *testing.T) {
+	for want, values := range map[any][]any{
+		2.5:                     {int64(1), int64(4)},
+		2.0:                     {0.5, int64(3), 2.5},
+		12345678901234567890.11: {json.Number("12345678901234567890.12"), json.Number("12345678901234567890.10")},
+		9223372036854775807.0:   {int64(math.MaxInt64), int64(math.MaxInt64)},
+		nil:                     {nil},
+	} {
+		got, refused := aggregated(t, map[string]string{"avg": "avg(.Payload.After.a)"}, values...)
+		if got["avg"] != want || len(refused) > 0 {
+			t.Errorf("%v: %v, %v, want %v", values, got["avg"], refused, want)
+		}
+	}
+}
+
+// Few values have exact percentiles: a value of theirs, by its rank. Many have one whose rank is nearly right.
+func TestPercentiles(t *testing.T) {
+	fields := map[string]string{}
+	percentiles := map[string]float64{"p1": 1, "p50": 50, "p90": 90, "p99": 99, "p99_9": 99.9, "p100": 100}
+	for name := range percentiles {
+		fields[name] = strings.ReplaceAll(name, "_", ".") + "(.Payload.After.a)"
+	}
+	got, _ := aggregated(t, fields, int64(5), 1.5, json.Number("12345678901234567890"), int64(-3))
+	want := map[string]any{"p1": -3.0, "p50": 1.5, "p90": 12345678901234567890.0, "p99": 12345678901234567890.0,
+		"p99_9": 12345678901234567890.0, "p100": 12345678901234567890.0}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	_, refused := aggregated(t, fields, "text", math.Inf(1), json.Number("1e999"))
+	if len(refused) != 3 || !strings.Contains(refused[0], "it is no number") {
+		t.Errorf("refused: %q", refused)
+	}
+	for seed := range uint64(5) {
+		random := rand.New(rand.NewPCG(seed, 1))
+		const n = 8000
+		values, sorted := make([]any, n), make([]float64, n)
+		for i := range values {
+			sorted[i] = math.Exp(3 * random.NormFloat64())
+			values[i] = sorted[i]
+		}
+		slices.Sort(sorted)
+		got, _ := aggregated(t, fields, values...)
+		for name, p := range percentiles {
+			rank, _ := slices.BinarySearch(sorted, got[name].(float64))
+			off, most := math.Abs(100*float64(rank)/n-p), 1.0
+			if p <= 1 || p >= 99 {
+				most = 0.1
+			}
+			if off > most {
+				t.Errorf("seed %d: %s is off by %.3f %% of the ranks", seed, name, off)
+			}
+		}
+	}
+}
+
+// The number of distinct values is exact for few values, and nearly right for many.
+func TestDistinct(t *testing.T) {
+	fields := map[string]string{"n": "distinct(.Payload.After.a)"}
+	got, _ := aggregated(t, fields, "x", "y", "x", nil, int64(1), "1", map[string]any{"a": int64(1)},
+		map[string]any{"a": int64(1)})
+	if got["n"] != int64(5) {
+		t.Errorf("of few: %v", got)
+	}
+	if got, _ := aggregated(t, fields, nil); got["n"] != int64(0) {
+		t.Errorf("of none: %v", got)
+	}
+	for _, n := range []int{1000, 3000} {
+		values := make([]any, 0, 2*n)
+		for i := range n {
+			values = append(values, fmt.Sprint("user ", i), fmt.Sprint("user ", i))
+		}
+		got, _ := aggregated(t, fields, values...)
+		off := math.Abs(float64(got["n"].(int64)-int64(n))) / float64(n)
+		if n <= 1000 && off > 0 || off > 0.03 {
+			t.Errorf("of %d: %v", n, got)
+		}
+	}
+}
+
 func TestSlidingWindow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := windowOpen(t,
@@ -265,6 +370,8 @@ func TestAggregateRefuses(t *testing.T) {
 		"must be between 0 and window.size": {"window.size": "1m", "window.slide": "2m"},
 		"the most is 1000":                  {"window.size": "1h", "window.slide": "1s"},
 		`cannot compute "avg"`:              {"window.size": "1m", "fields.x": "avg"},
+		`cannot compute "p101(.Key)"`:       {"window.size": "1m", "fields.x": "p101(.Key)"},
+		`cannot compute "median(.Key)"`:     {"window.size": "1m", "fields.x": "median(.Key)"},
 		`cannot compute "sum"`:              {"window.size": "1m", "fields.x": "sum"},
 		"must be less than 8001, not 9000":  {"window.size": "1m", "window.records": "9000"},
 		".Key has no name for the results":  {"window.size": "1m", "key": ".Key"},

@@ -83,6 +83,8 @@ var homes = map[string][]string{
 	"github.com/twmb/franz-go":            {"plugins/builtin/kafka"},
 	"github.com/minio/minio-go/v7":        {"plugins/builtin/s3"},
 	"github.com/parquet-go/parquet-go":    {"plugins/builtin/s3"},
+	"github.com/caio/go-tdigest/v4":       {"plugins/processor/window"},
+	"github.com/axiomhq/hyperloglog":      {"plugins/processor/window"},
 	"github.com/landlock-lsm/go-landlock": {"plugins/sandbox"},
 }
 

@@ -417,11 +417,7 @@ func (a *aggregate) result(w *span, g *group) record.Record {
 		r.Key = record.Structured(key)
 	}
 	for i, c := range a.columns {
-		if c.function == "count" {
-			after[c.name] = g.values[i].count
-		} else {
-			after[c.name] = g.values[i].v
-		}
+		after[c.name] = c.result(&g.values[i])
 	}
 	r.After = record.Structured(after)
 	return r

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/conduit-agent/conduit/plugins/processor/fieldref"
@@ -19,17 +21,19 @@ type settings struct {
 	Time     string            `json:"time" desc:"Reference to the time of a record: a time, RFC 3339, or Unix nanoseconds. Without one it is opencdc.createdAt, or opencdc.readAt where the source does not give that."`
 	Lateness time.Duration     `json:"lateness" default:"0" desc:"With time: maximum lateness of a record."`
 	Late     string            `json:"late" default:"refuse" validate:"inclusion=refuse|drop" desc:"With time: action for a record whose windows have ended."`
-	Fields   map[string]string `json:"fields.*" desc:"Results by the name of their field: count, or sum, min, max, first or last of a reference, as in sum(.Payload.After.amount)."`
+	Fields   map[string]string `json:"fields.*" desc:"Results by the name of their field: count, or sum, avg, min, max, first, last, distinct or a percentile such as p50 or p99.9 of a reference, as in sum(.Payload.After.amount). Up to 1,000 values, distinct and percentiles are exact; beyond, distinct is off by 0.8 % on average, and a percentile by at most 1 % of the ranks in the middle and 0.1 % at p1 and p99."`
 }
 
 // maxOverlap bounds the number of windows that contain a record.
 const maxOverlap = 1000
 
-var callPattern = texts.Regexp(`^(count|sum|min|max|first|last)(?:\((.*)\))?$`)
+var callPattern = texts.Regexp(
+	`^(count|sum|avg|min|max|first|last|distinct|p(?:\d{1,2}(?:\.\d{1,3})?|100))(?:\((.*)\))?$`)
 
 // column is one field of the results.
 type column struct {
 	name, function string
+	percentile     float64       // of the function percentile
 	ref            *fieldref.Ref // nil for a count of records
 }
 
@@ -40,10 +44,13 @@ func (s *settings) columns() ([]column, error) {
 		m := callPattern().FindStringSubmatch(s.Fields[name])
 		if m == nil || m[2] == "" && m[1] != "count" {
 			return nil, sdk.SettingError{Setting: setting,
-				Message: fmt.Sprintf("cannot compute %q: want count, or sum(…), min(…), max(…), first(…) or last(…) "+
-					"of a reference", s.Fields[name])}
+				Message: fmt.Sprintf("cannot compute %q: want count, or sum(…), avg(…), min(…), max(…), first(…), "+
+					"last(…), distinct(…) or a percentile such as p99(…) of a reference", s.Fields[name])}
 		}
 		c := column{name: name, function: m[1]}
+		if p, err := strconv.ParseFloat(strings.TrimPrefix(m[1], "p"), 64); err == nil {
+			c.function, c.percentile = "percentile", p
+		}
 		if m[2] != "" {
 			var err error
 			if c.ref, err = fieldref.Parse(m[2]); err != nil {

@@ -18,14 +18,21 @@ import (
 // value is the computed value of a column.
 type value struct {
 	count int64
-	v     any // nil: no value yet
+	v     any // nil: no value yet; the sum of an average, a *digest or a *distinct
 }
 
 var errNumber = errors.New("it is no number")
 
 // check returns an error if v cannot be added to the column.
 func (c *column) check(v any) error {
-	if c.function == "sum" {
+	switch c.function {
+	case "percentile":
+		_, err := toFloat(v)
+		return err
+	case "distinct":
+		_, err := record.AppendValue(nil, v)
+		return err
+	case "sum", "avg":
 		if n, ok := v.(json.Number); ok && len(n) > maxExponent {
 			return fmt.Errorf("%.50s has too many digits to be added", n)
 		}
@@ -41,9 +48,22 @@ func (c *column) take(a *value, v any) error {
 	var err error
 	switch {
 	case c.function == "count":
+	case c.function == "percentile":
+		if a.v == nil {
+			a.v = &digest{}
+		}
+		var f float64
+		if f, err = toFloat(v); err == nil {
+			err = a.v.(*digest).add(f)
+		}
+	case c.function == "distinct":
+		if a.v == nil {
+			a.v = &distinct{}
+		}
+		err = a.v.(*distinct).add(v)
 	case a.v == nil || c.function == "last":
 		a.v = record.CloneValue(v)
-	case c.function == "sum":
+	case c.function == "sum" || c.function == "avg":
 		a.v, err = add(a.v, v)
 	case c.function == "min" || c.function == "max":
 		var order int
@@ -52,6 +72,40 @@ func (c *column) take(a *value, v any) error {
 		}
 	}
 	return err
+}
+
+// result returns the computed value, nil for none.
+func (c *column) result(a *value) any {
+	switch v := a.v.(type) {
+	case *digest:
+		return v.percentile(c.percentile)
+	case *distinct:
+		return v.count()
+	}
+	switch {
+	case c.function == "count" || c.function == "distinct":
+		return a.count
+	case c.function == "avg" && a.v != nil:
+		return average(a.v, a.count)
+	}
+	return a.v
+}
+
+// average returns the sum of n numbers divided by n, rounded to a float64.
+func average(sum any, n int64) any {
+	if f, ok := number(sum); ok && !isText(sum) {
+		if i, ok := integer(sum); ok {
+			f, _ = new(big.Rat).SetFrac64(i, n).Float64()
+			return f
+		}
+		return f / float64(n)
+	}
+	total, _, err := exactly(sum)
+	if err != nil {
+		return nil // impossible: it was computed
+	}
+	f, _ := total.Quo(total, new(big.Rat).SetInt64(n)).Float64()
+	return f
 }
 
 // add adds two numbers. The sum of integers is an integer unless it is out of range. If one number is kept as text
