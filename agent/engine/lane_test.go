@@ -205,7 +205,7 @@ func moveLines(t *testing.T, r *rand.Rand, total int, lane bool, dests []*lineDe
 	during func(*engine.TapPoints, *lineSource)) (*lineSource, *measure.Pipeline, int) {
 	w := newWorld(t)
 	w.taps, w.stats = &engine.TapPoints{}, &measure.Pipeline{}
-	w.spec.DLQ.WindowSize = 0 // any number of refusals
+	w.spec.DeadLetterQueue.WindowSize = 0 // any number of refusals
 	w.spec.Connectors = []spec.Connector{{ID: "src", Type: spec.TypeSource, Plugin: "src"}}
 	for i, d := range dests {
 		w.destination(fmt.Sprint("dst", i), d.fakeDestination)

@@ -94,7 +94,7 @@ func copyObserved(b *testing.B, from, to string) {
 }
 
 func copyInPipeline(b *testing.B, from, to string, taps *engine.TapPoints) {
-	declared := &spec.Pipeline{ID: "p", DLQ: spec.DLQ{Plugin: "builtin:log", WindowSize: 1},
+	declared := &spec.Pipeline{ID: "p", DeadLetterQueue: spec.DeadLetterQueue{Plugin: "builtin:log", WindowSize: 1},
 		Connectors: []spec.Connector{
 			{ID: "src", Type: spec.TypeSource, Plugin: "builtin:file", Settings: map[string]string{"path": from}},
 			{ID: "dst", Type: spec.TypeDestination, Plugin: "builtin:file", Settings: map[string]string{"path": to,
