@@ -33,7 +33,7 @@ func TestValidate(t *testing.T) {
 		{"unknown, escaped", `{"pipelines":[{"id":"p","a/b c%~":1}]}`, []schemas.Violation{{
 			InstancePointer: "/pipelines/0/a~1b c%~0", Keyword: "additionalProperties", Property: "a/b c%~",
 			Want: []string{"cluster", "connectors", "dead-letter-queue", "description", "id", "instances", "labels",
-				"max-silence", "name", "placement", "processors", "status"},
+				"max-silence", "name", "placement", "processors", "routing", "status"},
 		}}},
 		{"enum", `{"pipelines":[{"id":"p","status":"on"}]}`, []schemas.Violation{
 			{InstancePointer: "/pipelines/0/status", Keyword: "enum", Want: []string{"running", "stopped"}},
