@@ -4,38 +4,32 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/fsnotify/fsnotify"
 )
 
 // quiet returns how long to wait after ev without another event before a scan, 0 when ev is of no interest. A file that
-// was renamed into place is complete. A file that was closed after a write is probably complete, but its writer may
-// open it again for more. A file that is being written to, or that vanished, may be in the middle of a save.
-func (s *scanner) quiet(ev event) time.Duration {
-	_, ours := s.watched[ev.name]
-	if ev.op == changed && !ours && !s.unreadable(filepath.Base(ev.name)) {
+// was renamed into place is complete. A file that was written to, or that vanished, may be in the middle of a save.
+func (s *scanner) quiet(ev fsnotify.Event) time.Duration {
+	_, ours := s.watched[ev.Name]
+	if ev.Op == fsnotify.Chmod && !ours && !s.unreadable(filepath.Base(ev.Name)) {
 		return 0
 	}
-	if ours && ev.op&removed != 0 {
-		delete(s.watched, ev.name)
+	if ours && ev.Op&(fsnotify.Remove|fsnotify.Rename) != 0 {
+		delete(s.watched, ev.Name)
 		return s.timing.debounce
 	}
-	if IsPipelineFile(filepath.Base(ev.name)) || s.targets[ev.name] {
-		return s.timing.after(ev.op)
+	soon := max(s.timing.debounce/5, time.Millisecond)
+	if IsPipelineFile(filepath.Base(ev.Name)) || s.targets[ev.Name] {
+		if ev.Op == fsnotify.Create {
+			return soon
+		}
+		return s.timing.debounce
 	}
-	if ev.op&^(written|complete) == 0 && !strings.HasPrefix(filepath.Base(ev.name), "..") {
+	if ev.Op == fsnotify.Write && !strings.HasPrefix(filepath.Base(ev.Name), "..") {
 		return 0
 	}
-	return s.timing.after(created)
-}
-
-// after returns how long to wait for more after a change of a file.
-func (t *timing) after(op op) time.Duration {
-	switch op {
-	case created:
-		return max(t.debounce/5, time.Millisecond)
-	case complete:
-		return max(t.debounce*2/5, time.Millisecond)
-	}
-	return t.debounce
+	return soon
 }
 
 // unreadable reports whether a file could not be read, which a chmod may fix.

@@ -128,7 +128,7 @@ func (s *scanner) follow(dir, name string) {
 	}
 	for _, place := range places {
 		if place == dir || strings.HasPrefix(place, dir+"/") {
-			s.watch(place, names|contents)
+			s.watch(place)
 		}
 	}
 }

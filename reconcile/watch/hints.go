@@ -9,80 +9,82 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/fsnotify/fsnotify"
+
 	"github.com/conduit-agent/conduit/spec/fingerprint"
 )
 
-// hints are the events of the relevant paths. They only say when to scan: each scan determines the relevant paths
-// again, between begin and end.
+// hints are the events of the relevant directories. They only say when to scan: each scan determines the relevant
+// directories again, between begin and end.
 type hints struct {
-	notify   func() (*notifier, error)
-	log      *slog.Logger
-	notifier *notifier
-	watched  map[string]subscription
-	wanted   map[string]interest // paths that this scan needs
-	err      error               // why changes may come without an event
+	notify  func() (*fsnotify.Watcher, error)
+	log     *slog.Logger
+	fsw     *fsnotify.Watcher
+	watched map[string]fingerprint.ID // watched directories, with their identity at that time
+	wanted  map[string]bool           // directories that this scan needs
+	err     error                     // why changes may come without an event
 }
 
-// subscription is a watched path, with the identity of the file or directory at that time.
-type subscription struct {
-	id   fingerprint.ID
-	want interest
+func newHints(notify func() (*fsnotify.Watcher, error), log *slog.Logger) hints {
+	return hints{notify: notify, log: log, watched: map[string]fingerprint.ID{}}
 }
 
-func newHints(notify func() (*notifier, error), log *slog.Logger) hints {
-	return hints{notify: notify, log: log, watched: map[string]subscription{}}
-}
+func (h *hints) begin() { h.wanted, h.err = map[string]bool{}, nil }
 
-func (h *hints) begin() { h.wanted, h.err = map[string]interest{}, nil }
-
-// watch subscribes to events of a directory or file and reports whether the subscription is new. A path without events
-// is polled.
-func (h *hints) watch(path string, want interest) bool {
-	if path == "" || h.wanted[path]|want == h.wanted[path] {
+// watch subscribes to events of a directory and reports whether the subscription is new. A directory without events is
+// polled.
+func (h *hints) watch(dir string) bool {
+	if dir == "" || h.wanted[dir] {
 		return false
 	}
-	h.wanted[path] |= want
-	want = h.wanted[path]
-	fi, err := os.Stat(path)
-	if err != nil || !fi.IsDir() && !fi.Mode().IsRegular() {
+	h.wanted[dir] = true
+	id, err := statDir(dir)
+	if err != nil {
 		return false
 	}
-	id := fingerprint.Identify(fi)
-	known, ok := h.watched[path]
-	if ok = ok && known.id == id; ok && known.want|want == known.want {
+	if known, ok := h.watched[dir]; ok && known == id {
 		return false
 	}
-	if h.notifier == nil {
-		if h.notifier, err = h.notify(); err != nil {
-			h.notifier, h.err = nil, explain(err)
+	if h.fsw == nil {
+		if h.fsw, err = h.notify(); err != nil {
+			h.fsw, h.err = nil, explain(err)
 			return false
 		}
 	}
-	if !ok {
-		h.notifier.remove(path) // what was in this place
-	}
-	if err := h.notifier.add(path, want); err != nil {
-		delete(h.watched, path)
+	_ = h.fsw.Remove(dir) // of the previous directory in this place
+	if err := h.fsw.Add(dir); err != nil {
+		delete(h.watched, dir)
 		h.err = explain(err)
 		return false
 	}
-	h.watched[path] = subscription{id, want}
+	h.watched[dir] = id
 	return true
 }
 
-// end stops watching what is no longer relevant.
+func statDir(dir string) (fingerprint.ID, error) {
+	fi, err := os.Stat(dir)
+	if err != nil {
+		return fingerprint.ID{}, err
+	}
+	if !fi.IsDir() {
+		return fingerprint.ID{}, syscall.ENOTDIR
+	}
+	return fingerprint.Identify(fi), nil
+}
+
+// end stops watching the directories that are no longer relevant.
 func (h *hints) end() {
-	for path, s := range h.watched {
-		switch want := h.wanted[path]; {
-		case want == 0:
-			h.notifier.remove(path)
-			delete(h.watched, path)
-		case want != s.want:
-			if h.notifier.add(path, want) == nil { // else more events come than are needed
-				h.watched[path] = subscription{s.id, want}
-			}
+	for dir := range h.watched {
+		if !h.wanted[dir] {
+			h.unwatch(dir)
 		}
 	}
+}
+
+// unwatch stops watching a directory.
+func (h *hints) unwatch(dir string) {
+	_ = h.fsw.Remove(dir)
+	delete(h.watched, dir)
 }
 
 // explain adds a remedy to an error of the system that prevents events.
@@ -97,15 +99,14 @@ func explain(err error) error {
 }
 
 // wait returns when it is time to scan: after pause, when wake is received, when events were lost, or after events.
-// quiet returns how long to wait after an event for another one, 0 for an irrelevant event. Only the last event of each
-// name counts. The wait ends at the latest maxWait after the first event.
+// quiet returns how long to wait after an event for another one, 0 for an irrelevant event. The wait ends at the latest
+// maxWait after the first event.
 func (h *hints) wait(
-	ctx context.Context, pause, maxWait time.Duration, wake <-chan struct{}, quiet func(event) time.Duration,
+	ctx context.Context, pause, maxWait time.Duration, wake <-chan struct{}, quiet func(fsnotify.Event) time.Duration,
 ) {
 	timer := time.NewTimer(pause)
 	defer timer.Stop()
-	var first time.Time
-	due := map[string]time.Time{} // by name
+	var first, due time.Time
 	for {
 		select {
 		case <-ctx.Done():
@@ -126,44 +127,38 @@ func (h *hints) wait(
 			if first.IsZero() {
 				first = now
 			}
-			due[ev.name] = now.Add(d)
-			timer.Reset(time.Until(earlier(latest(due), first.Add(maxWait))))
+			due = later(due, now.Add(d))
+			if limit := first.Add(maxWait); due.After(limit) {
+				due = limit
+			}
+			timer.Reset(time.Until(due))
 		}
 	}
 }
 
-func earlier(a, b time.Time) time.Time {
-	if a.Before(b) {
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
 		return a
 	}
 	return b
 }
 
-func latest(times map[string]time.Time) (last time.Time) {
-	for _, t := range times {
-		if t.After(last) {
-			last = t
-		}
-	}
-	return last
-}
-
-func (h *hints) events() <-chan event {
-	if h.notifier == nil {
+func (h *hints) events() <-chan fsnotify.Event {
+	if h.fsw == nil {
 		return nil
 	}
-	return h.notifier.events
+	return h.fsw.Events
 }
 
 func (h *hints) errors() <-chan error {
-	if h.notifier == nil {
+	if h.fsw == nil {
 		return nil
 	}
-	return h.notifier.errors
+	return h.fsw.Errors
 }
 
 func (h *hints) close() {
-	if h.notifier != nil {
-		h.notifier.close()
+	if h.fsw != nil {
+		_ = h.fsw.Close()
 	}
 }

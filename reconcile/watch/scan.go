@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/fsnotify/fsnotify"
+
 	"github.com/conduit-agent/conduit/spec/fingerprint"
 )
 
@@ -32,11 +34,11 @@ func newScanner(w *Watcher) *scanner {
 	s := &scanner{dir: w.Dir, log: log, timing: w.timing(), files: map[string]*entry{}, system: w.system}
 	switch {
 	case w.PollOnly:
-		s.hints = newHints(func() (*notifier, error) { return nil, errPollOnly }, log)
+		s.hints = newHints(func() (*fsnotify.Watcher, error) { return nil, errPollOnly }, log)
 	case w.system.notify != nil:
 		s.hints = newHints(w.system.notify, log)
 	default:
-		s.hints = newHints(newNotifier, log)
+		s.hints = newHints(fsnotify.NewWatcher, log)
 	}
 	if s.print == nil {
 		s.print = fingerprint.Of
@@ -65,6 +67,7 @@ func (s *scanner) scan(now time.Time, reread bool) (Snapshot, bool) {
 			return Snapshot{Err: fmt.Errorf("cannot read the pipelines in %s: %w", s.dir, readable(fi))}, true
 		}
 		real, only = filepath.Dir(real), filepath.Base(real)
+		s.watch(real)
 	}
 	snap, stable, err := s.read(real, only, now, reread)
 	if err != nil {
@@ -73,21 +76,14 @@ func (s *scanner) scan(now time.Time, reread bool) (Snapshot, bool) {
 	return snap, stable
 }
 
-// locate returns the real path of the directory, or of the single file. It watches that, the names in every place on
-// the way where a link may be changed, and the names in the existing part of a missing path.
+// locate returns the real path of the directory. It watches the directory, every place on the way where a link may be
+// changed, and the existing part of a missing path.
 func (s *scanner) locate() (string, error) {
 	for {
 		real, links, err := trail(s.dir)
-		want := names | contents
-		if err != nil {
-			want = names
-		}
-		added := s.watch(real, want)
-		if fi, serr := os.Stat(real); serr == nil && !fi.IsDir() {
-			added = s.watch(filepath.Dir(real), names) || added
-		}
+		added := s.watch(real)
 		for _, link := range links {
-			added = s.watch(filepath.Dir(link), names) || added
+			added = s.watch(filepath.Dir(link)) || added
 		}
 		if !added {
 			return real, err

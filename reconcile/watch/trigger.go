@@ -3,13 +3,13 @@ package watch
 import (
 	"cmp"
 	"context"
-	"errors"
-	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/fsnotify/fsnotify"
 )
 
 // Trigger requests scans of files and directories anywhere. Its zero value is ready for use.
@@ -31,10 +31,11 @@ type Trigger struct {
 func (t *Trigger) Run(
 	ctx context.Context, wake <-chan struct{}, scan func() (paths []string, again time.Duration),
 ) error {
-	r := &triggerRun{timing: t.timing(), hints: newHints(newNotifier, logger(t.Log)),
-		hanging: map[string]<-chan located{}}
+	r := &triggerRun{timing: t.timing(), hints: newHints(fsnotify.NewWatcher, logger(t.Log)),
+		hanging: map[string]<-chan located{},
+		busy:    busy{counts: map[string]*eventCount{}, polled: map[string]time.Time{}}}
 	if t.PollOnly {
-		r.notify = func() (*notifier, error) { return nil, errPollOnly }
+		r.notify = func() (*fsnotify.Watcher, error) { return nil, errPollOnly }
 	}
 	defer r.close()
 	for ctx.Err() == nil {
@@ -67,19 +68,19 @@ func (t *Trigger) timing() timing {
 type triggerRun struct {
 	hints
 	timing  timing
-	names   map[string]bool           // files, directories, links and missing names whose events count
-	whole   map[string]bool           // directories where all events count
+	names   map[string]bool           // files, links and missing names whose events count
+	whole   map[string]bool           // directories where all events count; false: except writes to files
 	unheard bool                      // a path has no events
 	hanging map[string]<-chan located // paths on file systems that did not answer in time
+	busy    busy
 }
 
 // located is the result of following a path.
 type located struct {
-	names  []string // links on the way, and the path itself, or its first part that is missing
-	dirs   []string // where these names are
-	real   string   // path without links, or its existing part
-	whole  bool     // real is a directory, and the path
-	file   bool     // real is a file, and the path
+	names  []string // links on the way, and the path itself, by their names in events
+	dirs   []string // to watch
+	whole  string   // path if it is a directory, or the existing part of a missing path; "" for anything else
+	exists bool     // whole is path
 	remote bool
 }
 
@@ -97,17 +98,15 @@ func (r *triggerRun) follow(ctx context.Context, paths []string) (added bool) {
 		for _, name := range l.names {
 			r.names[name] = true
 		}
-		for _, dir := range l.dirs {
-			added = r.watch(dir, names) || added
+		if l.whole != "" {
+			r.whole[l.whole] = r.whole[l.whole] || l.exists
 		}
-		switch {
-		case l.whole:
-			r.whole[l.real] = true
-			added = r.watch(l.real, names|contents) || added
-		case !l.file:
-			added = r.watch(l.real, names) || added
-		case !r.whole[filepath.Dir(l.real)]: // else the events of the directory are sufficient
-			added = r.watch(l.real, names|contents) || added
+		for _, dir := range l.dirs {
+			if r.busy.isPolled(dir, time.Now()) {
+				r.unheard = true
+				continue
+			}
+			added = r.watch(dir) || added
 		}
 	}
 	return added
@@ -140,29 +139,32 @@ func (r *triggerRun) locate(ctx context.Context, path string) (located, bool) {
 
 func locate(path string) located {
 	real, links, err := trail(path)
-	l := located{names: append(links, real), dirs: []string{filepath.Dir(real)}, real: real, remote: remote(real)}
+	l := located{names: append(links, real), dirs: []string{filepath.Dir(real)}, remote: remote(real)}
 	for _, link := range links {
 		l.dirs = append(l.dirs, filepath.Dir(link))
 	}
-	var missing *fs.PathError
-	if errors.As(err, &missing) {
-		l.names = append(l.names, missing.Path)
-	}
-	if fi, serr := os.Stat(real); err == nil && serr == nil {
-		l.whole, l.file = fi.IsDir(), fi.Mode().IsRegular()
+	if fi, serr := os.Stat(real); err != nil || serr == nil && fi.IsDir() { // the directory, or the existing part
+		l.whole, l.exists, l.dirs = real, err == nil, append(l.dirs, real)
 	}
 	return l
 }
 
 // quiet returns how long to wait after ev without another event before a scan, 0 when ev is irrelevant.
-func (r *triggerRun) quiet(ev event) time.Duration {
-	if _, ours := r.watched[ev.name]; ours && ev.op&removed != 0 {
-		delete(r.watched, ev.name)
+func (r *triggerRun) quiet(ev fsnotify.Event) time.Duration {
+	if _, ours := r.watched[ev.Name]; ours && ev.Op&(fsnotify.Remove|fsnotify.Rename) != 0 {
+		delete(r.watched, ev.Name)
 		return r.timing.debounce
 	}
-	dir, name := filepath.Dir(ev.name), filepath.Base(ev.name)
-	if r.names[ev.name] || r.whole[dir] || strings.HasPrefix(name, "..") {
-		return r.timing.after(ev.op)
+	dir, name := filepath.Dir(ev.Name), filepath.Base(ev.Name)
+	writes, whole := r.whole[dir]
+	if whole && !writes && ev.Op == fsnotify.Write { // a write creates no name
+		whole = false
+	}
+	if r.names[ev.Name] || whole || strings.HasPrefix(name, "..") {
+		return r.timing.debounce
+	}
+	if r.ignore(dir, time.Now()) {
+		return r.timing.debounce // the wait for an event becomes one for a poll
 	}
 	return 0
 }

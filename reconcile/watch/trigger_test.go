@@ -4,7 +4,6 @@ import (
 	"context"
 	"os"
 	"path/filepath"
-	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -162,33 +161,35 @@ func TestTriggerIgnoresWritesNextToWhatIsMissing(t *testing.T) {
 	w.scan("the path came")
 }
 
-// The kernel reports no write to a file next to the paths: such a file may be the output of a pipeline.
-func TestNoEventForAWriteNextToAPath(t *testing.T) {
+// A directory that others write to all the time is polled while the trigger only waits there for a missing name: it
+// does not subscribe to an event for each write.
+func TestTriggerPollsABusyDirectory(t *testing.T) {
 	t.Parallel()
-	dir, err := filepath.EvalSymlinks(t.TempDir())
-	must(t, err)
-	output, secret, marker := filepath.Join(dir, "output"), filepath.Join(dir, "secret"), filepath.Join(dir, "marker")
-	plugins := filepath.Join(dir, "connectors")
-	must(t, os.Mkdir(plugins, 0o700))
-	write(t, secret, "1")
-	f, err := os.Create(output)
-	must(t, err)
-	defer f.Close()
-	next := watch.Follow(t, plugins, secret, filepath.Join(dir, "missing", "file"))
-	for range 100 {
-		_, err := f.WriteString("line")
-		must(t, err)
+	dir := t.TempDir()
+	busy := []string{filepath.Join(dir, "busy"), filepath.Join(dir, "too")} // equal events in a row are coalesced
+	w := trigger(t, &watch.Trigger{Rescan: time.Hour, Poll: 2 * time.Millisecond}, nil, filepath.Join(dir, "missing"))
+	w.rests(200 * time.Millisecond)
+	wait.For(t, "scans by the clock", func() bool {
+		for i := range 300 {
+			write(t, busy[i%2], "line")
+		}
+		return len(w.scans) > 0
+	})
+	for range 50 {
+		w.scan("those, though nothing happens")
 	}
-	write(t, secret, "2")
-	write(t, filepath.Join(plugins, "one"), "1")
-	must(t, os.Mkdir(marker, 0o700))
-	var seen []string
-	for name := ""; name != marker; seen = append(seen, name) {
-		name, _ = next()
+}
+
+func TestBusyDirectoriesArePolledForAWhile(t *testing.T) {
+	at := time.Unix(1e9, 0)
+	if watch.PolledAfter(100, at, at) {
+		t.Error("polled after 100 events in a second")
 	}
-	seen = slices.Compact(seen)
-	if want := []string{secret, filepath.Join(plugins, "one"), marker}; !slices.Equal(seen, want) {
-		t.Errorf("events of %q, want %q", seen, want)
+	if watch.PolledAfter(1000, at, at.Add(20*time.Millisecond)) != true {
+		t.Error("not polled after 1000 events in a second")
+	}
+	if watch.PolledAfter(101, at, at.Add(2*time.Minute)) {
+		t.Error("still polled two minutes later")
 	}
 }
 

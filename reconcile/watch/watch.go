@@ -12,6 +12,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/fsnotify/fsnotify"
+
 	"github.com/conduit-agent/conduit/spec/fingerprint"
 	"github.com/conduit-agent/conduit/spec/notify"
 )
@@ -121,7 +123,7 @@ func (w *Watcher) Run(ctx context.Context, report func(Snapshot)) error {
 
 // system is the interface of the scanner to the operating system. Tests replace it.
 type system struct {
-	notify func() (*notifier, error)
+	notify func() (*fsnotify.Watcher, error)
 	print  func(fs.FileInfo) fingerprint.Print
 	remote func(dir string) bool
 }

@@ -11,9 +11,9 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
-	"testing/synctest"
 	"time"
 
+	"github.com/fsnotify/fsnotify"
 	"go.uber.org/goleak"
 
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
@@ -495,14 +495,18 @@ func TestPollsWhenItCannotWatch(t *testing.T) {
 // After a storm of events that overflows the queue of the kernel, everything is scanned.
 func TestLostEventsAreMadeUpFor(t *testing.T) {
 	outside := filepath.Join(t.TempDir(), "same file")
+	var fsw *fsnotify.Watcher
 	w := &watch.Watcher{Dir: t.TempDir(), Rescan: time.Hour}
-	overflow := w.Overflow()
+	w.Notify(func() (n *fsnotify.Watcher, err error) {
+		fsw, err = fsnotify.NewWatcher()
+		return fsw, err
+	})
 	o := observeWith(t, w)
 	write(t, outside, "a")
 	must(t, os.Link(outside, o.path("a.yaml")))
 	o.until("the file", is("a.yaml=a"))
 	write(t, outside, "b") // under a name that is not watched
-	overflow()
+	fsw.Errors <- fsnotify.ErrEventOverflow
 	o.until("its change", is("a.yaml=b"))
 }
 
@@ -564,47 +568,26 @@ func TestWhichEventsCount(t *testing.T) {
 	w := &watch.Watcher{Dir: dir, Debounce: 50 * time.Millisecond}
 	for _, c := range []struct {
 		name string
-		op   watch.Op
+		op   fsnotify.Op
 		want time.Duration
 	}{
-		{"a.yaml", watch.Created, 10 * time.Millisecond},
-		{"a.yaml", watch.Written, 50 * time.Millisecond},
-		{"a.yaml", watch.Complete, 20 * time.Millisecond},
-		{"a.yaml", watch.Removed, 50 * time.Millisecond},
-		{"a.yaml", watch.Changed, 0},
-		{"a.yaml", watch.Changed | watch.Written, 50 * time.Millisecond},
-		{"sub/content", watch.Written, 50 * time.Millisecond},
-		{"sub/content", watch.Created, 10 * time.Millisecond},
-		{"notes.txt", watch.Written, 0},
-		{"notes.txt", watch.Complete, 0},
-		{"..data", watch.Created, 10 * time.Millisecond},
-		{"..data", watch.Written, 10 * time.Millisecond},
-		{"", watch.Changed, 10 * time.Millisecond},
-		{"", watch.Removed, 50 * time.Millisecond},
+		{"a.yaml", fsnotify.Create, 10 * time.Millisecond},
+		{"a.yaml", fsnotify.Write, 50 * time.Millisecond},
+		{"a.yaml", fsnotify.Remove, 50 * time.Millisecond},
+		{"a.yaml", fsnotify.Rename, 50 * time.Millisecond},
+		{"a.yaml", fsnotify.Chmod, 0},
+		{"a.yaml", fsnotify.Chmod | fsnotify.Write, 50 * time.Millisecond},
+		{"sub/content", fsnotify.Write, 50 * time.Millisecond},
+		{"sub/content", fsnotify.Create, 10 * time.Millisecond},
+		{"notes.txt", fsnotify.Write, 0},
+		{"..data", fsnotify.Create, 10 * time.Millisecond},
+		{"..data", fsnotify.Write, 10 * time.Millisecond},
+		{"", fsnotify.Chmod, 10 * time.Millisecond},
+		{"", fsnotify.Remove, 50 * time.Millisecond},
 	} {
-		if got := w.Quiet(filepath.Join(dir, c.name), c.op, target, dir); got != c.want {
-			t.Errorf("%b %q: %v, want %v", c.op, c.name, got, c.want)
+		if got := w.Quiet(fsnotify.Event{Name: filepath.Join(dir, c.name), Op: c.op}, target, dir); got != c.want {
+			t.Errorf("%s %q: %v, want %v", c.op, c.name, got, c.want)
 		}
-	}
-}
-
-// The last event of each file counts: once a file is closed, its writes are waited for no longer.
-func TestClosedFileIsSoonRead(t *testing.T) {
-	for _, c := range []struct {
-		ops  []watch.Op
-		want time.Duration
-	}{
-		{[]watch.Op{watch.Created, watch.Written}, 50 * time.Millisecond},
-		{[]watch.Op{watch.Created, watch.Written, watch.Complete}, 20 * time.Millisecond},
-		{[]watch.Op{watch.Written, watch.Complete, watch.Written}, 50 * time.Millisecond},
-		{[]watch.Op{watch.Removed, watch.Created}, 10 * time.Millisecond},
-	} {
-		synctest.Test(t, func(t *testing.T) {
-			w := &watch.Watcher{Dir: "/d", Debounce: 50 * time.Millisecond}
-			if got := w.Waits("/d/a.yaml", c.ops...); got != c.want {
-				t.Errorf("%b: waited %v, want %v", c.ops, got, c.want)
-			}
-		})
 	}
 }
 
