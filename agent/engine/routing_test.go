@@ -75,10 +75,10 @@ func TestRouting(t *testing.T) {
 					c.Default = true
 				}
 			}
-			seen := map[string][]int{}
-			for _, id := range []string{"even", "triple"} { // may change what they get
+			seen := map[string]*[]int{"even": {}, "triple": {}}
+			for id, values := range seen { // their processors may change what they get
 				w.processor(id, id+"-own", eachValue(func(b *sdk.ProcessBatch, i, v int) {
-					seen[id] = append(seen[id], v)
+					*values = append(*values, v)
 					b.Record(i).Metadata.Set("by", id)
 				}))
 			}
@@ -94,8 +94,8 @@ func TestRouting(t *testing.T) {
 				}
 			}
 			for id, all := range seen {
-				if !slices.Equal(all, chosen(n, want[id])) {
-					t.Errorf("the processors of %s get %d records", id, len(all))
+				if !slices.Equal(*all, chosen(n, want[id])) {
+					t.Errorf("the processors of %s get %d records", id, len(*all))
 				}
 			}
 		})

@@ -33,7 +33,7 @@ var readers = map[string]stand{
 		"conduit reload --wait"}},
 	"cmd/conduit/docs/METRICS.md":    {},
 	"cmd/conduit/docs/OPERATING.md":  {},
-	"cmd/conduit/docs/ROUTING.md":    {before: []string{"mkdir pipelines"}},
+	"cmd/conduit/docs/ROUTING.md":    {before: []string{"conduit init", "conduit run"}},
 	"plugins/builtin/exec/README.md": {checkout: true},
 	"plugins/processor/README.md": {before: []string{
 		"conduit plugins init name --processor && cd name",
