@@ -145,7 +145,8 @@ func (e *everything) routes() {
 	if err != nil || p.Config.Routing != spec.RouteToFirst {
 		e.Errorf("%+v %v", p, err)
 	}
-	if p, _, err = e.c.UpdatePipeline(e.Context(), "p", rest.PipelineConfig{Name: "x"}); p.Config.Routing != spec.RouteToFirst {
+	if p, _, err = e.c.UpdatePipeline(e.Context(), "p", rest.PipelineConfig{Name: "x"}); p.Config.Routing !=
+		spec.RouteToFirst {
 		e.Errorf("%+v %v", p, err)
 	}
 }

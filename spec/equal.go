@@ -9,7 +9,8 @@ import (
 // map equals an empty one.
 func Equal(a, b *Pipeline) bool {
 	return a.ID == b.ID && a.Status == b.Status && a.Name == b.Name && a.Description == b.Description &&
-		a.MaxSilence == b.MaxSilence && a.Routing == b.Routing && maps.Equal(a.Labels, b.Labels) && a.Terms.Equal(b.Terms) &&
+		a.MaxSilence == b.MaxSilence && a.Routing == b.Routing && maps.Equal(a.Labels, b.Labels) &&
+		a.Terms.Equal(b.Terms) &&
 		slices.EqualFunc(a.Connectors, b.Connectors, equalConnectors) &&
 		slices.EqualFunc(a.Processors, b.Processors, equalProcessors) &&
 		a.DeadLetterQueue.SameQueue(
@@ -19,7 +20,8 @@ func Equal(a, b *Pipeline) bool {
 }
 
 func equalConnectors(a, b Connector) bool {
-	return a.ID == b.ID && a.Name == b.Name && a.Condition == b.Condition && a.Default == b.Default && a.SameSystem(&b) &&
+	return a.ID == b.ID && a.Name == b.Name && a.Condition == b.Condition && a.Default == b.Default &&
+		a.SameSystem(&b) &&
 		slices.EqualFunc(a.Processors, b.Processors, equalProcessors)
 }
 

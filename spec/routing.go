@@ -135,11 +135,13 @@ func checkRoutes(r *report, at string, p *Pipeline) {
 		}
 	}
 	if p.Routing != "" && !p.Routed() {
-		r.add(at+"/routing", SeverityWarning, CodeInvalid, "routing has no effect: no destination of pipeline %q has a "+
-			"condition or default: true", p.ID)
+		r.add(at+"/routing", SeverityWarning, CodeInvalid,
+			"routing has no effect: no destination of pipeline %q has a "+
+				"condition or default: true", p.ID)
 	}
 	if destinations > MaxRoutes && p.Routed() {
-		r.add(at+"/connectors", SeverityError, CodeInvalid, "pipeline %q chooses among %d destinations: the maximum is "+
-			"%d", p.ID, destinations, MaxRoutes)
+		r.add(at+"/connectors", SeverityError, CodeInvalid,
+			"pipeline %q chooses among %d destinations: the maximum is "+
+				"%d", p.ID, destinations, MaxRoutes)
 	}
 }
