@@ -31,7 +31,7 @@ type Loop interface {
 	ForceStop(ctx context.Context, id string) error
 }
 
-// Placements is what the API shows of the pipelines of a cluster. Outside a cluster, its methods return nil.
+// Placements describes the pipelines of a cluster. Outside a cluster, its methods return nil.
 type Placements interface {
 	// Placement returns the placement of a pipeline that another member of the cluster has to run, nil for a pipeline
 	// that this agent has to run.

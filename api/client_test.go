@@ -120,7 +120,7 @@ func (e *everything) connectors() {
 	e.must(nil, e.c.ValidateConnector(e.Context(), rest.Validation{Type: rest.TypeSource, Plugin: "generator"}))
 }
 
-// routes changes which records the destination of p gets. What a change leaves out stays.
+// routes changes which records the destination of p gets. A field that a change leaves out stays.
 func (e *everything) routes() {
 	condition, none, yes := "{{ true }}", "", true
 	for _, step := range []struct {

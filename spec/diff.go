@@ -159,7 +159,7 @@ func (d *differ) allProcessors(a, b *Pipeline) {
 	})
 }
 
-// routes compares what chooses the destinations of records. The order of destinations counts only where the first one
+// routes compares the settings that choose the destinations of records. The order of destinations counts only where the first one
 // is chosen.
 func (d *differ) routes(a, b *Pipeline, effect Effect) {
 	changed(d, "/routing", a.Routing, b.Routing, effect)

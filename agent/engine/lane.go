@@ -8,8 +8,8 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// On the raw lane the records of a source pass as lines: blocks of text of which nothing makes records. The lane ends
-// where something looks at records, and begins again with the next read after that.
+// On the raw lane the records of a source pass as blocks of text, without becoming records. The lane ends where
+// something looks at records, and begins again with the next read after that.
 
 // lines returns the source as a source of lines, nil if it returns no lines.
 func lines(s connector.Source) connector.LineSource {

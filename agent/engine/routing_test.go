@@ -76,7 +76,7 @@ func TestRouting(t *testing.T) {
 				}
 			}
 			seen := map[string]*[]int{"even": {}, "triple": {}}
-			for id, values := range seen { // their processors may change what they get
+			for id, values := range seen { // their processors change records
 				w.processor(id, id+"-own", eachValue(func(b *sdk.ProcessBatch, i, v int) {
 					*values = append(*values, v)
 					b.Record(i).Metadata.Set("by", id)

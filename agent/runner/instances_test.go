@@ -12,7 +12,7 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// shared stands for the sources of Kafka and S3, of whose settings instances share some, and refuses several prefixes.
+// shared replaces the sources of Kafka and S3, whose instances share some settings. It refuses several prefixes.
 type shared struct{ sdk.SourceBase }
 
 func (*shared) Parameters() sdk.Parameters {

@@ -127,7 +127,7 @@ var campaigns = []Campaign{
 		About: "All hostile scripts at their largest size."},
 	{Name: "templates", Dir: "plugins/template", Run: "^TestDirectAccessIsTheTemplate$", Full: []string{"-every-call"},
 		FullOnly: true,
-		About:    "Templates that read a record directly yield what the template engine yields, for every call."},
+		About:    "The fast path of templates and the template engine have the same output, for every call."},
 	{Name: "reference", Dir: "plugins/processor",
 		Run:  "^Test(ProcessorsAreTheirReference|ExpressionsAreBounded|MistakesAreFoundBefore)$",
 		Full: []string{"-records=100000", "-expressions"}, FullOnly: true,
