@@ -159,8 +159,8 @@ func (d *differ) allProcessors(a, b *Pipeline) {
 	})
 }
 
-// routes compares the settings that choose the destinations of records. The order of destinations counts only where the first one
-// is chosen.
+// routes compares the settings that choose the destinations of records. The order of destinations counts only where the
+// first one is chosen.
 func (d *differ) routes(a, b *Pipeline, effect Effect) {
 	changed(d, "/routing", a.Routing, b.Routing, effect)
 	each(a.Connectors, b.Connectors, func(c *Connector) string { return c.ID }, func(id string, a, b *Connector) {
