@@ -89,6 +89,9 @@ func TestOverwritten(t *testing.T) {
 	const next = "MSG a 1 1\r\nx\r\n"
 	for _, n := range []int{99_990, 99_998, 99_999, 100_000, 100_010, 100_020, 250_000} {
 		for name, in := range readers(message(headers(n)) + next) {
+			if name == "in bytes" && n != 99_999 && n != 100_010 {
+				continue // takes long; of either outcome, one is enough
+			}
 			got, err := io.ReadAll(peer.NewReader(in, peer.NewNATS()))
 			if err != nil {
 				t.Fatal(err)
@@ -105,14 +108,17 @@ func TestOverwritten(t *testing.T) {
 	}
 	around := 5 + len(peer.LeftOut)
 	longest := 17 * (around + 1<<16 - 1) // properties of the maximum length
-	for _, n := range []int{1<<20 - 1, 1<<20 + 1, 2<<20 - 1, 2 << 20, longest, longest + 1, longest + around - 1,
+	for i, n := range []int{1<<20 - 1, 1<<20 + 1, 2<<20 - 1, 2 << 20, longest, longest + 1, longest + around - 1,
 		longest + around} {
 		properties := strings.Repeat("\x26\x00\x00\x00\x00", n/5+1)[:n]
 		for qos, id := range []string{"", "\x00\x07"} {
+			if i != 1 && qos != i%2 {
+				continue // the QoS decides only whether there is an ID before the properties
+			}
 			body := "\x00\x01t" + id + length(n) + properties + "payload"
 			sent := string(rune(0x30|qos<<1)) + length(len(body)) + body + "\x30\x05\x00\x01t\x00x"
 			for name, in := range readers(sent) {
-				if name == "in bytes" && n > 1<<20+1 {
+				if name == "in bytes" && (i != 1 || qos == 0) {
 					continue // takes long, and the cut makes no difference then
 				}
 				r := bufio.NewReader(peer.NewReader(in, &peer.MQTT{}))

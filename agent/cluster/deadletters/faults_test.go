@@ -18,7 +18,7 @@ import (
 // The size of TestFaults.
 var (
 	seeds  = flag.Uint64("seeds", 1, "histories with faults, from seed 0 on")
-	owners = flag.Uint64("owners", 3, "owners of the claim in each history, one after the other")
+	owners = flag.Uint64("owners", 2, "owners of the claim in each history, one after the other")
 )
 
 // TestFaults lets members append, edit and drop at the same time, while the claim moves, former owners continue for

@@ -398,10 +398,10 @@ func TestManyAndLarge(t *testing.T) {
 		_, _ = rand.Read(text)
 		return string(text)
 	}
-	const most = 400
+	const most = 60
 	for i := range most {
 		must(t, a.Keep(t.Context(), declared("p"), refused("p", fmt.Sprint(i), random(10_000))))
-		if i%150 == 0 {
+		if i%25 == 0 {
 			must(t, a.commit("p"))
 		}
 	}
@@ -412,10 +412,10 @@ func TestManyAndLarge(t *testing.T) {
 	for _, e := range m.Written() {
 		largest = max(largest, len(e.State))
 	}
-	if largest > deadletters.MaxPacked || largest < 300_000 || len(m.All()) > 20 {
+	if largest > deadletters.MaxPacked || largest < 300_000 || len(m.All()) > 10 {
 		t.Errorf("%d keys have at most %d bytes", len(m.All()), largest)
 	}
-	all := b.list("p", spec.DeadLetterFilter{}, 70)
+	all := b.list("p", spec.DeadLetterFilter{}, 25)
 	if len(all) != most+1 || all[0].Key != "large" {
 		t.Fatalf("%d dead letters", len(all))
 	}
@@ -424,11 +424,11 @@ func TestManyAndLarge(t *testing.T) {
 			t.Fatalf("dead letter %d in place %d", l.ID, i)
 		}
 	}
-	if some := b.list("p", spec.DeadLetterFilter{Since: all[5].Time, Until: all[1].Time}, 70); len(some) != 4 ||
+	if some := b.list("p", spec.DeadLetterFilter{Since: all[5].Time, Until: all[1].Time}, 25); len(some) != 4 ||
 		some[0].ID != all[2].ID {
 		t.Errorf("%d of a time", len(some))
 	}
-	here := a.list("p", spec.DeadLetterFilter{}, 70)
+	here := a.list("p", spec.DeadLetterFilter{}, 25)
 	if len(here) != most+2 || here[0].Key != "too large" || here[0].ID != deadletters.HostIDs+1 {
 		t.Fatalf("%d dead letters on the host that has the one that is too large, first %d", len(here), here[0].ID)
 	}
@@ -450,7 +450,7 @@ func TestDropsWhatTakesLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &memory{}
 		a := newHost(t, m, deadletter.Limits{}).owns("p", 7)
-		const most = 60
+		const most = 24
 		for i := range most {
 			large := make([]byte, 100_000)
 			_, _ = rand.Read(large)
@@ -461,7 +461,7 @@ func TestDropsWhatTakesLong(t *testing.T) {
 		}
 		writes := 0
 		m.set(func() { m.fault = func() fault { writes++; time.Sleep(1500 * time.Millisecond); return fine } })
-		if n, err := a.DropAll(t.Context(), "p", spec.DeadLetterFilter{}); n != most || err != nil || writes < 10 {
+		if n, err := a.DropAll(t.Context(), "p", spec.DeadLetterFilter{}); n != most || err != nil || writes < 8 {
 			t.Errorf("dropped %d with %d writes: %v", n, writes, err)
 		}
 	})

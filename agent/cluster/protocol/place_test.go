@@ -51,7 +51,7 @@ func TestShares(t *testing.T) {
 			join(c.first)
 			w.until(time.Minute)
 			join(c.late)
-			for write := uint64(1); w.now < 15*time.Minute; write++ {
+			for write := uint64(1); w.now < 6*time.Minute; write++ {
 				if c.drains {
 					w.put(SessionKey("d"), encode(Session{Format: format, Agent: "d", Stamp: Stamp{"of d", write},
 						Labels: map[string]string{"site": "here"}, Capacity: 98, Draining: true}))
