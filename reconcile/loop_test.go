@@ -84,6 +84,15 @@ func (w *world) wake() {
 	synctest.Wait()
 }
 
+// setStall replaces the stall of pipeline p.
+func (w *world) setStall(before, now *spec.Stall) {
+	w.Helper()
+	if err := w.loop.SetStall(w.Context(), "p", before, now); err != nil {
+		w.Error(err)
+	}
+	synctest.Wait()
+}
+
 func (w *world) pass(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
@@ -672,6 +681,60 @@ func TestLoopForgetsTheStallOfAnotherVersion(t *testing.T) {
 			w.Errorf("stall: %+v", s.Stall)
 		}
 	})
+}
+
+// TestLoopBlamesTheStage makes runs fail because of a source or because of the processors of that source.
+func TestLoopBlamesTheStage(t *testing.T) {
+	for reason, err := range map[string]stageError{
+		"SourceFailed":     {},
+		"SourceRefuses":    {refused: true},
+		"ProcessorFailed":  {processors: true},
+		"ProcessorRefuses": {processors: true, refused: true},
+	} {
+		t.Run(reason, func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				w.plant.with(func() { w.plant.badStart["1"] = err })
+				w.declare(pipeline("p", "1"))
+				if s := w.state("recovering gen=0 tried=1!").Stall; s == nil || s.Reason != reason || s.Stage != "p:in" {
+					t.Errorf("stall: %+v", s)
+				}
+			})
+		})
+	}
+}
+
+// stageError is the error of a run for which connector in of pipeline p is to blame.
+type stageError struct{ processors, refused bool }
+
+func (stageError) Error() string { return "the stage failed" }
+
+func (e stageError) Stage() (id string, processors, refused bool) { return "p:in", e.processors, e.refused }
+
+// TestLoopReportsDeliveries ends the stall of a pipeline: only one that runs delivers again.
+func TestLoopReportsDeliveries(t *testing.T) {
+	for name, fails := range map[string]bool{"runs": false, "failed": true} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				w.declare(pipeline("p", "1"))
+				stall := &spec.Stall{Reason: "DestinationFails", Message: "no answer", Since: time.Now()}
+				w.setStall(nil, stall)
+				w.setStall(&spec.Stall{}, nil) // of an observer that saw another stall
+				if s := w.state("running gen=1 tried=1").Stall; s != stall {
+					t.Fatalf("stall: %+v", s)
+				}
+				if fails {
+					w.plant.fails("p", errBroken)
+					synctest.Wait()
+					stall = w.state("recovering gen=0 tried=1").Stall
+				}
+				w.setStall(stall, nil)
+				reports := strings.Count(w.store.reasons(), " NotDelivering")
+				if again := strings.HasSuffix(w.store.reasons(), " Delivering"); reports != 1 || again == fails {
+					t.Errorf("events: %s", w.store.reasons())
+				}
+			})
+		})
+	}
 }
 
 // A version that runs like the last known good one needs no probation.
