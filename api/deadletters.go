@@ -56,7 +56,8 @@ var (
 		Refusals: []spec.Refusal{{Time: exampleTime, By: "orders:warehouse", Generation: 2,
 			Error: "value too long for column \"city\""}}, Record: exampleDeadRecord}
 	exampleDeadRecord = json.RawMessage(
-		`{"position":"MQ==","operation":"create","metadata":{"opencdc.version":"v1"},"key":"NDcxMQ==","payload":{"before":null,"after":{"city":"Bern"}}}`)
+		`{"position":"MQ==","operation":"create","metadata":{"opencdc.version":"v1"},"key":"NDcxMQ==",` +
+			`"payload":{"before":null,"after":{"city":"Bern"}}}`)
 	exampleTotals         = spec.DeadLetterTotals{PipelineID: "orders", Count: 1, Bytes: 120}
 	exampleDeadLetterPage = spec.DeadLetterPage{DeadLetters: []spec.DeadLetter{exampleDeadLetter},
 		Totals: exampleTotals}

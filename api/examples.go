@@ -163,7 +163,8 @@ var (
 			Records: exampleDried}}}},
 		Destinations: map[string][]json.RawMessage{"warehouse": exampleDried}, DeadLetters: []spec.DryRunDeadLetter{}}
 	exampleDried = []json.RawMessage{json.RawMessage(
-		`{"position":"MQ==","operation":"create","metadata":{"shop":"bern"},"key":null,"payload":{"before":null,"after":{"id":1}}}`,
+		`{"position":"MQ==","operation":"create","metadata":{"shop":"bern"},"key":null,` +
+			`"payload":{"before":null,"after":{"id":1}}}`,
 	)}
 
 	exampleEvent = spec.Event{ID: 7, At: exampleTime, Pipeline: "orders", Type: spec.EventNormal, Reason: "Started",

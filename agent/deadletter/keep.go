@@ -179,7 +179,8 @@ func (s *Store) insert(tx *sql.Tx, l *queued) error {
 		return err
 	}
 	_, err = tx.Exec(`INSERT INTO totals (pipeline_id, count, bytes, kept) VALUES (?1, 1, ?2, 1)
-		ON CONFLICT (pipeline_id) DO UPDATE SET count = count + 1, bytes = bytes + ?2, kept = kept + 1`, l.pipeline, len(l.body))
+		ON CONFLICT (pipeline_id) DO UPDATE SET count = count + 1, bytes = bytes + ?2, kept = kept + 1`,
+		l.pipeline, len(l.body))
 	return err
 }
 

@@ -99,7 +99,8 @@ var migrations = map[int]string{
 var Former = map[string]string{"dead_letters": "letters"}
 
 // dsn makes SQLite sync every commit and overwrite deleted data.
-const dsn = "_synchronous=FULL&_foreign_keys=on&_busy_timeout=5000&_txlock=immediate&_journal_mode=WAL&_secure_delete=on&_auto_vacuum=incremental&_stmt_cache_size=32"
+const dsn = "_synchronous=FULL&_foreign_keys=on&_busy_timeout=5000&_txlock=immediate&" +
+	"_journal_mode=WAL&_secure_delete=on&_auto_vacuum=incremental&_stmt_cache_size=32"
 
 func (s *Store) init() {
 	s.once.Do(func() {

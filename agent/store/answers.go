@@ -63,7 +63,8 @@ func (s answers) KeepAnswer(ctx context.Context, key string, a *spec.Answer) err
 			return err
 		}
 		_, err = exec(tx, `DELETE FROM answers WHERE id <= (SELECT max(id) FROM
-			(SELECT id, sum(length(body) + length(header)) OVER (ORDER BY id DESC) AS size FROM answers) WHERE size > ?)`, keepAnswersBytes)
+			(SELECT id, sum(length(body) + length(header)) OVER (ORDER BY id DESC) AS size FROM answers)
+			WHERE size > ?)`, keepAnswersBytes)
 		return err
 	}, nil)
 	return wrap(err, "cannot store an answer")

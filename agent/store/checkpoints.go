@@ -73,7 +73,8 @@ func (s checkpoints) SaveCheckpoints(ctx context.Context, checkpoints []spec.Che
 // a statement journal of 64 KiB for an upsert.
 func saveCheckpoint(tx *sql.Tx, c *spec.Checkpoint) error {
 	n, err := exec(tx, `UPDATE positions SET position = ?3, epoch = ?4, sequence = ?5, plugin = ?6
-		WHERE connector_id = ?1 AND (?4 > epoch OR ?5 > sequence) AND ?4 = (SELECT epoch FROM runs WHERE pipeline_id = ?2)`,
+		WHERE connector_id = ?1 AND (?4 > epoch OR ?5 > sequence)
+		AND ?4 = (SELECT epoch FROM runs WHERE pipeline_id = ?2)`,
 		c.ConnectorID, c.PipelineID, []byte(c.Position), c.Epoch, c.Sequence, c.Plugin)
 	if err != nil || n > 0 {
 		return err
@@ -92,7 +93,8 @@ func saveCheckpoint(tx *sql.Tx, c *spec.Checkpoint) error {
 func whyUnchanged(tx *sql.Tx, c *spec.Checkpoint) error {
 	var epoch, sequence int64
 	err := tx.QueryRow(`SELECT coalesce((SELECT epoch FROM runs WHERE pipeline_id = ?), -1),
-		coalesce((SELECT sequence FROM positions WHERE connector_id = ?), 0)`, c.PipelineID, c.ConnectorID).Scan(&epoch, &sequence)
+		coalesce((SELECT sequence FROM positions WHERE connector_id = ?), 0)`,
+		c.PipelineID, c.ConnectorID).Scan(&epoch, &sequence)
 	switch {
 	case err != nil:
 		return err

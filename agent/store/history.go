@@ -16,7 +16,8 @@ const (
 
 // tooOld is an SQL query for the number of the newest revision of pipeline ?1 beyond ?2 bytes, or 0 if there is none.
 const tooOld = `(SELECT coalesce(max(number), 0) FROM
-	(SELECT number, sum(coalesce(octet_length(spec), 0)) OVER (ORDER BY number DESC) AS total, max(number) OVER () AS newest
+	(SELECT number, sum(coalesce(octet_length(spec), 0)) OVER (ORDER BY number DESC) AS total,
+	max(number) OVER () AS newest
 	FROM revisions WHERE pipeline_id = ?1) WHERE total > ?2 AND number < newest)`
 
 // The actions of revisions.

@@ -84,7 +84,8 @@ func (db *DB) retire(tx *sql.Tx, id string) (secrets bool, err error) {
 		return false, err
 	}
 	if _, err := exec(tx, `INSERT OR REPLACE INTO deleted (pipeline_id, at, bytes)
-		SELECT ?1, ?2, sum(length(origin) + coalesce(length(spec), 0)) FROM revisions WHERE pipeline_id = ?1 HAVING count(*) > 0`,
+		SELECT ?1, ?2, sum(length(origin) + coalesce(length(spec), 0)) FROM revisions
+		WHERE pipeline_id = ?1 HAVING count(*) > 0`,
 		id, nanos(db.now())); err != nil {
 		return false, err
 	}

@@ -63,7 +63,8 @@ func (r *Schemas) Get(ctx context.Context, subject string, version int) (schema.
 	s := schema.Schema{Subject: subject, Version: version}
 	known := false
 	err := r.db.use(func(p *pools) error {
-		err := p.reader.QueryRowContext(ctx, `SELECT s.id, s.type, s.text FROM schema_versions v JOIN schemas s ON s.id = v.schema_id
+		err := p.reader.QueryRowContext(ctx, `SELECT s.id, s.type, s.text FROM schema_versions v
+			JOIN schemas s ON s.id = v.schema_id
 			WHERE v.subject = ? AND v.version = ?`, subject, version).Scan(&s.ID, &s.Type, &s.Text)
 		if errors.Is(err, sql.ErrNoRows) {
 			return errors.Join(err, p.reader.QueryRowContext(ctx,

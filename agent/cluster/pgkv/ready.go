@@ -45,8 +45,10 @@ func (s *Store) Check(ctx context.Context) error {
 
 // check reports whether the table exists. It returns an error if the table or the server is unfit.
 func (s *Store) check(ctx context.Context, conn *pgconn.PgConn) (there bool, err error) {
-	server, err := pg.Row(ctx, conn, `SELECT current_setting('server_version_num')::int >= $1::int, current_setting('server_version'),
-	current_setting('fsync'), current_setting('full_page_writes'), current_setting('synchronous_commit'), current_setting('server_encoding'), pg_is_in_recovery()`, fmt.Sprint(leastVersion))
+	server, err := pg.Row(ctx, conn, `SELECT current_setting('server_version_num')::int >= $1::int,
+	current_setting('server_version'),
+	current_setting('fsync'), current_setting('full_page_writes'), current_setting('synchronous_commit'),
+	current_setting('server_encoding'), pg_is_in_recovery()`, fmt.Sprint(leastVersion))
 	if err != nil {
 		return false, err
 	}

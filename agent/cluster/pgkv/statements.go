@@ -41,7 +41,8 @@ const (
 
 	makeTable = `BEGIN; SELECT pg_advisory_xact_lock(hashtext({name}));
 CREATE TABLE IF NOT EXISTS {table} (
-	key text COLLATE "C" PRIMARY KEY, value text NOT NULL, state bytea, revision bigint NOT NULL DEFAULT {clock}, xid xid8 NOT NULL DEFAULT pg_current_xact_id(), expires_at timestamptz
+	key text COLLATE "C" PRIMARY KEY, value text NOT NULL, state bytea,
+	revision bigint NOT NULL DEFAULT {clock}, xid xid8 NOT NULL DEFAULT pg_current_xact_id(), expires_at timestamptz
 ) WITH (fillfactor = 50);
 INSERT INTO {table} (key, value) VALUES ('i', gen_random_uuid()::text) ON CONFLICT DO NOTHING;
 COMMIT`
@@ -49,12 +50,15 @@ COMMIT`
 	find = `SELECT 1 WHERE to_regclass({quoted}) IS NOT NULL`
 
 	columns = `SELECT c.relkind, c.relpersistence, c.relrowsecurity, c.relhastriggers, coalesce((
-	SELECT string_agg(attname || ' ' || format_type(atttypid, NULL), ', ' ORDER BY attname) FROM pg_attribute WHERE attrelid = c.oid AND attnum > 0 AND NOT attisdropped), ''), coalesce((
-	SELECT string_agg(attname, ', ') FROM pg_index JOIN pg_attribute ON attrelid = indrelid AND attnum = ANY (indkey) WHERE indrelid = c.oid AND indisprimary), '')
+	SELECT string_agg(attname || ' ' || format_type(atttypid, NULL), ', ' ORDER BY attname) FROM pg_attribute
+	WHERE attrelid = c.oid AND attnum > 0 AND NOT attisdropped), ''), coalesce((
+	SELECT string_agg(attname, ', ') FROM pg_index JOIN pg_attribute ON attrelid = indrelid AND attnum = ANY (indkey)
+	WHERE indrelid = c.oid AND indisprimary), '')
 FROM pg_class c WHERE c.oid = {quoted}::regclass`
 
 	create = `INSERT INTO {table} AS t (key, value, state, revision, expires_at)
-SELECT $1, $2, $3, {clock}, clock_timestamp() + $4::bigint * interval '1 microsecond' FROM {table} AS i WHERE i.key = 'i' AND i.value = $5
+SELECT $1, $2, $3, {clock}, clock_timestamp() + $4::bigint * interval '1 microsecond'
+FROM {table} AS i WHERE i.key = 'i' AND i.value = $5
 ON CONFLICT (key) DO UPDATE SET {takes} WHERE NOT {lives}
 RETURNING revision, pg_notify({name}, '')`
 

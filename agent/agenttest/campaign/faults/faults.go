@@ -139,7 +139,8 @@ func install() (int, error) {
 		return 0, err
 	}
 	filter := unix.SockFprog{Len: uint16(len(program)), Filter: &program[0]}
-	const flags = unix.SECCOMP_FILTER_FLAG_TSYNC | unix.SECCOMP_FILTER_FLAG_TSYNC_ESRCH | unix.SECCOMP_FILTER_FLAG_NEW_LISTENER
+	const flags = unix.SECCOMP_FILTER_FLAG_TSYNC | unix.SECCOMP_FILTER_FLAG_TSYNC_ESRCH |
+		unix.SECCOMP_FILTER_FLAG_NEW_LISTENER
 	fd, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, flags,
 		uintptr(unsafe.Pointer(&filter)))
 	if errno != 0 {
