@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"os"
-	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -36,46 +38,133 @@ import (
 
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"conduit": func() {
-		p := &cli.Program{
-			Stdout: os.Stdout, Stderr: os.Stderr, Environ: os.Environ(), Version: cli.Version(),
-			Catalog: func(c config.Config, log *slog.Logger) cli.Catalog {
-				if os.Getenv("PLUGINS") == "real" {
-					return plugincatalog.Offline(parts.Plugins(), c, log)
-				}
-				return fakeCatalog{}
-			},
-			Agent: fakeAgent,
-			Parts: cli.Parts{
-				Plugins: parts.Plugins(), References: parts.References(), Cluster: parts.Cluster(), Site: docs.Of,
-				Commands:       []func(*cli.Program) *ffcli.Command{tools.Prove},
-				PluginCommands: []func(*cli.Program) *ffcli.Command{tools.PluginsInit, tools.PluginsSDK},
-			},
-		}
-		os.Exit(cli.Run(context.Background(), p, os.Args[1:]))
+		os.Exit(cli.Run(context.Background(), scripted(os.Stdout, os.Stderr), os.Args[1:]))
 	}})
 }
 
+// scripted is the program of the scripts.
+func scripted(stdout, stderr io.Writer) *cli.Program {
+	return &cli.Program{
+		Stdout: stdout, Stderr: stderr, Environ: os.Environ(), Version: cli.Version(),
+		Catalog: func(c config.Config, log *slog.Logger) cli.Catalog {
+			if os.Getenv("PLUGINS") == "real" {
+				return plugincatalog.Offline(parts.Plugins(), c, log)
+			}
+			return fakeCatalog{}
+		},
+		Agent: fakeAgent,
+		Parts: cli.Parts{
+			Plugins: parts.Plugins(), References: parts.References(), Cluster: parts.Cluster(), Site: docs.Of,
+			Commands:       []func(*cli.Program) *ffcli.Command{tools.Prove},
+			PluginCommands: []func(*cli.Program) *ffcli.Command{tools.PluginsInit, tools.PluginsSDK},
+		},
+	}
+}
+
+// TestScripts runs the scripts one after another, because their commands run in the process of the test, with the
+// directory and the variables of the script: the start of a process takes more CPU time than most commands. A command
+// after exec or eventually is a process.
 func TestScripts(t *testing.T) {
-	t.Parallel()
-	testscript.Run(t, testscript.Params{
-		Dir:                 "testdata/script",
+	dir, err := filepath.Abs("testdata/script")
+	if err != nil {
+		t.Fatal(err)
+	}
+	variables := variablesIn(t, dir)
+	testscript.RunT(serial{t}, testscript.Params{
+		Dir:                 dir,
 		RequireExplicitExec: true,
 		Setup: func(e *testscript.Env) error {
-			e.Setenv("GORACE", "atexit_sleep_ms=0") // or every command takes a second
+			e.Setenv("GORACE", "atexit_sleep_ms=0") // or every process takes a second
 			e.Setenv("CONDUIT_API_HTTP_ADDRESS", "127.0.0.1:0")
+			for _, v := range e.Vars {
+				name, _, _ := strings.Cut(v, "=")
+				variables[name] = true
+			}
+			e.Values[variablesOf{}] = variables
 			return nil
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "eventually": eventually,
-			"address": address},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"call": call, "exits": exits,
+			"eventually": eventually, "address": address},
 	})
 }
 
-// exits CODE COMMAND ARG... is exec for a command that must end with this exit code.
+// serial runs subtests one after another.
+type serial struct{ *testing.T }
+
+func (serial) Parallel() {}
+
+func (serial) Verbose() bool { return testing.Verbose() }
+
+func (s serial) Run(name string, f func(testscript.T)) {
+	s.T.Run(name, func(t *testing.T) { f(serial{t}) })
+}
+
+// variablesOf is the key of the names of the variables that scripts may set.
+type variablesOf struct{}
+
+// variablesIn returns the names of the variables that the scripts in dir and this file set. A script cannot list its
+// variables.
+func variablesIn(t *testing.T, dir string) map[string]bool {
+	t.Helper()
+	names := map[string]bool{"AGENT": true}
+	paths, err := filepath.Glob(filepath.Join(dir, "*.txt"))
+	for _, path := range paths {
+		text, failed := os.ReadFile(path)
+		err = errors.Join(err, failed)
+		for _, line := range regexp.MustCompile(`(?m)^env .*`).FindAllString(string(text), -1) {
+			for _, m := range regexp.MustCompile(` (\w+)=`).FindAllStringSubmatch(line, -1) {
+				names[m[1]] = true
+			}
+		}
+	}
+	if err != nil || len(paths) == 0 {
+		t.Fatalf("%d scripts, %v", len(paths), err)
+	}
+	return names
+}
+
+// call conduit ARG... runs a command in this process.
+func call(ts *testscript.TestScript, wantErr bool, args []string) {
+	if code := inProcess(ts, args); (code != 0) != wantErr {
+		ts.Fatalf("ended with %d", code)
+	}
+}
+
+// inProcess runs a command with the directory and the variables of the script, and returns its exit code.
+func inProcess(ts *testscript.TestScript, args []string) int {
+	if len(args) == 0 || args[0] != "conduit" {
+		ts.Fatalf("usage: call|exits CODE conduit [ARG...]")
+	}
+	own := os.Environ()
+	before, err := os.Getwd()
+	ts.Check(err)
+	defer func() {
+		_ = os.Chdir(before)
+		os.Clearenv()
+		setAll(own)
+	}()
+	os.Clearenv()
+	for name := range ts.Value(variablesOf{}).(map[string]bool) {
+		if value := ts.Getenv(name); value != "" {
+			ts.Check(os.Setenv(name, value))
+		}
+	}
+	ts.Check(os.Chdir(ts.MkAbs(".")))
+	return cli.Run(context.Background(), scripted(ts.Stdout(), ts.Stderr()), args[1:])
+}
+
+// setAll sets environment variables.
+func setAll(variables []string) {
+	for _, v := range variables {
+		name, value, _ := strings.Cut(v, "=")
+		_ = os.Setenv(name, value)
+	}
+}
+
+// exits CODE conduit ARG... is call for a command that must end with this exit code.
 func exits(ts *testscript.TestScript, _ bool, args []string) {
-	var exit *exec.ExitError
-	err := ts.Exec(args[1], args[2:]...)
-	if !errors.As(err, &exit) || strconv.Itoa(exit.ExitCode()) != args[0] {
-		ts.Fatalf("ended with %v, not with %s", err, args[0])
+	if code := inProcess(ts, args[1:]); strconv.Itoa(code) != args[0] {
+		ts.Fatalf("ended with %d, not with %s", code, args[0])
 	}
 }
 
