@@ -81,7 +81,7 @@ func TestDocs(t *testing.T) {
 		"commands.html": "conduit pipelines rollback", "pipeline-file.html": "<td><code>max-silence</code></td>",
 		"moving.html":    "independent implementation",
 		"operating.html": `href="backup.html"`, "llms.txt": "- [Operating](operating.md): ",
-		"index.html": "conduit v1.2.3", "index.js": `"Name":"connector-kafka"`,
+		"index.html": "conduit v1.2.3", "index.js": `"name":"connector-kafka"`,
 	} {
 		if !strings.Contains(site[page], want) {
 			t.Errorf("%s lacks %s", page, want)

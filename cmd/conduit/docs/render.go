@@ -50,16 +50,18 @@ func newConverter(all []page) *converter {
 	return c
 }
 
-func (c *converter) html(p *page) (string, error) {
+// convert returns a page as HTML, and its sections.
+func (c *converter) convert(p *page) (html string, sections []section, err error) {
 	source := []byte(p.Text)
 	ids := parser.NewContext(parser.WithIDs(headingIDs{}))
 	doc := markdown().Parser().Parse(text.NewReader(source), parser.WithContext(ids))
+	sections = sectionsOf(doc, source)
 	c.adapt(p, doc)
 	var out bytes.Buffer
 	if err := markdown().Renderer().Render(&out, source, doc); err != nil {
-		return "", fmt.Errorf("cannot convert page %s: %w", p.Name, err)
+		return "", nil, fmt.Errorf("cannot convert page %s: %w", p.Name, err)
 	}
-	return strings.ReplaceAll(out.String(), "<pre>", `<pre tabindex="0">`), nil // keys can scroll it
+	return strings.ReplaceAll(out.String(), "<pre>", `<pre tabindex="0">`), sections, nil // keys can scroll it
 }
 
 // adapt makes links lead to pages of the site, and tables scrollable by keys. A link without a page is replaced by its

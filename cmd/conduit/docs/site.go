@@ -2,7 +2,6 @@ package docs
 
 import (
 	"embed"
-	"encoding/json"
 	"fmt"
 	"html"
 	"strings"
@@ -10,7 +9,6 @@ import (
 	"github.com/peterbourgon/ff/v3/ffcli"
 
 	"github.com/conduit-agent/conduit/api/web"
-	"github.com/conduit-agent/conduit/spec/texts"
 )
 
 // page is a page of the site.
@@ -19,6 +17,7 @@ type page struct {
 	Title   string
 	Section string
 	About   string // a single sentence
+	Words   string // that people search, and that the page does not use
 	Source  string // path of the Markdown in the repository; empty for a generated page
 	Text    string // Markdown
 }
@@ -27,6 +26,11 @@ type page struct {
 var written = []page{
 	{Name: "start", Title: "The first five minutes", Section: "Start", Source: "cmd/conduit/docs/START.md",
 		About: "From nothing to a pipeline that runs, and on to processors and their tests."},
+	{Name: "concepts", Title: "Concepts", Section: "Start", Source: "cmd/conduit/docs/CONCEPTS.md",
+		About: "Record, position, key, delivery, window.",
+		Words: "opencdc exactly-once at-least-once offset checkpoint ordering flow control"},
+	{Name: "choosing", Title: "Choosing a connector", Section: "Start", Source: "cmd/conduit/docs/CHOOSING.md",
+		About: "Sources and destinations by task.", Words: "integration input output sink"},
 	{Name: "install", Title: "Install as a service", Section: "Start", Source: "cmd/conduit/docs/INSTALL.md",
 		About: "Packages, the unit of systemd, upgrades, the sandbox."},
 	{Name: "moving", Title: "Moving over from Conduit", Section: "Start", Source: "cmd/conduit/docs/CONDUIT.md",
@@ -39,14 +43,17 @@ var written = []page{
 		About: "The effect of saving, breaking or deleting a pipeline file."},
 	{Name: "deploy", Title: "Deploy with a tool", Section: "Operate", Source: "cmd/conduit/docs/DEPLOY.md",
 		About: "Status files that tell a tool the outcome."},
+	{Name: "gitops", Title: "Deploy from git", Section: "Operate", Source: "cmd/conduit/docs/GITOPS.md",
+		About: "GitOps: review, pull, outcome, and the way back.", Words: "continuous deployment ci cd fleet ansible"},
 	{Name: "secrets", Title: "Secrets", Section: "Operate", Source: "cmd/conduit/docs/SECRETS.md",
 		About: "Passwords and tokens from credentials, files and variables."},
 	{Name: "access", Title: "Access to the API", Section: "Operate", Source: "cmd/conduit/docs/ACCESS.md",
 		About: "Tokens, TLS, the socket."},
 	{Name: "dead-letters", Title: "Dead letters and replay", Section: "Operate",
-		Source: "cmd/conduit/docs/DEADLETTERS.md", About: "List, edit, replay and drop refused records."},
+		Source: "cmd/conduit/docs/DEADLETTERS.md", About: "List, edit, replay and drop refused records.",
+		Words: "dlq errors reprocess"},
 	{Name: "spool", Title: "Spool", Section: "Operate", Source: "cmd/conduit/docs/SPOOL.md",
-		About: "Buffer records on disk while a system is unavailable."},
+		About: "Buffer records on disk while a system is unavailable.", Words: "queue offline backpressure outage"},
 	{Name: "metrics", Title: "Metrics and alerts", Section: "Operate", Source: "cmd/conduit/docs/METRICS.md",
 		About: "Every metric, a dashboard, alert rules."},
 	{Name: "notifications", Title: "Notifications", Section: "Operate", Source: "cmd/conduit/docs/NOTIFICATIONS.md",
@@ -68,9 +75,10 @@ var written = []page{
 	{Name: "cluster-store", Title: "NATS and PostgreSQL", Section: "Cluster",
 		Source: "cmd/conduit/docs/CLUSTER-STORE.md", About: "The store of a cluster: requirements and rights."},
 	{Name: "kubernetes", Title: "Kubernetes", Section: "Cluster", Source: "cmd/conduit/docs/KUBERNETES.md",
-		About: "A manifest with three agents."},
+		About: "A manifest with three agents.", Words: "k8s helm statefulset"},
 	{Name: "delivery", Title: "How records are delivered", Section: "Guarantees",
-		Source: "cmd/conduit/docs/DELIVERY.md", About: "Acknowledgements, windows, batches, processors."},
+		Source: "cmd/conduit/docs/DELIVERY.md", About: "Acknowledgements, windows, batches, processors.",
+		Words: "backpressure flow control exactly-once"},
 	{Name: "reliability", Title: "Reliability", Section: "Guarantees", Source: "agent/RELIABILITY.md",
 		About: "The contract, and its tests with results."},
 	{Name: "promises", Title: "Promises", Section: "Guarantees", Source: "cmd/conduit/docs/PROMISES.md",
@@ -125,7 +133,7 @@ func pages(root *ffcli.Command, usage func(*ffcli.Command) string) ([]page, erro
 var sections = []string{"Start", "Operate", "Cluster", "Guarantees", "Pipelines", "Connectors", "Connector",
 	"Processor", "Reference"}
 
-//go:embed assets/docs.css assets/docs.js
+//go:embed assets/docs.css assets/docs.js assets/search.js
 var assets embed.FS
 
 //go:embed assets/page.html
@@ -178,21 +186,24 @@ func build(root *ffcli.Command, version string, usage func(*ffcli.Command) strin
 	}
 	site := map[string][]byte{}
 	all = append(all, front(menus, version))
-	convert := newConverter(all)
+	converter, index := newConverter(all), []entry{}
 	for i := range all {
 		p := &all[i]
-		content, err := convert.html(p)
+		content, sections, err := converter.convert(p)
 		if err != nil {
 			return nil, err
 		}
 		site[p.Name+".html"], site[p.Name+".md"] = p.in(menus, version, content), []byte(p.Text)
+		if p.Name != "index" {
+			index = append(index, entry{Name: p.Name, Title: p.Title, About: p.About, Words: p.Words, Sections: sections})
+		}
 	}
-	site["llms.txt"], site["index.js"] = forMachines(menus, version), searchIndex(all)
+	site["llms.txt"], site["index.js"] = forMachines(menus, version), searchIndex(index)
 	return site, addAssets(site)
 }
 
 func addAssets(site map[string][]byte) error {
-	for _, name := range []string{"docs.js", "docs.css"} {
+	for _, name := range []string{"docs.js", "search.js", "docs.css"} {
 		content, err := assets.ReadFile("assets/" + name)
 		if err != nil {
 			return err
@@ -232,31 +243,4 @@ func contents(menus []menu, ending string) string {
 		}
 	}
 	return b.String()
-}
-
-var (
-	heading = texts.Regexp(`(?m)^#{2,4} (.+)$`)
-	marks   = texts.Regexp("[`*|\\[\\]()#>]+")
-)
-
-// searchIndex returns a script with the searchable text: titles, headings, and words.
-func searchIndex(all []page) []byte {
-	type entry struct {
-		Name, Title, About, Text string
-		Headings                 []string
-	}
-	var entries []entry
-	for _, p := range all {
-		e := entry{Name: p.Name, Title: p.Title, About: p.About,
-			Text: strings.Join(strings.Fields(marks().ReplaceAllString(p.Text, " ")), " ")}
-		for _, m := range heading().FindAllStringSubmatch(p.Text, -1) {
-			e.Headings = append(e.Headings, strings.TrimSpace(marks().ReplaceAllString(m[1], "")))
-		}
-		entries = append(entries, e)
-	}
-	text, err := json.Marshal(entries)
-	if err != nil {
-		panic(err) // it consists of texts
-	}
-	return append(append([]byte("window.conduitPages = "), text...), ";\n"...)
 }

@@ -31,6 +31,7 @@ var readers = map[string]stand{
 	"cmd/conduit/docs/ACCESS.md": {before: []string{"conduit init"}},
 	"cmd/conduit/docs/BACKUP.md": {before: []string{"conduit init", "conduit pipelines init", "conduit run",
 		"conduit reload --wait"}},
+	"cmd/conduit/docs/GITOPS.md":     {},
 	"cmd/conduit/docs/METRICS.md":    {},
 	"cmd/conduit/docs/OPERATING.md":  {},
 	"cmd/conduit/docs/ROUTING.md":    {before: []string{"conduit init", "conduit run"}},

@@ -1,0 +1,47 @@
+package cli_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/dop251/goja"
+)
+
+// TestDocsAreFound searches the documentation with the script of the site.
+func TestDocsAreFound(t *testing.T) {
+	site := docsSite(t)
+	vm := goja.New()
+	for _, script := range []string{"const window = {};", site["index.js"], site["search.js"]} {
+		if _, err := vm.RunString(script); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for query, want := range map[string]string{ // the first hit, as a link
+		"kafka":                "connector-kafka.html",
+		"redis":                "connector-redis.html",
+		"file":                 "connector-file.html",
+		"json.decode":          "processor-json.decode.html",
+		"rollback":             "reload.html",
+		"db.sqlite.path":       "settings.html#.db.sqlite.path",
+		"max-silence":          "pipeline-file.html#pipeline.max-silence",
+		"dead letters":         "dead-letters.html",
+		"rate limit":           "sdk.html#settings-that-every-connector-has",
+		"hourly":               "choosing.html#where-it-goes",
+		"upsert":               "choosing.html#where-it-goes",
+		"backpressure":         "concepts.html#windows-and-backpressure",
+		"gitops":               "gitops.html",
+		"exactly-once":         "connector-kafka.html#destination.exactlyOnce",
+		"k8s":                  "kubernetes.html",
+		"kafka commit offsets": "connector-kafka.html#source.commitOffsetsSize",
+		"no such thing qx":     "",
+	} {
+		vm.Set("query", query)
+		got, err := vm.RunString("findPages(window.conduitPages, query).map(linkOf).join(' ')")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if first, _, _ := strings.Cut(got.String(), " "); first != want {
+			t.Errorf("%q finds %.200s, want %s first", query, got, want)
+		}
+	}
+}
