@@ -35,6 +35,11 @@ var written = []page{
 		About: "Packages, the unit of systemd, upgrades, the sandbox."},
 	{Name: "moving", Title: "Moving over from Conduit", Section: "Start", Source: "cmd/conduit/docs/CONDUIT.md",
 		About: "What is compatible, and the differences."},
+	{Name: "sensors", Title: "Sensors, averages, and an API that fails", Section: "Recipes",
+		Source: "cmd/conduit/docs/SENSORS.md", About: "HTTP in, a spool, a result per minute, HTTP out.",
+		Words: "iot edge telemetry store and forward retry downsample"},
+	{Name: "gitops", Title: "Deploy from git", Section: "Recipes", Source: "cmd/conduit/docs/GITOPS.md",
+		About: "GitOps: review, pull, outcome, and the way back.", Words: "continuous deployment ci cd fleet ansible"},
 	{Name: "operating", Title: "Operating", Section: "Operate", Source: "cmd/conduit/docs/OPERATING.md",
 		About: "Daily work: status, requirements, upgrade, and the pages for each task."},
 	{Name: "troubleshooting", Title: "Troubleshooting", Section: "Operate",
@@ -43,8 +48,6 @@ var written = []page{
 		About: "The effect of saving, breaking or deleting a pipeline file."},
 	{Name: "deploy", Title: "Deploy with a tool", Section: "Operate", Source: "cmd/conduit/docs/DEPLOY.md",
 		About: "Status files that tell a tool the outcome."},
-	{Name: "gitops", Title: "Deploy from git", Section: "Operate", Source: "cmd/conduit/docs/GITOPS.md",
-		About: "GitOps: review, pull, outcome, and the way back.", Words: "continuous deployment ci cd fleet ansible"},
 	{Name: "secrets", Title: "Secrets", Section: "Operate", Source: "cmd/conduit/docs/SECRETS.md",
 		About: "Passwords and tokens from credentials, files and variables."},
 	{Name: "access", Title: "Access to the API", Section: "Operate", Source: "cmd/conduit/docs/ACCESS.md",
@@ -130,7 +133,7 @@ func pages(root *ffcli.Command, usage func(*ffcli.Command) string) ([]page, erro
 }
 
 // sections are in the order of the site.
-var sections = []string{"Start", "Operate", "Cluster", "Guarantees", "Pipelines", "Connectors", "Connector",
+var sections = []string{"Start", "Recipes", "Operate", "Cluster", "Guarantees", "Pipelines", "Connectors", "Connector",
 	"Processor", "Reference"}
 
 //go:embed assets/docs.css assets/docs.js assets/search.js

@@ -35,6 +35,7 @@ var readers = map[string]stand{
 	"cmd/conduit/docs/METRICS.md":    {},
 	"cmd/conduit/docs/OPERATING.md":  {},
 	"cmd/conduit/docs/ROUTING.md":    {before: []string{"conduit init", "conduit run"}},
+	"cmd/conduit/docs/SENSORS.md":    {before: []string{"conduit init", "conduit run"}},
 	"plugins/builtin/exec/README.md": {checkout: true},
 	"plugins/processor/README.md": {before: []string{
 		"conduit plugins init name --processor && cd name",
