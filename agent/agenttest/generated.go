@@ -38,6 +38,16 @@ func Numbers(t testing.TB, path string) []int {
 	return out
 }
 
+// LinesIn returns the number of complete lines in a file, 0 if it does not exist. It costs less than Numbers.
+func LinesIn(t testing.TB, path string) int {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil && !os.IsNotExist(err) {
+		t.Fatal(err)
+	}
+	return bytes.Count(b, []byte("\n"))
+}
+
 // NumbersOf returns the numbers of the records in a file, and the invalid lines: a killed destination may leave an
 // incomplete line.
 func NumbersOf(t testing.TB, path string) (out []int, torn []string) {

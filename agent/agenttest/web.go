@@ -183,6 +183,6 @@ func (w *Web) GenerateOverAPI(id string) {
 // More waits for more records of the pipeline.
 func (w *Web) More(t *testing.T, id string) {
 	t.Helper()
-	before := len(Numbers(t, w.Path(id+".jsonl")))
-	w.Wait("more records of "+id, func() bool { return len(Numbers(t, w.Path(id+".jsonl"))) > before })
+	before := LinesIn(t, w.Path(id+".jsonl"))
+	w.Wait("more records of "+id, func() bool { return LinesIn(t, w.Path(id+".jsonl")) > before })
 }

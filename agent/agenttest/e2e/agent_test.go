@@ -45,7 +45,7 @@ func TestFullDiskIsWaitedFor(t *testing.T) {
 			if err := os.Remove(a.Path("p.jsonl")); err != nil {
 				t.Fatal(err)
 			}
-			a.Wait("records", func() bool { return len(agenttest.Numbers(t, a.Path("p.jsonl"))) > 10 })
+			a.Wait("records", func() bool { return agenttest.LinesIn(t, a.Path("p.jsonl")) > 10 })
 			a.Stop()
 			for i, n := range agenttest.Numbers(t, a.Path("p.jsonl")) {
 				if n != i+1 {
@@ -73,9 +73,9 @@ func TestSavingAFileChangesThatPipelineOnly(t *testing.T) {
 	if s := a.State("two"); s.RunningGeneration != 1 || !s.Since.Equal(since) {
 		t.Errorf("the other pipeline is now %+v", s)
 	}
-	before := len(agenttest.Numbers(t, a.Path("two.jsonl")))
+	before := agenttest.LinesIn(t, a.Path("two.jsonl"))
 	a.Wait("more records of the other pipeline", func() bool {
-		return len(agenttest.Numbers(t, a.Path("two.jsonl"))) > before
+		return agenttest.LinesIn(t, a.Path("two.jsonl")) > before
 	})
 	a.Stop()
 	agenttest.WantConsecutive(t, agenttest.Numbers(t, a.Path("one.jsonl")))
@@ -104,8 +104,8 @@ func TestABrokenFileChangesNothingButTheStatus(t *testing.T) {
 				attempt := a.State("p").LastAttempt
 				return len(files) == 1 && len(files[0].Problems) > 0 || attempt != nil && attempt.Error != ""
 			})
-			before := len(agenttest.Numbers(t, a.Path("p.jsonl")))
-			a.Wait("more records", func() bool { return len(agenttest.Numbers(t, a.Path("p.jsonl"))) > before })
+			before := agenttest.LinesIn(t, a.Path("p.jsonl"))
+			a.Wait("more records", func() bool { return agenttest.LinesIn(t, a.Path("p.jsonl")) > before })
 			if s := a.State("p"); s.Phase != spec.PhaseRunning {
 				t.Errorf("the pipeline is now %+v", s)
 			}
@@ -134,12 +134,12 @@ func TestLastGoodSurvivesARestartWithABrokenFile(t *testing.T) {
 	t.Parallel()
 	a := agenttest.Start(t, "")
 	a.Save("p.yaml", agenttest.Generated(a.Dir, "p", 1000, ""))
-	a.Wait("records", func() bool { return len(agenttest.Numbers(t, a.Path("p.jsonl"))) > 10 })
+	a.Wait("records", func() bool { return agenttest.LinesIn(t, a.Path("p.jsonl")) > 10 })
 	a.Save("p.yaml", "version: \"2.2\"\npipelines:\n  - id: [")
 	a.Stop()
-	n := len(agenttest.Numbers(t, a.Path("p.jsonl")))
+	n := agenttest.LinesIn(t, a.Path("p.jsonl"))
 	b := agenttest.Start(t, a.Dir)
-	b.Wait("more records", func() bool { return len(agenttest.Numbers(t, b.Path("p.jsonl"))) > n+10 })
+	b.Wait("more records", func() bool { return agenttest.LinesIn(t, b.Path("p.jsonl")) > n+10 })
 	b.Stop()
 	agenttest.WantConsecutive(t, agenttest.Numbers(t, b.Path("p.jsonl")))
 }
@@ -209,8 +209,8 @@ func TestRollbackToTheLastVersionThatRan(t *testing.T) {
 		return s.Phase == spec.PhaseRunning && s.RunningGeneration == 1 && s.LastAttempt != nil &&
 			s.LastAttempt.Generation == 2 && s.LastAttempt.Error != ""
 	})
-	n := len(agenttest.Numbers(t, a.Path("p.jsonl")))
-	a.Wait("more records", func() bool { return len(agenttest.Numbers(t, a.Path("p.jsonl"))) > n })
+	n := agenttest.LinesIn(t, a.Path("p.jsonl"))
+	a.Wait("more records", func() bool { return agenttest.LinesIn(t, a.Path("p.jsonl")) > n })
 	a.Stop()
 	agenttest.WantConsecutive(t, agenttest.Numbers(t, a.Path("p.jsonl")))
 }
@@ -222,7 +222,7 @@ func TestReferencesAreResolvedAtStart(t *testing.T) {
 	file := strings.Replace(agenttest.Generated(a.Dir, "p", 1000, ""), `path: "`+a.Path("p.jsonl")+`"`,
 		"path: '${AGENT_TEST_OUTPUT}'", 1)
 	a.Save("p.yaml", file)
-	a.Wait("records", func() bool { return len(agenttest.Numbers(t, a.Path("p.jsonl"))) > 10 })
+	a.Wait("records", func() bool { return agenttest.LinesIn(t, a.Path("p.jsonl")) > 10 })
 	d, err := a.Store.Declarations(t.Context())
 	if err != nil || d[0].Pipeline.Connectors[1].Settings["path"] != "${AGENT_TEST_OUTPUT}" {
 		t.Errorf("the store has %v, error %v", d, err)

@@ -72,8 +72,8 @@ func (w *web) wantPlanOnly(doc rest.PipelineDocument, changes int) {
 func (w *web) documentRuns(id string, generation int64, file string) {
 	w.T.Helper()
 	w.WaitPhase(id, spec.PhaseRunning, generation)
-	before := len(agenttest.Numbers(w.T, w.Path(file)))
-	w.Wait("more records in "+file, func() bool { return len(agenttest.Numbers(w.T, w.Path(file))) > before })
+	before := agenttest.LinesIn(w.T, w.Path(file))
+	w.Wait("more records in "+file, func() bool { return agenttest.LinesIn(w.T, w.Path(file)) > before })
 }
 
 func (w *web) pluginStarts(plugin string) float64 {

@@ -39,11 +39,11 @@ func TestDeletedFilesStopTheirPipelines(t *testing.T) {
 			}
 			d.WaitWithdrawn("p")
 			d.Stopped("p")
-			n := len(agenttest.Numbers(t, d.Path("p.jsonl")))
+			n := agenttest.LinesIn(t, d.Path("p.jsonl"))
 			d = d.again(func() {}, agenttest.ShortGrace)
 			d.Save("p.yaml", d.Generated("p", 1000))
 			d.Runs("p", 1000)
-			d.Wait("more records", func() bool { return len(agenttest.Numbers(t, d.Path("p.jsonl"))) > n+5 })
+			d.Wait("more records", func() bool { return agenttest.LinesIn(t, d.Path("p.jsonl")) > n+5 })
 			d.Stop()
 			agenttest.WantConsecutive(t, agenttest.Numbers(t, d.Path("p.jsonl")))
 		})
@@ -170,8 +170,8 @@ func TestTheStoreIsNotInItsPlace(t *testing.T) {
 		t.Errorf("systemd gets %q", text)
 	}
 	d.Wait("the log", func() bool { return strings.Contains(d.Log(), "the store is in danger") })
-	n := len(agenttest.Numbers(t, d.Path("p.jsonl")))
-	d.Wait("more records", func() bool { return len(agenttest.Numbers(t, d.Path("p.jsonl"))) > n })
+	n := agenttest.LinesIn(t, d.Path("p.jsonl"))
+	d.Wait("more records", func() bool { return agenttest.LinesIn(t, d.Path("p.jsonl")) > n })
 	d.Must(os.Rename(d.Path("away"), d.Path("conduit.db")))
 	if r, err = w.API.Ready(t.Context()); err != nil || r.Status != "ready" {
 		t.Errorf("with its file: %+v, error %v", r, err)

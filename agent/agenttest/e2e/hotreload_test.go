@@ -17,7 +17,7 @@ func withRecords(t *testing.T, change ...func(*config.Config)) *desk {
 	t.Helper()
 	d := atDesk(t, change...)
 	d.Save("p.yaml", d.Generated("p", 1000))
-	d.Wait("records", func() bool { return len(agenttest.Numbers(t, d.Path("p.jsonl"))) > 5 })
+	d.Wait("records", func() bool { return agenttest.LinesIn(t, d.Path("p.jsonl")) > 5 })
 	return d
 }
 

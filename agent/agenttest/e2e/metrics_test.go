@@ -22,13 +22,13 @@ func TestMetricsCountWhatPassed(t *testing.T) {
 	a := agenttest.Start(t, "")
 	const more = "description: metrics"
 	a.Save("p.yaml", agenttest.Generated(a.Dir, "p", 1000, more))
-	a.Wait("records", func() bool { return len(agenttest.Numbers(t, a.Path("p.jsonl"))) > 100 })
+	a.Wait("records", func() bool { return agenttest.LinesIn(t, a.Path("p.jsonl")) > 100 })
 	if v := agenttest.Scrape(t, a, `conduit_pipeline_status{pipeline_id="p",pipeline_name="p"}`); v != 1 {
 		t.Errorf("status of a running pipeline is %v", v)
 	}
 	a.Save("p.yaml", agenttest.Generated(a.Dir, "p", 1000, "status: stopped"))
 	a.WaitPhase("p", spec.PhaseStopped, 0)
-	n := float64(len(agenttest.Numbers(t, a.Path("p.jsonl"))))
+	n := float64(agenttest.LinesIn(t, a.Path("p.jsonl")))
 	labels := func(kind, plugin, id string) string {
 		return fmt.Sprintf(`{component_id="p:%s",pipeline_id="p",pipeline_name="p",plugin="builtin:%s",type="%s"}`, id,
 			plugin, kind)

@@ -49,8 +49,8 @@ pipelines:
 				last := a.State("bad").LastAttempt
 				return strings.Contains(string(dead), c.want) || last != nil && strings.Contains(last.Error, c.want)
 			})
-			before := len(agenttest.Numbers(t, dir+"/good.jsonl"))
-			a.Wait("the other pipeline", func() bool { return len(agenttest.Numbers(t, dir+"/good.jsonl")) > before })
+			before := agenttest.LinesIn(t, dir+"/good.jsonl")
+			a.Wait("the other pipeline", func() bool { return agenttest.LinesIn(t, dir+"/good.jsonl") > before })
 			a.Stop()
 		})
 	}

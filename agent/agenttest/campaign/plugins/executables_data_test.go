@@ -257,8 +257,8 @@ func TestARecordThatCrashesAPlugin(t *testing.T) {
 	if len(delays) >= 3 && delays[len(delays)-1] < 2*delays[0] {
 		t.Errorf("it was tried again after %v", delays)
 	}
-	before := len(agenttest.Numbers(t, a.Path("other.jsonl")))
-	a.Wait("the other goes on", func() bool { return len(agenttest.Numbers(t, a.Path("other.jsonl"))) > before+100 })
+	before := agenttest.LinesIn(t, a.Path("other.jsonl"))
+	a.Wait("the other goes on", func() bool { return agenttest.LinesIn(t, a.Path("other.jsonl")) > before+100 })
 	wantUpTo := func(n int) {
 		t.Helper()
 		at := 0
@@ -270,7 +270,7 @@ func TestARecordThatCrashesAPlugin(t *testing.T) {
 		}
 	}
 	wantUpTo(4)
-	before = len(agenttest.Numbers(t, a.Path("p.jsonl")))
+	before = agenttest.LinesIn(t, a.Path("p.jsonl"))
 	save("none")
 	a.WaitPhase("p", spec.PhaseRunning, 0)
 	a.Wait("the rest", func() bool { return slices.Contains(agenttest.Numbers(t, a.Path("p.jsonl")), 10) })

@@ -31,7 +31,7 @@ func TestExecutablesMoveRecords(t *testing.T) {
 	before := len(agenttest.Children(os.Getpid()))
 	agenttest.InstallExecutables(t, a.Dir, "xgenerator", "xfile")
 	for _, id := range []string{"in", "out", "both"} {
-		a.Wait("records of "+id, func() bool { return len(agenttest.Numbers(t, a.Path(id+".jsonl"))) > 100 })
+		a.Wait("records of "+id, func() bool { return agenttest.LinesIn(t, a.Path(id+".jsonl")) > 100 })
 	}
 	if n := len(agenttest.Children(os.Getpid())) - before; n != 4 {
 		t.Errorf("%d processes for 4 connectors", n)
@@ -46,8 +46,8 @@ func TestExecutablesMoveRecords(t *testing.T) {
 	a.WaitPhase("both", spec.PhaseRunning, 2)
 	a.Save("both.yaml", agenttest.Moving(a.Dir, "both", "standalone:xgenerator", "./xfile", 4000)) // the same plugins
 	a.WaitPhase("both", spec.PhaseRunning, 3)
-	n := len(agenttest.Numbers(t, a.Path("both.jsonl")))
-	a.Wait("more records of both", func() bool { return len(agenttest.Numbers(t, a.Path("both.jsonl"))) > n+100 })
+	n := agenttest.LinesIn(t, a.Path("both.jsonl"))
+	a.Wait("more records of both", func() bool { return agenttest.LinesIn(t, a.Path("both.jsonl")) > n+100 })
 	if v := agenttest.Scrape(t, a, `conduit_plugin_starts_total{plugin="standalone:xgenerator"}`); v < 4 {
 		t.Errorf("standalone:xgenerator was started %v times by name and by path, want 4 at least", v)
 	}
@@ -314,7 +314,7 @@ func (l *lifecycle) createdWhenItStarts() {
 	})
 	l.onlyAttempts("Configure v=1, OnCreated v=1, Teardown")
 	l.save("2", "running", spec.PhaseRunning) // changed before the first start: created, not updated
-	l.Wait("records", func() bool { return len(agenttest.Numbers(l.T, l.Path("p.jsonl"))) > 5 })
+	l.Wait("records", func() bool { return agenttest.LinesIn(l.T, l.Path("p.jsonl")) > 5 })
 	l.save("2", "stopped", spec.PhaseStopped)
 	l.Want("Configure v=2, OnCreated v=2, Open, Teardown")
 }

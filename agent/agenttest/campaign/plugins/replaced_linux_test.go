@@ -62,8 +62,8 @@ func TestAReplacedPluginIsUsedAfterARestart(t *testing.T) {
 		events, err := w.API.Events(t.Context(), -1, 1)
 		return err == nil && events[0].Pipeline == "p" && events[0].Reason == "PluginReplaced"
 	})
-	n := len(agenttest.Numbers(t, d.Path("p.jsonl")))
-	d.Wait("more records", func() bool { return len(agenttest.Numbers(t, d.Path("p.jsonl"))) > n+100 })
+	n := agenttest.LinesIn(t, d.Path("p.jsonl"))
+	d.Wait("more records", func() bool { return agenttest.LinesIn(t, d.Path("p.jsonl")) > n+100 })
 	if !agenttest.Alive(before) || d.Starts("p") != 1 {
 		t.Error("replacing the plugin disturbed what runs")
 	}
