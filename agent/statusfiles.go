@@ -27,6 +27,9 @@ const (
 	maxPause   = 2 * time.Second
 	firstPause = time.Second
 	retryPause = 5 * time.Second
+	// For this many first pauses the files of pending pipelines are not written: most would change when their version is
+	// confirmed, and a thousand files take longer to write than the pipelines to start.
+	startPauses = 10
 )
 
 // StatusWriter writes the status of each pipeline file, for tools that deploy files and cannot query the API. A status
@@ -46,6 +49,8 @@ type StatusWriter struct {
 
 	written map[string][sha256.Size]byte // of the content, by path of the pipeline file; owned by Run
 	failing bool                         // the last write failed; owned by Run
+	starts  time.Time                    // until then pending files are held back; owned by Run
+	held    bool                         // the last write held files back; owned by Run
 }
 
 // fileStatus is the content of a status file.
@@ -82,9 +87,11 @@ func (s *StatusWriter) Run(ctx context.Context) error {
 	s.find()
 	last := context.WithoutCancel(ctx)
 	pause := cmp.Or(s.Pause, firstPause)
+	s.starts = time.Now().Add(startPauses * pause)
 	for {
 		select {
 		case <-ctx.Done():
+			s.starts = time.Time{}
 			s.update(last)
 			return nil
 		case <-time.After(pause):
@@ -93,8 +100,11 @@ func (s *StatusWriter) Run(ctx context.Context) error {
 		s.update(last)
 		pause = min(max(minPause, writeShare*time.Since(began)), maxPause)
 		var retry <-chan time.Time
-		if s.failing {
+		switch {
+		case s.failing:
 			retry = time.After(retryPause)
+		case s.held:
+			retry = time.After(time.Until(s.starts))
 		}
 		select {
 		case <-ctx.Done():
@@ -202,10 +212,17 @@ func (f *fileStatus) conclude() {
 	}
 }
 
-// write writes the files whose content has changed, and removes those without content. It continues after an error,
+// write writes the files whose content has changed, except pending ones during the start, and removes those without
+// content. It continues after an error,
 // and returns one error.
 func (s *StatusWriter) write(all map[string]*fileStatus) (failed error) {
+	starting := time.Now().Before(s.starts)
+	s.held = false
 	for path, f := range all {
+		if starting && f.Result == spec.OutcomePending {
+			s.held = true
+			continue
+		}
 		text, err := json.Marshal(f)
 		sum := sha256.Sum256(text)
 		if err == nil && s.written[path] != sum {

@@ -69,3 +69,52 @@ func TestFailuresAreLoggedOnce(t *testing.T) {
 		}
 	})
 }
+
+// twoPipelines is a store with two pipeline files.
+type twoPipelines struct{}
+
+func (twoPipelines) FileStates(context.Context) ([]spec.FileState, error) {
+	return []spec.FileState{{Path: "quick.yaml", Hash: "aa"}, {Path: "slow.yaml", Hash: "bb"}}, nil
+}
+
+func (twoPipelines) Declarations(context.Context) (all []spec.Declaration, err error) {
+	for _, id := range []string{"quick", "slow"} {
+		all = append(all, spec.Declaration{Pipeline: spec.Pipeline{ID: id, Status: spec.StatusRunning}, Generation: 1,
+			Owner: spec.Owner{Kind: spec.OwnerFile, Path: id + ".yaml"}})
+	}
+	return all, nil
+}
+
+// While the agent starts, the files of pending pipelines are not written, since most change a moment later.
+func TestPendingFilesWaitDuringTheStart(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "status")
+	synctest.Test(t, func(t *testing.T) {
+		changes := &notify.Broadcast{}
+		w := &agent.StatusWriter{Dir: dir, Store: twoPipelines{}, Changes: changes, Log: slog.New(slog.DiscardHandler),
+			State: func(id string) (spec.State, bool) {
+				if id == "slow" {
+					return spec.State{Phase: spec.PhaseStarting}, true
+				}
+				return spec.State{Phase: spec.PhaseRunning, RunningGeneration: 1,
+					LastGood: &spec.LastGood{Generation: 1}}, true
+			}}
+		ctx, end := context.WithCancel(t.Context())
+		defer end()
+		go w.Run(ctx)
+		is := func(after string, want ...bool) {
+			t.Helper()
+			synctest.Wait()
+			for i, name := range []string{"quick.yaml.json", "slow.yaml.json"} {
+				if _, err := os.Stat(filepath.Join(dir, name)); (err == nil) != want[i] {
+					t.Errorf("after %s: %s: %v", after, name, err)
+				}
+			}
+		}
+		time.Sleep(2 * time.Second)
+		changes.Notify()
+		time.Sleep(7 * time.Second)
+		is("9s", true, false)
+		time.Sleep(2 * time.Second) // without a change
+		is("11s", true, true)
+	})
+}

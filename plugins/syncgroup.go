@@ -137,20 +137,6 @@ func (g *SyncGroup) run(device uint64, d *syncDisk) {
 	}
 }
 
-// syncAll syncs every member once, for all its jobs.
-func syncAll(jobs []syncJob) {
-	results := make(map[SyncMember]error, len(jobs))
-	for i := range jobs {
-		j := &jobs[i]
-		err, synced := results[j.member]
-		if !synced {
-			err = j.member.Sync()
-			results[j.member] = err
-		}
-		j.err = err
-	}
-}
-
 // finish reports the pipelines whose members are all synced. It reports the pipelines of a round together, unless a
 // sync failed. The jobs of a round are consecutive. A pipeline counts as being synced until it is reported, so a call
 // of Sync in the meantime gets the same outcome.

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
+	"time"
 
 	"github.com/conduit-agent/conduit/spec/texts"
 )
@@ -25,7 +27,20 @@ type Paths struct {
 	Credentials []string
 	// Dir is the base of relative paths, "" for the working directory.
 	Dir string
+
+	own atomic.Pointer[ownFiles]
 }
+
+// ownFiles are the files of the agent, with all links resolved.
+type ownFiles struct {
+	at    time.Time
+	store string // prefix of further files; "" for none
+	names []string
+}
+
+// ownFor is how long the resolved names of the files of the agent are used. Only the operator of the agent can change
+// them, and a thousand pipelines that start would resolve them several times each.
+const ownFor = time.Second
 
 // Check returns nil if a setting may name the file at path, which need not exist. It follows links.
 func (p *Paths) Check(path string) error {
@@ -67,26 +82,50 @@ func isWithin(path, dir string) bool {
 
 // ofAgent reports whether real refers to a file of the agent, possibly by another name.
 func (p *Paths) ofAgent(real string) (bool, error) {
-	own := p.Own
-	if p.Store != "" {
-		store, err := p.resolve(p.Store)
-		if err != nil || strings.HasPrefix(real, store) {
-			return true, err
-		}
-		own = append(own[:len(own):len(own)], store, store+"-wal", store+"-shm", store+".dead-letters",
-			store+".dead-letters-wal")
+	own, err := p.ownFiles()
+	if err != nil {
+		return true, err
 	}
-	info, _ := os.Stat(real) // nil if it does not exist yet
-	for _, name := range own {
-		mine, err := p.resolve(name)
-		if err != nil || real == mine {
-			return true, err
-		}
-		if other, err := os.Stat(mine); err == nil && info != nil && os.SameFile(info, other) {
+	if own.store != "" && strings.HasPrefix(real, own.store) || slices.Contains(own.names, real) {
+		return true, nil
+	}
+	info, err := os.Stat(real)
+	if err != nil {
+		return false, nil // it does not exist yet
+	}
+	for _, name := range own.names {
+		if other, err := os.Stat(name); err == nil && os.SameFile(info, other) {
 			return true, nil
 		}
 	}
 	return false, nil
+}
+
+// ownFiles returns the files of the agent.
+func (p *Paths) ownFiles() (*ownFiles, error) {
+	now := time.Now()
+	if own := p.own.Load(); own != nil && now.Sub(own.at) < ownFor {
+		return own, nil
+	}
+	own, names := &ownFiles{at: now}, p.Own
+	if p.Store != "" {
+		store, err := p.resolve(p.Store)
+		if err != nil {
+			return nil, err
+		}
+		own.store = store
+		names = append(names[:len(names):len(names)], store, store+"-wal", store+"-shm", store+".dead-letters",
+			store+".dead-letters-wal")
+	}
+	for _, name := range names {
+		mine, err := p.resolve(name)
+		if err != nil {
+			return nil, err
+		}
+		own.names = append(own.names, mine)
+	}
+	p.own.Store(own)
+	return own, nil
 }
 
 // descriptor matches an open descriptor of a process that is not a file with a path: a pipe, a socket.

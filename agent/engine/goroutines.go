@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -79,11 +80,12 @@ func (g *goroutines) Wait(ctx context.Context) error {
 	g.mu.Lock()
 	g.leave()
 	g.mu.Unlock()
-	return abandonable(ctx, func() error { <-g.over; return nil }, func() string {
+	_, err := inTime(ctx, g.over, func() string {
 		g.mu.Lock()
 		defer g.mu.Unlock()
 		return strings.Join(slices.Sorted(maps.Keys(g.names)), ", ")
 	})
+	return err
 }
 
 // abandonable calls f and returns its error. If f has not returned within abandonAfter of the end of ctx, abandonable
@@ -91,17 +93,25 @@ func (g *goroutines) Wait(ctx context.Context) error {
 func abandonable(ctx context.Context, f func() error, name func() string) error {
 	returned := make(chan error, 1)
 	go func() { returned <- f() }()
+	failed, err := inTime(ctx, returned, name)
+	return cmp.Or(failed, err)
+}
+
+// inTime waits for a value of c, or for its end. If neither comes within abandonAfter of the end of ctx, inTime returns
+// an error with name.
+func inTime[T any](ctx context.Context, c <-chan T, name func() string) (value T, err error) {
 	select {
-	case err := <-returned:
-		return err
+	case value = <-c:
+		return value, nil
 	case <-ctx.Done():
 	}
 	limit := time.NewTimer(abandonAfter)
 	defer limit.Stop()
 	select {
-	case err := <-returned:
-		return err
+	case value = <-c:
+		return value, nil
 	case <-limit.C:
-		return fmt.Errorf("cannot end %s: it has not returned %v after the end of its context", name(), abandonAfter)
+		return value, fmt.Errorf("cannot end %s: it has not returned %v after the end of its context", name(),
+			abandonAfter)
 	}
 }

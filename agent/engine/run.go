@@ -115,7 +115,12 @@ func (r *run) move() error {
 	for _, d := range r.dests {
 		start(d.doing(), d.write)
 	}
-	start("stopping sources", func(ctx context.Context) error { return r.stop(ctx, &reading) })
+	// Nothing else needs this goroutine until the run drains, and every goroutine takes memory.
+	if err := r.waitForDrain(r.ctx); err != nil {
+		r.fail(err)
+	} else {
+		start("stopping sources", func(ctx context.Context) error { return r.stop(ctx, &reading) })
+	}
 	abandoned := r.goroutines.Wait(r.ctx)
 	return errors.Join(context.Cause(r.ctx), abandoned)
 }
@@ -129,11 +134,8 @@ func (r *run) start(name string, f func(ctx context.Context) error) {
 	})
 }
 
-// stop waits for the order to drain, stops the sources, and closes the queues once all reading has ended.
+// stop stops the sources, and closes the queues once all reading has ended.
 func (r *run) stop(ctx context.Context, reading *sync.WaitGroup) error {
-	if err := r.waitForDrain(ctx); err != nil {
-		return err
-	}
 	r.recheck() // sources without space need not wait for records that processors hold
 	var stopping sync.WaitGroup
 	for _, s := range r.sources {

@@ -84,12 +84,14 @@ func lastGeneration(tx *sql.Tx, id string) (generation int64, err error) {
 // insertRevision records a change of d's pipeline and deletes the oldest revisions beyond the limits. An empty text
 // means that the revision has no spec.
 func insertRevision(tx *sql.Tx, d *spec.Declaration, at time.Time, origin, action, text string) error {
-	if _, err := exec(tx, `INSERT INTO revisions (`+revisionColumns+`)
-		SELECT ?1, coalesce(max(number), 0) + 1, ?2, ?3, ?4, ?5, NULLIF(?6, '') FROM revisions WHERE pipeline_id = ?1`,
-		d.Pipeline.ID, d.Generation, nanos(at), origin, action, text); err != nil {
+	var number int64
+	err := tx.QueryRow(`INSERT INTO revisions (`+revisionColumns+`)
+		SELECT ?1, coalesce(max(number), 0) + 1, ?2, ?3, ?4, ?5, NULLIF(?6, '') FROM revisions WHERE pipeline_id = ?1
+		RETURNING number`, d.Pipeline.ID, d.Generation, nanos(at), origin, action, text).Scan(&number)
+	if err != nil || number == 1 { // the first one has none before it
 		return err
 	}
-	_, err := exec(tx, `DELETE FROM revisions WHERE pipeline_id = ?1
+	_, err = exec(tx, `DELETE FROM revisions WHERE pipeline_id = ?1
 		AND (number <= (SELECT max(number) FROM revisions WHERE pipeline_id = ?1) - ?3 OR number <= `+tooOld+`)`,
 		d.Pipeline.ID, keepRevisionBytes, keepRevisions)
 	return err

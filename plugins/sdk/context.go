@@ -49,6 +49,24 @@ type Syncer interface {
 	Device() uint64
 }
 
+// FileSyncer is a Syncer of a file. A host that has many files of one disk to sync may sync all of them at once instead
+// of calling Sync of each.
+type FileSyncer interface {
+	Syncer
+	// BeginSync returns the file if it has data to sync. Data that is written later is not part of this sync. The file
+	// stays open until EndSync, which must follow. Without data BeginSync returns no file, and the error that Sync
+	// would return; EndSync must not follow.
+	BeginSync() (UnsyncedFile, error)
+	// EndSync reports the outcome of the sync.
+	EndSync(err error)
+}
+
+// UnsyncedFile is a file with data to sync.
+type UnsyncedFile struct {
+	File *os.File
+	Dir  string // directory to sync too, since the file is new in it; empty for none
+}
+
 type envKey struct{}
 
 // DefaultBudget is the default of Budget, in bytes.

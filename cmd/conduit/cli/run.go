@@ -104,11 +104,10 @@ func runAgent(ctx context.Context, p *Program, s *Settings, o *once) error {
 		if o != nil {
 			go o.wait(ctx, a, end)
 		}
-		time.AfterFunc(startupTime, func() {
-			if err := process.ReleaseMemory(); err != nil {
-				log.Debug("cannot release memory used only during startup", "component", "agent", "err", err)
-			}
-		})
+		go releaseMemory(ctx, log)
+		if p.Getenv("GOGC") == "" { // or else the runtime has read it
+			go process.TuneCollector(ctx)
+		}
 	}
 	return p.Agent(ctx, agent.Options{
 		Config: c, Plugins: p.Parts.Plugins, References: p.Parts.References, Cluster: p.Parts.Cluster,
@@ -141,5 +140,22 @@ func logFormat(p *Program, setting string) string {
 	return setting
 }
 
-// startupTime is an upper bound for the time of startup. Memory that startup needed is kept for that long.
+// startupTime is an upper bound for the time in which an agent with few pipelines starts. Memory that startup needed is
+// kept for that long.
 const startupTime = 2 * time.Second
+
+// releaseMemory releases memory that is no longer needed, after startup and then ever less often, until ctx ends: a
+// thousand pipelines start longer than a few, and a single query of the interface needs memory as startup does.
+func releaseMemory(ctx context.Context, log *slog.Logger) {
+	const less = 4
+	for pause := startupTime; ; pause *= less {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(pause):
+		}
+		if err := process.ReleaseMemory(); err != nil {
+			log.Debug("cannot release memory used only for a time", "component", "agent", "err", err)
+		}
+	}
+}

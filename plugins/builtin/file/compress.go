@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+
+	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
 // archive compresses rotated files and removes the oldest ones in the background. After a failure or an interruption it
@@ -120,7 +122,7 @@ func (a *archive) compress(root *os.Root, dir *os.File, name string) error {
 		_ = root.Remove(temporary)
 		return fmt.Errorf("cannot compress %s: %w", name, err)
 	}
-	if err := syncFile(dir); err != nil {
+	if err := sdk.SyncFile(dir); err != nil {
 		return err
 	}
 	return root.Remove(name)
@@ -143,7 +145,7 @@ func (a *archive) copy(root *os.Root, to, from string) error {
 	}
 	err = a.pack(out, interruptible{a.ctx, in})
 	if err == nil {
-		err = syncFile(out)
+		err = sdk.SyncFile(out)
 	}
 	if err = errors.Join(err, out.Close()); err != nil {
 		return err

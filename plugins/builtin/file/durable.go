@@ -1,7 +1,6 @@
 package file
 
 import (
-	"errors"
 	"os"
 	"path/filepath"
 	"sync"
@@ -61,24 +60,39 @@ func (d *durable) wrote(syncLater func(sdk.Syncer)) error {
 
 // Sync implements sdk.Syncer.
 func (d *durable) Sync() error {
-	d.syncing.Lock()
-	defer d.syncing.Unlock()
-	d.mu.Lock()
-	file, dir, written, err := d.file, d.dir, d.written, d.err
-	d.written = false
-	d.mu.Unlock()
-	if !written || err != nil {
+	f, err := d.BeginSync()
+	if f.File == nil {
 		return err
 	}
-	if err = syncFile(file); err == nil && dir != "" {
-		err = syncDir(dir)
+	if err = sdk.SyncFile(f.File); err == nil && f.Dir != "" {
+		err = sdk.SyncDir(f.Dir)
 	}
+	d.EndSync(err)
+	return err
+}
+
+// BeginSync implements sdk.FileSyncer.
+func (d *durable) BeginSync() (sdk.UnsyncedFile, error) {
+	d.syncing.Lock()
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.dir, d.err = "", err; err != nil {
-		d.dir = dir
+	written := d.written
+	d.written = false
+	if !written || d.err != nil {
+		d.syncing.Unlock()
+		return sdk.UnsyncedFile{}, d.err
 	}
-	return err
+	return sdk.UnsyncedFile{File: d.file, Dir: d.dir}, nil
+}
+
+// EndSync implements sdk.FileSyncer.
+func (d *durable) EndSync(err error) {
+	defer d.syncing.Unlock()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.err = err; err == nil {
+		d.dir = ""
+	}
 }
 
 // Device implements sdk.Syncer.
@@ -86,25 +100,4 @@ func (d *durable) Device() uint64 {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.device
-}
-
-// syncFile syncs f. It ignores errors of file systems that do not support it.
-func syncFile(f *os.File) error {
-	if err := f.Sync(); !errors.Is(err, syscall.EINVAL) && !errors.Is(err, syscall.ENOTSUP) {
-		return err
-	}
-	return nil
-}
-
-// syncDir syncs dir, so that new files in it survive a power failure.
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if errors.Is(err, os.ErrNotExist) { // the directory was moved together with the file
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	return syncFile(d)
 }

@@ -268,7 +268,7 @@ func (o *output) makeDirectories(root *os.Root, dir string) error {
 	if err := root.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) || !o.settings.Fsync {
 		return err
 	}
-	return syncFile(in)
+	return sdk.SyncFile(in)
 }
 
 // createIn creates a file in a directory, if it may be written there.

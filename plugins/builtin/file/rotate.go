@@ -112,7 +112,7 @@ func (o *output) rename(path string, now time.Time) error {
 			if err := root.Rename(filepath.Base(path), to); err != nil || !o.settings.Fsync {
 				return err
 			}
-			return syncFile(dir)
+			return sdk.SyncFile(dir)
 		}
 	})
 }

@@ -49,6 +49,15 @@ func (o output) lines() (lines int, err error) {
 	return lines, nil
 }
 
+// countable returns the number of lines in the files that can be read.
+func (o output) countable() (lines int) {
+	for _, path := range o {
+		n, _ := countFile(path)
+		lines += n
+	}
+	return lines
+}
+
 func countFile(path string) (lines int, err error) {
 	f, err := os.Open(path)
 	if err != nil {

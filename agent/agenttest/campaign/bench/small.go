@@ -19,12 +19,13 @@ import (
 // because tracing slows the agent down.
 var small = suite{
 	name:  "small hosts",
-	title: "What one pipeline writes to the disk, generator → file",
+	title: "What pipelines write to the disk, generator → file",
 	columns: []column{{name: "records", format: "%.0f", total: true}, {name: "syncs a day", format: "%.0f"},
-		{name: "MB written a day", format: "%.1f"}, {name: "CPU s a day", format: "%.0f"},
-		{name: "peak MiB", format: "%.0f"}},
+		{name: "MB written a day", format: "%.1f"}, {name: "bytes written/record", format: "%.0f"},
+		{name: "CPU s a day", format: "%.0f"}, {name: "peak MiB", format: "%.0f"}},
 	cases: []testCase{
 		wearing("idle", "", "50ms"),
+		wearingAll("1,000 pipelines at 1 record/s", 1000, "1"), wearingAll("full speed", 1, "0"),
 		wearing("1 record/s", "1", "50ms"), wearing("1 record/s, committed every 10s", "1", "10s"),
 		wearing("10 records/s", "10", "50ms"), wearing("10 records/s, committed every 1s", "10", "1s"),
 		wearing("10 records/s, committed every 10s", "10", "10s"),
@@ -35,13 +36,22 @@ var small = suite{
 const settled = 2 * time.Second
 
 // wearing is a case of a pipeline with a rate, or with a silent source.
-func wearing(name, rate, interval string) testCase {
+func wearing(name, rate, interval string) testCase { return wearingOf(name, 1, rate, interval) }
+
+// wearingAll is a case of n pipelines with a rate each.
+func wearingAll(name string, n int, rate string) testCase {
+	c := wearingOf(name, n, rate, "50ms")
+	c.long = true
+	return c
+}
+
+func wearingOf(name string, n int, rate, interval string) testCase {
 	return testCase{name: name, measure: func(ctx context.Context, b *bench) ([]float64, error) {
 		if err := os.WriteFile(b.path("conduit.yaml"),
 			[]byte("pipelines:\n  confirm: 100ms\ndb:\n  commit-interval: "+interval+"\n"), 0o644); err != nil {
 			return nil, err
 		}
-		pipelines, out := fromGenerator("builtin", "rate: "+rate+", "+twoFields), b.outputs(1)
+		pipelines, out := many(n, "rate: "+rate+", "+twoFields), b.outputs(n)
 		if rate == "" {
 			if err := os.WriteFile(b.path("silent"), nil, 0o644); err != nil {
 				return nil, err
@@ -57,7 +67,7 @@ func wearing(name, rate, interval string) testCase {
 		}
 		var values []float64
 		if err == nil {
-			values, err = a.wear(ctx, b)
+			values, err = a.wear(ctx, b, out)
 		}
 		if err = a.stop(err); err != nil || rate == "" {
 			return append([]float64{0}, values...), err
@@ -67,10 +77,11 @@ func wearing(name, rate, interval string) testCase {
 	}}
 }
 
-// wear returns, per day, the syncs of the agent, the MB that it writes and its CPU time in seconds; and its peak memory
-// in MiB.
-func (a *agent) wear(ctx context.Context, b *bench) ([]float64, error) {
+// wear returns the syncs of the agent and the MB that it writes per day, the bytes that it writes per record, its CPU
+// time in seconds per day, and its peak memory in MiB.
+func (a *agent) wear(ctx context.Context, b *bench, out output) ([]float64, error) {
 	sleep(ctx, settled)
+	recordsBefore := out.countable()
 	before, err := a.written()
 	if err != nil {
 		return nil, err
@@ -90,12 +101,18 @@ func (a *agent) wear(ctx context.Context, b *bench) ([]float64, error) {
 	if err != nil {
 		return nil, err
 	}
+	records := out.countable() - recordsBefore
 	peak, err := a.peak()
 	if err != nil {
 		return nil, err
 	}
 	syncs, err := a.syncs(ctx, b)
-	return []float64{syncs, (written - before) * perDay / 1e6, after.minus(used).agent.Seconds() * perDay, peak}, err
+	each := math.NaN()
+	if records > 0 {
+		each = (written - before) / float64(records)
+	}
+	busy := after.minus(used).agent.Seconds()
+	return []float64{syncs, (written - before) * perDay / 1e6, each, busy * perDay, peak}, err
 }
 
 // syncs returns how often the agent syncs a file per day, NaN where strace is missing.

@@ -1,0 +1,89 @@
+package plugins
+
+import (
+	"bytes"
+	"os"
+	"strconv"
+	"sync"
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/conduit-agent/conduit/plugins/sdk"
+)
+
+// mostDirty is the limit of unwritten data of the machine, in bytes, up to which whole disks are synced: the sync also
+// writes the data of other programs, which nobody has asked to write now.
+const mostDirty = 32 << 20
+
+// syncWhole makes the files durable, which are on one disk, with one sync of their file system: one flush of the disk
+// and one commit of its journal instead of one per file. It also covers the directories of new files. It sets the
+// error of each file in errs. It returns false, and has done nothing, where it does not know that this is safe and
+// cheap.
+func syncWhole(files []sdk.UnsyncedFile, errs []error) bool {
+	first := int(files[0].File.Fd())
+	if noSyncfs.Load() || !reportsErrors() || !canSyncWhole(first) || dirty() > mostDirty {
+		return false
+	}
+	err := unix.Syncfs(first)
+	for i, f := range files {
+		// syncfs does not report which file it could not write. This call does, and writes nothing.
+		errs[i] = unix.SyncFileRange(int(f.File.Fd()), 0, 0, unix.SYNC_FILE_RANGE_WAIT_BEFORE)
+	}
+	if err == nil {
+		// ext4 without a journal flushes the disk before it writes the inodes. A sync of a file flushes it again.
+		err = sdk.SyncFile(files[0].File)
+	}
+	if err == nil {
+		return true
+	}
+	// The error may be of any file on the disk, so all count as lost. From now on each file reports its own errors.
+	noSyncfs.Store(true)
+	for i := range errs {
+		if errs[i] == nil {
+			errs[i] = os.NewSyscallError("syncfs", err)
+		}
+	}
+	return true
+}
+
+// noSyncfs is set after an error of syncfs.
+var noSyncfs atomic.Bool
+
+// reportsErrors reports whether syncfs of the kernel returns errors of writing, as it does since Linux 5.8.
+var reportsErrors = sync.OnceValue(func() bool {
+	var name unix.Utsname
+	if unix.Uname(&name) != nil {
+		return false
+	}
+	major, rest, _ := bytes.Cut(name.Release[:], []byte("."))
+	minor, _, _ := bytes.Cut(rest, []byte("."))
+	m, err := strconv.Atoi(string(major))
+	n, err2 := strconv.Atoi(string(minor))
+	return err == nil && err2 == nil && (m > 5 || m == 5 && n >= 8)
+})
+
+// canSyncWhole reports whether a sync of the file system of fd makes all its files durable. Others, such as those in
+// user space, do not pass it on.
+func canSyncWhole(fd int) bool {
+	var fs unix.Statfs_t
+	if unix.Fstatfs(fd, &fs) != nil {
+		return false
+	}
+	return fs.Type == unix.EXT4_SUPER_MAGIC || fs.Type == unix.XFS_SUPER_MAGIC
+}
+
+// dirty returns the number of bytes that wait to be written to disks, a large number if it is unknown.
+func dirty() int64 {
+	text, err := os.ReadFile("/proc/meminfo")
+	if err != nil {
+		return 1 << 62
+	}
+	_, after, _ := bytes.Cut(text, []byte("\nDirty:"))
+	kib, _, _ := bytes.Cut(after, []byte(" kB"))
+	n, err := strconv.ParseInt(string(bytes.TrimSpace(kib)), 10, 64)
+	if err != nil {
+		return 1 << 62
+	}
+	return n << 10
+}
