@@ -11,7 +11,7 @@ const (
 	// rareCycles is the number of cycles of the collector per quietTime up to which a cycle more costs next to nothing.
 	rareCycles = 1
 	quietTime  = 10 * time.Second
-	quietGC    = 40  // GOGC while cycles are rare
+	quietGC    = 60  // GOGC while cycles are rare
 	usualGC    = 100 // GOGC otherwise, as the runtime has it
 )
 
