@@ -213,8 +213,7 @@ func (f *fileStatus) conclude() {
 }
 
 // write writes the files whose content has changed, except pending ones during the start, and removes those without
-// content. It continues after an error,
-// and returns one error.
+// content. It continues after an error, and returns one error.
 func (s *StatusWriter) write(all map[string]*fileStatus) (failed error) {
 	starting := time.Now().Before(s.starts)
 	s.held = false

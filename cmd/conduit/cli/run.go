@@ -105,9 +105,6 @@ func runAgent(ctx context.Context, p *Program, s *Settings, o *once) error {
 			go o.wait(ctx, a, end)
 		}
 		go releaseMemory(ctx, log)
-		if p.Getenv("GOGC") == "" { // or else the runtime has read it
-			go process.TuneCollector(ctx)
-		}
 	}
 	return p.Agent(ctx, agent.Options{
 		Config: c, Plugins: p.Parts.Plugins, References: p.Parts.References, Cluster: p.Parts.Cluster,

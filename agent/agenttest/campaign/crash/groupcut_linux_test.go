@@ -29,9 +29,17 @@ func (f *cutFile) BeginSync() (sdk.UnsyncedFile, error) {
 
 // Many files that are synced together are on disk before a power cut, with their names.
 func TestPowerCutsLoseNoFileOfAGroup(t *testing.T) {
-	load.Parallel(t, load.Agent)
-	d := newDisk(t)
-	for cut := range 10 {
+	for name, options := range map[string][]string{"journal": nil, "no journal": {"-O", "^has_journal"}} {
+		t.Run(name, func(t *testing.T) {
+			load.Parallel(t, load.Agent)
+			cutGroups(t, newDisk(t, options...))
+		})
+	}
+}
+
+// cutGroups writes groups of files to the disk and cuts its power after each.
+func cutGroups(t *testing.T, d *disk) {
+	for cut := range *cuts {
 		g := &plugins.SyncGroup{}
 		dir := filepath.Join(d.dir, fmt.Sprint(cut))
 		if err := os.Mkdir(dir, 0o700); err != nil {

@@ -129,8 +129,9 @@ func joinRotated(t *testing.T, path string) string {
 // disk is a separate file system with simulated power cuts.
 type disk struct{ image, dir string }
 
-// newDisk creates a disk and mounts it. This requires loop devices and the right to mount.
-func newDisk(t *testing.T) *disk {
+// newDisk creates a disk with these options of mkfs.ext4 and mounts it. This requires loop devices and the right to
+// mount.
+func newDisk(t *testing.T, options ...string) *disk {
 	t.Helper()
 	d := &disk{image: filepath.Join(t.TempDir(), "image"), dir: t.TempDir()}
 	if err := os.WriteFile(d.image, nil, 0o600); err != nil {
@@ -139,7 +140,7 @@ func newDisk(t *testing.T) *disk {
 	if err := os.Truncate(d.image, 8<<30); err != nil { // sparse: it takes no space until written
 		t.Fatal(err)
 	}
-	if out, err := exec.Command("mkfs.ext4", "-q", "-F", d.image).CombinedOutput(); err != nil {
+	if out, err := exec.Command("mkfs.ext4", append(options, "-q", "-F", d.image)...).CombinedOutput(); err != nil {
 		t.Fatalf("cannot make a file system with mkfs.ext4, of the package e2fsprogs: %v %s", err, out)
 	}
 	if _, err := os.Stat("/dev/loop-control"); err != nil {
