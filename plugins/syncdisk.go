@@ -1,15 +1,22 @@
 package plugins
 
-import "github.com/conduit-agent/conduit/plugins/sdk"
+import (
+	"cmp"
+
+	"github.com/conduit-agent/conduit/plugins/sdk"
+)
+
+// mostDirty is the default of MostDirty.
+const mostDirty = 32 << 20
 
 // leastTogether is the number of files from which on one sync of the whole disk is cheaper than a sync of each file.
 const leastTogether = 8
 
 // syncAll syncs every member once, for all its jobs.
-func syncAll(jobs []syncJob) {
+func (g *SyncGroup) syncAll(jobs []syncJob) {
 	results := make(map[SyncMember]error, len(jobs))
 	if len(jobs) >= leastTogether {
-		syncTogether(jobs, results)
+		g.syncTogether(jobs, results)
 	}
 	for i := range jobs {
 		j := &jobs[i]
@@ -23,7 +30,7 @@ func syncAll(jobs []syncJob) {
 }
 
 // syncTogether syncs the members that are files, and adds their results.
-func syncTogether(jobs []syncJob, results map[SyncMember]error) {
+func (g *SyncGroup) syncTogether(jobs []syncJob, results map[SyncMember]error) {
 	members := make([]sdk.FileSyncer, 0, len(jobs))
 	files := make([]sdk.UnsyncedFile, 0, len(jobs))
 	for _, j := range jobs {
@@ -37,7 +44,7 @@ func syncTogether(jobs []syncJob, results map[SyncMember]error) {
 		}
 	}
 	errs := make([]error, len(files))
-	if len(files) < leastTogether || !syncWhole(files, errs) {
+	if len(files) < leastTogether || !syncWhole(files, errs, cmp.Or(g.MostDirty, mostDirty)) {
 		syncEach(files, errs)
 	}
 	for i, m := range members {

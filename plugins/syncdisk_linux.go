@@ -12,17 +12,13 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// mostDirty is the limit of unwritten data of the machine, in bytes, up to which whole disks are synced: the sync also
-// writes the data of other programs, which nobody has asked to write now.
-const mostDirty = 32 << 20
-
 // syncWhole makes the files durable, which are on one disk, with one sync of their file system: one flush of the disk
 // and one commit of its journal instead of one per file. It also covers the directories of new files. It sets the
 // error of each file in errs. It returns false, and has done nothing, where it does not know that this is safe and
-// cheap.
-func syncWhole(files []sdk.UnsyncedFile, errs []error) bool {
+// cheap, such as when the machine has more than most bytes to write.
+func syncWhole(files []sdk.UnsyncedFile, errs []error, most int64) bool {
 	first := int(files[0].File.Fd())
-	if noSyncfs.Load() || !reportsErrors() || !canSyncWhole(first) || dirty() > mostDirty {
+	if noSyncfs.Load() || !reportsErrors() || !canSyncWhole(first) || dirty() > most {
 		return false
 	}
 	err := unix.Syncfs(first)

@@ -5,4 +5,4 @@ package plugins
 import "github.com/conduit-agent/conduit/plugins/sdk"
 
 // syncWhole returns false: only Linux has a sync of one file system that reports errors.
-func syncWhole([]sdk.UnsyncedFile, []error) bool { return false }
+func syncWhole([]sdk.UnsyncedFile, []error, int64) bool { return false }

@@ -17,6 +17,10 @@ type SyncMember interface {
 
 // SyncGroup collects the members that need a sync. The zero SyncGroup is ready to use.
 type SyncGroup struct {
+	// MostDirty is the limit of data that the machine has not written to its disks, in bytes, up to which a disk is
+	// synced as a whole: that writes the data of other programs too. 0 means 32 MiB.
+	MostDirty int64
+
 	mu      sync.Mutex
 	written map[string]syncMembers  // guarded by mu; by pipeline
 	syncing map[string]*syncWaiting // guarded by mu; by pipeline: its last unfinished sync
@@ -132,7 +136,7 @@ func (g *SyncGroup) run(device uint64, d *syncDisk) {
 			return
 		}
 		g.mu.Unlock()
-		syncAll(jobs)
+		g.syncAll(jobs)
 		g.finish(jobs)
 	}
 }

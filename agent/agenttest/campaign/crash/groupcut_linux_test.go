@@ -3,6 +3,7 @@ package crash_test
 import (
 	"bytes"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -40,7 +41,7 @@ func TestPowerCutsLoseNoFileOfAGroup(t *testing.T) {
 // cutGroups writes groups of files to the disk and cuts its power after each.
 func cutGroups(t *testing.T, d *disk) {
 	for cut := range *cuts {
-		g := &plugins.SyncGroup{}
+		g := &plugins.SyncGroup{MostDirty: math.MaxInt64}
 		dir := filepath.Join(d.dir, fmt.Sprint(cut))
 		if err := os.Mkdir(dir, 0o700); err != nil {
 			t.Fatal(err)
