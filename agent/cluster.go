@@ -33,8 +33,8 @@ func (a *Agent) wireCluster() error {
 	a.desired = parts.Desired(ownStore{a.Store, parts.DeadLetters})
 	a.deadLetters = parts.DeadLetters
 	a.replays.DeadLetters, a.replays.Reservations = parts.Replayed, parts.Reservations
-	a.Runner.Store, a.Runner.Keep, a.Runner.Instance, a.Runner.Epoch, a.Runner.Hold = parts.Runs, parts.Keep,
-		parts.Instance, parts.Epoch, parts.Hold
+	a.Runner.Store, a.Runner.Keep, a.Runner.Instance, a.Runner.Epoch, a.Runner.WaitToWrite = parts.Runs, parts.Keep,
+		parts.Instance, parts.Epoch, parts.WaitToWrite
 	a.Committer.Replicas = parts.Replicas
 	a.Loop.Store, a.Loop.OwnedElsewhere = parts.States, parts.OwnedElsewhere
 	a.Loop.OnVersionOutcome = parts.OnVersionOutcome

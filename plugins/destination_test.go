@@ -84,13 +84,13 @@ func TestResultsWithoutMeaning(t *testing.T) {
 		want string
 	}{
 		"negative": {-1, errRefused,
-			"cannot write: the connector says that it wrote -1 of 3 records, with error not wanted"},
+			"cannot write: the connector reported -1 of 3 records as written, with error not wanted"},
 		"too many": {4, nil,
-			"cannot write: the connector says that it wrote 4 of 3 records, with error <nil>"},
+			"cannot write: the connector reported 4 of 3 records as written, with error <nil>"},
 		"too few, no error": {2, nil,
-			"cannot write: the connector says that it wrote 2 of 3 records, with error <nil>"},
+			"cannot write: the connector reported 2 of 3 records as written, with error <nil>"},
 		"all, and an error": {3, errRefused,
-			"cannot write: the connector says that it wrote 3 of 3 records, with error not wanted"},
+			"cannot write: the connector reported 3 of 3 records as written, with error not wanted"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got outcome

@@ -127,8 +127,8 @@ func TestUnknownPlugin(t *testing.T) {
 		"genrator":          `cannot find plugin "genrator": did you mean "generator"? 'conduit plugins ls' lists the `,
 		"builtin:lgo":       `cannot find plugin "builtin:lgo": did you mean "builtin:log"? 'conduit plugins ls'`,
 		"postgres":          `cannot find plugin "postgres": 'conduit plugins ls' lists the `,
-		"log@v3.0.0":        `cannot find plugin "log@v3.0.0": of log there is builtin:log@v1.0.0`,
-		"standalone:log":    `cannot find plugin "standalone:log": of log there is builtin:log@v1.0.0`,
+		"log@v3.0.0":        `cannot find plugin "log@v3.0.0": installed: builtin:log@v1.0.0`,
+		"standalone:log":    `cannot find plugin "standalone:log": installed: builtin:log@v1.0.0`,
 		"wasm:log":          `prefix "wasm" is none of`,
 		"builtin:generator": "",
 	} {

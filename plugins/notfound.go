@@ -9,8 +9,8 @@ import (
 	"github.com/conduit-agent/conduit/spec/texts"
 )
 
-// notFound returns the error that nothing matches name, written as ref. The error says what is available, and ends with
-// more.
+// notFound returns the error that no plugin matches name, written as ref. The error lists the available plugins, and
+// ends with more.
 func notFound(name pluginname.Name, ref string, installed []Installed, more string) error {
 	if more != "" {
 		more = "; " + more
@@ -26,7 +26,7 @@ func notFound(name pluginname.Name, ref string, installed []Installed, more stri
 		}
 	}
 	if same != nil {
-		return fmt.Errorf("cannot find plugin %q: of %s there is %s%s", ref, name.Name, strings.Join(same, ", "), more)
+		return fmt.Errorf("cannot find plugin %q: installed: %s%s", ref, strings.Join(same, ", "), more)
 	}
 	hint := ""
 	if near := texts.Closest(name.Name, names); near != "" {

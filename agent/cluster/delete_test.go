@@ -23,8 +23,8 @@ func TestDeletedPipeline(t *testing.T) { synctest.Test(t, testDeletedPipeline) }
 func testDeletedPipeline(t *testing.T) {
 	shared := &memory{}
 	idle := protocol.Declared{Idle: map[string]bool{"p": true}}
-	gone := protocol.Declared{Gone: map[string]protocol.Wanted{"p": {}}}
-	wanted := protocol.Declared{Wanted: map[string]protocol.Wanted{"p": {Digest: "d"}}}
+	gone := protocol.Declared{Gone: map[string]protocol.Declaration{"p": {}}}
+	wanted := protocol.Declared{Run: map[string]protocol.Declaration{"p": {Digest: "d"}}}
 	outdated := make(chan protocol.Notice, 100)
 	a, b, old := deletingHost(t, "a", shared, nil), deletingHost(t, "b", shared, nil),
 		deletingHost(t, "old", shared, outdated)

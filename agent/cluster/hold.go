@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// holdPause is the interval at which Hold checks whether a pipeline may write.
+// holdPause is the interval at which WaitToWrite checks whether a pipeline may write.
 const holdPause = 5 * time.Millisecond
 
-// Hold blocks until a run of a pipeline that began with a claim of this agent may write its next records. It returns
-// the cause of ctx if that ends first. The next owner writes all records past the position in the claim again. So a
-// strict pipeline waits while a save of the position is in flight for longer than Timing.Overdue. It also waits, for
-// good, once the session is over by this agent's clock, for example after the process was paused: the order to stop is
-// then on its way. A relaxed pipeline waits only when this agent no longer owns it.
-func (m *Member) Hold(ctx context.Context, pipeline string) error {
+// WaitToWrite blocks until a run of a pipeline that began with a claim of this agent may write its next records. It
+// returns the cause of ctx if that ends first. The next owner writes all records past the position in the claim again.
+// So a strict pipeline waits while a save of the position is in flight for longer than Timing.Overdue. It also waits,
+// for good, once the session is over by this agent's clock, for example after the process was paused: the order to stop
+// is then on its way. A relaxed pipeline waits only when this agent no longer owns it.
+func (m *Member) WaitToWrite(ctx context.Context, pipeline string) error {
 	for held(m, pipeline) {
 		select {
 		case <-time.After(holdPause):

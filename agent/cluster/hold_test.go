@@ -59,14 +59,14 @@ func TestHold(t *testing.T) {
 			Notes:  []cluster.Noter{pause},
 		}
 		go func() { _ = m.Run(t.Context()) }()
-		m.Declare(t.Context(), protocol.Declared{Wanted: map[string]protocol.Wanted{strict: {Digest: "d"},
+		m.Declare(t.Context(), protocol.Declared{Run: map[string]protocol.Declaration{strict: {Digest: "d"},
 			relaxed: {Digest: "d", Relaxed: true}}})
 		time.Sleep(time.Minute)
 		over := errors.New("the run is over")
 		held := func(id string) bool {
 			ctx, cancel := context.WithTimeoutCause(t.Context(), time.Millisecond, over)
 			defer cancel()
-			err := m.Hold(ctx, id)
+			err := m.WaitToWrite(ctx, id)
 			if err != nil && !errors.Is(err, over) {
 				t.Errorf("the wait of %s ends with %v", id, err)
 			}
@@ -94,7 +94,7 @@ func TestHold(t *testing.T) {
 		expect("overdue", strict, true)
 		expect("overdue", relaxed, false)
 		store.off.Store(false)
-		if err := m.Hold(t.Context(), strict); err != nil || !<-saved || !<-also {
+		if err := m.WaitToWrite(t.Context(), strict); err != nil || !<-saved || !<-also {
 			t.Errorf("when the store answers again, the wait ends with %v", err)
 		}
 

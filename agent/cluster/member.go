@@ -370,7 +370,7 @@ func soon(ctx context.Context, is func() bool) bool {
 func (m *Member) Declare(ctx context.Context, d protocol.Declared) {
 	m.init()
 	relaxed := map[string]bool{}
-	for id, w := range d.Wanted {
+	for id, w := range d.Run {
 		if w.Relaxed {
 			relaxed[id] = true
 		}

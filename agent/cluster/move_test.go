@@ -22,9 +22,9 @@ func TestPlannedMove(t *testing.T) {
 		shared := &memory{}
 		type place struct{ member, pipeline string }
 		placed := make(chan place, 100)
-		wanted := map[string]protocol.Wanted{}
+		wanted := map[string]protocol.Declaration{}
 		for i := range pipelines {
-			wanted[fmt.Sprint("p", i)] = protocol.Wanted{Digest: "d"}
+			wanted[fmt.Sprint("p", i)] = protocol.Declaration{Digest: "d"}
 		}
 		member := func(name string) *cluster.Member {
 			m := &cluster.Member{
@@ -46,7 +46,7 @@ func TestPlannedMove(t *testing.T) {
 				return asks && time.Since(since.(time.Time)) >= ends
 			}
 			go func() { _ = m.Run(t.Context()) }()
-			m.Declare(t.Context(), protocol.Declared{Wanted: wanted})
+			m.Declare(t.Context(), protocol.Declared{Run: wanted})
 			return m
 		}
 		members := map[string]*cluster.Member{"a": member("a"), "b": member("b")}

@@ -42,7 +42,7 @@ func TestLogOfAMember(t *testing.T) {
 		}
 		ended := make(chan error, 1)
 		go func() { ended <- m.Run(ctx) }()
-		m.Declare(ctx, protocol.Declared{Wanted: map[string]protocol.Wanted{"p": {Digest: "d"},
+		m.Declare(ctx, protocol.Declared{Run: map[string]protocol.Declaration{"p": {Digest: "d"},
 			"q": {Digest: "d", Labels: map[string]string{"site": "berlin"}}}})
 		time.Sleep(time.Minute)
 		cancel()
@@ -60,8 +60,8 @@ func TestLogOfAMember(t *testing.T) {
 		for reason, want := range map[protocol.Reason]string{
 			protocol.Joined:  "INFO this agent is a member of the cluster",
 			protocol.Claimed: "INFO this member runs the pipeline",
-			protocol.Unplaced: "WARN no member of the cluster that takes pipelines has the labels that the pipeline " +
-				"requires",
+			protocol.Unplaced: "WARN no member of the cluster that takes pipelines has the labels " +
+				"that the pipeline requires",
 		} {
 			if got[string(reason)] != want {
 				t.Errorf("%s: logged %q, want %q:\n%s", reason, got[string(reason)], want, log.String())

@@ -38,7 +38,7 @@ func newHost(t *testing.T, name string, m *memory) *host {
 	t.Helper()
 	h := prepareHost(t, name, m)
 	h.run(t)
-	h.member.Declare(t.Context(), protocol.Declared{Wanted: map[string]protocol.Wanted{"p": {Digest: "d"}}})
+	h.member.Declare(t.Context(), protocol.Declared{Run: map[string]protocol.Declaration{"p": {Digest: "d"}}})
 	return h
 }
 
@@ -159,7 +159,7 @@ func testLabels(t *testing.T) {
 	ask := func(site string) {
 		for _, h := range hosts {
 			h.member.Declare(t.Context(),
-				protocol.Declared{Wanted: map[string]protocol.Wanted{"p": {Digest: "d",
+				protocol.Declared{Run: map[string]protocol.Declaration{"p": {Digest: "d",
 					Labels: map[string]string{"site": site}}}})
 		}
 	}
@@ -250,7 +250,7 @@ func testStoreGoesBack(t *testing.T, keep bool) {
 		}
 	}
 	a.run(t)
-	a.member.Declare(t.Context(), protocol.Declared{Wanted: map[string]protocol.Wanted{"p": {Digest: "d"}}})
+	a.member.Declare(t.Context(), protocol.Declared{Run: map[string]protocol.Declaration{"p": {Digest: "d"}}})
 	wait.For(t, "a to run the pipeline", func() bool { return a.member.Here("p") })
 	if err := a.save(t, "1"); err != nil {
 		t.Fatal(err)

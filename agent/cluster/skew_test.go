@@ -30,7 +30,7 @@ func testOtherFiles(t *testing.T) {
 		}
 	}
 	b.run(t)
-	b.member.Declare(t.Context(), protocol.Declared{Wanted: map[string]protocol.Wanted{"p": {Digest: "another"}}})
+	b.member.Declare(t.Context(), protocol.Declared{Run: map[string]protocol.Declaration{"p": {Digest: "another"}}})
 	without := prepareHost(t, "without", shared)
 	without.run(t)
 	without.member.Declare(t.Context(), protocol.Declared{})
@@ -82,7 +82,7 @@ func testOtherFilesForLong(t *testing.T) {
 		}
 	}
 	b.run(t)
-	b.member.Declare(t.Context(), protocol.Declared{Wanted: map[string]protocol.Wanted{"p": {Digest: "another"}}})
+	b.member.Declare(t.Context(), protocol.Declared{Run: map[string]protocol.Declaration{"p": {Digest: "another"}}})
 	if err := a.member.Drain(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -126,7 +126,7 @@ func testNewerVersion(t *testing.T) {
 		}
 	}
 	h.run(t)
-	h.member.Declare(t.Context(), protocol.Declared{Wanted: map[string]protocol.Wanted{"p": {Digest: "d"},
+	h.member.Declare(t.Context(), protocol.Declared{Run: map[string]protocol.Declaration{"p": {Digest: "d"},
 		"other": {Digest: "d"}}})
 	if n := <-left; n.Pipeline != "p" {
 		t.Errorf("the notice is %+v", n)

@@ -157,9 +157,9 @@ func together(parts []part) int {
 
 // putParts writes the parts together.
 func (d *destinationRun) putParts(ctx context.Context, parts []part) error {
-	if hold := d.run.Hold; hold != nil {
+	if wait := d.run.WaitToWrite; wait != nil {
 		d.unclaimed.Store(true)
-		err := hold(ctx)
+		err := wait(ctx)
 		d.unclaimed.Store(false)
 		if err != nil {
 			return err

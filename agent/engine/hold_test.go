@@ -18,7 +18,7 @@ func TestWritesWait(t *testing.T) {
 		d := w.destination("dst", &fakeDestination{})
 		may := make(chan struct{})
 		p := w.pipeline()
-		p.Hold = func(ctx context.Context) error {
+		p.WaitToWrite = func(ctx context.Context) error {
 			select {
 			case <-may:
 				return nil

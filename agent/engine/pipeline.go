@@ -32,13 +32,13 @@ type Pipeline struct {
 	// Epoch is the epoch of the claim under which a member of a cluster runs the pipeline, for the metadata of records;
 	// "" without a claim.
 	Epoch string
-	// Hold waits until records may be written, or returns the cause of the end of ctx. If Hold is nil, records may
+	// WaitToWrite waits until records may be written, or returns the cause of the end of ctx. If it is nil, records may
 	// always be written.
-	Hold      func(ctx context.Context) error
-	Plugins   Plugins
-	Store     Store
-	Committer *Committer
-	Window    backpressure.Window
+	WaitToWrite func(ctx context.Context) error
+	Plugins     Plugins
+	Store       Store
+	Committer   *Committer
+	Window      backpressure.Window
 	// AckTimeout is how long a destination, including the dead-letter queue, may hold records without settling any,
 	// and how long a call of the Ack of a source may take; 0 for no limit. It does not apply to a destination that
 	// gathers records or has a rate limit.

@@ -509,7 +509,7 @@ func TestProcessorsThatBreak(t *testing.T) {
 		"hang": {func(never <-chan struct{}) error {
 			<-never
 			return nil
-		}, "it takes longer than 20ms (processors.timeout)"},
+		}, "it took longer than 20ms (processors.timeout)"},
 	}
 	for name, test := range tests {
 		for _, at := range []string{"src", "", "dst"} {

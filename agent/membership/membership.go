@@ -78,8 +78,8 @@ type Parts struct {
 	Instance func(pipelineID string) int
 	// Epoch returns the epoch of this agent's claim of a pipeline; ok is false if it has none.
 	Epoch func(pipelineID string) (epoch uint64, ok bool)
-	// Hold blocks until a run of a pipeline that began with a claim may write its next records, or ctx ends.
-	Hold func(ctx context.Context, pipelineID string) error
+	// WaitToWrite blocks until a run of a pipeline that began with a claim may write its next records, or ctx ends.
+	WaitToWrite func(ctx context.Context, pipelineID string) error
 	// OwnedElsewhere reports whether this agent should neither run a pipeline nor, if it is withdrawn, clean up after
 	// it.
 	OwnedElsewhere func(pipelineID string, withdrawn bool) bool

@@ -90,12 +90,12 @@ func (r *Runner) epochOf(pipelineID string) string {
 	return strconv.FormatUint(epoch, 10)
 }
 
-// holdOf returns a function that a run calls to wait before it writes, nil for none.
-func holdOf(hold func(context.Context, string) error, pipelineID, epoch string) func(context.Context) error {
-	if epoch == "" || hold == nil {
+// waitToWriteOf returns a function that a run calls to wait before it writes, nil for none.
+func waitToWriteOf(wait func(context.Context, string) error, pipelineID, epoch string) func(context.Context) error {
+	if epoch == "" || wait == nil {
 		return nil
 	}
-	return func(ctx context.Context) error { return hold(ctx, pipelineID) }
+	return func(ctx context.Context) error { return wait(ctx, pipelineID) }
 }
 
 // refused returns err, which prevents the preparation of the pipeline of d, with places. The error is permanent if the

@@ -43,11 +43,11 @@ type Runner struct {
 	// Epoch returns the epoch of the claim under which this agent runs a pipeline, false when there is none; nil:
 	// there never is one.
 	Epoch func(pipelineID string) (epoch uint64, ok bool)
-	// Hold waits until a run that began with a claim may write its next records, or ctx has ended; nil: it may always
-	// write.
-	Hold       func(ctx context.Context, pipelineID string) error
-	Window     backpressure.Window
-	AckTimeout time.Duration
+	// WaitToWrite waits until a run that began with a claim may write its next records, or ctx has ended; nil: the run
+	// may always write.
+	WaitToWrite func(ctx context.Context, pipelineID string) error
+	Window      backpressure.Window
+	AckTimeout  time.Duration
 	// ProcessorTimeout is how long a processor may take for a record; 0 for no limit.
 	ProcessorTimeout time.Duration
 	// Budget is the memory in bytes that processors may allocate for one record; 0 means sdk.DefaultBudget.
@@ -96,7 +96,7 @@ func (r *Runner) Assemble(ctx context.Context, d *spec.Declaration) (*engine.Pip
 	}
 	plugins := o.Pipeline.Plugins.(dispenser)
 	plugins.chains.StateDir = ""
-	o.Pipeline.Plugins, o.Pipeline.Hold = plugins, nil
+	o.Pipeline.Plugins, o.Pipeline.WaitToWrite = plugins, nil
 	return o.Pipeline, o.secrets.Error, nil
 }
 
@@ -119,11 +119,11 @@ func (r *Runner) assemble(ctx context.Context, d *spec.Declaration) (*run, error
 		Recall:   o.recall,
 		Plugins: dispenser{r.Catalog.Host, &o.secrets, func(plugin, id string) { r.started(plugin, stats.Ran(id)) },
 			r.chains(&d.Pipeline, log), o.guard, r.instanceOf(d.Pipeline.ID), r.deadLetterLogOf(d.Pipeline.ID), stats},
-		Store:     r.Store,
-		Epoch:     epoch,
-		Hold:      holdOf(r.Hold, d.Pipeline.ID, epoch),
-		Committer: r.Committer,
-		Window:    r.Window,
+		Store:       r.Store,
+		Epoch:       epoch,
+		WaitToWrite: waitToWriteOf(r.WaitToWrite, d.Pipeline.ID, epoch),
+		Committer:   r.Committer,
+		Window:      r.Window,
 
 		AckTimeout: r.AckTimeout,
 		Taps:       r.Taps,

@@ -144,7 +144,7 @@ func TestHold(t *testing.T) {
 	r, path := newRunner(t), filepath.Join(t.TempDir(), "out")
 	asked, release := make(chan string, 1000), make(chan struct{})
 	r.Epoch = func(string) (uint64, bool) { return 42, true }
-	r.Hold = func(_ context.Context, pipelineID string) error {
+	r.WaitToWrite = func(_ context.Context, pipelineID string) error {
 		asked <- pipelineID
 		<-release
 		return nil
@@ -158,14 +158,14 @@ func TestHold(t *testing.T) {
 		t.Errorf("it writes %q, %v", text, err)
 	}
 	p, _, err := r.Assemble(t.Context(), d)
-	if err != nil || p.Hold != nil || p.Epoch != "42" {
-		t.Errorf("what is assembled waits: %v, with the epoch %s, %v", p.Hold != nil, p.Epoch, err)
+	if err != nil || p.WaitToWrite != nil || p.Epoch != "42" {
+		t.Errorf("what is assembled waits: %v, with the epoch %s, %v", p.WaitToWrite != nil, p.Epoch, err)
 	}
 	close(release)
 
 	unclaimed := newRunner(t)
 	unclaimed.Epoch = func(string) (uint64, bool) { return 0, false }
-	unclaimed.Hold = func(context.Context, string) error { return errors.New("it has no claim") }
+	unclaimed.WaitToWrite = func(context.Context, string) error { return errors.New("it has no claim") }
 	path = filepath.Join(t.TempDir(), "out")
 	running(t, unclaimed, declared(path, "false"))
 	wait.For(t, "a record", func() bool {

@@ -66,8 +66,8 @@ func TestNoSettingLeadsOutside(t *testing.T) {
 
 var everySpelling = flag.Bool("every-spelling", false, "try each setting with each spelling of a path")
 
-// tryAll runs a connector with every step-th spelling of a path as each of its settings, in addition to the minimal
-// ones, and returns the number of values that it tried.
+// tryAll runs a connector with every step-th spelling of a path as each setting, in addition to the minimal
+// settings, and returns the number of values that it tried.
 func tryAll(t *testing.T, place *builtintest.Place, what string, parameters sdk.Parameters, step int,
 	run func(ctx context.Context, settings map[string]string)) (tried int) {
 	names, addresses := place.Spellings()

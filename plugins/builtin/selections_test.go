@@ -31,14 +31,14 @@ var selections = map[string]struct {
 	}},
 	"journald": {setting: "matches", values: map[string]string{
 		"_UID=1000": "", "_UID=1000,_UID=1001": "",
-		"_SYSTEMD_UNIT=ssh*": "units has patterns", "_UID=1,_UID=1": "twice",
+		"_SYSTEMD_UNIT=ssh*": "only units supports patterns", "_UID=1,_UID=1": "twice",
 	}},
 	"journald units": {setting: "units",
 		values: map[string]string{"ssh*,nginx.service": "", "a.service,a.service": "twice"}},
 	"kafka": {setting: "topics", with: map[string]string{"servers": "127.0.0.1:1"}, values: map[string]string{
 		"orders": "", "orders,Orders.v1_x-y": "",
-		"orders.*": "exact names", "^orders$": "exact names", "orders-[0-9]+": "exact names", "a|b": "exact " +
-			"names", "orders,orders": "twice", strings.Repeat("a", 250): "exact names",
+		"orders.*": "patterns are", "^orders$": "patterns are", "orders-[0-9]+": "patterns are", "a|b": "patterns are",
+		"orders,orders": "twice", strings.Repeat("a", 250): "up to 249",
 	}},
 	"mqtt": {setting: "topics", with: map[string]string{"url": "mqtt://127.0.0.1:1"}, values: map[string]string{
 		"a/#": "", "a/+,b/+/c": "", "a/+/c,a/b/d": "", "#,$SYS/#": "",
@@ -51,16 +51,16 @@ var selections = map[string]struct {
 	"mysql": {setting: "tables",
 		with: map[string]string{"address": "127.0.0.1:1", "database": "shop", "user": "u"}, values: map[string]string{
 			"*": "", "a,b": "", "shop.*": "", "a,other.a": "", "a,shop.*": "", "orders_%": "",
-			"ord*": "within a name", "shop.ord*": "within a name", "*.orders": "within a name", "*.*": "within a " +
-				"name", "shop.orders_.*": "within a name",
-			"a,a": "twice", "a,shop.a": "and", "*,a": "stands alone",
+			"ord*": "within a name", "shop.ord*": "within a name", "*.orders": "within a name", "*.*": "within a name",
+			"shop.orders_.*": "within a name",
+			"a,a":            "twice", "a,shop.a": "and", "*,a": "stands alone",
 		}},
 	"nats": {setting: "subjects",
 		with: map[string]string{"url": "nats://127.0.0.1:1", "type": "core"}, values: map[string]string{
 			"a.>": "", "a.*,b.*": "", "a.*.c,a.b.d": "", "a,a.b": "", "a.*,a.b.c": "", "a.>,a": "",
 			"a.>,a.b": "and", "a.*,a.b": "and", "*.b,a.*": "and", ">,a": "and", "a,a": "twice",
-			"a*": "*", "a.b*": "*", "a.>.b": ">", "a>": ">", "a..b": "no subject", ".a": "no subject", "a b": "no " +
-				"subject", "a/#": "MQTT", "a/+/b": "MQTT",
+			"a*": "*", "a.b*": "*", "a.>.b": ">", "a>": ">", "a..b": "not a subject", ".a": "not a subject",
+			"a b": "not a subject", "a/#": "MQTT", "a/+/b": "MQTT",
 		}},
 	"nats stream": {setting: "subjects", with: map[string]string{"url": "nats://127.0.0.1:1", "stream": "S"},
 		values: map[string]string{"a.>,a.b": "and", "a.*": ""}},
@@ -85,14 +85,14 @@ var selections = map[string]struct {
 			"a,a": "twice", "a.>": "another system", "a/#": "another system",
 		}},
 	"s3": {setting: "prefix", with: map[string]string{"aws.bucket": "b", "aws.region": "eu-west-1"},
-		values: map[string]string{"": "", "logs/2026": "", "logs/*.json": "begin with it as it is"}},
+		values: map[string]string{"": "", "logs/2026": "", "logs/*.json": "is plain text, not a pattern"}},
 	"s3 prefixes": {setting: "prefixes",
 		with: map[string]string{"aws.bucket": "b", "aws.region": "eu-west-1"}, values: map[string]string{
-			"a/,b/": "", "a/,a/b/": "twice", "a/,a/": "twice", "a/*,b/": "as it is",
+			"a/,b/": "", "a/,a/b/": "twice", "a/,a/": "twice", "a/*,b/": "not a pattern",
 		}},
 	"sqlite": {setting: "tables", with: map[string]string{"path": "a.db"}, values: map[string]string{
-		"*": "", "a,b": "", "a,a": "twice", "a,A": "and", "ord*": "within a name", "main.*": "within a " +
-			"name", "*,a": "stands alone",
+		"*": "", "a,b": "", "a,a": "twice", "a,A": "and", "ord*": "within a name", "main.*": "within a name",
+		"*,a": "stands alone",
 	}},
 }
 

@@ -10,7 +10,7 @@ import (
 // maxColumns is the maximum number of columns of a table or result in MySQL and MariaDB.
 const maxColumns = 4096
 
-// largestPacket is the maximum size of a packet. A longer message comes in several packets, the last of them shorter.
+// largestPacket is the maximum size of a packet. A longer message has several packets, and the last packet is shorter.
 const largestPacket = 1<<24 - 1
 
 // MySQL checks the answers to commands, as defined at

@@ -139,9 +139,9 @@ func TestOllama(t *testing.T) {
 
 func TestOllamaRefuses(t *testing.T) {
 	answers := map[string]any{
-		"not complete":     map[string]any{"done": false, "response": "{}"},
-		"no JSON object":   map[string]any{"done": true, "response": "[1]"},
-		"it is no JSON of": "text",
+		"it is incomplete":                map[string]any{"done": false, "response": "{}"},
+		"model: it is not a JSON object":  map[string]any{"done": true, "response": "[1]"},
+		"server: it is not a JSON object": "text",
 	}
 	for want, answer := range answers {
 		f := aiServe(t, "/api/generate", "", func(map[string]any) (int, any) { return 200, answer })
@@ -152,7 +152,7 @@ func TestOllamaRefuses(t *testing.T) {
 	}
 	for _, text := range []string{"text", "[1]"} {
 		fate := aiProcess(t, "ollama", map[string]string{"url": "http://127.0.0.1:1"}, raws(text)...)[0]
-		if fate.Kind != sdk.Refused || !strings.Contains(fate.Err.Error(), "it is no object") {
+		if fate.Kind != sdk.Refused || !strings.Contains(fate.Err.Error(), "it is not an object") {
 			t.Errorf("%s: fate is %+v", text, fate)
 		}
 	}
@@ -194,7 +194,7 @@ func TestOpenAITextgen(t *testing.T) {
 		t.Errorf("fate is %+v", fate)
 	}
 	fate = aiProcess(t, "openai.textgen", openai(f, "developer_message", "x"), record.Record{})[0]
-	if fate.Kind != sdk.Refused || !strings.Contains(fate.Err.Error(), "there is no .Payload.After") {
+	if fate.Kind != sdk.Refused || !strings.Contains(fate.Err.Error(), "the record has no .Payload.After") {
 		t.Errorf("fate is %+v", fate)
 	}
 }
@@ -294,7 +294,7 @@ func TestCohereCommand(t *testing.T) {
 	}
 	f.answer = func(map[string]any) (int, any) { return 200, map[string]any{"message": map[string]any{}} }
 	if fate := aiProcess(t, "cohere.command", cohere(f, "prompt", "x"), raws("x")...)[0]; fate.Kind != sdk.Refused ||
-		!strings.Contains(fate.Err.Error(), "want one text") {
+		!strings.Contains(fate.Err.Error(), "it is not exactly one text") {
 		t.Errorf("fate is %+v", fate)
 	}
 }
@@ -409,7 +409,7 @@ func TestAISettings(t *testing.T) {
 	}{
 		{"ollama", "url", "localhost:11434", `"url"`},
 		{"ollama", "field", ".Key", `"field"`},
-		{"ollama", "prompt", "Please DROP TABLE users", `it holds "drop table"`},
+		{"ollama", "prompt", "Please DROP TABLE users", `must not contain "drop table"`},
 		{"ollama", "prompt", strings.Repeat("x", 5000), "longer than 4096"},
 		{"openai.textgen", "developer_message", "", `"developer_message"`},
 		{"openai.textgen", "temperature", "warm", `"temperature"`},

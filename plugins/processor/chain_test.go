@@ -300,7 +300,7 @@ func TestProcessorThatHangsIsLeft(t *testing.T) {
 			process: func(context.Context, *sdk.ProcessBatch) error { <-release; return nil }})
 		start := time.Now()
 		_, err := c.Process(context.Background(), 1, recordsOf("a"))
-		if err == nil || !strings.Contains(err.Error(), "it takes longer than 1m0s (processors.timeout)") {
+		if err == nil || !strings.Contains(err.Error(), "it took longer than 1m0s (processors.timeout)") {
 			t.Errorf("%v", err)
 		}
 		if d := time.Since(start); d > time.Minute+10*time.Second {

@@ -251,7 +251,7 @@ func (c timeoutCase) end(t *testing.T, declared spec.Processor, limit time.Durat
 	} else if err == nil || !strings.Contains(err.Error(), "p:x: ") && !c.registry {
 		t.Errorf("the run ended with %v, want the name of the processor", err)
 	}
-	if want := fmt.Sprintf("it takes longer than %s (processors.timeout)", limit); err == nil ||
+	if want := fmt.Sprintf("it took longer than %s (processors.timeout)", limit); err == nil ||
 		!strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "raise processors.timeout") {
 		t.Errorf("it ended with %v, want %q", err, want)
 	}
@@ -396,7 +396,7 @@ func TestEveryCallEnds(t *testing.T) {
 					t.Fatal(err)
 				}
 				if err := call(c); err == nil ||
-					!strings.Contains(err.Error(), "p:x: it takes longer than 30s (processors.timeout)") {
+					!strings.Contains(err.Error(), "p:x: it took longer than 30s (processors.timeout)") {
 					t.Errorf("it ended with %v", err)
 				}
 				if _, err := c.Process(t.Context(), 2, recordsOf("a")); err == nil {

@@ -68,7 +68,7 @@ func loadEndless(t *testing.T, module string, specify time.Duration) *wasm.Modul
 
 // Wherever a guest never returns, it is ended at the time limit, and each record gets another guest.
 func TestEndlessGuests(t *testing.T) {
-	const late = "it takes longer than 5ms (processors.timeout)"
+	const late = "it took longer than 5ms (processors.timeout)"
 	for name, c := range map[string]struct{ end, want string }{
 		"a loop":                             {endlessLoop, late},
 		"a loop with a condition":            {"\x03\x40\x41\x01\x0d\x00\x0b", late},
@@ -112,7 +112,7 @@ func TestEndlessGuests(t *testing.T) {
 	}
 }
 
-// A module that never returns while it is instantiated, or asked what it is, provides no processor.
+// A module that never returns from its instantiation or from Specification provides no processor.
 func TestEndlessSpecifications(t *testing.T) {
 	for name, module := range map[string]string{
 		"in its start section":        endlessModule("\x08\x01\x04", "", ""),

@@ -218,7 +218,7 @@ func (b *Batch) SetMetadataDefault(key, value string) {
 }
 
 // SetMetadata sets the metadata key of every record, like SetMetadataDefault, but overwrites other values. It decodes
-// encoded records if one of them has another value.
+// encoded records if a record has another value.
 func (b *Batch) SetMetadata(key, value string) error {
 	b.SetMetadataDefault(key, value)
 	if _, ok := b.Decoded(); !ok && b.lines != nil {

@@ -49,7 +49,7 @@ func (b *Batch) Shallow() (changed bool) {
 
 // shallow returns a copy of v, in which cut replaces objects and lists that are repeated inside themselves or are too
 // deep.
-func shallow(v any) any { return (&shallowCopy{seen: map[container]bool{}}).of(v, 0) }
+func shallow(v any) any { return (&shallowCopy{seen: map[container]bool{}}).value(v, 0) }
 
 type shallowCopy struct{ seen map[container]bool }
 
@@ -59,7 +59,7 @@ type container struct {
 	len int // length of a list; -1: an object
 }
 
-func (c *shallowCopy) of(v any, depth int) any {
+func (c *shallowCopy) value(v any, depth int) any {
 	switch v := v.(type) {
 	case map[string]any:
 		if v == nil {
@@ -70,7 +70,7 @@ func (c *shallowCopy) of(v any, depth int) any {
 		}
 		out := make(map[string]any, len(v))
 		for k, e := range v {
-			out[k] = c.of(e, depth+1)
+			out[k] = c.value(e, depth+1)
 		}
 		return out
 	case []any:
@@ -82,7 +82,7 @@ func (c *shallowCopy) of(v any, depth int) any {
 		}
 		out := make([]any, len(v))
 		for i, e := range v {
-			out[i] = c.of(e, depth+1)
+			out[i] = c.value(e, depth+1)
 		}
 		return out
 	}

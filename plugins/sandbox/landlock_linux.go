@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Rights to a directory and everything below it, and those of them that exist for other files.
+// Rights to a directory and everything below it, and the rights that also exist for other files.
 const (
 	fsRead   = ll.AccessFSExecute | ll.AccessFSReadFile | ll.AccessFSReadDir
 	fsOfFile = ll.AccessFSExecute | ll.AccessFSReadFile | ll.AccessFSWriteFile | ll.AccessFSTruncate |
@@ -36,8 +36,8 @@ func (p *Policy) become(path string) error {
 	runtime.LockOSThread() // confinement applies to one thread, which executes the file
 	version := Version()
 	if version == 0 {
-		return errors.New("this kernel has no Landlock, or it is turned off (connectors.sandbox: off runs connectors " +
-			"without)")
+		return errors.New("the kernel does not support Landlock, or has disabled it; to run connectors without a " +
+			"sandbox, set connectors.sandbox to off")
 	}
 	if p.Strict {
 		if err := os.Chdir(p.Dir); err != nil {
@@ -45,7 +45,7 @@ func (p *Policy) become(path string) error {
 		}
 	}
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
-		return fmt.Errorf("cannot give up privileges: %w", err)
+		return fmt.Errorf("cannot drop privileges: %w", err)
 	}
 	if err := p.restrictFiles(version); err != nil {
 		return err
@@ -59,8 +59,8 @@ func (p *Policy) become(path string) error {
 	return syscall.Exec(path, []string{path}, os.Environ())
 }
 
-// restrictFiles denies what the kernel can deny of files, and TCP if the policy is strict. In the library's best effort
-// mode a kernel before 5.19 would deny nothing, because it lacks a right that the rules grant.
+// restrictFiles denies access to files as far as the kernel can, and TCP if the policy is strict. In the library's best
+// effort mode a kernel before 5.19 would deny nothing, because it lacks a right that the rules grant.
 func (p *Policy) restrictFiles(version int) error {
 	known := []landlock.Config{landlock.V1, landlock.V2, landlock.V3, landlock.V4, landlock.V5}
 	config := known[min(version, len(known))-1]
@@ -79,7 +79,7 @@ func (p *Policy) restrictFiles(version int) error {
 	}
 	ruleset, flags, err := config.NewRulesetFD(rules...)
 	if err != nil {
-		return fmt.Errorf("cannot make Landlock rules: %w", err)
+		return fmt.Errorf("cannot create Landlock rules: %w", err)
 	}
 	if err := ll.LandlockRestrictSelf(ruleset, flags); err != nil {
 		return fmt.Errorf("cannot apply Landlock rules: %w", err)

@@ -74,6 +74,6 @@ func Launch() {
 		p.Read = append(p.Read, os.Args[2])
 		err = p.become(os.Args[2])
 	}
-	fmt.Fprintf(os.Stderr, "cannot run %s confined: %v\n", os.Args[2], err)
+	fmt.Fprintf(os.Stderr, "cannot run %s in the sandbox: %v\n", os.Args[2], err)
 	os.Exit(126)
 }

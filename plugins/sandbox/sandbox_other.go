@@ -8,6 +8,6 @@ import "errors"
 func Version() int { return 0 }
 
 func (p *Policy) become(string) error {
-	return errors.New("connectors can be confined on Linux only, on amd64 and arm64 (connectors.sandbox: off runs " +
-		"them without)")
+	return errors.New("the sandbox needs Linux on amd64 or arm64; to run connectors without it, set " +
+		"connectors.sandbox to off")
 }

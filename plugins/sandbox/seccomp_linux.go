@@ -122,7 +122,7 @@ func on(number uint32, body ...unix.SockFilter) []unix.SockFilter {
 // restrictCalls installs the program as the filter.
 func restrictCalls(program []unix.SockFilter) error {
 	if len(program) > math.MaxUint16 {
-		return fmt.Errorf("cannot filter system calls: %d instructions", len(program))
+		return fmt.Errorf("cannot filter system calls: the filter has %d instructions", len(program))
 	}
 	fprog := unix.SockFprog{Len: uint16(len(program)), Filter: &program[0]}
 	_, _, errno := unix.Syscall(unix.SYS_PRCTL, unix.PR_SET_SECCOMP, unix.SECCOMP_MODE_FILTER,

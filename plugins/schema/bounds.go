@@ -38,7 +38,8 @@ func (b *Bounds) Create(
 	ctx context.Context, r Registry, connectorID, subject string, typ Type, text string,
 ) (Schema, error) {
 	if len(subject) > maxSubject {
-		return Schema{}, fmt.Errorf("cannot create a schema: its subject has %d bytes, more than %d", len(subject),
+		return Schema{}, fmt.Errorf("cannot create a schema: the subject has %d bytes, more than the maximum of %d",
+			len(subject),
 			maxSubject)
 	}
 	if owner, _, ok := b.other(ctx, connectorID, subject); ok {
@@ -67,7 +68,7 @@ func (b *Bounds) Get(ctx context.Context, r Registry, connectorID, subject strin
 	if owner, pipeline, ok := b.other(ctx, connectorID, subject); ok {
 		if own, ok := b.PipelineOf(ctx, connectorID); !ok || own != pipeline {
 			return Schema{}, fmt.Errorf("cannot read schema subject %q: it belongs to connector %s of another "+
-				"pipeline; connectors.schema-access: any lets connectors read it", subject, owner)
+				"pipeline; to allow access, set connectors.schema-access to any", subject, owner)
 		}
 	}
 	return r.Get(ctx, subject, version)
@@ -105,8 +106,8 @@ func (b *Bounds) reserve(connectorID, subject, text string) (undo func(), err er
 	case u.schemas[key]:
 		return func() {}, nil
 	case b.Schemas > 0 && len(u.schemas) >= b.Schemas:
-		return nil, fmt.Errorf("cannot create another schema: %s has created %d, as many as connectors.max-schemas "+
-			"lets it", connectorID, len(u.schemas))
+		return nil, fmt.Errorf("cannot create another schema: %s has created %d schemas, and "+
+			"connectors.max-schemas allows no more", connectorID, len(u.schemas))
 	case b.Bytes > 0 && u.bytes+size > b.Bytes:
 		return nil, fmt.Errorf("cannot create a schema of %d bytes: %s has created %d bytes of schemas, and "+
 			"connectors.max-schema-bytes is %d", size, connectorID, u.bytes, b.Bytes)

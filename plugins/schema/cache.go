@@ -60,7 +60,7 @@ func (c *Cache) ByID(ctx context.Context, id int) (Schema, error) {
 	return remember(c, &c.byID, id, func() (Schema, error) {
 		r, ok := c.Registry.(IDRegistry)
 		if !ok {
-			return Schema{}, fmt.Errorf("cannot find schema %d: the registry has no ids", id)
+			return Schema{}, fmt.Errorf("cannot find schema %d: the registry does not support ids", id)
 		}
 		return r.ByID(ctx, id)
 	})

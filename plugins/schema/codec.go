@@ -19,7 +19,7 @@ func Parse(text string) (*Codec, error) {
 		return nil, fmt.Errorf("%w: %w", ErrInvalidSchema, err)
 	}
 	if t.kind != avroRecord && t.kind != avroMap {
-		return nil, fmt.Errorf("%w: it describes a %s, not an object", ErrInvalidSchema, t.name)
+		return nil, fmt.Errorf("%w: the type is %s, but a record or a map is required", ErrInvalidSchema, t.name)
 	}
 	return &Codec{root: t, text: len(text)}, nil
 }
@@ -50,7 +50,7 @@ func (c *Codec) DecodeWithin(data []byte, limit int) (m map[string]any, memory i
 	d := newDecoder(data, c.root, limit)
 	v, err := d.value(c.root, 0)
 	if err == nil && len(d.data) > 0 {
-		err = fmt.Errorf("%d bytes too many", len(d.data))
+		err = fmt.Errorf("%d bytes follow the value", len(d.data))
 	}
 	if err != nil {
 		return nil, 0, fmt.Errorf("cannot decode with the schema: %w", err)

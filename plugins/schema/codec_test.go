@@ -223,19 +223,19 @@ func TestCodecRefuses(t *testing.T) {
 		in     object
 		want   string
 	}{
-		"missing":      {field(`"long"`), object{}, "v: is missing"},
+		"missing":      {field(`"long"`), object{}, "v: is required"},
 		"unknown":      {field(`"long"`), object{"v": 1, "w": 1}, "w: is not in the schema"},
-		"type":         {field(`"long"`), object{"v": "1"}, "v: a string is no long"},
-		"fraction":     {field(`"long"`), object{"v": 1.5}, "v: a float64 is no long"},
+		"type":         {field(`"long"`), object{"v": "1"}, "v: must be long, not text"},
+		"fraction":     {field(`"long"`), object{"v": 1.5}, "v: must be long, not floating-point number"},
 		"too big":      {field(`"long"`), object{"v": uint64(math.MaxUint64)}, "v: number out of range"},
 		"too big, int": {field(`"int"`), object{"v": 1 << 40}, "v: number out of range"},
-		"union":        {field(`["null","long"]`), object{"v": true}, "no branch of the union holds a bool"},
-		"symbol":       {field(`{"type":"enum","name":"e","symbols":["A"]}`), object{"v": "C"}, "a string is no enum"},
-		"fixed":        {field(`{"type":"fixed","name":"f","size":2}`), object{"v": []byte("a")}, "want 2 bytes"},
+		"union":        {field(`["null","long"]`), object{"v": true}, "no branch of the union accepts boolean"},
+		"symbol":       {field(`{"type":"enum","name":"e","symbols":["A"]}`), object{"v": "C"}, `"C" is not a symbol of the enum`},
+		"fixed":        {field(`{"type":"fixed","name":"f","size":2}`), object{"v": []byte("a")}, "must be 2 bytes"},
 		"digits": {field(`{"type":"bytes","logicalType":"decimal","precision":4,"scale":2}`),
-			object{"v": "123.45"}, "more than 4 digits, 2 of them behind"},
-		"no uuid": {field(`{"type":"fixed","name":"f","size":16,"logicalType":"uuid"}`), object{"v": "x"}, "no UUID"},
-		"no span": {field(`{"type":"fixed","name":"f","size":12,"logicalType":"duration"}`),
+			object{"v": "123.45"}, "more than 4 digits, 2 of them after"},
+		"not a uuid": {field(`{"type":"fixed","name":"f","size":16,"logicalType":"uuid"}`), object{"v": "x"}, "not a UUID"},
+		"not a span": {field(`{"type":"fixed","name":"f","size":12,"logicalType":"duration"}`),
 			object{"v": "P1.5D"}, "such as P1M2DT3.004S"},
 		"long span": {field(`{"type":"fixed","name":"f","size":12,"logicalType":"duration"}`),
 			object{"v": "P4294967296D"}, "out of range"},
@@ -243,12 +243,12 @@ func TestCodecRefuses(t *testing.T) {
 			object{"v": time.Date(2300, 1, 1, 0, 0, 0, 0, time.UTC)}, "out of range"},
 		"great number": {field(`"long"`), object{"v": json.Number("18446744073709551615")}, "out of range"},
 		"decimals": {field(`{"type":"bytes","logicalType":"decimal","precision":9,"scale":1}`),
-			object{"v": "1.23"}, "more than 1 decimals"},
+			object{"v": "1.23"}, "more than 1 decimal places"},
 		"item": {field(`{"type":"array","items":"long"}`), object{"v": []any{1, "x"}},
-			"v: [1]: a string is no long"},
+			"v: [1]: must be long, not text"},
 		"far time": {field(`{"type":"long","logicalType":"timestamp-micros"}`), object{"v": time.Unix(1<<50, 0)},
 			"number out of range"},
-		"time as number": {field(`"long"`), object{"v": time.Now()}, "no plain integer"},
+		"time as number": {field(`"long"`), object{"v": time.Now()}, "an integer without a unit of time"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c, err := schema.Parse(test.schema)
@@ -291,7 +291,7 @@ func TestDecodeIsBounded(t *testing.T) {
 		"negative":       {field(`"string"`), []byte{1}},
 		"nulls for free": {field(`{"type":"array","items":"null"}`), []byte{0xfe, 0xff, 0xff, 0xff, 0xff, 0x0f}},
 		"branch":         {field(`["null","long"]`), []byte{4}},
-		"no boolean":     {field(`"boolean"`), []byte{2}},
+		"not a boolean":  {field(`"boolean"`), []byte{2}},
 		"endless":        {`{"type":"record","name":"r","fields":[{"name":"v","type":"r"}]}`, nil},
 		"large fixed":    {field(`{"type":"fixed","name":"f","size":1000000000}`), []byte{1}},
 	} {

@@ -81,7 +81,7 @@ func (r *ConfluentRegistry) Create(ctx context.Context, subject string, typ Type
 	}
 	found, err := r.do(ctx, http.MethodPost, body, "subjects", subject) // gets its current version
 	if err != nil {
-		return Schema{}, fmt.Errorf("cannot find the schema of subject %q that was registered: %w", subject, err)
+		return Schema{}, fmt.Errorf("cannot find the schema of subject %q after its registration: %w", subject, err)
 	}
 	return Schema{Subject: subject, Version: found.Version, ID: found.ID, Type: typ, Text: text}, nil
 }
@@ -111,7 +111,7 @@ func (r *ConfluentRegistry) get(ctx context.Context, path ...string) (*answer, s
 		return nil, "", err
 	}
 	if found.Type != "" && found.Type != "AVRO" {
-		return nil, "", fmt.Errorf("%w: it is of the type %s, and only AVRO is known", ErrInvalidSchema, found.Type)
+		return nil, "", fmt.Errorf("%w: the type is %s, and only AVRO is supported", ErrInvalidSchema, found.Type)
 	}
 	if len(found.References) == 0 {
 		return found, found.Schema, nil
@@ -152,9 +152,8 @@ func (r *ConfluentRegistry) do(ctx context.Context, method string, body any, ele
 	resp, err := client.Do(req)
 	if err != nil {
 		if unknown := (x509.UnknownAuthorityError{}); errors.As(err, &unknown) {
-			err = fmt.Errorf("%w: add the certificate of its authority to those of the system, or name a file "+
-				"with it in "+
-				"the variable SSL_CERT_FILE of the agent", err)
+			err = fmt.Errorf("%w: add the certificate of its authority to the system, or set SSL_CERT_FILE of the "+
+				"agent to a file with the certificate", err)
 		}
 		return nil, err
 	}
@@ -166,8 +165,8 @@ var client = &http.Client{Transport: peer.Transport()}
 
 // remedies are remedies by HTTP status.
 var remedies = map[int]string{
-	http.StatusUnauthorized: ": set schema-registry.confluent.auth to credentials that it accepts",
-	http.StatusForbidden:    ": the credentials in schema-registry.confluent.auth may not do this",
+	http.StatusUnauthorized: ": set schema-registry.confluent.auth to valid credentials",
+	http.StatusForbidden:    ": the user in schema-registry.confluent.auth lacks the permission",
 	http.StatusNotFound: ": check that schema-registry.confluent.connection-string is the URL of a schema " +
 		"registry, with its path",
 }
@@ -190,9 +189,9 @@ func read(resp *http.Response) (*answer, error) {
 		if a.Message != "" {
 			resp.Status += ": " + a.Message
 		}
-		return nil, fmt.Errorf("the schema registry answers %s%s", resp.Status, remedies[resp.StatusCode])
+		return nil, fmt.Errorf("the schema registry responded with status %s%s", resp.Status, remedies[resp.StatusCode])
 	case err != nil:
-		return nil, fmt.Errorf("the schema registry answers with no JSON: %w", err)
+		return nil, fmt.Errorf("the response of the schema registry is not JSON: %w", err)
 	}
 	return &a, nil
 }

@@ -19,15 +19,16 @@ func decimalBytes(t *avroType, v any, size int) ([]byte, error) {
 	}
 	r, ok := new(big.Rat).SetString(text)
 	if !ok {
-		return nil, fmt.Errorf("a %T that is no decimal number", v)
+		return nil, fmt.Errorf("must be a decimal number, not %s", typeName(v))
 	}
 	r.Mul(r, new(big.Rat).SetInt(new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(t.scale)), nil)))
 	if !r.IsInt() {
-		return nil, fmt.Errorf("a number with more than %d decimals", t.scale)
+		return nil, fmt.Errorf("must not have more than %d decimal places", t.scale)
 	}
 	n := r.Num()
 	if t.digits > 0 && len(new(big.Int).Abs(n).String()) > t.digits {
-		return nil, fmt.Errorf("a number with more than %d digits, %d of them behind the point", t.digits, t.scale)
+		return nil, fmt.Errorf("must not have more than %d digits, %d of them after the decimal point",
+			t.digits, t.scale)
 	}
 	width := n.BitLen()/8 + 1
 	if size == 0 {
@@ -52,7 +53,7 @@ func decimalNumber(v any) (string, error) {
 	case string:
 		text = v
 	case bool, map[string]any, []any, nil:
-		return "", fmt.Errorf("a %T that is no decimal number", v)
+		return "", fmt.Errorf("must be a decimal number, not %s", typeName(v))
 	default:
 		text = fmt.Sprint(v)
 	}

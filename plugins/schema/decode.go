@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-var errShort = errors.New("the data ends too early")
+var errShort = errors.New("unexpected end of data")
 
 // decoder reads values from the front of data. It copies data and keeps no reference to it.
 type decoder struct {
@@ -27,7 +27,7 @@ func newDecoder(data []byte, root *avroType, limit int) *decoder {
 // spend subtracts n bytes from the remaining memory for values.
 func (d *decoder) spend(n int) error {
 	if d.memory -= n; d.memory < 0 {
-		return fmt.Errorf("%w: more than %d KiB, once it is decoded", errTooGreat, d.limit>>10)
+		return fmt.Errorf("%w: more than %d KiB after decoding", errTooGreat, d.limit>>10)
 	}
 	return nil
 }
@@ -144,7 +144,7 @@ func (d *decoder) primitive(t *avroType) (any, error) {
 	case avroBoolean:
 		b, err := d.take(1)
 		if err == nil && b[0] > 1 {
-			err = fmt.Errorf("%d is no boolean", b[0])
+			err = fmt.Errorf("%d is not a boolean", b[0])
 		}
 		return err == nil && b[0] == 1, err
 	case avroInt, avroLong:
@@ -232,7 +232,7 @@ func (d *decoder) long() (int64, error) {
 func (d *decoder) index(n int) (int, error) {
 	i, err := d.long()
 	if err == nil && (i < 0 || i >= int64(n)) {
-		err = fmt.Errorf("there is no branch %d", i)
+		err = fmt.Errorf("the union has no branch %d", i)
 	}
 	return int(i), err
 }

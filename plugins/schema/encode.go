@@ -78,10 +78,40 @@ func symbolOf(v any) string {
 }
 
 func mismatch(t *avroType, v any) error {
-	if t.logical != "" {
-		return fmt.Errorf("a %T is no %s (%s)", v, t.name, t.logical)
+	if symbol, ok := v.(string); ok && t.kind == avroEnum {
+		return fmt.Errorf("%.50q is not a symbol of the enum", symbol)
 	}
-	return fmt.Errorf("a %T is no %s", v, t.name)
+	if t.logical != "" {
+		return fmt.Errorf("must be %s (%s), not %s", t.name, t.logical, typeName(v))
+	}
+	return fmt.Errorf("must be %s, not %s", t.name, typeName(v))
+}
+
+// typeName returns the type of a value in a record in plain words.
+func typeName(v any) string {
+	switch v.(type) {
+	case nil:
+		return "null"
+	case bool:
+		return "boolean"
+	case string:
+		return "text"
+	case []byte:
+		return "bytes"
+	case map[string]any:
+		return "object"
+	case []any:
+		return "array"
+	case time.Time:
+		return "time"
+	case time.Duration:
+		return "duration"
+	case float32, float64:
+		return "floating-point number"
+	case int, int8, int16, int32, int64, uint, uint8, uint16, uint32, uint64:
+		return "integer"
+	}
+	return fmt.Sprintf("%T", v)
 }
 
 func (e *encoder) record(dst []byte, t *avroType, m map[string]any, depth int) ([]byte, error) {
@@ -119,7 +149,7 @@ func missing(f *avroField) (any, error) {
 	case f.typ.kind == avroNull || f.typ.nullable:
 		return nil, nil
 	}
-	return nil, fmt.Errorf("%s: is missing", f.name)
+	return nil, fmt.Errorf("%s: is required", f.name)
 }
 
 func unknownField(t *avroType, m map[string]any) error {
@@ -180,7 +210,7 @@ func (e *encoder) union(dst []byte, t *avroType, v any, depth int) ([]byte, erro
 			e.defaults, e.work = defaults, e.work-failedBranch
 		}
 	}
-	return nil, fmt.Errorf("no branch of the union holds a %T", v)
+	return nil, fmt.Errorf("no branch of the union accepts %s", typeName(v))
 }
 
 func appendPrimitive(dst []byte, t *avroType, v any) ([]byte, error) {
@@ -244,7 +274,7 @@ func appendFixed(dst []byte, t *avroType, v any) ([]byte, error) {
 		return append(dst, b...), err
 	}
 	if !ok || len(b) != t.size {
-		return nil, fmt.Errorf("want %d bytes", t.size)
+		return nil, fmt.Errorf("must be %d bytes", t.size)
 	}
 	return append(dst, b...), nil
 }
@@ -283,7 +313,7 @@ func fromTime(logical string, t time.Time) (int64, error) {
 	case logicalDate:
 		return floorDiv(t.Unix(), 86400), nil
 	}
-	return 0, errors.New("a time.Time is no plain integer")
+	return 0, errors.New("must be an integer without a unit of time, not a time")
 }
 
 func floorDiv(a, b int64) int64 {

@@ -31,18 +31,18 @@ const (
 )
 
 var (
-	errTooLong    = fmt.Errorf("a decimal of more than %d digits", maxDecimal)
-	errDefaults   = fmt.Errorf("the defaults of the schema take more than %d bytes", maxDefaults)
+	errTooLong    = fmt.Errorf("must not be a decimal with more than %d digits", maxDecimal)
+	errDefaults   = fmt.Errorf("the defaults of the schema exceed %d bytes", maxDefaults)
 	errWork       = errors.New("the unions of the schema have too many combinations")
-	errTooMany    = errors.New("more values than the size of the data allows")
-	errTooGreat   = errors.New("it takes too much memory")
-	errSchemaSize = fmt.Errorf("it has more than %d bytes", maxText)
+	errTooMany    = errors.New("the data announces more values than it can contain")
+	errTooGreat   = errors.New("the value needs too much memory")
+	errSchemaSize = fmt.Errorf("the schema has more than %d bytes", maxText)
 )
 
 // checkScale refuses decimals that take too long to compute with.
 func checkScale(t *avroType) error {
 	if t.logical == logicalDecimal && t.scale > maxDecimal {
-		return fmt.Errorf("a decimal with a scale of %d, more than %d", t.scale, maxDecimal)
+		return fmt.Errorf("the scale %d of a decimal is greater than %d", t.scale, maxDecimal)
 	}
 	return nil
 }

@@ -28,7 +28,7 @@ func (d *decoder) json(text []byte) (any, error) {
 		}
 	}
 	if !json.Valid(text) {
-		return nil, errors.New("text with the logical type json is no JSON")
+		return nil, errors.New("text with the logical type json is not valid JSON")
 	}
 	var value record.Data
 	if err := value.UnmarshalJSON(append(append([]byte(`{"v":`), text...), '}')); err != nil {
@@ -42,7 +42,7 @@ func (d *decoder) json(text []byte) (any, error) {
 func uuidBytes(text string) ([]byte, error) {
 	b, err := hex.DecodeString(strings.ReplaceAll(text, "-", ""))
 	if err != nil || len(b) != 16 {
-		return nil, fmt.Errorf("%.50q is no UUID", text)
+		return nil, fmt.Errorf("%.50q is not a UUID", text)
 	}
 	return b, nil
 }
@@ -69,7 +69,7 @@ func durationText(b []byte) string {
 var duration = texts.Regexp(
 	`^P(?:(\d{1,9})Y)?(?:(\d{1,10})M)?(?:(\d{1,9})W)?(?:(\d{1,10})D)?(?:T(?:(\d{1,9})H)?(?:(\d{1,9})M)?(?:(\d{1,9})(?:\.(\d{1,3}))?S)?)?$`)
 
-var errDuration = errors.New("no duration of whole months, days and milliseconds, such as P1M2DT3.004S")
+var errDuration = errors.New("not a duration of whole months, days and milliseconds, such as P1M2DT3.004S")
 
 // durationBytes is the reverse of durationText. It also accepts years, weeks, hours and minutes.
 func durationBytes(text string) ([]byte, error) {

@@ -105,7 +105,7 @@ func (c *Cache) named(ctx context.Context, m record.Metadata, subjectKey, versio
 	}
 	n, err := strconv.Atoi(version)
 	if err != nil {
-		return nil, fmt.Errorf("cannot read schema version %q of %q: it is no number", version, subject)
+		return nil, fmt.Errorf("cannot parse version %q of schema %q: it is not a number", version, subject)
 	}
 	codec, err := c.Codec(ctx, subject, n)
 	if err != nil {

@@ -57,7 +57,7 @@ func parse(text string) (v any, err error) {
 	d.UseNumber() // keeps the digits of defaults
 	if err = d.Decode(&v); err == nil {
 		if _, more := d.Token(); !errors.Is(more, io.EOF) {
-			err = errors.New("there is text behind it")
+			err = errors.New("text follows the schema")
 		}
 	}
 	if err != nil {
@@ -73,7 +73,7 @@ func (s *resolver) fetch(ctx context.Context, all []reference) error {
 			continue
 		}
 		if s.seen[ref] = true; len(s.seen) > maxReferences {
-			return fmt.Errorf("%w: it refers to more than %d others", ErrInvalidSchema, maxReferences)
+			return fmt.Errorf("%w: it references more than %d other schemas", ErrInvalidSchema, maxReferences)
 		}
 		a, err := s.registry.do(ctx, http.MethodGet, nil, "subjects", ref.Subject, "versions",
 			strconv.Itoa(ref.Version))
@@ -82,7 +82,7 @@ func (s *resolver) fetch(ctx context.Context, all []reference) error {
 				err)
 		}
 		if s.bytes += len(a.Schema); s.bytes > maxReferred {
-			return fmt.Errorf("%w: it refers to more than %d MiB of others", ErrInvalidSchema, maxReferred>>20)
+			return fmt.Errorf("%w: it references more than %d MiB of other schemas", ErrInvalidSchema, maxReferred>>20)
 		}
 		v, err := parse(a.Schema)
 		if err != nil {

@@ -174,12 +174,12 @@ func (n *node) add(v any, depth int) error {
 	}
 	k := kindOf(v)
 	if k == 0 {
-		return fmt.Errorf("a %T is no value of a record", v)
+		return fmt.Errorf("a record cannot contain a %T", v)
 	}
 	first := n.kinds&k == 0
 	n.kinds |= k
 	if n.kinds&kindTime != 0 && n.kinds&(kindLong|kindDuration) != 0 {
-		return errors.New("times and integers in one place")
+		return errors.New("a field has both times and integers")
 	}
 	switch k {
 	case kindObject:
@@ -210,7 +210,8 @@ func (n *node) addObject(m map[string]any, first bool, depth int) error {
 	}
 	for name, v := range m {
 		if !isName(name) {
-			return fmt.Errorf("%q is no Avro name: want letters, digits and '_', no digit first", name)
+			return fmt.Errorf("%q is not an Avro name: use letters, digits and '_', and begin with a letter or '_'",
+				name)
 		}
 		i, found := slices.BinarySearchFunc(n.fields, name, func(f field, name string) int {
 			return strings.Compare(f.name, name)

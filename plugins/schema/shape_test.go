@@ -63,11 +63,11 @@ func TestInfer(t *testing.T) {
 
 func TestInferErrors(t *testing.T) {
 	for want, in := range map[string]object{
-		`"a-b" is no Avro name`:             {"a-b": 1},
-		`"" is no Avro name`:                {"": 1},
-		`x: "1a" is no Avro name`:           {"x": object{"1a": 1}},
-		`c: a chan int is no value`:         {"c": make(chan int)},
-		`a: [1]: times and integers in one`: {"a": []any{1, time.Now()}},
+		`"a-b" is not an Avro name`:                   {"a-b": 1},
+		`"" is not an Avro name`:                      {"": 1},
+		`x: "1a" is not an Avro name`:                 {"x": object{"1a": 1}},
+		`c: a record cannot contain a chan int`:       {"c": make(chan int)},
+		`a: [1]: a field has both times and integers`: {"a": []any{1, time.Now()}},
 	} {
 		if _, err := schema.Infer(in); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got error %v, want %q", err, want)

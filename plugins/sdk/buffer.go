@@ -13,7 +13,7 @@ import (
 // Unlimited is the batch size if only a delay limits batches.
 const Unlimited = 10_000
 
-// WriteBuffer gathers records until it has Size of them, or until the first one is Delay old. With neither limit it
+// WriteBuffer gathers Size records, or waits until the first one is Delay old. With neither limit it
 // writes them at once.
 type WriteBuffer struct {
 	Begin  func(context.Context)                               // is called before the records of a batch are written
@@ -122,14 +122,14 @@ func (b *WriteBuffer) writeAll(ctx context.Context, batch []record.Record) {
 	}
 }
 
-// writeSome returns the number of written records, and the error of the next one. It breaks b if the error is not the
-// fault of that record.
+// writeSome returns the number of written records, and the error of the next one. It breaks b if that record did not
+// cause the error.
 func (b *WriteBuffer) writeSome(ctx context.Context, batch []record.Record) (n int, err error) {
 	n, err = b.Write(ctx, batch)
 	switch {
 	case n < 0, n > len(batch), (n == len(batch)) != (err == nil):
 		reported := fmt.Sprint(err)
-		b.err = fmt.Errorf("cannot write: the connector says that it wrote %d of %d records, with error %s", n,
+		b.err = fmt.Errorf("cannot write: the connector reported %d of %d records as written, with error %s", n,
 			len(batch), reported)
 		return 0, err
 	case err != nil && (ctx.Err() != nil || b.Breaks(err)):

@@ -150,7 +150,7 @@ func (p Parameter) check(errs []SettingError, name, value string) []SettingError
 		return append(errs, SettingError{name, msg})
 	}
 	if p.Literal && strings.Contains(value, "{{") {
-		errs = append(errs, SettingError{name, "cannot be a template: \"{{\" would be a part of the name"})
+		errs = append(errs, SettingError{name, "cannot be a template: {{ would be a part of the name"})
 	}
 	if p.Template && strings.Contains(value, "{{") {
 		if _, err := template.Parse(value, template.Strict); err != nil {
@@ -221,7 +221,7 @@ func (v Validation) check(t ParameterType, value string) string {
 func (v Validation) valid() (err error) {
 	switch v.Type {
 	case 0:
-		return errors.New("want required, gt, lt, inclusion, exclusion or regex")
+		return errors.New("must be required, gt, lt, inclusion, exclusion or regex")
 	case ValidationGreaterThan, ValidationLessThan:
 		if _, err = time.ParseDuration(v.Value); err != nil {
 			_, err = parseNumber(v.Value)

@@ -116,7 +116,7 @@ func CheckOpen(ctx context.Context, setting string, f *os.File) error {
 	}
 	path, err := fingerprint.PathOf(f)
 	if err != nil {
-		return fmt.Errorf("cannot find out what %s leads to: %w", f.Name(), err)
+		return fmt.Errorf("cannot resolve the links of %s: %w", f.Name(), err)
 	}
 	return CheckPath(ctx, setting, path)
 }
@@ -128,7 +128,7 @@ func CheckCreate(ctx context.Context, setting string, dir *os.File, name string)
 	}
 	path, err := fingerprint.PathOf(dir)
 	if err != nil {
-		return fmt.Errorf("cannot find out what %s leads to: %w", dir.Name(), err)
+		return fmt.Errorf("cannot resolve the links of %s: %w", dir.Name(), err)
 	}
 	return CheckPath(ctx, setting, filepath.Join(path, name))
 }

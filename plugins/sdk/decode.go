@@ -17,7 +17,7 @@ import (
 func Decode(settings map[string]string, into any) error {
 	target := reflect.ValueOf(into)
 	if target.Kind() != reflect.Pointer || target.IsNil() || target.Elem().Kind() != reflect.Struct {
-		panic(fmt.Sprintf("sdk: cannot decode settings into a %T: want a pointer to a struct", into))
+		panic(fmt.Sprintf("sdk: cannot decode settings into a %T: use a pointer to a struct", into))
 	}
 	params := parametersOf(target.Type().Elem())
 	settings = params.ApplyDefaults(settings)

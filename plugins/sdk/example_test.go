@@ -38,7 +38,7 @@ func (c *countdown) Configure(_ context.Context, settings map[string]string) err
 
 func (c *countdown) Open(_ context.Context, pos record.Position) (err error) {
 	c.next = c.settings.From
-	if len(pos) > 0 { // go on behind the last record
+	if len(pos) > 0 { // resume after the last record
 		c.next, err = strconv.Atoi(string(pos))
 		c.next--
 	}

@@ -150,7 +150,7 @@ func (s *subject) find(m, other map[string]any) bool {
 }
 
 // learn registers a matching shape. A known shape with the same fields is widened, so that values that are sometimes
-// nil need one schema instead of one for every combination.
+// nil need a single schema, not a schema for every combination.
 func (e *extractor) learn(ctx context.Context, s *subject, m, other map[string]any) error {
 	i := slices.IndexFunc(s.known, func(k knownShape) bool {
 		return k.shape.SameFields(m) && (other == nil || k.shape.SameFields(other))
@@ -168,7 +168,7 @@ func (e *extractor) learn(ctx context.Context, s *subject, m, other map[string]a
 	}
 	if err != nil {
 		s.off, s.known = true, nil
-		e.log.WarnContext(ctx, "records go without a schema", "subject", s.name, "err", err)
+		e.log.WarnContext(ctx, "sending records without a schema", "subject", s.name, "err", err)
 		return nil
 	}
 	registered, err := e.registry.Create(ctx, s.name, schema.TypeAvro, shape.Avro())

@@ -161,7 +161,7 @@ func TestExtractionGivesUp(t *testing.T) {
 		created int
 		log     string
 	}{
-		"no Avro name":    {[]record.Record{after(object{"a-b": 1}), after(object{"a-b": 2})}, 0, "no Avro name"},
+		"no Avro name":    {[]record.Record{after(object{"a-b": 1}), after(object{"a-b": 2})}, 0, "not an Avro name"},
 		"ever new fields": {changing, 64, "different sets of fields"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -170,7 +170,7 @@ func TestExtractionGivesUp(t *testing.T) {
 			if got[len(got)-1] != "@/@" || reg.created != test.created {
 				t.Errorf("got %v after %d schemas", got[len(got)-1], reg.created)
 			}
-			if strings.Count(log, "records go without a schema") != 1 || !strings.Contains(log, test.log) {
+			if strings.Count(log, "sending records without a schema") != 1 || !strings.Contains(log, test.log) {
 				t.Errorf("logged %s", log)
 			}
 		})

@@ -65,7 +65,7 @@ func newDebezium(text string) (Format, error) {
 		}
 		k, v, ok := strings.Cut(option, "=")
 		if !ok {
-			return nil, fmt.Errorf("cannot read the option %q: want name=value", option)
+			return nil, fmt.Errorf("cannot parse option %q: use name=value", option)
 		}
 		settings[k] = v
 	}

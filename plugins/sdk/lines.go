@@ -92,7 +92,7 @@ func (d *standardDestination) WriteLinesAsync(
 	n, err := d.writeLines(d.context(ctx), lines)
 	switch {
 	case n < 0, n > total, (n == total) != (err == nil):
-		return fmt.Errorf("cannot write: the connector says that it wrote %d of %d lines, with error %s", n, total,
+		return fmt.Errorf("cannot write: the connector reported %d of %d lines as written, with error %s", n, total,
 			fmt.Sprint(err))
 	case err == nil:
 		settled(n, nil)

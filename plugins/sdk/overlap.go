@@ -61,8 +61,8 @@ func (o *Overlap) Put(ctx context.Context, records []record.Record, settled func
 		n, result, err := o.Begin(o.ctx, records)
 		switch {
 		case n < 0, n > len(records), (n == len(records)) != (err == nil):
-			return o.fail(fmt.Errorf("cannot write: the connector says that it began to write %d of %d records, with "+
-				"error %s", n, len(records), fmt.Sprint(err)))
+			return o.fail(fmt.Errorf("cannot write: the connector reported %d of %d records as begun, with error %s",
+				n, len(records), fmt.Sprint(err)))
 		case err != nil && (o.ctx.Err() != nil || o.Breaks(err)):
 			return o.fail(err)
 		}
@@ -137,7 +137,8 @@ func (o *Overlap) finish(w write) error {
 	for left := w.n; left > 0; {
 		n, err := w.result(o.ctx)
 		if n < 0 || n > left || (n == left) != (err == nil) {
-			return fmt.Errorf("cannot write: the connector says that it wrote %d of %d records, with error %s", n, left,
+			return fmt.Errorf("cannot write: the connector reported %d of %d records as written, with error %s",
+				n, left,
 				fmt.Sprint(err))
 		}
 		if n > 0 {

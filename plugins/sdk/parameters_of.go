@@ -12,7 +12,7 @@ import (
 // ParametersOf returns the parameters that the tags of the exported fields of v define. v is a struct or a pointer to
 // one. The tags are:
 //
-//	json      name of the setting; dots are part of it. A field without it is no setting.
+//	json      name of the setting; dots belong to the name. A field without it is no setting.
 //	default   value of a setting that is missing or empty
 //	desc      description
 //	literal   true for a Literal parameter
@@ -24,7 +24,7 @@ import (
 //
 //	slice    a comma list
 //	pointer  nil when there is no value
-//	map      from string to one of them, "name.*", or to a struct
+//	map      from string to one type above, "name.*", or to a struct
 //	struct   its settings follow its own name and a dot; an embedded struct
 //	         without a json tag adds no name
 //
@@ -35,7 +35,7 @@ func ParametersOf(v any) Parameters {
 		t = t.Elem()
 	}
 	if t == nil || t.Kind() != reflect.Struct {
-		panic(fmt.Sprintf("sdk: cannot describe the parameters of a %T: want a struct", v))
+		panic(fmt.Sprintf("sdk: cannot describe the parameters of a %T: use a struct", v))
 	}
 	return maps.Clone(parametersOf(t))
 }

@@ -89,7 +89,7 @@ type Releaser interface {
 
 // Successor is a Processor that can take over the state and the held records of another instance of the same plugin, so
 // that a declaration can change while its pipeline runs. The former instance has the same type and ran under the same
-// id. No method of it is running.
+// id. None of its methods is running.
 type Successor interface {
 	// CanSucceed reports whether Succeed can be called: the state of former is compatible with the configured settings.
 	// It changes nothing.

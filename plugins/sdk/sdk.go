@@ -213,7 +213,7 @@ const StartOver = "to start over, stop the pipeline and run `conduit connectors 
 // CannotResume returns the permanent error of an Open whose position is not of this kind, as in "a position of file".
 // The error contains StartOver.
 func CannotResume(pos record.Position, kind string) error {
-	return Permanent(fmt.Errorf("cannot resume at position %.200q: that is not %s; %s", pos, kind, StartOver))
+	return Permanent(fmt.Errorf("cannot resume at position %.200q: it is not %s; %s", pos, kind, StartOver))
 }
 
 type permanentError struct{ error }

@@ -59,8 +59,9 @@ type standardParameters struct {
 // knownParameters must not be modified.
 type knownParameters struct{ own, all Parameters }
 
-// of returns the parameters of instance. It queries only the first instance, because all have the same parameters.
-func (p *standardParameters) of(instance interface{ Parameters() Parameters }) *knownParameters {
+// parametersOf returns the parameters of instance. It queries only the first instance, because all have the same
+// parameters.
+func (p *standardParameters) parametersOf(instance interface{ Parameters() Parameters }) *knownParameters {
 	if k := p.known.Load(); k != nil {
 		return k
 	}
@@ -92,7 +93,7 @@ func split(all Parameters, settings map[string]string, options any) (map[string]
 // for durations.
 func checkDelay(delay time.Duration) error {
 	if delay < 0 {
-		return SettingError{"sdk.batch.delay", fmt.Sprintf("must not be negative, which %v is", delay)}
+		return SettingError{"sdk.batch.delay", fmt.Sprintf("must not be negative, like %v", delay)}
 	}
 	return nil
 }

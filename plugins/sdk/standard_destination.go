@@ -17,14 +17,14 @@ import (
 )
 
 type destinationOptions struct {
-	BatchSize      int           `json:"sdk.batch.size" default:"0" validate:"gt=-1" desc:"Records per write. 0: as they come. Without a delay, it waits until there are as many, or the sources can read no more before it writes."`
-	BatchDelay     time.Duration `json:"sdk.batch.delay" default:"0" desc:"Longest wait for more records before a write."`
-	RatePerSecond  float64       `json:"sdk.rate.perSecond" default:"0" validate:"gt=-1" desc:"Most records per second. 0: no limit."`
-	RateBurst      int           `json:"sdk.rate.burst" default:"0" validate:"gt=-1" desc:"Most records at once under a rate limit. 0: the records of one second."`
-	Format         string        `json:"sdk.record.format" default:"opencdc/json" validate:"inclusion=opencdc/json|opencdc/text|debezium/json|template" desc:"Format of records that are written as text. opencdc/json has raw data in base64, opencdc/text as text."`
-	FormatOptions  string        `json:"sdk.record.format.options" desc:"The template, or a comma list of options such as debezium.schema.name=orders."`
-	PayloadEnabled bool          `json:"sdk.schema.extract.payload.enabled" default:"true" desc:"Whether payloads that name a schema are decoded."`
-	KeyEnabled     bool          `json:"sdk.schema.extract.key.enabled" default:"true" desc:"Whether keys that name a schema are decoded."`
+	BatchSize      int           `json:"sdk.batch.size" default:"0" validate:"gt=-1" desc:"Number of records per write. 0: as they arrive. Without sdk.batch.delay, a write waits for this number of records, or until the sources cannot read more."`
+	BatchDelay     time.Duration `json:"sdk.batch.delay" default:"0" desc:"Maximum time to wait for more records before a write."`
+	RatePerSecond  float64       `json:"sdk.rate.perSecond" default:"0" validate:"gt=-1" desc:"Maximum number of records per second. 0: no limit."`
+	RateBurst      int           `json:"sdk.rate.burst" default:"0" validate:"gt=-1" desc:"Maximum number of records at once under a rate limit. 0: the records of one second."`
+	Format         string        `json:"sdk.record.format" default:"opencdc/json" validate:"inclusion=opencdc/json|opencdc/text|debezium/json|template" desc:"Format of records written as text. opencdc/json encodes raw data in base64, opencdc/text writes it as text."`
+	FormatOptions  string        `json:"sdk.record.format.options" desc:"Template, or comma-separated options such as debezium.schema.name=orders."`
+	PayloadEnabled bool          `json:"sdk.schema.extract.payload.enabled" default:"true" desc:"Whether payloads with a schema are decoded."`
+	KeyEnabled     bool          `json:"sdk.schema.extract.key.enabled" default:"true" desc:"Whether keys with a schema are decoded."`
 }
 
 // standardDestination is a destination wrapped in the standard middleware.
@@ -43,11 +43,11 @@ type standardDestination struct {
 }
 
 func (d *standardDestination) Parameters() Parameters {
-	return maps.Clone(d.params.of(d.Destination).all)
+	return maps.Clone(d.params.parametersOf(d.Destination).all)
 }
 
 func (d *standardDestination) Configure(ctx context.Context, settings map[string]string) error {
-	own, err := split(d.params.of(d.Destination).all, settings, &d.options)
+	own, err := split(d.params.parametersOf(d.Destination).all, settings, &d.options)
 	if err != nil {
 		return err
 	}
@@ -268,7 +268,7 @@ func (d *standardDestination) Teardown(ctx context.Context) error {
 }
 
 func (d *standardDestination) lifecycle() lifecycle {
-	return lifecycle{d.Destination, d.params.of(d.Destination).own}
+	return lifecycle{d.Destination, d.params.parametersOf(d.Destination).own}
 }
 
 func (d *standardDestination) LifecycleOnCreated(ctx context.Context, settings map[string]string) error {

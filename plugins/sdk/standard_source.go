@@ -13,15 +13,15 @@ import (
 )
 
 type sourceOptions struct {
-	BatchSize      int           `json:"sdk.batch.size" default:"0" validate:"gt=-1" desc:"Most records in a batch before it is handed on. 0: batches as the connector reads them. Without a delay, it waits until the batch is full, or no more can come before records are acknowledged."`
-	BatchDelay     time.Duration `json:"sdk.batch.delay" default:"0" desc:"Longest wait for more records after the first of a batch."`
-	ContextEnabled bool          `json:"sdk.schema.context.enabled" default:"true" desc:"Whether names of schemas begin with a context."`
-	ContextName    string        `json:"sdk.schema.context.name" desc:"The context that names of schemas begin with. The id of the connector when empty."`
-	ExtractType    string        `json:"sdk.schema.extract.type" default:"avro" validate:"inclusion=avro" desc:"Language of the schemas."`
+	BatchSize      int           `json:"sdk.batch.size" default:"0" validate:"gt=-1" desc:"Maximum number of records in a batch. 0: batches as the connector reads them. Without sdk.batch.delay, a batch waits until it is full, or until the source cannot read more without acknowledgements."`
+	BatchDelay     time.Duration `json:"sdk.batch.delay" default:"0" desc:"Maximum time to wait for more records after the first record of a batch."`
+	ContextEnabled bool          `json:"sdk.schema.context.enabled" default:"true" desc:"Whether schema subjects have a context as prefix."`
+	ContextName    string        `json:"sdk.schema.context.name" desc:"Context of schema subjects. Empty: the id of the connector."`
+	ExtractType    string        `json:"sdk.schema.extract.type" default:"avro" validate:"inclusion=avro" desc:"Type of schemas."`
 	PayloadEnabled bool          `json:"sdk.schema.extract.payload.enabled" default:"true" desc:"Whether structured payloads get a schema."`
-	PayloadSubject string        `json:"sdk.schema.extract.payload.subject" default:"payload" desc:"Name of the payload's schema. The collection of the record goes before it."`
+	PayloadSubject string        `json:"sdk.schema.extract.payload.subject" default:"payload" desc:"Subject of payload schemas, after the collection of the record."`
 	KeyEnabled     bool          `json:"sdk.schema.extract.key.enabled" default:"true" desc:"Whether structured keys get a schema."`
-	KeySubject     string        `json:"sdk.schema.extract.key.subject" default:"key" desc:"Name of the key's schema. The collection of the record goes before it."`
+	KeySubject     string        `json:"sdk.schema.extract.key.subject" default:"key" desc:"Subject of key schemas, after the collection of the record."`
 }
 
 // standardSource is a source wrapped in the standard middleware.
@@ -35,10 +35,12 @@ type standardSource struct {
 	extract    *extractor                // nil without schemas
 }
 
-func (s *standardSource) Parameters() Parameters { return maps.Clone(s.params.of(s.Source).all) }
+func (s *standardSource) Parameters() Parameters {
+	return maps.Clone(s.params.parametersOf(s.Source).all)
+}
 
 func (s *standardSource) Configure(ctx context.Context, settings map[string]string) error {
-	own, err := split(s.params.of(s.Source).all, settings, &s.options)
+	own, err := split(s.params.parametersOf(s.Source).all, settings, &s.options)
 	if err != nil {
 		return err
 	}
@@ -156,7 +158,9 @@ func (s *standardSource) Teardown(ctx context.Context) error {
 	return s.Source.Teardown(ctx)
 }
 
-func (s *standardSource) lifecycle() lifecycle { return lifecycle{s.Source, s.params.of(s.Source).own} }
+func (s *standardSource) lifecycle() lifecycle {
+	return lifecycle{s.Source, s.params.parametersOf(s.Source).own}
+}
 
 func (s *standardSource) LifecycleOnCreated(ctx context.Context, settings map[string]string) error {
 	return s.lifecycle().created(ctx, settings)

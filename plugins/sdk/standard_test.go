@@ -190,8 +190,8 @@ func TestStandardSettings(t *testing.T) {
 		t.Error(diff)
 	}
 	err := s.Configure(t.Context(), map[string]string{"sdk.batch.size": "-1", "pat": "x"})
-	want := "\"pat\": is not a setting of this plugin; did you mean \"path\"?\n\"sdk.batch.size\": must be greater " +
-		"than -1, not -1"
+	want := "\"pat\": is not a setting of this plugin; did you mean \"path\"?\n\"sdk.batch.size\": must be " +
+		"greater than -1, not -1"
 	if err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}
@@ -202,7 +202,7 @@ func TestStandardRefusesNegativeDelay(t *testing.T) {
 		return &feed{}
 	}, NewDestination: func() sdk.Destination { return &sink{} }})
 	settings := map[string]string{"sdk.batch.delay": "-5ms"}
-	want := `"sdk.batch.delay": must not be negative, which -5ms is`
+	want := `"sdk.batch.delay": must not be negative, like -5ms`
 	for _, err := range []error{c.NewSource().Configure(t.Context(), settings),
 		c.NewDestination().Configure(t.Context(), settings)} {
 		if err == nil || err.Error() != want {
@@ -713,7 +713,7 @@ func TestRecordFormatRefuses(t *testing.T) {
 			"sdk.record.format.options": `{{ env "HOME" }}`},
 		`"sdk.record.format.options": "debezium.schma.name"`: {"sdk.record.format": "debezium/json",
 			"sdk.record.format.options": "debezium.schma.name=x"},
-		`want name=value`: {"sdk.record.format": "debezium/json",
+		`use name=value`: {"sdk.record.format": "debezium/json",
 			"sdk.record.format.options": "x"},
 	} {
 		if err := d.Configure(t.Context(), settings); err == nil || !strings.Contains(err.Error(), want) {

@@ -13,8 +13,8 @@ type TimeLimitError struct{ Limit time.Duration }
 
 // Error names the limit and suggests a fix.
 func (e *TimeLimitError) Error() string {
-	return fmt.Sprintf("it takes longer than %s (processors.timeout) for a record: give it less to do, or raise "+
-		"processors.timeout", e.Limit)
+	return fmt.Sprintf("it took longer than %s (processors.timeout) for a record: simplify the "+
+		"processor or condition, or raise processors.timeout", e.Limit)
 }
 
 // WithTimeLimit returns a context for the work of a processor on one record, or on several records that it processes

@@ -46,7 +46,7 @@ type File interface {
 // fileMode is the mode of the files of a log. The files hold records, which the group may read.
 const fileMode os.FileMode = 0o640
 
-// directory implements FS with an open directory of the machine. It follows no links out of that directory, even if
+// directory implements FS with an open directory of the machine. It follows no links to other directories, even if
 // another file replaces the directory's name. Only the base name of a path is significant.
 type directory struct {
 	root *os.Root

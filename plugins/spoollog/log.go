@@ -1,5 +1,5 @@
-// Package spoollog implements a log of records on disk. One or more writers append to it; each of its readers reads it
-// at its own pace.
+// Package spoollog implements a log of records on disk. One or more writers append to it; each reader reads it at its
+// own pace.
 //
 // The log is a directory of segments, append-only files of frames with checksums. Records are synced when Commit.Wait
 // returns nil. A log can be opened after a power cut, a full disk or a failing disk: Open cuts a torn end, and skips

@@ -83,7 +83,7 @@ func (s *segment) recover(fs FS) (torn int64, err error) {
 //
 // A frame states how much was synced when it was written. A damaged part that a later frame states as synced is a hole;
 // scan continues after it. A damaged part that no later frame covers is a torn write. It and everything after it is
-// cut, because none of it was acknowledged.
+// cut, because nothing there was acknowledged.
 func (s *segment) scan(f File) (torn, sure int64, err error) {
 	s.end = s.base
 	good := int64(0) // end of the part to keep

@@ -81,7 +81,7 @@ func (c *Client) specify(ctx context.Context) (s specified, err error) {
 		s.spec, err = wire.ParseSpecification(s.answer, s.version)
 	}
 	if err == nil && s.spec.Name == "" {
-		err = errors.New("it gives no name")
+		err = errors.New("the specification has no name")
 	}
 	if err != nil {
 		s.spec = sdk.Specification{}
@@ -145,7 +145,7 @@ func (c *Client) start(ctx context.Context, connectorID string, log *slog.Logger
 	r.sandbox, r.terminate = c.Sandbox, c.endTimeouts().terminate
 	if c.TempDir != "" {
 		if err := os.MkdirAll(c.TempDir, 0o700); err != nil {
-			return nil, fmt.Errorf("cannot make the directory for sockets of plugins: %w", err)
+			return nil, fmt.Errorf("cannot create the directory for plugin sockets: %w", err)
 		}
 	}
 	return startProcess(ctx, r, c.TempDir, c.maxReceive(), c.endTimeouts(), log)
@@ -304,7 +304,7 @@ func (c *instance) call(ctx context.Context, method string, timeout time.Duratio
 	}
 	// The plugin may notice the deadline first and answer that the call was cancelled.
 	err = c.p.meant(status.FromContextError(context.DeadlineExceeded).Err(), trailer)
-	return fmt.Errorf("cannot call %s of connector %s: no answer within %v: %w",
+	return fmt.Errorf("cannot call %s of connector %s: no response within %v: %w",
 		method, c.id, timeout.Round(time.Millisecond), err)
 }
 
@@ -325,6 +325,6 @@ func (c *instance) teardown(ctx context.Context) error {
 
 func (c *instance) end() { c.p.kill() }
 
-// PID returns the id of the connector's process, which is also the id of its process group, or 0 if the connector has
-// no process of its own.
+// PID returns the id of the connector's process, which is also the id of its process group, or 0 if the connector runs
+// in this process.
 func (c *instance) PID() int { return c.p.runner.pid() }

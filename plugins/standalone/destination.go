@@ -112,7 +112,7 @@ func (d *Destination) withSchemas(ctx context.Context, b *record.Batch) *record.
 	for i := range records {
 		for _, part := range []schema.Parts{{Key: true}, {Payload: true}} {
 			if err := d.schemas.EncodeRecord(ctx, &records[i], part); err != nil {
-				d.log.Debug("record is sent without its schema", "err", err)
+				d.log.Debug("sending a record without its schema", "err", err)
 			}
 		}
 	}
@@ -132,7 +132,7 @@ func (d *Destination) encode(b *record.Batch, i int) (f wire.Frame, j int, err e
 		}
 		g, err := b.AppendWire(f, j, j+1)
 		if err == nil && len(g) > d.client.maxMessage() {
-			err = fmt.Errorf("record of %d bytes is greater than the %d that the plugin takes", len(g)-len(f),
+			err = fmt.Errorf("the record has %d bytes, more than the %d that the plugin accepts", len(g)-len(f),
 				d.client.maxMessage())
 		}
 		if err != nil && j > i {
@@ -151,7 +151,7 @@ func (d *Destination) settleAll() {
 	defer close(d.done)
 	err := d.results()
 	d.stream.cancel()
-	d.err = fmt.Errorf("connector %s broke: %w", d.id, err)
+	d.err = fmt.Errorf("connector %s failed: %w", d.id, err)
 	if !isClosed(d.flushing) {
 		d.settled(0, d.err)
 	}
@@ -250,7 +250,7 @@ func (d *Destination) Flush(ctx context.Context) error {
 		req := &connectorv2.Destination_Stop_Request{LastPosition: d.last}
 		if err := d.call(stopCtx, "Stop", d.client.stopTimeout(), req,
 			&connectorv2.Destination_Stop_Response{}); err != nil && stopCtx.Err() == nil {
-			d.log.Warn("destination did not stop when asked", "err", err)
+			d.log.Warn("destination did not stop on request", "err", err)
 		}
 	}()
 	if err := d.waitSettled(ctx, stopped); err != nil {
@@ -276,10 +276,10 @@ func (d *Destination) waitSettled(ctx context.Context, stopped <-chan struct{}) 
 			stopped, late = nil, time.After(d.client.stopTimeout())
 		case <-d.done:
 			if n := d.outstanding(); n > 0 {
-				return fmt.Errorf("%d records were not answered: %w", n, d.err)
+				return fmt.Errorf("%d records were not acknowledged: %w", n, d.err)
 			}
 		case <-late:
-			return fmt.Errorf("%d records were not answered in %v", d.outstanding(), d.client.stopTimeout())
+			return fmt.Errorf("%d records were not acknowledged within %v", d.outstanding(), d.client.stopTimeout())
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}

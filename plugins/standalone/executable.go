@@ -211,9 +211,9 @@ func (r *executable) Diagnose(context.Context) string { return "" }
 func (r *executable) PluginToHost(network, address string) (string, string, error) {
 	switch {
 	case network != "unix" && network != "tcp":
-		return "", "", fmt.Errorf("it listens on an unknown network %.20q", network)
+		return "", "", fmt.Errorf("the plugin listens on unknown network %.20q", network)
 	case network == "tcp" && !isLocal(address):
-		return "", "", fmt.Errorf("it listens at %.100q, which is not this machine's own address", address)
+		return "", "", fmt.Errorf("the plugin listens at %.100q, which is not a loopback address", address)
 	}
 	return network, address, nil
 }
@@ -236,7 +236,7 @@ func (r *executable) pid() int {
 // whyNotReady explains why there is no connection to the plugin; err is the error of go-plugin.
 func (r *executable) whyNotReady(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
-		return fmt.Errorf("it did not get ready: %w", context.Cause(ctx))
+		return fmt.Errorf("the plugin did not become ready: %w", context.Cause(ctx))
 	}
 	return r.stdout.explain(err)
 }
@@ -303,7 +303,7 @@ func (l *handshakeLine) hand(line string) {
 func (l *handshakeLine) close() { _ = l.writer.Close() }
 
 // ErrNoConnector means that a program printed something other than a handshake line.
-var ErrNoConnector = errors.New("it is not a connector")
+var ErrNoConnector = errors.New("the program is not a connector")
 
 // explain returns the reason why there is no connection. It is err if the printed line was valid for go-plugin.
 func (l *handshakeLine) explain(err error) error {
@@ -313,7 +313,7 @@ func (l *handshakeLine) explain(err error) error {
 	case l.valid:
 		return err
 	case l.first != "":
-		return fmt.Errorf("%w: it said %.100q", ErrNoConnector, l.first)
+		return fmt.Errorf("%w: it printed %.100q", ErrNoConnector, l.first)
 	}
-	return errors.New("it ended before it was ready")
+	return errors.New("the program exited before it was ready")
 }

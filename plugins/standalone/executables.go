@@ -230,7 +230,7 @@ func (e *Executables) classify() (plugins map[pluginname.Name]*file, problems ma
 		delete(plugins, name)
 		slices.Sort(paths)
 		for _, path := range paths {
-			problems[path] = fmt.Sprintf("%s is in more than one file, and none of them is used: %s", name,
+			problems[path] = fmt.Sprintf("several files provide %s, so none of them is used: %s", name,
 				strings.Join(paths, ", "))
 		}
 	}
@@ -246,7 +246,7 @@ func (e *Executables) reclassify() (lines []func(), changed bool) {
 			changed = true
 			message := "plugin found"
 			if before != nil {
-				message = "plugin replaced, connectors that run go on with the one before until they are started again"
+				message = "plugin replaced; running connectors use the previous file until they are restarted"
 			}
 			lines = append(lines, func() {
 				e.Log.Info(message, "component", "plugins", "plugin_name", name.String(), "path", f.entry)
@@ -272,7 +272,7 @@ func (e *Executables) reclassify() (lines []func(), changed bool) {
 	for path, reason := range warnings {
 		if e.warnings[path] != reason {
 			lines = append(lines, func() {
-				e.Log.Warn("plugin can be changed by others, who can run as the agent what they like", "component",
+				e.Log.Warn("other users can change the plugin, and so run any program as the agent", "component",
 					"plugins", "path", path, "err", reason)
 			})
 		}

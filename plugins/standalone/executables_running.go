@@ -67,7 +67,8 @@ func (e *Executables) Changes() []Change {
 	var all []Change
 	for r := range e.running {
 		if reason, what := e.changed(r); reason != "" {
-			message := fmt.Sprintf("connector %s runs %s as it was started, but %s", r.connectorID, r.plugin, what)
+			message := fmt.Sprintf("connector %s runs %s from an earlier file: %s",
+				r.connectorID, r.plugin, what)
 			all = append(all, Change{r.connectorID, r.plugin, reason, message, r.at})
 		}
 	}
@@ -81,27 +82,27 @@ func (e *Executables) Changes() []Change {
 // changed describes the change of the file that r was started from. It returns "" if the file is unchanged, or if the
 // new content is not specified yet. The caller holds mu.
 func (e *Executables) changed(r *running) (reason, what string) {
-	const next = "; a restart of the pipeline uses the file present at that time"
+	const next = "; a restart of the pipeline uses the new file"
 	if now := e.plugins[r.plugin]; now != nil {
 		if now.sum == r.file.sum {
 			return "", ""
 		}
-		return "PluginReplaced", now.entry + " is another one by now" + next
+		return "PluginReplaced", now.entry + " was replaced" + next
 	}
 	for _, now := range e.files {
 		switch {
 		case now.entry != r.file.entry:
 		case e.problems[now.entry] != "":
-			return "PluginBroken", fmt.Sprintf("%s cannot be used any more, nor can the connector be started again: %s",
+			return "PluginBroken", fmt.Sprintf("%s is no longer usable, and the connector cannot be restarted: %s",
 				now.entry, e.problems[now.entry])
 		case now.spec == nil:
 			return "", ""
 		default:
-			return "PluginReplaced", fmt.Sprintf("%s is %s@%s by now%s", now.entry, now.spec.Name, now.spec.Version,
+			return "PluginReplaced", fmt.Sprintf("%s is now %s@%s%s", now.entry, now.spec.Name, now.spec.Version,
 				next)
 		}
 	}
-	return "PluginGone", r.file.entry + " is gone, and the connector cannot be started again until it is back"
+	return "PluginGone", r.file.entry + " was removed, and the connector cannot be restarted without it"
 }
 
 // runningSource is a source that is registered as running until Teardown.

@@ -144,7 +144,7 @@ func inspect(root, name string) *file {
 	case !info.Mode().IsRegular():
 		return &file{path: target, print: fingerprint.Of(info), err: errors.New("it is not a regular file")}
 	case info.Mode().Perm()&0o111 == 0:
-		return &file{path: target, print: fingerprint.Of(info), err: errors.New("it is not executable (chmod +x)")}
+		return &file{path: target, print: fingerprint.Of(info), err: errors.New("it is not executable: run chmod +x")}
 	}
 	return &file{path: target, print: fingerprint.Of(info), pending: true}
 }
@@ -156,7 +156,7 @@ func inside(root, path string) (string, error) {
 		return "", err
 	}
 	if rel, err := filepath.Rel(root, target); err != nil || !filepath.IsLocal(rel) {
-		return "", fmt.Errorf("it is a link to %s, outside of %s", target, root)
+		return "", fmt.Errorf("it is a symbolic link to %s, which is outside %s", target, root)
 	}
 	return target, nil
 }

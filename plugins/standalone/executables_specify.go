@@ -146,9 +146,9 @@ func specifyTimeout(e *Executables) time.Duration {
 func explainStart(err error) error {
 	switch {
 	case errors.Is(err, syscall.ENOEXEC):
-		return fmt.Errorf("%w: it is no program, or one for another kind of machine", err)
+		return fmt.Errorf("%w: the file is not a program, or is for another platform", err)
 	case errors.Is(err, syscall.ENOENT):
-		return fmt.Errorf("%w: its interpreter is missing", err)
+		return fmt.Errorf("%w: the interpreter of the program is missing", err)
 	}
 	return err
 }
@@ -157,7 +157,7 @@ func explainStart(err error) error {
 func checkName(s *sdk.Specification) error {
 	if strings.ContainsAny(s.Name, "@:/ \t\r\n") || strings.ContainsAny(s.Version, " \t\r\n") || s.Version == "" ||
 		s.Version == pluginname.Latest {
-		return fmt.Errorf("it calls itself %.100q, version %.100q, which pipelines cannot refer to", s.Name, s.Version)
+		return fmt.Errorf("pipelines cannot reference its name %.100q and version %.100q", s.Name, s.Version)
 	}
 	return nil
 }

@@ -83,7 +83,7 @@ func (e *Executables) Resolve(path string) (pluginname.Name, error) {
 	reason := "it is not directly in " + e.Dir
 	if f := e.files[resolved]; f != nil {
 		if reason = e.problems[f.entry]; reason == "" {
-			reason = "what it is is not known yet"
+			reason = "the agent has not queried its specification yet"
 		}
 	}
 	return pluginname.Name{}, fmt.Errorf("cannot use %s as a plugin: %s", path, reason)
@@ -108,7 +108,7 @@ func (e *Executables) resolve(path string) (string, error) {
 	case errors.Is(err, os.ErrNotExist):
 		return "", errors.New("there is no such file in " + e.Dir)
 	case err != nil:
-		return "", errors.New("only files in " + e.Dir + " are run")
+		return "", errors.New("plugins must be in " + e.Dir)
 	}
 	return target, nil
 }
@@ -159,11 +159,12 @@ func (e *Executables) client(plugin pluginname.Name) (*Client, *file, error) {
 	now := e.inspect(root, filepath.Base(f.entry))
 	switch {
 	case now == nil:
-		return nil, nil, fmt.Errorf("cannot find plugin %q: %s is gone", plugin, f.entry)
+		return nil, nil, fmt.Errorf("cannot find plugin %q: %s was removed", plugin, f.entry)
 	case now.err != nil:
 		return nil, nil, fmt.Errorf("cannot use plugin %q: %s: %w", plugin, f.entry, now.err)
 	case f.pending || now.path != f.path || now.print != f.print:
-		return nil, nil, fmt.Errorf("cannot use plugin %q: %s has changed, and what it is now is not known yet", plugin,
+		return nil, nil, fmt.Errorf("cannot use plugin %q: %s has changed, and the agent has not queried the "+
+			"new specification yet", plugin,
 			f.entry)
 	}
 	return clientOf(e, f), f, nil

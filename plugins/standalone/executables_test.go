@@ -177,12 +177,12 @@ func TestFilesThatAreNoPlugins(t *testing.T) {
 		t.Errorf("found %+v", specs)
 	}
 	want := []struct{ name, reason string }{
-		{"chatter", `it is not a connector: it said "hello"`},
+		{"chatter", `the program is not a connector: it printed "hello"`},
 		{"dangling", "no such file"},
-		{"elsewhere", "outside of " + d.dir},
+		{"elsewhere", "outside " + d.dir},
 		{"fails", "no disk"},
-		{"foreign", "another kind of machine"},
-		{"hangs", "it did not get ready"},
+		{"foreign", "another platform"},
+		{"hangs", "the plugin did not become ready"},
 		{"notes.txt", "it is not executable"},
 	}
 	problems := d.Problems()
@@ -361,7 +361,7 @@ func TestTwoFilesWithOneName(t *testing.T) {
 	}
 	d.rescan()
 	if d.names() != "standalone:counter@v1.0.0 standalone:counter@v2.0.0" || len(d.Problems()) != 0 {
-		t.Errorf("after one is gone: plugins %s, problems %v", d.names(), d.Problems())
+		t.Errorf("after one was removed: plugins %s, problems %v", d.names(), d.Problems())
 	}
 }
 
@@ -384,7 +384,7 @@ func TestTheDirectoryIsWatched(t *testing.T) {
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
 	}
-	d.wait("the plugin is gone", func() bool { return d.names() == "" && changed.Load() == 2 })
+	d.wait("the plugin was removed", func() bool { return d.names() == "" && changed.Load() == 2 })
 	for _, text := range []string{"plugin found", "plugin gone"} {
 		if !strings.Contains(d.log.String(), text) {
 			t.Errorf("log lacks %q:\n%s", text, d.log.String())
@@ -471,13 +471,13 @@ func TestPluginsGivenByPath(t *testing.T) {
 	for ref, want := range map[string]string{
 		path: "", link: "", "./p": "", "standalone:" + path: "",
 		"builtin:" + path:                       "cannot find plugin",
-		outside:                                 "only files in " + d.dir + " are run",
-		"./away":                                "only files in " + d.dir + " are run",
-		"../outside":                            "only files in " + d.dir + " are run",
+		outside:                                 "plugins must be in " + d.dir,
+		"./away":                                "plugins must be in " + d.dir,
+		"../outside":                            "plugins must be in " + d.dir,
 		"./missing":                             "there is no such file in " + d.dir,
-		filepath.Join(d.dir, "bad"):             "it ended before it was ready",
-		"/proc/self/exe":                        "only files in",
-		filepath.Join(d.dir, "p/../../outside"): "only files in",
+		filepath.Join(d.dir, "bad"):             "the program exited before it was ready",
+		"/proc/self/exe":                        "plugins must be in",
+		filepath.Join(d.dir, "p/../../outside"): "plugins must be in",
 	} {
 		_, err := start(t, h, ref)
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
@@ -578,15 +578,15 @@ func TestChangesOfRunningPlugins(t *testing.T) {
 	d.plugin("p", "v1.0.0", "")
 	check("written again", "")
 	d.plugin("p", "v1.0.0", "echo other >&2")
-	check("another one", "PluginReplaced", "is another one by now")
+	check("another one", "PluginReplaced", "was replaced")
 	d.plugin("p", "v2.0.0", "")
-	check("another version", "PluginReplaced", "is counter@v2.0.0 by now")
+	check("another version", "PluginReplaced", "is now counter@v2.0.0")
 	d.script("p", "exit 3")
-	check("no plugin", "PluginBroken", "it ended before it was ready")
+	check("no plugin", "PluginBroken", "the program exited before it was ready")
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
 	}
-	check("gone", "PluginGone", "is gone")
+	check("gone", "PluginGone", "was removed")
 	d.plugin("p", "v1.0.0", "")
 	check("back", "")
 	if err := os.Rename(path, path+"2"); err != nil {
@@ -650,7 +650,7 @@ func TestOnlyWhatWasSpecifiedIsStarted(t *testing.T) {
 	if err := os.Remove(filepath.Join(d.dir, "p")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := d.Source(t.Context(), name, "p:src"); err == nil || !strings.Contains(err.Error(), "is gone") {
+	if _, err := d.Source(t.Context(), name, "p:src"); err == nil || !strings.Contains(err.Error(), "was removed") {
 		t.Errorf("removed: error %v", err)
 	}
 }
@@ -682,7 +682,7 @@ func TestPluginsThatOthersCanChange(t *testing.T) {
 		}
 		check("as it was made", "")
 		chmod(path, 0o757)
-		check("file that all may write", "p has mode 0757 (chmod o-w)")
+		check("file that all may write", "p has mode 0757: run chmod o-w")
 		chmod(path, 0o755)
 		check("mended", "")
 		chmod(d.dir, 0o777)

@@ -33,7 +33,7 @@ func writableByOthers(path string) error {
 			return err
 		}
 		if reason := othersWrite(info); reason != "" {
-			return fmt.Errorf("others can change it: %s %s", checked, reason)
+			return fmt.Errorf("other users can change it: %s %s", checked, reason)
 		}
 	}
 	return nil
@@ -46,11 +46,11 @@ func othersWrite(info fs.FileInfo) string {
 	mode := info.Mode().Perm()
 	switch {
 	case stat.Uid != 0 && int(stat.Uid) != os.Geteuid():
-		return fmt.Sprintf("belongs to user %d (chown it to root or to the agent's user)", stat.Uid)
+		return fmt.Sprintf("belongs to user %d: change its owner to root or the user of the agent", stat.Uid)
 	case mode&0o002 != 0:
-		return fmt.Sprintf("has mode %04o (chmod o-w)", mode)
+		return fmt.Sprintf("has mode %04o: run chmod o-w", mode)
 	case mode&0o020 != 0 && stat.Gid != 0 && int(stat.Gid) != os.Getegid():
-		return fmt.Sprintf("has mode %04o and group %d (chmod g-w)", mode, stat.Gid)
+		return fmt.Sprintf("has mode %04o and group %d: run chmod g-w", mode, stat.Gid)
 	}
 	return ""
 }

@@ -198,15 +198,15 @@ func TestManyAnswers(t *testing.T) {
 		t.Fatal(err)
 	}
 	wait.For(t, "it is reported", func() bool { _, _, broken := r.get(); return broken != nil })
-	if _, _, broken := r.get(); !strings.Contains(broken.Error(), "answered record") &&
-		!strings.Contains(broken.Error(), "more records than it was given") {
+	if _, _, broken := r.get(); !strings.Contains(broken.Error(), "acknowledged record") &&
+		!strings.Contains(broken.Error(), "more records than it received") {
 		t.Errorf("got %v", broken)
 	}
 }
 
 func TestHostileSpecifications(t *testing.T) {
-	for what, want := range map[string]string{"parameters": "20000 parameters, more than 10000",
-		"text": "bytes, more than 1048576", "": ""} {
+	for what, want := range map[string]string{"parameters": "20000 parameters, more than the maximum of 10000",
+		"text": "bytes, more than the maximum of 1048576", "": ""} {
 		c, _ := client(t, "hostile")
 		c.Env = append(c.Env, hostileSpecification+"="+what)
 		spec, err := c.Specify(testContext(t))

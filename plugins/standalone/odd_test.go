@@ -355,8 +355,8 @@ func TestOddDestinations(t *testing.T) {
 		{"answers at the end", true, ""},
 		{"hang", true, ""},
 		{"silent", false, ""},
-		{"another order", false, `answered record "2" when "1" was next`},
-		{"surplus", false, "more records than it was given"},
+		{"another order", false, `acknowledged record "2" instead of "1"`},
+		{"surplus", false, "more records than it received"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.mode, func(t *testing.T) {
@@ -386,7 +386,7 @@ func TestOddDestinations(t *testing.T) {
 			if tt.flushes && (err != nil || n != 2) {
 				t.Errorf("settled %d, Flush: %v", n, err)
 			}
-			if !tt.flushes && (err == nil || !strings.Contains(err.Error(), "2 records were not answered")) {
+			if !tt.flushes && (err == nil || !strings.Contains(err.Error(), "2 records were not acknowledged")) {
 				t.Errorf("settled %d, Flush: %v", n, err)
 			}
 		})

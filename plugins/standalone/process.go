@@ -211,7 +211,7 @@ func (p *process) explainWithin(exit time.Duration, err error) error {
 		return err
 	}
 	if said := p.stderr.last(); said != "" {
-		return fmt.Errorf("%w (the plugin process ended: %w; it said last: %s)", err, p.runner.exitError(), said)
+		return fmt.Errorf("%w (the plugin process ended: %w; its last output: %s)", err, p.runner.exitError(), said)
 	}
 	return fmt.Errorf("%w (the plugin process ended: %w)", err, p.runner.exitError())
 }

@@ -23,11 +23,11 @@ import (
 
 func TestPluginsThatDoNotStart(t *testing.T) {
 	tests := []struct{ role, want string }{
-		{"chatter", `not a connector: it said "hello"`},
+		{"chatter", `not a connector: it printed "hello"`},
 		{"future", "incompatible API version with plugin. Plugin version: 7"},
-		{"away", "not this machine's own address"},
+		{"away", "not a loopback address"},
 		{"odd network", `unknown network "udp"`},
-		{"silent", "did not get ready"},
+		{"silent", "did not become ready"},
 		{"dead", "no disk"},
 	}
 	for _, tt := range tests {

@@ -102,7 +102,8 @@ func (r *recorder) replace(k kept) {
 	}
 	if !r.failed {
 		r.failed = true
-		r.log.Warn("cannot record the processes of connectors: if this agent is killed, the next one may not end them",
+		r.log.Warn("cannot record the connector processes: if the agent is killed, the next agent "+
+			"may not terminate them",
 			"component", "plugins", "path", r.path, "err", err)
 	}
 }
@@ -130,7 +131,7 @@ func (r *recorder) finish() {
 // remove removes the file.
 func (r *recorder) remove() {
 	if err := os.Remove(r.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		r.log.Warn("cannot remove the record of the processes of connectors", "component", "plugins",
+		r.log.Warn("cannot remove the record of the connector processes", "component", "plugins",
 			"path", r.path, "err", err)
 	}
 }

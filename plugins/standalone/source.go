@@ -16,7 +16,7 @@ import (
 )
 
 // Source is a source connector in its own process. Read, Ack and Stop may be
-// called concurrently with each other, but none of them with itself.
+// called concurrently with each other, but not with themselves.
 type Source struct {
 	instance
 	stream *stream
@@ -137,7 +137,7 @@ func (s *Source) next(ctx context.Context) (wire.Frame, error) {
 			}
 			stopped, quiet = nil, time.After(s.client.quietTimeout())
 		case <-quiet:
-			s.log.Warn("source did not return its last position, it is read again later")
+			s.log.Warn("source did not return its last position; records after the checkpoint will be read again")
 			return nil, io.EOF
 		}
 	}
@@ -228,7 +228,7 @@ func (s *Source) limits() record.Limits {
 		Memory: max(leastMemory, decodedFactor*s.client.maxReceive())}
 }
 
-// batch returns the leading records of the rest up to the first invalid one, and the error of that one. It returns nil
+// batch returns the leading records of the rest up to the first invalid one, and its error. It returns nil
 // when no record precedes it.
 func (s *Source) batch() (*record.Batch, error) {
 	b, n, err := record.ReadBatch(s.rest, s.limits())
@@ -318,7 +318,7 @@ func (s *Source) Stop(ctx context.Context) error {
 	var resp connectorv2.Source_Stop_Response
 	err := s.call(ctx, "Stop", s.client.stopTimeout(), &connectorv2.Source_Stop_Request{}, &resp)
 	if s.end = resp.GetLastPosition(); err != nil {
-		s.log.Warn("source did not stop when asked", "err", err)
+		s.log.Warn("source did not stop on request", "err", err)
 	}
 	return nil
 }

@@ -46,7 +46,7 @@ func (d *Destination) writeAndWait(
 		}
 		for _, a := range more {
 			if len(acks) == j-i || !bytes.Equal(a.Position, b.Position(i+len(acks))) {
-				return i, fmt.Errorf("cannot write to connector %s: the plugin answered record %.100q out of order",
+				return i, fmt.Errorf("cannot write to connector %s: the plugin acknowledged record %.100q out of order",
 					d.id, a.Position)
 			}
 			acks = append(acks, a)

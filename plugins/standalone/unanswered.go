@@ -36,7 +36,7 @@ func (u *unanswered) expect(positions record.Positions, refused error) {
 	}
 }
 
-var errSurplus = errors.New("the plugin answered more records than it was given")
+var errSurplus = errors.New("the plugin acknowledged more records than it received")
 
 // take records the answer for the record at pos, which must be the next one. It reports whether that was the last
 // record of a message.
@@ -48,7 +48,7 @@ func (u *unanswered) take(pos record.Position) (partDone bool, err error) {
 	}
 	p := &u.parts[0]
 	if want := p.positions.At(p.next); !bytes.Equal(pos, want) {
-		return false, fmt.Errorf("the plugin answered record %.100q when %.100q was next", pos, want)
+		return false, fmt.Errorf("the plugin acknowledged record %.100q instead of %.100q", pos, want)
 	}
 	p.next++
 	if partDone = p.next == p.positions.Len(); partDone {

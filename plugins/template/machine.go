@@ -66,9 +66,9 @@ func (m *machine) Write(p []byte) (int, error) {
 var (
 	errOutput = fmt.Errorf("its output exceeds %d bytes", maxOutput)
 	errNodes  = fmt.Errorf("it makes a value of more than %d values, or nested more than %d deep", maxNodes, maxDepth)
-	errTime   = fmt.Errorf("it takes longer than %s", maxTime)
+	errTime   = fmt.Errorf("it took longer than %s", maxTime)
 	// The records after the slow ones are refused, too, because they may be just as slow.
-	errBatchTime = fmt.Errorf("it takes longer than %s for the records of one batch together", maxBatchTime)
+	errBatchTime = fmt.Errorf("it took longer than %s for the records of one batch together", maxBatchTime)
 	errNil       = errors.New("it prints a value that is not there")
 	errCycle     = errors.New("a value cannot contain itself")
 )

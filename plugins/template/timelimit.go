@@ -27,8 +27,8 @@ func (b *TimeLimit) BeginWithin(ctx context.Context, limit time.Duration) {
 	b.Begin(ctx)
 	if limit > 0 && limit < maxTime {
 		b.longest = limit
-		b.late = fmt.Errorf("it takes longer than %s (processors.timeout) for a record: give it less to do, or raise "+
-			"processors.timeout", limit)
+		b.late = fmt.Errorf("it took longer than %s (processors.timeout) for a record: simplify the template, or "+
+			"raise processors.timeout", limit)
 	}
 }
 

@@ -33,7 +33,7 @@ func (c Codec) Unmarshal(data mem.BufferSlice, v any) error {
 		return nil
 	}
 	if _, ok := v.(Frame); ok {
-		return fmt.Errorf("cannot read into a frame: want a pointer")
+		return fmt.Errorf("cannot decode into a wire.Frame: use a pointer")
 	}
 	return c.CodecV2.Unmarshal(data, v)
 }

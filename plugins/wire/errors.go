@@ -17,7 +17,7 @@ import (
 )
 
 // ErrUnimplemented means that the plugin does not know the method.
-var ErrUnimplemented = errors.New("the plugin does not implement it")
+var ErrUnimplemented = errors.New("the plugin does not implement the method")
 
 // ErrTooLarge means that the other side sent a message above the limit.
 var ErrTooLarge = errors.New("a message is too large")

@@ -42,7 +42,7 @@ func (h *hostSchemas) Create(ctx context.Context, subject string, typ schema.Typ
 	resp, err := h.client.CreateSchema(h.withToken(ctx), &connectorv2.CreateSchemaRequest{
 		Subject: subject, Type: commonv1.Schema_Type(typ), Bytes: []byte(text)})
 	if err != nil {
-		return schema.Schema{}, fmt.Errorf("cannot create schema of %q: %w", subject, schemaError(err))
+		return schema.Schema{}, fmt.Errorf("cannot create the schema of %q: %w", subject, schemaError(err))
 	}
 	return schemaFrom(resp.GetSchema()), nil
 }

@@ -45,7 +45,7 @@ func newDestinationServer(c sdk.Connector, env *sdk.Env) *destinationServer {
 	return d
 }
 
-var errNoDestination = errors.New("the connector is no destination")
+var errNoDestination = errors.New("the plugin has no destination")
 
 // Configure passes the settings to the destination.
 func (d *destinationServer) Configure(
@@ -149,7 +149,7 @@ func (d *destinationServer) flush(ctx context.Context) error {
 // limit.
 const stopTimeout = time.Minute
 
-var errStopTimeout = fmt.Errorf("it did not end within %v", stopTimeout)
+var errStopTimeout = fmt.Errorf("it did not return within %v", stopTimeout)
 
 // Stop returns when the record at the last position, and all before it, are answered. It also returns if that is no
 // longer possible, because Run has failed or takes too long.
@@ -172,7 +172,7 @@ func (d *destinationServer) Stop(
 		err = context.Cause(ctx)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("cannot flush what was written: %w", err)
+		return nil, fmt.Errorf("cannot flush written records: %w", err)
 	}
 	return &connectorv2.Destination_Stop_Response{}, nil
 }
@@ -203,7 +203,7 @@ func (d *destinationServer) Teardown(
 		return &connectorv2.Destination_Teardown_Response{}, nil
 	}
 	if err := waitRun(ctx, &d.ran); err != nil {
-		return nil, fmt.Errorf("cannot tear down: the connector still writes: %w", err)
+		return nil, fmt.Errorf("cannot tear down: the connector is still writing: %w", err)
 	}
 	return &connectorv2.Destination_Teardown_Response{}, d.destination.Teardown(sdk.WithEnv(ctx, d.env))
 }
@@ -294,7 +294,7 @@ func (a *answers) settled(n int, err error) {
 		}
 	}
 	if n > 0 && a.err == nil {
-		a.err = errors.New("the connector settled more records than it was given")
+		a.err = errors.New("the connector settled more records than it received")
 	}
 	if len(f) > 0 && a.err == nil {
 		a.err = a.stream.SendMsg(f)

@@ -44,7 +44,7 @@ func newSourceServer(c sdk.Connector, env *sdk.Env) *sourceServer {
 	return s
 }
 
-var errNoSource = errors.New("the connector is no source")
+var errNoSource = errors.New("the plugin has no source")
 
 // Configure passes the settings to the source.
 func (s *sourceServer) Configure(
@@ -101,7 +101,7 @@ func (s *sourceServer) begin() error {
 	case s.source == nil:
 		return errNoSource
 	case s.started:
-		return errors.New("the source runs already")
+		return errors.New("the source is already running")
 	}
 	s.started = true
 	s.ran.Add(1)
@@ -245,7 +245,7 @@ func (s *sourceServer) Teardown(
 		return &connectorv2.Source_Teardown_Response{}, nil
 	}
 	if err := waitRun(ctx, &s.ran); err != nil {
-		return nil, fmt.Errorf("cannot tear down: the connector still reads or acknowledges: %w", err)
+		return nil, fmt.Errorf("cannot tear down: the connector is still reading or acknowledging: %w", err)
 	}
 	return &connectorv2.Source_Teardown_Response{}, s.source.Teardown(sdk.WithEnv(ctx, s.env))
 }

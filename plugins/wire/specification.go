@@ -26,7 +26,7 @@ const (
 // ParseSpecification parses the response to Specify in a version of the protocol.
 func ParseSpecification(f Frame, version int) (s sdk.Specification, err error) {
 	if len(f) > maxSpecification {
-		return s, fmt.Errorf("it has %d bytes, more than %d", len(f), maxSpecification)
+		return s, fmt.Errorf("the specification has %d bytes, more than the maximum of %d", len(f), maxSpecification)
 	}
 	if version == Version1 {
 		var m connectorv1.Specifier_Specify_Response
@@ -38,7 +38,7 @@ func ParseSpecification(f Frame, version int) (s sdk.Specification, err error) {
 		s = specificationFrom(m.GetSpecification())
 	}
 	if n := max(len(s.Source), len(s.Destination)); err == nil && n > maxParameters {
-		err = fmt.Errorf("it has %d parameters, more than %d", n, maxParameters)
+		err = fmt.Errorf("the specification has %d parameters, more than the maximum of %d", n, maxParameters)
 	}
 	return s, err
 }

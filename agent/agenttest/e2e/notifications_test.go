@@ -34,8 +34,8 @@ func (r *receiver) ServeHTTP(_ http.ResponseWriter, request *http.Request) {
 	}
 }
 
-// of returns the received notifications of a kind.
-func (r *receiver) of(kind notification.Kind) (found []notification.Notification) {
+// received returns the received notifications of a kind.
+func (r *receiver) received(kind notification.Kind) (found []notification.Notification) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, n := range r.all {
@@ -75,8 +75,8 @@ func TestNotifications(t *testing.T) {
 	a.WaitPhase("degraded", spec.PhaseDegraded, 0)
 	for kind, about := range map[notification.Kind]string{notification.Degraded: "degraded",
 		notification.FileProblem: "broken.yaml", notification.Silent: "silent"} {
-		a.Wait("a notification "+string(kind), func() bool { return len(r.of(kind)) > 0 })
-		if n := r.of(kind); len(n) != 1 || n[0].Pipeline+n[0].File != about || n[0].Message == "" {
+		a.Wait("a notification "+string(kind), func() bool { return len(r.received(kind)) > 0 })
+		if n := r.received(kind); len(n) != 1 || n[0].Pipeline+n[0].File != about || n[0].Message == "" {
 			t.Errorf("%s: received %+v", kind, n)
 		}
 	}
@@ -88,14 +88,14 @@ func TestNotifications(t *testing.T) {
 		}
 		return status.State.Stall.Silent() && status.State.Stall.Stage == "silent:src"
 	})
-	if n := r.of(notification.NotDelivering); len(n) > 0 {
+	if n := r.received(notification.NotDelivering); len(n) > 0 {
 		t.Errorf("a silent pipeline is notified of twice: %+v", n)
 	}
 	results, err := asked.TestNotifications(t.Context())
 	if err != nil || len(results) != 2 || !results[0].Delivered || !results[1].Delivered {
 		t.Errorf("notifications that were asked for: %+v, %v", results, err)
 	}
-	if len(r.of(notification.Test)) != 1 {
+	if len(r.received(notification.Test)) != 1 {
 		t.Error("a notification that was asked for is not received")
 	}
 	a.Wait("the command", func() bool {

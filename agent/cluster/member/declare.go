@@ -34,8 +34,8 @@ func (m *Membership) declare(ctx context.Context) {
 // share passes the cluster's declarations to the member, and replans the pipelines whose terms changed for this agent.
 func (m *Membership) share(ctx context.Context, all []spec.Declaration) {
 	of := map[string]cluster.Placement{}
-	known := protocol.Declared{Wanted: map[string]protocol.Wanted{}, Idle: map[string]bool{},
-		Gone: map[string]protocol.Wanted{}}
+	known := protocol.Declared{Run: map[string]protocol.Declaration{}, Idle: map[string]bool{},
+		Gone: map[string]protocol.Declaration{}}
 	for i := range all {
 		d := &all[i]
 		t := cluster.PlacementOf(d)
@@ -49,13 +49,13 @@ func (m *Membership) share(ctx context.Context, all []spec.Declaration) {
 		}
 		m.applyOverride(ctx, d)
 		if t.Runs = d.Withdrawn.IsZero() && d.Want() == spec.StatusRunning; t.Runs { // may have changed
-			known.Wanted[d.Pipeline.ID] = protocol.Wanted{Digest: d.Digest, Labels: t.Rules.Labels,
+			known.Run[d.Pipeline.ID] = protocol.Declaration{Digest: d.Digest, Labels: t.Rules.Labels,
 				Relaxed:   t.Mode == spec.ClusterRelaxed,
 				Instances: t.Instances.Number(), Each: t.Instances == spec.EachMember}
 		} else if d.Withdrawn.IsZero() {
 			known.Idle[d.Pipeline.ID] = true
 		} else {
-			known.Gone[d.Pipeline.ID] = protocol.Wanted{Labels: t.Rules.Labels, Purge: d.Purge && cluster.IsShared(d)}
+			known.Gone[d.Pipeline.ID] = protocol.Declaration{Labels: t.Rules.Labels, Purge: d.Purge && cluster.IsShared(d)}
 		}
 	}
 	forgotten := m.forget(ctx, known.Gone)
@@ -72,7 +72,7 @@ func (m *Membership) share(ctx context.Context, all []spec.Declaration) {
 }
 
 // forget deletes this agent's state of pipelines that were deleted from the cluster. It returns their ids.
-func (m *Membership) forget(ctx context.Context, gone map[string]protocol.Wanted) map[string]bool {
+func (m *Membership) forget(ctx context.Context, gone map[string]protocol.Declaration) map[string]bool {
 	forgotten := map[string]bool{}
 	for id, w := range gone {
 		claim := m.member.Claims(id)[0]

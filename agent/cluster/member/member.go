@@ -118,7 +118,7 @@ func (m *Membership) connect() {
 		Stats:            m.stats,
 		Instance:         m.member.Instance,
 		Epoch:            m.member.Epoch,
-		Hold:             m.member.Hold,
+		WaitToWrite:      m.member.WaitToWrite,
 		OwnedElsewhere:   m.elsewhere,
 		OnVersionOutcome: m.versions.Record,
 		InFile:           cluster.ProblemsInFile,

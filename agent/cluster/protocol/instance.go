@@ -34,21 +34,21 @@ func InstanceOf(id string) (pipeline string, number int) {
 
 // instance is an instance of a pipeline that this agent would run.
 type instance struct {
-	Wanted
+	Declaration
 	pipeline string
 	number   int
 }
 
 // most is the maximum number of instances.
-func (w Wanted) most() int {
-	if w.Each {
+func (d Declaration) most() int {
+	if d.Each {
 		return MaxInstances
 	}
-	return min(max(w.Instances, 1), MaxInstances)
+	return min(max(d.Instances, 1), MaxInstances)
 }
 
 // instancesOf returns the instances of all pipelines, by claim id.
-func instancesOf(wanted map[string]Wanted) map[string]instance {
+func instancesOf(wanted map[string]Declaration) map[string]instance {
 	all := make(map[string]instance, len(wanted))
 	for pipeline, w := range wanted {
 		for number := 1; number <= w.most(); number++ {

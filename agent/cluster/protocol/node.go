@@ -137,7 +137,7 @@ func jitter(r *rand.Rand, d time.Duration) time.Duration {
 func (n *Node) Declare(now time.Duration, d Declared) {
 	n.advance(now)
 	n.known(d)
-	before, wanted := n.wanted, instancesOf(d.Wanted)
+	before, wanted := n.wanted, instancesOf(d.Run)
 	n.wanted, n.ids = wanted, sorted(wanted)
 	for id := range n.wantedAt {
 		if _, ok := wanted[id]; !ok {

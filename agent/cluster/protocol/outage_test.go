@@ -113,7 +113,7 @@ func TestTakeOverAfterAnOutage(t *testing.T) {
 			w.keys[claim.Key] = claim
 			w.n.Observe(0, claim)
 			w.n.Synced(0)
-			w.n.Declare(0, Declared{Wanted: map[string]Wanted{"p": {Digest: "d"}}})
+			w.n.Declare(0, Declared{Run: map[string]Declaration{"p": {Digest: "d"}}})
 			renewed := died
 			for now := time.Duration(0); now < died+2*time.Minute; now += ahead {
 				w.n.now = now

@@ -36,16 +36,16 @@ func TestShares(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w, wanted := &table{entries: map[string]Entry{}, frees: map[string]int{}}, map[string]Wanted{}
+			w, wanted := &table{entries: map[string]Entry{}, frees: map[string]int{}}, map[string]Declaration{}
 			for i := range pipelines {
-				wanted[fmt.Sprint("p", i)] = Wanted{Digest: "d", Labels: map[string]string{"site": "here"}}
+				wanted[fmt.Sprint("p", i)] = Declaration{Digest: "d", Labels: map[string]string{"site": "here"}}
 			}
 			join := func(all []Session) {
 				for _, s := range all {
 					if s.Labels == nil {
 						s.Labels = map[string]string{"site": "here"}
 					}
-					w.join(s, Declared{Wanted: maps.Clone(wanted)})
+					w.join(s, Declared{Run: maps.Clone(wanted)})
 				}
 			}
 			join(c.first)

@@ -7,11 +7,11 @@ import "time"
 // Timing.Retire, one member takes it, cleans up after the connectors of the pipeline and replaces the claim by a
 // tombstone. Until the tombstone expires, a member that was away can tell that its declaration is an old one.
 type retiring struct {
-	idle   map[string]bool   // pipelines that are declared on this agent but should not run
-	gone   map[string]Wanted // pipelines whose declaration this agent had
-	marked map[string]bool   // claims with a mark, and tombstones
-	more   map[string]bool   // claims of instances other than the first
-	done   map[string]bool   // marked by this agent, which marks once because it may be wrong
+	idle   map[string]bool        // pipelines that are declared on this agent but should not run
+	gone   map[string]Declaration // pipelines whose declaration this agent had
+	marked map[string]bool        // claims with a mark, and tombstones
+	more   map[string]bool        // claims of instances other than the first
+	done   map[string]bool        // marked by this agent, which marks once because it may be wrong
 }
 
 // edit is a change of a claim without an owner.
@@ -54,7 +54,7 @@ func (r *retiring) retire(n *Node) {
 				c.Owner, c.Session, c.Withdrawn, c.Retiring = "", "", "", false
 			}})
 		case r.due(n, id, s) && !claimsOther(n, pipeline, number):
-			n.fetch(id, instance{Wanted{Digest: s.Digest, Labels: r.gone[pipeline].Labels}, pipeline, number}, "")
+			n.fetch(id, instance{Declaration{Digest: s.Digest, Labels: r.gone[pipeline].Labels}, pipeline, number}, "")
 			n.claims[id].retire = true
 		}
 	}

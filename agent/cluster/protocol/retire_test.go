@@ -45,7 +45,7 @@ func TestDeclaredAgainDuringCleanUp(t *testing.T) {
 	until(10 * time.Second)
 	show(Claim{Owner: "a", Session: "s", Retiring: true})
 	until(15 * time.Second)
-	n.Declare(now, Declared{Wanted: map[string]Wanted{"p": {Digest: "d"}}})
+	n.Declare(now, Declared{Run: map[string]Declaration{"p": {Digest: "d"}}})
 	n.Observe(now, Entry{Key: SessionKey("a"), Value: encode(Session{Format: format, Agent: "a", Stamp: Stamp{"s", 1}}),
 		Revision: 2000})
 	until(30 * time.Second)
@@ -78,7 +78,7 @@ func TestFirstInstanceIsDeletedFirst(t *testing.T) {
 	}
 	show("p", Claim{Withdrawn: "b", Owner: "b", Session: "of b"})
 	show("p/2", Claim{Withdrawn: "b"})
-	n.Declare(0, Declared{Gone: map[string]Wanted{"p": {Digest: "d"}}})
+	n.Declare(0, Declared{Gone: map[string]Declaration{"p": {Digest: "d"}}})
 	n.Synced(0)
 	w.nodes = []*Node{n}
 	for write := uint64(1); w.now < 2*timing.Retire; write++ {

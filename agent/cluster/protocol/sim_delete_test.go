@@ -44,11 +44,11 @@ func (a *agent) declareAnew() {
 
 // declare passes the present declarations to the node.
 func (a *agent) declare() {
-	d := Declared{Wanted: a.w.wanted(), Gone: map[string]Wanted{}}
+	d := Declared{Run: a.w.wanted(), Gone: map[string]Declaration{}}
 	if a.file {
-		d.Wanted[brief] = a.w.wantedBrief()
+		d.Run[brief] = a.w.wantedBrief()
 	} else {
-		d.Gone[brief] = Wanted{Purge: a.w.purges()}
+		d.Gone[brief] = Declaration{Purge: a.w.purges()}
 	}
 	a.declareHalted(&d)
 	a.node.Declare(a.w.now, d)
@@ -113,11 +113,11 @@ func (w *world) checkDeleted(before, after Claim) {
 func (w *world) purges() bool { return w.seed%7 == 2 }
 
 // wantedBrief is the pipeline that is deleted. In one of five histories it has two instances.
-func (w *world) wantedBrief() Wanted {
+func (w *world) wantedBrief() Declaration {
 	if w.seed%5 == 3 {
-		return Wanted{Digest: "d", Instances: 2}
+		return Declaration{Digest: "d", Instances: 2}
 	}
-	return Wanted{Digest: "d"}
+	return Declaration{Digest: "d"}
 }
 
 // checkEndDeleted checks the remains of the pipeline at the end.

@@ -40,11 +40,11 @@ func (w *world) killOwner() {
 }
 
 // wantedHalted is the halted pipeline. In one of five histories it has two instances.
-func (w *world) wantedHalted() Wanted {
+func (w *world) wantedHalted() Declaration {
 	if w.seed%5 == 4 {
-		return Wanted{Digest: "d", Instances: 2}
+		return Declaration{Digest: "d", Instances: 2}
 	}
-	return Wanted{Digest: "d"}
+	return Declaration{Digest: "d"}
 }
 
 // declareHalted adds the pipeline to the declarations of an agent.
@@ -54,7 +54,7 @@ func (a *agent) declareHalted(d *Declared) {
 	case a.halts:
 		d.Idle = map[string]bool{halted: true}
 	default:
-		d.Wanted[halted] = a.w.wantedHalted()
+		d.Run[halted] = a.w.wantedHalted()
 	}
 }
 

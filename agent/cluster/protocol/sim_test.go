@@ -204,14 +204,14 @@ func simulate(t *testing.T, seed uint64, logf func(string, ...any), history *his
 }
 
 // wanted returns the pipelines that are always declared. In two of five histories one has several instances.
-func (w *world) wanted() map[string]Wanted {
-	all := map[string]Wanted{"strict-1": {Digest: "d"}, "strict:2": {Digest: "d"},
+func (w *world) wanted() map[string]Declaration {
+	all := map[string]Declaration{"strict-1": {Digest: "d"}, "strict:2": {Digest: "d"},
 		"relaxed": {Digest: "d", Relaxed: true}}
 	switch w.seed % 5 {
 	case 1:
-		all["hot"] = Wanted{Digest: "d", Instances: 3}
+		all["hot"] = Declaration{Digest: "d", Instances: 3}
 	case 2:
-		all["each"] = Wanted{Digest: "d", Each: true}
+		all["each"] = Declaration{Digest: "d", Each: true}
 	}
 	return all
 }

@@ -62,8 +62,8 @@ func Unowned(pipeline string) Claim { return Claim{Format: format, Pipeline: pip
 // Newer reports whether a newer version of the agent wrote the claim. Such a claim must be left alone.
 func (c *Claim) Newer() bool { return c.Format > format }
 
-// Wanted is a pipeline that this agent would run.
-type Wanted struct {
+// Declaration is the declaration of a pipeline, as far as it matters to the cluster.
+type Declaration struct {
 	Digest  string            // of the declaration
 	Labels  map[string]string // required of a member
 	Relaxed bool              // keeps reading, without acknowledging, while the store is out of reach
@@ -76,9 +76,9 @@ type Wanted struct {
 
 // Declared holds an agent's declarations of the cluster's pipelines.
 type Declared struct {
-	Wanted map[string]Wanted // should run
-	Idle   map[string]bool   // should not run
-	Gone   map[string]Wanted // were declared before
+	Run  map[string]Declaration // should run
+	Idle map[string]bool        // should not run
+	Gone map[string]Declaration // were declared before
 }
 
 func decode[T any](value []byte) (t T, ok bool) {

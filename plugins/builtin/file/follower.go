@@ -45,13 +45,12 @@ func checkPattern(path string) error {
 	case err != nil:
 		return wrong("has a [ without its ]: it is no pattern")
 	case strings.Contains(path, "**"):
-		return wrong("has **, which is no pattern here: * stands for names in one directory, so that logs/*/*.log " +
-			"has the files one directory below logs")
+		return wrong("has **, which is not supported: * matches names in one directory; logs/*/*.log matches the " +
+			"files one directory below logs")
 	case open >= 0 && strings.Contains(path[open:], ",") && strings.Contains(path[open:], "}"):
-		return wrong("has {…,…}, which is no pattern here: give each of them to a source of its own, or use *, ? " +
-			"and [a-z]")
+		return wrong("has {…,…}, which is not supported: use one source for each name, or *, ? and [a-z]")
 	case strings.HasPrefix(path, "~/"):
-		return wrong("has ~, which only a shell knows: write the directory")
+		return wrong("has ~, which only a shell expands: write the home directory")
 	}
 	return nil
 }

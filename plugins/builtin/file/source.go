@@ -336,5 +336,5 @@ func (m *maker) add(p *place, start int64, line []byte) {
 	m.fields = m.fields[1+spareFields:]
 }
 
-var errTooManyFiles = errors.New("where reading stands in each of them does not fit into a position: read them with " +
+var errTooManyFiles = errors.New("the offsets in all files do not fit into a position: read the files with " +
 	"several sources")

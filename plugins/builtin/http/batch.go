@@ -41,7 +41,7 @@ func (d *Destination) encode(ctx context.Context, records []record.Record, last 
 		}
 		if s.Body == "lines" && bytes.IndexByte(b.text[before:], '\n') >= 0 {
 			b.text = b.text[:before]
-			err = fmt.Errorf("cannot send the record as a line: it has a line break in it")
+			err = fmt.Errorf("cannot send the record as a line: it has a line break")
 			break
 		}
 		if before > 0 && len(b.text) > s.MaxBytes {

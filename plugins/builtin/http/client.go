@@ -70,10 +70,10 @@ const (
 // sameHost refuses redirects to other hosts: the request may carry a token.
 func sameHost(req *http.Request, via []*http.Request) error {
 	if req.URL.Host != via[0].URL.Host || req.URL.Scheme != via[0].URL.Scheme {
-		return errors.New("the server redirects to another one, which may not get the request")
+		return errors.New("the server redirects to another server, which must not get the request")
 	}
 	if len(via) > mostRedirect {
-		return errors.New("the server redirects too often")
+		return errors.New("the server redirected too often")
 	}
 	return nil
 }
@@ -91,7 +91,7 @@ func (c *client) do(ctx context.Context, method, target string, body []byte, hea
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, method, target, bytes.NewReader(body))
 	if err != nil {
-		return nil, errors.New("cannot make the request: its URL is not valid")
+		return nil, errors.New("cannot create the request: its URL is invalid")
 	}
 	for name, value := range c.headers {
 		req.Header.Set(name, value)
@@ -122,7 +122,7 @@ func (c *client) failure(req *http.Request, err error) error {
 	case errors.Is(err, errTooLarge):
 		return fmt.Errorf("cannot read the response of %s: it has more than %d bytes: %w", req.URL.Host, c.max, err)
 	case errors.Is(err, context.DeadlineExceeded):
-		return fmt.Errorf("%s did not answer within %v", req.URL.Host, c.timeout)
+		return fmt.Errorf("%s did not respond within %v", req.URL.Host, c.timeout)
 	}
 	return fmt.Errorf("cannot reach %s: %s", req.URL.Host, c.redact(err.Error()))
 }
@@ -131,9 +131,9 @@ const mostShown = 300 // bytes of a response in an error
 
 // responseError returns an error that describes an unsuccessful response.
 func (c *client) responseError(r *response) error {
-	text := fmt.Sprintf("the server answered %d %s", r.status, http.StatusText(r.status))
+	text := fmt.Sprintf("the server responded with status %d %s", r.status, http.StatusText(r.status))
 	if location := r.header.Get("Location"); r.status/100 == 3 && location != "" {
-		text += " to another URL: set url to the one it is to be"
+		text += " to another URL: set url to the correct URL"
 	}
 	shown := strings.ToValidUTF8(strings.TrimSpace(c.redact(texts.Truncate(string(r.body), 4*mostShown))), "\uFFFD")
 	if len(shown) > mostShown {

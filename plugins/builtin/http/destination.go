@@ -15,7 +15,7 @@ import (
 type destinationSettings struct {
 	URL         string            `json:"url" literal:"true" validate:"required" desc:"URL to send records to."`
 	Method      string            `json:"method" default:"POST" validate:"inclusion=POST|PUT|PATCH" desc:"Method of the requests."`
-	Headers     map[string]string `json:"headers" literal:"true" desc:"Header of the requests, by name."`
+	Headers     map[string]string `json:"headers" literal:"true" desc:"Headers of the requests, by name."`
 	Body        string            `json:"body.format" default:"single" validate:"inclusion=single|json|lines" desc:"Content of a request. single: one record. json: a JSON array of records. lines: one record per line. Each record is in the format of sdk.record.format."`
 	ContentType string            `json:"body.contentType" literal:"true" desc:"Content-Type of the requests. Default: application/json, or application/x-ndjson with lines."`
 	Compression string            `json:"body.compression" default:"none" validate:"inclusion=none|gzip" desc:"Compression of bodies."`
@@ -133,7 +133,7 @@ func (d *Destination) send(ctx context.Context, b batch) (n int, err error) {
 	case !blames(r.status):
 		return 0, sdk.Unavailable(fmt.Errorf("cannot send records: %w", d.client.responseError(r)))
 	case len(b.ends) == 1:
-		return 0, fmt.Errorf("the record is refused: %w", d.client.responseError(r))
+		return 0, fmt.Errorf("the server refused the record: %w", d.client.responseError(r))
 	}
 	first, second := b.halves()
 	if n, err = d.send(ctx, first); err != nil {
@@ -176,7 +176,7 @@ func (d *Destination) try(ctx context.Context, b batch) (*response, error) {
 		if time.Since(begin)+pause > d.settings.RetryFor {
 			return nil, fmt.Errorf("cannot send records: %w (the last of %d tries)", err, again.Tries)
 		}
-		sdk.Logger(ctx).Warn("cannot send records, trying again", "err", err, "tries", again.Tries, "pause",
+		sdk.Logger(ctx).Warn("cannot send records, retrying", "err", err, "tries", again.Tries, "pause",
 			pause.Round(time.Millisecond).String())
 		if err := common.Sleep(ctx, pause); err != nil {
 			return nil, err

@@ -178,7 +178,7 @@ func TestGivesUp(t *testing.T) {
 			"auth.token": "topsecret", "body.format": "lines"}))
 		n, err := d.Write(t.Context(), records("a", "b"))
 		if n != 0 || err == nil || !lost(err) ||
-			!strings.Contains(err.Error(), fmt.Sprint("the server answered ", status)) {
+			!strings.Contains(err.Error(), fmt.Sprint("the server responded with status ", status)) {
 			t.Errorf("%d: wrote %d: %v", status, n, err)
 		}
 		if err != nil && strings.Contains(err.Error(), "topsecret") {

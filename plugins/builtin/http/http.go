@@ -10,10 +10,9 @@ func Connector() sdk.Connector {
 	return sdk.Connector{
 		Name:    "http",
 		Summary: "Receives HTTP requests, polls a URL, or sends requests.",
-		Description: "A source that is a server (setting address) and answers 2xx only when the records of a request " +
-			"are acknowledged, or that polls " +
-			"a URL (setting url) with a cursor, ETag and pagination. A destination that sends records in requests " +
-			"and tries again until they are accepted.",
+		Description: "A source that either is a server (setting address), which responds with 2xx only when the " +
+			"records of a request are acknowledged, or polls a URL (setting url) with a cursor, ETag and pagination. " +
+			"A destination that sends records in requests, and retries until they are accepted.",
 		Version:        version,
 		Author:         "conduit",
 		NewSource:      func() sdk.Source { return &Source{} },

@@ -132,8 +132,8 @@ func (p *poller) parse(r *response) (pg page, err error) {
 const recordBytes = 600
 
 func (p *poller) tooMany(n int) error {
-	return fmt.Errorf("it has %d records, which take more memory than the %d MiB that one response may: request "+
-		"smaller pages", n, p.budget>>20)
+	return fmt.Errorf("it has %d records, which need more memory than the maximum of %d MiB for a response: "+
+		"request smaller pages", n, p.budget>>20)
 }
 
 // payloads returns all payloads of a response at once: the poller compares its records with those of the previous
@@ -174,7 +174,7 @@ func (p *poller) parseJSON(pg *page, body []byte) error {
 		records, ok = at(value, s.Records)
 	}
 	if !ok {
-		return fmt.Errorf("it has nothing at records.path %s", s.Records)
+		return fmt.Errorf("it has no value at records.path %s", s.Records)
 	}
 	if records != nil {
 		if list, ok := records.([]any); ok && len(list) > p.budget/recordBytes {
@@ -204,10 +204,11 @@ func (p *poller) resolve(reference string) (string, error) {
 	}
 	u, err := p.url.Parse(reference)
 	if err != nil {
-		return "", fmt.Errorf("the URL of its next page is not valid")
+		return "", fmt.Errorf("the URL of its next page is invalid")
 	}
 	if u.Host != p.url.Host || u.Scheme != p.url.Scheme {
-		return "", elsewhereError{fmt.Errorf("its next page is at %s://%s, which may not get the request", u.Scheme,
+		return "", elsewhereError{fmt.Errorf("its next page is at %s://%s, another server, which must not get the "+
+			"request", u.Scheme,
 			u.Host)}
 	}
 	return u.String(), nil

@@ -47,7 +47,7 @@ func parsePlace(pos record.Position) (p place, err error) {
 func (p *place) position() (record.Position, error) {
 	text, err := json.Marshal(p)
 	if err == nil && len(text) > record.MaxPosition {
-		err = errors.New("the cursor, the page or the ETag that the server gives is too long to be kept")
+		err = errors.New("the cursor, page or ETag of the server is too long for a position")
 	}
 	return text, err
 }

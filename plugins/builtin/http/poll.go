@@ -106,7 +106,7 @@ func (p *poller) fetch(ctx context.Context) (*response, error) {
 		}
 		pause := pauseAfter(r, &again)
 		p.latest.Note(err.Error())
-		p.log.Warn("cannot poll, trying again", "err", err, "tries", again.Tries, "pause",
+		p.log.Warn("cannot poll, retrying", "err", err, "tries", again.Tries, "pause",
 			pause.Round(time.Millisecond).String())
 		if err := common.Sleep(ctx, pause); err != nil {
 			return nil, err
@@ -126,8 +126,8 @@ func (p *poller) refused(r *response) error {
 	case r.status == http.StatusNotModified, r.status/100 == 2:
 		return nil
 	case r.status == http.StatusGone && p.place.N > 0:
-		return fmt.Errorf("records were missed: %w: the server has nothing any more from %q on, where polling was to "+
-			"go on; start the pipeline from the beginning or with another cursor.initial",
+		return fmt.Errorf("records were missed: %w: the server no longer has the data at %q, where polling must "+
+			"resume; start the pipeline from the beginning, or set another cursor.initial",
 			p.client.responseError(r), p.place.Cursor+p.place.Page)
 	}
 	return fmt.Errorf("cannot poll: %w", p.client.responseError(r))

@@ -194,7 +194,7 @@ func TestPollOrder(t *testing.T) {
 	defer r.Close()
 	s := source(t, map[string]string{"url": r.URL, "cursor.field": "id", "cursor.param": "since"}, nil)
 	if _, err := s.Read(t.Context()); err == nil ||
-		!strings.Contains(err.Error(), `record 3 of the response has id "2", which is less than "10"`) {
+		!strings.Contains(err.Error(), `record 3 of the response has id "2", less than the previous "10"`) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -229,13 +229,14 @@ func TestPollFailures(t *testing.T) {
 	done := make(chan []record.Record, 1)
 	go func() { records, _ := s.Read(t.Context()); done <- records }()
 	wait.For(t, "the failure is reported", func() bool {
-		return strings.Contains(s.Progress().Warning, "the server answered 500")
+		return strings.Contains(s.Progress().Warning, "the server responded with status 500")
 	})
 	all := <-done
 	if len(all) != 2 || s.Progress().Warning != "" {
 		t.Errorf("%d records, warning %q", len(all), s.Progress().Warning)
 	}
-	for status, want := range map[int]string{401: "the server answered 401", 404: "the server answered 404",
+	for status, want := range map[int]string{401: "the server responded with status 401",
+		404: "the server responded with status 404",
 		410: "records were missed"} {
 		a.mu.Lock()
 		a.fail = []int{status}
@@ -375,7 +376,7 @@ func TestPollElsewhere(t *testing.T) {
 		"redirects to another": func(w nethttp.ResponseWriter, r *nethttp.Request) {
 			nethttp.Redirect(w, r, other.URL, nethttp.StatusFound)
 		},
-		"may not get the": func(w nethttp.ResponseWriter, _ *nethttp.Request) {
+		"which must not get the": func(w nethttp.ResponseWriter, _ *nethttp.Request) {
 			w.Header().Set("Link", "<"+other.URL+`>; rel=next`)
 			_, _ = w.Write([]byte("x"))
 		},
@@ -426,12 +427,12 @@ func TestPollBadItems(t *testing.T) {
 		"a page of HTML with a path": {map[string]string{"records.path": "items"}, "<html>", 0, "it is not JSON"},
 		"half a page":                {nil, `[{"id":1},{"id":`, 0, "not one JSON value"},
 		"an error in a page": {map[string]string{"records.path": "items"}, `{"error":"later"}`, 0,
-			"nothing at records.path items"},
+			"no value at records.path items"},
 		"a page that is too large": {map[string]string{"body.maxBytes": "1000"}, "[" + large + "]", 0,
 			"more than 1000 bytes"},
 		"a page that is too deep": {nil, deep, 0, "nested"},
 		"a record without a cursor": {cursor, `[{"id":1},{"x":2},"text",null,{"id":3}]`, 2,
-			"no text or number in cursor.field id"},
+			"cursor.field id must contain text or a number"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var polls atomic.Int64

@@ -42,8 +42,8 @@ func (p *poller) byField(pg page) ([]record.Record, error) {
 		}
 		p.run.left = 0
 		if p.place.N > 0 && compare(value, p.place.Cursor) < 0 {
-			return nil, fmt.Errorf("record %d of the response has %s %q, which is less than %q before it: the server "+
-				"must return records in ascending order of %s, and only those from %s on",
+			return nil, fmt.Errorf("record %d of the response has %s %q, less than the previous %q: the server must "+
+				"return records in ascending order of %s, and only records from the value of %s",
 				i+1, p.settings.CursorField, value, p.place.Cursor, p.settings.CursorField, p.settings.CursorParam)
 		}
 		next := p.place.counted(value, hash)
@@ -69,7 +69,7 @@ func (p *poller) byField(pg page) ([]record.Record, error) {
 // restart polls again from the cursor without skipping any record, because the records already read have changed, or
 // their order has.
 func (p *poller) restart() {
-	p.log.Warn("the records at the cursor are not those that were read: they are read again", "cursor", p.place.Cursor)
+	p.log.Warn("the records at the cursor have changed: reading them again", "cursor", p.place.Cursor)
 	p.place.Count, p.place.Chain, p.place.Page = 0, "", ""
 	p.begin()
 }
@@ -209,7 +209,7 @@ func (p *poller) cursorOf(payload record.Data) (value, hash string, err error) {
 		}
 	}
 	if value = textAt(v, p.settings.CursorField); value == "" {
-		return "", "", fmt.Errorf("it has no text or number in cursor.field %s", p.settings.CursorField)
+		return "", "", fmt.Errorf("cursor.field %s must contain text or a number", p.settings.CursorField)
 	}
 	hash, err = digestOf(payload)
 	return value, hash, err

@@ -94,7 +94,7 @@ func (s *server) listen(l net.Listener) {
 		err = s.http.Serve(l)
 	}
 	if !errors.Is(err, http.ErrServerClosed) {
-		s.log.Error("cannot receive requests any more", "err", err)
+		s.log.Error("cannot receive further requests", "err", err)
 		s.pending.close()
 	}
 }
@@ -145,7 +145,7 @@ func (s *server) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	if !s.settings.admits(r) {
 		w.Header().Set("WWW-Authenticate", "Bearer")
-		http.Error(w, "the request carries no valid credentials", http.StatusUnauthorized)
+		http.Error(w, "the request has no valid credentials", http.StatusUnauthorized)
 		return
 	}
 	if s.limiter != nil && !s.limiter.Allow() {
@@ -160,7 +160,7 @@ func (s *server) serve(w http.ResponseWriter, r *http.Request) {
 		size = n
 	}
 	if !s.pending.admit(size) {
-		later(w, http.StatusServiceUnavailable, "too much waits to be written")
+		later(w, http.StatusServiceUnavailable, "too many records are waiting to be written")
 		return
 	}
 	defer func() { s.pending.release(size) }()
@@ -200,7 +200,7 @@ func (s *server) body(w http.ResponseWriter, r *http.Request) (body []byte, stat
 		}
 	default:
 		return nil, http.StatusUnsupportedMediaType,
-			errors.New("the body is encoded in a way that is not supported: use gzip or none")
+			errors.New("the content encoding of the body is not supported: use gzip or none")
 	}
 	body, err = readAtMost(from, s.settings.MaxBody)
 	if err == nil { // from here on only the acknowledgement timeout applies
@@ -212,7 +212,7 @@ func (s *server) body(w http.ResponseWriter, r *http.Request) (body []byte, stat
 	case err != nil:
 		return nil, http.StatusBadRequest, errors.New("cannot read the body")
 	case !s.settings.signed(r, body):
-		return nil, http.StatusUnauthorized, fmt.Errorf("the header %s does not fit the body", s.settings.HMACHeader)
+		return nil, http.StatusUnauthorized, fmt.Errorf("the header %s does not match the body", s.settings.HMACHeader)
 	}
 	return body, 0, nil
 }
@@ -242,7 +242,7 @@ func (s *server) deliver(w http.ResponseWriter, r *http.Request, body []byte) {
 	case <-timeout.C:
 		s.pending.giveUp(waiting)
 		later(w, http.StatusServiceUnavailable,
-			fmt.Sprintf("not written within %v; it may be later", s.settings.AckTimeout))
+			fmt.Sprintf("the records were not written within %v, but may be written later", s.settings.AckTimeout))
 	case <-s.pending.closed:
 		s.end(w, waiting)
 	case <-r.Context().Done():

@@ -28,9 +28,9 @@ type sourceSettings struct {
 	AllowAnonymous bool          `json:"auth.allowAnonymous" default:"false" desc:"Whether other hosts may send requests without credentials."`
 
 	URL           string            `json:"url" literal:"true" desc:"URL to poll. Without it the source is a server."`
-	Method        string            `json:"method" default:"GET" validate:"inclusion=GET|POST" desc:"Method of the requests that poll."`
-	Request       string            `json:"request.body" desc:"Body of the requests that poll."`
-	RequestHeader map[string]string `json:"headers" literal:"true" desc:"Header of the requests that poll, by name."`
+	Method        string            `json:"method" default:"GET" validate:"inclusion=GET|POST" desc:"Method of poll requests."`
+	Request       string            `json:"request.body" desc:"Body of poll requests."`
+	RequestHeader map[string]string `json:"headers" literal:"true" desc:"Headers of poll requests, by name."`
 	Period        time.Duration     `json:"pollingPeriod" default:"1m" validate:"gt=0" desc:"Pause before the next poll when the last response had no more records."`
 	Timeout       time.Duration     `json:"timeout" default:"30s" validate:"gt=0" desc:"Timeout for sending or receiving a request or a response."`
 	Records       string            `json:"records.path" desc:"Path of the records in a JSON response, such as data.items."`

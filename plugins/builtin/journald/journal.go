@@ -186,7 +186,7 @@ func readEntry(r *bufio.Reader) (entry, error) {
 
 var (
 	errLarge   = fmt.Errorf("it has more than %d MiB", maxField>>20)
-	errDamaged = errors.New("it does not end where it should")
+	errDamaged = errors.New("its length is wrong")
 )
 
 // readBinary reads a length and a value of this length.

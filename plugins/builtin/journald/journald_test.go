@@ -13,7 +13,7 @@ import (
 
 func TestSettings(t *testing.T) {
 	for text, settings := range map[string]map[string]string{
-		`"matches": must be fields`:       {"matches": "--flush"},
+		`"matches": must be NAME=VALUE`:   {"matches": "--flush"},
 		`"namespace": cannot be set with`: {"directory": "x", "namespace": "y"},
 	} {
 		s := &journald.Source{}

@@ -33,12 +33,12 @@ func (s *settings) check(ctx context.Context) error {
 	for _, m := range s.Matches {
 		if !match().MatchString(m) {
 			return sdk.SettingError{Setting: "matches",
-				Message: fmt.Sprintf("must be fields such as SYSLOG_IDENTIFIER=cron, not %q", m)}
+				Message: fmt.Sprintf("must be NAME=VALUE, such as SYSLOG_IDENTIFIER=cron, not %q", m)}
 		}
 	}
 	wrong := func(m string) string {
 		if strings.Contains(m, "*") {
-			return "has *: a field is compared as it is; units has patterns"
+			return "cannot have *, because fields are compared exactly; only units supports patterns"
 		}
 		return ""
 	}
@@ -108,7 +108,7 @@ func (s *Source) Read(ctx context.Context) ([]record.Record, error) {
 		}
 		s.stop()
 		s.latest.Note(err.Error())
-		s.log.Warn("cannot read the journal, trying again", "err", err)
+		s.log.Warn("cannot read the journal, retrying", "err", err)
 		if err := s.again.Wait(ctx); err != nil {
 			return nil, err
 		}
@@ -247,23 +247,22 @@ func (s *Source) gap(ctx context.Context) error {
 	if first == "" || first == s.cursor || was == is {
 		return nil
 	}
-	text := "entries may have been missed: the entry that was read last is gone from the journal"
+	text := "entries may have been missed: the last entry read is no longer in the journal"
 	if was.source == is.source && is.number > was.number {
 		missed := is.number - was.number - 1
 		if missed == 0 {
 			return nil
 		}
-		text = fmt.Sprintf("up to %d entries of the journal were missed, those not asked for included: they were "+
-			"removed before they were read", missed)
+		text = fmt.Sprintf("up to %d entries of the journal, including entries that the settings exclude, were "+
+			"missed, because they were removed before they were read", missed)
 	}
-	err = fmt.Errorf("%s. Raise SystemMaxUse in journald.conf to keep more. To continue with the remaining entries "+
-		"set gap to "+
-		"continue", text)
+	err = fmt.Errorf("%s. To keep more entries, increase SystemMaxUse in journald.conf. To continue with the "+
+		"remaining entries, set gap to continue", text)
 	if s.settings.Gap != "continue" {
 		return gapError{err}
 	}
 	s.log.Error("continuing without the missing entries", "err", err)
-	s.skips.Add("entries behind "+s.cursor, err)
+	s.skips.Add("entries after "+s.cursor, err)
 	return nil
 }
 

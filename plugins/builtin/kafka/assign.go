@@ -111,8 +111,7 @@ func (s *Source) checkID(topic string, id kadm.TopicID) (recreated bool, err err
 	was, ok := s.ids[topic]
 	if recreated = ok && was != id.String(); recreated {
 		err := s.gap("messages of topic "+topic,
-			fmt.Errorf("topic %q was recreated: it has id %s, and the one that was "+
-				"read had %s: its messages are others", topic, id, was))
+			fmt.Errorf("topic %q was recreated: its id was %s and is now %s, so it has other messages", topic, was, id))
 		if err != nil {
 			return true, err
 		}
@@ -165,8 +164,8 @@ func (s *Source) origin(p *partition, start int64) int64 {
 		return max(at, start)
 	}
 	if s.resumed {
-		s.log.Warn("neither the position nor the group has an offset of this partition: it is read from its oldest "+
-			"message", "topic", p.topic, "partition", p.number)
+		s.log.Warn("neither the position nor the group has an offset of this partition, so the source reads it "+
+			"from its oldest message", "topic", p.topic, "partition", p.number)
 	}
 	return start
 }

@@ -104,7 +104,7 @@ var zeros [4 << 10]byte
 func (b *Bound) Decompress(p []byte, codec kgo.CompressionCodecType) ([]byte, error) {
 	switch {
 	case codec == refused:
-		return nil, fmt.Errorf("%w: it announces too many messages", kgo.ErrMaxDecompress)
+		return nil, fmt.Errorf("%w: the batch announces too many messages", kgo.ErrMaxDecompress)
 	case codec == later, b.taken.Load() > b.most:
 		return nil, ErrLater
 	case codec == uncompressed:

@@ -29,7 +29,7 @@ type clientSettings struct {
 	ClientCert         string        `json:"clientCert" desc:"Certificate of this client, in PEM."`
 	ClientKey          string        `json:"clientKey" desc:"Key of the certificate, in PEM."`
 	InsecureSkipVerify bool          `json:"insecureSkipVerify" default:"false" desc:"Whether to skip verification of broker certificates. Anyone can then impersonate a broker."`
-	Timeout            time.Duration `json:"timeout" default:"10s" validate:"gt=0" desc:"Timeout of a broker's response, in addition to the wait time of the request. Then the connection is closed."`
+	Timeout            time.Duration `json:"timeout" default:"10s" validate:"gt=0" desc:"Timeout of a broker's response, in addition to the wait time of the request. After it the connection is closed."`
 	saslSettings
 }
 
@@ -95,7 +95,8 @@ func (s *clientSettings) tlsConfig() (*tls.Config, error) {
 		}
 		if !roots.AppendCertsFromPEM([]byte(s.CACert)) {
 			return nil, sdk.SettingError{Setting: "caCert",
-				Message: "has no certificate: want the text of a PEM file, not its path; ${file:PATH} reads one"}
+				Message: "has no certificate: set it to the text of a PEM file, for example with " +
+					"${file:PATH}, not to a path"}
 		}
 		c.RootCAs = roots
 	}
@@ -149,7 +150,7 @@ func (n *network) OnBrokerConnect(meta kgo.BrokerMetadata, _ time.Duration, _ ne
 	n.mu.Unlock()
 	switch {
 	case err != nil && before == nil:
-		n.log.Warn("cannot connect to a broker, trying again with exponential backoff",
+		n.log.Warn("cannot connect to a broker, retrying with exponential backoff",
 			"broker", net.JoinHostPort(meta.Host, fmt.Sprint(meta.Port)), "err", dialed(err))
 	case err == nil && before != nil:
 		n.log.Info("connected to a broker again", "broker", net.JoinHostPort(meta.Host, fmt.Sprint(meta.Port)))

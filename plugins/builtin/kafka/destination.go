@@ -23,13 +23,13 @@ type destinationSettings struct {
 	clientSettings
 	Topic           string        `json:"topic" template:"true" default:"{{ index .Metadata \"opencdc.collection\" }}" desc:"Topic, or a Go template of its name."`
 	Acks            string        `json:"acks" default:"all" validate:"inclusion=none|one|all" desc:"Number of replicas that must have a message before it counts as written. With less than all, messages can be lost, repeated and reordered."`
-	Compression     string        `json:"compression" default:"snappy" validate:"inclusion=none|gzip|snappy|lz4|zstd" desc:"Compression of batches, if the brokers know it."`
-	BatchBytes      int32         `json:"batchBytes" default:"1000012" validate:"gt=0" desc:"Largest batch of messages, before compression. No more than max.message.bytes of the topic."`
-	DeliveryTimeout time.Duration `json:"deliveryTimeout" default:"0" validate:"gt=-1" desc:"Longest time to try to write a message before the pipeline fails. 0: for ever."`
+	Compression     string        `json:"compression" default:"snappy" validate:"inclusion=none|gzip|snappy|lz4|zstd" desc:"Compression of batches, if the brokers support it."`
+	BatchBytes      int32         `json:"batchBytes" default:"1000012" validate:"gt=0" desc:"Maximum size of a batch of messages in bytes, before compression. It must not exceed max.message.bytes of the topic."`
+	DeliveryTimeout time.Duration `json:"deliveryTimeout" default:"0" validate:"gt=-1" desc:"Maximum time for attempts to write a message. After it the pipeline fails. 0: no limit."`
 
 	Headers    bool   `json:"headers" default:"false" desc:"Whether metadata kafka.header.NAME become headers."`
 	Timestamp  string `json:"timestamp" default:"now" validate:"inclusion=now|record" desc:"Timestamp of messages. now: the time of the write. record: the creation time of the record (opencdc.createdAt), if set."`
-	Partition  string `json:"partition" template:"true" desc:"Partition, or a Go template that makes its number of each record. Empty: by the key."`
+	Partition  string `json:"partition" template:"true" desc:"Partition number, or a Go template of it. Empty: chosen by the key."`
 	Tombstones bool   `json:"tombstones" default:"false" desc:"Whether delete records become messages without a value, for compacted topics."`
 
 	onceSettings
@@ -139,7 +139,8 @@ func (d *Destination) Configure(ctx context.Context, values map[string]string) (
 // Open returns when a broker has answered.
 func (d *Destination) Open(ctx context.Context) (err error) {
 	if d.settings.Acks != "all" {
-		sdk.Logger(ctx).Warn("messages can be lost and repeated: they count as written before all replicas have them",
+		sdk.Logger(ctx).Warn("messages can be lost and repeated, because a write succeeds before all replicas have "+
+			"them; set acks to all to prevent this",
 			"acks", d.settings.Acks)
 	}
 	d.network = &network{log: sdk.Logger(ctx)}

@@ -11,41 +11,42 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-const howToGoOn = "set gap: continue to read from the oldest message"
+const howToGoOn = "to read from the oldest message, set gap to continue"
 
 // behind describes missing messages.
 func behind(topic string, number int32, offset int64) string {
-	return fmt.Sprintf("messages of partition %d of topic %s from offset %d on", number, topic, offset)
+	return fmt.Sprintf("messages of partition %d of topic %s from offset %d", number, topic, offset)
 }
 
 // missing describes the missing messages of a partition whose start is out of range.
 func missing(p *partition, at, start int64) error {
 	if at < start {
-		return fmt.Errorf("%d messages of partition %d of topic %q are gone: offsets %d to %d were removed before "+
-			"they were read, "+
-			"the oldest one is %d; the topic keeps messages for less time than they were not read", start-at, p.number,
+		return fmt.Errorf("%d messages of partition %d of topic %q were removed before they were read: offsets %d "+
+			"to %d, and the oldest offset is now %d; increase the retention of the topic to longer than the "+
+			"source can be stopped", start-at, p.number,
 			p.topic, at, start-1, start)
 	}
-	return fmt.Errorf("partition %d of topic %q ends at offset %d, and was read up to %d before: "+
-		"the topic was recreated, or its leader lost messages; it has offsets from %d now", p.number, p.topic, p.end,
+	return fmt.Errorf("partition %d of topic %q ends at offset %d, but the source has read it up to %d: the topic "+
+		"was recreated, or its leader lost messages; it begins at offset %d", p.number, p.topic, p.end,
 		at, start)
 }
 
 // gap returns the error for messages that are missing. With gap: continue it returns nil, and the status names them.
 func (s *Source) gap(of string, missing error) error {
 	if s.settings.Gap == "continue" {
-		s.log.Warn("messages are missing, continuing with the oldest one", "err", missing)
+		s.log.Warn("messages are missing, continuing with the oldest message", "err", missing)
 		s.skips.Add(of, missing)
 		return nil
 	}
-	return fmt.Errorf("cannot go on: %w; %s", missing, howToGoOn)
+	return fmt.Errorf("cannot continue: %w; %s", missing, howToGoOn)
 }
 
 // truncated reports messages that were read and that the new leader has lost. The client has gone back to the offset at
 // which that leader's log diverges.
 func (s *Source) truncated(loss *kgo.ErrDataLoss) error {
-	err := fmt.Errorf("partition %d of topic %q was read up to offset %d, and its leader has lost what is behind %d: "+
-		"an unclean election of a leader, or a topic that was recreated", loss.Partition, loss.Topic, loss.ConsumedTo,
+	err := fmt.Errorf("the source has read partition %d of topic %q up to offset %d, but its leader "+
+		"has lost the messages from %d: after an unclean leader election, or because the topic was "+
+		"recreated", loss.Partition, loss.Topic, loss.ConsumedTo,
 		loss.ResetTo)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -73,16 +74,18 @@ func (s *Source) outOfRange(topic string, number int32) error {
 	starts, err := kadm.NewClient(s.client).ListStartOffsets(ctx, topic)
 	start, known := starts.Lookup(topic, number)
 	if err = errors.Join(err, start.Err); err != nil || !known {
-		return fmt.Errorf("cannot read partition %d of topic %q at offset %d, which is not there: %w", number, topic,
+		return fmt.Errorf("cannot read partition %d of topic %q at offset %d, which is out of range: %w", number, topic,
 			at, err)
 	}
 	if at >= start.Offset {
-		return fmt.Errorf("cannot read partition %d of topic %q at offset %d, which is not there: it begins at %d",
+		return fmt.Errorf("cannot read partition %d of topic %q at offset %d, which is out of range: the "+
+			"partition begins at %d",
 			number, topic, at, start.Offset)
 	}
 	if err := s.gap(behind(topic, number, at), missing(p, at, start.Offset)); err != nil {
 		return err
 	}
 	// When the source is opened again, it reads the partition from the oldest message.
-	return sdk.Unavailable(fmt.Errorf("partition %d of topic %q is to be read from its oldest message", number, topic))
+	return sdk.Unavailable(fmt.Errorf("the source must resume partition %d of topic %q from its oldest message",
+		number, topic))
 }

@@ -12,10 +12,9 @@ func Connector() sdk.Connector {
 		Name:    "kafka",
 		Summary: "Consumes topics of Apache Kafka, or produces to them.",
 		Description: "A source that reads topics as a member of a consumer group: committed transactions only, in " +
-			"the order of each partition, resuming from " +
-			"the position of the pipeline or the offsets of the group, whichever is further. A destination that " +
-			"writes every record as a message, " +
-			"in transactions with an effect of exactly once where that is asked for.",
+			"the order of each partition, resuming from the position of the pipeline or the offsets of the group, " +
+			"whichever is further. A destination that writes every record as a message, in transactions for " +
+			"exactly-once delivery if requested.",
 		Version:        version,
 		Author:         "conduit",
 		NewSource:      func() sdk.Source { return &Source{} },

@@ -24,7 +24,7 @@ func TestHeadersOfTheFirstMessage(t *testing.T) {
 
 func TestSettings(t *testing.T) {
 	for _, c := range []struct{ name, value, want string }{
-		{"topic", "no topic", "topic is neither a valid static Kafka topic nor a valid Go template"},
+		{"topic", "is not a topic name", "topic is neither a valid static Kafka topic nor a valid Go template"},
 		{"topic", strings.Repeat("x", 250), "topic is neither a valid static Kafka topic nor a valid Go template"},
 		{"topic", "{{ nothing }}", `function "nothing" not defined`},
 		{"saslUsername", "me", "invalid sasl auth, please specify both saslUsername and saslPassword"},

@@ -35,14 +35,14 @@ const reservedBytes = 1 << 20
 // message sets m to the message of a record, and appends its value to values.
 func (d *Destination) message(m *kgo.Record, r *record.Record, values []byte) (_ []byte, err error) {
 	if m.Topic, err = d.topic.execute(&d.timeLimit, r); err != nil {
-		return values, fmt.Errorf("cannot make the name of the topic: %w", err)
+		return values, fmt.Errorf("cannot execute the template of topic: %w", err)
 	}
 	if m.Topic == "" {
 		return values, fmt.Errorf("topic not found on record %q using template %q", abbreviate(r.Position),
 			d.settings.Topic)
 	}
 	if d.topic.perRecord() && !isTopic(m.Topic) {
-		return values, fmt.Errorf("cannot write to topic %q: no topic can have that name", m.Topic)
+		return values, fmt.Errorf("cannot write to topic %q: the name is invalid", m.Topic)
 	}
 	if m.Partition, err = d.partitionOf(r); err != nil {
 		return values, err
@@ -74,14 +74,14 @@ const byKey = -1
 func (d *Destination) partitionOf(r *record.Record) (int32, error) {
 	s, err := d.partition.execute(&d.timeLimit, r)
 	if err != nil {
-		return 0, fmt.Errorf("cannot make the number of the partition: %w", err)
+		return 0, fmt.Errorf("cannot execute the template of partition: %w", err)
 	}
 	if s = strings.TrimSpace(s); s == "" {
 		return byKey, nil
 	}
 	n, err := strconv.ParseInt(s, 10, 32)
 	if err != nil || n < 0 {
-		return 0, fmt.Errorf("cannot write to partition %q: want a number from 0", s)
+		return 0, fmt.Errorf("cannot write to partition %q: it must be a number from 0", s)
 	}
 	return int32(n), nil
 }

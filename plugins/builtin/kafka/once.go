@@ -155,8 +155,8 @@ func (o *once) abort(ctx context.Context) error {
 // was committed.
 func (o *once) broken(err error) error {
 	if errors.Is(err, kerr.ProducerFenced) || errors.Is(err, kerr.InvalidProducerEpoch) {
-		return sdk.Unavailable(fmt.Errorf("another producer has taken over transactional id %q: each destination "+
-			"needs its own: %w", o.id, err))
+		return sdk.Unavailable(fmt.Errorf("another producer uses transactional id %q: set transactionalID of each "+
+			"destination to a unique id: %w", o.id, err))
 	}
 	return sdk.Unavailable(fmt.Errorf("cannot write in a transaction: %w", err))
 }

@@ -82,8 +82,8 @@ type run struct {
 // offsetMember is the text between the partition and the offset in a position of a run.
 const offsetMember = `,"Offset":`
 
-var errTooLong = errors.New("the positions of so many partitions are too long: distribute the topics over several " +
-	"pipelines")
+var errTooLong = errors.New("the positions of all partitions are too long for one pipeline: distribute the topics " +
+	"over several pipelines")
 
 // newRun returns a run of n records of a partition. v holds the offsets at which the other partitions resume.
 func newRun(group string, v vector, ids topicIDs, topic string, partition int32, n int) (*run, error) {
@@ -92,7 +92,7 @@ func newRun(group string, v vector, ids topicIDs, topic string, partition int32,
 		Partition int32
 	}{topic, partition})
 	if err != nil {
-		return nil, fmt.Errorf("cannot write a position: %w", err)
+		return nil, fmt.Errorf("cannot encode a position: %w", err)
 	}
 	tail, err := json.Marshal(struct {
 		Resume  int `json:"@resume"`
@@ -101,7 +101,7 @@ func newRun(group string, v vector, ids topicIDs, topic string, partition int32,
 		IDs     topicIDs `json:",omitempty"`
 	}{1, group, v, ids})
 	if err != nil {
-		return nil, fmt.Errorf("cannot write a position: %w", err)
+		return nil, fmt.Errorf("cannot encode a position: %w", err)
 	}
 	r := &run{prefix: append(head[:len(head)-1], offsetMember...), suffix: append([]byte{','}, tail[1:]...)}
 	if r.length() > record.MaxPosition {

@@ -75,7 +75,7 @@ func createPositions(ctx context.Context, client *kgo.Client, topic string) erro
 	if errors.Is(err, kerr.TopicAuthorizationFailed) || errors.Is(err, kerr.ClusterAuthorizationFailed) {
 		return nil // an existing topic is sufficient; without one, producing fails
 	}
-	return sdk.Unavailable(fmt.Errorf("cannot make topic %q: %w", topic, err))
+	return sdk.Unavailable(fmt.Errorf("cannot create topic %q: %w", topic, err))
 }
 
 // readPositions returns the hashes in the topic, at least those of the last window.
@@ -124,7 +124,7 @@ func bounds(ctx context.Context, client *kgo.Client, topic string) (start, end i
 		return 0, 0, err
 	}
 	if len(starts[topic]) > 1 {
-		return 0, 0, fmt.Errorf("it has %d partitions: want one", len(starts[topic]))
+		return 0, 0, fmt.Errorf("it has %d partitions instead of one", len(starts[topic]))
 	}
 	first, ok := starts.Lookup(topic, 0)
 	last, known := ends.Lookup(topic, 0)

@@ -24,7 +24,7 @@ func produce(ctx context.Context, client *kgo.Client, messages []*kgo.Record) []
 	return p.wait(ctx, len(messages))
 }
 
-var errUnknown = errors.New("it is not known whether the message was written")
+var errUnknown = errors.New("it is unknown whether the message was written")
 
 // production collects the results of messages, in the order in which they were produced.
 type production struct {

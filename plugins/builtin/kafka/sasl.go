@@ -19,7 +19,7 @@ type saslSettings struct {
 	Mechanism string `json:"saslMechanism" validate:"inclusion=PLAIN|SCRAM-SHA-256|SCRAM-SHA-512|OAUTHBEARER" desc:"Authentication mechanism of this client. Empty: none, or the certificate."`
 	Username  string `json:"saslUsername" desc:"User, or id of the OAuth client."`
 	Password  string `json:"saslPassword" desc:"Password, or secret of the OAuth client."`
-	Token     string `json:"saslToken" desc:"Token for OAUTHBEARER, when saslTokenURL does not give one. By reference, such as ${file:/run/conduit/kafka-token}."`
+	Token     string `json:"saslToken" desc:"Token for OAUTHBEARER, if saslTokenURL is not set. By reference, such as ${file:/run/conduit/kafka-token}."`
 	TokenURL  string `json:"saslTokenURL" desc:"URL from which OAUTHBEARER gets tokens, with the client credentials grant of OAuth 2."`
 	Scope     string `json:"saslScope" desc:"Scopes to request, separated by spaces."`
 }
@@ -67,7 +67,8 @@ func (s scramSession) Challenge(answer []byte) (bool, []byte, error) {
 		if digits, ok := bytes.CutPrefix(part, []byte("i=")); ok {
 			if n, err := strconv.Atoi(string(digits)); err != nil || n > maxIterations {
 				return false, nil, fmt.Errorf(
-					"cannot log in by SCRAM: the broker asks for %.20q iterations, and at most %d are done", digits,
+					"cannot log in with SCRAM: the broker requires %.20q iterations, more than the maximum of %d",
+					digits,
 					maxIterations)
 			}
 		}

@@ -26,13 +26,13 @@ import (
 type sourceSettings struct {
 	clientSettings
 	Topics               []string      `json:"topics" literal:"true" validate:"required" desc:"Topics to read, by their exact names."`
-	GroupID              string        `json:"groupID" literal:"true" desc:"Consumer group. Empty: one of its own, whose name is kept in the position."`
+	GroupID              string        `json:"groupID" literal:"true" desc:"Consumer group. Empty: a group of this source, whose generated name is stored in the position."`
 	ReadFromBeginning    bool          `json:"readFromBeginning" default:"false" desc:"Starting point in a partition without an offset in the position or the group: its oldest message, or new messages."`
 	RetryGroupJoinErrors bool          `json:"retryGroupJoinErrors" default:"true" desc:"Whether joining the group is retried after an error. Otherwise the pipeline fails."`
 	CommitOffsetsSize    int           `json:"commitOffsetsSize" default:"1000" validate:"gt=-1" desc:"Number of acknowledged messages after which offsets are committed to the group."`
-	CommitOffsetsDelay   time.Duration `json:"commitOffsetsDelay" default:"5s" validate:"gt=-1" desc:"Longest time after which they are."`
+	CommitOffsetsDelay   time.Duration `json:"commitOffsetsDelay" default:"5s" validate:"gt=-1" desc:"Maximum time after which acknowledged offsets are committed to the group."`
 
-	SessionTimeout time.Duration `json:"sessionTimeout" default:"10s" validate:"gt=0" desc:"Time after which the group gives the partitions of a member that is silent to others: to this one, after a crash. Brokers allow 6s to 30m by default."`
+	SessionTimeout time.Duration `json:"sessionTimeout" default:"10s" validate:"gt=0" desc:"Time without heartbeats after which the group assigns the partitions of a member to other members, for example after a crash. Brokers allow 6s to 30m by default."`
 
 	Gap         string `json:"gap" default:"fail" validate:"inclusion=fail|continue" desc:"Action when messages were removed before they were read. fail: stop with an error that names them. continue: log a warning and read from the oldest message."`
 	Tombstones  bool   `json:"tombstones" default:"false" desc:"Whether messages without a value become delete records instead of create records without a payload."`
@@ -57,8 +57,7 @@ func wrongTopic(topic string) string {
 	if topicName().MatchString(topic) {
 		return ""
 	}
-	return "is no name of a topic, which has letters, digits, dots, _ and -: topics are read by their exact names, " +
-		"not by patterns"
+	return "is not a topic name: names consist of up to 249 letters, digits, dots, _ and -; patterns are not supported"
 }
 
 // Source consumes topics.
@@ -273,13 +272,13 @@ func (s *Source) failure(errs []kgo.FetchError) error {
 				return sdk.Unavailable(fmt.Errorf("cannot join group %q: unable to join group session: %w", s.group,
 					session.Err))
 			}
-			s.log.Warn("cannot join the group, trying again", "group", s.group, "err", session.Err)
+			s.log.Warn("cannot join the group, retrying", "group", s.group, "err", session.Err)
 		case errors.As(e.Err, &loss):
 			return s.truncated(loss)
 		case errors.As(e.Err, &large):
 			s.leaveOut(e.Topic, e.Partition, large.NextOffset,
-				fmt.Errorf("the batch of messages takes more than %d MiB of memory once it is decoded: raise "+
-					"memory.limit", s.mostBytes>>20))
+				fmt.Errorf("the batch of messages needs more than %d MiB of memory after decoding: "+
+					"increase memory.limit", s.mostBytes>>20))
 		case errors.Is(e.Err, ErrLater):
 		case errors.Is(e.Err, kerr.OffsetOutOfRange):
 			return s.outOfRange(e.Topic, e.Partition)

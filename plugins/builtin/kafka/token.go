@@ -66,7 +66,7 @@ func (t *tokenSource) ask(ctx context.Context) (token string, life time.Duration
 	}
 	defer func() { _ = response.Body.Close() }()
 	if response.StatusCode != http.StatusOK {
-		return "", 0, fmt.Errorf("the server answers %s", response.Status)
+		return "", 0, fmt.Errorf("the server responded with status %s", response.Status)
 	}
 	var answer struct {
 		Token   string `json:"access_token"`
@@ -74,7 +74,7 @@ func (t *tokenSource) ask(ctx context.Context) (token string, life time.Duration
 	}
 	if err := json.NewDecoder(io.LimitReader(response.Body, tokenBytes)).Decode(&answer); err != nil ||
 		answer.Token == "" {
-		return "", 0, errors.New("the answer has no access_token")
+		return "", 0, errors.New("the response has no access_token")
 	}
 	return answer.Token, time.Duration(answer.Seconds) * time.Second, nil
 }

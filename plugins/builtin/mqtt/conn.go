@@ -37,7 +37,7 @@ func (s *serverSettings) check() error {
 		return sdk.SettingError{Setting: "url", Message: "must be mqtt://HOST:PORT or mqtts://HOST:PORT"}
 	}
 	if u.User != nil {
-		return sdk.SettingError{Setting: "url", Message: "must not hold a user: set auth.username and auth.password"}
+		return sdk.SettingError{Setting: "url", Message: "must not contain a user: set auth.username and auth.password"}
 	}
 	_, err = s.Client()
 	return err
@@ -113,7 +113,7 @@ func (s *serverSettings) connect(
 	ack, err := made.Connect(ctx, c)
 	switch {
 	case err != nil && ack != nil && ack.ReasonCode >= packets.ConnackUnspecifiedError:
-		err = fmt.Errorf("the server refuses the connection: %s", reason(ack))
+		err = fmt.Errorf("the server refused the connection: %s", reason(ack))
 		if !passes(ack.ReasonCode) {
 			err = deniedError{err}
 		}

@@ -58,7 +58,7 @@ func checkTopic(topic string) error {
 	case topic == "":
 		return errors.New("must not be empty")
 	case len(topic) > longest, strings.ContainsAny(topic, "+#\x00"):
-		return errors.New("must not have +, # or a zero byte in it, nor more than 65535 bytes")
+		return errors.New("must not contain +, # or a zero byte, nor be longer than 65535 bytes")
 	}
 	return nil
 }
@@ -92,7 +92,7 @@ func (d *Destination) messages(ctx context.Context, records []record.Record) (me
 	format := sdk.RecordFormat(ctx)
 	for i := range records {
 		if topic, err = d.topic.Append(&d.timeLimit, topic[:0], &records[i]); err != nil {
-			return messages, fmt.Errorf("cannot make the topic: %w", err)
+			return messages, fmt.Errorf("cannot execute the template of topic: %w", err)
 		}
 		if i == 0 || string(topic) != name {
 			name = string(topic)

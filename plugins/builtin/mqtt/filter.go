@@ -10,13 +10,13 @@ func wrongFilter(filter string) string {
 	for i, level := range levels {
 		switch {
 		case topic == "" || strings.HasPrefix(filter, "$share/") && topic == filter:
-			return "is no topic filter: want a topic, or $share/GROUP/FILTER"
+			return "is not a topic filter: use a topic, or $share/GROUP/FILTER"
 		case strings.Contains(level, "#") && (level != "#" || i < len(levels)-1):
-			return "has # that is not the last level: it stands alone there, for all levels below"
+			return "has # before the end: # must be the last level, and matches all levels below"
 		case strings.Contains(level, "+") && level != "+":
-			return "has + that is not a whole level: it stands alone, for one level"
+			return "has + within a level: + must be a whole level, and matches one level"
 		case strings.Contains(level, "*"):
-			return "has *, which MQTT does not know: + stands for one level, # at the end for all levels below"
+			return "has *, which is not a wildcard of MQTT: + matches one level, and # at the end all levels below"
 		}
 	}
 	return ""

@@ -11,9 +11,9 @@ func Connector() sdk.Connector {
 	return sdk.Connector{
 		Name:    "mqtt",
 		Summary: "Subscribes to topics of an MQTT server, or publishes.",
-		Description: "A source with a session of its own at the server (MQTT 5), which acknowledges a message when " +
-			"the pipeline did, and a destination " +
-			"that publishes records and waits until the server has each.",
+		Description: "A source with its own session at the server (MQTT 5), which acknowledges a message when the " +
+			"pipeline has acknowledged its record, and a destination that publishes records and waits until the " +
+			"server has accepted each one.",
 		Version:        version,
 		Author:         "conduit",
 		NewSource:      func() sdk.Source { return &Source{} },

@@ -19,10 +19,10 @@ import (
 // TestSettings checks the errors for invalid settings.
 func TestSettings(t *testing.T) {
 	for want, set := range map[string]map[string]string{
-		`"url": must be`:       {"url": "tcp://a", "topics": "x"},
-		`"url": must not hold`: {"url": "mqtt://u:p@a", "topics": "x"},
-		`"topics": is`:         {"url": "mqtt://a"},
-		`"tls.key": is`:        {"url": "mqtts://a", "topics": "x", "tls.cert": "y"},
+		`"url": must be`:          {"url": "tcp://a", "topics": "x"},
+		`"url": must not contain`: {"url": "mqtt://u:p@a", "topics": "x"},
+		`"topics": is`:            {"url": "mqtt://a"},
+		`"tls.key": is`:           {"url": "mqtts://a", "topics": "x", "tls.cert": "y"},
 	} {
 		if err := (&mqtt.Source{}).Configure(t.Context(), set); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v: got %v, want %s", set, err, want)

@@ -44,7 +44,7 @@ func (d *Destination) publish(ctx context.Context, messages []paho.Publish) (don
 		case errors.As(err, new(deniedError)), time.Since(begin) >= d.settings.RetryFor:
 			return done, sdk.Unavailable(fmt.Errorf("cannot publish: %w", err))
 		}
-		sdk.Logger(ctx).Warn("cannot publish, trying again", "err", err, "tries", again.Tries+1)
+		sdk.Logger(ctx).Warn("cannot publish, retrying", "err", err, "tries", again.Tries+1)
 		if err := again.Wait(ctx); err != nil {
 			return done, err
 		}
@@ -93,7 +93,7 @@ func (d *Destination) try(ctx context.Context, messages []paho.Publish) (done in
 // send sends a message as soon as the server accepts another one.
 func (d *Destination) send(ctx context.Context, p *paho.Publish) (answer, error) {
 	if d.largest > 0 && len(p.Payload)+len(p.Topic)+overhead > d.largest {
-		return nil, &recordError{error: fmt.Errorf("the record has %d bytes: the server takes messages of up to %d",
+		return nil, &recordError{error: fmt.Errorf("the record has %d bytes, more than the %d that the server accepts",
 			len(p.Payload), d.largest)}
 	}
 	a := make(answer, 1)
@@ -124,7 +124,7 @@ func (d *Destination) wait(ctx context.Context, a answer) (code byte, err error)
 			return 0, errLost
 		}
 	case <-late.C:
-		return 0, fmt.Errorf("the server did not answer within %s", d.settings.Timeout)
+		return 0, fmt.Errorf("the server did not respond within %s", d.settings.Timeout)
 	case <-ctx.Done():
 		return 0, ctx.Err()
 	}
@@ -162,7 +162,7 @@ func (d *Destination) settle(ctx context.Context, answers []answer) (behind int)
 
 // explain converts the reason code of a refused message to an error.
 func explain(code byte, topic string, behind int) error {
-	err := fmt.Errorf("the server refuses the message for %q with code 0x%x", topic, code)
+	err := fmt.Errorf("the server refused the message for %q with code 0x%x", topic, code)
 	switch code {
 	case packets.PubackTopicNameInvalid, packets.PubackPayloadFormatInvalid:
 		return &recordError{err, behind}

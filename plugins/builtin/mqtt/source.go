@@ -84,7 +84,7 @@ func (s *Source) run(ctx context.Context) {
 			return
 		}
 		s.latest.Note(err.Error())
-		s.log.Warn("cannot receive, connecting again", "err", err, "tries", again.Tries+1)
+		s.log.Warn("cannot receive, reconnecting", "err", err, "tries", again.Tries+1)
 		if again.Wait(ctx) != nil {
 			return
 		}
@@ -158,15 +158,15 @@ func (s *Source) leave(c *connection, expiry time.Duration) {
 func (s *Source) gap(ack *paho.Connack) error {
 	if ack.Properties != nil && ack.Properties.SessionExpiryInterval != nil {
 		if kept := time.Duration(*ack.Properties.SessionExpiryInterval) * time.Second; kept < s.settings.Expiry {
-			s.log.Warn("the server keeps sessions for less than session.expiry", "keeps", kept.String())
+			s.log.Warn("the server keeps sessions for a shorter time than session.expiry", "keeps", kept.String())
 		}
 	}
 	if ack.SessionPresent || !s.known || s.settings.QoS == 0 {
 		return nil
 	}
-	err := fmt.Errorf("messages were missed: the session of client %q is gone at the server, which keeps none of "+
-		"what was published after %s, when the last message was received. "+
-		"It expired, was removed, or the server lost it. To continue without them set session.lost to continue", s.id,
+	err := fmt.Errorf("messages were missed: the server no longer has the session of client %q, so messages "+
+		"published after %s, the time of the last received message, are lost. The session expired, was removed, or "+
+		"the server lost it. To continue without these messages, set session.lost to continue", s.id,
 		s.numbers.at().UTC().Format(time.RFC3339))
 	if s.settings.Lost == "continue" {
 		s.log.Error("continuing without the missing messages", "err", err)
@@ -191,7 +191,7 @@ func (s *Source) subscribe(ctx context.Context, c *connection) error {
 	if ack != nil {
 		for i, code := range ack.Reasons {
 			if code >= 0x80 && i < len(s.settings.Topics) {
-				return deniedError{fmt.Errorf("the server refuses the subscription of %q with code 0x%x: %w",
+				return deniedError{fmt.Errorf("the server refused the subscription of %q with code 0x%x: %w",
 					s.settings.Topics[i], code, err)}
 			}
 		}
@@ -212,14 +212,14 @@ func (s *Source) received(on *session, p *paho.Publish) {
 		return
 	}
 	if !s.inbox.put(on, p) {
-		s.latest.Note("messages of QoS 0 were dropped: they come faster than they are written")
+		s.latest.Note("messages of QoS 0 were dropped because they arrive faster than the pipeline writes them")
 		s.skips.Add("messages of QoS 0 with topic "+record.ValidName(p.Topic), errFast)
 	}
 }
 
-var errFast = errors.New("they come faster than they are written")
+var errFast = errors.New("they arrive faster than the pipeline writes them")
 
-var errProperties = errors.New("it has too many properties: at most 1 MiB of them are read")
+var errProperties = errors.New("it has more than 1 MiB of properties")
 
 // tooManyProperties reports whether the connection has replaced the properties of a message because there were too
 // many.

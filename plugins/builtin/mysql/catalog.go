@@ -110,12 +110,12 @@ func missing(ctx context.Context, db *sql.DB, p Pattern) error {
 	kind := ""
 	err := sqlsink.EachRow(ctx, db, kindQuery, func(rows *sql.Rows) error { return rows.Scan(&kind) }, p.Schema, p.Name)
 	if err == nil && kind != "" {
-		return fmt.Errorf("cannot read table %s of database %s: it is of the type %s, which has no changes of its "+
-			"own: name the tables that its rows come from",
+		return fmt.Errorf("cannot read table %s of database %s: a %s has no changes in the binary log; read the "+
+			"underlying tables instead",
 			p.Name, p.Schema, kind)
 	}
-	return fmt.Errorf("cannot find table %s in database %s: no such table, or the user lacks the right to read it: "+
-		"GRANT SELECT ON %s.* TO the user",
+	return fmt.Errorf("cannot find table %s in database %s: it does not exist, or the user cannot read it: "+
+		"create it, or run GRANT SELECT ON %s.* TO the user",
 		p.Name, p.Schema, Quote(p.Schema))
 }
 
@@ -133,7 +133,9 @@ func tablesOf(ctx context.Context, db *sql.DB, schema string) (all []*Table, err
 	return all, nil
 }
 
-const columnsQuery = `SELECT column_name, lower(data_type), column_type, coalesce(character_set_name, ''), coalesce(datetime_precision, 0), coalesce(character_octet_length, 0), coalesce(extra, '') REGEXP 'VIRTUAL|STORED|PERSISTENT'
+const columnsQuery = `
+SELECT column_name, lower(data_type), column_type, coalesce(character_set_name, ''), coalesce(datetime_precision, 0),
+  coalesce(character_octet_length, 0), coalesce(extra, '') REGEXP 'VIRTUAL|STORED|PERSISTENT'
 FROM information_schema.columns WHERE table_schema = ? AND table_name = ? ORDER BY ordinal_position`
 
 const keyQuery = "SELECT column_name FROM information_schema.statistics WHERE table_schema = ? AND table_name = ? " +

@@ -55,11 +55,12 @@ func TestNoOrder(t *testing.T) {
 
 func TestTableChangedAfterTheLog(t *testing.T) {
 	for words, logged := range map[string]*binlog.Table{
-		"it has 1 columns, and the table has 4": {
+		"the change has 1 columns and the table has 4": {
 			Columns: []binlog.Column{{Type: binlog.TypeVarchar}}},
-		"its column 3 is no float, as column price of the table": {Columns: []binlog.Column{{Type: binlog.TypeVarchar},
-			{Type: binlog.TypeVarchar}, {Type: binlog.TypeLong}, {Type: binlog.TypeDouble}}},
-		"column total: its fractions of seconds are in the format": {Named: true,
+		"column 3 of the change is not of type float like column price of the table": {
+			Columns: []binlog.Column{{Type: binlog.TypeVarchar}, {Type: binlog.TypeVarchar}, {Type: binlog.TypeLong},
+				{Type: binlog.TypeDouble}}},
+		"column total: its fractional seconds are in the format": {Named: true,
 			Columns: []binlog.Column{{Name: "total", Type: binlog.TypeTime}}},
 	} {
 		table := orders()

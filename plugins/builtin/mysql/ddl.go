@@ -26,7 +26,7 @@ func Changes(sql string) []Change {
 		s.take("IF", "EXISTS")
 		return []Change{{"was dropped", []ddlTable{{Schema: s.next().text}}}}
 	case s.take("CREATE", "OR", "REPLACE", "TABLE"):
-		return change("was replaced by a new one", s.table())
+		return change("was replaced", s.table())
 	case s.take("RENAME", "TABLE"), s.take("RENAME", "TABLES"):
 		s.take("IF", "EXISTS")
 		return s.renamed()
@@ -45,8 +45,8 @@ func (s *scanner) renamed() (all []Change) {
 		for !s.done() && !s.take("TO") { // skips WAIT 5, NOWAIT
 			s.next()
 		}
-		all = append(all, Change{"was renamed", []ddlTable{from}}, Change{"came by a rename, with its " +
-			"rows", []ddlTable{s.table()}})
+		all = append(all, Change{"was renamed", []ddlTable{from}}, Change{"was created by a rename",
+			[]ddlTable{s.table()}})
 		if !s.take(",") {
 			return all
 		}
@@ -81,8 +81,8 @@ func (s *scanner) altered() (all []Change) {
 	table := s.table()
 	for !s.done() {
 		if s.take("RENAME", "TO") || s.take("RENAME", "AS") || s.takeRename() {
-			return append(all, Change{"was renamed", []ddlTable{table}}, Change{"came by a rename, with its " +
-				"rows", []ddlTable{s.table()}})
+			return append(all, Change{"was renamed", []ddlTable{table}}, Change{"was created by a rename",
+				[]ddlTable{s.table()}})
 		}
 		matched := false
 		for _, a := range alterations {

@@ -110,7 +110,7 @@ func (d *dialect) Describe(
 	}
 	if d.settings.PositionTable != "" && len(found.Columns) > 0 && engine != "InnoDB" && engine != "" {
 		return found,
-			fmt.Errorf("its engine %s is not InnoDB: without transactions nothing can be written exactly once", engine)
+			fmt.Errorf("its engine is %s, which has no transactions: exactly-once writes need InnoDB", engine)
 	}
 	// An index on a prefix of a column does not make the whole column unique.
 	found.Unique, err = sqlsink.Indexes(ctx, conn,

@@ -75,7 +75,7 @@ func isNumber(err error, number uint16) bool {
 }
 
 // errAgain makes the source open a new session.
-var errAgain = errors.New("the session must be recreated")
+var errAgain = errors.New("the session must be reopened")
 
 // newSnapshot tells the user how to recover from missed changes.
 const newSnapshot = "A new snapshot is needed: delete the pipeline and declare it again, or give the source a new id"
@@ -103,18 +103,19 @@ func (s *Source) explain(err error) error {
 	switch {
 	case e.Number == logUnreadable && (strings.Contains(e.Message, "same server_uuid/server_id") ||
 		strings.Contains(e.Message, "same server_id")):
-		return fmt.Errorf("cannot read the log: another replica of the server has the number %d: set serverId to one "+
-			"of its own: %w", s.settings.ServerID, plain(err))
+		return fmt.Errorf("cannot read the binary log: another replica uses server id %d: set serverId to "+
+			"an unused number: %w", s.settings.ServerID, plain(err))
 	case e.Number == logUnreadable && strings.Contains(e.Message, "max_allowed_packet"):
-		return fmt.Errorf("cannot read the log: an event is larger than the server sends: SET GLOBAL "+
-			"max_allowed_packet = 1073741824: %w", plain(err))
+		return fmt.Errorf("cannot read the binary log: an event exceeds max_allowed_packet of the server: run SET "+
+			"GLOBAL max_allowed_packet = 1073741824: %w", plain(err))
 	case e.Number == logUnreadable:
-		return fmt.Errorf("changes are missed behind %s: the log of the server does not have that place any more, or "+
-			"never had it (purged binary logs, another server, RESET MASTER): %w. %s. "+
-			"Keep the log for longer than the source may be away: expire_logs_days, binlog_expire_logs_seconds",
+		return fmt.Errorf("changes after %s were missed: the binary log of the server does not have this position "+
+			"(purged logs, another server, RESET MASTER): %w. %s. Set expire_logs_days or binlog_expire_logs_seconds "+
+			"to longer than the source can be stopped",
 			s.at.String(), plain(err), newSnapshot)
 	case e.Number == accessDenied:
-		return fmt.Errorf("cannot read the log: %w: GRANT REPLICATION SLAVE ON *.* TO %s", plain(err), s.server.user)
+		return fmt.Errorf("cannot read the binary log: %w: run GRANT REPLICATION SLAVE ON *.* TO %s",
+			plain(err), s.server.user)
 	}
-	return fmt.Errorf("cannot read the log: %w", plain(err))
+	return fmt.Errorf("cannot read the binary log: %w", plain(err))
 }

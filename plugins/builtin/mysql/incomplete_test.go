@@ -43,7 +43,7 @@ func TestIncompleteRows(t *testing.T) {
 			st := &stream{Source: &Source{}}
 			err := st.row(r, c.kind)
 			if c.fails != "" {
-				for _, words := range []string{"shop.docs", "column " + c.fails, "binlog_row_image = FULL", "put " +
+				for _, words := range []string{"shop.docs", "column " + c.fails, "binlog_row_image = FULL", "add " +
 					"shop.docs/1"} {
 					if err == nil || !strings.Contains(err.Error(), words) {
 						t.Errorf("got %v, which does not say %q", err, words)

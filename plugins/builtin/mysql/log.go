@@ -16,10 +16,10 @@ func (t *Table) Complete(
 	ctx context.Context, logged *binlog.Table, charsets *Charsets, maria bool,
 ) (keys []int, err error) {
 	if !logged.Named && len(t.Columns) != len(logged.Columns) {
-		return nil, fmt.Errorf("cannot read a change of table %s: it has %d columns, and the table has %d: the table "+
-			"was changed after it, and the log does not name the columns. "+
-			"Changes in between cannot be read, a new snapshot is needed: delete the pipeline and declare it again; "+
-			"that it does not happen again: SET GLOBAL binlog_row_metadata = 'FULL'", t.ID(), len(logged.Columns),
+		return nil, fmt.Errorf("cannot read a change of table %s: the change has %d columns and the table has %d, "+
+			"because the table was altered later, and the binary log has no column names. A new snapshot is "+
+			"needed: delete the pipeline and declare it again. To prevent this error, run SET GLOBAL "+
+			"binlog_row_metadata = 'FULL'", t.ID(), len(logged.Columns),
 			len(t.Columns))
 	}
 	for i := range logged.Columns {
@@ -35,10 +35,10 @@ func (t *Table) Complete(
 		} else {
 			known = t.Columns[i]
 			if !fits(c.Type, known.Type) {
-				return nil, fmt.Errorf("cannot read a change of table %s: its column %d is no %s, as column %s of "+
-					"the table: the table was changed after it, and the log does not name the columns. "+
-					"A new snapshot is needed: delete the pipeline and declare it again; that it does not happen "+
-					"again: SET GLOBAL binlog_row_metadata = 'FULL'", t.ID(), i+1, known.Type, known.Name)
+				return nil, fmt.Errorf("cannot read a change of table %s: column %d of the change is not of type %s "+
+					"like column %s of the table, because the table was altered later, and the binary log has no "+
+					"column names. A new snapshot is needed: delete the pipeline and declare it again. To prevent "+
+					"this error, run SET GLOBAL binlog_row_metadata = 'FULL'", t.ID(), i+1, known.Type, known.Name)
 			}
 			c.Name, c.Unsigned, c.Values = known.Name, known.Unsigned, known.Values
 		}
@@ -90,8 +90,8 @@ func (c *Charsets) complete(ctx context.Context, column *binlog.Column, known *C
 	column.Skip = known.Generated
 	if (column.Type == binlog.TypeTimestamp || column.Type == binlog.TypeDateTime || column.Type == binlog.TypeTime) &&
 		known.Precision > 0 {
-		return fmt.Errorf("its fractions of seconds are in the format of before MariaDB 10.1.2: ALTER TABLE … FORCE " +
-			"with mysql56_temporal_format = ON")
+		return fmt.Errorf("its fractional seconds are in the format of MariaDB before 10.1.2: run ALTER TABLE … " +
+			"FORCE with mysql56_temporal_format = ON")
 	}
 	charset := known.Charset
 	// The log marks compressed columns as binary.

@@ -79,7 +79,7 @@ func (s *Source) watch(ctx context.Context) {
 		err := s.measure(bounded)
 		cancel()
 		if err != nil && ctx.Err() == nil {
-			s.log.Debug("cannot measure how far the source is behind", "err", err)
+			s.log.Debug("cannot measure the lag of the source", "err", err)
 		}
 		select {
 		case <-tick.C:
@@ -115,8 +115,8 @@ func (s *Source) measure(ctx context.Context) error {
 	}
 	m.old = ""
 	if kept == 0 && len(all) > 2 {
-		m.old = fmt.Sprintf("the last record is of the oldest of %d files of the binary log, %s: once the server "+
-			"removes it, a restart misses changes: raise expire_logs_days or binlog_expire_logs_seconds", len(all),
+		m.old = fmt.Sprintf("the last record is in the oldest of %d binary log files, %s: when the server removes "+
+			"the file, a restart misses changes; raise expire_logs_days or binlog_expire_logs_seconds", len(all),
 			at.File)
 	}
 	if found < 0 {

@@ -11,9 +11,9 @@ func Connector() sdk.Connector {
 	return sdk.Connector{
 		Name:    "mysql",
 		Summary: "Reads tables of MariaDB or MySQL and their changes, or writes to tables.",
-		Description: "A source that reads tables, first their rows and then every change, from the binary log, " +
-			"and loses none; and a destination that inserts, updates and deletes rows by their key, if wanted " +
-			"exactly once.",
+		Description: "A source that reads tables, first their rows and then every change, from the binary log, and " +
+			"loses none; and a destination that inserts, updates and deletes rows by their key, with exactly-once " +
+			"delivery if requested.",
 		Version:        version,
 		Author:         "conduit",
 		NewSource:      func() sdk.Source { return &Source{} },

@@ -77,7 +77,7 @@ func parsePosition(p record.Position) (pos position, err error) {
 		}
 	}
 	if pos.File == "" {
-		return pos, sdk.CannotResume(p, "a position of mysql: it has no place in the log")
+		return pos, sdk.CannotResume(p, "a position of mysql, because it has no position in the binary log")
 	}
 	return pos, nil
 }

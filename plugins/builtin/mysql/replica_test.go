@@ -272,7 +272,7 @@ func TestRefusals(t *testing.T) {
 			f.greet("mysql_native_password", nil)
 			f.send(append([]byte{0xff, 0x15, 0x04}, "#28000Access denied"...))
 		}},
-		"authentication by dialog": {nil, func(f *fake) {
+		"authentication with dialog": {nil, func(f *fake) {
 			f.greet("dialog", nil)
 			f.send([]byte("\xfedialog\x00abc\x00"))
 		}},
@@ -280,8 +280,8 @@ func TestRefusals(t *testing.T) {
 			f.greet("dialog", nil)
 			f.send([]byte("\xfemysql_clear_password\x00"))
 		}},
-		"does not answer as MySQL does": {nil, func(f *fake) { f.send([]byte("HTTP")) }},
-		"EOF":                           {nil, func(*fake) {}},
+		"not of the MySQL protocol": {nil, func(f *fake) { f.send([]byte("HTTP")) }},
+		"EOF":                       {nil, func(*fake) {}},
 		"server does not offer TLS": {&tls.Config{}, func(f *fake) {
 			f.send(append([]byte("\x0a5.7\x00\x00\x00\x00\x00"), make([]byte, 45)...))
 		}},

@@ -25,7 +25,8 @@ func (st *stream) rows(ctx context.Context, h *binlog.Header, rows *binlog.Rows)
 		return err
 	}
 	if !st.tx.open {
-		return fmt.Errorf("cannot read a change of table %s.%s that ends at %d: it is in no transaction", r.Schema,
+		return fmt.Errorf("cannot read the change of table %s.%s that ends at %d: it is outside a transaction",
+			r.Schema,
 			r.Name, h.End)
 	}
 	for rows.More() {
@@ -105,11 +106,10 @@ func (r *relation) checkWhole(op record.Operation, key []any) error {
 		if v == binlog.Absent && (slices.Contains(r.keys,
 			i) || op == record.OperationCreate && !r.Columns[i].Skip && i != r.end) {
 			id := r.Schema + "." + r.Name
-			return fmt.Errorf("cannot read a change of table %s: the log does not have column %s of the row: "+
-				"binlog_row_image was not FULL in the session that wrote it. "+
-				"Have the session write with binlog_row_image = FULL; to go on behind this change, put %s/1, or "+
-				"another word behind the slash, into snapshot.again: "+
-				"then the table is read again", id, r.Columns[i].Name, id)
+			return fmt.Errorf("cannot read a change of table %s: the binary log lacks column %s of the row, "+
+				"because binlog_row_image was not FULL in the session that changed it. Set binlog_row_image = FULL "+
+				"in this session. To skip this change and read the table again, add %s/1, or another word after "+
+				"the slash, to snapshot.again", id, r.Columns[i].Name, id)
 		}
 	}
 	return nil

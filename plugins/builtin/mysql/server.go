@@ -66,16 +66,18 @@ func (s *serverInfo) check() error {
 		return errors.New("the server has no binary log: set log_bin and server_id in section [mysqld] of its " +
 			"configuration file, and restart it")
 	case v["binlog_format"] != "" && v["binlog_format"] != "ROW":
-		return fmt.Errorf("the binary log has statements instead of rows: binlog_format is %s: SET GLOBAL "+
-			"binlog_format = 'ROW', also in section [mysqld] of the configuration file, and restart all "+
+		return fmt.Errorf("binlog_format is %s, so the binary log has statements instead of rows: run SET GLOBAL "+
+			"binlog_format = 'ROW', set it in section [mysqld] of the configuration file, and restart all "+
 			"sessions", v["binlog_format"])
 	case v["binlog_row_image"] != "" && !strings.HasPrefix(v["binlog_row_image"], "FULL"):
-		return fmt.Errorf("the binary log has parts of rows: binlog_row_image is %s: SET GLOBAL binlog_row_image = "+
-			"'FULL', also in section [mysqld] of the configuration file, and restart all sessions",
+		return fmt.Errorf("binlog_row_image is %s, so the binary log has incomplete rows: run SET GLOBAL "+
+			"binlog_row_image = 'FULL', set it in section [mysqld] of the configuration file, and "+
+			"restart all sessions",
 			v["binlog_row_image"])
 	case v["binlog_row_value_options"] != "":
-		return fmt.Errorf("the binary log has parts of JSON values: SET GLOBAL binlog_row_value_options = '', also " +
-			"in section [mysqld] of the configuration file, and restart all sessions")
+		return fmt.Errorf("binlog_row_value_options is set, so the binary log has incomplete JSON values: run SET " +
+			"GLOBAL binlog_row_value_options = '', set it in section [mysqld] of the configuration file, and " +
+			"restart all sessions")
 	}
 	return nil
 }
@@ -120,7 +122,7 @@ func (s *serverInfo) forbidden(err error) error {
 	if s.maria {
 		right = "BINLOG MONITOR"
 	}
-	return fmt.Errorf("cannot list the binary logs: %w: the user needs the privilege: GRANT %s ON *.* TO %s", err,
+	return fmt.Errorf("cannot list the binary logs: %w: run GRANT %s ON *.* TO %s", err,
 		right, s.user)
 }
 
@@ -172,7 +174,7 @@ func (s *serverInfo) status(ctx context.Context, q querier, statement string, p 
 		into[i] = new(sql.RawBytes)
 	}
 	if len(into) < 2 || !rows.Next() {
-		return errors.Join(rows.Err(), errors.New("the server does not say where its log ends"))
+		return errors.Join(rows.Err(), errors.New("the server did not return the end of its binary log"))
 	}
 	into[0], into[1] = &p.file, &p.pos
 	return errors.Join(rows.Scan(into...), rows.Err())
@@ -185,7 +187,7 @@ func (s *serverInfo) setAt(ctx context.Context, q querier, file string, pos uint
 		return binlog.GTIDSet{}, err
 	}
 	if !text.Valid {
-		return binlog.GTIDSet{}, fmt.Errorf("the log has no place %s:%s", file, strconv.FormatUint(pos, 10))
+		return binlog.GTIDSet{}, fmt.Errorf("the binary log has no position %s:%s", file, strconv.FormatUint(pos, 10))
 	}
 	return binlog.ParseGTIDSet(text.String)
 }
@@ -210,7 +212,7 @@ func (s *serverInfo) beginMaria(ctx context.Context, conn *sql.Conn) (at place, 
 		return at, err
 	}
 	if at.file == "" || at.pos == 0 {
-		return at, errors.New("the server does not say at which place of the log")
+		return at, errors.New("the server did not return the log position of the snapshot")
 	}
 	at.server = s.id
 	at.set, err = s.setAt(ctx, conn, at.file, at.pos)
@@ -267,13 +269,15 @@ func (s *serverInfo) lock(ctx context.Context, conn *sql.Conn) (locked bool, err
 	case s.gtids && (denied || isNumber(err, lockWaitTimeout) || errors.Is(err, errLongQueries)):
 		return false, nil
 	case denied:
-		return false, fmt.Errorf("%w: without GTIDs a short lock is needed: GRANT RELOAD ON *.* TO %s", err, s.user)
+		return false, fmt.Errorf("%w: without GTIDs the snapshot needs a short lock: run GRANT RELOAD ON *.* TO %s",
+			err, s.user)
 	}
 	return false, err
 }
 
-var errLongQueries = fmt.Errorf("the short lock that is needed without GTIDs would wait for statements that run for "+
-	"more than %d seconds, and others for it: end them, or set gtid_mode to ON", longestLockWait)
+var errLongQueries = fmt.Errorf("without GTIDs the snapshot needs a short lock, which would block other "+
+	"sessions behind statements that have run for more than %d seconds: end these statements, or set gtid_mode "+
+	"to ON", longestLockWait)
 
 // checkHistory compares the position with the history of the server. The source never resumes from a position of
 // another history.
@@ -302,15 +306,15 @@ func (s *Source) checkHistory(ctx context.Context) error {
 		}
 		return s.checkExecuted(ctx)
 	case !s.at.set.Empty():
-		return fmt.Errorf("cannot go on from %s: gtid_mode of the server is not ON: switch it on, or take a new "+
-			"snapshot. %s", s.at.String(), newSnapshot)
+		return fmt.Errorf("cannot resume from %s: gtid_mode of the server is not ON: set it to ON, or "+
+			"take a new snapshot. %s", s.at.String(), newSnapshot)
 	case !here:
-		return fmt.Errorf("cannot go on from %s: it is a place in the log of server %s, and this is %s: without "+
-			"GTIDs a place means nothing on another server: set gtid_mode to ON. %s", s.at.String(), s.at.server,
+		return fmt.Errorf("cannot resume from %s: this is a position in the binary log of server %s, which without "+
+			"GTIDs is not valid on server %s: set gtid_mode to ON. %s", s.at.String(), s.at.server,
 			s.server.id, newSnapshot)
 	case file == nil || s.at.pos > file.size:
-		return fmt.Errorf("changes are missed behind %s: the server does not have that part of the log any more. %s. "+
-			"Keep the log for longer than the source may be away: expire_logs_days, binlog_expire_logs_seconds",
+		return fmt.Errorf("changes after %s were missed: the server has removed this part of the binary log. %s. Set "+
+			"expire_logs_days or binlog_expire_logs_seconds to longer than the source can be stopped",
 			s.at.String(), newSnapshot)
 	}
 	return nil
@@ -325,9 +329,9 @@ func (s *Source) checkMaria(ctx context.Context, all []logFile, file *logFile) e
 		if err != nil || s.at.set.EndsBefore(found) {
 			return err
 		}
-		return fmt.Errorf("changes are missed behind %s: the log of the server does not have that place any more "+
-			"(purged binary logs), or was begun anew (RESET MASTER). %s. "+
-			"Keep the log for longer than the source may be away: expire_logs_days, binlog_expire_logs_seconds",
+		return fmt.Errorf("changes after %s were missed: the server has removed this part of the binary log, or the "+
+			"log was reset (RESET MASTER). %s. Set expire_logs_days or binlog_expire_logs_seconds to longer than the "+
+			"source can be stopped",
 			s.at.String(), newSnapshot)
 	}
 	found, err := s.server.setAt(ctx, s.db, s.at.file, s.at.pos)
@@ -335,8 +339,8 @@ func (s *Source) checkMaria(ctx context.Context, all []logFile, file *logFile) e
 		return err
 	}
 	if err != nil || !s.at.set.EndsAt(found) {
-		return fmt.Errorf("changes are missed behind %s: the log of the server has GTID %q there: it was begun anew "+
-			"(RESET MASTER). %s", s.at.String(), found.String(), newSnapshot)
+		return fmt.Errorf("changes after %s were missed: the binary log has GTID %q at this position, so it was "+
+			"reset (RESET MASTER). %s", s.at.String(), found.String(), newSnapshot)
 	}
 	return nil
 }
@@ -344,7 +348,7 @@ func (s *Source) checkMaria(ctx context.Context, all []logFile, file *logFile) e
 // checkPlace finds the place of the position in the log of the same MySQL. A log that was reset reaches the GTIDs of
 // the position again after some time. file is nil if the log no longer has it.
 func (s *Source) checkPlace(ctx context.Context, file *logFile) error {
-	anew := fmt.Errorf("changes are missed behind %s: the log of the server was begun anew (RESET MASTER). %s",
+	anew := fmt.Errorf("changes after %s were missed: the binary log of the server was reset (RESET MASTER). %s",
 		s.at.String(), newSnapshot)
 	if file == nil {
 		_, gone, err := s.server.transactions(ctx, s.db)
@@ -403,13 +407,13 @@ func (s *Source) compare(has, gone binlog.GTIDSet) error {
 		want.Join(in)
 	}
 	if missing := has.Missing(want); !missing.Empty() {
-		return fmt.Errorf("cannot go on from %s: the server does not have the transactions %s: it is not a copy of "+
-			"the one that was read from, lost them, or was begun anew (RESET MASTER). %s", s.at.String(),
+		return fmt.Errorf("cannot resume from %s: the server lacks transactions %s: it is not a copy of the original "+
+			"server, lost the transactions, or its log was reset (RESET MASTER). %s", s.at.String(),
 			missing.String(), newSnapshot)
 	}
 	if missing := s.at.set.Missing(gone); !missing.Empty() {
-		return fmt.Errorf("changes are missed: the server has purged the transactions %s, which were not read. %s. "+
-			"Keep the log for longer than the source may be away: expire_logs_days, binlog_expire_logs_seconds",
+		return fmt.Errorf("changes were missed: the server has purged transactions %s, which the source has not "+
+			"read. %s. Set expire_logs_days or binlog_expire_logs_seconds to longer than the source can be stopped",
 			missing.String(), newSnapshot)
 	}
 	return nil

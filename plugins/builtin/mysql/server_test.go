@@ -13,10 +13,10 @@ func TestMySQLHistory(t *testing.T) {
 	const a, b = "3e11fa47-71ca-11e1-9e33-c80aa9429562", "4e11fa47-71ca-11e1-9e33-c80aa9429562"
 	for _, c := range []struct{ set, in, executed, purged, want string }{
 		{a + ":1-5", a + ":6", a + ":1-9", a + ":1-5", ""},
-		{a + ":1-5", "", a + ":1-9", a + ":1-6", "the server has purged the transactions " + a + ":6,"},
-		{a + ":1-5", "", a + ":1-4", "", "the server does not have the transactions " + a + ":5"},
-		{a + ":1-5", a + ":6", a + ":1-5," + b + ":1", "", "the server does not have the transactions " + a + ":6"},
-		{a + ":1-5", "", a + ":1-5," + b + ":1-7", b + ":1-3", "the server has purged the transactions " + b + ":1-3"},
+		{a + ":1-5", "", a + ":1-9", a + ":1-6", "the server has purged transactions " + a + ":6,"},
+		{a + ":1-5", "", a + ":1-4", "", "the server lacks transactions " + a + ":5"},
+		{a + ":1-5", a + ":6", a + ":1-5," + b + ":1", "", "the server lacks transactions " + a + ":6"},
+		{a + ":1-5", "", a + ":1-5," + b + ":1-7", b + ":1-3", "the server has purged transactions " + b + ":1-3"},
 		{"", "", a + ":1-3", "", ""},
 	} {
 		err := mysql.Compare(c.set, c.in, c.executed, c.purged)

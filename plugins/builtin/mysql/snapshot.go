@@ -92,7 +92,7 @@ func (s *Source) readTables(ctx context.Context, connected func()) error {
 	s.prune()
 	s.monitor.reads(nil)
 	if _, err := conn.ExecContext(ctx, "ROLLBACK"); err != nil {
-		return fmt.Errorf("cannot end reading tables: %w", err)
+		return fmt.Errorf("cannot end the snapshot: %w", err)
 	}
 	return r.finish(ctx)
 }
@@ -103,7 +103,7 @@ func (s *Source) beginSnapshot(ctx context.Context, conn *sql.Conn) error {
 	for _, sql := range []string{"SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ",
 		"SET SESSION net_write_timeout = 3600", "SET SESSION wait_timeout = 86400"} {
 		if _, err := conn.ExecContext(ctx, sql); err != nil {
-			return fmt.Errorf("cannot begin to read tables: %w", err)
+			return fmt.Errorf("cannot begin the snapshot: %w", err)
 		}
 	}
 	begin := s.server.beginMySQL
@@ -112,7 +112,7 @@ func (s *Source) beginSnapshot(ctx context.Context, conn *sql.Conn) error {
 	}
 	at, err := begin(ctx, conn)
 	if err != nil {
-		return fmt.Errorf("cannot begin to read tables: %w", err)
+		return fmt.Errorf("cannot begin the snapshot: %w", err)
 	}
 	switch {
 	case s.at.file == "":
@@ -153,7 +153,7 @@ func (r *rowReader) read(ctx context.Context, t *Table) error {
 		n, err := r.chunk(ctx)
 		if err != nil {
 			if isNumber(err, commandDenied) {
-				return fmt.Errorf("cannot read table %s: %w: GRANT SELECT ON %s TO %s", t.ID(), err, t.SQL(),
+				return fmt.Errorf("cannot read table %s: %w: run GRANT SELECT ON %s TO %s", t.ID(), err, t.SQL(),
 					s.server.user)
 			}
 			return fmt.Errorf("cannot read table %s: %w", t.ID(), err)

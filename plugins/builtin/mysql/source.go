@@ -164,8 +164,8 @@ func (s *Source) describeTables(ctx context.Context) error {
 func (s *Source) warnOfUnmatched(tables []*Table) {
 	for _, p := range s.settings.patterns[:len(s.settings.Tables)] {
 		if !slices.ContainsFunc(tables, func(t *Table) bool { return p.Matches(t.Schema, t.Name) }) {
-			s.log.Warn("a database has no table, or none that the user may read: GRANT SELECT "+
-				"ON "+Quote(p.Schema)+".* TO "+s.server.user, "database", p.Schema)
+			s.log.Warn("a database has no tables that the user can read: run GRANT SELECT ON "+Quote(p.Schema)+
+				".* TO "+s.server.user, "database", p.Schema)
 		}
 	}
 }
@@ -194,10 +194,11 @@ func (s *Source) begin(ctx context.Context) error {
 	}
 	for _, t := range s.tables {
 		if len(t.Key) == 0 {
-			s.log.Warn("a table has no primary key: its records have none", "table", t.ID())
+			s.log.Warn("a table has no primary key, so its records have no key", "table", t.ID())
 		}
 		if !t.Transactional {
-			s.log.Warn("a table has no transactions: its rows may come older than changes of them", "table", t.ID())
+			s.log.Warn("the engine of a table has no transactions, so snapshot records of it can be "+
+				"older than its changes", "table", t.ID())
 		}
 	}
 	return nil
@@ -239,7 +240,7 @@ func (s *Source) run(ctx context.Context) {
 			s.Fail(ctx, err)
 			return
 		}
-		s.log.Warn("the connection to MySQL is lost: trying again", "err", err)
+		s.log.Warn("lost the connection to MySQL, reconnecting", "err", err)
 		s.monitor.disconnected(err)
 		if wait.Wait(ctx) != nil {
 			return
@@ -291,10 +292,10 @@ func (s *Source) checkReplica(ctx context.Context) error {
 	defer conn.Close()
 	if err := conn.Register(uint32(time.Now().UnixNano())|1, "conduit"); err != nil {
 		if !transient(plain(err)) {
-			return fmt.Errorf("cannot read the log: %w: the user needs the privilege: GRANT REPLICATION SLAVE ON "+
-				"*.* TO %s", plain(err), s.server.user)
+			return fmt.Errorf("cannot read the binary log: %w: run GRANT REPLICATION SLAVE ON *.* TO %s",
+				plain(err), s.server.user)
 		}
-		return fmt.Errorf("cannot read the log: %w", plain(err))
+		return fmt.Errorf("cannot read the binary log: %w", plain(err))
 	}
 	return nil
 }

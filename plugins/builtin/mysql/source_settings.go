@@ -71,12 +71,12 @@ func (s *sourceSettings) parse(_ context.Context, given map[string]string) error
 		table, word := againOf(a)
 		if table == "" || word == "" {
 			return sdk.SettingError{Setting: "snapshot.again",
-				Message: fmt.Sprintf("%q: want table/word, for example orders/1", a)}
+				Message: fmt.Sprintf("must be table/word, for example orders/1, not %q", a)}
 		}
 		p := s.patternOf(table)
 		if p.Name == "*" || !s.wants(p.Schema, p.Name) {
 			return sdk.SettingError{Setting: "snapshot.again",
-				Message: fmt.Sprintf("%q: the table is none of those in tables", table)}
+				Message: fmt.Sprintf("has %q, but tables does not select this table", table)}
 		}
 		p.item = itemOf("again " + p.Schema + "." + p.Name + "/" + word)
 		s.patterns = append(s.patterns, p)
@@ -91,7 +91,8 @@ func wrongTable(item string) string {
 		schema, name = "", item
 	}
 	if strings.Contains(schema, "*") || name != "*" && strings.Contains(name, "*") {
-		return "has * within a name: * alone stands for all tables of the database, and database.* for all of that one"
+		return "cannot have * within a name: * alone selects all tables of the database, and database.* " +
+			"those of another database"
 	}
 	return ""
 }

@@ -16,8 +16,8 @@ func (st *stream) warnOfStatement(q *binlog.Query) {
 				t.Schema = q.Schema
 			}
 			if t.Name != "" && st.settings.wants(t.Schema, t.Name) || t.Name == "" && st.settings.wantsAny(t.Schema) {
-				st.log.Warn("a table "+c.What+": its rows changed, and no records say "+
-					"so", "table", strings.TrimSuffix(t.Schema+"."+t.Name, "."),
+				st.log.Warn("a table "+c.What+"; its rows changed without records of the changes",
+					"table", strings.TrimSuffix(t.Schema+"."+t.Name, "."),
 					"statement", q.SQL, "gtid", st.tx.gtid)
 			}
 		}
@@ -45,8 +45,8 @@ func (s *Source) warnOfCascades(ctx context.Context) error {
 		for _, k := range keys {
 			if text := t.ID() + "." + k.Name; !slices.Contains(s.cascades, text) {
 				s.cascades = append(s.cascades, text)
-				s.log.Warn("changes that a foreign key makes are not in the log of the server: rows that a cascade "+
-					"removes or changes stay at the destination as they were",
+				s.log.Warn("the binary log does not have changes made by a foreign key: rows that a cascade deletes "+
+					"or updates remain unchanged at the destination",
 					"table", t.ID(), "constraint", k.Name, "parent", k.Parent.Name, "onDelete", k.OnDelete, "onUpdate",
 					k.OnUpdate)
 			}

@@ -22,7 +22,7 @@ import (
 // serverSettings are the settings for the connection to a server, on both sides.
 type serverSettings struct {
 	URL         string        `json:"url" validate:"required" desc:"nats://HOST:PORT of one server or several, separated by commas; tls:// for TLS."`
-	Type        string        `json:"type" default:"jetstream" validate:"inclusion=jetstream|core" desc:"jetstream: streams, which keep messages. core: subjects, where messages without a subscriber are lost."`
+	Type        string        `json:"type" default:"jetstream" validate:"inclusion=jetstream|core" desc:"jetstream: streams, which store messages. core: subjects; messages without a subscriber are lost."`
 	Username    string        `json:"auth.username" desc:"User."`
 	Password    string        `json:"auth.password" desc:"Password. By reference, such as ${file:/etc/conduit/nats-password}."`
 	Token       string        `json:"auth.token" desc:"Token. By reference."`
@@ -42,7 +42,7 @@ func (s *serverSettings) check() error {
 		}
 		if u.User != nil {
 			return sdk.SettingError{Setting: "url",
-				Message: "must not hold a user: set auth.username and auth.password"}
+				Message: "must not contain a user: set auth.username and auth.password"}
 		}
 	}
 	if s.NKey != "" {
@@ -104,7 +104,7 @@ func (s *serverSettings) connect(ctx context.Context) (*conn, error) {
 		}),
 		client.ErrorHandler(func(_ *client.Conn, _ *client.Subscription, err error) {
 			if !errors.Is(err, client.ErrSlowConsumer) { // sources report slow consumers themselves
-				log.Warn("the NATS server reports an error", "err", err)
+				log.Warn("the NATS server reported an error", "err", err)
 			}
 		}),
 	}
@@ -125,7 +125,7 @@ func (s *serverSettings) connect(ctx context.Context) (*conn, error) {
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
 	case isDenied(err):
-		return nil, deniedError{fmt.Errorf("the server refuses the connection: %w", err)}
+		return nil, deniedError{fmt.Errorf("the server refused the connection: %w", err)}
 	}
 	return nil, fmt.Errorf("cannot reach the server: %w", err)
 }

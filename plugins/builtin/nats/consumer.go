@@ -14,7 +14,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// base returns the common prefix of the consumer names of this source. Each session creates a consumer of its own, so
+// base returns the common prefix of the consumer names of this source. Each session creates its own consumer, so
 // that messages arrive in order from the start sequence.
 func (s *sourceSettings) base(ctx context.Context) string {
 	return cmp.Or(s.Consumer, "conduit-"+id(ctx)) + "-"
@@ -87,7 +87,7 @@ func (s *sourceSettings) make(ctx context.Context, values map[string]string) err
 			c.DeliverPolicy = jetstream.DeliverNewPolicy
 		}
 		_, err := js.CreateConsumer(ctx, s.Stream, c)
-		return s.failed("make a consumer of", err)
+		return s.failed("create a consumer of", err)
 	})
 }
 
@@ -141,7 +141,7 @@ func (s *sourceSettings) consumer(
 	}
 	c, err := js.CreateConsumer(ctx, s.Stream, config)
 	if err != nil {
-		return nil, s.failed("make a consumer of", err)
+		return nil, s.failed("create a consumer of", err)
 	}
 	kept := []string{config.Durable}
 	if noted {

@@ -57,7 +57,7 @@ func (s *subscriber) run(ctx context.Context) {
 			return false
 		}
 		s.latest.Note("messages were missed: " + err.Error())
-		s.log.Warn("cannot receive, connecting again: what is published meanwhile is lost", "err", err)
+		s.log.Warn("cannot receive, reconnecting; messages published in the meantime are lost", "err", err)
 		return true
 	})
 }
@@ -104,8 +104,8 @@ func (s *subscriber) session(ctx context.Context, connected func()) (err error) 
 }
 
 var (
-	errHeaders = errors.New("it has too many headers: at most 100,000 are read")
-	errFast    = errors.New("they come faster than they are written")
+	errHeaders = errors.New("it has more than 100,000 headers")
+	errFast    = errors.New("they arrive faster than the pipeline writes them")
 )
 
 // leaveOut reports a message with too many headers. Streams refuse such messages.
@@ -121,7 +121,7 @@ func (s *subscriber) put(m *client.Msg) {
 	defer s.mu.Unlock()
 	size := int64(len(m.Subject)+len(m.Data)) + sizeOf(m.Header)
 	if s.bytes+size > s.settings.BufferSize && len(s.queue) > 0 || !s.buffer.Take(int(size)) {
-		s.latest.Note("messages were dropped: they come faster than they are written")
+		s.latest.Note("messages were dropped because they arrive faster than the pipeline writes them")
 		s.skips.Add("messages with subject "+record.ValidName(m.Subject), errFast)
 		return
 	}

@@ -60,7 +60,7 @@ func (d *Destination) Configure(_ context.Context, values map[string]string) err
 func checkSubject(subject string) error {
 	if subject == "" || strings.ContainsAny(subject, " \t\r\n*>\x00") || strings.HasPrefix(subject, ".") ||
 		strings.HasSuffix(subject, ".") || strings.Contains(subject, "..") {
-		return errors.New("must be words with dots between them, without *, > and blanks")
+		return errors.New("must be words separated by dots, without *, > and spaces")
 	}
 	return nil
 }
@@ -87,7 +87,7 @@ func (d *Destination) Write(ctx context.Context, records []record.Record) (n int
 		case errors.As(err, new(deniedError)), time.Since(begin) >= d.settings.RetryFor:
 			return n, sdk.Unavailable(fmt.Errorf("cannot publish: %w", err))
 		}
-		sdk.Logger(ctx).Warn("cannot publish, trying again", "err", err)
+		sdk.Logger(ctx).Warn("cannot publish, retrying", "err", err)
 		if err := again.Wait(ctx); err != nil {
 			return n, err
 		}
@@ -174,7 +174,7 @@ const maxPending = 256 // published and unacknowledged messages
 // fits returns an error when the message is larger than the server accepts.
 func (d *Destination) fits(m *client.Msg) error {
 	if largest := d.conn.MaxPayload(); int64(m.Size()-len(m.Subject)) > largest {
-		return recordError{fmt.Errorf("the record has %d bytes: the server takes messages of up to %d", len(m.Data),
+		return recordError{fmt.Errorf("the record has %d bytes, more than the %d that the server accepts", len(m.Data),
 			largest)}
 	}
 	return nil
@@ -204,9 +204,9 @@ func (d *Destination) explain(m *client.Msg, err error) error {
 	var api *jetstream.APIError
 	switch {
 	case errors.As(err, &api) && api.ErrorCode == codeTooLarge:
-		return recordError{fmt.Errorf("the stream refuses the record: %w", err)}
+		return recordError{fmt.Errorf("the stream refused the record: %w", err)}
 	case errors.Is(err, client.ErrNoResponders), errors.Is(err, jetstream.ErrNoStreamResponse):
-		return fmt.Errorf("no stream has the subject %q: make one, or set type to core", m.Subject)
+		return fmt.Errorf("no stream has the subject %q: create a stream, or set type to core", m.Subject)
 	}
 	return err
 }

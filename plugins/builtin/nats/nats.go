@@ -12,9 +12,8 @@ func Connector() sdk.Connector {
 		Name:    "nats",
 		Summary: "Reads JetStream streams or NATS subjects, or publishes.",
 		Description: "A source that reads a stream of JetStream in order and acknowledges a message when the " +
-			"pipeline did, or that subscribes to subjects. " +
-			"A destination that publishes and waits until a stream has each message, with ids by which the server " +
-			"drops those that come twice.",
+			"pipeline has acknowledged its record, or that subscribes to subjects. A destination that publishes and " +
+			"waits until a stream has stored each message, with ids by which the server drops duplicates.",
 		Version:        version,
 		Author:         "conduit",
 		NewSource:      func() sdk.Source { return &Source{} },

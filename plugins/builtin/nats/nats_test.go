@@ -16,12 +16,12 @@ import (
 // TestSettings checks the errors for invalid settings.
 func TestSettings(t *testing.T) {
 	for wanted, set := range map[string]map[string]string{
-		`"url": must be`:       {"url": "http://a", "stream": "S"},
-		`"url": must not hold`: {"url": "nats://u:p@a", "stream": "S"},
-		`"stream": is`:         {"url": "nats://a"},
-		`"subjects": is`:       {"url": "nats://a", "type": "core"},
-		`"queue": needs`:       {"url": "nats://a", "stream": "S", "queue": "q"},
-		`"auth.nkey": must`:    {"url": "nats://a", "stream": "S", "auth.nkey": "x"},
+		`"url": must be`:          {"url": "http://a", "stream": "S"},
+		`"url": must not contain`: {"url": "nats://u:p@a", "stream": "S"},
+		`"stream": is`:            {"url": "nats://a"},
+		`"subjects": is`:          {"url": "nats://a", "type": "core"},
+		`"queue": needs`:          {"url": "nats://a", "stream": "S", "queue": "q"},
+		`"auth.nkey": must`:       {"url": "nats://a", "stream": "S", "auth.nkey": "x"},
 	} {
 		if err := (&nats.Source{}).Configure(t.Context(), set); err == nil || !strings.Contains(err.Error(), wanted) {
 			t.Errorf("%v: got %v, want %s", set, err, wanted)

@@ -30,8 +30,8 @@ func parsePosition(pos record.Position, stream string) (p position, err error) {
 		return p, sdk.CannotResume(pos, "a position of a stream of nats")
 	}
 	if p.Stream != stream {
-		return p, sdk.Permanent(fmt.Errorf("cannot resume: the position is one of stream %q, and stream is %q now: "+
-			"set it back; %s", p.Stream, stream, sdk.StartOver))
+		return p, sdk.Permanent(fmt.Errorf("cannot resume: the position belongs to stream %q, but stream is "+
+			"now %q: set it back; %s", p.Stream, stream, sdk.StartOver))
 	}
 	return p, nil
 }

@@ -56,7 +56,7 @@ func (s *stream) run(ctx context.Context) {
 			return false
 		}
 		s.latest.Note(err.Error())
-		s.log.Warn("cannot receive, connecting again", "err", err)
+		s.log.Warn("cannot receive, reconnecting", "err", err)
 		return true
 	})
 }
@@ -127,10 +127,12 @@ func (s *stream) resume(ctx context.Context, at jetstream.Stream) error {
 	var missed error
 	switch {
 	case !info.Created.Equal(s.begun.Created):
-		missed = fmt.Errorf("stream %q was recreated at %s: the one that was read up to %d is gone", s.settings.Stream,
+		missed = fmt.Errorf("stream %q was recreated at %s, after the source had read the previous "+
+			"stream up to message %d", s.settings.Stream,
 			info.Created.Format(time.RFC3339), last)
 	case info.State.LastSeq < last:
-		missed = fmt.Errorf("stream %q ends at %d, and was read up to %d: it lost messages, or was restored",
+		missed = fmt.Errorf("stream %q ends at message %d, but the source has read it up to %d: it lost messages, or "+
+			"was restored from a backup",
 			s.settings.Stream, info.State.LastSeq, last)
 	default:
 		return s.gap(info, last)
@@ -151,7 +153,7 @@ func (s *stream) beginning(ctx context.Context, at jetstream.Stream) (uint64, er
 		s.noted = true
 		return c.CachedInfo().AckFloor.Stream, nil
 	case !errors.Is(err, jetstream.ErrConsumerNotFound):
-		return 0, s.settings.failed("ask for a consumer of", err)
+		return 0, s.settings.failed("query a consumer of", err)
 	case s.settings.Start == "newest":
 		return at.CachedInfo().State.LastSeq, nil
 	}
@@ -165,17 +167,17 @@ func (s *stream) gap(info *jetstream.StreamInfo, last uint64) error {
 	if info.Config.Retention != jetstream.LimitsPolicy || first <= last+1 {
 		return nil
 	}
-	return s.missing(fmt.Errorf("up to %d messages of stream %q are gone: those from %d to %d were removed before "+
-		"they were read; the stream keeps messages for less time than they were not read",
+	return s.missing(fmt.Errorf("up to %d messages of stream %q, from %d to %d, were removed before they were read: "+
+		"increase the limits of the stream to keep messages for longer than the source can be stopped",
 		first-last-1, s.settings.Stream, last+1, first-1))
 }
 
 // missing returns the error for missed messages; nil if the settings allow gaps.
 func (s *stream) missing(err error) error {
 	if s.settings.Gap == "continue" {
-		s.log.Error("messages are missing, continuing with the oldest one", "err", err)
+		s.log.Error("messages are missing, continuing with the oldest message", "err", err)
 		_, last := s.inbox.at()
-		s.skips.Add(fmt.Sprintf("messages of stream %s behind %d", s.settings.Stream, last), err)
+		s.skips.Add(fmt.Sprintf("messages of stream %s after %d", s.settings.Stream, last), err)
 		return nil
 	}
 	return gapError{fmt.Errorf("messages were missed: %w. To continue with the remaining messages, set gap to "+
@@ -205,7 +207,7 @@ func (s *stream) receive(ctx context.Context, at jetstream.Stream, consumer jets
 			return s.settings.failed("read", err)
 		}
 		if meta.Sequence.Consumer != next {
-			return fmt.Errorf("message %d of the consumer was lost on the way", next)
+			return fmt.Errorf("message %d of the consumer was lost in transit", next)
 		}
 		if _, last := s.inbox.at(); meta.Sequence.Stream > last+1 {
 			if err := s.jump(ctx, at, last); err != nil {

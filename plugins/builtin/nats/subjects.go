@@ -8,14 +8,14 @@ func wrongSubject(subject string) string {
 	for i, token := range tokens {
 		switch {
 		case token == "" || strings.ContainsAny(token, " \t\r\n"):
-			return "is no subject: want words without spaces and with dots between them"
+			return "is not a subject: use words without spaces, separated by dots"
 		case strings.Contains(token, "*") && token != "*":
-			return "has * that is not a whole word: it stands alone, for one word"
+			return "has * within a word: * must be a whole word, and matches one word"
 		case strings.Contains(token, ">") && (token != ">" || i < len(tokens)-1):
-			return "has > that is not the last word: it stands alone there, for all words that follow"
+			return "has > before the end: > must be the last word, and matches all following words"
 		case strings.HasSuffix(token, "/#") || strings.Contains(token+"/", "/+/"):
-			return "has the wildcards of MQTT: NATS has dots between words, * for one word, and > at the end for " +
-				"all that follow"
+			return "has wildcards of MQTT: in NATS, dots separate words, * matches one word, and > at the end " +
+				"matches all following words"
 		}
 	}
 	return ""

@@ -20,14 +20,14 @@ type confirmer struct {
 	mu           sync.Mutex
 	at           pg.LSN        // confirmed
 	acked        place         // last acknowledged
-	transactions []transaction // committed and not confirmed; oldest first
+	transactions []unconfirmed // oldest first
 	inSnapshot   bool          // the source has yet to emit rows
 	rows         int           // of snapshots, emitted and not acknowledged
 	read         []string      // tables whose rows have all been emitted
 }
 
-// transaction is a transaction emitted by the stream.
-type transaction struct {
+// unconfirmed is a committed transaction that the stream has emitted, and that is not confirmed.
+type unconfirmed struct {
 	commit, end pg.LSN
 	last        int64 // index of the last record; 0: no records
 }
@@ -77,7 +77,7 @@ func (c *confirmer) committed(commit, end pg.LSN, last int64) {
 			return
 		}
 	}
-	c.transactions = append(c.transactions, transaction{commit, end, last})
+	c.transactions = append(c.transactions, unconfirmed{commit, end, last})
 	c.advance()
 }
 
@@ -148,7 +148,7 @@ func lastPlace(p record.Position) (place, error) {
 	commit, err := pg.ParseLSN(string(lsn))
 	n, err2 := strconv.ParseInt(string(index), 10, 64)
 	if !ok || !ok2 || !ok3 || err != nil || err2 != nil {
-		return place{}, fmt.Errorf("cannot read the acknowledged position %q", p)
+		return place{}, fmt.Errorf("cannot parse acknowledged position %q", p)
 	}
 	return place{commit, n}, nil
 }

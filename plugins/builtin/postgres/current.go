@@ -43,7 +43,7 @@ func (c *currentRows) ancestors(ctx context.Context, table uint32) (above []uint
 	rows, err := pg.Rows(ctx, c.conn, "SELECT relid::oid FROM pg_catalog.pg_partition_ancestors($1::oid::regclass) "+
 		"WHERE relid IS NOT NULL", id)
 	if err != nil {
-		return nil, fmt.Errorf("cannot look up what table %s is a partition of: %w", id, err)
+		return nil, fmt.Errorf("cannot look up the parents of partition %s: %w", id, err)
 	}
 	for _, r := range rows {
 		if r[0] != id {
@@ -97,8 +97,8 @@ func (c *currentRows) read(ctx context.Context, r *relation,
 		return false, false, unreadable(result.Err, r, table)
 	}
 	if len(result.Rows) != 1 {
-		return false, false, fmt.Errorf("cannot read a row of table %s: the server returned "+
-			"%d", r.id(), len(result.Rows))
+		return false, false, fmt.Errorf("cannot read a row of table %s: the server returned %d rows instead of 1",
+			r.id(), len(result.Rows))
 	}
 	values := result.Rows[0]
 	if !parseSeen(&seen{Snapshot: string(values[0]), Until: latest}).contains(xid, 0) {
@@ -147,8 +147,8 @@ func fill(row pg.Tuple, values [][]byte) {
 // unreadable explains why the current row of a table cannot be read.
 func unreadable(err error, r *relation, t *pg.Table) error {
 	if pg.Code(err) == pg.CodeUndefinedColumn {
-		return r.incomplete(fmt.Errorf("the server did not send a large value that the change left alone, and the "+
-			"table has lost its column: %w", err))
+		return r.incomplete(fmt.Errorf("the server did not send an unchanged large value, and the table no "+
+			"longer has its column: %w", err))
 	}
 	return explainRead(err, t)
 }
@@ -161,17 +161,16 @@ func explainRead(err error, t *pg.Table) error {
 	case pg.Code(err) != pg.CodePrivilege:
 		return err
 	case errors.As(err, &server) && strings.Contains(server.Message, "row-level security"):
-		return fmt.Errorf("%w: the policies of the table hide rows from the role, while changes of all rows come: "+
-			"ALTER ROLE … BYPASSRLS", err)
+		return fmt.Errorf("%w: row-level security hides rows of the table from the role, but the source receives "+
+			"changes of all rows: run ALTER ROLE … BYPASSRLS", err)
 	}
-	return fmt.Errorf("%w: GRANT SELECT ON %s TO the role", err, t.SQL())
+	return fmt.Errorf("%w: run GRANT SELECT ON %s TO the role", err, t.SQL())
 }
 
 // incomplete returns the error of a change that lacks columns of a row.
 func (r *relation) incomplete(why error) error {
-	return fmt.Errorf("cannot read a change of table %s: %w. ALTER TABLE %s REPLICA IDENTITY FULL has the server "+
-		"send all of each row from then on; "+
-		"to go on behind this change, put %s/1, or another word behind the slash, into snapshot.again: then the "+
-		"table is read again", r.id(), why,
+	return fmt.Errorf("cannot read a change of table %s: %w. To make the server send complete rows from now on, run "+
+		"ALTER TABLE %s REPLICA IDENTITY FULL. To skip this change and read the table again, add %s/1, or another "+
+		"word after the slash, to snapshot.again", r.id(), why,
 		pg.Quote(r.schema)+"."+pg.Quote(r.name), r.id())
 }

@@ -121,7 +121,7 @@ func (d *database) read(ctx context.Context, ledger *sqlsink.Ledger) error {
 	err := pg.Execute(ctx, d.conn, "CREATE TABLE IF NOT EXISTS "+d.positions+
 		" (connector text NOT NULL, batch bigint NOT NULL, hashes bytea NOT NULL, PRIMARY KEY (connector, batch))")
 	if err != nil && pg.Code(err) != pg.CodePrivilege {
-		return fmt.Errorf("cannot make the position table %s: %w", d.positions, err)
+		return fmt.Errorf("cannot create the position table %s: %w", d.positions, err)
 	}
 	found, err := pg.Rows(ctx, d.conn, "SELECT batch, encode(hashes, 'hex') FROM "+d.positions+
 		" WHERE connector = $1 ORDER BY batch", ledger.Connector)

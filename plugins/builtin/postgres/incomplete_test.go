@@ -60,51 +60,51 @@ func TestIncompleteRows(t *testing.T) {
 	}{
 		"an update without a large value": {message: &pg.Update{New: tuple("1 ? 2")}, keys: []int{0},
 			want: []string{`update {"id":"1"} {"id":"1","v":"2"}`}},
-		"a new key without a large value": {message: &pg.Update{Old: tuple("1 - " +
-			"-"), OldKey: true, New: tuple("10 ? 2")}, keys: []int{0}, now: "10 large 3",
+		"a new key without a large value": {message: &pg.Update{Old: tuple("1 - -"),
+			OldKey: true, New: tuple("10 ? 2")}, keys: []int{0}, now: "10 large 3",
 			want: []string{`delete {"id":"1"} null`, `create {"id":"10"} {"big":"large","id":"10","v":"2"}`}},
-		"a new key, and the large value is NULL now": {message: &pg.Update{Old: tuple("1 - " +
-			"-"), OldKey: true, New: tuple("10 ? 2")}, keys: []int{0}, now: "10 - 3",
+		"a new key, and the large value is NULL now": {message: &pg.Update{Old: tuple("1 - -"),
+			OldKey: true, New: tuple("10 ? 2")}, keys: []int{0}, now: "10 - 3",
 			want: []string{`delete {"id":"1"} null`, `create {"id":"10"} {"big":null,"id":"10","v":"2"}`}},
-		"a new key of a row that is gone": {message: &pg.Update{Old: tuple("1 - " +
-			"-"), OldKey: true, New: tuple("10 ? 2")}, keys: []int{0},
+		"a new key of a row that is gone": {message: &pg.Update{Old: tuple("1 - -"),
+			OldKey: true, New: tuple("10 ? 2")}, keys: []int{0},
 			want: []string{`delete {"id":"1"} null`}},
-		"a new key with the whole old row": {message: &pg.Update{Old: tuple("1 large 1"), New: tuple("10 ? " +
-			"2")}, keys: []int{0},
+		"a new key with the whole old row": {message: &pg.Update{Old: tuple("1 large 1"), New: tuple("10 ? 2")},
+			keys: []int{0},
 			want: []string{`delete {"id":"1"} null`, `create {"id":"10"} {"big":"large","id":"10","v":"2"}`}},
-		"a large value of the key": {message: &pg.Update{Old: tuple("1 large -"), OldKey: true, New: tuple("1 " +
-			"? 2")}, keys: []int{0, 1},
+		"a large value of the key": {message: &pg.Update{Old: tuple("1 large -"), OldKey: true, New: tuple("1 ? 2")},
+			keys: []int{0, 1},
 			want: []string{`update {"big":"large","id":"1"} {"big":"large","id":"1","v":"2"}`}},
-		"a new key with a large value": {message: &pg.Update{Old: tuple("1 large " +
-			"-"), OldKey: true, New: tuple("10 ? 2")}, keys: []int{0, 1},
+		"a new key with a large value": {message: &pg.Update{Old: tuple("1 large -"),
+			OldKey: true, New: tuple("10 ? 2")}, keys: []int{0, 1},
 			want: []string{`delete {"big":"large","id":"1"} null`,
 				`create {"big":"large","id":"10"} {"big":"large","id":"10","v":"2"}`}},
-		"a large value of the key that is nowhere": {message: &pg.Update{New: tuple("1 ? " +
-			"2")}, keys: []int{0, 1}, fails: "column big of its key"},
-		"an old key that is not all": {message: &pg.Update{Old: tuple("- large " +
-			"-"), OldKey: true, New: tuple("1 x 2")}, keys: []int{0}, fails: "column id of its key"},
-		"a delete without the key": {message: &pg.Delete{Old: tuple("- large " +
-			"-"), OldKey: true}, keys: []int{0}, fails: "column id of its key"},
-		"an insert": {message: &pg.Insert{New: tuple("1 - " +
-			"2")}, keys: []int{0}, want: []string{`create {"id":"1"} {"big":null,"id":"1","v":"2"}`}},
+		"a large value of the key that is nowhere": {message: &pg.Update{New: tuple("1 ? 2")},
+			keys: []int{0, 1}, fails: "column big of its key"},
+		"an old key that is not all": {message: &pg.Update{Old: tuple("- large -"),
+			OldKey: true, New: tuple("1 x 2")}, keys: []int{0}, fails: "column id of its key"},
+		"a delete without the key": {message: &pg.Delete{Old: tuple("- large -"),
+			OldKey: true}, keys: []int{0}, fails: "column id of its key"},
+		"an insert": {message: &pg.Insert{New: tuple("1 - 2")},
+			keys: []int{0}, want: []string{`create {"id":"1"} {"big":null,"id":"1","v":"2"}`}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := &relation{schema: "public", name: "docs", wanted: true,
-				keys: c.keys, ctx: t.Context(), attached: map[string]record.Metadata{},
+				keys: c.keys, schemas: map[string]record.Metadata{},
 				columns: []pg.Column{{Name: "id"}, {Name: "big"}, {Name: "v"}}}
 			st := &stream{Source: &Source{log: slog.New(slog.DiscardHandler)},
-				relations: map[uint32]*relation{0: r}, begin: pg.Begin{Commit: 1}}
+				relations: map[uint32]*relation{0: r}, tx: transaction{Begin: pg.Begin{Commit: 1}}}
 			st.now = rowNow(c.now)
-			err := st.message(t.Context(), c.message)
+			err := st.handle(t.Context(), c.message)
 			if c.fails != "" {
 				if err == nil || !strings.Contains(err.Error(), c.fails) || !strings.Contains(err.Error(),
-					remedy) || !strings.Contains(err.Error(), "put public.docs/1") {
+					remedy) || !strings.Contains(err.Error(), "add public.docs/1") {
 					t.Fatalf("got %v", err)
 				}
-				st.skip = true // as if the table has been read again
-				if err := st.message(t.Context(), c.message); err != nil {
-					t.Errorf("a change that is not handed on fails: %v", err)
+				st.tx.skip = true // as if the table has been read again
+				if err := st.handle(t.Context(), c.message); err != nil {
+					t.Errorf("a change that is not emitted fails: %v", err)
 				}
 				return
 			}

@@ -129,8 +129,10 @@ func (s *Source) watch(ctx context.Context) {
 }
 
 const lagQuery = `
-SELECT pg_catalog.pg_wal_lsn_diff(w.at, s.confirmed_flush_lsn)::bigint, pg_catalog.pg_wal_lsn_diff(w.at, s.restart_lsn)::bigint, coalesce(s.wal_status, '')
-FROM pg_catalog.pg_replication_slots s, (SELECT CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_lsn() END AS at) w
+SELECT pg_catalog.pg_wal_lsn_diff(w.at, s.confirmed_flush_lsn)::bigint,
+  pg_catalog.pg_wal_lsn_diff(w.at, s.restart_lsn)::bigint, coalesce(s.wal_status, '')
+FROM pg_catalog.pg_replication_slots s,
+  (SELECT CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_lsn() END AS at) w
 WHERE s.slot_name = $1`
 
 func (s *Source) observe(ctx context.Context, set *setup) error {
@@ -140,7 +142,7 @@ func (s *Source) observe(ctx context.Context, set *setup) error {
 	}
 	if r == nil {
 		s.monitor.set(func() {
-			s.monitor.slot = "slot " + s.settings.Slot + " does not exist any more: a new snapshot is needed"
+			s.monitor.slot = "slot " + s.settings.Slot + " no longer exists; a new snapshot is needed"
 		})
 		return nil
 	}
@@ -164,18 +166,19 @@ func (s *Source) judge(ctx context.Context, set *setup, held int64, status strin
 	limit := s.settings.maxLag
 	switch {
 	case status == "lost":
-		warning = fmt.Sprintf("slot %s was invalidated by the server: a new snapshot is needed", s.settings.Slot)
+		warning = fmt.Sprintf("slot %s was invalidated by the server; a new snapshot is needed", s.settings.Slot)
 	case status == "unreserved":
-		warning = fmt.Sprintf("slot %s is about to be invalidated by the server: it holds %d bytes, more than "+
-			"max_slot_wal_keep_size allows", s.settings.Slot, held)
+		warning = fmt.Sprintf("slot %s will soon be invalidated by the server: it retains %d bytes of write-ahead "+
+			"log, more than max_slot_wal_keep_size allows", s.settings.Slot, held)
 	case limit > 0 && held > limit:
-		warning = fmt.Sprintf("slot %s holds %d bytes of write-ahead log on the server, more than slot.max-lag: %d",
+		warning = fmt.Sprintf("slot %s retains %d bytes of write-ahead log on the server, more than slot.max-lag: %d",
 			s.settings.Slot, held, limit)
 	}
 	var before string
 	s.monitor.set(func() { before, s.monitor.slot = s.monitor.slot, warning })
 	if warning != "" && before == "" {
-		s.log.Warn("the slot is far behind", "slot", s.settings.Slot, "bytes", held, "status", status)
+		s.log.Warn("the slot retains too much write-ahead log",
+			"slot", s.settings.Slot, "bytes", held, "status", status)
 	}
 	if limit <= 0 || held <= limit || s.settings.OnMaxLag == "warn" {
 		return nil
@@ -185,12 +188,12 @@ func (s *Source) judge(ctx context.Context, set *setup, held int64, status strin
 			return err
 		}
 		s.Fail(ctx,
-			s.settings.lost(fmt.Sprintf("was dropped, because it held %d bytes of write-ahead log, more than "+
-				"slot.max-lag", held)))
+			s.settings.lost(fmt.Sprintf("was dropped because it retained %d bytes of write-ahead log, "+
+				"more than slot.max-lag", held)))
 		return nil
 	}
-	s.Fail(ctx, fmt.Errorf("%s: the source is stopped, as slot.max-lag-action says; the slot holds the log until the "+
-		"source catches up or the pipeline is deleted", warning))
+	s.Fail(ctx, fmt.Errorf("%s: the source stopped because slot.max-lag-action is stop; the slot retains the log "+
+		"until the source catches up or the pipeline is deleted", warning))
 	return nil
 }
 
@@ -220,7 +223,7 @@ func (s *Source) findTables(ctx context.Context, set *setup) error {
 		news := false
 		s.monitor.set(func() { news, s.monitor.tables = s.monitor.tables != err.Error(), err.Error() })
 		if news && ctx.Err() == nil {
-			s.log.Warn("cannot look for tables", "err", err)
+			s.log.Warn("cannot look up the tables to read", "err", err)
 		}
 		return nil
 	}
@@ -255,10 +258,10 @@ func (s *Source) findTables(ctx context.Context, set *setup) error {
 	warning := ""
 	switch {
 	case !p.exists:
-		warning = fmt.Sprintf("publication %s does not exist any more", s.settings.Publication)
+		warning = fmt.Sprintf("publication %s no longer exists", s.settings.Publication)
 	case len(missing) > 0 && !p.owned:
-		warning = fmt.Sprintf("tables %s are not captured: publication %s belongs to another role, whose owner is to "+
-			"add them", pg.List(missing), s.settings.Publication)
+		warning = fmt.Sprintf("tables %s are not captured: publication %s belongs to another role, which must add them",
+			pg.List(missing), s.settings.Publication)
 	case len(missing) > 0:
 		select {
 		case s.rescan <- struct{}{}:

@@ -70,7 +70,7 @@ func parsePosition(p record.Position) (pos position, err error) {
 		}
 	}
 	if pos.Type == typeStream && pos.commit == 0 {
-		return pos, sdk.CannotResume(p, "a position of postgres: it has no last_lsn")
+		return pos, sdk.CannotResume(p, "a position of postgres, because it has no last_lsn")
 	}
 	for _, name := range slices.Sorted(maps.Keys(pos.Snapshots)) {
 		if t := pos.Snapshots[name]; t.LastRead != t.SnapshotEnd {

@@ -14,8 +14,8 @@ func Connector() sdk.Connector {
 		Name:    "postgres",
 		Summary: "Reads tables of PostgreSQL and their changes, or writes to tables.",
 		Description: "A source that reads tables, first their rows and then every change, by logical replication, " +
-			"and loses none; and a destination that inserts, updates and deletes rows by their key, if wanted " +
-			"exactly once.",
+			"and loses none; and a destination that inserts, updates and deletes rows by their key, with " +
+			"exactly-once delivery if requested.",
 		Version:        version,
 		Author:         "conduit",
 		NewSource:      func() sdk.Source { return &Source{} },

@@ -64,14 +64,14 @@ func (p *presence) compare(ctx context.Context, set *setup, tables []*pg.Table) 
 func (now *sighting) since(ctx context.Context, set *setup, before *sighting) (warnings []string) {
 	for oid, name := range before.tables {
 		if now.tables[oid] == "" && now.partitions[oid].table == "" {
-			warnings = append(warnings, fmt.Sprintf("table %s was dropped, or has another name or schema now: if "+
-				"its rows are gone, no records say so", name))
+			warnings = append(warnings, fmt.Sprintf("table %s was dropped, renamed or moved to another schema; if "+
+				"its rows are gone, there are no delete records of them", name))
 		}
 	}
 	for oid, was := range before.partitions {
 		if now.partitions[oid].table == "" && now.has(was.table) {
-			warnings = append(warnings, fmt.Sprintf("partition %s of table %s was dropped or detached: its rows are "+
-				"gone, and no records say so: remove them at the destination", was.name, was.table))
+			warnings = append(warnings, fmt.Sprintf("partition %s of table %s was dropped or detached, without "+
+				"delete records of its rows: remove them at the destination", was.name, was.table))
 		}
 	}
 	for oid, is := range now.partitions {
@@ -82,9 +82,9 @@ func (now *sighting) since(ctx context.Context, set *setup, before *sighting) (w
 		older, err := pg.Row(ctx, set.conn, fmt.Sprintf(olderRowQuery, pg.Quote(schema)+"."+pg.Quote(name)),
 			strconv.FormatUint(uint64(oid), 10))
 		if err == nil && older[0] == "t" || pg.Code(err) == pg.CodePrivilege {
-			warnings = append(warnings, fmt.Sprintf("partition %s was attached to table %s: no records have the "+
-				"rows that it had before: put %s/1, or another word behind the slash, "+
-				"into snapshot.again to have the table read again", is.name, is.table, is.table))
+			warnings = append(warnings, fmt.Sprintf("partition %s was attached to table %s, without records of "+
+				"the rows that it already had: to read the table again, add %s/1, or another word after the "+
+				"slash, to snapshot.again", is.name, is.table, is.table))
 		}
 	}
 	slices.Sort(warnings)

@@ -33,16 +33,16 @@ func TestSchemaThatCannotBeRegisteredIsLoggedOnce(t *testing.T) {
 	registry := &brokenRegistry{}
 	st := &stream{Source: &Source{log: slog.New(slog.NewTextHandler(&log, nil)), schemas: newSchemas(registry)}}
 	r := &relation{schema: "public", name: "orders", columns: []pg.Column{{Name: "id"}, {Name: "text"}},
-		attached: map[string]record.Metadata{}, ctx: t.Context()}
+		schemas: map[string]record.Metadata{}}
 	partial := pg.Tuple{{}, {Kind: pg.Unchanged}}
 	for range 100 {
-		r.recordMetadata(st, nil, partial)
+		st.metadata(t.Context(), r, r.absent(partial))
 	}
-	if n := strings.Count(log.String(), "cannot register a schema"); n != 1 {
+	if n := strings.Count(log.String(), "cannot register the schema of a table"); n != 1 {
 		t.Errorf("%d lines for 100 records:\n%s", n, &log)
 	}
 	registry.works = true
-	if r.recordMetadata(st, nil, partial).Get(record.KeyPayloadSchemaSubject) == "" {
+	if st.metadata(t.Context(), r, r.absent(partial)).Get(record.KeyPayloadSchemaSubject) == "" {
 		t.Error("a record has no schema although it can be registered")
 	}
 }

@@ -64,7 +64,7 @@ func (s *settings) parse(ctx context.Context, given map[string]string) error {
 	for _, a := range s.Again {
 		if table, word, ok := strings.Cut(a, "/"); !ok || table == "" || word == "" {
 			return sdk.SettingError{Setting: "snapshot.again",
-				Message: fmt.Sprintf("%q: want table/word, for example orders/1", a)}
+				Message: fmt.Sprintf("must be table/word, for example orders/1, not %q", a)}
 		}
 	}
 	return nil
@@ -75,10 +75,10 @@ func wrongTable(item string) string {
 	schema, name := pg.ParsePattern(item)
 	switch {
 	case strings.Contains(schema, "*"):
-		return "has * for schemas: it stands for names of tables only; give each schema"
+		return "cannot have * in the schema: * matches only table names; list each schema"
 	case strings.Contains(name, "*") && strings.ContainsAny(name, `.\^$|()[]{}+?%`):
-		return "looks like a regular expression, or a pattern of LIKE: in the name of a table * stands for any " +
-			"characters, and all else for itself"
+		return "looks like a regular expression or a LIKE pattern: in a table name, * matches any characters, and " +
+			"every other character matches only itself"
 	}
 	return ""
 }
@@ -89,7 +89,7 @@ var bytesPattern = texts.Regexp(`^(\d+)\s*([kKMGT]?)(i?)B?$`)
 func parseBytes(s string) (int64, error) {
 	m := bytesPattern().FindStringSubmatch(strings.TrimSpace(s))
 	if m == nil {
-		return 0, fmt.Errorf("%q is no size: want for example 500MB or 10GB", s)
+		return 0, fmt.Errorf("must be a size such as 500MB or 10GB, not %q", s)
 	}
 	n, err := strconv.ParseInt(m[1], 10, 64)
 	unit := int64(1000)

@@ -70,15 +70,19 @@ const membersQuery = `
 WITH published AS (
   SELECT c.oid, t.schemaname || '.' || t.tablename AS name, to_jsonb(t) AS t
   FROM pg_catalog.pg_publication_tables t
-    JOIN pg_catalog.pg_namespace n ON n.nspname = t.schemaname JOIN pg_catalog.pg_class c ON c.relnamespace = n.oid AND c.relname = t.tablename
+    JOIN pg_catalog.pg_namespace n ON n.nspname = t.schemaname
+    JOIN pg_catalog.pg_class c ON c.relnamespace = n.oid AND c.relname = t.tablename
   WHERE t.pubname = $1),
-listed AS (SELECT r.prrelid AS oid FROM pg_catalog.pg_publication_rel r JOIN pg_catalog.pg_publication p ON p.oid = r.prpubid WHERE p.pubname = $1),
+listed AS (
+  SELECT r.prrelid AS oid FROM pg_catalog.pg_publication_rel r JOIN pg_catalog.pg_publication p ON p.oid = r.prpubid
+  WHERE p.pubname = $1),
 roots AS (
   SELECT c.oid, n.nspname || '.' || c.relname AS name
   FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
   WHERE c.relkind = 'p' AND NOT c.relispartition AND c.oid NOT IN (SELECT oid FROM published)
     AND (c.oid IN (SELECT oid FROM listed)
-      OR (SELECT count(*) > 0 AND bool_and(l.relid::oid IN (SELECT oid FROM published)) FROM pg_catalog.pg_partition_tree(c.oid) l WHERE l.isleaf AND l.level > 0)
+      OR (SELECT count(*) > 0 AND bool_and(l.relid::oid IN (SELECT oid FROM published))
+        FROM pg_catalog.pg_partition_tree(c.oid) l WHERE l.isleaf AND l.level > 0)
       OR (SELECT puballtables FROM pg_catalog.pg_publication WHERE pubname = $1)))
 SELECT name, oid IN (SELECT oid FROM listed), coalesce(t->>'attnames', ''), coalesce(t->>'rowfilter', '') FROM published
 UNION ALL SELECT name, oid IN (SELECT oid FROM listed), '', '' FROM roots`
@@ -125,8 +129,8 @@ func (s *setup) find(ctx context.Context) (*publication, error) {
 		return nil, fmt.Errorf("cannot look up publication %s: %w", s.Publication, err)
 	}
 	if p.mark != nil && p.mark.Connector != s.connector {
-		return nil, fmt.Errorf("publication %s belongs to connector %s: give this one a logrepl.publicationName and "+
-			"a logrepl.slotName of its own", s.Publication, p.mark.Connector)
+		return nil, fmt.Errorf("publication %s belongs to connector %s: set logrepl.publicationName and "+
+			"logrepl.slotName of this connector to unused names", s.Publication, p.mark.Connector)
 	}
 	return &p, nil
 }
@@ -189,13 +193,13 @@ func (s *setup) publish(ctx context.Context, p *publication, tables []*pg.Table,
 	m.Pending = union(m.Pending, again)
 	statements := s.alter(p, tables, missing)
 	if p.exists && !p.owned && len(missing) > 0 {
-		return nil, nil, fmt.Errorf("tables %s are not in publication %s, which this role may not alter: have its "+
-			"owner run %s;", pg.List(pg.IDs(missing)), s.Publication, strings.Join(statements, "; "))
+		return nil, nil, fmt.Errorf("tables %s are not in publication %s, and this role may not alter it: "+
+			"as its owner, run %s;", pg.List(pg.IDs(missing)), s.Publication, strings.Join(statements, "; "))
 	}
 	if (!p.exists || p.owned) && !p.foreign && (p.mark == nil || !m.equal(p.mark)) {
 		statements = append(statements, s.commentStatement(&m))
 	} else if len(again) > 0 && !p.owned {
-		return nil, nil, fmt.Errorf("cannot schedule %s to be read again: publication %s belongs to another role",
+		return nil, nil, fmt.Errorf("cannot read %s again: publication %s belongs to another role",
 			pg.List(again), s.Publication)
 	}
 	if err := s.inTransaction(ctx, statements); err != nil {
@@ -268,8 +272,8 @@ func (s *setup) omits(p *publication) string {
 	if len(p.omitted) == 0 || p.madeBefore() && p.owned || !p.exists {
 		return ""
 	}
-	return fmt.Sprintf("publication %s does not publish %s: such changes do not come. %s has them "+
-		"published", s.Publication, pg.List(p.omitted), s.publishStatement())
+	return fmt.Sprintf("publication %s does not publish %s, so these changes are missing: to publish them, run %s",
+		s.Publication, pg.List(p.omitted), s.publishStatement())
 }
 
 func (s *setup) commentStatement(m *mark) string {
@@ -291,8 +295,8 @@ func (s *setup) inTransaction(ctx context.Context, statements []string) error {
 func (s *setup) explainPublication(err error, tables []*pg.Table) error {
 	err = fmt.Errorf("cannot prepare publication %s: %w", s.Publication, err)
 	if pg.Code(err) == pg.CodePrivilege {
-		return fmt.Errorf("%w: the role must own the tables %s and may CREATE in the database, or another role makes "+
-			"the publication before", err, pg.List(pg.IDs(tables)))
+		return fmt.Errorf("%w: the role must own tables %s and have the privilege CREATE on the database, or another "+
+			"role must create the publication first", err, pg.List(pg.IDs(tables)))
 	}
 	return err
 }
@@ -309,7 +313,8 @@ func (s *setup) checkOthers(ctx context.Context) error {
 	}
 	for _, o := range others {
 		if m, _ := parseComment(o[1]); m != nil && m.Slot == s.Slot && m.Connector != s.connector {
-			return fmt.Errorf("slot %s belongs to connector %s: give this one a logrepl.slotName of its own", s.Slot,
+			return fmt.Errorf("slot %s belongs to connector %s: set logrepl.slotName of this "+
+				"connector to an unused name", s.Slot,
 				m.Connector)
 		}
 	}
@@ -341,7 +346,9 @@ type slot struct {
 }
 
 const slotQuery = `
-SELECT plugin, coalesce(database, ''), coalesce(active_pid, 0), coalesce(wal_status, ''), coalesce(confirmed_flush_lsn::text, ''), coalesce(to_jsonb(s)->>'invalidation_reason', to_jsonb(s)->>'conflicting', '')
+SELECT plugin, coalesce(database, ''), coalesce(active_pid, 0), coalesce(wal_status, ''),
+  coalesce(confirmed_flush_lsn::text, ''),
+  coalesce(to_jsonb(s)->>'invalidation_reason', to_jsonb(s)->>'conflicting', '')
 FROM pg_catalog.pg_replication_slots s WHERE slot_name = $1`
 
 func (s *setup) slot(ctx context.Context) (found slot, err error) {
@@ -355,10 +362,9 @@ func (s *setup) slot(ctx context.Context) (found slot, err error) {
 
 // lost returns the error of a slot that lacks changes after the position.
 func (s *settings) lost(why string) error {
-	return fmt.Errorf("slot lost, a new snapshot is needed: slot %s %s, so that changes since the last position are "+
-		"gone on the server. "+
-		"Give the source a new id or, to keep the id, delete the pipeline and declare it again: it then makes a new "+
-		"slot and reads the tables from the beginning", s.Slot, why)
+	return fmt.Errorf("slot lost, a new snapshot is needed: slot %s %s, so the server has removed changes since the "+
+		"last position. Give the source a new id or, to keep the id, delete the pipeline and declare it again; the "+
+		"source then creates a new slot and reads the tables from the beginning", s.Slot, why)
 }
 
 // ensureSlot checks the slot, and creates it if it does not exist and nothing has been read yet.
@@ -369,7 +375,7 @@ func (s *setup) ensureSlot(ctx context.Context, begun bool) error {
 	}
 	switch {
 	case !found.exists && begun:
-		return s.lost("does not exist any more")
+		return s.lost("no longer exists")
 	case !found.exists:
 		if err := s.createSlot(ctx); err != nil {
 			return err
@@ -383,15 +389,15 @@ func (s *setup) ensureSlot(ctx context.Context, begun bool) error {
 		return s.lost("was invalidated by the server (" + strings.TrimSpace("wal_status lost "+found.invalidation) +
 			")")
 	case found.plugin != "pgoutput":
-		return fmt.Errorf("cannot use slot %s: its plugin is %s, not pgoutput: choose another logrepl.slotName", s.Slot,
+		return fmt.Errorf("cannot use slot %s: its output plugin is %s instead of pgoutput; choose "+
+			"another logrepl.slotName", s.Slot,
 			found.plugin)
 	case found.db != s.database(ctx):
-		return fmt.Errorf("cannot use slot %s: it is one of database %s: choose another logrepl.slotName", s.Slot,
+		return fmt.Errorf("cannot use slot %s: it belongs to database %s; choose another logrepl.slotName", s.Slot,
 			found.db)
 	case found.confirmed == "": // a snapshot taken now could miss commits before the start of the slot
-		return fmt.Errorf("slot %s is still being created by process %s of the server: it waits until the "+
-			"transactions "+
-			"end that are open now", s.Slot, found.activePID)
+		return fmt.Errorf("slot %s is still being created by process %s of the server, which waits for the end of "+
+			"all open transactions", s.Slot, found.activePID)
 	}
 	return nil
 }
@@ -413,17 +419,18 @@ func (s *setup) createSlot(ctx context.Context) error {
 	case err == nil || pg.Code(err) == pg.CodeDuplicateObject:
 		return nil
 	case pg.Code(err) == pg.CodePrivilege:
-		return fmt.Errorf("cannot make slot %s: %w: ALTER ROLE … REPLICATION gives the right", s.Slot, err)
+		return fmt.Errorf("cannot create slot %s: %w: run ALTER ROLE … REPLICATION", s.Slot, err)
 	case s.Failover && pg.Code(err) == pg.CodeNoFunction:
-		return fmt.Errorf("cannot make slot %s: slot.failover needs PostgreSQL 17", s.Slot)
+		return fmt.Errorf("cannot create slot %s: slot.failover needs PostgreSQL 17 or later", s.Slot)
 	case pg.Code(err) == pg.CodeNotPrerequisite:
-		return fmt.Errorf("cannot make slot %s: %w: set wal_level = logical in postgresql.conf and restart the server",
+		return fmt.Errorf("cannot create slot %s: %w: set wal_level = logical in postgresql.conf "+
+			"and restart the server",
 			s.Slot, err)
 	case errors.Is(err, context.DeadlineExceeded):
-		return fmt.Errorf("cannot make slot %s: it waits until transactions end that are open now, and one took too "+
-			"long: %w", s.Slot, err)
+		return fmt.Errorf("cannot create slot %s: the server waits for the end of all open transactions, and one of "+
+			"them ran for too long: %w", s.Slot, err)
 	}
-	return fmt.Errorf("cannot make slot %s: %w", s.Slot, err)
+	return fmt.Errorf("cannot create slot %s: %w", s.Slot, err)
 }
 
 // copySlot creates the slot at the place of another slot.
@@ -487,7 +494,7 @@ func (s *setup) check(ctx context.Context) error {
 			len(r))
 	}
 	if v, _ := strconv.Atoi(r[1]); v < oldest {
-		return fmt.Errorf("PostgreSQL %s is too old: 13 or later is needed", r[2])
+		return fmt.Errorf("PostgreSQL %s is too old: upgrade to 13 or later", r[2])
 	}
 	if r[0] != "logical" {
 		return fmt.Errorf("wal_level is %s: set wal_level = logical in postgresql.conf and restart the server", r[0])

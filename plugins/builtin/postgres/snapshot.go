@@ -65,16 +65,16 @@ func (s *Source) beginSnapshot(ctx context.Context, conn *pgconn.PgConn) error {
 	if err := pg.Execute(ctx, conn, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL enable_sort = off; "+
 		"SET LOCAL statement_timeout = 0; "+
 		"SET LOCAL idle_in_transaction_session_timeout = 0; SET LOCAL row_security = off"); err != nil {
-		return fmt.Errorf("cannot begin to read tables: %w", err)
+		return fmt.Errorf("cannot begin the snapshot: %w", err)
 	}
 	r, err := pg.Row(ctx, conn, "SELECT pg_catalog.txid_current_snapshot()")
 	if err != nil {
-		return fmt.Errorf("cannot begin to read tables: %w", err)
+		return fmt.Errorf("cannot begin the snapshot: %w", err)
 	}
 	end, err := pg.Row(ctx, conn, "SELECT CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE "+
 		"pg_current_wal_insert_lsn() END")
 	if err != nil {
-		return fmt.Errorf("cannot begin to read tables: %w", err)
+		return fmt.Errorf("cannot begin the snapshot: %w", err)
 	}
 	if s.begun { // an earlier snapshot may have read tables, and all rows contain its changes
 		return nil
@@ -422,8 +422,8 @@ func (v *visibility) contains(xid uint32, commit pg.LSN) bool {
 	return full < v.xmin || full < v.xmax && !slices.Contains(v.open, full)
 }
 
-// of reports whether the snapshot read the rows of the table with this id.
-func (v *visibility) of(id string) bool {
+// covers reports whether the snapshot read the rows of the table with this id.
+func (v *visibility) covers(id string) bool {
 	return len(v.Tables) == 0 || slices.Contains(v.Tables, id)
 }
 

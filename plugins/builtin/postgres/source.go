@@ -89,8 +89,8 @@ func (s *Source) Open(ctx context.Context, p record.Position) error {
 		return err
 	}
 	if pos.System != "" && pos.System != s.system {
-		return fmt.Errorf("the position is of another server: that one's data has the identifier %s, this one's %s: "+
-			"the url leads to a server that is not a replica of it", pos.System, s.system)
+		return fmt.Errorf("the position belongs to another server, with system identifier %s; the server of the url "+
+			"has %s: set url to the original server or a replica of it", pos.System, s.system)
 	}
 	s.start(ctx)
 	return nil
@@ -133,7 +133,7 @@ func (s *Source) prepare(ctx context.Context, pos *position) error {
 	s.tables = map[uint32]*pg.Table{}
 	for _, t := range made.tables {
 		if len(t.Key) == 0 {
-			s.log.Warn("a table has no primary key: its records have none", "table", t.ID())
+			s.log.Warn("a table has no primary key, so its records have no key", "table", t.ID())
 		}
 		s.tables[t.OID] = t
 	}
@@ -254,8 +254,8 @@ func unmatched(patterns []string) string {
 	if len(patterns) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("no table matches %s yet: a pattern is the name of a schema, a dot, and the name of a table "+
-		"in which * stands for any characters", pg.List(patterns))
+	return fmt.Sprintf("no table matches %s yet: a pattern is schema.table, and * in the table name "+
+		"matches any characters", pg.List(patterns))
 }
 
 // refuse returns an error if the settings name a table that must be left out. It removes such a table from the
@@ -306,7 +306,8 @@ func (s *Source) identify(ctx context.Context) (string, error) {
 		map[string]string{"replication": "database"})
 	if err != nil {
 		if pg.Code(err) == pg.CodePrivilege || pg.Code(err) == pg.CodeInvalidAuth {
-			return "", fmt.Errorf("%w: the role needs the attribute REPLICATION, and pg_hba.conf must let it in", err)
+			return "", fmt.Errorf("%w: the role needs the attribute REPLICATION, and pg_hba.conf must allow its "+
+				"replication connections", err)
 		}
 		return "", err
 	}
@@ -351,7 +352,7 @@ func (s *Source) run(ctx context.Context) {
 			s.Fail(ctx, err)
 			return false
 		}
-		s.log.Warn("the connection to PostgreSQL is lost: trying again", "err", err)
+		s.log.Warn("lost the connection to PostgreSQL, reconnecting", "err", err)
 		s.monitor.disconnected(err)
 		return true
 	})

@@ -102,8 +102,8 @@ func (d *database) apply(ctx context.Context, group []*change) error {
 func explain(c *change, err error) error {
 	const noConstraint = "42P10"
 	if pg.Code(err) == noConstraint {
-		return fmt.Errorf("cannot write to table %s: its columns (%s) need a primary key or a unique index, since "+
-			"records have them as their key: %w", c.Table.SQL, pg.List(c.Key), err)
+		return fmt.Errorf("cannot write to table %s: add a primary key or a unique index on its columns (%s), which "+
+			"are the key of the records: %w", c.Table.SQL, pg.List(c.Key), err)
 	}
 	return fmt.Errorf("cannot write to table %s: %w", c.Table.SQL, err)
 }

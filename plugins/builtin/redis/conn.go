@@ -36,7 +36,7 @@ func (s *serverSettings) check() error {
 	case err != nil, u.Scheme != "redis" && u.Scheme != "rediss", u.Hostname() == "":
 		return sdk.SettingError{Setting: "url", Message: "must be redis://HOST:PORT or rediss://HOST:PORT"}
 	case u.User != nil:
-		return sdk.SettingError{Setting: "url", Message: "must not hold a user: set auth.username and auth.password"}
+		return sdk.SettingError{Setting: "url", Message: "must not contain a user: set auth.username and auth.password"}
 	}
 	if _, err := database(u); err != nil {
 		return err

@@ -73,7 +73,7 @@ func (d *Destination) Open(ctx context.Context) error {
 type element struct {
 	index      int // index of the record
 	key, value []byte
-	id         []byte // id of the record, with effect once
+	id         []byte // id of the record, for exactly-once delivery
 }
 
 // Write writes the records. A record is written when the server has answered.
@@ -96,7 +96,7 @@ func (d *Destination) elements(ctx context.Context, records []record.Record) (al
 	for i := range records {
 		e := element{index: i}
 		if e.key, err = d.key.Append(&d.timeLimit, nil, &records[i]); err != nil {
-			return all, fmt.Errorf("cannot make the key: %w", err)
+			return all, fmt.Errorf("cannot execute the template of key: %w", err)
 		}
 		if len(e.key) == 0 {
 			return all, errors.New("cannot write the record: its key is empty")
@@ -147,13 +147,13 @@ func (d *Destination) write(ctx context.Context, all []element) (done int, err e
 			return done, sdk.Unavailable(ctx.Err())
 		case isDenial(err):
 			d.close()
-			return done, sdk.Unavailable(fmt.Errorf("the server refuses the client: %w", err))
+			return done, sdk.Unavailable(fmt.Errorf("the server refused the client: %w", err))
 		case isReply(err) && !passes(err):
-			return done, fmt.Errorf("the server refuses the record: %w", err)
+			return done, fmt.Errorf("the server refused the record: %w", err)
 		case time.Since(begin) >= d.settings.RetryFor:
 			return done, sdk.Unavailable(fmt.Errorf("cannot write: %w", err))
 		}
-		sdk.Logger(ctx).Warn("cannot write, trying again", "err", err)
+		sdk.Logger(ctx).Warn("cannot write, retrying", "err", err)
 		if err := again.Wait(ctx); err != nil {
 			return done, sdk.Unavailable(err)
 		}

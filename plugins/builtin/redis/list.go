@@ -211,7 +211,7 @@ func (l *list) close(ctx context.Context) {
 	defer l.mu.Unlock()
 	if l.base >= 0 {
 		if err := l.remove(ctx); err != nil {
-			l.log.Warn("cannot remove acknowledged elements: they will be delivered again", "err", err)
+			l.log.Warn("cannot remove acknowledged elements, so they will be delivered again", "err", err)
 		}
 	}
 	l.disconnect()

@@ -7,9 +7,9 @@ import "strings"
 func (s *sourceSettings) wrongKey(key string) string {
 	switch {
 	case s.Type != "pubsub" && strings.Contains(key, "*"):
-		return "has *: a " + s.Type + " is read by its exact key, patterns are for type pubsub"
+		return "has *: a " + s.Type + " has an exact key; only type pubsub supports patterns"
 	case s.Type == "pubsub" && (strings.HasSuffix(key, ".>") || strings.HasSuffix(key, "/#")):
-		return "has the wildcard of another system at its end: in Redis * stands for any characters"
+		return "ends with a wildcard of another system: in Redis, * matches any characters"
 	}
 	return ""
 }

@@ -11,10 +11,9 @@ func Connector() sdk.Connector {
 	return sdk.Connector{
 		Name:    "redis",
 		Summary: "Reads and writes streams, lists and channels of a Redis server.",
-		Description: "A source that reads a stream from its position and says which entries were trimmed before they " +
-			"were read, or takes elements of a list " +
-			"and removes them when the pipeline acknowledged them, or subscribes to channels; and a destination, " +
-			"with effect once for streams and lists.",
+		Description: "A source that reads a stream from its position and reports entries trimmed before they were " +
+			"read, or takes elements of a list and removes them when the pipeline has acknowledged them, or " +
+			"subscribes to channels. A destination with exactly-once delivery to streams and lists.",
 		Version:        version,
 		Author:         "conduit",
 		NewSource:      func() sdk.Source { return &Source{} },

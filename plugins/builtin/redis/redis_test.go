@@ -14,7 +14,7 @@ func TestSettings(t *testing.T) {
 		"number of a database":      {"url": "redis://x/y", "key": "a"},
 		"must be one key":           {"url": "redis://x", "key": "a,b"},
 		`"processing": needs`:       {"url": "redis://x", "key": "a", "processing": "b"},
-		"must be another key":       {"url": "redis://x", "key": "a", "type": "list", "processing": "a"},
+		"must differ from key":      {"url": "redis://x", "key": "a", "type": "list", "processing": "a"},
 		`"field": needs type strea`: {"url": "redis://x", "key": "a", "type": "list", "field": "a"},
 	} {
 		s := &redis.Source{}

@@ -77,7 +77,7 @@ func (d *Destination) call(all []element) (int, error) {
 	var written int
 	var refusal string
 	if _, err := redis.Scan(reply, &written, &refusal); err != nil {
-		return 0, fmt.Errorf("cannot understand the server: %w", err)
+		return 0, fmt.Errorf("cannot parse the response of the server: %w", err)
 	}
 	if written < 0 || written > len(all) || refusal != "" && written == len(all) {
 		return 0, fmt.Errorf("unexpected response of the server: it wrote %d of %d elements", written,

@@ -36,7 +36,7 @@ func (s *sourceSettings) check() error {
 	case s.Type != "stream" && s.Field != "":
 		return sdk.SettingError{Setting: "field", Message: "needs type stream"}
 	case s.Processing != "" && s.Processing == s.Key[0]:
-		return sdk.SettingError{Setting: "processing", Message: "must be another key than key"}
+		return sdk.SettingError{Setting: "processing", Message: "must differ from key"}
 	}
 	if err := common.CheckItems("key", s.Key, s.wrongKey, overlap); err != nil {
 		return err
@@ -113,11 +113,11 @@ func (l *link) read(ctx context.Context, from reader) ([]record.Record, error) {
 			return nil, err
 		case isDenial(err), isReply(err) && !passes(err):
 			l.close()
-			return nil, fmt.Errorf("the server refuses to be read: %w", err)
+			return nil, fmt.Errorf("the server refused the read: %w", err)
 		case err != nil:
 			l.close()
 			l.latest.Note(err.Error())
-			l.log.Warn("cannot read, connecting again", "err", err)
+			l.log.Warn("cannot read, reconnecting", "err", err)
 			if err := l.again.Wait(ctx); err != nil {
 				return nil, err
 			}

@@ -130,7 +130,7 @@ func (s *stream) inspect(c redis.Conn) (now state, entries []any, err error) {
 	replies, err := redis.Values(last(c, questions))
 	s.asked = false
 	if err != nil || len(replies) != 3 {
-		return now, nil, cmp.Or(err, fmt.Errorf("the server answers with %d replies", len(replies)))
+		return now, nil, cmp.Or(err, fmt.Errorf("the server sent %d replies", len(replies)))
 	}
 	if n, _ := redis.Int(replies[0], nil); n == 0 {
 		return now, nil, nil
@@ -282,22 +282,23 @@ func (s *stream) gap(now *state) error {
 	var err error
 	switch trimmed := now.trimmed(); {
 	case !now.exists:
-		err = fmt.Errorf("entries may have been missed: stream %q does not exist any more, which was read up to %s",
+		err = fmt.Errorf("entries may have been missed: stream %q, which the source has read up to "+
+			"%s, no longer exists",
 			key, s.at)
 	case now.last.compare(s.at) < 0:
-		err = fmt.Errorf("entries may have been missed: stream %q ends with %s, before %s, which was read last: it "+
+		err = fmt.Errorf("entries may have been missed: stream %q ends with %s, before the last entry read, %s: it "+
 			"was recreated, or the server lost its end", key, now.last, s.at)
 	case now.length > 0 && now.first.compare(s.at) <= 0 || s.number < 0 || trimmed <= s.number:
 		return nil
 	default:
-		err = fmt.Errorf("up to %d entries of stream %q were missed: they were trimmed before they were read, "+
-			"between %s and %s", trimmed-s.number, key, s.at, now.first)
+		err = fmt.Errorf("up to %d entries of stream %q between %s and %s were missed, because they were trimmed "+
+			"before they were read", trimmed-s.number, key, s.at, now.first)
 	}
 	if s.settings.Gap != "continue" {
-		return gapError{fmt.Errorf("%w. To continue with the remaining entries set gap to continue", err)}
+		return gapError{fmt.Errorf("%w. To continue with the remaining entries, set gap to continue", err)}
 	}
 	s.log.Error("continuing without the missing entries", "err", err)
-	s.skips.Add(fmt.Sprintf("entries of stream %s behind %s", key, s.at), err)
+	s.skips.Add(fmt.Sprintf("entries of stream %s after %s", key, s.at), err)
 	if !now.exists || now.last.compare(s.at) < 0 {
 		s.at, s.begun = entryID{}, false
 	}
@@ -322,7 +323,7 @@ const (
 func (s *stream) record(reply any, arena *record.Arena) (r record.Record, err error) {
 	entry, err := redis.Values(reply, nil)
 	if err != nil || len(entry) != 2 {
-		return r, fmt.Errorf("cannot read an entry behind %s: %w", s.at, err)
+		return r, fmt.Errorf("cannot read an entry after %s: %w", s.at, err)
 	}
 	if s.at, err = idOf(entry[0]); err != nil {
 		return r, err

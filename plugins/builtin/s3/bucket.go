@@ -79,7 +79,7 @@ func (b *bucket) ask(ctx context.Context, query url.Values, answer any, doing st
 		err = page.check()
 	}
 	if err != nil {
-		return storeError{doing: fmt.Sprintf(doing+" %q", b.name), text: "the answer cannot be read: " + err.Error(),
+		return storeError{doing: fmt.Sprintf(doing+" %q", b.name), text: "cannot parse the response: " + err.Error(),
 			passes: true}
 	}
 	return nil
@@ -97,7 +97,7 @@ func (b *bucket) exists(ctx context.Context) error {
 // versioned reports whether the bucket has, or once had, versioning enabled.
 func (b *bucket) versioned(ctx context.Context) (bool, error) {
 	var answer struct{ Status string }
-	err := b.ask(ctx, url.Values{"versioning": {""}}, &answer, "cannot find out whether versions are kept by bucket")
+	err := b.ask(ctx, url.Values{"versioning": {""}}, &answer, "cannot query the versioning of bucket")
 	if c := code(err); c == notImplemented || c == methodNotAllowed {
 		return false, nil
 	}
@@ -116,7 +116,7 @@ func (b *bucket) get(
 		size: size}, "cannot read object %q", key)
 	if n, known := answer.Get("Content-Length"), err == nil; known && n != strconv.Itoa(len(content)) {
 		err = storeError{doing: fmt.Sprintf("cannot read object %q", key),
-			text: fmt.Sprintf("%d bytes of %s came", len(content), n), passes: true}
+			text: fmt.Sprintf("the response ended after %d of %s bytes", len(content), n), passes: true}
 	}
 	return content, answer, err
 }

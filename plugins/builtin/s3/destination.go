@@ -63,8 +63,8 @@ func (s *destinationSettings) parse(ctx context.Context, values map[string]strin
 		return sdk.SettingError{Setting: "encryption.kmsKey", Message: "needs encryption aws:kms"}
 	}
 	if s.ExactlyOnce && strings.Contains(s.Prefix, "{{") {
-		return sdk.SettingError{Setting: "exactlyOnce", Message: "cannot be with a template as the prefix: " +
-			"the keys of objects must not depend on what is in them. Set it to false, or prefix to a text"}
+		return sdk.SettingError{Setting: "exactlyOnce", Message: "cannot be true if prefix is a template, because " +
+			"object keys must not depend on record content: set exactlyOnce to false, or prefix to plain text"}
 	}
 	return s.check(ctx)
 }
@@ -238,11 +238,11 @@ func (d *Destination) retry(ctx context.Context, single bool, request func() err
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case single && code(err) == entityTooLarge:
-			return fmt.Errorf("the record is refused: %w", err)
+			return fmt.Errorf("the store refused the record: %w", err)
 		case !isPassing(err) || time.Since(begin) >= d.settings.RetryFor:
 			return sdk.Unavailable(err)
 		}
-		sdk.Logger(ctx).Warn("cannot write, trying again", "err", err)
+		sdk.Logger(ctx).Warn("cannot write, retrying", "err", err)
 		if err := again.Wait(ctx); err != nil {
 			return err
 		}

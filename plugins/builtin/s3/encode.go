@@ -57,12 +57,12 @@ func (d *Destination) byPrefix(items []item) (groups [][]item, n int, err error)
 	var prefix []byte
 	for n = range items {
 		if prefix, err = d.prefix.Append(&d.timeLimit, prefix[:0], items[n].Record); err != nil {
-			return groups, n, fmt.Errorf("cannot make the prefix: %w", err)
+			return groups, n, fmt.Errorf("cannot execute the template of prefix: %w", err)
 		}
 		g, ok := group[string(prefix)]
 		if !ok {
 			if err := checkPrefix(string(prefix)); err != nil {
-				return groups, n, fmt.Errorf("cannot write below %.200q: %w", prefix, err)
+				return groups, n, fmt.Errorf("cannot write with prefix %.200q: %w", prefix, err)
 			}
 			g = len(groups)
 			group[string(prefix)], groups = g, append(groups, nil)
@@ -83,11 +83,11 @@ func checkPrefix(prefix string) error {
 		return fmt.Errorf("it has %d bytes, more than %d", len(prefix), longestPrefix)
 	}
 	if !utf8.ValidString(prefix) || strings.ContainsFunc(prefix, unicode.IsControl) {
-		return errors.New("it is no text, or has a control character")
+		return errors.New("it is not UTF-8 text, or has a control character")
 	}
 	for element := range strings.SplitSeq(strings.TrimSuffix(prefix, "/"), "/") {
 		if element == "" || element == "." || element == ".." {
-			return fmt.Errorf("%q is no part of a prefix", element)
+			return fmt.Errorf("it cannot have %q between slashes", element)
 		}
 	}
 	return nil
@@ -199,7 +199,7 @@ func appendLine(ctx context.Context, dst []byte, r *record.Record) ([]byte, erro
 	case err != nil:
 		return dst, fmt.Errorf("cannot encode the record: %w", err)
 	case bytes.IndexByte(dst[before:], '\n') >= 0:
-		return dst, errors.New("cannot write the record as a line: it has a line break in it")
+		return dst, errors.New("cannot write the record as a line: it has a line break")
 	}
 	return append(dst, '\n'), nil
 }

@@ -225,8 +225,8 @@ func TestSameSecond(t *testing.T) {
 	}
 }
 
-// TestProgress reports how many objects of a snapshot have been read, then how many are waiting and how old the first
-// of them is.
+// TestProgress reports how many objects of a snapshot have been read, then how many are waiting and the age of the
+// first.
 func TestProgress(t *testing.T) {
 	t.Parallel()
 	f := newFake(t, false)
@@ -365,7 +365,7 @@ func TestIgnoredConditions(t *testing.T) {
 	t.Parallel()
 	f := newFake(t, false)
 	d := destinationOf(t, once(f.addr()))
-	if err := d.Open(t.Context()); err == nil || !strings.Contains(err.Error(), "the store ignores the condition") {
+	if err := d.Open(t.Context()); err == nil || !strings.Contains(err.Error(), "the store ignores If-None-Match") {
 		t.Errorf("got %v", err)
 	}
 }

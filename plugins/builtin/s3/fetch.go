@@ -46,7 +46,7 @@ func (s *Source) fetch(ctx context.Context) ([]record.Record, error) {
 		if err := results[i].err; err != nil {
 			s.leaveOut(&o, err)
 		} else if s.skips.Remove(o.Key) {
-			s.log.Info("an object that was left out is read, or gone", "key", o.Key)
+			s.log.Info("an object that was skipped has now been read or removed", "key", o.Key)
 		}
 		r, err := s.place(&o, results[i].record, results[i].found)
 		if err != nil {
@@ -82,7 +82,7 @@ func (s *Source) leavesOut(results []fetched, err error) bool {
 // leaveOut reports an object that the source leaves out.
 func (s *Source) leaveOut(o *object, err error) {
 	if s.skips.Add(o.Key, err) {
-		s.log.Warn("an object is left out: it is tried again while it is in listing.lookback", "key", o.Key, "err", err)
+		s.log.Warn("skipping an object; the source retries it within listing.lookback", "key", o.Key, "err", err)
 	}
 }
 
@@ -93,7 +93,7 @@ type tooLargeError struct {
 }
 
 func (e tooLargeError) Error() string {
-	return fmt.Sprintf("object %q has %d bytes, more than object.maxBytes: set that to what the memory of this "+
+	return fmt.Sprintf("object %q has %d bytes, more than object.maxBytes: increase it as far as the memory of this "+
 		"machine allows, or choose another prefix", e.key, e.size)
 }
 
@@ -172,8 +172,8 @@ func (s *Source) miss(o *object) {
 	}
 	h := o.hash()
 	if s.missed[h]++; s.missed[h] == 2 {
-		s.log.Warn("an object is listed and cannot be read as it is listed: trying again while it is in "+
-			"listing.lookback", "key", o.Key, "etag", o.etag)
+		s.log.Warn("an object differs from its entry in the listing; the source retries it within listing.lookback",
+			"key", o.Key, "etag", o.etag)
 	}
 }
 

@@ -55,7 +55,7 @@ func (id *identity) RetrieveWithCredContext(c *credentials.CredContext) (credent
 			return value, nil
 		}
 		if err == nil {
-			err = errors.New("there is none")
+			err = errors.New("not found")
 		}
 		errs = append(errs, fmt.Errorf("%s: %w", id.names[i], err))
 	}

@@ -41,7 +41,7 @@ func TestNoIdentity(t *testing.T) {
 		t.Fatal(err)
 	}
 	err := src.Open(t.Context(), nil)
-	for _, part := range []string{"no access key found", "environment: there is none", "file: ", "role: "} {
+	for _, part := range []string{"no access key found", "environment: not found", "file: ", "role: "} {
 		if err == nil || !strings.Contains(err.Error(), part) {
 			t.Errorf("got %v, want %s", err, part)
 		}

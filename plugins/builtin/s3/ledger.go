@@ -51,7 +51,7 @@ const checkpointEvery = 256
 const epochHeader = userPrefix + "Conduit-Epoch"
 
 // errTaken reports that another run wrote the object with the number, and that its records are now known.
-var errTaken = errors.New("the number is taken")
+var errTaken = errors.New("the number is already used")
 
 func (s *destinationSettings) ledger(ctx context.Context, b *bucket) *ledger {
 	dir := s.Ledger
@@ -135,7 +135,8 @@ func (l *ledger) probe(ctx context.Context) error {
 			return err
 		}
 	}
-	return errors.New("the store ignores the condition If-None-Match of a write: without it exactlyOnce cannot be")
+	return errors.New("exactlyOnce needs conditional writes, but the store ignores If-None-Match: set " +
+		"exactlyOnce to false")
 }
 
 // conditional makes a write fail if the object exists.
@@ -322,7 +323,7 @@ func (l *ledger) forget(ctx context.Context) (err error) {
 		return err
 	}
 	if l.remove(ctx); len(l.entries) > 0 {
-		return fmt.Errorf("cannot remove %d objects with positions below %s", len(l.entries), l.dir)
+		return fmt.Errorf("cannot remove %d objects with positions in %s", len(l.entries), l.dir)
 	}
 	return l.bucket.remove(ctx, l.dir+"probe")
 }

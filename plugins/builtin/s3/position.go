@@ -37,7 +37,8 @@ type position struct {
 func (p *position) encode() (record.Position, error) {
 	text, err := json.Marshal(p)
 	if err == nil && len(text) > record.MaxPosition {
-		err = fmt.Errorf("the position of object %q has %d bytes: it may have %d", p.Key, len(text), record.MaxPosition)
+		err = fmt.Errorf("the position of object %q has %d bytes, more than the maximum of %d",
+			p.Key, len(text), record.MaxPosition)
 	}
 	return text, err
 }
@@ -53,8 +54,8 @@ func parsePosition(pos record.Position, bucket string) (p position, err error) {
 	d.DisallowUnknownFields()
 	if err := d.Decode(&p); err == nil && p.Resume == 1 && p.Key != "" {
 		if p.Bucket != bucket {
-			return p, sdk.Permanent(fmt.Errorf("cannot resume: the position is one of bucket %q, and aws.bucket is "+
-				"%q now: set it back; %s", p.Bucket, bucket, sdk.StartOver))
+			return p, sdk.Permanent(fmt.Errorf("cannot resume: the position belongs to bucket %q, but aws.bucket is "+
+				"now %q: set it back; %s", p.Bucket, bucket, sdk.StartOver))
 		}
 		return p, nil
 	}

@@ -18,17 +18,17 @@ func (s *sourceSettings) check(ctx context.Context) error {
 	for i, prefix := range all {
 		switch {
 		case strings.Contains(prefix, "*"):
-			return sdk.SettingError{Setting: s.named(), Message: fmt.Sprintf("has %q with *: objects are read whose "+
-				"keys begin with it as it is", prefix)}
+			return sdk.SettingError{Setting: s.named(), Message: fmt.Sprintf("has %q with *, but a prefix is plain "+
+				"text, not a pattern: remove the *", prefix)}
 		case len(s.Prefixes) == 0:
 		case s.Prefix != "":
 			return wrong("cannot be set with prefix")
 		case prefix == "":
-			return wrong("has an empty prefix, which is that of all objects: leave prefixes out to read them")
+			return wrong("has an empty prefix, which matches all objects: to read all, remove prefixes")
 		case i > 0 && strings.HasPrefix(prefix, all[i-1]):
-			return wrong(fmt.Sprintf("has %q, which is below %q: objects would be read twice", prefix, all[i-1]))
+			return wrong(fmt.Sprintf("has %q, which begins with %q: objects would be read twice", prefix, all[i-1]))
 		case len(strings.Join(all, "")) > mostPrefixBytes:
-			return wrong(fmt.Sprintf("may have %d bytes at most", mostPrefixBytes))
+			return wrong(fmt.Sprintf("must not be longer than %d bytes", mostPrefixBytes))
 		}
 	}
 	return s.bucketSettings.check(ctx)

@@ -106,11 +106,11 @@ func TestPrefixOfBefore(t *testing.T) {
 // TestWrongPrefixes checks the errors for invalid prefixes.
 func TestWrongPrefixes(t *testing.T) {
 	for wanted, more := range map[string][]string{
-		"cannot be set with prefix":    {"prefixes", "a/", "prefix", "b/"},
-		`"a/b", which is below "a/"`:   {"prefixes", "a/b,a/"},
-		`"a/", which is below "a/"`:    {"prefixes", "a/,a/"},
-		"has an empty prefix":          {"prefixes", "a/,"},
-		"may have 16384 bytes at most": {"prefixes", strings.Repeat("a", 10_000) + "," + strings.Repeat("b", 10_000)},
+		"cannot be set with prefix":           {"prefixes", "a/", "prefix", "b/"},
+		`"a/b", which begins with "a/"`:       {"prefixes", "a/b,a/"},
+		`"a/", which begins with "a/"`:        {"prefixes", "a/,a/"},
+		"has an empty prefix":                 {"prefixes", "a/,"},
+		"must not be longer than 16384 bytes": {"prefixes", strings.Repeat("a", 10_000) + "," + strings.Repeat("b", 10_000)},
 	} {
 		if err := (&s3.Source{}).Configure(t.Context(), settings("127.0.0.1:1", more...)); err == nil ||
 			!strings.Contains(err.Error(), wanted) {

@@ -148,7 +148,7 @@ func (p *profile) RetrieveWithCredContext(*credentials.CredContext) (v credentia
 			return v, err
 		}
 		if (section[keyID] == "") != (section[keyText] == "") {
-			return v, fmt.Errorf("profile %q in %s has one of %s and %s: both are required", name, f.path, keyID,
+			return v, fmt.Errorf("profile %q in %s has only one of %s and %s: set both or neither", name, f.path, keyID,
 				keyText)
 		}
 		if section[keyID] != "" {
@@ -163,8 +163,8 @@ func (p *profile) RetrieveWithCredContext(*credentials.CredContext) (v credentia
 	}
 	if v.AccessKeyID == "" && len(others) > 0 {
 		return v,
-			fmt.Errorf("profile %q has %s, which the agent does not run or follow: write %s and %s into the profile, "+
-				"or use another identity", name, strings.Join(others, ", "), keyID, keyText)
+			fmt.Errorf("profile %q has %s, which the agent does not support: set %s and %s in the profile, or use "+
+				"another aws.identity", name, strings.Join(others, ", "), keyID, keyText)
 	}
 	p.read = v.AccessKeyID != ""
 	return v, nil

@@ -27,8 +27,8 @@ func TestProfiles(t *testing.T) {
 			"id a/secret+key= "},
 		{"comments, indented, quoted", "", "# x\n[default] ; x\ns3 =\n  aws_access_key_id = no\n" +
 			"aws_access_key_id=\"id\" # x\r\n  aws_secret_access_key\t=\ta/secret+key= ; x\n", "", "id a/secret+key= "},
-		{"half", "", "[default]\naws_access_key_id = id\n", "", "both are required"},
-		{"none", "[profile a]\n" + keys, "[b]\n" + keys, "a b", "file: there is none"},
+		{"half", "", "[default]\naws_access_key_id = id\n", "", "set both or neither"},
+		{"none", "[profile a]\n" + keys, "[b]\n" + keys, "a b", "file: not found"},
 		{"program", "[default]\ncredential_process = /usr/bin/touch " + ran + "\n", "", "", "credential_process"},
 		{"program beside keys", "[default]\ncredential_process = /usr/bin/touch " + ran + "\n", "[default]\n" + keys,
 			"",

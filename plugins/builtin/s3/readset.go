@@ -66,8 +66,8 @@ func (s *readSet) remove(hash uint64, modified int64) {
 	s.Others.change(hash, -1)
 }
 
-// compare returns the listed objects that are not in the set, and those of which it cannot tell. listed has the times
-// of the objects by their hashes.
+// compare returns the listed objects that are not in the set, and the doubtful ones: those that may be in the set.
+// listed has the times of the objects by their hashes.
 func (s *readSet) compare(listed map[uint64]int64) (unread, doubtful []uint64) {
 	newest := make(map[uint64]bool, len(s.Newest))
 	for _, o := range s.Newest {
@@ -111,7 +111,7 @@ func (l objectList) MarshalText() ([]byte, error) {
 	return base64.StdEncoding.AppendEncode(nil, b), nil
 }
 
-var errObjectList = errors.New("that is no list of objects")
+var errObjectList = errors.New("invalid list of objects")
 
 // UnmarshalText implements encoding.TextUnmarshaler.
 func (l *objectList) UnmarshalText(text []byte) error {

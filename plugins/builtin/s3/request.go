@@ -85,7 +85,7 @@ func (b *bucket) do(ctx context.Context, r request, doing string, args ...any) (
 	case errors.As(err, &noKeyError{}):
 		answer.text = err.Error()
 	case bounded.Err() != nil:
-		answer = storeError{text: fmt.Sprintf("the store did not answer within %v", timeout), passes: true}
+		answer = storeError{text: fmt.Sprintf("the store did not respond within %v", timeout), passes: true}
 	case errors.As(err, &inURL):
 		answer = storeError{text: inURL.Err.Error(), passes: true}
 	default:
@@ -125,7 +125,7 @@ const maxMarkup = 100_000
 func parse(body []byte, answer any) error {
 	quotes := bytes.Count(body, []byte{'"'}) + bytes.Count(body, []byte{'\''})
 	if n := bytes.Count(body, []byte{'<'})/2 + quotes/2; n > maxMarkup {
-		return fmt.Errorf("it has about %d elements and attributes, and at most %d are read", n, maxMarkup)
+		return fmt.Errorf("it has about %d elements and attributes, more than the maximum of %d", n, maxMarkup)
 	}
 	return xml.Unmarshal(body, answer)
 }
@@ -166,7 +166,7 @@ func failure(resp *http.Response, body []byte) error {
 	if answer.Code == "" {
 		answer.Code = codeOf(resp)
 	}
-	text := "the store answered " + answer.Code
+	text := "the store responded with " + answer.Code
 	if answer.Message != "" {
 		text += ": " + answer.Message
 	}

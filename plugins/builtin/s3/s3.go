@@ -11,9 +11,9 @@ func Connector() sdk.Connector {
 	return sdk.Connector{
 		Name:    "s3",
 		Summary: "Reads and writes objects of S3 buckets.",
-		Description: "A source that reads the objects of a bucket of Amazon S3, or of a store with its protocol, and " +
-			"then those that come, change and go. " +
-			"A destination that writes records as objects of JSON lines, Parquet or lines in any format.",
+		Description: "A source that reads the objects of a bucket of Amazon S3 or a compatible store, and then " +
+			"new, changed and removed ones. A destination that writes records as objects of JSON lines, Parquet or " +
+			"lines in any format.",
 		Version:        version,
 		Author:         "conduit",
 		NewSource:      func() sdk.Source { return &Source{} },

@@ -93,13 +93,13 @@ func (s *Source) Open(ctx context.Context, pos record.Position) (err error) {
 	case p.Snapshot == nil && p.Reached == nil && p.Key == "":
 		return s.begin(ctx)
 	case p.Prefixes == nil && len(s.settings.Prefixes) > 0:
-		s.log.Warn("the position has no prefixes: all objects are read again")
+		s.log.Warn("the position has no prefixes: reading all objects again")
 		return s.begin(ctx)
 	case isNew && p.Snapshot != nil && p.Added == nil:
-		s.log.Info("there are prefixes that were not read before: the snapshot begins again")
+		s.log.Info("new prefixes were added: restarting the snapshot")
 		return s.begin(ctx)
 	case isNew:
-		s.log.Info("there are prefixes that were not read before: their objects are read now")
+		s.log.Info("new prefixes were added: reading their objects")
 	}
 	s.restore(&p)
 	return nil
@@ -122,7 +122,8 @@ func (s *Source) restore(p *position) {
 	s.window = newWindow(s.reached.Modified, s.settings.Lookback)
 	s.window.restore(p)
 	if len(p.Former) > 0 {
-		s.log.Warn("the position is one of an earlier version: the objects of listing.lookback before it come again")
+		s.log.Warn("the position was saved by an earlier version: objects within listing.lookback " +
+			"before it are read again")
 	}
 	s.extend(p)
 	s.rest = behind(s.after, s.listed())
@@ -182,10 +183,11 @@ func (s *Source) underWay(ctx context.Context) ([]upload, error) {
 		return nil, err
 	case err != nil && !s.denied:
 		s.denied = true
-		s.log.Warn("uploads in parts cannot be listed: where a store gives objects the time at which their upload "+
-			"began, they may be missed", "err", err)
+		s.log.Warn("cannot list multipart uploads: objects can be missed if the store sets their time to the start "+
+			"of the upload; allow the listing of multipart uploads", "err", err)
 	case older > 0:
-		s.log.Warn("uploads that began long ago are not waited for: have the bucket abort incomplete ones", "uploads",
+		s.log.Warn("the source does not wait for old multipart uploads: make the bucket abort incomplete uploads "+
+			"with a lifecycle rule", "uploads",
 			older)
 	}
 	return now, nil
@@ -208,7 +210,7 @@ func (s *Source) Read(ctx context.Context) ([]record.Record, error) {
 			return nil, err
 		}
 		s.note(err.Error())
-		s.log.Warn("cannot read, trying again", "err", err)
+		s.log.Warn("cannot read, retrying", "err", err)
 		if err := again.Wait(ctx); err != nil {
 			return nil, err
 		}
@@ -266,7 +268,7 @@ func (s *Source) listedAll() {
 	s.snapshot = nil
 	s.follow()
 	if s.missing > 0 {
-		s.log.Warn("objects were listed for the snapshot and were gone or replaced when they were to be read",
+		s.log.Warn("objects of the snapshot were removed or replaced before they could be read",
 			"objects", s.missing)
 	}
 }
@@ -319,8 +321,8 @@ func (s *Source) resume(ctx context.Context) error {
 	}
 	s.added = nil
 	if again := s.window.resolve(listed); again > 0 {
-		s.log.Warn("cannot tell which objects were read before the restart: these objects of listing.lookback "+
-			"come again",
+		s.log.Warn("cannot determine which objects were read before the restart: reading these objects of "+
+			"listing.lookback again",
 			"objects", again)
 	}
 	return nil

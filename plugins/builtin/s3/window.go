@@ -88,7 +88,7 @@ func (w *window) forget(hash uint64) {
 	delete(w.read, hash)
 }
 
-// advance moves the window after an object at the time at was read. It moves by at least an eighth of its span, because
+// advance moves the window after an object at the time at was read. It moves by an eighth of its span or more, because
 // it visits all marks. A window with too many objects becomes shorter. It never excludes unread objects, which are not
 // older than that object.
 func (w *window) advance(reached, at time.Time) {
@@ -162,12 +162,12 @@ func (w *window) resolve(listed map[uint64]int64) (unknown int) {
 func (w *window) warning(now time.Time) string {
 	switch {
 	case now.Before(w.since):
-		return fmt.Sprintf("the clock of the store is at %s, which is more than listing.lookback before the objects "+
-			"that were read: what is written until %s is not read",
+		return fmt.Sprintf("the clock of the store is at %s, more than listing.lookback before the newest object "+
+			"read: the source skips objects written before %s",
 			now.UTC().Format(time.DateTime), w.since.UTC().Format(time.DateTime))
 	case w.cut:
-		return fmt.Sprintf("listing.lookback has more than %d objects: one that appears later than %v after its time "+
-			"is not read", mostKnown, now.Sub(w.since).Truncate(time.Second))
+		return fmt.Sprintf("there are more than %d objects within listing.lookback: the source skips objects that "+
+			"appear later than %v after their time", mostKnown, now.Sub(w.since).Truncate(time.Second))
 	}
 	return ""
 }

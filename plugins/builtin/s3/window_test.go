@@ -157,7 +157,7 @@ func (s *simulation) check(when string) {
 	seen := map[string]bool{}
 	for i := range s.got {
 		content, _ := s.got[i].After.Raw()
-		if seen[string(content)] && !strings.Contains(s.log.String(), "come again") {
+		if seen[string(content)] && !strings.Contains(s.log.String(), "reading these objects") {
 			s.t.Fatalf("%s: %s came twice", when, text(s.got[i:i+1]))
 		}
 		seen[string(content)] = true

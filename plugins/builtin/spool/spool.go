@@ -17,10 +17,8 @@ func Connector() sdk.Connector {
 		Name:    "spool",
 		Summary: "Keeps records in a log on disk, and reads them from there.",
 		Description: "A destination that appends records to a log on disk and syncs it before it counts them as " +
-			"written, and a source that " +
-			"reads such a log. Several sources may read one log, each at its own pace; records that all of them " +
-			"acknowledged " +
-			"is removed.",
+			"written, and a source that reads such a log. Several sources may read one log, each at its own pace; " +
+			"records that all sources have acknowledged are removed.",
 		Version:        version,
 		Author:         "conduit",
 		NewSource:      func() sdk.Source { return &Source{} },

@@ -110,7 +110,7 @@ func Transaction(ctx context.Context, conn *sql.Conn, do func() error) error {
 func (c *Capture) Prepare(ctx context.Context, conn *sql.Conn, tables, again []string, over bool) error {
 	err := Transaction(ctx, conn, func() error { return c.prepare(ctx, conn, tables, again, over) })
 	if err != nil {
-		return fmt.Errorf("cannot prepare the capture of changes: %w", err)
+		return fmt.Errorf("cannot set up change capture: %w", err)
 	}
 	return nil
 }
@@ -164,8 +164,8 @@ func (c *Capture) warnIfGone(ctx context.Context, conn *sql.Conn, table string) 
 	err := conn.QueryRowContext(ctx, "SELECT count(*) > 0 FROM sqlite_schema WHERE type = 'table' AND name = "+
 		"?", table).Scan(&exists)
 	if err == nil && !exists {
-		c.Log.Warn("a table was dropped or has another name now: if its rows are gone, no records say "+
-			"so", "table", table)
+		c.Log.Warn("a table was dropped or renamed; if its rows are gone, there are no delete records of them",
+			"table", table)
 	}
 	return err
 }
@@ -183,7 +183,7 @@ func (c *Capture) capture(ctx context.Context, conn *sql.Conn, w *Shape, read bo
 			if len(there) < len(c.statements(old)) {
 				c.Log.Warn(recreated, "table", w.Name)
 			} else {
-				c.Log.Info("the columns of a table changed: its rows are read again", "table", w.Name)
+				c.Log.Info("the columns of a table changed: reading its rows again", "table", w.Name)
 			}
 			if err := c.drop(ctx, conn, old); err != nil {
 				return err
@@ -208,8 +208,8 @@ func (c *Capture) capture(ctx context.Context, conn *sql.Conn, w *Shape, read bo
 		}
 	}
 	if old.Missed > 0 && (c.Reread || read) {
-		c.Log.Warn("changes of a table were missed, because changes.max was reached: its rows are read again; rows "+
-			"deleted meanwhile are not noticed", "table", w.Name, "missed", old.Missed)
+		c.Log.Warn("changes of a table were missed, because changes.max was reached: reading its rows again, without "+
+			"records of rows deleted in the meantime", "table", w.Name, "missed", old.Missed)
 		if _, err := conn.ExecContext(ctx, "UPDATE "+c.name("_tables")+" SET missed = 0 WHERE shape = ?",
 			old.Number); err != nil {
 			return err
@@ -222,8 +222,8 @@ func (c *Capture) capture(ctx context.Context, conn *sql.Conn, w *Shape, read bo
 	return nil
 }
 
-const recreated = "the triggers of a table were gone, as after it was recreated: changes were missed, and its rows " +
-	"are read again; rows deleted meanwhile are not noticed"
+const recreated = "the triggers of a table were removed, for example because it was recreated, and its changes were " +
+	"missed: reading its rows again, without records of rows deleted in the meantime"
 
 // run schedules a run of a table.
 func (c *Capture) run(ctx context.Context, conn *sql.Conn, table string) error {
@@ -263,7 +263,8 @@ func (c *Capture) own(ctx context.Context, conn *sql.Conn) error {
 		return err
 	}
 	if err == nil && owner != c.Connector {
-		return fmt.Errorf("table %s belongs to connector %s: give each source a changes.table of its own", c.Table,
+		return fmt.Errorf("table %s belongs to connector %s: set changes.table of each source to a different name",
+			c.Table,
 			owner)
 	}
 	return err
@@ -333,10 +334,10 @@ func (c *Capture) resolve(ctx context.Context, conn *sql.Conn, items []string) (
 			return nil, err
 		}
 		if len(s.Columns) > maxColumns {
-			why := fmt.Errorf("it has %d columns, and changes of more than %d cannot be noted", len(s.Columns),
+			why := fmt.Errorf("it has %d columns, more than the maximum of %d for change capture", len(s.Columns),
 				maxColumns)
 			if !every {
-				return nil, fmt.Errorf("cannot capture table %s: %w: remove it from tables", name, why)
+				return nil, fmt.Errorf("cannot capture table %s: %w; remove it from tables", name, why)
 			}
 			c.LeftOut = append(c.LeftOut, LeftOut{name, why})
 			continue

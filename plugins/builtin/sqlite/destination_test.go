@@ -78,7 +78,7 @@ func TestRefused(t *testing.T) {
 			Want: `it has no column "y"`},
 		"no key": {Record: plugintest.Row(0, record.OperationDelete, nil, nil), Want: "the record has no key"},
 		"constraint": {Record: plugintest.Row(0, record.OperationCreate, m{"x": "k"}, m{"id": 50, "x": "k"}),
-			Want: "need a primary key or a unique index"},
+			Want: "add a primary key or a unique index"},
 		"not without": {Record: plugintest.Row(0, record.OperationCreate, nil, m{"id": 1}),
 			Want: "UNIQUE constraint failed"},
 		"other index": {Record: plugintest.Row(0, record.OperationCreate, m{"id": 50}, m{"id": 50, "n": 1}),
@@ -178,13 +178,13 @@ func TestSettings(t *testing.T) {
 		return nil
 	}})
 	for want, s := range map[string]map[string]string{
-		`"path"`:          {"tables": "t"},
-		"out of bounds":   {"path": filepath.Join(dir, "forbidden")},
-		"* stands alone":  {"path": "x", "tables": "*,t"},
-		"want table/word": {"path": "x", "snapshot.again": "t"},
-		`"changes.table"`: {"path": "x", "changes.table": "a b"},
-		`"changes.max"`:   {"path": "x", "changes.max": "-1"},
-		`"snapshotMode"`:  {"path": "x", "snapshotMode": "always"},
+		`"path"`:             {"tables": "t"},
+		"out of bounds":      {"path": filepath.Join(dir, "forbidden")},
+		"* stands alone":     {"path": "x", "tables": "*,t"},
+		"must be table/word": {"path": "x", "snapshot.again": "t"},
+		`"changes.table"`:    {"path": "x", "changes.table": "a b"},
+		`"changes.max"`:      {"path": "x", "changes.max": "-1"},
+		`"snapshotMode"`:     {"path": "x", "snapshotMode": "always"},
 	} {
 		if err := sdk.Standard(sqlite.Connector()).NewSource().Configure(ctx, s); err == nil ||
 			!strings.Contains(err.Error(), want) {

@@ -20,7 +20,7 @@ import (
 
 // databaseSettings are embedded in the settings of source and destination.
 type databaseSettings struct {
-	Path    string        `json:"path" literal:"true" validate:"required" desc:"The database file. It must be on a local disk: locks of network file systems are unreliable."`
+	Path    string        `json:"path" literal:"true" validate:"required" desc:"Database file. It must be on a local disk, because locks on network file systems are unreliable."`
 	Timeout time.Duration `json:"timeout" default:"5s" validate:"gt=0" desc:"Maximum time to wait for other writers of the database."`
 }
 
@@ -109,7 +109,7 @@ const (
 // setupDatabase runs the SQL of a setting within timeout.
 func setupDatabase(ctx context.Context, db *sql.DB, text string, timeout time.Duration) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout,
-		fmt.Errorf("it runs for more than %v (setup.timeout)", timeout))
+		fmt.Errorf("it took longer than %v (setup.timeout)", timeout))
 	defer cancel()
 	conn, err := db.Conn(ctx)
 	if err != nil {

@@ -63,9 +63,9 @@ func CheckModules(ctx context.Context, conn *sql.Conn, table string) error {
 	var seen []string
 	for next := []string{strings.ToLower(table)}; len(next) > 0; next = next[1:] {
 		if module := missing[next[0]]; module != "" {
-			return fmt.Errorf("what is written to table %s goes to the virtual table %s of the module %s, too, which "+
-				"the SQLite of this agent does not have: "+
-				"build the agent with the tag sqlite_%s, or drop the triggers that write to %s", table, next[0], module,
+			return fmt.Errorf("triggers of table %s write to virtual table %s, whose module %s is not part of the "+
+				"SQLite in this agent: build the agent with the tag sqlite_%s, or drop the triggers that write to "+
+				"%s", table, next[0], module,
 				module, next[0])
 		}
 		if !slices.Contains(seen, next[0]) {

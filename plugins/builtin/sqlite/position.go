@@ -62,7 +62,7 @@ func keyText(v any) string {
 
 func keyValue(text string) (any, error) {
 	if text == "" {
-		return nil, sdk.Permanent(fmt.Errorf("cannot read the key of a position: it is empty"))
+		return nil, sdk.Permanent(fmt.Errorf("cannot parse the key of a position: it is empty"))
 	}
 	switch rest := text[1:]; text[0] {
 	case 'i':
@@ -74,5 +74,5 @@ func keyValue(text string) (any, error) {
 	case 't':
 		return rest, nil
 	}
-	return nil, sdk.Permanent(fmt.Errorf("cannot read the key of a position: %q", text))
+	return nil, sdk.Permanent(fmt.Errorf("cannot parse the key of a position: %q", text))
 }

@@ -23,7 +23,7 @@ const (
 // all reports whether nothing is left.
 func (s *Source) read(ctx context.Context) (records []record.Record, all bool, err error) {
 	if _, err := s.conn.ExecContext(ctx, "BEGIN"); err != nil {
-		return nil, false, fmt.Errorf("cannot begin to read: %w", err)
+		return nil, false, fmt.Errorf("cannot begin a transaction: %w", err)
 	}
 	before := s.at
 	defer func() {
@@ -69,8 +69,8 @@ func (s *Source) missed() (again bool, err error) {
 		case s.captured.Reread:
 			again = true
 		default:
-			return false, fmt.Errorf("%d changes of table %s were missed, because %s had changes.max changes: put "+
-				"%s/1, or another word behind the slash, into snapshot.again to have it read again",
+			return false, fmt.Errorf("%d changes of table %s were missed, because %s had reached changes.max: to "+
+				"read the table again, add %s/1, or another word after the slash, to snapshot.again",
 				t.Missed, t.Name, s.settings.Changes, t.Name)
 		}
 	}
@@ -144,7 +144,7 @@ func (s *Source) change(row []any) (r record.Record, err error) {
 	at, _ := row[3].(int64)
 	t := s.captured.Tables[shape]
 	if t == nil || len(row) < 4+2*len(t.Columns) {
-		return r, fmt.Errorf("cannot read change %d: its table is not known: %s was changed by another program", id,
+		return r, fmt.Errorf("cannot read change %d: its table is unknown, because another program changed %s", id,
 			s.settings.Changes)
 	}
 	s.at.ID = id
@@ -210,7 +210,7 @@ func (s *Source) settle(ctx context.Context) error {
 	if due {
 		done, err := s.captured.Settle(ctx, s.conn, acked.ID, finished(acked))
 		if err != nil {
-			return fmt.Errorf("cannot remove changes that are acknowledged: %w", err)
+			return fmt.Errorf("cannot remove acknowledged changes: %w", err)
 		}
 		if done {
 			s.monitor.settled(acked)

@@ -23,7 +23,7 @@ func TestSetupIsBounded(t *testing.T) {
 		"PRAGMA temp_store_directory = '/tmp'":                                                    "not authorized",
 		"PRAGMA hard_heap_limit = 1000":                                                           "not authorized",
 		"PRAGMA soft_heap_limit = 1000":                                                           "not authorized",
-		endless:                                                                                   "it runs for more than 10ms (setup.timeout)",
+		endless:                                                                                   "it took longer than 10ms (setup.timeout)",
 		"CREATE TABLE t (n INT); CREATE INDEX i ON t (n); PRAGMA user_version = 3; ANALYZE":       "",
 	} {
 		d := sdk.Standard(sqlite.Connector()).NewDestination()

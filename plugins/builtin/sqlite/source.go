@@ -40,7 +40,7 @@ func (s *sourceSettings) parse(ctx context.Context, given map[string]string) err
 	}
 	wrong := func(table string) string {
 		if table != "*" && strings.Contains(table, "*") {
-			return "has * within a name: * alone stands for all tables"
+			return "cannot have * within a name: * alone selects all tables"
 		}
 		return ""
 	}
@@ -51,7 +51,7 @@ func (s *sourceSettings) parse(ctx context.Context, given map[string]string) err
 	for _, a := range s.Again {
 		if table, word, ok := cutLast(a); !ok || table == "" || word == "" {
 			return sdk.SettingError{Setting: "snapshot.again",
-				Message: fmt.Sprintf("%q: want table/word, for example orders/1", a)}
+				Message: fmt.Sprintf("must be table/word, for example orders/1, not %q", a)}
 		}
 	}
 	return s.Check(ctx)
@@ -150,20 +150,20 @@ func (s *Source) locate(last, removed int64) error {
 		}
 		return nil
 	case s.at.DB != s.captured.DB:
-		return fmt.Errorf("the position is of another database: the file %s is not the one that was read: %s",
+		return fmt.Errorf("the position belongs to another database than file %s: %s",
 			s.settings.Path, startOver)
 	case s.at.ID < removed:
-		return fmt.Errorf("changes were missed: the position is behind change %d, and those up to %d have been "+
-			"removed from %s: %s", s.at.ID, removed, s.settings.Changes, startOver)
+		return fmt.Errorf("changes were missed: the position is after change %d, but changes up to %d have "+
+			"been removed from %s: %s", s.at.ID, removed, s.settings.Changes, startOver)
 	case s.at.ID > last:
-		return fmt.Errorf("changes may have been missed: the position is behind change %d, and the database has had "+
-			"%d: it is an older copy: %s", s.at.ID, last, startOver)
+		return fmt.Errorf("changes may have been missed: the position is after change %d, but the last change of the "+
+			"database is %d, so it is an older copy: %s", s.at.ID, last, startOver)
 	}
 	return nil
 }
 
-const startOver = "delete the pipeline and declare it again, or give the source a new id and a new changes.table: " +
-	"then all rows are read"
+const startOver = "to read all rows again, delete the pipeline and declare it again, or give the source a new id " +
+	"and a new changes.table"
 
 // prepare updates triggers and tables.
 func (s *Source) prepare(ctx context.Context, again []string, over bool) error {
@@ -180,7 +180,7 @@ func (s *Source) leaveOut() {
 	var logged []string
 	s.monitor.set(func() { logged, s.monitor.unique = s.monitor.unique, s.captured.Unique })
 	if now := s.captured.Unique; len(now) > 0 && !slices.Equal(now, logged) {
-		s.log.Warn("rows that INSERT OR REPLACE removes because of a unique index are captured only with PRAGMA "+
+		s.log.Warn("rows that INSERT OR REPLACE deletes because of a unique index are captured only with PRAGMA "+
 			"recursive_triggers = ON", "tables", now)
 	}
 	for _, skip := range s.monitor.skips.List() {
@@ -239,7 +239,7 @@ func (s *Source) run(ctx context.Context) {
 			return false
 		}
 		s.disconnect()
-		s.log.Warn("cannot read the database: trying again", "err", err)
+		s.log.Warn("cannot read the database, retrying", "err", err)
 		s.monitor.fails(err)
 		return true
 	})
@@ -329,7 +329,7 @@ func (s *Source) inspect(ctx context.Context) (version int64, err error) {
 func (s *Source) send(ctx context.Context, records []record.Record) bool {
 	return s.SendMeanwhile(ctx, records, settleEvery, func() {
 		if err := s.settle(ctx); err != nil {
-			s.log.Debug("cannot remove changes yet", "err", err)
+			s.log.Debug("cannot remove acknowledged changes, retrying", "err", err)
 		}
 	})
 }

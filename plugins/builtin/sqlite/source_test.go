@@ -51,7 +51,7 @@ func TestMissed(t *testing.T) {
 	})
 	s.Close()
 	if err := w.source().TryOpen(w.settings("t"), got[0].Position); err == nil || !strings.Contains(err.Error(),
-		"changes were missed: the position is behind change 1, and those up to 3 have been removed") {
+		"changes were missed: the position is after change 1, but changes up to 3 have been removed") {
 		t.Errorf("got %v", err)
 	}
 	w.exec("UPDATE sqlite_sequence SET seq = 2 WHERE name = 'conduit_changes'")
@@ -70,7 +70,7 @@ func TestReplaced(t *testing.T) {
 	if err := os.Rename(other.path, w.path); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Fails(); !strings.Contains(err.Error(), "is not the one that was read") {
+	if err := s.Fails(); !strings.Contains(err.Error(), "belongs to another database than file") {
 		t.Errorf("got %v", err)
 	}
 }

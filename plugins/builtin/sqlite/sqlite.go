@@ -11,9 +11,9 @@ func Connector() sdk.Connector {
 	return sdk.Connector{
 		Name:    "sqlite",
 		Summary: "Reads tables of a SQLite database and their changes, or writes to tables.",
-		Description: "A source that reads tables of a database file, first their rows and then every change, " +
-			"which triggers note in a table of the same file; and a destination that inserts, updates and deletes " +
-			"rows by their key, if wanted exactly once.",
+		Description: "A source that reads tables of a database file, first their rows and then every change, which " +
+			"triggers record in a table of the same file; and a destination that inserts, updates and deletes rows " +
+			"by their key, with exactly-once delivery if requested.",
 		Version:        version,
 		Author:         "conduit",
 		NewSource:      func() sdk.Source { return &Source{} },

@@ -47,21 +47,20 @@ func (c *Capture) list(ctx context.Context, conn *sql.Conn) (l list, err error) 
 		switch {
 		case strings.HasPrefix(name, "sqlite_"):
 		case typ == "virtual":
-			l.refused[name] = "it is a virtual table, which has no changes of its own: capture the table that its " +
-				"content comes from"
+			l.refused[name] = "a virtual table has no changes: capture the table with its content instead"
 		case typ == "view":
-			l.refused[name] = "it is a view, which has no changes of its own: capture its tables"
+			l.refused[name] = "a view has no changes: capture its tables instead"
 		case typ == "shadow" || owned && of.known:
-			l.refused[name] = "a virtual table keeps its content in it: programs could not write to that any more"
+			l.refused[name] = "it stores the content of a virtual table, to which programs could no longer write"
 		case owned:
-			l.refused[name] = fmt.Sprintf("the virtual table %s of the module %s may keep its content in it, and "+
-				"programs could not write to that any more: a table of another name can be captured", of.table,
+			l.refused[name] = fmt.Sprintf("it may store the content of virtual table %s of module %s, to which "+
+				"programs could no longer write: rename the table to capture it", of.table,
 				of.module)
 			l.unclear = append(l.unclear, name)
 		case isNote(name, c.Table) || slices.ContainsFunc(captures, func(table string) bool {
 			return isNote(name, table)
 		}):
-			l.refused[name] = "a source notes changes in it"
+			l.refused[name] = "a source stores changes in it"
 		case typ == "table":
 			l.tables = append(l.tables, name)
 		}
@@ -80,7 +79,7 @@ func (l *list) choose(items []string) ([]string, error) {
 			return nil, fmt.Errorf("cannot capture table %s: %s", item, why)
 		}
 		if !slices.Contains(l.tables, item) {
-			return nil, fmt.Errorf("there is no table %s", item)
+			return nil, fmt.Errorf("table %s does not exist", item)
 		}
 	}
 	return items, nil

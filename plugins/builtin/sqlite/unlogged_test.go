@@ -21,24 +21,25 @@ func TestRowsThatGoUnnamed(t *testing.T) {
 		want    []string
 		warning string
 	}{
-		"delete of all rows": {"DELETE FROM " +
-			"t", []string{`delete t {"id":1} from {"id":1,"p":1}`, `delete t {"id":2} from {"id":2,"p":2}`}, ""},
-		"cascade": {"PRAGMA foreign_keys = ON; DELETE FROM p WHERE id = " +
-			"1", []string{`delete t {"id":1} from {"id":1,"p":1}`, `delete p {"id":1} from {"id":1}`}, ""},
+		"delete of all rows": {"DELETE FROM t",
+			[]string{`delete t {"id":1} from {"id":1,"p":1}`, `delete t {"id":2} from {"id":2,"p":2}`}, ""},
+		"cascade": {"PRAGMA foreign_keys = ON; DELETE FROM p WHERE id = 1",
+			[]string{`delete t {"id":1} from {"id":1,"p":1}`, `delete p {"id":1} from {"id":1}`}, ""},
 		"cascade of an update": {"PRAGMA foreign_keys = ON; UPDATE p SET id = 3 WHERE id = 1",
 			[]string{`update t {"id":1} from {"id":1,"p":1} to {"id":1,"p":3}`,
 				`delete p {"id":1} from {"id":1}`, `create p {"id":3} to {"id":3}`},
 			""},
-		"dropped": {"DROP TABLE t", nil, "was dropped or has another name now"},
-		"renamed": {"ALTER TABLE t RENAME TO " +
-			"u", []string{`snapshot u {"id":1} to {"id":1,"p":1}`, `snapshot u {"id":2} to {"id":2,"p":2}`}, "was " +
-			"dropped or has another name now"},
-		"recreated": {"DROP TABLE t; CREATE TABLE t (id INTEGER PRIMARY KEY, p REFERENCES p ON " +
-			"DELETE CASCADE ON UPDATE CASCADE); INSERT INTO t VALUES (5, " +
-			"1)", []string{`snapshot t {"id":5} to {"id":5,"p":1}`}, "rows deleted meanwhile are not noticed"},
-		"recreated with other columns": {"DROP TABLE t; CREATE TABLE t (id INTEGER PRIMARY KEY, q); INSERT INTO t " +
-			"VALUES (5, 1)", []string{`snapshot t {"id":5} to {"id":5,"q":1}`}, "rows deleted meanwhile are not " +
-			"noticed"},
+		"dropped": {"DROP TABLE t", nil, "was dropped or renamed"},
+		"renamed": {"ALTER TABLE t RENAME TO u",
+			[]string{`snapshot u {"id":1} to {"id":1,"p":1}`, `snapshot u {"id":2} to {"id":2,"p":2}`}, "was " +
+				"dropped or renamed"},
+		"recreated": {"DROP TABLE t; CREATE TABLE t (id INTEGER PRIMARY KEY, p REFERENCES p ON DELETE CASCADE ON " +
+			"UPDATE CASCADE); INSERT INTO t VALUES (5, 1)",
+			[]string{`snapshot t {"id":5} to {"id":5,"p":1}`}, "without records of rows deleted in the meantime"},
+		"recreated with other columns": {"DROP TABLE t; CREATE TABLE t (id INTEGER PRIMARY KEY, q); " +
+			"INSERT INTO t VALUES (5, 1)",
+			[]string{`snapshot t {"id":5} to {"id":5,"q":1}`}, "without records of rows " +
+				"deleted in the meantime"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

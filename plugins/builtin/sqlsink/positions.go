@@ -48,7 +48,7 @@ func (d *DB) note(ctx context.Context, ledger *Ledger, hashes []byte) error {
 			ledger.Connector, last)
 	}
 	if err != nil {
-		return Blameless(fmt.Errorf("cannot note positions in %s: %w", d.Positions, err))
+		return Blameless(fmt.Errorf("cannot save positions in %s: %w", d.Positions, err))
 	}
 	return nil
 }

@@ -185,8 +185,8 @@ func (d *DB) applyGroup(ctx context.Context, group []*change) error {
 	}
 	description := d.described[first.Table]
 	if !slices.ContainsFunc(description.Unique, func(u []string) bool { return slices.Equal(u, first.Key) }) {
-		return Refuse("cannot write to table %s: its columns (%s) need a primary key or a unique index, since "+
-			"records have them as their key", first.Table.SQL, strings.Join(first.Key, ", "))
+		return Refuse("cannot write to table %s: add a primary key or a unique index on its columns (%s), which are "+
+			"the key of the records", first.Table.SQL, strings.Join(first.Key, ", "))
 	}
 	if first.Kind == Upsert {
 		others := slices.DeleteFunc(slices.Clone(first.Columns), func(c string) bool {

@@ -120,7 +120,7 @@ func (w *Writer[C]) write(ctx context.Context, records identified) (int, error) 
 		if n > 0 || try == maxTries || !w.Database.Transient(err) {
 			return n, sdk.Unavailable(err)
 		}
-		w.log.Warn("cannot write: trying again", "err", err)
+		w.log.Warn("cannot write, retrying", "err", err)
 		if err := wait.Wait(ctx); err != nil {
 			return 0, err
 		}
@@ -204,7 +204,7 @@ func (w *Writer[C]) tableOf(r *record.Record) (string, error) {
 		return "", Refuse("cannot determine the table: %w", err)
 	}
 	if len(name) == 0 {
-		return "", Refuse("cannot determine the table: the setting table gives nothing for this record")
+		return "", Refuse("cannot determine the table: the template of table is empty for this record")
 	}
 	return string(name), nil
 }

@@ -174,7 +174,7 @@ func (d *Destination) secured() *tls.Config {
 func over(ctx context.Context, c net.Conn, config *tls.Config, limit time.Duration) (*connection, error) {
 	s, ok := c.(*net.TCPConn)
 	if !ok {
-		return nil, fmt.Errorf("cannot find the socket of a %T", c)
+		return nil, fmt.Errorf("cannot get the socket of a %T", c)
 	}
 	raw, err := s.SyscallConn()
 	if err != nil {
@@ -255,7 +255,7 @@ func (c *connection) wait(ctx context.Context, end int64, limit time.Duration) e
 		case n > before:
 			before, since = n, time.Now()
 		case time.Since(since) >= limit:
-			return fmt.Errorf("the machine of the server has acknowledged nothing for %v", limit)
+			return fmt.Errorf("the host of the server has acknowledged nothing for %v", limit)
 		}
 		select {
 		case <-time.After(pause):

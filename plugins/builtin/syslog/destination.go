@@ -26,10 +26,10 @@ type destinationSettings struct {
 	Framing  string        `json:"framing" default:"octet-counting" validate:"inclusion=octet-counting|newline" desc:"Framing of messages on a connection: their lengths, or newlines. With newlines, those in a message become spaces."`
 	Facility string        `json:"facility" template:"true" default:"user" desc:"Facility, such as local0, or a template of it."`
 	Severity string        `json:"severity" template:"true" default:"info" desc:"Severity, such as warning, or a template of it, such as {{ .Payload.After.level }}."`
-	Host     string        `json:"hostname" template:"true" desc:"Host, or a template of it. Nothing: that of this machine."`
+	Host     string        `json:"hostname" template:"true" desc:"Host name, or a template of it. Empty: the name of this host."`
 	App      string        `json:"appname" template:"true" default:"conduit" desc:"Application, or a template of it."`
-	Process  string        `json:"procid" template:"true" desc:"Process, or a template of it."`
-	ID       string        `json:"msgid" template:"true" desc:"Kind of the message, or a template of it. Not with rfc3164."`
+	Process  string        `json:"procid" template:"true" desc:"Process name or id (PROCID), or a template of it."`
+	ID       string        `json:"msgid" template:"true" desc:"Type of the message (MSGID), or a template of it. Not used with rfc3164."`
 	Timeout  time.Duration `json:"timeout" default:"10s" validate:"gt=0" desc:"Timeout of connecting and sending, and of TCP acknowledgements by the server's host."`
 	RetryFor time.Duration `json:"retry.timeout" default:"1m" validate:"gt=-1" desc:"Time for which connecting and sending are retried. After that the pipeline fails and is restarted with backoff."`
 
@@ -182,13 +182,13 @@ func (d *Destination) message(ctx context.Context, r *record.Record) (*message, 
 	} {
 		text, err := part.of.Append(&d.timeLimit, nil, r)
 		if err != nil {
-			return nil, fmt.Errorf("cannot make %s: %w", part.name, err)
+			return nil, fmt.Errorf("cannot execute the template of %s: %w", part.name, err)
 		}
 		*part.into = string(text)
 	}
 	f, s := slices.Index(facilities, facility), slices.Index(severities, severity)
 	if f < 0 || s < 0 {
-		return nil, fmt.Errorf("cannot send the record: %q is no facility, or %q no severity", facility, severity)
+		return nil, fmt.Errorf("cannot send the record: facility %q or severity %q is invalid", facility, severity)
 	}
 	m.priority = 8*f + s
 	if m.host == "" {
@@ -233,7 +233,7 @@ func (d *Destination) again(ctx context.Context, try func() error) error {
 		case time.Since(begin) >= d.settings.RetryFor:
 			return sdk.Unavailable(fmt.Errorf("cannot send: %w", err))
 		}
-		sdk.Logger(ctx).Warn("cannot send, trying again", "err", err)
+		sdk.Logger(ctx).Warn("cannot send, retrying", "err", err)
 		if err := pause.Wait(ctx); err != nil {
 			return sdk.Unavailable(err)
 		}

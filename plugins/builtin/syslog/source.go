@@ -21,13 +21,13 @@ import (
 
 type sourceSettings struct {
 	Address     string        `json:"address" default:"127.0.0.1:5514" desc:"Host and port to receive messages at."`
-	Protocols   []string      `json:"protocols" default:"udp,tcp" desc:"udp, tcp, or both. With tls.cert, tcp is TLS, and udp must not be there."`
+	Protocols   []string      `json:"protocols" default:"udp,tcp" desc:"udp, tcp, or both. With tls.cert, tcp uses TLS, and udp is not allowed."`
 	Raw         bool          `json:"raw" default:"false" desc:"Whether the payload is the unparsed message. Otherwise it is an object with its parts."`
 	MaxBytes    int           `json:"maxBytes" default:"65536" validate:"gt=479" desc:"Maximum size of a message in bytes. Longer messages are truncated."`
 	Waiting     int           `json:"limit.messages" default:"10000" validate:"gt=0" desc:"Maximum number of received messages without acknowledgement. Beyond it, connections wait, and UDP messages are dropped."`
 	Connections int           `json:"limit.connections" default:"1000" validate:"gt=0" desc:"Maximum number of connections. Further ones are closed."`
 	Idle        time.Duration `json:"idleTimeout" default:"0s" validate:"gt=-1" desc:"Idle time after which a connection is closed. 0: never."`
-	Zone        string        `json:"timezone" default:"UTC" desc:"Time zone of times without one, such as Local or Europe/Vienna."`
+	Zone        string        `json:"timezone" default:"UTC" desc:"Time zone of timestamps without one, such as Local or Europe/Vienna."`
 
 	common.TLS
 }
@@ -149,8 +149,8 @@ func (s *Source) admit(c net.Conn) bool {
 		return false
 	}
 	if len(s.conns) >= s.settings.Connections || !common.TakeConnection() {
-		s.log.Warn("connection is closed: there are limit.connections already, or as many as half of the file "+
-			"descriptors of the agent allow", "remote", c.RemoteAddr().String())
+		s.log.Warn("connection closed, because the number of connections has reached limit.connections, or half of "+
+			"the file descriptors of the agent", "remote", c.RemoteAddr().String())
 		return false
 	}
 	s.conns[c] = struct{}{}
@@ -181,7 +181,7 @@ func (s *Source) serve(c net.Conn) {
 		}
 		if err != nil {
 			if !isEnd(err) {
-				s.log.Warn("connection is closed", "remote", remote, "err", err)
+				s.log.Warn("connection closed", "remote", remote, "err", err)
 			}
 			return
 		}
@@ -257,11 +257,12 @@ func (s *Source) Progress() progress.Report {
 		dropped += kernelDrops(s.packets.LocalAddr())
 	}
 	if n := s.cut.Load(); n > 0 {
-		r.Warn(fmt.Sprintf("%d messages were cut off, which had more than maxBytes: they have syslog.truncated in "+
-			"their metadata", n))
+		r.Warn(fmt.Sprintf("%d messages were longer than maxBytes and were truncated: they have "+
+			"syslog.truncated in their metadata", n))
 	}
 	if dropped > 0 {
-		r.Warn(fmt.Sprintf("%d messages over UDP were dropped: they come faster than they are written", dropped))
+		r.Warn(fmt.Sprintf("%d messages over UDP were dropped: they arrive faster than the pipeline writes them",
+			dropped))
 	}
 	return r
 }

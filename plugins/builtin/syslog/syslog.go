@@ -13,8 +13,8 @@ func Connector() sdk.Connector {
 		Name:    "syslog",
 		Summary: "Receives syslog messages, or sends them.",
 		Description: "A source that is a syslog server, over UDP, TCP and TLS, for messages of RFC 5424 and RFC " +
-			"3164, and takes no more from a connection than " +
-			"the pipeline acknowledges; and a destination that sends messages to a syslog server.",
+			"3164, and reads no more from a connection than the pipeline acknowledges; and a destination that sends " +
+			"messages to a syslog server.",
 		Version:        version,
 		Author:         "conduit",
 		NewSource:      func() sdk.Source { return &Source{} },

@@ -148,7 +148,7 @@ func TestFraming(t *testing.T) {
 	} else if got[0].Metadata.Get("syslog.truncated") != "true" || got[1].Metadata.Get("syslog.truncated") != "true" ||
 		got[2].Metadata.Get("syslog.truncated") != "" {
 		t.Error("what is cut off is not marked")
-	} else if w := s.Progress().Warning; !strings.Contains(w, "2 messages were cut off") {
+	} else if w := s.Progress().Warning; !strings.Contains(w, "2 messages were longer than maxBytes") {
 		t.Errorf("the warning is %q", w)
 	}
 	send(t, "tcp", addr, "20 half")

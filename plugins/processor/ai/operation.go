@@ -18,7 +18,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// operation is what a processor asks a service to do with a field.
+// operation is the request of a processor to a service about a field.
 type operation struct {
 	url      setting // where the service is
 	key      setting // token for the header Authorization; an empty value: none
@@ -152,7 +152,7 @@ func (p *processor[S]) text(r *record.Record) (string, error) {
 		return string(b), err
 	}
 	if !ok {
-		return "", fmt.Errorf("there is no %s", p.from)
+		return "", fmt.Errorf("the record has no %s", p.from)
 	}
 	return "", fmt.Errorf("%s is null", p.from)
 }
@@ -195,13 +195,13 @@ func (p *processor[S]) ask(ctx context.Context, texts []string) ([]json.RawMessa
 	}
 	body, err := json.Marshal(request)
 	if err != nil {
-		return nil, fmt.Errorf("cannot make the request: %w", err)
+		return nil, fmt.Errorf("cannot encode the request: %w", err)
 	}
 	target := strings.TrimSuffix(p.operation.url.value, "/") + p.operation.path
 	resp, err := p.client.Do(ctx, httpcall.Request{Method: http.MethodPost, URL: target, Header: p.header, Body: body})
 	var object map[string]json.RawMessage
 	if err == nil && json.Unmarshal(resp.Body, &object) != nil {
-		err = errors.New("cannot read the answer of the server: it is no JSON of the form that is expected")
+		err = errors.New("cannot parse the response of the server: it is not a JSON object")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("cannot %s: %w", p.operation.purpose, err)
@@ -219,7 +219,7 @@ func (p *processor[S]) set(b *sdk.ProcessBatch, i int, text string, result json.
 	r := b.Record(i)
 	before := r.Memory()
 	if err := p.to.Set(r, v); err != nil {
-		return fmt.Errorf("cannot keep the answer: %w", err)
+		return fmt.Errorf("cannot store the response: %w", err)
 	}
 	if p.operation.done != nil {
 		p.operation.done(r)
@@ -252,12 +252,12 @@ func oneAt(path string) func([]byte, int) results {
 	return func(answer []byte, _ int) results { return results{all: []json.RawMessage{at(answer, path)}} }
 }
 
-// textOf converts a result that is a text. reason says what is wrong with another result.
+// textOf converts a text result. reason explains the error for any other result.
 func textOf(reason string) valueFunc {
 	return func(_ string, result json.RawMessage) (any, error) {
 		var text *string
 		if json.Unmarshal(result, &text) != nil || text == nil {
-			return nil, fmt.Errorf("cannot use the answer of the model: %s", reason)
+			return nil, fmt.Errorf("cannot use the response of the model: %s", reason)
 		}
 		return *text, nil
 	}

@@ -26,8 +26,8 @@ type timeLimit struct {
 type backoff struct {
 	Count  int           `json:"backoffRetry.count" default:"0" desc:"Maximum number of retries of a request." validate:"gt=-1"`
 	Factor float64       `json:"backoffRetry.factor" default:"2" desc:"Factor between consecutive retry delays." validate:"gt=0"`
-	Min    time.Duration `json:"backoffRetry.min" default:"100ms" desc:"The first pause." validate:"gt=-1s"`
-	Max    time.Duration `json:"backoffRetry.max" default:"5s" desc:"The longest pause." validate:"gt=-1s"`
+	Min    time.Duration `json:"backoffRetry.min" default:"100ms" desc:"Delay of the first retry." validate:"gt=-1s"`
+	Max    time.Duration `json:"backoffRetry.max" default:"5s" desc:"Maximum retry delay." validate:"gt=-1s"`
 }
 
 type chatMessage struct {
@@ -37,7 +37,7 @@ type chatMessage struct {
 
 type ollamaSettings struct {
 	URL    string `json:"url" desc:"URL of the Ollama server, for example http://localhost:11434." validate:"required"`
-	Field  string `json:"field" default:".Payload.After" desc:"Reference to the field, an object." validate:"regex=^\\.?[pP]ayload"`
+	Field  string `json:"field" default:".Payload.After" desc:"Reference to the field, which must be an object." validate:"regex=^\\.?[pP]ayload"`
 	Model  string `json:"model" default:"llama3.2" desc:"Name of the model."`
 	Prompt string `json:"prompt" desc:"Instruction for the model."`
 	timeLimit
@@ -53,21 +53,21 @@ var suspicious = []string{"rm -rf", "drop table", "<script>", "javascript:", "da
 func ollama(s ollamaSettings) (operation, error) {
 	if len(s.Prompt) > maxPrompt {
 		return operation{}, sdk.SettingError{Setting: "prompt",
-			Message: fmt.Sprintf("it is longer than %d bytes", maxPrompt)}
+			Message: fmt.Sprintf("must not be longer than %d bytes", maxPrompt)}
 	}
 	for _, text := range suspicious {
 		if strings.Contains(strings.ToLower(s.Prompt), text) {
 			return operation{}, sdk.SettingError{Setting: "prompt",
-				Message: fmt.Sprintf("it holds %q, which is refused", text)}
+				Message: fmt.Sprintf("must not contain %q", text)}
 		}
 	}
 	return operation{
 		url: setting{"url", s.URL}, path: "/api/generate", timeout: s.Timeout, retry: httpcall.Retry(s.backoff),
-		from: setting{"field", s.Field}, to: setting{"field", s.Field}, texts: 1, purpose: "ask the model",
+		from: setting{"field", s.Field}, to: setting{"field", s.Field}, texts: 1, purpose: "query the model",
 		request: func(texts []string) (any, error) {
 			var object map[string]any
 			if err := json.Unmarshal([]byte(texts[0]), &object); err != nil || object == nil {
-				return nil, fmt.Errorf("cannot use %s: it is no object", s.Field)
+				return nil, fmt.Errorf("cannot use %s: it is not an object", s.Field)
 			}
 			prompt := fmt.Sprintf("Instructions: {%s}\n Record: {%s}\n Suffix {Answer with the record that the "+
 				"instructions make of this one, as one JSON object, and with nothing else.}", s.Prompt, texts[0])
@@ -75,7 +75,7 @@ func ollama(s ollamaSettings) (operation, error) {
 		},
 		results: func(answer []byte, n int) results {
 			if string(at(answer, "done")) != "true" {
-				return results{err: errors.New("cannot use the answer of the model: it is not complete")}
+				return results{err: errors.New("cannot use the response of the model: it is incomplete")}
 			}
 			return oneAt("response")(answer, n)
 		},
@@ -86,7 +86,7 @@ func ollama(s ollamaSettings) (operation, error) {
 			if object, ok := value.(map[string]any); ok {
 				return object, nil
 			}
-			return nil, errors.New("cannot use the answer of the model: it is no JSON object")
+			return nil, errors.New("cannot use the response of the model: it is not a JSON object")
 		},
 	}, nil
 }
@@ -97,10 +97,10 @@ type openaiSettings struct {
 	BaseURL        string  `json:"base_url" default:"https://api.openai.com/v1" desc:"URL of the API."`
 	Model          string  `json:"model" desc:"Name of the model." validate:"required"`
 	Field          string  `json:"field" default:".Payload.After" desc:"Reference to the field."`
-	User           string  `json:"user" desc:"Who the request is for, as the service gets it."`
+	User           string  `json:"user" desc:"Identifier of the end user, sent to the service."`
 	MaxRetries     int     `json:"max_retries" default:"3" desc:"Maximum number of retries of a request." validate:"gt=-1"`
-	InitialBackoff int     `json:"initial_backoff" default:"1000" desc:"The first pause, in milliseconds." validate:"gt=-1"`
-	MaxBackoff     int     `json:"max_backoff" default:"30000" desc:"The longest pause, in milliseconds." validate:"gt=-1"`
+	InitialBackoff int     `json:"initial_backoff" default:"1000" desc:"Delay of the first retry in milliseconds." validate:"gt=-1"`
+	MaxBackoff     int     `json:"max_backoff" default:"30000" desc:"Maximum retry delay in milliseconds." validate:"gt=-1"`
 	BackoffFactor  float64 `json:"backoff_factor" default:"2.0" desc:"Factor between consecutive retry delays." validate:"gt=0"`
 	timeLimit
 }
@@ -121,16 +121,16 @@ type textgenSettings struct {
 	DeveloperMessage    string            `json:"developer_message" desc:"Instruction for the model." validate:"required"`
 	MaxTokens           *int              `json:"max_tokens" desc:"Maximum number of generated tokens."`
 	MaxCompletionTokens *int              `json:"max_completion_tokens" desc:"Maximum number of generated tokens, including reasoning."`
-	N                   *int              `json:"n" desc:"Number of generated answers. The first is used."`
-	Seed                *int              `json:"seed" desc:"Seed for answers that are the same again, as far as the service can."`
-	TopLogProbs         *int              `json:"top_log_probs" desc:"Number of probable tokens to return for each position."`
-	Temperature         *float64          `json:"temperature" desc:"Temperature of sampling."`
-	TopP                *float64          `json:"top_p" desc:"Share of probability that is sampled from."`
-	PresencePenalty     *float64          `json:"presence_penalty" desc:"Penalty for tokens that were there."`
-	FrequencyPenalty    *float64          `json:"frequency_penalty" desc:"Penalty for tokens that were there often."`
-	Stop                []string          `json:"stop" desc:"Texts at which to stop: a comma list."`
-	LogitBias           map[string]int    `json:"logit_bias" desc:"Bias of tokens, by their ids."`
-	LogProbs            *bool             `json:"log_probs" desc:"Whether probabilities of tokens are returned."`
+	N                   *int              `json:"n" desc:"Number of generated responses. Only the first is used."`
+	Seed                *int              `json:"seed" desc:"Seed for reproducible responses, as far as the service supports it."`
+	TopLogProbs         *int              `json:"top_log_probs" desc:"Number of most likely tokens to return for each position."`
+	Temperature         *float64          `json:"temperature" desc:"Sampling temperature."`
+	TopP                *float64          `json:"top_p" desc:"Probability mass for nucleus sampling."`
+	PresencePenalty     *float64          `json:"presence_penalty" desc:"Penalty for tokens that have already occurred."`
+	FrequencyPenalty    *float64          `json:"frequency_penalty" desc:"Penalty for tokens, proportional to their number of occurrences."`
+	Stop                []string          `json:"stop" desc:"Comma-separated texts at which generation stops."`
+	LogitBias           map[string]int    `json:"logit_bias" desc:"Bias of tokens, by token id."`
+	LogProbs            *bool             `json:"log_probs" desc:"Whether the service returns token probabilities."`
 	Store               *bool             `json:"store" desc:"Whether the service stores the response."`
 	ReasoningEffort     string            `json:"reasoning_effort" desc:"Reasoning effort of the model."`
 	StrictOutput        bool              `json:"strict_output" default:"false" desc:"Not used."`
@@ -160,7 +160,7 @@ type chatRequest struct {
 
 func openaiTextgen(s textgenSettings) (operation, error) {
 	o := s.operation()
-	o.path, o.purpose = "/chat/completions", "ask the model"
+	o.path, o.purpose = "/chat/completions", "query the model"
 	o.request = func(texts []string) (any, error) {
 		return chatRequest{Model: s.Model,
 			Messages:  []chatMessage{{"developer", s.DeveloperMessage}, {"user", texts[0]}},
@@ -202,12 +202,12 @@ func openaiEmbeddings(s embeddingsSettings) (operation, error) {
 // vectorText converts an embedding to a JSON array. The embedding is an array of numbers, or 32-bit floats in base64.
 func vectorText(raw json.RawMessage) (string, error) {
 	if raw == nil {
-		return "", errors.New("cannot use the answer: it has no embedding")
+		return "", errors.New("cannot use the response: it has no embedding")
 	}
 	var encoded []byte
 	if len(raw) > 0 && raw[0] == '"' {
 		if err := json.Unmarshal(raw, &encoded); err != nil || len(encoded)%4 != 0 {
-			return "", errors.New("cannot use the embedding: it is no base64 of numbers")
+			return "", errors.New("cannot use the embedding: it is not base64 of 32-bit numbers")
 		}
 		numbers := make([]float32, len(encoded)/4)
 		for i := range numbers {
@@ -218,7 +218,7 @@ func vectorText(raw json.RawMessage) (string, error) {
 	}
 	var numbers []float64
 	if err := json.Unmarshal(raw, &numbers); err != nil || numbers == nil {
-		return "", errors.New("cannot use the embedding: it is no array of numbers")
+		return "", errors.New("cannot use the embedding: it is not an array of numbers")
 	}
 	var text bytes.Buffer
 	err := json.Compact(&text, raw) // keep the digits of the service
@@ -242,14 +242,14 @@ func (s *cohereSettings) operation() operation {
 type commandSettings struct {
 	cohereSettings
 	Model  string `json:"model" default:"command" desc:"Name of the model."`
-	Prompt string `json:"prompt" desc:"Question for the model. %s stands for the text of the field." validate:"required"`
+	Prompt string `json:"prompt" desc:"Prompt for the model. %s is replaced by the text of the field." validate:"required"`
 	From   string `json:"request.body" default:".Payload.After" desc:"Reference to the field to send."`
-	To     string `json:"response.body" default:".Payload.After" desc:"Reference to the field for the answer."`
+	To     string `json:"response.body" default:".Payload.After" desc:"Reference to the field for the response."`
 }
 
 func cohereCommand(s commandSettings) (operation, error) {
 	o := s.operation()
-	o.path, o.purpose, o.texts = "/v2/chat", "ask the model", 1
+	o.path, o.purpose, o.texts = "/v2/chat", "query the model", 1
 	o.from, o.to = setting{"request.body", s.From}, setting{"response.body", s.To}
 	o.request = func(texts []string) (any, error) {
 		messages := []chatMessage{{"user", fillPrompt(s.Prompt, texts[0])}}
@@ -260,7 +260,7 @@ func cohereCommand(s commandSettings) (operation, error) {
 		if string(at(result, "0.type")) != `"text"` || at(result, "1") != nil {
 			result = nil
 		}
-		return textOf("want one text")(text, at(result, "0.text"))
+		return textOf("it is not exactly one text")(text, at(result, "0.text"))
 	}
 	return o, nil
 }
@@ -277,15 +277,15 @@ func fillPrompt(prompt, text string) string {
 type embedSettings struct {
 	cohereSettings
 	Model     string `json:"model" default:"embed-english-v2.0" desc:"Name of the model."`
-	InputType string `json:"inputType" desc:"Use of the embedding, such as search_document. Models from v3 on need it."`
+	InputType string `json:"inputType" desc:"Use of the embedding, such as search_document. Required for models from v3."`
 	From      string `json:"inputField" default:".Payload.After" desc:"Reference to the field to send."`
 	To        string `json:"outputField" default:".Payload.After" desc:"Reference to the field for the embedding."`
-	MaxTexts  int    `json:"maxTextsPerRequest" default:"96" desc:"Number of records in one request; at most 96." validate:"gt=0,lt=97"`
+	MaxTexts  int    `json:"maxTextsPerRequest" default:"96" desc:"Maximum number of records in a request, up to 96." validate:"gt=0,lt=97"`
 }
 
 func cohereEmbed(s embedSettings) (operation, error) {
 	if s.InputType == "" && !strings.Contains(s.Model, "v2") {
-		return operation{}, sdk.SettingError{Setting: "inputType", Message: fmt.Sprintf("model %s needs it: "+
+		return operation{}, sdk.SettingError{Setting: "inputType", Message: fmt.Sprintf("is required for model %s: "+
 			"one of search_document, search_query, classification, clustering, image", s.Model)}
 	}
 	compress, err := zstd.NewFramer()
@@ -306,7 +306,7 @@ func cohereEmbed(s embedSettings) (operation, error) {
 	o.results = func(answer []byte, n int) (r results) {
 		_ = json.Unmarshal(at(answer, "embeddings.float"), &r.all)
 		if len(r.all) != n {
-			r.err = fmt.Errorf("cannot use the answer: it has %d embeddings for %d texts", len(r.all), n)
+			r.err = fmt.Errorf("cannot use the response: it has %d embeddings for %d texts", len(r.all), n)
 		}
 		return r
 	}
@@ -320,7 +320,7 @@ func cohereEmbed(s embedSettings) (operation, error) {
 
 type rerankSettings struct {
 	cohereSettings
-	Query string `json:"query" desc:"The query that is answered." validate:"required"`
+	Query string `json:"query" desc:"Query that the relevance is computed for." validate:"required"`
 	Model string `json:"model" default:"rerank-v3.5" desc:"Name of the model."`
 	From  string `json:"request.body" default:".Payload.After" desc:"Reference to the field to send."`
 	To    string `json:"response.body" default:".Payload.After" desc:"Reference to the field for the rating."`
@@ -344,7 +344,7 @@ func cohereRerank(s rerankSettings) (operation, error) {
 	o.request = func(texts []string) (any, error) {
 		return map[string]any{"model": s.Model, "query": s.Query, "documents": texts}, nil
 	}
-	// The service returns the texts sorted by relevance; every record gets the rating of its own text.
+	// The service returns the texts sorted by relevance; every record gets the rating of its text.
 	o.results = func(answer []byte, n int) results {
 		var all []json.RawMessage
 		_ = json.Unmarshal(at(answer, "results"), &all)
@@ -359,7 +359,7 @@ func cohereRerank(s rerankSettings) (operation, error) {
 	o.value = func(text string, result json.RawMessage) (any, error) {
 		var rated rating
 		if result == nil || json.Unmarshal(result, &rated) != nil {
-			return nil, errors.New("cannot use the answer: it has no rating of this record")
+			return nil, errors.New("cannot use the response: it has no rating of this record")
 		}
 		rated.Document.Text = text
 		return json.Marshal(rated)

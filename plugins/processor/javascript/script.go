@@ -86,8 +86,8 @@ func compile(name, text string) (*goja.Program, error) {
 	}
 }
 
-// stackBytes returns the stack that a script needs at most, if all of it is nested: for each of its bytes, by the kind
-// of constructs that it can be part of.
+// stackBytes returns the stack that a script needs at most, if everything is nested. Each byte counts by the kind of
+// constructs that it can belong to.
 func stackBytes(text string) (size int) {
 	for i := range len(text) {
 		switch c := text[i]; {
@@ -102,7 +102,7 @@ func stackBytes(text string) (size int) {
 	return size
 }
 
-// maxLabels bounds labels with the same name: the parser makes an error for each pair of them that are nested.
+// maxLabels bounds labels with the same name: the parser creates an error for each nested pair.
 const maxLabels = 4000
 
 // repeatedLabel returns a word that precedes more than maxLabels colons. Words that are written with escapes, or

@@ -41,7 +41,7 @@ func (m *Modules) Changes() []Change {
 		if reason, what := m.changed(r.module); reason != "" {
 			name := r.module.spec.GetName() + "@" + r.module.spec.GetVersion()
 			all = append(all, Change{r.processorID, reason,
-				fmt.Sprintf("processor %s runs %s as it was started, but %s", r.processorID, name, what), r.at})
+				fmt.Sprintf("processor %s runs %s from an earlier file: %s", r.processorID, name, what), r.at})
 		}
 	}
 	slices.SortFunc(all, func(a, b Change) int {
@@ -53,21 +53,21 @@ func (m *Modules) Changes() []Change {
 // changed describes how the file of a loaded module changed, and returns empty strings if it did not. The caller holds
 // mu.
 func (m *Modules) changed(was *module) (reason, what string) {
-	const next = "; a restart of the pipeline uses the file present at that time"
+	const next = "; a restart of the pipeline uses the new file"
 	if i := slices.IndexFunc(m.plugins, was.sameName); i >= 0 {
 		if m.plugins[i].sum == was.sum {
 			return "", ""
 		}
-		return "PluginReplaced", m.plugins[i].path + " is another one by now" + next
+		return "PluginReplaced", m.plugins[i].path + " was replaced" + next
 	}
 	switch now := m.files[was.path]; {
 	case now == nil:
-		return "PluginGone", was.path + " is gone, and the processor cannot be started again until it is back"
+		return "PluginGone", was.path + " was removed, and the processor cannot be restarted without it"
 	case now.err != nil:
-		return "PluginBroken", fmt.Sprintf("%s cannot be used any more, nor can the processor be started again: %v",
+		return "PluginBroken", fmt.Sprintf("%s is no longer usable, and the processor cannot be restarted: %v",
 			was.path, now.err)
 	default:
-		return "PluginReplaced", fmt.Sprintf("%s is %s@%s by now%s", was.path, now.module.spec.GetName(),
+		return "PluginReplaced", fmt.Sprintf("%s is now %s@%s%s", was.path, now.module.spec.GetName(),
 			now.module.spec.GetVersion(), next)
 	}
 }

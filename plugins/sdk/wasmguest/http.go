@@ -28,10 +28,10 @@ type Response struct {
 var egressErrors = map[uint32]string{
 	4294967286: "egress is not enabled, or the setting sdk.egress.allow is empty",
 	4294967285: "sdk.egress.allow or the agent does not allow it",
-	4294967284: "the request is not valid",
-	4294967283: "the name of the host cannot be resolved",
-	4294967282: "there was no answer in time",
-	4294967281: "the answer is too large",
+	4294967284: "the request is invalid",
+	4294967283: "the host name cannot be resolved",
+	4294967282: "there was no response in time",
+	4294967281: "the response is too large",
 	4294967280: "the connection failed",
 }
 

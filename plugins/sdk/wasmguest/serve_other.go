@@ -20,5 +20,5 @@ func Serve(plugin sdk.ProcessorPlugin) {
 // HTTP sends a request through the host. A processor can reach only the servers named in its setting sdk.egress.allow.
 // In a program that is not a module HTTP fails.
 func HTTP(Request) (Response, error) {
-	return Response{}, errors.New("cannot send the request: this is no module")
+	return Response{}, errors.New("cannot send the request: this program is not a WebAssembly module")
 }

@@ -44,7 +44,7 @@ const magicCookie = "3stnegqd0x02axggy0vrc4izjeq2zik6g7somyb3ye4vy5iivvjm5s1edpp
 // has no more commands.
 func Serve(plugin sdk.ProcessorPlugin) {
 	if os.Getenv("CONDUIT_MAGIC_COOKIE") != magicCookie {
-		fmt.Fprintln(os.Stderr, "This is a processor: put it into the directory of processors of an agent.")
+		fmt.Fprintln(os.Stderr, "This is a processor: put it into the processors directory of an agent.")
 		os.Exit(1)
 	}
 	s := newServer(plugin, os.Getenv("CONDUIT_PROCESSOR_ID"), os.Getenv("CONDUIT_LOG_LEVEL"), os.Stdout, registry{})
@@ -63,7 +63,7 @@ func Serve(plugin sdk.ProcessorPlugin) {
 		}
 		answer := s.execute(buffer[:n])
 		if code := commandResponse(unsafe.Pointer(unsafe.SliceData(answer)), uint32(len(answer))); code != 0 {
-			fmt.Fprintf(os.Stderr, "cannot answer a command of the host: code %d\n", code)
+			fmt.Fprintf(os.Stderr, "cannot respond to a command of the host: code %d\n", code)
 			os.Exit(1)
 		}
 	}

@@ -110,4 +110,4 @@ func (s *server) process(records []record.Record) ([]byte, error) {
 	return appendProcessed(nil, records, b.Fates())
 }
 
-var errHolds = errors.New("a processor in a module cannot hold records back")
+var errHolds = errors.New("a processor in a WebAssembly module cannot hold records")

@@ -70,7 +70,7 @@ func newCampaign(t *testing.T, members int, report *campaignReport) *campaign {
 		c.proxies = append(c.proxies, nil)
 		for _, s := range servers {
 			p := network.NewNATSProxy(t, s.Addr)
-			p.Observe(c.wire.of(i))
+			p.Observe(c.wire.observer(i))
 			c.proxies[i], links = append(c.proxies[i], p), append(links, "nats://"+p.Addr())
 		}
 		rand.Shuffle(len(links), func(a, b int) { links[a], links[b] = links[b], links[a] })

@@ -46,8 +46,8 @@ type answer struct {
 
 func newWire() *wire { return &wire{begin: time.Now(), asked: map[string]*asked{}} }
 
-// of returns the callback for the proxies of a member.
-func (w *wire) of(member int) func(ofServer bool, message []byte) {
+// observer returns the callback for the proxies of a member.
+func (w *wire) observer(member int) func(ofServer bool, message []byte) {
 	return func(ofServer bool, message []byte) {
 		now := time.Since(w.begin)
 		line, body, _ := bytes.Cut(message, []byte("\r\n"))

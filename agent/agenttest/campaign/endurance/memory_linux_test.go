@@ -102,7 +102,7 @@ func TestMemoryLimitIsKept(t *testing.T) {
 	close(s.alive)
 	for i := range n {
 		await(fmt.Sprintf("all records of p%d", i), func() bool {
-			return s.of(fmt.Sprintf("/p%d", i)) >= 2*greatRecord
+			return s.arrivedBytes(fmt.Sprintf("/p%d", i)) >= 2*greatRecord
 		})
 	}
 	t.Logf("%d pipelines, %d records of 16 MiB: peak %d MiB", n, 2*n, peak(t, p)>>20)

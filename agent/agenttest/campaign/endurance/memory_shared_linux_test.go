@@ -85,15 +85,15 @@ func TestMemoryIsShared(t *testing.T) {
 // complete reports whether everything has arrived.
 func (s *sink) complete(greats int) bool {
 	for i := range greats {
-		if s.of(fmt.Sprintf("/great%d", i)) < 2*(greatRecord-1) {
+		if s.arrivedBytes(fmt.Sprintf("/great%d", i)) < 2*(greatRecord-1) {
 			return false
 		}
 	}
 	return s.took(hybridRecords * (hybridRecord - 1))
 }
 
-// of returns how many bytes of a pipeline have arrived.
-func (s *sink) of(path string) int {
+// arrivedBytes returns how many bytes of a pipeline have arrived.
+func (s *sink) arrivedBytes(path string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.arrived[path]
@@ -102,7 +102,7 @@ func (s *sink) of(path string) int {
 // took reports whether the given number of bytes of each spool has arrived.
 func (s *sink) took(n int) bool {
 	for i := range hybrids {
-		if s.of(fmt.Sprintf("/spool%d", i)) < n {
+		if s.arrivedBytes(fmt.Sprintf("/spool%d", i)) < n {
 			return false
 		}
 	}

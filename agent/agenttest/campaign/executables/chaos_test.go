@@ -79,12 +79,12 @@ func says(t *testing.T, what string, err error, want string) {
 func TestStarts(t *testing.T) {
 	t.Parallel()
 	tests := map[string]string{
-		"slow":         "did not get ready",
-		"silent":       "did not get ready",
-		"garbage":      `not a connector: it said "\x1b[31mGIF89a`,
+		"slow":         "did not become ready",
+		"silent":       "did not become ready",
+		"garbage":      `not a connector: it printed "\x1b[31mGIF89a`,
 		"endless line": "not a connector",
 		"crash":        "no licence",
-		"elsewhere":    "not this machine's own",
+		"elsewhere":    "not a loopback address",
 		"own socket":   "/tmp/somewhere-else",
 		"child":        "",
 		"stdout flood": "",
@@ -363,7 +363,7 @@ func TestSamePositionsPass(t *testing.T) {
 // An unanswered call counts as lost, so it is retried; a refused call is not retried.
 func TestCallsThatFail(t *testing.T) {
 	load.Parallel(t, load.Agent)
-	for mode, want := range map[string]string{chaos.OpenFails: "nothing to open", chaos.OpenHang: "no answer within"} {
+	for mode, want := range map[string]string{chaos.OpenFails: "nothing to open", chaos.OpenHang: "no response within"} {
 		s, err := impatient(t, mode).Source(testContext(t), "pipe:src")
 		if err != nil {
 			t.Fatal(err)
@@ -443,11 +443,11 @@ var destinationsCases = []struct {
 	{chaos.FailAfterAck, 2, 0, "the database is gone"},
 	{chaos.PartialAck, 2, 0, "ended the stream"},
 	{chaos.UnknownAck, 0, 0, "unknown"},
-	{chaos.ReverseAck, 0, 0, "was next"},
-	{chaos.DuplicateAck, 1, 0, "was next"},
-	{chaos.SurplusAck, 4, 0, "more records than it was given"},
-	{chaos.NeverAck, 0, 0, "not answered"},
-	{chaos.Hang, 0, 0, "not answered"},
+	{chaos.ReverseAck, 0, 0, "instead of"},
+	{chaos.DuplicateAck, 1, 0, "instead of"},
+	{chaos.SurplusAck, 4, 0, "more records than it received"},
+	{chaos.NeverAck, 0, 0, "not acknowledged"},
+	{chaos.Hang, 0, 0, "not acknowledged"},
 	{chaos.StopHang, 4, 0, ""},
 }
 
@@ -474,7 +474,7 @@ func TestDestinations(t *testing.T) {
 			}
 			wait.For(t, "it is settled or broken", func() bool {
 				written, refused, broken := f.now()
-				return written+refused == 4 || broken != nil || tt.broken == "not answered"
+				return written+refused == 4 || broken != nil || tt.broken == "not acknowledged"
 			})
 			if tt.mode == chaos.SurplusAck {
 				wait.For(t, "it broke", func() bool { _, _, broken := f.now(); return broken != nil })

@@ -97,9 +97,9 @@ func TestPipelines(t *testing.T) {
 		{"", chaos.Hang, 0, "has not answered"},
 		{"", chaos.NeverAck, 0, "has not answered"},
 		{"", chaos.PartialAck, 9, "ended the stream"},
-		{"", chaos.UnknownAck, 0, "answered record"},
-		{"", chaos.DuplicateAck, 9, "answered"},
-		{"", chaos.SurplusAck, 10, "answered"},
+		{"", chaos.UnknownAck, 0, "acknowledged record"},
+		{"", chaos.DuplicateAck, 9, "acknowledged"},
+		{"", chaos.SurplusAck, 10, "acknowledged"},
 		{"", chaos.Refuse, 0, "no"},
 	}
 	for _, tt := range tests {

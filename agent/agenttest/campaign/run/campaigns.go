@@ -33,8 +33,8 @@ var engine = []string{"agent/engine", "agent/store", "agent/deadletter", "plugin
 // clusters lists the packages that members of a cluster share.
 var clusters = []string{"agent/cluster/...", "reconcile"}
 
-// of returns more and then subjects.
-func of(subjects []string, more ...string) []string { return slices.Concat(more, subjects) }
+// with returns more and then subjects.
+func with(subjects []string, more ...string) []string { return slices.Concat(more, subjects) }
 
 // kill returns the kill suite of a connector.
 func kill(connector, tests string, subjects ...string) Campaign {
@@ -43,7 +43,7 @@ func kill(connector, tests string, subjects ...string) Campaign {
 		About: "Kills of agent and server, and cut, slow and stalled connections, while `" + connector +
 			"` reads and writes: no record is lost, changed or out of order.",
 		Full:     []string{"-all", "-rounds=2"},
-		Subjects: of(engine, append(subjects, "plugins/builtin/"+connector+"/...")...),
+		Subjects: with(engine, append(subjects, "plugins/builtin/"+connector+"/...")...),
 	}
 }
 
@@ -80,7 +80,7 @@ var campaigns = []Campaign{
 		Limit: 4 * time.Hour,
 		About: "Kills with stateful processors, in front of destinations and dead letters: " +
 			"their state never includes a record that was not written.",
-		Subjects: of(engine, "plugins/processor/...")},
+		Subjects: with(engine, "plugins/processor/...")},
 
 	connector("journald", "`journald` with a real journal."),
 	connector("kafka", "`kafka` with librdkafka's brokers and clients, SASL and TLS."),
@@ -175,20 +175,20 @@ var campaigns = []Campaign{
 		Subjects: []string{"agent/store", "agent/deadletter", "agent/sqlitefile"}},
 	{Name: "sweeps", Dir: module + "/sweeps", Full: []string{"-places=0"}, Limit: 24 * time.Hour,
 		About:    "An agent is killed, or gets an error, at each system call that changes a file.",
-		Subjects: of(engine, "agent", "reconcile", "plugins/builtin/file")},
+		Subjects: with(engine, "agent", "reconcile", "plugins/builtin/file")},
 
 	{Name: "kills", Dir: module + "/crash", Skip: "^Test(Terminations|PowerCuts)", Full: []string{"-kills=10000"},
 		Limit:    24 * time.Hour,
 		About:    "Kills of an agent at any moment: with files, a spool, processors and dead letters.",
-		Subjects: of(engine, "agent", "plugins/builtin/file", "plugins/builtin/spool", "plugins/spoollog")},
+		Subjects: with(engine, "agent", "plugins/builtin/file", "plugins/builtin/spool", "plugins/spoollog")},
 	{Name: "terminations", Dir: module + "/crash", Run: "^TestTerminations", Full: []string{"-terminations=1000"},
 		Limit:    4 * time.Hour,
 		About:    "An agent is stopped with SIGTERM again and again: no record is repeated.",
-		Subjects: of(engine, "agent")},
+		Subjects: with(engine, "agent")},
 	{Name: "power-cuts", Dir: module + "/crash", Run: "^TestPowerCuts", Full: []string{"-cuts=300"},
 		Limit:    4 * time.Hour,
 		About:    "Power cuts of the disk of an agent.",
-		Subjects: of(engine, "plugins/builtin/file", "plugins/spoollog")},
+		Subjects: with(engine, "plugins/builtin/file", "plugins/spoollog")},
 	{Name: "prove", Dir: module + "/prove", Full: []string{"-kills=10000"}, Limit: 24 * time.Hour,
 		About:    "`conduit prove` confirms the guarantees, and detects violations.",
 		Subjects: []string{"agent/prove", "agent/engine", "agent/store", "plugins/standalone"}},
@@ -230,15 +230,15 @@ var campaigns = []Campaign{
 	{Name: "memory", Dir: module + "/endurance", Skip: "^TestSoak", Full: []string{"-pipelines=1000", "-sharers=8"},
 		Limit:    4 * time.Hour,
 		About:    "The memory limit with records of 16 MiB, and limits on the demands of pipelines.",
-		Subjects: of(engine, "agent/process")},
+		Subjects: with(engine, "agent/process")},
 	{Name: "soak", Dir: module + "/endurance", Run: "^TestSoak", Full: []string{"-seconds=3600", "-rate=0"},
 		Limit:    2 * time.Hour,
 		About:    "Memory, descriptors and goroutines stay flat at full speed.",
-		Subjects: of(engine, "plugins/standalone")},
+		Subjects: with(engine, "plugins/standalone")},
 	{Name: "reload", Dir: module + "/reload", Full: []string{"-changes=200", "-reloads=20", "-sequences=6"},
 		Limit:    2 * time.Hour,
 		About:    "Hot reload under load, with kills, with mounts, and without inotify.",
-		Subjects: of(engine, "reconcile", "reconcile/watch")},
+		Subjects: with(engine, "reconcile", "reconcile/watch")},
 	{Name: "ui", Dir: module + "/ui", Full: []string{"-every-scheme", "-watch=30s"},
 		About:    "The web interface in a browser.",
 		Subjects: []string{"api/web/...", "api"}},

@@ -24,7 +24,7 @@ func TestUIDelivery(t *testing.T) {
 	p.shows("1 of 2 running")
 	p.shows("Needs attention")
 	p.shows("Not delivering")
-	p.shows("cannot send records, trying again")
+	p.shows("cannot send records, retrying")
 	p.press("refused")
 	p.shows("Stages that are stuck")
 	p.shows("nothing since")

@@ -51,7 +51,7 @@ const (
 )
 
 // ErrCorrupt reports an event that cannot be decoded.
-var ErrCorrupt = errors.New("the event is damaged, or of a format that is not known")
+var ErrCorrupt = errors.New("the event is damaged or has an unknown format")
 
 // Header is the common header of all events.
 type Header struct {
@@ -154,7 +154,7 @@ func (d *Decoder) Decode(raw []byte) (h Header, event any, err error) {
 func (d *Decoder) format(body []byte) error {
 	const fixed = 2 + 50 + 4 + 1
 	if len(body) < fixed+checksumLength+1 || binary.LittleEndian.Uint16(body) != 4 || body[fixed-1] != headerLength {
-		return fmt.Errorf("cannot read the description of the log's format: %w", ErrCorrupt)
+		return fmt.Errorf("cannot read the format description of the binary log: %w", ErrCorrupt)
 	}
 	d.known, d.checksum = true, body[len(body)-checksumLength-1] == 1
 	d.maria = bytes.Contains(body[2:52], []byte("MariaDB"))
@@ -182,7 +182,7 @@ func (d *Decoder) damaged(h *Header) error {
 	if !d.known {
 		return nil
 	}
-	return fmt.Errorf("cannot read an event of type %d that ends at %d: its checksum is wrong", h.Type, h.End)
+	return fmt.Errorf("cannot read an event of type %d that ends at %d: the checksum does not match", h.Type, h.End)
 }
 
 func (d *Decoder) decode(h *Header, body []byte) (any, error) {
@@ -223,12 +223,12 @@ func (d *Decoder) decode(h *Header, body []byte) (any, error) {
 func unsupported(t byte) any {
 	switch t {
 	case typeBeginLoad, typeExecuteLoad:
-		return &Unsupported{"it is a statement LOAD DATA instead of rows: binlog_format is not ROW in the session " +
-			"that ran it"}
+		return &Unsupported{"a LOAD DATA statement instead of rows, because binlog_format was not ROW in " +
+			"the session that ran it"}
 	case typePartialUpdate:
-		return &Unsupported{"it has parts of JSON values instead of rows: SET GLOBAL binlog_row_value_options = ''"}
+		return &Unsupported{"a row with incomplete JSON values: run SET GLOBAL binlog_row_value_options = ''"}
 	case typeTaggedGTID:
-		return &Unsupported{"its GTID has a tag"}
+		return &Unsupported{"a GTID with a tag, which is not supported"}
 	}
 	return nil
 }

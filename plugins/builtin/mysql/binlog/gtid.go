@@ -41,7 +41,7 @@ func ParseGTIDSet(text string) (GTIDSet, error) {
 			ok = s.parseMaria(item)
 		}
 		if !ok {
-			return GTIDSet{}, fmt.Errorf("%q is no set of GTIDs", text)
+			return GTIDSet{}, fmt.Errorf("%q is not a GTID set", text)
 		}
 	}
 	return s, nil

@@ -98,7 +98,7 @@ func literal(dst []byte, v byte) ([]byte, bool) {
 }
 
 // container appends an object or array. Its format is: count and size; for each member of an object the offset and
-// length of its key; and for each member the type and offset of the value, or a small value itself.
+// length of the key; and for each member the type and offset of the value, or a small value itself.
 func (j *jsonValue) container(dst []byte, kind byte, b []byte, depth int) ([]byte, bool) {
 	size := 2
 	if kind == jsonLargeObject || kind == jsonLargeArray {

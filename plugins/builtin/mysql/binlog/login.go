@@ -5,7 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/rsa"
-	"crypto/sha1" //nolint:gosec // mysql_native_password is made of it
+	"crypto/sha1" //nolint:gosec // mysql_native_password uses it
 	"crypto/sha256"
 	"crypto/sha512"
 	"crypto/tls"
@@ -129,7 +129,8 @@ func (c *Conn) proof(plugin, password string, scramble []byte) ([]byte, error) {
 		return sha2Proof(password, scramble), nil
 	case pluginClear:
 		if !c.secure {
-			return nil, errors.New("the server asks for the password in clear text, which needs TLS")
+			return nil, errors.New("the server requests the password in clear text, which needs TLS: " +
+				"set tls.enabled to true")
 		}
 		return append([]byte(password), 0), nil
 	case pluginSHA256:
@@ -140,7 +141,7 @@ func (c *Conn) proof(plugin, password string, scramble []byte) ([]byte, error) {
 	case pluginEd25519:
 		return ed25519Proof(password, scramble)
 	}
-	return nil, fmt.Errorf("the server asks for authentication by %.64s, which is not supported: use "+
+	return nil, fmt.Errorf("the server requests authentication with %.64s, which is not supported: use "+
 		"mysql_native_password or caching_sha2_password for the user", plugin)
 }
 
@@ -185,7 +186,8 @@ func (c *Conn) authenticate(password, plugin string, scramble []byte) error {
 		case 0xfe: // switch to another plugin
 			name, rest, ok := bytes.Cut(b[1:], []byte{0})
 			if !ok {
-				return errors.New("the server asks for authentication of before MySQL 4.1")
+				return errors.New("the server requests authentication of a version before MySQL 4.1, " +
+					"which is not supported")
 			}
 			plugin, scramble = string(name), bytes.Clone(bytes.TrimSuffix(rest, []byte{0}))
 			proof, err := c.proof(plugin, password, scramble)

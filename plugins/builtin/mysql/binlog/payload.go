@@ -54,11 +54,11 @@ func (d *Decoder) payload(r *reader) (any, error) {
 		z, err := zstd.NewReader(p.from, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
 			zstd.WithDecoderMaxWindow(maxWindow))
 		if err != nil {
-			return nil, fmt.Errorf("cannot expand it: %w", err)
+			return nil, fmt.Errorf("cannot decompress: %w", err)
 		}
 		p.from, p.close = z, z.Close
 	default:
-		return nil, fmt.Errorf("its compression %d is not known: %w", kind, ErrCorrupt)
+		return nil, fmt.Errorf("unknown compression %d: %w", kind, ErrCorrupt)
 	}
 	return p, nil
 }

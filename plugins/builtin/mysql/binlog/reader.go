@@ -125,7 +125,8 @@ type tooLargeError struct {
 
 // Error implements error.
 func (e *tooLargeError) Error() string {
-	return fmt.Sprintf("it expands to %d bytes, and at most %d are read with the memory that there is", e.n, e.most)
+	return fmt.Sprintf("the decompressed data has %d bytes, more than the %d that fit into memory",
+		e.n, e.most)
 }
 
 // bounded returns an error if n bytes, expanded from a message, exceed the limit for a message.
@@ -152,7 +153,7 @@ func expand(z io.Reader, n uint64) ([]byte, error) {
 // cause.
 func unexpanded(cause error) error {
 	if cause == nil {
-		return fmt.Errorf("cannot expand it: %w", ErrCorrupt)
+		return fmt.Errorf("cannot decompress: %w", ErrCorrupt)
 	}
-	return fmt.Errorf("cannot expand it: %s: %w", cause.Error(), ErrCorrupt)
+	return fmt.Errorf("cannot decompress: %s: %w", cause.Error(), ErrCorrupt)
 }

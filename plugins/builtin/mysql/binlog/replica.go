@@ -50,7 +50,7 @@ type Error struct {
 func (e *Error) Error() string { return fmt.Sprintf("Error %d (%s): %s", e.Number, e.State, e.Message) }
 
 // ErrProtocol reports an answer that violates the protocol.
-var ErrProtocol = errors.New("the server does not answer as MySQL does")
+var ErrProtocol = errors.New("the response is not of the MySQL protocol")
 
 // Connect logs in.
 func Connect(ctx context.Context, c *Config) (*Conn, error) { return connect(ctx, c, capsReplica) }
@@ -99,7 +99,8 @@ const (
 	capLenencAuth   = 1 << 21
 	capDeprecateEOF = 1 << 24
 
-	capsReplica = capLongPassword | capLongFlag | capProtocol41 | capTransactions | capSecure | capPluginAuth | capLenencAuth
+	capsReplica = capLongPassword | capLongFlag | capProtocol41 | capTransactions | capSecure | capPluginAuth |
+		capLenencAuth
 	capsSession = capsReplica | capFoundRows | capMultiResults | capDeprecateEOF
 )
 

@@ -37,7 +37,7 @@ func (d *Decoder) rows(r *reader, typ byte) (any, error) {
 	}
 	rows := &Rows{Table: d.tables[id], width: r.length()}
 	if rows.Table == nil && !r.failed {
-		return nil, fmt.Errorf("no table map describes the table %d: %w", id, ErrCorrupt)
+		return nil, fmt.Errorf("no table map describes table %d: %w", id, ErrCorrupt)
 	}
 	rows.Kind = Kind(typ-typeWriteV1) % 3
 	switch {

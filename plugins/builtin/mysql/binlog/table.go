@@ -87,7 +87,7 @@ func (d *Decoder) tableMap(r *reader) (any, error) {
 		return known, nil
 	}
 	if len(raw) > maxTableMap {
-		return nil, fmt.Errorf("the description of a table has %d bytes, and at most %d are read", len(raw),
+		return nil, fmt.Errorf("the description of a table has %d bytes, more than the maximum of %d", len(raw),
 			maxTableMap)
 	}
 	t.raw = bytes.Clone(raw)
@@ -123,7 +123,7 @@ func (d *Decoder) tableMap(r *reader) (any, error) {
 		d.kept -= known.size()
 	}
 	if d.kept += t.size(); d.kept > maxKept {
-		return nil, fmt.Errorf("a transaction describes %d tables in %d bytes, and at most %d are kept",
+		return nil, fmt.Errorf("a transaction describes %d tables in %d bytes, more than the maximum of %d",
 			len(d.tables)+1,
 			d.kept, maxKept)
 	}

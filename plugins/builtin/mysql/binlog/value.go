@@ -44,7 +44,7 @@ func (c *Column) value(r *reader, skip bool) (any, error) {
 }
 
 // ErrUnconvertible reports that a value has no text form.
-var ErrUnconvertible = errors.New("it has no form as text")
+var ErrUnconvertible = errors.New("the value cannot be converted to text")
 
 func (c *Column) integer(r *reader) any {
 	size := [...]int{TypeTiny: 1, TypeShort: 2, TypeLong: 4, TypeLongLong: 8, TypeInt24: 3}[c.Type]
@@ -169,7 +169,7 @@ func (c *Column) moment(r *reader) (any, error) {
 	case TypeTime2:
 		return clock(r, int(c.Meta)), nil
 	}
-	return nil, fmt.Errorf("its type %d is not known", c.Type)
+	return nil, fmt.Errorf("unknown type %d", c.Type)
 }
 
 // fraction takes the microseconds of a time with the given number of digits.

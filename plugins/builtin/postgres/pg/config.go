@@ -40,8 +40,8 @@ func ParseConfig(ctx context.Context, address string) (*pgconn.Config, error) {
 		return nil, err
 	}
 	if os.Getenv("PGSERVICE") != "" {
-		return nil, errors.New("cannot be used with PGSERVICE in the environment of the agent: unset it, and write " +
-			"the parameters of the service into the URL")
+		return nil, errors.New("cannot be used with PGSERVICE in the environment of the agent: unset PGSERVICE, and " +
+			"write the parameters of the service into the URL")
 	}
 	// The mode is determined before pgx parses the configuration, because it depends on certificates that pgx does not
 	// see.
@@ -117,8 +117,8 @@ func checkSocket(ctx context.Context, network, address string) error {
 	err := sdk.CheckPath(ctx, "url", address)
 	var refused sdk.SettingError
 	if errors.As(err, &refused) {
-		refused.Message = "leads to a Unix socket: " + refused.Message +
-			": add it there, or write a host such as localhost into the URL"
+		refused.Message = "leads to a Unix socket: " + refused.Message + ": add it there, or set a host such as " +
+			"localhost in the URL"
 		return refused
 	}
 	return err
@@ -164,7 +164,7 @@ func configure(p map[string]string, mode string) (*pgconn.Config, error) {
 	case errors.As(err, &parse) && parse.Unwrap() != nil:
 		return nil, fmt.Errorf("cannot be read: %w", parse.Unwrap())
 	}
-	return nil, errors.New("cannot be read: the value of a parameter is invalid")
+	return nil, errors.New("has a parameter with an invalid value")
 }
 
 // systemRoots stands for the certificates of the machine in place of a file.
@@ -223,7 +223,7 @@ func (f *files) roots(mode string) (*x509.CertPool, error) {
 	}
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(b) {
-		return nil, fmt.Errorf("cannot use %s: there is no certificate in it", rootCert)
+		return nil, fmt.Errorf("cannot use %s: it contains no certificate", rootCert)
 	}
 	return pool, nil
 }
@@ -242,7 +242,7 @@ func (f *files) certificates(mode string) ([]tls.Certificate, error) {
 		return nil, nil
 	}
 	if certPath == "" || keyPath == "" {
-		return nil, fmt.Errorf("cannot be read: it has one of %s and %s: both are required", cert, key)
+		return nil, fmt.Errorf("has only one of %s and %s: set both or neither", cert, key)
 	}
 	certText, err := f.read(cert, certPath)
 	if err != nil {

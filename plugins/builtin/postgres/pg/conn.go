@@ -173,7 +173,7 @@ const (
 )
 
 // ErrAgain reports a failure that may be transient.
-var ErrAgain = errors.New("trying again may help")
+var ErrAgain = errors.New("temporary error")
 
 // Transient reports whether err is an error of the network or of a server that will recover, so that reconnecting may
 // help.

@@ -134,7 +134,7 @@ func (g *guard) Read(b []byte) (int, error) {
 		default:
 			_ = g.Close()
 			return 0, &net.OpError{Op: "read", Net: "tcp", Addr: g.RemoteAddr(),
-				Err: fmt.Errorf("the connection is half-open: nothing came for %v, and the server waits, too",
+				Err: fmt.Errorf("the connection is half-open: the server sent nothing for %v, and is itself waiting",
 					g.silence)}
 		}
 	}
@@ -156,8 +156,8 @@ func (g *guard) read(b []byte, suspected bool) (int, error) {
 
 const (
 	// A pooler numbers its sessions itself, so the server's number is unknown.
-	waitQuery = `SELECT pg_catalog.pg_backend_pid(), coalesce((SELECT coalesce(a.wait_event, '') FROM pg_catalog.pg_stat_activity a
-		WHERE a.pid = $1::int AND a.usename = session_user), 'gone')`
+	waitQuery = `SELECT pg_catalog.pg_backend_pid(), coalesce((SELECT coalesce(a.wait_event, '')
+		FROM pg_catalog.pg_stat_activity a WHERE a.pid = $1::int AND a.usename = session_user), 'gone')`
 	endQuery = `SELECT pg_catalog.pg_terminate_backend(a.pid) FROM pg_catalog.pg_stat_activity a
 		WHERE a.pid = $1::int AND a.usename = session_user AND a.wait_event IN ('ClientRead', 'ClientWrite')`
 )

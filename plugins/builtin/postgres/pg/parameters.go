@@ -13,8 +13,8 @@ import (
 
 // errSyntax is the error of an address that is neither a URL nor key=value pairs. It quotes no part of the address,
 // since the invalid part may be the password.
-var errSyntax = errors.New("cannot be read: want postgres://user:password@host:port/database; letters such as @ and " +
-	"/ in a password are written %40 and %2F")
+var errSyntax = errors.New("must be postgres://user:password@host:port/database; write @ and / in a " +
+	"password as %40 and %2F")
 
 // parameters returns the connection parameters by name, from a URL or key=value pairs as libpq reads them. Its errors
 // contain no values.
@@ -52,7 +52,7 @@ func set(p map[string]string, name, value string) error {
 		name = "database"
 	case "ssl":
 		if value != "true" {
-			return errors.New("cannot be read: it has ssl with another value than true: use sslmode")
+			return errors.New("has the parameter ssl with a value other than true: use sslmode")
 		}
 		name, value = "sslmode", "require"
 	}
@@ -75,9 +75,7 @@ func ofURL(rest string) (map[string]string, error) {
 	authority, query, _ := strings.Cut(authority, "?")
 	authority, path, _ := strings.Cut(authority, "/")
 	if strings.ContainsAny(path, "@#") { // probably the rest of a password, and the host
-		return nil, errors.New("cannot be read: it has the character @ or # in the name of the database: in a " +
-			"password " +
-			"they are written %40 and %23, and so they are in the name")
+		return nil, errors.New("has @ or # in the database name: write them as %40 and %23, in a password too")
 	}
 	var hosts, ports []string
 	for server := range strings.SplitSeq(authority, ",") {
@@ -200,9 +198,9 @@ var fileNames = []string{rootCert, cert, key, passFile}
 var refused = map[string]string{
 	"service":       "write the parameters of the service into the URL",
 	"servicefile":   "write the parameters of the service into the URL",
-	"sslcrl":        "lists of revoked certificates are not supported",
-	"sslcrldir":     "lists of revoked certificates are not supported",
-	"sslkeylogfile": "keys of sessions are not logged",
+	"sslcrl":        "certificate revocation lists are not supported",
+	"sslcrldir":     "certificate revocation lists are not supported",
+	"sslkeylogfile": "session keys are not logged",
 }
 
 var sessionName = texts.Regexp(`^[a-z_][a-z0-9_]*(\.[a-z_][a-z0-9_]*)?$`)
@@ -211,11 +209,11 @@ var sessionName = texts.Regexp(`^[a-z_][a-z0-9_]*(\.[a-z_][a-z0-9_]*)?$`)
 // setting.
 func checkName(name string) error {
 	if why, ok := refused[name]; ok {
-		return fmt.Errorf("cannot be read: it has the parameter %s, which is not taken: %s", name, why)
+		return fmt.Errorf("has parameter %s, which is not supported: %s", name, why)
 	}
 	if !sessionName().MatchString(name) {
-		return errors.New("cannot be read: it has a parameter whose name is not that of a setting of PostgreSQL: " +
-			"want lower-case letters, digits and _")
+		return errors.New("has a parameter that cannot be a PostgreSQL setting: names consist of lower-case " +
+			"letters, digits and _")
 	}
 	return nil
 }
@@ -225,18 +223,17 @@ func checkName(name string) error {
 func checkHosts(hosts, ports string) error {
 	for host := range strings.SplitSeq(hosts, ",") {
 		if !strings.HasPrefix(host, "/") && strings.ContainsAny(host, "@/?#%\\\"'<>{}|^` \t\r\n") {
-			return errors.New("cannot be read: it has an invalid host: characters such as @ and / in a " +
-				"password are written %40 and %2F")
+			return errors.New("has an invalid host: write @ and / in a password as %40 and %2F")
 		}
 	}
 	all := strings.Split(ports, ",")
 	if n := strings.Count(hosts, ",") + 1; len(all) > 1 && len(all) != n {
-		return fmt.Errorf("cannot be read: it has %d ports for %d hosts", len(all), n)
+		return fmt.Errorf("has %d ports for %d hosts: set one port, or one for each host", len(all), n)
 	}
 	for i, port := range all {
 		if n, err := strconv.ParseUint(port, 10, 16); port != "" && (err != nil || n == 0) {
-			return fmt.Errorf("cannot be read: it has a port that is not a number from 1 to 65535, at host %d: "+
-				"characters such as : and / in a password are written %%3A and %%2F", i+1)
+			return fmt.Errorf("has an invalid port at host %d: use a number from 1 to 65535, and write : and / in a "+
+				"password as %%3A and %%2F", i+1)
 		}
 	}
 	return nil

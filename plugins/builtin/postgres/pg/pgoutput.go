@@ -22,8 +22,7 @@ func ParseLSN(s string) (LSN, error) {
 	h, err1 := strconv.ParseUint(high, 16, 32)
 	l, err2 := strconv.ParseUint(low, 16, 32)
 	if !ok || err1 != nil || err2 != nil {
-		return 0, fmt.Errorf("cannot parse %q as a place in the write-ahead log: want two hexadecimal numbers with a "+
-			"slash between them", s)
+		return 0, fmt.Errorf("cannot parse LSN %q: want two hexadecimal numbers with a slash between them", s)
 	}
 	return LSN(h<<32 | l), nil
 }
@@ -78,7 +77,7 @@ func ParseFrame(b []byte) (Frame, error) {
 		f.Reply = r.byte() == 1
 		return f, r.err
 	default:
-		return nil, fmt.Errorf("cannot read a frame of the replication stream: its type is %q", kind)
+		return nil, fmt.Errorf("cannot read a frame of the replication stream: unknown type %q", kind)
 	}
 }
 
@@ -196,7 +195,7 @@ func ParseMessage(b []byte) (m Message, err error) {
 		m = r.truncate()
 	case 'Y', 'O', 'M': // type, origin, logical message
 	default:
-		return nil, fmt.Errorf("cannot read a message of pgoutput: its type is %q", kind)
+		return nil, fmt.Errorf("cannot read a message of pgoutput: unknown type %q", kind)
 	}
 	if r.err != nil {
 		return nil, fmt.Errorf("cannot read a message of pgoutput of type %q: %w", kind, r.err)
@@ -272,7 +271,7 @@ type reader struct {
 	err error
 }
 
-var errShort = errors.New("it is cut off or damaged")
+var errShort = errors.New("the message is truncated or damaged")
 
 func (r *reader) fail() { r.err, r.b = errShort, nil }
 

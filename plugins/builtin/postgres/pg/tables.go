@@ -84,7 +84,8 @@ func ParsePattern(item string) (schema, name string) {
 // a thousand rows, considers the query so expensive that it compiles it, and spends half a second of CPU time on a
 // query that takes a millisecond.
 const tableColumns = `c.oid, n.nspname, c.relname, c.relpersistence, greatest(c.reltuples, 0)::bigint, c.relkind = 'p',
-  EXISTS (SELECT FROM pg_catalog.pg_depend d WHERE d.classid = 'pg_catalog.pg_class'::regclass AND d.objid = c.oid AND d.deptype = 'e'),
+  EXISTS (SELECT FROM pg_catalog.pg_depend d
+    WHERE d.classid = 'pg_catalog.pg_class'::regclass AND d.objid = c.oid AND d.deptype = 'e'),
   coalesce((SELECT r.oid::regclass::text
     FROM unnest(c.oid || ARRAY(SELECT relid::oid FROM pg_catalog.pg_partition_tree(c.oid))) t(oid)
       JOIN pg_catalog.pg_class r ON r.oid = t.oid,
@@ -94,7 +95,8 @@ const tableColumns = `c.oid, n.nspname, c.relname, c.relpersistence, greatest(c.
       WHEN 'f' THEN NOT (checks_generated AND EXISTS (SELECT FROM pg_catalog.pg_attribute a
         WHERE a.attrelid = r.oid AND a.attgenerated <> '' AND NOT a.attisdropped))
       ELSE EXISTS (SELECT FROM pg_catalog.pg_index i
-        WHERE i.indrelid = r.oid AND i.indisvalid AND i.indimmediate AND CASE r.relreplident WHEN 'i' THEN i.indisreplident ELSE i.indisprimary END
+        WHERE i.indrelid = r.oid AND i.indisvalid AND i.indimmediate
+          AND CASE r.relreplident WHEN 'i' THEN i.indisreplident ELSE i.indisprimary END
           AND NOT EXISTS (SELECT FROM pg_catalog.pg_attribute a
             WHERE a.attrelid = r.oid AND a.attnum = ANY (i.indkey) AND a.attgenerated <> ''))
       END
@@ -151,8 +153,8 @@ func Resolve(ctx context.Context, conn *pgconn.PgConn, items []string) (*Selecti
 				if several {
 					continue
 				}
-				return nil, fmt.Errorf("cannot read changes of table %s: it is unlogged or temporary, so that "+
-					"they are not in the write-ahead log", item)
+				return nil, fmt.Errorf("cannot read changes of table %s: it is unlogged or temporary, so its changes "+
+					"are not in the write-ahead log", item)
 			}
 			r.add(row, nil, !several)
 		}
@@ -179,10 +181,13 @@ func Resolve(ctx context.Context, conn *pgconn.PgConn, items []string) (*Selecti
 
 // kindQuery selects the kind of the relation $2 of the schema $1, and the table that it is a partition of.
 const kindQuery = `
-SELECT CASE WHEN c.relispartition THEN 'partition' ELSE CASE c.relkind WHEN 'v' THEN 'view' WHEN 'm' THEN 'materialized view' WHEN 'f' THEN 'foreign table'
-  WHEN 'S' THEN 'sequence' ELSE 'relation without rows' END END,
-  coalesce((SELECT a.relid::regclass::text FROM pg_catalog.pg_partition_ancestors(c.oid) a JOIN pg_catalog.pg_class r ON r.oid = a.relid WHERE NOT r.relispartition), '')
-FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $1 AND c.relname = $2`
+SELECT CASE WHEN c.relispartition THEN 'partition' ELSE
+    CASE c.relkind WHEN 'v' THEN 'view' WHEN 'm' THEN 'materialized view' WHEN 'f' THEN 'foreign table'
+      WHEN 'S' THEN 'sequence' ELSE 'relation without rows' END END,
+  coalesce((SELECT a.relid::regclass::text FROM pg_catalog.pg_partition_ancestors(c.oid) a
+    JOIN pg_catalog.pg_class r ON r.oid = a.relid WHERE NOT r.relispartition), '')
+FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+WHERE n.nspname = $1 AND c.relname = $2`
 
 // missing explains why a table cannot be read.
 func missing(ctx context.Context, conn *pgconn.PgConn, schema, name string) error {
@@ -194,11 +199,11 @@ func missing(ctx context.Context, conn *pgconn.PgConn, schema, name string) erro
 		return fmt.Errorf("cannot find table %s: no such table in schema %s of this "+
 			"database", name, schema)
 	case r[0] == "partition":
-		return fmt.Errorf("cannot read table %s.%s by itself: it is a partition: name the partitioned table "+
-			"%s", schema, name, r[1])
+		return fmt.Errorf("cannot read partition %s.%s alone: read the partitioned table %s instead",
+			schema, name, r[1])
 	}
-	return fmt.Errorf("cannot read changes of %s.%s: it is a %s, which has none in the write-ahead log: name the "+
-		"tables that its rows come from", schema, name, r[0])
+	return fmt.Errorf("cannot read changes of %s.%s: a %s has none in the write-ahead log; read the "+
+		"underlying tables instead", schema, name, r[0])
 }
 
 // resolver collects tables.
@@ -218,9 +223,9 @@ func (r *resolver) add(row []string, collection *Table, named bool) {
 	}
 	r.seen[t.OID] = true
 	if without := row[7]; without != "" {
-		err := fmt.Errorf("%s has no primary key that is checked at once and has no generated column, and no other "+
-			"replica identity, so that UPDATE and DELETE on it would fail on the server, or come without a key: "+
-			"ALTER TABLE %s ADD PRIMARY KEY (…), or ALTER TABLE %s REPLICA IDENTITY FULL", without, without, without)
+		err := fmt.Errorf("%s has no replica identity, or one with a deferrable constraint or a generated column, so "+
+			"UPDATE and DELETE would fail on the server or come without a key: run ALTER TABLE %s ADD PRIMARY KEY "+
+			"(…) or ALTER TABLE %s REPLICA IDENTITY FULL", without, without, without)
 		r.Left = append(r.Left, LeftOut{t, named, err})
 		return
 	}
@@ -245,8 +250,8 @@ func (r *resolver) exclude(ctx context.Context, conn *pgconn.PgConn, t *Table) e
 		oid, _ := strconv.ParseUint(row[0], 10, 32)
 		t.excluded = append(t.excluded, row[0])
 		r.Left = append(r.Left, LeftOut{Table: &Table{OID: uint32(oid), Schema: row[1], Name: row[2]},
-			Err: fmt.Errorf("this partition of %s is %s, so that its changes are not in the write-ahead log: "+
-				"neither these nor its rows are read", t.ID(), row[3])})
+			Err: fmt.Errorf("this partition of %s is %s, so its changes are not in the write-ahead log; the source "+
+				"reads neither its rows nor its changes", t.ID(), row[3])})
 	}
 	return nil
 }

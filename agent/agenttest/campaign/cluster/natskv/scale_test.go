@@ -60,13 +60,13 @@ func TestScale(t *testing.T) {
 		s.join(fmt.Sprint("m", i), natskv.Options{URL: urls(servers), Cluster: "test", Replicas: *replicas})
 	}
 	wait.For(t, "all to be members", func() bool { return s.members[0].Stats(t.Context()).Members == len(s.members) })
-	wanted := map[string]protocol.Wanted{}
+	wanted := map[string]protocol.Declaration{}
 	for i := range *pipelines {
-		wanted[fmt.Sprint("pipeline-", i)] = protocol.Wanted{Digest: "d"}
+		wanted[fmt.Sprint("pipeline-", i)] = protocol.Declaration{Digest: "d"}
 	}
 	s.measure("claimed", func() {
 		for _, m := range s.members {
-			m.Declare(t.Context(), protocol.Declared{Wanted: wanted})
+			m.Declare(t.Context(), protocol.Declared{Run: wanted})
 		}
 		wait.For(t, "all to be claimed", func() bool { return s.owned() == *pipelines },
 			func() string { return fmt.Sprint(s.owned()) })
@@ -117,7 +117,7 @@ func (s *scale) owned() (n int) {
 }
 
 // save saves a position of 100 bytes for each pipeline.
-func (s *scale) save(wanted map[string]protocol.Wanted) {
+func (s *scale) save(wanted map[string]protocol.Declaration) {
 	var saving sync.WaitGroup
 	var failed atomic.Int64
 	for id := range wanted {

@@ -117,7 +117,7 @@ func checkTopics(w *world) {
 	}
 	bad.Metadata.Set(record.KeyCollection, "no/topic")
 	if n, err := d.Write(d.ctx, []record.Record{bad}); n != 0 || err == nil ||
-		!strings.Contains(err.Error(), "no topic can have that name") {
+		!strings.Contains(err.Error(), "the name is invalid") {
 		w.Errorf("with a collection that is no topic: %d written: %v", n, err)
 	}
 	w.wantStored("a")
@@ -338,7 +338,7 @@ func checkFenced(w *world) {
 	first.write(one(1, "a"))
 	w.openDestination(settings).write(one(2, "b"))
 	if _, err := first.Write(first.ctx, []record.Record{one(3, "c")}); err == nil || !unavailable(err) ||
-		!strings.Contains(err.Error(), "another producer has taken over transactional id") {
+		!strings.Contains(err.Error(), "another producer uses transactional id") {
 		w.Errorf("got %v", err)
 	}
 	w.wantStored("a", "b")

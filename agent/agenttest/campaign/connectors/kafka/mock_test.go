@@ -86,22 +86,22 @@ func TestMockCluster(t *testing.T) {
 	s.close()
 	t.Run("group", func(t *testing.T) {
 		t.Parallel()
-		if rest := w.of(t).open(w.settings("groupID", "first"), nil).read(40); len(rest) != 40 {
+		if rest := w.forSubtest(t).open(w.settings("groupID", "first"), nil).read(40); len(rest) != 40 {
 			t.Errorf("behind the offsets of the group %d records came, want 40", len(rest))
 		}
 	})
 	t.Run("position", func(t *testing.T) {
 		t.Parallel()
 		position := strings.Replace(string(got[59].Position), `"GroupID":"first"`, `"GroupID":"second"`, 1)
-		if rest := w.of(t).open(w.settings("groupID", "second", "readFromBeginning", "false"),
+		if rest := w.forSubtest(t).open(w.settings("groupID", "second", "readFromBeginning", "false"),
 			record.Position(position)).read(40); len(rest) != 40 {
 			t.Errorf("behind the position %d records came, want 40", len(rest))
 		}
 	})
 }
 
-// of returns the world for a subtest.
-func (w *world) of(t *testing.T) *world {
+// forSubtest returns the world for a subtest.
+func (w *world) forSubtest(t *testing.T) *world {
 	part := *w
 	part.T = t
 	return &part

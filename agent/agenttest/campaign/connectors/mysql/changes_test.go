@@ -139,9 +139,9 @@ func unnamed(w *world) {
 	last := s.Next(1)[0].Position
 	s.Close()
 	w.exec("INSERT INTO t VALUES (2, 'y'); ALTER TABLE t ADD b int")
-	w.refuses(settings, last, "it has 2 columns, and the table has 3", "binlog_row_metadata = 'FULL'")
+	w.refuses(settings, last, "the change has 2 columns and the table has 3", "binlog_row_metadata = 'FULL'")
 	w.exec("ALTER TABLE t DROP a; SET GLOBAL binlog_row_metadata = FULL")
-	w.refuses(settings, last, "column 2 is no int", "binlog_row_metadata = 'FULL'")
+	w.refuses(settings, last, "column 2 of the change is not of type int", "binlog_row_metadata = 'FULL'")
 }
 
 // minimal reads from a log that does not name columns.

@@ -263,7 +263,7 @@ func readAgain(w *world) {
 		s.Close()
 		w.exec("DELETE FROM t WHERE id = 4")
 	}
-	w.refuses(w.sourceSettings("u", "snapshot.again", "t/1"), nil, "snapshot.again", "none of those in tables")
+	w.refuses(w.sourceSettings("u", "snapshot.again", "t/1"), nil, "snapshot.again", "tables does not select this table")
 }
 
 // tablesAdded adds tables to the settings: the source reads their rows, and does not read the other tables again.

@@ -36,7 +36,7 @@ func TestMySQLSource(t *testing.T) {
 func TestMySQLFailover(t *testing.T) {
 	load.Parallel(t, 2*load.Server)
 	failover(t, server.StartMySQL, withGTIDs, "master_auto_position = 1", "SELECT @@GLOBAL.gtid_executed",
-		"the server does not have the transactions")
+		"the server lacks transactions")
 }
 
 // TestMySQLWithoutGTIDs reads from a MySQL by places in files.

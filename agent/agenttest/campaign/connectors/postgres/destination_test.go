@@ -86,8 +86,8 @@ func m2s() map[string]string { return map[string]string{} }
 
 // absentColumns updates rows with records that omit columns: omitted columns keep their values.
 func absentColumns(w *world) {
-	w.exec("CREATE TABLE t (id int PRIMARY KEY, n int, big text NOT NULL DEFAULT 'none'); INSERT INTO t VALUES (1, " +
-		"1, 'large')")
+	w.exec("CREATE TABLE t (id int PRIMARY KEY, n int, big text NOT NULL DEFAULT 'none'); INSERT INTO " +
+		"t VALUES (1, 1, 'large')")
 	w.destination(m2s()).write(
 		plugintest.Row(1, record.OperationUpdate, m{"id": 1}, m{"id": 1, "n": 2}),
 		plugintest.Row(2, record.OperationUpdate, m{"id": 2}, m{"id": 2, "n": 3}),
@@ -113,7 +113,7 @@ func refusedRecords(w *world) {
 			`it has no column "y"`},
 		"no key": {plugintest.Row(0, record.OperationDelete, nil, nil), "the record has no key"},
 		"constraint": {plugintest.Row(0, record.OperationCreate, m{"x": "k"}, m{"id": 50, "x": "k"}),
-			"need a primary key or a unique index"},
+			"add a primary key or a unique index"},
 		"not without": {plugintest.Row(0, record.OperationCreate, nil, m{"id": 1}), "duplicate key"},
 	} {
 		w.exec("TRUNCATE t")

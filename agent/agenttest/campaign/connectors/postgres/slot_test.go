@@ -24,7 +24,7 @@ func slotWaits(w *world) {
 	ctx, cancel := context.WithTimeout(s.Ctx, 500*time.Millisecond)
 	defer cancel()
 	if err := s.LifecycleOnCreated(ctx, w.settings("t")); err == nil ||
-		!strings.Contains(err.Error(), "waits until transactions end") {
+		!strings.Contains(err.Error(), "waits for the end of all open transactions") {
 		w.Errorf("while a transaction is open: %v", err)
 	}
 	slots := fmt.Sprintf("SELECT count(*) FROM pg_replication_slots WHERE slot_name = '%s'", w.db)
@@ -86,7 +86,7 @@ func invalidated(w *world) {
 	defer keep("-1")
 	wait.For(w, "it warns before the slot is lost", func() bool {
 		w.exec("CREATE TABLE more (id int); DROP TABLE more; SELECT pg_switch_wal()")
-		return strings.Contains(s.Progress().Warning, "is about to be invalidated by the server")
+		return strings.Contains(s.Progress().Warning, "will soon be invalidated by the server")
 	})
 	wait.For(w, "the server gives up the slot", func() bool {
 		w.exec("CREATE TABLE more (id int); DROP TABLE more; SELECT pg_switch_wal()")
@@ -118,7 +118,7 @@ func maxLag(w *world) {
 	wait.For(w, "it warns", func() bool { return strings.Contains(s.Progress().Warning, "more than slot.max-lag") })
 	s.Close()
 	s = w.open(w.settings("t", "slot.max-lag", "100kB", "slot.max-lag-action", "stop"), nil)
-	if err := s.Fails(); !strings.Contains(err.Error(), "the source is stopped") {
+	if err := s.Fails(); !strings.Contains(err.Error(), "the source stopped because slot.max-lag-action is stop") {
 		w.Errorf("got %v", err)
 	}
 	s.Close()
@@ -161,7 +161,7 @@ func anotherServer(w *world) {
 	s.Close()
 	s = w.newSource(w.db + ":source")
 	if err := s.TryOpen(w.settings("t"), record.Position(other)); err == nil || !strings.Contains(err.Error(),
-		"the position is of another server: that one's data has the identifier 7, this one's "+system) {
+		"the position belongs to another server, with system identifier 7; the server of the url has "+system) {
 		w.Errorf("got %v", err)
 	}
 }

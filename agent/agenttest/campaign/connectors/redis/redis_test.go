@@ -210,7 +210,7 @@ func TestGap(t *testing.T) {
 			"up to 7 entries", []int{11}},
 		"recreated": {func(key string) { c.do("DEL", key); c.do("XADD", key, "1-1", "n", 11) },
 			"it was recreated", []int{11}},
-		"gone": {func(key string) { c.do("DEL", key) }, "does not exist any more", nil},
+		"gone": {func(key string) { c.do("DEL", key) }, "no longer exists", nil},
 	} {
 		key := name
 		c.add(key, 1, 3)
@@ -618,7 +618,7 @@ func TestPassword(t *testing.T) {
 	r := server.StartRedis(t, "word", "")
 	c := &client{t: t, addr: r.Addr}
 	s := c.source(nil, "key", "s", "auth.username", "conduit", "auth.password", "secret-not-it")
-	if _, err := read(t, s, 1); err == nil || !strings.Contains(err.Error(), "refuses") ||
+	if _, err := read(t, s, 1); err == nil || !strings.Contains(err.Error(), "the server refused") ||
 		strings.Contains(err.Error(), "secret-not-it") {
 		t.Errorf("got %v", err)
 	}

@@ -202,10 +202,10 @@ func TestRefused(t *testing.T) {
 	s := store(t)
 	for wanted, set := range map[string]map[string]string{
 		`bucket "nothing" does not exist`: settings(s.Addr, "aws.bucket", "nothing"),
-		`cannot reach bucket "bkt": the store answered`: settings(s.Addr, "aws.secretAccessKey",
+		`cannot reach bucket "bkt": the store responded with`: settings(s.Addr, "aws.secretAccessKey",
 			"wrong-topsecret"),
-		`cannot reach bucket "bkt": dial tcp 127.0.0.1:1: `:   settings("127.0.0.1:1"),
-		`the position is one of bucket "bkt", and aws.bucket`: settings(s.Addr, "aws.bucket", "other"),
+		`cannot reach bucket "bkt": dial tcp 127.0.0.1:1: `:    settings("127.0.0.1:1"),
+		`the position belongs to bucket "bkt", but aws.bucket`: settings(s.Addr, "aws.bucket", "other"),
 	} {
 		src := &s3.Source{}
 		if err := src.Configure(t.Context(), set); err != nil {

@@ -64,8 +64,8 @@ func TestProgramsWithOtherModules(t *testing.T) {
 		INSERT INTO own(own) VALUES ('optimize'); DELETE FROM own;
 		PRAGMA trusted_schema = OFF; INSERT INTO own_notes VALUES (3)`)
 	s.Want(`create docs {"id":2} to {"body":"after","id":2}`, `create own_notes null to {"a":3}`)
-	for table, why := range map[string]string{"docs_fts_data": "a virtual table keeps its content in it",
-		"docs_fts": "virtual table", "none": "there is no table"} {
+	for table, why := range map[string]string{"docs_fts_data": "it stores the content of a virtual table",
+		"docs_fts": "virtual table", "none": "does not exist"} {
 		if err := source().TryOpen(settings(table), nil); err == nil || !strings.Contains(err.Error(), why) {
 			t.Errorf("%s: got %v, want %s", table, err, why)
 		}
@@ -84,7 +84,7 @@ func TestProgramsWithOtherModules(t *testing.T) {
 	if err := named.Configure(ctx, map[string]string{"path": path, "table": "docs"}); err != nil {
 		t.Fatal(err)
 	}
-	if err := named.Open(ctx); err == nil || !strings.Contains(err.Error(), "docs_fts of the module fts5") {
+	if err := named.Open(ctx); err == nil || !strings.Contains(err.Error(), "docs_fts, whose module fts5") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -383,7 +383,7 @@ func TestHangingRecords(t *testing.T) {
 		}
 	}
 	if err := fates[2].Err; err == nil ||
-		!strings.Contains(err.Error(), "it takes longer than 2s (processors.timeout)") {
+		!strings.Contains(err.Error(), "it took longer than 2s (processors.timeout)") {
 		t.Errorf("refused with %v", err)
 	}
 }
@@ -528,7 +528,7 @@ func TestOurSDK(t *testing.T) {
 		t.Errorf("log is %s", log.String())
 	}
 	for text, want := range map[string]string{"panic": "panic: oh no", "break": "broken",
-		"hold": "cannot hold records back"} {
+		"hold": "module cannot hold records"} {
 		if fates, _ := process(t, p, text); fates[0].Kind != sdk.Refused ||
 			!strings.Contains(fates[0].Err.Error(), want) {
 			t.Errorf("%s: fate is %+v", text, fates[0])
