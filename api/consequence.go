@@ -59,8 +59,7 @@ func direction(from, to record.Position) string {
 		return fmt.Sprintf("it skips the records in between (%s).", strings.Join(later, ", "))
 	}
 	return "it delivers the records in between again if the position is earlier, and skips them if it is later: only " +
-		"the plugin can " +
-		"compare them."
+		"the plugin can compare them."
 }
 
 // positionFields are the numbers of a position: the whole position, its beginning, or the fields of an object.

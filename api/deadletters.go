@@ -97,11 +97,10 @@ func (s *Server) deadLetterRoutes(base shared) []route {
 			Response: rest.DeadLettersDropped{Dropped: 1}, Errors: []int{404}}, l.Delete, guard.Admin, nil},
 		{operation{Method: post, Path: "/v1/pipelines/{id}/dead-letter-replay", ID: "replayDeadLetters",
 			Tag: "dead letters", Summary: "Replay dead letters",
-			Description: "Select them by ids, a filter or all. In the order of refusal, they " +
-				"pass the present version of the pipeline, from the processor or to the destination that refused " +
-				"them; " +
-				"connectors and processors are started for it. A dead letter is gone when its record is settled; one " +
-				"that is refused again stays. The response does not wait for the end.",
+			Description: "Select them by ids, a filter or all. In the order of refusal, they pass the present " +
+				"version of the pipeline, from the processor or to the destination that refused them; connectors and " +
+				"processors are started for it. A dead letter is gone when its record is settled; one that is " +
+				"refused again stays. The response does not wait for the end.",
 			Headers: postHeaders, Request: spec.ReplayRequest{IDs: []int64{17}}, Response: exampleReplay,
 			Errors: []int{404, 409}}, l.Replay, guard.Admin, nil},
 		{operation{Method: get, Path: "/v1/pipelines/{id}/dead-letter-replay", ID: "getReplay", Tag: "dead letters",
@@ -302,8 +301,8 @@ func (s *deadLetterHandlers) notFound(r *http.Request) error {
 			"there is no dead letter %.40q of pipeline %.200q on this member of the cluster; %s", letter, pipeline,
 			spec.DeadLettersText(away)).
 			With("configPath", "letter").With("pipelineId",
-			pipeline).Suggest("query the member that has it, as with --api.address; each member numbers those on its " +
-			"own disk")
+			pipeline).Suggest("query the member that has it, as with --api.address; each member " +
+			"numbers those on its own disk")
 	}
 	return rest.Errorf(rest.NotFound, rest.ReasonNotFound, "there is no dead letter %.40q of pipeline %.200q", letter,
 		pipeline).

@@ -78,11 +78,10 @@ func (s *Server) stateRoutes(base shared) []route {
 			Headers: actHeaders, Request: exampleAdopt, Optional: true, Answer: generation, Response: examplePipeline,
 			Errors: []int{400, 404, 409, 412}}, owners.Adopt, guard.Admin, nil},
 		{operation{Method: post, Path: "/v1/pipelines/{id}/export", ID: "exportPipeline", Tag: "pipelines",
-			Summary: "Get a pipeline as a pipeline file",
-			Description: "The current declaration or a revision, also of a deleted pipeline. Secrets are " +
-				"shown as ***.",
-			Query:    []param{{Name: "revision", Description: "number of a revision of the history"}},
-			Response: exampleFile, MediaType: mediaYAML, Errors: []int{400, 404}}, transfer.Export, guard.Read, nil},
+			Summary:     "Get a pipeline as a pipeline file",
+			Description: "The current declaration or a revision, also of a deleted pipeline. Secrets are shown as ***.",
+			Query:       []param{{Name: "revision", Description: "number of a revision of the history"}},
+			Response:    exampleFile, MediaType: mediaYAML, Errors: []int{400, 404}}, transfer.Export, guard.Read, nil},
 		{operation{Method: post, Path: "/v1/pipelines/import", ID: "importPipelines", Tag: "pipelines",
 			Summary: "Declare the pipelines of a pipeline file, all or none",
 			Description: "The body is a pipeline file in JSON, or in YAML with the media type application/yaml. " +
@@ -92,17 +91,15 @@ func (s *Server) stateRoutes(base shared) []route {
 			[]string{mediaYAML}},
 		{operation{Method: post, Path: "/v1/pipelines/plan", ID: "planPipeline", Tag: "pipelines",
 			Summary: "Get the changes that applying a document would make",
-			Description: "The document is the whole pipeline: anything missing would be deleted. Nothing is " +
-				"changed, and values of settings are never shown. The request fails if applying the document would " +
-				"fail.",
+			Description: "The document is the whole pipeline: anything missing would be deleted. Nothing is changed, " +
+				"and values of settings are never shown. The request fails if applying the document would fail.",
 			Request: exampleDocumentPlan, Response: exampleDocumentDiff, Errors: []int{400, 404, 409}},
 			documents.Plan, guard.Admin, nil},
 		{operation{Method: post, Path: "/v1/pipelines/apply", ID: "applyPipeline", Tag: "pipelines",
 			Summary: "Apply a planned document to a pipeline",
 			Description: "Fails with 412 unless the hash is that of the current plan, so that only the reviewed " +
-				"changes are " +
-				"made. The pipeline is created if it does not exist. " +
-				"Returns when the change is stored; a running pipeline applies it as it would a change of its file.",
+				"changes are made. The pipeline is created if it does not exist. Returns when the change is stored; " +
+				"a running pipeline applies it as it would a change of its file.",
 			Headers: postHeaders, Request: exampleDocumentApply, Answer: generation, Response: exampleDocumentDiff,
 			Errors: []int{400, 404, 409, 412}}, documents.Apply, guard.Admin, nil},
 	}
@@ -119,10 +116,9 @@ func (s *Server) agentRoutes(base shared) []route {
 	pages := &pageHandlers{shared: base, Insight: s.Insight, Status: status, Files: files}
 	return []route{
 		{operation{Method: get, Path: "/v1/status", ID: "listStatus", Tag: "agent",
-			Summary: "List the desired and observed state of all pipelines",
-			Description: "Withdrawn pipelines are included until they have stopped. Running pipelines " +
-				"have rates.",
-			Response: list(exampleStatus)}, status.List, guard.Read, nil},
+			Summary:     "List the desired and observed state of all pipelines",
+			Description: "Withdrawn pipelines are included until they have stopped. Running pipelines have rates.",
+			Response:    list(exampleStatus)}, status.List, guard.Read, nil},
 		{operation{Method: get, Path: "/v1/files", ID: "listFiles", Tag: "agent",
 			Summary:  "List the pipeline files and their problems",
 			Response: list(exampleFileState)}, files.List, guard.Read, nil},
@@ -130,8 +126,7 @@ func (s *Server) agentRoutes(base shared) []route {
 			Summary: "Stream all data of the web UI",
 			Description: "Server-sent messages: session, statuses, files, events, series and, each second, rates. " +
 				"The first messages contain everything, later ones changes. It ends after the first unless the " +
-				"client accepts " +
-				"text/event-stream.",
+				"client accepts text/event-stream.",
 			Query: []param{{Name: "stages",
 				Description: "id of a pipeline for which to add rates of each connector and processor",
 				Example:     "orders"}},
@@ -181,8 +176,8 @@ func (s *Server) agentRoutes(base shared) []route {
 			Description: "With Accept: text/event-stream it streams events as they occur.",
 			Query: []param{{Name: "after",
 				Description: "only events after the one with this id; default the newest events"},
-				{Name: "limit", Description: "maximum number of events to list; default 100; fewer if they exceed 2 " +
-					"MiB"}},
+				{Name: "limit", Description: "maximum number of events to list; default 100; " +
+					"fewer if they exceed 2 MiB"}},
 			Response: list(exampleEvent), Errors: []int{400}}, events.List, guard.Read, nil},
 		{operation{Method: post, Path: "/v1/notifications/test", ID: "testNotifications", Tag: "agent",
 			Summary:     "Send a notification to the webhook and the command of the settings",

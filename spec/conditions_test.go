@@ -95,13 +95,12 @@ var conditionsOfStops = []conditionCase{
 	{"stopped as asked for", "running", "stopped",
 		spec.State{Phase: spec.PhaseStopped, LastAttempt: attempt(2, ""), Since: since}, nil,
 		"Applied=True Stopped (the pipeline is stopped, because of a request; the declared status is running) gen 2 " +
-			"at 100; " +
-			"Ready=False Stopped (the pipeline is stopped) gen 2"},
+			"at 100; Ready=False Stopped (the pipeline is stopped) gen 2"},
 	{"is to stop", "stopped", "", sound, nil,
 		"Applied=False InProgress (the pipeline is stopping) gen 2"},
 	{"runs as asked for", "stopped", "running", sound, nil,
-		"Applied=True Running (generation 2 is running, because of a request; the declared status is stopped) gen 2 " +
-			"at 200"},
+		"Applied=True Running (generation 2 is running, because of a request; the declared status " +
+			"is stopped) gen 2 at 200"},
 	{"withdrawn", "running", "", sound, nil,
 		"Applied=False InProgress (the pipeline is stopping, because it is no longer declared) gen 2"},
 	{"its plugins changed", "running", "", sound, nil,
@@ -171,8 +170,7 @@ func TestDelivering(t *testing.T) {
 		"runs":             {sound, "Delivering=True Delivering (records are delivered) gen 2"},
 		"delivers nothing": {stalled, "Delivering=False DestinationStuck (why) gen 2 at 150"},
 		"recovers":         {recovering, "Delivering=False DestinationStuck (why) at 150"},
-		"is stopped": {spec.State{Phase: spec.PhaseStopped}, "Delivering=False Stopped (the pipeline is " +
-			"stopped)"},
+		"is stopped":       {spec.State{Phase: spec.PhaseStopped}, "Delivering=False Stopped (the pipeline is stopped)"},
 	} {
 		d := &spec.Declaration{Pipeline: spec.Pipeline{ID: "p", Status: spec.StatusRunning}, Generation: 2}
 		ready := ""

@@ -217,8 +217,7 @@ var ownSettings = map[string][]string{
 func checkSharedProcessor(plugin string) *sharingFault {
 	switch bareName(plugin) {
 	case "dedupe":
-		return &sharingFault{Message: "each instance would remember only its own keys, and let the others' " +
-			"through"}
+		return &sharingFault{Message: "each instance would remember only its own keys, and let the others' through"}
 	case "aggregate":
 		return &sharingFault{Message: "each instance would have its own windows, each with a part of the records"}
 	}

@@ -15,28 +15,24 @@ func (c *Config) declarations() []Setting {
 				"version again, hold keeps trying to start the new one."},
 		{Key: "pipelines.confirm", Field: &c.Pipelines.Confirm, Default: 5 * time.Second,
 			Description: "How long a new version of a pipeline must run to count as good. A version that fails " +
-				"sooner is " +
-				"handled like one that cannot start."},
+				"sooner is handled like one that cannot start."},
 		{Key: "pipelines.drain-timeout", Field: &c.Pipelines.DrainTimeout, Default: 30 * time.Second,
 			Description: "How long a stopping pipeline may take to settle its in-flight records. After that it is " +
-				"stopped " +
-				"at once, and these records are delivered again later. 0s: no limit."},
+				"stopped at once, and these records are delivered again later. 0s: no limit."},
 		{Key: "pipelines.deletion-grace", Field: &c.Pipelines.DeletionGrace, Default: 10 * time.Second,
-			Description: "How long a pipeline keeps running after its file is gone. If the file comes back in time, " +
-				"nothing changes."},
+			Description: "How long a pipeline keeps running after its file is gone. If the file comes back " +
+				"in time, nothing changes."},
 		{Key: "pipelines.cleanup-delay", Field: &c.Pipelines.CleanupDelay, Default: 10 * time.Minute,
 			Description: "How long the positions of a deleted pipeline are kept before its connectors clean up."},
 		{Key: "pipelines.ack-timeout", Field: &c.Pipelines.AckTimeout, Default: 5 * time.Minute,
 			Description: "How long a destination may hold records without writing any, or a source may take for an " +
 				"acknowledgement, before the pipeline is restarted. The time of sdk.batch.delay and of sdk.rate.* " +
-				"does not " +
-				"count, and a destination may wait for more records to fill a batch. 0s: no limit."},
+				"does not count, and a destination may wait for more records to fill a batch. 0s: no limit."},
 		{Key: "pipelines.allowed-paths", Field: &c.Pipelines.AllowedPaths, List: true, Secrecy: Public,
 			Example: "/var/lib/conduit,/var/log",
 			Description: "Directories and files, separated by commas, that settings of pipelines may name: what " +
-				"built-in " +
-				"connectors and processors read or write, and ${file:...}. Empty allows all paths except those of the " +
-				"agent itself."},
+				"built-in connectors and processors read or write, and ${file:...}. Empty allows all paths except " +
+				"those of the agent itself."},
 		{Key: "pipelines.exit-on-degraded", Field: &c.Pipelines.ExitOnDegraded,
 			Description: "Exit when a pipeline fails for good."},
 		{Key: "pipelines.status-files", Field: &c.Pipelines.StatusFiles, Default: true, Secrecy: Public,
@@ -72,27 +68,23 @@ func (c *Config) declarations() []Setting {
 		{Key: "connectors.sandbox", Field: &c.Connectors.Sandbox, Default: "off",
 			Values: []string{"off", "paths", "strict"},
 			Description: "What connector executables may do, on Linux with Landlock: off allows all that the agent " +
-				"may do; " +
-				"paths allows only files of the system, their own, and those in connectors.sandbox-paths; strict also " +
-				"forbids the network."},
+				"may do; paths allows only files of the system, their own, and those in connectors.sandbox-paths; " +
+				"strict also forbids the network."},
 		{Key: "connectors.sandbox-paths", Field: &c.Connectors.SandboxPaths, List: true,
 			Example: "/srv/data:rw,/etc/kafka",
-			Description: "Directories and files, separated by commas, that connectors in the sandbox may read. " +
-				"They may " +
-				"also change those that end with :rw."},
+			Description: "Directories and files, separated by commas, that connectors in the sandbox may read. They " +
+				"may also change those that end with :rw."},
 		{Key: "connectors.max-message-bytes", Field: &c.Connectors.MaxMessageBytes, Default: 16 << 20, Min: 1 << 20,
 			Example: "67108864",
 			Description: "Largest message with records, in bytes, that connector executables may send. One such " +
-				"message " +
-				"at a time is in memory in addition to the windows of sources."},
+				"message at a time is in memory in addition to the windows of sources."},
 		{Key: "connectors.max-receive-record-size", Field: &c.Connectors.MaxReceiveSize, Default: 4 << 20, Min: 1,
 			Example: "67108864",
 			Description: "Largest message with records, in bytes, that is sent to connector executables. It applies to " +
 				"executables made with Conduit's SDK since 0.14 or with the SDK of this agent."},
 		{Key: "connectors.max-schemas", Field: &c.Connectors.MaxSchemas, Default: 1000, Min: 1, Example: "100",
-			Description: "Schemas that a connector may create while the agent runs. Creating the same schema " +
-				"again does " +
-				"not count."},
+			Description: "Schemas that a connector may create while the agent runs. Creating the same " +
+				"schema again does not count."},
 		{Key: "connectors.max-schema-bytes", Field: &c.Connectors.MaxSchemaBytes, Default: 16 << 20, Min: 1 << 10,
 			Example:     "1048576",
 			Description: "Bytes of schemas that a connector may create while the agent runs."},
@@ -109,9 +101,8 @@ func (c *Config) declarations() []Setting {
 			Description: "Directory of the processors that are WebAssembly modules."},
 		{Key: "processors.timeout", Field: &c.Processors.Timeout, Default: 2 * time.Minute,
 			Description: "How long a processor, or its condition, may take for one record, including retries. A " +
-				"record that " +
-				"takes longer is refused. If the processor cannot be interrupted, its pipeline is restarted. 0s: " +
-				"no limit."},
+				"record that takes longer is refused. If the processor cannot be interrupted, its pipeline is " +
+				"restarted. 0s: no limit."},
 		{Key: "processors.memory", Field: &c.Processors.Memory, Default: 512 << 20, Min: 1 << 20, Example: "134217728",
 			Description: "Memory in bytes that an instance of a module may use."},
 		{Key: "processors.egress.enabled", Field: &c.Processors.Egress.Enabled,
@@ -123,27 +114,25 @@ func (c *Config) declarations() []Setting {
 		{Key: "processors.egress.secret-refs", Field: &c.Processors.Egress.SecretRefs, List: true, Secrecy: Public,
 			Example: "api-key",
 			Description: "Names, separated by commas, of secrets that modules may send as authorization. The secret " +
-				"name is " +
-				"the value of the variable CONDUIT_SECRET_NAME. Empty: any."},
+				"name is the value of the variable CONDUIT_SECRET_NAME. Empty: any."},
 		{Key: "processors.egress.timeout", Field: &c.Processors.Egress.Timeout, Default: 30 * time.Second,
 			Description: "Longest time that an HTTP request of a module may take. 0s: as long as the module asks for."},
 		{Key: "processors.egress.max-response-bytes", Field: &c.Processors.Egress.MaxResponseBytes, Default: 4 << 20,
 			Example: "1048576",
-			Description: "Largest response, in bytes, to an HTTP request of a module. 0: as large as the module " +
-				"asks for."},
+			Description: "Largest response, in bytes, to an HTTP request of a module. 0: as large " +
+				"as the module asks for."},
 
 		{Key: "db.sqlite.path", Field: &c.DB.SQLite.Path, Default: "conduit.db", Required: true,
 			Example:     "/var/lib/conduit/conduit.db",
 			Description: "File of the store, which keeps declared pipelines, positions and history."},
 		{Key: "db.sqlite.network-filesystem", Field: &c.DB.SQLite.NetworkFileSystem, Secrecy: Public,
-			Description: "Allow db.sqlite.path on a network file system, or on one that a program serves (FUSE). " +
-				"It must " +
-				"support locks, shared memory and fsync, and only one machine may use it."},
+			Description: "Allow db.sqlite.path on a network file system, or on one that a program serves (FUSE). It " +
+				"must support locks, shared memory and fsync, and only one machine may use it."},
 		{Key: "db.commit-interval", Field: &c.DB.CommitInterval, Default: 50 * time.Millisecond,
 			Description: "Shortest time between two commits of positions, or of states, under load."},
 		{Key: "db.history.max-age", Field: &c.DB.History.Age, Default: 30 * 24 * time.Hour,
-			Description: "How long the history of a deleted pipeline is kept. It does not contain the values of secret " +
-				"settings."},
+			Description: "How long the history of a deleted pipeline is kept. It does not contain the " +
+				"values of secret settings."},
 		{Key: "db.history.max-pipelines", Field: &c.DB.History.Pipelines, Default: 1000, Example: "100",
 			Description: "Deleted pipelines whose history is kept. The oldest deletions are forgotten first."},
 		{Key: "db.history.max-bytes", Field: &c.DB.History.Bytes, Default: int64(16 << 20), Example: "1048576",
@@ -159,8 +148,7 @@ func (c *Config) declarations() []Setting {
 
 		{Key: "memory.limit", Field: &c.Memory.Limit, Min: -1, Example: "536870912",
 			Description: "Memory in bytes that the process of the agent may use. Sources wait before they read more. " +
-				"0: nine " +
-				"tenths of the limit of the control group, if there is one; -1: no limit."},
+				"0: nine tenths of the limit of the control group, if there is one; -1: no limit."},
 
 		{Key: "log.level", Field: &c.Log.Level, Default: "info",
 			Values:      []string{"trace", "debug", "info", "warn", "error"},
@@ -183,24 +171,20 @@ func (c *Config) declarations() []Setting {
 		{Key: "api.http.cors.allowed-origins", Field: &c.API.HTTP.CORS.AllowedOrigins, List: true,
 			Example: "https://ui.example.com",
 			Description: "Origins, separated by commas, whose pages may use the API like the pages of the agent, " +
-				"such as " +
-				"https://ui.example.com."},
+				"such as https://ui.example.com."},
 		{Key: "api.allowed-hosts", Field: &c.API.AllowedHosts, List: true, Example: "edge-7.example.com",
 			Description: "Host names, separated by commas, that requests to the API may use, in addition to " +
-				"localhost and " +
-				"IP addresses."},
+				"localhost and IP addresses."},
 		{Key: "api.allow-unauthenticated", Field: &c.API.AllowUnauthenticated, Secrecy: Public,
 			Description: "Allow every client that can reach the API to do everything, whatever the address."},
 		{Key: "api.auth.read-token-file", Field: &c.API.Auth.ReadTokenFile, Secrecy: SecretFile,
 			Example: "/etc/conduit/read-token",
-			Description: "File with the bearer token that allows reading. A name without a directory is looked up " +
-				"in the " +
-				"credentials of systemd."},
+			Description: "File with the bearer token that allows reading. A name without a directory is looked up in " +
+				"the credentials of systemd."},
 		{Key: "api.auth.admin-token-file", Field: &c.API.Auth.AdminTokenFile, Secrecy: SecretFile,
 			Example: "admin-token",
 			Description: "File with the bearer token that allows everything. A name without a directory is looked up " +
-				"in the " +
-				"credentials of systemd."},
+				"in the credentials of systemd."},
 		{Key: "api.tls.cert-file", Field: &c.API.TLS.CertFile, Secrecy: Public, Example: "/etc/conduit/cert.pem",
 			Description: "Certificate of the API, PEM. With it the API speaks HTTPS."},
 		{Key: "api.tls.key-file", Field: &c.API.TLS.KeyFile, Secrecy: SecretFile, Example: "/etc/conduit/key.pem",
@@ -212,8 +196,7 @@ func (c *Config) declarations() []Setting {
 			Description: "Serve profiles under /debug/pprof/ to clients with the admin token."},
 		{Key: "api.client.ca-file", Field: &c.API.Client.CAFile, Secrecy: Public, Example: "/etc/conduit/ca.pem",
 			Description: "Certificate authorities, PEM, with which commands verify the agent, in addition to the " +
-				"authorities " +
-				"of the machine."},
+				"authorities of the machine."},
 		{Key: "api.client.cert-file", Field: &c.API.Client.CertFile, Secrecy: Public,
 			Example:     "/etc/conduit/client.pem",
 			Description: "Certificate that commands present to the agent, PEM."},
@@ -223,8 +206,8 @@ func (c *Config) declarations() []Setting {
 
 		{Key: "schema-registry.type", Field: &c.Schemas.Type, Default: "builtin",
 			Values: []string{"builtin", "confluent"},
-			Description: "Where schemas are kept: builtin keeps them in the store, confluent in a Confluent schema " +
-				"registry."},
+			Description: "Where schemas are kept: builtin keeps them in the store, confluent in a " +
+				"Confluent schema registry."},
 		{Key: "schema-registry.confluent.connection-string", Field: &c.Schemas.Confluent.ConnectionString,
 			Secrecy: SecretPart, Example: "https://registry.example.com",
 			Description: "URL of the Confluent schema registry."},
@@ -251,18 +234,16 @@ func (c *Config) declarations() []Setting {
 		{Key: "cluster.capacity", Field: &c.Cluster.Capacity, Default: 1, Min: 1, Example: "4",
 			Description: "Pipelines that this agent runs, in proportion to the other members."},
 		{Key: "cluster.ttl", Field: &c.Cluster.TTL, Default: 20 * time.Second, Example: "10s",
-			Description: "How long a member may be silent before others take over its pipelines. The member " +
-				"itself stops " +
-				"them after seven tenths of this time. With less than 17s, pipelines may stop while three NATS servers " +
-				"elect a leader."},
+			Description: "How long a member may be silent before others take over its pipelines. The member itself " +
+				"stops them after seven tenths of this time. With less than 17s, pipelines may stop while three NATS " +
+				"servers elect a leader."},
 		{Key: "cluster.keep-deleted", Field: &c.Cluster.Keep, Default: 24 * time.Hour, Example: "1h",
-			Description: "How long the claim and the positions of a pipeline are kept after no member has its file " +
-				"any more."},
+			Description: "How long the claim and the positions of a pipeline are kept after no " +
+				"member has its file any more."},
 		{Key: "cluster.nats.url", Field: &c.Cluster.NATS.URL, List: true, Secrecy: SecretPart,
 			Example: "nats://n1:4222,nats://n2:4222,nats://n3:4222",
 			Description: "Servers of the NATS JetStream, separated by commas, that keeps the claims and the " +
-				"positions of the " +
-				"cluster."},
+				"positions of the cluster."},
 		{Key: "cluster.nats.replicas", Field: &c.Cluster.NATS.Replicas, Default: 3, Min: 1, Example: "1",
 			Description: "Replicas of the stream, if this agent creates it."},
 		{Key: "cluster.nats.credentials-file", Field: &c.Cluster.NATS.CredentialsFile, Secrecy: SecretFile,
@@ -292,8 +273,7 @@ func (c *Config) declarations() []Setting {
 		{Key: "notify.webhook.url", Field: &c.Notify.Webhook.URL, Secrecy: SecretValue,
 			Example: "https://alerts.example.com/conduit",
 			Description: "URL to which notifications are sent with POST, as JSON: a pipeline failed, is silent or " +
-				"recovered, " +
-				"a pipeline file has a problem."},
+				"recovered, a pipeline file has a problem."},
 		{Key: "notify.webhook.secret-file", Field: &c.Notify.Webhook.SecretFile, Secrecy: SecretFile,
 			Example: "/etc/conduit/webhook-secret",
 			Description: "File with the secret that signs notifications, at least 24 characters. It is read for each " +
@@ -301,8 +281,7 @@ func (c *Config) declarations() []Setting {
 		{Key: "notify.command.run", Field: &c.Notify.Command.Run, Secrecy: SecretValue,
 			Example: `["/usr/local/bin/page"]`,
 			Description: "Command that is run for each notification, with the JSON on its standard input: a JSON " +
-				"list of the " +
-				"program and its arguments, without a shell. It gets the environment of connectors."},
+				"list of the program and its arguments, without a shell. It gets the environment of connectors."},
 		{Key: "notify.command.timeout", Field: &c.Notify.Command.Timeout, Default: 30 * time.Second, Secrecy: Public,
 			Description: "How long the command may take before it is killed and tried again."},
 		{Key: "notify.kinds", Field: &c.Notify.Kinds, List: true, Example: "degraded,failing,recovered",
@@ -311,8 +290,7 @@ func (c *Config) declarations() []Setting {
 			Description: "Notifications that are sent, separated by commas. Empty: all."},
 		{Key: "notify.interval", Field: &c.Notify.Interval, Default: 15 * time.Minute,
 			Description: "Time in which at most one notification of a kind is sent for each pipeline or file. A " +
-				"condition " +
-				"that still holds at its end is reported then."},
+				"condition that still holds at its end is reported then."},
 
 		{Key: "shutdown.timeout", Field: &c.Shutdown.Timeout, Default: 30 * time.Second,
 			Description: "How long the agent waits for in-flight records when it ends."},

@@ -100,8 +100,7 @@ func TestAdoptState(t *testing.T) {
 		}
 	}
 	for _, text := range []string{
-		"2 processors shared it, and start without state: shop:eu:once, shop:eu:once", "no declared processor uses " +
-			"it",
+		"2 processors shared it, and start without state: shop:eu:once, shop:eu:once", "no declared processor uses it",
 		"newer:once has newer state",
 		"outside of the state directory",
 	} {

@@ -130,8 +130,7 @@ func (m *planMaker) nothingWords(plan *spec.Plan) string {
 	switch {
 	case len(plan.Held) > 0:
 		return "no changes: all pipeline files are missing, and no pipeline is withdrawn until one appears; to " +
-			"confirm " +
-			"the removal: conduit reload --prune"
+			"confirm the removal: conduit reload --prune"
 	case plan.Files == 0:
 		return "no changes: there are no pipeline files"
 	case HasErrors(plan.Problems):

@@ -39,8 +39,8 @@ var variables = []string{"AWS_SHARED_CREDENTIALS_FILE", "AWS_CONFIG_FILE", "PGPA
 	"PGSSLCERT", "PGSSLKEY", "PGSSLCRL", "NETRC", "KRB5_CONFIG", "KRB5_KTNAME", "SSLKEYLOGFILE", "MYSQL_HOME",
 	"SQLITE_HISTORY", "MINIO_CONFIG_DIR", "REDISCLI_RCFILE"}
 
-// NewPlace returns a place whose files are also in the home directory. With withVariables, environment variables name them,
-// too.
+// NewPlace returns a place whose files are also in the home directory. With withVariables, environment variables name
+// them, too.
 func NewPlace(t *testing.T, withVariables bool) *Place {
 	t.Helper()
 	out, home := t.TempDir(), t.TempDir()

@@ -1,5 +1,5 @@
-// Package wait lets a test wait until a condition holds, such as for a text in a Buffer to which other goroutines write.
-// Because a test must not depend on the speed of the machine, the package also measures work by its CPU time.
+// Package wait lets a test wait until a condition holds, such as for a text in a Buffer to which other goroutines
+// write. Because a test must not depend on the speed of the machine, the package also measures work by its CPU time.
 package wait
 
 import (

@@ -74,8 +74,8 @@ func unlogged(w *world) {
 		{"ALTER TABLE parts EXCHANGE PARTITION p0 WITH TABLE beside", ".parts had a partition exchanged"},
 		{"ALTER TABLE parts DROP PARTITION p1", ".parts had a partition dropped"},
 		{"CREATE OR REPLACE TABLE parts (id int PRIMARY KEY)", ".parts was replaced"},
-		{"ALTER TABLE kept ADD CONSTRAINT late FOREIGN KEY (p) REFERENCES p (id) ON DELETE SET " +
-			"NULL", "constraint=late"},
+		{"ALTER TABLE kept ADD CONSTRAINT late FOREIGN KEY (p) REFERENCES p (id) ON DELETE SET NULL",
+			"constraint=late"},
 		{"TRUNCATE other", ""},
 		{"DROP TABLE c", ".c was dropped"},
 	} {
@@ -114,8 +114,8 @@ func programsWrite(w *world) {
 		defer close(done)
 		_, _ = long.ExecContext(w.Context(), "SELECT id, sleep(600) FROM t")
 	}()
-	const running = "SELECT id FROM information_schema.processlist WHERE info LIKE '%sleep(600)%' AND info NOT LIKE " +
-		"'%processlist%'"
+	const running = "SELECT id FROM information_schema.processlist WHERE info LIKE '%sleep(600)%' AND info " +
+		"NOT LIKE '%processlist%'"
 	wait.For(w, "the query to run for long", func() bool { return w.query(running+" AND time > 3") != "" })
 	s := w.open(w.sourceSettings("*"), nil)
 	s.Want(`snapshot t {"id":1} to {"id":1}`)

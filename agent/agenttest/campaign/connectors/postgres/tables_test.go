@@ -15,8 +15,8 @@ var relations = []struct{ name, schema, program, left string }{
 		"ordinary SET x = 'a'; DELETE FROM ordinary; TRUNCATE ordinary", ""},
 	{"keyless", "CREATE TABLE keyless (id int, x text)", "INSERT INTO keyless VALUES (1); UPDATE keyless SET x = " +
 		"'a'; DELETE FROM keyless", "keyless"},
-	{"unique", "CREATE TABLE uniq (id int NOT NULL UNIQUE)", "INSERT INTO uniq VALUES (1); UPDATE uniq SET id = 2; " +
-		"DELETE FROM uniq", "uniq"},
+	{"unique", "CREATE TABLE uniq (id int NOT NULL UNIQUE)", "INSERT INTO uniq VALUES (1); UPDATE uniq SET " +
+		"id = 2; DELETE FROM uniq", "uniq"},
 	{"deferrable key", "CREATE TABLE deferred (id int PRIMARY KEY DEFERRABLE, x text)", "INSERT INTO deferred VALUES " +
 		"(1); UPDATE deferred SET x = 'a'; DELETE FROM deferred", "deferred"},
 	{"identity full", "CREATE TABLE whole (id int); ALTER TABLE whole REPLICA IDENTITY FULL", "INSERT INTO whole " +
@@ -27,8 +27,9 @@ var relations = []struct{ name, schema, program, left string }{
 		"(id); ALTER TABLE indexed REPLICA IDENTITY USING INDEX indexed_id", "INSERT INTO indexed VALUES (1); UPDATE " +
 		"indexed SET x = 'a'; DELETE FROM indexed", ""},
 	{"identity index dropped", "CREATE TABLE indexless (id int NOT NULL PRIMARY KEY); CREATE UNIQUE INDEX " +
-		"indexless_id ON indexless (id); ALTER TABLE indexless REPLICA IDENTITY USING INDEX indexless_id; DROP INDEX " +
-		"indexless_id", "INSERT INTO indexless VALUES (1); UPDATE indexless SET id = 2; DELETE FROM indexless",
+		"indexless_id ON indexless (id); ALTER TABLE indexless REPLICA IDENTITY USING INDEX indexless_id; " +
+		"DROP INDEX indexless_id",
+		"INSERT INTO indexless VALUES (1); UPDATE indexless SET id = 2; DELETE FROM indexless",
 		"indexless"},
 	{"partitioned", "CREATE TABLE parted (id int PRIMARY KEY) PARTITION BY RANGE (id); CREATE TABLE parted_1 " +
 		"PARTITION OF parted FOR VALUES FROM (0) TO (10)", "INSERT INTO parted VALUES (1); UPDATE parted SET id = 2; " +
@@ -47,8 +48,8 @@ var relations = []struct{ name, schema, program, left string }{
 		"= id + 1; UPDATE child SET x = 'a'; INSERT INTO good_child VALUES (3); DELETE FROM parent", "child"},
 	{"unlogged", "CREATE UNLOGGED TABLE unlogged (id int)", "INSERT INTO unlogged VALUES (1); UPDATE unlogged SET id " +
 		"= 2; DELETE FROM unlogged", ""},
-	{"temporary", "SELECT 1", "CREATE TEMP TABLE t (id int); INSERT INTO t VALUES (1); UPDATE t SET id = 2; " +
-		"DELETE FROM t", ""},
+	{"temporary", "SELECT 1", "CREATE TEMP TABLE t (id int); INSERT INTO t VALUES (1); UPDATE t " +
+		"SET id = 2; DELETE FROM t", ""},
 	{"views", "CREATE VIEW v AS SELECT id FROM ordinary; CREATE MATERIALIZED VIEW mv AS SELECT 1 AS id",
 		"INSERT INTO v VALUES (7); UPDATE v SET id = 8; DELETE FROM v; REFRESH MATERIALIZED VIEW mv", ""},
 	{"generated", "CREATE TABLE made (id int PRIMARY KEY, twice int GENERATED ALWAYS AS (id * 2) STORED)",
@@ -148,8 +149,8 @@ func keyDropped(w *world) {
 	w.exec("ALTER TABLE b DROP CONSTRAINT b_pkey; CREATE TABLE late (id int); INSERT INTO late VALUES (1)")
 	w.exec("CREATE TABLE p_1 PARTITION OF p DEFAULT; ALTER TABLE p_1 REPLICA IDENTITY NOTHING")
 	out("[public.b public.late public.p]")
-	w.exec("UPDATE b SET id = 2; UPDATE late SET id = 3; INSERT INTO p VALUES (1); UPDATE p SET id = 2; INSERT INTO " +
-		"a VALUES (2)")
+	w.exec("UPDATE b SET id = 2; UPDATE late SET id = 3; INSERT INTO p VALUES (1); UPDATE p SET id = 2; " +
+		"INSERT INTO a VALUES (2)")
 	s.Want(`create a {"id":2} to {"id":2}`)
 	w.exec("ALTER TABLE b ADD PRIMARY KEY (id); ALTER TABLE p_1 REPLICA IDENTITY DEFAULT")
 	s.Want(`snapshot b {"id":2} to {"id":2}`, `snapshot p {"id":2} to {"id":2}`)
