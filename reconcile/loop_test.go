@@ -708,7 +708,9 @@ type stageError struct{ processors, refused bool }
 
 func (stageError) Error() string { return "the stage failed" }
 
-func (e stageError) Stage() (id string, processors, refused bool) { return "p:in", e.processors, e.refused }
+func (e stageError) Stage() (id string, processors, refused bool) {
+	return "p:in", e.processors, e.refused
+}
 
 // TestLoopReportsDeliveries ends the stall of a pipeline: only one that runs delivers again.
 func TestLoopReportsDeliveries(t *testing.T) {
