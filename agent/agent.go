@@ -51,6 +51,8 @@ type Options struct {
 	Wired func(*Agent)
 	// Profiles serves profiles of the agent. It is nil in a binary that contains none.
 	Profiles http.Handler
+	// ToolServer serves tools for language models. It is nil in a binary that contains none.
+	ToolServer api.ToolServer
 	// Docs, if set, returns a file of the documentation by name.
 	Docs func(name string) ([]byte, bool)
 	// Reload, if set, makes the agent read the pipeline files at each signal.

@@ -67,6 +67,8 @@ func (a *Agent) serveAPI() (func(ctx context.Context) error, error) {
 		Version:       a.options.Version,
 		Debug:         c.Debug,
 		Profiles:      a.options.Profiles,
+		ToolServer:    a.options.ToolServer,
+		Tools:         c.MCP,
 		Reload:        a.reload,
 		Plan:          a.plan,
 		WriteFile:     a.writeFile,

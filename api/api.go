@@ -84,6 +84,9 @@ type Server struct {
 	Debug   bool // serve profiles under /debug/pprof/
 	// Profiles serves profiles. It is nil in a binary that contains none.
 	Profiles http.Handler
+	// ToolServer serves tools for language models at /mcp. It is nil in a binary that contains none.
+	ToolServer ToolServer
+	Tools      string // ToolsRead or ToolsWrite; anything else: no tools
 
 	// names, in addition to localhost and addresses of the machine, that may be in the Host header
 	Hosts      []string

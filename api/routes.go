@@ -59,6 +59,7 @@ func (s *Server) router(base shared) http.Handler {
 	s.explorer(router)
 	s.docs(router)
 	s.profile(base, router)
+	s.mcp(router)
 	s.page(router)
 	return router
 }

@@ -42,6 +42,18 @@ func Start(t testing.TB, dir string, change ...func(*config.Config)) *Agent {
 // StartWired is Start for an agent whose parts are changed by wired before they run.
 func StartWired(t testing.TB, dir string, wired func(*agent.Agent), change ...func(*config.Config)) *Agent {
 	t.Helper()
+	return StartWith(t, dir, func(o *agent.Options) {
+		usual := o.Wired
+		o.Wired = func(a *agent.Agent) {
+			usual(a)
+			wired(a)
+		}
+	}, change...)
+}
+
+// StartWith is Start for an agent whose options, besides its settings, are changed by with.
+func StartWith(t testing.TB, dir string, with func(*agent.Options), change ...func(*config.Config)) *Agent {
+	t.Helper()
 	if dir == "" {
 		dir = NewDir(t)
 		emptyStore(t, dir)
@@ -64,15 +76,14 @@ func StartWired(t testing.TB, dir string, wired func(*agent.Agent), change ...fu
 	a.stop = stop
 	started := make(chan *agent.Agent, 1)
 	log := slog.New(slog.NewJSONHandler(a.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	go func() {
-		a.err <- agent.Run(ctx, agent.Options{Config: cfg, Plugins: parts.Plugins(), References: parts.References(),
-			Cluster: parts.Cluster(), Profiles: parts.Profiles(), Log: log,
-			Wired: func(a *agent.Agent) {
-				Unlimited(a)
-				a.StatusFiles.Pause = 20 * time.Millisecond
-				wired(a)
-			}, Started: func(up *agent.Agent) { started <- up }})
-	}()
+	options := agent.Options{Config: cfg, Plugins: parts.Plugins(), References: parts.References(),
+		Cluster: parts.Cluster(), Profiles: parts.Profiles(), Log: log,
+		Wired: func(a *agent.Agent) {
+			Unlimited(a)
+			a.StatusFiles.Pause = 20 * time.Millisecond
+		}, Started: func(up *agent.Agent) { started <- up }}
+	with(&options)
+	go func() { a.err <- agent.Run(ctx, options) }()
 	select {
 	case a.Agent = <-started:
 	case err := <-a.err:

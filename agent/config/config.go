@@ -144,6 +144,7 @@ type API struct {
 	Auth                 Auth
 	TLS                  TLS
 	Debug                bool
+	MCP                  string
 	Client               Client
 }
 

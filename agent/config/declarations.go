@@ -194,6 +194,9 @@ func (c *Config) declarations() []Setting {
 			Description: "Certificate authorities, PEM, one of which must have signed the certificate of a client."},
 		{Key: "api.debug", Field: &c.API.Debug,
 			Description: "Serve profiles under /debug/pprof/ to clients with the admin token."},
+		{Key: "api.mcp", Field: &c.API.MCP, Default: "read", Values: []string{"off", "read", "write"},
+			Description: "Tools for language models at /mcp, with the tokens of the API: off, read, or write to allow " +
+				"the admin token to apply planned changes to pipelines of the API."},
 		{Key: "api.client.ca-file", Field: &c.API.Client.CAFile, Secrecy: Public, Example: "/etc/conduit/ca.pem",
 			Description: "Certificate authorities, PEM, with which commands verify the agent, in addition to the " +
 				"authorities of the machine."},

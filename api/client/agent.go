@@ -101,6 +101,17 @@ func (c *Client) DryRun(ctx context.Context, request spec.DryRunRequest) (spec.D
 	return result, err
 }
 
+// Edit returns the problems of a pipeline file in an editor, and completions at the cursor.
+func (c *Client) Edit(ctx context.Context, request rest.EditorRequest) (rest.EditorAnswer, error) {
+	answer, _, err := with[rest.EditorAnswer](ctx, c, http.MethodPost, "/v1/editor", request, nil)
+	return answer, err
+}
+
+// Docs returns a file of the documentation by its name, such as start.md.
+func (c *Client) Docs(ctx context.Context, name string) ([]byte, error) {
+	return get[[]byte](ctx, c, "/docs/"+url.PathEscape(name))
+}
+
 // Events returns up to limit events after the event with this id, oldest first; the newest when after is negative. With
 // a limit of 0 the agent chooses one.
 func (c *Client) Events(ctx context.Context, after int64, limit int) ([]spec.Event, error) {
@@ -181,6 +192,17 @@ func (c *Client) InspectIn(
 	ctx context.Context, destinationID string, filters []string, f func(Message) error, options ...Option,
 ) error {
 	return c.inspect(ctx, at(connectors, destinationID, "/inspect-in"), filters, f, options)
+}
+
+// InspectProcessor is like Inspect for the records that come to a processor, or with after for those that it returns.
+func (c *Client) InspectProcessor(
+	ctx context.Context, processorID string, after bool, filters []string, f func(Message) error, options ...Option,
+) error {
+	side := "/inspect-in"
+	if after {
+		side = "/inspect-out"
+	}
+	return c.inspect(ctx, at(processors, processorID, side), filters, f, options)
 }
 
 func (c *Client) inspect(

@@ -58,8 +58,8 @@ func (c *Client) Plugins(ctx context.Context) ([]rest.Plugin, error) {
 }
 
 // ProcessorPlugins returns the processor plugins.
-func (c *Client) ProcessorPlugins(ctx context.Context) ([]rest.Plugin, error) {
-	return get[[]rest.Plugin](ctx, c, "/v1/processors/plugins")
+func (c *Client) ProcessorPlugins(ctx context.Context) ([]rest.ProcessorPlugin, error) {
+	return get[[]rest.ProcessorPlugin](ctx, c, "/v1/processors/plugins")
 }
 
 // Processors returns the processors of the parents, or all processors without parents.

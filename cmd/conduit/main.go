@@ -6,6 +6,7 @@ import (
 	"github.com/peterbourgon/ff/v3/ffcli"
 
 	"github.com/conduit-agent/conduit/agent/parts"
+	"github.com/conduit-agent/conduit/api/mcp"
 	"github.com/conduit-agent/conduit/cmd/conduit/cli"
 	"github.com/conduit-agent/conduit/cmd/conduit/docs"
 	"github.com/conduit-agent/conduit/cmd/conduit/tools"
@@ -22,8 +23,9 @@ func main() {
 		References:     parts.References(),
 		Cluster:        parts.Cluster(),
 		Profiles:       parts.Profiles(),
+		ToolServer:     mcp.Handler,
 		Site:           docs.Of,
-		Commands:       []func(*cli.Program) *ffcli.Command{tools.Prove},
+		Commands:       []func(*cli.Program) *ffcli.Command{tools.Prove, tools.MCP},
 		PluginCommands: []func(*cli.Program) *ffcli.Command{tools.PluginsInit, tools.PluginsSDK},
 	})
 }

@@ -61,6 +61,7 @@ var homes = map[string][]string{
 	"github.com/fsnotify/fsnotify":             {"reconcile/watch"},
 	"github.com/julienschmidt/httprouter":      {"api"},
 	"nhooyr.io/websocket":                      {"api/inspect", "api/client"},
+	"github.com/modelcontextprotocol/go-sdk":   {"api/mcp"},
 	"github.com/santhosh-tekuri/jsonschema/v5": {"schemas"},
 	"github.com/knadh/koanf":                   {"agent/config"},
 	"github.com/peterbourgon/ff/v3":            {"cmd/conduit", "cmd/conduit/*"},

@@ -19,6 +19,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/agent/membership"
 	"github.com/conduit-agent/conduit/agent/reference"
+	"github.com/conduit-agent/conduit/api"
 	"github.com/conduit-agent/conduit/cmd/conduit/logging"
 	"github.com/conduit-agent/conduit/cmd/conduit/terminal"
 	"github.com/conduit-agent/conduit/spec"
@@ -31,6 +32,8 @@ type Parts struct {
 	Cluster    *membership.Cluster
 	// Profiles serves profiles of the agent; nil: there are none.
 	Profiles http.Handler
+	// ToolServer serves tools for language models in the agent; nil: there are none.
+	ToolServer api.ToolServer
 	// Site returns a function that returns the files of the documentation by name; nil: there is none.
 	Site func(root *ffcli.Command, version string, usage func(*ffcli.Command) string) func() (map[string][]byte, error)
 	// Commands are the further commands of 'conduit', PluginCommands those of 'conduit plugins'.

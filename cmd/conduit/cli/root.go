@@ -54,7 +54,13 @@ Examples:
 		if *version {
 			return versionCommand(p).Exec(ctx, args)
 		}
+		if len(args) > 0 && slices.Contains(fullOnly, args[0]) {
+			return Invalidf("this binary does not contain 'conduit %s'; the full binary, conduit, does", args[0])
+		}
 		return group(ctx, args)
 	}
 	return all
 }
+
+// fullOnly are the commands that only the full binary contains.
+var fullOnly = []string{"docs", "mcp", "prove"}

@@ -52,6 +52,8 @@ var written = []page{
 		About: "Passwords and tokens from credentials, files and variables."},
 	{Name: "access", Title: "Access to the API", Section: "Operate", Source: "cmd/conduit/docs/ACCESS.md",
 		About: "Tokens, TLS, the socket."},
+	{Name: "mcp", Title: "Tools for language models", Section: "Operate", Source: "cmd/conduit/docs/MCP.md",
+		About: "The agent in a program with a model, over MCP: setup, tools, safety."},
 	{Name: "dead-letters", Title: "Dead letters and replay", Section: "Operate",
 		Source: "cmd/conduit/docs/DEADLETTERS.md", About: "List, edit, replay and drop refused records.",
 		Words: "dlq errors reprocess"},
