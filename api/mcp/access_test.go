@@ -177,7 +177,7 @@ func requests(t *testing.T, w *agenttest.Web) {
 		{"no JSON", "POST", "{", nil, 400},
 	} {
 		got := w.Do(tt.method, "/mcp", tt.body, append(usual, tt.headers...)...)
-		if got.Status != tt.status {
+		if got.Status != tt.status || strings.Contains(got.Body, `"public"`) {
 			t.Errorf("%s: %d %s", tt.what, got.Status, got.Body)
 		}
 		const most = 12 << 10 // bytes that every conversation of a model carries

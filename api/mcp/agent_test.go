@@ -25,7 +25,6 @@ import (
 // start starts an agent with tools and the documentation.
 func start(t *testing.T, change ...func(*config.Config)) *agenttest.Web {
 	t.Helper()
-	site := docs.Of(&ffcli.Command{Name: "conduit"}, "v0", func(*ffcli.Command) string { return "" })
 	a := agenttest.StartWith(t, "", func(o *agent.Options) {
 		o.ToolServer = mcp.Handler
 		o.Docs = func(name string) ([]byte, bool) {
@@ -36,6 +35,9 @@ func start(t *testing.T, change ...func(*config.Config)) *agenttest.Web {
 	}, change...)
 	return &agenttest.Web{Agent: a, T: t, API: &client.Client{URL: "http://" + a.Address()}}
 }
+
+// site returns the files of the documentation.
+var site = docs.Of(&ffcli.Command{Name: "conduit"}, "v0", func(*ffcli.Command) string { return "" })
 
 // withToken is a transport that sends a token.
 type withToken string

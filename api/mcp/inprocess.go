@@ -3,7 +3,6 @@ package mcp
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"errors"
 	"io"
 	"net"
@@ -28,24 +27,10 @@ type transport struct {
 	caller *http.Request
 }
 
-// identity is the context of a request, with the values of the context of the caller.
-type identity struct {
-	context.Context
-	caller context.Context
-}
-
-// Value implements context.Context.
-func (c identity) Value(key any) any {
-	if v := c.Context.Value(key); v != nil {
-		return v
-	}
-	return c.caller.Value(key)
-}
-
 // RoundTrip implements http.RoundTripper. It returns when the response is complete, or when the connection is taken
 // over.
 func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
-	in := r.Clone(identity{r.Context(), t.caller.Context()})
+	in := r.Clone(r.Context()) // which has the connection of the caller
 	in.RequestURI, in.RemoteAddr, in.TLS = r.URL.RequestURI(), t.caller.RemoteAddr, t.caller.TLS
 	in.Host = t.caller.Host
 	in.Header.Del("Authorization")

@@ -33,7 +33,9 @@ func Handler(
 		}
 		return inProcess(api, r), nil
 	}
-	options := &sdk.ServerOptions{Instructions: instructions(write), Capabilities: capabilities, Logger: quiet(log)}
+	options := &sdk.ServerOptions{Instructions: instructions(write), Capabilities: capabilities, Logger: quiet(log),
+		// The tools depend on the token.
+		SetCacheable: func(_ context.Context, _ sdk.Request, c *sdk.Cacheable) { c.CacheScope = "private" }}
 	readers := newServer(version, options, toolsFor(false, false), of, nil)
 	admins := newServer(version, options, toolsFor(true, write), of, nil)
 	handler := sdk.NewStreamableHTTPHandler(func(r *http.Request) *sdk.Server {

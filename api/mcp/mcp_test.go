@@ -60,7 +60,7 @@ var quotedAfter = regexp.MustCompile(`with after \\?"([^"\\]+)`)
 // TestLists pages through a long list, with nothing but what the answers say.
 func TestLists(t *testing.T) {
 	var statuses, want []any
-	for i := range 1000 {
+	for i := range 300 {
 		id := fmt.Sprintf("pipeline-%04d", i)
 		want = append(want, id)
 		statuses = append(statuses, map[string]any{"id": id, "state": map[string]any{"phase": "recovering",
@@ -100,7 +100,7 @@ var offset = regexp.MustCompile(`\nmore: .*offset (\d+)$`)
 // TestTexts reads a long text in parts.
 func TestTexts(t *testing.T) {
 	var want strings.Builder
-	for i := range 5000 {
+	for i := range 1500 {
 		fmt.Fprintf(&want, "metric{pipeline=\"größe-%d\"} 1\n", i)
 	}
 	s := served(t, map[string]any{"/metrics": "# HELP metric of a test\n" + want.String()})
