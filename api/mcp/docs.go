@@ -2,15 +2,12 @@ package mcp
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
-	"unicode"
 
 	"github.com/conduit-agent/conduit/api/client"
 )
@@ -20,25 +17,18 @@ type searching struct {
 	Limit int    `json:"limit,omitempty" jsonschema:"maximum number of pages; default 8"`
 }
 
-// docsPage is a page in the index of the documentation.
-type docsPage struct {
-	Name, Title, About, Text string
-	Headings                 []string
-}
-
-// found is a page that a search found.
+// found is a page that a search found, with the section that fits best.
 type found struct {
-	Page     string   `json:"page"`
-	Title    string   `json:"title"`
-	About    string   `json:"about"`
-	Sections []string `json:"sections,omitempty"` // with one of the words
-	Excerpt  string   `json:"excerpt"`
-	points   int
+	Page    string `json:"page"`
+	Title   string `json:"title"`
+	About   string `json:"about"`
+	Section string `json:"section,omitempty"`
+	Name    string `json:"name,omitempty"` // of a setting in the section
+	Excerpt string `json:"excerpt"`
 }
 
 func searchDocs(ctx context.Context, c *client.Client, in searching) (any, error) {
-	words := strings.Fields(strings.ToLower(in.Query))
-	if len(words) == 0 {
+	if len(wordsOf(in.Query)) == 0 {
 		return nil, errors.New("the query has no words")
 	}
 	pages, err := docsIndex(ctx, c)
@@ -46,15 +36,17 @@ func searchDocs(ctx context.Context, c *client.Client, in searching) (any, error
 		return nil, err
 	}
 	var all []found
-	for i := range pages {
-		if f := pages[i].find(words); f.points > 0 {
-			all = append(all, f)
+	for _, h := range search(pages, in.Query) {
+		words := in.Query
+		if h.name != "" {
+			words = h.name
 		}
+		all = append(all, found{h.page.Name, h.page.Title, h.page.About, h.section.Title, h.name,
+			excerpt(h.section.Text, words)})
 	}
 	if len(all) == 0 {
 		return "nothing was found: use fewer or other words; read_docs without a page lists all pages", nil
 	}
-	slices.SortStableFunc(all, func(a, b found) int { return cmp.Compare(b.points, a.points) })
 	return paged(all, limited(in.Limit, 8, 50), func(found) string { return "use more words, or a larger limit" })
 }
 
@@ -79,68 +71,6 @@ func docsFile(ctx context.Context, c *client.Client, name string) ([]byte, error
 			strings.TrimSuffix(name, ".md"))
 	}
 	return text, err
-}
-
-// find returns the page with points for how well it fits the words, as the search of the site does: a page whose title
-// or headings have a word comes before one that only mentions it. A page without one of the words has no points.
-func (p *docsPage) find(words []string) found {
-	f := found{Page: p.Name, Title: p.Title, About: p.About}
-	for _, word := range words {
-		points := 0
-		for _, h := range p.Headings {
-			if begins(h, word) >= 0 {
-				points = 5
-				if !slices.Contains(f.Sections, h) {
-					f.Sections = append(f.Sections, h)
-				}
-			}
-		}
-		at := begins(p.Text, word)
-		switch {
-		case begins(p.Title, word) >= 0 || p.Name == word:
-			points = 10
-		case points == 0 && at >= 0:
-			points = 1
-		case points == 0:
-			return found{}
-		}
-		if f.Excerpt == "" && at >= 0 {
-			f.Excerpt = excerpt(p.Text, at)
-		}
-		f.points += points
-	}
-	f.Sections = f.Sections[:min(len(f.Sections), 5)]
-	return f
-}
-
-// begins returns where a word of text begins with this prefix in lower case, -1 if none does.
-func begins(text, prefix string) int {
-	lower := strings.ToLower(text)
-	if len(lower) != len(text) { // positions would differ
-		lower = text
-	}
-	for from := 0; ; {
-		at := strings.Index(lower[from:], prefix)
-		if at < 0 {
-			return -1
-		}
-		if at += from; at == 0 || !isWord(rune(lower[at-1])) {
-			return at
-		}
-		from = at + 1
-	}
-}
-
-func isWord(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }
-
-// excerpt returns the text around a place.
-func excerpt(text string, at int) string {
-	const before, length = 60, 240
-	from := max(0, at-before)
-	if space := strings.IndexByte(text[from:at], ' '); from > 0 && space >= 0 {
-		from += space + 1 // not in the middle of a word
-	}
-	return strings.TrimSpace(text[from:whole([]byte(text), min(len(text), from+length))])
 }
 
 type reading struct {
