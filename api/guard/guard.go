@@ -116,9 +116,10 @@ func (g *Guard) finish(w *recorder, r *http.Request, began time.Time) {
 		"duration", time.Since(began), "request_id", w.Header().Get("X-Request-Id"))
 }
 
-// mayWrite reports whether the method of r may change a resource.
+// mayWrite reports whether r may change a resource: by its method, except for calls of tools, which send requests of
+// their own.
 func mayWrite(r *http.Request) bool {
-	return r.Method != http.MethodGet && r.Method != http.MethodHead && r.Method != http.MethodOptions
+	return r.URL.Path != "/mcp" && r.Method != http.MethodGet && r.Method != http.MethodHead && r.Method != http.MethodOptions
 }
 
 // recorder remembers the status of an answer.

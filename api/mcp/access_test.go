@@ -152,6 +152,15 @@ func TestAccess(t *testing.T) {
 		t.Errorf("through the socket: %s", text)
 	}
 
+	for line := range strings.Lines(w.Log()) {
+		if strings.Contains(line, "side effects") && strings.Contains(line, `"path":"/mcp"`) {
+			t.Errorf("the audit trail has the call of a tool, not its requests: %s", line)
+		}
+	}
+	if !strings.Contains(w.Log(), `"path":"/v1/pipelines/plan"`) {
+		t.Error("the log lacks the request of a tool")
+	}
+
 	requests(t, w)
 }
 
