@@ -25,10 +25,8 @@ const (
 
 // mcp serves the tools. The handler is made for the first request: most agents never get one.
 func (s *Server) mcp(router *httprouter.Router) {
-	handler := sync.OnceValue(func() http.Handler {
-		admin := func(r *http.Request) bool { return s.guard.RoleOf(r) == guard.Admin }
-		return s.ToolServer(s.handler, s.Version, admin, s.Tools == ToolsWrite, s.log)
-	})
+	var once sync.Once
+	var handler http.Handler
 	router.POST("/mcp", func(w http.ResponseWriter, r *http.Request, _ httprouter.Params) {
 		err := s.guard.Authorize(r, guard.Read)
 		switch {
@@ -44,6 +42,10 @@ func (s *Server) mcp(router *httprouter.Router) {
 			s.fail(w, r, err)
 			return
 		}
-		handler().ServeHTTP(w, r)
+		once.Do(func() {
+			admin := func(r *http.Request) bool { return s.guard.RoleOf(r) == guard.Admin }
+			handler = s.ToolServer(s.handler, s.Version, admin, s.Tools == ToolsWrite, s.log)
+		})
+		handler.ServeHTTP(w, r)
 	})
 }

@@ -102,13 +102,13 @@ func (c *Client) DryRun(ctx context.Context, request spec.DryRunRequest) (spec.D
 }
 
 // Edit returns the problems of a pipeline file in an editor, and completions at the cursor.
-func (c *Client) Edit(ctx context.Context, request rest.EditorRequest) (rest.EditorAnswer, error) {
+func Edit(ctx context.Context, c *Client, request rest.EditorRequest) (rest.EditorAnswer, error) {
 	answer, _, err := with[rest.EditorAnswer](ctx, c, http.MethodPost, "/v1/editor", request, nil)
 	return answer, err
 }
 
 // Docs returns a file of the documentation by its name, such as start.md.
-func (c *Client) Docs(ctx context.Context, name string) ([]byte, error) {
+func Docs(ctx context.Context, c *Client, name string) ([]byte, error) {
 	return get[[]byte](ctx, c, "/docs/"+url.PathEscape(name))
 }
 
@@ -194,9 +194,10 @@ func (c *Client) InspectIn(
 	return c.inspect(ctx, at(connectors, destinationID, "/inspect-in"), filters, f, options)
 }
 
-// InspectProcessor is like Inspect for the records that come to a processor, or with after for those that it returns.
-func (c *Client) InspectProcessor(
-	ctx context.Context, processorID string, after bool, filters []string, f func(Message) error, options ...Option,
+// InspectProcessor is like Inspect for the records that come to a processor, or with after for those that it returns. It,
+// Edit and Docs are no methods, so that the binary for small hosts, which does not use them, does not contain them.
+func InspectProcessor(
+	ctx context.Context, c *Client, processorID string, after bool, filters []string, f func(Message) error, options ...Option,
 ) error {
 	side := "/inspect-in"
 	if after {

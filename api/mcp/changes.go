@@ -41,7 +41,7 @@ type validated struct {
 }
 
 func validate(ctx context.Context, c *client.Client, in validated) (any, error) {
-	answer, err := c.Edit(ctx, rest.EditorRequest{Content: in.Content})
+	answer, err := client.Edit(ctx, c, rest.EditorRequest{Content: in.Content})
 	if err != nil {
 		return nil, err
 	}

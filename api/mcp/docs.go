@@ -64,7 +64,7 @@ func docsIndex(ctx context.Context, c *client.Client) (pages []docsPage, err err
 }
 
 func docsFile(ctx context.Context, c *client.Client, name string) ([]byte, error) {
-	text, err := c.Docs(ctx, name)
+	text, err := client.Docs(ctx, c, name)
 	var refused *client.Error
 	if errors.As(err, &refused) && refused.HTTP == http.StatusNotFound {
 		return nil, fmt.Errorf("there is no page %q\nRemedy: search_docs finds pages; an agent of conduit-edge has none",

@@ -106,7 +106,7 @@ func inspector(ctx context.Context, c *client.Client, stage string, before bool)
 		return nil, err
 	}
 	return func(ctx context.Context, filters []string, each func(client.Message) error, o ...client.Option) error {
-		return c.InspectProcessor(ctx, stage, !before, filters, each, o...)
+		return client.InspectProcessor(ctx, c, stage, !before, filters, each, o...)
 	}, nil
 }
 
