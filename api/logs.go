@@ -11,7 +11,7 @@ import (
 // Lines provides the last lines of the agent's log.
 type Lines interface {
 	// Read returns up to limit of the newest lines after the line with the id after, oldest first, about the pipelines
-	// and connectors with these ids.
+	// and connectors with these ids. Without ids it returns the lines about any pipeline and about none.
 	Read(ids []string, after int64, limit int) []spec.LogLine
 	// Changed returns a channel that is closed when the next line comes.
 	Changed() <-chan struct{}
@@ -24,16 +24,20 @@ var exampleLogLine = spec.LogLine{ID: 12, At: exampleTime, Level: "warn", Messag
 // logRoutes returns the operations of the log.
 func (s *Server) logRoutes(base shared) []route {
 	l := &logHandlers{shared: base, Lines: s.Logs}
+	query := []param{{Name: "after", Description: "only lines after the one with this id"},
+		{Name: "limit", Description: "maximum number of lines, the newest; default 100, at most 1000"},
+		{Name: "wait", Description: "time to wait for a line if there is none: 30, 2m; default 0", Example: "0"}}
 	return []route{
+		{operation{Method: get, Path: "/v1/logs", ID: "listAgentLogs", Tag: "agent",
+			Summary: "List the last log lines of the agent and of all pipelines, oldest first",
+			Description: "The last 200 lines about no pipeline, and of each pipeline and connector, are kept in memory " +
+				"until the agent stops.",
+			Query: query, Response: list(exampleLogLine), Errors: []int{400}}, l.All, guard.Read, nil},
 		{operation{Method: get, Path: "/v1/pipelines/{id}/logs", ID: "listLogs", Tag: "pipelines",
 			Summary: "List the last log lines of a pipeline, oldest first",
 			Description: "Includes its connectors. The last 200 lines of the pipeline and of each connector are kept " +
 				"in memory until the agent stops.",
-			Query: []param{{Name: "after", Description: "only lines after the one with this id"},
-				{Name: "limit", Description: "maximum number of lines, the newest; default 100, at most 1000"},
-				{Name: "wait", Description: "time to wait for a line if there is none: 30, 2m; default 0",
-					Example: "0"}},
-			Response: list(exampleLogLine), Errors: []int{400, 404}}, l.List, guard.Read, nil},
+			Query: query, Response: list(exampleLogLine), Errors: []int{400, 404}}, l.List, guard.Read, nil},
 	}
 }
 
@@ -55,6 +59,22 @@ func (s *logHandlers) List(w http.ResponseWriter, r *http.Request) (any, error) 
 	if s.Lines == nil {
 		return nil, notFound()
 	}
+	d, err := s.Desired.Pipeline(r.Context(), r.PathValue("id"))
+	if err != nil {
+		return nil, err
+	}
+	return s.read(w, r, owners(&d.Pipeline))
+}
+
+// All answers with the last lines about any pipeline and about none, as List does.
+func (s *logHandlers) All(w http.ResponseWriter, r *http.Request) (any, error) {
+	if s.Lines == nil {
+		return nil, notFound()
+	}
+	return s.read(w, r, nil)
+}
+
+func (s *logHandlers) read(w http.ResponseWriter, r *http.Request, ids []string) (any, error) {
 	after, err := numberParam(r, "after", 0)
 	if err != nil {
 		return nil, err
@@ -69,11 +89,7 @@ func (s *logHandlers) List(w http.ResponseWriter, r *http.Request) (any, error) 
 			return nil, err
 		}
 	}
-	d, err := s.Desired.Pipeline(r.Context(), r.PathValue("id"))
-	if err != nil {
-		return nil, err
-	}
-	ids, most := owners(&d.Pipeline), int(min(limit, maxLimit))
+	most := int(min(limit, maxLimit))
 	lines := s.Lines.Read(ids, after, most)
 	if len(lines) > 0 || wait == 0 || most == 0 {
 		return lines, nil

@@ -19,9 +19,12 @@ type fakeLines struct {
 }
 
 func (l *fakeLines) Read(ids []string, after int64, limit int) []spec.LogLine {
-	if strings.Join(ids, " ") != "orders orders:dead-letter-queue orders:shop orders:out" || after >= 1 || limit < 1 ||
-		time.Now().Before(l.from) {
+	if of := strings.Join(ids, " "); of != "" && of != "orders orders:dead-letter-queue orders:shop orders:out" ||
+		after >= 1 || limit < 1 || time.Now().Before(l.from) {
 		return []spec.LogLine{}
+	}
+	if ids == nil {
+		return []spec.LogLine{{ID: 1, Level: "warn", Message: "of the agent"}}
 	}
 	return []spec.LogLine{{ID: 1, Level: strings.ToLower(slog.LevelInfo.String()), Message: "one"}}
 }
@@ -46,19 +49,22 @@ func TestLogs(t *testing.T) {
 			want   string
 			took   time.Duration
 		}{
-			{"nothing/logs", 0, 404, rest.ReasonPipelineNotFound, 0},
-			{"orders/logs", 0, 200, `"message":"one"`, 0},
-			{"orders/logs?after=1", 0, 200, `[]`, 0},
-			{"orders/logs?limit=0&wait=5", 0, 200, `[]`, 0},
-			{"orders/logs?after=x", 0, 400, spec.CodeInvalid, 0},
-			{"orders/logs", time.Second, 200, `[]`, 0},
-			{"orders/logs?wait=5", time.Second, 200, `"message":"one"`, time.Second},
-			{"orders/logs?wait=5&after=1", 0, 200, `[]`, 5 * time.Second},
+			{"pipelines/nothing/logs", 0, 404, rest.ReasonPipelineNotFound, 0},
+			{"pipelines/orders/logs", 0, 200, `"message":"one"`, 0},
+			{"pipelines/orders/logs?after=1", 0, 200, `[]`, 0},
+			{"pipelines/orders/logs?limit=0&wait=5", 0, 200, `[]`, 0},
+			{"pipelines/orders/logs?after=x", 0, 400, spec.CodeInvalid, 0},
+			{"pipelines/orders/logs", time.Second, 200, `[]`, 0},
+			{"pipelines/orders/logs?wait=5", time.Second, 200, `"message":"one"`, time.Second},
+			{"pipelines/orders/logs?wait=5&after=1", 0, 200, `[]`, 5 * time.Second},
+			{"logs", 0, 200, `"message":"of the agent"`, 0},
+			{"logs?wait=5", time.Second, 200, `"message":"of the agent"`, time.Second},
+			{"logs?limit=-1", 0, 400, spec.CodeInvalid, 0},
 		} {
 			lines.from = time.Now().Add(c.in)
 			time.AfterFunc(c.in, lines.changed.Notify)
 			begin := time.Now()
-			got := do(h, "GET", "/v1/pipelines/"+c.path, "")
+			got := do(h, "GET", "/v1/"+c.path, "")
 			if took := time.Since(begin).Truncate(time.Second); got.status != c.status ||
 				!strings.Contains(string(got.body), c.want) || took != c.took {
 				t.Errorf("%s: %d %s after %v, want %d %s after %v", c.path, got.status, got.body, took, c.status,
@@ -66,4 +72,21 @@ func TestLogs(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A request that reads the log leaves no line in it: otherwise such a line would end the next request, without end.
+func TestReadingTheLogIsNotLogged(t *testing.T) {
+	var log strings.Builder
+	s := newServer(newWorld(t))
+	s.Logs = &fakeLines{}
+	s.Log = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	h := s.Handler()
+	do(h, "GET", "/v1/logs", "")
+	if log.Len() > 0 {
+		t.Errorf("logged: %s", log.String())
+	}
+	do(h, "GET", "/v1/pipelines/nothing/logs", "")
+	if !strings.Contains(log.String(), "status=404") {
+		t.Errorf("a failed request is not logged: %q", log.String())
+	}
 }

@@ -20,12 +20,12 @@ const (
 	logLineOverhead  = 200     // approximate bytes of a line without its text
 )
 
-// LogTail keeps the last lines that the agent logged for each pipeline and connector. The zero value is ready to use.
+// LogTail keeps the last lines that the agent logged for each pipeline and connector, and for none. The zero value is ready to use.
 type LogTail struct {
 	changed notify.Broadcast
 
 	mu    sync.Mutex
-	rings map[string]*logRing // by id of the pipeline or the connector; guarded by mu
+	rings map[string]*logRing // by id of the pipeline or the connector, "" for neither; guarded by mu
 	bytes int                 // of all lines; guarded by mu
 	last  int64               // id of the newest line; guarded by mu
 }
@@ -108,21 +108,31 @@ func (l *LogTail) largest() (id string, largest *logRing) {
 }
 
 // Read returns the newest lines, up to limit, of the pipelines and connectors with these ids that came after the line
-// with the id after, oldest first.
+// with the id after, oldest first. Without ids it returns all lines, including those about no pipeline.
 func (l *LogTail) Read(ids []string, after int64, limit int) []spec.LogLine {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	all := []spec.LogLine{}
+	if len(ids) == 0 {
+		for _, r := range l.rings {
+			all = append(all, r.after(after)...)
+		}
+	}
 	for _, id := range ids {
 		if r := l.rings[id]; r != nil {
-			first, _ := slices.BinarySearchFunc(r.lines, after+1, func(line spec.LogLine, id int64) int {
-				return cmp.Compare(line.ID, id)
-			})
-			all = append(all, r.lines[first:]...)
+			all = append(all, r.after(after)...)
 		}
 	}
 	sort.Slice(all, func(i, j int) bool { return all[i].ID < all[j].ID })
 	return all[max(0, len(all)-limit):]
+}
+
+// after returns the lines after the one with the id last. The caller holds the lock of the LogTail.
+func (r *logRing) after(last int64) []spec.LogLine {
+	first, _ := slices.BinarySearchFunc(r.lines, last+1, func(line spec.LogLine, id int64) int {
+		return cmp.Compare(line.ID, id)
+	})
+	return r.lines[first:]
 }
 
 // Changed returns a channel that is closed when the next line comes.

@@ -11,12 +11,13 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// Handler returns a handler that passes records on to next and keeps those of pipelines and connectors.
+// Handler returns a handler that passes records on to next and keeps their lines.
 func (l *LogTail) Handler(next slog.Handler) slog.Handler {
 	return &logTailHandler{Handler: next, lines: l}
 }
 
-// logTailHandler keeps lines. A line belongs to the connector in its attributes, or else to the pipeline.
+// logTailHandler keeps lines. A line belongs to the connector in its attributes, or else to the pipeline, or else to
+// the agent.
 type logTailHandler struct {
 	slog.Handler
 	lines *LogTail
@@ -32,7 +33,7 @@ func (h *logTailHandler) Handle(ctx context.Context, r slog.Record) error {
 		id = h.owner(id, a)
 		return true
 	})
-	if id != "" && h.lines.admit(id, r.Time) {
+	if h.lines.admit(id, r.Time) {
 		h.lines.keep(id, h.line(&r))
 	}
 	return h.Handler.Handle(ctx, r)

@@ -36,6 +36,14 @@ func TestLinesBelongToPipelines(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
+	got = nil
+	for _, line := range l.Read(nil, 1, 10) {
+		got = append(got, line.Message)
+	}
+	want = []string{"failed", "said", "other", "a field of that name"}
+	if of := l.Read(nil, 0, 10); !slices.Equal(got, want) || len(of) != 5 || of[0].Message != "of no pipeline" {
+		t.Errorf("of the agent and all pipelines: %q after the first, want %q; all are %v", got, want, of)
+	}
 	newest := l.Read([]string{"p", "q"}, 0, 1)
 	if len(newest) != 1 || newest[0].Message != "other" || len(l.Read([]string{"q"}, newest[0].ID, 10)) != 0 {
 		t.Errorf("the newest line is %v", newest)

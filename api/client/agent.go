@@ -254,8 +254,9 @@ func (c *Client) TestNotifications(ctx context.Context) ([]spec.NotificationResu
 	return results, err
 }
 
-// Logs returns up to limit log lines of a pipeline after the line with the id after: the newest ones, oldest first. If
-// there are none and wait is set, it waits some seconds at most for one.
+// Logs returns up to limit log lines of a pipeline after the line with the id after: the newest ones, oldest first.
+// With an empty id these are the lines of the agent and of all pipelines. If there are none and wait is set, it waits
+// some seconds at most for one.
 func (c *Client) Logs(
 	ctx context.Context, pipelineID string, after int64, limit int, wait bool,
 ) ([]spec.LogLine, error) {
@@ -263,5 +264,9 @@ func (c *Client) Logs(
 	if wait {
 		options = append(options, Query("wait", "20"))
 	}
-	return get[[]spec.LogLine](ctx, c, at(pipelines, pipelineID, "/logs"), options...)
+	path := "/v1/logs"
+	if pipelineID != "" {
+		path = at(pipelines, pipelineID, "/logs")
+	}
+	return get[[]spec.LogLine](ctx, c, path, options...)
 }

@@ -103,6 +103,9 @@ func (g *Guard) finish(w *recorder, r *http.Request, began time.Time) {
 				"this is a fault of the agent; see its log"))
 		}
 	}
+	if readsLog(r) && w.status == http.StatusOK {
+		return // a line about it would end the next request that waits for a line, and so on without end
+	}
 	who := []any{"remote", r.RemoteAddr}
 	if c := connection(r); c != nil && c.peer != nil {
 		who = c.peer.attributes()
@@ -116,10 +119,16 @@ func (g *Guard) finish(w *recorder, r *http.Request, began time.Time) {
 		"duration", time.Since(began), "request_id", w.Header().Get("X-Request-Id"))
 }
 
+// readsLog reports whether r reads lines of the log.
+func readsLog(r *http.Request) bool {
+	return r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/logs")
+}
+
 // mayWrite reports whether r may change a resource: by its method, except for calls of tools, which send requests of
 // their own.
 func mayWrite(r *http.Request) bool {
-	return r.URL.Path != "/mcp" && r.Method != http.MethodGet && r.Method != http.MethodHead && r.Method != http.MethodOptions
+	return r.URL.Path != "/mcp" && r.Method != http.MethodGet && r.Method != http.MethodHead &&
+		r.Method != http.MethodOptions
 }
 
 // recorder remembers the status of an answer.

@@ -19,15 +19,17 @@ func logsCommand(p *Program) *ffcli.Command {
 	var follow bool
 	var most int
 	return p.Remote("logs", RemoteCommand{
-		Usage: "conduit logs ID",
-		Short: "Show the log lines of a pipeline.",
-		Long: `Prints the last lines about the pipeline and its connectors, the latest last. The agent keeps 200
-lines of each in memory; its log has all of them. With --json each line is an object.
+		Usage: "conduit logs [ID]",
+		Short: "Show the log lines of the agent or of a pipeline.",
+		Long: `Prints the last lines about the pipeline and its connectors, the latest last; without ID the lines of
+the agent and of all pipelines. The agent keeps 200 lines of each in memory; its log has all of
+them. With --json each line is an object.
 
 Examples:
+  conduit logs
   conduit logs -f orders
   conduit logs orders -n 500 --json`,
-		Arguments: 1,
+		Optional: 1,
 		Flags: func(fs *flag.FlagSet) {
 			fs.BoolVar(&follow, "f", false, "follow: print new lines as they are logged")
 			fs.IntVar(&most, "n", 50, "maximum number to show")
@@ -36,7 +38,11 @@ Examples:
 			if most < 0 {
 				return Invalidf("-n must not be negative")
 			}
-			return showLogs(ctx, r, args[0], most, follow)
+			id := ""
+			if len(args) > 0 {
+				id = args[0]
+			}
+			return showLogs(ctx, r, id, most, follow)
 		},
 	})
 }
@@ -47,7 +53,10 @@ const logsPage = 1000
 func showLogs(ctx context.Context, r *Remote, id string, most int, follow bool) error {
 	ctx, stop := UntilSignal(ctx)
 	defer stop()
-	after := int64(0)
+	after, known := int64(0), knownFields
+	if id == "" {
+		known = agentFields
+	}
 	lines, err := r.Logs(ctx, id, after, logsPage, false)
 	if n := len(lines); n > 0 {
 		after = lines[n-1].ID
@@ -62,7 +71,7 @@ func showLogs(ctx context.Context, r *Remote, id string, most int, follow bool) 
 		}
 		for i := range lines {
 			after = lines[i].ID
-			if err := showLine(r, &lines[i]); err != nil {
+			if err := showLine(r, &lines[i], known); err != nil {
 				return err
 			}
 		}
@@ -76,12 +85,16 @@ func showLogs(ctx context.Context, r *Remote, id string, most int, follow bool) 
 var levelColors = map[string]string{"warn": terminal.Yellow, "error": terminal.Red}
 
 // knownFields are the fields that only repeat the requested pipeline, and the record, which comes before all others.
-var knownFields = []string{"pipeline_id", "component", "record"}
+// Without a requested pipeline, agentFields are known.
+var (
+	knownFields = []string{"pipeline_id", "component", "record"}
+	agentFields = []string{"record"}
+)
 
 // fieldColors are the colors of fields that are not dim.
 var fieldColors = map[string]string{"err": terminal.Red}
 
-func showLine(r *Remote, line *spec.LogLine) error {
+func showLine(r *Remote, line *spec.LogLine, known []string) error {
 	if r.JSON {
 		return r.WriteLine(line)
 	}
@@ -95,7 +108,7 @@ func showLine(r *Remote, line *spec.LogLine) error {
 		fmt.Fprintf(&b, "  %s%s", r.Paint("record=", terminal.Dim), terminal.OneLine(record))
 	}
 	for _, key := range slices.Sorted(maps.Keys(line.Fields)) {
-		if !slices.Contains(knownFields, key) {
+		if !slices.Contains(known, key) {
 			b.WriteString("  " + r.Paint(terminal.OneError(key+"="+line.Fields[key]),
 				cmp.Or(fieldColors[key], terminal.Dim)))
 		}
