@@ -25,6 +25,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/runner"
 	"github.com/conduit-agent/conduit/agent/store"
 	"github.com/conduit-agent/conduit/agent/telemetry"
+	"github.com/conduit-agent/conduit/agent/telemetry/trend"
 	"github.com/conduit-agent/conduit/api"
 	"github.com/conduit-agent/conduit/plugins/schema"
 	"github.com/conduit-agent/conduit/reconcile"
@@ -84,6 +85,7 @@ type Agent struct {
 	references     *reference.Resolver
 	taps           engine.TapPoints
 	logs           *telemetry.LogTail
+	trends         *trend.Store
 	schemas        *schema.Cache // to decode records for display
 	phases         telemetry.Phases
 	metrics        *telemetry.Collector
@@ -141,6 +143,7 @@ func (a *Agent) run(ctx context.Context) error {
 		return err
 	}
 	a.Runner.AdoptState(declared)
+	a.loadTrends(declared)
 	serve, err := a.serveAPI()
 	if err != nil {
 		return err
@@ -157,6 +160,7 @@ func (a *Agent) run(ctx context.Context) error {
 	services.Go(func() error { return a.ownDeadLetters.Run(serving) })
 	services.Go(func() error { return (&store.Pruner{Prune: a.Store.Prune, Log: a.options.Log}).Run(serving) })
 	services.Go(func() error { return a.Rates.Run(serving) })
+	services.Go(func() error { return a.trends.Run(serving) })
 	services.Go(func() error { return a.Silence.Run(serving) })
 	services.Go(func() error { return a.Delivery.Run(serving) })
 	services.Go(func() error { return a.notifier.Run(serving) })
@@ -185,6 +189,18 @@ func (a *Agent) run(ctx context.Context) error {
 	err = errors.Join(err, services.Wait(), a.Catalog.Modules.Close(context.WithoutCancel(ctx)))
 	a.options.Log.Info("agent stopped", "component", "agent")
 	return err
+}
+
+// loadTrends reads what earlier agents measured of the declared pipelines. It is not worth a failed start.
+func (a *Agent) loadTrends(declared []spec.Declaration) {
+	ids := map[string]bool{}
+	for i := range declared {
+		ids[declared[i].Pipeline.ID] = true
+	}
+	if err := a.trends.Load(func(id string) bool { return ids[id] }); err != nil {
+		a.options.Log.Warn("cannot read what was measured of the pipelines before, beginning anew",
+			"component", "agent", "err", err)
+	}
 }
 
 // exitOnDegraded ends the agent when a pipeline degrades, if the settings require it.

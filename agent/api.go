@@ -74,6 +74,7 @@ func (a *Agent) serveAPI() (func(ctx context.Context) error, error) {
 		WriteFile:     a.writeFile,
 		DryRun:        dryRun(a),
 		Rates:         a.Rates.All,
+		Trend:         a.trends.Of,
 		Insight:       a.insight(),
 		DeadLetters:   a.deadLetters,
 		Replays:       a.replays,

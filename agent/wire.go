@@ -18,6 +18,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/runner"
 	"github.com/conduit-agent/conduit/agent/store"
 	"github.com/conduit-agent/conduit/agent/telemetry"
+	"github.com/conduit-agent/conduit/agent/telemetry/trend"
 	"github.com/conduit-agent/conduit/plugins"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 	"github.com/conduit-agent/conduit/reconcile"
@@ -133,7 +134,8 @@ func (a *Agent) wireTelemetry() {
 		Unplaced: func(id string) bool { return a.cluster.Unplaced(id) },
 		Log:      a.options.Log,
 	}
-	a.Rates = &telemetry.Rates{Runs: a.Runner, Stages: a.Delivery.Stages}
+	a.trends = &trend.Store{Path: a.options.Config.DB.SQLite.Path + ".trends", Log: a.options.Log}
+	a.Rates = &telemetry.Rates{Runs: a.Runner, Stages: a.Delivery.Stages, Trends: a.trends}
 	a.metrics = &telemetry.Collector{
 		Version:     a.options.Version,
 		Store:       a.Store,
@@ -210,6 +212,7 @@ func (a *Agent) forget(id string) {
 	a.Runner.Forget(id)
 	a.references.Forget(id)
 	a.logs.Forget(id)
+	a.trends.Forget(id)
 }
 
 func (a *Agent) service() *process.Service {

@@ -65,7 +65,9 @@ type Server struct {
 	// DryRun returns the output of a pipeline's processors for records. nil: dry runs are not available.
 	DryRun func(ctx context.Context, request spec.DryRunRequest) (*spec.DryRun, error)
 	// Rates returns the rates of the running pipelines. nil: rates are not measured.
-	Rates       func() []spec.PipelineRates
+	Rates func() []spec.PipelineRates
+	// Trend returns what was measured of a pipeline in a window of time: 15m, 1h or 24h. nil: it is not available.
+	Trend       func(id, last string) *spec.Trend
 	Insight     Insight         // content of pages besides pipelines; a nil field cannot be requested
 	DeadLetters DeadLetterStore // nil: dead letters are not available
 	Replays     Replays         // set with DeadLetters

@@ -43,6 +43,7 @@ func (s *Server) routes(base shared) []route {
 // stateRoutes returns the operations on whole pipelines: their status and their history.
 func (s *Server) stateRoutes(base shared) []route {
 	status := &statusHandlers{shared: base, PluginChanges: s.PluginChanges}
+	trends := &trendHandlers{shared: base, Trend: s.Trend}
 	history := &historyHandlers{shared: base, WriteFile: s.WriteFile}
 	owners := &ownerHandlers{shared: base}
 	transfer := &transferHandlers{shared: base}
@@ -51,6 +52,13 @@ func (s *Server) stateRoutes(base shared) []route {
 		{operation{Method: get, Path: "/v1/pipelines/{id}/status", ID: "getPipelineStatus", Tag: "pipelines",
 			Summary:  "Get the desired and observed state of a pipeline",
 			Response: exampleStatus, Errors: []int{404}}, status.Get, guard.Read, nil},
+		{operation{Method: get, Path: "/v1/pipelines/{id}/trend", ID: "getPipelineTrend", Tag: "pipelines",
+			Summary: "Get what was measured of a pipeline in the last 15 minutes, hour or day",
+			Description: "The agent saves these values every 10 minutes and when it stops: after a power cut or a " +
+				"kill, up to 10 minutes are missing. They are rounded by up to 0.2 %. In a cluster, each member has " +
+				"what it measured itself.",
+			Query:    []param{{Name: "last", Description: "15m (the default), 1h or 24h", Example: "15m"}},
+			Response: exampleTrend, Errors: []int{400, 404}}, trends.Get, guard.Read, nil},
 		{operation{Method: get, Path: "/v1/pipelines/{id}/history", ID: "getPipelineHistory", Tag: "pipelines",
 			Summary:  "List the revisions of a pipeline, oldest first",
 			Response: list(exampleRevision), Errors: []int{404}}, history.List, guard.Read, nil},

@@ -42,3 +42,27 @@ type StageRates struct {
 	Errors      int              `json:"errors,omitempty" doc:"Number of errors that the stage reported since its last successful record."`
 	Error       string           `json:"error,omitempty" doc:"The last of these errors."`
 }
+
+// Windows of a Trend.
+const (
+	Last15Minutes = "15m"
+	LastHour      = "1h"
+	LastDay       = "24h"
+)
+
+// Trend is what was measured of a pipeline in a window of time, in equal steps, oldest first. A value is nil for a step
+// in which the pipeline did not run or the agent measured nothing.
+type Trend struct {
+	ID      string     `json:"id" doc:"Id of the pipeline."`
+	Last    string     `json:"last" doc:"The window, which ends now: 15m, 1h or 24h."`
+	Step    int        `json:"step" doc:"Seconds of a step: 10, 60 or 600."`
+	From    time.Time  `json:"from" doc:"Beginning of the first step."`
+	Records []*float64 `json:"records" doc:"Read per second by all sources, for each step, oldest first. null: the pipeline did not run, or the agent did not."`
+	Bytes   []*float64 `json:"bytes" doc:"Read per second by all sources."`
+	Refused []*float64 `json:"refused" doc:"Number of records that went to the dead-letter queue in the step."`
+	Latency []*float64 `json:"latency" doc:"Mean time in seconds from reading a record until it is settled. null: no record was settled."`
+	Lag     []*float64 `json:"lag" doc:"Highest age in seconds of the oldest unacknowledged record, since it was read; 0 when there was none."`
+	Behind  []*float64 `json:"behind,omitempty" doc:"Highest number of records that the sources were behind their systems. Left out if they do not report it."`
+	// Destinations has the rates of destinations by their qualified id.
+	Destinations map[string][]*float64 `json:"destinations" doc:"Records accepted per second by each destination, by its qualified id. At most 8 destinations have values."`
+}

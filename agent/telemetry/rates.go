@@ -11,6 +11,7 @@ import (
 
 	"github.com/conduit-agent/conduit/agent/delivery"
 	"github.com/conduit-agent/conduit/agent/engine/measure"
+	"github.com/conduit-agent/conduit/agent/telemetry/trend"
 	"github.com/conduit-agent/conduit/plugins/processor"
 	"github.com/conduit-agent/conduit/spec"
 )
@@ -25,6 +26,11 @@ type Rates struct {
 	// Stages returns the observed stages of a running pipeline; nil: stages are not observed.
 	Stages   func(id string) []delivery.Stage
 	Interval time.Duration // between two samples; 0: a second
+	Trends   *trend.Store  // gets a sample of each running pipeline every trend.Step; nil: none
+
+	step    int64             // of the last samples for Trends; owned by Run
+	counted map[string]*soFar // by pipeline, at that time; owned by Run
+	met     time.Time         // of the previous sample; owned by Run
 
 	mu        sync.Mutex
 	pipelines map[string]*history // by id; guarded by mu
@@ -47,6 +53,13 @@ func (r *Rates) Run(ctx context.Context) error {
 // sample reads the counters of all pipelines, and removes the histories of pipelines that are gone.
 func (r *Rates) sample(now time.Time) {
 	stats := r.Runs.Stats()
+	if r.Trends != nil {
+		r.meet(stats, now)
+		if step := now.UnixNano() / int64(trend.Step); step != r.step {
+			r.step = step
+			r.addTrends(stats, now)
+		}
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.pipelines == nil {

@@ -78,6 +78,11 @@ func (c *Client) Status(ctx context.Context, id string) (rest.PipelineStatus, er
 	return get[rest.PipelineStatus](ctx, c, at(pipelines, id, "/status"))
 }
 
+// Trend returns what was measured of a pipeline in a window of time: spec.Last15Minutes, LastHour or LastDay.
+func (c *Client) Trend(ctx context.Context, id, last string) (spec.Trend, error) {
+	return get[spec.Trend](ctx, c, at(pipelines, id, "/trend"), Query("last", last))
+}
+
 // History returns the revisions of a pipeline, oldest first.
 func (c *Client) History(ctx context.Context, id string) ([]spec.Revision, error) {
 	return get[[]spec.Revision](ctx, c, at(pipelines, id, "/history"))

@@ -19,8 +19,8 @@ Example:
 			dryRunCommand(p),
 			pipelinesListCommand(p), pipelinesDescribeCommand(p),
 			startCommand(p), stopCommand(p), restartCommand(p),
-			historyCommand(p), diffCommand(p), rollbackCommand(p), deleteCommand(p), purgeCommand(p), exportCommand(p),
-			importCommand(p), applyCommand(p), adoptCommand(p),
+			trendCommand(p), historyCommand(p), diffCommand(p), rollbackCommand(p), deleteCommand(p), purgeCommand(p),
+			exportCommand(p), importCommand(p), applyCommand(p), adoptCommand(p),
 		},
 	})
 }
