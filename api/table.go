@@ -54,9 +54,9 @@ func (s *Server) stateRoutes(base shared) []route {
 			Response: exampleStatus, Errors: []int{404}}, status.Get, guard.Read, nil},
 		{operation{Method: get, Path: "/v1/pipelines/{id}/trend", ID: "getPipelineTrend", Tag: "pipelines",
 			Summary: "Get what was measured of a pipeline in the last 15 minutes, hour or day",
-			Description: "The agent saves these values every 10 minutes and when it stops: after a power cut or a " +
-				"kill, up to 10 minutes are missing. They are rounded by up to 0.2 %. In a cluster, each member has " +
-				"what it measured itself.",
+			Description: "The agent saves these values every 10 minutes, unless no record passes, and when it stops: " +
+				"after a power cut or a kill, up to 10 minutes and the time without records are missing. They are " +
+				"rounded by up to 0.2 %. In a cluster, each member has what it measured itself.",
 			Query:    []param{{Name: "last", Description: "15m (the default), 1h or 24h", Example: "15m"}},
 			Response: exampleTrend, Errors: []int{400, 404}}, trends.Get, guard.Read, nil},
 		{operation{Method: get, Path: "/v1/pipelines/{id}/history", ID: "getPipelineHistory", Tag: "pipelines",

@@ -1,6 +1,7 @@
 package telemetry_test
 
 import (
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -66,4 +67,21 @@ func TestTrends(t *testing.T) {
 			t.Errorf("with new counters there are %v records a second", got)
 		}
 	})
+}
+
+// BenchmarkTrends is the sample of a thousand pipelines that is taken every ten seconds.
+func BenchmarkTrends(b *testing.B) {
+	all := runs{}
+	for i := range 1000 {
+		p := &measure.Pipeline{}
+		p.Source("src").Records.Add(uint64(i))
+		p.Destination("out").Records.Add(uint64(i))
+		all[fmt.Sprint("p", i)] = p
+	}
+	rates := &telemetry.Rates{Runs: all, Trends: &trend.Store{}}
+	now := time.Now()
+	for b.Loop() {
+		now = now.Add(trend.Step)
+		rates.AddTrends(all, now)
+	}
 }

@@ -32,7 +32,8 @@ type Store struct {
 
 	mu        sync.Mutex
 	pipelines map[string]*pipeline // guarded by mu
-	changed   bool                 // since the file was written; guarded by mu
+	changed   bool                 // a value, since the file was written; guarded by mu
+	worthIt   bool                 // to write the file now, because a record passed; guarded by mu
 }
 
 // Add adds a sample of a pipeline that was taken at a time.
@@ -49,6 +50,7 @@ func (s *Store) Add(id string, at time.Time, m *Sample) {
 	}
 	p.add(at, m)
 	s.changed = true
+	s.worthIt = s.worthIt || m.Records+m.Settled+m.Refused+m.Lag > 0
 }
 
 // Of returns the values of a pipeline in the window with the name last, which ends now. They are all unknown if there
@@ -73,11 +75,12 @@ func (s *Store) Forget(id string) {
 	defer s.mu.Unlock()
 	if s.pipelines[id] != nil {
 		delete(s.pipelines, id)
-		s.changed = true
+		s.changed, s.worthIt = true, true
 	}
 }
 
-// Run saves the values at intervals and when ctx ends. Then it returns nil.
+// Run saves the values when ctx ends, and at intervals as long as records pass: idle pipelines write nothing. Then it
+// returns nil.
 func (s *Store) Run(ctx context.Context) error {
 	tick := time.NewTicker(saveInterval)
 	defer tick.Stop()
@@ -87,30 +90,32 @@ func (s *Store) Run(ctx context.Context) error {
 			ended = true
 		case <-tick.C:
 		}
-		if err := s.save(); err != nil {
+		if err := s.save(ended); err != nil {
 			s.Log.Warn("cannot save what was measured of the pipelines", "component", "agent", "err", err)
 		}
 	}
 	return nil
 }
 
-// save replaces the file if a value has changed.
-func (s *Store) save() error {
+// save replaces the file if a value has changed, and it is the last time or worth it.
+func (s *Store) save(last bool) error {
 	s.mu.Lock()
-	changed := s.changed
-	s.changed = false
+	due := s.worthIt || last && s.changed
+	if due {
+		s.changed, s.worthIt = false, false
+	}
 	ids := make([]string, 0, len(s.pipelines))
 	for id := range s.pipelines {
 		ids = append(ids, id)
 	}
 	s.mu.Unlock()
-	if !changed {
+	if !due {
 		return nil
 	}
 	err := s.write(ids)
 	if err != nil {
 		s.mu.Lock()
-		s.changed = true
+		s.changed, s.worthIt = true, true
 		s.mu.Unlock()
 	}
 	return err

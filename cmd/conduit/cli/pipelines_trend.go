@@ -23,7 +23,7 @@ func trendCommand(p *Program) *ffcli.Command {
 		Long: `Prints one line for each of these times; with --last the steps of one: 10 seconds of the last 15m, a
 minute of the last 1h, 10 minutes of the last 24h. LATENCY is the mean time from reading a record
 until it is settled. LAG is the highest age of the oldest unacknowledged record. The agent saves
-the values every 10 minutes and when it stops.
+the values when it stops, and every 10 minutes if a record has passed.
 
 Examples:
   conduit pipelines trend orders
