@@ -10,6 +10,8 @@ import (
 	"embed"
 	"encoding/hex"
 	"fmt"
+	"io"
+	"io/fs"
 	"net/http"
 	"path"
 	"strings"
@@ -38,26 +40,48 @@ type file struct {
 	plain, gzip []byte
 }
 
-// all returns the files by name. They are compressed when the page is first requested.
-var all = sync.OnceValue(func() map[string]*file {
+// all returns the files by name. They are prepared when the page is first requested.
+var all = sync.OnceValue(func() map[string]*file { return read(assets) })
+
+// read returns the files of the page by name. The binaries of a release contain them compressed.
+func read(from fs.ReadDirFS) map[string]*file {
 	out := map[string]*file{}
-	entries, err := assets.ReadDir("assets")
+	entries, err := from.ReadDir("assets")
 	if err != nil {
 		panic(err) // they are part of the binary
 	}
 	for _, e := range entries {
-		content, err := assets.ReadFile("assets/" + e.Name())
+		content, err := fs.ReadFile(from, "assets/"+e.Name())
 		if err != nil {
 			panic(err)
 		}
-		sum := sha256.Sum256(content)
-		out[e.Name()] = &file{
-			media: mediaTypes[path.Ext(e.Name())], tag: `"` + hex.EncodeToString(sum[:8]) + `"`,
-			plain: content, gzip: compress(content),
+		f := &file{media: mediaTypes[path.Ext(e.Name())]}
+		if bytes.HasPrefix(content, gzipMagic) {
+			f.plain, f.gzip = decompress(content), content
+		} else {
+			f.plain, f.gzip = content, compress(content)
 		}
+		sum := sha256.Sum256(f.plain)
+		f.tag = `"` + hex.EncodeToString(sum[:8]) + `"`
+		out[e.Name()] = f
 	}
 	return out
-})
+}
+
+// gzipMagic begins a compressed file. No text begins with it.
+var gzipMagic = []byte{0x1f, 0x8b}
+
+func decompress(packed []byte) []byte {
+	r, err := gzip.NewReader(bytes.NewReader(packed))
+	if err != nil {
+		panic(err) // it is part of the binary
+	}
+	content, err := io.ReadAll(r)
+	if err != nil {
+		panic(err)
+	}
+	return content
+}
 
 func compress(content []byte) []byte {
 	var b bytes.Buffer

@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"testing/fstest"
 
 	"github.com/conduit-agent/conduit/api/web"
 )
@@ -140,6 +141,30 @@ func TestOtherNamesAreNotFiles(t *testing.T) {
 	for _, name := range []string{"..", "../web.go", "assets", "app.js/", "nothing.js"} {
 		if web.Serve(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil), name) {
 			t.Errorf("%q is served", name)
+		}
+	}
+}
+
+// The binaries of a release contain the files compressed; they are served as if they were not.
+func TestPackedFilesAreServedTheSame(t *testing.T) {
+	plain := fetch(t, "app.js")
+	packed := fstest.MapFS{"assets/app.js": {Data: fetch(t, "app.js", "Accept-Encoding", "gzip").Body.Bytes()}}
+	web.Replace(t, packed)
+	for _, encoding := range []string{"identity", "gzip"} {
+		got := fetch(t, "app.js", "Accept-Encoding", encoding)
+		body := got.Body.Bytes()
+		if got.Header().Get("Content-Encoding") == "gzip" {
+			r, err := gzip.NewReader(got.Body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if body, err = io.ReadAll(r); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if string(body) != plain.Body.String() || got.Header().Get("ETag") != plain.Header().Get("ETag") {
+			t.Errorf("with %s, %d bytes with the tag %s are served, not %d with %s", encoding, len(body),
+				got.Header().Get("ETag"), plain.Body.Len(), plain.Header().Get("ETag"))
 		}
 	}
 }
