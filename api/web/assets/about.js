@@ -2,8 +2,8 @@
 
 import { h, signal } from './ui.js';
 import * as agent from './agent.js';
-import { bytes, clock, duration } from './format.js';
-import { dotted } from './parts.js';
+import { bytes, duration } from './format.js';
+import { dotted, when } from './parts.js';
 
 const facts = signal(null);
 const cluster = signal(null);
@@ -33,7 +33,7 @@ const shownPipelines = 200;
 function claims(all) {
   const columns = ['Pipeline', 'Member', 'Mode', 'Since', 'Why', 'Lag', 'Dead letters'];
   const found = all.filter((p) => p.id.includes(search()) || (p.member || '').includes(search()));
-  const cells = (p) => [p.member || '–', p.terms?.mode || '–', p.since ? clock(p.since) : '–', [p.reason, p.from && 'from ' + p.from].filter(Boolean).join(' ') || '–', p.lagSeconds ? p.lagSeconds.toFixed(3) + (p.held ? ' s, held' : ' s') : '–', [p.sharedDeadLetters, ...(p.deadLetters || []).map((m) => `${m.member}=${m.count}`)].filter(Boolean).join(', ') || '–'];
+  const cells = (p) => [p.member || '–', p.terms?.mode || '–', p.since ? when(p.since) : '–', [p.reason, p.from && 'from ' + p.from].filter(Boolean).join(' ') || '–', p.lagSeconds ? p.lagSeconds.toFixed(3) + (p.held ? ' s, held' : ' s') : '–', [p.sharedDeadLetters, ...(p.deadLetters || []).map((m) => `${m.member}=${m.count}`)].filter(Boolean).join(', ') || '–'];
   return [h('div', { class: 'scroll', tabindex: 0 }, h('table', { class: 'params', id: 'claims' }, h('thead', null, h('tr', null, columns.map((t) => h('th', { key: t, scope: 'col' }, t)))), h('tbody', null, found.slice(0, shownPipelines).map((p) => h('tr', { key: p.id + '/' + (p.instance || '') },
     h('th', { scope: 'row' }, h('a', { href: '#/pipelines/' + encodeURIComponent(p.id) }, p.id), p.instance ? ` (${p.instance}${p.terms?.instances ? ' of ' + p.terms.instances : ''})` : ''), cells(p).map((v, i) => h('td', { key: i }, v))))))),
   found.length > shownPipelines ? h('p', { class: 'quiet' }, `${found.length - shownPipelines} more; search for a pipeline or a member below.`) : null];
@@ -50,7 +50,7 @@ function members() {
     agent.mayWrite() && (c.state === 'drained' || c.state === 'draining') ? act('this member accepts pipelines again', '/v1/cluster/resume') : null),
     h('p', { class: 'quiet' }, `This agent is ${c.member}, ${c.state}${c.message ? ': ' + c.message : ''}.`),
     h('div', { class: 'scroll', tabindex: 0 }, h('table', { class: 'params' }, h('thead', null, h('tr', null, columns.map((t) => h('th', { key: t, scope: 'col' }, t)))), h('tbody', null, c.members.map((m) => h('tr', { key: m.name },
-      h('th', { scope: 'row' }, m.name), [m.state, m.pipelines, m.capacity, Object.entries(m.labels || {}).map(([k, v]) => `${k}=${v}`).join(', ') || '–', m.version || '–', clock(m.startedAt), duration(m.silentSeconds), m.address || '–', m.deadLetters || 0].map((v, i) => h('td', { key: i }, v))))))),
+      h('th', { scope: 'row' }, m.name), [m.state, m.pipelines, m.capacity, Object.entries(m.labels || {}).map(([k, v]) => `${k}=${v}`).join(', ') || '–', m.version || '–', when(m.startedAt), duration(m.silentSeconds), m.address || '–', m.deadLetters || 0].map((v, i) => h('td', { key: i }, v))))))),
     claims(c.pipelines));
 }
 
@@ -61,7 +61,7 @@ export function about() {
   const found = (a.settings || []).filter((s) => s.name.includes(search()));
   return h('div', { class: 'stack' }, h('h1', null, 'Agent'),
     h('div', { class: 'columns' },
-      h('section', { class: 'card' }, h('h2', null, 'Process'), h('dl', { class: 'facts' }, row('Version', a.version), row('Platform', `${a.os}/${a.arch}`), row('Started', `${clock(a.startedAt)} (${duration((Date.now() - Date.parse(a.startedAt)) / 1000)})`), row('Process', a.pid), row('Host', a.host), row('Unit', a.unit), row('Address', a.address), row('Memory in use', bytes(a.memory.resident)), row('Memory limit', a.memory.limit ? bytes(a.memory.limit) : 'none'), row('Records in memory', recordMemory(a.memory.records)), row('Goroutines', a.goroutines))),
+      h('section', { class: 'card' }, h('h2', null, 'Process'), h('dl', { class: 'facts' }, row('Version', a.version), row('Platform', `${a.os}/${a.arch}`), row('Started', [when(a.startedAt), ` (${duration((Date.now() - Date.parse(a.startedAt)) / 1000)})`]), row('Process', a.pid), row('Host', a.host), row('Unit', a.unit), row('Address', a.address), row('Memory in use', bytes(a.memory.resident)), row('Memory limit', a.memory.limit ? bytes(a.memory.limit) : 'none'), row('Records in memory', recordMemory(a.memory.records)), row('Goroutines', a.goroutines))),
       h('section', { class: 'card' }, h('h2', null, 'Store'), h('dl', { class: 'facts' }, row('File', h('code', { class: 'wrap' }, a.store.path)), row('Size', bytes(a.store.bytes)), row('Write-ahead log', bytes(a.store.walBytes)), row('Disk free', a.store.diskFree !== undefined ? `${bytes(a.store.diskFree)} of ${bytes(a.store.diskTotal)}` : undefined), row('File system', a.store.fileSystem), row('Problem', a.store.problem && h('span', { class: 'bad', role: 'alert' }, a.store.problem)))),
       a.deadLetters && (a.deadLetters.bytes || a.deadLetters.problem) ? h('section', { class: 'card' }, h('h2', null, 'Dead letters'), h('dl', { class: 'facts' }, row('File', h('code', { class: 'wrap' }, a.deadLetters.path)), row('Size', bytes(a.deadLetters.bytes)), row('Write-ahead log', bytes(a.deadLetters.walBytes)), row('Problem', a.deadLetters.problem && h('span', { class: 'bad', role: 'alert' }, a.deadLetters.problem)))) : null),
     members(),

@@ -6,7 +6,7 @@ import { count, severity } from './format.js';
 import { fleet } from './fleet.js';
 
 const pages = [
-  ['', 'Pipelines', 'p'], ['plugins', 'Plugins', 'l'], ['events', 'Events', 'e'], ['agent', 'Agent', 'a'],
+  ['', 'Pipelines', 'p'], ['plugins', 'Plugins', 'l'], ['events', 'Events', 'e'], ['logs', 'Log', 'o'], ['agent', 'Agent', 'a'],
 ];
 
 /** The part of the address behind #/, as words. */
@@ -42,6 +42,7 @@ function content() {
     case 'files': return view('fileEditor', 'create')(words.slice(1).join('/'));
     case 'plugins': return view('plugins')(words[1]);
     case 'events': return view('events')();
+    case 'logs': return view('logs')();
     case 'agent': return view('about', 'about')();
     default: return h('section', { class: 'empty' }, h('h1', null, 'Page not found'), h('a', { href: '#/' }, 'To the pipelines'));
   }
@@ -96,8 +97,8 @@ function login() {
 }
 
 const help = signal(false);
-const shortcuts = [['g then p, l, e, a', 'pipelines, plugins, events, agent'], ['/', 'search'], ['↑ ↓ or k j', 'the previous or next pipeline'], ['Enter', 'open'],
-  ['1 … 6', 'the tabs of a pipeline'], ['Space', 'pause or resume the stream'], ['Esc', 'close, back']];
+const shortcuts = [['g then p, l, e, o, a', 'pipelines, plugins, events, log, agent'], ['/', 'search'], ['↑ ↓ or k j', 'the previous or next pipeline'], ['Enter', 'open'],
+  ['1 … 7', 'the tabs of a pipeline'], ['Space', 'pause or resume the stream'], ['Esc', 'close, back']];
 
 function dialogs() {
   if (!help()) return null;

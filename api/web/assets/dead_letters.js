@@ -2,8 +2,8 @@
 
 import { h, signal } from './ui.js';
 import * as agent from './agent.js';
-import { bytes, clock, count, plural } from './format.js';
-import { action, ask, empty } from './parts.js';
+import { bytes, count, plural } from './format.js';
+import { action, ask, empty, when } from './parts.js';
 
 const blank = { error: '', key: '', stage: '', since: '', until: '' };
 const stages = ['source-processor', 'pipeline-processor', 'destination-processor', 'destination'];
@@ -137,7 +137,7 @@ function list(p) {
     h('tbody', null, p.list.map((l) => h('tr', { key: l.id },
       agent.mayWrite() ? h('td', null, h('input', { type: 'checkbox', 'aria-label': `Select ${l.id}`, checked: marked().has(l.id), onchange: () => mark(l.id) })) : null,
       h('th', { scope: 'row' }, h('button', { class: 'plain', 'aria-expanded': String(open()?.id === l.id), onclick: () => (open.peek()?.id === l.id ? open.set(null) : show(l.id)) }, String(l.id))),
-      h('td', { class: 'quiet nowrap' }, clock(l.lastTime)), h('td', { class: 'mono' }, l.refusedBy), h('td', { class: 'mono' }, l.key), h('td', null, h('span', { class: 'clamp' }, l.error))))),
+      h('td', { class: 'quiet nowrap' }, when(l.lastTime)), h('td', { class: 'mono' }, l.refusedBy), h('td', { class: 'mono' }, l.key), h('td', null, h('span', { class: 'clamp' }, l.error))))),
   ), p.next ? h('button', { onclick: () => load(true) }, p.searching ? 'Searching…' : 'More') : null);
 }
 
@@ -160,7 +160,7 @@ function one() {
         action('Drop', 'drop-one', () => drop(`Drop dead letter ${l.id}?`, path('/' + l.id)), { kind: 'danger' })]),
     l.stopped ? h('p', { class: 'problem warn' }, 'This record stopped the pipeline. Its source delivers it again when the pipeline runs, so it is not replayed.') : null,
     h('dl', { class: 'facts' }, fact('Refused by', h('code', null, l.refusedBy)), fact('Stage', l.stage), fact('Source', h('code', null, l.sourceId)), fact('Times', l.times),
-      l.refusals.map((r) => fact(`${clock(r.time)}, generation ${r.generation}${r.replay ? ', replayed' : ''}`, h('pre', { class: 'wrap' }, r.error))),
+      l.refusals.map((r) => fact([when(r.time), `, generation ${r.generation}${r.replay ? ', replayed' : ''}`], h('pre', { class: 'wrap' }, r.error))),
       readable(l.record).map(([name, text]) => fact(name, h('pre', { class: 'wrap' }, text)))),
     edited() === null ? h('pre', { class: 'wrap record-json', tabindex: 0, 'aria-label': 'Record' }, l.text) : editor());
 }

@@ -2,8 +2,7 @@
 
 import { h, signal } from './ui.js';
 import * as agent from './agent.js';
-import { clock } from './format.js';
-import { empty } from './parts.js';
+import { empty, when } from './parts.js';
 
 const search = signal('');
 const warnings = signal(false);
@@ -17,5 +16,5 @@ export function events() {
       h('input', { type: 'search', id: 'search', 'aria-label': 'Search events', placeholder: 'Search ( / )', value: search(), oninput: (e) => search.set(e.target.value) })),
     list.length ? h('div', { class: 'scroll card', tabindex: 0 }, h('table', { class: 'log' }, h('caption', { class: 'hidden' }, 'Events'),
       h('thead', null, h('tr', null, ['When', 'What', 'Of', 'Message'].map((t) => h('th', { key: t, scope: 'col' }, t)))),
-      h('tbody', null, list.map((e) => h('tr', { key: e.id, class: e.type }, h('td', { class: 'quiet nowrap' }, clock(e.at)), h('th', { scope: 'row' }, e.reason), h('td', { class: 'mono' }, e.pipeline ? h('a', { href: '#/pipelines/' + encodeURIComponent(e.pipeline) }, e.pipeline) : e.file || ''), h('td', null, e.message)))))) : empty('No such events'));
+      h('tbody', null, list.map((e) => h('tr', { key: e.id, class: e.type }, h('td', { class: 'quiet nowrap' }, when(e.at)), h('th', { scope: 'row' }, e.reason), h('td', { class: 'mono' }, e.pipeline ? h('a', { href: '#/pipelines/' + encodeURIComponent(e.pipeline) }, e.pipeline) : e.file || ''), h('td', { class: 'prose' }, e.message)))))) : empty('No such events'));
 }

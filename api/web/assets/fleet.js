@@ -3,14 +3,14 @@
 import { h, signal } from './ui.js';
 import * as agent from './agent.js';
 import { count, bytes, clock, delivers, duration, version, place, severity, condition, plural, isTrue } from './format.js';
-import { phase, sparkline, problem, empty, questionDialog } from './parts.js';
+import { phase, sparkline, problem, empty, long, questionDialog } from './parts.js';
 
 const search = signal('');
 const only = signal('all');
 const order = signal({ by: 'attention', down: false });
 const windowed = 60; // from so many rows on only those in sight are rendered
 const narrow = matchMedia('(max-width: 820px)');
-const rowHeight = () => (narrow.matches ? 172 : 53); // as the style sheet says
+const rowHeight = () => (narrow.matches ? 194 : 53); // as the style sheet says
 const inSight = () => Math.ceil(innerHeight / rowHeight()) + 9; // and some on either side
 const sight = signal({ from: 0, to: inSight() }); // which of many rows are rendered
 
@@ -29,6 +29,7 @@ const compare = {
   records: (a, b) => rate(b, 'records') - rate(a, 'records'),
   bytes: (a, b) => rate(b, 'bytes') - rate(a, 'bytes'),
   lag: (a, b) => rate(b, 'lag') - rate(a, 'lag'),
+  refused: (a, b) => rate(b, 'refused') - rate(a, 'refused'),
 };
 
 const rate = (s, name) => agent.rates.get(s.id)?.[name] ?? -1;
@@ -36,7 +37,7 @@ const byName = new Intl.Collator('en', { numeric: true }).compare;
 
 function listed() {
   const words = search().toLowerCase().split(/\s+/).filter(Boolean), { by, down } = order();
-  if (by === 'records' || by === 'bytes' || by === 'lag') agent.tick();
+  if (by === 'records' || by === 'bytes' || by === 'lag' || by === 'refused') agent.tick();
   const all = [...agent.pipelines().values()].filter((s) => filters[only()][1](s) &&
     words.every((w) => (s.id + ' ' + (s.name || '') + ' ' + place(s.owner) + ' ' + s.state.phase + ' ' + Object.entries(s.labels || {}).map((l) => l.join('=')).join(' ')).toLowerCase().includes(w)));
   all.sort((a, b) => compare[by](a, b) || byName(a.id, b.id));
@@ -83,7 +84,7 @@ function attention() {
     wrong.slice(0, shownProblems).map((p, i) => h('div', { key: 'f' + p.file + p.line + i }, problem(p), after(p))),
     pipelines.slice(0, shownProblems).map((s) => h('div', { class: 'problem ' + (severity(s) > 3 ? 'bad' : 'warn'), key: s.id },
       h('div', null, phase(s), ' ', h('a', { href: '#/pipelines/' + encodeURIComponent(s.id) }, s.id), ': ', version(s)),
-      h('div', { class: 'quiet clamp' }, why(s)))),
+      long(why(s), { class: 'quiet' }))),
     more(wrong.length + pipelines.length - Math.min(wrong.length, shownProblems) - Math.min(pipelines.length, shownProblems)));
 }
 
@@ -117,7 +118,7 @@ function searchKey(e) {
 }
 
 const columns = [['status', 'Status'], ['id', 'Pipeline'], ['owner', 'Declared in'], [null, 'Version'], ['records', 'Records/s', 'num'],
-  ['bytes', 'Bytes/s', 'num'], ['lag', 'Ack lag', 'num'], [null, 'Last error']];
+  ['bytes', 'Bytes/s', 'num'], ['lag', 'Ack lag', 'num'], ['refused', 'Refused', 'num'], [null, 'Last error']];
 
 function head() {
   const { by, down } = order();
@@ -158,6 +159,7 @@ function row({ s, index }) {
     cell('Records/s', { class: 'num' }, h('span', { class: 'with-spark' }, sparkline(r && agent.points(s.id, 4)), h('span', { title: 'read, and accepted by the slowest destination' }, passing(r)))),
     cell('Bytes/s', { class: 'num' }, r ? bytes(r.bytes) : '–'),
     cell('Ack lag', { class: 'num' }, r && r.lag !== undefined ? duration(r.lag) : '–'),
+    cell('Refused', { class: 'num' + (r?.refused ? ' warn-text' : ''), title: 'records in the dead-letter queue since the agent started' }, r ? (r.refused ? h('a', { href: `#/pipelines/${encodeURIComponent(s.id)}/dead-letters` }, count(r.refused)) : '0') : '–'),
     cell('Last error', { class: 'error clip', title: why(s) || null }, why(s)));
 }
 

@@ -32,12 +32,6 @@ export function duration(s) {
   return Math.round(s / 86400) + ' d';
 }
 
-export function ago(at, now = Date.now()) {
-  if (!at || at.startsWith('0001')) return '–';
-  const s = (now - Date.parse(at)) / 1000;
-  return s < 2 ? 'now' : duration(s) + ' ago';
-}
-
 export function clock(at) {
   const d = new Date(at);
   if (Number.isNaN(d.getTime())) return '–';

@@ -108,7 +108,7 @@ function node(n, pick, chosen) {
   const go = n.kind === 'dlq' ? null : () => pick(n.id);
   return h('g', { key: n.id, class: `node ${n.kind}${n.slow ? ' slow' : ''}${chosen === n.id ? ' chosen' : ''}`, transform: `translate(${n.x} ${n.y})`,
     role: go ? 'button' : 'img', tabindex: go ? 0 : null, 'aria-label': go ? null : `${n.title}: ${n.sub}`, onclick: go, onkeydown: go && ((e) => { if (e.key === 'Enter' || e.key === ' ') { e.preventDefault(); go(); } }) },
-    h('rect', { width: nodeWidth(), height: nodeHeight, rx: 8 }),
+    h('title', null, [n.title, n.sub, n.slow, n.note].filter(Boolean).join('\n')), h('rect', { width: nodeWidth(), height: nodeHeight, rx: 8 }),
     h('text', { x: 12, y: 23, class: 'name' }, clip(n.title, 22)), h('text', { x: 12, y: 39, class: 'sub' }, clip(n.sub, 26)),
     n.slow ? words(n.slow).map((line, i) => h('text', { x: 12, y: 54 + 13 * i, class: 'words' }, clip(line, 27))) : h('text', { x: 12, y: 55, class: 'sub' }, n.note));
 }

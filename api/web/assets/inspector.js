@@ -2,8 +2,8 @@
 
 import { h, signal } from './ui.js';
 import * as agent from './agent.js';
-import { asText, clock, count, fromBase64, hex, nanos, plural, readableRecord } from './format.js';
-import { copyButton, empty } from './parts.js';
+import { asText, count, fromBase64, hex, nanos, plural, readableRecord } from './format.js';
+import { copyButton, empty, when } from './parts.js';
 
 const kept = 10;
 
@@ -36,7 +36,7 @@ function connect(key) {
       if (!state.peek().on) state.set({ on: true, text: 'live' });
       again = 0;
       if (m.dropped) dropped.update((n) => n + m.dropped);
-      if (m.result) records.update((all) => [{ id: ++serial, at: Date.now(), ...m.result, was: m.before }, ...all].slice(0, kept));
+      if (m.result) records.update((all) => [{ id: ++serial, at: new Date().toISOString(), ...m.result, was: m.before }, ...all].slice(0, kept));
     },
     closed(e) {
       if (opened !== key) return;
@@ -91,7 +91,7 @@ function articles(list, running) {
 function recordHead(r) {
   const position = fromBase64(r.position), text = asText(position);
   return h('header', null, h('span', { class: 'badge op-' + r.operation.slice(10).toLowerCase() }, r.operation.slice(10).toLowerCase()),
-    h('time', { class: 'quiet' }, clock(r.at)), h('code', { class: 'clip quiet', title: 'position' }, text ?? hex(position).slice(8, 56)),
+    when(r.at, { class: 'quiet' }), h('code', { class: 'clip quiet', title: 'position ' + (text ?? '') }, text ?? hex(position).slice(8, 56)),
     h('span', { class: 'grow' }), copyButton(() => JSON.stringify(readableRecord(r), null, 2)));
 }
 

@@ -12,12 +12,21 @@ const words = {
 export function phase(s) {
   const p = s.state.phase, on = s.placement;
   if (on?.failed && p === 'stopped') return h('span', { class: 'phase warn' }, h('span', { class: 'mark', 'aria-hidden': 'true' }), h('span', { title: on.failed.error }, on.member ? 'Rolled back, on ' + on.member : 'Rolled back, on no member yet'));
-  if (on && p === 'stopped') return h('span', { class: 'phase ' + (on.member ? 'off' : 'busy') }, h('span', { class: 'mark', 'aria-hidden': 'true' }), on.member ? h('span', { title: on.since ? 'since ' + clock(on.since) : '' }, 'On ' + on.member) : 'On no member yet');
+  if (on && p === 'stopped') return h('span', { class: 'phase ' + (on.member ? 'off' : 'busy') }, h('span', { class: 'mark', 'aria-hidden': 'true' }), on.member ? h('span', { title: on.since ? 'since ' + on.since : '' }, 'On ' + on.member) : 'On no member yet');
   const rolled = p === 'running' && isTrue(s, 'RolledBack');
   if (s.state.stall && p === 'running') return h('span', { class: 'phase bad' }, h('span', { class: 'mark', 'aria-hidden': 'true' }), h('span', { title: s.state.stall.message }, s.state.stall.reason === 'SourceSilent' ? 'Silent' : 'Not delivering'));
   const kind = rolled ? 'warn' : { running: 'good', starting: 'busy', stopping: 'busy', recovering: 'warn', degraded: 'bad' }[p] || 'off';
   return h('span', { class: 'phase ' + kind }, h('span', { class: 'mark', 'aria-hidden': 'true' }), rolled ? 'Rolled back' : words[p] || p,
     s.override ? h('small', { title: `The ${s.owner.kind === 'file' ? 'file' : 'declaration'} says ${s.declared}.` }, ' by hand') : null);
+}
+
+/** A time of day, with its date when that is another day, and in full as its title. */
+export const when = (at, props) => h('time', { datetime: at, title: at, ...props }, clock(at));
+
+/** Text of which two lines are shown, and all of it once it is opened. */
+export function long(text, props = {}) {
+  if (text.length < 60 && !text.includes('\n')) return h('div', props, text);
+  return h('details', { ...props, class: 'long ' + (props.class || '') }, h('summary', { class: 'clamp', title: 'show all of it, or less' }, text));
 }
 
 /** A line of what was measured, the newest at the right. */

@@ -2,8 +2,8 @@
 
 import { h, signal } from './ui.js';
 import * as agent from './agent.js';
-import { ago, bytes, clock, count, duration, place, plural, severity, version } from './format.js';
-import { action, ask, empty, phase, problem, question, questionDialog, sparkline, tabs } from './parts.js';
+import { bytes, clock, count, duration, place, plural, severity, version } from './format.js';
+import { action, ask, empty, long, phase, problem, question, questionDialog, sparkline, tabs, when } from './parts.js';
 import { graph, route, topology } from './graph.js';
 import { inspector } from './inspector.js';
 import { declaration } from './editor.js';
@@ -11,6 +11,8 @@ import { dryRun } from './dryrun.js';
 import { why } from './fleet.js';
 import { deadLetters } from './dead_letters.js';
 import { position } from './position.js';
+import { logs } from './logs.js';
+import { trends } from './trend.js';
 
 const detail = signal(null); // {id, key, connectors, processors, dlq, yaml}
 const history = signal(null);
@@ -47,8 +49,8 @@ export function pipeline(id, tab = '') {
   const base = '#/pipelines/' + encodeURIComponent(id);
   return h('div', { class: 'pipeline', key: id },
     h(heading, { s }),
-    tabs(base, [['', 'Overview'], ['records', 'Records'], ['dry-run', 'Dry run'], ['declaration', 'Declaration'], ['history', 'History'], ['dead-letters', 'Dead letters']], tab),
-    tab === '' ? overview(s) : tab === 'records' ? records(s) : tab === 'dry-run' ? dryRun(s, detail()) : tab === 'declaration' ? declaration(s, detail()) : tab === 'history' ? revisions(s) : deadLetterTab(s),
+    tabs(base, [['', 'Overview'], ['records', 'Records'], ['dry-run', 'Dry run'], ['declaration', 'Declaration'], ['history', 'History'], ['dead-letters', 'Dead letters'], ['logs', 'Log']], tab),
+    tab === '' ? overview(s) : tab === 'records' ? records(s) : tab === 'dry-run' ? dryRun(s, detail()) : tab === 'declaration' ? declaration(s, detail()) : tab === 'history' ? revisions(s) : tab === 'logs' ? logs(s.id) : deadLetterTab(s),
     questionDialog());
 }
 
@@ -59,7 +61,7 @@ function heading({ s }) {
   const act = (verb, done) => () => agent.attempt(done, () => agent.post(`${path}/${verb}?wait=30s`));
   return h('div', { class: 'title' },
     h('div', null, h('a', { href: '#/', class: 'quiet' }, 'Pipelines'), h('h1', null, d?.pipeline.config.name && d.pipeline.config.name !== s.id ? d.pipeline.config.name : s.id),
-      h('p', { class: 'quiet' }, phase(s), ' since ', h('time', { datetime: began, title: clock(began) }, duration((Date.now() - Date.parse(began)) / 1000)), ' · ', version(s), terms(s.terms), instances(s.instances), ' · declared in ', s.owner.kind === 'file' ? h('a', { class: 'mono', href: '#/files/' + encodeURIComponent(s.owner.path) }, place(s.owner)) : 'API')),
+      h('p', { class: 'quiet' }, phase(s), ' since ', h('time', { datetime: began, title: began }, duration((Date.now() - Date.parse(began)) / 1000)), ' · ', version(s), terms(s.terms), instances(s.instances), ' · declared in ', s.owner.kind === 'file' ? h('a', { class: 'mono', href: '#/files/' + encodeURIComponent(s.owner.path) }, place(s.owner)) : 'API')),
     h('span', { class: 'grow' }),
     active ? action('Stop', 'stop', act('stop', 'stopped')) : action('Start', 'start', act('start', 'started'), { kind: 'primary' }),
     s.state.phase === 'stopping' ? action('Stop now', 'force', () => agent.attempt('stopped; records in flight are delivered again', () => agent.post(path + '/stop', { force: true })), { kind: 'danger' }) : null,
@@ -105,6 +107,7 @@ function overview(s) {
     h(stages, { s, r }),
     d ? graph(topology({ ...d, refused: r?.refused }, rate), { pick, chosen: chosen() }) : h('p', { class: 'quiet graph-space' }, 'Loading…'),
     d && chosen() ? stageCard(d, chosen(), rate(chosen()), s) : null,
+    d ? connectors(d, rate) : null, trends(s.id),
     h('div', { class: 'columns' }, conditions(s), h(recent, { s })));
 }
 
@@ -116,6 +119,18 @@ function figures(s, r) {
     figure('Refused', r ? count(r.refused || 0) : '–'));
 }
 
+/** What passes through each source and each destination now. */
+function connectors(d, rate) {
+  const id = (c) => c.id.slice(c.pipelineId.length + 1), cell = (v, say = count) => h('td', { class: 'num' }, v === undefined ? '–' : say(v));
+  return h('section', { class: 'card' }, h('h2', { id: 'ends' }, 'Sources and destinations'), h('div', { class: 'scroll', tabindex: 0, role: 'region', 'aria-labelledby': 'ends' }, h('table', { class: 'ends' },
+    h('thead', null, h('tr', null, ['Connector', 'Kind', 'Records/s', 'Bytes/s', 'Refused/s', 'Outstanding', 'Behind'].map((t, i) => h('th', { key: t, scope: 'col', class: i > 1 && i < 6 ? 'num' : '' }, t)))),
+    h('tbody', null, [...d.connectors].sort((a, b) => b.type.localeCompare(a.type)).map((c) => {
+      const r = rate(c.id), source = c.type === 'TYPE_SOURCE';
+      return h('tr', { key: c.id }, h('th', { scope: 'row', class: 'mono' }, id(c)), h('td', { class: 'quiet' }, `${source ? 'source' : 'destination'}, ${c.plugin}`),
+        cell(r && (source ? r.in : r.out)), cell(r?.bytes, bytes), cell(r && !source ? r.refused || 0 : undefined), cell(r && (r.outstanding || 0)), h('td', null, r?.behind ? behind(r.behind) : '–'));
+    })))));
+}
+
 /** The stages that hold records or report errors while the pipeline delivers nothing: what each does, and since when. */
 function stages({ s, r }) {
   if (!s.state.stall || !r?.stages) return null;
@@ -124,7 +139,7 @@ function stages({ s, r }) {
   if (!list.length) return null;
   return h('section', { class: 'card', 'aria-label': 'Stages that wait' }, h('h2', null, 'Stages that are stuck'), h('ul', { class: 'events' }, list.map(([id, x]) =>
     h('li', { key: id, class: id === s.state.stall.stage ? 'warning' : '' }, h('b', null, id.slice(s.id.length + 1) || id), ' ', stageWords(x),
-      x.error ? h('div', { class: 'quiet clamp', title: x.error }, x.error) : null))));
+      x.error ? long(x.error, { class: 'quiet' }) : null))));
 }
 
 const stageWords = (x) => [x.doing, x.outstanding ? plural(x.outstanding, 'record') + ' outstanding' : '', x.since ? `nothing since ${clock(x.since)}` : '', x.errors ? plural(x.errors, 'error') : ''].filter(Boolean).join(' · ');
@@ -137,16 +152,22 @@ function stageCard(d, id, r, s) {
     h('div', { class: 'title' }, h('h2', null, id), h('span', { class: 'grow' }), h('a', { class: 'button', href: `#/pipelines/${encodeURIComponent(s.id)}/records` }, 'Show records')),
     h('dl', { class: 'facts' }, fact('Plugin', h('code', null, c.plugin)), processor ? (c.condition ? fact('Condition', h('code', null, c.condition)) : null) : route(c) ? fact('Gets records', h('code', null, route(c))) : null,
       r?.waiting ? fact('Delivery', h('span', { class: 'problem warn' }, r.waiting)) : null,
-      r?.since ? fact('No record passed since', clock(r.since)) : null,
+      r?.since ? fact('No record passed since', when(r.since)) : null,
       r?.outstanding ? fact('Outstanding', count(r.outstanding)) : null,
       r?.rawLane ? fact('Raw lane', r.rawLane) : null,
       r?.error ? fact('Last error', h('span', { class: 'problem warn' }, r.error)) : null,
       r?.behind ? fact('Behind', behind(r.behind)) : null,
       r?.behind?.warning ? fact('Warning', h('span', { class: 'problem warn' }, r.behind.warning)) : null,
       (r?.behind?.skipped || []).map((x) => fact('Skipped', h('span', { class: 'problem warn' }, `${x.of}: ${x.error}`))),
-      r ? fact('Now', `${count(r.records)} records/s${processor ? '' : `, ${bytes(r.bytes)}/s`}, busy ${Math.round(r.busy * 100)} % of the time${r.slow ? `: ${r.slow}` : ''}`) : null,
+      r ? fact('Now', `${count(r.records)} records/s${processor ? '' : `, ${bytes(r.bytes)}/s`}${use(r, c)}${r.slow ? `: ${r.slow}` : ''}`) : null,
       Object.entries(c.config.settings).sort().map(([k, v]) => fact(k, h('code', { class: 'wrap' }, v)))),
     !processor && c.type === 'TYPE_SOURCE' ? h(position, { s, id }) : null);
+}
+
+/** How much of the time a stage works. A source that waits for records in its call does not: the agent cannot tell the two apart. */
+function use(r, c) {
+  if (c.type === 'TYPE_SOURCE') return r.records ? '' : ', waits for records';
+  return `, busy ${Math.round(r.busy * 100)} % of the time`;
 }
 
 /** How far a source is behind its system, in the units that it reports. */
@@ -167,14 +188,13 @@ const fact = (name, value) => [h('dt', null, name), h('dd', null, value)];
 function conditions(s) {
   return h('section', { class: 'card' }, h('h2', null, 'Conditions'), h('ul', { class: 'conditions' }, s.conditions.map((c) => {
     const wanted = ['Valid', 'Applied', 'Ready', 'Delivering'].includes(c.type), good = (c.status === 'True') === wanted;
-    return h('li', { key: c.type }, h('span', { class: 'phase ' + (good ? (wanted ? 'good' : 'off') : 'warn') }, h('span', { class: 'mark', 'aria-hidden': 'true' }), c.type), h('span', { class: 'quiet' }, good ? (wanted ? 'yes' : 'no') : (c.status === 'True' ? 'yes' : 'no') + (c.message ? ': ' + c.message : c.reason ? ': ' + c.reason : '')));
+    return h('li', { key: c.type }, h('span', { class: 'phase ' + (good ? (wanted ? 'good' : 'off') : 'warn') }, h('span', { class: 'mark', 'aria-hidden': 'true' }), c.type), h('span', { class: 'quiet prose' }, good ? (wanted ? 'yes' : 'no') : (c.status === 'True' ? 'yes' : 'no') + (c.message ? ': ' + c.message : c.reason ? ': ' + c.reason : '')));
   })));
 }
 
 function recent({ s }) {
-  agent.tick();
   const list = agent.events().filter((e) => e.pipeline === s.id).slice(-8).reverse();
-  return h('section', { class: 'card' }, h('h2', null, 'Events'), list.length ? h('ul', { class: 'events' }, list.map((e) => h('li', { key: e.id, class: e.type }, h('time', { class: 'quiet', title: e.at }, ago(e.at)), ' ', h('b', null, e.reason), ' ', h('span', { class: 'clamp' }, e.message)))) : h('p', { class: 'quiet' }, 'There are no events.'));
+  return h('section', { class: 'card' }, h('h2', null, 'Events'), list.length ? h('ul', { class: 'events' }, list.map((e) => h('li', { key: e.id, class: e.type }, when(e.at, { class: 'quiet' }), ' ', h('b', null, e.reason), ' ', long(e.message)))) : h('p', { class: 'quiet' }, 'There are no events.'));
 }
 
 function records(s) {
@@ -196,7 +216,7 @@ function revisions(s) {
   return h('div', { class: 'columns wide-right' },
     h('ol', { class: 'history card' }, list.map((r, i) => h('li', { key: r.number, class: compared()?.number === r.number ? 'chosen' : '' },
       h('button', { class: 'plain', onclick: () => compare(s, r, list[i + 1]) }, h('b', null, `version ${r.generation}`), ' ', h('span', { class: 'quiet' }, `revision ${r.number} · ${r.action}`), r.generation === s.state.runningGeneration ? h('span', { class: 'badge good' }, 'runs') : null,
-        h('br'), h('small', { class: 'quiet' }, `${r.origin} · ${clock(r.at)}`)),
+        h('br'), h('small', { class: 'quiet' }, `${r.origin} · `, when(r.at))),
       r.spec && r.number !== list[0].number && !s.withdrawn ? action(s.owner.kind === 'api' ? 'Roll back to this' : 'Write this to the file', 'rollback' + r.number, () => rollback(s, r)) : null))),
     h('section', { class: 'card', 'aria-live': 'polite' }, compared() ? comparison(compared()) : h('p', { class: 'quiet' }, 'Choose a revision to see its changes and content.')));
 }

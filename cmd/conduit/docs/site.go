@@ -59,6 +59,8 @@ var written = []page{
 		Words: "dlq errors reprocess"},
 	{Name: "spool", Title: "Spool", Section: "Operate", Source: "cmd/conduit/docs/SPOOL.md",
 		About: "Buffer records on disk while a system is unavailable.", Words: "queue offline backpressure outage"},
+	{Name: "ui", Title: "The web UI", Section: "Operate", Source: "cmd/conduit/docs/UI.md",
+		About: "Pages, charts of the last day, the log.", Words: "dashboard trend graph browser"},
 	{Name: "metrics", Title: "Metrics and alerts", Section: "Operate", Source: "cmd/conduit/docs/METRICS.md",
 		About: "Every metric, a dashboard, alert rules."},
 	{Name: "notifications", Title: "Notifications", Section: "Operate", Source: "cmd/conduit/docs/NOTIFICATIONS.md",

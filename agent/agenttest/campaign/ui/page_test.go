@@ -150,6 +150,8 @@ var views = []struct{ name, at, shows string }{
 	{"file", "files/bad.yaml", "What would this change?"},
 	{"plugins", "plugins/builtin%3Agenerator%40v1.0.0", "As a source"},
 	{"events", "events", "FileRejected"},
+	{"pipeline-log", "pipelines/p/logs", "pipeline runs"},
+	{"log", "logs", "agent started"},
 	{"agent", "agent", "Settings in effect"},
 }
 
@@ -161,9 +163,9 @@ func TestUIViews(t *testing.T) {
 	w.Save("bad.yaml", strings.Replace(agenttest.Generated(w.Dir, "q", 50, ""), "type: source", "type: sauce", 1))
 	w.WaitPhase("p", spec.PhaseRunning, 1)
 	p := openPage(t, w.API.URL, "")
-	for i, size := range sizes {
+	for i, size := range append(sizes, extremes...) {
 		for j, scheme := range schemes {
-			if i != j && !*everyScheme {
+			if i%len(schemes) != j && !*everyScheme {
 				continue
 			}
 			p.do(chromedp.EmulateViewport(size[0], size[1]), browser.Colours(scheme))
@@ -180,6 +182,8 @@ func TestUIViews(t *testing.T) {
 var (
 	sizes   = [][2]int64{{1440, 900}, {390, 844}}
 	schemes = []string{"light", "dark"}
+	// extremes are the narrowest and the widest window, in which all views are tested together.
+	extremes = [][2]int64{{320, 640}, {2560, 1440}}
 )
 
 // fits checks that the current view fits a wide and a narrow window, in light and dark, and is accessible. It leaves

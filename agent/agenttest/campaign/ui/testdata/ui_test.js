@@ -1,6 +1,8 @@
 // Tests of the signals and the renderer, run in a browser. Results are left in window.results.
 
 import { signal, computed, effect, h, mount } from '/ui/ui.js';
+import { clock } from '/ui/format.js';
+import { long, when } from '/ui/parts.js';
 
 const results = [];
 const frame = () => new Promise((done) => requestAnimationFrame(() => setTimeout(done, 5)));
@@ -239,6 +241,26 @@ await test('a handler is replaced, and what is mounted can be taken away', async
   equal(got, [1, 2]);
   end();
   equal(root.childNodes.length, 0);
+});
+
+await test('a time of another day has its date, and every time is there in full', async (root) => {
+  const now = new Date(), earlier = '2026-03-01T10:00:00Z';
+  if (!/^\d\d:\d\d:\d\d$/.test(clock(now))) throw new Error(clock(now));
+  if (!/^2026-0[23]-\d\d \d\d:\d\d:\d\d$/.test(clock(earlier))) throw new Error(clock(earlier));
+  mount(root, () => when(earlier));
+  equal([root.firstChild.title, root.firstChild.dateTime], [earlier, earlier]);
+});
+
+await test('a long text is cut, and shown in full when it is opened', async (root) => {
+  const text = 'word '.repeat(400);
+  mount(root, () => h('div', { style: { width: '300px' } }, h('link', { rel: 'stylesheet', href: '/ui/style.css' }), long(text)));
+  const summary = root.querySelector('summary');
+  for (let i = 0; i < 100 && summary.clientHeight > 60; i++) await frame();
+  if (summary.clientHeight > 60) throw new Error(`it is ${summary.clientHeight} pixels high`);
+  summary.click();
+  await frame();
+  if (summary.clientHeight < 400 || summary.scrollHeight > summary.clientHeight + 1) throw new Error(`opened, it is ${summary.clientHeight} of ${summary.scrollHeight} pixels high`);
+  equal(summary.textContent, text);
 });
 
 window.results = results;
