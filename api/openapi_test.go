@@ -171,6 +171,11 @@ func exampleCall(t *testing.T, method, path string, op operation) []byte {
 	s := newServer(w)
 	store := &fakeDeadLetters{}
 	s.DeadLetters, s.Replays, s.Positions, s.Logs = store, store, checkpoints{w}, &fakeLines{}
+	s.Trend = func(id, last string) *spec.Trend {
+		values := []*float64{nil}
+		return &spec.Trend{ID: id, Last: last, Records: values, Bytes: values, Refused: values, Latency: values,
+			Lag: values, Destinations: map[string][]*float64{id + ":out": values}}
+	}
 	s.Cluster = &member{state: spec.MembershipJoined}
 	s.Notify = func(context.Context) []spec.NotificationResult { return exampleResults }
 	s.Metrics = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte("# metrics\n")) })

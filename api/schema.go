@@ -87,6 +87,8 @@ func (s schemaSet) schema(t reflect.Type) map[string]any {
 		return map[string]any{"type": "string", "format": "date-time"}
 	case t.Kind() == reflect.Uint64 && t.Implements(marshalerType): // 64-bit numbers are text
 		return map[string]any{"type": "string", "pattern": "^[0-9]+$"}
+	case t == reflect.TypeFor[[]*float64](): // with gaps
+		return map[string]any{"type": "array", "items": map[string]any{"type": []string{"number", "null"}}}
 	case t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Uint8:
 		return map[string]any{"type": "string", "contentEncoding": "base64"}
 	}

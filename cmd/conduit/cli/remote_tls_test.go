@@ -126,7 +126,8 @@ func TestEveryCommandReachesAGuardedAgent(t *testing.T) {
 		// which has no target
 		"status --interval 1ms", "reload --wait", "connectors ls", "connectors describe orders:in",
 		"connectors position orders:in", "connectors inspect orders:in -n 1", "logs orders -n 1", "notify test",
-		"pipelines ls", "pipelines describe orders", "pipelines history orders", "pipelines diff orders",
+		"pipelines ls", "pipelines describe orders", "pipelines history orders", "pipelines trend orders",
+		"pipelines diff orders",
 		"pipelines export orders",
 		"pipelines plan", "pipelines stop orders", "pipelines start orders", "pipelines restart orders",
 		"pipelines adopt orders --owner api", "pipelines rollback orders 1",
