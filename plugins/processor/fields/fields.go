@@ -31,8 +31,21 @@ func editors() []sdk.ProcessorPlugin {
 				"only when a field in it is listed. Metadata that begins with opencdc. or conduit. stays.",
 			func() sdk.Processor { return &include{} }),
 		plugin("field.mask", "Hides confidential values.",
-			"Values are replaced by a text, by a keyed hash, or are cut. They are chosen by field, or by pattern: "+
-				"then all texts below the fields are searched, and only what matches is hidden.",
+			"Values are replaced by a text or by a pseudonym, or are cut. They are chosen by field, or by pattern: "+
+				"then all texts below the fields are searched, and only what matches is hidden. Nothing makes the "+
+				"value from the result.\n\n"+
+				"Method hash is pseudonymisation: equal values have equal pseudonyms, also in other pipelines with "+
+				"the same key, so that records can still be counted and joined. Values are compared as text, byte by "+
+				"byte. Whoever has the key can find a value by trying all that are possible: give the key as a "+
+				"reference such as ${MASK_KEY}, at least 32 random characters (openssl rand -hex 32), and keep it "+
+				"for as long as pseudonyms must be equal. Another key makes other pseudonyms. Shortened to 16 "+
+				"hexadecimal digits, two of a billion values have the same pseudonym with a probability of 1 in 37; "+
+				"with 32 or more, that does not happen. With digits, pseudonyms are as short as the values: of values "+
+				"with 4 digits, many have the same one, so that they cannot replace a unique key.\n\n"+
+				"Method ip takes an address alone, in brackets, with a port, a zone or a length of prefix, and "+
+				"leaves its network, the port and a shorter prefix. Method email takes an address without a name. "+
+				"Both refuse other text, and hide the values of a list or an object one by one; in longer text, such "+
+				"as X-Forwarded-For, they find addresses with patterns.",
 			func() sdk.Processor { return &mask{} }),
 		plugin("field.rename", "Renames fields.",
 			"A field keeps its place. One that is not there is left alone; a name that is taken is an error.",

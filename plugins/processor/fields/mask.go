@@ -2,14 +2,12 @@ package fields
 
 import (
 	"context"
-	"crypto/hmac"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
+	"net/netip"
 	"regexp"
 	"strings"
-	"unicode/utf8"
 
+	"github.com/conduit-agent/conduit/plugins/processor/fieldref"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
@@ -17,18 +15,33 @@ import (
 // mask hides values.
 type mask struct {
 	references
-	find []pattern // patterns to hide in texts; nil: hide whole values
-	hide func(text string) string
+	single   []*fieldref.Ref // fields that are hidden as a whole
+	searched []*fieldref.Ref // parts in which texts are hidden
+	find     []pattern       // patterns to hide in texts; nil: hide whole values
+	hide     func(text string) (string, error)
+	deep     bool          // a list or object is hidden text by text
+	sets     []replacement // reused; replacements in the present record
+}
+
+// replacement is a new value for a field.
+type replacement struct {
+	ref   *fieldref.Ref
+	value any
 }
 
 type maskSettings struct {
-	Fields   string   `json:"fields" default:".Payload" desc:"Comma list of references to the fields. With patterns, all texts in them and below are searched."`
-	Patterns []string `json:"patterns" desc:"Comma list of patterns: card, email, ssn, iban, ipv4, phone. Without patterns the fields are hidden whole."`
-	Regex    string   `json:"regex" desc:"One more pattern, an RE2 expression."`
-	Method   string   `json:"method" default:"redact" validate:"inclusion=redact|hash|truncate" desc:"redact replaces by the text of 'with', hash by the HMAC-SHA-256 of the value in hexadecimal, truncate keeps the last characters."`
-	With     string   `json:"with" default:"[REDACTED]" desc:"Text in place of redacted text."`
-	Key      string   `json:"key" desc:"Secret key of the hash: equal values have equal hashes under one key."`
-	Keep     int      `json:"keep" default:"4" validate:"gt=-1" desc:"Characters at the end that truncate leaves."`
+	Fields    string   `json:"fields" default:".Payload" desc:"Comma list of references to the fields. With patterns, all texts in them and below are searched."`
+	Patterns  []string `json:"patterns" desc:"Comma list of patterns: card, email, ssn, iban, ipv4, ipv6, phone. Without patterns the fields are hidden whole."`
+	Regex     string   `json:"regex" desc:"One more pattern, an RE2 expression."`
+	Method    string   `json:"method" default:"redact" validate:"inclusion=redact|hash|keep-first|keep-last|truncate|ip|email" desc:"redact replaces by the text of 'with', hash by a pseudonym made with 'key', keep-first and keep-last leave some characters (truncate is keep-last), ip leaves the network of an IP address, email the domain of an e-mail address."`
+	With      string   `json:"with" default:"[REDACTED]" desc:"Text in place of redacted text."`
+	Key       string   `json:"key" desc:"Secret key of the hash. Equal values have equal pseudonyms in all pipelines with this key."`
+	Format    string   `json:"format" default:"hex" validate:"inclusion=hex|base32|digits" desc:"Form of the hash: 64 hexadecimal digits, 52 characters a-z and 2-7, or as many decimal digits as the value has characters."`
+	Length    int      `json:"length" default:"0" validate:"gt=-1" desc:"Characters of the hash in hex or base32, at least 16. 0: all."`
+	Keep      int      `json:"keep" default:"4" validate:"gt=-1" desc:"Characters that keep-first and keep-last leave. A value of at most twice as many is hidden whole."`
+	IPv4      int      `json:"ipv4.prefix" default:"24" validate:"gt=-1" desc:"Bits of an IPv4 address that ip leaves, also of one within an IPv6 address (::ffff:192.0.2.1)."`
+	IPv6      int      `json:"ipv6.prefix" default:"48" validate:"gt=-1" desc:"Bits of an IPv6 address that ip leaves."`
+	LocalKeep int      `json:"local.keep" default:"0" validate:"gt=-1" desc:"First characters of the part before the @ that email leaves. Three stars replace the others."`
 }
 
 // Parameters implements sdk.Processor.
@@ -47,9 +60,9 @@ func (m *mask) Configure(_ context.Context, settings map[string]string) error {
 		p, ok := patterns[name]
 		if !ok {
 			return sdk.SettingError{Setting: "patterns",
-				Message: fmt.Sprintf("%q is none of card, email, ssn, iban, ipv4, phone", name)}
+				Message: fmt.Sprintf("%q is none of card, email, ssn, iban, ipv4, ipv6, phone", name)}
 		}
-		m.find = append(m.find, pattern{regexp.MustCompile(p.expr), p.check})
+		m.find = append(m.find, pattern{regexp.MustCompile(p.expr), p.within})
 	}
 	if s.Regex != "" {
 		re, err := regexp.Compile(s.Regex)
@@ -58,55 +71,65 @@ func (m *mask) Configure(_ context.Context, settings map[string]string) error {
 		}
 		m.find = append(m.find, pattern{expr: re})
 	}
-	if s.Method == "hash" && s.Key == "" {
-		return sdk.SettingError{Setting: "key",
-			Message: "is required for method hash: without a secret, short values are found by trying"}
-	}
-	m.hide = hider(s)
-	return nil
-}
-
-func hider(s maskSettings) func(string) string {
-	switch s.Method {
-	case "hash":
-		return func(text string) string {
-			h := hmac.New(sha256.New, []byte(s.Key))
-			h.Write([]byte(text))
-			return hex.EncodeToString(h.Sum(nil))
+	for _, ref := range m.refs {
+		if len(m.find) == 0 && ref.IsNested() {
+			m.single = append(m.single, ref)
+		} else {
+			m.searched = append(m.searched, ref)
 		}
-	case "truncate":
-		return func(text string) string { return truncate(text, s.Keep) }
 	}
-	return func(string) string { return s.With }
-}
-
-// truncate replaces all characters except the last keep by stars. A text of at most 2*keep characters is hidden as a
-// whole.
-func truncate(text string, keep int) string {
-	n := utf8.RuneCountInString(text)
-	if n <= 2*keep {
-		return strings.Repeat("*", n)
-	}
-	last := []rune(text)[n-keep:]
-	return strings.Repeat("*", n-keep) + string(last)
+	m.deep = s.Method == "ip" || s.Method == "email"
+	var err error
+	m.hide, err = hider(s)
+	return err
 }
 
 // pattern is a pattern to search for in texts.
 type pattern struct {
-	expr  *regexp.Regexp
-	check func(match string) bool // nil: accept every match
+	expr *regexp.Regexp
+	// within returns the place in a match of the text to hide; ok is false if there is none. Nil: the whole match.
+	within func(match string) (from, to int, ok bool)
 }
 
 var patterns = map[string]struct {
-	expr  string
-	check func(match string) bool
+	expr   string
+	within func(match string) (from, to int, ok bool)
 }{
-	"card":  {`\b(?:\d[ -]?){12,18}\d\b`, isCard},
+	"card":  {`\b(?:\d[ -]?){12,18}\d\b`, whole(isCard)},
 	"email": {expr: `[A-Za-z0-9._%+-]+@[A-Za-z0-9.-]+\.[A-Za-z]{2,}`},
 	"ssn":   {expr: `\b\d{3}-\d{2}-\d{4}\b`},
-	"iban":  {`\b[A-Z]{2}\d{2}(?: ?[A-Z0-9]){11,30}\b`, isIBAN},
+	"iban":  {`\b[A-Z]{2}\d{2}(?: ?[A-Z0-9]){11,30}\b`, whole(isIBAN)},
 	"ipv4":  {expr: `\b(?:(?:25[0-5]|2[0-4]\d|1?\d?\d)\.){3}(?:25[0-5]|2[0-4]\d|1?\d?\d)\b`},
+	"ipv6":  {`[\w.]*:[\w.:]*:[\w.:]*`, findIPv6},
 	"phone": {expr: `\+\d{1,3}(?:[ ()-]{0,2}\d){6,12}\b`},
+}
+
+// whole makes a pattern hide matches as a whole if they pass the check.
+func whole(check func(match string) bool) func(string) (from, to int, ok bool) {
+	return func(match string) (from, to int, ok bool) { return 0, len(match), check(match) }
+}
+
+// maxIPv6 is the length of the longest text of an IPv6 address without a zone.
+const maxIPv6 = len("ffff:ffff:ffff:ffff:ffff:ffff:255.255.255.255")
+
+// findIPv6 finds the first IPv6 address in a text of words, dots and colons. Words may come before it (addr:fe80::1)
+// and after it (fe80::1:refused).
+func findIPv6(match string) (from, to int, ok bool) {
+	for from = 0; from < len(match); from++ {
+		if from > 0 && match[from-1] != ':' {
+			continue
+		}
+		for to = min(len(match), from+maxIPv6); to > from; to-- {
+			if to < len(match) && match[to] != ':' && match[to] != '.' {
+				continue
+			}
+			a, err := netip.ParseAddr(match[from:to])
+			if err == nil && a.Is6() && !a.IsUnspecified() {
+				return from, to, true
+			}
+		}
+	}
+	return 0, 0, false
 }
 
 // isCard checks the last digit of a card number (Luhn).
@@ -144,14 +167,19 @@ func isIBAN(match string) bool {
 // Process implements sdk.Processor.
 func (m *mask) Process(ctx context.Context, b *sdk.ProcessBatch) error {
 	return b.EachUntil(ctx, func(r *record.Record) error {
-		for _, ref := range m.refs {
-			if len(m.find) == 0 && ref.IsNested() {
-				if err := m.whole(r, ref); err != nil {
-					return err
-				}
-				continue
+		m.sets = m.sets[:0]
+		for _, ref := range m.single {
+			if err := m.field(r, ref); err != nil {
+				return err
 			}
+		}
+		for _, ref := range m.searched {
 			if err := m.below(r, ref); err != nil {
+				return err
+			}
+		}
+		for _, s := range m.sets {
+			if err := s.ref.Set(r, s.value); err != nil {
 				return err
 			}
 		}
