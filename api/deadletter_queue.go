@@ -26,6 +26,7 @@ func (s *deadLetterQueueHandlers) present(
 		Settings:            s.view(r).Settings(spec.TypeDestination, q.Plugin, q.Settings),
 		WindowSize:          rest.Count(q.WindowSize),
 		WindowNackThreshold: rest.Count(q.WindowNackThreshold),
+		KeepOriginal:        q.KeepOriginal,
 	}, nil
 }
 

@@ -98,11 +98,11 @@ func (s *Server) deadLetterRoutes(base shared) []route {
 		{operation{Method: post, Path: "/v1/pipelines/{id}/dead-letter-replay", ID: "replayDeadLetters",
 			Tag: "dead letters", Summary: "Replay dead letters",
 			Description: "Select them by ids, a filter or all. In the order of refusal, they pass the present " +
-				"version of the pipeline, from the processor or to the destination that refused them; connectors and " +
-				"processors are started for it. A dead letter is gone when its record is settled; one that is " +
-				"refused again stays. The response does not wait for the end.",
-			Headers: postHeaders, Request: spec.ReplayRequest{IDs: []int64{17}}, Response: exampleReplay,
-			Errors: []int{404, 409}}, l.Replay, guard.Admin, nil},
+				"version of the pipeline, from the processor or to the destination that refused them, or from the " +
+				"first processor; connectors and processors are started for it. A dead letter is gone when its " +
+				"record is settled; one that is refused again stays. The response does not wait for the end.",
+			Headers: postHeaders, Request: spec.ReplayRequest{IDs: []int64{17}, From: spec.ReplayFromFirst},
+			Response: exampleReplay, Errors: []int{404, 409}}, l.Replay, guard.Admin, nil},
 		{operation{Method: get, Path: "/v1/pipelines/{id}/dead-letter-replay", ID: "getReplay", Tag: "dead letters",
 			Summary:     "Get the progress of the current or last replay",
 			Description: "In a cluster any member can be queried.",

@@ -120,6 +120,8 @@ func inDocument(at string) string {
 		inside = "/windowSize"
 	case "/window-nack-threshold":
 		inside = "/windowNackThreshold"
+	case "/keep-original":
+		inside = "/keepOriginal"
 	}
 	return "/dlq" + inside
 }

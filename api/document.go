@@ -161,6 +161,7 @@ func deadLetterQueueIn(doc *rest.DeadLetterQueueDocument) spec.DeadLetterQueue {
 		q.WindowSize = int(*doc.WindowSize)
 	}
 	q.WindowNackThreshold = int(doc.WindowNackThreshold)
+	q.KeepOriginal = doc.KeepOriginal
 	return q
 }
 

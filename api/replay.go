@@ -3,7 +3,9 @@ package api
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
+	"slices"
 
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/spec"
@@ -32,7 +34,8 @@ func (s *deadLetterHandlers) Replay(w http.ResponseWriter, r *http.Request) (any
 	if body.Filter != nil {
 		f = *body.Filter
 	}
-	if err := errors.Join(checkFilter(f), checkSelection(body.IDs, f, body.All)); err != nil {
+	if err := errors.Join(checkFilter(f), checkSelection(body.IDs, f, body.All),
+		checkFrom(body.From)); err != nil {
 		return nil, err
 	}
 	id := r.PathValue("id")
@@ -50,6 +53,14 @@ func (s *deadLetterHandlers) Replay(w http.ResponseWriter, r *http.Request) (any
 			id)
 	}
 	return answer(status, err)
+}
+
+// checkFrom returns an error unless records can enter there.
+func checkFrom(from spec.ReplayFrom) error {
+	if from == "" || slices.Contains(from.Enum(), string(from)) {
+		return nil
+	}
+	return fieldError(spec.CodeInvalid, "from", fmt.Sprintf("from is %.200q: want refused or first", from))
 }
 
 // ReplayStatus answers with the progress of a replay.

@@ -45,6 +45,7 @@ var requestNames = map[string]string{
 	"name": "config.name", "description": "config.description", "settings": "config.settings",
 	"workers":     "config.workers",
 	"window-size": "windowSize", "window-nack-threshold": "windowNackThreshold",
+	"keep-original": "keepOriginal",
 }
 
 // within returns the Naming for requests about the resource at the pointer prefix.

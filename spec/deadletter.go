@@ -27,6 +27,7 @@ type DeadLetter struct {
 
 	Refusals []Refusal       `json:"refusals,omitempty" doc:"The first and the last refusals, oldest first. Left out of lists."`
 	Record   json.RawMessage `json:"record,omitempty" doc:"The record as it was refused, or as edited. Left out of lists. The position and raw data are text; other bytes are base64 with the prefix \"base64:\"."`
+	Original json.RawMessage `json:"original,omitempty" doc:"The record as it was read, if the pipeline keeps it: keep-original in the dead-letter queue. Left out of lists."`
 }
 
 // DeadLetterStage is where in a pipeline a record was refused.
@@ -100,6 +101,21 @@ type ReplayRequest struct {
 	IDs    []int64           `json:"ids,omitempty"`
 	Filter *DeadLetterFilter `json:"filter,omitempty"`
 	All    bool              `json:"all,omitempty"`
+	From   ReplayFrom        `json:"from,omitempty" doc:"Where the records enter. Left out: as refused, and when the processor is gone, at the same place among the present ones."`
+}
+
+// ReplayFrom is where replayed records enter their pipeline.
+type ReplayFrom string
+
+// The places. The empty one is like ReplayFromRefused, but takes the place of a missing processor by its number.
+const (
+	ReplayFromRefused ReplayFrom = "refused" // at the processor or destination with the id of the one that refused it
+	ReplayFromFirst   ReplayFrom = "first"   // as it was read, at the first processor
+)
+
+// Enum lists the places.
+func (ReplayFrom) Enum() []string {
+	return []string{string(ReplayFromRefused), string(ReplayFromFirst)}
 }
 
 // Replay is the progress of a replay of dead letters, or its result.

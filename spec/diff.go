@@ -115,6 +115,7 @@ func (d *differ) queue(a, b *DeadLetterQueue) {
 	}
 	changed(d, at+"/window-size", a.WindowSize, b.WindowSize, window)
 	changed(d, at+"/window-nack-threshold", a.WindowNackThreshold, b.WindowNackThreshold, window)
+	changed(d, at+"/keep-original", a.KeepOriginal, b.KeepOriginal, EffectInPlace)
 	d.settings(at, a.Settings, b.Settings, EffectInPlace)
 }
 

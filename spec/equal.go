@@ -16,7 +16,8 @@ func Equal(a, b *Pipeline) bool {
 		a.DeadLetterQueue.SameQueue(
 			&b.DeadLetterQueue,
 		) && a.DeadLetterQueue.WindowSize == b.DeadLetterQueue.WindowSize &&
-		a.DeadLetterQueue.WindowNackThreshold == b.DeadLetterQueue.WindowNackThreshold
+		a.DeadLetterQueue.WindowNackThreshold == b.DeadLetterQueue.WindowNackThreshold &&
+		a.DeadLetterQueue.KeepOriginal == b.DeadLetterQueue.KeepOriginal
 }
 
 func equalConnectors(a, b Connector) bool {

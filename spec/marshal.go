@@ -119,6 +119,9 @@ func deadLetterQueueNode(q *DeadLetterQueue) *yaml.Node {
 	}
 	f.Number("window-size", q.WindowSize, defaultWindowSize)
 	f.Number("window-nack-threshold", q.WindowNackThreshold, 0)
+	if q.KeepOriginal {
+		f.Node("keep-original", &yaml.Node{Kind: yaml.ScalarNode, Value: "true"})
+	}
 	return f.Mapping()
 }
 

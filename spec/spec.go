@@ -68,6 +68,8 @@ type DeadLetterQueue struct {
 	Settings            map[string]string `json:"settings,omitempty"`
 	WindowSize          int               `json:"window-size"`           // records counted; 0 tolerates all refusals
 	WindowNackThreshold int               `json:"window-nack-threshold"` // refusals tolerated within the window
+	// KeepOriginal keeps with a dead letter the record as it was read, for replays from the first processor.
+	KeepOriginal bool `json:"keep-original,omitempty"`
 }
 
 // Tolerant reports whether the pipeline continues when a record is refused.

@@ -14,7 +14,6 @@ import (
 
 // Edit replaces the record of a dead letter.
 func (s *Store) Edit(ctx context.Context, pipeline string, id int64, r *record.Record) (l spec.DeadLetter, err error) {
-	body := encode(*r)
 	if err := s.Flush(ctx); err != nil {
 		return l, err
 	}
@@ -22,13 +21,18 @@ func (s *Store) Edit(ctx context.Context, pipeline string, id int64, r *record.R
 		return l, spec.ErrNotFound
 	}
 	err = s.change(ctx, func(tx *sql.Tx) error {
-		var before int64
-		if err := tx.QueryRow(`SELECT bytes FROM dead_letters WHERE pipeline_id = ? AND id = ?`, pipeline,
-			id).Scan(&before); errors.Is(err, sql.ErrNoRows) {
+		var before []byte
+		if err := tx.QueryRow(`SELECT record FROM dead_letters JOIN bodies USING (id) WHERE pipeline_id = ? AND id = ?`,
+			pipeline, id).Scan(&before); errors.Is(err, sql.ErrNoRows) {
 			return spec.ErrNotFound
 		} else if err != nil {
 			return err
 		}
+		_, original, err := split(before)
+		if err != nil {
+			return err
+		}
+		body := appendOriginal(encode(*r), original)
 		if _, err := tx.Exec(`UPDATE dead_letters SET key = ?, bytes = ?, edited = edited + 1 WHERE id = ?`,
 			keyText(r.Key),
 			len(body), id); err != nil {
@@ -37,8 +41,7 @@ func (s *Store) Edit(ctx context.Context, pipeline string, id int64, r *record.R
 		if _, err := tx.Exec(`UPDATE bodies SET record = ? WHERE id = ?`, body, id); err != nil {
 			return err
 		}
-		_, err := tx.Exec(`UPDATE totals SET bytes = bytes + ? WHERE pipeline_id = ?`, int64(len(body))-before,
-			pipeline)
+		_, err = tx.Exec(`UPDATE totals SET bytes = bytes + ? WHERE pipeline_id = ?`, len(body)-len(before), pipeline)
 		return err
 	})
 	if err != nil {
@@ -171,4 +174,25 @@ type Replay struct {
 	SourceID string
 	Entry    Entry
 	Record   record.Record
+	original []byte // stored form of the record as it was read; nil: not kept
+}
+
+// decode sets the record from its stored form.
+func (r *Replay) decode(whole []byte) error {
+	body, original, err := split(whole)
+	if err != nil {
+		return err
+	}
+	r.original = original
+	r.Record, err = decode(body)
+	return err
+}
+
+// Original returns the record as it was read, or nil if it is not kept.
+func (r *Replay) Original() (*record.Record, error) {
+	if r.original == nil {
+		return nil, nil
+	}
+	original, err := decode(r.original)
+	return &original, err
 }

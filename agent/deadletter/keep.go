@@ -51,7 +51,7 @@ func (s *Store) Keep(ctx context.Context, d *spec.Declaration, l *engine.DeadLet
 }
 
 func newQueued(d *spec.Declaration, l *engine.DeadLetter, at time.Time) *queued {
-	body := appendExact(encode(l.Record), &l.Record)
+	body := encodeBoth(&l.Record, l.Original)
 	p := &d.Pipeline
 	one := &queued{
 		pipeline: p.ID, source: l.SourceID, refusedBy: l.RefusedBy, stage: stageOf(p, l.RefusedBy),

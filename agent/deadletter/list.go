@@ -256,6 +256,18 @@ func complete(l *spec.DeadLetter, body []byte, refusals string) error {
 		return err
 	}
 	l.Error = l.Refusals[len(l.Refusals)-1].Error
+	return show(l, body)
+}
+
+// show sets the records of a dead letter for people.
+func show(l *spec.DeadLetter, whole []byte) error {
+	body, original, err := split(whole)
+	if err != nil {
+		return err
+	}
 	l.Record = withoutExact(body)
+	if original != nil {
+		l.Original = withoutExact(original)
+	}
 	return nil
 }

@@ -76,7 +76,7 @@ func (s *Replays) Start(ctx context.Context, pipeline string, request spec.Repla
 	if err := s.free(pipeline); err != nil {
 		return spec.Replay{}, err
 	}
-	r := newRun(s, &d)
+	r := newRun(s, &d, request.From)
 	r.end = func(spec.Replay) {}
 	if s.Reservations != nil {
 		if r.end, err = s.Reservations.Begin(ctx, pipeline, r.status, r.endEarly); err != nil {

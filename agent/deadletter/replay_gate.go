@@ -3,6 +3,7 @@ package deadletter
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/conduit-agent/conduit/plugins/connector"
@@ -18,7 +19,8 @@ type gate struct {
 	parent func(r route) (connector string, declared []spec.Processor) // processors for a route
 	open   func(ctx context.Context, connector string, declared []spec.Processor) (connector.Chain, error)
 	chains map[part]connector.Chain
-	tokens map[any]connector.Chain // by token, for batches whose chain waits for the commit
+	tokens map[any]connector.Chain      // by token, for batches whose chain waits for the commit
+	number func(destination string) int // in the set of the destinations of a record
 }
 
 // part is the list of processors of a connector from an index on.
@@ -36,7 +38,7 @@ func (g *gate) Process(ctx context.Context, token any, records []record.Record) 
 	parent, declared := g.parent(r)
 	from, ok := r.through(g.place, parent, len(declared))
 	switch {
-	case !ok:
+	case !ok || g.place == atDestination && r.only != "" && r.only != parent && g.allGoTo(r.only, records):
 		return connector.Outcome{Origins: []int32{}}, nil
 	case from >= len(declared):
 		return connector.Outcome{Records: records}, nil
@@ -49,6 +51,12 @@ func (g *gate) Process(ctx context.Context, token any, records []record.Record) 
 		g.tokens[token] = chain
 	}
 	return chain.Process(ctx, token, records)
+}
+
+// allGoTo reports whether all records go to a destination.
+func (g *gate) allGoTo(destination string, records []record.Record) bool {
+	n := g.number(destination)
+	return !slices.ContainsFunc(records, func(r record.Record) bool { return !r.GoesTo(n) })
 }
 
 // chain returns the chain of a part, and opens it for the first record.

@@ -22,6 +22,7 @@ type run struct {
 	replays  *Replays
 	store    DeadLetters
 	declared *spec.Declaration // the version of the pipeline in use
+	from     spec.ReplayFrom
 	resolved *spec.Pipeline
 	next     Next
 	source   *source
@@ -38,8 +39,8 @@ type run struct {
 	why      error    // guarded by mu: reason for the early end, if it was not cancelled
 }
 
-func newRun(s *Replays, d *spec.Declaration) *run {
-	r := &run{replays: s, store: s.DeadLetters, declared: d, drain: make(chan struct{}),
+func newRun(s *Replays, d *spec.Declaration, from spec.ReplayFrom) *run {
+	r := &run{replays: s, store: s.DeadLetters, declared: d, from: from, drain: make(chan struct{}),
 		progress: progress{PipelineID: d.Pipeline.ID, Running: true, Generation: d.Generation,
 			Started: time.Now().UTC()}}
 	r.ctx, r.cancel = context.WithCancelCause(context.Background())
@@ -59,7 +60,7 @@ func (r *run) load(ctx context.Context) (all []inFlightReplay, err error) {
 			return nil, nil
 		}
 		for i := range loaded {
-			to, err := routeOf(&r.declared.Pipeline, &loaded[i])
+			to, err := enter(&r.declared.Pipeline, &loaded[i], r.from)
 			if err != nil {
 				return nil, err
 			}
@@ -106,6 +107,10 @@ func (r *run) again(ctx context.Context, l *engine.DeadLetter) error {
 		return r.store.Keep(ctx, r.declared, l)
 	}
 	l.SourceID = f.SourceID
+	var err error
+	if l.Original, err = f.Original(); err != nil {
+		return err
+	}
 	if first {
 		r.count(func(p *progress) { p.Refused++ })
 	}
@@ -160,8 +165,11 @@ func (s plugins) Processors(
 			}
 			return s.Plugins.Processors(ctx, id, declared, nil)
 		}}
+	g.number = func(destination string) int {
+		return slices.IndexFunc(p.Routes(nil).Destinations, func(r spec.Route) bool { return r.ID == destination })
+	}
 	of := func(id string) []spec.Processor {
-		i := slices.IndexFunc(p.Connectors, func(c spec.Connector) bool { return c.ID == id })
+		i := indexOfConnector(p, id)
 		if i < 0 {
 			return nil
 		}

@@ -145,8 +145,7 @@ func scanReplay(rows *sql.Rows) (r Replay, err error) {
 	if err := json.Unmarshal([]byte(entry), &r.Entry); err != nil {
 		return r, err
 	}
-	r.Record, err = decode(body)
-	return r, err
+	return r, r.decode(body)
 }
 
 func (c *cursor) next(ctx context.Context) (ids []int64, end bool, err error) {

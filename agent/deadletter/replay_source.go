@@ -100,7 +100,7 @@ func (s *source) take() (records []record.Record) {
 	for len(s.next) > 0 && len(records) < maxBatch {
 		f := s.next[0]
 		at := string(f.Record.Position)
-		if s.inFlight[at] != nil || len(records) > 0 && f.route != s.order[len(s.order)-1].route {
+		if s.inFlight[at] != nil || len(records) > 0 && !s.joins(f.route) {
 			break
 		}
 		s.inFlight[at] = &f
@@ -110,6 +110,12 @@ func (s *source) take() (records []record.Record) {
 	}
 	s.run.count(func(r *progress) { r.Read += int64(len(records)) })
 	return records
+}
+
+// joins reports whether a dead letter may be in a batch with those before it, which is the last one. The caller holds
+// mu.
+func (s *source) joins(r route) bool {
+	return r == s.order[len(s.order)-1].route && (r.only == "" || !s.run.declared.Pipeline.Routed())
 }
 
 // Ack removes settled dead letters, except for those that were refused again.

@@ -14,10 +14,10 @@ import (
 const maxSharedExact = 128 << 10
 
 // Whole returns the dead letter for display, with the record in JSON only.
-func (l *DeadLetter) Whole() spec.DeadLetter {
+func (l *DeadLetter) Whole() (spec.DeadLetter, error) {
 	one := l.DeadLetter
-	one.Record = withoutExact(l.Record)
-	return one
+	err := show(&one, l.Record)
+	return one, err
 }
 
 // DeadLetter is a dead letter that is kept outside of a Store. It is complete, with its record and refusals.
@@ -35,7 +35,7 @@ const maxSharedText = 4 << 10
 func New(d *spec.Declaration, l *engine.DeadLetter, at time.Time) *DeadLetter {
 	one := newQueued(d, l, at)
 	if len(one.body) > maxSharedExact {
-		one.body = withoutExact(one.body)
+		one.body = withoutAnyExact(one.body)
 	}
 	one.refusal.Error = cut(one.refusal.Error, maxSharedText)
 	return &DeadLetter{
@@ -74,7 +74,11 @@ func (l *DeadLetter) Replace(by *DeadLetter) {
 
 // Edit replaces the record.
 func (l *DeadLetter) Edit(r *record.Record) {
-	l.Record, l.Key = encode(*r), keyText(r.Key)
+	_, original, err := split(l.Record)
+	if err != nil { // the edited record is all that counts
+		original = nil
+	}
+	l.Record, l.Key = appendOriginal(encode(*r), original), keyText(r.Key)
 	l.Bytes = int64(len(l.Record))
 	l.Edits++
 	l.Edited = true
@@ -97,7 +101,5 @@ func (l *DeadLetter) Selected(f *spec.DeadLetterFilter) bool {
 // Replay returns the dead letter for a replay.
 func (l *DeadLetter) Replay() (Replay, error) {
 	r := Replay{ID: l.ID, Edits: l.Edits, Stage: l.Stage, Stopped: l.Stopped, SourceID: l.SourceID, Entry: l.Entry}
-	var err error
-	r.Record, err = decode(l.Record)
-	return r, err
+	return r, r.decode(l.Record)
 }

@@ -26,6 +26,7 @@ type Batch struct {
 	lines     record.Lines     // the inputs; nil: records
 	branches  []branch         // by destination
 	refused   []int32          // indices of refused inputs
+	original  *record.Batch    // copies of the inputs as they were read; nil: not kept
 	held      []uint32         // number of held pieces by index of input; nil if none was held
 	low       int              // number of settled inputs, counted from the first without a gap
 	size      int              // memory of the batch in bytes
@@ -101,6 +102,24 @@ func (b *Batch) IsRefused(input int) bool { return slices.Contains(b.refused, in
 
 // Refused returns how many inputs were marked as refused.
 func (b *Batch) Refused() int { return len(b.refused) }
+
+// KeepOriginal copies the inputs, before processors change them.
+func (b *Batch) KeepOriginal() {
+	b.original = b.Records.Clone()
+	b.size += b.original.Memory()
+}
+
+// AsRead returns an input as it was read, or nil if it was not kept.
+func (b *Batch) AsRead(input int) *record.Record {
+	if b.original == nil {
+		return nil
+	}
+	records, err := b.original.Records()
+	if err != nil { // impossible: the batch was decoded for the processors
+		return nil
+	}
+	return &records[input]
+}
 
 // Hold counts a piece of an input that a processor holds.
 func (b *Batch) Hold(input int) {

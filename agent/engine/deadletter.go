@@ -13,10 +13,11 @@ import (
 
 // DeadLetter is a refused record on its way to the dead-letter store.
 type DeadLetter struct {
-	SourceID    string        // qualified
-	Record      record.Record // as refused; if it was split or held, as it was before
-	RefusedBy   string        // qualified id of the processor or destination
-	Destination bool          // RefusedBy is a destination
+	SourceID    string         // qualified
+	Record      record.Record  // as refused; if it was split or held, as it was before
+	Original    *record.Record // as it was read; nil: not kept
+	RefusedBy   string         // qualified id of the processor or destination
+	Destination bool           // RefusedBy is a destination
 	// Entry is the qualified id of the processor or destination that a replay of the record enters: RefusedBy, or the
 	// processor that split it or held it.
 	Entry   string

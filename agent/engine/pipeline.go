@@ -80,6 +80,11 @@ type opened[C connector.Connector] struct {
 	since     atomic.Pointer[time.Time] // when Open of a source succeeded; nil before that
 }
 
+// keepsOriginal reports whether dead letters keep the record as it was read.
+func (p *Pipeline) keepsOriginal() bool {
+	return p.version.Load().declared.DeadLetterQueue.KeepOriginal
+}
+
 // Prepare starts the plugins of the pipeline and hands them their settings. After an
 // error nothing is left running.
 func (p *Pipeline) Prepare(ctx context.Context) error {

@@ -52,7 +52,7 @@ func (f inFlight) refuse(ctx context.Context, input int, l DeadLetter) error {
 	f.src().mu.Lock()
 	first := f.Refuse(input)
 	f.src().mu.Unlock()
-	l.SourceID = f.src().id
+	l.SourceID, l.Original = f.src().id, f.AsRead(input)
 	queue := f.src().run.deadLetters
 	switch whole := f.Whole(input); {
 	case !first && (!whole || len(f.Settles) > 0):
@@ -72,6 +72,9 @@ func (f inFlight) refuse(ctx context.Context, input int, l DeadLetter) error {
 func (d *destinationRun) refuseAt(p part, i int, r record.Record, cause error) error {
 	l := DeadLetter{SourceID: p.src().id, Record: r, RefusedBy: d.id, Destination: true, Entry: d.id, Err: cause}
 	if p.passage == nil {
+		if d.run.keepsOriginal() {
+			l.Original = &l.Record
+		}
 		return d.run.deadLetters.nack(d.run.ctx, &l)
 	}
 	p.src().mu.Lock()

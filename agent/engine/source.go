@@ -298,6 +298,9 @@ func (s *sourceRun) inFlight(b *record.Batch) inFlight {
 	defer s.mu.Unlock()
 	s.settled = s.tracker.Read == s.tracker.Low
 	f := s.tracker.Batch(b, len(s.run.dests))
+	if s.run.keepsOriginal() && (s.stage.Active() || s.run.stage.Active() || s.run.branches()) {
+		f.KeepOriginal()
+	}
 	f.ReadAt, f.SettledAt = now, now
 	if f.Owner == nil {
 		f.Owner = s

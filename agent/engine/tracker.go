@@ -184,7 +184,7 @@ func (t *Tracker) retire(b *Batch, atOnce bool) {
 			positions: b.positions})
 		b.positions = record.Positions{}
 	}
-	b.Records, b.lines, b.low, b.refused = nil, nil, 0, b.refused[:0]
+	b.Records, b.original, b.lines, b.low, b.refused = nil, nil, nil, 0, b.refused[:0]
 	if b.Origins != nil || b.Observers != nil || b.held != nil { // there were processors
 		b.Origins, b.Observers, b.held = nil, nil, nil
 	}

@@ -48,6 +48,7 @@ type DeadLetterQueueDocument struct {
 	Settings            map[string]string `json:"settings,omitempty" doc:"*** keeps the current value."`
 	WindowSize          *Count            `json:"windowSize,omitempty" doc:"Default: 1."`
 	WindowNackThreshold Count             `json:"windowNackThreshold,omitempty"`
+	KeepOriginal        bool              `json:"keepOriginal,omitempty" doc:"Dead letters also keep the record as it was read, for replays from the first processor."`
 }
 
 // DocumentOf returns a pipeline as a document.
@@ -63,6 +64,7 @@ func DocumentOf(p *spec.Pipeline) PipelineDocument {
 			Settings:            p.DeadLetterQueue.Settings,
 			WindowSize:          &size,
 			WindowNackThreshold: Count(p.DeadLetterQueue.WindowNackThreshold),
+			KeepOriginal:        p.DeadLetterQueue.KeepOriginal,
 		},
 	}
 	for _, c := range p.Connectors {

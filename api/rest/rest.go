@@ -190,6 +190,7 @@ type DeadLetterQueue struct {
 	Settings            map[string]string `json:"settings"`
 	WindowSize          Count             `json:"windowSize"`
 	WindowNackThreshold Count             `json:"windowNackThreshold"`
+	KeepOriginal        bool              `json:"keepOriginal,omitempty" doc:"Dead letters also keep the record as it was read, for replays from the first processor."`
 }
 
 // Count is a number that JSON carries as text, as it does every 64-bit number of this

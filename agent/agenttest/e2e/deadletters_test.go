@@ -159,6 +159,128 @@ pipelines:
 	}
 }
 
+// A dead letter of every stage can pass all processors of the changed pipeline again, as it was read. A destination
+// that has the record does not receive it again.
+func TestReplayFromTheFirstProcessor(t *testing.T) {
+	t.Parallel()
+	w := startWeb(t, "")
+	add := func(id, text string) string {
+		return fmt.Sprintf(`{id: %s, plugin: field.set, settings: {field: .Payload.After, value: '{{ printf `+
+			`"%%s" .Payload.After }}%s'}}`, id, text)
+	}
+	pipeline := func(version int, refused string) string {
+		refuse := func(id, where string) string {
+			return fmt.Sprintf(`{id: %s, plugin: error, condition: '{{ contains "%s" (printf "%%s" .Payload.After) }}',
+			  settings: {message: no}}`, id, strings.ReplaceAll(refused, "WHERE", where))
+		}
+		s, p, d := fmt.Sprintf("-s%d", version), fmt.Sprintf("-p%d", version), fmt.Sprintf("-d%d", version)
+		return fmt.Sprintf(`version: "2.2"
+pipelines:
+  - id: p
+    connectors:
+      - id: src
+        type: source
+        plugin: builtin:file
+        settings: {path: %[1]s/in.log}
+        processors: [%[2]s, %[3]s]
+      - id: one
+        type: destination
+        plugin: builtin:file
+        settings: {path: %[1]s/one.jsonl%[8]s}
+        processors: [%[6]s, %[7]s]
+      - {id: two, type: destination, plugin: builtin:file, settings: {path: %[1]s/two.jsonl}}
+    processors: [%[4]s, %[5]s]
+    dead-letter-queue: {window-size: 0, keep-original: true}
+`, w.Dir, add("s"+s, s), refuse("s", "source"), add("p"+p, p), refuse("p", "pipeline"), add("d"+d, d),
+			refuse("d", "one"),
+			map[int]string{1: `, sdk.record.format: template, sdk.record.format.options: '{{ if contains "written" ` +
+				`(printf "%s" .Payload.After) }}{{ fail "no" }}{{ end }}{{ toJson . }}'`}[version])
+	}
+	agenttest.AppendTo(t, w.Path("in.log"), "bad-source\nbad-pipeline\nbad-one\nbad-written\n")
+	w.Save("p.yaml", pipeline(1, "bad-WHERE"))
+	w.WaitPhase("p", spec.PhaseRunning, 0)
+	w.Wait("four dead letters", func() bool { return len(w.DeadLetters()) == 4 })
+	stages := map[spec.DeadLetterStage]bool{}
+	for _, l := range w.DeadLetters() {
+		stages[l.Stage] = true
+		one, err := w.API.DeadLetter(t.Context(), "p", fmt.Sprint(l.ID))
+		if err != nil || !strings.Contains(string(one.Record), "-s1") || strings.Contains(string(one.Original), "-s1") {
+			t.Errorf("record %s, as read %s (%v)", one.Record, one.Original, err)
+		}
+	}
+	if len(stages) != 4 {
+		t.Errorf("refused at %v", stages)
+	}
+	for _, from := range []spec.ReplayFrom{spec.ReplayFromFirst, spec.ReplayFromRefused} { // both keep the original
+		if s := w.replay(spec.ReplayRequest{All: true, From: from}); s.Refused != 4 || s.Settled != 0 || s.Error != "" {
+			t.Fatalf("from %s through the same version: %+v", from, s)
+		}
+	}
+	w.Save("p.yaml", pipeline(2, "nothing"))
+	w.WaitPhase("p", spec.PhaseRunning, 2)
+	if s := w.replay(spec.ReplayRequest{All: true, From: spec.ReplayFromFirst}); s.Read != 4 || s.Settled != 4 ||
+		s.Refused != 0 || s.Error != "" {
+		t.Fatalf("%+v", s)
+	}
+	again := "-s2-p2"
+	want := []string{"bad-one" + again + "-d2", "bad-pipeline" + again + "-d2", "bad-source" + again + "-d2",
+		"bad-written" + again + "-d2"}
+	if got := slices.Sorted(slices.Values(agenttest.Payloads(t, w.Path("one.jsonl")))); !slices.Equal(got, want) {
+		t.Errorf("one has %q, want %q", got, want)
+	}
+	want = []string{"bad-one-s1-p1", "bad-pipeline" + again, "bad-source" + again, "bad-written-s1-p1"}
+	if got := slices.Sorted(slices.Values(agenttest.Payloads(t, w.Path("two.jsonl")))); !slices.Equal(got, want) {
+		t.Errorf("two has %q, want %q", got, want)
+	}
+}
+
+// A dead letter of a destination that passes all processors again, and no longer goes to this destination, reaches the
+// ones to which it goes now. One that still goes there reaches no other.
+func TestReplayFromTheFirstProcessorIsRouted(t *testing.T) {
+	t.Parallel()
+	w := startWeb(t, "")
+	text := `(printf "%s" .Payload.After)`
+	pipeline := func(a, b, refused string) string {
+		return fmt.Sprintf(`version: "2.2"
+pipelines:
+  - id: p
+    connectors:
+      - id: src
+        type: source
+        plugin: builtin:file
+        settings: {path: %[1]s/in.log}
+      - id: a
+        type: destination
+        plugin: builtin:file
+        condition: '{{ contains "%[2]s" %[5]s }}'
+        settings: {path: %[1]s/a.jsonl}
+        processors:
+          - {id: check, plugin: error, condition: '{{ contains "%[4]s" %[5]s }}', settings: {message: no}}
+      - id: b
+        type: destination
+        plugin: builtin:file
+        condition: '{{ contains "%[3]s" %[5]s }}'
+        settings: {path: %[1]s/b.jsonl}
+    dead-letter-queue: {window-size: 0, keep-original: true}
+`, w.Dir, a, b, refused, text)
+	}
+	agenttest.AppendTo(t, w.Path("in.log"), "bad stays\nbad moves\n")
+	w.Save("p.yaml", pipeline("bad", "stays", "bad"))
+	w.WaitPhase("p", spec.PhaseRunning, 0)
+	w.Wait("two dead letters", func() bool { return len(w.DeadLetters()) == 2 })
+	w.Wait("the record at b", func() bool { return len(agenttest.Payloads(t, w.Path("b.jsonl"))) == 1 })
+	w.Save("p.yaml", pipeline("stays", "bad", "nothing"))
+	w.WaitPhase("p", spec.PhaseRunning, 2)
+	if s := w.replay(spec.ReplayRequest{All: true, From: spec.ReplayFromFirst}); s.Settled != 2 || s.Error != "" {
+		t.Fatalf("%+v", s)
+	}
+	for name, want := range map[string][]string{"a.jsonl": {"bad stays"}, "b.jsonl": {"bad stays", "bad moves"}} {
+		if got := agenttest.Payloads(t, w.Path(name)); !slices.Equal(got, want) {
+			t.Errorf("%s has %q, want %q", name, got, want)
+		}
+	}
+}
+
 // A record for which a condition of a destination failed gets its destination in a replay. A record that a destination
 // refused goes back to that one, whatever its condition is now.
 func TestReplayIsRouted(t *testing.T) {

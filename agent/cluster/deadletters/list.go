@@ -1,6 +1,7 @@
 package deadletters
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -152,22 +153,22 @@ func (s *Store) Get(ctx context.Context, pipeline string, id int64) (found spec.
 	}
 	try, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	var short error
+	var short, damaged error
 	_, err = s.queues.walk(try, always, claim, newestFirst, withIDs(map[int64]bool{id: true}),
 		func(all []*deadletter.DeadLetter) (bool, error) {
 			i := slices.IndexFunc(all, func(l *deadletter.DeadLetter) bool { return l.ID == id })
 			if i < 0 {
 				return true, nil
 			}
-			found = all[i].Whole()
+			found, damaged = all[i].Whole()
 			short = deadletter.ReserveFor(ctx, s.needs.Local.Memory, copies*int(found.Bytes))
 			return false, nil
 		})
 	switch {
 	case err != nil:
 		return spec.DeadLetter{}, unavailable(pipeline, err)
-	case short != nil:
-		return spec.DeadLetter{}, short
+	case damaged != nil || short != nil:
+		return spec.DeadLetter{}, cmp.Or(damaged, short)
 	case found.ID == 0:
 		return found, spec.ErrNotFound
 	}

@@ -93,6 +93,44 @@ func TestReplay(t *testing.T) {
 	}
 }
 
+// TestOriginalRecordsAreShared keeps the record as it was read through an edit and another refusal, on every member.
+func TestOriginalRecordsAreShared(t *testing.T) {
+	t.Parallel()
+	m := &memory{}
+	a, b := newHost(t, m, deadletter.Limits{}).owns("p", 7), newHost(t, m, deadletter.Limits{})
+	for _, text := range []string{"1", "2"} {
+		l := refused("p", text, "changed")
+		original := l.Record.Clone()
+		original.After = record.Structured(map[string]any{"bytes": []byte{0xff}})
+		l.Original = &original
+		must(t, a.Keep(t.Context(), declared("p"), l))
+	}
+	must(t, a.commit("p"))
+	_, err := b.Edit(t.Context(), "p", 1, &record.Record{Position: record.Position("1")})
+	must(t, err)
+	again := refused("p", "2", "again")
+	again.RefusedBy, again.Entry = "p:refuse", "p:refuse"
+	all, _ := b.selected(spec.ReplayRequest{All: true})
+	again.Original, err = all[1].Original()
+	must(t, err)
+	must(t, deadletters.Replayed{Store: b.Store}.Again(t.Context(), declared("p"), 2, again, true))
+	all, _ = a.selected(spec.ReplayRequest{All: true})
+	for i, l := range all {
+		original, err := l.Original()
+		if err != nil || original == nil {
+			t.Fatalf("dead letter %d: %v %v", l.ID, original, err)
+		}
+		if got, _ := original.After.Structured(); string(got["bytes"].([]byte)) != "\xff" {
+			t.Errorf("dead letter %d as read: %v", l.ID, got)
+		}
+		one, err := a.Get(t.Context(), "p", int64(i+1))
+		if must(t, err); !strings.Contains(string(one.Original), "bytes") ||
+			strings.Contains(string(one.Record), "original") || one.Edited != (i == 0) {
+			t.Errorf("dead letter %+v", one)
+		}
+	}
+}
+
 // TestOneReplay checks that only one member at a time replays a pipeline.
 func TestOneReplay(t *testing.T) {
 	t.Parallel()

@@ -15,6 +15,7 @@ const marked = signal(new Set()); // ids
 const open = signal(null); // the one that is shown in full
 const edited = signal(null); // its record as text while it is edited
 const replay = signal(null);
+const from = signal(''); // where a replay begins
 let of = '', asked = 0;
 
 const path = (more = '') => agent.pipelinePath(of) + '/dead-letters' + more;
@@ -45,7 +46,7 @@ async function show(id) {
   edited.set(null);
   const l = await agent.attempt('', async () => {
     const l = await agent.get(path('/' + id), { revive: agent.exact });
-    return { ...l, text: JSON.stringify(l.record, null, 2) };
+    return { ...l, text: JSON.stringify(l.record, null, 2), asRead: l.original ? JSON.stringify(l.original, null, 2) : '' };
   });
   open.set(l || null);
 }
@@ -68,7 +69,7 @@ const replayPath = () => agent.pipelinePath(of) + '/dead-letter-replay';
 
 /** Begins a replay and follows it to its end. */
 async function begin(request) {
-  await follow(await agent.attempt('', () => agent.post(replayPath(), request)));
+  await follow(await agent.attempt('', () => agent.post(replayPath(), from.peek() ? { ...request, from: from.peek() } : request)));
 }
 
 /** Follows a replay to its end. In a cluster another member may run it. */
@@ -103,6 +104,7 @@ export function deadLetters(s) {
   return h('section', { class: 'stack', 'aria-label': 'Dead letters', ref: arrive },
     h('div', { class: 'title' }, h('h2', null, 'Dead letters'), h('span', { class: 'quiet', role: 'status' }, p ? `${plural(p.totals.count, 'dead letter')}, ${bytes(p.totals.bytes)}${p.totals.dropped ? `; ${count(p.totals.dropped)} were dropped, see dead-letters.max-count` : ''}` : ''),
       h('span', { class: 'grow' }), h('button', { onclick: () => load() }, 'Refresh'),
+      p?.totals.count && agent.mayWrite() ? h('label', null, 'Replay from', h('select', { name: 'from', onchange: (e) => from.set(e.target.value) }, [['', 'where it was refused'], ['first', 'the first processor']].map(([v, text]) => h('option', { key: v, value: v, selected: from() === v }, text)))) : null,
       p?.totals.count ? [action(`Replay ${which()}`, 'replay', () => begin(request()), { kind: 'primary' }), action(`Drop ${which()}`, 'drop-dead-letters', () => drop(`Drop ${which()}?`, target()), { kind: 'danger' })] : null),
     p?.elsewhere?.length ? h('p', { class: 'problem warn', id: 'elsewhere' }, 'Other members of the cluster have dead letters on their disks. List and replay them there: ', p.elsewhere.map((m) => `${m.member}${m.address ? ' at ' + m.address : ''} has ${m.count}`).join(', ')) : null,
     progress(), search(), list(p), one());
@@ -162,6 +164,7 @@ function one() {
     h('dl', { class: 'facts' }, fact('Refused by', h('code', null, l.refusedBy)), fact('Stage', l.stage), fact('Source', h('code', null, l.sourceId)), fact('Times', l.times),
       l.refusals.map((r) => fact([when(r.time), `, generation ${r.generation}${r.replay ? ', replayed' : ''}`], h('pre', { class: 'wrap' }, r.error))),
       readable(l.record).map(([name, text]) => fact(name, h('pre', { class: 'wrap' }, text)))),
+    l.asRead ? h('details', null, h('summary', null, 'As it was read'), h('pre', { class: 'wrap', tabindex: 0, 'aria-label': 'Record as it was read' }, l.asRead)) : null,
     edited() === null ? h('pre', { class: 'wrap record-json', tabindex: 0, 'aria-label': 'Record' }, l.text) : editor());
 }
 

@@ -17,24 +17,30 @@ import (
 func replayCommand(p *Program) *ffcli.Command {
 	var f deadLetterFilter
 	var all, noWait bool
+	var from string
 	return p.Remote("replay", RemoteCommand{
 		Usage: "conduit dlq replay PIPELINE [ID...]",
 		Short: "Replay dead letters through the current version of their pipeline.",
 		Long: `Replays dead letters in the order of refusal, each from the processor or destination
-that refused it. A dead letter is deleted when its record is settled. If it is refused
-again, it stays with both errors. Select dead letters by id, by the flags of
-'conduit dlq ls', or with --all. The pipeline need not run. Ctrl-C and
-'conduit dlq cancel' end the replay after in-flight records are settled.
+that refused it, or with --from first from the first processor, as it was read. That
+needs keep-original: true in dead-letter-queue at the time of the refusal. A dead
+letter is deleted when its record is settled. If it is refused again, it stays with
+both errors. Select dead letters by id, by the flags of 'conduit dlq ls', or with
+--all. The pipeline need not run. Ctrl-C and 'conduit dlq cancel' end the replay after
+in-flight records are settled.
 
 Examples:
   conduit dlq replay orders 17
   conduit dlq replay orders --error timeout
-  conduit dlq replay orders --all`,
+  conduit dlq replay orders --all
+  conduit dlq replay orders --all --from first`,
 		Arguments: 1,
 		Optional:  maxSelected,
 		Flags: func(fs *flag.FlagSet) {
 			f.flags(fs)
 			fs.BoolVar(&all, "all", false, "all dead letters of the pipeline")
+			fs.StringVar(&from, "from", "",
+				"`STAGE` to enter: refused, by its id, or first; by default refused, or what took its place")
 			fs.BoolVar(&noWait, "no-wait", false, "return without waiting for the end")
 		},
 		Exec: func(ctx context.Context, r *Remote, args []string) error {
@@ -42,7 +48,7 @@ Examples:
 			if err != nil {
 				return err
 			}
-			request := spec.ReplayRequest{IDs: ids, All: all}
+			request := spec.ReplayRequest{IDs: ids, All: all, From: spec.ReplayFrom(from)}
 			if !f.empty() {
 				request.Filter = &f.DeadLetterFilter
 			}

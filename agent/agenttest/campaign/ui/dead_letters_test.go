@@ -48,6 +48,10 @@ func TestUIDeadLetters(t *testing.T) {
 	}
 	w.Save("p.yaml", agenttest.Picky(w.Dir, agenttest.IsBad, agenttest.Tolerant))
 	w.WaitPhase("p", spec.PhaseRunning, 3)
+	p.enter("select[name=from]", "first")
+	p.press("Replay those found")
+	p.shows("cannot replay dead letter 2 from the first processor: it was edited")
+	p.enter("select[name=from]", "")
 	p.press("Replay those found")
 	p.shows("Replayed 2: 0 settled, 2 refused again.")
 	p.press("3")
