@@ -17,18 +17,21 @@ import (
 type destinationSettings struct {
 	serverSettings
 
-	Type      string        `json:"type" default:"stream" validate:"inclusion=stream|list|pubsub" desc:"Type of the target: a stream, a list or a channel."`
-	Key       string        `json:"key" template:"true" validate:"required" desc:"Stream, list or channel, or a template of it, such as orders:{{ .Metadata.region }}."`
-	Field     string        `json:"field" literal:"true" default:"record" desc:"Field of a stream entry that contains the record, in the format of sdk.record.format."`
-	MaxLength int64         `json:"maxLength" default:"0" validate:"gt=-1" desc:"Approximate number of stream entries to keep. 0: all."`
-	Positions string        `json:"positionKey" literal:"true" desc:"Name of a list, to which digits derived from the connector's id are appended. The transaction that writes records also stores their positions in it, for exactly-once delivery on one node. Empty: at least once."`
-	RetryFor  time.Duration `json:"retry.timeout" default:"1m" validate:"gt=-1" desc:"Time for which connecting and writing are retried. After that the pipeline fails and is restarted with backoff."`
+	Type      string            `json:"type" default:"stream" validate:"inclusion=stream|list|pubsub|string|hash|delete" desc:"Type of the target: a stream (XADD), a list (RPUSH), a channel (PUBLISH), or a key for each record: a string (SET), a hash (HSET), or a key to delete (DEL)."`
+	Key       string            `json:"key" template:"true" validate:"required" desc:"Stream, list, channel or key, or a template of it, such as orders:{{ .Metadata.region }}."`
+	Value     string            `json:"value" template:"true" desc:"Template of a string. Empty: the record, in the format of sdk.record.format."`
+	Fields    map[string]string `json:"fields.*" template:"true" desc:"Template of the hash field with this name; other fields stay as they are. Without any, the hash has exactly the fields of the payload."`
+	Expire    string            `json:"expire" template:"true" desc:"Time after which a string or a hash expires, such as 30m, or a template of it. Empty: never."`
+	Field     string            `json:"field" literal:"true" default:"record" desc:"Field of a stream entry that contains the record, in the format of sdk.record.format."`
+	MaxLength int64             `json:"maxLength" default:"0" validate:"gt=-1" desc:"Approximate number of stream entries to keep. 0: all."`
+	Positions string            `json:"positionKey" literal:"true" desc:"Name of a list, to which digits derived from the connector's id are appended. The transaction that writes records also stores their positions in it, for exactly-once delivery on one node. Empty: at least once."`
+	RetryFor  time.Duration     `json:"retry.timeout" default:"1m" validate:"gt=-1" desc:"Time for which connecting and writing are retried. After that the pipeline fails and is restarted with backoff."`
 }
 
 func (s *destinationSettings) check() error {
 	if s.Type == "pubsub" && s.Positions != "" {
 		return sdk.SettingError{Setting: "positionKey",
-			Message: "needs type stream or list: published messages are not stored"}
+			Message: "needs another type: published messages are not stored"}
 	}
 	if s.Type != "stream" && s.MaxLength > 0 {
 		return sdk.SettingError{Setting: "maxLength", Message: "needs type stream"}
@@ -43,6 +46,7 @@ type Destination struct {
 
 	settings  destinationSettings
 	key       *template.Template
+	keyed     *keyed // nil unless each record has a key of its own
 	timeLimit template.TimeLimit
 	conn      redis.Conn // nil when not connected
 	once      *once      // nil with at-least-once delivery
@@ -55,6 +59,9 @@ func (d *Destination) Parameters() sdk.Parameters { return sdk.ParametersOf(dest
 func (d *Destination) Configure(_ context.Context, values map[string]string) error {
 	return common.ParseSettings(values, &d.settings, func() (err error) {
 		if d.key, err = common.ParseTemplate("key", d.settings.Key, nil); err != nil {
+			return err
+		}
+		if d.keyed, err = newKeyed(&d.settings); err != nil {
 			return err
 		}
 		return d.settings.check()
@@ -74,6 +81,20 @@ type element struct {
 	index      int // index of the record
 	key, value []byte
 	id         []byte // id of the record, for exactly-once delivery
+
+	// of a key for each record
+	op     string
+	fields [][]byte      // names and values of hash fields in turn
+	expire time.Duration // 0: never
+}
+
+// size returns the bytes that the script gets.
+func (e *element) size() int {
+	n := len(e.key) + len(e.value)
+	for _, f := range e.fields {
+		n += len(f)
+	}
+	return n
 }
 
 // Write writes the records. A record is written when the server has answered.
@@ -101,8 +122,13 @@ func (d *Destination) elements(ctx context.Context, records []record.Record) (al
 		if len(e.key) == 0 {
 			return all, errors.New("cannot write the record: its key is empty")
 		}
-		if e.value, err = format(nil, &records[i]); err != nil {
-			return all, fmt.Errorf("cannot encode the record: %w", err)
+		if d.keyed != nil {
+			err = d.keyed.element(&e, &d.timeLimit, &records[i], format)
+		} else if e.value, err = format(nil, &records[i]); err != nil {
+			err = fmt.Errorf("cannot encode the record: %w", err)
+		}
+		if err != nil {
+			return all, err
 		}
 		all = append(all, e)
 	}
@@ -122,7 +148,7 @@ func (d *Destination) writeAll(ctx context.Context, all []element) (done int, er
 	for done < len(all) {
 		n, bytes := 0, 0
 		for n < len(all)-done && n < scriptElements && (n == 0 || bytes < scriptBytes) {
-			bytes += len(all[done+n].value)
+			bytes += all[done+n].size()
 			n++
 		}
 		written, err := d.write(ctx, all[done:done+n])

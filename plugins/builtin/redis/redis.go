@@ -10,10 +10,11 @@ const version = "v1.0.0"
 func Connector() sdk.Connector {
 	return sdk.Connector{
 		Name:    "redis",
-		Summary: "Reads and writes streams, lists and channels of a Redis server.",
+		Summary: "Reads and writes streams, lists and channels of a Redis server, and writes strings and hashes.",
 		Description: "A source that reads a stream from its position and reports entries trimmed before they were " +
 			"read, or takes elements of a list and removes them when the pipeline has acknowledged them, or " +
-			"subscribes to channels. A destination with exactly-once delivery to streams and lists.",
+			"subscribes to channels. A destination with exactly-once delivery to streams and lists, " +
+			"which also keeps a string or a hash for each key, as a cache.",
 		Version:        version,
 		Author:         "conduit",
 		NewSource:      func() sdk.Source { return &Source{} },

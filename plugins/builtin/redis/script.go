@@ -49,28 +49,20 @@ var script = redis.NewScript(-1, source)
 
 // call runs the script and returns the number of written elements.
 func (d *Destination) call(all []element) (int, error) {
-	keys, old, ids := all, 0, []byte(nil)
-	if !slices.ContainsFunc(all, func(e element) bool { return !bytes.Equal(e.key, all[0].key) }) {
-		keys = all[:1]
-	}
-	args := make([]any, 0, 8+len(keys)+len(all))
-	args = append(args, len(keys))
-	for _, e := range keys {
-		args = append(args, e.key)
-	}
+	old, positions, ids := 0, "", []byte(nil)
 	if d.once != nil {
-		args[0], old = len(keys)+1, d.once.old()
-		args = append(args, d.once.key)
+		old, positions = d.once.old(), d.once.key
 		for _, e := range all {
 			ids = append(ids, e.id...)
 		}
 	}
-	args = append(args, d.settings.Type, strconv.FormatInt(d.settings.MaxLength, 10), d.settings.Field, old, ids,
-		len(keys))
-	for _, e := range all {
-		args = append(args, e.value)
+	var reply []any
+	var err error
+	if d.keyed != nil {
+		reply, err = redis.Values(keyedScript.Do(d.conn, keyedArgs(all, positions, old, ids)...))
+	} else {
+		reply, err = redis.Values(script.Do(d.conn, d.args(all, positions, old, ids)...))
 	}
-	reply, err := redis.Values(script.Do(d.conn, args...))
 	if err != nil {
 		return 0, err
 	}
@@ -87,4 +79,27 @@ func (d *Destination) call(all []element) (int, error) {
 		return written, redis.Error(refusal)
 	}
 	return written, nil
+}
+
+// args returns the arguments of script. positions is empty with at-least-once delivery.
+func (d *Destination) args(all []element, positions string, old int, ids []byte) []any {
+	keys := all
+	if !slices.ContainsFunc(all, func(e element) bool { return !bytes.Equal(e.key, all[0].key) }) {
+		keys = all[:1]
+	}
+	args := make([]any, 0, 8+len(keys)+len(all))
+	args = append(args, len(keys))
+	for _, e := range keys {
+		args = append(args, e.key)
+	}
+	if positions != "" {
+		args[0] = len(keys) + 1
+		args = append(args, positions)
+	}
+	args = append(args, d.settings.Type, strconv.FormatInt(d.settings.MaxLength, 10), d.settings.Field, old, ids,
+		len(keys))
+	for _, e := range all {
+		args = append(args, e.value)
+	}
+	return args
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"testing"
@@ -119,6 +120,57 @@ func TestRedisListSource(t *testing.T) {
 			}
 		},
 	})
+}
+
+// TestRedisKeysDestination writes strings and hashes. The order of writing is not known afterwards.
+func TestRedisKeysDestination(t *testing.T) {
+	t.Parallel()
+	for kind, more := range map[string]map[string]string{"hash": {},
+		"string": {"value": "{{ toJson .Payload.After }}"}} {
+		t.Run(kind, func(t *testing.T) {
+			load.Parallel(t, load.Agent+load.Server)
+			kill.RunDestination(t, kill.Destination{
+				Plugin: "builtin:redis", Once: true, Unordered: true,
+				System: func(t *testing.T, dir string) *kill.System {
+					r := startRedis(t, dir)
+					settings := map[string]string{"key": "out:{{ .Payload.After.n }}", "type": kind,
+						"retry.timeout": "1s"}
+					maps.Copy(settings, more)
+					return &kill.System{
+						Addr: r.Addr, Server: r, Rotate: r.rotate,
+						Stored:   func(ctx context.Context) ([]int, error) { return r.keys(ctx, kind) },
+						Settings: r.settings(settings),
+					}
+				},
+			})
+		})
+	}
+}
+
+// keys returns the numbers in the keys. The name of each key ends with its number.
+func (r *redisSystem) keys(ctx context.Context, kind string) (all []int, err error) {
+	names, err := redis.Strings(r.do(ctx, []any{"KEYS", "out:*"}))
+	if err != nil || len(names) == 0 {
+		return nil, err
+	}
+	command := []any{"MGET"}
+	if kind == "hash" {
+		command = []any{"EVAL", `local all = {}
+			for i, key in ipairs(KEYS) do all[i] = '{"n":' .. redis.call('HGET', key, 'n') .. '}' end
+			return all`, len(names)}
+	}
+	for _, name := range names {
+		command = append(command, name)
+	}
+	if all, err = stored(redis.ByteSlices(r.do(ctx, command))); err != nil {
+		return nil, err
+	}
+	for i, n := range all {
+		if names[i] != fmt.Sprintf("out:%d", n) {
+			return nil, fmt.Errorf("the key %s has %d", names[i], n)
+		}
+	}
+	return all, nil
 }
 
 // TestRedisDestination writes to a list and to a stream exactly once.

@@ -72,7 +72,7 @@ var campaigns = []Campaign{
 	kill("mysql", "MySQL(Source)?", "plugins/builtin/sqlsink/..."),
 	kill("nats", "NATS"),
 	kill("postgres", "Postgres", "plugins/builtin/sqlsink/..."),
-	kill("redis", "Redis(Stream|List)?"),
+	kill("redis", "Redis(Stream|List|Keys)?"),
 	kill("s3", "S3"),
 	kill("sqlite", "SQLite", "plugins/builtin/sqlsink/..."),
 	kill("syslog", "Syslog"),

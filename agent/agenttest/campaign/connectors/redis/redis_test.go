@@ -554,6 +554,90 @@ func TestRefusedRecord(t *testing.T) {
 	}
 }
 
+// change is a record of a changed row.
+func change(op record.Operation, id int, after map[string]any) record.Record {
+	r := record.Record{Position: record.Position(fmt.Sprint(op, id, len(after))), Operation: op,
+		Key: record.Structured(map[string]any{"id": id})}
+	if after != nil {
+		r.After = record.Structured(after)
+	}
+	return r
+}
+
+// TestKeys writes changes of rows to strings and hashes, and deletes keys.
+func TestKeys(t *testing.T) {
+	load.Parallel(t, load.Server)
+	c := start(t)
+	write := func(all []record.Record, more ...string) {
+		t.Helper()
+		ctx, d := destination(t, c.settings(append(more, "key", "k:{{ .Key.id }}", "positionKey", "pos")...))
+		if n, err := d.Write(ctx, all); n != len(all) || err != nil {
+			t.Fatalf("wrote %d of %d: %v", n, len(all), err)
+		}
+	}
+	text := func(key string) string { s, _ := redigo.String(c.Do("GET", key)); return s }
+	ttl := func(key string) int { n, _ := redigo.Int(c.do("PTTL", key), nil); return n }
+	object := func(key string) string {
+		m, _ := redigo.StringMap(c.do("HGETALL", key), nil)
+		return fmt.Sprint(m) // in the order of the keys
+	}
+	one, two := map[string]any{"a": "x", "n": 1}, map[string]any{"a": "y"}
+	write([]record.Record{change(record.OperationCreate, 1, one), change(record.OperationUpdate, 1, two),
+		change(record.OperationSnapshot, 2, one), change(record.OperationDelete, 2, one)},
+		"type", "string", "value", "{{ toJson .Payload.After }}", "expire", "1h")
+	if got := text("k:1"); got != `{"a":"y"}` || ttl("k:1") < 3_500_000 || ttl("k:1") > 3_600_000 {
+		t.Errorf("the string is %s and expires after %d ms", got, ttl("k:1"))
+	}
+	if n := c.do("EXISTS", "k:2").(int64); n != 0 {
+		t.Error("a deleted row is still there")
+	}
+	c.do("FLUSHALL")
+	many := map[string]any{}
+	for i := range 5000 {
+		many[fmt.Sprintf("f%04d", i)] = i
+	}
+	write([]record.Record{change(record.OperationCreate, 1, many), change(record.OperationCreate, 2, one)},
+		"type", "hash", "expire", "1h")
+	if n := c.do("HLEN", "k:1").(int64); n != 5000 {
+		t.Errorf("the hash has %d fields", n)
+	}
+	write([]record.Record{change(record.OperationUpdate, 1, two)}, "type", "hash")
+	if got := object("k:1"); got != "map[a:y]" || ttl("k:1") != -1 {
+		t.Errorf("the replaced hash is %s and expires after %d ms", got, ttl("k:1"))
+	}
+	write([]record.Record{change(record.OperationUpdate, 2, two)}, "type", "hash", "fields.b",
+		"{{ .Payload.After.a }}!")
+	if got := object("k:2"); got != "map[a:x b:y! n:1]" || ttl("k:2") < 3_500_000 {
+		t.Errorf("the hash is %s and expires after %d ms", got, ttl("k:2"))
+	}
+	write([]record.Record{change(record.OperationUpdate, 2, nil)}, "type", "hash")
+	write([]record.Record{change(record.OperationCreate, 1, two)}, "type", "delete")
+	if n := c.do("EXISTS", "k:1", "k:2").(int64); n != 0 {
+		t.Errorf("%d deleted keys are there", n)
+	}
+}
+
+// TestRefusedKey refuses a record whose key has another type. It changes nothing, and the records before are written.
+func TestRefusedKey(t *testing.T) {
+	load.Parallel(t, load.Server)
+	c := start(t)
+	c.do("SET", "k:2", "text")
+	ctx, d := destination(t, c.settings("key", "k:{{ .Key.id }}", "type", "hash", "positionKey", "pos"))
+	var all []record.Record
+	for id := 1; id <= 3; id++ {
+		all = append(all, change(record.OperationCreate, id, map[string]any{"a": 1}))
+	}
+	if n, err := d.Write(ctx, all); n != 1 || err == nil || !strings.Contains(err.Error(), "WRONGTYPE") {
+		t.Errorf("wrote %d: %v", n, err)
+	}
+	if got, _ := redigo.String(c.do("GET", "k:2"), nil); got != "text" {
+		t.Errorf("the key has %q", got)
+	}
+	if n, err := d.Write(ctx, all[2:]); n != 1 || err != nil || c.do("EXISTS", "k:3").(int64) != 1 {
+		t.Errorf("then wrote %d: %v", n, err)
+	}
+}
+
 // TestOnce writes records again, as after a kill. Some records share a position.
 func TestOnce(t *testing.T) {
 	load.Parallel(t, load.Server)
