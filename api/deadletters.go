@@ -205,6 +205,9 @@ func (s *deadLetterHandlers) readable(r *http.Request, l spec.DeadLetter, err er
 	if err == nil && len(l.Record) > 0 {
 		l.Record, err = record.Readable(l.Record)
 	}
+	if err == nil && len(l.Original) > 0 {
+		l.Original, err = record.Readable(l.Original)
+	}
 	return found(s, r, l, err)
 }
 

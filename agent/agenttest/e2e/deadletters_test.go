@@ -234,6 +234,27 @@ pipelines:
 	}
 }
 
+// A running pipeline begins to keep records as they are read when its file says so, without a restart.
+func TestKeepOriginalIsSwitchedOn(t *testing.T) {
+	t.Parallel()
+	w := startWeb(t, "")
+	agenttest.AppendTo(t, w.Path("in.log"), "bad 1\n")
+	w.Save("p.yaml", agenttest.Picky(w.Dir, agenttest.IsBad, agenttest.Tolerant))
+	w.WaitPhase("p", spec.PhaseRunning, 0)
+	w.Wait("a dead letter", func() bool { return len(w.DeadLetters()) == 1 })
+	w.Save("p.yaml", agenttest.Picky(w.Dir, agenttest.IsBad,
+		"    dead-letter-queue: {window-size: 0, keep-original: true}\n"))
+	w.WaitPhase("p", spec.PhaseRunning, 2)
+	agenttest.AppendTo(t, w.Path("in.log"), "bad 2\n")
+	w.Wait("another one", func() bool { return len(w.DeadLetters()) == 2 })
+	for id, want := range map[string]bool{"1": false, "2": true} {
+		l, err := w.API.DeadLetter(t.Context(), "p", id)
+		if err != nil || l.Times != 1 || strings.Contains(string(l.Original), `"after":"bad 2"`) != want {
+			t.Errorf("dead letter %s: %s (%v)", id, l.Original, err)
+		}
+	}
+}
+
 // A dead letter of a destination that passes all processors again, and no longer goes to this destination, reaches the
 // ones to which it goes now. One that still goes there reaches no other.
 func TestReplayFromTheFirstProcessorIsRouted(t *testing.T) {
