@@ -128,6 +128,7 @@ func (a *Agent) plan(ctx context.Context, request spec.PlanRequest) (*spec.Plan,
 		return slices.Concat(a.Catalog.CheckAfterRescan(ctx, pipeline, rescan), lost, a.cluster.Problems(pipeline))
 	}
 	p.RawLane = func(pipeline *spec.Pipeline) map[string]string { return a.Catalog.RawLane(ctx, pipeline) }
+	p.Notes = func(pipeline *spec.Pipeline) map[string][]string { return a.Catalog.Notes(ctx, pipeline) }
 	return p.Plan(ctx, request, declared, known)
 }
 

@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"log/slog"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -26,6 +27,7 @@ import (
 	"github.com/conduit-agent/conduit/reconcile/plan"
 	"github.com/conduit-agent/conduit/reconcile/watch"
 	"github.com/conduit-agent/conduit/spec"
+	"github.com/conduit-agent/conduit/spec/texts"
 )
 
 var (
@@ -57,6 +59,9 @@ func (a *Agent) wire() {
 	a.Catalog.Host.Syncs = syncs
 	a.Catalog.Host.Buffer = buffers(w.Shared)
 	a.Catalog.Host.Budget = budget(w.Shared)
+	a.Catalog.Host.StateDir = func(connectorID string) string {
+		return filepath.Join(c.DB.SQLite.Path+".sources", texts.PathElement(connectorID))
+	}
 	a.Catalog.Executables.Watch = (&watch.Trigger{Log: log}).Run
 	a.references = &reference.Resolver{Apply: func(ctx context.Context, id string) error {
 		return a.Loop.Reapply(ctx, id)

@@ -23,6 +23,7 @@ type builtins struct {
 	syncs      *SyncGroup
 	buffer     func(plugin string) sdk.Buffer
 	budget     int
+	stateDir   func(connectorID string) string
 
 	once      sync.Once
 	standard  []sdk.Connector // connectors with a description, with the sdk.* settings
@@ -59,6 +60,9 @@ func (b *builtins) Source(_ context.Context, plugin pluginname.Name, connectorID
 	}
 	s := &source{}
 	s.init(b, plugin, connectorID)
+	if b.stateDir != nil {
+		s.env.StateDir = b.stateDir(connectorID)
+	}
 	err = sdk.Contain(func() error { s.connector = c.NewSource(); return nil })
 	if err != nil {
 		return nil, fmt.Errorf("cannot start source %q: %w", connectorID, s.contained(err))

@@ -29,6 +29,9 @@ type Host struct {
 	Syncs *SyncGroup
 	// Buffer returns the accounting of the buffers of an instance of the built-in plugin; nil: not limited.
 	Buffer func(plugin string) sdk.Buffer
+	// StateDir returns the directory for durable data of the built-in source of a connector, which need not exist; nil:
+	// there is none. The host removes it when the connector is created and after it was deleted.
+	StateDir func(connectorID string) string
 	// Budget is the result of sdk.Budget for built-in plugins; 0: sdk.DefaultBudget.
 	Budget int
 
@@ -194,6 +197,7 @@ func (h *Host) registries() []Registry {
 		h.builtin = &builtins{
 			connectors: h.Builtin, schemas: h.Schemas, log: h.Log, timeouts: h.Timeouts, allowPath: h.AllowPath,
 			syncs: h.Syncs, buffer: h.Buffer, budget: h.Budget,
+			stateDir: h.StateDir,
 		}
 		if h.builtin.log == nil {
 			h.builtin.log = slog.New(slog.DiscardHandler)

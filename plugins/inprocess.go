@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -86,6 +87,9 @@ func (in *instance) Configure(ctx context.Context, settings map[string]string) e
 // LifecycleOnCreated implements connector.Connector.
 func (in *instance) LifecycleOnCreated(ctx context.Context, settings map[string]string) error {
 	return in.call(ctx, in.timeouts.Lifecycle, func(ctx context.Context) error {
+		if err := in.forgetState(); err != nil { // of a former connector with this id
+			return err
+		}
 		return in.calls.LifecycleOnCreated(ctx, settings)
 	})
 }
@@ -100,8 +104,22 @@ func (in *instance) LifecycleOnUpdated(ctx context.Context, before, after map[st
 // LifecycleOnDeleted implements connector.Connector.
 func (in *instance) LifecycleOnDeleted(ctx context.Context, settings map[string]string) error {
 	return in.call(ctx, in.timeouts.Lifecycle, func(ctx context.Context) error {
-		return in.calls.LifecycleOnDeleted(ctx, settings)
+		if err := in.calls.LifecycleOnDeleted(ctx, settings); err != nil {
+			return err
+		}
+		return in.forgetState()
 	})
+}
+
+// forgetState removes the durable data of the connector.
+func (in *instance) forgetState() error {
+	if in.env.StateDir == "" {
+		return nil
+	}
+	if err := os.RemoveAll(in.env.StateDir); err != nil {
+		return fmt.Errorf("cannot remove the state of the connector: %w", err)
+	}
+	return nil
 }
 
 // Teardown ends all running calls, waits for them and calls the connector's Teardown, even if ctx has already ended. If

@@ -4,7 +4,10 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io/fs"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
@@ -224,5 +227,31 @@ func TestEnv(t *testing.T) {
 	if want := "component=plugin connector_id=orders:db plugin_name=builtin:fake"; !strings.Contains(log.String(),
 		want) {
 		t.Errorf("log says %s, want %s", log.String(), want)
+	}
+}
+
+// The state of a source is removed with the connector, and does not outlive it.
+func TestStateDir(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "state")
+	h := newHost(sdk.Connector{Name: "fake", NewSource: func() sdk.Source { return &fakeSource{} }})
+	h.StateDir = func(id string) string { return filepath.Join(dir, id) }
+	s, err := h.Source(t.Context(), "fake", connectorID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Teardown(t.Context()) }()
+	own := filepath.Join(dir, connectorID)
+	for name, call := range map[string]func(context.Context, map[string]string) error{
+		"created": s.LifecycleOnCreated, "deleted": s.LifecycleOnDeleted,
+	} {
+		if err := os.MkdirAll(filepath.Join(own, "x"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := call(t.Context(), nil); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if _, err := os.Stat(own); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s: the state is still there: %v", name, err)
+		}
 	}
 }

@@ -35,6 +35,8 @@ type PlannedPipeline struct {
 	Changes []PlannedChange `json:"changes"`
 	// RawLane has the sources of lines by their id.
 	RawLane map[string]string `json:"rawLane,omitempty" doc:"For each source of lines: on if its lines pass as they are, without becoming records, or off and the reason."`
+	// Notes has the sources with notes by their id.
+	Notes map[string][]string `json:"notes,omitempty" doc:"For each source: facts that are in order and may surprise, such as a pattern that matches no file."`
 }
 
 // PlannedChange is a change and its place in the file.

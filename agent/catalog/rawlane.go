@@ -2,6 +2,10 @@ package catalog
 
 import (
 	"context"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
 
 	"github.com/conduit-agent/conduit/plugins"
 	"github.com/conduit-agent/conduit/plugins/sdk"
@@ -35,6 +39,36 @@ func (c *Catalog) RawLane(ctx context.Context, p *spec.Pipeline) map[string]stri
 	}
 	return lanes
 }
+
+// Notes returns the notes of the sources of p about their settings, by connector id. It leaves out sources with
+// references in their settings, whose values are not known here.
+func (c *Catalog) Notes(ctx context.Context, p *spec.Pipeline) map[string][]string {
+	host := c.known(ctx)
+	ctx = sdk.WithEnv(ctx, &sdk.Env{Logger: slog.New(slog.DiscardHandler), AllowPath: host.AllowPath})
+	var all map[string][]string
+	for i := range p.Connectors {
+		source := &p.Connectors[i]
+		connector := builtinConnector(host, source.Plugin)
+		if source.Type != spec.TypeSource || connector == nil || connector.NewSource == nil ||
+			slices.ContainsFunc(slices.Collect(maps.Values(source.Settings)), hasReference) {
+			continue
+		}
+		s := sdk.Standard(*connector).NewSource()
+		n, ok := s.(sdk.Noter)
+		if !ok || s.Configure(ctx, s.Parameters().ApplyDefaults(source.Settings)) != nil {
+			continue
+		}
+		if notes := n.Notes(ctx); len(notes) > 0 {
+			if all == nil {
+				all = map[string][]string{}
+			}
+			all[source.ID] = notes
+		}
+	}
+	return all
+}
+
+func hasReference(value string) bool { return strings.Contains(value, "${") }
 
 // noLinesFrom returns why a source has no lines, "" if it has.
 func noLinesFrom(ctx context.Context, host *plugins.Host, c *spec.Connector) string {

@@ -1,6 +1,8 @@
 package catalog_test
 
 import (
+	"errors"
+	"strings"
 	"testing"
 
 	"github.com/conduit-agent/conduit/spec"
@@ -39,5 +41,35 @@ func TestRawLane(t *testing.T) {
 		if got["in"] != one.want || len(got) > 1 {
 			t.Errorf("%s: %v, want %s", name, got, one.want)
 		}
+	}
+}
+
+// A plan has the notes of sources whose settings are known.
+func TestNotes(t *testing.T) {
+	in := func(settings map[string]string) spec.Connector {
+		return spec.Connector{ID: "in", Type: spec.TypeSource, Plugin: "file", Settings: settings}
+	}
+	const missing = "there is no file /no/such"
+	for name, one := range map[string]struct {
+		c    spec.Connector
+		want string
+	}{
+		"file":      {in(map[string]string{"path": "/no/such"}), missing},
+		"reference": {in(map[string]string{"path": "/no/such", "multiline.start": "${START}"}), ""},
+		"invalid":   {in(map[string]string{"path": "/no/such", "start": "middle"}), ""},
+		"other":     {spec.Connector{ID: "in", Type: spec.TypeSource, Plugin: "generator"}, ""},
+		"destination": {spec.Connector{ID: "in", Type: spec.TypeDestination, Plugin: "file",
+			Settings: map[string]string{"path": "/no/such"}}, ""},
+	} {
+		got := offline(t).Notes(t.Context(), &spec.Pipeline{Connectors: []spec.Connector{one.c}})
+		if strings.Join(got["in"], "\n") != one.want {
+			t.Errorf("%s: got %q, want %q", name, got, one.want)
+		}
+	}
+	c := offline(t)
+	c.Host.AllowPath = func(string) error { return errors.New("not allowed") }
+	if got := c.Notes(t.Context(), &spec.Pipeline{Connectors: []spec.Connector{in(map[string]string{
+		"path": "/no/such"})}}); got != nil {
+		t.Errorf("it tells of a file that may not be read: %q", got)
 	}
 }

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/conduit-agent/conduit/agent/engine/measure"
@@ -49,6 +50,12 @@ func (s *sourceRun) reported() progress.Report {
 		if *text != "" {
 			*text = s.run.redacted(errors.New(*text)).Error()
 		}
+	}
+	for i, note := range r.Notes {
+		if i == 0 {
+			r.Notes = slices.Clone(r.Notes) // the source may keep the others
+		}
+		r.Notes[i] = s.run.redacted(errors.New(note)).Error()
 	}
 	return r
 }

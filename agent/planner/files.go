@@ -18,13 +18,14 @@ import (
 func Offline(
 	ctx context.Context, c config.Config, parser spec.Parser, request spec.PlanRequest,
 	check func(*spec.Pipeline) []spec.Problem, rawLane func(*spec.Pipeline) map[string]string,
+	notes func(*spec.Pipeline) map[string][]string,
 ) (*spec.Plan, error) {
 	declared, known, err := store.Peek(ctx, c.DB.SQLite.Path)
 	if err != nil {
 		return nil, err
 	}
 	p := Of(c.Pipelines, parser)
-	p.Guarded, p.Check, p.RawLane = new(files.Reconciler).Guarded, check, rawLane
+	p.Guarded, p.Check, p.RawLane, p.Notes = new(files.Reconciler).Guarded, check, rawLane, notes
 	return p.Plan(ctx, request, declared, known)
 }
 

@@ -32,6 +32,8 @@ type Planner struct {
 	Guarded func(dir string) bool
 	// RawLane returns the state of the raw lane of each source of lines, by connector id; nil: it is not in the plan.
 	RawLane func(*spec.Pipeline) map[string]string
+	// Notes returns the notes of each source about its settings, by connector id; nil: they are not in the plan.
+	Notes func(*spec.Pipeline) map[string][]string
 	// Check returns the problems with a pipeline, in addition to the problems found by parsing.
 	Check func(*spec.Pipeline) []spec.Problem
 }
@@ -173,6 +175,9 @@ func (m *plan) pipeline(id string, owner spec.Owner, want *spec.Pipeline) {
 		one.To = want.Status
 		if m.RawLane != nil {
 			one.RawLane = m.RawLane(want)
+		}
+		if m.Notes != nil {
+			one.Notes = m.Notes(want)
 		}
 	}
 	parsed := m.parsed[owner.Path+"\x00"+id]

@@ -26,7 +26,7 @@ var selections = map[string]struct {
 	"syslog":    {}, // reads everything that is sent to it
 	"file": {setting: "path", values: map[string]string{
 		"/no/such/*.log": "", "/no/such/[ab]?.log": "", "/no/such/name": "", "/no/such/{name}": "",
-		"/no/such/**/*.log": "**", "/no/such/**": "**",
+		"/no/such/**/*.log": "", "/no/such/**": "", "/no/such/a**.log": "**",
 		"/no/such/{a,b}.log": "{…,…}", "/no/such/[ab.log": "[", "~/a.log": "~",
 	}},
 	"journald": {setting: "matches", values: map[string]string{
@@ -84,6 +84,9 @@ var selections = map[string]struct {
 			"a[^1],a[2]": "and", "a[12],a[23]": "and", `a\*,a*`: "and", "*a*b,a*c*b": "and", "**,x": "and",
 			"a,a": "twice", "a.>": "another system", "a/#": "another system",
 		}},
+	"file exclude": {setting: "exclude", with: map[string]string{"path": "/no/such/*.log"}, values: map[string]string{
+		"*.tmp,/no/such/**/x": "", "a**": "**", "a/{b,c}": "", "[a": "[",
+	}},
 	"s3": {setting: "prefix", with: map[string]string{"aws.bucket": "b", "aws.region": "eu-west-1"},
 		values: map[string]string{"": "", "logs/2026": "", "logs/*.json": "is plain text, not a pattern"}},
 	"s3 prefixes": {setting: "prefixes",

@@ -20,6 +20,7 @@ type Report struct {
 	At        time.Time  `json:"at,omitzero" doc:"Time of the last query of the system."`
 	Snapshots []Snapshot `json:"snapshots,omitempty" doc:"Snapshots in progress."`
 	Warning   string     `json:"warning,omitempty" doc:"Failure that is about to happen unless a person acts."`
+	Notes     []string   `json:"notes,omitempty" doc:"Facts that are in order and may surprise, such as a pattern that matches no file."`
 	Skipped   []Skip     `json:"skipped,omitempty" doc:"Data that the source skips so that it can read the rest: at most 20 items, the newest first."`
 
 	// Endless means that there is no end, because others send to the source. Records is the number of received records.

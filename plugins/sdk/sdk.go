@@ -144,6 +144,14 @@ type FinishingSource interface {
 	Finish()
 }
 
+// Noter is a Source that knows facts about its settings that are in order and may surprise, such as a pattern that
+// matches no file. The agent uses it only for sources in its own process.
+type Noter interface {
+	// Notes returns the facts, each a clause without a period. It is called after Configure, and needs no Open. It may
+	// look at this machine, but changes nothing.
+	Notes(ctx context.Context) []string
+}
+
 // SourceBase implements the optional methods of Source.
 type SourceBase struct{ LifecycleBase }
 

@@ -145,6 +145,14 @@ func (s *standardSource) Ack(ctx context.Context, positions []record.Position) e
 	return nil
 }
 
+// Notes implements Noter.
+func (s *standardSource) Notes(ctx context.Context) []string {
+	if n, ok := s.Source.(Noter); ok {
+		return n.Notes(ctx)
+	}
+	return nil
+}
+
 // IgnoresAcks implements AckIgnorer.
 func (s *standardSource) IgnoresAcks() bool {
 	i, ok := s.Source.(AckIgnorer)

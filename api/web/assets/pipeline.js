@@ -158,6 +158,7 @@ function stageCard(d, id, r, s) {
       r?.error ? fact('Last error', h('span', { class: 'problem warn' }, r.error)) : null,
       r?.behind ? fact('Behind', behind(r.behind)) : null,
       r?.behind?.warning ? fact('Warning', h('span', { class: 'problem warn' }, r.behind.warning)) : null,
+      (r?.behind?.notes || []).map((x) => fact('Note', x)),
       (r?.behind?.skipped || []).map((x) => fact('Skipped', h('span', { class: 'problem warn' }, `${x.of}: ${x.error}`))),
       r ? fact('Now', `${count(r.records)} records/s${processor ? '' : `, ${bytes(r.bytes)}/s`}${use(r, c)}${r.slow ? `: ${r.slow}` : ''}`) : null,
       Object.entries(c.config.settings).sort().map(([k, v]) => fact(k, h('code', { class: 'wrap' }, v)))),

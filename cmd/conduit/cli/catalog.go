@@ -20,6 +20,8 @@ type Catalog interface {
 	// RawLane returns, for every source of p whose connector has lines, by connector id, whether its records will pass
 	// on the raw lane: "on", or "off" and the reason.
 	RawLane(ctx context.Context, p *spec.Pipeline) map[string]string
+	// Notes returns the notes of the sources of p about their settings, by connector id.
+	Notes(ctx context.Context, p *spec.Pipeline) map[string][]string
 	// Plugins returns all plugins, sorted by name, and the unused files in connectors.path and processors.path.
 	Plugins(ctx context.Context) ([]plugins.Installed, []plugins.Problem)
 	// Plugin returns the plugin for ref, written as in a pipeline file.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -120,6 +121,13 @@ func (e *examination) references(ctx context.Context, path string, p *spec.Parse
 	}
 	if p.Pipeline.Status == spec.StatusStopped {
 		return
+	}
+	notes := e.catalog.Notes(ctx, &p.Pipeline)
+	for _, id := range slices.Sorted(maps.Keys(notes)) {
+		for _, note := range notes[id] {
+			e.add("sources", Warning, "correct the setting, unless this is as it should be", "%s: pipeline %q, source %s: %s",
+				path, p.Pipeline.ID, id, note)
+		}
 	}
 	for _, problem := range e.catalog.Check(ctx, &p.Pipeline) {
 		if problem.Severity == spec.SeverityError {

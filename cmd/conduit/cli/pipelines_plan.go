@@ -114,6 +114,11 @@ func (m *planMaker) write(plan *spec.Plan) error {
 		for _, id := range slices.Sorted(maps.Keys(one.RawLane)) {
 			fmt.Fprintf(p.Stdout, "    raw lane of %s: %s\n", id, one.RawLane[id])
 		}
+		for _, id := range slices.Sorted(maps.Keys(one.Notes)) {
+			for _, note := range one.Notes[id] {
+				fmt.Fprintf(p.Stdout, "    note on %s: %s\n", id, terminal.Line(note))
+			}
+		}
 	}
 	p.PrintProblems(plan.Problems)
 	if len(plan.Pipelines) > 0 {

@@ -185,7 +185,8 @@ func (m *planMaker) fromStore(ctx context.Context, request spec.PlanRequest) (*s
 	catalog := m.Catalog(m.config, slog.New(slog.DiscardHandler))
 	plan, err := planner.Offline(ctx, m.config, m.Parser(), request, func(p *spec.Pipeline) []spec.Problem {
 		return catalog.Check(ctx, p)
-	}, func(p *spec.Pipeline) map[string]string { return catalog.RawLane(ctx, p) })
+	}, func(p *spec.Pipeline) map[string]string { return catalog.RawLane(ctx, p) },
+		func(p *spec.Pipeline) map[string][]string { return catalog.Notes(ctx, p) })
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, Invalidf("%v", err)
 	}

@@ -69,7 +69,8 @@ func TestPlanOffline(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			plan, err := planner.Offline(t.Context(), c, spec.Parser{}, planRequestOf(t, tt.paths...), nothingWrong, nil)
+			plan, err := planner.Offline(t.Context(), c, spec.Parser{}, planRequestOf(t, tt.paths...), nothingWrong, nil,
+				nil)
 			if err != nil {
 				t.Fatal(err)
 			}

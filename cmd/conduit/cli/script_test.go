@@ -295,6 +295,17 @@ func (fakeProcessor) Parameters() sdk.Parameters {
 
 func (fakeCatalog) RawLane(context.Context, *spec.Pipeline) map[string]string { return nil }
 
+// Notes has a note on each source that reads a file that does not exist.
+func (fakeCatalog) Notes(_ context.Context, p *spec.Pipeline) map[string][]string {
+	notes := map[string][]string{}
+	for _, c := range p.Connectors {
+		if path := c.Settings["path"]; c.Type == spec.TypeSource && strings.HasSuffix(path, "/*.none") {
+			notes[c.ID] = []string{"no file matches " + path}
+		}
+	}
+	return notes
+}
+
 func (fakeCatalog) KnownProcessors(context.Context) *processor.Registry {
 	return &processor.Registry{Builtin: processors.All(), Standalone: func() []sdk.ProcessorPlugin {
 		return []sdk.ProcessorPlugin{{Name: "mine", Version: "v0.2.0", Author: "Somebody",

@@ -413,7 +413,7 @@ func phaseWords(s *pipelineStatus) terminal.Cell {
 	return terminal.Colored(string(s.State.Phase)+count, PhaseColors[s.State.Phase])
 }
 
-// writeWarnings writes the warnings of the sources and the data that they left out.
+// writeWarnings writes the warnings and notes of the sources, and the data that they left out.
 func writeWarnings(r *Remote, to io.Writer, all []pipelineStatus) {
 	for i := range all {
 		if all[i].Rates == nil {
@@ -425,6 +425,9 @@ func writeWarnings(r *Remote, to io.Writer, all []pipelineStatus) {
 			}
 			if stage.Behind == nil {
 				continue
+			}
+			for _, note := range stage.Behind.Notes {
+				fmt.Fprintf(to, "%s %s: %s\n", r.Paint("note:", terminal.Dim), id, terminal.Line(note))
 			}
 			for _, skip := range stage.Behind.Skipped {
 				fmt.Fprintf(to, "%s %s skips %s since %s: %s\n", r.Paint("warning:", terminal.Yellow), id, skip.Of,

@@ -71,3 +71,13 @@ func TestStatusFitsANarrowTerminal(t *testing.T) {
 		}
 	}
 }
+
+func TestStatusShowsNotes(t *testing.T) {
+	var page bytes.Buffer
+	one := pipelineStatus{PipelineStatus: rest.PipelineStatus{Rates: &spec.PipelineRates{Stages: map[string]spec.StageRates{
+		"p:a": {Behind: &progress.Report{Notes: []string{"no file matches /x/*"}}}}}}}
+	writeWarnings(&Remote{Program: &Program{Stdout: &page}}, &page, []pipelineStatus{one})
+	if got := page.String(); got != "note: p:a: no file matches /x/*\n" {
+		t.Errorf("got %q", got)
+	}
+}

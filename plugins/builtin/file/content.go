@@ -110,7 +110,19 @@ func (u *unpacker) behind(info os.FileInfo) int64 {
 	return info.Size()
 }
 
+// leftOut is the offset in a compressed file that is left out as a whole. Nothing is read there.
+const leftOut = math.MaxInt64
+
 func (u *unpacker) readAt(b []byte, offset int64) (int, error) {
+	if offset == leftOut {
+		info, err := u.file.Stat()
+		if err != nil {
+			return 0, err
+		}
+		u.close()
+		u.size, u.ended, u.complete = info.Size(), true, true
+		return 0, io.EOF
+	}
 	if u.ended && offset >= u.at && !u.grown() {
 		return 0, io.EOF
 	}

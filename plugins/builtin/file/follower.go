@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/plugins/record"
-	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
 const (
@@ -34,35 +33,6 @@ func isSeveral(path string) bool {
 	return fixedPart(path) != path
 }
 
-// checkPattern returns an error for a path with pattern syntax of other programs, unless a file with this name exists.
-func checkPattern(path string) error {
-	wrong := func(message string) error { return sdk.SettingError{Setting: "path", Message: message} }
-	_, err := filepath.Match(path, "")
-	open := strings.IndexByte(path, '{')
-	switch _, missing := os.Lstat(path); {
-	case missing == nil:
-		return nil
-	case err != nil:
-		return wrong("has a [ without its ]: it is no pattern")
-	case strings.Contains(path, "**"):
-		return wrong("has **, which is not supported: * matches names in one directory; logs/*/*.log matches the " +
-			"files one directory below logs")
-	case open >= 0 && strings.Contains(path[open:], ",") && strings.Contains(path[open:], "}"):
-		return wrong("has {…,…}, which is not supported: use one source for each name, or *, ? and [a-z]")
-	case strings.HasPrefix(path, "~/"):
-		return wrong("has ~, which only a shell expands: write the home directory")
-	}
-	return nil
-}
-
-// fixedPart returns the path up to the first element that is a pattern.
-func fixedPart(path string) string {
-	for strings.ContainsAny(path, `*?[\`) {
-		path = filepath.Dir(path)
-	}
-	return path
-}
-
 // follower reads several files. It takes one batch from each file in turn.
 type follower struct {
 	tail                       // initial state of each file; its path is the directory or the pattern
@@ -70,24 +40,69 @@ type follower struct {
 	order   []*single          // sorted by path
 	at      int                // index in order of the file with the last records
 	scanned time.Time
+	every   time.Duration   // time between two scans
+	closed  map[string]bool // directories that the last search with ** could not list
+	queued  bool            // files may wait to be opened
+	notes   []string        // patterns that match nothing
+	state   stateDir
+	ledger  *ledger // places of many files; nil: positions have them
 }
 
 // open resumes the files in pos.
 func (f *follower) open(pos record.Position) error {
 	f.files = map[string]*single{}
-	places, err := parsePlaces(pos)
-	if err == nil && places == nil && len(pos) > 0 {
-		places, err = f.placesOf(pos)
-	}
+	places, err := f.placesAt(pos)
 	if err != nil {
 		return err
 	}
-	for path, p := range places {
-		one := f.follow(path)
-		one.parked = &parked{place: p}
-		one.retry()
+	found, err := f.matches()
+	if err != nil {
+		return err
 	}
-	return f.scan()
+	if f.ledger, err = f.state.ledger(f.textSize(places, found), places); err != nil {
+		return err
+	}
+	isWanted := f.wanted()
+	for path, p := range places {
+		if isWanted(path) {
+			f.follow(path).resting = &resting{place: p, due: f.scanned}
+		}
+	}
+	f.sort()
+	f.queued = true
+	f.turn()
+	return f.followAll(found)
+}
+
+// placesAt returns where reading begins in each file.
+func (f *follower) placesAt(pos record.Position) (map[string]place, error) {
+	if len(pos) == 0 {
+		return f.state.start(f.atEnds, func() (map[string]place, error) {
+			found, err := f.matches()
+			return f.endsOf(found), err
+		})
+	}
+	places, others, err := parsePlaces(pos)
+	switch {
+	case err != nil:
+		return nil, err
+	case others:
+		return f.state.with(places, f.log)
+	case places == nil:
+		return f.placesOf(pos)
+	}
+	return places, nil
+}
+
+// endsOf returns the ends of files. A file that cannot be read now has none, and is read from its beginning.
+func (f *follower) endsOf(found []match) map[string]place {
+	places := map[string]place{}
+	for _, m := range found {
+		if p, err := f.endOf(m.path); err == nil && p.offset > 0 {
+			places[m.path] = p
+		}
+	}
+	return places
 }
 
 // placesOf finds the file to which a position in a single file belongs.
@@ -96,67 +111,127 @@ func (f *follower) placesOf(pos record.Position) (map[string]place, error) {
 	if err != nil {
 		return nil, err
 	}
-	paths, err := f.matches()
+	found, err := f.matches()
 	if err != nil {
 		return nil, err
 	}
-	for _, path := range paths {
-		c, err := f.openRegular(path)
+	for _, m := range found {
+		c, err := f.openRegular(m.path)
 		if err != nil {
 			continue // scan reports it
 		}
-		found := p.isIn(c, true)
+		is := p.isIn(c, true)
 		c.Close()
-		if found {
-			return map[string]place{path: p}, nil
+		if is {
+			return map[string]place{m.path: p}, nil
 		}
 	}
 	f.log.Warn("none of the files is the one that was read before: all are read from their beginnings", "path", f.path)
 	return nil, nil
 }
 
+// wanted returns a function that reports whether the pattern, and no exclusion, matches a path.
+func (f *follower) wanted() func(path string) bool {
+	pattern := f.pattern()
+	parts, base := elementsOf(pattern), fixedPart(pattern)
+	return func(path string) bool {
+		return parts.match(strings.Split(filepath.Clean(path), "/")) && excluded(f.exclude, base, path) < 0
+	}
+}
+
+// follow adds a file. The caller sorts the files afterwards.
 func (f *follower) follow(path string) *single {
 	one := &single{tail: f.tail}
 	one.path = path
 	f.files[path] = one
-	f.order = slices.SortedFunc(maps.Values(f.files), func(a, b *single) int { return strings.Compare(a.path, b.path) })
+	f.order = append(f.order, one)
 	return one
 }
 
+func (f *follower) sort() {
+	slices.SortFunc(f.order, func(a, b *single) int { return strings.Compare(a.path, b.path) })
+}
+
+// scanShare limits the share of time that scans take: a scan is followed by a pause this many times as long.
+const scanShare = 20
+
 // scan follows new files, and stops following the removed ones.
 func (f *follower) scan() error {
-	before := f.scanned
-	f.scanned = time.Now()
-	paths, err := f.matches()
+	begin := time.Now()
+	found, err := f.matches()
 	if err != nil {
 		return err
 	}
+	err = f.followAll(found)
+	f.every = max(scanInterval, scanShare*time.Since(begin))
+	return err
+}
+
+// followAll follows the found files that are new, and stops following the removed ones.
+func (f *follower) followAll(found []match) error {
+	before := f.scanned
+	f.scanned = time.Now()
+	exists := make(map[string]os.FileInfo, len(found))
+	for _, m := range found {
+		exists[m.path] = m.info
+	}
 	for path, one := range f.files {
-		if one.parked != nil && (one.parked.due() || !slices.Contains(paths, path)) {
+		info, ok := exists[path]
+		switch {
+		case one.resting != nil:
+			f.queued = one.resting.compare(info, f.scanned) || f.queued
+		case one.parked != nil && (one.parked.due() || !ok):
 			one.retry()
 		}
-		if one.file == nil && one.parked == nil && !slices.Contains(paths, path) {
+		if one.isGone() && !ok {
 			delete(f.files, path)
-			f.order = slices.DeleteFunc(f.order, func(o *single) bool { return o == one })
 		}
 	}
+	f.order = slices.DeleteFunc(f.order, func(o *single) bool { return f.files[o.path] != o })
 	known := maps.Clone(f.files)
-	for _, path := range paths {
-		known[path] = nil
+	for _, m := range found {
+		known[m.path] = nil
 	}
-	for _, path := range paths {
-		if f.files[path] != nil || isRotated(path, known) || f.isOpen(path) {
+	inodes := f.inodes()
+	for _, m := range found {
+		if f.files[m.path] != nil || isRotated(m.path, known) || inodes[inodeOf(m.info)] && f.isOpen(m.info) {
 			continue
 		}
 		if !before.IsZero() {
-			f.warnOfRotated(path, before)
+			f.warnOfRotated(m.path, before)
 		}
-		one := f.follow(path)
-		if _, err := one.tail.open(); err != nil {
-			one.park(err)
+		f.follow(m.path).resting = &resting{due: f.scanned, left: m.info.Size()}
+		f.queued = true
+	}
+	f.sort()
+	f.turn()
+	f.ledger.keep(f.files)
+	return nil
+}
+
+// inodes returns the inodes of the followed files.
+func (f *follower) inodes() map[uint64]bool {
+	all := make(map[uint64]bool, len(f.order))
+	for _, one := range f.order {
+		if one.resting != nil && one.resting.info != nil {
+			all[inodeOf(one.resting.info)] = true
+		}
+		all[one.inode] = true
+	}
+	return all
+}
+
+// textSize returns about the size of a position with places in all of these files.
+func (f *follower) textSize(places map[string]place, found []match) (n int) {
+	for path := range places {
+		n += len(path) + textPerRecord
+	}
+	for _, m := range found {
+		if _, ok := places[m.path]; !ok {
+			n += len(m.path) + textPerRecord
 		}
 	}
-	return nil
+	return n
 }
 
 // warnOfRotated warns when the file at path appeared after since and was rotated since then: the rotated part is not
@@ -171,7 +246,7 @@ func (f *follower) warnOfRotated(path string, since time.Time) {
 	for _, e := range entries {
 		rotated := filepath.Join(filepath.Dir(path), e.Name())
 		if info, err := e.Info(); err == nil && info.Mode().IsRegular() && info.ModTime().After(since) &&
-			isRotated(rotated, own) && !f.isOpen(rotated) {
+			isRotated(rotated, own) && !f.isOpen(info) {
 			f.log.Warn("file was rotated before it was first read: the lines of the rotated one are missing", "path",
 				path, "rotated", e.Name())
 			f.skips.Add(rotated, fmt.Errorf("it was rotated before %s was first read", path))
@@ -179,35 +254,110 @@ func (f *follower) warnOfRotated(path string, since time.Time) {
 	}
 }
 
-// matches returns the paths of the files to read.
-func (f *follower) matches() ([]string, error) {
-	pattern := f.path
-	if info, err := os.Stat(pattern); err == nil && info.IsDir() {
-		pattern = filepath.Join(escape(pattern), "*")
+// match is a file that is to be read.
+type match struct {
+	path string
+	info os.FileInfo
+}
+
+// pattern returns the pattern of the files.
+func (f *follower) pattern() string {
+	if info, err := os.Stat(f.path); err == nil && info.IsDir() {
+		return filepath.Join(escape(f.path), "*")
 	}
-	paths, err := filepath.Glob(pattern)
+	return f.path
+}
+
+// matches returns the files to read.
+func (f *follower) matches() ([]match, error) {
+	pattern, excludes := f.pattern(), make([]bool, len(f.exclude))
+	paths, err := f.find(pattern, excludes)
+	if err == nil && len(paths) > mostFiles {
+		err = fmt.Errorf("there are %d of them, more than %d: exclude some, or read them with several sources",
+			len(paths), mostFiles)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("cannot find the files that match %s: %w", pattern, err)
 	}
-	f.examineDirectories(filepath.Dir(pattern))
-	return slices.DeleteFunc(paths, func(path string) bool {
-		if strings.HasPrefix(filepath.Base(path), ".") || packing().MatchString(path) &&
-			!canUnpack(f.compression, path) {
-			return true
+	all := make([]match, 0, len(paths))
+	for _, path := range paths {
+		if info := f.readable(path); info != nil {
+			all = append(all, match{path, info})
 		}
-		info, err := os.Stat(path)
-		if err == nil && !info.IsDir() && !info.Mode().IsRegular() {
-			err = fmt.Errorf("it is %s", describe(info.Mode()))
+	}
+	f.notes = f.notesOf(len(all) > 0, excludes)
+	return all, nil
+}
+
+// find returns the paths that match a pattern, without the excluded ones. It sets the elements of used for the
+// exclusions that exclude something.
+func (f *follower) find(pattern string, used []bool) (paths []string, err error) {
+	excludes := func(i int) bool {
+		if i >= 0 {
+			used[i] = true
 		}
-		_, gone := os.Lstat(path)
-		switch {
-		case err == nil || gone != nil && errors.Is(gone, fs.ErrNotExist):
-			f.unskip(path)
-		case f.files[path] == nil:
-			f.skip(path, err)
+		return i >= 0
+	}
+	if slices.Contains(strings.Split(pattern, "/"), anyDirectories) {
+		unlisted := map[string]bool{}
+		s := search{pattern: elementsOf(pattern), failed: func(dir string, err error) {
+			unlisted[dir] = true
+			f.skip(dir, err)
+		}, enter: func(path string) bool {
+			return !excludes(slices.IndexFunc(f.exclude, func(x exclusion) bool { return x.matches(path) }))
+		}}
+		if paths, err = s.run(); err != nil {
+			return nil, err
 		}
-		return err != nil || info.IsDir()
-	}), nil
+		for dir := range f.closed {
+			if !unlisted[dir] {
+				f.unskip(dir)
+			}
+		}
+		f.closed = unlisted
+	} else {
+		if paths, err = filepath.Glob(pattern); err != nil {
+			return nil, err
+		}
+		f.examineDirectories(filepath.Dir(pattern))
+	}
+	base := fixedPart(pattern)
+	return slices.DeleteFunc(paths, func(path string) bool { return excludes(excluded(f.exclude, base, path)) }), nil
+}
+
+// readable returns the description of a file that is to be read, or nil. It reports a file that cannot be read.
+func (f *follower) readable(path string) os.FileInfo {
+	if strings.HasPrefix(filepath.Base(path), ".") || packing().MatchString(path) && !canUnpack(f.compression, path) {
+		return nil
+	}
+	info, err := os.Stat(path)
+	if err == nil && !info.IsDir() && !info.Mode().IsRegular() {
+		err = fmt.Errorf("it is %s", describe(info.Mode()))
+	}
+	_, gone := os.Lstat(path)
+	switch {
+	case err == nil || gone != nil && errors.Is(gone, fs.ErrNotExist):
+		f.unskip(path)
+	case f.files[path] == nil:
+		f.skip(path, err)
+	}
+	if err != nil || info.IsDir() {
+		return nil
+	}
+	return info
+}
+
+// notesOf describes the patterns that match nothing.
+func (f *follower) notesOf(found bool, excludes []bool) (notes []string) {
+	if !found {
+		notes = append(notes, "no file matches "+f.path)
+	}
+	for i, used := range excludes {
+		if !used {
+			notes = append(notes, "nothing matches "+f.exclude[i].text+" in exclude")
+		}
+	}
+	return notes
 }
 
 // examineDirectories reports directories in the pattern that cannot be listed: nothing in them can match.
@@ -220,7 +370,7 @@ func (f *follower) examineDirectories(pattern string) {
 	for _, dir := range dirs {
 		info, err := os.Stat(dir)
 		if err == nil && info.IsDir() {
-			err = readable(dir)
+			err = listable(dir)
 		}
 		if err == nil || errors.Is(err, fs.ErrNotExist) {
 			f.unskip(dir)
@@ -230,8 +380,8 @@ func (f *follower) examineDirectories(pattern string) {
 	}
 }
 
-// readable returns an error if a directory cannot be listed.
-func readable(dir string) error {
+// listable returns an error if a directory cannot be listed.
+func listable(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {
 		return err
@@ -261,13 +411,12 @@ func escape(path string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
 }
 
-// isOpen reports whether the file at a path is still followed under its earlier path.
-func (f *follower) isOpen(path string) bool {
-	info, err := os.Stat(path)
-	if err != nil {
-		return false
-	}
+// isOpen reports whether a file is still followed under another path.
+func (f *follower) isOpen(info os.FileInfo) bool {
 	return slices.ContainsFunc(f.order, func(one *single) bool {
+		if r := one.resting; r != nil {
+			return r.info != nil && os.SameFile(r.info, info)
+		}
 		if one.file == nil {
 			return false
 		}
@@ -278,7 +427,7 @@ func (f *follower) isOpen(path string) bool {
 
 // take returns records, or a block, of the next file that has some.
 func (f *follower) take(blocks bool) (*block, []record.Record, error) {
-	if time.Since(f.scanned) >= scanInterval {
+	if time.Since(f.scanned) >= f.every {
 		if err := f.scan(); err != nil {
 			return nil, nil, err
 		}
@@ -292,8 +441,7 @@ func (f *follower) take(blocks bool) (*block, []record.Record, error) {
 		prefix := f.places(one)
 		size := len(prefix) + 2*textPerRecord
 		if size > record.MaxPosition {
-			return nil, nil, fmt.Errorf("cannot follow the %d files that match %s: %w", len(f.order), f.path,
-				errTooManyFiles)
+			return nil, nil, f.tooMany()
 		}
 		most := min(batchRecords, batchBytes/size+1)
 		if blocks && most == batchRecords { // the positions are short
@@ -308,12 +456,26 @@ func (f *follower) take(blocks bool) (*block, []record.Record, error) {
 	return nil, nil, nil
 }
 
+// tooMany returns the error that positions cannot have the places in all files.
+func (f *follower) tooMany() error {
+	if f.state.dir != "" {
+		return fmt.Errorf("there are %d files that match %s now: the source must start again to keep their places "+
+			"outside of positions", len(f.order), f.path)
+	}
+	return fmt.Errorf("cannot follow the %d files that match %s: %w", len(f.order), f.path, errTooManyFiles)
+}
+
 // places returns the prefix of the positions in file one: the places in all other files, and the path of this file.
 func (f *follower) places(one *single) []byte {
+	if f.ledger != nil {
+		return appendPath([]byte(inLedger), one.path)
+	}
 	var text []byte
 	for _, o := range f.order {
 		switch {
 		case o == one:
+		case o.resting != nil && o.resting.place.offset > 0:
+			text = append(o.resting.place.append(appendPath(text, o.path)), ' ')
 		case o.parked != nil && o.parked.place.offset > 0:
 			text = append(o.parked.place.append(appendPath(text, o.path)), ' ')
 		case o.file != nil && o.offset > 0:
@@ -323,10 +485,11 @@ func (f *follower) places(one *single) []byte {
 	return appendPath(text, one.path)
 }
 
-// advance reads more of every file that is not parked. A file that cannot be read does not block the others.
+// advance reads more of every open file. A file that cannot be read does not block the others.
 func (f *follower) advance(ctx context.Context) (more bool, err error) {
+	f.turn()
 	for _, one := range f.order {
-		if one.parked != nil {
+		if one.parked != nil || one.resting != nil {
 			continue
 		}
 		got, err := one.advance(ctx)
@@ -353,7 +516,7 @@ func (f *follower) close() error {
 	for _, one := range f.order {
 		errs = append(errs, one.close())
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, f.ledger.close())...)
 }
 
 // isRotated reports whether path, judging by its name, is a rotated file of another known path. The source reads a

@@ -105,23 +105,25 @@ func parsePosition(pos record.Position) (place, error) {
 }
 
 // parsePlaces parses a position in several files: for each file its path, "=" and its place, separated by spaces. Paths
-// are escaped as in URLs. It returns nil for a position in one file.
-func parsePlaces(pos record.Position) (map[string]place, error) {
-	if !strings.Contains(string(pos), "=") {
-		return nil, nil
+// are escaped as in URLs. It returns nil for a position in one file. others reports that the places in the other files
+// are in the ledger.
+func parsePlaces(pos record.Position) (places map[string]place, others bool, err error) {
+	text, others := strings.CutPrefix(string(pos), inLedger)
+	if !others && !strings.Contains(text, "=") {
+		return nil, false, nil
 	}
-	places := map[string]place{}
-	for entry := range strings.SplitSeq(string(pos), " ") {
+	places = map[string]place{}
+	for entry := range strings.SplitSeq(text, " ") {
 		i := max(0, strings.LastIndexByte(entry, '='))
 		path, err := url.PathUnescape(entry[:i])
 		if err != nil || path == "" {
-			return nil, notPosition(pos)
+			return nil, others, notPosition(pos)
 		}
 		if places[path], err = parsePosition(record.Position(entry[i+1:])); err != nil {
-			return nil, err
+			return nil, others, err
 		}
 	}
-	return places, nil
+	return places, others, nil
 }
 
 // append appends the text form of p.
@@ -138,11 +140,15 @@ func (w *window) append(dst []byte) []byte {
 
 // appendPath appends an escaped path and "=", as parsePlaces expects before a place.
 func appendPath(dst []byte, path string) []byte {
+	return append(append(dst, escapedPath(path)...), '=')
+}
+
+func escapedPath(path string) string {
 	parts := strings.Split(path, "/")
 	for i, part := range parts {
 		parts[i] = url.PathEscape(part)
 	}
-	return append(append(dst, strings.Join(parts, "/")...), '=')
+	return strings.Join(parts, "/")
 }
 
 // appendIdentity appends the fields of a position between the line and the window.

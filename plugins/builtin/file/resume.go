@@ -89,6 +89,9 @@ func (p *place) isIn(f *content, sameInode bool) bool {
 	if err != nil || f.packed == nil && info.Size() < p.offset || sameInode && inodeOf(info) != p.inode {
 		return false
 	}
+	if p.offset == leftOut {
+		return p.isLeftOut(f)
+	}
 	head := make([]byte, min(p.offset, headBytes))
 	if _, err := f.ReadAt(head, 0); err != nil && !errors.Is(err, io.EOF) {
 		return false

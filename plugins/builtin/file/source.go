@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"log/slog"
 	"os"
 	"regexp"
 	"strconv"
@@ -27,7 +29,10 @@ const (
 )
 
 type settings struct {
-	Path        string        `json:"path" literal:"true" validate:"required" desc:"Path of the file to read, a directory, or a pattern such as /var/log/*.log. It need not exist yet."`
+	Path        string        `json:"path" literal:"true" validate:"required" desc:"Path of the file to read, a directory, or a pattern such as /var/log/*.log or /var/log/**/*.log, where ** stands for any directories. It need not exist yet."`
+	Exclude     []string      `json:"exclude" literal:"true" desc:"Patterns of files, and of directories with all their files, that a directory or a pattern in path does not include. A pattern without / matches a name, such as *.tmp; one with / a whole path, such as /var/log/**/debug."`
+	Start       string        `json:"start" default:"beginning" validate:"inclusion=beginning|end" desc:"Where reading begins in the files that exist when the pipeline starts for the first time. end: behind their last complete line. Files that appear later are read from their beginning."`
+	OpenFiles   int           `json:"openFiles" default:"500" validate:"gt=0" desc:"Maximum number of open files. Of more files, those that were read to their ends are closed, and opened again when they change."`
 	Compression string        `json:"compression" default:"auto" validate:"inclusion=auto|none|gzip|zstd" desc:"Compression of the content. auto: by the extension, .gz or .zst."`
 	GroupBegin  string        `json:"multiline.start" desc:"Regular expression that matches the first line of a record, such as ^[0-9]{4}-. Lines that do not match belong to the previous record. Empty: every line is a record."`
 	GroupWait   time.Duration `json:"multiline.timeout" default:"1s" validate:"gt=0" desc:"Maximum time that a record waits for more lines."`
@@ -38,11 +43,12 @@ func (c *settings) options(z Zstd) (*options, error) {
 	if err := checkZstd(z, "compression", c.Compression); err != nil {
 		return nil, err
 	}
-	o := &options{compression: c.Compression, zstd: z, groupWait: c.GroupWait}
-	if c.GroupBegin == "" {
-		return o, nil
-	}
+	o := &options{compression: c.Compression, zstd: z, groupWait: c.GroupWait, atEnds: c.Start == "end",
+		openFiles: c.OpenFiles}
 	var err error
+	if o.exclude, err = newExclusions(c.Exclude); err != nil || c.GroupBegin == "" {
+		return o, err
+	}
 	if o.groupBegin, err = regexp.Compile(c.GroupBegin); err != nil {
 		return nil, sdk.SettingError{Setting: "multiline.start", Message: err.Error()}
 	}
@@ -90,26 +96,62 @@ func (s *Source) Configure(ctx context.Context, values map[string]string) (err e
 	if err := sdk.CheckPath(ctx, "path", fixedPart(s.settings.Path)); err != nil {
 		return err
 	}
-	return checkPattern(s.settings.Path)
+	return checkPattern("path", s.settings.Path)
 }
 
 // Open finds the files of pos, also when they have been moved. Read waits for a file that does not exist.
 func (s *Source) Open(ctx context.Context, pos record.Position) error {
 	check := func(f *os.File) error { return sdk.CheckOpen(ctx, "path", f) }
 	t := tail{options: s.options, path: s.settings.Path, log: sdk.Logger(ctx), check: check, skips: &s.skips}
+	state := stateDir{sdk.EnvFrom(ctx).StateDir}
 	if isSeveral(s.settings.Path) {
 		t.leaveAfter = leaveAfter
-		f := &follower{tail: t}
+		f := &follower{tail: t, state: state}
 		s.reader = f
 		return f.open(pos)
 	}
 	one := &single{tail: t}
 	s.reader = one
-	return one.open(pos)
+	return one.open(pos, state)
 }
 
-// IgnoresAcks implements sdk.AckIgnorer: reading does not change the file.
-func (s *Source) IgnoresAcks() bool { return true }
+// Notes implements sdk.Noter.
+func (s *Source) Notes(context.Context) []string {
+	t := tail{options: s.options, path: s.settings.Path, log: slog.New(slog.DiscardHandler), skips: &progress.Skips{}}
+	if isSeveral(s.settings.Path) {
+		f := &follower{tail: t}
+		if _, err := f.matches(); err != nil {
+			return []string{err.Error()}
+		}
+		return f.notes
+	}
+	if _, err := os.Stat(s.settings.Path); errors.Is(err, fs.ErrNotExist) {
+		return []string{noFile + s.settings.Path}
+	}
+	return nil
+}
+
+const noFile = "there is no file "
+
+// IgnoresAcks implements sdk.AckIgnorer: reading does not change the files, and positions have the places in them,
+// unless there is a ledger.
+func (s *Source) IgnoresAcks() bool { return s.ledger() == nil }
+
+// ledger returns the ledger with the places in many files; nil if there is none.
+func (s *Source) ledger() *ledger {
+	if f, ok := s.reader.(*follower); ok {
+		return f.ledger
+	}
+	return nil
+}
+
+// Ack keeps the places of the acknowledged records, if positions do not have them.
+func (s *Source) Ack(_ context.Context, positions []record.Position) error {
+	if l := s.ledger(); l != nil {
+		return l.acked(positions)
+	}
+	return nil
+}
 
 // Finish implements sdk.FinishingSource: the end of a file counts as the end of a line.
 func (s *Source) Finish() { s.options.finish.Store(true) }
@@ -173,9 +215,11 @@ func (s *Source) measure() {
 		switch reader := s.reader.(type) {
 		case *single:
 			if reader.file == nil {
-				r.Unfinished = "there is no file " + s.settings.Path
+				r.Unfinished = noFile + s.settings.Path
+				r.Notes = []string{r.Unfinished}
 			}
 		case *follower:
+			r.Notes = reader.notes
 			if len(reader.order) == 0 && s.options.finish.Load() { // otherwise files may still appear
 				r.Nothing = "there is no file of " + s.settings.Path
 			}
@@ -213,17 +257,17 @@ func (s *Source) Teardown(context.Context) error {
 // single reads the file at one path.
 type single struct {
 	tail
-	parked   *parked // among several files: why the file is not read now; nil: it is read
-	identity uint64  // place.head at offset headed, or at any offset from headBytes on
+	parked   *parked  // among several files: why the file is not read now; nil: it is read
+	resting  *resting // among several files: why the file is closed; nil: it is not
+	identity uint64   // place.head at offset headed, or at any offset from headBytes on
 	headed   int64
 }
 
-func (s *single) open(pos record.Position) error {
+func (s *single) open(pos record.Position, state stateDir) error {
 	if len(pos) == 0 {
-		_, err := s.tail.open()
-		return err
+		return s.begin(state)
 	}
-	places, err := parsePlaces(pos)
+	places, _, err := parsePlaces(pos)
 	if err == nil {
 		if p, ok := places[s.path]; ok {
 			return s.resume(p)
@@ -237,6 +281,25 @@ func (s *single) open(pos record.Position) error {
 			return s.resume(p)
 		}
 	}
+	return err
+}
+
+// begin begins to read where the settings say.
+func (s *single) begin(state stateDir) error {
+	places, err := state.start(s.atEnds, func() (map[string]place, error) {
+		p, err := s.endOf(s.path)
+		if err != nil || p.offset == 0 {
+			return nil, err
+		}
+		return map[string]place{s.path: p}, nil
+	})
+	if err != nil {
+		return err
+	}
+	if p, ok := places[s.path]; ok {
+		return s.resume(p)
+	}
+	_, err = s.tail.open()
 	return err
 }
 

@@ -51,7 +51,10 @@ type options struct {
 	compression string
 	zstd        Zstd
 	leaveAfter  time.Duration // how long a path may be free before its last file is finished; 0: forever
-	finish      atomic.Bool   // the ends of the files count as complete lines
+	atEnds      bool          // files that there are when the source first starts are read from their ends
+	exclude     []exclusion
+	openFiles   int         // maximum number of open files
+	finish      atomic.Bool // the ends of the files count as complete lines
 }
 
 // next returns the next complete line. The bytes after the last newline are a line only if nothing can be added to
