@@ -153,7 +153,7 @@ func (p Parameter) check(errs []SettingError, name, value string) []SettingError
 		errs = append(errs, SettingError{name, "cannot be a template: {{ would be a part of the name"})
 	}
 	if p.Template && strings.Contains(value, "{{") {
-		if _, err := template.Parse(value, template.Strict); err != nil {
+		if _, err := template.ParsePath(value, "", time.UTC); err != nil { // has all functions of any template
 			errs = append(errs, SettingError{name, err.Error()})
 		}
 	}

@@ -41,7 +41,10 @@ const (
 )
 
 // compiler compiles expressions to direct access.
-type compiler struct{ strict bool }
+type compiler struct {
+	strict bool
+	path   *pathOptions // nil: the template is no path
+}
 
 // parts returns the parts of a template that consists of text and direct-access expressions, or nil for any other
 // template.
@@ -95,6 +98,11 @@ func (c compiler) command(n *parse.CommandNode, extra []expression) expression {
 	switch id.Ident {
 	case "index":
 		return c.index(operands, extra)
+	case strftimeName:
+		if len(extra) > 0 {
+			return nil
+		}
+		return c.strftime(operands)
 	case "printf":
 		if len(operands) == 0 || len(operands)+len(extra) != 2 {
 			return nil
@@ -179,6 +187,12 @@ func (c compiler) field(path []string) expression {
 
 func field(path []string) expression {
 	switch {
+	case path[0] == "Metadata" && len(path) == 2 && textMethods[path[1]] != "":
+		key := textMethods[path[1]]
+		return func(r *record.Record) (value, bool) {
+			v, _ := metadataValue(r, key)
+			return v, v.kind != missing // text/template has the error
+		}
 	case isMethod(path):
 		return nil
 	case path[0] == "Metadata" && len(path) == 2:

@@ -15,22 +15,27 @@ import (
 type machine struct {
 	template  *template.Template
 	out       []byte
-	limit     int  // maximum length of out
-	exact     bool // printing nil is an error
+	limit     int            // maximum length of out
+	exact     bool           // printing nil is an error
+	path      *pathOptions   // nil: the template is no path
+	record    *record.Record // of the execution
 	steps     uint
 	timeLimit *TimeLimit
 	deadline  time.Time
 	late      error // error of an execution after deadline
 }
 
-func newMachine(parsed *template.Template, used template.FuncMap, exact bool) *machine {
-	m := &machine{exact: exact}
+func newMachine(parsed *template.Template, used template.FuncMap, exact bool, path *pathOptions) *machine {
+	m := &machine{exact: exact, path: path}
 	t, err := parsed.Clone()
 	if err != nil {
 		panic(err) // only a template of html/template can fail
 	}
 	bounded := template.FuncMap{stepName: m.step, textName: m.text}
 	for name, f := range used {
+		if path != nil && name == strftimeName {
+			f = m.strftime
+		}
 		bounded[name] = m.bounded(name, f)
 	}
 	m.template = t.Funcs(bounded)
@@ -43,11 +48,12 @@ func (m *machine) run(b *TimeLimit, dst []byte, r *record.Record) ([]byte, error
 	m.deadline, m.late = b.until(start)
 	err := m.stopped(start)
 	if err == nil {
+		m.record = r
 		err = m.template.Execute(m, viewOf(r))
 	}
 	b.spend(start)
 	out := m.out
-	m.out, m.timeLimit = nil, nil
+	m.out, m.timeLimit, m.record = nil, nil, nil
 	if err != nil {
 		return dst, err
 	}

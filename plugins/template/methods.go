@@ -116,6 +116,21 @@ func (m metadata) GetConduitDLQNackError() (string, error) { return m.text(recor
 // GetConduitDLQNackNodeID returns the id of the node that refused a dead letter.
 func (m metadata) GetConduitDLQNackNodeID() (string, error) { return m.text(record.KeyDLQNackNodeID) }
 
+// textMethods are the keys of the methods of metadata that return a text.
+var textMethods = map[string]string{
+	"GetOpenCDCVersion":                  record.KeyVersion,
+	"GetCollection":                      record.KeyCollection,
+	"GetKeySchemaSubject":                record.KeyKeySchemaSubject,
+	"GetPayloadSchemaSubject":            record.KeyPayloadSchemaSubject,
+	"GetConduitSourceConnectorID":        record.KeySourceConnectorID,
+	"GetConduitSourcePluginName":         record.KeySourcePluginName,
+	"GetConduitSourcePluginVersion":      record.KeySourcePluginVersion,
+	"GetConduitDestinationPluginName":    record.KeyDestinationPluginName,
+	"GetConduitDestinationPluginVersion": record.KeyDestinationPluginVersion,
+	"GetConduitDLQNackError":             record.KeyDLQNackError,
+	"GetConduitDLQNackNodeID":            record.KeyDLQNackNodeID,
+}
+
 // metadataMethods are the names of the methods of metadata.
 var metadataMethods = func() map[string]bool {
 	names := map[string]bool{}

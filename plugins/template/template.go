@@ -31,6 +31,7 @@ type Template struct {
 	direct   []part // nil: it needs text/template
 	payload  bool   // see PrintsPayload
 	strict   bool
+	empty    string // printed by an action that prints nothing
 	parts    schema.Parts
 	pool     sync.Pool // of *machine
 }
@@ -46,7 +47,10 @@ const (
 )
 
 // Parse parses a template for execution on every record.
-func Parse(text string, mode Mode) (*Template, error) {
+func Parse(text string, mode Mode) (*Template, error) { return newTemplate(text, mode, nil) }
+
+// newTemplate parses a template. path has the options of a path; nil: it is none.
+func newTemplate(text string, mode Mode, path *pathOptions) (*Template, error) {
 	t := &Template{strict: mode != Lenient}
 	if !strings.Contains(text, "{{") {
 		t.constant, t.text = true, text
@@ -60,6 +64,10 @@ func Parse(text string, mode Mode) (*Template, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot parse the template: %w", err)
 	}
+	if path != nil {
+		t.empty = path.empty
+		used[strftimeName] = (*machine)(nil).strftime
+	}
 	parsed, err := template.New("").Option(missing).Funcs(used).Parse(text)
 	if err != nil {
 		return nil, fmt.Errorf("cannot parse the template: %w", err)
@@ -68,12 +76,17 @@ func Parse(text string, mode Mode) (*Template, error) {
 		t.constant = true
 		return t, nil
 	}
+	if path != nil {
+		if err := checkFormats(parsed.Root); err != nil {
+			return nil, err
+		}
+	}
 	t.parts = partsOf(parsed)
-	t.direct = compiler{t.strict}.parts(parsed.Root)
+	t.direct = compiler{t.strict, path}.parts(parsed.Root)
 	t.payload = len(t.direct) == 1 && isPayload(parsed.Root)
 	printByText(parsed)
 	guardLoops(parsed)
-	t.pool.New = func() any { return newMachine(parsed, used, mode == Exact) }
+	t.pool.New = func() any { return newMachine(parsed, used, mode == Exact, path) }
 	return t, nil
 }
 
@@ -115,8 +128,12 @@ func (t *Template) appendDirect(dst []byte, r *record.Record) ([]byte, bool) {
 		if !ok {
 			return dst, false
 		}
+		before := len(out)
 		if out, ok = v.append(out, t.strict); !ok {
 			return dst, false
+		}
+		if len(out) == before {
+			out = append(out, t.empty...)
 		}
 	}
 	return out, true

@@ -40,6 +40,14 @@ func printByText(t *template.Template) {
 
 // text implements the function textName.
 func (m *machine) text(v any) (string, error) {
+	s, err := m.textOf(v)
+	if s == "" && err == nil && m.path != nil {
+		s = m.path.empty
+	}
+	return s, err
+}
+
+func (m *machine) textOf(v any) (string, error) {
 	switch v := v.(type) {
 	case string:
 		return v, nil

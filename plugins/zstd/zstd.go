@@ -18,6 +18,9 @@ func (Codec) NewReader(r io.Reader, memory uint64) (io.ReadCloser, error) {
 // NewWriter is the function NewWriter.
 func (Codec) NewWriter(w io.Writer) (io.WriteCloser, error) { return NewWriter(w) }
 
+// NewFramer is the function NewFramer.
+func (Codec) NewFramer() (func(content []byte) []byte, error) { return NewFramer() }
+
 // NewReader returns a reader of the decompressed content of r. A frame that needs more than memory bytes is an error.
 func NewReader(r io.Reader, memory uint64) (io.ReadCloser, error) {
 	d, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),

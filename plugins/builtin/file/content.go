@@ -175,7 +175,11 @@ func (u *unpacker) begin() (err error) {
 		return err
 	}
 	u.at, u.size, u.ended, u.complete = 0, info.Size(), false, false
-	raw := bufio.NewReaderSize(io.NewSectionReader(u.file, 0, math.MaxInt64), smallRead)
+	return u.open(bufio.NewReaderSize(io.NewSectionReader(u.file, 0, math.MaxInt64), smallRead))
+}
+
+// open begins to decompress raw.
+func (u *unpacker) open(raw io.Reader) error {
 	if u.kind == "gzip" {
 		r, err := gzip.NewReader(raw)
 		if err == nil {

@@ -27,8 +27,12 @@ const (
 type destinationSettings struct {
 	rotateSettings
 
-	Path      string `json:"path" template:"true" validate:"required" desc:"Path of the file to append to, or a template of it, such as out/{{ .Metadata.GetCollection }}.jsonl. The file is created if it does not exist, and with a template the directories behind the first {{, too. Other directories must exist."`
+	Path      string `json:"path" template:"true" validate:"required" desc:"Path of the file to append to, or a template of it, such as out/{{ .Metadata.GetCollection }}.jsonl or out/{{ strftime \"%Y-%m-%d/%H\" }}.jsonl. The file is created if it does not exist, and with a template the directories behind the first {{, too. Other directories must exist."`
 	OpenFiles int    `json:"openFiles" default:"100" validate:"gt=0" desc:"Maximum number of open files when path is a template. The least recently written file is closed to open another."`
+	PerHour   int    `json:"filesPerHour" default:"10000" validate:"gt=0" desc:"Maximum number of files that are created in an hour when path is a template. A record that needs another file is refused."`
+	Empty     string `json:"emptyValue" default:"unknown" validate:"required" desc:"Text for a value in a template of path that is empty."`
+	Zone      string `json:"timezone" default:"UTC" desc:"Time zone of strftime in a template of path, such as Local or Europe/Vienna."`
+	Packing   string `json:"compression" default:"none" validate:"inclusion=none|gzip|zstd" desc:"Compression of the file. Every write is a complete member of gzip, or a frame of Zstandard. path must end in .gz or .zst."`
 	Fsync     bool   `json:"fsync" default:"true" desc:"Whether records are synced to disk, safe from a power cut, before they are acknowledged. It has no effect on pipes and terminals."`
 }
 
@@ -70,7 +74,17 @@ func (d *Destination) Configure(ctx context.Context, values map[string]string) (
 	if err := checkZstd(d.zstd, "rotate.compression", d.settings.Compression); err != nil {
 		return err
 	}
-	if d.path, err = template.Parse(d.settings.Path, template.Exact); err != nil {
+	if err := d.settings.checkPacking(d.zstd); err != nil {
+		return err
+	}
+	zone, err := time.LoadLocation(d.settings.Zone)
+	if err != nil {
+		return sdk.SettingError{Setting: "timezone", Message: "must be a time zone such as Europe/Vienna"}
+	}
+	if err := checkElement(d.settings.Empty); err != nil {
+		return sdk.SettingError{Setting: "emptyValue", Message: "is no name of a file: " + err.Error()}
+	}
+	if d.path, err = template.ParsePath(d.settings.Path, d.settings.Empty, zone); err != nil {
 		return sdk.SettingError{Setting: "path", Message: err.Error()}
 	}
 	d.below = Below(d.settings.Path)
@@ -78,6 +92,22 @@ func (d *Destination) Configure(ctx context.Context, values map[string]string) (
 		return sdk.CheckPath(ctx, "path", d.below)
 	}
 	return sdk.CheckPath(ctx, "path", d.settings.Path)
+}
+
+// checkPacking checks the compression of the file.
+func (s *destinationSettings) checkPacking(z Zstd) error {
+	kind := memberKinds[s.Packing]
+	switch {
+	case kind == nil:
+		return nil
+	case s.Compression != "none":
+		return sdk.SettingError{Setting: "rotate.compression", Message: "cannot be set with compression: the rotated " +
+			"files are compressed already"}
+	case !strings.HasSuffix(s.Path, kind.extension):
+		return sdk.SettingError{Setting: "path", Message: fmt.Sprintf("must end in %s with compression %s, so that "+
+			"other programs can tell", kind.extension, s.Packing)}
+	}
+	return checkZstd(z, "compression", s.Packing)
 }
 
 // Below returns the directory that contains every file that the path setting of a destination can name; empty for a
@@ -103,6 +133,10 @@ func (d *Destination) Open(ctx context.Context) error {
 		checkIn:  checkIn,
 		archive:  newArchive(d.settings.rotateSettings, d.zstd, sdk.Logger(ctx), checkIn),
 		defers:   sdk.EnvFrom(ctx).Defer,
+	}
+	var err error
+	if d.shared.packer, err = newPacker(d.settings.Packing, d.zstd); err != nil {
+		return err
 	}
 	d.open, d.only, d.pending = map[string]*output{}, nil, nil
 	if d.below != "" {
@@ -307,14 +341,22 @@ func checkName(path, below string) error {
 		return fmt.Errorf("there are %d directories in it, more than %d", n, deepest)
 	}
 	for element := range strings.SplitSeq(name, "/") {
-		switch {
-		case element == "" || element == "." || element == "..":
-			return fmt.Errorf("%q is no name of a file or directory", element)
-		case len(element) > longest:
-			return fmt.Errorf("a name in it has %d bytes, more than %d", len(element), longest)
-		case strings.ContainsFunc(element, func(c rune) bool { return c < ' ' || c == 0x7f }):
-			return errors.New("a name in it has a control character")
+		if err := checkElement(element); err != nil {
+			return err
 		}
+	}
+	return nil
+}
+
+// checkElement returns an error if a file or directory cannot have this name.
+func checkElement(element string) error {
+	switch {
+	case element == "" || element == "." || element == ".." || strings.Contains(element, "/"):
+		return fmt.Errorf("%q is no name of a file or directory", element)
+	case len(element) > longest:
+		return fmt.Errorf("a name in it has %d bytes, more than %d", len(element), longest)
+	case strings.ContainsFunc(element, func(c rune) bool { return c < ' ' || c == 0x7f }):
+		return errors.New("a name in it has a control character")
 	}
 	return nil
 }
@@ -322,7 +364,7 @@ func checkName(path, below string) error {
 // isFaultOfName reports whether opening a file failed due to its name, which depends on the record.
 func isFaultOfName(err error) bool {
 	var setting sdk.SettingError
-	if errors.As(err, &setting) {
+	if errors.As(err, &setting) || errors.Is(err, errHourly) {
 		return true
 	}
 	for _, fault := range []error{

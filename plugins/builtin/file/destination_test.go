@@ -340,6 +340,58 @@ func benchmarkFileDestination(b *testing.B, records []record.Record) {
 	b.ReportMetric(float64(n)/b.Elapsed().Seconds(), "records/s")
 }
 
+// BenchmarkPathTemplates compares templates in the path with a fixed path, in CPU time.
+func BenchmarkPathTemplates(b *testing.B) {
+	for _, c := range []struct{ name, path string }{
+		{"fixed", "out.jsonl"},
+		{"collection", "{{ .Metadata.GetCollection }}.jsonl"},
+		{"metadata", `{{ index .Metadata "opencdc.collection" }}.jsonl`},
+		{"time", `{{ strftime "%Y-%m-%d/%H" }}.jsonl`},
+		{"time and metadata", `{{ strftime "%Y-%m-%d/%H" }}/{{ index .Metadata "opencdc.collection" }}.jsonl`},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			records := someRecords(1, 1000, 200)
+			for i := range records {
+				records[i].Metadata.Set(record.KeyCollection, "c"+strconv.Itoa(i/10%10))
+				records[i].Metadata.Set(record.KeyCreatedAt, strconv.FormatInt(1_800_000_000_000_000_000+int64(i)*1e6, 10))
+			}
+			dir := b.TempDir()
+			d := destination(b, dir+"/"+c.path, "fsync", "false")
+			before := cpuTime(b)
+			n := 0
+			for ; n < b.N; n += len(records) {
+				mustWrite(b, d, records)
+				if n > 0 && n%200_000 == 0 {
+					truncateAll(b, dir)
+				}
+			}
+			b.ReportMetric(float64(cpuTime(b)-before)/float64(n), "cpu-ns/record")
+		})
+	}
+}
+
+// cpuTime returns the CPU time of this process.
+func cpuTime(b *testing.B) time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// truncateAll empties the files below dir.
+func truncateAll(b *testing.B, dir string) {
+	err := filepath.WalkDir(dir, func(path string, e os.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		return os.Truncate(path, 0)
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+}
+
 // deferred is the list of files that a destination leaves to the host to sync.
 type deferred []sdk.Syncer
 

@@ -17,6 +17,8 @@ type Zstd interface {
 	NewReader(r io.Reader, memory uint64) (io.ReadCloser, error)
 	// NewWriter returns a writer that compresses to w. The caller must close it.
 	NewWriter(w io.Writer) (io.WriteCloser, error)
+	// NewFramer returns a function that compresses content to a frame.
+	NewFramer() (func(content []byte) []byte, error)
 }
 
 var errNoZstd = errors.New("this binary has no Zstandard; the full binary, conduit, has")

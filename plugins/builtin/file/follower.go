@@ -522,15 +522,18 @@ func (f *follower) close() error {
 // isRotated reports whether path, judging by its name, is a rotated file of another known path. The source reads a
 // rotated file, when necessary, as a part of the other path.
 func isRotated[V any](path string, known map[string]V) bool {
-	dir, name := filepath.Split(packing().ReplaceAllString(path, ""))
+	packed := packing().FindString(path)
+	dir, name := filepath.Split(strings.TrimSuffix(path, packed))
 	ext := filepath.Ext(name)
 	for _, base := range []string{
 		rotatedName().ReplaceAllString(name, ""),
 		rotatedDate().ReplaceAllString(strings.TrimSuffix(name, ext), "") + ext,
 		name, // compressed
 	} {
-		if _, ok := known[dir+base]; ok && dir+base != path {
-			return true
+		for _, of := range []string{dir + base, dir + base + packed} {
+			if _, ok := known[of]; ok && of != path {
+				return true
+			}
 		}
 	}
 	return false

@@ -21,6 +21,24 @@ type outputs struct {
 	checkIn  func(dir *os.File, name string) error // returns an error if a file may not be created in an open directory
 	archive  *archive                              // new for every Open
 	defers   func(sdk.Syncer)
+	packer   *packer   // nil: files are not compressed
+	hour     time.Time // in which files were created
+	created  int       // files of the template created in that hour
+}
+
+var errHourly = errors.New("the records of this hour have as many paths already as filesPerHour allows; raise it, or " +
+	"use fewer paths")
+
+// mayCreate counts a file that a template creates. It returns an error if there are too many.
+func (o *outputs) mayCreate() error {
+	if now := time.Now().Truncate(time.Hour); !now.Equal(o.hour) {
+		o.hour, o.created = now, 0
+	}
+	if o.created >= o.settings.PerHour {
+		return errHourly
+	}
+	o.created++
+	return nil
 }
 
 // output is a file of a destination. It handles renaming and removal of the file by other processes.
@@ -65,6 +83,15 @@ func (o *output) flush() error { return o.write(o.buf) }
 // new file at the path.
 func (o *output) write(lines []byte) error {
 	o.used = time.Now()
+	if o.packer != nil {
+		var err error
+		if lines, err = o.packer.pack(lines); err == nil && o.torn { // reopening cuts off the incomplete member
+			err = o.reopen()
+		}
+		if err != nil {
+			return err
+		}
+	}
 	if err := o.rotate(o.used, int64(len(lines))+1); err != nil {
 		return err
 	}
@@ -233,6 +260,11 @@ func (o *output) openBelow() (*os.File, error) {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return f, err
 	}
+	if o.info == nil {
+		if err := o.mayCreate(); err != nil {
+			return nil, err
+		}
+	}
 	dir := filepath.Dir(name)
 	if err := o.makeDirectories(root, dir); err != nil {
 		return nil, err
@@ -290,7 +322,12 @@ func (o *output) use(f *os.File) error {
 	if err != nil {
 		return err
 	}
-	torn, err := isTorn(f.Name(), info)
+	torn := false
+	if o.packer != nil {
+		info, err = o.repair(f, info)
+	} else {
+		torn, err = isTorn(f.Name(), info)
+	}
 	if err != nil {
 		return err
 	}

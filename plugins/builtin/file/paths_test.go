@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -267,4 +268,49 @@ func TestFilesOfATemplateAreRotatedAndFollowed(t *testing.T) {
 		mustWrite(t, d, records[3:])
 		wantFiles(t, dir, records, map[string][]int{"x/a.jsonl": {3}})
 	})
+}
+
+// TestTimesInPaths has files by the hour of records, in a time zone.
+func TestTimesInPaths(t *testing.T) {
+	dir := t.TempDir()
+	records := someRecords(1, 3, 5)
+	for i, at := range []time.Time{
+		time.Date(2026, 6, 1, 21, 59, 59, 0, time.UTC), time.Date(2026, 6, 1, 22, 0, 0, 0, time.UTC),
+		time.Date(2026, 6, 1, 22, 59, 0, 0, time.UTC),
+	} {
+		records[i].Metadata.Set(record.KeyCreatedAt, strconv.FormatInt(at.UnixNano(), 10))
+	}
+	d := destination(t, dir+`/{{ strftime "%Y-%m-%d/%H" }}.jsonl`, "timezone", "Europe/Vienna")
+	mustWrite(t, d, records)
+	wantFiles(t, dir, records, map[string][]int{"2026-06-01/23.jsonl": {0}, "2026-06-02/00.jsonl": {1, 2}})
+}
+
+// An empty value has a name.
+func TestEmptyValues(t *testing.T) {
+	dir := t.TempDir()
+	records := recordsIn("a", "", "a", "")
+	mustWrite(t, destination(t, dir+"/{{ .Metadata.GetCollection }}/x.jsonl"), records[:2])
+	mustWrite(t, destination(t, dir+byCollection, "emptyValue", "none"), records[2:])
+	wantFiles(t, dir, records, map[string][]int{"a/x.jsonl": {0}, "unknown/x.jsonl": {1}, "a.jsonl": {2},
+		"none.jsonl": {3}})
+}
+
+// Records that need too many new files are refused, until the next hour.
+func TestFilesPerHour(t *testing.T) { synctest.Test(t, testFilesPerHour) }
+
+func testFilesPerHour(t *testing.T) {
+	dir := t.TempDir()
+	records := recordsIn("a", "b", "a", "c", "b", "c")
+	d := destination(t, dir+byCollection, "filesPerHour", "2", "openFiles", "1", "rotate.size", "1")
+	n, err := d.Write(t.Context(), records[:5])
+	var lost interface{ Lost() bool }
+	if n != 3 || err == nil || errors.As(err, &lost) || !strings.Contains(err.Error(), "filesPerHour") {
+		t.Fatalf("got %d, %v", n, err)
+	}
+	mustWrite(t, d, records[4:5]) // of a file that exists
+	time.Sleep(time.Hour)
+	mustWrite(t, d, records[5:])
+	if got := filesBelow(t, dir)["c.jsonl"]; got != encode(t, records[5:]) {
+		t.Errorf("got %q", got)
+	}
 }

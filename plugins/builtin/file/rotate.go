@@ -132,12 +132,18 @@ func isTaken(root *os.Root, name string) bool {
 const stamp = "20060102T150405.000"
 
 func rotatedNameOf(base string, now time.Time, n int) string {
+	packed := packing().FindString(base)
+	base = strings.TrimSuffix(base, packed)
 	ext := filepath.Ext(base)
-	return strings.TrimSuffix(base, ext) + "-" + now.UTC().Format(stamp) + "." + fmt.Sprintf("%03d", n) + ext
+	return strings.TrimSuffix(base, ext) + "-" + now.UTC().Format(stamp) + "." + fmt.Sprintf("%03d", n) + ext + packed
 }
 
 // isRotatedName reports whether rotatedNameOf can return name, compressed or not.
 func isRotatedName(base, name string) bool {
+	if packed := packing().FindString(base); packed != "" && packing().FindString(name) != packed {
+		return false
+	}
+	base = packing().ReplaceAllString(base, "")
 	ext := filepath.Ext(base)
 	text, begins := strings.CutPrefix(name, strings.TrimSuffix(base, ext)+"-")
 	text, ends := strings.CutSuffix(packing().ReplaceAllString(text, ""), ext)

@@ -158,6 +158,9 @@ func rotatedFiles(path string) (files []rotated) {
 	if real, err := filepath.EvalSymlinks(path); err == nil && filepath.Base(real) != bases[0] {
 		bases = append(bases, filepath.Base(real))
 	}
+	for i, base := range bases {
+		bases[i] = packing().ReplaceAllString(base, "")
+	}
 	for _, name := range neighbours(path) {
 		packed := packing().FindString(name)
 		name = strings.TrimSuffix(name, packed)

@@ -2,13 +2,17 @@ package kill_test
 
 import (
 	"bytes"
+	"cmp"
+	"compress/gzip"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"testing"
 
@@ -142,6 +146,74 @@ func TestFilesDestination(t *testing.T) {
 			}
 		},
 	})
+}
+
+// TestCompressedFilesDestination writes files that are compressed while they are written, whose names come from a
+// template with time. They are rotated, and not all are open at the same time.
+func TestCompressedFilesDestination(t *testing.T) {
+	for compression, extension := range map[string]string{"gzip": ".gz", "zstd": ".zst"} {
+		t.Run(compression, func(t *testing.T) {
+			load.Parallel(t, load.Agent)
+			const files, open = 5, 3
+			kill.RunDestination(t, kill.Destination{
+				Plugin: "builtin:file",
+				Group:  func(number int) int { return number % files },
+				System: func(_ *testing.T, dir string) *kill.System {
+					return &kill.System{
+						Settings: func(string) map[string]string {
+							return map[string]string{
+								"path": dir + fmt.Sprintf(`/{{ mod .Payload.After.n %d }}/{{ strftime "%%Y" }}.jsonl`, files) +
+									extension,
+								"openFiles": strconv.Itoa(open), "compression": compression, "rotate.size": "3000",
+								"sdk.record.format": "template", "sdk.record.format.options": "{{ toJson .Payload.After }}",
+							}
+						},
+						Stored: func(context.Context) ([]int, error) {
+							return packedNumbers(filepath.Join(dir, "[0-9]", "*.jsonl"+extension))
+						},
+					}
+				},
+			})
+		})
+	}
+}
+
+// packedNumbers returns the numbers in compressed files, whose ends may be incomplete.
+func packedNumbers(pattern string) (all []int, err error) {
+	names, err := filepath.Glob(pattern)
+	if err != nil {
+		return nil, err
+	}
+	// The names of a file begin with the year; the current one has no time behind it and is the newest.
+	slices.SortFunc(names, func(a, b string) int {
+		return cmp.Or(cmp.Compare(filepath.Dir(a), filepath.Dir(b)), cmp.Compare(len(b), len(a)), cmp.Compare(a, b))
+	})
+	for _, name := range names {
+		packed, err := os.ReadFile(name)
+		if errors.Is(err, fs.ErrNotExist) {
+			return packedNumbers(pattern) // it was rotated meanwhile
+		}
+		if err != nil {
+			return nil, err
+		}
+		var r io.Reader = bytes.NewReader(packed)
+		if filepath.Ext(name) == ".gz" {
+			r, err = gzip.NewReader(r)
+		} else {
+			r, err = zstd.NewReader(r, 128<<20)
+		}
+		if err != nil {
+			continue // the first member is incomplete
+		}
+		content, _ := io.ReadAll(r) // a member at the end may be incomplete
+		for line := range bytes.Lines(content) {
+			var payload struct{ N int }
+			if bytes.HasSuffix(line, []byte("\n")) && json.Unmarshal(line, &payload) == nil {
+				all = append(all, payload.N)
+			}
+		}
+	}
+	return all, nil
 }
 
 // rotatedNumbers returns the numbers in a file and in its rotated files, some of which are compressed meanwhile.
