@@ -30,7 +30,7 @@ type destinationSettings struct {
 	Path      string `json:"path" template:"true" validate:"required" desc:"Path of the file to append to, or a template of it, such as out/{{ .Metadata.GetCollection }}.jsonl or out/{{ strftime \"%Y-%m-%d/%H\" }}.jsonl. The file is created if it does not exist, and with a template the directories behind the first {{, too. Other directories must exist."`
 	OpenFiles int    `json:"openFiles" default:"100" validate:"gt=0" desc:"Maximum number of open files when path is a template. The least recently written file is closed to open another."`
 	PerHour   int    `json:"filesPerHour" default:"10000" validate:"gt=0" desc:"Maximum number of files that are created in an hour when path is a template. A record that needs another file is refused."`
-	Empty     string `json:"emptyValue" default:"unknown" validate:"required" desc:"Text for a value in a template of path that is empty."`
+	Empty     string `json:"emptyValue" literal:"true" default:"unknown" validate:"required" desc:"Text for a value in a template of path that is empty."`
 	Zone      string `json:"timezone" default:"UTC" desc:"Time zone of strftime in a template of path, such as Local or Europe/Vienna."`
 	Packing   string `json:"compression" default:"none" validate:"inclusion=none|gzip|zstd" desc:"Compression of the file. Every write is a complete member of gzip, or a frame of Zstandard. path must end in .gz or .zst."`
 	Fsync     bool   `json:"fsync" default:"true" desc:"Whether records are synced to disk, safe from a power cut, before they are acknowledged. It has no effect on pipes and terminals."`
@@ -50,6 +50,7 @@ type Destination struct {
 
 	open     map[string]*output // by path
 	only     *output            // the only file, if the path is no template
+	last     *output            // the file of the last record, if it is open
 	pending  []*output          // outputs with buffered records
 	buffered int                // total bytes of their buffers
 	looked   time.Time          // time of the last check for idle files
@@ -295,6 +296,9 @@ func (d *Destination) outputOf(r *record.Record) (*output, error) {
 		return nil, fmt.Errorf("cannot make the path: %w", err)
 	}
 	d.scratch = path
+	if o := d.last; o != nil && o.path == string(path) && o.buf != nil {
+		return o, nil
+	}
 	o := d.open[string(path)]
 	if o == nil {
 		if err := checkName(string(path), d.below); err != nil {
@@ -305,7 +309,7 @@ func (d *Destination) outputOf(r *record.Record) (*output, error) {
 		}
 		o = newOutput(d.shared, string(path), d.below)
 	}
-	if o.buf != nil {
+	if d.last = o; o.buf != nil {
 		return o, nil
 	}
 	isNew := o.file == nil

@@ -18,9 +18,12 @@ import (
 type destinationSettings struct {
 	bucketSettings
 
-	Prefix      string        `json:"prefix" template:"true" desc:"Prefix of object keys, or a template of it, such as {{ .Metadata.GetCollection }}/{{ .Metadata.GetCreatedAt.UTC.Format \"2006/01/02/15\" }}. Each object then has records of one prefix."`
+	Prefix      string        `json:"prefix" template:"true" desc:"Prefix of object keys, or a template of it, such as {{ .Metadata.GetCollection }}/{{ strftime \"%Y/%m/%d/%H\" }}. Each object then has records of one prefix."`
+	Empty       string        `json:"emptyValue" literal:"true" default:"unknown" validate:"required" desc:"Text for a value in a template of prefix that is empty."`
+	Zone        string        `json:"timezone" default:"UTC" desc:"Time zone of strftime in a template of prefix, such as Local or Europe/Vienna."`
+	PerHour     int           `json:"prefixesPerHour" default:"10000" validate:"gt=0" desc:"Maximum number of different prefixes that a template makes in an hour. A record with another one is refused."`
 	Format      string        `json:"format" validate:"required,inclusion=parquet|json|lines" desc:"json and parquet: operation, position, payload, key and metadata of each record. lines: each record in the format of sdk.record.format on a line."`
-	Compression string        `json:"compression" default:"none" validate:"inclusion=none|gzip" desc:"Compression of json and lines objects. Parquet is always compressed."`
+	Compression string        `json:"compression" default:"none" validate:"inclusion=none|gzip|zstd" desc:"Compression of json and lines objects. Parquet is always compressed."`
 	Largest     int           `json:"object.maxBytes" default:"67108864" validate:"gt=0" desc:"Maximum size in bytes of an object with several records, before compression."`
 	Encryption  string        `json:"encryption" default:"AES256" validate:"inclusion=AES256|aws:kms|none" desc:"Server-side encryption of objects. none: the default of the bucket."`
 	KMSKey      string        `json:"encryption.kmsKey" desc:"Id of the key for aws:kms. Default: the key of the account."`
@@ -35,9 +38,11 @@ type Destination struct {
 
 	settings  destinationSettings
 	prefix    *template.Template
+	hourly    hourly
 	timeLimit template.TimeLimit
-	bucket    *bucket // nil before Open
-	ledger    *ledger // nil unless the effect is exactly once
+	bucket    *bucket                     // nil before Open
+	frame     func(content []byte) []byte // compresses with zstd; nil before the first object
+	ledger    *ledger                     // nil unless the effect is exactly once
 	ids       common.RecordIDs
 	last      int64 // number of the last object
 }
@@ -71,7 +76,14 @@ func (s *destinationSettings) parse(ctx context.Context, values map[string]strin
 
 // template returns the setting prefix as a template.
 func (s *destinationSettings) template() (*template.Template, error) {
-	t, err := template.Parse(s.Prefix, template.Exact)
+	zone, err := time.LoadLocation(s.Zone)
+	if err != nil {
+		return nil, sdk.SettingError{Setting: "timezone", Message: "must be a time zone such as Europe/Vienna"}
+	}
+	if err := checkPrefix(s.Empty); err != nil || strings.Contains(s.Empty, "/") {
+		return nil, sdk.SettingError{Setting: "emptyValue", Message: "must be a name that may be between two /"}
+	}
+	t, err := template.ParsePath(s.Prefix, s.Empty, zone)
 	if err != nil {
 		return nil, sdk.SettingError{Setting: "prefix", Message: err.Error()}
 	}
@@ -197,20 +209,22 @@ func (s *destinationSettings) key(number int64) string { return s.keyBelow(s.Pre
 
 func (s *destinationSettings) keyBelow(prefix string, number int64) string {
 	suffix := map[string]string{"json": "json", "parquet": "parquet", "lines": "jsonl"}[s.Format]
-	if s.zipped() {
-		suffix += ".gz"
+	if s.compressed() {
+		suffix += map[string]string{"gzip": ".gz", "zstd": ".zst"}[s.Compression]
 	}
 	return path.Join(prefix, fmt.Sprintf("%d.%s", number, suffix))
 }
 
-func (s *destinationSettings) zipped() bool { return s.Compression == "gzip" && s.Format != "parquet" }
+func (s *destinationSettings) compressed() bool {
+	return s.Compression != "none" && s.Format != "parquet"
+}
 
 // header returns the header of the objects.
 func (s *destinationSettings) header() http.Header {
 	h := http.Header{"Content-Disposition": {"attachment"}}
 	switch {
-	case s.zipped():
-		h.Set("Content-Type", "application/gzip")
+	case s.compressed():
+		h.Set("Content-Type", map[string]string{"gzip": "application/gzip", "zstd": "application/zstd"}[s.Compression])
 	case s.Format == "json":
 		h.Set("Content-Type", "application/json")
 	case s.Format == "lines":

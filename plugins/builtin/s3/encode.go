@@ -7,13 +7,16 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"slices"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
+	"github.com/conduit-agent/conduit/plugins/zstd"
 )
 
 // part is an object to write. All its items have the same prefix.
@@ -61,8 +64,12 @@ func (d *Destination) byPrefix(items []item) (groups [][]item, n int, err error)
 		}
 		g, ok := group[string(prefix)]
 		if !ok {
-			if err := checkPrefix(string(prefix)); err != nil {
-				return groups, n, fmt.Errorf("cannot write with prefix %.200q: %w", prefix, err)
+			err := checkPrefix(string(prefix))
+			if err == nil {
+				err = d.hourly.add(prefix, d.settings.PerHour, time.Now())
+			}
+			if err != nil {
+				return groups, n, fmt.Errorf("cannot write below %.200q: %w", prefix, err)
 			}
 			g = len(groups)
 			group[string(prefix)], groups = g, append(groups, nil)
@@ -90,6 +97,29 @@ func checkPrefix(prefix string) error {
 			return fmt.Errorf("it cannot have %q between slashes", element)
 		}
 	}
+	return nil
+}
+
+// hourly bounds the number of different prefixes in an hour.
+type hourly struct {
+	hour time.Time
+	seen map[uint64]struct{} // hashes of the prefixes
+}
+
+var errHourly = errors.New("the records of this hour have as many prefixes already as prefixesPerHour allows; raise it, " +
+	"or use fewer prefixes")
+
+// add counts a prefix, unless it is known. It returns an error if there are too many.
+func (h *hourly) add(prefix []byte, most int, now time.Time) error {
+	if now = now.Truncate(time.Hour); !now.Equal(h.hour) {
+		h.hour, h.seen = now, map[uint64]struct{}{}
+	}
+	sum := fnv.New64a()
+	sum.Write(prefix)
+	if _, ok := h.seen[sum.Sum64()]; !ok && len(h.seen) >= most {
+		return errHourly
+	}
+	h.seen[sum.Sum64()] = struct{}{}
 	return nil
 }
 
@@ -130,8 +160,16 @@ func (d *Destination) finish(body []byte, rows []row) ([]byte, error) {
 	switch {
 	case d.settings.Format == "parquet":
 		return parquetFile(rows)
-	case !d.settings.zipped():
+	case !d.settings.compressed():
 		return body, nil
+	case d.settings.Compression == "zstd":
+		if d.frame == nil {
+			var err error
+			if d.frame, err = zstd.NewFramer(); err != nil {
+				return nil, err
+			}
+		}
+		return d.frame(body), nil
 	}
 	var zipped bytes.Buffer
 	w := gzip.NewWriter(&zipped)

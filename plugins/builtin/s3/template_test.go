@@ -14,6 +14,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/builtin/s3"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
+	"github.com/conduit-agent/conduit/plugins/zstd"
 )
 
 // stored holds the objects received by a store, by the directories of their keys.
@@ -77,7 +78,7 @@ func TestAPrefixForEachCollectionAndHour(t *testing.T) {
 func TestRefusedPrefixes(t *testing.T) {
 	t.Parallel()
 	for name, bad := range map[string]record.Record{
-		"..": in("..", 7, "x"), "climbing": in("../../../x", 7, "x"), "empty": in("", 7, "x"),
+		"..": in("..", 7, "x"), "climbing": in("../../../x", 7, "x"), "empty": in("a//b", 7, "x"),
 		"control": in("a\nb", 7, "x"),
 		"long":    in(strings.Repeat("a/", 500), 7, "x"), "no text": in("\xff", 7, "x"), "no time": made("x", "x"),
 		"too large": in("a", 7, "huge"),
@@ -125,6 +126,61 @@ func TestTemplatesThatCannotBe(t *testing.T) {
 			nil ||
 			!strings.Contains(err.Error(), "template") {
 			t.Errorf("%s of a source: %v", name, err)
+		}
+	}
+}
+
+// TestTimesInPrefixes has objects by the hour of records in a time zone, and a name for an empty value.
+func TestTimesInPrefixes(t *testing.T) {
+	t.Parallel()
+	got := stored{}
+	d := byTemplate(t, got.serve(t, ""), `data/{{ .Metadata.GetCollection }}/{{ strftime "%Y-%m-%d/%H" }}`, "timezone",
+		"Europe/Vienna", "emptyValue", "none")
+	write(t, d, in("a", 22, "1"), in("a", 23, "2"), in("", 23, "3"))
+	want := stored{"data/a/2026-02-28/23": {"1\n"}, "data/a/2026-03-01/00": {"2\n"}, "data/none/2026-03-01/00": {"3\n"}}
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+// Records with too many prefixes are refused.
+func TestPrefixesPerHour(t *testing.T) {
+	t.Parallel()
+	got := stored{}
+	d := byTemplate(t, got.serve(t, ""), "{{ .Metadata.GetCollection }}", "prefixesPerHour", "2")
+	records := []record.Record{in("a", 1, "1"), in("b", 1, "2"), in("a", 1, "3"), in("c", 1, "4"), in("b", 1, "5")}
+	n, err := d.Write(t.Context(), records)
+	if n != 3 || err == nil || errors.As(err, new(interface{ Lost() bool })) || !strings.Contains(err.Error(),
+		"prefixesPerHour") {
+		t.Errorf("got %d, %v", n, err)
+	}
+	write(t, d, records[4])
+	if want := (stored{"a": {"1\n3\n"}, "b": {"2\n", "5\n"}}); fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+func TestZstdObjects(t *testing.T) {
+	t.Parallel()
+	got := stored{}
+	write(t, byTemplate(t, got.serve(t, ""), "p", "compression", "zstd"), in("a", 1, "1"), in("a", 1, "2"))
+	if len(got["p"]) != 1 {
+		t.Fatalf("got %v", got)
+	}
+	r, err := zstd.NewReader(strings.NewReader(got["p"][0]), 1<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text, err := io.ReadAll(r); err != nil || string(text) != "1\n2\n" {
+		t.Errorf("got %q, %v", text, err)
+	}
+}
+
+func TestBadTemplateSettings(t *testing.T) {
+	for setting, value := range map[string]string{"timezone": "Mars", "emptyValue": "a/b", "prefix": `{{ strftime "%Q" }}`} {
+		err := s3.Connector().NewDestination().Configure(t.Context(), settings("h", "format", "json", setting, value))
+		if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("%q", setting)) {
+			t.Errorf("%s: got %v", setting, err)
 		}
 	}
 }
