@@ -69,7 +69,7 @@ func (d *Destination) byPrefix(items []item) (groups [][]item, n int, err error)
 				err = d.hourly.add(prefix, d.settings.PerHour, time.Now())
 			}
 			if err != nil {
-				return groups, n, fmt.Errorf("cannot write below %.200q: %w", prefix, err)
+				return groups, n, fmt.Errorf("cannot write with prefix %.200q: %w", prefix, err)
 			}
 			g = len(groups)
 			group[string(prefix)], groups = g, append(groups, nil)
