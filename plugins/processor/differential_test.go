@@ -575,7 +575,7 @@ var compared = flag.Int("records", 200, "random records for each processor that 
 
 // TestProcessorsAreTheirReference feeds random records to each processor and to its reference implementation.
 func TestProcessorsAreTheirReference(t *testing.T) {
-	for _, d := range append(differentials(), moreDifferentials(t)...) {
+	for _, d := range slices.Concat(differentials(), moreDifferentials(t), parsers()) {
 		t.Run(d.name, func(t *testing.T) {
 			t.Parallel()
 			compareWithReference(t, d, *compared)

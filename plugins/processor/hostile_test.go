@@ -42,6 +42,31 @@ func TestJSONIsReadWithinTheBudget(t *testing.T) {
 	}
 }
 
+// Every parser stays within the budget of the chain.
+func TestTextIsParsedWithinTheBudget(t *testing.T) {
+	t.Parallel()
+	for plugin, c := range map[string]struct {
+		text     string
+		settings map[string]string
+	}{
+		"parse.csv": {strings.Repeat(",", 50_000), map[string]string{"columns": "a", "extra": "keep"}},
+	} {
+		c.settings["field"] = ".Payload.After.text"
+		p, err := processor.Open(t.Context(), "pipeline",
+			[]spec.Processor{{ID: "p", Plugin: plugin, Settings: c.settings}}, processor.Options{
+				Registry: &processor.Registry{Builtin: processors.All()}, Budget: 1 << 20, Timeout: time.Minute})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = p.Teardown(context.Background()) })
+		out, err := p.Process(t.Context(), "token", []record.Record{{Position: record.Position("1"),
+			After: record.Structured(map[string]any{"text": c.text})}})
+		if err != nil || len(out.Refused) != 1 || !strings.Contains(out.Refused[0].Err.Error(), "memory") {
+			t.Errorf("%s: refusals are %.300v (%v), want one for its memory", plugin, out.Refused, err)
+		}
+	}
+}
+
 // The response to a webhook stays within the budget of the chain, whatever size its setting allows.
 func TestAnswersAreReadWithinTheBudget(t *testing.T) {
 	t.Parallel()

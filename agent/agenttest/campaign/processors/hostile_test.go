@@ -52,6 +52,8 @@ func TestHostileRecords(t *testing.T) {
 			"a.y = JSON.stringify(a.list); a.z = String(a.list); return new Array(1e5).fill(r) }"),
 		set("unwrap.debezium", "field", ".Payload.After.text"), set("unwrap.opencdc", "field", ".Payload.After.text"),
 		set("unwrap.kafkaconnect", "field", ".Payload.After.text"),
+		set("parse.csv", "field", ".Payload.After.text", "columns", "a,b", "extra", "keep", "missing",
+			"null", "lazy", "true"),
 		set("webhook.http", "request.url", service.URL, "response.body", ".Payload.After.text"),
 		set("enrich.http", "url", service.URL, "maxBytes", "8388608", "target", ".Payload.After.x"),
 	}

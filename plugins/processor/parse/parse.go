@@ -1,0 +1,236 @@
+// Package parse has the processors that read a text and make structured data of it (parse.*).
+package parse
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/conduit-agent/conduit/plugins/processor/fieldref"
+	"github.com/conduit-agent/conduit/plugins/processor/jsonvalue"
+	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/schema"
+	"github.com/conduit-agent/conduit/plugins/sdk"
+)
+
+// Plugins returns the processors of this package.
+func Plugins() []sdk.ProcessorPlugin {
+	return []sdk.ProcessorPlugin{
+		plugin("parse.csv", "Parses a line of CSV.",
+			"The text is one record, of which quotes may span lines. Each column becomes a member of an object.",
+			func() format { return &csv{} }),
+	}
+}
+
+const common = " A field that is missing or null is left alone; one that is no text is an error."
+
+func plugin(name, summary, description string, settings func() format) sdk.ProcessorPlugin {
+	return sdk.ProcessorPlugin{
+		Name: name, Summary: summary, Description: description + common, Version: "v0.1.0", Author: "conduit",
+		New: func() sdk.Processor { return &parser{format: settings()} },
+	}
+}
+
+// format is the settings of a parser, which embed options.
+type format interface {
+	all() *options
+	// compile checks the settings and returns the function that parses a value.
+	compile() (parseFunc, error)
+}
+
+// parseFunc returns the result for the value of a field. It takes the memory of the result from m before it allocates.
+type parseFunc func(ctx context.Context, v any, m *memory) (any, error)
+
+// options are the settings common to all parsers.
+type options struct {
+	Field    string `json:"field" default:".Payload.After" desc:"Reference to the field with the text."`
+	Target   string `json:"target" desc:"Reference to the field for the result. Without it, the result replaces the text."`
+	Merge    bool   `json:"merge" default:"false" desc:"Whether the members of the result are added to the object in the target, in place of those of the same name, instead of replacing all of it."`
+	Remove   bool   `json:"remove" default:"false" desc:"Whether the text is removed when the result is in another target."`
+	OnError  string `json:"on-error" default:"refuse" validate:"inclusion=refuse|keep|tag" desc:"What happens to a record that cannot be parsed: refuse sends it to the dead-letter queue, keep passes it on unchanged, and tag does so with the error in the metadata."`
+	ErrorKey string `json:"error-key" default:"parse.error" desc:"Key of the metadata for the error of a tagged record."`
+}
+
+func (o *options) all() *options { return o }
+
+// parser is the processor of a format.
+type parser struct {
+	sdk.ProcessorBase
+	format        format
+	field, target *fieldref.Ref
+	parse         parseFunc
+}
+
+// Parameters implements sdk.Processor.
+func (p *parser) Parameters() sdk.Parameters { return sdk.ParametersOf(p.format) }
+
+// Configure implements sdk.Processor.
+func (p *parser) Configure(_ context.Context, settings map[string]string) (err error) {
+	if err = sdk.Decode(settings, p.format); err != nil {
+		return err
+	}
+	o := p.format.all()
+	if p.field, err = reference("field", o.Field); err != nil {
+		return err
+	}
+	p.target = p.field
+	if o.Target != "" {
+		if p.target, err = reference("target", o.Target); err != nil {
+			return err
+		}
+	}
+	if p.parse, err = p.format.compile(); err != nil {
+		return err
+	}
+	if t, ok := p.format.(interface{ fits(*fieldref.Ref) error }); ok {
+		return t.fits(p.target)
+	}
+	if p.target.Root() == fieldref.Metadata {
+		return sdk.SettingError{Setting: "target", Message: "name a field of the key or the payload: metadata " +
+			"cannot hold an object"}
+	}
+	return nil
+}
+
+// reference parses a reference to a field that can be read and set.
+func reference(setting, text string) (*fieldref.Ref, error) {
+	ref, err := fieldref.Parse(text)
+	if err != nil {
+		return nil, sdk.SettingError{Setting: setting, Message: err.Error()}
+	}
+	switch ref.Root() {
+	case fieldref.Key, fieldref.Before, fieldref.After:
+		return ref, nil
+	case fieldref.Metadata:
+		if ref.IsNested() {
+			return ref, nil
+		}
+	}
+	return nil, sdk.SettingError{Setting: setting, Message: fmt.Sprintf("%s cannot be parsed: name a field of the "+
+		"key, the payload or the metadata", ref)}
+}
+
+// SchemaParts implements sdk.SchemaUser.
+func (p *parser) SchemaParts() schema.Parts { return fieldref.PartsOf(p.field, p.target) }
+
+// Process implements sdk.Processor.
+func (p *parser) Process(ctx context.Context, b *sdk.ProcessBatch) error {
+	o, limit := p.format.all(), sdk.Budget(ctx)
+	return b.EachUntil(ctx, func(r *record.Record) error {
+		v, ok, err := p.field.Get(r)
+		if err == nil && ok && v != nil {
+			m := memory{limit, limit}
+			var made any
+			if made, err = p.parse(ctx, v, &m); err == nil {
+				err = b.TakeHere(record.ValueMemory(made))
+			}
+			if err == nil {
+				err = p.set(r, v, made)
+			} else {
+				err = fmt.Errorf("%s: %w", p.field, err)
+			}
+		}
+		if err == nil || o.OnError == "refuse" {
+			return err
+		}
+		if o.OnError == "tag" {
+			r.Metadata.Set(o.ErrorKey, err.Error())
+		}
+		return nil
+	})
+}
+
+// set puts the result into the target. When that fails, r is unchanged.
+func (p *parser) set(r *record.Record, v, made any) error {
+	o := p.format.all()
+	if p.target != p.field && o.Remove {
+		if err := p.field.Delete(r); err != nil {
+			return err
+		}
+	}
+	err := p.put(r, made)
+	if err != nil && p.target != p.field && o.Remove {
+		_ = p.field.Set(r, v) // it could be deleted, so it can be set
+	}
+	return err
+}
+
+func (p *parser) put(r *record.Record, made any) error {
+	members, ok := made.(map[string]any)
+	if !ok || !p.format.all().Merge {
+		return p.target.Set(r, made)
+	}
+	old, _, err := p.target.Get(r)
+	if err != nil {
+		return err
+	}
+	object, ok := old.(map[string]any)
+	if !ok {
+		return p.target.Set(r, made)
+	}
+	for name, v := range members {
+		object[name] = v
+	}
+	return nil
+}
+
+// textOf returns the text of a field.
+func textOf(v any) (string, error) {
+	switch v := v.(type) {
+	case []byte:
+		return string(v), nil
+	case string:
+		return v, nil
+	}
+	return "", fmt.Errorf("unexpected data type %s", fieldref.Kind(v))
+}
+
+// memory counts what the result of a parser takes, in bytes.
+type memory struct{ left, limit int }
+
+// memberBytes is the memory of a member of an object without its text.
+const memberBytes = 96
+
+func (m *memory) take(n int) error {
+	if m.left -= n; m.left < 0 {
+		return fmt.Errorf("%w: more than %d MiB, once it is parsed", jsonvalue.ErrMemory, m.limit>>20)
+	}
+	return nil
+}
+
+// separator returns the text that a setting names. Settings have no spaces at their ends, so these have names.
+func separator(setting string) string {
+	switch setting {
+	case "tab":
+		return "\t"
+	case "space":
+		return " "
+	case "newline":
+		return "\n"
+	case "none":
+		return ""
+	}
+	return setting
+}
+
+// quoted returns text for a message, in quotes, without what is too long.
+func quoted(text string) string {
+	const most = 60
+	if len(text) > most {
+		cut := most
+		for !utf8.RuneStart(text[cut]) && cut > most-utf8.UTFMax {
+			cut--
+		}
+		return fmt.Sprintf("%q…", text[:cut])
+	}
+	return fmt.Sprintf("%q", text)
+}
+
+// trimNewline removes the line break at the end of text.
+func trimNewline(text string) string {
+	if rest, ok := strings.CutSuffix(text, "\n"); ok {
+		return strings.TrimSuffix(rest, "\r")
+	}
+	return text
+}
