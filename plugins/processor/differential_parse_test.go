@@ -2,9 +2,13 @@ package processor_test
 
 import (
 	"encoding/csv"
+	"math/big"
 	"math/rand/v2"
+	"net/url"
+	"regexp"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/conduit-agent/conduit/plugins/record"
 )
@@ -15,6 +19,16 @@ func parsers() []differential {
 		{name: "csv", plugin: "parse.csv", settings: parserOf("columns", "a,b,c", "types", "a:int,c:float",
 			"missing", "null", "extra", "drop"), reference: onText(plainCSV),
 			random: randomTextOf(`a`, `,`, `1`, `"`, `""`, "\n", "2.5", "é\xff", " ")},
+		{name: "kv", plugin: "parse.kv", settings: parserOf(), reference: onText(plainKV),
+			random: randomTextOf(`a`, `b`, `=`, `"`, `"x y"`, `"\"\\\n"`, ` `, "\n ", `a=`, "\xff", ` b="`)},
+		{name: "regex", plugin: "parse.regex", settings: parserOf("pattern", `^(?P<a>[ab]*)=(?:(?P<n>\d+)|(?P<b>b))`,
+			"types", "n:int"), reference: onText(plainGroups), random: randomTextOf(`a`, `b`, `=`, `1`, "\n")},
+		{name: "time", plugin: "parse.time", settings: parserOf("formats", "%Y-%m-%d %H:%M:%S|unix|rfc3339"),
+			reference: onText(plainTime), random: randomTextOf("2024-01-02", "2024-02-30", "T", " ", "03:04:05", "Z",
+				"1", "7", ".5")},
+		{name: "url", plugin: "parse.url", settings: parserOf(), reference: onText(plainURL),
+			random: randomTextOf("http:", "//", "u:p@", "h", ":80", "/", "a", "?", "b=c", "&", "%20", "+", "#", "%",
+				"\xff")},
 		{name: "tags of csv", plugin: "parse.csv", settings: parserOf("columns", "a", "on-error", "tag"),
 			random: randomTextOf(`a`, `,`), reference: one(func(r *record.Record) error {
 				m, _ := r.After.Structured()
@@ -94,6 +108,110 @@ func plainCSV(text string) (any, error) {
 				return nil, err
 			}
 		}
+	}
+	return made, nil
+}
+
+// logfmt is a pair: a key, quoted or not, perhaps with a value, quoted or not.
+var logfmt = regexp.MustCompile(`(?s)^[ \n]*(?:"((?:[^"\\]|\\.)*)"|([^ \n="][^ \n=]*))` +
+	`(=(?:"((?:[^"\\]|\\.)*)"|([^ \n"][^ \n]*)?))?(?:[ \n]+|$)`)
+
+func plainKV(text string) (any, error) {
+	made := map[string]any{}
+	escapes := strings.NewReplacer(`\"`, `"`, `\\`, `\`, `\n`, "\n")
+	for text = strings.TrimLeft(text, " \n"); text != ""; {
+		m := logfmt.FindStringSubmatch(text)
+		if m == nil || m[1]+m[2] == "" {
+			return nil, errReference
+		}
+		key := escapes.Replace(m[1]) + m[2]
+		if made[key] = true; m[3] != "" {
+			made[key] = escapes.Replace(m[4]) + m[5]
+		}
+		text = text[len(m[0]):]
+	}
+	return made, nil
+}
+
+func plainGroups(text string) (any, error) {
+	key, rest, ok := strings.Cut(text, "=")
+	if !ok || strings.Trim(key, "ab") != "" {
+		return nil, errReference
+	}
+	if digits := rest[:len(rest)-len(strings.TrimLeft(rest, "1"))]; digits != "" {
+		n, err := strconv.ParseInt(digits, 10, 64)
+		return map[string]any{"a": key, "n": n}, err
+	}
+	if strings.HasPrefix(rest, "b") {
+		return map[string]any{"a": key, "b": "b"}, nil
+	}
+	return nil, errReference
+}
+
+var unixTime = regexp.MustCompile(`^[0-9]+([.][0-9]+)?$`)
+
+func plainTime(text string) (any, error) {
+	switch text = strings.TrimSpace(text); {
+	case text == "":
+		return nil, nil
+	case unixTime.MatchString(text):
+		number, _ := new(big.Rat).SetString(text)
+		number.Mul(number, big.NewRat(1e9, 1))
+		n := new(big.Int).Quo(number.Num(), number.Denom())
+		seconds, rest := n.QuoRem(n, big.NewInt(1e9), new(big.Int))
+		if !seconds.IsInt64() || time.Unix(seconds.Int64(), 0).UTC().Year() > 9999 {
+			return nil, errReference
+		}
+		return time.Unix(seconds.Int64(), rest.Int64()).UTC(), nil
+	}
+	words := strings.Fields(text)
+	if len(words) == 1 && len(text) == len("2006-01-0215:04:05") { // a space of a format matches none, too
+		words = []string{text[:10], text[10:]}
+	}
+	t, err := time.Parse("2006-01-02 15:04:05", strings.Join(words, " "))
+	if err == nil && !strings.Contains(text, ".") {
+		return t, nil
+	}
+	return time.Parse(time.RFC3339, text)
+}
+
+func plainURL(text string) (any, error) {
+	u, err := url.Parse(text)
+	if err != nil {
+		return nil, err
+	}
+	all, err := url.ParseQuery(u.RawQuery)
+	if err != nil {
+		return nil, err
+	}
+	made, parameters := map[string]any{}, map[string]any{}
+	for name, values := range all {
+		list := []any{}
+		for _, v := range values {
+			list = append(list, v)
+		}
+		if parameters[name] = list; len(list) == 1 {
+			parameters[name] = list[0]
+		}
+	}
+	for name, part := range map[string]string{"scheme": u.Scheme, "host": u.Hostname(), "user": u.User.Username(),
+		"path": u.Opaque + u.Path, "fragment": u.Fragment} {
+		if part != "" {
+			made[name] = part
+		}
+	}
+	if password, ok := u.User.Password(); ok {
+		made["password"] = password
+	}
+	if u.Port() != "" {
+		port, err := strconv.Atoi(u.Port())
+		if err != nil || port > 65535 {
+			return nil, errReference
+		}
+		made["port"] = int64(port)
+	}
+	if u.RawQuery != "" {
+		made["query"] = parameters
 	}
 	return made, nil
 }

@@ -50,6 +50,8 @@ func TestTextIsParsedWithinTheBudget(t *testing.T) {
 		settings map[string]string
 	}{
 		"parse.csv": {strings.Repeat(",", 50_000), map[string]string{"columns": "a", "extra": "keep"}},
+		"parse.url": {"/?" + strings.Repeat("a&", 50_000), map[string]string{}},
+		"parse.kv":  {strings.Repeat("a ", 50_000), map[string]string{"duplicates": "list"}},
 	} {
 		c.settings["field"] = ".Payload.After.text"
 		p, err := processor.Open(t.Context(), "pipeline",

@@ -91,6 +91,34 @@ func TestTypesOfColumns(t *testing.T) {
 	}
 }
 
+func TestMissingAndExtraColumns(t *testing.T) {
+	for _, c := range []struct {
+		text, missing, extra string
+		want                 map[string]any // nil: an error
+	}{
+		{"1", "refuse", "refuse", nil},
+		{"1", "null", "refuse", map[string]any{"a": "1", "c": nil}},
+		{"1,2", "null", "refuse", map[string]any{"a": "1", "c": nil}},
+		{"1", "omit", "refuse", map[string]any{"a": "1"}},
+		{"1,2,3,4", "refuse", "refuse", nil},
+		{"1,2,3,4", "refuse", "drop", map[string]any{"a": "1", "c": "3"}},
+		{"1,2,3,4,5", "refuse", "keep", map[string]any{"a": "1", "c": "3", "4": "4", "5": "5"}},
+	} {
+		settings := map[string]string{"columns": "a,,c", "missing": c.missing, "extra": c.extra}
+		got, err := parseValue(t, "parse.csv", settings, c.text)
+		if c.want == nil && err != nil {
+			continue
+		}
+		if diff := cmp.Diff(any(c.want), got); err != nil || diff != "" {
+			t.Errorf("%v %s: %v\n%s", settings, c.text, err, diff)
+		}
+	}
+	settings := map[string]string{"columns": "2", "extra": "keep"}
+	if got, err := parseValue(t, "parse.csv", settings, "1,2"); err == nil {
+		t.Errorf("two columns with one name are %v, want an error", got)
+	}
+}
+
 func TestBadSettingsOfCSV(t *testing.T) {
 	wantRefused(t, "parse.csv", map[string]map[string]string{
 		"columns":   {"columns": "a,b,a"},

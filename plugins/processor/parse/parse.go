@@ -16,14 +16,50 @@ import (
 
 // Plugins returns the processors of this package.
 func Plugins() []sdk.ProcessorPlugin {
-	return []sdk.ProcessorPlugin{
-		plugin("parse.csv", "Parses a line of CSV.",
-			"The text is one record, of which quotes may span lines. Each column becomes a member of an object.",
-			func() format { return &csv{} }),
-	}
+	return []sdk.ProcessorPlugin{CSV(), KV(), Regex(), Time(), URL()}
 }
 
-const common = " A field that is missing or null is left alone; one that is no text is an error."
+// CSV returns the processor parse.csv.
+func CSV() sdk.ProcessorPlugin {
+	return plugin("parse.csv", "Parses a line of CSV.",
+		"The text is one record, of which quotes may span lines. Each column becomes a member of an object.",
+		func() format { return &csv{} })
+}
+
+// KV returns the processor parse.kv.
+func KV() sdk.ProcessorPlugin {
+	return plugin("parse.kv", "Parses pairs of keys and values, such as logfmt.",
+		"Each key becomes a member of an object. Blanks around keys and values do not belong to them, unless they "+
+			"stand between quotes.",
+		func() format { return &kv{} })
+}
+
+// Regex returns the processor parse.regex.
+func Regex() sdk.ProcessorPlugin {
+	return plugin("parse.regex", "Parses a text by a regular expression.",
+		"Each named group of the expression becomes a member of an object; one that takes no part in the match is "+
+			"left out. The time for a match grows with the text, whatever the expression.",
+		func() format { return &regex{} })
+}
+
+// Time returns the processor parse.time.
+func Time() sdk.ProcessorPlugin {
+	return plugin("parse.time", "Parses a time.",
+		"Formats are tried in their order. A time without a year is in the year in which it is at most a day in "+
+			"the future. Empty text becomes null. Abbreviations of zones are those of `zone`, UTC and GMT. "+
+			"Numbers and times are read like their text.",
+		func() format { return &instant{} })
+}
+
+// URL returns the processor parse.url.
+func URL() sdk.ProcessorPlugin {
+	return plugin("parse.url", "Parses a URL.",
+		"The result is an object with scheme, user, password, host, port (an integer), path, query and fragment, "+
+			"as far as the URL has them. The path is unescaped. A URL may begin with its path.",
+		func() format { return &address{} })
+}
+
+const common = " A field that is missing or null is left alone; one of another type is an error."
 
 func plugin(name, summary, description string, settings func() format) sdk.ProcessorPlugin {
 	return sdk.ProcessorPlugin{
@@ -195,6 +231,24 @@ const memberBytes = 96
 func (m *memory) take(n int) error {
 	if m.left -= n; m.left < 0 {
 		return fmt.Errorf("%w: more than %d MiB, once it is parsed", jsonvalue.ErrMemory, m.limit>>20)
+	}
+	return nil
+}
+
+// add adds a member to an object. duplicates says what to do if it has one of this name: last, first, list or refuse.
+func add(made map[string]any, name string, v any, duplicates string) error {
+	old, twice := made[name]
+	switch {
+	case !twice || duplicates == "last":
+		made[name] = v
+	case duplicates == "refuse":
+		return fmt.Errorf("%s comes twice", quoted(name))
+	case duplicates == "list":
+		list, ok := old.([]any)
+		if !ok {
+			list = []any{old}
+		}
+		made[name] = append(list, v)
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -15,6 +16,13 @@ import (
 )
 
 func number(n int) string { return strconv.Itoa(n) }
+
+// clock is a clock that stands.
+type clock struct{ sdk.Clock }
+
+func (clock) Now() time.Time { return time.Date(2026, 11, 27, 9, 59, 59, 0, time.UTC) }
+
+var ctx = sdk.WithEnv(context.Background(), &sdk.Env{Clock: clock{}})
 
 // open returns a processor with these settings.
 func open(t testing.TB, name string, settings map[string]string) sdk.Processor {
@@ -31,7 +39,7 @@ func configured(t testing.TB, name string, settings map[string]string) (sdk.Proc
 	for _, plugin := range parse.Plugins() {
 		if plugin.Name == name {
 			p := plugin.New()
-			return p, p.Configure(context.Background(), settings)
+			return p, p.Configure(ctx, settings)
 		}
 	}
 	t.Fatalf("there is no processor %s", name)
@@ -43,7 +51,7 @@ func process(t testing.TB, p sdk.Processor, r record.Record) (record.Record, err
 	t.Helper()
 	all := []record.Record{r}
 	b := sdk.NewProcessBatch("token", all, nil)
-	if err := p.Process(context.Background(), b); err != nil {
+	if err := p.Process(ctx, b); err != nil {
 		t.Fatal(err)
 	}
 	for _, fate := range b.Fates() {
@@ -81,7 +89,7 @@ func benchmark(b *testing.B, name string, settings map[string]string, text strin
 		}
 	})
 	b.Run("processor", func(b *testing.B) {
-		p, ctx := open(b, name, settings), context.Background()
+		p := open(b, name, settings)
 		all, batch := make([]record.Record, 1000), &sdk.ProcessBatch{}
 		raw := []byte(text)
 		b.ReportAllocs()

@@ -54,6 +54,11 @@ func TestHostileRecords(t *testing.T) {
 		set("unwrap.kafkaconnect", "field", ".Payload.After.text"),
 		set("parse.csv", "field", ".Payload.After.text", "columns", "a,b", "extra", "keep", "missing",
 			"null", "lazy", "true"),
+		set("parse.kv", "field", ".Payload.After.text", "duplicates", "list"),
+		set("parse.kv", "field", ".Payload.After.text", "pair-separator", ",", "key-separator", ":"),
+		set("parse.regex", "field", ".Payload.After.text", "pattern", `(?P<a>(?:[{\[(4 ]*)*)(?P<b>.*)$`),
+		set("parse.time", "field", ".Payload.After.text", "formats", "%Y|unix|rfc3339|%A %B %s"),
+		set("parse.url", "field", ".Payload.After.text"),
 		set("webhook.http", "request.url", service.URL, "response.body", ".Payload.After.text"),
 		set("enrich.http", "url", service.URL, "maxBytes", "8388608", "target", ".Payload.After.x"),
 	}
