@@ -93,7 +93,8 @@ func (m *machine) strftime(format string, values ...any) (string, error) {
 	if err := checkStrftime(format); err != nil {
 		return "", err
 	}
-	t, ok := time.Time{}, false
+	var t time.Time
+	var ok bool
 	switch {
 	case len(values) == 0:
 		if t, ok = timeOf(m.record); !ok {
