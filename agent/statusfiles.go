@@ -27,8 +27,8 @@ const (
 	maxPause   = 2 * time.Second
 	firstPause = time.Second
 	retryPause = 5 * time.Second
-	// For this many first pauses the files of pending pipelines are not written: most would change when their version is
-	// confirmed, and a thousand files take longer to write than the pipelines to start.
+	// For this many first pauses the files of pending pipelines are not written: most would change when their version
+	// is confirmed, and a thousand files take longer to write than the pipelines to start.
 	startPauses = 10
 )
 

@@ -20,7 +20,8 @@ const (
 	logLineOverhead  = 200     // approximate bytes of a line without its text
 )
 
-// LogTail keeps the last lines that the agent logged for each pipeline and connector, and for none. The zero value is ready to use.
+// LogTail keeps the last lines that the agent logged for each pipeline and connector, and for none. The zero value is
+// ready to use.
 type LogTail struct {
 	changed notify.Broadcast
 
