@@ -73,7 +73,7 @@ function list({ id }) {
   if (!newest.length) return empty(lines().length ? 'No such lines' : 'No lines yet', h('p', null, 'The agent keeps the last 200 lines of each pipeline and connector, and of itself, until it stops.'));
   return h('div', null,
     h('p', { class: 'quiet', role: 'status' }, newest.length < all.length ? `the last ${shown} of ${plural(all.length, 'line')}` : plural(all.length, 'line')),
-    h('div', { class: 'lines-box card', tabindex: 0, role: 'region', 'aria-label': 'Lines of the log', ref: watch, onscroll: scrolled },
+    h('div', { class: 'lines-box card', tabindex: 0, role: 'region', 'aria-label': 'Lines of the log', ref: watch, onscroll: scrolled, ...up },
       h('table', { class: 'log' }, h('caption', { class: 'hidden' }, 'Lines of the log'),
         h('thead', null, h('tr', null, ['When', 'Level', 'Message'].map((t) => h('th', { key: t, scope: 'col' }, t)))),
         h('tbody', { ref: grown }, newest.map((l) => h(line, { key: l.id, l, id }))))));
@@ -88,12 +88,17 @@ function line({ l, id }) {
 }
 
 // The box stays at its end while it follows. Who scrolls up reads, and who scrolls back to the end follows again.
-let box = null;
-const toEnd = () => { if (box && following.peek()) box.scrollTop = box.scrollHeight; };
+// New lines move the end away and the text in the box, so a small move alone says nothing about the reader.
+let box = null, last = 0;
+const toEnd = () => { if (box && following.peek()) { box.scrollTop = box.scrollHeight; last = box.scrollTop; } };
+const up = { onwheel: (e) => { if (e.deltaY < 0) following.set(false); }, ontouchmove: () => following.set(false),
+  onkeydown: (e) => { if (['ArrowUp', 'PageUp', 'Home'].includes(e.key)) following.set(false); } };
 const changes = new MutationObserver(() => requestAnimationFrame(toEnd));
 function watch(el) { box = el; if (el) requestAnimationFrame(toEnd); }
 function grown(el) { changes.disconnect(); if (el) changes.observe(el, { childList: true }); }
 function scrolled(e) {
   const el = e.target, atEnd = el.scrollHeight - el.scrollTop - el.clientHeight < 24;
-  if (atEnd !== following.peek()) following.set(atEnd);
+  const back = el.scrollTop < last - el.clientHeight / 2;
+  last = el.scrollTop;
+  if ((atEnd || back) && atEnd !== following.peek()) following.set(atEnd);
 }
