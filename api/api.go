@@ -66,7 +66,7 @@ type Server struct {
 	DryRun func(ctx context.Context, request spec.DryRunRequest) (*spec.DryRun, error)
 	// Rates returns the rates of the running pipelines. nil: rates are not measured.
 	Rates func() []spec.PipelineRates
-	// Trend returns what was measured of a pipeline in a window of time: 15m, 1h or 24h. nil: it is not available.
+	// Trend returns the measurements of a pipeline in a window of time: 15m, 1h or 24h. nil: it is not available.
 	Trend       func(id, last string) *spec.Trend
 	Insight     Insight         // content of pages besides pipelines; a nil field cannot be requested
 	DeadLetters DeadLetterStore // nil: dead letters are not available

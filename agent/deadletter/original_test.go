@@ -56,7 +56,7 @@ func sameRecord(a, b record.Record) bool { return cmp.Equal(a.Map(), b.Map(), cm
 
 func sameFloat(a, b float64) bool { return a == b || math.IsNaN(a) && math.IsNaN(b) }
 
-// A field of a record with the name of what is kept beside it is a field.
+// A field of a record may have the name of data that is kept beside it.
 func TestFieldThatIsNamedOriginal(t *testing.T) {
 	s := openStore(t, deadletter.Limits{})
 	for i, after := range []record.Data{

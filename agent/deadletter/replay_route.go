@@ -47,7 +47,7 @@ func enter(p *spec.Pipeline, l *Replay, from spec.ReplayFrom) (route, error) {
 	return routeOf(p, l)
 }
 
-// fromFirst returns the route of a dead letter from the first processor of its source.
+// fromFirst returns the route of a dead letter from the first processor behind its source.
 func fromFirst(p *spec.Pipeline, l *Replay) (route, error) {
 	cannot := func(why string) (route, error) {
 		return route{}, fmt.Errorf("cannot replay dead letter %d from the first processor: %s", l.ID, why)

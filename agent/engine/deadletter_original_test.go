@@ -129,7 +129,7 @@ func TestDeadLettersHaveTheRecordAsRead(t *testing.T) {
 	}
 }
 
-// The window counts what is kept of records in flight: a source reads less far ahead.
+// The window counts the originals of records in flight: a source reads less far ahead.
 func TestOriginalRecordsCountAsMemory(t *testing.T) {
 	records := []record.Record{{Position: record.Position("1"),
 		After: record.Structured(map[string]any{"text": "some text"})}}

@@ -78,7 +78,7 @@ func (c *Client) Status(ctx context.Context, id string) (rest.PipelineStatus, er
 	return get[rest.PipelineStatus](ctx, c, at(pipelines, id, "/status"))
 }
 
-// Trend returns what was measured of a pipeline in a window of time: spec.Last15Minutes, LastHour or LastDay.
+// Trend returns the measurements of a pipeline in a window of time: spec.Last15Minutes, LastHour or LastDay.
 func (c *Client) Trend(ctx context.Context, id, last string) (spec.Trend, error) {
 	return get[spec.Trend](ctx, c, at(pipelines, id, "/trend"), Query("last", last))
 }

@@ -1,4 +1,4 @@
-// Package trend keeps what was measured of each pipeline over the last 15 minutes, hour and day: in a few kilobytes for
+// Package trend keeps measurements of each pipeline over the last 15 minutes, hour and day: in a few kilobytes for
 // a pipeline, and across restarts of the agent.
 package trend
 
@@ -60,7 +60,7 @@ type Destination struct {
 // Unknown stands for a value that was not measured.
 const Unknown = -1
 
-// sum is what is known of a step that is not complete.
+// sum has the values of a step that is not complete.
 type sum struct {
 	Seconds, Records, Bytes, Refused, Settled, Transit, Lag, Behind float64
 	Delivered                                                       [maxDestinations]float64 // by destination, or Unknown
@@ -127,13 +127,13 @@ func (p *pipeline) add(at time.Time, m *Sample) {
 	if m.Seconds <= 0 {
 		return
 	}
-	// A sample belongs to the step in which most of it happened: samples come a little after the end of a step.
+	// A sample belongs to the step that it overlaps most: samples come a little after the end of a step.
 	middle := at.Add(-time.Duration(m.Seconds / 2 * float64(time.Second)))
 	for i := range p.Rings {
 		r, w := &p.Rings[i], &windows[i]
 		if n := w.number(middle); n != r.At {
 			r.close(w.steps, p.width())
-			if n <= r.Last { // the clock was set back: what comes after is not known any more
+			if n <= r.Last { // the clock was set back: later steps are unknown
 				r.unset(max(n, r.Last-int64(w.steps)+1), r.Last, w.steps, p.width())
 				r.Last = n - 1
 			}

@@ -152,7 +152,7 @@ func TestTrendsOfDestinations(t *testing.T) {
 	})
 }
 
-// stored returns a store in dir, with what is in its file of the pipelines to keep, and what was logged.
+// stored returns a store in dir, with the values in its file of the pipelines to keep, and the log.
 func stored(t *testing.T, dir string, keep ...string) (*trend.Store, *bytes.Buffer) {
 	t.Helper()
 	var log bytes.Buffer
@@ -192,7 +192,7 @@ func TestTrendsSurviveARestart(t *testing.T) {
 		if got := show(s.Of("p", spec.Last15Minutes).Records); got != "1 2 3 - - 4" {
 			t.Errorf("the quarter of an hour is %q", got)
 		}
-		// The minute has what was measured before the restart and after it.
+		// The minute has the measurements from before the restart and after it.
 		if got := show(s.Of("p", spec.LastHour).Records); got != "2.5" {
 			t.Errorf("the hour is %q", got)
 		}
