@@ -33,11 +33,12 @@ func TestRowsThatGoUnnamed(t *testing.T) {
 		"renamed": {"ALTER TABLE t RENAME TO u",
 			[]string{`snapshot u {"id":1} to {"id":1,"p":1}`, `snapshot u {"id":2} to {"id":2,"p":2}`}, "was " +
 				"dropped or renamed"},
-		"recreated": {"DROP TABLE t; CREATE TABLE t (id INTEGER PRIMARY KEY, p REFERENCES p ON DELETE CASCADE ON " +
-			"UPDATE CASCADE); INSERT INTO t VALUES (5, 1)",
+		// In one transaction, since the source could otherwise take note of the new table before its row.
+		"recreated": {"BEGIN; DROP TABLE t; CREATE TABLE t (id INTEGER PRIMARY KEY, p REFERENCES p ON DELETE " +
+			"CASCADE ON UPDATE CASCADE); INSERT INTO t VALUES (5, 1); COMMIT",
 			[]string{`snapshot t {"id":5} to {"id":5,"p":1}`}, "without records of rows deleted in the meantime"},
-		"recreated with other columns": {"DROP TABLE t; CREATE TABLE t (id INTEGER PRIMARY KEY, q); " +
-			"INSERT INTO t VALUES (5, 1)",
+		"recreated with other columns": {"BEGIN; DROP TABLE t; CREATE TABLE t (id INTEGER PRIMARY KEY, q); " +
+			"INSERT INTO t VALUES (5, 1); COMMIT",
 			[]string{`snapshot t {"id":5} to {"id":5,"q":1}`}, "without records of rows " +
 				"deleted in the meantime"},
 	} {
