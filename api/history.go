@@ -128,7 +128,12 @@ func (s *historyHandlers) restoreFile(r *http.Request, id string, revision int64
 
 // revisionOf returns the declaration of a pipeline in a revision.
 func revisionOf(revisions []spec.Revision, id string, number int64) (*spec.Pipeline, error) {
-	i := slices.IndexFunc(revisions, func(v spec.Revision) bool { return v.Number == number && v.Spec != nil })
+	i := slices.IndexFunc(revisions, func(v spec.Revision) bool { return v.Number == number })
+	if i >= 0 && revisions[i].Spec == nil {
+		return nil, rest.Errorf(rest.NotFound, rest.ReasonRevisionNotFound,
+			"revision %d of pipeline %q declares nothing: its action is %q", number, id, revisions[i].Action).
+			With("configPath", "revision").Suggest("choose one with a declaration from GET /v1/pipelines/%s/history", id)
+	}
 	if i < 0 {
 		return nil, rest.Errorf(rest.NotFound, rest.ReasonRevisionNotFound,
 			"revision %d of pipeline %q not found", number, id).

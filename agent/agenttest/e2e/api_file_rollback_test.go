@@ -2,6 +2,7 @@ package e2e_test
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -19,7 +20,6 @@ func TestRollbackWritesTheFile(t *testing.T) {
 	file := w.Path("pipelines/shop.yaml")
 	write := func(content string) {
 		t.Helper()
-		_ = os.Remove(file) // it may be a link
 		w.Save("shop.yaml", content)
 		if err := w.Files.Reload(t.Context(), false); err != nil {
 			t.Fatal(err)
@@ -95,6 +95,24 @@ func TestRollbackWritesTheFile(t *testing.T) {
 	}
 	if left, err := filepath.Glob(w.Path("pipelines/.*")); err != nil || len(left) > 0 {
 		t.Errorf("drafts are left: %v, %v", left, err)
+	}
+
+	// A revision without a declaration says why it has none.
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Files.Reload(t.Context(), false); err != nil {
+		t.Fatal(err)
+	}
+	history, err := w.Store.History(t.Context(), "p")
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(text("four"))
+	if got := w.Do("POST", "/v1/pipelines/p/rollback", fmt.Sprintf(`{"revision":%d,"file":true}`,
+		len(history))); got.Status != http.StatusNotFound || !strings.Contains(got.Body,
+		`declares nothing: its action is \"withdraw\"`) {
+		t.Errorf("a withdrawal: %d %s", got.Status, got.Body)
 	}
 
 	// A pipeline of the API has no file.

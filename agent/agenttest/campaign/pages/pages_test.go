@@ -31,11 +31,16 @@ var readers = map[string]stand{
 	"cmd/conduit/docs/ACCESS.md": {before: []string{"conduit init"}},
 	"cmd/conduit/docs/BACKUP.md": {before: []string{"conduit init", "conduit pipelines init", "conduit run",
 		"conduit reload --wait"}},
+	"cmd/conduit/docs/CHANGES.md": {
+		before:  []string{"conduit init", "conduit run", "redis-server --port 16379 --save '' >redis.log &"},
+		replace: []string{"-p 6379", "-p 16379", "127.0.0.1:6379", "127.0.0.1:16379"}},
+	"cmd/conduit/docs/CSV.md":        {before: []string{"conduit init", "conduit run"}},
 	"cmd/conduit/docs/GITOPS.md":     {},
 	"cmd/conduit/docs/METRICS.md":    {},
 	"cmd/conduit/docs/OPERATING.md":  {},
 	"cmd/conduit/docs/ROUTING.md":    {before: []string{"conduit init", "conduit run"}},
 	"cmd/conduit/docs/SENSORS.md":    {before: []string{"conduit init", "conduit run"}},
+	"cmd/conduit/docs/WEBLOGS.md":    {before: []string{"conduit init", "conduit run"}},
 	"plugins/builtin/exec/README.md": {checkout: true},
 	"plugins/processor/README.md": {before: []string{
 		"conduit plugins init name --processor && cd name",
