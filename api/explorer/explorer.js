@@ -37,9 +37,13 @@ function expected(operation, root) {
     if (status !== "200") continue;
     const schema = Object.values(response.content)[0].schema;
     const columns = element("div", { className: "columns" },
-      element("div", {}, element("h3", { textContent: "Expected response: " + status }), element("pre", { tabIndex: 0, textContent: sample(response.content) })));
+      element("div", {},
+        element("h3", { textContent: "Expected response: " + status }),
+        element("pre", { tabIndex: 0, textContent: sample(response.content) })));
     if (Object.keys(schema).length) {
-      columns.append(element("div", {}, element("h3", { textContent: "Its schema" }), element("pre", { tabIndex: 0, textContent: json(resolve(schema, root)) })));
+      columns.append(element("div", {},
+        element("h3", { textContent: "Its schema" }),
+        element("pre", { tabIndex: 0, textContent: json(resolve(schema, root)) })));
     }
     box.append(columns);
   }
@@ -138,7 +142,8 @@ async function offer(input, path, operation) {
   const response = await fetch("/v1/" + kind[1], { headers });
   if (!response.ok) return;
   const ids = (await response.json()).map((one) => one.id);
-  const list = element("datalist", { id: operation.operationId + "-ids" }, ...ids.map((id) => element("option", { value: id })));
+  const list = element("datalist", { id: operation.operationId + "-ids" },
+    ...ids.map((id) => element("option", { value: id })));
   input.after(list);
   input.setAttribute("list", list.id);
   if (ids.length && input.value === input.defaultValue) input.value = ids[0];
@@ -148,15 +153,22 @@ function tryIt(method, path, operation) {
   const box = element("form");
   const inputs = {};
   for (const p of operation.parameters) {
-    const input = element("input", { defaultValue: p.in === "path" ? p.example || "" : "", size: Math.max(24, (p.example || "").length + 2), required: p.required, placeholder: p.example || "", autocomplete: "off" });
+    const input = element("input", {
+      defaultValue: p.in === "path" ? p.example || "" : "", size: Math.max(24, (p.example || "").length + 2),
+      required: p.required, placeholder: p.example || "", autocomplete: "off",
+    });
     inputs[p.in + p.name] = input;
     if (p.in === "path" && p.name === "id") offer(input, path, operation).catch(() => {}); // the example stays
-    box.append(element("label", { className: "parameter" }, p.name + (p.required ? " *" : ""), input, element("span", { textContent: p.description || p.in })));
+    box.append(element("label", { className: "parameter" },
+      p.name + (p.required ? " *" : ""), input,
+      element("span", { textContent: p.description || p.in })));
   }
   let body = null;
   if (operation.requestBody) {
     const text = sample(operation.requestBody.content);
-    body = element("textarea", { value: text, rows: Math.min(16, text.split("\n").length + 1), spellcheck: false, ariaLabel: "Request body" });
+    body = element("textarea", {
+      value: text, rows: Math.min(16, text.split("\n").length + 1), spellcheck: false, ariaLabel: "Request body",
+    });
     box.append(element("h3", { textContent: "Request body" }), body);
   }
   const out = element("pre", { tabIndex: 0, textContent: "Nothing was sent yet.", ariaLive: "polite" });
@@ -175,7 +187,8 @@ function tryIt(method, path, operation) {
   box.onsubmit = (event) => {
     event.preventDefault();
     if (!operation["x-streaming"]) {
-      if (method === "DELETE" && !confirm("DELETE " + address(path, operation, inputs) + "?\n\nThis cannot be taken back.")) return;
+      if (method === "DELETE"
+        && !confirm("DELETE " + address(path, operation, inputs) + "?\n\nThis cannot be taken back.")) return;
       send(method, path, operation, inputs, sent(), out);
       return;
     }

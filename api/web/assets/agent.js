@@ -194,7 +194,8 @@ export async function follow() {
   for (;;) {
     abort = new AbortController();
     try {
-      const answer = await fetch('/v1/watch' + (stages ? '?stages=' + encodeURIComponent(stages) : ''), { headers: headers({ Accept: 'text/event-stream' }), signal: abort.signal });
+      const answer = await fetch('/v1/watch' + (stages ? '?stages=' + encodeURIComponent(stages) : ''),
+        { headers: headers({ Accept: 'text/event-stream' }), signal: abort.signal });
       down.set(answer.status === 503 ? await reasonOf(answer) : '');
       if (answer.status === 401 || answer.status === 403) link.set('login');
       else if (answer.ok) {
@@ -244,7 +245,8 @@ const plainNumber = (text) => {
 const changed = (v, source) => !Number.isFinite(v) || plainNumber(String(v)) !== plainNumber(source);
 
 /** A reviver for JSON.parse that keeps numbers with all their digits, where the browser gives the source text. */
-export const exact = (_, v, context) => (typeof v === 'number' && context?.source && changed(v, context.source) ? new Digits(context.source) : v);
+export const exact = (_, v, context) =>
+  (typeof v === 'number' && context?.source && changed(v, context.source) ? new Digits(context.source) : v);
 
 /** Whether this browser keeps and writes numbers with all their digits. */
 export const keepsDigits = !!JSON.rawJSON && JSON.parse('1e999', exact) instanceof Digits;

@@ -38,7 +38,10 @@ export class Editor {
       const all = complete || this.typed ? answer.completions || [] : [];
       this.choice.set(0);
       this.menu.set(all.length ? { line, column, all } : null);
-    } catch (e) { if (e.status !== 401) this.check.set({ problems: [{ severity: 'error', message: e.message }], completions: [], documents: [] }); }
+    } catch (e) {
+      if (e.status !== 401)
+        this.check.set({ problems: [{ severity: 'error', message: e.message }], completions: [], documents: [] });
+    }
     this.typed = false;
   }
 
@@ -49,7 +52,9 @@ export class Editor {
       await this.validate(false);
     }
     const { problems, documents } = this.check.peek();
-    return this.checked !== this.text.peek() || (problems || []).some((p) => p.severity === 'error') ? null : documents || [];
+    return this.checked !== this.text.peek() || (problems || []).some((p) => p.severity === 'error')
+      ? null
+      : documents || [];
   }
 
   cursor() {
@@ -73,12 +78,20 @@ export class Editor {
     if (e.key === ' ' && e.ctrlKey) { e.preventDefault(); this.ask(true); return; }
     if (menu) {
       const move = { ArrowDown: 1, ArrowUp: -1 }[e.key];
-      if (move) { e.preventDefault(); this.choice.update((n) => (n + move + menu.all.length) % menu.all.length); setTimeout(() => document.getElementById('completion-' + this.choice.peek())?.scrollIntoView({ block: 'nearest' }), 20); return; }
+      if (move) {
+        e.preventDefault();
+        this.choice.update((n) => (n + move + menu.all.length) % menu.all.length);
+        setTimeout(() =>
+          document.getElementById('completion-' + this.choice.peek())?.scrollIntoView({ block: 'nearest' }),
+          20);
+        return;
+      }
       if (e.key === 'Enter' || e.key === 'Tab') { e.preventDefault(); this.take(menu.all[this.choice.peek()]); return; }
       if (e.key === 'Escape') { e.preventDefault(); e.stopPropagation(); this.menu.set(null); return; }
     }
     if (e.key === 'Enter' && !e.shiftKey) { // the next line begins where this one does
-      const line = this.area.value.slice(0, this.area.selectionStart).split('\n').at(-1), indent = line.match(/^[ -]*/)[0].replace(/-/g, ' ') + (/:\s*$/.test(line) ? '  ' : '');
+      const line = this.area.value.slice(0, this.area.selectionStart).split('\n').at(-1),
+        indent = line.match(/^[ -]*/)[0].replace(/-/g, ' ') + (/:\s*$/.test(line) ? '  ' : '');
       e.preventDefault();
       this.area.setRangeText('\n' + indent, this.area.selectionStart, this.area.selectionEnd, 'end');
       this.typed = true;
@@ -88,15 +101,20 @@ export class Editor {
 
   view(label = 'Pipeline file') {
     const text = this.text(), lines = text.split('\n'), wrong = new Map();
-    for (const p of this.check().problems || []) if (p.line && wrong.get(p.line) !== 'error') wrong.set(p.line, p.severity);
+    for (const p of this.check().problems || []) if (p.line && wrong.get(p.line) !== 'error')
+      wrong.set(p.line, p.severity);
     const input = (e) => { this.typed = true; this.set(e.target.value); };
     return h('div', { class: 'editor' },
-      h('div', { class: 'gutter', 'aria-hidden': 'true' }, lines.map((_, i) => h('span', { class: wrong.get(i + 1) || '' }, i + 1))),
+      h('div', { class: 'gutter', 'aria-hidden': 'true' },
+        lines.map((_, i) => h('span', { class: wrong.get(i + 1) || '' }, i + 1))),
       h('div', { class: 'code' },
         h('pre', { 'aria-hidden': 'true' }, lines.flatMap((l) => [...highlight(l), '\n'])),
-        h('textarea', { value: text, spellcheck: 'false', autocapitalize: 'off', autocomplete: 'off', wrap: 'off', readonly: this.readOnly || null, 'aria-label': label, rows: lines.length + 1,
-          ref: (el) => { this.area = el; el ? open.add(this) : open.delete(this); if (el) this.ask(); }, oninput: input, onkeydown: (e) => this.keys(e), onblur: () => setTimeout(() => this.menu.set(null), 150),
-          'aria-autocomplete': 'list', 'aria-controls': this.menu() ? 'completions' : null, 'aria-activedescendant': this.menu() ? 'completion-' + this.choice() : null }),
+        h('textarea', { value: text, spellcheck: 'false', autocapitalize: 'off', autocomplete: 'off', wrap: 'off',
+          readonly: this.readOnly || null, 'aria-label': label, rows: lines.length + 1,
+          ref: (el) => { this.area = el; el ? open.add(this) : open.delete(this); if (el) this.ask(); }, oninput: input,
+          onkeydown: (e) => this.keys(e), onblur: () => setTimeout(() => this.menu.set(null), 150),
+          'aria-autocomplete': 'list', 'aria-controls': this.menu() ? 'completions' : null,
+          'aria-activedescendant': this.menu() ? 'completion-' + this.choice() : null }),
         this.menuView()));
   }
 
@@ -104,15 +122,24 @@ export class Editor {
     const menu = this.menu();
     if (!menu || !this.area) return null;
     // It stands in the window, not in the editor, whose edges would cut it off.
-    const at = this.area.getBoundingClientRect(), below = at.top + menu.line * 20 + 10, fits = below + 240 < innerHeight || below < 260;
-    const style = { left: `clamp(8px, calc(${Math.round(at.left)}px + 12px + ${menu.column - 1} * .55em), 100vw - 300px)`, top: fits ? below + 'px' : 'auto', bottom: fits ? 'auto' : innerHeight - below + 24 + 'px' };
-    return h('ul', { class: 'menu', id: 'completions', role: 'listbox', 'aria-label': 'Completions', style }, menu.all.slice(0, 40).map((c, i) =>
-      h('li', { key: c.label, id: 'completion-' + i, role: 'option', 'aria-selected': String(i === this.choice()), onmousedown: (e) => { e.preventDefault(); this.take(c); } }, h('code', null, c.label), h('small', { class: 'quiet' }, c.detail || ''))));
+    const at = this.area.getBoundingClientRect(), below = at.top + menu.line * 20 + 10,
+      fits = below + 240 < innerHeight || below < 260;
+    const style = {
+      left: `clamp(8px, calc(${Math.round(at.left)}px + 12px + ${menu.column - 1} * .55em), 100vw - 300px)`,
+      top: fits ? below + 'px' : 'auto', bottom: fits ? 'auto' : innerHeight - below + 24 + 'px',
+    };
+    return h('ul', { class: 'menu', id: 'completions', role: 'listbox', 'aria-label': 'Completions', style },
+      menu.all.slice(0, 40).map((c, i) =>
+        h('li', {
+          key: c.label, id: 'completion-' + i, role: 'option', 'aria-selected': String(i === this.choice()),
+          onmousedown: (e) => { e.preventDefault(); this.take(c); },
+        }, h('code', null, c.label), h('small', { class: 'quiet' }, c.detail || ''))));
   }
 
   problems() {
     const list = this.check().problems || [];
-    return h('div', { class: 'stack', 'aria-live': 'polite' }, list.map((p, i) => h('div', { key: i }, problem({ ...p, excerpt: null }, { link: false }))));
+    return h('div', { class: 'stack', 'aria-live': 'polite' },
+      list.map((p, i) => h('div', { key: i }, problem({ ...p, excerpt: null }, { link: false }))));
   }
 
   get broken() { return (this.check().problems || []).some((p) => p.severity === 'error'); }
@@ -127,25 +154,34 @@ function highlight(line) {
 
 function scalar(text) {
   const comment = /(^|\s)#.*$/.exec(text), value = comment ? text.slice(0, comment.index) : text;
-  const kind = /^\s*(true|false|null|~|-?\d[\d_.eE+-]*)\s*$/.test(value) ? 'number' : /^\s*-?\s*["']/.test(value) ? 'string' : '';
-  const parts = value.split(/(\$\{[^}]*\}|\$[A-Za-z_]\w*)/).map((p) => (p.startsWith('$') && p.length > 1 ? h('span', { class: 'ref' }, p) : kind && p ? h('span', { class: kind }, p) : p));
+  const kind = /^\s*(true|false|null|~|-?\d[\d_.eE+-]*)\s*$/.test(value) ? 'number'
+    : /^\s*-?\s*["']/.test(value) ? 'string' : '';
+  const parts = value.split(/(\$\{[^}]*\}|\$[A-Za-z_]\w*)/).map((p) =>
+    (p.startsWith('$') && p.length > 1 ? h('span', { class: 'ref' }, p)
+      : kind && p ? h('span', { class: kind }, p) : p));
   return comment ? [...parts, h('span', { class: 'comment' }, text.slice(comment.index))] : parts;
 }
 
 const effects = {
-  none: 'nothing that runs changes', 'in-place': 'changes in place, without a stop', 'restart-destination': 'restarts this destination', restart: 'restarts the pipeline from its saved position',
+  none: 'nothing that runs changes', 'in-place': 'changes in place, without a stop',
+  'restart-destination': 'restarts this destination', restart: 'restarts the pipeline from its saved position',
   'position-lost': 'starts over: the position is lost',
 };
 
 /** What a plan says would happen. */
 export function planView(changes) {
   if (!changes.length) return h('p', { class: 'quiet' }, 'This changes nothing.');
-  return h('ul', { class: 'plan' }, changes.map((c, i) => h('li', { key: i, class: 'effect-' + c.effect },
-    h('b', null, c.action), ' ', h('code', null, c.id), c.paths?.length ? h('span', { class: 'quiet' }, ': ' + c.paths.join(', ')) : null, h('div', null, effects[c.effect] || c.effect))));
+  return h('ul', { class: 'plan' },
+    changes.map((c, i) => h('li', { key: i, class: 'effect-' + c.effect },
+      h('b', null, c.action), ' ', h('code', null, c.id),
+      c.paths?.length ? h('span', { class: 'quiet' }, ': ' + c.paths.join(', ')) : null,
+      h('div', null, effects[c.effect] || c.effect))));
 }
 
-const fromDocument = (plan) => plan.changes.map((c) => ({ action: c.action, id: c.id, effect: c.exactEffect, paths: c.configPaths }));
-const fromFiles = (plan) => plan.pipelines.map((p) => ({ action: p.action, id: p.id, effect: p.effect, paths: (p.changes || []).map((c) => c.path).filter(Boolean) }));
+const fromDocument = (plan) =>
+  plan.changes.map((c) => ({ action: c.action, id: c.id, effect: c.exactEffect, paths: c.configPaths }));
+const fromFiles = (plan) => plan.pipelines.map((p) =>
+  ({ action: p.action, id: p.id, effect: p.effect, paths: (p.changes || []).map((c) => c.path).filter(Boolean) }));
 
 /** Shows what documents would change, and applies them when that is confirmed. */
 export async function planAndApply(documents) {
@@ -157,9 +193,13 @@ export async function planAndApply(documents) {
   }
   const changes = plans.flatMap((p) => fromDocument(p.plan));
   if (!changes.length) { agent.toast('this changes nothing'); return false; }
-  if (!await ask({ title: 'What this changes', body: planView(changes), yes: 'Apply', danger: changes.some((c) => c.effect === 'position-lost') })) return false;
+  if (!await ask({
+    title: 'What this changes', body: planView(changes), yes: 'Apply',
+    danger: changes.some((c) => c.effect === 'position-lost'),
+  })) return false;
   for (const { config, plan } of plans) {
-    if (!await agent.attempt(`${config.id} is applied`, () => agent.post('/v1/pipelines/apply', { config, hash: plan.hash }))) return false;
+    if (!await agent.attempt(`${config.id} is applied`, () =>
+      agent.post('/v1/pipelines/apply', { config, hash: plan.hash }))) return false;
   }
   return true;
 }
@@ -169,10 +209,18 @@ export async function planFile(path, content) {
   const plan = await agent.attempt('', () => agent.post('/v1/plan', { files: [{ path, content }] }));
   if (!plan) return;
   const wrong = plan.problems.filter((p) => p.severity === 'error' && (!p.file || p.file === path));
-  await ask({ title: `Changes if this is saved as ${path}`, body: [wrong.map((p, i) => h('div', { key: i }, problem(p, { link: false }))), wrong.length ? null : planView(fromFiles(plan))], yes: 'Close' });
+  await ask({
+    title: `Changes if this is saved as ${path}`,
+    body: [
+      wrong.map((p, i) => h('div', { key: i }, problem(p, { link: false }))),
+      wrong.length ? null : planView(fromFiles(plan)),
+    ],
+    yes: 'Close',
+  });
 }
 
-addEventListener('scroll', (e) => { if (e.target === document) for (const editor of open) editor.menu.set(null); }, { passive: true });
+addEventListener('scroll', (e) => { if (e.target === document) for (const editor of open) editor.menu.set(null); },
+  { passive: true });
 
 const edits = new Map(); // by pipeline id
 
@@ -193,10 +241,23 @@ export function declaration(s, detail) {
     if (documents && await planAndApply(documents)) edits.delete(s.id);
   };
   return h('div', { class: 'stack', key: 'declaration ' + s.id },
-    file ? h('p', { class: 'note' }, 'A file declares this pipeline: edit ', h('code', null, s.owner.path), s.owner.line ? ` at line ${s.owner.line}` : '', ' and save; the change is in effect within milliseconds. ',
-      h('a', { href: '#/files/' + encodeURIComponent(s.owner.path) }, 'Try an edit here'), ' to see its effect.') : null,
+    file
+      ? h('p', { class: 'note' }, 'A file declares this pipeline: edit ',
+        h('code', null, s.owner.path),
+        s.owner.line ? ` at line ${s.owner.line}` : '',
+        ' and save; the change is in effect within milliseconds. ',
+        h('a', { href: '#/files/' + encodeURIComponent(s.owner.path) }, 'Try an edit here'),
+        ' to see its effect.')
+      : null,
     h('div', { class: 'bar' },
-      copyButton(() => editor.text.peek(), 'Copy YAML'), h('span', { class: 'grow' }),
-      file ? null : [dirty ? action('Discard edits', 'discard', () => { edits.delete(s.id); editor.text.set(edit.base); }) : null, action('Plan and apply…', 'apply', apply, { kind: 'primary', disabled: !dirty || editor.broken })]),
-    editor.view(), dirty || editor.broken ? editor.problems() : null);
+      copyButton(() => editor.text.peek(), 'Copy YAML'),
+      h('span', { class: 'grow' }),
+      file
+        ? null
+        : [
+          dirty ? action('Discard edits', 'discard', () => { edits.delete(s.id); editor.text.set(edit.base); }) : null,
+          action('Plan and apply…', 'apply', apply, { kind: 'primary', disabled: !dirty || editor.broken }),
+        ]),
+    editor.view(),
+    dirty || editor.broken ? editor.problems() : null);
 }

@@ -60,7 +60,10 @@ export function readableBytes(base64) {
 /** A record of the inspector in the form of dead letters and of dry runs. */
 export function readableRecord(r) {
   const data = (d) => (d ? d.structuredData ?? readableBytes(d.rawData) : null);
-  return { position: readableBytes(r.position), operation: r.operation.slice('OPERATION_'.length).toLowerCase(), metadata: r.metadata, key: data(r.key), payload: { before: data(r.payload.before), after: data(r.payload.after) } };
+  return {
+    position: readableBytes(r.position), operation: r.operation.slice('OPERATION_'.length).toLowerCase(),
+    metadata: r.metadata, key: data(r.key), payload: { before: data(r.payload.before), after: data(r.payload.after) },
+  };
 }
 
 /** Text of bytes, or null when they are none. */
@@ -72,8 +75,9 @@ export function hex(raw) {
   const rows = [];
   for (let i = 0; i < raw.length; i += 16) {
     const row = [...raw.slice(i, i + 16)];
-    rows.push(i.toString(16).padStart(6, '0') + '  ' + row.map((b) => b.toString(16).padStart(2, '0')).join(' ').padEnd(48) +
-      ' ' + row.map((b) => (b > 31 && b < 127 ? String.fromCharCode(b) : '.')).join(''));
+    rows.push(i.toString(16).padStart(6, '0') + '  '
+      + row.map((b) => b.toString(16).padStart(2, '0')).join(' ').padEnd(48)
+      + ' ' + row.map((b) => (b > 31 && b < 127 ? String.fromCharCode(b) : '.')).join(''));
   }
   return rows.join('\n');
 }
@@ -81,8 +85,10 @@ export function hex(raw) {
 /** The version that runs against the one that is declared, in words. */
 export function version(s) {
   const state = s.state, failed = state.lastAttempt?.error && state.lastAttempt.generation !== state.runningGeneration;
-  if (state.runningGeneration && failed) return `runs version ${state.runningGeneration}; version ${state.lastAttempt.generation} failed`;
-  if (state.runningGeneration && state.runningGeneration !== s.generation) return `runs version ${state.runningGeneration}; version ${s.generation} is next`;
+  if (state.runningGeneration && failed)
+    return `runs version ${state.runningGeneration}; version ${state.lastAttempt.generation} failed`;
+  if (state.runningGeneration && state.runningGeneration !== s.generation)
+    return `runs version ${state.runningGeneration}; version ${s.generation} is next`;
   if (state.runningGeneration) return `runs version ${state.runningGeneration}`;
   if (state.lastAttempt?.error) return `version ${state.lastAttempt.generation} failed`;
   return `version ${s.generation} does not run`;
@@ -97,7 +103,10 @@ export const delivers = (s) => s.state.phase === 'running' && !s.state.stall;
 /** Whether a person, or the declaration, has stopped a pipeline. */
 const stopped = (s) => s.state.phase === 'stopped' && (s.override || s.declared) === 'stopped';
 
-/** How badly a pipeline wants attention: 0 is well. One that is stopped on purpose only does for what is wrong with its file. */
+/**
+ * How badly a pipeline needs attention, 0 for not at all. A pipeline that was stopped on purpose needs it only for a
+ * problem of its file.
+ */
 export function severity(s) {
   if (stopped(s)) return isTrue(s, 'Conflict') || condition(s, 'Valid')?.status === 'False' ? 2 : 0;
   if (s.state.phase === 'degraded') return 4;

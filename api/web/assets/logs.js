@@ -54,10 +54,19 @@ function follow(path) {
 export function logs(id) {
   const path = id ? agent.pipelinePath(id) + '/logs' : '/v1/logs';
   return h('div', { class: 'stack', key: path, ref: follow(path) },
-    h('div', { class: 'title' }, id ? h('h2', null, 'Log') : h('h1', null, 'Log'), h('span', { class: 'grow' }),
-      h('label', null, 'From level ', h('select', { id: 'level', value: level(), onchange: (e) => level.set(e.target.value) }, levels.map((l) => h('option', { key: l, value: l, selected: l === level() }, l)))),
-      h('input', { type: 'search', id: 'search', 'aria-label': 'Search the log', placeholder: 'Search ( / )', value: search(), oninput: (e) => search.set(e.target.value) }),
-      h('button', { id: 'pause', 'aria-pressed': String(following()), onclick: () => { following.update((on) => !on); toEnd(); } }, following() ? 'Follow: on' : 'Follow: off'),
+    h('div', { class: 'title' },
+      id ? h('h2', null, 'Log') : h('h1', null, 'Log'),
+      h('span', { class: 'grow' }),
+      h('label', null, 'From level ',
+        h('select', { id: 'level', value: level(), onchange: (e) => level.set(e.target.value) },
+          levels.map((l) => h('option', { key: l, value: l, selected: l === level() }, l)))),
+      h('input', {
+        type: 'search', id: 'search', 'aria-label': 'Search the log', placeholder: 'Search ( / )', value: search(),
+        oninput: (e) => search.set(e.target.value),
+      }),
+      h('button', {
+        id: 'pause', 'aria-pressed': String(following()), onclick: () => { following.update((on) => !on); toEnd(); },
+      }, following() ? 'Follow: on' : 'Follow: off'),
       copyButton(() => chosen().map(text).join('\n'), 'Copy')),
     failed() ? h('div', { class: 'problem warn', role: 'status' }, failed()) : null,
     h(list, { id }));
@@ -70,10 +79,17 @@ function chosen() {
 
 function list({ id }) {
   const all = chosen(), newest = all.slice(-shown);
-  if (!newest.length) return empty(lines().length ? 'No such lines' : 'No lines yet', h('p', null, 'The agent keeps the last 200 lines of each pipeline and connector, and of itself, until it stops.'));
+  if (!newest.length)
+    return empty(lines().length ? 'No such lines' : 'No lines yet',
+      h('p', null,
+        'The agent keeps the last 200 lines of each pipeline and connector, and of itself, until it stops.'));
   return h('div', null,
-    h('p', { class: 'quiet', role: 'status' }, newest.length < all.length ? `the last ${shown} of ${plural(all.length, 'line')}` : plural(all.length, 'line')),
-    h('div', { class: 'lines-box card', tabindex: 0, role: 'region', 'aria-label': 'Lines of the log', ref: watch, onscroll: scrolled, ...up },
+    h('p', { class: 'quiet', role: 'status' },
+      newest.length < all.length ? `the last ${shown} of ${plural(all.length, 'line')}` : plural(all.length, 'line')),
+    h('div', {
+      class: 'lines-box card', tabindex: 0, role: 'region', 'aria-label': 'Lines of the log', ref: watch,
+      onscroll: scrolled, ...up,
+    },
       h('table', { class: 'log' }, h('caption', { class: 'hidden' }, 'Lines of the log'),
         h('thead', null, h('tr', null, ['When', 'Level', 'Message'].map((t) => h('th', { key: t, scope: 'col' }, t)))),
         h('tbody', { ref: grown }, newest.map((l) => h(line, { key: l.id, l, id }))))));
@@ -81,10 +97,21 @@ function list({ id }) {
 
 /** A line. Of one pipeline its id goes without saying. */
 function line({ l, id }) {
-  return h('tr', { class: 'level-' + levels[rank(l)] }, h('td', { class: 'quiet nowrap' }, when(l.at)), h('td', { class: 'level' }, l.level),
-    h('td', { class: 'prose' }, l.dropped ? h('div', { class: 'quiet' }, `${plural(l.dropped, 'line')} before it dropped`) : null, l.message, ' ',
-      Object.entries(l.fields || {}).sort().filter(([k]) => !id || (k !== 'pipeline_id' && k !== 'component')).map(([k, v]) =>
-        h('span', { key: k, class: k === 'err' ? 'log-field bad-text' : 'log-field quiet' }, k === 'pipeline_id' ? h('a', { href: '#/pipelines/' + encodeURIComponent(v) + '/logs' }, `${k}=${v}`) : `${k}=${v}`, ' '))));
+  return h('tr', { class: 'level-' + levels[rank(l)] },
+    h('td', { class: 'quiet nowrap' }, when(l.at)),
+    h('td', { class: 'level' }, l.level),
+    h('td', { class: 'prose' },
+      l.dropped ? h('div', { class: 'quiet' }, `${plural(l.dropped, 'line')} before it dropped`) : null,
+      l.message, ' ',
+      Object.entries(l.fields || {})
+        .sort()
+        .filter(([k]) => !id || (k !== 'pipeline_id' && k !== 'component'))
+        .map(([k, v]) =>
+          h('span', { key: k, class: k === 'err' ? 'log-field bad-text' : 'log-field quiet' },
+            k === 'pipeline_id'
+              ? h('a', { href: '#/pipelines/' + encodeURIComponent(v) + '/logs' }, `${k}=${v}`)
+              : `${k}=${v}`,
+            ' '))));
 }
 
 // The box stays at its end while it follows. Who scrolls up reads, and who scrolls back to the end follows again.

@@ -61,15 +61,15 @@ function schedule(self) {
 const queue = [], channel = new MessageChannel(), slice = 6; // milliseconds, after which the browser goes on
 channel.port1.onmessage = () => {
   const end = performance.now() + slice;
-  try { while (queue.length && performance.now() < end) queue.shift()(); } finally { if (queue.length) channel.port2.postMessage(0); }
+  try { while (queue.length && performance.now() < end) queue.shift()(); } finally { if (queue.length) resume(); }
 };
 
-function soon(fn) {
-  if (queue.push(fn) === 1) document.hidden ? setTimeout(() => channel.port2.postMessage(0), 500) : channel.port2.postMessage(0);
-}
+const resume = () => channel.port2.postMessage(0);
+const soon = (fn) => { if (queue.push(fn) === 1) document.hidden ? setTimeout(resume, 500) : resume(); };
 
 // Describes an element, or with a function as tag a part: it is called with props and returns one element or nothing.
-// A prop key identifies an element among its siblings; ref is called with an element once it is in the page, and with null when it goes.
+// A prop key identifies an element among its siblings; ref is called with an element once it is in the page, and with
+// null when it is removed.
 export function h(tag, props, ...kids) {
   return { tag, props: props || {}, kids: flat(kids, []), key: props?.key, el: null };
 }

@@ -1,5 +1,6 @@
 // The box that searches the documentation.
-const box = document.getElementById('search'), found = document.getElementById('found'), article = document.querySelector('article');
+const box = document.getElementById('search'), found = document.getElementById('found'),
+  article = document.querySelector('article');
 const title = document.createElement('h1'), list = document.createElement('ul');
 title.textContent = 'Found';
 found.append(title, list);

@@ -10,12 +10,18 @@ const frame = () => new Promise((done) => requestAnimationFrame(() => setTimeout
 async function test(name, body) {
   const root = document.createElement('div');
   document.body.append(root);
-  try { await body(root); results.push({ name, error: '' }); } catch (e) { results.push({ name, error: String(e.stack || e) }); }
+  try {
+    await body(root);
+    results.push({ name, error: '' });
+  } catch (e) {
+    results.push({ name, error: String(e.stack || e) });
+  }
   root.remove();
 }
 
 function equal(got, want) {
-  if (JSON.stringify(got) !== JSON.stringify(want)) throw new Error(`got ${JSON.stringify(got)}, want ${JSON.stringify(want)}`);
+  if (JSON.stringify(got) !== JSON.stringify(want))
+    throw new Error(`got ${JSON.stringify(got)}, want ${JSON.stringify(want)}`);
 }
 
 const texts = (root, selector) => [...root.querySelectorAll(selector)].map((e) => e.textContent);
@@ -72,19 +78,23 @@ await test('text is text, never markup', async (root) => {
 
 await test('attributes come, change and go', async (root) => {
   const on = signal(true);
-  mount(root, () => h('input', on() ? { class: 'a', 'aria-label': 'x', disabled: true, value: 'v' } : { class: 'b', value: 'w' }));
+  mount(root, () =>
+    h('input', on() ? { class: 'a', 'aria-label': 'x', disabled: true, value: 'v' } : { class: 'b', value: 'w' }));
   const el = root.firstChild;
   equal([el.className, el.getAttribute('aria-label'), el.disabled, el.value], ['a', 'x', true, 'v']);
   on.set(false);
   await frame();
-  equal([root.firstChild === el, el.className, el.getAttribute('aria-label'), el.disabled, el.value], [true, 'b', null, false, 'w']);
+  equal([root.firstChild === el, el.className, el.getAttribute('aria-label'), el.disabled, el.value],
+    [true, 'b', null, false, 'w']);
 });
 
 await test('children with keys keep their elements, in any order', async (root) => {
   const list = signal(['a', 'b', 'c', 'd']);
   mount(root, () => h('ul', null, list().map((k) => h('li', { key: k }, k))));
   const before = Object.fromEntries([...root.querySelectorAll('li')].map((e) => [e.textContent, e]));
-  for (const order of [['d', 'c', 'b', 'a'], ['b', 'x', 'd'], [], ['a'], ['c', 'a', 'b'], ['a', 'b', 'c', 'd', 'e', 'f']]) {
+  for (const order of [
+    ['d', 'c', 'b', 'a'], ['b', 'x', 'd'], [], ['a'], ['c', 'a', 'b'], ['a', 'b', 'c', 'd', 'e', 'f'],
+  ]) {
     list.set(order);
     await frame();
     equal(texts(root, 'li'), order);
@@ -194,11 +204,19 @@ await test('parts within parts move with their keys, and render no more once the
 await test('rendering leaves the browser time', async (root) => {
   const n = signal(0), between = new Set();
   let rendered = 0;
-  const busy = ({ k }) => { n(); const end = performance.now() + 4; while (performance.now() < end); rendered++; return h('i', null, k); };
+  const busy = ({ k }) => {
+    n();
+    const end = performance.now() + 4;
+    while (performance.now() < end);
+    rendered++;
+    return h('i', null, k);
+  };
   mount(root, () => h('div', null, Array.from({ length: 10 }, (_, k) => h(busy, { key: k, k }))));
   rendered = 0;
   const other = new MessageChannel();
-  const all = new Promise((done) => { other.port1.onmessage = () => { between.add(rendered); rendered < 10 ? other.port2.postMessage(0) : done(); }; });
+  const all = new Promise((done) => {
+    other.port1.onmessage = () => { between.add(rendered); rendered < 10 ? other.port2.postMessage(0) : done(); };
+  });
   n.set(1);
   other.port2.postMessage(0);
   await all;
@@ -209,7 +227,8 @@ await test('what a rendering sets renders next', async (root) => {
   const a = signal(0), b = signal(0), errors = [];
   const note = (e) => errors.push(e.message);
   addEventListener('error', note);
-  mount(root, () => [h(() => { if (a() && !b.peek()) b.set(1); return h('i', null, a()); }), h(() => h('b', null, b()))]);
+  mount(root, () =>
+    [h(() => { if (a() && !b.peek()) b.set(1); return h('i', null, a()); }), h(() => h('b', null, b()))]);
   a.set(1);
   await frame();
   a.set(2);
@@ -253,13 +272,15 @@ await test('a time of another day has its date, and every time is there in full'
 
 await test('a long text is cut, and shown in full when it is opened', async (root) => {
   const text = 'word '.repeat(400);
-  mount(root, () => h('div', { style: { width: '300px' } }, h('link', { rel: 'stylesheet', href: '/ui/style.css' }), long(text)));
+  mount(root, () =>
+    h('div', { style: { width: '300px' } }, h('link', { rel: 'stylesheet', href: '/ui/style.css' }), long(text)));
   const summary = root.querySelector('summary');
   for (let i = 0; i < 100 && summary.clientHeight > 60; i++) await frame();
   if (summary.clientHeight > 60) throw new Error(`it is ${summary.clientHeight} pixels high`);
   summary.click();
   await frame();
-  if (summary.clientHeight < 400 || summary.scrollHeight > summary.clientHeight + 1) throw new Error(`opened, it is ${summary.clientHeight} of ${summary.scrollHeight} pixels high`);
+  if (summary.clientHeight < 400 || summary.scrollHeight > summary.clientHeight + 1)
+    throw new Error(`opened, it is ${summary.clientHeight} of ${summary.scrollHeight} pixels high`);
   equal(summary.textContent, text);
 });
 
