@@ -8,7 +8,8 @@ run *args:
 
 # Build bin/conduit.
 build:
-    .ci/build conduit bin/conduit "-X github.com/conduit-agent/conduit/cmd/conduit/cli.commit=$(git rev-parse --short HEAD)"
+    .ci/build conduit bin/conduit \
+        "-X github.com/conduit-agent/conduit/cmd/conduit/cli.commit=$(git rev-parse --short HEAD)"
 
 # Run the tests: what needs no server and no other program.
 test:

@@ -1,5 +1,5 @@
-/* Leaves out of SQLite what the agent does not use: indexes of words and of places, UTF-16, caches that connections share,
-   and SQLite's own tests. */
+/* Leaves out of SQLite what the agent does not use: indexes of words and of places, UTF-16, caches that connections
+   share, and SQLite's own tests. */
 #undef SQLITE_ENABLE_FTS3
 #undef SQLITE_ENABLE_FTS3_PARENTHESIS
 #undef SQLITE_ENABLE_RTREE
