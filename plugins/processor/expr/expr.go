@@ -18,7 +18,8 @@ func Map() sdk.ProcessorPlugin {
 		Summary: "Set fields to the results of expressions over a record.",
 		Description: "Evaluates a line \"reference = expression\" for each field to set. All expressions see the " +
 			"record as it came. " +
-			"They may refer to operation, position, metadata, key, before and after." + ofNumbers + language,
+			"They may refer to operation, position, metadata, key, before and after." + ofNumbers +
+			"\n\n" + language,
 		Version: "v0.1.0", Author: "conduit",
 		New: newMapper,
 	}
@@ -30,7 +31,8 @@ func Filter() sdk.ProcessorPlugin {
 		Name:    "expr.filter",
 		Summary: "Keeps the records for which an expression is true.",
 		Description: "Evaluates an expression for every record. When it is false the record ends here, as handled. " +
-			"The expression may refer to operation, position, metadata, key, before and after." + ofNumbers + language,
+			"The expression may refer to operation, position, metadata, key, before and after." + ofNumbers +
+			"\n\n" + language,
 		Version: "v0.1.0", Author: "conduit",
 		New: newFilter,
 	}

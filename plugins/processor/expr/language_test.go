@@ -13,7 +13,7 @@ import (
 func TestLanguage(t *testing.T) {
 	described := map[string]bool{"text": true}
 	var functions string
-	for line := range strings.SplitSeq(language, "\n") {
+	for line := range strings.SplitSeq(strings.ReplaceAll(language, "\n  ", " "), "\n") {
 		if strings.HasPrefix(line, "- functions") || strings.HasPrefix(line, "- formats") {
 			functions += line
 		}
