@@ -180,7 +180,7 @@ func (in *instance) bounded(ctx context.Context, timeout time.Duration, fn func(
 	}()
 	answered, err := await(inner, done)
 	if inner.Err() != nil && ctx.Err() == nil && (!answered || isContext(err)) {
-		err = in.fault("no answer within %v: %w", timeout, context.DeadlineExceeded)
+		err = in.fault("no response within %v: %w", timeout, context.DeadlineExceeded)
 	}
 	if !answered {
 		return in.fail(in.fault("it was given up: %w", err))

@@ -88,7 +88,8 @@ func TestDeadlines(t *testing.T) {
 				s := startSource(t, f, nil)
 				start := time.Now()
 				err := call(t.Context(), s)
-				if want := `connector "orders:db" (builtin:fake): no answer within 1m0s: context deadline exceeded`; err == nil || err.Error() != want {
+				const want = `connector "orders:db" (builtin:fake): no response within 1m0s: context deadline exceeded`
+				if err == nil || err.Error() != want {
 					t.Errorf("got error %v, want %s", err, want)
 				}
 				if took := time.Since(start); took != time.Minute {
